@@ -1,0 +1,363 @@
+package ratelimit
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The laws hold for every input. Tables and fuzzers call the same helpers.
+
+var (
+	_ fmt.Stringer             = Policy{}
+	_ encoding.TextAppender    = Policy{}
+	_ encoding.TextMarshaler   = Policy{}
+	_ encoding.TextUnmarshaler = (*Policy)(nil)
+	_ fmt.Stringer             = Limit{}
+	_ encoding.TextAppender    = Limit{}
+	_ encoding.TextMarshaler   = Limit{}
+	_ encoding.TextUnmarshaler = (*Limit)(nil)
+	_ fmt.Stringer             = Seconds{}
+	_ error                    = (*FieldError)(nil)
+)
+
+// memberType is what Policy and Limit have in common.
+type memberType[T any] interface {
+	Validate() error
+	Equal(T) bool
+	String() string
+	AppendText([]byte) ([]byte, error)
+	MarshalText() ([]byte, error)
+}
+
+// A codec is one of the two fields, with the functions that read and write it.
+type codec[T memberType[T]] struct {
+	field     string
+	key       string
+	parse     func(...string) ([]T, error)
+	baseline  func(...string) ([]T, error) // the same by httpsfv
+	append    func([]byte, ...T) ([]byte, error)
+	format    func(...T) (string, error)
+	set       func(http.Header, ...T) error
+	add       func(http.Header, ...T) error
+	unmarshal func(*T, []byte) error
+}
+
+var (
+	policyCodec = codec[Policy]{
+		PolicyField, policyKey, ParsePolicies, httpsfvParsePolicies,
+		AppendPolicies, FormatPolicies, SetPolicies, AddPolicies, (*Policy).UnmarshalText,
+	}
+	limitCodec = codec[Limit]{
+		LimitField, limitKey, ParseLimits, httpsfvParseLimits,
+		AppendLimits, FormatLimits, SetLimits, AddLimits, (*Limit).UnmarshalText,
+	}
+)
+
+func requireEqual[T memberType[T]](t testing.TB, want, got []T) {
+	t.Helper()
+	require.Equal(t, want == nil, got == nil, "presence: want %v, got %v", want, got)
+	require.True(t, slices.EqualFunc(want, got, T.Equal), "want %v\ngot  %v", want, got)
+}
+
+// lawRead holds what the lines are read as against laws 1 to 5.
+func (c codec[T]) lawRead(t testing.TB, lines ...string) {
+	t.Helper()
+	list, err := c.parse(lines...)
+	c.lawResult(t, list, err, lines)
+	c.lawJoined(t, list, err, lines)
+	c.lawOracle(t, list, err, lines)
+	if err == nil {
+		c.lawWrite(t, list...)
+		s, err := c.format(list...)
+		require.NoError(t, err)
+		again, err := c.parse(s)
+		require.NoError(t, err)
+		fixed, err := c.format(again...)
+		require.NoError(t, err)
+		require.Equal(t, s, fixed, "law 2: a fixed point")
+	}
+}
+
+// lawResult is law 1, and the part of law 4 about positions.
+func (c codec[T]) lawResult(t testing.TB, list []T, err error, lines []string) {
+	t.Helper()
+	if err == nil {
+		for _, m := range list {
+			require.NoError(t, m.Validate(), "law 1: what was read is valid")
+		}
+		return
+	}
+	require.Nil(t, list, "law 1: nothing beside an error")
+	e := requireFieldError(t, err)
+	require.Equal(t, c.field, e.Field)
+	require.True(t, 0 <= e.Line && e.Line < len(lines), "law 4: line %d", e.Line)
+	require.True(t, 0 <= e.Offset && e.Offset <= len(lines[e.Line]), "law 4: offset %d", e.Offset)
+	require.True(t, 0 <= e.Item && e.Item <= maxMembers, "item %d", e.Item)
+}
+
+func requireFieldError(t testing.TB, err error) *FieldError {
+	t.Helper()
+	var e *FieldError
+	require.ErrorAs(t, err, &e)
+	require.Contains(t, []error{ErrSyntax, ErrType, ErrMissing, ErrRange, ErrDuplicate, ErrTooMany}, e.Err)
+	return e
+}
+
+// lawJoined is law 4: lines mean what they mean when joined, and an error is at
+// the same byte.
+func (c codec[T]) lawJoined(t testing.TB, list []T, err error, lines []string) {
+	t.Helper()
+	if len(lines) < 2 {
+		return
+	}
+	joined, joinedErr := c.parse(strings.Join(lines, ", "))
+	if err == nil {
+		require.NoError(t, joinedErr)
+		requireEqual(t, list, joined)
+		return
+	}
+	e := *requireFieldError(t, err)
+	for _, line := range lines[:e.Line] {
+		e.Offset += len(line) + len(", ")
+	}
+	e.Line = 0
+	require.Equal(t, &e, joinedErr)
+}
+
+// lawOracle is law 5. The exceptions are Byte Sequences without padding, which
+// RFC 9651 Section 4.2.7 asks a parser to accept, and the bounds. Pad bits that
+// are not zero httpsfv accepts as well.
+func (c codec[T]) lawOracle(t testing.TB, list []T, err error, lines []string) {
+	t.Helper()
+	joined := strings.Join(lines, ", ")
+	if errors.Is(err, ErrTooMany) {
+		require.True(t, strings.Count(joined, ",") >= maxMembers || strings.Count(joined, ";") > maxParams,
+			"law 5: too many only where there are many")
+		return
+	}
+	want, wantErr := c.baseline(padBase64(joined))
+	require.Equal(t, wantErr == nil, err == nil, "law 5: httpsfv says %v, we say %v", wantErr, err)
+	requireEqual(t, want, list)
+}
+
+// padBase64 adds the padding that httpsfv needs to the Byte Sequences of s.
+func padBase64(s string) string {
+	var b strings.Builder
+	quoted := false
+	for i := 0; i < len(s); i++ {
+		b.WriteByte(s[i])
+		switch {
+		case quoted && s[i] == '\\' && i+1 < len(s):
+			i++
+			b.WriteByte(s[i])
+		case s[i] == '"':
+			quoted = !quoted
+		case !quoted && strings.HasPrefix(s[i:], "=:"):
+			n := strings.IndexByte(s[i+2:], ':')
+			if n < 0 {
+				continue
+			}
+			text := s[i+2 : i+2+n]
+			b.WriteString(":" + text)
+			if strings.IndexByte(text, '=') < 0 && n%4 > 1 {
+				b.WriteString("=="[n%4-2:])
+			}
+			i += 1 + n
+		}
+	}
+	return b.String()
+}
+
+// lawWrite holds what is made of any values, valid or not, against laws 1 to 3.
+func (c codec[T]) lawWrite(t testing.TB, list ...T) {
+	t.Helper()
+	const prefix = "prefix"
+	s, err := c.format(list...)
+	b, appendErr := c.append([]byte(prefix), list...)
+	require.Equal(t, err, appendErr, "law 3")
+	require.Equal(t, prefix+s, string(b), "law 3: the prefix stays")
+	c.lawHeader(t, s, err, list...)
+	for _, m := range list {
+		c.lawMember(t, m)
+	}
+	if err != nil {
+		require.Empty(t, s)
+		e := requireFieldError(t, err)
+		require.Equal(t, c.field, e.Field)
+		require.Equal(t, -1, e.Offset)
+		return
+	}
+	again, err := c.parse(s)
+	require.NoError(t, err, "law 2: what is written can be read")
+	require.True(t, slices.EqualFunc(list, again, T.Equal), "law 2: want %v\ngot  %v", list, again)
+}
+
+// lawHeader is the part of law 3 about headers.
+func (c codec[T]) lawHeader(t testing.TB, s string, err error, list ...T) {
+	t.Helper()
+	const old = "old"
+	set, added := http.Header{c.key: {old}}, http.Header{c.key: {old}}
+	require.Equal(t, err, c.set(set, list...), "law 3")
+	require.Equal(t, err, c.add(added, list...), "law 3")
+	switch {
+	case err != nil:
+		require.Equal(t, http.Header{c.key: {old}}, set, "nothing is written beside an error")
+		require.Equal(t, http.Header{c.key: {old}}, added, "nothing is written beside an error")
+	case s == "":
+		require.Empty(t, set)
+		require.Equal(t, http.Header{c.key: {old}}, added)
+	default:
+		require.Equal(t, http.Header{c.key: {s}}, set)
+		require.Equal(t, http.Header{c.key: {old, s}}, added)
+	}
+}
+
+// lawMember is law 3 for one member.
+func (c codec[T]) lawMember(t testing.TB, m T) {
+	t.Helper()
+	s, err := c.format(m)
+	require.Equal(t, err, m.Validate())
+	text, textErr := m.MarshalText()
+	require.Equal(t, err, textErr)
+	require.Equal(t, s, string(text))
+	text, textErr = m.AppendText([]byte("prefix"))
+	require.Equal(t, err, textErr)
+	require.Equal(t, "prefix"+s, string(text))
+	require.True(t, err != nil || m.Equal(m))
+
+	var got, before T
+	if err != nil {
+		require.Error(t, c.unmarshal(&got, []byte(m.String())), "an invalid value is no member")
+		require.Equal(t, before, got, "unchanged on error")
+		return
+	}
+	require.Equal(t, s, m.String())
+	require.NoError(t, c.unmarshal(&got, []byte(s)))
+	require.True(t, m.Equal(got))
+}
+
+// lawParse holds Parse against the parsers of the two fields, and what is made
+// of its result against laws 1 and 2.
+func lawParse(t testing.TB, h http.Header) {
+	t.Helper()
+	f, err := Parse(h)
+	policies, policyErr := ParsePolicies(h.Values(PolicyField)...)
+	limits, limitErr := ParseLimits(h.Values(LimitField)...)
+	requireEqual(t, policies, f.Policies)
+	requireEqual(t, limits, f.Limits)
+	require.Equal(t, errors.Join(policyErr, limitErr), err)
+	require.Equal(t, f.Policies != nil || f.Limits != nil, f.Dialect == "ratelimit")
+	require.False(t, f.Guessed)
+
+	written := http.Header{policyKey: {"old"}, limitKey: {"old"}}
+	require.NoError(t, f.Set(written))
+	again, err := Parse(written)
+	require.NoError(t, err)
+	requireEqual(t, f.Policies, again.Policies)
+	requireEqual(t, f.Limits, again.Limits)
+	lawJoin(t, f)
+}
+
+// lawJoin holds PolicyOf, Tightest and Validate against their slow definitions.
+func lawJoin(t testing.TB, f Fields) {
+	t.Helper()
+	tightest, ok := f.Tightest()
+	require.Equal(t, len(f.Limits) > 0, ok)
+	for _, l := range f.Limits {
+		require.False(t, l.tighter(&tightest))
+		p, ok := f.PolicyOf(l)
+		named := slices.DeleteFunc(slices.Clone(f.Policies), func(p Policy) bool { return p.Name != l.Name })
+		exact := slices.IndexFunc(named, func(p Policy) bool { return equalKey(p.PartitionKey, l.PartitionKey) })
+		switch {
+		case exact >= 0:
+			require.True(t, ok && p.Equal(named[exact]))
+		case len(named) == 1:
+			require.True(t, ok && p.Equal(named[0]))
+		default:
+			require.False(t, ok)
+		}
+	}
+	twice := func(n int, same func(i, j int) bool) bool {
+		for j := range n {
+			for i := range j {
+				if same(i, j) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+	ps, ls := f.Policies, f.Limits
+	duplicate := twice(len(ps), func(i, j int) bool {
+		return ps[i].Name == ps[j].Name && equalKey(ps[i].PartitionKey, ps[j].PartitionKey)
+	}) || twice(len(ls), func(i, j int) bool {
+		return ls[i].Name == ls[j].Name && equalKey(ls[i].PartitionKey, ls[j].PartitionKey)
+	})
+	require.Equal(t, duplicate, errors.Is(f.Validate(), ErrDuplicate))
+}
+
+// A hostileShape makes a field value of about the given size that costs a
+// careless parser more than linear time or memory.
+type hostileShape struct {
+	name  string
+	value func(size int) string
+	err   error // of ParseLimits
+}
+
+func repeatTo(prefix, unit, suffix string) func(int) string {
+	return func(size int) string {
+		return prefix + strings.Repeat(unit, max(size-len(prefix)-len(suffix), 0)/len(unit)) + suffix
+	}
+}
+
+// wideMembers returns members of 255 distinct extension parameters each, whose
+// keys are equally long.
+func wideMembers(size int) string {
+	var m strings.Builder
+	m.WriteString(`"";r=1`)
+	for i := range maxParams - 1 {
+		fmt.Fprintf(&m, ";k%03d", i)
+	}
+	m.WriteByte(',')
+	return strings.Repeat(m.String(), size/m.Len()) + `"";r=1`
+}
+
+var hostileShapes = []hostileShape{
+	{"members", repeatTo("", `"";r=1,`, `"";r=1`), ErrTooMany},
+	{"long members", repeatTo("", `"`+strings.Repeat("x", 1500)+`";r=1,`, `"";r=1`), nil},
+	{"wide members", wideMembers, nil},
+	{"parameters", repeatTo(`"";r=1`, ";a", ""), ErrTooMany},
+	{"one parameter", repeatTo(`"";r=1`, ";r=1", ""), ErrTooMany},
+	{"long key", repeatTo(`"";r=1;`, "k", ""), nil},
+	{"long name", repeatTo(`"`, "n", `";r=1`), nil},
+	{"escapes", repeatTo(`"`, `\"`, `";r=1`), nil},
+	{"escapes never closed", repeatTo(`"`, `\\`, ""), ErrSyntax},
+	{"quotes", repeatTo("", `"`, ""), ErrSyntax},
+	{"quotes in commas", repeatTo("", `"",`, ""), ErrMissing},
+	{"quote never closed", repeatTo(`"`, ",", ""), ErrSyntax},
+	{"commas in a name", repeatTo(`"`, ",", `";r=1`), nil},
+	{"commas", repeatTo("", ",", ""), ErrSyntax},
+	{"digits", repeatTo(`"";r=`, "1", ""), ErrSyntax},
+	{"decimals", repeatTo(`"";r=1;x=1.`, "1", ""), ErrSyntax},
+	{"points", repeatTo(`"";r=1;x=1`, ".", ""), ErrSyntax},
+	{"colons", repeatTo(`"";r=1;x=`, ":", ""), ErrSyntax},
+	{"bytes", repeatTo(`"";r=1;pk=:`, "AAAA", ":"), nil},
+	{"bytes never closed", repeatTo(`"";r=1;pk=:`, "A", ""), ErrSyntax},
+	{"token", repeatTo(`"";r=1;x=`, "t", ""), nil},
+	{"display string", repeatTo(`"";r=1;x=%"`, "%c3%a4", `"`), nil},
+	{"display string never closed", repeatTo(`"";r=1;x=%"`, "%", ""), ErrSyntax},
+	{"date", repeatTo(`"";r=1;x=@`, "-", ""), ErrSyntax},
+	{"spaces", repeatTo(" ", " ", ""), nil},
+	{"spaces before", repeatTo("", " ", `"";r=1`), nil},
+	{"spaces after", repeatTo(`"";r=1`, " ", ""), nil},
+	{"spaces in parameters", repeatTo(`"";`, " ", "r=1"), nil},
+	{"tabs", repeatTo(`"";r=1`, "\t", `,"";r=1`), nil},
+	{"inner list", repeatTo("", "(", ""), ErrType},
+}

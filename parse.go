@@ -1,0 +1,697 @@
+package ratelimit
+
+import (
+	"encoding/base64"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/dunglas/httpsfv"
+)
+
+// Bounds of a field, for the parser and the writer alike: the least that
+// RFC 9651 Sections 3.1 and 3.1.2 let a parser support. A parameter counts as
+// often as it is written.
+const (
+	maxMembers = 1024
+	maxParams  = 256
+)
+
+// MaxInteger is the largest Integer of a structured field, fifteen nines
+// (RFC 9651 Section 3.3.1). Every count and every number of seconds in a field
+// is at most this.
+const MaxInteger = 999_999_999_999_999
+
+const maxDigits = 15 // RFC 9651 Section 4.2.4
+
+// The causes of a [FieldError]; test for them with [errors.Is].
+var (
+	// ErrSyntax says that the text is no structured field (RFC 9651), or that
+	// a value to be written cannot be one: a character outside the printable
+	// ASCII range in a String, an illegal parameter key or Token.
+	ErrSyntax = errors.New("not well-formed")
+	// ErrType says that a member or a parameter has another type than the
+	// specification gives it, as in r="5", or that a Go value has a type that
+	// is not listed at [Param].
+	ErrType = errors.New("wrong type")
+	// ErrMissing says that a required parameter is absent, or that a text
+	// which has to hold one member holds none.
+	ErrMissing = errors.New("missing")
+	// ErrRange says that a number is outside what the parameter allows.
+	ErrRange = errors.New("out of range")
+	// ErrDuplicate says that a key of [Params] is repeated or is a parameter
+	// which has a struct field of its own, or that a name and partition key
+	// occur twice in one field ([Fields.Validate]).
+	ErrDuplicate = errors.New("duplicate")
+	// ErrTooMany says that a field has more than 1024 members, a member more
+	// than 256 parameters, or a text which has to hold one member several.
+	ErrTooMany = errors.New("too many")
+)
+
+// A FieldError says what is wrong with a field, and where. Its text never
+// repeats the content of the field, which may hold a partition key.
+type FieldError struct {
+	Field  string // PolicyField or LimitField
+	Line   int    // index of the field line, from 0
+	Offset int    // byte in that line where the offending token starts, the line's length at its end, -1 when not parsing
+	Item   int    // index of the member over all lines, from 0; -1 where there is none
+	Param  string // key of the parameter, "" if the member itself is at fault
+	Err    error  // ErrSyntax, ErrType, ErrMissing, ErrRange, ErrDuplicate or ErrTooMany
+}
+
+// Error names the place and the cause. Line, offset and item count from 0, as
+// the fields of e do; a parameter is named only if the specification defines
+// it.
+func (e *FieldError) Error() string {
+	b := append([]byte("ratelimit: "), e.Field...)
+	if e.Offset >= 0 {
+		b = append(b, ", line "...)
+		b = strconv.AppendInt(b, int64(e.Line), 10)
+		b = append(b, ", offset "...)
+		b = strconv.AppendInt(b, int64(e.Offset), 10)
+	}
+	if e.Item >= 0 {
+		b = append(b, ", item "...)
+		b = strconv.AppendInt(b, int64(e.Item), 10)
+	}
+	switch {
+	case e.Param == "":
+	case paramOf(e.Param) < definedParams:
+		b = append(b, ", parameter "...)
+		b = append(b, e.Param...)
+	default:
+		b = append(b, ", an extension parameter"...)
+	}
+	b = append(b, ": "...)
+	if e.Err != nil {
+		b = append(b, e.Err.Error()...)
+	}
+	return string(b)
+}
+
+// Unwrap returns e.Err.
+func (e *FieldError) Unwrap() error { return e.Err }
+
+// kind is the type of a bare item, RFC 9651 Section 3.3.
+type kind uint8
+
+const (
+	absent kind = iota
+	integerKind
+	stringKind
+	bytesKind
+	otherKind // Decimal, Token, Boolean, Date, Display String: left to httpsfv
+)
+
+// The keys of the defined parameters. No other place spells them.
+const (
+	quotaKey     = "q"
+	unitKey      = "qu"
+	windowKey    = "w"
+	remainingKey = "r"
+	resetKey     = "t"
+	partitionKey = "pk"
+)
+
+// A param is a defined parameter. Those of RateLimit-Policy come first, those
+// of RateLimit last; they share the partition key.
+type param int
+
+const (
+	quotaParam param = iota
+	unitParam
+	windowParam
+	keyParam
+	remainingParam
+	resetParam
+	definedParams // their number
+)
+
+// A paramDef says what the specification says of a parameter.
+type paramDef struct {
+	key      string
+	kind     kind
+	min      int64 // least value of an Integer
+	required bool
+}
+
+const minWindow = 1
+
+var params = [definedParams]paramDef{
+	quotaParam:     {key: quotaKey, kind: integerKind, required: true},     // draft-11 Section 3.1.1
+	unitParam:      {key: unitKey, kind: stringKind},                       // 3.1.2
+	windowParam:    {key: windowKey, kind: integerKind, min: minWindow},    // 3.1.3
+	keyParam:       {key: partitionKey, kind: bytesKind},                   // 3.1.4, 4.1.3
+	remainingParam: {key: remainingKey, kind: integerKind, required: true}, // 4.1.1
+	resetParam:     {key: resetKey, kind: integerKind},                     // 4.1.2
+}
+
+// paramOf returns the parameter with a key, definedParams if there is none.
+func paramOf(key string) param {
+	switch key {
+	case quotaKey:
+		return quotaParam
+	case unitKey:
+		return unitParam
+	case windowKey:
+		return windowParam
+	case partitionKey:
+		return keyParam
+	case remainingKey:
+		return remainingParam
+	case resetKey:
+		return resetParam
+	}
+	return definedParams
+}
+
+// A fieldDef is one of the two fields, with its first and last parameter.
+type fieldDef struct {
+	name        string
+	first, last param
+}
+
+var (
+	policyField = fieldDef{PolicyField, quotaParam, keyParam}
+	limitField  = fieldDef{LimitField, keyParam, resetParam}
+)
+
+func (f *fieldDef) defines(p param) bool { return f.first <= p && p <= f.last }
+
+// ParsePolicies reads the field lines of RateLimit-Policy (draft-11 Section 3),
+// as found in http.Header under its canonical key, combined as HTTP combines
+// them (RFC 9110 Section 5.2). Without a line, or with a single blank one, the
+// result is nil and there is no error.
+//
+// A field is all or nothing: on error the result is nil and the error is a
+// [*FieldError]. Names and Strings may share memory with the lines; partition
+// keys do not.
+func ParsePolicies(lines ...string) ([]Policy, error) {
+	return parsePolicies(maxMembers, lines)
+}
+
+// ParseLimits reads the field lines of RateLimit (draft-11 Section 4), in the
+// same way as [ParsePolicies].
+func ParseLimits(lines ...string) ([]Limit, error) {
+	return parseLimits(maxMembers, lines)
+}
+
+func parsePolicies(most int, lines []string) ([]Policy, error) {
+	var p parser
+	p.field, p.most, p.item = &policyField, most, -1
+	var list []Policy
+	for p.next(lines) {
+		if list == nil {
+			list = make([]Policy, 0, p.estimate(lines))
+		}
+		list = append(list, Policy{})
+		p.member.policy(&list[len(list)-1])
+	}
+	switch {
+	case p.cut:
+		list, err := parsePolicies(most, join(lines))
+		return list, unjoin(err, lines)
+	case p.err != nil:
+		return nil, p.fieldError()
+	}
+	return list, nil
+}
+
+func parseLimits(most int, lines []string) ([]Limit, error) {
+	var p parser
+	p.field, p.most, p.item = &limitField, most, -1
+	var list []Limit
+	for p.next(lines) {
+		if list == nil {
+			list = make([]Limit, 0, p.estimate(lines))
+		}
+		list = append(list, Limit{})
+		p.member.limit(&list[len(list)-1])
+	}
+	switch {
+	case p.cut:
+		list, err := parseLimits(most, join(lines))
+		return list, unjoin(err, lines)
+	case p.err != nil:
+		return nil, p.fieldError()
+	}
+	return list, nil
+}
+
+// estimate returns, after the first member, how many there may be, so that one
+// allocation holds them. Text that is all commas cannot make it exceed what as
+// many bytes of the shortest member, `"";q=1,`, would need.
+func (p *parser) estimate(lines []string) int {
+	const shortest = 7
+	if p.last && p.i == len(p.s) {
+		return 1
+	}
+	n := 1 + min(strings.Count(p.s[p.i:], ","), (len(p.s)-p.i)/shortest)
+	for _, line := range lines[p.line+1:] {
+		n += 1 + min(strings.Count(line, ","), len(line)/shortest)
+	}
+	return min(n, maxMembers)
+}
+
+const separator = ", " // between lines, RFC 9651 Section 4.2
+
+func join(lines []string) []string { return []string{strings.Join(lines, separator)} }
+
+// unjoin moves the position in err from the joined lines to the lines.
+func unjoin(err error, lines []string) error {
+	e, ok := err.(*FieldError)
+	if !ok {
+		return err
+	}
+	for e.Offset > len(lines[e.Line]) {
+		e.Offset -= len(lines[e.Line]) + len(separator)
+		e.Line++
+	}
+	return e
+}
+
+// A member is what has been read of one member of the List.
+type member struct {
+	off    int // where it starts, in the current line
+	name   string
+	known  [definedParams]value
+	str    string // the defined String, and
+	bytes  []byte // the defined Byte Sequence, of which there is one each
+	params Params
+}
+
+// A value is a defined parameter.
+type value struct {
+	kind kind
+	off  int // where the bare item starts, in the current line
+	num  int64
+}
+
+func (v *value) seconds() Seconds { return Seconds{n: v.num, ok: v.kind == integerKind} }
+
+func (m *member) policy(p *Policy) {
+	p.Name = m.name
+	p.Quota = m.known[quotaParam].num
+	p.Unit = Unit(m.str)
+	p.Window = m.known[windowParam].seconds()
+	p.PartitionKey = m.bytes
+	p.Params = m.params
+}
+
+func (m *member) limit(l *Limit) {
+	l.Name = m.name
+	l.Remaining = m.known[remainingParam].num
+	l.Reset = m.known[resetParam].seconds()
+	l.PartitionKey = m.bytes
+	l.Params = m.params
+}
+
+// A parser reads the lines as if they were joined by ", " (RFC 9651 Section
+// 4.2). It need not join them, as a member cannot hold a comma outside of a
+// String; where a line ends inside of one it gives up and sets cut.
+//
+// Its methods take the offset where they begin in the current line, and return
+// the one where they ended.
+type parser struct {
+	field  *fieldDef
+	most   int    // members
+	line   int    // index of the current line
+	last   bool   // it is the last one
+	cut    bool   // a String is open at its end
+	s      string // the current line
+	i      int    // where the current member ends
+	item   int    // its index, -1 before the first
+	member member
+
+	// The bare item read last.
+	num   int64  // of integerKind
+	str   string // of stringKind
+	bytes []byte // of bytesKind
+	other any    // of otherKind
+
+	// The failure, if err is not nil.
+	err error
+	off int
+	key string
+}
+
+func (p *parser) fail(off int, key string, cause error) bool {
+	p.off, p.key, p.err = off, key, cause
+	return false
+}
+
+func (p *parser) fieldError() *FieldError {
+	return &FieldError{Field: p.field.name, Line: p.line, Offset: p.off, Item: p.item, Param: p.key, Err: p.err}
+}
+
+// next reads the next member, if there is one: RFC 9651 Section 4.2.1, with the
+// rules of the field upon each member.
+func (p *parser) next(lines []string) bool {
+	if p.item < 0 {
+		if !p.begin(lines) {
+			return false
+		}
+	} else {
+		if !p.comma(lines) {
+			return false
+		}
+		p.member = member{}
+	}
+	p.item++
+	if p.item == p.most {
+		return p.fail(p.i, "", ErrTooMany)
+	}
+	return p.readMember()
+}
+
+// begin passes the spaces before the List, and reports whether one is there.
+func (p *parser) begin(lines []string) bool {
+	if len(lines) == 0 {
+		return false
+	}
+	p.s, p.last = lines[0], len(lines) == 1
+	p.i = skipSP(p.s, 0)
+	return p.i < len(p.s) || !p.last
+}
+
+// comma passes what separates two members, a comma in the line or the end of a
+// line that is not the last, and reports whether it was there.
+func (p *parser) comma(lines []string) bool {
+	i := skipOWS(p.s, p.i)
+	switch {
+	case i < len(p.s) && p.s[i] == ',':
+		i++
+	case i < len(p.s):
+		return p.fail(i, "", ErrSyntax)
+	case p.last:
+		return false
+	default:
+		p.line++
+		p.s, i, p.last = lines[p.line], 0, p.line == len(lines)-1
+	}
+	p.i = skipOWS(p.s, i)
+	return true
+}
+
+func skipSP(s string, i int) int {
+	for i < len(s) && s[i] == ' ' {
+		i++
+	}
+	return i
+}
+
+func skipOWS(s string, i int) int {
+	for i < len(s) && (s[i] == ' ' || s[i] == '\t') {
+		i++
+	}
+	return i
+}
+
+// readMember is RFC 9651 Section 4.2.3, for an item whose value is a String.
+func (p *parser) readMember() bool {
+	m := &p.member
+	m.off = p.i
+	if m.off < len(p.s) && p.s[m.off] == '(' { // an Inner List
+		return p.fail(m.off, "", ErrType)
+	}
+	kind, i := p.readBareItem(m.off)
+	if kind == absent {
+		return p.fail(m.off, "", ErrSyntax)
+	}
+	m.name = p.str
+	if !p.readParams(i) {
+		return false
+	}
+	if kind != stringKind {
+		return p.fail(m.off, "", ErrType)
+	}
+	return p.judge()
+}
+
+// judge holds the defined parameters against their definitions. It comes after
+// the last one has been read, because a later duplicate replaces an earlier
+// parameter (RFC 9651 Section 4.2.3.2).
+func (p *parser) judge() bool {
+	for i := p.field.first; i <= p.field.last; i++ {
+		d, v := &params[i], &p.member.known[i]
+		switch {
+		case v.kind == d.kind && (v.kind != integerKind || v.num >= d.min), v.kind == absent && !d.required:
+		case v.kind == absent:
+			return p.fail(p.member.off, d.key, ErrMissing)
+		case v.kind != d.kind:
+			return p.fail(v.off, d.key, ErrType)
+		default:
+			return p.fail(v.off, d.key, ErrRange)
+		}
+	}
+	return true
+}
+
+// readParams is RFC 9651 Section 4.2.3.2.
+func (p *parser) readParams(i int) bool {
+	m, s := &p.member, p.s
+	for n := 0; i < len(s) && s[i] == ';'; n++ {
+		if n == maxParams {
+			return p.fail(i, "", ErrTooMany)
+		}
+		off := skipSP(s, i+1)
+		i = skipKey(s, off)
+		if i == off {
+			return p.fail(off, "", ErrSyntax)
+		}
+		key := s[off:i]
+		kind := otherKind
+		if i < len(s) && s[i] == '=' {
+			off = i + 1
+			if kind, i = p.readBareItem(off); kind == absent {
+				return p.fail(off, key, ErrSyntax)
+			}
+		} else {
+			p.other = true
+		}
+		if param := paramOf(key); p.field.defines(param) {
+			v := &m.known[param]
+			v.kind, v.off, v.num = kind, off, p.num
+			switch kind {
+			case stringKind:
+				m.str = p.str
+			case bytesKind:
+				m.bytes = p.bytes
+			}
+		} else {
+			m.params = m.params.set(key, p.any(kind))
+		}
+	}
+	p.i = i
+	return true
+}
+
+// any boxes the value of an extension parameter.
+func (p *parser) any(kind kind) any {
+	switch kind {
+	case integerKind:
+		return p.num
+	case stringKind:
+		return p.str
+	case bytesKind:
+		return p.bytes
+	default:
+		return p.other
+	}
+}
+
+// skipKey is RFC 9651 Section 4.2.3.3. It moves nowhere if there is no key.
+func skipKey(s string, i int) int {
+	if i < len(s) && is(s[i], keyStart) {
+		return skip(s, i+1, keyByte)
+	}
+	return i
+}
+
+// A class is a set of bytes that the grammar names.
+type class uint8
+
+const (
+	digit     class = 1 << iota
+	keyStart        // first of a key, RFC 9651 Section 3.1.2
+	keyByte         // others of a key
+	tokenByte       // others of a Token, Section 3.3.4
+	plain           // of a String, and stands for itself there, Section 3.3.3
+	alpha
+)
+
+var classes = func() (table [256]class) {
+	add := func(c class, from, to byte) {
+		for b := int(from); b <= int(to); b++ {
+			table[b] |= c
+		}
+	}
+	add(digit|keyByte|tokenByte, '0', '9')
+	add(keyStart|keyByte|alpha|tokenByte, 'a', 'z')
+	add(alpha|tokenByte, 'A', 'Z')
+	for class, bytes := range map[class]string{
+		keyStart:  "*",
+		keyByte:   "_-.*",
+		tokenByte: "!#$%&'*+-.^_`|~:/",
+	} {
+		for i := range len(bytes) {
+			add(class, bytes[i], bytes[i])
+		}
+	}
+	add(plain, 0x20, 0x7e)
+	table['"'] &^= plain
+	table['\\'] &^= plain
+	return table
+}()
+
+func is(b byte, c class) bool { return classes[b]&c != 0 }
+
+// skip moves past the bytes of a class.
+func skip(s string, i int, c class) int {
+	for i < len(s) && is(s[i], c) {
+		i++
+	}
+	return i
+}
+
+// readBareItem is RFC 9651 Section 4.2.3.1. The kind is absent if the bare item
+// is not well-formed.
+func (p *parser) readBareItem(i int) (kind, int) {
+	if i == len(p.s) {
+		return absent, i
+	}
+	switch c := p.s[i]; {
+	case is(c, digit) || c == '-':
+		return p.readNumber(i)
+	case c == '"':
+		return p.readString(i)
+	case c == ':':
+		return p.readBytes(i)
+	default:
+		return p.readOther(i)
+	}
+}
+
+// open is for a bare item that is open at the end of the line.
+func (p *parser) open() (kind, int) {
+	p.cut = !p.last
+	return absent, len(p.s)
+}
+
+// readString is RFC 9651 Section 4.2.5.
+func (p *parser) readString(start int) (kind, int) {
+	i := skip(p.s, start+1, plain)
+	if i < len(p.s) && p.s[i] == '"' {
+		p.str = p.s[start+1 : i]
+		return stringKind, i + 1
+	}
+	return p.readEscaped(start)
+}
+
+// readEscaped is readString for a String with escapes, or none at all.
+func (p *parser) readEscaped(start int) (kind, int) {
+	s := p.s
+	var b []byte
+	for i := start + 1; ; i++ {
+		from := i
+		i = skip(s, i, plain)
+		if i == len(s) {
+			return p.open()
+		}
+		b = append(b, s[from:i]...)
+		if s[i] == '"' {
+			p.str = string(b)
+			return stringKind, i + 1
+		}
+		i++
+		if s[i-1] != '\\' || i == len(s) || s[i] != '"' && s[i] != '\\' {
+			return absent, i
+		}
+		b = append(b, s[i])
+	}
+}
+
+// readNumber is RFC 9651 Section 4.2.4; it leaves Decimals to httpsfv.
+func (p *parser) readNumber(start int) (kind, int) {
+	s, i := p.s, start
+	if s[i] == '-' {
+		i++
+	}
+	digits := i
+	var n int64
+	for ; i < len(s) && i-digits <= maxDigits; i++ {
+		d := s[i] - '0'
+		if d > 9 {
+			break
+		}
+		n = n*10 + int64(d)
+	}
+	if i < len(s) && s[i] == '.' {
+		for i < len(s) && (is(s[i], digit) || s[i] == '.') {
+			i++
+		}
+		return p.delegate(start, i)
+	}
+	if i == digits || i-digits > maxDigits {
+		return absent, i
+	}
+	if digits > start {
+		n = -n
+	}
+	p.num = n
+	return integerKind, i
+}
+
+// readBytes is RFC 9651 Section 4.2.7, which asks parsers not to fail where
+// padding is absent or pad bits are not zero.
+func (p *parser) readBytes(start int) (kind, int) {
+	text := p.s[start+1:]
+	n := strings.IndexByte(text, ':')
+	if n < 0 {
+		return absent, start
+	}
+	text = text[:n]
+	enc := base64.RawStdEncoding
+	if strings.HasSuffix(text, "=") {
+		enc = base64.StdEncoding
+	}
+	b, err := enc.DecodeString(text)
+	if err != nil || strings.IndexByte(text, '\n') >= 0 || strings.IndexByte(text, '\r') >= 0 { // which package base64 skips
+		return absent, start
+	}
+	p.bytes = b
+	return bytesKind, start + 1 + n + 1
+}
+
+// readOther cuts a Token, Boolean, Date or Display String out of the line.
+func (p *parser) readOther(start int) (kind, int) {
+	s := p.s
+	i := start + 1
+	switch c := s[start]; {
+	case is(c, alpha) || c == '*':
+		i = skip(s, i, tokenByte)
+	case c == '?':
+		i = min(i+1, len(s))
+	case c == '@':
+		for i < len(s) && (is(s[i], digit) || s[i] == '-') {
+			i++
+		}
+	case c == '%' && i < len(s) && s[i] == '"':
+		n := strings.IndexByte(s[i+1:], '"')
+		if n < 0 {
+			return p.open()
+		}
+		i += 1 + n + 1
+	}
+	return p.delegate(start, i)
+}
+
+// delegate has httpsfv read the bare item from start to end.
+func (p *parser) delegate(start, end int) (kind, int) {
+	item, err := httpsfv.UnmarshalItem([]string{p.s[start:end]})
+	if err != nil {
+		return absent, end
+	}
+	p.other = item.Value
+	return otherKind, end
+}
