@@ -268,11 +268,17 @@ func lawParse(t testing.TB, h http.Header) {
 // lawJoin holds PolicyOf, Tightest and Validate against their slow definitions.
 func lawJoin(t testing.TB, f Fields) {
 	t.Helper()
+	// Values that cannot be written may not even equal themselves.
+	comparable := !slices.ContainsFunc(f.Policies, func(p Policy) bool { return p.Validate() != nil }) &&
+		!slices.ContainsFunc(f.Limits, func(l Limit) bool { return l.Validate() != nil })
 	tightest, ok := f.Tightest()
 	require.Equal(t, len(f.Limits) > 0, ok)
 	for _, l := range f.Limits {
 		require.False(t, l.tighter(&tightest))
 		p, ok := f.PolicyOf(l)
+		if !comparable {
+			continue
+		}
 		named := slices.DeleteFunc(slices.Clone(f.Policies), func(p Policy) bool { return p.Name != l.Name })
 		exact := slices.IndexFunc(named, func(p Policy) bool { return equalKey(p.PartitionKey, l.PartitionKey) })
 		switch {
@@ -300,7 +306,7 @@ func lawJoin(t testing.TB, f Fields) {
 	}) || twice(len(ls), func(i, j int) bool {
 		return ls[i].Name == ls[j].Name && equalKey(ls[i].PartitionKey, ls[j].PartitionKey)
 	})
-	require.Equal(t, duplicate, errors.Is(f.Validate(), ErrDuplicate))
+	require.Equal(t, comparable && duplicate, comparable && errors.Is(f.Validate(), ErrDuplicate))
 }
 
 // A hostileShape makes a field value of about the given size that costs a
@@ -340,6 +346,7 @@ var hostileShapes = []hostileShape{
 	{"escapes", repeatTo(`"`, `\"`, `";r=1`), nil},
 	{"escapes never closed", repeatTo(`"`, `\\`, ""), ErrSyntax},
 	{"quotes", repeatTo("", `"`, ""), ErrSyntax},
+	{"empty names", repeatTo("", `"" `, ""), ErrSyntax},
 	{"quotes in commas", repeatTo("", `"",`, ""), ErrMissing},
 	{"quote never closed", repeatTo(`"`, ",", ""), ErrSyntax},
 	{"commas in a name", repeatTo(`"`, ",", `";r=1`), nil},

@@ -375,21 +375,18 @@ func (p *parser) begin(lines []string) bool {
 }
 
 // comma passes what separates two members, a comma in the line or the end of a
-// line that is not the last, and reports whether it was there.
+// line that is not the last, and reports whether it is there.
 func (p *parser) comma(lines []string) bool {
-	i := skipOWS(p.s, p.i)
 	switch {
-	case i < len(p.s) && p.s[i] == ',':
-		i++
-	case i < len(p.s):
-		return p.fail(i, "", ErrSyntax)
+	case p.i < len(p.s):
+		p.i++
 	case p.last:
 		return false
 	default:
 		p.line++
-		p.s, i, p.last = lines[p.line], 0, p.line == len(lines)-1
+		p.s, p.i, p.last = lines[p.line], 0, p.line == len(lines)-1
 	}
-	p.i = skipOWS(p.s, i)
+	p.i = skipOWS(p.s, p.i)
 	return true
 }
 
@@ -407,7 +404,8 @@ func skipOWS(s string, i int) int {
 	return i
 }
 
-// readMember is RFC 9651 Section 4.2.3, for an item whose value is a String.
+// readMember is RFC 9651 Section 4.2.3, for an item whose value is a String, up
+// to what separates it from the next.
 func (p *parser) readMember() bool {
 	m := &p.member
 	m.off = p.i
@@ -421,6 +419,10 @@ func (p *parser) readMember() bool {
 	m.name = p.str
 	if !p.readParams(i) {
 		return false
+	}
+	p.i = skipOWS(p.s, p.i)
+	if p.i < len(p.s) && p.s[p.i] != ',' {
+		return p.fail(p.i, "", ErrSyntax)
 	}
 	if kind != stringKind {
 		return p.fail(m.off, "", ErrType)

@@ -1,0 +1,126 @@
+package ratelimit
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"github.com/stretchr/testify/require"
+)
+
+func TestPolicyEqual(t *testing.T) {
+	full := Policy{
+		Name: "a", Quota: 1, Unit: Requests, Window: SecondsOf(60), PartitionKey: []byte("k"), Params: Params{{"x", int64(1)}},
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(*Policy)
+		want   bool
+	}{
+		{"the same", func(p *Policy) {}, true},
+		{"another array", func(p *Policy) { p.PartitionKey = []byte("k"); p.Params = Params{{"x", int64(1)}} }, true},
+		{"name", func(p *Policy) { p.Name = "b" }, false},
+		{"quota", func(p *Policy) { p.Quota = 2 }, false},
+		{"an absent unit", func(p *Policy) { p.Unit = "" }, false},
+		{"window", func(p *Policy) { p.Window = SecondsOf(61) }, false},
+		{"an absent window", func(p *Policy) { p.Window = Seconds{} }, false},
+		{"key", func(p *Policy) { p.PartitionKey = []byte("l") }, false},
+		{"an absent key", func(p *Policy) { p.PartitionKey = nil }, false},
+		{"no parameters", func(p *Policy) { p.Params = nil }, false},
+		{"a parameter's key", func(p *Policy) { p.Params = Params{{"y", int64(1)}} }, false},
+		{"a parameter's value", func(p *Policy) { p.Params = Params{{"x", int64(2)}} }, false},
+		{"a parameter's type", func(p *Policy) { p.Params = Params{{"x", 1.0}} }, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			other := full
+			tc.change(&other)
+			require.Equal(t, tc.want, full.Equal(other))
+			require.Equal(t, tc.want, other.Equal(full))
+		})
+	}
+	require.False(t, Policy{}.Equal(Policy{PartitionKey: []byte{}}), "an empty key is not an absent one")
+	require.True(t, Policy{Params: Params{}}.Equal(Policy{}))
+}
+
+func TestEqualValue(t *testing.T) {
+	at := time.Unix(100, 0)
+	for _, tc := range []struct {
+		name string
+		a, b any
+		want bool
+	}{
+		{"Integers", int64(1), int64(1), true},
+		{"other Integers", int64(1), int64(2), false},
+		{"an Integer and a Decimal", int64(1), 1.0, false},
+		{"Decimals", 0.5, 0.5, true},
+		{"Decimals that are written alike", 0.1 + 0.2, 0.3, true},
+		{"Decimals that are not", 0.301, 0.302, false},
+		{"a Decimal and a String", 0.5, "0.5", false},
+		{"NaN", math.NaN(), math.NaN(), false},
+		{"Byte Sequences", []byte("a"), []byte("a"), true},
+		{"nil and an empty Byte Sequence", []byte(nil), []byte{}, true},
+		{"a Byte Sequence and a String", []byte("a"), "a", false},
+		{"Dates in two zones", at, at.UTC(), true},
+		{"Dates that are written alike", at, at.Add(time.Millisecond), true},
+		{"other Dates", at, at.Add(time.Second), false},
+		{"a Date and an Integer", at, int64(100), false},
+		{"a Token and a String", httpsfv.Token("a"), "a", false},
+		{"a Display String and a String", httpsfv.DisplayString("a"), "a", false},
+		{"Booleans", true, true, true},
+		{"nothing", nil, nil, true},
+		{"what cannot be written", []int{1}, []int{1}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.Equal(t, tc.want, equalValue(tc.a, tc.b))
+			require.Equal(t, tc.want, equalValue(tc.b, tc.a))
+		})
+	}
+}
+
+func TestParamsGet(t *testing.T) {
+	ps := Params{{"a", int64(1)}, {"b", nil}}
+	got, ok := ps.Get("a")
+	require.True(t, ok)
+	require.Equal(t, int64(1), got)
+	got, ok = ps.Get("b")
+	require.True(t, ok)
+	require.Nil(t, got)
+	_, ok = ps.Get("c")
+	require.False(t, ok)
+	_, ok = Params(nil).Get("a")
+	require.False(t, ok)
+}
+
+func TestUnmarshalText(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		text string
+		want error
+	}{
+		{"one member", ` "a";q=1 `, nil},
+		{"nothing", ``, &FieldError{Field: PolicyField, Item: -1, Err: ErrMissing}},
+		{"spaces", `  `, &FieldError{Field: PolicyField, Offset: 2, Item: -1, Err: ErrMissing}},
+		{"two members", `"a";q=1, "b";q=2`, &FieldError{Field: PolicyField, Offset: 9, Item: 1, Err: ErrTooMany}},
+		{"two members, the second malformed", `"a";q=1, b`, &FieldError{Field: PolicyField, Offset: 9, Item: 1, Err: ErrTooMany}},
+		{"a trailing comma", `"a";q=1,`, &FieldError{Field: PolicyField, Offset: 8, Item: 1, Err: ErrTooMany}},
+		{"malformed", `"a";q`, &FieldError{Field: PolicyField, Offset: 4, Param: "q", Err: ErrType}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			before := Policy{Name: "before", Quota: 7}
+			got := before
+			err := got.UnmarshalText([]byte(tc.text))
+			require.Equal(t, tc.want, err)
+			if err != nil {
+				require.Equal(t, before, got)
+			} else {
+				require.Equal(t, Policy{Name: "a", Quota: 1}, got)
+			}
+		})
+	}
+}
+
+func TestInvalidString(t *testing.T) {
+	require.Equal(t, `<invalid: ratelimit: RateLimit-Policy, item 0, parameter q: out of range>`, Policy{Quota: -1}.String())
+	require.Equal(t, `<invalid: ratelimit: RateLimit, item 0, parameter r: out of range>`, Limit{Remaining: Unknown}.String())
+}

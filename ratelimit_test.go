@@ -1,0 +1,320 @@
+package ratelimit
+
+import (
+	"bufio"
+	"errors"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSeconds(t *testing.T) {
+	const longest = time.Duration(math.MaxInt64)
+	for _, tc := range []struct {
+		name     string
+		seconds  Seconds
+		value    int64
+		ok       bool
+		duration time.Duration
+		text     string
+	}{
+		{"absent", Seconds{}, 0, false, 0, "absent"},
+		{"zero", SecondsOf(0), 0, true, 0, "0s"},
+		{"thirty", SecondsOf(30), 30, true, 30 * time.Second, "30s"},
+		{"negative", SecondsOf(-1), -1, true, -time.Second, "-1s"},
+		{"the longest that fits", SecondsOf(9223372036), 9223372036, true, 9223372036 * time.Second, "9223372036s"},
+		{"the first that does not", SecondsOf(9223372037), 9223372037, true, longest, "9223372037s"},
+		{"the largest Integer", SecondsOf(MaxInteger), MaxInteger, true, longest, "999999999999999s"},
+		{"the largest int64", SecondsOf(math.MaxInt64), math.MaxInt64, true, longest, "9223372036854775807s"},
+		{"the least int64", SecondsOf(math.MinInt64), math.MinInt64, true, math.MinInt64, "-9223372036854775808s"},
+		{"ceil of 0", CeilSeconds(0), 0, true, 0, "0s"},
+		{"ceil of less", CeilSeconds(-time.Hour), 0, true, 0, "0s"},
+		{"ceil of a little less", CeilSeconds(-1), 0, true, 0, "0s"},
+		{"ceil of the least", CeilSeconds(math.MinInt64), 0, true, 0, "0s"},
+		{"ceil of 1 ns", CeilSeconds(1), 1, true, time.Second, "1s"},
+		{"ceil of 1 s", CeilSeconds(time.Second), 1, true, time.Second, "1s"},
+		{"ceil of 1 s and 1 ns", CeilSeconds(time.Second + 1), 2, true, 2 * time.Second, "2s"},
+		{"ceil of the longest", CeilSeconds(longest), 9223372037, true, longest, "9223372037s"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			value, ok := tc.seconds.Value()
+			require.Equal(t, tc.value, value)
+			require.Equal(t, tc.ok, ok)
+			duration, ok := tc.seconds.Duration()
+			require.Equal(t, tc.duration, duration)
+			require.Equal(t, tc.ok, ok)
+			require.Equal(t, tc.text, tc.seconds.String())
+		})
+	}
+	require.NotEqual(t, Seconds{}, SecondsOf(0))
+	require.True(t, SecondsOf(7) == CeilSeconds(7*time.Second))
+}
+
+func TestLimitEqual(t *testing.T) {
+	full := Limit{Name: "a", Remaining: 1, Reset: SecondsOf(60), PartitionKey: []byte("k"), Params: Params{{"x", "y"}}}
+	for _, tc := range []struct {
+		name   string
+		change func(*Limit)
+		want   bool
+	}{
+		{"the same", func(l *Limit) {}, true},
+		{"name", func(l *Limit) { l.Name = "b" }, false},
+		{"remaining", func(l *Limit) { l.Remaining = 2 }, false},
+		{"reset", func(l *Limit) { l.Reset = SecondsOf(0) }, false},
+		{"an absent reset", func(l *Limit) { l.Reset = Seconds{} }, false},
+		{"an empty key", func(l *Limit) { l.PartitionKey = []byte{} }, false},
+		{"more parameters", func(l *Limit) { l.Params = Params{{"x", "y"}, {"z", true}} }, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			other := full
+			tc.change(&other)
+			require.Equal(t, tc.want, full.Equal(other))
+			require.Equal(t, tc.want, other.Equal(full))
+		})
+	}
+}
+
+func TestLimitUnmarshalText(t *testing.T) {
+	got := Limit{Name: "before"}
+	require.ErrorIs(t, got.UnmarshalText(nil), ErrMissing)
+	require.ErrorIs(t, got.UnmarshalText([]byte(`"a";r=1, "b";r=1`)), ErrTooMany)
+	require.ErrorIs(t, got.UnmarshalText([]byte(`"a";r=x`)), ErrType)
+	require.Equal(t, Limit{Name: "before"}, got)
+	require.NoError(t, got.UnmarshalText([]byte(`"a";r=1;t=2`)))
+	require.Equal(t, Limit{Name: "a", Remaining: 1, Reset: SecondsOf(2)}, got)
+}
+
+// header reads header lines as they are on the wire.
+func header(t testing.TB, text string) http.Header {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(
+		"HTTP/1.1 200 OK\r\n"+strings.ReplaceAll(text, "\n", "\r\n")+"\r\n\r\n")), nil)
+	require.NoError(t, err)
+	return resp.Header
+}
+
+func TestParse(t *testing.T) {
+	daily := Policy{Name: "daily", Quota: 1000, Window: SecondsOf(86400)}
+	left := Limit{Name: "daily", Remaining: 990, Reset: SecondsOf(80000)}
+	for _, tc := range []struct {
+		name   string
+		header string
+		want   Fields
+		errs   []error
+	}{
+		{"neither", "Date: Sat, 21 Nov 2026 02:45:42 GMT", Fields{}, nil},
+		{"both",
+			"RateLimit-Policy: \"daily\";q=1000;w=86400\nRateLimit: \"daily\";r=990;t=80000",
+			Fields{Policies: []Policy{daily}, Limits: []Limit{left}, Dialect: "ratelimit"}, nil},
+		{"names in lower case",
+			"ratelimit-policy: \"daily\";q=1000;w=86400\nratelimit: \"daily\";r=990;t=80000",
+			Fields{Policies: []Policy{daily}, Limits: []Limit{left}, Dialect: "ratelimit"}, nil},
+		{"several lines",
+			"RateLimit: \"daily\";r=990;t=80000\nDate: now\nRateLimit: \"daily\";r=990;t=80000",
+			Fields{Limits: []Limit{left, left}, Dialect: "ratelimit"}, nil},
+		{"a policy alone",
+			"RateLimit-Policy: \"daily\";q=1000;w=86400",
+			Fields{Policies: []Policy{daily}, Dialect: "ratelimit"}, nil},
+		{"blank fields",
+			"RateLimit-Policy: \nRateLimit:   ",
+			Fields{}, nil},
+		{"a malformed policy",
+			"RateLimit-Policy: 1000;w=86400\nRateLimit: \"daily\";r=990;t=80000",
+			Fields{Limits: []Limit{left}, Dialect: "ratelimit"},
+			[]error{&FieldError{Field: PolicyField, Err: ErrType}}},
+		{"a malformed limit",
+			"RateLimit-Policy: \"daily\";q=1000;w=86400\nRateLimit: \"daily\";r=990;t=80000\nRateLimit: \"daily\";r=-1",
+			Fields{Policies: []Policy{daily}, Dialect: "ratelimit"},
+			[]error{&FieldError{Field: LimitField, Line: 1, Offset: 10, Item: 1, Param: "r", Err: ErrRange}}},
+		{"both malformed",
+			"RateLimit-Policy: 1000;w=86400\nRateLimit: limit=100, remaining=50, reset=5",
+			Fields{},
+			[]error{&FieldError{Field: PolicyField, Err: ErrType}, &FieldError{Field: LimitField, Offset: 5, Err: ErrSyntax}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := header(t, tc.header)
+			got, err := Parse(h)
+			require.Equal(t, tc.want, got)
+			require.Equal(t, errors.Join(tc.errs...), err)
+			lawParse(t, h)
+		})
+	}
+	_, err := Parse(nil)
+	require.NoError(t, err)
+}
+
+// What captured responses say in the current fields.
+func TestParseCaptured(t *testing.T) {
+	files, err := filepath.Glob("testdata/wire/*.http")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	key := []byte("12ca17b49af2")
+	want := map[string]string{ // the others hold no well-formed current field
+		"express-draft-8-1": `"2-in-1min";q=2;w=60;pk=:MTJjYTE3YjQ5YWYy: / "2-in-1min";r=1;t=60`,
+		"express-draft-8-2": `"2-in-1min";q=2;w=60;pk=:MTJjYTE3YjQ5YWYy: / "2-in-1min";r=0;t=60`,
+		"express-draft-8-3": `"2-in-1min";q=2;w=60;pk=:MTJjYTE3YjQ5YWYy: / "2-in-1min";r=0;t=60`,
+		"express-draft-8-two-1": `"burst";q=2;w=60;pk=:MTJjYTE3YjQ5YWYy:, "daily";q=1000;w=86400;pk=:MTJjYTE3YjQ5YWYy:` +
+			` / "burst";r=1;t=60, "daily";r=999;t=86400`,
+		"express-draft-8-two-2": `"burst";q=2;w=60;pk=:MTJjYTE3YjQ5YWYy:, "daily";q=1000;w=86400;pk=:MTJjYTE3YjQ5YWYy:` +
+			` / "burst";r=0;t=60, "daily";r=998;t=86400`,
+		"express-draft-8-two-3": `"burst";q=2;w=60;pk=:MTJjYTE3YjQ5YWYy: / "burst";r=0;t=60`,
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".http")
+		t.Run(name, func(t *testing.T) {
+			h := readCapture(t, file).Header
+			got, _ := Parse(h)
+			lawParse(t, h)
+			if want[name] == "" {
+				require.Empty(t, got)
+				return
+			}
+			policies, err := FormatPolicies(got.Policies...)
+			require.NoError(t, err)
+			limits, err := FormatLimits(got.Limits...)
+			require.NoError(t, err)
+			require.Equal(t, want[name], policies+" / "+limits)
+			for _, l := range got.Limits { // the key is on the policy alone
+				p, ok := got.PolicyOf(l)
+				require.True(t, ok)
+				require.Equal(t, key, p.PartitionKey)
+			}
+		})
+	}
+}
+
+func readCapture(t testing.TB, file string) *http.Response {
+	t.Helper()
+	f, err := os.Open(file)
+	require.NoError(t, err)
+	defer f.Close()
+	resp, err := http.ReadResponse(bufio.NewReader(f), nil)
+	require.NoError(t, err)
+	return resp
+}
+
+func TestFieldsSet(t *testing.T) {
+	policy, limit := Policy{Name: "a", Quota: 2}, Limit{Name: "a", Remaining: 1}
+	old := func() http.Header { return http.Header{policyKey: {"x", "y"}, limitKey: {"x", "y"}, "Date": {"now"}} }
+	for _, tc := range []struct {
+		name   string
+		fields Fields
+		want   http.Header
+		err    error
+	}{
+		{"both", Fields{Policies: []Policy{policy}, Limits: []Limit{limit}},
+			http.Header{policyKey: {`"a";q=2`}, limitKey: {`"a";r=1`}, "Date": {"now"}}, nil},
+		{"policies", Fields{Policies: []Policy{policy}}, http.Header{policyKey: {`"a";q=2`}, "Date": {"now"}}, nil},
+		{"limits", Fields{Limits: []Limit{limit, limit}}, http.Header{limitKey: {`"a";r=1, "a";r=1`}, "Date": {"now"}}, nil},
+		{"neither", Fields{}, http.Header{"Date": {"now"}}, nil},
+		{"a bad policy", Fields{Policies: []Policy{policy, {Quota: -1}}, Limits: []Limit{limit}}, old(), ErrRange},
+		{"a bad limit", Fields{Policies: []Policy{policy}, Limits: []Limit{{Remaining: Unknown}}}, old(), ErrRange},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := old()
+			require.ErrorIs(t, tc.fields.Set(h), tc.err)
+			require.Equal(t, tc.want, h)
+		})
+	}
+}
+
+func TestPolicyOf(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		policies string
+		limit    string
+		want     string // "" is none
+	}{
+		{"no policy", ``, `"a";r=1`, ``},
+		{"by name", `"a";q=1, "b";q=2`, `"b";r=1`, `"b";q=2`},
+		{"another name", `"a";q=1`, `"A";r=1`, ``},
+		{"by name and key", `"a";q=1;pk=:YQ==:, "a";q=2;pk=:Yg==:`, `"a";r=1;pk=:Yg==:`, `"a";q=2;pk=:Yg==:`},
+		{"exact goes before name", `"a";q=1;pk=:YQ==:, "a";q=2`, `"a";r=1`, `"a";q=2`},
+		{"a key on the policy alone", `"a";q=1;pk=:YQ==:, "b";q=2`, `"a";r=1`, `"a";q=1;pk=:YQ==:`},
+		{"a key on the limit alone", `"a";q=1, "b";q=2`, `"a";r=1;pk=:YQ==:`, `"a";q=1`},
+		{"another key", `"a";q=1;pk=:YQ==:`, `"a";r=1;pk=:Yg==:`, `"a";q=1;pk=:YQ==:`},
+		{"an ambiguous name", `"a";q=1;pk=:YQ==:, "a";q=2;pk=:Yg==:`, `"a";r=1`, ``},
+		{"an ambiguous name, one key empty", `"a";q=1;pk=::, "a";q=2;pk=:Yg==:`, `"a";r=1`, ``},
+		{"an empty key", `"a";q=1;pk=:YQ==:, "a";q=2;pk=::`, `"a";r=1;pk=::`, `"a";q=2;pk=::`},
+		{"the first of two that are the same", `"a";q=1, "a";q=2`, `"a";r=1`, `"a";q=1`},
+		{"an empty name", `"";q=1`, `"";r=1`, `"";q=1`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			policies, err := ParsePolicies(tc.policies)
+			require.NoError(t, err)
+			limits, err := ParseLimits(tc.limit)
+			require.NoError(t, err)
+			f := Fields{Policies: policies, Limits: limits}
+			got, ok := f.PolicyOf(limits[0])
+			require.Equal(t, tc.want != "", ok)
+			if ok {
+				require.Equal(t, tc.want, got.String())
+			} else {
+				require.Equal(t, Policy{}, got)
+			}
+			lawJoin(t, f)
+		})
+	}
+}
+
+func TestTightest(t *testing.T) {
+	unknown := Limit{Name: "unknown", Remaining: Unknown, Reset: SecondsOf(9)}
+	for _, tc := range []struct {
+		name   string
+		limits []Limit
+		want   string
+	}{
+		{"one", []Limit{{Name: "a", Remaining: 7}}, "a"},
+		{"the lowest Remaining", []Limit{{Name: "a", Remaining: 7}, {Name: "b", Remaining: 3}, {Name: "c", Remaining: 5}}, "b"},
+		{"then the longest Reset", []Limit{{Name: "a", Reset: SecondsOf(1)}, {Name: "b", Reset: SecondsOf(2)}, {Name: "c", Reset: SecondsOf(1)}}, "b"},
+		{"an absent Reset is the shortest", []Limit{{Name: "a"}, {Name: "b", Reset: SecondsOf(0)}}, "b"},
+		{"an absent Reset is the shortest, whatever the order", []Limit{{Name: "a", Reset: SecondsOf(0)}, {Name: "b"}}, "a"},
+		{"then the first", []Limit{{Name: "a", Reset: SecondsOf(1)}, {Name: "b", Reset: SecondsOf(1)}}, "a"},
+		{"Unknown comes last", []Limit{unknown, {Name: "a", Remaining: MaxInteger}}, "a"},
+		{"Unknown comes last, whatever the order", []Limit{{Name: "a", Remaining: MaxInteger}, unknown}, "a"},
+		{"Unknown alone", []Limit{unknown}, "unknown"},
+		{"two Unknown", []Limit{{Name: "a", Remaining: Unknown}, unknown}, "unknown"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := Fields{Limits: tc.limits}
+			got, ok := f.Tightest()
+			require.True(t, ok)
+			require.Equal(t, tc.want, got.Name)
+			lawJoin(t, f)
+		})
+	}
+	_, ok := Fields{}.Tightest()
+	require.False(t, ok)
+}
+
+func TestFieldsValidate(t *testing.T) {
+	a, b := []byte("a"), []byte("b")
+	for _, tc := range []struct {
+		name   string
+		fields Fields
+		want   error
+	}{
+		{"nothing", Fields{}, nil},
+		{"distinct names", Fields{Policies: []Policy{{Name: "a"}, {Name: "b"}}, Limits: []Limit{{Name: "a"}, {Name: "b"}}}, nil},
+		{"distinct keys", Fields{Policies: []Policy{{PartitionKey: a}, {PartitionKey: b}, {PartitionKey: []byte{}}, {}}}, nil},
+		{"an empty name", Fields{Policies: []Policy{{}}, Limits: []Limit{{}}}, nil},
+		{"a name twice in policies", Fields{Policies: []Policy{{Name: "x"}, {Name: "a"}, {Name: "a"}}},
+			&FieldError{Field: PolicyField, Offset: -1, Item: 2, Err: ErrDuplicate}},
+		{"a name and key twice in limits", Fields{Limits: []Limit{{Name: "a", PartitionKey: b}, {Name: "a", PartitionKey: b}}},
+			&FieldError{Field: LimitField, Offset: -1, Item: 1, Err: ErrDuplicate}},
+		{"a bad policy", Fields{Policies: []Policy{{}, {Name: "a", Quota: -1}}},
+			&FieldError{Field: PolicyField, Offset: -1, Item: 1, Param: "q", Err: ErrRange}},
+		{"a bad limit", Fields{Limits: []Limit{{Name: "\n"}}},
+			&FieldError{Field: LimitField, Offset: -1, Err: ErrSyntax}},
+		{"too many", Fields{Limits: make([]Limit, 1025)},
+			&FieldError{Field: LimitField, Offset: -1, Item: 1024, Err: ErrTooMany}},
+	} {
+		t.Run(tc.name, func(t *testing.T) { require.Equal(t, tc.want, tc.fields.Validate()) })
+	}
+}
