@@ -275,8 +275,8 @@ type member struct {
 	off    int // where it starts, in the current line
 	name   string
 	known  [definedParams]value
-	str    string // the defined String, and
-	bytes  []byte // the defined Byte Sequence, of which there is one each
+	unit   string // if known[unitParam] is a String
+	key    []byte // if known[keyParam] is a Byte Sequence
 	params Params
 }
 
@@ -292,9 +292,9 @@ func (v *value) seconds() Seconds { return Seconds{n: v.num, ok: v.kind == integ
 func (m *member) policy(p *Policy) {
 	p.Name = m.name
 	p.Quota = m.known[quotaParam].num
-	p.Unit = Unit(m.str)
+	p.Unit = Unit(m.unit)
 	p.Window = m.known[windowParam].seconds()
-	p.PartitionKey = m.bytes
+	p.PartitionKey = m.key
 	p.Params = m.params
 }
 
@@ -302,7 +302,7 @@ func (m *member) limit(l *Limit) {
 	l.Name = m.name
 	l.Remaining = m.known[remainingParam].num
 	l.Reset = m.known[resetParam].seconds()
-	l.PartitionKey = m.bytes
+	l.PartitionKey = m.key
 	l.Params = m.params
 }
 
@@ -474,11 +474,11 @@ func (p *parser) readParams(i int) bool {
 		if param := paramOf(key); p.field.defines(param) {
 			v := &m.known[param]
 			v.kind, v.off, v.num = kind, off, p.num
-			switch kind {
-			case stringKind:
-				m.str = p.str
-			case bytesKind:
-				m.bytes = p.bytes
+			switch param {
+			case unitParam:
+				m.unit = p.str
+			case keyParam:
+				m.key = p.bytes
 			}
 		} else {
 			m.params = m.params.set(key, p.any(kind))
@@ -562,12 +562,12 @@ func (p *parser) readBareItem(i int) (kind, int) {
 	if i == len(p.s) {
 		return absent, i
 	}
-	switch c := p.s[i]; {
-	case is(c, digit) || c == '-':
+	switch p.s[i] {
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		return p.readNumber(i)
-	case c == '"':
+	case '"':
 		return p.readString(i)
-	case c == ':':
+	case ':':
 		return p.readBytes(i)
 	default:
 		return p.readOther(i)
@@ -619,9 +619,9 @@ func (p *parser) readNumber(start int) (kind, int) {
 	if s[i] == '-' {
 		i++
 	}
-	digits := i
-	var n int64
-	for ; i < len(s) && i-digits <= maxDigits; i++ {
+	first := i
+	var n int64 // worth something if there are not too many digits
+	for ; i < len(s); i++ {
 		d := s[i] - '0'
 		if d > 9 {
 			break
@@ -634,10 +634,10 @@ func (p *parser) readNumber(start int) (kind, int) {
 		}
 		return p.delegate(start, i)
 	}
-	if i == digits || i-digits > maxDigits {
+	if i == first || i-first > maxDigits {
 		return absent, i
 	}
-	if digits > start {
+	if first > start {
 		n = -n
 	}
 	p.num = n
@@ -658,7 +658,7 @@ func (p *parser) readBytes(start int) (kind, int) {
 		enc = base64.StdEncoding
 	}
 	b, err := enc.DecodeString(text)
-	if err != nil || strings.IndexByte(text, '\n') >= 0 || strings.IndexByte(text, '\r') >= 0 { // which package base64 skips
+	if err != nil || strings.IndexByte(text, '\n') >= 0 || strings.IndexByte(text, '\r') >= 0 { // base64 skips these
 		return absent, start
 	}
 	p.bytes = b

@@ -70,6 +70,7 @@ var policyCases = []readCase[Policy]{
 	{"an empty unit", []string{`"a";q=1;qu=""`}, []Policy{{Name: "a", Quota: 1}}},
 	{"the parameters of a limit are extensions", []string{`"a";q=1;r=2;t=-3`}, []Policy{
 		{Name: "a", Quota: 1, Params: Params{{"r", int64(2)}, {"t", int64(-3)}}}}},
+	{"duplicates of other types", []string{`"a";q="x";q=:YQ==:;q=1;w="y";w=2`}, []Policy{{Name: "a", Quota: 1, Window: SecondsOf(2)}}},
 	{"a unit after a negative extension", []string{`"a";q=1;x=-5;qu="x"`}, []Policy{
 		{Name: "a", Quota: 1, Unit: "x", Params: Params{{"x", int64(-5)}}}}},
 

@@ -1,0 +1,170 @@
+// Inspect prints what an HTTP response says about rate limits, and what is
+// wrong with the way it says so.
+//
+//	inspect response.http
+//	curl -si https://api.example/ | inspect
+//	inspect -json https://api.example/
+//
+// Each input is a file that holds a raw HTTP response, "-" for standard input
+// (also if there are no inputs), or an http:// or https:// address to GET.
+// Redirections are not followed: they may carry fields of their own.
+//
+// The exit status is 0 if every input says something about rate limits and
+// nothing in it is malformed, 1 if one says nothing or is malformed in part,
+// and 2 if one cannot be read or the command line is wrong.
+package main
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+const usage = `usage: inspect [-json] [file | address | -]...
+
+Prints what HTTP responses say about rate limits. An input is a file that holds
+a raw HTTP response, an http:// or https:// address to GET, or "-" for standard
+input, which is also read if there are no inputs.
+
+Exit status: 0 if rate limits were found and nothing is malformed, 1 if none
+were found or something is malformed, 2 on usage or input that cannot be read.
+
+`
+
+// The exit statuses, where the highest of all inputs wins.
+const (
+	exitFound = iota
+	exitDoubtful
+	exitUnreadable
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("inspect", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		flags.PrintDefaults()
+	}
+	asJSON := flags.Bool("json", false, "print JSON, one object per input")
+	if err := flags.Parse(args); err != nil {
+		return exitUnreadable
+	}
+	inputs := flags.Args()
+	if len(inputs) == 0 {
+		inputs = []string{stdinInput}
+	}
+
+	status := exitFound
+	fail := func(err error) {
+		fmt.Fprintf(stderr, "inspect: %s\n", printable(err.Error()))
+		status = exitUnreadable
+	}
+	var reports []*report
+	for _, input := range inputs {
+		source, resp, err := open(input, stdin)
+		if err != nil {
+			fail(err)
+			continue
+		}
+		r := newReport(source, resp)
+		reports = append(reports, r)
+		status = max(status, r.exitStatus())
+	}
+
+	output := printText
+	if *asJSON {
+		output = printJSON
+	}
+	if err := output(stdout, reports); err != nil {
+		fail(err)
+	}
+	return status
+}
+
+const stdinInput = "-"
+
+// open returns the header of a response; its body is closed or never read.
+func open(input string, stdin io.Reader) (source string, resp *http.Response, err error) {
+	switch {
+	case input == stdinInput:
+		source = "<stdin>"
+		resp, err = read(source, stdin)
+	case strings.HasPrefix(input, "http://"), strings.HasPrefix(input, "https://"):
+		source = input
+		resp, err = get(input)
+	default:
+		source = input
+		resp, err = readFile(input)
+	}
+	return source, resp, err
+}
+
+func readFile(name string) (*http.Response, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return read(name, f)
+}
+
+const maxHeader = 1 << 20
+
+var errHeaderTooLong = errors.New("header longer than 1 MiB")
+
+func read(source string, r io.Reader) (*http.Response, error) {
+	limited := &io.LimitedReader{R: r, N: maxHeader + 1}
+	resp, err := http.ReadResponse(bufio.NewReader(withMinorVersion(limited)), nil)
+	switch {
+	case err == nil:
+		return resp, nil
+	case limited.N == 0:
+		return nil, fmt.Errorf("%s: %w", source, errHeaderTooLong)
+	default:
+		return nil, fmt.Errorf("%s: not an HTTP response: %w", source, err)
+	}
+}
+
+// withMinorVersion makes "HTTP/2 200" of a status line "HTTP/2.0 200", because
+// curl writes the former and http.ReadResponse takes only the latter.
+func withMinorVersion(r io.Reader) io.Reader {
+	b := bufio.NewReader(r)
+	const version = "HTTP/2"
+	// An error shows again when the rest is read.
+	start, _ := b.Peek(len(version) + 1)
+	switch string(start) {
+	case "HTTP/2 ", "HTTP/3 ":
+		b.Discard(len(version))
+		return io.MultiReader(strings.NewReader(string(start[:len(version)])+".0"), b)
+	}
+	return b
+}
+
+var client = &http.Client{
+	Transport:     transport(),
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	Timeout:       10 * time.Second,
+}
+
+func transport() http.RoundTripper {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxResponseHeaderBytes = maxHeader
+	return t
+}
+
+func get(address string) (*http.Response, error) {
+	resp, err := client.Get(address)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body.Close()
+	return resp, nil
+}

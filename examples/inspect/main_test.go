@@ -1,0 +1,503 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+const wire = "../../testdata/wire/"
+
+// inspect runs the command with a standard input.
+func inspect(stdin string, args ...string) (status int, stdout, stderr string) {
+	var out, errs strings.Builder
+	status = run(args, strings.NewReader(stdin), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+// response is a raw response with those field lines.
+func response(lines ...string) string {
+	return "HTTP/1.1 200 OK\r\n" + strings.Join(append(lines, "", ""), "\r\n")
+}
+
+// heading is the first line about a response.
+const heading = "<stdin>: 200 OK, dialect ratelimit\n"
+
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob(wire + "*.http")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for i := range files {
+		files[i] = filepath.ToSlash(files[i])
+	}
+	for golden, args := range map[string][]string{
+		"testdata/wire.txt":  files,
+		"testdata/wire.json": append([]string{"-json"}, files...),
+	} {
+		t.Run(golden, func(t *testing.T) {
+			status, stdout, stderr := inspect("", args...)
+			require.Equal(t, exitDoubtful, status)
+			require.Empty(t, stderr)
+			if *update {
+				require.NoError(t, os.WriteFile(golden, []byte(stdout), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			require.Equal(t, string(want), stdout)
+		})
+	}
+}
+
+func TestExitStatus(t *testing.T) {
+	const (
+		found   = wire + "express-draft-8-1.http"
+		nothing = wire + "fastify-default-1.http"
+		missing = "testdata/missing.http"
+	)
+	for name, test := range map[string]struct {
+		args  []string
+		stdin string
+		want  int
+	}{
+		"found":             {args: []string{found}, want: 0},
+		"two rows":          {args: []string{wire + "express-draft-8-two-1.http"}, want: 0},
+		"unescaped":         {args: []string{wire + "express-draft-8-unescaped-1.http"}, want: 1},
+		"malformed":         {args: []string{wire + "hono-draft-7-1.http"}, want: 1},
+		"nothing found":     {args: []string{nothing}, want: 1},
+		"malformed in part": {stdin: response(`RateLimit: "a";r=1`, `RateLimit-Policy: a`), want: 1},
+		"blank":             {stdin: response(`RateLimit: `), want: 1},
+		"missing file":      {args: []string{missing}, want: 2},
+		"folder":            {args: []string{"testdata"}, want: 2},
+		"not HTTP":          {args: []string{"main.go"}, want: 2},
+		"empty":             {stdin: "", want: 2},
+		"header cut short":  {stdin: "HTTP/1.1 200 OK\r\nRateLimit: \"a\";r=1", want: 2},
+		"bad flag":          {args: []string{"-yaml", found}, want: 2},
+		"help":              {args: []string{"-h"}, want: 2},
+		"bad address":       {args: []string{"http://[::1"}, want: 2},
+		"found twice":       {args: []string{found, found}, want: 0},
+		"highest is 1st":    {args: []string{nothing, found}, want: 1},
+		"highest is 2nd":    {args: []string{found, nothing}, want: 1},
+		"highest is 2":      {args: []string{missing, nothing, found}, want: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, _, stderr := inspect(test.stdin, test.args...)
+			require.Equal(t, test.want, status)
+			require.Equal(t, test.want == 2, stderr != "")
+
+			status, _, _ = inspect(test.stdin, append([]string{"-json"}, test.args...)...)
+			require.Equal(t, test.want, status)
+		})
+	}
+}
+
+func TestUsage(t *testing.T) {
+	for _, arg := range []string{"-h", "-yaml"} {
+		_, stdout, stderr := inspect("", arg)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, usage)
+		require.Contains(t, stderr, "print JSON")
+	}
+}
+
+func TestTable(t *testing.T) {
+	for name, test := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"two limits": {
+			[]string{`RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400`, `RateLimit: "burst";r=37;t=12, "daily";r=990;t=80000`},
+			`
+NAME     PARTITION KEY  REMAINING                 UNIT  WINDOW       RESET
+"burst"  -              [###-------] 37 of 100    -     60s          12s
+"daily"  -              [#########-] 990 of 1000  -     86400s (1d)  80000s (22h13m20s)
+`,
+		},
+		"policy without limit": {
+			[]string{`RateLimit-Policy: "p";q=100;qu="content-bytes";w=61;pk=:YQ==:`},
+			`
+NAME  PARTITION KEY  REMAINING              UNIT           WINDOW      RESET
+"p"   :YQ==:                      - of 100  content-bytes  61s (1m1s)  -
+`,
+		},
+		"limit without policy": {
+			[]string{`RateLimit: "l";r=0;t=0`},
+			`
+NAME  PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
+"l"   -                           0 of -  -     -       0s
+`,
+		},
+		"limits first": {
+			[]string{`RateLimit-Policy: "a";q=1, "b";q=2`, `RateLimit: "b";r=1, "c";r=3`},
+			`
+NAME  PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
+"b"   -              [#####-----] 1 of 2  -     -       -
+"c"   -                           3 of -  -     -       -
+"a"   -                           - of 1  -     -       -
+`,
+		},
+		"a policy for each partition": {
+			[]string{`RateLimit-Policy: "a";q=1, "a";q=2;pk=::, "a";q=4;pk=:YQ==:`, `RateLimit: "a";r=1;pk=:YQ==:, "a";r=1`},
+			`
+NAME  PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
+"a"   :YQ==:         [##--------] 1 of 4  -     -       -
+"a"   -              [##########] 1 of 1  -     -       -
+"a"   ::                          - of 2  -     -       -
+`,
+		},
+		"limits belong to the first of repeated policies": {
+			[]string{`RateLimit-Policy: "a";q=1, "a";q=2`, `RateLimit: "a";r=1, "a";r=0`},
+			`
+NAME  PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
+"a"   -              [##########] 1 of 1  -     -       -
+"a"   -              [----------] 0 of 1  -     -       -
+"a"   -                           - of 2  -     -       -
+`,
+		},
+		"remaining exceeds quota": {
+			[]string{`RateLimit-Policy: "a";q=2, "none";q=0, "zero";q=0`, `RateLimit: "a";r=5, "none";r=0, "zero";r=4`},
+			`
+NAME    PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
+"a"     -              [##########] 5 of 2  -     -       -
+"none"  -              [----------] 0 of 0  -     -       -
+"zero"  -              [##########] 4 of 0  -     -       -
+`,
+		},
+		"largest numbers": {
+			[]string{`RateLimit-Policy: "a";q=999999999999999;w=999999999999999`, `RateLimit: "a";r=999999999999998;t=999999999999999`},
+			`
+NAME  PARTITION KEY  REMAINING                                        UNIT  WINDOW                                   RESET
+"a"   -              [#########-] 999999999999998 of 999999999999999  -     999999999999999s (11574074074d1h46m39s)  999999999999999s (11574074074d1h46m39s)
+`,
+		},
+		"names as on the wire": {
+			[]string{`RateLimit: "";r=1, "a b";r=1, "\"\\";r=1, "-";r=1`},
+			`
+NAME    PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
+""      -                           1 of -  -     -       -
+"a b"   -                           1 of -  -     -       -
+"\"\\"  -                           1 of -  -     -       -
+"-"     -                           1 of -  -     -       -
+`,
+		},
+		"long text is cut": {
+			[]string{
+				`RateLimit-Policy: "` + strings.Repeat("n", 99) + `";q=1;qu="` + strings.Repeat("u", 99) + `";pk=:` + strings.Repeat("AAAA", 99) + `:`,
+			},
+			`
+NAME                                      PARTITION KEY                             REMAINING            UNIT                                      WINDOW  RESET
+"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn...  :AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA...               - of 1  uuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu...  -       -
+`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, stdout, stderr := inspect(response(test.lines...))
+			require.Equal(t, 0, status)
+			require.Empty(t, stderr)
+			require.Equal(t, heading+strings.TrimPrefix(test.want, "\n"), stdout)
+		})
+	}
+}
+
+func TestUnknownRemaining(t *testing.T) {
+	list := limitsOf(ratelimit.Fields{
+		Policies: []ratelimit.Policy{{Name: "a", Quota: 5}},
+		Limits:   []ratelimit.Limit{{Name: "a", Remaining: ratelimit.Unknown}},
+	})
+	require.Len(t, list, 1)
+	require.Nil(t, list[0].Remaining)
+	require.EqualValues(t, 5, *list[0].Quota)
+}
+
+func TestMalformed(t *testing.T) {
+	long := strings.Repeat("x", 200)
+	for name, test := range map[string]struct{ line, want string }{
+		"unescaped quote": {
+			`"a"b\c"; r=1; t=60`,
+			`
+ratelimit: RateLimit, line 0, offset 3, item 0: not well-formed
+  "a"b\c"; r=1; t=60
+     ^
+`,
+		},
+		"at the end": {
+			`"a";r=`,
+			`
+ratelimit: RateLimit, line 0, offset 6, item 0, parameter r: not well-formed
+  "a";r=
+        ^
+`,
+		},
+		"at the start": {
+			`5`,
+			`
+ratelimit: RateLimit, line 0, offset 0, item 0: wrong type
+  5
+  ^
+`,
+		},
+		"bytes beyond ASCII": {
+			"\"a\";c=\xc3\xa9;r=1\t;\x9b",
+			`
+ratelimit: RateLimit, line 0, offset 6, item 0, an extension parameter: not well-formed
+  "a";c=??;r=1?;?
+        ^
+`,
+		},
+		"long, at the start": {
+			`"a";r=!;` + long,
+			`
+ratelimit: RateLimit, line 0, offset 6, item 0, parameter r: not well-formed
+  "a";r=!;xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
+        ^
+`,
+		},
+		"long, in the middle": {
+			`"` + long + `";r=!;` + long,
+			`
+ratelimit: RateLimit, line 0, offset 205, item 0, parameter r: not well-formed
+  ...xxxxxxxxxxxxxxxxxxxxxxxxxxxx";r=!;xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
+                                     ^
+`,
+		},
+		"long, at the end": {
+			`"` + long + `";r=1;t=`,
+			`
+ratelimit: RateLimit, line 0, offset 209, item 0, parameter t: not well-formed
+  ...xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";r=1;t=
+                                                                        ^
+`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, stdout, stderr := inspect(response("RateLimit: " + test.line))
+			require.Equal(t, 1, status)
+			require.Empty(t, stderr)
+			require.Equal(t, "<stdin>: 200 OK, dialect -"+test.want, stdout)
+		})
+	}
+}
+
+// A malformed field does not hide the other one, and the line at fault is shown.
+func TestMalformedInPart(t *testing.T) {
+	status, stdout, _ := inspect(response(`RateLimit: "a";r=1`, `RateLimit-Policy: "a";q=1`, `RateLimit-Policy: "b";q="1"`))
+	require.Equal(t, 1, status)
+	require.Equal(t, heading+`NAME  PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
+"a"   -                           1 of -  -     -       -
+ratelimit: RateLimit-Policy, line 1, offset 6, item 1, parameter q: wrong type
+  "b";q="1"
+        ^
+`, stdout)
+}
+
+func TestJSON(t *testing.T) {
+	status, stdout, stderr := inspect(response(`RateLimit: "<a>";r=0;t=0`, `RateLimit-Policy: "b";q=0;pk=::, "c";q=2;w=1;qu="requests";pk=:/+8=:`), "-json")
+	require.Equal(t, 0, status)
+	require.Empty(t, stderr)
+	require.Equal(t, `{
+  "source": "<stdin>",
+  "status": "200 OK",
+  "dialect": "ratelimit",
+  "limits": [
+    {
+      "name": "<a>",
+      "remaining": 0,
+      "reset": 0
+    },
+    {
+      "name": "b",
+      "partition_key": "",
+      "quota": 0
+    },
+    {
+      "name": "c",
+      "partition_key": "/+8=",
+      "quota": 2,
+      "unit": "requests",
+      "window": 1
+    }
+  ],
+  "malformed": []
+}
+`, stdout)
+}
+
+func TestJSONMalformed(t *testing.T) {
+	long := strings.Repeat("x", 200)
+	status, stdout, _ := inspect(response(`RateLimit: "a";r=1`, "RateLimit: \"a\";c=\"\xc3\xa9\";d="+long), "-json")
+	require.Equal(t, 1, status)
+	require.JSONEq(t, `{
+		"source": "<stdin>",
+		"status": "200 OK",
+		"limits": [],
+		"malformed": [{
+			"field": "RateLimit",
+			"line": 1,
+			"offset": 6,
+			"item": 1,
+			"param": "c",
+			"error": "ratelimit: RateLimit, line 1, offset 6, item 1, an extension parameter: not well-formed",
+			"value": "\"a\";c=\"??\";d=`+long+`"
+		}]
+	}`, stdout)
+}
+
+func requirePrintable(t *testing.T, text string) {
+	t.Helper()
+	for i := range len(text) {
+		c := text[i]
+		require.True(t, c == '\n' || ' ' <= c && c <= '~', "byte %#x in %q", c, text)
+	}
+}
+
+func TestHostileBytes(t *testing.T) {
+	const attack = "\x1b[2J\x9b31m\u009b\x07\b\x7f\r\xff"
+	for name, raw := range map[string]string{
+		"value":        response("RateLimit: " + attack),
+		"String":       response(`RateLimit: "` + attack + `";r=1`),
+		"beyond ASCII": response("RateLimit: \"\u009b\xff\";r=1"),
+		"reason":       "HTTP/1.1 200 " + attack + "\r\nRateLimit: \"a\";r=1\r\n\r\n",
+		"status line":  attack + "\r\n\r\n",
+		"name":         response(attack + ": 1"),
+		"no name":      response(attack),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, args := range [][]string{nil, {"-json"}} {
+				_, stdout, stderr := inspect(raw, args...)
+				requirePrintable(t, stdout)
+				requirePrintable(t, stderr)
+				require.NotEmpty(t, stdout+stderr)
+			}
+		})
+	}
+	t.Run("file name", func(t *testing.T) {
+		_, _, stderr := inspect("", "\x1b.http")
+		requirePrintable(t, stderr)
+	})
+	// What package http refuses today does not get through tomorrow.
+	t.Run("header", func(t *testing.T) {
+		h := http.Header{"Ratelimit": {attack}, "Ratelimit-Policy": {`"a";q=` + attack}}
+		reports := []*report{newReport(attack, &http.Response{Status: attack, Header: h})}
+		require.Len(t, reports[0].Malformed, 2)
+		var out strings.Builder
+		require.NoError(t, printText(&out, reports))
+		require.NoError(t, printJSON(&out, reports))
+		requirePrintable(t, out.String())
+	})
+}
+
+func TestInputs(t *testing.T) {
+	raw := response(`RateLimit: "a";r=1`)
+	for name, test := range map[string]struct {
+		stdin string
+		args  []string
+	}{
+		"no input":          {raw, nil},
+		"hyphen":            {raw, []string{"-"}},
+		"LF alone":          {strings.ReplaceAll(raw, "\r\n", "\n"), nil},
+		"short body":        {strings.Replace(raw, "\r\n\r\n", "\r\nContent-Length: 9\r\n\r\nok", 1), nil},
+		"long body":         {raw + strings.Repeat("x", 2*maxHeader), nil},
+		"HTTP/1.0":          {strings.Replace(raw, "1.1", "1.0", 1), nil},
+		"HTTP/2 as of curl": {strings.Replace(raw, "HTTP/1.1", "HTTP/2", 1), nil},
+		"HTTP/3 as of curl": {strings.Replace(raw, "HTTP/1.1", "HTTP/3", 1), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, stdout, stderr := inspect(test.stdin, test.args...)
+			require.Empty(t, stderr)
+			require.Equal(t, 0, status)
+			require.Contains(t, stdout, heading)
+			require.Contains(t, stdout, "\n\"a\" ")
+		})
+	}
+}
+
+func TestSeveralInputs(t *testing.T) {
+	status, stdout, stderr := inspect(response(`RateLimit: "a";r=1`),
+		wire+"express-draft-8-1.http", "testdata/missing.http", "-", wire+"fastify-default-1.http")
+	require.Equal(t, 2, status)
+	require.Contains(t, stderr, "testdata/missing.http")
+	require.Regexp(t, `^[^\n]*express-draft-8-1[^\0]*\n\n<stdin>:[^\0]*\n\n[^\n]*fastify-default-1`, stdout)
+
+	_, stdout, _ = inspect("", "-json", wire+"express-draft-8-1.http", wire+"fastify-default-1.http")
+	dec := json.NewDecoder(strings.NewReader(stdout))
+	for _, source := range []string{wire + "express-draft-8-1.http", wire + "fastify-default-1.http"} {
+		var r report
+		require.NoError(t, dec.Decode(&r))
+		require.Equal(t, source, r.Source)
+	}
+	require.ErrorIs(t, dec.Decode(&report{}), io.EOF)
+}
+
+func TestHeaderTooLong(t *testing.T) {
+	line := "X: " + strings.Repeat("x", maxHeader)
+	for _, raw := range []string{response(line), "HTTP/1.1 200 " + line, strings.Repeat(line, 3)} {
+		status, stdout, stderr := inspect(raw)
+		require.Equal(t, 2, status)
+		require.Empty(t, stdout)
+		require.Equal(t, "inspect: <stdin>: header longer than 1 MiB\n", stderr)
+	}
+	fits := response("X: "+strings.Repeat("x", maxHeader-len(response(`X: `, `RateLimit: "a";r=1`))), `RateLimit: "a";r=1`)
+	require.Len(t, fits, maxHeader)
+	status, _, stderr := inspect(fits)
+	require.Empty(t, stderr)
+	require.Equal(t, 0, status)
+}
+
+func TestAddress(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fields := ratelimit.Fields{
+			Policies: []ratelimit.Policy{{Name: r.Method, Quota: 10}},
+			Limits:   []ratelimit.Limit{{Name: r.Method, Remaining: 5}},
+		}
+		switch r.URL.Path {
+		case "/long":
+			w.Header().Set("X", strings.Repeat("x", 2*maxHeader))
+		case "/broken":
+			panic(http.ErrAbortHandler)
+		}
+		if err := fields.Set(w.Header()); err != nil {
+			t.Error(err)
+		}
+		http.Redirect(w, r, "/elsewhere", http.StatusFound)
+	}))
+	defer server.Close()
+
+	status, stdout, stderr := inspect("", server.URL+"/")
+	require.Empty(t, stderr)
+	require.Equal(t, 0, status)
+	require.Equal(t, server.URL+`/: 302 Found, dialect ratelimit
+NAME   PARTITION KEY  REMAINING             UNIT  WINDOW  RESET
+"GET"  -              [#####-----] 5 of 10  -     -       -
+`, stdout)
+
+	for _, path := range []string{"/long", "/broken"} {
+		status, stdout, stderr = inspect("", server.URL+path)
+		require.Equal(t, 2, status)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, server.URL+path)
+	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestOutputFails(t *testing.T) {
+	for _, args := range [][]string{{}, {"-json"}} {
+		var stderr strings.Builder
+		status := run(append(args, wire+"express-draft-8-1.http"), nil, fullDisk{}, &stderr)
+		require.Equal(t, 2, status)
+		require.Equal(t, "inspect: no space left\n", stderr.String())
+	}
+}
