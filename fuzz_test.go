@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func seeds() []string {
 	for _, tc := range limitCases {
 		all = append(all, strings.Join(tc.lines, "\n"))
 	}
-	for _, tc := range errorCases {
+	for _, tc := range slices.Concat(errorCases, policyErrorCases) {
 		all = append(all, strings.Join(tc.lines(), "\n"))
 	}
 	for _, shape := range hostileShapes {

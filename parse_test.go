@@ -464,67 +464,60 @@ func position(lines []string, mark string) (line, offset int) {
 
 func (tc errorCase) lines() []string { return strings.Split(tc.text, "|") }
 
-func TestParseErrors(t *testing.T) {
-	for _, tc := range errorCases {
+// Where RateLimit-Policy differs.
+var policyErrorCases = []errorCase{
+	{"no q",
+		`"a";w=60`,
+		`^`, 0, "q", ErrMissing},
+	{"q is negative",
+		`"a";q=-1`,
+		`      ^`, 0, "q", ErrRange},
+	{"q is a Decimal",
+		`"a";q=2.5;w=60`,
+		`      ^`, 0, "q", ErrType},
+	{"qu is a Token",
+		`"a";q=1;qu=requests`,
+		`           ^`, 0, "qu", ErrType},
+	{"w is 0",
+		`"a";q=1;w=0`,
+		`          ^`, 0, "w", ErrRange},
+	{"w is negative",
+		`"a";q=1;w=-60`,
+		`          ^`, 0, "w", ErrRange},
+	{"w is a Decimal",
+		`"a";q=1;w=60.0`,
+		`          ^`, 0, "w", ErrType},
+	{"w on the second line",
+		`"a";q=1;w=1|"b";q=1;w=0`,
+		`                      ^`, 1, "w", ErrRange},
+	{"w behind a String that is split",
+		`"a";q=1;qu="x|y";w=0`,
+		`                   ^`, 0, "w", ErrRange},
+	{"an Integer of drafts 04 to 07",
+		`100;w=60`,
+		`^`, 0, "", ErrType},
+	{"a policy in use that is no List",
+		`"fixed window";"api";q=500;w=300`,
+		`               ^`, 0, "", ErrSyntax},
+}
+
+func runErrorCases[T memberType[T]](t *testing.T, c codec[T], cases []errorCase) {
+	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			lines := tc.lines()
 			line, offset := position(lines, tc.mark)
-			want := &FieldError{Field: LimitField, Line: line, Offset: offset, Item: tc.item, Param: tc.param, Err: tc.want}
-			_, err := ParseLimits(lines...)
+			want := &FieldError{Field: c.field, Line: line, Offset: offset, Item: tc.item, Param: tc.param, Err: tc.want}
+			_, err := c.parse(lines...)
 			require.Equal(t, want, err)
 			require.ErrorIs(t, err, tc.want)
-			limitCodec.lawRead(t, lines...)
+			c.lawRead(t, lines...)
 		})
 	}
 }
 
-// Where the two fields differ.
-func TestParsePolicyErrors(t *testing.T) {
-	for _, tc := range []errorCase{
-		{"no q",
-			`"a";w=60`,
-			`^`, 0, "q", ErrMissing},
-		{"q is negative",
-			`"a";q=-1`,
-			`      ^`, 0, "q", ErrRange},
-		{"q is a Decimal",
-			`"a";q=2.5;w=60`,
-			`      ^`, 0, "q", ErrType},
-		{"qu is a Token",
-			`"a";q=1;qu=requests`,
-			`           ^`, 0, "qu", ErrType},
-		{"w is 0",
-			`"a";q=1;w=0`,
-			`          ^`, 0, "w", ErrRange},
-		{"w is negative",
-			`"a";q=1;w=-60`,
-			`          ^`, 0, "w", ErrRange},
-		{"w is a Decimal",
-			`"a";q=1;w=60.0`,
-			`          ^`, 0, "w", ErrType},
-		{"w on the second line",
-			`"a";q=1;w=1|"b";q=1;w=0`,
-			`                      ^`, 1, "w", ErrRange},
-		{"w behind a String that is split",
-			`"a";q=1;qu="x|y";w=0`,
-			`                   ^`, 0, "w", ErrRange},
-		{"an Integer of drafts 04 to 07",
-			`100;w=60`,
-			`^`, 0, "", ErrType},
-		{"a policy in use that is no List",
-			`"fixed window";"api";q=500;w=300`,
-			`               ^`, 0, "", ErrSyntax},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			lines := tc.lines()
-			line, offset := position(lines, tc.mark)
-			want := &FieldError{Field: PolicyField, Line: line, Offset: offset, Item: tc.item, Param: tc.param, Err: tc.want}
-			_, err := ParsePolicies(lines...)
-			require.Equal(t, want, err)
-			policyCodec.lawRead(t, lines...)
-		})
-	}
-}
+func TestParseErrors(t *testing.T) { runErrorCases(t, limitCodec, errorCases) }
+
+func TestParsePolicyErrors(t *testing.T) { runErrorCases(t, policyCodec, policyErrorCases) }
 
 // The bounds hold at N and not at N+1, over any number of lines.
 func TestParseBounds(t *testing.T) {

@@ -119,9 +119,9 @@ func TestTable(t *testing.T) {
 		"two limits": {
 			[]string{`RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400`, `RateLimit: "burst";r=37;t=12, "daily";r=990;t=80000`},
 			`
-NAME     PARTITION KEY  REMAINING                 UNIT  WINDOW       RESET
-"burst"  -              [###-------] 37 of 100    -     60s          12s
-"daily"  -              [#########-] 990 of 1000  -     86400s (1d)  80000s (22h13m20s)
+NAME     PARTITION KEY  REMAINING                 UNIT      WINDOW       RESET
+"burst"  -              [###-------] 37 of 100    requests  60s          12s
+"daily"  -              [#########-] 990 of 1000  requests  86400s (1d)  80000s (22h13m20s)
 `,
 		},
 		"policy without limit": {
@@ -141,44 +141,44 @@ NAME  PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
 		"limits first": {
 			[]string{`RateLimit-Policy: "a";q=1, "b";q=2`, `RateLimit: "b";r=1, "c";r=3`},
 			`
-NAME  PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
-"b"   -              [#####-----] 1 of 2  -     -       -
-"c"   -                           3 of -  -     -       -
-"a"   -                           - of 1  -     -       -
+NAME  PARTITION KEY  REMAINING            UNIT      WINDOW  RESET
+"b"   -              [#####-----] 1 of 2  requests  -       -
+"c"   -                           3 of -  -         -       -
+"a"   -                           - of 1  requests  -       -
 `,
 		},
 		"a policy for each partition": {
 			[]string{`RateLimit-Policy: "a";q=1, "a";q=2;pk=::, "a";q=4;pk=:YQ==:`, `RateLimit: "a";r=1;pk=:YQ==:, "a";r=1`},
 			`
-NAME  PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
-"a"   :YQ==:         [##--------] 1 of 4  -     -       -
-"a"   -              [##########] 1 of 1  -     -       -
-"a"   ::                          - of 2  -     -       -
+NAME  PARTITION KEY  REMAINING            UNIT      WINDOW  RESET
+"a"   :YQ==:         [##--------] 1 of 4  requests  -       -
+"a"   -              [##########] 1 of 1  requests  -       -
+"a"   ::                          - of 2  requests  -       -
 `,
 		},
 		"limits belong to the first of repeated policies": {
 			[]string{`RateLimit-Policy: "a";q=1, "a";q=2`, `RateLimit: "a";r=1, "a";r=0`},
 			`
-NAME  PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
-"a"   -              [##########] 1 of 1  -     -       -
-"a"   -              [----------] 0 of 1  -     -       -
-"a"   -                           - of 2  -     -       -
+NAME  PARTITION KEY  REMAINING            UNIT      WINDOW  RESET
+"a"   -              [##########] 1 of 1  requests  -       -
+"a"   -              [----------] 0 of 1  requests  -       -
+"a"   -                           - of 2  requests  -       -
 `,
 		},
 		"remaining exceeds quota": {
 			[]string{`RateLimit-Policy: "a";q=2, "none";q=0, "zero";q=0`, `RateLimit: "a";r=5, "none";r=0, "zero";r=4`},
 			`
-NAME    PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
-"a"     -              [##########] 5 of 2  -     -       -
-"none"  -              [----------] 0 of 0  -     -       -
-"zero"  -              [##########] 4 of 0  -     -       -
+NAME    PARTITION KEY  REMAINING            UNIT      WINDOW  RESET
+"a"     -              [##########] 5 of 2  requests  -       -
+"none"  -              [----------] 0 of 0  requests  -       -
+"zero"  -              [##########] 4 of 0  requests  -       -
 `,
 		},
 		"largest numbers": {
 			[]string{`RateLimit-Policy: "a";q=999999999999999;w=999999999999999`, `RateLimit: "a";r=999999999999998;t=999999999999999`},
 			`
-NAME  PARTITION KEY  REMAINING                                        UNIT  WINDOW                                   RESET
-"a"   -              [#########-] 999999999999998 of 999999999999999  -     999999999999999s (11574074074d1h46m39s)  999999999999999s (11574074074d1h46m39s)
+NAME  PARTITION KEY  REMAINING                                        UNIT      WINDOW                                   RESET
+"a"   -              [#########-] 999999999999998 of 999999999999999  requests  999999999999999s (11574074074d1h46m39s)  999999999999999s (11574074074d1h46m39s)
 `,
 		},
 		"names as on the wire": {
@@ -477,8 +477,8 @@ func TestAddress(t *testing.T) {
 	require.Empty(t, stderr)
 	require.Equal(t, 0, status)
 	require.Equal(t, server.URL+`/: 302 Found, dialect ratelimit
-NAME   PARTITION KEY  REMAINING             UNIT  WINDOW  RESET
-"GET"  -              [#####-----] 5 of 10  -     -       -
+NAME   PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
+"GET"  -              [#####-----] 5 of 10  requests  -       -
 `, stdout)
 
 	for _, path := range []string{"/long", "/broken"} {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/httpfields/ratelimit"
 )
 
 // A section prints one part of a report, or nothing if there is nothing to say.
@@ -53,7 +55,7 @@ func printLimits(w io.Writer, r *report) {
 			clip(strconv.Quote(l.Name)),
 			clip(formatKey(l.PartitionKey)),
 			formatRemaining(l.Remaining, l.Quota),
-			clip(formatUnit(l.Unit)),
+			clip(formatUnit(l)),
 			formatSeconds(l.Window),
 			formatSeconds(l.Reset),
 		}, "\t"))
@@ -77,11 +79,15 @@ func formatKey(key []byte) string {
 	return ":" + base64.StdEncoding.EncodeToString(key) + ":"
 }
 
-func formatUnit(unit string) string {
-	if unit == "" {
-		return absent
+// formatUnit gives a policy without unit the one that it means.
+func formatUnit(l limit) string {
+	switch {
+	case l.Unit != "":
+		return l.Unit
+	case l.Quota != nil:
+		return string(ratelimit.Requests)
 	}
-	return unit
+	return absent
 }
 
 func formatInteger(n *int64) string {

@@ -1,0 +1,316 @@
+package ratelimit_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// A server announces its policies, and what a client has left of them.
+func Example_server() {
+	policies := []ratelimit.Policy{
+		{Name: "burst", Quota: 100, Window: ratelimit.SecondsOf(60)},
+		{Name: "daily", Quota: 1000, Window: ratelimit.CeilSeconds(24 * time.Hour)},
+	}
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		f := ratelimit.Fields{
+			Policies: policies,
+			Limits: []ratelimit.Limit{ // from the limiter
+				{Name: "burst", Remaining: 37, Reset: ratelimit.CeilSeconds(11500 * time.Millisecond)},
+				{Name: "daily", Remaining: 990, Reset: ratelimit.SecondsOf(80000)},
+			},
+		}
+		if err := f.Set(w.Header()); err != nil {
+			panic(err) // a policy that cannot be written
+		}
+		fmt.Fprintln(w, "hello")
+	}
+
+	w := httptest.NewRecorder()
+	handler(w, httptest.NewRequest("GET", "/", nil))
+	fmt.Println(ratelimit.PolicyField+":", w.Header().Get(ratelimit.PolicyField))
+	fmt.Println(ratelimit.LimitField+":", w.Header().Get(ratelimit.LimitField))
+	// Output:
+	// RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400
+	// RateLimit: "burst";r=37;t=12, "daily";r=990;t=80000
+}
+
+// A client reads what a response says.
+func Example_client() {
+	resp := &http.Response{Header: http.Header{
+		"Ratelimit-Policy": {`"burst";q=100;w=60`, `"daily";q=1000;w=86400`},
+		"Ratelimit":        {`"burst";r=0;t=12, "daily";r=990;t=80000`},
+	}}
+	f, err := ratelimit.Parse(resp.Header)
+	if err != nil {
+		fmt.Println(err) // worth a log line; f holds what is well-formed
+	}
+	for _, l := range f.Limits {
+		p, _ := f.PolicyOf(l)
+		fmt.Printf("%s: %d of %d for the next %v\n", l.Name, l.Remaining, p.Quota, l.Reset)
+	}
+	if l, ok := f.Tightest(); ok && l.Remaining == 0 {
+		wait, _ := l.Reset.Duration()
+		fmt.Println("wait", wait)
+	}
+	// Output:
+	// burst: 0 of 100 for the next 12s
+	// daily: 990 of 1000 for the next 80000s
+	// wait 12s
+}
+
+// An error says where it is, and of what kind.
+func ExampleFieldError() {
+	line := `"burst";r=37;t=12, "daily";r="990"`
+	_, err := ratelimit.ParseLimits(line)
+
+	var e *ratelimit.FieldError
+	if errors.As(err, &e) {
+		fmt.Println(line)
+		fmt.Println(strings.Repeat(" ", e.Offset) + "^ " + e.Err.Error())
+	}
+	fmt.Println(errors.Is(err, ratelimit.ErrType))
+	// Output:
+	// "burst";r=37;t=12, "daily";r="990"
+	//                              ^ wrong type
+	// true
+}
+
+// The two fields are judged apart.
+func ExampleParse() {
+	h := http.Header{
+		"Ratelimit-Policy": {`100;w=60`}, // of an older draft
+		"Ratelimit":        {`"default";r=50;t=30`},
+	}
+	f, err := ratelimit.Parse(h)
+	fmt.Println(f.Policies, f.Limits)
+	fmt.Println(err)
+	// Output:
+	// [] ["default";r=50;t=30]
+	// ratelimit: RateLimit-Policy, line 0, offset 0, item 0: wrong type
+}
+
+func ExampleParsePolicies() {
+	policies, err := ratelimit.ParsePolicies(`"peruser";q=65535;qu="content-bytes";w=10;pk=:QXBwLTk5OQ==:`)
+	if err != nil {
+		panic(err)
+	}
+	for _, p := range policies {
+		fmt.Printf("%s: %d %s in %v, key %s\n", p.Name, p.Quota, p.Unit, p.Window, p.PartitionKey)
+	}
+	// Output:
+	// peruser: 65535 content-bytes in 10s, key App-999
+}
+
+// Field lines that did not come in an http.Header, such as gRPC metadata.
+func ExampleParseLimits() {
+	metadata := map[string][]string{"ratelimit": {`"burst";r=37;t=12`, `"daily";r=990`}}
+	limits, err := ratelimit.ParseLimits(metadata["ratelimit"]...)
+	for _, l := range limits {
+		fmt.Println(l.Name, l.Remaining, l.Reset)
+	}
+	fmt.Println(err)
+	// Output:
+	// burst 37 12s
+	// daily 990 absent
+	// <nil>
+}
+
+func ExampleFormatPolicies() {
+	s, err := ratelimit.FormatPolicies(
+		ratelimit.Policy{Name: "default", Quota: 100, Window: ratelimit.SecondsOf(10)},
+		ratelimit.Policy{Name: "slots", Quota: 5, Unit: ratelimit.ConcurrentRequests},
+	)
+	fmt.Println(s, err)
+	// Output:
+	// "default";q=100;w=10, "slots";q=5;qu="concurrent-requests" <nil>
+}
+
+func ExampleFormatLimits() {
+	s, err := ratelimit.FormatLimits(ratelimit.Limit{Name: "default", Remaining: 50, Reset: ratelimit.SecondsOf(30)})
+	fmt.Println(s, err)
+	_, err = ratelimit.FormatLimits(ratelimit.Limit{Name: "default", Remaining: -3})
+	fmt.Println(err)
+	// Output:
+	// "default";r=50;t=30 <nil>
+	// ratelimit: RateLimit, item 0, parameter r: out of range
+}
+
+func ExampleAppendPolicies() {
+	buf := make([]byte, 0, 128)
+	buf, err := ratelimit.AppendPolicies(buf, ratelimit.Policy{Name: "default", Quota: 100})
+	fmt.Println(string(buf), err)
+	// Output:
+	// "default";q=100 <nil>
+}
+
+func ExampleAppendLimits() {
+	buf := make([]byte, 0, 128) // reused over many responses
+	for remaining := range int64(3) {
+		line, err := ratelimit.AppendLimits(buf[:0], ratelimit.Limit{Name: "default", Remaining: remaining})
+		fmt.Println(string(line), err)
+	}
+	// Output:
+	// "default";r=0 <nil>
+	// "default";r=1 <nil>
+	// "default";r=2 <nil>
+}
+
+func ExampleSetPolicies() {
+	h := http.Header{}
+	err := ratelimit.SetPolicies(h, ratelimit.Policy{Name: "default", Quota: 100, Window: ratelimit.SecondsOf(10)})
+	fmt.Println(h.Get(ratelimit.PolicyField), err)
+	// Output:
+	// "default";q=100;w=10 <nil>
+}
+
+func ExampleSetLimits() {
+	h := http.Header{}
+	err := ratelimit.SetLimits(h, ratelimit.Limit{Name: "default", Remaining: 50, Reset: ratelimit.SecondsOf(30)})
+	fmt.Println(h.Get(ratelimit.LimitField), err)
+	// Output:
+	// "default";r=50;t=30 <nil>
+}
+
+func ExampleAddPolicies() {
+	h := http.Header{}
+	_ = ratelimit.AddPolicies(h, ratelimit.Policy{Name: "burst", Quota: 100, Window: ratelimit.SecondsOf(60)})
+	_ = ratelimit.AddPolicies(h, ratelimit.Policy{Name: "daily", Quota: 1000, Window: ratelimit.SecondsOf(86400)})
+	fmt.Println(strings.Join(h.Values(ratelimit.PolicyField), "\n"))
+	// Output:
+	// "burst";q=100;w=60
+	// "daily";q=1000;w=86400
+}
+
+// A second middleware adds to what the first has said.
+func ExampleAddLimits() {
+	h := http.Header{}
+	_ = ratelimit.AddLimits(h, ratelimit.Limit{Name: "burst", Remaining: 37})
+	_ = ratelimit.AddLimits(h, ratelimit.Limit{Name: "daily", Remaining: 990})
+	fmt.Println(strings.Join(h.Values(ratelimit.LimitField), "\n"))
+	// Output:
+	// "burst";r=37
+	// "daily";r=990
+}
+
+func ExamplePolicy() {
+	p := ratelimit.Policy{
+		Name:         "peruser",
+		Quota:        65535,
+		Unit:         ratelimit.ContentBytes,
+		Window:       ratelimit.SecondsOf(10),
+		PartitionKey: []byte("App-999"),
+		Params:       ratelimit.Params{{Key: "acme-burst", Value: int64(1000)}},
+	}
+	fmt.Println(p)
+	// Output:
+	// "peruser";q=65535;qu="content-bytes";w=10;pk=:QXBwLTk5OQ==:;acme-burst=1000
+}
+
+func ExamplePolicy_Validate() {
+	fmt.Println(ratelimit.Policy{Name: "default", Quota: 100}.Validate())
+	fmt.Println(ratelimit.Policy{Name: "default", Quota: 100, Window: ratelimit.SecondsOf(0)}.Validate())
+	// Output:
+	// <nil>
+	// ratelimit: RateLimit-Policy, item 0, parameter w: out of range
+}
+
+func ExamplePolicy_UnmarshalText() {
+	var p ratelimit.Policy
+	err := p.UnmarshalText([]byte(`"default";q=100;w=10`))
+	fmt.Println(p.Quota, p.Window, err)
+	// Output:
+	// 100 10s <nil>
+}
+
+func ExampleLimit() {
+	fmt.Println(ratelimit.Limit{Name: "default", Remaining: 50, Reset: ratelimit.SecondsOf(30)})
+	fmt.Println(ratelimit.Limit{Name: "default", Remaining: 50}) // no window
+	// Output:
+	// "default";r=50;t=30
+	// "default";r=50
+}
+
+func ExampleLimit_Equal() {
+	a := ratelimit.Limit{Name: "default", Reset: ratelimit.SecondsOf(0)}
+	b := ratelimit.Limit{Name: "default"}
+	fmt.Println(a.Equal(a), a.Equal(b))
+	// Output:
+	// true false
+}
+
+// What the specification does not define is kept.
+func ExampleParams_Get() {
+	policies, _ := ratelimit.ParsePolicies(`"sliding";q=100;w=60;burst=1000;comment="sliding window"`)
+	burst, ok := policies[0].Params.Get("burst")
+	fmt.Println(burst, ok)
+	_, ok = policies[0].Params.Get("w") // has a field of its own
+	fmt.Println(ok)
+	// Output:
+	// 1000 true
+	// false
+}
+
+func ExampleSeconds() {
+	var absent ratelimit.Seconds
+	zero := ratelimit.SecondsOf(0)
+	fmt.Println(absent, zero, absent == zero)
+
+	_, ok := absent.Value()
+	fmt.Println(ok)
+	d, ok := ratelimit.SecondsOf(ratelimit.MaxInteger).Duration() // saturates
+	fmt.Println(d > 0, ok)
+	// Output:
+	// absent 0s false
+	// false
+	// true true
+}
+
+// A limiter knows more exactly than the field can say. Rounding up keeps a
+// client from coming back early.
+func ExampleCeilSeconds() {
+	fmt.Println(ratelimit.CeilSeconds(1500*time.Millisecond), ratelimit.CeilSeconds(-time.Second))
+	// Output:
+	// 2s 0s
+}
+
+func ExampleFields_Set() {
+	h := http.Header{}
+	f := ratelimit.Fields{Limits: []ratelimit.Limit{{Name: "default", Remaining: 50}, {Name: "café"}}}
+	fmt.Println(f.Set(h))
+	fmt.Println(len(h)) // all or nothing
+	// Output:
+	// ratelimit: RateLimit, item 1: not well-formed
+	// 0
+}
+
+func ExampleFields_PolicyOf() {
+	f, _ := ratelimit.Parse(http.Header{
+		"Ratelimit-Policy": {`"peruser";q=100;w=60;pk=:QWxpY2U=:`}, // the key is on the policy alone
+		"Ratelimit":        {`"peruser";r=42;t=7`},
+	})
+	p, ok := f.PolicyOf(f.Limits[0])
+	fmt.Println(p.Quota, p.Window, string(p.PartitionKey), ok)
+	// Output:
+	// 100 60s Alice true
+}
+
+func ExampleFields_Tightest() {
+	f, _ := ratelimit.Parse(http.Header{"Ratelimit": {`"burst";r=37;t=12, "daily";r=3;t=80000`}})
+	l, ok := f.Tightest()
+	fmt.Println(l, ok)
+	// Output:
+	// "daily";r=3;t=80000 true
+}
+
+func ExampleFields_Validate() {
+	f := ratelimit.Fields{Policies: []ratelimit.Policy{{Name: "default", Quota: 1}, {Name: "default", Quota: 2}}}
+	fmt.Println(f.Validate())
+	// Output:
+	// ratelimit: RateLimit-Policy, item 1: duplicate
+}
