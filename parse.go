@@ -286,8 +286,8 @@ type member struct {
 // A value is a defined parameter.
 type value struct {
 	kind kind
-	off  int // where the bare item starts, in the current line
-	num  int64
+	off  int   // where the bare item starts, in the current line
+	num  int64 // 0 if it is no Integer
 }
 
 func (v *value) seconds() Seconds { return Seconds{n: v.num, ok: v.kind == integerKind} }
@@ -327,7 +327,7 @@ type parser struct {
 	member member
 
 	// The bare item read last.
-	num   int64  // of integerKind
+	num   int64  // of integerKind, else 0
 	str   string // of stringKind
 	bytes []byte // of bytesKind
 	other any    // of otherKind
@@ -434,17 +434,17 @@ func (p *parser) judge() bool {
 	ok := true
 	for i := p.field.first; i <= p.field.last; i++ {
 		d, v := &params[i], &p.member.known[i]
-		off, err := v.off, error(nil)
+		if v.kind == d.kind && v.num >= d.min || v.kind == absent && !d.required {
+			continue
+		}
+		off, err := v.off, ErrRange
 		switch {
-		case v.kind == absent && d.required:
-			off, err = p.member.off, ErrMissing
 		case v.kind == absent:
+			off, err = p.member.off, ErrMissing
 		case v.kind != d.kind:
 			err = ErrType
-		case v.kind == integerKind && v.num < d.min:
-			err = ErrRange
 		}
-		if err != nil && (ok || off < p.off) {
+		if ok || off < p.off {
 			ok = p.fail(off, d.key, err)
 		}
 	}
@@ -476,7 +476,7 @@ func (p *parser) readParams(i int) bool {
 				return p.fail(off, key, ErrSyntax)
 			}
 		} else {
-			p.other = true
+			p.num, p.other = 0, true
 		}
 		if param := paramOf(key); p.field.defines(param) {
 			v := &m.known[param]
@@ -608,6 +608,7 @@ func (p *parser) readBareItem(i int) (kind, int) {
 	if i == len(p.s) {
 		return absent, i
 	}
+	p.num = 0
 	switch p.s[i] {
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		return p.readNumber(i)
