@@ -151,8 +151,8 @@ const (
 type LegacyOptions struct {
 	// Dialects are tried in order; nil is those of [Dialects].
 	Dialects []Dialect
-	// Name is the name of a policy where the response has none; "" is
-	// "default".
+	// Name is the name of a policy where the response has none, in printable
+	// ASCII; "" is "default".
 	Name string
 	// Now is when the response arrived, from which absolute times count where
 	// it has no Date; zero is time.Now().
@@ -640,11 +640,6 @@ func (r *reading) try(row *row, sure bool) (Fields, bool) {
 	})
 	r.faults = append(r.faults, mine...)
 	return f, true
-}
-
-// hasStar reports whether the dialect names policies in its columns.
-func (d *Dialect) hasStar() bool {
-	return strings.Contains(d.Limit, "*") || strings.Contains(d.Remaining, "*")
 }
 
 // readExact reads the fields without a *, in the order of the row.
