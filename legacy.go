@@ -1025,9 +1025,13 @@ const (
 	nameName   = "name"   // Envoy
 )
 
+// maxComments is how many comments of a policy are kept. To find a repeated one
+// among them costs its time with every other.
+const maxComments = 64
+
 // comment adds a parameter that is not defined, if it can be written.
 func comment(ps Params, key, text string, valued bool, field *fieldDef) Params {
-	if skipKey(key, 0) < len(key) || field.defines(paramOf(key)) || len(ps) >= maxParams-int(remainingParam) {
+	if skipKey(key, 0) < len(key) || field.defines(paramOf(key)) || len(ps) >= maxComments {
 		return ps
 	}
 	var v any = true
