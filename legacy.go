@@ -227,9 +227,6 @@ func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
 // joinPolicies returns the current policies and those of a dialect that have
 // another name.
 func joinPolicies(current, legacy []Policy) []Policy {
-	if len(current) == 0 {
-		return legacy
-	}
 	names := make(map[string]bool, len(current))
 	for i := range current {
 		names[current[i].Name] = true

@@ -194,6 +194,8 @@ func TestParseLegacyFamilies(t *testing.T) {
 	runLegacy(t, []legacyCase{
 		{`X-RateLimit-Limit: 10, 10;w=1;name="per-ip", 1000;w=3600` + "\nX-RateLimit-Remaining: 9", "x-ratelimit", "1000/3600 : -/1000 w=3600 t=- | per-ip : 9/10 w=1 t=-", ""},
 		{`X-RateLimit-Limit: 10;name="caf` + "\u00e9\"", "x-ratelimit", "default : -/10 w=- t=-", ""},
+		{`X-RateLimit-Limit: 10;w=5;name="a"`, "x-ratelimit", "a : -/10 w=5 t=-", ""},
+		{"X-RateLimit-Limit: 10;w=5, 10;x=1", "x-ratelimit", "default : -/10 w=5 t=-", ""},
 		{`X-RateLimit-Limit: 10;w=5;name="a"` + "\nX-RateLimit-Bucket: b", "x-ratelimit", "b : -/10 w=5 t=-", ""},
 		{"X-RateLimit-Bucket: \u00e9\nX-RateLimit-Limit: 1", "x-ratelimit", "default : -/1 w=- t=-", "X-RateLimit-Bucket"},
 		{"X-RateLimit-Bucket: \nX-RateLimit-Name: \"a \\\"b\\\"\"\nX-RateLimit-Limit: 1", "x-ratelimit", `a "b" : -/1 w=- t=-`, ""},
@@ -296,6 +298,9 @@ func TestParseLegacyReset(t *testing.T) {
 		{"1994-11-15 09:13:00.5 +0100 CET m=+0.1", 60, false},
 		{"Tue Nov 15 1994 09:13:00 GMT+0100 (Central European Standard Time)", 60, false},
 		{`"1994-11-15T08:13:00Z"`, 60, false},
+		{`" 5 "`, 5, true},
+		{"5 ;x=1", 5, true},
+		{"5\t, 6", 5, true},
 		{"1s", 1, false},
 		{"6m0s", 360, false},
 		{"120ms", 1, false},
@@ -331,7 +336,7 @@ func TestParseLegacyReset(t *testing.T) {
 func TestParseLegacyResetFaults(t *testing.T) {
 	for _, value := range []string{
 		"soon", "s", "-", "+", ".", "1.", ".5", "1.5.5", "1.0000000000x", "1.00000000001x", "1e5", "0x10", "1 2", "5q", "5", // the last one is replaced below
-		`""`, "''", "1s2", "1m-5s", "s5", "1:2", "1:2:3:4", "1:x:3", "1:2.5:3", "-1:2:3",
+		`""`, `" "`, "''", "1s2", "1m-5s", "s5", "1:2", "1:2:3:4", "1:x:3", "1:2.5:3", "-1:2:3",
 		"1994-11-15", "1994-11-15T", "1994-11-15T08:1", "1994-13-15T08:13:00Z", "1994-02-30T08:13:00Z", "1994-00-15T08:13:00Z",
 		"1994-11-15T24:00:00Z", "1994-11-15T08:61:00Z", "1994-11-15T08:13:61Z", "1994-11-15T08:13:0", "1994-11-15T08:13:00.Z",
 		"1994-11-15T08:13:00X", "1994-11-15T08:13:00+1", "1994-11-15T08:13:00+0a", "1994-11-15T08:13:00+01:000", "1994/11/15T08:13:00Z",
@@ -556,26 +561,25 @@ func TestParseLegacyTooMany(t *testing.T) {
 		return h
 	}
 	for name, line := range map[string]string{
-		"Acme-Plain": "5", "Acme-Ratio": "1/2", "Acme-Record": "total=5", "Acme-Pairs": "5:1", "Acme-Columns": "5",
-		"Acme-Heads": "a;5", "Acme-Seconds": "5:a", "Acme-Prose": "Remaining: 5", "Acme-Json": `{"call_count":1}`,
+		"Plain": "5", "Ratio": "1/2", "Record": "total=5", "Pairs": "5:1", "Columns": "5",
+		"Heads": "a;5", "Seconds": "5:a", "Prose": "Remaining: 5", "Json": `{"call_count":1}`,
 	} {
 		d := Dialect{Name: "acme", Limit: "Acme-N-*", traits: traits{more: []cell{
-			{role: limitRole, name: "Acme-Plain*", group: "plain"},
-			{role: ratioRole, name: "Acme-Ratio*", group: "plain"},
-			{role: recordRole, name: "Acme-Record*", group: "plain"},
-			{role: pairsRole, name: "Acme-Pairs*", group: "plain"},
-			{role: columnsRole, name: "Acme-Columns*", group: "plain"},
-			{role: headRole, name: "Acme-Heads*"},
-			{role: secondsRole, name: "Acme-Seconds*"},
-			{role: proseRole, name: "Acme-Prose*", group: "plain"},
-			{role: percentRole, name: "Acme-Json*"},
+			{role: limitRole, name: "Acme-Z-Plain*", group: "plain"},
+			{role: ratioRole, name: "Acme-Z-Ratio*", group: "plain"},
+			{role: recordRole, name: "Acme-Z-Record*", group: "plain"},
+			{role: pairsRole, name: "Acme-Z-Pairs*", group: "plain"},
+			{role: columnsRole, name: "Acme-Z-Columns*", group: "plain"},
+			{role: headRole, name: "Acme-Z-Heads*"},
+			{role: secondsRole, name: "Acme-Z-Seconds*"},
+			{role: proseRole, name: "Acme-Z-Prose*", group: "plain"},
+			{role: percentRole, name: "Acme-Z-Json*"},
 		}}}
 		h := full(http.Header{}, "Acme-N-%d", "1")
-		h[http.CanonicalHeaderKey(name+"z")] = []string{line}
-		// The last in the order of keys, so that all others come before it.
+		h.Set("Acme-Z-"+name+"1", line) // the last in the order of keys
 		got, err := ParseLegacy(h, LegacyOptions{Dialects: []Dialect{d}})
-		require.LessOrEqual(t, len(got.Policies), maxMembers)
-		require.True(t, err == nil || errors.Is(err, ErrTooMany), "%s: %v", name, err)
+		require.ErrorIs(t, err, ErrTooMany, name)
+		require.Len(t, got.Policies, maxMembers)
 	}
 }
 
@@ -811,7 +815,14 @@ func TestSetLegacyRefuses(t *testing.T) {
 			require.Equal(t, http.Header{"Other": {"stays"}}, h)
 		})
 	}
-	d, _ := LookupDialect("draft-07")
+	many := make([]Limit, maxMembers+1)
+	for i := range many {
+		many[i].Name = fmt.Sprint("n", i)
+	}
+	d, _ := LookupDialect("openai")
+	require.NoError(t, SetLegacy(http.Header{}, d, Fields{Limits: many[:maxMembers]}, legacyNow))
+	require.ErrorIs(t, SetLegacy(http.Header{}, d, Fields{Limits: many}, legacyNow), ErrTooMany)
+	d, _ = LookupDialect("draft-07")
 	f := Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", 1, 1)}
 	h := wire("RateLimit: \"a\";r=1")
 	require.ErrorIs(t, SetLegacy(h, d, f, legacyNow), ErrDuplicate, "beside the current form")

@@ -202,7 +202,7 @@ const (
 
 // reset reads a reset. It is absent if the dialect has a word for that.
 func (r *reading) reset(s string, format ResetFormat) (n Seconds, how int, ok bool) {
-	s = unquote(s)
+	s = trim(unquote(s))
 	if s == "" {
 		return Seconds{}, 0, false
 	}

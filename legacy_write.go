@@ -408,12 +408,10 @@ func (w *writing) holds(f *Fields, l *Limit, quota int64) bool {
 		return false
 	case d.Limit != "" && p.Quota != quota:
 		return false
-	case d.Reset != "" && got.Reset.ok != l.Reset.ok:
-		return false
-	case d.Reset != "" && (got.Reset.n < l.Reset.n || got.Reset.n > l.Reset.n+1):
-		return false
 	}
-	return true
+	// A point in time may be rounded up twice.
+	late := got.Reset.n - l.Reset.n
+	return d.Reset == "" || got.Reset.ok == l.Reset.ok && 0 <= late && late <= 1
 }
 
 // replaces reports whether a field of the header is one of the dialect's
