@@ -774,7 +774,7 @@ func firstLine(lines []string) (line string, i int) {
 
 // trim takes the spaces and tabs off both ends of s.
 func trim(s string) string {
-	i, j := skipOWS(s, 0), len(s)
+	i, j := skip(s, 0, ows), len(s)
 	for j > i && (s[j-1] == ' ' || s[j-1] == '\t') {
 		j--
 	}
@@ -1039,7 +1039,11 @@ func comment(ps Params, key, text string, valued bool, field *fieldDef) Params {
 	if v == nil {
 		return ps
 	}
-	return ps.set(key, v)
+	if i := ps.index(key); i >= 0 {
+		ps[i].Value = v
+		return ps
+	}
+	return append(ps, Param{key, v})
 }
 
 // commentValue returns the value of a comment: a number, a quoted string or a
