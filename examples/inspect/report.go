@@ -15,7 +15,8 @@ import (
 type report struct {
 	Source    string      `json:"source"`
 	Status    string      `json:"status"`
-	Dialect   string      `json:"dialect,omitzero"`
+	Dialect   string      `json:"dialect,omitzero"` // how the limits were spelled
+	Guessed   bool        `json:"guessed,omitzero"` // the unit of a reset
 	Limits    []limit     `json:"limits"`
 	Malformed []malformed `json:"malformed"`
 }
@@ -44,11 +45,12 @@ type malformed struct {
 }
 
 func newReport(source string, resp *http.Response) *report {
-	fields, err := ratelimit.Parse(resp.Header)
+	fields, err := ratelimit.ParseAny(resp.Header, ratelimit.LegacyOptions{})
 	return &report{
 		Source:    printable(source),
 		Status:    printable(strings.TrimSpace(resp.Status)),
 		Dialect:   fields.Dialect,
+		Guessed:   fields.Guessed,
 		Limits:    limitsOf(fields),
 		Malformed: malformedOf(resp.Header, err),
 	}
