@@ -423,7 +423,7 @@ type index struct {
 	rows  []row
 	exact map[string]rowSet
 	stars []starred
-	heads [headBits]bool // of the first bytes of all names
+	heads [1 << headBits]bool // of the first bytes of all names
 }
 
 type starred struct {
@@ -431,19 +431,27 @@ type starred struct {
 	rows rowSet
 }
 
+// Nearly all fields of a response are none of the table. They are told by their
+// first bytes; those that begin with vendorPrefix and a * must have rateWord.
 const (
-	headBits  = 1 << 10
-	headBytes = 6
-	// rateWord is in almost every name; one without it is found by its head.
-	rateWord = "imit"
+	headBits     = 13
+	headBytes    = 6
+	vendorPrefix = "X-"
+	rateWord     = "imit"
 )
 
 // head hashes the first bytes of a key.
-func head(key string) (n uint32) {
-	for i := range min(len(key), headBytes) {
-		n = n*31 + uint32(key[i])
+func head(key string) uint32 {
+	var n uint32
+	if len(key) < headBytes {
+		for i := range len(key) {
+			n = n*31 + uint32(key[i])
+		}
+		return n % (1 << headBits)
 	}
-	return n % headBits
+	n = uint32(key[2]) | uint32(key[3])<<8 | uint32(key[4])<<16 | uint32(key[5])<<24
+	n ^= uint32(key[0])<<3 ^ uint32(key[1])<<11
+	return n * 0x9e3779b1 >> (32 - headBits) // Fibonacci hashing
 }
 
 func newIndex(rows []row) *index {
@@ -494,7 +502,7 @@ func (x *index) starRows(key string, set rowSet) rowSet {
 // find returns the rows that the fields of h may be read by.
 func (x *index) find(h http.Header) (set rowSet) {
 	for key := range h {
-		if !x.heads[head(key)] && !strings.Contains(key, rateWord) {
+		if !x.heads[head(key)] && !(strings.HasPrefix(key, vendorPrefix) && strings.Contains(key, rateWord)) {
 			continue
 		}
 		if rows, ok := x.exact[key]; ok {

@@ -338,7 +338,7 @@ func TestParseLegacyReset(t *testing.T) {
 
 func TestParseLegacyResetFaults(t *testing.T) {
 	for _, value := range []string{
-		"soon", "s", "-", "+", ".", "1.", ".5", "1.5.5", "1.0000000000x", "1.00000000001x", "1e5", "0x10", "1 2", "5q", "5", // the last one is replaced below
+		"soon", "s", "-", "+", ".", "1.", ".5", "1.5.5", "1.0000000000x", "1.00000000001x", "1e5", "0x10", "1 2", "5q",
 		`""`, `" "`, "''", "1s2", "1m-5s", "s5", "1:2", "1:2:3:4", "1:x:3", "1:2.5:3", "-1:2:3",
 		"1994-11-15", "1994-11-15T", "1994-11-15T08:1", "1994-13-15T08:13:00Z", "1994-02-30T08:13:00Z", "1994-00-15T08:13:00Z",
 		"1994-11-15T24:00:00Z", "1994-11-15T08:61:00Z", "1994-11-15T08:13:61Z", "1994-11-15T08:13:0", "1994-11-15T08:13:00.Z",
@@ -347,9 +347,6 @@ func TestParseLegacyResetFaults(t *testing.T) {
 		"Tue, 15 Nov 1994 25:13:00 GMT", "Tue, 1x Nov 1994 08:13:00 GMT", "Tue, 15/Nov 1994 08:13:00 GMT", "Tue, 31 Nov 1994 08:13:00 UTC",
 		strings.Repeat("a", maxTime+1), strings.Repeat("1s", maxTime), "1" + strings.Repeat(" ", 5) + "x",
 	} {
-		if value == "5" {
-			continue
-		}
 		t.Run(value, func(t *testing.T) {
 			h := http.Header{"X-Ratelimit-Reset": {value}, "X-Ratelimit-Remaining": {"1"}}
 			got, err := ParseLegacy(h, LegacyOptions{Now: legacyNow})
@@ -622,7 +619,7 @@ func TestParseAnyAllocations(t *testing.T) {
 	}
 }
 
-// nearly is the law of SetLegacy: what it wrote, the same dialect reads back.
+// lawSet is the law of SetLegacy: what it wrote, the same dialect reads back.
 func lawSet(t testing.TB, d Dialect, f Fields, now time.Time) {
 	t.Helper()
 	old := http.Header{"Other": {"stays"}}
