@@ -45,9 +45,9 @@ const (
 // X-RateLimit-Limit-* reads X-RateLimit-Limit-Minute for the policy minute.
 // Where Limit and Remaining have none, the dialect reports on one policy.
 //
-// Fields that have been read may be spelled in more ways than the columns say:
-// a built-in dialect knows synonyms (X-RateLimit-Total), and some have a syntax
-// of their own (32/40), which is read and cannot be written.
+// A built-in dialect may read more than its columns say: synonyms of their names
+// (X-RateLimit-Total), limits beside its own, and a syntax of its own (32/40),
+// which is read and cannot be written.
 type Dialect struct {
 	Name      string // of the dialect: "draft-06", "x-ratelimit", "openai"
 	Limit     string // field of the quota, in quota units
@@ -100,7 +100,7 @@ type traits struct {
 type cell struct {
 	role   role
 	name   string
-	group  string      // names the policy, if there is no * in name
+	group  string      // names the policy; with a * in name it comes before what that stands for
 	format ResetFormat // of a reset
 }
 
@@ -176,8 +176,9 @@ const defaultName = "default"
 // Absolute times count from the field Date, unless the field Age says that it
 // is old, then from o.Now. A policy is named by the dialect's *, or by a field
 // for the name, or by a parameter "name", else o.Name. Of Integer policies the
-// one with the quota of the limit has that name, any other is named by quota and window,
-// as 1000/3600. Comments upon a policy (burst=1000) are its Params.
+// one with the quota of the limit has that name, any other is named by quota and
+// window, as 1000/3600. Comments upon a policy (burst=1000) are its Params, at
+// most 64 of them; there are at most 1024 policies and 1024 limits.
 func ParseLegacy(h http.Header, o LegacyOptions) (Fields, error) {
 	f, _, faults := parseLegacy(h, &o)
 	return f, joinFaults(faults)
@@ -188,6 +189,10 @@ func ParseLegacy(h http.Header, o LegacyOptions) (Fields, error) {
 // are not looked at. Else it is that of [ParseLegacy], joined by the current
 // policies if RateLimit-Policy is well-formed. Else there may be such policies
 // alone.
+//
+// A malformed RateLimit-Policy beside a well-formed RateLimit is ignored, but
+// for one form in use: two names before the parameters, of which the second
+// counts.
 //
 // The error joins a [*FieldError] for each field that could not be read in any
 // way; what is returned beside it may be used. A response without fields of
@@ -236,7 +241,7 @@ func joinPolicies(current, legacy []Policy) []Policy {
 			current = append(current, legacy[i])
 		}
 	}
-	return current
+	return current[:min(len(current), maxMembers)]
 }
 
 // joinFaults joins the faults, one for each line of a field.
@@ -546,6 +551,7 @@ type reading struct {
 	limits  []Limit        // from lists of limits
 	title   string         // of the policy, from a field
 	tail    string         // second half of the title
+	star    string         // what the * of the current field stands for
 	seen    sign
 	guessed bool
 	starred bool // a * has been read
@@ -702,7 +708,7 @@ func (r *reading) bucket(f *field, name string) *bucket {
 		return r.at(i)
 	}
 	if r.n == maxMembers {
-		r.fault(f, name, 0, 0, ErrTooMany)
+		r.fault(f, r.star, 0, 0, ErrTooMany)
 		return nil
 	}
 	if r.n >= len(r.few) {
@@ -740,6 +746,7 @@ func (r *reading) find(name string) int {
 
 // read reads one field, of the policy that the * names.
 func (r *reading) read(f *field, star string, lines []string) {
+	r.star = star
 	name := f.group
 	switch {
 	case f.star && name != "":

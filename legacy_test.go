@@ -527,6 +527,11 @@ func TestParseLegacyMany(t *testing.T) {
 	require.Len(t, got.Policies, maxMembers, "together")
 	require.Equal(t, "default", got.Policies[0].Name)
 
+	policies["Ratelimit-Policy"] = []string{strings.Repeat(`"a";q=1,`, maxMembers-1) + `"b";q=1`}
+	got, err = ParseAny(policies, LegacyOptions{})
+	require.NoError(t, err)
+	require.Len(t, got.Policies, maxMembers, "together")
+
 	ratios := http.Header{"X-Shopify-Shop-Api-Call-Limit": {strings.Repeat("1/2;", maxMembers)}}
 	_, err = ParseLegacy(ratios, LegacyOptions{})
 	require.NoError(t, err)
@@ -562,10 +567,11 @@ func TestParseLegacyTooMany(t *testing.T) {
 	}
 	for name, line := range map[string]string{
 		"Plain": "5", "Ratio": "1/2", "Record": "total=5", "Pairs": "5:1", "Columns": "5",
-		"Heads": "a;5", "Seconds": "5:a", "Prose": "Remaining: 5", "Json": `{"call_count":1}`,
+		"Used": "1", "Heads": "a;5", "Seconds": "5:a", "Prose": "Remaining: 5", "Json": `{"call_count":1}`,
 	} {
 		d := Dialect{Name: "acme", Limit: "Acme-N-*", traits: traits{more: []cell{
 			{role: limitRole, name: "Acme-Z-Plain*", group: "plain"},
+			{role: usedRole, name: "Acme-Z-Used*", group: "plain"},
 			{role: ratioRole, name: "Acme-Z-Ratio*", group: "plain"},
 			{role: recordRole, name: "Acme-Z-Record*", group: "plain"},
 			{role: pairsRole, name: "Acme-Z-Pairs*", group: "plain"},
@@ -579,6 +585,7 @@ func TestParseLegacyTooMany(t *testing.T) {
 		h.Set("Acme-Z-"+name+"1", line) // the last in the order of keys
 		got, err := ParseLegacy(h, LegacyOptions{Dialects: []Dialect{d}})
 		require.ErrorIs(t, err, ErrTooMany, name)
+		require.Equal(t, "Acme-Z-"+name+"1", faultsOf(t, err))
 		require.Len(t, got.Policies, maxMembers)
 	}
 }
