@@ -307,7 +307,18 @@ func (p *pattern) match(key string) (star string, ok bool) {
 		return "", false
 	}
 	star = key[len(p.prefix) : len(key)-len(p.suffix)]
-	return star, isName(star) // a header made by hand may have any key
+	return star, isToken(star) // a header made by hand may have any key
+}
+
+// isToken reports whether s can be part of the name of a field (RFC 9110 Section
+// 5.6.2).
+func isToken(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; !is(c, tokenByte) || c == ':' || c == '/' {
+			return false
+		}
+	}
+	return s != ""
 }
 
 func compileRow(d *Dialect) row {
