@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,7 @@ const (
 // is at most this.
 const MaxInteger = 999_999_999_999_999
 
-const manyParams = 16 // from here on, a map finds them
+const manyParams = 16 // beyond, a map finds them
 
 const maxDigits = 15 // RFC 9651 Section 4.2.4
 
@@ -488,44 +489,57 @@ func (p *parser) readParams(i int) bool {
 				m.key = p.bytes
 			}
 		} else {
-			p.setParam(key, p.any(kind))
+			p.setParam(key, p.any(kind), i)
 		}
 	}
 	p.i = i
 	return true
 }
 
-// setParam adds an extension parameter, or replaces its value where it is (RFC
-// 9651 Section 4.2.3.2).
-func (p *parser) setParam(key string, value any) {
+// setParam adds an extension parameter, which ends at i, or replaces its value
+// where it is (RFC 9651 Section 4.2.3.2).
+func (p *parser) setParam(key string, value any, i int) {
 	ps := p.member.params
 	if ps == nil { // often it stays the only one
 		p.member.params = Params{{key, value}}
 		return
 	}
-	if i := p.indexParam(key); i >= 0 {
-		ps[i].Value = value
+	if at := p.indexParam(key); at >= 0 {
+		ps[at].Value = value
 		return
 	}
-	p.member.params = append(ps, Param{key, value})
-	switch {
-	case len(ps)+1 == manyParams:
-		if p.index == nil {
-			p.index = make(map[string]int, maxParams)
-		}
-		clear(p.index)
-		for i := range p.member.params {
-			p.index[p.member.params[i].Key] = i
-		}
-	case len(ps)+1 > manyParams:
+	if len(ps) == manyParams {
+		p.makeRoom(i)
+		ps = p.member.params
+	}
+	if len(ps) >= manyParams {
 		p.index[key] = len(ps)
+	}
+	p.member.params = append(ps, Param{key, value})
+}
+
+// makeRoom makes room for all parameters of the member at once, as far as the
+// semicolons before the next comma tell, and indexes those that it has.
+func (p *parser) makeRoom(i int) {
+	rest := p.s[i:]
+	if end := strings.IndexByte(rest, ','); end >= 0 {
+		rest = rest[:end]
+	}
+	ps := p.member.params
+	p.member.params = slices.Grow(ps, min(1+strings.Count(rest, ";"), maxParams-len(ps)))
+	if p.index == nil {
+		p.index = make(map[string]int, maxParams)
+	}
+	clear(p.index)
+	for i := range ps {
+		p.index[ps[i].Key] = i
 	}
 }
 
 // indexParam returns the index of an extension parameter, -1 if it is new. A
 // search through many would make the time of a member quadratic.
 func (p *parser) indexParam(key string) int {
-	if len(p.member.params) < manyParams {
+	if len(p.member.params) <= manyParams {
 		return p.member.params.index(key)
 	}
 	if i, ok := p.index[key]; ok {
