@@ -54,7 +54,7 @@ var (
 // A FieldError says what is wrong with a field, and where. Its text never
 // repeats the content of the field, which may hold a partition key.
 type FieldError struct {
-	Field  string // PolicyField or LimitField
+	Field  string // PolicyField, LimitField or the name of an older field
 	Line   int    // index of the field line, from 0
 	Offset int    // byte in that line where the offending token starts, the line's length at its end, -1 when not parsing
 	Item   int    // index of the member over all lines, from 0; -1 where there is none
