@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"time"
 
 	"github.com/httpfields/ratelimit"
 )
@@ -114,4 +116,111 @@ func ExampleReadProblem() {
 	// Output:
 	// Quota Exceeded [burst]
 	// ratelimit: problem document: media type is not application/problem+json: wrong type
+}
+
+// The example of the draft: the whole quota, ten seconds before the window ends,
+// would invite a hundred times the rate that the policy stands for.
+func ExampleLimit_Cap() {
+	p := ratelimit.Policy{Name: "somepolicy", Quota: 10000, Window: ratelimit.SecondsOf(1000)}
+	l := ratelimit.Limit{Name: "somepolicy", Remaining: 10000, Reset: ratelimit.SecondsOf(10)}
+	fmt.Println(l.Cap(p, 1))
+	fmt.Println(l.Cap(p, 2.5)) // a server that stands bursts
+	// Output:
+	// "somepolicy";r=100;t=10
+	// "somepolicy";r=250;t=10
+}
+
+// Clients whose quota ends at midnight do not come back all at once.
+func ExampleLimit_Jitter() {
+	l := ratelimit.Limit{Name: "daily", Reset: ratelimit.SecondsOf(3600)}
+	rnd := rand.New(rand.NewPCG(1, 2)) // nil for a random source
+	for range 3 {
+		fmt.Println(l.Jitter(30*time.Second, rnd))
+	}
+	// Output:
+	// "daily";r=0;t=3623
+	// "daily";r=0;t=3619
+	// "daily";r=0;t=3624
+}
+
+func ExampleSetRetryAfter() {
+	h := http.Header{"Retry-After": {"5"}}
+	ratelimit.SetRetryAfter(h,
+		ratelimit.Limit{Name: "burst", Remaining: 3, Reset: ratelimit.SecondsOf(60)},
+		ratelimit.Limit{Name: "daily", Remaining: 0, Reset: ratelimit.SecondsOf(40)},
+	)
+	fmt.Println(h)
+	// Output:
+	// map[Retry-After:[40]]
+}
+
+// A gateway has a stricter share of a policy of the origin, and a policy of its
+// own.
+func ExampleRestrict() {
+	upstream, err := ratelimit.Parse(http.Header{
+		"Ratelimit-Policy": {`"daily";q=1000;w=86400`},
+		"Ratelimit":        {`"daily";r=400;t=7200`},
+	})
+	if err != nil {
+		panic(err) // malformed: leave it as it is
+	}
+	own := ratelimit.Fields{
+		Policies: []ratelimit.Policy{
+			{Name: "daily", Quota: 500, Window: ratelimit.SecondsOf(86400)},
+			{Name: "gateway", Quota: 10, Window: ratelimit.SecondsOf(1)},
+		},
+		Limits: []ratelimit.Limit{
+			{Name: "daily", Remaining: 450, Reset: ratelimit.SecondsOf(9000)},
+			{Name: "gateway", Remaining: 9, Reset: ratelimit.SecondsOf(1)},
+		},
+	}
+	f, err := ratelimit.Restrict(upstream, own)
+	fmt.Println(f.Policies, err)
+	fmt.Println(f.Limits)
+
+	own.Policies[0].Window = ratelimit.SecondsOf(3600) // which is not the same policy
+	_, err = ratelimit.Restrict(upstream, own)
+	fmt.Println(err)
+	// Output:
+	// ["daily";q=500;w=86400 "gateway";q=10;w=1] <nil>
+	// ["daily";r=400;t=9000 "gateway";r=9;t=1]
+	// ratelimit: RateLimit-Policy, item 0, parameter w: duplicate
+}
+
+// A server refuses a request.
+func ExampleRefuse() {
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		f := ratelimit.Fields{
+			Policies: []ratelimit.Policy{{Name: "daily", Quota: 1000, Window: ratelimit.SecondsOf(86400)}},
+			Limits:   []ratelimit.Limit{{Name: "daily", Remaining: 0, Reset: ratelimit.SecondsOf(3600)}},
+		}
+		err := ratelimit.Refuse(w, r, f, ratelimit.NewProblem(ratelimit.QuotaExceeded, "daily"))
+		if err != nil { // nothing has been written
+			http.Error(w, "too many requests", http.StatusTooManyRequests)
+		}
+	}
+
+	w := httptest.NewRecorder()
+	handler(w, httptest.NewRequest("GET", "/", nil))
+	fmt.Println(w.Code)
+	fmt.Println("RateLimit:", w.Header().Get("RateLimit"))
+	fmt.Println("Retry-After:", w.Header().Get("Retry-After"))
+	fmt.Println(w.Body)
+	// Output:
+	// 429
+	// RateLimit: "daily";r=0;t=3600
+	// Retry-After: 3600
+	// {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"violated-policies":["daily"]}
+}
+
+func ExampleExpose() {
+	h := http.Header{}
+	h.Set("Access-Control-Allow-Origin", "https://app.example")
+	h.Set("RateLimit", `"burst";r=9;t=1`)
+	h.Set("X-RateLimit-Remaining", "9")
+	h.Set("Retry-After", "1")
+	ratelimit.Expose(h)
+	fmt.Println(h.Get("Access-Control-Expose-Headers"))
+	// Output:
+	// RateLimit, Retry-After, X-Ratelimit-Remaining
 }
