@@ -169,7 +169,7 @@ func restrictPolicies(upstream, own []Policy) ([]Policy, error) {
 			}
 			conflict := ""
 			switch {
-			case unitOf(*q) != unitOf(p):
+			case quotaUnit(*q) != quotaUnit(p):
 				conflict = unitKey
 			case q.Window != p.Window:
 				conflict = windowKey
@@ -189,7 +189,7 @@ func restrictPolicies(upstream, own []Policy) ([]Policy, error) {
 	return out, nil
 }
 
-func unitOf(p Policy) Unit {
+func quotaUnit(p Policy) Unit {
 	if p.Unit == "" {
 		return Requests
 	}
@@ -246,7 +246,7 @@ func keepsMeaning(f, other, out Fields) bool {
 		}
 		before, had := f.PolicyOf(l)
 		after, _ := out.PolicyOf(l)
-		if unitOf(before) != unitOf(after) || had && (before.Window != after.Window || before.Quota < after.Quota) {
+		if quotaUnit(before) != quotaUnit(after) || had && (before.Window != after.Window || before.Quota < after.Quota) {
 			return false
 		}
 	}

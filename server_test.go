@@ -394,7 +394,7 @@ func lawOwn(t testing.TB, own, got Fields) {
 	t.Helper()
 	for _, p := range own.Policies {
 		require.True(t, slices.ContainsFunc(got.Policies, func(q Policy) bool {
-			return q.Name == p.Name && equalKey(q.PartitionKey, p.PartitionKey) && unitOf(q) == unitOf(p) &&
+			return q.Name == p.Name && equalKey(q.PartitionKey, p.PartitionKey) && quotaUnit(q) == quotaUnit(p) &&
 				q.Window == p.Window && q.Quota <= p.Quota
 		}), "law 7: %v, got %v", p, got.Policies)
 	}
@@ -407,7 +407,7 @@ func lawOwn(t testing.TB, own, got Fields) {
 func noMore(f Fields, l Limit, g Fields, m Limit) bool {
 	p, had := f.PolicyOf(l)
 	q, has := g.PolicyOf(m)
-	return m.Name == l.Name && equalKey(m.PartitionKey, l.PartitionKey) && unitOf(q) == unitOf(p) &&
+	return m.Name == l.Name && equalKey(m.PartitionKey, l.PartitionKey) && quotaUnit(q) == quotaUnit(p) &&
 		(!had || !has || q.Window == p.Window && q.Quota <= p.Quota) &&
 		(l.Remaining < 0 || 0 <= m.Remaining && m.Remaining <= l.Remaining) &&
 		(!l.Reset.ok || m.Reset.ok && m.Reset.n >= l.Reset.n) &&
