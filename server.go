@@ -189,8 +189,10 @@ func restrictPolicies(upstream, own []Policy) ([]Policy, error) {
 	return out, nil
 }
 
+// quotaUnit returns the unit that p counts in. Servers that go by the registry
+// write "request", because it lists requests so (draft-11 Section 10.3).
 func quotaUnit(p Policy) Unit {
-	if p.Unit == "" {
+	if p.Unit == "" || p.Unit == "request" {
 		return Requests
 	}
 	return p.Unit

@@ -229,6 +229,7 @@ var restrictCases = []struct {
 		[2]string{`"a";q=8;w=60`, `"a";r=5;t=40`}},
 	{"no windows agree", [2]string{`"a";q=10`, ``}, [2]string{`"a";q=8`, ``}, [2]string{`"a";q=8`, ``}},
 	{"the default unit", [2]string{`"a";q=10;qu="requests";w=60`, ``}, [2]string{`"a";q=8;w=60`, ``}, [2]string{`"a";q=8;qu="requests";w=60`, ``}},
+	{"the unit of the registry", [2]string{`"a";q=10;qu="request"`, ``}, [2]string{`"a";q=8`, ``}, [2]string{`"a";q=8;qu="request"`, ``}},
 	{"another unit, the same", [2]string{`"a";q=10;qu="content-bytes"`, `"a";r=5`}, [2]string{`"a";q=8;qu="content-bytes"`, `"a";r=4`},
 		[2]string{`"a";q=8;qu="content-bytes"`, `"a";r=4`}},
 	{"parameters are those of upstream", [2]string{`"a";q=10;x=1`, `"a";r=5;y=1`}, [2]string{`"a";q=8;x=2`, `"a";r=4;y=2`},
