@@ -81,7 +81,8 @@ type traits struct {
 	all   bool // all marks have to be there
 	// needs are signs that the dialect can be told by in the same way.
 	needs sign
-	// hint says that nothing tells the dialect: it has to be asked for.
+	// hint says that nothing tells the dialect: it has to be asked for, before
+	// those that look like it.
 	hint bool
 	// seconds says that a number below 1e9 is seconds by definition, and no
 	// guess.
@@ -150,8 +151,8 @@ const (
 type LegacyOptions struct {
 	// Dialects are tried in order; nil is those of [Dialects].
 	Dialects []Dialect
-	// Name is the name of a policy where the response has none; "" is
-	// "default".
+	// Name is the name of a policy where the response has none, in printable
+	// ASCII; "" is "default".
 	Name string
 	// Now is when the response arrived, from which absolute times count where
 	// it has no Date; zero is time.Now().
@@ -200,12 +201,12 @@ func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
 	limits, limitErr := ParseLimits(limitLines...)
 	if limits != nil {
 		f := Fields{Policies: policies, Limits: limits, Dialect: currentDialect}
-		if policyErr != nil && o.Dialects == nil {
-			if f.Policies = salvage(h); f.Policies != nil {
+		if policyErr != nil {
+			if f.Policies = salvage(h, o.Dialects); f.Policies != nil {
 				policyErr = nil
 			}
 		}
-		return f, policyErr
+		return f, errors.Join(policyErr)
 	}
 	f, seen, faults := parseLegacy(h, &o)
 	if policies != nil {
@@ -226,9 +227,6 @@ func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
 // joinPolicies returns the current policies and those of a dialect that have
 // another name.
 func joinPolicies(current, legacy []Policy) []Policy {
-	if len(current) == 0 {
-		return legacy
-	}
 	names := make(map[string]bool, len(current))
 	for i := range current {
 		names[current[i].Name] = true
@@ -303,7 +301,8 @@ func (p *pattern) match(key string) (star string, ok bool) {
 	case key[:len(p.prefix)] != p.prefix || key[len(key)-len(p.suffix):] != p.suffix:
 		return "", false
 	}
-	return key[len(p.prefix) : len(key)-len(p.suffix)], true
+	star = key[len(p.prefix) : len(key)-len(p.suffix)]
+	return star, isName(star) // a header made by hand may have any key
 }
 
 func compileRow(d *Dialect) row {
@@ -373,9 +372,6 @@ func (r *row) owns(key string) bool {
 // marked reports whether the response has the marks of the dialect, if it needs
 // any.
 func (r *row) marked(h http.Header) bool {
-	if r.d.hint {
-		return false
-	}
 	for i := range r.marks {
 		if has(h, &r.marks[i]) != r.d.all {
 			return !r.d.all
@@ -523,6 +519,7 @@ type bucket struct {
 	absolute  bool // the reset was a point in time
 	guessed   bool // the unit of the reset was
 	unit      Unit
+	title     string // from a parameter
 	params    Params // of the policy
 }
 
@@ -581,38 +578,30 @@ func parseLegacy(h http.Header, o *LegacyOptions) (f Fields, seen sign, faults [
 	return Fields{}, 0, r.faults
 }
 
-// parseRows tries rows that are not in the index: first those that can be told
-// from others, then the rest, of which what they cannot read is a fault only if
-// there are no others.
+// parseRows tries rows that are not in the index, and if all of them are such
+// that something has to tell them from others, then without that.
 func parseRows(h http.Header, o *LegacyOptions, rows []row) (f Fields, seen sign, faults []*FieldError) {
 	var r reading
 	r.begin(h, o)
-	rest := make([]*row, 0, len(rows))
+	told := true
 	for i := range rows {
 		row := &rows[i]
+		told = told && (len(row.marks) > 0 || row.d.needs != 0)
 		if row.marked(h) {
 			if f, ok := r.try(row, true); ok {
 				return f, r.seen, r.faults
 			}
 		}
-		if row.told() {
-			rest = append(rest, row)
-		}
 	}
-	before := len(r.faults)
-	for _, row := range rest {
-		if f, ok := r.try(row, false); ok {
-			return f, r.seen, r.faults
+	for i := range rows {
+		if told {
+			if f, ok := r.try(&rows[i], false); ok {
+				return f, r.seen, r.faults
+			}
 		}
-	}
-	if len(rest) < len(rows) {
-		r.faults = r.faults[:before]
 	}
 	return Fields{}, 0, r.faults
 }
-
-// told reports whether something has to tell the dialect from others.
-func (r *row) told() bool { return r.d.hint || len(r.marks) > 0 || r.d.needs != 0 }
 
 func (r *reading) begin(h http.Header, o *LegacyOptions) {
 	r.h, r.name, r.now = h, o.Name, o.Now
@@ -649,11 +638,6 @@ func (r *reading) try(row *row, sure bool) (Fields, bool) {
 	})
 	r.faults = append(r.faults, mine...)
 	return f, true
-}
-
-// hasStar reports whether the dialect names policies in its columns.
-func (d *Dialect) hasStar() bool {
-	return strings.Contains(d.Limit, "*") || strings.Contains(d.Remaining, "*")
 }
 
 // readExact reads the fields without a *, in the order of the row.
@@ -938,9 +922,7 @@ func (r *reading) readQuota(b *bucket, value, params string) bool {
 		if p.Window.ok {
 			r.seen |= listSign
 		}
-		if p.Name != "" && r.title == "" {
-			r.title = p.Name
-		}
+		b.title = p.Name
 	}
 	count, window, over := strings.Cut(value, "/")
 	if n, ok := parseNumber(trim(count)); ok {
@@ -1041,9 +1023,13 @@ const (
 	nameName   = "name"   // Envoy
 )
 
+// maxComments is how many comments of a policy are kept. To find a repeated one
+// among them costs its time with every other.
+const maxComments = 64
+
 // comment adds a parameter that is not defined, if it can be written.
 func comment(ps Params, key, text string, valued bool, field *fieldDef) Params {
-	if skipKey(key, 0) < len(key) || field.defines(paramOf(key)) || len(ps) > maxParams-4 {
+	if skipKey(key, 0) < len(key) || field.defines(paramOf(key)) || len(ps) >= maxComments {
 		return ps
 	}
 	var v any = true
@@ -1152,10 +1138,8 @@ func (b *bucket) readRate(line string) bool {
 	if !ok || n.neg {
 		return false
 	}
-	switch {
-	case n.n > 0:
-		b.quota, b.window = n.count(), SecondsOf(1)
-	case n.frac > 0:
+	b.quota, b.window = n.count(), SecondsOf(1)
+	if n.n == 0 && n.frac > 0 {
 		b.quota, b.window = 1, SecondsOf((second+n.frac-1)/n.frac)
 	}
 	return true
@@ -1290,6 +1274,8 @@ func (r *reading) mainName(b *bucket) string {
 		return r.title + "/" + r.tail
 	case r.title != "" || r.tail != "":
 		return r.title + r.tail
+	case b.title != "":
+		return b.title
 	}
 	if i := r.listedWith(b.quota); i >= 0 && r.listed[i].Name != "" {
 		return r.listed[i].Name

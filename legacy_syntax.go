@@ -437,11 +437,14 @@ func (r *reading) addPolicies(policies []Policy) {
 
 // salvage reads the policies of a response whose RateLimit is well-formed and
 // whose RateLimit-Policy has two names for each policy.
-func salvage(h http.Header) []Policy {
-	for i := range builtin.rows {
-		row := &builtin.rows[i]
-		if f, _ := row.field(policyKey); f != nil && f.role == listPolicyRole {
-			r := reading{h: h, row: row}
+func salvage(h http.Header, dialects []Dialect) []Policy {
+	rows := builtin.rows
+	if dialects != nil {
+		rows = compile(dialects)
+	}
+	for i := range rows {
+		if f, _ := rows[i].field(policyKey); f != nil && f.role == listPolicyRole {
+			r := reading{h: h, row: &rows[i]}
 			r.readListPolicies(f, h[policyKey], true)
 			return r.listed
 		}

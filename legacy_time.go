@@ -15,7 +15,7 @@ type number struct {
 	neg     bool
 }
 
-const farthest = 1 << 60 // beyond any number of seconds; sums of a few fit
+const farthest = 1e18 // beyond any number of seconds; sums of a few fit
 
 // parseNumber reads digits, a sign before them, and a fraction behind.
 func parseNumber(s string) (v number, ok bool) {
@@ -25,20 +25,19 @@ func parseNumber(s string) (v number, ok bool) {
 	}
 	end := skip(s, 0, digit)
 	for i := range end {
-		v.n = min(v.n*10+int64(s[i]-'0'), farthest)
+		v.n = min(v.n, farthest/10)*10 + int64(s[i]-'0')
 	}
 	if end == len(s) || end == 0 || s[end] != '.' {
 		return v, end > 0 && end == len(s)
 	}
-	s = s[end+1:]
-	v.frac, ok = billionths(s)
+	v.frac, ok = billionths(s[end+1:])
 	return v, ok
 }
 
 // billionths reads the digits behind a decimal point, rounded up.
 func billionths(s string) (frac int64, ok bool) {
 	unit := second
-	for i := range len(s) {
+	for i := range s {
 		if !is(s[i], digit) {
 			return 0, false
 		}
@@ -46,11 +45,10 @@ func billionths(s string) (frac int64, ok bool) {
 		case unit > 0:
 			frac += int64(s[i]-'0') * unit
 		case s[i] > '0':
-			frac, _ = min(frac, second-2), unit
 			return frac + 1, skip(s, i, digit) == len(s)
 		}
 	}
-	return frac, true
+	return frac, s != ""
 }
 
 // count is the number as quota units, rounded down.
@@ -204,7 +202,7 @@ const (
 
 // reset reads a reset. It is absent if the dialect has a word for that.
 func (r *reading) reset(s string, format ResetFormat) (n Seconds, how int, ok bool) {
-	s = unquote(s)
+	s = trim(unquote(s))
 	if s == "" {
 		return Seconds{}, 0, false
 	}
@@ -357,11 +355,12 @@ func parseTimestamp(s string) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	year, month, day, hour, minute := atoi(s[:4]), atoi(s[5:7]), atoi(s[8:10]), atoi(s[11:13]), atoi(s[14:16])
-	t := time.Date(year, time.Month(month), day, hour, minute, sec, nsec, time.UTC)
-	if month < 1 || month > 12 || t.Day() != day || hour > 24 || minute > 59 || sec > 60 {
+	const leap = 60 // a second that RFC 3339 Section 5.6 allows
+	t := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	if month < 1 || month > 12 || t.Day() != day || hour > 23 || minute > 59 || sec > leap {
 		return time.Time{}, false
 	}
-	return t.Add(-time.Duration(offset) * time.Minute), true
+	return time.Date(year, time.Month(month), day, hour, minute-offset, sec, nsec, time.UTC), true
 }
 
 // parseSeconds reads :05.123, if it is there.

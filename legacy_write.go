@@ -24,7 +24,7 @@ import (
 //
 // SetLegacy refuses what it cannot represent: a number below 0 or above
 // MaxInteger (ErrRange), a policy's name that is no lower-case token in the
-// place of a * (ErrSyntax), two limits of one name, two Integer policies of one
+// place of a *, or not printable ASCII (ErrSyntax), two limits of one name, two Integer policies of one
 // quota (draft-06 Section 3.3), a draft-07 field RateLimit beside the current
 // one (ErrDuplicate), draft-07 without a quota or a reset (ErrMissing), and a
 // dialect with a syntax of its own (ErrType). On error, a [*FieldError] with
@@ -84,10 +84,7 @@ func (w *writing) write(f *Fields) error {
 	}
 	for _, l := range f.Limits {
 		p, ok := f.PolicyOf(l)
-		if !ok {
-			p.Quota = Unknown
-		}
-		if err := w.writeLimit(l, &p); err != nil {
+		if err := w.writeLimit(l, &p, ok); err != nil {
 			return err
 		}
 	}
@@ -105,35 +102,42 @@ func (w *writing) column(name string) bool {
 func (w *writing) writeOne(f *Fields) error {
 	var p Policy
 	l, ok := f.Tightest()
-	if ok {
+	switch {
+	case ok:
 		p, ok = f.PolicyOf(l)
-	} else if ok = len(f.Policies) > 0; ok {
-		p = f.Policies[0]
+	case len(f.Policies) > 0:
+		p, ok = f.Policies[0], true
 		l = Limit{Name: p.Name, Remaining: Unknown}
-	} else {
+	default:
 		return nil
 	}
-	if !ok {
-		p.Quota = Unknown
-	}
-	if err := w.writeLimit(l, &p); err != nil {
+	if err := w.writeLimit(l, &p, ok); err != nil {
 		return err
 	}
 	return w.writePolicies(f, &p)
 }
 
-// writeLimit writes a limit and its policy, whose quota is Unknown if there is
-// none.
-func (w *writing) writeLimit(l Limit, p *Policy) error {
+// writeLimit writes a limit and its policy, if it has one; else the quota is made
+// Unknown.
+func (w *writing) writeLimit(l Limit, p *Policy, has bool) error {
 	d := w.d
+	if has && !isInteger(p.Quota, 0) {
+		return refuse(w.anyColumn(), ErrRange)
+	}
+	if !has {
+		p.Quota = Unknown
+	}
+	if !isName(l.Name) {
+		return refuse(w.anyColumn(), ErrSyntax)
+	}
 	if l.Remaining != Unknown && !isInteger(l.Remaining, 0) {
 		return refuse(d.Remaining, ErrRange)
 	}
-	if p.Quota != Unknown && !isInteger(p.Quota, 0) {
-		return refuse(d.Limit, ErrRange)
-	}
 	if l.Reset.ok && !isInteger(l.Reset.n, 0) {
 		return refuse(d.Reset, ErrRange)
+	}
+	if d.Window != "" && p.Quota != Unknown && p.Window.ok && !isInteger(p.Window.n, minWindow) {
+		return refuse(d.Window, ErrRange)
 	}
 	w.limits, w.quotas = append(w.limits, l), append(w.quotas, p.Quota)
 	if d.syntax == dictionaryRole {
@@ -213,7 +217,7 @@ func formatCount(n int64) string {
 // formatWindow writes the window of a policy in the unit that the name of the
 // field tells.
 func formatWindow(column string, p *Policy) string {
-	if p.Quota == Unknown || !p.Window.ok || !isInteger(p.Window.n, minWindow) {
+	if p.Quota == Unknown || !p.Window.ok {
 		return ""
 	}
 	key := http.CanonicalHeaderKey(column)
@@ -404,12 +408,10 @@ func (w *writing) holds(f *Fields, l *Limit, quota int64) bool {
 		return false
 	case d.Limit != "" && p.Quota != quota:
 		return false
-	case d.Reset != "" && got.Reset.ok != l.Reset.ok:
-		return false
-	case d.Reset != "" && (got.Reset.n < l.Reset.n || got.Reset.n > l.Reset.n+1):
-		return false
 	}
-	return true
+	// A point in time may be rounded up twice.
+	late := got.Reset.n - l.Reset.n
+	return d.Reset == "" || got.Reset.ok == l.Reset.ok && 0 <= late && late <= 1
 }
 
 // replaces reports whether a field of the header is one of the dialect's
