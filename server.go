@@ -19,10 +19,9 @@ import (
 // policy that l reports on, see [Fields.PolicyOf]. It never raises.
 //
 // burst is taken for the decimal that it prints as: 0.1 is a tenth. 0 leaves
-// nothing remaining, as do a negative number and one that is none; positive
-// infinity caps nothing. A policy with no window, or with a quota of 0, has no
-// rate: then l is returned as it is, as it is if Reset is absent, or Remaining
-// Unknown.
+// nothing remaining, as do a negative number and NaN; positive infinity caps
+// nothing. Without a rate to go by, l stays as it is: if p has no Window or a
+// Quota of 0, if Reset is absent, or if Remaining is [Unknown].
 func (l Limit) Cap(p Policy, burst float64) Limit {
 	if p.Quota <= 0 || p.Window.n < minWindow || !l.Reset.ok || l.Reset.n < 0 || l.Remaining < 0 || math.IsInf(burst, 1) {
 		return l
@@ -259,6 +258,7 @@ func keepsMeaning(f, other, out Fields) bool {
 // of those that the header of w holds, with the Retry-After of [SetRetryAfter],
 // and with the body and the status of p as [Problem.ServeHTTP] sends them. A
 // Problem without Status is sent as 429. A nil p is NewProblem(QuotaExceeded).
+// A date in a Retry-After that is there already counts from now.
 //
 // An error means that nothing has been written, and the header of w is as it
 // was: a violated policy has no member in f (ErrMissing), or f or p cannot be
@@ -276,10 +276,15 @@ func Refuse(w http.ResponseWriter, r *http.Request, f Fields, p *Problem) error 
 	if err != nil {
 		return err
 	}
-	if err := f.Set(w.Header()); err != nil {
+	h := w.Header()
+	if err := f.Set(h); err != nil {
 		return err
 	}
-	SetRetryAfter(w.Header(), f.Limits...)
+	// The Date that net/http would add tells what a date in Retry-After means.
+	if _, dated := h["Date"]; !dated && h.Get(retryAfterField) != "" {
+		h.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	}
+	SetRetryAfter(h, f.Limits...)
 	p.send(w, r, body)
 	return nil
 }

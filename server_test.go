@@ -179,6 +179,7 @@ func TestSetRetryAfter(t *testing.T) {
 		{"an earlier one", http.Header{"Retry-After": {"29"}}, `"a";r=0;t=30`, []string{"30"}},
 		{"the same", http.Header{"Retry-After": {"030"}}, `"a";r=0;t=30`, []string{"030"}},
 		{"a later one", http.Header{"Retry-After": {" 31 "}}, `"a";r=0;t=30`, []string{" 31 "}},
+		{"a later one above", http.Header{"Retry-After": {"31", "1"}}, `"a";r=0;t=30`, []string{"31", "1"}},
 		{"a later one below", http.Header{"Retry-After": {"1", "31"}}, `"a";r=0;t=30`, []string{"1", "31"}},
 		{"all earlier", http.Header{"Retry-After": {"29", "1", "x"}}, `"a";r=0;t=30`, []string{"30"}},
 		{"beyond int64", http.Header{"Retry-After": {"99999999999999999999"}}, `"a";r=0;t=30`, []string{"99999999999999999999"}},
@@ -471,6 +472,33 @@ func TestRefuse(t *testing.T) {
 	}
 	w := httptest.NewRecorder()
 	require.NoError(t, Refuse(w, nil, Fields{}, nil), "a nil request")
+}
+
+func TestRefuseWithRetryAfter(t *testing.T) {
+	f := fieldsOf(t, ``, `"a";r=0;t=3600`)
+	date := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
+	soon, late, dated := date(time.Hour/2), date(2*time.Hour), date(-24*time.Hour)
+	for _, tc := range []struct {
+		name   string
+		header http.Header
+		want   string
+	}{
+		{"a date that is earlier", http.Header{"Retry-After": {soon}}, "3600"},
+		{"a date that is later", http.Header{"Retry-After": {late}}, late},
+		{"a date that is past", http.Header{"Retry-After": {"Tue, 15 Nov 1994 08:00:00 GMT"}}, "3600"},
+		{"a date that is later than Date", http.Header{"Retry-After": {soon}, "Date": {dated}}, soon},
+		{"a date without Date", http.Header{"Retry-After": {soon}, "Date": nil}, soon},
+		{"seconds", http.Header{"Retry-After": {"5"}}, "3600"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			for key, values := range tc.header {
+				w.Header()[key] = values
+			}
+			require.NoError(t, Refuse(w, nil, f, nil))
+			require.Equal(t, []string{tc.want}, w.Header()["Retry-After"])
+		})
+	}
 }
 
 func TestRefuseErrors(t *testing.T) {
