@@ -43,8 +43,9 @@ var (
 	// ErrRange says that a number is outside what the parameter allows.
 	ErrRange = errors.New("out of range")
 	// ErrDuplicate says that a key of [Params] is repeated or is a parameter
-	// which has a struct field of its own, or that a name and partition key
-	// occur twice in one field ([Fields.Validate]).
+	// which has a struct field of its own, that a name and partition key
+	// occur twice in one field ([Fields.Validate]), or that two parties use a
+	// name for different things ([Restrict]).
 	ErrDuplicate = errors.New("duplicate")
 	// ErrTooMany says that a field has more than 1024 members, a member more
 	// than 256 parameters, or a text which has to hold one member several.

@@ -48,6 +48,21 @@
 // Each form is a [Dialect], a row of a table ([Dialects]) that others can join
 // ([LegacyOptions]).
 //
+// # Serving
+//
+// [Refuse] answers a request that exceeds a limit, with a [Problem] that says
+// why. [Limit.Cap] and [Limit.Jitter] keep what a server says from inviting more
+// requests at a time than it can stand (draft-11 Section 8.5): which volume that
+// is, only the server knows. [Expose] lets scripts of other origins read the
+// fields. [Restrict] is for intermediaries.
+//
+// Partition keys are best made from nothing but the request, and hashed if they
+// would tell who the client is; clients can predict them if it is documented how
+// they are made (Section 6.1). Fields need not be on every response (Section
+// 6.2). They bind nobody: a server still has to protect itself (Section 8.1).
+//
+// # Keys of http.Header
+//
 // [http.Header] knows the fields under its canonical keys, Ratelimit-Policy and
 // Ratelimit. Use its methods, or this package: a value stored under the key
 // "RateLimit" by hand is not found by either.
