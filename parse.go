@@ -571,6 +571,8 @@ func skipKey(s string, i int) int {
 	return i
 }
 
+func isKey(s string) bool { return s != "" && skipKey(s, 0) == len(s) }
+
 // A class is a set of bytes that the grammar names.
 type class uint8
 
