@@ -370,7 +370,7 @@ func (p *parser) begin(lines []string) bool {
 		return false
 	}
 	p.s, p.last = lines[0], len(lines) == 1
-	p.i = skipSP(p.s, 0)
+	p.i = skip(p.s, 0, sp)
 	return p.i < len(p.s) || !p.last
 }
 
@@ -386,22 +386,8 @@ func (p *parser) comma(lines []string) bool {
 		p.line++
 		p.s, p.i, p.last = lines[p.line], 0, p.line == len(lines)-1
 	}
-	p.i = skipOWS(p.s, p.i)
+	p.i = skip(p.s, p.i, ows)
 	return true
-}
-
-func skipSP(s string, i int) int {
-	for i < len(s) && s[i] == ' ' {
-		i++
-	}
-	return i
-}
-
-func skipOWS(s string, i int) int {
-	for i < len(s) && (s[i] == ' ' || s[i] == '\t') {
-		i++
-	}
-	return i
 }
 
 // readMember is RFC 9651 Section 4.2.3, for an item whose value is a String, up
@@ -420,7 +406,7 @@ func (p *parser) readMember() bool {
 	if !p.readParams(i) {
 		return false
 	}
-	p.i = skipOWS(p.s, p.i)
+	p.i = skip(p.s, p.i, ows)
 	if p.i < len(p.s) && p.s[p.i] != ',' {
 		return p.fail(p.i, "", ErrSyntax)
 	}
@@ -456,7 +442,7 @@ func (p *parser) readParams(i int) bool {
 		if n == maxParams {
 			return p.fail(i, "", ErrTooMany)
 		}
-		off := skipSP(s, i+1)
+		off := skip(s, i+1, sp)
 		i = skipKey(s, off)
 		if i == off {
 			return p.fail(off, "", ErrSyntax)
@@ -520,6 +506,8 @@ const (
 	tokenByte       // others of a Token, Section 3.3.4
 	plain           // of a String, and stands for itself there, Section 3.3.3
 	alpha
+	sp
+	ows // RFC 9110 Section 5.6.3
 )
 
 var classes = func() (table [256]class) {
@@ -535,6 +523,8 @@ var classes = func() (table [256]class) {
 		keyStart:  "*",
 		keyByte:   "_-.*",
 		tokenByte: "!#$%&'*+-.^_`|~:/",
+		sp:        " ",
+		ows:       " \t",
 	} {
 		for i := range len(bytes) {
 			add(class, bytes[i], bytes[i])
