@@ -231,6 +231,15 @@ func (f Fields) Set(h http.Header) error {
 // partition key, else the policy with its name if there is exactly one, because
 // servers put the key on the policy alone.
 func (f Fields) PolicyOf(l Limit) (Policy, bool) {
+	i := f.policyOf(&l)
+	if i < 0 {
+		return Policy{}, false
+	}
+	return f.Policies[i], true
+}
+
+// policyOf returns the index of the policy that l reports on, or -1.
+func (f *Fields) policyOf(l *Limit) int {
 	found, same := -1, 0
 	for i := range f.Policies {
 		p := &f.Policies[i]
@@ -238,15 +247,15 @@ func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 			continue
 		}
 		if equalKey(p.PartitionKey, l.PartitionKey) {
-			return *p, true
+			return i
 		}
 		found = i
 		same++
 	}
 	if same != 1 {
-		return Policy{}, false
+		return -1
 	}
-	return f.Policies[found], true
+	return found
 }
 
 // Tightest returns the limit that a client runs into first: the one with the
@@ -289,14 +298,17 @@ func (f Fields) Validate() error {
 	if _, err := FormatLimits(f.Limits...); err != nil {
 		return err
 	}
-	if i := repeated(f.Policies, func(p *Policy) (string, []byte) { return p.Name, p.PartitionKey }); i >= 0 {
+	if i := repeated(f.Policies, policyIdentity); i >= 0 {
 		return &FieldError{Field: PolicyField, Offset: -1, Item: i, Err: ErrDuplicate}
 	}
-	if i := repeated(f.Limits, func(l *Limit) (string, []byte) { return l.Name, l.PartitionKey }); i >= 0 {
+	if i := repeated(f.Limits, limitIdentity); i >= 0 {
 		return &FieldError{Field: LimitField, Offset: -1, Item: i, Err: ErrDuplicate}
 	}
 	return nil
 }
+
+func policyIdentity(p *Policy) (name string, key []byte) { return p.Name, p.PartitionKey }
+func limitIdentity(l *Limit) (name string, key []byte)   { return l.Name, l.PartitionKey }
 
 // repeated returns the index of the first member whose name and partition key
 // have come before, or -1.
