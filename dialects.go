@@ -99,7 +99,11 @@ var tripleMore = []cell{
 var xMore = []cell{
 	{role: limitRole, name: "X-RateLimit-Total"}, // Freshdesk
 	{role: resetRole, name: "X-RateLimit-Reset-After", format: ResetDelta},
+	{role: resetRole, name: "X-RateLimit-Reset-In", format: ResetDelta},
 	{role: resetRole, name: "X-RateLimit-After", format: ResetDelta},
+	{role: resetRole, name: "X-RateLimit-Reset-At"},
+	{role: resetRole, name: "X-RateLimit-Reset-Date"},
+	{role: resetRole, name: "X-RateLimit-Reset-Time"},
 	{role: resetRole, name: "X-RateLimit-Next"},
 	{role: resetRole, name: "X-RateLimit-Clear"},
 	{role: usedRole, name: "X-RateLimit-Used"},
@@ -592,7 +596,11 @@ var table = []Dialect{
 		traits: traits{
 			beside: true,
 			more: []cell{
-				{role: ignoredRole, name: "X-RateLimit-Reset-After"},
+				{role: ignoredRole, name: "X-RateLimit-Reset-After"}, // not a policy's name
+				{role: ignoredRole, name: "X-RateLimit-Reset-In"},
+				{role: ignoredRole, name: "X-RateLimit-Reset-At"},
+				{role: ignoredRole, name: "X-RateLimit-Reset-Date"},
+				{role: ignoredRole, name: "X-RateLimit-Reset-Time"},
 				{role: ignoredRole, name: "X-RateLimit-Remaining-Quota"},
 				{role: limitRole, name: "RateLimit-Limit"},
 				{role: remainingRole, name: "RateLimit-Remaining"},
