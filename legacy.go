@@ -774,7 +774,7 @@ func firstLine(lines []string) (line string, i int) {
 
 // trim takes the spaces and tabs off both ends of s.
 func trim(s string) string {
-	i, j := skipOWS(s, 0), len(s)
+	i, j := skip(s, 0, ows), len(s)
 	for j > i && (s[j-1] == ' ' || s[j-1] == '\t') {
 		j--
 	}
