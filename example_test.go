@@ -55,8 +55,9 @@ func Example_client() {
 		fmt.Printf("%s: %d of %d for the next %v\n", l.Name, l.Remaining, p.Quota, l.Reset)
 	}
 	if l, ok := f.Tightest(); ok && l.Remaining == 0 {
-		wait, _ := l.Reset.Duration()
-		fmt.Println("wait", wait)
+		if wait, ok := l.Reset.Duration(); ok {
+			fmt.Println("wait", wait)
+		}
 	}
 	// Output:
 	// burst: 0 of 100 for the next 12s

@@ -150,15 +150,16 @@ func (c codec[T]) lawOracle(t testing.TB, list []T, err error, lines []string) {
 // padBase64 adds the padding that httpsfv needs to the Byte Sequences of s.
 func padBase64(s string) string {
 	var b strings.Builder
-	quoted := false
+	quoted, escapes := false, false // a Display String knows no backslash
 	for i := 0; i < len(s); i++ {
 		b.WriteByte(s[i])
 		switch {
-		case quoted && s[i] == '\\' && i+1 < len(s):
+		case quoted && escapes && s[i] == '\\' && i+1 < len(s):
 			i++
 			b.WriteByte(s[i])
 		case s[i] == '"':
 			quoted = !quoted
+			escapes = i == 0 || s[i-1] != '%'
 		case !quoted && strings.HasPrefix(s[i:], "=:"):
 			n := strings.IndexByte(s[i+2:], ':')
 			if n < 0 {
@@ -323,6 +324,28 @@ func repeatTo(prefix, unit, suffix string) func(int) string {
 	}
 }
 
+func wideParams() Params {
+	var ps Params
+	for i := range maxParams - 1 {
+		ps = append(ps, Param{fmt.Sprintf("k%03d", i), true})
+	}
+	return ps
+}
+
+// shortParams returns members of as many extension parameters as are allowed,
+// with keys of two letters and the given text after each.
+func shortParams(value string) func(int) string {
+	return func(size int) string {
+		var m strings.Builder
+		m.WriteString(`"";r=1`)
+		for i := range maxParams - 1 {
+			m.WriteString(";" + string(rune('a'+i%26)) + string(rune('a'+i/26)) + value)
+		}
+		m.WriteByte(',')
+		return strings.Repeat(m.String(), min(max(size/m.Len(), 1), maxMembers-1)) + `"";r=1`
+	}
+}
+
 // wideMembers returns members of 255 distinct extension parameters each, whose
 // keys are equally long.
 func wideMembers(size int) string {
@@ -332,13 +355,19 @@ func wideMembers(size int) string {
 		fmt.Fprintf(&m, ";k%03d", i)
 	}
 	m.WriteByte(',')
-	return strings.Repeat(m.String(), size/m.Len()) + `"";r=1`
+	return strings.Repeat(m.String(), max(size/m.Len(), 1)) + `"";r=1`
 }
 
 var hostileShapes = []hostileShape{
 	{"members", repeatTo("", `"";r=1,`, `"";r=1`), ErrTooMany},
 	{"long members", repeatTo("", `"`+strings.Repeat("x", 1500)+`";r=1,`, `"";r=1`), nil},
 	{"wide members", wideMembers, nil},
+	{"short parameters", shortParams(""), nil},
+	{"short Tokens", shortParams("=a"), nil},
+	{"short Integers", shortParams("=1"), nil},
+	{"short Decimals", shortParams("=1.0"), nil},
+	{"short Dates", shortParams("=@1"), nil},
+	{"short Byte Sequences", shortParams("=::"), nil},
 	{"parameters", repeatTo(`"";r=1`, ";a", ""), ErrTooMany},
 	{"one parameter", repeatTo(`"";r=1`, ";r=1", ""), ErrTooMany},
 	{"long key", repeatTo(`"";r=1;`, "k", ""), nil},

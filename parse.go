@@ -22,6 +22,8 @@ const (
 // is at most this.
 const MaxInteger = 999_999_999_999_999
 
+const manyParams = 16 // from here on, a map finds them
+
 const maxDigits = 15 // RFC 9651 Section 4.2.4
 
 // The causes of a [FieldError]; test for them with [errors.Is].
@@ -125,6 +127,7 @@ const (
 	remainingParam
 	resetParam
 	definedParams // their number
+
 )
 
 // A paramDef says what the specification says of a parameter.
@@ -180,8 +183,8 @@ func (f *fieldDef) defines(p param) bool { return f.first <= p && p <= f.last }
 
 // ParsePolicies reads the field lines of RateLimit-Policy (draft-11 Section 3),
 // as found in http.Header under its canonical key, combined as HTTP combines
-// them (RFC 9110 Section 5.2). Without a line, or with a single blank one, the
-// result is nil and there is no error.
+// them (RFC 9110 Section 5.2). Without a line, or with a single one that is empty
+// or all spaces, the result is nil and there is no error.
 //
 // A field is all or nothing: on error the result is nil and the error is a
 // [*FieldError]. Names and Strings may share memory with the lines; partition
@@ -205,7 +208,7 @@ func parsePolicies(most int, lines []string) ([]Policy, error) {
 			list = make([]Policy, 0, p.estimate(lines))
 		}
 		list = append(list, Policy{})
-		p.member.policy(&list[len(list)-1])
+		p.member.policy(&list[p.item])
 	}
 	switch {
 	case p.cut:
@@ -226,7 +229,7 @@ func parseLimits(most int, lines []string) ([]Limit, error) {
 			list = make([]Limit, 0, p.estimate(lines))
 		}
 		list = append(list, Limit{})
-		p.member.limit(&list[len(list)-1])
+		p.member.limit(&list[p.item])
 	}
 	switch {
 	case p.cut:
@@ -283,8 +286,8 @@ type member struct {
 // A value is a defined parameter.
 type value struct {
 	kind kind
-	off  int // where the bare item starts, in the current line
-	num  int64
+	off  int   // where the bare item starts, in the current line
+	num  int64 // 0 if it is no Integer
 }
 
 func (v *value) seconds() Seconds { return Seconds{n: v.num, ok: v.kind == integerKind} }
@@ -324,10 +327,12 @@ type parser struct {
 	member member
 
 	// The bare item read last.
-	num   int64  // of integerKind
+	num   int64  // of integerKind, else 0
 	str   string // of stringKind
 	bytes []byte // of bytesKind
 	other any    // of otherKind
+
+	index map[string]int // of member.params by key, where there are many
 
 	// The failure, if err is not nil.
 	err error
@@ -358,7 +363,7 @@ func (p *parser) next(lines []string) bool {
 		p.member = member{}
 	}
 	p.item++
-	if p.item == p.most {
+	if p.item == p.most && p.i < len(p.s) && p.s[p.i] != ',' {
 		return p.fail(p.i, "", ErrTooMany)
 	}
 	return p.readMember()
@@ -398,7 +403,13 @@ func (p *parser) readMember() bool {
 	if m.off < len(p.s) && p.s[m.off] == '(' { // an Inner List
 		return p.fail(m.off, "", ErrType)
 	}
-	kind, i := p.readBareItem(m.off)
+	var kind kind
+	var i int
+	if m.off < len(p.s) && p.s[m.off] == '"' {
+		kind, i = p.readString(m.off)
+	} else {
+		kind, i = p.readBareItem(m.off)
+	}
 	if kind == absent {
 		return p.fail(m.off, "", ErrSyntax)
 	}
@@ -416,46 +427,56 @@ func (p *parser) readMember() bool {
 	return p.judge()
 }
 
-// judge holds the defined parameters against their definitions. It comes after
-// the last one has been read, because a later duplicate replaces an earlier
-// parameter (RFC 9651 Section 4.2.3.2).
+// judge holds the defined parameters against their definitions and reports the
+// fault that comes first in the line. It is called after the last parameter,
+// because a later duplicate replaces an earlier one (RFC 9651 Section 4.2.3.2).
 func (p *parser) judge() bool {
+	ok := true
 	for i := p.field.first; i <= p.field.last; i++ {
 		d, v := &params[i], &p.member.known[i]
+		if v.kind == d.kind && v.num >= d.min || v.kind == absent && !d.required {
+			continue
+		}
+		off, err := v.off, ErrRange
 		switch {
-		case v.kind == d.kind && (v.kind != integerKind || v.num >= d.min), v.kind == absent && !d.required:
 		case v.kind == absent:
-			return p.fail(p.member.off, d.key, ErrMissing)
+			off, err = p.member.off, ErrMissing
 		case v.kind != d.kind:
-			return p.fail(v.off, d.key, ErrType)
-		default:
-			return p.fail(v.off, d.key, ErrRange)
+			err = ErrType
+		}
+		if ok || off < p.off {
+			ok = p.fail(off, d.key, err)
 		}
 	}
-	return true
+	return ok
 }
 
 // readParams is RFC 9651 Section 4.2.3.2.
 func (p *parser) readParams(i int) bool {
 	m, s := &p.member, p.s
 	for n := 0; i < len(s) && s[i] == ';'; n++ {
-		if n == maxParams {
-			return p.fail(i, "", ErrTooMany)
-		}
 		off := skip(s, i+1, sp)
 		i = skipKey(s, off)
-		if i == off {
+		switch {
+		case i == off:
 			return p.fail(off, "", ErrSyntax)
+		case n == maxParams:
+			return p.fail(off, "", ErrTooMany)
 		}
 		key := s[off:i]
 		kind := otherKind
 		if i < len(s) && s[i] == '=' {
 			off = i + 1
-			if kind, i = p.readBareItem(off); kind == absent {
+			if off < len(s) && is(s[off], digit) {
+				kind, i = p.readNumber(off) // as most are
+			} else {
+				kind, i = p.readBareItem(off)
+			}
+			if kind == absent {
 				return p.fail(off, key, ErrSyntax)
 			}
 		} else {
-			p.other = true
+			p.num, p.other = 0, true
 		}
 		if param := paramOf(key); p.field.defines(param) {
 			v := &m.known[param]
@@ -467,11 +488,46 @@ func (p *parser) readParams(i int) bool {
 				m.key = p.bytes
 			}
 		} else {
-			m.params = m.params.set(key, p.any(kind))
+			p.setParam(key, p.any(kind))
 		}
 	}
 	p.i = i
 	return true
+}
+
+// setParam adds an extension parameter, or replaces its value where it is (RFC
+// 9651 Section 4.2.3.2).
+func (p *parser) setParam(key string, value any) {
+	ps := p.member.params
+	if i := p.indexParam(key); i >= 0 {
+		ps[i].Value = value
+		return
+	}
+	p.member.params = append(ps, Param{key, value})
+	switch {
+	case len(ps)+1 == manyParams:
+		if p.index == nil {
+			p.index = make(map[string]int, maxParams)
+		}
+		clear(p.index)
+		for i := range p.member.params {
+			p.index[p.member.params[i].Key] = i
+		}
+	case len(ps)+1 > manyParams:
+		p.index[key] = len(ps)
+	}
+}
+
+// indexParam returns the index of an extension parameter, -1 if it is new. A
+// search through many would make the time of a member quadratic.
+func (p *parser) indexParam(key string) int {
+	if len(p.member.params) < manyParams {
+		return p.member.params.index(key)
+	}
+	if i, ok := p.index[key]; ok {
+		return i
+	}
+	return -1
 }
 
 // any boxes the value of an extension parameter.
@@ -552,6 +608,7 @@ func (p *parser) readBareItem(i int) (kind, int) {
 	if i == len(p.s) {
 		return absent, i
 	}
+	p.num = 0
 	switch p.s[i] {
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		return p.readNumber(i)
@@ -619,10 +676,7 @@ func (p *parser) readNumber(start int) (kind, int) {
 		n = n*10 + int64(d)
 	}
 	if i < len(s) && s[i] == '.' {
-		for i < len(s) && (is(s[i], digit) || s[i] == '.') {
-			i++
-		}
-		return p.delegate(start, i)
+		return p.delegate(start, skip(s, i+1, digit))
 	}
 	if i == first || i-first > maxDigits {
 		return absent, i
@@ -662,12 +716,15 @@ func (p *parser) readOther(start int) (kind, int) {
 	switch c := s[start]; {
 	case is(c, alpha) || c == '*':
 		i = skip(s, i, tokenByte)
+		p.other = httpsfv.Token(s[start:i]) // nothing is left to check
+		return otherKind, i
 	case c == '?':
 		i = min(i+1, len(s))
 	case c == '@':
-		for i < len(s) && (is(s[i], digit) || s[i] == '-') {
+		if i < len(s) && s[i] == '-' {
 			i++
 		}
+		i = skip(s, i, digit)
 	case c == '%' && i < len(s) && s[i] == '"':
 		n := strings.IndexByte(s[i+1:], '"')
 		if n < 0 {

@@ -18,7 +18,7 @@ type Policy struct {
 	// Quota is the parameter "q", in quota units: 0 to MaxInteger.
 	Quota int64
 	// Unit is the parameter "qu", the quota unit; "" is absent and means
-	// Requests.
+	// Requests. So does an empty parameter, qu="", which is not written again.
 	Unit Unit
 	// Window is the parameter "w", the window of time: 1 to MaxInteger
 	// seconds, or absent.
@@ -74,19 +74,6 @@ func (ps Params) index(key string) int {
 		}
 	}
 	return -1
-}
-
-// set adds a parameter, or replaces its value where it is (RFC 9651 Section
-// 4.2.3.2).
-func (ps Params) set(key string, value any) Params {
-	if ps == nil {
-		return Params{{key, value}}
-	}
-	if i := ps.index(key); i >= 0 {
-		ps[i].Value = value
-		return ps
-	}
-	return append(ps, Param{key, value})
 }
 
 func (ps Params) equal(qs Params) bool {
@@ -162,8 +149,8 @@ func (p Policy) AppendText(b []byte) ([]byte, error) { return AppendPolicies(b, 
 func (p Policy) MarshalText() ([]byte, error) { return p.AppendText(nil) }
 
 // UnmarshalText reads a text that is exactly one member, as [ParsePolicies]
-// does. On error, ErrMissing and ErrTooMany for another number of members
-// included, p is as it was.
+// does; without one the error is ErrMissing, with several ErrTooMany. On error,
+// p is as it was.
 func (p *Policy) UnmarshalText(text []byte) error {
 	list, err := parsePolicies(1, []string{string(text)})
 	return only(p, list, err, PolicyField, len(text))

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"encoding/json"
 	"math"
 	"testing"
 	"time"
@@ -57,6 +58,9 @@ func TestEqualValue(t *testing.T) {
 		{"Decimals that are written alike", 0.1 + 0.2, 0.3, true},
 		{"Decimals that are not", 0.301, 0.302, false},
 		{"a Decimal and a String", 0.5, "0.5", false},
+		{"a Decimal that cannot be written", 1e300, 1e300, true},
+		{"minus zero", math.Copysign(0, -1), 0.0, true},
+		{"what rounds to zero", -0.0004, 0.0, true},
 		{"NaN", math.NaN(), math.NaN(), false},
 		{"Byte Sequences", []byte("a"), []byte("a"), true},
 		{"nil and an empty Byte Sequence", []byte(nil), []byte{}, true},
@@ -103,7 +107,7 @@ func TestUnmarshalText(t *testing.T) {
 		{"spaces", `  `, &FieldError{Field: PolicyField, Offset: 2, Item: -1, Err: ErrMissing}},
 		{"two members", `"a";q=1, "b";q=2`, &FieldError{Field: PolicyField, Offset: 9, Item: 1, Err: ErrTooMany}},
 		{"two members, the second malformed", `"a";q=1, b`, &FieldError{Field: PolicyField, Offset: 9, Item: 1, Err: ErrTooMany}},
-		{"a trailing comma", `"a";q=1,`, &FieldError{Field: PolicyField, Offset: 8, Item: 1, Err: ErrTooMany}},
+		{"a trailing comma", `"a";q=1,`, &FieldError{Field: PolicyField, Offset: 8, Item: 1, Err: ErrSyntax}},
 		{"malformed", `"a";q`, &FieldError{Field: PolicyField, Offset: 4, Param: "q", Err: ErrType}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -123,4 +127,23 @@ func TestUnmarshalText(t *testing.T) {
 func TestInvalidString(t *testing.T) {
 	require.Equal(t, `<invalid: ratelimit: RateLimit-Policy, item 0, parameter q: out of range>`, Policy{Quota: -1}.String())
 	require.Equal(t, `<invalid: ratelimit: RateLimit, item 0, parameter r: out of range>`, Limit{Remaining: Unknown}.String())
+}
+
+// Members go through encoding/json as Strings.
+func TestJSON(t *testing.T) {
+	type message struct {
+		Policy Policy
+		Limits []Limit
+	}
+	want := message{Policy{Name: "a", Quota: 1}, []Limit{{Name: "a", Reset: SecondsOf(0)}, {}}}
+	text, err := json.Marshal(want)
+	require.NoError(t, err)
+	require.Equal(t, `{"Policy":"\"a\";q=1","Limits":["\"a\";r=0;t=0","\"\";r=0"]}`, string(text))
+	var got message
+	require.NoError(t, json.Unmarshal(text, &got))
+	require.Equal(t, want, got)
+
+	_, err = json.Marshal(Policy{Quota: -1})
+	require.ErrorIs(t, err, ErrRange)
+	require.ErrorIs(t, json.Unmarshal([]byte(`"x"`), &got.Policy), ErrType)
 }

@@ -113,9 +113,9 @@ func (l Limit) AppendText(b []byte) ([]byte, error) { return AppendLimits(b, l) 
 // MarshalText returns the member as it is written, nil on error.
 func (l Limit) MarshalText() ([]byte, error) { return l.AppendText(nil) }
 
-// UnmarshalText reads a text that is exactly one member, as [ParseLimits] does.
-// On error, ErrMissing and ErrTooMany for another number of members included, l
-// is as it was.
+// UnmarshalText reads a text that is exactly one member, as [ParseLimits] does;
+// without one the error is ErrMissing, with several ErrTooMany. On error, l is
+// as it was.
 func (l *Limit) UnmarshalText(text []byte) error {
 	list, err := parseLimits(1, []string{string(text)})
 	return only(l, list, err, LimitField, len(text))
@@ -189,7 +189,8 @@ const currentDialect = "ratelimit"
 // The two are judged apart. A malformed one is nil in the result; the error
 // joins a [*FieldError] for each. So a client may ignore the error and use the
 // Fields: "Malformed RateLimit header fields MUST be ignored" (draft-11 Section
-// 7). A field that is absent, or blank, is nil and no error.
+// 7). A field that is absent, or blank, is nil and no error. The trailers of a
+// response are not to be read (Sections 3.1 and 4.1).
 func Parse(h http.Header) (Fields, error) {
 	policyLines, limitLines := h[policyKey], h[limitKey]
 	if len(policyLines) == 0 && len(limitLines) == 0 {
@@ -207,8 +208,9 @@ func Parse(h http.Header) (Fields, error) {
 
 // Set writes f to h as the fields RateLimit-Policy and RateLimit, each in one
 // line. It replaces both, and deletes one that has no members. On error, a
-// [*FieldError] about the first member that cannot be written or that h is nil,
-// h is as it was.
+// [*FieldError] about the first member that cannot be written, h is as it was.
+// Writing to a nil h is an error too. The fields are never to be written to
+// trailers (draft-11 Sections 3.1 and 4.1).
 //
 // Set writes whatever the status of the response is; on a redirection, fields
 // may keep a client from following it (draft-11 Section 6).
@@ -278,7 +280,7 @@ func (f Fields) Tightest() (Limit, bool) {
 func (l *Limit) tighter(m *Limit) bool {
 	switch {
 	case l.Remaining != m.Remaining:
-		return m.Remaining < 0 || l.Remaining >= 0 && l.Remaining < m.Remaining
+		return uint64(l.Remaining) < uint64(m.Remaining) // Unknown, below 0, is the largest
 	case l.Reset.ok != m.Reset.ok:
 		return l.Reset.ok
 	default:

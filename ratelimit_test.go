@@ -30,6 +30,8 @@ func TestSeconds(t *testing.T) {
 		{"negative", SecondsOf(-1), -1, true, -time.Second, "-1s"},
 		{"the longest that fits", SecondsOf(9223372036), 9223372036, true, 9223372036 * time.Second, "9223372036s"},
 		{"the first that does not", SecondsOf(9223372037), 9223372037, true, longest, "9223372037s"},
+		{"the most negative that fits", SecondsOf(-9223372036), -9223372036, true, -9223372036 * time.Second, "-9223372036s"},
+		{"the first negative that does not", SecondsOf(-9223372037), -9223372037, true, math.MinInt64, "-9223372037s"},
 		{"the largest Integer", SecondsOf(MaxInteger), MaxInteger, true, longest, "999999999999999s"},
 		{"the largest int64", SecondsOf(math.MaxInt64), math.MaxInt64, true, longest, "9223372036854775807s"},
 		{"the least int64", SecondsOf(math.MinInt64), math.MinInt64, true, math.MinInt64, "-9223372036854775808s"},
@@ -279,6 +281,7 @@ func TestTightest(t *testing.T) {
 		{"Unknown comes last", []Limit{unknown, {Name: "a", Remaining: MaxInteger}}, "a"},
 		{"Unknown comes last, whatever the order", []Limit{{Name: "a", Remaining: MaxInteger}, unknown}, "a"},
 		{"Unknown alone", []Limit{unknown}, "unknown"},
+		{"Unknown among others", []Limit{unknown, {Name: "a", Remaining: 1}, unknown}, "a"},
 		{"two Unknown", []Limit{{Name: "a", Remaining: Unknown}, unknown}, "unknown"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -78,8 +78,8 @@ const (
 var errNilHeader = errors.New("ratelimit: nil http.Header")
 
 // SetPolicies replaces the field RateLimit-Policy of h by one line, or deletes
-// it if there are no policies. On error, that of [AppendPolicies] or that h is
-// nil, h is as it was.
+// it if there are no policies. On error, that of [AppendPolicies], h is as it
+// was. Writing to a nil h is an error too.
 func SetPolicies(h http.Header, policies ...Policy) error {
 	s, err := FormatPolicies(policies...)
 	if err != nil {
@@ -100,8 +100,9 @@ func SetLimits(h http.Header, limits ...Limit) error {
 
 // AddPolicies adds one more line to the field RateLimit-Policy of h, as a
 // second middleware does; the lines together are one List (draft-11 Section
-// 3). Without policies it adds nothing. On error, that of [AppendPolicies] or
-// that h is nil, h is as it was.
+// 3). Without policies it adds nothing. What is there already is not looked at:
+// a malformed line spoils the new one. On error, that of [AppendPolicies], h is
+// as it was. Writing to a nil h is an error too.
 func AddPolicies(h http.Header, policies ...Policy) error {
 	s, err := FormatPolicies(policies...)
 	if err != nil {
@@ -133,16 +134,14 @@ func setLine(h http.Header, key, line string) error {
 }
 
 func addLine(h http.Header, key, line string) error {
-	// A blank line is no member: before another it would spoil the List.
-	if old := h[key]; len(old) == 0 || len(old) == 1 && strings.Trim(old[0], " ") == "" {
-		if line == "" {
-			return nil
-		}
-		return setLine(h, key, line)
+	if line == "" {
+		return nil
 	}
-	if line != "" {
-		h[key] = append(h[key], line)
+	old := h[key]
+	if len(old) == 0 || len(old) == 1 && strings.Trim(old[0], " ") == "" {
+		return setLine(h, key, line) // a blank line before another would spoil the List
 	}
+	h[key] = append(old, line)
 	return nil
 }
 
@@ -156,11 +155,13 @@ func (p *Policy) append(b []byte) ([]byte, string, error) {
 	}
 	b = append(b, ";"+quotaKey+"="...)
 	b = appendInteger(b, uint64(p.Quota))
+	written := 1
 	if p.Unit != "" {
 		b = append(b, ";"+unitKey+"="...)
 		if b, ok = appendString(b, string(p.Unit)); !ok {
 			return nil, unitKey, ErrSyntax
 		}
+		written++
 	}
 	if p.Window.ok {
 		if !isInteger(p.Window.n, minWindow) {
@@ -168,15 +169,17 @@ func (p *Policy) append(b []byte) ([]byte, string, error) {
 		}
 		b = append(b, ";"+windowKey+"="...)
 		b = appendInteger(b, uint64(p.Window.n))
+		written++
 	}
 	if p.PartitionKey != nil {
 		b = append(b, ";"+partitionKey+"="...)
 		b = appendBytes(b, p.PartitionKey)
+		written++
 	}
-	if p.Params == nil {
+	if len(p.Params) == 0 {
 		return b, "", nil
 	}
-	return p.Params.append(b, &policyField, count(true, p.Unit != "", p.Window.ok, p.PartitionKey != nil))
+	return p.Params.append(b, &policyField, written)
 }
 
 func (l *Limit) append(b []byte) ([]byte, string, error) {
@@ -189,37 +192,30 @@ func (l *Limit) append(b []byte) ([]byte, string, error) {
 	}
 	b = append(b, ";"+remainingKey+"="...)
 	b = appendInteger(b, uint64(l.Remaining))
+	written := 1
 	if l.Reset.ok {
 		if !isInteger(l.Reset.n, 0) {
 			return nil, resetKey, ErrRange
 		}
 		b = append(b, ";"+resetKey+"="...)
 		b = appendInteger(b, uint64(l.Reset.n))
+		written++
 	}
 	if l.PartitionKey != nil {
 		b = append(b, ";"+partitionKey+"="...)
 		b = appendBytes(b, l.PartitionKey)
+		written++
 	}
-	if l.Params == nil {
+	if len(l.Params) == 0 {
 		return b, "", nil
 	}
-	return l.Params.append(b, &limitField, count(true, l.Reset.ok, l.PartitionKey != nil))
+	return l.Params.append(b, &limitField, written)
 }
 
-func count(present ...bool) int {
-	n := 0
-	for _, is := range present {
-		if is {
-			n++
-		}
-	}
-	return n
-}
-
-// append appends the parameters that the field does not define, to a member
-// with a number of those that it defines: RFC 9651 Section 4.1.1.2.
-func (ps Params) append(b []byte, field *fieldDef, defined int) ([]byte, string, error) {
-	if defined+len(ps) > maxParams {
+// append appends the parameters that the field does not define to a member
+// where some have been written: RFC 9651 Section 4.1.1.2.
+func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string, error) {
+	if written+len(ps) > maxParams {
 		return nil, "", ErrTooMany
 	}
 	for i := range ps {
@@ -282,8 +278,8 @@ func appendString(b []byte, s string) ([]byte, bool) {
 	}
 }
 
-// appendInteger is RFC 9651 Section 4.1.4 without a sign, in half the time of
-// package strconv.
+// appendInteger is RFC 9651 Section 4.1.4 without a sign. Integers are most of
+// what is written, and this takes half the time of package strconv.
 func appendInteger(b []byte, n uint64) []byte {
 	if n < 10 {
 		return append(b, '0'+byte(n))
@@ -310,9 +306,10 @@ func formatOther(v any) (string, error) {
 	switch v := v.(type) {
 	case bool, httpsfv.Token:
 	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
+		if math.IsNaN(v) {
 			return "", ErrRange
 		}
+		return formatDecimal(v)
 	case time.Time:
 		if !isInteger(v.Unix(), -MaxInteger) {
 			return "", ErrRange
@@ -325,11 +322,23 @@ func formatOther(v any) (string, error) {
 		return "", ErrType
 	}
 	s, err := httpsfv.Marshal(httpsfv.NewItem(v))
-	switch {
-	case errors.Is(err, httpsfv.ErrInvalidDecimal):
-		return "", ErrRange
-	case err != nil:
+	if err != nil {
 		return "", ErrSyntax
+	}
+	return s, nil
+}
+
+// formatDecimal rounds v itself, half to even (RFC 9651 Section 4.1.5), because
+// httpsfv first multiplies by a thousand, which is not exact, and writes what
+// rounds to zero from below as -0.0.
+func formatDecimal(v float64) (string, error) {
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'f', 3, 64), 64)
+	if v == 0 {
+		v = 0 // not -0
+	}
+	s, err := httpsfv.Marshal(httpsfv.NewItem(v))
+	if err != nil {
+		return "", ErrRange
 	}
 	return s, nil
 }

@@ -83,6 +83,12 @@ func TestFormatValues(t *testing.T) {
 		{-0.5, `=-0.5`, nil},
 		{0.0625, `=0.062`, nil}, // half to even, RFC 9651 Section 4.1.5
 		{0.1 + 0.2, `=0.3`, nil},
+		{2.0005, `=2.001`, nil}, // as a float64 a little more than half
+		{1.0005, `=1.0`, nil},   // a little less
+		{0.0, `=0.0`, nil},
+		{math.Copysign(0, -1), `=0.0`, nil},
+		{-0.0004, `=0.0`, nil},
+		{-0.0006, `=-0.001`, nil},
 		{999999999999.999, `=999999999999.999`, nil},
 		{999999999999.9996, ``, ErrRange},
 		{1e12, ``, ErrRange},
@@ -117,6 +123,8 @@ func TestFormatValues(t *testing.T) {
 		{httpsfv.DisplayString("\xff"), ``, ErrSyntax},
 		{nil, ``, ErrType},
 		{1, ``, ErrType},
+		{int32(1), ``, ErrType},
+		{uint8(1), ``, ErrType},
 		{uint64(1), ``, ErrType},
 		{float32(1), ``, ErrType},
 		{Requests, ``, ErrType},
@@ -251,6 +259,7 @@ func TestSetAndAdd(t *testing.T) {
 		{"add", nil, AddLimits, []Limit{good}, []string{`"a";r=1`}, false},
 		{"add a line", []string{`"b";r=2`}, AddLimits, []Limit{good}, []string{`"b";r=2`, `"a";r=1`}, false},
 		{"add to a blank line", []string{" "}, AddLimits, []Limit{good}, []string{`"a";r=1`}, false},
+		{"add to a blank line and another", []string{"", "x"}, AddLimits, []Limit{good}, []string{"", "x", `"a";r=1`}, false},
 		{"add nothing", []string{"x"}, AddLimits, nil, []string{"x"}, false},
 		{"add nothing to a blank line", []string{" "}, AddLimits, nil, []string{" "}, false},
 		{"add refuses", []string{"x"}, AddLimits, []Limit{good, bad}, []string{"x"}, true},
@@ -266,6 +275,14 @@ func TestSetAndAdd(t *testing.T) {
 			require.Equal(t, []string{"now"}, h["Date"])
 		})
 	}
+}
+
+// A slice that somebody took out of the header is not written to.
+func TestSetKeepsOldLines(t *testing.T) {
+	h := http.Header{limitKey: {"old"}}
+	old := h[limitKey]
+	require.NoError(t, SetLimits(h, Limit{Name: "a"}))
+	require.Equal(t, []string{"old"}, old)
 }
 
 func TestNilHeader(t *testing.T) {

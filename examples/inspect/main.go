@@ -122,28 +122,37 @@ var errHeaderTooLong = errors.New("header longer than 1 MiB")
 
 func read(source string, r io.Reader) (*http.Response, error) {
 	limited := &io.LimitedReader{R: r, N: maxHeader + 1}
-	resp, err := http.ReadResponse(bufio.NewReader(withMinorVersion(limited)), nil)
-	switch {
-	case err == nil:
-		return resp, nil
-	case limited.N == 0:
-		return nil, fmt.Errorf("%s: %w", source, errHeaderTooLong)
-	default:
-		return nil, fmt.Errorf("%s: not an HTTP response: %w", source, err)
+	b := bufio.NewReader(limited)
+	for {
+		b = withMinorVersion(b)
+		resp, err := http.ReadResponse(b, nil)
+		switch {
+		case err == nil && isInterim(resp.StatusCode):
+		case err == nil:
+			return resp, nil
+		case limited.N == 0:
+			return nil, fmt.Errorf("%s: %w", source, errHeaderTooLong)
+		default:
+			return nil, fmt.Errorf("%s: not an HTTP response: %w", source, err)
+		}
 	}
+}
+
+// isInterim reports whether another response follows, RFC 9110 Section 15.2.
+func isInterim(status int) bool {
+	return status/100 == 1 && status != http.StatusSwitchingProtocols
 }
 
 // withMinorVersion makes "HTTP/2 200" of a status line "HTTP/2.0 200", because
 // curl writes the former and http.ReadResponse takes only the latter.
-func withMinorVersion(r io.Reader) io.Reader {
-	b := bufio.NewReader(r)
+func withMinorVersion(b *bufio.Reader) *bufio.Reader {
 	const version = "HTTP/2"
 	// An error shows again when the rest is read.
 	start, _ := b.Peek(len(version) + 1)
 	switch string(start) {
 	case "HTTP/2 ", "HTTP/3 ":
 		b.Discard(len(version))
-		return io.MultiReader(strings.NewReader(string(start[:len(version)])+".0"), b)
+		return bufio.NewReader(io.MultiReader(strings.NewReader(string(start[:len(version)])+".0"), b))
 	}
 	return b
 }

@@ -85,6 +85,8 @@ func TestExitStatus(t *testing.T) {
 		"header cut short":  {stdin: "HTTP/1.1 200 OK\r\nRateLimit: \"a\";r=1", want: 2},
 		"bad flag":          {args: []string{"-yaml", found}, want: 2},
 		"help":              {args: []string{"-h"}, want: 2},
+		"interim alone":     {stdin: "HTTP/1.1 103 Early Hints\r\n\r\n", want: 2},
+		"protocol switched": {stdin: "HTTP/1.1 101 Switching Protocols\r\n\r\n", want: 1},
 		"bad address":       {args: []string{"http://[::1"}, want: 2},
 		"found twice":       {args: []string{found, found}, want: 0},
 		"highest is 1st":    {args: []string{nothing, found}, want: 1},
@@ -410,6 +412,8 @@ func TestInputs(t *testing.T) {
 		"long body":         {raw + strings.Repeat("x", 2*maxHeader), nil},
 		"HTTP/1.0":          {strings.Replace(raw, "1.1", "1.0", 1), nil},
 		"HTTP/2 as of curl": {strings.Replace(raw, "HTTP/1.1", "HTTP/2", 1), nil},
+		"interim":           {"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + raw, nil},
+		"interim, HTTP/2":   {strings.ReplaceAll("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n"+raw, "HTTP/1.1", "HTTP/2"), nil},
 		"HTTP/3 as of curl": {strings.Replace(raw, "HTTP/1.1", "HTTP/3", 1), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
