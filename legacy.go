@@ -1039,7 +1039,11 @@ func comment(ps Params, key, text string, valued bool, field *fieldDef) Params {
 	if v == nil {
 		return ps
 	}
-	return ps.set(key, v)
+	if i := ps.index(key); i >= 0 {
+		ps[i].Value = v
+		return ps
+	}
+	return append(ps, Param{key, v})
 }
 
 // commentValue returns the value of a comment: a number, a quoted string or a

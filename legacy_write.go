@@ -341,7 +341,7 @@ func (w *writing) appendPolicy(b []byte, field, window string, p *Policy) ([]byt
 	b = appendInteger(b, uint64(p.Quota))
 	b = append(append(append(b, ';'), window...), '=')
 	b = appendInteger(b, uint64(p.Window.n))
-	b, _, err := p.Params.append(b, &policyField, count(true, true))
+	b, _, err := p.Params.append(b, &policyField, 2)
 	if err != nil {
 		return nil, refuse(field, err)
 	}
