@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/httpfields/ratelimit"
 )
@@ -18,6 +19,8 @@ type report struct {
 	Dialect   string      `json:"dialect,omitzero"`
 	Limits    []limit     `json:"limits"`
 	Malformed []malformed `json:"malformed"`
+	Advice    advice      `json:"advice"`
+	Findings  []finding   `json:"findings,omitzero"` // nil if not asked for
 }
 
 // A limit is a limit joined with its policy, or either alone. nil and "" are
@@ -51,6 +54,7 @@ func newReport(source string, resp *http.Response) *report {
 		Dialect:   fields.Dialect,
 		Limits:    limitsOf(fields),
 		Malformed: malformedOf(resp.Header, err),
+		Advice:    adviceOf(resp, time.Now()),
 	}
 }
 
