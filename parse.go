@@ -499,6 +499,10 @@ func (p *parser) readParams(i int) bool {
 // 9651 Section 4.2.3.2).
 func (p *parser) setParam(key string, value any) {
 	ps := p.member.params
+	if ps == nil { // often it stays the only one
+		p.member.params = Params{{key, value}}
+		return
+	}
 	if i := p.indexParam(key); i >= 0 {
 		ps[i].Value = value
 		return
