@@ -45,9 +45,9 @@ const (
 // X-RateLimit-Limit-* reads X-RateLimit-Limit-Minute for the policy minute.
 // Where Limit and Remaining have none, the dialect reports on one policy.
 //
-// Fields that have been read may be spelled in more ways than the columns say:
-// a built-in dialect knows synonyms (X-RateLimit-Total), and some have a syntax
-// of their own (32/40), which is read and cannot be written.
+// A built-in dialect may read more than its columns say: synonyms of their names
+// (X-RateLimit-Total), limits beside its own, and a syntax of its own (32/40),
+// which is read and cannot be written.
 type Dialect struct {
 	Name      string // of the dialect: "draft-06", "x-ratelimit", "openai"
 	Limit     string // field of the quota, in quota units
@@ -100,7 +100,7 @@ type traits struct {
 type cell struct {
 	role   role
 	name   string
-	group  string      // names the policy, if there is no * in name
+	group  string      // names the policy; with a * in name it comes before what that stands for
 	format ResetFormat // of a reset
 }
 
@@ -176,8 +176,9 @@ const defaultName = "default"
 // Absolute times count from the field Date, unless the field Age says that it
 // is old, then from o.Now. A policy is named by the dialect's *, or by a field
 // for the name, or by a parameter "name", else o.Name. Of Integer policies the
-// one with the quota of the limit has that name, any other is named by quota and window,
-// as 1000/3600. Comments upon a policy (burst=1000) are its Params.
+// one with the quota of the limit has that name, any other is named by quota and
+// window, as 1000/3600. Comments upon a policy (burst=1000) are its Params, at
+// most 64 of them; there are at most 1024 policies and 1024 limits.
 func ParseLegacy(h http.Header, o LegacyOptions) (Fields, error) {
 	f, _, faults := parseLegacy(h, &o)
 	return f, joinFaults(faults)
@@ -188,6 +189,10 @@ func ParseLegacy(h http.Header, o LegacyOptions) (Fields, error) {
 // are not looked at. Else it is that of [ParseLegacy], joined by the current
 // policies if RateLimit-Policy is well-formed. Else there may be such policies
 // alone.
+//
+// A malformed RateLimit-Policy beside a well-formed RateLimit is ignored, but
+// for one form in use: two names before the parameters, of which the second
+// counts.
 //
 // The error joins a [*FieldError] for each field that could not be read in any
 // way; what is returned beside it may be used. A response without fields of
@@ -236,7 +241,7 @@ func joinPolicies(current, legacy []Policy) []Policy {
 			current = append(current, legacy[i])
 		}
 	}
-	return current
+	return current[:min(len(current), maxMembers)]
 }
 
 // joinFaults joins the faults, one for each line of a field.
@@ -302,7 +307,18 @@ func (p *pattern) match(key string) (star string, ok bool) {
 		return "", false
 	}
 	star = key[len(p.prefix) : len(key)-len(p.suffix)]
-	return star, isName(star) // a header made by hand may have any key
+	return star, isToken(star) // a header made by hand may have any key
+}
+
+// isToken reports whether s can be part of the name of a field (RFC 9110 Section
+// 5.6.2).
+func isToken(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; !is(c, tokenByte) || c == ':' || c == '/' {
+			return false
+		}
+	}
+	return s != ""
 }
 
 func compileRow(d *Dialect) row {
@@ -423,7 +439,7 @@ type index struct {
 	rows  []row
 	exact map[string]rowSet
 	stars []starred
-	heads [headBits]bool // of the first bytes of all names
+	heads [1 << headBits]bool // of the first bytes of all names
 }
 
 type starred struct {
@@ -431,19 +447,27 @@ type starred struct {
 	rows rowSet
 }
 
+// Nearly all fields of a response are none of the table. They are told by their
+// first bytes; those that begin with vendorPrefix and a * must have rateWord.
 const (
-	headBits  = 1 << 10
-	headBytes = 6
-	// rateWord is in almost every name; one without it is found by its head.
-	rateWord = "imit"
+	headBits     = 13
+	headBytes    = 6
+	vendorPrefix = "X-"
+	rateWord     = "imit"
 )
 
 // head hashes the first bytes of a key.
-func head(key string) (n uint32) {
-	for i := range min(len(key), headBytes) {
-		n = n*31 + uint32(key[i])
+func head(key string) uint32 {
+	var n uint32
+	if len(key) < headBytes {
+		for i := range len(key) {
+			n = n*31 + uint32(key[i])
+		}
+		return n % (1 << headBits)
 	}
-	return n % headBits
+	n = uint32(key[2]) | uint32(key[3])<<8 | uint32(key[4])<<16 | uint32(key[5])<<24
+	n ^= uint32(key[0])<<3 ^ uint32(key[1])<<11
+	return n * 0x9e3779b1 >> (32 - headBits) // Fibonacci hashing
 }
 
 func newIndex(rows []row) *index {
@@ -494,7 +518,7 @@ func (x *index) starRows(key string, set rowSet) rowSet {
 // find returns the rows that the fields of h may be read by.
 func (x *index) find(h http.Header) (set rowSet) {
 	for key := range h {
-		if !x.heads[head(key)] && !strings.Contains(key, rateWord) {
+		if !x.heads[head(key)] && !(strings.HasPrefix(key, vendorPrefix) && strings.Contains(key, rateWord)) {
 			continue
 		}
 		if rows, ok := x.exact[key]; ok {
@@ -538,6 +562,7 @@ type reading struct {
 	limits  []Limit        // from lists of limits
 	title   string         // of the policy, from a field
 	tail    string         // second half of the title
+	star    string         // what the * of the current field stands for
 	seen    sign
 	guessed bool
 	starred bool // a * has been read
@@ -694,7 +719,7 @@ func (r *reading) bucket(f *field, name string) *bucket {
 		return r.at(i)
 	}
 	if r.n == maxMembers {
-		r.fault(f, name, 0, 0, ErrTooMany)
+		r.fault(f, r.star, 0, 0, ErrTooMany)
 		return nil
 	}
 	if r.n >= len(r.few) {
@@ -732,6 +757,7 @@ func (r *reading) find(name string) int {
 
 // read reads one field, of the policy that the * names.
 func (r *reading) read(f *field, star string, lines []string) {
+	r.star = star
 	name := f.group
 	switch {
 	case f.star && name != "":

@@ -184,7 +184,7 @@ func (w *writing) put(column, name, value string) error {
 		}
 		column = strings.Replace(column, "*", name, 1)
 	}
-	if !isLowerToken(strings.ToLower(column)) || !isName(value) {
+	if !isToken(column) || !isName(value) {
 		return refuse(column, ErrSyntax)
 	}
 	key := http.CanonicalHeaderKey(column)
@@ -195,16 +195,10 @@ func (w *writing) put(column, name, value string) error {
 	return nil
 }
 
-// isLowerToken reports whether a name survives in the name of a field (RFC 9110
-// Section 5.6.2), which does not keep capitals.
+// isLowerToken reports whether a name survives in the name of a field, which
+// does not keep capitals.
 func isLowerToken(name string) bool {
-	for i := range len(name) {
-		c := name[i]
-		if !is(c, tokenByte) || c == ':' || c == '/' || c == '*' || 'A' <= c && c <= 'Z' {
-			return false
-		}
-	}
-	return name != ""
+	return isToken(name) && strings.ToLower(name) == name && !strings.Contains(name, "*")
 }
 
 func formatCount(n int64) string {
