@@ -41,6 +41,17 @@
 // [http.Header] knows the fields under its canonical keys, Ratelimit-Policy and
 // Ratelimit. Use its methods, or this package: a value stored under the key
 // "RateLimit" by hand is not found by either.
+//
+// # Clients
+//
+// [Client.Advise] says what a response asks of a client: how long to wait, at
+// which pace to go on, and why. A [Transport] follows that advice for an
+// [http.Client].
+//
+// # Checking
+//
+// [Check] holds a response against the rules of the specification, for the
+// tests of servers.
 package ratelimit
 
 import (

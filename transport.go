@@ -100,6 +100,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, errNoURL
 	}
+	if req.Context().Err() != nil { // it would be counted without being sent
+		closeBody(req)
+		return nil, context.Cause(req.Context())
+	}
 	o, trip, err := t.admit(req, t.key(req))
 	if err != nil {
 		closeBody(req)
@@ -342,8 +346,9 @@ func (o *origin) count(now time.Time, most time.Duration) gate {
 	return gate{until: end, certain: true}
 }
 
-// probing lets one request through and has the others wait for its answer. The
-// very first answer they do not wait for long: most servers announce nothing.
+// probing lets one request through and has the others wait for its answer, for
+// some time: then another one goes, or, if there has never been an answer, all
+// of them.
 func (o *origin) probing(now time.Time) gate {
 	switch {
 	case o.probe == 0:
@@ -365,7 +370,7 @@ func (o *origin) send(probe bool, most time.Duration, now time.Time) trip {
 	o.last, o.used = now, now
 	if probe {
 		if !o.answers {
-			most = min(most, firstWait)
+			most = min(most, firstWait) // most servers announce nothing
 		}
 		o.probe, o.patience = o.sent, now.Add(most)
 	}

@@ -51,8 +51,12 @@ func (s *script) RoundTrip(req *http.Request) (*http.Response, error) {
 	lines := s.lines[min(len(s.seen), len(s.lines))-1]
 	s.mu.Unlock()
 	time.Sleep(s.delay)
-	if lines == "fail" {
+	switch lines {
+	case "fail":
 		return nil, errors.New("script: no connection")
+	case "hang":
+		time.Sleep(time.Hour)
+		return answer(req, ""), nil
 	}
 	return answer(req, lines), nil
 }
@@ -163,6 +167,11 @@ func TestTransportConcurrent(t *testing.T) {
 			[]time.Duration{0, 30500 * time.Millisecond, 31 * time.Second, 31 * time.Second, 61 * time.Second, 61500 * time.Millisecond}},
 		{"the next probe", &Transport{Client: Client{MaxWait: 20 * time.Second}}, []string{`RateLimit: "a";r=1;t=10`, "fail", ""}, 900 * time.Millisecond,
 			[]time.Duration{0, 900 * time.Millisecond, 10900 * time.Millisecond, 11800 * time.Millisecond}},
+		{"a probe without an answer", &Transport{Client: Client{MaxWait: 20 * time.Second}}, []string{`RateLimit: "a";r=0;t=10`, "hang"}, 0,
+			seconds(0, 10, 30, 50)},
+		{"no end is known, and no answer comes", &Transport{Client: Client{MaxWait: 20 * time.Second}}, []string{`RateLimit: "a";r=1`, "hang"}, 0,
+			seconds(0, 0, 20, 40)},
+		{"the window ends, and no answer comes", &Transport{}, []string{`RateLimit: "a";r=1;t=30`, "hang", ""}, 0, seconds(0, 0, 30, 30)},
 		{"those under way count", &Transport{}, []string{`RateLimit: "a";r=2;t=30`, ""}, 500 * time.Millisecond,
 			[]time.Duration{0, 500 * time.Millisecond, 500 * time.Millisecond, 30500 * time.Millisecond, 31 * time.Second}},
 		{"paced", &Transport{Pace: true}, []string{`RateLimit: "a";r=10;t=30`}, 0, seconds(0, 3, 6, 9, 12)},
@@ -324,6 +333,33 @@ func TestTransportLongerWait(t *testing.T) {
 		require.ErrorAs(t, results[1], &refused)
 		require.Equal(t, 10*time.Second, time.Since(s.start), "refused as soon as the probe has learnt it")
 	})
+}
+
+// A request whose context has ended is not sent, nor counted.
+func TestTransportEnded(t *testing.T) {
+	s := newScript("")
+	rt := &Transport{Base: s}
+	body := &closing{}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	errStop := errors.New("stop")
+	cancel(errStop)
+	req := newRequest(t, example).WithContext(ctx)
+	req.Body = body
+	_, err := rt.RoundTrip(req)
+	require.Equal(t, errStop, err)
+	require.Equal(t, 1, body.closed)
+	require.Empty(t, s.seen)
+	require.Empty(t, rt.origins)
+}
+
+func TestTransportDefault(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
+	defer server.Close()
+	client := &http.Client{Transport: &Transport{}}
+	resp, err := client.Get(server.URL)
+	require.NoError(t, err)
+	resp.Body.Close()
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 }
 
 func TestTransportOrder(t *testing.T) {
