@@ -164,14 +164,15 @@ func (c *Client) advise(a *Advice, h http.Header, received time.Time) {
 	}
 	c.Legacy.Now = received
 	a.Fields, _ = ParseAny(h, c.Legacy) // malformed fields MUST be ignored (draft-11 Section 7)
+	policies := newMatcher(&a.Fields)
 	for i := range a.Fields.Limits {
 		l := &a.Fields.Limits[i]
-		policy, _ := a.Fields.PolicyOf(*l)
+		policy := policies.policy(l)
 		switch {
 		case l.Remaining == 0 && a.Source != SourceRetryAfter:
-			a.exhausted(l, &policy)
+			a.exhausted(l, policy)
 		case l.Remaining > 0 && policy.Unit.countsRequests():
-			a.Pace = max(a.Pace, pace(l, &policy))
+			a.Pace = max(a.Pace, pace(l, policy))
 		}
 	}
 }

@@ -230,9 +230,10 @@ func notMail(r rune) bool { return r <= ' ' || r > '~' }
 // joins checks limits and policies against each other.
 func (c *checker) joins() {
 	used := make([]bool, len(c.fields.Policies))
+	policies := newMatcher(&c.fields)
 	for i := range c.fields.Limits {
 		l := &c.fields.Limits[i]
-		j := c.fields.policyOf(l)
+		j := policies.policyOf(l)
 		if j < 0 {
 			c.find("L1", LevelNote, LimitField, i, "announce the policy of this limit in RateLimit-Policy, which gives it a unit, a quota and a window")
 			continue

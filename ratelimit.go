@@ -323,17 +323,20 @@ func (f Fields) Validate() error {
 func policyIdentity(p *Policy) (name string, key []byte) { return p.Name, p.PartitionKey }
 func limitIdentity(l *Limit) (name string, key []byte)   { return l.Name, l.PartitionKey }
 
+// An identity tells the members of a field apart.
+type identity struct {
+	name, key string
+	keyed     bool
+}
+
+func identify(name string, key []byte) identity { return identity{name, string(key), key != nil} }
+
 // repeated returns the index of the first member whose name and partition key
 // have come before, or -1.
 func repeated[T any](list []T, id func(*T) (string, []byte)) int {
-	type identity struct {
-		name, key string
-		keyed     bool
-	}
 	seen := make(map[identity]bool, len(list))
 	for i := range list {
-		name, key := id(&list[i])
-		it := identity{name, string(key), key != nil}
+		it := identify(id(&list[i]))
 		if seen[it] {
 			return i
 		}
@@ -341,3 +344,58 @@ func repeated[T any](list []T, id func(*T) (string, []byte)) int {
 	}
 	return -1
 }
+
+// A matcher finds the policies of many limits, as policyOf does for one, in
+// linear time.
+type matcher struct {
+	fields *Fields
+	exact  map[identity]int // index of the first policy, by name and partition key
+	named  map[string]int   // index of the policy by name, -1 if there are several
+}
+
+const manyPolicies = 16 // from here on, a map finds them
+
+func newMatcher(f *Fields) matcher {
+	m := matcher{fields: f}
+	if len(f.Policies) < manyPolicies {
+		return m
+	}
+	m.exact = make(map[identity]int, len(f.Policies))
+	m.named = make(map[string]int, len(f.Policies))
+	for i := range f.Policies {
+		p := &f.Policies[i]
+		it := identify(policyIdentity(p))
+		if _, again := m.exact[it]; !again {
+			m.exact[it] = i
+		}
+		if _, again := m.named[p.Name]; again {
+			i = -1
+		}
+		m.named[p.Name] = i
+	}
+	return m
+}
+
+// policyOf returns the index of the policy that l reports on, or -1.
+func (m *matcher) policyOf(l *Limit) int {
+	if m.exact == nil {
+		return m.fields.policyOf(l)
+	}
+	if i, ok := m.exact[identify(limitIdentity(l))]; ok {
+		return i
+	}
+	if i, ok := m.named[l.Name]; ok {
+		return i
+	}
+	return -1
+}
+
+// policy returns the policy that l reports on, or the zero Policy.
+func (m *matcher) policy(l *Limit) *Policy {
+	if i := m.policyOf(l); i >= 0 {
+		return &m.fields.Policies[i]
+	}
+	return &noPolicy
+}
+
+var noPolicy Policy // never written to

@@ -104,7 +104,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		closeBody(req)
 		return nil, context.Cause(req.Context())
 	}
-	o, trip, err := t.admit(req, t.key(req))
+	o, sent, err := t.admit(req, t.key(req))
 	if err != nil {
 		closeBody(req)
 		return nil, err
@@ -112,7 +112,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	answered := false
 	defer func() {
 		if !answered { // Base failed, or panicked
-			t.unanswered(o, trip)
+			t.unanswered(o, sent)
 		}
 	}()
 	resp, err := t.base().RoundTrip(req)
@@ -122,7 +122,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	answered = true
 	received := time.Now()
 	advice := t.Client.Advise(resp, received)
-	t.answered(o, trip, &advice, received)
+	t.answered(o, sent, &advice, received)
 	if t.Observe != nil && advice.says() {
 		t.Observe(req, advice)
 	}
@@ -170,7 +170,7 @@ func (a *Advice) says() bool {
 	return a.Source != SourceNone || a.Fields.Limits != nil || a.Fields.Policies != nil
 }
 
-// admit returns when req may be sent, counted as such.
+// admit returns when req may be sent, and counts it as sent.
 func (t *Transport) admit(req *http.Request, key string) (*origin, trip, error) {
 	now := time.Now()
 	t.mu.Lock()
@@ -474,8 +474,10 @@ func (o *origin) learn(sent trip, a *Advice, received time.Time) {
 // limits with nothing remaining (draft-11 Section 7).
 func budgetsOf(a *Advice, silent int64, received time.Time) []budget {
 	var list []budget
-	for _, l := range a.Fields.Limits {
-		policy, _ := a.Fields.PolicyOf(l)
+	policies := newMatcher(&a.Fields)
+	for i := range a.Fields.Limits {
+		l := &a.Fields.Limits[i]
+		policy := policies.policy(l)
 		window := l.Reset
 		if !window.ok {
 			window = policy.Window
