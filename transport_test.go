@@ -918,3 +918,109 @@ func TestTransportWorth(t *testing.T) {
 	require.Zero(t, with.refused)
 	require.LessOrEqual(t, took.Seconds(), best/0.9, "within 10 % of the quota")
 }
+
+// An answer that makes what is known stricter is the newest from then on.
+func TestTransportLateAnswerIsNewest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{make(chan inquiry)}
+		rt := &Transport{Base: d}
+		var wg sync.WaitGroup
+		send := func() inquiry {
+			wg.Go(func() { require.NoError(t, get(t, rt, example)) })
+			return <-d.in
+		}
+		reply := func(q inquiry, limit string) {
+			q.reply <- `RateLimit: "a";` + limit
+			synctest.Wait()
+		}
+		reply(send(), "r=100;t=60")
+		second, third := send(), send()
+		reply(second, "r=50;t=60")
+		fourth := send()
+		reply(third, "r=1;t=60") // may have been served after the fourth
+		reply(fourth, "r=40;t=60")
+		start := time.Now()
+		fifth := send()
+		sixth := send()
+		require.Equal(t, time.Minute, time.Since(start))
+		reply(fifth, "r=0;t=1")
+		reply(sixth, "r=0;t=1")
+		wg.Wait()
+	})
+}
+
+// Requests at the same time, after others that came one by one.
+func TestTransportThenConcurrent(t *testing.T) {
+	const delay = 100 * time.Millisecond
+	for _, tc := range []struct {
+		name  string
+		lines []string
+		pause time.Duration
+		want  []time.Duration // of those at the same time, from the pause on
+	}{
+		{"the window has ended, and something remained", []string{`RateLimit: "a";r=5;t=10`, ""}, 11 * time.Second,
+			[]time.Duration{0, delay, delay}},
+		{"a probe for Retry-After", []string{"Retry-After: 10", ""}, 11 * time.Second, []time.Duration{0, delay, delay}},
+		{"no probe for what says nothing", []string{`RateLimit: "a";r=5;t=0`, ""}, 0, []time.Duration{0, 0, 0}},
+		{"no probe within the window", []string{`RateLimit: "a";r=5;t=10`, ""}, time.Second, []time.Duration{0, 0, 0}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScript(append([]string{""}, tc.lines...)...)
+				rt := &Transport{Base: s}
+				require.NoError(t, get(t, rt, example))
+				require.NoError(t, get(t, rt, example))
+				time.Sleep(tc.pause)
+				s.start, s.seen, s.lines, s.delay = time.Now(), nil, []string{""}, delay
+				var wg sync.WaitGroup
+				for range tc.want {
+					wg.Go(func() { require.NoError(t, get(t, rt, example)) })
+				}
+				wg.Wait()
+				require.Equal(t, tc.want, s.seen)
+			})
+		})
+	}
+}
+
+// What the target of a redirection says is newer than what the redirection
+// says.
+func TestTransportRedirectAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var seen []time.Duration
+		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			seen = append(seen, time.Since(start))
+			if req.URL.Path == "/" {
+				resp := answer(req, "Location: /foo\n"+`RateLimit: "a";r=0;t=10`)
+				resp.StatusCode = http.StatusFound
+				return resp, nil
+			}
+			return answer(req, `RateLimit: "a";r=50;t=10`), nil
+		})}
+		resp, err := (&http.Client{Transport: rt}).Get(example)
+		require.NoError(t, err)
+		resp.Body.Close()
+		require.NoError(t, get(t, rt, example+"foo"))
+		require.Equal(t, seconds(0, 0, 0), seen)
+		require.False(t, rt.origins["http://api.example:80"].alone)
+	})
+}
+
+func TestLearn(t *testing.T) {
+	now := time.Now()
+	o := &origin{sent: 2, learnt: 1}
+	o.learn(trip{number: 2}, &Advice{Pace: 5}, now)
+	require.Zero(t, o.pace, "a pace comes with a limit")
+	limited := func(pace time.Duration) *Advice {
+		return &Advice{Pace: pace, Fields: Fields{Limits: []Limit{{Name: "a", Remaining: 1, Reset: SecondsOf(9)}}}}
+	}
+	o.learn(trip{number: 2}, limited(5), now)
+	o.learn(trip{number: 1}, limited(3), now)
+	require.EqualValues(t, 5, o.pace, "the slower counts")
+	o.learn(trip{number: 1}, limited(7), now)
+	require.EqualValues(t, 7, o.pace)
+	o.sent = 3
+	o.learn(trip{number: 3}, limited(3), now)
+	require.EqualValues(t, 3, o.pace, "the newer counts")
+}
