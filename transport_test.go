@@ -1001,9 +1001,9 @@ func TestTransportRedirectAnswer(t *testing.T) {
 		resp, err := (&http.Client{Transport: rt}).Get(example)
 		require.NoError(t, err)
 		resp.Body.Close()
+		require.False(t, rt.origins["http://api.example:80"].alone, "no probe is due")
 		require.NoError(t, get(t, rt, example+"foo"))
 		require.Equal(t, seconds(0, 0, 0), seen)
-		require.False(t, rt.origins["http://api.example:80"].alone)
 	})
 }
 
