@@ -272,10 +272,16 @@ func lawJoin(t testing.TB, f Fields) {
 	// Values that cannot be written may not even equal themselves.
 	comparable := !slices.ContainsFunc(f.Policies, func(p Policy) bool { return p.Validate() != nil }) &&
 		!slices.ContainsFunc(f.Limits, func(l Limit) bool { return l.Validate() != nil })
+	many := f
+	for len(many.Policies) < manyPolicies && len(f.Policies) > 0 {
+		many.Policies = slices.Concat(many.Policies, f.Policies[:1])
+	}
+	matcher := newMatcher(&many)
 	tightest, ok := f.Tightest()
 	require.Equal(t, len(f.Limits) > 0, ok)
 	for _, l := range f.Limits {
 		require.False(t, l.tighter(&tightest))
+		require.Equal(t, many.policyOf(&l), matcher.policyOf(&l))
 		p, ok := f.PolicyOf(l)
 		if !comparable {
 			continue

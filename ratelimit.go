@@ -66,6 +66,17 @@
 // [http.Header] knows the fields under its canonical keys, Ratelimit-Policy and
 // Ratelimit. Use its methods, or this package: a value stored under the key
 // "RateLimit" by hand is not found by either.
+//
+// # Clients
+//
+// [Client.Advise] says what a response asks of a client: how long to wait, at
+// which pace to go on, and why. A [Transport] follows that advice for an
+// [http.Client].
+//
+// # Checking
+//
+// [Check] holds a response against the rules of the specification, for the
+// tests of servers.
 package ratelimit
 
 import (
@@ -259,6 +270,15 @@ func (f Fields) Set(h http.Header) error {
 // partition key, else the policy with its name if there is exactly one, because
 // servers put the key on the policy alone.
 func (f Fields) PolicyOf(l Limit) (Policy, bool) {
+	i := f.policyOf(&l)
+	if i < 0 {
+		return Policy{}, false
+	}
+	return f.Policies[i], true
+}
+
+// policyOf returns the index of the policy that l reports on, or -1.
+func (f *Fields) policyOf(l *Limit) int {
 	found, same := -1, 0
 	for i := range f.Policies {
 		p := &f.Policies[i]
@@ -266,15 +286,15 @@ func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 			continue
 		}
 		if equalKey(p.PartitionKey, l.PartitionKey) {
-			return *p, true
+			return i
 		}
 		found = i
 		same++
 	}
 	if same != 1 {
-		return Policy{}, false
+		return -1
 	}
-	return f.Policies[found], true
+	return found
 }
 
 // Tightest returns the limit that a client runs into first: the one with the
@@ -317,26 +337,32 @@ func (f Fields) Validate() error {
 	if _, err := FormatLimits(f.Limits...); err != nil {
 		return err
 	}
-	if i := repeated(f.Policies, func(p *Policy) (string, []byte) { return p.Name, p.PartitionKey }); i >= 0 {
+	if i := repeated(f.Policies, policyIdentity); i >= 0 {
 		return &FieldError{Field: PolicyField, Offset: -1, Item: i, Err: ErrDuplicate}
 	}
-	if i := repeated(f.Limits, func(l *Limit) (string, []byte) { return l.Name, l.PartitionKey }); i >= 0 {
+	if i := repeated(f.Limits, limitIdentity); i >= 0 {
 		return &FieldError{Field: LimitField, Offset: -1, Item: i, Err: ErrDuplicate}
 	}
 	return nil
 }
 
+func policyIdentity(p *Policy) (name string, key []byte) { return p.Name, p.PartitionKey }
+func limitIdentity(l *Limit) (name string, key []byte)   { return l.Name, l.PartitionKey }
+
+// An identity tells the members of a field apart.
+type identity struct {
+	name, key string
+	keyed     bool
+}
+
+func identify(name string, key []byte) identity { return identity{name, string(key), key != nil} }
+
 // repeated returns the index of the first member whose name and partition key
 // have come before, or -1.
 func repeated[T any](list []T, id func(*T) (string, []byte)) int {
-	type identity struct {
-		name, key string
-		keyed     bool
-	}
 	seen := make(map[identity]bool, len(list))
 	for i := range list {
-		name, key := id(&list[i])
-		it := identity{name, string(key), key != nil}
+		it := identify(id(&list[i]))
 		if seen[it] {
 			return i
 		}
@@ -344,3 +370,58 @@ func repeated[T any](list []T, id func(*T) (string, []byte)) int {
 	}
 	return -1
 }
+
+// A matcher finds the policies of many limits, as policyOf does for one, in
+// linear time.
+type matcher struct {
+	fields *Fields
+	exact  map[identity]int // index of the first policy, by name and partition key
+	named  map[string]int   // index of the policy by name, -1 if there are several
+}
+
+const manyPolicies = 16 // from here on, a map finds them
+
+func newMatcher(f *Fields) matcher {
+	m := matcher{fields: f}
+	if len(f.Policies) < manyPolicies {
+		return m
+	}
+	m.exact = make(map[identity]int, len(f.Policies))
+	m.named = make(map[string]int, len(f.Policies))
+	for i := range f.Policies {
+		p := &f.Policies[i]
+		it := identify(policyIdentity(p))
+		if _, again := m.exact[it]; !again {
+			m.exact[it] = i
+		}
+		if _, again := m.named[p.Name]; again {
+			i = -1
+		}
+		m.named[p.Name] = i
+	}
+	return m
+}
+
+// policyOf returns the index of the policy that l reports on, or -1.
+func (m *matcher) policyOf(l *Limit) int {
+	if m.exact == nil {
+		return m.fields.policyOf(l)
+	}
+	if i, ok := m.exact[identify(limitIdentity(l))]; ok {
+		return i
+	}
+	if i, ok := m.named[l.Name]; ok {
+		return i
+	}
+	return -1
+}
+
+// policy returns the policy that l reports on, or the zero Policy.
+func (m *matcher) policy(l *Limit) *Policy {
+	if i := m.policyOf(l); i >= 0 {
+		return &m.fields.Policies[i]
+	}
+	return &noPolicy
+}
+
+var noPolicy Policy // never written to

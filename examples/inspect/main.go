@@ -1,9 +1,13 @@
-// Inspect prints what an HTTP response says about rate limits, and what is
-// wrong with the way it says so.
+// Inspect prints what an HTTP response says about rate limits, what is wrong
+// with the way it says so, and how long a client should wait.
 //
 //	inspect response.http
 //	curl -si https://api.example/ | inspect
 //	inspect -json https://api.example/
+//	inspect -lint https://api.example/
+//
+// With -lint it also names the rules of the specification that a response does
+// not keep, which makes no difference to the exit status.
 //
 // Each input is a file that holds a raw HTTP response, "-" for standard input
 // (also if there are no inputs), or an http:// or https:// address to GET.
@@ -26,9 +30,9 @@ import (
 	"time"
 )
 
-const usage = `usage: inspect [-json] [file | address | -]...
+const usage = `usage: inspect [-json] [-lint] [file | address | -]...
 
-Prints what HTTP responses say about rate limits. An input is a file that holds
+Prints what HTTP responses say about rate limits, and how long they ask to wait. An input is a file that holds
 a raw HTTP response, an http:// or https:// address to GET, or "-" for standard
 input, which is also read if there are no inputs.
 
@@ -54,6 +58,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		flags.PrintDefaults()
 	}
 	asJSON := flags.Bool("json", false, "print JSON, one object per input")
+	lint := flags.Bool("lint", false, "name the rules of the specification that are not kept")
 	if err := flags.Parse(args); err != nil {
 		return exitUnreadable
 	}
@@ -75,6 +80,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 			continue
 		}
 		r := newReport(source, resp)
+		if *lint {
+			r.Findings = findingsOf(resp)
+		}
 		reports = append(reports, r)
 		status = max(status, r.exitStatus())
 	}

@@ -45,6 +45,7 @@ func TestGolden(t *testing.T) {
 	for golden, args := range map[string][]string{
 		"testdata/wire.txt":  files,
 		"testdata/wire.json": append([]string{"-json"}, files...),
+		"testdata/lint.txt":  append([]string{"-lint"}, files...),
 	} {
 		t.Run(golden, func(t *testing.T) {
 			status, stdout, stderr := inspect("", args...)
@@ -127,6 +128,7 @@ func TestTable(t *testing.T) {
 NAME     PARTITION KEY  REMAINING                 UNIT      WINDOW       RESET
 "burst"  -              [###-------] 37 of 100    requests  60s          12s
 "daily"  -              [#########-] 990 of 1000  requests  86400s (1d)  80000s (22h13m20s)
+go on, a request every 80.808s
 `,
 		},
 		"policy without limit": {
@@ -350,7 +352,12 @@ func TestJSON(t *testing.T) {
       "window": 1
     }
   ],
-  "malformed": []
+  "malformed": [],
+  "advice": {
+    "wait": 0,
+    "source": "limit",
+    "limit": "<a>"
+  }
 }
 `, stdout)
 }
@@ -371,7 +378,8 @@ func TestJSONMalformed(t *testing.T) {
 			"param": "c",
 			"error": "ratelimit: RateLimit, line 1, offset 6, item 1, an extension parameter: not well-formed",
 			"value": "\"a\";c=\"??\";d=`+long+`"
-		}]
+		}],
+		"advice": {"wait": 0, "source": "none"}
 	}`, stdout)
 }
 
@@ -524,4 +532,62 @@ func TestOutputFails(t *testing.T) {
 		require.Equal(t, 2, status)
 		require.Equal(t, "inspect: no space left\n", stderr.String())
 	}
+}
+
+func TestAdvice(t *testing.T) {
+	for name, test := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"exhausted":            {[]string{`RateLimit: "default";r=0;t=30`}, "wait 30s (RateLimit \"default\" is exhausted)\n"},
+		"for its window":       {[]string{`RateLimit-Policy: "a";q=1;w=60`, `RateLimit: "a";r=0`}, "wait 60s (RateLimit \"a\" is exhausted, for its window)\n"},
+		"Retry-After":          {[]string{"Retry-After: 7", `RateLimit: "a";r=0;t=30`}, "wait 7s (Retry-After)\n"},
+		"longer than obeyed":   {[]string{`RateLimit: "a";r=0;t=3600`}, "wait 600s, then probe (RateLimit \"a\" is exhausted)\n"},
+		"paced":                {[]string{`RateLimit: "a";r=20;t=30`}, "go on, a request every 1.5s\n"},
+		"nothing to say":       {[]string{`RateLimit: "a";r=20`}, ""},
+		"an older field":       {[]string{"X-RateLimit-Limit: 9", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 30"}, "wait 30s (x-ratelimit \"default\" is exhausted)\n"},
+		"a hostile name":       {[]string{`RateLimit: "\"` + strings.Repeat("n", 99) + `";r=0;t=1`}, "wait 1s (RateLimit \"\\\"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn... is exhausted)\n"},
+		"from a cache, silent": {[]string{"Age: 5", `RateLimit: "a";r=0;t=30`}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, stdout, stderr := inspect(response(test.lines...))
+			require.Empty(t, stderr)
+			var got string
+			for line := range strings.Lines(stdout) {
+				if strings.HasPrefix(line, "wait ") || strings.HasPrefix(line, "go on") {
+					got += line
+				}
+			}
+			require.Equal(t, test.want, got)
+		})
+	}
+}
+
+func TestLint(t *testing.T) {
+	raw := response(`RateLimit-Policy: "a";q=10;w=60`, `RateLimit: "a";r=5;t=90`, "Cache-Control: max-age=5")
+	plain, want, _ := inspect(raw)
+	status, stdout, stderr := inspect(raw, "-lint")
+	require.Empty(t, stderr)
+	require.Equal(t, plain, status, "findings make no difference to the status")
+	const cached = ": send Cache-Control: no-store, or leave the field out, because clients ignore it on a response from a cache\n"
+	require.Equal(t, want+`L7 (note) RateLimit, item 0: let t be at most the w of the policy, because no window lasts longer
+K1 (note) RateLimit-Policy`+cached+"K1 (note) RateLimit"+cached, stdout)
+
+	clean := response(`RateLimit-Policy: "a";q=10;w=60`, `RateLimit: "a";r=5;t=30`)
+	_, want, _ = inspect(clean)
+	_, stdout, _ = inspect(clean, "-lint")
+	require.Equal(t, want, stdout)
+
+	for raw, want := range map[string]string{
+		response(`RateLimit: "a";t=5`): `[{"rule": "L2", "level": "must", "field": "RateLimit", "item": 0,
+			"message": "line 0, offset 0: add the parameter r, without which clients ignore the whole field"}]`,
+		clean: `[]`,
+	} {
+		_, stdout, _ = inspect(raw, "-lint", "-json")
+		var got struct{ Findings json.RawMessage }
+		require.NoError(t, json.Unmarshal([]byte(stdout), &got))
+		require.JSONEq(t, want, string(got.Findings))
+	}
+	_, stdout, _ = inspect(clean, "-json")
+	require.NotContains(t, stdout, "findings")
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/httpfields/ratelimit"
 )
@@ -19,6 +20,8 @@ type report struct {
 	Guessed   bool        `json:"guessed,omitzero"` // the unit of a reset
 	Limits    []limit     `json:"limits"`
 	Malformed []malformed `json:"malformed"`
+	Advice    advice      `json:"advice"`
+	Findings  []finding   `json:"findings,omitzero"` // nil if not asked for
 }
 
 // A limit is a limit joined with its policy, or either alone. nil and "" are
@@ -53,6 +56,7 @@ func newReport(source string, resp *http.Response) *report {
 		Guessed:   fields.Guessed,
 		Limits:    limitsOf(fields),
 		Malformed: malformedOf(resp.Header, err),
+		Advice:    adviceOf(resp, time.Now()),
 	}
 }
 

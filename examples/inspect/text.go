@@ -15,7 +15,7 @@ import (
 // A section prints one part of a report, or nothing if there is nothing to say.
 type section func(w io.Writer, r *report)
 
-var sections = []section{printHeading, printLimits, printMalformed}
+var sections = []section{printHeading, printLimits, printMalformed, printAdvice, printFindings}
 
 func printText(w io.Writer, reports []*report) error {
 	var b bytes.Buffer

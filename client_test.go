@@ -1,0 +1,322 @@
+package ratelimit
+
+import (
+	"bufio"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var _ fmt.Stringer = SourceNone
+
+// arrival is when the responses of the tables arrive.
+var arrival = time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
+
+// wireResponse reads a response from its field lines, or from its status line
+// and field lines.
+func wireResponse(t testing.TB, wire string) *http.Response {
+	t.Helper()
+	if !strings.HasPrefix(wire, "HTTP/") {
+		wire = "HTTP/1.1 200 OK\n" + wire
+	}
+	wire = strings.TrimSuffix(wire, "\n") + "\n\n"
+	resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(strings.ReplaceAll(wire, "\n", "\r\n"))), nil)
+	require.NoError(t, err)
+	return resp
+}
+
+func TestParseRetryAfter(t *testing.T) {
+	const longest = time.Duration(math.MaxInt64)
+	for _, tc := range []struct {
+		name string
+		wire string
+		want time.Duration
+		ok   bool
+	}{
+		{"absent", "", 0, false},
+		{"blank", "Retry-After:", 0, false},
+		{"seconds", "Retry-After: 120", 2 * time.Minute, true},
+		{"zero", "Retry-After: 0", 0, true},
+		{"white space", "Retry-After: \t 7 \t", 7 * time.Second, true},
+		{"leading zeros", "Retry-After: 0030", 30 * time.Second, true},
+		{"a decimal is rounded up", "Retry-After: 1.25", 2 * time.Second, true},
+		{"a small decimal is rounded up", "Retry-After: 0.0000000000001", time.Second, true},
+		{"a decimal of zeros", "Retry-After: 3.000", 3 * time.Second, true},
+		{"the longest that fits", "Retry-After: 9223372036", 9223372036 * time.Second, true},
+		{"the first that does not", "Retry-After: 9223372037", longest, true},
+		{"no int64 holds it", "Retry-After: " + strings.Repeat("9", 400), longest, true},
+		{"negative", "Retry-After: -1", 0, false},
+		{"a sign", "Retry-After: +1", 0, false},
+		{"a unit", "Retry-After: 30s", 0, false},
+		{"two numbers", "Retry-After: 1, 2", 0, false},
+		{"a word", "Retry-After: soon", 0, false},
+		{"hexadecimal", "Retry-After: 0x10", 0, false},
+		{"IMF-fixdate", "Retry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
+		{"RFC 850", "Retry-After: Saturday, 21-Nov-26 03:00:30 GMT", 30 * time.Second, true},
+		{"asctime", "Retry-After: Sat Nov 21 03:00:30 2026", 30 * time.Second, true},
+		{"zone UTC", "Retry-After: Sat, 21 Nov 2026 03:00:30 UTC", 30 * time.Second, true},
+		{"RFC 3339", "Retry-After: 2026-11-21T03:00:30Z", 30 * time.Second, true},
+		{"RFC 3339 with offset and fraction", "Retry-After: 2026-11-21T04:00:30.5+01:00", 30*time.Second + 500*time.Millisecond, true},
+		{"past", "Retry-After: Sat, 21 Nov 2026 02:59:59 GMT", 0, true},
+		{"the year 9999", "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT", longest, true},
+		{"the year 1", "Retry-After: Mon, 01 Jan 0001 00:00:00 GMT", 0, true},
+		{"no such day", "Retry-After: Sat, 31 Nov 2026 03:00:30 GMT", 0, false},
+		{"too long for a date", "Retry-After: Sat, 21 Nov 2026 03:00:30 GMT" + strings.Repeat(" (", 60) + "x", 0, false},
+		{"relative to Date", "Date: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 02:00:30 GMT", 30 * time.Second, true},
+		{"Date that cannot be read", "Date: today\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
+		{"Date of an old response", "Age: 3600\nDate: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
+		{"Age is 0", "Age: 0\nDate: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 02:00:30 GMT", 30 * time.Second, true},
+		{"Date makes no difference to seconds", "Date: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: 30", 30 * time.Second, true},
+		{"the first of two lines", "Retry-After: 10\nRetry-After: 20", 10 * time.Second, true},
+		{"the first that can be read", "Retry-After: soon\nRetry-After:\nRetry-After: 20\nRetry-After: 30", 20 * time.Second, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, ok := ParseRetryAfter(wireResponse(t, tc.wire).Header, arrival)
+			require.Equal(t, tc.ok, ok)
+			require.Equal(t, tc.want, got)
+		})
+	}
+	_, ok := ParseRetryAfter(nil, time.Time{})
+	require.False(t, ok)
+}
+
+// adviseCase is a response and what it asks for. Name says the rule of
+// CONFORMANCE.md.
+type adviseCase struct {
+	name   string
+	wire   string
+	want   Advice // without Limit and Fields
+	limit  string // its name
+	fields Fields // not compared if it is the zero Fields and said is true
+	said   bool   // whether the response said anything
+}
+
+const minute = time.Minute
+
+var adviseCases = []adviseCase{
+	{name: "C2, no fields", wire: "Content-Type: text/plain"},
+	{name: "C2, a policy without a limit", wire: `RateLimit-Policy: "a";q=10;w=60`, said: true},
+	{name: "C3, malformed RateLimit, the policy is kept",
+		wire: `RateLimit-Policy: "a";q=10;w=60` + "\n" + `RateLimit: "a";r=`,
+		said: true, fields: Fields{Policies: []Policy{{Name: "a", Quota: 10, Window: SecondsOf(60)}}, Dialect: "ratelimit"}},
+	{name: "C3, malformed RateLimit, Retry-After is kept",
+		wire: "Retry-After: 5\n" + `RateLimit: "a";r=`,
+		want: Advice{Wait: 5 * time.Second, Source: SourceRetryAfter}},
+	{name: "C3, malformed RateLimit-Policy, the limit is kept",
+		wire: `RateLimit-Policy: "a";q=` + "\n" + `RateLimit: "a";r=0;t=7`,
+		want: Advice{Wait: 7 * time.Second, Source: SourceLimit}, limit: "a",
+		said: true, fields: Fields{Limits: []Limit{{Name: "a", Reset: SecondsOf(7)}}, Dialect: "ratelimit"}},
+	{name: "C3, malformed Retry-After, the limit is kept",
+		wire: "Retry-After: soon\n" + `RateLimit: "a";r=0;t=7`,
+		want: Advice{Wait: 7 * time.Second, Source: SourceLimit}, limit: "a", said: true},
+	{name: "C4, something remains", wire: `RateLimit: "a";r=10;t=30`, want: Advice{Pace: 3 * time.Second}, said: true},
+	{name: "C4, nothing remains", wire: `RateLimit: "a";r=0;t=30`,
+		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},
+	{name: "C4, several limits, the longest wait", wire: `RateLimit: "a";r=0;t=30, "b";r=0;t=90, "c";r=0;t=60`,
+		want: Advice{Wait: 90 * time.Second, Source: SourceLimit}, limit: "b", said: true},
+	{name: "C4, several limits, the first of the longest", wire: `RateLimit: "a";r=0;t=30, "b";r=0;t=30`,
+		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},
+	{name: "C4, several limits, only one is exhausted", wire: `RateLimit: "a";r=100;t=10, "b";r=0;t=30, "c";r=5;t=600`,
+		want: Advice{Wait: 30 * time.Second, Pace: 2 * minute, Source: SourceLimit}, limit: "b", said: true},
+	{name: "C4, several limits, the slowest pace", wire: `RateLimit: "a";r=10;t=10, "b";r=10;t=100`,
+		want: Advice{Pace: 10 * time.Second}, said: true},
+	{name: "C4, a reset and a window, the longest wait",
+		wire: `RateLimit-Policy: "a";q=10;w=60` + "\n" + `RateLimit: "b";r=0;t=30, "a";r=0`,
+		want: Advice{Wait: minute, Source: SourceWindow}, limit: "a", said: true},
+	{name: "C4, no reset, the window of the policy",
+		wire: `RateLimit-Policy: "a";q=10;w=60` + "\n" + `RateLimit: "a";r=0`,
+		want: Advice{Wait: minute, Source: SourceWindow}, limit: "a", said: true},
+	{name: "C4, no reset, the window by partition key",
+		wire: `RateLimit-Policy: "a";q=10;w=60;pk=:YQ==:, "a";q=10;w=30;pk=:Yg==:` + "\n" + `RateLimit: "a";r=0;pk=:Yg==:`,
+		want: Advice{Wait: 30 * time.Second, Source: SourceWindow}, limit: "a", said: true},
+	{name: "C4, no reset and no window", wire: `RateLimit-Policy: "a";q=10` + "\n" + `RateLimit: "a";r=0`, said: true},
+	{name: "C4, t is 0", wire: `RateLimit: "a";r=0;t=0`, want: Advice{Source: SourceLimit}, limit: "a", said: true},
+	{name: "C4, t is 0 and something remains", wire: `RateLimit: "a";r=5;t=0`, said: true},
+	{name: "C4, no reset, no pace", wire: `RateLimit-Policy: "a";q=10;w=60` + "\n" + `RateLimit: "a";r=5`, said: true},
+	{name: "C4, units in bytes do not pace",
+		wire: `RateLimit-Policy: "a";q=9;qu="content-bytes"` + "\n" + `RateLimit: "a";r=5;t=30`, said: true},
+	{name: "C4, units in bytes wait",
+		wire: `RateLimit-Policy: "a";q=9;qu="content-bytes"` + "\n" + `RateLimit: "a";r=0;t=30`,
+		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},
+	{name: "C4, concurrent-requests do not pace",
+		wire: `RateLimit-Policy: "a";q=9;qu="concurrent-requests"` + "\n" + `RateLimit: "a";r=5;t=30`, said: true},
+	{name: "C4, concurrent-requests wait",
+		wire: `RateLimit-Policy: "a";q=9;qu="concurrent-requests"` + "\n" + `RateLimit: "a";r=0;t=3`,
+		want: Advice{Wait: 3 * time.Second, Source: SourceLimit}, limit: "a", said: true},
+	{name: "C4, unknown units do not pace",
+		wire: `RateLimit-Policy: "a";q=9;qu="acme-points"` + "\n" + `RateLimit: "a";r=5;t=30`, said: true},
+	{name: "C4, unknown units wait",
+		wire: `RateLimit-Policy: "a";q=9;qu="acme-points"` + "\n" + `RateLimit: "a";r=0;t=30`,
+		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},
+	{name: "C4, the alias request paces",
+		wire: `RateLimit-Policy: "a";q=9;qu="request"` + "\n" + `RateLimit: "a";r=5;t=30`,
+		want: Advice{Pace: 6 * time.Second}, said: true},
+	{name: "C5, an absolute reset counts from Date",
+		wire: "Date: Sat, 21 Nov 2026 02:00:00 GMT\nX-RateLimit-Limit: 10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1795226430",
+		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "default", said: true},
+	{name: "C5, an absolute reset counts from the arrival",
+		wire: "X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1795230045",
+		want: Advice{Wait: 45 * time.Second, Source: SourceLimit}, limit: "default", said: true},
+	{name: "C6, a limit without its policy", wire: `RateLimit-Policy: "b";q=1;w=1` + "\n" + `RateLimit: "a";r=0;t=30`,
+		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},
+	{name: "C7, Retry-After is shorter",
+		wire: "Retry-After: 10\n" + `RateLimit: "a";r=0;t=30`,
+		want: Advice{Wait: 10 * time.Second, Source: SourceRetryAfter}, said: true},
+	{name: "C7, Retry-After is longer",
+		wire: "Retry-After: 100\n" + `RateLimit: "a";r=0;t=30`,
+		want: Advice{Wait: 100 * time.Second, Source: SourceRetryAfter}, said: true},
+	{name: "C7, Retry-After is 0",
+		wire: "Retry-After: 0\n" + `RateLimit: "a";r=0;t=30`,
+		want: Advice{Source: SourceRetryAfter}, said: true},
+	{name: "C7, Retry-After is past",
+		wire: "Retry-After: Sat, 21 Nov 2026 02:00:00 GMT\n" + `RateLimit: "a";r=0;t=30`,
+		want: Advice{Source: SourceRetryAfter}, said: true},
+	{name: "C7, Retry-After beside units left",
+		wire: "Retry-After: 20\n" + `RateLimit: "a";r=15;t=45`,
+		want: Advice{Wait: 20 * time.Second, Pace: 3 * time.Second, Source: SourceRetryAfter}, said: true},
+	{name: "C7, Retry-After alone", wire: "HTTP/1.1 429 Too Many Requests\nRetry-After: 10",
+		want: Advice{Wait: 10 * time.Second, Source: SourceRetryAfter}},
+	{name: "C8, the window is ignored",
+		wire: "Retry-After: 1\n" + `RateLimit-Policy: "a";q=1;w=600` + "\n" + `RateLimit: "a";r=0`,
+		want: Advice{Wait: time.Second, Source: SourceRetryAfter}, said: true},
+	{name: "K1, from a cache", wire: "Age: 5\n" + `RateLimit: "a";r=0;t=30`},
+	{name: "K1, a legacy limit from a cache", wire: "Age: 5\nX-RateLimit-Limit: 10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30"},
+	{name: "K1, from a cache, Retry-After counts", wire: "Age: 5\nRetry-After: 10\n" + `RateLimit: "a";r=0;t=30`,
+		want: Advice{Wait: 10 * time.Second, Source: SourceRetryAfter}},
+	{name: "K1, Age is 0", wire: "Age: 0\n" + `RateLimit: "a";r=0;t=30`,
+		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},
+	{name: "K1, Age cannot be read", wire: "Age: old\n" + `RateLimit: "a";r=0;t=30`,
+		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},
+	{name: "L6, what remains is refused all the same", wire: "HTTP/1.1 429 Too Many Requests\n" + `RateLimit: "a";r=10;t=30`,
+		want: Advice{Pace: 3 * time.Second}, said: true},
+	{name: "L8, the end of the window is not the quota",
+		wire: `RateLimit-Policy: "a";q=1000;w=60` + "\n" + `RateLimit: "a";r=1;t=10`,
+		want: Advice{Pace: 10 * time.Second}, said: true},
+	{name: "L9, more remains than the quota", wire: `RateLimit-Policy: "a";q=10;w=60` + "\n" + `RateLimit: "a";r=100;t=60`,
+		want: Advice{Pace: 6 * time.Second}, said: true},
+	{name: "L9, the quota is 0 and something remains", wire: `RateLimit-Policy: "a";q=0;w=60` + "\n" + `RateLimit: "a";r=10;t=60`,
+		want: Advice{Pace: 6 * time.Second}, said: true},
+	{name: "L9, the reset is beyond the window", wire: `RateLimit-Policy: "a";q=10;w=60` + "\n" + `RateLimit: "a";r=0;t=90`,
+		want: Advice{Wait: 90 * time.Second, Source: SourceLimit}, limit: "a", said: true},
+	{name: "S1, nothing remains after a success", wire: "HTTP/1.1 200 OK\n" + `RateLimit: "a";r=0;t=30`,
+		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},
+	{name: "S1, Retry-After wins on 200 too", wire: "HTTP/1.1 200 OK\nRetry-After: 10\n" + `RateLimit: "a";r=5;t=30`,
+		want: Advice{Wait: 10 * time.Second, Pace: 6 * time.Second, Source: SourceRetryAfter}, said: true},
+	{name: "S1, 503", wire: "HTTP/1.1 503 Service Unavailable\n" + `RateLimit: "a";r=0;t=30`,
+		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},
+	{name: "S1, an informational status", wire: "HTTP/1.1 103 Early Hints\n" + `RateLimit: "a";r=0;t=30`,
+		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},
+	{name: "S2, a redirection is like any other", wire: "HTTP/1.1 302 Found\nLocation: /foo\n" + `RateLimit: "a";r=0;t=10`,
+		want: Advice{Wait: 10 * time.Second, Source: SourceLimit}, limit: "a", said: true},
+	{name: "X6, as long as obeyed", wire: `RateLimit: "a";r=0;t=600`,
+		want: Advice{Wait: 10 * minute, Source: SourceLimit}, limit: "a", said: true},
+	{name: "X6, longer than obeyed", wire: `RateLimit: "a";r=0;t=601`,
+		want: Advice{Wait: 10 * minute, Source: SourceLimit, Capped: true}, limit: "a", said: true},
+	{name: "X6, the largest reset", wire: `RateLimit: "a";r=0;t=999999999999999`,
+		want: Advice{Wait: 10 * minute, Source: SourceLimit, Capped: true}, limit: "a", said: true},
+	{name: "X6, the largest window", wire: `RateLimit-Policy: "a";q=1;w=999999999999999` + "\n" + `RateLimit: "a";r=0`,
+		want: Advice{Wait: 10 * minute, Source: SourceWindow, Capped: true}, limit: "a", said: true},
+	{name: "X6, the largest Retry-After", wire: "Retry-After: 99999999999999999999",
+		want: Advice{Wait: 10 * minute, Source: SourceRetryAfter, Capped: true}},
+	{name: "X6, the largest reset and something remains", wire: `RateLimit: "a";r=1;t=999999999999999`,
+		want: Advice{Pace: math.MaxInt64}, said: true},
+	{name: "draft-07", wire: "RateLimit: limit=10, remaining=0, reset=5",
+		want: Advice{Wait: 5 * time.Second, Source: SourceLimit}, limit: "default", said: true},
+	{name: "a legacy limit that does not say what remains", wire: "X-RateLimit-Limit: 10\nX-RateLimit-Reset: 30", said: true},
+}
+
+func TestAdvise(t *testing.T) {
+	for _, tc := range adviseCases {
+		t.Run(tc.name, func(t *testing.T) {
+			got := Client{}.Advise(wireResponse(t, tc.wire), arrival)
+			require.Equal(t, tc.limit, got.Limit.Name)
+			require.Equal(t, tc.said, got.Fields.Dialect != "")
+			if !tc.said || tc.fields.Dialect != "" {
+				require.Equal(t, tc.fields, got.Fields)
+			}
+			got.Limit, got.Fields = Limit{}, Fields{}
+			require.Equal(t, tc.want, got)
+		})
+	}
+}
+
+func TestAdviseOptions(t *testing.T) {
+	exhausted := wireResponse(t, `RateLimit: "a";r=0;t=30`)
+	for _, tc := range []struct {
+		most   time.Duration
+		want   time.Duration
+		capped bool
+	}{
+		{time.Second, time.Second, true},
+		{30 * time.Second, 30 * time.Second, false},
+		{time.Hour, 30 * time.Second, false},
+		{-1, 30 * time.Second, false},
+		{math.MaxInt64, 30 * time.Second, false},
+	} {
+		got := Client{MaxWait: tc.most}.Advise(exhausted, arrival)
+		require.Equal(t, tc.want, got.Wait, tc.most)
+		require.Equal(t, tc.capped, got.Capped, tc.most)
+	}
+	own := Client{Legacy: LegacyOptions{
+		Dialects: []Dialect{{Name: "acme", Remaining: "Acme-Left", Reset: "Acme-End", Format: ResetUnix}},
+		Name:     "acme",
+		Now:      arrival.Add(-time.Hour), // ignored
+	}}
+	got := own.Advise(wireResponse(t, "Acme-Left: 0\nAcme-End: 1795230010"), arrival)
+	require.Equal(t, 10*time.Second, got.Wait)
+	require.Equal(t, "acme", got.Limit.Name)
+}
+
+func TestAdviseHandMade(t *testing.T) {
+	require.Zero(t, Client{}.Advise(nil, arrival))
+	require.Zero(t, Client{}.Advise(&http.Response{}, time.Time{}))
+	require.Zero(t, Client{}.Advise(&http.Response{Header: http.Header{"Ratelimit": nil, "Retry-After": {}}}, arrival))
+	got := Client{}.Advise(&http.Response{Header: http.Header{"Ratelimit": {`"a";r=0;t=3`}}}, time.Time{})
+	require.Equal(t, 3*time.Second, got.Wait)
+	trailer := &http.Response{Trailer: http.Header{"Ratelimit": {`"a";r=0;t=3`}, "Retry-After": {"5"}}}
+	require.Zero(t, Client{}.Advise(trailer, arrival), "trailers are not read")
+}
+
+func TestAdviseKeepsTheHeader(t *testing.T) {
+	for _, tc := range adviseCases {
+		resp := wireResponse(t, tc.wire)
+		before := resp.Header.Clone()
+		Client{}.Advise(resp, arrival)
+		require.Equal(t, before, resp.Header, tc.name)
+	}
+}
+
+func TestSourceString(t *testing.T) {
+	for source, want := range map[Source]string{
+		SourceNone: "none", SourceRetryAfter: "retry-after", SourceLimit: "limit", SourceWindow: "window", -1: "none", 9: "none",
+	} {
+		require.Equal(t, want, source.String())
+	}
+}
+
+// silentResponse has the fields that responses usually have, and none of ours.
+func silentResponse() *http.Response {
+	h := http.Header{}
+	for i, name := range []string{
+		"Accept-Ranges", "Access-Control-Allow-Origin", "Alt-Svc", "Cache-Control", "Content-Encoding", "Content-Language",
+		"Content-Security-Policy", "Content-Type", "Date", "Etag", "Expires", "Last-Modified", "Link", "Nel", "Pragma",
+		"Report-To", "Server", "Strict-Transport-Security", "Vary", "Via",
+	} {
+		h[name] = []string{fmt.Sprint("value ", i)}
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: h}
+}
+
+func TestAdviseAllocations(t *testing.T) {
+	silent := silentResponse()
+	require.Zero(t, testing.AllocsPerRun(100, func() { Client{}.Advise(silent, arrival) }))
+	// The slice of limits.
+	limit := silentResponse()
+	limit.Header["Ratelimit"] = []string{`"default";r=50;t=30`}
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { Client{}.Advise(limit, arrival) }), 1.0)
+}

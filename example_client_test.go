@@ -1,0 +1,176 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// received is when the responses below arrive.
+var received = time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
+
+// A client asks each response how long to wait before the next request.
+func ExampleClient_Advise() {
+	resp := &http.Response{Header: http.Header{
+		"Ratelimit-Policy": {`"burst";q=100;w=60, "daily";q=1000;w=86400`},
+		"Ratelimit":        {`"burst";r=0;t=12, "daily";r=990;t=80000`},
+	}}
+	a := ratelimit.Client{}.Advise(resp, received)
+	fmt.Println("wait", a.Wait)
+	fmt.Println(a.Source, a.Limit.Name)
+	// Output:
+	// wait 12s
+	// limit burst
+}
+
+// Older fields are read as well, and no server makes a client wait for longer
+// than it wants.
+func ExampleClient() {
+	client := ratelimit.Client{
+		MaxWait: time.Minute,
+		Legacy:  ratelimit.LegacyOptions{Name: "acme"},
+	}
+	a := client.Advise(&http.Response{Header: http.Header{
+		"X-Ratelimit-Limit":     {"5000"},
+		"X-Ratelimit-Remaining": {"0"},
+		"X-Ratelimit-Reset":     {"3600"},
+	}}, received)
+	fmt.Println(a.Wait, a.Capped, a.Limit.Name)
+	// Output: 1m0s true acme
+}
+
+// Retry-After takes precedence over the fields of rate limits.
+func ExampleSource() {
+	a := ratelimit.Client{}.Advise(&http.Response{Header: http.Header{
+		"Retry-After": {"20"},
+		"Ratelimit":   {`"default";r=0;t=40`},
+	}}, received)
+	switch a.Source {
+	case ratelimit.SourceRetryAfter:
+		fmt.Println("Retry-After says", a.Wait)
+	case ratelimit.SourceLimit, ratelimit.SourceWindow:
+		fmt.Println(a.Limit.Name, "is exhausted for", a.Wait)
+	}
+	// Output: Retry-After says 20s
+}
+
+// Pace spreads what remains over the time left.
+func ExampleAdvice() {
+	a := ratelimit.Client{}.Advise(&http.Response{Header: http.Header{
+		"Ratelimit": {`"default";r=20;t=30`},
+	}}, received)
+	fmt.Println(a.Wait, a.Pace)
+	// Output: 0s 1.5s
+}
+
+func ExampleParseRetryAfter() {
+	for _, value := range []string{"120", "Sat, 21 Nov 2026 03:00:30 GMT", "soon"} {
+		wait, ok := ratelimit.ParseRetryAfter(http.Header{"Retry-After": {value}}, received)
+		fmt.Println(wait, ok)
+	}
+	// Output:
+	// 2m0s true
+	// 30s true
+	// 0s false
+}
+
+// roundTrip is a server for the examples.
+type roundTrip func(*http.Request) *http.Response
+
+func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req), nil }
+
+// A Transport waits by itself.
+func ExampleTransport() {
+	remaining := 3
+	server := roundTrip(func(req *http.Request) *http.Response {
+		remaining--
+		h := http.Header{}
+		_ = ratelimit.SetLimits(h, ratelimit.Limit{Name: "default", Remaining: int64(remaining), Reset: ratelimit.SecondsOf(60)})
+		return &http.Response{StatusCode: http.StatusOK, Header: h, Body: http.NoBody, Request: req}
+	})
+	client := &http.Client{
+		Transport: &ratelimit.Transport{
+			Base: server, // usually left out
+			Observe: func(_ *http.Request, a ratelimit.Advice) {
+				fmt.Println(a.Fields.Limits[0].Remaining, "left, wait", a.Wait)
+			},
+		},
+		Timeout: 10 * time.Second, // waiting included
+	}
+	for range 4 {
+		_, err := client.Get("https://api.example/")
+		if errors.Is(err, context.DeadlineExceeded) {
+			fmt.Println("not sent")
+		}
+	}
+	// Output:
+	// 2 left, wait 0s
+	// 1 left, wait 0s
+	// 0 left, wait 1m0s
+	// not sent
+}
+
+// A request whose deadline is too early is refused at once; the error says when
+// to come back.
+func ExampleWaitError() {
+	client := &http.Client{Transport: &ratelimit.Transport{
+		Base: roundTrip(func(req *http.Request) *http.Response {
+			return &http.Response{
+				StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"60"}}, Body: http.NoBody, Request: req,
+			}
+		}),
+	}}
+	_, _ = client.Get("https://api.example/")
+
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example/", nil)
+	_, err := client.Do(req)
+	var wait *ratelimit.WaitError
+	if errors.As(err, &wait) {
+		fmt.Println(wait.Advice.Source, time.Until(wait.Until).Round(time.Minute), wait.Timeout())
+	}
+	// Output: retry-after 1m0s true
+}
+
+// The test of a server holds its responses against the specification.
+func ExampleCheck() {
+	findings := ratelimit.Check(&http.Response{Header: http.Header{
+		"Ratelimit-Policy": {`"default";q=100;w=60`},
+		"Ratelimit":        {`"default";r=0;t=30`},
+		"Retry-After":      {"1"},
+	}})
+	for _, f := range findings {
+		fmt.Printf("%s %v, %s: %s\n", f.Rule, f.Level, f.Field, f.Message)
+	}
+	// Output:
+	// S3 should, Retry-After: let Retry-After be no earlier than the t of each limit with nothing remaining
+}
+
+// A test may insist on some levels only.
+func ExampleLevel() {
+	resp := &http.Response{Header: http.Header{"Ratelimit": {`"default";r=50;t=30`}}}
+	for _, f := range ratelimit.Check(resp) {
+		if f.Level < ratelimit.LevelNote {
+			panic(f.Message)
+		}
+		fmt.Println(f.Level)
+	}
+	// Output: note
+}
+
+// A Finding says which member of which field it is about.
+func ExampleFinding() {
+	findings := ratelimit.Check(&http.Response{Header: http.Header{
+		"Ratelimit-Policy": {`"burst";q=100;w=60, "daily";q=1000;w=0`},
+	}})
+	fmt.Println(findings[0].Rule, findings[0].Field, findings[0].Item)
+	fmt.Println(findings[0].Message)
+	// Output:
+	// P16 RateLimit-Policy 1
+	// line 0, offset 37: write w as an integer from 1, or clients ignore the whole field
+}

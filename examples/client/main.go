@@ -1,0 +1,195 @@
+// Client downloads what a list of addresses names, no faster than the servers
+// allow: it sends its requests through ratelimit.Transport.
+//
+//	client -dir downloads list.txt
+//
+// The list holds one http:// or https:// address a line; blank lines and those
+// that begin with "#" are skipped. "-" is standard input. Each answer is stored
+// under the number of its line and the last part of its path. A line on
+// standard error says how many are done, and until when and why the rest waits.
+//
+// The exit status is 0 if everything was stored, 1 if something was not, and 2
+// if the list cannot be read or the command line is wrong.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+const usage = `usage: client [-dir folder] [-jobs n] [-max-wait d] [-pace] [-timeout d] list
+
+Downloads what a list of addresses names, one a line, no faster than the servers
+allow. "-" is standard input.
+
+Exit status: 0 if everything was stored, 1 if something was not, 2 on usage or a
+list that cannot be read.
+
+`
+
+const (
+	exitStored = iota
+	exitFailed
+	exitUsage
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) int {
+	flags := flag.NewFlagSet("client", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		flags.PrintDefaults()
+	}
+	dir := flags.String("dir", ".", "store answers in this `folder`")
+	jobs := flags.Int("jobs", 4, "send up to `n` requests at a time")
+	maxWait := flags.Duration("max-wait", ratelimit.DefaultMaxWait, "find out after this time whether a longer wait still stands")
+	pace := flags.Bool("pace", false, "spread requests over the time left")
+	timeout := flags.Duration("timeout", time.Hour, "give up on a request after this time, waiting included")
+	if err := flags.Parse(args); err != nil {
+		return exitUsage
+	}
+	if flags.NArg() != 1 || *jobs < 1 {
+		flags.Usage()
+		return exitUsage
+	}
+	list, err := readList(flags.Arg(0), stdin)
+	if err != nil {
+		fmt.Fprintf(stderr, "client: %v\n", err)
+		return exitUsage
+	}
+
+	p := &progress{w: stderr, total: len(list)}
+	d := downloader{dir: *dir, progress: p, client: &http.Client{
+		Transport: &ratelimit.Transport{
+			Client:  ratelimit.Client{MaxWait: *maxWait},
+			Pace:    *pace,
+			Observe: p.observe,
+		},
+		Timeout: *timeout,
+	}}
+	d.fetchAll(ctx, list, *jobs)
+	return p.end()
+}
+
+// An entry is an address of the list.
+type entry struct {
+	line    int // from 1
+	address string
+}
+
+func readList(name string, stdin io.Reader) ([]entry, error) {
+	r := stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		r = f
+	}
+	var list []entry
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		address := strings.TrimSpace(lines.Text())
+		if address == "" || address[0] == '#' {
+			continue
+		}
+		list = append(list, entry{n, address})
+	}
+	return list, lines.Err()
+}
+
+// A downloader fetches addresses and stores the answers.
+type downloader struct {
+	dir      string
+	client   *http.Client
+	progress *progress
+}
+
+// fetchAll fetches a list, so many at a time.
+func (d *downloader) fetchAll(ctx context.Context, list []entry, jobs int) {
+	entries := make(chan entry)
+	var wg sync.WaitGroup
+	for range jobs {
+		wg.Go(func() {
+			for e := range entries {
+				d.progress.finish(e, d.fetch(ctx, e))
+			}
+		})
+	}
+	for _, e := range list {
+		entries <- e
+	}
+	close(entries)
+	wg.Wait()
+}
+
+var errNotStored = errors.New("not stored")
+
+func (d *downloader) fetch(ctx context.Context, e entry) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.address, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := d.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%w: status %d", errNotStored, resp.StatusCode)
+	}
+	return store(filepath.Join(d.dir, fileName(e.line, req.URL)), resp.Body)
+}
+
+// store writes a file, all or nothing.
+func store(name string, r io.Reader) error {
+	f, err := os.CreateTemp(filepath.Dir(name), ".part-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails once it is renamed
+	_, err = io.Copy(f, r)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// fileName is the number of the line and the last part of the path, in letters
+// that no file system or terminal takes amiss.
+func fileName(line int, u *url.URL) string {
+	const longest = 100
+	base := path.Base(u.Path)
+	if base == "/" || base == "." {
+		base = "index"
+	}
+	base = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+			return r
+		}
+		return '_'
+	}, base)
+	return fmt.Sprintf("%04d-%s", line, base[:min(len(base), longest)])
+}

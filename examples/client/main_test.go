@@ -1,0 +1,171 @@
+package main
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/stretchr/testify/require"
+)
+
+// output is a standard error that several goroutines write to.
+type output struct {
+	mu sync.Mutex
+	strings.Builder
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.Builder.Write(b)
+}
+
+func download(t *testing.T, list string, args ...string) (status int, stderr string, files map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	var out output
+	status = run(t.Context(), append([]string{"-dir", dir}, args...), strings.NewReader(list), &out)
+	files = map[string]string{}
+	names, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(dir, name.Name()))
+		require.NoError(t, err)
+		files[name.Name()] = string(text)
+	}
+	return status, out.String(), files
+}
+
+func say(t *testing.T, w http.ResponseWriter, limit ratelimit.Limit) {
+	t.Helper()
+	if err := ratelimit.SetLimits(w.Header(), limit); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDownload(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte("content of " + r.URL.Path))
+	}))
+	defer server.Close()
+	status, stderr, files := download(t, "# a list\n\n"+server.URL+"/a/b.txt\n  "+server.URL+"/%C3%BC..\n"+server.URL+"\n", "-")
+	require.Equal(t, exitStored, status)
+	require.Equal(t, map[string]string{
+		"0003-b.txt": "content of /a/b.txt",
+		"0004-_..":   "content of /ü..",
+		"0005-index": "content of /",
+	}, files)
+	require.True(t, strings.HasSuffix(stderr, "\r3 of 3 done\n"), stderr)
+}
+
+// A server allows two requests, and then none for longer than the client waits.
+func TestWaits(t *testing.T) {
+	var served atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := served.Add(1)
+		say(t, w, ratelimit.Limit{Name: "default", Remaining: max(2-n, 0), Reset: ratelimit.SecondsOf(30)})
+	}))
+	defer server.Close()
+	list := strings.Repeat(server.URL+"/x\n", 4)
+	status, stderr, files := download(t, list, "-max-wait", "20ms", "-")
+	require.Equal(t, exitStored, status)
+	require.Len(t, files, 4)
+	host := strings.TrimPrefix(server.URL, "http://")
+	require.Regexp(t, `\r1 of 4 done, waiting until \d\d:\d\d:\d\d \(`+host+`: RateLimit "default" is exhausted, for longer\)`, stderr)
+	require.True(t, strings.HasSuffix(stderr, "\r4 of 4 done\n"), stderr)
+}
+
+func TestTimeout(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "3600")
+	}))
+	defer server.Close()
+	for _, pace := range []string{"-pace=false", "-pace"} {
+		status, stderr, files := download(t, strings.Repeat(server.URL+"/x\n", 3), "-timeout", "10s", "-jobs", "1", pace, "-")
+		require.Equal(t, exitFailed, status)
+		require.Len(t, files, 1)
+		require.Contains(t, stderr, "client: line 2: Get \""+server.URL+"/x\": ratelimit: not sent")
+		require.Contains(t, stderr, ": Retry-After)")
+		require.Contains(t, stderr, "\r3 of 3 done, 2 failed\n")
+	}
+}
+
+func TestFailures(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/missing":
+			w.WriteHeader(http.StatusNotFound)
+		case "/short":
+			w.Header().Set("Content-Length", "9")
+		}
+	}))
+	defer server.Close()
+	for address, want := range map[string]string{
+		server.URL + "/missing": "client: line 1: not stored: status 404",
+		server.URL + "/short":   "client: line 1: unexpected EOF",
+		"\x7f":                  `client: line 1: parse "\\x7f": net/url: invalid control character in URL`,
+		"ftp://api.example/":    "unsupported protocol scheme",
+		"http://127.0.0.1:1/":   "client: line 1: Get \"http://127.0.0.1:1/\": ",
+		"http://[::1":           "missing ']' in host",
+	} {
+		status, stderr, files := download(t, address+"\n", "-")
+		require.Equal(t, exitFailed, status, address)
+		require.Empty(t, files, address)
+		require.Contains(t, stderr, want)
+		require.Contains(t, stderr, "1 of 1 done, 1 failed\n")
+		require.NotContains(t, stderr, "\x7f")
+	}
+	status, stderr, _ := download(t, server.URL+"/x\n", "-dir", "testdata/missing", "-")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "no such file")
+}
+
+func TestUsage(t *testing.T) {
+	for _, args := range [][]string{{}, {"-"}, {"a", "b"}, {"-jobs", "0", "-"}, {"-yaml"}, {"testdata/missing.txt"}} {
+		var stderr strings.Builder
+		want := exitUsage
+		if len(args) == 1 && args[0] == "-" {
+			want = exitStored // an empty list
+		}
+		require.Equal(t, want, run(t.Context(), args, strings.NewReader(""), &stderr), args)
+		require.NotEmpty(t, stderr.String())
+	}
+	var stderr strings.Builder
+	require.Equal(t, exitUsage, run(t.Context(), []string{"-"}, iotest.ErrReader(errors.New("unplugged")), &stderr))
+	require.Equal(t, "client: unplugged\n", stderr.String())
+	stderr.Reset()
+	require.Equal(t, exitUsage, run(t.Context(), []string{"-h"}, nil, &stderr))
+	require.Contains(t, stderr.String(), usage)
+}
+
+func TestList(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "list.txt")
+	require.NoError(t, os.WriteFile(name, []byte("# one\nhttp://a.example/\n\nhttp://b.example/"), 0o600))
+	list, err := readList(name, nil)
+	require.NoError(t, err)
+	require.Equal(t, []entry{{2, "http://a.example/"}, {4, "http://b.example/"}}, list)
+}
+
+func TestFileName(t *testing.T) {
+	for address, want := range map[string]string{
+		"http://a.example":                             "0007-index",
+		"http://a.example/a/b/":                        "0007-b",
+		"http://a.example/..":                          "0007-..",
+		"http://a.example/..%2F..%2Fpasswd":            "0007-passwd",
+		"http://a.example/a%20b%1b%5c":                 "0007-a_b__",
+		"http://a.example/" + strings.Repeat("x", 200): "0007-" + strings.Repeat("x", 100),
+	} {
+		u, err := url.Parse(address)
+		require.NoError(t, err)
+		require.Equal(t, want, fileName(7, u))
+	}
+}

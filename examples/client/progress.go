@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// A progress is the line that says how far the downloads are. Requests of
+// several workers tell it.
+type progress struct {
+	w     io.Writer
+	total int
+
+	mu     sync.Mutex
+	done   int
+	failed int
+	until  time.Time // end of the last wait that a server asked for
+	why    string
+	shown  int // length of the line as it stands
+}
+
+// observe learns of a wait. It is ratelimit.Transport.Observe.
+func (p *progress) observe(req *http.Request, a ratelimit.Advice) {
+	if a.Wait == 0 {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until = time.Now().Add(a.Wait)
+	p.why = printable(req.URL.Host) + ": " + why(a)
+	p.show()
+}
+
+// printable escapes what is not printable ASCII, so that no terminal obeys what
+// a server sent.
+func printable(s string) string {
+	q := strconv.QuoteToASCII(s)
+	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
+}
+
+// why says what a server asks to wait for, in printable ASCII.
+func why(a ratelimit.Advice) string {
+	if a.Source == ratelimit.SourceRetryAfter {
+		return "Retry-After"
+	}
+	text := "RateLimit " + strconv.QuoteToASCII(a.Limit.Name) + " is exhausted"
+	if a.Capped {
+		text += ", for longer"
+	}
+	return text
+}
+
+// finish counts a download, and reports one that has failed on a line of its
+// own.
+func (p *progress) finish(e entry, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done++
+	if err != nil {
+		p.failed++
+		p.clear()
+		fmt.Fprintf(p.w, "client: line %d: %s\n", e.line, printable(err.Error()))
+	}
+	p.show()
+}
+
+// end ends the line and returns the exit status.
+func (p *progress) end() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintln(p.w)
+	if p.failed > 0 {
+		return exitFailed
+	}
+	return exitStored
+}
+
+// show writes the line over the one before.
+func (p *progress) show() {
+	line := fmt.Sprintf("%d of %d done", p.done, p.total)
+	if p.failed > 0 {
+		line += fmt.Sprintf(", %d failed", p.failed)
+	}
+	if p.done < p.total && time.Now().Before(p.until) {
+		line += ", waiting until " + p.until.Format(time.TimeOnly) + " (" + p.why + ")"
+	}
+	p.clear()
+	fmt.Fprint(p.w, line)
+	p.shown = len(line)
+}
+
+func (p *progress) clear() {
+	fmt.Fprint(p.w, "\r"+strings.Repeat(" ", p.shown)+"\r")
+	p.shown = 0
+}

@@ -1,0 +1,240 @@
+package ratelimit
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var _ fmt.Stringer = LevelMust
+
+const (
+	cleanPolicy = `RateLimit-Policy: "default";q=100;w=60`
+	cleanLimit  = `RateLimit: "default";r=50;t=30`
+	clean       = cleanPolicy + "\n" + cleanLimit
+	date        = "Date: Sat, 21 Nov 2026 03:00:00 GMT\n"
+)
+
+// lintCase is a response and what is found in it, as "rule level field item".
+type lintCase struct {
+	name string
+	wire string
+	want []string
+}
+
+var lintCases = []lintCase{
+	{"no fields", "Content-Type: text/plain", nil},
+	{"older fields alone", "X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 5\nX-RateLimit-Reset: 30", nil},
+	{"clean", clean, nil},
+	{"clean, everything", "HTTP/1.1 429 Too Many Requests\nRetry-After: 30\nCache-Control: no-store, max-age=60\n" +
+		`RateLimit-Policy: "burst";q=100;qu="requests";w=60;pk=:3q2+7w==:;acme-burst=10, "bytes";q=5;qu="content-bytes", "slots";q=5;qu="concurrent-requests";w=60` + "\n" +
+		`RateLimit: "burst";r=0;t=30, "bytes";r=5, "slots";r=5;t=0;acme_x`, nil},
+	{"clean, the keys of one policy", `RateLimit-Policy: "a";q=1;pk=:YQ==:, "a";q=1;pk=:Yg==:, "a";q=1, "a";q=1;pk=::` + "\n" +
+		`RateLimit: "a";r=1;pk=:YQ==:, "a";r=1;pk=:Yg==:, "a";r=1, "a";r=1;pk=::`, nil},
+
+	{"P1, no member", "RateLimit-Policy:\n" + `RateLimit: "a";r=1`, []string{"P1 must RateLimit-Policy -1", "L1 note RateLimit 0"}},
+	{"P1, not a List", `RateLimit-Policy: "a";q=1,`, []string{"P1 must RateLimit-Policy 1"}},
+	{"P1, too many members", "RateLimit-Policy: " + strings.Repeat(`"a";q=1, `, maxMembers) + `"a";q=1`, []string{"P1 must RateLimit-Policy 1024"}},
+	{"P2, a Token", "RateLimit-Policy: default;q=100;w=60\n" + cleanLimit, []string{"P2 must RateLimit-Policy 0"}},
+	{"P2, an Integer, as in draft-06", "RateLimit-Policy: 100;w=60", []string{"P2 must RateLimit-Policy 0"}},
+	{"P2, an empty name", `RateLimit-Policy: "";q=1` + "\n" + `RateLimit: "";r=1`, []string{"P2 should RateLimit-Policy 0", "L1 should RateLimit 0"}},
+	{"P6, no q", `RateLimit-Policy: "a";w=60`, []string{"P6 must RateLimit-Policy 0"}},
+	{"P11, an extension without prefix", `RateLimit-Policy: "default";q=100;w=60;burst=10;comment="x"` + "\n" + cleanLimit, []string{"P11 should RateLimit-Policy 0"}},
+	{"P11, q on a limit", cleanPolicy + "\n" + `RateLimit: "default";r=50;t=30;q=100`, []string{"P11 should RateLimit 0"}},
+	{"P13, q is a Decimal", `RateLimit-Policy: "a";q=1.5`, []string{"P13 must RateLimit-Policy 0"}},
+	{"P13, q is negative", `RateLimit-Policy: "a";q=-1`, []string{"P13 must RateLimit-Policy 0"}},
+	{"P14, qu is a Token", `RateLimit-Policy: "a";q=1;qu=requests`, []string{"P14 must RateLimit-Policy 0"}},
+	{"P15, an unregistered unit", `RateLimit-Policy: "default";q=100;w=60;qu="points"` + "\n" + cleanLimit, []string{"P15 should RateLimit-Policy 0"}},
+	{"P15, the alias request", `RateLimit-Policy: "default";q=100;w=60;qu="request"` + "\n" + cleanLimit, []string{"P15 should RateLimit-Policy 0"}},
+	{"P16, w is 0", `RateLimit-Policy: "a";q=1;w=0`, []string{"P16 must RateLimit-Policy 0"}},
+	{"P16, w is a Decimal", `RateLimit-Policy: "a";q=1, "b";q=1;w=0.5`, []string{"P16 must RateLimit-Policy 1"}},
+	{"P17, pk is a String", `RateLimit-Policy: "a";q=1;pk="x"`, []string{"P17 must RateLimit-Policy 0"}},
+	{"P18, the same policy twice", `RateLimit-Policy: "default";q=100;w=60, "default";q=200;w=60` + "\n" + cleanLimit,
+		[]string{"P18 should RateLimit-Policy 1", "S11 note RateLimit-Policy 1"}},
+	{"P18, the same limit twice", cleanPolicy + "\n" + `RateLimit: "default";r=50;t=30, "default";r=40;t=30`, []string{"P18 should RateLimit 1"}},
+	{"P18, one key of both", `RateLimit-Policy: "a";q=1;pk=:YQ==:` + "\n" + `RateLimit: "a";r=1;pk=:YQ==:, "a";r=1;pk=:YQ==:`, []string{"P18 should RateLimit 1"}},
+
+	{"L1, no member", cleanPolicy + "\nRateLimit: ", []string{"L1 must RateLimit -1", "S11 note RateLimit-Policy 0"}},
+	{"L1, a number", cleanPolicy + "\nRateLimit: 100", []string{"L1 must RateLimit 0"}},
+	{"L1, not a List", cleanPolicy + "\n" + `RateLimit: "a";r=1;;`, []string{"L1 must RateLimit 0"}},
+	{"L1, sixteen digits", cleanPolicy + "\n" + `RateLimit: "a";r=1234567890123456`, []string{"L1 must RateLimit 0"}},
+	{"L1, too many parameters", `RateLimit: "a";r=1` + strings.Repeat(";r=1", maxParams), []string{"L1 must RateLimit 0"}},
+	{"L1, no policy", `RateLimit: "a";r=1;t=1`, []string{"L1 note RateLimit 0"}},
+	{"L1, another policy", cleanPolicy + "\n" + `RateLimit: "default";r=50;t=30, "b";r=1;t=1`, []string{"L1 note RateLimit 1"}},
+	{"P2, and nothing of L1, as the policies are not known", "RateLimit-Policy: x\n" + cleanLimit, []string{"P2 must RateLimit-Policy 0"}},
+	{"L2, no r", `RateLimit: "a";t=5`, []string{"L2 must RateLimit 0"}},
+	{"L5, r is a Decimal", `RateLimit: "a";r=1.0`, []string{"L5 must RateLimit 0"}},
+	{"L5, r is negative", `RateLimit: "a";r=-1`, []string{"L5 must RateLimit 0"}},
+	{"L5, more than the quota", `RateLimit-Policy: "a";q=10` + "\n" + `RateLimit: "a";r=11;t=30`, []string{"L5 note RateLimit 0"}},
+	{"L7, t is a String", `RateLimit: "a";r=1;t="1"`, []string{"L7 must RateLimit 0"}},
+	{"L7, t is negative", `RateLimit: "a";r=1;t=-1`, []string{"L7 must RateLimit 0"}},
+	{"L7, beyond the window", cleanPolicy + "\n" + `RateLimit: "default";r=50;t=61`, []string{"L7 note RateLimit 0"}},
+	{"L10, pk is a String", `RateLimit: "a";r=1;pk="x"`, []string{"L10 must RateLimit 0"}},
+
+	{"S2, a redirection", "HTTP/1.1 302 Found\n" + clean, []string{"S2 should RateLimit-Policy -1", "S2 should RateLimit -1"}},
+	{"S3, Retry-After is earlier", "Retry-After: 29\n" + cleanPolicy + "\n" + `RateLimit: "default";r=0;t=30`, []string{"S3 should Retry-After -1"}},
+	{"S3, Retry-After is the same", "Retry-After: 30\n" + cleanPolicy + "\n" + `RateLimit: "default";r=0;t=30`, nil},
+	{"S3, something remains", "Retry-After: 20\n" + clean, nil},
+	{"S3, a date is earlier", date + "Retry-After: Sat, 21 Nov 2026 03:00:29 GMT\n" + cleanPolicy + "\n" + `RateLimit: "default";r=0;t=30`,
+		[]string{"S3 should Retry-After -1"}},
+	{"S3, a date is the same", date + "Retry-After: Sat, 21 Nov 2026 03:00:30 GMT\n" + cleanPolicy + "\n" + `RateLimit: "default";r=0;t=30`, nil},
+	{"S3, a date without Date", "Retry-After: Sat, 21 Nov 2026 03:00:29 GMT\n" + cleanPolicy + "\n" + `RateLimit: "default";r=0;t=30`, nil},
+	{"S5, too fast", `RateLimit-Policy: "somepolicy";q=10000;w=1000` + "\n" + `RateLimit: "somepolicy";r=10000;t=10`, []string{"S5 should RateLimit 0"}},
+	{"S5, just too fast", cleanPolicy + "\n" + `RateLimit: "default";r=51;t=30`, []string{"S5 should RateLimit 0"}},
+	{"S5, large numbers", `RateLimit-Policy: "a";q=999999999999999;w=999999999999999` + "\n" + `RateLimit: "a";r=999999999999999;t=999999999999998`,
+		[]string{"S5 should RateLimit 0"}},
+	{"S5, large numbers that are equal", `RateLimit-Policy: "a";q=999999999999999;w=999999999999999` + "\n" + `RateLimit: "a";r=999999999999999;t=999999999999999`, nil},
+	{"S9, an IPv4 address", `RateLimit-Policy: "default";q=100;w=60;pk=:MTkyLjAuMi4x:` + "\n" + cleanLimit, []string{"S9 should RateLimit-Policy 0"}},
+	{"S9, an IPv6 address", cleanPolicy + "\n" + `RateLimit: "default";r=50;t=30;pk=:MjAwMTpkYjg6OjE=:`, []string{"S9 should RateLimit 0"}},
+	{"S9, an address with port", cleanPolicy + "\n" + `RateLimit: "default";r=50;t=30;pk=:MTkyLjAuMi4xOjgw:`, []string{"S9 should RateLimit 0"}},
+	{"S9, a network", cleanPolicy + "\n" + `RateLimit: "default";r=50;t=30;pk=:MTkyLjAuMi4wLzI0:`, []string{"S9 should RateLimit 0"}},
+	{"S9, an e-mail address", cleanPolicy + "\n" + `RateLimit: "default";r=50;t=30;pk=:bWVAbWFpbC5leGFtcGxl:`, []string{"S9 should RateLimit 0"}},
+	{"S9, an @ that is no address", cleanPolicy + "\n" + `RateLimit: "default";r=50;t=30;pk=:QGE=:`, nil},
+	{"S11, nothing is said of a policy", `RateLimit-Policy: "default";q=100;w=60, "b";q=1` + "\n" + cleanLimit, []string{"S11 note RateLimit-Policy 1"}},
+	{"S11, a policy alone", cleanPolicy, []string{"S11 note RateLimit-Policy 0"}},
+
+	{"K1, may be stored", "Cache-Control: Public, max-age=\"60\"\n" + clean, []string{"K1 note RateLimit-Policy -1", "K1 note RateLimit -1"}},
+	{"K1, may be stored by shared caches", "Cache-Control: s-maxage=5\n" + cleanLimit, []string{"L1 note RateLimit 0", "K1 note RateLimit -1"}},
+	{"K1, public", "Cache-Control: public\n" + cleanPolicy, []string{"S11 note RateLimit-Policy 0", "K1 note RateLimit-Policy -1"}},
+	{"K1, expires", date + "Expires: Sat, 21 Nov 2026 03:01:00 GMT\n" + clean, []string{"K1 note RateLimit-Policy -1", "K1 note RateLimit -1"}},
+	{"K1, has expired", date + "Expires: Sat, 21 Nov 2026 03:00:00 GMT\n" + clean, nil},
+	{"K1, expires never", "Expires: 0\n" + clean, nil},
+	{"K1, max-age before Expires", date + "Cache-Control: max-age=0\nExpires: Sat, 21 Nov 2026 03:01:00 GMT\n" + clean, nil},
+	{"K1, no-cache", "Cache-Control: max-age=60\nCache-Control: no-cache\n" + clean, nil},
+	{"K1, may be stored without fields", "Cache-Control: max-age=60", nil},
+	{"K1, from a cache", "Age: 5\n" + clean, []string{"K1 note RateLimit-Policy -1", "K1 note RateLimit -1"}},
+
+	{"6-5, the same", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 31", nil},
+	{"6-5, the same as the second", cleanPolicy + ", \"b\";q=7;w=60\n" + cleanLimit + ", \"b\";r=3;t=30\nX-RateLimit-Limit: 7\nX-RateLimit-Remaining: 3\nX-RateLimit-Reset: 30", nil},
+	{"6-5, what remains", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 49\nX-RateLimit-Reset: 30", []string{"6-5 should X-RateLimit-Remaining -1"}},
+	{"6-5, the reset", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 60", []string{"6-5 should X-RateLimit-Reset -1"}},
+	{"6-5, the quota", clean + "\nX-RateLimit-Limit: 99\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 30", []string{"6-5 should X-RateLimit-Limit -1"}},
+	{"L1, and nothing of 6-5, as no quota is known", cleanLimit + "\nX-RateLimit-Limit: 99\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 30", []string{"L1 note RateLimit 0"}},
+	{"6-5, an absolute reset that is the same", date + clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 1795230030", nil},
+	{"6-5, an absolute reset", date + clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 1795230060", []string{"6-5 should X-RateLimit-Reset -1"}},
+	{"6-5, an absolute reset without Date", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 1795230060", nil},
+	{"6-5, the triple of draft-06", clean + "\nRateLimit-Limit: 100\nRateLimit-Remaining: 1\nRateLimit-Reset: 30", []string{"6-5 should RateLimit-Remaining -1"}},
+}
+
+// summary returns a finding without its message.
+func (f Finding) summary() string {
+	return fmt.Sprintf("%s %v %s %d", f.Rule, f.Level, f.Field, f.Item)
+}
+
+func summaries(findings []Finding) (list []string) {
+	for _, f := range findings {
+		list = append(list, f.summary())
+	}
+	return list
+}
+
+// lawFinding holds a finding against what all findings have in common.
+func lawFinding(t testing.TB, f Finding) {
+	t.Helper()
+	require.Regexp(t, `^([PLSK][0-9]+|6-5)$`, f.Rule)
+	require.Contains(t, []Level{LevelMust, LevelShould, LevelNote}, f.Level)
+	require.NotEmpty(t, f.Field, f.Rule)
+	require.GreaterOrEqual(t, f.Item, -1)
+	require.LessOrEqual(t, f.Item, maxMembers)
+	require.Regexp(t, regexp.MustCompile(`^(line \d+, offset \d+: )?[a-z][^\n]{20,}$`), f.Message)
+	require.NotContains(t, f.Message, "  ")
+}
+
+func TestCheck(t *testing.T) {
+	for _, tc := range lintCases {
+		t.Run(tc.name, func(t *testing.T) {
+			findings := Check(wireResponse(t, tc.wire))
+			require.Equal(t, tc.want, summaries(findings))
+			for _, f := range findings {
+				lawFinding(t, f)
+			}
+			if tc.want != nil {
+				rule, _, _ := strings.Cut(tc.name, ",")
+				require.Contains(t, strings.Join(tc.want, "\n")+"\n", rule+" ")
+			}
+		})
+	}
+}
+
+func TestCheckTrailers(t *testing.T) {
+	resp := wireResponse(t, clean)
+	resp.Trailer = http.Header{"Ratelimit": nil, "ratelimit-policy": {"x"}, "Expires": nil}
+	require.Equal(t, []string{"P12 must RateLimit-Policy -1", "L4 must RateLimit -1"}, summaries(Check(resp)))
+	require.Nil(t, resp.Trailer["Ratelimit"])
+}
+
+func TestCheckHandMade(t *testing.T) {
+	require.Nil(t, Check(nil))
+	require.Nil(t, Check(&http.Response{}))
+	require.Nil(t, Check(&http.Response{Header: http.Header{"Ratelimit": nil}}))
+	posted := wireResponse(t, "Cache-Control: max-age=60\n"+clean)
+	posted.Request = &http.Request{Method: http.MethodPost}
+	require.Nil(t, Check(posted), "the answer to a POST is seldom stored")
+	posted.Request.Method = ""
+	require.Len(t, Check(posted), 2)
+}
+
+// Messages say where, and never what the field said.
+func TestCheckMessages(t *testing.T) {
+	for wire, want := range map[string]string{
+		`RateLimit-Policy: "secret";q=1` + "\n" + `RateLimit-Policy: secret;q=1`: "line 1, offset 0: write the name in double quotes, or clients ignore the whole field",
+		`RateLimit-Policy: "secret";w=1`:                                         "line 0, offset 0: add the parameter q, without which clients ignore the whole field",
+		`RateLimit: "secret";r="secret"`:                                         "line 0, offset 11: write r as an integer from 0, or clients ignore the whole field",
+		`RateLimit: "secret";r=1;secret=secret=`:                                 "line 0, offset 26: write what RFC 9651 allows here, or clients ignore the whole field",
+	} {
+		findings := Check(wireResponse(t, wire))
+		require.NotEmpty(t, findings)
+		require.Equal(t, want, findings[0].Message, wire)
+	}
+	for _, tc := range lintCases {
+		for _, f := range Check(wireResponse(t, strings.ReplaceAll(tc.wire, "default", "secret"))) {
+			require.NotContains(t, f.Message, "secret")
+		}
+	}
+}
+
+// Every rule that one response can show has a row for and one against it.
+func TestCheckRules(t *testing.T) {
+	found := map[string]bool{"P12": true, "L4": true} // TestCheckTrailers
+	for _, tc := range lintCases {
+		for _, w := range tc.want {
+			rule, _, _ := strings.Cut(w, " ")
+			found[rule] = true
+		}
+	}
+	for _, rule := range []string{
+		"P1", "P2", "P6", "P11", "P12", "P13", "P14", "P15", "P16", "P17", "P18", "L1", "L2", "L4", "L5", "L7", "L10",
+		"S2", "S3", "S5", "S9", "S11", "K1", "6-5",
+	} {
+		require.True(t, found[rule], rule)
+		delete(found, rule)
+	}
+	require.Empty(t, found)
+}
+
+// What was captured from servers in use.
+func TestCheckWire(t *testing.T) {
+	files, err := filepath.Glob("testdata/wire/*.http")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, name := range files {
+		raw, err := os.ReadFile(name)
+		require.NoError(t, err)
+		for _, f := range Check(wireResponse(t, strings.ReplaceAll(string(raw), "\r\n", "\n"))) {
+			t.Log(filepath.Base(name), f)
+			lawFinding(t, f)
+		}
+	}
+}
+
+func TestLevelString(t *testing.T) {
+	for level, want := range map[Level]string{LevelMust: "must", LevelShould: "should", LevelNote: "note", 9: "note"} {
+		require.Equal(t, want, level.String())
+	}
+}

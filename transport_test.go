@@ -1,0 +1,1026 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	_ http.RoundTripper           = (*Transport)(nil)
+	_ error                       = (*WaitError)(nil)
+	_ interface{ Timeout() bool } = (*WaitError)(nil)
+	_ http.RoundTripper           = roundTripFunc(nil)
+)
+
+type roundTripFunc func(*http.Request) (*http.Response, error)
+
+func (f roundTripFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
+
+// A script answers requests one after the other, the last answer again and
+// again, and notes when they came.
+type script struct {
+	mu    sync.Mutex
+	lines []string // field lines of each answer
+	delay time.Duration
+	start time.Time
+	seen  []time.Duration
+}
+
+func newScript(lines ...string) *script { return &script{lines: lines, start: time.Now()} }
+
+func (s *script) RoundTrip(req *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	s.seen = append(s.seen, time.Since(s.start))
+	lines := s.lines[min(len(s.seen), len(s.lines))-1]
+	s.mu.Unlock()
+	time.Sleep(s.delay)
+	switch lines {
+	case "fail":
+		return nil, errors.New("script: no connection")
+	case "hang":
+		time.Sleep(time.Hour)
+		return answer(req, ""), nil
+	}
+	return answer(req, lines), nil
+}
+
+// answer is a response with those field lines.
+func answer(req *http.Request, lines string) *http.Response {
+	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: req}
+	for line := range strings.Lines(lines) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		resp.Header.Add(name, value)
+	}
+	return resp
+}
+
+func newRequest(t testing.TB, address string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	require.NoError(t, err)
+	return req
+}
+
+// get sends a request and returns what went wrong.
+func get(t testing.TB, rt http.RoundTripper, address string) error {
+	t.Helper()
+	_, err := rt.RoundTrip(newRequest(t, address))
+	return err
+}
+
+const example = "http://api.example/"
+
+func seconds(list ...int) (all []time.Duration) {
+	for _, n := range list {
+		all = append(all, time.Duration(n)*time.Second)
+	}
+	return all
+}
+
+// Requests that follow each other: when are they sent?
+func TestTransportSequence(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		t     *Transport
+		lines []string
+		want  []time.Duration
+	}{
+		{"nothing is announced", &Transport{}, []string{""}, seconds(0, 0, 0)},
+		{"a policy alone", &Transport{}, []string{`RateLimit-Policy: "a";q=1;w=60`}, seconds(0, 0, 0)},
+		{"malformed", &Transport{}, []string{`RateLimit: "a";r=`}, seconds(0, 0, 0)},
+		{"from a cache", &Transport{}, []string{"Age: 5\n" + `RateLimit: "a";r=0;t=30`}, seconds(0, 0, 0)},
+		{"enough remains", &Transport{}, []string{`RateLimit: "a";r=5;t=30`}, seconds(0, 0, 0)},
+		{"nothing remains", &Transport{}, []string{`RateLimit: "a";r=0;t=30`}, seconds(0, 30, 60)},
+		{"nothing remains, then silence", &Transport{}, []string{`RateLimit: "a";r=0;t=30`, ""}, seconds(0, 30, 30, 30)},
+		{"Retry-After", &Transport{}, []string{"Retry-After: 7"}, seconds(0, 7, 14)},
+		{"Retry-After before the window", &Transport{}, []string{"Retry-After: 7\n" + `RateLimit: "a";r=0;t=30`}, seconds(0, 7, 14)},
+		{"Retry-After, then what remains", &Transport{}, []string{"Retry-After: 7\n" + `RateLimit: "a";r=2;t=30`, ""}, seconds(0, 7, 7, 30, 30)},
+		{"Retry-After of 0 takes back", &Transport{}, []string{"Retry-After: 0\n" + `RateLimit: "a";r=0;t=30`}, seconds(0, 0, 0)},
+		{"counted", &Transport{}, []string{`RateLimit: "a";r=2;t=30`, ""}, seconds(0, 0, 0, 30, 30, 30)},
+		{"counted, of two limits", &Transport{}, []string{`RateLimit: "a";r=2;t=10, "b";r=3;t=30`, ""}, seconds(0, 0, 0, 10, 30, 30)},
+		{"counted, by the window of the policy", &Transport{},
+			[]string{`RateLimit-Policy: "a";q=9;w=60` + "\n" + `RateLimit: "a";r=1`, ""}, seconds(0, 0, 60, 60)},
+		{"newer fields", &Transport{}, []string{`RateLimit: "a";r=1;t=30`, `RateLimit: "a";r=1;t=50`, ""}, seconds(0, 0, 0, 50, 50)},
+		{"not counted, other units", &Transport{},
+			[]string{`RateLimit-Policy: "a";q=9;qu="content-bytes"` + "\n" + `RateLimit: "a";r=1;t=30`, ""}, seconds(0, 0, 0, 0)},
+		{"not counted, unknown", &Transport{}, []string{"X-RateLimit-Limit: 9\nX-RateLimit-Reset: 30"}, seconds(0, 0, 0, 0)},
+		{"not counted, no time", &Transport{}, []string{`RateLimit: "a";r=1;t=0`, ""}, seconds(0, 0, 0, 0)},
+		{"no end is known", &Transport{}, []string{`RateLimit: "a";r=1`, ""}, seconds(0, 0, 0, 0)},
+		{"no end of nothing is known", &Transport{}, []string{`RateLimit: "a";r=0`}, seconds(0, 0, 0, 0)},
+		{"bytes are exhausted", &Transport{},
+			[]string{`RateLimit-Policy: "a";q=9;qu="content-bytes"` + "\n" + `RateLimit: "a";r=0;t=30`}, seconds(0, 30, 60)},
+		{"the longest wait", &Transport{}, []string{`RateLimit: "a";r=0;t=999999999999999`}, seconds(0, 600, 1200)},
+		{"the longest wait, then silence", &Transport{}, []string{`RateLimit: "a";r=0;t=1000`, ""}, seconds(0, 600, 1000, 1000)},
+		{"the longest wait, counted", &Transport{}, []string{`RateLimit: "a";r=1;t=1000`, ""}, seconds(0, 0, 600, 1000, 1000)},
+		{"a short longest wait", &Transport{Client: Client{MaxWait: time.Second}}, []string{`RateLimit: "a";r=0;t=30`}, seconds(0, 1, 2)},
+		{"paced", &Transport{Pace: true}, []string{`RateLimit: "a";r=10;t=30`}, seconds(0, 3, 6)},
+		{"paced, then silence", &Transport{Pace: true}, []string{`RateLimit: "a";r=3;t=30`, ""}, seconds(0, 10, 20, 30, 30)},
+		{"not paced", &Transport{}, []string{`RateLimit: "a";r=10;t=30`}, seconds(0, 0, 0)},
+		{"paced no slower than the longest wait", &Transport{Pace: true}, []string{`RateLimit: "a";r=1;t=999999999999999`}, seconds(0, 600, 1200)},
+		{"a failed request may have been served", &Transport{}, []string{`RateLimit: "a";r=2;t=30`, "fail", ""}, seconds(0, 0, 0, 30, 30)},
+		{"a failed probe has learnt nothing", &Transport{}, []string{`RateLimit: "a";r=0;t=30`, "fail", `RateLimit: "a";r=0;t=5`}, seconds(0, 30, 30, 35)},
+		{"the first fails", &Transport{}, []string{"fail", "fail", ""}, seconds(0, 0, 0, 0)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScript(tc.lines...)
+				tc.t.Base = s
+				for range tc.want {
+					_ = get(t, tc.t, example)
+				}
+				require.Equal(t, tc.want, s.seen)
+			})
+		})
+	}
+}
+
+// Requests that come at the same time.
+func TestTransportConcurrent(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		t     *Transport
+		lines []string
+		delay time.Duration // of each answer
+		want  []time.Duration
+	}{
+		{"the first goes alone", &Transport{}, []string{`RateLimit: "a";r=0;t=30`, ""}, 100 * time.Millisecond,
+			[]time.Duration{0, 30100 * time.Millisecond, 30200 * time.Millisecond, 30200 * time.Millisecond}},
+		{"the first goes alone, for a second", &Transport{}, []string{""}, time.Hour, seconds(0, 1, 1, 1)},
+		{"the probe goes alone", &Transport{}, []string{`RateLimit: "a";r=0;t=30`, `RateLimit: "a";r=2;t=30`, ""}, 500 * time.Millisecond,
+			[]time.Duration{0, 30500 * time.Millisecond, 31 * time.Second, 31 * time.Second, 61 * time.Second, 61500 * time.Millisecond}},
+		{"the next probe", &Transport{Client: Client{MaxWait: 20 * time.Second}}, []string{`RateLimit: "a";r=1;t=10`, "fail", ""}, 900 * time.Millisecond,
+			[]time.Duration{0, 900 * time.Millisecond, 10900 * time.Millisecond, 11800 * time.Millisecond}},
+		{"a probe without an answer", &Transport{Client: Client{MaxWait: 20 * time.Second}}, []string{`RateLimit: "a";r=0;t=10`, "hang"}, 0,
+			seconds(0, 10, 30, 50)},
+		{"no end is known, and no answer comes", &Transport{Client: Client{MaxWait: 20 * time.Second}}, []string{`RateLimit: "a";r=1`, "hang"}, 0,
+			seconds(0, 0, 20, 40)},
+		{"the window ends, and no answer comes", &Transport{}, []string{`RateLimit: "a";r=1;t=30`, "hang", ""}, 0, seconds(0, 0, 30, 30)},
+		{"those under way count", &Transport{}, []string{`RateLimit: "a";r=2;t=30`, ""}, 500 * time.Millisecond,
+			[]time.Duration{0, 500 * time.Millisecond, 500 * time.Millisecond, 30500 * time.Millisecond, 31 * time.Second}},
+		{"paced", &Transport{Pace: true}, []string{`RateLimit: "a";r=10;t=30`}, 0, seconds(0, 3, 6, 9, 12)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScript(tc.lines...)
+				s.delay, tc.t.Base = tc.delay, s
+				var wg sync.WaitGroup
+				for range tc.want {
+					wg.Go(func() { _ = get(t, tc.t, example) })
+				}
+				wg.Wait()
+				require.Equal(t, tc.want, s.seen)
+			})
+		})
+	}
+}
+
+// closing is a body that notes what happens to it.
+type closing struct {
+	io.Reader
+	closed int
+}
+
+func (c *closing) Close() error { c.closed++; return nil }
+
+func TestTransportDeadline(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		t        *Transport
+		lines    string
+		deadline time.Duration
+		refused  bool
+		until    time.Duration
+	}{
+		{"before the wait ends", &Transport{}, `RateLimit: "a";r=0;t=30`, 29 * time.Second, true, 30 * time.Second},
+		{"after the wait ends", &Transport{}, `RateLimit: "a";r=0;t=30`, 31 * time.Second, false, 0},
+		{"no wait", &Transport{}, `RateLimit: "a";r=1;t=30`, time.Second, false, 0},
+		{"before the pace allows", &Transport{Pace: true}, `RateLimit: "a";r=10;t=30`, time.Second, true, 3 * time.Second},
+		{"before Retry-After", &Transport{}, "Retry-After: 60", 59 * time.Second, true, time.Minute},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScript(tc.lines, "")
+				tc.t.Base = s
+				require.NoError(t, get(t, tc.t, example))
+
+				ctx, cancel := context.WithTimeout(t.Context(), tc.deadline)
+				defer cancel()
+				body := &closing{Reader: strings.NewReader("x")}
+				req := newRequest(t, example).WithContext(ctx)
+				req.Body = body
+				resp, err := tc.t.RoundTrip(req)
+				if !tc.refused {
+					require.NoError(t, err)
+					require.Len(t, s.seen, 2)
+					require.Zero(t, body.closed, "a body that is sent is not ours")
+					return
+				}
+				require.Nil(t, resp)
+				require.Len(t, s.seen, 1, "nothing is sent")
+				require.Zero(t, time.Since(s.start), "at once")
+				require.Equal(t, 1, body.closed)
+				var refused *WaitError
+				require.ErrorAs(t, err, &refused)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.True(t, refused.Timeout())
+				require.Equal(t, tc.until, refused.Until.Sub(s.start))
+				require.NotZero(t, refused.Advice)
+				require.NotContains(t, refused.Error(), `"`)
+				require.Contains(t, refused.Error(), "2000-01-01T00:0")
+			})
+		})
+	}
+}
+
+// The client's Timeout is a deadline too, and its error says so.
+func TestTransportClientTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &http.Client{Transport: &Transport{Base: newScript(`RateLimit: "a";r=0;t=30`)}, Timeout: 10 * time.Second}
+		start := time.Now()
+		resp, err := client.Get(example)
+		require.NoError(t, err)
+		resp.Body.Close()
+		_, err = client.Get(example)
+		var refused *WaitError
+		require.ErrorAs(t, err, &refused)
+		var timeout *url.Error
+		require.ErrorAs(t, err, &timeout)
+		require.True(t, timeout.Timeout())
+		require.Zero(t, time.Since(start))
+	})
+}
+
+func TestTransportCancel(t *testing.T) {
+	errStop := errors.New("stop")
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(`RateLimit: "a";r=0;t=30`, "")
+		rt := &Transport{Base: s}
+		require.NoError(t, get(t, rt, example))
+
+		var cancels []context.CancelCauseFunc
+		results := make([]error, 4)
+		bodies := make([]closing, 4)
+		var wg sync.WaitGroup
+		for i := range results {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancels = append(cancels, cancel)
+			req := newRequest(t, example).WithContext(ctx)
+			req.Body = &bodies[i]
+			wg.Go(func() { _, results[i] = rt.RoundTrip(req) })
+			synctest.Wait() // they queue in this order
+		}
+		time.Sleep(10 * time.Second)
+		cancels[0](errStop) // waits at the gate
+		cancels[2](nil)     // waits for its turn
+		synctest.Wait()
+		require.Equal(t, errStop, results[0])
+		require.Equal(t, context.Canceled, results[2])
+		wg.Wait()
+		require.NoError(t, results[1])
+		require.NoError(t, results[3])
+		require.Equal(t, seconds(0, 30, 30), s.seen)
+		require.Equal(t, []int{1, 0, 1, 0}, []int{bodies[0].closed, bodies[1].closed, bodies[2].closed, bodies[3].closed})
+		require.Zero(t, rt.origins["http://api.example:80"].waiting)
+
+		// A deadline that nothing was known to be before.
+		s.lines, s.delay = []string{`RateLimit: "a";r=0;t=1`, ""}, time.Minute
+		s.seen = nil
+		require.NoError(t, get(t, rt, example))
+		wg.Go(func() { require.NoError(t, get(t, rt, example)) })
+		time.Sleep(2 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+		require.Equal(t, context.DeadlineExceeded, err)
+		wg.Wait()
+	})
+}
+
+// Waits that are extended while a request has its turn.
+func TestTransportLongerWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(`RateLimit: "a";r=0;t=10`, `RateLimit: "a";r=0;t=30`)
+		rt := &Transport{Base: s}
+		require.NoError(t, get(t, rt, example))
+		results := make([]error, 2)
+		var wg sync.WaitGroup
+		for i := range results {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			wg.Go(func() { _, results[i] = rt.RoundTrip(newRequest(t, example).WithContext(ctx)) })
+			synctest.Wait()
+		}
+		wg.Wait()
+		require.NoError(t, results[0])
+		var refused *WaitError
+		require.ErrorAs(t, results[1], &refused)
+		require.Equal(t, 10*time.Second, time.Since(s.start), "refused as soon as the probe has learnt it")
+	})
+}
+
+// A request whose context has ended is not sent, nor counted.
+func TestTransportEnded(t *testing.T) {
+	s := newScript("")
+	rt := &Transport{Base: s}
+	body := &closing{}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	errStop := errors.New("stop")
+	cancel(errStop)
+	req := newRequest(t, example).WithContext(ctx)
+	req.Body = body
+	_, err := rt.RoundTrip(req)
+	require.Equal(t, errStop, err)
+	require.Equal(t, 1, body.closed)
+	require.Empty(t, s.seen)
+	require.Empty(t, rt.origins)
+}
+
+func TestTransportDefault(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
+	defer server.Close()
+	client := &http.Client{Transport: &Transport{}}
+	resp, err := client.Get(server.URL)
+	require.NoError(t, err)
+	resp.Body.Close()
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+}
+
+func TestTransportOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			order = append(order, req.URL.Path)
+			return answer(req, `RateLimit: "a";r=0;t=1`), nil
+		})}
+		var wg sync.WaitGroup
+		var want []string
+		for i := range 20 {
+			path := fmt.Sprintf("/%d", i)
+			want = append(want, path)
+			wg.Go(func() { require.NoError(t, get(t, rt, "http://api.example"+path)) })
+			synctest.Wait()
+		}
+		wg.Wait()
+		require.Equal(t, want, order, "first come, first served")
+	})
+}
+
+func TestTransportRedirect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var seen []time.Duration
+		client := &http.Client{Transport: &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			seen = append(seen, time.Since(start))
+			resp := answer(req, "Location: /foo/123\n"+`RateLimit: "problemPolicy";r=0;t=10`)
+			if req.URL.Path == "/" {
+				resp.StatusCode = http.StatusFound
+			}
+			return resp, nil
+		})}}
+		for range 2 {
+			resp, err := client.Get(example)
+			require.NoError(t, err)
+			resp.Body.Close()
+		}
+		require.Equal(t, seconds(0, 0, 10, 10), seen)
+	})
+}
+
+func TestTransportKeys(t *testing.T) {
+	for address, want := range map[string]string{
+		"http://api.example/a":         "http://api.example:80",
+		"HTTP://API.Example:80/b?c#d":  "http://api.example:80",
+		"https://user:pw@api.example/": "https://api.example:443",
+		"https://api.example:8443/":    "https://api.example:8443",
+		"http://[2001:db8::1]/":        "http://2001:db8::1:80",
+		"acme://api.example/":          "acme://api.example:",
+		"opaque:thing":                 "opaque://:",
+	} {
+		u, err := url.Parse(address)
+		require.NoError(t, err)
+		require.Equal(t, want, originOf(u))
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(`RateLimit: "a";r=0;t=30`)
+		rt := &Transport{Base: s}
+		require.NoError(t, get(t, rt, "http://api.example/a"))
+		require.NoError(t, get(t, rt, "https://api.example/a"))
+		require.NoError(t, get(t, rt, "http://api.example:8080/a"))
+		require.NoError(t, get(t, rt, "http://example/a"))
+		require.Equal(t, seconds(0, 0, 0, 0), s.seen)
+		require.NoError(t, get(t, rt, "http://API.EXAMPLE:80/b"))
+		require.Equal(t, seconds(0, 0, 0, 0, 30), s.seen)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(`RateLimit: "a";r=0;t=30`)
+		rt := &Transport{Base: s, Key: func(req *http.Request) string { return req.Header.Get("Authorization") }}
+		for _, user := range []string{"a", "b", "", "a"} {
+			req := newRequest(t, example)
+			req.Header.Set("Authorization", user)
+			_, err := rt.RoundTrip(req)
+			require.NoError(t, err)
+		}
+		require.Equal(t, seconds(0, 0, 0, 30), s.seen)
+	})
+}
+
+func TestTransportLeavesResponses(t *testing.T) {
+	body := &closing{Reader: strings.NewReader("no")}
+	rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		resp := answer(req, "Retry-After: 30")
+		resp.StatusCode, resp.Body = http.StatusTooManyRequests, body
+		return resp, nil
+	})}
+	req := newRequest(t, example)
+	before := req.Clone(req.Context())
+	resp, err := rt.RoundTrip(req)
+	require.NoError(t, err)
+	require.Equal(t, before, req, "the request is as it was")
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode, "nothing is sent again")
+	require.Zero(t, body.closed)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, "no", string(text))
+}
+
+func TestTransportHandMade(t *testing.T) {
+	rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) { return nil, nil })}
+	_, err := rt.RoundTrip(nil)
+	require.Equal(t, errNoURL, err)
+	body := &closing{}
+	_, err = rt.RoundTrip(&http.Request{Body: body})
+	require.Equal(t, errNoURL, err)
+	require.Equal(t, 1, body.closed)
+	resp, err := rt.RoundTrip(&http.Request{URL: &url.URL{}})
+	require.NoError(t, err)
+	require.Nil(t, resp)
+
+	rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return &http.Response{}, nil })
+	_, err = rt.RoundTrip(&http.Request{URL: &url.URL{}})
+	require.NoError(t, err)
+
+	rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { panic("base") })
+	require.Panics(t, func() { _ = get(t, rt, example) })
+	require.Zero(t, rt.origins["http://api.example:80"].inFlight, "counted as failed")
+}
+
+func TestTransportObserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []Advice
+		rt := &Transport{
+			Base: newScript("", `RateLimit-Policy: "a";q=1`, "fail", `RateLimit: "a";r=7`, "Retry-After: 3", ""),
+			Observe: func(req *http.Request, a Advice) {
+				require.Equal(t, "api.example", req.URL.Host)
+				seen = append(seen, a)
+			},
+		}
+		for range 7 {
+			_ = get(t, rt, example)
+		}
+		require.Len(t, seen, 3)
+		require.Equal(t, "a", seen[0].Fields.Policies[0].Name)
+		require.Equal(t, int64(7), seen[1].Fields.Limits[0].Remaining)
+		require.Equal(t, 3*time.Second, seen[2].Wait)
+	})
+}
+
+// A desk answers requests when a test says so, in any order.
+type desk struct{ in chan inquiry }
+
+type inquiry struct {
+	req   *http.Request
+	reply chan string
+}
+
+func (d *desk) RoundTrip(req *http.Request) (*http.Response, error) {
+	q := inquiry{req, make(chan string)}
+	d.in <- q
+	return answer(req, <-q.reply), nil
+}
+
+// Late answers: one to a request that was sent earlier than what is known was
+// learnt makes that stricter, not looser.
+func TestTransportLateAnswers(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		answers []string // to three requests at the same time, in the order in which they arrive
+		next    []int    // seconds until each of the following is sent
+	}{
+		{"in order", []string{"r=9;t=60", "r=8;t=60", "r=1;t=60"}, []int{0, 60}},
+		{"the last is first", []string{"r=1;t=60", "r=8;t=60", "r=9;t=60"}, []int{0, 60}},
+		{"the wait is first", []string{"r=0;t=30", "r=8;t=60", "r=9;t=60"}, []int{30}},
+		{"the wait is last", []string{"r=8;t=60", "r=9;t=60", "r=0;t=30"}, []int{30}},
+		{"the longer wait is first", []string{"r=0;t=30", "r=0;t=10", "r=9;t=60"}, []int{30}},
+		{"the longer wait is last", []string{"r=0;t=10", "r=5;t=60", "r=0;t=30"}, []int{30}},
+		{"silence counts", []string{"r=3;t=60", "", ""}, []int{0, 60}},
+		{"silence first counts too", []string{"", "", "r=3;t=60"}, []int{0, 60}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := &desk{make(chan inquiry)}
+				rt := &Transport{Base: d}
+				var wg sync.WaitGroup
+				send := func() inquiry {
+					wg.Go(func() { require.NoError(t, get(t, rt, example)) })
+					return <-d.in
+				}
+				reply := func(q inquiry, limit string) {
+					if limit != "" {
+						limit = `RateLimit: "a";` + limit
+					}
+					q.reply <- limit
+					synctest.Wait()
+				}
+				reply(send(), "r=100;t=60")
+				under := []inquiry{send(), send(), send()}
+				for i, limit := range tc.answers {
+					reply(under[i], limit)
+				}
+				start := time.Now()
+				for _, want := range tc.next {
+					q := send()
+					require.Equal(t, time.Duration(want)*time.Second, time.Since(start))
+					reply(q, "")
+				}
+				wg.Wait()
+			})
+		})
+	}
+}
+
+// A window is a server with a fixed window, and a network that delays and
+// reorders. It counts what it had to refuse, all by the clock of the test.
+type window struct {
+	quota  int
+	length time.Duration
+	every  int // only each such answer carries fields, 1 is all
+	rnd    *rand.Rand
+
+	mu      sync.Mutex
+	end     time.Time
+	used    int
+	served  int
+	refused int
+}
+
+func (w *window) RoundTrip(req *http.Request) (*http.Response, error) {
+	w.travel()
+	lines := w.serve()
+	w.travel()
+	return answer(req, lines), nil
+}
+
+func (w *window) travel() {
+	w.mu.Lock()
+	d := time.Duration(w.rnd.Int64N(int64(50 * time.Millisecond)))
+	w.mu.Unlock()
+	time.Sleep(d)
+}
+
+func (w *window) serve() (lines string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	if !now.Before(w.end) {
+		w.end, w.used = now.Add(w.length), 0
+	}
+	if w.used == w.quota {
+		w.refused++
+	} else {
+		w.used++
+		w.served++
+	}
+	if (w.served+w.refused)%w.every != 0 {
+		return ""
+	}
+	l := Limit{Name: "a", Remaining: int64(w.quota - w.used), Reset: CeilSeconds(w.end.Sub(now))}
+	return LimitField + ": " + l.String()
+}
+
+// Whatever the order of answers, no request is sent that the server has to
+// refuse.
+func TestTransportExact(t *testing.T) {
+	for seed := range uint64(20) {
+		w := &window{quota: 1 + int(seed)*3, length: 3 * time.Second, every: 1, rnd: rand.New(rand.NewPCG(seed, 0))}
+		synctest.Test(t, func(t *testing.T) {
+			rt := &Transport{Base: w}
+			start := time.Now()
+			var wg sync.WaitGroup
+			for range 64 {
+				wg.Go(func() {
+					for range 3 {
+						require.NoError(t, get(t, rt, example))
+					}
+				})
+			}
+			wg.Wait()
+			require.Zero(t, w.refused, "quota %d", w.quota)
+			require.Equal(t, 64*3, w.served)
+			// The first second is the server's, each window loses at most the
+			// rounding of t and a few flights.
+			windows := (64*3 + w.quota - 1) / w.quota
+			require.LessOrEqual(t, time.Since(start), time.Duration(windows)*(w.length+1200*time.Millisecond))
+			o := rt.origins["http://api.example:80"]
+			require.Zero(t, o.inFlight)
+			require.Zero(t, o.waiting)
+		})
+	}
+}
+
+// Fields that come with each third answer only.
+func TestTransportExactSilence(t *testing.T) {
+	w := &window{quota: 20, length: 3 * time.Second, every: 3, rnd: rand.New(rand.NewPCG(1, 0))}
+	synctest.Test(t, func(t *testing.T) {
+		rt := &Transport{Base: w}
+		for range 3 { // nothing is announced before the third answer
+			require.NoError(t, get(t, rt, example))
+		}
+		var wg sync.WaitGroup
+		for range 17 {
+			wg.Go(func() { require.NoError(t, get(t, rt, example)) })
+		}
+		wg.Wait()
+		require.Equal(t, 20, w.served)
+		require.Zero(t, w.refused)
+	})
+}
+
+func TestTransportMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := &Transport{Base: newScript(`RateLimit: "a";r=5;t=999999999999999`)}
+		for i := range 3 * maxOrigins {
+			require.NoError(t, get(t, rt, fmt.Sprintf("http://%d.example/", i)))
+			require.LessOrEqual(t, len(rt.origins), maxOrigins)
+		}
+		require.Len(t, rt.origins, maxOrigins)
+		require.Contains(t, rt.origins, fmt.Sprintf("http://%d.example:80", 3*maxOrigins-1))
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(`RateLimit: "a";r=0;t=1`, `RateLimit: "a";r=1;t=3600`, "")
+		rt := &Transport{Base: s}
+		require.NoError(t, get(t, rt, "http://short.example/"))
+		require.NoError(t, get(t, rt, "http://long.example/"))
+		time.Sleep(idleTime + 2*time.Second)
+		require.NoError(t, get(t, rt, "http://new.example/"))
+		require.Len(t, rt.origins, 2, "short.example is forgotten")
+		before := rt.origins["http://new.example:80"]
+		time.Sleep(idleTime + time.Second)
+		require.NoError(t, get(t, rt, "http://new.example/"))
+		require.NotSame(t, before, rt.origins["http://new.example:80"], "begun anew")
+		require.NoError(t, get(t, rt, "http://long.example/"), "one more remains")
+		require.Equal(t, 20*time.Minute+3*time.Second, time.Since(s.start))
+		require.NoError(t, get(t, rt, "http://long.example/"))
+		require.Equal(t, 30*time.Minute+3*time.Second, time.Since(s.start), "and no more than one, for the longest wait")
+	})
+}
+
+// A hostile response announces more limits than are counted.
+func TestTransportManyLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var limits []Limit
+		for i := range maxMembers {
+			limits = append(limits, Limit{Name: "a", Remaining: int64(i + 2), Reset: SecondsOf(int64(100 + i%500))})
+		}
+		line, err := FormatLimits(limits...)
+		require.NoError(t, err)
+		s := newScript("RateLimit: "+line, "")
+		rt := &Transport{Base: s}
+		for range 5 {
+			require.NoError(t, get(t, rt, example))
+			require.LessOrEqual(t, len(rt.origins["http://api.example:80"].budgets), maxBudgets)
+		}
+		require.Equal(t, seconds(0, 0, 0, 100, 101), s.seen)
+	})
+}
+
+func TestBudget(t *testing.T) {
+	now := time.Now()
+	at := func(n int) time.Time { return now.Add(time.Duration(n) * time.Second) }
+	o := &origin{}
+	require.True(t, o.add(budget{5, at(10)}))
+	require.False(t, o.add(budget{5, at(10)}), "the same")
+	require.False(t, o.add(budget{6, at(9)}), "looser")
+	require.True(t, o.add(budget{6, at(11)}), "for longer")
+	require.True(t, o.add(budget{7, time.Time{}}), "for ever")
+	require.False(t, o.add(budget{7, at(100)}))
+	require.True(t, o.add(budget{4, at(11)}))
+	require.Equal(t, []budget{{7, time.Time{}}, {4, at(11)}}, o.budgets)
+	require.True(t, o.add(budget{3, time.Time{}}))
+	require.Equal(t, []budget{{3, time.Time{}}}, o.budgets)
+
+	o = &origin{}
+	for i := range maxBudgets + 5 {
+		require.True(t, o.add(budget{int64(100 + i), at(i)}))
+	}
+	require.Len(t, o.budgets, maxBudgets)
+	require.Equal(t, budget{100 + maxBudgets - 1, at(maxBudgets + 4)}, o.budgets[maxBudgets-1], "the stricter of both")
+}
+
+// Real servers, of both versions of HTTP, on a real network.
+func TestTransportServers(t *testing.T) {
+	const quota = 80
+	for _, version := range []int{1, 2} {
+		t.Run(fmt.Sprintf("HTTP %d", version), func(t *testing.T) {
+			var served atomic.Int64
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.ProtoMajor != version {
+					t.Errorf("HTTP/%d", r.ProtoMajor)
+				}
+				n := served.Add(1)
+				if n > quota {
+					w.WriteHeader(http.StatusTooManyRequests)
+					return
+				}
+				if err := SetLimits(w.Header(), Limit{Name: "a", Remaining: quota - n, Reset: SecondsOf(60)}); err != nil {
+					t.Error(err)
+				}
+				_, _ = io.Copy(w, r.Body)
+			}))
+			server.EnableHTTP2 = version == 2
+			server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that were dialled in vain
+			server.StartTLS()
+			defer server.Close()
+
+			base := server.Client()
+			client := &http.Client{Transport: &Transport{Base: base.Transport}, Timeout: 30 * time.Second}
+			var ok, refused atomic.Int64
+			var wg sync.WaitGroup
+			for range 64 {
+				wg.Go(func() {
+					for range 2 {
+						resp, err := client.Post(server.URL, "text/plain", strings.NewReader("hello"))
+						var early *WaitError
+						if errors.As(err, &early) {
+							refused.Add(1)
+							continue
+						}
+						if err != nil || resp.StatusCode != http.StatusOK {
+							t.Error(err)
+							continue
+						}
+						ok.Add(1)
+						body, err := io.ReadAll(resp.Body)
+						if err != nil || string(body) != "hello" {
+							t.Errorf("%q, %v", body, err)
+						}
+						resp.Body.Close()
+					}
+				})
+			}
+			wg.Wait()
+			require.Equal(t, int64(quota), served.Load(), "sent as many as allowed, and no more")
+			require.Equal(t, int64(quota), ok.Load())
+			require.Equal(t, int64(2*64-quota), refused.Load())
+		})
+	}
+}
+
+func TestTransportGoroutines(t *testing.T) {
+	rt := &Transport{Base: newScript(`RateLimit: "a";r=0;t=30`)}
+	require.NoError(t, get(t, rt, example))
+	before := runtime.NumGoroutine()
+	for range 100 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+		require.Error(t, err)
+		cancel()
+	}
+	require.LessOrEqual(t, runtime.NumGoroutine(), before)
+}
+
+// A pipeListener is a network in memory, whose time a test can drive.
+type pipeListener struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error   { close(l.done); return nil }
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
+
+func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	client, server := net.Pipe()
+	select {
+	case l.conns <- server:
+		return client, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// A bucketServer is a limiting server: a token bucket that refuses what it has no
+// token for.
+type bucketServer struct {
+	policy Policy
+
+	mu      sync.Mutex
+	tokens  float64
+	at      time.Time
+	served  int
+	refused int
+}
+
+func (b *bucketServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	time.Sleep(5 * time.Millisecond) // of a network
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	rate := float64(b.policy.Quota) / float64(b.policy.Window.n)
+	b.tokens = min(b.tokens+now.Sub(b.at).Seconds()*rate, float64(b.policy.Quota))
+	b.at = now
+	status := http.StatusOK
+	if b.tokens < 1 {
+		status = http.StatusTooManyRequests
+		b.refused++
+	} else {
+		b.tokens--
+		b.served++
+	}
+	next := time.Duration((1 - b.tokens + float64(int(b.tokens))) / rate * float64(time.Second))
+	f := Fields{
+		Policies: []Policy{b.policy},
+		Limits:   []Limit{{Name: b.policy.Name, Remaining: int64(b.tokens), Reset: CeilSeconds(next)}},
+	}
+	if err := f.Set(w.Header()); err != nil {
+		panic(err)
+	}
+	w.WriteHeader(status)
+}
+
+// What a Transport is worth: 50 requests by 10 workers to a server that allows
+// 5 a second.
+func TestTransportWorth(t *testing.T) {
+	run := func(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) (server *bucketServer, took time.Duration) {
+		policy := Policy{Name: "default", Quota: 5, Window: SecondsOf(1)}
+		server = &bucketServer{policy: policy, tokens: float64(policy.Quota)}
+		synctest.Test(t, func(t *testing.T) {
+			server.at = time.Now()
+			listener := &pipeListener{make(chan net.Conn), make(chan struct{})}
+			httpServer := &http.Server{Handler: server}
+			go func() { _ = httpServer.Serve(listener) }()
+			base := &http.Transport{DialContext: listener.dial, MaxIdleConnsPerHost: 10}
+			client := &http.Client{Transport: wrap(base)}
+			start := time.Now()
+			var wg sync.WaitGroup
+			for range 10 {
+				wg.Go(func() {
+					for range 5 {
+						resp, err := client.Get(example)
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						resp.Body.Close()
+					}
+				})
+			}
+			wg.Wait()
+			took = time.Since(start)
+			base.CloseIdleConnections()
+			require.NoError(t, httpServer.Close())
+		})
+		return server, took
+	}
+
+	without, took := run(t, func(base http.RoundTripper) http.RoundTripper { return base })
+	t.Logf("without Transport: %d served, %d refused, in %v", without.served, without.refused, took)
+	require.Greater(t, without.refused, 25, "most are refused")
+
+	with, took := run(t, func(base http.RoundTripper) http.RoundTripper { return &Transport{Base: base} })
+	best := float64(50-with.policy.Quota) / float64(with.policy.Quota) // beyond the bucket's first tokens
+	t.Logf("with Transport: %d served, %d refused, in %v; the quota allows it in %.1fs", with.served, with.refused, took, best)
+	require.Equal(t, 50, with.served)
+	require.Zero(t, with.refused)
+	require.LessOrEqual(t, took.Seconds(), best/0.9, "within 10 % of the quota")
+}
+
+// An answer that makes what is known stricter is the newest from then on.
+func TestTransportLateAnswerIsNewest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{make(chan inquiry)}
+		rt := &Transport{Base: d}
+		var wg sync.WaitGroup
+		send := func() inquiry {
+			wg.Go(func() { require.NoError(t, get(t, rt, example)) })
+			return <-d.in
+		}
+		reply := func(q inquiry, limit string) {
+			q.reply <- `RateLimit: "a";` + limit
+			synctest.Wait()
+		}
+		reply(send(), "r=100;t=60")
+		second, third := send(), send()
+		reply(second, "r=50;t=60")
+		fourth := send()
+		reply(third, "r=1;t=60") // may have been served after the fourth
+		reply(fourth, "r=40;t=60")
+		start := time.Now()
+		fifth := send()
+		sixth := send()
+		require.Equal(t, time.Minute, time.Since(start))
+		reply(fifth, "r=0;t=1")
+		reply(sixth, "r=0;t=1")
+		wg.Wait()
+	})
+}
+
+// Requests at the same time, after others that came one by one.
+func TestTransportThenConcurrent(t *testing.T) {
+	const delay = 100 * time.Millisecond
+	for _, tc := range []struct {
+		name  string
+		lines []string
+		pause time.Duration
+		want  []time.Duration // of those at the same time, from the pause on
+	}{
+		{"the window has ended, and something remained", []string{`RateLimit: "a";r=5;t=10`, ""}, 11 * time.Second,
+			[]time.Duration{0, delay, delay}},
+		{"a probe for Retry-After", []string{"Retry-After: 10", ""}, 11 * time.Second, []time.Duration{0, delay, delay}},
+		{"no probe for what says nothing", []string{`RateLimit: "a";r=5;t=0`, ""}, 0, []time.Duration{0, 0, 0}},
+		{"no probe within the window", []string{`RateLimit: "a";r=5;t=10`, ""}, time.Second, []time.Duration{0, 0, 0}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScript(append([]string{""}, tc.lines...)...)
+				rt := &Transport{Base: s}
+				require.NoError(t, get(t, rt, example))
+				require.NoError(t, get(t, rt, example))
+				time.Sleep(tc.pause)
+				s.start, s.seen, s.lines, s.delay = time.Now(), nil, []string{""}, delay
+				var wg sync.WaitGroup
+				for range tc.want {
+					wg.Go(func() { require.NoError(t, get(t, rt, example)) })
+				}
+				wg.Wait()
+				require.Equal(t, tc.want, s.seen)
+			})
+		})
+	}
+}
+
+// What the target of a redirection says is newer than what the redirection
+// says.
+func TestTransportRedirectAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var seen []time.Duration
+		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			seen = append(seen, time.Since(start))
+			if req.URL.Path == "/" {
+				resp := answer(req, "Location: /foo\n"+`RateLimit: "a";r=0;t=10`)
+				resp.StatusCode = http.StatusFound
+				return resp, nil
+			}
+			return answer(req, `RateLimit: "a";r=50;t=10`), nil
+		})}
+		resp, err := (&http.Client{Transport: rt}).Get(example)
+		require.NoError(t, err)
+		resp.Body.Close()
+		require.False(t, rt.origins["http://api.example:80"].alone, "no probe is due")
+		require.NoError(t, get(t, rt, example+"foo"))
+		require.Equal(t, seconds(0, 0, 0), seen)
+	})
+}
+
+func TestLearn(t *testing.T) {
+	now := time.Now()
+	o := &origin{sent: 2, learnt: 1}
+	o.learn(trip{number: 2}, &Advice{Pace: 5}, now)
+	require.Zero(t, o.pace, "a pace comes with a limit")
+	limited := func(pace time.Duration) *Advice {
+		return &Advice{Pace: pace, Fields: Fields{Limits: []Limit{{Name: "a", Remaining: 1, Reset: SecondsOf(9)}}}}
+	}
+	o.learn(trip{number: 2}, limited(5), now)
+	o.learn(trip{number: 1}, limited(3), now)
+	require.EqualValues(t, 5, o.pace, "the slower counts")
+	o.learn(trip{number: 1}, limited(7), now)
+	require.EqualValues(t, 7, o.pace)
+	o.sent = 3
+	o.learn(trip{number: 3}, limited(3), now)
+	require.EqualValues(t, 3, o.pace, "the newer counts")
+}
