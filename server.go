@@ -66,8 +66,6 @@ func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 	return l
 }
 
-const retryAfterField = "Retry-After" // RFC 9110 Section 10.2.3
-
 // SetRetryAfter sets the field Retry-After of h to the longest Reset of the
 // limits with nothing remaining, in seconds, at most MaxInteger: it SHOULD NOT
 // be earlier than the end of the effective window (draft-11 Section 6). Where
@@ -90,20 +88,20 @@ func SetRetryAfter(h http.Header, limits ...Limit) {
 	if old, ok := existingRetryAfter(h); ok && old >= seconds {
 		return
 	}
-	h.Set(retryAfterField, strconv.FormatInt(seconds, 10))
+	h.Set(retryAfterKey, strconv.FormatInt(seconds, 10))
 }
 
 // existingRetryAfter reads the latest Retry-After of h, saturating. A date
 // without a Date to measure it from is later than anything.
 func existingRetryAfter(h http.Header) (seconds int64, ok bool) {
-	for _, line := range h.Values(retryAfterField) {
+	for _, line := range h.Values(retryAfterKey) {
 		n := int64(math.MaxInt64)
 		line = strings.TrimSpace(line)
 		if line != "" && skip(line, 0, digit) == len(line) {
 			if delay, err := strconv.ParseInt(line, 10, 64); err == nil {
 				n = delay
 			}
-		} else if date, err := http.ParseTime(line); err != nil {
+		} else if date, ok := readDate(line); !ok {
 			continue
 		} else if sent, err := http.ParseTime(h.Get("Date")); err == nil {
 			n = max(date.Unix()-sent.Unix(), 0)
@@ -188,10 +186,9 @@ func restrictPolicies(upstream, own []Policy) ([]Policy, error) {
 	return out, nil
 }
 
-// quotaUnit returns the unit that p counts in. Servers that go by the registry
-// write "request", because it lists requests so (draft-11 Section 10.3).
+// quotaUnit returns the unit that p counts in.
 func quotaUnit(p Policy) Unit {
-	if p.Unit == "" || p.Unit == "request" {
+	if p.Unit.countsRequests() {
 		return Requests
 	}
 	return p.Unit
@@ -281,7 +278,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, f Fields, p *Problem) error 
 		return err
 	}
 	// The Date that net/http would add tells what a date in Retry-After means.
-	if _, dated := h["Date"]; !dated && h.Get(retryAfterField) != "" {
+	if _, dated := h["Date"]; !dated && h.Get(retryAfterKey) != "" {
 		h.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	}
 	SetRetryAfter(h, f.Limits...)
