@@ -5,8 +5,6 @@ import (
 	"time"
 )
 
-const retryAfterKey = "Retry-After" // RFC 9110 Section 10.2.3
-
 // ParseRetryAfter returns how long the field Retry-After of h asks to wait, at
 // least 0, and whether there is one that can be read (RFC 9110 Section 10.2.3).
 // Of several lines the first that can be read counts.
@@ -17,7 +15,7 @@ const retryAfterKey = "Retry-After" // RFC 9110 Section 10.2.3
 // received, when the response arrived (the zero time is time.Now()). What a
 // Duration cannot hold becomes the longest that it can.
 func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
-	for _, line := range h[retryAfterKey] {
+	for _, line := range h[retryAfterField] {
 		s := trim(line)
 		if wait, ok := delaySeconds(s); ok {
 			return wait, true

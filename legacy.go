@@ -220,13 +220,24 @@ func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
 			f.Dialect = currentDialect
 		}
 	}
-	if e, ok := policyErr.(*FieldError); ok && seen&policySign == 0 {
-		faults = append(faults, e)
+	if seen&policySign == 0 {
+		faults = preferStrict(policyErr, faults)
 	}
-	if e, ok := limitErr.(*FieldError); ok && seen&limitSign == 0 {
-		faults = append(faults, e)
+	if seen&limitSign == 0 {
+		faults = preferStrict(limitErr, faults)
 	}
 	return f, joinFaults(faults)
+}
+
+// preferStrict puts what the strict parser says of a field that no dialect could
+// read in the place of what the dialects say.
+func preferStrict(err error, faults []*FieldError) []*FieldError {
+	strict, ok := err.(*FieldError)
+	if !ok {
+		return faults
+	}
+	faults = slices.DeleteFunc(faults, func(e *FieldError) bool { return e.Field == strict.Field })
+	return append(faults, strict)
 }
 
 // joinPolicies returns the current policies and those of a dialect that have
@@ -1055,7 +1066,7 @@ const maxComments = 64
 
 // comment adds a parameter that is not defined, if it can be written.
 func comment(ps Params, key, text string, valued bool, field *fieldDef) Params {
-	if skipKey(key, 0) < len(key) || field.defines(paramOf(key)) || len(ps) >= maxComments {
+	if !isKey(key) || field.defines(paramOf(key)) || len(ps) >= maxComments {
 		return ps
 	}
 	var v any = true

@@ -190,6 +190,17 @@ func TestParseLegacyEdges(t *testing.T) {
 	})
 }
 
+// A current field that no dialect can read is at fault where the strict parser
+// says.
+func TestParseAnyStrictFault(t *testing.T) {
+	got, err := ParseAny(wire("RateLimit: \"a\";r=1, \"b\";r=\nX-RateLimit-Limit: x"), LegacyOptions{})
+	require.Empty(t, got)
+	require.Equal(t, errors.Join(
+		&FieldError{Field: "X-RateLimit-Limit", Item: -1, Err: ErrSyntax},
+		&FieldError{Field: LimitField, Offset: 15, Item: 1, Param: "r", Err: ErrSyntax},
+	), err)
+}
+
 func TestParseLegacyFamilies(t *testing.T) {
 	runLegacy(t, []legacyCase{
 		{`X-RateLimit-Limit: 10, 10;w=1;name="per-ip", 1000;w=3600` + "\nX-RateLimit-Remaining: 9", "x-ratelimit", "1000/3600 : -/1000 w=3600 t=- | per-ip : 9/10 w=1 t=-", ""},

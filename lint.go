@@ -357,13 +357,13 @@ func (c *checker) retryAfter() {
 		}
 	}
 	date, dated := c.date()
-	if lines := c.h[retryAfterKey]; !dated && len(lines) > 0 {
+	if lines := c.h[retryAfterField]; !dated && len(lines) > 0 {
 		if _, ok := delaySeconds(trim(lines[0])); !ok {
 			return // a date, and no other to measure it by
 		}
 	}
 	if wait, ok := ParseRetryAfter(c.h, date); ok && wait < longest {
-		c.find("S3", LevelShould, retryAfterKey, -1, "let Retry-After be no earlier than the t of each limit with nothing remaining")
+		c.find("S3", LevelShould, retryAfterField, -1, "let Retry-After be no earlier than the t of each limit with nothing remaining")
 	}
 }
 

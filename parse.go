@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"encoding/base64"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,7 +23,7 @@ const (
 // is at most this.
 const MaxInteger = 999_999_999_999_999
 
-const manyParams = 16 // from here on, a map finds them
+const manyParams = 16 // beyond, a map finds them
 
 const maxDigits = 15 // RFC 9651 Section 4.2.4
 
@@ -42,8 +43,9 @@ var (
 	// ErrRange says that a number is outside what the parameter allows.
 	ErrRange = errors.New("out of range")
 	// ErrDuplicate says that a key of [Params] is repeated or is a parameter
-	// which has a struct field of its own, or that a name and partition key
-	// occur twice in one field ([Fields.Validate]).
+	// which has a struct field of its own, that a name and partition key
+	// occur twice in one field ([Fields.Validate]), or that two parties use a
+	// name for different things ([Restrict]).
 	ErrDuplicate = errors.New("duplicate")
 	// ErrTooMany says that a field has more than 1024 members, a member more
 	// than 256 parameters, or a text which has to hold one member several.
@@ -53,7 +55,7 @@ var (
 // A FieldError says what is wrong with a field, and where. Its text never
 // repeats the content of the field, which may hold a partition key.
 type FieldError struct {
-	Field  string // PolicyField or LimitField
+	Field  string // PolicyField, LimitField or the name of an older field
 	Line   int    // index of the field line, from 0
 	Offset int    // byte in that line where the offending token starts, the line's length at its end, -1 when not parsing
 	Item   int    // index of the member over all lines, from 0; -1 where there is none
@@ -488,44 +490,57 @@ func (p *parser) readParams(i int) bool {
 				m.key = p.bytes
 			}
 		} else {
-			p.setParam(key, p.any(kind))
+			p.setParam(key, p.any(kind), i)
 		}
 	}
 	p.i = i
 	return true
 }
 
-// setParam adds an extension parameter, or replaces its value where it is (RFC
-// 9651 Section 4.2.3.2).
-func (p *parser) setParam(key string, value any) {
+// setParam adds an extension parameter, which ends at i, or replaces its value
+// where it is (RFC 9651 Section 4.2.3.2).
+func (p *parser) setParam(key string, value any, i int) {
 	ps := p.member.params
 	if ps == nil { // often it stays the only one
 		p.member.params = Params{{key, value}}
 		return
 	}
-	if i := p.indexParam(key); i >= 0 {
-		ps[i].Value = value
+	if at := p.indexParam(key); at >= 0 {
+		ps[at].Value = value
 		return
 	}
-	p.member.params = append(ps, Param{key, value})
-	switch {
-	case len(ps)+1 == manyParams:
-		if p.index == nil {
-			p.index = make(map[string]int, maxParams)
-		}
-		clear(p.index)
-		for i := range p.member.params {
-			p.index[p.member.params[i].Key] = i
-		}
-	case len(ps)+1 > manyParams:
+	if len(ps) == manyParams {
+		p.makeRoom(i)
+		ps = p.member.params
+	}
+	if len(ps) >= manyParams {
 		p.index[key] = len(ps)
+	}
+	p.member.params = append(ps, Param{key, value})
+}
+
+// makeRoom makes room for all parameters of the member at once, as far as the
+// semicolons before the next comma tell, and indexes those that it has.
+func (p *parser) makeRoom(i int) {
+	rest := p.s[i:]
+	if end := strings.IndexByte(rest, ','); end >= 0 {
+		rest = rest[:end]
+	}
+	ps := p.member.params
+	p.member.params = slices.Grow(ps, min(1+strings.Count(rest, ";"), maxParams-len(ps)))
+	if p.index == nil {
+		p.index = make(map[string]int, maxParams)
+	}
+	clear(p.index)
+	for i := range ps {
+		p.index[ps[i].Key] = i
 	}
 }
 
 // indexParam returns the index of an extension parameter, -1 if it is new. A
 // search through many would make the time of a member quadratic.
 func (p *parser) indexParam(key string) int {
-	if len(p.member.params) < manyParams {
+	if len(p.member.params) <= manyParams {
 		return p.member.params.index(key)
 	}
 	if i, ok := p.index[key]; ok {
@@ -555,6 +570,8 @@ func skipKey(s string, i int) int {
 	}
 	return i
 }
+
+func isKey(s string) bool { return s != "" && skipKey(s, 0) == len(s) }
 
 // A class is a set of bytes that the grammar names.
 type class uint8

@@ -22,7 +22,8 @@
 // # Reading
 //
 // [Parse] takes both fields from an [http.Header]; [ParsePolicies] and
-// [ParseLimits] take field lines from anywhere else, such as gRPC metadata. A
+// [ParseLimits] take field lines from anywhere else, such as gRPC metadata.
+// [ParseAny] also reads what came before these fields, see below. A
 // field that breaks the grammar of RFC 9651, or a rule of the specification, is
 // ignored as a whole, and the other one is kept: what [Parse] returns beside an
 // error is what a client may use. A [FieldError] says what was wrong, and where.
@@ -37,6 +38,30 @@
 // and [AddLimits] add a line to it, [AppendPolicies], [FormatPolicies] and
 // their like give the text alone. All of them refuse what the grammar refuses,
 // and then write nothing.
+//
+// # Older forms
+//
+// [ParseAny] reads a response whatever form its limits have: the current fields,
+// those of older drafts, the X-RateLimit-* families and what vendors made of
+// them. [Fields.Dialect] names the form. [ParseLegacy] reads all but the current
+// fields, and [SetLegacy] writes older ones for clients that know nothing else.
+// Each form is a [Dialect], a row of a table ([Dialects]) that others can join
+// ([LegacyOptions]).
+//
+// # Serving
+//
+// [Refuse] answers a request that exceeds a limit, with a [Problem] that says
+// why. [Limit.Cap] and [Limit.Jitter] keep what a server says from inviting more
+// requests at a time than it can stand (draft-11 Section 8.5): which volume that
+// is, only the server knows. [Expose] lets scripts of other origins read the
+// fields. [Restrict] is for intermediaries.
+//
+// Partition keys are best made from nothing but the request, and hashed if they
+// would tell who the client is; clients can predict them if it is documented how
+// they are made (Section 6.1). Fields need not be on every response (Section
+// 6.2). They bind nobody: a server still has to protect itself (Section 8.1).
+//
+// # Keys of http.Header
 //
 // [http.Header] knows the fields under its canonical keys, Ratelimit-Policy and
 // Ratelimit. Use its methods, or this package: a value stored under the key
@@ -185,10 +210,11 @@ type Fields struct {
 	Policies []Policy
 	Limits   []Limit
 	// Dialect names how the response spelled them: "ratelimit" for the fields
-	// RateLimit-Policy and RateLimit, "" if nothing was found.
+	// RateLimit-Policy and RateLimit, else the name of a [Dialect], "" if
+	// nothing was found.
 	Dialect string
-	// Guessed says that a value had to be guessed. The fields RateLimit-Policy
-	// and RateLimit leave nothing to guess.
+	// Guessed says that a value of another dialect had to be guessed: the unit
+	// of a reset, by the size of its number.
 	Guessed bool
 }
 

@@ -221,7 +221,7 @@ func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string,
 	for i := range ps {
 		p := &ps[i]
 		switch {
-		case p.Key == "" || skipKey(p.Key, 0) < len(p.Key):
+		case !isKey(p.Key):
 			return nil, p.Key, ErrSyntax
 		case field.defines(paramOf(p.Key)) || ps[:i].index(p.Key) >= 0:
 			return nil, p.Key, ErrDuplicate

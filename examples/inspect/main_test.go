@@ -64,7 +64,7 @@ func TestGolden(t *testing.T) {
 func TestExitStatus(t *testing.T) {
 	const (
 		found   = wire + "express-draft-8-1.http"
-		nothing = wire + "fastify-default-1.http"
+		nothing = "testdata/nothing.http"
 		missing = "testdata/missing.http"
 	)
 	for name, test := range map[string]struct {
@@ -72,27 +72,30 @@ func TestExitStatus(t *testing.T) {
 		stdin string
 		want  int
 	}{
-		"found":             {args: []string{found}, want: 0},
-		"two rows":          {args: []string{wire + "express-draft-8-two-1.http"}, want: 0},
-		"unescaped":         {args: []string{wire + "express-draft-8-unescaped-1.http"}, want: 1},
-		"malformed":         {args: []string{wire + "hono-draft-7-1.http"}, want: 1},
-		"nothing found":     {args: []string{nothing}, want: 1},
-		"malformed in part": {stdin: response(`RateLimit: "a";r=1`, `RateLimit-Policy: a`), want: 1},
-		"blank":             {stdin: response(`RateLimit: `), want: 1},
-		"missing file":      {args: []string{missing}, want: 2},
-		"folder":            {args: []string{"testdata"}, want: 2},
-		"not HTTP":          {args: []string{"main.go"}, want: 2},
-		"empty":             {stdin: "", want: 2},
-		"header cut short":  {stdin: "HTTP/1.1 200 OK\r\nRateLimit: \"a\";r=1", want: 2},
-		"bad flag":          {args: []string{"-yaml", found}, want: 2},
-		"help":              {args: []string{"-h"}, want: 2},
-		"interim alone":     {stdin: "HTTP/1.1 103 Early Hints\r\n\r\n", want: 2},
-		"protocol switched": {stdin: "HTTP/1.1 101 Switching Protocols\r\n\r\n", want: 1},
-		"bad address":       {args: []string{"http://[::1"}, want: 2},
-		"found twice":       {args: []string{found, found}, want: 0},
-		"highest is 1st":    {args: []string{nothing, found}, want: 1},
-		"highest is 2nd":    {args: []string{found, nothing}, want: 1},
-		"highest is 2":      {args: []string{missing, nothing, found}, want: 2},
+		"found":                             {args: []string{found}, want: 0},
+		"two rows":                          {args: []string{wire + "express-draft-8-two-1.http"}, want: 0},
+		"unescaped":                         {args: []string{wire + "express-draft-8-unescaped-1.http"}, want: 1},
+		"an older draft":                    {args: []string{wire + "hono-draft-7-1.http"}, want: 0},
+		"guessed":                           {args: []string{wire + "go-httprate-1.http"}, want: 0},
+		"malformed":                         {stdin: response(`RateLimit: "a";r=-1`), want: 1},
+		"an older draft, malformed in part": {stdin: response("X-RateLimit-Limit: 5", "X-RateLimit-Remaining: x"), want: 1},
+		"nothing found":                     {args: []string{nothing}, want: 1},
+		"malformed in part":                 {stdin: response(`RateLimit: "a";r=1`, `RateLimit-Policy: a`), want: 1},
+		"blank":                             {stdin: response(`RateLimit: `), want: 1},
+		"missing file":                      {args: []string{missing}, want: 2},
+		"folder":                            {args: []string{"testdata"}, want: 2},
+		"not HTTP":                          {args: []string{"main.go"}, want: 2},
+		"empty":                             {stdin: "", want: 2},
+		"header cut short":                  {stdin: "HTTP/1.1 200 OK\r\nRateLimit: \"a\";r=1", want: 2},
+		"bad flag":                          {args: []string{"-yaml", found}, want: 2},
+		"help":                              {args: []string{"-h"}, want: 2},
+		"interim alone":                     {stdin: "HTTP/1.1 103 Early Hints\r\n\r\n", want: 2},
+		"protocol switched":                 {stdin: "HTTP/1.1 101 Switching Protocols\r\n\r\n", want: 1},
+		"bad address":                       {args: []string{"http://[::1"}, want: 2},
+		"found twice":                       {args: []string{found, found}, want: 0},
+		"highest is 1st":                    {args: []string{nothing, found}, want: 1},
+		"highest is 2nd":                    {args: []string{found, nothing}, want: 1},
+		"highest is 2":                      {args: []string{missing, nothing, found}, want: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, _, stderr := inspect(test.stdin, test.args...)
@@ -252,10 +255,10 @@ ratelimit: RateLimit, line 0, offset 0, item 0: wrong type
 `,
 		},
 		"bytes beyond ASCII": {
-			"\"a\";c=\xc3\xa9;r=1\t;\x9b",
+			"\"a\";c=\xc3\xa9;r=!\t;\x9b",
 			`
 ratelimit: RateLimit, line 0, offset 6, item 0, an extension parameter: not well-formed
-  "a";c=??;r=1?;?
+  "a";c=??;r=!?;?
         ^
 `,
 		},
@@ -291,6 +294,23 @@ ratelimit: RateLimit, line 0, offset 209, item 0, parameter t: not well-formed
 			require.Equal(t, "<stdin>: 200 OK, dialect -"+test.want, stdout)
 		})
 	}
+}
+
+// Older fields are read as well, and the header at fault is shown.
+func TestOlderFields(t *testing.T) {
+	status, stdout, _ := inspect(response("Date: Sat, 21 Nov 2026 01:06:19 GMT",
+		"X-RateLimit-Limit: 5", "X-RateLimit-Remaining: 2 of 5", "X-RateLimit-Reset: 1795223238"))
+	require.Equal(t, 1, status)
+	require.Equal(t, `<stdin>: 200 OK, dialect x-ratelimit, the unit of RESET is guessed
+NAME       PARTITION KEY  REMAINING            UNIT      WINDOW  RESET
+"default"  -                           - of 5  requests  -       59s
+ratelimit: X-RateLimit-Remaining, line 0, offset 0: not well-formed
+  2 of 5
+  ^
+`, stdout)
+	_, stdout, _ = inspect("", "-json", wire+"go-httprate-1.http")
+	require.Contains(t, stdout, `"dialect": "x-ratelimit",
+  "guessed": true,`)
 }
 
 // A malformed field does not hide the other one, and the line at fault is shown.

@@ -16,7 +16,8 @@ import (
 type report struct {
 	Source    string      `json:"source"`
 	Status    string      `json:"status"`
-	Dialect   string      `json:"dialect,omitzero"`
+	Dialect   string      `json:"dialect,omitzero"` // how the limits were spelled
+	Guessed   bool        `json:"guessed,omitzero"` // the unit of a reset
 	Limits    []limit     `json:"limits"`
 	Malformed []malformed `json:"malformed"`
 	Advice    advice      `json:"advice"`
@@ -47,11 +48,12 @@ type malformed struct {
 }
 
 func newReport(source string, resp *http.Response) *report {
-	fields, err := ratelimit.Parse(resp.Header)
+	fields, err := ratelimit.ParseAny(resp.Header, ratelimit.LegacyOptions{})
 	return &report{
 		Source:    printable(source),
 		Status:    printable(strings.TrimSpace(resp.Status)),
 		Dialect:   fields.Dialect,
+		Guessed:   fields.Guessed,
 		Limits:    limitsOf(fields),
 		Malformed: malformedOf(resp.Header, err),
 		Advice:    adviceOf(resp, time.Now()),

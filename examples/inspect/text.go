@@ -38,7 +38,11 @@ func printHeading(w io.Writer, r *report) {
 	if dialect == "" {
 		dialect = absent
 	}
-	fmt.Fprintf(w, "%s: %s, dialect %s\n", r.Source, r.Status, dialect)
+	guessed := ""
+	if r.Guessed {
+		guessed = ", the unit of RESET is guessed"
+	}
+	fmt.Fprintf(w, "%s: %s, dialect %s%s\n", r.Source, r.Status, dialect, guessed)
 }
 
 func printLimits(w io.Writer, r *report) {

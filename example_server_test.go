@@ -1,0 +1,226 @@
+package ratelimit_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// A client turns a refusal into an error, and finds it again with errors.As.
+func ExampleProblem() {
+	server := httptest.NewServer(ratelimit.NewProblem(ratelimit.QuotaExceeded, "daily"))
+	defer server.Close()
+
+	get := func(url string) error {
+		resp, err := http.Get(url)
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode < 400 {
+			return nil
+		}
+		p, err := ratelimit.ReadProblem(resp)
+		if err != nil {
+			return errors.New(resp.Status) // it does not say why
+		}
+		return fmt.Errorf("get greeting: %w", p)
+	}
+	err := get(server.URL)
+	fmt.Println(err)
+
+	var p *ratelimit.Problem
+	if errors.As(err, &p) && p.Type == ratelimit.QuotaExceeded {
+		fmt.Println("exceeded:", p.ViolatedPolicies)
+	}
+	// Output:
+	// get greeting: ratelimit: problem 429 Quota Exceeded
+	// exceeded: [daily]
+}
+
+func ExampleNewProblem() {
+	p := ratelimit.NewProblem(ratelimit.TemporaryReducedCapacity, "hourly")
+	p.Detail = "One of three data centres is down."
+	fmt.Println(p.Status, p.Title)
+	fmt.Println(p)
+	// Output:
+	// 503 Temporary Reduced Capacity
+	// ratelimit: problem 503 Temporary Reduced Capacity: One of three data centres is down.
+}
+
+func ExampleProblem_Error() {
+	p := &ratelimit.Problem{Type: "https://example.com/probs/asleep", Detail: "Come back in the morning."}
+	fmt.Println(p.Error())
+	// Output:
+	// ratelimit: problem https://example.com/probs/asleep: Come back in the morning.
+}
+
+// Extensions stand beside the other members.
+func ExampleProblem_MarshalJSON() {
+	p := ratelimit.NewProblem(ratelimit.AbnormalUsageDetected, "burst")
+	p.Extensions = map[string]json.RawMessage{"support": json.RawMessage(`"https://example.com/help?topic=7"`)}
+	b, err := p.MarshalJSON()
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(string(b))
+	// Output:
+	// {"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected","title":"Abnormal Usage Detected","status":429,"violated-policies":["burst"],"support":"https://example.com/help?topic=7"}
+}
+
+// A member of the wrong type hides none of the others.
+func ExampleProblem_UnmarshalJSON() {
+	var p ratelimit.Problem
+	err := json.Unmarshal([]byte(`{"title": "Slow down", "status": "429", "violated-policies": ["burst"], "balance": 30}`), &p)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(p.Title, p.Status, p.ViolatedPolicies, string(p.Extensions["balance"]))
+	// Output:
+	// Slow down 0 [burst] 30
+}
+
+// A problem is a handler.
+func ExampleProblem_ServeHTTP() {
+	mux := http.NewServeMux()
+	mux.Handle("/export", ratelimit.NewProblem(ratelimit.TemporaryReducedCapacity))
+
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, httptest.NewRequest("GET", "/export", nil))
+	fmt.Println(w.Code, w.Header().Get("Content-Type"), w.Header().Get("Cache-Control"))
+	// Output:
+	// 503 application/problem+json no-store
+}
+
+func ExampleReadProblem() {
+	w := httptest.NewRecorder()
+	ratelimit.NewProblem(ratelimit.QuotaExceeded, "burst").ServeHTTP(w, nil)
+	resp := w.Result()
+	defer resp.Body.Close()
+
+	p, err := ratelimit.ReadProblem(resp)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(p.Title, p.ViolatedPolicies)
+
+	_, err = ratelimit.ReadProblem(&http.Response{Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(nil)})
+	fmt.Println(err)
+	// Output:
+	// Quota Exceeded [burst]
+	// ratelimit: problem document: media type is not application/problem+json: wrong type
+}
+
+// The example of the draft: the whole quota, ten seconds before the window ends,
+// would invite a hundred times the rate that the policy stands for.
+func ExampleLimit_Cap() {
+	p := ratelimit.Policy{Name: "somepolicy", Quota: 10000, Window: ratelimit.SecondsOf(1000)}
+	l := ratelimit.Limit{Name: "somepolicy", Remaining: 10000, Reset: ratelimit.SecondsOf(10)}
+	fmt.Println(l.Cap(p, 1))
+	fmt.Println(l.Cap(p, 2.5)) // a server that stands bursts
+	// Output:
+	// "somepolicy";r=100;t=10
+	// "somepolicy";r=250;t=10
+}
+
+// Clients whose quota ends at midnight do not come back all at once.
+func ExampleLimit_Jitter() {
+	l := ratelimit.Limit{Name: "daily", Reset: ratelimit.SecondsOf(3600)}
+	rnd := rand.New(rand.NewPCG(1, 2)) // nil for a random source
+	for range 3 {
+		fmt.Println(l.Jitter(30*time.Second, rnd))
+	}
+	// Output:
+	// "daily";r=0;t=3623
+	// "daily";r=0;t=3619
+	// "daily";r=0;t=3624
+}
+
+func ExampleSetRetryAfter() {
+	h := http.Header{"Retry-After": {"5"}}
+	ratelimit.SetRetryAfter(h,
+		ratelimit.Limit{Name: "burst", Remaining: 3, Reset: ratelimit.SecondsOf(60)},
+		ratelimit.Limit{Name: "daily", Remaining: 0, Reset: ratelimit.SecondsOf(40)},
+	)
+	fmt.Println(h)
+	// Output:
+	// map[Retry-After:[40]]
+}
+
+// A gateway has a stricter share of a policy of the origin, and a policy of its
+// own.
+func ExampleRestrict() {
+	upstream, err := ratelimit.Parse(http.Header{
+		"Ratelimit-Policy": {`"daily";q=1000;w=86400`},
+		"Ratelimit":        {`"daily";r=400;t=7200`},
+	})
+	if err != nil {
+		panic(err) // malformed: leave it as it is
+	}
+	own := ratelimit.Fields{
+		Policies: []ratelimit.Policy{
+			{Name: "daily", Quota: 500, Window: ratelimit.SecondsOf(86400)},
+			{Name: "gateway", Quota: 10, Window: ratelimit.SecondsOf(1)},
+		},
+		Limits: []ratelimit.Limit{
+			{Name: "daily", Remaining: 450, Reset: ratelimit.SecondsOf(9000)},
+			{Name: "gateway", Remaining: 9, Reset: ratelimit.SecondsOf(1)},
+		},
+	}
+	f, err := ratelimit.Restrict(upstream, own)
+	fmt.Println(f.Policies, err)
+	fmt.Println(f.Limits)
+
+	own.Policies[0].Window = ratelimit.SecondsOf(3600) // which is not the same policy
+	_, err = ratelimit.Restrict(upstream, own)
+	fmt.Println(err)
+	// Output:
+	// ["daily";q=500;w=86400 "gateway";q=10;w=1] <nil>
+	// ["daily";r=400;t=9000 "gateway";r=9;t=1]
+	// ratelimit: RateLimit-Policy, item 0, parameter w: duplicate
+}
+
+// A server refuses a request.
+func ExampleRefuse() {
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		f := ratelimit.Fields{
+			Policies: []ratelimit.Policy{{Name: "daily", Quota: 1000, Window: ratelimit.SecondsOf(86400)}},
+			Limits:   []ratelimit.Limit{{Name: "daily", Remaining: 0, Reset: ratelimit.SecondsOf(3600)}},
+		}
+		err := ratelimit.Refuse(w, r, f, ratelimit.NewProblem(ratelimit.QuotaExceeded, "daily"))
+		if err != nil { // nothing has been written
+			http.Error(w, "too many requests", http.StatusTooManyRequests)
+		}
+	}
+
+	w := httptest.NewRecorder()
+	handler(w, httptest.NewRequest("GET", "/", nil))
+	fmt.Println(w.Code)
+	fmt.Println("RateLimit:", w.Header().Get("RateLimit"))
+	fmt.Println("Retry-After:", w.Header().Get("Retry-After"))
+	fmt.Println(w.Body)
+	// Output:
+	// 429
+	// RateLimit: "daily";r=0;t=3600
+	// Retry-After: 3600
+	// {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"violated-policies":["daily"]}
+}
+
+func ExampleExpose() {
+	h := http.Header{}
+	h.Set("Access-Control-Allow-Origin", "https://app.example")
+	h.Set("RateLimit", `"burst";r=9;t=1`)
+	h.Set("X-RateLimit-Remaining", "9")
+	h.Set("Retry-After", "1")
+	ratelimit.Expose(h)
+	fmt.Println(h.Get("Access-Control-Expose-Headers"))
+	// Output:
+	// RateLimit, Retry-After, X-Ratelimit-Remaining
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/stretchr/testify/require"
+)
+
+const date = "Sat, 21 Nov 2026 03:40:00 GMT"
+
+// start runs an upstream that answers with a status and a header, and a gateway
+// before it whose clock stands still until it is moved, each on a socket.
+func start(t *testing.T, status int, header http.Header, args ...string) (url string, now *time.Time, served *int) {
+	t.Helper()
+	served = new(int)
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		*served++
+		for key, values := range header {
+			w.Header()[key] = values
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, "hello from upstream")
+	}))
+	t.Cleanup(upstream.Close)
+	_, handler, err := configure(append(args, upstream.URL), io.Discard)
+	require.NoError(t, err)
+	clock := time.Unix(1_800_000_000, 0)
+	handler.(*gateway).window.now = func() time.Time { return clock }
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.URL, &clock, served
+}
+
+func get(t *testing.T, url string) (*http.Response, string) {
+	t.Helper()
+	resp, err := http.Get(url)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	resp.Body = io.NopCloser(strings.NewReader(string(body)))
+	return resp, string(body)
+}
+
+func TestForwarded(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		status int
+		header http.Header
+		policy string
+		want   http.Header // the fields that differ from what upstream says
+	}{
+		{"nothing from upstream", 200, http.Header{}, `"gateway";q=5;w=10`,
+			http.Header{"Ratelimit-Policy": {`"gateway";q=5;w=10`}, "Ratelimit": {`"gateway";r=4;t=10`}}},
+		{"X-RateLimit", 200, http.Header{"X-Ratelimit-Limit": {"100"}, "X-Ratelimit-Remaining": {"60"}, "X-Ratelimit-Reset": {"30"}}, `"gateway";q=5;w=10`,
+			http.Header{"Ratelimit-Policy": {`"default";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"default";r=60;t=30, "gateway";r=4;t=10`}}},
+		{"an absolute reset", 200, http.Header{"X-Ratelimit-Limit": {"100"}, "X-Ratelimit-Remaining": {"60"}, "X-Ratelimit-Reset": {"1795232430"}}, `"gateway";q=5;w=10`,
+			http.Header{"Ratelimit-Policy": {`"default";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"default";r=60;t=30, "gateway";r=4;t=10`}}},
+		{"draft-06, restricted", 200, http.Header{"Ratelimit-Limit": {"100"}, "Ratelimit-Remaining": {"60"}, "Ratelimit-Reset": {"5"}, "Ratelimit-Policy": {"100;w=60"}}, `"default";q=50;w=60`,
+			http.Header{"Ratelimit-Policy": {`"default";q=50;w=60`}, "Ratelimit": {`"default";r=49;t=60`}}},
+		{"draft-07", 200, http.Header{"Ratelimit": {"limit=100, remaining=60, reset=5"}}, `"gateway";q=5;w=10`,
+			http.Header{"Ratelimit-Policy": {`"default";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"default";r=60;t=5, "gateway";r=4;t=10`}}},
+		{"the current fields", 200, http.Header{"Ratelimit-Policy": {`"a";q=9;w=1`, `"b";q=99;w=60`}, "Ratelimit": {`"a";r=3;t=1`}}, `"gateway";q=5;w=10`,
+			http.Header{"Ratelimit-Policy": {`"a";q=9;w=1, "b";q=99;w=60, "gateway";q=5;w=10`}, "Ratelimit": {`"a";r=3;t=1, "gateway";r=4;t=10`}}},
+		{"a stricter share of a policy", 200, http.Header{"Ratelimit-Policy": {`"a";q=9;w=10`}, "Ratelimit": {`"a";r=8;t=3`}}, `"a";q=5;w=10`,
+			http.Header{"Ratelimit-Policy": {`"a";q=5;w=10`}, "Ratelimit": {`"a";r=4;t=10`}}},
+		{"what remains is unknown", 200, http.Header{"X-Ratelimit-Limit": {"100"}}, `"gateway";q=5;w=10`,
+			http.Header{"Ratelimit-Policy": {`"default";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"gateway";r=4;t=10`}}},
+		{"refused by upstream", 429, http.Header{"X-Ratelimit-Limit": {"100"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"30"}, "Retry-After": {"20"}}, `"gateway";q=5;w=10`,
+			http.Header{"Ratelimit-Policy": {`"default";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"default";r=0;t=30, "gateway";r=4;t=10`}, "Retry-After": {"30"}}},
+		{"for scripts", 200, http.Header{"Access-Control-Allow-Origin": {"*"}, "Access-Control-Expose-Headers": {"X-Id"}}, `"gateway";q=5;w=10`,
+			http.Header{"Ratelimit-Policy": {`"gateway";q=5;w=10`}, "Ratelimit": {`"gateway";r=4;t=10`},
+				"Access-Control-Expose-Headers": {"X-Id, RateLimit, RateLimit-Policy"}}},
+
+		{"malformed, left alone", 200, http.Header{"Ratelimit-Policy": {`"a";q=9`}, "Ratelimit": {`"a";r=ten`}}, `"gateway";q=5;w=10`, nil},
+		{"malformed legacy, left alone", 200, http.Header{"X-Ratelimit-Limit": {"many"}, "X-Ratelimit-Remaining": {"60"}}, `"gateway";q=5;w=10`, nil},
+		{"two meanings of a name, left alone", 200, http.Header{"Ratelimit-Policy": {`"a";q=9;w=1`}}, `"a";q=5;w=10`, nil},
+		{"a name that no field can hold, left alone", 200, http.Header{"X-Ratelimit-Limit": {"9"}, "X-Ratelimit-Remaining": {"8"}, "X-Ratelimit-Resource": {"é"}}, `"gateway";q=5;w=10`, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.header.Set("Date", date)
+			url, _, served := start(t, tc.status, tc.header, "-policy", tc.policy)
+			resp, body := get(t, url)
+			require.Equal(t, tc.status, resp.StatusCode)
+			require.Equal(t, "hello from upstream", body)
+			require.Equal(t, 1, *served)
+
+			want := tc.header.Clone()
+			for key, values := range tc.want {
+				want[key] = values
+			}
+			resp.Header.Del("Content-Length")
+			resp.Header.Del("Content-Type")
+			require.Equal(t, want, resp.Header)
+		})
+	}
+}
+
+func TestRefused(t *testing.T) {
+	url, now, served := start(t, 200, http.Header{}, "-policy", `"gateway";q=2;w=10;pk=:Zw==:`)
+	for range 2 {
+		resp, _ := get(t, url)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+	}
+	*now = now.Add(2500 * time.Millisecond)
+	resp, _ := get(t, url)
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	require.Equal(t, 2, *served, "the gateway enforces what it says")
+	require.Equal(t, `"gateway";r=0;t=8;pk=:Zw==:`, resp.Header.Get("RateLimit"))
+	require.Equal(t, "8", resp.Header.Get("Retry-After"))
+	p, err := ratelimit.ReadProblem(resp)
+	require.NoError(t, err)
+	require.Equal(t, ratelimit.NewProblem(ratelimit.QuotaExceeded, "gateway"), p)
+
+	*now = now.Add(8 * time.Second)
+	resp, _ = get(t, url)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Equal(t, 3, *served)
+}
+
+// What upstream would refuse is forwarded all the same.
+func TestForwardsWithNothingRemaining(t *testing.T) {
+	url, _, served := start(t, 429, http.Header{"Ratelimit": {`"a";r=0;t=60`}})
+	for i := range 3 {
+		resp, _ := get(t, url)
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		require.Equal(t, "60", resp.Header.Get("Retry-After"))
+		require.Equal(t, i+1, *served)
+	}
+}
+
+func TestConfigure(t *testing.T) {
+	for _, args := range [][]string{
+		{}, {"a", "b"}, {"-what"}, {"-h"}, {"localhost"}, {"http://\n"}, {"/path"},
+		{"-policy", "gateway", "http://localhost"},
+		{"-policy", `"gateway";q=1`, "http://localhost"},
+		{"-policy", `"gateway";q=1;w=1;qu="content-bytes"`, "http://localhost"},
+	} {
+		var stderr strings.Builder
+		_, handler, err := configure(args, &stderr)
+		require.Error(t, err, "%q", args)
+		require.Nil(t, handler)
+		require.NotEmpty(t, stderr.String())
+	}
+	addr, _, err := configure([]string{"-addr", ":0", "-policy", `"a";q=1;w=1;qu="requests"`, "http://localhost"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, ":0", addr)
+}
+
+// A policy that cannot be written is refused on the command line, but one could
+// be made.
+func TestRefusalThatCannotBeWritten(t *testing.T) {
+	g := newGateway(nil, ratelimit.Policy{Name: "é", Window: ratelimit.SecondsOf(1)}, time.Now)
+	w := httptest.NewRecorder()
+	g.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	require.Equal(t, http.StatusTooManyRequests, w.Code)
+	require.Equal(t, "too many requests\n", w.Body.String())
+}

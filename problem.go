@@ -1,0 +1,309 @@
+package ratelimit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The problem types that draft-11 Section 5 defines. The extension member
+// violated-policies of each names the policies that were exceeded.
+const (
+	// QuotaExceeded says that requests exceed one or more policies. 429.
+	QuotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	// TemporaryReducedCapacity says that requests cannot be satisfied at the
+	// moment, within policies that may be lower than usual. 503.
+	TemporaryReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+	// AbnormalUsageDetected says that the requests follow a pattern which looks
+	// unintended or malicious. 429.
+	AbnormalUsageDetected = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
+)
+
+// ProblemMediaType is the media type of a [Problem] in JSON (RFC 9457 Section
+// 6.1).
+const ProblemMediaType = "application/problem+json"
+
+// registrations are what draft-11 Section 10.2 registers for each type.
+var registrations = [...]Problem{
+	{Type: QuotaExceeded, Title: "Quota Exceeded", Status: http.StatusTooManyRequests},
+	{Type: TemporaryReducedCapacity, Title: "Temporary Reduced Capacity", Status: http.StatusServiceUnavailable},
+	{Type: AbnormalUsageDetected, Title: "Abnormal Usage Detected", Status: http.StatusTooManyRequests},
+}
+
+// A Problem says in the body of a response why a request failed (RFC 9457),
+// here that it exceeds a policy. It is a handler that sends itself, and an
+// error that a client can find with [errors.As].
+//
+// The zero Problem is valid and says nothing: its type is about:blank.
+type Problem struct {
+	// Type identifies the kind of problem, a URI reference such as
+	// [QuotaExceeded]. "" is absent and means about:blank.
+	Type string
+	// Title is a summary of the type for humans, "" if absent.
+	Title string
+	// Status is the status code with which the server sent the problem; 0 is
+	// absent. The status of the response is the one that counts (RFC 9457
+	// Section 3.1.2).
+	Status int
+	// Detail explains this occurrence to humans, "" if absent.
+	Detail string
+	// Instance identifies this occurrence, a URI reference, "" if absent.
+	Instance string
+	// ViolatedPolicies are the names of the policies that were exceeded; nil
+	// is absent.
+	ViolatedPolicies []string
+	// Extensions are all other members by name, each one JSON value. They
+	// stand beside the others, at the top level (RFC 9457 Section 3.2).
+	Extensions map[string]json.RawMessage
+}
+
+// NewProblem returns a problem of a type, with the title and the status that
+// are registered for it. A type other than the three of this package gets
+// neither. The names of violated policies are those of [Policy.Name]; without
+// any, the member is absent.
+func NewProblem(typ string, violated ...string) *Problem {
+	p := &Problem{Type: typ}
+	for _, known := range registrations {
+		if known.Type == typ {
+			*p = known
+		}
+	}
+	p.ViolatedPolicies = slices.Clone(violated)
+	return p
+}
+
+// Error returns status, title, or else type, and detail in one line. They are
+// the server's words; what cannot be printed is replaced in them.
+func (p *Problem) Error() string {
+	if p == nil {
+		p = &Problem{}
+	}
+	what := p.Title
+	if what == "" {
+		what = p.Type
+	}
+	if what == "" {
+		what = "about:blank"
+	}
+	if p.Status != 0 {
+		what = strconv.Itoa(p.Status) + " " + what
+	}
+	if p.Detail != "" {
+		what += ": " + p.Detail
+	}
+	return "ratelimit: problem " + strings.Map(printable, what)
+}
+
+func printable(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return utf8.RuneError
+}
+
+// A problemMember is a member with a meaning of its own.
+type problemMember struct {
+	name  string
+	value any // *string, *int or *[]string; the zero value is absent
+}
+
+// members are those of RFC 9457 Section 3.1 and draft-11 Section 5, in the
+// order in which they are written. No other place spells them.
+func (p *Problem) members() [6]problemMember {
+	return [...]problemMember{
+		{"type", &p.Type},
+		{"title", &p.Title},
+		{"status", &p.Status},
+		{"detail", &p.Detail},
+		{"instance", &p.Instance},
+		{"violated-policies", &p.ViolatedPolicies},
+	}
+}
+
+// MarshalJSON returns p as a JSON object: type, title, status, detail,
+// instance, violated-policies, then the Extensions sorted by name. What is
+// absent is left out. Bytes that are not UTF-8 are replaced, as package json
+// does.
+//
+// It refuses Extensions whose name is that of another member (ErrDuplicate), or
+// is not UTF-8, or whose value is not one JSON value (ErrSyntax).
+func (p Problem) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	known := p.members()
+	for _, m := range known {
+		if !reflect.ValueOf(m.value).Elem().IsZero() {
+			appendMember(&b, m.name, plainJSON(m.value))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Extensions)) {
+		value := p.Extensions[name]
+		switch {
+		case slices.ContainsFunc(known[:], func(m problemMember) bool { return m.name == name }):
+			return nil, fmt.Errorf("ratelimit: problem extension %q: %w", name, ErrDuplicate)
+		case !utf8.ValidString(name), !json.Valid(value):
+			return nil, fmt.Errorf("ratelimit: problem extension %q: %w", name, ErrSyntax)
+		}
+		appendMember(&b, name, value)
+	}
+	// Values that are valid by themselves may be nested too deeply together.
+	var out bytes.Buffer
+	if err := json.Compact(&out, fmt.Appendf(nil, "{%s}", b.Bytes())); err != nil {
+		return nil, fmt.Errorf("ratelimit: problem extensions: %w: %w", ErrSyntax, err)
+	}
+	return out.Bytes(), nil
+}
+
+func appendMember(b *bytes.Buffer, name string, value []byte) {
+	if b.Len() > 0 {
+		b.WriteByte(',')
+	}
+	b.Write(plainJSON(name))
+	b.WriteByte(':')
+	b.Write(value)
+}
+
+// plainJSON leaves <, > and & as they are: nobody puts a problem into HTML, and
+// people read it.
+func plainJSON(v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // a string, an int or a []string does not fail
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// UnmarshalJSON reads a JSON object. Names are compared exactly, and of
+// duplicate ones the last counts. A member of another JSON type than RFC 9457
+// gives it counts as absent (Section 3.1), as do a status that is not a whole
+// number, and violated-policies that are not an array of strings. All other
+// members are Extensions, as they stand in b.
+//
+// On error, which wraps ErrSyntax, b is no JSON object, or one that is nested
+// more deeply than package json allows; p is as it was.
+func (p *Problem) UnmarshalJSON(b []byte) error {
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(b, &all); err != nil {
+		return fmt.Errorf("ratelimit: problem document: %w: %w", ErrSyntax, err)
+	}
+	if all == nil {
+		return fmt.Errorf("ratelimit: problem document: %w: null", ErrSyntax)
+	}
+	var q Problem
+	for _, m := range q.members() {
+		switch v := m.value.(type) {
+		case *string:
+			_ = json.Unmarshal(all[m.name], v) // on error it stays as it is
+		case *int:
+			*v = readStatus(all[m.name])
+		case *[]string:
+			*v = readStrings(all[m.name])
+		}
+		delete(all, m.name)
+	}
+	if len(all) > 0 {
+		q.Extensions = all
+	}
+	*p = q
+	return nil
+}
+
+// readStatus also reads what other languages make of a number, such as 429.0.
+func readStatus(raw json.RawMessage) int {
+	if n, err := strconv.Atoi(string(raw)); err == nil {
+		return n
+	}
+	var x float64
+	if json.Unmarshal(raw, &x) != nil || x != math.Trunc(x) || math.Abs(x) > math.MaxInt32 {
+		return 0
+	}
+	return int(x)
+}
+
+// readStrings returns nil for anything but an array of strings. A null among
+// them would be an empty string to package json, without pointers.
+func readStrings(raw json.RawMessage) []string {
+	var list []*string
+	if json.Unmarshal(raw, &list) != nil || list == nil || slices.Contains(list, nil) {
+		return nil
+	}
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = *s
+	}
+	return out
+}
+
+// ServeHTTP sends p: its Status, its JSON, and Cache-Control: no-store, because
+// it is about this request alone. A HEAD request gets no body. A Problem without
+// Status, or with one that ends no response, is sent as 429; one that
+// [Problem.MarshalJSON] refuses is a 500 without its text.
+func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p == nil {
+		p = &Problem{}
+	}
+	body, err := p.MarshalJSON()
+	if err != nil {
+		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
+		return
+	}
+	p.send(w, r, body)
+}
+
+func (p *Problem) send(w http.ResponseWriter, r *http.Request, body []byte) {
+	status := p.Status
+	if status < 200 || status > 999 { // informational, or net/http panics
+		status = http.StatusTooManyRequests
+	}
+	h := w.Header()
+	h.Del("Content-Length") // of what the handler meant to send instead
+	h.Set("Content-Type", ProblemMediaType)
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	if r == nil || r.Method != http.MethodHead {
+		_, _ = w.Write(body) // a client that has gone away needs no answer
+	}
+}
+
+const maxProblem = 1 << 20 // bytes of a problem document that are read
+
+var errNoResponse = errors.New("ratelimit: problem document: no response body")
+
+// ReadProblem reads the problem document of a response, whatever its status. It
+// reads the body once, and leaves it to the caller to close it.
+//
+// The error wraps ErrType if the media type is not [ProblemMediaType], and then
+// nothing has been read; ErrTooMany if the document is longer than 1 MiB;
+// ErrSyntax if it is no JSON object; else it is that of the body.
+func ReadProblem(resp *http.Response) (*Problem, error) {
+	if resp == nil || resp.Body == nil {
+		return nil, errNoResponse
+	}
+	// Parameters mean nothing here, so malformed ones do no harm.
+	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	if !strings.EqualFold(strings.TrimSpace(media), ProblemMediaType) {
+		return nil, fmt.Errorf("ratelimit: problem document: media type is not %s: %w", ProblemMediaType, ErrType)
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("ratelimit: problem document: body: %w", err)
+	case len(body) > maxProblem:
+		return nil, fmt.Errorf("ratelimit: problem document: %w bytes, the limit is %d", ErrTooMany, maxProblem)
+	}
+	p := new(Problem)
+	if err := p.UnmarshalJSON(body); err != nil {
+		return nil, err
+	}
+	return p, nil
+}

@@ -1,0 +1,397 @@
+package ratelimit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	_ error            = (*Problem)(nil)
+	_ http.Handler     = (*Problem)(nil)
+	_ json.Marshaler   = Problem{}
+	_ json.Unmarshaler = (*Problem)(nil)
+)
+
+type raw = json.RawMessage
+
+// problemCases are problems with what is written for them, which is read as the
+// problem again.
+var problemCases = []struct {
+	name    string
+	problem Problem
+	json    string
+}{
+	{"nothing", Problem{}, `{}`},
+	{"quota exceeded", *NewProblem(QuotaExceeded, "daily", "bandwidth"),
+		`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"violated-policies":["daily","bandwidth"]}`},
+	{"temporary reduced capacity", *NewProblem(TemporaryReducedCapacity, "hourly"),
+		`{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"violated-policies":["hourly"]}`},
+	{"abnormal usage", *NewProblem(AbnormalUsageDetected),
+		`{"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected","title":"Abnormal Usage Detected","status":429}`},
+	{"another type", *NewProblem("https://example.com/probs/slow", "a"),
+		`{"type":"https://example.com/probs/slow","violated-policies":["a"]}`},
+	{"every member", Problem{"a", "b", 500, "c", "d", []string{"e"}, map[string]json.RawMessage{"f": raw(`1`)}},
+		`{"type":"a","title":"b","status":500,"detail":"c","instance":"d","violated-policies":["e"],"f":1}`},
+	{"an empty list", Problem{ViolatedPolicies: []string{}}, `{"violated-policies":[]}`},
+	{"an empty name", Problem{ViolatedPolicies: []string{""}}, `{"violated-policies":[""]}`},
+	{"a negative status", Problem{Status: -1}, `{"status":-1}`},
+	{"extensions alone, sorted", Problem{Extensions: map[string]json.RawMessage{"b": raw(`{"x":[1.50,null]}`), "a": raw(`"y"`), "B": raw(`true`)}},
+		`{"B":true,"a":"y","b":{"x":[1.50,null]}}`},
+	{"names that differ by case", Problem{Type: "t", Extensions: map[string]json.RawMessage{"Type": raw(`"T"`), "": raw(`1`)}},
+		`{"type":"t","":1,"Type":"T"}`},
+	{"what HTML would escape", Problem{Instance: "/?a=1&b=<2>", Extensions: map[string]json.RawMessage{"<&>": raw(`"<&>"`)}},
+		`{"instance":"/?a=1&b=<2>","<&>":"<&>"}`},
+	{"what JSON escapes", Problem{Detail: "\"\\\n\x00é"}, `{"detail":"\"\\\n\u0000é"}`},
+}
+
+// problemReadCases are documents that are written in another way than they were
+// read.
+var problemReadCases = []struct {
+	name string
+	json string
+	want Problem
+}{
+	{"white space", " {\n\"title\" : \"a\" } ", Problem{Title: "a"}},
+	{"wrong types", `{"type":1,"title":["a"],"status":"429","detail":{},"instance":false,"violated-policies":"a","x":1}`,
+		Problem{Extensions: map[string]json.RawMessage{"x": raw(`1`)}}},
+	{"null", `{"type":null,"title":null,"status":null,"detail":null,"instance":null,"violated-policies":null,"x":null}`,
+		Problem{Extensions: map[string]json.RawMessage{"x": raw(`null`)}}},
+	{"one wrong type", `{"type":"a","title":1,"status":429}`, Problem{Type: "a", Status: 429}},
+	{"policies with a number", `{"title":"a","violated-policies":["a",1]}`, Problem{Title: "a"}},
+	{"policies with null", `{"title":"a","violated-policies":["a",null]}`, Problem{Title: "a"}},
+	{"policies as objects", `{"title":"a","violated-policies":[{"name":"a"}]}`, Problem{Title: "a"}},
+	{"policies as an object", `{"title":"a","violated-policies":{"0":"a"}}`, Problem{Title: "a"}},
+	{"a status with a point", `{"status":429.0}`, Problem{Status: 429}},
+	{"a status with an exponent", `{"status":4.29e2}`, Problem{Status: 429}},
+	{"a status that is not whole", `{"status":429.5}`, Problem{}},
+	{"a status beyond int32", `{"status":1e10}`, Problem{}},
+	{"a status beyond float64", `{"status":1e999}`, Problem{}},
+	{"a status of -0", `{"status":-0}`, Problem{}},
+	{"a duplicate, the last counts", `{"title":"a","title":"b","x":1,"x":2}`,
+		Problem{Title: "b", Extensions: map[string]json.RawMessage{"x": raw(`2`)}}},
+	{"a duplicate of the wrong type", `{"title":"a","title":1}`, Problem{}},
+	{"an extension, as it stands", `{"x": {"b" : [1.0, "\u0041<"],"a":1E2 } }`,
+		Problem{Extensions: map[string]json.RawMessage{"x": raw(`{"b" : [1.0, "\u0041<"],"a":1E2 }`)}}},
+	{"escaped names", `{"\u0074itle":"a","\u0078":1}`,
+		Problem{Title: "a", Extensions: map[string]json.RawMessage{"x": raw(`1`)}}},
+	{"half of a surrogate", `{"title":"\ud800"}`, Problem{Title: "\uFFFD"}},
+}
+
+// problemSyntaxErrors are no problem documents.
+var problemSyntaxErrors = []string{
+	``, ` `, `null`, `true`, `1`, `"a"`, `[]`, `[{}]`, `{`, `{}{}`, `{} x`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{'a':1}`, "{\"a\":\"\n\"}",
+	`{"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`,
+	strings.Repeat(`{"a":`, 1<<20/5),
+}
+
+func TestProblemJSON(t *testing.T) {
+	for _, tc := range problemCases {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := tc.problem.MarshalJSON()
+			require.NoError(t, err)
+			require.Equal(t, tc.json, string(got))
+
+			read := Problem{Title: "old", Extensions: map[string]json.RawMessage{"old": raw(`1`)}}
+			require.NoError(t, read.UnmarshalJSON([]byte(tc.json)))
+			require.Equal(t, tc.problem, read)
+			lawProblem(t, tc.problem)
+			lawProblemRead(t, []byte(tc.json))
+		})
+	}
+	for _, tc := range problemReadCases {
+		t.Run(tc.name, func(t *testing.T) {
+			var got Problem
+			require.NoError(t, got.UnmarshalJSON([]byte(tc.json)))
+			require.Equal(t, tc.want, got)
+			lawProblem(t, got)
+			lawProblemRead(t, []byte(tc.json))
+		})
+	}
+}
+
+func TestProblemUnmarshalErrors(t *testing.T) {
+	for _, s := range problemSyntaxErrors {
+		p := Problem{Title: "old"}
+		err := p.UnmarshalJSON([]byte(s))
+		require.ErrorIs(t, err, ErrSyntax, "%.40s", s)
+		require.Equal(t, Problem{Title: "old"}, p, "unchanged on error")
+		lawProblemRead(t, []byte(s))
+	}
+}
+
+func TestProblemMarshalErrors(t *testing.T) {
+	deepest := strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
+	for _, tc := range []struct {
+		name  string
+		key   string
+		value string
+		want  error
+	}{
+		{"type", "type", `"a"`, ErrDuplicate},
+		{"violated-policies", "violated-policies", `["a"]`, ErrDuplicate},
+		{"a name that is not UTF-8", "\xff", `1`, ErrSyntax},
+		{"no value", "a", ``, ErrSyntax},
+		{"two values", "a", `1,"b":2`, ErrSyntax},
+		{"half a value", "a", `{`, ErrSyntax},
+		{"nested too deeply in a document", "a", deepest, ErrSyntax},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := Problem{Title: "a", Extensions: map[string]json.RawMessage{tc.key: raw(tc.value), "z": raw(`1`)}}
+			got, err := p.MarshalJSON()
+			require.ErrorIs(t, err, tc.want)
+			require.Nil(t, got)
+			lawProblem(t, p)
+
+			w := httptest.NewRecorder()
+			p.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+			require.Equal(t, http.StatusInternalServerError, w.Code)
+			require.Equal(t, "Internal Server Error\n", w.Body.String())
+		})
+	}
+	require.True(t, json.Valid([]byte(deepest)), "by itself it is valid")
+}
+
+// lawProblem is the law of round trips: what is written is read as it was.
+func lawProblem(t testing.TB, p Problem) {
+	t.Helper()
+	b, err := p.MarshalJSON()
+	if err != nil {
+		require.Nil(t, b)
+		require.True(t, errors.Is(err, ErrSyntax) || errors.Is(err, ErrDuplicate))
+		return
+	}
+	var again Problem
+	require.NoError(t, again.UnmarshalJSON(b))
+	require.Equal(t, utf8Problem(p), again)
+	fixed, err := again.MarshalJSON()
+	require.NoError(t, err)
+	if !bytes.Contains(b, []byte(`\ufffd`)) { // in place of a byte that is not UTF-8
+		require.Equal(t, string(b), string(fixed), "a fixed point")
+	}
+
+	viaJSON, err := json.Marshal(p) // which escapes for HTML
+	require.NoError(t, err)
+	var escaped bytes.Buffer
+	json.HTMLEscape(&escaped, b)
+	require.Equal(t, escaped.String(), string(viaJSON))
+	require.True(t, utf8.ValidString(p.Error()))
+	require.NotContains(t, p.Error(), "\n")
+}
+
+// utf8Problem returns p as JSON can carry it.
+func utf8Problem(p Problem) Problem {
+	clean := func(s string) string { return string([]rune(s)) }
+	q := Problem{Type: clean(p.Type), Title: clean(p.Title), Status: p.Status, Detail: clean(p.Detail), Instance: clean(p.Instance)}
+	if p.ViolatedPolicies != nil {
+		q.ViolatedPolicies = []string{}
+	}
+	for _, name := range p.ViolatedPolicies {
+		q.ViolatedPolicies = append(q.ViolatedPolicies, clean(name))
+	}
+	for name, value := range p.Extensions {
+		if q.Extensions == nil {
+			q.Extensions = map[string]json.RawMessage{}
+		}
+		var b bytes.Buffer
+		_ = json.Compact(&b, value)
+		q.Extensions[name] = b.Bytes()
+	}
+	return q
+}
+
+// lawProblemRead holds what is read against the slow definition, in terms of
+// any.
+func lawProblemRead(t testing.TB, b []byte) {
+	t.Helper()
+	p := Problem{Title: "old"}
+	err := p.UnmarshalJSON(b)
+	var slow any
+	slowErr := json.Unmarshal(b, &slow)
+	object, ok := slow.(map[string]any)
+	if slowErr != nil && json.Valid(b) {
+		return // a number that no float64 holds
+	}
+	require.Equal(t, slowErr == nil && ok, err == nil)
+	if err != nil {
+		require.Equal(t, Problem{Title: "old"}, p)
+		return
+	}
+	for name, got := range map[string]string{"type": p.Type, "title": p.Title, "detail": p.Detail, "instance": p.Instance} {
+		want, _ := object[name].(string)
+		require.Equal(t, want, got)
+		delete(object, name)
+	}
+	status, _ := object["status"].(float64)
+	require.True(t, float64(p.Status) == status || p.Status == 0 && (status != float64(int32(status))), "status %v, got %d", status, p.Status)
+	var policies []string
+	if list, ok := object["violated-policies"].([]any); ok {
+		policies = []string{}
+		for _, name := range list {
+			name, ok := name.(string)
+			if !ok {
+				policies = nil
+				break
+			}
+			policies = append(policies, name)
+		}
+	}
+	require.Equal(t, policies, p.ViolatedPolicies)
+	delete(object, "status")
+	delete(object, "violated-policies")
+	require.Len(t, p.Extensions, len(object))
+	for name, value := range p.Extensions {
+		require.Contains(t, object, name)
+		require.True(t, json.Valid(value) && bytes.Contains(b, value), "as it stands")
+	}
+	lawProblem(t, p)
+}
+
+func TestNewProblemCopies(t *testing.T) {
+	names := []string{"a"}
+	p := NewProblem(QuotaExceeded, names...)
+	names[0] = "b"
+	require.Equal(t, []string{"a"}, p.ViolatedPolicies)
+	p.Title = "changed"
+	require.Equal(t, "Quota Exceeded", NewProblem(QuotaExceeded).Title)
+}
+
+func TestProblemError(t *testing.T) {
+	for _, tc := range []struct {
+		problem *Problem
+		want    string
+	}{
+		{nil, "ratelimit: problem about:blank"},
+		{&Problem{}, "ratelimit: problem about:blank"},
+		{&Problem{Type: "a"}, "ratelimit: problem a"},
+		{&Problem{Type: "a", Title: "b"}, "ratelimit: problem b"},
+		{&Problem{Status: 503}, "ratelimit: problem 503 about:blank"},
+		{NewProblem(QuotaExceeded), "ratelimit: problem 429 Quota Exceeded"},
+		{&Problem{Title: "é", Detail: "a\nb\x1b[0m\xff"}, "ratelimit: problem é: a\uFFFDb\uFFFD[0m\uFFFD"},
+	} {
+		require.Equal(t, tc.want, tc.problem.Error())
+	}
+}
+
+func TestProblemServeHTTP(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		problem *Problem
+		method  string
+		status  int
+		body    string
+	}{
+		{"GET", &Problem{Title: "a", Status: 503}, "GET", 503, `{"title":"a","status":503}`},
+		{"POST", &Problem{Title: "a", Status: 403}, "POST", 403, `{"title":"a","status":403}`},
+		{"HEAD", &Problem{Title: "a", Status: 503}, "HEAD", 503, ""},
+		{"no status", &Problem{Title: "a"}, "GET", 429, `{"title":"a"}`},
+		{"nil", nil, "GET", 429, `{}`},
+		{"an informational status", &Problem{Status: 103}, "GET", 429, `{"status":103}`},
+		{"a status that net/http refuses", &Problem{Status: 1000}, "GET", 429, `{"status":1000}`},
+		{"a negative status", &Problem{Status: -1}, "GET", 429, `{"status":-1}`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", "1")
+				w.Header().Set("Cache-Control", "max-age=60")
+				tc.problem.ServeHTTP(w, r)
+			}))
+			defer server.Close()
+			req, err := http.NewRequest(tc.method, server.URL, nil)
+			require.NoError(t, err)
+			resp, err := server.Client().Do(req)
+			require.NoError(t, err)
+			defer resp.Body.Close()
+			body, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.Equal(t, tc.status, resp.StatusCode)
+			require.Equal(t, tc.body, string(body))
+			require.Equal(t, "application/problem+json", resp.Header.Get("Content-Type"))
+			require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
+		})
+	}
+	w := httptest.NewRecorder()
+	new(Problem).ServeHTTP(w, nil)
+	require.Equal(t, "{}", w.Body.String(), "a nil request")
+	w = httptest.NewRecorder()
+	new(Problem).ServeHTTP(w, httptest.NewRequest("HEAD", "/", nil))
+	require.Empty(t, w.Body.String(), "a HEAD request without net/http")
+}
+
+func TestReadProblem(t *testing.T) {
+	padded := func(n int) string { return `{"title":"a"}` + strings.Repeat(" ", n-len(`{"title":"a"}`)) }
+	for _, tc := range []struct {
+		name  string
+		media string
+		body  string
+		want  error // nil is a problem with the title a
+	}{
+		{"the media type", "application/problem+json", `{"title":"a"}`, nil},
+		{"a parameter", "application/problem+json; charset=utf-8", `{"title":"a"}`, nil},
+		{"a parameter without space", "application/problem+json;charset=utf-8", `{"title":"a"}`, nil},
+		{"a malformed parameter", "application/problem+json; charset", `{"title":"a"}`, nil},
+		{"another case", "Application/Problem+JSON ", `{"title":"a"}`, nil},
+		{"JSON", "application/json", `{"title":"a"}`, ErrType},
+		{"XML", "application/problem+xml", `{"title":"a"}`, ErrType},
+		{"a prefix", "application/problem+json5", `{"title":"a"}`, ErrType},
+		{"no media type", "", `{"title":"a"}`, ErrType},
+		{"1 MiB", "application/problem+json", padded(1 << 20), nil},
+		{"a byte more", "application/problem+json", padded(1<<20 + 1), ErrTooMany},
+		{"no JSON", "application/problem+json", `<html>`, ErrSyntax},
+		{"an empty body", "application/problem+json", ``, ErrSyntax},
+		{"an array", "application/problem+json", `[]`, ErrSyntax},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			body := &watchedBody{Reader: strings.NewReader(tc.body)}
+			got, err := ReadProblem(&http.Response{Header: http.Header{"Content-Type": {tc.media}}, Body: body})
+			require.False(t, body.closed, "the caller closes it")
+			if tc.want != nil {
+				require.ErrorIs(t, err, tc.want)
+				require.Nil(t, got)
+				require.Equal(t, tc.want == ErrType, !body.read)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, &Problem{Title: "a"}, got)
+		})
+	}
+}
+
+type watchedBody struct {
+	io.Reader
+	read, closed bool
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	b.read = true
+	return b.Reader.Read(p)
+}
+
+func (b *watchedBody) Close() error {
+	b.closed = true
+	return nil
+}
+
+func TestReadProblemWithoutBody(t *testing.T) {
+	for _, resp := range []*http.Response{nil, {}, {Header: http.Header{"Content-Type": {ProblemMediaType}}}} {
+		got, err := ReadProblem(resp)
+		require.Error(t, err)
+		require.Nil(t, got)
+	}
+	broken := io.NopCloser(io.MultiReader(strings.NewReader(`{"title":`), failingReader{}))
+	got, err := ReadProblem(&http.Response{Header: http.Header{"Content-Type": {ProblemMediaType}}, Body: broken})
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+	require.Nil(t, got)
+}
+
+type failingReader struct{}
+
+func (failingReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
