@@ -155,8 +155,16 @@ func parseClock(s string) (n int64, ok bool) {
 	if !(ok1 && ok2 && ok3 && ok4) || d.neg || h.neg || m.neg || sec.neg || m.frac > 0 {
 		return 0, false
 	}
-	total := min(d.n, MaxInteger)*86400 + min(h.n, MaxInteger)*3600 + min(m.n, MaxInteger)*60 + sec.ceil()
+	total := clampedSeconds(d.n, 86400) + clampedSeconds(h.n, 3600) + clampedSeconds(m.n, 60) + min(sec.ceil(), MaxInteger)
 	return min(total, MaxInteger), true
+}
+
+// clampedSeconds returns n units of so many seconds, at most MaxInteger.
+func clampedSeconds(n, unit int64) int64 {
+	if n > MaxInteger/unit {
+		return MaxInteger
+	}
+	return n * unit
 }
 
 // parseWindow reads the length of a window: seconds, a duration, or the word

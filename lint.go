@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"bytes"
 	"errors"
-	"math/bits"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -255,20 +254,9 @@ func (c *checker) join(i int, l *Limit, p *Policy) {
 	if p.Window.ok && l.Reset.ok && l.Reset.n > p.Window.n {
 		c.find("L7", LevelNote, LimitField, i, "let t be at most the w of the policy, because no window lasts longer")
 	}
-	if p.Unit != ConcurrentRequests && l.tooFast(p) {
+	if p.Unit != ConcurrentRequests && l.Cap(*p, 1).Remaining < l.Remaining {
 		c.find("S5", LevelShould, LimitField, i, "lower r or raise t, so that r in t seconds is no more than q in w seconds")
 	}
-}
-
-// tooFast reports whether l allows more for its time than p does (draft-11
-// Section 8.5): r/t > q/w.
-func (l *Limit) tooFast(p *Policy) bool {
-	if !p.Window.ok || !l.Reset.ok {
-		return false
-	}
-	high, low := bits.Mul64(uint64(l.Remaining), uint64(p.Window.n))
-	mostHigh, mostLow := bits.Mul64(uint64(p.Quota), uint64(l.Reset.n))
-	return high > mostHigh || high == mostHigh && low > mostLow
 }
 
 // response checks the fields against the rest of the response.
