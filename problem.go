@@ -79,7 +79,9 @@ func NewProblem(typ string, violated ...string) *Problem {
 			*p = known
 		}
 	}
-	p.ViolatedPolicies = slices.Clone(violated)
+	if len(violated) > 0 {
+		p.ViolatedPolicies = slices.Clone(violated)
+	}
 	return p
 }
 
@@ -220,8 +222,8 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 
 // readStatus also reads what other languages make of a number, such as 429.0.
 func readStatus(raw json.RawMessage) int {
-	if n, err := strconv.Atoi(string(raw)); err == nil {
-		return n
+	if n, err := strconv.ParseInt(string(raw), 10, 32); err == nil {
+		return int(n)
 	}
 	var x float64
 	if json.Unmarshal(raw, &x) != nil || x != math.Trunc(x) || math.Abs(x) > math.MaxInt32 {
@@ -254,8 +256,9 @@ func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := p.MarshalJSON()
 	if err != nil {
-		http.Error(w, http.StatusText(http.StatusInternalServerError), http.StatusInternalServerError)
-		return
+		const status = http.StatusInternalServerError
+		p = &Problem{Title: http.StatusText(status), Status: status}
+		body, _ = p.MarshalJSON()
 	}
 	p.send(w, r, body)
 }

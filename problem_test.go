@@ -154,7 +154,7 @@ func TestProblemMarshalErrors(t *testing.T) {
 			w := httptest.NewRecorder()
 			p.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 			require.Equal(t, http.StatusInternalServerError, w.Code)
-			require.Equal(t, "Internal Server Error\n", w.Body.String())
+			require.Equal(t, `{"title":"Internal Server Error","status":500}`, w.Body.String())
 		})
 	}
 	require.True(t, json.Valid([]byte(deepest)), "by itself it is valid")

@@ -71,7 +71,8 @@ func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 // be earlier than the end of the effective window (draft-11 Section 6). Where
 // there is no such limit, or none with a Reset, h stays as it is.
 //
-// It never lowers what h says: a Retry-After that is later stays. A date is
+// It never lowers what h says: a Retry-After that is later stays, of several
+// lines the latest alone. A date is
 // measured from the field Date of h, and stays where there is none, because it
 // might be later.
 func SetRetryAfter(h http.Header, limits ...Limit) {
@@ -85,30 +86,36 @@ func SetRetryAfter(h http.Header, limits ...Limit) {
 		return
 	}
 	seconds := min(longest.n, MaxInteger)
-	if old, ok := existingRetryAfter(h); ok && old >= seconds {
-		return
+	value := strconv.FormatInt(seconds, 10)
+	if old, line, ok := existingRetryAfter(h); ok && old >= seconds {
+		if len(h[retryAfterKey]) == 1 {
+			return
+		}
+		value = line // recipients read the first line, or none of several
 	}
-	h.Set(retryAfterKey, strconv.FormatInt(seconds, 10))
+	h.Set(retryAfterKey, value)
 }
 
 // existingRetryAfter reads the latest Retry-After of h, saturating. A date
 // without a Date to measure it from is later than anything.
-func existingRetryAfter(h http.Header) (seconds int64, ok bool) {
-	for _, line := range h.Values(retryAfterKey) {
+func existingRetryAfter(h http.Header) (seconds int64, latest string, ok bool) {
+	for _, line := range h[retryAfterKey] {
 		n := int64(math.MaxInt64)
-		line = strings.TrimSpace(line)
-		if line != "" && skip(line, 0, digit) == len(line) {
-			if delay, err := strconv.ParseInt(line, 10, 64); err == nil {
+		s := trim(line)
+		if s != "" && skip(s, 0, digit) == len(s) {
+			if delay, err := strconv.ParseInt(s, 10, 64); err == nil {
 				n = delay
 			}
-		} else if date, ok := readDate(line); !ok {
+		} else if date, ok := readDate(s); !ok {
 			continue
 		} else if sent, err := http.ParseTime(h.Get("Date")); err == nil {
 			n = max(date.Unix()-sent.Unix(), 0)
 		}
-		seconds, ok = max(seconds, n), true
+		if !ok || n > seconds {
+			seconds, latest, ok = n, line, true
+		}
 	}
-	return seconds, ok
+	return seconds, latest, ok
 }
 
 // Restrict returns what an intermediary may say that enforces limits of its own
@@ -255,6 +262,8 @@ func keepsMeaning(f, other, out Fields) bool {
 // of those that the header of w holds, with the Retry-After of [SetRetryAfter],
 // and with the body and the status of p as [Problem.ServeHTTP] sends them. A
 // Problem without Status is sent as 429. A nil p is NewProblem(QuotaExceeded).
+// With an Access-Control-Allow-Origin in the header of w, the fields are exposed
+// to scripts as by [Expose].
 // A date in a Retry-After that is there already counts from now.
 //
 // An error means that nothing has been written, and the header of w is as it
@@ -295,12 +304,13 @@ const exposeField = "Access-Control-Expose-Headers" // Fetch Standard, CORS prot
 
 // Expose adds the fields that h holds to Access-Control-Expose-Headers, so that
 // scripts of another origin may read them: RateLimit-Policy, RateLimit,
-// Retry-After, and every other field with "ratelimit" or "rate-limit" in its
-// name. Each is there once in the end, whatever its case, and what was there
+// Retry-After, the fields of [Dialects], and every other with "ratelimit" or
+// "rate-limit" in its name. Each is there once in the end, whatever its case, and what was there
 // stays. So does "*", beside which names are still added, because to a request
 // with credentials it is a name as any other.
 //
-// Call it when the fields are written.
+// Call it when the fields are written. [Refuse] does where the response allows
+// another origin.
 func Expose(h http.Header) {
 	seen := map[string]bool{}
 	lines := h.Values(exposeField)
@@ -329,8 +339,14 @@ func Expose(h http.Header) {
 
 // exposable takes a field name in lower case. What is no token cannot be sent.
 func exposable(name string) bool {
-	return (name == "retry-after" || strings.Contains(name, "ratelimit") || strings.Contains(name, "rate-limit")) &&
+	return (name == "retry-after" || strings.Contains(name, "ratelimit") || strings.Contains(name, "rate-limit") || isDialectField(name)) &&
 		skip(name, 0, tokenByte) == len(name) && !strings.ContainsAny(name, ":/")
+}
+
+// isDialectField reports whether a built-in dialect has a column of that name.
+func isDialectField(name string) bool {
+	key := http.CanonicalHeaderKey(name)
+	return slices.ContainsFunc(builtin.rows, func(r row) bool { return r.owns(key) })
 }
 
 // fieldName returns the usual spelling of a key of http.Header.

@@ -179,8 +179,8 @@ func TestSetRetryAfter(t *testing.T) {
 		{"an earlier one", http.Header{"Retry-After": {"29"}}, `"a";r=0;t=30`, []string{"30"}},
 		{"the same", http.Header{"Retry-After": {"030"}}, `"a";r=0;t=30`, []string{"030"}},
 		{"a later one", http.Header{"Retry-After": {" 31 "}}, `"a";r=0;t=30`, []string{" 31 "}},
-		{"a later one above", http.Header{"Retry-After": {"31", "1"}}, `"a";r=0;t=30`, []string{"31", "1"}},
-		{"a later one below", http.Header{"Retry-After": {"1", "31"}}, `"a";r=0;t=30`, []string{"1", "31"}},
+		{"a later one above", http.Header{"Retry-After": {"31", "1"}}, `"a";r=0;t=30`, []string{"31"}},
+		{"a later one below", http.Header{"Retry-After": {"1", "31"}}, `"a";r=0;t=30`, []string{"31"}},
 		{"all earlier", http.Header{"Retry-After": {"29", "1", "x"}}, `"a";r=0;t=30`, []string{"30"}},
 		{"beyond int64", http.Header{"Retry-After": {"99999999999999999999"}}, `"a";r=0;t=30`, []string{"99999999999999999999"}},
 		{"malformed", http.Header{"Retry-After": {"-40"}}, `"a";r=0;t=30`, []string{"30"}},
@@ -573,6 +573,19 @@ func TestExpose(t *testing.T) {
 			delete(before, expose)
 			require.Equal(t, before, tc.header)
 		})
+	}
+	for _, d := range Dialects() { // whatever is written is exposed
+		f := Fields{
+			Policies: []Policy{{Name: "minute", Quota: 10, Window: SecondsOf(60)}},
+			Limits:   []Limit{{Name: "minute", Remaining: 5, Reset: SecondsOf(30)}},
+		}
+		h := http.Header{}
+		if SetLegacy(h, d, f, time.Now()) != nil {
+			continue // a dialect that is read alone
+		}
+		n := len(h)
+		Expose(h)
+		require.Len(t, strings.Split(h.Get(expose), ","), n, d.Name)
 	}
 	Expose(nil)
 	shared := []string{"A"}

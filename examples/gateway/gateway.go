@@ -60,7 +60,8 @@ func restrict(resp *http.Response) error {
 		log.Print("forwarded as it is: ", err)
 		return nil // an error would become 502 Bad Gateway
 	}
-	if resp.StatusCode == http.StatusTooManyRequests {
+	// Clients obey Retry-After before all else, so it must not be too early.
+	if resp.StatusCode == http.StatusTooManyRequests || h.Get("Retry-After") != "" {
 		ratelimit.SetRetryAfter(h, f.Limits...)
 	}
 	if h.Get("Access-Control-Allow-Origin") != "" {
