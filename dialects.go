@@ -156,7 +156,10 @@ var table = []Dialect{
 		Windows: minutely, // the limit is scaled to it
 		traits: traits{
 			marks: []string{"RateLimit-Observed"},
-			more:  []cell{{role: resetRole, name: "RateLimit-ResetTime", format: ResetDate}},
+			more: []cell{
+				{role: resetRole, name: "RateLimit-ResetTime", format: ResetDate},
+				{role: policyRole, name: "RateLimit-Policy"},
+			},
 		},
 	},
 	{
@@ -166,7 +169,10 @@ var table = []Dialect{
 		Format: ResetDelta,
 		traits: traits{
 			marks: []string{"X-Rate-Limit-Duration"},
-			more:  []cell{{role: limitRole, name: "X-Rate-Limit-Limit"}},
+			more: []cell{
+				{role: limitRole, name: "X-Rate-Limit-Limit"},
+				{role: policyRole, name: "RateLimit-Policy"},
+			},
 		},
 	},
 	{
@@ -179,6 +185,7 @@ var table = []Dialect{
 				{role: limitRole, name: "X-Rate-Limit"},
 				{role: remainingRole, name: "X-Rate-Limit-Remaining"},
 				{role: recordRole, name: "Zendesk-RateLimit-*", format: ResetDelta},
+				{role: policyRole, name: "RateLimit-Policy"},
 			},
 		},
 	},
@@ -191,6 +198,7 @@ var table = []Dialect{
 			more: []cell{
 				{role: usedRole, name: "X-Resend-Daily-Quota", group: "daily"},
 				{role: usedRole, name: "X-Resend-Monthly-Quota", group: "monthly"},
+				{role: policyRole, name: "RateLimit-Policy"},
 			},
 		},
 	},
@@ -680,7 +688,7 @@ var table = []Dialect{
 	{
 		Name:  "x-rate-limit",
 		Limit: "X-Rate-Limit-Limit", Remaining: "X-Rate-Limit-Remaining", Reset: "X-Rate-Limit-Reset",
-		traits: traits{more: xRateMore},
+		traits: traits{resetDash: true, more: xRateMore}, // Gravitee
 	},
 	{
 		Name:  "x-vendor-ratelimit", // the * is that of a vendor

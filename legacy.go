@@ -89,8 +89,9 @@ type traits struct {
 	seconds bool
 	// beside says that fields without a * are read only beside such with one.
 	beside bool
-	// dash says that -1 is no number but "unknown".
-	dash bool
+	// dash says that -1 is no number but "unknown", resetDash that it is so for a
+	// reset.
+	dash, resetDash bool
 	// window is the parameter of a policy's window, where policies are written
 	// into Limit: window (draft-polli-00), w (drafts 01 to 03).
 	window string
@@ -289,6 +290,7 @@ type row struct {
 type field struct {
 	cell
 	pattern
+	shared bool // several policies have their reset from it
 }
 
 // A pattern is the canonical key of a field, or what surrounds a * in it.
@@ -338,7 +340,12 @@ func compileRow(d *Dialect) row {
 		if c.name == "" {
 			return
 		}
-		f := field{c, patternOf(c.name)}
+		f := field{cell: c, pattern: patternOf(c.name)}
+		for i := range r.cells {
+			if other := &r.cells[i]; c.role == resetRole && other.role == resetRole && other.pattern == f.pattern {
+				other.shared, f.shared = true, true
+			}
+		}
 		r.starred = r.starred || f.star
 		r.cells = append(r.cells, f)
 	}
@@ -786,7 +793,7 @@ func (r *reading) read(f *field, star string, lines []string) {
 		r.readPolicies(f, star, lines)
 	case limitRole, remainingRole, resetRole, usedRole, windowRole, rateRole:
 		line, i := firstLine(lines)
-		if line == "" {
+		if line == "" || f.shared && r.find(name) < 0 {
 			return
 		}
 		if b := r.bucket(f, name); b != nil {
@@ -932,14 +939,18 @@ func (r *reading) members(f *field, star string, lines []string, yield func(i, o
 // readLimit reads a quota, and the policies that may follow it (drafts 00 to 03
 // Section 3.1).
 func (r *reading) readLimit(f *field, star string, b *bucket, lines []string) {
-	first := true
-	r.members(f, star, lines, func(_, _ int, value, params string) bool {
-		if first {
-			first = false
+	first := -1 // line
+	r.members(f, star, lines, func(i, _ int, value, params string) bool {
+		if first < 0 {
+			first = i
 			return r.readQuota(b, value, params)
 		}
-		r.seen |= listSign
 		p, more := r.policy(value, params)
+		if i > first && !more { // the quota of a second limiter
+			other := bucket{quota: Unknown}
+			return r.readQuota(&other, value, "")
+		}
+		r.seen |= listSign
 		if p.Quota != Unknown && more {
 			r.list(p)
 		}
@@ -1118,7 +1129,7 @@ func (r *reading) readRemaining(b *bucket, line string) bool {
 	switch {
 	case !ok:
 		return unlimited(value)
-	case r.unknown(n):
+	case r.row.d.dash && n.isDash():
 	case n.neg:
 		b.remaining = 0
 	default:
@@ -1127,10 +1138,9 @@ func (r *reading) readRemaining(b *bucket, line string) bool {
 	return true
 }
 
-// unknown reports whether a number is the -1 of a dialect for which that is no
-// number.
-func (r *reading) unknown(n number) bool {
-	return r.row.d.dash && n == number{n: 1, neg: true}
+// isDash reports whether a number is the -1 that for some dialects is none.
+func (v number) isDash() bool {
+	return v == number{n: 1, neg: true}
 }
 
 // readUsed reads the units spent; what is begun is spent.

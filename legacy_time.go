@@ -207,7 +207,7 @@ func (r *reading) reset(s string, format ResetFormat) (n Seconds, how int, ok bo
 		return Seconds{}, 0, false
 	}
 	if v, ok := parseNumber(s[:numberEnd(s)]); ok {
-		if r.unknown(v) {
+		if (r.row.d.dash || r.row.d.resetDash) && v.isDash() {
 			return Seconds{}, 0, true
 		}
 		n, how := r.number(v, format)
