@@ -108,10 +108,12 @@ var xMore = []cell{
 	{role: resetRole, name: "X-RateLimit-Clear"},
 	{role: usedRole, name: "X-RateLimit-Used"},
 	{role: usedRole, name: "X-RateLimit-Observed"},
+	{role: usedRole, name: "X-RateLimit-Usage"},
 	{role: windowRole, name: "X-RateLimit-Period"},
 	{role: windowRole, name: "X-RateLimit-Window"},
 	{role: windowRole, name: "X-RateLimit-Interval"},
 	{role: bucketRole, name: "X-RateLimit-Resource"},
+	{role: bucketRole, name: "X-RateLimit-Category"},
 	{role: bucketRole, name: "X-RateLimit-Bucket"},
 	{role: bucketRole, name: "X-RateLimit-Name"},
 	{role: bucketRole, name: "X-RateLimit-Group"},
@@ -146,7 +148,7 @@ var table = []Dialect{
 		Limit: "X-RateLimit-Limit", Remaining: "X-RateLimit-Remaining", Reset: "X-RateLimit-Reset",
 		Used: "X-RateLimit-Used", Bucket: "X-RateLimit-Resource",
 		Format: ResetUnix,
-		traits: traits{marks: []string{"X-RateLimit-Used", "X-RateLimit-Resource"}, all: true},
+		traits: traits{marks: []string{"X-RateLimit-Used", "X-RateLimit-Resource"}, all: true, doubt: true},
 	},
 	{
 		Name:  "gitlab",
@@ -155,6 +157,7 @@ var table = []Dialect{
 		Format:  ResetUnix,
 		Windows: minutely, // the limit is scaled to it
 		traits: traits{
+			doubt: true,
 			marks: []string{"RateLimit-Observed"},
 			more: []cell{
 				{role: resetRole, name: "RateLimit-ResetTime", format: ResetDate},
@@ -251,6 +254,7 @@ var table = []Dialect{
 		Format:  ResetUnix,
 		Windows: commonWindows,
 		traits: traits{
+			doubt: true,
 			marks: []string{"X-RateLimit-Category"},
 			more:  []cell{{role: tailRole, name: "X-RateLimit-Type"}},
 		},
@@ -326,6 +330,7 @@ var table = []Dialect{
 		Limit:   "X-RateLimit-Limit",
 		Windows: commonWindows,
 		traits: traits{
+			doubt:  true,
 			syntax: columnsRole,
 			marks:  []string{"X-RateLimit-Usage", "X-ReadRateLimit-Limit", "X-ReadRateLimit-Usage"},
 			more: []cell{
@@ -445,6 +450,7 @@ var table = []Dialect{
 		Remaining: "X-Rl",
 		Reset:     "X-Ttl",
 		Format:    ResetDelta,
+		traits:    traits{marks: []string{"X-Rl"}}, // caches have X-Ttl, too
 	},
 	{
 		Name:  "kong-ai", // and APISIX

@@ -186,6 +186,13 @@ func TestVendorsDescribed(t *testing.T) {
 		{"RateLimit-Limit: 10\nRateLimit-Limit: 20\nRateLimit-Remaining: 9\nRateLimit-Reset: 5", "draft-06", "default : 9/10 w=- t=5"},
 		{"RateLimit-Limit: 2\nRateLimit-Remaining: 1\nRateLimit-Reset: 1\nRateLimit-Policy: 2;w=1\nX-Resend-Monthly-Quota: 300", "resend", "default : 1/2 w=1 t=1 | monthly : -/- w=- t=-"},
 		{"RateLimit-Limit: 60\nRateLimit-Observed: 1\nRateLimit-Remaining: 59\nRateLimit-Reset: 1372699636\nRateLimit-Policy: 60;w=60, 500;w=3600", "gitlab", "500/3600 : -/500 w=3600 t=- | default : 59/60 w=60 t=10"},
+		{"X-Rl: 0\nX-Ttl: 13", "ip-api", "default : 0/- w=- t=13"},
+		{"X-Ttl: 86400", "", ""},
+		{"X-Rate-Limit-Limit: 100\nX-Rate-Limit-Interval: 3600", "x-rate-limit", "default : -/100 w=3600 t=-"},
+		{"X-RateLimit-Limit: 30\nX-RateLimit-Remaining: 29\nX-RateLimit-Reset: 30\nX-RateLimit-Used: 1\nX-RateLimit-Resource: api", "x-ratelimit", "api : 29/30 w=- t=30"},
+		{"X-RateLimit-Limit: 30\nX-RateLimit-Remaining: 29\nX-RateLimit-Reset: 30\nX-RateLimit-Category: light", "x-ratelimit", "light : 29/30 w=- t=30"},
+		{"RateLimit-Limit: 30\nRateLimit-Remaining: 29\nRateLimit-Reset: 30\nRateLimit-Observed: 1", "draft-06", "default : 29/30 w=- t=30"},
+		{"X-RateLimit-Limit: 100\nX-RateLimit-Usage: 5\nX-RateLimit-Reset: 30", "x-ratelimit", "default : 95/100 w=- t=30"},
 		{"X-Acme-RateLimit-Limit: 10\nX-Acme-RateLimit-Remaining: 9\nX-Acme-RateLimit-Reset: 5", "x-vendor-ratelimit", "acme : 9/10 w=- t=5"},
 	} {
 		t.Run(tt.dialect, func(t *testing.T) {

@@ -79,6 +79,9 @@ type traits struct {
 	// leaves the response to other dialects.
 	marks []string
 	all   bool // all marks have to be there
+	// doubt says that a value which the dialect does not write, such as a point in
+	// time in the last century, tells the response to be of another.
+	doubt bool
 	// needs are signs that the dialect can be told by in the same way.
 	needs sign
 	// hint says that nothing tells the dialect: it has to be asked for, before
@@ -145,6 +148,7 @@ const (
 	listSign                    // policies in the field of the quota (drafts 00 to 03)
 	policySign                  // policies in RateLimit-Policy that are not of the current form
 	limitSign                   // limits in RateLimit, likewise
+	doubtSign                   // a value that the dialect does not write
 )
 
 // LegacyOptions are options of [ParseLegacy] and [ParseAny]. The zero value is
@@ -666,7 +670,7 @@ func (r *reading) try(row *row, sure bool) (Fields, bool) {
 			return Fields{}, false
 		}
 	}
-	if sure && row.d.needs != 0 && r.seen&row.d.needs == 0 {
+	if sure && (row.d.needs != 0 && r.seen&row.d.needs == 0 || row.d.doubt && r.seen&doubtSign != 0) {
 		r.faults = r.faults[:before]
 		return Fields{}, false
 	}
@@ -1170,8 +1174,8 @@ func (r *reading) readWindow(f *field, b *bucket, line string) bool {
 	switch {
 	case strings.HasSuffix(name, "-Ms") || strings.HasSuffix(name, "-Milliseconds"):
 		w = n.scaled(1000)
-	case strings.HasSuffix(name, "-Interval") && w >= leastMillis:
-		// Nobody who counts in seconds writes so many of them without a unit.
+	case strings.HasSuffix(name, "-Interval") && w > 0 && w%intervalMillis == 0:
+		// Who counts in seconds writes 3600 or 86400.
 		w, r.guessed = n.scaled(1000), true
 	}
 	if w >= minWindow && !n.neg {
@@ -1180,8 +1184,8 @@ func (r *reading) readWindow(f *field, b *bucket, line string) bool {
 	return true
 }
 
-// leastMillis is the number from which an interval is milliseconds.
-const leastMillis = 1000
+// intervalMillis is the number of which an interval in milliseconds is a multiple.
+const intervalMillis = 1000
 
 // readRate reads requests per second, as a policy that allows no more.
 func (b *bucket) readRate(line string) bool {

@@ -273,6 +273,9 @@ func (r *reading) number(v number, format ResetFormat) (n int64, how int) {
 	case ResetDeltaMillis:
 		return v.scaled(milliUnits), 0
 	case ResetUnix:
+		if v.n > 0 && v.n < leastUnix && !v.neg {
+			r.seen |= doubtSign
+		}
 	case ResetUnixMillis:
 		units = milliUnits
 	default:
