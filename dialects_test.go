@@ -193,6 +193,7 @@ func TestVendorsDescribed(t *testing.T) {
 		{"X-RateLimit-Limit: 30\nX-RateLimit-Remaining: 29\nX-RateLimit-Reset: 30\nX-RateLimit-Category: light", "x-ratelimit", "light : 29/30 w=- t=30"},
 		{"RateLimit-Limit: 30\nRateLimit-Remaining: 29\nRateLimit-Reset: 30\nRateLimit-Observed: 1", "draft-06", "default : 29/30 w=- t=30"},
 		{"X-RateLimit-Limit: 100\nX-RateLimit-Usage: 5\nX-RateLimit-Reset: 30", "x-ratelimit", "default : 95/100 w=- t=30"},
+		{"RateLimit: a;r=0;=0", "draft-08", "a : 0/- w=- t=-"},
 		{"X-Acme-RateLimit-Limit: 10\nX-Acme-RateLimit-Remaining: 9\nX-Acme-RateLimit-Reset: 5", "x-vendor-ratelimit", "acme : 9/10 w=- t=5"},
 	} {
 		t.Run(tt.dialect, func(t *testing.T) {

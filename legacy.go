@@ -1081,7 +1081,7 @@ const maxComments = 64
 
 // comment adds a parameter that is not defined, if it can be written.
 func comment(ps Params, key, text string, valued bool, field *fieldDef) Params {
-	if skipKey(key, 0) < len(key) || field.defines(paramOf(key)) || len(ps) >= maxComments {
+	if key == "" || skipKey(key, 0) < len(key) || field.defines(paramOf(key)) || len(ps) >= maxComments {
 		return ps
 	}
 	var v any = true
