@@ -203,6 +203,25 @@ func TestVendorsDescribed(t *testing.T) {
 			lawFields(t, got)
 			require.Equal(t, tt.want, strings.Join(vendorLimits(got), " | "))
 			require.Equal(t, tt.dialect, got.Dialect)
+
+			// The same with an old Date, spaces around the values, and all fields
+			// written twice.
+			now, err := http.ParseTime(h.Get("Date"))
+			require.NoError(t, err)
+			h.Set("Date", "Mon, 01 Jul 2013 17:00:00 GMT")
+			h.Set("Age", "5")
+			for key, lines := range h {
+				for i := range lines {
+					lines[i] = " \t" + lines[i] + "\t "
+				}
+				if tt.dialect != "draft-08" && tt.dialect != "atlassian" { // lists, which grow
+					h[key] = append(lines, lines...)
+				}
+			}
+			got, err = ParseAny(h, LegacyOptions{Now: now})
+			require.NoError(t, err)
+			require.Equal(t, tt.want, strings.Join(vendorLimits(got), " | "))
+			require.Equal(t, tt.dialect, got.Dialect)
 		})
 	}
 }

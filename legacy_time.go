@@ -314,7 +314,7 @@ func (r *reading) until(sec, nsec int64) int64 {
 // if it does not say or is an old one from a cache, when it arrived.
 func (r *reading) reference() time.Time {
 	if dates := r.h["Date"]; len(dates) > 0 && !aged(r.h) {
-		if t, ok := parseDate(dates[0]); ok {
+		if t, ok := parseDate(trim(dates[0])); ok {
 			return t
 		}
 	}
