@@ -108,10 +108,12 @@ var xMore = []cell{
 	{role: resetRole, name: "X-RateLimit-Clear"},
 	{role: usedRole, name: "X-RateLimit-Used"},
 	{role: usedRole, name: "X-RateLimit-Observed"},
+	{role: usedRole, name: "X-RateLimit-Usage"},
 	{role: windowRole, name: "X-RateLimit-Period"},
 	{role: windowRole, name: "X-RateLimit-Window"},
 	{role: windowRole, name: "X-RateLimit-Interval"},
 	{role: bucketRole, name: "X-RateLimit-Resource"},
+	{role: bucketRole, name: "X-RateLimit-Category"},
 	{role: bucketRole, name: "X-RateLimit-Bucket"},
 	{role: bucketRole, name: "X-RateLimit-Name"},
 	{role: bucketRole, name: "X-RateLimit-Group"},
@@ -146,7 +148,7 @@ var table = []Dialect{
 		Limit: "X-RateLimit-Limit", Remaining: "X-RateLimit-Remaining", Reset: "X-RateLimit-Reset",
 		Used: "X-RateLimit-Used", Bucket: "X-RateLimit-Resource",
 		Format: ResetUnix,
-		traits: traits{marks: []string{"X-RateLimit-Used", "X-RateLimit-Resource"}, all: true},
+		traits: traits{marks: []string{"X-RateLimit-Used", "X-RateLimit-Resource"}, all: true, doubt: true},
 	},
 	{
 		Name:  "gitlab",
@@ -155,8 +157,12 @@ var table = []Dialect{
 		Format:  ResetUnix,
 		Windows: minutely, // the limit is scaled to it
 		traits: traits{
+			doubt: true,
 			marks: []string{"RateLimit-Observed"},
-			more:  []cell{{role: resetRole, name: "RateLimit-ResetTime", format: ResetDate}},
+			more: []cell{
+				{role: resetRole, name: "RateLimit-ResetTime", format: ResetDate},
+				{role: policyRole, name: "RateLimit-Policy"},
+			},
 		},
 	},
 	{
@@ -166,7 +172,10 @@ var table = []Dialect{
 		Format: ResetDelta,
 		traits: traits{
 			marks: []string{"X-Rate-Limit-Duration"},
-			more:  []cell{{role: limitRole, name: "X-Rate-Limit-Limit"}},
+			more: []cell{
+				{role: limitRole, name: "X-Rate-Limit-Limit"},
+				{role: policyRole, name: "RateLimit-Policy"},
+			},
 		},
 	},
 	{
@@ -179,6 +188,7 @@ var table = []Dialect{
 				{role: limitRole, name: "X-Rate-Limit"},
 				{role: remainingRole, name: "X-Rate-Limit-Remaining"},
 				{role: recordRole, name: "Zendesk-RateLimit-*", format: ResetDelta},
+				{role: policyRole, name: "RateLimit-Policy"},
 			},
 		},
 	},
@@ -191,6 +201,7 @@ var table = []Dialect{
 			more: []cell{
 				{role: usedRole, name: "X-Resend-Daily-Quota", group: "daily"},
 				{role: usedRole, name: "X-Resend-Monthly-Quota", group: "monthly"},
+				{role: policyRole, name: "RateLimit-Policy"},
 			},
 		},
 	},
@@ -243,6 +254,7 @@ var table = []Dialect{
 		Format:  ResetUnix,
 		Windows: commonWindows,
 		traits: traits{
+			doubt: true,
 			marks: []string{"X-RateLimit-Category"},
 			more:  []cell{{role: tailRole, name: "X-RateLimit-Type"}},
 		},
@@ -318,6 +330,7 @@ var table = []Dialect{
 		Limit:   "X-RateLimit-Limit",
 		Windows: commonWindows,
 		traits: traits{
+			doubt:  true,
 			syntax: columnsRole,
 			marks:  []string{"X-RateLimit-Usage", "X-ReadRateLimit-Limit", "X-ReadRateLimit-Usage"},
 			more: []cell{
@@ -437,6 +450,7 @@ var table = []Dialect{
 		Remaining: "X-Rl",
 		Reset:     "X-Ttl",
 		Format:    ResetDelta,
+		traits:    traits{marks: []string{"X-Rl"}}, // caches have X-Ttl, too
 	},
 	{
 		Name:  "kong-ai", // and APISIX
@@ -680,7 +694,7 @@ var table = []Dialect{
 	{
 		Name:  "x-rate-limit",
 		Limit: "X-Rate-Limit-Limit", Remaining: "X-Rate-Limit-Remaining", Reset: "X-Rate-Limit-Reset",
-		traits: traits{more: xRateMore},
+		traits: traits{resetDash: true, more: xRateMore}, // Gravitee
 	},
 	{
 		Name:  "x-vendor-ratelimit", // the * is that of a vendor

@@ -177,6 +177,23 @@ func TestVendorsDescribed(t *testing.T) {
 		{"X-Rate-Limit: 700\nX-Rate-Limit-Remaining: 699\nratelimit-limit: 700\nratelimit-remaining: 699\nratelimit-reset: 41\nzendesk-ratelimit-tickets-index: total=100; remaining=99; resets=41", "zendesk", "default : 699/700 w=- t=41 | tickets-index : 99/100 w=- t=41"},
 		{"X-RateLimit-Category: Heavy\nX-RateLimit-Type: Daily-limit\nX-RateLimit-Limit: 60000\nX-RateLimit-Remaining: 0\nRetry-After: 2013-07-02T00:00:00Z", "zoom", "Heavy/Daily-limit : 0/60000 w=86400 t=-"},
 		{"X-RateLimit-Category: Heavy\nX-RateLimit-Limit: 60000", "zoom", "Heavy : -/60000 w=- t=-"},
+		{"RateLimit-DailyLimit: 300\nRateLimit-Remaining: 0\nRateLimit-ResetTime: 2013-07-02T00:00:00+00:00", "yelp", "daily : 0/300 w=86400 t=23574"},
+		{"RateLimit-ResourceDailyLimit: 500\nRateLimit-ResourceRemaining: 0\nRateLimit-ResetTime: 2013-07-02T00:00:00+00:00", "yelp", "resource : 0/500 w=86400 t=23574"},
+		{"X-Rate-Limit-Limit: 10\nX-Rate-Limit-Remaining: 9\nX-Rate-Limit-Reset: -1", "x-rate-limit", "default : 9/10 w=- t=-"},
+		{"X-Rate-Limit-Limit: 10\nX-Rate-Limit-Remaining: -1\nX-Rate-Limit-Reset: -2", "x-rate-limit", "default : 0/10 w=- t=0"},
+		{"X-RateLimit-Limit: 600/15m\nX-RateLimit-Limit: 600/15m\nX-RateLimit-Remaining: 598", "x-ratelimit", "default : 598/600 w=900 t=-"},
+		{"X-Rate-Limit-Limit: 12h\nX-Rate-Limit-Limit: 1m\nX-Rate-Limit-Remaining: 9", "x-rate-limit", "default : 9/- w=- t=-"},
+		{"RateLimit-Limit: 10\nRateLimit-Limit: 20\nRateLimit-Remaining: 9\nRateLimit-Reset: 5", "draft-06", "default : 9/10 w=- t=5"},
+		{"RateLimit-Limit: 2\nRateLimit-Remaining: 1\nRateLimit-Reset: 1\nRateLimit-Policy: 2;w=1\nX-Resend-Monthly-Quota: 300", "resend", "default : 1/2 w=1 t=1 | monthly : -/- w=- t=-"},
+		{"RateLimit-Limit: 60\nRateLimit-Observed: 1\nRateLimit-Remaining: 59\nRateLimit-Reset: 1372699636\nRateLimit-Policy: 60;w=60, 500;w=3600", "gitlab", "500/3600 : -/500 w=3600 t=- | default : 59/60 w=60 t=10"},
+		{"X-Rl: 0\nX-Ttl: 13", "ip-api", "default : 0/- w=- t=13"},
+		{"X-Ttl: 86400", "", ""},
+		{"X-Rate-Limit-Limit: 100\nX-Rate-Limit-Interval: 3600", "x-rate-limit", "default : -/100 w=3600 t=-"},
+		{"X-RateLimit-Limit: 30\nX-RateLimit-Remaining: 29\nX-RateLimit-Reset: 30\nX-RateLimit-Used: 1\nX-RateLimit-Resource: api", "x-ratelimit", "api : 29/30 w=- t=30"},
+		{"X-RateLimit-Limit: 30\nX-RateLimit-Remaining: 29\nX-RateLimit-Reset: 30\nX-RateLimit-Category: light", "x-ratelimit", "light : 29/30 w=- t=30"},
+		{"RateLimit-Limit: 30\nRateLimit-Remaining: 29\nRateLimit-Reset: 30\nRateLimit-Observed: 1", "draft-06", "default : 29/30 w=- t=30"},
+		{"X-RateLimit-Limit: 100\nX-RateLimit-Usage: 5\nX-RateLimit-Reset: 30", "x-ratelimit", "default : 95/100 w=- t=30"},
+		{"RateLimit: a;r=0;=0", "draft-08", "a : 0/- w=- t=-"},
 		{"X-Acme-RateLimit-Limit: 10\nX-Acme-RateLimit-Remaining: 9\nX-Acme-RateLimit-Reset: 5", "x-vendor-ratelimit", "acme : 9/10 w=- t=5"},
 	} {
 		t.Run(tt.dialect, func(t *testing.T) {
@@ -184,6 +201,25 @@ func TestVendorsDescribed(t *testing.T) {
 			got, err := ParseAny(h, LegacyOptions{})
 			require.NoError(t, err)
 			lawFields(t, got)
+			require.Equal(t, tt.want, strings.Join(vendorLimits(got), " | "))
+			require.Equal(t, tt.dialect, got.Dialect)
+
+			// The same with an old Date, spaces around the values, and all fields
+			// written twice.
+			now, err := http.ParseTime(h.Get("Date"))
+			require.NoError(t, err)
+			h.Set("Date", "Mon, 01 Jul 2013 17:00:00 GMT")
+			h.Set("Age", "5")
+			for key, lines := range h {
+				for i := range lines {
+					lines[i] = " \t" + lines[i] + "\t "
+				}
+				if tt.dialect != "draft-08" && tt.dialect != "atlassian" { // lists, which grow
+					h[key] = append(lines, lines...)
+				}
+			}
+			got, err = ParseAny(h, LegacyOptions{Now: now})
+			require.NoError(t, err)
 			require.Equal(t, tt.want, strings.Join(vendorLimits(got), " | "))
 			require.Equal(t, tt.dialect, got.Dialect)
 		})

@@ -79,6 +79,9 @@ type traits struct {
 	// leaves the response to other dialects.
 	marks []string
 	all   bool // all marks have to be there
+	// doubt says that a value which the dialect does not write, such as a point in
+	// time in the last century, tells the response to be of another.
+	doubt bool
 	// needs are signs that the dialect can be told by in the same way.
 	needs sign
 	// hint says that nothing tells the dialect: it has to be asked for, before
@@ -89,8 +92,9 @@ type traits struct {
 	seconds bool
 	// beside says that fields without a * are read only beside such with one.
 	beside bool
-	// dash says that -1 is no number but "unknown".
-	dash bool
+	// dash says that -1 is no number but "unknown", resetDash that it is so for a
+	// reset.
+	dash, resetDash bool
 	// window is the parameter of a policy's window, where policies are written
 	// into Limit: window (draft-polli-00), w (drafts 01 to 03).
 	window string
@@ -144,6 +148,7 @@ const (
 	listSign                    // policies in the field of the quota (drafts 00 to 03)
 	policySign                  // policies in RateLimit-Policy that are not of the current form
 	limitSign                   // limits in RateLimit, likewise
+	doubtSign                   // a value that the dialect does not write
 )
 
 // LegacyOptions are options of [ParseLegacy] and [ParseAny]. The zero value is
@@ -289,6 +294,7 @@ type row struct {
 type field struct {
 	cell
 	pattern
+	shared bool // several policies have their reset from it
 }
 
 // A pattern is the canonical key of a field, or what surrounds a * in it.
@@ -338,7 +344,12 @@ func compileRow(d *Dialect) row {
 		if c.name == "" {
 			return
 		}
-		f := field{c, patternOf(c.name)}
+		f := field{cell: c, pattern: patternOf(c.name)}
+		for i := range r.cells {
+			if other := &r.cells[i]; c.role == resetRole && other.role == resetRole && other.pattern == f.pattern {
+				other.shared, f.shared = true, true
+			}
+		}
 		r.starred = r.starred || f.star
 		r.cells = append(r.cells, f)
 	}
@@ -659,7 +670,7 @@ func (r *reading) try(row *row, sure bool) (Fields, bool) {
 			return Fields{}, false
 		}
 	}
-	if sure && row.d.needs != 0 && r.seen&row.d.needs == 0 {
+	if sure && (row.d.needs != 0 && r.seen&row.d.needs == 0 || row.d.doubt && r.seen&doubtSign != 0) {
 		r.faults = r.faults[:before]
 		return Fields{}, false
 	}
@@ -786,7 +797,7 @@ func (r *reading) read(f *field, star string, lines []string) {
 		r.readPolicies(f, star, lines)
 	case limitRole, remainingRole, resetRole, usedRole, windowRole, rateRole:
 		line, i := firstLine(lines)
-		if line == "" {
+		if line == "" || f.shared && r.find(name) < 0 {
 			return
 		}
 		if b := r.bucket(f, name); b != nil {
@@ -932,14 +943,18 @@ func (r *reading) members(f *field, star string, lines []string, yield func(i, o
 // readLimit reads a quota, and the policies that may follow it (drafts 00 to 03
 // Section 3.1).
 func (r *reading) readLimit(f *field, star string, b *bucket, lines []string) {
-	first := true
-	r.members(f, star, lines, func(_, _ int, value, params string) bool {
-		if first {
-			first = false
+	first := -1 // line
+	r.members(f, star, lines, func(i, _ int, value, params string) bool {
+		if first < 0 {
+			first = i
 			return r.readQuota(b, value, params)
 		}
-		r.seen |= listSign
 		p, more := r.policy(value, params)
+		if i > first && !more { // the quota of a second limiter
+			other := bucket{quota: Unknown}
+			return r.readQuota(&other, value, "")
+		}
+		r.seen |= listSign
 		if p.Quota != Unknown && more {
 			r.list(p)
 		}
@@ -1118,7 +1133,7 @@ func (r *reading) readRemaining(b *bucket, line string) bool {
 	switch {
 	case !ok:
 		return unlimited(value)
-	case r.unknown(n):
+	case r.row.d.dash && n.isDash():
 	case n.neg:
 		b.remaining = 0
 	default:
@@ -1127,10 +1142,9 @@ func (r *reading) readRemaining(b *bucket, line string) bool {
 	return true
 }
 
-// unknown reports whether a number is the -1 of a dialect for which that is no
-// number.
-func (r *reading) unknown(n number) bool {
-	return r.row.d.dash && n == number{n: 1, neg: true}
+// isDash reports whether a number is the -1 that for some dialects is none.
+func (v number) isDash() bool {
+	return v == number{n: 1, neg: true}
 }
 
 // readUsed reads the units spent; what is begun is spent.
@@ -1160,8 +1174,8 @@ func (r *reading) readWindow(f *field, b *bucket, line string) bool {
 	switch {
 	case strings.HasSuffix(name, "-Ms") || strings.HasSuffix(name, "-Milliseconds"):
 		w = n.scaled(1000)
-	case strings.HasSuffix(name, "-Interval") && w >= leastMillis:
-		// Nobody who counts in seconds writes so many of them without a unit.
+	case strings.HasSuffix(name, "-Interval") && w > 0 && w%intervalMillis == 0:
+		// Who counts in seconds writes 3600 or 86400.
 		w, r.guessed = n.scaled(1000), true
 	}
 	if w >= minWindow && !n.neg {
@@ -1170,8 +1184,8 @@ func (r *reading) readWindow(f *field, b *bucket, line string) bool {
 	return true
 }
 
-// leastMillis is the number from which an interval is milliseconds.
-const leastMillis = 1000
+// intervalMillis is the number of which an interval in milliseconds is a multiple.
+const intervalMillis = 1000
 
 // readRate reads requests per second, as a policy that allows no more.
 func (b *bucket) readRate(line string) bool {

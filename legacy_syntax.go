@@ -196,6 +196,9 @@ var columnWindows = [...]string{"15min", "daily"}
 
 // readColumns reads 600,30000.
 func (r *reading) readColumns(f *field, group, line string) bool {
+	if f.role == columnsRole && strings.IndexByte(line, ',') < 0 {
+		r.seen |= doubtSign
+	}
 	i := 0
 	return each(line, ',', func(column string) bool {
 		n, ok := parseNumber(column)

@@ -417,6 +417,7 @@ func TestParseLegacyReference(t *testing.T) {
 		{"", 2880},
 		{"Date: Tue, 15 Nov 1994 08:59:00 GMT", 60},
 		{"Date: Tue, 15 Nov 1994 08:59:00 UTC", 60},
+		{"Date: Tue, 15 Nov 1994 08:59:00 GMT\t ", 60},
 		{"Date: Tuesday, 15-Nov-94 08:59:00 GMT", 60},
 		{"Date: yesterday", 2880},
 		{"Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: 0", 60},

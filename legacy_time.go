@@ -215,7 +215,7 @@ func (r *reading) reset(s string, format ResetFormat) (n Seconds, how int, ok bo
 		return Seconds{}, 0, false
 	}
 	if v, ok := parseNumber(s[:numberEnd(s)]); ok {
-		if r.unknown(v) {
+		if (r.row.d.dash || r.row.d.resetDash) && v.isDash() {
 			return Seconds{}, 0, true
 		}
 		n, how := r.number(v, format)
@@ -281,6 +281,9 @@ func (r *reading) number(v number, format ResetFormat) (n int64, how int) {
 	case ResetDeltaMillis:
 		return v.scaled(milliUnits), 0
 	case ResetUnix:
+		if v.n > 0 && v.n < leastUnix && !v.neg {
+			r.seen |= doubtSign
+		}
 	case ResetUnixMillis:
 		units = milliUnits
 	default:
@@ -319,7 +322,7 @@ func (r *reading) until(sec, nsec int64) int64 {
 // if it does not say or is an old one from a cache, when it arrived.
 func (r *reading) reference() time.Time {
 	if dates := r.h["Date"]; len(dates) > 0 && !aged(r.h) {
-		if t, ok := parseDate(dates[0]); ok {
+		if t, ok := parseDate(trim(dates[0])); ok {
 			return t
 		}
 	}
