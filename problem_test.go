@@ -365,6 +365,28 @@ func TestReadProblem(t *testing.T) {
 	}
 }
 
+// An endlessBody is a document that never ends, and counts what is read of it.
+type endlessBody struct{ read int }
+
+func (b *endlessBody) Read(p []byte) (int, error) {
+	n := copy(p, bytes.Repeat([]byte(" "), len(p)))
+	b.read += n
+	return n, nil
+}
+
+func (b *endlessBody) Close() error { return nil }
+
+func TestReadProblemEndless(t *testing.T) {
+	body := &endlessBody{}
+	_, err := ReadProblem(&http.Response{Header: http.Header{"Content-Type": {ProblemMediaType}}, Body: body})
+	require.ErrorIs(t, err, ErrTooMany)
+	require.LessOrEqual(t, body.read, 1<<20+1)
+}
+
+func TestNewProblemWithoutPolicies(t *testing.T) {
+	require.Nil(t, NewProblem(QuotaExceeded, []string{}...).ViolatedPolicies)
+}
+
 type watchedBody struct {
 	io.Reader
 	read, closed bool

@@ -76,7 +76,10 @@ func TestCap(t *testing.T) {
 	}
 	l := Limit{Remaining: 5, Reset: SecondsOf(-1)}
 	require.Equal(t, l, l.Cap(Policy{Quota: 1, Window: SecondsOf(1)}, 1), "an invalid reset")
-	require.Equal(t, l, l.Cap(Policy{Quota: 1, Window: SecondsOf(0)}, 1), "an invalid window")
+	valid := Limit{Remaining: 5, Reset: SecondsOf(1)}
+	for _, window := range []int64{0, -1, math.MinInt64} {
+		require.Equal(t, valid, valid.Cap(Policy{Quota: 1, Window: SecondsOf(window)}, 1), "an invalid window")
+	}
 }
 
 // lawCap is law 7 for Cap, against the slow definition.
@@ -247,6 +250,7 @@ var restrictCases = []struct {
 		[2]string{`"a";q=8, "a";q=5`, `"a";r=4;t=30, "a";r=3;t=60`}},
 	{"own repeats itself", [2]string{`"a";q=10`, `"a";r=5;t=10`}, [2]string{`"a";q=8, "a";q=9`, `"a";r=4;t=30, "a";r=3;t=20`},
 		[2]string{`"a";q=8`, `"a";r=3;t=30`}},
+	{"own repeats a limit that upstream has not", [2]string{``, ``}, [2]string{``, `"a";r=4, "a";r=3`}, [2]string{``, `"a";r=4, "a";r=3`}},
 	{"own repeats what upstream has not", [2]string{``, ``}, [2]string{`"a";q=8;w=1, "a";q=9;w=2`, ``}, [2]string{`"a";q=8;w=1, "a";q=9;w=2`, ``}},
 
 	{"upstream has no reset", [2]string{``, `"a";r=5`}, [2]string{``, `"a";r=4;t=30`}, [2]string{``, `"a";r=4;t=30`}},
