@@ -59,7 +59,8 @@
 // Partition keys are best made from nothing but the request, and hashed if they
 // would tell who the client is; clients can predict them if it is documented how
 // they are made (Section 6.1). Fields need not be on every response (Section
-// 6.2). They bind nobody: a server still has to protect itself (Section 8.1).
+// 6.2). They bind nobody: a server still has to protect itself (Section 8.1), and
+// should not tell strangers what helps to saturate it (Section 8.2).
 //
 // # Keys of http.Header
 //
