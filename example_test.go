@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dunglas/httpsfv"
 	"github.com/httpfields/ratelimit"
 )
 
@@ -270,6 +271,37 @@ func ExampleSeconds() {
 	// absent 0s false
 	// false
 	// true true
+}
+
+func ExampleSecondsOf() {
+	l := ratelimit.Limit{Name: "default", Remaining: 50, Reset: ratelimit.SecondsOf(30)}
+	fmt.Println(l, l.Reset)
+	// Output:
+	// "default";r=50;t=30 30s
+}
+
+// An absent unit means requests, and units that are not registered are kept.
+func ExampleUnit() {
+	policies, _ := ratelimit.ParsePolicies(`"calls";q=100, "traffic";q=65535;qu="content-bytes", "work";q=9;qu="acme-points"`)
+	for _, p := range policies {
+		fmt.Printf("%s %q\n", p.Name, p.Unit)
+	}
+	// Output:
+	// calls ""
+	// traffic "content-bytes"
+	// work "acme-points"
+}
+
+func ExampleParam() {
+	p := ratelimit.Policy{Name: "default", Quota: 100, Params: ratelimit.Params{
+		{Key: "acme-burst", Value: int64(1000)},
+		{Key: "acme-kind", Value: httpsfv.Token("sliding")},
+		{Key: "acme-note", Value: "per user"},
+		{Key: "acme-shared", Value: true},
+	}}
+	fmt.Println(p)
+	// Output:
+	// "default";q=100;acme-burst=1000;acme-kind=sliding;acme-note="per user";acme-shared
 }
 
 // A limiter knows more exactly than the field can say. Rounding up keeps a
