@@ -345,9 +345,12 @@ func (c *checker) retryAfter() {
 		}
 	}
 	date, dated := c.date()
-	if lines := c.h[retryAfterKey]; !dated && len(lines) > 0 {
-		if _, ok := delaySeconds(trim(lines[0])); !ok {
-			return // a date, and no other to measure it by
+	for _, line := range c.h[retryAfterKey] {
+		if _, ok := delaySeconds(trim(line)); ok || dated {
+			break
+		}
+		if _, ok := readDate(trim(line)); ok {
+			return // and no other date to measure it by
 		}
 	}
 	if wait, ok := ParseRetryAfter(c.h, date); ok && wait < longest {

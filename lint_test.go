@@ -80,6 +80,7 @@ var lintCases = []lintCase{
 	{"S2, a redirection", "HTTP/1.1 302 Found\n" + clean, []string{"S2 should RateLimit-Policy -1", "S2 should RateLimit -1"}},
 	{"S3, Retry-After is earlier", "Retry-After: 29\n" + cleanPolicy + "\n" + `RateLimit: "default";r=0;t=30`, []string{"S3 should Retry-After -1"}},
 	{"S3, Retry-After is the same", "Retry-After: 30\n" + cleanPolicy + "\n" + `RateLimit: "default";r=0;t=30`, nil},
+	{"S3, behind a malformed line", "Retry-After: soon\nRetry-After: 5\n" + cleanPolicy + "\n" + `RateLimit: "default";r=0;t=30`, []string{"S3 should Retry-After -1"}},
 	{"S3, something remains", "Retry-After: 20\n" + clean, nil},
 	{"S3, a date is earlier", date + "Retry-After: Sat, 21 Nov 2026 03:00:29 GMT\n" + cleanPolicy + "\n" + `RateLimit: "default";r=0;t=30`,
 		[]string{"S3 should Retry-After -1"}},

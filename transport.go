@@ -46,7 +46,7 @@ const firstWait = time.Second
 //     announced, nothing is known (draft-11 Sections 4.1.2 and 8.4): one
 //     request goes as a probe, and the others wait for what it learns, or
 //     Client.MaxWait. So it is with the first request of a key, but for a
-//     second only.
+//     second only, and not if that would miss the deadline of a request.
 //   - A request that follows a redirection does not wait (Section 6).
 //
 // The number of keys that are remembered, and the time, are bounded.
@@ -179,7 +179,7 @@ func (t *Transport) admit(req *http.Request, key string) (*origin, trip, error) 
 	if req.Response == nil { // else it follows a redirection
 		g = t.gate(o, now)
 	}
-	if g.open && (o.waiting == 0 || req.Response != nil) {
+	if g.open && (o.waiting == 0 || req.Response != nil) || o.hurried(req.Context()) {
 		sent := o.send(g.probe, t.Client.maxWait(), now)
 		t.mu.Unlock()
 		return o, sent, nil
@@ -196,6 +196,13 @@ func (t *Transport) admit(req *http.Request, key string) (*origin, trip, error) 
 	return o, sent, err
 }
 
+// hurried reports whether a request would be lost by waiting for the very first
+// answer, about which nothing is known.
+func (o *origin) hurried(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && !o.answers && o.probe != 0 && deadline.Before(o.patience)
+}
+
 // queue waits for the turn of a request, and then for the gate.
 func (t *Transport) queue(ctx context.Context, o *origin) (trip, error) {
 	defer func() {
@@ -203,11 +210,10 @@ func (t *Transport) queue(ctx context.Context, o *origin) (trip, error) {
 		o.waiting--
 		t.mu.Unlock()
 	}()
-	select {
-	case o.turn <- struct{}{}: // first come, first served
-		defer func() { <-o.turn }()
-	case <-ctx.Done():
-		return trip{}, context.Cause(ctx)
+	turn := t.enqueue(o)
+	defer t.dequeue(o, turn)
+	if err := t.takeTurn(ctx, o, turn); err != nil {
+		return trip{}, err
 	}
 	for {
 		now := time.Now()
@@ -229,11 +235,56 @@ func (t *Transport) queue(ctx context.Context, o *origin) (trip, error) {
 	}
 }
 
+// enqueue puts a request at the end of the queue: first come, first served.
+func (t *Transport) enqueue(o *origin) (turn chan struct{}) {
+	turn = make(chan struct{})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	o.queue = append(o.queue, turn)
+	if len(o.queue) == 1 {
+		close(turn)
+	}
+	return turn
+}
+
+// dequeue takes a request out of the queue, and gives its turn to the next.
+func (t *Transport) dequeue(o *origin, turn chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.Index(o.queue, turn)
+	o.queue = slices.Delete(o.queue, i, i+1)
+	if i == 0 && len(o.queue) > 0 {
+		close(o.queue[0])
+	}
+}
+
+// takeTurn waits for the turn of a request, unless a wait begins that is too
+// long for it.
+func (t *Transport) takeTurn(ctx context.Context, o *origin, turn chan struct{}) error {
+	for {
+		t.mu.Lock()
+		news := o.news
+		err := o.tooLate(ctx, gate{until: o.until, certain: true})
+		t.mu.Unlock()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-turn:
+			return nil
+		case <-news:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // An origin is what is known of a key, guarded by Transport.mu.
 type origin struct {
-	turn    chan struct{} // holds a value while a request waits at the gate
-	changed chan struct{} // tells that request that there was an answer
-	waiting int           // requests that wait, for their turn or at the gate
+	queue   []chan struct{} // of requests that wait; that of the first, at the gate, is closed
+	changed chan struct{}   // tells that request that there was an answer
+	news    chan struct{}   // closed, and replaced, when a wait begins
+	waiting int             // requests that wait, for their turn or at the gate
 
 	sent     int64 // requests sent so far
 	inFlight int64 // of these, those without an answer
@@ -336,14 +387,26 @@ func (o *origin) count(now time.Time, most time.Duration) gate {
 		return gate{open: true}
 	case end.IsZero():
 		return gate{until: latest}
-	case o.inFlight > 0:
+	case o.inFlight > 0 && end.Before(latest):
 		return gate{until: end}
+	case o.inFlight > 0 && now.Before(latest):
+		return gate{until: latest}
+	case o.inFlight > 0:
+		o.alone = true // longer than MaxWait: a probe
+		return gate{open: true}
 	}
 	if latest = now.Add(most); end.After(latest) {
 		end = latest
 	}
-	o.until, o.alone = end, true
+	o.waitUntil(end)
 	return gate{until: end, certain: true}
+}
+
+// waitUntil begins a wait, after which a probe goes.
+func (o *origin) waitUntil(end time.Time) {
+	o.until, o.alone = end, true
+	close(o.news)
+	o.news = make(chan struct{})
 }
 
 // probing lets one request through and has the others wait for its answer, for
@@ -445,8 +508,8 @@ func (t *Transport) answered(o *origin, sent trip, a *Advice, received time.Time
 // request was sent after that was learnt: else nobody can tell which of the two
 // the server said last, and the stricter counts.
 func (o *origin) learn(sent trip, a *Advice, received time.Time) {
-	budgets := budgetsOf(a, o.silent-sent.silent, received)
-	if a.Source == SourceNone && len(budgets) == 0 {
+	budgets, said := budgetsOf(a, o.silent-sent.silent, received)
+	if a.Source == SourceNone && len(budgets) == 0 && (!said || sent.number <= o.learnt) {
 		o.spend()
 		return
 	}
@@ -458,7 +521,8 @@ func (o *origin) learn(sent trip, a *Advice, received time.Time) {
 	}
 	stricter := false
 	if a.Wait > 0 && until.After(o.until) {
-		o.until, o.alone, stricter = until, true, true
+		o.waitUntil(until)
+		stricter = true
 	}
 	o.pace = max(o.pace, a.Pace)
 	for _, b := range budgets {
@@ -470,10 +534,10 @@ func (o *origin) learn(sent trip, a *Advice, received time.Time) {
 }
 
 // budgetsOf returns the limits of a that count requests, less those whose
-// answers have not said what they took of them. Retry-After takes the place of
-// limits with nothing remaining (draft-11 Section 7).
-func budgetsOf(a *Advice, silent int64, received time.Time) []budget {
-	var list []budget
+// answers have not said what they took of them, and whether a says what remains
+// of any. Retry-After takes the place of limits with nothing remaining (draft-11
+// Section 7).
+func budgetsOf(a *Advice, silent int64, received time.Time) (list []budget, said bool) {
 	policies := newMatcher(&a.Fields)
 	for i := range a.Fields.Limits {
 		l := &a.Fields.Limits[i]
@@ -483,10 +547,11 @@ func budgetsOf(a *Advice, silent int64, received time.Time) []budget {
 			window = policy.Window
 		}
 		d, known := window.Duration()
-		switch {
-		case l.Remaining < 0, !policy.Unit.countsRequests():
+		if l.Remaining < 0 || !policy.Unit.countsRequests() {
 			continue // no count of requests
-		case l.Remaining == 0 && a.Source == SourceRetryAfter, l.Remaining > 0 && known && d == 0:
+		}
+		said = true
+		if l.Remaining == 0 && a.Source == SourceRetryAfter || l.Remaining > 0 && known && d == 0 {
 			continue // no longer in force
 		}
 		b := budget{left: l.Remaining - silent}
@@ -495,7 +560,7 @@ func budgetsOf(a *Advice, silent int64, received time.Time) []budget {
 		}
 		list = append(list, b)
 	}
-	return list
+	return list, said
 }
 
 // add adds a budget, and reports whether it allows less than the others.
@@ -528,7 +593,7 @@ func (t *Transport) originLocked(key string, now time.Time) *origin {
 	if len(t.origins) >= maxOrigins || now.Sub(t.swept) > idleTime {
 		t.sweep(now)
 	}
-	o = &origin{turn: make(chan struct{}, 1), changed: make(chan struct{}, 1), alone: true, used: now}
+	o = &origin{changed: make(chan struct{}, 1), news: make(chan struct{}), alone: true, used: now}
 	t.origins[strings.Clone(key)] = o
 	return o
 }

@@ -94,6 +94,71 @@ func seconds(list ...int) (all []time.Duration) {
 	return all
 }
 
+// A request that hangs holds up no others for longer than MaxWait.
+func TestTransportHangingRequest(t *testing.T) {
+	for _, tc := range []struct {
+		lines string
+		want  []time.Duration
+	}{
+		{`RateLimit: "a";r=1;t=300`, seconds(0, 0, 300)},
+		{`RateLimit: "a";r=1;t=7200`, seconds(0, 0, 600)},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScript(tc.lines, "hang", "")
+			rt := &Transport{Base: s}
+			require.NoError(t, get(t, rt, example))
+			go func() { _ = get(t, rt, example) }()
+			synctest.Wait()
+			require.NoError(t, get(t, rt, example))
+			require.Equal(t, tc.want, s.seen)
+			time.Sleep(2 * time.Hour)
+		})
+	}
+}
+
+// A request in the queue is refused as soon as a wait begins that is too long.
+func TestTransportQueueDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(`RateLimit: "a";r=0;t=30`, "")
+		s.delay = 100 * time.Millisecond
+		rt := &Transport{Base: s}
+		for range 2 { // the probe, and one at the gate
+			go func() { _ = get(t, rt, example) }()
+			synctest.Wait()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		start := time.Now()
+		_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+		var wait *WaitError
+		require.ErrorAs(t, err, &wait)
+		require.Equal(t, 100*time.Millisecond, time.Since(start))
+		time.Sleep(time.Minute)
+	})
+}
+
+// The very first answer to a key is not waited for if that would miss a
+// deadline.
+func TestTransportHurried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript("")
+		s.delay = 400 * time.Millisecond
+		rt := &Transport{Base: s}
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		errs := make(chan error, 10)
+		for range cap(errs) {
+			go func() {
+				_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+				errs <- err
+			}()
+		}
+		for range cap(errs) {
+			require.NoError(t, <-errs)
+		}
+	})
+}
+
 // Requests that follow each other: when are they sent?
 func TestTransportSequence(t *testing.T) {
 	for _, tc := range []struct {
@@ -129,6 +194,7 @@ func TestTransportSequence(t *testing.T) {
 		{"the longest wait", &Transport{}, []string{`RateLimit: "a";r=0;t=999999999999999`}, seconds(0, 600, 1200)},
 		{"the longest wait, then silence", &Transport{}, []string{`RateLimit: "a";r=0;t=1000`, ""}, seconds(0, 600, 1000, 1000)},
 		{"the longest wait, counted", &Transport{}, []string{`RateLimit: "a";r=1;t=1000`, ""}, seconds(0, 0, 600, 1000, 1000)},
+		{"an answer whose time has ended", &Transport{}, []string{`RateLimit: "a";r=0;t=1000`, `RateLimit: "a";r=9;t=0`}, seconds(0, 600, 600, 600)},
 		{"a short longest wait", &Transport{Client: Client{MaxWait: time.Second}}, []string{`RateLimit: "a";r=0;t=30`}, seconds(0, 1, 2)},
 		{"paced", &Transport{Pace: true}, []string{`RateLimit: "a";r=10;t=30`}, seconds(0, 3, 6)},
 		{"paced, then silence", &Transport{Pace: true}, []string{`RateLimit: "a";r=3;t=30`, ""}, seconds(0, 10, 20, 30, 30)},
