@@ -291,6 +291,9 @@ func Refuse(w http.ResponseWriter, r *http.Request, f Fields, p *Problem) error 
 		h.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	}
 	SetRetryAfter(h, f.Limits...)
+	if h.Get("Access-Control-Allow-Origin") != "" {
+		Expose(h)
+	}
 	p.send(w, r, body)
 	return nil
 }

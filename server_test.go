@@ -596,3 +596,15 @@ func TestExpose(t *testing.T) {
 	Expose(http.Header{"Ratelimit": {"1"}, expose: shared})
 	require.Equal(t, []string{"A"}, shared, "lines may be shared")
 }
+
+// The fields of a refusal are exposed where another origin is allowed.
+func TestRefuseExposes(t *testing.T) {
+	for origin, want := range map[string]string{"": "", "*": "RateLimit, Retry-After"} {
+		w := httptest.NewRecorder()
+		if origin != "" {
+			w.Header().Set("Access-Control-Allow-Origin", origin)
+		}
+		require.NoError(t, Refuse(w, nil, Fields{Limits: []Limit{{Name: "a", Reset: SecondsOf(1)}}}, nil))
+		require.Equal(t, want, w.Header().Get("Access-Control-Expose-Headers"))
+	}
+}

@@ -78,7 +78,6 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, f ratelimit.Fields,
 			f.Limits[i] = f.Limits[i].Jitter(5*time.Second, nil)
 		}
 	}
-	ratelimit.SetRetryAfter(w.Header(), f.Limits...) // before Expose, which looks for it
 	if err := announce(w.Header(), f, now); err != nil {
 		return err
 	}
