@@ -21,7 +21,8 @@ import (
 // burst is taken for the decimal that it prints as: 0.1 is a tenth. 0 leaves
 // nothing remaining, as do a negative number and NaN; positive infinity caps
 // nothing. Without a rate to go by, l stays as it is: if p has no Window or a
-// Quota of 0, if Reset is absent, or if Remaining is [Unknown].
+// Quota of 0, if Reset is absent, or if Remaining is [Unknown]. At a Reset of 0
+// nothing remains.
 func (l Limit) Cap(p Policy, burst float64) Limit {
 	if p.Quota <= 0 || p.Window.n < minWindow || !l.Reset.ok || l.Reset.n < 0 || l.Remaining < 0 || math.IsInf(burst, 1) {
 		return l
