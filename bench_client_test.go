@@ -8,14 +8,14 @@ import (
 )
 
 func BenchmarkAdvise(b *testing.B) {
-	limit := silentResponse()
+	limit := responseOf(unrelated)
 	limit.Header[limitKey] = []string{benchLimit}
 	for _, bc := range []struct {
 		name   string
 		resp   *http.Response
 		limits int
 	}{
-		{"silent", silentResponse(), 0},
+		{"silent", responseOf(unrelated), 0},
 		{"limit", limit, 1},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
@@ -71,7 +71,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 }
 
 func TestRoundTripAllocations(t *testing.T) {
-	rt := &Transport{Base: &shelf{silentResponse()}}
+	rt := &Transport{Base: &shelf{responseOf(unrelated)}}
 	req := newRequest(t, example)
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = rt.RoundTrip(req) }), 1.0)
 }

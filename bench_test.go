@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"testing"
 
 	"github.com/dunglas/httpsfv"
@@ -251,17 +250,8 @@ func benchFormat[T any](b *testing.B, want string, list []T, ours func([]byte, .
 	})
 }
 
-// unrelatedHeader has 20 fields, none of them about rate limits.
-func unrelatedHeader() http.Header {
-	h := http.Header{}
-	for i := range 20 {
-		h.Set(fmt.Sprintf("X-Unrelated-%d", i), "value")
-	}
-	return h
-}
-
 func BenchmarkParseUnrelated(b *testing.B) {
-	h := unrelatedHeader()
+	h := wire(unrelated)
 	b.ReportAllocs()
 	var got Fields
 	var err error

@@ -1,58 +1,10 @@
 package ratelimit
 
 import (
+	"log/slog"
 	"net/http"
 	"time"
 )
-
-const retryAfterKey = "Retry-After" // RFC 9110 Section 10.2.3
-
-// ParseRetryAfter returns how long the field Retry-After of h asks to wait, at
-// least 0, and whether there is one that can be read (RFC 9110 Section 10.2.3).
-// Of several lines the first that can be read counts.
-//
-// A number is seconds; a fraction is rounded up. A date, in any of the three
-// forms of an HTTP-date or in that of RFC 3339, counts from the field Date,
-// unless the field Age says that the response is an old one, and else from
-// received, when the response arrived (the zero time is time.Now()). What a
-// Duration cannot hold becomes the longest that it can.
-func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
-	for _, line := range h[retryAfterKey] {
-		s := trim(line)
-		if wait, ok := delaySeconds(s); ok {
-			return wait, true
-		}
-		if t, ok := readDate(s); ok {
-			r := reading{h: h, now: received}
-			return max(t.Sub(r.reference()), 0), true
-		}
-	}
-	return 0, false
-}
-
-// delaySeconds reads a number of seconds without a sign.
-func delaySeconds(s string) (d time.Duration, ok bool) {
-	if s == "" || !is(s[0], digit) {
-		return 0, false
-	}
-	n, ok := parseNumber(s)
-	if !ok {
-		return 0, false
-	}
-	d, _ = SecondsOf(n.ceil()).Duration()
-	return d, true
-}
-
-// readDate reads a point in time in any form that a reset may have.
-func readDate(s string) (time.Time, bool) {
-	if len(s) > maxTime {
-		return time.Time{}, false
-	}
-	if t, ok := parseTimestamp(s); ok {
-		return t, true
-	}
-	return parseDate(s)
-}
 
 // DefaultMaxWait is the longest wait that a [Client] obeys if it does not say
 // otherwise: draft-11 Section 8.5.1 names resets of more than ten minutes as a
@@ -132,6 +84,25 @@ type Advice struct {
 	Fields Fields
 }
 
+// LogValue returns the wait, the pace and the source as a group, and the limit
+// where one decided. What is 0 is left out.
+func (a Advice) LogValue() slog.Value {
+	attrs := make([]slog.Attr, 0, 4)
+	if a.Wait > 0 {
+		attrs = append(attrs, slog.Duration("wait", a.Wait))
+	}
+	if a.Pace > 0 {
+		attrs = append(attrs, slog.Duration("pace", a.Pace))
+	}
+	if a.Source != SourceNone {
+		attrs = append(attrs, slog.String("source", a.Source.String()))
+	}
+	if a.Source == SourceLimit || a.Source == SourceWindow {
+		attrs = append(attrs, slog.Any("limit", a.Limit))
+	}
+	return slog.GroupValue(attrs...)
+}
+
 // Advise returns what resp, which arrived at received, asks of the client.
 // The body is not looked at, nor are trailers, and the status makes no
 // difference (draft-11 Section 6). A nil resp asks for nothing.
@@ -159,55 +130,57 @@ func (c *Client) advise(a *Advice, h http.Header, received time.Time) {
 	if wait, ok := ParseRetryAfter(h, received); ok {
 		a.Wait, a.Source = wait, SourceRetryAfter
 	}
-	if aged(h) {
+	if stored(h) {
 		return
 	}
 	c.Legacy.Now = received
 	a.Fields, _ = ParseAny(h, c.Legacy) // malformed fields MUST be ignored (draft-11 Section 7)
-	policies := newMatcher(&a.Fields)
+	a.follow()
+}
+
+// follow adds what the fields of a ask for.
+func (a *Advice) follow() {
+	policies := newMatcher(a.Fields.Policies)
 	for i := range a.Fields.Limits {
 		l := &a.Fields.Limits[i]
-		policy := policies.policy(l)
-		switch {
-		case l.Remaining == 0 && a.Source != SourceRetryAfter:
-			a.exhausted(l, policy)
-		case l.Remaining > 0 && policy.Unit.countsRequests():
-			a.Pace = max(a.Pace, pace(l, policy))
+		p := policies.policy(l)
+		if l.exhausted(p) {
+			wait, source := waitOf(l, p)
+			if d, ok := wait.Duration(); ok && a.Source != SourceRetryAfter && (a.Source == SourceNone || d > a.Wait) {
+				a.Wait, a.Source, a.Limit = d, source, *l
+			}
+		} else if l.Remaining > 0 && p.Unit.countsRequests() {
+			a.Pace = max(a.Pace, pace(l, p))
 		}
 	}
 }
 
-// exhausted takes the wait of a limit with nothing remaining if it is the
-// longest so far. One that says neither when nor for how long decides nothing.
-func (a *Advice) exhausted(l *Limit, p *Policy) {
-	source := SourceLimit
-	wait, ok := l.Reset.Duration()
-	if !ok {
-		source = SourceWindow
-		wait, ok = p.Window.Duration()
+// waitOf returns for how long nothing remains of l, of which p is the policy:
+// its Reset, or without one the window of the policy. It is absent where
+// something remains, or where nothing says for how long.
+func waitOf(l *Limit, p *Policy) (wait Seconds, source Source) {
+	switch {
+	case !l.exhausted(p):
+		return Seconds{}, SourceNone
+	case l.Reset.ok:
+		return l.Reset, SourceLimit
+	case p.Window.ok:
+		return p.Window, SourceWindow
 	}
-	if ok && (a.Source == SourceNone || wait > a.Wait) {
-		a.Wait, a.Source, a.Limit = wait, source, *l
-	}
+	return Seconds{}, SourceNone
 }
 
-// pace spreads what remains over the time left. More than the quota would be
-// more than the policy ever allows (draft-11 Section 8.5.1).
+// pace spreads what remains over the time left, rounded up. More than the quota
+// would be more than the policy ever allows (draft-11 Section 8.5.1).
 func pace(l *Limit, p *Policy) time.Duration {
 	remaining := l.Remaining
 	if p.Quota > 0 {
 		remaining = min(remaining, p.Quota)
 	}
 	left, _ := l.Reset.Duration()
-	return left / time.Duration(remaining)
-}
-
-// requestAlias is what the table of draft-11 Section 10.3 calls requests, by an
-// oversight.
-const requestAlias Unit = "request"
-
-// countsRequests reports whether each request takes one quota unit. A limit
-// without a policy is taken to do so (draft-11 Section 3.1.2).
-func (u Unit) countsRequests() bool {
-	return u == "" || u == Requests || u == requestAlias
+	pace := left / time.Duration(remaining)
+	if left%time.Duration(remaining) > 0 {
+		pace++
+	}
+	return pace
 }

@@ -1,8 +1,8 @@
 package ratelimit
 
 import (
-	"bufio"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"strings"
@@ -13,77 +13,6 @@ import (
 )
 
 var _ fmt.Stringer = SourceNone
-
-// arrival is when the responses of the tables arrive.
-var arrival = time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
-
-// wireResponse reads a response from its field lines, or from its status line
-// and field lines.
-func wireResponse(t testing.TB, wire string) *http.Response {
-	t.Helper()
-	if !strings.HasPrefix(wire, "HTTP/") {
-		wire = "HTTP/1.1 200 OK\n" + wire
-	}
-	wire = strings.TrimSuffix(wire, "\n") + "\n\n"
-	resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(strings.ReplaceAll(wire, "\n", "\r\n"))), nil)
-	require.NoError(t, err)
-	return resp
-}
-
-func TestParseRetryAfter(t *testing.T) {
-	const longest = time.Duration(math.MaxInt64)
-	for _, tc := range []struct {
-		name string
-		wire string
-		want time.Duration
-		ok   bool
-	}{
-		{"absent", "", 0, false},
-		{"blank", "Retry-After:", 0, false},
-		{"seconds", "Retry-After: 120", 2 * time.Minute, true},
-		{"zero", "Retry-After: 0", 0, true},
-		{"white space", "Retry-After: \t 7 \t", 7 * time.Second, true},
-		{"leading zeros", "Retry-After: 0030", 30 * time.Second, true},
-		{"a decimal is rounded up", "Retry-After: 1.25", 2 * time.Second, true},
-		{"a small decimal is rounded up", "Retry-After: 0.0000000000001", time.Second, true},
-		{"a decimal of zeros", "Retry-After: 3.000", 3 * time.Second, true},
-		{"the longest that fits", "Retry-After: 9223372036", 9223372036 * time.Second, true},
-		{"the first that does not", "Retry-After: 9223372037", longest, true},
-		{"no int64 holds it", "Retry-After: " + strings.Repeat("9", 400), longest, true},
-		{"negative", "Retry-After: -1", 0, false},
-		{"a sign", "Retry-After: +1", 0, false},
-		{"a unit", "Retry-After: 30s", 0, false},
-		{"two numbers", "Retry-After: 1, 2", 0, false},
-		{"a word", "Retry-After: soon", 0, false},
-		{"hexadecimal", "Retry-After: 0x10", 0, false},
-		{"IMF-fixdate", "Retry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
-		{"RFC 850", "Retry-After: Saturday, 21-Nov-26 03:00:30 GMT", 30 * time.Second, true},
-		{"asctime", "Retry-After: Sat Nov 21 03:00:30 2026", 30 * time.Second, true},
-		{"zone UTC", "Retry-After: Sat, 21 Nov 2026 03:00:30 UTC", 30 * time.Second, true},
-		{"RFC 3339", "Retry-After: 2026-11-21T03:00:30Z", 30 * time.Second, true},
-		{"RFC 3339 with offset and fraction", "Retry-After: 2026-11-21T04:00:30.5+01:00", 30*time.Second + 500*time.Millisecond, true},
-		{"past", "Retry-After: Sat, 21 Nov 2026 02:59:59 GMT", 0, true},
-		{"the year 9999", "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT", longest, true},
-		{"the year 1", "Retry-After: Mon, 01 Jan 0001 00:00:00 GMT", 0, true},
-		{"no such day", "Retry-After: Sat, 31 Nov 2026 03:00:30 GMT", 0, false},
-		{"too long for a date", "Retry-After: Sat, 21 Nov 2026 03:00:30 GMT" + strings.Repeat(" (", 60) + "x", 0, false},
-		{"relative to Date", "Date: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 02:00:30 GMT", 30 * time.Second, true},
-		{"Date that cannot be read", "Date: today\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
-		{"Date of an old response", "Age: 3600\nDate: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
-		{"Age is 0", "Age: 0\nDate: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 02:00:30 GMT", 30 * time.Second, true},
-		{"Date makes no difference to seconds", "Date: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: 30", 30 * time.Second, true},
-		{"the first of two lines", "Retry-After: 10\nRetry-After: 20", 10 * time.Second, true},
-		{"the first that can be read", "Retry-After: soon\nRetry-After:\nRetry-After: 20\nRetry-After: 30", 20 * time.Second, true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			got, ok := ParseRetryAfter(wireResponse(t, tc.wire).Header, arrival)
-			require.Equal(t, tc.ok, ok)
-			require.Equal(t, tc.want, got)
-		})
-	}
-	_, ok := ParseRetryAfter(nil, time.Time{})
-	require.False(t, ok)
-}
 
 // adviseCase is a response and what it asks for. Name says the rule of
 // CONFORMANCE.md.
@@ -190,6 +119,9 @@ var adviseCases = []adviseCase{
 		want: Advice{Wait: 10 * time.Second, Source: SourceRetryAfter}},
 	{name: "K1, Age is 0", wire: "Age: 0\n" + `RateLimit: "a";r=0;t=30`,
 		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},
+	{name: "K1, the first member of Age is positive", wire: "Age: 5, 0\n" + `RateLimit: "a";r=0;t=30`},
+	{name: "K1, the first member of Age is 0", wire: "Age: 0, 5\n" + `RateLimit: "a";r=0;t=30`,
+		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},
 	{name: "K1, Age cannot be read", wire: "Age: old\n" + `RateLimit: "a";r=0;t=30`,
 		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},
 	{name: "L6, what remains is refused all the same", wire: "HTTP/1.1 429 Too Many Requests\n" + `RateLimit: "a";r=10;t=30`,
@@ -200,7 +132,13 @@ var adviseCases = []adviseCase{
 	{name: "L9, more remains than the quota", wire: `RateLimit-Policy: "a";q=10;w=60` + "\n" + `RateLimit: "a";r=100;t=60`,
 		want: Advice{Pace: 6 * time.Second}, said: true},
 	{name: "L9, the quota is 0 and something remains", wire: `RateLimit-Policy: "a";q=0;w=60` + "\n" + `RateLimit: "a";r=10;t=60`,
-		want: Advice{Pace: 6 * time.Second}, said: true},
+		want: Advice{Wait: 60 * time.Second, Source: SourceLimit}, limit: "a", said: true},
+	{name: "L9, the quota is 0 and there is no reset", wire: `RateLimit-Policy: "a";q=0;w=40` + "\n" + `RateLimit: "a";r=3`,
+		want: Advice{Wait: 40 * time.Second, Source: SourceWindow}, limit: "a", said: true},
+	{name: "L9, a small quota", wire: `RateLimit-Policy: "a";q=1;w=60` + "\n" + `RateLimit: "a";r=3;t=60`,
+		want: Advice{Pace: 60 * time.Second}, said: true},
+	{name: "C4, the pace is rounded up", wire: `RateLimit: "a";r=3;t=10`,
+		want: Advice{Pace: 3333333334 * time.Nanosecond}, said: true},
 	{name: "L9, the reset is beyond the window", wire: `RateLimit-Policy: "a";q=10;w=60` + "\n" + `RateLimit: "a";r=0;t=90`,
 		want: Advice{Wait: 90 * time.Second, Source: SourceLimit}, limit: "a", said: true},
 	{name: "S1, nothing remains after a success", wire: "HTTP/1.1 200 OK\n" + `RateLimit: "a";r=0;t=30`,
@@ -233,7 +171,7 @@ var adviseCases = []adviseCase{
 func TestAdvise(t *testing.T) {
 	for _, tc := range adviseCases {
 		t.Run(tc.name, func(t *testing.T) {
-			got := Client{}.Advise(wireResponse(t, tc.wire), arrival)
+			got := Client{}.Advise(responseOf(tc.wire), arrival)
 			require.Equal(t, tc.limit, got.Limit.Name)
 			require.Equal(t, tc.said, got.Fields.Dialect != "")
 			if !tc.said || tc.fields.Dialect != "" {
@@ -246,7 +184,7 @@ func TestAdvise(t *testing.T) {
 }
 
 func TestAdviseOptions(t *testing.T) {
-	exhausted := wireResponse(t, `RateLimit: "a";r=0;t=30`)
+	exhausted := responseOf(`RateLimit: "a";r=0;t=30`)
 	for _, tc := range []struct {
 		most   time.Duration
 		want   time.Duration
@@ -267,7 +205,7 @@ func TestAdviseOptions(t *testing.T) {
 		Name:     "acme",
 		Now:      arrival.Add(-time.Hour), // ignored
 	}}
-	got := own.Advise(wireResponse(t, "Acme-Left: 0\nAcme-End: 1795230010"), arrival)
+	got := own.Advise(responseOf("Acme-Left: 0\nAcme-End: 1795230010"), arrival)
 	require.Equal(t, 10*time.Second, got.Wait)
 	require.Equal(t, "acme", got.Limit.Name)
 }
@@ -284,7 +222,7 @@ func TestAdviseHandMade(t *testing.T) {
 
 func TestAdviseKeepsTheHeader(t *testing.T) {
 	for _, tc := range adviseCases {
-		resp := wireResponse(t, tc.wire)
+		resp := responseOf(tc.wire)
 		before := resp.Header.Clone()
 		Client{}.Advise(resp, arrival)
 		require.Equal(t, before, resp.Header, tc.name)
@@ -299,24 +237,36 @@ func TestSourceString(t *testing.T) {
 	}
 }
 
-// silentResponse has the fields that responses usually have, and none of ours.
-func silentResponse() *http.Response {
-	h := http.Header{}
-	for i, name := range []string{
-		"Accept-Ranges", "Access-Control-Allow-Origin", "Alt-Svc", "Cache-Control", "Content-Encoding", "Content-Language",
-		"Content-Security-Policy", "Content-Type", "Date", "Etag", "Expires", "Last-Modified", "Link", "Nel", "Pragma",
-		"Report-To", "Server", "Strict-Transport-Security", "Vary", "Via",
-	} {
-		h[name] = []string{fmt.Sprint("value ", i)}
-	}
-	return &http.Response{StatusCode: http.StatusOK, Header: h}
-}
-
 func TestAdviseAllocations(t *testing.T) {
-	silent := silentResponse()
+	silent := responseOf(unrelated)
 	require.Zero(t, testing.AllocsPerRun(100, func() { Client{}.Advise(silent, arrival) }))
 	// The slice of limits.
-	limit := silentResponse()
+	limit := responseOf(unrelated)
 	limit.Header["Ratelimit"] = []string{`"default";r=50;t=30`}
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { Client{}.Advise(limit, arrival) }), 1.0)
+}
+
+func TestAdviceLogValue(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		wire string
+		want string
+	}{
+		{"nothing", "", `{"level":"INFO","msg":"m"}`},
+		{"a pace", `RateLimit: "a";r=3;t=30`, `{"level":"INFO","msg":"m","advice":{"pace":10000000000}}`},
+		{"a wait", "Retry-After: 5", `{"level":"INFO","msg":"m","advice":{"wait":5000000000,"source":"retry-after"}}`},
+		{"a limit", `RateLimit: "a";r=0;t=30`, `{"level":"INFO","msg":"m","advice":{"wait":30000000000,"source":"limit","limit":"\"a\";r=0;t=30"}}`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var b strings.Builder
+			log := slog.New(slog.NewJSONHandler(&b, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.TimeKey {
+					return slog.Attr{}
+				}
+				return a
+			}}))
+			log.Info("m", "advice", Client{}.Advise(responseOf(tc.wire), arrival))
+			require.Equal(t, tc.want+"\n", b.String())
+		})
+	}
 }

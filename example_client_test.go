@@ -148,19 +148,22 @@ func ExampleCheck() {
 		fmt.Printf("%s %v, %s: %s\n", f.Rule, f.Level, f.Field, f.Message)
 	}
 	// Output:
-	// S3 should, Retry-After: let Retry-After be no earlier than the t of each limit with nothing remaining
+	// S3 should, Retry-After: let Retry-After be no earlier than the end of the wait of each limit with nothing remaining
 }
 
 // A test may insist on some levels only.
 func ExampleLevel() {
-	resp := &http.Response{Header: http.Header{"Ratelimit": {`"default";r=50;t=30`}}}
+	resp := &http.Response{Header: http.Header{
+		"Ratelimit-Policy": {`"burst";q=100;w=60`},
+		"Ratelimit":        {`"bursts";r=50;t=30`},
+	}}
 	for _, f := range ratelimit.Check(resp) {
-		if f.Level < ratelimit.LevelNote {
+		if f.Level >= ratelimit.LevelShould {
 			panic(f.Message)
 		}
-		fmt.Println(f.Level)
+		fmt.Println(f.Level, f.Message)
 	}
-	// Output: note
+	// Output: note announce the policy of this limit in RateLimit-Policy, which gives it a unit, a quota and a window
 }
 
 // A Finding says which member of which field it is about.
@@ -172,5 +175,5 @@ func ExampleFinding() {
 	fmt.Println(findings[0].Message)
 	// Output:
 	// P16 RateLimit-Policy 1
-	// line 0, offset 37: write w as an integer from 1, or clients ignore the whole field
+	// line 1, byte 38: write the parameter w as an Integer from 1, or clients ignore the whole field
 }

@@ -143,15 +143,24 @@ func ExampleLimit_Jitter() {
 	// "daily";r=0;t=3624
 }
 
-func ExampleSetRetryAfter() {
+// Nothing remains of the daily quota, which has no reset: clients wait for its
+// window.
+func ExampleFields_SetRetryAfter() {
+	f := ratelimit.Fields{
+		Policies: []ratelimit.Policy{
+			{Name: "burst", Quota: 10, Window: ratelimit.SecondsOf(10)},
+			{Name: "daily", Quota: 1000, Window: ratelimit.SecondsOf(86400)},
+		},
+		Limits: []ratelimit.Limit{
+			{Name: "burst", Remaining: 0, Reset: ratelimit.SecondsOf(5)},
+			{Name: "daily", Remaining: 0},
+		},
+	}
 	h := http.Header{"Retry-After": {"5"}}
-	ratelimit.SetRetryAfter(h,
-		ratelimit.Limit{Name: "burst", Remaining: 3, Reset: ratelimit.SecondsOf(60)},
-		ratelimit.Limit{Name: "daily", Remaining: 0, Reset: ratelimit.SecondsOf(40)},
-	)
+	f.SetRetryAfter(h)
 	fmt.Println(h)
 	// Output:
-	// map[Retry-After:[40]]
+	// map[Retry-After:[86400]]
 }
 
 // A gateway has a stricter share of a policy of the origin, and a policy of its
@@ -184,7 +193,7 @@ func ExampleRestrict() {
 	// Output:
 	// ["daily";q=500;w=86400 "gateway";q=10;w=1] <nil>
 	// ["daily";r=400;t=9000 "gateway";r=9;t=1]
-	// ratelimit: RateLimit-Policy, item 0, parameter w: duplicate
+	// ratelimit: member 1 of RateLimit-Policy: parameter w: conflict
 }
 
 // A server refuses a request.

@@ -94,7 +94,7 @@ func ExampleParse() {
 	fmt.Println(err)
 	// Output:
 	// [] ["default";r=50;t=30]
-	// ratelimit: RateLimit-Policy, line 0, offset 0, item 0: wrong type
+	// ratelimit: member 1 of RateLimit-Policy, line 1, byte 1: name: wrong type, it has to be a String of printable ASCII
 }
 
 func ExampleParsePolicies() {
@@ -140,7 +140,7 @@ func ExampleFormatLimits() {
 	fmt.Println(err)
 	// Output:
 	// "default";r=50;t=30 <nil>
-	// ratelimit: RateLimit, item 0, parameter r: out of range
+	// ratelimit: member 1 of RateLimit: parameter r: out of range, it has to be an Integer from 0
 }
 
 func ExampleAppendPolicies() {
@@ -219,7 +219,7 @@ func ExamplePolicy_Validate() {
 	fmt.Println(ratelimit.Policy{Name: "default", Quota: 100, Window: ratelimit.SecondsOf(0)}.Validate())
 	// Output:
 	// <nil>
-	// ratelimit: RateLimit-Policy, item 0, parameter w: out of range
+	// ratelimit: member 1 of RateLimit-Policy: parameter w: out of range, it has to be an Integer from 1
 }
 
 func ExamplePolicy_UnmarshalText() {
@@ -318,7 +318,7 @@ func ExampleFields_Set() {
 	fmt.Println(f.Set(h))
 	fmt.Println(len(h)) // all or nothing
 	// Output:
-	// ratelimit: RateLimit, item 1: not well-formed
+	// ratelimit: member 2 of RateLimit: name: not well-formed, it has to be a String of printable ASCII
 	// 0
 }
 
@@ -345,5 +345,5 @@ func ExampleFields_Validate() {
 	f := ratelimit.Fields{Policies: []ratelimit.Policy{{Name: "default", Quota: 1}, {Name: "default", Quota: 2}}}
 	fmt.Println(f.Validate())
 	// Output:
-	// ratelimit: RateLimit-Policy, item 1: duplicate
+	// ratelimit: member 2 of RateLimit-Policy: duplicate
 }

@@ -1,23 +1,12 @@
 package ratelimit
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
-
-// fuzzResponse makes a response of lines such as "Name: value", with a status.
-func fuzzResponse(status int, lines string) *http.Response {
-	resp := &http.Response{StatusCode: status, Header: http.Header{}}
-	for line := range strings.SplitSeq(lines, "\n") {
-		name, value, _ := strings.Cut(line, ": ")
-		resp.Header.Add(name, value)
-	}
-	return resp
-}
 
 func addResponses(f *testing.F) {
 	for _, tc := range adviseCases {
@@ -38,7 +27,8 @@ func addResponses(f *testing.F) {
 func FuzzAdvise(f *testing.F) {
 	addResponses(f)
 	f.Fuzz(func(t *testing.T, status int, lines string, received, most int64) {
-		resp := fuzzResponse(status, lines)
+		resp := responseOf(lines)
+		resp.StatusCode = status
 		c := Client{MaxWait: time.Duration(most)}
 		a := c.Advise(resp, time.Unix(received, 0))
 		require.GreaterOrEqual(t, a.Wait, time.Duration(0))
@@ -58,7 +48,8 @@ func FuzzAdvise(f *testing.F) {
 func FuzzCheck(f *testing.F) {
 	addResponses(f)
 	f.Fuzz(func(t *testing.T, status int, lines string, trailers, _ int64) {
-		resp := fuzzResponse(status, lines)
+		resp := responseOf(lines)
+		resp.StatusCode = status
 		if trailers < 0 {
 			resp.Trailer = resp.Header
 		}

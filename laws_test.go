@@ -2,8 +2,11 @@ package ratelimit
 
 import (
 	"encoding"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"math/big"
 	"net/http"
 	"slices"
 	"strings"
@@ -100,14 +103,6 @@ func (c codec[T]) lawResult(t testing.TB, list []T, err error, lines []string) {
 	require.True(t, 0 <= e.Line && e.Line < len(lines), "law 4: line %d", e.Line)
 	require.True(t, 0 <= e.Offset && e.Offset <= len(lines[e.Line]), "law 4: offset %d", e.Offset)
 	require.True(t, 0 <= e.Item && e.Item <= maxMembers, "item %d", e.Item)
-}
-
-func requireFieldError(t testing.TB, err error) *FieldError {
-	t.Helper()
-	var e *FieldError
-	require.ErrorAs(t, err, &e)
-	require.Contains(t, []error{ErrSyntax, ErrType, ErrMissing, ErrRange, ErrDuplicate, ErrTooMany}, e.Err)
-	return e
 }
 
 // lawJoined is law 4: lines mean what they mean when joined, and an error is at
@@ -233,7 +228,14 @@ func (c codec[T]) lawMember(t testing.TB, m T) {
 	require.Equal(t, "prefix"+s, string(text))
 	require.True(t, err != nil || m.Equal(m))
 
+	js, jsonErr := json.Marshal(m)
 	var got, before T
+	if err == nil {
+		require.NoError(t, jsonErr)
+		require.NoError(t, json.Unmarshal(js, &got))
+		require.True(t, m.Equal(got), "law 2 in JSON: %s", js)
+		got = before
+	}
 	if err != nil {
 		require.Error(t, c.unmarshal(&got, []byte(m.String())), "an invalid value is no member")
 		require.Equal(t, before, got, "unchanged on error")
@@ -276,17 +278,17 @@ func lawJoin(t testing.TB, f Fields) {
 	for len(many.Policies) < manyPolicies && len(f.Policies) > 0 {
 		many.Policies = slices.Concat(many.Policies, f.Policies[:1])
 	}
-	matcher := newMatcher(&many)
-	tightest, ok := f.Tightest()
-	require.Equal(t, len(f.Limits) > 0, ok)
+	few, maps := matcher{policies: many.Policies}, newMatcher(many.Policies)
+	lawTightest(t, f)
 	for _, l := range f.Limits {
-		require.False(t, l.tighter(&tightest))
-		require.Equal(t, many.policyOf(&l), matcher.policyOf(&l))
+		require.Equal(t, few.find(&l), maps.find(&l))
 		p, ok := f.PolicyOf(l)
 		if !comparable {
 			continue
 		}
-		named := slices.DeleteFunc(slices.Clone(f.Policies), func(p Policy) bool { return p.Name != l.Name })
+		named := slices.DeleteFunc(slices.Clone(f.Policies), func(p Policy) bool {
+			return p.Name != l.Name || p.PartitionKey != nil && l.PartitionKey != nil && !equalKey(p.PartitionKey, l.PartitionKey)
+		})
 		exact := slices.IndexFunc(named, func(p Policy) bool { return equalKey(p.PartitionKey, l.PartitionKey) })
 		switch {
 		case exact >= 0:
@@ -314,6 +316,52 @@ func lawJoin(t testing.TB, f Fields) {
 		return ls[i].Name == ls[j].Name && equalKey(ls[i].PartitionKey, ls[j].PartitionKey)
 	})
 	require.Equal(t, comparable && duplicate, comparable && errors.Is(f.Validate(), ErrDuplicate))
+}
+
+// lawTightest checks Tightest against its definition: nothing of the same unit has
+// less remaining, and no other unit's least has a lower part remaining.
+func lawTightest(t testing.TB, f Fields) {
+	t.Helper()
+	tightest, ok := f.Tightest()
+	require.Equal(t, len(f.Limits) > 0, ok)
+	if !ok {
+		return
+	}
+	policies := newMatcher(f.Policies)
+	of := func(l Limit) (unit Unit, remaining int64, part *big.Rat) {
+		p := policies.policy(&l)
+		switch {
+		case l.exhausted(p):
+			return p.Unit.canonical(), 0, new(big.Rat)
+		case l.Remaining < 0:
+			return p.Unit.canonical(), math.MaxInt64, nil
+		case p.Quota < 0:
+			return p.Unit.canonical(), l.Remaining, nil
+		}
+		return p.Unit.canonical(), l.Remaining, big.NewRat(l.Remaining, p.Quota)
+	}
+	unit, least, part := of(tightest)
+	others := map[Unit]Limit{}
+	for _, l := range f.Limits {
+		u, remaining, _ := of(l)
+		if u == unit {
+			require.GreaterOrEqual(t, remaining, least)
+		} else if o, known := others[u]; !known {
+			others[u] = l
+		} else if _, before, _ := of(o); remaining < before {
+			others[u] = l
+		}
+	}
+	for _, l := range others {
+		_, remaining, other := of(l)
+		switch {
+		case part == nil:
+			require.Nil(t, other)
+			require.True(t, least < math.MaxInt64 || remaining == math.MaxInt64)
+		case other != nil:
+			require.LessOrEqual(t, part.Cmp(other), 0)
+		}
+	}
 }
 
 // A hostileShape makes a field value of about the given size that costs a

@@ -327,17 +327,6 @@ func (p *pattern) match(key string) (star string, ok bool) {
 	return star, isToken(star) // a header made by hand may have any key
 }
 
-// isToken reports whether s can be part of the name of a field (RFC 9110 Section
-// 5.6.2).
-func isToken(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; !is(c, tokenByte) || c == ':' || c == '/' {
-			return false
-		}
-	}
-	return s != ""
-}
-
 func compileRow(d *Dialect) row {
 	r := row{d: d}
 	add := func(c cell) {
@@ -573,8 +562,7 @@ type bucket struct {
 type reading struct {
 	h       http.Header
 	name    string // of a policy without one
-	now     time.Time
-	ref     time.Time // what absolute times count from, zero if not known yet
+	clock   clock
 	row     *row
 	n       int // of buckets
 	few     [4]bucket
@@ -651,7 +639,7 @@ func parseRows(h http.Header, o *LegacyOptions, rows []row) (f Fields, seen sign
 }
 
 func (r *reading) begin(h http.Header, o *LegacyOptions) {
-	r.h, r.name, r.now = h, o.Name, o.Now
+	r.h, r.name, r.clock = h, o.Name, readClock(h, o.Now)
 	if r.name == "" {
 		r.name = defaultName
 	}
@@ -712,12 +700,12 @@ func (r *reading) readStarred() {
 	for _, key := range keys {
 		f, star := r.row.field(key)
 		r.starred = r.starred || f.role != ignoredRole
-		r.read(f, lower(star), r.h[key])
+		r.read(f, lowerCase(star), r.h[key])
 	}
 }
 
-// lower is strings.ToLower without an allocation for the usual words.
-func lower(s string) string {
+// lowerCase is strings.ToLower without an allocation for the usual words.
+func lowerCase(s string) string {
 	if word, ok := words[s]; ok {
 		return word
 	}
@@ -820,15 +808,6 @@ func firstLine(lines []string) (line string, i int) {
 	return "", 0
 }
 
-// trim takes the spaces and tabs off both ends of s.
-func trim(s string) string {
-	i, j := skip(s, 0, ows), len(s)
-	for j > i && (s[j-1] == ' ' || s[j-1] == '\t') {
-		j--
-	}
-	return s[i:j]
-}
-
 // readNumber reads a field of one number.
 func (r *reading) readNumber(f *field, star string, b *bucket, lines []string, line string, i int) {
 	ok := true
@@ -863,53 +842,6 @@ func (r *reading) readTitle(f *field, title *string, lines []string) {
 		return
 	}
 	*title = name
-}
-
-// isName reports whether s can be a String (RFC 9651 Section 3.3.3).
-func isName(s string) bool {
-	for i := range len(s) {
-		if s[i] < 0x20 || s[i] > 0x7e {
-			return false
-		}
-	}
-	return true
-}
-
-// cut cuts s at the first separator outside of quotes. ok is false if a quote is
-// never closed.
-func cut(s string, sep byte) (head, tail string, ok bool) {
-	quoted := false
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c == '"':
-			quoted = !quoted
-		case quoted && c == '\\':
-			i++
-		case !quoted && c == sep:
-			return s[:i], s[i+1:], true
-		}
-	}
-	return s, "", !quoted
-}
-
-// unquote returns the content of a quoted string, or s if it is none. Single
-// quotes are taken off as well.
-func unquote(s string) string {
-	if len(s) < 2 || s[0] != s[len(s)-1] || s[0] != '"' && s[0] != '\'' {
-		return s
-	}
-	in := s[1 : len(s)-1]
-	if s[0] == '\'' || strings.IndexByte(in, '\\') < 0 {
-		return in
-	}
-	b := make([]byte, 0, len(in))
-	for i := 0; i < len(in); i++ {
-		if in[i] == '\\' && i+1 < len(in) {
-			i++
-		}
-		b = append(b, in[i])
-	}
-	return string(b)
 }
 
 // members calls yield for each member of the lists in lines that is not empty,
@@ -986,7 +918,7 @@ func (r *reading) readQuota(b *bucket, value, params string) bool {
 			b.window = w
 		}
 		if !n.neg { // -1 is another word for unlimited
-			b.quota = n.count()
+			b.quota = n.floor()
 		}
 		return true
 	}
@@ -1039,7 +971,7 @@ func (r *reading) readPolicies(f *field, star string, lines []string) {
 func (r *reading) policy(value, params string) (p Policy, more bool) {
 	p.Quota = Unknown
 	if n, ok := parseNumber(value); ok && !n.neg {
-		p.Quota = n.count()
+		p.Quota = n.floor()
 	}
 	for n := 0; params != "" && n < maxParams; n++ {
 		var param string
@@ -1081,7 +1013,7 @@ const maxComments = 64
 
 // comment adds a parameter that is not defined, if it can be written.
 func comment(ps Params, key, text string, valued bool, field *fieldDef) Params {
-	if !isKey(key) || field.defines(paramOf(key)) || len(ps) >= maxComments {
+	if !isKey(key) || field.find(key) != nil || len(ps) >= maxComments {
 		return ps
 	}
 	var v any = true
@@ -1101,11 +1033,8 @@ func comment(ps Params, key, text string, valued bool, field *fieldDef) Params {
 // commentValue returns the value of a comment: a number, a quoted string or a
 // token.
 func commentValue(text string) any {
-	var p parser
-	p.s, p.last = text, true
-	kind, end := p.readBareItem(0)
-	if kind != absent && end == len(text) {
-		return p.any(kind)
+	if s, kind := scanBareItem(text); kind != absent {
+		return s.any(kind)
 	}
 	if name := unquote(text); name != text && isName(name) {
 		return name
@@ -1137,7 +1066,7 @@ func (r *reading) readRemaining(b *bucket, line string) bool {
 	case n.neg:
 		b.remaining = 0
 	default:
-		b.remaining = n.count()
+		b.remaining = n.floor()
 	}
 	return true
 }
@@ -1173,10 +1102,10 @@ func (r *reading) readWindow(f *field, b *bucket, line string) bool {
 	name := f.key + f.suffix
 	switch {
 	case strings.HasSuffix(name, "-Ms") || strings.HasSuffix(name, "-Milliseconds"):
-		w = n.scaled(1000)
+		w = n.ceilDiv(1000)
 	case strings.HasSuffix(name, "-Interval") && w > 0 && w%intervalMillis == 0:
 		// Who counts in seconds writes 3600 or 86400.
-		w, r.guessed = n.scaled(1000), true
+		w, r.guessed = n.ceilDiv(1000), true
 	}
 	if w >= minWindow && !n.neg {
 		b.window = SecondsOf(w)
@@ -1193,9 +1122,9 @@ func (b *bucket) readRate(line string) bool {
 	if !ok || n.neg {
 		return false
 	}
-	b.quota, b.window = n.count(), SecondsOf(1)
+	b.quota, b.window = n.floor(), SecondsOf(1)
 	if n.n == 0 && n.frac > 0 {
-		b.quota, b.window = 1, SecondsOf((second+n.frac-1)/n.frac)
+		b.quota, b.window = 1, SecondsOf((billion+n.frac-1)/n.frac)
 	}
 	return true
 }
@@ -1295,8 +1224,8 @@ func (r *reading) tightest() (best *bucket) {
 }
 
 func (b *bucket) tighter(c *bucket) bool {
-	l, m := b.limit(), c.limit()
-	return l.tighter(&m)
+	l, m := leftOf(&Limit{Remaining: b.remaining, Reset: b.reset}, &noPolicy, 0), leftOf(&Limit{Remaining: c.remaining, Reset: c.reset}, &noPolicy, 1)
+	return l.less(m)
 }
 
 // derive fills in what follows from the rest.

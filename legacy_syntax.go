@@ -95,7 +95,7 @@ func (r *reading) readRatios(f *field, group, line string) bool {
 			return false
 		}
 		if b := r.bucket(f, name); b != nil {
-			b.quota, b.used = q.count(), u.ceil()
+			b.quota, b.used = q.floor(), u.ceil()
 		}
 		return true
 	})
@@ -187,7 +187,7 @@ func (b *bucket) setCount(used bool, n number) {
 	if used {
 		b.used = n.ceil()
 	} else {
-		b.quota = n.count()
+		b.quota = n.floor()
 	}
 }
 
@@ -256,7 +256,7 @@ func (r *reading) readProse(f *field, name, line string) bool {
 	}
 	b := r.bucket(f, name)
 	if b != nil && ok1 {
-		b.remaining = remaining.count()
+		b.remaining = remaining.floor()
 	}
 	if b != nil && ok2 {
 		b.reset = SecondsOf(reset.ceil())
@@ -270,7 +270,7 @@ func numberBehind(s, word string) (number, bool) {
 		return number{}, false
 	}
 	rest = strings.TrimLeft(rest, " ")
-	return parseNumber(rest[:skipNumber(rest)])
+	return parseNumber(rest[:skip(rest, 0, digit)])
 }
 
 // maxJSON bounds a JSON text, which is not read in one go.
@@ -366,9 +366,9 @@ func (r *reading) readDictionary(f *field, lines []string) {
 		return
 	}
 	b := r.bucket(f, "")
-	b.quota, b.reset = values[limitRole].count(), SecondsOf(values[resetRole].ceil())
+	b.quota, b.reset = values[limitRole].floor(), SecondsOf(values[resetRole].ceil())
 	if has[remainingRole] {
-		b.remaining = values[remainingRole].count()
+		b.remaining = values[remainingRole].floor()
 	}
 }
 
@@ -495,20 +495,20 @@ func (it *item) param(param string, field *fieldDef) bool {
 	key, text, valued := strings.Cut(param, "=")
 	n, isNumber := parseNumber(text)
 	isNumber = isNumber && !n.neg
-	id := paramOf(key)
-	if !field.defines(id) {
+	def := field.find(key)
+	if def == nil {
 		it.params = comment(it.params, key, text, valued, field)
 		return true
 	}
-	switch id {
+	switch def.param {
 	case quotaParam:
-		it.quota = n.count()
+		it.quota = n.floor()
 	case windowParam:
 		if n.ceil() >= minWindow { // draft-08 allowed 0
 			it.window = SecondsOf(n.ceil())
 		}
 	case remainingParam:
-		it.remaining = n.count()
+		it.remaining = n.floor()
 	case resetParam:
 		it.reset = SecondsOf(n.ceil())
 	case unitParam:
@@ -522,16 +522,12 @@ func (it *item) param(param string, field *fieldDef) bool {
 
 // partition reads a partition key, a Byte Sequence or a String.
 func (it *item) partition(text string) bool {
-	var p parser
-	p.s, p.last = text, true
-	kind, end := p.readBareItem(0)
-	switch {
-	case end < len(text):
-		return false
-	case kind == bytesKind:
-		it.key = p.bytes
-	case kind == stringKind:
-		it.key = []byte(p.str)
+	s, kind := scanBareItem(text)
+	switch kind {
+	case bytesKind:
+		it.key = s.bytes
+	case stringKind:
+		it.key = []byte(s.str)
 	default:
 		return false
 	}

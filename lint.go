@@ -3,23 +3,25 @@ package ratelimit
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"maps"
+	"math"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"strings"
 	"time"
 )
 
-// A Level is how much a [Finding] matters.
+// A Level is how much a [Finding] matters. Levels rise: LevelMust is the highest.
 type Level int
 
 const (
-	LevelMust   Level = iota // the specification says MUST, REQUIRED, or defines it so
+	LevelNote   Level = iota // legal, and likely a mistake or of no use to clients
 	LevelShould              // the specification says SHOULD, or recommends it
-	LevelNote                // legal, and likely a mistake or of no use to clients
+	LevelMust                // the specification says MUST, REQUIRED, or defines it so
 )
 
-// String returns "must", "should" or "note".
+// String returns "note", "should" or "must".
 func (l Level) String() string {
 	switch l {
 	case LevelMust:
@@ -30,43 +32,110 @@ func (l Level) String() string {
 	return "note"
 }
 
-// A Finding is a rule that a response does not keep.
+// A Finding is a rule that a response breaks.
 type Finding struct {
 	Rule  string // id in CONFORMANCE.md, such as "P16"
 	Level Level
-	Field string // name of the field at fault
+	Field string // name of the field at fault, as it was sent
 	Item  int    // index of the member in that field, from 0; -1 where none is at fault
 	// Message says in one sentence what to do. It never repeats the content of
 	// a field.
 	Message string
 }
 
-// Check holds a response against each rule of the specification (draft-11) that
-// one response can show, for the tests of server authors. It returns nil for a
-// response that keeps them all, for one without fields of rate limits, and for
-// nil.
+// A rule is what a Finding may be about. CONFORMANCE.md has a row for each.
+type rule struct {
+	id      string // "" where it is that of the field or of the parameter
+	level   Level
+	message string // %s stands for the parameter
+}
+
+// The indices of the rules, in the order in which Check checks them.
+const (
+	ruleMissing = iota
+	ruleParam
+	ruleToken
+	ruleDraft06
+	ruleDraft07
+	ruleMany
+	ruleMalformed
+	ruleEmpty
+	ruleTwice
+	ruleNameless
+	rulePrefix
+	ruleAlias
+	ruleUnit
+	ruleEmptyUnit
+	rulePersonal
+	ruleOrphan
+	ruleQuota
+	ruleReset
+	ruleRatio
+	ruleTrailer
+	ruleRedirection
+	ruleCached
+	ruleStorable
+	ruleRetryForm
+	ruleRetryEarly
+	ruleOlder
+)
+
+var rules = [...]rule{
+	ruleMissing:     {"", LevelMust, "add the parameter %s, without which clients ignore the whole field"},
+	ruleParam:       {"", LevelMust, "write the parameter %s, or clients ignore the whole field"},
+	ruleToken:       {"", LevelMust, "write the name in double quotes, or clients ignore the whole field"},
+	ruleDraft06:     {"", LevelMust, "this is the form of drafts 04 to 07: write a name in double quotes, and the quota as q"},
+	ruleDraft07:     {"", LevelMust, "this is the form of draft-07: write an item for each policy, its name in double quotes, and what remains as r"},
+	ruleMany:        {"", LevelMust, "write no more than clients have to read, 1024 members with 256 parameters each"},
+	ruleMalformed:   {"", LevelMust, "write what RFC 9651 allows here, or clients ignore the whole field"},
+	ruleEmpty:       {"", LevelMust, "leave the field out when there is nothing to say"},
+	ruleTwice:       {"P18", LevelShould, "give each member of the field its own name and partition key"},
+	ruleNameless:    {"", LevelShould, "give the policy a name, by which clients and problem documents can refer to it"},
+	rulePrefix:      {"P11", LevelShould, "prefix the extension parameter with a vendor's identifier, as in acme-burst"},
+	ruleAlias:       {"P15", LevelShould, `write the unit as "requests", or leave it out`},
+	ruleUnit:        {"P15", LevelShould, "use a registered quota unit, which clients know how to count"},
+	ruleEmptyUnit:   {"P7", LevelShould, "leave qu out, because an empty unit is not a registered one"},
+	rulePersonal:    {"S9", LevelShould, "hash the partition key, because it looks like an address of the client"},
+	ruleOrphan:      {"L1", LevelNote, "announce the policy of this limit in RateLimit-Policy, which gives it a unit, a quota and a window"},
+	ruleQuota:       {"L5", LevelNote, "let r be at most the q of the policy, because clients may take no more"},
+	ruleReset:       {"L7", LevelNote, "let t be about the w of the policy at most, because no window lasts that much longer"},
+	ruleRatio:       {"S5", LevelNote, "lower r or raise t, so that a client which uses up r within t stays near q in w seconds, or add a policy with a short window"},
+	ruleTrailer:     {"", LevelMust, "send the field in the header section, never in the trailer section"},
+	ruleRedirection: {"S2", LevelShould, "leave the field out of redirections, because it may keep clients from following them"},
+	ruleCached:      {"K1", LevelNote, "leave the field out of responses from a cache, where clients ignore it"},
+	ruleStorable:    {"K1", LevelNote, "send Cache-Control: no-store, or leave the field out, because clients ignore it on a response from a cache"},
+	ruleRetryForm:   {"9110-10.2.3", LevelMust, "write one Retry-After, as whole seconds or as an HTTP-date in GMT, because many clients read nothing else"},
+	ruleRetryEarly:  {"S3", LevelShould, "let Retry-After be no earlier than the end of the wait of each limit with nothing remaining"},
+	ruleOlder:       {"6-5", LevelShould, "say the same as in RateLimit and RateLimit-Policy, because clients read the one or the other"},
+}
+
+// Check checks a response against each rule of the specification (draft-11) that
+// one response can show, for the tests of server authors. A correct server has
+// no finding above [LevelNote]. It returns nil for a response that keeps all
+// rules, for one without fields of rate limits, and for nil.
 //
-// The body is not looked at, and of trailers only whether the fields are among
-// them. Older fields, such as X-RateLimit-Remaining, are read only to see
-// whether they contradict the current ones. A rule about a field that is
-// malformed is not checked further.
+// Check does not look at the body, and of trailers only at their names. It reads
+// older fields, such as X-RateLimit-Remaining, only to see whether they
+// contradict the current ones. Of a field that is malformed it checks nothing
+// else.
 func Check(resp *http.Response) []Finding {
 	if resp == nil {
 		return nil
 	}
-	c := checker{resp: resp, h: resp.Header}
+	c := checker{resp: resp, h: resp.Header, clock: readClock(resp.Header, time.Time{})}
 	var policyErr, limitErr error
 	c.fields.Policies, policyErr = ParsePolicies(c.h[policyKey]...)
 	c.fields.Limits, limitErr = ParseLimits(c.h[limitKey]...)
-	c.lists(policyErr, limitErr)
+	c.list(&policyField, len(c.fields.Policies), policyErr)
+	c.list(&limitField, len(c.fields.Limits), limitErr)
 	c.policies()
 	c.limits()
-	if policyErr == nil && limitErr == nil {
+	if len(c.fields.Policies) > 0 {
 		c.joins()
 	}
 	c.response()
 	c.retryAfter()
-	c.legacy()
+	c.older()
 	return c.findings
 }
 
@@ -74,139 +143,137 @@ func Check(resp *http.Response) []Finding {
 type checker struct {
 	resp     *http.Response
 	h        http.Header
+	clock    clock
 	fields   Fields
 	findings []Finding
 }
 
-func (c *checker) find(rule string, level Level, field string, item int, message string) {
-	c.findings = append(c.findings, Finding{rule, level, field, item, message})
+func (c *checker) find(r rule, field string, item int) {
+	c.findings = append(c.findings, Finding{r.id, r.level, field, item, r.message})
 }
 
-// lists checks that the fields can be parsed.
-func (c *checker) lists(policyErr, limitErr error) {
-	c.list(PolicyField, c.h[policyKey], len(c.fields.Policies), policyErr)
-	c.list(LimitField, c.h[limitKey], len(c.fields.Limits), limitErr)
-}
-
-func (c *checker) list(field string, lines []string, members int, err error) {
+// list checks that a field can be parsed.
+func (c *checker) list(field *fieldDef, members int, err error) {
 	var e *FieldError
 	switch {
 	case errors.As(err, &e):
-		c.find(malformedRule(e), LevelMust, field, e.Item, malformedMessage(e))
-	case len(lines) > 0 && members == 0:
-		c.find(listRules[field], LevelMust, field, -1, "leave the field out when there is nothing to say")
+		r := malformed(field, e, c.h[field.key])
+		r.message = fmt.Sprintf("line %d, byte %d: %s", e.Line+1, e.Offset+1, r.message)
+		c.find(r, field.name, e.Item)
+	case len(c.h[field.key]) > 0 && members == 0:
+		r := rules[ruleEmpty]
+		r.id = field.listRule
+		c.find(r, field.name, -1)
 	}
 }
 
-// listRules are the rules that make the fields Lists of Items with String
-// values.
-var listRules = map[string]string{PolicyField: "P1", LimitField: "L1"}
-
-// paramRules are the rules about the parameters of a field.
-var paramRules = map[string]map[string]string{
-	PolicyField: {quotaKey: "P13", unitKey: "P14", windowKey: "P16", partitionKey: "P17"},
-	LimitField:  {remainingKey: "L5", resetKey: "L7", partitionKey: "L10"},
-}
-
-// malformedRule returns the rule that a field breaks so that it cannot be
-// parsed.
-func malformedRule(e *FieldError) string {
-	switch {
-	case e.Err == ErrMissing && e.Field == PolicyField:
-		return "P6"
-	case e.Err == ErrMissing:
-		return "L2"
-	case e.Err == ErrType && e.Param == "" && e.Field == PolicyField:
-		return "P2"
-	case e.Err == ErrType, e.Err == ErrRange:
-		if rule, ok := paramRules[e.Field][e.Param]; ok {
-			return rule
-		}
+// malformed returns the rule that a field breaks so that it cannot be parsed.
+func malformed(field *fieldDef, e *FieldError, lines []string) rule {
+	with := func(r rule, id, text string) rule {
+		r.id, r.message = id, strings.Replace(r.message, "%s", text, 1)
+		return r
 	}
-	return listRules[e.Field]
-}
-
-// malformedMessage says what to do about an error, and where.
-func malformedMessage(e *FieldError) string {
-	place := "line " + strconv.Itoa(e.Line) + ", offset " + strconv.Itoa(e.Offset) + ": "
+	before, rest := lines[e.Line][:e.Offset], lines[e.Line][e.Offset:]
+	def := field.find(e.Param)
 	switch {
 	case e.Err == ErrMissing:
-		return place + "add the parameter " + e.Param + ", without which clients ignore the whole field"
-	case e.Err == ErrType && e.Param == "":
-		return place + "write the name in double quotes, or clients ignore the whole field"
+		return with(rules[ruleMissing], field.missingRule, e.Param)
+	case def != nil && (e.Err == ErrType || e.Err == ErrRange):
+		return with(rules[ruleParam], def.rule, def.key+" as "+def.form)
+	case e.Err == ErrType && field == &policyField && rest != "" && is(rest[0], digit):
+		return with(rules[ruleDraft06], field.nameRule, "")
+	case e.Err == ErrSyntax && field == &limitField && strings.HasPrefix(rest, "=") && isToken(trim(before)):
+		return with(rules[ruleDraft07], field.listRule, "")
+	case e.Err == ErrType:
+		return with(rules[ruleToken], field.nameRule, "")
 	case e.Err == ErrTooMany:
-		return place + "write no more than clients have to read, 1024 members with 256 parameters each"
-	case e.Err == ErrSyntax:
-		return place + "write what RFC 9651 allows here, or clients ignore the whole field"
+		return with(rules[ruleMany], field.listRule, "")
 	}
-	return place + "write " + paramForms[e.Param] + ", or clients ignore the whole field"
-}
-
-// paramForms say how parameters are written.
-var paramForms = map[string]string{
-	quotaKey:     "q as an integer from 0",
-	unitKey:      "qu in double quotes",
-	windowKey:    "w as an integer from 1",
-	partitionKey: "pk in base64 between colons",
-	remainingKey: "r as an integer from 0",
-	resetKey:     "t as an integer from 0",
+	return with(rules[ruleMalformed], field.listRule, "")
 }
 
 // policies checks each policy on its own.
 func (c *checker) policies() {
-	if i := repeated(c.fields.Policies, policyIdentity); i >= 0 {
-		c.find("P18", LevelShould, PolicyField, i, duplicateMessage)
+	if i := repeated(c.fields.Policies); i >= 0 {
+		c.find(rules[ruleTwice], PolicyField, i)
 	}
+	empty := emptyUnits(c.h[policyKey])
 	for i := range c.fields.Policies {
 		p := &c.fields.Policies[i]
-		c.member(PolicyField, "P2", i, p.Name, p.PartitionKey, p.Params)
+		c.member(&policyField, i, p.Name, p.PartitionKey, p.Params)
 		switch p.Unit {
-		case "", Requests, ContentBytes, ConcurrentRequests:
+		case "":
+			if empty[i] {
+				c.find(rules[ruleEmptyUnit], PolicyField, i)
+			}
+		case Requests, ContentBytes, ConcurrentRequests:
 		case requestAlias:
-			c.find("P15", LevelShould, PolicyField, i, `write the unit as "requests", or leave it out`)
+			c.find(rules[ruleAlias], PolicyField, i)
 		default:
-			c.find("P15", LevelShould, PolicyField, i, "use a registered quota unit, which clients know how to count")
+			c.find(rules[ruleUnit], PolicyField, i)
 		}
 	}
 }
 
-const duplicateMessage = "give each member of the field its own name and partition key"
+// emptyUnits returns which members have the parameter qu="", of which a Policy
+// knows nothing.
+func emptyUnits(lines []string) map[int]bool {
+	joined := join(lines)
+	if !strings.Contains(joined[0], unitKey+`=""`) {
+		return nil
+	}
+	empty := map[int]bool{}
+	p := parser{field: &policyField, most: maxMembers, item: -1}
+	for p.next(joined) {
+		empty[p.item] = p.member.seen&(1<<unitParam) != 0 && p.member.unit == ""
+	}
+	return empty
+}
 
 // limits checks each limit on its own.
 func (c *checker) limits() {
-	if i := repeated(c.fields.Limits, limitIdentity); i >= 0 {
-		c.find("P18", LevelShould, LimitField, i, duplicateMessage)
+	if i := repeated(c.fields.Limits); i >= 0 {
+		c.find(rules[ruleTwice], LimitField, i)
 	}
 	for i := range c.fields.Limits {
 		l := &c.fields.Limits[i]
-		c.member(LimitField, "L1", i, l.Name, l.PartitionKey, l.Params)
+		c.member(&limitField, i, l.Name, l.PartitionKey, l.Params)
 	}
 }
 
 // member checks what policies and limits have in common.
-func (c *checker) member(field, nameRule string, i int, name string, key []byte, params Params) {
+func (c *checker) member(field *fieldDef, i int, name string, key []byte, params Params) {
 	if name == "" {
-		c.find(nameRule, LevelShould, field, i, "give the policy a name, by which clients and problem documents can tell it")
+		r := rules[ruleNameless]
+		r.id = field.nameRule
+		c.find(r, field.name, i)
 	}
 	for _, p := range params {
 		if !prefixed(p.Key) {
-			c.find("P11", LevelShould, field, i, "prefix the extension parameter with a vendor's identifier, as in acme-burst")
+			c.find(rules[rulePrefix], field.name, i)
 			break
 		}
 	}
 	if personal(key) {
-		c.find("S9", LevelShould, field, i, "hash the partition key, because it looks like an address of the client")
+		c.find(rules[rulePersonal], field.name, i)
 	}
 }
 
 // prefixed reports whether a key of a parameter begins with what may be a
-// vendor's identifier.
-func prefixed(key string) bool { return strings.IndexAny(key, "-_.") > 0 }
+// vendor's identifier, or is one that the drafts themselves use without: that of
+// the other field, or a comment of draft-11 Appendix C, question 8.
+func prefixed(key string) bool {
+	switch key {
+	case "burst", "comment":
+		return true
+	}
+	return strings.IndexAny(key, "-_.") > 0 || policyField.find(key) != nil || limitField.find(key) != nil
+}
 
 // personal reports whether a partition key looks like an IP address, with or
 // without port or prefix length, or like an e-mail address.
 func personal(key []byte) bool {
-	const longest = 254 // of an e-mail address
+	const longest = 254 // of an e-mail address, RFC 5321 Section 4.5.3.1.3
 	if len(key) == 0 || len(key) > longest {
 		return false
 	}
@@ -228,35 +295,64 @@ func notMail(r rune) bool { return r <= ' ' || r > '~' }
 
 // joins checks limits and policies against each other.
 func (c *checker) joins() {
-	used := make([]bool, len(c.fields.Policies))
-	policies := newMatcher(&c.fields)
+	policies := newMatcher(c.fields.Policies)
+	shortest := c.shortest()
 	for i := range c.fields.Limits {
 		l := &c.fields.Limits[i]
-		j := policies.policyOf(l)
-		if j < 0 {
-			c.find("L1", LevelNote, LimitField, i, "announce the policy of this limit in RateLimit-Policy, which gives it a unit, a quota and a window")
+		p := policies.policy(l)
+		if p == &noPolicy {
+			c.find(rules[ruleOrphan], LimitField, i)
 			continue
 		}
-		used[j] = true
-		c.join(i, l, &c.fields.Policies[j])
-	}
-	for j := range used {
-		if !used[j] {
-			c.find("S11", LevelNote, PolicyField, j, "report in RateLimit what remains of this policy, or leave it out if it does not apply")
+		if l.Remaining > p.Quota {
+			c.find(rules[ruleQuota], LimitField, i)
+		}
+		if overdue(l, p) {
+			c.find(rules[ruleReset], LimitField, i)
+		}
+		if invites(l, p, shortest[p.Unit.canonical()]) {
+			c.find(rules[ruleRatio], LimitField, i)
 		}
 	}
 }
 
-func (c *checker) join(i int, l *Limit, p *Policy) {
-	if l.Remaining > p.Quota {
-		c.find("L5", LevelNote, LimitField, i, "let r be at most the q of the policy, because clients may take no more")
+// shortest returns the policy with the shortest window of each unit.
+func (c *checker) shortest() map[Unit]*Policy {
+	of := make(map[Unit]*Policy, 1)
+	for i := range c.fields.Policies {
+		p := &c.fields.Policies[i]
+		if q := of[p.Unit.canonical()]; p.Window.ok && (q == nil || p.Window.n < q.Window.n) {
+			of[p.Unit.canonical()] = p
+		}
 	}
-	if p.Window.ok && l.Reset.ok && l.Reset.n > p.Window.n {
-		c.find("L7", LevelNote, LimitField, i, "let t be at most the w of the policy, because no window lasts longer")
+	return of
+}
+
+// tolerance is how much a value may exceed what the policy says before it is
+// likely a mistake: jitter raises resets, and an honest window that began with
+// little use ends with more remaining than its average rate.
+const tolerance = 10
+
+// overdue reports whether a reset is so much longer than the window that it is
+// another unit or another point in time. A jitter of ten minutes, after which
+// clients come back anyway (draft-11 Section 8.5.1), is none.
+func overdue(l *Limit, p *Policy) bool {
+	const jitter = int64(DefaultMaxWait / time.Second)
+	return p.Window.ok && l.Reset.ok && l.Reset.n > p.Window.n+jitter && l.Reset.n/tolerance >= p.Window.n
+}
+
+// invites reports whether a client that uses up l within its reset exceeds the
+// rate of the policy by more than the tolerance, and the policy with the shortest
+// window does not keep it from that (draft-11 Section 8.5).
+func invites(l *Limit, p, shortest *Policy) bool {
+	if p.Unit == ConcurrentRequests || l.Cap(*p, tolerance).Remaining >= l.Remaining {
+		return false
 	}
-	if p.Unit != ConcurrentRequests && l.Cap(*p, 1).Remaining < l.Remaining {
-		c.find("S5", LevelShould, LimitField, i, "lower r or raise t, so that r in t seconds is no more than q in w seconds")
+	if shortest == nil || shortest.Window.n >= p.Window.n || shortest.Window.n < minWindow {
+		return true
 	}
+	windows := (l.Reset.n + shortest.Window.n - 1) / shortest.Window.n
+	return mulDiv(uint64(shortest.Quota), uint64(windows), 1, 1) >= l.Remaining
 }
 
 // response checks the fields against the rest of the response.
@@ -265,32 +361,31 @@ func (c *checker) response() {
 	for key := range c.resp.Trailer {
 		trailers[http.CanonicalHeaderKey(key)] = true
 	}
-	redirection := c.resp.StatusCode/100 == 3
-	old, stored := aged(c.h), c.storable()
-	for _, f := range []struct{ field, key, trailerRule string }{
-		{PolicyField, policyKey, "P12"},
-		{LimitField, limitKey, "L4"},
-	} {
-		if trailers[f.key] {
-			c.find(f.trailerRule, LevelMust, f.field, -1, "send the field in the header section, never in the trailer section")
+	redirection := c.resp.StatusCode/100 == 3 && c.resp.StatusCode != http.StatusNotModified
+	storable := c.storable()
+	for _, field := range [...]*fieldDef{&policyField, &limitField} {
+		if trailers[field.key] {
+			r := rules[ruleTrailer]
+			r.id = field.trailerRule
+			c.find(r, field.name, -1)
 		}
-		if len(c.h[f.key]) == 0 {
+		if len(c.h[field.key]) == 0 {
 			continue
 		}
 		if redirection {
-			c.find("S2", LevelShould, f.field, -1, "leave the field out of redirections, because it may keep clients from following them")
+			c.find(rules[ruleRedirection], field.name, -1)
 		}
 		switch {
-		case old:
-			c.find("K1", LevelNote, f.field, -1, "leave the field out of responses from a cache, where clients ignore it")
-		case stored:
-			c.find("K1", LevelNote, f.field, -1, "send Cache-Control: no-store, or leave the field out, because clients ignore it on a response from a cache")
+		case c.clock.stored:
+			c.find(rules[ruleCached], field.name, -1)
+		case storable:
+			c.find(rules[ruleStorable], field.name, -1)
 		}
 	}
 }
 
 // storable reports whether the response says that a cache may use it again.
-// What caches do where it says nothing is not held against it.
+// Where it says nothing, what caches do then is not the fault of the server.
 func (c *checker) storable() bool {
 	if r := c.resp.Request; r != nil && r.Method != "" && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
@@ -314,77 +409,69 @@ func (c *checker) storable() bool {
 	if explicit || fresh {
 		return fresh
 	}
-	date, dated := c.date()
 	for _, line := range c.h["Expires"] {
-		if t, ok := parseDate(trim(line)); ok && dated && t.After(date) {
+		if t, ok := parseDate(trim(line)); ok && !c.clock.made.IsZero() && t.After(c.clock.made) {
 			return true
 		}
 	}
 	return false
 }
 
-// date returns when the response was made, by its own account.
-func (c *checker) date() (time.Time, bool) {
-	lines := c.h[dateKey]
-	if len(lines) == 0 {
-		return time.Time{}, false
-	}
-	return parseDate(trim(lines[0]))
-}
-
-const dateKey = "Date"
-
-// retryAfter checks that Retry-After is no earlier than the reset of a limit
-// with nothing remaining. With something remaining they need not agree.
+// retryAfter checks the form of Retry-After, and that it is no earlier than the
+// end of the wait of a limit with nothing remaining. With something remaining
+// they need not agree.
 func (c *checker) retryAfter() {
-	var longest time.Duration
-	for i := range c.fields.Limits {
-		l := &c.fields.Limits[i]
-		if reset, ok := l.Reset.Duration(); ok && l.Remaining == 0 {
-			longest = max(longest, reset)
+	lines := c.h[retryAfterKey]
+	standard, found := len(lines) == 1, false
+	var asked retryAfter
+	for _, line := range lines {
+		r, ok := parseRetryAfter(line)
+		standard = standard && r.standard
+		if ok && !found {
+			asked, found = r, true
 		}
 	}
-	date, dated := c.date()
-	for _, line := range c.h[retryAfterKey] {
-		if _, ok := delaySeconds(trim(line)); ok || dated {
-			break
-		}
-		if _, ok := readDate(trim(line)); ok {
-			return // and no other date to measure it by
-		}
+	if len(lines) > 0 && !standard {
+		c.find(rules[ruleRetryForm], retryAfterKey, -1)
 	}
-	if wait, ok := ParseRetryAfter(c.h, date); ok && wait < longest {
-		c.find("S3", LevelShould, retryAfterKey, -1, "let Retry-After be no earlier than the t of each limit with nothing remaining")
+	least, ok := c.fields.RetryAfter().Duration()
+	measured := asked.date.IsZero() || !c.clock.made.IsZero() // else there is no other date to measure it by
+	if ok && found && measured && asked.wait(c.clock.made) < least {
+		c.find(rules[ruleRetryEarly], retryAfterKey, -1)
 	}
 }
 
-// legacy checks that older fields do not contradict the current ones: they name
+// older checks that older fields do not contradict the current ones: they name
 // the limit closest to exhaustion (draft-06).
-func (c *checker) legacy() {
+func (c *checker) older() {
 	if len(c.fields.Limits) == 0 {
 		return
 	}
-	_, dated := c.date()
-	// Without Date, absolute times cannot be compared. Far in the future they
-	// are all past, which is 0.
-	old, _ := ParseLegacy(c.h, LegacyOptions{Now: time.Unix(farthest>>20, 0)})
+	// Both forms count from when the response was made, even if it comes from a
+	// cache. Without Date, absolute times cannot be compared: far in the future
+	// they are all past, which is 0.
+	made, dated := c.clock.made, !c.clock.made.IsZero()
+	if !dated {
+		made = time.Unix(math.MaxInt64>>20, 0)
+	}
+	h := maps.Clone(c.h)
+	delete(h, ageKey)
+	old, _ := ParseLegacy(h, LegacyOptions{Now: made})
 	d, _ := LookupDialect(old.Dialect)
 	for i := range old.Limits {
 		l := &old.Limits[i]
 		remaining, reset := c.agrees(l, dated)
 		switch {
 		case !remaining:
-			c.find("6-5", LevelShould, d.Remaining, -1, legacyMessage)
+			c.find(rules[ruleOlder], d.Remaining, -1)
 		case !reset:
-			c.find("6-5", LevelShould, d.Reset, -1, legacyMessage)
+			c.find(rules[ruleOlder], d.Reset, -1)
 		}
 		if p, ok := old.PolicyOf(*l); ok && !c.allots(p.Quota) {
-			c.find("6-5", LevelShould, d.Limit, -1, legacyMessage)
+			c.find(rules[ruleOlder], d.Limit, -1)
 		}
 	}
 }
-
-const legacyMessage = "say the same as in RateLimit and RateLimit-Policy, because clients read the one or the other"
 
 // agrees reports whether a current limit has what remains of an older one, and
 // then the reset too. A second is within rounding.

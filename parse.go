@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"encoding/base64"
 	"errors"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,28 +11,23 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// Bounds of a field, for the parser and the writer alike: the least that
-// RFC 9651 Sections 3.1 and 3.1.2 let a parser support. A parameter counts as
-// often as it is written.
+// Bounds of a field. Those of members and parameters are the least that
+// RFC 9651 Sections 3.1 and 3.1.2 let a parser support. A parameter that is
+// written twice counts once, but work has to stay linear: so the number of those
+// written is bounded too.
 const (
 	maxMembers = 1024
 	maxParams  = 256
+	maxWritten = 4 * maxParams
 )
-
-// MaxInteger is the largest Integer of a structured field, fifteen nines
-// (RFC 9651 Section 3.3.1). Every count and every number of seconds in a field
-// is at most this.
-const MaxInteger = 999_999_999_999_999
 
 const manyParams = 16 // beyond, a map finds them
 
-const maxDigits = 15 // RFC 9651 Section 4.2.4
-
 // The causes of a [FieldError]; test for them with [errors.Is].
 var (
-	// ErrSyntax says that the text is no structured field (RFC 9651), or that
-	// a value to be written cannot be one: a character outside the printable
-	// ASCII range in a String, an illegal parameter key or Token.
+	// ErrSyntax says that the text is not a structured field (RFC 9651), or
+	// that a value to be written cannot be one: a character outside the
+	// printable ASCII range in a String, an illegal parameter key or Token.
 	ErrSyntax = errors.New("not well-formed")
 	// ErrType says that a member or a parameter has another type than the
 	// specification gives it, as in r="5", or that a Go value has a type that
@@ -43,54 +39,75 @@ var (
 	// ErrRange says that a number is outside what the parameter allows.
 	ErrRange = errors.New("out of range")
 	// ErrDuplicate says that a key of [Params] is repeated or is a parameter
-	// which has a struct field of its own, that a name and partition key
-	// occur twice in one field ([Fields.Validate]), or that two parties use a
-	// name for different things ([Restrict]).
+	// which has a struct field of its own, or that a name and partition key
+	// occur twice in one field ([Fields.Validate]).
 	ErrDuplicate = errors.New("duplicate")
+	// ErrConflict says that two parties mean different things by one name
+	// ([Restrict]).
+	ErrConflict = errors.New("conflict")
 	// ErrTooMany says that a field has more than 1024 members, a member more
-	// than 256 parameters, or a text which has to hold one member several.
+	// than 256 parameters (or one that repeats them, more than 1024 in all), or
+	// a text which has to hold one member several.
 	ErrTooMany = errors.New("too many")
 )
 
 // A FieldError says what is wrong with a field, and where. Its text never
 // repeats the content of the field, which may hold a partition key.
 type FieldError struct {
-	Field  string // PolicyField, LimitField or the name of an older field
+	Field  string // PolicyField, LimitField or the name of an older field, as it was sent
 	Line   int    // index of the field line, from 0
-	Offset int    // byte in that line where the offending token starts, the line's length at its end, -1 when not parsing
+	Offset int    // byte in that line where the offending token starts, from 0, the line's length at its end; -1 when not parsing
 	Item   int    // index of the member over all lines, from 0; -1 where there is none
 	Param  string // key of the parameter, "" if the member itself is at fault
-	Err    error  // ErrSyntax, ErrType, ErrMissing, ErrRange, ErrDuplicate or ErrTooMany
+	Err    error  // ErrSyntax, ErrType, ErrMissing, ErrRange, ErrDuplicate, ErrConflict or ErrTooMany
 }
 
-// Error names the place and the cause. Line, offset and item count from 0, as
-// the fields of e do; a parameter is named only if the specification defines
-// it.
+// Error names the place, the cause, and what is allowed there. For humans it
+// counts members, lines and bytes from 1, unlike the fields of e. It names a
+// parameter only if the specification defines it.
 func (e *FieldError) Error() string {
-	b := append([]byte("ratelimit: "), e.Field...)
+	b := append([]byte("ratelimit: "), e.place()...)
 	if e.Offset >= 0 {
 		b = append(b, ", line "...)
-		b = strconv.AppendInt(b, int64(e.Line), 10)
-		b = append(b, ", offset "...)
-		b = strconv.AppendInt(b, int64(e.Offset), 10)
+		b = strconv.AppendInt(b, int64(e.Line)+1, 10)
+		b = append(b, ", byte "...)
+		b = strconv.AppendInt(b, int64(e.Offset)+1, 10)
 	}
-	if e.Item >= 0 {
-		b = append(b, ", item "...)
-		b = strconv.AppendInt(b, int64(e.Item), 10)
-	}
-	switch {
-	case e.Param == "":
-	case paramOf(e.Param) < definedParams:
-		b = append(b, ", parameter "...)
-		b = append(b, e.Param...)
-	default:
-		b = append(b, ", an extension parameter"...)
-	}
-	b = append(b, ": "...)
+	subject, form := e.subject()
+	b = append(append(b, subject...), ": "...)
 	if e.Err != nil {
 		b = append(b, e.Err.Error()...)
 	}
+	switch e.Err {
+	case ErrSyntax, ErrType, ErrRange:
+		if form != "" {
+			b = append(append(b, ", it has to be "...), form...)
+		}
+	}
 	return string(b)
+}
+
+// place returns the field, and the member of it.
+func (e *FieldError) place() string {
+	if e.Item < 0 {
+		return e.Field
+	}
+	return "member " + strconv.Itoa(e.Item+1) + " of " + e.Field
+}
+
+// subject returns what of the member is at fault, and the form that it should
+// have.
+func (e *FieldError) subject() (subject, form string) {
+	if e.Param == "" {
+		if e.Item >= 0 && (e.Err == ErrType || e.Err == ErrSyntax && e.Offset < 0) {
+			return ": name", nameForm
+		}
+		return "", ""
+	}
+	if def := fieldOf(e.Field).find(e.Param); def != nil {
+		return ": parameter " + def.key, def.form
+	}
+	return ": an extension parameter", ""
 }
 
 // Unwrap returns e.Err.
@@ -117,9 +134,9 @@ const (
 	partitionKey = "pk"
 )
 
-// A param is a defined parameter. Those of RateLimit-Policy come first, those
-// of RateLimit last; they share the partition key.
-type param int
+// A param is the meaning of a defined parameter: which number, String or Byte
+// Sequence of a Policy or a Limit it is.
+type param uint8
 
 const (
 	quotaParam param = iota
@@ -129,59 +146,84 @@ const (
 	remainingParam
 	resetParam
 	definedParams // their number
-
 )
 
-// A paramDef says what the specification says of a parameter.
+// A paramDef says what the specification says of a parameter of a field.
 type paramDef struct {
-	key      string
-	kind     kind
-	min      int64 // least value of an Integer
-	required bool
+	key   string
+	param param
+	kind  kind
+	least int64  // value of an Integer
+	form  string // how it is written, for humans
+	rule  string // id in CONFORMANCE.md of the rule for its form
 }
 
-const minWindow = 1
-
-var params = [definedParams]paramDef{
-	quotaParam:     {key: quotaKey, kind: integerKind, required: true},     // draft-11 Section 3.1.1
-	unitParam:      {key: unitKey, kind: stringKind},                       // 3.1.2
-	windowParam:    {key: windowKey, kind: integerKind, min: minWindow},    // 3.1.3
-	keyParam:       {key: partitionKey, kind: bytesKind},                   // 3.1.4, 4.1.3
-	remainingParam: {key: remainingKey, kind: integerKind, required: true}, // 4.1.1
-	resetParam:     {key: resetKey, kind: integerKind},                     // 4.1.2
-}
-
-// paramOf returns the parameter with a key, definedParams if there is none.
-func paramOf(key string) param {
-	switch key {
-	case quotaKey:
-		return quotaParam
-	case unitKey:
-		return unitParam
-	case windowKey:
-		return windowParam
-	case partitionKey:
-		return keyParam
-	case remainingKey:
-		return remainingParam
-	case resetKey:
-		return resetParam
-	}
-	return definedParams
-}
-
-// A fieldDef is one of the two fields, with its first and last parameter.
+// A fieldDef says what the specification says of a field. The same key may mean
+// another parameter in another field.
 type fieldDef struct {
-	name        string
-	first, last param
+	name     string
+	key      string // in http.Header
+	params   []paramDef
+	required uint8 // which of them have to be there, by bit
+	// Ids in CONFORMANCE.md of the rules that the field is a List, that its
+	// names are Strings, that its required parameter is there, and that it is
+	// never in a trailer.
+	listRule, nameRule, missingRule, trailerRule string
 }
+
+const (
+	nameForm  = "a String of printable ASCII"
+	minWindow = 1 // draft-11 Section 3.1.3
+)
 
 var (
-	policyField = fieldDef{PolicyField, quotaParam, keyParam}
-	limitField  = fieldDef{LimitField, keyParam, resetParam}
+	policyField = fieldDef{
+		name: PolicyField, key: policyKey,
+		params: []paramDef{
+			{key: quotaKey, param: quotaParam, kind: integerKind, form: "an Integer from 0", rule: "P13"},                      // draft-11 Section 3.1.1
+			{key: unitKey, param: unitParam, kind: stringKind, form: nameForm, rule: "P14"},                                    // 3.1.2
+			{key: windowKey, param: windowParam, kind: integerKind, least: minWindow, form: "an Integer from 1", rule: "P16"},  // 3.1.3
+			{key: partitionKey, param: keyParam, kind: bytesKind, form: "a Byte Sequence, base64 between colons", rule: "P17"}, // 3.1.4
+		},
+		required: 1 << quotaParam,
+		listRule: "P1", nameRule: "P2", missingRule: "P6", trailerRule: "P12",
+	}
+	limitField = fieldDef{
+		name: LimitField, key: limitKey,
+		params: []paramDef{
+			{key: remainingKey, param: remainingParam, kind: integerKind, form: "an Integer from 0", rule: "L5"},               // 4.1.1
+			{key: resetKey, param: resetParam, kind: integerKind, form: "an Integer from 0", rule: "L7"},                       // 4.1.2
+			{key: partitionKey, param: keyParam, kind: bytesKind, form: "a Byte Sequence, base64 between colons", rule: "L10"}, // 4.1.3
+		},
+		required: 1 << remainingParam,
+		listRule: "L1", nameRule: "L1", missingRule: "L2", trailerRule: "L4",
+	}
 )
 
-func (f *fieldDef) defines(p param) bool { return f.first <= p && p <= f.last }
+// fieldOf returns the definition of a field by its name, nil for an older one.
+func fieldOf(name string) *fieldDef {
+	switch name {
+	case PolicyField:
+		return &policyField
+	case LimitField:
+		return &limitField
+	}
+	return nil
+}
+
+// find returns the definition of a parameter, nil if the field defines none of
+// that key.
+func (f *fieldDef) find(key string) *paramDef {
+	if f == nil {
+		return nil
+	}
+	for i := range f.params {
+		if f.params[i].key == key {
+			return &f.params[i]
+		}
+	}
+	return nil
+}
 
 // ParsePolicies reads the field lines of RateLimit-Policy (draft-11 Section 3),
 // as found in http.Header under its canonical key, combined as HTTP combines
@@ -192,50 +234,36 @@ func (f *fieldDef) defines(p param) bool { return f.first <= p && p <= f.last }
 // [*FieldError]. Names and Strings may share memory with the lines; partition
 // keys do not.
 func ParsePolicies(lines ...string) ([]Policy, error) {
-	return parsePolicies(maxMembers, lines)
+	return parseList[Policy](&policyField, maxMembers, lines)
 }
 
 // ParseLimits reads the field lines of RateLimit (draft-11 Section 4), in the
 // same way as [ParsePolicies].
 func ParseLimits(lines ...string) ([]Limit, error) {
-	return parseLimits(maxMembers, lines)
+	return parseList[Limit](&limitField, maxMembers, lines)
 }
 
-func parsePolicies(most int, lines []string) ([]Policy, error) {
+// parseList reads a List with at most so many members.
+func parseList[T Policy | Limit](field *fieldDef, most int, lines []string) ([]T, error) {
 	var p parser
-	p.field, p.most, p.item = &policyField, most, -1
-	var list []Policy
+	p.field, p.most, p.item = field, most, -1
+	var list []T
 	for p.next(lines) {
 		if list == nil {
-			list = make([]Policy, 0, p.estimate(lines))
+			list = make([]T, 0, p.estimate(lines))
 		}
-		list = append(list, Policy{})
-		p.member.policy(&list[p.item])
+		var m T
+		list = append(list, m)
+		switch m := any(&list[p.item]).(type) { // a method value would let p escape
+		case *Policy:
+			p.member.policy(m)
+		case *Limit:
+			p.member.limit(m)
+		}
 	}
 	switch {
 	case p.cut:
-		list, err := parsePolicies(most, join(lines))
-		return list, unjoin(err, lines)
-	case p.err != nil:
-		return nil, p.fieldError()
-	}
-	return list, nil
-}
-
-func parseLimits(most int, lines []string) ([]Limit, error) {
-	var p parser
-	p.field, p.most, p.item = &limitField, most, -1
-	var list []Limit
-	for p.next(lines) {
-		if list == nil {
-			list = make([]Limit, 0, p.estimate(lines))
-		}
-		list = append(list, Limit{})
-		p.member.limit(&list[p.item])
-	}
-	switch {
-	case p.cut:
-		list, err := parseLimits(most, join(lines))
+		list, err := parseList[T](field, most, join(lines))
 		return list, unjoin(err, lines)
 	case p.err != nil:
 		return nil, p.fieldError()
@@ -244,8 +272,8 @@ func parseLimits(most int, lines []string) ([]Limit, error) {
 }
 
 // estimate returns, after the first member, how many there may be, so that one
-// allocation holds them. Text that is all commas cannot make it exceed what as
-// many bytes of the shortest member, `"";q=1,`, would need.
+// allocation holds them. No member is shorter than seven bytes, as `"";q=1,` is,
+// which bounds what a text of commas can make us reserve.
 func (p *parser) estimate(lines []string) int {
 	const shortest = 7
 	if p.last && p.i == len(p.s) {
@@ -279,34 +307,36 @@ func unjoin(err error, lines []string) error {
 type member struct {
 	off    int // where it starts, in the current line
 	name   string
-	known  [definedParams]value
-	unit   string // if known[unitParam] is a String
-	key    []byte // if known[keyParam] is a Byte Sequence
+	seen   uint8                // which parameters are there, by bit
+	bad    uint8                // which of them break their definition
+	num    [definedParams]int64 // those that are Integers
+	offs   [definedParams]int   // where the bare items start, in the current line
+	kinds  [definedParams]kind
+	unit   string
+	key    []byte
 	params Params
 }
 
-// A value is a defined parameter.
-type value struct {
-	kind kind
-	off  int   // where the bare item starts, in the current line
-	num  int64 // 0 if it is no Integer
+func (m *member) seconds(p param) Seconds {
+	if m.seen&(1<<p) == 0 {
+		return Seconds{}
+	}
+	return SecondsOf(m.num[p])
 }
-
-func (v *value) seconds() Seconds { return Seconds{n: v.num, ok: v.kind == integerKind} }
 
 func (m *member) policy(p *Policy) {
 	p.Name = m.name
-	p.Quota = m.known[quotaParam].num
+	p.Quota = m.num[quotaParam]
 	p.Unit = Unit(m.unit)
-	p.Window = m.known[windowParam].seconds()
+	p.Window = m.seconds(windowParam)
 	p.PartitionKey = m.key
 	p.Params = m.params
 }
 
 func (m *member) limit(l *Limit) {
 	l.Name = m.name
-	l.Remaining = m.known[remainingParam].num
-	l.Reset = m.known[resetParam].seconds()
+	l.Remaining = m.num[remainingParam]
+	l.Reset = m.seconds(resetParam)
 	l.PartitionKey = m.key
 	l.Params = m.params
 }
@@ -318,21 +348,13 @@ func (m *member) limit(l *Limit) {
 // Its methods take the offset where they begin in the current line, and return
 // the one where they ended.
 type parser struct {
-	field  *fieldDef
-	most   int    // members
-	line   int    // index of the current line
-	last   bool   // it is the last one
-	cut    bool   // a String is open at its end
-	s      string // the current line
-	i      int    // where the current member ends
-	item   int    // its index, -1 before the first
-	member member
-
-	// The bare item read last.
-	num   int64  // of integerKind, else 0
-	str   string // of stringKind
-	bytes []byte // of bytesKind
-	other any    // of otherKind
+	scanner // of the current line
+	field   *fieldDef
+	most    int // members
+	line    int // index of the current line
+	i       int // where the current member ends
+	item    int // its index, -1 before the first
+	member  member
 
 	index map[string]int // of member.params by key, where there are many
 
@@ -352,7 +374,7 @@ func (p *parser) fieldError() *FieldError {
 }
 
 // next reads the next member, if there is one: RFC 9651 Section 4.2.1, with the
-// rules of the field upon each member.
+// rules of the field for each member.
 func (p *parser) next(lines []string) bool {
 	if p.item < 0 {
 		if !p.begin(lines) {
@@ -362,7 +384,8 @@ func (p *parser) next(lines []string) bool {
 		if !p.comma(lines) {
 			return false
 		}
-		p.member = member{}
+		m := &p.member
+		m.seen, m.bad, m.unit, m.key, m.params = 0, 0, "", nil, nil
 	}
 	p.item++
 	if p.item == p.most && p.i < len(p.s) && p.s[p.i] != ',' {
@@ -400,57 +423,57 @@ func (p *parser) comma(lines []string) bool {
 // readMember is RFC 9651 Section 4.2.3, for an item whose value is a String, up
 // to what separates it from the next.
 func (p *parser) readMember() bool {
-	m := &p.member
-	m.off = p.i
-	if m.off < len(p.s) && p.s[m.off] == '(' { // an Inner List
-		return p.fail(m.off, "", ErrType)
-	}
-	var kind kind
-	var i int
-	if m.off < len(p.s) && p.s[m.off] == '"' {
-		kind, i = p.readString(m.off)
-	} else {
-		kind, i = p.readBareItem(m.off)
+	m, s, start := &p.member, p.s, p.i
+	m.off = start
+	kind, i := absent, start
+	switch {
+	case start == len(s):
+	case s[start] == '(': // an Inner List
+		return p.fail(start, "", ErrType)
+	default:
+		kind, i = p.readBareItem(start)
 	}
 	if kind == absent {
-		return p.fail(m.off, "", ErrSyntax)
+		return p.fail(start, "", ErrSyntax)
 	}
 	m.name = p.str
 	if !p.readParams(i) {
 		return false
 	}
-	p.i = skip(p.s, p.i, ows)
-	if p.i < len(p.s) && p.s[p.i] != ',' {
+	p.i = skip(s, p.i, ows)
+	if p.i < len(s) && s[p.i] != ',' {
 		return p.fail(p.i, "", ErrSyntax)
 	}
 	if kind != stringKind {
-		return p.fail(m.off, "", ErrType)
+		return p.fail(start, "", ErrType)
 	}
-	return p.judge()
+	return p.field.required&^m.seen|m.bad == 0 || p.judge()
 }
 
-// judge holds the defined parameters against their definitions and reports the
-// fault that comes first in the line. It is called after the last parameter,
-// because a later duplicate replaces an earlier one (RFC 9651 Section 4.2.3.2).
+// judge finds the first fault in the line among the defined parameters of a
+// member, of which one is missing or breaks its definition. It is called after
+// the last parameter, because a later duplicate replaces an earlier one (RFC 9651
+// Section 4.2.3.2).
 func (p *parser) judge() bool {
-	ok := true
-	for i := p.field.first; i <= p.field.last; i++ {
-		d, v := &params[i], &p.member.known[i]
-		if v.kind == d.kind && v.num >= d.min || v.kind == absent && !d.required {
-			continue
-		}
-		off, err := v.off, ErrRange
+	m := &p.member
+	p.off = len(p.s)
+	for i := range p.field.params {
+		d := &p.field.params[i]
+		bit := uint8(1) << d.param
+		off, err := m.offs[d.param], ErrRange
 		switch {
-		case v.kind == absent:
-			off, err = p.member.off, ErrMissing
-		case v.kind != d.kind:
+		case p.field.required&^m.seen&bit != 0:
+			off, err = m.off, ErrMissing
+		case m.bad&bit == 0:
+			continue
+		case m.kinds[d.param] != d.kind:
 			err = ErrType
 		}
-		if ok || off < p.off {
-			ok = p.fail(off, d.key, err)
+		if off < p.off || p.err == nil {
+			p.fail(off, d.key, err)
 		}
 	}
-	return ok
+	return false
 }
 
 // readParams is RFC 9651 Section 4.2.3.2.
@@ -459,57 +482,80 @@ func (p *parser) readParams(i int) bool {
 	for n := 0; i < len(s) && s[i] == ';'; n++ {
 		off := skip(s, i+1, sp)
 		i = skipKey(s, off)
-		switch {
-		case i == off:
+		if i == off {
 			return p.fail(off, "", ErrSyntax)
-		case n == maxParams:
-			return p.fail(off, "", ErrTooMany)
 		}
 		key := s[off:i]
+		def, at := p.field.find(key), -1
+		if def == nil {
+			at = p.indexParam(key)
+		}
+		if n >= maxParams && p.full(def, at, n) {
+			return p.fail(off, "", ErrTooMany)
+		}
 		kind := otherKind
 		if i < len(s) && s[i] == '=' {
 			off = i + 1
-			if off < len(s) && is(s[off], digit) {
-				kind, i = p.readNumber(off) // as most are
-			} else {
-				kind, i = p.readBareItem(off)
-			}
-			if kind == absent {
+			if kind, i = p.readBareItem(off); kind == absent {
 				return p.fail(off, key, ErrSyntax)
 			}
 		} else {
 			p.num, p.other = 0, true
 		}
-		if param := paramOf(key); p.field.defines(param) {
-			v := &m.known[param]
-			v.kind, v.off, v.num = kind, off, p.num
-			switch param {
-			case unitParam:
-				m.unit = p.str
-			case keyParam:
-				m.key = p.bytes
-			}
+		if def != nil {
+			m.set(def, kind, off, &p.scanner)
 		} else {
-			p.setParam(key, p.any(kind), i)
+			p.setParam(key, at, p.any(kind), i)
 		}
 	}
 	p.i = i
 	return true
 }
 
-// setParam adds an extension parameter, which ends at i, or replaces its value
-// where it is (RFC 9651 Section 4.2.3.2).
-func (p *parser) setParam(key string, value any, i int) {
+// full reports whether a member has no room for its parameter n: for a new key,
+// or for any.
+func (p *parser) full(def *paramDef, at, n int) bool {
+	m := &p.member
+	isNew := at < 0
+	if def != nil {
+		isNew = m.seen&(1<<def.param) == 0
+	}
+	return n == maxWritten || isNew && bits.OnesCount8(m.seen)+len(m.params) >= maxParams
+}
+
+// set takes the bare item read last as a defined parameter.
+func (m *member) set(d *paramDef, kind kind, off int, s *scanner) {
+	bit := uint8(1) << d.param
+	m.seen |= bit
+	m.bad &^= bit
+	if kind != d.kind || s.num < d.least {
+		m.bad |= bit
+	}
+	m.kinds[d.param], m.offs[d.param], m.num[d.param] = kind, off, s.num
+	switch kind {
+	case stringKind:
+		if d.param == unitParam {
+			m.unit = s.str
+		}
+	case bytesKind:
+		if d.param == keyParam {
+			m.key = s.bytes
+		}
+	}
+}
+
+// setParam adds an extension parameter, which ends at i, or replaces the one of
+// that index, where it is (RFC 9651 Section 4.2.3.2).
+func (p *parser) setParam(key string, at int, value any, i int) {
 	ps := p.member.params
-	if ps == nil { // often it stays the only one
+	switch {
+	case ps == nil: // often it stays the only one
 		p.member.params = Params{{key, value}}
 		return
-	}
-	if at := p.indexParam(key); at >= 0 {
+	case at >= 0:
 		ps[at].Value = value
 		return
-	}
-	if len(ps) == manyParams {
+	case len(ps) == manyParams:
 		p.makeRoom(i)
 		ps = p.member.params
 	}
@@ -549,8 +595,32 @@ func (p *parser) indexParam(key string) int {
 	return -1
 }
 
-// any boxes the value of an extension parameter.
-func (p *parser) any(kind kind) any {
+// A scanner reads bare items (RFC 9651 Section 4.2.3.1) out of a line, and holds
+// the one that it has read last.
+type scanner struct {
+	s    string
+	last bool // no line comes after s
+	cut  bool // a String is open at the end of s, which is not the last line
+
+	num   int64  // of integerKind, else 0
+	str   string // of stringKind
+	bytes []byte // of bytesKind
+	other any    // of otherKind
+}
+
+// scanBareItem reads a text that is one bare item. The kind is absent if it is
+// not.
+func scanBareItem(text string) (scanner, kind) {
+	s := scanner{s: text, last: true}
+	kind, end := s.readBareItem(0)
+	if end < len(text) {
+		kind = absent
+	}
+	return s, kind
+}
+
+// any boxes the value of the bare item.
+func (p *scanner) any(kind kind) any {
 	switch kind {
 	case integerKind:
 		return p.num
@@ -563,69 +633,9 @@ func (p *parser) any(kind kind) any {
 	}
 }
 
-// skipKey is RFC 9651 Section 4.2.3.3. It moves nowhere if there is no key.
-func skipKey(s string, i int) int {
-	if i < len(s) && is(s[i], keyStart) {
-		return skip(s, i+1, keyByte)
-	}
-	return i
-}
-
-func isKey(s string) bool { return s != "" && skipKey(s, 0) == len(s) }
-
-// A class is a set of bytes that the grammar names.
-type class uint8
-
-const (
-	digit     class = 1 << iota
-	keyStart        // first of a key, RFC 9651 Section 3.1.2
-	keyByte         // others of a key
-	tokenByte       // others of a Token, Section 3.3.4
-	plain           // of a String, and stands for itself there, Section 3.3.3
-	alpha
-	sp
-	ows // RFC 9110 Section 5.6.3
-)
-
-var classes = func() (table [256]class) {
-	add := func(c class, from, to byte) {
-		for b := int(from); b <= int(to); b++ {
-			table[b] |= c
-		}
-	}
-	add(digit|keyByte|tokenByte, '0', '9')
-	add(keyStart|keyByte|alpha|tokenByte, 'a', 'z')
-	add(alpha|tokenByte, 'A', 'Z')
-	for class, bytes := range map[class]string{
-		keyStart:  "*",
-		keyByte:   "_-.*",
-		tokenByte: "!#$%&'*+-.^_`|~:/",
-		sp:        " ",
-		ows:       " \t",
-	} {
-		for i := range len(bytes) {
-			add(class, bytes[i], bytes[i])
-		}
-	}
-	add(plain, 0x20, 0x7e)
-	table['"'] &^= plain
-	table['\\'] &^= plain
-	return table
-}()
-
-func is(b byte, c class) bool { return classes[b]&c != 0 }
-
-// skip moves past the bytes of a class.
-func skip(s string, i int, c class) int {
-	for i < len(s) && is(s[i], c) {
-		i++
-	}
-	return i
-}
-
 // readBareItem is RFC 9651 Section 4.2.3.1. The kind is absent if the bare item
 // is not well-formed.
-func (p *parser) readBareItem(i int) (kind, int) {
+func (p *scanner) readBareItem(i int) (kind, int) {
 	if i == len(p.s) {
 		return absent, i
 	}
@@ -643,13 +653,13 @@ func (p *parser) readBareItem(i int) (kind, int) {
 }
 
 // open is for a bare item that is open at the end of the line.
-func (p *parser) open() (kind, int) {
+func (p *scanner) open() (kind, int) {
 	p.cut = !p.last
 	return absent, len(p.s)
 }
 
 // readString is RFC 9651 Section 4.2.5.
-func (p *parser) readString(start int) (kind, int) {
+func (p *scanner) readString(start int) (kind, int) {
 	i := skip(p.s, start+1, plain)
 	if i < len(p.s) && p.s[i] == '"' {
 		p.str = p.s[start+1 : i]
@@ -659,7 +669,7 @@ func (p *parser) readString(start int) (kind, int) {
 }
 
 // readEscaped is readString for a String with escapes, or none at all.
-func (p *parser) readEscaped(start int) (kind, int) {
+func (p *scanner) readEscaped(start int) (kind, int) {
 	s := p.s
 	var b []byte
 	for i := start + 1; ; i++ {
@@ -682,7 +692,7 @@ func (p *parser) readEscaped(start int) (kind, int) {
 }
 
 // readNumber is RFC 9651 Section 4.2.4; it leaves Decimals to httpsfv.
-func (p *parser) readNumber(start int) (kind, int) {
+func (p *scanner) readNumber(start int) (kind, int) {
 	s, i := p.s, start
 	if s[i] == '-' {
 		i++
@@ -711,7 +721,7 @@ func (p *parser) readNumber(start int) (kind, int) {
 
 // readBytes is RFC 9651 Section 4.2.7, which asks parsers not to fail where
 // padding is absent or pad bits are not zero.
-func (p *parser) readBytes(start int) (kind, int) {
+func (p *scanner) readBytes(start int) (kind, int) {
 	text := p.s[start+1:]
 	n := strings.IndexByte(text, ':')
 	if n < 0 {
@@ -731,7 +741,7 @@ func (p *parser) readBytes(start int) (kind, int) {
 }
 
 // readOther cuts a Token, Boolean, Date or Display String out of the line.
-func (p *parser) readOther(start int) (kind, int) {
+func (p *scanner) readOther(start int) (kind, int) {
 	s := p.s
 	i := start + 1
 	switch c := s[start]; {
@@ -757,7 +767,7 @@ func (p *parser) readOther(start int) (kind, int) {
 }
 
 // delegate has httpsfv read the bare item from start to end.
-func (p *parser) delegate(start, end int) (kind, int) {
+func (p *scanner) delegate(start, end int) (kind, int) {
 	item, err := httpsfv.UnmarshalItem([]string{p.s[start:end]})
 	if err != nil {
 		return absent, end

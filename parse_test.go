@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -565,7 +566,15 @@ func TestParsePolicyErrors(t *testing.T) { runErrorCases(t, policyCodec, policyE
 // The bounds hold at N and not at N+1, over any number of lines.
 func TestParseBounds(t *testing.T) {
 	members := func(n int) string { return strings.Repeat(`"a";r=1, `, n-1) + `"a";r=1` }
-	params := func(n int) string { return `"a";r=1` + strings.Repeat(";x", n-1) }
+	written := func(n int) string { return `"a";r=1` + strings.Repeat(";x", n-1) }
+	params := func(n int) string {
+		var b strings.Builder
+		b.WriteString(`"a";r=1`)
+		for i := range n - 1 {
+			fmt.Fprintf(&b, ";k%03d", i)
+		}
+		return b.String()
+	}
 	for _, tc := range []struct {
 		name  string
 		lines []string
@@ -580,7 +589,12 @@ func TestParseBounds(t *testing.T) {
 		{"1025 lines", slices.Repeat([]string{`"a";r=1`}, 1025), &FieldError{Field: LimitField, Line: 1024, Item: 1024, Err: ErrTooMany}},
 		{"256 parameters", []string{`"b";r=1`, params(256)}, nil},
 		{"257 parameters", []string{`"b";r=1`, params(257)},
-			&FieldError{Field: LimitField, Line: 1, Offset: 7 + 255*2 + 1, Item: 1, Err: ErrTooMany}},
+			&FieldError{Field: LimitField, Line: 1, Offset: 7 + 255*5 + 1, Item: 1, Err: ErrTooMany}},
+		{"256 parameters, each twice", []string{params(256) + params(256)[len(`"a"`):]}, nil},
+		{"256 parameters, and r again", []string{params(256) + ";r=5"}, nil},
+		{"256 parameters, and t", []string{params(256) + ";t=5"}, &FieldError{Field: LimitField, Offset: 7 + 255*5 + 1, Err: ErrTooMany}},
+		{"1024 times two parameters", []string{written(1024)}, nil},
+		{"1025 times two parameters", []string{written(1025)}, &FieldError{Field: LimitField, Offset: 7 + 1023*2 + 1, Err: ErrTooMany}},
 		{"1024 members and a comma", []string{members(1024) + ","},
 			&FieldError{Field: LimitField, Offset: 1024*9 - 1, Item: 1024, Err: ErrSyntax}},
 	} {
@@ -649,14 +663,23 @@ func TestFieldErrorText(t *testing.T) {
 		want string
 	}{
 		{"a position", FieldError{Field: LimitField, Line: 1, Offset: 12, Item: 2, Param: "r", Err: ErrType},
-			"ratelimit: RateLimit, line 1, offset 12, item 2, parameter r: wrong type"},
+			"ratelimit: member 3 of RateLimit, line 2, byte 13: parameter r: wrong type, it has to be an Integer from 0"},
 		{"no position", FieldError{Field: PolicyField, Offset: -1, Item: 3, Param: "pk", Err: ErrRange},
-			"ratelimit: RateLimit-Policy, item 3, parameter pk: out of range"},
+			"ratelimit: member 4 of RateLimit-Policy: parameter pk: out of range, it has to be a Byte Sequence, base64 between colons"},
+		{"a name that cannot be written", FieldError{Field: PolicyField, Offset: -1, Err: ErrSyntax},
+			"ratelimit: member 1 of RateLimit-Policy: name: not well-formed, it has to be a String of printable ASCII"},
+		{"a name that is not a String", FieldError{Field: PolicyField, Err: ErrType},
+			"ratelimit: member 1 of RateLimit-Policy, line 1, byte 1: name: wrong type, it has to be a String of printable ASCII"},
+		{"a fault of the List", FieldError{Field: PolicyField, Offset: 7, Err: ErrSyntax}, "ratelimit: member 1 of RateLimit-Policy, line 1, byte 8: not well-formed"},
+		{"a conflict", FieldError{Field: PolicyField, Offset: -1, Param: "w", Err: ErrConflict}, "ratelimit: member 1 of RateLimit-Policy: parameter w: conflict"},
+		{"a parameter of the other field", FieldError{Field: LimitField, Offset: -1, Param: "w", Err: ErrDuplicate},
+			"ratelimit: member 1 of RateLimit: an extension parameter: duplicate"},
+		{"an older field", FieldError{Field: "X-RateLimit-Reset", Offset: 0, Item: -1, Err: ErrSyntax}, "ratelimit: X-RateLimit-Reset, line 1, byte 1: not well-formed"},
 		{"an extension parameter", FieldError{Field: PolicyField, Offset: -1, Param: "secret", Err: ErrSyntax},
-			"ratelimit: RateLimit-Policy, item 0, an extension parameter: not well-formed"},
+			"ratelimit: member 1 of RateLimit-Policy: an extension parameter: not well-formed"},
 		{"no member", FieldError{Field: LimitField, Offset: 3, Item: -1, Err: ErrMissing},
-			"ratelimit: RateLimit, line 0, offset 3: missing"},
-		{"nothing", FieldError{}, "ratelimit: , line 0, offset 0, item 0: "},
+			"ratelimit: RateLimit, line 1, byte 4: missing"},
+		{"nothing", FieldError{}, "ratelimit: member 1 of , line 1, byte 1: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			require.Equal(t, tc.want, tc.err.Error())
@@ -677,7 +700,7 @@ func TestFieldErrorHidesContent(t *testing.T) {
 		require.NotContains(t, err.Error(), secret)
 	}
 	for _, l := range []Limit{
-		{Name: secret + "\n"}, {Name: secret, Remaining: -1}, {Params: Params{{secret + "=", true}}},
+		{Name: secret + "\n"}, {Name: secret, Remaining: -2}, {Params: Params{{secret + "=", true}}},
 		{Params: Params{{secret, secret + "\x00"}}}, {Params: Params{{secret, true}, {secret, true}}},
 	} {
 		err := l.Validate()

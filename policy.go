@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"bytes"
+	"log/slog"
 	"reflect"
 	"time"
 )
@@ -15,7 +16,8 @@ type Policy struct {
 	// Name identifies the policy; a [Limit] of the same name reports on it.
 	// Printable ASCII. An empty one is legal, and of little use.
 	Name string
-	// Quota is the parameter "q", in quota units: 0 to MaxInteger.
+	// Quota is the parameter "q", in quota units: 0 to MaxInteger. Only out of
+	// an older response it may be [Unknown]; a quota of 0 permits nothing.
 	Quota int64
 	// Unit is the parameter "qu", the quota unit; "" is absent and means
 	// Requests. So does an empty parameter, qu="", which is not written again.
@@ -40,6 +42,24 @@ const (
 	ContentBytes       Unit = "content-bytes"       // bytes of content processed by the server
 	ConcurrentRequests Unit = "concurrent-requests" // requests processed at the same time
 )
+
+// requestAlias is what the table of draft-11 Section 10.3 calls requests, by an
+// oversight.
+const requestAlias Unit = "request"
+
+// countsRequests reports whether each request takes one quota unit. A limit
+// without a policy is taken to do so (draft-11 Section 3.1.2).
+func (u Unit) countsRequests() bool {
+	return u == "" || u == Requests || u == requestAlias
+}
+
+// canonical returns one spelling of the units that mean the same.
+func (u Unit) canonical() Unit {
+	if u.countsRequests() {
+		return Requests
+	}
+	return u
+}
 
 // A Param is a parameter that the specification does not define; recipients
 // may regard it as a comment (draft-11 Sections 3.1 and 4.1).
@@ -134,11 +154,11 @@ func (p Policy) Equal(q Policy) bool {
 		equalKey(p.PartitionKey, q.PartitionKey) && p.Params.equal(q.Params)
 }
 
-// String returns the member as it is written. For a policy that
-// [Policy.Validate] refuses it returns a text that is no member.
+// String returns the member as it is written, without a Quota that is [Unknown].
+// For a policy that [Policy.Validate] refuses the text is not a member.
 func (p Policy) String() string {
-	b, err := p.AppendText(nil)
-	return memberString(b, err)
+	b, param, err := p.append(nil, true)
+	return memberString(b, PolicyField, param, err)
 }
 
 // AppendText appends the member as it is written, as [AppendPolicies] does with
@@ -152,20 +172,26 @@ func (p Policy) MarshalText() ([]byte, error) { return p.AppendText(nil) }
 // does; without one the error is ErrMissing, with several ErrTooMany. On error,
 // p is as it was.
 func (p *Policy) UnmarshalText(text []byte) error {
-	list, err := parsePolicies(1, []string{string(text)})
-	return only(p, list, err, PolicyField, len(text))
+	list, err := parseList[Policy](&policyField, 1, []string{string(text)})
+	return setOnly(p, list, err, PolicyField, len(text))
 }
 
-func memberString(b []byte, err error) string {
+// LogValue returns p as its String.
+func (p Policy) LogValue() slog.Value { return slog.StringValue(p.String()) }
+
+// memberString is the String of a member that has been appended, or could not
+// be.
+func memberString(b []byte, field, param string, err error) string {
 	if err != nil {
-		return "<invalid: " + err.Error() + ">" // "<" begins no member
+		e := FieldError{Field: field, Offset: -1, Item: 0, Param: param, Err: err}
+		return "<invalid: " + e.Error() + ">" // no member begins with "<"
 	}
 	return string(b)
 }
 
-// only sets *v to the one member of list, parsed from a text of the given
+// setOnly sets *v to the one member of list, parsed from a text of the given
 // length.
-func only[T any](v *T, list []T, err error, field string, length int) error {
+func setOnly[T any](v *T, list []T, err error, field string, length int) error {
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"encoding/json"
 	"math"
 	"testing"
 	"time"
@@ -125,25 +124,13 @@ func TestUnmarshalText(t *testing.T) {
 }
 
 func TestInvalidString(t *testing.T) {
-	require.Equal(t, `<invalid: ratelimit: RateLimit-Policy, item 0, parameter q: out of range>`, Policy{Quota: -1}.String())
-	require.Equal(t, `<invalid: ratelimit: RateLimit, item 0, parameter r: out of range>`, Limit{Remaining: Unknown}.String())
+	require.Equal(t, `<invalid: ratelimit: member 1 of RateLimit-Policy: parameter q: out of range, it has to be an Integer from 0>`, Policy{Quota: -2}.String())
+	require.Equal(t, `<invalid: ratelimit: member 1 of RateLimit: parameter r: out of range, it has to be an Integer from 0>`, Limit{Remaining: -2}.String())
+	require.Equal(t, `"a";w=60`, Policy{Name: "a", Quota: Unknown, Window: SecondsOf(60)}.String(), "not a member: q is missing")
+	require.Equal(t, `"a";t=60`, Limit{Name: "a", Remaining: Unknown, Reset: SecondsOf(60)}.String(), "not a member: r is missing")
 }
 
-// Members go through encoding/json as Strings.
-func TestJSON(t *testing.T) {
-	type message struct {
-		Policy Policy
-		Limits []Limit
-	}
-	want := message{Policy{Name: "a", Quota: 1}, []Limit{{Name: "a", Reset: SecondsOf(0)}, {}}}
-	text, err := json.Marshal(want)
-	require.NoError(t, err)
-	require.Equal(t, `{"Policy":"\"a\";q=1","Limits":["\"a\";r=0;t=0","\"\";r=0"]}`, string(text))
-	var got message
-	require.NoError(t, json.Unmarshal(text, &got))
-	require.Equal(t, want, got)
-
-	_, err = json.Marshal(Policy{Quota: -1})
-	require.ErrorIs(t, err, ErrRange)
-	require.ErrorIs(t, json.Unmarshal([]byte(`"x"`), &got.Policy), ErrType)
+func TestLogValue(t *testing.T) {
+	require.Equal(t, `"a";q=1`, Policy{Name: "a", Quota: 1}.LogValue().String())
+	require.Equal(t, `"a";t=60`, Limit{Name: "a", Remaining: Unknown, Reset: SecondsOf(60)}.LogValue().String())
 }

@@ -53,8 +53,8 @@ type Problem struct {
 	// Title is a summary of the type for humans, "" if absent.
 	Title string
 	// Status is the status code with which the server sent the problem; 0 is
-	// absent. The status of the response is the one that counts (RFC 9457
-	// Section 3.1.2).
+	// absent. Recipients go by the status of the response (RFC 9457 Section
+	// 3.1.2).
 	Status int
 	// Detail explains this occurrence to humans, "" if absent.
 	Detail string
@@ -104,10 +104,10 @@ func (p *Problem) Error() string {
 	if p.Detail != "" {
 		what += ": " + p.Detail
 	}
-	return "ratelimit: problem " + strings.Map(printable, what)
+	return "ratelimit: problem " + strings.Map(replaceUnprintable, what)
 }
 
-func printable(r rune) rune {
+func replaceUnprintable(r rune) rune {
 	if unicode.IsPrint(r) {
 		return r
 	}
@@ -139,7 +139,8 @@ func (p *Problem) members() [6]problemMember {
 // does.
 //
 // It refuses Extensions whose name is that of another member (ErrDuplicate), or
-// is not UTF-8, or whose value is not one JSON value (ErrSyntax).
+// whose name or value is not UTF-8, or whose value is not one JSON value
+// (ErrSyntax).
 func (p Problem) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	known := p.members()
@@ -153,7 +154,7 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 		switch {
 		case slices.ContainsFunc(known[:], func(m problemMember) bool { return m.name == name }):
 			return nil, fmt.Errorf("ratelimit: problem extension %q: %w", name, ErrDuplicate)
-		case !utf8.ValidString(name), !json.Valid(value):
+		case !utf8.ValidString(name), !utf8.Valid(value), !json.Valid(value):
 			return nil, fmt.Errorf("ratelimit: problem extension %q: %w", name, ErrSyntax)
 		}
 		appendMember(&b, name, value)
@@ -186,7 +187,7 @@ func plainJSON(v any) []byte {
 }
 
 // UnmarshalJSON reads a JSON object. Names are compared exactly, and of
-// duplicate ones the last counts. A member of another JSON type than RFC 9457
+// duplicate ones the last counts; bytes that are not UTF-8 are replaced. A member of another JSON type than RFC 9457
 // gives it counts as absent (Section 3.1), as do a status that is not a whole
 // number, and violated-policies that are not an array of strings. All other
 // members are Extensions, as they stand in b.
@@ -195,11 +196,12 @@ func plainJSON(v any) []byte {
 // more deeply than package json allows; p is as it was.
 func (p *Problem) UnmarshalJSON(b []byte) error {
 	var all map[string]json.RawMessage
+	b = bytes.ToValidUTF8(b, []byte(string(utf8.RuneError)))
 	if err := json.Unmarshal(b, &all); err != nil {
 		return fmt.Errorf("ratelimit: problem document: %w: %w", ErrSyntax, err)
 	}
 	if all == nil {
-		return fmt.Errorf("ratelimit: problem document: %w: null", ErrSyntax)
+		return fmt.Errorf("ratelimit: problem document is null: %w", ErrSyntax)
 	}
 	var q Problem
 	for _, m := range q.members() {
@@ -248,26 +250,51 @@ func readStrings(raw json.RawMessage) []string {
 
 // ServeHTTP sends p: its Status, its JSON, and Cache-Control: no-store, because
 // it is about this request alone. A HEAD request gets no body. A Problem without
-// Status, or with one that ends no response, is sent as 429; one that
-// [Problem.MarshalJSON] refuses is a 500 without its text.
+// Status is sent as 429. So is one whose Status is not that of a response with a
+// body, 200 to 599 without 204, 205 and 304, and then its JSON says 429 as well
+// (RFC 9457 Section 3.1.2). One that [Problem.MarshalJSON] refuses is a 500
+// without its text.
 func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	status, body, err := p.document()
+	if err != nil {
+		const status = http.StatusInternalServerError
+		body, _ = Problem{Title: http.StatusText(status), Status: status}.MarshalJSON()
+		sendProblem(w, r, status, body)
+		return
+	}
+	sendProblem(w, r, status, body)
+}
+
+// document returns what is sent of p, status and JSON.
+func (p *Problem) document() (status int, body []byte, err error) {
 	if p == nil {
 		p = &Problem{}
 	}
-	body, err := p.MarshalJSON()
-	if err != nil {
-		const status = http.StatusInternalServerError
-		p = &Problem{Title: http.StatusText(status), Status: status}
-		body, _ = p.MarshalJSON()
+	q := *p
+	switch {
+	case q.Status == 0:
+		status = http.StatusTooManyRequests
+	case bearsBody(q.Status):
+		status = q.Status
+	default:
+		status = http.StatusTooManyRequests
+		q.Status = status
 	}
-	p.send(w, r, body)
+	body, err = q.MarshalJSON()
+	return status, body, err
 }
 
-func (p *Problem) send(w http.ResponseWriter, r *http.Request, body []byte) {
-	status := p.Status
-	if status < 200 || status > 999 { // informational, or net/http panics
-		status = http.StatusTooManyRequests
+// bearsBody reports whether a response of a status is final and has content
+// (RFC 9110 Section 15).
+func bearsBody(status int) bool {
+	switch status {
+	case http.StatusNoContent, http.StatusResetContent, http.StatusNotModified:
+		return false
 	}
+	return 200 <= status && status <= 599
+}
+
+func sendProblem(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	h := w.Header()
 	h.Del("Content-Length") // of what the handler meant to send instead
 	h.Set("Content-Type", ProblemMediaType)
@@ -294,7 +321,7 @@ func ReadProblem(resp *http.Response) (*Problem, error) {
 	}
 	// Parameters mean nothing here, so malformed ones do no harm.
 	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
-	if !strings.EqualFold(strings.TrimSpace(media), ProblemMediaType) {
+	if !strings.EqualFold(trim(media), ProblemMediaType) {
 		return nil, fmt.Errorf("ratelimit: problem document: media type is not %s: %w", ProblemMediaType, ErrType)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem+1))
@@ -302,7 +329,7 @@ func ReadProblem(resp *http.Response) (*Problem, error) {
 	case err != nil:
 		return nil, fmt.Errorf("ratelimit: problem document: body: %w", err)
 	case len(body) > maxProblem:
-		return nil, fmt.Errorf("ratelimit: problem document: %w bytes, the limit is %d", ErrTooMany, maxProblem)
+		return nil, fmt.Errorf("ratelimit: problem document of more than %d bytes: %w", maxProblem, ErrTooMany)
 	}
 	p := new(Problem)
 	if err := p.UnmarshalJSON(body); err != nil {

@@ -294,9 +294,15 @@ func TestProblemServeHTTP(t *testing.T) {
 		{"HEAD", &Problem{Title: "a", Status: 503}, "HEAD", 503, ""},
 		{"no status", &Problem{Title: "a"}, "GET", 429, `{"title":"a"}`},
 		{"nil", nil, "GET", 429, `{}`},
-		{"an informational status", &Problem{Status: 103}, "GET", 429, `{"status":103}`},
-		{"a status that net/http refuses", &Problem{Status: 1000}, "GET", 429, `{"status":1000}`},
-		{"a negative status", &Problem{Status: -1}, "GET", 429, `{"status":-1}`},
+		{"an informational status", &Problem{Status: 103}, "GET", 429, `{"status":429}`},
+		{"a status that net/http refuses", &Problem{Status: 1000}, "GET", 429, `{"status":429}`},
+		{"a negative status", &Problem{Status: -1}, "GET", 429, `{"status":429}`},
+		{"the least status", &Problem{Status: 200}, "GET", 200, `{"status":200}`},
+		{"the highest status", &Problem{Status: 599}, "GET", 599, `{"status":599}`},
+		{"above the highest status", &Problem{Status: 600}, "GET", 429, `{"status":429}`},
+		{"a status without content", &Problem{Title: "a", Status: 204}, "GET", 429, `{"title":"a","status":429}`},
+		{"a status that resets a form", &Problem{Status: 205}, "GET", 429, `{"status":429}`},
+		{"a status of caches", &Problem{Status: 304}, "GET", 429, `{"status":429}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

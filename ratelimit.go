@@ -81,9 +81,8 @@
 package ratelimit
 
 import (
-	"errors"
+	"log/slog"
 	"math"
-	"net/http"
 	"strconv"
 	"time"
 )
@@ -93,6 +92,21 @@ const (
 	PolicyField = "RateLimit-Policy" // draft-11 Section 3
 	LimitField  = "RateLimit"        // draft-11 Section 4
 )
+
+// The keys under which http.Header holds the two fields.
+const (
+	policyKey = "Ratelimit-Policy"
+	limitKey  = "Ratelimit"
+)
+
+// MaxInteger is the largest Integer of a structured field, fifteen nines
+// (RFC 9651 Section 3.3.1). Every count and every number of seconds in a field
+// is at most this.
+const MaxInteger = 999_999_999_999_999
+
+const maxDigits = 15 // RFC 9651 Section 4.2.4
+
+func isInteger(n, least int64) bool { return least <= n && n <= MaxInteger }
 
 // A Limit is a member of the field RateLimit: what a client has left of a
 // policy (draft-11 Section 4.1). It may change with every response, and is no
@@ -116,8 +130,9 @@ type Limit struct {
 	Params Params
 }
 
-// Unknown is the Remaining of a limit whose response does not say how much
-// remains. The field RateLimit always does, and cannot carry it.
+// Unknown is the Remaining of a limit, or the Quota of a policy, that an older
+// response does not say. The current fields always do, and cannot carry it; see
+// [Fields.Writable].
 const Unknown = -1
 
 // Validate returns the first rule that l breaks, as a [*FieldError] with Offset
@@ -136,12 +151,15 @@ func (l Limit) Equal(m Limit) bool {
 		equalKey(l.PartitionKey, m.PartitionKey) && l.Params.equal(m.Params)
 }
 
-// String returns the member as it is written. For a limit that
-// [Limit.Validate] refuses it returns a text that is no member.
+// String returns the member as it is written, without a Remaining that is
+// [Unknown]. For a limit that [Limit.Validate] refuses the text is not a member.
 func (l Limit) String() string {
-	b, err := l.AppendText(nil)
-	return memberString(b, err)
+	b, param, err := l.append(nil, true)
+	return memberString(b, LimitField, param, err)
 }
+
+// LogValue returns l as its String.
+func (l Limit) LogValue() slog.Value { return slog.StringValue(l.String()) }
 
 // AppendText appends the member as it is written, as [AppendLimits] does with
 // one limit.
@@ -154,8 +172,8 @@ func (l Limit) MarshalText() ([]byte, error) { return l.AppendText(nil) }
 // without one the error is ErrMissing, with several ErrTooMany. On error, l is
 // as it was.
 func (l *Limit) UnmarshalText(text []byte) error {
-	list, err := parseLimits(1, []string{string(text)})
-	return only(l, list, err, LimitField, len(text))
+	list, err := parseList[Limit](&limitField, 1, []string{string(text)})
+	return setOnly(l, list, err, LimitField, len(text))
 }
 
 // Seconds is an optional number of whole seconds. Its zero value is absent,
@@ -197,6 +215,20 @@ func (s Seconds) Duration() (d time.Duration, ok bool) {
 	}
 }
 
+// After returns t plus s, rounded up to a whole second so that equal answers give
+// equal times, and whether there is a number. It saturates, as Duration does.
+func (s Seconds) After(t time.Time) (time.Time, bool) {
+	d, ok := s.Duration()
+	if !ok {
+		return time.Time{}, false
+	}
+	end := t.Add(d)
+	if whole := end.Truncate(time.Second); whole.Before(end) {
+		return whole.Add(time.Second), true
+	}
+	return end.Round(0), true
+}
+
 // String returns the number with its unit, such as "30s", or "absent".
 func (s Seconds) String() string {
 	if !s.ok {
@@ -204,225 +236,3 @@ func (s Seconds) String() string {
 	}
 	return strconv.FormatInt(s.n, 10) + "s"
 }
-
-// Fields is what a response says about rate limits. The zero Fields says
-// nothing.
-type Fields struct {
-	Policies []Policy
-	Limits   []Limit
-	// Dialect names how the response spelled them: "ratelimit" for the fields
-	// RateLimit-Policy and RateLimit, else the name of a [Dialect], "" if
-	// nothing was found.
-	Dialect string
-	// Guessed says that a value of another dialect had to be guessed: the unit
-	// of a reset, by the size of its number.
-	Guessed bool
-}
-
-// currentDialect is the Dialect of the current fields.
-const currentDialect = "ratelimit"
-
-// Parse reads the fields RateLimit-Policy and RateLimit of h.
-//
-// The two are judged apart. A malformed one is nil in the result; the error
-// joins a [*FieldError] for each. So a client may ignore the error and use the
-// Fields: "Malformed RateLimit header fields MUST be ignored" (draft-11 Section
-// 7). A field that is absent, or blank, is nil and no error. The trailers of a
-// response are not to be read (Sections 3.1 and 4.1).
-func Parse(h http.Header) (Fields, error) {
-	policyLines, limitLines := h[policyKey], h[limitKey]
-	if len(policyLines) == 0 && len(limitLines) == 0 {
-		return Fields{}, nil
-	}
-	var f Fields
-	var policyErr, limitErr error
-	f.Policies, policyErr = ParsePolicies(policyLines...)
-	f.Limits, limitErr = ParseLimits(limitLines...)
-	if f.Policies != nil || f.Limits != nil {
-		f.Dialect = currentDialect
-	}
-	return f, errors.Join(policyErr, limitErr)
-}
-
-// Set writes f to h as the fields RateLimit-Policy and RateLimit, each in one
-// line. It replaces both, and deletes one that has no members. On error, a
-// [*FieldError] about the first member that cannot be written, h is as it was.
-// Writing to a nil h is an error too. The fields are never to be written to
-// trailers (draft-11 Sections 3.1 and 4.1).
-//
-// Set writes whatever the status of the response is; on a redirection, fields
-// may keep a client from following it (draft-11 Section 6).
-func (f Fields) Set(h http.Header) error {
-	policies, err := FormatPolicies(f.Policies...)
-	if err != nil {
-		return err
-	}
-	limits, err := FormatLimits(f.Limits...)
-	if err != nil {
-		return err
-	}
-	if err := setLine(h, policyKey, policies); err != nil {
-		return err
-	}
-	return setLine(h, limitKey, limits)
-}
-
-// PolicyOf returns the policy that l reports on: the first with its name and
-// partition key, else the policy with its name if there is exactly one, because
-// servers put the key on the policy alone.
-func (f Fields) PolicyOf(l Limit) (Policy, bool) {
-	i := f.policyOf(&l)
-	if i < 0 {
-		return Policy{}, false
-	}
-	return f.Policies[i], true
-}
-
-// policyOf returns the index of the policy that l reports on, or -1.
-func (f *Fields) policyOf(l *Limit) int {
-	found, same := -1, 0
-	for i := range f.Policies {
-		p := &f.Policies[i]
-		if p.Name != l.Name {
-			continue
-		}
-		if equalKey(p.PartitionKey, l.PartitionKey) {
-			return i
-		}
-		found = i
-		same++
-	}
-	if same != 1 {
-		return -1
-	}
-	return found
-}
-
-// Tightest returns the limit that a client runs into first: the one with the
-// lowest Remaining, among these the one with the longest Reset (an absent one
-// is the shortest), among these the first. A Remaining that is [Unknown] comes
-// last.
-func (f Fields) Tightest() (Limit, bool) {
-	if len(f.Limits) == 0 {
-		return Limit{}, false
-	}
-	best := 0
-	for i := range f.Limits {
-		if f.Limits[i].tighter(&f.Limits[best]) {
-			best = i
-		}
-	}
-	return f.Limits[best], true
-}
-
-func (l *Limit) tighter(m *Limit) bool {
-	switch {
-	case l.Remaining != m.Remaining:
-		return uint64(l.Remaining) < uint64(m.Remaining) // Unknown, below 0, is the largest
-	case l.Reset.ok != m.Reset.ok:
-		return l.Reset.ok
-	default:
-		return l.Reset.n > m.Reset.n
-	}
-}
-
-// Validate returns the first rule that f breaks, as a [*FieldError]: those of
-// [Policy.Validate] and [Limit.Validate], at most 1024 members in a field, and
-// no name and partition key twice in one field (ErrDuplicate). The last is a
-// rule for who writes; [Parse] accepts such fields and [Fields.Set] writes
-// them.
-func (f Fields) Validate() error {
-	if _, err := FormatPolicies(f.Policies...); err != nil {
-		return err
-	}
-	if _, err := FormatLimits(f.Limits...); err != nil {
-		return err
-	}
-	if i := repeated(f.Policies, policyIdentity); i >= 0 {
-		return &FieldError{Field: PolicyField, Offset: -1, Item: i, Err: ErrDuplicate}
-	}
-	if i := repeated(f.Limits, limitIdentity); i >= 0 {
-		return &FieldError{Field: LimitField, Offset: -1, Item: i, Err: ErrDuplicate}
-	}
-	return nil
-}
-
-func policyIdentity(p *Policy) (name string, key []byte) { return p.Name, p.PartitionKey }
-func limitIdentity(l *Limit) (name string, key []byte)   { return l.Name, l.PartitionKey }
-
-// An identity tells the members of a field apart.
-type identity struct {
-	name, key string
-	keyed     bool
-}
-
-func identify(name string, key []byte) identity { return identity{name, string(key), key != nil} }
-
-// repeated returns the index of the first member whose name and partition key
-// have come before, or -1.
-func repeated[T any](list []T, id func(*T) (string, []byte)) int {
-	seen := make(map[identity]bool, len(list))
-	for i := range list {
-		it := identify(id(&list[i]))
-		if seen[it] {
-			return i
-		}
-		seen[it] = true
-	}
-	return -1
-}
-
-// A matcher finds the policies of many limits, as policyOf does for one, in
-// linear time.
-type matcher struct {
-	fields *Fields
-	exact  map[identity]int // index of the first policy, by name and partition key
-	named  map[string]int   // index of the policy by name, -1 if there are several
-}
-
-const manyPolicies = 16 // from here on, a map finds them
-
-func newMatcher(f *Fields) matcher {
-	m := matcher{fields: f}
-	if len(f.Policies) < manyPolicies {
-		return m
-	}
-	m.exact = make(map[identity]int, len(f.Policies))
-	m.named = make(map[string]int, len(f.Policies))
-	for i := range f.Policies {
-		p := &f.Policies[i]
-		it := identify(policyIdentity(p))
-		if _, again := m.exact[it]; !again {
-			m.exact[it] = i
-		}
-		if _, again := m.named[p.Name]; again {
-			i = -1
-		}
-		m.named[p.Name] = i
-	}
-	return m
-}
-
-// policyOf returns the index of the policy that l reports on, or -1.
-func (m *matcher) policyOf(l *Limit) int {
-	if m.exact == nil {
-		return m.fields.policyOf(l)
-	}
-	if i, ok := m.exact[identify(limitIdentity(l))]; ok {
-		return i
-	}
-	if i, ok := m.named[l.Name]; ok {
-		return i
-	}
-	return -1
-}
-
-// policy returns the policy that l reports on, or the zero Policy.
-func (m *matcher) policy(l *Limit) *Policy {
-	if i := m.policyOf(l); i >= 0 {
-		return &m.fields.Policies[i]
-	}
-	return &noPolicy
-}
-
-var noPolicy Policy // never written to

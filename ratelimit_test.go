@@ -1,12 +1,11 @@
 package ratelimit
 
 import (
-	"bufio"
 	"errors"
 	"math"
 	"net/http"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,15 +91,6 @@ func TestLimitUnmarshalText(t *testing.T) {
 	require.Equal(t, Limit{Name: "a", Remaining: 1, Reset: SecondsOf(2)}, got)
 }
 
-// header reads header lines as they are on the wire.
-func header(t testing.TB, text string) http.Header {
-	t.Helper()
-	resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(
-		"HTTP/1.1 200 OK\r\n"+strings.ReplaceAll(text, "\n", "\r\n")+"\r\n\r\n")), nil)
-	require.NoError(t, err)
-	return resp.Header
-}
-
 func TestParse(t *testing.T) {
 	daily := Policy{Name: "daily", Quota: 1000, Window: SecondsOf(86400)}
 	left := Limit{Name: "daily", Remaining: 990, Reset: SecondsOf(80000)}
@@ -140,7 +130,7 @@ func TestParse(t *testing.T) {
 			[]error{&FieldError{Field: PolicyField, Err: ErrType}, &FieldError{Field: LimitField, Offset: 5, Err: ErrSyntax}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			h := header(t, tc.header)
+			h := wire(tc.header)
 			got, err := Parse(h)
 			require.Equal(t, tc.want, got)
 			require.Equal(t, errors.Join(tc.errs...), err)
@@ -191,16 +181,6 @@ func TestParseCaptured(t *testing.T) {
 	}
 }
 
-func readCapture(t testing.TB, file string) *http.Response {
-	t.Helper()
-	f, err := os.Open(file)
-	require.NoError(t, err)
-	defer f.Close()
-	resp, err := http.ReadResponse(bufio.NewReader(f), nil)
-	require.NoError(t, err)
-	return resp
-}
-
 func TestFieldsSet(t *testing.T) {
 	policy, limit := Policy{Name: "a", Quota: 2}, Limit{Name: "a", Remaining: 1}
 	old := func() http.Header { return http.Header{policyKey: {"x", "y"}, limitKey: {"x", "y"}, "Date": {"now"}} }
@@ -240,7 +220,10 @@ func TestPolicyOf(t *testing.T) {
 		{"exact goes before name", `"a";q=1;pk=:YQ==:, "a";q=2`, `"a";r=1`, `"a";q=2`},
 		{"a key on the policy alone", `"a";q=1;pk=:YQ==:, "b";q=2`, `"a";r=1`, `"a";q=1;pk=:YQ==:`},
 		{"a key on the limit alone", `"a";q=1, "b";q=2`, `"a";r=1;pk=:YQ==:`, `"a";q=1`},
-		{"another key", `"a";q=1;pk=:YQ==:`, `"a";r=1;pk=:Yg==:`, `"a";q=1;pk=:YQ==:`},
+		{"another key", `"a";q=1;pk=:YQ==:`, `"a";r=1;pk=:Yg==:`, ``},
+		{"another key, one of them empty", `"a";q=1;pk=:YQ==:`, `"a";r=1;pk=::`, ``},
+		{"another key, and one without", `"a";q=1;pk=:YQ==:, "a";q=2`, `"a";r=1;pk=:Yg==:`, `"a";q=2`},
+		{"another key, and two without", `"a";q=1, "a";q=2`, `"a";r=1;pk=:Yg==:`, ``},
 		{"an ambiguous name", `"a";q=1;pk=:YQ==:, "a";q=2;pk=:Yg==:`, `"a";r=1`, ``},
 		{"an ambiguous name, one key empty", `"a";q=1;pk=::, "a";q=2;pk=:Yg==:`, `"a";r=1`, ``},
 		{"an empty key", `"a";q=1;pk=:YQ==:, "a";q=2;pk=::`, `"a";r=1;pk=::`, `"a";q=2;pk=::`},
@@ -294,6 +277,76 @@ func TestTightest(t *testing.T) {
 	}
 	_, ok := Fields{}.Tightest()
 	require.False(t, ok)
+}
+
+// Numbers of different units cannot be compared; parts of a quota can.
+func TestTightestUnits(t *testing.T) {
+	const tokens = `;qu="tokens"`
+	for _, tc := range []struct{ name, policies, limits, want string }{
+		{"a lower number of another unit is not tighter", `"r";q=50, "t";q=50000` + tokens, `"r";r=40, "t";r=300`, "t"},
+		{"whatever the order", `"t";q=50000` + tokens + `, "r";q=50`, `"t";r=300, "r";r=40`, "t"},
+		{"within a unit the number counts, not the part", `"a";q=50, "b";q=5000`, `"a";r=40, "b";r=50`, "a"},
+		{"the least of each unit is compared", `"a";q=50, "b";q=1000, "t";q=100` + tokens, `"a";r=40, "b";r=50, "t";r=30`, "t"},
+		{"requests by any name are one unit", `"a";q=50;qu="requests", "b";q=5000;qu="request", "c";q=10`, `"a";r=40, "b";r=30, "c";r=31`, "b"},
+		{"nothing remaining is tightest in any unit", `"r";q=1000`, `"r";r=1, "t";r=0`, "t"},
+		{"equal parts, the longest reset", `"r";q=50, "t";q=5000` + tokens, `"r";r=40;t=1, "t";r=4000;t=2`, "t"},
+		{"equal parts, the first", `"r";q=50, "t";q=5000` + tokens, `"r";r=40, "t";r=4000`, "r"},
+		{"a part that is not known comes after one that is", `"r";q=50, "t";q=unknown` + tokens, `"t";r=1, "r";r=40`, "r"},
+		{"parts that are not known, the longest reset", `"t";q=unknown` + tokens, `"r";r=1;t=5, "t";r=2;t=6`, "t"},
+		{"an unknown remaining comes last", `"t";q=5` + tokens, `"t";r=unknown;t=5, "r";r=1`, "r"},
+		{"a quota of 0 leaves nothing", `"r";q=0, "t";q=100` + tokens, `"t";r=1, "r";r=50`, "r"},
+		{"the largest numbers", `"r";q=999999999999999, "t";q=999999999999998` + tokens, `"r";r=999999999999998, "t";r=999999999999997`, "t"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := fieldsOf(t, tc.policies, tc.limits)
+			got, ok := f.Tightest()
+			require.True(t, ok)
+			require.Equal(t, tc.want, got.Name)
+			lawJoin(t, f)
+		})
+	}
+}
+
+func TestWritable(t *testing.T) {
+	f := fieldsOf(t, `"a";q=unknown;w=1, "b";q=2`, `"a";r=unknown;t=1, "b";r=2, "c";r=unknown`)
+	before := Fields{Policies: slices.Clone(f.Policies), Limits: slices.Clone(f.Limits)}
+	require.Error(t, f.Set(http.Header{}))
+	got := f.Writable()
+	require.Equal(t, fieldsOf(t, `"b";q=2`, `"b";r=2`).Policies, got.Policies)
+	require.Equal(t, fieldsOf(t, `"b";q=2`, `"b";r=2`).Limits, got.Limits)
+	require.NoError(t, got.Set(http.Header{}))
+	require.Equal(t, before.Policies, f.Policies, "f stays as it is")
+	require.Equal(t, before.Limits, f.Limits, "f stays as it is")
+	require.Equal(t, got, got.Writable())
+	require.Equal(t, Fields{}, Fields{}.Writable())
+}
+
+func TestSecondsAfter(t *testing.T) {
+	whole := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	for _, tc := range []struct {
+		name    string
+		seconds Seconds
+		from    time.Time
+		want    time.Time
+		ok      bool
+	}{
+		{"absent", Seconds{}, whole, time.Time{}, false},
+		{"zero", SecondsOf(0), whole, whole, true},
+		{"zero, rounded up", SecondsOf(0), whole.Add(1), whole.Add(time.Second), true},
+		{"thirty", SecondsOf(30), whole, whole.Add(30 * time.Second), true},
+		{"thirty, rounded up", SecondsOf(30), whole.Add(999 * time.Millisecond), whole.Add(31 * time.Second), true},
+		{"negative", SecondsOf(-30), whole, whole.Add(-30 * time.Second), true},
+		{"too long", SecondsOf(MaxInteger), whole, whole.Add(math.MaxInt64).Truncate(time.Second).Add(time.Second), true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, ok := tc.seconds.After(tc.from)
+			require.Equal(t, tc.ok, ok)
+			require.Equal(t, tc.want, got)
+		})
+	}
+	now := time.Now()
+	got, _ := SecondsOf(1).After(now)
+	require.Equal(t, got, got.Round(0), "equal answers give equal times: no monotonic reading")
 }
 
 func TestFieldsValidate(t *testing.T) {

@@ -53,19 +53,23 @@ func writes(d Dialect) bool {
 	return SetLegacy(http.Header{}, d, f, time.Unix(1700000000, 0)) == nil
 }
 
-// TestReadme fails when the README's table is not what Dialects returns: go test
-// -run TestReadme -update writes it anew.
-func TestReadme(t *testing.T) {
-	const file, begin, end = "README.md", "<!-- dialects -->\n", "<!-- /dialects -->"
+// checkSection fails when the part of a document between <!-- name --> and
+// <!-- /name --> is not what it should be: go test -update writes it anew.
+func checkSection(t testing.TB, file, name, want string) {
+	t.Helper()
+	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	before, rest, ok := strings.Cut(string(text), begin)
-	require.True(t, ok)
-	table, after, ok := strings.Cut(rest, end)
-	require.True(t, ok)
+	require.True(t, ok, "%s has no %q", file, begin)
+	got, after, ok := strings.Cut(rest, end)
+	require.True(t, ok, "%s has no %q", file, end)
 	if *update {
-		table = dialectTable()
-		require.NoError(t, os.WriteFile(file, []byte(before+begin+table+end+after), 0o644))
+		got = want
+		require.NoError(t, os.WriteFile(file, []byte(before+begin+want+end+after), 0o644))
 	}
-	require.True(t, table == dialectTable(), "the table of dialects is out of date")
+	require.True(t, want == got, "%s: %q is out of date", file, name)
 }
+
+// The README's table is that of Dialects.
+func TestReadme(t *testing.T) { checkSection(t, "README.md", "dialects", dialectTable()) }

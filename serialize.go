@@ -1,12 +1,15 @@
 package ratelimit
 
 import (
+	"bytes"
+	"encoding/base32"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -34,7 +37,9 @@ func AppendLimits(b []byte, limits ...Limit) ([]byte, error) {
 type writer[T any] interface {
 	*T
 	// append appends the member, or says which parameter is at fault and why.
-	append(b []byte) (out []byte, param string, err error)
+	// With partial set it leaves out a required number that is Unknown, which
+	// is no member then.
+	append(b []byte, partial bool) (out []byte, param string, err error)
 }
 
 // appendList is RFC 9651 Section 4.1.1.
@@ -49,7 +54,7 @@ func appendList[T any, W writer[T]](b []byte, field string, list []T) ([]byte, e
 		}
 		var param string
 		var err error
-		out, param, err = W(&list[i]).append(out)
+		out, param, err = W(&list[i]).append(out, false)
 		if err != nil {
 			return b, &FieldError{Field: field, Offset: -1, Item: i, Param: param, Err: err}
 		}
@@ -68,12 +73,6 @@ func FormatLimits(limits ...Limit) (string, error) {
 	b, err := AppendLimits(nil, limits...)
 	return string(b), err
 }
-
-// The keys under which http.Header holds the two fields.
-const (
-	policyKey = "Ratelimit-Policy"
-	limitKey  = "Ratelimit"
-)
 
 var errNilHeader = errors.New("ratelimit: nil http.Header")
 
@@ -138,23 +137,25 @@ func addLine(h http.Header, key, line string) error {
 		return nil
 	}
 	old := h[key]
-	if len(old) == 0 || len(old) == 1 && strings.Trim(old[0], " ") == "" {
+	if len(old) == 0 || len(old) == 1 && all(old[0], sp) {
 		return setLine(h, key, line) // a blank line before another would spoil the List
 	}
 	h[key] = append(old, line)
 	return nil
 }
 
-func (p *Policy) append(b []byte) ([]byte, string, error) {
+func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 	b, ok := appendString(b, p.Name)
 	if !ok {
 		return nil, "", ErrSyntax
 	}
-	if !isInteger(p.Quota, 0) {
+	switch {
+	case isInteger(p.Quota, 0):
+		b = append(b, ";"+quotaKey+"="...)
+		b = appendInteger(b, uint64(p.Quota))
+	case !partial || p.Quota != Unknown:
 		return nil, quotaKey, ErrRange
 	}
-	b = append(b, ";"+quotaKey+"="...)
-	b = appendInteger(b, uint64(p.Quota))
 	written := 1
 	if p.Unit != "" {
 		b = append(b, ";"+unitKey+"="...)
@@ -182,16 +183,18 @@ func (p *Policy) append(b []byte) ([]byte, string, error) {
 	return p.Params.append(b, &policyField, written)
 }
 
-func (l *Limit) append(b []byte) ([]byte, string, error) {
+func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 	b, ok := appendString(b, l.Name)
 	if !ok {
 		return nil, "", ErrSyntax
 	}
-	if !isInteger(l.Remaining, 0) {
+	switch {
+	case isInteger(l.Remaining, 0):
+		b = append(b, ";"+remainingKey+"="...)
+		b = appendInteger(b, uint64(l.Remaining))
+	case !partial || l.Remaining != Unknown:
 		return nil, remainingKey, ErrRange
 	}
-	b = append(b, ";"+remainingKey+"="...)
-	b = appendInteger(b, uint64(l.Remaining))
 	written := 1
 	if l.Reset.ok {
 		if !isInteger(l.Reset.n, 0) {
@@ -223,7 +226,7 @@ func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string,
 		switch {
 		case !isKey(p.Key):
 			return nil, p.Key, ErrSyntax
-		case field.defines(paramOf(p.Key)) || ps[:i].index(p.Key) >= 0:
+		case field.find(p.Key) != nil || ps[:i].index(p.Key) >= 0:
 			return nil, p.Key, ErrDuplicate
 		}
 		b = append(b, ';')
@@ -298,8 +301,6 @@ func appendBytes(b, v []byte) []byte {
 	return append(b, ':')
 }
 
-func isInteger(n, least int64) bool { return least <= n && n <= MaxInteger }
-
 // formatOther has httpsfv write a bare item, and refuses what it would write
 // wrongly or panic upon.
 func formatOther(v any) (string, error) {
@@ -341,4 +342,228 @@ func formatDecimal(v float64) (string, error) {
 		return "", ErrRange
 	}
 	return s, nil
+}
+
+// A memberJSON is a Policy or a Limit in JSON. A number that is missing is
+// Unknown, not 0.
+type memberJSON struct {
+	Name         string  `json:"name"`
+	Quota        *int64  `json:"quota,omitempty"`
+	Unit         Unit    `json:"unit,omitempty"`
+	Window       Seconds `json:"window,omitzero"`
+	Remaining    *int64  `json:"remaining,omitempty"`
+	Reset        Seconds `json:"reset,omitzero"`
+	PartitionKey []byte  `json:"partition_key,omitzero"`
+	Params       Params  `json:"params,omitempty"`
+}
+
+// known returns a pointer to n, nil if n is Unknown.
+func known(n int64) *int64 {
+	if n == Unknown {
+		return nil
+	}
+	return &n
+}
+
+// orUnknown returns *n, or Unknown if there is none.
+func orUnknown(n *int64) int64 {
+	if n == nil {
+		return Unknown
+	}
+	return *n
+}
+
+// MarshalJSON returns p as an object with the members "name", "quota", "unit",
+// "window", "partition_key" (in base64) and "params". Those that are absent are
+// left out, and so is a Quota that is [Unknown]. It refuses what
+// [Policy.Validate] refuses for another reason.
+func (p Policy) MarshalJSON() ([]byte, error) {
+	if _, param, err := p.append(nil, true); err != nil {
+		return nil, &FieldError{Field: PolicyField, Offset: -1, Param: param, Err: err}
+	}
+	return json.Marshal(memberJSON{
+		Name: p.Name, Quota: known(p.Quota), Unit: p.Unit, Window: p.Window, PartitionKey: p.PartitionKey, Params: p.Params,
+	})
+}
+
+// UnmarshalJSON reads what [Policy.MarshalJSON] writes. A quota that is missing
+// is [Unknown]; members that it does not know are ignored. On error p is as it
+// was: the error wraps ErrSyntax if b is not such an object, else it is the
+// [*FieldError] of [Policy.Validate].
+func (p *Policy) UnmarshalJSON(b []byte) error {
+	var m memberJSON
+	if done, err := unmarshalMember(b, &m); done {
+		return err
+	}
+	q := Policy{Name: m.Name, Quota: orUnknown(m.Quota), Unit: m.Unit, Window: m.Window, PartitionKey: m.PartitionKey, Params: m.Params}
+	if _, param, err := q.append(nil, true); err != nil {
+		return &FieldError{Field: PolicyField, Offset: -1, Param: param, Err: err}
+	}
+	*p = q
+	return nil
+}
+
+// MarshalJSON returns l as an object with the members "name", "remaining",
+// "reset", "partition_key" (in base64) and "params". Those that are absent are
+// left out, and so is a Remaining that is [Unknown]. It refuses what
+// [Limit.Validate] refuses for another reason.
+func (l Limit) MarshalJSON() ([]byte, error) {
+	if _, param, err := l.append(nil, true); err != nil {
+		return nil, &FieldError{Field: LimitField, Offset: -1, Param: param, Err: err}
+	}
+	return json.Marshal(memberJSON{
+		Name: l.Name, Remaining: known(l.Remaining), Reset: l.Reset, PartitionKey: l.PartitionKey, Params: l.Params,
+	})
+}
+
+// UnmarshalJSON reads what [Limit.MarshalJSON] writes. A remaining that is
+// missing is [Unknown]; members that it does not know are ignored. On error l is
+// as it was: the error wraps ErrSyntax if b is not such an object, else it is the
+// [*FieldError] of [Limit.Validate].
+func (l *Limit) UnmarshalJSON(b []byte) error {
+	var m memberJSON
+	if done, err := unmarshalMember(b, &m); done {
+		return err
+	}
+	k := Limit{Name: m.Name, Remaining: orUnknown(m.Remaining), Reset: m.Reset, PartitionKey: m.PartitionKey, Params: m.Params}
+	if _, param, err := k.append(nil, true); err != nil {
+		return &FieldError{Field: LimitField, Offset: -1, Param: param, Err: err}
+	}
+	*l = k
+	return nil
+}
+
+// unmarshalMember reads b into m. It is done if b is null, which by convention
+// changes nothing, or if there is an error.
+func unmarshalMember(b []byte, m *memberJSON) (done bool, err error) {
+	if isNull(b) {
+		return true, nil
+	}
+	if err := json.Unmarshal(b, m); err != nil {
+		return true, fmt.Errorf("ratelimit: member in JSON: %w: %w", ErrSyntax, err)
+	}
+	return false, nil
+}
+
+func isNull(b []byte) bool { return string(bytes.TrimSpace(b)) == "null" }
+
+// MarshalJSON returns the number, or null if it is absent.
+func (s Seconds) MarshalJSON() ([]byte, error) {
+	if !s.ok {
+		return []byte("null"), nil
+	}
+	return strconv.AppendInt(nil, s.n, 10), nil
+}
+
+// UnmarshalJSON reads a whole number, or null, which is absent. On error s is as
+// it was.
+func (s *Seconds) UnmarshalJSON(b []byte) error {
+	if isNull(b) {
+		*s = Seconds{}
+		return nil
+	}
+	n, err := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64)
+	if err != nil {
+		return fmt.Errorf("ratelimit: seconds in JSON: %w", ErrSyntax)
+	}
+	*s = SecondsOf(n)
+	return nil
+}
+
+// A typedJSON is a value that has no type of its own in JSON, in the manner of
+// the test files of the Structured Fields working group.
+type typedJSON struct {
+	Type  string `json:"__type"`
+	Value any    `json:"value"`
+}
+
+// The types of such values.
+const (
+	tokenType   = "token"
+	binaryType  = "binary" // in base32
+	dateType    = "date"   // in seconds since the Unix epoch
+	displayType = "displaystring"
+)
+
+// MarshalJSON returns p as an array of key and value. Integers, Decimals (with a
+// point, such as 1.0), Strings and Booleans are what they are in JSON. Other
+// types are objects as in {"__type":"token","value":"x"}: "token"; "binary", a
+// Byte Sequence in base32; "date", in seconds since the Unix epoch;
+// "displaystring". It refuses a key or a value that cannot be written to a field.
+func (p Param) MarshalJSON() ([]byte, error) {
+	if !isKey(p.Key) {
+		return nil, fmt.Errorf("ratelimit: key of a parameter: %w", ErrSyntax)
+	}
+	text, err := appendValue(nil, p.Value)
+	if err != nil {
+		return nil, fmt.Errorf("ratelimit: value of a parameter: %w", err)
+	}
+	value := p.Value
+	switch v := p.Value.(type) {
+	case float64:
+		value = json.RawMessage(text)
+	case httpsfv.Token:
+		value = typedJSON{tokenType, string(v)}
+	case []byte:
+		value = typedJSON{binaryType, base32.StdEncoding.EncodeToString(v)}
+	case time.Time:
+		value = typedJSON{dateType, v.Unix()}
+	case httpsfv.DisplayString:
+		value = typedJSON{displayType, string(v)}
+	}
+	return json.Marshal([...]any{p.Key, value})
+}
+
+// UnmarshalJSON reads what [Param.MarshalJSON] writes. On error, which wraps
+// ErrSyntax, p is as it was.
+func (p *Param) UnmarshalJSON(b []byte) error {
+	var pair []json.RawMessage
+	var q Param
+	if json.Unmarshal(b, &pair) != nil || len(pair) != 2 || json.Unmarshal(pair[0], &q.Key) != nil || !isKey(q.Key) {
+		return fmt.Errorf("ratelimit: parameter in JSON is not an array of key and value: %w", ErrSyntax)
+	}
+	q.Value = unmarshalValue(pair[1])
+	if _, err := appendValue(nil, q.Value); err != nil {
+		return fmt.Errorf("ratelimit: value of a parameter in JSON: %w", ErrSyntax)
+	}
+	*p = q
+	return nil
+}
+
+// unmarshalValue returns nil if it knows no value of that form.
+func unmarshalValue(b []byte) any {
+	if n, err := strconv.ParseInt(string(b), 10, 64); err == nil {
+		return n
+	}
+	var v any
+	if json.Unmarshal(b, &v) != nil {
+		return nil
+	}
+	typed, ok := v.(map[string]any)
+	if !ok {
+		return v // float64, string, bool, or of no use
+	}
+	switch value := typed["value"].(type) {
+	case string:
+		return typedValue(typed["__type"], value)
+	case float64:
+		if typed["__type"] == dateType && value == math.Trunc(value) && math.Abs(value) <= MaxInteger {
+			return time.Unix(int64(value), 0).UTC()
+		}
+	}
+	return nil
+}
+
+func typedValue(of any, text string) any {
+	switch of {
+	case tokenType:
+		return httpsfv.Token(text)
+	case displayType:
+		return httpsfv.DisplayString(text)
+	case binaryType:
+		if b, err := base32.StdEncoding.DecodeString(text); err == nil {
+			return b
+		}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -305,21 +306,28 @@ func TestHeaderKeys(t *testing.T) {
 	require.Equal(t, http.CanonicalHeaderKey(LimitField), limitKey)
 }
 
-// The parameters of both fields are found by their keys, and only those.
+// A parameter is found by field and key: each field knows its own alone.
 func TestParamTable(t *testing.T) {
-	for i, d := range params {
-		require.Equal(t, param(i), paramOf(d.key))
+	for _, tc := range []struct {
+		field *fieldDef
+		keys  []string
+	}{
+		{&policyField, []string{"q", "qu", "w", "pk"}},
+		{&limitField, []string{"r", "t", "pk"}},
+	} {
+		for i, d := range tc.field.params {
+			require.Equal(t, tc.keys[i], d.key)
+			require.Same(t, &tc.field.params[i], tc.field.find(d.key))
+			require.NotEmpty(t, d.form)
+		}
+		for _, key := range []string{"", "a", "quq", "x"} {
+			require.Nil(t, tc.field.find(key))
+		}
+		require.Same(t, tc.field, fieldOf(tc.field.name))
 	}
-	require.Equal(t, definedParams, paramOf(""))
-	require.Equal(t, definedParams, paramOf("a"))
-	for _, key := range []string{"q", "qu", "w", "pk"} {
-		require.True(t, policyField.defines(paramOf(key)), key)
-	}
-	for _, key := range []string{"r", "t", "pk"} {
-		require.True(t, limitField.defines(paramOf(key)), key)
-	}
-	require.False(t, policyField.defines(paramOf("r")))
-	require.False(t, limitField.defines(paramOf("w")))
+	require.Nil(t, policyField.find("r"))
+	require.Nil(t, limitField.find("w"))
+	require.Nil(t, fieldOf("RateLimit-Limit").find("q"), "an older field")
 }
 
 func TestAppendAllocations(t *testing.T) {
@@ -337,13 +345,8 @@ func TestParseAllocations(t *testing.T) {
 	requireAllocs(t, 1, func() { _, _ = ParsePolicies(benchPolicies) })
 	requireAllocs(t, 4, func() { _, _ = ParsePolicies(benchFull) })
 	requireAllocs(t, 1, func() { _, _ = ParseLimits(`"a";r=1`, `"b";r=1, "c";r=1`, `"d";r=1`) })
-	h := unrelatedHeader()
+	h := wire(unrelated)
 	requireAllocs(t, 0, func() { _, _ = Parse(h) })
-}
-
-func requireAllocs(t *testing.T, want int, f func()) {
-	t.Helper()
-	require.Equal(t, float64(want), testing.AllocsPerRun(100, f))
 }
 
 // The names of a field line with escapes come out as they went in.
@@ -353,4 +356,142 @@ func TestEscapesRoundTrip(t *testing.T) {
 		all.WriteByte(c)
 	}
 	limitCodec.lawWrite(t, Limit{Name: all.String()}, Limit{Name: strings.Repeat(`\"`, 100)})
+}
+
+// jsonCases are members in JSON, with the member itself in wire text or, where
+// a number is unknown, what there is of it.
+var jsonCases = []struct {
+	name   string
+	member json.Marshaler
+	want   string
+}{
+	{"a policy", Policy{Name: "burst", Quota: 100, Window: SecondsOf(60)}, `{"name":"burst","quota":100,"window":60}`},
+	{"a policy, everything", Policy{Name: "a", Quota: 0, Unit: ContentBytes, Window: SecondsOf(1), PartitionKey: []byte("key"), Params: Params{{"acme-burst", int64(10)}}},
+		`{"name":"a","quota":0,"unit":"content-bytes","window":1,"partition_key":"a2V5","params":[["acme-burst",10]]}`},
+	{"an unknown quota", Policy{Name: "a", Quota: Unknown, Window: SecondsOf(60)}, `{"name":"a","window":60}`},
+	{"an empty key", Policy{PartitionKey: []byte{}}, `{"name":"","quota":0,"partition_key":""}`},
+	{"a limit", Limit{Name: "burst", Remaining: 37, Reset: SecondsOf(0), PartitionKey: []byte("key"), Params: Params{{"x", true}}},
+		`{"name":"burst","remaining":37,"reset":0,"partition_key":"a2V5","params":[["x",true]]}`},
+	{"an unknown remaining", Limit{Name: "a", Remaining: Unknown}, `{"name":"a"}`},
+	{"the largest numbers", Limit{Name: "a", Remaining: MaxInteger, Reset: SecondsOf(MaxInteger)}, `{"name":"a","remaining":999999999999999,"reset":999999999999999}`},
+	{"parameters of all types", Limit{Params: Params{
+		{"a", int64(-5)}, {"b", 1.0}, {"c", -0.0625}, {"d", "text"}, {"e", httpsfv.Token("tok/en")}, {"f", []byte{0, 255}}, {"g", false},
+		{"h", time.Unix(1659578233, 0).UTC()}, {"i", httpsfv.DisplayString("é")}, {"j", []byte{}},
+	}}, `{"name":"","remaining":0,"params":[["a",-5],["b",1.0],["c",-0.062],["d","text"],["e",{"__type":"token","value":"tok/en"}],` +
+		`["f",{"__type":"binary","value":"AD7Q===="}],["g",false],["h",{"__type":"date","value":1659578233}],["i",{"__type":"displaystring","value":"é"}],` +
+		`["j",{"__type":"binary","value":""}]]}`},
+}
+
+func TestJSON(t *testing.T) {
+	for _, tc := range jsonCases {
+		t.Run(tc.name, func(t *testing.T) {
+			text, err := json.Marshal(tc.member)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, string(text))
+			switch m := tc.member.(type) {
+			case Policy:
+				var got Policy
+				require.NoError(t, json.Unmarshal(text, &got))
+				require.True(t, got.Equal(m), "got %v", got)
+			case Limit:
+				var got Limit
+				require.NoError(t, json.Unmarshal(text, &got))
+				require.True(t, got.Equal(m), "got %v", got)
+			}
+		})
+	}
+	f := Fields{
+		Policies: []Policy{{Name: "a", Quota: 5}}, Limits: []Limit{{Name: "a", Remaining: Unknown, Reset: SecondsOf(5)}},
+		Dialect: "x-ratelimit", Guessed: true,
+	}
+	text, err := json.Marshal(f)
+	require.NoError(t, err, "an unknown number does not spoil what is around it")
+	require.Equal(t, `{"policies":[{"name":"a","quota":5}],"limits":[{"name":"a","reset":5}],"dialect":"x-ratelimit","guessed":true}`, string(text))
+	var got Fields
+	require.NoError(t, json.Unmarshal(text, &got))
+	require.Equal(t, f, got)
+	text, err = json.Marshal(Fields{})
+	require.NoError(t, err)
+	require.Equal(t, `{}`, string(text))
+}
+
+func TestJSONErrors(t *testing.T) {
+	for _, tc := range []struct {
+		text string
+		want error
+	}{
+		{`5`, ErrSyntax},
+		{`"\"a\";q=1"`, ErrSyntax},
+		{`{"name":5}`, ErrSyntax},
+		{`{"name":"é"}`, ErrSyntax},
+		{`{"quota":1.5}`, ErrSyntax},
+		{`{"quota":-2}`, ErrRange},
+		{`{"quota":1000000000000000}`, ErrRange},
+		{`{"window":0}`, ErrRange},
+		{`{"window":"60"}`, ErrSyntax},
+		{`{"window":60.0}`, ErrSyntax},
+		{`{"unit":"\n"}`, ErrSyntax},
+		{`{"partition_key":"?"}`, ErrSyntax},
+		{`{"params":5}`, ErrSyntax},
+		{`{"params":[5]}`, ErrSyntax},
+		{`{"params":[["a"]]}`, ErrSyntax},
+		{`{"params":[["a",1,2]]}`, ErrSyntax},
+		{`{"params":[[1,1]]}`, ErrSyntax},
+		{`{"params":[["A",1]]}`, ErrSyntax},
+		{`{"params":[["q",1]]}`, ErrDuplicate},
+		{`{"params":[["a",null]]}`, ErrSyntax},
+		{`{"params":[["a",[]]]}`, ErrSyntax},
+		{`{"params":[["a",{}]]}`, ErrSyntax},
+		{`{"params":[["a","é"]]}`, ErrSyntax},
+		{`{"params":[["a",1000000000000000]]}`, ErrSyntax},
+		{`{"params":[["a",100000000000000000000]]}`, ErrSyntax},
+		{`{"params":[["a",{"__type":"token","value":"a b"}]]}`, ErrSyntax},
+		{`{"params":[["a",{"__type":"token","value":5}]]}`, ErrSyntax},
+		{`{"params":[["a",{"__type":"token"}]]}`, ErrSyntax},
+		{`{"params":[["a",{"__type":"binary","value":"1"}]]}`, ErrSyntax},
+		{`{"params":[["a",{"__type":"date","value":1.5}]]}`, ErrSyntax},
+		{`{"params":[["a",{"__type":"date","value":"1"}]]}`, ErrSyntax},
+		{`{"params":[["a",{"__type":"other","value":"1"}]]}`, ErrSyntax},
+	} {
+		t.Run(tc.text, func(t *testing.T) {
+			before := Policy{Name: "before", Quota: 7}
+			got := before
+			require.ErrorIs(t, json.Unmarshal([]byte(tc.text), &got), tc.want)
+			require.Equal(t, before, got)
+		})
+	}
+	got := Policy{Name: "before"}
+	require.NoError(t, json.Unmarshal([]byte(`null`), &got))
+	require.Equal(t, Policy{Name: "before"}, got)
+	require.NoError(t, json.Unmarshal([]byte(`{"future":1}`), &got))
+	require.Equal(t, Policy{Quota: Unknown}, got, "a missing quota is not 0")
+	limit := Limit{Name: "before"}
+	require.ErrorIs(t, json.Unmarshal([]byte(`{"remaining":-2}`), &limit), ErrRange)
+	require.NoError(t, json.Unmarshal([]byte(`null`), &limit))
+	require.Equal(t, Limit{Name: "before"}, limit)
+	require.NoError(t, json.Unmarshal([]byte(`{"reset":null}`), &limit))
+	require.Equal(t, Limit{Remaining: Unknown}, limit, "a missing remaining is not 0")
+
+	for _, invalid := range []any{
+		Policy{Quota: -2}, Limit{Remaining: -2}, Policy{Name: "é"}, Param{Key: "A", Value: true}, Param{Key: "a"}, Params{{"a", struct{}{}}},
+	} {
+		_, err := json.Marshal(invalid)
+		require.Error(t, err, "%v", invalid)
+	}
+}
+
+func TestSecondsJSON(t *testing.T) {
+	for text, want := range map[string]Seconds{"null": {}, "0": SecondsOf(0), "60": SecondsOf(60), "-5": SecondsOf(-5)} {
+		got := SecondsOf(1)
+		require.NoError(t, json.Unmarshal([]byte(text), &got))
+		require.Equal(t, want, got)
+		again, err := json.Marshal(got)
+		require.NoError(t, err)
+		require.Equal(t, text, string(again))
+	}
+	for _, text := range []string{`"60"`, `1.5`, `true`, `9223372036854775808`} {
+		got := SecondsOf(1)
+		require.ErrorIs(t, json.Unmarshal([]byte(text), &got), ErrSyntax)
+		require.Equal(t, SecondsOf(1), got)
+	}
 }

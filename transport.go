@@ -538,7 +538,7 @@ func (o *origin) learn(sent trip, a *Advice, received time.Time) {
 // of any. Retry-After takes the place of limits with nothing remaining (draft-11
 // Section 7).
 func budgetsOf(a *Advice, silent int64, received time.Time) (list []budget, said bool) {
-	policies := newMatcher(&a.Fields)
+	policies := newMatcher(a.Fields.Policies)
 	for i := range a.Fields.Limits {
 		l := &a.Fields.Limits[i]
 		policy := policies.policy(l)

@@ -62,7 +62,7 @@ func restrict(resp *http.Response) error {
 	}
 	// Clients obey Retry-After before all else, so it must not be too early.
 	if resp.StatusCode == http.StatusTooManyRequests || h.Get("Retry-After") != "" {
-		ratelimit.SetRetryAfter(h, f.Limits...)
+		f.SetRetryAfter(h)
 	}
 	if h.Get("Access-Control-Allow-Origin") != "" {
 		ratelimit.Expose(h)

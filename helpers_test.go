@@ -1,0 +1,147 @@
+package ratelimit
+
+import (
+	"bufio"
+	"errors"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The tables of the tests are written in the wire's own text. These are their
+// little languages:
+//
+//   - A header is its lines, `Name: value`, one below the other; spaces before a
+//     name are for the eye alone. See wire.
+//   - A response is a header, with a status line before it if the status matters.
+//     See responseOf.
+//   - A pair of fields is the values of RateLimit-Policy and RateLimit; r=unknown
+//     and q=unknown are numbers that only an older response leaves out. See
+//     fieldsOf.
+//   - A malformed field has a caret under the byte where the fault is; a | stands
+//     between two lines. See errorCase.
+//   - A finding is `rule level field item`. See Finding.summary.
+//   - What an older response says is `name unit: remaining/quota w=window
+//     t=reset`, with a dash for what it does not say. See vendorLimit.
+//   - Faults of a response are the names of the fields, joined by a comma. See
+//     faultsOf.
+
+// arrival is when the responses of the tables arrive.
+var arrival = time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
+
+// wire makes a header of its lines.
+func wire(lines string) http.Header {
+	h := http.Header{}
+	for line := range strings.Lines(lines) {
+		name, value, ok := strings.Cut(strings.TrimLeft(strings.TrimSuffix(line, "\n"), " \t"), ":")
+		if ok {
+			h.Add(name, strings.TrimLeft(value, " "))
+		}
+	}
+	return h
+}
+
+// responseOf makes a response of its lines.
+func responseOf(text string) *http.Response {
+	resp := &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody}
+	if rest, ok := strings.CutPrefix(text, "HTTP/1.1 "); ok {
+		var status string
+		status, text, _ = strings.Cut(rest, "\n")
+		code, _, _ := strings.Cut(status, " ")
+		resp.StatusCode, _ = strconv.Atoi(code)
+	}
+	resp.Header = wire(text)
+	return resp
+}
+
+// readCapture reads a captured response.
+func readCapture(t testing.TB, file string) *http.Response {
+	t.Helper()
+	f, err := os.Open(file)
+	require.NoError(t, err)
+	defer f.Close()
+	resp, err := http.ReadResponse(bufio.NewReader(f), nil)
+	require.NoError(t, err)
+	return resp
+}
+
+// fieldsOf makes fields of their values.
+func fieldsOf(t testing.TB, policies, limits string) Fields {
+	t.Helper()
+	const unknown = 123456789012345
+	mark := strconv.Itoa(unknown)
+	f, err := Parse(http.Header{
+		policyKey: {strings.ReplaceAll(policies, "q=unknown", "q="+mark)},
+		limitKey:  {strings.ReplaceAll(limits, "r=unknown", "r="+mark)},
+	})
+	require.NoError(t, err)
+	for i := range f.Policies {
+		if f.Policies[i].Quota == unknown {
+			f.Policies[i].Quota = Unknown
+		}
+	}
+	for i := range f.Limits {
+		if f.Limits[i].Remaining == unknown {
+			f.Limits[i].Remaining = Unknown
+		}
+	}
+	return f
+}
+
+// faultsOf returns the names of the fields that an error is about.
+func faultsOf(t testing.TB, err error) string {
+	t.Helper()
+	if err == nil {
+		return ""
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	require.True(t, ok, "%T", err)
+	var names []string
+	for _, err := range joined.Unwrap() {
+		names = append(names, requireFieldError(t, err).Field)
+	}
+	return strings.Join(names, ", ")
+}
+
+func requireFieldError(t testing.TB, err error) *FieldError {
+	t.Helper()
+	var e *FieldError
+	require.True(t, errors.As(err, &e), "%T", err)
+	return e
+}
+
+// requireAllocs fails if a call of f costs more allocations than wanted, or
+// fewer.
+func requireAllocs(t *testing.T, want int, f func()) {
+	t.Helper()
+	require.Equal(t, float64(want), testing.AllocsPerRun(100, f))
+}
+
+// unrelated are twenty fields of a response that say nothing about limits.
+const unrelated = `
+	Accept-Ranges: bytes
+	Access-Control-Allow-Origin: *
+	Age: 0
+	Alt-Svc: h3=":443"
+	Cache-Control: no-store
+	Connection: keep-alive
+	Content-Encoding: gzip
+	Content-Security-Policy: default-src 'none'
+	Content-Type: application/json
+	Date: Sat, 21 Nov 2026 03:00:00 GMT
+	Etag: W/"0123456789abcdef"
+	Last-Modified: Mon, 01 Jul 2013 17:27:06 GMT
+	Referrer-Policy: no-referrer
+	Server: example
+	Strict-Transport-Security: max-age=31536000
+	Vary: Accept, Accept-Encoding
+	X-Content-Type-Options: nosniff
+	X-Frame-Options: deny
+	X-Request-Id: 0123456789abcdef
+	X-Xss-Protection: 0
+`

@@ -1,0 +1,215 @@
+package ratelimit
+
+import (
+	"math"
+	"math/bits"
+	"strings"
+	"time"
+)
+
+const billion = int64(time.Second) // nanoseconds in a second, and billionths in one
+
+// A number is a decimal number. Its whole part saturates at math.MaxInt64, its
+// fraction is in billionths, rounded up.
+type number struct {
+	n, frac int64
+	neg     bool
+}
+
+// parseNumber reads digits, with a sign before them or a fraction behind.
+func parseNumber(s string) (v number, ok bool) {
+	if s != "" && (s[0] == '-' || s[0] == '+') {
+		v.neg = s[0] == '-'
+		s = s[1:]
+	}
+	end := skip(s, 0, digit)
+	v.n = parseDigits(s[:end])
+	if end == len(s) || end == 0 || s[end] != '.' {
+		return v, end > 0 && end == len(s)
+	}
+	v.frac, ok = parseFraction(s[end+1:])
+	return v, ok
+}
+
+// parseDigits reads digits, saturating.
+func parseDigits(s string) (n int64) {
+	for i := range len(s) {
+		d := int64(s[i] - '0')
+		if n > (math.MaxInt64-d)/10 {
+			return math.MaxInt64
+		}
+		n = n*10 + d
+	}
+	return n
+}
+
+// parseFraction reads the digits behind a decimal point in billionths, rounded
+// up: the tenth digit and those behind it add one, unless all are 0.
+func parseFraction(s string) (billionths int64, ok bool) {
+	unit := billion
+	for i := range len(s) {
+		if !is(s[i], digit) {
+			return 0, false
+		}
+		switch unit /= 10; {
+		case unit > 0:
+			billionths += int64(s[i]-'0') * unit
+		case s[i] > '0':
+			return billionths + 1, skip(s, i, digit) == len(s)
+		}
+	}
+	return billionths, s != ""
+}
+
+// floor returns the number rounded down, from 0 to MaxInteger.
+func (v number) floor() int64 {
+	if v.neg {
+		return 0
+	}
+	return min(v.n, MaxInteger)
+}
+
+// ceil returns the number rounded up, from 0 to MaxInteger.
+func (v number) ceil() int64 { return v.ceilDiv(1) }
+
+// ceilDiv returns the number divided by a divisor and rounded up, from 0 to
+// MaxInteger.
+func (v number) ceilDiv(by int64) int64 {
+	if v.neg {
+		return 0
+	}
+	n := v.n / by
+	if v.n%by > 0 || v.frac > 0 {
+		n = saturatingAdd(n, 1)
+	}
+	return min(n, MaxInteger)
+}
+
+// split takes the number as a count of units, of which perSecond make a second,
+// and returns whole seconds and nanoseconds. A negative number is 0.
+func (v number) split(perSecond int64) (sec, nsec int64) {
+	if v.neg {
+		return 0, 0
+	}
+	return v.n / perSecond, v.n%perSecond*(billion/perSecond) + (v.frac+perSecond-1)/perSecond
+}
+
+func saturatingAdd(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+func saturatingMul(a, b int64) int64 {
+	if hi, lo := bits.Mul64(uint64(a), uint64(b)); hi == 0 && lo <= math.MaxInt64 {
+		return int64(lo)
+	}
+	return math.MaxInt64
+}
+
+// nanoseconds returns the length of a unit of time by its name, or 0.
+func nanoseconds(unit string) int64 {
+	switch unit {
+	case "ns":
+		return 1
+	case "us", "µs", "μs": // the micro sign, and the Greek letter
+		return 1e3
+	case "ms", "msec", "msecs", "millisecond", "milliseconds":
+		return 1e6
+	case "s", "sec", "secs", "second", "seconds":
+		return billion
+	case "m", "min", "mins", "minute", "minutes":
+		return 60 * billion
+	case "h", "hr", "hrs", "hour", "hours":
+		return 3600 * billion
+	case "d", "day", "days":
+		return 86400 * billion
+	case "w", "week", "weeks":
+		return 604800 * billion
+	}
+	return 0
+}
+
+// parseDuration reads a duration as Go writes it, such as 6m0s, with days and
+// weeks, and spaces between its parts. It returns seconds, rounded up.
+func parseDuration(s string) (n int64, ok bool) {
+	var sec, nsec int64
+	for s != "" {
+		var v number
+		var unit int64
+		if v, unit, s, ok = cutDuration(s); !ok {
+			return 0, false
+		}
+		if unit < billion {
+			part, rest := v.split(billion / unit)
+			sec, nsec = saturatingAdd(sec, part), nsec+rest
+		} else {
+			unit /= billion
+			sec = saturatingAdd(sec, saturatingMul(v.n, unit))
+			sec = saturatingAdd(sec, v.frac*unit/billion)
+			nsec += v.frac * unit % billion
+		}
+		sec, nsec = saturatingAdd(sec, nsec/billion), nsec%billion
+	}
+	if nsec > 0 {
+		sec = saturatingAdd(sec, 1)
+	}
+	return min(sec, MaxInteger), true
+}
+
+// cutDuration cuts a number and its unit, in nanoseconds, off the front of a
+// duration.
+func cutDuration(s string) (v number, unit int64, rest string, ok bool) {
+	end := 0
+	for end < len(s) && (is(s[end], digit) || s[end] == '.') {
+		end++
+	}
+	v, ok = parseNumber(s[:end])
+	s = strings.TrimLeft(s[end:], " ")
+	end = 0
+	for end < len(s) && (is(s[end], alpha) || s[end] >= 0x80) { // µ and μ are not ASCII
+		end++
+	}
+	unit = nanoseconds(s[:end])
+	return v, unit, strings.TrimLeft(s[end:], " "), ok && unit > 0
+}
+
+// parseClockTime reads a span as hh:mm:ss, with days before it (1.02:03:04) and
+// a fraction behind. It returns seconds, rounded up.
+func parseClockTime(s string) (n int64, ok bool) {
+	parts := strings.SplitN(s, ":", 4)
+	if len(parts) != 3 {
+		return 0, false
+	}
+	days, hours, has := strings.Cut(parts[0], ".")
+	if !has {
+		days, hours = "0", days
+	}
+	for i, part := range [...]struct {
+		text string
+		unit int64
+	}{{days, 86400}, {hours, 3600}, {parts[1], 60}, {parts[2], 1}} {
+		v, ok := parseNumber(part.text)
+		if !ok || !is(part.text[0], digit) || i < 3 && v.frac > 0 {
+			return 0, false
+		}
+		n = saturatingAdd(n, saturatingMul(v.ceil(), part.unit))
+	}
+	return min(n, MaxInteger), true
+}
+
+// parseSpan reads a span of time with a unit, in any of its forms: a duration, a
+// clock, or a unit alone, which is one of it (the h of 600/h). It returns
+// seconds, rounded up.
+func parseSpan(s string) (n int64, ok bool) {
+	switch {
+	case s == "":
+		return 0, false
+	case strings.IndexByte(s, ':') >= 0:
+		return parseClockTime(s)
+	case is(s[0], digit):
+		return parseDuration(s)
+	}
+	return parseDuration("1" + s)
+}

@@ -1,0 +1,316 @@
+package ratelimit
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// restrictCases are pairs of fields with what Restrict makes of them; each half
+// is policies and limits.
+var restrictCases = []struct {
+	name     string
+	upstream [2]string
+	own      [2]string
+	want     [2]string
+}{
+	{"nothing", [2]string{}, [2]string{}, [2]string{}},
+	{"upstream alone", [2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}, [2]string{}, [2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}},
+	{"own alone", [2]string{}, [2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}, [2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}},
+	{"another policy joins", [2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}, [2]string{`"b";q=5;w=1`, `"b";r=2;t=1`},
+		[2]string{`"a";q=10;w=60, "b";q=5;w=1`, `"a";r=5;t=30, "b";r=2;t=1`}},
+	{"own is stricter", [2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}, [2]string{`"a";q=8;w=60`, `"a";r=4;t=40`},
+		[2]string{`"a";q=8;w=60`, `"a";r=4;t=40`}},
+	{"own is laxer", [2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}, [2]string{`"a";q=20;w=60`, `"a";r=9;t=20`},
+		[2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}},
+	{"each is stricter in one", [2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}, [2]string{`"a";q=8;w=60`, `"a";r=9;t=40`},
+		[2]string{`"a";q=8;w=60`, `"a";r=5;t=40`}},
+	{"no windows agree", [2]string{`"a";q=10`, ``}, [2]string{`"a";q=8`, ``}, [2]string{`"a";q=8`, ``}},
+	{"the default unit", [2]string{`"a";q=10;qu="requests";w=60`, ``}, [2]string{`"a";q=8;w=60`, ``}, [2]string{`"a";q=8;qu="requests";w=60`, ``}},
+	{"the unit of the registry", [2]string{`"a";q=10;qu="request"`, ``}, [2]string{`"a";q=8`, ``}, [2]string{`"a";q=8;qu="request"`, ``}},
+	{"another unit, the same", [2]string{`"a";q=10;qu="content-bytes"`, `"a";r=5`}, [2]string{`"a";q=8;qu="content-bytes"`, `"a";r=4`},
+		[2]string{`"a";q=8;qu="content-bytes"`, `"a";r=4`}},
+	{"parameters are those of upstream", [2]string{`"a";q=10;x=1`, `"a";r=5;y=1`}, [2]string{`"a";q=8;x=2`, `"a";r=4;y=2`},
+		[2]string{`"a";q=8;x=1`, `"a";r=4;y=1`}},
+	{"another partition", [2]string{`"a";q=10;w=60;pk=:YQ==:`, `"a";r=5;pk=:YQ==:`}, [2]string{`"a";q=8;w=60;pk=:Yg==:`, `"a";r=4;pk=:Yg==:`},
+		[2]string{`"a";q=10;w=60;pk=:YQ==:, "a";q=8;w=60;pk=:Yg==:`, `"a";r=5;pk=:YQ==:, "a";r=4;pk=:Yg==:`}},
+	{"windows of two partitions", [2]string{`"a";q=10;w=60;pk=:YQ==:`, `"a";r=5;pk=:YQ==:`}, [2]string{`"a";q=1;w=30;pk=:Yg==:`, `"a";r=0;pk=:Yg==:`},
+		[2]string{`"a";q=10;w=60;pk=:YQ==:, "a";q=1;w=30;pk=:Yg==:`, `"a";r=5;pk=:YQ==:, "a";r=0;pk=:Yg==:`}},
+	{"an empty key is not an absent one", [2]string{``, `"a";r=5`}, [2]string{``, `"a";r=4;pk=::`}, [2]string{``, `"a";r=5, "a";r=4;pk=::`}},
+	{"a limit without policies", [2]string{``, `"a";r=5;t=30`}, [2]string{``, `"a";r=4;t=40`}, [2]string{``, `"a";r=4;t=40`}},
+	{"a limit of upstream without policy", [2]string{``, `"a";r=5;t=30`}, [2]string{`"a";q=10;w=60`, `"a";r=4;t=40`}, [2]string{`"a";q=10;w=60`, `"a";r=4;t=40`}},
+	{"a limit of own without policy", [2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}, [2]string{``, `"a";r=4;t=40`}, [2]string{`"a";q=10;w=60`, `"a";r=4;t=40`}},
+	{"the key on the policy of upstream alone", [2]string{`"a";q=10;w=60;pk=:YQ==:`, `"a";r=5`}, [2]string{`"a";q=8;w=60;pk=:YQ==:`, `"a";r=4`},
+		[2]string{`"a";q=8;w=60;pk=:YQ==:`, `"a";r=4`}},
+	{"upstream repeats itself", [2]string{`"a";q=10, "a";q=5`, `"a";r=5;t=10, "a";r=3;t=60`}, [2]string{`"a";q=8`, `"a";r=4;t=30`},
+		[2]string{`"a";q=8, "a";q=5`, `"a";r=4;t=30, "a";r=3;t=60`}},
+	{"own repeats itself", [2]string{`"a";q=10`, `"a";r=5;t=10`}, [2]string{`"a";q=8, "a";q=9`, `"a";r=4;t=30, "a";r=3;t=20`},
+		[2]string{`"a";q=8`, `"a";r=3;t=30`}},
+	{"own repeats a limit that upstream has not", [2]string{``, ``}, [2]string{``, `"a";r=4, "a";r=3`}, [2]string{``, `"a";r=4, "a";r=3`}},
+	{"own repeats what upstream has not", [2]string{``, ``}, [2]string{`"a";q=8;w=1, "a";q=9;w=2`, ``}, [2]string{`"a";q=8;w=1, "a";q=9;w=2`, ``}},
+
+	{"own repeats a limit, once without reset", [2]string{`"a";q=9;w=3600`, `"a";r=3`}, [2]string{`"a";q=9;w=3600`, `"a";r=0, "a";r=0;t=1`},
+		[2]string{`"a";q=9;w=3600`, `"a";r=0;t=3600`}},
+	{"own repeats a limit, once without reset, and has the policy", [2]string{``, `"a";r=3`}, [2]string{`"a";q=9;w=3600`, `"a";r=0, "a";r=0;t=1`},
+		[2]string{`"a";q=9;w=3600`, `"a";r=0;t=3600`}},
+	{"a quota of 0 upstream", [2]string{`"a";q=0;w=60`, `"a";r=3`}, [2]string{`"a";q=5;w=60`, `"a";r=2;t=1`}, [2]string{`"a";q=0;w=60`, `"a";r=2;t=60`}},
+	{"a quota of 0 here", [2]string{`"a";q=5;w=60`, `"a";r=2;t=1`}, [2]string{`"a";q=0;w=60`, `"a";r=3`}, [2]string{`"a";q=0;w=60`, `"a";r=2;t=60`}},
+	{"an unknown quota yields", [2]string{`"a";q=unknown;w=60`, `"a";r=2`}, [2]string{`"a";q=9;w=60`, `"a";r=3`}, [2]string{`"a";q=9;w=60`, `"a";r=2`}},
+	{"upstream has no reset, and something remains", [2]string{`"a";q=9;w=60`, `"a";r=5`}, [2]string{`"a";q=9;w=60`, `"a";r=3;t=10`},
+		[2]string{`"a";q=9;w=60`, `"a";r=3;t=10`}},
+	{"upstream has no reset", [2]string{``, `"a";r=5`}, [2]string{``, `"a";r=4;t=30`}, [2]string{``, `"a";r=4;t=30`}},
+	{"own has no reset", [2]string{``, `"a";r=5;t=30`}, [2]string{``, `"a";r=4`}, [2]string{``, `"a";r=4;t=30`}},
+	{"upstream does not say what remains", [2]string{``, `"a";r=unknown;t=30`}, [2]string{``, `"a";r=4;t=10`}, [2]string{``, `"a";r=4;t=30`}},
+	{"own does not say what remains", [2]string{``, `"a";r=5;t=30`}, [2]string{``, `"a";r=unknown;t=40`}, [2]string{``, `"a";r=5;t=40`}},
+	{"nobody says what remains", [2]string{``, `"a";r=unknown`}, [2]string{``, `"a";r=unknown`}, [2]string{``, `"a";r=unknown`}},
+	{"nothing remains upstream, for the window", [2]string{`"a";q=10;w=60`, `"a";r=0`}, [2]string{`"a";q=10;w=60`, `"a";r=4;t=10`},
+		[2]string{`"a";q=10;w=60`, `"a";r=0;t=60`}},
+	{"nothing remains here, for the window", [2]string{`"a";q=10;w=60`, `"a";r=5;t=10`}, [2]string{`"a";q=10;w=60`, `"a";r=0`},
+		[2]string{`"a";q=10;w=60`, `"a";r=0;t=60`}},
+	{"nothing remains anywhere, for the window", [2]string{`"a";q=10;w=60`, `"a";r=0`}, [2]string{`"a";q=10;w=60`, `"a";r=0`},
+		[2]string{`"a";q=10;w=60`, `"a";r=0`}},
+	{"nothing remains upstream, nobody knows for how long", [2]string{``, `"a";r=0`}, [2]string{``, `"a";r=4;t=10`}, [2]string{``, `"a";r=0;t=10`}},
+	{"a reset longer than the window", [2]string{`"a";q=10;w=60`, `"a";r=0`}, [2]string{`"a";q=10;w=60`, `"a";r=4;t=90`},
+		[2]string{`"a";q=10;w=60`, `"a";r=0;t=90`}},
+}
+
+// restrictErrorCases are pairs of fields that mean different things by a name.
+var restrictErrorCases = []struct {
+	name     string
+	upstream [2]string
+	own      [2]string
+	field    string
+	item     int
+	param    string
+}{
+	{"units", [2]string{`"a";q=10`}, [2]string{`"b";q=1, "a";q=1;qu="content-bytes"`}, PolicyField, 1, "qu"},
+	{"unit and window", [2]string{`"a";q=10;qu="x";w=1`}, [2]string{`"a";q=1;qu="y";w=2`}, PolicyField, 0, "qu"},
+	{"windows", [2]string{`"a";q=10;w=60`}, [2]string{`"a";q=1;w=30`}, PolicyField, 0, "w"},
+	{"no window here", [2]string{`"a";q=10;w=60`}, [2]string{`"a";q=1`}, PolicyField, 0, "w"},
+	{"no window upstream", [2]string{`"a";q=10`}, [2]string{`"a";q=1;w=60`}, PolicyField, 0, "w"},
+	{"own repeats itself with another window", [2]string{`"a";q=10;w=60`}, [2]string{`"a";q=1;w=60, "a";q=1;w=30`}, PolicyField, 1, "w"},
+	{"upstream repeats itself with another window", [2]string{`"a";q=10;w=60, "a";q=10;w=30`}, [2]string{`"b";q=1, "a";q=1;w=60`}, PolicyField, 1, "w"},
+	{"a limit of upstream that loses its policy", [2]string{`"api";q=10;pk=:YQ==:`, `"api";r=90;t=60`}, [2]string{`"api";q=50;pk=:Yg==:`}, LimitField, -1, ""},
+	{"a limit of own that loses its policy", [2]string{`"api";q=50;pk=:Yg==:`}, [2]string{`"api";q=10;pk=:YQ==:`, `"api";r=90;t=60`}, LimitField, -1, ""},
+	{"a limit of upstream without policy, in requests", [2]string{``, `"a";r=5`}, [2]string{`"a";q=10;qu="content-bytes"`, `"a";r=4`}, LimitField, -1, ""},
+	{"a limit of own without policy, in requests", [2]string{`"a";q=10;qu="content-bytes"`, `"a";r=5`}, [2]string{``, `"a";r=4`}, LimitField, -1, ""},
+	{"a limit of upstream that two policies would claim", [2]string{`"a";q=10;w=60;pk=:YQ==:`, `"a";r=5`}, [2]string{`"a";q=10;w=60;pk=:Yg==:`},
+		LimitField, -1, ""},
+	{"a limit of own that two policies would claim", [2]string{`"a";q=10;w=60;pk=:YQ==:`}, [2]string{`"a";q=10;w=60;pk=:Yg==:`, `"a";r=5`},
+		LimitField, -1, ""},
+	{"a limit of upstream that would get a higher quota", [2]string{`"a";q=10;w=60;pk=:YQ==:`, `"a";r=5`}, [2]string{`"a";q=20;w=60`}, LimitField, -1, ""},
+}
+
+func TestRestrict(t *testing.T) {
+	for _, tc := range restrictCases {
+		t.Run(tc.name, func(t *testing.T) {
+			upstream, own := fieldsOf(t, tc.upstream[0], tc.upstream[1]), fieldsOf(t, tc.own[0], tc.own[1])
+			want := fieldsOf(t, tc.want[0], tc.want[1])
+			got, err := Restrict(upstream, own)
+			require.NoError(t, err)
+			require.Equal(t, want, got)
+			lawRestrict(t, upstream, own)
+		})
+	}
+	for _, tc := range restrictErrorCases {
+		t.Run(tc.name, func(t *testing.T) {
+			upstream, own := fieldsOf(t, tc.upstream[0], tc.upstream[1]), fieldsOf(t, tc.own[0], tc.own[1])
+			_, err := Restrict(upstream, own)
+			require.Equal(t, &FieldError{Field: tc.field, Offset: -1, Item: tc.item, Param: tc.param, Err: ErrConflict}, err)
+			lawRestrict(t, upstream, own)
+		})
+	}
+}
+
+func TestRestrictBounds(t *testing.T) {
+	one := fieldsOf(t, `"own";q=1`, `"own";r=1`)
+	var upstream Fields
+	for i := range maxMembers {
+		name := strconv.Itoa(i)
+		upstream.Policies = append(upstream.Policies, Policy{Name: name})
+		upstream.Limits = append(upstream.Limits, Limit{Name: name})
+	}
+	for _, tc := range []struct {
+		field string
+		own   Fields
+	}{
+		{PolicyField, one},
+		{LimitField, Fields{Limits: one.Limits}},
+	} {
+		_, err := Restrict(upstream, tc.own)
+		require.Equal(t, &FieldError{Field: tc.field, Offset: -1, Item: maxMembers, Err: ErrTooMany}, err)
+		lawRestrict(t, upstream, tc.own)
+	}
+	upstream.Policies, upstream.Limits = upstream.Policies[1:], upstream.Limits[1:]
+	_, err := Restrict(upstream, one)
+	require.NoError(t, err)
+}
+
+func TestRestrictDialect(t *testing.T) {
+	for _, tc := range []struct{ upstream, own, want Fields }{
+		{Fields{Dialect: "github", Guessed: true}, Fields{Dialect: "ratelimit"}, Fields{Dialect: "github", Guessed: true}},
+		{Fields{Dialect: "github"}, Fields{Dialect: "ratelimit", Guessed: true}, Fields{Dialect: "github", Guessed: true}},
+		{Fields{}, Fields{Dialect: "ratelimit"}, Fields{Dialect: "ratelimit"}},
+	} {
+		got, err := Restrict(tc.upstream, tc.own)
+		require.NoError(t, err)
+		require.Equal(t, tc.want, got)
+	}
+}
+
+func cloneFields(f Fields) Fields {
+	f.Policies, f.Limits = slices.Clone(f.Policies), slices.Clone(f.Limits)
+	return f
+}
+
+// lawRestrict is law 7 for Restrict.
+func lawRestrict(t testing.TB, upstream, own Fields) {
+	t.Helper()
+	upstreamBefore, ownBefore := cloneFields(upstream), cloneFields(own)
+	got, err := Restrict(upstream, own)
+	require.Equal(t, upstreamBefore, upstream, "the arguments stay as they are")
+	require.Equal(t, ownBefore, own, "the arguments stay as they are")
+	if err != nil {
+		e := requireFieldError(t, err)
+		require.True(t, e.Err == ErrConflict || e.Err == ErrTooMany)
+		require.Equal(t, upstream, got)
+		return
+	}
+	for i, p := range upstream.Policies {
+		lawPolicyNoMore(t, p, got.Policies[i])
+		require.Equal(t, p.Params, got.Policies[i].Params)
+	}
+	for i, l := range upstream.Limits {
+		require.True(t, noMore(upstream, l, got, got.Limits[i]), "law 7: %v, got %v", l, got.Limits[i])
+		require.Equal(t, l.Params, got.Limits[i].Params)
+	}
+	lawOwn(t, own, got)
+	lawAdviseNoMore(t, upstream, got)
+	lawAdviseNoMore(t, own, got)
+
+	alone, err := Restrict(upstream, Fields{})
+	require.NoError(t, err)
+	require.Equal(t, upstream, alone)
+	if uniqueNames(own) {
+		again, err := Restrict(got, own)
+		require.NoError(t, err)
+		require.Equal(t, got, again, "twice is as once")
+	}
+}
+
+// lawAdviseNoMore is law 7 as a client understands it: no shorter wait, and no
+// shorter pace, unless the wait takes its place.
+func lawAdviseNoMore(t testing.TB, before, after Fields) {
+	t.Helper()
+	a, b := Advice{Fields: before}, Advice{Fields: after}
+	a.follow()
+	b.follow()
+	require.GreaterOrEqual(t, b.Wait, a.Wait, "law 7: %v, got %v", before, after)
+	require.GreaterOrEqual(t, max(b.Pace, b.Wait), a.Pace, "law 7: %v, got %v", before, after)
+}
+
+func lawPolicyNoMore(t testing.TB, p, q Policy) {
+	t.Helper()
+	require.Equal(t, q.Quota, lower(p.Quota, q.Quota), "law 7")
+	q.Quota = p.Quota
+	require.Equal(t, p, q)
+}
+
+// lawOwn: what own says is in the result as well.
+func lawOwn(t testing.TB, own, got Fields) {
+	t.Helper()
+	for _, p := range own.Policies {
+		require.True(t, slices.ContainsFunc(got.Policies, func(q Policy) bool {
+			return q.Name == p.Name && equalKey(q.PartitionKey, p.PartitionKey) && conflict(&p, &q) == "" && lower(p.Quota, q.Quota) == q.Quota
+		}), "law 7: %v, got %v", p, got.Policies)
+	}
+	for _, l := range own.Limits {
+		require.True(t, slices.ContainsFunc(got.Limits, func(m Limit) bool { return noMore(own, l, got, m) }), "law 7: %v, got %v", l, got.Limits)
+	}
+}
+
+// noMore reports whether m, a limit of g, allows no more than l, one of f.
+func noMore(f Fields, l Limit, g Fields, m Limit) bool {
+	before, after := newMatcher(f.Policies), newMatcher(g.Policies)
+	p, q := before.policy(&l), after.policy(&m)
+	had := p != &noPolicy
+	wait, _ := waitOf(&l, p)
+	least, _ := waitOf(&m, q)
+	return m.Name == l.Name && equalKey(m.PartitionKey, l.PartitionKey) && q.Unit.canonical() == p.Unit.canonical() &&
+		(!had || q != &noPolicy && q.Window == p.Window && lower(p.Quota, q.Quota) == q.Quota) &&
+		lower(l.Remaining, m.Remaining) == m.Remaining &&
+		(!l.Reset.ok || m.Reset.ok && m.Reset.n >= l.Reset.n) &&
+		(!wait.ok || least.ok && least.n >= wait.n)
+}
+
+// TestRestrictRandom is law 7 for a million random pairs, with duplicates, keys,
+// units, and quotas of 0.
+func TestRestrictRandom(t *testing.T) {
+	pairs := 1_000_000
+	if testing.Short() || raceEnabled {
+		pairs = 20_000
+	}
+	rnd := rand.New(rand.NewPCG(7, 7))
+	refused := 0
+	for range pairs {
+		upstream, own := fuzzFields(rnd), fuzzFields(rnd)
+		got, err := Restrict(upstream, own)
+		if err != nil {
+			refused++
+			continue
+		}
+		for _, side := range [...]Fields{upstream, own} {
+			a, b := Advice{Fields: side}, Advice{Fields: got}
+			a.follow()
+			b.follow()
+			if b.Wait < a.Wait || max(b.Pace, b.Wait) < a.Pace {
+				t.Fatalf("upstream %v\nown %v\ngot %v\n%v, %v\n%v, %v", upstream, own, got, a.Wait, a.Pace, b.Wait, b.Pace)
+			}
+		}
+	}
+	require.Less(t, refused, pairs*3/4, "most pairs agree")
+	require.Greater(t, refused, pairs/100, "some do not")
+}
+
+// uniqueNames reports whether no two policies, and no two limits, share a name.
+func uniqueNames(f Fields) bool {
+	seen := map[string]bool{}
+	for _, p := range f.Policies {
+		if seen["p"+p.Name] {
+			return false
+		}
+		seen["p"+p.Name] = true
+	}
+	for _, l := range f.Limits {
+		if seen["l"+l.Name] {
+			return false
+		}
+		seen["l"+l.Name] = true
+	}
+	return true
+}
+
+// Restrict is linear: ten times the members take about ten times as long.
+func BenchmarkRestrict(b *testing.B) {
+	for _, n := range []int{100, 1000} {
+		var upstream, own Fields
+		for i := range n {
+			name := fmt.Sprint("policy", i)
+			upstream.Policies = append(upstream.Policies, Policy{Name: name, Quota: 10, Window: SecondsOf(60)})
+			upstream.Limits = append(upstream.Limits, Limit{Name: name, Remaining: 5, Reset: SecondsOf(30)})
+		}
+		own = cloneFields(upstream)
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			var got Fields
+			for b.Loop() {
+				got, _ = Restrict(upstream, own)
+			}
+			require.Len(b, got.Limits, n)
+		})
+	}
+}
