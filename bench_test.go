@@ -3,7 +3,9 @@ package ratelimit
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
+	"time"
 
 	"github.com/dunglas/httpsfv"
 	"github.com/stretchr/testify/require"
@@ -278,5 +280,70 @@ func BenchmarkHostile(b *testing.B) {
 				require.ErrorIs(b, err, shape.err)
 			})
 		}
+	}
+}
+
+// A side is one of two ways to do the same work.
+type side struct {
+	work  func()
+	calls int           // of a round
+	best  time.Duration // of the fastest round
+}
+
+// newSide finds out how many calls take about a millisecond.
+func newSide(work func()) *side {
+	s := &side{work: work, calls: 1}
+	for {
+		s.best = math.MaxInt64
+		if s.round(); s.best >= time.Millisecond {
+			return s
+		}
+		s.calls *= 2
+	}
+}
+
+func (s *side) round() {
+	start := time.Now()
+	for range s.calls {
+		s.work()
+	}
+	s.best = min(s.best, time.Since(start))
+}
+
+// each returns the nanoseconds of one call in the fastest round.
+func (s *side) each() float64 { return float64(s.best) / float64(s.calls) }
+
+// benchRatio reports the time of ours as a part of that of the baseline: of each
+// the fastest of interleaved rounds, so that both see the same machine.
+func benchRatio(b *testing.B, ours, baseline func()) {
+	o, base := newSide(ours), newSide(baseline)
+	for b.Loop() {
+		o.round()
+		base.round()
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(o.each(), "ours-ns")
+	b.ReportMetric(base.each(), "baseline-ns")
+	b.ReportMetric(o.each()/base.each(), "ratio")
+}
+
+// BenchmarkRatios is the table of the README: go test -run '^$' -bench Ratios .
+func BenchmarkRatios(b *testing.B) {
+	limits, err := ParseLimits(benchLimit)
+	require.NoError(b, err)
+	policies, err := ParsePolicies(benchPolicies)
+	require.NoError(b, err)
+	buf := make([]byte, 0, 256)
+	for _, tc := range []struct {
+		name           string
+		ours, baseline func()
+	}{
+		{"ParseLimits", func() { _, _ = ParseLimits(benchLimit) }, func() { _, _ = httpsfvParseLimits(benchLimit) }},
+		{"ParsePolicies", func() { _, _ = ParsePolicies(benchPolicies) }, func() { _, _ = httpsfvParsePolicies(benchPolicies) }},
+		{"ParsePoliciesFull", func() { _, _ = ParsePolicies(benchFull) }, func() { _, _ = httpsfvParsePolicies(benchFull) }},
+		{"AppendLimits", func() { _, _ = AppendLimits(buf, limits...) }, func() { _, _ = httpsfvFormatLimits(limits...) }},
+		{"AppendPolicies", func() { _, _ = AppendPolicies(buf, policies...) }, func() { _, _ = httpsfvFormatPolicies(policies...) }},
+	} {
+		b.Run(tc.name, func(b *testing.B) { benchRatio(b, tc.ours, tc.baseline) })
 	}
 }

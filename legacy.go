@@ -281,6 +281,15 @@ func joinFaults(faults []*FieldError) error {
 	return errors.Join(errs...)
 }
 
+// isLegacyField reports whether a key of http.Header may be that of an older
+// field.
+func isLegacyField(key string) bool {
+	lower := strings.ToLower(key)
+	key = http.CanonicalHeaderKey(key)
+	return strings.Contains(lower, "ratelimit") || strings.Contains(lower, "rate-limit") ||
+		slices.ContainsFunc(builtin.rows, func(r row) bool { return r.owns(key) })
+}
+
 // Compiled dialects.
 
 // A row is a dialect with the keys under which http.Header holds its fields.
@@ -995,7 +1004,7 @@ func (r *reading) policy(value, params string) (p Policy, more bool) {
 				p.Name = name
 			}
 		default:
-			p.Params = comment(p.Params, key, text, valued, &policyField)
+			p.Params = comment(p.Params, key, text, valued, policyField)
 		}
 	}
 	return p, more

@@ -387,7 +387,7 @@ func (r *reading) readList(f *field, lines []string) {
 	var limits []Limit
 	ok := len(r.faults)
 	r.members(f, "", lines, func(_, _ int, value, params string) bool {
-		it, ok := parseItem(value, params, &limitField)
+		it, ok := parseItem(value, params, limitField)
 		if !ok || it.remaining == Unknown && !it.reset.ok {
 			return false
 		}
@@ -414,7 +414,7 @@ func (r *reading) readListPolicies(f *field, lines []string, twice bool) {
 	var policies []Policy
 	faults := len(r.faults)
 	r.members(f, "", lines, func(_, _ int, value, params string) bool {
-		it, ok := parseItem(value, params, &policyField)
+		it, ok := parseItem(value, params, policyField)
 		if !ok || it.quota == Unknown || twice && !it.twice {
 			return false
 		}
@@ -501,16 +501,18 @@ func (it *item) param(param string, field *fieldDef) bool {
 		return true
 	}
 	switch def.param {
-	case quotaParam:
-		it.quota = n.floor()
-	case windowParam:
-		if n.ceil() >= minWindow { // draft-08 allowed 0
+	case amountParam:
+		if field == policyField {
+			it.quota = n.floor()
+		} else {
+			it.remaining = n.floor()
+		}
+	case timeParam:
+		if field == limitField {
+			it.reset = SecondsOf(n.ceil())
+		} else if n.ceil() >= minWindow { // draft-08 allowed 0
 			it.window = SecondsOf(n.ceil())
 		}
-	case remainingParam:
-		it.remaining = n.floor()
-	case resetParam:
-		it.reset = SecondsOf(n.ceil())
 	case unitParam:
 		it.unit = Unit(unquote(text))
 		return isName(string(it.unit))

@@ -335,7 +335,7 @@ func (w *writing) appendPolicy(b []byte, field, window string, p *Policy) ([]byt
 	b = appendInteger(b, uint64(p.Quota))
 	b = append(append(append(b, ';'), window...), '=')
 	b = appendInteger(b, uint64(p.Window.n))
-	b, _, err := p.Params.append(b, &policyField, 2) // the quota and the window
+	b, _, err := p.Params.append(b, policyField, 2) // the quota and the window
 	if err != nil {
 		return nil, refuse(field, err)
 	}

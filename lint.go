@@ -126,8 +126,8 @@ func Check(resp *http.Response) []Finding {
 	var policyErr, limitErr error
 	c.fields.Policies, policyErr = ParsePolicies(c.h[policyKey]...)
 	c.fields.Limits, limitErr = ParseLimits(c.h[limitKey]...)
-	c.list(&policyField, len(c.fields.Policies), policyErr)
-	c.list(&limitField, len(c.fields.Limits), limitErr)
+	c.list(policyField, len(c.fields.Policies), policyErr)
+	c.list(limitField, len(c.fields.Limits), limitErr)
 	c.policies()
 	c.limits()
 	if len(c.fields.Policies) > 0 {
@@ -180,9 +180,9 @@ func malformed(field *fieldDef, e *FieldError, lines []string) rule {
 		return with(rules[ruleMissing], field.missingRule, e.Param)
 	case def != nil && (e.Err == ErrType || e.Err == ErrRange):
 		return with(rules[ruleParam], def.rule, def.key+" as "+def.form)
-	case e.Err == ErrType && field == &policyField && rest != "" && is(rest[0], digit):
+	case e.Err == ErrType && field == policyField && rest != "" && is(rest[0], digit):
 		return with(rules[ruleDraft06], field.nameRule, "")
-	case e.Err == ErrSyntax && field == &limitField && strings.HasPrefix(rest, "=") && isToken(trim(before)):
+	case e.Err == ErrSyntax && field == limitField && strings.HasPrefix(rest, "=") && isToken(trim(before)):
 		return with(rules[ruleDraft07], field.listRule, "")
 	case e.Err == ErrType:
 		return with(rules[ruleToken], field.nameRule, "")
@@ -200,7 +200,7 @@ func (c *checker) policies() {
 	empty := emptyUnits(c.h[policyKey])
 	for i := range c.fields.Policies {
 		p := &c.fields.Policies[i]
-		c.member(&policyField, i, p.Name, p.PartitionKey, p.Params)
+		c.member(policyField, i, p.Name, p.PartitionKey, p.Params)
 		switch p.Unit {
 		case "":
 			if empty[i] {
@@ -223,7 +223,7 @@ func emptyUnits(lines []string) map[int]bool {
 		return nil
 	}
 	empty := map[int]bool{}
-	p := parser{field: &policyField, most: maxMembers, item: -1}
+	p := parser{field: policyField, most: maxMembers, item: -1}
 	for p.next(joined) {
 		empty[p.item] = p.member.seen&(1<<unitParam) != 0 && p.member.unit == ""
 	}
@@ -237,7 +237,7 @@ func (c *checker) limits() {
 	}
 	for i := range c.fields.Limits {
 		l := &c.fields.Limits[i]
-		c.member(&limitField, i, l.Name, l.PartitionKey, l.Params)
+		c.member(limitField, i, l.Name, l.PartitionKey, l.Params)
 	}
 }
 
@@ -363,7 +363,7 @@ func (c *checker) response() {
 	}
 	redirection := c.resp.StatusCode/100 == 3 && c.resp.StatusCode != http.StatusNotModified
 	storable := c.storable()
-	for _, field := range [...]*fieldDef{&policyField, &limitField} {
+	for _, field := range [...]*fieldDef{policyField, limitField} {
 		if trailers[field.key] {
 			r := rules[ruleTrailer]
 			r.id = field.trailerRule

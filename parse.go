@@ -134,18 +134,18 @@ const (
 	partitionKey = "pk"
 )
 
-// A param is the meaning of a defined parameter: which number, String or Byte
-// Sequence of a Policy or a Limit it is.
+// A param is the place of a defined parameter in a member. A field has at most
+// one parameter for each.
 type param uint8
 
 const (
-	quotaParam param = iota
-	unitParam
-	windowParam
-	keyParam
-	remainingParam
-	resetParam
-	definedParams // their number
+	amountParam   param = iota // of quota units
+	timeParam                  // in seconds
+	keyParam                   // the partition key
+	unitParam                  // the quota unit
+	definedParams              // their number
+
+	integerParams = keyParam // the places before are those of Integers
 )
 
 // A paramDef says what the specification says of a parameter of a field.
@@ -169,6 +169,16 @@ type fieldDef struct {
 	// names are Strings, that its required parameter is there, and that it is
 	// never in a trailer.
 	listRule, nameRule, missingRule, trailerRule string
+
+	byLast [256]uint8 // 1 + index in params, by the last byte of the key, which tells them apart
+}
+
+func newField(f fieldDef) *fieldDef {
+	for i := range f.params {
+		key := f.params[i].key
+		f.byLast[key[len(key)-1]] = uint8(i + 1)
+	}
+	return &f
 }
 
 const (
@@ -177,36 +187,36 @@ const (
 )
 
 var (
-	policyField = fieldDef{
+	policyField = newField(fieldDef{
 		name: PolicyField, key: policyKey,
 		params: []paramDef{
-			{key: quotaKey, param: quotaParam, kind: integerKind, form: "an Integer from 0", rule: "P13"},                      // draft-11 Section 3.1.1
+			{key: quotaKey, param: amountParam, kind: integerKind, form: "an Integer from 0", rule: "P13"},                     // draft-11 Section 3.1.1
 			{key: unitKey, param: unitParam, kind: stringKind, form: nameForm, rule: "P14"},                                    // 3.1.2
-			{key: windowKey, param: windowParam, kind: integerKind, least: minWindow, form: "an Integer from 1", rule: "P16"},  // 3.1.3
+			{key: windowKey, param: timeParam, kind: integerKind, least: minWindow, form: "an Integer from 1", rule: "P16"},    // 3.1.3
 			{key: partitionKey, param: keyParam, kind: bytesKind, form: "a Byte Sequence, base64 between colons", rule: "P17"}, // 3.1.4
 		},
-		required: 1 << quotaParam,
+		required: 1 << amountParam,
 		listRule: "P1", nameRule: "P2", missingRule: "P6", trailerRule: "P12",
-	}
-	limitField = fieldDef{
+	})
+	limitField = newField(fieldDef{
 		name: LimitField, key: limitKey,
 		params: []paramDef{
-			{key: remainingKey, param: remainingParam, kind: integerKind, form: "an Integer from 0", rule: "L5"},               // 4.1.1
-			{key: resetKey, param: resetParam, kind: integerKind, form: "an Integer from 0", rule: "L7"},                       // 4.1.2
+			{key: remainingKey, param: amountParam, kind: integerKind, form: "an Integer from 0", rule: "L5"},                  // 4.1.1
+			{key: resetKey, param: timeParam, kind: integerKind, form: "an Integer from 0", rule: "L7"},                        // 4.1.2
 			{key: partitionKey, param: keyParam, kind: bytesKind, form: "a Byte Sequence, base64 between colons", rule: "L10"}, // 4.1.3
 		},
-		required: 1 << remainingParam,
+		required: 1 << amountParam,
 		listRule: "L1", nameRule: "L1", missingRule: "L2", trailerRule: "L4",
-	}
+	})
 )
 
 // fieldOf returns the definition of a field by its name, nil for an older one.
 func fieldOf(name string) *fieldDef {
 	switch name {
 	case PolicyField:
-		return &policyField
+		return policyField
 	case LimitField:
-		return &limitField
+		return limitField
 	}
 	return nil
 }
@@ -214,15 +224,14 @@ func fieldOf(name string) *fieldDef {
 // find returns the definition of a parameter, nil if the field defines none of
 // that key.
 func (f *fieldDef) find(key string) *paramDef {
-	if f == nil {
+	if f == nil || key == "" {
 		return nil
 	}
-	for i := range f.params {
-		if f.params[i].key == key {
-			return &f.params[i]
-		}
+	i := int(f.byLast[key[len(key)-1]]) - 1
+	if i < 0 || f.params[i].key != key {
+		return nil
 	}
-	return nil
+	return &f.params[i]
 }
 
 // ParsePolicies reads the field lines of RateLimit-Policy (draft-11 Section 3),
@@ -234,13 +243,13 @@ func (f *fieldDef) find(key string) *paramDef {
 // [*FieldError]. Names and Strings may share memory with the lines; partition
 // keys do not.
 func ParsePolicies(lines ...string) ([]Policy, error) {
-	return parseList[Policy](&policyField, maxMembers, lines)
+	return parseList[Policy](policyField, maxMembers, lines)
 }
 
 // ParseLimits reads the field lines of RateLimit (draft-11 Section 4), in the
 // same way as [ParsePolicies].
 func ParseLimits(lines ...string) ([]Limit, error) {
-	return parseList[Limit](&limitField, maxMembers, lines)
+	return parseList[Limit](limitField, maxMembers, lines)
 }
 
 // parseList reads a List with at most so many members.
@@ -252,8 +261,11 @@ func parseList[T Policy | Limit](field *fieldDef, most int, lines []string) ([]T
 		if list == nil {
 			list = make([]T, 0, p.estimate(lines))
 		}
-		var m T
-		list = append(list, m)
+		if len(list) < cap(list) {
+			list = list[:len(list)+1]
+		} else {
+			list = append(list, *new(T))
+		}
 		switch m := any(&list[p.item]).(type) { // a method value would let p escape
 		case *Policy:
 			p.member.policy(m)
@@ -307,36 +319,36 @@ func unjoin(err error, lines []string) error {
 type member struct {
 	off    int // where it starts, in the current line
 	name   string
-	seen   uint8                // which parameters are there, by bit
-	bad    uint8                // which of them break their definition
-	num    [definedParams]int64 // those that are Integers
-	offs   [definedParams]int   // where the bare items start, in the current line
+	seen   uint8 // which parameters are there, by bit
+	bad    uint8 // which of them break their definition
+	num    [integerParams]int64
+	offs   [definedParams]int // where the bare items start, in the current line
 	kinds  [definedParams]kind
 	unit   string
 	key    []byte
 	params Params
 }
 
-func (m *member) seconds(p param) Seconds {
-	if m.seen&(1<<p) == 0 {
+func (m *member) seconds() Seconds {
+	if m.seen&(1<<timeParam) == 0 {
 		return Seconds{}
 	}
-	return SecondsOf(m.num[p])
+	return SecondsOf(m.num[timeParam])
 }
 
 func (m *member) policy(p *Policy) {
 	p.Name = m.name
-	p.Quota = m.num[quotaParam]
+	p.Quota = m.num[amountParam]
 	p.Unit = Unit(m.unit)
-	p.Window = m.seconds(windowParam)
+	p.Window = m.seconds()
 	p.PartitionKey = m.key
 	p.Params = m.params
 }
 
 func (m *member) limit(l *Limit) {
 	l.Name = m.name
-	l.Remaining = m.num[remainingParam]
-	l.Reset = m.seconds(resetParam)
+	l.Remaining = m.num[amountParam]
+	l.Reset = m.seconds()
 	l.PartitionKey = m.key
 	l.Params = m.params
 }
@@ -428,6 +440,8 @@ func (p *parser) readMember() bool {
 	kind, i := absent, start
 	switch {
 	case start == len(s):
+	case s[start] == '"':
+		kind, i = p.readString(start)
 	case s[start] == '(': // an Inner List
 		return p.fail(start, "", ErrType)
 	default:
@@ -487,7 +501,7 @@ func (p *parser) readParams(i int) bool {
 		}
 		key := s[off:i]
 		def, at := p.field.find(key), -1
-		if def == nil {
+		if def == nil && m.params != nil {
 			at = p.indexParam(key)
 		}
 		if n >= maxParams && p.full(def, at, n) {
@@ -496,8 +510,17 @@ func (p *parser) readParams(i int) bool {
 		kind := otherKind
 		if i < len(s) && s[i] == '=' {
 			off = i + 1
-			if kind, i = p.readBareItem(off); kind == absent {
-				return p.fail(off, key, ErrSyntax)
+			end, n := off, int64(0)
+			for ; end < len(s) && is(s[end], digit); end++ {
+				n = n*10 + int64(s[end]-'0')
+			}
+			switch {
+			case off < end && end <= off+maxDigits && (end == len(s) || s[end] != '.'): // as most are
+				kind, i, p.num = integerKind, end, n
+			default:
+				if kind, i = p.readBareItem(off); kind == absent {
+					return p.fail(off, key, ErrSyntax)
+				}
 			}
 		} else {
 			p.num, p.other = 0, true
@@ -525,22 +548,20 @@ func (p *parser) full(def *paramDef, at, n int) bool {
 
 // set takes the bare item read last as a defined parameter.
 func (m *member) set(d *paramDef, kind kind, off int, s *scanner) {
-	bit := uint8(1) << d.param
+	place := d.param % definedParams
+	bit := uint8(1) << place
 	m.seen |= bit
 	m.bad &^= bit
-	if kind != d.kind || s.num < d.least {
+	m.kinds[place], m.offs[place] = kind, off
+	switch {
+	case kind != d.kind || s.num < d.least:
 		m.bad |= bit
-	}
-	m.kinds[d.param], m.offs[d.param], m.num[d.param] = kind, off, s.num
-	switch kind {
-	case stringKind:
-		if d.param == unitParam {
-			m.unit = s.str
-		}
-	case bytesKind:
-		if d.param == keyParam {
-			m.key = s.bytes
-		}
+	case place == unitParam:
+		m.unit = s.str
+	case place == keyParam:
+		m.key = s.bytes
+	default:
+		m.num[place%integerParams] = s.num
 	}
 }
 
@@ -728,12 +749,13 @@ func (p *scanner) readBytes(start int) (kind, int) {
 		return absent, start
 	}
 	text = text[:n]
-	enc := base64.RawStdEncoding
-	if strings.HasSuffix(text, "=") {
+	enc, pad := base64.RawStdEncoding, 0
+	for pad < n && text[n-1-pad] == '=' {
 		enc = base64.StdEncoding
+		pad++
 	}
 	b, err := enc.DecodeString(text)
-	if err != nil || strings.IndexByte(text, '\n') >= 0 || strings.IndexByte(text, '\r') >= 0 { // base64 skips these
+	if err != nil || len(b) != (n-pad)*6/8 { // base64 skips newlines
 		return absent, start
 	}
 	p.bytes = b

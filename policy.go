@@ -172,7 +172,7 @@ func (p Policy) MarshalText() ([]byte, error) { return p.AppendText(nil) }
 // does; without one the error is ErrMissing, with several ErrTooMany. On error,
 // p is as it was.
 func (p *Policy) UnmarshalText(text []byte) error {
-	list, err := parseList[Policy](&policyField, 1, []string{string(text)})
+	list, err := parseList[Policy](policyField, 1, []string{string(text)})
 	return setOnly(p, list, err, PolicyField, len(text))
 }
 

@@ -172,7 +172,7 @@ func (l Limit) MarshalText() ([]byte, error) { return l.AppendText(nil) }
 // without one the error is ErrMissing, with several ErrTooMany. On error, l is
 // as it was.
 func (l *Limit) UnmarshalText(text []byte) error {
-	list, err := parseList[Limit](&limitField, 1, []string{string(text)})
+	list, err := parseList[Limit](limitField, 1, []string{string(text)})
 	return setOnly(l, list, err, LimitField, len(text))
 }
 

@@ -180,7 +180,7 @@ func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 	if len(p.Params) == 0 {
 		return b, "", nil
 	}
-	return p.Params.append(b, &policyField, written)
+	return p.Params.append(b, policyField, written)
 }
 
 func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
@@ -212,7 +212,7 @@ func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 	if len(l.Params) == 0 {
 		return b, "", nil
 	}
-	return l.Params.append(b, &limitField, written)
+	return l.Params.append(b, limitField, written)
 }
 
 // append appends the parameters that the field does not define to a member

@@ -312,8 +312,8 @@ func TestParamTable(t *testing.T) {
 		field *fieldDef
 		keys  []string
 	}{
-		{&policyField, []string{"q", "qu", "w", "pk"}},
-		{&limitField, []string{"r", "t", "pk"}},
+		{policyField, []string{"q", "qu", "w", "pk"}},
+		{limitField, []string{"r", "t", "pk"}},
 	} {
 		for i, d := range tc.field.params {
 			require.Equal(t, tc.keys[i], d.key)

@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"math/big"
 	"math/bits"
@@ -136,49 +135,51 @@ const exposeField = "Access-Control-Expose-Headers" // Fetch Standard, CORS prot
 
 // Expose adds the fields that h holds to Access-Control-Expose-Headers, so that
 // scripts of another origin may read them: RateLimit-Policy, RateLimit,
-// Retry-After, the fields of [Dialects], and every other with "ratelimit" or
-// "rate-limit" in its name. Each is there once in the end, whatever its case, and what was there
-// stays. So does "*", beside which names are still added, because to a request
-// with credentials it is a name as any other.
+// Retry-After, and every older field from which [ParseAny] reads limits. Each is
+// there once in the end, whatever its case, and what was there stays. So does
+// "*", beside which names are still added, because to a request with credentials
+// it is a name like any other.
 //
 // Call it when the fields are written. [Refuse] does where the response allows
 // another origin.
 func Expose(h http.Header) {
-	seen := map[string]bool{}
-	lines := h.Values(exposeField)
+	lines := h[exposeField]
+	seen := make(map[string]bool, 8) // by canonical key
 	for _, line := range lines {
 		for name := range strings.SplitSeq(line, ",") {
-			seen[strings.ToLower(strings.TrimSpace(name))] = true
+			seen[http.CanonicalHeaderKey(trim(name))] = true
 		}
 	}
 	var names []string
-	for _, key := range slices.Sorted(maps.Keys(h)) {
-		lower := strings.ToLower(key)
-		if len(h[key]) > 0 && !seen[lower] && exposable(lower) {
-			seen[lower] = true
-			names = append(names, fieldName(key))
+	for key, values := range h {
+		if len(values) > 0 && exposable(key) {
+			names = append(names, key)
 		}
 	}
-	if len(names) == 0 {
-		return
+	slices.Sort(names)
+	added := make([]byte, 0, 128)
+	if n := len(lines); n > 0 {
+		added = append(added, trim(lines[n-1])...)
 	}
-	added := strings.Join(names, ", ")
-	if n := len(lines); n > 0 && strings.TrimSpace(lines[n-1]) != "" {
-		added = lines[n-1] + ", " + added
+	before := len(added)
+	for _, name := range names {
+		if canonical := http.CanonicalHeaderKey(name); !seen[canonical] {
+			seen[canonical] = true
+			if len(added) > 0 {
+				added = append(added, ", "...)
+			}
+			added = append(added, fieldName(name)...)
+		}
 	}
-	h[exposeField] = append(slices.Clone(lines[:max(len(lines)-1, 0)]), added)
+	if len(added) > before {
+		h[exposeField] = append(slices.Clone(lines[:max(len(lines)-1, 0)]), string(added))
+	}
 }
 
-// exposable takes a field name in lower case. What is no token cannot be sent.
-func exposable(name string) bool {
-	return (name == "retry-after" || strings.Contains(name, "ratelimit") || strings.Contains(name, "rate-limit") || isDialectField(name)) &&
-		skip(name, 0, tokenByte) == len(name) && !strings.ContainsAny(name, ":/")
-}
-
-// isDialectField reports whether a built-in dialect has a column of that name.
-func isDialectField(name string) bool {
-	key := http.CanonicalHeaderKey(name)
-	return slices.ContainsFunc(builtin.rows, func(r row) bool { return r.owns(key) })
+// exposable reports whether a key of http.Header is that of a field to expose.
+// A header made by hand may have keys that cannot be sent.
+func exposable(key string) bool {
+	return isToken(key) && (strings.EqualFold(key, retryAfterKey) || strings.EqualFold(key, policyKey) || strings.EqualFold(key, limitKey) || isLegacyField(key))
 }
 
 // fieldName returns the usual spelling of a key of http.Header.

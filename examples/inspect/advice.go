@@ -90,7 +90,7 @@ func printFindings(w io.Writer, r *report) {
 	for _, f := range r.Findings {
 		item := ""
 		if f.Item != nil {
-			item = fmt.Sprintf(", item %d", *f.Item)
+			item = fmt.Sprintf(", member %d", *f.Item+1)
 		}
 		fmt.Fprintf(w, "%s (%s) %s%s: %s\n", f.Rule, f.Level, f.Field, item, f.Message)
 	}

@@ -233,7 +233,7 @@ func TestMalformed(t *testing.T) {
 		"unescaped quote": {
 			`"a"b\c"; r=1; t=60`,
 			`
-ratelimit: RateLimit, line 0, offset 3, item 0: not well-formed
+ratelimit: member 1 of RateLimit, line 1, byte 4: not well-formed
   "a"b\c"; r=1; t=60
      ^
 `,
@@ -241,7 +241,7 @@ ratelimit: RateLimit, line 0, offset 3, item 0: not well-formed
 		"at the end": {
 			`"a";r=`,
 			`
-ratelimit: RateLimit, line 0, offset 6, item 0, parameter r: not well-formed
+ratelimit: member 1 of RateLimit, line 1, byte 7: parameter r: not well-formed, it has to be an Integer from 0
   "a";r=
         ^
 `,
@@ -249,7 +249,7 @@ ratelimit: RateLimit, line 0, offset 6, item 0, parameter r: not well-formed
 		"at the start": {
 			`5`,
 			`
-ratelimit: RateLimit, line 0, offset 0, item 0: wrong type
+ratelimit: member 1 of RateLimit, line 1, byte 1: name: wrong type, it has to be a String of printable ASCII
   5
   ^
 `,
@@ -257,7 +257,7 @@ ratelimit: RateLimit, line 0, offset 0, item 0: wrong type
 		"bytes beyond ASCII": {
 			"\"a\";c=\xc3\xa9;r=!\t;\x9b",
 			`
-ratelimit: RateLimit, line 0, offset 6, item 0, an extension parameter: not well-formed
+ratelimit: member 1 of RateLimit, line 1, byte 7: an extension parameter: not well-formed
   "a";c=??;r=!?;?
         ^
 `,
@@ -265,7 +265,7 @@ ratelimit: RateLimit, line 0, offset 6, item 0, an extension parameter: not well
 		"long, at the start": {
 			`"a";r=!;` + long,
 			`
-ratelimit: RateLimit, line 0, offset 6, item 0, parameter r: not well-formed
+ratelimit: member 1 of RateLimit, line 1, byte 7: parameter r: not well-formed, it has to be an Integer from 0
   "a";r=!;xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
         ^
 `,
@@ -273,7 +273,7 @@ ratelimit: RateLimit, line 0, offset 6, item 0, parameter r: not well-formed
 		"long, in the middle": {
 			`"` + long + `";r=!;` + long,
 			`
-ratelimit: RateLimit, line 0, offset 205, item 0, parameter r: not well-formed
+ratelimit: member 1 of RateLimit, line 1, byte 206: parameter r: not well-formed, it has to be an Integer from 0
   ...xxxxxxxxxxxxxxxxxxxxxxxxxxxx";r=!;xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
                                      ^
 `,
@@ -281,7 +281,7 @@ ratelimit: RateLimit, line 0, offset 205, item 0, parameter r: not well-formed
 		"long, at the end": {
 			`"` + long + `";r=1;t=`,
 			`
-ratelimit: RateLimit, line 0, offset 209, item 0, parameter t: not well-formed
+ratelimit: member 1 of RateLimit, line 1, byte 210: parameter t: not well-formed, it has to be an Integer from 0
   ...xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";r=1;t=
                                                                         ^
 `,
@@ -304,7 +304,7 @@ func TestOlderFields(t *testing.T) {
 	require.Equal(t, `<stdin>: 200 OK, dialect x-ratelimit, the unit of RESET is guessed
 NAME       PARTITION KEY  REMAINING            UNIT      WINDOW  RESET
 "default"  -                           - of 5  requests  -       59s
-ratelimit: X-RateLimit-Remaining, line 0, offset 0: not well-formed
+ratelimit: X-RateLimit-Remaining, line 1, byte 1: not well-formed
   2 of 5
   ^
 `, stdout)
@@ -319,7 +319,7 @@ func TestMalformedInPart(t *testing.T) {
 	require.Equal(t, 1, status)
 	require.Equal(t, heading+`NAME  PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
 "a"   -                           1 of -  -     -       -
-ratelimit: RateLimit-Policy, line 1, offset 6, item 1, parameter q: wrong type
+ratelimit: member 2 of RateLimit-Policy, line 2, byte 7: parameter q: wrong type, it has to be an Integer from 0
   "b";q="1"
         ^
 `, stdout)
@@ -376,7 +376,7 @@ func TestJSONMalformed(t *testing.T) {
 			"offset": 6,
 			"item": 1,
 			"param": "c",
-			"error": "ratelimit: RateLimit, line 1, offset 6, item 1, an extension parameter: not well-formed",
+			"error": "ratelimit: member 2 of RateLimit, line 2, byte 7: an extension parameter: not well-formed",
 			"value": "\"a\";c=\"??\";d=`+long+`"
 		}],
 		"advice": {"wait": 0, "source": "none"}
@@ -564,13 +564,13 @@ func TestAdvice(t *testing.T) {
 }
 
 func TestLint(t *testing.T) {
-	raw := response(`RateLimit-Policy: "a";q=10;w=60`, `RateLimit: "a";r=5;t=90`, "Cache-Control: max-age=5")
+	raw := response(`RateLimit-Policy: "a";q=10;w=60`, `RateLimit: "a";r=5;t=9000`, "Cache-Control: max-age=5")
 	plain, want, _ := inspect(raw)
 	status, stdout, stderr := inspect(raw, "-lint")
 	require.Empty(t, stderr)
 	require.Equal(t, plain, status, "findings make no difference to the status")
 	const cached = ": send Cache-Control: no-store, or leave the field out, because clients ignore it on a response from a cache\n"
-	require.Equal(t, want+`L7 (note) RateLimit, item 0: let t be at most the w of the policy, because no window lasts longer
+	require.Equal(t, want+`L7 (note) RateLimit, member 1: let t be about the w of the policy at most, because no window lasts that much longer
 K1 (note) RateLimit-Policy`+cached+"K1 (note) RateLimit"+cached, stdout)
 
 	clean := response(`RateLimit-Policy: "a";q=10;w=60`, `RateLimit: "a";r=5;t=30`)
@@ -580,7 +580,7 @@ K1 (note) RateLimit-Policy`+cached+"K1 (note) RateLimit"+cached, stdout)
 
 	for raw, want := range map[string]string{
 		response(`RateLimit: "a";t=5`): `[{"rule": "L2", "level": "must", "field": "RateLimit", "item": 0,
-			"message": "line 0, offset 0: add the parameter r, without which clients ignore the whole field"}]`,
+			"message": "line 1, byte 1: add the parameter r, without which clients ignore the whole field"}]`,
 		clean: `[]`,
 	} {
 		_, stdout, _ = inspect(raw, "-lint", "-json")

@@ -1,0 +1,150 @@
+package ratelimit
+
+import (
+	"go/ast"
+	goparser "go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A code is what the Go files of a folder declare and say.
+type code struct {
+	names map[string]bool // functions, types, constants and variables, Type.Method, Type.Field
+	rows  map[string]bool // all string literals of tests, as names of subtests
+}
+
+// readCode reads the Go files of a folder.
+func readCode(t testing.TB, dir string) code {
+	t.Helper()
+	c := code{names: map[string]bool{}, rows: map[string]bool{}}
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files, dir)
+	for _, file := range files {
+		f, err := goparser.ParseFile(token.NewFileSet(), file, nil, goparser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, d := range f.Decls {
+			c.declare(d)
+		}
+		if strings.HasSuffix(file, "_test.go") {
+			ast.Inspect(f, func(n ast.Node) bool {
+				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+					s, _ := strconv.Unquote(lit.Value)
+					c.rows[strings.ReplaceAll(s, " ", "_")] = true
+				}
+				return true
+			})
+		}
+	}
+	return c
+}
+
+func (c *code) declare(d ast.Decl) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		name := d.Name.Name
+		if d.Recv != nil {
+			name = receiver(d.Recv.List[0].Type) + "." + name
+		}
+		c.names[name] = true
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			switch s := s.(type) {
+			case *ast.ValueSpec:
+				for _, n := range s.Names {
+					c.names[n.Name] = true
+				}
+			case *ast.TypeSpec:
+				c.names[s.Name.Name] = true
+				if st, ok := s.Type.(*ast.StructType); ok {
+					for _, f := range st.Fields.List {
+						for _, n := range f.Names {
+							c.names[s.Name.Name+"."+n.Name] = true
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+// hasRow reports whether tests have a row of a name, of which "…" stands for any
+// end.
+func (c *code) hasRow(name string) bool {
+	begin, open := strings.CutSuffix(name, "…")
+	if !open {
+		return c.rows[name]
+	}
+	for row := range c.rows {
+		if strings.HasPrefix(row, begin) {
+			return true
+		}
+	}
+	return false
+}
+
+// CONFORMANCE.md names nothing that does not exist.
+func TestConformance(t *testing.T) {
+	text, err := os.ReadFile("CONFORMANCE.md")
+	require.NoError(t, err)
+	root := readCode(t, ".")
+	quoted := regexp.MustCompile("`([^`]+)`( in (examples/\\w+))?")
+	checked := 0
+	for i, line := range strings.Split(string(text), "\n") {
+		cells := strings.Split(line, " | ")
+		if !strings.HasPrefix(line, "| ") || len(cells) < 4 {
+			continue
+		}
+		test := ""
+		for _, cell := range cells[len(cells)-2:] { // code and test
+			for _, m := range quoted.FindAllStringSubmatch(cell, -1) {
+				name, in := m[1], &root
+				if m[3] != "" {
+					if _, err := fs.Stat(os.DirFS("."), m[3]); err != nil {
+						t.Errorf("line %d: no folder %s", i+1, m[3])
+						continue
+					}
+					example := readCode(t, m[3])
+					in = &example
+				}
+				checked++
+				first, row, isRow := strings.Cut(name, "/")
+				switch {
+				case isRow && first == "":
+					if test == "" || !in.hasRow(row) {
+						t.Errorf("line %d: no row %q of %s", i+1, row, test)
+					}
+				case isRow:
+					if test = first; !in.names[first] || !in.hasRow(row) {
+						t.Errorf("line %d: no test %s with a row %q", i+1, first, row)
+					}
+				case !in.names[name]:
+					t.Errorf("line %d: no %s", i+1, name)
+				default:
+					test = name
+				}
+			}
+		}
+	}
+	require.Greater(t, checked, 100, "the tables are read")
+}
