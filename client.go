@@ -127,14 +127,22 @@ func (c Client) Advise(resp *http.Response, received time.Time) Advice {
 }
 
 func (c *Client) advise(a *Advice, h http.Header, received time.Time) {
-	if wait, ok := ParseRetryAfter(h, received); ok {
+	wait, asked := readRetryAfter(h, received)
+	old := stored(h)
+	if !old {
+		var elsewhere time.Duration
+		c.Legacy.Now = received
+		a.Fields, elsewhere, _ = parseAny(h, &c.Legacy) // malformed fields MUST be ignored (draft-11 Section 7)
+		if !asked {
+			wait, asked = elsewhere, elsewhere > 0
+		}
+	}
+	if !asked && (old || a.Fields.Dialect == currentDialect) { // then nobody has looked for other fields yet
+		wait, asked = ParseRetryAfter(h, received)
+	}
+	if asked {
 		a.Wait, a.Source = wait, SourceRetryAfter
 	}
-	if stored(h) {
-		return
-	}
-	c.Legacy.Now = received
-	a.Fields, _ = ParseAny(h, c.Legacy) // malformed fields MUST be ignored (draft-11 Section 7)
 	a.follow()
 }
 

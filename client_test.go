@@ -205,9 +205,11 @@ func TestAdviseOptions(t *testing.T) {
 		require.Equal(t, tc.capped, got.Capped, tc.most)
 	}
 	own := Client{Legacy: LegacyOptions{
-		Dialects: []Dialect{{Name: "acme", Remaining: "Acme-Left", Reset: "Acme-End", Format: ResetUnix}},
-		Name:     "acme",
-		Now:      arrival.Add(-time.Hour), // ignored
+		Dialects: []*Dialect{{Name: "acme", Fields: []DialectField{
+			{Name: "Acme-Left", Role: RoleRemaining}, {Name: "Acme-End", Role: RoleReset, Format: TimeUnix},
+		}}},
+		Name: "acme",
+		Now:  arrival.Add(-time.Hour), // ignored
 	}}
 	got := own.Advise(responseOf("Acme-Left: 0\nAcme-End: 1795230010"), arrival)
 	require.Equal(t, 10*time.Second, got.Wait)

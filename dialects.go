@@ -1,771 +1,239 @@
 package ratelimit
 
-import (
-	"maps"
-	"slices"
+import "sync"
+
+// The dialects that servers write, for [Dialect.Set] and [LegacyOptions]. They
+// are data alone; a program that uses none of them has none in its binary.
+var (
+	// Draft00 is draft-polli-ratelimit-headers-00: policies follow the quota, as
+	// in RateLimit-Limit: 100, 100;window=60. A reset is seconds.
+	Draft00 = &Dialect{Name: "draft-00", Fields: []DialectField{
+		{Name: "RateLimit-Limit", Role: RoleQuota, write: windowSyntax},
+		{Name: "RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
+	}}
+	// Draft03 is draft-polli-01 to draft-ietf-httpapi-ratelimit-headers-03:
+	// RateLimit-Limit: 100, 100;w=60.
+	Draft03 = &Dialect{Name: "draft-03", Fields: []DialectField{
+		{Name: "RateLimit-Limit", Role: RoleQuota, write: quotaSyntax},
+		{Name: "RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
+	}}
+	// Draft06 is draft-ietf-04 to -06: policies have a field of their own,
+	// RateLimit-Policy: 100;w=60.
+	Draft06 = &Dialect{Name: "draft-06", Fields: []DialectField{
+		{Name: "RateLimit-Limit", Role: RoleQuota},
+		{Name: "RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
+		{Name: "RateLimit-Policy", Role: RolePolicies},
+	}}
+	// Draft07 is draft-ietf-07: RateLimit: limit=100, remaining=50, reset=5. It
+	// needs a quota and a reset, and cannot stand next to the current fields.
+	Draft07 = &Dialect{Name: "draft-07", Fields: []DialectField{
+		{Name: "RateLimit", Role: RoleQuota, write: dictionarySyntax},
+		{Name: "RateLimit-Policy", Role: RolePolicies},
+	}}
+	// XRateLimit is X-RateLimit-* with a reset in seconds from now, as written by
+	// throttled, fastify and Envoy.
+	XRateLimit = &Dialect{Name: "x-ratelimit", Fields: []DialectField{
+		{Name: "X-RateLimit-Limit", Role: RoleQuota},
+		{Name: "X-RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
+	}}
+	// XRateLimitUnix is X-RateLimit-* with a reset in seconds since the Unix
+	// epoch, as written by Laravel, ulule/limiter and go-chi/httprate.
+	XRateLimitUnix = &Dialect{Name: "x-ratelimit-unix", Fields: []DialectField{
+		{Name: "X-RateLimit-Limit", Role: RoleQuota},
+		{Name: "X-RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix},
+	}}
+	// XRateLimitDate is X-RateLimit-* with a timestamp of RFC 3339 for a reset, as
+	// written by Mastodon and Atlassian.
+	XRateLimitDate = &Dialect{Name: "x-ratelimit-date", Fields: []DialectField{
+		{Name: "X-RateLimit-Limit", Role: RoleQuota},
+		{Name: "X-RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeRFC3339},
+	}}
+	// XRateLimitByName is X-RateLimit-* with the policy's name in the name of the
+	// field, X-RateLimit-Limit-Minute, as written by Kong and the throttler of
+	// NestJS. A reset is in seconds.
+	XRateLimitByName = &Dialect{Name: "x-ratelimit-by-name", Fields: []DialectField{
+		{Name: "X-RateLimit-Limit-*", Role: RoleQuota},
+		{Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
+		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeSeconds},
+	}}
+	// Twitter is X-Rate-Limit-* with a reset in seconds since the
+	// Unix epoch, as written by X (Twitter) and Okta.
+	Twitter = &Dialect{Name: "twitter", Fields: []DialectField{
+		{Name: "X-Rate-Limit-Limit", Role: RoleQuota},
+		{Name: "X-Rate-Limit-Remaining", Role: RoleRemaining},
+		{Name: "X-Rate-Limit-Reset", Role: RoleReset, Format: TimeUnix},
+	}}
+	// GitHub is X-RateLimit-* with what is used, and the name of the policy as
+	// the resource.
+	GitHub = &Dialect{Name: "github", Fields: []DialectField{
+		{Name: "X-RateLimit-Limit", Role: RoleQuota},
+		{Name: "X-RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix},
+		{Name: "X-RateLimit-Used", Role: RoleUsed},
+		{Name: "X-RateLimit-Resource", Role: RoleName},
+	}}
+	// GitLab is RateLimit-* with a reset in seconds since the Unix epoch.
+	GitLab = &Dialect{Name: "gitlab", Fields: []DialectField{
+		{Name: "RateLimit-Limit", Role: RoleQuota},
+		{Name: "RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeUnix},
+		{Name: "RateLimit-Observed", Role: RoleUsed},
+		{Name: "RateLimit-Name", Role: RoleName},
+	}}
+	// OpenAI is X-RateLimit-* with the policy's name in the name of the field, and
+	// a duration for a reset.
+	OpenAI = &Dialect{Name: "openai", Fields: []DialectField{
+		{Name: "X-RateLimit-Limit-*", Role: RoleQuota},
+		{Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
+		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeDuration},
+	}}
+	// Anthropic is Anthropic-RateLimit-* with the policy's name before the role,
+	// and a timestamp of RFC 3339 for a reset.
+	Anthropic = &Dialect{Name: "anthropic", Fields: []DialectField{
+		{Name: "Anthropic-RateLimit-*-Limit", Role: RoleQuota},
+		{Name: "Anthropic-RateLimit-*-Remaining", Role: RoleRemaining},
+		{Name: "Anthropic-RateLimit-*-Reset", Role: RoleReset, Format: TimeRFC3339},
+	}}
 )
 
-// Dialects returns the built-in dialects, the most specific first, in the order
-// in which [ParseLegacy] tries them. The copy is the caller's.
-//
-// A dialect whose fields look like those of another is passed over unless
-// something in the response tells it, and some have to be asked for, in
-// [LegacyOptions]: those that differ from "draft-06", "x-ratelimit" or
-// "x-rate-limit" in nothing but the unit of the reset.
-func Dialects() []Dialect {
-	list := slices.Clone(table)
-	for i := range list {
-		list[i] = list[i].clone()
-	}
-	return list
-}
-
-// LookupDialect returns a copy of the built-in dialect with that name.
-func LookupDialect(name string) (Dialect, bool) {
-	for i := range table {
-		if table[i].Name == name {
-			return table[i].clone(), true
+// LookupDialect returns the dialect of a name, such as "draft-06" or "github",
+// for a flag or a configuration file: one of the variables of this package.
+func LookupDialect(name string) (*Dialect, bool) {
+	for _, d := range []*Dialect{
+		Draft00, Draft03, Draft06, Draft07, XRateLimit, XRateLimitUnix, XRateLimitDate, XRateLimitByName, Twitter,
+		GitHub, GitLab, OpenAI, Anthropic,
+	} {
+		if d.Name == name {
+			return d, true
 		}
 	}
-	return Dialect{}, false
+	return nil, false
 }
 
-func (d Dialect) clone() Dialect {
-	d.Windows, d.Units = maps.Clone(d.Windows), maps.Clone(d.Units)
-	return d
-}
-
-// builtin is the table, compiled.
-var builtin = newIndex(compile(table))
-
-// commonWindows are the seconds of words for a window. Months and years are
-// calendars, and have none.
-var commonWindows = map[string]int64{
-	"second": 1, "sec": 1, "secondly": 1, "qps": 1,
-	"minute": 60, "min": 60, "minutely": 60,
-	"hour": 3600, "hourly": 3600,
-	"day": 86400, "daily": 86400,
-	"week": 604800, "weekly": 604800,
-}
-
-// minutely is for dialects whose window is always a minute, daily for a day.
 var (
-	minutely = map[string]int64{"*": 60}
-	daily    = map[string]int64{"*": 86400}
+	exceptionsOnce sync.Once
+	exceptionsMade lexicon
 )
 
-// commonUnits are the units that names of policies tell.
-var commonUnits = map[string]Unit{
-	"tokens":     tokens,
-	"images":     "images",
-	"characters": "characters",
-	"complexity": "complexity",
-	"credits":    "credits",
-	"points":     "points",
+// exceptions returns the fields that words do not tell, made ready at first use.
+// It is not a sync.OnceValue, whose data would be in every binary.
+func exceptions() *lexicon {
+	exceptionsOnce.Do(func() {
+		for i := range exceptionFields {
+			exceptionsMade.add(&exceptionFields[i])
+		}
+	})
+	return &exceptionsMade
 }
 
-// tokens are units of work of a model, or of a token bucket.
-const tokens Unit = "tokens"
-
-var allTokens = map[string]Unit{"*": tokens}
-
-// words are lower-case names of policies by their spelling in a canonical key.
-var words = func() map[string]string {
-	m := map[string]string{}
-	for _, list := range [][]string{
-		{"requests", "Requests"}, {"tokens", "Tokens"}, {"input-tokens", "Input-Tokens"}, {"output-tokens", "Output-Tokens"},
-		{"second", "Second"}, {"minute", "Minute"}, {"hour", "Hour"}, {"day", "Day"}, {"month", "Month"},
-		{"user", "User"}, {"client", "Client"}, {"complexity", "Complexity"},
-	} {
-		m[list[0]], m[list[1]] = list[0], list[0]
-	}
-	return m
-}()
-
-// What all that write the triple RateLimit-Limit, RateLimit-Remaining and
-// RateLimit-Reset may add to it.
-var tripleMore = []cell{
-	{role: policyRole, name: "RateLimit-Policy"},
-	{role: bucketRole, name: "RateLimit-Name"},
-	{role: bucketRole, name: "RateLimit-Scope"}, // Buildkite
-	{role: usedRole, name: "RateLimit-Observed"},
-	{role: usedRole, name: "RateLimit-Used"},
-	{role: windowRole, name: "RateLimit-Window"},
-	{role: resetRole, name: "RateLimit-Reset-After", format: ResetDelta},
-	{role: resetRole, name: "RateLimit-ResetTime"},
-}
-
-// The same for X-RateLimit-Limit, with its synonyms.
-var xMore = []cell{
-	{role: limitRole, name: "X-RateLimit-Total"}, // Freshdesk
-	{role: resetRole, name: "X-RateLimit-Reset-After", format: ResetDelta},
-	{role: resetRole, name: "X-RateLimit-Reset-In", format: ResetDelta},
-	{role: resetRole, name: "X-RateLimit-After", format: ResetDelta},
-	{role: resetRole, name: "X-RateLimit-Reset-At"},
-	{role: resetRole, name: "X-RateLimit-Reset-Date"},
-	{role: resetRole, name: "X-RateLimit-Reset-Time"},
-	{role: resetRole, name: "X-RateLimit-Next"},
-	{role: resetRole, name: "X-RateLimit-Clear"},
-	{role: usedRole, name: "X-RateLimit-Used"},
-	{role: usedRole, name: "X-RateLimit-Observed"},
-	{role: usedRole, name: "X-RateLimit-Usage"},
-	{role: windowRole, name: "X-RateLimit-Period"},
-	{role: windowRole, name: "X-RateLimit-Window"},
-	{role: windowRole, name: "X-RateLimit-Interval"},
-	{role: bucketRole, name: "X-RateLimit-Resource"},
-	{role: bucketRole, name: "X-RateLimit-Category"},
-	{role: bucketRole, name: "X-RateLimit-Bucket"},
-	{role: bucketRole, name: "X-RateLimit-Name"},
-	{role: bucketRole, name: "X-RateLimit-Group"},
-	{role: policyRole, name: "X-RateLimit-Policy"},
-}
-
-// The same for X-Rate-Limit-Limit.
-var xRateMore = []cell{
-	{role: limitRole, name: "X-Rate-Limit"}, // Zendesk, CometChat
-	{role: limitRole, name: "X-Rate-Limit-Total"},
-	{role: resetRole, name: "X-Rate-Limit-Reset-After", format: ResetDelta},
-	{role: resetRole, name: "X-Rate-Limit-Next"},
-	{role: resetRole, name: "X-Rate-Limit-Clear"},
-	{role: usedRole, name: "X-Rate-Limit-Used"},
-	{role: usedRole, name: "X-Rate-Limit-Observed"},
-	{role: windowRole, name: "X-Rate-Limit-Period"},
-	{role: windowRole, name: "X-Rate-Limit-Window"},
-	{role: windowRole, name: "X-Rate-Limit-Duration"},
-	{role: windowRole, name: "X-Rate-Limit-Interval"}, // Crossref
-	{role: bucketRole, name: "X-Rate-Limit-Resource"},
-	{role: bucketRole, name: "X-Rate-Limit-Bucket"},
-	{role: bucketRole, name: "X-Rate-Limit-Name"},
-	{role: bucketRole, name: "X-Rate-Limit-Group"},
-	{role: policyRole, name: "X-Rate-Limit-Policy"},
-}
-
-// table is all there is to know of each dialect.
-var table = []Dialect{
-	// Vendors with a mark beside names that others have, too.
-	{
-		Name:  "github",
-		Limit: "X-RateLimit-Limit", Remaining: "X-RateLimit-Remaining", Reset: "X-RateLimit-Reset",
-		Used: "X-RateLimit-Used", Bucket: "X-RateLimit-Resource",
-		Format: ResetUnix,
-		traits: traits{marks: []string{"X-RateLimit-Used", "X-RateLimit-Resource"}, all: true, doubt: true},
-	},
-	{
-		Name:  "gitlab",
-		Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset",
-		Used: "RateLimit-Observed", Bucket: "RateLimit-Name",
-		Format:  ResetUnix,
-		Windows: minutely, // the limit is scaled to it
-		traits: traits{
-			doubt: true,
-			marks: []string{"RateLimit-Observed"},
-			more: []cell{
-				{role: resetRole, name: "RateLimit-ResetTime", format: ResetDate},
-				{role: policyRole, name: "RateLimit-Policy"},
-			},
-		},
-	},
-	{
-		Name:  "tollbooth",
-		Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset",
-		Window: "X-Rate-Limit-Duration",
-		Format: ResetDelta,
-		traits: traits{
-			marks: []string{"X-Rate-Limit-Duration"},
-			more: []cell{
-				{role: limitRole, name: "X-Rate-Limit-Limit"},
-				{role: policyRole, name: "RateLimit-Policy"},
-			},
-		},
-	},
-	{
-		Name:  "zendesk",
-		Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset",
-		Format: ResetDelta,
-		traits: traits{
-			marks: []string{"Zendesk-RateLimit-*"},
-			more: []cell{
-				{role: limitRole, name: "X-Rate-Limit"},
-				{role: remainingRole, name: "X-Rate-Limit-Remaining"},
-				{role: recordRole, name: "Zendesk-RateLimit-*", format: ResetDelta},
-				{role: policyRole, name: "RateLimit-Policy"},
-			},
-		},
-	},
-	{
-		Name:  "resend",
-		Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset",
-		Format: ResetDelta,
-		traits: traits{
-			marks: []string{"X-Resend-Daily-Quota", "X-Resend-Monthly-Quota"},
-			more: []cell{
-				{role: usedRole, name: "X-Resend-Daily-Quota", group: "daily"},
-				{role: usedRole, name: "X-Resend-Monthly-Quota", group: "monthly"},
-				{role: policyRole, name: "RateLimit-Policy"},
-			},
-		},
-	},
-	{
-		Name:  "yelp",
-		Limit: "RateLimit-DailyLimit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-ResetTime",
-		Format:  ResetDate,
-		Windows: daily,
-		traits: traits{
-			group: "daily",
-			marks: []string{"RateLimit-DailyLimit", "RateLimit-ResourceDailyLimit"},
-			more: []cell{
-				{role: limitRole, name: "RateLimit-ResourceDailyLimit", group: "resource"},
-				{role: remainingRole, name: "RateLimit-ResourceRemaining", group: "resource"},
-				{role: resetRole, name: "RateLimit-ResetTime", group: "resource", format: ResetDate},
-			},
-		},
-	},
-	{
-		Name:  "auth0",
-		Limit: "X-RateLimit-Limit", Remaining: "X-RateLimit-Remaining", Reset: "X-RateLimit-Reset",
-		Format:  ResetUnix,
-		Windows: commonWindows,
-		Units:   map[string]Unit{"client": tokens, "organization": tokens},
-		traits: traits{
-			marks: []string{"Auth0-Client-Quota-Limit", "Auth0-Organization-Quota-Limit"},
-			more: []cell{
-				{role: recordRole, name: "Auth0-Client-Quota-Limit", group: "client", format: ResetDelta},
-				{role: recordRole, name: "Auth0-Organization-Quota-Limit", group: "organization", format: ResetDelta},
-			},
-		},
-	},
-	{
-		Name:  "atlassian",
-		Limit: "X-RateLimit-Limit", Remaining: "X-RateLimit-Remaining", Reset: "X-RateLimit-Reset",
-		Format: ResetDate,
-		Units:  map[string]Unit{"global-app-quota": "points"},
-		traits: traits{
-			marks: []string{"Beta-RateLimit", "Beta-RateLimit-Policy"},
-			more: []cell{
-				{role: listRole, name: "Beta-RateLimit"},
-				{role: listPolicyRole, name: "Beta-RateLimit-Policy"},
-			},
-		},
-	},
-	{
-		Name:  "zoom",
-		Limit: "X-RateLimit-Limit", Remaining: "X-RateLimit-Remaining", Reset: "X-RateLimit-Reset",
-		Bucket:  "X-RateLimit-Category",
-		Format:  ResetUnix,
-		Windows: commonWindows,
-		traits: traits{
-			doubt: true,
-			marks: []string{"X-RateLimit-Category"},
-			more:  []cell{{role: tailRole, name: "X-RateLimit-Type"}},
-		},
-	},
-	{
-		Name:  "eve-online",
-		Limit: "X-RateLimit-Limit", Remaining: "X-RateLimit-Remaining",
-		Used: "X-RateLimit-Used", Bucket: "X-RateLimit-Group",
-		Windows: map[string]int64{"error-limit": 60},
-		Units:   map[string]Unit{"error-limit": "errors"},
-		traits: traits{
-			marks: []string{"X-Esi-Error-Limit-Remain", "X-Esi-Error-Limit-Reset"},
-			more: []cell{
-				{role: remainingRole, name: "X-Esi-Error-Limit-Remain", group: "error-limit"},
-				{role: resetRole, name: "X-Esi-Error-Limit-Reset", group: "error-limit", format: ResetDelta},
-			},
-		},
-	},
-	{
-		Name:  "spring-cloud-gateway",
-		Limit: "X-RateLimit-Burst-Capacity", Remaining: "X-RateLimit-Remaining",
-		Units:  allTokens,
-		traits: traits{marks: []string{"X-RateLimit-Burst-Capacity"}, dash: true},
-	},
-	{
-		Name:  "zuul",
-		Limit: "X-RateLimit-Limit", Remaining: "X-RateLimit-Remaining", Reset: "X-RateLimit-Reset",
-		Format: ResetDeltaMillis,
-		traits: traits{marks: []string{"X-RateLimit-Quota", "X-RateLimit-Remaining-Quota"}},
-	},
-	{
-		Name:  "zuul-verbose", // the * is a key such as service_10.0.0.1
-		Limit: "X-RateLimit-Limit-*", Remaining: "X-RateLimit-Remaining-*", Reset: "X-RateLimit-Reset-*",
-		Format: ResetDeltaMillis,
-		traits: traits{
-			marks: []string{"X-RateLimit-Quota-*", "X-RateLimit-Limit-rate-limit-application_*"},
-			more:  []cell{{role: ignoredRole, name: "X-RateLimit-Remaining-Quota-*"}},
-		},
-	},
-	{
-		Name:  "twitter",
-		Limit: "X-Rate-Limit-Limit", Remaining: "X-Rate-Limit-Remaining", Reset: "X-Rate-Limit-Reset",
-		Format:  ResetUnix,
-		Windows: map[string]int64{"app-24hour": 86400, "user-24hour": 86400},
-		traits: traits{
-			marks: []string{"X-App-Limit-24hour-*", "X-User-Limit-24hour-*"},
-			more: []cell{
-				{role: limitRole, name: "X-App-Limit-24hour-Limit", group: "app-24hour"},
-				{role: remainingRole, name: "X-App-Limit-24hour-Remaining", group: "app-24hour"},
-				{role: resetRole, name: "X-App-Limit-24hour-Reset", group: "app-24hour", format: ResetUnix},
-				{role: limitRole, name: "X-User-Limit-24hour-Limit", group: "user-24hour"},
-				{role: remainingRole, name: "X-User-Limit-24hour-Remaining", group: "user-24hour"},
-				{role: resetRole, name: "X-User-Limit-24hour-Reset", group: "user-24hour", format: ResetUnix},
-			},
-		},
-	},
-	{
-		Name:  "gravitee",
-		Limit: "X-Rate-Limit-Limit", Remaining: "X-Rate-Limit-Remaining", Reset: "X-Rate-Limit-Reset",
-		Format: ResetUnixMillis,
-		traits: traits{
-			dash:  true,
-			marks: []string{"X-Quota-Limit", "X-Quota-Remaining", "X-Quota-Reset"},
-			more: []cell{
-				{role: limitRole, name: "X-Quota-Limit", group: "quota"},
-				{role: remainingRole, name: "X-Quota-Remaining", group: "quota"},
-				{role: resetRole, name: "X-Quota-Reset", group: "quota", format: ResetUnixMillis},
-			},
-		},
-	},
-	{
-		Name:    "strava",
-		Limit:   "X-RateLimit-Limit",
-		Windows: commonWindows,
-		traits: traits{
-			doubt:  true,
-			syntax: columnsRole,
-			marks:  []string{"X-RateLimit-Usage", "X-ReadRateLimit-Limit", "X-ReadRateLimit-Usage"},
-			more: []cell{
-				{role: columnUsedRole, name: "X-RateLimit-Usage"},
-				{role: columnsRole, name: "X-ReadRateLimit-Limit", group: "read"},
-				{role: columnUsedRole, name: "X-ReadRateLimit-Usage", group: "read"},
-			},
-		},
-	},
-
-	// Vendors with names of their own.
-	{
-		Name:   "amazon-sp-api",
-		Limit:  "X-Amzn-RateLimit-Limit",
-		traits: traits{syntax: rateRole},
-	},
-	{
-		Name:  "anthropic",
-		Limit: "Anthropic-RateLimit-*-Limit", Remaining: "Anthropic-RateLimit-*-Remaining", Reset: "Anthropic-RateLimit-*-Reset",
-		Format: ResetDate,
-		Units:  commonUnits,
-	},
-	{
-		Name:      "apisix",
-		Limit:     "X-AI-*-RateLimit-Limit",
-		Remaining: "X-AI-*-RateLimit-Remaining",
-		Reset:     "X-AI-*-RateLimit-Reset",
-		Format:    ResetDelta,
-		Units:     allTokens,
-	},
-	{
-		Name:      "azure",
-		Remaining: "X-Ms-RateLimit-Remaining-*",
-		traits: traits{more: []cell{
-			{role: headRole, name: "X-Ms-RateLimit-Remaining-Resource"},
-			{role: remainingRole, name: "X-Ms-User-Quota-Remaining", group: "user-quota"},
-			{role: resetRole, name: "X-Ms-User-Quota-Resets-After", group: "user-quota", format: ResetDuration},
-		}},
-	},
-	{
-		Name:  "bigcommerce",
-		Limit: "X-Rate-Limit-Requests-Quota", Remaining: "X-Rate-Limit-Requests-Left",
-		Reset: "X-Rate-Limit-Time-Reset-Ms", Window: "X-Rate-Limit-Time-Window-Ms",
-		Format: ResetDeltaMillis,
-	},
-	{
-		Name: "binance",
-		Used: "X-Mbx-Used-*",
-		traits: traits{
-			dash: true,
-			more: []cell{
-				{role: usedRole, name: "X-Mbx-Order-Count-*", group: "order-count"},
-				{role: usedRole, name: "X-Sapi-Used-*", group: "sapi"},
-			},
-		},
-	},
-	{
-		Name:  "brevo",
-		Limit: "X-Sib-RateLimit-Limit", Remaining: "X-Sib-RateLimit-Remaining", Reset: "X-Sib-RateLimit-Reset",
-		Format: ResetDelta,
-	},
-	{
-		Name:  "bybit",
-		Limit: "X-Bapi-Limit", Remaining: "X-Bapi-Limit-Status", Reset: "X-Bapi-Limit-Reset-Timestamp",
-		Format: ResetUnixMillis,
-	},
-	{
-		Name:  "cohere",
-		Limit: "X-Trial-Endpoint-Call-Limit", Remaining: "X-Trial-Endpoint-Call-Remaining",
-		traits: traits{
-			group: "trial",
-			more: []cell{
-				{role: limitRole, name: "X-Endpoint-Monthly-Call-Limit", group: "monthly"},
-				{role: remainingRole, name: "X-Endpoint-Monthly-Call-Remaining", group: "monthly"},
-			},
-		},
-	},
-	{
-		Name:  "contentful",
-		Limit: "X-Contentful-RateLimit-*-Limit", Remaining: "X-Contentful-RateLimit-*-Remaining",
-		Windows: commonWindows,
-		traits:  traits{more: []cell{{role: resetRole, name: "X-Contentful-RateLimit-Reset", format: ResetDelta}}},
-	},
-	{
-		Name:  "discogs",
-		Limit: "X-Discogs-RateLimit", Remaining: "X-Discogs-RateLimit-Remaining", Used: "X-Discogs-RateLimit-Used",
-		Windows: minutely,
-	},
-	{
-		Name:  "etsy",
-		Limit: "X-Limit-Per-*", Remaining: "X-Remaining-This-*",
-		Windows: commonWindows,
-		traits:  traits{more: []cell{{role: remainingRole, name: "X-Remaining-Today", group: "day"}}},
-	},
-	{
-		Name:  "gate",
-		Limit: "X-Gate-RateLimit-Limit", Remaining: "X-Gate-RateLimit-Requests-Remain", Reset: "X-Gate-RateLimit-Reset-Timestamp",
-		Format: ResetUnix,
-	},
-	{
-		Name:  "hubspot",
-		Limit: "X-HubSpot-RateLimit-Max", Remaining: "X-HubSpot-RateLimit-Remaining",
-		Window:  "X-HubSpot-RateLimit-Interval-Milliseconds",
-		Windows: map[string]int64{"daily": 86400, "secondly": 1},
-		traits: traits{
-			group: "interval",
-			more: []cell{
-				{role: limitRole, name: "X-HubSpot-RateLimit-Daily", group: "daily"},
-				{role: remainingRole, name: "X-HubSpot-RateLimit-Daily-Remaining", group: "daily"},
-				{role: limitRole, name: "X-HubSpot-RateLimit-Secondly", group: "secondly"},
-				{role: remainingRole, name: "X-HubSpot-RateLimit-Secondly-Remaining", group: "secondly"},
-			},
-		},
-	},
-	{
-		Name:      "ip-api",
-		Remaining: "X-Rl",
-		Reset:     "X-Ttl",
-		Format:    ResetDelta,
-		traits:    traits{marks: []string{"X-Rl"}}, // caches have X-Ttl, too
-	},
-	{
-		Name:  "kong-ai", // and APISIX
-		Limit: "X-AI-RateLimit-Limit-*", Remaining: "X-AI-RateLimit-Remaining-*", Reset: "X-AI-RateLimit-Reset-*",
-		Format:  ResetDelta,
-		Windows: commonWindows,
-		Units:   allTokens,
-		traits: traits{
-			beside: true,
-			more: []cell{
-				{role: limitRole, name: "X-AI-RateLimit-Limit"},
-				{role: remainingRole, name: "X-AI-RateLimit-Remaining"},
-				{role: resetRole, name: "X-AI-RateLimit-Reset", format: ResetDelta},
-			},
-		},
-	},
-	{
-		Name:  "kucoin",
-		Limit: "Gw-RateLimit-Limit", Remaining: "Gw-RateLimit-Remaining", Reset: "Gw-RateLimit-Reset",
-		Format: ResetDeltaMillis,
-	},
-	{
-		Name:  "lark",
-		Limit: "X-Ogw-RateLimit-Limit", Remaining: "X-Ogw-RateLimit-Remaining", Reset: "X-Ogw-RateLimit-Reset",
-		Format: ResetDelta,
-	},
-	{
-		Name:  "lightspeed",
-		Limit: "X-LS-API-Bucket-Level",
-		traits: traits{
-			syntax: ratioRole,
-			group:  "bucket",
-			more:   []cell{{role: ratioRole, name: "X-LS-API-Burst-Level", group: "burst"}},
-		},
-	},
-	{
-		Name:  "meta",
-		Limit: "X-App-Usage",
-		Units: map[string]Unit{"*": "percent"},
-		traits: traits{
-			syntax: percentRole,
-			more: []cell{
-				{role: percentRole, name: "X-Business-Use-Case-Usage"},
-				{role: percentRole, name: "X-Ad-Account-Usage"},
-				{role: percentRole, name: "X-FB-Ads-Insights-Throttle"},
-			},
-		},
-	},
-	{
-		Name:  "mistral",
-		Limit: "X-RateLimitBySize-Limit-*", Remaining: "X-RateLimitBySize-Remaining-*",
-		Windows: commonWindows,
-		Units:   allTokens,
-		traits: traits{more: []cell{
-			{role: limitRole, name: "RateLimitBySize-Limit"},
-			{role: remainingRole, name: "RateLimitBySize-Remaining"},
-			{role: resetRole, name: "RateLimitBySize-Reset", format: ResetDelta},
-		}},
-	},
-	{
-		Name:  "openai",
-		Limit: "X-RateLimit-Limit-*", Remaining: "X-RateLimit-Remaining-*", Reset: "X-RateLimit-Reset-*",
-		Format:  ResetDuration,
-		Windows: commonWindows,
-		Units:   commonUnits,
-		traits: traits{marks: []string{
-			"X-RateLimit-Limit-Requests", "X-RateLimit-Remaining-Requests",
-			"X-RateLimit-Limit-Tokens", "X-RateLimit-Remaining-Tokens",
-			"X-RateLimit-Limit-Requests-*", "X-RateLimit-Remaining-Requests-*",
-			"X-RateLimit-Limit-Tokens-*", "X-RateLimit-Remaining-Tokens-*",
-		}},
-	},
-	{
-		Name:  "pingdom",
-		Limit: "Req-Limit-Short",
-		traits: traits{
-			syntax: proseRole,
-			group:  "short",
-			more:   []cell{{role: proseRole, name: "Req-Limit-Long", group: "long"}},
-		},
-	},
-	{
-		Name:  "riot",
-		Limit: "X-App-Rate-Limit",
-		traits: traits{
-			syntax: pairsRole,
-			group:  "app",
-			more: []cell{
-				{role: pairsUsedRole, name: "X-App-Rate-Limit-Count", group: "app"},
-				{role: pairsRole, name: "X-Method-Rate-Limit", group: "method"},
-				{role: pairsUsedRole, name: "X-Method-Rate-Limit-Count", group: "method"},
-			},
-		},
-	},
-	{
-		Name:    "salesforce",
-		Limit:   "Sforce-Limit-Info",
-		Windows: daily,
-		traits:  traits{syntax: ratioRole},
-	},
-	{
-		Name:  "sentry",
-		Limit: "X-Sentry-Rate-Limit-Limit", Remaining: "X-Sentry-Rate-Limit-Remaining", Reset: "X-Sentry-Rate-Limit-Reset",
-		Format: ResetUnix,
-		Units:  map[string]Unit{"concurrent": ConcurrentRequests},
-		traits: traits{more: []cell{
-			{role: limitRole, name: "X-Sentry-Rate-Limit-ConcurrentLimit", group: "concurrent"},
-			{role: remainingRole, name: "X-Sentry-Rate-Limit-ConcurrentRemaining", group: "concurrent"},
-			{role: secondsRole, name: "X-Sentry-Rate-Limits"},
-		}},
-	},
-	{
-		Name:   "shopify",
-		Limit:  "X-Shopify-Shop-Api-Call-Limit",
-		traits: traits{syntax: ratioRole},
-	},
-	{
-		Name:  "trello",
-		Limit: "X-Rate-Limit-*-Max", Remaining: "X-Rate-Limit-*-Remaining", Window: "X-Rate-Limit-*-Interval-Ms",
-		traits: traits{marks: []string{"X-Rate-Limit-*-Max", "X-Rate-Limit-*-Interval-Ms"}},
-	},
-	{
-		Name:   "twilio",
-		Used:   "Twilio-Concurrent-Requests",
-		Units:  map[string]Unit{"*": ConcurrentRequests},
-		traits: traits{group: "concurrent"},
-	},
-	{
-		Name:      "xero",
-		Remaining: "X-DayLimit-Remaining",
-		Windows:   map[string]int64{"day": 86400, "min": 60, "appmin": 60},
-		traits: traits{
-			group: "day",
-			more: []cell{
-				{role: remainingRole, name: "X-MinLimit-Remaining", group: "min"},
-				{role: remainingRole, name: "X-AppMinLimit-Remaining", group: "appmin"},
-			},
-		},
-	},
-
-	// Families whose names carry the name of the policy.
-	{
-		Name:  "x-ratelimit-scoped", // X-RateLimit-UserLimit: Imgur, hapi
-		Limit: "X-RateLimit-*Limit", Remaining: "X-RateLimit-*Remaining", Reset: "X-RateLimit-*Reset",
-		traits: traits{more: []cell{
-			{role: ignoredRole, name: "X-RateLimit-NearLimit"}, // true or false
-			{role: limitRole, name: "X-Post-Rate-Limit-Limit", group: "post"},
-			{role: remainingRole, name: "X-Post-Rate-Limit-Remaining", group: "post"},
-			{role: resetRole, name: "X-Post-Rate-Limit-Reset", group: "post", format: ResetDelta},
-		}},
-	},
-	{
-		Name:  "x-ratelimit-suffix", // X-RateLimit-Limit-Minute: Kong, NestJS, and the plain fields beside them
-		Limit: "X-RateLimit-Limit-*", Remaining: "X-RateLimit-Remaining-*", Reset: "X-RateLimit-Reset-*",
-		Windows: commonWindows,
-		Units:   commonUnits,
-		traits: traits{
-			beside: true,
-			more: []cell{
-				{role: ignoredRole, name: "X-RateLimit-Reset-After"}, // not a policy's name
-				{role: ignoredRole, name: "X-RateLimit-Reset-In"},
-				{role: ignoredRole, name: "X-RateLimit-Reset-At"},
-				{role: ignoredRole, name: "X-RateLimit-Reset-Date"},
-				{role: ignoredRole, name: "X-RateLimit-Reset-Time"},
-				{role: ignoredRole, name: "X-RateLimit-Remaining-Quota"},
-				{role: limitRole, name: "RateLimit-Limit"},
-				{role: remainingRole, name: "RateLimit-Remaining"},
-				{role: resetRole, name: "RateLimit-Reset"},
-				{role: limitRole, name: "X-RateLimit-Limit"},
-				{role: remainingRole, name: "X-RateLimit-Remaining"},
-				{role: resetRole, name: "X-RateLimit-Reset"},
-			},
-		},
-	},
-	{
-		Name:  "x-rate-limit-suffix",
-		Limit: "X-Rate-Limit-Limit-*", Remaining: "X-Rate-Limit-Remaining-*", Reset: "X-Rate-Limit-Reset-*",
-		Windows: commonWindows,
-		Units:   commonUnits,
-		traits: traits{
-			beside: true,
-			more: []cell{
-				{role: ignoredRole, name: "X-Rate-Limit-Reset-After"},
-				{role: limitRole, name: "X-Rate-Limit-Limit"},
-				{role: remainingRole, name: "X-Rate-Limit-Remaining"},
-				{role: resetRole, name: "X-Rate-Limit-Reset"},
-			},
-		},
-	},
-	{
-		Name:  "x-ratelimit-infix", // X-RateLimit-Requests-Limit: Linear, RapidAPI
-		Limit: "X-RateLimit-*-Limit", Remaining: "X-RateLimit-*-Remaining", Reset: "X-RateLimit-*-Reset",
-		Windows: commonWindows,
-		Units:   commonUnits,
-	},
-	{
-		Name:  "x-rate-limit-infix",
-		Limit: "X-Rate-Limit-*-Limit", Remaining: "X-Rate-Limit-*-Remaining", Reset: "X-Rate-Limit-*-Reset",
-		Windows: commonWindows,
-		Units:   commonUnits,
-	},
-
-	// Generations of the specification, and who uses their names.
-	{
-		Name:   "draft-07",
-		Limit:  "RateLimit",
-		Policy: "RateLimit-Policy",
-		traits: traits{syntax: dictionaryRole, needs: limitSign},
-	},
-	{
-		Name:  "draft-00",
-		Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset",
-		traits: traits{needs: windowSign | dateSign, seconds: true, window: windowName, more: tripleMore},
-	},
-	{
-		Name:  "draft-03",
-		Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset",
-		traits: traits{needs: listSign, seconds: true, window: windowKey, more: tripleMore},
-	},
-	{
-		Name:  "draft-06",
-		Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset",
-		Policy: "RateLimit-Policy",
-		traits: traits{seconds: true, more: tripleMore[1:]},
-	},
-	{
-		Name:  "draft-08", // drafts 08 to 11 where they are not kept to
-		Limit: "RateLimit",
-		traits: traits{
-			syntax: listRole,
-			more:   []cell{{role: listPolicyRole, name: "RateLimit-Policy"}},
-		},
-	},
-
-	// The families that most servers write.
-	{
-		Name:  "x-ratelimit",
-		Limit: "X-RateLimit-Limit", Remaining: "X-RateLimit-Remaining", Reset: "X-RateLimit-Reset",
-		traits: traits{more: xMore},
-	},
-	{
-		Name:  "x-rate-limit",
-		Limit: "X-Rate-Limit-Limit", Remaining: "X-Rate-Limit-Remaining", Reset: "X-Rate-Limit-Reset",
-		traits: traits{resetDash: true, more: xRateMore}, // Gravitee
-	},
-	{
-		Name:  "x-vendor-ratelimit", // the * is that of a vendor
-		Limit: "X-*-RateLimit-Limit", Remaining: "X-*-RateLimit-Remaining", Reset: "X-*-RateLimit-Reset",
-	},
-	{
-		Name:  "x-vendor-rate-limit",
-		Limit: "X-*-Rate-Limit-Limit", Remaining: "X-*-Rate-Limit-Remaining", Reset: "X-*-Rate-Limit-Reset",
-	},
-
-	// Dialects that nothing tells from these but the unit of the reset.
-	{
-		Name:  "ratelimit-unix", // Bluesky, DigitalOcean, Hetzner, Twitch
-		Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset",
-		Policy: "RateLimit-Policy",
-		Format: ResetUnix,
-		traits: traits{hint: true, more: tripleMore[1:]},
-	},
-	{
-		Name:  "ratelimit-date", // GoCardless
-		Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset",
-		Format: ResetDate,
-		traits: traits{hint: true, more: tripleMore},
-	},
-	{
-		Name:  "x-ratelimit-delta", // fastify, Reddit, throttled
-		Limit: "X-RateLimit-Limit", Remaining: "X-RateLimit-Remaining", Reset: "X-RateLimit-Reset",
-		Format: ResetDelta,
-		traits: traits{hint: true, more: xMore},
-	},
-	{
-		Name:  "x-ratelimit-unix", // express-rate-limit, httprate, Laravel, SendGrid, ulule
-		Limit: "X-RateLimit-Limit", Remaining: "X-RateLimit-Remaining", Reset: "X-RateLimit-Reset",
-		Format: ResetUnix,
-		traits: traits{hint: true, more: xMore},
-	},
-	{
-		Name:  "x-ratelimit-unix-ms", // OpenRouter
-		Limit: "X-RateLimit-Limit", Remaining: "X-RateLimit-Remaining", Reset: "X-RateLimit-Reset",
-		Format: ResetUnixMillis,
-		traits: traits{hint: true, more: xMore},
-	},
-	{
-		Name:  "x-ratelimit-date", // go-limiter, Mastodon
-		Limit: "X-RateLimit-Limit", Remaining: "X-RateLimit-Remaining", Reset: "X-RateLimit-Reset",
-		Format: ResetDate,
-		traits: traits{hint: true, more: xMore},
-	},
-	{
-		Name:  "x-rate-limit-unix", // Okta, X
-		Limit: "X-Rate-Limit-Limit", Remaining: "X-Rate-Limit-Remaining", Reset: "X-Rate-Limit-Reset",
-		Format: ResetUnix,
-		traits: traits{hint: true, more: xRateMore},
-	},
-	{
-		Name:  "x-rate-limit-ms", // Nuvemshop, Prisjakt
-		Limit: "X-Rate-Limit-Limit", Remaining: "X-Rate-Limit-Remaining", Reset: "X-Rate-Limit-Reset",
-		Format: ResetDeltaMillis,
-		traits: traits{hint: true, more: xRateMore},
-	},
-	{
-		Name:  "linear",
-		Limit: "X-RateLimit-*-Limit", Remaining: "X-RateLimit-*-Remaining", Reset: "X-RateLimit-*-Reset",
-		Format: ResetUnixMillis,
-		Units:  commonUnits,
-		traits: traits{hint: true},
-	},
-	{
-		Name:  "rapidapi",
-		Limit: "X-RateLimit-*-Limit", Remaining: "X-RateLimit-*-Remaining", Reset: "X-RateLimit-*-Reset",
-		Format: ResetDelta,
-		traits: traits{hint: true},
-	},
+// exceptionFields are the fields that words do not tell, by vendor: names without
+// the usual words, values of a syntax of their own, and windows and units that no
+// field tells. testdata/vendors has a case for each.
+var exceptionFields = [...]Dialect{
+	{Name: "amazon", Fields: []DialectField{ // requests per second
+		{Name: "X-Amzn-RateLimit-Limit", Role: RoleQuota, Window: SecondsOf(1)},
+	}},
+	{Name: "auth0", Fields: []DialectField{
+		{Name: "Auth0-Client-Quota-Limit", Role: RoleQuota, Policy: "client", Unit: "tokens"},
+		{Name: "Auth0-Organization-Quota-Limit", Role: RoleQuota, Policy: "organization", Unit: "tokens"},
+	}},
+	{Name: "azure", Fields: []DialectField{
+		{Name: "X-Ms-RateLimit-Remaining-Resource", Role: RoleRemaining, Read: readHeads},
+		{Name: "X-Ms-User-Quota-Remaining", Role: RoleRemaining, Policy: "user-quota"},
+		{Name: "X-Ms-User-Quota-Resets-After", Role: RoleReset, Policy: "user-quota"},
+	}},
+	{Name: "binance", Fields: []DialectField{
+		{Name: "X-Mbx-Used-*", Role: RoleUsed},
+		{Name: "X-Mbx-Order-Count-*", Role: RoleUsed, Policy: "order-count"},
+		{Name: "X-Sapi-Used-*", Role: RoleUsed, Policy: "sapi"},
+	}},
+	{Name: "bybit", Fields: []DialectField{
+		{Name: "X-Bapi-Limit", Role: RoleQuota},
+		{Name: "X-Bapi-Limit-Status", Role: RoleRemaining},
+		{Name: "X-Bapi-Limit-Reset-Timestamp", Role: RoleReset, Format: TimeUnixMilli},
+	}},
+	{Name: "cohere", Fields: []DialectField{
+		{Name: "X-Trial-Endpoint-Call-Limit", Role: RoleQuota, Policy: "trial"},
+		{Name: "X-Trial-Endpoint-Call-Remaining", Role: RoleRemaining, Policy: "trial"},
+		{Name: "X-Endpoint-Monthly-Call-Limit", Role: RoleQuota, Policy: "monthly"},
+		{Name: "X-Endpoint-Monthly-Call-Remaining", Role: RoleRemaining, Policy: "monthly"},
+	}},
+	{Name: "discogs", Fields: []DialectField{
+		{Name: "X-Discogs-RateLimit", Role: RoleQuota, Window: SecondsOf(60)},
+		{Name: "X-Discogs-RateLimit-Used", Role: RoleUsed, Window: SecondsOf(60)},
+	}},
+	{Name: "etsy", Fields: []DialectField{
+		{Name: "X-Limit-Per-Second", Role: RoleQuota, Policy: "second"},
+		{Name: "X-Limit-Per-Day", Role: RoleQuota, Policy: "day"},
+		{Name: "X-Remaining-This-Second", Role: RoleRemaining, Policy: "second"},
+		{Name: "X-Remaining-Today", Role: RoleRemaining, Policy: "day"},
+	}},
+	{Name: "eve-online", Fields: []DialectField{
+		{Name: "X-Esi-Error-Limit-Remain", Role: RoleRemaining, Policy: "error-limit", Window: SecondsOf(60), Unit: "errors"},
+		{Name: "X-Esi-Error-Limit-Reset", Role: RoleReset, Format: TimeSeconds, Policy: "error-limit", Window: SecondsOf(60), Unit: "errors"},
+	}},
+	{Name: "gitlab", Fields: []DialectField{ // limits are given per minute
+		{Name: "RateLimit-Observed", Role: RoleUsed, Window: SecondsOf(60)},
+	}},
+	{Name: "hubspot", Fields: []DialectField{
+		{Name: "X-HubSpot-RateLimit-Max", Role: RoleQuota, Policy: "interval"},
+		{Name: "X-HubSpot-RateLimit-Remaining", Role: RoleRemaining, Policy: "interval"},
+		{Name: "X-HubSpot-RateLimit-Interval-Milliseconds", Role: RoleWindow, Format: TimeMillis, Policy: "interval"},
+	}},
+	{Name: "lightspeed", Fields: []DialectField{
+		{Name: "X-Ls-Api-Bucket-Level", Role: RoleUsed, Policy: "bucket"},
+		{Name: "X-Ls-Api-Burst-Level", Role: RoleUsed, Policy: "burst"},
+	}},
+	{Name: "meta", Fields: []DialectField{
+		{Name: "X-App-Usage", Role: RoleUsed, Unit: "percent", Read: readPercents},
+		{Name: "X-Business-Use-Case-Usage", Role: RoleUsed, Unit: "percent", Read: readPercents},
+		{Name: "X-Ad-Account-Usage", Role: RoleUsed, Unit: "percent", Read: readPercents},
+		{Name: "X-Fb-Ads-Insights-Throttle", Role: RoleUsed, Unit: "percent", Read: readPercents},
+	}},
+	{Name: "pingdom", Fields: []DialectField{
+		{Name: "Req-Limit-Short", Role: RoleRemaining, Policy: "short", Read: readProse},
+		{Name: "Req-Limit-Long", Role: RoleRemaining, Policy: "long", Read: readProse},
+	}},
+	{Name: "resend", Fields: []DialectField{
+		{Name: "X-Resend-Daily-Quota", Role: RoleUsed, Policy: "daily"},
+		{Name: "X-Resend-Monthly-Quota", Role: RoleUsed, Policy: "monthly"},
+	}},
+	{Name: "riot", Fields: []DialectField{
+		{Name: "X-App-Rate-Limit", Role: RoleQuota, Policy: "app", Read: readQuotaPairs},
+		{Name: "X-App-Rate-Limit-Count", Role: RoleUsed, Policy: "app", Read: readUsedPairs},
+		{Name: "X-Method-Rate-Limit", Role: RoleQuota, Policy: "method", Read: readQuotaPairs},
+		{Name: "X-Method-Rate-Limit-Count", Role: RoleUsed, Policy: "method", Read: readUsedPairs},
+	}},
+	{Name: "salesforce", Fields: []DialectField{ // in a rolling day
+		{Name: "Sforce-Limit-Info", Role: RoleUsed, Window: SecondsOf(86400)},
+	}},
+	{Name: "sentry", Fields: []DialectField{
+		{Name: "X-Sentry-Rate-Limits", Role: RoleReset, Read: readBans},
+	}},
+	{Name: "shopify", Fields: []DialectField{
+		{Name: "X-Shopify-Shop-Api-Call-Limit", Role: RoleUsed},
+	}},
+	{Name: "spring-cloud-gateway", Fields: []DialectField{ // a token bucket
+		{Name: "X-RateLimit-Burst-Capacity", Role: RoleQuota, Unit: "tokens"},
+	}},
+	{Name: "twilio", Fields: []DialectField{
+		{Name: "Twilio-Concurrent-Requests", Role: RoleUsed, Policy: "concurrent", Unit: ConcurrentRequests},
+	}},
+	{Name: "xero", Fields: []DialectField{
+		{Name: "X-DayLimit-Remaining", Role: RoleRemaining, Policy: "day"},
+		{Name: "X-MinLimit-Remaining", Role: RoleRemaining, Policy: "min"},
+		{Name: "X-AppMinLimit-Remaining", Role: RoleRemaining, Policy: "appmin", Window: SecondsOf(60)},
+	}},
+	{Name: "yelp", Fields: []DialectField{
+		{Name: "RateLimit-ResourceDailyLimit", Role: RoleQuota, Policy: "resource", Window: SecondsOf(86400)},
+	}},
+	{Name: "zoom", Fields: []DialectField{ // next to X-RateLimit-Category
+		{Name: "X-RateLimit-Type", Role: RoleName, write: tailSyntax},
+	}},
 }

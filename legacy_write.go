@@ -9,34 +9,47 @@ import (
 	"time"
 )
 
-// SetLegacy writes f to h as the dialect spells it: the tightest limit and its
-// policy where the dialect has one set of names, every limit where its names
-// carry a *. A number that f does not have, an Unknown remaining among them, is
-// left out, and so is what the dialect has no field for. It replaces the
-// dialect's fields in h, and deletes those that it has no number for.
+// A syntax is how a field is written whose value is more than one number.
+type syntax uint8
+
+const (
+	plainSyntax      syntax = iota
+	windowSyntax            // policies behind the quota, with window (draft-polli-00)
+	quotaSyntax             // the same with w (drafts 01 to 03)
+	dictionarySyntax        // limit=100, remaining=50, reset=5 (draft-07)
+	tailSyntax              // the second half of a name, which is not written
+)
+
+// Set writes f to h as the dialect spells it: the tightest limit and its policy
+// where the dialect has one set of names, every limit where its names carry a *.
+// A number that f does not have is left out, and so is what the dialect has no
+// field for. Set replaces the dialect's fields in h, and deletes those that it
+// has no number for.
 //
-// Resets are written in the dialect's Format, absolute ones from now, rounded
-// up; the zero time is time.Now(). All policies with a window go to a field of
-// Integer policies, if the dialect has one, but not to a RateLimit-Policy that
-// holds the current form, which stays as it is. What is written, [ParseLegacy]
-// reads back with the same dialect, a policy without a name in the fields by
-// LegacyOptions.Name.
+// Resets are written in the formats of the dialect, points in time as seconds
+// from the second in which now lies; the zero time is time.Now(). All policies
+// with a window go to a field of Integer policies, if the dialect has one, but
+// not to a RateLimit-Policy that holds the current form, which stays as it is.
+// Every number that Set writes, [ParseAny] reads back with the dialect as it was,
+// if it is given the same now and the name of the first limit.
 //
-// SetLegacy refuses what it cannot represent: a number below 0 or above
-// MaxInteger (ErrRange), a policy's name that is no lower-case token in the
-// place of a *, or not printable ASCII (ErrSyntax), two limits of one name, two Integer policies of one
-// quota (draft-06 Section 3.3), a draft-07 field RateLimit beside the current
-// one (ErrDuplicate), draft-07 without a quota or a reset (ErrMissing), and a
-// dialect with a syntax of its own (ErrType). On error, a [*FieldError] with
-// the name of the field or that h is nil, h is as it was.
-func SetLegacy(h http.Header, d Dialect, f Fields, now time.Time) error {
+// On error h is as it was. Set refuses, with a [*FieldError] that has the name
+// of the field: a number below 0 or above MaxInteger, or one that would be read
+// as another, such as a reset of thirty years (ErrRange); a policy's name that
+// is no lower-case token in the place of a *, or not printable ASCII
+// (ErrSyntax); two limits of one name, two Integer policies of one quota
+// (draft-06 Section 3.3), a draft-07 field next to the current one
+// (ErrDuplicate); draft-07 without quota or reset, and fields that hold nothing
+// of f (ErrMissing); a field with a Read function (ErrType). A nil h is an error
+// too.
+func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if h == nil {
 		return errNilHeader
 	}
 	if now.IsZero() {
 		now = time.Now()
 	}
-	w := writing{d: &d, row: compileRow(&d), h: h, now: now, lines: map[string]string{}}
+	w := writing{d: d, h: h, now: now, lines: make(map[string]string, len(d.Fields))}
 	if err := w.write(&f); err != nil {
 		return err
 	}
@@ -44,7 +57,7 @@ func SetLegacy(h http.Header, d Dialect, f Fields, now time.Time) error {
 		return err
 	}
 	for key := range h {
-		if w.replaces(key) {
+		if field, _ := d.lexicon().find(key); field != nil && !w.keeps(field) {
 			delete(h, key)
 		}
 	}
@@ -57,14 +70,24 @@ func SetLegacy(h http.Header, d Dialect, f Fields, now time.Time) error {
 // A writing is a set of fields that is being written.
 type writing struct {
 	d       *Dialect
-	row     row
 	h       http.Header
 	now     time.Time
 	lines   map[string]string // by canonical key
-	limits  []Limit           // that have been written,
-	quotas  []int64           // and their quotas, or Unknown
-	current bool              // the field of policies holds the current form
+	written []writtenLimit
+	current bool // the field of policies holds the current form
 }
+
+// A writtenLimit is what has been written of a limit; what has not is Unknown, or
+// absent.
+type writtenLimit struct {
+	limit Limit
+	quota int64
+	// window is that of the policy, written or not.
+	window Seconds
+}
+
+// keeps reports whether a field of h stays as it is.
+func (w *writing) keeps(f *DialectField) bool { return f.Role == RolePolicies && w.current }
 
 // refuse is the error about a field.
 func refuse(name string, cause error) error {
@@ -72,124 +95,135 @@ func refuse(name string, cause error) error {
 }
 
 func (w *writing) write(f *Fields) error {
-	d := w.d
-	if d.syntax != limitRole && d.syntax != dictionaryRole {
-		return refuse(d.Limit, ErrType)
+	starred := false
+	for i := range w.d.Fields {
+		field := &w.d.Fields[i]
+		if err := field.fault(); err != nil {
+			return refuse(field.Name, err)
+		}
+		if field.Read != nil && field.Role != RoleNone {
+			return refuse(field.Name, ErrType)
+		}
+		starred = starred || strings.Contains(field.Name, "*") && field.Role != RoleNone
+		if field.Role == RolePolicies {
+			for _, line := range w.h[http.CanonicalHeaderKey(field.Name)] {
+				w.current = w.current || strings.HasPrefix(trim(line), `"`)
+			}
+		}
 	}
-	for _, line := range w.h[http.CanonicalHeaderKey(d.Policy)] {
-		w.current = w.current || strings.HasPrefix(trim(line), `"`)
+	if starred {
+		return w.writeAll(f)
 	}
-	if !slices.ContainsFunc(w.row.cells, func(c field) bool { return c.star && c.role <= policyRole && w.column(c.name) }) {
-		return w.writeOne(f)
-	}
-	for _, l := range f.Limits {
-		p, ok := f.PolicyOf(l)
-		if err := w.writeLimit(l, &p, ok); err != nil {
+	return w.writeOne(f)
+}
+
+// writeAll writes every limit, to fields with its name in them.
+func (w *writing) writeAll(f *Fields) error {
+	policies := newMatcher(f.Policies)
+	for i := range f.Limits {
+		if err := w.writeLimit(&f.Limits[i], policies.policy(&f.Limits[i])); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// column reports whether a name is that of a column, and not one of more.
-func (w *writing) column(name string) bool {
-	columns := w.d.columns()
-	return slices.Contains(columns[:], name)
-}
-
 // writeOne writes the tightest limit, or the first policy if there are no
-// limits.
+// limits, and then the list of all policies.
 func (w *writing) writeOne(f *Fields) error {
-	var p Policy
+	policies := newMatcher(f.Policies)
 	l, ok := f.Tightest()
+	p := policies.policy(&l)
 	switch {
 	case ok:
-		p, ok = f.PolicyOf(l)
 	case len(f.Policies) > 0:
-		p, ok = f.Policies[0], true
+		p = &f.Policies[0]
 		l = Limit{Name: p.Name, Remaining: Unknown}
 	default:
 		return nil
 	}
-	if err := w.writeLimit(l, &p, ok); err != nil {
+	if err := w.writeLimit(&l, p); err != nil {
 		return err
 	}
-	return w.writePolicies(f, &p)
+	return w.writePolicies(f, p)
 }
 
-// writeLimit writes a limit and its policy, if it has one; else the quota is made
-// Unknown.
-func (w *writing) writeLimit(l Limit, p *Policy, has bool) error {
-	d := w.d
-	if has && !isInteger(p.Quota, 0) {
-		return refuse(w.anyColumn(), ErrRange)
-	}
-	if !has {
-		p.Quota = Unknown
-	}
+// writeLimit writes a limit and its policy, whose quota is Unknown if there is
+// none.
+func (w *writing) writeLimit(l *Limit, p *Policy) error {
+	done := writtenLimit{limit: Limit{Name: l.Name, Remaining: Unknown}, quota: Unknown, window: p.Window}
 	if !isName(l.Name) {
-		return refuse(w.anyColumn(), ErrSyntax)
+		return refuse(w.anyName(), ErrSyntax)
 	}
-	if l.Remaining != Unknown && !isInteger(l.Remaining, 0) {
-		return refuse(d.Remaining, ErrRange)
-	}
-	if l.Reset.ok && !isInteger(l.Reset.n, 0) {
-		return refuse(d.Reset, ErrRange)
-	}
-	if d.Window != "" && p.Quota != Unknown && p.Window.ok && !isInteger(p.Window.n, minWindow) {
-		return refuse(d.Window, ErrRange)
-	}
-	w.limits, w.quotas = append(w.limits, l), append(w.quotas, p.Quota)
-	if d.syntax == dictionaryRole {
-		return w.writeDictionary(&l, p)
-	}
-	var reset string
-	if l.Reset.ok && d.Reset != "" {
-		var ok bool
-		if reset, ok = formatReset(l.Reset.n, d.Format, w.now); !ok {
-			return refuse(d.Reset, ErrRange)
+	for i := range w.d.Fields {
+		field := &w.d.Fields[i]
+		if field.write == dictionarySyntax {
+			if err := w.writeDictionary(field, l, p, &done); err != nil {
+				return err
+			}
+			continue
 		}
-	}
-	used := ""
-	if p.Quota != Unknown && l.Remaining != Unknown && l.Remaining <= p.Quota {
-		used = formatCount(p.Quota - l.Remaining)
-	}
-	title := l.Name
-	if title == defaultName || unquote(trim(title)) != title {
-		title = ""
-	}
-	for _, c := range []struct{ column, value string }{
-		{d.Limit, formatCount(p.Quota)},
-		{d.Remaining, formatCount(l.Remaining)},
-		{d.Reset, reset},
-		{d.Used, used},
-		{d.Window, formatWindow(d.Window, p)},
-		{d.Bucket, title},
-	} {
-		if err := w.put(c.column, l.Name, c.value); err != nil {
+		value, err := w.value(field, l, p, &done)
+		if err != nil {
+			return refuse(field.Name, err)
+		}
+		if err := w.put(field.Name, l.Name, value); err != nil {
 			return err
 		}
 	}
+	w.written = append(w.written, done)
 	return nil
 }
 
-// put writes a field, if the dialect has it and there is a value.
-func (w *writing) put(column, name, value string) error {
-	if column == "" || value == "" {
+// value returns what a field says of a limit, "" if nothing, and notes it.
+func (w *writing) value(field *DialectField, l *Limit, p *Policy, done *writtenLimit) (value string, err error) {
+	switch field.Role {
+	case RoleQuota:
+		value, err = formatCount(p.Quota)
+		done.quota = p.Quota
+	case RoleRemaining:
+		value, err = formatCount(l.Remaining)
+		done.limit.Remaining = l.Remaining
+	case RoleUsed:
+		if p.Quota >= 0 && l.Remaining >= 0 && l.Remaining <= p.Quota && w.d.has(RoleQuota, RoleRemaining) {
+			value, err = formatCount(p.Quota - l.Remaining)
+		}
+	case RoleReset:
+		if l.Reset.ok {
+			value, err = formatTime(l.Reset.n, field.Format, w.now)
+			done.limit.Reset = l.Reset
+		}
+	case RoleWindow:
+		if p.Window.ok {
+			value, err = formatWindow(p.Window.n, field.Format)
+		}
+	case RoleName:
+		if l.Name != defaultName && unquote(trim(l.Name)) == l.Name && field.write != tailSyntax {
+			value = l.Name
+		}
+	}
+	return value, err
+}
+
+// has reports whether d has a field of one of the roles.
+func (d *Dialect) has(roles ...Role) bool {
+	return slices.ContainsFunc(d.Fields, func(f DialectField) bool { return slices.Contains(roles, f.Role) })
+}
+
+// put writes a field, if there is a value.
+func (w *writing) put(field, name, value string) error {
+	if value == "" {
 		return nil
 	}
-	if strings.Contains(column, "*") {
+	if strings.Contains(field, "*") {
 		if !isLowerToken(name) {
-			return refuse(column, ErrSyntax)
+			return refuse(field, ErrSyntax)
 		}
-		column = strings.Replace(column, "*", name, 1)
+		field = strings.Replace(field, "*", name, 1)
 	}
-	if !isToken(column) || !isName(value) {
-		return refuse(column, ErrSyntax)
-	}
-	key := http.CanonicalHeaderKey(column)
-	if _, ok := w.lines[key]; ok {
-		return refuse(column, ErrDuplicate)
+	key := http.CanonicalHeaderKey(field)
+	if _, again := w.lines[key]; again {
+		return refuse(field, ErrDuplicate)
 	}
 	w.lines[key] = value
 	return nil
@@ -201,129 +235,132 @@ func isLowerToken(name string) bool {
 	return isToken(name) && strings.ToLower(name) == name && !strings.Contains(name, "*")
 }
 
-func formatCount(n int64) string {
-	if n == Unknown {
-		return ""
-	}
-	return strconv.FormatInt(n, 10)
-}
-
-// formatWindow writes the window of a policy in the unit that the name of the
-// field tells.
-func formatWindow(column string, p *Policy) string {
-	if p.Quota == Unknown || !p.Window.ok {
-		return ""
-	}
-	key := http.CanonicalHeaderKey(column)
+func formatCount(n int64) (string, error) {
 	switch {
-	case strings.HasSuffix(key, "-Ms") || strings.HasSuffix(key, "-Milliseconds"):
-		return strconv.FormatInt(p.Window.n*1000, 10)
-	case strings.HasSuffix(key, "-Interval"):
-		return p.Window.String()
+	case n == Unknown:
+		return "", nil
+	case !isInteger(n, 0):
+		return "", ErrRange
 	}
-	return strconv.FormatInt(p.Window.n, 10)
+	return strconv.FormatInt(n, 10), nil
 }
 
-// formatReset writes a reset, if the format can express it.
-func formatReset(n int64, format ResetFormat, now time.Time) (s string, ok bool) {
-	unix, nsec := now.Unix(), int64(now.Nanosecond())
-	if nsec > 0 {
-		unix++
+// formatWindow writes the length of a window.
+func formatWindow(n int64, format TimeFormat) (string, error) {
+	switch {
+	case !isInteger(n, minWindow):
+		return "", ErrRange
+	case format == TimeMillis:
+		return strconv.FormatInt(n*1000, 10), nil
+	case format == TimeDuration:
+		return SecondsOf(n).String(), nil
+	}
+	return strconv.FormatInt(n, 10), nil
+}
+
+// formatTime writes a reset, if the format can express it.
+func formatTime(n int64, format TimeFormat, now time.Time) (string, error) {
+	const lastYear = 253402300799 // 9999-12-31T23:59:59Z
+	unix := now.Unix()
+	if !isInteger(n, 0) || format >= TimeUnix && format <= TimeRFC3339 && (unix < leastUnix/10 || unix+n > lastYear) {
+		return "", ErrRange
 	}
 	switch format {
-	case ResetGuess:
-		return strconv.FormatInt(n, 10), n < leastUnix
-	case ResetDelta:
-		return strconv.FormatInt(n, 10), true
-	case ResetDeltaMillis:
-		return strconv.FormatInt(n*1000, 10), true
-	case ResetUnix:
-		return strconv.FormatInt(unix+n, 10), unix >= 0 && unix < farthest/2
-	case ResetUnixMillis:
-		millis := now.Unix()*1000 + (nsec+999_999)/1_000_000
-		return strconv.FormatInt(millis+n*1000, 10), unix >= 0 && unix < MaxInteger/100
-	case ResetDate:
-		const lastYear = 253402300799 // 9999-12-31T23:59:59Z
-		t := time.Unix(min(unix+n, lastYear), 0).UTC()
-		return t.Format(http.TimeFormat), unix >= 0 && unix+n <= lastYear
-	case ResetDuration:
+	case TimeMillis:
+		return strconv.FormatInt(n*1000, 10), nil
+	case TimeUnix:
+		return strconv.FormatInt(unix+n, 10), nil
+	case TimeUnixMilli:
+		return strconv.FormatInt((unix+n)*1000, 10), nil
+	case TimeHTTPDate:
+		return time.Unix(unix+n, 0).UTC().Format(http.TimeFormat), nil
+	case TimeRFC3339:
+		return time.Unix(unix+n, 0).UTC().Format(time.RFC3339), nil
+	case TimeDuration:
 		if d, _ := SecondsOf(n).Duration(); d < math.MaxInt64 {
-			return d.String(), true
+			return d.String(), nil
 		}
-		return SecondsOf(n).String(), true
+		return SecondsOf(n).String(), nil
 	}
-	return "", false
+	return strconv.FormatInt(n, 10), nil
 }
 
 // writeDictionary writes the field RateLimit of draft-07 Section 3, in which
 // remaining is optional.
-func (w *writing) writeDictionary(l *Limit, p *Policy) error {
-	name := w.d.Limit
-	for _, line := range w.h[http.CanonicalHeaderKey(name)] {
+func (w *writing) writeDictionary(field *DialectField, l *Limit, p *Policy, done *writtenLimit) error {
+	for _, line := range w.h[http.CanonicalHeaderKey(field.Name)] {
 		if strings.HasPrefix(trim(line), `"`) {
-			return refuse(name, ErrDuplicate)
+			return refuse(field.Name, ErrDuplicate)
 		}
 	}
 	if p.Quota == Unknown || !l.Reset.ok {
-		return refuse(name, ErrMissing)
+		return refuse(field.Name, ErrMissing)
 	}
-	values := [...]int64{limitRole: p.Quota, remainingRole: l.Remaining, resetRole: l.Reset.n}
-	var b []byte
-	for i, key := range dictionaryKeys {
-		if values[i] == Unknown {
-			continue
-		}
-		if b != nil {
-			b = append(b, separator...)
-		}
-		b = append(append(b, key...), '=')
-		b = strconv.AppendInt(b, values[i], 10)
+	if !isInteger(p.Quota, 0) || !isInteger(l.Reset.n, 0) || l.Remaining != Unknown && !isInteger(l.Remaining, 0) {
+		return refuse(field.Name, ErrRange)
 	}
-	return w.put(name, "", string(b))
+	b := appendInteger([]byte("limit="), uint64(p.Quota))
+	if l.Remaining != Unknown {
+		b = appendInteger(append(b, ", remaining="...), uint64(l.Remaining))
+	}
+	b = appendInteger(append(b, ", reset="...), uint64(l.Reset.n))
+	done.quota, done.limit.Remaining, done.limit.Reset = p.Quota, l.Remaining, l.Reset
+	return w.put(field.Name, "", string(b))
 }
 
 // writePolicies writes the Integer policies: behind the quota in drafts 00 to
 // 03 (the policy of the limit first, so that it is found again), into a field
 // of their own from draft-04 on.
 func (w *writing) writePolicies(f *Fields, own *Policy) error {
-	d := w.d
-	switch {
-	case d.window != "" && own.Quota != Unknown:
-		list := append([]Policy{*own}, f.Policies...)
-		b := []byte(w.lines[http.CanonicalHeaderKey(d.Limit)])
-		for i := range list {
-			if i > 0 && list[i].Equal(*own) {
-				continue
-			}
-			var err error
-			if b, err = w.appendPolicy(b, d.Limit, d.window, &list[i]); err != nil {
-				return err
-			}
+	for i := range w.d.Fields {
+		field := &w.d.Fields[i]
+		switch {
+		case field.write == windowSyntax && own.Quota != Unknown:
+			return w.writeBehind(field, windowName, f, own)
+		case field.write == quotaSyntax && own.Quota != Unknown:
+			return w.writeBehind(field, windowKey, f, own)
+		case field.Role == RolePolicies && !w.current:
+			return w.writeList(field, f)
 		}
-		w.lines[http.CanonicalHeaderKey(d.Limit)] = string(b)
-		return nil
-	case d.window != "" || d.Policy == "" || w.current:
-		return nil
 	}
+	return nil
+}
+
+func (w *writing) writeBehind(field *DialectField, window string, f *Fields, own *Policy) error {
+	key := http.CanonicalHeaderKey(field.Name)
+	b, err := w.appendPolicy([]byte(w.lines[key]), field.Name, window, own)
+	for i := range f.Policies {
+		if p := &f.Policies[i]; err == nil && p != own && !p.Equal(*own) {
+			b, err = w.appendPolicy(b, field.Name, window, p)
+		}
+	}
+	w.lines[key] = string(b)
+	return err
+}
+
+func (w *writing) writeList(field *DialectField, f *Fields) error {
 	var b []byte
 	seen := map[int64]bool{}
 	for i := range f.Policies {
 		p := &f.Policies[i]
+		if p.Quota == Unknown {
+			continue
+		}
 		if seen[p.Quota] {
-			return refuse(d.Policy, ErrDuplicate)
+			return refuse(field.Name, ErrDuplicate)
 		}
 		seen[p.Quota] = true
 		var err error
-		if b, err = w.appendPolicy(b, d.Policy, windowKey, p); err != nil {
+		if b, err = w.appendPolicy(b, field.Name, windowKey, p); err != nil {
 			return err
 		}
 	}
-	return w.put(d.Policy, "", string(b))
+	return w.put(field.Name, "", string(b))
 }
 
 // appendPolicy appends an Integer policy, if it has the window that it needs.
 func (w *writing) appendPolicy(b []byte, field, window string, p *Policy) ([]byte, error) {
-	if !p.Window.ok {
+	if !p.Window.ok || p.Quota == Unknown {
 		return b, nil
 	}
 	if !isInteger(p.Quota, 0) || !isInteger(p.Window.n, minWindow) {
@@ -342,84 +379,48 @@ func (w *writing) appendPolicy(b []byte, field, window string, p *Policy) ([]byt
 	return b, nil
 }
 
-// verify reads back what is to be written. A dialect can be made up in which two
-// fields, or a field and a name of a policy, get in each other's way.
+// verify reads back what is to be written.
 func (w *writing) verify() error {
 	if len(w.lines) == 0 {
-		return w.nothing()
+		if len(w.written) == 0 {
+			return nil
+		}
+		return refuse(w.anyName(), ErrMissing)
 	}
 	h := make(http.Header, len(w.lines))
 	for key, line := range w.lines {
 		h[key] = []string{line}
 	}
-	o := LegacyOptions{Name: w.limits[0].Name, Now: w.now}
-	f, _, faults := parseRows(h, &o, []row{w.row})
+	f, _, faults := parseLegacy(h, &LegacyOptions{Dialects: []*Dialect{w.d}, Name: w.written[0].limit.Name, Now: w.now})
 	for _, e := range faults {
 		return refuse(e.Field, e.Err)
 	}
-	for i := range w.limits {
-		if !w.holds(&f, &w.limits[i], w.quotas[i]) {
-			return refuse(w.anyColumn(), ErrSyntax)
+	for i := range w.written {
+		if !w.written[i].in(&f) {
+			return refuse(w.anyName(), ErrRange)
 		}
 	}
 	return nil
 }
 
-// nothing is for Fields that no field of the dialect can hold.
-func (w *writing) nothing() error {
-	if len(w.limits) == 0 {
-		return nil
-	}
-	return refuse(w.anyColumn(), ErrMissing)
-}
-
-func (w *writing) anyColumn() string {
-	for _, name := range w.d.columns() {
-		if name != "" {
-			return name
-		}
-	}
-	return w.d.Name
-}
-
-// holds reports whether f says of a limit what the dialect has fields for.
-func (w *writing) holds(f *Fields, l *Limit, quota int64) bool {
-	d := w.d
-	i := slices.IndexFunc(f.Limits, func(m Limit) bool { return m.Name == l.Name })
-	var got Limit
-	if i >= 0 {
+// in reports whether fields say what has been written.
+func (w *writtenLimit) in(f *Fields) bool {
+	got := Limit{Remaining: Unknown}
+	if i := slices.IndexFunc(f.Limits, func(l Limit) bool { return l.Name == w.limit.Name }); i >= 0 {
 		got = f.Limits[i]
-	} else {
-		got.Remaining = Unknown
 	}
-	p, ok := f.PolicyOf(Limit{Name: l.Name})
+	p, ok := f.PolicyOf(Limit{Name: w.limit.Name})
 	if !ok {
-		p.Quota = Unknown
+		p = noPolicy
 	}
-	dictionary := d.syntax == dictionaryRole
-	switch {
-	case (d.Remaining != "" || dictionary) && got.Remaining != l.Remaining:
-		return false
-	case d.Limit != "" && p.Quota != quota:
-		return false
-	}
-	// A point in time may be rounded up twice.
-	late := got.Reset.n - l.Reset.n
-	return d.Reset == "" || got.Reset.ok == l.Reset.ok && 0 <= late && late <= 1
+	return (w.limit.Remaining == Unknown || got.Remaining == w.limit.Remaining) && (!w.limit.Reset.ok || got.Reset == w.limit.Reset) &&
+		(w.quota == Unknown || p.Quota == w.quota) && (!w.window.ok || !p.Window.ok || p.Window == w.window)
 }
 
-// replaces reports whether a field of the header is one of the dialect's
-// columns, which have been written anew.
-func (w *writing) replaces(key string) bool {
-	for i := range w.row.cells {
-		c := &w.row.cells[i]
-		if _, ok := c.match(key); !ok || !w.column(c.name) {
-			continue
-		}
-		if c.role == policyRole && w.current {
-			continue
-		}
-		return true
+// anyName returns the name of a field, or of the dialect if it has none.
+func (w *writing) anyName() string {
+	if len(w.d.Fields) == 0 {
+		return w.d.Name
 	}
-	return false
+	return w.d.Fields[0].Name
 }

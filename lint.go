@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 )
@@ -457,20 +458,38 @@ func (c *checker) older() {
 	h := maps.Clone(c.h)
 	delete(h, ageKey)
 	old, _ := ParseLegacy(h, LegacyOptions{Now: made})
-	d, _ := LookupDialect(old.Dialect)
 	for i := range old.Limits {
 		l := &old.Limits[i]
 		remaining, reset := c.agrees(l, dated)
 		switch {
 		case !remaining:
-			c.find(rules[ruleOlder], d.Remaining, -1)
+			c.find(rules[ruleOlder], c.olderField(l.Name, RoleRemaining), -1)
 		case !reset:
-			c.find(rules[ruleOlder], d.Reset, -1)
+			c.find(rules[ruleOlder], c.olderField(l.Name, RoleReset), -1)
 		}
-		if p, ok := old.PolicyOf(*l); ok && !c.allots(p.Quota) {
-			c.find(rules[ruleOlder], d.Limit, -1)
+		if p, ok := old.PolicyOf(*l); ok && p.Quota != Unknown && !c.allots(p.Quota) {
+			c.find(rules[ruleOlder], c.olderField(l.Name, RoleQuota), -1)
 		}
 	}
+}
+
+// olderField returns the name of the field that tells a number of a policy, as it
+// was sent; of several the first in order.
+func (c *checker) olderField(policy string, role Role) string {
+	best := ""
+	for _, key := range slices.Sorted(maps.Keys(c.h)) {
+		m, ok := parseKey(key)
+		if !ok || m.policy != "" && m.policy != policy || key == policyKey || key == limitKey {
+			continue
+		}
+		if best == "" || m.role == role {
+			best = key
+		}
+		if m.role == role {
+			break
+		}
+	}
+	return best
 }
 
 // agrees reports whether a current limit has what remains of an older one, and

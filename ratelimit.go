@@ -44,8 +44,8 @@
 // [ParseAny] reads a response whatever form its limits have: the current fields,
 // those of older drafts, the X-RateLimit-* families and what vendors made of
 // them. [Fields.Dialect] names the form. [ParseLegacy] reads all but the current
-// fields, and [SetLegacy] writes older ones for clients that know nothing else.
-// Each form is a [Dialect], a row of a table ([Dialects]) that others can join
+// fields, and [Dialect.Set] writes older ones for clients that know nothing else:
+// Draft06.Set, say, or XRateLimit.Set. A [Dialect] of one's own can be read as well
 // ([LegacyOptions]).
 //
 // # Serving

@@ -1,57 +1,12 @@
 package ratelimit
 
 import (
-	"fmt"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
-
-var formatNames = map[ResetFormat]string{
-	ResetGuess:       "by its size",
-	ResetDelta:       "seconds",
-	ResetDeltaMillis: "milliseconds",
-	ResetUnix:        "Unix seconds",
-	ResetUnixMillis:  "Unix milliseconds",
-	ResetDate:        "date",
-	ResetDuration:    "duration",
-}
-
-// dialectTable is the README's table of what is read and written.
-func dialectTable() string {
-	var b strings.Builder
-	b.WriteString("| dialect | fields | reset | written |\n|---|---|---|---|\n")
-	for _, d := range Dialects() {
-		var names []string
-		for _, name := range d.columns() {
-			if name != "" {
-				names = append(names, "`"+name+"`")
-			}
-		}
-		reset, written := "", ""
-		if d.Reset != "" {
-			reset = formatNames[d.Format]
-		}
-		if writes(d) {
-			written = "yes"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", d.Name, strings.Join(names, " "), reset, written)
-	}
-	return b.String()
-}
-
-// writes reports whether a dialect can be written at all.
-func writes(d Dialect) bool {
-	f := Fields{
-		Policies: []Policy{{Name: "minute", Quota: 10, Window: SecondsOf(60)}},
-		Limits:   []Limit{{Name: "minute", Remaining: 5, Reset: SecondsOf(30)}},
-	}
-	return SetLegacy(http.Header{}, d, f, time.Unix(1700000000, 0)) == nil
-}
 
 // checkSection fails when the part of a document between <!-- name --> and
 // <!-- /name --> is not what it should be: go test -update writes it anew.
@@ -70,6 +25,3 @@ func checkSection(t testing.TB, file, name, want string) {
 	}
 	require.True(t, want == got, "%s: %q is out of date", file, name)
 }
-
-// The README's table is that of Dialects.
-func TestReadme(t *testing.T) { checkSection(t, "README.md", "dialects", dialectTable()) }

@@ -45,17 +45,33 @@ func (r *retryAfter) wait(now time.Time) time.Duration {
 	return max(r.date.Sub(now), 0)
 }
 
-// ParseRetryAfter returns how long the field Retry-After of h asks to wait, at
-// least 0, and whether there is one that can be read (RFC 9110 Section 10.2.3).
-// Of several lines the first that can be read counts.
+// ParseRetryAfter returns how long h asks to wait, at least 0, and whether it asks
+// at all (RFC 9110 Section 10.2.3). Of several lines of Retry-After the first that
+// can be read counts. Where there is none, the longest wait counts of the fields
+// that servers send in its place: Retry-After-Ms, X-Retry-After,
+// X-RateLimit-Retry-After-Seconds and others whose names consist of a vendor's
+// prefix, Retry-After, and a unit of time.
 //
-// A number is seconds; a fraction is rounded up. A date, in any of the three
+// One of 0 there asks for nothing, as some send it with every response.
+//
+// A number is seconds, unless the name has another unit; a fraction is rounded
+// up. A date, in any of the three
 // forms of an HTTP-date or in that of RFC 3339, counts from the field Date, and
 // from received, when the response arrived, where there is no Date, where it is
 // more than a day off, or where the field Age says that the response is an old
 // one. The zero received is time.Now(). A wait that a Duration cannot hold
 // becomes the longest that it can.
 func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
+	if d, ok := readRetryAfter(h, received); ok {
+		return d, true
+	}
+	c := readClock(h, received)
+	d = askedElsewhere(h, &c)
+	return d, d > 0
+}
+
+// readRetryAfter is ParseRetryAfter for the field Retry-After alone.
+func readRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
 	for _, line := range h[retryAfterKey] {
 		if r, ok := parseRetryAfter(line); ok {
 			if r.date.IsZero() {
@@ -99,15 +115,20 @@ func longer(s, t Seconds) Seconds {
 //
 // It never lowers what h asks for, as [ParseRetryAfter] reads it: a Retry-After
 // that is later stays, of several lines the latest alone, because other
-// recipients read the first line, or none of several.
+// recipients read the first line, or none of several. A longer wait in a field in
+// its place is what it is set to.
 func (f Fields) SetRetryAfter(h http.Header) {
 	wait, ok := f.RetryAfter().Duration()
 	if h == nil || !ok || wait < 0 {
 		return
 	}
-	n, _ := f.RetryAfter().Value()
-	value := strconv.FormatInt(min(n, MaxInteger), 10)
 	c := readClock(h, time.Time{})
+	longest := f.RetryAfter()
+	if len(h[retryAfterKey]) == 0 { // then readers go by the fields in its place
+		longest = longer(longest, CeilSeconds(askedElsewhere(h, &c)))
+		wait, _ = longest.Duration()
+	}
+	value := strconv.FormatInt(min(longest.n, MaxInteger), 10)
 	for _, line := range h[retryAfterKey] {
 		if r, ok := parseRetryAfter(line); ok && r.wait(c.now()) >= wait {
 			wait, value = r.wait(c.now()), line

@@ -38,8 +38,8 @@ func why(a ratelimit.Advice) string {
 		return "Retry-After"
 	}
 	field := ratelimit.LimitField
-	if d, ok := ratelimit.LookupDialect(a.Fields.Dialect); ok {
-		field = d.Name
+	if a.Fields.Dialect != "ratelimit" {
+		field = clip(a.Fields.Dialect)
 	}
 	text := field + " " + clip(strconv.QuoteToASCII(a.Limit.Name)) + " is exhausted"
 	if a.Source == ratelimit.SourceWindow {

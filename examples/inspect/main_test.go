@@ -301,14 +301,14 @@ func TestOlderFields(t *testing.T) {
 	status, stdout, _ := inspect(response("Date: Sat, 21 Nov 2026 01:06:19 GMT",
 		"X-RateLimit-Limit: 5", "X-RateLimit-Remaining: 2 of 5", "X-RateLimit-Reset: 1795223238"))
 	require.Equal(t, 1, status)
-	require.Equal(t, `<stdin>: 200 OK, dialect x-ratelimit, the unit of RESET is guessed
+	require.Equal(t, `<stdin>: 200 OK, dialect x-ratelimit
 NAME       PARTITION KEY  REMAINING            UNIT      WINDOW  RESET
 "default"  -                           - of 5  requests  -       59s
-ratelimit: X-RateLimit-Remaining, line 1, byte 1: not well-formed
+ratelimit: X-Ratelimit-Remaining, line 1, byte 1: not well-formed
   2 of 5
   ^
 `, stdout)
-	_, stdout, _ = inspect("", "-json", wire+"go-httprate-1.http")
+	_, stdout, _ = inspect(response("X-RateLimit-Remaining: 2", "X-RateLimit-Reset: 30"), "-json")
 	require.Contains(t, stdout, `"dialect": "x-ratelimit",
   "guessed": true,`)
 }

@@ -10,10 +10,6 @@ import (
 
 const keyField = "X-API-Key"
 
-// oldFields are X-RateLimit-Limit, -Remaining and -Reset, the last in seconds
-// from now.
-var oldFields, _ = ratelimit.LookupDialect("x-ratelimit")
-
 // An api lets requests within their quotas through to next.
 type api struct {
 	next    http.Handler
@@ -59,7 +55,7 @@ func announce(h http.Header, f ratelimit.Fields, now time.Time) error {
 	if err := f.Set(h); err != nil {
 		return err
 	}
-	if err := ratelimit.SetLegacy(h, oldFields, f, now); err != nil {
+	if err := ratelimit.XRateLimit.Set(h, f, now); err != nil {
 		return err
 	}
 	ratelimit.Expose(h)

@@ -1,0 +1,334 @@
+package ratelimit
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// lawSet is law 9: every number that Set writes reads back with the dialect as it
+// was, and on error nothing is written.
+func lawSet(t testing.TB, d *Dialect, f Fields, now time.Time) {
+	t.Helper()
+	old := http.Header{"Other": {"stays"}}
+	h := old.Clone()
+	if err := d.Set(h, f, now); err != nil {
+		requireFieldError(t, err)
+		require.Equal(t, old, h, "nothing is written next to an error")
+		return
+	}
+	require.Equal(t, []string{"stays"}, h["Other"])
+	for key, lines := range h {
+		require.Equal(t, http.CanonicalHeaderKey(key), key)
+		require.Len(t, lines, 1)
+		require.True(t, isName(lines[0]))
+	}
+	limits, name := f.Limits, ""
+	if !d.starred() {
+		tightest, ok := f.Tightest()
+		if !ok {
+			return
+		}
+		limits, name = []Limit{tightest}, tightest.Name
+	}
+	got, err := ParseLegacy(h, LegacyOptions{Dialects: []*Dialect{d}, Name: name, Now: now})
+	require.NoError(t, err)
+	lawFields(t, got)
+	for _, l := range limits {
+		lawSetLimit(t, d, f, got, l)
+	}
+}
+
+func (d *Dialect) starred() bool {
+	return slices.ContainsFunc(d.Fields, func(f DialectField) bool { return strings.Contains(f.Name, "*") })
+}
+
+// lawSetLimit: a limit that has been written, and its policy, read back.
+func lawSetLimit(t testing.TB, d *Dialect, f, got Fields, l Limit) {
+	t.Helper()
+	if l.Name == "" {
+		l.Name = defaultName
+	}
+	same := func(m Limit) bool { return m.Name == l.Name }
+	m := Limit{Remaining: Unknown}
+	if i := slices.IndexFunc(got.Limits, same); i >= 0 {
+		m = got.Limits[i]
+	}
+	dictionary := d.has(RoleQuota) && d.Fields[0].write == dictionarySyntax
+	if d.has(RoleRemaining) || dictionary {
+		require.Equal(t, l.Remaining, m.Remaining, "%v of %v", l, got)
+	}
+	if d.has(RoleReset) || dictionary {
+		require.Equal(t, l.Reset, m.Reset, "%v of %v", l, got)
+	}
+	p, ok := f.PolicyOf(l)
+	if !ok {
+		return
+	}
+	q, found := got.PolicyOf(Limit{Name: l.Name})
+	if d.has(RoleQuota) && p.Quota != Unknown {
+		require.True(t, found, "%v of %v", l, got)
+		require.Equal(t, p.Quota, q.Quota)
+	}
+	if found && q.Window.ok && p.Window.ok {
+		require.Equal(t, p.Window, q.Window)
+	}
+	if d.has(RoleWindow, RolePolicies) && p.Window.ok && p.Quota != Unknown {
+		require.Equal(t, p.Window, q.Window, "%v of %v", p, got)
+	}
+}
+
+// writtenDialects are the exported dialects.
+var writtenDialects = []*Dialect{
+	Draft00, Draft03, Draft06, Draft07, XRateLimit, XRateLimitUnix, XRateLimitDate, XRateLimitByName, Twitter, GitHub, GitLab, OpenAI, Anthropic,
+}
+
+func TestLookupDialect(t *testing.T) {
+	for _, d := range writtenDialects {
+		got, ok := LookupDialect(d.Name)
+		require.True(t, ok)
+		require.Same(t, d, got)
+		require.NoError(t, d.Validate())
+	}
+	_, ok := LookupDialect("no such dialect")
+	require.False(t, ok)
+}
+
+// TestExceptions: the data is valid, each field stands there once, and a case of
+// testdata/vendors shows it.
+func TestExceptions(t *testing.T) {
+	seen := map[string]bool{}
+	shown := map[*DialectField]bool{}
+	var missing []string
+	for _, tt := range readCases(t) {
+		for key := range wire(strings.Join(tt.Headers, "\n")) {
+			if f, _ := exceptions().find(key); f != nil {
+				shown[f] = true
+			}
+		}
+	}
+	for i := range exceptionFields {
+		d := &exceptionFields[i]
+		require.NoError(t, d.Validate(), d.Name)
+		require.False(t, seen[d.Name], "%s twice", d.Name)
+		seen[d.Name] = true
+		for j := range d.Fields {
+			f := &d.Fields[j]
+			key := http.CanonicalHeaderKey(f.Name)
+			require.False(t, seen[key], "%s twice", key)
+			seen[key] = true
+			if !shown[f] {
+				missing = append(missing, f.Name)
+			}
+		}
+	}
+	require.Empty(t, missing, "no case shows them")
+}
+
+func TestSet(t *testing.T) {
+	one := Fields{
+		Policies: []Policy{{Name: "day", Quota: 5000, Window: SecondsOf(86400)}, {Name: "hour", Quota: 1000, Window: SecondsOf(3600), Params: Params{{"burst", int64(5)}}}},
+		Limits:   []Limit{{Name: "day", Remaining: 4000, Reset: SecondsOf(80000)}, {Name: "hour", Remaining: 37, Reset: SecondsOf(90)}},
+	}
+	timed := &Dialect{Name: "timed", Fields: append(slices.Clone(GitHub.Fields), DialectField{Name: "X-RateLimit-Interval", Role: RoleWindow, Format: TimeDuration})}
+	millis := &Dialect{Name: "millis", Fields: []DialectField{
+		{Name: "Acme-Max", Role: RoleQuota},
+		{Name: "Acme-Left", Role: RoleRemaining},
+		{Name: "Acme-Reset", Role: RoleReset, Format: TimeMillis},
+		{Name: "Acme-Window", Role: RoleWindow, Format: TimeMillis},
+	}}
+	unixMilli := &Dialect{Name: "unix-milli", Fields: []DialectField{{Name: "Acme-Left", Role: RoleRemaining}, {Name: "Acme-Reset", Role: RoleReset, Format: TimeUnixMilli}}}
+	httpDate := &Dialect{Name: "http-date", Fields: []DialectField{{Name: "Acme-Left", Role: RoleRemaining}, {Name: "Acme-Reset", Role: RoleReset, Format: TimeHTTPDate}}}
+	for _, tt := range []struct {
+		name string
+		d    *Dialect
+		f    Fields
+		want string
+	}{
+		{"draft-00", Draft00, one, "RateLimit-Limit: 1000, 1000;window=3600;burst=5, 5000;window=86400\nRateLimit-Remaining: 37\nRateLimit-Reset: 90"},
+		{"draft-03", Draft03, one, "RateLimit-Limit: 1000, 1000;w=3600;burst=5, 5000;w=86400\nRateLimit-Remaining: 37\nRateLimit-Reset: 90"},
+		{"draft-06", Draft06, one, "RateLimit-Limit: 1000\nRateLimit-Policy: 5000;w=86400, 1000;w=3600;burst=5\nRateLimit-Remaining: 37\nRateLimit-Reset: 90"},
+		{"draft-07", Draft07, one, "RateLimit: limit=1000, remaining=37, reset=90\nRateLimit-Policy: 5000;w=86400, 1000;w=3600;burst=5"},
+		{"seconds", XRateLimit, one, "X-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 37\nX-RateLimit-Reset: 90"},
+		{"Unix seconds", XRateLimitUnix, one, "X-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 37\nX-RateLimit-Reset: @unix+90"},
+		{"a timestamp", XRateLimitDate, one, "X-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 37\nX-RateLimit-Reset: @rfc+90"},
+		{"names in names", XRateLimitByName, one, "X-RateLimit-Limit-Day: 5000\nX-RateLimit-Limit-Hour: 1000\nX-RateLimit-Remaining-Day: 4000\nX-RateLimit-Remaining-Hour: 37\nX-RateLimit-Reset-Day: 80000\nX-RateLimit-Reset-Hour: 90"},
+		{"twitter", Twitter, one, "X-Rate-Limit-Limit: 1000\nX-Rate-Limit-Remaining: 37\nX-Rate-Limit-Reset: @unix+90"},
+		{"github", GitHub, one, "X-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 37\nX-RateLimit-Reset: @unix+90\nX-RateLimit-Resource: hour\nX-RateLimit-Used: 963"},
+		{"gitlab, whose policies are of a minute", GitLab, Fields{Policies: []Policy{{Name: "t", Quota: 10, Window: SecondsOf(60)}}, Limits: []Limit{{Name: "t", Remaining: 4}}}, "RateLimit-Limit: 10\nRateLimit-Remaining: 4\nRateLimit-Observed: 6\nRateLimit-Name: t"},
+		{"openai", OpenAI, one, "X-RateLimit-Limit-Day: 5000\nX-RateLimit-Limit-Hour: 1000\nX-RateLimit-Remaining-Day: 4000\nX-RateLimit-Remaining-Hour: 37\nX-RateLimit-Reset-Day: 22h13m20s\nX-RateLimit-Reset-Hour: 1m30s"},
+		{"anthropic", Anthropic, Fields{Limits: one.Limits[1:]}, "Anthropic-RateLimit-Hour-Remaining: 37\nAnthropic-RateLimit-Hour-Reset: @rfc+90"},
+		{"a window as a duration", timed, one, "X-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 37\nX-RateLimit-Reset: @unix+90\nX-RateLimit-Resource: hour\nX-RateLimit-Used: 963\nX-RateLimit-Interval: 3600s"},
+		{"milliseconds", millis, one, "Acme-Max: 1000\nAcme-Left: 37\nAcme-Reset: 90000\nAcme-Window: 3600000"},
+		{"Unix milliseconds", unixMilli, one, "Acme-Left: 37\nAcme-Reset: @ms+90"},
+		{"an HTTP-date", httpDate, one, "Acme-Left: 37\nAcme-Reset: @http+90"},
+		{"a limit without a policy", Draft06, Fields{Limits: one.Limits}, "RateLimit-Remaining: 37\nRateLimit-Reset: 90"},
+		{"policies without a limit", Draft06, Fields{Policies: one.Policies}, "RateLimit-Limit: 5000\nRateLimit-Policy: 5000;w=86400, 1000;w=3600;burst=5"},
+		{"policies of other limits", Draft03, Fields{Policies: one.Policies, Limits: []Limit{{Name: "x", Remaining: 1}}}, "RateLimit-Remaining: 1"},
+		{"an Unknown remaining", Draft06, Fields{Limits: []Limit{{Name: "x", Remaining: Unknown, Reset: SecondsOf(5)}}}, "RateLimit-Reset: 5"},
+		{"an Unknown quota", XRateLimit, Fields{Policies: []Policy{{Name: "x", Quota: Unknown, Window: SecondsOf(5)}}, Limits: []Limit{{Name: "x", Remaining: 3}}}, "X-RateLimit-Remaining: 3"},
+		{"draft-07 without remaining", Draft07, Fields{Policies: one.Policies, Limits: []Limit{{Name: "day", Remaining: Unknown, Reset: SecondsOf(5)}}}, "RateLimit: limit=5000, reset=5\nRateLimit-Policy: 5000;w=86400, 1000;w=3600;burst=5"},
+		{"a name in quotes is left out", GitHub, Fields{Limits: []Limit{{Name: `"q"`, Remaining: 1}}}, "X-RateLimit-Remaining: 1"},
+		{"the longest duration", OpenAI, Fields{Limits: []Limit{{Name: "a", Remaining: 1, Reset: SecondsOf(MaxInteger)}}}, "X-RateLimit-Remaining-A: 1\nX-RateLimit-Reset-A: 999999999999999s"},
+		{"nothing", XRateLimit, Fields{}, ""},
+		{"nothing but policies, by name", OpenAI, Fields{Policies: one.Policies}, ""},
+	} {
+		eachClock(t, tt.name, tt.want, func(t *testing.T, want string, now time.Time) {
+			h := http.Header{}
+			require.NoError(t, tt.d.Set(h, tt.f, now))
+			require.Equal(t, wire(want), h)
+			lawSet(t, tt.d, tt.f, now)
+		})
+	}
+}
+
+// TestSetReplaces: the fields of the dialect, and no others.
+func TestSetReplaces(t *testing.T) {
+	f := Fields{Policies: []Policy{{Name: "minute", Quota: 5, Window: SecondsOf(60)}}, Limits: []Limit{{Name: "minute", Remaining: 4}}}
+	h := wire("X-RateLimit-Limit-Hour: 9\nX-RateLimit-Remaining-Minute: 9\nX-RateLimit-Limit: 9\nRateLimit-Limit: 9")
+	require.NoError(t, XRateLimitByName.Set(h, f, late))
+	require.Equal(t, wire("X-RateLimit-Limit-Minute: 5\nX-RateLimit-Remaining-Minute: 4\nX-RateLimit-Limit: 9\nRateLimit-Limit: 9"), h)
+
+	h = wire("RateLimit-Reset: 9\nRateLimit-Policy: 9;w=9\nRateLimit-Policy: 8;w=8")
+	require.NoError(t, Draft06.Set(h, f, late))
+	require.Equal(t, wire("RateLimit-Limit: 5\nRateLimit-Remaining: 4\nRateLimit-Policy: 5;w=60"), h)
+	require.NoError(t, Draft06.Set(h, Fields{}, late))
+	require.Empty(t, h)
+
+	h = wire("RateLimit-Policy: \"minute\";q=5;w=60\nRateLimit-Limit: 9")
+	require.NoError(t, Draft06.Set(h, f, late))
+	require.Equal(t, wire("RateLimit-Limit: 5\nRateLimit-Remaining: 4\nRateLimit-Policy: \"minute\";q=5;w=60"), h, "the current form stays")
+
+	soon := http.Header{}
+	f.Limits[0].Reset = SecondsOf(10)
+	require.NoError(t, XRateLimitUnix.Set(soon, f, time.Time{}))
+	got, err := ParseLegacy(soon, LegacyOptions{})
+	require.NoError(t, err)
+	require.InDelta(t, 10, got.Limits[0].Reset.n, 1)
+}
+
+func TestSetRefuses(t *testing.T) {
+	policy := func(q, w int64) Policy { return Policy{Name: "a", Quota: q, Window: SecondsOf(w)} }
+	limit := func(name string, r, s int64) []Limit { return []Limit{{Name: name, Remaining: r, Reset: SecondsOf(s)}} }
+	dialect := func(name string, fields ...DialectField) *Dialect { return &Dialect{Name: name, Fields: fields} }
+	twin := dialect("twin", DialectField{Name: "Twin", Role: RoleQuota}, DialectField{Name: "Twin", Role: RoleRemaining})
+	mixed := dialect("mixed", DialectField{Name: "Mixed-*", Role: RoleQuota}, DialectField{Name: "Mixed-*-Left", Role: RoleRemaining})
+	seconds := dialect("seconds", DialectField{Name: "Acme-Left", Role: RoleRemaining, Window: SecondsOf(60)}, DialectField{Name: "Acme-Max", Role: RoleQuota})
+	window := dialect("window", DialectField{Name: "Acme-Max", Role: RoleQuota}, DialectField{Name: "Acme-Window", Role: RoleWindow})
+	for _, tt := range []struct {
+		why   string
+		d     *Dialect
+		f     Fields
+		field string
+		err   error
+	}{
+		{"remaining below 0", XRateLimit, Fields{Limits: limit("a", -2, 1)}, "X-RateLimit-Remaining", ErrRange},
+		{"remaining above the largest", XRateLimit, Fields{Limits: limit("a", MaxInteger+1, 1)}, "X-RateLimit-Remaining", ErrRange},
+		{"a reset below 0", XRateLimit, Fields{Limits: limit("a", 1, -1)}, "X-RateLimit-Reset", ErrRange},
+		{"a reset that reads as a date", XRateLimit, Fields{Limits: limit("a", 1, 1e9)}, "X-RateLimit-Limit", ErrRange},
+		{"a reset beyond the last date", XRateLimitDate, Fields{Limits: limit("a", 1, 1e12)}, "X-RateLimit-Reset", ErrRange},
+		{"a quota below 0", XRateLimit, Fields{Policies: []Policy{policy(-2, 1)}, Limits: limit("a", 1, 1)}, "X-RateLimit-Limit", ErrRange},
+		{"a window below 1 in a list", Draft06, Fields{Policies: []Policy{policy(1, 0)}, Limits: limit("a", 1, 1)}, "RateLimit-Policy", ErrRange},
+		{"a window below 1 behind the quota", Draft03, Fields{Policies: []Policy{policy(1, 0)}, Limits: limit("a", 1, 1)}, "RateLimit-Limit", ErrRange},
+		{"a window below 1 in a field", window, Fields{Policies: []Policy{policy(1, 0)}, Limits: limit("a", 1, 1)}, "Acme-Window", ErrRange},
+		{"another window than the usual one of the field", seconds, Fields{Policies: []Policy{policy(1, 5)}, Limits: limit("a", 1, 1)}, "Acme-Left", ErrRange},
+		{"another window than that of the name", XRateLimitByName, Fields{Policies: []Policy{{Name: "minute", Quota: 1, Window: SecondsOf(5)}}, Limits: limit("minute", 1, 1)}, "X-RateLimit-Limit-*", ErrRange},
+		{"a window that reads as milliseconds", window, Fields{Policies: []Policy{policy(1, 60000)}, Limits: limit("a", 1, 1)}, "Acme-Max", ErrRange},
+		{"a name with a space", OpenAI, Fields{Limits: limit("a b", 1, 1)}, "X-RateLimit-Remaining-*", ErrSyntax},
+		{"a name with a colon", OpenAI, Fields{Limits: limit("a:b", 1, 1)}, "X-RateLimit-Remaining-*", ErrSyntax},
+		{"a name with capitals", OpenAI, Fields{Limits: limit("A", 1, 1)}, "X-RateLimit-Remaining-*", ErrSyntax},
+		{"a name with a star", OpenAI, Fields{Limits: limit("a*", 1, 1)}, "X-RateLimit-Remaining-*", ErrSyntax},
+		{"no name", OpenAI, Fields{Limits: limit("", 1, 1)}, "X-RateLimit-Remaining-*", ErrSyntax},
+		{"one name twice", OpenAI, Fields{Limits: append(limit("a", 1, 1), limit("a", 2, 2)...)}, "X-RateLimit-Remaining-a", ErrDuplicate},
+		{"a name that no field value holds", GitHub, Fields{Limits: limit("a\nb", 1, 1)}, "X-RateLimit-Limit", ErrSyntax},
+		{"one quota twice", Draft06, Fields{Policies: []Policy{policy(1, 1), policy(1, 2)}, Limits: limit("a", 1, 1)}, "RateLimit-Policy", ErrDuplicate},
+		{"a comment of a wrong type", Draft06, Fields{Policies: []Policy{{Name: "a", Window: SecondsOf(1), Params: Params{{"a", 1}}}}, Limits: limit("a", 1, 1)}, "RateLimit-Policy", ErrType},
+		{"draft-07 without a quota", Draft07, Fields{Limits: limit("a", 1, 1)}, "RateLimit", ErrMissing},
+		{"draft-07 without a reset", Draft07, Fields{Policies: []Policy{policy(1, 1)}, Limits: []Limit{{Name: "a"}}}, "RateLimit", ErrMissing},
+		{"draft-07 with a remaining below 0", Draft07, Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", -2, 1)}, "RateLimit", ErrRange},
+		{"nothing to say", OpenAI, Fields{Limits: []Limit{{Name: "a", Remaining: Unknown}}}, "X-RateLimit-Limit-*", ErrMissing},
+		{"no field for it", dialect("none"), Fields{Limits: limit("a", 1, 1)}, "none", ErrMissing},
+		{"a use without a quota", dialect("used", DialectField{Name: "Acme-Used", Role: RoleUsed}), Fields{Policies: []Policy{policy(5, 1)}, Limits: limit("a", 1, 1)}, "Acme-Used", ErrMissing},
+		{"a syntax of its own", dialect("own", DialectField{Name: "Acme", Role: RoleRemaining, Read: readHeads}), Fields{Limits: limit("a", 1, 1)}, "Acme", ErrType},
+		{"one field twice", twin, Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", 1, 1)}, "Twin", ErrDuplicate},
+		{"a field that is no token", dialect("x", DialectField{Name: "X Y", Role: RoleQuota}), Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", 1, 1)}, "X Y", ErrSyntax},
+		{"a name that reads as another field", mixed, Fields{Policies: []Policy{{Name: "a-left", Quota: 1}}, Limits: limit("a-left", 1, 1)}, "Mixed-*", ErrRange},
+		{"a comment that reads as a name", Draft03, Fields{Policies: []Policy{{Name: "a", Quota: 5, Window: SecondsOf(1), Params: Params{{"name", "b"}}}}, Limits: limit("a", 1, 1)}, "RateLimit-Limit", ErrRange},
+		{"a format that does not exist", dialect("x", DialectField{Name: "X-R", Role: RoleReset, Format: 99}), Fields{Limits: limit("a", 1, 1)}, "X-R", ErrRange},
+	} {
+		t.Run(tt.why, func(t *testing.T) {
+			h := http.Header{"Other": {"stays"}}
+			err := tt.d.Set(h, tt.f, late)
+			require.ErrorIs(t, err, tt.err)
+			require.Equal(t, &FieldError{Field: tt.field, Offset: -1, Item: -1, Err: tt.err}, err)
+			require.Equal(t, http.Header{"Other": {"stays"}}, h)
+		})
+	}
+	many := make([]Limit, maxMembers+1)
+	for i := range many {
+		many[i] = Limit{Name: fmt.Sprint("n", i), Remaining: 1}
+	}
+	require.NoError(t, XRateLimitByName.Set(http.Header{}, Fields{Limits: many[:maxMembers]}, late))
+	require.ErrorIs(t, XRateLimitByName.Set(http.Header{}, Fields{Limits: many}, late), ErrTooMany)
+	f := Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", 1, 1)}
+	h := wire("RateLimit: \"a\";r=1")
+	require.ErrorIs(t, Draft07.Set(h, f, late), ErrDuplicate, "next to the current form")
+	require.Equal(t, wire("RateLimit: \"a\";r=1"), h)
+	require.Equal(t, errNilHeader, Draft07.Set(nil, f, late))
+	for _, format := range []TimeFormat{TimeUnix, TimeUnixMilli, TimeHTTPDate, TimeRFC3339} {
+		for _, now := range []time.Time{time.Unix(-5, 0), time.Unix(1<<60, 0)} {
+			d := dialect("x", DialectField{Name: "X-R", Role: RoleReset, Format: format})
+			require.ErrorIs(t, d.Set(http.Header{}, f, now), ErrRange)
+		}
+	}
+}
+
+// TestSetLaw writes every dialect.
+func TestSetLaw(t *testing.T) {
+	for _, d := range writtenDialects {
+		for _, name := range []string{"default", "minute", "a b", "", "requests", "tokens", "daily"} {
+			for _, f := range []Fields{
+				{Policies: []Policy{{Name: name, Quota: 100, Window: SecondsOf(60)}}, Limits: []Limit{{Name: name, Remaining: 37, Reset: SecondsOf(30)}}},
+				{Policies: []Policy{{Name: name, Quota: 100}}, Limits: []Limit{{Name: name, Remaining: 370, Reset: SecondsOf(1)}}},
+				{Policies: []Policy{{Name: name, Quota: 0}}, Limits: []Limit{{Name: name, Remaining: 0, Reset: SecondsOf(0)}}},
+				{Limits: []Limit{{Name: name, Remaining: 5}, {Name: "hour", Remaining: Unknown, Reset: SecondsOf(1e8)}}},
+			} {
+				lawSet(t, d, f, then)
+				lawSet(t, d, f, late)
+			}
+		}
+	}
+}
+
+// TestSetRandom: how many of random fields each dialect refuses. Those that have a
+// field for all that is there refuse none.
+func TestSetRandom(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	windows := []int64{1, 10, 60, 300, 3600, 86400, 7 * 86400}
+	for _, d := range writtenDialects {
+		refused := 0
+		const n = 1000
+		for range n {
+			quota := rnd.Int64N(100000)
+			window := windows[rnd.IntN(len(windows))]
+			f := Fields{
+				Policies: []Policy{{Name: "default", Quota: quota, Window: SecondsOf(window)}},
+				Limits:   []Limit{{Name: "default", Remaining: rnd.Int64N(quota + 1), Reset: SecondsOf(rnd.Int64N(window + 1))}},
+			}
+			if err := d.Set(http.Header{}, f, late); err != nil {
+				refused++
+				t.Log(d.Name, f, err)
+			}
+			lawSet(t, d, f, late)
+		}
+		if d != GitLab { // whose windows are a minute
+			require.Zero(t, refused, d.Name)
+		}
+	}
+}

@@ -1,0 +1,638 @@
+package ratelimit
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A tally is a policy of which facts are being summed up.
+type tally struct {
+	name      string // "" is the policy that no name tells
+	column    int    // of parallel lists, from 0
+	quota     int64  // Unknown if it is not said, like the next four
+	remaining int64
+	used      int64
+	plain     int64  // a number without a role, which may be the quota
+	part      number // a quota below one
+	window    Seconds
+	usual     Seconds // its window if nothing says another
+	bare      number  // a window without unit, 0 if there is none
+	span      Seconds
+	small     number // a reset without unit
+	hasSmall  bool
+	seconds   bool    // which is seconds by its definition, if nothing refutes it
+	date      Seconds // until a point in time
+	reset     Seconds // that of these which counts
+	unit      Unit
+	title     string // from a parameter
+	half      string // of its name, from its column
+	params    Params
+	common    bool  // the reset is that of no policy by name
+	numeric   bool  // the name begins with the length of the window
+	order     order // of the first field
+	refuted   order // fields of this order contradict those before
+}
+
+// take takes one fact.
+func (r *reading) take(f *foundField, fact *Fact, column int) bool {
+	m := &f.meaning
+	t := r.tally(f, below(m.policy, fact.Policy), column)
+	if t == nil || t.refuted == m.order && m.order != ownOrder {
+		return true
+	}
+	switch fact.Role {
+	case RoleReset:
+		return r.takeReset(t, m, fact)
+	case RoleWindow:
+		return t.takeWindow(m, fact)
+	case RoleName:
+		t.title = fact.Value
+		return true
+	}
+	v, ok := parseCount(fact.Value)
+	if !ok {
+		return isNothing(fact.Value)
+	}
+	switch fact.Role {
+	case RoleQuota:
+		t.takeQuota(m, v)
+	case RoleRemaining:
+		if t.remaining == Unknown {
+			t.remaining = v.floor()
+		}
+	case RoleUsed:
+		if t.used == Unknown && !v.neg {
+			t.used = v.ceil()
+		}
+	default:
+		t.plain = max(t.plain, v.floor())
+	}
+	return true
+}
+
+// takeQuota takes a quota. Where a later family of fields has another one for the
+// same policy, it is about something else, and its numbers are dropped. A negative
+// one is another word for unlimited.
+func (t *tally) takeQuota(m *meaning, v number) {
+	switch {
+	case v.neg:
+	case t.quota == Unknown:
+		t.quota = v.floor()
+		if v.n == 0 {
+			t.part = v
+		}
+	case t.quota != v.floor() && m.order.main() && t.order.main() && m.order != t.order:
+		t.refuted = m.order
+	}
+}
+
+// takeWindow takes the length of a window.
+func (t *tally) takeWindow(m *meaning, fact *Fact) bool {
+	if t.window.ok || t.bare.n > 0 {
+		return true
+	}
+	format := fact.Format
+	if format == TimeGuess {
+		format = m.format
+	}
+	value, per := trim(unquote(fact.Value)), m.per
+	if v, ok := parseCount(value); ok {
+		switch {
+		case v.neg:
+		case format == TimeMillis:
+			t.window = windowOf(v.ceilDiv(1000))
+		case format != TimeGuess:
+			t.window = windowOf(saturatingMul(v.ceil(), max(per, 1)))
+		default:
+			t.bare = number{n: v.ceil()}
+		}
+		return true
+	}
+	n, ok := parseSpanOrWord(value)
+	t.window = windowOf(n)
+	return ok || isNothing(value)
+}
+
+// windowOf returns a window of so many seconds; one of 0 is absent.
+func windowOf(n int64) Seconds {
+	if n < minWindow {
+		return Seconds{}
+	}
+	return SecondsOf(min(n, MaxInteger))
+}
+
+// takeReset takes a reset. A bare number is seconds by the definition of the
+// drafts.
+func (r *reading) takeReset(t *tally, m *meaning, fact *Fact) bool {
+	format := fact.Format
+	if format == TimeGuess {
+		format = m.format
+	}
+	at, ok := parseMoment(fact.Value, format, m.per)
+	switch at.kind {
+	case spanMoment:
+		if !t.span.ok {
+			t.span = SecondsOf(at.span)
+		}
+	case bareMoment:
+		if !t.hasSmall {
+			t.small, t.hasSmall, t.seconds = at.bare, true, m.order == draftOrder || m.kind == anchorName
+		}
+	case dateMoment:
+		if !t.date.ok {
+			t.date = at.seconds(&r.clock)
+		}
+		if at.written && m.order == draftOrder && m.role == RoleReset {
+			r.generation = max(r.generation, draft00)
+		}
+	}
+	return ok
+}
+
+const manyTallies = 16
+
+type tallyID struct {
+	name   string
+	column int
+}
+
+// at returns a tally.
+func (r *reading) at(i int) *tally {
+	if i < len(r.fewTallies) {
+		return &r.fewTallies[i]
+	}
+	return &r.more[i-len(r.fewTallies)]
+}
+
+// lookup returns the index of a tally, or -1.
+func (r *reading) lookup(name string, column int) int {
+	if r.index != nil {
+		if i, ok := r.index[tallyID{name, column}]; ok {
+			return i
+		}
+		return -1
+	}
+	for i := range r.policies {
+		if t := r.at(i); t.name == name && t.column == column {
+			return i
+		}
+	}
+	return -1
+}
+
+// tally returns the tally of a policy, a new one if there is none yet. It is nil
+// if there are too many.
+func (r *reading) tally(f *foundField, name string, column int) *tally {
+	m := &f.meaning
+	i := r.lookup(name, column)
+	if i < 0 {
+		if i = r.policies; i == maxMembers {
+			r.fault(f, 0, 0, ErrTooMany)
+			return nil
+		}
+		if i >= len(r.fewTallies) {
+			r.more = append(r.more, tally{})
+		}
+		r.policies++
+		*r.at(i) = tally{name: name, column: column, quota: Unknown, remaining: Unknown, used: Unknown, plain: Unknown, order: m.order, refuted: ownOrder}
+		if r.index != nil {
+			r.index[tallyID{name, column}] = i
+		} else if r.policies > manyTallies {
+			r.index = make(map[tallyID]int, 2*r.policies)
+			for i := range r.policies {
+				r.index[tallyID{r.at(i).name, r.at(i).column}] = i
+			}
+		}
+	}
+	t := r.at(i)
+	if !t.usual.ok {
+		t.usual = m.window
+	}
+	if t.unit == "" {
+		t.unit = m.unit
+	}
+	t.numeric = t.numeric || m.seconds
+	return t
+}
+
+// fields makes the result of what has been read. Its steps are in the order in
+// which they need each other.
+func (r *reading) fields() Fields {
+	r.indexListed()   // which the others look into
+	r.joinNames()     // facts of one policy under two names
+	r.settleWindows() // before resets, which have to fit into them
+	r.settleResets()
+	r.spend()      // what remains, of what is used
+	r.shareReset() // the reset of no policy is that of the tightest
+	return r.result()
+}
+
+// joinNames joins what names tell apart although it is about one policy.
+func (r *reading) joinNames() {
+	// X-RateLimit-Daily-Limit-Remaining is about the policy of X-RateLimit-Daily.
+	for i := range r.policies {
+		t := r.at(i)
+		for _, suffix := range [...]string{"limit", "quota"} {
+			base, ok := strings.CutSuffix(t.name, suffix)
+			if j := r.lookup(strings.TrimSuffix(base, "-"), t.column); ok && j >= 0 && t.quota == Unknown && r.at(j).quota != Unknown && (base == "" || base[len(base)-1] == '-') {
+				r.merge(j, i)
+			}
+		}
+	}
+	// X-Rate-Limit-Requests-Left, beside X-Rate-Limit-Reset: requests need no
+	// name where nothing else is counted.
+	plain, requests := r.lookup("", 0), r.lookup("requests", 0)
+	if plain >= 0 && requests >= 0 && r.policies == 2 && r.at(plain).complements(r.at(requests)) {
+		r.merge(plain, requests)
+	}
+	// X-RateLimit-Limit-Burst, beside X-RateLimit-Remaining: a remaining without
+	// quota is of the only policy that has a quota without remaining.
+	if plain < 0 || r.at(plain).gone() || r.at(plain).remaining == Unknown || r.at(plain).quota != Unknown || r.at(plain).used != Unknown {
+		return
+	}
+	open := -1
+	for i := range r.policies {
+		if t := r.at(i); t.name != "" && t.quota != Unknown && t.remaining == Unknown && t.used == Unknown {
+			if open >= 0 {
+				return
+			}
+			open = i
+		}
+	}
+	if open >= 0 && r.at(open).order == r.at(plain).order {
+		r.merge(open, plain)
+	}
+}
+
+// complements reports whether no role is told by both.
+func (t *tally) complements(u *tally) bool {
+	return (t.quota == Unknown || u.quota == Unknown) && (t.remaining == Unknown || u.remaining == Unknown) && (t.used == Unknown || u.used == Unknown)
+}
+
+// goneTally is what a tally leaves behind that has been merged into another.
+var goneTally = tally{column: -1, quota: Unknown, remaining: Unknown, used: Unknown, plain: Unknown}
+
+func (t *tally) gone() bool { return t.column < 0 }
+
+// merge adds to a tally what it does not have of another, which is gone then.
+func (r *reading) merge(into, from int) {
+	t, u := r.at(into), r.at(from)
+	if into == from || t.gone() || u.gone() {
+		return
+	}
+	if t.quota == Unknown {
+		t.quota, t.part = u.quota, u.part
+	}
+	if t.remaining == Unknown {
+		t.remaining = u.remaining
+	}
+	if t.used == Unknown {
+		t.used = u.used
+	}
+	if !t.window.ok && t.bare.n == 0 {
+		t.window, t.bare = u.window, u.bare
+	}
+	if !t.usual.ok {
+		t.usual = u.usual
+	}
+	t.takeResets(u)
+	if t.unit == "" {
+		t.unit = u.unit
+	}
+	t.order = min(t.order, u.order)
+	*u = goneTally
+}
+
+// takeResets takes the resets of another tally, if t has none.
+func (t *tally) takeResets(u *tally) {
+	if !t.span.ok && !t.hasSmall && !t.date.ok {
+		t.span, t.small, t.hasSmall, t.seconds, t.date = u.span, u.small, u.hasSmall, u.seconds, u.date
+		t.common = u.name == ""
+	}
+}
+
+// settleWindows finds the window of each policy: that of a field, whose unit may
+// have to be settled, else of a listed policy with its quota, else of its name,
+// else the usual one of its field.
+func (r *reading) settleWindows() {
+	for i := range r.policies {
+		t := r.at(i)
+		named := windowOfName(t.name, t.numeric)
+		if t.name == "" {
+			named = windowOfName(r.tail, false)
+		}
+		if t.bare.n > 0 && !t.window.ok {
+			r.settleWindow(t, named)
+		}
+		if j := r.listedWith(t); j >= 0 && !t.window.ok {
+			t.window = r.listed[j].Window
+		}
+		if !t.window.ok {
+			t.window = named
+		}
+		if !t.window.ok {
+			t.window = t.usual
+		}
+		if t.unit == "" {
+			t.unit = unitOfName(t.name)
+		}
+	}
+}
+
+// settleWindow settles the unit of a window: what its name says, else seconds,
+// unless that is no usual length of a window and as milliseconds it is one, into
+// which the reset fits.
+func (r *reading) settleWindow(t *tally, named Seconds) {
+	sec, millis := t.bare.n, t.bare.ceilDiv(1000)
+	t.window = windowOf(sec)
+	switch {
+	case named.ok && named.n == millis && named.n != sec:
+		t.window = named
+	case named.ok && named.n == sec, usual(sec), t.bare.n%1000 != 0, !usual(millis):
+	case t.span.ok && !fits(t.span.n, windowOf(millis)):
+	default:
+		t.window, r.guessed = windowOf(millis), true
+	}
+}
+
+// usual reports whether windows have that length in seconds: up to a minute,
+// minutes up to two hours, hours up to two days, days up to a year.
+func usual(n int64) bool {
+	return n <= 60 || n <= 7200 && n%60 == 0 || n <= 172800 && n%3600 == 0 || n <= 366*86400 && n%86400 == 0
+}
+
+// fits reports whether a reset may be that of a window, which servers round, and
+// whose end they may tell a little late.
+func fits(reset int64, window Seconds) bool { return reset <= window.n+window.n/10+1 }
+
+// settleResets finds the reset of each policy, and its unit. One that counts from
+// now is better than a point in time, which needs two clocks to agree.
+func (r *reading) settleResets() {
+	for i := range r.policies {
+		t := r.at(i)
+		switch {
+		case t.span.ok:
+			t.reset = t.span
+		case t.hasSmall:
+			t.reset = r.settleSmall(t)
+		default:
+			t.reset = t.date
+		}
+	}
+}
+
+// settleSmall settles the unit of a small bare number in a reset: seconds or
+// milliseconds, whichever agrees with a Retry-After, else fits into the window,
+// else agrees with a date. What nothing settles is as the caller says.
+func (r *reading) settleSmall(t *tally) Seconds {
+	sec, millis := t.small.ceil(), t.small.ceilDiv(1000)
+	whole := sec >= 1000 // milliseconds below a second nobody says
+	agree := func(n int64, s Seconds) bool { return s.ok && n-1 <= s.n && s.n <= n+1 }
+	wait, window := CeilSeconds(cmp.Or(r.wait, r.asked)), r.windowOver(t)
+	switch {
+	case wait.n > 0 && agree(sec, wait):
+	case wait.n > 0 && whole && agree(millis, wait):
+		return SecondsOf(millis)
+	case window.ok && fits(sec, window):
+	case whole && window.ok && fits(millis, window):
+		return SecondsOf(millis)
+	case agree(sec, t.date):
+	case whole && agree(millis, t.date):
+		return SecondsOf(millis)
+	case t.seconds || window.ok:
+	default:
+		switch r.options.Reset {
+		case TimeGuess:
+			r.guessed = true
+		case TimeMillis:
+			return SecondsOf(millis)
+		}
+	}
+	return SecondsOf(sec)
+}
+
+// windowOver returns the window into which the reset of a tally has to fit: that
+// of the tally; or, if it has a reset alone, the longest of all.
+func (r *reading) windowOver(t *tally) Seconds {
+	window := t.window
+	if t.name == "" && t.quota == Unknown && t.remaining == Unknown {
+		for i := range r.policies {
+			window = longer(window, r.at(i).window)
+		}
+	}
+	return window
+}
+
+// spend finds out what remains of a quota, or the quota, by what is used. A quota
+// below one in a window is one in a longer window.
+func (r *reading) spend() {
+	for i := range r.policies {
+		t := r.at(i)
+		if t.quota == Unknown && t.plain != Unknown && t.remaining != Unknown {
+			t.quota = t.plain
+		}
+		switch {
+		case t.used == Unknown:
+		case t.quota == Unknown && t.remaining != Unknown:
+			t.quota = min(t.remaining+t.used, MaxInteger)
+		case t.quota != Unknown && t.remaining == Unknown:
+			t.remaining = max(t.quota-t.used, 0)
+		}
+		if t.quota == 0 && t.part.frac > 0 && t.window.ok {
+			t.quota = 1
+			t.window = windowOf((saturatingMul(t.window.n, billion) + t.part.frac - 1) / t.part.frac)
+		}
+	}
+}
+
+// shareReset gives what has been read for no named policy to the named one that
+// it is about: the one with the same numbers; or, if it is a reset alone, the
+// tightest of those into whose windows it fits, and all with the same window.
+func (r *reading) shareReset() {
+	if i := r.lookup("", 0); i >= 0 && !r.at(i).gone() && r.title == "" && r.at(i).title == "" {
+		if best := r.about(i); best >= 0 {
+			plain, t := r.at(i), r.at(best)
+			if !t.reset.ok {
+				t.reset, t.common = plain.reset, plain.quota == Unknown && plain.remaining == Unknown
+			}
+			*plain = goneTally
+		}
+	}
+	for i := range r.policies {
+		for j := 0; r.at(i).common && j < r.policies; j++ {
+			if t := r.at(j); !t.reset.ok && t.window.ok && t.window == r.at(i).window && t.hasPolicy() {
+				t.reset = r.at(i).reset
+			}
+		}
+	}
+}
+
+// about returns the index of the policy that the tally at i is about, or -1.
+func (r *reading) about(i int) int {
+	plain, best := r.at(i), -1
+	alone := plain.quota == Unknown && plain.remaining == Unknown
+	for j := range r.policies {
+		t := r.at(j)
+		switch {
+		case j == i || t.gone() || t.quota == Unknown && t.remaining == Unknown:
+		case !alone && (t.quota != plain.quota || t.remaining != plain.remaining):
+		case plain.reset.ok && t.window.ok && !fits(plain.reset.n, t.window):
+		case best < 0 || t.tighter(r.at(best)):
+			best = j
+		}
+	}
+	return best
+}
+
+func (t *tally) tighter(u *tally) bool {
+	return leftOf(&Limit{Remaining: t.remaining, Reset: t.reset}, &noPolicy, 0).less(leftOf(&Limit{Remaining: u.remaining, Reset: u.reset}, &noPolicy, 1))
+}
+
+// listedWith returns the listed policy with the quota of a tally, and with its
+// window if it has one, or -1.
+func (r *reading) listedWith(t *tally) int {
+	if t.quota == Unknown || len(r.listed) == 0 {
+		return -1
+	}
+	if t.window.ok {
+		if i := r.indexOf(listedID{t.quota, t.window.n, anyName}); i >= 0 {
+			return i
+		}
+		return r.indexOf(listedID{t.quota, 0, anyName})
+	}
+	return r.indexOf(listedID{t.quota, anyWindow, anyName})
+}
+
+// result makes fields of the tallies.
+func (r *reading) result() Fields {
+	f := Fields{Dialect: r.dialect, Guessed: r.guessed}
+	if f.Dialect == generationNames[draft06] {
+		f.Dialect = generationNames[r.generation]
+	}
+	main := false
+	for i := range r.policies {
+		t := r.at(i)
+		main = main || t.order.main() && (t.hasLimit() || t.quota != Unknown)
+	}
+	policies, limits := len(r.listed), len(r.limits)
+	for i := range r.policies {
+		t := r.at(i)
+		if main && t.order == vendorOrder && !t.hasLimit() {
+			*t = goneTally // a comment on the limits of the usual fields
+		}
+		if t.hasPolicy() {
+			policies++
+		}
+		if t.hasLimit() {
+			limits++
+		}
+	}
+	if policies > 0 {
+		f.Policies = r.allPolicies(make([]Policy, 0, policies))
+	}
+	if limits > 0 {
+		f.Limits = append(make([]Limit, 0, limits), r.limits...)
+		for i := range r.policies {
+			if t := r.at(i); t.hasLimit() {
+				f.Limits = append(f.Limits, Limit{Name: r.nameOf(t), Remaining: t.remaining, Reset: t.reset})
+			}
+		}
+		f.Limits = f.Limits[:min(limits, maxMembers)]
+	}
+	if f.Policies == nil && f.Limits == nil {
+		return Fields{}
+	}
+	return f
+}
+
+// hasLimit reports whether anything is said about what remains, and until when.
+func (t *tally) hasLimit() bool { return t.remaining != Unknown || t.reset.ok }
+
+// hasPolicy reports whether there is anything to say in addition to the limit: the
+// quota, or without one what the limit is about, or what is used.
+func (t *tally) hasPolicy() bool {
+	return t.quota != Unknown || t.used != Unknown && t.remaining == Unknown || t.hasLimit() && (t.window.ok || t.unit != "")
+}
+
+// nameOf returns the name of a policy: that of its fields, else that of a field
+// for the name, or of a parameter, or of a list; else the caller's.
+func (r *reading) nameOf(t *tally) string {
+	switch {
+	case t.half != "":
+		return below(t.name, t.half)
+	case t.column > 0:
+		return numbersName(t.quota, t.window)
+	case t.name != "":
+		return t.name
+	case r.title != "":
+		return below(r.title, r.tail)
+	case t.title != "":
+		return t.title
+	}
+	if i := r.listedWith(t); i >= 0 && r.listed[i].Name != "" {
+		return r.listed[i].Name
+	}
+	if r.options.Name != "" && isName(r.options.Name) {
+		return r.options.Name
+	}
+	return defaultName
+}
+
+// numbersName names a policy by its quota and window.
+func numbersName(quota int64, window Seconds) string {
+	var b []byte
+	if quota != Unknown {
+		b = strconv.AppendInt(b, quota, 10)
+	}
+	if window.ok {
+		b = append(b, '/')
+		b = strconv.AppendInt(b, window.n, 10)
+	}
+	return string(b)
+}
+
+// allPolicies appends one policy for each tally that has any, and the listed ones.
+// A listed policy with the quota of a tally is that of the tally, and takes its
+// name.
+func (r *reading) allPolicies(list []Policy) []Policy {
+	var taken []bool
+	for i := range r.policies {
+		t := r.at(i)
+		if !t.hasPolicy() {
+			continue
+		}
+		if at := r.listedWith(t); at >= 0 && (taken == nil || !taken[at]) {
+			if taken == nil {
+				taken = make([]bool, len(r.listed))
+			}
+			taken[at] = true
+			p := &r.listed[at]
+			name := r.nameOf(t)
+			if !p.Window.ok {
+				p.Window = t.window
+			}
+			if p.Unit == "" {
+				p.Unit = t.unit
+			}
+			p.Name = name
+			continue
+		}
+		p := Policy{Name: r.nameOf(t), Quota: t.quota, Unit: t.unit, Window: t.window, Params: t.params}
+		if t.quota == Unknown && t.used != Unknown && t.remaining == Unknown {
+			p.Params = append(slices.Clip(p.Params), Param{usedName, t.used})
+		}
+		list = append(list, p)
+	}
+	for i := range r.listed {
+		p := r.listed[i]
+		if p.Name == "" {
+			p.Name = numbersName(p.Quota, p.Window)
+		}
+		list = append(list, p)
+	}
+	return list[:min(len(list), maxMembers)]
+}
+
+const usedName = "used"

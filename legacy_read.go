@@ -1,0 +1,382 @@
+package ratelimit
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A reading is a response that is being read: the fields that were found, and
+// what they say, summed up by policy. The first few of both are part of it, so
+// that most responses need no memory but that of the result.
+type reading struct {
+	options LegacyOptions
+	clock   clock
+
+	n          int // fields found
+	fewFields  [8]foundField
+	moreFields []foundField
+
+	policies   int // tallies
+	fewTallies [4]tally
+	more       []tally
+	index      map[tallyID]int // of tallies, if they are many
+
+	listed     []Policy         // out of lists of policies
+	byQuota    map[listedID]int // of listed, if they are many
+	limits     []Limit          // out of lists of limits
+	wait       time.Duration    // for which Retry-After asks
+	asked      time.Duration    // or the fields in its place
+	title      string           // of the policy without a name
+	titleRank  uint8
+	tail       string // second half of the title
+	dialect    string
+	generation generation
+	guessed    bool
+	faults     []*FieldError
+}
+
+// note keeps a field that was found.
+func (r *reading) note(key string, lines []string, m meaning) {
+	f := foundField{key: key, lines: lines, meaning: m}
+	switch {
+	case r.n < len(r.fewFields):
+		r.fewFields[r.n] = f
+	case r.moreFields == nil:
+		r.moreFields = append(make([]foundField, 0, 4*len(r.fewFields)), r.fewFields[:]...)
+		fallthrough
+	default:
+		r.moreFields = append(r.moreFields, f)
+	}
+	r.n++
+}
+
+func (r *reading) found() []foundField {
+	if r.moreFields != nil {
+		return r.moreFields
+	}
+	return r.fewFields[:r.n]
+}
+
+// sort puts the fields into the order in which they count: by family, then by
+// role, then the shorter name first. A header has none.
+func (r *reading) sort() {
+	slices.SortFunc(r.found(), func(a, b foundField) int {
+		return cmp.Or(
+			cmp.Compare(a.meaning.order, b.meaning.order),
+			cmp.Compare(a.meaning.role, b.meaning.role),
+			cmp.Compare(a.meaning.rank, b.meaning.rank),
+			cmp.Compare(len(a.key), len(b.key)),
+			cmp.Compare(a.key, b.key),
+		)
+	})
+}
+
+func (r *reading) tooMany() *FieldError {
+	first := slices.MinFunc(r.found(), func(a, b foundField) int { return cmp.Compare(a.key, b.key) })
+	return &FieldError{Field: fieldName(first.key), Item: -1, Err: ErrTooMany}
+}
+
+// align finds the fields that are parallel lists: at least two of one family and
+// policy with as many members, of which one cannot be the thousands of a number.
+func (r *reading) align() {
+	type group struct {
+		family, policy string
+		n              int
+	}
+	var fields map[group]int
+	var certain map[group]bool
+	for i := range r.found() {
+		f := &r.found()[i]
+		n, doubtful := f.list()
+		if n == 0 {
+			continue
+		}
+		if fields == nil {
+			fields, certain = map[group]int{}, map[group]bool{}
+		}
+		g := group{strings.ToLower(f.meaning.family), f.meaning.policy, n}
+		fields[g]++
+		certain[g] = certain[g] || !doubtful
+		f.columns = n
+	}
+	for i := range r.found() {
+		f := &r.found()[i]
+		g := group{strings.ToLower(f.meaning.family), f.meaning.policy, f.columns}
+		if f.columns > 0 && (fields[g] < 2 || !certain[g]) {
+			f.columns = 0
+		}
+	}
+}
+
+// list returns how many numbers or times a field lists, 0 if it is not such a
+// list.
+func (f *foundField) list() (n int, doubtful bool) {
+	m := &f.meaning
+	if m.kind != roleName || m.read != nil {
+		return 0, false
+	}
+	switch m.role {
+	case RoleQuota, RoleRemaining, RoleUsed, RoleReset:
+		line, _ := firstLine(f.lines)
+		return columns(line, m.role == RoleReset)
+	}
+	return 0, false
+}
+
+// firstLine returns the first line that is not blank. Fields of one number
+// should have one line; a second comes from a second limiter, whose numbers
+// must not be mixed with those of the first.
+func firstLine(lines []string) (line string, i int) {
+	for i, line := range lines {
+		if line = trim(line); line != "" {
+			return line, i
+		}
+	}
+	return "", 0
+}
+
+// read reads a field.
+func (r *reading) read(f *foundField) {
+	m := &f.meaning
+	switch {
+	case m.kind == waitName:
+		r.readWait(f)
+	case m.kind == anchorName:
+		r.readAnchor(f)
+	case m.read != nil:
+		r.readOwn(f)
+	case f.columns > 0:
+		r.readColumns(f)
+	case m.role == RoleName:
+		r.readTitle(f)
+	case m.role == RolePolicies:
+		r.readPolicies(f)
+	case m.role == RoleQuota:
+		r.readQuota(f)
+	case m.role != RoleNone || m.kind == plainName:
+		r.readValue(f)
+	}
+}
+
+// fault joins the fault of a field into the error. off counts from the start of
+// the line.
+func (r *reading) fault(f *foundField, line, off int, err error) {
+	r.faults = append(r.faults, &FieldError{Field: fieldName(f.key), Line: line, Offset: off, Item: -1, Err: err})
+}
+
+// readOwn reads the lines of a field by its own function.
+func (r *reading) readOwn(f *foundField) {
+	for i, line := range f.lines {
+		facts, ok := f.meaning.read(nil, line)
+		if !r.takeAll(f, facts, 0) || !ok {
+			r.fault(f, i, 0, ErrSyntax)
+		}
+	}
+}
+
+// readWait notes for how long the response asks to wait. Retry-After-NAME also
+// says that nothing of the policy remains until then.
+func (r *reading) readWait(f *foundField) {
+	m := &f.meaning
+	if m.policy == "" {
+		r.asked = max(r.asked, m.wait(f.lines, &r.clock))
+		return
+	}
+	line, i := firstLine(f.lines)
+	until, ok := parseMoment(line, m.format, m.per)
+	reset := until.seconds(&r.clock)
+	if !ok && line != "" {
+		r.fault(f, i, 0, ErrSyntax)
+	}
+	if t := r.tally(f, m.policy, 0); t != nil && reset.ok {
+		t.remaining, t.span = 0, reset
+		r.credit(f, draft06)
+	}
+}
+
+// readAnchor reads a field that is named by the anchor alone: the current
+// RateLimit, or what has its form under another prefix, the Dictionary of
+// draft-07, a record, or else a quota.
+func (r *reading) readAnchor(f *foundField) {
+	own := strings.EqualFold(f.key, limitKey)
+	line, _ := firstLine(f.lines)
+	switch {
+	case line == "":
+	case own || line[0] == '"':
+		if limits, err := ParseLimits(f.lines...); err == nil {
+			if !own {
+				r.limits = append(r.limits, limits...)
+				r.credit(f, draft08)
+			}
+		} else if list, ok := readItems(f.lines, limitField); ok {
+			r.limits = append(r.limits, limitsOf(list)...)
+			r.credit(f, draft08)
+		} else if !own || !r.readDictionary(f) {
+			r.faults = append(r.faults, err.(*FieldError))
+		}
+	case isJSON(line) || isRecord(line):
+		f.meaning.role = RoleQuota
+		r.readValue(f)
+	default:
+		f.meaning.role = RoleQuota
+		r.readQuota(f)
+	}
+}
+
+// readTitle reads a policy's name. The first field counts, and the second half of
+// a name is none by itself.
+func (r *reading) readTitle(f *foundField) {
+	line, i := firstLine(f.lines)
+	if line == "" {
+		return
+	}
+	name := unquote(line)
+	switch {
+	case !isName(name):
+		r.fault(f, i, 0, ErrSyntax)
+	case f.meaning.kind == tailName:
+		r.tail = name
+	case r.title == "" || f.meaning.rank < r.titleRank:
+		r.title, r.titleRank = name, f.meaning.rank
+	}
+}
+
+// stravaColumns are the policies of a list of two without windows, of a quota and
+// what is used, as nobody but Strava writes.
+var stravaColumns = [...]struct {
+	name   string
+	window Seconds
+}{{"15min", SecondsOf(900)}, {"daily", SecondsOf(86400)}}
+
+// readColumns reads a parallel list: each member is about another policy.
+func (r *reading) readColumns(f *foundField) {
+	line, i := firstLine(f.lines)
+	for n := range min(f.columns, maxMembers) {
+		if !r.takeAll(f, []Fact{{Role: f.meaning.role, Format: f.meaning.format, Value: column(line, n)}}, n) {
+			r.fault(f, i, 0, ErrSyntax)
+			return
+		}
+		if f.meaning.role == RoleUsed && f.columns == len(stravaColumns) {
+			if t := r.tally(f, f.meaning.policy, n); t != nil {
+				t.half, t.usual = stravaColumns[n].name, stravaColumns[n].window
+			}
+		}
+	}
+}
+
+// readValue reads a field of one value: a number or a time, which further members
+// and parameters only repeat, a pair, a record, or JSON.
+func (r *reading) readValue(f *foundField) {
+	m := &f.meaning
+	line, i := firstLine(f.lines)
+	if line == "" {
+		return
+	}
+	var few [4]Fact
+	facts, ok := few[:0], true
+	switch {
+	case m.role == RoleReset || m.role == RoleWindow:
+		facts = append(facts, Fact{Role: m.role, Format: m.format, Value: line})
+	case isJSON(line):
+		facts, ok = readJSON(facts, m.role, line)
+	case isRecord(line):
+		facts, ok = readRecord(facts, m.role, line)
+	default:
+		var value, params string
+		value, params, ok = r.firstMember(line)
+		if ok {
+			facts, ok = r.readNumber(facts, f, value)
+		}
+		if w := windowParam(params); w != "" {
+			facts = append(facts, Fact{Role: RoleWindow, Format: TimeSeconds, Value: w})
+		}
+	}
+	before := r.dialect
+	taken := (ok || len(facts) > 2) && r.takeAll(f, facts, 0)
+	if !(ok && taken) && (m.clear(line) || r.dialect != before) {
+		r.fault(f, i, max(strings.Index(f.lines[i], line), 0), ErrSyntax)
+	}
+}
+
+// clear reports whether a value that cannot be read is a fault of the field: if
+// its name leaves no doubt about what it should hold, or if it holds some number.
+func (m *meaning) clear(line string) bool {
+	return m.kind == roleName && (m.policy == "" || strings.ContainsAny(line, "0123456789") || windowOfName(m.policy, false).ok || unitOfName(m.policy) != "")
+}
+
+// firstMember returns the first member of a line, without its parameters.
+func (r *reading) firstMember(line string) (value, params string, ok bool) {
+	member, _, ok := cut(line, ',')
+	if isCommas(line) {
+		member, ok = line, true
+	}
+	value, params, _ = cut(member, ';')
+	return trim(value), params, ok
+}
+
+// readNumber reads a value that is a number or a pair.
+func (r *reading) readNumber(facts []Fact, f *foundField, value string) ([]Fact, bool) {
+	if f.meaning.kind != plainName {
+		return readCount(facts, f.meaning.role, value)
+	}
+	first, second, pair := strings.Cut(value, "/")
+	a, ok := parseCount(trim(first))
+	if !pair {
+		return append(facts, Fact{Role: RoleNone, Value: value}), ok
+	}
+	if b, isCount := parseCount(trim(second)); ok && isCount && a.n <= b.n {
+		return readCount(facts, RoleUsed, value) // 5/60
+	}
+	return readCount(facts, RoleQuota, value) // 60/1m
+}
+
+// windowParam returns the value of the parameter w, or window.
+func windowParam(params string) (value string) {
+	for params != "" {
+		var param string
+		param, params, _ = cut(params, ';')
+		key, text, _ := strings.Cut(trim(param), "=")
+		if key = strings.ToLower(trim(key)); key == windowKey || key == windowName {
+			value = trim(text)
+		}
+	}
+	return value
+}
+
+// takeAll takes the facts of a field, in a column of parallel lists. It is false
+// if a value is not what its role needs.
+func (r *reading) takeAll(f *foundField, facts []Fact, column int) bool {
+	taken := 0
+	for i := range facts {
+		if isName(facts[i].Policy) && r.take(f, &facts[i], column) {
+			taken++
+		}
+	}
+	if taken > 0 {
+		r.credit(f, draft06)
+	}
+	return taken == len(facts)
+}
+
+// credit notes who has said something: the first field in order names the
+// dialect.
+func (r *reading) credit(f *foundField, g generation) {
+	m := &f.meaning
+	if m.order == draftOrder {
+		r.generation = max(r.generation, g)
+	}
+	if r.dialect == "" {
+		switch m.order {
+		case draftOrder:
+			r.dialect = generationNames[draft06] // replaced in the end
+		case xOrder:
+			r.dialect = "x-ratelimit"
+		case ownOrder, exceptionOrder:
+			r.dialect = m.family
+		default:
+			r.dialect = strings.ToLower(m.family)
+		}
+	}
+}

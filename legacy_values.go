@@ -1,0 +1,664 @@
+package ratelimit
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Sizes that tell what a number means that stands for a time: until the year
+// 5138, seconds since the epoch have at most eleven digits, and before 1973
+// milliseconds had fewer than twelve.
+const (
+	leastUnix  = 1e9
+	leastMilli = 1e11
+	leastMicro = 1e14
+	leastNano  = 1e17
+)
+
+// A momentKind is what a value says about a time.
+type momentKind uint8
+
+const (
+	noMoment   momentKind = iota // nothing, by a word or a number for that
+	spanMoment                   // seconds from now
+	bareMoment                   // a small number whose unit nobody has said
+	dateMoment                   // a point in time
+)
+
+// A moment is a time that a value says.
+type moment struct {
+	kind      momentKind
+	span      int64  // seconds, rounded up
+	exact     int64  // the same in milliseconds, if that is what was said
+	bare      number // seconds, or milliseconds
+	sec, nsec int64  // since the Unix epoch
+	written   bool   // the point in time is a date, and no number
+}
+
+// parseMoment reads a time by its shape; a number by its size and by the format,
+// and in units of so many seconds if per is not 0.
+func parseMoment(s string, format TimeFormat, per int64) (moment, bool) {
+	s = trim(unquote(s))
+	if s == "" {
+		return moment{}, false
+	}
+	if v, ok := parseCount(s[:countEnd(s)]); ok {
+		return numberMoment(v, format, per), true
+	}
+	if len(s) > maxTime {
+		return moment{}, false
+	}
+	if t, ok := parseTime(s); ok {
+		return moment{kind: dateMoment, sec: t.Unix(), nsec: int64(t.Nanosecond()), written: true}, true
+	}
+	if !is(s[0], digit) {
+		return moment{}, isNothing(s)
+	}
+	span, ok := parseSpan(s)
+	if !ok {
+		return moment{}, false
+	}
+	return moment{kind: spanMoment, span: span}, true
+}
+
+// numberMoment returns the time of a number. Its size goes before its format.
+func numberMoment(v number, format TimeFormat, per int64) moment {
+	least := int64(leastUnix)
+	switch format {
+	case TimeMillis:
+		least = leastMilli // a span of three years
+	case TimeUnix:
+		least = leastUnix / 10 // in 1973
+	}
+	switch {
+	case v == number{n: 1, neg: true}: // -1 is a word for nothing
+		return moment{}
+	case v.neg:
+		return moment{kind: spanMoment}
+	case v.n >= least:
+		units := int64(1)
+		switch {
+		case v.n >= leastNano:
+			units = 1e9
+		case v.n >= leastMicro:
+			units = 1e6
+		case v.n >= leastMilli:
+			units = 1e3
+		}
+		sec, nsec := v.split(units)
+		return moment{kind: dateMoment, sec: sec, nsec: nsec}
+	case format == TimeMillis:
+		return moment{kind: spanMoment, span: v.ceilDiv(1000), exact: v.ceil()}
+	case per > 0:
+		return moment{kind: spanMoment, span: min(saturatingMul(v.ceil(), per), MaxInteger)}
+	case format == TimeSeconds, format == TimeDuration, v.frac > 0, v.n <= 1: // half a millisecond nobody says, and one is as good as a second
+		return moment{kind: spanMoment, span: v.ceil()}
+	}
+	return moment{kind: bareMoment, bare: v}
+}
+
+// seconds returns how many seconds from now a moment is.
+func (m *moment) seconds(c *clock) Seconds {
+	switch m.kind {
+	case spanMoment:
+		return SecondsOf(m.span)
+	case bareMoment:
+		return SecondsOf(m.bare.ceil())
+	case dateMoment:
+		return SecondsOf(c.until(m.sec, m.nsec))
+	}
+	return Seconds{}
+}
+
+// duration returns the same with the milliseconds that a number may have.
+func (m *moment) duration(c *clock) (time.Duration, bool) {
+	if m.exact > 0 {
+		return time.Duration(saturatingMul(m.exact, int64(time.Millisecond))), true
+	}
+	return m.seconds(c).Duration()
+}
+
+// millis returns a bare number as milliseconds, in seconds, rounded up.
+func (m *moment) millis() int64 { return m.bare.ceilDiv(1000) }
+
+// countEnd is where the parameters, or the further members, begin that a number
+// may have. Drafts 04 to 06 ask to ignore them.
+func countEnd(s string) int {
+	if !is(s[0], digit) && s[0] != '-' && s[0] != '+' {
+		return len(s)
+	}
+	end := strings.IndexAny(s, ";, \t")
+	if end < 0 || isCommas(s) {
+		return len(s)
+	}
+	if rest := trim(s[end:]); rest != "" && rest[0] != ';' && rest[0] != ',' {
+		return len(s)
+	}
+	return end
+}
+
+// parseCount reads a number, of which thousands may be separated by commas.
+func parseCount(s string) (number, bool) {
+	v, ok := parseNumber(s)
+	if !ok && isThousands(s) {
+		return parseNumber(strings.ReplaceAll(s, ",", ""))
+	}
+	return v, ok
+}
+
+// isCommas reports whether a value holds digits and commas alone. It may be one
+// number, and is not cut at a comma.
+func isCommas(s string) bool {
+	for i := range len(s) {
+		if !is(s[i], digit) && s[i] != ',' && s[i] != '.' {
+			return false
+		}
+	}
+	return strings.IndexByte(strings.TrimSuffix(s, ","), ',') >= 0
+}
+
+// isThousands reports whether commas in a number separate thousands: 1,000 or
+// 12,345,678.90, but not 12,34, nor 0,100.
+func isThousands(s string) bool {
+	whole, fraction, _ := strings.Cut(s, ".")
+	head, rest, ok := strings.Cut(whole, ",")
+	if !ok || head == "" || len(head) > 3 || head[0] == '0' || !all(head, digit) || !all(fraction, digit) {
+		return false
+	}
+	for ok {
+		var group string
+		if group, rest, ok = strings.Cut(rest, ","); len(group) != 3 || !all(group, digit) {
+			return false
+		}
+	}
+	return true
+}
+
+// isNothing reports whether a value is a word for no number: there is no limit,
+// or nobody knows, or the name was that of a switch.
+func isNothing(s string) bool {
+	switch strings.ToLower(s) {
+	case "unlimited", "infinite", "infinity", "inf", "none", "null", "nil", "undefined", "unknown", "never", "n/a", "∞", "-", "*",
+		"true", "false", "yes", "no", "on", "off", "disabled", "enabled", "ok":
+		return true
+	}
+	return false
+}
+
+// Values of one role.
+
+// readCount appends what a value of a quota, of what remains or of what is used
+// says: a number, a pair 600/15m, or for a quota a window alone, 12h.
+func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
+	value = trim(value)
+	if plain := trim(unquote(value)); plain != value {
+		_, ok := parseCount(plain)
+		return append(facts, Fact{Role: role, Value: plain}), ok
+	}
+	if value == "" {
+		return facts, false
+	}
+	if _, ok := parseCount(value); ok {
+		return append(facts, Fact{Role: role, Value: value}), true
+	}
+	first, second, over := strings.Cut(value, "/")
+	if _, ok := parseCount(trim(first)); over && ok {
+		facts = append(facts, Fact{Role: role, Value: trim(first)})
+		return readOver(facts, role, trim(second))
+	}
+	if _, ok := parseSpanOrWord(value); ok && role == RoleQuota {
+		return append(facts, Fact{Role: RoleWindow, Value: value}), true
+	}
+	return facts, isNothing(value)
+}
+
+// readOver appends what stands behind the slash of a pair: the window of a quota,
+// and the quota of what remains or is used, of which some say more in brackets.
+func readOver(facts []Fact, role Role, value string) ([]Fact, bool) {
+	if role == RoleQuota {
+		_, ok := parseSpanOrWord(value)
+		if _, isNumber := parseCount(value); isNumber {
+			return append(facts, Fact{Role: RoleWindow, Format: TimeSeconds, Value: value}), true
+		}
+		return append(facts, Fact{Role: RoleWindow, Value: value}), ok
+	}
+	value, _, _ = strings.Cut(value, "(")
+	_, ok := parseCount(trim(value))
+	return append(facts, Fact{Role: RoleQuota, Value: trim(value)}), ok
+}
+
+// parseSpanOrWord reads the length of a window: a span, or the word for one.
+func parseSpanOrWord(s string) (int64, bool) {
+	if len(s) > maxTime {
+		return 0, false
+	}
+	if n := windowOfWord(strings.ToLower(s)); n > 0 {
+		return n, true
+	}
+	return parseSpan(s)
+}
+
+// Values of a syntax of their own.
+
+// each calls yield for the parts of s between separators outside of quotes,
+// without those that are empty, and with the separator before them. It is false
+// if yield is for any part.
+func each(s, separators string, yield func(before byte, part string) bool) bool {
+	ok, before, from, quoted := true, byte(0), 0, false
+	for i, n := 0, 0; i <= len(s); i++ {
+		if i < len(s) && s[i] == '"' {
+			quoted = !quoted
+		}
+		if i < len(s) && (quoted || strings.IndexByte(separators, s[i]) < 0) {
+			continue
+		}
+		if part := trim(s[from:i]); part != "" {
+			if n++; n > 4*maxMembers {
+				return false
+			}
+			ok = yield(before, part) && ok
+		}
+		if i < len(s) {
+			before, from = s[i], i+1
+		}
+	}
+	return ok && !quoted
+}
+
+// below returns the name of one of several policies in a field.
+func below(group, name string) string {
+	if group == "" || name == "" {
+		return group + name
+	}
+	return group + "-" + name
+}
+
+// isRecord reports whether a value consists of names with values: total=100;
+// remaining=99, or user-hour-lim:3600;user-hour-rem:3599.
+func isRecord(s string) bool {
+	end := strings.IndexAny(s, "=:")
+	return end > 0 && is(s[0], alpha) && strings.IndexByte(s[:end], ',') < 0
+}
+
+// readRecord appends what a record says. Its keys are words as in the names of
+// fields, or the letters q, r, t and w; any other key, and a part without one, is
+// the name of a policy, of which the values have the role of the field:
+// minute=5,60;hour=80,1000 is remaining and quota, or used and quota.
+func readRecord(facts []Fact, role Role, line string) ([]Fact, bool) {
+	name, counted := "", -1 // the last count of a policy
+	ok := each(line, ",;", func(before byte, part string) bool {
+		key, value, keyed := cutKey(part)
+		if !keyed {
+			if _, isCount := parseCount(part); isCount && before == ',' && counted >= 0 {
+				facts = append(facts, Fact{Policy: facts[counted].Policy, Role: RoleQuota, Value: part})
+				counted = -1
+				return role != RoleQuota
+			}
+			name = unquote(part)
+			return isName(name)
+		}
+		m, known := recordKey(key)
+		switch {
+		case known && m.role == RoleName:
+			name = unquote(value)
+			return isName(name)
+		case known && strings.IndexByte(value, '/') < 0: // else it is a name that looks like a word
+			facts = append(facts, Fact{Policy: below(name, m.policy), Role: m.role, Format: m.format, Value: unquote(value)})
+			return true
+		case role == RoleNone || !isName(key):
+			return isName(key)
+		}
+		var fits bool
+		from := len(facts)
+		facts, fits = readCount(facts, role, value)
+		for i := from; i < len(facts); i++ {
+			facts[i].Policy = below(name, key)
+		}
+		counted = len(facts) - 1
+		return fits
+	})
+	return facts, ok
+}
+
+// cutKey cuts a part of a record at the first = or :.
+func cutKey(part string) (key, value string, ok bool) {
+	end := strings.IndexAny(part, "=:")
+	if end <= 0 {
+		return "", part, false
+	}
+	return trim(part[:end]), trim(part[end+1:]), true
+}
+
+// recordKey returns what the key of a record, or of an object in JSON, says.
+func recordKey(key string) (meaning, bool) {
+	switch key {
+	case quotaKey:
+		return meaning{role: RoleQuota}, true
+	case remainingKey:
+		return meaning{role: RoleRemaining}, true
+	case resetKey:
+		return meaning{role: RoleReset, format: TimeSeconds}, true
+	case windowKey:
+		return meaning{role: RoleWindow, format: TimeSeconds}, true
+	case "b":
+		return meaning{role: RoleName}, true
+	}
+	if len(key) > maxTime {
+		return meaning{}, false
+	}
+	m, ok := parseKey("RateLimit-" + dashed(key))
+	return m, ok && m.kind == roleName && m.role != RolePolicies
+}
+
+// dashed writes a key in camel case, or with underscores, as the name of a field.
+func dashed(key string) string {
+	b := make([]byte, 0, len(key)+8)
+	for i := range len(key) {
+		switch c := key[i]; {
+		case c == '_' || c == '.':
+			b = append(b, '-')
+		case i > 0 && 'A' <= c && c <= 'Z' && 'a' <= key[i-1] && key[i-1] <= 'z':
+			b = append(b, '-', c)
+		default:
+			b = append(b, c)
+		}
+	}
+	return string(b)
+}
+
+// Bounds of a JSON text.
+const (
+	maxJSON  = 64 << 10
+	maxDepth = 8
+)
+
+// isJSON reports whether a value may be an object or an array in JSON.
+func isJSON(s string) bool { return s[0] == '{' || s[0] == '[' }
+
+// parseJSON reads a text, of which some write quotes as in Python.
+func parseJSON(s string) (v any, ok bool) {
+	if len(s) > maxJSON {
+		return nil, false
+	}
+	for _, text := range [...]string{s, strings.ReplaceAll(s, "'", `"`)} {
+		dec := json.NewDecoder(strings.NewReader(text))
+		dec.UseNumber()
+		if dec.Decode(&v) == nil && !dec.More() {
+			return v, true
+		}
+	}
+	return nil, false
+}
+
+// readJSON appends what an object says, or an array of them: members with the
+// usual words for keys. Any other key is the name of a policy, and its number has
+// the role of the field.
+func readJSON(facts []Fact, role Role, line string) ([]Fact, bool) {
+	v, ok := parseJSON(line)
+	if !ok {
+		return facts, false
+	}
+	return readObjects(facts, role, "", v, maxDepth), true
+}
+
+func readObjects(facts []Fact, role Role, policy string, v any, depth int) []Fact {
+	if depth == 0 || len(facts) > 4*maxMembers {
+		return facts
+	}
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			facts = readObjects(facts, role, policy, e, depth-1)
+		}
+	case map[string]any:
+		if name := objectName(v); name != "" {
+			policy = below(policy, name)
+		}
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			text, isText := jsonText(v[key])
+			m, known := recordKey(key)
+			switch {
+			case known && m.role == RoleName:
+			case known && isText:
+				facts = append(facts, Fact{Policy: below(policy, m.policy), Role: m.role, Format: m.format, Value: text})
+			case isText && role != RoleNone && isName(key):
+				facts = append(facts, Fact{Policy: below(policy, strings.ToLower(key)), Role: role, Value: text})
+			case !isText && isName(key):
+				facts = readObjects(facts, role, below(policy, strings.ToLower(key)), v[key], depth-1)
+			}
+		}
+	}
+	return facts
+}
+
+// objectName returns the name that an object has among its members.
+func objectName(v map[string]any) string {
+	for _, key := range slices.Sorted(maps.Keys(v)) {
+		if m, known := recordKey(key); known && m.role == RoleName {
+			if name, ok := v[key].(string); ok && isName(name) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// jsonText returns a number, or a text, as it is written.
+func jsonText(v any) (string, bool) {
+	switch v := v.(type) {
+	case json.Number:
+		return v.String(), true
+	case string:
+		return v, true
+	}
+	return "", false
+}
+
+// Parallel lists.
+
+// columns returns how many members a list has that are one number or time each,
+// and whether they could be the thousands of one number. It is 0 for anything
+// else.
+func columns(line string, timed bool) (n int, doubtful bool) {
+	sep := columnSeparator(line)
+	if sep == 0 {
+		return 0, false
+	}
+	ok := each(line, string(sep), func(_ byte, part string) bool {
+		n++
+		if timed {
+			_, ok := parseMoment(part, TimeGuess, 0)
+			return ok && strings.IndexByte(part, ';') < 0
+		}
+		_, ok := parseNumber(part)
+		return ok
+	})
+	if !ok || n < 2 || sep == '/' && n < 3 { // 32/40 is a pair
+		return 0, false
+	}
+	return n, isThousands(line)
+}
+
+func columnSeparator(line string) byte {
+	switch {
+	case strings.IndexByte(line, ',') >= 0:
+		return ','
+	case strings.IndexByte(line, '/') >= 0:
+		return '/'
+	}
+	return 0
+}
+
+// column returns the member of a parallel list at an index, which it has.
+func column(line string, i int) (member string) {
+	each(line, string(columnSeparator(line)), func(_ byte, part string) bool {
+		if i == 0 {
+			member = part
+		}
+		i--
+		return true
+	})
+	return member
+}
+
+// Values of vendors.
+
+// readQuotaPairs and readUsedPairs read 100:1,1000:10 (Riot), a number and the
+// seconds of the window that it is about. Where there are several, the window
+// names the policy.
+func readQuotaPairs(facts []Fact, line string) ([]Fact, bool) {
+	return readPairs(facts, RoleQuota, line)
+}
+
+func readUsedPairs(facts []Fact, line string) ([]Fact, bool) {
+	return readPairs(facts, RoleUsed, line)
+}
+
+func readPairs(facts []Fact, role Role, line string) ([]Fact, bool) {
+	several := strings.IndexByte(line, ',') >= 0
+	ok := each(line, ",", func(_ byte, pair string) bool {
+		count, window, _ := strings.Cut(pair, ":")
+		w, ok := parseNumber(trim(window))
+		if n, isNumber := parseNumber(trim(count)); !ok || !isNumber || n.neg || w.ceil() < minWindow {
+			return false
+		}
+		policy := ""
+		if several {
+			policy = strconv.FormatInt(w.ceil(), 10)
+		}
+		facts = append(facts, Fact{Policy: policy, Role: role, Value: trim(count)},
+			Fact{Policy: policy, Role: RoleWindow, Format: TimeSeconds, Value: trim(window)})
+		return true
+	})
+	return facts, ok
+}
+
+// readHeads reads Microsoft.Compute/HighCostGet3Min;46: a policy, and what
+// remains of it.
+func readHeads(facts []Fact, line string) ([]Fact, bool) {
+	ok := each(line, ",", func(_ byte, part string) bool {
+		name, remaining, _ := strings.Cut(part, ";")
+		if _, ok := parseNumber(trim(remaining)); !ok || !isName(name) {
+			return false
+		}
+		facts = append(facts, Fact{Policy: trim(name), Role: RoleRemaining, Value: trim(remaining)})
+		return true
+	})
+	return facts, ok
+}
+
+// readBans reads 60:default;error:organization:reason (Sentry): seconds for which
+// nothing of the categories is allowed in the scope.
+func readBans(facts []Fact, line string) ([]Fact, bool) {
+	ok := each(line, ",", func(_ byte, part string) bool {
+		seconds, rest, _ := strings.Cut(part, ":")
+		categories, rest, _ := strings.Cut(rest, ":")
+		scope, _, _ := strings.Cut(rest, ":")
+		name := strings.Trim(trim(categories)+":"+trim(scope), ":")
+		if _, ok := parseNumber(trim(seconds)); !ok || !isName(name) {
+			return false
+		}
+		facts = append(facts, Fact{Policy: name, Role: RoleRemaining, Value: "0"},
+			Fact{Policy: name, Role: RoleReset, Format: TimeSeconds, Value: trim(seconds)})
+		return true
+	})
+	return facts, ok
+}
+
+// readProse reads Remaining: 394 Time until reset: 3589 (Pingdom).
+func readProse(facts []Fact, line string) ([]Fact, bool) {
+	before := len(facts)
+	for _, said := range [...]struct {
+		words string
+		role  Role
+	}{{"Remaining:", RoleRemaining}, {"reset:", RoleReset}} {
+		_, rest, _ := strings.Cut(line, said.words)
+		rest = trim(rest)
+		if end := skip(rest, 0, digit); end > 0 {
+			facts = append(facts, Fact{Role: said.role, Format: TimeSeconds, Value: rest[:end]})
+		}
+	}
+	return facts, len(facts) > before
+}
+
+// readPercents reads JSON in which numbers say how many percent of something have
+// been spent, at any depth (Meta). Of several for one policy the highest counts.
+func readPercents(facts []Fact, line string) ([]Fact, bool) {
+	v, ok := parseJSON(line)
+	if !ok {
+		return facts, false
+	}
+	worst := map[string]percent{}
+	percents(worst, v, maxDepth)
+	for _, policy := range slices.Sorted(maps.Keys(worst)) {
+		p := worst[policy]
+		remaining := int64(math.Floor(100 - min(max(p.used, 0), 100)))
+		facts = append(facts, Fact{Policy: policy, Role: RoleQuota, Value: "100"},
+			Fact{Policy: policy, Role: RoleRemaining, Value: strconv.FormatInt(remaining, 10)})
+		if p.regain > 0 {
+			facts = append(facts, Fact{Policy: policy, Role: RoleReset, Format: TimeSeconds, Value: strconv.FormatInt(p.regain, 10)})
+		}
+	}
+	return facts, true
+}
+
+// A percent is how much of something has been spent, and in how many seconds it
+// is regained, 0 if that is not said.
+type percent struct {
+	used   float64
+	regain int64
+}
+
+func percents(worst map[string]percent, v any, depth int) {
+	if depth == 0 || len(worst) > maxMembers {
+		return
+	}
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			percents(worst, e, depth-1)
+		}
+	case map[string]any:
+		group, _ := v["type"].(string)
+		for key, value := range v {
+			used, isNumber := jsonFloat(value)
+			if !isNumber {
+				percents(worst, value, depth-1)
+				continue
+			}
+			name := below(group, key)
+			p := percent{used, regain(v)}
+			if old, again := worst[name]; isPercent(key) && isName(name) && (!again || old.used < p.used || old.used == p.used && old.regain < p.regain) {
+				worst[name] = p
+			}
+		}
+	}
+}
+
+func jsonFloat(v any) (float64, bool) {
+	n, ok := v.(json.Number)
+	x, err := n.Float64()
+	return x, ok && err == nil
+}
+
+// isPercent reports whether a member is a percentage.
+func isPercent(key string) bool {
+	switch key {
+	case "call_count", "total_cputime", "total_time":
+		return true
+	}
+	return strings.HasSuffix(key, "_pct")
+}
+
+// regain returns in how many seconds access is regained, of which an object tells
+// in minutes, or in seconds; 0 if it does not.
+func regain(v map[string]any) int64 {
+	minutes, _ := jsonFloat(v["estimated_time_to_regain_access"])
+	seconds, _ := jsonFloat(v["reset_time_duration"])
+	return int64(min(math.Ceil(max(minutes*60, seconds, 0)), leastUnix-1))
+}

@@ -1,0 +1,320 @@
+package ratelimit
+
+import (
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"github.com/stretchr/testify/require"
+)
+
+// TestParseLegacyReset reads a reset by its shape and size. A number that is
+// guessed ends in a question mark.
+func TestParseLegacyReset(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		value   string
+		want    int64
+		guessed bool
+	}{
+		{"now", "0", 0, false},
+		{"one, in whatever unit", "1", 1, false},
+		{"a small number", "30", 30, true},
+		{"a fraction of a second", "0.001", 1, false},
+		{"more digits than a fraction keeps", "1.0000000001", 2, false},
+		{"more digits than a fraction keeps, all 0", "1.0000000000", 1, false},
+		{"more digits than a fraction keeps, rounded up", "1.9999999999", 2, false},
+		{"the largest number of seconds from now", "999999999", 999999999, true},
+		{"Unix seconds", "@unix+60", 60, false},
+		{"Unix seconds with a fraction", "@unix+60.4", 60, false},
+		{"Unix seconds with a fraction behind that of now", "@unix+60.6", 61, false},
+		{"milliseconds", "@ms+60", 60, false},
+		{"milliseconds that are past", "100000000000", 0, false},
+		{"milliseconds with a fraction", "@ms+60.5", 60, false},
+		{"microseconds", "@us+60", 60, false},
+		{"nanoseconds", "@ns+60", 60, false},
+		{"a negative number", "-2", 0, false},
+		{"thousands", "1,500", 1500, true},
+		{"an IMF-fixdate", "@http+60", 60, false},
+		{"an IMF-fixdate that is past", "Tue, 15 Nov 1994 08:11:59 GMT", 0, false},
+		{"RFC 3339", "@rfc+60", 60, false},
+		{"RFC 3339 in quotes", `"@rfc+60"`, 60, false},
+		{"a number in quotes with spaces", `" 5 "`, 5, true},
+		{"a parameter behind a number", "5 ;x=1", 5, true},
+		{"a member behind a number", "5\t, 6", 5, true},
+		{"a unit", "1s", 1, false},
+		{"minutes and seconds", "6m0s", 360, false},
+		{"milliseconds by their unit", "120ms", 1, false},
+		{"a fraction of a unit", "2m52.8s", 173, false},
+		{"hours and minutes", "1h2m", 3720, false},
+		{"a fraction of hours", "1.5h", 5400, false},
+		{"a fraction of minutes", "0.1m", 6, false},
+		{"days and hours", "1d2h", 93600, false},
+		{"a week", "1w", 604800, false},
+		{"microseconds by their unit", "1\u00b5s", 1, false},
+		{"no time at all", "0s", 0, false},
+		{"a word for the unit", "30 seconds", 30, false},
+		{"two words for units", "1 minute 5 seconds", 65, false},
+		{"more hours than a number holds", "999999999999999999999h", MaxInteger, false},
+		{"a clock", "00:00:03", 3, false},
+		{"a clock with a fraction", "01:02:03.5", 3724, false},
+		{"a clock with days", "2.00:00:00", 172800, false},
+		{"a clock that no number holds", "99999999999999999999:00:00", MaxInteger, false},
+	} {
+		eachClock(t, tt.name, tt.value, func(t *testing.T, value string, now time.Time) {
+			got, err := ParseLegacy(http.Header{"X-Ratelimit-Reset": {value}}, LegacyOptions{Now: now})
+			require.NoError(t, err)
+			require.Equal(t, Fields{
+				Limits:  []Limit{{Name: "default", Remaining: Unknown, Reset: SecondsOf(tt.want)}},
+				Dialect: "x-ratelimit",
+				Guessed: tt.guessed,
+			}, got)
+		})
+	}
+}
+
+// TestParseLegacyNothing reads words and numbers that servers write for no reset.
+func TestParseLegacyNothing(t *testing.T) {
+	for _, value := range []string{"-1", "never", "none", "N/A", "unknown", "null", "-", "*"} {
+		got, err := ParseLegacy(http.Header{"X-Ratelimit-Reset": {value}, "X-Ratelimit-Remaining": {"1"}}, LegacyOptions{Now: late})
+		require.NoError(t, err, value)
+		require.Equal(t, Fields{Limits: []Limit{{Name: "default", Remaining: 1}}, Dialect: "x-ratelimit"}, got, value)
+	}
+}
+
+// TestParseMoment reads dates in all the forms in which servers write them, each a
+// minute past 08:12 on the 15th of November 1994, or a little more.
+func TestParseMoment(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		value string
+		want  time.Duration
+	}{
+		{"IMF-fixdate", "Tue, 15 Nov 1994 08:13:00 GMT", 0},
+		{"RFC 850", "Tuesday, 15-Nov-94 08:13:00 GMT", 0},
+		{"asctime", "Tue Nov 15 08:13:00 1994", 0},
+		{"zone UTC, as sethvargo/go-limiter writes it", "Tue, 15 Nov 1994 08:13:00 UTC", 0},
+		{"RFC 1123 with an offset", "Tue, 15 Nov 1994 09:13:00 +0100", 0},
+		{"RFC 3339", "1994-11-15T08:13:00Z", 0},
+		{"RFC 3339 in lower case", "1994-11-15t08:13:00z", 0},
+		{"an offset to the east", "1994-11-15T09:13:00+01:00", 0},
+		{"an offset to the west", "1994-11-15T07:13:00-01:00", 0},
+		{"an offset without a colon", "1994-11-15T09:13:00+0100", 0},
+		{"an offset of hours alone", "1994-11-15T09:13:00+01", 0},
+		{"no zone", "1994-11-15T08:13:00", 0},
+		{"no seconds", "1994-11-15T08:13Z", 0},
+		{"neither", "1994-11-15T08:13", 0},
+		{"seven digits", "1994-11-15T08:13:00.4999999Z", 499999900},
+		{"nine digits", "1994-11-15T08:13:00.500000001Z", 500000001},
+		{"a comma", "1994-11-15T08:13:00,5Z", 5e8},
+		{"a leap second", "1994-11-15T08:12:60Z", 0},
+		{"a space for the T", "1994-11-15 08:13:00", 0},
+		{"Ruby with an offset", "1994-11-15 09:13:00 +0100", 0},
+		{"Ruby in UTC", "1994-11-15 08:13:00 UTC", 0},
+		{"Go", "1994-11-15 09:13:00.5 +0100 CET", 5e8},
+		{"Go with its other clock", "1994-11-15 09:13:00.5 +0100 CET m=+0.1", 5e8},
+		{"JavaScript", "Tue Nov 15 1994 09:13:00 GMT+0100 (Central European Standard Time)", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ok := parseMoment(tt.value, TimeGuess, 0)
+			require.True(t, ok)
+			want := time.Date(1994, 11, 15, 8, 13, 0, 0, time.UTC).Add(tt.want)
+			require.Equal(t, want, time.Unix(got.sec, got.nsec).UTC())
+			require.True(t, got.kind == dateMoment && got.written)
+		})
+	}
+}
+
+func TestParseLegacyResetFaults(t *testing.T) {
+	for _, value := range []string{
+		"soon", "s", "+", ".", "1.", ".5", "1.5.5", "1.0000000000x", "1.00000000001x", "1e5", "0x10", "1 2", "5q",
+		`""`, `" "`, "''", "1s2", "1m-5s", "s5", "1:2", "1:2:3:4", "1:x:3", "1:2.5:3", "-1:2:3", "1,00", "0,100", "1,0000",
+		"1994-11-15", "1994-11-15T", "1994-11-15T08:1", "1994-13-15T08:13:00Z", "1994-02-30T08:13:00Z", "1994-00-15T08:13:00Z",
+		"1994-11-15T24:00:00Z", "1994-11-15T08:61:00Z", "1994-11-15T08:13:61Z", "1994-11-15T08:13:0", "1994-11-15T08:13:00.Z",
+		"1994-11-15T08:13:00X", "1994-11-15T08:13:00+1", "1994-11-15T08:13:00+0a", "1994-11-15T08:13:00+01:000", "1994/11/15T08:13:00Z",
+		"Tue, 15 Nov 1994 08:13:00 CET", "Tue, 31 Nov 1994 08:13:00 GMT", "Tue, 15 Foo 1994 08:13:00 GMT", "Tue, 15 anF 1994 08:13:00 GMT",
+		"Tue, 15 Nov 1994 25:13:00 GMT", "Tue, 1x Nov 1994 08:13:00 GMT", "Tue, 15/Nov 1994 08:13:00 GMT", "Tue, 31 Nov 1994 08:13:00 UTC",
+		strings.Repeat("a", maxTime+1), strings.Repeat("1s", maxTime), "1" + strings.Repeat(" ", 5) + "x",
+	} {
+		t.Run(value, func(t *testing.T) {
+			h := http.Header{"X-Ratelimit-Reset": {value}, "X-Ratelimit-Remaining": {"1"}}
+			got, err := ParseLegacy(h, LegacyOptions{Now: then})
+			require.Equal(t, "X-Ratelimit-Reset", faultsOf(t, err))
+			require.NotContains(t, err.Error(), "Nov")
+			require.Equal(t, Fields{Limits: []Limit{{Name: "default", Remaining: 1}}, Dialect: "x-ratelimit"}, got)
+		})
+	}
+}
+
+// TestParseLegacyFormats: the format says what a number is that its size does not
+// refute.
+func TestParseLegacyFormats(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		format TimeFormat
+		value  string
+		want   int64
+	}{
+		{"seconds are rounded up", TimeSeconds, "10.1", 11},
+		{"seconds that are a date", TimeSeconds, "@unix+60", 60},
+		{"milliseconds are rounded up", TimeMillis, "1", 1},
+		{"milliseconds", TimeMillis, "22273", 23},
+		{"milliseconds with a fraction", TimeMillis, "1000.1", 2},
+		{"the largest number of milliseconds from now", TimeMillis, "99999999999", 100000000},
+		{"milliseconds that are a date", TimeMillis, "@ms+60", 60},
+		{"Unix seconds", TimeUnix, "@unix+60", 60},
+		{"Unix seconds that are milliseconds", TimeUnix, "@ms+60", 60},
+		{"Unix seconds that are microseconds", TimeUnix, "@us+60", 60},
+		{"Unix seconds that are past", TimeUnix, "784887120", 0},
+		{"Unix seconds that are too few", TimeUnix, "10", 10},
+		{"Unix milliseconds", TimeUnixMilli, "@ms+60", 60},
+		{"Unix milliseconds that are seconds", TimeUnixMilli, "@unix+60", 60},
+		{"a date", TimeHTTPDate, "@http+60", 60},
+		{"a date that is a timestamp", TimeHTTPDate, "@rfc+60", 60},
+		{"a date that is a number", TimeHTTPDate, "10", 10},
+		{"a timestamp", TimeRFC3339, "@rfc+60", 60},
+		{"a duration", TimeDuration, "1m10s", 70},
+		{"a duration that is a number", TimeDuration, "10.1", 11},
+	} {
+		eachClock(t, tt.name, tt.value, func(t *testing.T, value string, now time.Time) {
+			d := &Dialect{Name: "mine", Fields: []DialectField{
+				{Name: "Mine-Left", Role: RoleRemaining},
+				{Name: "Mine-Reset", Role: RoleReset, Format: tt.format},
+			}}
+			got, err := ParseLegacy(http.Header{"Mine-Left": {"1"}, "Mine-Reset": {value}}, LegacyOptions{Dialects: []*Dialect{d}, Now: now})
+			require.NoError(t, err)
+			require.Equal(t, SecondsOf(tt.want), got.Limits[0].Reset)
+			require.Equal(t, "mine", got.Dialect)
+		})
+	}
+}
+
+// TestParseLegacyReference: what absolute times count from.
+func TestParseLegacyReference(t *testing.T) {
+	const base = "X-RateLimit-Reset: 1994-11-15T09:00:00Z\n"
+	for _, tt := range []struct {
+		name string
+		wire string
+		want int64
+	}{
+		{"the arrival, without Date", "", 2880},
+		{"Date", "Date: Tue, 15 Nov 1994 08:59:00 GMT", 60},
+		{"a Date in the zone UTC", "Date: Tue, 15 Nov 1994 08:59:00 UTC", 60},
+		{"a Date with space around it", "Date: Tue, 15 Nov 1994 08:59:00 GMT\t ", 60},
+		{"a Date of RFC 850", "Date: Tuesday, 15-Nov-94 08:59:00 GMT", 60},
+		{"a Date that nobody can read", "Date: yesterday", 2880},
+		{"a Date that is 25 hours off", "Date: Mon, 14 Nov 1994 07:12:00 GMT", 2880},
+		{"an Age of 0", "Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: 0", 60},
+		{"an Age that is none", "Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: x", 60},
+		{"a negative Age", "Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: -5", 60},
+		{"a positive Age", "Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: 1", 2880},
+		{"a fraction for an Age", "Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: 0.5", 2880},
+		{"a list for an Age, of which the first is positive", "Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: 5, 0", 2880},
+		{"a list for an Age, of which the first is 0", "Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: 0, 5", 60},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := ParseLegacy(wire(base+tt.wire), LegacyOptions{Now: then})
+			require.NoError(t, err)
+			require.Equal(t, SecondsOf(tt.want), got.Limits[0].Reset)
+		})
+	}
+	soon := http.Header{"X-Ratelimit-Reset": {time.Now().Add(time.Hour).Format(time.RFC3339)}}
+	got, err := ParseLegacy(soon, LegacyOptions{})
+	require.NoError(t, err)
+	n, ok := got.Limits[0].Reset.Value()
+	require.True(t, ok && 3590 < n && n <= 3600, "%d", n)
+}
+
+// TestParseLegacyCounts reads numbers of units.
+func TestParseLegacyCounts(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		value string
+		want  int64
+		fault bool
+	}{
+		{"a number", "5", 5, false},
+		{"a sign", "+5", 5, false},
+		{"a negative number", "-5", 0, false},
+		{"a fraction is rounded down", "5.99", 5, false},
+		{"more than the largest", "99999999999999999999", MaxInteger, false},
+		{"thousands", "1,000", 1000, false},
+		{"thousands twice, with a fraction", "12,345,678.9", 12345678, false},
+		{"quotes", `"5"`, 5, false},
+		{"single quotes", "'5'", 5, false},
+		{"unlimited", "unlimited", Unknown, false},
+		{"a word", "some", Unknown, true},
+		{"a number and a word", "5 of 10", Unknown, true},
+		{"two fractions", "1.2.3", Unknown, true},
+		{"an exponent", "1e3", Unknown, true},
+		{"hexadecimal", "0x10", Unknown, true},
+		{"no number behind the sign", "-", Unknown, false},
+		{"not ASCII digits", "\u0661", Unknown, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := ParseLegacy(http.Header{"X-Ratelimit-Remaining": {tt.value}}, LegacyOptions{})
+			if tt.fault {
+				require.Equal(t, "X-Ratelimit-Remaining", faultsOf(t, err))
+			} else {
+				require.NoError(t, err)
+			}
+			if tt.want == Unknown {
+				require.Empty(t, got)
+				return
+			}
+			require.Equal(t, []Limit{{Name: "default", Remaining: tt.want}}, got.Limits)
+		})
+	}
+}
+
+func TestParseLegacyPolicies(t *testing.T) {
+	h := wire(`RateLimit-Limit: 100, 100;window=60;burst=1000;Comment="sliding window";x=1.5;y=tok;z;bad="` + "\u00e9" + `";w2=(;Q=1, 5000;window=3600;burst=0;burst=7`)
+	got, err := ParseLegacy(h, LegacyOptions{Name: "mine"})
+	require.NoError(t, err)
+	require.Equal(t, []Policy{
+		{Name: "mine", Quota: 100, Window: SecondsOf(60), Params: Params{
+			{"burst", int64(1000)}, {"comment", "sliding window"}, {"x", 1.5}, {"y", httpsfv.Token("tok")}, {"z", true},
+		}},
+		{Name: "5000/3600", Quota: 5000, Window: SecondsOf(3600), Params: Params{{"burst", int64(7)}}},
+	}, got.Policies)
+
+	got, err = ParseLegacy(wire(`RateLimit-Limit: 5;w=2;c='single'`), LegacyOptions{})
+	require.NoError(t, err)
+	require.Equal(t, []Policy{{Name: "default", Quota: 5, Window: SecondsOf(2), Params: Params{{"c", "single"}}}}, got.Policies)
+
+	got, err = ParseLegacy(wire("RateLimit-Policy: 5000;w=3600, 100;w=60\nRateLimit-Limit: 100\nRateLimit-Remaining: 1"), LegacyOptions{Name: "mine"})
+	require.NoError(t, err)
+	p, ok := got.PolicyOf(got.Limits[0])
+	require.True(t, ok)
+	require.Equal(t, Policy{Name: "mine", Quota: 100, Window: SecondsOf(60)}, p)
+	require.Equal(t, "5000/3600", got.Policies[0].Name, "in the order of the field")
+}
+
+// TestComments: as many as are kept, and one more.
+func TestComments(t *testing.T) {
+	list := func(n int) string {
+		var b strings.Builder
+		b.WriteString("5;w=1")
+		for i := range n {
+			b.WriteString(";c")
+			b.WriteString(strings.Repeat("x", i))
+		}
+		return b.String()
+	}
+	for _, n := range []int{maxComments, maxComments + 1} {
+		got, err := ParseLegacy(http.Header{"Ratelimit-Limit": {list(n)}}, LegacyOptions{})
+		require.NoError(t, err)
+		require.Len(t, got.Policies[0].Params, maxComments)
+	}
+}
+
+// TestNanosecondsSaturate: a number of nanoseconds that no int64 holds is far away,
+// and neither now nor in the past.
+func TestNanosecondsSaturate(t *testing.T) {
+	got, err := ParseLegacy(http.Header{"X-Ratelimit-Reset": {strings.Repeat("9", 40)}}, LegacyOptions{Now: late})
+	require.NoError(t, err)
+	require.Equal(t, SecondsOf(math.MaxInt64/billion-late.Unix()+1), got.Limits[0].Reset)
+}
