@@ -153,6 +153,13 @@ var exceptionFields = [...]Dialect{
 		{Name: "X-Mbx-Order-Count-*", Role: RoleUsed, Policy: "order-count"},
 		{Name: "X-Sapi-Used-*", Role: RoleUsed, Policy: "sapi"},
 	}},
+	{Name: "bitget", Fields: []DialectField{ // in a second
+		{Name: "X-Mbx-Used-Remain-Limit", Role: RoleRemaining, Window: SecondsOf(1)},
+	}},
+	{Name: "brightpearl", Fields: []DialectField{
+		{Name: "Brightpearl-Requests-Remaining", Role: RoleRemaining},
+		{Name: "Brightpearl-Next-Throttle-Period", Role: RoleReset, Format: TimeMillis},
+	}},
 	{Name: "bybit", Fields: []DialectField{
 		{Name: "X-Bapi-Limit", Role: RoleQuota},
 		{Name: "X-Bapi-Limit-Status", Role: RoleRemaining},
@@ -167,6 +174,10 @@ var exceptionFields = [...]Dialect{
 	{Name: "discogs", Fields: []DialectField{
 		{Name: "X-Discogs-RateLimit", Role: RoleQuota, Window: SecondsOf(60)},
 		{Name: "X-Discogs-RateLimit-Used", Role: RoleUsed, Window: SecondsOf(60)},
+	}},
+	{Name: "elevenlabs", Fields: []DialectField{
+		{Name: "Maximum-Concurrent-Requests", Role: RoleQuota, Policy: "concurrent", Unit: ConcurrentRequests},
+		{Name: "Current-Concurrent-Requests", Role: RoleUsed, Policy: "concurrent", Unit: ConcurrentRequests},
 	}},
 	{Name: "etsy", Fields: []DialectField{
 		{Name: "X-Limit-Per-Second", Role: RoleQuota, Policy: "second"},
@@ -186,6 +197,14 @@ var exceptionFields = [...]Dialect{
 		{Name: "X-HubSpot-RateLimit-Remaining", Role: RoleRemaining, Policy: "interval"},
 		{Name: "X-HubSpot-RateLimit-Interval-Milliseconds", Role: RoleWindow, Format: TimeMillis, Policy: "interval"},
 	}},
+	{Name: "keap", Fields: []DialectField{ // the interval, 1, is that of the unit
+		{Name: "X-Keap-*-Limit", Role: RoleQuota},
+		{Name: "X-Keap-*-Available", Role: RoleRemaining},
+		{Name: "X-Keap-*-Used", Role: RoleUsed},
+		{Name: "X-Keap-*-Time-Unit", Role: RoleWindow},
+		{Name: "X-Keap-*-Interval", Role: RoleNone},
+		{Name: "X-Keap-*-Expiry-Time", Role: RoleReset},
+	}},
 	{Name: "lightspeed", Fields: []DialectField{
 		{Name: "X-Ls-Api-Bucket-Level", Role: RoleUsed, Policy: "bucket"},
 		{Name: "X-Ls-Api-Burst-Level", Role: RoleUsed, Policy: "burst"},
@@ -199,6 +218,9 @@ var exceptionFields = [...]Dialect{
 	{Name: "pingdom", Fields: []DialectField{
 		{Name: "Req-Limit-Short", Role: RoleRemaining, Policy: "short", Read: readProse},
 		{Name: "Req-Limit-Long", Role: RoleRemaining, Policy: "long", Read: readProse},
+	}},
+	{Name: "recharge", Fields: []DialectField{
+		{Name: "X-Recharge-Limit", Role: RoleUsed},
 	}},
 	{Name: "resend", Fields: []DialectField{
 		{Name: "X-Resend-Daily-Quota", Role: RoleUsed, Policy: "daily"},
@@ -224,6 +246,11 @@ var exceptionFields = [...]Dialect{
 	}},
 	{Name: "twilio", Fields: []DialectField{
 		{Name: "Twilio-Concurrent-Requests", Role: RoleUsed, Policy: "concurrent", Unit: ConcurrentRequests},
+	}},
+	{Name: "walmart", Fields: []DialectField{ // a token bucket
+		{Name: "X-Current-Token-Count", Role: RoleRemaining, Unit: "tokens"},
+		{Name: "X-Next-Replenish-Time", Role: RoleReset},
+		{Name: "X-Next-Replenishment-Time", Role: RoleReset},
 	}},
 	{Name: "xero", Fields: []DialectField{
 		{Name: "X-DayLimit-Remaining", Role: RoleRemaining, Policy: "day"},

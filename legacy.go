@@ -389,7 +389,8 @@ func (r *reading) findLoose(h http.Header) {
 	type family struct {
 		fields    []foundField
 		remaining number
-		known     bool
+		known     bool // what remains
+		allotted  bool // the quota
 	}
 	families := map[string]*family{}
 	for key, lines := range h {
@@ -412,12 +413,16 @@ func (r *reading) findLoose(h http.Header) {
 		if line, _ := firstLine(lines); m.role == RoleRemaining && !of.known {
 			of.remaining, of.known = parseCount(line)
 		}
+		of.allotted = of.allotted || m.allotted
 		of.fields = append(of.fields, foundField{key: key, lines: lines, meaning: m})
 	}
 	for _, of := range families {
 		of.fields = slices.DeleteFunc(of.fields, func(f foundField) bool { return !f.plausible(of.remaining) })
-		second := slices.ContainsFunc(of.fields, func(f foundField) bool { return f.meaning.role != RoleRemaining })
-		if of.known && !of.remaining.neg && second {
+		has := func(is func(Role) bool) bool {
+			return slices.ContainsFunc(of.fields, func(f foundField) bool { return is(f.meaning.role) })
+		}
+		remaining := of.known && !of.remaining.neg && has(func(r Role) bool { return r != RoleRemaining })
+		if remaining || of.allotted && has(func(r Role) bool { return r == RoleQuota }) && has(func(r Role) bool { return r == RoleUsed }) {
 			for _, f := range of.fields {
 				r.note(f.key, f.lines, f.meaning)
 			}

@@ -17,18 +17,19 @@ import (
 
 // A meaning is what the name of a field says.
 type meaning struct {
-	kind    nameKind
-	role    Role
-	format  TimeFormat
-	per     int64  // seconds of a time's unit that no TimeFormat is for, or 0
-	rank    uint8  // of fields for one role the lowest counts
-	policy  string // in lower case, "" if the name has none
-	seconds bool   // the policy begins with the length of its window
-	window  Seconds
-	unit    Unit
-	read    func([]Fact, string) ([]Fact, bool)
-	family  string // the key up to the anchor or the role; or the name of a dialect
-	order   order
+	kind     nameKind
+	role     Role
+	format   TimeFormat
+	per      int64  // seconds of a time's unit that no TimeFormat is for, or 0
+	rank     uint8  // of fields for one role the lowest counts
+	policy   string // in lower case, "" if the name has none
+	seconds  bool   // the policy begins with the length of its window
+	allotted bool   // the role is told by a word that says enough
+	window   Seconds
+	unit     Unit
+	read     func([]Fact, string) ([]Fact, bool)
+	family   string // the key up to the anchor or the role; or the name of a dialect
+	order    order
 }
 
 // A nameKind is what can be expected of a value.
@@ -73,16 +74,26 @@ func hasAnchor(key string) bool {
 			continue
 		}
 		end := i - 4
-		dashed := key[end-1] == '-'
+		dashed := isDash(key[end-1])
 		if dashed {
 			end--
 		}
-		if start := end - len(rate); start >= 0 && strings.EqualFold(key[start:end], rate) && (!dashed || start == 0 || key[start-1] == '-') {
+		if start := end - len(rate); start >= 0 && strings.EqualFold(key[start:end], rate) && (!dashed || start == 0 || isDash(key[start-1])) {
 			return true
 		}
 	}
 	return false
 }
+
+// isAllotted reports whether a word says that what is given is a quota. Next to
+// another that says how much is used, it needs none that says what remains
+// (Mashery).
+func isAllotted(s string) bool {
+	return strings.EqualFold(s, "allotted") || strings.EqualFold(s, "alloted")
+}
+
+// isDash reports whether a byte may stand between two words.
+func isDash(b byte) bool { return b == '-' || b == '_' }
 
 // mayRemain reports whether a key without an anchor may say what remains of
 // something, by its last word or the first behind X. Most fields of a response do
@@ -92,8 +103,9 @@ func mayRemain(key string) bool {
 		return false
 	}
 	switch key[len(key)-1] | 0x20 {
-	case 'g', 'n', 't', 'l', 'e': // remaining, remain, left, rl, available
-		if wordOf(key[strings.LastIndexByte(key, '-')+1:]).role == RoleRemaining || strings.EqualFold(key, "X-Rl") {
+	case 'g', 'n', 't', 'l', 'e', 'd': // remaining, remain, left, rl, available, allotted
+		last := key[strings.LastIndexByte(key, '-')+1:]
+		if wordOf(last).role == RoleRemaining || isAllotted(last) || strings.EqualFold(key, "X-Rl") {
 			return true
 		}
 	}
@@ -191,7 +203,7 @@ func wordOf(s string) word {
 	switch string(toLower(&buf, s)) {
 	case "limit", "limits", "quota":
 		return word{class: valueWord, role: RoleQuota}
-	case "max", "maximum", "total", "capacity", "allowed", "allowance", "allotted", "allotment", "ceiling", "lim":
+	case "max", "maximum", "total", "capacity", "allowed", "allowance", "allotted", "alloted", "allotment", "ceiling", "lim":
 		return word{class: valueWord, role: RoleQuota, rank: 1}
 	case "remaining", "remain", "remains", "left":
 		return word{class: valueWord, role: RoleRemaining}
@@ -217,7 +229,7 @@ func wordOf(s string) word {
 		return word{class: listWord, role: RolePolicies}
 	case "ms", "msec", "millis", "milliseconds":
 		return word{class: unitWord, format: TimeMillis}
-	case "sec", "secs", "seconds", "after", "in":
+	case "sec", "secs", "seconds", "after", "in", "ttl":
 		return word{class: unitWord, format: TimeSeconds}
 	case "minutes", "mins":
 		return word{class: unitWord, format: TimeSeconds, per: 60}
@@ -232,11 +244,11 @@ func wordOf(s string) word {
 	case "url", "uri", "link", "docs", "documentation", "help", "info", "message", "reason", "warning", // texts
 		"enabled", "disabled", "active", "exceeded", "reached", "hit", "nearlimit", "overlimit", "over", "near", "exempt", "bypass",
 		"whitelisted", "blocked", "banned", "throttled", "limited", "ratelimited", "status", "state", "error", "problem", "unlimited", // states
-		"type", "plan", "tier", "version", "region", "mode", "algorithm", "strategy", "source", "field", // kinds
+		"type", "version", "region", "mode", "algorithm", "strategy", "source", "field", // kinds
 		"cost", "costs", "request", "requested", "currentrequest", "increment", "rate", "fillrate", "delay", "metrics", // costs of one request
 		"percent", "percentage", "utilization", "ratio": // parts
 		return word{class: stopWord}
-	case "key", "id", "ip", "user", "client", "account", "rule", "match", "matched":
+	case "key", "id", "ip", "user", "client", "account", "plan", "tier", "rule", "match", "matched":
 		return word{class: labelWord}
 	}
 	return word{}
@@ -293,8 +305,12 @@ type sentence struct {
 
 func split(key string) sentence {
 	s := sentence{key: key}
+	dash := byte('-')
+	if strings.IndexByte(key, dash) < 0 {
+		dash = '_' // HTTP_X_RATELIMIT_LIMIT
+	}
 	for i := range len(key) {
-		if key[i] == '-' && s.n < maxWords-1 {
+		if key[i] == dash && s.n < maxWords-1 {
 			s.ends[s.n] = i
 			s.n++
 		}
@@ -312,10 +328,13 @@ func (s *sentence) word(i int) string {
 	return s.key[start:s.ends[i]]
 }
 
-// prefixed is 1 if the first of several words is X.
-func (s *sentence) prefixed() int {
-	if s.n > 1 && strings.EqualFold(s.word(0), "x") {
-		return 1
+// prefixed is how many words stand before the sentence: X, or HTTP and X.
+func (s *sentence) prefixed() (n int) {
+	if s.n > 2 && strings.EqualFold(s.word(0), "http") {
+		n = 1
+	}
+	if s.n > n+1 && strings.EqualFold(s.word(n), "x") {
+		return n + 1
 	}
 	return 0
 }
@@ -413,11 +432,24 @@ func parseKey(key string) (m meaning, ok bool) {
 	if !ok {
 		return m, false
 	}
+	if a.first > 0 && isRate(s.word(a.first-1)) {
+		return m, false
+	}
 	var p phrase
 	m.prefix(&s, a, &p)
 	ok = m.clause(&s, a, &p)
 	m.policy = p.text()
 	return m, ok
+}
+
+// isRate reports whether a word tells of a rate that is not one of requests.
+func isRate(s string) bool {
+	var buf [longestWord]byte
+	switch string(toLower(&buf, s)) {
+	case "bit", "baud", "frame", "refresh", "sample", "sampling", "heart", "interest", "exchange", "tax":
+		return true
+	}
+	return false
 }
 
 // prefix reads what stands before the anchor: the family, and a name for its
@@ -429,7 +461,7 @@ func (m *meaning) prefix(s *sentence, a anchor, p *phrase) {
 		m.order = vendorOrder
 	case a.behind > a.first+1:
 		m.order = dashedOrder
-	case first == 1:
+	case first > 0:
 		m.order = xOrder
 	default:
 		m.order = draftOrder
@@ -484,7 +516,7 @@ func (m *meaning) clause(s *sentence, a anchor, p *phrase) bool {
 	case a.after == "":
 	case strings.EqualFold(a.after, "bysize"): // Mistral
 		m.unit = "tokens"
-	case w.class == valueWord && a.behind == s.n: // RateLimitRemaining
+	case (w.class == valueWord || w.class == listWord) && a.behind == s.n: // RateLimitRemaining
 		m.role = w.role
 		m.family = m.family[:len(m.family)-len(a.after)]
 		return true
@@ -622,7 +654,7 @@ func parseLoose(key string) (m meaning, ok bool) {
 	first := s.prefixed()
 	var words [maxWords]word
 	for i := first; i < s.n; i++ {
-		if words[i] = wordOf(s.word(i)); words[i].class >= retryWord || isThing(s.word(i)) {
+		if words[i] = wordOf(s.word(i)); words[i].class == retryWord || words[i].class == stopWord || isThing(s.word(i)) {
 			return m, false
 		}
 	}
@@ -637,23 +669,25 @@ func parseLoose(key string) (m meaning, ok bool) {
 		return m, false
 	}
 	m.policy, m.order = p.named(), looseOrder
-	if said[at].rank > 0 && !p.counted() || p.n == 0 && first == 0 {
+	labelled := slices.ContainsFunc(said, func(w word) bool { return w.class == labelWord })
+	if (labelled || said[at].rank > 0) && !p.counted() || p.n == 0 && first == 0 {
 		return m, false
 	}
+	m.allotted = isAllotted(s.word(first + at))
 	m.family = key[:len(key)-len(s.word(s.n-1))]
 	m.family = strings.TrimSuffix(m.family, "-")
 	return m, true
 }
 
-// named joins the words without those that say no more than that something is
-// counted, unless there are no others.
+// named joins the words without those that say no more than that there is a quota,
+// unless there are no others. A word may end in one (DayLimit).
 func (p *phrase) named() string {
 	var q phrase
 	for _, part := range p.parts[:p.n] {
 		if name, w := glued(part); w.role == RoleQuota {
-			part = name // DayLimit
+			part = name
 		}
-		if !isCounted(part) {
+		if wordOf(part).role != RoleQuota {
 			q.add(part)
 		}
 	}
@@ -677,7 +711,7 @@ func (p *phrase) counted() bool {
 func isCounted(s string) bool {
 	var buf [longestWord]byte
 	switch string(toLower(&buf, s)) {
-	case "requests", "calls", "call", "api", "limit", "limits", "quota", "quotas", "throttle", "usage", "hits", "queries":
+	case "requests", "calls", "call", "api", "limit", "limits", "quota", "quotas", "throttle", "usage", "hits", "queries", "qps":
 		return true
 	}
 	return false
@@ -692,9 +726,9 @@ func isThing(s string) bool {
 		"product", "products", "customer", "customers", "cart", "order", "orders", "stock", "inventory", "seat", "seats", "ticket", "tickets", "coupon",
 		"storage", "disk", "space", "memory", "mem", "heap", "cpu", "battery", "upload", "uploads", "download", "downloads", "file", "files", "size", "length",
 		"content", "body", "chunk", "chunks", "bytes", "session", "sessions", "login", "password", "otp", "attempt", "attempts", "retries", "redirect", "redirects",
-		"trial", "license", "licenses", "user", "users", "member", "members", "account", "accounts", "balance", "price", "discount", "budget", "cache", "ttl", "range",
+		"trial", "license", "licenses", "users", "members", "accounts", "balance", "price", "discount", "budget", "cache", "ttl", "range",
 		"depth", "hops", "age", "time", "times", "days", "queue", "job", "jobs", "task", "tasks", "step", "steps", "pool", "connection", "connections", "votes", "views",
-		"posts", "messages", "comments", "pixel", "image", "width", "height":
+		"posts", "messages", "comments", "pixel", "pixels", "image", "images", "width", "height":
 		return true
 	}
 	return false

@@ -1,7 +1,10 @@
 package ratelimit
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +36,7 @@ func TestParseKey(t *testing.T) {
 		keys string // with spaces between them
 		want string
 	}{
+		{"underscores", "X_RATELIMIT_LIMIT HTTP_X_RATELIMIT_LIMIT HTTP_X_RATE_LIMIT_LIMIT", "quota"},
 		{"the usual names", "RateLimit-Limit X-RateLimit-Limit X-Rate-Limit-Limit Rate-Limit-Limit ratelimit-limit X-RATE-LIMIT-LIMIT", "quota"},
 		{"synonyms of the quota", "X-RateLimit-Max X-RateLimit-Quota X-RateLimit-Total X-RateLimit-Capacity X-RateLimit-Allowed X-RateLimit-Allotted X-RateLimit-Allowance X-RateLimit-Limits", "quota"},
 		{"synonyms of what remains", "RateLimit-Remaining X-RateLimit-Remain X-RateLimit-Left X-RateLimit-Available X-RateLimit-Rem", "remaining"},
@@ -100,7 +104,7 @@ func TestHasAnchor(t *testing.T) {
 		_, ok := parseKey(key + "-Limit")
 		require.True(t, ok, key)
 	}
-	for _, key := range []string{"", "R", "Rate", "Limit", "Rate-Limi", "Rate--Limit", "Rate_Limit", "Rateslimit", "Limit-Rate", "X-Limit", "Corporate-Limit", "X-Bitrate-Limit", "Ate-Limit", "Ratelimi", "Ratelim-It"} {
+	for _, key := range []string{"", "R", "Rate", "Limit", "Rate-Limi", "Rate--Limit", "Rate.Limit", "Rateslimit", "Limit-Rate", "X-Limit", "Corporate-Limit", "X-Bitrate-Limit", "Ate-Limit", "Ratelimi", "Ratelim-It"} {
 		require.False(t, hasAnchor(key), key)
 	}
 }
@@ -134,4 +138,56 @@ func TestGenerality(t *testing.T) {
 		{"JSON", `X-RateLimit: {"limit": 10, "remaining": 9, "resetIn": 5}`, "x-ratelimit", "default : 9/10 w=- t=5", ""},
 		{"JSON by name", `X-RateLimit: {"minute": {"limit": 10, "remaining": 9}, "day": {"limit": 100, "remaining": 99}}`, "x-ratelimit", "day : 99/100 w=86400 t=- | minute : 9/10 w=60 t=-", ""},
 	})
+}
+
+// A lookalike is fields that say nothing about limits: each name with each value,
+// or whole sets.
+type lookalike struct {
+	Why    string
+	Names  []string
+	Values []string
+	Sets   [][]string
+}
+
+// sets returns the sets of fields.
+func (l *lookalike) sets() [][]string {
+	sets := slices.Clone(l.Sets)
+	for _, name := range l.Names {
+		for _, value := range l.Values {
+			sets = append(sets, []string{name + ": " + value})
+		}
+	}
+	return sets
+}
+
+func readLookalikes(t testing.TB) []lookalike {
+	t.Helper()
+	b, err := os.ReadFile("testdata/lookalikes.json")
+	require.NoError(t, err)
+	var list []lookalike
+	require.NoError(t, json.Unmarshal(b, &list))
+	return list
+}
+
+// TestLookalikes: nothing is read of ordinary fields, and nothing is their fault.
+func TestLookalikes(t *testing.T) {
+	n := 0
+	for _, group := range readLookalikes(t) {
+		t.Run(group.Why, func(t *testing.T) {
+			for _, set := range group.sets() {
+				n++
+				h := wire(strings.Join(set, "\n"))
+				got, err := ParseAny(h, LegacyOptions{Now: late})
+				if len(got.Limits)+len(got.Policies) > 0 || err != nil {
+					t.Errorf("%q %v %v", set, got, err)
+					continue
+				}
+				require.NoError(t, err, "%q", set)
+				d, asked := ParseRetryAfter(h, late)
+				require.False(t, asked, "%q, %v", set, d)
+			}
+		})
+	}
+	require.GreaterOrEqual(t, n, 300)
+	t.Logf("%d sets of fields", n)
 }

@@ -563,7 +563,7 @@ func (r *reading) nameOf(t *tally) string {
 	case t.half != "":
 		return below(t.name, t.half)
 	case t.column > 0:
-		return numbersName(t.quota, t.window)
+		return below(t.name, numbersName(t.quota, t.window))
 	case t.name != "":
 		return t.name
 	case r.title != "":

@@ -117,10 +117,10 @@ func (f *foundField) list() (n int, doubtful bool) {
 	if m.kind != roleName || m.read != nil {
 		return 0, false
 	}
+	line, _ := firstLine(f.lines)
 	switch m.role {
-	case RoleQuota, RoleRemaining, RoleUsed, RoleReset:
-		line, _ := firstLine(f.lines)
-		return columns(line, m.role == RoleReset)
+	case RoleQuota, RoleRemaining, RoleUsed, RoleReset, RoleWindow:
+		return columns(line, m.role)
 	}
 	return 0, false
 }
@@ -244,7 +244,7 @@ func (r *reading) readTitle(f *foundField) {
 }
 
 // stravaColumns are the policies of a list of two without windows, of a quota and
-// what is used, as nobody but Strava writes.
+// what is used, and not of what remains, as nobody but Strava writes.
 var stravaColumns = [...]struct {
 	name   string
 	window Seconds
@@ -259,7 +259,7 @@ func (r *reading) readColumns(f *foundField) {
 			return
 		}
 		if f.meaning.role == RoleUsed && f.columns == len(stravaColumns) {
-			if t := r.tally(f, f.meaning.policy, n); t != nil {
+			if t := r.tally(f, f.meaning.policy, n); t != nil && t.remaining == Unknown {
 				t.half, t.usual = stravaColumns[n].name, stravaColumns[n].window
 			}
 		}

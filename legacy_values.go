@@ -464,19 +464,23 @@ func jsonText(v any) (string, bool) {
 // columns returns how many members a list has that are one number or time each,
 // and whether they could be the thousands of one number. It is 0 for anything
 // else.
-func columns(line string, timed bool) (n int, doubtful bool) {
+func columns(line string, role Role) (n int, doubtful bool) {
 	sep := columnSeparator(line)
 	if sep == 0 {
 		return 0, false
 	}
-	ok := each(line, string(sep), func(_ byte, part string) bool {
+	ok := each(line, string(sep), func(_ byte, part string) (ok bool) {
 		n++
-		if timed {
-			_, ok := parseMoment(part, TimeGuess, 0)
-			return ok && strings.IndexByte(part, ';') < 0
+		if _, ok = parseNumber(part); ok {
+			return true
 		}
-		_, ok := parseNumber(part)
-		return ok
+		switch role {
+		case RoleReset:
+			_, ok = parseMoment(part, TimeGuess, 0)
+		case RoleWindow:
+			_, ok = parseSpanOrWord(part)
+		}
+		return ok && strings.IndexByte(part, ';') < 0
 	})
 	if !ok || n < 2 || sep == '/' && n < 3 { // 32/40 is a pair
 		return 0, false
@@ -485,11 +489,10 @@ func columns(line string, timed bool) (n int, doubtful bool) {
 }
 
 func columnSeparator(line string) byte {
-	switch {
-	case strings.IndexByte(line, ',') >= 0:
-		return ','
-	case strings.IndexByte(line, '/') >= 0:
-		return '/'
+	for _, sep := range []byte(",|/") {
+		if strings.IndexByte(line, sep) >= 0 {
+			return sep
+		}
 	}
 	return 0
 }
