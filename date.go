@@ -78,8 +78,8 @@ const maxTime = 128
 
 // parseTime reads a date in any form that servers write.
 func parseTime(s string) (time.Time, bool) {
-	if t, ok := parseTimestamp(s); ok {
-		return t, true
+	if s != "" && is(s[0], digit) { // as no form of an HTTP-date
+		return parseTimestamp(s)
 	}
 	return parseDate(s)
 }
@@ -115,7 +115,14 @@ func parseTimestamp(s string) (time.Time, bool) {
 
 // isDay reports whether a day exists.
 func isDay(year, month, day int) bool {
-	return month >= 1 && month <= 12 && time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC).Day() == day
+	if month < 1 || month > 12 || day < 1 {
+		return false
+	}
+	days := [...]int{31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}[month-1]
+	if month == 2 && year%4 == 0 && (year%100 != 0 || year%400 == 0) {
+		days++
+	}
+	return day <= days
 }
 
 // isTime reports whether a day has such a time. A minute may have a leap second

@@ -1,6 +1,9 @@
 package ratelimit
 
-import "sync"
+import (
+	"net/http"
+	"sync"
+)
 
 // The dialects that servers write, for [Dialect.Set] and [LegacyOptions]. They
 // are data alone; a program that uses none of them has none in its binary.
@@ -117,19 +120,52 @@ func LookupDialect(name string) (*Dialect, bool) {
 }
 
 var (
-	exceptionsOnce sync.Once
-	exceptionsMade lexicon
+	builtinOnce sync.Once
+	builtinMade lexicon
 )
 
-// exceptions returns the fields that words do not tell, made ready at first use.
-// It is not a sync.OnceValue, whose data would be in every binary.
-func exceptions() *lexicon {
-	exceptionsOnce.Do(func() {
-		for i := range exceptionFields {
-			exceptionsMade.add(&exceptionFields[i])
+// builtin returns what is known of fields, made ready at first use. It is not a
+// sync.OnceValue, whose data would be in every binary.
+func builtin() *lexicon {
+	builtinOnce.Do(builtinMade.learn)
+	return &builtinMade
+}
+
+// learn adds the fields that words do not tell, and the usual names, which words
+// would tell as well but not as fast.
+func (x *lexicon) learn() {
+	for i := range exceptionFields {
+		x.add(&exceptionFields[i], exceptionOrder)
+	}
+	for _, family := range [...]string{"RateLimit-", "X-RateLimit-", "X-Rate-Limit-"} {
+		for _, role := range [...]string{"Limit", "Remaining", "Reset", "Used", "Policy", "Resource", "Bucket", "Reset-After"} {
+			for _, policy := range [...]string{"", "-Requests", "-Tokens", "-Second", "-Minute", "-Hour", "-Day"} {
+				x.spell(family + role + policy)
+			}
 		}
-	})
-	return &exceptionsMade
+	}
+	for _, policy := range [...]string{"Requests-", "Tokens-", "Input-Tokens-", "Output-Tokens-"} {
+		for _, role := range [...]string{"Limit", "Remaining", "Reset"} {
+			x.spell("Anthropic-RateLimit-" + policy + role)
+		}
+	}
+	for _, word := range [...]string{
+		"remaining", "remain", "remains", "--left", "available", "-avail", "x--rem", "allotted", "alloted", // see mayRemain
+		"-after", "retry-ms", "after-ms", "--msec", "seconds", "millis", "x--sec", "--secs", "retry-in", "after-in", "retry-at", "after-at", "x--ttl", // see mayAsk
+	} {
+		x.setTail(word)
+	}
+	for _, key := range [...]string{"X-Remaining", "X-Left-", "X-Available", "X-Rl", "Retry-After"} {
+		x.setHead(key)
+	}
+}
+
+// spell adds a name, with what its words say.
+func (x *lexicon) spell(name string) {
+	key := http.CanonicalHeaderKey(name)
+	if m, ok := parseKey(key); ok && x.exact[key] == nil {
+		x.exact[key] = &m
+	}
 }
 
 // exceptionFields are the fields that words do not tell, by vendor: names without

@@ -159,7 +159,8 @@ func TestVendorsTwice(t *testing.T) {
 		want, _ := ParseAny(h, tt.options())
 		for key, lines := range h {
 			m, ok := parseKey(key)
-			if ok && m.kind == roleName && m.role != RolePolicies && !exceptions().knows(key) {
+			special := builtin().find(key)
+			if ok && m.kind == roleName && m.role != RolePolicies && (special == nil || special.order != exceptionOrder) {
 				h[key] = append(lines, lines...)
 			}
 		}

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -107,7 +108,7 @@ type Dialect struct {
 
 // lexicon returns the fields of d, made ready.
 func (d *Dialect) lexicon() *lexicon {
-	d.once.Do(func() { d.lex.add(d) })
+	d.once.Do(func() { d.lex.add(d, ownOrder) })
 	return &d.lex
 }
 
@@ -221,20 +222,17 @@ func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
 // Retry-After ask to wait, unless the limits are in the current field.
 func parseAny(h http.Header, o *LegacyOptions) (f Fields, asked time.Duration, faults []*FieldError) {
 	policyLines, limitLines := h[policyKey], h[limitKey]
-	if len(policyLines) == 0 && len(limitLines) == 0 {
-		return parseLegacy(h, o)
-	}
-	policies, err := ParsePolicies(policyLines...)
-	limits, _ := ParseLimits(limitLines...) // what is wrong, the reading says
-	if limits != nil {
-		if err != nil {
-			if twice, twiceErr := ParsePolicies(secondNames(policyLines)...); twiceErr == nil {
-				policies = twice
-			} else {
-				faults = append(faults, err.(*FieldError))
-			}
+	var policies []Policy
+	if isCurrent(limitLines) {
+		var err error
+		if f.Limits, err = ParseLimits(limitLines...); err == nil {
+			f.Policies, faults = parseBeside(policyLines)
+			f.Dialect = currentDialect
+			return f, 0, faults
 		}
-		return Fields{Policies: policies, Limits: limits, Dialect: currentDialect}, 0, faults
+	}
+	if isCurrent(policyLines) {
+		policies, _ = ParsePolicies(policyLines...) // what is wrong, the reading says
 	}
 	f, asked, faults = parseLegacy(h, o)
 	if policies != nil {
@@ -244,6 +242,26 @@ func parseAny(h http.Header, o *LegacyOptions) (f Fields, asked time.Duration, f
 		}
 	}
 	return f, asked, faults
+}
+
+// isCurrent reports whether the strict parser may read a field: its first member is
+// a String.
+func isCurrent(lines []string) bool {
+	line, _ := firstLine(lines)
+	return line != "" && line[0] == '"'
+}
+
+// parseBeside reads the field RateLimit-Policy next to a well-formed RateLimit. Of
+// two names before the parameters the second is the policy's.
+func parseBeside(lines []string) ([]Policy, []*FieldError) {
+	policies, err := ParsePolicies(lines...)
+	if err == nil {
+		return policies, nil
+	}
+	if policies, twice := ParsePolicies(secondNames(lines)...); twice == nil {
+		return policies, nil
+	}
+	return nil, []*FieldError{err.(*FieldError)}
 }
 
 // joinPolicies returns the current policies and those of older fields that have
@@ -284,26 +302,35 @@ func joinFaults(faults []*FieldError) error {
 
 // isLegacyField reports whether limits are read from a field of that key.
 func isLegacyField(key string) bool {
-	return hasAnchor(key) || exceptions().knows(key)
+	if hasAnchor(key) {
+		return true
+	}
+	known := builtin()
+	head, _ := hashes(key)
+	return known.heads.has(head)&1 != 0 && known.find(key) != nil
 }
 
 // parseLegacy is ParseLegacy: the flow of one reading, from the header to the
 // fields. It also returns for how long other fields than Retry-After ask to wait.
 func parseLegacy(h http.Header, o *LegacyOptions) (f Fields, asked time.Duration, faults []*FieldError) {
-	var r reading
-	r.options = *o
-	if !r.find(h) {
+	var few [8]foundField // so that most responses need no memory but that of the result
+	found := findFields(few[:0], h, o)
+	switch {
+	case len(found) == 0:
 		return f, asked, nil
+	case len(found) > maxFields:
+		return f, asked, tooMany(found)
 	}
-	if len(r.found()) > maxFields {
-		return f, asked, []*FieldError{r.tooMany()}
-	}
-	r.sort()
-	r.clock = readClock(h, o.Now)
-	r.wait, _ = readRetryAfter(h, o.Now)
-	r.align()
-	for i := range r.found() {
-		r.read(&r.found()[i])
+	return readFields(found, h, o)
+}
+
+// readFields reads the fields that were found in a header.
+func readFields(found []foundField, h http.Header, o *LegacyOptions) (f Fields, asked time.Duration, faults []*FieldError) {
+	sortFields(found)
+	align(found)
+	r := reading{options: *o, header: h}
+	for i := range found {
+		r.read(&found[i])
 	}
 	return r.fields(), r.asked, r.faults
 }
@@ -315,45 +342,79 @@ const maxFields = 1024
 type foundField struct {
 	key     string
 	lines   []string
-	meaning meaning
+	meaning *meaning
 	columns int // it is one of several parallel lists with so many members, 0 if it is not
 }
 
-// find notes the fields of h that say something about limits, and whether there
-// are any.
-func (r *reading) find(h http.Header) bool {
-	known := exceptions()
+// findFields appends the fields of h that say something about limits.
+func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundField {
+	known := builtin()
 	loose := false
 	for key, lines := range h {
-		if len(lines) == 0 {
-			continue
-		}
+		head, tail := hashes(key)
 		anchored := hasAnchor(key)
-		if len(r.options.Dialects) > 0 && r.look(key, lines) {
+		own := uint64(0)
+		if len(o.Dialects) > 0 {
+			own = o.mayKnow(head)
+		}
+		if (known.heads.has(head)|known.tails.has(tail)|own)&1 == 0 && !anchored || len(lines) == 0 {
 			continue
 		}
-		if f, star := known.find(key); f != nil {
-			r.note(key, lines, f.meaning(star, known.names[f], exceptionOrder))
-			continue
+		var m *meaning
+		if own&1 != 0 {
+			m = o.find(key)
 		}
-		if anchored {
-			if m, ok := parseKey(key); ok {
-				r.note(key, lines, m)
-			}
-			continue
+		if m == nil {
+			m = known.find(key)
 		}
-		if mayAsk(key) {
-			if m, ok := parseWait(key); ok {
-				r.note(key, lines, m)
-			}
-			continue
+		switch {
+		case m != nil:
+		case anchored:
+			m = learned(parseKey(key))
+		case mayAsk(key):
+			m = learned(parseWait(key))
+		default:
+			loose = loose || mayRemain(key)
 		}
-		loose = loose || mayRemain(key)
+		if m != nil {
+			found = append(found, foundField{key: key, lines: lines, meaning: m})
+		}
 	}
 	if loose {
-		r.findLoose(h)
+		found = findLoose(found, h, o)
 	}
-	return r.n > 0
+	return found
+}
+
+// learned returns what words say, or nil.
+func learned(m meaning, ok bool) *meaning {
+	if !ok {
+		return nil
+	}
+	return &m
+}
+
+// mayKnow returns a number that is odd if a dialect of the caller's may know a key
+// with that hash.
+func (o *LegacyOptions) mayKnow(head uint32) (bit uint64) {
+	for _, d := range o.Dialects {
+		if d != nil {
+			bit |= d.lexicon().heads.has(head)
+		}
+	}
+	return bit
+}
+
+// find returns what the dialects of the caller's say of a key, or nil.
+func (o *LegacyOptions) find(key string) *meaning {
+	for _, d := range o.Dialects {
+		if d != nil {
+			if m := d.lexicon().find(key); m != nil {
+				return m
+			}
+		}
+	}
+	return nil
 }
 
 // askedElsewhere returns the longest wait that h asks for in other fields than
@@ -383,9 +444,9 @@ func (m *meaning) wait(lines []string, c *clock) time.Duration {
 	return d
 }
 
-// findLoose notes fields without an anchor: those of one policy of which one says
+// findLoose appends fields without an anchor: those of one policy of which one says
 // what remains, and another says anything else, with values that fit.
-func (r *reading) findLoose(h http.Header) {
+func findLoose(found []foundField, h http.Header, o *LegacyOptions) []foundField {
 	type family struct {
 		fields    []foundField
 		remaining number
@@ -394,11 +455,11 @@ func (r *reading) findLoose(h http.Header) {
 	}
 	families := map[string]*family{}
 	for key, lines := range h {
-		if len(lines) == 0 || hasAnchor(key) || exceptions().knows(key) || r.own(key) || len(families) > maxFields {
+		m, ok := parseLoose(key)
+		if !ok || len(lines) == 0 || len(families) > maxFields || isLegacyField(key) {
 			continue
 		}
-		m, ok := parseLoose(key)
-		if !ok {
+		if o.find(key) != nil {
 			continue
 		}
 		group := m.family
@@ -414,7 +475,7 @@ func (r *reading) findLoose(h http.Header) {
 			of.remaining, of.known = parseCount(line)
 		}
 		of.allotted = of.allotted || m.allotted
-		of.fields = append(of.fields, foundField{key: key, lines: lines, meaning: m})
+		of.fields = append(of.fields, foundField{key: key, lines: lines, meaning: &m})
 	}
 	for _, of := range families {
 		of.fields = slices.DeleteFunc(of.fields, func(f foundField) bool { return !f.plausible(of.remaining) })
@@ -423,11 +484,10 @@ func (r *reading) findLoose(h http.Header) {
 		}
 		remaining := of.known && !of.remaining.neg && has(func(r Role) bool { return r != RoleRemaining })
 		if remaining || of.allotted && has(func(r Role) bool { return r == RoleQuota }) && has(func(r Role) bool { return r == RoleUsed }) {
-			for _, f := range of.fields {
-				r.note(f.key, f.lines, f.meaning)
-			}
+			found = append(found, of.fields...)
 		}
 	}
+	return found
 }
 
 // plausible reports whether the value of a field without an anchor is one of a
@@ -445,34 +505,10 @@ func (f *foundField) plausible(remaining number) bool {
 	return ok && line != ""
 }
 
-// look notes a field that a dialect of the caller's knows, and reports whether one
-// does.
-func (r *reading) look(key string, lines []string) bool {
-	for _, d := range r.options.Dialects {
-		if d == nil {
-			continue
-		}
-		if f, star := d.lexicon().find(key); f != nil {
-			r.note(key, lines, f.meaning(star, d.Name, ownOrder))
-			return true
-		}
-	}
-	return false
-}
-
-// own reports whether a dialect of the caller's knows a key.
-func (r *reading) own(key string) bool {
-	return slices.ContainsFunc(r.options.Dialects, func(d *Dialect) bool { return d != nil && d.lexicon().knows(key) })
-}
-
-// meaning returns what a field says, of which the * stands for a part of its key.
-func (f *DialectField) meaning(star, family string, o order) meaning {
-	policy := f.Policy
-	if star != "" {
-		policy = below(policy, lowerCase(star))
-	}
+// meaning returns what a field says.
+func (f *DialectField) meaning(family string, o order) meaning {
 	m := meaning{
-		role: f.Role, format: f.Format, policy: policy, window: f.Window, unit: f.Unit, read: f.Read, family: family, order: o,
+		role: f.Role, format: f.Format, policy: f.Policy, window: f.Window, unit: f.Unit, read: f.Read, family: family, order: o,
 	}
 	switch f.write {
 	case tailSyntax:
@@ -483,94 +519,124 @@ func (f *DialectField) meaning(star, family string, o order) meaning {
 	return m
 }
 
-// A lexicon is the fields of dialects by their keys.
+// A lexicon is what is known of fields by their keys.
 type lexicon struct {
-	exact map[string]*DialectField // by canonical key
+	exact map[string]*meaning // by canonical key
 	stars []starField
-	names map[*DialectField]string // of their dialects
-	heads [1 << headBits / 8]uint8 // which heads of keys occur, by bit
+	keys  []string // the canonical names of the fields
+	// Filters of keys: by the bytes behind X-, and by the last bytes.
+	heads, tails filter
 }
 
 // A starField is a field with a * in its name.
 type starField struct {
 	prefix, suffix string
-	field          *DialectField
+	meaning        meaning
+	policy         string // before that which the * stands for
 }
 
 const (
-	headBits  = 10
-	headBytes = 6
+	filterBits = 12
+	shortest   = 6 // of which a filter has bytes
 )
 
-// headOf hashes the first bytes of a key, in any case.
-func headOf(key string) uint32 {
-	var n uint32
-	for i := range min(len(key), headBytes) {
-		n = n*31 + uint32(key[i]|0x20)
+// A filter is a set of a few bytes of keys, as bits of their hashes.
+type filter [1 << filterBits / 64]uint64
+
+func (f *filter) set(hash uint32) { f[hash/64] |= 1 << (hash % 64) }
+
+// has returns a number that is odd if the bytes may be in the set.
+func (f *filter) has(hash uint32) uint64 { return f[hash/64] >> (hash % 64) }
+
+// hash hashes bytes in any case.
+func hash(a, b, c, d byte) uint32 {
+	n := (uint32(a) | uint32(b)<<8 | uint32(c)<<16 | uint32(d)<<24) | 0x20202020
+	return n * 0x9e3779b1 >> (32 - filterBits) // Fibonacci hashing
+}
+
+// hashes returns those of the bytes of a key behind X-, and of its last bytes. A
+// short key has one, of some bytes.
+func hashes(key string) (head, tail uint32) {
+	n := len(key)
+	if n < shortest {
+		if n > 0 {
+			head = hash(key[0], key[n/2], key[n-1], byte(n))
+		}
+		return head, head
 	}
-	return n * 0x9e3779b1 >> (32 - headBits) // Fibonacci hashing
+	return hash(key[2], key[3], key[4], key[5]), hash(key[n-4], key[n-3], key[n-2], key[n-1])
+}
+
+// setHead and setTail note that a key with the same bytes may be known, or may be
+// told by its words.
+func (x *lexicon) setHead(key string) {
+	head, _ := hashes(key)
+	x.heads.set(head)
+}
+
+func (x *lexicon) setTail(key string) {
+	_, tail := hashes(key)
+	x.tails.set(tail)
 }
 
 // add adds the fields of a dialect that are valid.
-func (x *lexicon) add(d *Dialect) {
+func (x *lexicon) add(d *Dialect, o order) {
 	if x.exact == nil {
-		x.exact = make(map[string]*DialectField, len(d.Fields))
-		x.names = make(map[*DialectField]string, len(d.Fields))
+		x.exact = make(map[string]*meaning, len(d.Fields))
+		x.keys = make([]string, 0, len(d.Fields))
 	}
 	for i := range d.Fields {
 		f := &d.Fields[i]
 		key := http.CanonicalHeaderKey(f.Name)
+		x.keys = append(x.keys, key)
 		prefix, suffix, star := strings.Cut(key, "*")
 		if f.fault() != nil || x.exact[key] != nil {
 			continue
 		}
-		x.names[f] = d.Name
-		head := headOf(key)
-		if star {
-			x.stars = append(x.stars, starField{prefix, suffix, f})
-			if len(prefix) < headBytes { // any key may begin so
-				for i := range x.heads {
-					x.heads[i] = 0xff
-				}
-			}
-			head = headOf(prefix)
-		} else {
-			x.exact[key] = f
+		m := f.meaning(d.Name, o)
+		switch {
+		case !star:
+			x.exact[key] = &m
+		default:
+			x.stars = append(x.stars, starField{prefix, suffix, m, f.Policy})
 		}
-		x.heads[head/8] |= 1 << (head % 8)
+		if len(prefix) >= shortest || !star {
+			x.setHead(prefix)
+		} else { // any key may begin so
+			for i := range x.heads {
+				x.heads[i] = math.MaxUint64
+			}
+		}
 	}
 }
 
-// mayKnow is a quick look whether find may find a key.
-func (x *lexicon) mayKnow(key string) bool {
-	head := headOf(key)
-	return x.heads[head/8]&(1<<(head%8)) != 0
-}
-
-func (x *lexicon) knows(key string) bool {
-	f, _ := x.find(key)
-	return f != nil
-}
-
-// find returns the field of a key, and what the * in its name stands for: the
-// field with that very name, else the one with most letters around its *.
-func (x *lexicon) find(key string) (f *DialectField, star string) {
-	if !x.mayKnow(key) {
-		return nil, ""
+// find returns what is said of a key, or nil: of the field with that very name,
+// else of the one with most letters around its *.
+func (x *lexicon) find(key string) *meaning {
+	if m := x.exact[key]; m != nil {
+		return m
 	}
-	key = http.CanonicalHeaderKey(key)
-	if f := x.exact[key]; f != nil {
-		return f, ""
+	canonical := http.CanonicalHeaderKey(key)
+	if canonical != key {
+		if m := x.exact[canonical]; m != nil {
+			return m
+		}
 	}
-	best := -1
+	var found *starField
+	best, star := -1, ""
 	for i := range x.stars {
 		s := &x.stars[i]
 		n := len(s.prefix) + len(s.suffix)
-		if n > best && len(key) > n && strings.HasPrefix(key, s.prefix) && strings.HasSuffix(key, s.suffix) {
-			if inner := key[len(s.prefix) : len(key)-len(s.suffix)]; isToken(inner) {
-				f, star, best = s.field, inner, n
+		if n > best && len(canonical) > n && strings.HasPrefix(canonical, s.prefix) && strings.HasSuffix(canonical, s.suffix) {
+			if inner := canonical[len(s.prefix) : len(canonical)-len(s.suffix)]; isToken(inner) {
+				found, best, star = s, n, inner
 			}
 		}
 	}
-	return f, star
+	if found == nil {
+		return nil
+	}
+	m := found.meaning
+	m.policy = below(found.policy, lowerCase(star))
+	return &m
 }

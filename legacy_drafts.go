@@ -146,15 +146,7 @@ func generationOf(old bool) generation {
 // algorithm.
 func (r *reading) readPolicies(f *foundField) {
 	own := strings.EqualFold(f.key, policyKey)
-	current, err := ParsePolicies(f.lines...)
-	if err == nil {
-		if !own {
-			r.listAll(f, current)
-		}
-		return
-	}
-	if list, ok := readItems(f.lines, policyField); ok {
-		r.listAll(f, policiesOf(list))
+	if r.readCurrent(f, own) {
 		return
 	}
 	read, n := false, 0
@@ -178,14 +170,35 @@ func (r *reading) readPolicies(f *foundField) {
 		}
 	}
 	switch {
+	case own && !read: // the strict parser knows better what is wrong
+		if _, err := ParsePolicies(f.lines...); err != nil {
+			r.strictFault(f, err)
+		}
+		return
 	case read:
 		r.credit(f, draft06)
-		r.faults = append(r.faults, faults...)
-	case own: // the strict parser knows better what is wrong
-		r.faults = append(r.faults, err.(*FieldError))
-	default:
-		r.faults = append(r.faults, faults...)
 	}
+	r.faults = append(r.faults, faults...)
+}
+
+// readCurrent reads policies in the current form, in which parseAny has read the
+// field RateLimit-Policy itself. It is false if they are in none.
+func (r *reading) readCurrent(f *foundField, own bool) bool {
+	line, _ := firstLine(f.lines)
+	if line == "" || is(line[0], digit) {
+		return line == ""
+	}
+	if policies, err := ParsePolicies(f.lines...); err == nil {
+		if !own {
+			r.listAll(f, policies)
+		}
+		return true
+	}
+	list, ok := readItems(f.lines, policyField)
+	if ok {
+		r.listAll(f, policiesOf(list))
+	}
+	return ok
 }
 
 // listAll takes policies in the current form.

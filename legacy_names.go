@@ -96,29 +96,15 @@ func isAllotted(s string) bool {
 func isDash(b byte) bool { return b == '-' || b == '_' }
 
 // mayRemain reports whether a key without an anchor may say what remains of
-// something, by its last word or the first behind X. Most fields of a response do
-// not, and need no closer look.
+// something, by its last word or the first behind X.
 func mayRemain(key string) bool {
-	if len(key) < len("X-Rl") {
-		return false
+	last := key[strings.LastIndexByte(key, '-')+1:]
+	if wordOf(last).role == RoleRemaining || isAllotted(last) || strings.EqualFold(key, "X-Rl") {
+		return true
 	}
-	switch key[len(key)-1] | 0x20 {
-	case 'g', 'n', 't', 'l', 'e', 'd': // remaining, remain, left, rl, available, allotted
-		last := key[strings.LastIndexByte(key, '-')+1:]
-		if wordOf(last).role == RoleRemaining || isAllotted(last) || strings.EqualFold(key, "X-Rl") {
-			return true
-		}
-	}
-	head := key
-	if key[1] == '-' {
-		head = key[2:]
-	}
-	switch head[0] | 0x20 {
-	case 'r', 'l', 'a':
-		end := strings.IndexByte(head, '-')
-		return end > 0 && wordOf(head[:end]).role == RoleRemaining
-	}
-	return false
+	_, rest, _ := strings.Cut(key, "-")
+	first, _, _ := strings.Cut(rest, "-")
+	return wordOf(first).role == RoleRemaining
 }
 
 // mayAsk reports whether a key may ask for a wait in place of Retry-After: it ends
@@ -739,30 +725,38 @@ func isThing(s string) bool {
 // windowOfName returns the window of a policy by its name: a number of seconds
 // that it begins with, if seconds says so, else the last part that tells.
 func windowOfName(name string, seconds bool) Seconds {
-	if name == "" {
-		return Seconds{}
-	}
-	first, rest, _ := strings.Cut(name, "-")
-	next, _, _ := strings.Cut(rest, "-")
-	if n := parseDigits(first); seconds && all(first, digit) && n >= minWindow && nanoseconds(next) == 0 {
-		return SecondsOf(min(n, MaxInteger))
+	if seconds {
+		first, rest, _ := strings.Cut(name, "-")
+		next, _, _ := strings.Cut(rest, "-")
+		if n := parseDigits(first); all(first, digit) && n >= minWindow && nanoseconds(next) == 0 {
+			return SecondsOf(min(n, MaxInteger))
+		}
 	}
 	for rest := name; rest != ""; {
-		at := strings.LastIndexAny(rest, "-_/ ") + 1
-		part := rest[at:]
-		rest = rest[:max(at-1, 0)]
+		var part string
+		rest, part = cutLast(rest)
 		w := windowOfPart(part)
 		if !w.ok {
 			continue
 		}
-		// 24-hour
-		before := rest[strings.LastIndexAny(rest, "-_/ ")+1:]
-		if n := parseDigits(before); before != "" && all(before, digit) && n >= minWindow && nanoseconds(part) > 0 {
+		_, before := cutLast(rest)
+		if n := parseDigits(before); before != "" && all(before, digit) && n >= minWindow && nanoseconds(part) > 0 { // 24-hour
 			return SecondsOf(min(saturatingMul(n, w.n), MaxInteger))
 		}
 		return w
 	}
 	return Seconds{}
+}
+
+// cutLast cuts the last part off a name.
+func cutLast(name string) (rest, part string) {
+	for i := len(name) - 1; i >= 0; i-- {
+		switch name[i] {
+		case '-', '_', '/', ' ':
+			return name[:i], name[i+1:]
+		}
+	}
+	return "", name
 }
 
 // windowOfPart returns the window that a part of a name tells: minute, hourly,
@@ -817,14 +811,13 @@ func windowOfWord(lower string) int64 {
 // known.
 func unitOfName(name string) Unit {
 	for rest := name; rest != ""; {
-		at := strings.LastIndexAny(rest, "-_/") + 1
-		part := rest[at:]
-		rest = rest[:max(at-1, 0)]
-		switch strings.ToLower(part) {
+		var part string
+		rest, part = cutLast(rest)
+		switch part = lowerCase(part); part {
 		case "tokens", "tpm", "tps", "tph", "tpd":
 			return "tokens"
 		case "images", "characters", "credits", "points", "complexity", "neurons", "errors", "weight":
-			return Unit(strings.ToLower(part))
+			return Unit(part)
 		case "concurrent", "concurrency":
 			return ConcurrentRequests
 		}

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,7 +36,7 @@ type tally struct {
 
 // take takes one fact.
 func (r *reading) take(f *foundField, fact *Fact, column int) bool {
-	m := &f.meaning
+	m := f.meaning
 	t := r.tally(f, below(m.policy, fact.Policy), column)
 	if t == nil || t.refuted == m.order && m.order != ownOrder {
 		return true
@@ -48,6 +47,9 @@ func (r *reading) take(f *foundField, fact *Fact, column int) bool {
 	case RoleWindow:
 		return t.takeWindow(m, fact)
 	case RoleName:
+		if !isName(fact.Value) {
+			return false
+		}
 		t.title = fact.Value
 		return true
 	}
@@ -142,7 +144,7 @@ func (r *reading) takeReset(t *tally, m *meaning, fact *Fact) bool {
 		}
 	case dateMoment:
 		if !t.date.ok {
-			t.date = at.seconds(&r.clock)
+			t.date = at.seconds(r.now())
 		}
 		if at.written && m.order == draftOrder && m.role == RoleReset {
 			r.generation = max(r.generation, draft00)
@@ -185,7 +187,7 @@ func (r *reading) lookup(name string, column int) int {
 // tally returns the tally of a policy, a new one if there is none yet. It is nil
 // if there are too many.
 func (r *reading) tally(f *foundField, name string, column int) *tally {
-	m := &f.meaning
+	m := f.meaning
 	i := r.lookup(name, column)
 	if i < 0 {
 		if i = r.policies; i == maxMembers {
@@ -390,7 +392,7 @@ func (r *reading) settleSmall(t *tally) Seconds {
 	sec, millis := t.small.ceil(), t.small.ceilDiv(1000)
 	whole := sec >= 1000 // milliseconds below a second nobody says
 	agree := func(n int64, s Seconds) bool { return s.ok && n-1 <= s.n && s.n <= n+1 }
-	wait, window := CeilSeconds(cmp.Or(r.wait, r.asked)), r.windowOver(t)
+	wait, window := r.waited(), r.windowOver(t)
 	switch {
 	case wait.n > 0 && agree(sec, wait):
 	case wait.n > 0 && whole && agree(millis, wait):
@@ -411,6 +413,15 @@ func (r *reading) settleSmall(t *tally) Seconds {
 		}
 	}
 	return SecondsOf(sec)
+}
+
+// waited returns the wait that the response asks for, 0 if there is none.
+func (r *reading) waited() Seconds {
+	wait, ok := readRetryAfter(r.header, r.options.Now)
+	if !ok {
+		wait = r.asked
+	}
+	return CeilSeconds(wait)
 }
 
 // windowOver returns the window into which the reset of a tally has to fit: that

@@ -2,21 +2,19 @@ package ratelimit
 
 import (
 	"cmp"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 )
 
-// A reading is a response that is being read: the fields that were found, and
-// what they say, summed up by policy. The first few of both are part of it, so
-// that most responses need no memory but that of the result.
+// A reading is a response that is being read: what its fields say, summed up by
+// policy. The first few policies are part of it.
 type reading struct {
 	options LegacyOptions
-	clock   clock
-
-	n          int // fields found
-	fewFields  [8]foundField
-	moreFields []foundField
+	header  http.Header
+	clock   clock // read when it is needed
+	clocked bool
 
 	policies   int // tallies
 	fewTallies [4]tally
@@ -26,8 +24,7 @@ type reading struct {
 	listed     []Policy         // out of lists of policies
 	byQuota    map[listedID]int // of listed, if they are many
 	limits     []Limit          // out of lists of limits
-	wait       time.Duration    // for which Retry-After asks
-	asked      time.Duration    // or the fields in its place
+	asked      time.Duration    // the wait that fields in place of Retry-After ask for
 	title      string           // of the policy without a name
 	titleRank  uint8
 	tail       string // second half of the title
@@ -37,75 +34,71 @@ type reading struct {
 	faults     []*FieldError
 }
 
-// note keeps a field that was found.
-func (r *reading) note(key string, lines []string, m meaning) {
-	f := foundField{key: key, lines: lines, meaning: m}
-	switch {
-	case r.n < len(r.fewFields):
-		r.fewFields[r.n] = f
-	case r.moreFields == nil:
-		r.moreFields = append(make([]foundField, 0, 4*len(r.fewFields)), r.fewFields[:]...)
-		fallthrough
-	default:
-		r.moreFields = append(r.moreFields, f)
+// now returns the clock of the response.
+func (r *reading) now() *clock {
+	if !r.clocked {
+		r.clock, r.clocked = readClock(r.header, r.options.Now), true
 	}
-	r.n++
+	return &r.clock
 }
 
-func (r *reading) found() []foundField {
-	if r.moreFields != nil {
-		return r.moreFields
-	}
-	return r.fewFields[:r.n]
-}
-
-// sort puts the fields into the order in which they count: by family, then by
-// role, then the shorter name first. A header has none.
-func (r *reading) sort() {
-	slices.SortFunc(r.found(), func(a, b foundField) int {
+// sortFields puts fields into the order in which they count: by family, then by
+// role, by policy, and then the shorter name first. A header has none.
+func sortFields(found []foundField) {
+	slices.SortFunc(found, func(a, b foundField) int {
+		if n := a.meaning.place() - b.meaning.place(); n != 0 {
+			return n
+		}
 		return cmp.Or(
-			cmp.Compare(a.meaning.order, b.meaning.order),
-			cmp.Compare(a.meaning.role, b.meaning.role),
-			cmp.Compare(a.meaning.rank, b.meaning.rank),
+			strings.Compare(a.meaning.policy, b.meaning.policy),
 			cmp.Compare(len(a.key), len(b.key)),
-			cmp.Compare(a.key, b.key),
+			strings.Compare(a.key, b.key),
 		)
 	})
 }
 
-func (r *reading) tooMany() *FieldError {
-	first := slices.MinFunc(r.found(), func(a, b foundField) int { return cmp.Compare(a.key, b.key) })
-	return &FieldError{Field: fieldName(first.key), Item: -1, Err: ErrTooMany}
+// place is where the fields of a family stand that tell the same.
+func (m *meaning) place() int { return int(m.order)<<16 | int(m.role)<<8 | int(m.rank) }
+
+func tooMany(found []foundField) []*FieldError {
+	first := slices.MinFunc(found, func(a, b foundField) int { return strings.Compare(a.key, b.key) })
+	return []*FieldError{{Field: fieldName(first.key), Item: -1, Err: ErrTooMany}}
+}
+
+// A listID is what parallel lists have in common.
+type listID struct {
+	family, policy string
+	n              int
+}
+
+func (f *foundField) listID(n int) listID {
+	return listID{strings.ToLower(f.meaning.family), f.meaning.policy, n}
 }
 
 // align finds the fields that are parallel lists: at least two of one family and
 // policy with as many members, of which one cannot be the thousands of a number.
-func (r *reading) align() {
-	type group struct {
-		family, policy string
-		n              int
-	}
-	var fields map[group]int
-	var certain map[group]bool
-	for i := range r.found() {
-		f := &r.found()[i]
+func align(found []foundField) {
+	var fields map[listID]int
+	var certain map[listID]bool
+	for i := range found {
+		f := &found[i]
 		n, doubtful := f.list()
 		if n == 0 {
 			continue
 		}
 		if fields == nil {
-			fields, certain = map[group]int{}, map[group]bool{}
+			fields, certain = map[listID]int{}, map[listID]bool{}
 		}
-		g := group{strings.ToLower(f.meaning.family), f.meaning.policy, n}
-		fields[g]++
-		certain[g] = certain[g] || !doubtful
+		id := f.listID(n)
+		fields[id]++
+		certain[id] = certain[id] || !doubtful
 		f.columns = n
 	}
-	for i := range r.found() {
-		f := &r.found()[i]
-		g := group{strings.ToLower(f.meaning.family), f.meaning.policy, f.columns}
-		if f.columns > 0 && (fields[g] < 2 || !certain[g]) {
-			f.columns = 0
+	for i := range found {
+		if f := &found[i]; f.columns > 0 {
+			if id := f.listID(f.columns); fields[id] < 2 || !certain[id] {
+				f.columns = 0
+			}
 		}
 	}
 }
@@ -113,17 +106,19 @@ func (r *reading) align() {
 // list returns how many numbers or times a field lists, 0 if it is not such a
 // list.
 func (f *foundField) list() (n int, doubtful bool) {
-	m := &f.meaning
-	if m.kind != roleName || m.read != nil {
-		return 0, false
-	}
-	line, _ := firstLine(f.lines)
-	switch m.role {
-	case RoleQuota, RoleRemaining, RoleUsed, RoleReset, RoleWindow:
+	m := f.meaning
+	if m.kind == roleName && m.read == nil && (m.role.counted() || m.role == RoleWindow) {
+		line, _ := firstLine(f.lines)
 		return columns(line, m.role)
 	}
 	return 0, false
 }
+
+// counted reports whether a value of that role is a number of units, or a reset.
+func (r Role) counted() bool { return RoleQuota <= r && r <= RoleReset }
+
+// isPlain reports whether a value is a number of digits alone.
+func isPlain(s string) bool { return s != "" && all(s, digit) }
 
 // firstLine returns the first line that is not blank. Fields of one number
 // should have one line; a second comes from a second limiter, whose numbers
@@ -139,7 +134,7 @@ func firstLine(lines []string) (line string, i int) {
 
 // read reads a field.
 func (r *reading) read(f *foundField) {
-	m := &f.meaning
+	m := f.meaning
 	switch {
 	case m.kind == waitName:
 		r.readWait(f)
@@ -149,6 +144,9 @@ func (r *reading) read(f *foundField) {
 		r.readOwn(f)
 	case f.columns > 0:
 		r.readColumns(f)
+	case m.kind == roleName && m.role.counted() && len(f.lines) == 1 && isPlain(f.lines[0]):
+		// Most fields have such a value. It needs no closer look.
+		r.takeAll(f, []Fact{{Role: m.role, Format: m.format, Value: f.lines[0]}}, 0)
 	case m.role == RoleName:
 		r.readTitle(f)
 	case m.role == RolePolicies:
@@ -166,6 +164,13 @@ func (r *reading) fault(f *foundField, line, off int, err error) {
 	r.faults = append(r.faults, &FieldError{Field: fieldName(f.key), Line: line, Offset: off, Item: -1, Err: err})
 }
 
+// strictFault joins the fault that the strict parser has found.
+func (r *reading) strictFault(f *foundField, err error) {
+	e := err.(*FieldError)
+	e.Field = fieldName(f.key)
+	r.faults = append(r.faults, e)
+}
+
 // readOwn reads the lines of a field by its own function.
 func (r *reading) readOwn(f *foundField) {
 	for i, line := range f.lines {
@@ -179,14 +184,14 @@ func (r *reading) readOwn(f *foundField) {
 // readWait notes for how long the response asks to wait. Retry-After-NAME also
 // says that nothing of the policy remains until then.
 func (r *reading) readWait(f *foundField) {
-	m := &f.meaning
+	m := f.meaning
 	if m.policy == "" {
-		r.asked = max(r.asked, m.wait(f.lines, &r.clock))
+		r.asked = max(r.asked, m.wait(f.lines, r.now()))
 		return
 	}
 	line, i := firstLine(f.lines)
 	until, ok := parseMoment(line, m.format, m.per)
-	reset := until.seconds(&r.clock)
+	reset := until.seconds(r.now())
 	if !ok && line != "" {
 		r.fault(f, i, 0, ErrSyntax)
 	}
@@ -204,25 +209,32 @@ func (r *reading) readAnchor(f *foundField) {
 	line, _ := firstLine(f.lines)
 	switch {
 	case line == "":
+	case own && r.readDictionary(f):
 	case own || line[0] == '"':
-		if limits, err := ParseLimits(f.lines...); err == nil {
-			if !own {
-				r.limits = append(r.limits, limits...)
-				r.credit(f, draft08)
-			}
-		} else if list, ok := readItems(f.lines, limitField); ok {
+		limits, err := ParseLimits(f.lines...)
+		if err == nil && !own {
+			r.limits = append(r.limits, limits...)
+			r.credit(f, draft08)
+		} else if list, ok := readItems(f.lines, limitField); ok && err != nil {
 			r.limits = append(r.limits, limitsOf(list)...)
 			r.credit(f, draft08)
-		} else if !own || !r.readDictionary(f) {
-			r.faults = append(r.faults, err.(*FieldError))
+		} else if err != nil {
+			r.strictFault(f, err)
 		}
 	case isJSON(line) || isRecord(line):
-		f.meaning.role = RoleQuota
+		f.quota()
 		r.readValue(f)
 	default:
-		f.meaning.role = RoleQuota
+		f.quota()
 		r.readQuota(f)
 	}
+}
+
+// quota gives the role of a quota to a field that has none by its name.
+func (f *foundField) quota() {
+	m := *f.meaning
+	m.role = RoleQuota
+	f.meaning = &m
 }
 
 // readTitle reads a policy's name. The first field counts, and the second half of
@@ -252,24 +264,28 @@ var stravaColumns = [...]struct {
 
 // readColumns reads a parallel list: each member is about another policy.
 func (r *reading) readColumns(f *foundField) {
+	m := f.meaning
 	line, i := firstLine(f.lines)
-	for n := range min(f.columns, maxMembers) {
-		if !r.takeAll(f, []Fact{{Role: f.meaning.role, Format: f.meaning.format, Value: column(line, n)}}, n) {
-			r.fault(f, i, 0, ErrSyntax)
-			return
+	n, ok := 0, true
+	each(line, string(columnSeparator(line)), func(_ byte, part string) bool {
+		if n < maxMembers {
+			ok = r.takeAll(f, []Fact{{Role: m.role, Format: m.format, Value: part}}, n) && ok
 		}
-		if f.meaning.role == RoleUsed && f.columns == len(stravaColumns) {
-			if t := r.tally(f, f.meaning.policy, n); t != nil && t.remaining == Unknown {
-				t.half, t.usual = stravaColumns[n].name, stravaColumns[n].window
-			}
+		if t := r.tally(f, m.policy, n); m.role == RoleUsed && f.columns == len(stravaColumns) && t != nil && t.remaining == Unknown {
+			t.half, t.usual = stravaColumns[n].name, stravaColumns[n].window
 		}
+		n++
+		return true
+	})
+	if !ok {
+		r.fault(f, i, 0, ErrSyntax)
 	}
 }
 
 // readValue reads a field of one value: a number or a time, which further members
 // and parameters only repeat, a pair, a record, or JSON.
 func (r *reading) readValue(f *foundField) {
-	m := &f.meaning
+	m := f.meaning
 	line, i := firstLine(f.lines)
 	if line == "" {
 		return
@@ -363,7 +379,7 @@ func (r *reading) takeAll(f *foundField, facts []Fact, column int) bool {
 // credit notes who has said something: the first field in order names the
 // dialect.
 func (r *reading) credit(f *foundField, g generation) {
-	m := &f.meaning
+	m := f.meaning
 	if m.order == draftOrder {
 		r.generation = max(r.generation, g)
 	}

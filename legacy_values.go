@@ -488,25 +488,18 @@ func columns(line string, role Role) (n int, doubtful bool) {
 	return n, isThousands(line)
 }
 
-func columnSeparator(line string) byte {
-	for _, sep := range []byte(",|/") {
-		if strings.IndexByte(line, sep) >= 0 {
-			return sep
+func columnSeparator(line string) (sep byte) {
+	for i := range len(line) {
+		switch c := line[i]; c {
+		case ',':
+			return c
+		case '|', '/':
+			if sep == 0 {
+				sep = c
+			}
 		}
 	}
-	return 0
-}
-
-// column returns the member of a parallel list at an index, which it has.
-func column(line string, i int) (member string) {
-	each(line, string(columnSeparator(line)), func(_ byte, part string) bool {
-		if i == 0 {
-			member = part
-		}
-		i--
-		return true
-	})
-	return member
+	return sep
 }
 
 // Values of vendors.

@@ -49,7 +49,8 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if now.IsZero() {
 		now = time.Now()
 	}
-	w := writing{d: d, h: h, now: now, lines: make(map[string]string, len(d.Fields))}
+	w := writing{d: d, h: h, now: now, keys: d.lexicon().keys}
+	w.lines, w.values = make([]string, 0, len(d.Fields)), make([]string, 0, len(d.Fields))
 	if err := w.write(&f); err != nil {
 		return err
 	}
@@ -57,12 +58,12 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 		return err
 	}
 	for key := range h {
-		if field, _ := d.lexicon().find(key); field != nil && !w.keeps(field) {
+		if m := d.lexicon().find(key); m != nil && !(m.role == RolePolicies && w.current) {
 			delete(h, key)
 		}
 	}
-	for key, line := range w.lines {
-		h[key] = []string{line}
+	for i := range w.lines {
+		h[w.lines[i]] = w.values[i : i+1 : i+1]
 	}
 	return nil
 }
@@ -70,9 +71,12 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 // A writing is a set of fields that is being written.
 type writing struct {
 	d       *Dialect
+	keys    []string // of its fields
 	h       http.Header
 	now     time.Time
-	lines   map[string]string // by canonical key
+	lines   []string        // keys, each of one line
+	values  []string        // of these
+	seen    map[string]bool // keys of the lines, if names are part of them
 	written []writtenLimit
 	current bool // the field of policies holds the current form
 }
@@ -85,9 +89,6 @@ type writtenLimit struct {
 	// window is that of the policy, written or not.
 	window Seconds
 }
-
-// keeps reports whether a field of h stays as it is.
-func (w *writing) keeps(f *DialectField) bool { return f.Role == RolePolicies && w.current }
 
 // refuse is the error about a field.
 func refuse(name string, cause error) error {
@@ -104,12 +105,8 @@ func (w *writing) write(f *Fields) error {
 		if field.Read != nil && field.Role != RoleNone {
 			return refuse(field.Name, ErrType)
 		}
-		starred = starred || strings.Contains(field.Name, "*") && field.Role != RoleNone
-		if field.Role == RolePolicies {
-			for _, line := range w.h[http.CanonicalHeaderKey(field.Name)] {
-				w.current = w.current || strings.HasPrefix(trim(line), `"`)
-			}
-		}
+		starred = starred || field.starred() && field.Role != RoleNone
+		w.current = w.current || field.Role == RolePolicies && isCurrent(w.h[w.keys[i]])
 	}
 	if starred {
 		return w.writeAll(f)
@@ -120,8 +117,15 @@ func (w *writing) write(f *Fields) error {
 // writeAll writes every limit, to fields with its name in them.
 func (w *writing) writeAll(f *Fields) error {
 	policies := newMatcher(f.Policies)
+	w.seen = make(map[string]bool, len(f.Limits)*len(w.d.Fields))
+	seen := make(map[string]bool, len(f.Limits))
 	for i := range f.Limits {
-		if err := w.writeLimit(&f.Limits[i], policies.policy(&f.Limits[i])); err != nil {
+		l := &f.Limits[i]
+		if seen[l.Name] {
+			return refuse(w.anyName(), ErrDuplicate)
+		}
+		seen[l.Name] = true
+		if err := w.writeLimit(l, policies.policy(l)); err != nil {
 			return err
 		}
 	}
@@ -158,7 +162,7 @@ func (w *writing) writeLimit(l *Limit, p *Policy) error {
 	for i := range w.d.Fields {
 		field := &w.d.Fields[i]
 		if field.write == dictionarySyntax {
-			if err := w.writeDictionary(field, l, p, &done); err != nil {
+			if err := w.writeDictionary(i, l, p, &done); err != nil {
 				return err
 			}
 			continue
@@ -167,7 +171,7 @@ func (w *writing) writeLimit(l *Limit, p *Policy) error {
 		if err != nil {
 			return refuse(field.Name, err)
 		}
-		if err := w.put(field.Name, l.Name, value); err != nil {
+		if err := w.put(i, l.Name, value); err != nil {
 			return err
 		}
 	}
@@ -210,23 +214,35 @@ func (d *Dialect) has(roles ...Role) bool {
 	return slices.ContainsFunc(d.Fields, func(f DialectField) bool { return slices.Contains(roles, f.Role) })
 }
 
-// put writes a field, if there is a value.
-func (w *writing) put(field, name, value string) error {
+// starred reports whether the policy's name is in that of the field.
+func (f *DialectField) starred() bool { return strings.IndexByte(f.Name, '*') >= 0 }
+
+// put writes the field at an index, if there is a value.
+func (w *writing) put(i int, name, value string) error {
 	if value == "" {
 		return nil
 	}
-	if strings.Contains(field, "*") {
+	field, key := &w.d.Fields[i], w.keys[i]
+	if field.starred() {
 		if !isLowerToken(name) {
-			return refuse(field, ErrSyntax)
+			return refuse(field.Name, ErrSyntax)
 		}
-		field = strings.Replace(field, "*", name, 1)
+		key = http.CanonicalHeaderKey(strings.Replace(key, "*", name, 1))
 	}
-	key := http.CanonicalHeaderKey(field)
-	if _, again := w.lines[key]; again {
-		return refuse(field, ErrDuplicate)
+	if w.seen[key] || w.seen == nil && w.line(key) >= 0 {
+		return refuse(field.Name, ErrDuplicate)
 	}
-	w.lines[key] = value
+	if w.seen != nil {
+		w.seen[key] = true
+	}
+	w.lines = append(w.lines, key)
+	w.values = append(w.values, value)
 	return nil
+}
+
+// line returns the index of the line of a key, or -1.
+func (w *writing) line(key string) int {
+	return slices.Index(w.lines, key)
 }
 
 // isLowerToken reports whether a name survives in the name of a field, which
@@ -287,11 +303,10 @@ func formatTime(n int64, format TimeFormat, now time.Time) (string, error) {
 
 // writeDictionary writes the field RateLimit of draft-07 Section 3, in which
 // remaining is optional.
-func (w *writing) writeDictionary(field *DialectField, l *Limit, p *Policy, done *writtenLimit) error {
-	for _, line := range w.h[http.CanonicalHeaderKey(field.Name)] {
-		if strings.HasPrefix(trim(line), `"`) {
-			return refuse(field.Name, ErrDuplicate)
-		}
+func (w *writing) writeDictionary(i int, l *Limit, p *Policy, done *writtenLimit) error {
+	field := &w.d.Fields[i]
+	if isCurrent(w.h[w.keys[i]]) {
+		return refuse(field.Name, ErrDuplicate)
 	}
 	if p.Quota == Unknown || !l.Reset.ok {
 		return refuse(field.Name, ErrMissing)
@@ -305,7 +320,7 @@ func (w *writing) writeDictionary(field *DialectField, l *Limit, p *Policy, done
 	}
 	b = appendInteger(append(b, ", reset="...), uint64(l.Reset.n))
 	done.quota, done.limit.Remaining, done.limit.Reset = p.Quota, l.Remaining, l.Reset
-	return w.put(field.Name, "", string(b))
+	return w.put(i, "", string(b))
 }
 
 // writePolicies writes the Integer policies: behind the quota in drafts 00 to
@@ -316,46 +331,47 @@ func (w *writing) writePolicies(f *Fields, own *Policy) error {
 		field := &w.d.Fields[i]
 		switch {
 		case field.write == windowSyntax && own.Quota != Unknown:
-			return w.writeBehind(field, windowName, f, own)
+			return w.writeBehind(i, windowName, f, own)
 		case field.write == quotaSyntax && own.Quota != Unknown:
-			return w.writeBehind(field, windowKey, f, own)
+			return w.writeBehind(i, windowKey, f, own)
 		case field.Role == RolePolicies && !w.current:
-			return w.writeList(field, f)
+			return w.writeList(i, f)
 		}
 	}
 	return nil
 }
 
-func (w *writing) writeBehind(field *DialectField, window string, f *Fields, own *Policy) error {
-	key := http.CanonicalHeaderKey(field.Name)
-	b, err := w.appendPolicy([]byte(w.lines[key]), field.Name, window, own)
-	for i := range f.Policies {
-		if p := &f.Policies[i]; err == nil && p != own && !p.Equal(*own) {
-			b, err = w.appendPolicy(b, field.Name, window, p)
+func (w *writing) writeBehind(i int, window string, f *Fields, own *Policy) error {
+	value := &w.values[w.line(w.keys[i])]
+	b, err := w.appendPolicy([]byte(*value), w.d.Fields[i].Name, window, own)
+	for j := range f.Policies {
+		if p := &f.Policies[j]; err == nil && p != own && !p.Equal(*own) {
+			b, err = w.appendPolicy(b, w.d.Fields[i].Name, window, p)
 		}
 	}
-	w.lines[key] = string(b)
+	*value = string(b)
 	return err
 }
 
-func (w *writing) writeList(field *DialectField, f *Fields) error {
+func (w *writing) writeList(i int, f *Fields) error {
+	name := w.d.Fields[i].Name
 	var b []byte
-	seen := map[int64]bool{}
-	for i := range f.Policies {
-		p := &f.Policies[i]
+	seen := make(map[int64]bool, len(f.Policies))
+	for j := range f.Policies {
+		p := &f.Policies[j]
 		if p.Quota == Unknown {
 			continue
 		}
 		if seen[p.Quota] {
-			return refuse(field.Name, ErrDuplicate)
+			return refuse(name, ErrDuplicate)
 		}
 		seen[p.Quota] = true
 		var err error
-		if b, err = w.appendPolicy(b, field.Name, windowKey, p); err != nil {
+		if b, err = w.appendPolicy(b, name, windowKey, p); err != nil {
 			return err
 		}
 	}
-	return w.put(field.Name, "", string(b))
+	return w.put(i, "", string(b))
 }
 
 // appendPolicy appends an Integer policy, if it has the window that it needs.
@@ -387,11 +403,15 @@ func (w *writing) verify() error {
 		}
 		return refuse(w.anyName(), ErrMissing)
 	}
-	h := make(http.Header, len(w.lines))
-	for key, line := range w.lines {
-		h[key] = []string{line}
+	if len(w.lines) > maxFields {
+		return refuse(w.anyName(), ErrTooMany)
 	}
-	f, _, faults := parseLegacy(h, &LegacyOptions{Dialects: []*Dialect{w.d}, Name: w.written[0].limit.Name, Now: w.now})
+	var few [8]foundField
+	found := few[:0]
+	for i, key := range w.lines {
+		found = append(found, foundField{key: key, lines: w.values[i : i+1 : i+1], meaning: w.d.lexicon().find(key)})
+	}
+	f, _, faults := readFields(found, nil, &LegacyOptions{Name: w.written[0].limit.Name, Now: w.now})
 	for _, e := range faults {
 		return refuse(e.Field, e.Err)
 	}

@@ -1,0 +1,234 @@
+package ratelimit
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"testing"
+
+	"github.com/dunglas/httpsfv"
+	"github.com/stretchr/testify/require"
+)
+
+// amongOthers adds fields of limits to a response of twenty others.
+func amongOthers(lines string) http.Header {
+	h := wire(unrelated)
+	maps.Copy(h, wire(lines))
+	return h
+}
+
+// benchmarkHeaders are what ParseAny is measured upon, with the allocations that
+// it may cost.
+var benchmarkHeaders = []struct {
+	name    string
+	h       http.Header
+	limits  int
+	dialect string
+	allocs  int
+}{
+	{"none", wire(unrelated), 0, "", 0},
+	{"github", amongOthers(`
+		X-RateLimit-Limit: 5000
+		X-RateLimit-Remaining: 4997
+		X-RateLimit-Reset: 1795230060
+		X-RateLimit-Used: 3
+		X-RateLimit-Resource: core`), 1, "x-ratelimit", 2},
+	{"x-ratelimit", amongOthers(`
+		X-RateLimit-Limit: 60
+		X-RateLimit-Remaining: 56
+		X-RateLimit-Reset: 30`), 1, "x-ratelimit", 2},
+	{"openai", amongOthers(`
+		X-RateLimit-Limit-Requests: 60
+		X-RateLimit-Limit-Tokens: 150000
+		X-RateLimit-Remaining-Requests: 59
+		X-RateLimit-Remaining-Tokens: 149984
+		X-RateLimit-Reset-Requests: 1s
+		X-RateLimit-Reset-Tokens: 6m0s`), 2, "x-ratelimit", 4},
+	{"draft-06", amongOthers(`
+		RateLimit-Limit: 100
+		RateLimit-Policy: 100;w=60
+		RateLimit-Remaining: 50
+		RateLimit-Reset: 30`), 1, "draft-06", 4},
+	{"draft-07", amongOthers(`
+		RateLimit: limit=100, remaining=50, reset=30
+		RateLimit-Policy: 100;w=60`), 1, "draft-07", 4},
+}
+
+func TestParseAnyAllocations(t *testing.T) {
+	mine := &Dialect{Name: "mine", Fields: []DialectField{{Name: "Acme-Left", Role: RoleRemaining}}}
+	for _, tt := range benchmarkHeaders {
+		for _, o := range []LegacyOptions{{Now: late}, {Now: late, Dialects: []*Dialect{mine}}} {
+			got, err := ParseAny(tt.h, o)
+			require.NoError(t, err)
+			require.Len(t, got.Limits, tt.limits)
+			require.Equal(t, tt.dialect, got.Dialect)
+			allocs := testing.AllocsPerRun(100, func() { _, _ = ParseAny(tt.h, o) })
+			require.LessOrEqual(t, allocs, float64(tt.allocs), tt.name)
+		}
+	}
+}
+
+func BenchmarkParseAny(b *testing.B) {
+	for _, bm := range benchmarkHeaders {
+		b.Run(bm.name, func(b *testing.B) {
+			b.ReportAllocs()
+			var f Fields
+			for b.Loop() {
+				f, _ = ParseAny(bm.h, LegacyOptions{Now: late})
+			}
+			require.Len(b, f.Limits, bm.limits)
+			require.Equal(b, bm.dialect, f.Dialect)
+		})
+	}
+}
+
+var benchFields = Fields{
+	Policies: []Policy{{Name: "default", Quota: 100, Window: SecondsOf(60)}},
+	Limits:   []Limit{{Name: "default", Remaining: 50, Reset: SecondsOf(30)}},
+}
+
+func TestSetAllocations(t *testing.T) {
+	h := http.Header{}
+	require.NoError(t, XRateLimit.Set(h, benchFields, late))
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = XRateLimit.Set(h, benchFields, late) }), 6.0)
+}
+
+func BenchmarkSet(b *testing.B) {
+	for _, d := range writtenDialects {
+		b.Run(d.Name, func(b *testing.B) {
+			b.ReportAllocs()
+			h := http.Header{}
+			var err error
+			for b.Loop() {
+				err = d.Set(h, benchFields, late)
+			}
+			require.NoError(b, err)
+			require.NotEmpty(b, h)
+		})
+	}
+}
+
+// BenchmarkLegacyRatios is the table of the README for all older forms, in the
+// time in which httpsfv reads one limit in the current one.
+func BenchmarkLegacyRatios(b *testing.B) {
+	base := func() { _, _ = httpsfv.UnmarshalList([]string{benchLimit}) }
+	any := func(h http.Header, dialects ...*Dialect) func() {
+		return func() { _, _ = ParseAny(h, LegacyOptions{Now: late, Dialects: dialects}) }
+	}
+	for _, bm := range benchmarkHeaders {
+		b.Run("ParseAny/"+bm.name, func(b *testing.B) { benchRatio(b, any(bm.h), base) })
+	}
+	mine := &Dialect{Name: "mine", Fields: []DialectField{{Name: "Acme-Quota", Role: RoleQuota}, {Name: "Acme-Left", Role: RoleRemaining}}}
+	for _, bm := range benchmarkHeaders {
+		b.Run("OneDialect/"+bm.name, func(b *testing.B) { benchRatio(b, any(bm.h, mine), any(bm.h)) })
+	}
+	h := http.Header{}
+	b.Run("Set", func(b *testing.B) { benchRatio(b, func() { _ = XRateLimit.Set(h, benchFields, late) }, base) })
+	b.Run("Expose", func(b *testing.B) {
+		h := amongOthers("RateLimit: \"default\";r=50;t=30\nRateLimit-Policy: \"default\";q=100;w=60")
+		benchRatio(b, func() { delete(h, exposeField); Expose(h) }, base)
+	})
+	b.Run("Check", func(b *testing.B) {
+		resp := &http.Response{StatusCode: http.StatusOK, Header: amongOthers("RateLimit: \"default\";r=50;t=30\nRateLimit-Policy: \"default\";q=100;w=60")}
+		benchRatio(b, func() { _ = Check(resp) }, base)
+	})
+	b.Run("Refuse", func(b *testing.B) {
+		p := NewProblem(QuotaExceeded, "default")
+		f := Fields{Policies: benchFields.Policies, Limits: []Limit{{Name: "default", Reset: SecondsOf(30)}}}
+		w := &discardWriter{h: wire(unrelated)}
+		r := &http.Request{Method: http.MethodGet}
+		benchRatio(b, func() { _ = Refuse(w, r, f, p) }, base)
+	})
+}
+
+// A discardWriter is a response that nobody reads.
+type discardWriter struct{ h http.Header }
+
+func (w *discardWriter) Header() http.Header         { return w.h }
+func (w *discardWriter) Write(b []byte) (int, error) { return len(b), nil }
+func (w *discardWriter) WriteHeader(int)             {}
+
+// hostileHeaders are headers of a size that cost a careless reader more than
+// linear time.
+var hostileHeaders = []struct {
+	name string
+	make func(n int) http.Header
+}{
+	{"keys with an anchor", func(n int) http.Header { return manyKeys(n, "X-RateLimit-Remaining-N%d", "x") }},
+	{"keys without an anchor", func(n int) http.Header { return manyKeys(n, "X-N%d-Remaining", "5") }},
+	{"keys of one family", func(n int) http.Header { return manyKeys(n, "X-Acme-N%d-Remaining", "5") }},
+	{"keys that ask for a wait", func(n int) http.Header { return manyKeys(n, "X-N%d-Retry-After", "5") }},
+	{"keys of an exception", func(n int) http.Header { return manyKeys(n, "X-Mbx-Used-N%d", "5") }},
+	{"Integer policies", func(n int) http.Header { return manyMembers(n, "Ratelimit-Policy", "%d;w=%d,") }},
+	{"one Integer policy", func(n int) http.Header { return manyMembers(n, "Ratelimit-Policy", "9;w=9,") }},
+	{"policies behind the quota", func(n int) http.Header { return manyMembers(n, "X-Ratelimit-Limit", "%d;w=%d,") }},
+	{"parallel lists", func(n int) http.Header {
+		h := manyMembers(n, "X-Ratelimit-Limit", "%d, ")
+		maps.Copy(h, manyMembers(n, "X-Ratelimit-Remaining", "%d, "))
+		return h
+	}},
+	{"a record", func(n int) http.Header { return manyMembers(n, "X-Ratelimit-Remaining", "n%d=%d;") }},
+	{"bans", func(n int) http.Header { return manyMembers(n, "X-Sentry-Rate-Limits", "%d:n%d,") }},
+	{"comments", func(n int) http.Header { return manyMembers(n, "Ratelimit-Limit", ";c%d=%d") }},
+	{"lines", func(n int) http.Header {
+		h := http.Header{}
+		for range n {
+			h.Add("X-RateLimit-Limit", "x")
+		}
+		return h
+	}},
+}
+
+func manyKeys(n int, format, value string) http.Header {
+	h := make(http.Header, n)
+	for i := range n {
+		h[http.CanonicalHeaderKey(fmt.Sprintf(format, i))] = []string{value}
+	}
+	return h
+}
+
+func manyMembers(n int, key, format string) http.Header {
+	var b []byte
+	for i := range n {
+		b = fmt.Appendf(b, format, i+1, i+1)
+	}
+	return http.Header{key: {string(b)}}
+}
+
+// TestHostileHeaders would not end if any reader took more than linear time.
+func TestHostileHeaders(t *testing.T) {
+	for _, tt := range hostileHeaders {
+		t.Run(tt.name, func(t *testing.T) {
+			h := tt.make(16_000)
+			f, err := ParseAny(h, LegacyOptions{Now: late})
+			lawFields(t, f)
+			if err != nil {
+				require.Less(t, len(err.Error()), 1<<20)
+			}
+			_, _ = ParseRetryAfter(h, late)
+			Expose(h)
+			Check(&http.Response{StatusCode: http.StatusOK, Header: h})
+		})
+	}
+	for _, shape := range hostileShapes {
+		for _, key := range []string{"Ratelimit-Limit", "Ratelimit-Policy", "Ratelimit", "X-Ratelimit-Reset", "X-Ratelimit-Remaining",
+			"X-App-Rate-Limit", "Sforce-Limit-Info", "Zendesk-Ratelimit-A", "X-App-Usage", "X-Sentry-Rate-Limits", "Req-Limit-Short"} {
+			f, err := ParseAny(http.Header{key: {shape.value(128 << 10)}}, LegacyOptions{})
+			lawFields(t, f)
+			if err != nil {
+				require.Less(t, len(err.Error()), 1<<20)
+			}
+		}
+	}
+}
+
+// BenchmarkHostileHeaders reports how many times as long ten times the header
+// takes.
+func BenchmarkHostileHeaders(b *testing.B) {
+	for _, tt := range hostileHeaders {
+		b.Run(tt.name, func(b *testing.B) {
+			small, large := tt.make(1_600), tt.make(16_000)
+			benchRatio(b, func() { _, _ = ParseAny(large, LegacyOptions{Now: late}) }, func() { _, _ = ParseAny(small, LegacyOptions{Now: late}) })
+		})
+	}
+}

@@ -1,0 +1,66 @@
+package ratelimit
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// buildProgram compiles a program that uses the package, and returns its path.
+func buildProgram(t *testing.T, source string) string {
+	t.Helper()
+	root, err := os.Getwd()
+	require.NoError(t, err)
+	dir, err := os.MkdirTemp(root, "testprogram") // within the module
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(source), 0o600))
+	path := filepath.Join(t.TempDir(), "program")
+	out, err := exec.Command("go", "build", "-o", path, dir).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return path
+}
+
+// TestBinary: a program that calls ParseLimits alone has no data of dialects in
+// it, and one that calls ParseAny has.
+func TestBinary(t *testing.T) {
+	const program = `package main
+
+import "github.com/httpfields/ratelimit"
+
+func main() { CALL }
+`
+	for call, want := range map[string]bool{
+		`_, _ = ratelimit.ParseLimits("a")`:                         false,
+		`_, _ = ratelimit.ParseAny(nil, ratelimit.LegacyOptions{})`: true,
+	} {
+		b, err := os.ReadFile(buildProgram(t, strings.Replace(program, "CALL", call, 1)))
+		require.NoError(t, err)
+		require.Equal(t, want, strings.Contains(string(b), "X-Shopify-Shop-Api-Call-Limit"), call)
+	}
+}
+
+// TestInit: what importing the package costs before main begins.
+func TestInit(t *testing.T) {
+	const program = `package main
+
+import "github.com/httpfields/ratelimit"
+
+func main() { _, _ = ratelimit.ParseAny(nil, ratelimit.LegacyOptions{}) }
+`
+	cmd := exec.Command(buildProgram(t, program))
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err)
+	m := regexp.MustCompile(`(?m)^init github\.com/httpfields/ratelimit @.* (\d+) allocs$`).FindSubmatch(out)
+	require.NotNil(t, m, "%s", out)
+	allocs, err := strconv.Atoi(string(m[1]))
+	require.NoError(t, err)
+	require.LessOrEqual(t, allocs, 50)
+}

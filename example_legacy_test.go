@@ -1,0 +1,238 @@
+package ratelimit_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// arrived is when the responses of the examples came in.
+var arrived = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func ExampleParseAny() {
+	h := http.Header{}
+	h.Set("X-RateLimit-Limit", "5000")
+	h.Set("X-RateLimit-Remaining", "4997")
+	h.Set("X-RateLimit-Used", "3")
+	h.Set("X-RateLimit-Resource", "core")
+	h.Set("X-RateLimit-Reset", "1795262430")
+
+	f, err := ratelimit.ParseAny(h, ratelimit.LegacyOptions{Now: arrived})
+	if err != nil {
+		fmt.Println(err) // about fields that could not be read; f has the others
+	}
+	for _, l := range f.Limits {
+		p, _ := f.PolicyOf(l)
+		fmt.Printf("%s: %s: %d of %d, %v\n", f.Dialect, l.Name, l.Remaining, p.Quota, l.Reset)
+	}
+	// Output:
+	// x-ratelimit: core: 4997 of 5000, 30s
+}
+
+// One malformed field does not hide the others, and what is absent is not zero.
+func ExampleParseAny_errors() {
+	h := http.Header{}
+	h.Set("RateLimit-Limit", "100, 100;w=60")
+	h.Set("RateLimit-Remaining", "many")
+
+	f, err := ratelimit.ParseAny(h, ratelimit.LegacyOptions{})
+	fmt.Println(f.Policies, len(f.Limits))
+	var fault *ratelimit.FieldError
+	if errors.As(err, &fault) {
+		fmt.Println(fault.Field, errors.Is(fault, ratelimit.ErrSyntax))
+	}
+	// Output:
+	// ["default";q=100;w=60] 0
+	// Ratelimit-Remaining true
+}
+
+func ExampleParseLegacy() {
+	h := http.Header{}
+	h.Set("X-RateLimit-Limit-Requests", "60")
+	h.Set("X-RateLimit-Remaining-Requests", "59")
+	h.Set("X-RateLimit-Reset-Requests", "1s")
+	h.Set("X-RateLimit-Limit-Tokens", "150000")
+	h.Set("X-RateLimit-Remaining-Tokens", "149984")
+	h.Set("X-RateLimit-Reset-Tokens", "6m0s")
+
+	f, _ := ratelimit.ParseLegacy(h, ratelimit.LegacyOptions{})
+	fmt.Println(f.Dialect)
+	for i := range f.Limits {
+		fmt.Println(f.Policies[i], f.Limits[i])
+	}
+	// Output:
+	// x-ratelimit
+	// "requests";q=60 "requests";r=59;t=1
+	// "tokens";q=150000;qu="tokens" "tokens";r=149984;t=360
+}
+
+func ExampleDialect_Set() {
+	f := ratelimit.Fields{
+		Policies: []ratelimit.Policy{{Name: "default", Quota: 100, Window: ratelimit.SecondsOf(60)}},
+		Limits:   []ratelimit.Limit{{Name: "default", Remaining: 37, Reset: ratelimit.SecondsOf(12)}},
+	}
+	h := http.Header{}
+	if err := ratelimit.Draft03.Set(h, f, time.Time{}); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(h)
+	// Output:
+	// map[Ratelimit-Limit:[100, 100;w=60] Ratelimit-Remaining:[37] Ratelimit-Reset:[12]]
+}
+
+// A server that moves to the current fields writes them next to those that its
+// clients know.
+func ExampleDialect_Set_sideBySide() {
+	f := ratelimit.Fields{
+		Policies: []ratelimit.Policy{{Name: "default", Quota: 100, Window: ratelimit.SecondsOf(60)}},
+		Limits:   []ratelimit.Limit{{Name: "default", Remaining: 37, Reset: ratelimit.SecondsOf(12)}},
+	}
+	h := http.Header{}
+	if err := f.Set(h); err != nil {
+		fmt.Println(err)
+	}
+	for _, d := range []*ratelimit.Dialect{ratelimit.Draft06, ratelimit.XRateLimit} {
+		if err := d.Set(h, f, arrived); err != nil {
+			fmt.Println(err)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(h)) {
+		fmt.Printf("%s: %s\n", key, h.Get(key))
+	}
+	// Output:
+	// Ratelimit: "default";r=37;t=12
+	// Ratelimit-Limit: 100
+	// Ratelimit-Policy: "default";q=100;w=60
+	// Ratelimit-Remaining: 37
+	// Ratelimit-Reset: 12
+	// X-Ratelimit-Limit: 100
+	// X-Ratelimit-Remaining: 37
+	// X-Ratelimit-Reset: 12
+}
+
+// acme is the dialect of a vendor with names of its own. It is made once.
+var acme = &ratelimit.Dialect{
+	Name: "acme",
+	Fields: []ratelimit.DialectField{
+		{Name: "Acme-Quota", Role: ratelimit.RoleQuota}, // 100/60: quota and window
+		{Name: "Acme-Left", Role: ratelimit.RoleRemaining},
+		{Name: "Acme-Renew", Role: ratelimit.RoleReset, Format: ratelimit.TimeRFC3339},
+	},
+}
+
+// A vendor may spell its limits in any way. What it sends is read, and a server
+// that stands in for it writes the same.
+func ExampleDialect() {
+	h := http.Header{}
+	h.Set("Acme-Quota", "100/60")
+	h.Set("Acme-Left", "40")
+	h.Set("Acme-Renew", "2026-11-21T12:00:30Z")
+
+	f, err := ratelimit.ParseAny(h, ratelimit.LegacyOptions{Dialects: []*ratelimit.Dialect{acme}, Now: arrived})
+	fmt.Println(f.Policies, f.Limits, f.Dialect, err)
+
+	h = http.Header{}
+	err = acme.Set(h, f, arrived)
+	fmt.Println(h, err)
+	// Output:
+	// ["default";q=100;w=60] ["default";r=40;t=30] acme <nil>
+	// map[Acme-Left:[40] Acme-Quota:[100] Acme-Renew:[2026-11-21T12:00:30Z]] <nil>
+}
+
+// readBudget reads search:40:100;export:0:5, what remains of which quota.
+func readBudget(facts []ratelimit.Fact, value string) ([]ratelimit.Fact, bool) {
+	for part := range strings.SplitSeq(value, ";") {
+		s := strings.Split(part, ":")
+		if len(s) != 3 {
+			return facts, false
+		}
+		facts = append(facts,
+			ratelimit.Fact{Policy: s[0], Role: ratelimit.RoleRemaining, Value: s[1]},
+			ratelimit.Fact{Policy: s[0], Role: ratelimit.RoleQuota, Value: s[2]})
+	}
+	return facts, true
+}
+
+// A function reads a value that has a syntax of its own.
+func ExampleDialectField() {
+	budget := &ratelimit.Dialect{
+		Name:   "budget",
+		Fields: []ratelimit.DialectField{{Name: "X-Budget", Role: ratelimit.RoleRemaining, Read: readBudget}},
+	}
+	h := http.Header{}
+	h.Set("X-Budget", "search:40:100;export:0:5")
+	f, err := ratelimit.ParseAny(h, ratelimit.LegacyOptions{Dialects: []*ratelimit.Dialect{budget}})
+	fmt.Println(f.Limits, err)
+	// Output:
+	// ["search";r=40 "export";r=0] <nil>
+}
+
+// Only a caller who knows the vendor knows that these resets are milliseconds.
+func ExampleLegacyOptions_reset() {
+	h := http.Header{}
+	h.Set("X-Rate-Limit-Limit", "40")
+	h.Set("X-Rate-Limit-Remaining", "39")
+	h.Set("X-Rate-Limit-Reset", "5000")
+
+	f, _ := ratelimit.ParseAny(h, ratelimit.LegacyOptions{})
+	fmt.Println(f.Limits, f.Guessed)
+	f, _ = ratelimit.ParseAny(h, ratelimit.LegacyOptions{Reset: ratelimit.TimeMillis})
+	fmt.Println(f.Limits, f.Guessed)
+	// Output:
+	// ["default";r=39;t=5000] true
+	// ["default";r=39;t=5] false
+}
+
+// What is built in can be said otherwise: here a limit of a day is one of an hour.
+func ExampleLegacyOptions_override() {
+	h := http.Header{}
+	h.Set("Sforce-Limit-Info", "api-usage=18/5000")
+
+	f, _ := ratelimit.ParseAny(h, ratelimit.LegacyOptions{})
+	fmt.Println(f.Dialect, f.Policies, f.Limits)
+
+	mine := &ratelimit.Dialect{Name: "mine", Fields: []ratelimit.DialectField{
+		{Name: "Sforce-Limit-Info", Role: ratelimit.RoleUsed, Window: ratelimit.SecondsOf(3600)},
+	}}
+	f, _ = ratelimit.ParseAny(h, ratelimit.LegacyOptions{Dialects: []*ratelimit.Dialect{mine}})
+	fmt.Println(f.Dialect, f.Policies, f.Limits)
+	// Output:
+	// salesforce ["api-usage";q=5000;w=86400] ["api-usage";r=4982]
+	// mine ["api-usage";q=5000;w=3600] ["api-usage";r=4982]
+}
+
+func ExampleLookupDialect() {
+	d, ok := ratelimit.LookupDialect("draft-06") // out of a configuration file, say
+	fmt.Println(ok, d == ratelimit.Draft06)
+	// Output:
+	// true true
+}
+
+func ExampleTimeFormat() {
+	f := ratelimit.Fields{Limits: []ratelimit.Limit{{Name: "default", Remaining: 1, Reset: ratelimit.SecondsOf(90)}}}
+	for _, format := range []ratelimit.TimeFormat{
+		ratelimit.TimeSeconds, ratelimit.TimeMillis, ratelimit.TimeUnix, ratelimit.TimeUnixMilli,
+		ratelimit.TimeHTTPDate, ratelimit.TimeRFC3339, ratelimit.TimeDuration,
+	} {
+		d := ratelimit.Dialect{Fields: []ratelimit.DialectField{{Name: "X-Reset", Role: ratelimit.RoleReset, Format: format}}}
+		h := http.Header{}
+		if err := d.Set(h, f, arrived); err != nil {
+			fmt.Println(err)
+		}
+		fmt.Println(h.Get("X-Reset"))
+	}
+	// Output:
+	// 90
+	// 90000
+	// 1795262490
+	// 1795262490000
+	// Sat, 21 Nov 2026 12:01:30 GMT
+	// 2026-11-21T12:01:30Z
+	// 1m30s
+}

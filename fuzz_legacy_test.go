@@ -1,0 +1,260 @@
+package ratelimit
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// lawLegacy: what ParseLegacy returns is valid, an error is about a field that is
+// there, neither order nor space makes a difference, and what is read does not
+// depend on fields that say nothing.
+func lawLegacy(t testing.TB, h http.Header) {
+	t.Helper()
+	before := h.Clone()
+	for _, o := range []LegacyOptions{{Now: then}, {Now: late, Reset: TimeMillis, Name: "mine"}} {
+		got, err := ParseLegacy(h, o)
+		lawFields(t, got)
+		lawFaults(t, h, err)
+		again, againErr := ParseLegacy(h, o)
+		require.Equal(t, got, again)
+		require.Equal(t, err, againErr)
+
+		rest := maps.Clone(h)
+		for key := range h {
+			if _, isWait := parseWait(key); !isLegacyField(key) && !isWait && !mayBeLoose(key) && key != dateKey && key != ageKey && key != retryAfterKey {
+				delete(rest, key)
+			}
+		}
+		again, againErr = ParseLegacy(rest, o)
+		require.Equal(t, got, again)
+		require.Equal(t, err, againErr)
+	}
+	require.Equal(t, before, h)
+}
+
+// mayBeLoose reports whether a key may be one of a family without an anchor.
+func mayBeLoose(key string) bool {
+	_, ok := parseLoose(key)
+	return ok
+}
+
+func lawFaults(t testing.TB, h http.Header, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
+		e := requireFieldError(t, err)
+		lines := h[e.Field]
+		if e.Field == PolicyField || e.Field == LimitField {
+			lines = h[http.CanonicalHeaderKey(e.Field)]
+		}
+		require.True(t, 0 <= e.Line && e.Line < len(lines), "%s, line %d", e.Field, e.Line)
+		require.True(t, 0 <= e.Offset && e.Offset <= len(lines[e.Line]), "%s, offset %d", e.Field, e.Offset)
+	}
+}
+
+// lawAny: ParseAny agrees with Parse and with ParseLegacy.
+func lawAny(t testing.TB, h http.Header) {
+	t.Helper()
+	o := LegacyOptions{Now: late}
+	got, err := ParseAny(h, o)
+	lawFields(t, got)
+	lawFaults(t, h, err)
+
+	current, _ := Parse(h)
+	if current.Limits != nil {
+		requireEqual(t, current.Limits, got.Limits)
+		require.Equal(t, currentDialect, got.Dialect)
+		if current.Policies != nil {
+			requireEqual(t, current.Policies, got.Policies)
+		}
+		return
+	}
+	legacy, _ := ParseLegacy(h, o)
+	requireEqual(t, legacy.Limits, got.Limits)
+	if current.Policies == nil {
+		requireEqual(t, legacy.Policies, got.Policies)
+		require.Equal(t, legacy.Dialect, got.Dialect)
+		return
+	}
+	requireEqual(t, current.Policies, got.Policies[:len(current.Policies)])
+}
+
+// addLegacySeeds adds the cases, the captures and the look-alikes.
+func addLegacySeeds(f *testing.F) {
+	f.Helper()
+	for _, tt := range readCases(f) {
+		f.Add(strings.Join(tt.Headers, "\n"))
+	}
+	for _, group := range readLookalikes(f) {
+		f.Add(strings.Join(group.sets()[0], "\n"))
+	}
+	files, err := filepath.Glob("testdata/wire/*.http")
+	require.NoError(f, err)
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		require.NoError(f, err)
+		f.Add(string(b))
+	}
+	for _, seed := range []string{
+		"X-RateLimit-Limit: 10, 10;w=1;name=\"per-ip\", 1000;w=3600\nX-RateLimit-Reset: 1994-11-15 09:13:00.5 +0100 CET m=+0.1",
+		"X-App-Rate-Limit: 100:1,1000:10\nX-App-Rate-Limit-Count: 1:1,1:10",
+		"RateLimit: a;r=1;pk=\"k\"\nRateLimit-Policy: \"x\";\"a\";q=1;w=0",
+		"X-RateLimit-Limit-Minute: 5\nX-RateLimit-Remaining-Minute: 4\nRateLimit-Reset: 12.5",
+		"X-App-Usage: {\"x\":[{\"type\":\"t\",\"call_count\":99.5,\"estimated_time_to_regain_access\":1e300}]}",
+		"Date: Tue, 15 Nov 1994 08:12:31 GMT\nAge: 1\nX-RateLimit-Reset: 9999999999999999999.9999999999",
+		"X-Rate-Limit-A-Max: 1\nX-Rate-Limit-A-Interval-Ms: 1500\nX-Quota-Reset: -1",
+		"Zendesk-RateLimit-A: total=100; remaining=99; resets=1d2:3:4",
+		"X-RateLimit: {\"minute\": {\"limit\": 10, \"remaining\": 9}}\nX-RateLimit-Minute: 1/2",
+		"X-RateLimit-Limit: 1, 15000\nX-RateLimit-Remaining: 0, 14999\nX-RateLimit-Reset: 1, 1800000",
+		"Retry-After: 60\nRetry-After-long: 60000\nX-Ms-Retry-After-Ms: 5\nX-RateLimit-Reset: 60000",
+	} {
+		f.Add(seed)
+	}
+}
+
+func FuzzParseLegacy(f *testing.F) {
+	addLegacySeeds(f)
+	f.Fuzz(func(t *testing.T, text string) { lawLegacy(t, wire(text)) })
+}
+
+func FuzzParseAny(f *testing.F) {
+	addLegacySeeds(f)
+	f.Fuzz(func(t *testing.T, text string) {
+		lawAny(t, wire(text))
+		d, ok := ParseRetryAfter(wire(text), late)
+		require.True(t, d >= 0 && (ok || d == 0))
+	})
+}
+
+// The words of which FuzzNames builds names. One of each row stands for the role.
+var (
+	prefixWords = []string{"", "X-", "Acme-", "X-Acme-", "X-Acme", "Anthropic-", "HTTP-X-"}
+	anchorWords = []string{"RateLimit", "Rate-Limit", "Ratelimit", "RATE-LIMIT"}
+	roleWords   = map[Role][]string{
+		RoleQuota:     {"Limit", "Max", "Quota", "Total", "Capacity", "Allowed", "Allotted"},
+		RoleRemaining: {"Remaining", "Remain", "Left", "Available"},
+		RoleUsed:      {"Used", "Usage", "Count", "Current"},
+		RoleReset:     {"Reset", "Resets", "Next", "Clear", "Expiry", "Renew"},
+	}
+	nameWords = []string{"", "Minute", "Search", "Requests-Day", "Tokens", "PerHour", "1m"}
+	unitWords = []string{"-Ms", "-In-Ms", "-Milliseconds"}
+)
+
+// FuzzNames builds a limit, and names for its fields out of the words, in two
+// families and orders. Both read the same numbers (law 10), which are those of the
+// limit.
+func FuzzNames(f *testing.F) {
+	for i := range uint64(200) {
+		f.Add(i*0x9e3779b97f4a7c15, uint16(i*37), uint16(i*11), uint16(i*7))
+	}
+	f.Fuzz(func(t *testing.T, choice uint64, quota, spent, reset uint16) {
+		pick := func(list []string) string {
+			i := choice % uint64(len(list))
+			choice /= uint64(len(list))
+			return list[i]
+		}
+		limit := max(int64(quota), 1)
+		left := limit - int64(spent)%(limit+1)
+		name := pick(nameWords)
+		first := family{prefix: pick(prefixWords), anchor: pick(anchorWords), behind: pick([]string{"", "y"}) == ""}
+		if first.prefix == "X-Acme" {
+			first.anchor = "RateLimit" // the first of two words cannot be glued
+		}
+		second := first
+		second.anchor, second.behind = "RateLimit", !first.behind
+		words := map[Role]string{}
+		for role, list := range roleWords {
+			words[role] = pick(list)
+		}
+		delete(words, []Role{RoleRemaining, RoleUsed}[choice%2]) // one is enough
+		var got [2]string
+		for i, in := range []family{first, second} {
+			h := http.Header{}
+			for role, word := range words {
+				value := map[Role]int64{RoleQuota: limit, RoleRemaining: left, RoleUsed: limit - left, RoleReset: int64(reset) * 1000}[role]
+				unit := ""
+				if role == RoleReset {
+					unit = unitWords[choice/2%uint64(len(unitWords))]
+				}
+				h.Set(in.key(name, word, unit), fmt.Sprint(value))
+			}
+			fields, err := ParseAny(h, LegacyOptions{Now: late})
+			require.NoError(t, err, "%v", h)
+			require.Len(t, fields.Limits, 1, "%v", h)
+			l := fields.Limits[0]
+			p, _ := fields.PolicyOf(l)
+			require.Equal(t, []int64{limit, left, int64(reset)}, []int64{p.Quota, l.Remaining, l.Reset.n}, "%v", h)
+			got[i] = strings.Join(vendorLimits(fields), "|")
+		}
+		require.Equal(t, got[0], got[1])
+	})
+}
+
+// A family is how names are put together: the policy stands behind the role, or
+// before it.
+type family struct {
+	prefix, anchor string
+	behind         bool
+}
+
+func (f family) key(name, role, unit string) string {
+	words := []string{f.prefix + f.anchor, name, role + unit}
+	if f.behind {
+		words = []string{f.prefix + f.anchor, role + unit, name}
+	}
+	return strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), "-")
+}
+
+func FuzzDialectSet(f *testing.F) {
+	for i := range writtenDialects {
+		f.Add(i, "default", "minute", int64(100), int64(37), int64(30), int64(60), int64(784887120), uint8(0))
+		f.Add(i, "a b", "requests", int64(MaxInteger), int64(0), int64(MaxInteger), int64(0), int64(1), uint8(1))
+		f.Add(i, "", "input-tokens", int64(0), int64(-1), int64(-1), int64(1), int64(-1), uint8(2))
+		f.Add(i, "x-left", "\u00e9", int64(-1), int64(MaxInteger+1), int64(1e9), int64(86400), int64(1e15), uint8(7))
+		f.Add(i, "daily", "1m", int64(5), int64(4), int64(1000), int64(60000), int64(1795230000), uint8(9))
+	}
+	f.Fuzz(func(t *testing.T, dialect int, name, other string, quota, remaining, reset, window, now int64, shape uint8) {
+		d := writtenDialects[uint(dialect)%uint(len(writtenDialects))]
+		own := Policy{Name: name, Quota: quota, Window: SecondsOf(window)}
+		second := Policy{Name: other, Quota: quota / 2, Window: SecondsOf(window / 2), Params: Params{{"burst", remaining}}}
+		fields := Fields{
+			Policies: []Policy{second, own},
+			Limits:   []Limit{{Name: name, Remaining: remaining, Reset: SecondsOf(reset)}, {Name: other, Remaining: remaining / 2}},
+		}
+		if shape&1 != 0 {
+			fields.Policies = fields.Policies[1:]
+		}
+		if shape&2 != 0 {
+			fields.Limits = fields.Limits[:1]
+		}
+		if shape&4 != 0 {
+			fields.Policies[len(fields.Policies)-1].Window, fields.Limits[0].Reset = Seconds{}, Seconds{}
+		}
+		if shape&8 != 0 {
+			fields.Limits[0].Remaining = Unknown
+		}
+		lawSet(t, d, fields, time.Unix(now, now%1e9))
+	})
+}
+
+// TestLegacyLaws runs the laws upon headers that tables do not have.
+func TestLegacyLaws(t *testing.T) {
+	for _, text := range []string{
+		"", "Retry-After: 5", "X-RateLimit-NearLimit: true", "X-RateLimit-Limit-Minute: x\nX-RateLimit-Limit: y",
+		"RateLimit-ResourceRemaining: 5", "X-RateLimit-Used: 5", "X-RateLimit-Reset-After: 5", "X-RateLimit-Remaining-Quota: 5",
+	} {
+		lawLegacy(t, wire(text))
+		lawAny(t, wire(text))
+	}
+}
