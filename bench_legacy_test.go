@@ -51,7 +51,7 @@ var benchmarkHeaders = []struct {
 		RateLimit-Reset: 30`), 1, "draft-06", 4},
 	{"draft-07", amongOthers(`
 		RateLimit: limit=100, remaining=50, reset=30
-		RateLimit-Policy: 100;w=60`), 1, "draft-07", 4},
+		RateLimit-Policy: 100;w=60`), 1, "draft-07", 5},
 }
 
 func TestParseAnyAllocations(t *testing.T) {

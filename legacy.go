@@ -319,7 +319,7 @@ func parseLegacy(h http.Header, o *LegacyOptions) (f Fields, asked time.Duration
 	case len(found) == 0:
 		return f, asked, nil
 	case len(found) > maxFields:
-		return f, asked, tooMany(found)
+		return f, asked, []*FieldError{{Offset: -1, Item: -1, Err: ErrTooMany}}
 	}
 	return readFields(found, h, o)
 }
@@ -346,11 +346,15 @@ type foundField struct {
 	columns int // it is one of several parallel lists with so many members, 0 if it is not
 }
 
-// findFields appends the fields of h that say something about limits.
+// findFields appends the fields of h that say something about limits, until they
+// are too many.
 func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundField {
 	known := builtin()
 	loose := false
 	for key, lines := range h {
+		if len(found) > maxFields {
+			return found
+		}
 		head, tail := hashes(key)
 		anchored := hasAnchor(key)
 		own := uint64(0)
@@ -456,8 +460,11 @@ func findLoose(found []foundField, h http.Header, o *LegacyOptions) []foundField
 	families := map[string]*family{}
 	for key, lines := range h {
 		m, ok := parseLoose(key)
-		if !ok || len(lines) == 0 || len(families) > maxFields || isLegacyField(key) {
+		if !ok || len(lines) == 0 || isLegacyField(key) {
 			continue
+		}
+		if len(families) > maxFields {
+			return found
 		}
 		if o.find(key) != nil {
 			continue

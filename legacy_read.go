@@ -60,11 +60,6 @@ func sortFields(found []foundField) {
 // place is where the fields of a family stand that tell the same.
 func (m *meaning) place() int { return int(m.order)<<16 | int(m.role)<<8 | int(m.rank) }
 
-func tooMany(found []foundField) []*FieldError {
-	first := slices.MinFunc(found, func(a, b foundField) int { return strings.Compare(a.key, b.key) })
-	return []*FieldError{{Field: fieldName(first.key), Item: -1, Err: ErrTooMany}}
-}
-
 // A listID is what parallel lists have in common.
 type listID struct {
 	family, policy string

@@ -46,15 +46,16 @@ var (
 	// ([Restrict]).
 	ErrConflict = errors.New("conflict")
 	// ErrTooMany says that a field has more than 1024 members, a member more
-	// than 256 parameters (or one that repeats them, more than 1024 in all), or
-	// a text which has to hold one member several.
+	// than 256 parameters (or one that repeats them, more than 1024 in all), a
+	// text which has to hold one member several, or a response more than 1024
+	// older fields.
 	ErrTooMany = errors.New("too many")
 )
 
 // A FieldError says what is wrong with a field, and where. Its text never
 // repeats the content of the field, which may hold a partition key.
 type FieldError struct {
-	Field  string // PolicyField, LimitField or the name of an older field, as it was sent
+	Field  string // PolicyField, LimitField or the name of an older field, as it was sent; "" is all of them
 	Line   int    // index of the field line, from 0
 	Offset int    // byte in that line where the offending token starts, from 0, the line's length at its end; -1 when not parsing
 	Item   int    // index of the member over all lines, from 0; -1 where there is none
@@ -89,7 +90,10 @@ func (e *FieldError) Error() string {
 
 // place returns the field, and the member of it.
 func (e *FieldError) place() string {
-	if e.Item < 0 {
+	switch {
+	case e.Field == "":
+		return "fields of limits"
+	case e.Item < 0:
 		return e.Field
 	}
 	return "member " + strconv.Itoa(e.Item+1) + " of " + e.Field

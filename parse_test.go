@@ -679,7 +679,8 @@ func TestFieldErrorText(t *testing.T) {
 			"ratelimit: member 1 of RateLimit-Policy: an extension parameter: not well-formed"},
 		{"no member", FieldError{Field: LimitField, Offset: 3, Item: -1, Err: ErrMissing},
 			"ratelimit: RateLimit, line 1, byte 4: missing"},
-		{"nothing", FieldError{}, "ratelimit: member 1 of , line 1, byte 1: "},
+		{"nothing", FieldError{}, "ratelimit: fields of limits, line 1, byte 1: "},
+		{"all older fields", FieldError{Offset: -1, Item: -1, Err: ErrTooMany}, "ratelimit: fields of limits: too many"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			require.Equal(t, tc.want, tc.err.Error())

@@ -143,10 +143,23 @@ func (p *Problem) members() [6]problemMember {
 // (ErrSyntax).
 func (p Problem) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
+	b.WriteByte('{')
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false) // nobody puts a problem into HTML, and people read it
+	begin := func(name string) {
+		if b.Len() > 1 {
+			b.WriteByte(',')
+		}
+		_ = enc.Encode(name) // a string, an int or a []string does not fail
+		b.Truncate(b.Len() - 1)
+		b.WriteByte(':')
+	}
 	known := p.members()
 	for _, m := range known {
 		if !reflect.ValueOf(m.value).Elem().IsZero() {
-			appendMember(&b, m.name, plainJSON(m.value))
+			begin(m.name)
+			_ = enc.Encode(m.value)
+			b.Truncate(b.Len() - 1) // the end of a line
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Extensions)) {
@@ -157,33 +170,19 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 		case !utf8.ValidString(name), !utf8.Valid(value), !json.Valid(value):
 			return nil, fmt.Errorf("ratelimit: problem extension %q: %w", name, ErrSyntax)
 		}
-		appendMember(&b, name, value)
+		begin(name)
+		b.Write(value)
+	}
+	b.WriteByte('}')
+	if len(p.Extensions) == 0 {
+		return b.Bytes(), nil
 	}
 	// Values that are valid by themselves may be nested too deeply together.
 	var out bytes.Buffer
-	if err := json.Compact(&out, fmt.Appendf(nil, "{%s}", b.Bytes())); err != nil {
+	if err := json.Compact(&out, b.Bytes()); err != nil {
 		return nil, fmt.Errorf("ratelimit: problem extensions: %w: %w", ErrSyntax, err)
 	}
 	return out.Bytes(), nil
-}
-
-func appendMember(b *bytes.Buffer, name string, value []byte) {
-	if b.Len() > 0 {
-		b.WriteByte(',')
-	}
-	b.Write(plainJSON(name))
-	b.WriteByte(':')
-	b.Write(value)
-}
-
-// plainJSON leaves <, > and & as they are: nobody puts a problem into HTML, and
-// people read it.
-func plainJSON(v any) []byte {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // a string, an int or a []string does not fail
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
 // UnmarshalJSON reads a JSON object. Names are compared exactly, and of
