@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// The fields that a clock reads. No other place does.
+// The fields that a clock reads. Nothing else in this package reads them.
 const (
 	dateKey = "Date" // RFC 9110 Section 6.6.1
 	ageKey  = "Age"  // RFC 9111 Section 5.1
 )
 
-// mostSkew is how far the clock of a server may be from that of the client. A
-// Date that is further away is wrong, and wrong by as much in all that counts
+// mostSkew is how far the Date of a response may be from its arrival. A Date
+// that is further away comes from a clock that is wrong, so nothing is measured
 // from it.
 const mostSkew = 24 * time.Hour
 
-// A clock tells when a response was made and when it arrived, for times that it
-// gives as a date.
+// A clock says when a response was made and when it arrived. From one of the
+// two the absolute times in its fields are measured.
 type clock struct {
-	made    time.Time // by its Date; zero if it has none
-	arrived time.Time // zero until it is needed; then time.Now()
-	stored  bool      // it comes from a cache
+	made    time.Time // from the field Date; zero if there is none
+	arrived time.Time // zero stands for time.Now(), until it is needed
+	stored  bool      // the response comes from a cache
 }
 
-// readClock reads the clock of a response that arrived at a time, of which zero
-// is time.Now().
+// readClock returns the clock of a response with header h. The zero arrived
+// stands for time.Now().
 func readClock(h http.Header, arrived time.Time) clock {
 	c := clock{arrived: arrived, stored: stored(h)}
 	if lines := h[dateKey]; len(lines) > 0 {
@@ -35,8 +35,9 @@ func readClock(h http.Header, arrived time.Time) clock {
 	return c
 }
 
-// stored reports whether a response comes from a cache, by a positive Age. Where
-// Age is a list, its first member counts (RFC 9111 Section 5.1).
+// stored reports whether a response comes from a cache: whether it has a
+// positive Age. If Age is a list, its first member decides (RFC 9111
+// Section 5.1).
 func stored(h http.Header) bool {
 	lines := h[ageKey]
 	if len(lines) == 0 {
@@ -47,10 +48,10 @@ func stored(h http.Header) bool {
 	return ok && !age.neg && (age.n > 0 || age.frac > 0)
 }
 
-// now returns the time from which dates in the response count: when it was made,
-// by the clock of the server that wrote them, else when it arrived. What comes
-// from a cache was made some time ago, and dates of a Date that is days off tell
-// nothing.
+// now returns the time from which absolute times in the response are measured.
+// That is its Date, because the same clock wrote it and them. It is the time of
+// arrival if there is no Date, if the Date is more than mostSkew away, or if
+// the response comes from a cache, which was made some time ago.
 func (c *clock) now() time.Time {
 	if c.arrived.IsZero() {
 		c.arrived = time.Now()
@@ -61,8 +62,9 @@ func (c *clock) now() time.Time {
 	return c.made
 }
 
-// until returns the seconds until a point in time, given in seconds and
-// nanoseconds since the Unix epoch. They are rounded up, from 0 to MaxInteger.
+// until returns the seconds from now until a point in time, which is given in
+// seconds and nanoseconds since the Unix epoch. They are rounded up; a point in
+// the past gives 0, and the result is at most MaxInteger.
 func (c *clock) until(sec, nsec int64) int64 {
 	now := c.now()
 	n := sec - now.Unix()
@@ -72,22 +74,24 @@ func (c *clock) until(sec, nsec int64) int64 {
 	return min(max(n, 0), MaxInteger)
 }
 
-// maxTime is the length of the longest text that is read as a date or a
-// duration.
+// maxTime is the length in bytes of the longest text that is read as a date or
+// a duration. No server writes one that is nearly as long; the bound keeps the
+// work small.
 const maxTime = 128
 
-// parseTime reads a date in any form that servers write.
+// parseTime reads a date in any form that servers write: a timestamp, or an
+// HTTP-date and its variants.
 func parseTime(s string) (time.Time, bool) {
-	if s != "" && is(s[0], digit) { // as no form of an HTTP-date
+	if s != "" && is(s[0], digit) { // no form of an HTTP-date begins with a digit
 		return parseTimestamp(s)
 	}
 	return parseDate(s)
 }
 
-// parseTimestamp reads a timestamp of RFC 3339 and its neighbours: a space for
-// the T, no seconds, any number of digits of fraction, an offset without colon
-// or with a space before it, no zone (which is UTC), and the zone name that Go
-// adds.
+// parseTimestamp reads a timestamp of RFC 3339, and variants that servers
+// write: a space in place of the T, no seconds, a fraction of any length, also
+// behind a comma, an offset without a colon or with a space before it, no zone
+// at all (which is taken for UTC), and the name of the zone that Go adds.
 func parseTimestamp(s string) (time.Time, bool) {
 	const form = "0000-00-00T00:00"
 	if len(s) < len(form) || s[10] != 'T' && s[10] != 't' && s[10] != ' ' {
@@ -113,7 +117,7 @@ func parseTimestamp(s string) (time.Time, bool) {
 	return time.Date(year, time.Month(month), day, hour, minute-offset, sec, nsec, time.UTC), true
 }
 
-// isDay reports whether a day exists.
+// isDay reports whether the calendar has such a day.
 func isDay(year, month, day int) bool {
 	if month < 1 || month > 12 || day < 1 {
 		return false
@@ -125,11 +129,12 @@ func isDay(year, month, day int) bool {
 	return day <= days
 }
 
-// isTime reports whether a day has such a time. A minute may have a leap second
-// (RFC 3339 Section 5.6, RFC 9110 Section 5.6.7).
+// isTime reports whether a day may have such a time. The second 60 is a leap
+// second, which dates may have (RFC 3339 Section 5.6, RFC 9110 Section 5.6.7).
 func isTime(hour, minute, sec int) bool { return hour <= 23 && minute <= 59 && sec <= 60 }
 
-// parseSecond reads the second of a timestamp, such as :05.123, if it is there.
+// parseSecond reads the seconds of a timestamp, such as :05.123, and returns
+// the rest of it. Without seconds, they are 0.
 func parseSecond(s string) (sec, nsec int, rest string, ok bool) {
 	if s == "" || s[0] != ':' {
 		return 0, 0, s, true
@@ -146,7 +151,8 @@ func parseSecond(s string) (sec, nsec int, rest string, ok bool) {
 	return sec, int(frac), rest[end:], ok
 }
 
-// parseZone reads the offset of a timestamp, in minutes.
+// parseZone reads the zone of a timestamp, and returns its offset from UTC in
+// minutes.
 func parseZone(s string) (minutes int, ok bool) {
 	s = strings.TrimLeft(s, " ")
 	switch s {
@@ -154,7 +160,7 @@ func parseZone(s string) (minutes int, ok bool) {
 		return 0, true
 	}
 	const form = "+00:00"
-	offset, _, _ := strings.Cut(s, " ") // then comes the name of the zone
+	offset, _, _ := strings.Cut(s, " ") // behind the space comes the zone's name
 	sign := 1
 	switch offset[0] {
 	case '-':
@@ -177,11 +183,11 @@ func parseZone(s string) (minutes int, ok bool) {
 	return sign * minutes, true
 }
 
-// atoi reads a few digits that have been checked.
+// atoi returns the value of a text that is known to be a few digits.
 func atoi(s string) int { return int(parseDigits(s)) }
 
-// parseDate reads an HTTP-date, one with another zone than GMT, and the form of
-// Date.toString in JavaScript.
+// parseDate reads an HTTP-date, and variants that servers write: one with UTC
+// or an offset in place of GMT, and the form of Date.toString in JavaScript.
 func parseDate(s string) (time.Time, bool) {
 	if t, ok := parseHTTPDate(s); ok {
 		return t, true
@@ -189,22 +195,24 @@ func parseDate(s string) (time.Time, bool) {
 	if zoneless, ok := strings.CutSuffix(s, " UTC"); ok {
 		return parseHTTPDate(zoneless + " GMT")
 	}
-	s, _, _ = strings.Cut(s, " (") // JavaScript adds the name of the zone
+	s, _, _ = strings.Cut(s, " (") // JavaScript adds the zone's name in parentheses
 	return parseLayouts(s, time.RFC1123Z, "Mon Jan _2 2006 15:04:05 GMT-0700")
 }
 
-// parseHTTPDate reads an HTTP-date in its three forms (RFC 9110 Section 5.6.7).
+// parseHTTPDate reads an HTTP-date in any of its three forms (RFC 9110
+// Section 5.6.7).
 func parseHTTPDate(s string) (time.Time, bool) {
 	if t, ok := parseIMF(s); ok {
 		return t, true
 	}
-	if strings.HasSuffix(s, " GMT") { // package time takes any zone for UTC
+	if strings.HasSuffix(s, " GMT") { // any other zone package time would take for UTC
 		return parseLayouts(s, time.RFC850)
 	}
 	return parseLayouts(s, time.ANSIC)
 }
 
-// parseLayouts is time.Parse with the second 60 of a leap second.
+// parseLayouts reads s by the first layout of package time that fits. Unlike
+// package time it accepts a leap second, whose second is 60.
 func parseLayouts(s string, layouts ...string) (time.Time, bool) {
 	if len(s) > maxTime {
 		return time.Time{}, false
@@ -224,8 +232,9 @@ func parseLayouts(s string, layouts ...string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// parseIMF reads an IMF-fixdate, the form that every Date has, in a fraction of
-// the time of package time.
+// parseIMF reads an IMF-fixdate (RFC 9110 Section 5.6.7). Nearly every response
+// has a Date in this form, and package time takes three times as long. The
+// day of the week is not looked at.
 func parseIMF(s string) (time.Time, bool) {
 	const form = "Sun, 06 Nov 1994 08:49:37 GMT"
 	const months = "JanFebMarAprMayJunJulAugSepOctNovDec"

@@ -7,16 +7,20 @@ import (
 	"time"
 )
 
-const billion = int64(time.Second) // nanoseconds in a second, and billionths in one
+const billion = int64(time.Second) // the nanoseconds of a second, and the billionths of 1
 
-// A number is a decimal number. Its whole part saturates at math.MaxInt64, its
-// fraction is in billionths, rounded up.
+// A number is a decimal number as it stands in a field. A number that is too
+// large for n becomes the largest that n can hold: the reader of a limit needs
+// to know that it is huge, and no more.
 type number struct {
-	n, frac int64
-	neg     bool
+	n    int64 // the whole part, at most math.MaxInt64
+	frac int64 // the fraction in billionths, rounded up: 0 to billion
+	neg  bool  // there is a minus sign, also before 0
 }
 
-// parseNumber reads digits, with a sign before them or a fraction behind.
+// parseNumber reads digits, with an optional sign before them and an optional
+// fraction behind them, such as -1.5. Digits are required on both sides of a
+// point.
 func parseNumber(s string) (v number, ok bool) {
 	if s != "" && (s[0] == '-' || s[0] == '+') {
 		v.neg = s[0] == '-'
@@ -31,7 +35,7 @@ func parseNumber(s string) (v number, ok bool) {
 	return v, ok
 }
 
-// parseDigits reads digits, saturating.
+// parseDigits returns the value of a text of digits, at most math.MaxInt64.
 func parseDigits(s string) (n int64) {
 	for i := range len(s) {
 		d := int64(s[i] - '0')
@@ -43,8 +47,9 @@ func parseDigits(s string) (n int64) {
 	return n
 }
 
-// parseFraction reads the digits behind a decimal point in billionths, rounded
-// up: the tenth digit and those behind it add one, unless all are 0.
+// parseFraction reads the digits behind a decimal point, in billionths. Digits
+// behind the ninth add one billionth, unless all of them are 0, so that no
+// number above 0 is read as 0. There has to be a digit.
 func parseFraction(s string) (billionths int64, ok bool) {
 	unit := billion
 	for i := range len(s) {
@@ -61,7 +66,8 @@ func parseFraction(s string) (billionths int64, ok bool) {
 	return billionths, s != ""
 }
 
-// floor returns the number rounded down, from 0 to MaxInteger.
+// floor returns the number rounded down. A negative number becomes 0, one above
+// MaxInteger becomes MaxInteger.
 func (v number) floor() int64 {
 	if v.neg {
 		return 0
@@ -69,10 +75,12 @@ func (v number) floor() int64 {
 	return min(v.n, MaxInteger)
 }
 
-// ceil returns the number rounded up, from 0 to MaxInteger.
+// ceil returns the number rounded up. A negative number becomes 0, one above
+// MaxInteger becomes MaxInteger.
 func (v number) ceil() int64 { return v.ceilDiv(1) }
 
-// ceilDiv returns the number divided by a divisor and rounded up, from 0 to
+// ceilDiv returns the number divided by a positive divisor, and then rounded
+// up. A negative number becomes 0, a quotient above MaxInteger becomes
 // MaxInteger.
 func (v number) ceilDiv(by int64) int64 {
 	if v.neg {
@@ -85,8 +93,9 @@ func (v number) ceilDiv(by int64) int64 {
 	return min(n, MaxInteger)
 }
 
-// split takes the number as a count of units, of which perSecond make a second,
-// and returns whole seconds and nanoseconds. A negative number is 0.
+// split takes the number as a count of units, perSecond of which make a second,
+// and returns it in seconds and nanoseconds. A part of a nanosecond is rounded
+// up, so that nsec may reach a whole second. A negative number becomes 0.
 func (v number) split(perSecond int64) (sec, nsec int64) {
 	if v.neg {
 		return 0, 0
@@ -94,6 +103,7 @@ func (v number) split(perSecond int64) (sec, nsec int64) {
 	return v.n / perSecond, v.n%perSecond*(billion/perSecond) + (v.frac+perSecond-1)/perSecond
 }
 
+// saturatingAdd returns a + b, at most math.MaxInt64. Neither may be negative.
 func saturatingAdd(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -101,6 +111,7 @@ func saturatingAdd(a, b int64) int64 {
 	return a + b
 }
 
+// saturatingMul returns a × b, at most math.MaxInt64. Neither may be negative.
 func saturatingMul(a, b int64) int64 {
 	if hi, lo := bits.Mul64(uint64(a), uint64(b)); hi == 0 && lo <= math.MaxInt64 {
 		return int64(lo)
@@ -108,7 +119,8 @@ func saturatingMul(a, b int64) int64 {
 	return math.MaxInt64
 }
 
-// nanoseconds returns the length of a unit of time by its name, or 0.
+// nanoseconds returns the length of a unit of time in nanoseconds. It knows the
+// unit by the names that servers use for it, and returns 0 for any other name.
 func nanoseconds(unit string) int64 {
 	switch unit {
 	case "ns":
@@ -131,8 +143,9 @@ func nanoseconds(unit string) int64 {
 	return 0
 }
 
-// parseDuration reads a duration as Go writes it, such as 6m0s, with days and
-// weeks, and spaces between its parts. It returns seconds, rounded up.
+// parseDuration reads a duration as Go writes it, such as 6m0s. In addition to
+// what Go writes, it may have days, weeks, and spaces between its parts. The
+// result is in seconds, rounded up, at most MaxInteger.
 func parseDuration(s string) (n int64, ok bool) {
 	var sec, nsec int64
 	for s != "" {
@@ -158,8 +171,8 @@ func parseDuration(s string) (n int64, ok bool) {
 	return min(sec, MaxInteger), true
 }
 
-// cutDuration cuts a number and its unit, in nanoseconds, off the front of a
-// duration.
+// cutDuration cuts the first number and its unit off a duration. It returns the
+// unit in nanoseconds, and the rest of the duration.
 func cutDuration(s string) (v number, unit int64, rest string, ok bool) {
 	end := 0
 	for end < len(s) && (is(s[end], digit) || s[end] == '.') {
@@ -175,8 +188,9 @@ func cutDuration(s string) (v number, unit int64, rest string, ok bool) {
 	return v, unit, strings.TrimLeft(s[end:], " "), ok && unit > 0
 }
 
-// parseClockTime reads a span as hh:mm:ss, with days before it (1.02:03:04) and
-// a fraction behind. It returns seconds, rounded up.
+// parseClockTime reads a span of time written as hh:mm:ss. Days may stand
+// before it (1.02:03:04), and a fraction of a second behind it. The result is
+// in seconds, rounded up, at most MaxInteger.
 func parseClockTime(s string) (n int64, ok bool) {
 	parts := strings.SplitN(s, ":", 4)
 	if len(parts) != 3 {
@@ -199,9 +213,9 @@ func parseClockTime(s string) (n int64, ok bool) {
 	return min(n, MaxInteger), true
 }
 
-// parseSpan reads a span of time with a unit, in any of its forms: a duration, a
-// clock, or a unit alone, which is one of it (the h of 600/h). It returns
-// seconds, rounded up.
+// parseSpan reads a span of time in any form that names its unit: a duration
+// (6m0s), a clock (00:06:00), or a unit alone, which is one of that unit (the h
+// of 600/h). The result is in seconds, rounded up, at most MaxInteger.
 func parseSpan(s string) (n int64, ok bool) {
 	switch {
 	case s == "":

@@ -2,23 +2,24 @@ package ratelimit
 
 import "strings"
 
-// A class is a set of bytes that a grammar names.
+// A class is a set of bytes that a grammar names. Classes are bits: a byte may
+// belong to several, and a union of classes is a class too.
 type class uint16
 
 const (
 	digit     class = 1 << iota
-	alpha           // letters
-	keyStart        // first of a parameter's key, RFC 9651 Section 3.1.2
-	keyByte         // others of a key
-	tokenByte       // others of a Token, RFC 9651 Section 3.3.4
-	nameByte        // of a field's name, RFC 9110 Section 5.6.2
-	plain           // of a String, and stands for itself there, RFC 9651 Section 3.3.3
-	printable       // of a String, if need be behind a backslash
-	sp
-	ows // RFC 9110 Section 5.6.3
+	alpha           // letters of either case
+	keyStart        // the first byte of a parameter's key, RFC 9651 Section 3.1.2
+	keyByte         // the other bytes of a key
+	tokenByte       // the bytes of a Token behind the first, RFC 9651 Section 3.3.4
+	nameByte        // the bytes of a field's name, RFC 9110 Section 5.6.2
+	plain           // the bytes that stand for themselves in a String, RFC 9651 Section 3.3.3
+	printable       // the bytes of a String, some of which need a backslash before them
+	sp              // the space
+	ows             // the space and the tab, RFC 9110 Section 5.6.3
 )
 
-// The punctuation of three classes.
+// The punctuation in three of the classes.
 const (
 	keyMarks   = "_-.*"
 	nameMarks  = "!#$%&'*+-.^_`|~"
@@ -57,9 +58,11 @@ var classes = func() (table [256]class) {
 	return table
 }()
 
+// is reports whether b belongs to class c.
 func is(b byte, c class) bool { return classes[b]&c != 0 }
 
-// skip moves past the bytes of a class.
+// skip returns the index of the first byte of s, from i on, that does not
+// belong to class c: len(s) if there is none.
 func skip(s string, i int, c class) int {
 	for i < len(s) && is(s[i], c) {
 		i++
@@ -67,14 +70,16 @@ func skip(s string, i int, c class) int {
 	return i
 }
 
-// all reports whether s consists of bytes of a class. The empty string does.
+// all reports whether every byte of s belongs to class c. It is true for the
+// empty string.
 func all(s string, c class) bool { return skip(s, 0, c) == len(s) }
 
-// isKey reports whether s can be the key of a parameter (RFC 9651 Section
-// 3.1.2).
+// isKey reports whether s can be the key of a parameter (RFC 9651
+// Section 3.1.2).
 func isKey(s string) bool { return s != "" && skipKey(s, 0) == len(s) }
 
-// skipKey is RFC 9651 Section 4.2.3.3. It moves nowhere if there is no key.
+// skipKey returns the index behind the key that begins at i, or i if no key
+// begins there (RFC 9651 Section 4.2.3.3).
 func skipKey(s string, i int) int {
 	if i < len(s) && is(s[i], keyStart) {
 		return skip(s, i+1, keyByte)
@@ -82,14 +87,15 @@ func skipKey(s string, i int) int {
 	return i
 }
 
-// isToken reports whether s can be the name of a field (RFC 9110 Section 5.1).
+// isToken reports whether s is a token, as the name of a field has to be
+// (RFC 9110 Sections 5.1 and 5.6.2).
 func isToken(s string) bool { return s != "" && all(s, nameByte) }
 
-// isName reports whether s can be a String, and so the name of a policy
-// (RFC 9651 Section 3.3.3).
+// isName reports whether s can be written as a String, and so be the name of a
+// policy (RFC 9651 Section 3.3.3).
 func isName(s string) bool { return all(s, printable) }
 
-// trim takes the spaces and tabs off both ends of s (RFC 9110 Section 5.6.3).
+// trim removes the spaces and tabs at both ends of s (RFC 9110 Section 5.6.3).
 func trim(s string) string {
 	i, j := skip(s, 0, ows), len(s)
 	for j > i && is(s[j-1], ows) {
@@ -98,9 +104,9 @@ func trim(s string) string {
 	return s[i:j]
 }
 
-// cut cuts s at the first separator outside of double quotes, in which a
-// backslash escapes the next byte. ok is false where a quote is never closed;
-// then head is all of s.
+// cut cuts s at the first separator that is not between double quotes. Between
+// them, a backslash escapes the next byte. Without such a separator, head is
+// all of s. ok is false if a quote is never closed.
 func cut(s string, sep byte) (head, tail string, ok bool) {
 	quoted := false
 	for i := 0; i < len(s); i++ {
@@ -116,8 +122,9 @@ func cut(s string, sep byte) (head, tail string, ok bool) {
 	return s, "", !quoted
 }
 
-// unquote returns the content of a quoted string (RFC 9110 Section 5.6.4), or s
-// if it is none. Single quotes are taken off as well.
+// unquote returns the content of a quoted string, with its escapes resolved
+// (RFC 9110 Section 5.6.4). It also removes single quotes, between which
+// nothing is escaped. Any other s it returns as it is.
 func unquote(s string) string {
 	if len(s) < 2 || s[0] != s[len(s)-1] || s[0] != '"' && s[0] != '\'' {
 		return s
