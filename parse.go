@@ -11,61 +11,81 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// Bounds of a field. Those of members and parameters are the least that
-// RFC 9651 Sections 3.1 and 3.1.2 let a parser support. A parameter that is
-// written twice counts once, but work has to stay linear: so the number of those
-// written is bounded too.
+// Bounds of a field. RFC 9651 Sections 3.1 and 3.1.2 ask a parser to support at
+// least 1024 members, and 256 parameters in each, so a sender must not count on
+// more. A parameter that is written twice counts once. Because the work has to
+// stay linear, the number of parameters as they are written is bounded too.
 const (
 	maxMembers = 1024
 	maxParams  = 256
 	maxWritten = 4 * maxParams
 )
 
-const manyParams = 16 // beyond, a map finds them
+// manyParams is up to how many extension parameters of a member are searched
+// one by one for a repeated key. If there are more, a map finds it.
+const manyParams = 16
 
-// The causes of a [FieldError]; test for them with [errors.Is].
+// The causes of a [FieldError]. Test for them with [errors.Is].
 var (
-	// ErrSyntax says that the text is not a structured field (RFC 9651), or
-	// that a value to be written cannot be one: a character outside the
-	// printable ASCII range in a String, an illegal parameter key or Token.
+	// ErrSyntax reports a text that is not a structured field (RFC 9651), or a
+	// Go value that cannot be written as one: a character outside printable
+	// ASCII in a String, an illegal parameter key, an illegal Token.
 	ErrSyntax = errors.New("not well-formed")
-	// ErrType says that a member or a parameter has another type than the
-	// specification gives it, as in r="5", or that a Go value has a type that
-	// is not listed at [Param].
+	// ErrType reports a member or a parameter whose type is not the one that
+	// the specification gives it, as in r="5", a Go value whose type is not
+	// listed at [Param], or a response that is not a problem document
+	// ([ReadProblem]).
 	ErrType = errors.New("wrong type")
-	// ErrMissing says that a required parameter is absent, or that a text
-	// which has to hold one member holds none.
+	// ErrMissing reports that something required is absent: a parameter, the
+	// member of a text that has to hold exactly one, or the policy that a
+	// request exceeds ([Refuse]).
 	ErrMissing = errors.New("missing")
-	// ErrRange says that a number is outside what the parameter allows.
+	// ErrRange reports a number that is not allowed in its place, such as a
+	// negative quota or a window of 0.
 	ErrRange = errors.New("out of range")
-	// ErrDuplicate says that a key of [Params] is repeated or is a parameter
-	// which has a struct field of its own, or that a name and partition key
-	// occur twice in one field ([Fields.Validate]).
+	// ErrDuplicate reports something that is there twice: a key of [Params]
+	// that is repeated or belongs to a parameter with a struct field of its
+	// own, such as "q" in a [Policy]; two members of one field with the same
+	// name and partition key ([Fields.Validate]); a name in a [Dialect], or in
+	// a [Problem].
 	ErrDuplicate = errors.New("duplicate")
-	// ErrConflict says that two parties mean different things by one name
+	// ErrConflict reports that two servers give one name to policies that
+	// differ in unit or window, so that their numbers cannot be compared
 	// ([Restrict]).
 	ErrConflict = errors.New("conflict")
-	// ErrTooMany says that a field has more than 1024 members, a member more
-	// than 256 parameters (or one that repeats them, more than 1024 in all), a
-	// text which has to hold one member several, or a response more than 1024
-	// older fields.
+	// ErrTooMany reports a field with more than 1024 members, a member with
+	// more than 256 parameters (or, if it repeats some of them, more than 1024
+	// in all), a text with several members that has to hold exactly one, or a
+	// response with more than 1024 older fields.
 	ErrTooMany = errors.New("too many")
 )
 
 // A FieldError says what is wrong with a field, and where. Its text never
 // repeats the content of the field, which may hold a partition key.
 type FieldError struct {
-	Field  string // PolicyField, LimitField or the name of an older field, as it was sent; "" is all of them
-	Line   int    // index of the field line, from 0
-	Offset int    // byte in that line where the offending token starts, from 0, the line's length at its end; -1 when not parsing
-	Item   int    // index of the member over all lines, from 0; -1 where there is none
-	Param  string // key of the parameter, "" if the member itself is at fault
-	Err    error  // ErrSyntax, ErrType, ErrMissing, ErrRange, ErrDuplicate, ErrConflict or ErrTooMany
+	// Field is PolicyField, LimitField or the name of an older field. It is ""
+	// if the error is about all older fields of a response together.
+	Field string
+	// Line is the index of the field line, from 0.
+	Line int
+	// Offset is the byte in that line at which the offending token starts, from
+	// 0. At the end of the line it is the length of the line. It is -1 if the
+	// error is not about a text that was parsed.
+	Offset int
+	// Item is the index of the member, from 0, counted over all lines; -1 if no
+	// member is at fault.
+	Item int
+	// Param is the key of the parameter; "" if the member itself is at fault.
+	Param string
+	// Err is the cause: ErrSyntax, ErrType, ErrMissing, ErrRange, ErrDuplicate,
+	// ErrConflict or ErrTooMany.
+	Err error
 }
 
-// Error names the place, the cause, and what is allowed there. For humans it
-// counts members, lines and bytes from 1, unlike the fields of e. It names a
-// parameter only if the specification defines it.
+// Error names the field, the place in it, the cause, and the form that a
+// defined parameter has to have. It counts members, lines and bytes from 1, for
+// humans; the fields of e count from 0. A parameter that the specification does
+// not define is not named, because its key may be secret too.
 func (e *FieldError) Error() string {
 	b := append([]byte("ratelimit: "), e.place()...)
 	if e.Offset >= 0 {
@@ -88,7 +108,8 @@ func (e *FieldError) Error() string {
 	return string(b)
 }
 
-// place returns the field, and the member of it.
+// place returns the name of the field, with the number of the member before it
+// if there is one.
 func (e *FieldError) place() string {
 	switch {
 	case e.Field == "":
@@ -99,8 +120,8 @@ func (e *FieldError) place() string {
 	return "member " + strconv.Itoa(e.Item+1) + " of " + e.Field
 }
 
-// subject returns what of the member is at fault, and the form that it should
-// have.
+// subject returns which part of the member is at fault, and the form that this
+// part has to have. Both are "" if neither can be told.
 func (e *FieldError) subject() (subject, form string) {
 	if e.Param == "" {
 		if e.Item >= 0 && (e.Err == ErrType || e.Err == ErrSyntax && e.Offset < 0) {
@@ -114,21 +135,22 @@ func (e *FieldError) subject() (subject, form string) {
 	return ": an extension parameter", ""
 }
 
-// Unwrap returns e.Err.
+// Unwrap returns e.Err, the cause, for [errors.Is].
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// kind is the type of a bare item, RFC 9651 Section 3.3.
+// A kind is the type of a bare item (RFC 9651 Section 3.3), as far as the
+// parser has to know it.
 type kind uint8
 
 const (
-	absent kind = iota
+	absent kind = iota // there is none, or it is not well-formed
 	integerKind
 	stringKind
 	bytesKind
-	otherKind // Decimal, Token, Boolean, Date, Display String: left to httpsfv
+	otherKind // a Decimal, Token, Boolean, Date or Display String, which httpsfv reads
 )
 
-// The keys of the defined parameters. No other place spells them.
+// The keys of the defined parameters. The code spells them nowhere else.
 const (
 	quotaKey     = "q"
 	unitKey      = "qu"
@@ -138,45 +160,49 @@ const (
 	partitionKey = "pk"
 )
 
-// A param is the place of a defined parameter in a member. A field has at most
-// one parameter for each.
+// A param is the slot of a member that holds a defined parameter. Parameters of
+// different fields may share a slot, as q and r do; those of one field do not.
 type param uint8
 
 const (
-	amountParam   param = iota // of quota units
-	timeParam                  // in seconds
-	keyParam                   // the partition key
-	unitParam                  // the quota unit
-	definedParams              // their number
+	amountParam   param = iota // a number of quota units: q, r
+	timeParam                  // a number of seconds: w, t
+	keyParam                   // the partition key: pk
+	unitParam                  // the quota unit: qu
+	definedParams              // the number of slots
 
-	integerParams = keyParam // the places before are those of Integers
+	integerParams = keyParam // the number of slots that hold Integers, which come first
 )
 
-// A paramDef says what the specification says of a parameter of a field.
+// A paramDef is the definition of a parameter in one field.
 type paramDef struct {
 	key   string
-	param param
+	param param // the slot for its value
 	kind  kind
-	least int64  // value of an Integer
-	form  string // how it is written, for humans
-	rule  string // id in CONFORMANCE.md of the rule for its form
+	least int64  // the least value of an Integer
+	form  string // how the value is written, for humans
+	rule  string // the rule about this form: its id in CONFORMANCE.md
 }
 
-// A fieldDef says what the specification says of a field. The same key may mean
-// another parameter in another field.
+// A fieldDef is the definition of a field. A parameter is found by field and
+// key: the same key may mean something else in another field.
 type fieldDef struct {
 	name     string
-	key      string // in http.Header
+	key      string // under which http.Header holds it
 	params   []paramDef
-	required uint8 // which of them have to be there, by bit
-	// Ids in CONFORMANCE.md of the rules that the field is a List, that its
-	// names are Strings, that its required parameter is there, and that it is
-	// never in a trailer.
+	required uint8 // the slots of the parameters that have to be there, as bits
+	// The rules that the field is a List, that its names are Strings, that its
+	// required parameter is there, and that it is never in a trailer: their ids
+	// in CONFORMANCE.md.
 	listRule, nameRule, missingRule, trailerRule string
 
-	byLast [256]uint8 // 1 + index in params, by the last byte of the key, which tells them apart
+	// byLast holds, for each byte, 1 + the index in params of the parameter
+	// whose key ends in that byte, or 0. No two keys of a field may end in the
+	// same byte.
+	byLast [256]uint8
 }
 
+// newField returns f with its index byLast.
 func newField(f fieldDef) *fieldDef {
 	for i := range f.params {
 		key := f.params[i].key
@@ -195,9 +221,9 @@ var (
 		name: PolicyField, key: policyKey,
 		params: []paramDef{
 			{key: quotaKey, param: amountParam, kind: integerKind, form: "an Integer from 0", rule: "P13"},                     // draft-11 Section 3.1.1
-			{key: unitKey, param: unitParam, kind: stringKind, form: nameForm, rule: "P14"},                                    // 3.1.2
-			{key: windowKey, param: timeParam, kind: integerKind, least: minWindow, form: "an Integer from 1", rule: "P16"},    // 3.1.3
-			{key: partitionKey, param: keyParam, kind: bytesKind, form: "a Byte Sequence, base64 between colons", rule: "P17"}, // 3.1.4
+			{key: unitKey, param: unitParam, kind: stringKind, form: nameForm, rule: "P14"},                                    // draft-11 Section 3.1.2
+			{key: windowKey, param: timeParam, kind: integerKind, least: minWindow, form: "an Integer from 1", rule: "P16"},    // draft-11 Section 3.1.3
+			{key: partitionKey, param: keyParam, kind: bytesKind, form: "a Byte Sequence, base64 between colons", rule: "P17"}, // draft-11 Section 3.1.4
 		},
 		required: 1 << amountParam,
 		listRule: "P1", nameRule: "P2", missingRule: "P6", trailerRule: "P12",
@@ -205,16 +231,17 @@ var (
 	limitField = newField(fieldDef{
 		name: LimitField, key: limitKey,
 		params: []paramDef{
-			{key: remainingKey, param: amountParam, kind: integerKind, form: "an Integer from 0", rule: "L5"},                  // 4.1.1
-			{key: resetKey, param: timeParam, kind: integerKind, form: "an Integer from 0", rule: "L7"},                        // 4.1.2
-			{key: partitionKey, param: keyParam, kind: bytesKind, form: "a Byte Sequence, base64 between colons", rule: "L10"}, // 4.1.3
+			{key: remainingKey, param: amountParam, kind: integerKind, form: "an Integer from 0", rule: "L5"},                  // draft-11 Section 4.1.1
+			{key: resetKey, param: timeParam, kind: integerKind, form: "an Integer from 0", rule: "L7"},                        // draft-11 Section 4.1.2
+			{key: partitionKey, param: keyParam, kind: bytesKind, form: "a Byte Sequence, base64 between colons", rule: "L10"}, // draft-11 Section 4.1.3
 		},
 		required: 1 << amountParam,
 		listRule: "L1", nameRule: "L1", missingRule: "L2", trailerRule: "L4",
 	})
 )
 
-// fieldOf returns the definition of a field by its name, nil for an older one.
+// fieldOf returns the definition of the field of a name, or nil if the name is
+// that of an older field.
 func fieldOf(name string) *fieldDef {
 	switch name {
 	case PolicyField:
@@ -225,8 +252,8 @@ func fieldOf(name string) *fieldDef {
 	return nil
 }
 
-// find returns the definition of a parameter, nil if the field defines none of
-// that key.
+// find returns the definition of the parameter with a key, or nil if the field
+// defines no such parameter. f may be nil, which defines none.
 func (f *fieldDef) find(key string) *paramDef {
 	if f == nil || key == "" {
 		return nil
@@ -238,25 +265,40 @@ func (f *fieldDef) find(key string) *paramDef {
 	return &f.params[i]
 }
 
-// ParsePolicies reads the field lines of RateLimit-Policy (draft-11 Section 3),
-// as found in http.Header under its canonical key, combined as HTTP combines
-// them (RFC 9110 Section 5.2). Without a line, or with a single one that is empty
-// or all spaces, the result is nil and there is no error.
+// ParsePolicies reads the field RateLimit-Policy (draft-11 Section 3). lines
+// are its field lines in order, as http.Header.Values returns them; together
+// they are one List (RFC 9110 Section 5.2). Without a line, or with one line
+// that is empty or all spaces, the field is absent: the result is nil, without
+// an error.
 //
-// A field is all or nothing: on error the result is nil and the error is a
-// [*FieldError]. Names and Strings may share memory with the lines; partition
-// keys do not.
+// A field is all or nothing (RFC 9651 Section 4.2). On error the result is nil,
+// and the error is a [*FieldError]. It wraps ErrSyntax, ErrType, ErrMissing,
+// ErrRange or ErrTooMany.
+//
+// The result may share memory with the lines, except for partition keys and
+// other Byte Sequences, which are copies.
 func ParsePolicies(lines ...string) ([]Policy, error) {
 	return parseList[Policy](policyField, maxMembers, lines)
 }
 
-// ParseLimits reads the field lines of RateLimit (draft-11 Section 4), in the
-// same way as [ParsePolicies].
+// ParseLimits reads the field RateLimit (draft-11 Section 4). lines are its
+// field lines in order, as http.Header.Values returns them; together they are
+// one List (RFC 9110 Section 5.2). Without a line, or with one line that is
+// empty or all spaces, the field is absent: the result is nil, without an
+// error.
+//
+// A field is all or nothing (RFC 9651 Section 4.2). On error the result is nil,
+// and the error is a [*FieldError]. It wraps ErrSyntax, ErrType, ErrMissing,
+// ErrRange or ErrTooMany.
+//
+// The result may share memory with the lines, except for partition keys and
+// other Byte Sequences, which are copies.
 func ParseLimits(lines ...string) ([]Limit, error) {
 	return parseList[Limit](limitField, maxMembers, lines)
 }
 
-// parseList reads a List with at most so many members.
+// parseList reads the lines of a field as one List, which may have no more than
+// that number of members.
 func parseList[T Policy | Limit](field *fieldDef, most int, lines []string) ([]T, error) {
 	var p parser
 	p.field, p.most, p.item = field, most, -1
@@ -270,7 +312,7 @@ func parseList[T Policy | Limit](field *fieldDef, most int, lines []string) ([]T
 		} else {
 			list = append(list, *new(T))
 		}
-		switch m := any(&list[p.item]).(type) { // a method value would let p escape
+		switch m := any(&list[p.item]).(type) { // with a method value p would escape to the heap
 		case *Policy:
 			p.member.policy(m)
 		case *Limit:
@@ -287,9 +329,10 @@ func parseList[T Policy | Limit](field *fieldDef, most int, lines []string) ([]T
 	return list, nil
 }
 
-// estimate returns, after the first member, how many there may be, so that one
-// allocation holds them. No member is shorter than seven bytes, as `"";q=1,` is,
-// which bounds what a text of commas can make us reserve.
+// estimate returns how many members the lines may hold, so that one allocation
+// holds them all. It is called when the first member has been read. No member
+// is shorter than the seven bytes of `"";q=1,`, which bounds the memory that a
+// text of commas can make it reserve.
 func (p *parser) estimate(lines []string) int {
 	const shortest = 7
 	if p.last && p.i == len(p.s) {
@@ -302,11 +345,13 @@ func (p *parser) estimate(lines []string) int {
 	return min(n, maxMembers)
 }
 
-const separator = ", " // between lines, RFC 9651 Section 4.2
+const separator = ", " // stands between two lines that are joined, RFC 9651 Section 4.2
 
+// join returns the lines of a field as one line.
 func join(lines []string) []string { return []string{strings.Join(lines, separator)} }
 
-// unjoin moves the position in err from the joined lines to the lines.
+// unjoin changes the position in err, which counts in the joined lines, into
+// one that counts in the lines themselves.
 func unjoin(err error, lines []string) error {
 	e, ok := err.(*FieldError)
 	if !ok {
@@ -319,20 +364,21 @@ func unjoin(err error, lines []string) error {
 	return e
 }
 
-// A member is what has been read of one member of the List.
+// A member is the part of one member of the List that has been read so far.
 type member struct {
-	off    int // where it starts, in the current line
+	off    int // where the member starts in the current line
 	name   string
-	seen   uint8 // which parameters are there, by bit
-	bad    uint8 // which of them break their definition
-	num    [integerParams]int64
-	offs   [definedParams]int // where the bare items start, in the current line
-	kinds  [definedParams]kind
+	seen   uint8                // the slots of the parameters that are there, as bits
+	bad    uint8                // the slots of those that break their definition, as bits
+	num    [integerParams]int64 // their values, by slot
+	offs   [definedParams]int   // where their values start in the current line, by slot
+	kinds  [definedParams]kind  // the types of their values, by slot
 	unit   string
 	key    []byte
-	params Params
+	params Params // the parameters that the field does not define
 }
 
+// seconds returns the number of seconds of the member, absent if it has none.
 func (m *member) seconds() Seconds {
 	if m.seen&(1<<timeParam) == 0 {
 		return Seconds{}
@@ -340,6 +386,7 @@ func (m *member) seconds() Seconds {
 	return SecondsOf(m.num[timeParam])
 }
 
+// policy sets p to the policy that the member is.
 func (m *member) policy(p *Policy) {
 	p.Name = m.name
 	p.Quota = m.num[amountParam]
@@ -349,6 +396,7 @@ func (m *member) policy(p *Policy) {
 	p.Params = m.params
 }
 
+// limit sets l to the limit that the member is.
 func (m *member) limit(l *Limit) {
 	l.Name = m.name
 	l.Remaining = m.num[amountParam]
@@ -357,40 +405,45 @@ func (m *member) limit(l *Limit) {
 	l.Params = m.params
 }
 
-// A parser reads the lines as if they were joined by ", " (RFC 9651 Section
-// 4.2). It need not join them, as a member cannot hold a comma outside of a
-// String; where a line ends inside of one it gives up and sets cut.
+// A parser reads the lines of a field as if they were joined by ", " (RFC 9651
+// Section 4.2). It does not have to join them, because a member can hold a
+// comma only inside a String. If a line ends inside a String, the parser stops
+// and sets cut; then parseList joins the lines and starts again.
 //
-// Its methods take the offset where they begin in the current line, and return
-// the one where they ended.
+// The methods that read a part of a line take the offset at which the part
+// begins, and return the offset behind it.
 type parser struct {
 	scanner // of the current line
 	field   *fieldDef
-	most    int // members
-	line    int // index of the current line
-	i       int // where the current member ends
-	item    int // its index, -1 before the first
+	most    int // how many members are allowed
+	line    int // the index of the current line
+	i       int // the offset behind the current member
+	item    int // the index of the current member, -1 before the first
 	member  member
 
-	index map[string]int // of member.params by key, where there are many
+	index map[string]int // indices in member.params by key, if there are more than manyParams
 
-	// The failure, if err is not nil.
+	// The fault, if err is not nil: the offset in the line, the key of the
+	// parameter, and the cause.
 	err error
 	off int
 	key string
 }
 
+// fail notes a fault, and returns false.
 func (p *parser) fail(off int, key string, cause error) bool {
 	p.off, p.key, p.err = off, key, cause
 	return false
 }
 
+// fieldError returns the fault that was noted.
 func (p *parser) fieldError() *FieldError {
 	return &FieldError{Field: p.field.name, Line: p.line, Offset: p.off, Item: p.item, Param: p.key, Err: p.err}
 }
 
-// next reads the next member, if there is one: RFC 9651 Section 4.2.1, with the
-// rules of the field for each member.
+// next reads the next member of the List (RFC 9651 Section 4.2.1), and checks
+// it by the rules of the field. It returns false at the end of the List, and if
+// there is a fault.
 func (p *parser) next(lines []string) bool {
 	if p.item < 0 {
 		if !p.begin(lines) {
@@ -410,7 +463,8 @@ func (p *parser) next(lines []string) bool {
 	return p.readMember()
 }
 
-// begin passes the spaces before the List, and reports whether one is there.
+// begin moves past the spaces before the List, and reports whether there is a
+// List: whether there is anything but spaces, or another line.
 func (p *parser) begin(lines []string) bool {
 	if len(lines) == 0 {
 		return false
@@ -420,8 +474,8 @@ func (p *parser) begin(lines []string) bool {
 	return p.i < len(p.s) || !p.last
 }
 
-// comma passes what separates two members, a comma in the line or the end of a
-// line that is not the last, and reports whether it is there.
+// comma moves past the separator of two members, and reports whether it is
+// there. The separator is a comma, or the end of a line that is not the last.
 func (p *parser) comma(lines []string) bool {
 	switch {
 	case p.i < len(p.s):
@@ -436,8 +490,8 @@ func (p *parser) comma(lines []string) bool {
 	return true
 }
 
-// readMember is RFC 9651 Section 4.2.3, for an item whose value is a String, up
-// to what separates it from the next.
+// readMember reads one Item (RFC 9651 Section 4.2.3) whose value is a String
+// (draft-11 Sections 3 and 4), up to the separator behind it.
 func (p *parser) readMember() bool {
 	m, s, start := &p.member, p.s, p.i
 	m.off = start
@@ -446,7 +500,7 @@ func (p *parser) readMember() bool {
 	case start == len(s):
 	case s[start] == '"':
 		kind, i = p.readString(start)
-	case s[start] == '(': // an Inner List
+	case s[start] == '(': // the start of an Inner List, which no member may be
 		return p.fail(start, "", ErrType)
 	default:
 		kind, i = p.readBareItem(start)
@@ -468,10 +522,11 @@ func (p *parser) readMember() bool {
 	return p.field.required&^m.seen|m.bad == 0 || p.judge()
 }
 
-// judge finds the first fault in the line among the defined parameters of a
-// member, of which one is missing or breaks its definition. It is called after
-// the last parameter, because a later duplicate replaces an earlier one (RFC 9651
-// Section 4.2.3.2).
+// judge is called for a member that lacks a required parameter or has one that
+// breaks its definition. It notes the fault that comes first in the line; a
+// missing parameter counts as a fault at the start of the member. This waits
+// until the whole member is read, because a later duplicate replaces an earlier
+// parameter (RFC 9651 Section 4.2.3.2).
 func (p *parser) judge() bool {
 	m := &p.member
 	p.off = len(p.s)
@@ -494,7 +549,7 @@ func (p *parser) judge() bool {
 	return false
 }
 
-// readParams is RFC 9651 Section 4.2.3.2.
+// readParams reads the parameters of a member (RFC 9651 Section 4.2.3.2).
 func (p *parser) readParams(i int) bool {
 	m, s := &p.member, p.s
 	for n := 0; i < len(s) && s[i] == ';'; n++ {
@@ -519,7 +574,7 @@ func (p *parser) readParams(i int) bool {
 				n = n*10 + int64(s[end]-'0')
 			}
 			switch {
-			case off < end && end <= off+maxDigits && (end == len(s) || s[end] != '.'): // as most are
+			case off < end && end <= off+maxDigits && (end == len(s) || s[end] != '.'): // an Integer, as most values are
 				kind, i, p.num = integerKind, end, n
 			default:
 				if kind, i = p.readBareItem(off); kind == absent {
@@ -539,8 +594,10 @@ func (p *parser) readParams(i int) bool {
 	return true
 }
 
-// full reports whether a member has no room for its parameter n: for a new key,
-// or for any.
+// full reports whether a member has no room for one more parameter, before
+// which n have been written. def is its definition, or nil; at is the index of
+// an extension parameter with its key, or -1. A parameter that is there already
+// takes no room, but only maxWritten may be written.
 func (p *parser) full(def *paramDef, at, n int) bool {
 	m := &p.member
 	isNew := at < 0
@@ -550,7 +607,8 @@ func (p *parser) full(def *paramDef, at, n int) bool {
 	return n == maxWritten || isNew && bits.OnesCount8(m.seen)+len(m.params) >= maxParams
 }
 
-// set takes the bare item read last as a defined parameter.
+// set stores the bare item that s has read last, which begins at off, as the
+// defined parameter d. It replaces an earlier value.
 func (m *member) set(d *paramDef, kind kind, off int, s *scanner) {
 	place := d.param % definedParams
 	bit := uint8(1) << place
@@ -569,12 +627,13 @@ func (m *member) set(d *paramDef, kind kind, off int, s *scanner) {
 	}
 }
 
-// setParam adds an extension parameter, which ends at i, or replaces the one of
-// that index, where it is (RFC 9651 Section 4.2.3.2).
+// setParam adds an extension parameter, which ends at i in the line. If at is
+// not negative it replaces the value of the parameter with that index, which
+// keeps its place (RFC 9651 Section 4.2.3.2).
 func (p *parser) setParam(key string, at int, value any, i int) {
 	ps := p.member.params
 	switch {
-	case ps == nil: // often it stays the only one
+	case ps == nil: // the only one in most members, for which this is enough room
 		p.member.params = Params{{key, value}}
 		return
 	case at >= 0:
@@ -590,8 +649,9 @@ func (p *parser) setParam(key string, at int, value any, i int) {
 	p.member.params = append(ps, Param{key, value})
 }
 
-// makeRoom makes room for all parameters of the member at once, as far as the
-// semicolons before the next comma tell, and indexes those that it has.
+// makeRoom makes room for the other parameters of the member at once, and makes
+// an index of those that it has. It takes the number of semicolons up to the
+// next comma for the number of parameters.
 func (p *parser) makeRoom(i int) {
 	rest := p.s[i:]
 	if end := strings.IndexByte(rest, ','); end >= 0 {
@@ -608,8 +668,9 @@ func (p *parser) makeRoom(i int) {
 	}
 }
 
-// indexParam returns the index of an extension parameter, -1 if it is new. A
-// search through many would make the time of a member quadratic.
+// indexParam returns the index of the extension parameter with a key, or -1 if
+// the member has none yet. If there are many, a map finds it: a search through
+// all of them for each would take quadratic time.
 func (p *parser) indexParam(key string) int {
 	if len(p.member.params) <= manyParams {
 		return p.member.params.index(key)
@@ -620,21 +681,21 @@ func (p *parser) indexParam(key string) int {
 	return -1
 }
 
-// A scanner reads bare items (RFC 9651 Section 4.2.3.1) out of a line, and holds
-// the one that it has read last.
+// A scanner reads bare items out of a line (RFC 9651 Section 4.2.3.1). It holds
+// the value of the one that it has read last.
 type scanner struct {
 	s    string
-	last bool // no line comes after s
-	cut  bool // a String is open at the end of s, which is not the last line
+	last bool // s is the last line of the field
+	cut  bool // s ends inside a String or a Display String, and is not the last line
 
-	num   int64  // of integerKind, else 0
-	str   string // of stringKind
-	bytes []byte // of bytesKind
-	other any    // of otherKind
+	num   int64  // the value of an integerKind, else 0
+	str   string // the value of a stringKind
+	bytes []byte // the value of a bytesKind
+	other any    // the value of an otherKind
 }
 
-// scanBareItem reads a text that is one bare item. The kind is absent if it is
-// not.
+// scanBareItem reads a text that is one bare item and nothing else. The kind is
+// absent if the text is not.
 func scanBareItem(text string) (scanner, kind) {
 	s := scanner{s: text, last: true}
 	kind, end := s.readBareItem(0)
@@ -644,7 +705,7 @@ func scanBareItem(text string) (scanner, kind) {
 	return s, kind
 }
 
-// any boxes the value of the bare item.
+// any returns the value of the bare item read last, which is of that kind.
 func (p *scanner) any(kind kind) any {
 	switch kind {
 	case integerKind:
@@ -658,8 +719,8 @@ func (p *scanner) any(kind kind) any {
 	}
 }
 
-// readBareItem is RFC 9651 Section 4.2.3.1. The kind is absent if the bare item
-// is not well-formed.
+// readBareItem reads the bare item at i (RFC 9651 Section 4.2.3.1). The kind is
+// absent if it is not well-formed.
 func (p *scanner) readBareItem(i int) (kind, int) {
 	if i == len(p.s) {
 		return absent, i
@@ -677,13 +738,15 @@ func (p *scanner) readBareItem(i int) (kind, int) {
 	}
 }
 
-// open is for a bare item that is open at the end of the line.
+// open is the result for a bare item that has no end in this line. If another
+// line follows, it may have its end there.
 func (p *scanner) open() (kind, int) {
 	p.cut = !p.last
 	return absent, len(p.s)
 }
 
-// readString is RFC 9651 Section 4.2.5.
+// readString reads the String at start (RFC 9651 Section 4.2.5). One without
+// escapes is a part of the line, and costs no allocation.
 func (p *scanner) readString(start int) (kind, int) {
 	i := skip(p.s, start+1, plain)
 	if i < len(p.s) && p.s[i] == '"' {
@@ -693,7 +756,8 @@ func (p *scanner) readString(start int) (kind, int) {
 	return p.readEscaped(start)
 }
 
-// readEscaped is readString for a String with escapes, or none at all.
+// readEscaped reads the String at start that has escapes, or is not well-formed
+// (RFC 9651 Section 4.2.5).
 func (p *scanner) readEscaped(start int) (kind, int) {
 	s := p.s
 	var b []byte
@@ -716,14 +780,15 @@ func (p *scanner) readEscaped(start int) (kind, int) {
 	}
 }
 
-// readNumber is RFC 9651 Section 4.2.4; it leaves Decimals to httpsfv.
+// readNumber reads the Integer or Decimal at start (RFC 9651 Section 4.2.4). It
+// leaves Decimals to httpsfv.
 func (p *scanner) readNumber(start int) (kind, int) {
 	s, i := p.s, start
 	if s[i] == '-' {
 		i++
 	}
 	first := i
-	var n int64 // worth something if there are not too many digits
+	var n int64 // overflows if there are too many digits, which is found out below
 	for ; i < len(s); i++ {
 		d := s[i] - '0'
 		if d > 9 {
@@ -744,8 +809,8 @@ func (p *scanner) readNumber(start int) (kind, int) {
 	return integerKind, i
 }
 
-// readBytes is RFC 9651 Section 4.2.7, which asks parsers not to fail where
-// padding is absent or pad bits are not zero.
+// readBytes reads the Byte Sequence at start (RFC 9651 Section 4.2.7). As that
+// section asks, it does not fail if padding is absent or pad bits are not zero.
 func (p *scanner) readBytes(start int) (kind, int) {
 	text := p.s[start+1:]
 	n := strings.IndexByte(text, ':')
@@ -759,21 +824,22 @@ func (p *scanner) readBytes(start int) (kind, int) {
 		pad++
 	}
 	b, err := enc.DecodeString(text)
-	if err != nil || len(b) != (n-pad)*6/8 { // base64 skips newlines
+	if err != nil || len(b) != (n-pad)*6/8 { // shorter if package base64 has skipped a newline
 		return absent, start
 	}
 	p.bytes = b
 	return bytesKind, start + 1 + n + 1
 }
 
-// readOther cuts a Token, Boolean, Date or Display String out of the line.
+// readOther reads the Token, Boolean, Date or Display String at start. It finds
+// the end, and leaves all but Tokens to httpsfv.
 func (p *scanner) readOther(start int) (kind, int) {
 	s := p.s
 	i := start + 1
 	switch c := s[start]; {
 	case is(c, alpha) || c == '*':
 		i = skip(s, i, tokenByte)
-		p.other = httpsfv.Token(s[start:i]) // nothing is left to check
+		p.other = httpsfv.Token(s[start:i]) // well-formed: every byte has been checked
 		return otherKind, i
 	case c == '?':
 		i = min(i+1, len(s))
@@ -792,7 +858,7 @@ func (p *scanner) readOther(start int) (kind, int) {
 	return p.delegate(start, i)
 }
 
-// delegate has httpsfv read the bare item from start to end.
+// delegate lets httpsfv read the bare item between two offsets.
 func (p *scanner) delegate(start, end int) (kind, int) {
 	item, err := httpsfv.UnmarshalItem([]string{p.s[start:end]})
 	if err != nil {
