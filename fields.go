@@ -7,30 +7,39 @@ import (
 	"slices"
 )
 
-// Fields is what a response says about rate limits. The zero Fields says
-// nothing.
+// Fields holds the policies and limits of a response. The zero Fields holds
+// none, as from a response that says nothing about rate limits.
 type Fields struct {
+	// Policies are the members of RateLimit-Policy, in order, or the policies
+	// that older fields announce. nil is absent.
 	Policies []Policy `json:"policies,omitempty"`
-	Limits   []Limit  `json:"limits,omitempty"`
-	// Dialect names how the response spelled them: "ratelimit" for the fields
-	// RateLimit-Policy and RateLimit, else the name of a [Dialect], "" if
-	// nothing was found.
+	// Limits are the members of RateLimit, in order, or the limits that older
+	// fields report. nil is absent.
+	Limits []Limit `json:"limits,omitempty"`
+	// Dialect names the form in which the response had them: "ratelimit" for
+	// the fields RateLimit-Policy and RateLimit, another name for older fields
+	// (see [ParseAny]), and "" if nothing was found. It is not written.
 	Dialect string `json:"dialect,omitempty"`
-	// Guessed is true where a value of another dialect had to be guessed: the
-	// unit of a reset, by the size of its number.
+	// Guessed reports that nothing in a response with older fields told the
+	// unit of a reset or of a window, so that it had to be guessed. A reset is
+	// then taken for seconds, see [LegacyOptions]. It is not written.
 	Guessed bool `json:"guessed,omitempty"`
 }
 
-// currentDialect is the Dialect of the current fields.
+// currentDialect is the Dialect of the fields RateLimit-Policy and RateLimit.
 const currentDialect = "ratelimit"
 
-// Parse reads the fields RateLimit-Policy and RateLimit of h.
+// Parse reads the fields RateLimit-Policy and RateLimit of h, and no others.
+// See [ParseAny] for responses that may have older fields.
 //
-// The two are judged apart. A malformed one is nil in the result; the error
-// joins a [*FieldError] for each. So a client may ignore the error and use the
-// Fields: "Malformed RateLimit header fields MUST be ignored" (draft-11 Section
-// 7). A field that is absent, or blank, is nil and no error. The trailers of a
-// response are not to be read (Sections 3.1 and 4.1).
+// Each field is judged on its own. If one is malformed, the result has nil for
+// it and holds the other. The error joins a [*FieldError] for each malformed
+// field. A client may ignore the error and use the result: "Malformed RateLimit
+// header fields MUST be ignored" (draft-11 Section 7). A field that is absent
+// or blank is nil in the result and not an error.
+//
+// Pass the header section of a response, never its trailers: these fields MUST
+// NOT be in a trailer section (draft-11 Sections 3.1 and 4.1).
 func Parse(h http.Header) (Fields, error) {
 	policyLines, limitLines := h[policyKey], h[limitKey]
 	if len(policyLines) == 0 && len(limitLines) == 0 {
@@ -47,14 +56,17 @@ func Parse(h http.Header) (Fields, error) {
 }
 
 // Set writes f to h as the fields RateLimit-Policy and RateLimit, each in one
-// line. It replaces both, and deletes one that has no members. On error, a
-// [*FieldError] about the first member that cannot be written, h is as it was;
-// [Fields.Writable] leaves out what older responses do not say. Writing to a nil
-// h is an error too. The fields are never to be written to trailers (draft-11
-// Sections 3.1 and 4.1).
+// line. It replaces both fields: one that has no members in f is deleted.
 //
-// Set writes whatever the status of the response is; on a redirection, fields
-// may keep a client from following it (draft-11 Section 6).
+// On error h is as it was. The error is a [*FieldError] about the first member
+// that cannot be written, see [Policy.Validate] and [Limit.Validate], or about
+// the first beyond 1024 in one field. Members of older responses may lack a
+// number that the fields require; [Fields.Writable] leaves such members out.
+// Writing to a nil h is an error too.
+//
+// h has to be the header section of a response, never its trailers (draft-11
+// Sections 3.1 and 4.1). Any status may have the fields, but on a redirection
+// they may keep a client from following it (draft-11 Section 6).
 func (f Fields) Set(h http.Header) error {
 	policies, err := FormatPolicies(f.Policies...)
 	if err != nil {
@@ -70,9 +82,10 @@ func (f Fields) Set(h http.Header) error {
 	return setLine(h, limitKey, limits)
 }
 
-// Writable returns f without what the current fields cannot carry: limits whose
-// Remaining, and policies whose Quota, is [Unknown]. An older response may have
-// such members.
+// Writable returns f without the members that the fields RateLimit-Policy and
+// RateLimit cannot carry, because a number that they require is not known: the
+// limits whose Remaining is [Unknown], and the policies whose Quota is. Only
+// older responses have such members.
 func (f Fields) Writable() Fields {
 	unknownQuota := func(p Policy) bool { return p.Quota == Unknown }
 	if slices.ContainsFunc(f.Policies, unknownQuota) {
@@ -85,10 +98,12 @@ func (f Fields) Writable() Fields {
 	return f
 }
 
-// PolicyOf returns the policy that l reports on: the first with its name and
-// partition key; else, as servers put the key on one of the two fields alone, the
-// policy with its name, if one of the two has no key and there is exactly one
-// such policy.
+// PolicyOf returns the policy of f that l reports on, and whether there is one.
+// It is the first policy with the name and the partition key of l. If there is
+// none, the partition keys need not agree as long as one of the two is absent,
+// because some servers put the key on one field only; but then it has to be the
+// only such policy with the name of l. A key that is absent and one that is
+// empty differ. Names are compared byte by byte.
 func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	m := matcher{policies: f.Policies}
 	i := m.find(&l)
@@ -98,16 +113,20 @@ func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	return f.Policies[i], true
 }
 
-// nameID returns what two names have in common if they are the name of one
-// policy: names are compared byte by byte. No other place compares them.
+// nameID returns the same text for two names exactly if they are the name of
+// one policy. draft-11 does not say how names are compared; here it is byte by
+// byte. All functions that relate names of current members go through nameID.
 func nameID(name string) string { return name }
 
-// An identity tells the members of a field apart.
+// An identity is what distinguishes the members of one field: name and
+// partition key. Quotas are allocated per partition key (draft-11
+// Section 3.1.4).
 type identity struct {
 	name, key string
-	keyed     bool
+	keyed     bool // the key is not absent
 }
 
+// identify returns the identity of a member with that name and partition key.
 func identify(name string, key []byte) identity {
 	return identity{nameID(name), string(key), key != nil}
 }
@@ -115,19 +134,20 @@ func identify(name string, key []byte) identity {
 func (p *Policy) identity() identity { return identify(p.Name, p.PartitionKey) }
 func (l *Limit) identity() identity  { return identify(l.Name, l.PartitionKey) }
 
-// A matcher finds the policies of limits, in linear time if there are many of
-// both.
+// A matcher finds the policies that limits report on. If there are many
+// policies, it uses maps, so that the time for many limits stays linear.
 type matcher struct {
 	policies []Policy
-	// Indices of policies, if there are many: of the first with an identity,
-	// of the only one with a name, and of the only one with a name and no key;
-	// -1 if there are several.
-	exact          map[identity]int
-	named, keyless map[string]int
+	// The maps are nil if there are few policies. They hold indices of
+	// policies.
+	exact   map[identity]int // the first with that identity
+	named   map[string]int   // the only one with that name, or -1 if there are several
+	keyless map[string]int   // the only one with that name and no partition key, or -1
 }
 
-const manyPolicies = 16 // from here on, maps find them
+const manyPolicies = 16 // the number of policies from which on maps find them
 
+// newMatcher returns a matcher for policies.
 func newMatcher(policies []Policy) matcher {
 	m := matcher{policies: policies}
 	if len(policies) < manyPolicies {
@@ -149,7 +169,7 @@ func newMatcher(policies []Policy) matcher {
 	return m
 }
 
-// only notes the index of a name, or that it is not the only one.
+// only notes i as the index of a name, or -1 if the name has an index already.
 func only(indices map[string]int, name string, i int) {
 	if _, again := indices[name]; again {
 		i = -1
@@ -157,8 +177,8 @@ func only(indices map[string]int, name string, i int) {
 	indices[name] = i
 }
 
-// find returns the index of the policy that l reports on, or -1: the definition
-// of [Fields.PolicyOf].
+// find returns the index of the policy that l reports on, as [Fields.PolicyOf]
+// defines it, or -1.
 func (m *matcher) find(l *Limit) int {
 	if m.exact != nil {
 		return m.look(l)
@@ -180,7 +200,7 @@ func (m *matcher) find(l *Limit) int {
 	return found
 }
 
-// look is find in the maps.
+// look is find with the maps.
 func (m *matcher) look(l *Limit) int {
 	i, ok := m.exact[l.identity()]
 	if !ok && l.PartitionKey == nil {
@@ -194,7 +214,7 @@ func (m *matcher) look(l *Limit) int {
 	return i
 }
 
-// policy returns the policy that l reports on, or one that says nothing.
+// policy returns the policy that l reports on, or a pointer to noPolicy.
 func (m *matcher) policy(l *Limit) *Policy {
 	if i := m.find(l); i >= 0 {
 		return &m.policies[i]
@@ -202,18 +222,25 @@ func (m *matcher) policy(l *Limit) *Policy {
 	return &noPolicy
 }
 
-var noPolicy = Policy{Quota: Unknown} // never written to
+// noPolicy is the policy of a limit that has none: nothing is known of it. It
+// is never written to.
+var noPolicy = Policy{Quota: Unknown}
 
-// exhausted reports whether nothing remains of l, of which p is the policy. A
-// quota of 0 permits nothing, whatever the limit says.
+// exhausted reports whether nothing remains of l, whose policy is p. A quota of
+// 0 permits nothing, so nothing remains of it, whatever l says.
 func (l *Limit) exhausted(p *Policy) bool { return l.Remaining == 0 || p.Quota == 0 }
 
-// Tightest returns the limit that a client is likely to run into first. Among
-// limits of one unit that is the one with the lowest Remaining. Across units,
-// whose numbers cannot be compared, it is the one with the lowest part of its
-// quota remaining. Among equals it is the one with the longest Reset (an absent
-// one is the shortest), among these the first. A limit of which that part is not
-// known comes after those of which it is, and a Remaining that is [Unknown] last.
+// Tightest returns the limit that a client is likely to run into first, and
+// whether there is any limit. It is found in two steps:
+//
+//   - Among the limits of one unit, it is the one with the lowest Remaining.
+//   - Among these, one of each unit, it is the one with the lowest part of its
+//     quota remaining, because numbers of different units cannot be compared. A
+//     limit whose quota is not known comes after those whose quota is.
+//
+// Between equals the longer Reset decides, an absent one being the shortest,
+// and then the order in f. A limit with a quota of 0 has nothing remaining. A
+// Remaining that is [Unknown] comes last.
 func (f Fields) Tightest() (Limit, bool) {
 	policies := newMatcher(f.Policies)
 	best := make(map[Unit]left, 2)
@@ -235,18 +262,19 @@ func (f Fields) Tightest() (Limit, bool) {
 	return f.Limits[tightest.index], true
 }
 
-// A left is what remains of a limit, and of which quota.
+// A left holds the numbers of a limit that Tightest compares.
 type left struct {
 	unit      Unit
-	remaining int64 // or Unknown
+	remaining int64 // Unknown if it is not known
 	quota     int64 // at least 1, or Unknown
 	reset     Seconds
-	index     int
+	index     int // of the limit
 }
 
+// leftOf returns the numbers of l, whose policy is p and whose index is i.
 func leftOf(l *Limit, p *Policy, i int) left {
 	of := left{unit: p.Unit.canonical(), remaining: max(l.Remaining, Unknown), quota: max(p.Quota, Unknown), reset: l.Reset, index: i}
-	if l.exhausted(p) { // which is the same part of every quota
+	if l.exhausted(p) { // nothing is the same part of every quota, so the quota need not be known
 		of.remaining, of.quota = 0, 1
 	}
 	return of
@@ -275,7 +303,8 @@ func (l left) lessPart(m left) bool {
 	return l.longer(m)
 }
 
-// rank is 0 if the remaining part is known, 1 if only its numerator is.
+// rank is 0 if it is known which part of the quota remains, 1 if only the
+// number that remains is known, and 2 if neither is. The lower rank is tighter.
 func (l left) rank() int {
 	switch {
 	case l.remaining == Unknown:
@@ -286,7 +315,8 @@ func (l left) rank() int {
 	return 0
 }
 
-// longer decides between limits of which as much remains.
+// longer decides between two limits of which equally much remains. It reports
+// whether l has the longer reset, or, if they are equal, comes first.
 func (l left) longer(m left) bool {
 	switch {
 	case l.reset.ok != m.reset.ok:
@@ -297,10 +327,15 @@ func (l left) longer(m left) bool {
 	return l.index < m.index
 }
 
-// Validate returns the first rule that f breaks, as a [*FieldError]: those of
-// [Policy.Validate] and [Limit.Validate], at most 1024 members in a field, and
-// no name and partition key twice in one field (ErrDuplicate). The last is a rule
-// for servers alone: [Parse] accepts such fields, and [Fields.Set] writes them.
+// Validate returns nil if f keeps these rules, else the first that it breaks,
+// as a [*FieldError] with Offset -1:
+//
+//   - Each policy and each limit can be written, see [Policy.Validate] and
+//     [Limit.Validate].
+//   - A field has at most 1024 members (ErrTooMany).
+//   - No two members of one field have the same name and partition key
+//     (ErrDuplicate). Only Validate checks this rule: [Parse] accepts such
+//     fields, and [Fields.Set] writes them.
 func (f Fields) Validate() error {
 	if _, err := FormatPolicies(f.Policies...); err != nil {
 		return err
@@ -317,8 +352,8 @@ func (f Fields) Validate() error {
 	return nil
 }
 
-// repeated returns the index of the first member whose identity has come before,
-// or -1.
+// repeated returns the index of the first member of a list that has the
+// identity of an earlier one, or -1.
 func repeated[T any, M interface {
 	*T
 	identity() identity

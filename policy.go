@@ -7,53 +7,61 @@ import (
 	"time"
 )
 
-// A Policy is a member of the field RateLimit-Policy: a quota that a server
-// allots to a partition of its clients, over a window of time (draft-11 Section
-// 3.1). It is expected to stay the same over a sequence of responses.
+// A Policy is a member of the field RateLimit-Policy (draft-11 Section 3.1):
+// the quota that a server allots to a partition of its clients, for each window
+// of time. A server SHOULD announce the same policy over a sequence of
+// responses (draft-11 Section 3).
 //
-// The zero Policy is valid: an empty name and a quota of 0.
+// The zero Policy is valid: its name is empty, and its quota of 0 permits
+// nothing.
 type Policy struct {
-	// Name identifies the policy; a [Limit] of the same name reports on it.
-	// Printable ASCII. An empty one is legal, and of little use.
+	// Name identifies the policy. A [Limit] with the same name reports on it,
+	// see [Fields.PolicyOf]. It is printable ASCII. It may be empty, but then
+	// clients and problem documents have nothing to call it by.
 	Name string
-	// Quota is the parameter "q", in quota units: 0 to MaxInteger. Only out of
-	// an older response it may be [Unknown]; a quota of 0 permits nothing.
+	// Quota is the parameter "q", in quota units, from 0 to MaxInteger
+	// (draft-11 Section 3.1.1). A quota of 0 permits nothing. In a policy of an
+	// older response it may also be [Unknown].
 	Quota int64
-	// Unit is the parameter "qu", the quota unit; "" is absent and means
-	// Requests. So does an empty parameter, qu="", which is not written again.
+	// Unit is the parameter "qu", the quota unit (draft-11 Section 3.1.2). ""
+	// is absent and means Requests. An empty parameter, qu="", is read as
+	// absent.
 	Unit Unit
-	// Window is the parameter "w", the window of time: 1 to MaxInteger
-	// seconds, or absent.
+	// Window is the parameter "w", the length of the window, from 1 to
+	// MaxInteger seconds, or absent (draft-11 Section 3.1.3).
 	Window Seconds
-	// PartitionKey is the parameter "pk", any bytes. nil is absent, an empty
-	// non-nil slice is an empty key.
+	// PartitionKey is the parameter "pk", which may be any bytes (draft-11
+	// Section 3.1.4). nil is absent; an empty slice that is not nil is an empty
+	// key.
 	PartitionKey []byte
-	// Params are the other parameters, in the order of the field.
+	// Params are the parameters that the specification does not define, in the
+	// order of the field.
 	Params Params
 }
 
-// A Unit is a quota unit. The set is open: draft-11 Section 10.3 makes it an
-// IANA registry, and units that are not known here are kept as they are.
+// A Unit is a quota unit (draft-11 Section 3.1.2). The set is open: units are
+// registered with IANA (draft-11 Section 10.3), and those that this package
+// does not know are kept as they are. "" is absent, and means Requests.
 type Unit string
 
 // The quota units that draft-11 Section 3.1.2 defines.
 const (
-	Requests           Unit = "requests"            // requests processed by the server
-	ContentBytes       Unit = "content-bytes"       // bytes of content processed by the server
-	ConcurrentRequests Unit = "concurrent-requests" // requests processed at the same time
+	Requests           Unit = "requests"            // requests that the server processes
+	ContentBytes       Unit = "content-bytes"       // bytes of content that the server processes
+	ConcurrentRequests Unit = "concurrent-requests" // requests that the server processes at the same time
 )
 
-// requestAlias is what the table of draft-11 Section 10.3 calls requests, by an
-// oversight.
+// requestAlias is the name of Requests in the table of draft-11 Section 10.3,
+// which has it by an oversight.
 const requestAlias Unit = "request"
 
-// countsRequests reports whether each request takes one quota unit. A limit
-// without a policy is taken to do so (draft-11 Section 3.1.2).
+// countsRequests reports whether each request takes one quota unit. Without a
+// unit it does, because that is the default (draft-11 Section 3.1.2).
 func (u Unit) countsRequests() bool {
 	return u == "" || u == Requests || u == requestAlias
 }
 
-// canonical returns one spelling of the units that mean the same.
+// canonical returns the same spelling for all units that mean the same.
 func (u Unit) canonical() Unit {
 	if u.countsRequests() {
 		return Requests
@@ -61,25 +69,36 @@ func (u Unit) canonical() Unit {
 	return u
 }
 
-// A Param is a parameter that the specification does not define; recipients
-// may regard it as a comment (draft-11 Sections 3.1 and 4.1).
+// A Param is a parameter that the specification does not define. Recipients may
+// regard it as a comment (draft-11 Sections 3.1 and 4.1).
 type Param struct {
-	// Key begins with a lower-case letter or "*", followed by those, digits,
-	// "_", "-" and "."; it should be prefixed with a vendor's identifier, as
-	// in "acme-burst".
+	// Key begins with a lower-case letter or "*"; lower-case letters, digits
+	// and the characters "_", "-", "." and "*" may follow (RFC 9651
+	// Section 3.1.2). It SHOULD be prefixed with a vendor's identifier, as in
+	// "acme-burst" (draft-11 Sections 3.1 and 4.1).
 	Key string
-	// Value is an int64 (at most MaxInteger, either side of 0), a float64
-	// (written rounded to thousandths, twelve digits before the point), a
-	// string (printable ASCII), an httpsfv.Token, a []byte, a bool, a time.Time
-	// (written in whole seconds) or an httpsfv.DisplayString (UTF-8), for
-	// package github.com/dunglas/httpsfv. Nothing else can be written.
+	// Value has one of these types. A value of any other type is not written
+	// (ErrType).
+	//
+	//   - int64: an Integer, from -MaxInteger to MaxInteger.
+	//   - float64: a Decimal, with at most twelve digits before the point. It
+	//     is written with at most three behind it, rounded half to even.
+	//   - string: a String, of printable ASCII.
+	//   - httpsfv.Token: a Token.
+	//   - []byte: a Byte Sequence.
+	//   - bool: a Boolean. true is written as the key alone.
+	//   - time.Time: a Date. It is written in whole seconds.
+	//   - httpsfv.DisplayString: a Display String, of UTF-8.
+	//
+	// Package httpsfv is github.com/dunglas/httpsfv.
 	Value any
 }
 
-// Params are parameters in the order of the field, each key once.
+// Params are parameters in the order of the field. Each key occurs once.
 type Params []Param
 
-// Get returns the value of the parameter with that key.
+// Get returns the value of the parameter with that key, and whether there is
+// one.
 func (ps Params) Get(key string) (value any, ok bool) {
 	if i := ps.index(key); i >= 0 {
 		return ps[i].Value, true
@@ -87,6 +106,7 @@ func (ps Params) Get(key string) (value any, ok bool) {
 	return nil, false
 }
 
+// index returns the index of the parameter with that key, or -1.
 func (ps Params) index(key string) int {
 	for i := range ps {
 		if ps[i].Key == key {
@@ -96,6 +116,7 @@ func (ps Params) index(key string) int {
 	return -1
 }
 
+// equal reports whether ps and qs are the same on the wire.
 func (ps Params) equal(qs Params) bool {
 	if len(ps) != len(qs) {
 		return false
@@ -108,8 +129,9 @@ func (ps Params) equal(qs Params) bool {
 	return true
 }
 
-// equalValue reports whether a and b are the same on the wire, which knows no
-// more than thousandths and whole seconds.
+// equalValue reports whether a and b are the same on the wire, where Decimals
+// are in thousandths and Dates in whole seconds (RFC 9651 Sections 3.3.2 and
+// 3.3.7).
 func equalValue(a, b any) bool {
 	switch a := a.(type) {
 	case float64:
@@ -126,61 +148,78 @@ func equalValue(a, b any) bool {
 	}
 }
 
+// sameDecimal reports whether a and b are written as the same Decimal. It is
+// false if one of them cannot be written.
 func sameDecimal(a, b float64) bool {
 	s, err := formatOther(a)
 	t, err2 := formatOther(b)
 	return err == nil && err2 == nil && s == t
 }
 
-// equalKey tells an absent partition key from an empty one.
+// equalKey reports whether two partition keys are the same. An absent key and
+// an empty one differ.
 func equalKey(a, b []byte) bool {
 	return (a == nil) == (b == nil) && bytes.Equal(a, b)
 }
 
-// Validate returns the first rule that p breaks, as a [*FieldError] with Offset
-// -1, or nil if it can be written: printable ASCII in Name and Unit, numbers in
-// their range, at most 256 parameters, and Params with legal, distinct keys
-// that are none of q, qu, w and pk, and with values of the types listed at
-// [Param].
+// Validate returns nil if p can be written as a member of RateLimit-Policy,
+// else the first rule that it breaks, as a [*FieldError] with Offset -1:
+//
+//   - Name and Unit are printable ASCII (ErrSyntax).
+//   - Quota is from 0 to MaxInteger, Window is absent or from 1 to MaxInteger
+//     (ErrRange). An [Unknown] quota cannot be written.
+//   - There are at most 256 parameters, those with a struct field included
+//     (ErrTooMany).
+//   - Keys in Params are legal (ErrSyntax), each occurs once, and none is q,
+//     qu, w or pk (ErrDuplicate).
+//   - Values in Params have a type that is listed at [Param] (ErrType), and can
+//     be written (ErrSyntax, ErrRange).
 func (p Policy) Validate() error {
 	_, err := p.AppendText(nil)
 	return err
 }
 
-// Equal reports whether p and q say the same on the wire: presence, and the
-// order of Params, included. An absent Unit is not [Requests] here.
+// Equal reports whether p and q are the same on the wire. A value that is
+// absent in one of them is not equal to any in the other: an absent Unit is not
+// equal to [Requests], nor an absent PartitionKey to an empty one. The order of
+// Params counts.
 func (p Policy) Equal(q Policy) bool {
 	return p.Name == q.Name && p.Quota == q.Quota && p.Unit == q.Unit && p.Window == q.Window &&
 		equalKey(p.PartitionKey, q.PartitionKey) && p.Params.equal(q.Params)
 }
 
-// String returns the member as it is written, without a Quota that is [Unknown].
-// For a policy that [Policy.Validate] refuses the text is not a member.
+// String returns p as a member of RateLimit-Policy, as [Policy.AppendText]
+// writes it. A Quota that is [Unknown] is left out. For a policy that
+// [Policy.Validate] refuses, the text is not a valid member.
 func (p Policy) String() string {
 	b, param, err := p.append(nil, true)
 	return memberString(b, PolicyField, param, err)
 }
 
-// AppendText appends the member as it is written, as [AppendPolicies] does with
-// one policy.
+// AppendText appends p to b as a member of RateLimit-Policy, as
+// [AppendPolicies] does with one policy. On error, that of [Policy.Validate],
+// it returns b as it was. It implements [encoding.TextAppender].
 func (p Policy) AppendText(b []byte) ([]byte, error) { return AppendPolicies(b, p) }
 
-// MarshalText returns the member as it is written, nil on error.
+// MarshalText returns p as a member of RateLimit-Policy, as [Policy.AppendText]
+// writes it. On error, that of [Policy.Validate], it returns nil. It implements
+// [encoding.TextMarshaler].
 func (p Policy) MarshalText() ([]byte, error) { return p.AppendText(nil) }
 
-// UnmarshalText reads a text that is exactly one member, as [ParsePolicies]
-// does; without one the error is ErrMissing, with several ErrTooMany. On error,
-// p is as it was.
+// UnmarshalText reads a text that is exactly one member of RateLimit-Policy, as
+// [ParsePolicies] reads it. A text without a member is an error that wraps
+// ErrMissing, one with several members ErrTooMany. On error p is as it was. It
+// implements [encoding.TextUnmarshaler].
 func (p *Policy) UnmarshalText(text []byte) error {
 	list, err := parseList[Policy](policyField, 1, []string{string(text)})
 	return setOnly(p, list, err, PolicyField, len(text))
 }
 
-// LogValue returns p as its String.
+// LogValue returns the text of [Policy.String], partition key included. It
+// implements [slog.LogValuer].
 func (p Policy) LogValue() slog.Value { return slog.StringValue(p.String()) }
 
-// memberString is the String of a member that has been appended, or could not
-// be.
+// memberString returns the String of a member, given the result of its append.
 func memberString(b []byte, field, param string, err error) string {
 	if err != nil {
 		e := FieldError{Field: field, Offset: -1, Item: 0, Param: param, Err: err}
@@ -189,8 +228,8 @@ func memberString(b []byte, field, param string, err error) string {
 	return string(b)
 }
 
-// setOnly sets *v to the one member of list, parsed from a text of the given
-// length.
+// setOnly sets *v to the only member of a list, which was parsed from a text of
+// that length. On error, or if the list is empty, *v stays as it is.
 func setOnly[T any](v *T, list []T, err error, field string, length int) error {
 	if err != nil {
 		return err

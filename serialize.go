@@ -16,33 +16,41 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// AppendPolicies appends the field value of RateLimit-Policy (draft-11 Section
-// 3) to b: the parameters in the order q, qu, w, pk and then as in Params, the
-// members joined by ", ". Without policies it appends nothing.
+// AppendPolicies appends the value of the field RateLimit-Policy (draft-11
+// Section 3) to b, and returns the result. The members are joined by ", "; the
+// parameters of each stand in the order q, qu, w, pk, and then as in Params.
+// Without policies it appends nothing.
 //
-// On error, a [*FieldError] about the first policy that [Policy.Validate]
-// refuses, it returns b as it was.
+// On error it returns b as it was. The error is a [*FieldError] with Offset -1,
+// about the first policy that [Policy.Validate] refuses, or about the first
+// that is too many: a field may have 1024 members (ErrTooMany).
 func AppendPolicies(b []byte, policies ...Policy) ([]byte, error) {
 	return appendList(b, PolicyField, policies)
 }
 
-// AppendLimits appends the field value of RateLimit (draft-11 Section 4) to b:
-// the parameters in the order r, t, pk and then as in Params. For the rest it
-// is as [AppendPolicies].
+// AppendLimits appends the value of the field RateLimit (draft-11 Section 4) to
+// b, and returns the result. The members are joined by ", "; the parameters of
+// each stand in the order r, t, pk, and then as in Params. Without limits it
+// appends nothing.
+//
+// On error it returns b as it was. The error is a [*FieldError] with Offset -1,
+// about the first limit that [Limit.Validate] refuses, or about the first that
+// is too many: a field may have 1024 members (ErrTooMany).
 func AppendLimits(b []byte, limits ...Limit) ([]byte, error) {
 	return appendList(b, LimitField, limits)
 }
 
-// A writer is a member that can be written.
+// A writer is a pointer to a member that can be written.
 type writer[T any] interface {
 	*T
-	// append appends the member, or says which parameter is at fault and why.
-	// With partial set it leaves out a required number that is Unknown, which
-	// is no member then.
+	// append appends the member to b, or returns the key of the parameter that
+	// cannot be written, and the cause. With partial set, it leaves out a
+	// required number that is Unknown, for texts that nobody parses as a
+	// member.
 	append(b []byte, partial bool) (out []byte, param string, err error)
 }
 
-// appendList is RFC 9651 Section 4.1.1.
+// appendList appends the members of a field as a List (RFC 9651 Section 4.1.1).
 func appendList[T any, W writer[T]](b []byte, field string, list []T) ([]byte, error) {
 	if len(list) > maxMembers {
 		return b, &FieldError{Field: field, Offset: -1, Item: maxMembers, Err: ErrTooMany}
@@ -62,13 +70,26 @@ func appendList[T any, W writer[T]](b []byte, field string, list []T) ([]byte, e
 	return out, nil
 }
 
-// FormatPolicies returns what [AppendPolicies] appends, "" on error.
+// FormatPolicies returns the value of the field RateLimit-Policy (draft-11
+// Section 3), or "" if there are no policies. The members are joined by ", ";
+// the parameters of each stand in the order q, qu, w, pk, and then as in
+// Params.
+//
+// On error it returns "". The error is a [*FieldError] with Offset -1, about
+// the first policy that [Policy.Validate] refuses, or about the first that is
+// too many: a field may have 1024 members (ErrTooMany).
 func FormatPolicies(policies ...Policy) (string, error) {
 	b, err := AppendPolicies(nil, policies...)
 	return string(b), err
 }
 
-// FormatLimits returns what [AppendLimits] appends, "" on error.
+// FormatLimits returns the value of the field RateLimit (draft-11 Section 4),
+// or "" if there are no limits. The members are joined by ", "; the parameters
+// of each stand in the order r, t, pk, and then as in Params.
+//
+// On error it returns "". The error is a [*FieldError] with Offset -1, about
+// the first limit that [Limit.Validate] refuses, or about the first that is too
+// many: a field may have 1024 members (ErrTooMany).
 func FormatLimits(limits ...Limit) (string, error) {
 	b, err := AppendLimits(nil, limits...)
 	return string(b), err
@@ -76,9 +97,14 @@ func FormatLimits(limits ...Limit) (string, error) {
 
 var errNilHeader = errors.New("ratelimit: nil http.Header")
 
-// SetPolicies replaces the field RateLimit-Policy of h by one line, or deletes
-// it if there are no policies. On error, that of [AppendPolicies], h is as it
-// was. Writing to a nil h is an error too.
+// SetPolicies sets the field RateLimit-Policy of h (draft-11 Section 3) to one
+// line with the policies. It replaces all lines that are there, and deletes the
+// field if there are no policies.
+//
+// On error h is as it was. The error is a [*FieldError] with Offset -1, about
+// the first policy that [Policy.Validate] refuses, or about the first that is
+// too many: a field may have 1024 members (ErrTooMany). Writing policies to a
+// nil h is an error too.
 func SetPolicies(h http.Header, policies ...Policy) error {
 	s, err := FormatPolicies(policies...)
 	if err != nil {
@@ -87,8 +113,14 @@ func SetPolicies(h http.Header, policies ...Policy) error {
 	return setLine(h, policyKey, s)
 }
 
-// SetLimits replaces the field RateLimit of h by one line, or deletes it if
-// there are no limits. For the rest it is as [SetPolicies].
+// SetLimits sets the field RateLimit of h (draft-11 Section 4) to one line with
+// the limits. It replaces all lines that are there, and deletes the field if
+// there are no limits.
+//
+// On error h is as it was. The error is a [*FieldError] with Offset -1, about
+// the first limit that [Limit.Validate] refuses, or about the first that is too
+// many: a field may have 1024 members (ErrTooMany). Writing limits to a nil h
+// is an error too.
 func SetLimits(h http.Header, limits ...Limit) error {
 	s, err := FormatLimits(limits...)
 	if err != nil {
@@ -97,11 +129,16 @@ func SetLimits(h http.Header, limits ...Limit) error {
 	return setLine(h, limitKey, s)
 }
 
-// AddPolicies adds one more line to the field RateLimit-Policy of h, as a
-// second middleware does; the lines together are one List (draft-11 Section
-// 3). Without policies it adds nothing. What is there already is not looked at:
-// a malformed line spoils the new one. On error, that of [AppendPolicies], h is
-// as it was. Writing to a nil h is an error too.
+// AddPolicies adds a line with the policies to the field RateLimit-Policy of h
+// (draft-11 Section 3), for a second middleware, say. The lines of a field are
+// one List (RFC 9110 Section 5.2), so if a line that is there already is
+// malformed, clients ignore the new one as well. AddPolicies does not check
+// that. Without policies it adds nothing.
+//
+// On error h is as it was. The error is a [*FieldError] with Offset -1, about
+// the first policy that [Policy.Validate] refuses, or about the first that is
+// too many (ErrTooMany): one call may write 1024 members, and those of other
+// lines are not counted. Writing policies to a nil h is an error too.
 func AddPolicies(h http.Header, policies ...Policy) error {
 	s, err := FormatPolicies(policies...)
 	if err != nil {
@@ -110,8 +147,16 @@ func AddPolicies(h http.Header, policies ...Policy) error {
 	return addLine(h, policyKey, s)
 }
 
-// AddLimits adds one more line to the field RateLimit of h. For the rest it is
-// as [AddPolicies].
+// AddLimits adds a line with the limits to the field RateLimit of h (draft-11
+// Section 4), for a second middleware, say. The lines of a field are one List
+// (RFC 9110 Section 5.2), so if a line that is there already is malformed,
+// clients ignore the new one as well. AddLimits does not check that. Without
+// limits it adds nothing.
+//
+// On error h is as it was. The error is a [*FieldError] with Offset -1, about
+// the first limit that [Limit.Validate] refuses, or about the first that is too
+// many (ErrTooMany): one call may write 1024 members, and those of other lines
+// are not counted. Writing limits to a nil h is an error too.
 func AddLimits(h http.Header, limits ...Limit) error {
 	s, err := FormatLimits(limits...)
 	if err != nil {
@@ -120,6 +165,9 @@ func AddLimits(h http.Header, limits ...Limit) error {
 	return addLine(h, limitKey, s)
 }
 
+// setLine sets a field to one line, or deletes it if the line is empty, because
+// both fields are Lists and an empty List is not written (RFC 9651
+// Section 4.1).
 func setLine(h http.Header, key, line string) error {
 	switch {
 	case line == "":
@@ -132,18 +180,20 @@ func setLine(h http.Header, key, line string) error {
 	return nil
 }
 
+// addLine adds a line to a field, unless the line is empty.
 func addLine(h http.Header, key, line string) error {
 	if line == "" {
 		return nil
 	}
 	old := h[key]
 	if len(old) == 0 || len(old) == 1 && all(old[0], sp) {
-		return setLine(h, key, line) // a blank line before another would spoil the List
+		return setLine(h, key, line) // a blank line and another are not a List, only a blank line alone is
 	}
 	h[key] = append(old, line)
 	return nil
 }
 
+// append appends p as an Item (RFC 9651 Section 4.1.3); see writer.
 func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 	b, ok := appendString(b, p.Name)
 	if !ok {
@@ -183,6 +233,7 @@ func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 	return p.Params.append(b, policyField, written)
 }
 
+// append appends l as an Item (RFC 9651 Section 4.1.3); see writer.
 func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 	b, ok := appendString(b, l.Name)
 	if !ok {
@@ -215,8 +266,8 @@ func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 	return l.Params.append(b, limitField, written)
 }
 
-// append appends the parameters that the field does not define to a member
-// where some have been written: RFC 9651 Section 4.1.1.2.
+// append appends the parameters that the field does not define (RFC 9651
+// Section 4.1.1.2) to a member that has that many defined ones already.
 func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string, error) {
 	if written+len(ps) > maxParams {
 		return nil, "", ErrTooMany
@@ -242,7 +293,8 @@ func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string,
 	return b, "", nil
 }
 
-// appendValue is RFC 9651 Section 4.1.3.1.
+// appendValue appends the value of an extension parameter as a bare item
+// (RFC 9651 Section 4.1.3.1).
 func appendValue(b []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case int64:
@@ -264,7 +316,8 @@ func appendValue(b []byte, v any) ([]byte, error) {
 	}
 }
 
-// appendString is RFC 9651 Section 4.1.6. It reports whether s can be a String.
+// appendString appends s as a String (RFC 9651 Section 4.1.6), and reports
+// whether it can be one.
 func appendString(b []byte, s string) ([]byte, bool) {
 	b = append(b, '"')
 	for {
@@ -281,8 +334,9 @@ func appendString(b []byte, s string) ([]byte, bool) {
 	}
 }
 
-// appendInteger is RFC 9651 Section 4.1.4 without a sign. Integers are most of
-// what is written, and this takes half the time of package strconv.
+// appendInteger appends n as an Integer (RFC 9651 Section 4.1.4). Most of the
+// values that are written are small Integers, and this takes half the time of
+// package strconv.
 func appendInteger(b []byte, n uint64) []byte {
 	if n < 10 {
 		return append(b, '0'+byte(n))
@@ -294,15 +348,15 @@ func appendInteger(b []byte, n uint64) []byte {
 	return append(b, '0'+byte(n/10), '0'+byte(n%10))
 }
 
-// appendBytes is RFC 9651 Section 4.1.8.
+// appendBytes appends v as a Byte Sequence (RFC 9651 Section 4.1.8).
 func appendBytes(b, v []byte) []byte {
 	b = append(b, ':')
 	b = base64.StdEncoding.AppendEncode(b, v)
 	return append(b, ':')
 }
 
-// formatOther has httpsfv write a bare item, and refuses what it would write
-// wrongly or panic upon.
+// formatOther lets httpsfv write a bare item. It refuses the values that
+// httpsfv would write wrongly, or on which it would panic.
 func formatOther(v any) (string, error) {
 	switch v := v.(type) {
 	case bool, httpsfv.Token:
@@ -329,13 +383,14 @@ func formatOther(v any) (string, error) {
 	return s, nil
 }
 
-// formatDecimal rounds v itself, half to even (RFC 9651 Section 4.1.5), because
-// httpsfv first multiplies by a thousand, which is not exact, and writes what
-// rounds to zero from below as -0.0.
+// formatDecimal writes v as a Decimal, rounded to thousandths, half to even
+// (RFC 9651 Section 4.1.5). It rounds v itself: httpsfv multiplies by a
+// thousand before it rounds, which is not exact, and writes a negative number
+// that rounds to 0 as -0.0.
 func formatDecimal(v float64) (string, error) {
 	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'f', 3, 64), 64)
 	if v == 0 {
-		v = 0 // not -0
+		v = 0 // in place of -0, which is equal to it
 	}
 	s, err := httpsfv.Marshal(httpsfv.NewItem(v))
 	if err != nil {
@@ -344,8 +399,8 @@ func formatDecimal(v float64) (string, error) {
 	return s, nil
 }
 
-// A memberJSON is a Policy or a Limit in JSON. A number that is missing is
-// Unknown, not 0.
+// A memberJSON is a Policy or a Limit in JSON. A quota or a remaining that is
+// missing is Unknown, not 0.
 type memberJSON struct {
 	Name         string  `json:"name"`
 	Quota        *int64  `json:"quota,omitempty"`
@@ -357,7 +412,7 @@ type memberJSON struct {
 	Params       Params  `json:"params,omitempty"`
 }
 
-// known returns a pointer to n, nil if n is Unknown.
+// known returns a pointer to n, or nil if n is Unknown.
 func known(n int64) *int64 {
 	if n == Unknown {
 		return nil
@@ -365,7 +420,7 @@ func known(n int64) *int64 {
 	return &n
 }
 
-// orUnknown returns *n, or Unknown if there is none.
+// orUnknown returns *n, or Unknown if n is nil.
 func orUnknown(n *int64) int64 {
 	if n == nil {
 		return Unknown
@@ -373,10 +428,13 @@ func orUnknown(n *int64) int64 {
 	return *n
 }
 
-// MarshalJSON returns p as an object with the members "name", "quota", "unit",
-// "window", "partition_key" (in base64) and "params". Those that are absent are
-// left out, and so is a Quota that is [Unknown]. It refuses what
-// [Policy.Validate] refuses for another reason.
+// MarshalJSON returns p as a JSON object. Its members are "name", "quota",
+// "unit", "window" (a number of seconds), "partition_key" (in base64) and
+// "params" (an array of [Param]). A member whose value is absent is left out,
+// and so is a Quota that is [Unknown].
+//
+// The error is the [*FieldError] of [Policy.Validate], if p breaks a rule other
+// than that its Quota is known.
 func (p Policy) MarshalJSON() ([]byte, error) {
 	if _, param, err := p.append(nil, true); err != nil {
 		return nil, &FieldError{Field: PolicyField, Offset: -1, Param: param, Err: err}
@@ -386,10 +444,12 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads what [Policy.MarshalJSON] writes. A quota that is missing
-// is [Unknown]; members that it does not know are ignored. On error p is as it
-// was: the error wraps ErrSyntax if b is not such an object, else it is the
-// [*FieldError] of [Policy.Validate].
+// UnmarshalJSON reads the JSON object that [Policy.MarshalJSON] writes. A quota
+// that is missing is [Unknown]. Members with other names are ignored; null
+// leaves p as it is.
+//
+// On error p is as it was. The error wraps ErrSyntax if b is not such an
+// object; otherwise it is the [*FieldError] of [Policy.Validate].
 func (p *Policy) UnmarshalJSON(b []byte) error {
 	var m memberJSON
 	if done, err := unmarshalMember(b, &m); done {
@@ -403,10 +463,13 @@ func (p *Policy) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalJSON returns l as an object with the members "name", "remaining",
-// "reset", "partition_key" (in base64) and "params". Those that are absent are
-// left out, and so is a Remaining that is [Unknown]. It refuses what
-// [Limit.Validate] refuses for another reason.
+// MarshalJSON returns l as a JSON object. Its members are "name", "remaining",
+// "reset" (a number of seconds), "partition_key" (in base64) and "params" (an
+// array of [Param]). A member whose value is absent is left out, and so is a
+// Remaining that is [Unknown].
+//
+// The error is the [*FieldError] of [Limit.Validate], if l breaks a rule other
+// than that its Remaining is known.
 func (l Limit) MarshalJSON() ([]byte, error) {
 	if _, param, err := l.append(nil, true); err != nil {
 		return nil, &FieldError{Field: LimitField, Offset: -1, Param: param, Err: err}
@@ -416,10 +479,12 @@ func (l Limit) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads what [Limit.MarshalJSON] writes. A remaining that is
-// missing is [Unknown]; members that it does not know are ignored. On error l is
-// as it was: the error wraps ErrSyntax if b is not such an object, else it is the
-// [*FieldError] of [Limit.Validate].
+// UnmarshalJSON reads the JSON object that [Limit.MarshalJSON] writes. A
+// remaining that is missing is [Unknown]. Members with other names are ignored;
+// null leaves l as it is.
+//
+// On error l is as it was. The error wraps ErrSyntax if b is not such an
+// object; otherwise it is the [*FieldError] of [Limit.Validate].
 func (l *Limit) UnmarshalJSON(b []byte) error {
 	var m memberJSON
 	if done, err := unmarshalMember(b, &m); done {
@@ -433,8 +498,8 @@ func (l *Limit) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// unmarshalMember reads b into m. It is done if b is null, which by convention
-// changes nothing, or if there is an error.
+// unmarshalMember reads b into m. done is true if nothing is left to do: b is
+// null, which by the convention of package json changes nothing, or err is set.
 func unmarshalMember(b []byte, m *memberJSON) (done bool, err error) {
 	if isNull(b) {
 		return true, nil
@@ -447,7 +512,7 @@ func unmarshalMember(b []byte, m *memberJSON) (done bool, err error) {
 
 func isNull(b []byte) bool { return string(bytes.TrimSpace(b)) == "null" }
 
-// MarshalJSON returns the number, or null if it is absent.
+// MarshalJSON returns the number of seconds, or null if it is absent.
 func (s Seconds) MarshalJSON() ([]byte, error) {
 	if !s.ok {
 		return []byte("null"), nil
@@ -455,8 +520,8 @@ func (s Seconds) MarshalJSON() ([]byte, error) {
 	return strconv.AppendInt(nil, s.n, 10), nil
 }
 
-// UnmarshalJSON reads a whole number, or null, which is absent. On error s is as
-// it was.
+// UnmarshalJSON reads a whole number of seconds, or null, which makes s absent.
+// Any other b is an error that wraps ErrSyntax; then s is as it was.
 func (s *Seconds) UnmarshalJSON(b []byte) error {
 	if isNull(b) {
 		*s = Seconds{}
@@ -470,8 +535,8 @@ func (s *Seconds) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// A typedJSON is a value that has no type of its own in JSON, in the manner of
-// the test files of the Structured Fields working group.
+// A typedJSON is a value whose type JSON does not have. The test files of
+// RFC 9651 (github.com/httpwg/structured-field-tests) write such values so.
 type typedJSON struct {
 	Type  string `json:"__type"`
 	Value any    `json:"value"`
@@ -480,16 +545,20 @@ type typedJSON struct {
 // The types of such values.
 const (
 	tokenType   = "token"
-	binaryType  = "binary" // in base32
-	dateType    = "date"   // in seconds since the Unix epoch
-	displayType = "displaystring"
+	binaryType  = "binary"        // a Byte Sequence, in base32
+	dateType    = "date"          // a Date, in seconds since the Unix epoch
+	displayType = "displaystring" // a Display String
 )
 
-// MarshalJSON returns p as an array of key and value. Integers, Decimals (with a
-// point, such as 1.0), Strings and Booleans are what they are in JSON. Other
-// types are objects as in {"__type":"token","value":"x"}: "token"; "binary", a
-// Byte Sequence in base32; "date", in seconds since the Unix epoch;
-// "displaystring". It refuses a key or a value that cannot be written to a field.
+// MarshalJSON returns p as a JSON array of key and value. An Integer, a Decimal
+// (always with a point, such as 1.0), a String and a Boolean are the JSON
+// values of these names. Values of other types are objects such as
+// {"__type":"token","value":"x"}, as in the test files of RFC 9651. The types
+// are "token", "binary" (a Byte Sequence, in base32), "date" (in seconds since
+// the Unix epoch) and "displaystring".
+//
+// A key or a value that cannot be written to a field is an error, which wraps
+// ErrSyntax, ErrRange or ErrType.
 func (p Param) MarshalJSON() ([]byte, error) {
 	if !isKey(p.Key) {
 		return nil, fmt.Errorf("ratelimit: key of a parameter: %w", ErrSyntax)
@@ -514,8 +583,8 @@ func (p Param) MarshalJSON() ([]byte, error) {
 	return json.Marshal([...]any{p.Key, value})
 }
 
-// UnmarshalJSON reads what [Param.MarshalJSON] writes. On error, which wraps
-// ErrSyntax, p is as it was.
+// UnmarshalJSON reads the JSON array that [Param.MarshalJSON] writes. Any other
+// b is an error that wraps ErrSyntax; then p is as it was.
 func (p *Param) UnmarshalJSON(b []byte) error {
 	var pair []json.RawMessage
 	var q Param
@@ -530,7 +599,8 @@ func (p *Param) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// unmarshalValue returns nil if it knows no value of that form.
+// unmarshalValue returns the value of a parameter that b stands for. It is nil,
+// or of a type that cannot be written, if b stands for none.
 func unmarshalValue(b []byte) any {
 	if n, err := strconv.ParseInt(string(b), 10, 64); err == nil {
 		return n
@@ -541,7 +611,7 @@ func unmarshalValue(b []byte) any {
 	}
 	typed, ok := v.(map[string]any)
 	if !ok {
-		return v // float64, string, bool, or of no use
+		return v // a float64, string or bool; anything else cannot be written
 	}
 	switch value := typed["value"].(type) {
 	case string:
@@ -554,6 +624,8 @@ func unmarshalValue(b []byte) any {
 	return nil
 }
 
+// typedValue returns the value of one of the types above that text stands for,
+// or nil.
 func typedValue(of any, text string) any {
 	switch of {
 	case tokenType:
