@@ -73,8 +73,8 @@ func readCapture(t testing.TB, file string) *http.Response {
 // fieldsOf makes fields of their values.
 func fieldsOf(t testing.TB, policies, limits string) Fields {
 	t.Helper()
-	const unknown = 123456789012345
-	mark := strconv.Itoa(unknown)
+	const unknown int64 = 123456789012345
+	mark := strconv.FormatInt(unknown, 10)
 	f, err := Parse(http.Header{
 		policyKey: {strings.ReplaceAll(policies, "q=unknown", "q="+mark)},
 		limitKey:  {strings.ReplaceAll(limits, "r=unknown", "r="+mark)},
