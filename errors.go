@@ -1,0 +1,119 @@
+package ratelimit
+
+import (
+	"errors"
+	"strconv"
+)
+
+// The causes of a [FieldError]. Test for them with [errors.Is].
+var (
+	// ErrSyntax reports a text that is not a structured field (RFC 9651), or a
+	// Go value that cannot be written as one: a character outside printable
+	// ASCII in a String, an illegal parameter key, an illegal Token.
+	ErrSyntax = errors.New("not well-formed")
+	// ErrType reports a member or a parameter whose type is not the one that
+	// the specification gives it, as in r="5", a Go value whose type is not
+	// listed at [Param], or a response that is not a problem document
+	// ([ReadProblem]).
+	ErrType = errors.New("wrong type")
+	// ErrMissing reports that something required is absent: a parameter, the
+	// member of a text that has to hold exactly one, or the policy that a
+	// request exceeds ([Refuse]).
+	ErrMissing = errors.New("missing")
+	// ErrRange reports a number that is not allowed in its place, such as a
+	// negative quota or a window of 0.
+	ErrRange = errors.New("out of range")
+	// ErrDuplicate reports something that is there twice: a key of [Params]
+	// that is repeated or belongs to a parameter with a struct field of its
+	// own, such as "q" in a [Policy]; two members of one field with the same
+	// name and partition key ([Fields.Validate]); a name in a [Dialect], or in
+	// a [Problem].
+	ErrDuplicate = errors.New("duplicate")
+	// ErrConflict reports that two servers give one name to policies that
+	// differ in unit or window, so that their numbers cannot be compared
+	// ([Restrict]).
+	ErrConflict = errors.New("conflict")
+	// ErrTooMany reports a field with more than 1024 members, a member with
+	// more than 256 parameters (or, if it repeats some of them, more than 1024
+	// in all), a text with several members that has to hold exactly one, or a
+	// response with more than 1024 older fields.
+	ErrTooMany = errors.New("too many")
+)
+
+// A FieldError says what is wrong with a field, and where. Its text never
+// repeats the content of the field, which may hold a partition key.
+type FieldError struct {
+	// Field is PolicyField, LimitField or the name of an older field. It is ""
+	// if the error is about all older fields of a response together.
+	Field string
+	// Line is the index of the field line, from 0.
+	Line int
+	// Offset is the byte in that line at which the offending token starts, from
+	// 0. At the end of the line it is the length of the line. It is -1 if the
+	// error is not about a text that was parsed.
+	Offset int
+	// Item is the index of the member, from 0, counted over all lines; -1 if no
+	// member is at fault.
+	Item int
+	// Param is the key of the parameter; "" if the member itself is at fault.
+	Param string
+	// Err is the cause: ErrSyntax, ErrType, ErrMissing, ErrRange, ErrDuplicate,
+	// ErrConflict or ErrTooMany.
+	Err error
+}
+
+// Error names the field, the place in it, the cause, and the form that a
+// defined parameter has to have. It counts members, lines and bytes from 1, for
+// humans; the fields of e count from 0. A parameter that the specification does
+// not define is not named, because its key may be secret too.
+func (e *FieldError) Error() string {
+	b := append([]byte("ratelimit: "), e.place()...)
+	if e.Offset >= 0 {
+		b = append(b, ", line "...)
+		b = strconv.AppendInt(b, int64(e.Line)+1, 10)
+		b = append(b, ", byte "...)
+		b = strconv.AppendInt(b, int64(e.Offset)+1, 10)
+	}
+	subject, form := e.subject()
+	b = append(append(b, subject...), ": "...)
+	if e.Err != nil {
+		b = append(b, e.Err.Error()...)
+	}
+	switch e.Err {
+	case ErrSyntax, ErrType, ErrRange:
+		if form != "" {
+			b = append(append(b, ", it has to be "...), form...)
+		}
+	}
+	return string(b)
+}
+
+// place returns the name of the field, with the number of the member before it
+// if there is one.
+func (e *FieldError) place() string {
+	switch {
+	case e.Field == "":
+		return "fields of limits"
+	case e.Item < 0:
+		return e.Field
+	}
+	return "member " + strconv.Itoa(e.Item+1) + " of " + e.Field
+}
+
+// subject returns which part of the member is at fault, and the form that this
+// part has to have. Both are "" if neither can be told.
+func (e *FieldError) subject() (subject, form string) {
+	if e.Param == "" {
+		if e.Item >= 0 && (e.Err == ErrType || e.Err == ErrSyntax && e.Offset < 0) {
+			return ": name", nameForm
+		}
+		return "", ""
+	}
+	if def := fieldOf(e.Field).find(e.Param); def != nil {
+		return ": parameter " + def.key, def.form
+	}
+	return ": an extension parameter", ""
+}
+
+// Unwrap returns e.Err, the cause, for [errors.Is].
+func (e *FieldError) Unwrap() error { return e.Err }
