@@ -87,6 +87,9 @@ func findingsOf(resp *http.Response) []finding {
 }
 
 func printFindings(w io.Writer, r *report) {
+	if r.Findings != nil && len(r.Findings) == 0 {
+		fmt.Fprintln(w, "no findings")
+	}
 	for _, f := range r.Findings {
 		item := ""
 		if f.Item != nil {

@@ -7,15 +7,16 @@
 //	inspect -lint https://api.example/
 //
 // With -lint it also names the rules of the specification that a response does
-// not keep, which makes no difference to the exit status.
+// not keep, or says that there are no findings.
 //
 // Each input is a file that holds a raw HTTP response, "-" for standard input
 // (also if there are no inputs), or an http:// or https:// address to GET.
 // Redirections are not followed: they may carry fields of their own.
 //
 // The exit status is 0 if every input says something about rate limits and
-// nothing in it is malformed, 1 if one says nothing or is malformed in part,
-// and 2 if one cannot be read or the command line is wrong.
+// nothing in it is malformed, 1 if one says nothing, is malformed in part or,
+// with -lint, breaks a rule that it must keep, and 2 if one cannot be read or
+// the command line is wrong.
 package main
 
 import (
@@ -37,7 +38,8 @@ a raw HTTP response, an http:// or https:// address to GET, or "-" for standard
 input, which is also read if there are no inputs.
 
 Exit status: 0 if rate limits were found and nothing is malformed, 1 if none
-were found or something is malformed, 2 on usage or input that cannot be read.
+were found, something is malformed or, with -lint, a rule is broken that must be
+kept, 2 on usage or input that cannot be read.
 
 `
 

@@ -568,15 +568,28 @@ func TestLint(t *testing.T) {
 	plain, want, _ := inspect(raw)
 	status, stdout, stderr := inspect(raw, "-lint")
 	require.Empty(t, stderr)
-	require.Equal(t, plain, status, "findings make no difference to the status")
+	require.Equal(t, plain, status, "a note makes no difference to the status")
 	const cached = ": send Cache-Control: no-store, or leave the field out, because clients ignore it on a response from a cache\n"
 	require.Equal(t, want+`L7 (note) RateLimit, member 1: let t be about the w of the policy at most, because no window lasts that much longer
 K1 (note) RateLimit-Policy`+cached+"K1 (note) RateLimit"+cached, stdout)
 
 	clean := response(`RateLimit-Policy: "a";q=10;w=60`, `RateLimit: "a";r=5;t=30`)
 	_, want, _ = inspect(clean)
-	_, stdout, _ = inspect(clean, "-lint")
-	require.Equal(t, want, stdout)
+	status, stdout, _ = inspect(clean, "-lint")
+	require.Equal(t, exitFound, status)
+	require.Equal(t, want+"no findings\n", stdout)
+
+	// What is well-formed can break a rule all the same.
+	for level, raw := range map[string]string{
+		"should": response(`RateLimit-Policy: "a";q=10;w=60, "a";q=20;w=60`, `RateLimit: "a";r=5;t=30`),
+		"must":   response(`RateLimit-Policy: "a";q=10;w=60`, `RateLimit: "a";r=5;t=30`, "Retry-After: soon"),
+	} {
+		status, _, _ = inspect(raw)
+		require.Equal(t, exitFound, status)
+		status, stdout, _ = inspect(raw, "-lint")
+		require.Contains(t, stdout, "("+level+")")
+		require.Equal(t, level == "must", status == exitDoubtful, stdout)
+	}
 
 	for raw, want := range map[string]string{
 		response(`RateLimit: "a";t=5`): `[{"rule": "L2", "level": "must", "field": "RateLimit", "item": 0,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -61,7 +62,8 @@ func newReport(source string, resp *http.Response) *report {
 }
 
 func (r *report) exitStatus() int {
-	if len(r.Limits) == 0 || len(r.Malformed) > 0 {
+	broken := slices.ContainsFunc(r.Findings, func(f finding) bool { return f.Level == ratelimit.LevelMust.String() })
+	if len(r.Limits) == 0 || len(r.Malformed) > 0 || broken {
 		return exitDoubtful
 	}
 	return exitFound
