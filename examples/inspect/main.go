@@ -27,8 +27,12 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/examples/internal/report"
 )
 
 const usage = `usage: inspect [-json] [-lint] [file | address | -]...
@@ -71,22 +75,22 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 	status := exitFound
 	fail := func(err error) {
-		fmt.Fprintf(stderr, "inspect: %s\n", printable(err.Error()))
+		fmt.Fprintf(stderr, "inspect: %s\n", report.Printable(err.Error()))
 		status = exitUnreadable
 	}
-	var reports []*report
+	var reports []*report.Report
 	for _, input := range inputs {
 		source, resp, err := open(input, stdin)
 		if err != nil {
 			fail(err)
 			continue
 		}
-		r := newReport(source, resp)
+		r := report.New(source, resp)
 		if *lint {
-			r.Findings = findingsOf(resp)
+			r.Findings = report.Check(resp)
 		}
 		reports = append(reports, r)
-		status = max(status, r.exitStatus())
+		status = max(status, exitStatus(r))
 	}
 
 	output := printText
@@ -97,6 +101,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fail(err)
 	}
 	return status
+}
+
+func exitStatus(r *report.Report) int {
+	broken := slices.ContainsFunc(r.Findings, func(f report.Finding) bool { return f.Level == ratelimit.LevelMust.String() })
+	if len(r.Limits) == 0 || len(r.Malformed) > 0 || broken {
+		return exitDoubtful
+	}
+	return exitFound
 }
 
 const stdinInput = "-"

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/examples/internal/report"
 	"github.com/stretchr/testify/require"
 )
 
@@ -217,16 +219,6 @@ NAME                                      PARTITION KEY                         
 	}
 }
 
-func TestUnknownRemaining(t *testing.T) {
-	list := limitsOf(ratelimit.Fields{
-		Policies: []ratelimit.Policy{{Name: "a", Quota: 5}},
-		Limits:   []ratelimit.Limit{{Name: "a", Remaining: ratelimit.Unknown}},
-	})
-	require.Len(t, list, 1)
-	require.Nil(t, list[0].Remaining)
-	require.EqualValues(t, 5, *list[0].Quota)
-}
-
 func TestMalformed(t *testing.T) {
 	long := strings.Repeat("x", 200)
 	for name, test := range map[string]struct{ line, want string }{
@@ -311,6 +303,44 @@ ratelimit: X-Ratelimit-Remaining, line 1, byte 1: not well-formed
 	_, stdout, _ = inspect(response("X-RateLimit-Remaining: 2", "X-RateLimit-Reset: 30"), "-json")
 	require.Contains(t, stdout, `"dialect": "x-ratelimit",
   "guessed": true,`)
+}
+
+// A number that nothing says is absent, and no number is not -1.
+func TestUnknown(t *testing.T) {
+	for name, test := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"remaining": {[]string{"X-RateLimit-Limit: 5", "X-RateLimit-Window: 60"}, "\"default\"  -                           - of 5  requests  60s     -\n"},
+		"quota":     {[]string{"X-RateLimit-Remaining: 2", "X-RateLimit-Window: 60"}, "\"default\"  -                           2 of -  -     60s     -\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, stdout, _ := inspect(response(test.lines...))
+			require.Contains(t, stdout, test.want)
+			_, stdout, _ = inspect(response(test.lines...), "-json")
+			require.NotContains(t, stdout, "-1")
+		})
+	}
+}
+
+// What is wrong with a response as a whole has no place in it.
+func TestTooManyFields(t *testing.T) {
+	var lines []string
+	for i := range 1025 {
+		lines = append(lines, fmt.Sprintf("X-RateLimit-Limit-%d: 5", i))
+	}
+	status, stdout, stderr := inspect(response(lines...))
+	require.Equal(t, 1, status)
+	require.Empty(t, stderr)
+	require.Equal(t, "<stdin>: 200 OK, dialect -\nratelimit: fields of limits: too many\n", stdout)
+}
+
+// Points in time are measured from the Date of a response, not from the day on
+// which it is read.
+func TestCapturedLongAgo(t *testing.T) {
+	_, stdout, _ := inspect(response("Date: Sun, 06 Nov 1994 08:49:37 GMT", "X-RateLimit-Limit: 5", "X-RateLimit-Remaining: 0",
+		"X-RateLimit-Reset: 1994-11-06T08:50:07Z"))
+	require.Contains(t, stdout, "wait 30s")
 }
 
 // A malformed field does not hide the other one, and the line at fault is shown.
@@ -418,7 +448,7 @@ func TestHostileBytes(t *testing.T) {
 	// What package http refuses today does not get through tomorrow.
 	t.Run("header", func(t *testing.T) {
 		h := http.Header{"Ratelimit": {attack}, "Ratelimit-Policy": {`"a";q=` + attack}}
-		reports := []*report{newReport(attack, &http.Response{Status: attack, Header: h})}
+		reports := []*report.Report{report.New(attack, &http.Response{Status: attack, Header: h})}
 		require.Len(t, reports[0].Malformed, 2)
 		var out strings.Builder
 		require.NoError(t, printText(&out, reports))
@@ -464,11 +494,11 @@ func TestSeveralInputs(t *testing.T) {
 	_, stdout, _ = inspect("", "-json", wire+"express-draft-8-1.http", wire+"fastify-default-1.http")
 	dec := json.NewDecoder(strings.NewReader(stdout))
 	for _, source := range []string{wire + "express-draft-8-1.http", wire + "fastify-default-1.http"} {
-		var r report
+		var r report.Report
 		require.NoError(t, dec.Decode(&r))
 		require.Equal(t, source, r.Source)
 	}
-	require.ErrorIs(t, dec.Decode(&report{}), io.EOF)
+	require.ErrorIs(t, dec.Decode(&report.Report{}), io.EOF)
 }
 
 func TestHeaderTooLong(t *testing.T) {

@@ -2,22 +2,20 @@ package main
 
 import (
 	"bytes"
-	"encoding/base64"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
-	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/examples/internal/report"
 )
 
 // A section prints one part of a report, or nothing if there is nothing to say.
-type section func(w io.Writer, r *report)
+type section func(w io.Writer, r *report.Report)
 
 var sections = []section{printHeading, printLimits, printMalformed, printAdvice, printFindings}
 
-func printText(w io.Writer, reports []*report) error {
+func printText(w io.Writer, reports []*report.Report) error {
 	var b bytes.Buffer
 	for i, r := range reports {
 		if i > 0 {
@@ -31,12 +29,10 @@ func printText(w io.Writer, reports []*report) error {
 	return err
 }
 
-const absent = "-"
-
-func printHeading(w io.Writer, r *report) {
+func printHeading(w io.Writer, r *report.Report) {
 	dialect := r.Dialect
 	if dialect == "" {
-		dialect = absent
+		dialect = report.Absent
 	}
 	guessed := ""
 	if r.Guessed {
@@ -45,7 +41,7 @@ func printHeading(w io.Writer, r *report) {
 	fmt.Fprintf(w, "%s: %s, dialect %s%s\n", r.Source, r.Status, dialect, guessed)
 }
 
-func printLimits(w io.Writer, r *report) {
+func printLimits(w io.Writer, r *report.Report) {
 	if len(r.Limits) == 0 {
 		if len(r.Malformed) == 0 {
 			fmt.Fprintln(w, "no rate limits found")
@@ -56,124 +52,58 @@ func printLimits(w io.Writer, r *report) {
 	fmt.Fprintln(table, "NAME\tPARTITION KEY\tREMAINING\tUNIT\tWINDOW\tRESET")
 	for _, l := range r.Limits {
 		fmt.Fprintln(table, strings.Join([]string{
-			clip(strconv.Quote(l.Name)),
-			clip(formatKey(l.PartitionKey)),
-			formatRemaining(l.Remaining, l.Quota),
-			clip(formatUnit(l)),
-			formatSeconds(l.Window),
-			formatSeconds(l.Reset),
+			l.QuotedName(),
+			l.Key(),
+			remaining(l),
+			l.UnitName(),
+			report.Seconds(l.Window),
+			report.Seconds(l.Reset),
 		}, "\t"))
 	}
 	table.Flush()
 }
 
-// clip bounds a cell: every row of the table is as wide as the widest.
-func clip(cell string) string {
-	const most = 40
-	if len(cell) <= most {
-		return cell
-	}
-	return cell[:most-len(ellipsis)] + ellipsis
-}
-
-func formatKey(key []byte) string {
-	if key == nil {
-		return absent
-	}
-	return ":" + base64.StdEncoding.EncodeToString(key) + ":"
-}
-
-// formatUnit gives a policy without unit the one that it means.
-func formatUnit(l limit) string {
-	switch {
-	case l.Unit != "":
-		return l.Unit
-	case l.Quota != nil:
-		return string(ratelimit.Requests)
-	}
-	return absent
-}
-
-func formatInteger(n *int64) string {
-	if n == nil {
-		return absent
-	}
-	return strconv.FormatInt(*n, 10)
-}
-
-func formatRemaining(remaining, quota *int64) string {
-	bar := strings.Repeat(" ", len("[]")+barCells)
-	if remaining != nil && quota != nil {
-		bar = formatBar(*remaining, *quota)
-	}
-	return bar + " " + formatInteger(remaining) + " of " + formatInteger(quota)
-}
-
 const barCells = 10
 
-// formatBar rounds down, so that only a quota that is whole looks like it. A
-// limit may exceed its quota.
-func formatBar(remaining, quota int64) string {
-	filled := 0
-	switch {
-	case remaining >= quota && remaining > 0:
-		filled = barCells
-	case quota > 0:
-		filled = int(remaining * barCells / quota) // far from overflow: ratelimit.MaxInteger
+func remaining(l report.Limit) string {
+	bar := strings.Repeat(" ", len("[]")+barCells)
+	if filled, ok := l.Filled(barCells); ok {
+		bar = "[" + strings.Repeat("#", int(filled)) + strings.Repeat("-", barCells-int(filled)) + "]"
 	}
-	return "[" + strings.Repeat("#", filled) + strings.Repeat("-", barCells-filled) + "]"
+	return bar + " " + report.Integer(l.Remaining) + " of " + report.Integer(l.Quota)
 }
 
-// formatSeconds adds a readable form to what is longer than a minute.
-func formatSeconds(seconds *int64) string {
-	if seconds == nil {
-		return absent
-	}
-	s := strconv.FormatInt(*seconds, 10) + "s"
-	if *seconds <= 60 {
-		return s
-	}
-	return s + " (" + readable(*seconds) + ")"
-}
-
-func readable(seconds int64) string {
-	var b strings.Builder
-	for _, unit := range []struct {
-		seconds int64
-		symbol  string
-	}{{86400, "d"}, {3600, "h"}, {60, "m"}, {1, "s"}} {
-		if n := seconds / unit.seconds; n > 0 {
-			b.WriteString(strconv.FormatInt(n, 10) + unit.symbol)
-			seconds %= unit.seconds
+func printMalformed(w io.Writer, r *report.Report) {
+	const columns = 70
+	for _, m := range r.Malformed {
+		fmt.Fprintln(w, m.Error)
+		if m.Offset >= 0 {
+			text, caret := report.Excerpt(m.Value, m.Offset, columns)
+			fmt.Fprintf(w, "  %s\n  %*s\n", text, caret+1, "^")
 		}
 	}
-	return b.String()
 }
 
-func printMalformed(w io.Writer, r *report) {
-	for _, m := range r.Malformed {
-		text, caret := excerpt(m.Value, m.Offset)
-		fmt.Fprintf(w, "%s\n  %s\n  %*s\n", m.Error, text, caret+1, "^")
+func printAdvice(w io.Writer, r *report.Report) {
+	if advice := r.Advice.String(); advice != "" {
+		fmt.Fprintln(w, advice)
 	}
 }
 
-const ellipsis = "..."
+func printFindings(w io.Writer, r *report.Report) {
+	if r.Findings != nil && len(r.Findings) == 0 {
+		fmt.Fprintln(w, "no findings")
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintf(w, "%s (%s) %s: %s\n", f.Rule, f.Level, f.Place(), f.Message)
+	}
+}
 
-// excerpt cuts a value to the columns around an offset, and returns the column
-// of that offset. The offset is never under an ellipsis.
-func excerpt(value string, offset int) (text string, column int) {
-	const columns = 70
-	if len(value) <= columns {
-		return value, offset
+func printJSON(w io.Writer, reports []*report.Report) error {
+	for _, r := range reports {
+		if err := r.WriteJSON(w); err != nil {
+			return err
+		}
 	}
-	start := min(max(offset-columns/2, 0), len(value)-columns)
-	end := start + columns
-	text = value[start:end]
-	if start > 0 {
-		text = ellipsis + text[len(ellipsis):]
-	}
-	if end < len(value) {
-		text = text[:len(text)-len(ellipsis)] + ellipsis
-	}
-	return text, offset - start
+	return nil
 }

@@ -1,33 +1,37 @@
-package main
+// Package report gathers all that an HTTP response says about rate limits, for
+// the examples that print it (inspect) or show it (playground).
+package report
 
 import (
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/httpfields/ratelimit"
 )
 
-// A report is what a response says about rate limits. All of its text is
+// A Report is what a response says about rate limits. All of its text is
 // printable ASCII, so that no terminal obeys what a server sent.
-type report struct {
+type Report struct {
 	Source    string      `json:"source"`
 	Status    string      `json:"status"`
 	Dialect   string      `json:"dialect,omitzero"` // how the limits were spelled
 	Guessed   bool        `json:"guessed,omitzero"` // the unit of a reset
-	Limits    []limit     `json:"limits"`
-	Malformed []malformed `json:"malformed"`
-	Advice    advice      `json:"advice"`
-	Findings  []finding   `json:"findings,omitzero"` // nil if not asked for
+	Limits    []Limit     `json:"limits"`
+	Malformed []Malformed `json:"malformed"`
+	Advice    Advice      `json:"advice"`
+	Findings  []Finding   `json:"findings,omitzero"` // nil if not asked for
+
+	Fields  ratelimit.Fields `json:"-"` // out of which Limits was made
+	Arrived time.Time        `json:"-"` // the time from which the response was read
 }
 
-// A limit is a limit joined with its policy, or either alone. nil and "" are
+// A Limit is a limit joined with its policy, or either alone. nil and "" are
 // absent, but in Name.
-type limit struct {
+type Limit struct {
 	Name         string `json:"name"`
 	PartitionKey []byte `json:"partition_key,omitzero"`
 	Remaining    *int64 `json:"remaining,omitzero"`
@@ -37,8 +41,9 @@ type limit struct {
 	Reset        *int64 `json:"reset,omitzero"`
 }
 
-// A malformed is a field that had to be ignored.
-type malformed struct {
+// A Malformed is a field that had to be ignored. Where no byte is at fault, but
+// the response as a whole, Offset is -1, and Field and Value are "".
+type Malformed struct {
 	Field  string `json:"field"`
 	Line   int    `json:"line"`
 	Offset int    `json:"offset"` // counts bytes, each of which is one character of Value
@@ -48,25 +53,32 @@ type malformed struct {
 	Value  string `json:"value"`
 }
 
-func newReport(source string, resp *http.Response) *report {
-	fields, err := ratelimit.ParseAny(resp.Header, ratelimit.LegacyOptions{})
-	return &report{
-		Source:    printable(source),
-		Status:    printable(strings.TrimSpace(resp.Status)),
+// New reports on a response, without its body. Findings is nil; it is for the
+// caller to ask for them by [Check].
+func New(source string, resp *http.Response) *Report {
+	arrived := arrival(resp.Header)
+	fields, err := ratelimit.ParseAny(resp.Header, ratelimit.LegacyOptions{Now: arrived})
+	return &Report{
+		Source:    Printable(source),
+		Status:    Printable(strings.TrimSpace(resp.Status)),
 		Dialect:   fields.Dialect,
 		Guessed:   fields.Guessed,
 		Limits:    limitsOf(fields),
 		Malformed: malformedOf(resp.Header, err),
-		Advice:    adviceOf(resp, time.Now()),
+		Advice:    adviceOf(resp, arrived),
+		Fields:    fields,
+		Arrived:   arrived,
 	}
 }
 
-func (r *report) exitStatus() int {
-	broken := slices.ContainsFunc(r.Findings, func(f finding) bool { return f.Level == ratelimit.LevelMust.String() })
-	if len(r.Limits) == 0 || len(r.Malformed) > 0 || broken {
-		return exitDoubtful
+// arrival returns when a response arrived: at its Date (RFC 9110 Section
+// 6.6.1), because it may have been kept, and the points in time that it names
+// have nothing to do with the day on which it is read. Without one it is now.
+func arrival(h http.Header) time.Time {
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		return date
 	}
-	return exitFound
+	return time.Now()
 }
 
 // An identity is what a limit and its policy have in common.
@@ -81,8 +93,8 @@ func identityOf(p ratelimit.Policy) identity {
 
 // limitsOf joins each limit with its policy, and puts the policies to which no
 // limit belongs at the end.
-func limitsOf(f ratelimit.Fields) []limit {
-	list := []limit{} // null would be no array in JSON
+func limitsOf(f ratelimit.Fields) []Limit {
+	list := []Limit{} // null would be no array in JSON
 	joined := map[identity]bool{}
 	for _, l := range f.Limits {
 		p, ok := f.PolicyOf(l)
@@ -96,7 +108,7 @@ func limitsOf(f ratelimit.Fields) []limit {
 	for _, p := range f.Policies {
 		id := identityOf(p)
 		if !joined[id] {
-			list = append(list, limit{Name: p.Name}.with(p))
+			list = append(list, Limit{Name: p.Name}.with(p))
 		}
 		// Limits belong to the first of an identity; a repeated one is on its own.
 		delete(joined, id)
@@ -104,22 +116,25 @@ func limitsOf(f ratelimit.Fields) []limit {
 	return list
 }
 
-func limitOf(l ratelimit.Limit) limit {
-	out := limit{Name: l.Name, PartitionKey: l.PartitionKey, Reset: secondsOf(l.Reset)}
-	if l.Remaining != ratelimit.Unknown {
-		out.Remaining = &l.Remaining
-	}
-	return out
+func limitOf(l ratelimit.Limit) Limit {
+	return Limit{Name: l.Name, PartitionKey: l.PartitionKey, Remaining: known(l.Remaining), Reset: secondsOf(l.Reset)}
 }
 
-func (l limit) with(p ratelimit.Policy) limit {
+func (l Limit) with(p ratelimit.Policy) Limit {
 	if l.PartitionKey == nil {
 		l.PartitionKey = p.PartitionKey
 	}
-	l.Quota = &p.Quota
+	l.Quota = known(p.Quota)
 	l.Unit = string(p.Unit)
 	l.Window = secondsOf(p.Window)
 	return l
+}
+
+func known(n int64) *int64 {
+	if n == ratelimit.Unknown {
+		return nil
+	}
+	return &n
 }
 
 func secondsOf(s ratelimit.Seconds) *int64 {
@@ -130,16 +145,12 @@ func secondsOf(s ratelimit.Seconds) *int64 {
 	return &n
 }
 
-func malformedOf(h http.Header, err error) []malformed {
-	list := []malformed{}
+func malformedOf(h http.Header, err error) []Malformed {
+	list := []Malformed{}
 	for _, e := range fieldErrors(err) {
-		m := malformed{
-			Field:  e.Field,
-			Line:   e.Line,
-			Offset: e.Offset,
-			Param:  e.Param,
-			Error:  e.Error(),
-			Value:  printable(h.Values(e.Field)[e.Line]),
+		m := Malformed{Field: e.Field, Line: e.Line, Offset: e.Offset, Param: e.Param, Error: e.Error()}
+		if lines := h.Values(e.Field); e.Line < len(lines) {
+			m.Value = Printable(lines[e.Line])
 		}
 		if e.Item >= 0 {
 			m.Item = &e.Item
@@ -165,26 +176,10 @@ func fieldErrors(err error) []*ratelimit.FieldError {
 	return nil
 }
 
-// printable replaces every byte that is not printable ASCII. It goes by bytes,
-// not by characters, to keep offsets.
-func printable(s string) string {
-	b := []byte(s)
-	for i, c := range b {
-		if c < ' ' || c > '~' {
-			b[i] = '?'
-		}
-	}
-	return string(b)
-}
-
-func printJSON(w io.Writer, reports []*report) error {
+// WriteJSON writes the report as indented JSON.
+func (r *Report) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	for _, r := range reports {
-		if err := enc.Encode(r); err != nil {
-			return err
-		}
-	}
-	return nil
+	return enc.Encode(r)
 }

@@ -1,0 +1,135 @@
+package report
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// Absent stands for a number or a text that the response does not say.
+const Absent = "-"
+
+const ellipsis = "..."
+
+// Printable replaces every byte that is not printable ASCII. It goes by bytes,
+// not by characters, to keep offsets.
+func Printable(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c < ' ' || c > '~' {
+			b[i] = '?'
+		}
+	}
+	return string(b)
+}
+
+// Clip cuts a text to 40 bytes.
+func Clip(s string) string {
+	const most = 40
+	if len(s) <= most {
+		return s
+	}
+	return s[:most-len(ellipsis)] + ellipsis
+}
+
+// Excerpt cuts a text to the columns around an offset, and returns the column
+// of that offset. The offset is never under an ellipsis.
+func Excerpt(s string, offset, columns int) (text string, column int) {
+	if len(s) <= columns {
+		return s, offset
+	}
+	start := min(max(offset-columns/2, 0), len(s)-columns)
+	end := start + columns
+	text = s[start:end]
+	if start > 0 {
+		text = ellipsis + text[len(ellipsis):]
+	}
+	if end < len(s) {
+		text = text[:len(text)-len(ellipsis)] + ellipsis
+	}
+	return text, offset - start
+}
+
+// QuotedName returns the name of the limit in quotes, cut to 40 bytes.
+func (l Limit) QuotedName() string { return Clip(strconv.Quote(l.Name)) }
+
+// Key returns the partition key as the fields write it, cut to 40 bytes.
+func (l Limit) Key() string {
+	if l.PartitionKey == nil {
+		return Absent
+	}
+	return Clip(":" + base64.StdEncoding.EncodeToString(l.PartitionKey) + ":")
+}
+
+// UnitName returns the quota unit, cut to 40 bytes. A policy without one has
+// the unit that it means.
+func (l Limit) UnitName() string {
+	switch {
+	case l.Unit != "":
+		return Clip(l.Unit)
+	case l.Quota != nil:
+		return string(ratelimit.Requests)
+	}
+	return Absent
+}
+
+// Filled returns how many of so many parts of a bar what remains fills, and
+// false where the quota or what remains is not known. It rounds down, so that
+// only a quota that is whole looks like it. A limit may exceed its quota.
+func (l Limit) Filled(parts int64) (int64, bool) {
+	if l.Remaining == nil || l.Quota == nil {
+		return 0, false
+	}
+	remaining, quota := *l.Remaining, *l.Quota
+	switch {
+	case remaining >= quota && remaining > 0:
+		return parts, true
+	case quota > 0:
+		return remaining * parts / quota, true // far from overflow: ratelimit.MaxInteger
+	}
+	return 0, true
+}
+
+// Integer returns a number that may be absent.
+func Integer(n *int64) string {
+	if n == nil {
+		return Absent
+	}
+	return strconv.FormatInt(*n, 10)
+}
+
+// Seconds returns a number of seconds that may be absent. What is longer than
+// a minute has a readable form as well.
+func Seconds(n *int64) string {
+	if n == nil {
+		return Absent
+	}
+	s := strconv.FormatInt(*n, 10) + "s"
+	if *n <= 60 {
+		return s
+	}
+	return s + " (" + Readable(*n) + ")"
+}
+
+// Readable returns a number of seconds in days, hours, minutes and seconds.
+func Readable(seconds int64) string {
+	var b strings.Builder
+	for _, unit := range []struct {
+		seconds int64
+		symbol  string
+	}{{86400, "d"}, {3600, "h"}, {60, "m"}, {1, "s"}} {
+		if n := seconds / unit.seconds; n > 0 {
+			b.WriteString(strconv.FormatInt(n, 10) + unit.symbol)
+			seconds %= unit.seconds
+		}
+	}
+	return b.String()
+}
+
+// duration returns seconds with at most three decimals.
+func duration(seconds float64) string {
+	s := strconv.FormatFloat(seconds, 'f', 3, 64)
+	return strings.TrimRight(strings.TrimRight(s, "0"), ".") + "s"
+}
