@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The baseline does the same work by httpsfv: its parser and type checks upon
-// what it returns, its serializer upon a List made for it.
+// The baseline does the same work with httpsfv: it parses and then checks the
+// types, or makes a List and then serializes it.
 
 var errBaseline = errors.New("baseline: refused")
 

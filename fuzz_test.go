@@ -10,8 +10,8 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// The fuzzers hold arbitrary input against the laws. A newline stands between
-// two field lines, which cannot hold one.
+// The fuzzers check the laws for arbitrary input. A newline stands between two
+// field lines, because a field line cannot hold one.
 
 func fuzzLines(s string) []string { return strings.Split(s, "\n") }
 

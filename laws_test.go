@@ -69,7 +69,7 @@ func requireEqual[T memberType[T]](t testing.TB, want, got []T) {
 	require.True(t, slices.EqualFunc(want, got, T.Equal), "want %v\ngot  %v", want, got)
 }
 
-// lawRead holds what the lines are read as against laws 1 to 5.
+// lawRead checks laws 1 to 5 for what the lines are read as.
 func (c codec[T]) lawRead(t testing.TB, lines ...string) {
 	t.Helper()
 	list, err := c.parse(lines...)
@@ -171,7 +171,7 @@ func padBase64(s string) string {
 	return b.String()
 }
 
-// lawWrite holds what is made of any values, valid or not, against laws 1 to 3.
+// lawWrite checks laws 1 to 3 for what is written of any values, valid or not.
 func (c codec[T]) lawWrite(t testing.TB, list ...T) {
 	t.Helper()
 	const prefix = "prefix"
@@ -246,8 +246,8 @@ func (c codec[T]) lawMember(t testing.TB, m T) {
 	require.True(t, m.Equal(got))
 }
 
-// lawParse holds Parse against the parsers of the two fields, and what is made
-// of its result against laws 1 and 2.
+// lawParse checks that Parse agrees with the parsers of the two fields, and laws
+// 1 and 2 for its result.
 func lawParse(t testing.TB, h http.Header) {
 	t.Helper()
 	f, err := Parse(h)
@@ -268,7 +268,7 @@ func lawParse(t testing.TB, h http.Header) {
 	lawJoin(t, f)
 }
 
-// lawJoin holds PolicyOf, Tightest and Validate against their slow definitions.
+// lawJoin checks PolicyOf, Tightest and Validate against their slow definitions.
 func lawJoin(t testing.TB, f Fields) {
 	t.Helper()
 	// Values that cannot be written may not even equal themselves.

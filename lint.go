@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -13,13 +12,20 @@ import (
 	"time"
 )
 
-// A Level is how much a [Finding] matters. Levels rise: LevelMust is the highest.
+// A Level says how much a [Finding] matters. A higher Level matters more, so
+// levels can be compared with < and >.
 type Level int
 
 const (
-	LevelNote   Level = iota // legal, and likely a mistake or of no use to clients
-	LevelShould              // the specification says SHOULD, or recommends it
-	LevelMust                // the specification says MUST, REQUIRED, or defines it so
+	// LevelNote is for something that is allowed, but is likely a mistake, or of
+	// no use to clients.
+	LevelNote Level = iota
+	// LevelShould is for a rule that the specification states with SHOULD, or
+	// recommends.
+	LevelShould
+	// LevelMust is for a rule that the specification states with MUST or
+	// REQUIRED, or that is part of a definition.
+	LevelMust
 )
 
 // String returns "note", "should" or "must".
@@ -35,20 +41,26 @@ func (l Level) String() string {
 
 // A Finding is a rule that a response breaks.
 type Finding struct {
-	Rule  string // id in CONFORMANCE.md, such as "P16"
+	// Rule is the id of the rule in CONFORMANCE.md, such as "P16".
+	Rule string
+	// Level says how much the finding matters.
 	Level Level
-	Field string // name of the field at fault, as it was sent
-	Item  int    // index of the member in that field, from 0; -1 where none is at fault
+	// Field is the name of the field at fault. For an older field it is the key
+	// under which http.Header holds it.
+	Field string
+	// Item is the index of the member at fault in that field, from 0 and over
+	// all lines; -1 if no member is at fault.
+	Item int
 	// Message says in one sentence what to do. It never repeats the content of
 	// a field.
 	Message string
 }
 
-// A rule is what a Finding may be about. CONFORMANCE.md has a row for each.
+// A rule is a rule that Check checks. CONFORMANCE.md has a row for each.
 type rule struct {
-	id      string // "" where it is that of the field or of the parameter
+	id      string // "" if the fieldDef or the paramDef has the id
 	level   Level
-	message string // %s stands for the parameter
+	message string // with %s for the parameter
 }
 
 // The indices of the rules, in the order in which Check checks them.
@@ -110,15 +122,16 @@ var rules = [...]rule{
 	ruleOlder:       {"6-5", LevelShould, "say the same as in RateLimit and RateLimit-Policy, because clients read the one or the other"},
 }
 
-// Check checks a response against each rule of the specification (draft-11) that
-// one response can show, for the tests of server authors. A correct server has
-// no finding above [LevelNote]. It returns nil for a response that keeps all
-// rules, for one without fields of rate limits, and for nil.
+// Check returns the rules of the specification (draft-11) that a response
+// breaks. It is meant for the tests of servers. It finds the rules that one
+// response can break by itself, and CONFORMANCE.md lists them. A correct server
+// has no finding above [LevelNote]. The result is nil for a response that breaks
+// no rule, for one without fields of rate limits, and for nil.
 //
-// Check does not look at the body, and of trailers only at their names. It reads
-// older fields, such as X-RateLimit-Remaining, only to see whether they
-// contradict the current ones. Of a field that is malformed it checks nothing
-// else.
+// Check does not read the body, and reads only the names of trailers. It reads
+// older fields, such as X-RateLimit-Remaining, to see whether they contradict
+// the current fields, and for nothing else. If a field is malformed, that is the
+// only finding about it.
 func Check(resp *http.Response) []Finding {
 	if resp == nil {
 		return nil
@@ -140,7 +153,7 @@ func Check(resp *http.Response) []Finding {
 	return c.findings
 }
 
-// A checker collects what is found in a response.
+// A checker collects the findings of one response.
 type checker struct {
 	resp     *http.Response
 	h        http.Header
@@ -149,11 +162,13 @@ type checker struct {
 	findings []Finding
 }
 
+// find adds a finding.
 func (c *checker) find(r rule, field string, item int) {
 	c.findings = append(c.findings, Finding{r.id, r.level, field, item, r.message})
 }
 
-// list checks that a field can be parsed.
+// list checks that a field can be parsed, and that it has a member. members is
+// how many it has, err the error of parsing it.
 func (c *checker) list(field *fieldDef, members int, err error) {
 	var e *FieldError
 	switch {
@@ -168,7 +183,7 @@ func (c *checker) list(field *fieldDef, members int, err error) {
 	}
 }
 
-// malformed returns the rule that a field breaks so that it cannot be parsed.
+// malformed returns the rule that a field breaks, given the error of parsing it.
 func malformed(field *fieldDef, e *FieldError, lines []string) rule {
 	with := func(r rule, id, text string) rule {
 		r.id, r.message = id, strings.Replace(r.message, "%s", text, 1)
@@ -216,8 +231,8 @@ func (c *checker) policies() {
 	}
 }
 
-// emptyUnits returns which members have the parameter qu="", of which a Policy
-// knows nothing.
+// emptyUnits returns the indices of the members that have the parameter qu="". A
+// Policy does not tell them from members without qu.
 func emptyUnits(lines []string) map[int]bool {
 	joined := join(lines)
 	if !strings.Contains(joined[0], unitKey+`=""`) {
@@ -242,7 +257,7 @@ func (c *checker) limits() {
 	}
 }
 
-// member checks what policies and limits have in common.
+// member checks a member by the rules that policies and limits share.
 func (c *checker) member(field *fieldDef, i int, name string, key []byte, params Params) {
 	if name == "" {
 		r := rules[ruleNameless]
@@ -260,9 +275,10 @@ func (c *checker) member(field *fieldDef, i int, name string, key []byte, params
 	}
 }
 
-// prefixed reports whether a key of a parameter begins with what may be a
-// vendor's identifier, or is one that the drafts themselves use without: that of
-// the other field, or a comment of draft-11 Appendix C, question 8.
+// prefixed reports whether the key of an extension parameter may begin with a
+// vendor's identifier. It is true as well for keys that the drafts themselves
+// use without a prefix: those of the other field, and the comments of draft-11
+// Appendix C, question 8.
 func prefixed(key string) bool {
 	switch key {
 	case "burst", "comment":
@@ -292,9 +308,11 @@ func personal(key []byte) bool {
 	return ok && len(local) > 0 && bytes.IndexByte(domain, '.') > 0 && bytes.IndexFunc(key, notMail) < 0
 }
 
+// notMail reports whether r cannot be in the domain or the plain local part of
+// an e-mail address.
 func notMail(r rune) bool { return r <= ' ' || r > '~' }
 
-// joins checks limits and policies against each other.
+// joins checks each limit against its policy.
 func (c *checker) joins() {
 	policies := newMatcher(c.fields.Policies)
 	shortest := c.shortest()
@@ -329,22 +347,24 @@ func (c *checker) shortest() map[Unit]*Policy {
 	return of
 }
 
-// tolerance is how much a value may exceed what the policy says before it is
-// likely a mistake: jitter raises resets, and an honest window that began with
-// little use ends with more remaining than its average rate.
+// tolerance is how many times as large as its policy says a value may be before
+// it is likely a mistake. Jitter makes resets longer, and a window in which
+// little was used early has more remaining at its end than the average rate
+// gives.
 const tolerance = 10
 
-// overdue reports whether a reset is so much longer than the window that it is
-// another unit or another point in time. A jitter of ten minutes, after which
-// clients come back anyway (draft-11 Section 8.5.1), is none.
+// overdue reports whether a reset is so much longer than the window that it was
+// probably written in another unit, or as a point in time. A jitter of ten
+// minutes is not that much, because clients come back after ten minutes anyway
+// (draft-11 Section 8.5.1).
 func overdue(l *Limit, p *Policy) bool {
 	const jitter = int64(DefaultMaxWait / time.Second)
 	return p.Window.ok && l.Reset.ok && l.Reset.n > p.Window.n+jitter && l.Reset.n/tolerance >= p.Window.n
 }
 
-// invites reports whether a client that uses up l within its reset exceeds the
-// rate of the policy by more than the tolerance, and the policy with the shortest
-// window does not keep it from that (draft-11 Section 8.5).
+// invites reports whether a client that uses up l until its reset takes more
+// than tolerance times the rate of its policy p, and the policy with the
+// shortest window allows that (draft-11 Section 8.5).
 func invites(l *Limit, p, shortest *Policy) bool {
 	if p.Unit == ConcurrentRequests || l.Cap(*p, tolerance).Remaining >= l.Remaining {
 		return false
@@ -385,13 +405,14 @@ func (c *checker) response() {
 	}
 }
 
-// storable reports whether the response says that a cache may use it again.
-// Where it says nothing, what caches do then is not the fault of the server.
+// storable reports whether the response says that a cache may use it again. If
+// the response says nothing about that, a cache may still do so, but that is not
+// a fault of the server.
 func (c *checker) storable() bool {
 	if r := c.resp.Request; r != nil && r.Method != "" && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
 	}
-	explicit, fresh := false, false
+	explicit, fresh := false, false // a lifetime is given, and is not over
 	for _, line := range c.h["Cache-Control"] {
 		for directive := range strings.SplitSeq(strings.ToLower(line), ",") {
 			name, value, _ := strings.Cut(trim(directive), "=")
@@ -418,9 +439,10 @@ func (c *checker) storable() bool {
 	return false
 }
 
-// retryAfter checks the form of Retry-After, and that it is no earlier than the
-// end of the wait of a limit with nothing remaining. With something remaining
-// they need not agree.
+// retryAfter checks that Retry-After has the form that RFC 9110 gives it, and
+// that it is no earlier than the end of the wait of a limit with nothing
+// remaining. A limit with something remaining may have a later reset, as in the
+// example of draft-11 Appendix B.3.
 func (c *checker) retryAfter() {
 	lines := c.h[retryAfterKey]
 	standard, found := len(lines) == 1, false
@@ -436,31 +458,23 @@ func (c *checker) retryAfter() {
 		c.find(rules[ruleRetryForm], retryAfterKey, -1)
 	}
 	least, ok := c.fields.RetryAfter().Duration()
-	measured := asked.date.IsZero() || !c.clock.made.IsZero() // else there is no other date to measure it by
+	measured := asked.date.IsZero() || !c.clock.made.IsZero() // without Date nothing says how far away a date is
 	if ok && found && measured && asked.wait(c.clock.made) < least {
 		c.find(rules[ruleRetryEarly], retryAfterKey, -1)
 	}
 }
 
-// older checks that older fields do not contradict the current ones: they name
-// the limit closest to exhaustion (draft-06).
+// older checks that older fields do not contradict the current ones: that they
+// report one of the current limits (draft-06 Section 3.1 asks for the one that is
+// closest to exhaustion).
 func (c *checker) older() {
 	if len(c.fields.Limits) == 0 {
 		return
 	}
-	// Both forms count from when the response was made, even if it comes from a
-	// cache. Without Date, absolute times cannot be compared: far in the future
-	// they are all past, which is 0.
-	made, dated := c.clock.made, !c.clock.made.IsZero()
-	if !dated {
-		made = time.Unix(math.MaxInt64>>20, 0)
-	}
-	h := maps.Clone(c.h)
-	delete(h, ageKey)
-	old, _ := ParseLegacy(h, LegacyOptions{Now: made})
+	old := c.readOlder()
 	for i := range old.Limits {
 		l := &old.Limits[i]
-		remaining, reset := c.agrees(l, dated)
+		remaining, reset := c.agrees(l)
 		switch {
 		case !remaining:
 			c.find(rules[ruleOlder], c.olderField(l.Name, RoleRemaining), -1)
@@ -473,8 +487,31 @@ func (c *checker) older() {
 	}
 }
 
-// olderField returns the name of the field that tells a number of a policy, as it
-// was sent; of several the first in order.
+// readOlder reads the older fields. Their absolute times are measured from when
+// the response was made, as the seconds of the current fields are, even if it
+// comes from a cache. Without Date that is not known, and an absolute reset
+// cannot be compared with seconds, so it is absent in the result. It shows by
+// depending on the time from which it is measured.
+func (c *checker) readOlder() Fields {
+	h := maps.Clone(c.h)
+	delete(h, ageKey)
+	if !c.clock.made.IsZero() {
+		old, _ := ParseLegacy(h, LegacyOptions{Now: c.clock.made})
+		return old
+	}
+	epoch := time.Unix(0, 0) // before all points in time that servers write
+	old, _ := ParseLegacy(h, LegacyOptions{Now: epoch})
+	later, _ := ParseLegacy(h, LegacyOptions{Now: epoch.Add(time.Hour)})
+	for i := range old.Limits {
+		if i >= len(later.Limits) || old.Limits[i].Reset != later.Limits[i].Reset {
+			old.Limits[i].Reset = Seconds{}
+		}
+	}
+	return old
+}
+
+// olderField returns the key of the field that gives a policy's number of that
+// role. If there are several, it is the first in alphabetical order.
 func (c *checker) olderField(policy string, role Role) string {
 	best := ""
 	for _, key := range slices.Sorted(maps.Keys(c.h)) {
@@ -492,24 +529,25 @@ func (c *checker) olderField(policy string, role Role) string {
 	return best
 }
 
-// agrees reports whether a current limit has what remains of an older one, and
-// then the reset too. A second is within rounding.
-func (c *checker) agrees(old *Limit, dated bool) (remaining, reset bool) {
-	incomparable := !old.Reset.ok || !dated && old.Reset.n == 0
+// agrees reports whether a current limit has the Remaining of an older one, and
+// whether one that has it also has its Reset. Resets may differ by a second,
+// which is due to rounding.
+func (c *checker) agrees(old *Limit) (remaining, reset bool) {
 	for i := range c.fields.Limits {
 		l := &c.fields.Limits[i]
 		if old.Remaining != Unknown && old.Remaining != l.Remaining {
 			continue
 		}
 		remaining = true
-		if d := l.Reset.n - old.Reset.n; incomparable || !l.Reset.ok || -1 <= d && d <= 1 {
+		if d := l.Reset.n - old.Reset.n; !old.Reset.ok || !l.Reset.ok || -1 <= d && d <= 1 {
 			return true, true
 		}
 	}
 	return remaining, false
 }
 
-// allots reports whether there is a policy of that quota, or none at all.
+// allots reports whether a current policy has that quota. It is true if there is
+// no current policy.
 func (c *checker) allots(quota int64) bool {
 	for i := range c.fields.Policies {
 		if c.fields.Policies[i].Quota == quota {

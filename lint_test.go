@@ -162,6 +162,8 @@ var lintCases = []lintCase{
 	{"6-5, an absolute reset", date + clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 1795230060", []string{"6-5 should X-Ratelimit-Reset -1"}},
 	{"K1, and nothing of 6-5, an absolute reset that is the same", date + "Age: 5\n" + clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 1795230030",
 		[]string{"K1 note RateLimit-Policy -1", "K1 note RateLimit -1"}},
+	{"6-5, a reset of 0 without Date", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 0", []string{"6-5 should X-Ratelimit-Reset -1"}},
+	{"6-5, a date without Date", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 2026-11-21T03:01:00Z", nil},
 	{"6-5, an absolute reset without Date", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 1795230060", nil},
 	{"6-5, the triple of draft-06", clean + "\nRateLimit-Limit: 100\nRateLimit-Remaining: 1\nRateLimit-Reset: 30", []string{"6-5 should Ratelimit-Remaining -1"}},
 }
@@ -178,7 +180,7 @@ func summaries(findings []Finding) (list []string) {
 	return list
 }
 
-// lawFinding holds a finding against what all findings have in common.
+// lawFinding checks the form that all findings have.
 func lawFinding(t testing.TB, f Finding) {
 	t.Helper()
 	require.Regexp(t, `^([PLSK][0-9]+|6-5|9110-10.2.3)$`, f.Rule)
@@ -302,10 +304,10 @@ func TestCheckRules(t *testing.T) {
 	checkSection(t, "CONFORMANCE.md", "rules", "| Rules | Level | What to do |\n|---|---|---|\n"+strings.Join(want, "\n")+"\n")
 }
 
-// What was captured from servers in use has no finding above a note, but for the
-// faults that are named here.
+// Captured responses have no finding above LevelNote, except for the faults that
+// are named here.
 func TestCheckWire(t *testing.T) {
-	faults := map[string]string{ // by the beginning of the file's name
+	faults := map[string]string{ // the reasons, by the beginning of the file's name
 		"express-draft-8-unescaped": "it does not escape the name of a policy",
 		"hono-draft-6":              "Integer policies of draft-06",
 		"hono-draft-7":              "Integer policies of draft-06, and the Dictionary of draft-07",
@@ -365,8 +367,8 @@ func TestCheckDrafts(t *testing.T) {
 	}
 }
 
-// What the documents of this package show breaks no rule: lines of the current
-// fields that follow each other are one response.
+// The fields that the documents of this package show break no rule. Lines that
+// follow each other are one response.
 func TestCheckDocuments(t *testing.T) {
 	line := regexp.MustCompile(`(?i)^(?://\s*)?((?:RateLimit-Policy|RateLimit|Retry-After): ?.*)$`)
 	for file, least := range map[string]int{"README.md": 2, "ratelimit.go": 2, "examples/server/README.md": 2, "examples/gateway/README.md": 2} {

@@ -20,13 +20,14 @@ import (
 // The problem types that draft-11 Section 5 defines. The extension member
 // violated-policies of each names the policies that were exceeded.
 const (
-	// QuotaExceeded says that requests exceed one or more policies. 429.
+	// QuotaExceeded says that requests exceed one or more policies. Its status is
+	// 429.
 	QuotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	// TemporaryReducedCapacity says that requests cannot be satisfied at the
-	// moment, within policies that may be lower than usual. 503.
+	// moment, within policies that may be lower than usual. Its status is 503.
 	TemporaryReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 	// AbnormalUsageDetected says that the requests follow a pattern which looks
-	// unintended or malicious. 429.
+	// unintended or malicious. Its status is 429.
 	AbnormalUsageDetected = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
 )
 
@@ -34,7 +35,8 @@ const (
 // 6.1).
 const ProblemMediaType = "application/problem+json"
 
-// registrations are what draft-11 Section 10.2 registers for each type.
+// registrations hold the title and the status of each type (draft-11
+// Section 10.2).
 var registrations = [...]Problem{
 	{Type: QuotaExceeded, Title: "Quota Exceeded", Status: http.StatusTooManyRequests},
 	{Type: TemporaryReducedCapacity, Title: "Temporary Reduced Capacity", Status: http.StatusServiceUnavailable},
@@ -53,8 +55,8 @@ type Problem struct {
 	// Title is a summary of the type for humans, "" if absent.
 	Title string
 	// Status is the status code with which the server sent the problem; 0 is
-	// absent. Recipients go by the status of the response (RFC 9457 Section
-	// 3.1.2).
+	// absent. Recipients use the status of the response instead (RFC 9457
+	// Section 3.1.2).
 	Status int
 	// Detail explains this occurrence to humans, "" if absent.
 	Detail string
@@ -63,15 +65,16 @@ type Problem struct {
 	// ViolatedPolicies are the names of the policies that were exceeded; nil
 	// is absent.
 	ViolatedPolicies []string
-	// Extensions are all other members by name, each one JSON value. They
-	// stand beside the others, at the top level (RFC 9457 Section 3.2).
+	// Extensions are all other members by name, each one JSON value. In the
+	// document they are members of the top level, as the others are (RFC 9457
+	// Section 3.2).
 	Extensions map[string]json.RawMessage
 }
 
 // NewProblem returns a problem of a type, with the title and the status that
 // are registered for it. A type other than the three of this package gets
-// neither. The names of violated policies are those of [Policy.Name]; without
-// any, the member is absent.
+// neither. violated are the names of the policies that were exceeded, as in
+// [Policy.Name]; without any, ViolatedPolicies is absent.
 func NewProblem(typ string, violated ...string) *Problem {
 	p := &Problem{Type: typ}
 	for _, known := range registrations {
@@ -85,8 +88,9 @@ func NewProblem(typ string, violated ...string) *Problem {
 	return p
 }
 
-// Error returns status, title, or else type, and detail in one line. They are
-// the server's words; what cannot be printed is replaced in them.
+// Error returns the status, the title (without one, the type) and the detail in
+// one line. They are the words of the server, so each character that cannot be
+// printed is replaced by U+FFFD.
 func (p *Problem) Error() string {
 	if p == nil {
 		p = &Problem{}
@@ -114,14 +118,15 @@ func replaceUnprintable(r rune) rune {
 	return utf8.RuneError
 }
 
-// A problemMember is a member with a meaning of its own.
+// A problemMember is a member of the document that has a struct field.
 type problemMember struct {
 	name  string
 	value any // *string, *int or *[]string; the zero value is absent
 }
 
-// members are those of RFC 9457 Section 3.1 and draft-11 Section 5, in the
-// order in which they are written. No other place spells them.
+// members returns the members that have a struct field, in the order in which
+// they are written: those of RFC 9457 Section 3.1, and violated-policies of
+// draft-11 Section 5. Their names are spelled nowhere else.
 func (p *Problem) members() [6]problemMember {
 	return [...]problemMember{
 		{"type", &p.Type},
@@ -134,13 +139,13 @@ func (p *Problem) members() [6]problemMember {
 }
 
 // MarshalJSON returns p as a JSON object: type, title, status, detail,
-// instance, violated-policies, then the Extensions sorted by name. What is
-// absent is left out. Bytes that are not UTF-8 are replaced, as package json
-// does.
+// instance, violated-policies, then the Extensions sorted by name. An absent
+// member is left out. As in package json, bytes that are not UTF-8 are replaced
+// by U+FFFD.
 //
-// It refuses Extensions whose name is that of another member (ErrDuplicate), or
-// whose name or value is not UTF-8, or whose value is not one JSON value
-// (ErrSyntax).
+// It returns an error if one of the Extensions has the name of another member
+// (ErrDuplicate), has a name or a value that is not UTF-8, or has a value that
+// is not one JSON value (ErrSyntax).
 func (p Problem) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -185,14 +190,15 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// UnmarshalJSON reads a JSON object. Names are compared exactly, and of
-// duplicate ones the last counts; bytes that are not UTF-8 are replaced. A member of another JSON type than RFC 9457
-// gives it counts as absent (Section 3.1), as do a status that is not a whole
-// number, and violated-policies that are not an array of strings. All other
-// members are Extensions, as they stand in b.
+// UnmarshalJSON reads a JSON object. Names are compared exactly; if a name is
+// there twice, the last member counts. Bytes that are not UTF-8 are replaced by
+// U+FFFD. A member is ignored if its JSON type is not the one that RFC 9457
+// gives it (Section 3.1); so are a status that is not a whole number, and
+// violated-policies that are not an array of strings. All other members become
+// Extensions, with the text that they have in b.
 //
-// On error, which wraps ErrSyntax, b is no JSON object, or one that is nested
-// more deeply than package json allows; p is as it was.
+// On error p is as it was. The error wraps ErrSyntax: b is not a JSON object, or
+// it is nested more deeply than package json allows.
 func (p *Problem) UnmarshalJSON(b []byte) error {
 	var all map[string]json.RawMessage
 	b = bytes.ToValidUTF8(b, []byte(string(utf8.RuneError)))
@@ -221,7 +227,8 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// readStatus also reads what other languages make of a number, such as 429.0.
+// readStatus reads a status. It also reads 429.0, which some languages write
+// for a whole number. It returns 0 for anything else.
 func readStatus(raw json.RawMessage) int {
 	if n, err := strconv.ParseInt(string(raw), 10, 32); err == nil {
 		return int(n)
@@ -233,8 +240,9 @@ func readStatus(raw json.RawMessage) int {
 	return int(x)
 }
 
-// readStrings returns nil for anything but an array of strings. A null among
-// them would be an empty string to package json, without pointers.
+// readStrings reads an array of strings. It returns nil for anything else. It
+// reads into pointers because package json would take a null in the array for an
+// empty string.
 func readStrings(raw json.RawMessage) []string {
 	var list []*string
 	if json.Unmarshal(raw, &list) != nil || list == nil || slices.Contains(list, nil) {
@@ -248,11 +256,13 @@ func readStrings(raw json.RawMessage) []string {
 }
 
 // ServeHTTP sends p: its Status, its JSON, and Cache-Control: no-store, because
-// it is about this request alone. A HEAD request gets no body. A Problem without
-// Status is sent as 429. So is one whose Status is not that of a response with a
-// body, 200 to 599 without 204, 205 and 304, and then its JSON says 429 as well
-// (RFC 9457 Section 3.1.2). One that [Problem.MarshalJSON] refuses is a 500
-// without its text.
+// p is about this request alone. A HEAD request gets no body. It implements
+// [http.Handler].
+//
+// A Problem without Status is sent as 429. So is one whose Status no response
+// with a body can have, that is any but 200 to 599, and 204, 205 and 304; its
+// JSON then says 429 as well (RFC 9457 Section 3.1.2). If [Problem.MarshalJSON]
+// refuses p, the response is a 500 with nothing of p.
 func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, body, err := p.document()
 	if err != nil {
@@ -264,7 +274,7 @@ func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	sendProblem(w, r, status, body)
 }
 
-// document returns what is sent of p, status and JSON.
+// document returns the status and the JSON with which p is sent.
 func (p *Problem) document() (status int, body []byte, err error) {
 	if p == nil {
 		p = &Problem{}
@@ -283,8 +293,8 @@ func (p *Problem) document() (status int, body []byte, err error) {
 	return status, body, err
 }
 
-// bearsBody reports whether a response of a status is final and has content
-// (RFC 9110 Section 15).
+// bearsBody reports whether a response with that status is final and may have a
+// body (RFC 9110 Section 15).
 func bearsBody(status int) bool {
 	switch status {
 	case http.StatusNoContent, http.StatusResetContent, http.StatusNotModified:
@@ -293,9 +303,10 @@ func bearsBody(status int) bool {
 	return 200 <= status && status <= 599
 }
 
+// sendProblem sends a problem document.
 func sendProblem(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	h := w.Header()
-	h.Del("Content-Length") // of what the handler meant to send instead
+	h.Del("Content-Length") // the handler may have set it for another body
 	h.Set("Content-Type", ProblemMediaType)
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
@@ -304,21 +315,25 @@ func sendProblem(w http.ResponseWriter, r *http.Request, status int, body []byte
 	}
 }
 
-const maxProblem = 1 << 20 // bytes of a problem document that are read
+const maxProblem = 1 << 20 // the most bytes of a problem document that are read
 
 var errNoResponse = errors.New("ratelimit: problem document: no response body")
 
 // ReadProblem reads the problem document of a response, whatever its status. It
-// reads the body once, and leaves it to the caller to close it.
+// reads the body, and leaves it to the caller to close it.
 //
-// The error wraps ErrType if the media type is not [ProblemMediaType], and then
-// nothing has been read; ErrTooMany if the document is longer than 1 MiB;
-// ErrSyntax if it is no JSON object; else it is that of the body.
+// On error the result is nil. The error wraps
+//
+//   - ErrType if the media type is not [ProblemMediaType]; nothing of the body
+//     has been read then;
+//   - ErrTooMany if the document is longer than 1 MiB;
+//   - ErrSyntax if the document is not a JSON object;
+//   - otherwise the error of reading the body.
 func ReadProblem(resp *http.Response) (*Problem, error) {
 	if resp == nil || resp.Body == nil {
 		return nil, errNoResponse
 	}
-	// Parameters mean nothing here, so malformed ones do no harm.
+	// Parameters of this media type have no meaning, so malformed ones do no harm.
 	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
 	if !strings.EqualFold(trim(media), ProblemMediaType) {
 		return nil, fmt.Errorf("ratelimit: problem document: media type is not %s: %w", ProblemMediaType, ErrType)

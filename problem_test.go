@@ -208,8 +208,8 @@ func utf8Problem(p Problem) Problem {
 	return q
 }
 
-// lawProblemRead holds what is read against the slow definition, in terms of
-// any.
+// lawProblemRead checks that reading agrees with a slow reader, which decodes
+// into any.
 func lawProblemRead(t testing.TB, b []byte) {
 	t.Helper()
 	p := Problem{Title: "old"}

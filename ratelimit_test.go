@@ -141,7 +141,7 @@ func TestParse(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What captured responses say in the current fields.
+// TestParseCaptured reads the current fields of captured responses.
 func TestParseCaptured(t *testing.T) {
 	files, err := filepath.Glob("testdata/wire/*.http")
 	require.NoError(t, err)

@@ -8,15 +8,15 @@ import (
 
 const retryAfterKey = "Retry-After" // RFC 9110 Section 10.2.3
 
-// A retryAfter is what one line of the field Retry-After asks for.
+// A retryAfter is the value of one line of the field Retry-After.
 type retryAfter struct {
-	seconds  number    // from when the response arrived
-	date     time.Time // or until then; zero if it is a number
-	standard bool      // RFC 9110 allows the form
+	seconds  number    // to wait from the arrival of the response on
+	date     time.Time // until which to wait; zero if the value is a number
+	standard bool      // the value has a form that RFC 9110 allows
 }
 
-// parseRetryAfter reads a number of seconds, if need be with a fraction, or a
-// date in any form.
+// parseRetryAfter reads a number of seconds, with or without a fraction, or a
+// date in any form that servers write.
 func parseRetryAfter(line string) (r retryAfter, ok bool) {
 	s := trim(line)
 	if s == "" {
@@ -35,8 +35,9 @@ func parseRetryAfter(line string) (r retryAfter, ok bool) {
 	return r, ok
 }
 
-// wait returns how long the line asks to wait, from when dates count: at least
-// 0, a fraction of a second rounded up, saturating.
+// wait returns how long the line asks to wait. A date is measured from now. The
+// result is at least 0, and saturates; a fraction of a second in a number of
+// seconds is rounded up.
 func (r *retryAfter) wait(now time.Time) time.Duration {
 	if r.date.IsZero() {
 		d, _ := SecondsOf(r.seconds.ceil()).Duration()
@@ -45,22 +46,25 @@ func (r *retryAfter) wait(now time.Time) time.Duration {
 	return max(r.date.Sub(now), 0)
 }
 
-// ParseRetryAfter returns how long h asks to wait, at least 0, and whether it asks
-// at all (RFC 9110 Section 10.2.3). Of several lines of Retry-After the first that
-// can be read counts. Where there is none, the longest wait counts of the fields
-// that servers send in its place: Retry-After-Ms, X-Retry-After,
+// ParseRetryAfter returns how long h asks to wait, at least 0, and whether it
+// asks at all. received is when the response arrived; the zero time stands for
+// time.Now().
+//
+// It reads the field Retry-After (RFC 9110 Section 10.2.3). If that has several
+// lines, the first that can be read counts. If it has none that can be read,
+// ParseRetryAfter reads the fields that servers send in its place, and the
+// longest wait of these counts: Retry-After-Ms, X-Retry-After,
 // X-RateLimit-Retry-After-Seconds and others whose names consist of a vendor's
-// prefix, Retry-After, and a unit of time.
+// prefix, Retry-After, and a unit of time. A wait of 0 in such a field is
+// ignored, because some servers send it with every response.
 //
-// One of 0 there asks for nothing, as some send it with every response.
-//
-// A number is seconds, unless the name has another unit; a fraction is rounded
-// up. A date, in any of the three
-// forms of an HTTP-date or in that of RFC 3339, counts from the field Date, and
-// from received, when the response arrived, where there is no Date, where it is
-// more than a day off, or where the field Age says that the response is an old
-// one. The zero received is time.Now(). A wait that a Duration cannot hold
-// becomes the longest that it can.
+// A number is a number of seconds, unless the name of the field has another
+// unit; a fraction of a second is rounded up. A date may be an HTTP-date in any
+// of its three forms, or a timestamp of RFC 3339. It is measured from the field
+// Date. It is measured from received instead if there is no Date, if the Date is
+// more than a day away from received, or if a positive Age says that the
+// response comes from a cache. A wait that a Duration cannot hold becomes the
+// longest that it can.
 func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
 	if d, ok := readRetryAfter(h, received); ok {
 		return d, true
@@ -84,10 +88,11 @@ func readRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool
 	return 0, false
 }
 
-// RetryAfter returns how long a client has to wait because nothing remains: the
-// longest wait of the limits with nothing remaining, each its Reset, or without
-// one the Window of its policy. It is absent where there is no such limit, or
-// none that says for how long. It is what [Advisor.Advise] would read out of the
+// RetryAfter returns how long a client has to wait because nothing remains. The
+// wait of a limit with nothing remaining is its Reset, or, if that is absent,
+// the Window of its policy; of several such limits, the longest wait is
+// returned. The result is absent if there is no such limit, or if none of them
+// has a Reset or a Window. It is the wait that [Advisor.Advise] gives for the
 // fields.
 func (f Fields) RetryAfter() Seconds {
 	policies := newMatcher(f.Policies)
@@ -100,8 +105,7 @@ func (f Fields) RetryAfter() Seconds {
 	return longest
 }
 
-// longer returns the longer of two waits, of which an absent one is the
-// shortest.
+// longer returns the longer of two waits. An absent wait is the shortest.
 func longer(s, t Seconds) Seconds {
 	if !s.ok || t.ok && t.n > s.n {
 		return t
@@ -109,14 +113,16 @@ func longer(s, t Seconds) Seconds {
 	return s
 }
 
-// SetRetryAfter sets the field Retry-After of h to [Fields.RetryAfter] in
-// seconds: it SHOULD NOT be earlier than the end of the effective window
-// (draft-11 Section 6). Where that is absent, h stays as it is.
+// SetRetryAfter sets the field Retry-After of h to the seconds of
+// [Fields.RetryAfter], because Retry-After SHOULD NOT be earlier than the end of
+// the effective window (draft-11 Section 6). If RetryAfter is absent, h stays as
+// it is.
 //
-// It never lowers what h asks for, as [ParseRetryAfter] reads it: a Retry-After
-// that is later stays, of several lines the latest alone, because other
-// recipients read the first line, or none of several. A longer wait in a field in
-// its place is what it is set to.
+// It never shortens the wait that [ParseRetryAfter] finds in h. A line of
+// Retry-After that asks for a longer wait stays; of several lines the one with
+// the longest wait stays alone, because some recipients read only the first
+// line, and others none of several. If no line can be read, and a field in its
+// place asks for a longer wait, Retry-After is set to that wait.
 func (f Fields) SetRetryAfter(h http.Header) {
 	wait, ok := f.RetryAfter().Duration()
 	if h == nil || !ok || wait < 0 {
@@ -124,7 +130,7 @@ func (f Fields) SetRetryAfter(h http.Header) {
 	}
 	c := readClock(h, time.Time{})
 	longest := f.RetryAfter()
-	if len(h[retryAfterKey]) == 0 { // then readers go by the fields in its place
+	if _, ok := readRetryAfter(h, time.Time{}); !ok { // then clients read the fields in its place
 		longest = longer(longest, CeilSeconds(askedElsewhere(h, &c)))
 		wait, _ = longest.Duration()
 	}

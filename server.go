@@ -13,16 +13,17 @@ import (
 	"time"
 )
 
-// Cap lowers Remaining to at most burst × quota × reset ÷ window, rounded down,
-// so that a client which spreads what remains over the time left stays within
-// burst times the rate of its policy (draft-11 Sections 6 and 8.5). p is the
-// policy that l reports on, see [Fields.PolicyOf]. Cap never raises.
+// Cap returns l with a Remaining of at most burst × quota × reset ÷ window,
+// rounded down. A client that uses up such a limit until its reset takes at most
+// burst times as many quota units a second as its policy allows on average
+// (draft-11 Sections 6 and 8.5). p is the policy that l reports on, see
+// [Fields.PolicyOf]. Cap never raises Remaining.
 //
-// burst is taken for the decimal that it prints as: 0.1 is a tenth. 0 leaves
-// nothing remaining, as do a negative number and NaN; positive infinity caps
-// nothing. A Quota of 0 permits nothing, so nothing remains of it. Without a
-// rate to go by, l stays as it is: if p has no Window, if Reset is absent, or if
-// Remaining or Quota is [Unknown]. At a Reset of 0 nothing remains.
+// burst is taken for the decimal that it prints as, so 0.1 is a tenth. If burst
+// is 0, negative or NaN, nothing remains; if it is positive infinity, l stays as
+// it is. Nothing remains of a Quota of 0, which permits nothing, and nothing
+// remains at a Reset of 0. If there is no rate, l stays as it is: if p has no
+// Window, if Reset is absent, or if Remaining or Quota is [Unknown].
 func (l Limit) Cap(p Policy, burst float64) Limit {
 	switch {
 	case p.Quota == 0:
@@ -71,13 +72,15 @@ func mulDiv(a, b, c, by uint64) int64 {
 	return int64(n)
 }
 
-// Jitter lets Reset grow by a random number of whole seconds from 0 to most, so
-// that throttled clients do not all come back at once (draft-11 Section 8.5). It
-// never shrinks, nor passes MaxInteger; an absent one stays absent. Less than a
-// second is no jitter, because a fraction of a second cannot be written.
+// Jitter returns l with a Reset that is longer by a random number of whole
+// seconds, from 0 to most, so that throttled clients do not all come back at
+// once (draft-11 Section 8.5). Reset never passes MaxInteger, and an absent
+// Reset stays absent. If most is less than a second, l stays as it is, because a
+// field cannot carry a fraction of a second.
 //
-// The same state of rnd gives the same result; nil is the source of package
-// rand. Jitter limits before [Fields.SetRetryAfter], which then agrees with them.
+// The random number comes from rnd, or from the functions of package rand if rnd
+// is nil. Call Jitter before [Fields.SetRetryAfter], so that Retry-After agrees
+// with the limits.
 func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 	seconds := int64(most / time.Second)
 	if seconds < 1 || !l.Reset.ok || !isInteger(l.Reset.n, 0) {
@@ -91,16 +94,16 @@ func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 	return l
 }
 
-// Refuse answers a request that exceeds a limit: with the fields of f in place
-// of those that the header of w holds, with the Retry-After of
-// [Fields.SetRetryAfter], and with the body and the status of p as
-// [Problem.ServeHTTP] sends them. A nil p is NewProblem(QuotaExceeded). With an
-// Access-Control-Allow-Origin in the header of w, the fields are exposed to
-// scripts as by [Expose].
+// Refuse answers a request that exceeds a limit. It writes the fields of f in
+// place of those that the header of w has, as [Fields.Set] does, then the
+// Retry-After of [Fields.SetRetryAfter], and then the status and the body of p,
+// as [Problem.ServeHTTP] sends them. A nil p is NewProblem(QuotaExceeded). If the
+// header of w has an Access-Control-Allow-Origin, Refuse exposes the fields to
+// scripts, as [Expose] does.
 //
-// An error means that nothing has been written, and the header of w is as it
-// was: a violated policy has no member in f (ErrMissing), or f or p cannot be
-// written, with the errors of [Fields.Set] and [Problem.MarshalJSON].
+// On error nothing has been written, and the header of w is as it was. The error
+// wraps ErrMissing if p names a violated policy that f does not have; otherwise
+// it is that of [Fields.Set] or of [Problem.MarshalJSON].
 func Refuse(w http.ResponseWriter, r *http.Request, f Fields, p *Problem) error {
 	if p == nil {
 		p = NewProblem(QuotaExceeded)
@@ -126,6 +129,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, f Fields, p *Problem) error 
 	return nil
 }
 
+// names reports whether f has a policy or a limit of that name.
 func (f Fields) names(policy string) bool {
 	return slices.ContainsFunc(f.Policies, func(p Policy) bool { return nameID(p.Name) == nameID(policy) }) ||
 		slices.ContainsFunc(f.Limits, func(l Limit) bool { return nameID(l.Name) == nameID(policy) })
@@ -133,15 +137,16 @@ func (f Fields) names(policy string) bool {
 
 const exposeField = "Access-Control-Expose-Headers" // Fetch Standard, CORS protocol
 
-// Expose adds the fields that h holds to Access-Control-Expose-Headers, so that
-// scripts of another origin may read them: RateLimit-Policy, RateLimit,
-// Retry-After, and every older field from which [ParseAny] reads limits. Each is
-// there once in the end, whatever its case, and what was there stays. So does
-// "*", beside which names are still added, because to a request with credentials
-// it is a name like any other.
+// Expose adds the names of the fields that h has to the field
+// Access-Control-Expose-Headers, so that scripts of another origin may read
+// them. It adds RateLimit-Policy, RateLimit, Retry-After, and the name of every
+// older field from which [ParseAny] reads limits. A name that is listed already,
+// in whatever case, is not added again, and all that is listed stays. Names are
+// added to a list with "*" too, because for a request with credentials "*" is a
+// name like any other.
 //
-// Call it when the fields are written. [Refuse] does where the response allows
-// another origin.
+// Call Expose after the fields have been set. [Refuse] calls it itself if the
+// response allows another origin.
 func Expose(h http.Header) {
 	lines := h[exposeField]
 	seen := make(map[string]bool, 8) // by canonical key
@@ -177,7 +182,7 @@ func Expose(h http.Header) {
 }
 
 // exposable reports whether a key of http.Header is that of a field to expose.
-// A header made by hand may have keys that cannot be sent.
+// It refuses keys that are not tokens, which a header made by hand may have.
 func exposable(key string) bool {
 	return isToken(key) && (strings.EqualFold(key, retryAfterKey) || strings.EqualFold(key, policyKey) || strings.EqualFold(key, limitKey) || isLegacyField(key))
 }
