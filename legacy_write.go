@@ -102,7 +102,7 @@ func (w *writing) write(f *Fields) error {
 		if err := field.fault(); err != nil {
 			return refuse(field.Name, err)
 		}
-		if field.Read != nil && field.Role != RoleNone {
+		if field.unwritable() {
 			return refuse(field.Name, ErrType)
 		}
 		starred = starred || field.starred() && field.Role != RoleNone
@@ -213,6 +213,10 @@ func (w *writing) value(field *DialectField, l *Limit, p *Policy, done *writtenL
 func (d *Dialect) has(roles ...Role) bool {
 	return slices.ContainsFunc(d.Fields, func(f DialectField) bool { return slices.Contains(roles, f.Role) })
 }
+
+// unwritable reports whether the field has a syntax of its own, which can only be
+// read.
+func (f *DialectField) unwritable() bool { return f.Read != nil && f.Role != RoleNone }
 
 // starred reports whether the policy's name is in that of the field.
 func (f *DialectField) starred() bool { return strings.IndexByte(f.Name, '*') >= 0 }

@@ -108,25 +108,54 @@ func Refuse(w http.ResponseWriter, r *http.Request, f Fields, p *Problem) error 
 	if p == nil {
 		p = NewProblem(QuotaExceeded)
 	}
-	for i, name := range p.ViolatedPolicies {
-		if !f.names(name) {
-			return fmt.Errorf("ratelimit: violated policy %d is not in the fields: %w", i+1, ErrMissing)
-		}
-	}
-	status, body, err := p.document()
+	a, err := newRefusal(&f, p)
 	if err != nil {
 		return err
 	}
-	h := w.Header()
-	if err := f.Set(h); err != nil {
+	if err := f.Set(w.Header()); err != nil {
 		return err
 	}
-	f.SetRetryAfter(h)
+	a.send(w, r)
+	return nil
+}
+
+// A refusal is the answer to a request that exceeds a limit.
+type refusal struct {
+	fields *Fields
+	status int
+	body   []byte
+}
+
+// newRefusal returns the refusal that p describes. Beside an error it is what can
+// be said nevertheless.
+func newRefusal(f *Fields, p *Problem) (refusal, error) {
+	status, body, err := p.document()
+	if err != nil { // then an extension is to blame
+		plain := *p
+		plain.Extensions = nil
+		status, body, _ = plain.document()
+	}
+	for i, name := range p.ViolatedPolicies {
+		if err == nil && !f.names(name) {
+			err = fmt.Errorf("ratelimit: violated policy %d is not in the fields: %w", i+1, ErrMissing)
+		}
+	}
+	return refusal{f, status, body}, err
+}
+
+// send sends a refusal whose fields have been written.
+func (a *refusal) send(w http.ResponseWriter, r *http.Request) {
+	a.fields.SetRetryAfter(w.Header())
+	exposeAbroad(w.Header())
+	sendProblem(w, r, a.status, a.body)
+}
+
+// exposeAbroad exposes the fields of a response that scripts of another origin
+// may read.
+func exposeAbroad(h http.Header) {
 	if h.Get("Access-Control-Allow-Origin") != "" {
 		Expose(h)
 	}
-	sendProblem(w, r, status, body)
-	return nil
 }
 
 // names reports whether f has a policy or a limit of that name.
