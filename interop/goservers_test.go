@@ -1,0 +1,109 @@
+package interop
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	ginlimit "github.com/JGLTechnologies/gin-rate-limit"
+	tollbooth7 "github.com/didip/tollbooth/v7"
+	tollbooth8 "github.com/didip/tollbooth/v8"
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/httprate"
+	fiber2 "github.com/gofiber/fiber/v2"
+	fiberlimit2 "github.com/gofiber/fiber/v2/middleware/limiter"
+	fiber3 "github.com/gofiber/fiber/v3"
+	fiberlimit3 "github.com/gofiber/fiber/v3/middleware/limiter"
+	"github.com/sethvargo/go-limiter/httplimit"
+	"github.com/sethvargo/go-limiter/memorystore"
+	"github.com/stretchr/testify/require"
+	"github.com/throttled/throttled/v2"
+	throttledstore "github.com/throttled/throttled/v2/store/memstore"
+	ulule "github.com/ulule/limiter/v3"
+	ululehttp "github.com/ulule/limiter/v3/drivers/middleware/stdlib"
+	ululestore "github.com/ulule/limiter/v3/drivers/store/memory"
+)
+
+var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })
+
+// serve returns how to start a server for a handler.
+func serve(newHandler func(*testing.T) http.Handler) func(*testing.T) string {
+	return func(t *testing.T) string {
+		s := httptest.NewServer(newHandler(t))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+}
+
+func httprateServer(*testing.T) http.Handler {
+	return httprate.LimitBy(3, time.Minute, httprate.Key("*"))(ok)
+}
+
+func ululeServer(*testing.T) http.Handler {
+	rate := ulule.Rate{Period: time.Minute, Limit: 3}
+	return ululehttp.NewMiddleware(ulule.New(ululestore.NewStore(), rate)).Handler(ok)
+}
+
+func throttledServer(t *testing.T) http.Handler {
+	store, err := throttledstore.NewCtx(16)
+	require.NoError(t, err)
+	limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerMin(3), MaxBurst: 2})
+	require.NoError(t, err)
+	return (&throttled.HTTPRateLimiterCtx{RateLimiter: limiter}).RateLimit(ok)
+}
+
+func goLimiterServer(t *testing.T) http.Handler {
+	store, err := memorystore.New(&memorystore.Config{Tokens: 3, Interval: time.Minute})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close(t.Context())) })
+	middleware, err := httplimit.NewMiddleware(store, httplimit.IPKeyFunc())
+	require.NoError(t, err)
+	return middleware.Handle(ok)
+}
+
+func tollbooth7Server(*testing.T) http.Handler {
+	return tollbooth7.LimitHandler(tollbooth7.NewLimiter(3, nil), ok)
+}
+
+func tollbooth8Server(*testing.T) http.Handler {
+	return tollbooth8.HTTPMiddleware(tollbooth8.NewLimiter(3, nil))(ok)
+}
+
+func ginServer(*testing.T) http.Handler {
+	gin.SetMode(gin.ReleaseMode)
+	router := gin.New()
+	store := ginlimit.InMemoryStore(&ginlimit.InMemoryOptions{Rate: time.Minute, Limit: 3})
+	router.GET("/", ginlimit.RateLimiter(store, nil), gin.WrapH(ok))
+	return router
+}
+
+func fiber2Server(t *testing.T) string {
+	app := fiber2.New(fiber2.Config{DisableStartupMessage: true})
+	app.Use(fiberlimit2.New(fiberlimit2.Config{Max: 3, Expiration: time.Minute}))
+	app.Get("/", func(c *fiber2.Ctx) error { return c.SendString("ok") })
+	return listen(t, app.Listener, app.Shutdown)
+}
+
+func fiber3Server(t *testing.T) string {
+	app := fiber3.New()
+	app.Use(fiberlimit3.New(fiberlimit3.Config{Max: 3, Expiration: time.Minute}))
+	app.Get("/", func(c fiber3.Ctx) error { return c.SendString("ok") })
+	return listen(t, func(l net.Listener) error {
+		return app.Listener(l, fiber3.ListenConfig{DisableStartupMessage: true})
+	}, app.Shutdown)
+}
+
+// listen starts a server that is no http.Handler, on a listener of its own.
+func listen(t *testing.T, serve func(net.Listener) error, shutdown func() error) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan error, 1)
+	go func() { served <- serve(l) }()
+	t.Cleanup(func() {
+		require.NoError(t, shutdown())
+		require.NoError(t, <-served)
+	})
+	return "http://" + l.Addr().String()
+}
