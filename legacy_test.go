@@ -136,8 +136,10 @@ func runLegacy(t *testing.T, cases []legacyCase) {
 }
 
 // TestParseLegacyGenerations reads what the drafts of the specification show.
-func TestParseLegacyGenerations(t *testing.T) {
-	runLegacy(t, []legacyCase{
+func TestParseLegacyGenerations(t *testing.T) { runLegacy(t, generationCases()) }
+
+func generationCases() []legacyCase {
+	return []legacyCase{
 		// draft-polli-00
 		{"the quota alone", "RateLimit-Limit: 100", "draft-06", "default : -/100 w=- t=-", ""},
 		{"a policy behind the quota", "RateLimit-Limit: 100, 100;window=10", "draft-00", "default : -/100 w=10 t=-", ""},
@@ -186,13 +188,15 @@ func TestParseLegacyGenerations(t *testing.T) {
 		{"a current policy for older fields", "RateLimit-Policy: \"default\";q=100;w=60\nRateLimit-Limit: 100\nRateLimit-Remaining: 9", "draft-06", "default : 9/100 w=60 t=-", ""},
 		{"a current policy of another name", "RateLimit-Policy: \"p\";q=100;w=60\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 9", "x-ratelimit", "default : 9/100 w=- t=- | p : -/100 w=60 t=-", ""},
 		{"seconds go before a date", "RateLimit-Limit: 10\nRateLimit-Remaining: 9\nRateLimit-Reset: 1\nX-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9\nX-RateLimit-Reset: @http+1", "draft-06", "default : 9/10 w=- t=1", ""},
-	})
+	}
 }
 
 // TestParseLegacyEdges: what the grammar of drafts 00 and 01 allows and that of
 // structured fields does not, and what no grammar allows.
-func TestParseLegacyEdges(t *testing.T) {
-	runLegacy(t, []legacyCase{
+func TestParseLegacyEdges(t *testing.T) { runLegacy(t, edgeCases()) }
+
+func edgeCases() []legacyCase {
+	return []legacyCase{
 		{"spaces around commas and semicolons", "RateLimit-Limit: 100 ,100 ;\tw=10", "draft-03", "default : -/100 w=10 t=-", ""},
 		{"the key in capitals", "RateLimit-Limit: 100, 100;W=10;Burst=1", "draft-03", "default : -/100 w=10 t=-", ""},
 		{"a comma at the end", "RateLimit-Limit: 100,", "draft-06", "default : -/100 w=- t=-", ""},
@@ -232,7 +236,7 @@ func TestParseLegacyEdges(t *testing.T) {
 		{"two values for the partition key", "RateLimit: a;r=1;pk=\"5\"6", "", "", "RateLimit"},
 		{"an empty parameter", "RateLimit: a;r=1;;t=1", "", "", "RateLimit"},
 		{"a unit that is not ASCII", "RateLimit-Policy: a;q=1;qu=\"caf\u00e9\"", "", "", "RateLimit-Policy"},
-	})
+	}
 }
 
 // A current field that cannot be read with lenience either is at fault where the
@@ -247,8 +251,10 @@ func TestParseAnyStrictFault(t *testing.T) {
 }
 
 // TestParseLegacyFamilies reads what servers made of the drafts.
-func TestParseLegacyFamilies(t *testing.T) {
-	runLegacy(t, []legacyCase{
+func TestParseLegacyFamilies(t *testing.T) { runLegacy(t, familyCases()) }
+
+func familyCases() []legacyCase {
+	return []legacyCase{
 		{"Envoy's name for a policy", `X-RateLimit-Limit: 10, 10;w=1;name="per-ip", 1000;w=3600` + "\nX-RateLimit-Remaining: 9", "x-ratelimit", "1000/3600 : -/1000 w=3600 t=- | per-ip : 9/10 w=1 t=-", ""},
 		{"a name that is not ASCII is none", `X-RateLimit-Limit: 10;name="caf` + "\u00e9\"", "x-ratelimit", "default : -/10 w=- t=-", ""},
 		{"a name in the first policy", `X-RateLimit-Limit: 10;w=5;name="a"`, "x-ratelimit", "a : -/10 w=5 t=-", ""},
@@ -305,12 +311,14 @@ func TestParseLegacyFamilies(t *testing.T) {
 		{"a record with a blank value", "Zendesk-RateLimit-A: total=5; used=2; w=60; n=1; remaining=", "zendesk-ratelimit", "a : 3/5 w=60 t=-", "Zendesk-Ratelimit-A"},
 		{"a record with an open quote", `Zendesk-RateLimit-A: "total=5`, "", "", ""},
 		{"a clock with days", "X-Ms-User-Quota-Remaining: 1\nX-Ms-User-Quota-Resets-After: 1.00:00:01", "azure", "user-quota : 1/- w=- t=86401", ""},
-	})
+	}
 }
 
 // TestUnits: what settles the unit of a time, and what is a guess.
-func TestUnits(t *testing.T) {
-	runLegacy(t, []legacyCase{
+func TestUnits(t *testing.T) { runLegacy(t, unitCases()) }
+
+func unitCases() []legacyCase {
+	return []legacyCase{
 		{"seconds in the names of the drafts", "RateLimit-Remaining: 1\nRateLimit-Reset: 60", "draft-06", "default : 1/- w=- t=60", ""},
 		{"a small number is a guess", "X-RateLimit-Remaining: 1\nX-RateLimit-Reset: 60", "x-ratelimit?", "default : 1/- w=- t=60", ""},
 		{"a large number is a guess", "X-RateLimit-Remaining: 1\nX-RateLimit-Reset: 60000", "x-ratelimit?", "default : 1/- w=- t=60000", ""},
@@ -338,7 +346,7 @@ func TestUnits(t *testing.T) {
 		{"a reset that does not fit into milliseconds", "X-RateLimit-Limit: 9\nX-RateLimit-Window: 300000\nX-RateLimit-Reset-After: 280000", "x-ratelimit", "default : -/9 w=300000 t=280000", ""},
 		{"a suffix by requests", "X-RateLimit-Remaining-Requests: 1\nX-RateLimit-Reset-Requests: 60000", "x-ratelimit?", "requests : 1/- w=- t=60000", ""},
 		{"seconds go before a date", "X-RateLimit-Reset: @http+90\nX-RateLimit-Reset-After: 60", "x-ratelimit", "default : -/- w=- t=60", ""},
-	})
+	}
 }
 
 // TestResetOption: what nothing settles is as the caller says, and no guess.
@@ -365,8 +373,10 @@ func TestResetOption(t *testing.T) {
 }
 
 // TestPolicies: how facts are joined to policies.
-func TestPolicies(t *testing.T) {
-	runLegacy(t, []legacyCase{
+func TestPolicies(t *testing.T) { runLegacy(t, policyFactCases()) }
+
+func policyFactCases() []legacyCase {
+	return []legacyCase{
 		{"a window needs no quota", "X-RateLimit-Remaining: 1\nX-RateLimit-Period: 60s", "x-ratelimit", "default : 1/- w=60 t=-", ""},
 		{"a unit needs no quota", "X-RateLimit-Remaining-Tokens: 1", "x-ratelimit", "tokens tokens: 1/- w=- t=-", ""},
 		{"a window alone says nothing", "X-RateLimit-Period: 60s", "", "", ""},
@@ -393,7 +403,7 @@ func TestPolicies(t *testing.T) {
 		{"names joined by a dash", "X-Acme-RateLimit-Search-Minute-Remaining: 5", "x-acme-ratelimit", "acme-search-minute : 5/- w=60 t=-", ""},
 		{"unlimited", "X-RateLimit-Limit: 5\nX-RateLimit-Remaining: unlimited", "x-ratelimit", "default : -/5 w=- t=-", ""},
 		{"a policy that the current field has", "RateLimit-Policy: \"minute\";q=9;w=60\nX-RateLimit-Limit-Minute: 10\nX-RateLimit-Remaining-Minute: 9", "x-ratelimit", "minute : 9/9 w=60 t=-", ""},
-	})
+	}
 }
 
 // TestUsedAlone: units spent alone are a policy with the parameter "used".

@@ -14,12 +14,29 @@ import (
 // TestParseLegacyReset reads a reset by its shape and size. A number that is
 // guessed ends in a question mark.
 func TestParseLegacyReset(t *testing.T) {
-	for _, tt := range []struct {
-		name    string
-		value   string
-		want    int64
-		guessed bool
-	}{
+	for _, tt := range resetCases() {
+		eachClock(t, tt.name, tt.value, func(t *testing.T, value string, now time.Time) {
+			got, err := ParseLegacy(http.Header{"X-Ratelimit-Reset": {value}}, LegacyOptions{Now: now})
+			require.NoError(t, err)
+			require.Equal(t, Fields{
+				Limits:  []Limit{{Name: "default", Remaining: Unknown, Reset: SecondsOf(tt.want)}},
+				Dialect: "x-ratelimit",
+				Guessed: tt.guessed,
+			}, got)
+		})
+	}
+}
+
+// A resetCase is the value of a reset, and the seconds that it is read as.
+type resetCase struct {
+	name    string
+	value   string
+	want    int64
+	guessed bool
+}
+
+func resetCases() []resetCase {
+	return []resetCase{
 		{"now", "0", 0, false},
 		{"one, in whatever unit", "1", 1, false},
 		{"a small number", "30", 30, true},
@@ -63,16 +80,6 @@ func TestParseLegacyReset(t *testing.T) {
 		{"a clock with a fraction", "01:02:03.5", 3724, false},
 		{"a clock with days", "2.00:00:00", 172800, false},
 		{"a clock that no number holds", "99999999999999999999:00:00", MaxInteger, false},
-	} {
-		eachClock(t, tt.name, tt.value, func(t *testing.T, value string, now time.Time) {
-			got, err := ParseLegacy(http.Header{"X-Ratelimit-Reset": {value}}, LegacyOptions{Now: now})
-			require.NoError(t, err)
-			require.Equal(t, Fields{
-				Limits:  []Limit{{Name: "default", Remaining: Unknown, Reset: SecondsOf(tt.want)}},
-				Dialect: "x-ratelimit",
-				Guessed: tt.guessed,
-			}, got)
-		})
 	}
 }
 

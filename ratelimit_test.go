@@ -91,44 +91,50 @@ func TestLimitUnmarshalText(t *testing.T) {
 	require.Equal(t, Limit{Name: "a", Remaining: 1, Reset: SecondsOf(2)}, got)
 }
 
+var (
+	dailyPolicy = Policy{Name: "daily", Quota: 1000, Window: SecondsOf(86400)}
+	dailyLimit  = Limit{Name: "daily", Remaining: 990, Reset: SecondsOf(80000)}
+)
+
+// parseCases are headers, with the fields that are read from them and the errors.
+var parseCases = []struct {
+	name   string
+	header string
+	want   Fields
+	errs   []error
+}{
+	{"neither", "Date: Sat, 21 Nov 2026 02:45:42 GMT", Fields{}, nil},
+	{"both",
+		"RateLimit-Policy: \"daily\";q=1000;w=86400\nRateLimit: \"daily\";r=990;t=80000",
+		Fields{Policies: []Policy{dailyPolicy}, Limits: []Limit{dailyLimit}, Dialect: "ratelimit"}, nil},
+	{"names in lower case",
+		"ratelimit-policy: \"daily\";q=1000;w=86400\nratelimit: \"daily\";r=990;t=80000",
+		Fields{Policies: []Policy{dailyPolicy}, Limits: []Limit{dailyLimit}, Dialect: "ratelimit"}, nil},
+	{"several lines",
+		"RateLimit: \"daily\";r=990;t=80000\nDate: now\nRateLimit: \"daily\";r=990;t=80000",
+		Fields{Limits: []Limit{dailyLimit, dailyLimit}, Dialect: "ratelimit"}, nil},
+	{"a policy alone",
+		"RateLimit-Policy: \"daily\";q=1000;w=86400",
+		Fields{Policies: []Policy{dailyPolicy}, Dialect: "ratelimit"}, nil},
+	{"blank fields",
+		"RateLimit-Policy: \nRateLimit:   ",
+		Fields{}, nil},
+	{"a malformed policy",
+		"RateLimit-Policy: 1000;w=86400\nRateLimit: \"daily\";r=990;t=80000",
+		Fields{Limits: []Limit{dailyLimit}, Dialect: "ratelimit"},
+		[]error{&FieldError{Field: PolicyField, Err: ErrType}}},
+	{"a malformed limit",
+		"RateLimit-Policy: \"daily\";q=1000;w=86400\nRateLimit: \"daily\";r=990;t=80000\nRateLimit: \"daily\";r=-1",
+		Fields{Policies: []Policy{dailyPolicy}, Dialect: "ratelimit"},
+		[]error{&FieldError{Field: LimitField, Line: 1, Offset: 10, Item: 1, Param: "r", Err: ErrRange}}},
+	{"both malformed",
+		"RateLimit-Policy: 1000;w=86400\nRateLimit: limit=100, remaining=50, reset=5",
+		Fields{},
+		[]error{&FieldError{Field: PolicyField, Err: ErrType}, &FieldError{Field: LimitField, Offset: 5, Err: ErrSyntax}}},
+}
+
 func TestParse(t *testing.T) {
-	daily := Policy{Name: "daily", Quota: 1000, Window: SecondsOf(86400)}
-	left := Limit{Name: "daily", Remaining: 990, Reset: SecondsOf(80000)}
-	for _, tc := range []struct {
-		name   string
-		header string
-		want   Fields
-		errs   []error
-	}{
-		{"neither", "Date: Sat, 21 Nov 2026 02:45:42 GMT", Fields{}, nil},
-		{"both",
-			"RateLimit-Policy: \"daily\";q=1000;w=86400\nRateLimit: \"daily\";r=990;t=80000",
-			Fields{Policies: []Policy{daily}, Limits: []Limit{left}, Dialect: "ratelimit"}, nil},
-		{"names in lower case",
-			"ratelimit-policy: \"daily\";q=1000;w=86400\nratelimit: \"daily\";r=990;t=80000",
-			Fields{Policies: []Policy{daily}, Limits: []Limit{left}, Dialect: "ratelimit"}, nil},
-		{"several lines",
-			"RateLimit: \"daily\";r=990;t=80000\nDate: now\nRateLimit: \"daily\";r=990;t=80000",
-			Fields{Limits: []Limit{left, left}, Dialect: "ratelimit"}, nil},
-		{"a policy alone",
-			"RateLimit-Policy: \"daily\";q=1000;w=86400",
-			Fields{Policies: []Policy{daily}, Dialect: "ratelimit"}, nil},
-		{"blank fields",
-			"RateLimit-Policy: \nRateLimit:   ",
-			Fields{}, nil},
-		{"a malformed policy",
-			"RateLimit-Policy: 1000;w=86400\nRateLimit: \"daily\";r=990;t=80000",
-			Fields{Limits: []Limit{left}, Dialect: "ratelimit"},
-			[]error{&FieldError{Field: PolicyField, Err: ErrType}}},
-		{"a malformed limit",
-			"RateLimit-Policy: \"daily\";q=1000;w=86400\nRateLimit: \"daily\";r=990;t=80000\nRateLimit: \"daily\";r=-1",
-			Fields{Policies: []Policy{daily}, Dialect: "ratelimit"},
-			[]error{&FieldError{Field: LimitField, Line: 1, Offset: 10, Item: 1, Param: "r", Err: ErrRange}}},
-		{"both malformed",
-			"RateLimit-Policy: 1000;w=86400\nRateLimit: limit=100, remaining=50, reset=5",
-			Fields{},
-			[]error{&FieldError{Field: PolicyField, Err: ErrType}, &FieldError{Field: LimitField, Offset: 5, Err: ErrSyntax}}},
-	} {
+	for _, tc := range parseCases {
 		t.Run(tc.name, func(t *testing.T) {
 			h := wire(tc.header)
 			got, err := Parse(h)
@@ -206,30 +212,33 @@ func TestFieldsSet(t *testing.T) {
 	}
 }
 
+// policyOfCases are policies and a limit, with the policy that it reports on.
+var policyOfCases = []struct {
+	name     string
+	policies string
+	limit    string
+	want     string // "" is none
+}{
+	{"no policy", ``, `"a";r=1`, ``},
+	{"by name", `"a";q=1, "b";q=2`, `"b";r=1`, `"b";q=2`},
+	{"another name", `"a";q=1`, `"A";r=1`, ``},
+	{"by name and key", `"a";q=1;pk=:YQ==:, "a";q=2;pk=:Yg==:`, `"a";r=1;pk=:Yg==:`, `"a";q=2;pk=:Yg==:`},
+	{"exact goes before name", `"a";q=1;pk=:YQ==:, "a";q=2`, `"a";r=1`, `"a";q=2`},
+	{"a key on the policy alone", `"a";q=1;pk=:YQ==:, "b";q=2`, `"a";r=1`, `"a";q=1;pk=:YQ==:`},
+	{"a key on the limit alone", `"a";q=1, "b";q=2`, `"a";r=1;pk=:YQ==:`, `"a";q=1`},
+	{"another key", `"a";q=1;pk=:YQ==:`, `"a";r=1;pk=:Yg==:`, ``},
+	{"another key, one of them empty", `"a";q=1;pk=:YQ==:`, `"a";r=1;pk=::`, ``},
+	{"another key, and one without", `"a";q=1;pk=:YQ==:, "a";q=2`, `"a";r=1;pk=:Yg==:`, `"a";q=2`},
+	{"another key, and two without", `"a";q=1, "a";q=2`, `"a";r=1;pk=:Yg==:`, ``},
+	{"an ambiguous name", `"a";q=1;pk=:YQ==:, "a";q=2;pk=:Yg==:`, `"a";r=1`, ``},
+	{"an ambiguous name, one key empty", `"a";q=1;pk=::, "a";q=2;pk=:Yg==:`, `"a";r=1`, ``},
+	{"an empty key", `"a";q=1;pk=:YQ==:, "a";q=2;pk=::`, `"a";r=1;pk=::`, `"a";q=2;pk=::`},
+	{"the first of two that are the same", `"a";q=1, "a";q=2`, `"a";r=1`, `"a";q=1`},
+	{"an empty name", `"";q=1`, `"";r=1`, `"";q=1`},
+}
+
 func TestPolicyOf(t *testing.T) {
-	for _, tc := range []struct {
-		name     string
-		policies string
-		limit    string
-		want     string // "" is none
-	}{
-		{"no policy", ``, `"a";r=1`, ``},
-		{"by name", `"a";q=1, "b";q=2`, `"b";r=1`, `"b";q=2`},
-		{"another name", `"a";q=1`, `"A";r=1`, ``},
-		{"by name and key", `"a";q=1;pk=:YQ==:, "a";q=2;pk=:Yg==:`, `"a";r=1;pk=:Yg==:`, `"a";q=2;pk=:Yg==:`},
-		{"exact goes before name", `"a";q=1;pk=:YQ==:, "a";q=2`, `"a";r=1`, `"a";q=2`},
-		{"a key on the policy alone", `"a";q=1;pk=:YQ==:, "b";q=2`, `"a";r=1`, `"a";q=1;pk=:YQ==:`},
-		{"a key on the limit alone", `"a";q=1, "b";q=2`, `"a";r=1;pk=:YQ==:`, `"a";q=1`},
-		{"another key", `"a";q=1;pk=:YQ==:`, `"a";r=1;pk=:Yg==:`, ``},
-		{"another key, one of them empty", `"a";q=1;pk=:YQ==:`, `"a";r=1;pk=::`, ``},
-		{"another key, and one without", `"a";q=1;pk=:YQ==:, "a";q=2`, `"a";r=1;pk=:Yg==:`, `"a";q=2`},
-		{"another key, and two without", `"a";q=1, "a";q=2`, `"a";r=1;pk=:Yg==:`, ``},
-		{"an ambiguous name", `"a";q=1;pk=:YQ==:, "a";q=2;pk=:Yg==:`, `"a";r=1`, ``},
-		{"an ambiguous name, one key empty", `"a";q=1;pk=::, "a";q=2;pk=:Yg==:`, `"a";r=1`, ``},
-		{"an empty key", `"a";q=1;pk=:YQ==:, "a";q=2;pk=::`, `"a";r=1;pk=::`, `"a";q=2;pk=::`},
-		{"the first of two that are the same", `"a";q=1, "a";q=2`, `"a";r=1`, `"a";q=1`},
-		{"an empty name", `"";q=1`, `"";r=1`, `"";q=1`},
-	} {
+	for _, tc := range policyOfCases {
 		t.Run(tc.name, func(t *testing.T) {
 			policies, err := ParsePolicies(tc.policies)
 			require.NoError(t, err)
@@ -279,24 +288,29 @@ func TestTightest(t *testing.T) {
 	require.False(t, ok)
 }
 
+const tokens = `;qu="tokens"`
+
+// tightestCases are fields with limits of several units, and the name of the
+// tightest.
+var tightestCases = []struct{ name, policies, limits, want string }{
+	{"a lower number of another unit is not tighter", `"r";q=50, "t";q=50000` + tokens, `"r";r=40, "t";r=300`, "t"},
+	{"whatever the order", `"t";q=50000` + tokens + `, "r";q=50`, `"t";r=300, "r";r=40`, "t"},
+	{"within a unit the number counts, not the part", `"a";q=50, "b";q=5000`, `"a";r=40, "b";r=50`, "a"},
+	{"the least of each unit is compared", `"a";q=50, "b";q=1000, "t";q=100` + tokens, `"a";r=40, "b";r=50, "t";r=30`, "t"},
+	{"requests by any name are one unit", `"a";q=50;qu="requests", "b";q=5000;qu="request", "c";q=10`, `"a";r=40, "b";r=30, "c";r=31`, "b"},
+	{"nothing remaining is tightest in any unit", `"r";q=1000`, `"r";r=1, "t";r=0`, "t"},
+	{"equal parts, the longest reset", `"r";q=50, "t";q=5000` + tokens, `"r";r=40;t=1, "t";r=4000;t=2`, "t"},
+	{"equal parts, the first", `"r";q=50, "t";q=5000` + tokens, `"r";r=40, "t";r=4000`, "r"},
+	{"a part that is not known comes after one that is", `"r";q=50, "t";q=unknown` + tokens, `"t";r=1, "r";r=40`, "r"},
+	{"parts that are not known, the longest reset", `"t";q=unknown` + tokens, `"r";r=1;t=5, "t";r=2;t=6`, "t"},
+	{"an unknown remaining comes last", `"t";q=5` + tokens, `"t";r=unknown;t=5, "r";r=1`, "r"},
+	{"a quota of 0 leaves nothing", `"r";q=0, "t";q=100` + tokens, `"t";r=1, "r";r=50`, "r"},
+	{"the largest numbers", `"r";q=999999999999999, "t";q=999999999999998` + tokens, `"r";r=999999999999998, "t";r=999999999999997`, "t"},
+}
+
 // Numbers of different units cannot be compared; parts of a quota can.
 func TestTightestUnits(t *testing.T) {
-	const tokens = `;qu="tokens"`
-	for _, tc := range []struct{ name, policies, limits, want string }{
-		{"a lower number of another unit is not tighter", `"r";q=50, "t";q=50000` + tokens, `"r";r=40, "t";r=300`, "t"},
-		{"whatever the order", `"t";q=50000` + tokens + `, "r";q=50`, `"t";r=300, "r";r=40`, "t"},
-		{"within a unit the number counts, not the part", `"a";q=50, "b";q=5000`, `"a";r=40, "b";r=50`, "a"},
-		{"the least of each unit is compared", `"a";q=50, "b";q=1000, "t";q=100` + tokens, `"a";r=40, "b";r=50, "t";r=30`, "t"},
-		{"requests by any name are one unit", `"a";q=50;qu="requests", "b";q=5000;qu="request", "c";q=10`, `"a";r=40, "b";r=30, "c";r=31`, "b"},
-		{"nothing remaining is tightest in any unit", `"r";q=1000`, `"r";r=1, "t";r=0`, "t"},
-		{"equal parts, the longest reset", `"r";q=50, "t";q=5000` + tokens, `"r";r=40;t=1, "t";r=4000;t=2`, "t"},
-		{"equal parts, the first", `"r";q=50, "t";q=5000` + tokens, `"r";r=40, "t";r=4000`, "r"},
-		{"a part that is not known comes after one that is", `"r";q=50, "t";q=unknown` + tokens, `"t";r=1, "r";r=40`, "r"},
-		{"parts that are not known, the longest reset", `"t";q=unknown` + tokens, `"r";r=1;t=5, "t";r=2;t=6`, "t"},
-		{"an unknown remaining comes last", `"t";q=5` + tokens, `"t";r=unknown;t=5, "r";r=1`, "r"},
-		{"a quota of 0 leaves nothing", `"r";q=0, "t";q=100` + tokens, `"t";r=1, "r";r=50`, "r"},
-		{"the largest numbers", `"r";q=999999999999999, "t";q=999999999999998` + tokens, `"r";r=999999999999998, "t";r=999999999999997`, "t"},
-	} {
+	for _, tc := range tightestCases {
 		t.Run(tc.name, func(t *testing.T) {
 			f := fieldsOf(t, tc.policies, tc.limits)
 			got, ok := f.Tightest()

@@ -11,61 +11,65 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+const longest = time.Duration(math.MaxInt64)
+
+// retryAfterCases are headers of responses, and how long they ask to wait.
+var retryAfterCases = []struct {
+	name string
+	wire string
+	want time.Duration
+	ok   bool
+}{
+	{"absent", "", 0, false},
+	{"blank", "Retry-After:", 0, false},
+	{"seconds", "Retry-After: 120", 2 * time.Minute, true},
+	{"zero", "Retry-After: 0", 0, true},
+	{"white space", "Retry-After: \t 7 \t", 7 * time.Second, true},
+	{"leading zeros", "Retry-After: 0030", 30 * time.Second, true},
+	{"a decimal is rounded up", "Retry-After: 1.25", 2 * time.Second, true},
+	{"a small decimal is rounded up", "Retry-After: 0.0000000000001", time.Second, true},
+	{"a decimal of zeros", "Retry-After: 3.000", 3 * time.Second, true},
+	{"the longest that fits", "Retry-After: 9223372036", 9223372036 * time.Second, true},
+	{"the first that does not", "Retry-After: 9223372037", longest, true},
+	{"no int64 holds it", "Retry-After: " + strings.Repeat("9", 400), longest, true},
+	{"the second 60 of a day", "Retry-After: Sat, 21 Nov 2026 23:59:60 GMT", 21 * time.Hour, true},
+	{"the second 60, RFC 850", "Retry-After: Saturday, 21-Nov-26 23:59:60 GMT", 21 * time.Hour, true},
+	{"the second 60, asctime", "Retry-After: Sat Nov 21 23:59:60 2026", 21 * time.Hour, true},
+	{"the second 61", "Retry-After: Sat, 21 Nov 2026 23:59:61 GMT", 0, false},
+	{"RFC 850 in another zone, whose offset nobody knows", "Retry-After: Saturday, 21-Nov-26 03:00:30 PST", 0, false},
+	{"negative", "Retry-After: -1", 0, false},
+	{"a sign", "Retry-After: +1", 0, false},
+	{"a unit", "Retry-After: 30s", 0, false},
+	{"two numbers", "Retry-After: 1, 2", 0, false},
+	{"a word", "Retry-After: soon", 0, false},
+	{"hexadecimal", "Retry-After: 0x10", 0, false},
+	{"IMF-fixdate", "Retry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
+	{"RFC 850", "Retry-After: Saturday, 21-Nov-26 03:00:30 GMT", 30 * time.Second, true},
+	{"asctime", "Retry-After: Sat Nov 21 03:00:30 2026", 30 * time.Second, true},
+	{"zone UTC", "Retry-After: Sat, 21 Nov 2026 03:00:30 UTC", 30 * time.Second, true},
+	{"RFC 3339", "Retry-After: 2026-11-21T03:00:30Z", 30 * time.Second, true},
+	{"RFC 3339 with offset and fraction", "Retry-After: 2026-11-21T04:00:30.5+01:00", 30*time.Second + 500*time.Millisecond, true},
+	{"past", "Retry-After: Sat, 21 Nov 2026 02:59:59 GMT", 0, true},
+	{"the year 9999", "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT", longest, true},
+	{"the year 1", "Retry-After: Mon, 01 Jan 0001 00:00:00 GMT", 0, true},
+	{"no such day", "Retry-After: Sat, 31 Nov 2026 03:00:30 GMT", 0, false},
+	{"too long for a date", "Retry-After: Sat, 21 Nov 2026 03:00:30 GMT" + strings.Repeat(" (", 60) + "x", 0, false},
+	{"relative to Date", "Date: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 02:00:30 GMT", 30 * time.Second, true},
+	{"Date that cannot be read", "Date: today\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
+	{"Date of an old response", "Age: 3600\nDate: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
+	{"the first member of Age counts, and is positive", "Age: 5, 0\nDate: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
+	{"the first member of Age counts, and is 0", "Age: 0, 5\nDate: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 02:00:30 GMT", 30 * time.Second, true},
+	{"Date is a day off", "Date: Fri, 20 Nov 2026 03:00:00 GMT\nRetry-After: Fri, 20 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
+	{"Date is more than a day off", "Date: Fri, 20 Nov 2026 02:59:59 GMT\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
+	{"Date is more than a day ahead", "Date: Sun, 22 Nov 2026 03:00:01 GMT\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
+	{"Age is 0", "Age: 0\nDate: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 02:00:30 GMT", 30 * time.Second, true},
+	{"Date makes no difference to seconds", "Date: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: 30", 30 * time.Second, true},
+	{"the first of two lines", "Retry-After: 10\nRetry-After: 20", 10 * time.Second, true},
+	{"the first that can be read", "Retry-After: soon\nRetry-After:\nRetry-After: 20\nRetry-After: 30", 20 * time.Second, true},
+}
+
 func TestParseRetryAfter(t *testing.T) {
-	const longest = time.Duration(math.MaxInt64)
-	for _, tc := range []struct {
-		name string
-		wire string
-		want time.Duration
-		ok   bool
-	}{
-		{"absent", "", 0, false},
-		{"blank", "Retry-After:", 0, false},
-		{"seconds", "Retry-After: 120", 2 * time.Minute, true},
-		{"zero", "Retry-After: 0", 0, true},
-		{"white space", "Retry-After: \t 7 \t", 7 * time.Second, true},
-		{"leading zeros", "Retry-After: 0030", 30 * time.Second, true},
-		{"a decimal is rounded up", "Retry-After: 1.25", 2 * time.Second, true},
-		{"a small decimal is rounded up", "Retry-After: 0.0000000000001", time.Second, true},
-		{"a decimal of zeros", "Retry-After: 3.000", 3 * time.Second, true},
-		{"the longest that fits", "Retry-After: 9223372036", 9223372036 * time.Second, true},
-		{"the first that does not", "Retry-After: 9223372037", longest, true},
-		{"no int64 holds it", "Retry-After: " + strings.Repeat("9", 400), longest, true},
-		{"the second 60 of a day", "Retry-After: Sat, 21 Nov 2026 23:59:60 GMT", 21 * time.Hour, true},
-		{"the second 60, RFC 850", "Retry-After: Saturday, 21-Nov-26 23:59:60 GMT", 21 * time.Hour, true},
-		{"the second 60, asctime", "Retry-After: Sat Nov 21 23:59:60 2026", 21 * time.Hour, true},
-		{"the second 61", "Retry-After: Sat, 21 Nov 2026 23:59:61 GMT", 0, false},
-		{"RFC 850 in another zone, whose offset nobody knows", "Retry-After: Saturday, 21-Nov-26 03:00:30 PST", 0, false},
-		{"negative", "Retry-After: -1", 0, false},
-		{"a sign", "Retry-After: +1", 0, false},
-		{"a unit", "Retry-After: 30s", 0, false},
-		{"two numbers", "Retry-After: 1, 2", 0, false},
-		{"a word", "Retry-After: soon", 0, false},
-		{"hexadecimal", "Retry-After: 0x10", 0, false},
-		{"IMF-fixdate", "Retry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
-		{"RFC 850", "Retry-After: Saturday, 21-Nov-26 03:00:30 GMT", 30 * time.Second, true},
-		{"asctime", "Retry-After: Sat Nov 21 03:00:30 2026", 30 * time.Second, true},
-		{"zone UTC", "Retry-After: Sat, 21 Nov 2026 03:00:30 UTC", 30 * time.Second, true},
-		{"RFC 3339", "Retry-After: 2026-11-21T03:00:30Z", 30 * time.Second, true},
-		{"RFC 3339 with offset and fraction", "Retry-After: 2026-11-21T04:00:30.5+01:00", 30*time.Second + 500*time.Millisecond, true},
-		{"past", "Retry-After: Sat, 21 Nov 2026 02:59:59 GMT", 0, true},
-		{"the year 9999", "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT", longest, true},
-		{"the year 1", "Retry-After: Mon, 01 Jan 0001 00:00:00 GMT", 0, true},
-		{"no such day", "Retry-After: Sat, 31 Nov 2026 03:00:30 GMT", 0, false},
-		{"too long for a date", "Retry-After: Sat, 21 Nov 2026 03:00:30 GMT" + strings.Repeat(" (", 60) + "x", 0, false},
-		{"relative to Date", "Date: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 02:00:30 GMT", 30 * time.Second, true},
-		{"Date that cannot be read", "Date: today\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
-		{"Date of an old response", "Age: 3600\nDate: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
-		{"the first member of Age counts, and is positive", "Age: 5, 0\nDate: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
-		{"the first member of Age counts, and is 0", "Age: 0, 5\nDate: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 02:00:30 GMT", 30 * time.Second, true},
-		{"Date is a day off", "Date: Fri, 20 Nov 2026 03:00:00 GMT\nRetry-After: Fri, 20 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
-		{"Date is more than a day off", "Date: Fri, 20 Nov 2026 02:59:59 GMT\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
-		{"Date is more than a day ahead", "Date: Sun, 22 Nov 2026 03:00:01 GMT\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
-		{"Age is 0", "Age: 0\nDate: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 02:00:30 GMT", 30 * time.Second, true},
-		{"Date makes no difference to seconds", "Date: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: 30", 30 * time.Second, true},
-		{"the first of two lines", "Retry-After: 10\nRetry-After: 20", 10 * time.Second, true},
-		{"the first that can be read", "Retry-After: soon\nRetry-After:\nRetry-After: 20\nRetry-After: 30", 20 * time.Second, true},
-	} {
+	for _, tc := range retryAfterCases {
 		t.Run(tc.name, func(t *testing.T) {
 			got, ok := ParseRetryAfter(wire(tc.wire), arrival)
 			require.Equal(t, tc.ok, ok)

@@ -14,24 +14,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// formatPolicyCases are policies, and the text that is written for them.
+var formatPolicyCases = []struct {
+	name     string
+	policies []Policy
+	want     string
+}{
+	{"none", nil, ``},
+	{"zero", []Policy{{}}, `"";q=0`},
+	{"all parameters, in order", []Policy{{
+		Name: "a", Quota: 1, Unit: ContentBytes, Window: SecondsOf(60), PartitionKey: []byte("k"),
+		Params: Params{{"r", int64(1)}, {"acme-burst", int64(1000)}},
+	}}, `"a";q=1;qu="content-bytes";w=60;pk=:aw==:;r=1;acme-burst=1000`},
+	{"two", []Policy{{Name: "a", Quota: 1}, {Name: "b", Quota: MaxInteger, Window: SecondsOf(MaxInteger)}},
+		`"a";q=1, "b";q=999999999999999;w=999999999999999`},
+	{"escapes", []Policy{{Name: `a"b\c, ;=`, Unit: `"`}}, `"a\"b\\c, ;=";q=0;qu="\""`},
+	{"an empty key", []Policy{{PartitionKey: []byte{}}}, `"";q=0;pk=::`},
+	{"pad bits are zero", []Policy{{PartitionKey: unbase64("cHsdsRa894==")}}, `"";q=0;pk=:cHsdsRa89w==:`},
+}
+
 func TestFormatPolicies(t *testing.T) {
-	for _, tc := range []struct {
-		name     string
-		policies []Policy
-		want     string
-	}{
-		{"none", nil, ``},
-		{"zero", []Policy{{}}, `"";q=0`},
-		{"all parameters, in order", []Policy{{
-			Name: "a", Quota: 1, Unit: ContentBytes, Window: SecondsOf(60), PartitionKey: []byte("k"),
-			Params: Params{{"r", int64(1)}, {"acme-burst", int64(1000)}},
-		}}, `"a";q=1;qu="content-bytes";w=60;pk=:aw==:;r=1;acme-burst=1000`},
-		{"two", []Policy{{Name: "a", Quota: 1}, {Name: "b", Quota: MaxInteger, Window: SecondsOf(MaxInteger)}},
-			`"a";q=1, "b";q=999999999999999;w=999999999999999`},
-		{"escapes", []Policy{{Name: `a"b\c, ;=`, Unit: `"`}}, `"a\"b\\c, ;=";q=0;qu="\""`},
-		{"an empty key", []Policy{{PartitionKey: []byte{}}}, `"";q=0;pk=::`},
-		{"pad bits are zero", []Policy{{PartitionKey: unbase64("cHsdsRa894==")}}, `"";q=0;pk=:cHsdsRa89w==:`},
-	} {
+	for _, tc := range formatPolicyCases {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := FormatPolicies(tc.policies...)
 			require.NoError(t, err)
@@ -41,23 +44,26 @@ func TestFormatPolicies(t *testing.T) {
 	}
 }
 
+// formatLimitCases are limits, and the text that is written for them.
+var formatLimitCases = []struct {
+	name   string
+	limits []Limit
+	want   string
+}{
+	{"none", nil, ``},
+	{"zero", []Limit{{}}, `"";r=0`},
+	{"all parameters, in order", []Limit{{
+		Name: "a", Remaining: 1, Reset: SecondsOf(0), PartitionKey: []byte("k"),
+		Params: Params{{"q", int64(12)}, {"w", int64(0)}},
+	}}, `"a";r=1;t=0;pk=:aw==:;q=12;w=0`},
+	{"two", []Limit{{Name: "a", Remaining: MaxInteger}, {Name: "b", Reset: SecondsOf(MaxInteger)}},
+		`"a";r=999999999999999, "b";r=0;t=999999999999999`},
+	{"numbers of every length", []Limit{{Remaining: 9}, {Remaining: 10}, {Remaining: 99}, {Remaining: 100}, {Remaining: 1000}, {Remaining: 10203}},
+		`"";r=9, "";r=10, "";r=99, "";r=100, "";r=1000, "";r=10203`},
+}
+
 func TestFormatLimits(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		limits []Limit
-		want   string
-	}{
-		{"none", nil, ``},
-		{"zero", []Limit{{}}, `"";r=0`},
-		{"all parameters, in order", []Limit{{
-			Name: "a", Remaining: 1, Reset: SecondsOf(0), PartitionKey: []byte("k"),
-			Params: Params{{"q", int64(12)}, {"w", int64(0)}},
-		}}, `"a";r=1;t=0;pk=:aw==:;q=12;w=0`},
-		{"two", []Limit{{Name: "a", Remaining: MaxInteger}, {Name: "b", Reset: SecondsOf(MaxInteger)}},
-			`"a";r=999999999999999, "b";r=0;t=999999999999999`},
-		{"numbers of every length", []Limit{{Remaining: 9}, {Remaining: 10}, {Remaining: 99}, {Remaining: 100}, {Remaining: 1000}, {Remaining: 10203}},
-			`"";r=9, "";r=10, "";r=99, "";r=100, "";r=1000, "";r=10203`},
-	} {
+	for _, tc := range formatLimitCases {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := FormatLimits(tc.limits...)
 			require.NoError(t, err)
@@ -67,75 +73,79 @@ func TestFormatLimits(t *testing.T) {
 	}
 }
 
+// valueCases are Go values of an extension parameter, each with the text behind
+// its key, or with the cause for which it is refused.
+var valueCases = []struct {
+	value any
+	want  string // what follows the key
+	err   error
+}{
+	{int64(0), `=0`, nil},
+	{int64(-MaxInteger), `=-999999999999999`, nil},
+	{int64(MaxInteger), `=999999999999999`, nil},
+	{int64(MaxInteger + 1), ``, ErrRange},
+	{int64(-MaxInteger - 1), ``, ErrRange},
+	{int64(math.MinInt64), ``, ErrRange},
+	{1.0, `=1.0`, nil},
+	{-0.5, `=-0.5`, nil},
+	{0.0625, `=0.062`, nil}, // half to even, RFC 9651 Section 4.1.5
+	{0.1 + 0.2, `=0.3`, nil},
+	{2.0005, `=2.001`, nil}, // as a float64 a little more than half
+	{1.0005, `=1.0`, nil},   // a little less
+	{0.0, `=0.0`, nil},
+	{math.Copysign(0, -1), `=0.0`, nil},
+	{-0.0004, `=0.0`, nil},
+	{-0.0006, `=-0.001`, nil},
+	{999999999999.999, `=999999999999.999`, nil},
+	{999999999999.9996, ``, ErrRange},
+	{1e12, ``, ErrRange},
+	{-1e12, ``, ErrRange},
+	{math.MaxFloat64, ``, ErrRange},
+	{math.NaN(), ``, ErrRange},
+	{math.Inf(1), ``, ErrRange},
+	{math.Inf(-1), ``, ErrRange},
+	{"", `=""`, nil},
+	{`a"\`, `="a\"\\"`, nil},
+	{"\r", ``, ErrSyntax},
+	{"\n", ``, ErrSyntax},
+	{"\x00", ``, ErrSyntax},
+	{"\x7f", ``, ErrSyntax},
+	{"é", ``, ErrSyntax},
+	{httpsfv.Token("*a:/"), `=*a:/`, nil},
+	{httpsfv.Token(""), ``, ErrSyntax},
+	{httpsfv.Token("1a"), ``, ErrSyntax},
+	{httpsfv.Token("a b"), ``, ErrSyntax},
+	{httpsfv.Token("a\r\n"), ``, ErrSyntax},
+	{[]byte("a"), `=:YQ==:`, nil},
+	{[]byte(nil), `=::`, nil},
+	{true, ``, nil},
+	{false, `=?0`, nil},
+	{time.Unix(1659578233, 999999999), `=@1659578233`, nil},
+	{time.Unix(-1, 0).UTC(), `=@-1`, nil},
+	{time.Unix(MaxInteger, 0), `=@999999999999999`, nil},
+	{time.Unix(MaxInteger+1, 0), ``, ErrRange},
+	{time.Unix(-MaxInteger-1, 0), ``, ErrRange},
+	{time.Unix(math.MaxInt64, 0), ``, ErrRange},
+	{httpsfv.DisplayString("fü\n"), `=%"f%c3%bc%0a"`, nil},
+	{httpsfv.DisplayString("\xff"), ``, ErrSyntax},
+	{nil, ``, ErrType},
+	{1, ``, ErrType},
+	{int32(1), ``, ErrType},
+	{uint8(1), ``, ErrType},
+	{uint64(1), ``, ErrType},
+	{float32(1), ``, ErrType},
+	{Requests, ``, ErrType},
+	{[]int{1}, ``, ErrType},
+	{map[string]int{}, ``, ErrType},
+	{func() {}, ``, ErrType},
+	{struct{}{}, ``, ErrType},
+	{new(int64), ``, ErrType},
+	{httpsfv.NewItem(true), ``, ErrType},
+}
+
 // Values of every type that Param lists, and what is refused.
 func TestFormatValues(t *testing.T) {
-	for _, tc := range []struct {
-		value any
-		want  string // what follows the key
-		err   error
-	}{
-		{int64(0), `=0`, nil},
-		{int64(-MaxInteger), `=-999999999999999`, nil},
-		{int64(MaxInteger), `=999999999999999`, nil},
-		{int64(MaxInteger + 1), ``, ErrRange},
-		{int64(-MaxInteger - 1), ``, ErrRange},
-		{int64(math.MinInt64), ``, ErrRange},
-		{1.0, `=1.0`, nil},
-		{-0.5, `=-0.5`, nil},
-		{0.0625, `=0.062`, nil}, // half to even, RFC 9651 Section 4.1.5
-		{0.1 + 0.2, `=0.3`, nil},
-		{2.0005, `=2.001`, nil}, // as a float64 a little more than half
-		{1.0005, `=1.0`, nil},   // a little less
-		{0.0, `=0.0`, nil},
-		{math.Copysign(0, -1), `=0.0`, nil},
-		{-0.0004, `=0.0`, nil},
-		{-0.0006, `=-0.001`, nil},
-		{999999999999.999, `=999999999999.999`, nil},
-		{999999999999.9996, ``, ErrRange},
-		{1e12, ``, ErrRange},
-		{-1e12, ``, ErrRange},
-		{math.MaxFloat64, ``, ErrRange},
-		{math.NaN(), ``, ErrRange},
-		{math.Inf(1), ``, ErrRange},
-		{math.Inf(-1), ``, ErrRange},
-		{"", `=""`, nil},
-		{`a"\`, `="a\"\\"`, nil},
-		{"\r", ``, ErrSyntax},
-		{"\n", ``, ErrSyntax},
-		{"\x00", ``, ErrSyntax},
-		{"\x7f", ``, ErrSyntax},
-		{"é", ``, ErrSyntax},
-		{httpsfv.Token("*a:/"), `=*a:/`, nil},
-		{httpsfv.Token(""), ``, ErrSyntax},
-		{httpsfv.Token("1a"), ``, ErrSyntax},
-		{httpsfv.Token("a b"), ``, ErrSyntax},
-		{httpsfv.Token("a\r\n"), ``, ErrSyntax},
-		{[]byte("a"), `=:YQ==:`, nil},
-		{[]byte(nil), `=::`, nil},
-		{true, ``, nil},
-		{false, `=?0`, nil},
-		{time.Unix(1659578233, 999999999), `=@1659578233`, nil},
-		{time.Unix(-1, 0).UTC(), `=@-1`, nil},
-		{time.Unix(MaxInteger, 0), `=@999999999999999`, nil},
-		{time.Unix(MaxInteger+1, 0), ``, ErrRange},
-		{time.Unix(-MaxInteger-1, 0), ``, ErrRange},
-		{time.Unix(math.MaxInt64, 0), ``, ErrRange},
-		{httpsfv.DisplayString("fü\n"), `=%"f%c3%bc%0a"`, nil},
-		{httpsfv.DisplayString("\xff"), ``, ErrSyntax},
-		{nil, ``, ErrType},
-		{1, ``, ErrType},
-		{int32(1), ``, ErrType},
-		{uint8(1), ``, ErrType},
-		{uint64(1), ``, ErrType},
-		{float32(1), ``, ErrType},
-		{Requests, ``, ErrType},
-		{[]int{1}, ``, ErrType},
-		{map[string]int{}, ``, ErrType},
-		{func() {}, ``, ErrType},
-		{struct{}{}, ``, ErrType},
-		{new(int64), ``, ErrType},
-		{httpsfv.NewItem(true), ``, ErrType},
-	} {
+	for _, tc := range valueCases {
 		t.Run(fmt.Sprintf("%T %.20v", tc.value, tc.value), func(t *testing.T) {
 			p := Policy{Name: "a", Params: Params{{"x", tc.value}}}
 			got, err := FormatPolicies(p)
@@ -158,38 +168,41 @@ func extensions(n int) Params {
 	return ps
 }
 
+// formatPolicyErrorCases are policies that cannot be written.
+var formatPolicyErrorCases = []struct {
+	name   string
+	policy Policy
+	param  string
+	want   error
+}{
+	{"a name with CR", Policy{Name: "a\r"}, "", ErrSyntax},
+	{"a name with LF", Policy{Name: "\na"}, "", ErrSyntax},
+	{"a name with NUL", Policy{Name: "\x00"}, "", ErrSyntax},
+	{"a name with HTAB", Policy{Name: "a\tb"}, "", ErrSyntax},
+	{"a name with DEL", Policy{Name: "\x7f"}, "", ErrSyntax},
+	{"a name that is not ASCII", Policy{Name: `"café"`}, "", ErrSyntax},
+	{"a quota below 0", Policy{Quota: -1}, "q", ErrRange},
+	{"a quota too large", Policy{Quota: MaxInteger + 1}, "q", ErrRange},
+	{"the least quota", Policy{Quota: math.MinInt64}, "q", ErrRange},
+	{"a unit with LF", Policy{Unit: "a\n"}, "qu", ErrSyntax},
+	{"a window of 0", Policy{Window: SecondsOf(0)}, "w", ErrRange},
+	{"a window below 0", Policy{Window: SecondsOf(-1)}, "w", ErrRange},
+	{"a window too long", Policy{Window: SecondsOf(MaxInteger + 1)}, "w", ErrRange},
+	{"no key", Policy{Params: Params{{"", true}}}, "", ErrSyntax},
+	{"a key in upper case", Policy{Params: Params{{"A", true}}}, "A", ErrSyntax},
+	{"a key with a semicolon", Policy{Params: Params{{"a;q=1", true}}}, "a;q=1", ErrSyntax},
+	{"a key that begins with a digit", Policy{Params: Params{{"1", true}}}, "1", ErrSyntax},
+	{"a key that is q", Policy{Params: Params{{"q", int64(1)}}}, "q", ErrDuplicate},
+	{"a key that is qu", Policy{Params: Params{{"qu", "a"}}}, "qu", ErrDuplicate},
+	{"a key that is w", Policy{Params: Params{{"w", int64(1)}}}, "w", ErrDuplicate},
+	{"a key that is pk", Policy{Params: Params{{"pk", []byte{}}}}, "pk", ErrDuplicate},
+	{"a key twice", Policy{Params: Params{{"a", true}, {"b", true}, {"a", true}}}, "a", ErrDuplicate},
+	{"257 parameters", Policy{Params: extensions(256)}, "", ErrTooMany},
+	{"257 parameters, all defined", Policy{Unit: "u", Window: SecondsOf(1), PartitionKey: []byte{}, Params: extensions(253)}, "", ErrTooMany},
+}
+
 func TestFormatPolicyErrors(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		policy Policy
-		param  string
-		want   error
-	}{
-		{"a name with CR", Policy{Name: "a\r"}, "", ErrSyntax},
-		{"a name with LF", Policy{Name: "\na"}, "", ErrSyntax},
-		{"a name with NUL", Policy{Name: "\x00"}, "", ErrSyntax},
-		{"a name with HTAB", Policy{Name: "a\tb"}, "", ErrSyntax},
-		{"a name with DEL", Policy{Name: "\x7f"}, "", ErrSyntax},
-		{"a name that is not ASCII", Policy{Name: `"café"`}, "", ErrSyntax},
-		{"a quota below 0", Policy{Quota: -1}, "q", ErrRange},
-		{"a quota too large", Policy{Quota: MaxInteger + 1}, "q", ErrRange},
-		{"the least quota", Policy{Quota: math.MinInt64}, "q", ErrRange},
-		{"a unit with LF", Policy{Unit: "a\n"}, "qu", ErrSyntax},
-		{"a window of 0", Policy{Window: SecondsOf(0)}, "w", ErrRange},
-		{"a window below 0", Policy{Window: SecondsOf(-1)}, "w", ErrRange},
-		{"a window too long", Policy{Window: SecondsOf(MaxInteger + 1)}, "w", ErrRange},
-		{"no key", Policy{Params: Params{{"", true}}}, "", ErrSyntax},
-		{"a key in upper case", Policy{Params: Params{{"A", true}}}, "A", ErrSyntax},
-		{"a key with a semicolon", Policy{Params: Params{{"a;q=1", true}}}, "a;q=1", ErrSyntax},
-		{"a key that begins with a digit", Policy{Params: Params{{"1", true}}}, "1", ErrSyntax},
-		{"a key that is q", Policy{Params: Params{{"q", int64(1)}}}, "q", ErrDuplicate},
-		{"a key that is qu", Policy{Params: Params{{"qu", "a"}}}, "qu", ErrDuplicate},
-		{"a key that is w", Policy{Params: Params{{"w", int64(1)}}}, "w", ErrDuplicate},
-		{"a key that is pk", Policy{Params: Params{{"pk", []byte{}}}}, "pk", ErrDuplicate},
-		{"a key twice", Policy{Params: Params{{"a", true}, {"b", true}, {"a", true}}}, "a", ErrDuplicate},
-		{"257 parameters", Policy{Params: extensions(256)}, "", ErrTooMany},
-		{"257 parameters, all defined", Policy{Unit: "u", Window: SecondsOf(1), PartitionKey: []byte{}, Params: extensions(253)}, "", ErrTooMany},
-	} {
+	for _, tc := range formatPolicyErrorCases {
 		t.Run(tc.name, func(t *testing.T) {
 			want := &FieldError{Field: PolicyField, Offset: -1, Item: 1, Param: tc.param, Err: tc.want}
 			_, err := FormatPolicies(Policy{Name: "good"}, tc.policy)
@@ -202,24 +215,27 @@ func TestFormatPolicyErrors(t *testing.T) {
 	}
 }
 
+// formatLimitErrorCases are limits that cannot be written.
+var formatLimitErrorCases = []struct {
+	name  string
+	limit Limit
+	param string
+	want  error
+}{
+	{"a name with CRLF", Limit{Name: "a\r\nSet-Cookie: b"}, "", ErrSyntax},
+	{"remaining below 0", Limit{Remaining: -2}, "r", ErrRange},
+	{"remaining unknown", Limit{Remaining: Unknown}, "r", ErrRange},
+	{"remaining too large", Limit{Remaining: MaxInteger + 1}, "r", ErrRange},
+	{"a reset below 0", Limit{Reset: SecondsOf(-1)}, "t", ErrRange},
+	{"a reset too long", Limit{Reset: SecondsOf(math.MaxInt64)}, "t", ErrRange},
+	{"a key that is r", Limit{Params: Params{{"r", int64(1)}}}, "r", ErrDuplicate},
+	{"a key that is t", Limit{Params: Params{{"t", int64(1)}}}, "t", ErrDuplicate},
+	{"a key that is pk", Limit{Params: Params{{"pk", []byte{}}}}, "pk", ErrDuplicate},
+	{"257 parameters", Limit{Reset: SecondsOf(1), PartitionKey: []byte{}, Params: extensions(254)}, "", ErrTooMany},
+}
+
 func TestFormatLimitErrors(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		limit Limit
-		param string
-		want  error
-	}{
-		{"a name with CRLF", Limit{Name: "a\r\nSet-Cookie: b"}, "", ErrSyntax},
-		{"remaining below 0", Limit{Remaining: -2}, "r", ErrRange},
-		{"remaining unknown", Limit{Remaining: Unknown}, "r", ErrRange},
-		{"remaining too large", Limit{Remaining: MaxInteger + 1}, "r", ErrRange},
-		{"a reset below 0", Limit{Reset: SecondsOf(-1)}, "t", ErrRange},
-		{"a reset too long", Limit{Reset: SecondsOf(math.MaxInt64)}, "t", ErrRange},
-		{"a key that is r", Limit{Params: Params{{"r", int64(1)}}}, "r", ErrDuplicate},
-		{"a key that is t", Limit{Params: Params{{"t", int64(1)}}}, "t", ErrDuplicate},
-		{"a key that is pk", Limit{Params: Params{{"pk", []byte{}}}}, "pk", ErrDuplicate},
-		{"257 parameters", Limit{Reset: SecondsOf(1), PartitionKey: []byte{}, Params: extensions(254)}, "", ErrTooMany},
-	} {
+	for _, tc := range formatLimitErrorCases {
 		t.Run(tc.name, func(t *testing.T) {
 			want := &FieldError{Field: LimitField, Offset: -1, Param: tc.param, Err: tc.want}
 			require.Equal(t, want, tc.limit.Validate())

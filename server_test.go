@@ -15,44 +15,47 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// capCases are a policy and a limit, with the Remaining that Cap leaves.
+var capCases = []struct {
+	name   string
+	policy string
+	limit  string
+	burst  float64
+	want   int64
+}{
+	{"example of Section 8.5", `"somepolicy";q=10000;w=1000`, `"somepolicy";r=10000;t=10`, 1, 100},
+	{"twice the rate", `"a";q=10000;w=1000`, `"a";r=10000;t=10`, 2, 200},
+	{"half the rate", `"a";q=10000;w=1000`, `"a";r=10000;t=10`, 0.5, 50},
+	{"never raises", `"a";q=10000;w=1000`, `"a";r=7;t=10`, 1, 7},
+	{"exactly at the cap", `"a";q=10000;w=1000`, `"a";r=100;t=10`, 1, 100},
+	{"rounded down", `"a";q=10;w=60`, `"a";r=10;t=59`, 1, 9},
+	{"a decimal that no float64 holds", `"a";q=10;w=10`, `"a";r=10;t=10`, 0.3, 3},
+	{"the largest Integers", `"a";q=999999999999999;w=999999999999999`, `"a";r=999999999999999;t=999999999999998`, 1, 999999999999998},
+	{"a product beyond 128 bits", `"a";q=999999999999999;w=999999999999999`, `"a";r=999999999999999;t=999999999999999`, 1e30, 999999999999999},
+	{"the largest product", `"a";q=999999999999999;w=1`, `"a";r=999999999999999;t=999999999999999`, math.MaxFloat64, 999999999999999},
+	{"the least burst", `"a";q=999999999999999;w=1`, `"a";r=999999999999999;t=999999999999999`, math.SmallestNonzeroFloat64, 0},
+	{"a burst of 0", `"a";q=10;w=10`, `"a";r=10;t=10`, 0, 0},
+	{"a negative burst", `"a";q=10;w=10`, `"a";r=10;t=10`, -1, 0},
+	{"no number", `"a";q=10;w=10`, `"a";r=10;t=10`, math.NaN(), 0},
+	{"infinity", `"a";q=10;w=10`, `"a";r=1000;t=10`, math.Inf(1), 1000},
+	{"negative infinity", `"a";q=10;w=10`, `"a";r=10;t=10`, math.Inf(-1), 0},
+	{"at the reset", `"a";q=10;w=10`, `"a";r=10;t=0`, 1, 0},
+	{"a quota of 0", `"a";q=0;w=60`, `"a";r=1000;t=10`, 1, 0},
+	{"a quota of 0, and any burst", `"a";q=0;w=60`, `"a";r=1000;t=10`, math.Inf(1), 0},
+	{"a quota of 0 without window", `"a";q=0`, `"a";r=1000;t=10`, 1, 0},
+	{"a quota of 0 without reset", `"a";q=0;w=60`, `"a";r=1000`, 1, 0},
+	{"a quota of 0, of which the response does not say what remains", `"a";q=0;w=60`, `"a";r=unknown`, 1, 0},
+	{"no quota", `"a";q=unknown;w=10`, `"a";r=10;t=5`, 1, 10},
+	{"an integral burst beyond 53 bits", `"a";q=1;w=999999999999999`, `"a";r=999999999999999;t=1`, 1 << 60, 1152},
+	{"a product of 160 bits", `"a";q=999999999999999;w=999999999999999`, `"a";r=999999999999999;t=1`, 1 << 52, 999999999999999},
+	{"no window", `"a";q=10`, `"a";r=1000;t=5`, 1, 1000},
+	{"no reset", `"a";q=10;w=10`, `"a";r=1000`, 1, 1000},
+	{"unknown", `"a";q=10;w=10`, `"a";r=unknown;t=5`, 1, Unknown},
+	{"nothing remaining", `"a";q=10;w=10`, `"a";r=0;t=5`, 1, 0},
+}
+
 func TestCap(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		policy string
-		limit  string
-		burst  float64
-		want   int64
-	}{
-		{"example of Section 8.5", `"somepolicy";q=10000;w=1000`, `"somepolicy";r=10000;t=10`, 1, 100},
-		{"twice the rate", `"a";q=10000;w=1000`, `"a";r=10000;t=10`, 2, 200},
-		{"half the rate", `"a";q=10000;w=1000`, `"a";r=10000;t=10`, 0.5, 50},
-		{"never raises", `"a";q=10000;w=1000`, `"a";r=7;t=10`, 1, 7},
-		{"exactly at the cap", `"a";q=10000;w=1000`, `"a";r=100;t=10`, 1, 100},
-		{"rounded down", `"a";q=10;w=60`, `"a";r=10;t=59`, 1, 9},
-		{"a decimal that no float64 holds", `"a";q=10;w=10`, `"a";r=10;t=10`, 0.3, 3},
-		{"the largest Integers", `"a";q=999999999999999;w=999999999999999`, `"a";r=999999999999999;t=999999999999998`, 1, 999999999999998},
-		{"a product beyond 128 bits", `"a";q=999999999999999;w=999999999999999`, `"a";r=999999999999999;t=999999999999999`, 1e30, 999999999999999},
-		{"the largest product", `"a";q=999999999999999;w=1`, `"a";r=999999999999999;t=999999999999999`, math.MaxFloat64, 999999999999999},
-		{"the least burst", `"a";q=999999999999999;w=1`, `"a";r=999999999999999;t=999999999999999`, math.SmallestNonzeroFloat64, 0},
-		{"a burst of 0", `"a";q=10;w=10`, `"a";r=10;t=10`, 0, 0},
-		{"a negative burst", `"a";q=10;w=10`, `"a";r=10;t=10`, -1, 0},
-		{"no number", `"a";q=10;w=10`, `"a";r=10;t=10`, math.NaN(), 0},
-		{"infinity", `"a";q=10;w=10`, `"a";r=1000;t=10`, math.Inf(1), 1000},
-		{"negative infinity", `"a";q=10;w=10`, `"a";r=10;t=10`, math.Inf(-1), 0},
-		{"at the reset", `"a";q=10;w=10`, `"a";r=10;t=0`, 1, 0},
-		{"a quota of 0", `"a";q=0;w=60`, `"a";r=1000;t=10`, 1, 0},
-		{"a quota of 0, and any burst", `"a";q=0;w=60`, `"a";r=1000;t=10`, math.Inf(1), 0},
-		{"a quota of 0 without window", `"a";q=0`, `"a";r=1000;t=10`, 1, 0},
-		{"a quota of 0 without reset", `"a";q=0;w=60`, `"a";r=1000`, 1, 0},
-		{"a quota of 0, of which the response does not say what remains", `"a";q=0;w=60`, `"a";r=unknown`, 1, 0},
-		{"no quota", `"a";q=unknown;w=10`, `"a";r=10;t=5`, 1, 10},
-		{"an integral burst beyond 53 bits", `"a";q=1;w=999999999999999`, `"a";r=999999999999999;t=1`, 1 << 60, 1152},
-		{"a product of 160 bits", `"a";q=999999999999999;w=999999999999999`, `"a";r=999999999999999;t=1`, 1 << 52, 999999999999999},
-		{"no window", `"a";q=10`, `"a";r=1000;t=5`, 1, 1000},
-		{"no reset", `"a";q=10;w=10`, `"a";r=1000`, 1, 1000},
-		{"unknown", `"a";q=10;w=10`, `"a";r=unknown;t=5`, 1, Unknown},
-		{"nothing remaining", `"a";q=10;w=10`, `"a";r=0;t=5`, 1, 0},
-	} {
+	for _, tc := range capCases {
 		t.Run(tc.name, func(t *testing.T) {
 			f := fieldsOf(t, tc.policy, tc.limit)
 			p, l := f.Policies[0], f.Limits[0]
