@@ -22,7 +22,7 @@ func BenchmarkAdvise(b *testing.B) {
 			b.ReportAllocs()
 			var a Advice
 			for b.Loop() {
-				a = Client{}.Advise(bc.resp, arrival)
+				a = Advisor{}.Advise(bc.resp, arrival)
 			}
 			require.Len(b, a.Fields.Limits, bc.limits)
 		})

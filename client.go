@@ -1,32 +1,39 @@
 package ratelimit
 
 import (
+	"bytes"
+	"io"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
-// DefaultMaxWait is the longest wait that a [Client] obeys if it does not say
-// otherwise: draft-11 Section 8.5.1 names resets of more than ten minutes as a
-// threshold.
+// DefaultMaxWait is the longest wait that an [Advisor] and a [Gate] obey if they do
+// not say otherwise: draft-11 Section 8.5.1 names resets of more than ten minutes as
+// a threshold.
 const DefaultMaxWait = 10 * time.Minute
 
-// A Client says what a response asks of whoever sent the request. The zero
-// Client is ready to use.
-type Client struct {
-	// MaxWait is the longest wait that is obeyed; afterwards one request may
-	// find out whether the limit still stands. 0, or less, is DefaultMaxWait.
+// maxWait returns the longest wait that is obeyed, of which 0 or less is the
+// default.
+func maxWait(d time.Duration) time.Duration {
+	if d <= 0 {
+		return DefaultMaxWait
+	}
+	return d
+}
+
+// An Advisor says what a response asks of whoever sent the request. The zero
+// Advisor is ready to use.
+type Advisor struct {
+	// MaxWait is the longest wait that is obeyed. Afterwards one request may find
+	// out whether the limit still stands. 0, or less, is DefaultMaxWait.
 	MaxWait time.Duration
 	// Legacy says how limits are read that are not in the fields
 	// RateLimit-Policy and RateLimit, as by [ParseAny]. Its Now is ignored.
 	Legacy LegacyOptions
-}
-
-func (c *Client) maxWait() time.Duration {
-	if c.MaxWait <= 0 {
-		return DefaultMaxWait
-	}
-	return c.MaxWait
 }
 
 // A Source is what decided the wait of an [Advice].
@@ -65,31 +72,43 @@ func (s Source) String() string {
 // quota for certain (Sections 4.1.2 and 8.4).
 type Advice struct {
 	// Wait is how long to wait before the next request, counted from the
-	// arrival of the response: 0, to go on, to Client.MaxWait.
+	// arrival of the response: from 0, to go on, to Advisor.MaxWait.
 	Wait time.Duration
-	// Pace is the time between requests that spreads what remains over the
-	// time left; 0 where the response does not tell. It is not cut to
-	// Client.MaxWait.
+	// Asked is the wait that the server asks for, however long it is.
+	Asked time.Duration
+	// Pace is the time between requests that spreads the remaining ones over the
+	// time left, rounded up; 0 where the response does not tell. It is not cut to
+	// Advisor.MaxWait.
 	Pace time.Duration
-	// Source is what decided Wait. It may have decided on a Wait of 0.
+	// Source is the reason for Wait. There may be one for a Wait of 0.
 	Source Source
 	// Limit is the limit that decided, where Source is SourceLimit or
 	// SourceWindow.
 	Limit Limit
-	// Capped says that Wait was cut to Client.MaxWait: the next request is a
-	// probe, to find out whether the limit still stands.
+	// Capped is true if Wait is shorter than Asked. The next request is then a
+	// probe, which finds out whether the limit still stands.
 	Capped bool
-	// Fields is all that the response said in fields of rate limits, nothing
-	// if it came from a cache.
+	// Refused is true if a limit refused the request: the status is 429; or it is
+	// 503, and the response asks for a wait; or it is 403, and nothing remains or
+	// there is a Retry-After.
+	Refused bool
+	// Fields holds all policies and limits of the response. It is empty if the
+	// response came from a cache.
 	Fields Fields
 }
 
 // LogValue returns the wait, the pace and the source as a group, and the limit
-// where one decided. What is 0 is left out.
+// where one decided. Values of 0 are left out.
 func (a Advice) LogValue() slog.Value {
-	attrs := make([]slog.Attr, 0, 4)
+	attrs := make([]slog.Attr, 0, 6)
+	if a.Refused {
+		attrs = append(attrs, slog.Bool("refused", true))
+	}
 	if a.Wait > 0 {
 		attrs = append(attrs, slog.Duration("wait", a.Wait))
+	}
+	if a.Capped {
+		attrs = append(attrs, slog.Duration("asked", a.Asked))
 	}
 	if a.Pace > 0 {
 		attrs = append(attrs, slog.Duration("pace", a.Pace))
@@ -104,29 +123,51 @@ func (a Advice) LogValue() slog.Value {
 }
 
 // Advise returns what resp, which arrived at received, asks of the client.
-// The body is not looked at, nor are trailers, and the status makes no
-// difference (draft-11 Section 6). A nil resp asks for nothing.
+// Neither the body nor trailers are read. The status only decides Refused: the
+// fields mean the same in every response (draft-11 Section 6). A nil resp asks for
+// nothing.
 //
 // Retry-After decides the wait if it is there (Section 7). Everything else is
 // ignored on a response from a cache, one with a positive Age (Section 7.3), and
 // so is each field that is malformed (Section 7). A limit with nothing
 // remaining waits its Reset, or, if that is absent, the Window of its policy;
 // of several the longest wait counts. A limit of requests with something
-// remaining sets the Pace; of several the slowest counts. Whatever else a
-// response does not say is not assumed.
-func (c Client) Advise(resp *http.Response, received time.Time) Advice {
+// remaining sets the Pace; of several the slowest counts. Nothing is assumed
+// that a response does not say.
+func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	var a Advice
 	if resp == nil {
 		return a
 	}
 	c.advise(&a, resp.Header, received)
-	if most := c.maxWait(); a.Wait > most {
+	a.Refused = a.refused(resp.StatusCode)
+	a.Asked = a.Wait
+	if most := maxWait(c.MaxWait); a.Wait > most {
 		a.Wait, a.Capped = most, true
 	}
 	return a
 }
 
-func (c *Client) advise(a *Advice, h http.Header, received time.Time) {
+// refused reports whether a limit refused the request, by the status.
+func (a *Advice) refused(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests:
+		return true
+	case http.StatusServiceUnavailable:
+		return a.Wait > 0
+	case http.StatusForbidden: // GitHub, and others before there was 429
+		return a.Source == SourceRetryAfter || a.Fields.exhausted()
+	}
+	return false
+}
+
+// exhausted reports whether nothing remains of some limit.
+func (f *Fields) exhausted() bool {
+	policies := newMatcher(f.Policies)
+	return slices.ContainsFunc(f.Limits, func(l Limit) bool { return l.exhausted(policies.policy(&l)) })
+}
+
+func (c *Advisor) advise(a *Advice, h http.Header, received time.Time) {
 	wait, asked := readRetryAfter(h, received)
 	old := stored(h)
 	if !old {
@@ -191,4 +232,56 @@ func pace(l *Limit, p *Policy) time.Duration {
 		pace++
 	}
 	return pace
+}
+
+// A RefusedError says that a limit refused a request.
+type RefusedError struct {
+	Status  int      // of the response
+	Advice  Advice   // Refused is true
+	Problem *Problem // the problem document of the response, nil if there is none that can be read
+}
+
+// Error says how long to wait, and why the request was refused if the problem
+// document says so.
+func (e *RefusedError) Error() string {
+	text := "ratelimit: refused with status " + strconv.Itoa(e.Status)
+	if e.Advice.Wait > 0 {
+		text += ", wait " + e.Advice.Wait.String()
+	}
+	if e.Problem != nil {
+		text += ": " + strings.TrimPrefix(e.Problem.Error(), "ratelimit: ")
+	}
+	return text
+}
+
+// Unwrap returns the problem document, or nil.
+func (e *RefusedError) Unwrap() error {
+	if e.Problem == nil {
+		return nil
+	}
+	return e.Problem
+}
+
+// CheckResponse returns a [*RefusedError] if a limit refused the request
+// ([Advice.Refused]), else nil. It reads a problem document out of the body, as
+// by [ReadProblem], and then puts the body back, so that it can be read again from
+// its beginning.
+func (c Advisor) CheckResponse(resp *http.Response, received time.Time) error {
+	a := c.Advise(resp, received)
+	if !a.Refused {
+		return nil
+	}
+	e := &RefusedError{Status: resp.StatusCode, Advice: a}
+	if resp.Body == nil {
+		return e
+	}
+	var read bytes.Buffer
+	body := resp.Body
+	resp.Body = io.NopCloser(io.TeeReader(body, &read))
+	e.Problem, _ = ReadProblem(resp) // a body of another kind is no fault
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(&read, body), body}
+	return e
 }

@@ -1,12 +1,15 @@
 package ratelimit
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -19,7 +22,7 @@ var _ fmt.Stringer = SourceNone
 type adviseCase struct {
 	name   string
 	wire   string
-	want   Advice // without Limit and Fields
+	want   Advice // without Limit and Fields; Asked is Wait where it is 0
 	limit  string // its name
 	fields Fields // not compared if it is the zero Fields and said is true
 	said   bool   // whether the response said anything
@@ -109,7 +112,7 @@ var adviseCases = []adviseCase{
 		wire: "Retry-After: 20\n" + `RateLimit: "a";r=15;t=45`,
 		want: Advice{Wait: 20 * time.Second, Pace: 3 * time.Second, Source: SourceRetryAfter}, said: true},
 	{name: "C7, Retry-After alone", wire: "HTTP/1.1 429 Too Many Requests\nRetry-After: 10",
-		want: Advice{Wait: 10 * time.Second, Source: SourceRetryAfter}},
+		want: Advice{Wait: 10 * time.Second, Source: SourceRetryAfter, Refused: true}},
 	{name: "C8, the window is ignored",
 		wire: "Retry-After: 1\n" + `RateLimit-Policy: "a";q=1;w=600` + "\n" + `RateLimit: "a";r=0`,
 		want: Advice{Wait: time.Second, Source: SourceRetryAfter}, said: true},
@@ -125,7 +128,7 @@ var adviseCases = []adviseCase{
 	{name: "K1, Age cannot be read", wire: "Age: old\n" + `RateLimit: "a";r=0;t=30`,
 		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},
 	{name: "L6, what remains is refused all the same", wire: "HTTP/1.1 429 Too Many Requests\n" + `RateLimit: "a";r=10;t=30`,
-		want: Advice{Pace: 3 * time.Second}, said: true},
+		want: Advice{Pace: 3 * time.Second, Refused: true}, said: true},
 	{name: "L8, the end of the window is not the quota",
 		wire: `RateLimit-Policy: "a";q=1000;w=60` + "\n" + `RateLimit: "a";r=1;t=10`,
 		want: Advice{Pace: 10 * time.Second}, said: true},
@@ -150,7 +153,7 @@ var adviseCases = []adviseCase{
 	{name: "S1, Retry-After wins on 200 too", wire: "HTTP/1.1 200 OK\nRetry-After: 10\n" + `RateLimit: "a";r=5;t=30`,
 		want: Advice{Wait: 10 * time.Second, Pace: 6 * time.Second, Source: SourceRetryAfter}, said: true},
 	{name: "S1, 503", wire: "HTTP/1.1 503 Service Unavailable\n" + `RateLimit: "a";r=0;t=30`,
-		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},
+		want: Advice{Wait: 30 * time.Second, Source: SourceLimit, Refused: true}, limit: "a", said: true},
 	{name: "S1, an informational status", wire: "HTTP/1.1 103 Early Hints\n" + `RateLimit: "a";r=0;t=30`,
 		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},
 	{name: "S2, a redirection is like any other", wire: "HTTP/1.1 302 Found\nLocation: /foo\n" + `RateLimit: "a";r=0;t=10`,
@@ -158,13 +161,13 @@ var adviseCases = []adviseCase{
 	{name: "X6, as long as obeyed", wire: `RateLimit: "a";r=0;t=600`,
 		want: Advice{Wait: 10 * minute, Source: SourceLimit}, limit: "a", said: true},
 	{name: "X6, longer than obeyed", wire: `RateLimit: "a";r=0;t=601`,
-		want: Advice{Wait: 10 * minute, Source: SourceLimit, Capped: true}, limit: "a", said: true},
+		want: Advice{Wait: 10 * minute, Source: SourceLimit, Asked: 601 * time.Second, Capped: true}, limit: "a", said: true},
 	{name: "X6, the largest reset", wire: `RateLimit: "a";r=0;t=999999999999999`,
-		want: Advice{Wait: 10 * minute, Source: SourceLimit, Capped: true}, limit: "a", said: true},
+		want: Advice{Wait: 10 * minute, Source: SourceLimit, Asked: math.MaxInt64, Capped: true}, limit: "a", said: true},
 	{name: "X6, the largest window", wire: `RateLimit-Policy: "a";q=1;w=999999999999999` + "\n" + `RateLimit: "a";r=0`,
-		want: Advice{Wait: 10 * minute, Source: SourceWindow, Capped: true}, limit: "a", said: true},
+		want: Advice{Wait: 10 * minute, Source: SourceWindow, Asked: math.MaxInt64, Capped: true}, limit: "a", said: true},
 	{name: "X6, the largest Retry-After", wire: "Retry-After: 99999999999999999999",
-		want: Advice{Wait: 10 * minute, Source: SourceRetryAfter, Capped: true}},
+		want: Advice{Wait: 10 * minute, Source: SourceRetryAfter, Asked: math.MaxInt64, Capped: true}},
 	{name: "X6, the largest reset and something remains", wire: `RateLimit: "a";r=1;t=999999999999999`,
 		want: Advice{Pace: math.MaxInt64}, said: true},
 	{name: "draft-07", wire: "RateLimit: limit=10, remaining=0, reset=5",
@@ -175,16 +178,119 @@ var adviseCases = []adviseCase{
 func TestAdvise(t *testing.T) {
 	for _, tc := range adviseCases {
 		t.Run(tc.name, func(t *testing.T) {
-			got := Client{}.Advise(responseOf(tc.wire), arrival)
+			got := Advisor{}.Advise(responseOf(tc.wire), arrival)
 			require.Equal(t, tc.limit, got.Limit.Name)
 			require.Equal(t, tc.said, got.Fields.Dialect != "")
 			if !tc.said || tc.fields.Dialect != "" {
 				require.Equal(t, tc.fields, got.Fields)
 			}
+			if tc.want.Asked == 0 {
+				tc.want.Asked = tc.want.Wait
+			}
 			got.Limit, got.Fields = Limit{}, Fields{}
 			require.Equal(t, tc.want, got)
 		})
 	}
+}
+
+// Which statuses say that a limit refused the request (draft-11 Section 6).
+func TestAdviseRefused(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		wire string
+		want bool
+	}{
+		{"429", "HTTP/1.1 429 Too Many Requests", true},
+		{"429, from a cache", "HTTP/1.1 429 Too Many Requests\nAge: 5", true},
+		{"200 with nothing remaining", "HTTP/1.1 200 OK\n" + `RateLimit: "a";r=0;t=30`, false},
+		{"200 with Retry-After", "HTTP/1.1 200 OK\nRetry-After: 5", false},
+		{"503 alone is another trouble", "HTTP/1.1 503 Service Unavailable", false},
+		{"503 with Retry-After", "HTTP/1.1 503 Service Unavailable\nRetry-After: 5", true},
+		{"503 with Retry-After of 0", "HTTP/1.1 503 Service Unavailable\nRetry-After: 0", false},
+		{"503 with something remaining", "HTTP/1.1 503 Service Unavailable\n" + `RateLimit: "a";r=5;t=30`, false},
+		{"403 alone is forbidden", "HTTP/1.1 403 Forbidden", false},
+		{"403 with something remaining", "HTTP/1.1 403 Forbidden\n" + `RateLimit: "a";r=5;t=30`, false},
+		{"403 of GitHub", "HTTP/1.1 403 Forbidden\nX-RateLimit-Limit: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1795230045", true},
+		{"403 with nothing remaining, and no end", "HTTP/1.1 403 Forbidden\nX-RateLimit-Remaining: 0", true},
+		{"403 of GitHub's secondary limits", "HTTP/1.1 403 Forbidden\nRetry-After: 60\nX-RateLimit-Remaining: 50", true},
+		{"403 with a quota of 0", "HTTP/1.1 403 Forbidden\n" + `RateLimit-Policy: "a";q=0` + "\n" + `RateLimit: "a";r=5`, true},
+		{"404 with Retry-After", "HTTP/1.1 404 Not Found\nRetry-After: 60", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.Equal(t, tc.want, Advisor{}.Advise(responseOf(tc.wire), arrival).Refused)
+		})
+	}
+}
+
+// CheckResponse makes an error of a refusal, and leaves the response as it was.
+func TestCheckResponse(t *testing.T) {
+	const violated = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"T","violated-policies":["a"]}`
+	for _, tc := range []struct {
+		name    string
+		wire    string
+		body    string
+		refused bool
+		problem bool
+		text    string
+	}{
+		{name: "served", wire: "HTTP/1.1 200 OK\n" + `RateLimit: "a";r=0;t=30`, body: "{}"},
+		{name: "refused", wire: "HTTP/1.1 429 Too Many Requests", refused: true, text: "ratelimit: refused with status 429"},
+		{name: "for a time", wire: "HTTP/1.1 429 Too Many Requests\nRetry-After: 90", body: "slow down", refused: true,
+			text: "ratelimit: refused with status 429, wait 1m30s"},
+		{name: "with a problem", wire: "HTTP/1.1 429 Too Many Requests\nContent-Type: application/problem+json\nRetry-After: 90",
+			body: violated, refused: true, problem: true, text: "ratelimit: refused with status 429, wait 1m30s: "},
+		{name: "with a problem cut short", wire: "HTTP/1.1 429 Too Many Requests\nContent-Type: application/problem+json",
+			body: violated[:50], refused: true, text: "ratelimit: refused with status 429"},
+		{name: "with a problem that is too long", wire: "HTTP/1.1 429 Too Many Requests\nContent-Type: application/problem+json",
+			body: violated + strings.Repeat(" ", 2<<20), refused: true, text: "ratelimit: refused with status 429"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			body := &closing{Reader: strings.NewReader(tc.body)}
+			resp := responseOf(tc.wire)
+			resp.Body = body
+			before := resp.Header.Clone()
+			err := Advisor{}.CheckResponse(resp, arrival)
+			read, readErr := io.ReadAll(resp.Body)
+			require.NoError(t, readErr)
+			require.Equal(t, tc.body, string(read), "the body can be read from its beginning")
+			require.Equal(t, before, resp.Header)
+			require.Zero(t, body.closed)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, 1, body.closed)
+			if !tc.refused {
+				require.NoError(t, err)
+				return
+			}
+			var refused *RefusedError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, resp.StatusCode, refused.Status)
+			require.Equal(t, Advisor{}.Advise(resp, arrival), refused.Advice)
+			require.Equal(t, tc.problem, refused.Problem != nil)
+			require.NotContains(t, err.Error()[len("ratelimit: "):], "ratelimit: ")
+			var problem *Problem
+			require.Equal(t, tc.problem, errors.As(err, &problem))
+			if !tc.problem {
+				require.Equal(t, tc.text, err.Error())
+				require.NoError(t, errors.Unwrap(err))
+				return
+			}
+			require.Equal(t, []string{"a"}, problem.ViolatedPolicies)
+			require.True(t, strings.HasPrefix(err.Error(), tc.text) && len(err.Error()) > len(tc.text), err)
+		})
+	}
+	require.NoError(t, Advisor{}.CheckResponse(nil, arrival))
+	require.Error(t, Advisor{}.CheckResponse(&http.Response{StatusCode: 429}, arrival), "without a body")
+}
+
+// A body that fails in the middle fails in the same place when it is read again.
+func TestCheckResponseBodyFails(t *testing.T) {
+	broken := errors.New("connection reset")
+	resp := responseOf("HTTP/1.1 429 Too Many Requests\nContent-Type: application/problem+json")
+	resp.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"title"`), iotest.ErrReader(broken)))
+	require.Error(t, Advisor{}.CheckResponse(resp, arrival))
+	read, err := io.ReadAll(resp.Body)
+	require.Equal(t, `{"title"`, string(read))
+	require.Equal(t, broken, err)
 }
 
 func TestAdviseOptions(t *testing.T) {
@@ -200,11 +306,11 @@ func TestAdviseOptions(t *testing.T) {
 		{-1, 30 * time.Second, false},
 		{math.MaxInt64, 30 * time.Second, false},
 	} {
-		got := Client{MaxWait: tc.most}.Advise(exhausted, arrival)
+		got := Advisor{MaxWait: tc.most}.Advise(exhausted, arrival)
 		require.Equal(t, tc.want, got.Wait, tc.most)
 		require.Equal(t, tc.capped, got.Capped, tc.most)
 	}
-	own := Client{Legacy: LegacyOptions{
+	own := Advisor{Legacy: LegacyOptions{
 		Dialects: []*Dialect{{Name: "acme", Fields: []DialectField{
 			{Name: "Acme-Left", Role: RoleRemaining}, {Name: "Acme-End", Role: RoleReset, Format: TimeUnix},
 		}}},
@@ -217,20 +323,20 @@ func TestAdviseOptions(t *testing.T) {
 }
 
 func TestAdviseHandMade(t *testing.T) {
-	require.Zero(t, Client{}.Advise(nil, arrival))
-	require.Zero(t, Client{}.Advise(&http.Response{}, time.Time{}))
-	require.Zero(t, Client{}.Advise(&http.Response{Header: http.Header{"Ratelimit": nil, "Retry-After": {}}}, arrival))
-	got := Client{}.Advise(&http.Response{Header: http.Header{"Ratelimit": {`"a";r=0;t=3`}}}, time.Time{})
+	require.Zero(t, Advisor{}.Advise(nil, arrival))
+	require.Zero(t, Advisor{}.Advise(&http.Response{}, time.Time{}))
+	require.Zero(t, Advisor{}.Advise(&http.Response{Header: http.Header{"Ratelimit": nil, "Retry-After": {}}}, arrival))
+	got := Advisor{}.Advise(&http.Response{Header: http.Header{"Ratelimit": {`"a";r=0;t=3`}}}, time.Time{})
 	require.Equal(t, 3*time.Second, got.Wait)
 	trailer := &http.Response{Trailer: http.Header{"Ratelimit": {`"a";r=0;t=3`}, "Retry-After": {"5"}}}
-	require.Zero(t, Client{}.Advise(trailer, arrival), "trailers are not read")
+	require.Zero(t, Advisor{}.Advise(trailer, arrival), "trailers are not read")
 }
 
 func TestAdviseKeepsTheHeader(t *testing.T) {
 	for _, tc := range adviseCases {
 		resp := responseOf(tc.wire)
 		before := resp.Header.Clone()
-		Client{}.Advise(resp, arrival)
+		Advisor{}.Advise(resp, arrival)
 		require.Equal(t, before, resp.Header, tc.name)
 	}
 }
@@ -245,11 +351,11 @@ func TestSourceString(t *testing.T) {
 
 func TestAdviseAllocations(t *testing.T) {
 	silent := responseOf(unrelated)
-	require.Zero(t, testing.AllocsPerRun(100, func() { Client{}.Advise(silent, arrival) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { Advisor{}.Advise(silent, arrival) }))
 	// The slice of limits.
 	limit := responseOf(unrelated)
 	limit.Header["Ratelimit"] = []string{`"default";r=50;t=30`}
-	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { Client{}.Advise(limit, arrival) }), 1.0)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { Advisor{}.Advise(limit, arrival) }), 1.0)
 }
 
 func TestAdviceLogValue(t *testing.T) {
@@ -261,6 +367,8 @@ func TestAdviceLogValue(t *testing.T) {
 		{"nothing", "", `{"level":"INFO","msg":"m"}`},
 		{"a pace", `RateLimit: "a";r=3;t=30`, `{"level":"INFO","msg":"m","advice":{"pace":10000000000}}`},
 		{"a wait", "Retry-After: 5", `{"level":"INFO","msg":"m","advice":{"wait":5000000000,"source":"retry-after"}}`},
+		{"a refusal, and a wait that is cut", "HTTP/1.1 429 Too Many Requests\nRetry-After: 1000",
+			`{"level":"INFO","msg":"m","advice":{"refused":true,"wait":600000000000,"asked":1000000000000,"source":"retry-after"}}`},
 		{"a limit", `RateLimit: "a";r=0;t=30`, `{"level":"INFO","msg":"m","advice":{"wait":30000000000,"source":"limit","limit":"\"a\";r=0;t=30"}}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -271,7 +379,7 @@ func TestAdviceLogValue(t *testing.T) {
 				}
 				return a
 			}}))
-			log.Info("m", "advice", Client{}.Advise(responseOf(tc.wire), arrival))
+			log.Info("m", "advice", Advisor{}.Advise(responseOf(tc.wire), arrival))
 			require.Equal(t, tc.want+"\n", b.String())
 		})
 	}

@@ -14,12 +14,12 @@ import (
 var received = time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
 
 // A client asks each response how long to wait before the next request.
-func ExampleClient_Advise() {
+func ExampleAdvisor_Advise() {
 	resp := &http.Response{Header: http.Header{
 		"Ratelimit-Policy": {`"burst";q=100;w=60, "daily";q=1000;w=86400`},
 		"Ratelimit":        {`"burst";r=0;t=12, "daily";r=990;t=80000`},
 	}}
-	a := ratelimit.Client{}.Advise(resp, received)
+	a := ratelimit.Advisor{}.Advise(resp, received)
 	fmt.Println("wait", a.Wait)
 	fmt.Println(a.Source, a.Limit.Name)
 	// Output:
@@ -29,12 +29,12 @@ func ExampleClient_Advise() {
 
 // Older fields are read as well, and no server makes a client wait for longer
 // than it wants.
-func ExampleClient() {
-	client := ratelimit.Client{
+func ExampleAdvisor() {
+	advisor := ratelimit.Advisor{
 		MaxWait: time.Minute,
 		Legacy:  ratelimit.LegacyOptions{Name: "acme"},
 	}
-	a := client.Advise(&http.Response{Header: http.Header{
+	a := advisor.Advise(&http.Response{Header: http.Header{
 		"X-Ratelimit-Limit":     {"5000"},
 		"X-Ratelimit-Remaining": {"0"},
 		"X-Ratelimit-Reset":     {"3600"},
@@ -45,7 +45,7 @@ func ExampleClient() {
 
 // Retry-After takes precedence over the fields of rate limits.
 func ExampleSource() {
-	a := ratelimit.Client{}.Advise(&http.Response{Header: http.Header{
+	a := ratelimit.Advisor{}.Advise(&http.Response{Header: http.Header{
 		"Retry-After": {"20"},
 		"Ratelimit":   {`"default";r=0;t=40`},
 	}}, received)
@@ -60,7 +60,7 @@ func ExampleSource() {
 
 // Pace spreads what remains over the time left.
 func ExampleAdvice() {
-	a := ratelimit.Client{}.Advise(&http.Response{Header: http.Header{
+	a := ratelimit.Advisor{}.Advise(&http.Response{Header: http.Header{
 		"Ratelimit": {`"default";r=20;t=30`},
 	}}, received)
 	fmt.Println(a.Wait, a.Pace)

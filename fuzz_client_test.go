@@ -29,12 +29,12 @@ func FuzzAdvise(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, lines string, received, most int64) {
 		resp := responseOf(lines)
 		resp.StatusCode = status
-		c := Client{MaxWait: time.Duration(most)}
+		c := Advisor{MaxWait: time.Duration(most)}
 		a := c.Advise(resp, time.Unix(received, 0))
 		require.GreaterOrEqual(t, a.Wait, time.Duration(0))
-		require.LessOrEqual(t, a.Wait, c.maxWait())
+		require.LessOrEqual(t, a.Wait, maxWait(c.MaxWait))
 		require.GreaterOrEqual(t, a.Pace, time.Duration(0))
-		require.True(t, !a.Capped || a.Wait == c.maxWait())
+		require.True(t, !a.Capped || a.Wait == maxWait(c.MaxWait))
 		require.True(t, a.Wait == 0 || a.Source != SourceNone)
 		require.True(t, a.Source == SourceLimit || a.Source == SourceWindow || a.Limit.Equal(Limit{}))
 

@@ -1,83 +1,158 @@
 // Package ratelimit reads and writes what HTTP servers say about rate limits:
 // the fields RateLimit-Policy and RateLimit of the IETF draft
-// draft-ietf-httpapi-ratelimit-headers, versions 08 to 11, which share one
-// wire format.
+// draft-ietf-httpapi-ratelimit-headers, and the older fields that servers still
+// send in their place.
 //
 //	RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400
 //	RateLimit: "burst";r=37;t=12, "daily";r=990;t=80000
 //
-// The first says that a client may use 100 quota units (requests, if nothing
-// else is said) per 60 seconds and 1000 per day; the second that 37 are
-// available within the next 12 seconds, and 990 within the next 80000. The
-// package holds no limiter: it says and understands limits, and others keep
-// them.
+// The first line says that a client may use 100 quota units per 60 seconds and
+// 1000 per day. The unit is requests if nothing else is said. The second line
+// says that 37 units are left for the next 12 seconds, and 990 for the next
+// 80000.
+//
+// Where to start depends on what you write:
+//
+//   - A server that announces limits: [Fields.Set], and [Refuse] for requests
+//     that exceed one. See Serving.
+//   - A client: put a [Transport] into your [http.Client], and it waits when
+//     servers ask for it. To wait in your own way, ask [Advisor.Advise]. To see
+//     the numbers, call [ParseAny], or [Parse] for the current fields alone.
+//     See Clients, Reading and Older forms.
+//   - A gateway with limits of its own: [Restrict].
+//   - A test of a server: [Check] lists the rules that a response breaks.
+//   - A parser in another language: testdata/vectors holds field lines and
+//     their meaning in JSON, and the fuzz targets compare this parser with
+//     another.
+//
+// This package is not a rate limiter: it counts no requests for a server. Bring
+// a limiter, and let this package announce what it decides.
+//
+// The versions 08 to 11 of the draft share one wire format. Where their rules
+// differ, this package follows draft-11; a section cited here without another
+// document is one of draft-11.
+//
+// # Terms
+//
+// These are the terms of the draft (draft-11 Sections 1.2 and 2), of structured
+// fields (RFC 9651) and of HTTP (RFC 9110), with the names that this package
+// gives them.
+//
+//   - Quota: the capacity that a server allots to a client, in quota units. It
+//     may be allotted again at the end of a window. It is the parameter q,
+//     [Policy.Quota].
+//   - Quota unit: the unit in which activity is measured, requests unless the
+//     policy names another. It is the parameter qu, [Unit].
+//   - Window: the period of time to which a quota belongs, in seconds. It is
+//     the parameter w, [Policy.Window].
+//   - Partition: a part of the capacity of a server, such as that of one user.
+//     A partition key, the parameter pk, names it. Each partition key has a
+//     quota of its own.
+//   - Policy, in the draft also quota policy: a named rule by which a server
+//     limits the activity within a partition. Several may apply to one request.
+//     It is a [Policy].
+//   - Service limit, here simply limit: what is left of the quota of one policy
+//     at the moment. It is a [Limit].
+//   - Remaining: the quota units that are left. It is the parameter r,
+//     [Limit.Remaining].
+//   - Reset: the number of seconds within which no more than these may be used.
+//     It is the parameter t, [Limit.Reset].
+//   - Field line: one line of a header section, with a name and a value. The
+//     lines of one name, in order, are the field; both fields here may be split
+//     over several lines (RFC 9110 Section 5.2).
+//   - Member: an element of the List that a field is (RFC 9651 Section 3.1).
+//     Here each is an Item: a String, which is the name of a policy, and its
+//     parameters.
+//   - Parameter: a key and a value behind a member, such as q=100 (RFC 9651
+//     Section 3.1.2).
+//
+// Types of structured fields are written with a capital letter: List, String,
+// Integer, Byte Sequence (RFC 9651 Section 3). The fields RateLimit-Policy and
+// RateLimit in the form of versions 08 to 11 are called the current fields, all
+// others the older ones.
 //
 // # Model
 //
-// A [Policy] is a member of RateLimit-Policy, a [Limit] one of RateLimit. They
-// belong together by name and partition key, see [Fields.PolicyOf]. Numbers
-// that may be absent are [Seconds], whose zero value is absent. Parameters
-// that the specification does not define are kept, in order, as [Params].
+// A [Policy] is a member of RateLimit-Policy, a [Limit] is a member of
+// RateLimit, and [Fields] holds both lists. Limits and policies belong together
+// by name and partition key, see [Fields.PolicyOf]. A number of seconds that
+// may be absent is a [Seconds], whose zero value is absent. Parameters that the
+// specification does not define are kept in order, as [Params].
 //
 // # Reading
 //
-// [Parse] takes both fields from an [http.Header]; [ParsePolicies] and
-// [ParseLimits] take field lines from anywhere else, such as gRPC metadata.
-// [ParseAny] also reads what came before these fields, see below. A
-// field that breaks the grammar of RFC 9651, or a rule of the specification, is
-// ignored as a whole, and the other one is kept: what [Parse] returns beside an
-// error is what a client may use. A [FieldError] says what was wrong, and where.
+// [Parse] reads both fields of an [http.Header]. [ParsePolicies] and
+// [ParseLimits] read the lines of one field from anywhere else, such as gRPC
+// metadata. [ParseAny] also reads older fields, see below.
 //
-// Input is taken to be hostile: work and memory are linear in its length, a
-// field holds at most 1024 members and a member at most 256 parameters, and no
-// error repeats what a field said.
+// A field that breaks the grammar of RFC 9651 or a rule of the draft is ignored
+// as a whole, and the other field is kept. The result that [Parse] returns next
+// to an error is what a client may use. A [FieldError] says what is wrong, and
+// where.
+//
+// Input is taken to be hostile. Work and memory are linear in its length, a
+// field has at most 1024 members, a member at most 256 parameters, and no error
+// repeats the content of a field.
 //
 // # Writing
 //
-// [Fields.Set] and [SetPolicies], [SetLimits] replace a field, [AddPolicies]
-// and [AddLimits] add a line to it, [AppendPolicies], [FormatPolicies] and
-// their like give the text alone. All of them refuse what the grammar refuses,
-// and then write nothing.
+// [Fields.Set] replaces both fields of an [http.Header]; [SetPolicies] and
+// [SetLimits] replace one. [AddPolicies] and [AddLimits] add a line to a field.
+// [FormatPolicies], [FormatLimits], [AppendPolicies] and [AppendLimits] give
+// the text of a field alone. All of them refuse what cannot be written, such as
+// a name with an accent, a negative number or a window of 0, and then they
+// write nothing.
 //
 // # Older forms
 //
-// [ParseAny] reads a response whatever form its limits have: the current fields,
-// those of older drafts, the X-RateLimit-* families and what vendors made of
-// them. [Fields.Dialect] names the form. [ParseLegacy] reads all but the current
-// fields, and [Dialect.Set] writes older ones for clients that know nothing else:
-// Draft06.Set, say, or XRateLimit.Set. A [Dialect] of one's own can be read as well
-// ([LegacyOptions]).
+// [ParseAny] reads the limits of a response in whatever form they have: the
+// current fields, those of older drafts, the X-RateLimit-* families and the
+// fields of many vendors. [Fields.Dialect] names the form. [ParseLegacy] reads
+// all but the current fields.
+//
+// [Dialect.Set] writes older fields, for clients that know nothing else:
+// Draft06.Set or XRateLimit.Set, for example. You can describe a server's own
+// fields in a [Dialect], to read them ([LegacyOptions]) and to write them.
 //
 // # Serving
 //
-// [Refuse] answers a request that exceeds a limit, with a [Problem] that says
-// why. [Limit.Cap] and [Limit.Jitter] keep what a server says from inviting more
-// requests at a time than it can stand (draft-11 Section 8.5): which volume that
-// is, only the server knows. [Expose] lets scripts of other origins read the
-// fields. [Restrict] is for intermediaries.
+// [Fields.Set] announces policies and limits on any response. [Refuse] answers
+// a request that exceeds a limit with the fields, Retry-After and a [Problem]
+// that says why. [Expose] lets scripts of other origins read the fields.
+// [Restrict] is for intermediaries.
 //
-// Partition keys are best made from nothing but the request, and hashed if they
-// would tell who the client is; clients can predict them if it is documented how
-// they are made (Section 6.1). Fields need not be on every response (Section
-// 6.2). They bind nobody: a server still has to protect itself (Section 8.1), and
-// should not tell strangers what helps to saturate it (Section 8.2).
+// A server MUST NOT announce numbers that invite more requests than it can
+// serve (Section 6). How many that is, only the server knows. [Limit.Cap]
+// lowers what remains so that a client which spreads it over the time left
+// stays near the rate of the policy, and [Limit.Jitter] spreads the moments at
+// which clients come back (Section 8.5).
+//
+// Make partition keys from nothing but the request, and hash them if they would
+// tell who the client is. Document how they are made, so that clients can
+// predict them (Section 6.1). Fields need not be on every response
+// (Section 6.2). Announced limits bind nobody: a server still has to protect
+// itself (Section 8.1), and it should not tell strangers what would help them
+// to saturate it (Section 8.2).
 //
 // # Keys of http.Header
 //
-// [http.Header] knows the fields under its canonical keys, Ratelimit-Policy and
-// Ratelimit. Use its methods, or this package: a value stored under the key
-// "RateLimit" by hand is not found by either.
+// [http.Header] holds the fields under its canonical keys, Ratelimit-Policy and
+// Ratelimit. Its methods take any spelling, and so does this package when it
+// writes. A value that is stored under the key "RateLimit" without these
+// methods is found by neither.
 //
 // # Clients
 //
-// [Client.Advise] says what a response asks of a client: how long to wait, at
+// [Advisor.Advise] says what a response asks of a client: how long to wait, at
 // which pace to go on, and why. A [Transport] follows that advice for an
-// [http.Client].
+// [http.Client]. [ParseRetryAfter] reads the field Retry-After alone, which
+// takes precedence over RateLimit (Section 7).
 //
 // # Checking
 //
-// [Check] holds a response against the rules of the specification, for the
-// tests of servers.
+// [Check] checks a response against each rule of the draft that a single
+// response can show, for the tests of servers. CONFORMANCE.md lists the rules,
+// each with the code that keeps it and the test that would fail otherwise.
 package ratelimit
 
 import (
@@ -100,95 +175,119 @@ const (
 )
 
 // MaxInteger is the largest Integer of a structured field, fifteen nines
-// (RFC 9651 Section 3.3.1). Every count and every number of seconds in a field
-// is at most this.
+// (RFC 9651 Section 3.3.1). No number of quota units or of seconds in a field
+// is larger.
 const MaxInteger = 999_999_999_999_999
 
-const maxDigits = 15 // RFC 9651 Section 4.2.4
+const maxDigits = 15 // the longest Integer, RFC 9651 Section 4.2.4
 
+// isInteger reports whether n is from least to MaxInteger.
 func isInteger(n, least int64) bool { return least <= n && n <= MaxInteger }
 
-// A Limit is a member of the field RateLimit: what a client has left of a
-// policy (draft-11 Section 4.1). It may change with every response, and is no
-// promise that requests will be served (Section 4.1.1).
+// A Limit is a member of the field RateLimit (draft-11 Section 4.1): what is
+// left of the quota of a policy. It may change with every response. It is not a
+// promise that requests will be served (draft-11 Section 4.1.1).
 //
-// The zero Limit is valid: an empty name, and nothing remaining.
+// The zero Limit is valid: its name is empty, and nothing remains of it.
 type Limit struct {
-	// Name is the name of the [Policy] that the limit reports on. Printable
-	// ASCII.
+	// Name is the name of the [Policy] that the limit reports on, see
+	// [Fields.PolicyOf]. It is printable ASCII, and may be empty.
 	Name string
-	// Remaining is the parameter "r", in quota units: 0 to MaxInteger.
+	// Remaining is the parameter "r", in quota units, from 0 to MaxInteger
+	// (draft-11 Section 4.1.1). In a limit of an older response it may also be
+	// [Unknown].
 	Remaining int64
-	// Reset is the parameter "t": the seconds within which the client can use
-	// no more than Remaining, 0 to MaxInteger, or absent. It does not say that
-	// the whole quota is back afterwards (draft-11 Sections 4.1.2 and 8.4).
+	// Reset is the parameter "t", from 0 to MaxInteger seconds, or absent
+	// (draft-11 Section 4.1.2). It counts from the response, and within it the
+	// client may use no more than Remaining. It does not say that the whole
+	// quota is back afterwards (draft-11 Section 8.4).
 	Reset Seconds
-	// PartitionKey is the parameter "pk", any bytes. nil is absent, an empty
-	// non-nil slice is an empty key.
+	// PartitionKey is the parameter "pk", which may be any bytes (draft-11
+	// Section 4.1.3). nil is absent; an empty slice that is not nil is an empty
+	// key.
 	PartitionKey []byte
-	// Params are the other parameters, in the order of the field.
+	// Params are the parameters that the specification does not define, in the
+	// order of the field.
 	Params Params
 }
 
-// Unknown is the Remaining of a limit, or the Quota of a policy, that an older
-// response does not say. The current fields always do, and cannot carry it; see
-// [Fields.Writable].
+// Unknown stands for the Remaining of a [Limit] or the Quota of a [Policy] that
+// an older response does not say. The current fields require both, so they
+// cannot carry a member without one; see [Fields.Writable].
 const Unknown = -1
 
-// Validate returns the first rule that l breaks, as a [*FieldError] with Offset
-// -1, or nil if it can be written: printable ASCII in Name, numbers in their
-// range, at most 256 parameters, and Params with legal, distinct keys that are
-// none of r, t and pk, and with values of the types listed at [Param].
+// Validate returns nil if l can be written as a member of RateLimit, else the
+// first rule that it breaks, as a [*FieldError] with Offset -1:
+//
+//   - Name is printable ASCII (ErrSyntax).
+//   - Remaining is from 0 to MaxInteger, Reset is absent or from 0 to
+//     MaxInteger (ErrRange). An [Unknown] remaining cannot be written.
+//   - There are at most 256 parameters, those with a struct field included
+//     (ErrTooMany).
+//   - Keys in Params are legal (ErrSyntax), each occurs once, and none is r, t
+//     or pk (ErrDuplicate).
+//   - Values in Params have a type that is listed at [Param] (ErrType), and can
+//     be written (ErrSyntax, ErrRange).
 func (l Limit) Validate() error {
 	_, err := l.AppendText(nil)
 	return err
 }
 
-// Equal reports whether l and m say the same on the wire: presence, and the
-// order of Params, included.
+// Equal reports whether l and m are the same on the wire. A value that is
+// absent in one of them is not equal to any in the other: an absent Reset is
+// not equal to one of 0, nor an absent PartitionKey to an empty one. The order
+// of Params counts.
 func (l Limit) Equal(m Limit) bool {
 	return l.Name == m.Name && l.Remaining == m.Remaining && l.Reset == m.Reset &&
 		equalKey(l.PartitionKey, m.PartitionKey) && l.Params.equal(m.Params)
 }
 
-// String returns the member as it is written, without a Remaining that is
-// [Unknown]. For a limit that [Limit.Validate] refuses the text is not a member.
+// String returns l as a member of RateLimit, as [Limit.AppendText] writes it. A
+// Remaining that is [Unknown] is left out. For a limit that [Limit.Validate]
+// refuses, the text is not a valid member.
 func (l Limit) String() string {
 	b, param, err := l.append(nil, true)
 	return memberString(b, LimitField, param, err)
 }
 
-// LogValue returns l as its String.
+// LogValue returns the text of [Limit.String], partition key included. It
+// implements [slog.LogValuer].
 func (l Limit) LogValue() slog.Value { return slog.StringValue(l.String()) }
 
-// AppendText appends the member as it is written, as [AppendLimits] does with
-// one limit.
+// AppendText appends l to b as a member of RateLimit, as [AppendLimits] does
+// with one limit. On error, that of [Limit.Validate], it returns b as it was.
+// It implements [encoding.TextAppender].
 func (l Limit) AppendText(b []byte) ([]byte, error) { return AppendLimits(b, l) }
 
-// MarshalText returns the member as it is written, nil on error.
+// MarshalText returns l as a member of RateLimit, as [Limit.AppendText] writes
+// it. On error, that of [Limit.Validate], it returns nil. It implements
+// [encoding.TextMarshaler].
 func (l Limit) MarshalText() ([]byte, error) { return l.AppendText(nil) }
 
-// UnmarshalText reads a text that is exactly one member, as [ParseLimits] does;
-// without one the error is ErrMissing, with several ErrTooMany. On error, l is
-// as it was.
+// UnmarshalText reads a text that is exactly one member of RateLimit, as
+// [ParseLimits] reads it. A text without a member is an error that wraps
+// ErrMissing, one with several members ErrTooMany. On error l is as it was. It
+// implements [encoding.TextUnmarshaler].
 func (l *Limit) UnmarshalText(text []byte) error {
 	list, err := parseList[Limit](limitField, 1, []string{string(text)})
 	return setOnly(l, list, err, LimitField, len(text))
 }
 
-// Seconds is an optional number of whole seconds. Its zero value is absent,
-// which is not the same as SecondsOf(0). Values can be compared with ==.
+// Seconds is a whole number of seconds that may be absent. Its zero value is
+// absent, which is not the same as SecondsOf(0). Values can be compared with
+// ==.
 type Seconds struct {
 	n  int64 // 0 if not ok
-	ok bool
+	ok bool  // there is a number
 }
 
-// SecondsOf returns n seconds. A number that no field can carry, below 0 or
-// above MaxInteger, is kept and refused by Validate.
+// SecondsOf returns n seconds. n is not checked: a number that no field can
+// carry, below 0 or above MaxInteger, is refused by Validate of the policy or
+// limit that has it.
 func SecondsOf(n int64) Seconds { return Seconds{n, true} }
 
-// CeilSeconds returns d in seconds, rounded up so that a client never comes
-// back early. A negative d is 0.
+// CeilSeconds returns d in seconds. A part of a second is rounded up, so that a
+// client never comes back too early. A negative d becomes 0.
 func CeilSeconds(d time.Duration) Seconds {
 	n := int64(d / time.Second)
 	if d%time.Second > 0 {
@@ -197,12 +296,14 @@ func CeilSeconds(d time.Duration) Seconds {
 	return SecondsOf(max(n, 0))
 }
 
-// Value returns the number, and whether there is one.
+// Value returns the number of seconds, and whether there is one. An absent
+// number is returned as 0.
 func (s Seconds) Value() (n int64, ok bool) { return s.n, s.ok }
 
-// Duration returns the number as a duration, and whether there is one. What a
-// Duration cannot hold, about 292 years, becomes the largest, or the smallest,
-// that it can.
+// Duration returns the number of seconds as a duration, and whether there is
+// one. An absent number is returned as 0. A Duration holds up to about 292
+// years; a number beyond that becomes the longest Duration, or the most
+// negative one.
 func (s Seconds) Duration() (d time.Duration, ok bool) {
 	const most = math.MaxInt64 / int64(time.Second)
 	switch {
@@ -215,8 +316,10 @@ func (s Seconds) Duration() (d time.Duration, ok bool) {
 	}
 }
 
-// After returns t plus s, rounded up to a whole second so that equal answers give
-// equal times, and whether there is a number. It saturates, as Duration does.
+// After returns the time s after t, and whether s has a number. The time is
+// rounded up to a whole second, so that a server which announces the same end
+// in several responses leads to the same time. A number of more than about 292
+// years is cut to that. If s is absent, After returns the zero time.
 func (s Seconds) After(t time.Time) (time.Time, bool) {
 	d, ok := s.Duration()
 	if !ok {
@@ -229,7 +332,8 @@ func (s Seconds) After(t time.Time) (time.Time, bool) {
 	return end.Round(0), true
 }
 
-// String returns the number with its unit, such as "30s", or "absent".
+// String returns the number with its unit, such as "30s", or "absent" if there
+// is none.
 func (s Seconds) String() string {
 	if !s.ok {
 		return "absent"

@@ -1,81 +1,139 @@
 package ratelimit
 
 import (
+	"container/heap"
+	"container/list"
 	"context"
 	"errors"
+	"hash/maphash"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"weak"
 )
 
-// Bounds of what a Transport remembers.
+// Bounds of what a Gate remembers.
 const (
-	// maxOrigins is the number of keys. Beyond, the one is forgotten that says
-	// the least about the time to come.
-	maxOrigins = 1024
-	// maxBudgets is the number of limits of a key that are counted apart.
-	maxBudgets = 16
+	// maxKeys is the number of keys. Beyond it the key that was used longest ago
+	// is forgotten, but never one with a wait in force.
+	maxKeys = 1024
+	// maxKey is the length of a key; longer ones are remembered by a hash.
+	maxKey = 256
 	// idleTime is how long a key with nothing in force is remembered.
 	idleTime = 10 * time.Minute
+	// sweepTime is how often waits are looked at that may have ended.
+	sweepTime = time.Second
 )
 
-// firstWait is how long requests wait for the very first answer to their key,
-// about which nothing is known. A server that announces nothing and is slow
-// costs no more than this, once.
-const firstWait = time.Second
+// seed is that of hashes of keys. It differs in each process, so that a hash tells
+// nobody what was hashed.
+var seed = maphash.MakeSeed()
 
-// A Transport is an [http.RoundTripper] that keeps a client within the limits
-// that servers announce. The zero Transport is ready to use. It must not be
-// copied after the first use, and its fields not be changed. It is for
-// concurrent use, if Base, Key and Observe are.
+// A Gate holds back requests that servers do not allow yet: [Transport] is one in
+// front of an [http.RoundTripper]. Use it for other protocols, and for queues of
+// work: Enter before each request, and tell the [Pass] of its answer, with the
+// [Advice] of an [Advisor].
 //
-// Each request waits until what the responses before it have announced allows
-// it, and is then sent once, as it is. A response is returned as it is, whatever
-// its status: nothing is sent again. Requests of one key that have to wait go
-// in the order in which they came.
+// Requests of one key share their limits. Those that have to wait go in the order
+// in which they came. The zero Gate is ready to use. Its fields must not be changed,
+// and it must not be copied, after the first use. It is safe for concurrent use.
 //
-//   - While a wait is in force ([Advice]), nothing is sent.
-//   - What remains of a limit of requests is counted down by each request until
-//     newer fields arrive. Requests under way count too. A response to a
-//     request that was sent earlier than what is known was learnt can make
-//     that stricter, not looser.
-//   - After the end of a wait, or of the time for which something was
-//     announced, nothing is known (draft-11 Sections 4.1.2 and 8.4): one
-//     request goes as a probe, and the others wait for what it learns, or
-//     Client.MaxWait. So it is with the first request of a key, but for a
-//     second only, and not if that would miss the deadline of a request.
-//   - A request that follows a redirection does not wait (Section 6).
+//   - Nothing is known of a key at first: ten requests go at once, and the others
+//     wait for the first answer to any of them, half a second at most.
+//   - While a wait is in force, nothing goes. Nor does more than remains of a limit
+//     of requests: each request counts, those under way included, until newer
+//     fields arrive. Answers may arrive out of order: one whose request was sent
+//     before the newest fields were learnt can only make things stricter.
+//   - After a window of which nothing was left, and after a refusal, nobody knows
+//     how much remains (draft-11 Sections 4.1.2 and 8.4): one request goes as a
+//     probe; after a second, or when it fails, two more, then four, until there is
+//     an answer. A window that ended with something left holds nobody back.
+//   - A refusal that asks for no wait makes the key wait for half a second, the
+//     next one for a second, and so on up to 32 s, half of it at random. After one
+//     that no exhausted limit explains, half as many requests are let under way at
+//     a time, and with the answers that follow one more each round.
 //
-// The number of keys that are remembered, and the time, are bounded.
-type Transport struct {
-	// Base sends the requests; nil is http.DefaultTransport.
-	Base http.RoundTripper
-	// Client reads the responses.
-	Client Client
-	// Key tells apart what has limits of its own: requests with the same key
-	// share them. nil is the origin: scheme, host and port.
-	Key func(*http.Request) string
-	// Pace says to keep Advice.Pace between requests too, at most
-	// Client.MaxWait.
+// It remembers at most 1024 keys; where all of these have to wait, others are not
+// held back.
+type Gate struct {
+	// MaxWait is the longest wait that is obeyed, after which a probe goes; 0, or
+	// less, is DefaultMaxWait.
+	MaxWait time.Duration
+	// Pace spaces the requests by Advice.Pace too. It never refuses one: a request
+	// whose deadline comes before its turn goes at once.
 	Pace bool
-	// Observe is called, before RoundTrip returns, for every response that
-	// said something about limits; nil is not called.
-	Observe func(*http.Request, Advice)
+	// Share is the part of the remaining requests that are this Gate's, more than 0
+	// and at most 1: 1/N where N processes share a quota. The pace is as many times
+	// slower. Any other value is 1.
+	Share float64
+	// Waiting is called before a caller begins to wait, with the time until which
+	// it waits at the longest and the advice in force; nil is not called.
+	Waiting func(key string, until time.Time, a Advice)
 
-	mu      sync.Mutex
-	origins map[string]*origin
-	swept   time.Time // when idle origins were last forgotten
+	mu    sync.Mutex
+	keys  map[keyName]*entry
+	lists [losses]list.List // of *entry, those used longest ago first
+	swept time.Time         // when waits were last looked at
 }
 
-// A WaitError says that a request was not sent because the deadline of its
-// context comes before it may be. It matches [context.DeadlineExceeded].
+// A keyName is a key in two parts, of which an origin needs both: so it costs no
+// memory to look one up.
+type keyName struct{ scheme, rest string }
+
+// A loss is what would be lost with a key.
+type loss int
+
+const (
+	nothingLost loss = iota
+	countLost        // of limits, or of requests under way
+	waitLost         // a wait in force, or callers that wait
+
+	losses // their number
+)
+
+// An entry is what is known of a key, and who waits for it. It is guarded by the
+// lock of its Gate.
+type entry struct {
+	key     keyName
+	machine machine
+	era     int       // grows when the key is forgotten
+	queue   list.List // of *waiter, in the order in which they came
+	doomed  deadlines // of these, those with a deadline
+	loss    loss
+	place   *list.Element // in the list of that loss
+}
+
+// A waiter is a caller that waits.
+type waiter struct {
+	pass     *Pass
+	err      error         // or why it will not be let through
+	through  bool          // whether pass or err is decided
+	wake     chan struct{} // has room for one
+	until    time.Time     // when the first in the queue looks again; zero for others
+	deadline time.Time     // zero if there is none
+	place    *list.Element // in the queue
+	index    int           // in the deadlines
+}
+
+// A Pass is the leave to send one request. Its holder calls either Answered or
+// Failed, once.
+type Pass struct {
+	gate  *Gate
+	entry *entry // nil if nothing is to be learnt, or has been
+	era   int
+	trip  trip
+}
+
+// A WaitError says that a request was not sent because the deadline of its context
+// comes before the end of the wait. It matches [context.DeadlineExceeded].
 type WaitError struct {
 	// Until is when the wait ends.
 	Until time.Time
-	// Advice is the one in force, of the response that said the most recent.
+	// Advice is that of the most recent response, without its Fields.
 	Advice Advice
 }
 
@@ -90,50 +148,459 @@ func (e *WaitError) Unwrap() error { return context.DeadlineExceeded }
 // Timeout returns true, as that of [net.Error].
 func (e *WaitError) Timeout() bool { return true }
 
+// Enter waits until a request with that key may be sent. The key "" is never held
+// back. It returns a [*WaitError] at once where the deadline of ctx comes before the
+// end of a wait, and the cause of ctx if it ends meanwhile.
+func (g *Gate) Enter(ctx context.Context, key string) (*Pass, error) {
+	var waiting func(time.Time, Advice)
+	if g.Waiting != nil {
+		waiting = func(until time.Time, a Advice) { g.Waiting(key, until, a) }
+	}
+	return g.enter(ctx, nil, keyName{rest: key}, waiting)
+}
+
+// enter is Enter, which ends when cancelled is closed.
+func (g *Gate) enter(ctx context.Context, cancelled <-chan struct{}, key keyName, waiting func(time.Time, Advice)) (*Pass, error) {
+	if ctx.Err() != nil { // it would be counted without being sent
+		return nil, context.Cause(ctx)
+	}
+	p := &Pass{gate: g}
+	if key == (keyName{}) {
+		return p, nil
+	}
+	now := time.Now()
+	deadline, _ := ctx.Deadline()
+	g.mu.Lock()
+	e := g.entry(key, now)
+	if e == nil {
+		g.mu.Unlock()
+		return p, nil
+	}
+	v := e.look(g, now)
+	if e.queue.Len() == 0 && v.lets(deadline) {
+		e.send(p, now)
+		g.settle(e, now)
+		g.mu.Unlock()
+		return p, nil
+	}
+	if err := v.refuses(deadline, &e.machine); err != nil {
+		g.mu.Unlock()
+		return nil, err
+	}
+	w := e.enqueue(p, deadline)
+	g.admit(e, now)
+	g.settle(e, now)
+	advice := e.machine.advice
+	g.mu.Unlock()
+	return g.wait(ctx, cancelled, e, w, func() {
+		if waiting != nil {
+			waiting(v.until, advice)
+		}
+	})
+}
+
+// lets reports whether a request with a deadline may be sent.
+func (v *verdict) lets(deadline time.Time) bool {
+	return v.open || v.polite && !deadline.IsZero() && deadline.Before(v.until)
+}
+
+// refuses returns an error if the deadline of a request is certain to come before
+// the gate opens.
+func (v *verdict) refuses(deadline time.Time, m *machine) error {
+	if !v.open && v.certain && !deadline.IsZero() && deadline.Before(v.until) {
+		return &WaitError{Until: v.until, Advice: m.advice}
+	}
+	return nil
+}
+
+// wait waits until a waiter is let through.
+func (g *Gate) wait(ctx context.Context, cancelled <-chan struct{}, e *entry, w *waiter, begin func()) (*Pass, error) {
+	defer func() { // also if begin panics
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if !w.through {
+			e.dequeue(w)
+			g.admit(e, time.Now())
+		}
+	}()
+	begin()
+	timer := time.NewTimer(idleTime)
+	timer.Stop() // until this is the first in the queue
+	defer timer.Stop()
+	for {
+		select {
+		case <-w.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+			return g.leave(w, context.Cause(ctx))
+		case <-cancelled:
+			return g.leave(w, errCancelled)
+		}
+		g.mu.Lock()
+		if !w.through && e.queue.Front() == w.place {
+			g.admit(e, time.Now())
+		}
+		through, err, until := w.through, w.err, w.until
+		g.mu.Unlock()
+		if through {
+			return w.result(err)
+		}
+		if !until.IsZero() {
+			timer.Reset(time.Until(until))
+		}
+	}
+}
+
+var errCancelled = errors.New("ratelimit: request canceled")
+
+// leave returns an error, unless the waiter has been let through meanwhile.
+func (g *Gate) leave(w *waiter, cause error) (*Pass, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if w.through {
+		return w.result(w.err)
+	}
+	return nil, cause
+}
+
+func (w *waiter) result(err error) (*Pass, error) {
+	if err != nil {
+		return nil, err
+	}
+	return w.pass, nil
+}
+
+// Answered says that the request was answered at a time, with an advice of its
+// answer.
+func (p *Pass) Answered(a Advice, received time.Time) { p.answered(&a, received, time.Now()) }
+
+func (p *Pass) answered(a *Advice, received, now time.Time) {
+	g := p.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e := p.end(now); e != nil {
+		r := g.settings()
+		e.machine.answered(&p.trip, a, received, &r)
+		g.admit(e, now)
+		g.settle(e, now)
+	}
+}
+
+// Failed says that there will be no answer to the request. It may have been served.
+func (p *Pass) Failed() {
+	g := p.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	if e := p.end(now); e != nil {
+		e.machine.failed(&p.trip, now)
+		g.admit(e, now)
+		g.settle(e, now)
+	}
+}
+
+// end returns the entry that learns how the request has ended, whose machine has
+// been told the time. It is nil where nothing is to be learnt, and the second time.
+func (p *Pass) end(now time.Time) *entry {
+	e := p.entry
+	p.entry = nil
+	if e == nil || e.era != p.era {
+		return nil
+	}
+	r := p.gate.settings()
+	e.machine.tick(now, &r)
+	return e
+}
+
+// Forget forgets all that is known of a key: after a change of credentials, say.
+// Answers to requests that are under way are not learnt from.
+func (g *Gate) Forget(key string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e := g.keys[keyName{rest: key}.short()]; e != nil {
+		e.era++
+		e.machine = machine{}
+		g.admit(e, time.Now())
+		g.settle(e, time.Now())
+	}
+}
+
+// entry returns what is known of a key, or nil if nothing can be remembered of it.
+// The lock is held.
+func (g *Gate) entry(key keyName, now time.Time) *entry {
+	key = key.short()
+	if e := g.keys[key]; e != nil {
+		if r := g.settings(); e.queue.Len() == 0 && e.machine.idle(now, &r) {
+			e.machine = machine{}
+		}
+		return e
+	}
+	if len(g.keys) >= maxKeys && !g.displace(now) {
+		return nil
+	}
+	if g.keys == nil {
+		g.keys = make(map[keyName]*entry)
+	}
+	e := &entry{key: keyName{strings.Clone(key.scheme), strings.Clone(key.rest)}}
+	e.place = g.lists[e.loss].PushBack(e)
+	g.keys[e.key] = e
+	return e
+}
+
+// short returns a hash in place of a long key.
+func (k keyName) short() keyName {
+	if len(k.scheme)+len(k.rest) > maxKey {
+		return keyName{"#", strconv.FormatUint(maphash.Comparable(seed, k), 16)}
+	}
+	return k
+}
+
+// displace forgets the key with which the least is lost, and reports whether there
+// is one.
+func (g *Gate) displace(now time.Time) bool {
+	for loss := range waitLost {
+		if oldest := g.lists[loss].Front(); oldest != nil {
+			g.remove(oldest.Value.(*entry))
+			return true
+		}
+	}
+	if now.Sub(g.swept) < sweepTime {
+		return false
+	}
+	g.swept = now
+	waits := &g.lists[waitLost]
+	for range waits.Len() { // each goes to the back, or to where it belongs now
+		g.settle(waits.Front().Value.(*entry), now)
+	}
+	return waits.Len() < maxKeys && g.displace(now)
+}
+
+func (g *Gate) remove(e *entry) {
+	g.lists[e.loss].Remove(e.place)
+	delete(g.keys, e.key)
+}
+
+// settle puts an entry, which has just been used, where it belongs.
+func (g *Gate) settle(e *entry, now time.Time) {
+	if g.keys[e.key] != e {
+		return // it has been displaced
+	}
+	r := g.settings()
+	loss := e.machine.loss(now, &r)
+	if e.queue.Len() > 0 {
+		loss = waitLost
+	}
+	if loss == e.loss {
+		g.lists[loss].MoveToBack(e.place)
+		return
+	}
+	g.lists[e.loss].Remove(e.place)
+	e.loss, e.place = loss, g.lists[loss].PushBack(e)
+}
+
+// settings returns those that the machine obeys.
+func (g *Gate) settings() settings {
+	r := settings{maxWait: maxWait(g.MaxWait), share: g.Share, pace: g.Pace}
+	if !(r.share > 0 && r.share < 1) {
+		r.share = 1
+	}
+	return r
+}
+
+// look tells the machine the time, and asks whether a request may be sent.
+func (e *entry) look(g *Gate, now time.Time) verdict {
+	r := g.settings()
+	e.machine.tick(now, &r)
+	return e.machine.ask(now, &r)
+}
+
+// send counts a request as sent.
+func (e *entry) send(p *Pass, now time.Time) {
+	p.entry, p.era = e, e.era
+	e.machine.send(&p.trip, now)
+}
+
+// admit lets through as many waiters as may be sent, first come, first served,
+// and has the first of the others look again when there may be more. Those whose
+// deadline comes before the end of a wait are refused.
+func (g *Gate) admit(e *entry, now time.Time) {
+	for front := e.queue.Front(); front != nil; front = e.queue.Front() {
+		w := front.Value.(*waiter)
+		v := e.look(g, now)
+		if v.lets(w.deadline) {
+			e.dequeue(w)
+			e.send(w.pass, now)
+			w.decide(nil)
+			continue
+		}
+		for len(e.doomed) > 0 {
+			first := e.doomed[0]
+			err := v.refuses(first.deadline, &e.machine)
+			if err == nil {
+				break
+			}
+			e.dequeue(first)
+			first.decide(err)
+		}
+		if !w.through && !w.until.Equal(v.until) {
+			w.until = v.until
+			w.signal()
+		}
+		if !w.through {
+			return
+		}
+	}
+}
+
+// decide ends the wait.
+func (w *waiter) decide(err error) {
+	w.err, w.through = err, true
+	w.signal()
+}
+
+func (w *waiter) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // it has been woken, and has not looked yet
+	}
+}
+
+// enqueue puts a request at the end of the queue.
+func (e *entry) enqueue(p *Pass, deadline time.Time) *waiter {
+	w := &waiter{pass: p, wake: make(chan struct{}, 1), deadline: deadline}
+	w.place = e.queue.PushBack(w)
+	if !deadline.IsZero() {
+		heap.Push(&e.doomed, w)
+	}
+	return w
+}
+
+func (e *entry) dequeue(w *waiter) {
+	e.queue.Remove(w.place)
+	if !w.deadline.IsZero() {
+		heap.Remove(&e.doomed, w.index)
+	}
+}
+
+// deadlines is a heap of waiters, the earliest deadline first.
+type deadlines []*waiter
+
+func (d deadlines) Len() int           { return len(d) }
+func (d deadlines) Less(i, j int) bool { return d[i].deadline.Before(d[j].deadline) }
+func (d deadlines) Swap(i, j int) {
+	d[i], d[j] = d[j], d[i]
+	d[i].index, d[j].index = i, j
+}
+
+func (d *deadlines) Push(x any) {
+	w := x.(*waiter)
+	w.index = len(*d)
+	*d = append(*d, w)
+}
+
+func (d *deadlines) Pop() any {
+	last := (*d)[len(*d)-1]
+	*d = slices.Delete(*d, len(*d)-1, len(*d))
+	return last
+}
+
+// A Transport is an [http.RoundTripper] that keeps a client within the limits that
+// servers announce: a [Gate] in front of another. The zero Transport is ready to
+// use. Its fields must not be changed, and it must not be copied, after the first
+// use. It is safe for concurrent use, if Base, Key, Waiting and Observe are.
+//
+// Each request waits until its Gate lets it through, and is then sent once, as it
+// is. Each response is returned as it is, whatever its status: nothing is sent
+// again. A request that follows a redirection does not wait (draft-11 Section 6),
+// unless the redirection has a Retry-After (RFC 9110 Section 10.2.3).
+type Transport struct {
+	// Base sends the requests; nil is http.DefaultTransport.
+	Base http.RoundTripper
+	// Advisor reads the responses.
+	Advisor Advisor
+	// Key returns what requests have in common that share their limits; nil is the
+	// origin: scheme, host and port. A request with the key "" is not held back.
+	// See KeyByAuthorization.
+	Key func(*http.Request) string
+	// Pace and Share are those of [Gate].
+	Pace  bool
+	Share float64
+	// Waiting is called before a request begins to wait, with the time until which
+	// it waits at the longest and the advice in force; nil is not called.
+	Waiting func(*http.Request, time.Time, Advice)
+	// Observe is called, before RoundTrip returns, for every response that says
+	// anything about limits; nil is not called.
+	Observe func(*http.Request, Advice)
+
+	once sync.Once
+	gate Gate
+
+	mu         sync.Mutex
+	redirected [32]weak.Pointer[http.Response] // that have not been followed yet
+	nextPlace  int
+}
+
 var errNoURL = errors.New("ratelimit: request without URL")
 
-// RoundTrip sends req when the limits allow it. It returns a [*WaitError] at
-// once if the context's deadline comes before that, the cause of the context if
-// it ends meanwhile, and else what Base returns.
-func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+// RoundTrip sends req when the limits allow it. It returns a [*WaitError] at once
+// if the context's deadline comes before that, the cause of the context if it ends
+// meanwhile, and otherwise whatever Base returns.
+func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error) {
+	sent := false
+	defer func() {
+		if !sent && req != nil && req.Body != nil { // as a RoundTripper must
+			req.Body.Close()
+		}
+	}()
 	if req == nil || req.URL == nil {
-		closeBody(req)
 		return nil, errNoURL
 	}
-	if req.Context().Err() != nil { // it would be counted without being sent
-		closeBody(req)
-		return nil, context.Cause(req.Context())
-	}
-	o, sent, err := t.admit(req, t.key(req))
+	t.once.Do(func() { t.gate.MaxWait, t.gate.Pace, t.gate.Share = t.Advisor.MaxWait, t.Pace, t.Share })
+	pass, err := t.enter(req)
 	if err != nil {
-		closeBody(req)
 		return nil, err
 	}
 	answered := false
 	defer func() {
-		if !answered { // Base failed, or panicked
-			t.unanswered(o, sent)
+		if !answered { // Base failed, or something panicked
+			pass.Failed()
 		}
 	}()
-	resp, err := t.base().RoundTrip(req)
+	sent = true
+	resp, err = t.base().RoundTrip(req)
 	if err != nil || resp == nil {
 		return resp, err
 	}
-	answered = true
-	received := time.Now()
-	advice := t.Client.Advise(resp, received)
-	t.answered(o, sent, &advice, received)
-	if t.Observe != nil && advice.says() {
-		t.Observe(req, advice)
-	}
+	t.learn(req, resp, pass, &answered)
 	return resp, nil
 }
 
-// closeBody does what a RoundTripper has to do with a request that it does not
-// send.
-func closeBody(req *http.Request) {
-	if req != nil && req.Body != nil {
-		req.Body.Close()
+// learn takes what a response says. Where a function of the caller's panics, nobody
+// else closes the body.
+func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass, answered *bool) {
+	done := false
+	defer func() {
+		if !done && resp.Body != nil {
+			resp.Body.Close()
+		}
+	}()
+	received := time.Now()
+	advice := t.Advisor.Advise(resp, received)
+	*answered = true
+	pass.answered(&advice, received, received)
+	if resp.StatusCode/100 == 3 {
+		t.noteRedirect(resp)
+	}
+	if t.Observe != nil && advice.says() {
+		t.Observe(req, advice)
+	}
+	done = true
+}
+
+// CloseIdleConnections closes those of Base, if it can.
+func (t *Transport) CloseIdleConnections() {
+	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
 	}
 }
 
@@ -144,494 +611,123 @@ func (t *Transport) base() http.RoundTripper {
 	return t.Base
 }
 
-func (t *Transport) key(req *http.Request) string {
-	if t.Key == nil {
-		return originOf(req.URL)
-	}
-	return t.Key(req)
-}
-
-// originOf is RFC 6454 Section 4.
-func originOf(u *url.URL) string {
-	scheme, host, port := strings.ToLower(u.Scheme), strings.ToLower(u.Hostname()), u.Port()
-	if port == "" {
-		switch scheme {
-		case "http":
-			port = "80"
-		case "https":
-			port = "443"
-		}
-	}
-	return scheme + "://" + host + ":" + port
-}
-
-// says reports whether the response said anything about limits.
+// says reports whether the response says anything about limits.
 func (a *Advice) says() bool {
-	return a.Source != SourceNone || a.Fields.Limits != nil || a.Fields.Policies != nil
+	return a.Refused || a.Source != SourceNone || a.Fields.Limits != nil || a.Fields.Policies != nil
 }
 
-// admit returns when req may be sent, and counts it as sent.
-func (t *Transport) admit(req *http.Request, key string) (*origin, trip, error) {
-	now := time.Now()
-	t.mu.Lock()
-	o := t.originLocked(key, now)
-	g := gate{open: true}
-	if req.Response == nil { // else it follows a redirection
-		g = t.gate(o, now)
+// enter waits until req may be sent.
+func (t *Transport) enter(req *http.Request) (*Pass, error) {
+	key := originOf(req.URL)
+	if t.Key != nil {
+		key = keyName{rest: t.Key(req)}
 	}
-	if g.open && (o.waiting == 0 || req.Response != nil) || o.hurried(req.Context()) {
-		sent := o.send(g.probe, t.Client.maxWait(), now)
-		t.mu.Unlock()
-		return o, sent, nil
+	var waiting func(time.Time, Advice)
+	if t.Waiting != nil {
+		waiting = func(until time.Time, a Advice) { t.Waiting(req, until, a) }
 	}
-	err := o.tooLate(req.Context(), g)
-	if err == nil {
-		o.waiting++
+	ctx := req.Context()
+	cancelled := req.Cancel //lint:ignore SA1019 net/http still obeys it
+	if req.Response == nil || !t.follows(req.Response) {
+		return t.gate.enter(ctx, cancelled, key, waiting)
 	}
-	t.mu.Unlock()
-	if err != nil {
-		return nil, trip{}, err
+	if err := t.waitRedirect(ctx, cancelled, req.Response, waiting); err != nil {
+		return nil, err
 	}
-	sent, err := t.queue(req.Context(), o)
-	return o, sent, err
+	return t.gate.enterAtOnce(ctx, key)
 }
 
-// hurried reports whether a request would be lost by waiting for the very first
-// answer, about which nothing is known.
-func (o *origin) hurried(ctx context.Context) bool {
-	deadline, ok := ctx.Deadline()
-	return ok && !o.answers && o.probe != 0 && deadline.Before(o.patience)
-}
-
-// queue waits for the turn of a request, and then for the gate.
-func (t *Transport) queue(ctx context.Context, o *origin) (trip, error) {
-	defer func() {
-		t.mu.Lock()
-		o.waiting--
-		t.mu.Unlock()
-	}()
-	turn := t.enqueue(o)
-	defer t.dequeue(o, turn)
-	if err := t.takeTurn(ctx, o, turn); err != nil {
-		return trip{}, err
-	}
-	for {
-		now := time.Now()
-		t.mu.Lock()
-		g := t.gate(o, now)
-		if g.open {
-			sent := o.send(g.probe, t.Client.maxWait(), now)
-			t.mu.Unlock()
-			return sent, nil
-		}
-		err := o.tooLate(ctx, g)
-		t.mu.Unlock()
-		if err == nil {
-			err = o.wait(ctx, g.until.Sub(now))
-		}
-		if err != nil {
-			return trip{}, err
-		}
-	}
-}
-
-// enqueue puts a request at the end of the queue: first come, first served.
-func (t *Transport) enqueue(o *origin) (turn chan struct{}) {
-	turn = make(chan struct{})
+// noteRedirect remembers a response that may be followed. http.Client does so at
+// once. A copy of the following request, sent later, follows nothing.
+func (t *Transport) noteRedirect(resp *http.Response) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	o.queue = append(o.queue, turn)
-	if len(o.queue) == 1 {
-		close(turn)
-	}
-	return turn
+	t.redirected[t.nextPlace] = weak.Make(resp)
+	t.nextPlace = (t.nextPlace + 1) % len(t.redirected)
 }
 
-// dequeue takes a request out of the queue, and gives its turn to the next.
-func (t *Transport) dequeue(o *origin, turn chan struct{}) {
+// follows reports whether a request follows a response, for the first time.
+func (t *Transport) follows(resp *http.Response) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	i := slices.Index(o.queue, turn)
-	o.queue = slices.Delete(o.queue, i, i+1)
-	if i == 0 && len(o.queue) > 0 {
-		close(o.queue[0])
-	}
-}
-
-// takeTurn waits for the turn of a request, unless a wait begins that is too
-// long for it.
-func (t *Transport) takeTurn(ctx context.Context, o *origin, turn chan struct{}) error {
-	for {
-		t.mu.Lock()
-		news := o.news
-		err := o.tooLate(ctx, gate{until: o.until, certain: true})
-		t.mu.Unlock()
-		if err != nil {
-			return err
-		}
-		select {
-		case <-turn:
-			return nil
-		case <-news:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// An origin is what is known of a key, guarded by Transport.mu.
-type origin struct {
-	queue   []chan struct{} // of requests that wait; that of the first, at the gate, is closed
-	changed chan struct{}   // tells that request that there was an answer
-	news    chan struct{}   // closed, and replaced, when a wait begins
-	waiting int             // requests that wait, for their turn or at the gate
-
-	sent     int64 // requests sent so far
-	inFlight int64 // of these, those without an answer
-	silent   int64 // of these, those whose answer did not say what remains
-
-	// What was learnt when so many requests had been sent.
-	learnt  int64
-	advice  Advice
-	until   time.Time // end of the wait
-	budgets []budget
-	pace    time.Duration
-
-	alone    bool      // the next request is a probe
-	probe    int64     // number of the probe under way, 0 if there is none
-	patience time.Time // until when requests wait for it
-	answers  bool      // whether there has been any answer
-
-	last time.Time // when the last request was sent
-	used time.Time // when there was the last request or answer
-}
-
-// A budget is a limit of requests in force.
-type budget struct {
-	left int64     // that may still be sent, those under way included
-	end  time.Time // of the time for which this was announced; zero if not said
-}
-
-func (b budget) outlasts(c budget) bool {
-	return !c.end.IsZero() && (b.end.IsZero() || b.end.After(c.end))
-}
-
-// covers reports whether b allows nothing that c does not.
-func (b budget) covers(c budget) bool { return b.left <= c.left && !c.outlasts(b) }
-
-// A trip is a request that was sent.
-type trip struct {
-	number int64 // of the request, from 1
-	silent int64 // origin.silent at that time
-}
-
-// A gate says whether a request may be sent.
-type gate struct {
-	open  bool
-	probe bool      // it is open for a probe
-	until time.Time // if not open: when to ask again at the latest
-	// certain says that no answer to a request under way can open the gate
-	// earlier.
-	certain bool
-}
-
-// gate says whether a request to o may be sent now.
-func (t *Transport) gate(o *origin, now time.Time) gate {
-	if now.Before(o.until) {
-		return gate{until: o.until, certain: true}
-	}
-	o.expire(now)
-	if !o.alone {
-		if g := o.count(now, t.Client.maxWait()); !g.open {
-			return g
-		}
-	}
-	if o.alone {
-		return o.probing(now)
-	}
-	if next := o.last.Add(min(o.pace, t.Client.maxWait())); t.Pace && now.Before(next) {
-		return gate{until: next, certain: true}
-	}
-	return gate{open: true}
-}
-
-// expire forgets what was announced for a time that has ended. What holds then
-// is not known (draft-11 Section 8.4).
-func (o *origin) expire(now time.Time) {
-	before := len(o.budgets)
-	o.budgets = slices.DeleteFunc(o.budgets, func(b budget) bool { return !b.end.IsZero() && !now.Before(b.end) })
-	if len(o.budgets) < before {
-		o.alone, o.pace = true, 0
-	}
-}
-
-// count holds the requests that were sent against what remained. Where nothing
-// is left, and no answer can change that, it begins a wait.
-func (o *origin) count(now time.Time, most time.Duration) gate {
-	var end time.Time
-	spent := false
-	for _, b := range o.budgets {
-		if b.left <= o.inFlight {
-			spent = true
-			if b.end.After(end) {
-				end = b.end
-			}
-		}
-	}
-	latest := o.last.Add(most)
-	switch {
-	case !spent:
-		return gate{open: true}
-	case end.IsZero() && (o.inFlight == 0 || !now.Before(latest)):
-		o.alone = true // nothing says when to come back
-		return gate{open: true}
-	case end.IsZero():
-		return gate{until: latest}
-	case o.inFlight > 0 && end.Before(latest):
-		return gate{until: end}
-	case o.inFlight > 0 && now.Before(latest):
-		return gate{until: latest}
-	case o.inFlight > 0:
-		o.alone = true // longer than MaxWait: a probe
-		return gate{open: true}
-	}
-	if latest = now.Add(most); end.After(latest) {
-		end = latest
-	}
-	o.waitUntil(end)
-	return gate{until: end, certain: true}
-}
-
-// waitUntil begins a wait, after which a probe goes.
-func (o *origin) waitUntil(end time.Time) {
-	o.until, o.alone = end, true
-	close(o.news)
-	o.news = make(chan struct{})
-}
-
-// probing lets one request through and has the others wait for its answer, for
-// some time: then another one goes, or, if there has never been an answer, all
-// of them.
-func (o *origin) probing(now time.Time) gate {
-	switch {
-	case o.probe == 0:
-		return gate{open: true, probe: true}
-	case now.Before(o.patience):
-		return gate{until: o.patience}
-	case o.answers:
-		return gate{open: true, probe: true}
-	default:
-		o.alone = false
-		return gate{open: true}
-	}
-}
-
-// send counts a request as sent.
-func (o *origin) send(probe bool, most time.Duration, now time.Time) trip {
-	o.sent++
-	o.inFlight++
-	o.last, o.used = now, now
-	if probe {
-		if !o.answers {
-			most = min(most, firstWait) // most servers announce nothing
-		}
-		o.probe, o.patience = o.sent, now.Add(most)
-	}
-	return trip{o.sent, o.silent}
-}
-
-// tooLate returns an error if the deadline of a request comes before the gate
-// opens.
-func (o *origin) tooLate(ctx context.Context, g gate) error {
-	if deadline, ok := ctx.Deadline(); ok && g.certain && deadline.Before(g.until) {
-		return &WaitError{Until: g.until, Advice: o.advice}
-	}
-	return nil
-}
-
-// wait waits for a time, or for an answer.
-func (o *origin) wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-o.changed:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-// unanswered counts a request that has failed. It may have been served.
-func (t *Transport) unanswered(o *origin, sent trip) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	o.returned(sent)
-	o.spend()
-}
-
-// returned counts a request as no longer under way, and says so to the one
-// that waits.
-func (o *origin) returned(sent trip) {
-	o.inFlight--
-	if o.probe == sent.number {
-		o.probe = 0
-	}
-	select {
-	case o.changed <- struct{}{}:
-	default:
-	}
-}
-
-// spend counts a request whose answer does not say what remains.
-func (o *origin) spend() {
-	o.silent++
-	for i := range o.budgets {
-		o.budgets[i].left--
-	}
-}
-
-// answered learns from a response.
-func (t *Transport) answered(o *origin, sent trip, a *Advice, received time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	probe := o.probe == sent.number
-	o.returned(sent)
-	o.answers, o.used = true, received
-	o.learn(sent, a, received)
-	if probe {
-		o.alone = received.Before(o.until)
-	}
-}
-
-// learn takes what a response says. It replaces what is known only if the
-// request was sent after that was learnt: else nobody can tell which of the two
-// the server said last, and the stricter counts.
-func (o *origin) learn(sent trip, a *Advice, received time.Time) {
-	budgets, said := budgetsOf(a, o.silent-sent.silent, received)
-	if a.Source == SourceNone && len(budgets) == 0 && (!said || sent.number <= o.learnt) {
-		o.spend()
-		return
-	}
-	until := received.Add(a.Wait)
-	newer := sent.number > o.learnt
-	if newer {
-		o.until, o.pace, o.budgets = time.Time{}, 0, o.budgets[:0]
-		o.alone = false
-	}
-	stricter := false
-	if a.Wait > 0 && until.After(o.until) {
-		o.waitUntil(until)
-		stricter = true
-	}
-	o.pace = max(o.pace, a.Pace)
-	for _, b := range budgets {
-		stricter = o.add(b) || stricter
-	}
-	if newer || stricter {
-		o.learnt, o.advice = o.sent, *a
-	}
-}
-
-// budgetsOf returns the limits of a that count requests, less those whose
-// answers have not said what they took of them, and whether a says what remains
-// of any. Retry-After takes the place of limits with nothing remaining (draft-11
-// Section 7).
-func budgetsOf(a *Advice, silent int64, received time.Time) (list []budget, said bool) {
-	policies := newMatcher(a.Fields.Policies)
-	for i := range a.Fields.Limits {
-		l := &a.Fields.Limits[i]
-		policy := policies.policy(l)
-		window := l.Reset
-		if !window.ok {
-			window = policy.Window
-		}
-		d, known := window.Duration()
-		if l.Remaining < 0 || !policy.Unit.countsRequests() {
-			continue // no count of requests
-		}
-		said = true
-		if l.Remaining == 0 && a.Source == SourceRetryAfter || l.Remaining > 0 && known && d == 0 {
-			continue // no longer in force
-		}
-		b := budget{left: l.Remaining - silent}
-		if known {
-			b.end = received.Add(d)
-		}
-		list = append(list, b)
-	}
-	return list, said
-}
-
-// add adds a budget, and reports whether it allows less than the others.
-func (o *origin) add(b budget) bool {
-	if slices.ContainsFunc(o.budgets, func(c budget) bool { return c.covers(b) }) {
+	i := slices.Index(t.redirected[:], weak.Make(resp))
+	if i < 0 {
 		return false
 	}
-	o.budgets = slices.DeleteFunc(o.budgets, b.covers)
-	if len(o.budgets) < maxBudgets {
-		o.budgets = append(o.budgets, b)
-		return true
-	}
-	last := &o.budgets[maxBudgets-1]
-	last.left = min(last.left, b.left)
-	if b.outlasts(*last) {
-		last.end = b.end
-	}
+	t.redirected[i] = weak.Pointer[http.Response]{}
 	return true
 }
 
-// originLocked returns what is known of a key. t.mu is held.
-func (t *Transport) originLocked(key string, now time.Time) *origin {
-	o := t.origins[key]
-	if o != nil && !o.idle(now) {
-		return o
+// waitRedirect waits for as long as a redirection asks for, which has just arrived.
+func (t *Transport) waitRedirect(ctx context.Context, cancelled <-chan struct{}, resp *http.Response, waiting func(time.Time, Advice)) error {
+	now := time.Now()
+	a := t.Advisor.Advise(resp, now)
+	if a.Source != SourceRetryAfter || a.Wait == 0 {
+		return nil
 	}
-	if t.origins == nil {
-		t.origins = make(map[string]*origin)
+	until := now.Add(a.Wait)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+		return &WaitError{Until: until, Advice: kept(&a)}
 	}
-	if len(t.origins) >= maxOrigins || now.Sub(t.swept) > idleTime {
-		t.sweep(now)
+	if waiting != nil {
+		waiting(until, kept(&a))
 	}
-	o = &origin{changed: make(chan struct{}, 1), news: make(chan struct{}), alone: true, used: now}
-	t.origins[strings.Clone(key)] = o
-	return o
-}
-
-// sweep forgets the keys that are idle, and one more if there are too many.
-func (t *Transport) sweep(now time.Time) {
-	t.swept = now
-	var first string
-	var least time.Time
-	for key, o := range t.origins {
-		if o.idle(now) {
-			delete(t.origins, key)
-			continue
-		}
-		if h := o.horizon(); least.IsZero() || h.Before(least) {
-			first, least = key, h
-		}
-	}
-	if len(t.origins) >= maxOrigins {
-		delete(t.origins, first)
+	timer := time.NewTimer(a.Wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-cancelled:
+		return errCancelled
 	}
 }
 
-// idle reports whether nothing is lost with o.
-func (o *origin) idle(now time.Time) bool {
-	return o.inFlight == 0 && o.waiting == 0 && now.Sub(o.horizon()) > idleTime
+// enterAtOnce counts a request that nothing holds back.
+func (g *Gate) enterAtOnce(ctx context.Context, key keyName) (*Pass, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	p := &Pass{gate: g}
+	if key == (keyName{}) {
+		return p, nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	if e := g.entry(key, now); e != nil {
+		e.look(g, now)
+		e.send(p, now)
+		g.settle(e, now)
+	}
+	return p, nil
 }
 
-// horizon is the last moment about which o says anything.
-func (o *origin) horizon() time.Time {
-	last := o.used
-	if o.until.After(last) {
-		last = o.until
+// KeyByAuthorization is a [Transport.Key] for servers that limit each user: requests
+// to one origin with the same field Authorization share their limits. The key holds
+// a hash of the field, which is of no use outside of this process.
+func KeyByAuthorization(req *http.Request) string {
+	origin := originOf(req.URL).String()
+	lines := req.Header["Authorization"]
+	if len(lines) == 0 {
+		return origin
 	}
-	for _, b := range o.budgets {
-		if b.end.After(last) {
-			last = b.end
-		}
-	}
-	return last
+	return origin + "#" + strconv.FormatUint(maphash.String(seed, strings.Join(lines, "\n")), 16)
 }
+
+// originOf returns the origin of an address (RFC 6454 Section 4): its scheme, and its
+// host with the port, unless that is the one by default.
+func originOf(u *url.URL) keyName {
+	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Host)
+	switch scheme {
+	case "http":
+		host = strings.TrimSuffix(host, ":80")
+	case "https":
+		host = strings.TrimSuffix(host, ":443")
+	}
+	return keyName{scheme, strings.TrimSuffix(host, ":")}
+}
+
+// String returns an origin as RFC 6454 Section 6.2 writes it.
+func (k keyName) String() string { return k.scheme + "://" + k.rest }

@@ -82,7 +82,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) 
 	p := &progress{w: stderr, total: len(list)}
 	d := downloader{dir: *dir, progress: p, client: &http.Client{
 		Transport: &ratelimit.Transport{
-			Client:  ratelimit.Client{MaxWait: *maxWait},
+			Advisor: ratelimit.Advisor{MaxWait: *maxWait},
 			Pace:    *pace,
 			Observe: p.observe,
 		},

@@ -20,7 +20,7 @@ type Advice struct {
 }
 
 func adviceOf(resp *http.Response, received time.Time) Advice {
-	a := ratelimit.Client{}.Advise(resp, received)
+	a := ratelimit.Advisor{}.Advise(resp, received)
 	return Advice{
 		Wait:   a.Wait.Seconds(),
 		Pace:   a.Pace.Seconds(),
