@@ -334,7 +334,7 @@ func (m *machine) answered(t *trip, a *Advice, received time.Time, r *settings) 
 	}
 	if a.Refused {
 		m.shrink(t, a)
-	} else {
+	} else if t.number > m.refused {
 		m.backoff = 0
 		m.regrow()
 	}

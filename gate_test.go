@@ -1,0 +1,614 @@
+package ratelimit
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A play is what happens to a machine, one event on each line, after the
+// milliseconds since its beginning:
+//
+//	0   send 3              three requests are sent, which the machine must allow
+//	100 answer 1 429; F     the first of all requests is answered, with a status if it is not 200, and field lines
+//	100 fail 2              the second gets no answer
+//	100 open                a request may be sent
+//	100 shut 500            none may before that time; "shut 250-500" is a time between the two
+//	100 shut 500 certain    and no answer opens the gate earlier
+//	100 shut 500 polite     and a request that is in a hurry goes
+//	100 is waiting          the phase
+//
+// Field lines are short: "a r=5;t=30" is RateLimit: "a";r=5;t=30.
+type play struct {
+	t     *testing.T
+	m     machine
+	r     settings
+	trips []*trip
+}
+
+var epoch = time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
+
+func (p *play) run(script string) {
+	p.t.Helper()
+	for line := range strings.Lines(script) {
+		at, event, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok {
+			continue
+		}
+		ms, err := strconv.Atoi(at)
+		require.NoError(p.t, err, line)
+		now := epoch.Add(time.Duration(ms) * time.Millisecond)
+		p.m.tick(now, &p.r)
+		before := p.m
+		v := p.m.ask(now, &p.r)
+		require.Equal(p.t, fmt.Sprint(before), fmt.Sprint(p.m), "a query never changes state")
+		require.True(p.t, v.open || v.until.After(now), "%s: nobody asks again and again at the same time", line)
+		p.event(now, v, strings.TrimSpace(event))
+	}
+}
+
+func (p *play) event(now time.Time, v verdict, event string) {
+	p.t.Helper()
+	words := strings.Fields(event)
+	switch words[0] {
+	case "send":
+		n := 1
+		if len(words) > 1 {
+			n, _ = strconv.Atoi(words[1])
+		}
+		for range n {
+			require.True(p.t, p.m.ask(now, &p.r).open, "%s: request %d", event, len(p.trips)+1)
+			p.trips = append(p.trips, new(trip))
+			p.m.send(p.trips[len(p.trips)-1], now)
+		}
+	case "answer", "fail":
+		n, _ := strconv.Atoi(words[1])
+		if words[0] == "fail" {
+			p.m.failed(p.trips[n-1], now)
+			return
+		}
+		_, rest, _ := strings.Cut(event, words[1])
+		a := Advisor{MaxWait: p.r.maxWait}.Advise(shortResponse(rest), now)
+		p.m.answered(p.trips[n-1], &a, now, &p.r)
+	case "open":
+		require.True(p.t, v.open, "%s at %v: %+v", event, now.Sub(epoch), p.m)
+	case "shut":
+		p.shut(v, words[1:])
+	case "is":
+		require.Equal(p.t, words[1], []string{"unknown", "counting", "waiting", "probing"}[p.m.phase])
+	default:
+		require.Fail(p.t, "no event", event)
+	}
+}
+
+func (p *play) shut(v verdict, words []string) {
+	p.t.Helper()
+	require.False(p.t, v.open, "%v: %+v", words, p.m)
+	until := v.until.Sub(epoch).Milliseconds()
+	from, to, _ := strings.Cut(words[0], "-")
+	least, _ := strconv.ParseInt(from, 10, 64)
+	most := least
+	if to != "" {
+		most, _ = strconv.ParseInt(to, 10, 64)
+	}
+	require.GreaterOrEqual(p.t, until, least)
+	require.LessOrEqual(p.t, until, most)
+	kind := ""
+	if v.certain {
+		kind += " certain"
+	}
+	if v.polite {
+		kind += " polite"
+	}
+	require.Equal(p.t, strings.Join(words[1:], " "), strings.TrimSpace(kind))
+}
+
+// shortResponse reads "429; a r=5;t=30; Retry-After: 7".
+func shortResponse(text string) *http.Response {
+	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}}
+	for part := range strings.SplitSeq(text, "; ") {
+		part = strings.TrimSpace(part)
+		if status, err := strconv.Atoi(part); err == nil {
+			resp.StatusCode = status
+		} else if name, value, ok := strings.Cut(part, ": "); ok {
+			resp.Header.Add(name, value)
+		} else if name, params, ok := strings.Cut(part, " "); ok {
+			resp.Header.Add(LimitField, `"`+name+`";`+params)
+		}
+	}
+	return resp
+}
+
+// Every transition of the machine.
+func TestMachine(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		r      settings
+		script string
+	}{
+		// unknown
+		{"unknown, ten go, the others wait half a second", settings{}, `
+			0 is unknown
+			0 send 10
+			0 shut 500 polite
+			499 shut 500 polite
+			500 is counting
+			500 open`},
+		{"unknown, half a second after the first of them", settings{}, `
+			0 send
+			400 send 9
+			400 shut 500 polite
+			500 open`},
+		{"unknown to counting, an answer", settings{}, `
+			0 send 10
+			100 answer 3
+			100 is counting
+			100 open`},
+		{"unknown to counting, a failure", settings{}, `
+			0 send 10
+			100 fail 3
+			100 is counting
+			100 open`},
+		{"unknown to waiting", settings{}, `
+			0 send 10
+			100 answer 1 Retry-After: 7
+			100 is waiting
+			100 shut 7100 certain`},
+		{"unknown, a share of ten", settings{share: 0.25}, `
+			0 send 2
+			0 shut 500 polite`},
+		{"unknown, a share of less than one", settings{share: 0.001}, `
+			0 send 1
+			0 shut 500 polite`},
+
+		// counting
+		{"counting, silence", settings{}, `
+			0 send
+			0 answer 1
+			0 send 100
+			0 is counting`},
+		{"counting, as many as remain", settings{}, `
+			0 send
+			0 answer 1 a r=2;t=30
+			0 send 2
+			0 shut 30000`},
+		{"counting, certain where nothing is under way", settings{}, `
+			0 send
+			0 answer 1 a r=1;t=30
+			0 send
+			100 fail 2
+			100 shut 30000 certain`},
+		{"counting, of two limits the tighter", settings{}, `
+			0 send
+			0 answer 1 a r=3;t=10; b r=2;t=30
+			0 send 2
+			0 shut 30000`},
+		{"counting, those under way are taken off", settings{}, `
+			0 send 3
+			100 answer 1 a r=3;t=30
+			100 send 1
+			100 shut 30100`},
+		{"counting, those under way for longer than the window are in it", settings{}, `
+			0 send 3
+			2000 answer 1 a r=3;t=1
+			2000 send 3
+			2000 shut 3000`},
+		{"counting, those under way are taken off where no window is known", settings{}, `
+			0 send 3
+			2000 answer 1 a r=3
+			2000 send 1
+			2000 shut 3000`},
+		{"counting, an answer gives back what was taken off for it", settings{}, `
+			0 send 3
+			100 answer 1 a r=1;t=30
+			100 shut 30100
+			100 answer 2 a r=2;t=30
+			100 answer 3 a r=3;t=30
+			100 send 1
+			100 shut 30100`},
+		{"counting, silence gives nothing back", settings{}, `
+			0 send 3
+			100 answer 1 a r=2;t=30
+			100 answer 2
+			100 fail 3
+			100 shut 30100 certain`},
+		{"counting, silence before counts", settings{}, `
+			0 send 3
+			100 answer 1
+			100 fail 2
+			100 answer 3 a r=3;t=30
+			100 send 1
+			100 shut 30100`},
+		{"counting, a newer answer replaces", settings{}, `
+			0 send
+			0 answer 1 a r=1;t=30
+			0 send
+			100 answer 2 a r=5;t=40
+			100 send 5
+			100 shut 40100`},
+		{"counting, an older answer makes stricter only", settings{}, `
+			0 send 2
+			100 answer 2 a r=5;t=30
+			100 answer 1 a r=1;t=30
+			100 send 1
+			100 shut 30100`},
+		{"counting, an older answer that is looser changes nothing", settings{}, `
+			0 send 2
+			100 answer 2 a r=1;t=30
+			100 answer 1 a r=9;t=30
+			100 send 1
+			100 shut 30100`},
+		{"counting, r without t", settings{}, `
+			0 send
+			0 answer 1 a r=1
+			0 send
+			0 shut 1000
+			1000 is probing`},
+		{"counting, r without t, nothing under way", settings{}, `
+			0 send
+			0 answer 1 a r=0
+			0 is probing
+			0 send`},
+		{"counting, t of 0 is within a second", settings{}, `
+			0 send
+			0 answer 1 a r=2;t=0
+			0 send 2
+			0 shut 1000`},
+		{"counting, other units are not counted", settings{}, `
+			0 send
+			0 answer 1 RateLimit-Policy: "a";q=9;qu="content-bytes"; a r=1;t=30
+			0 send 5`},
+		{"counting, the window of the policy", settings{}, `
+			0 send
+			0 answer 1 RateLimit-Policy: "a";q=9;w=60; a r=1
+			0 send
+			0 shut 60000`},
+		{"counting, a share", settings{share: 0.5}, `
+			0 send
+			0 answer 1 a r=5;t=30
+			0 send 2
+			0 shut 30000`},
+		{"counting, less than one whole request waits for the end", settings{share: 0.1}, `
+			0 send
+			0 answer 1 a r=5;t=30
+			0 shut 30000 certain
+			30000 is counting
+			30000 send
+			30000 shut 31000`},
+		{"counting to probing, the window ends with nothing left", settings{}, `
+			0 send
+			0 answer 1 a r=1;t=30
+			0 send
+			29999 is counting
+			30000 is probing`},
+		{"counting, the window ends with something left", settings{}, `
+			0 send
+			0 answer 1 a r=2;t=30
+			0 send
+			30000 is counting
+			30000 send 1`},
+		{"counting to waiting", settings{}, `
+			0 send
+			0 answer 1 a r=5;t=30
+			0 send
+			100 answer 2 a r=0;t=7
+			100 is waiting
+			100 shut 7100 certain`},
+		{"counting, no longer than MaxWait after the last request", settings{maxWait: time.Minute}, `
+			0 send
+			0 answer 1 a r=1;t=3600
+			0 send
+			0 shut 60000
+			60000 is probing`},
+
+		// waiting
+		{"waiting to probing, nothing was left", settings{}, `
+			0 send
+			0 answer 1 a r=0;t=7
+			6999 is waiting
+			7000 is probing`},
+		{"waiting to probing, refused", settings{}, `
+			0 send
+			0 answer 1 429; Retry-After: 7
+			7000 is probing`},
+		{"waiting to counting, a Retry-After that refused nothing", settings{}, `
+			0 send
+			0 answer 1 Retry-After: 7
+			7000 is counting
+			7000 send 5`},
+		{"waiting to counting, then what remains", settings{}, `
+			0 send
+			0 answer 1 Retry-After: 7; a r=2;t=30
+			7000 send 2
+			7000 shut 30000`},
+		{"waiting, Retry-After in place of the window", settings{}, `
+			0 send
+			0 answer 1 Retry-After: 7; a r=0;t=30
+			0 shut 7000 certain
+			7000 is probing
+			7000 send`},
+		{"waiting, a longer wait", settings{}, `
+			0 send 2
+			0 answer 1 Retry-After: 7
+			100 answer 2 Retry-After: 9
+			100 shut 9100 certain`},
+		{"waiting, an older answer cannot shorten it", settings{}, `
+			0 send 2
+			0 answer 2 Retry-After: 7
+			100 answer 1 Retry-After: 1
+			100 shut 7000 certain`},
+		{"waiting, an older answer cannot end it", settings{}, `
+			0 send 2
+			0 answer 2 Retry-After: 7
+			100 answer 1 a r=50;t=60
+			100 shut 7000 certain`},
+		{"waiting, silence cannot end it", settings{}, `
+			0 send 2
+			0 answer 1 Retry-After: 7
+			100 answer 2
+			100 shut 7000 certain`},
+		{"waiting, no longer than MaxWait", settings{maxWait: time.Second}, `
+			0 send
+			0 answer 1 Retry-After: 7
+			0 shut 1000 certain
+			1000 is counting`},
+
+		// probing
+		{"probing, one, two, four", settings{}, `
+			0 send
+			0 answer 1 a r=0;t=7
+			7000 send 1
+			7000 shut 8000
+			8000 send 2
+			8000 shut 9000
+			9000 send 4
+			9000 shut 10000`},
+		{"probing, waves that nobody used count", settings{}, `
+			0 send
+			0 answer 1 a r=0;t=7
+			7000 send 1
+			10000 send 8
+			10000 shut 11000`},
+		{"probing, a failure brings the next wave", settings{}, `
+			0 send
+			0 answer 1 a r=0;t=7
+			7000 send 1
+			7300 fail 2
+			7300 send 2
+			7300 shut 8300`},
+		{"probing, the failure of an earlier request brings none", settings{}, `
+			0 send 2
+			0 answer 1 a r=0;t=7
+			7000 send 1
+			7300 fail 2
+			7300 shut 8000`},
+		{"probing, the failure of an earlier wave brings none", settings{}, `
+			0 send
+			0 answer 1 a r=0;t=7
+			7000 send 1
+			8000 send 2
+			8100 fail 2
+			8100 shut 9000`},
+		{"probing to counting, any answer", settings{}, `
+			0 send
+			0 answer 1 a r=0;t=7
+			7000 send 1
+			7100 answer 2
+			7100 is counting
+			7100 send 100`},
+		{"probing to counting, the answer to an earlier request", settings{}, `
+			0 send 2
+			0 answer 1 a r=0;t=7
+			7000 send 1
+			7100 answer 2
+			7100 is counting`},
+		{"probing to waiting", settings{}, `
+			0 send
+			0 answer 1 a r=0;t=7
+			7000 send 1
+			7100 answer 2 a r=0;t=7
+			7100 is waiting
+			7100 shut 14100 certain`},
+		{"probing, an earlier probe is forgotten", settings{}, `
+			0 send
+			0 answer 1 a r=0;t=7
+			7000 send 1
+			8000 send 2
+			8100 answer 3 a r=9;t=1
+			8100 is counting
+			8100 send 8
+			8100 shut 9100
+			9100 is probing
+			9100 send 1`},
+
+		// refusals
+		{"refused without a wait, half a second, half of it random", settings{}, `
+			0 send
+			0 answer 1 429
+			0 is waiting
+			0 shut 250-500 certain
+			500 is probing`},
+		{"refused with Retry-After: 0", settings{}, `
+			0 send
+			0 answer 1 429; Retry-After: 0
+			0 shut 250-500 certain`},
+		{"refused with something remaining", settings{}, `
+			0 send
+			0 answer 1 429; a r=50;t=10
+			0 shut 250-500 certain`},
+		{"refused with r=0;t=0", settings{}, `
+			0 send
+			0 answer 1 429; a r=0;t=0
+			0 shut 250-500 certain`},
+		{"refused with nothing remaining, for nobody knows how long", settings{}, `
+			0 send
+			0 answer 1 429; a r=0
+			0 shut 250-500 certain`},
+		{"refused again, twice as long", settings{}, `
+			0 send
+			0 answer 1 429
+			500 send
+			500 answer 2 429
+			500 shut 1000-1500 certain
+			1500 send
+			1500 answer 3 429
+			1500 shut 2500-3500 certain`},
+		{"refused, the answers to those under way together count once", settings{}, `
+			0 send 3
+			0 answer 1 429
+			0 answer 2 429
+			0 answer 3 429
+			0 shut 250-500 certain
+			500 send
+			500 answer 4 429
+			500 shut 1000-1500 certain`},
+		{"refused, those that were under way are served: no change", settings{}, `
+			0 send 2
+			0 answer 1 429
+			400 answer 2
+			500 send
+			500 answer 3 429
+			500 shut 1000-1500 certain`},
+		{"refused, served, refused: from the beginning", settings{}, `
+			0 send
+			0 answer 1 429
+			500 send
+			500 answer 2 429
+			1500 send
+			1500 answer 3
+			1500 send
+			1500 answer 4 429
+			1500 shut 1750-2000 certain`},
+		{"refused with a wait, no more than that", settings{}, `
+			0 send
+			0 answer 1 429; Retry-After: 7
+			0 shut 7000 certain`},
+		{"a share that is refused waits longer each time", settings{share: 0.5}, `
+			0 send
+			0 answer 1 429; Retry-After: 7
+			0 shut 7250-7500 certain
+			7500 send
+			7500 answer 2 429; Retry-After: 7
+			7500 shut 15000-15500 certain`},
+		{"refused with something remaining, half as many are under way", settings{}, `
+			0 send 8
+			0 answer 1 429; Retry-After: 1
+			0 answer 2 429; Retry-After: 1
+			0 answer 3 429; Retry-After: 1
+			0 answer 4 429; Retry-After: 1
+			0 answer 5
+			0 answer 6
+			0 answer 7
+			0 answer 8
+			1000 send
+			1000 answer 9
+			1000 send 4
+			1000 shut 601000`},
+		{"refused because nothing remains, as many as before are under way", settings{}, `
+			0 send 8
+			0 answer 1 429; a r=0;t=1
+			1000 send
+			1000 answer 9 a r=50;t=10
+			1000 send 20`},
+
+		// pace
+		{"paced", settings{pace: true}, `
+			0 send
+			0 answer 1 a r=10;t=30
+			0 shut 3000 polite
+			3000 send
+			3000 shut 6000 polite`},
+		{"not paced", settings{}, `
+			0 send
+			0 answer 1 a r=10;t=30
+			0 send 10`},
+		{"paced, a share", settings{pace: true, share: 0.5}, `
+			0 send
+			0 answer 1 a r=10;t=30
+			0 shut 6000 polite`},
+		{"paced, no slower than MaxWait", settings{pace: true, maxWait: time.Minute}, `
+			0 send
+			0 answer 1 a r=1;t=999999999999999
+			0 shut 60000 polite`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.r.share == 0 {
+				tc.r.share = 1
+			}
+			tc.r.maxWait = maxWait(tc.r.maxWait)
+			(&play{t: t, r: tc.r}).run(tc.script)
+		})
+	}
+}
+
+// A refusal without a wait is waited for 32 s at the most.
+func TestMachineBackoff(t *testing.T) {
+	m, r := &machine{}, settings{maxWait: time.Hour, share: 1}
+	now := epoch
+	for i := range 100 {
+		m.tick(now, &r)
+		var sent trip
+		m.send(&sent, now)
+		m.answered(&sent, &Advice{Refused: true}, now, &r)
+		longest := min(leastBackoff<<min(i, 20), mostBackoff)
+		wait := m.until.Sub(now)
+		require.LessOrEqual(t, wait, longest)
+		require.GreaterOrEqual(t, wait, longest/2)
+		now = m.until
+	}
+}
+
+// Budgets of which one allows nothing that another does not are one.
+func TestBudgets(t *testing.T) {
+	b := func(left float64, seconds int) budget {
+		if seconds == 0 {
+			return budget{left: left}
+		}
+		return budget{left: left, end: epoch.Add(time.Duration(seconds) * time.Second)}
+	}
+	m := &machine{}
+	require.True(t, m.add(b(5, 10)))
+	require.False(t, m.add(b(5, 10)), "the same")
+	require.False(t, m.add(b(6, 9)), "looser")
+	require.True(t, m.add(b(6, 11)), "for longer")
+	require.True(t, m.add(b(7, 0)), "for ever")
+	require.False(t, m.add(b(7, 100)))
+	require.True(t, m.add(b(4, 11)))
+	require.Equal(t, []budget{b(7, 0), b(4, 11)}, m.budgets)
+	require.True(t, m.add(b(3, 0)))
+	require.Equal(t, []budget{b(3, 0)}, m.budgets)
+
+	m = &machine{}
+	for i := range maxBudgets + 5 {
+		require.True(t, m.add(b(float64(100+i), i+1)))
+	}
+	require.Len(t, m.budgets, maxBudgets)
+	require.Equal(t, b(100+maxBudgets-1, maxBudgets+5), m.budgets[maxBudgets-1], "the stricter of both")
+}
+
+// Numbers at the end of their range do not wrap around.
+func TestMachineExtremes(t *testing.T) {
+	r := settings{maxWait: time.Duration(math.MaxInt64), share: 1e-300, pace: true}
+	for _, fields := range []string{
+		"a r=999999999999999;t=999999999999999", "a r=0;t=999999999999999", "429; Retry-After: 99999999999999999999", "a r=1;t=999999999999999",
+	} {
+		m, now := &machine{}, epoch
+		for range 100 {
+			m.tick(now, &r)
+			if v := m.ask(now, &r); !v.open {
+				require.True(t, v.until.After(now), fields)
+			}
+			var sent trip
+			m.send(&sent, now)
+			a := Advisor{MaxWait: r.maxWait}.Advise(shortResponse(fields), now)
+			m.answered(&sent, &a, now, &r)
+			now = now.Add(time.Hour)
+		}
+	}
+}
