@@ -338,7 +338,7 @@ func ask(t *testing.T, client *http.Client, url string) exchange {
 	_, err = io.Copy(io.Discard, resp.Body)
 	require.NoError(t, errors.Join(err, resp.Body.Close()))
 	e.status, e.header = resp.StatusCode, resp.Header
-	e.advice = ratelimit.Client{MaxWait: 24 * time.Hour}.Advise(resp, e.received)
+	e.advice = ratelimit.Advisor{MaxWait: 24 * time.Hour}.Advise(resp, e.received)
 	return e
 }
 
