@@ -30,7 +30,7 @@ func lawLegacy(t testing.TB, h http.Header) {
 
 		rest := maps.Clone(h)
 		for key := range h {
-			if _, isWait := parseWait(key); !isLegacyField(key) && !isWait && !mayBeLoose(key) && key != dateKey && key != ageKey && key != retryAfterKey {
+			if _, isWait := parseKey(key); !isLegacyField(key) && !isWait && !mayBeLoose(key) && key != dateKey && key != ageKey && key != retryAfterKey {
 				delete(rest, key)
 			}
 		}

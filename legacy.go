@@ -373,10 +373,8 @@ func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundFiel
 		}
 		switch {
 		case m != nil:
-		case anchored:
+		case anchored || mayAsk(key):
 			m = learned(parseKey(key))
-		case mayAsk(key):
-			m = learned(parseWait(key))
 		default:
 			loose = loose || mayRemain(key)
 		}
@@ -425,14 +423,10 @@ func (o *LegacyOptions) find(key string) *meaning {
 // Retry-After, 0 if there is none.
 func askedElsewhere(h http.Header, c *clock) (longest time.Duration) {
 	for key, lines := range h {
-		m, ok := meaning{}, false
-		switch {
-		case hasAnchor(key):
-			m, ok = parseKey(key)
-		case mayAsk(key):
-			m, ok = parseWait(key)
+		if !hasAnchor(key) && !mayAsk(key) {
+			continue
 		}
-		if ok && m.kind == waitName && m.policy == "" {
+		if m, ok := parseKey(key); ok && m.kind == waitName && m.policy == "" {
 			longest = max(longest, m.wait(lines, c))
 		}
 	}
@@ -455,7 +449,7 @@ func findLoose(found []foundField, h http.Header, o *LegacyOptions) []foundField
 		fields    []foundField
 		remaining number
 		known     bool // what remains
-		allotted  bool // the quota
+		enough    bool // one of them says the quota
 	}
 	families := map[string]*family{}
 	for key, lines := range h {
@@ -481,7 +475,7 @@ func findLoose(found []foundField, h http.Header, o *LegacyOptions) []foundField
 		if line, _ := firstLine(lines); m.role == RoleRemaining && !of.known {
 			of.remaining, of.known = parseCount(line)
 		}
-		of.allotted = of.allotted || m.allotted
+		of.enough = of.enough || m.enough
 		of.fields = append(of.fields, foundField{key: key, lines: lines, meaning: &m})
 	}
 	for _, of := range families {
@@ -490,7 +484,7 @@ func findLoose(found []foundField, h http.Header, o *LegacyOptions) []foundField
 			return slices.ContainsFunc(of.fields, func(f foundField) bool { return is(f.meaning.role) })
 		}
 		remaining := of.known && !of.remaining.neg && has(func(r Role) bool { return r != RoleRemaining })
-		if remaining || of.allotted && has(func(r Role) bool { return r == RoleQuota }) && has(func(r Role) bool { return r == RoleUsed }) {
+		if remaining || of.enough && has(func(r Role) bool { return r == RoleQuota }) && has(func(r Role) bool { return r == RoleUsed }) {
 			found = append(found, of.fields...)
 		}
 	}

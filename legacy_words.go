@@ -1,0 +1,281 @@
+package ratelimit
+
+import "strings"
+
+// A wordClass is what a word is in the language.
+type wordClass uint8
+
+const (
+	otherWord wordClass = iota // a part of a policy's name
+	valueWord                  // the role of a number or a time
+	titleWord                  // the role of a policy's name
+	listWord                   // the role of Integer policies
+	unitWord                   // of a time
+	emptyWord                  // says nothing: per, this
+	retryWord                  // how long to wait
+	labelWord                  // part of a policy's name next to a role, else a stop word
+	stopWord                   // the field is no limit
+	rateWord                   // of a rate that is not one of requests, before the anchor
+	thingWord                  // of which servers say how many remain, and which are no requests
+)
+
+// A word is a word of a name, and what is known of it.
+type word struct {
+	text   string
+	class  wordClass
+	role   Role
+	rank   uint8 // of words for one role, the lowest counts; it is 0 if the role is clear without an anchor
+	format TimeFormat
+	per    int64 // see meaning
+	enough bool  // next to what is used, it leaves no doubt that there is a limit (Mashery)
+	counts bool  // says that requests are counted
+}
+
+// is compares a word with one in lower case.
+func (w *word) is(lower string) bool { return strings.EqualFold(w.text, lower) }
+
+const longestWord = 16 // of those below
+
+// wordOf returns what is known of a word. Letters count in any case.
+func wordOf(s string) word {
+	var buf [longestWord]byte
+	w := lookUp(string(toLower(&buf, s)))
+	w.text = s
+	return w
+}
+
+// lookUp returns what is known of a word in lower case. Each word is also used for
+// other things somewhere; testdata/lookalikes.json has the fields that it must not
+// turn into limits.
+func lookUp(lower string) word {
+	switch lower {
+	case "limit", "limits", "quota":
+		return word{class: valueWord, role: RoleQuota, counts: true}
+	case "max", "maximum", "total", "capacity", "allowed", "allowance", "allotment", "ceiling", "lim":
+		return word{class: valueWord, role: RoleQuota, rank: 1}
+	case "allotted", "alloted":
+		return word{class: valueWord, role: RoleQuota, rank: 1, enough: true}
+	case "remaining", "remain", "remains", "left":
+		return word{class: valueWord, role: RoleRemaining}
+	case "available", "avail", "rem":
+		return word{class: valueWord, role: RoleRemaining, rank: 1}
+	case "used":
+		return word{class: valueWord, role: RoleUsed}
+	case "usage":
+		return word{class: valueWord, role: RoleUsed, counts: true}
+	case "observed", "count", "current", "consumed", "spent":
+		return word{class: valueWord, role: RoleUsed, rank: 1}
+	case "reset", "resets":
+		return word{class: valueWord, role: RoleReset}
+	case "next", "clear", "renew", "renews", "renewal", "refresh", "refreshes", "refill", "expiry", "expires", "expire", "expiration", "ends", "until":
+		return word{class: valueWord, role: RoleReset, rank: 1}
+	case "window", "interval", "period", "duration", "timeframe":
+		return word{class: valueWord, role: RoleWindow, rank: 1}
+	case "name":
+		return word{class: titleWord, role: RoleName}
+	case "bucket", "resource", "category", "group":
+		return word{class: titleWord, role: RoleName, rank: 1}
+	case "scope":
+		return word{class: titleWord, role: RoleName, rank: 2}
+	case "policy", "policies":
+		return word{class: listWord, role: RolePolicies}
+	case "ms", "msec", "millis", "milliseconds":
+		return word{class: unitWord, format: TimeMillis}
+	case "sec", "secs", "seconds", "after", "in", "ttl":
+		return word{class: unitWord, format: TimeSeconds}
+	case "minutes", "mins":
+		return word{class: unitWord, format: TimeSeconds, per: 60}
+	case "hours":
+		return word{class: unitWord, format: TimeSeconds, per: 3600}
+	case "at", "date", "time", "timestamp", "datetime", "epoch", "unix", "utc", "gmt", "iso":
+		return word{class: unitWord}
+	case "per", "this":
+		return word{class: emptyWord}
+	case "retry", "retryafter":
+		return word{class: retryWord}
+	case "url", "uri", "link", "docs", "documentation", "help", "info", "message", "reason", "warning", // texts
+		"enabled", "disabled", "active", "exceeded", "reached", "hit", "nearlimit", "overlimit", "over", "near", "exempt", "bypass",
+		"whitelisted", "blocked", "banned", "throttled", "limited", "ratelimited", "status", "state", "error", "problem", "unlimited", // states
+		"type", "version", "region", "mode", "algorithm", "strategy", "source", "field", // kinds
+		"cost", "costs", "request", "requested", "currentrequest", "increment", "rate", "fillrate", "delay", "metrics", // costs of one request
+		"percent", "percentage", "utilization", "ratio": // parts
+		return word{class: stopWord}
+	case "requests", "calls", "call", "api", "quotas", "throttle", "hits", "queries", "qps":
+		return word{counts: true}
+	case "bit", "baud", "frame", "sample", "sampling", "heart", "interest", "exchange", "tax":
+		return word{class: rateWord}
+	case "page", "pages", "paging", "pagination", "item", "items", "result", "results", "record", "records", "row", "rows", "list", "cursor", "offset", "batch",
+		"product", "products", "customer", "customers", "cart", "order", "orders", "stock", "inventory", "seat", "seats", "ticket", "tickets", "coupon",
+		"storage", "disk", "space", "memory", "mem", "heap", "cpu", "battery", "upload", "uploads", "download", "downloads", "file", "files", "size", "length",
+		"content", "body", "chunk", "chunks", "bytes", "session", "sessions", "login", "password", "otp", "attempt", "attempts", "retries", "redirect", "redirects",
+		"trial", "license", "licenses", "users", "members", "accounts", "balance", "price", "discount", "budget", "cache", "range",
+		"depth", "hops", "age", "times", "days", "queue", "job", "jobs", "task", "tasks", "step", "steps", "pool", "connection", "connections", "votes", "views",
+		"posts", "messages", "comments", "pixel", "pixels", "image", "images", "width", "height":
+		return word{class: thingWord}
+	case "key", "id", "ip", "user", "client", "account", "plan", "tier", "rule", "match", "matched":
+		return word{class: labelWord}
+	}
+	return word{}
+}
+
+// toLower returns s in lower case, in buf; nothing if it is too long for one of
+// the words here.
+func toLower(buf *[longestWord]byte, s string) []byte {
+	if len(s) > len(buf) {
+		return nil
+	}
+	for i := range len(s) {
+		buf[i] = s[i]
+		if is(s[i], alpha) {
+			buf[i] |= 0x20
+		}
+	}
+	return buf[:len(s)]
+}
+
+// usualNames are those of policies in most responses.
+var usualNames = [...]string{"requests", "tokens", "second", "minute", "hour", "day", "daily", "month"}
+
+// lowerCase is strings.ToLower. The usual names cost no allocation.
+func lowerCase(s string) string {
+	var buf [longestWord]byte
+	lower := toLower(&buf, s)
+	for _, name := range usualNames {
+		if string(lower) == name {
+			return name
+		}
+	}
+	return strings.ToLower(s)
+}
+
+// A vendor is a word before the anchor that names nobody's policy.
+type vendor struct {
+	unit   Unit
+	format TimeFormat // of small resets
+}
+
+// vendorOf returns what is known of a vendor by its prefix. Any other word names
+// the policies of its family.
+func vendorOf(s string) (v vendor, ok bool) {
+	var buf [longestWord]byte
+	switch string(toLower(&buf, s)) {
+	case "sib", "ogw", "contentful", "zendesk": // Brevo, Lark
+		return vendor{format: TimeSeconds}, true
+	case "ai": // Kong, APISIX
+		return vendor{unit: "tokens", format: TimeSeconds}, true
+	case "gw": // KuCoin
+		return vendor{format: TimeMillis}, true
+	case "gate", "hb": // Gate.io, HTX
+		return vendor{format: TimeUnix}, true
+	case "beta": // Atlassian
+		return vendor{unit: "points"}, true
+	case "sentry", "anthropic", "hubspot", "discogs", "ms", "amzn", "github", "docker":
+		return vendor{}, true
+	}
+	return v, false
+}
+
+// Windows and units of policies, by the words of their names.
+
+// windowOfName returns the window of a policy by its name: a number of seconds
+// that it begins with, if seconds says so, else the last part that tells.
+func windowOfName(name string, seconds bool) Seconds {
+	if seconds {
+		first, rest, _ := strings.Cut(name, "-")
+		next, _, _ := strings.Cut(rest, "-")
+		if n := parseDigits(first); all(first, digit) && n >= minWindow && nanoseconds(next) == 0 {
+			return SecondsOf(min(n, MaxInteger))
+		}
+	}
+	for rest := name; rest != ""; {
+		var part string
+		rest, part = cutLast(rest)
+		w := windowOfPart(part)
+		if !w.ok {
+			continue
+		}
+		_, before := cutLast(rest)
+		if n := parseDigits(before); before != "" && all(before, digit) && n >= minWindow && nanoseconds(part) > 0 { // 24-hour
+			return SecondsOf(min(saturatingMul(n, w.n), MaxInteger))
+		}
+		return w
+	}
+	return Seconds{}
+}
+
+// cutLast cuts the last part off a name.
+func cutLast(name string) (rest, part string) {
+	for i := len(name) - 1; i >= 0; i-- {
+		switch name[i] {
+		case '-', '_', '/', ' ':
+			return name[:i], name[i+1:]
+		}
+	}
+	return "", name
+}
+
+// windowOfPart returns the window that a part of a name tells: minute, hourly,
+// 5h, 24hour, per_day, qpd, and those behind another word, AppDay and Get30Min.
+// A month has no fixed number of seconds.
+func windowOfPart(part string) Seconds {
+	if len(part) > maxTime {
+		return Seconds{}
+	}
+	if n := windowOfWord(strings.ToLower(part)); n > 0 {
+		return SecondsOf(n)
+	}
+	letters := len(part)
+	for letters > 0 && is(part[letters-1], alpha) {
+		letters--
+	}
+	digits := letters
+	for digits > 0 && is(part[digits-1], digit) {
+		digits--
+	}
+	if digits < letters && letters < len(part) { // 30Min, of a name before it
+		if n, ok := parseDuration(strings.ToLower(part[digits:])); ok && n >= minWindow {
+			return SecondsOf(n)
+		}
+	}
+	for _, suffix := range [...]string{"second", "minute", "hour", "day", "week"} {
+		if n := len(part) - len(suffix); n >= 2 && strings.EqualFold(part[n:], suffix) {
+			return SecondsOf(windowOfWord(suffix))
+		}
+	}
+	return Seconds{}
+}
+
+// windowOfWord returns the seconds of a word for a window, or 0.
+func windowOfWord(lower string) int64 {
+	switch lower {
+	case "second", "secondly", "sec", "qps", "rps", "tps":
+		return 1
+	case "minute", "minutely", "min", "qpm", "rpm", "tpm":
+		return 60
+	case "hour", "hourly", "qph", "rph", "tph":
+		return 3600
+	case "day", "daily", "today", "qpd", "rpd", "tpd":
+		return 86400
+	case "week", "weekly":
+		return 604800
+	}
+	return 0
+}
+
+// unitOfName returns the unit of a policy by its name; "" is requests, or not
+// known.
+func unitOfName(name string) Unit {
+	for rest := name; rest != ""; {
+		var part string
+		rest, part = cutLast(rest)
+		switch part = lowerCase(part); part {
+		case "tokens", "tpm", "tps", "tph", "tpd":
+			return "tokens"
+		case "images", "characters", "credits", "points", "complexity", "neurons", "errors", "weight":
+			return Unit(part)
+		case "concurrent", "concurrency":
+			return ConcurrentRequests
+		}
+	}
+	return ""
+}
