@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"math"
@@ -122,9 +123,6 @@ func (m *moment) duration(c *clock) (time.Duration, bool) {
 	}
 	return m.seconds(c).Duration()
 }
-
-// millis returns a bare number as milliseconds, in seconds, rounded up.
-func (m *moment) millis() int64 { return m.bare.ceilDiv(1000) }
 
 // countEnd is where the parameters, or the further members, begin that a number
 // may have. Drafts 04 to 06 ask to ignore them.
@@ -589,15 +587,19 @@ func readPercents(facts []Fact, line string) ([]Fact, bool) {
 	if !ok {
 		return facts, false
 	}
-	worst := map[string]percent{}
-	percents(worst, v, maxDepth)
-	for _, policy := range slices.Sorted(maps.Keys(worst)) {
-		p := worst[policy]
+	percents := appendPercents(nil, v, maxDepth)
+	slices.SortFunc(percents, func(a, b percent) int {
+		return cmp.Or(strings.Compare(a.policy, b.policy), cmp.Compare(b.used, a.used), cmp.Compare(b.regain, a.regain))
+	})
+	for i, p := range percents {
+		if i > 0 && p.policy == percents[i-1].policy {
+			continue
+		}
 		remaining := int64(math.Floor(100 - min(max(p.used, 0), 100)))
-		facts = append(facts, Fact{Policy: policy, Role: RoleQuota, Value: "100"},
-			Fact{Policy: policy, Role: RoleRemaining, Value: strconv.FormatInt(remaining, 10)})
+		facts = append(facts, Fact{Policy: p.policy, Role: RoleQuota, Value: "100"},
+			Fact{Policy: p.policy, Role: RoleRemaining, Value: strconv.FormatInt(remaining, 10)})
 		if p.regain > 0 {
-			facts = append(facts, Fact{Policy: policy, Role: RoleReset, Format: TimeSeconds, Value: strconv.FormatInt(p.regain, 10)})
+			facts = append(facts, Fact{Policy: p.policy, Role: RoleReset, Format: TimeSeconds, Value: strconv.FormatInt(p.regain, 10)})
 		}
 	}
 	return facts, true
@@ -606,34 +608,32 @@ func readPercents(facts []Fact, line string) ([]Fact, bool) {
 // A percent is how much of something has been spent, and in how many seconds it
 // is regained, 0 if that is not said.
 type percent struct {
+	policy string
 	used   float64
 	regain int64
 }
 
-func percents(worst map[string]percent, v any, depth int) {
-	if depth == 0 || len(worst) > maxMembers {
-		return
+func appendPercents(list []percent, v any, depth int) []percent {
+	if depth == 0 {
+		return list
 	}
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
-			percents(worst, e, depth-1)
+			list = appendPercents(list, e, depth-1)
 		}
 	case map[string]any:
 		group, _ := v["type"].(string)
 		for key, value := range v {
 			used, isNumber := jsonFloat(value)
-			if !isNumber {
-				percents(worst, value, depth-1)
-				continue
-			}
-			name := below(group, key)
-			p := percent{used, regain(v)}
-			if old, again := worst[name]; isPercent(key) && isName(name) && (!again || old.used < p.used || old.used == p.used && old.regain < p.regain) {
-				worst[name] = p
+			if name := below(group, key); !isNumber {
+				list = appendPercents(list, value, depth-1)
+			} else if isPercent(key) && isName(name) {
+				list = append(list, percent{name, used, regain(v)})
 			}
 		}
 	}
+	return list
 }
 
 func jsonFloat(v any) (float64, bool) {
