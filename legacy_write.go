@@ -161,13 +161,10 @@ func (w *writing) writeLimit(l *Limit, p *Policy) error {
 	}
 	for i := range w.d.Fields {
 		field := &w.d.Fields[i]
-		if field.write == dictionarySyntax {
-			if err := w.writeDictionary(i, l, p, &done); err != nil {
-				return err
-			}
-			continue
-		}
 		value, err := w.value(field, l, p, &done)
+		if field.write == dictionarySyntax && isCurrent(w.h[w.keys[i]]) {
+			err = ErrDuplicate
+		}
 		if err != nil {
 			return refuse(field.Name, err)
 		}
@@ -181,6 +178,9 @@ func (w *writing) writeLimit(l *Limit, p *Policy) error {
 
 // value returns what a field says of a limit, "" if nothing, and notes it.
 func (w *writing) value(field *DialectField, l *Limit, p *Policy, done *writtenLimit) (value string, err error) {
+	if field.write == dictionarySyntax {
+		return dictionary(l, p, done)
+	}
 	switch field.Role {
 	case RoleQuota:
 		value, err = formatCount(p.Quota)
@@ -305,18 +305,14 @@ func formatTime(n int64, format TimeFormat, now time.Time) (string, error) {
 	return strconv.FormatInt(n, 10), nil
 }
 
-// writeDictionary writes the field RateLimit of draft-07 Section 3, in which
-// remaining is optional.
-func (w *writing) writeDictionary(i int, l *Limit, p *Policy, done *writtenLimit) error {
-	field := &w.d.Fields[i]
-	if isCurrent(w.h[w.keys[i]]) {
-		return refuse(field.Name, ErrDuplicate)
-	}
+// dictionary returns the field RateLimit of draft-07 Section 3, in which remaining
+// is optional.
+func dictionary(l *Limit, p *Policy, done *writtenLimit) (string, error) {
 	if p.Quota == Unknown || !l.Reset.ok {
-		return refuse(field.Name, ErrMissing)
+		return "", ErrMissing
 	}
 	if !isInteger(p.Quota, 0) || !isInteger(l.Reset.n, 0) || l.Remaining != Unknown && !isInteger(l.Remaining, 0) {
-		return refuse(field.Name, ErrRange)
+		return "", ErrRange
 	}
 	b := appendInteger([]byte("limit="), uint64(p.Quota))
 	if l.Remaining != Unknown {
@@ -324,7 +320,7 @@ func (w *writing) writeDictionary(i int, l *Limit, p *Policy, done *writtenLimit
 	}
 	b = appendInteger(append(b, ", reset="...), uint64(l.Reset.n))
 	done.quota, done.limit.Remaining, done.limit.Reset = p.Quota, l.Remaining, l.Reset
-	return w.put(i, "", string(b))
+	return string(b), nil
 }
 
 // writePolicies writes the Integer policies: behind the quota in drafts 00 to
