@@ -305,9 +305,7 @@ func isLegacyField(key string) bool {
 	if hasAnchor(key) {
 		return true
 	}
-	known := builtin()
-	head, _ := hashes(key)
-	return known.heads.has(head)&1 != 0 && known.find(key) != nil
+	return builtin().lookUp(key) != nil
 }
 
 // parseLegacy is ParseLegacy: the flow of one reading, from the header to the
@@ -349,36 +347,28 @@ type foundField struct {
 // findFields appends the fields of h that say something about limits, until they
 // are too many.
 func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundField {
-	known := builtin()
-	loose := false
+	known, loose := builtin(), false
 	for key, lines := range h {
 		if len(found) > maxFields {
 			return found
 		}
 		head, tail := hashes(key)
-		anchored := hasAnchor(key)
-		own := uint64(0)
-		if len(o.Dialects) > 0 {
-			own = o.mayKnow(head)
-		}
-		if (known.heads.has(head)|known.tails.has(tail)|own)&1 == 0 && !anchored || len(lines) == 0 {
-			continue
-		}
-		var m *meaning
-		if own&1 != 0 {
-			m = o.find(key)
-		}
+		m := o.find(key, head)
 		if m == nil {
-			m = known.find(key)
+			m = known.find(key, head)
 		}
 		switch {
 		case m != nil:
-		case anchored || mayAsk(key):
-			m = learned(parseKey(key))
+		case hasAnchor(key):
+			m = learned(key)
+		case !known.heads.has(head) && !known.tails.has(tail):
+			continue
+		case mayAsk(key):
+			m = learned(key)
 		default:
 			loose = loose || mayRemain(key)
 		}
-		if m != nil {
+		if m != nil && len(lines) > 0 {
 			found = append(found, foundField{key: key, lines: lines, meaning: m})
 		}
 	}
@@ -388,30 +378,20 @@ func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundFiel
 	return found
 }
 
-// learned returns what words say, or nil.
-func learned(m meaning, ok bool) *meaning {
-	if !ok {
-		return nil
+// learned returns what the words of a key say, or nil.
+func learned(key string) *meaning {
+	if m, ok := parseKey(key); ok {
+		return &m
 	}
-	return &m
+	return nil
 }
 
-// mayKnow returns a number that is odd if a dialect of the caller's may know a key
-// with that hash.
-func (o *LegacyOptions) mayKnow(head uint32) (bit uint64) {
+// find returns what the dialects of the caller's say of a key with that hash, or
+// nil.
+func (o *LegacyOptions) find(key string, head uint32) *meaning {
 	for _, d := range o.Dialects {
 		if d != nil {
-			bit |= d.lexicon().heads.has(head)
-		}
-	}
-	return bit
-}
-
-// find returns what the dialects of the caller's say of a key, or nil.
-func (o *LegacyOptions) find(key string) *meaning {
-	for _, d := range o.Dialects {
-		if d != nil {
-			if m := d.lexicon().find(key); m != nil {
+			if m := d.lexicon().find(key, head); m != nil {
 				return m
 			}
 		}
@@ -460,7 +440,7 @@ func findLoose(found []foundField, h http.Header, o *LegacyOptions) []foundField
 		if len(families) > maxFields {
 			return found
 		}
-		if o.find(key) != nil {
+		if head, _ := hashes(key); o.find(key, head) != nil {
 			continue
 		}
 		group := m.family
@@ -546,8 +526,8 @@ type filter [1 << filterBits / 64]uint64
 
 func (f *filter) set(hash uint32) { f[hash/64] |= 1 << (hash % 64) }
 
-// has returns a number that is odd if the bytes may be in the set.
-func (f *filter) has(hash uint32) uint64 { return f[hash/64] >> (hash % 64) }
+// has reports whether the bytes may be in the set.
+func (f *filter) has(hash uint32) bool { return f[hash/64]>>(hash%64)&1 != 0 }
 
 // hash hashes bytes in any case.
 func hash(a, b, c, d byte) uint32 {
@@ -611,9 +591,12 @@ func (x *lexicon) add(d *Dialect, o order) {
 	}
 }
 
-// find returns what is said of a key, or nil: of the field with that very name,
-// else of the one with most letters around its *.
-func (x *lexicon) find(key string) *meaning {
+// find returns what is said of a key with that hash, or nil: of the field with that
+// very name, else of the one with most letters around its *.
+func (x *lexicon) find(key string, head uint32) *meaning {
+	if !x.heads.has(head) {
+		return nil
+	}
 	if m := x.exact[key]; m != nil {
 		return m
 	}
@@ -640,4 +623,10 @@ func (x *lexicon) find(key string) *meaning {
 	m := found.meaning
 	m.policy = below(found.policy, lowerCase(star))
 	return &m
+}
+
+// lookUp returns what is said of a key, or nil.
+func (x *lexicon) lookUp(key string) *meaning {
+	head, _ := hashes(key)
+	return x.find(key, head)
 }
