@@ -349,33 +349,40 @@ type foundField struct {
 func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundField {
 	known, loose := builtin(), false
 	for key, lines := range h {
-		if len(found) > maxFields {
-			return found
-		}
 		head, tail := hashes(key)
+		if !known.heads.has(head) && !known.tails.has(tail) && !hasAnchor(key) && !o.mayKnow(head) {
+			continue // as nearly all keys
+		}
 		m := o.find(key, head)
 		if m == nil {
 			m = known.find(key, head)
 		}
-		switch {
-		case m != nil:
-		case hasAnchor(key):
+		if m == nil && (hasAnchor(key) || mayAsk(key)) {
 			m = learned(key)
-		case !known.heads.has(head) && !known.tails.has(tail):
-			continue
-		case mayAsk(key):
-			m = learned(key)
-		default:
+		} else if m == nil {
 			loose = loose || mayRemain(key)
 		}
 		if m != nil && len(lines) > 0 {
 			found = append(found, foundField{key: key, lines: lines, meaning: m})
+		}
+		if len(found) > maxFields {
+			return found
 		}
 	}
 	if loose {
 		found = findLoose(found, h, o)
 	}
 	return found
+}
+
+// mayKnow reports whether a dialect of the caller's may know a key with that hash.
+func (o *LegacyOptions) mayKnow(head uint32) bool {
+	for _, d := range o.Dialects {
+		if d != nil && d.lexicon().heads.has(head) {
+			return true
+		}
+	}
+	return false
 }
 
 // learned returns what the words of a key say, or nil.
