@@ -159,7 +159,7 @@ func TestVendorsTwice(t *testing.T) {
 		want, _ := ParseAny(h, tt.options())
 		for key, lines := range h {
 			m, ok := parseKey(key)
-			special := builtin().lookUp(key)
+			special := builtin().find(key)
 			if ok && m.kind == roleName && m.role != RolePolicies && (special == nil || special.order != exceptionOrder) {
 				h[key] = append(lines, lines...)
 			}

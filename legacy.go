@@ -305,7 +305,7 @@ func isLegacyField(key string) bool {
 	if hasAnchor(key) {
 		return true
 	}
-	return builtin().lookUp(key) != nil
+	return builtin().find(key) != nil
 }
 
 // parseLegacy is ParseLegacy: the flow of one reading, from the header to the
@@ -355,7 +355,7 @@ func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundFiel
 		}
 		m := o.find(key, head)
 		if m == nil {
-			m = known.find(key, head)
+			m = known.findHashed(key, head)
 		}
 		if m == nil && (hasAnchor(key) || mayAsk(key)) {
 			m = learned(key)
@@ -398,7 +398,7 @@ func learned(key string) *meaning {
 func (o *LegacyOptions) find(key string, head uint32) *meaning {
 	for _, d := range o.Dialects {
 		if d != nil {
-			if m := d.lexicon().find(key, head); m != nil {
+			if m := d.lexicon().findHashed(key, head); m != nil {
 				return m
 			}
 		}
@@ -598,9 +598,9 @@ func (x *lexicon) add(d *Dialect, o order) {
 	}
 }
 
-// find returns what is said of a key with that hash, or nil: of the field with that
+// findHashed returns what is said of a key with that hash, or nil: of the field with that
 // very name, else of the one with most letters around its *.
-func (x *lexicon) find(key string, head uint32) *meaning {
+func (x *lexicon) findHashed(key string, head uint32) *meaning {
 	if !x.heads.has(head) {
 		return nil
 	}
@@ -632,8 +632,8 @@ func (x *lexicon) find(key string, head uint32) *meaning {
 	return &m
 }
 
-// lookUp returns what is said of a key, or nil.
-func (x *lexicon) lookUp(key string) *meaning {
+// find returns what is said of a key, or nil.
+func (x *lexicon) find(key string) *meaning {
 	head, _ := hashes(key)
-	return x.find(key, head)
+	return x.findHashed(key, head)
 }

@@ -58,7 +58,7 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 		return err
 	}
 	for key := range h {
-		if m := d.lexicon().lookUp(key); m != nil && !(m.role == RolePolicies && w.current) {
+		if m := d.lexicon().find(key); m != nil && !(m.role == RolePolicies && w.current) {
 			delete(h, key)
 		}
 	}
@@ -409,7 +409,7 @@ func (w *writing) verify() error {
 	var few [8]foundField
 	found := few[:0]
 	for i, key := range w.lines {
-		found = append(found, foundField{key: key, lines: w.values[i : i+1 : i+1], meaning: w.d.lexicon().lookUp(key)})
+		found = append(found, foundField{key: key, lines: w.values[i : i+1 : i+1], meaning: w.d.lexicon().find(key)})
 	}
 	f, _, faults := readFields(found, nil, &LegacyOptions{Name: w.written[0].limit.Name, Now: w.now})
 	for _, e := range faults {
