@@ -163,6 +163,43 @@ func ExampleFields_SetRetryAfter() {
 	// map[Retry-After:[86400]]
 }
 
+// A bucket of 20 requests, into which one flows every ten seconds: what it says
+// when it is full, when one more has half flown in, and when it refuses.
+func ExampleTokenBucket() {
+	for _, tokens := range []float64{20, 7.5, 0} {
+		p, l := ratelimit.TokenBucket("burst", 20, 0.1, tokens)
+		fmt.Println(p, l)
+	}
+	// Output:
+	// "burst";q=20;w=200 "burst";r=20;t=10
+	// "burst";q=20;w=200 "burst";r=7;t=5
+	// "burst";q=20;w=200 "burst";r=0;t=10
+}
+
+// A service that would rather refuse all requests than let them through uncounted
+// while its limiter is down.
+func ExampleMiddleware() {
+	limiter := &ratelimit.Middleware{
+		Take: func(*http.Request) (ratelimit.Decision, error) {
+			return ratelimit.Decision{}, errors.New("no connection")
+		},
+		OnError: func(w http.ResponseWriter, r *http.Request, err error) bool {
+			fmt.Println("limiter:", err)
+			if field := new(*ratelimit.FieldError); errors.As(err, field) {
+				return false // it was asked, and only the fields could not be written
+			}
+			http.Error(w, "try again later", http.StatusServiceUnavailable)
+			return true
+		},
+	}
+	w := httptest.NewRecorder()
+	limiter.Handler(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	fmt.Println(w.Code)
+	// Output:
+	// limiter: no connection
+	// 503
+}
+
 // A gateway has a stricter share of a policy of the origin, and a policy of its
 // own.
 func ExampleRestrict() {

@@ -116,16 +116,36 @@
 //
 // # Serving
 //
-// [Fields.Set] announces policies and limits on any response. [Refuse] answers
-// a request that exceeds a limit with the fields, Retry-After and a [Problem]
-// that says why. [Expose] lets scripts of other origins read the fields.
-// [Restrict] is for intermediaries.
+// A [Middleware] stands between a limiter and a handler: it asks the limiter, says
+// in the response what the limiter says, and refuses what exceeds a limit. What the
+// parameters are depends on the limiter:
+//
+//	limiter             q      w             r                t
+//	fixed window        limit  window        limit − used     end of the window − now
+//	sliding log         limit  window        limit − entries  oldest entry + window − now
+//	token bucket, GCRA  burst  burst ÷ rate  whole tokens     until there is one more; refused: until it could pass
+//	concurrency         slots  absent        free slots       absent; and qu="concurrent-requests"
+//
+// [FixedWindow] makes the first two, [TokenBucket] the third, and the examples have
+// the last. A client that keeps to the fields waits for t where r is 0. Else its
+// pace is t ÷ r, a request every half second where 60 remain for 30 seconds, so
+// that it does not run into the limit at all. With a bucket it settles where that
+// is the rate, at r=10;t=1 where 10 flow in each second. As t is whole seconds, at
+// least one, the burst of a bucket should be at least a second's rate: of a bucket
+// of one token, into which 20 flow each second, clients take one a second.
+//
+// [Refuse] answers a request that exceeds a limit, with a [Problem] that says
+// why, and [Expose] lets scripts of other origins read the fields; a Middleware
+// calls both. [Restrict] is for intermediaries.
 //
 // A server MUST NOT announce numbers that invite more requests than it can
 // serve (Section 6). How many that is, only the server knows. [Limit.Cap]
 // lowers what remains so that a client which spreads it over the time left
 // stays near the rate of the policy, and [Limit.Jitter] spreads the moments at
-// which clients come back (Section 8.5).
+// which clients come back (Section 8.5). Both belong to the limit that goes into
+// a [Decision]: Cap where a client could use a whole quota in the last second of a
+// window, or a large bucket at once, Jitter for a refusal whose end many clients
+// share, as at midnight.
 //
 // Make partition keys from nothing but the request, and hash them if they would
 // tell who the client is. Document how they are made, so that clients can

@@ -1,0 +1,76 @@
+package ratelimit
+
+import (
+	"math"
+	"time"
+)
+
+// FixedWindow returns what a limiter knows that counts requests in windows of
+// time: that used units of a quota are spent, in a window of that length of which
+// left remains. A sliding log is said likewise: used is its number of entries, and
+// left is the time until the oldest leaves it.
+//
+// Remaining is quota − used, at least 0, and Reset is left. Where nothing is used
+// and nothing left, the next request begins a window, so Reset is a whole one.
+// Numbers are cut to what the fields can carry, and times are rounded up to whole
+// seconds, at least one: then no client comes back too early, or takes a limit of
+// which something is used for one that is whole again. A window of less than a
+// second becomes a second, and clients go slower than they could. One of 0 or less
+// is absent.
+//
+// A whole quota shortly before the end of a window invites twice the quota within
+// a moment: [Limit.Cap] lowers what remains to what the server can stand, and
+// [Limit.Jitter] spreads those that wait for the same end (draft-11 Section 8.5).
+func FixedWindow(name string, quota, used int64, window, left time.Duration) (Policy, Limit) {
+	p := Policy{Name: name, Quota: min(max(quota, 0), MaxInteger)}
+	if window > 0 {
+		p.Window = CeilSeconds(window)
+	}
+	if used <= 0 && left <= 0 {
+		left = window
+	}
+	remaining := p.Quota - min(max(used, 0), p.Quota)
+	return p, Limit{Name: name, Remaining: remaining, Reset: SecondsOf(max(CeilSeconds(left).n, 1))}
+}
+
+// TokenBucket returns what a limiter knows that is a token bucket, or the same by
+// another name, GCRA: a bucket of burst tokens, into which perSecond flow, and
+// which holds tokens now, below 0 if some are promised already.
+//
+// Quota is burst, and Window the time in which an empty bucket fills. Remaining is
+// the whole tokens in the bucket. Reset is the time until there is one more, so at
+// most so many requests can pass until then, and one that is refused could pass
+// after it. Numbers are cut to what the fields can carry, and times are rounded up
+// to whole seconds, at least one. A bucket into which nothing flows has neither
+// Window nor Reset.
+//
+// Let burst be at least what flows in within a second. A Reset is whole seconds,
+// so clients that keep to the fields get no more than burst a second, even where
+// 20 flow in.
+func TokenBucket(name string, burst int64, perSecond, tokens float64) (Policy, Limit) {
+	p := Policy{Name: name, Quota: min(max(burst, 0), MaxInteger)}
+	l := Limit{Name: name}
+	if tokens = min(tokens, float64(p.Quota)); math.IsNaN(tokens) {
+		tokens = 0
+	}
+	next := 1.0 // the number of tokens that is awaited
+	if tokens >= 1 {
+		l.Remaining = int64(tokens)
+		next += math.Floor(tokens)
+	}
+	if perSecond > 0 {
+		p.Window = flowTime(float64(max(p.Quota, 1)), perSecond)
+		l.Reset = flowTime(next-tokens, perSecond)
+	}
+	return p, l
+}
+
+// flowTime returns how long it takes for tokens to flow into a bucket, at least a
+// second.
+func flowTime(tokens, perSecond float64) Seconds {
+	s := math.Ceil(tokens / perSecond)
+	if !(s < MaxInteger) { // infinity by infinity included, which is no number
+		return SecondsOf(MaxInteger)
+	}
+	return SecondsOf(max(int64(s), 1))
+}
