@@ -1144,3 +1144,357 @@ func TestTransportRedirectAnswer(t *testing.T) {
 		require.Equal(t, seconds(0, 0, 0), seen)
 	})
 }
+
+type closingBase struct {
+	http.RoundTripper
+	closed int
+}
+
+func (c *closingBase) CloseIdleConnections() { c.closed++ }
+
+func TestTransportCloseIdleConnections(t *testing.T) {
+	base := &closingBase{}
+	(&http.Client{Transport: &Transport{Base: base}}).CloseIdleConnections()
+	require.Equal(t, 1, base.closed)
+	(&Transport{Base: newScript("")}).CloseIdleConnections() // has none to close
+}
+
+// Request.Cancel ends a wait, as it does in net/http.
+func TestTransportRequestCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(`RateLimit: "a";r=0;t=30`)
+		rt := &Transport{Base: s}
+		require.NoError(t, get(t, rt, example))
+		cancel := make(chan struct{})
+		req := newRequest(t, example)
+		req.Cancel = cancel //lint:ignore SA1019 net/http still obeys it
+		body := &closing{}
+		req.Body = body
+		time.AfterFunc(time.Second, func() { close(cancel) })
+		_, err := rt.RoundTrip(req)
+		require.Equal(t, errCancelled, err)
+		require.Equal(t, time.Second, time.Since(s.start))
+		require.Equal(t, 1, body.closed)
+		require.Zero(t, entryOf(rt, "api.example").queue.Len())
+	})
+}
+
+// A redirection may ask for a wait before it is followed (RFC 9110 Section 10.2.3).
+func TestTransportRedirectRetryAfter(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		lines   string
+		timeout time.Duration
+		want    []time.Duration
+		refused bool
+	}{
+		{"303 with Retry-After", "HTTP/1.1 303 See Other\nRetry-After: 5", time.Minute, seconds(0, 5), false},
+		{"302 with limits alone", "HTTP/1.1 302 Found\n" + `RateLimit: "a";r=0;t=5`, time.Minute, seconds(0, 0), false},
+		{"303 with Retry-After of 0", "HTTP/1.1 303 See Other\nRetry-After: 0", time.Minute, seconds(0, 0), false},
+		{"the deadline is earlier", "HTTP/1.1 303 See Other\nRetry-After: 5", 4 * time.Second, seconds(0), true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				var seen, waiting []time.Duration
+				rt := &Transport{
+					Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+						seen = append(seen, time.Since(start))
+						if req.URL.Path == "/" {
+							return answer(req, tc.lines+"\nLocation: /there"), nil
+						}
+						return answer(req, ""), nil
+					}),
+					Waiting: func(_ *http.Request, until time.Time, a Advice) {
+						require.Equal(t, SourceRetryAfter, a.Source)
+						waiting = append(waiting, until.Sub(start))
+					},
+				}
+				resp, err := (&http.Client{Transport: rt, Timeout: tc.timeout}).Get(example)
+				require.Equal(t, tc.want, seen)
+				if tc.refused {
+					var early *WaitError
+					require.ErrorAs(t, err, &early)
+					require.Equal(t, 5*time.Second, early.Until.Sub(start))
+					require.Zero(t, time.Since(start))
+					return
+				}
+				require.NoError(t, err)
+				resp.Body.Close()
+				if d := time.Since(start); d > 0 {
+					require.Equal(t, []time.Duration{d}, waiting)
+				}
+			})
+		})
+	}
+	t.Run("cancelled", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			rt := &Transport{Base: newScript("HTTP/1.1 303 See Other\nLocation: /there\nRetry-After: 60", "")}
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			_, err := (&http.Client{Transport: rt}).Do(newRequest(t, example).WithContext(ctx))
+			require.ErrorIs(t, err, context.Canceled)
+		})
+	})
+}
+
+// Only http.Client follows a redirection. Whoever sends the same request again waits.
+func TestTransportRedirectClone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript("HTTP/1.1 302 Found\nLocation: /there\n"+`RateLimit: "a";r=0;t=10`, "")
+		rt := &Transport{Base: s}
+		resp, err := (&http.Client{Transport: rt}).Get(example)
+		require.NoError(t, err)
+		resp.Body.Close()
+		again := resp.Request.Clone(t.Context())
+		require.NotNil(t, again.Response)
+		s.lines = []string{"", "", `RateLimit: "a";r=0;t=10`, ""}
+		require.NoError(t, get(t, rt, example))
+		_, err = rt.RoundTrip(again)
+		require.NoError(t, err)
+		require.Equal(t, seconds(0, 0, 10, 20), s.seen)
+	})
+}
+
+// Whatever panics, bodies are closed, and the request counts as one without answer.
+func TestTransportPanics(t *testing.T) {
+	for name, rt := range map[string]*Transport{
+		"Key":     {Key: func(*http.Request) string { panic("key") }},
+		"Observe": {Observe: func(*http.Request, Advice) { panic("observe") }},
+		"Waiting": {Waiting: func(*http.Request, time.Time, Advice) { panic("waiting") }},
+		"Advise": {Advisor: Advisor{Legacy: LegacyOptions{Dialects: []*Dialect{{Name: "broken", Fields: []DialectField{
+			{Name: "X-Unknown", Read: func([]Fact, string) ([]Fact, bool) { panic("read") }},
+		}}}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var answers []*closing
+				rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+					if req.Body != nil {
+						req.Body.Close()
+					}
+					resp := answer(req, "Retry-After: 5\nX-Unknown: 1")
+					body := &closing{}
+					answers, resp.Body = append(answers, body), body
+					return resp, nil
+				})
+				for range 3 {
+					req := newRequest(t, example)
+					body := &closing{}
+					req.Body = body
+					resp, ok := (*http.Response)(nil), true
+					func() {
+						defer func() { ok = recover() == nil }()
+						resp, _ = rt.RoundTrip(req)
+					}()
+					if ok {
+						resp.Body.Close()
+					}
+					require.Equal(t, 1, body.closed)
+				}
+				for _, body := range answers {
+					require.Equal(t, 1, body.closed)
+				}
+				if e := entryOf(rt, "api.example"); e != nil {
+					require.Zero(t, e.machine.under.n)
+					require.Zero(t, e.queue.Len())
+				}
+			})
+		})
+	}
+}
+
+func TestTransportWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var waits []string
+		s := newScript(`RateLimit: "a";r=0;t=30`, "Retry-After: 7", "")
+		rt := &Transport{Base: s, Waiting: func(req *http.Request, until time.Time, a Advice) {
+			require.Zero(t, a.Fields, "nothing of the response is kept")
+			waits = append(waits, fmt.Sprint(req.URL.Path, " ", until.Sub(s.start), " ", a.Source))
+		}}
+		for i := range 4 {
+			require.NoError(t, get(t, rt, example+strconv.Itoa(i)))
+		}
+		require.Equal(t, []string{"/1 30s limit", "/2 37s retry-after"}, waits)
+	})
+}
+
+// The key "" is for requests that nothing holds back: health checks, and streams.
+func TestTransportNoKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(`RateLimit: "a";r=0;t=30`)
+		seen := 0
+		rt := &Transport{Base: s, Key: func(*http.Request) string { return "" }, Observe: func(*http.Request, Advice) { seen++ }}
+		for range 50 {
+			require.NoError(t, get(t, rt, example))
+		}
+		require.Zero(t, time.Since(s.start))
+		require.Equal(t, 50, seen, "answers are read all the same")
+		require.Empty(t, rt.gate.keys)
+	})
+}
+
+func TestKeyByAuthorization(t *testing.T) {
+	key := func(address string, credentials ...string) string {
+		req := newRequest(t, address)
+		req.Header["Authorization"] = credentials
+		return KeyByAuthorization(req)
+	}
+	require.Equal(t, "http://api.example", key(example))
+	require.Equal(t, key(example, "Bearer a"), key(example+"path?query", "Bearer a"))
+	keys := map[string]bool{}
+	for _, k := range []string{
+		key(example), key(example, "Bearer a"), key(example, "Bearer b"), key(example, "Bearer a", "Bearer b"),
+		key("https://api.example/", "Bearer a"), key("http://api.example:8080/", "Bearer a"),
+	} {
+		require.NotContains(t, k, "Bearer")
+		keys[k] = true
+	}
+	require.Len(t, keys, 6)
+}
+
+// Many leave a queue: each leaves from its own place.
+func TestTransportQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(`RateLimit: "a";r=0;t=30`)
+		rt := &Transport{Base: s}
+		require.NoError(t, get(t, rt, example))
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 10_000 {
+			wg.Go(func() {
+				_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+				require.Equal(t, context.Canceled, err)
+			})
+		}
+		synctest.Wait()
+		require.Equal(t, 10_000, entryOf(rt, "api.example").queue.Len())
+		cancel()
+		wg.Wait()
+		require.Zero(t, entryOf(rt, "api.example").queue.Len())
+	})
+}
+
+// A wait that begins wakes only those whose deadlines it misses.
+func TestGateWakesNobodyInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gate
+		first, err := g.Enter(t.Context(), "k")
+		require.NoError(t, err)
+		first.Answered(Advisor{}.Advise(shortResponse("a r=1;t=60"), time.Now()), time.Now())
+		taken, err := g.Enter(t.Context(), "k")
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() { _, _ = g.Enter(ctx, "k") })
+		}
+		hurried, cancelHurried := context.WithTimeout(t.Context(), time.Minute)
+		defer cancelHurried()
+		wg.Go(func() {
+			_, err := g.Enter(hurried, "k")
+			var early *WaitError
+			require.ErrorAs(t, err, &early)
+		})
+		synctest.Wait()
+		queue := &g.keys[keyName{rest: "k"}].queue
+		var woken []chan struct{}
+		for place := queue.Front(); place != nil; place = place.Next() {
+			w := place.Value.(*waiter)
+			woken = append(woken, w.wake)
+			w.wake = make(chan struct{}, 1) // which nobody waits for
+		}
+		taken.Answered(Advisor{}.Advise(shortResponse("Retry-After: 120"), time.Now()), time.Now())
+		n := 0
+		for place := queue.Front(); place != nil; place = place.Next() {
+			n += len(place.Value.(*waiter).wake)
+		}
+		require.Equal(t, 1, n, "the first, to look again later")
+		require.Equal(t, 100, queue.Len(), "the hurried one is refused")
+		require.Len(t, woken, 101)
+		for _, wake := range woken { // so that all go on
+			wake <- struct{}{}
+		}
+		cancel()
+		wg.Wait()
+	})
+}
+
+// A Gate by itself, in front of something that is no HTTP.
+func TestGate(t *testing.T) {
+	wait := Advice{Wait: time.Minute, Source: SourceRetryAfter}
+	enter := func(t *testing.T, g *Gate, key string) *Pass {
+		t.Helper()
+		p, err := g.Enter(t.Context(), key)
+		require.NoError(t, err)
+		return p
+	}
+	t.Run("waits", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			var waits []string
+			g := Gate{Waiting: func(key string, until time.Time, a Advice) {
+				waits = append(waits, fmt.Sprint(key, " ", until.Sub(start), " ", a.Source))
+			}}
+			enter(t, &g, "a").Answered(wait, time.Now())
+			enter(t, &g, "b").Answered(Advice{}, time.Now())
+			enter(t, &g, "b").Failed()
+			require.Zero(t, time.Since(start))
+			enter(t, &g, "a").Failed()
+			require.Equal(t, time.Minute, time.Since(start))
+			require.Equal(t, []string{"a 1m0s retry-after"}, waits)
+		})
+	})
+	t.Run("a second answer says nothing", func(t *testing.T) {
+		var g Gate
+		p := enter(t, &g, "a")
+		p.Answered(Advice{}, time.Now())
+		p.Answered(wait, time.Now())
+		p.Failed()
+		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
+		enter(t, &g, "a").Failed()
+	})
+	t.Run("the received time counts", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			p := enter(t, &g, "a")
+			received := time.Now()
+			time.Sleep(59 * time.Second) // the body was long
+			p.Answered(wait, received)
+			enter(t, &g, "a").Failed()
+			require.Equal(t, time.Minute, time.Since(received))
+		})
+	})
+	t.Run("forget", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			var g Gate
+			late := enter(t, &g, "a")
+			enter(t, &g, "a").Answered(wait, time.Now())
+			var wg sync.WaitGroup
+			wg.Go(func() { enter(t, &g, "a").Failed() })
+			time.Sleep(time.Second)
+			g.Forget("a")
+			wg.Wait()
+			require.Equal(t, time.Second, time.Since(start), "whoever waits goes")
+			late.Answered(wait, time.Now())
+			enter(t, &g, "a").Failed()
+			require.Equal(t, time.Second, time.Since(start), "an answer from before is not learnt from")
+			require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
+			g.Forget("never seen")
+		})
+	})
+	t.Run("no key", func(t *testing.T) {
+		var g Gate
+		enter(t, &g, "").Answered(wait, time.Now())
+		enter(t, &g, "").Failed()
+		require.Empty(t, g.keys)
+	})
+	t.Run("the context has ended", func(t *testing.T) {
+		var g Gate
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := g.Enter(ctx, "a")
+		require.Equal(t, context.Canceled, err)
+	})
+}
