@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/httpfields/ratelimit"
@@ -176,4 +178,59 @@ func ExampleFinding() {
 	// Output:
 	// P16 RateLimit-Policy 1
 	// line 1, byte 38: write the parameter w as an Integer from 1, or clients ignore the whole field
+}
+
+// A Gate waits in front of anything: here a function that calls another process.
+func ExampleGate() {
+	gate := ratelimit.Gate{MaxWait: time.Minute}
+	call := func(ctx context.Context, remote func() (http.Header, error)) error {
+		pass, err := gate.Enter(ctx, "remote") // waits while the limits do not allow it
+		if err != nil {
+			return err
+		}
+		header, err := remote()
+		if err != nil {
+			pass.Failed()
+			return err
+		}
+		received := time.Now()
+		pass.Answered(ratelimit.Advisor{}.Advise(&http.Response{StatusCode: http.StatusOK, Header: header}, received), received)
+		return nil
+	}
+	remote := func() (http.Header, error) {
+		return http.Header{"Ratelimit": {`"default";r=0;t=60`}}, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	fmt.Println(call(ctx, remote))
+	var wait *ratelimit.WaitError
+	fmt.Println(errors.As(call(ctx, remote), &wait))
+	// Output:
+	// <nil>
+	// true
+}
+
+// A refusal is an error with the server's own words.
+func ExampleAdvisor_CheckResponse() {
+	resp := &http.Response{
+		StatusCode: http.StatusTooManyRequests,
+		Header:     http.Header{"Retry-After": {"30"}, "Content-Type": {"application/problem+json"}},
+		Body: io.NopCloser(strings.NewReader(`{
+			"type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
+			"title": "Request cannot be satisfied as assigned quota has been exceeded",
+			"violated-policies": ["daily"]
+		}`)),
+	}
+	err := ratelimit.Advisor{}.CheckResponse(resp, received)
+	var refused *ratelimit.RefusedError
+	if errors.As(err, &refused) {
+		fmt.Println(refused.Status, refused.Advice.Wait, refused.Problem.ViolatedPolicies)
+	}
+	// Output: 429 30s [daily]
+}
+
+// Users with credentials of their own have quotas of their own.
+func ExampleKeyByAuthorization() {
+	client := &http.Client{Transport: &ratelimit.Transport{Key: ratelimit.KeyByAuthorization}}
+	client.CloseIdleConnections()
 }

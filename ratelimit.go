@@ -164,9 +164,20 @@
 // # Clients
 //
 // [Advisor.Advise] says what a response asks of a client: how long to wait, at
-// which pace to go on, and why. A [Transport] follows that advice for an
-// [http.Client]. [ParseRetryAfter] reads the field Retry-After alone, which
-// takes precedence over RateLimit (Section 7).
+// which pace to go on, and why. [Advisor.CheckResponse] makes an error of a
+// response with which a server refused a request because of a limit.
+// [ParseRetryAfter] reads the field Retry-After alone, which takes precedence over
+// RateLimit (Section 7).
+//
+// A [Transport] follows that advice for an [http.Client]: each request waits until
+// the limits of its origin, or of whatever [Transport.Key] returns, allow it. It is
+// a [Gate] in front of another [http.RoundTripper]; use the Gate itself for other
+// protocols and for queues of work. A wait that the deadline of a request does not
+// allow for is a [WaitError], at once. Nothing is ever sent twice: put a library
+// that sends again above the Transport.
+//
+// Where several processes share a quota, let each have its Share; otherwise each
+// of them takes what remains for its own.
 //
 // # Checking
 //
