@@ -3,6 +3,7 @@ package main
 import (
 	"log"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/httpfields/ratelimit"
@@ -10,72 +11,70 @@ import (
 
 const keyField = "X-API-Key"
 
-// An api lets requests within their quotas through to next.
+// An api lets requests within their quotas through to a handler.
 type api struct {
-	next    http.Handler
-	clients map[string]*client // by API key; it does not change
-	reduced bool
-	now     func() time.Time
+	engine   engine
+	policies []ratelimit.Policy
+	clients  map[string][]byte // partition keys by API key; it does not change
+	reduced  bool
+	failing  atomic.Bool
 }
 
-func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("Access-Control-Allow-Origin", "*")
-	if r.Method == http.MethodOptions { // a preflight has no key and costs nothing
-		h.Set("Access-Control-Allow-Headers", keyField)
-		h.Set("Access-Control-Max-Age", "600")
-		w.WriteHeader(http.StatusNoContent)
-		return
+// handler puts the api in front of next.
+func (a *api) handler(next http.Handler) http.Handler {
+	m := ratelimit.Middleware{
+		Take:    a.take,
+		Legacy:  []*ratelimit.Dialect{ratelimit.XRateLimit}, // for old clients
+		OnError: a.failed,
 	}
-	c, ok := a.clients[r.Header.Get(keyField)]
-	if !ok {
-		http.Error(w, "unknown "+keyField, http.StatusUnauthorized)
-		return
-	}
-	now := a.now()
-	f, violated := c.take(now)
-	var err error
-	if violated == nil {
-		err = announce(h, f, now)
-	} else {
-		err = a.refuse(w, r, f, violated, now)
-	}
-	switch {
-	case err != nil: // nothing has been written but fields
-		log.Print(err)
-		http.Error(w, "internal error", http.StatusInternalServerError)
-	case violated == nil:
-		a.next.ServeHTTP(w, r)
-	}
+	limited := m.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Access-Control-Allow-Origin", "*") // the Middleware lets scripts of other origins read the fields then
+		if r.Method == http.MethodOptions {       // a preflight has no key and costs nothing
+			h.Set("Access-Control-Allow-Headers", keyField)
+			h.Set("Access-Control-Max-Age", "600")
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		if _, ok := a.clients[r.Header.Get(keyField)]; !ok {
+			http.Error(w, "unknown "+keyField, http.StatusUnauthorized)
+			return
+		}
+		limited.ServeHTTP(w, r)
+	})
 }
 
-// announce writes the fields of a response, in the current form and in the old
-// one, and lets scripts of other origins read them.
-func announce(h http.Header, f ratelimit.Fields, now time.Time) error {
-	if err := f.Set(h); err != nil {
-		return err
+// failed is the OnError of the Middleware. Better without a quota than not at
+// all. The first error of many in a row is logged, unless it is the client that
+// has gone.
+func (a *api) failed(_ http.ResponseWriter, r *http.Request, err error) (answered bool) {
+	if r.Context().Err() == nil && !a.failing.Swap(true) {
+		log.Printf("requests pass without a quota: %v", err)
 	}
-	if err := ratelimit.XRateLimit.Set(h, f, now); err != nil {
-		return err
-	}
-	ratelimit.Expose(h)
-	return nil
+	return false
 }
 
-// refuse answers a request that is beyond a quota. While capacity is reduced, it
-// is the capacity that is to blame for a full burst, and many clients at a time
-// are refused: jitter keeps them from coming back together (draft-11 Section
-// 8.5).
-func (a *api) refuse(w http.ResponseWriter, r *http.Request, f ratelimit.Fields, violated []string, now time.Time) error {
-	p := ratelimit.NewProblem(ratelimit.QuotaExceeded, violated...)
-	if a.reduced && violated[0] == burst {
-		p = ratelimit.NewProblem(ratelimit.TemporaryReducedCapacity, violated...)
-		for i := range f.Limits {
-			f.Limits[i] = f.Limits[i].Jitter(5*time.Second, nil)
+// take is the Take of the Middleware.
+//
+// While capacity is reduced, it is the capacity that is to blame for a full
+// burst, and many clients at a time are refused: jitter keeps them from coming
+// back together (draft-11 Section 8.5).
+func (a *api) take(r *http.Request) (d ratelimit.Decision, err error) {
+	partition := a.clients[r.Header.Get(keyField)]
+	tokens, violated, err := a.engine.take(r.Context(), partition, a.policies)
+	if err != nil {
+		return d, err
+	}
+	if a.failing.Swap(false) {
+		log.Print("quotas are kept again")
+	}
+	d.Fields, d.Violated = fieldsOf(partition, a.policies, tokens), violated
+	if a.reduced && len(violated) > 0 && violated[0] == burst {
+		d.Problem = ratelimit.NewProblem(ratelimit.TemporaryReducedCapacity, violated...)
+		for i, l := range d.Fields.Limits {
+			d.Fields.Limits[i] = l.Jitter(5*time.Second, nil)
 		}
 	}
-	if err := announce(w.Header(), f, now); err != nil {
-		return err
-	}
-	return ratelimit.Refuse(w, r, f, p)
+	return d, nil
 }

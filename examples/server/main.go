@@ -1,15 +1,16 @@
 // Server is an API that tells its clients how much of their quota is left.
 //
-//	server [-addr localhost:8080] [-keys demo,other] [-reduced]
+//	server [-addr localhost:8080] [-keys demo,other] [-reduced] [-redis host:port]
 //
-// Each API key has two quotas, kept by golang.org/x/time/rate. Responses carry
-// the fields RateLimit-Policy and RateLimit, X-RateLimit-* for old clients, and
+// Each API key has two quotas, kept by golang.org/x/time/rate or, for any number
+// of servers, in one Redis by go-redis/redis_rate. Responses carry the fields RateLimit-Policy and RateLimit, X-RateLimit-* for old clients, and
 // what CORS needs to let scripts read them. A request beyond a quota is answered
 // with a problem document. See README.md.
 package main
 
 import (
 	"crypto/rand"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -21,36 +22,53 @@ import (
 )
 
 func main() {
-	addr, handler, err := configure(os.Args[1:], os.Stderr)
+	addr, api, err := configure(os.Args[1:], os.Stderr)
 	if err != nil {
 		os.Exit(2)
 	}
 	log.Printf("listening on http://%s", addr)
-	server := &http.Server{Addr: addr, Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Addr: addr, Handler: api.handler(hello()), ReadHeaderTimeout: 10 * time.Second}
 	log.Fatal(server.ListenAndServe())
 }
 
 // configure reads the command line.
-func configure(args []string, stderr io.Writer) (addr string, handler http.Handler, err error) {
+func configure(args []string, stderr io.Writer) (addr string, a *api, err error) {
 	flags := flag.NewFlagSet("server", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&addr, "addr", "localhost:8080", "address to listen on")
 	keys := flags.String("keys", "demo,other", "API keys, separated by commas")
 	reduced := flags.Bool("reduced", false, "run with temporarily reduced capacity")
+	redis := flags.String("redis", "", "keep the quotas in the Redis or Valkey at this `address`")
+	timeout := flags.Duration("redis-timeout", 250*time.Millisecond, "let a request pass without a quota where Redis takes longer")
 	if err := flags.Parse(args); err != nil {
 		return "", nil, err
 	}
-	// RATELIMIT_SECRET keeps partition keys the same over restarts.
+	// RATELIMIT_SECRET keeps partition keys the same over restarts, and on all
+	// servers that share quotas.
 	secret := []byte(os.Getenv("RATELIMIT_SECRET"))
-	if len(secret) == 0 {
-		secret = []byte(rand.Text())
+	a = &api{policies: policies(*reduced), reduced: *reduced, clients: map[string][]byte{}}
+	switch {
+	case *redis != "" && len(secret) == 0:
+		err := errors.New("-redis needs a RATELIMIT_SECRET that all servers share")
+		fmt.Fprintln(stderr, "server:", err)
+		return "", nil, err
+	case *redis != "":
+		a.engine = newShared(*redis, *timeout)
+	default:
+		a.engine = newMemory()
+		if len(secret) == 0 {
+			secret = []byte(rand.Text())
+		}
 	}
-	api := &api{reduced: *reduced, now: time.Now, clients: map[string]*client{}}
 	for key := range strings.SplitSeq(*keys, ",") {
-		api.clients[key] = newClient(policies(*reduced), partitionKey(secret, key))
+		a.clients[key] = partitionKey(secret, key)
 	}
+	return addr, a, nil
+}
+
+// hello is what the server has quotas for.
+func hello() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /hello", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") })
-	api.next = mux
-	return addr, api, nil
+	return mux
 }

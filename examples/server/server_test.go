@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,11 +36,11 @@ func (c *clock) move(d time.Duration) {
 func start(t *testing.T, args ...string) (url string, c *clock) {
 	t.Helper()
 	t.Setenv("RATELIMIT_SECRET", "secret of the tests")
-	_, handler, err := configure(args, io.Discard)
+	_, api, err := configure(args, io.Discard)
 	require.NoError(t, err)
 	c = &clock{now: time.Unix(1_800_000_000, 0)}
-	handler.(*api).now = c.Now
-	server := httptest.NewServer(handler)
+	api.engine.(*memory).now = c.Now
+	server := httptest.NewServer(api.handler(hello()))
 	t.Cleanup(server.Close)
 	return server.URL, c
 }
@@ -57,7 +58,14 @@ func request(t *testing.T, method, url, key string) (*http.Response, string) {
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
 	resp.Body = io.NopCloser(strings.NewReader(string(body)))
+	require.Empty(t, faults(resp), resp.Header)
 	return resp, string(body)
+}
+
+// faults returns what Check has against a response. A note is none: a bucket for
+// a whole day that is nearly empty is worth one, and it is true all the same.
+func faults(resp *http.Response) []ratelimit.Finding {
+	return slices.DeleteFunc(ratelimit.Check(resp), func(f ratelimit.Finding) bool { return f.Level == ratelimit.LevelNote })
 }
 
 func fields(t *testing.T, resp *http.Response) ratelimit.Fields {
@@ -238,16 +246,28 @@ func TestConfigure(t *testing.T) {
 	addr, _, err := configure([]string{"-addr", ":0"}, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, ":0", addr)
+
+	t.Setenv("RATELIMIT_SECRET", "")
+	var stderr strings.Builder
+	_, _, err = configure([]string{"-redis", "localhost:6379"}, &stderr)
+	require.Error(t, err)
+	require.Contains(t, stderr.String(), "RATELIMIT_SECRET")
 }
 
 // A field that cannot be written is a fault of the server, and no refusal.
-func TestInternalError(t *testing.T) {
-	for _, quota := range []int64{0, 1} { // refused and allowed
-		bad := []ratelimit.Policy{{Name: "é", Quota: quota, Window: ratelimit.SecondsOf(1)}}
-		server := httptest.NewServer(&api{now: time.Now, clients: map[string]*client{"demo": newClient(bad, nil)}})
-		resp, body := request(t, "GET", server.URL, "demo")
+func TestUnwritable(t *testing.T) {
+	for quota, want := range []int{http.StatusTooManyRequests, http.StatusOK} {
+		logged := captureLog(t)
+		api := &api{
+			engine:   newMemory(),
+			policies: []ratelimit.Policy{{Name: "é", Quota: int64(quota), Window: ratelimit.SecondsOf(1)}},
+			clients:  map[string][]byte{"demo": nil},
+		}
+		server := httptest.NewServer(api.handler(hello()))
+		resp, _ := request(t, "GET", server.URL, "demo")
 		server.Close()
-		require.Equal(t, http.StatusInternalServerError, resp.StatusCode)
-		require.Equal(t, "internal error\n", body)
+		require.Equal(t, want, resp.StatusCode)
+		require.Equal(t, ratelimit.Fields{}, fields(t, resp))
+		require.Equal(t, 1, logged.count("requests pass without a quota: "))
 	}
 }
