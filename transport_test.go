@@ -818,7 +818,9 @@ func TestTransportMemory(t *testing.T) {
 			var wg sync.WaitGroup
 			wg.Go(func() { fill(t, rt, 0, 1) })
 			synctest.Wait()
+			rt.gate.mu.Lock()
 			require.Equal(t, unknown, entryOf(rt, host(0)).machine.phase)
+			rt.gate.mu.Unlock()
 			wg.Wait()
 		})
 	})
