@@ -1,27 +1,100 @@
 package ratelimit
 
 import (
+	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// checkSection fails when the part of a document between <!-- name --> and
-// <!-- /name --> is not what it should be: go test -update writes it anew.
-func checkSection(t testing.TB, file, name, want string) {
+// readSection returns the part of a document between <!-- name --> and
+// <!-- /name -->, and a function that makes the document with another part.
+func readSection(t testing.TB, file, name string) (with func(string) string, part string) {
 	t.Helper()
 	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	before, rest, ok := strings.Cut(string(text), begin)
 	require.True(t, ok, "%s has no %q", file, begin)
-	got, after, ok := strings.Cut(rest, end)
+	part, after, ok := strings.Cut(rest, end)
 	require.True(t, ok, "%s has no %q", file, end)
+	return func(part string) string { return before + begin + part + end + after }, part
+}
+
+// checkSection fails if a part of a document is not what it should be; with
+// -update it writes it anew.
+func checkSection(t testing.TB, file, name, want string) {
+	t.Helper()
+	with, got := readSection(t, file, name)
 	if *update {
 		got = want
-		require.NoError(t, os.WriteFile(file, []byte(before+begin+want+end+after), 0o644))
+		require.NoError(t, os.WriteFile(file, []byte(with(want)), 0o644))
 	}
-	require.True(t, want == got, "%s: %q is out of date", file, name)
+	require.True(t, want == got, "%s: %q is out of date: go test -update .", file, name)
+}
+
+// The code of README.md is that of the examples, word for word, so that it
+// compiles and runs.
+func TestReadmeCode(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	examples, err := os.ReadFile("example_readme_test.go")
+	require.NoError(t, err)
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
+	require.Greater(t, len(blocks), 5)
+	for _, b := range blocks {
+		code := "\t" + strings.ReplaceAll(strings.TrimSuffix(b[1], "\n"), "\n", "\n\t") + "\n"
+		code = strings.ReplaceAll(code, "\n\t\n", "\n\n")
+		require.True(t, strings.Contains(string(examples), code), "no example has\n%s", b[1])
+	}
+}
+
+// The words of README.md have the roles that it says.
+func TestReadmeWords(t *testing.T) {
+	_, rows := readSection(t, "README.md", "words")
+	roles := map[string]Role{
+		"quota": RoleQuota, "remaining": RoleRemaining, "used": RoleUsed, "reset": RoleReset, "window": RoleWindow, "name of the policy": RoleName,
+		"list of policies": RolePolicies,
+	}
+	for line := range strings.SplitSeq(rows, "\n") {
+		cells := strings.Split(strings.Trim(line, "| "), " | ")
+		role, ok := roles[cells[0]]
+		if !ok {
+			continue
+		}
+		delete(roles, cells[0])
+		for word := range strings.FieldsSeq(cells[1]) {
+			require.Equal(t, role, wordOf(strings.Trim(word, "`")).role, word)
+		}
+	}
+	require.Empty(t, roles, "no row has words for them")
+}
+
+// The dialects of README.md are those that can be written.
+func TestReadmeDialects(t *testing.T) {
+	variables := [...]string{
+		"Draft00", "Draft03", "Draft06", "Draft07", "XRateLimit", "XRateLimitUnix", "XRateLimitDate", "XRateLimitByName", "Twitter", "GitHub", "GitLab",
+		"OpenAI", "Anthropic",
+	}
+	require.Len(t, writtenDialects, len(variables))
+	resets := map[TimeFormat]string{
+		TimeGuess: "", TimeSeconds: "seconds from now", TimeUnix: "Unix seconds", TimeRFC3339: "timestamp", TimeDuration: "duration",
+	}
+	var b strings.Builder
+	b.WriteString("| dialect | name | fields | reset |\n|---|---|---|---|\n")
+	for i, d := range writtenDialects {
+		var fields []string
+		reset := ""
+		for _, f := range d.Fields {
+			fields = append(fields, "`"+f.Name+"`")
+			if f.Role == RoleReset {
+				reset = resets[f.Format]
+			}
+		}
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", variables[i], d.Name, strings.Join(fields, " "), reset)
+	}
+	checkSection(t, "README.md", "dialects", b.String())
 }

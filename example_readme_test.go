@@ -1,0 +1,168 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// The code of README.md stands in this file word for word; TestReadmeCode fails
+// if it does not. The functions around it make it run.
+
+// A minuteCounter counts the requests of a minute, in place of one in Redis.
+type minuteCounter struct{ used int64 }
+
+func (c *minuteCounter) Add(context.Context, string) (used int64, left time.Duration, err error) {
+	c.used++
+	return c.used, 30 * time.Second, nil
+}
+
+// respond returns the response of a handler.
+func respond(h http.Handler) *http.Response {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	return w.Result()
+}
+
+// toStdout lets package log write what the example prints.
+func toStdout() {
+	log.SetFlags(0)
+	log.SetOutput(os.Stdout)
+}
+
+func Example_readmeServer() {
+	counter := &minuteCounter{used: 99}
+	mux := http.NewServeMux()
+	limiter := &ratelimit.Middleware{
+		Take: func(r *http.Request) (ratelimit.Decision, error) {
+			used, left, err := counter.Add(r.Context(), r.Header.Get("X-API-Key")) // in Redis, say
+			p, l := ratelimit.FixedWindow("minute", 100, used, time.Minute, left)
+			d := ratelimit.Decision{Fields: ratelimit.Fields{Policies: []ratelimit.Policy{p}, Limits: []ratelimit.Limit{l}}}
+			if used > 100 {
+				d.Violated = []string{"minute"}
+			}
+			return d, err // where the limiter fails, requests pass; OnError can do otherwise
+		},
+		Legacy: []*ratelimit.Dialect{ratelimit.XRateLimit},
+	}
+	handler := limiter.Handler(mux) // for http.ListenAndServe; chi: r.Use(limiter.Handler)
+	for range 2 {
+		resp := respond(handler)
+		fmt.Println(resp.StatusCode, resp.Header.Get("RateLimit"), resp.Header.Get("X-RateLimit-Remaining"))
+	}
+	// Output:
+	// 404 "minute";r=0;t=30 0
+	// 429 "minute";r=0;t=30 0
+}
+
+func Example_readmeTransport() {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	client := &http.Client{
+		Transport: &ratelimit.Transport{}, // waits up to 10 minutes when a server asks for it, then tries one request
+		Timeout:   time.Minute,            // waiting included: a wait that would take longer is refused at once
+	}
+	resp, err := client.Get(server.URL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.StatusCode)
+	// Output: 404
+}
+
+// refusal returns the response to a request that exceeds a limit.
+func refusal() *http.Response {
+	return respond(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f := ratelimit.Fields{
+			Policies: []ratelimit.Policy{{Name: "burst", Quota: 100, Window: ratelimit.SecondsOf(60)}},
+			Limits:   []ratelimit.Limit{{Name: "burst", Reset: ratelimit.SecondsOf(12)}},
+		}
+		if err := ratelimit.Refuse(w, r, f, ratelimit.NewProblem(ratelimit.QuotaExceeded, "burst")); err != nil {
+			log.Print(err)
+		}
+	}))
+}
+
+func Example_readmeAdvisor() {
+	toStdout()
+	resp := refusal()
+	advice := ratelimit.Advisor{}.Advise(resp, time.Now())
+	if advice.Wait > 0 {
+		log.Printf("waiting %v, as %v says", advice.Wait, advice.Source)
+	}
+	// Output: waiting 12s, as retry-after says
+}
+
+func Example_readmeCheckResponse() {
+	toStdout()
+	resp := refusal()
+	err := ratelimit.Advisor{}.CheckResponse(resp, time.Now())
+	var refused *ratelimit.RefusedError
+	if errors.As(err, &refused) {
+		log.Printf("refused with %d, come back in %v", refused.Status, refused.Advice.Asked)
+	}
+	// Output: refused with 429, come back in 12s
+}
+
+func Example_readmeParseAny() {
+	toStdout()
+	resp := refusal()
+	f, err := ratelimit.ParseAny(resp.Header, ratelimit.LegacyOptions{})
+	if err != nil {
+		log.Print(err) // one bad field hides no good one: f has what could be read
+	}
+	for _, l := range f.Limits {
+		if p, ok := f.PolicyOf(l); ok {
+			log.Printf("%s: %d of %d left for %v", l.Name, l.Remaining, p.Quota, l.Reset)
+		}
+	}
+	// Output: burst: 0 of 100 left for 12s
+}
+
+// A printer prints the errors of a test.
+type printer struct{}
+
+func (printer) Errorf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+
+func Example_readmeCheck() {
+	var t printer
+	resp := &http.Response{Header: http.Header{"Ratelimit": {`burst;r=37`}}}
+	for _, f := range ratelimit.Check(resp) {
+		if f.Level > ratelimit.LevelNote {
+			t.Errorf("%s (%v) %s: %s", f.Rule, f.Level, f.Field, f.Message)
+		}
+	}
+	// Output: L1 (must) RateLimit: line 1, byte 1: write the name in double quotes, or clients ignore the whole field
+}
+
+func Example_readmeDialectSet() {
+	f := ratelimit.Fields{Limits: []ratelimit.Limit{{Name: "burst", Remaining: 37, Reset: ratelimit.SecondsOf(12)}}}
+	h := http.Header{}
+	err := f.Set(h)
+	err = errors.Join(err, ratelimit.XRateLimit.Set(h, f, time.Now()))
+	fmt.Println(h.Get("RateLimit"), h.Get("X-RateLimit-Remaining"), h.Get("X-RateLimit-Reset"), err)
+	// Output: "burst";r=37;t=12 37 12 <nil>
+}
+
+func Example_readmeDialect() {
+	resp := &http.Response{Header: http.Header{
+		"Date":                {"Sat, 21 Nov 2026 03:00:00 GMT"},
+		"Acme-Search-Credits": {"37"},
+		"Acme-Search-Again":   {"1795230012000"},
+	}}
+	acme := &ratelimit.Dialect{Name: "acme", Fields: []ratelimit.DialectField{
+		{Name: "Acme-*-Credits", Role: ratelimit.RoleRemaining, Unit: "credits"},
+		{Name: "Acme-*-Again", Role: ratelimit.RoleReset, Format: ratelimit.TimeUnixMilli},
+	}}
+	f, err := ratelimit.ParseAny(resp.Header, ratelimit.LegacyOptions{Dialects: []*ratelimit.Dialect{acme}})
+	fmt.Println(f.Dialect, f.Limits[0].Name, f.Limits[0].Remaining, err)
+	// Output: acme search 37 <nil>
+}
