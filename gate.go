@@ -166,6 +166,13 @@ type verdict struct {
 	// polite is true if waiting is a courtesy. A request whose deadline comes
 	// earlier goes at once.
 	polite bool
+	step   time.Duration // polite: the time between that request and the next
+}
+
+// hurries reports whether a request with a deadline goes at once because politeness
+// would make it miss that, behind as many as are ahead of it.
+func (v *verdict) hurries(deadline time.Time, ahead int) bool {
+	return v.polite && !deadline.IsZero() && deadline.Before(v.until.Add(scale(v.step, float64(ahead))))
 }
 
 // tick is the passage of time.
@@ -250,8 +257,9 @@ func (m *machine) ask(now time.Time, r *settings) verdict {
 	if m.most > 0 && m.under.n >= m.most && now.Before(m.last.Add(r.maxWait)) {
 		return verdict{until: m.last.Add(r.maxWait)}
 	}
-	if next := m.last.Add(min(m.pace, r.maxWait)); r.pace && now.Before(next) {
-		return verdict{until: next, polite: true}
+	step := min(m.pace, r.maxWait)
+	if next := m.last.Add(step); r.pace && now.Before(next) {
+		return verdict{until: next, polite: true, step: step}
 	}
 	return verdict{open: true}
 }

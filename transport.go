@@ -177,7 +177,7 @@ func (g *Gate) enter(ctx context.Context, cancelled <-chan struct{}, key keyName
 		return p, nil
 	}
 	v := e.look(g, now)
-	if e.queue.Len() == 0 && v.lets(deadline) {
+	if ahead := e.queue.Len(); ahead == 0 && v.open || v.hurries(deadline, ahead) {
 		e.send(p, now)
 		g.settle(e, now)
 		g.mu.Unlock()
@@ -197,11 +197,6 @@ func (g *Gate) enter(ctx context.Context, cancelled <-chan struct{}, key keyName
 			waiting(v.until, advice)
 		}
 	})
-}
-
-// lets reports whether a request with a deadline may be sent.
-func (v *verdict) lets(deadline time.Time) bool {
-	return v.open || v.polite && !deadline.IsZero() && deadline.Before(v.until)
 }
 
 // refuses returns an error if the deadline of a request is certain to come before
@@ -424,32 +419,33 @@ func (e *entry) send(p *Pass, now time.Time) {
 // and has the first of the others look again when there may be more. Those whose
 // deadline comes before the end of a wait are refused.
 func (g *Gate) admit(e *entry, now time.Time) {
-	for front := e.queue.Front(); front != nil; front = e.queue.Front() {
-		w := front.Value.(*waiter)
+	for e.queue.Len() > 0 {
+		front := e.queue.Front().Value.(*waiter)
 		v := e.look(g, now)
-		if v.lets(w.deadline) {
-			e.dequeue(w)
-			e.send(w.pass, now)
-			w.decide(nil)
-			continue
-		}
-		for len(e.doomed) > 0 {
-			first := e.doomed[0]
-			err := v.refuses(first.deadline, &e.machine)
-			if err == nil {
-				break
+		switch {
+		case v.open:
+			e.letThrough(front, now)
+		case len(e.doomed) > 0 && v.hurries(e.doomed[0].deadline, 0):
+			e.letThrough(e.doomed[0], now)
+		case len(e.doomed) > 0 && v.refuses(e.doomed[0].deadline, &e.machine) != nil:
+			hopeless := e.doomed[0]
+			e.dequeue(hopeless)
+			hopeless.decide(v.refuses(hopeless.deadline, &e.machine))
+		default:
+			if !front.until.Equal(v.until) {
+				front.until = v.until
+				front.signal()
 			}
-			e.dequeue(first)
-			first.decide(err)
-		}
-		if !w.through && !w.until.Equal(v.until) {
-			w.until = v.until
-			w.signal()
-		}
-		if !w.through {
 			return
 		}
 	}
+}
+
+// letThrough sends a request that has waited.
+func (e *entry) letThrough(w *waiter, now time.Time) {
+	e.dequeue(w)
+	e.send(w.pass, now)
+	w.decide(nil)
 }
 
 // decide ends the wait.

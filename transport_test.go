@@ -1500,3 +1500,53 @@ func TestGate(t *testing.T) {
 		require.Equal(t, context.Canceled, err)
 	})
 }
+
+// Pace refuses no request, however many are ahead of it.
+func TestTransportPaceDeadlines(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		deadlines []int // in seconds, of requests that come at the same time, one after the other
+		want      []int // when each is sent, in seconds
+	}{
+		{"none is in a hurry", []int{30, 30, 30}, []int{3, 6, 9}},
+		{"one behind two others", []int{30, 30, 8, 30}, []int{0, 3, 6, 9}},
+		{"all are", []int{1, 1, 1}, []int{0, 0, 0}},
+		{"no more than remain", []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 25}, []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScript(`RateLimit: "a";r=10;t=30`, "")
+				rt := &Transport{Base: s, Pace: true}
+				require.NoError(t, get(t, rt, example))
+				s.seen, s.lines = nil, []string{""}
+				var wg sync.WaitGroup
+				for _, d := range tc.deadlines {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(d)*time.Second)
+					defer cancel()
+					wg.Go(func() { _, _ = rt.RoundTrip(newRequest(t, example).WithContext(ctx)) })
+					synctest.Wait()
+				}
+				wg.Wait()
+				require.Equal(t, seconds(tc.want...), s.seen)
+			})
+		})
+	}
+	t.Run("a pace that becomes slower", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScript(`RateLimit: "a";r=10;t=10`, `RateLimit: "a";r=10;t=100`)
+			rt := &Transport{Base: s, Pace: true}
+			require.NoError(t, get(t, rt, example))
+			var wg sync.WaitGroup
+			for range 4 {
+				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+				defer cancel()
+				wg.Go(func() {
+					_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+					require.NoError(t, err)
+				})
+			}
+			wg.Wait()
+			require.Equal(t, seconds(0, 1, 11, 11, 11), s.seen)
+		})
+	})
+}
