@@ -2,6 +2,7 @@
 // allow: it sends its requests through ratelimit.Transport.
 //
 //	client -dir downloads list.txt
+//	client -H 'X-API-Key: demo' -dir downloads list.txt
 //
 // The list holds one http:// or https:// address a line; blank lines and those
 // that begin with "#" are skipped. "-" is standard input. Each answer is stored
@@ -32,7 +33,7 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-const usage = `usage: client [-dir folder] [-jobs n] [-max-wait d] [-pace] [-timeout d] list
+const usage = `usage: client [-H field]... [-dir folder] [-jobs n] [-max-wait d] [-pace] [-timeout d] list
 
 Downloads what a list of addresses names, one a line, no faster than the servers
 allow. "-" is standard input.
@@ -61,6 +62,15 @@ func run(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) 
 		fmt.Fprint(stderr, usage)
 		flags.PrintDefaults()
 	}
+	header := http.Header{}
+	flags.Func("H", "send this header `field` with each request, to whatever server", func(line string) error {
+		name, value, ok := strings.Cut(line, ":")
+		if !ok {
+			return errors.New("not a name, a colon and a value")
+		}
+		header.Add(name, strings.TrimSpace(value))
+		return nil
+	})
 	dir := flags.String("dir", ".", "store answers in this `folder`")
 	jobs := flags.Int("jobs", 4, "send up to `n` requests at a time")
 	maxWait := flags.Duration("max-wait", ratelimit.DefaultMaxWait, "find out after this time whether a longer wait still stands")
@@ -80,7 +90,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) 
 	}
 
 	p := &progress{w: stderr, total: len(list)}
-	d := downloader{dir: *dir, progress: p, client: &http.Client{
+	d := downloader{dir: *dir, header: header, progress: p, client: &http.Client{
 		Transport: &ratelimit.Transport{
 			Advisor: ratelimit.Advisor{MaxWait: *maxWait},
 			Pace:    *pace,
@@ -123,6 +133,7 @@ func readList(name string, stdin io.Reader) ([]entry, error) {
 // A downloader fetches addresses and stores the answers.
 type downloader struct {
 	dir      string
+	header   http.Header
 	client   *http.Client
 	progress *progress
 }
@@ -152,6 +163,7 @@ func (d *downloader) fetch(ctx context.Context, e entry) error {
 	if err != nil {
 		return err
 	}
+	req.Header = d.header.Clone()
 	resp, err := d.client.Do(req)
 	if err != nil {
 		return err

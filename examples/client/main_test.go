@@ -84,6 +84,20 @@ func TestWaits(t *testing.T) {
 	require.True(t, strings.HasSuffix(stderr, "\r4 of 4 done\n"), stderr)
 }
 
+func TestHeader(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(r.Header.Get("X-API-Key") + strings.Join(r.Header["Accept"], ",")))
+	}))
+	defer server.Close()
+	status, _, files := download(t, server.URL+"\n"+server.URL+"\n", "-H", "X-API-Key: de:mo", "-H", "accept:a", "-H", "Accept: b", "-")
+	require.Equal(t, exitStored, status)
+	require.Equal(t, map[string]string{"0001-index": "de:moa,b", "0002-index": "de:moa,b"}, files)
+
+	status, stderr, _ := download(t, server.URL+"\n", "-H", "bad name: x", "-")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stderr, "invalid header field name")
+}
+
 func TestTimeout(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "3600")
@@ -130,7 +144,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{}, {"-"}, {"a", "b"}, {"-jobs", "0", "-"}, {"-yaml"}, {"testdata/missing.txt"}} {
+	for _, args := range [][]string{{}, {"-"}, {"a", "b"}, {"-jobs", "0", "-"}, {"-H", "demo", "-"}, {"-yaml"}, {"testdata/missing.txt"}} {
 		var stderr strings.Builder
 		want := exitUsage
 		if len(args) == 1 && args[0] == "-" {

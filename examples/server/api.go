@@ -13,11 +13,11 @@ const keyField = "X-API-Key"
 
 // An api lets requests within their quotas through to a handler.
 type api struct {
-	engine   engine
-	policies []ratelimit.Policy
-	clients  map[string][]byte // partition keys by API key; it does not change
-	reduced  bool
-	failing  atomic.Bool
+	engine  engine
+	buckets []bucket
+	clients map[string][]byte // partition keys by API key; it does not change
+	reduced bool
+	failing atomic.Bool
 }
 
 // handler puts the api in front of next.
@@ -62,14 +62,14 @@ func (a *api) failed(_ http.ResponseWriter, r *http.Request, err error) (answere
 // back together (draft-11 Section 8.5).
 func (a *api) take(r *http.Request) (d ratelimit.Decision, err error) {
 	partition := a.clients[r.Header.Get(keyField)]
-	tokens, violated, err := a.engine.take(r.Context(), partition, a.policies)
+	tokens, violated, err := a.engine.take(r.Context(), partition, a.buckets)
 	if err != nil {
 		return d, err
 	}
 	if a.failing.Swap(false) {
 		log.Print("quotas are kept again")
 	}
-	d.Fields, d.Violated = fieldsOf(partition, a.policies, tokens), violated
+	d.Fields, d.Violated = fieldsOf(partition, a.buckets, tokens), violated
 	if a.reduced && len(violated) > 0 && violated[0] == burst {
 		d.Problem = ratelimit.NewProblem(ratelimit.TemporaryReducedCapacity, violated...)
 		for i, l := range d.Fields.Limits {

@@ -46,7 +46,7 @@ func configure(args []string, stderr io.Writer) (addr string, a *api, err error)
 	// RATELIMIT_SECRET keeps partition keys the same over restarts, and on all
 	// servers that share quotas.
 	secret := []byte(os.Getenv("RATELIMIT_SECRET"))
-	a = &api{policies: policies(*reduced), reduced: *reduced, clients: map[string][]byte{}}
+	a = &api{buckets: buckets(*reduced), reduced: *reduced, clients: map[string][]byte{}}
 	switch {
 	case *redis != "" && len(secret) == 0:
 		err := errors.New("-redis needs a RATELIMIT_SECRET that all servers share")

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/httpfields/ratelimit"
 	"golang.org/x/time/rate"
 )
 
@@ -13,35 +12,35 @@ import (
 type memory struct {
 	now func() time.Time
 
-	mu      sync.Mutex
-	buckets map[string][]*rate.Limiter // by partition key; the server knows few
+	mu       sync.Mutex
+	limiters map[string][]*rate.Limiter // by partition key; the server knows few
 }
 
 func newMemory() *memory {
-	return &memory{now: time.Now, buckets: map[string][]*rate.Limiter{}}
+	return &memory{now: time.Now, limiters: map[string][]*rate.Limiter{}}
 }
 
-func (m *memory) take(_ context.Context, partition []byte, policies []ratelimit.Policy) (tokens []float64, violated []string, err error) {
+func (m *memory) take(_ context.Context, partition []byte, buckets []bucket) (tokens []float64, violated []string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
-	buckets, ok := m.buckets[string(partition)]
+	limiters, ok := m.limiters[string(partition)]
 	if !ok {
-		for _, p := range policies {
-			buckets = append(buckets, rate.NewLimiter(rate.Limit(perSecond(p)), int(p.Quota))) // full at first
+		for _, b := range buckets {
+			limiters = append(limiters, rate.NewLimiter(rate.Limit(b.perSecond()), b.quota)) // full at first
 		}
-		m.buckets[string(partition)] = buckets
+		m.limiters[string(partition)] = limiters
 	}
-	for i, bucket := range buckets {
-		if bucket.TokensAt(now) < 1 {
-			violated = append(violated, policies[i].Name)
+	for i, l := range limiters {
+		if l.TokensAt(now) < 1 {
+			violated = append(violated, buckets[i].name)
 		}
 	}
-	for _, bucket := range buckets {
+	for _, l := range limiters {
 		if violated == nil {
-			bucket.AllowN(now, 1)
+			l.AllowN(now, 1)
 		}
-		tokens = append(tokens, bucket.TokensAt(now))
+		tokens = append(tokens, l.TokensAt(now))
 	}
 	return tokens, violated, nil
 }

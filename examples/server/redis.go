@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
-	"github.com/httpfields/ratelimit"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 )
@@ -34,28 +33,27 @@ func newShared(addr string, timeout time.Duration) *shared {
 // The client would log each connection that fails, at each request.
 func init() { logging.Disable() }
 
-// take asks for one bucket after the other. After an empty one it only looks at
-// the rest, so that a client that comes too often for the first policy loses no
-// unit of the second. The other way round it does, as redis_rate takes out of one
-// bucket at a time: let the first be the one that fills up fast.
-func (s *shared) take(ctx context.Context, partition []byte, policies []ratelimit.Policy) (tokens []float64, violated []string, err error) {
+// take asks for one bucket after the other, as redis_rate takes out of one at a
+// time. After an empty one it only looks at the rest: a request that the first
+// refuses takes nothing. One that a later bucket refuses has taken a unit of
+// those before, so let the first be one that fills up fast.
+func (s *shared) take(ctx context.Context, partition []byte, buckets []bucket) (tokens []float64, violated []string, err error) {
 	limited, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	for _, p := range policies {
+	for _, b := range buckets {
 		units := 1
 		if violated != nil {
 			units = 0
 		}
-		window, _ := p.Window.Duration()
-		bucket := redis_rate.Limit{Rate: int(p.Quota), Burst: int(p.Quota), Period: window}
-		result, err := s.limiter.AllowN(limited, p.Name+":"+hex.EncodeToString(partition), bucket, units)
+		limit := redis_rate.Limit{Rate: b.quota, Burst: b.quota, Period: b.window}
+		result, err := s.limiter.AllowN(limited, b.name+":"+hex.EncodeToString(partition), limit, units)
 		if err != nil {
 			return nil, nil, err
 		}
 		if result.Allowed < units || units == 0 && result.Remaining < 1 {
-			violated = append(violated, p.Name)
+			violated = append(violated, b.name)
 		}
-		tokens = append(tokens, float64(p.Quota)-result.ResetAfter.Seconds()*perSecond(p))
+		tokens = append(tokens, float64(b.quota)-result.ResetAfter.Seconds()*b.perSecond())
 	}
 	return tokens, violated, nil
 }

@@ -259,9 +259,9 @@ func TestUnwritable(t *testing.T) {
 	for quota, want := range []int{http.StatusTooManyRequests, http.StatusOK} {
 		logged := captureLog(t)
 		api := &api{
-			engine:   newMemory(),
-			policies: []ratelimit.Policy{{Name: "é", Quota: int64(quota), Window: ratelimit.SecondsOf(1)}},
-			clients:  map[string][]byte{"demo": nil},
+			engine:  newMemory(),
+			buckets: []bucket{{"é", quota, time.Second}},
+			clients: map[string][]byte{"demo": nil},
 		}
 		server := httptest.NewServer(api.handler(hello()))
 		resp, _ := request(t, "GET", server.URL, "demo")
