@@ -1,0 +1,133 @@
+package interop
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const vectorDir = "../testdata/vectors"
+
+// readSchema returns the schema of the vectors.
+func readSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	schema, err := c.Compile(filepath.Join(vectorDir, "schema.json"))
+	require.NoError(t, err)
+	return schema
+}
+
+// Every file of vectors is as its schema says.
+func TestVectorSchema(t *testing.T) {
+	schema := readSchema(t)
+	files, err := filepath.Glob(filepath.Join(vectorDir, "*.json"))
+	require.NoError(t, err)
+	checked := 0
+	for _, file := range files {
+		if filepath.Base(file) == "schema.json" {
+			continue
+		}
+		f, err := os.Open(file)
+		require.NoError(t, err)
+		defer f.Close()
+		value, err := jsonschema.UnmarshalJSON(f)
+		require.NoError(t, err, file)
+		require.NoError(t, schema.Validate(value), file)
+		require.Equal(t, filepath.Base(file), value.(map[string]any)["kind"].(string)+".json")
+		checked++
+	}
+	require.Greater(t, checked, 10)
+}
+
+// The schema refuses what no file may hold.
+func TestVectorSchemaRefuses(t *testing.T) {
+	schema := readSchema(t)
+	for name, c := range map[string]string{
+		"no lines":                     `{"name":"a","limits":[]}`,
+		"no name":                      `{"lines":[],"limits":[]}`,
+		"neither members nor an error": `{"name":"a","lines":[]}`,
+		"both":                         `{"name":"a","lines":[],"limits":[],"error":{"rule":"L1"}}`,
+		"a member of another kind":     `{"name":"a","lines":[],"limits":[],"findings":[]}`,
+		"a negative number":            `{"name":"a","lines":[],"limits":[{"name":"a","remaining":-1}]}`,
+		"a policy for a limit":         `{"name":"a","lines":[],"limits":[{"name":"a","quota":1}]}`,
+		"an error without a rule":      `{"name":"a","lines":[],"error":{"cause":"syntax"}}`,
+		"an unknown cause":             `{"name":"a","lines":[],"error":{"rule":"L1","cause":"weather"}}`,
+		"a character that is no byte":  `{"name":"a","lines":["\u0100"],"limits":[]}`,
+		"a value of no type":           `{"name":"a","lines":[],"limits":[{"name":"a","params":[["x",null]]}]}`,
+	} {
+		var value any
+		require.NoError(t, json.Unmarshal([]byte(`{"kind":"limits","about":"a","cases":[`+c+`]}`), &value), name)
+		require.Error(t, schema.Validate(value), name)
+	}
+}
+
+// A vector is a case of policies.json or limits.json.
+type vector struct {
+	Kind     string          `json:"kind"`
+	Name     string          `json:"name"`
+	Lines    []string        `json:"lines"`
+	Policies json.RawMessage `json:"policies"`
+	Limits   json.RawMessage `json:"limits"`
+}
+
+// Sixty lines of JavaScript on structured-headers read the strict vectors, but for
+// those that are named here with the reason.
+func TestVectorsInJavaScript(t *testing.T) {
+	const oneType = "JavaScript has one type of number, so 5.0 is as good as 5"
+	reasons := map[string]string{
+		"policies: w is a Decimal": oneType,
+		"limits: r is a Decimal":   oneType,
+		"limits: Dates":            "structured-headers 2.1.0 refuses a Date that something follows",
+	}
+	var cases []vector
+	for _, kind := range []string{"policies", "limits"} {
+		text, err := os.ReadFile(filepath.Join(vectorDir, kind+".json"))
+		require.NoError(t, err)
+		var file struct{ Cases []vector }
+		require.NoError(t, json.Unmarshal(text, &file))
+		for _, c := range file.Cases {
+			c.Kind = kind
+			cases = append(cases, c)
+		}
+	}
+	var got []json.RawMessage
+	batch(t, "vectors.mjs", cases, &got)
+	require.Len(t, got, len(cases))
+	passed := 0
+	for i, c := range cases {
+		want := c.Policies
+		if c.Kind == "limits" {
+			want = c.Limits
+		}
+		name := c.Kind + ": " + c.Name
+		reason := reasons[name]
+		delete(reasons, name)
+		if sameJSON(t, want, got[i]) {
+			require.Empty(t, reason, "%s passes", name)
+			passed++
+			continue
+		}
+		require.NotEmpty(t, reason, "%s: want %s, got %s", name, want, got[i])
+		t.Logf("%s: %s", name, reason)
+	}
+	require.Empty(t, reasons, "there are no such vectors")
+	t.Logf("%d of %d vectors pass", passed, len(cases))
+}
+
+// sameJSON reports whether two texts hold the same value; an absent one is null.
+func sameJSON(t *testing.T, a, b json.RawMessage) bool {
+	t.Helper()
+	var values [2]any
+	for i, text := range []json.RawMessage{a, b} {
+		if text != nil {
+			require.NoError(t, json.Unmarshal(text, &values[i]))
+		}
+	}
+	return assert.ObjectsAreEqual(values[0], values[1])
+}
