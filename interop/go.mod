@@ -1,6 +1,6 @@
 module github.com/httpfields/ratelimit/interop
 
-go 1.25.0
+go 1.26.0
 
 // Packages of npm may hold Go files.
 ignore ./node/node_modules
@@ -78,6 +78,7 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/arch v0.22.0 // indirect
 	golang.org/x/crypto v0.48.0 // indirect
+	golang.org/x/mod v0.42.0 // indirect
 	golang.org/x/net v0.51.0 // indirect
 	golang.org/x/sys v0.41.0 // indirect
 	golang.org/x/text v0.34.0 // indirect

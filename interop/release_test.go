@@ -1,0 +1,98 @@
+package interop
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/mod/module"
+	"golang.org/x/mod/zip"
+)
+
+// The module as it is released, out of the last commit, is fetched into an empty
+// folder through a proxy of files, and used as a newcomer would.
+func TestRelease(t *testing.T) {
+	released := module.Version{Path: "github.com/httpfields/ratelimit", Version: "v0.1.0"}
+	root, err := filepath.Abs("..")
+	require.NoError(t, err)
+	proxy := t.TempDir()
+	tree := filepath.Join(t.TempDir(), "tree") // what is committed, and no more
+	command(t, root, nil, "git", "clone", "--quiet", "--depth=1", "file://"+root, tree)
+	publish(t, released, tree, proxy)
+
+	cache := strings.TrimSpace(command(t, root, nil, "go", "env", "GOMODCACHE"))
+	env := []string{
+		"GOPROXY=file://" + proxy + ",file://" + cache + "/cache/download," + strings.TrimSpace(command(t, root, nil, "go", "env", "GOPROXY")),
+		"GONOSUMDB=" + released.Path, "GOFLAGS=-modcacherw", "GOWORK=off", "GOMODCACHE=" + t.TempDir(),
+	}
+	empty := t.TempDir()
+	run := func(args ...string) string {
+		t.Helper()
+		return command(t, empty, env, "go", args...)
+	}
+	run("mod", "init", "example.com/newcomer")
+	run("get", released.Path+"@"+released.Version)
+	require.Equal(t, released.String()+"\n", strings.ReplaceAll(run("list", "-m", released.Path), " ", "@"))
+
+	require.NoError(t, os.WriteFile(filepath.Join(empty, "main.go"), []byte(newcomer), 0o600))
+	require.Equal(t, "12s limit\n", run("run", "."))
+
+	capture := filepath.Join(empty, "capture.http")
+	require.NoError(t, os.WriteFile(capture, []byte("HTTP/1.1 200 OK\r\nRateLimit: \"burst\";r=0;t=12\r\n\r\n"), 0o600))
+	require.Contains(t, run("run", released.Path+"/examples/inspect@"+released.Version, capture), "12")
+
+	run("get", "-t", released.Path+"@"+released.Version)
+	run("test", released.Path) // its own tests pass without the nested modules
+}
+
+const newcomer = `package main
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+func main() {
+	resp := &http.Response{Header: http.Header{"Ratelimit": {"\"burst\";r=0;t=12"}}}
+	a := ratelimit.Advisor{}.Advise(resp, time.Now())
+	fmt.Println(a.Wait, a.Source)
+}
+`
+
+// publish writes a version into a folder that serves as a proxy.
+func publish(t *testing.T, m module.Version, tree, proxy string) {
+	t.Helper()
+	dir := filepath.Join(proxy, m.Path, "@v")
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	archive, err := os.Create(filepath.Join(dir, m.Version+".zip"))
+	require.NoError(t, err)
+	defer archive.Close()
+	require.NoError(t, zip.CreateFromDir(archive, m, tree))
+	mod, err := os.ReadFile(filepath.Join(tree, "go.mod"))
+	require.NoError(t, err)
+	for name, content := range map[string]string{
+		m.Version + ".mod":  string(mod),
+		m.Version + ".info": fmt.Sprintf(`{"Version":%q}`, m.Version),
+		"list":              m.Version + "\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+}
+
+func command(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s %s: %s%s", name, strings.Join(args, " "), stderr.String(), out)
+	return string(out)
+}
