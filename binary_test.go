@@ -12,19 +12,28 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// buildProgram compiles a program that uses the package, and returns its path.
+// buildProgram compiles a program that uses the package, and returns its path. It is
+// a module of its own, because this one may lie where nothing can be written.
 func buildProgram(t *testing.T, source string) string {
 	t.Helper()
 	root, err := os.Getwd()
 	require.NoError(t, err)
-	dir, err := os.MkdirTemp(root, "testprogram") // within the module
+	mod, err := os.ReadFile("go.mod")
 	require.NoError(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(source), 0o600))
-	path := filepath.Join(t.TempDir(), "program")
-	out, err := exec.Command("go", "build", "-o", path, dir).CombinedOutput()
+	sum, err := os.ReadFile("go.sum")
+	require.NoError(t, err)
+	const path = "github.com/httpfields/ratelimit"
+	program := strings.Replace(string(mod), "module "+path, "module program", 1) +
+		"\nrequire " + path + " v0.0.0\nreplace " + path + " => " + strconv.Quote(root) + "\n"
+	dir := t.TempDir()
+	for name, content := range map[string]string{"go.mod": program, "go.sum": string(sum), "main.go": source} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", "program", ".")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	return path
+	return filepath.Join(dir, "program")
 }
 
 // TestBinary: a program that calls ParseLimits alone has no data of dialects in

@@ -109,7 +109,7 @@ func TestConformance(t *testing.T) {
 	require.NoError(t, err)
 	root := readCode(t, ".")
 	quoted := regexp.MustCompile("`([^`]+)`( in (examples/\\w+))?")
-	checked := 0
+	checked, missing := 0, released(t)
 	for i, line := range strings.Split(string(text), "\n") {
 		cells := strings.Split(line, " | ")
 		if !strings.HasPrefix(line, "| ") || len(cells) < 4 {
@@ -120,6 +120,9 @@ func TestConformance(t *testing.T) {
 			for _, m := range quoted.FindAllStringSubmatch(cell, -1) {
 				name, in := m[1], &root
 				if m[3] != "" {
+					if m[3] == "examples/server" && missing {
+						continue
+					}
 					if _, err := fs.Stat(os.DirFS("."), m[3]); err != nil {
 						t.Errorf("line %d: no folder %s", i+1, m[3])
 						continue

@@ -145,3 +145,14 @@ const unrelated = `
 	X-Request-Id: 0123456789abcdef
 	X-Xss-Protection: 0
 `
+
+// released reports whether this is the module as it is released, in which nested
+// modules, such as examples/server, are missing.
+func released(t testing.TB) bool {
+	t.Helper()
+	_, err := os.Stat(".git")
+	if err != nil {
+		t.Log("nested modules are not part of a release, and not looked at")
+	}
+	return err != nil
+}

@@ -372,6 +372,9 @@ func TestCheckDrafts(t *testing.T) {
 func TestCheckDocuments(t *testing.T) {
 	line := regexp.MustCompile(`(?i)^(?://\s*)?((?:RateLimit-Policy|RateLimit|Retry-After): ?.*)$`)
 	for file, least := range map[string]int{"README.md": 2, "ratelimit.go": 2, "examples/server/README.md": 2, "examples/gateway/README.md": 2} {
+		if file == "examples/server/README.md" && released(t) {
+			continue
+		}
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		found := 0
