@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/httpfields/ratelimit/interop/internal/block"
 	"github.com/stretchr/testify/require"
 )
 
@@ -21,24 +22,15 @@ const readmeFile = "README.md"
 func checkMatrix(t *testing.T) {
 	old, err := os.ReadFile(readmeFile)
 	require.NoError(t, err)
-	text := replaceBlock(t, string(old), "servers", serverTable(t))
-	text = replaceBlock(t, text, "readers", readerTable(t))
+	text, err := block.Replace(string(old), "servers", serverTable(t))
+	require.NoError(t, err)
+	text, err = block.Replace(text, "readers", readerTable(t))
+	require.NoError(t, err)
 	if *update {
 		require.NoError(t, os.WriteFile(readmeFile, []byte(text), 0o644))
 		return
 	}
 	require.Equal(t, text, string(old), "README.md is out of date: go test -run TestInterop . -update")
-}
-
-// replaceBlock replaces what stands between two comments.
-func replaceBlock(t *testing.T, text, name, block string) string {
-	t.Helper()
-	open, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->\n"
-	before, rest, ok := strings.Cut(text, open)
-	require.True(t, ok, open)
-	_, after, ok := strings.Cut(rest, end)
-	require.True(t, ok, end)
-	return before + open + block + end + after
 }
 
 func serverTable(t *testing.T) string {

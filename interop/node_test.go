@@ -6,53 +6,31 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/httpfields/ratelimit/interop/internal/npm"
 	"github.com/stretchr/testify/require"
 )
 
 const nodeDir = "node"
 
+// install is done once, and not again where it fails.
+var install = sync.OnceValue(func() error { return npm.Install(nodeDir) })
+
 // needNode skips a test where there is no Node, unless it has to be there, and
-// installs the packages of the lock file if they are not what is installed.
+// installs the packages of the lock file.
 func needNode(t *testing.T) {
 	t.Helper()
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			if os.Getenv("CI") != "" {
-				t.Fatalf("%s is not there, and CI is set: %v", program, err)
-			}
-			t.Skipf("%s is not there: %v", program, err)
+	if err := npm.Look(); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("%v, and CI is set", err)
 		}
+		t.Skip(err)
 	}
 	require.NoError(t, install())
 }
-
-// install runs npm ci, which leaves exactly the packages of the lock file. What
-// it has installed is noted next to them.
-var install = sync.OnceValue(func() error {
-	var want []byte
-	for _, file := range []string{"package.json", "package-lock.json"} {
-		text, err := os.ReadFile(filepath.Join(nodeDir, file))
-		if err != nil {
-			return err
-		}
-		want = append(want, text...)
-	}
-	note := filepath.Join(nodeDir, "node_modules", ".interop-installed")
-	if got, err := os.ReadFile(note); err == nil && bytes.Equal(want, got) {
-		return nil
-	}
-	npm := exec.Command("npm", "ci", "--no-audit", "--no-fund", "--loglevel=error")
-	npm.Dir, npm.Stdout, npm.Stderr = nodeDir, os.Stderr, os.Stderr
-	if err := npm.Run(); err != nil {
-		return err
-	}
-	return os.WriteFile(note, want, 0o644)
-})
 
 // node returns how to start a script that serves: it says where, in one line,
 // and ends with its standard input.

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTable runs the program as briefly as possible: every contender gives the
+// answer of this package, and README.md has the same rows.
+func TestTable(t *testing.T) {
+	got, err := run(t.Context(), options{rounds: 1, round: time.Nanosecond, node: "../node"})
+	require.NoError(t, err)
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	require.Equal(t, rowNames(got), rowNames(string(text)), "README.md is out of date")
+	require.Len(t, rowNames(got), len(worksAt(time.Now()))+1)
+}
+
+// rowNames returns the first cells of the rows of a table.
+func rowNames(text string) (names []string) {
+	for line := range strings.Lines(text) {
+		if cells := strings.Split(line, "|"); len(cells) > 1 && !strings.HasPrefix(cells[1], "-") {
+			names = append(names, cells[1])
+		}
+	}
+	return names
+}
+
+func TestSame(t *testing.T) {
+	full := rate{Name: "a", Quota: 100, Window: 60, Remaining: 50, Reset: 30}
+	for _, tt := range []struct {
+		name string
+		got  func(*rate)
+		want bool
+	}{
+		{"equal", func(*rate) {}, true},
+		{"a little later", func(r *rate) { r.Reset -= 2 }, true},
+		{"milliseconds", func(r *rate) { r.Reset *= 1000 }, false},
+		{"without its window", func(r *rate) { r.Window = 0 }, true},
+		{"another window", func(r *rate) { r.Window++ }, false},
+		{"another quota", func(r *rate) { r.Quota++ }, false},
+		{"another remaining", func(r *rate) { r.Remaining++ }, false},
+		{"another name", func(r *rate) { r.Name = "b" }, false},
+		{"a unit", func(r *rate) { r.Unit = "tokens" }, false},
+		{"a key", func(r *rate) { r.Key = "x" }, false},
+	} {
+		got := full
+		tt.got(&got)
+		require.Equal(t, tt.want, same(answer{Rates: []rate{full}}, answer{Rates: []rate{got}}), tt.name)
+	}
+	require.False(t, same(answer{Rates: []rate{full}}, answer{}))
+	require.False(t, same(answer{Text: "a"}, answer{Text: "b"}))
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// A library is a column of the table.
+type library int
+
+const (
+	ours library = iota
+	sfv
+	hand
+	structuredHeaders
+	headerParser
+
+	libraries // their number
+)
+
+var libraryNames = [libraries]string{
+	"ratelimit", "httpsfv and checks", "strconv by hand", "structured-headers and checks (npm)", "ratelimit-header-parser (npm)",
+}
+
+// A work is a row of the table.
+type work struct {
+	name string
+	// members is what the time of the row is divided by; 0 is 1.
+	members    int
+	contenders [libraries]*contender
+	// js says what the packages of npm are to do; "" is nothing.
+	js [libraries]string
+	// input is that of js.
+	input any
+}
+
+// A contender does a work with a library.
+type contender struct {
+	// time does the work for a time at the least, and returns the nanoseconds of one.
+	time   func(atLeast time.Duration) (float64, error)
+	answer func() (answer, error)
+	allocs float64 // -1 where they are not known
+	best   float64 // in nanoseconds
+}
+
+// An answer is what a contender has read, or what it has written.
+type answer struct {
+	Rates []rate
+	Text  string
+}
+
+// A rate is a policy, a limit or both; what it has not is zero, which no input
+// has as a number.
+type rate struct {
+	Name, Unit, Key                 string
+	Quota, Window, Remaining, Reset int64
+}
+
+// inGo makes a contender of a function.
+func inGo[T any](do func() (T, error)) *contender {
+	var got T // what is not kept might not be made
+	var err error
+	n := 1
+	return &contender{
+		time: func(atLeast time.Duration) (float64, error) {
+			for ; ; n *= 2 {
+				start := time.Now()
+				for range n {
+					got, err = do()
+				}
+				if took := time.Since(start); took >= atLeast {
+					return float64(took.Nanoseconds()) / float64(n), err
+				}
+			}
+		},
+		answer: func() (answer, error) {
+			got, err = do()
+			return answerOf(got), err
+		},
+		allocs: testing.AllocsPerRun(20, func() { got, err = do() }),
+	}
+}
+
+func answerOf(got any) (a answer) {
+	switch got := got.(type) {
+	case []byte:
+		a.Text = string(got)
+	case string:
+		a.Text = got
+	case []rate:
+		a.Rates = got
+	case []ratelimit.Policy:
+		for _, p := range got {
+			a.Rates = append(a.Rates, rateOf(p, ratelimit.Limit{}))
+		}
+	case []ratelimit.Limit:
+		for _, l := range got {
+			a.Rates = append(a.Rates, rateOf(ratelimit.Policy{}, l))
+		}
+	case ratelimit.Fields:
+		for _, l := range got.Limits {
+			p, _ := got.PolicyOf(l)
+			a.Rates = append(a.Rates, rateOf(p, l))
+		}
+	}
+	return a
+}
+
+// rateOf puts a policy and a limit into one.
+func rateOf(p ratelimit.Policy, l ratelimit.Limit) rate {
+	window, _ := p.Window.Value()
+	reset, _ := l.Reset.Value()
+	return rate{
+		Name: p.Name + l.Name[min(len(p.Name), len(l.Name)):], Unit: string(p.Unit), Key: string(p.PartitionKey),
+		Quota: p.Quota, Window: window, Remaining: l.Remaining, Reset: reset,
+	}
+}
+
+var errAnswer = errors.New("another answer")
+
+// checkAll holds all answers of a work against those of this package.
+func checkAll(works []work) error {
+	for _, w := range works {
+		want, err := w.contenders[ours].answer()
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.name, err)
+		}
+		for i, c := range w.contenders {
+			if c == nil {
+				continue
+			}
+			got, err := c.answer()
+			if err == nil && !same(want, got) {
+				err = fmt.Errorf("%w: got %v, want %v", errAnswer, got, want)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %s: %w", w.name, libraryNames[i], err)
+			}
+		}
+	}
+	return nil
+}
+
+// same reports whether two answers are the same, but for a few seconds since the
+// start of the program, and for a window: not all read the field that has it.
+func same(want, got answer) bool {
+	const seconds = 10
+	if want.Text != got.Text || len(want.Rates) != len(got.Rates) {
+		return false
+	}
+	for i, w := range want.Rates {
+		g := got.Rates[i]
+		if d := w.Reset - g.Reset; d < -seconds || d > seconds {
+			return false
+		}
+		if g.Window == 0 {
+			g.Window = w.Window
+		}
+		g.Reset = w.Reset
+		if g != w {
+			return false
+		}
+	}
+	return true
+}

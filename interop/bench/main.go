@@ -1,0 +1,168 @@
+// Bench times this package, httpsfv, code by hand and two packages of npm on the
+// same inputs, in one run, and prints a table in Markdown.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/httpfields/ratelimit/interop/internal/block"
+	"github.com/httpfields/ratelimit/interop/internal/npm"
+)
+
+type options struct {
+	rounds int
+	round  time.Duration // the least time of one contender in one round
+	node   string        // the folder of the packages of npm
+}
+
+func main() {
+	log.SetFlags(0)
+	var o options
+	flag.IntVar(&o.rounds, "rounds", 200, "how often each contender has its turn; the fastest counts")
+	flag.DurationVar(&o.round, "time", time.Millisecond, "how long a turn is at the least")
+	flag.StringVar(&o.node, "node", "node", "the folder of the packages of npm")
+	write := flag.String("write", "", "a file in Markdown whose block <!-- speed --> becomes the table")
+	flag.Parse()
+	table, err := run(context.Background(), o)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if *write == "" {
+		fmt.Print(table)
+		return
+	}
+	if err := writeInto(*write, table); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func writeInto(file, table string) error {
+	old, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	text, err := block.Replace(string(old), "speed", table)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(text), 0o644)
+}
+
+// run times all works, and returns the table. Without Node the packages of npm
+// have no part in it.
+func run(ctx context.Context, o options) (string, error) {
+	missing := npm.Look()
+	if missing == nil {
+		if err := npm.Install(o.node); err != nil {
+			return "", err
+		}
+	}
+	works := worksAt(time.Now())
+	version := "none"
+	if missing != nil {
+		log.Printf("%v: the packages of npm are left out", missing)
+	} else {
+		process, err := startNode(ctx, o.node, works)
+		if err != nil {
+			return "", err
+		}
+		defer process.stop()
+		version = process.version
+	}
+	if err := checkAll(works); err != nil {
+		return "", err
+	}
+	if err := timeAll(works, o); err != nil {
+		return "", err
+	}
+	return table(works, o, version), nil
+}
+
+// timeAll lets the contenders of a work take turns, so that what else the machine
+// does meets all of them.
+func timeAll(works []work, o options) error {
+	for _, w := range works {
+		for range o.rounds {
+			for _, c := range w.contenders {
+				if c == nil {
+					continue
+				}
+				took, err := c.time(o.round)
+				if err != nil {
+					return fmt.Errorf("%s: %w", w.name, err)
+				}
+				if c.best == 0 || took < c.best {
+					c.best = took
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func table(works []work, o options, node string) string {
+	var b strings.Builder
+	b.WriteString("| work |")
+	for _, name := range libraryNames {
+		fmt.Fprintf(&b, " %s |", name)
+	}
+	b.WriteString("\n|" + strings.Repeat("---|", 1+len(libraryNames)) + "\n")
+	for _, w := range works {
+		fmt.Fprintf(&b, "| %s |", w.name)
+		for _, c := range w.contenders {
+			fmt.Fprintf(&b, " %s |", cell(c, w))
+		}
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "\nLowest of %d interleaved rounds of %v; %s %s/%s, Node %s, %s.\n",
+		o.rounds, o.round, runtime.Version(), runtime.GOOS, runtime.GOARCH, node, processor())
+	return b.String()
+}
+
+// cell is a time, the allocations if they are known, and the ratio to the time of
+// this package.
+func cell(c *contender, w work) string {
+	if c == nil {
+		return ""
+	}
+	text := duration(c.best / float64(max(1, w.members)))
+	if c.allocs >= 0 {
+		text += fmt.Sprintf(", %.0f", c.allocs)
+	}
+	if first := w.contenders[ours]; c != first {
+		text += fmt.Sprintf(" (%.1f)", c.best/first.best)
+	}
+	return text
+}
+
+// duration writes nanoseconds with about three digits.
+func duration(ns float64) string {
+	switch {
+	case ns < 1e3:
+		return fmt.Sprintf("%.0f ns", ns)
+	case ns < 1e4:
+		return fmt.Sprintf("%.2f µs", ns/1e3)
+	case ns < 1e6:
+		return fmt.Sprintf("%.0f µs", ns/1e3)
+	default:
+		return fmt.Sprintf("%.2f ms", ns/1e6)
+	}
+}
+
+// processor returns the model of the processor, where the system tells it.
+func processor() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "processor unknown"
+}
