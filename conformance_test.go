@@ -151,3 +151,58 @@ func TestConformance(t *testing.T) {
 	}
 	require.Greater(t, checked, 100, "the tables are read")
 }
+
+// The keys of the defined parameters are spelled in parse.go alone, so that a
+// later draft can rename them there. Older forms have their own.
+func TestKeysAreSpelledOnce(t *testing.T) {
+	key := regexp.MustCompile(`(^|[^%\w])(q|qu|w|r|t|pk)\b`) // but no verb of package fmt
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	checked := 0
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "legacy") || file == "dialects.go" || file == "parse.go" || file == "number.go" {
+			continue
+		}
+		f, err := goparser.ParseFile(token.NewFileSet(), file, nil, goparser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(f, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				checked++
+				text, err := strconv.Unquote(lit.Value)
+				require.NoError(t, err)
+				require.False(t, key.MatchString(text), "%s: %s", file, lit.Value)
+			}
+			return true
+		})
+	}
+	require.Greater(t, checked, 100)
+}
+
+// CONTRIBUTING.md names no file and no code that does not exist.
+func TestContributing(t *testing.T) {
+	text, err := os.ReadFile("CONTRIBUTING.md")
+	require.NoError(t, err)
+	root := readCode(t, ".")
+	declared := map[string]bool{}
+	for name := range root.names {
+		declared[name] = true
+		if _, member, ok := strings.Cut(name, "."); ok {
+			declared[member] = true
+		}
+	}
+	checked := 0
+	for _, m := range regexp.MustCompile("`([A-Za-z_./]{4,})`").FindAllStringSubmatch(string(text), -1) {
+		name := m[1]
+		switch {
+		case name == "case" || name == "reason" || strings.Contains(name, "http.") || strings.HasPrefix(name, "testing/"):
+		case strings.ContainsAny(name, "/_") || strings.HasSuffix(name, ".go") || name == "interop":
+			_, err := os.Stat(name)
+			require.True(t, err == nil || declared[name], "%s does not exist", name)
+			checked++
+		default:
+			require.True(t, declared[name], "no %s", name)
+			checked++
+		}
+	}
+	require.Greater(t, checked, 60, "the file is read")
+}
