@@ -150,7 +150,7 @@ func (x *lexicon) learn() {
 		}
 	}
 	for _, word := range [...]string{
-		"remaining", "remain", "remains", "--left", "available", "-avail", "x--rem", "allotted", "alloted", // see mayRemain
+		"remaining", "remain", "remains", "--left", "available", "-avail", "x--rem", "allotted", "alloted", "--used", "-count", "-usage", // see mayRemain
 		"-after", "retry-ms", "after-ms", "--msec", "seconds", "millis", "x--sec", "--secs", "retry-in", "after-in", "retry-at", "after-at", "x--ttl", // see mayAsk
 	} {
 		x.setTail(word)

@@ -437,6 +437,7 @@ func findLoose(found []foundField, h http.Header, o *LegacyOptions) []foundField
 		remaining number
 		known     bool // what remains
 		enough    bool // one of them says the quota
+		other     bool // a field with an anchor says more
 	}
 	families := map[string]*family{}
 	for key, lines := range h {
@@ -465,12 +466,17 @@ func findLoose(found []foundField, h http.Header, o *LegacyOptions) []foundField
 		of.enough = of.enough || m.enough
 		of.fields = append(of.fields, foundField{key: key, lines: lines, meaning: &m})
 	}
+	for _, f := range found {
+		if of := families[f.meaning.policy]; of != nil && f.meaning.kind == plainName {
+			of.other = true // X-Rate-Limit-Hourly beside X-Hourly-Requests-Left
+		}
+	}
 	for _, of := range families {
 		of.fields = slices.DeleteFunc(of.fields, func(f foundField) bool { return !f.plausible(of.remaining) })
 		has := func(is func(Role) bool) bool {
 			return slices.ContainsFunc(of.fields, func(f foundField) bool { return is(f.meaning.role) })
 		}
-		remaining := of.known && !of.remaining.neg && has(func(r Role) bool { return r != RoleRemaining })
+		remaining := of.known && !of.remaining.neg && (of.other || has(func(r Role) bool { return r != RoleRemaining }))
 		if remaining || of.enough && has(func(r Role) bool { return r == RoleQuota }) && has(func(r Role) bool { return r == RoleUsed }) {
 			found = append(found, of.fields...)
 		}

@@ -43,6 +43,7 @@ const (
 	anchorName                 // no more than the anchor: RateLimit, X-RateLimit
 	plainName                  // a policy without a role: X-RateLimit-Minute
 	waitName                   // the word retry: how long to wait, no limit
+	recordName                 // a state, which may be told by a record of numbers
 	tailName                   // the second half of a policy's name (Zoom)
 )
 
@@ -95,7 +96,8 @@ func isDash(b byte) bool { return b == '-' || b == '_' }
 // something, by its last word or the first behind X.
 func mayRemain(key string) bool {
 	last := wordOf(key[strings.LastIndexByte(key, '-')+1:])
-	if last.role == RoleRemaining || last.enough || strings.EqualFold(key, remainingOfIPAPI) {
+	if last.role == RoleRemaining || last.enough || strings.EqualFold(key, remainingOfIPAPI) ||
+		last.role == RoleUsed && (indexFold(key, "request") >= 0 || indexFold(key, "call") >= 0) {
 		return true
 	}
 	_, rest, _ := strings.Cut(key, "-")
@@ -306,7 +308,11 @@ func (m *meaning) vendor(policy []string, s string) []string {
 // those of the policy. It is false if that is no limit.
 func (m *meaning) clause(policy []string, said []word) (_ []string, ok bool) {
 	for i, w := range said {
-		if w.class == stopWord && !isAnchor(said[i:]) { // some repeat the anchor
+		switch {
+		case w.class == stateWord && len(said) == 1:
+			m.kind = recordName
+			return policy, true
+		case (w.class == stopWord || w.class == stateWord) && !isAnchor(said[i:]): // some repeat the anchor
 			return nil, false
 		}
 	}
@@ -332,7 +338,7 @@ func (m *meaning) clause(policy []string, said []word) (_ []string, ok bool) {
 			if part != "" {
 				policy = append(policy, part)
 			}
-		case w.class == emptyWord || w.text == "":
+		case w.class == emptyWord || w.text == "" || at >= 0 && said[at].covers(w, i < at):
 		case w.class == unitWord && isTime:
 			m.in(w)
 		default:
@@ -341,6 +347,20 @@ func (m *meaning) clause(policy []string, said []word) (_ []string, ok bool) {
 		}
 	}
 	return policy, true
+}
+
+// covers reports whether another value word next to a role says nothing more:
+// Remaining-Count, Limit-Window, Window-Reset, Until-Reset.
+func (role *word) covers(w word, before bool) bool {
+	switch {
+	case w.class != valueWord:
+		return false
+	case role.role == RoleWindow:
+		return w.role == RoleQuota && !before
+	case role.role == RoleReset && before:
+		return w.role == RoleReset || w.role == RoleWindow
+	}
+	return w.role == RoleUsed && w.rank > 0
 }
 
 // has reports whether one of the words is of a class.
@@ -359,18 +379,25 @@ func onlyUnits(said []word, role int) bool {
 }
 
 // roleAt returns the index of the word that is the role, and makes it so in said:
-// the last that is no unit, else the first, else the last if a role is glued to
-// the policy's part of it, else the only one between others. In Remaining-Quota
-// and Quota-Remaining it is remaining. A title is the role only if there is nothing
-// else but titles.
+// the reset behind seconds, else the last word that is no unit, else the first,
+// else the last if a role is glued to the policy's part of it, else the only one
+// between others. In Remaining-Quota and Quota-Remaining it is remaining. A title
+// is the role only if there is nothing else but titles.
 func roleAt(said []word) (at int, part string) {
 	last := len(said) - 1
 	for last > 0 && said[last].class == unitWord {
 		last--
 	}
 	first := said[0]
+	if first.class == unitWord && first.format != TimeGuess { // Seconds-Until-Reset-Quota
+		for at = last; at > 0; at-- {
+			if said[at].role == RoleReset {
+				return at, ""
+			}
+		}
+	}
 	switch {
-	case said[last].class == valueWord && (said[last].role != RoleQuota || first.class != valueWord || first.role == RoleQuota):
+	case said[last].class == valueWord && !first.outweighs(said[last]):
 		return last, ""
 	case first.class == valueWord:
 		return 0, ""
@@ -395,25 +422,40 @@ func roleAt(said []word) (at int, part string) {
 	return at, ""
 }
 
-// suffixRoles are the roles that are glued to the end of a policy's name, as in
-// UserLimit. Shorter ones end too many other words (focused, cleft).
-var suffixRoles = [...]string{"remaining", "limit", "reset", "quota", "usage"}
-
-// glued returns the role at the end of a word, or at the beginning with a unit
-// behind it, and the policy's part of the word.
-func glued(s string) (policy string, w word) {
-	for _, suffix := range suffixRoles {
-		if n := len(s) - len(suffix); n >= 2 && strings.EqualFold(s[n:], suffix) {
-			return s[:n], wordOf(s[n:])
-		}
+// outweighs reports whether the first word is the role, and not the last, if both
+// could be: what remains goes before its quota, and a word that is used for a role
+// alone before one that has other uses. The window of a limit is a window.
+func (first *word) outweighs(last word) bool {
+	if first.class != valueWord || first.role == last.role || first.role == RoleQuota && last.role == RoleWindow {
+		return false
 	}
-	for _, prefix := range [...]string{"reset", "window"} {
-		if len(s) > len(prefix) && strings.EqualFold(s[:len(prefix)], prefix) {
-			if unit := wordOf(s[len(prefix):]); unit.class == unitWord {
-				w = wordOf(prefix)
-				w.format, w.per = unit.format, unit.per
-				return "", w
-			}
+	return last.role == RoleQuota && last.rank >= first.rank || first.rank < last.rank
+}
+
+// gluedRoles are the roles that are glued to a policy's name, as in UserLimit.
+// Shorter ones end too many other words (focused, cleft).
+var gluedRoles = [...]string{"remaining", "limit", "reset", "quota", "usage", "window"}
+
+// glued returns the role at the end of a word, or at the beginning with a window or
+// a unit behind it (LimitPerMinute, ResetMs), and the policy's part of the word.
+func glued(s string) (policy string, w word) {
+	for _, role := range gluedRoles {
+		n := len(s) - len(role)
+		if n < 2 {
+			continue
+		}
+		if strings.EqualFold(s[n:], role) {
+			return s[:n], wordOf(role)
+		}
+		if !strings.EqualFold(s[:len(role)], role) {
+			continue
+		}
+		w, unit := wordOf(role), wordOf(s[len(role):])
+		if isTime := w.role == RoleReset || w.role == RoleWindow; isTime && unit.class == unitWord {
+			w.format, w.per = unit.format, unit.per
+			return "", w
+		} else if !isTime && windowOfPart(unit.text).ok {
+			return unit.text, w
 		}
 	}
 	return "", word{}
@@ -440,29 +482,33 @@ func parseLoose(key string) (m meaning, ok bool) {
 	if has(said, retryWord) || has(said, thingWord) {
 		return m, false
 	}
+	asked := slices.ContainsFunc(said, func(w word) bool { return w.asked })
 	var few [maxWords]string
 	policy, ok := m.clause(few[:0], said)
 	if !ok || !m.role.counted() && m.role != RoleWindow || len(policy) == 0 && first == 0 {
 		return m, false
 	}
-	if (has(said, labelWord) || m.rank > 0) && !counted(policy) {
+	if (has(said, labelWord) || m.rank > 0) && !counted(policy) || len(policy) > 0 && isPlural(policy[len(policy)-1]) {
 		return m, false
 	}
+	m.enough = m.enough || asked && m.role == RoleQuota
 	m.policy, m.order = named(policy), looseOrder
 	m.family = strings.TrimSuffix(key[:len(key)-len(s[len(s)-1].text)], "-")
 	return m, true
 }
 
 // named joins the words without those that say no more than that there is a quota,
-// unless there are no others. A word may end in one (DayLimit).
+// and that it is one of requests if the others tell the window, unless there are no
+// others. A word may end in one (DayLimit).
 func named(policy []string) string {
 	var few [maxWords]string
 	said := few[:0]
+	windowed := slices.ContainsFunc(policy, func(part string) bool { return windowOfPart(part).ok })
 	for _, part := range policy {
 		if name, w := glued(part); w.role == RoleQuota {
 			part = name
 		}
-		if wordOf(part).role != RoleQuota {
+		if w := wordOf(part); w.role != RoleQuota && !(windowed && w.asked) {
 			said = append(said, part)
 		}
 	}
@@ -475,6 +521,13 @@ func named(policy []string) string {
 // counted reports whether one of the words says that requests are counted.
 func counted(policy []string) bool {
 	return slices.ContainsFunc(policy, func(part string) bool {
-		return wordOf(part).counts || windowOfPart(strings.ToLower(part)).ok
+		return wordOf(part).counts || windowOfPart(part).ok
 	})
+}
+
+// isPlural reports whether a word seems to be the plural of a thing that is not
+// counted by the rate: Photos, Projects.
+func isPlural(s string) bool {
+	w, n := wordOf(s), len(s)
+	return n >= 4 && s[n-1]|0x20 == 's' && strings.IndexByte("aius", s[n-2]|0x20) < 0 && !w.counts && (w.class == otherWord || w.class == unitWord) && !windowOfPart(s).ok
 }

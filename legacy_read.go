@@ -135,6 +135,10 @@ func (r *reading) read(f *foundField) {
 		r.readWait(f)
 	case m.kind == anchorName:
 		r.readAnchor(f)
+	case m.kind == recordName:
+		if line, _ := firstLine(f.lines); line != "" && (isJSON(line) || isRecord(line)) {
+			r.readValue(f)
+		}
 	case m.read != nil:
 		r.readOwn(f)
 	case f.columns > 0:

@@ -193,11 +193,7 @@ func isNothing(s string) bool {
 // readCount appends what a value of a quota, of what remains or of what is used
 // says: a number, a pair 600/15m, or for a quota a window alone, 12h.
 func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
-	value = trim(value)
-	if plain := trim(unquote(value)); plain != value {
-		_, ok := parseCount(plain)
-		return append(facts, Fact{Role: role, Value: plain}), ok
-	}
+	value = trim(unquote(trim(value)))
 	if value == "" {
 		return facts, false
 	}
@@ -205,6 +201,10 @@ func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
 		return append(facts, Fact{Role: role, Value: value}), true
 	}
 	first, second, over := strings.Cut(value, "/")
+	if !over && role == RoleQuota {
+		first, second, over = strings.Cut(value, " per ")
+		first = strings.TrimSuffix(first, " requests")
+	}
 	if _, ok := parseCount(trim(first)); over && ok {
 		facts = append(facts, Fact{Role: role, Value: trim(first)})
 		return readOver(facts, role, trim(second))
@@ -349,7 +349,7 @@ func recordKey(key string) (meaning, bool) {
 	if len(key) > maxTime {
 		return meaning{}, false
 	}
-	m, ok := parseKey("RateLimit-" + dashed(key))
+	m, ok := parseKey("RateLimit-" + strings.TrimPrefix(dashed(key), "rate-"))
 	return m, ok && m.kind == roleName && m.role != RolePolicies
 }
 
@@ -426,6 +426,8 @@ func readObjects(facts []Fact, role Role, policy string, v any, depth int) []Fac
 				facts = append(facts, Fact{Policy: below(policy, m.policy), Role: m.role, Format: m.format, Value: text})
 			case isText && role != RoleNone && isName(key):
 				facts = append(facts, Fact{Policy: below(policy, strings.ToLower(key)), Role: role, Value: text})
+			case !isText && known:
+				facts = readObjects(facts, role, policy, v[key], depth-1)
 			case !isText && isName(key):
 				facts = readObjects(facts, role, below(policy, strings.ToLower(key)), v[key], depth-1)
 			}

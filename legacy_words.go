@@ -15,6 +15,7 @@ const (
 	retryWord                  // how long to wait
 	labelWord                  // part of a policy's name next to a role, else a stop word
 	stopWord                   // the field is no limit
+	stateWord                  // a stop word, unless it is alone and the value is a record
 	rateWord                   // of a rate that is not one of requests, before the anchor
 	thingWord                  // of which servers say how many remain, and which are no requests
 )
@@ -28,7 +29,8 @@ type word struct {
 	format TimeFormat
 	per    int64 // see meaning
 	enough bool  // next to what is used, it leaves no doubt that there is a limit (Mashery)
-	counts bool  // says that requests are counted
+	counts bool  // says that something is counted of which servers limit the rate
+	asked  bool  // says that this is requests
 }
 
 // is compares a word with one in lower case.
@@ -61,9 +63,7 @@ func lookUp(lower string) word {
 		return word{class: valueWord, role: RoleRemaining, rank: 1}
 	case "used":
 		return word{class: valueWord, role: RoleUsed}
-	case "usage":
-		return word{class: valueWord, role: RoleUsed, counts: true}
-	case "observed", "count", "current", "consumed", "spent":
+	case "usage", "observed", "count", "current", "consumed", "spent", "made":
 		return word{class: valueWord, role: RoleUsed, rank: 1}
 	case "reset", "resets":
 		return word{class: valueWord, role: RoleReset}
@@ -89,18 +89,24 @@ func lookUp(lower string) word {
 		return word{class: unitWord, format: TimeSeconds, per: 3600}
 	case "at", "date", "time", "timestamp", "datetime", "epoch", "unix", "utc", "gmt", "iso":
 		return word{class: unitWord}
-	case "per", "this":
+	case "per", "this", "to":
 		return word{class: emptyWord}
 	case "retry", "retryafter":
 		return word{class: retryWord}
-	case "url", "uri", "link", "docs", "documentation", "help", "info", "message", "reason", "warning", // texts
+	case "url", "uri", "link", "docs", "documentation", "help", "message", "reason", "warning", // texts
 		"enabled", "disabled", "active", "exceeded", "reached", "hit", "nearlimit", "overlimit", "over", "near", "exempt", "bypass",
-		"whitelisted", "blocked", "banned", "throttled", "limited", "ratelimited", "status", "state", "error", "problem", "unlimited", // states
+		"whitelisted", "blocked", "banned", "throttled", "limited", "ratelimited", "error", "problem", "unlimited", // states
 		"type", "version", "region", "mode", "algorithm", "strategy", "source", "field", // kinds
-		"cost", "costs", "request", "requested", "currentrequest", "increment", "rate", "fillrate", "delay", "metrics", // costs of one request
+		"cost", "costs", "requested", "currentrequest", "increment", "rate", "fillrate", "delay", "metrics", // costs of one request
 		"percent", "percentage", "utilization", "ratio": // parts
 		return word{class: stopWord}
-	case "requests", "calls", "call", "api", "quotas", "throttle", "hits", "queries", "qps":
+	case "info", "status", "state", "details":
+		return word{class: stateWord}
+	case "requests", "calls", "call", "hits", "queries", "searches", "lookups", "operations", "ops", "transactions":
+		return word{counts: true, asked: true}
+	case "request":
+		return word{class: labelWord, counts: true, asked: true}
+	case "api", "quotas", "throttle", "qps", "tokens", "points", "units":
 		return word{counts: true}
 	case "bit", "baud", "frame", "sample", "sampling", "heart", "interest", "exchange", "tax":
 		return word{class: rateWord}
@@ -110,7 +116,8 @@ func lookUp(lower string) word {
 		"content", "body", "chunk", "chunks", "bytes", "session", "sessions", "login", "password", "otp", "attempt", "attempts", "retries", "redirect", "redirects",
 		"trial", "license", "licenses", "users", "members", "accounts", "balance", "price", "discount", "budget", "cache", "range",
 		"depth", "hops", "age", "times", "days", "queue", "job", "jobs", "task", "tasks", "step", "steps", "pool", "connection", "connections", "votes", "views",
-		"posts", "messages", "comments", "pixel", "pixels", "image", "images", "width", "height":
+		"posts", "messages", "comments", "pixel", "pixels", "image", "images", "width", "height",
+		"bandwidth", "traffic", "data", "transfer", "volume":
 		return word{class: thingWord}
 	case "key", "id", "ip", "user", "client", "account", "plan", "tier", "rule", "match", "matched":
 		return word{class: labelWord}
@@ -190,17 +197,36 @@ func windowOfName(name string, seconds bool) Seconds {
 	for rest := name; rest != ""; {
 		var part string
 		rest, part = cutLast(rest)
-		w := windowOfPart(part)
-		if !w.ok {
-			continue
-		}
 		_, before := cutLast(rest)
-		if n := parseDigits(before); before != "" && all(before, digit) && n >= minWindow && nanoseconds(part) > 0 { // 24-hour
-			return SecondsOf(min(saturatingMul(n, w.n), MaxInteger))
+		if n, unit := smallNumber(before), nanoseconds(part); n >= minWindow && unit >= billion { // 24-hour, five-min
+			return SecondsOf(min(saturatingMul(n, unit/billion), MaxInteger))
 		}
-		return w
+		if w := windowOfPart(part); w.ok {
+			return w
+		}
 	}
 	return Seconds{}
+}
+
+// smallNumber returns the number that a part of a name is, in digits or in a word,
+// or 0.
+func smallNumber(part string) int64 {
+	switch part {
+	case "one":
+		return 1
+	case "five":
+		return 5
+	case "ten":
+		return 10
+	case "fifteen":
+		return 15
+	case "thirty":
+		return 30
+	}
+	if !all(part, digit) {
+		return 0
+	}
+	return parseDigits(part)
 }
 
 // cutLast cuts the last part off a name.
@@ -221,7 +247,7 @@ func windowOfPart(part string) Seconds {
 	if len(part) > maxTime {
 		return Seconds{}
 	}
-	if n := windowOfWord(strings.ToLower(part)); n > 0 {
+	if n := windowOfWord(strings.TrimPrefix(strings.ToLower(part), "per")); n > 0 {
 		return SecondsOf(n)
 	}
 	letters := len(part)
