@@ -703,13 +703,12 @@ func (p *scanner) readBytes(start int) (kind, int) {
 		return absent, start
 	}
 	text = text[:n]
-	enc, pad := base64.RawStdEncoding, 0
-	for pad < n && text[n-1-pad] == '=' {
+	enc := base64.RawStdEncoding
+	if strings.HasSuffix(text, "=") {
 		enc = base64.StdEncoding
-		pad++
 	}
 	b, err := enc.DecodeString(text)
-	if err != nil || len(b) != (n-pad)*6/8 { // shorter if package base64 has skipped a newline
+	if err != nil || strings.ContainsAny(text, "\r\n") { // package base64 skips line breaks
 		return absent, start
 	}
 	p.bytes = b
