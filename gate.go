@@ -191,12 +191,12 @@ func (m *machine) tick(now time.Time, r *settings) {
 			m.probe()
 		}
 	}
-	spent := m.expire(now) || m.stuck(now, r)
-	if spent {
+	ended, stuck := m.expire(now), m.stuck(now, r)
+	if ended || stuck {
 		m.pace = 0
-	}
-	if spent && m.phase == counting {
-		m.probe()
+		if m.phase == counting {
+			m.probe()
+		}
 	}
 }
 
