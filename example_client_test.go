@@ -49,7 +49,7 @@ func ExampleAdvisor() {
 func ExampleSource() {
 	a := ratelimit.Advisor{}.Advise(&http.Response{Header: http.Header{
 		"Retry-After": {"20"},
-		"Ratelimit":   {`"default";r=0;t=40`},
+		"Ratelimit":   {`"default";r=15;t=40`},
 	}}, received)
 	switch a.Source {
 	case ratelimit.SourceRetryAfter:

@@ -165,6 +165,8 @@ var lintCases = []lintCase{
 	{"6-5, a reset of 0 without Date", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 0", []string{"6-5 should X-Ratelimit-Reset -1"}},
 	{"6-5, a date without Date", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 2026-11-21T03:01:00Z", nil},
 	{"6-5, an absolute reset without Date", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 1795230060", nil},
+	{"6-5, the policy is in the name", clean + "\nX-RateLimit-Remaining-Default: 49\nX-RateLimit-Reset-Default: 30s", []string{"6-5 should X-Ratelimit-Remaining-Default -1"}},
+	{"6-5, the policy is in the name, and the same", clean + "\nX-RateLimit-Remaining-Default: 50\nX-RateLimit-Reset-Default: 30s", nil},
 	{"6-5, the triple of draft-06", clean + "\nRateLimit-Limit: 100\nRateLimit-Remaining: 1\nRateLimit-Reset: 30", []string{"6-5 should Ratelimit-Remaining -1"}},
 }
 
@@ -367,33 +369,68 @@ func TestCheckDrafts(t *testing.T) {
 	}
 }
 
-// The fields that the documents of this package show break no rule. Lines that
-// follow each other are one response.
-func TestCheckDocuments(t *testing.T) {
-	line := regexp.MustCompile(`(?i)^(?://\s*)?((?:RateLimit-Policy|RateLimit|Retry-After): ?.*)$`)
-	for file, least := range map[string]int{"README.md": 2, "ratelimit.go": 2, "examples/server/README.md": 2, "examples/gateway/README.md": 2} {
-		if file == "examples/server/README.md" && released(t) {
-			continue
-		}
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		found := 0
-		var block []string
-		check := func() {
+// shownFields matches a line of a document, of a comment, or of an http.Header in
+// Go, that shows a field. Its groups are the name and the value.
+var shownFields = regexp.MustCompile(`^\s*(?://\s*)?"?(Rate[Ll]imit-Policy|Rate[Ll]imit|Retry-After)"?: *(.*)$`)
+
+// shownResponses returns the responses that a document shows: the fields on lines
+// that follow each other.
+func shownResponses(t testing.TB, file string) (responses []string) {
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var block []string
+	for l := range strings.Lines(string(text) + "\n\n") {
+		m := shownFields.FindStringSubmatch(strings.TrimRight(l, "\n"))
+		if m == nil {
 			if len(block) > 0 {
-				require.Empty(t, Check(responseOf(strings.Join(block, "\n"))), "%s: %s", file, block)
+				responses = append(responses, strings.Join(block, "\n"))
 			}
 			block = nil
+			continue
 		}
-		for l := range strings.Lines(string(text)) {
-			if m := line.FindStringSubmatch(strings.TrimRight(l, "\n")); m != nil {
-				block = append(block, m[1])
-				found++
-			} else {
-				check()
+		value := []string{m[2]}
+		if strings.HasPrefix(m[2], "{") { // Go
+			value = nil
+			for _, quoted := range regexp.MustCompile("`[^`]*`|\"[^\"]*\"").FindAllString(m[2], -1) {
+				value = append(value, quoted[1:len(quoted)-1])
 			}
 		}
-		check()
-		require.GreaterOrEqual(t, found, least, file)
+		for _, v := range value {
+			block = append(block, m[1]+": "+v)
+		}
 	}
+	return responses
+}
+
+// The fields that the documents and the examples of this package show break no
+// rule, but for those that are shown because they do.
+func TestCheckDocuments(t *testing.T) {
+	meant := map[string]string{
+		"example_test.go: P2 must RateLimit-Policy 0":         "the form of draft-06, which Parse refuses",
+		"example_client_test.go: L1 note RateLimit 0":         "a limit without a policy, which Check finds",
+		"example_client_test.go: P16 must RateLimit-Policy 1": "a window of 0, which Check finds",
+		"example_client_test.go: S3 should Retry-After -1":    "a Retry-After that is too early, which Check finds",
+	}
+	least := map[string]int{"README.md": 1, "ratelimit.go": 1, "examples/server/README.md": 1, "examples/gateway/README.md": 1}
+	files := []string{"README.md", "ratelimit.go"}
+	for _, pattern := range []string{"example*_test.go", "examples/*/README.md"} {
+		more, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		files = append(files, more...)
+	}
+	shown, seen := 0, map[string]bool{}
+	for _, file := range files {
+		responses := shownResponses(t, file)
+		require.GreaterOrEqual(t, len(responses), least[file], file)
+		for _, r := range responses {
+			shown++
+			for _, found := range summaries(Check(responseOf(r))) {
+				found = file + ": " + found
+				require.NotEmpty(t, meant[found], "%s\n%s", found, r)
+				seen[found] = true
+			}
+		}
+	}
+	require.Len(t, seen, len(meant), "no longer shown: %v", seen)
+	require.Greater(t, shown, 15)
 }

@@ -139,6 +139,7 @@ func TestProblemMarshalErrors(t *testing.T) {
 		{"type", "type", `"a"`, ErrDuplicate},
 		{"violated-policies", "violated-policies", `["a"]`, ErrDuplicate},
 		{"a name that is not UTF-8", "\xff", `1`, ErrSyntax},
+		{"a value that is not UTF-8", "a", "\"\xff\"", ErrSyntax},
 		{"no value", "a", ``, ErrSyntax},
 		{"two values", "a", `1,"b":2`, ErrSyntax},
 		{"half a value", "a", `{`, ErrSyntax},
