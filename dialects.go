@@ -155,7 +155,7 @@ func (x *lexicon) learn() {
 	} {
 		x.setTail(word)
 	}
-	for _, key := range [...]string{"X-Remaining", "X-Left-", "X-Available", "X-Rl", "Retry-After"} {
+	for _, key := range [...]string{"X-Remaining", "X-Left-", "X-Available", "X-Rl", "X-Usage", "X-Quota", "X-Calls", "Retry-After"} {
 		x.setHead(key)
 	}
 }

@@ -102,7 +102,8 @@ func mayRemain(key string) bool {
 	}
 	_, rest, _ := strings.Cut(key, "-")
 	first, _, _ := strings.Cut(rest, "-")
-	return wordOf(first).role == RoleRemaining
+	w := wordOf(first)
+	return w.role == RoleRemaining || (w.counts || w.role == RoleUsed) && indexFold(rest, "-remain") >= 0
 }
 
 // mayAsk reports whether a key may ask for a wait in place of Retry-After: it ends
@@ -226,13 +227,14 @@ func parseKey(key string) (m meaning, ok bool) {
 	policy := m.prefix(few[:0], s, a)
 	m.family = key[:length(s[:a.behind])-len(a.after)]
 	said := s[a.behind:]
-	switch w := wordOf(a.after); {
-	case w.class == valueWord || w.class == listWord: // RateLimitRemaining
-		s[a.behind-1] = w
-		said = s[a.behind-1:]
+	switch _, known := unglue(nil, a.after); {
+	case a.after == "":
 	case strings.EqualFold(a.after, "bysize"): // Mistral
 		m.unit = "tokens"
-	case a.after != "":
+	case known: // RateLimitRemaining
+		said = s[a.behind-1:]
+		said[0] = wordOf(a.after)
+	default:
 		return m, false
 	}
 	if len(said) == 0 {
@@ -307,6 +309,8 @@ func (m *meaning) vendor(policy []string, s string) []string {
 // clause reads the words behind the anchor, role, unit and policy, and appends
 // those of the policy. It is false if that is no limit.
 func (m *meaning) clause(policy []string, said []word) (_ []string, ok bool) {
+	var buf [2 * maxWords]word
+	said = spread(buf[:0], said)
 	for i, w := range said {
 		switch {
 		case w.class == stateWord && len(said) == 1:
@@ -399,6 +403,8 @@ func roleAt(said []word) (at int, part string) {
 	switch {
 	case said[last].class == valueWord && !first.outweighs(said[last]):
 		return last, ""
+	case first.class == valueWord && len(said) > 1 && said[1].class == valueWord && said[1].rank < first.rank: // Usage-Limit-10s
+		return 1, ""
 	case first.class == valueWord:
 		return 0, ""
 	case first.class == unitWord && first.format == TimeSeconds && last == 0: // X-RateLimit-After
@@ -434,31 +440,50 @@ func (first *word) outweighs(last word) bool {
 
 // gluedRoles are the roles that are glued to a policy's name, as in UserLimit.
 // Shorter ones end too many other words (focused, cleft).
-var gluedRoles = [...]string{"remaining", "limit", "reset", "quota", "usage", "window"}
+var gluedRoles = [...]string{"remaining", "limit", "reset", "quota", "usage"}
 
-// glued returns the role at the end of a word, or at the beginning with a window or
-// a unit behind it (LimitPerMinute, ResetMs), and the policy's part of the word.
+// glued returns the role at the end of a word, and the policy's part of the word.
 func glued(s string) (policy string, w word) {
 	for _, role := range gluedRoles {
-		n := len(s) - len(role)
-		if n < 2 {
-			continue
-		}
-		if strings.EqualFold(s[n:], role) {
-			return s[:n], wordOf(role)
-		}
-		if !strings.EqualFold(s[:len(role)], role) {
-			continue
-		}
-		w, unit := wordOf(role), wordOf(s[len(role):])
-		if isTime := w.role == RoleReset || w.role == RoleWindow; isTime && unit.class == unitWord {
-			w.format, w.per = unit.format, unit.per
-			return "", w
-		} else if !isTime && windowOfPart(unit.text).ok {
-			return unit.text, w
+		if n := len(s) - len(role); n >= 2 && strings.EqualFold(s[n:], role) {
+			return s[:n], wordOf(s[n:])
 		}
 	}
 	return "", word{}
+}
+
+// spread appends the words to a list, those in parts that consist of known words
+// alone, with a role among them: RemainingPerMinute, ResetInSeconds, MaxRequests.
+func spread(list, words []word) []word {
+	for _, w := range words {
+		from := len(list)
+		if w.class == otherWord && !w.counts {
+			if parts, ok := unglue(list, w.text); ok && has(parts[from:], valueWord) {
+				list = parts
+				continue
+			}
+		}
+		list = append(list, w)
+	}
+	return list
+}
+
+// longestGlued is the length of the longest word that is cut into others.
+const longestGlued = 24
+
+// unglue appends the known words that a text consists of, the longest first.
+func unglue(list []word, s string) (_ []word, ok bool) {
+	if s == "" || len(s) > longestGlued {
+		return list, s == ""
+	}
+	for n := len(s); n >= 2; n-- {
+		if w := wordOf(s[:n]); w.class != otherWord || w.counts || windowOfWord(strings.ToLower(w.text)) > 0 {
+			if all, ok := unglue(append(list, w), s[n:]); ok {
+				return all, true
+			}
+		}
+	}
+	return list, false
 }
 
 // The fields of ip-api, which tell no more by their words than X does.

@@ -289,7 +289,11 @@ func isRecord(s string) bool {
 // minute=5,60;hour=80,1000 is remaining and quota, or used and quota.
 func readRecord(facts []Fact, role Role, line string) ([]Fact, bool) {
 	name, counted := "", -1 // the last count of a policy
-	ok := each(line, ",;", func(before byte, part string) bool {
+	separators := ",;"
+	if strings.IndexAny(line, separators) < 0 && strings.Count(line, "=") > 1 {
+		separators = " "
+	}
+	ok := each(line, separators, func(before byte, part string) bool {
 		key, value, keyed := cutKey(part)
 		if !keyed {
 			if _, isCount := parseCount(part); isCount && before == ',' && counted >= 0 {
