@@ -1,0 +1,32 @@
+package browser
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+func TestScreenshots(t *testing.T) {
+	if *screenshots == "" {
+		t.Skip("screenshots are written with -screenshots folder alone")
+	}
+	p := open(t)
+	for _, shot := range []struct {
+		name, scheme, capture string
+		width, height         int64
+	}{
+		{"playground-light", "light", "express-draft-8-two-1", 1280, 860},
+		{"playground-dark", "dark", "express-draft-8-unescaped-1", 1280, 860},
+		{"playground-narrow", "dark", "go-httprate-3", 320, 1100},
+	} {
+		p.do(chromedp.EmulateViewport(shot.width, shot.height))
+		p.scheme(shot.scheme)
+		p.pick(shot.capture)
+		png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(*screenshots, shot.name+".png"), png, 0o644))
+	}
+}

@@ -1,0 +1,74 @@
+//go:build !js
+
+// Playground is a page to paste the header of an HTTP response into. It shows
+// what the header says about rate limits, and what is wrong with it.
+//
+//	go run ./examples/playground
+//	go run ./examples/playground -o folder
+//
+// The first builds the page and serves it on localhost, the second writes it
+// for any static host. Both have to be run within the module, because they
+// compile the package to WebAssembly.
+//
+// The exit status is 1 if the page cannot be built or served, and 2 if the
+// command line is wrong.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+const usage = `usage: playground [-addr address | -o folder]
+
+Builds a page to paste the header of an HTTP response into, and serves it.
+
+`
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) int {
+	flags := flag.NewFlagSet("playground", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		flags.PrintDefaults()
+	}
+	addr := flags.String("addr", "localhost:8080", "serve the page on this `address`")
+	dir := flags.String("o", "", "write the page to this `folder`, and do not serve it")
+	if err := flags.Parse(args); err != nil {
+		return 2
+	}
+	if flags.NArg() > 0 {
+		flags.Usage()
+		return 2
+	}
+	s, err := build()
+	switch {
+	case err != nil:
+	case *dir != "":
+		err = s.write(*dir)
+	default:
+		err = s.serve(*addr, stdout)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "playground: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+func (s site) serve(addr string, stdout io.Writer) error {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "http://%s/\n", l.Addr())
+	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
+	return server.Serve(l)
+}

@@ -1,0 +1,146 @@
+//go:build !js
+
+package main
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"mime"
+	"net/http"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// A site holds the files of the page by name.
+type site map[string][]byte
+
+//go:embed page
+var page embed.FS
+
+// wasm is the name of the compiled program.
+const wasm = "playground.wasm"
+
+// build gathers the files of the page: those of the folder page, what Go has
+// to run WebAssembly, the captures, and this program, compiled.
+func build() (site, error) {
+	s := site{}
+	if err := s.addFolder(page); err != nil {
+		return nil, err
+	}
+	env, err := goCommand("env", "GOROOT")
+	if err != nil {
+		return nil, err
+	}
+	const exec = "wasm_exec.js"
+	if s[exec], err = os.ReadFile(filepath.Join(env, "lib", "wasm", exec)); err != nil {
+		return nil, err
+	}
+	source, err := goCommand("list", "-f", "{{.Dir}}", importPath)
+	if err != nil {
+		return nil, err
+	}
+	if s["captures.json"], err = captures(filepath.Join(source, "..", "..", "testdata", "wire")); err != nil {
+		return nil, err
+	}
+	s[wasm], err = compile()
+	return s, err
+}
+
+const importPath = "github.com/httpfields/ratelimit/examples/playground"
+
+func (s site) addFolder(files fs.FS) error {
+	return fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		s[path.Base(name)], err = fs.ReadFile(files, name)
+		return err
+	})
+}
+
+// A capture is a response that the page offers.
+type capture struct {
+	Name string `json:"name"`
+	Text string `json:"text"`
+}
+
+func captures(folder string) ([]byte, error) {
+	names, err := filepath.Glob(filepath.Join(folder, "*.http"))
+	if err != nil {
+		return nil, err
+	}
+	list := []capture{}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, capture{strings.TrimSuffix(filepath.Base(name), ".http"), string(text)})
+	}
+	return json.Marshal(list)
+}
+
+func compile() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "playground")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	name := filepath.Join(dir, wasm)
+	if _, err := goCommand("build", "-trimpath", "-ldflags=-s -w", "-o", name, importPath); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(name)
+}
+
+// goCommand runs the go command for WebAssembly, and returns what it prints.
+func goCommand(args ...string) (string, error) {
+	cmd := exec.Command("go", args...)
+	cmd.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "GOFLAGS=")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %s: %w\n%s", args[0], err, stderr.Bytes())
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+func (s site) write(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for name, text := range s {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ServeHTTP serves the page. The page brings its own Content-Security-Policy,
+// for a host that sends none; what a page cannot say of itself is said here.
+func (s site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	if name == "" {
+		name = "index.html"
+	}
+	text, ok := s[name]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Security-Policy", "frame-ancestors 'none'")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
+}

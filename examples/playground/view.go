@@ -1,0 +1,360 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/examples/internal/report"
+)
+
+// What the page shows at most: a field may have 1024 members, and a name may be
+// as long as the text.
+const (
+	maxRows = 100      // of a list
+	maxText = 64 << 10 // bytes to copy
+)
+
+// A view is what the page shows: texts to show as they are, and parts of 1 for
+// what is drawn.
+type view struct {
+	Error     string    `json:"error,omitzero"` // in place of everything else
+	Heading   string    `json:"heading"`
+	Notes     []string  `json:"notes"`
+	Advice    string    `json:"advice"`
+	Tone      string    `json:"tone"` // of the advice: "go", "wait", or "none"
+	Limits    []row     `json:"limits"`
+	Ticks     []tick    `json:"ticks"`
+	Times     []moment  `json:"times"`
+	Malformed []fault   `json:"malformed"`
+	Findings  []finding `json:"findings"`
+	Clean     bool      `json:"clean"` // the response has the current fields, and no findings
+	Forms     []form    `json:"forms"`
+	Refused   []form    `json:"refused"` // forms in which the limits cannot be written, and why
+	JSON      string    `json:"json"`    // "" if it is too long to show
+}
+
+// A row is a limit. Texts are "-" where the response does not say.
+type row struct {
+	Name      string   `json:"name"`
+	Key       string   `json:"key"`
+	Remaining string   `json:"remaining"`
+	Quota     string   `json:"quota"`
+	Unit      string   `json:"unit"`
+	Window    string   `json:"window"`
+	Reset     string   `json:"reset"`
+	Guessed   bool     `json:"guessed"` // the unit of Reset
+	Filled    *float64 `json:"filled"`  // nil if it is not known
+	State     string   `json:"state"`   // "exhausted", "low", or ""
+}
+
+// A fault is malformed text: the byte at At is at fault, and the text was cut
+// on both sides of it if need be.
+type fault struct {
+	Error  string `json:"error"`
+	Before string `json:"before"`
+	At     string `json:"at"` // "" at the end of the text
+	After  string `json:"after"`
+	Placed bool   `json:"placed"` // whether there is a byte at fault
+}
+
+type finding struct {
+	report.Finding
+	Place string `json:"place"`
+}
+
+// A form is a dialect, and the header fields that it has.
+type form struct {
+	Name string `json:"name"`
+	Note string `json:"note,omitzero"`
+	Text string `json:"text"`
+}
+
+// show returns the view of a pasted text, as JSON.
+func show(text string) string {
+	b, err := json.Marshal(viewOf(text))
+	if err != nil {
+		panic(err) // a view holds nothing that JSON cannot
+	}
+	return string(b)
+}
+
+func viewOf(text string) *view {
+	p, r, err := read(text)
+	if err != nil {
+		return &view{Error: err.Error()}
+	}
+	r.Findings = report.Check(p.Response)
+	v := &view{
+		Heading: heading(r),
+		Notes:   notes(p, r),
+		Limits:  rows(r),
+	}
+	v.Advice, v.Tone = advice(r)
+	v.Ticks, v.Times = timeline(r)
+	v.Malformed = faults(r)
+	for _, f := range first(r.Findings) {
+		v.Findings = append(v.Findings, finding{f, f.Place()})
+	}
+	v.Clean = r.Dialect == "ratelimit" && len(r.Findings) == 0
+	v.Forms, v.Refused = forms(r)
+	var b strings.Builder
+	if err := r.WriteJSON(&b); err != nil {
+		panic(err) // a builder takes everything
+	}
+	if b.Len() <= maxText {
+		v.JSON = b.String()
+	}
+	return v
+}
+
+func first[T any](list []T) []T { return list[:min(len(list), maxRows)] }
+
+func heading(r *report.Report) string {
+	status, dialect := r.Status, r.Dialect
+	if status == "" {
+		status = "no status line"
+	}
+	if dialect == "" {
+		return status
+	}
+	return status + ", dialect " + dialect
+}
+
+func notes(p *pasted, r *report.Report) []string {
+	var list []string
+	if n := len(p.unread); n > 0 {
+		list = append(list, fmt.Sprintf("%s no header field, the first is line %d of the text.", count(n, "line is", "lines are"), p.unread[0]))
+	}
+	if r.Guessed {
+		list = append(list, "Nothing says in which unit a reset is. It was guessed, and is marked.")
+	}
+	for _, n := range []int{len(r.Limits), len(r.Malformed), len(r.Findings)} {
+		if n > maxRows {
+			list = append(list, fmt.Sprintf("Of a list of %d only the first %d are shown.", n, maxRows))
+		}
+	}
+	return list
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprint(n, " ", many)
+}
+
+// advice returns the advice as a sentence, and its tone.
+func advice(r *report.Report) (sentence, tone string) {
+	text := r.Advice.String()
+	switch {
+	case text != "" && r.Advice.Wait > 0:
+		tone = "wait"
+	case text != "":
+		tone = "go"
+	case len(r.Limits) == 0 && len(r.Malformed) > 0:
+		return "Go on: what is malformed is ignored, and nothing else asks to wait.", "none"
+	case len(r.Limits) == 0:
+		return "This response says nothing about rate limits.", "none"
+	default:
+		return "Go on: nothing asks to wait.", "go"
+	}
+	return strings.ToUpper(text[:1]) + text[1:] + ".", tone
+}
+
+func rows(r *report.Report) []row {
+	var list []row
+	for _, l := range first(r.Limits) {
+		out := row{
+			Key:       l.Key(),
+			Name:      l.QuotedName(),
+			Remaining: report.Integer(l.Remaining),
+			Quota:     report.Integer(l.Quota),
+			Unit:      l.UnitName(),
+			Window:    report.Seconds(l.Window),
+			Reset:     report.Seconds(l.Reset),
+			Guessed:   r.Guessed && l.Reset != nil,
+		}
+		const parts = 1000
+		if filled, ok := l.Filled(parts); ok {
+			part := float64(filled) / parts
+			out.Filled = &part
+			if part < 0.2 {
+				out.State = "low"
+			}
+		}
+		if l.Remaining != nil && *l.Remaining == 0 {
+			out.State = "exhausted"
+		}
+		list = append(list, out)
+	}
+	return list
+}
+
+// A tick is a mark of the time line, at a part of its length.
+type tick struct {
+	At   float64 `json:"at"`
+	Text string  `json:"text"`
+}
+
+// A moment is a row of the time line.
+type moment struct {
+	Name string   `json:"name"`
+	At   *float64 `json:"at"` // nil if it is not known when
+	Text string   `json:"text"`
+	Next bool     `json:"next"` // that of the next request
+}
+
+// timeline returns a logarithmic scale, for a minute is to be seen beside a
+// month, and what happens when.
+func timeline(r *report.Report) ([]tick, []moment) {
+	end := r.Advice.Wait
+	known := false
+	for _, l := range first(r.Limits) {
+		if l.Reset != nil {
+			known = true
+			end = max(end, float64(*l.Reset))
+		}
+	}
+	if !known && end == 0 {
+		return nil, nil
+	}
+	s := newScale(end)
+	list := []moment{s.next(r)}
+	for _, l := range first(r.Limits) {
+		if l.Reset == nil {
+			list = append(list, moment{Name: l.QuotedName(), Text: "does not say when"})
+			continue
+		}
+		list = append(list, s.moment(l.QuotedName(), float64(*l.Reset), "comes back", r.Arrived))
+	}
+	return s.ticks(), list
+}
+
+// steps are the times, in seconds, that the time line may mark.
+var steps = []float64{1, 10, 60, 600, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400, 365 * 86400, 10 * 365 * 86400}
+
+// A scale has the length of the time line, in seconds.
+type scale struct{ end float64 }
+
+// newScale returns a scale that ends at a step, if there is one beyond end.
+func newScale(end float64) scale {
+	if i := slices.IndexFunc(steps, func(step float64) bool { return step >= max(end, 10) }); i >= 0 {
+		end = steps[i]
+	}
+	return scale{end}
+}
+
+func (s scale) at(seconds float64) float64 { return math.Log1p(seconds) / math.Log1p(s.end) }
+
+func (s scale) ticks() []tick {
+	const apart = 0.1
+	list := []tick{{0, "now"}}
+	for _, step := range steps {
+		if at := s.at(step); at <= 1 && at >= list[len(list)-1].At+apart {
+			list = append(list, tick{at, report.Readable(int64(step))})
+		}
+	}
+	return list
+}
+
+func (s scale) moment(name string, seconds float64, what string, arrived time.Time) moment {
+	at := s.at(seconds)
+	m := moment{Name: name, At: &at}
+	const century = 100 * 365 * 86400
+	switch {
+	case seconds == 0:
+		m.Text = what + " now"
+	case seconds > century:
+		m.Text = what + " in more than a century"
+	default:
+		n := int64(math.Ceil(seconds))
+		m.Text = fmt.Sprintf("%s in %s, at %s", what, report.Readable(n),
+			arrived.Add(time.Duration(n)*time.Second).UTC().Format("2006-01-02 15:04:05 UTC"))
+	}
+	return m
+}
+
+func (s scale) next(r *report.Report) moment {
+	m := s.moment("next request", r.Advice.Wait, "can be sent", r.Arrived)
+	m.Next = true
+	return m
+}
+
+func faults(r *report.Report) []fault {
+	const columns = 320
+	var list []fault
+	for _, m := range first(r.Malformed) {
+		f := fault{Error: m.Error, Placed: m.Offset >= 0}
+		if f.Placed {
+			text, at := report.Excerpt(m.Value, m.Offset, columns)
+			end := min(at+1, len(text))
+			f.Before, f.At, f.After = text[:at], text[at:end], text[end:]
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// dialects are the names of all forms but the current one.
+var dialects = []string{
+	"draft-07", "draft-06", "draft-03", "draft-00",
+	"x-ratelimit", "x-ratelimit-unix", "x-ratelimit-date", "x-ratelimit-by-name",
+	"github", "gitlab", "twitter", "openai", "anthropic",
+}
+
+var errTooLongToShow = errors.New("longer than 64 KiB, which is too long to show")
+
+// forms returns the limits in every form that can be written.
+func forms(r *report.Report) (written, refused []form) {
+	if len(r.Limits) == 0 {
+		return nil, nil
+	}
+	add := func(f form, h http.Header, err error) {
+		if err == nil {
+			f.Text = headerText(h)
+			if len(f.Text) <= maxText {
+				written = append(written, f)
+				return
+			}
+			err = errTooLongToShow
+		}
+		f.Text = err.Error()
+		refused = append(refused, f)
+	}
+	h := http.Header{}
+	add(form{Name: "ratelimit", Note: "draft-08 to draft-11"}, h, r.Fields.Writable().Set(h))
+	for _, name := range dialects {
+		d, _ := ratelimit.LookupDialect(name)
+		h := http.Header{}
+		f := form{Name: name}
+		if len(r.Fields.Limits) > 1 && !named(d) {
+			f.Note = "the tightest limit alone"
+		}
+		add(f, h, d.Set(h, r.Fields, r.Arrived))
+	}
+	return written, refused
+}
+
+// named reports whether a dialect has fields for each limit.
+func named(d *ratelimit.Dialect) bool {
+	return slices.ContainsFunc(d.Fields, func(f ratelimit.DialectField) bool { return strings.Contains(f.Name, "*") })
+}
+
+// headerText returns the lines of a header, with names as the drafts spell them.
+func headerText(h http.Header) string {
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(h)) {
+		for _, value := range h[key] {
+			fmt.Fprintf(&b, "%s: %s\n", strings.Replace(key, "Ratelimit", "RateLimit", 1), value)
+		}
+	}
+	return b.String()
+}

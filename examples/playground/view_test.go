@@ -1,0 +1,230 @@
+//go:build !js
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/stretchr/testify/require"
+)
+
+const date = "Date: Sat, 21 Nov 2026 01:06:19 GMT\n"
+
+func TestAdvice(t *testing.T) {
+	for name, test := range map[string]struct{ text, tone, want string }{
+		"wait":           {`RateLimit: "a";r=0;t=30`, "wait", `Wait 30s (RateLimit "a" is exhausted).`},
+		"pace":           {`RateLimit: "a";r=20;t=30`, "go", "Go on, a request every 1.5s."},
+		"go on":          {`RateLimit: "a";r=20`, "go", "Go on: nothing asks to wait."},
+		"malformed":      {`RateLimit: "a";r=x`, "none", "Go on: what is malformed is ignored, and nothing else asks to wait."},
+		"malformed, 503": {"RateLimit: \"a\";r=x\nRetry-After: 5", "wait", "Wait 5s (Retry-After)."},
+		"nothing":        {"Server: x", "none", "This response says nothing about rate limits."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := viewOf(test.text)
+			require.Equal(t, test.want, v.Advice)
+			require.Equal(t, test.tone, v.Tone)
+		})
+	}
+}
+
+func TestRows(t *testing.T) {
+	half, none := 0.5, 0.0
+	for name, test := range map[string]struct {
+		text string
+		want row
+	}{
+		"whole": {
+			"RateLimit-Policy: \"a\";q=2;w=90;pk=::\nRateLimit: \"a\";r=1;t=5;pk=::",
+			row{Name: `"a"`, Key: "::", Remaining: "1", Quota: "2", Unit: "requests", Window: "90s (1m30s)", Reset: "5s", Filled: &half},
+		},
+		"exhausted": {
+			"RateLimit-Policy: \"a\";q=2;qu=\"content-bytes\"\nRateLimit: \"a\";r=0",
+			row{Name: `"a"`, Key: "-", Remaining: "0", Quota: "2", Unit: "content-bytes", Window: "-", Reset: "-", Filled: &none, State: "exhausted"},
+		},
+		"without policy": {
+			`RateLimit: "a";r=1`,
+			row{Name: `"a"`, Key: "-", Remaining: "1", Quota: "-", Unit: "-", Window: "-", Reset: "-"},
+		},
+		"guessed": {
+			"X-RateLimit-Remaining: 3\nX-RateLimit-Reset: 30",
+			row{Name: `"default"`, Key: "-", Remaining: "3", Quota: "-", Unit: "-", Window: "-", Reset: "30s", Guessed: true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := viewOf(test.text)
+			require.Equal(t, []row{test.want}, v.Limits)
+			require.Equal(t, test.want.Guessed, len(v.Notes) > 0)
+		})
+	}
+	require.Equal(t, "low", viewOf("RateLimit-Policy: \"a\";q=100\nRateLimit: \"a\";r=19").Limits[0].State)
+	require.Empty(t, viewOf("RateLimit-Policy: \"a\";q=100\nRateLimit: \"a\";r=20").Limits[0].State)
+}
+
+func TestTimeline(t *testing.T) {
+	v := viewOf(date + `RateLimit: "a";r=1;t=60, "b";r=0;t=4000, "c";r=1, "d";r=1;t=0, "e";r=1;t=999999999999999`)
+	type line struct{ name, text string }
+	var got []line
+	for i, m := range v.Times {
+		got = append(got, line{m.Name, m.Text})
+		require.Equal(t, i == 0, m.Next)
+		if m.At != nil {
+			require.True(t, 0 <= *m.At && *m.At <= 1, "%v", *m.At)
+		}
+	}
+	require.Equal(t, []line{
+		{"next request", "can be sent in 10m, at 2026-11-21 01:16:19 UTC"}, // the longest wait that is obeyed
+		{`"a"`, "comes back in 1m, at 2026-11-21 01:07:19 UTC"},
+		{`"b"`, "comes back in 1h6m40s, at 2026-11-21 02:12:59 UTC"},
+		{`"c"`, "does not say when"},
+		{`"d"`, "comes back now"},
+		{`"e"`, "comes back in more than a century"},
+	}, got)
+	require.Nil(t, v.Times[3].At)
+
+	for text, want := range map[string]string{
+		`RateLimit: "a";r=1`:         "",
+		`RateLimit: "a";r=1;t=0`:     "now 1s 10s",
+		`RateLimit: "a";r=1;t=60`:    "now 1s 10s 1m",
+		`RateLimit: "a";r=1;t=61`:    "now 1s 10s 1m 10m",
+		`RateLimit: "a";r=1;t=86400`: "now 10s 1m 10m 1h 6h 1d",
+		"Retry-After: 5":             "now 1s 10s",
+	} {
+		var ticks []string
+		for _, t := range viewOf(text).Ticks {
+			ticks = append(ticks, t.Text)
+		}
+		require.Equal(t, want, strings.Join(ticks, " "), text)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	v := viewOf("RateLimit: \"a\";r=x5\nRateLimit-Policy: \"a\";q=")
+	require.ElementsMatch(t, []fault{
+		{"ratelimit: member 1 of RateLimit-Policy, line 1, byte 7: parameter q: not well-formed, it has to be an Integer from 0", `"a";q=`, "", "", true},
+		{"ratelimit: member 1 of RateLimit, line 1, byte 7: parameter r: wrong type, it has to be an Integer from 0", `"a";r=`, `x`, `5`, true},
+	}, v.Malformed)
+
+	var lines []string
+	for i := range 1025 {
+		lines = append(lines, fmt.Sprintf("X-RateLimit-Limit-%d: 5", i))
+	}
+	v = viewOf(strings.Join(lines, "\n"))
+	require.Equal(t, []fault{{Error: "ratelimit: fields of limits: too many"}}, v.Malformed)
+}
+
+func TestForms(t *testing.T) {
+	v := viewOf(date + "RateLimit-Policy: \"Ratelimit\";q=2;w=60, \"day\";q=50;w=86400\nRateLimit: \"Ratelimit\";r=1;t=5, \"day\";r=40;t=50")
+	got := map[string]form{}
+	for _, f := range v.Forms {
+		got[f.Name] = f
+	}
+	require.Equal(t, form{"ratelimit", "draft-08 to draft-11",
+		"RateLimit: \"Ratelimit\";r=1;t=5, \"day\";r=40;t=50\nRateLimit-Policy: \"Ratelimit\";q=2;w=60, \"day\";q=50;w=86400\n"}, got["ratelimit"])
+	require.Equal(t, form{"x-ratelimit-unix", "the tightest limit alone",
+		"X-RateLimit-Limit: 2\nX-RateLimit-Remaining: 1\nX-RateLimit-Reset: 1795223184\n"}, got["x-ratelimit-unix"])
+	require.Len(t, v.Refused, 3, "a capital letter in the name of a field")
+	require.Len(t, v.Forms, 1+len(dialects)-len(v.Refused))
+	for _, f := range v.Refused {
+		require.Contains(t, f.Text, "not well-formed")
+	}
+}
+
+// The page offers every dialect that the package exports.
+func TestDialects(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.FromSlash("../../dialects.go"), nil, 0)
+	require.NoError(t, err)
+	var names []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || !spec.Names[0].IsExported() {
+			return true
+		}
+		dialect := spec.Values[0].(*ast.UnaryExpr).X.(*ast.CompositeLit)
+		name, err := strconv.Unquote(dialect.Elts[0].(*ast.KeyValueExpr).Value.(*ast.BasicLit).Value)
+		require.NoError(t, err)
+		names = append(names, name)
+		return false
+	})
+	require.ElementsMatch(t, names, dialects)
+	for _, name := range dialects {
+		_, ok := ratelimit.LookupDialect(name)
+		require.True(t, ok, name)
+	}
+}
+
+func TestLongLists(t *testing.T) {
+	policies, limits := []string{}, []string{}
+	for i := range 1024 {
+		policies = append(policies, fmt.Sprintf(`"%d";q=1;acme`, i))
+		limits = append(limits, fmt.Sprintf(`"%d";r=5;acme`, i))
+	}
+	v := viewOf("RateLimit-Policy: " + strings.Join(policies, ", ") + "\nRateLimit: " + strings.Join(limits, ", "))
+	require.Len(t, v.Limits, maxRows)
+	require.LessOrEqual(t, len(v.Findings), maxRows)
+	require.Contains(t, v.Notes, "Of a list of 1024 only the first 100 are shown.")
+}
+
+// A name as long as the text is not shown a dozen times.
+func TestLongText(t *testing.T) {
+	long := func(n int) *view {
+		v := viewOf(`RateLimit: "` + strings.Repeat("n", n) + `";r=1`)
+		require.Equal(t, "Go on: nothing asks to wait.", v.Advice)
+		require.Less(t, len(v.Limits[0].Name), 50)
+		return v
+	}
+	v := long(maxText / 2)
+	require.Equal(t, "ratelimit", v.Forms[0].Name)
+	require.NotEmpty(t, v.JSON)
+	v = long(maxText)
+	for _, f := range v.Forms {
+		require.Less(t, len(f.Text), 100)
+	}
+	require.Contains(t, v.Refused, form{"ratelimit", "draft-08 to draft-11", "longer than 64 KiB, which is too long to show"})
+	require.Empty(t, v.JSON)
+}
+
+func seeds(t testing.TB) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.FromSlash("../../testdata/wire/*.http"))
+	require.NoError(t, err)
+	require.NotEmpty(t, names)
+	list := []string{
+		"", "\x00", "{", "[]", `{"log":{"entries":[{"response":{"headers":[{"name":"RateLimit","value":"x"}]}}]}}`,
+		"RateLimit: <img src=x onerror=alert(1)>", "RateLimit: \"\u202e\xff\";r=1", "RateLimit:\n\"a\";r=0;t=999999999999999",
+		"X-RateLimit-Limit: 5\nX-RateLimit-Window: 60\nX-RateLimit-Reset: 9", "Retry-After: 99999999999999999999", ":status: 429\n:",
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		require.NoError(t, err)
+		list = append(list, string(text))
+	}
+	return list
+}
+
+// FuzzShow checks that any text is shown or refused, in printable ASCII alone.
+func FuzzShow(f *testing.F) {
+	for _, text := range seeds(f) {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		out := show(text)
+		var v view
+		require.NoError(t, json.Unmarshal([]byte(out), &v))
+		require.False(t, slices.ContainsFunc([]byte(out), func(c byte) bool { return c < ' ' || c > '~' }), "%q", out)
+		require.True(t, (v.Error != "") != (v.Advice != ""))
+		for _, m := range v.Times {
+			require.True(t, m.At == nil || 0 <= *m.At && *m.At <= 1)
+		}
+	})
+}
