@@ -162,6 +162,8 @@ func (f *fieldDef) find(key string) *paramDef {
 //
 // The result may share memory with the lines, except for partition keys and
 // other Byte Sequences, which are copies.
+//
+//go:noinline
 func ParsePolicies(lines ...string) ([]Policy, error) {
 	return parseList[Policy](policyField, maxMembers, lines)
 }
@@ -178,12 +180,15 @@ func ParsePolicies(lines ...string) ([]Policy, error) {
 //
 // The result may share memory with the lines, except for partition keys and
 // other Byte Sequences, which are copies.
+//
+//go:noinline
 func ParseLimits(lines ...string) ([]Limit, error) {
 	return parseList[Limit](limitField, maxMembers, lines)
 }
 
 // parseList reads the lines of a field as one List, which may have no more than
-// that number of members.
+// that number of members. Its exported callers are not inlined: seen from another
+// package, the argument of a generic function escapes to the heap.
 func parseList[T Policy | Limit](field *fieldDef, most int, lines []string) ([]T, error) {
 	var p parser
 	p.field, p.most, p.item = field, most, -1
