@@ -30,6 +30,15 @@ func rowNames(text string) (names []string) {
 	return names
 }
 
+// TestAllocations holds what the package promises as its callers see it, from
+// another package.
+func TestAllocations(t *testing.T) {
+	for i, want := range []float64{1, 1, 4, 0, 0, 6} {
+		w := worksAt(time.Now())[i]
+		require.LessOrEqual(t, w.contenders[ours].allocs, want, w.name)
+	}
+}
+
 func TestSame(t *testing.T) {
 	full := rate{Name: "a", Quota: 100, Window: 60, Remaining: 50, Reset: 30}
 	for _, tt := range []struct {

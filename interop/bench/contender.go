@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -91,6 +92,8 @@ func answerOf(got any) (a answer) {
 		a.Text = string(got)
 	case string:
 		a.Text = got
+	case http.Header:
+		a.Text = fmt.Sprint(got)
 	case []rate:
 		a.Rates = got
 	case []ratelimit.Policy:

@@ -76,6 +76,16 @@ func handAppendName(b []byte, i int, name string) []byte {
 	return append(append(append(b, '"'), name...), '"')
 }
 
+// handSetX writes the first limit and its policy.
+func handSetX(h http.Header, f ratelimit.Fields) error {
+	h.Set("X-RateLimit-Limit", strconv.FormatInt(f.Policies[0].Quota, 10))
+	h.Set("X-RateLimit-Remaining", strconv.FormatInt(f.Limits[0].Remaining, 10))
+	if reset, ok := f.Limits[0].Reset.Value(); ok {
+		h.Set("X-RateLimit-Reset", strconv.FormatInt(reset, 10))
+	}
+	return nil
+}
+
 func handCurrent(h http.Header, _ time.Time) ([]rate, error) {
 	policies, err := handMembers(h.Get(ratelimit.PolicyField))
 	if err != nil {

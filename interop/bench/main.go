@@ -121,7 +121,9 @@ func table(works []work, o options, node string) string {
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "\nLowest of %d interleaved rounds of %v; %s %s/%s, Node %s, %s.\n",
+	fmt.Fprintf(&b, "\nEach cell has the time, the allocations of Go and, in parentheses, how many times that of this package it is. It is the\n"+
+		"fastest of %d interleaved rounds of %v, of `go run ./bench` in [interop](https://github.com/httpfields/ratelimit/tree/main/interop):\n"+
+		"%s %s/%s, Node %s, %s.\n",
 		o.rounds, o.round, runtime.Version(), runtime.GOOS, runtime.GOARCH, node, processor())
 	return b.String()
 }

@@ -23,6 +23,7 @@ func worksAt(now time.Time) []work {
 		parsePolicies("`ParsePolicies`, `"+fullPolicy+"`", fullPolicy),
 		appendLimits("`AppendLimits` of the first row", oneLimit),
 		appendPolicies("`AppendPolicies` of the second row", twoPolicies),
+		setX("`XRateLimit.Set`"),
 	}
 	for _, f := range forms(now) {
 		works = append(works, parseAny(f, now))
@@ -95,6 +96,19 @@ func appendPolicies(name, line string) work {
 		},
 		js: [libraries]string{structuredHeaders: "write"},
 	}
+}
+
+// setX writes the fields of one limit in an older form.
+func setX(name string) work {
+	f := ratelimit.Fields{
+		Policies: []ratelimit.Policy{{Name: "default", Quota: 100}},
+		Limits:   []ratelimit.Limit{{Name: "default", Remaining: 50, Reset: ratelimit.SecondsOf(30)}},
+	}
+	h, byHand, now := http.Header{}, http.Header{}, time.Now()
+	return work{name: name, contenders: [libraries]*contender{
+		ours: inGo(func() (http.Header, error) { return h, ratelimit.XRateLimit.Set(h, f, now) }),
+		hand: inGo(func() (http.Header, error) { return byHand, handSetX(byHand, f) }),
+	}}
 }
 
 // A form is a response with limits, and how others read it.
