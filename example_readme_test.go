@@ -7,6 +7,8 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"time"
 
@@ -125,6 +127,26 @@ func Example_readmeParseAny() {
 		}
 	}
 	// Output: burst: 0 of 100 left for 12s
+}
+
+func Example_readmeRestrictHeader() {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-RateLimit-Remaining", "40")
+	}))
+	defer upstream.Close()
+	target, _ := url.Parse(upstream.URL)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	own := ratelimit.Fields{Limits: []ratelimit.Limit{{Name: "gateway", Remaining: 4, Reset: ratelimit.SecondsOf(10)}}}
+	proxy.ModifyResponse = func(resp *http.Response) error {
+		err := ratelimit.RestrictHeader(resp.Header, own, ratelimit.LegacyOptions{})
+		if err != nil {
+			log.Print(err) // two parties mean different things by a name, say: it is forwarded as it was
+		}
+		return nil
+	}
+	resp := respond(proxy)
+	fmt.Println(resp.Header.Get("RateLimit"), resp.Header.Get("X-RateLimit-Remaining"))
+	// Output: "upstream";r=40, "gateway";r=4;t=10 4
 }
 
 // A printer prints the errors of a test.

@@ -233,6 +233,44 @@ func ExampleRestrict() {
 	// ratelimit: member 1 of RateLimit-Policy: parameter w: conflict
 }
 
+// A gateway lets five requests through in ten seconds. Upstream knows an older form
+// alone, whose readers hear of the gateway as well.
+func ExampleRestrictHeader() {
+	h := http.Header{}
+	h.Set("Date", "Sat, 21 Nov 2026 03:40:00 GMT")
+	h.Set("X-RateLimit-Limit", "100")
+	h.Set("X-RateLimit-Remaining", "40")
+	h.Set("X-RateLimit-Reset", "1795232405")
+	p, l := ratelimit.FixedWindow("gateway", 5, 1, 10*time.Second, 10*time.Second)
+	own := ratelimit.Fields{Policies: []ratelimit.Policy{p}, Limits: []ratelimit.Limit{l}}
+
+	arrived := time.Date(2026, time.November, 21, 3, 40, 1, 0, time.UTC)
+	err := ratelimit.RestrictHeader(h, own, ratelimit.LegacyOptions{Now: arrived}) // the zero Now is time.Now()
+	if err != nil {
+		panic(err) // forward it as it is
+	}
+	for _, name := range []string{"RateLimit-Policy", "RateLimit", "X-RateLimit-Remaining", "X-RateLimit-Reset"} {
+		fmt.Printf("%s: %s\n", name, h.Get(name))
+	}
+	// Output:
+	// RateLimit-Policy: "upstream";q=100, "gateway";q=5;w=10
+	// RateLimit: "upstream";r=40;t=5, "gateway";r=4;t=10
+	// X-RateLimit-Remaining: 4
+	// X-RateLimit-Reset: 1795232410
+}
+
+// The header metadata of a gRPC response.
+func ExampleHeaderOf() {
+	metadata := map[string][]string{"content-type": {"application/grpc"}, "ratelimit": {`"burst";r=9;t=1`}}
+	f, err := ratelimit.Parse(ratelimit.HeaderOf(metadata))
+	fmt.Println(f.Limits, err)
+	f, err = ratelimit.Parse(http.Header(metadata)) // compiles as well
+	fmt.Println(f.Limits, err)
+	// Output:
+	// ["burst";r=9;t=1] <nil>
+	// [] <nil>
+}
+
 // A server refuses a request.
 func ExampleRefuse() {
 	handler := func(w http.ResponseWriter, r *http.Request) {

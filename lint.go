@@ -532,19 +532,24 @@ func (c *checker) olderField(policy string, role Role) string {
 
 // agrees reports whether a current limit has the Remaining of an older one, and
 // whether one that has it also has its Reset. Resets may differ by a second,
-// which is due to rounding.
+// which is due to rounding. A Reset that is later than that limit's, and that of
+// another, agrees as well: it says less than either (see [RestrictHeader]).
 func (c *checker) agrees(old *Limit) (remaining, reset bool) {
+	later, another := false, false
 	for i := range c.fields.Limits {
 		l := &c.fields.Limits[i]
-		if old.Remaining != Unknown && old.Remaining != l.Remaining {
-			continue
-		}
-		remaining = true
-		if d := l.Reset.n - old.Reset.n; !old.Reset.ok || !l.Reset.ok || -1 <= d && d <= 1 {
+		d := old.Reset.n - l.Reset.n
+		same := !old.Reset.ok || !l.Reset.ok || -1 <= d && d <= 1
+		switch {
+		case old.Remaining != Unknown && old.Remaining != l.Remaining:
+			another = another || same && l.Reset.ok
+		case same:
 			return true, true
+		default:
+			remaining, later = true, later || d > 0
 		}
 	}
-	return remaining, false
+	return remaining, later && another
 }
 
 // allots reports whether a current policy has that quota. It is true if there is

@@ -154,6 +154,8 @@ var lintCases = []lintCase{
 	{"6-5, no t to compare", cleanPolicy + "\n" + `RateLimit: "default";r=50` + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 5", nil},
 	{"6-5, an older date that is past", date + clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 1795229990", []string{"6-5 should X-Ratelimit-Reset -1"}},
 	{"6-5, the same as the second", cleanPolicy + ", \"b\";q=7;w=60\n" + cleanLimit + ", \"b\";r=3;t=30\nX-RateLimit-Limit: 7\nX-RateLimit-Remaining: 3\nX-RateLimit-Reset: 30", nil},
+	{"6-5, the reset of another limit, later", cleanPolicy + ", \"b\";q=7;w=60\n" + cleanLimit + ", \"b\";r=3;t=10\nX-RateLimit-Limit: 7\nX-RateLimit-Remaining: 3\nX-RateLimit-Reset: 30", nil},
+	{"6-5, the reset of another limit, earlier", cleanPolicy + ", \"b\";q=7;w=60\n" + cleanLimit + ", \"b\";r=3;t=50\nX-RateLimit-Limit: 7\nX-RateLimit-Remaining: 3\nX-RateLimit-Reset: 30", []string{"6-5 should X-Ratelimit-Reset -1"}},
 	{"6-5, what remains", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 49\nX-RateLimit-Reset: 30", []string{"6-5 should X-Ratelimit-Remaining -1"}},
 	{"6-5, the reset", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 60", []string{"6-5 should X-Ratelimit-Reset -1"}},
 	{"6-5, the quota", clean + "\nX-RateLimit-Limit: 99\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 30", []string{"6-5 should X-Ratelimit-Limit -1"}},

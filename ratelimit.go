@@ -13,13 +13,13 @@
 //
 // Where to start depends on what you write:
 //
-//   - A server that announces limits: [Fields.Set], and [Refuse] for requests
-//     that exceed one. See Serving.
+//   - A server that announces limits: a [Middleware], or [Fields.Set], and
+//     [Refuse] for requests that exceed one. See Serving.
 //   - A client: put a [Transport] into your [http.Client], and it waits when
 //     servers ask for it. To wait in your own way, ask [Advisor.Advise]. To see
 //     the numbers, call [ParseAny], or [Parse] for the current fields alone.
 //     See Clients, Reading and Older forms.
-//   - A gateway with limits of its own: [Restrict].
+//   - A gateway with limits of its own: [RestrictHeader]. See Gateways.
 //   - A test of a server: [Check] lists the rules that a response breaks.
 //   - A parser in another language: testdata/vectors holds field lines and
 //     their meaning in JSON, and the fuzz targets compare this parser with
@@ -136,7 +136,7 @@
 //
 // [Refuse] answers a request that exceeds a limit, with a [Problem] that says
 // why, and [Expose] lets scripts of other origins read the fields; a Middleware
-// calls both. [Restrict] is for intermediaries.
+// calls both.
 //
 // A server MUST NOT announce numbers that invite more requests than it can
 // serve (Section 6). How many that is, only the server knows. [Limit.Cap]
@@ -154,12 +154,19 @@
 // itself (Section 8.1), and it should not tell strangers what would help them
 // to saturate it (Section 8.2).
 //
+// # Gateways
+//
+// An intermediary that enforces limits of its own may say less than upstream,
+// never more (Section 7.2). [RestrictHeader] does that to a response in passing,
+// whatever form its limits have, and [Restrict] to [Fields].
+//
 // # Keys of http.Header
 //
 // [http.Header] holds the fields under its canonical keys, Ratelimit-Policy and
 // Ratelimit. Its methods take any spelling, and so does this package when it
 // writes. A value that is stored under the key "RateLimit" without these
 // methods is found by neither.
+// [HeaderOf] makes such keys of what is no header, as the metadata of gRPC.
 //
 // # Clients
 //

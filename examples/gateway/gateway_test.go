@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -59,21 +60,24 @@ func TestForwarded(t *testing.T) {
 		{"nothing from upstream", 200, http.Header{}, `"gateway";q=5;w=10`,
 			http.Header{"Ratelimit-Policy": {`"gateway";q=5;w=10`}, "Ratelimit": {`"gateway";r=4;t=10`}}},
 		{"X-RateLimit", 200, http.Header{"X-Ratelimit-Limit": {"100"}, "X-Ratelimit-Remaining": {"60"}, "X-Ratelimit-Reset": {"30"}}, `"gateway";q=5;w=10`,
-			http.Header{"Ratelimit-Policy": {`"default";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"default";r=60;t=30, "gateway";r=4;t=10`}}},
+			http.Header{"Ratelimit-Policy": {`"upstream";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"upstream";r=60;t=30, "gateway";r=4;t=10`},
+				"X-Ratelimit-Remaining": {"4"}}},
 		{"an absolute reset", 200, http.Header{"X-Ratelimit-Limit": {"100"}, "X-Ratelimit-Remaining": {"60"}, "X-Ratelimit-Reset": {"1795232430"}}, `"gateway";q=5;w=10`,
-			http.Header{"Ratelimit-Policy": {`"default";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"default";r=60;t=30, "gateway";r=4;t=10`}}},
-		{"draft-06, restricted", 200, http.Header{"Ratelimit-Limit": {"100"}, "Ratelimit-Remaining": {"60"}, "Ratelimit-Reset": {"5"}, "Ratelimit-Policy": {"100;w=60"}}, `"default";q=50;w=60`,
-			http.Header{"Ratelimit-Policy": {`"default";q=50;w=60`}, "Ratelimit": {`"default";r=49;t=60`}}},
+			http.Header{"Ratelimit-Policy": {`"upstream";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"upstream";r=60;t=30, "gateway";r=4;t=10`},
+				"X-Ratelimit-Remaining": {"4"}}},
+		{"draft-06, restricted", 200, http.Header{"Ratelimit-Limit": {"100"}, "Ratelimit-Remaining": {"60"}, "Ratelimit-Reset": {"5"}, "Ratelimit-Policy": {"100;w=60"}}, `"upstream";q=50;w=60`,
+			http.Header{"Ratelimit-Policy": {`"upstream";q=50;w=60`}, "Ratelimit": {`"upstream";r=49;t=60`},
+				"Ratelimit-Limit": {"50"}, "Ratelimit-Remaining": {"49"}, "Ratelimit-Reset": {"60"}}},
 		{"draft-07", 200, http.Header{"Ratelimit": {"limit=100, remaining=60, reset=5"}}, `"gateway";q=5;w=10`,
-			http.Header{"Ratelimit-Policy": {`"default";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"default";r=60;t=5, "gateway";r=4;t=10`}}},
+			http.Header{"Ratelimit-Policy": {`"upstream";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"upstream";r=60;t=5, "gateway";r=4;t=10`}}},
 		{"the current fields", 200, http.Header{"Ratelimit-Policy": {`"a";q=9;w=1`, `"b";q=99;w=60`}, "Ratelimit": {`"a";r=3;t=1`}}, `"gateway";q=5;w=10`,
 			http.Header{"Ratelimit-Policy": {`"a";q=9;w=1, "b";q=99;w=60, "gateway";q=5;w=10`}, "Ratelimit": {`"a";r=3;t=1, "gateway";r=4;t=10`}}},
 		{"a stricter share of a policy", 200, http.Header{"Ratelimit-Policy": {`"a";q=9;w=10`}, "Ratelimit": {`"a";r=8;t=3`}}, `"a";q=5;w=10`,
 			http.Header{"Ratelimit-Policy": {`"a";q=5;w=10`}, "Ratelimit": {`"a";r=4;t=10`}}},
 		{"what remains is unknown", 200, http.Header{"X-Ratelimit-Limit": {"100"}}, `"gateway";q=5;w=10`,
-			http.Header{"Ratelimit-Policy": {`"default";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"gateway";r=4;t=10`}}},
+			http.Header{"Ratelimit-Policy": {`"upstream";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"gateway";r=4;t=10`}}},
 		{"refused by upstream", 429, http.Header{"X-Ratelimit-Limit": {"100"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"30"}, "Retry-After": {"20"}}, `"gateway";q=5;w=10`,
-			http.Header{"Ratelimit-Policy": {`"default";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"default";r=0;t=30, "gateway";r=4;t=10`}, "Retry-After": {"30"}}},
+			http.Header{"Ratelimit-Policy": {`"upstream";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"upstream";r=0;t=30, "gateway";r=4;t=10`}, "Retry-After": {"30"}}},
 		{"for scripts", 200, http.Header{"Access-Control-Allow-Origin": {"*"}, "Access-Control-Expose-Headers": {"X-Id"}}, `"gateway";q=5;w=10`,
 			http.Header{"Ratelimit-Policy": {`"gateway";q=5;w=10`}, "Ratelimit": {`"gateway";r=4;t=10`},
 				"Access-Control-Expose-Headers": {"X-Id, RateLimit, RateLimit-Policy"}}},
@@ -98,6 +102,9 @@ func TestForwarded(t *testing.T) {
 			resp.Header.Del("Content-Length")
 			resp.Header.Del("Content-Type")
 			require.Equal(t, want, resp.Header)
+			if tc.want != nil {
+				require.Empty(t, ratelimit.Check(resp))
+			}
 		})
 	}
 }
@@ -130,7 +137,8 @@ func TestForwardsWithNothingRemaining(t *testing.T) {
 	for i := range 3 {
 		resp, _ := get(t, url)
 		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-		require.Equal(t, "60", resp.Header.Get("Retry-After"))
+		require.Equal(t, `"a";r=0;t=60, "gateway";r=`+strconv.Itoa(4-i)+";t=10", resp.Header.Get("RateLimit"))
+		require.Empty(t, resp.Header.Get("Retry-After"), "upstream has none")
 		require.Equal(t, i+1, *served)
 	}
 }

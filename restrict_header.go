@@ -1,0 +1,415 @@
+package ratelimit
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// upstreamName is the name of a policy that comes without one.
+const upstreamName = "upstream"
+
+// RestrictHeader makes the header of a response that passes an intermediary say
+// what upstream says, in whatever form, and what own adds, as [Restrict] puts them
+// together. It is for the ModifyResponse of a reverse proxy:
+//
+//	proxy.ModifyResponse = func(resp *http.Response) error {
+//		if err := ratelimit.RestrictHeader(resp.Header, own, ratelimit.LegacyOptions{}); err != nil {
+//			log.Print("forwarded as it is: ", err) // returned, it would become 502 Bad Gateway
+//		}
+//		return nil
+//	}
+//
+// It writes three things:
+//
+//   - The fields RateLimit-Policy and RateLimit, without the members of which an
+//     older form leaves a number out. Older forms of these two fields themselves
+//     make room for them.
+//   - The older fields of h, lowered in place, so that those who know no others are
+//     told no more than before. A limit of own lowers the older one of its name.
+//     All others lower the tightest older limit of requests, to the lowest Remaining
+//     and the longest Reset. Only what changes is written, in the form in which it
+//     was read, and points in time are measured from the field Date, so that they
+//     do not drift from hop to hop. An older field that holds more than one number,
+//     such as JSON, stays as it is.
+//   - Retry-After, as by [Fields.SetRetryAfter], where it is there and too early for
+//     a limit with nothing remaining. Where there is none, none is added.
+//
+// The fields are exposed as by [Expose] if the response allows another origin.
+//
+// A policy without a name is called o.Name, or "upstream" if that is empty.
+//
+// On error h is as it was, and best forwarded so. The error is that of [ParseAny]
+// where a field is malformed, that of Restrict, that of [Fields.Set] where own
+// cannot be written, or a [*FieldError] that wraps ErrRange where an older field
+// would be read as another number than is written.
+func RestrictHeader(h http.Header, own Fields, o LegacyOptions) error {
+	if h == nil {
+		return errNilHeader
+	}
+	if o.Name == "" {
+		o.Name = upstreamName
+	}
+	if o.Now.IsZero() {
+		o.Now = time.Now()
+	}
+	upstream, err := ParseAny(h, o)
+	if err != nil {
+		return err
+	}
+	f, err := Restrict(upstream.known(), own)
+	if err != nil {
+		return err
+	}
+	out := maps.Clone(h)
+	if err := f.Set(out); err != nil {
+		return err
+	}
+	if err := restrictOlder(out, &own, &o); err != nil {
+		return err
+	}
+	if _, asked := ParseRetryAfter(h, o.Now); asked {
+		f.SetRetryAfter(out)
+	}
+	exposeAbroad(out)
+	clear(h)
+	maps.Copy(h, out)
+	return nil
+}
+
+// known returns what the current fields can carry of f, so that a client does the
+// same: it waits as long, and paces itself no faster.
+func (f Fields) known() Fields {
+	policies := newMatcher(f.Policies)
+	limits := make([]Limit, 0, len(f.Limits))
+	for _, l := range f.Limits {
+		p := policies.policy(&l)
+		spent := l.exhausted(p)
+		if spent && l.Remaining == Unknown {
+			l.Remaining = 0
+		}
+		if spent && p.Quota == Unknown { // the window goes with the policy
+			l.Reset, _ = waitOf(&l, p)
+		}
+		if spent || p == &noPolicy || p.Quota != Unknown || p.Unit.countsRequests() { // the unit goes too
+			limits = append(limits, l)
+		}
+	}
+	f.Limits = limits
+	return f.Writable()
+}
+
+// An olderLimit is the older fields about one policy that hold one number each.
+type olderLimit struct {
+	policy    string
+	fields    [roles][]*foundField
+	quota     int64 // Unknown if it is not said, as is what remains
+	remaining int64
+	bound     *bound // nil if there is none
+}
+
+// A bound is what a limit may say at most.
+type bound struct {
+	quota     int64 // Unknown where it stays
+	remaining int64
+	reset     Seconds
+}
+
+// restrictOlder lowers the older fields of h to what own allows.
+func restrictOlder(h http.Header, own *Fields, o *LegacyOptions) error {
+	found := findFields(nil, h, o)
+	if len(found) > maxFields {
+		return refuse("", ErrTooMany)
+	}
+	found = slices.DeleteFunc(found, func(f foundField) bool {
+		return strings.EqualFold(f.key, limitKey) || strings.EqualFold(f.key, policyKey)
+	})
+	if len(found) == 0 {
+		return nil
+	}
+	sortFields(found)
+	align(found)
+	e := olderEdit{h: h, clock: readClock(h, o.Now), before: readOlder(h, o)}
+	e.collect(found)
+	e.bind(own)
+	for _, l := range e.limits {
+		if err := e.lower(l); err != nil {
+			return err
+		}
+	}
+	e.bound.follow()
+	after := readOlder(h, o)
+	if e.changed && !(noMoreThan(&e.before, &after) && noMoreThan(&e.bound, &after)) {
+		return refuse(e.field, ErrRange)
+	}
+	return nil
+}
+
+// readOlder returns what the older fields of h say alone.
+func readOlder(h http.Header, o *LegacyOptions) Advice {
+	older := maps.Clone(h)
+	delete(older, policyKey)
+	delete(older, limitKey)
+	var a Advice
+	a.Fields, _ = ParseLegacy(older, *o)
+	a.follow()
+	return a
+}
+
+// noMoreThan reports whether after asks a client for no less than before: for no
+// shorter wait and no shorter pace.
+func noMoreThan(before, after *Advice) bool {
+	return after.Wait >= before.Wait && max(after.Pace, after.Wait) >= before.Pace
+}
+
+// An olderEdit lowers older fields in place.
+type olderEdit struct {
+	h       http.Header
+	clock   clock
+	before  Advice // what they have said
+	bound   Advice // what own says, as far as they can say it
+	limits  []*olderLimit
+	common  *olderLimit // without the name of a policy; nil if there is none
+	changed bool
+	field   string // the last that was changed
+}
+
+// collect sorts fields by policy.
+func (e *olderEdit) collect(found []foundField) {
+	index := make(map[string]*olderLimit, 4)
+	for i := range found {
+		f := &found[i]
+		m := f.meaning
+		if m.kind != roleName || m.read != nil || f.columns > 0 || !m.role.counted() {
+			continue
+		}
+		l := index[m.policy]
+		if l == nil {
+			l = &olderLimit{policy: m.policy, quota: Unknown, remaining: Unknown}
+			index[m.policy] = l
+			e.limits = append(e.limits, l)
+		}
+		l.fields[m.role] = append(l.fields[m.role], f)
+	}
+	e.common = index[""]
+	for _, l := range e.limits {
+		l.count()
+	}
+}
+
+// count finds out what the fields of a limit say of its numbers: of several, what
+// is lowest.
+func (l *olderLimit) count() {
+	least := func(role Role) int64 {
+		n := int64(Unknown)
+		for _, f := range l.fields[role] {
+			if v, ok := f.count(); ok {
+				n = lower(n, v)
+			}
+		}
+		return n
+	}
+	l.quota, l.remaining = least(RoleQuota), least(RoleRemaining)
+	if used := least(RoleUsed); l.remaining == Unknown && l.quota != Unknown && used != Unknown {
+		l.remaining = max(l.quota-used, 0)
+	}
+}
+
+// count returns the number of units that a field says, if it says nothing else.
+func (f *foundField) count() (int64, bool) {
+	line, _ := firstLine(f.lines)
+	v, ok := parseCount(line)
+	return v.floor(), ok
+}
+
+// requests reports whether it is a limit of requests.
+func (l *olderLimit) requests() bool {
+	return unitOfName(l.policy).countsRequests() &&
+		!slices.ContainsFunc(l.fields[RoleRemaining], func(f *foundField) bool { return !f.meaning.unit.countsRequests() })
+}
+
+// bind sets the bounds of own: of each limit upon the older one of its name, and of
+// those without one upon the tightest, as it then is.
+func (e *olderEdit) bind(own *Fields) {
+	named := e.byName()
+	policies := newMatcher(own.Policies)
+	var others []bound
+	for i := range own.Limits {
+		l := &own.Limits[i]
+		p := policies.policy(l)
+		b := bound{p.Quota, lower(l.Remaining, p.Quota), l.Reset}
+		if l.exhausted(p) {
+			wait, _ := waitOf(l, p)
+			b.reset = longer(b.reset, wait)
+		}
+		if older := named[l.Name]; older != nil {
+			older.bind(b)
+		} else if b.quota = Unknown; b.remaining == 0 || p.Unit.countsRequests() {
+			others = append(others, b)
+		}
+	}
+	if tightest := e.tightest(); tightest != nil {
+		for _, b := range others {
+			tightest.bind(b)
+		}
+	}
+}
+
+// byName returns the limits that say what remains, by their names as they have
+// been read.
+func (e *olderEdit) byName() map[string]*olderLimit {
+	named := make(map[string]*olderLimit, len(e.limits))
+	for _, l := range e.limits {
+		if l.remaining != Unknown {
+			named[l.policy] = l
+		}
+	}
+	common := named[""]
+	delete(named, "")
+	for i := range e.before.Fields.Limits {
+		if l := &e.before.Fields.Limits[i]; common != nil && named[l.Name] == nil {
+			named[l.Name] = common
+			break
+		}
+	}
+	return named
+}
+
+// tightest returns the limit of requests of which least remains, within its bound,
+// or nil.
+func (e *olderEdit) tightest() *olderLimit {
+	var tightest *olderLimit
+	for _, l := range e.limits {
+		if l.remaining != Unknown && l.requests() && (tightest == nil || l.least() < tightest.least()) {
+			tightest = l
+		}
+	}
+	return tightest
+}
+
+// least returns what remains, within the bound.
+func (l *olderLimit) least() int64 {
+	if l.bound == nil {
+		return l.remaining
+	}
+	return min(l.remaining, l.bound.remaining)
+}
+
+// bind adds a bound to those of a limit.
+func (l *olderLimit) bind(b bound) {
+	if l.bound == nil {
+		l.bound = &b
+		return
+	}
+	l.bound.quota = lower(l.bound.quota, b.quota)
+	l.bound.remaining = lower(l.bound.remaining, b.remaining)
+	l.bound.reset = longer(l.bound.reset, b.reset)
+}
+
+// lower writes the fields of a limit that say more than its bound.
+func (e *olderEdit) lower(l *olderLimit) error {
+	b := l.bound
+	if b == nil {
+		return nil
+	}
+	if b.quota != Unknown && b.quota < l.quota {
+		l.quota = b.quota
+		e.count(l.fields[RoleQuota], b.quota, func(n int64) bool { return n > b.quota })
+	}
+	if b.remaining < l.remaining {
+		l.remaining = b.remaining
+		e.count(l.fields[RoleRemaining], b.remaining, func(n int64) bool { return n > b.remaining })
+		used := max(l.quota-b.remaining, 0)
+		e.count(l.fields[RoleUsed], used, func(n int64) bool { return n < used })
+	}
+	resets := l.fields[RoleReset]
+	if len(resets) == 0 && e.common != nil {
+		resets = e.common.fields[RoleReset]
+	}
+	for _, f := range resets {
+		said, err := e.reset(f, b.reset)
+		if err != nil {
+			return refuse(fieldName(f.key), err)
+		}
+		if said && l.remaining != Unknown {
+			e.bound.Fields.Limits = append(e.bound.Fields.Limits, Limit{Remaining: b.remaining, Reset: b.reset})
+		}
+	}
+	return nil
+}
+
+// count writes a number to the fields that say a wrong one.
+func (e *olderEdit) count(fields []*foundField, n int64, wrong func(int64) bool) {
+	for _, f := range fields {
+		if old, ok := f.count(); ok && wrong(old) {
+			e.write(f, strconv.FormatInt(n, 10))
+		}
+	}
+}
+
+func (e *olderEdit) write(f *foundField, value string) {
+	f.lines = []string{value}
+	e.h[f.key] = f.lines
+	e.changed, e.field = true, fieldName(f.key)
+}
+
+// reset writes a reset to a field that says an earlier one, in the form in which
+// it is. It reports whether the field says one as late in the end.
+func (e *olderEdit) reset(f *foundField, reset Seconds) (said bool, err error) {
+	line, _ := firstLine(f.lines)
+	at, ok := parseMoment(line, f.meaning.format, f.meaning.per)
+	if !ok || at.kind == noMoment || !reset.ok {
+		return false, nil
+	}
+	format, zeros := e.formOf(&at, line)
+	now := at.seconds(&e.clock)
+	if at.kind == bareMoment && format == TimeMillis {
+		now = SecondsOf(at.bare.ceilDiv(1000))
+	}
+	if now.n >= reset.n {
+		return true, nil
+	}
+	n := reset.n
+	if per := f.meaning.per; per > 0 && at.kind == spanMoment && format == TimeSeconds {
+		n = (n + per - 1) / per
+	}
+	value, err := formatTime(n, format, e.clock.now())
+	if err == nil {
+		e.write(f, value+zeros)
+	}
+	return true, err
+}
+
+// formOf returns the form of a time, and the zeros that follow a number of
+// milliseconds where it is one of smaller units.
+func (e *olderEdit) formOf(at *moment, line string) (format TimeFormat, zeros string) {
+	number, isNumber := parseCount(trim(unquote(line)))
+	switch {
+	case at.kind == dateMoment && isNumber && number.n >= leastNano:
+		return TimeUnixMilli, "000000"
+	case at.kind == dateMoment && isNumber && number.n >= leastMicro:
+		return TimeUnixMilli, "000"
+	case at.kind == dateMoment && isNumber && number.n >= leastMilli:
+		return TimeUnixMilli, ""
+	case at.kind == dateMoment && isNumber:
+		return TimeUnix, ""
+	case at.kind == dateMoment && is(line[0], digit):
+		return TimeRFC3339, ""
+	case at.kind == dateMoment:
+		return TimeHTTPDate, ""
+	case at.exact > 0 || at.kind == bareMoment && e.inMillis(at.bare):
+		return TimeMillis, ""
+	case isNumber:
+		return TimeSeconds, ""
+	}
+	return TimeDuration, ""
+}
+
+// inMillis reports whether a small number has been read as milliseconds.
+func (e *olderEdit) inMillis(bare number) bool {
+	return !slices.ContainsFunc(e.before.Fields.Limits, func(l Limit) bool { return l.Reset == SecondsOf(bare.ceil()) }) &&
+		slices.ContainsFunc(e.before.Fields.Limits, func(l Limit) bool { return l.Reset == SecondsOf(bare.ceilDiv(1000)) })
+}
