@@ -27,7 +27,7 @@ func main() {
 	var o options
 	flag.IntVar(&o.rounds, "rounds", 200, "how often each contender has its turn; the fastest counts")
 	flag.DurationVar(&o.round, "time", time.Millisecond, "how long a turn is at the least")
-	flag.StringVar(&o.node, "node", "node", "the folder of the packages of npm")
+	flag.StringVar(&o.node, "node", "../node", "the folder of the packages of npm")
 	write := flag.String("write", "", "a file in Markdown whose block <!-- speed --> becomes the table")
 	flag.Parse()
 	table, err := run(context.Background(), o)
@@ -122,7 +122,7 @@ func table(works []work, o options, node string) string {
 		b.WriteString("\n")
 	}
 	fmt.Fprintf(&b, "\nEach cell has the time, the allocations of Go and, in parentheses, how many times that of this package it is. It is the\n"+
-		"fastest of %d interleaved rounds of %v, of `go run ./bench` in [interop](https://github.com/httpfields/ratelimit/tree/main/interop):\n"+
+		"fastest of %d interleaved rounds of %v, of `go run .` in [interop/bench](https://github.com/httpfields/ratelimit/tree/main/interop/bench):\n"+
 		"%s %s/%s, Node %s, %s.\n",
 		o.rounds, o.round, runtime.Version(), runtime.GOOS, runtime.GOARCH, node, processor())
 	return b.String()
