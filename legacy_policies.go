@@ -8,31 +8,41 @@ import (
 
 // A tally is a policy of which facts are being summed up.
 type tally struct {
-	name      string // "" is the policy that no name tells
-	column    int    // of parallel lists, from 0
-	quota     int64  // Unknown if it is not said, like the next four
-	remaining int64
-	used      int64
-	plain     int64  // a number without a role, which may be the quota
-	part      number // a quota below one
-	window    Seconds
-	usual     Seconds // its window if nothing says another
-	bare      number  // a window without unit, 0 if there is none
-	span      Seconds
-	small     number // a reset without unit
-	hasSmall  bool
-	seconds   bool    // which is seconds by its definition, if nothing refutes it
-	date      Seconds // until a point in time
-	reset     Seconds // that of these which counts
-	unit      Unit
-	title     string // from a parameter
-	half      string // of its name, from its column
-	params    Params
-	common    bool  // the reset is that of no policy by name
-	numeric   bool  // the name begins with the length of the window
-	order     order // of the first field
-	refuted   order // fields of this order contradict those before
+	name   string // "" is the policy that no name tells
+	column int    // of parallel lists, from 0
+	// quota, remaining and used are Unknown if they are not said; and so is plain,
+	// a number without a role, which may be the quota.
+	counts
+	part    number // a quota below one
+	window  Seconds
+	usual   Seconds // its window if nothing says another
+	bare    int64   // a window without unit, 0 if there is none
+	resets  resets  // what its fields say of the reset
+	reset   Seconds // that of these which counts
+	unit    Unit
+	title   string // from a parameter
+	half    string // of its name, from its column
+	params  Params
+	common  bool  // the reset is that of no policy by name
+	numeric bool  // the name begins with the length of the window
+	order   order // of the first field
+	refuted order // fields of this order contradict those before
 }
+
+type counts struct{ quota, remaining, used, plain int64 }
+
+var noCounts = counts{Unknown, Unknown, Unknown, Unknown}
+
+// resets are what the fields of a reset say.
+type resets struct {
+	span    Seconds
+	small   number  // without unit
+	seconds bool    // which are seconds by definition, if nothing refutes it
+	bare    bool    // there is such a number
+	date    Seconds // until a point in time
+}
+
+func (t *resets) none() bool { return !t.span.ok && !t.bare && !t.date.ok }
 
 // take takes one fact.
 func (r *reading) take(f *foundField, fact *Fact, column int) bool {
@@ -92,7 +102,7 @@ func (t *tally) takeQuota(m *meaning, v number) {
 
 // takeWindow takes the length of a window.
 func (t *tally) takeWindow(m *meaning, fact *Fact) bool {
-	if t.window.ok || t.bare.n > 0 {
+	if t.window.ok || t.bare > 0 {
 		return true
 	}
 	format := fact.Format
@@ -108,7 +118,7 @@ func (t *tally) takeWindow(m *meaning, fact *Fact) bool {
 		case format != TimeGuess:
 			t.window = windowOf(saturatingMul(v.ceil(), max(per, 1)))
 		default:
-			t.bare = number{n: v.ceil()}
+			t.bare = v.ceil()
 		}
 		return true
 	}
@@ -135,16 +145,16 @@ func (r *reading) takeReset(t *tally, m *meaning, fact *Fact) bool {
 	at, ok := parseMoment(fact.Value, format, m.per)
 	switch at.kind {
 	case spanMoment:
-		if !t.span.ok {
-			t.span = SecondsOf(at.span)
+		if !t.resets.span.ok {
+			t.resets.span = SecondsOf(at.span)
 		}
 	case bareMoment:
-		if !t.hasSmall {
-			t.small, t.hasSmall, t.seconds = at.bare, true, m.order == draftOrder || m.kind == anchorName
+		if !t.resets.bare {
+			t.resets.small, t.resets.bare, t.resets.seconds = at.bare, true, m.order == draftOrder || m.kind == anchorName
 		}
 	case dateMoment:
-		if !t.date.ok {
-			t.date = at.seconds(r.now())
+		if !t.resets.date.ok {
+			t.resets.date = at.seconds(r.now())
 		}
 		if at.written && m.order == draftOrder && m.role == RoleReset {
 			r.generation = max(r.generation, draft00)
@@ -198,7 +208,7 @@ func (r *reading) tally(f *foundField, name string, column int) *tally {
 			r.more = append(r.more, tally{})
 		}
 		r.policies++
-		*r.at(i) = tally{name: name, column: column, quota: Unknown, remaining: Unknown, used: Unknown, plain: Unknown, order: m.order, refuted: ownOrder}
+		*r.at(i) = tally{name: name, column: column, counts: noCounts, order: m.order, refuted: ownOrder}
 		if r.index != nil {
 			r.index[tallyID{name, column}] = i
 		} else if r.policies > manyTallies {
@@ -274,7 +284,7 @@ func (t *tally) complements(u *tally) bool {
 }
 
 // goneTally is what a tally leaves behind that has been merged into another.
-var goneTally = tally{column: -1, quota: Unknown, remaining: Unknown, used: Unknown, plain: Unknown}
+var goneTally = tally{column: -1, counts: noCounts}
 
 func (t *tally) gone() bool { return t.column < 0 }
 
@@ -293,26 +303,20 @@ func (r *reading) merge(into, from int) {
 	if t.used == Unknown {
 		t.used = u.used
 	}
-	if !t.window.ok && t.bare.n == 0 {
+	if !t.window.ok && t.bare == 0 {
 		t.window, t.bare = u.window, u.bare
 	}
 	if !t.usual.ok {
 		t.usual = u.usual
 	}
-	t.takeResets(u)
+	if t.resets.none() {
+		t.resets, t.common = u.resets, u.name == ""
+	}
 	if t.unit == "" {
 		t.unit = u.unit
 	}
 	t.order = min(t.order, u.order)
 	*u = goneTally
-}
-
-// takeResets takes the resets of another tally, if t has none.
-func (t *tally) takeResets(u *tally) {
-	if !t.span.ok && !t.hasSmall && !t.date.ok {
-		t.span, t.small, t.hasSmall, t.seconds, t.date = u.span, u.small, u.hasSmall, u.seconds, u.date
-		t.common = u.name == ""
-	}
 }
 
 // settleWindows finds the window of each policy: that of a field, whose unit may
@@ -325,7 +329,7 @@ func (r *reading) settleWindows() {
 		if t.name == "" {
 			named = windowOfName(r.tail, false)
 		}
-		if t.bare.n > 0 && !t.window.ok {
+		if t.bare > 0 && !t.window.ok {
 			r.settleWindow(t, named)
 		}
 		if j := r.listedWith(t); j >= 0 && !t.window.ok {
@@ -347,13 +351,13 @@ func (r *reading) settleWindows() {
 // unless that is no usual length of a window and as milliseconds it is one, into
 // which the reset fits.
 func (r *reading) settleWindow(t *tally, named Seconds) {
-	sec, millis := t.bare.n, t.bare.ceilDiv(1000)
+	sec, millis := t.bare, (t.bare+999)/1000
 	t.window = windowOf(sec)
 	switch {
 	case named.ok && named.n == millis && named.n != sec:
 		t.window = named
-	case named.ok && named.n == sec, usual(sec), t.bare.n%1000 != 0, !usual(millis):
-	case t.span.ok && !fits(t.span.n, windowOf(millis)):
+	case named.ok && named.n == sec, usual(sec), t.bare%1000 != 0, !usual(millis):
+	case t.resets.span.ok && !fits(t.resets.span.n, windowOf(millis)):
 	default:
 		t.window, r.guessed = windowOf(millis), true
 	}
@@ -373,14 +377,13 @@ func fits(reset int64, window Seconds) bool { return reset <= window.n+window.n/
 // now is better than a point in time, which needs two clocks to agree.
 func (r *reading) settleResets() {
 	for i := range r.policies {
-		t := r.at(i)
-		switch {
-		case t.span.ok:
-			t.reset = t.span
-		case t.hasSmall:
+		switch t := r.at(i); {
+		case t.resets.span.ok:
+			t.reset = t.resets.span
+		case t.resets.bare:
 			t.reset = r.settleSmall(t)
 		default:
-			t.reset = t.date
+			t.reset = t.resets.date
 		}
 	}
 }
@@ -389,7 +392,7 @@ func (r *reading) settleResets() {
 // milliseconds, whichever agrees with a Retry-After, else fits into the window,
 // else agrees with a date. What nothing settles is as the caller says.
 func (r *reading) settleSmall(t *tally) Seconds {
-	sec, millis := t.small.ceil(), t.small.ceilDiv(1000)
+	sec, millis := t.resets.small.ceil(), t.resets.small.ceilDiv(1000)
 	whole := sec >= 1000 // milliseconds below a second nobody says
 	agree := func(n int64, s Seconds) bool { return s.ok && n-1 <= s.n && s.n <= n+1 }
 	wait, window := r.waited(), r.windowOver(t)
@@ -400,10 +403,10 @@ func (r *reading) settleSmall(t *tally) Seconds {
 	case window.ok && fits(sec, window):
 	case whole && window.ok && fits(millis, window):
 		return SecondsOf(millis)
-	case agree(sec, t.date):
-	case whole && agree(millis, t.date):
+	case agree(sec, t.resets.date):
+	case whole && agree(millis, t.resets.date):
 		return SecondsOf(millis)
-	case t.seconds || window.ok:
+	case t.resets.seconds || window.ok:
 	default:
 		switch r.options.Reset {
 		case TimeGuess:

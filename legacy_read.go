@@ -195,7 +195,7 @@ func (r *reading) readWait(f *foundField) {
 		r.fault(f, i, 0, ErrSyntax)
 	}
 	if t := r.tally(f, m.policy, 0); t != nil && reset.ok {
-		t.remaining, t.span = 0, reset
+		t.remaining, t.resets.span = 0, reset
 		r.credit(f, draft06)
 	}
 }
