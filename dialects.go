@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"net/http"
+	"strings"
 	"sync"
 )
 
@@ -138,6 +139,7 @@ func (x *lexicon) learn() {
 		x.add(&exceptionFields[i], exceptionOrder)
 	}
 	for _, family := range [...]string{"RateLimit-", "X-RateLimit-", "X-Rate-Limit-"} {
+		x.spell(strings.TrimSuffix(family, "-"))
 		for _, role := range [...]string{"Limit", "Remaining", "Reset", "Used", "Policy", "Resource", "Bucket", "Reset-After"} {
 			for _, policy := range [...]string{"", "-Requests", "-Tokens", "-Second", "-Minute", "-Hour", "-Day"} {
 				x.spell(family + role + policy)

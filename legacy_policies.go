@@ -530,7 +530,7 @@ func (r *reading) result() Fields {
 		t := r.at(i)
 		main = main || t.order.main() && (t.hasLimit() || t.quota != Unknown)
 	}
-	policies, limits := len(r.listed), len(r.limits)
+	policies, limits := 0, len(r.limits)
 	for i := range r.policies {
 		t := r.at(i)
 		if main && t.order == vendorOrder && !t.hasLimit() {
@@ -543,9 +543,7 @@ func (r *reading) result() Fields {
 			limits++
 		}
 	}
-	if policies > 0 {
-		f.Policies = r.allPolicies(make([]Policy, 0, policies))
-	}
+	f.Policies = r.allPolicies(policies)
 	if limits > 0 {
 		f.Limits = append(make([]Limit, 0, limits), r.limits...)
 		for i := range r.policies {
@@ -607,46 +605,56 @@ func numbersName(quota int64, window Seconds) string {
 	return string(b)
 }
 
-// allPolicies appends one policy for each tally that has any, and the listed ones.
-// A listed policy with the quota of a tally is that of the tally, and takes its
-// name.
-func (r *reading) allPolicies(list []Policy) []Policy {
-	var taken []bool
+// allPolicies returns one policy for each of so many tallies that have any, and the
+// listed ones. A listed policy with the quota of a tally is that of the tally, and
+// takes its name.
+func (r *reading) allPolicies(n int) (list []Policy) {
+	var few [manyTallies]bool
+	taken := few[:]
+	if len(r.listed) > len(few) {
+		taken = make([]bool, len(r.listed))
+	}
 	for i := range r.policies {
 		t := r.at(i)
 		if !t.hasPolicy() {
 			continue
 		}
-		if at := r.listedWith(t); at >= 0 && (taken == nil || !taken[at]) {
-			if taken == nil {
-				taken = make([]bool, len(r.listed))
-			}
+		name := r.nameOf(t)
+		if at := r.listedWith(t); at >= 0 && !taken[at] {
 			taken[at] = true
-			p := &r.listed[at]
-			name := r.nameOf(t)
-			if !p.Window.ok {
-				p.Window = t.window
-			}
-			if p.Unit == "" {
-				p.Unit = t.unit
-			}
-			p.Name = name
+			r.listed[at].complete(name, t)
 			continue
 		}
-		p := Policy{Name: r.nameOf(t), Quota: t.quota, Unit: t.unit, Window: t.window, Params: t.params}
+		p := Policy{Name: name, Quota: t.quota, Unit: t.unit, Window: t.window, Params: t.params}
 		if t.quota == Unknown && t.used != Unknown && t.remaining == Unknown {
 			p.Params = append(slices.Clip(p.Params), Param{usedName, t.used})
+		}
+		if list == nil {
+			list = make([]Policy, 0, n+len(r.listed))
 		}
 		list = append(list, p)
 	}
 	for i := range r.listed {
-		p := r.listed[i]
-		if p.Name == "" {
+		if p := &r.listed[i]; p.Name == "" {
 			p.Name = numbersName(p.Quota, p.Window)
 		}
-		list = append(list, p)
 	}
+	if list == nil {
+		return r.listed
+	}
+	list = append(list, r.listed...)
 	return list[:min(len(list), maxMembers)]
+}
+
+// complete gives a listed policy what the other fields say of it.
+func (p *Policy) complete(name string, t *tally) {
+	p.Name = name
+	if !p.Window.ok {
+		p.Window = t.window
+	}
+	if p.Unit == "" {
+		p.Unit = t.unit
+	}
 }
 
 const usedName = "used"
