@@ -80,6 +80,19 @@ func TestParseRetryAfter(t *testing.T) {
 	require.False(t, ok)
 }
 
+// TestIsDay compares the calendar with that of package time, in years of all kinds.
+func TestIsDay(t *testing.T) {
+	for _, year := range []int{1900, 2000, 2023, 2024} {
+		for month := range 14 {
+			for day := range 33 {
+				date := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+				want := date.Month() == time.Month(month) && date.Day() == day
+				require.Equal(t, want, isDay(year, month, day), "%d-%d-%d", year, month, day)
+			}
+		}
+	}
+}
+
 // In virtual time it is midnight UTC on 1 January 2000.
 func TestSetRetryAfter(t *testing.T) {
 	const date = "Sat, 01 Jan 2000 00:00:00 GMT"

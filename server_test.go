@@ -47,6 +47,7 @@ var capCases = []struct {
 	{"a quota of 0, of which the response does not say what remains", `"a";q=0;w=60`, `"a";r=unknown`, 1, 0},
 	{"no quota", `"a";q=unknown;w=10`, `"a";r=10;t=5`, 1, 10},
 	{"an integral burst beyond 53 bits", `"a";q=1;w=999999999999999`, `"a";r=999999999999999;t=1`, 1 << 60, 1152},
+	{"an integral burst beyond 64 bits", `"a";q=1;w=999999999999999`, `"a";r=1000000;t=1`, 1e23, 1000000},
 	{"a product of 160 bits", `"a";q=999999999999999;w=999999999999999`, `"a";r=999999999999999;t=1`, 1 << 52, 999999999999999},
 	{"no window", `"a";q=10`, `"a";r=1000;t=5`, 1, 1000},
 	{"no reset", `"a";q=10;w=10`, `"a";r=1000`, 1, 1000},
