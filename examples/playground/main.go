@@ -54,7 +54,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case *dir != "":
 		err = s.write(*dir)
 	default:
-		err = s.serve(*addr, stdout)
+		err = s.listen(*addr, stdout)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "playground: %v\n", err)
@@ -63,11 +63,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-func (s site) serve(addr string, stdout io.Writer) error {
+func (s site) listen(addr string, stdout io.Writer) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
+	return s.serve(l, stdout)
+}
+
+// serve prints the address of the page, and serves it until l is closed.
+func (s site) serve(l net.Listener, stdout io.Writer) error {
 	fmt.Fprintf(stdout, "http://%s/\n", l.Addr())
 	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	return server.Serve(l)

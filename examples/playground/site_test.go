@@ -3,7 +3,11 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
+	"io"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -39,6 +43,27 @@ func TestServe(t *testing.T) {
 			require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
 		}
 	}
+}
+
+func TestListen(t *testing.T) {
+	l, err := net.Listen("tcp", "localhost:0")
+	require.NoError(t, err)
+	out, stdout := io.Pipe()
+	served := make(chan error)
+	go func() { served <- site{"index.html": []byte("<p>")}.serve(l, stdout) }()
+
+	address, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	resp, err := http.Get(strings.TrimSpace(address))
+	require.NoError(t, err)
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, "<p>", string(body))
+
+	require.NoError(t, l.Close())
+	require.ErrorIs(t, <-served, net.ErrClosed)
+	require.Error(t, site{}.listen("localhost:none", io.Discard))
 }
 
 // The page names no file that it does not have, and nothing of another host

@@ -130,8 +130,12 @@ func heading(r *report.Report) string {
 
 func notes(p *pasted, r *report.Report) []string {
 	var list []string
-	if n := len(p.unread); n > 0 {
-		list = append(list, fmt.Sprintf("%s no header field, the first is line %d of the text.", count(n, "line is", "lines are"), p.unread[0]))
+	switch n := len(p.unread); n {
+	case 0:
+	case 1:
+		list = append(list, fmt.Sprintf("Line %d of the text is not a header field.", p.unread[0]))
+	default:
+		list = append(list, fmt.Sprintf("%d lines of the text are not header fields; the first of them is line %d.", n, p.unread[0]))
 	}
 	if r.Guessed {
 		list = append(list, "Nothing says in which unit a reset is. It was guessed, and is marked.")
@@ -142,13 +146,6 @@ func notes(p *pasted, r *report.Report) []string {
 		}
 	}
 	return list
-}
-
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprint(n, " ", many)
 }
 
 // advice returns the advice as a sentence, and its tone.

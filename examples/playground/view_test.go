@@ -71,6 +71,17 @@ func TestRows(t *testing.T) {
 	require.Empty(t, viewOf("RateLimit-Policy: \"a\";q=100\nRateLimit: \"a\";r=20").Limits[0].State)
 }
 
+func TestNotes(t *testing.T) {
+	for text, want := range map[string][]string{
+		"RateLimit: \"a\";r=1":                            nil,
+		"what\nRateLimit: \"a\";r=1":                      {"Line 1 of the text is not a header field."},
+		"Server: x\nwhat\nRetry-After: 1\nis this":        {"2 lines of the text are not header fields; the first of them is line 2."},
+		"X-RateLimit-Remaining: 3\nX-RateLimit-Reset: 30": {"Nothing says in which unit a reset is. It was guessed, and is marked."},
+	} {
+		require.Equal(t, want, viewOf(text).Notes, text)
+	}
+}
+
 func TestTimeline(t *testing.T) {
 	v := viewOf(date + `RateLimit: "a";r=1;t=60, "b";r=0;t=4000, "c";r=1, "d";r=1;t=0, "e";r=1;t=999999999999999`)
 	type line struct{ name, text string }

@@ -133,7 +133,7 @@ func TestNothingLeaves(t *testing.T) {
 func TestGuessed(t *testing.T) {
 	p := open(t)
 	got := p.paste(quote("X-RateLimit-Remaining: 2\nX-RateLimit-Reset: 30"))
-	require.Equal(t, []map[string]string{{"name": `"default"`, "bar": "", "guessed": "true", "remaining": "2", "quota": "-", "reset": "30s"}}, got.Limits)
+	require.Equal(t, []map[string]string{{"name": `"default"`, "bar": "", "guessed": "true", "remaining": "2", "reset": "30s"}}, got.Limits)
 	require.Contains(t, eval[string](p, `document.getElementById("notes").innerText`), "guessed")
 	got = p.paste(answers)
 	require.Empty(t, got.Limits[0]["guessed"])

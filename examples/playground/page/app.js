@@ -49,7 +49,6 @@ function setText(id, text) {
 const sentence = text => `${text[0].toUpperCase()}${text.slice(1)}.`;
 
 function limit(l) {
-  const left = l.quota === "-" ? `${l.remaining} left` : `${l.remaining} of ${l.quota} left`;
   const bar = element("div", {class: "bar"});
   if (l.filled !== null) {
     const fill = element("span", {class: "fill"});
@@ -57,21 +56,28 @@ function limit(l) {
     bar.append(fill);
     for (const [name, value] of Object.entries({
       role: "meter", "aria-label": `${l.name}: what remains of the quota`, "aria-valuemin": 0, "aria-valuemax": 100,
-      "aria-valuenow": Math.floor(100 * l.filled), "aria-valuetext": `${left}, ${l.unit}`,
+      "aria-valuenow": Math.floor(100 * l.filled), "aria-valuetext": `${l.remaining} of ${l.quota} left, ${l.unit}`,
     })) bar.setAttribute(name, value);
   } else {
     bar.classList.add("unknown");
   }
   return element("li", {class: "card limit", "data-state": l.state},
     element("h3", null, l.name),
-    element("p", {class: "left"}, l.state === "exhausted" ? badge("exhausted", "bad") : "",
-      element("span", {"data-of": "remaining"}, l.remaining), element("span", {class: "of"}, " of "),
-      element("span", {"data-of": "quota"}, l.quota), element("span", {class: "of"}, " left")),
+    element("p", {class: "left"}, l.state === "exhausted" ? badge("exhausted", "bad") : "", ...left(l)),
     bar,
     element("dl", null,
       pair("unit", l.unit), pair("window", l.window),
       pair("reset", l.reset, l.guessed ? badge("unit guessed", "warn") : ""),
       pair("partition key", l.key)));
+}
+
+// left returns "3 of 4 left", without what is not known.
+function left(l) {
+  const number = (name, value) => element("span", {"data-of": name}, value);
+  const word = text => element("span", {class: "of"}, text);
+  if (l.remaining === "-") return l.quota === "-" ? [] : [word("quota "), number("quota", l.quota)];
+  const of = l.quota === "-" ? [] : [word(" of "), number("quota", l.quota)];
+  return [number("remaining", l.remaining), ...of, word(" left")];
 }
 
 function pair(name, value, ...more) {
