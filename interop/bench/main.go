@@ -25,8 +25,8 @@ type options struct {
 func main() {
 	log.SetFlags(0)
 	var o options
-	flag.IntVar(&o.rounds, "rounds", 200, "how often each contender has its turn; the fastest counts")
-	flag.DurationVar(&o.round, "time", time.Millisecond, "how long a turn is at the least")
+	flag.IntVar(&o.rounds, "rounds", 500, "how often each contender has its turn; the fastest counts")
+	flag.DurationVar(&o.round, "time", 300*time.Microsecond, "how long a turn is at the least")
 	flag.StringVar(&o.node, "node", "../node", "the folder of the packages of npm")
 	write := flag.String("write", "", "a file in Markdown whose block <!-- speed --> becomes the table")
 	flag.Parse()
@@ -122,8 +122,8 @@ func table(works []work, o options, node string) string {
 		b.WriteString("\n")
 	}
 	fmt.Fprintf(&b, "\nEach cell has the time, the allocations of Go and, in parentheses, how many times that of this package it is. It is the\n"+
-		"fastest of %d interleaved rounds of %v, of `go run .` in [interop/bench](https://github.com/httpfields/ratelimit/tree/main/interop/bench):\n"+
-		"%s %s/%s, Node %s, %s.\n",
+		"fastest of %d interleaved rounds of %v, of `go run -C interop/bench .`:\n"+
+		"%s %s/%s, Node %s, %s. What each column does: [interop/bench](interop/bench).\n",
 		o.rounds, o.round, runtime.Version(), runtime.GOOS, runtime.GOARCH, node, processor())
 	return b.String()
 }
