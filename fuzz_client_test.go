@@ -117,7 +117,7 @@ func FuzzMachine(f *testing.F) {
 				sent := under[j]
 				under = slices.Delete(under, j, j+1)
 				if kind == 2 {
-					m.failed(sent, now)
+					m.failed(sent)
 				} else {
 					m.answered(sent, &answers[int(arg)%len(answers)], now, &r)
 				}

@@ -12,7 +12,7 @@ import (
 // passed in, and time itself is an event like any other (tick). Gate is in front
 // of it.
 //
-//	          an answer, a failure, or half a second
+//	                     an answer, or half a second
 //	unknown ──────────────────────────────────────▶ counting ◀─────────┐
 //	ten go at once                    ┌────────────  as many as remain │
 //	                                  │ nothing is                     │ any
@@ -46,6 +46,9 @@ const (
 	// none.
 	leastBackoff = 500 * time.Millisecond
 	mostBackoff  = 32 * time.Second
+	// calmRounds is how many rounds of answers pass before as many requests are let
+	// under way as were refused.
+	calmRounds = 10
 	// maxBudgets is the number of limits of a key that are counted apart.
 	maxBudgets = 16
 	// maxKeptName is how much of a limit's name is remembered.
@@ -70,9 +73,11 @@ type machine struct {
 
 	budgets []budget
 	pace    time.Duration
-	most    int // requests that may be under way, 0 if there is no such bound
-	round   int // answers since most has grown
-	backoff int // refusals in a row, for which the wait doubles
+	most    int           // requests that may be under way, 0 if there is no such bound
+	ceiling int           // requests that were under way when most was set
+	round   int           // answers since most has grown
+	backoff time.Duration // the latest wait, at its longest, after a refusal that asked for none; 0 if nothing was refused since an answer
+	enough  time.Duration // the one that an answer followed
 
 	last    time.Time // when the last request was sent
 	number  int64     // of the last request, from 1
@@ -194,8 +199,8 @@ func (m *machine) tick(now time.Time, r *settings) {
 	ended, stuck := m.expire(now), m.stuck(now, r)
 	if ended || stuck {
 		m.pace = 0
-		if m.phase == counting {
-			m.probe()
+		if m.phase != waiting {
+			m.probe() // anew: an earlier probe is forgotten
 		}
 	}
 }
@@ -308,7 +313,7 @@ func (m *machine) send(t *trip, now time.Time) {
 		}
 		m.sent++
 	case probing:
-		if wave := m.waveAt(now); wave > m.wave || m.sent == 0 {
+		if wave := m.waveAt(now); wave > m.wave || m.since.IsZero() {
 			m.wave, m.sent, m.since = wave, 0, now
 		}
 		m.sent++
@@ -320,17 +325,13 @@ func (m *machine) send(t *trip, now time.Time) {
 	m.under.push(t)
 }
 
-// failed says that a request got no answer. It may have been served.
-func (m *machine) failed(t *trip, now time.Time) {
+// failed says that a request got no answer. It may have been served. Where others
+// wait for its answer, one of them goes in its place.
+func (m *machine) failed(t *trip) {
 	m.under.remove(t)
 	m.silent++
-	switch {
-	case m.phase == unknown:
-		m.phase = counting
-	case m.phase == probing && t.wave == m.wave && t.wave >= 0:
-		if due := now.Add(-waveTime); m.since.After(due) {
-			m.since = due // the next wave goes at once
-		}
+	if m.phase == unknown || m.phase == probing && t.wave == m.wave {
+		m.sent--
 	}
 }
 
@@ -343,7 +344,7 @@ func (m *machine) answered(t *trip, a *Advice, received time.Time, r *settings) 
 	if a.Refused {
 		m.shrink(t, a)
 	} else if t.number > m.refused {
-		m.backoff = 0
+		m.recovered()
 		m.regrow()
 	}
 	wait := m.waitOf(t, a, r)
@@ -389,27 +390,54 @@ func (m *machine) waitOf(t *trip, a *Advice, r *settings) time.Duration {
 		m.backoff = 0
 		return wait
 	}
-	d := min(leastBackoff<<min(m.backoff, 6), mostBackoff)
-	m.backoff++
-	return wait + d/2 + rand.N(d/2)
+	m.backoff = m.nextBackoff()
+	return wait + m.backoff/2 + rand.N(m.backoff/2)
+}
+
+// nextBackoff doubles the wait, but begins with half of what was enough the last
+// time, and grows by a quarter until then.
+func (m *machine) nextBackoff() time.Duration {
+	d := m.enough / 2
+	switch {
+	case m.backoff == 0:
+	case m.backoff < m.enough:
+		d = m.backoff + m.backoff/4
+	default:
+		d = 2 * m.backoff
+	}
+	return min(max(d, leastBackoff), mostBackoff)
+}
+
+// recovered ends the backoff: there was an answer that is no refusal.
+func (m *machine) recovered() {
+	if m.backoff > 0 {
+		m.enough, m.backoff = m.backoff, 0
+	}
 }
 
 // shrink halves the number of requests that may be under way, once for all that
 // were under way together, after a refusal that no limit with nothing remaining
 // explains: a limit on concurrency, say.
 func (m *machine) shrink(t *trip, a *Advice) {
-	if t.number <= m.refused || a.Fields.exhausted() {
+	if t.number <= m.refused || t.wave >= 0 || a.Fields.exhausted() {
 		return
 	}
-	m.most, m.round = max(1, (m.under.n+1)/2), 0
+	m.ceiling = m.under.n + 1
+	m.most, m.round = max(1, m.ceiling/2), 0
 }
 
-// regrow lets one more be under way after as many answers as may be under way.
+// regrow lets one more be under way after a round: as many answers as may be under
+// way. With one less than were refused it goes on for many rounds: each refusal
+// costs a wait.
 func (m *machine) regrow() {
 	if m.most == 0 {
 		return
 	}
-	if m.round++; m.round >= m.most {
+	round := m.most
+	if m.most > 1 && m.most+1 >= m.ceiling {
+		round *= calmRounds
+	}
+	if m.round++; m.round >= round {
 		m.most, m.round = m.most+1, 0
 	}
 }

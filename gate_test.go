@@ -70,7 +70,7 @@ func (p *play) event(now time.Time, v verdict, event string) {
 	case "answer", "fail":
 		n, _ := strconv.Atoi(words[1])
 		if words[0] == "fail" {
-			p.m.failed(p.trips[n-1], now)
+			p.m.failed(p.trips[n-1])
 			return
 		}
 		_, rest, _ := strings.Cut(event, words[1])
@@ -150,11 +150,12 @@ func TestMachine(t *testing.T) {
 			100 answer 3
 			100 is counting
 			100 open`},
-		{"unknown to counting, a failure", settings{}, `
+		{"unknown, another goes in place of one that fails", settings{}, `
 			0 send 10
 			100 fail 3
-			100 is counting
-			100 open`},
+			100 is unknown
+			100 send 1
+			100 shut 500 polite`},
 		{"unknown to waiting", settings{}, `
 			0 send 10
 			100 answer 1 Retry-After: 7
@@ -375,13 +376,23 @@ func TestMachine(t *testing.T) {
 			7000 send 1
 			10000 send 8
 			10000 shut 11000`},
-		{"probing, a failure brings the next wave", settings{}, `
+		{"probing, another goes in place of one that fails", settings{}, `
 			0 send
 			0 answer 1 a r=0;t=7
 			7000 send 1
 			7300 fail 2
-			7300 send 2
-			7300 shut 8300`},
+			7300 send 1
+			7300 shut 8000
+			8000 send 2
+			8000 shut 9000`},
+		{"probing, a window that ends with nothing left begins it anew", settings{}, `
+			0 send
+			0 answer 1 a r=0;t=1; b r=1;t=5
+			1000 send 1
+			1500 fail 2
+			1500 shut 5000 certain
+			5000 send 1
+			5000 shut 6000`},
 		{"probing, the failure of an earlier request brings none", settings{}, `
 			0 send 2
 			0 answer 1 a r=0;t=7
@@ -459,6 +470,31 @@ func TestMachine(t *testing.T) {
 			1500 send
 			1500 answer 3 429
 			1500 shut 2500-3500 certain`},
+		{"refused later, half of what was enough, and a quarter more each time until then", settings{}, `
+			0 send
+			0 answer 1 429
+			500 send
+			500 answer 2 429
+			1500 send
+			1500 answer 3 429
+			3500 send
+			3500 answer 4
+			3500 send
+			3500 answer 5 429
+			3500 shut 4000-4500 certain
+			4500 send
+			4500 answer 6 429
+			4500 shut 5125-5750 certain
+			5750 send
+			5750 answer 7 429
+			7313 send
+			7313 answer 8 429
+			9266 send
+			9266 answer 9 429
+			9266 shut 10486-11707 certain
+			11708 send
+			11708 answer 10 429
+			11708 shut 14149-16590 certain`},
 		{"refused, the answers to those under way together count once", settings{}, `
 			0 send 3
 			0 answer 1 429

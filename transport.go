@@ -50,12 +50,15 @@ var seed = maphash.MakeSeed()
 //     before the newest fields were learnt can only make things stricter.
 //   - After a window of which nothing was left, and after a refusal, nobody knows
 //     how much remains (draft-11 Sections 4.1.2 and 8.4): one request goes as a
-//     probe; after a second, or when it fails, two more, then four, until there is
-//     an answer. A window that ended with something left holds nobody back.
+//     probe; after a second two more, then four, until there is an answer. One that
+//     fails is replaced by another. A window that ended with something left holds
+//     nobody back.
 //   - A refusal that asks for no wait makes the key wait for half a second, the
-//     next one for a second, and so on up to 32 s, half of it at random. After one
-//     that no exhausted limit explains, half as many requests are let under way at
-//     a time, and with the answers that follow one more each round.
+//     next one for a second, and so on up to 32 s, half of it at random. Later it
+//     begins with half of the wait that was enough the last time, and grows by a
+//     quarter until that. After a refusal that no exhausted limit explains, half as
+//     many requests are let under way at a time, and with the answers that follow
+//     one more each round, but as many as were refused only after ten rounds.
 //
 // It remembers at most 1024 keys; where all of these have to wait, others are not
 // held back.
@@ -288,7 +291,7 @@ func (p *Pass) Failed() {
 	defer g.mu.Unlock()
 	now := time.Now()
 	if e := p.end(now); e != nil {
-		e.machine.failed(&p.trip, now)
+		e.machine.failed(&p.trip)
 		g.admit(e, now)
 		g.settle(e, now)
 	}

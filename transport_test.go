@@ -253,7 +253,7 @@ func TestTransportConcurrent(t *testing.T) {
 		{"the first answer asks for a wait", &Transport{}, "", []string{"Retry-After: 30"}, 100, times(append(ten, 30100, 30100)...)},
 		{"the probe goes alone", &Transport{}, `RateLimit: "a";r=0;t=30`, []string{`RateLimit: "a";r=2;t=30`, ""}, 500,
 			times(30000, 30500, 30500, 60500, 61000)},
-		{"the probe fails, two more go", &Transport{}, `RateLimit: "a";r=0;t=10`, []string{"fail", ""}, 900, times(10000, 10900, 10900, 11800, 11800)},
+		{"the probe fails, another goes", &Transport{}, `RateLimit: "a";r=0;t=10`, []string{"fail", ""}, 400, times(10000, 10400, 10800, 10800, 10800)},
 		{"the probe hangs, two more go after a second", &Transport{}, `RateLimit: "a";r=0;t=10`, []string{"hang"}, 0,
 			times(10000, 11000, 11000, 12000, 12000, 12000, 12000, 13000)},
 		{"the probe hangs, one of the others is answered", &Transport{}, `RateLimit: "a";r=0;t=10`, []string{"hang", ""}, 500,
