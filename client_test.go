@@ -126,6 +126,7 @@ var adviseCases = []adviseCase{
 		want: Advice{Wait: 10 * time.Second, Source: SourceRetryAfter}},
 	{name: "K1, Age is 0", wire: "Age: 0\n" + `RateLimit: "a";r=0;t=30`,
 		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},
+	{name: "K1, Age is the least fraction", wire: "Age: 0.000000001\n" + `RateLimit: "a";r=0;t=30`},
 	{name: "K1, the first member of Age is positive", wire: "Age: 5, 0\n" + `RateLimit: "a";r=0;t=30`},
 	{name: "K1, the first member of Age is 0", wire: "Age: 0, 5\n" + `RateLimit: "a";r=0;t=30`,
 		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},

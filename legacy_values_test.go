@@ -75,6 +75,7 @@ func resetCases() []resetCase {
 		{"no time at all", "0s", 0, false},
 		{"a word for the unit", "30 seconds", 30, false},
 		{"two words for units", "1 minute 5 seconds", 65, false},
+		{"fractions that make a whole second", "1.5s 500ms", 2, false},
 		{"more hours than a number holds", "999999999999999999999h", MaxInteger, false},
 		{"a clock", "00:00:03", 3, false},
 		{"a clock with a fraction", "01:02:03.5", 3724, false},

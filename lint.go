@@ -292,7 +292,7 @@ func prefixed(key string) bool {
 // without port or prefix length, or like an e-mail address.
 func personal(key []byte) bool {
 	const longest = 254 // of an e-mail address, RFC 5321 Section 4.5.3.1.3
-	if len(key) == 0 || len(key) > longest {
+	if len(key) > longest {
 		return false
 	}
 	s := string(key)
@@ -360,7 +360,7 @@ const tolerance = 10
 // (draft-11 Section 8.5.1).
 func overdue(l *Limit, p *Policy) bool {
 	const jitter = int64(DefaultMaxWait / time.Second)
-	return p.Window.ok && l.Reset.ok && l.Reset.n > p.Window.n+jitter && l.Reset.n/tolerance >= p.Window.n
+	return p.Window.ok && l.Reset.n > p.Window.n+jitter && l.Reset.n/tolerance >= p.Window.n
 }
 
 // invites reports whether a client that uses up l until its reset takes more

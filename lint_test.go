@@ -165,6 +165,7 @@ var lintCases = []lintCase{
 	{"6-5, what remains", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 49\nX-RateLimit-Reset: 30", []string{"6-5 should X-Ratelimit-Remaining -1"}},
 	{"6-5, the reset", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 60", []string{"6-5 should X-Ratelimit-Reset -1"}},
 	{"6-5, the quota", clean + "\nX-RateLimit-Limit: 99\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 30", []string{"6-5 should X-Ratelimit-Limit -1"}},
+	{"6-5, what remains by the units that are used", clean + "\nX-RateLimit-Used: 60/100", []string{"6-5 should X-Ratelimit-Used -1"}},
 	{"6-5, and nothing of the quota where none is known", cleanLimit + "\nX-RateLimit-Limit: 99\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 30", nil},
 	{"6-5, an absolute reset that is the same", date + clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 1795230030", nil},
 	{"6-5, an absolute reset", date + clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 1795230060", []string{"6-5 should X-Ratelimit-Reset -1"}},

@@ -671,6 +671,7 @@ func TestFieldErrorText(t *testing.T) {
 		{"a name that is not a String", FieldError{Field: PolicyField, Err: ErrType},
 			"ratelimit: member 1 of RateLimit-Policy, line 1, byte 1: name: wrong type, it has to be a String of printable ASCII"},
 		{"a fault of the List", FieldError{Field: PolicyField, Offset: 7, Err: ErrSyntax}, "ratelimit: member 1 of RateLimit-Policy, line 1, byte 8: not well-formed"},
+		{"a fault of the List at its beginning", FieldError{Field: PolicyField, Err: ErrSyntax}, "ratelimit: member 1 of RateLimit-Policy, line 1, byte 1: not well-formed"},
 		{"a conflict", FieldError{Field: PolicyField, Offset: -1, Param: "w", Err: ErrConflict}, "ratelimit: member 1 of RateLimit-Policy: parameter w: conflict"},
 		{"a parameter of the other field", FieldError{Field: LimitField, Offset: -1, Param: "w", Err: ErrDuplicate},
 			"ratelimit: member 1 of RateLimit: an extension parameter: duplicate"},

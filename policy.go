@@ -152,8 +152,8 @@ func equalValue(a, b any) bool {
 // false if one of them cannot be written.
 func sameDecimal(a, b float64) bool {
 	s, err := formatOther(a)
-	t, err2 := formatOther(b)
-	return err == nil && err2 == nil && s == t
+	t, _ := formatOther(b)
+	return err == nil && s == t
 }
 
 // equalKey reports whether two partition keys are the same. An absent key and

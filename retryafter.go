@@ -132,7 +132,6 @@ func (f Fields) SetRetryAfter(h http.Header) {
 	longest := f.RetryAfter()
 	if _, ok := readRetryAfter(h, time.Time{}); !ok { // then clients read the fields in its place
 		longest = longer(longest, CeilSeconds(askedElsewhere(h, &c)))
-		wait, _ = longest.Duration()
 	}
 	value := strconv.FormatInt(min(longest.n, MaxInteger), 10)
 	for _, line := range h[retryAfterKey] {

@@ -49,6 +49,7 @@ var capCases = []struct {
 	{"an integral burst beyond 53 bits", `"a";q=1;w=999999999999999`, `"a";r=999999999999999;t=1`, 1 << 60, 1152},
 	{"an integral burst beyond 64 bits", `"a";q=1;w=999999999999999`, `"a";r=1000000;t=1`, 1e23, 1000000},
 	{"a product of 160 bits", `"a";q=999999999999999;w=999999999999999`, `"a";r=999999999999999;t=1`, 1 << 52, 999999999999999},
+	{"a product that reaches 128 bits by a carry", `"a";q=564355468129373;w=999999999999999`, `"a";r=999999999999999;t=560646128710438`, 1075468959, 999999999999999},
 	{"no window", `"a";q=10`, `"a";r=1000;t=5`, 1, 1000},
 	{"no reset", `"a";q=10;w=10`, `"a";r=1000`, 1, 1000},
 	{"unknown", `"a";q=10;w=10`, `"a";r=unknown;t=5`, 1, Unknown},
@@ -256,6 +257,8 @@ func TestRefuseErrors(t *testing.T) {
 		{"an extension that names a member", good, &Problem{Extensions: map[string]json.RawMessage{"type": raw(`""`)}}, ErrDuplicate},
 		{"a policy that cannot be written", Fields{Policies: []Policy{{Name: "\n"}}}, nil, ErrSyntax},
 		{"a limit that cannot be written", Fields{Policies: good.Policies, Limits: []Limit{{Remaining: Unknown}}}, nil, ErrRange},
+		{"an extension that names a member, and a policy that is not among the fields", good,
+			&Problem{ViolatedPolicies: []string{"b"}, Extensions: map[string]json.RawMessage{"type": raw(`""`)}}, ErrDuplicate},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := httptest.NewRecorder()

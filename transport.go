@@ -559,24 +559,19 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	if err != nil {
 		return nil, err
 	}
-	answered := false
-	defer func() {
-		if !answered { // Base failed, or something panicked
-			pass.Failed()
-		}
-	}()
+	defer pass.Failed() // says nothing after an answer: Base failed, or something panicked
 	sent = true
 	resp, err = t.base().RoundTrip(req)
 	if err != nil || resp == nil {
 		return resp, err
 	}
-	t.learn(req, resp, pass, &answered)
+	t.learn(req, resp, pass)
 	return resp, nil
 }
 
 // learn takes what a response says. Where a function of the caller's panics, nobody
 // else closes the body.
-func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass, answered *bool) {
+func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass) {
 	done := false
 	defer func() {
 		if !done && resp.Body != nil {
@@ -585,7 +580,6 @@ func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass, an
 	}()
 	received := time.Now()
 	advice := t.Advisor.Advise(resp, received)
-	*answered = true
 	pass.answered(&advice, received, received)
 	if resp.StatusCode/100 == 3 {
 		t.noteRedirect(resp)

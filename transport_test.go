@@ -496,6 +496,23 @@ func TestTransportRedirect(t *testing.T) {
 	})
 }
 
+// Nothing is sent of a redirection that is followed after its context has ended.
+func TestTransportRedirectEnded(t *testing.T) {
+	s := newScript("HTTP/1.1 302 Found\nLocation: /a")
+	rt := &Transport{Base: s}
+	first := httptest.NewRequest("GET", example, nil)
+	resp, err := rt.RoundTrip(first)
+	require.NoError(t, err)
+	ended := errors.New("ended")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(ended)
+	next := first.Clone(ctx)
+	next.Response = resp
+	_, err = rt.RoundTrip(next)
+	require.Equal(t, ended, err)
+	require.Len(t, s.seen, 1)
+}
+
 func TestTransportKeys(t *testing.T) {
 	for address, want := range map[string]string{
 		"http://api.example/a":         "http://api.example",
@@ -805,6 +822,35 @@ func TestTransportMemory(t *testing.T) {
 			time.Sleep(DefaultMaxWait)
 			fill(t, rt, 4*maxKeys, 1)
 			require.NotNil(t, entryOf(rt, host(4*maxKeys)), "the waits have ended")
+		})
+	})
+	waits := func(t *testing.T, g *Gate, from, n int, wait time.Duration) {
+		for i := range n {
+			p, err := g.Enter(t.Context(), host(from+i))
+			require.NoError(t, err)
+			p.Answered(Advice{Wait: wait, Source: SourceRetryAfter}, time.Now())
+		}
+	}
+	t.Run("the one wait that has ended is displaced", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			waits(t, &g, 0, 1, 2*time.Second)
+			waits(t, &g, 1, maxKeys, time.Minute)
+			require.Nil(t, g.keys[keyName{rest: host(maxKeys)}])
+			time.Sleep(3 * time.Second)
+			waits(t, &g, maxKeys, 1, time.Minute)
+			require.NotNil(t, g.keys[keyName{rest: host(maxKeys)}])
+			require.Nil(t, g.keys[keyName{rest: host(0)}])
+		})
+	})
+	t.Run("a wait that is forgotten is displaced at once", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			waits(t, &g, 0, maxKeys+1, time.Minute)
+			g.Forget(host(5))
+			waits(t, &g, maxKeys, 1, time.Minute)
+			require.NotNil(t, g.keys[keyName{rest: host(maxKeys)}])
+			require.Nil(t, g.keys[keyName{rest: host(5)}])
 		})
 	})
 	t.Run("a key that was not used for long begins anew", func(t *testing.T) {
