@@ -291,7 +291,7 @@ func (t *tally) gone() bool { return t.column < 0 }
 // merge adds to a tally what it does not have of another, which is gone then.
 func (r *reading) merge(into, from int) {
 	t, u := r.at(into), r.at(from)
-	if into == from || t.gone() || u.gone() {
+	if t.gone() || u.gone() { // an index may still have it
 		return
 	}
 	if t.quota == Unknown {

@@ -312,7 +312,7 @@ func readRecord(facts []Fact, role Role, line string) ([]Fact, bool) {
 		case known && strings.IndexByte(value, '/') < 0: // else it is a name that looks like a word
 			facts = append(facts, Fact{Policy: below(name, m.policy), Role: m.role, Format: m.format, Value: unquote(value)})
 			return true
-		case role == RoleNone || !isName(key):
+		case role == RoleNone || !isName(key) || wordOf(key).class == stopWord:
 			return isName(key)
 		}
 		var fits bool
@@ -428,7 +428,8 @@ func readObjects(facts []Fact, role Role, policy string, v any, depth int) []Fac
 			case known && m.role == RoleName:
 			case known && isText:
 				facts = append(facts, Fact{Policy: below(policy, m.policy), Role: m.role, Format: m.format, Value: text})
-			case isText && role != RoleNone && isName(key):
+			case isText && (role == RoleNone || wordOf(key).class == stopWord):
+			case isText && isName(key):
 				facts = append(facts, Fact{Policy: below(policy, strings.ToLower(key)), Role: role, Value: text})
 			case !isText && known:
 				facts = readObjects(facts, role, policy, v[key], depth-1)

@@ -55,6 +55,7 @@ func resetCases() []resetCase {
 		{"nanoseconds", "@ns+60", 60, false},
 		{"a negative number", "-2", 0, false},
 		{"thousands", "1,500", 1500, true},
+		{"thousands in Unix milliseconds that are past", "784,887,120,000", 0, false},
 		{"an IMF-fixdate", "@http+60", 60, false},
 		{"an IMF-fixdate that is past", "Tue, 15 Nov 1994 08:11:59 GMT", 0, false},
 		{"RFC 3339", "@rfc+60", 60, false},

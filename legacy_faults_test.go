@@ -1,0 +1,105 @@
+package ratelimit
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestMistakes: readings that an adapter of these fields gets wrong easily, by
+// what goes wrong.
+func TestMistakes(t *testing.T) {
+	runLegacy(t, []legacyCase{
+		{"a refusal by the limiter whose fields are not there", "Retry-After-long: 60\nX-RateLimit-Limit-short: 10\nX-RateLimit-Remaining-short: 9\nX-RateLimit-Reset-short: @http+1", "x-ratelimit", "long : 0/- w=- t=60 | short : 9/10 w=- t=1", ""},
+		{"a date in nanoseconds saturates", "X-RateLimit-Remaining: 1\nX-RateLimit-Reset: @ns+90", "x-ratelimit", "default : 1/- w=- t=90", ""},
+		{"a number is cut at its first comma", "X-RateLimit-Limit: 1,000\nX-RateLimit-Remaining: 12,345,678", "x-ratelimit", "default : 12345678/1000 w=- t=-", ""},
+		{"commas that separate no thousands are cut", "X-RateLimit-Remaining: 10,00", "", "", "X-Ratelimit-Remaining"},
+		{"a unit becomes a policy", "X-RateLimit-Remaining: 1\nX-RateLimit-Reset-Ms: 60000", "x-ratelimit", "default : 1/- w=- t=60", ""},
+		{"a kind becomes an error", "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 1\nX-RateLimit-Limit-Type: user", "x-ratelimit", "default : 1/9 w=- t=-", ""},
+		{"milliseconds of a window are taken for seconds", "X-RateLimit-Limit: 9\nX-RateLimit-Window: 60000", "x-ratelimit?", "default : -/9 w=60 t=-", ""},
+		{"a reset in milliseconds beside a window", "RateLimit-Limit: 100\nRateLimit-Remaining: 1\nRateLimit-Reset: 60000\nRateLimit-Policy: 100;w=60", "draft-06", "default : 1/100 w=60 t=60", ""},
+		{"a point in time in the Dictionary", "RateLimit: limit=9, remaining=1, reset=@unix+60", "draft-07", "default : 1/9 w=- t=60", ""},
+		{"a guess where Retry-After settles the unit", "Retry-After: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset-Requests: 60000", "x-ratelimit", "default : 0/- w=- t=60", ""},
+		{"a quota below one is 0", "X-Rate-Limit-Limit: 0.50\nX-Rate-Limit-Duration: 1", "x-rate-limit", "default : -/1 w=2 t=-", ""},
+		{"a number in quotes is a window", `X-RateLimit-Limit: "100"`, "x-ratelimit", "default : -/100 w=- t=-", ""},
+		{"a window is lost for want of a quota", "X-RateLimit-Remaining: 1\nX-RateLimit-Window: 60s", "x-ratelimit", "default : 1/- w=60 t=-", ""},
+		{"units spent become a limit", "X-RateLimit-Used-Minute: 1", "x-ratelimit", "minute : -/- w=60 t=-", ""},
+		{"a shared reset is given to a shorter window", "X-RateLimit-Remaining-Second: 0\nX-RateLimit-Remaining-Hour: 5\nX-RateLimit-Reset: 1800", "x-ratelimit", "hour : 5/- w=3600 t=1800 | second : 0/- w=1 t=-", ""},
+		{"a declared unit goes before the size", "X-RateLimit-Remaining: 1\nX-RateLimit-Reset-After: @ms+60", "x-ratelimit", "default : 1/- w=- t=60", ""},
+		{"an ordinary field becomes a limit", "X-Limit-Per-Page: 20\nX-Limit-Per-Customer: 2\nX-Quota-Limit: 1073741824\nX-Rl: 5\nX-RateLimit-OverLimit: 1", "", "", ""},
+		{"an error names a field that nobody sent", "x-ratelimit-REMAINING: many", "", "", "X-Ratelimit-Remaining"},
+	})
+}
+
+// TestSettled: where the response itself settles a unit, nothing is a guess.
+func TestSettled(t *testing.T) {
+	for _, tt := range []struct{ name, wire string }{
+		{"Retry-After, in seconds", "Retry-After: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60"},
+		{"Retry-After, in milliseconds", "Retry-After: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60000"},
+		{"a window that it fits", "X-RateLimit-Remaining-Hour: 0\nX-RateLimit-Reset-Hour: 60"},
+		{"a window that it fits in milliseconds", "X-RateLimit-Remaining-Minute: 0\nX-RateLimit-Reset-Minute: 60000"},
+		{"a date beside it", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60\nX-RateLimit-Reset-At: 2026-11-21T03:01:00Z"},
+		{"a date beside it, in milliseconds", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60000\nX-RateLimit-Reset-At: 2026-11-21T03:01:00Z"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := ParseAny(wire(tt.wire), LegacyOptions{Now: late.Truncate(time.Second)})
+			require.NoError(t, err)
+			require.False(t, got.Guessed)
+			require.Equal(t, SecondsOf(60), got.Limits[0].Reset)
+		})
+	}
+}
+
+// TestMalformed: values that are no more than nearly right, one for each condition
+// that refuses them. What is right in them is kept.
+func TestMalformed(t *testing.T) {
+	runLegacy(t, []legacyCase{
+		{"a pair whose first number is none", "X-Shopify-Shop-Api-Call-Limit: x/40", "", "", "X-Shopify-Shop-Api-Call-Limit"},
+		{"a pair whose second number is none", "X-Shopify-Shop-Api-Call-Limit: 3/4y", "", "", "X-Shopify-Shop-Api-Call-Limit"},
+		{"a record of which one number is none", "Auth0-Client-Quota-Limit: total=x; remaining=5", "auth0", "client tokens: 5/- w=- t=-", "Auth0-Client-Quota-Limit"},
+		{"a pair of a window that is none", "X-App-Rate-Limit: 100:1y", "", "", "X-App-Rate-Limit"},
+		{"a pair without a window", "X-App-Rate-Limit: 100", "", "", "X-App-Rate-Limit"},
+		{"a head without a number", "X-Ms-RateLimit-Remaining-Resource: a;x", "", "", "X-Ms-Ratelimit-Remaining-Resource"},
+		{"a head that is not ASCII", "X-Ms-RateLimit-Remaining-Resource: caf\u00e9;1", "", "", "X-Ms-Ratelimit-Remaining-Resource"},
+		{"prose that ends early", "Req-Limit-Short: Remaining: 5 Time until reset:", "pingdom", "short : 5/- w=- t=-", ""},
+		{"a comma at the start", "X-App-Rate-Limit: ,100:1", "riot", "app-1 : -/100 w=1 t=-", ""},
+		{"a policy without a quota", "RateLimit-Policy: ;w=1", "", "", "RateLimit-Policy"},
+		{"an inner list among policies", "RateLimit-Policy: a;q=10, (b)", "", "", "RateLimit-Policy"},
+		{"a backslash before the last quote of a name", `RateLimit-Name: "a\"` + "\nRateLimit-Remaining: 1", "draft-06", `a\ : 1/- w=- t=-`, ""},
+		{"a dash at the end of a name", "X-RateLimit-Limit-Minute-: 5", "x-ratelimit", "minute : -/5 w=60 t=-", ""},
+		{"two dashes within a name", "X-RateLimit--Limit--Minute: 5", "x-ratelimit", "minute : -/5 w=60 t=-", ""},
+		{"a minute 60", "X-RateLimit-Reset: Tue, 15 Nov 1994 08:60:00 GMT", "", "", "X-Ratelimit-Reset"},
+		{"a clock with a word for seconds", "X-RateLimit-Reset: 1:2:x", "", "", "X-Ratelimit-Reset"},
+		{"a sign before a number, and a parameter", "X-RateLimit-Remaining: +5;w=1", "x-ratelimit", "default : 5/- w=1 t=-", ""},
+		{"a zone that is none", "X-RateLimit-Reset: 2026-11-21T03:00:00+00x00", "", "", "X-Ratelimit-Reset"},
+		{"milliseconds that carry", "X-RateLimit-Remaining: 1\nX-RateLimit-Reset: 1.5s 700ms", "x-ratelimit", "default : 1/- w=- t=3", ""},
+		{"a second and a half", "X-RateLimit-Remaining: 1\nX-RateLimit-Reset: 1500ms", "x-ratelimit", "default : 1/- w=- t=2", ""},
+		{"a negative number in the current form", "RateLimit: a;r=-5", "", "", "RateLimit"},
+		{"of two remaining the first counts", "X-RateLimit-Remaining: 5\nX-RateLimit-Left: 4", "x-ratelimit", "default : 4/- w=- t=-", ""},
+		{"a week", "X-RateLimit-Limit-Weekly: 5", "x-ratelimit", "weekly : -/5 w=604800 t=-", ""},
+		{"a switch in a record", "X-RateLimit: enabled=1; mode=2; limit=5", "x-ratelimit", "default : -/5 w=- t=-", ""},
+		{"a switch in JSON", `X-RateLimit: {"enabled":1,"limit":5}`, "x-ratelimit", "default : -/5 w=- t=-", ""},
+		{"a window without a sign", "X-RateLimit-Limit: 5\nX-RateLimit-Window: -60", "x-ratelimit", "default : -/5 w=- t=-", ""},
+		{"minutes until the reset", "X-RateLimit-Remaining: 5\nX-RateLimit-Reset-Minutes: 2", "x-ratelimit", "default : 5/- w=- t=120", ""},
+		{"parallel lists of which one member is none", "X-RateLimit-Limit: 1, 2\nX-RateLimit-Reset: soon, 5", "x-ratelimit", "default : -/1 w=- t=-", "X-Ratelimit-Reset"},
+	})
+}
+
+// TestDictionaryMissing: a Dictionary without reset, or without limit, lacks what
+// draft-07 Section 3 asks for.
+func TestDictionaryMissing(t *testing.T) {
+	for _, line := range []string{"limit=10, remaining=5", "remaining=5, reset=1"} {
+		_, err := ParseLegacy(http.Header{"Ratelimit": {line}}, LegacyOptions{})
+		require.ErrorIs(t, err, ErrMissing)
+	}
+}
+
+// TestRefusedElsewhere: a Retry-After decides over limits that are not exhausted.
+func TestRefusedElsewhere(t *testing.T) {
+	resp := &http.Response{StatusCode: http.StatusTooManyRequests, Header: wire("Retry-After: 60\nX-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9\nX-RateLimit-Reset-After: 1")}
+	got := Advisor{}.Advise(resp, late)
+	require.Equal(t, SourceRetryAfter, got.Source)
+	require.Equal(t, time.Minute, got.Wait)
+}
