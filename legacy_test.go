@@ -262,6 +262,7 @@ func familyCases() []legacyCase {
 		{"a field for the name goes before a parameter", `X-RateLimit-Limit: 10;w=5;name="a"` + "\nX-RateLimit-Bucket: b", "x-ratelimit", "b : -/10 w=5 t=-", ""},
 		{"a name that is not ASCII in a field for it", "X-RateLimit-Bucket: \u00e9\nX-RateLimit-Limit: 1", "x-ratelimit", "default : -/1 w=- t=-", "X-Ratelimit-Bucket"},
 		{"a quoted name that is empty", "X-RateLimit-Name: \"\"\nX-RateLimit-Limit: 1", "x-ratelimit", `default : -/1 w=- t=-`, ""},
+		{"a name in single quotes, between which nothing is escaped", "X-RateLimit-Name: 'a\\b'\nX-RateLimit-Limit: 1", "x-ratelimit", `a\b : -/1 w=- t=-`, ""},
 		{"a quoted name that ends with a backslash", "X-RateLimit-Name: \"a\\\"\nX-RateLimit-Limit: 1", "x-ratelimit", `a\ : -/1 w=- t=-`, ""},
 		{"a quoted name, and a blank one before it", "X-RateLimit-Bucket: \nX-RateLimit-Name: \"a \\\"b\\\"\"\nX-RateLimit-Limit: 1", "x-ratelimit", `a "b" : -/1 w=- t=-`, ""},
 		{"unlimited says nothing", "X-RateLimit-Limit: unlimited\nX-RateLimit-Remaining: unlimited", "", "", ""},

@@ -73,6 +73,7 @@ func resetCases() []resetCase {
 		{"days and hours", "1d2h", 93600, false},
 		{"a week", "1w", 604800, false},
 		{"microseconds by their unit", "1\u00b5s", 1, false},
+		{"a nanosecond by its unit", "1ns", 1, false},
 		{"no time at all", "0s", 0, false},
 		{"a word for the unit", "30 seconds", 30, false},
 		{"two words for units", "1 minute 5 seconds", 65, false},

@@ -459,8 +459,7 @@ func (c *checker) retryAfter() {
 		c.find(rules[ruleRetryForm], retryAfterKey, -1)
 	}
 	least, ok := c.fields.RetryAfter().Duration()
-	measured := asked.date.IsZero() || !c.clock.made.IsZero() // without Date nothing says how far away a date is
-	if ok && found && measured && asked.wait(c.clock.made) < least {
+	if ok && found && asked.wait(c.clock.made) < least { // a date without Date is as far away as can be
 		c.find(rules[ruleRetryEarly], retryAfterKey, -1)
 	}
 }

@@ -175,6 +175,8 @@ var lintCases = []lintCase{
 	{"6-5, a date without Date", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 2026-11-21T03:01:00Z", nil},
 	{"6-5, an absolute reset without Date", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 1795230060", nil},
 	{"6-5, the policy is in the name", clean + "\nX-RateLimit-Remaining-Default: 49\nX-RateLimit-Reset-Default: 30s", []string{"6-5 should X-Ratelimit-Remaining-Default -1"}},
+	{"6-5, another policy is in the name of a field before it", clean + "\nX-RateLimit-Remaining-Abc: 50\nX-RateLimit-Remaining-Default: 49", []string{"6-5 should X-Ratelimit-Remaining-Default -1"}},
+	{"6-5, two families, of which the first is named", clean + "\nRateLimit-Limit: 100\nRateLimit-Remaining: 49\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 49", []string{"6-5 should Ratelimit-Remaining -1"}},
 	{"6-5, the policy is in the name, and the same", clean + "\nX-RateLimit-Remaining-Default: 50\nX-RateLimit-Reset-Default: 30s", nil},
 	{"6-5, the triple of draft-06", clean + "\nRateLimit-Limit: 100\nRateLimit-Remaining: 1\nRateLimit-Reset: 30", []string{"6-5 should Ratelimit-Remaining -1"}},
 }
@@ -258,10 +260,11 @@ func TestCheckMessages(t *testing.T) {
 		`RateLimit-Policy: "secret";w=1`:                                         "line 1, byte 1: add the parameter q, without which clients ignore the whole field",
 		`RateLimit: "secret";r="secret"`:                                         "line 1, byte 12: write the parameter r as an Integer from 0, or clients ignore the whole field",
 		`RateLimit: limit=2, remaining=1, reset=60`:                              "line 1, byte 6: this is the form of draft-07: write an item for each policy, its name in double quotes, and what remains as r",
-		`RateLimit: 100`:                         "line 1, byte 1: write the name in double quotes, or clients ignore the whole field",
-		`RateLimit-Policy: 2;w=60`:               "line 1, byte 1: this is the form of drafts 04 to 07: write a name in double quotes, and the quota as q",
-		`RateLimit-Policy: "a";q=1, 2;w=60`:      "line 1, byte 10: this is the form of drafts 04 to 07: write a name in double quotes, and the quota as q",
-		`RateLimit: "secret";r=1;secret=secret=`: "line 1, byte 27: write what RFC 9651 allows here, or clients ignore the whole field",
+		`RateLimit-Policy: limit=2, w=60`:                                        "line 1, byte 6: write what RFC 9651 allows here, or clients ignore the whole field",
+		`RateLimit: 100`:                                                         "line 1, byte 1: write the name in double quotes, or clients ignore the whole field",
+		`RateLimit-Policy: 2;w=60`:                                               "line 1, byte 1: this is the form of drafts 04 to 07: write a name in double quotes, and the quota as q",
+		`RateLimit-Policy: "a";q=1, 2;w=60`:                                      "line 1, byte 10: this is the form of drafts 04 to 07: write a name in double quotes, and the quota as q",
+		`RateLimit: "secret";r=1;secret=secret=`:                                 "line 1, byte 27: write what RFC 9651 allows here, or clients ignore the whole field",
 	} {
 		findings := Check(responseOf(wire))
 		require.NotEmpty(t, findings)

@@ -306,6 +306,7 @@ var tightestCases = []struct{ name, policies, limits, want string }{
 	{"an unknown remaining comes last", `"t";q=5` + tokens, `"t";r=unknown;t=5, "r";r=1`, "r"},
 	{"a quota of 0 leaves nothing", `"r";q=0, "t";q=100` + tokens, `"t";r=1, "r";r=50`, "r"},
 	{"the largest numbers", `"r";q=999999999999999, "t";q=999999999999998` + tokens, `"r";r=999999999999998, "t";r=999999999999997`, "t"},
+	{"products of 65 bits", `"r";q=4294967296, "t";q=4294967296` + tokens, `"r";r=8589934592;t=90, "t";r=4294967296;t=30`, "t"},
 }
 
 // Numbers of different units cannot be compared; parts of a quota can.

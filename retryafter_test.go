@@ -54,6 +54,8 @@ var retryAfterCases = []struct {
 	{"the year 1", "Retry-After: Mon, 01 Jan 0001 00:00:00 GMT", 0, true},
 	{"no such day", "Retry-After: Sat, 31 Nov 2026 03:00:30 GMT", 0, false},
 	{"too long for a date", "Retry-After: Sat, 21 Nov 2026 03:00:30 GMT" + strings.Repeat(" (", 60) + "x", 0, false},
+	{"a fraction of more digits than a date may have", "Retry-After: Sat Nov 21 03:00:30." + strings.Repeat("0", maxTime) + " 2026", 0, false},
+	{"IMF-fixdate without its comma", "Retry-After: Sat; 21 Nov 2026 03:00:30 GMT", 0, false},
 	{"relative to Date", "Date: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 02:00:30 GMT", 30 * time.Second, true},
 	{"Date that cannot be read", "Date: today\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
 	{"Date of an old response", "Age: 3600\nDate: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},

@@ -227,9 +227,6 @@ func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 		b = appendBytes(b, p.PartitionKey)
 		written++
 	}
-	if len(p.Params) == 0 {
-		return b, "", nil
-	}
 	return p.Params.append(b, policyField, written)
 }
 
@@ -259,9 +256,6 @@ func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 		b = append(b, ";"+partitionKey+"="...)
 		b = appendBytes(b, l.PartitionKey)
 		written++
-	}
-	if len(l.Params) == 0 {
-		return b, "", nil
 	}
 	return l.Params.append(b, limitField, written)
 }

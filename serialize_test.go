@@ -488,6 +488,12 @@ func TestJSONErrors(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(`{"reset":null}`), &limit))
 	require.Equal(t, Limit{Remaining: Unknown}, limit, "a missing remaining is not 0")
 
+	for _, text := range []string{`5`, `[]`, `["a"]`, `["a",1,2]`, `[1,1]`, `["A",1]`, `["a",null]`} {
+		param := Param{Key: "before"}
+		require.ErrorIs(t, json.Unmarshal([]byte(text), &param), ErrSyntax, text)
+		require.Equal(t, Param{Key: "before"}, param, text)
+	}
+
 	for _, invalid := range []any{
 		Policy{Quota: -2}, Limit{Remaining: -2}, Policy{Name: "é"}, Param{Key: "A", Value: true}, Param{Key: "a"}, Params{{"a", struct{}{}}},
 	} {

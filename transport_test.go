@@ -1362,8 +1362,14 @@ func TestTransportWaiting(t *testing.T) {
 		}}
 		for i := range 4 {
 			require.NoError(t, get(t, rt, example+strconv.Itoa(i)))
+			if i == 0 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := rt.RoundTrip(httptest.NewRequestWithContext(ctx, "GET", example+"refused", nil))
+				require.ErrorAs(t, err, new(*WaitError))
+			}
 		}
-		require.Equal(t, []string{"/1 30s limit", "/2 37s retry-after"}, waits)
+		require.Equal(t, []string{"/1 30s limit", "/2 37s retry-after"}, waits, "a request that is refused does not wait")
 	})
 }
 
