@@ -106,7 +106,7 @@ type Dialect struct {
 	lex  lexicon
 }
 
-// lexicon returns the fields of d, made ready.
+// lexicon returns the index of d's fields, made at first use.
 func (d *Dialect) lexicon() *lexicon {
 	d.once.Do(func() { d.lex.add(d, ownOrder) })
 	return &d.lex
@@ -438,6 +438,7 @@ func findLoose(found []foundField, h http.Header, o *LegacyOptions) []foundField
 		known     bool // what remains
 		enough    bool // one of them says the quota
 		other     bool // a field with an anchor says more
+		starts    bool // without any other family, this one would be found
 	}
 	families := map[string]*family{}
 	for key, lines := range h {
@@ -464,6 +465,7 @@ func findLoose(found []foundField, h http.Header, o *LegacyOptions) []foundField
 			of.remaining, of.known = parseCount(line)
 		}
 		of.enough = of.enough || m.enough
+		of.starts = of.starts || mayRemain(key)
 		of.fields = append(of.fields, foundField{key: key, lines: lines, meaning: &m})
 	}
 	for _, f := range found {
@@ -472,6 +474,9 @@ func findLoose(found []foundField, h http.Header, o *LegacyOptions) []foundField
 		}
 	}
 	for _, of := range families {
+		if !of.starts {
+			continue
+		}
 		of.fields = slices.DeleteFunc(of.fields, func(f foundField) bool { return !f.plausible(of.remaining) })
 		has := func(is func(Role) bool) bool {
 			return slices.ContainsFunc(of.fields, func(f foundField) bool { return is(f.meaning.role) })

@@ -9,7 +9,7 @@ import (
 	"github.com/dunglas/httpsfv"
 )
 
-// A generation is what the syntax of the drafts' own fields tells.
+// A generation is the draft whose syntax the fields of the drafts show.
 type generation uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 var generationNames = [...]string{draft06: "draft-06", draft03: "draft-03", draft00: "draft-00", draft07: "draft-07", draft08: "draft-08"}
 
 // readDictionary reads limit=100, remaining=50, reset=5 (draft-07 Section 3). It
-// is false if the field has none of these keys.
+// returns false if none of these keys is there.
 func (r *reading) readDictionary(f *foundField) bool {
 	var facts [3]Fact
 	found, has := false, [roles]bool{}
@@ -115,7 +115,7 @@ func (r *reading) readQuota(f *foundField) {
 	}
 }
 
-// readFirst reads the quota of a list, with the parameters of its policy.
+// readFirst reads the first member of a list, the quota, and its parameters.
 func (r *reading) readFirst(f *foundField, value, params string) bool {
 	var few [2]Fact
 	facts, ok := readCount(few[:0], RoleQuota, value)
@@ -142,8 +142,8 @@ func generationOf(old bool) generation {
 }
 
 // readPolicies reads Integer policies (draft-06 Section 3.3), or the current form
-// where the strict parser does not. A word is no policy but the name of an
-// algorithm.
+// with faults that the strict parser refuses. A word is the name of an algorithm,
+// and no policy.
 func (r *reading) readPolicies(f *foundField) {
 	own := strings.EqualFold(f.key, policyKey)
 	if r.readCurrent(f, own) {
@@ -181,8 +181,8 @@ func (r *reading) readPolicies(f *foundField) {
 	r.faults = append(r.faults, faults...)
 }
 
-// readCurrent reads policies in the current form, in which parseAny has read the
-// field RateLimit-Policy itself. It is false if they are in none.
+// readCurrent reads policies in the current form; parseAny has read a well-formed
+// RateLimit-Policy before. It returns false if they have another form.
 func (r *reading) readCurrent(f *foundField, own bool) bool {
 	line, _ := firstLine(f.lines)
 	if line == "" || is(line[0], digit) {
@@ -201,7 +201,7 @@ func (r *reading) readCurrent(f *foundField, own bool) bool {
 	return ok
 }
 
-// listAll takes policies in the current form.
+// listAll adds policies in the current form.
 func (r *reading) listAll(f *foundField, policies []Policy) {
 	for _, p := range policies {
 		if p.Unit == "" {
@@ -212,7 +212,7 @@ func (r *reading) listAll(f *foundField, policies []Policy) {
 	r.credit(f, draft08)
 }
 
-// A listedID is what tells listed policies apart; a window of 0 is none.
+// A listedID identifies a listed policy. A window of 0 is absent.
 type listedID struct {
 	quota, window int64
 	name          string
@@ -227,8 +227,8 @@ func listedIDs(p *Policy) [3]listedID {
 	return [...]listedID{{p.Quota, p.Window.n, p.Name}, {p.Quota, p.Window.n, anyName}, {p.Quota, anyWindow, anyName}}
 }
 
-// indexListed drops policies that are listed again, and those that are too many.
-// If there are many, it makes an index.
+// indexListed drops repeated policies, and those beyond maxMembers, and makes an
+// index if there are many.
 func (r *reading) indexListed() {
 	all := r.listed
 	r.listed = r.listed[:0]
@@ -263,9 +263,9 @@ func (r *reading) indexOf(id listedID) int {
 	})
 }
 
-// members calls yield for each member of a list that is not empty, until it
-// returns false: the value, its parameters, and where it begins. It returns where
-// a quote is that is never closed, else -1.
+// members calls yield for each member of a list that is not blank, with its
+// parameters and its offset, until yield returns false. It returns the offset of a
+// member whose quote is never closed, or -1.
 func members(line string, yield func(off int, value, params string) bool) (open int) {
 	for rest := line; rest != ""; {
 		off := len(line) - len(rest)
@@ -285,14 +285,14 @@ func members(line string, yield func(off int, value, params string) bool) (open 
 	return -1
 }
 
-// The parameters of older policies, in addition to w.
+// The parameters of older policies besides w.
 const (
 	windowName = "window" // draft-polli-00
 	nameName   = "name"   // Envoy
 )
 
-// readPolicy reads a policy of a list: quota, window, name, and comments. ok is
-// whether the value is a number, old whether the window is spelled as in
+// readPolicy reads a policy of a list: quota, window, name and comments. ok is
+// false if the value is not a number; old is true if the window has the name of
 // draft-polli-00.
 func readPolicy(value, params string) (p Policy, old, ok bool) {
 	p.Quota = Unknown
@@ -322,8 +322,7 @@ func readPolicy(value, params string) (p Policy, old, ok bool) {
 	return p, old, ok
 }
 
-// parseWindow reads the length of a window in seconds, or as a span. It is absent
-// if it is 0, or none.
+// parseWindow reads the value of w. A window of 0 is absent.
 func parseWindow(s string) Seconds {
 	if v, ok := parseNumber(unquote(s)); ok {
 		return windowOf(v.ceil())
@@ -336,7 +335,7 @@ func parseWindow(s string) Seconds {
 // key is a linear search, hence the bound.
 const maxComments = 64
 
-// comment adds a parameter that is not defined, if it can be written.
+// comment adds an undefined parameter, if it can be written again.
 func comment(ps Params, key, text string, valued bool, field *fieldDef) Params {
 	if !isKey(key) || field.find(key) != nil || len(ps) >= maxComments {
 		return ps
@@ -367,9 +366,9 @@ func commentValue(text string) any {
 	return nil
 }
 
-// readItems reads a current field of which the types or the values are not as they
-// should be: names that are Tokens, no r, Decimals, a partition key that is a
-// String, a w of 0. It is false if there is a member that it cannot read.
+// readItems reads a current field that the strict parser refuses: names that are
+// Tokens, no r, Decimals, a partition key that is a String, a w of 0. It returns
+// false if it cannot read every member.
 func readItems(lines []string, field *fieldDef) (members []member, ok bool) {
 	list, err := httpsfv.UnmarshalList(lines)
 	if err != nil || len(list) > maxMembers {
@@ -398,7 +397,7 @@ func readItems(lines []string, field *fieldDef) (members []member, ok bool) {
 	return members, len(members) > 0
 }
 
-// text returns a String or a Token.
+// text returns the content of a String or a Token.
 func text(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -409,7 +408,7 @@ func text(v any) (string, bool) {
 	return "", false
 }
 
-// read reads a parameter, of which def is the definition, if there is one.
+// read reads a parameter; def is nil if it is not defined.
 func (m *member) read(def *paramDef, p Param) (ok bool) {
 	if def == nil {
 		m.params = append(m.params, p)
@@ -441,7 +440,7 @@ func (m *member) read(def *paramDef, p Param) (ok bool) {
 	return ok
 }
 
-// limitsOf and policiesOf make of members what they say.
+// limitsOf and policiesOf convert members.
 func limitsOf(members []member) []Limit {
 	list := make([]Limit, len(members))
 	for i := range members {

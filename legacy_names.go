@@ -93,8 +93,12 @@ func hasAnchor(key string) bool {
 func isDash(b byte) bool { return b == '-' || b == '_' }
 
 // mayRemain reports whether a key without an anchor may say what remains of
-// something, by its last word or the first behind X.
+// something, by its last word or the first behind X. Only such a key makes
+// findLoose look at all others.
 func mayRemain(key string) bool {
+	if head, tail := hashes(key); !builtin().heads.has(head) && !builtin().tails.has(tail) {
+		return false
+	}
 	last := wordOf(key[strings.LastIndexByte(key, '-')+1:])
 	if last.role == RoleRemaining || last.enough || strings.EqualFold(key, remainingOfIPAPI) ||
 		last.role == RoleUsed && (indexFold(key, "request") >= 0 || indexFold(key, "call") >= 0) {

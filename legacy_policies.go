@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// A tally is a policy of which facts are being summed up.
+// A tally sums up what the fields say of one policy.
 type tally struct {
 	name   string // "" is the policy that no name tells
 	column int    // of parallel lists, from 0
-	// quota, remaining and used are Unknown if they are not said; and so is plain,
-	// a number without a role, which may be the quota.
+	// The numbers of counts are Unknown if no field says them. plain is a number
+	// without a role, which may be the quota.
 	counts
 	part    number // a quota below one
 	window  Seconds
@@ -33,7 +33,7 @@ type counts struct{ quota, remaining, used, plain int64 }
 
 var noCounts = counts{Unknown, Unknown, Unknown, Unknown}
 
-// resets are what the fields of a reset say.
+// resets are the times that fields give for the reset, the first of each kind.
 type resets struct {
 	span    Seconds
 	small   number  // without unit
@@ -44,7 +44,7 @@ type resets struct {
 
 func (t *resets) none() bool { return !t.span.ok && !t.bare && !t.date.ok }
 
-// take takes one fact.
+// take adds one fact to its policy. It is false if the value is malformed.
 func (r *reading) take(f *foundField, fact *Fact, column int) bool {
 	m := f.meaning
 	t := r.tally(f, below(m.policy, fact.Policy), column)
@@ -84,9 +84,9 @@ func (r *reading) take(f *foundField, fact *Fact, column int) bool {
 	return true
 }
 
-// takeQuota takes a quota. Where a later family of fields has another one for the
-// same policy, it is about something else, and its numbers are dropped. A negative
-// one is another word for unlimited.
+// takeQuota adds a quota. If a later family of fields has another quota for the
+// same policy, that family describes something else, and its numbers are dropped.
+// A negative quota is another word for unlimited.
 func (t *tally) takeQuota(m *meaning, v number) {
 	switch {
 	case v.neg:
@@ -100,7 +100,7 @@ func (t *tally) takeQuota(m *meaning, v number) {
 	}
 }
 
-// takeWindow takes the length of a window.
+// takeWindow adds the length of a window.
 func (t *tally) takeWindow(m *meaning, fact *Fact) bool {
 	if t.window.ok || t.bare > 0 {
 		return true
@@ -135,8 +135,7 @@ func windowOf(n int64) Seconds {
 	return SecondsOf(min(n, MaxInteger))
 }
 
-// takeReset takes a reset. A bare number is seconds by the definition of the
-// drafts.
+// takeReset adds a reset. The drafts define a bare number as seconds.
 func (r *reading) takeReset(t *tally, m *meaning, fact *Fact) bool {
 	format := fact.Format
 	if format == TimeGuess {
@@ -229,8 +228,7 @@ func (r *reading) tally(f *foundField, name string, column int) *tally {
 	return t
 }
 
-// fields makes the result of what has been read. Its steps are in the order in
-// which they need each other.
+// fields makes the result of what has been read. Each step needs those before it.
 func (r *reading) fields() Fields {
 	r.indexListed()   // which the others look into
 	r.joinNames()     // facts of one policy under two names
@@ -241,9 +239,9 @@ func (r *reading) fields() Fields {
 	return r.result()
 }
 
-// joinNames joins what names tell apart although it is about one policy.
+// joinNames merges tallies that have two names and describe one policy.
 func (r *reading) joinNames() {
-	// X-RateLimit-Daily-Limit-Remaining is about the policy of X-RateLimit-Daily.
+	// X-RateLimit-Daily-Limit-Remaining belongs to X-RateLimit-Daily.
 	for i := range r.policies {
 		t := r.at(i)
 		for _, suffix := range [...]string{"limit", "quota"} {
@@ -253,14 +251,14 @@ func (r *reading) joinNames() {
 			}
 		}
 	}
-	// X-Rate-Limit-Requests-Left, beside X-Rate-Limit-Reset: requests need no
-	// name where nothing else is counted.
+	// X-Rate-Limit-Requests-Left belongs to X-Rate-Limit-Reset: where nothing else
+	// is counted, requests need no name.
 	plain, requests := r.lookup("", 0), r.lookup("requests", 0)
 	if plain >= 0 && requests >= 0 && r.policies == 2 && r.at(plain).complements(r.at(requests)) {
 		r.merge(plain, requests)
 	}
-	// X-RateLimit-Limit-Burst, beside X-RateLimit-Remaining: a remaining without
-	// quota is of the only policy that has a quota without remaining.
+	// X-RateLimit-Remaining belongs to X-RateLimit-Limit-Burst if that is the only
+	// quota without a remaining, and the remaining has no quota.
 	if plain < 0 || r.at(plain).gone() || r.at(plain).remaining == Unknown || r.at(plain).quota != Unknown || r.at(plain).used != Unknown {
 		return
 	}
@@ -278,17 +276,17 @@ func (r *reading) joinNames() {
 	}
 }
 
-// complements reports whether no role is told by both.
+// complements reports whether no number is in both tallies.
 func (t *tally) complements(u *tally) bool {
 	return (t.quota == Unknown || u.quota == Unknown) && (t.remaining == Unknown || u.remaining == Unknown) && (t.used == Unknown || u.used == Unknown)
 }
 
-// goneTally is what a tally leaves behind that has been merged into another.
+// goneTally stands where a tally was that has been merged into another.
 var goneTally = tally{column: -1, counts: noCounts}
 
 func (t *tally) gone() bool { return t.column < 0 }
 
-// merge adds to a tally what it does not have of another, which is gone then.
+// merge moves to one tally what it lacks and another has. The other is gone then.
 func (r *reading) merge(into, from int) {
 	t, u := r.at(into), r.at(from)
 	if t.gone() || u.gone() { // an index may still have it
@@ -320,7 +318,7 @@ func (r *reading) merge(into, from int) {
 }
 
 // settleWindows finds the window of each policy: that of a field, whose unit may
-// have to be settled, else of a listed policy with its quota, else of its name,
+// be open; else that of the listed policy with its quota; else that of its name;
 // else the usual one of its field.
 func (r *reading) settleWindows() {
 	for i := range r.policies {
@@ -347,9 +345,10 @@ func (r *reading) settleWindows() {
 	}
 }
 
-// settleWindow settles the unit of a window: what its name says, else seconds,
-// unless that is no usual length of a window and as milliseconds it is one, into
-// which the reset fits.
+// settleWindow decides between seconds and milliseconds for a window without unit.
+// It is milliseconds if the policy's name says so, or if seconds would make a
+// length that nobody uses, milliseconds make a usual one, and the reset fits into
+// that.
 func (r *reading) settleWindow(t *tally, named Seconds) {
 	sec, millis := t.bare, (t.bare+999)/1000
 	t.window = windowOf(sec)
@@ -363,18 +362,19 @@ func (r *reading) settleWindow(t *tally, named Seconds) {
 	}
 }
 
-// usual reports whether windows have that length in seconds: up to a minute,
-// minutes up to two hours, hours up to two days, days up to a year.
+// usual reports whether a window of so many seconds is a usual one: up to a
+// minute, whole minutes up to two hours, whole hours up to two days, whole days up
+// to a year.
 func usual(n int64) bool {
 	return n <= 60 || n <= 7200 && n%60 == 0 || n <= 172800 && n%3600 == 0 || n <= 366*86400 && n%86400 == 0
 }
 
-// fits reports whether a reset may be that of a window, which servers round, and
-// whose end they may tell a little late.
+// fits reports whether a reset may lie in a window. Servers round both, so a tenth
+// more is allowed.
 func fits(reset int64, window Seconds) bool { return reset <= window.n+window.n/10+1 }
 
-// settleResets finds the reset of each policy, and its unit. One that counts from
-// now is better than a point in time, which needs two clocks to agree.
+// settleResets finds the reset of each policy. Seconds from now are better than a
+// point in time, which needs two clocks to agree.
 func (r *reading) settleResets() {
 	for i := range r.policies {
 		switch t := r.at(i); {
@@ -388,9 +388,10 @@ func (r *reading) settleResets() {
 	}
 }
 
-// settleSmall settles the unit of a small bare number in a reset: seconds or
-// milliseconds, whichever agrees with a Retry-After, else fits into the window,
-// else agrees with a date. What nothing settles is as the caller says.
+// settleSmall decides between seconds and milliseconds for a small number without
+// unit. The first of these decides: a Retry-After that agrees, the window that it
+// has to fit into, a date that agrees, the definition in the drafts, the caller's
+// option.
 func (r *reading) settleSmall(t *tally) Seconds {
 	sec, millis := t.resets.small.ceil(), t.resets.small.ceilDiv(1000)
 	whole := sec >= 1000 // milliseconds below a second nobody says
@@ -418,7 +419,7 @@ func (r *reading) settleSmall(t *tally) Seconds {
 	return SecondsOf(sec)
 }
 
-// waited returns the wait that the response asks for, 0 if there is none.
+// waited returns how long the response asks to wait, 0 if it does not.
 func (r *reading) waited() Seconds {
 	wait, ok := readRetryAfter(r.header, r.options.Now)
 	if !ok {
@@ -427,8 +428,8 @@ func (r *reading) waited() Seconds {
 	return CeilSeconds(wait)
 }
 
-// windowOver returns the window into which the reset of a tally has to fit: that
-// of the tally; or, if it has a reset alone, the longest of all.
+// windowOver returns the window that the reset of a tally has to fit into: its
+// own, or the longest of all if the tally has nothing but a reset.
 func (r *reading) windowOver(t *tally) Seconds {
 	window := t.window
 	if t.name == "" && t.quota == Unknown && t.remaining == Unknown {
@@ -439,8 +440,8 @@ func (r *reading) windowOver(t *tally) Seconds {
 	return window
 }
 
-// spend finds out what remains of a quota, or the quota, by what is used. A quota
-// below one in a window is one in a longer window.
+// spend computes what remains from the quota and what is used, or the quota from
+// the other two. A quota below one, 0.5 in a second, becomes 1 in a longer window.
 func (r *reading) spend() {
 	for i := range r.policies {
 		t := r.at(i)
@@ -461,9 +462,9 @@ func (r *reading) spend() {
 	}
 }
 
-// shareReset gives what has been read for no named policy to the named one that
-// it is about: the one with the same numbers; or, if it is a reset alone, the
-// tightest of those into whose windows it fits, and all with the same window.
+// shareReset moves the tally without a name to the named one that it describes:
+// the one with the same numbers; or, if it holds a reset alone, the tightest one
+// whose window the reset fits into, and every other with the same window.
 func (r *reading) shareReset() {
 	if i := r.lookup("", 0); i >= 0 && !r.at(i).gone() && r.title == "" && r.at(i).title == "" {
 		if best := r.about(i); best >= 0 {
@@ -483,7 +484,7 @@ func (r *reading) shareReset() {
 	}
 }
 
-// about returns the index of the policy that the tally at i is about, or -1.
+// about returns the index of the policy that the tally at i describes, or -1.
 func (r *reading) about(i int) int {
 	plain, best := r.at(i), -1
 	alone := plain.quota == Unknown && plain.remaining == Unknown
@@ -504,8 +505,8 @@ func (t *tally) tighter(u *tally) bool {
 	return leftOf(&Limit{Remaining: t.remaining, Reset: t.reset}, &noPolicy, 0).less(leftOf(&Limit{Remaining: u.remaining, Reset: u.reset}, &noPolicy, 1))
 }
 
-// listedWith returns the listed policy with the quota of a tally, and with its
-// window if it has one, or -1.
+// listedWith returns the index of the listed policy that has the quota of a tally,
+// and its window if it has one, or -1.
 func (r *reading) listedWith(t *tally) int {
 	if t.quota == Unknown || len(r.listed) == 0 {
 		return -1
@@ -559,17 +560,17 @@ func (r *reading) result() Fields {
 	return f
 }
 
-// hasLimit reports whether anything is said about what remains, and until when.
+// hasLimit reports whether a field says what remains, or when the reset is.
 func (t *tally) hasLimit() bool { return t.remaining != Unknown || t.reset.ok }
 
-// hasPolicy reports whether there is anything to say in addition to the limit: the
-// quota, or without one what the limit is about, or what is used.
+// hasPolicy reports whether a tally makes a policy: it has a quota, or it has used
+// units and no remaining, or its limit has a window or a unit.
 func (t *tally) hasPolicy() bool {
 	return t.quota != Unknown || t.used != Unknown && t.remaining == Unknown || t.hasLimit() && (t.window.ok || t.unit != "")
 }
 
-// nameOf returns the name of a policy: that of its fields, else that of a field
-// for the name, or of a parameter, or of a list; else the caller's.
+// nameOf returns the name of a policy. It comes from the names of the fields, else
+// from a field for the name, a parameter, or a list, else from the caller.
 func (r *reading) nameOf(t *tally) string {
 	switch {
 	case t.half != "":
@@ -605,9 +606,8 @@ func numbersName(quota int64, window Seconds) string {
 	return string(b)
 }
 
-// allPolicies returns one policy for each of so many tallies that have any, and the
-// listed ones. A listed policy with the quota of a tally is that of the tally, and
-// takes its name.
+// allPolicies returns one policy for each of the n tallies that make one, and the
+// listed ones. A listed policy with the quota of a tally is merged with it.
 func (r *reading) allPolicies(n int) (list []Policy) {
 	var few [manyTallies]bool
 	taken := few[:]
@@ -646,7 +646,7 @@ func (r *reading) allPolicies(n int) (list []Policy) {
 	return list[:min(len(list), maxMembers)]
 }
 
-// complete gives a listed policy what the other fields say of it.
+// complete adds to a listed policy what the other fields say about it.
 func (p *Policy) complete(name string, t *tally) {
 	p.Name = name
 	if !p.Window.ok {

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// A reading is a response that is being read: what its fields say, summed up by
-// policy. The first few policies are part of it.
+// A reading is the state of reading one response. It sums up facts by policy; the
+// first few tallies are part of it, so that most responses need no memory for
+// them.
 type reading struct {
 	options LegacyOptions
 	header  http.Header
@@ -42,8 +43,8 @@ func (r *reading) now() *clock {
 	return &r.clock
 }
 
-// sortFields puts fields into the order in which they count: by family, then by
-// role, by policy, and then the shorter name first. A header has none.
+// sortFields puts fields into the order in which they count, because a header has
+// none: by family, by role, by policy, then the shorter name first.
 func sortFields(found []foundField) {
 	slices.SortFunc(found, func(a, b foundField) int {
 		if n := a.meaning.place() - b.meaning.place(); n != 0 {
@@ -57,10 +58,10 @@ func sortFields(found []foundField) {
 	})
 }
 
-// place is where the fields of a family stand that tell the same.
+// place orders fields by family, role and rank.
 func (m *meaning) place() int { return int(m.order)<<16 | int(m.role)<<8 | int(m.rank) }
 
-// A listID is what parallel lists have in common.
+// A listID is the same for all parallel lists of one policy.
 type listID struct {
 	family, policy string
 	n              int
@@ -70,8 +71,8 @@ func (f *foundField) listID(n int) listID {
 	return listID{strings.ToLower(f.meaning.family), f.meaning.policy, n}
 }
 
-// align finds the fields that are parallel lists: at least two of one family and
-// policy with as many members, of which one cannot be the thousands of a number.
+// align finds parallel lists: at least two fields of one family and policy with as
+// many members, at least one of which is not a number with thousands.
 func align(found []foundField) {
 	var fields map[listID]int
 	var certain map[listID]bool
@@ -98,8 +99,8 @@ func align(found []foundField) {
 	}
 }
 
-// list returns how many numbers or times a field lists, 0 if it is not such a
-// list.
+// list returns how many numbers or times a field lists, and whether they may be
+// the thousands of one number. It returns 0 for any other value.
 func (f *foundField) list() (n int, doubtful bool) {
 	m := f.meaning
 	if m.kind == roleName && m.read == nil && (m.role.counted() || m.role == RoleWindow) {
@@ -157,20 +158,19 @@ func (r *reading) read(f *foundField) {
 	}
 }
 
-// fault joins the fault of a field into the error. off counts from the start of
-// the line.
+// fault adds an error about a field. off counts from the start of the line.
 func (r *reading) fault(f *foundField, line, off int, err error) {
 	r.faults = append(r.faults, &FieldError{Field: fieldName(f.key), Line: line, Offset: off, Item: -1, Err: err})
 }
 
-// strictFault joins the fault that the strict parser has found.
+// strictFault adds an error of the strict parser.
 func (r *reading) strictFault(f *foundField, err error) {
 	e := err.(*FieldError)
 	e.Field = fieldName(f.key)
 	r.faults = append(r.faults, e)
 }
 
-// readOwn reads the lines of a field by its own function.
+// readOwn reads a field by the function of its DialectField.
 func (r *reading) readOwn(f *foundField) {
 	for i, line := range f.lines {
 		facts, ok := f.meaning.read(nil, line)
@@ -180,8 +180,8 @@ func (r *reading) readOwn(f *foundField) {
 	}
 }
 
-// readWait notes for how long the response asks to wait. Retry-After-NAME also
-// says that nothing of the policy remains until then.
+// readWait reads a field in place of Retry-After. Retry-After-NAME also says that
+// nothing of the policy NAME remains until then.
 func (r *reading) readWait(f *foundField) {
 	m := f.meaning
 	if m.policy == "" {
@@ -200,9 +200,8 @@ func (r *reading) readWait(f *foundField) {
 	}
 }
 
-// readAnchor reads a field that is named by the anchor alone: the current
-// RateLimit, or what has its form under another prefix, the Dictionary of
-// draft-07, a record, or else a quota.
+// readAnchor reads a field whose name is the anchor alone. It holds the current
+// form, the Dictionary of draft-07, a record, JSON, or a quota.
 func (r *reading) readAnchor(f *foundField) {
 	own := strings.EqualFold(f.key, limitKey)
 	line, _ := firstLine(f.lines)
@@ -229,15 +228,14 @@ func (r *reading) readAnchor(f *foundField) {
 	}
 }
 
-// quota gives the role of a quota to a field that has none by its name.
+// quota makes a field without a role one of a quota.
 func (f *foundField) quota() {
 	m := *f.meaning
 	m.role = RoleQuota
 	f.meaning = &m
 }
 
-// readTitle reads a policy's name. The first field counts, and the second half of
-// a name is none by itself.
+// readTitle reads the name of a policy. The field with the lowest rank counts.
 func (r *reading) readTitle(f *foundField) {
 	line, i := firstLine(f.lines)
 	if line == "" {
@@ -254,14 +252,14 @@ func (r *reading) readTitle(f *foundField) {
 	}
 }
 
-// stravaColumns are the policies of a list of two without windows, of a quota and
-// what is used, and not of what remains, as nobody but Strava writes.
+// stravaColumns are the policies of two parallel lists, quota and used, without
+// windows. Nobody but Strava writes that.
 var stravaColumns = [...]struct {
 	name   string
 	window Seconds
 }{{"15min", SecondsOf(900)}, {"daily", SecondsOf(86400)}}
 
-// readColumns reads a parallel list: each member is about another policy.
+// readColumns reads a parallel list. Each member belongs to another policy.
 func (r *reading) readColumns(f *foundField) {
 	m := f.meaning
 	line, i := firstLine(f.lines)
@@ -281,8 +279,9 @@ func (r *reading) readColumns(f *foundField) {
 	}
 }
 
-// readValue reads a field of one value: a number or a time, which further members
-// and parameters only repeat, a pair, a record, or JSON.
+// readValue reads one value: a number, a time, a pair, a record, or JSON. Further
+// members and parameters of a number repeat what other fields say; only a window
+// among them is read.
 func (r *reading) readValue(f *foundField) {
 	m := f.meaning
 	line, i := firstLine(f.lines)
@@ -315,8 +314,8 @@ func (r *reading) readValue(f *foundField) {
 	}
 }
 
-// clear reports whether a value that cannot be read is a fault of the field: if
-// its name leaves no doubt about what it should hold, or if it holds some number.
+// clear reports whether a value that cannot be read is an error. It is if the name
+// of the field leaves no doubt about its meaning, or if the value holds a digit.
 func (m *meaning) clear(line string) bool {
 	return m.kind == roleName && (m.policy == "" || strings.ContainsAny(line, "0123456789") || windowOfName(m.policy, false).ok || unitOfName(m.policy) != "")
 }
@@ -360,8 +359,7 @@ func windowParam(params string) (value string) {
 	return value
 }
 
-// takeAll takes the facts of a field, in a column of parallel lists. It is false
-// if a value is not what its role needs.
+// takeAll adds the facts of a field. It is false if one of them is malformed.
 func (r *reading) takeAll(f *foundField, facts []Fact, column int) bool {
 	taken := 0
 	for i := range facts {
@@ -375,8 +373,7 @@ func (r *reading) takeAll(f *foundField, facts []Fact, column int) bool {
 	return taken == len(facts)
 }
 
-// credit notes who has said something: the first field in order names the
-// dialect.
+// credit records that a field was read. The first one names the dialect.
 func (r *reading) credit(f *foundField, g generation) {
 	m := f.meaning
 	if m.order == draftOrder {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Sizes that tell what a number means that stands for a time: until the year
-// 5138, seconds since the epoch have at most eleven digits, and before 1973
-// milliseconds had fewer than twelve.
+// The sizes by which a number is a point in time. Seconds since the epoch have at
+// most eleven digits until the year 5138; milliseconds had fewer than twelve
+// before 1973.
 const (
 	leastUnix  = 1e9
 	leastMilli = 1e11
@@ -21,7 +21,7 @@ const (
 	leastNano  = 1e17
 )
 
-// A momentKind is what a value says about a time.
+// A momentKind is which form of a time a value has.
 type momentKind uint8
 
 const (
@@ -31,7 +31,7 @@ const (
 	dateMoment                   // a point in time
 )
 
-// A moment is a time that a value says.
+// A moment is a time as a value says it.
 type moment struct {
 	kind      momentKind
 	span      int64  // seconds, rounded up
@@ -41,8 +41,8 @@ type moment struct {
 	written   bool   // the point in time is a date, and no number
 }
 
-// parseMoment reads a time by its shape; a number by its size and by the format,
-// and in units of so many seconds if per is not 0.
+// parseMoment reads a time. A text is read by its shape, a number by its size and
+// the format, or in units of per seconds if per is not 0.
 func parseMoment(s string, format TimeFormat, per int64) (moment, bool) {
 	s = trim(unquote(s))
 	if s == "" {
@@ -67,7 +67,7 @@ func parseMoment(s string, format TimeFormat, per int64) (moment, bool) {
 	return moment{kind: spanMoment, span: span}, true
 }
 
-// numberMoment returns the time of a number. Its size goes before its format.
+// numberMoment reads a number as a time. Its size goes before the format.
 func numberMoment(v number, format TimeFormat, per int64) moment {
 	least := int64(leastUnix)
 	switch format {
@@ -103,7 +103,7 @@ func numberMoment(v number, format TimeFormat, per int64) moment {
 	return moment{kind: bareMoment, bare: v}
 }
 
-// seconds returns how many seconds from now a moment is.
+// seconds returns a moment in seconds from now.
 func (m *moment) seconds(c *clock) Seconds {
 	switch m.kind {
 	case spanMoment:
@@ -116,7 +116,7 @@ func (m *moment) seconds(c *clock) Seconds {
 	return Seconds{}
 }
 
-// duration returns the same with the milliseconds that a number may have.
+// duration returns a moment as a time from now, with milliseconds if it has them.
 func (m *moment) duration(c *clock) (time.Duration, bool) {
 	if m.exact > 0 {
 		return time.Duration(saturatingMul(m.exact, int64(time.Millisecond))), true
@@ -124,8 +124,8 @@ func (m *moment) duration(c *clock) (time.Duration, bool) {
 	return m.seconds(c).Duration()
 }
 
-// countEnd is where the parameters, or the further members, begin that a number
-// may have. Drafts 04 to 06 ask to ignore them.
+// countEnd returns where a number ends, before its parameters or further members,
+// which drafts 04 to 06 ask to ignore.
 func countEnd(s string) int {
 	if !is(s[0], digit) && s[0] != '-' && s[0] != '+' {
 		return len(s)
@@ -140,7 +140,7 @@ func countEnd(s string) int {
 	return end
 }
 
-// parseCount reads a number, of which thousands may be separated by commas.
+// parseCount reads a number. Commas may separate its thousands.
 func parseCount(s string) (number, bool) {
 	v, ok := parseNumber(s)
 	if !ok && isThousands(s) {
@@ -149,8 +149,8 @@ func parseCount(s string) (number, bool) {
 	return v, ok
 }
 
-// isCommas reports whether a value holds digits and commas alone. It may be one
-// number, and is not cut at a comma.
+// isCommas reports whether a value has digits, points and commas alone. It may be
+// one number, so it is never cut at a comma.
 func isCommas(s string) bool {
 	for i := range len(s) {
 		if !is(s[i], digit) && s[i] != ',' && s[i] != '.' {
@@ -177,8 +177,8 @@ func isThousands(s string) bool {
 	return true
 }
 
-// isNothing reports whether a value is a word for no number: there is no limit,
-// or nobody knows, or the name was that of a switch.
+// isNothing reports whether a value is a word that stands in place of a number:
+// there is no limit, it is not known, or the field is a switch.
 func isNothing(s string) bool {
 	switch strings.ToLower(s) {
 	case "unlimited", "infinite", "infinity", "inf", "none", "null", "nil", "undefined", "unknown", "never", "n/a", "∞", "-", "*",
@@ -190,8 +190,8 @@ func isNothing(s string) bool {
 
 // Values of one role.
 
-// readCount appends what a value of a quota, of what remains or of what is used
-// says: a number, a pair 600/15m, or for a quota a window alone, 12h.
+// readCount reads the value of a quota, a remaining, or what is used: a number, a
+// pair (600/15m), and for a quota also 600 per hour, or a window alone (12h).
 func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
 	value = trim(unquote(trim(value)))
 	if value == "" {
@@ -215,8 +215,8 @@ func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
 	return facts, isNothing(value)
 }
 
-// readOver appends what stands behind the slash of a pair: the window of a quota,
-// and the quota of what remains or is used, of which some say more in brackets.
+// readOver reads what stands behind the slash of a pair: the window of a quota, or
+// the quota of the other two, with more in brackets behind it.
 func readOver(facts []Fact, role Role, value string) ([]Fact, bool) {
 	if role == RoleQuota {
 		_, ok := parseSpanOrWord(value)
@@ -230,7 +230,7 @@ func readOver(facts []Fact, role Role, value string) ([]Fact, bool) {
 	return append(facts, Fact{Role: RoleQuota, Value: trim(value)}), ok
 }
 
-// parseSpanOrWord reads the length of a window: a span, or the word for one.
+// parseSpanOrWord reads the length of a window: a duration, or a word (hour).
 func parseSpanOrWord(s string) (int64, bool) {
 	if len(s) > maxTime {
 		return 0, false
@@ -243,9 +243,9 @@ func parseSpanOrWord(s string) (int64, bool) {
 
 // Values of a syntax of their own.
 
-// each calls yield for the parts of s between separators outside of quotes,
-// without those that are empty, and with the separator before them. It is false
-// if yield is for any part.
+// each calls yield for every part of s that is not blank, with the separator
+// before it. Separators within quotes do not count. It returns false if yield does
+// for any part.
 func each(s, separators string, yield func(before byte, part string) bool) bool {
 	ok, before, from, quoted := true, byte(0), 0, false
 	for i, n := 0, 0; i <= len(s); i++ {
@@ -268,7 +268,7 @@ func each(s, separators string, yield func(before byte, part string) bool) bool 
 	return ok && !quoted
 }
 
-// below returns the name of one of several policies in a field.
+// below joins the name of a group of policies with the name of one of them.
 func below(group, name string) string {
 	if group == "" || name == "" {
 		return group + name
@@ -276,17 +276,17 @@ func below(group, name string) string {
 	return group + "-" + name
 }
 
-// isRecord reports whether a value consists of names with values: total=100;
-// remaining=99, or user-hour-lim:3600;user-hour-rem:3599.
+// isRecord reports whether a value looks like a record: total=100; remaining=99,
+// or user-hour-lim:3600;user-hour-rem:3599.
 func isRecord(s string) bool {
 	end := strings.IndexAny(s, "=:")
 	return end > 0 && is(s[0], alpha) && strings.IndexByte(s[:end], ',') < 0
 }
 
-// readRecord appends what a record says. Its keys are words as in the names of
-// fields, or the letters q, r, t and w; any other key, and a part without one, is
-// the name of a policy, of which the values have the role of the field:
-// minute=5,60;hour=80,1000 is remaining and quota, or used and quota.
+// readRecord reads a record. Its keys are the words of field names, or the letters
+// q, r, t and w. Any other key, and a part without one, names a policy, whose
+// values have the role of the field: minute=5,60;hour=80,1000 is remaining and
+// quota, or used and quota.
 func readRecord(facts []Fact, role Role, line string) ([]Fact, bool) {
 	name, counted := "", -1 // the last count of a policy
 	separators := ",;"
@@ -327,7 +327,7 @@ func readRecord(facts []Fact, role Role, line string) ([]Fact, bool) {
 	return facts, ok
 }
 
-// cutKey cuts a part of a record at the first = or :.
+// cutKey cuts a part of a record at its first = or colon.
 func cutKey(part string) (key, value string, ok bool) {
 	end := strings.IndexAny(part, "=:")
 	if end <= 0 {
@@ -336,7 +336,7 @@ func cutKey(part string) (key, value string, ok bool) {
 	return trim(part[:end]), trim(part[end+1:]), true
 }
 
-// recordKey returns what the key of a record, or of an object in JSON, says.
+// recordKey returns the meaning of a key in a record, or in a JSON object.
 func recordKey(key string) (meaning, bool) {
 	switch key {
 	case quotaKey:
@@ -357,7 +357,7 @@ func recordKey(key string) (meaning, bool) {
 	return m, ok && m.kind == roleName && m.role != RolePolicies
 }
 
-// dashed writes a key in camel case, or with underscores, as the name of a field.
+// dashed turns a key in camel case, or with underscores, into the name of a field.
 func dashed(key string) string {
 	b := make([]byte, 0, len(key)+8)
 	for i := range len(key) {
@@ -382,7 +382,7 @@ const (
 // isJSON reports whether a value may be an object or an array in JSON.
 func isJSON(s string) bool { return s[0] == '{' || s[0] == '[' }
 
-// parseJSON reads a text, of which some write quotes as in Python.
+// parseJSON reads a JSON text. Some servers write single quotes, as Python does.
 func parseJSON(s string) (v any, ok bool) {
 	if len(s) > maxJSON {
 		return nil, false
@@ -397,9 +397,9 @@ func parseJSON(s string) (v any, ok bool) {
 	return nil, false
 }
 
-// readJSON appends what an object says, or an array of them: members with the
-// usual words for keys. Any other key is the name of a policy, and its number has
-// the role of the field.
+// readJSON reads a JSON object, or an array of objects. Members are known by the
+// words of field names. Any other key names a policy, and its number has the role
+// of the field.
 func readJSON(facts []Fact, role Role, line string) ([]Fact, bool) {
 	v, ok := parseJSON(line)
 	if !ok {
@@ -441,7 +441,8 @@ func readObjects(facts []Fact, role Role, policy string, v any, depth int) []Fac
 	return facts
 }
 
-// objectName returns the name that an object has among its members.
+// objectName returns the name of the policy that an object describes, if one of
+// its members is that.
 func objectName(v map[string]any) string {
 	for _, key := range slices.Sorted(maps.Keys(v)) {
 		if m, known := recordKey(key); known && m.role == RoleName {
@@ -453,7 +454,7 @@ func objectName(v map[string]any) string {
 	return ""
 }
 
-// jsonText returns a number, or a text, as it is written.
+// jsonText returns a number or a string as it is written.
 func jsonText(v any) (string, bool) {
 	switch v := v.(type) {
 	case json.Number:
@@ -466,9 +467,8 @@ func jsonText(v any) (string, bool) {
 
 // Parallel lists.
 
-// columns returns how many members a list has that are one number or time each,
-// and whether they could be the thousands of one number. It is 0 for anything
-// else.
+// columns returns how many numbers or times a list has, and whether they may be
+// the thousands of one number. It returns 0 for any other value.
 func columns(line string, role Role) (n int, doubtful bool) {
 	sep := columnSeparator(line)
 	if sep == 0 {
@@ -509,9 +509,8 @@ func columnSeparator(line string) (sep byte) {
 
 // Values of vendors.
 
-// readQuotaPairs and readUsedPairs read 100:1,1000:10 (Riot), a number and the
-// seconds of the window that it is about. Where there are several, the window
-// names the policy.
+// readQuotaPairs and readUsedPairs read 100:1,1000:10 (Riot): a number, and the
+// window in seconds. If there are several, the window names the policy.
 func readQuotaPairs(facts []Fact, line string) ([]Fact, bool) {
 	return readPairs(facts, RoleQuota, line)
 }
@@ -539,7 +538,7 @@ func readPairs(facts []Fact, role Role, line string) ([]Fact, bool) {
 	return facts, ok
 }
 
-// readHeads reads Microsoft.Compute/HighCostGet3Min;46: a policy, and what
+// readHeads reads Microsoft.Compute/HighCostGet3Min;46 (Azure): a policy, and what
 // remains of it.
 func readHeads(facts []Fact, line string) ([]Fact, bool) {
 	ok := each(line, ",", func(_ byte, part string) bool {
@@ -553,8 +552,8 @@ func readHeads(facts []Fact, line string) ([]Fact, bool) {
 	return facts, ok
 }
 
-// readBans reads 60:default;error:organization:reason (Sentry): seconds for which
-// nothing of the categories is allowed in the scope.
+// readBans reads 60:default;error:organization:reason (Sentry): for 60 seconds
+// nothing of these categories is allowed in that scope.
 func readBans(facts []Fact, line string) ([]Fact, bool) {
 	ok := each(line, ",", func(_ byte, part string) bool {
 		seconds, rest, _ := strings.Cut(part, ":")
@@ -587,8 +586,8 @@ func readProse(facts []Fact, line string) ([]Fact, bool) {
 	return facts, len(facts) > before
 }
 
-// readPercents reads JSON in which numbers say how many percent of something have
-// been spent, at any depth (Meta). Of several for one policy the highest counts.
+// readPercents reads JSON whose numbers are percentages of what has been spent, at
+// any depth (Meta). Of several for one policy the highest counts.
 func readPercents(facts []Fact, line string) ([]Fact, bool) {
 	v, ok := parseJSON(line)
 	if !ok {
@@ -612,8 +611,8 @@ func readPercents(facts []Fact, line string) ([]Fact, bool) {
 	return facts, true
 }
 
-// A percent is how much of something has been spent, and in how many seconds it
-// is regained, 0 if that is not said.
+// A percent is how much has been spent, and in how many seconds it is regained; 0
+// is not known.
 type percent struct {
 	policy string
 	used   float64
@@ -658,8 +657,8 @@ func isPercent(key string) bool {
 	return strings.HasSuffix(key, "_pct")
 }
 
-// regain returns in how many seconds access is regained, of which an object tells
-// in minutes, or in seconds; 0 if it does not.
+// regain returns the seconds until access is regained, which an object gives in
+// minutes or in seconds; 0 is not known.
 func regain(v map[string]any) int64 {
 	minutes, _ := jsonFloat(v["estimated_time_to_regain_access"])
 	seconds, _ := jsonFloat(v["reset_time_duration"])

@@ -2,7 +2,7 @@ package ratelimit
 
 import "strings"
 
-// A wordClass is what a word is in the language.
+// A wordClass is the part that a word plays in a name.
 type wordClass uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	thingWord                  // of which servers say how many remain, and which are no requests
 )
 
-// A word is a word of a name, and what is known of it.
+// A word is one word of a name, and what the language says about it.
 type word struct {
 	text   string
 	class  wordClass
@@ -33,12 +33,12 @@ type word struct {
 	asked  bool  // says that this is requests
 }
 
-// is compares a word with one in lower case.
+// is compares a word without case; lower is in lower case.
 func (w *word) is(lower string) bool { return strings.EqualFold(w.text, lower) }
 
 const longestWord = 16 // of those below
 
-// wordOf returns what is known of a word. Letters count in any case.
+// wordOf looks a word up, in any case.
 func wordOf(s string) word {
 	var buf [longestWord]byte
 	w := lookUp(string(toLower(&buf, s)))
@@ -46,8 +46,8 @@ func wordOf(s string) word {
 	return w
 }
 
-// lookUp returns what is known of a word in lower case. Each word is also used for
-// other things somewhere; testdata/lookalikes.json has the fields that it must not
+// lookUp returns what the language says about a word in lower case. Every word
+// here has other uses too: testdata/lookalikes.json has fields that it must not
 // turn into limits.
 func lookUp(lower string) word {
 	switch lower {
@@ -125,8 +125,8 @@ func lookUp(lower string) word {
 	return word{}
 }
 
-// toLower returns s in lower case, in buf; nothing if it is too long for one of
-// the words here.
+// toLower returns s in lower case, in buf. A text that is longer than any word
+// here becomes empty.
 func toLower(buf *[longestWord]byte, s string) []byte {
 	if len(s) > len(buf) {
 		return nil
@@ -140,7 +140,7 @@ func toLower(buf *[longestWord]byte, s string) []byte {
 	return buf[:len(s)]
 }
 
-// usualNames are those of policies in most responses.
+// usualNames are the names of policies in most responses.
 var usualNames = [...]string{"requests", "tokens", "second", "minute", "hour", "day", "daily", "month"}
 
 // lowerCase is strings.ToLower. The usual names cost no allocation.
@@ -155,13 +155,13 @@ func lowerCase(s string) string {
 	return strings.ToLower(s)
 }
 
-// A vendor is a word before the anchor that names nobody's policy.
+// A vendor is a word before the anchor that does not name a policy.
 type vendor struct {
 	unit   Unit
 	format TimeFormat // of small resets
 }
 
-// vendorOf returns what is known of a vendor by its prefix. Any other word names
+// vendorOf looks a word before the anchor up. Any word that is no vendor's names
 // the policies of its family.
 func vendorOf(s string) (v vendor, ok bool) {
 	var buf [longestWord]byte
@@ -184,8 +184,9 @@ func vendorOf(s string) (v vendor, ok bool) {
 
 // Windows and units of policies, by the words of their names.
 
-// windowOfName returns the window of a policy by its name: a number of seconds
-// that it begins with, if seconds says so, else the last part that tells.
+// windowOfName returns the window that the name of a policy tells: the number of
+// seconds that it begins with, if seconds is true, else that of its last part with
+// a window.
 func windowOfName(name string, seconds bool) Seconds {
 	if seconds {
 		first, rest, _ := strings.Cut(name, "-")
@@ -208,8 +209,8 @@ func windowOfName(name string, seconds bool) Seconds {
 	return Seconds{}
 }
 
-// smallNumber returns the number that a part of a name is, in digits or in a word,
-// or 0.
+// smallNumber returns the number that a part of a name stands for, in digits or as
+// a word; 0 if it is none.
 func smallNumber(part string) int64 {
 	switch part {
 	case "one":
@@ -240,9 +241,9 @@ func cutLast(name string) (rest, part string) {
 	return "", name
 }
 
-// windowOfPart returns the window that a part of a name tells: minute, hourly,
-// 5h, 24hour, per_day, qpd, and those behind another word, AppDay and Get30Min.
-// A month has no fixed number of seconds.
+// windowOfPart returns the window of one part of a name: minute, hourly, 5h,
+// 24hour, perday, qpd; or glued to another word: AppDay, Get30Min. A month has no
+// fixed length.
 func windowOfPart(part string) Seconds {
 	if len(part) > maxTime {
 		return Seconds{}
@@ -271,7 +272,8 @@ func windowOfPart(part string) Seconds {
 	return Seconds{}
 }
 
-// windowOfWord returns the seconds of a word for a window, or 0.
+// windowOfWord returns the length of a window in seconds, by a word for it in
+// lower case; 0 if it is none.
 func windowOfWord(lower string) int64 {
 	switch lower {
 	case "second", "secondly", "sec", "qps", "rps", "tps":
@@ -288,8 +290,7 @@ func windowOfWord(lower string) int64 {
 	return 0
 }
 
-// unitOfName returns the unit of a policy by its name; "" is requests, or not
-// known.
+// unitOfName returns the unit of a policy by its name; "" if the name has none.
 func unitOfName(name string) Unit {
 	for rest := name; rest != ""; {
 		var part string
