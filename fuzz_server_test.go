@@ -18,8 +18,8 @@ func FuzzProblem(f *testing.F) {
 	for _, tc := range problemReadCases {
 		f.Add([]byte(tc.json), "\xff", -1)
 	}
-	for _, s := range problemSyntaxErrors {
-		f.Add([]byte(s[:min(len(s), 100)]), s[:min(len(s), 100)], 429)
+	for _, tc := range problemSyntaxErrors {
+		f.Add([]byte(tc.json[:min(len(tc.json), 100)]), tc.json[:min(len(tc.json), 100)], 429)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, s string, status int) {
 		lawProblemRead(t, b)

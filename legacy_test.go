@@ -224,6 +224,10 @@ func edgeCases() []legacyCase {
 		{"the same next to a current limit", "RateLimit-Policy: \"a\";q=x\nRateLimit: \"a\";r=1", "ratelimit", "a : 1/- w=- t=-", "RateLimit-Policy"},
 		{"an Integer policy next to a current limit", "RateLimit-Policy: 100;w=60\nRateLimit: \"a\";r=1", "ratelimit", "a : 1/- w=- t=-", "RateLimit-Policy"},
 		{"a current limit whose number is none, next to another field", "RateLimit: \"a\";r=x\nRateLimit-Limit: 5", "draft-06", "default : -/5 w=- t=-", "RateLimit"},
+		{"a Token for the name of a policy next to a current limit", "RateLimit-Policy: a;q=10\nRateLimit: \"a\";r=1", "ratelimit", "a : 1/- w=- t=-", "RateLimit-Policy"},
+		{"a negative number behind a name that is a Token", "RateLimit: a;r=-5", "", "", "RateLimit"},
+		{"one of two members that cannot be read even with lenience", "RateLimit: a;r=1, b;r=x", "", "", "RateLimit"},
+		{"one of two policies that cannot be read even with lenience", "RateLimit-Policy: a;q=1, b;q=x\nRateLimit-Limit: 5", "draft-06", "default : -/5 w=- t=-", "RateLimit-Policy"},
 		{"a limit without r or t", "RateLimit: \"a\";q=1", "", "", "RateLimit"},
 		{"the Dictionary without a reset", "RateLimit: limit=10, remaining=5", "", "", "RateLimit"},
 		{"the Dictionary without a limit", "RateLimit: remaining=5, reset=1", "", "", "RateLimit"},
@@ -404,6 +408,9 @@ func policyFactCases() []legacyCase {
 		{"over the limit alone", "X-RateLimit-OverLimit: 1", "", "", ""},
 		{"a reset of one policy is not given to another", "X-RateLimit-Remaining-A: 5\nX-RateLimit-Remaining-B: 0\nX-RateLimit-Reset-B: @http+9", "x-ratelimit", "a : 5/- w=- t=- | b : 0/- w=- t=9", ""},
 		{"names joined by a dash", "X-Acme-RateLimit-Search-Minute-Remaining: 5", "x-acme-ratelimit", "acme-search-minute : 5/- w=60 t=-", ""},
+		{"of two that say what remains the first counts", "RateLimit-Remaining: 5\nX-RateLimit-Remaining: 4", "draft-06", "default : 5/- w=- t=-", ""},
+		{"of two dates for the reset the first counts", "RateLimit-Reset: @http+60\nX-RateLimit-Reset: @http+90", "draft-00", "default : -/- w=- t=60", ""},
+		{"a shared reset does not replace that of the policy", "X-RateLimit-Limit-Hour: 9\nX-RateLimit-Remaining-Hour: 5\nX-RateLimit-Reset-Hour: 60s\nX-RateLimit-Reset: 90s", "x-ratelimit", "hour : 5/9 w=3600 t=60", ""},
 		{"unlimited", "X-RateLimit-Limit: 5\nX-RateLimit-Remaining: unlimited", "x-ratelimit", "default : -/5 w=- t=-", ""},
 		{"a policy that the current field has", "RateLimit-Policy: \"minute\";q=9;w=60\nX-RateLimit-Limit-Minute: 10\nX-RateLimit-Remaining-Minute: 9", "x-ratelimit", "minute : 9/9 w=60 t=-", ""},
 	}
@@ -417,6 +424,14 @@ func TestUsedAlone(t *testing.T) {
 		Policies: []Policy{{Name: "weight-1m", Quota: Unknown, Unit: "weight", Window: SecondsOf(60), Params: Params{{"used", int64(6500)}}}},
 		Dialect:  "binance",
 	}, got)
+}
+
+// TestLenientParams: the parameters that are not defined are kept also where a
+// current field can be read with lenience alone.
+func TestLenientParams(t *testing.T) {
+	got, err := ParseAny(wire("RateLimit: a;r=1;x=5;y"), LegacyOptions{})
+	require.NoError(t, err)
+	require.Equal(t, []Limit{{Name: "a", Remaining: 1, Params: Params{{"x", int64(5)}, {"y", true}}}}, got.Limits)
 }
 
 // TestOptionName: the name of the policy that has none, unless it is not printable.

@@ -87,10 +87,25 @@ var problemReadCases = []struct {
 }
 
 // problemSyntaxErrors are no problem documents.
-var problemSyntaxErrors = []string{
-	``, ` `, `null`, `true`, `1`, `"a"`, `[]`, `[{}]`, `{`, `{}{}`, `{} x`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{'a':1}`, "{\"a\":\"\n\"}",
-	`{"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`,
-	strings.Repeat(`{"a":`, 1<<20/5),
+var problemSyntaxErrors = []struct{ name, json string }{
+	{"nothing", ``},
+	{"a space", ` `},
+	{"null", `null`},
+	{"true", `true`},
+	{"a number", `1`},
+	{"a string", `"a"`},
+	{"an array", `[]`},
+	{"an array of objects", `[{}]`},
+	{"half an object", `{`},
+	{"two objects", `{}{}`},
+	{"a word behind the object", `{} x`},
+	{"a name without value", `{"a"}`},
+	{"no value", `{"a":}`},
+	{"a comma at the end", `{"a":1,}`},
+	{"single quotes", `{'a':1}`},
+	{"a newline in a string", "{\"a\":\"\n\"}"},
+	{"arrays nested too deeply", `{"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`},
+	{"objects nested too deeply", strings.Repeat(`{"a":`, 1<<20/5)},
 }
 
 func TestProblemJSON(t *testing.T) {
@@ -119,12 +134,14 @@ func TestProblemJSON(t *testing.T) {
 }
 
 func TestProblemUnmarshalErrors(t *testing.T) {
-	for _, s := range problemSyntaxErrors {
-		p := Problem{Title: "old"}
-		err := p.UnmarshalJSON([]byte(s))
-		require.ErrorIs(t, err, ErrSyntax, "%.40s", s)
-		require.Equal(t, Problem{Title: "old"}, p, "unchanged on error")
-		lawProblemRead(t, []byte(s))
+	for _, tc := range problemSyntaxErrors {
+		t.Run(tc.name, func(t *testing.T) {
+			p := Problem{Title: "old"}
+			err := p.UnmarshalJSON([]byte(tc.json))
+			require.ErrorIs(t, err, ErrSyntax)
+			require.Equal(t, Problem{Title: "old"}, p, "unchanged on error")
+			lawProblemRead(t, []byte(tc.json))
+		})
 	}
 }
 

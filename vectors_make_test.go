@@ -208,7 +208,10 @@ func makeTextVectors(t *testing.T) {
 		if !ok {
 			continue // only Go has such a value
 		}
-		v := valueVector{Name: fmt.Sprintf("%T %s", tc.value, text), Value: text, Text: &tc.want}
+		if strings.HasPrefix(tc.name, "a little") {
+			continue // only a float64 is that
+		}
+		v := valueVector{Name: tc.name, Value: text, Text: &tc.want}
 		if tc.err != nil {
 			v.Text, v.Error = nil, &vectorError{Rule: valueRule(tc.value), Cause: causeNames[tc.err], Param: "x"}
 		}
@@ -409,8 +412,8 @@ func makeProblemVectors(t *testing.T) {
 	for _, tc := range problemReadCases {
 		list = append(list, problemVector{Name: tc.name, Document: tc.json, Problem: form(tc.want)})
 	}
-	for i, text := range problemSyntaxErrors {
-		list = append(list, problemVector{Name: fmt.Sprintf("no problem document, %d", i+1), Document: text, Error: &vectorError{Rule: "9457-3"}})
+	for _, tc := range problemSyntaxErrors {
+		list = append(list, problemVector{Name: "no problem document: " + tc.name, Document: tc.json, Error: &vectorError{Rule: "9457-3"}})
 	}
 	writeVectors(t, "problems", "texts of problem documents (RFC 9457), and what they say", list)
 }
