@@ -1,0 +1,43 @@
+// Simulate compares clients of rate-limited servers, in virtual time: it prints how
+// long they take, how many of their requests are refused, how long one job may take,
+// how fair they are, and how much of the quota they use, as tables in Markdown.
+//
+//	go run ./simulate
+//	go run ./simulate -plot DIR
+//
+// The second draws two of the runs as SVG: served requests over time against what
+// the quota allows, refused ones as marks.
+package main
+
+import (
+	"flag"
+	"os"
+	"testing"
+)
+
+func main() {
+	flags := flag.NewFlagSet("simulate", flag.ExitOnError)
+	dir := flags.String("plot", "", "the `directory` to draw pictures into, in place of the tables")
+	seeds := flags.Int("seeds", 10, "how many runs are averaged")
+	_ = flags.Parse(os.Args[1:]) // it exits
+	out := os.Stdout
+	inTest(func(t *testing.T) {
+		if *dir == "" {
+			writeTables(t, out, max(1, *seeds))
+		} else if err := drawAll(t, *dir); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// inTest calls a function in a test, as only there is virtual time to be had, and
+// exits. The verdict on the test is no part of the output.
+func inTest(f func(t *testing.T)) {
+	os.Stdout = os.Stderr
+	testing.Init()
+	if err := flag.CommandLine.Parse(nil); err != nil {
+		panic(err) // there is nothing to parse
+	}
+	match := func(string, string) (bool, error) { return true, nil }
+	testing.Main(match, []testing.InternalTest{{Name: "simulate", F: f}}, nil, nil)
+}

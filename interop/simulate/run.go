@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// jobField is the field of a request that says for which job it is.
+const jobField = "Simulate-Job"
+
+// A load is what is asked of a server.
+type load struct {
+	processes int           // each with a client of its own
+	workers   int           // of each process
+	jobs      int           // of all workers together
+	each      int           // of each worker, where it is not 0, in place of jobs
+	time      time.Duration // for how long they work, where it is not 0, in place of jobs
+}
+
+// A result is how a load went.
+type result struct {
+	time    time.Duration // until the last job was done
+	refused int
+	longest time.Duration   // of a job, from its first try until it was done
+	fair    float64         // Jain's index of the workers' jobs a second, 1 if all are equal
+	used    float64         // of what the limiter allows in that time
+	took    []time.Duration // of each job, the shortest first
+	events  []event
+}
+
+// epoch is when simulations begin: a time that no reader of Unix times takes for a
+// number of seconds to wait, and the beginning of a window.
+var epoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// run has workers do jobs in virtual time.
+func run(t *testing.T, l load, c client, newServer func() *server, seed uint64) (r result) {
+	synctest.Test(t, func(*testing.T) {
+		time.Sleep(time.Until(epoch))
+		s := newServer()
+		s.seed, s.tries = seed, make(map[string]uint64)
+		r = l.run(s, c, seed)
+	})
+	return r
+}
+
+func (l load) run(s *server, c client, seed uint64) result {
+	office := &office{load: l, workers: make([]worker, max(l.processes, 1)*l.workers)}
+	var all sync.WaitGroup
+	for p := range max(l.processes, 1) {
+		rt := c.make(s)
+		for i := range l.workers {
+			w := &office.workers[p*l.workers+i]
+			w.number, w.rt, w.seed = p*l.workers+i, rt, seed
+			all.Go(func() {
+				// So the order in which they begin does not depend on the scheduler.
+				time.Sleep(time.Duration(w.number) * time.Microsecond)
+				w.work(office)
+			})
+		}
+	}
+	all.Wait()
+	return office.result(s)
+}
+
+// An office hands out jobs.
+type office struct {
+	load
+	mu      sync.Mutex
+	handed  int
+	workers []worker
+}
+
+// next returns the number of a worker's next job.
+func (o *office) next(w *worker) (job int, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	job = o.handed
+	switch {
+	case o.time > 0:
+		ok = time.Since(epoch) < o.time
+	case o.each > 0:
+		ok = len(w.took) < o.each
+	default:
+		ok = o.handed < o.jobs
+	}
+	if ok {
+		o.handed++
+	}
+	return job, ok
+}
+
+// A worker does one job after the other.
+type worker struct {
+	number int
+	rt     http.RoundTripper
+	seed   uint64
+	took   []time.Duration
+	end    time.Time // of the last
+}
+
+func (w *worker) work(o *office) {
+	for {
+		job, ok := o.next(w)
+		if !ok {
+			return
+		}
+		begin := time.Now()
+		w.do(job)
+		w.end = time.Now()
+		w.took = append(w.took, w.end.Sub(begin))
+	}
+}
+
+// Between the tries of a job a worker waits up to backoff·2^k, no longer than
+// maxBackoff.
+const (
+	backoff    = 100 * time.Millisecond
+	maxBackoff = 10 * time.Second
+)
+
+// do tries until a job is done.
+func (w *worker) do(job int) {
+	rnd := rand.New(rand.NewPCG(^w.seed, uint64(job)))
+	for try := 0; ; try++ {
+		req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://api.example/", nil)
+		if err != nil {
+			panic(err)
+		}
+		req.Header.Set(jobField, strconv.Itoa(job))
+		if resp, err := w.rt.RoundTrip(req); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return
+			}
+		}
+		time.Sleep(time.Duration(rnd.Float64() * float64(min(backoff<<min(try, 10), maxBackoff))))
+	}
+}
+
+func (o *office) result(s *server) result {
+	r := result{events: s.events}
+	var sum, squares float64
+	for i := range o.workers {
+		w := &o.workers[i]
+		r.took = append(r.took, w.took...)
+		r.time = max(r.time, w.end.Sub(epoch))
+		if len(w.took) > 0 {
+			rate := float64(len(w.took)) / w.end.Sub(epoch).Seconds()
+			sum, squares = sum+rate, squares+rate*rate
+		}
+	}
+	slices.Sort(r.took)
+	r.longest = r.took[len(r.took)-1]
+	r.fair = sum * sum / squares / float64(len(o.workers))
+	if o.time > 0 {
+		r.time = o.time
+	}
+	served := 0
+	for _, e := range s.events {
+		switch {
+		case e.at >= r.time:
+		case e.served:
+			served++
+		default:
+			r.refused++
+		}
+	}
+	r.used = float64(served) / s.limit.allows(r.time)
+	return r
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// seedsChecked is enough for the mean of the worst row to be told from what is wanted.
+const seedsChecked = 60
+
+// Every row of every table keeps what is wanted of a Transport, unless its note says
+// why that is out of reach.
+func TestWanted(t *testing.T) {
+	for _, rows := range [][]scenario{shortAnswers, slowAnswers, firstRequests} {
+		for i := range rows {
+			sc := &rows[i]
+			t.Run(sc.name, func(t *testing.T) {
+				f := measure(t, sc, ours, seedsChecked)
+				if sc.note == "" {
+					require.Empty(t, f.misses(sc.wanted))
+					return
+				}
+				require.NotEmpty(t, f.misses(sc.wanted), "it is within reach")
+				require.LessOrEqual(t, f.seconds, sc.reached)
+				require.LessOrEqual(t, f.refused, sc.wanted.refused)
+			})
+		}
+	}
+}
+
+func TestFleet(t *testing.T) {
+	for i := range fleets {
+		f := &fleets[i]
+		for j, w := range f.wanted {
+			refused, used := f.measure(t, fleetSizes[j])
+			require.LessOrEqual(t, roundAs(refused, w.refused), w.refused, "%s, %d processes: refused", f.name, fleetSizes[j])
+			require.GreaterOrEqual(t, used, w.used, "%s, %d processes: used", f.name, fleetSizes[j])
+		}
+	}
+}
+
+// A run is the same each time, apart from what clients draw at random themselves.
+func TestSeeded(t *testing.T) {
+	sc := &shortAnswers[0]
+	require.Equal(t, run(t, sc.load, plain, sc.server, 7), run(t, sc.load, plain, sc.server, 7))
+	require.NotEqual(t, run(t, sc.load, plain, sc.server, 7).time, run(t, sc.load, plain, sc.server, 8).time)
+}
+
+// The tables in the documentation have all the rows. Their figures change a little
+// each time, as clients draw at random.
+func TestDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../docs/simulation.md")
+	require.NoError(t, err)
+	for _, rows := range [][]scenario{shortAnswers, slowAnswers} {
+		for _, sc := range rows {
+			row := fmt.Sprintf("| %s (%v) | %v / %v | %s |", sc.name, sc.ideal, sc.wanted.seconds, sc.wanted.refused, sc.before)
+			require.Contains(t, string(text), row)
+		}
+	}
+	for _, sc := range firstRequests {
+		require.Contains(t, string(text), fmt.Sprintf("| %s | %v / %v | %s |", sc.name, sc.wanted.half, sc.wanted.seconds, sc.before))
+	}
+	for _, p := range pictures {
+		require.Contains(t, string(text), "("+p.file+")")
+		require.FileExists(t, "../../docs/"+p.file)
+	}
+}
