@@ -1,0 +1,54 @@
+// Package api is an API whose instances share the quotas of their clients in one
+// Redis.
+package api
+
+import (
+	"fmt"
+	"log"
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/httpfields/ratelimit"
+	"github.com/redis/go-redis/v9"
+)
+
+const keyField = "X-API-Key"
+
+var minute = redis_rate.PerMinute(60)
+
+// New returns the handler of an instance.
+func New(client *redis.Client) http.Handler {
+	counter := redis_rate.NewLimiter(client)
+	limiter := &ratelimit.Middleware{
+		Take: func(r *http.Request) (ratelimit.Decision, error) {
+			result, err := counter.Allow(r.Context(), r.Header.Get(keyField), minute)
+			if err != nil {
+				return ratelimit.Decision{}, err
+			}
+			return decide(result), nil
+		},
+		Legacy: []*ratelimit.Dialect{ratelimit.XRateLimitUnix},
+		OnError: func(_ http.ResponseWriter, _ *http.Request, err error) bool {
+			log.Print("without a limit: ", err)
+			return false
+		},
+	}
+	router := chi.NewRouter()
+	router.Use(limiter.Handler)
+	router.Get("/hello", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
+	return router
+}
+
+// decide says what Redis knows of a bucket: when it will be full.
+func decide(result *redis_rate.Result) (d ratelimit.Decision) {
+	burst, perSecond := result.Limit.Burst, float64(result.Limit.Rate)/result.Limit.Period.Seconds()
+	tokens := float64(burst) - perSecond*result.ResetAfter.Seconds()
+	p, l := ratelimit.TokenBucket("minute", int64(burst), perSecond, tokens)
+	l = l.Cap(p, 10) // at most ten at once, not all sixty
+	d.Fields = ratelimit.Fields{Policies: []ratelimit.Policy{p}, Limits: []ratelimit.Limit{l}}
+	if result.Allowed == 0 {
+		d.Violated = []string{p.Name}
+	}
+	return d
+}

@@ -1,0 +1,70 @@
+package gateway
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/stretchr/testify/require"
+)
+
+func TestGateway(t *testing.T) {
+	reset := time.Now().Add(time.Hour).Truncate(time.Second)
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		f := ratelimit.Fields{
+			Policies: []ratelimit.Policy{{Name: "hour", Quota: 5000, Window: ratelimit.SecondsOf(3600)}},
+			Limits:   []ratelimit.Limit{{Name: "hour", Remaining: 4000, Reset: ratelimit.CeilSeconds(time.Until(reset))}},
+		}
+		if err := ratelimit.XRateLimitUnix.Set(w.Header(), f, time.Time{}); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer upstream.Close()
+	target, err := url.Parse(upstream.URL)
+	require.NoError(t, err)
+	inner := httptest.NewServer(New(target))
+	defer inner.Close()
+	between, err := url.Parse(inner.URL)
+	require.NoError(t, err)
+	outer := httptest.NewServer(New(between)) // two hops
+	defer outer.Close()
+
+	direct, err := http.Get(upstream.URL)
+	require.NoError(t, err)
+	require.NoError(t, direct.Body.Close())
+	refused := false
+	for i := 0; !refused && i < 10_000; i++ { // unless it is served more slowly than tokens flow in
+		resp, err := http.Get(outer.URL)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		for _, finding := range ratelimit.Check(resp) {
+			require.Equal(t, ratelimit.LevelNote, finding.Level, "%v", finding)
+		}
+		own, ok := ratelimit.Limit{}, false
+		f, err := ratelimit.Parse(resp.Header)
+		require.NoError(t, err)
+		for _, l := range f.Limits {
+			if l.Name == name {
+				own, ok = l, true
+			}
+		}
+		require.True(t, ok, "%v", f)
+		if resp.StatusCode == http.StatusTooManyRequests {
+			refused = true
+			require.Zero(t, own.Remaining)
+			require.Equal(t, "1", resp.Header.Get("Retry-After"))
+			continue
+		}
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Len(t, f.Limits, 2)
+		require.Equal(t, direct.Header.Get("X-RateLimit-Limit"), resp.Header.Get("X-RateLimit-Limit"))
+		require.Equal(t, direct.Header.Get("X-RateLimit-Reset"), resp.Header.Get("X-RateLimit-Reset"), "it does not drift")
+		old, err := ratelimit.ParseLegacy(resp.Header, ratelimit.LegacyOptions{})
+		require.NoError(t, err)
+		require.LessOrEqual(t, old.Limits[0].Remaining, own.Remaining)
+	}
+	require.True(t, refused)
+}

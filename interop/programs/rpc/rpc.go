@@ -1,0 +1,48 @@
+// Package rpc says limits in the header metadata of gRPC, and keeps to them.
+package rpc
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// Limit lets calls through that take allows, and says in each answer what it says.
+func Limit(take func(context.Context) (f ratelimit.Fields, ok bool)) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		f, ok := take(ctx)
+		policies, _ := ratelimit.FormatPolicies(f.Policies...)
+		limits, _ := ratelimit.FormatLimits(f.Limits...)
+		_ = grpc.SetHeader(ctx, metadata.Pairs(ratelimit.PolicyField, policies, ratelimit.LimitField, limits))
+		if !ok {
+			return nil, status.Error(codes.ResourceExhausted, "quota exceeded")
+		}
+		return next(ctx, req)
+	}
+}
+
+// Wait holds calls back as their servers ask.
+func Wait(gate *ratelimit.Gate) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		pass, err := gate.Enter(ctx, cc.Target())
+		if err != nil {
+			return status.FromContextError(err).Err()
+		}
+		defer pass.Failed() // unless it is answered
+		var md metadata.MD
+		err = call(ctx, method, req, reply, cc, append(opts, grpc.Header(&md))...)
+		if resp := (http.Response{Header: ratelimit.HeaderOf(md)}); len(md) > 0 {
+			if status.Code(err) == codes.ResourceExhausted {
+				resp.StatusCode = http.StatusTooManyRequests
+			}
+			pass.Answered(ratelimit.Advisor{}.Advise(&resp, time.Now()), time.Now())
+		}
+		return err
+	}
+}
