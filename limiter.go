@@ -44,6 +44,9 @@ func FixedWindow(name string, quota, used int64, window, left time.Duration) (Po
 // to whole seconds, at least one. A bucket into which nothing flows has neither
 // Window nor Reset.
 //
+// A limiter that tells when its bucket will be full instead, as redis_rate does in
+// ResetAfter, has burst − perSecond × that time, in seconds.
+//
 // Let burst be at least what flows in within a second. A Reset is whole seconds,
 // so clients that keep to the fields get no more than burst a second, even where
 // 20 flow in.

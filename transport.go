@@ -123,7 +123,7 @@ type waiter struct {
 }
 
 // A Pass is the leave to send one request. Its holder calls either Answered or
-// Failed, once.
+// Failed; a second call does nothing, so Failed may be deferred.
 type Pass struct {
 	gate  *Gate
 	entry *entry // nil if nothing is to be learnt, or has been
