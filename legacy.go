@@ -2,9 +2,7 @@ package ratelimit
 
 import (
 	"errors"
-	"math"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -164,62 +162,77 @@ type LegacyOptions struct {
 
 const defaultName = "default"
 
-// ParseLegacy reads all that h says about limits in other fields than RateLimit
-// and RateLimit-Policy, and these two where [Parse] refuses them; see
-// [ParseAny], which most callers want.
-//
-// A field is known by the words of its name: [X-][vendor-]RateLimit, then the
-// policy and the role in any order, then the unit of a time, as in
-// X-RateLimit-Remaining-Minute or Acme-Rate-Limit-Requests-Reset-Ms. Without the
-// word RateLimit, X-Acme-Remaining is read beside X-Acme-Limit, X-Acme-Used or
-// X-Acme-Reset. Some fifty fields that words do not tell are known by
-// their names.
-//
-// Fields are judged one by one: a malformed one leaves the others as they are
-// and is joined into the error, as a [*FieldError] with its name as it was sent.
-// What is absent stays absent: Remaining and Quota are [Unknown], Reset is the
-// zero [Seconds]. Fractions of what remains are rounded down, those of resets
-// up; a negative remaining is 0, and so is a reset in the past. Numbers above
-// MaxInteger become MaxInteger. Units spent without a quota are a policy with
-// the parameter "used", and no limit.
-//
-// Absolute times count from the field Date, unless it is more than a day off or
-// the field Age says that the response is an old one; then from o.Now. A policy
-// is named by the words between the anchor and the role, or by a field for the
-// name, or by a parameter "name", else o.Name. Of Integer policies the one with
-// the quota of the limit has that name, any other is named by quota and window,
-// as 1000/3600. Comments in a policy (burst=1000) are its Params, at most 64 of
-// them. A response with more than 1024 such fields is not read.
-//
-// A bare number in a reset is seconds in the fields of the drafts
-// (RateLimit-Reset). Elsewhere its unit is settled by its size, by a word of the
-// name (Ms, After), by the window that it has to fit into, or by a Retry-After
-// that it agrees with, either as seconds or as milliseconds. Where nothing
-// settles it, o.Reset does; without that it is seconds, and Guessed is set.
+// ParseLegacy reads all fields for limits in the way that [ParseAny] describes,
+// but leaves RateLimit and RateLimit-Policy out where [Parse] can read them. Most
+// callers want ParseAny.
 func ParseLegacy(h http.Header, o LegacyOptions) (Fields, error) {
 	f, _, faults := parseLegacy(h, &o)
 	return f, joinFaults(faults)
 }
 
-// ParseAny reads what h says about limits, in whatever form. If there is a
-// well-formed field RateLimit the result is that of [Parse], and no other limits
-// are looked at. Else it is that of [ParseLegacy], joined by the current policies
-// if RateLimit-Policy is well-formed.
+// ParseAny reads what h says about limits, in whatever form.
 //
-// A malformed RateLimit-Policy next to a well-formed RateLimit is ignored, except
-// for one form in use: two names before the parameters, of which the second is
-// the policy's.
+// If there is a well-formed RateLimit, the result is that of [Parse], and no
+// other field for limits is looked at. A malformed RateLimit-Policy beside it is
+// ignored, except for one form in use: two names before the parameters, of which
+// the second is the policy's. Otherwise all other fields are read, and joined by
+// the current policies if RateLimit-Policy is well-formed.
 //
-// The error joins a [*FieldError] for each field that could not be read in any
-// way; what is returned with it may be used. A response without fields of rate
-// limits costs no allocation.
+// # Names
+//
+// A field is known by the words of its name: [X-][vendor-]RateLimit, then the
+// policy and the role in any order, then the unit of a time, as in
+// X-RateLimit-Remaining-Minute or Acme-Rate-Limit-Requests-Reset-Ms. Without the
+// word RateLimit, X-Acme-Remaining is read if there is also X-Acme-Limit,
+// X-Acme-Used or X-Acme-Reset. Some fifty more fields are known by their whole
+// names.
+//
+// A policy is named by the words between the anchor and the role, or by a field
+// for the name, or by a parameter "name", else by o.Name. Of Integer policies the
+// one with the quota of the limit has that name; any other is named by quota and
+// window, as 1000/3600.
+//
+// # Values
+//
+// What is absent stays absent: Remaining and Quota are [Unknown], Reset is the
+// zero [Seconds]. Fractions of what remains are rounded down, those of resets up.
+// A negative remaining is 0, and so is a reset in the past. Numbers above
+// MaxInteger become MaxInteger. Units spent without a quota are a policy with the
+// parameter "used", and no limit. Comments in a policy (burst=1000) are its
+// Params, at most 64 of them.
+//
+// Absolute times count from the field Date, unless it is more than a day off or
+// the field Age says that the response is an old one; then from o.Now.
+//
+// # Units of times
+//
+// A bare number in a reset is seconds in the fields of the drafts
+// (RateLimit-Reset). In any other field its unit is settled by the first of these
+// that applies:
+//   - its size: from 1e9 on it is a point in time (see [TimeGuess]);
+//   - a word of the name, such as Ms or After;
+//   - a Retry-After with which it agrees, either as seconds or as milliseconds;
+//   - the window into which it has to fit, which may also refute seconds in the
+//     fields of the drafts;
+//   - a date in another field with which it agrees;
+//   - o.Reset.
+//
+// If none applies it is seconds, and Guessed is set. A window is seconds, unless
+// milliseconds make a usual length of it and seconds do not; that sets Guessed too.
+//
+// # Errors
+//
+// Fields are judged one by one. A malformed one leaves the others as they are and
+// is joined into the error, as a [*FieldError] with its name as it was sent; the
+// Fields that are returned with it may be used. A response with more than 1024
+// fields for limits is not read. One without any costs no allocation.
 func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
 	f, _, faults := parseAny(h, &o)
 	return f, joinFaults(faults)
 }
 
-// parseAny is ParseAny. It also returns for how long other fields than
-// Retry-After ask to wait, unless the limits are in the current field.
+// parseAny is ParseAny. It also returns how long fields other than Retry-After ask
+// to wait, if the limits are not in the current field.
 func parseAny(h http.Header, o *LegacyOptions) (f Fields, asked time.Duration, faults []*FieldError) {
 	policyLines, limitLines := h[policyKey], h[limitKey]
 	var policies []Policy
@@ -244,15 +257,14 @@ func parseAny(h http.Header, o *LegacyOptions) (f Fields, asked time.Duration, f
 	return f, asked, faults
 }
 
-// isCurrent reports whether the strict parser may read a field: its first member is
-// a String.
+// isCurrent reports whether the first member of a field is a String, so that the
+// strict parser may read it.
 func isCurrent(lines []string) bool {
 	line, _ := firstLine(lines)
 	return line != "" && line[0] == '"'
 }
 
-// parseBeside reads the field RateLimit-Policy next to a well-formed RateLimit. Of
-// two names before the parameters the second is the policy's.
+// parseBeside reads RateLimit-Policy if RateLimit is well-formed.
 func parseBeside(lines []string) ([]Policy, []*FieldError) {
 	policies, err := ParsePolicies(lines...)
 	if err == nil {
@@ -264,8 +276,8 @@ func parseBeside(lines []string) ([]Policy, []*FieldError) {
 	return nil, []*FieldError{err.(*FieldError)}
 }
 
-// joinPolicies returns the current policies and those of older fields that have
-// another name.
+// joinPolicies appends to the current policies those older ones that have other
+// names.
 func joinPolicies(current, older []Policy) []Policy {
 	names := make(map[string]bool, len(current))
 	for i := range current {
@@ -279,7 +291,7 @@ func joinPolicies(current, older []Policy) []Policy {
 	return current[:min(len(current), maxMembers)]
 }
 
-// joinFaults joins the faults, one for each line of a field.
+// joinFaults joins errors, one for each line of a field.
 func joinFaults(faults []*FieldError) error {
 	if len(faults) == 0 {
 		return nil
@@ -300,16 +312,8 @@ func joinFaults(faults []*FieldError) error {
 	return errors.Join(errs...)
 }
 
-// isLegacyField reports whether limits are read from a field of that key.
-func isLegacyField(key string) bool {
-	if hasAnchor(key) {
-		return true
-	}
-	return builtin().find(key) != nil
-}
-
-// parseLegacy is ParseLegacy: the flow of one reading, from the header to the
-// fields. It also returns for how long other fields than Retry-After ask to wait.
+// parseLegacy is ParseLegacy: from the header to fields, to facts, to policies and
+// limits. It also returns how long fields other than Retry-After ask to wait.
 func parseLegacy(h http.Header, o *LegacyOptions) (f Fields, asked time.Duration, faults []*FieldError) {
 	var few [8]foundField // so that most responses need no memory but that of the result
 	found := findFields(few[:0], h, o)
@@ -331,320 +335,4 @@ func readFields(found []foundField, h http.Header, o *LegacyOptions) (f Fields, 
 		r.read(&found[i])
 	}
 	return r.fields(), r.asked, r.faults
-}
-
-// maxFields bounds the fields of a response that say something about limits.
-const maxFields = 1024
-
-// A foundField is a field that was found in a header.
-type foundField struct {
-	key     string
-	lines   []string
-	meaning *meaning
-	columns int // it is one of several parallel lists with so many members, 0 if it is not
-}
-
-// findFields appends the fields of h that say something about limits, until they
-// are too many.
-func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundField {
-	known, loose := builtin(), false
-	for key, lines := range h {
-		head, tail := hashes(key)
-		if !known.heads.has(head) && !known.tails.has(tail) && !hasAnchor(key) && !o.mayKnow(head) {
-			continue // as nearly all keys
-		}
-		m := o.find(key, head)
-		if m == nil {
-			m = known.findHashed(key, head)
-		}
-		if m == nil && (hasAnchor(key) || mayAsk(key)) {
-			m = learned(key)
-		} else if m == nil {
-			loose = loose || mayRemain(key)
-		}
-		if m != nil && len(lines) > 0 {
-			found = append(found, foundField{key: key, lines: lines, meaning: m})
-		}
-		if len(found) > maxFields {
-			return found
-		}
-	}
-	if loose {
-		found = findLoose(found, h, o)
-	}
-	return found
-}
-
-// mayKnow reports whether a dialect of the caller's may know a key with that hash.
-func (o *LegacyOptions) mayKnow(head uint32) bool {
-	for _, d := range o.Dialects {
-		if d != nil && d.lexicon().heads.has(head) {
-			return true
-		}
-	}
-	return false
-}
-
-// learned returns what the words of a key say, or nil.
-func learned(key string) *meaning {
-	if m, ok := parseKey(key); ok {
-		return &m
-	}
-	return nil
-}
-
-// find returns what the dialects of the caller's say of a key with that hash, or
-// nil.
-func (o *LegacyOptions) find(key string, head uint32) *meaning {
-	for _, d := range o.Dialects {
-		if d != nil {
-			if m := d.lexicon().findHashed(key, head); m != nil {
-				return m
-			}
-		}
-	}
-	return nil
-}
-
-// askedElsewhere returns the longest wait that h asks for in other fields than
-// Retry-After, 0 if there is none.
-func askedElsewhere(h http.Header, c *clock) (longest time.Duration) {
-	for key, lines := range h {
-		if !hasAnchor(key) && !mayAsk(key) {
-			continue
-		}
-		if m, ok := parseKey(key); ok && m.kind == waitName && m.policy == "" {
-			longest = max(longest, m.wait(lines, c))
-		}
-	}
-	return longest
-}
-
-// wait returns the wait that the lines of a field ask for. One of 0 asks for
-// nothing: some send it with every response.
-func (m *meaning) wait(lines []string, c *clock) time.Duration {
-	line, _ := firstLine(lines)
-	t, _ := parseMoment(line, m.format, m.per)
-	d, _ := t.duration(c)
-	return d
-}
-
-// findLoose appends fields without an anchor: those of one policy of which one says
-// what remains, and another says anything else, with values that fit.
-func findLoose(found []foundField, h http.Header, o *LegacyOptions) []foundField {
-	type family struct {
-		fields    []foundField
-		remaining number
-		known     bool // what remains
-		enough    bool // one of them says the quota
-		other     bool // a field with an anchor says more
-		starts    bool // without any other family, this one would be found
-	}
-	families := map[string]*family{}
-	for key, lines := range h {
-		m, ok := parseLoose(key)
-		if !ok || len(lines) == 0 || isLegacyField(key) {
-			continue
-		}
-		if len(families) > maxFields {
-			return found
-		}
-		if head, _ := hashes(key); o.find(key, head) != nil {
-			continue
-		}
-		group := m.family
-		if m.policy != "" {
-			group = m.policy
-		}
-		of := families[group]
-		if of == nil {
-			of = &family{}
-			families[group] = of
-		}
-		if line, _ := firstLine(lines); m.role == RoleRemaining && !of.known {
-			of.remaining, of.known = parseCount(line)
-		}
-		of.enough = of.enough || m.enough
-		of.starts = of.starts || mayRemain(key)
-		of.fields = append(of.fields, foundField{key: key, lines: lines, meaning: &m})
-	}
-	for _, f := range found {
-		if of := families[f.meaning.policy]; of != nil && f.meaning.kind == plainName {
-			of.other = true // X-Rate-Limit-Hourly beside X-Hourly-Requests-Left
-		}
-	}
-	for _, of := range families {
-		if !of.starts {
-			continue
-		}
-		of.fields = slices.DeleteFunc(of.fields, func(f foundField) bool { return !f.plausible(of.remaining) })
-		has := func(is func(Role) bool) bool {
-			return slices.ContainsFunc(of.fields, func(f foundField) bool { return is(f.meaning.role) })
-		}
-		remaining := of.known && !of.remaining.neg && (of.other || has(func(r Role) bool { return r != RoleRemaining }))
-		if remaining || of.enough && has(func(r Role) bool { return r == RoleQuota }) && has(func(r Role) bool { return r == RoleUsed }) {
-			found = append(found, of.fields...)
-		}
-	}
-	return found
-}
-
-// plausible reports whether the value of a field without an anchor is one of a
-// limit: one number, a quota no lower than what remains, or a time.
-func (f *foundField) plausible(remaining number) bool {
-	line, _ := firstLine(f.lines)
-	v, isCount := parseCount(line)
-	switch f.meaning.role {
-	case RoleRemaining, RoleUsed:
-		return isCount && !v.neg
-	case RoleQuota:
-		return isCount && !v.neg && v.n >= max(remaining.n, 1)
-	}
-	_, ok := parseMoment(line, f.meaning.format, f.meaning.per)
-	return ok && line != ""
-}
-
-// meaning returns what a field says.
-func (f *DialectField) meaning(family string, o order) meaning {
-	m := meaning{
-		role: f.Role, format: f.Format, policy: f.Policy, window: f.Window, unit: f.Unit, read: f.Read, family: family, order: o,
-	}
-	switch f.write {
-	case tailSyntax:
-		m.kind = tailName
-	case dictionarySyntax:
-		m.kind = anchorName
-	}
-	return m
-}
-
-// A lexicon is what is known of fields by their keys.
-type lexicon struct {
-	exact map[string]*meaning // by canonical key
-	stars []starField
-	keys  []string // the canonical names of the fields
-	// Filters of keys: by the bytes behind X-, and by the last bytes.
-	heads, tails filter
-}
-
-// A starField is a field with a * in its name.
-type starField struct {
-	prefix, suffix string
-	meaning        meaning
-	policy         string // before that which the * stands for
-}
-
-const (
-	filterBits = 12
-	shortest   = 6 // of which a filter has bytes
-)
-
-// A filter is a set of a few bytes of keys, as bits of their hashes.
-type filter [1 << filterBits / 64]uint64
-
-func (f *filter) set(hash uint32) { f[hash/64] |= 1 << (hash % 64) }
-
-// has reports whether the bytes may be in the set.
-func (f *filter) has(hash uint32) bool { return f[hash/64]>>(hash%64)&1 != 0 }
-
-// hash hashes bytes in any case.
-func hash(a, b, c, d byte) uint32 {
-	n := (uint32(a) | uint32(b)<<8 | uint32(c)<<16 | uint32(d)<<24) | 0x20202020
-	return n * 0x9e3779b1 >> (32 - filterBits) // Fibonacci hashing
-}
-
-// hashes returns those of the bytes of a key behind X-, and of its last bytes. A
-// short key has one, of some bytes.
-func hashes(key string) (head, tail uint32) {
-	n := len(key)
-	if n < shortest {
-		if n > 0 {
-			head = hash(key[0], key[n/2], key[n-1], byte(n))
-		}
-		return head, head
-	}
-	return hash(key[2], key[3], key[4], key[5]), hash(key[n-4], key[n-3], key[n-2], key[n-1])
-}
-
-// setHead and setTail note that a key with the same bytes may be known, or may be
-// told by its words.
-func (x *lexicon) setHead(key string) {
-	head, _ := hashes(key)
-	x.heads.set(head)
-}
-
-func (x *lexicon) setTail(key string) {
-	_, tail := hashes(key)
-	x.tails.set(tail)
-}
-
-// add adds the fields of a dialect that are valid.
-func (x *lexicon) add(d *Dialect, o order) {
-	if x.exact == nil {
-		x.exact = make(map[string]*meaning, len(d.Fields))
-		x.keys = make([]string, 0, len(d.Fields))
-	}
-	for i := range d.Fields {
-		f := &d.Fields[i]
-		key := http.CanonicalHeaderKey(f.Name)
-		x.keys = append(x.keys, key)
-		prefix, suffix, star := strings.Cut(key, "*")
-		if f.fault() != nil || x.exact[key] != nil {
-			continue
-		}
-		m := f.meaning(d.Name, o)
-		switch {
-		case !star:
-			x.exact[key] = &m
-		default:
-			x.stars = append(x.stars, starField{prefix, suffix, m, f.Policy})
-		}
-		if len(prefix) >= shortest || !star {
-			x.setHead(prefix)
-		} else { // any key may begin so
-			for i := range x.heads {
-				x.heads[i] = math.MaxUint64
-			}
-		}
-	}
-}
-
-// findHashed returns what is said of a key with that hash, or nil: of the field with that
-// very name, else of the one with most letters around its *.
-func (x *lexicon) findHashed(key string, head uint32) *meaning {
-	if !x.heads.has(head) {
-		return nil
-	}
-	if m := x.exact[key]; m != nil {
-		return m
-	}
-	canonical := http.CanonicalHeaderKey(key)
-	if canonical != key {
-		if m := x.exact[canonical]; m != nil {
-			return m
-		}
-	}
-	var found *starField
-	best, star := -1, ""
-	for i := range x.stars {
-		s := &x.stars[i]
-		n := len(s.prefix) + len(s.suffix)
-		if n > best && len(canonical) > n && strings.HasPrefix(canonical, s.prefix) && strings.HasSuffix(canonical, s.suffix) {
-			if inner := canonical[len(s.prefix) : len(canonical)-len(s.suffix)]; isToken(inner) {
-				found, best, star = s, n, inner
-			}
-		}
-	}
-	if found == nil {
-		return nil
-	}
-	m := found.meaning
-	m.policy = below(found.policy, lowerCase(star))
-	return &m
-}
-
-// find returns what is said of a key, or nil.
-func (x *lexicon) find(key string) *meaning {
-	head, _ := hashes(key)
-	return x.findHashed(key, head)
 }

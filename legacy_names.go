@@ -250,9 +250,8 @@ func parseKey(key string) (m meaning, ok bool) {
 	return m, true
 }
 
-// parseWait returns what a key says whose word at an index is retry: units of a
-// time stand behind it, and if it is the first, a policy may stand behind these:
-// Retry-After-NAME.
+// parseWait reads a key whose word at an index is retry. Units of time follow; if
+// retry is the first word, a policy may follow too: Retry-After-NAME.
 func parseWait(key string, s []word, at int) (m meaning, ok bool) {
 	m = meaning{kind: waitName, format: TimeSeconds, family: key[:length(s[:min(at+2, len(s))])], order: looseOrder}
 	isTime := s[at].is("retryafter") || at > 0 && hasAnchor(key)
@@ -273,15 +272,15 @@ func parseWait(key string, s []word, at int) (m meaning, ok bool) {
 	return m, isTime
 }
 
-// in takes the unit of a time.
+// in sets the unit of a time.
 func (m *meaning) in(w word) {
 	if w.format != TimeGuess {
 		m.format, m.per = w.format, w.per
 	}
 }
 
-// prefix reads what stands before the anchor: the order of the family, and words
-// for the name of its policies, which are neither X nor a vendor's.
+// prefix reads what stands before the anchor: the order of the family, and the
+// words that name its policies, which are neither X nor a vendor's.
 func (m *meaning) prefix(policy []string, s []word, a anchor) []string {
 	first := beforeSentence(s)
 	switch {
@@ -300,7 +299,7 @@ func (m *meaning) prefix(policy []string, s []word, a anchor) []string {
 	return m.vendor(policy, a.before)
 }
 
-// vendor reads a word before the anchor.
+// vendor reads one word before the anchor.
 func (m *meaning) vendor(policy []string, s string) []string {
 	if v, ok := vendorOf(s); ok {
 		m.unit, m.format = v.unit, v.format
@@ -310,8 +309,8 @@ func (m *meaning) vendor(policy []string, s string) []string {
 	return policy
 }
 
-// clause reads the words behind the anchor, role, unit and policy, and appends
-// those of the policy. It is false if that is no limit.
+// clause reads the words behind the anchor: role, unit and policy. It appends the
+// words of the policy, and returns false if the field is no limit.
 func (m *meaning) clause(policy []string, said []word) (_ []string, ok bool) {
 	var buf [2 * maxWords]word
 	said = spread(buf[:0], said)
@@ -357,7 +356,7 @@ func (m *meaning) clause(policy []string, said []word) (_ []string, ok bool) {
 	return policy, true
 }
 
-// covers reports whether another value word next to a role says nothing more:
+// covers reports whether another value word adds nothing to the role:
 // Remaining-Count, Limit-Window, Window-Reset, Until-Reset.
 func (role *word) covers(w word, before bool) bool {
 	switch {
@@ -386,11 +385,11 @@ func onlyUnits(said []word, role int) bool {
 	return true
 }
 
-// roleAt returns the index of the word that is the role, and makes it so in said:
-// the reset behind seconds, else the last word that is no unit, else the first,
-// else the last if a role is glued to the policy's part of it, else the only one
-// between others. In Remaining-Quota and Quota-Remaining it is remaining. A title
-// is the role only if there is nothing else but titles.
+// roleAt returns the index of the word that is the role, and the policy if one is
+// glued to it. It is the reset behind seconds, else the last word that is no unit,
+// else the first, else a role glued to the last word, else the only value word in
+// between. In Remaining-Quota and Quota-Remaining it is remaining. A title is the
+// role only if there are no words but titles.
 func roleAt(said []word) (at int, part string) {
 	last := len(said) - 1
 	for last > 0 && said[last].class == unitWord {
@@ -432,9 +431,9 @@ func roleAt(said []word) (at int, part string) {
 	return at, ""
 }
 
-// outweighs reports whether the first word is the role, and not the last, if both
-// could be: what remains goes before its quota, and a word that is used for a role
-// alone before one that has other uses. The window of a limit is a window.
+// outweighs reports whether the first word is the role, and not the last, where
+// both could be. What remains goes before its quota, and a word that is used for a
+// role alone before one that has other uses. A window after a quota is a window.
 func (first *word) outweighs(last word) bool {
 	if first.class != valueWord || first.role == last.role || first.role == RoleQuota && last.role == RoleWindow {
 		return false
@@ -442,8 +441,8 @@ func (first *word) outweighs(last word) bool {
 	return last.role == RoleQuota && last.rank >= first.rank || first.rank < last.rank
 }
 
-// gluedRoles are the roles that are glued to a policy's name, as in UserLimit.
-// Shorter ones end too many other words (focused, cleft).
+// gluedRoles are the roles that may be glued to a policy's name, as in UserLimit.
+// Shorter words end too many others (focused, cleft).
 var gluedRoles = [...]string{"remaining", "limit", "reset", "quota", "usage"}
 
 // glued returns the role at the end of a word, and the policy's part of the word.
@@ -456,8 +455,8 @@ func glued(s string) (policy string, w word) {
 	return "", word{}
 }
 
-// spread appends the words to a list, those in parts that consist of known words
-// alone, with a role among them: RemainingPerMinute, ResetInSeconds, MaxRequests.
+// spread appends words to a list, and cuts those that consist of known words, with
+// a role among them: RemainingPerMinute, ResetInSeconds, MaxRequests.
 func spread(list, words []word) []word {
 	for _, w := range words {
 		from := len(list)
@@ -475,7 +474,8 @@ func spread(list, words []word) []word {
 // longestGlued is the length of the longest word that is cut into others.
 const longestGlued = 24
 
-// unglue appends the known words that a text consists of, the longest first.
+// unglue appends the known words that a text consists of, if it does. It prefers
+// long ones.
 func unglue(list []word, s string) (_ []word, ok bool) {
 	if s == "" || len(s) > longestGlued {
 		return list, s == ""
@@ -493,8 +493,8 @@ func unglue(list []word, s string) (_ []word, ok bool) {
 // The fields of ip-api, which tell no more by their words than X does.
 const remainingOfIPAPI, resetOfIPAPI = "X-Rl", "X-Ttl"
 
-// parseLoose returns what a key without an anchor may say, if another field of
-// the same policy says more.
+// parseLoose reads a key without an anchor. It counts only if another field of the
+// same policy says more.
 func parseLoose(key string) (m meaning, ok bool) {
 	switch {
 	case !isToken(key):
@@ -526,9 +526,9 @@ func parseLoose(key string) (m meaning, ok bool) {
 	return m, true
 }
 
-// named joins the words without those that say no more than that there is a quota,
-// and that it is one of requests if the others tell the window, unless there are no
-// others. A word may end in one (DayLimit).
+// named joins the words of a policy without an anchor. It leaves out those that
+// only say that there is a quota, and, if another tells the window, that it is one
+// of requests. A word may end in quota (DayLimit).
 func named(policy []string) string {
 	var few [maxWords]string
 	said := few[:0]
@@ -554,8 +554,8 @@ func counted(policy []string) bool {
 	})
 }
 
-// isPlural reports whether a word seems to be the plural of a thing that is not
-// counted by the rate: Photos, Projects.
+// isPlural reports whether a word looks like the plural of things whose rate is
+// not limited: Photos, Projects.
 func isPlural(s string) bool {
 	w, n := wordOf(s), len(s)
 	return n >= 4 && s[n-1]|0x20 == 's' && strings.IndexByte("aius", s[n-2]|0x20) < 0 && !w.counts && (w.class == otherWord || w.class == unitWord) && !windowOfPart(s).ok

@@ -1,0 +1,335 @@
+package ratelimit
+
+import (
+	"math"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// maxFields bounds the fields of a response that say something about limits.
+const maxFields = 1024
+
+// A foundField is a field for limits that was found in a header.
+type foundField struct {
+	key     string
+	lines   []string
+	meaning *meaning
+	columns int // it is one of several parallel lists with so many members, 0 if it is not
+}
+
+// findFields appends the fields of h for limits, until they are too many.
+func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundField {
+	known, loose := builtin(), false
+	for key, lines := range h {
+		head, tail := hashes(key)
+		if !known.heads.has(head) && !known.tails.has(tail) && !hasAnchor(key) && !o.mayKnow(head) {
+			continue // as nearly all keys
+		}
+		m := o.find(key, head)
+		if m == nil {
+			m = known.findHashed(key, head)
+		}
+		if m == nil && (hasAnchor(key) || mayAsk(key)) {
+			m = learned(key)
+		} else if m == nil {
+			loose = loose || mayRemain(key)
+		}
+		if m != nil && len(lines) > 0 {
+			found = append(found, foundField{key: key, lines: lines, meaning: m})
+		}
+		if len(found) > maxFields {
+			return found
+		}
+	}
+	if loose {
+		found = findLoose(found, h, o)
+	}
+	return found
+}
+
+// mayKnow reports whether a dialect of the caller's may know a key with that hash.
+func (o *LegacyOptions) mayKnow(head uint32) bool {
+	for _, d := range o.Dialects {
+		if d != nil && d.lexicon().heads.has(head) {
+			return true
+		}
+	}
+	return false
+}
+
+// learned returns the meaning of a key by its words, or nil.
+func learned(key string) *meaning {
+	if m, ok := parseKey(key); ok {
+		return &m
+	}
+	return nil
+}
+
+// find returns the meaning of a key in the caller's dialects, or nil. head is the
+// key's hash.
+func (o *LegacyOptions) find(key string, head uint32) *meaning {
+	for _, d := range o.Dialects {
+		if d != nil {
+			if m := d.lexicon().findHashed(key, head); m != nil {
+				return m
+			}
+		}
+	}
+	return nil
+}
+
+// askedElsewhere returns the longest wait that h asks for in fields other than
+// Retry-After, 0 if there is none.
+func askedElsewhere(h http.Header, c *clock) (longest time.Duration) {
+	for key, lines := range h {
+		if !hasAnchor(key) && !mayAsk(key) {
+			continue
+		}
+		if m, ok := parseKey(key); ok && m.kind == waitName && m.policy == "" {
+			longest = max(longest, m.wait(lines, c))
+		}
+	}
+	return longest
+}
+
+// wait returns how long the lines of a field ask to wait. A wait of 0 asks for
+// nothing: some servers send it with every response.
+func (m *meaning) wait(lines []string, c *clock) time.Duration {
+	line, _ := firstLine(lines)
+	t, _ := parseMoment(line, m.format, m.per)
+	d, _ := t.duration(c)
+	return d
+}
+
+// findLoose appends the fields of families without an anchor: those where one
+// field says what remains and another something else, with values that fit. Where
+// the names leave no doubt that requests are limited, quota and used are enough.
+func findLoose(found []foundField, h http.Header, o *LegacyOptions) []foundField {
+	type family struct {
+		fields    []foundField
+		remaining number
+		known     bool // what remains
+		enough    bool // one of them says the quota
+		other     bool // a field with an anchor says more
+		starts    bool // without any other family, this one would be found
+	}
+	families := map[string]*family{}
+	for key, lines := range h {
+		m, ok := parseLoose(key)
+		if !ok || len(lines) == 0 || isLegacyField(key) {
+			continue
+		}
+		if len(families) > maxFields {
+			return found
+		}
+		if head, _ := hashes(key); o.find(key, head) != nil {
+			continue
+		}
+		group := m.family
+		if m.policy != "" {
+			group = m.policy
+		}
+		of := families[group]
+		if of == nil {
+			of = &family{}
+			families[group] = of
+		}
+		if line, _ := firstLine(lines); m.role == RoleRemaining && !of.known {
+			of.remaining, of.known = parseCount(line)
+		}
+		of.enough = of.enough || m.enough
+		of.starts = of.starts || mayRemain(key)
+		of.fields = append(of.fields, foundField{key: key, lines: lines, meaning: &m})
+	}
+	for _, f := range found {
+		if of := families[f.meaning.policy]; of != nil && f.meaning.kind == plainName {
+			of.other = true // X-Rate-Limit-Hourly beside X-Hourly-Requests-Left
+		}
+	}
+	for _, of := range families {
+		if !of.starts {
+			continue
+		}
+		of.fields = slices.DeleteFunc(of.fields, func(f foundField) bool { return !f.plausible(of.remaining) })
+		has := func(is func(Role) bool) bool {
+			return slices.ContainsFunc(of.fields, func(f foundField) bool { return is(f.meaning.role) })
+		}
+		remaining := of.known && !of.remaining.neg && (of.other || has(func(r Role) bool { return r != RoleRemaining }))
+		if remaining || of.enough && has(func(r Role) bool { return r == RoleQuota }) && has(func(r Role) bool { return r == RoleUsed }) {
+			found = append(found, of.fields...)
+		}
+	}
+	return found
+}
+
+// plausible reports whether the value of a field without an anchor can be that of
+// a limit: a number that is not negative, a quota that is not lower than what
+// remains, or a time.
+func (f *foundField) plausible(remaining number) bool {
+	line, _ := firstLine(f.lines)
+	v, isCount := parseCount(line)
+	switch f.meaning.role {
+	case RoleRemaining, RoleUsed:
+		return isCount && !v.neg
+	case RoleQuota:
+		return isCount && !v.neg && v.n >= max(remaining.n, 1)
+	}
+	_, ok := parseMoment(line, f.meaning.format, f.meaning.per)
+	return ok && line != ""
+}
+
+// meaning returns the meaning of a field of a dialect.
+func (f *DialectField) meaning(family string, o order) meaning {
+	m := meaning{
+		role: f.Role, format: f.Format, policy: f.Policy, window: f.Window, unit: f.Unit, read: f.Read, family: family, order: o,
+	}
+	switch f.write {
+	case tailSyntax:
+		m.kind = tailName
+	case dictionarySyntax:
+		m.kind = anchorName
+	}
+	return m
+}
+
+// A lexicon finds the meaning of fields by their keys.
+type lexicon struct {
+	exact map[string]*meaning // by canonical key
+	stars []starField
+	keys  []string // the canonical names of the fields
+	// Most keys are refused by filters: of the bytes behind X-, and of the last
+	// bytes.
+	heads, tails filter
+}
+
+// A starField is a field with a * in its name.
+type starField struct {
+	prefix, suffix string
+	meaning        meaning
+	policy         string // before that which the * stands for
+}
+
+const (
+	filterBits = 12
+	shortest   = 6 // of which a filter has bytes
+)
+
+// A filter is a set of hashes.
+type filter [1 << filterBits / 64]uint64
+
+func (f *filter) set(hash uint32) { f[hash/64] |= 1 << (hash % 64) }
+
+// has reports whether a hash is in the set.
+func (f *filter) has(hash uint32) bool { return f[hash/64]>>(hash%64)&1 != 0 }
+
+// hash returns the hash of four bytes, without case.
+func hash(a, b, c, d byte) uint32 {
+	n := (uint32(a) | uint32(b)<<8 | uint32(c)<<16 | uint32(d)<<24) | 0x20202020
+	return n * 0x9e3779b1 >> (32 - filterBits) // Fibonacci hashing
+}
+
+// hashes returns the hash of the bytes of a key behind X-, and that of its last
+// bytes. For a short key both are one hash of some of its bytes.
+func hashes(key string) (head, tail uint32) {
+	n := len(key)
+	if n < shortest {
+		if n > 0 {
+			head = hash(key[0], key[n/2], key[n-1], byte(n))
+		}
+		return head, head
+	}
+	return hash(key[2], key[3], key[4], key[5]), hash(key[n-4], key[n-3], key[n-2], key[n-1])
+}
+
+// setHead and setTail add the bytes of a key to a filter.
+func (x *lexicon) setHead(key string) {
+	head, _ := hashes(key)
+	x.heads.set(head)
+}
+
+func (x *lexicon) setTail(key string) {
+	_, tail := hashes(key)
+	x.tails.set(tail)
+}
+
+// add adds the valid fields of a dialect.
+func (x *lexicon) add(d *Dialect, o order) {
+	if x.exact == nil {
+		x.exact = make(map[string]*meaning, len(d.Fields))
+		x.keys = make([]string, 0, len(d.Fields))
+	}
+	for i := range d.Fields {
+		f := &d.Fields[i]
+		key := http.CanonicalHeaderKey(f.Name)
+		x.keys = append(x.keys, key)
+		prefix, suffix, star := strings.Cut(key, "*")
+		if f.fault() != nil || x.exact[key] != nil {
+			continue
+		}
+		m := f.meaning(d.Name, o)
+		switch {
+		case !star:
+			x.exact[key] = &m
+		default:
+			x.stars = append(x.stars, starField{prefix, suffix, m, f.Policy})
+		}
+		if len(prefix) >= shortest || !star {
+			x.setHead(prefix)
+		} else { // any key may begin so
+			for i := range x.heads {
+				x.heads[i] = math.MaxUint64
+			}
+		}
+	}
+}
+
+// findHashed returns the meaning of a key with that hash, or nil. The field with
+// that very name goes before one with a *; of these the one with most letters
+// around the * counts.
+func (x *lexicon) findHashed(key string, head uint32) *meaning {
+	if !x.heads.has(head) {
+		return nil
+	}
+	if m := x.exact[key]; m != nil {
+		return m
+	}
+	canonical := http.CanonicalHeaderKey(key)
+	if canonical != key {
+		if m := x.exact[canonical]; m != nil {
+			return m
+		}
+	}
+	var found *starField
+	best, star := -1, ""
+	for i := range x.stars {
+		s := &x.stars[i]
+		n := len(s.prefix) + len(s.suffix)
+		if n > best && len(canonical) > n && strings.HasPrefix(canonical, s.prefix) && strings.HasSuffix(canonical, s.suffix) {
+			if inner := canonical[len(s.prefix) : len(canonical)-len(s.suffix)]; isToken(inner) {
+				found, best, star = s, n, inner
+			}
+		}
+	}
+	if found == nil {
+		return nil
+	}
+	m := found.meaning
+	m.policy = below(found.policy, lowerCase(star))
+	return &m
+}
+
+// find returns the meaning of a key, or nil.
+func (x *lexicon) find(key string) *meaning {
+	head, _ := hashes(key)
+	return x.findHashed(key, head)
+}
+
+// isLegacyField reports whether a key is that of a field for limits.
+func isLegacyField(key string) bool {
+	if hasAnchor(key) {
+		return true
+	}
+	return builtin().find(key) != nil
+}
