@@ -24,7 +24,7 @@ func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundFiel
 	known, loose := builtin(), false
 	for key, lines := range h {
 		head, tail := hashes(key)
-		if !known.heads.has(head) && !known.tails.has(tail) && !hasAnchor(key) && !o.mayKnow(head) {
+		if !known.heads.has(head) && !known.tails.has(tail) && (len(key) < len("RateLimit") || !hasAnchor(key)) && (len(o.Dialects) == 0 || !o.mayKnow(head)) {
 			continue // as nearly all keys
 		}
 		m := o.find(key, head)
