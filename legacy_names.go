@@ -345,7 +345,7 @@ func (m *meaning) clause(policy []string, said []word) (_ []string, ok bool) {
 			if part != "" {
 				policy = append(policy, part)
 			}
-		case w.class == emptyWord || w.text == "" || at >= 0 && said[at].covers(w, i < at):
+		case w.class == emptyWord || w.text == "" || at >= 0 && said[at].covers(w, i-at):
 		case w.class == unitWord && isTime:
 			m.in(w)
 		default:
@@ -358,14 +358,16 @@ func (m *meaning) clause(policy []string, said []word) (_ []string, ok bool) {
 
 // covers reports whether another value word adds nothing to the role:
 // Remaining-Count, Limit-Window, Window-Reset, Until-Reset.
-func (role *word) covers(w word, before bool) bool {
+func (role *word) covers(w word, offset int) bool {
 	switch {
 	case w.class != valueWord:
 		return false
 	case role.role == RoleWindow:
-		return w.role == RoleQuota && !before
-	case role.role == RoleReset && before:
+		return w.role == RoleQuota && offset < 0
+	case role.role == RoleReset && offset < 0:
 		return w.role == RoleReset || w.role == RoleWindow
+	case role.role == RoleReset && offset == 1 && w.is("limit"): // Refresh-Limit
+		return true
 	}
 	return w.role == RoleUsed && w.rank > 0
 }

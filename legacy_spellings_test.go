@@ -124,5 +124,7 @@ func TestSpellings(t *testing.T) {
 		{"underscores in JSON", `X-RateLimit: {"max_requests":10,"requests_left":9,"reset_in_seconds":8}`, "x-ratelimit", "default : 9/10 w=- t=8", ""},
 		{"one limit in two spellings", "X-Rate-Limit-Limit: 10\nX-Rate-Limit-Remaining: 9\nX-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9", "x-ratelimit", "default : 9/10 w=- t=-", ""},
 		{"a wait next to a limit", "X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 9000\nX-RateLimit-Retry-After-Ms: 9000", "x-ratelimit", "default : 0/10 w=- t=9", ""},
+		{"the window of a limit", "X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9\nX-RateLimit-Limit-Window: 60s", "x-ratelimit", "default : 9/10 w=60 t=-", ""},
+		{"the window of a policy", "X-RateLimit-Search-Limit: 10\nX-RateLimit-Search-Remaining: 9\nX-RateLimit-Search-Window: 60s", "x-ratelimit", "search : 9/10 w=60 t=-", ""},
 	})
 }
