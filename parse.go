@@ -713,7 +713,7 @@ func (p *scanner) readBytes(start int) (kind, int) {
 		enc = base64.StdEncoding
 	}
 	b, err := enc.DecodeString(text)
-	if err != nil || strings.ContainsAny(text, "\r\n") { // package base64 skips line breaks
+	if err != nil || strings.IndexByte(text, '\n') >= 0 || strings.IndexByte(text, '\r') >= 0 { // package base64 skips line breaks
 		return absent, start
 	}
 	p.bytes = b
