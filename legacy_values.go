@@ -290,7 +290,7 @@ func isRecord(s string) bool {
 func readRecord(facts []Fact, role Role, line string) ([]Fact, bool) {
 	name, counted := "", -1 // the last count of a policy
 	separators := ",;"
-	if strings.IndexAny(line, separators) < 0 && strings.Count(line, "=") > 1 {
+	if !strings.ContainsAny(line, separators) && strings.Count(line, "=") > 1 {
 		separators = " "
 	}
 	ok := each(line, separators, func(before byte, part string) bool {
