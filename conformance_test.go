@@ -195,7 +195,8 @@ func TestContributing(t *testing.T) {
 		name := m[1]
 		switch {
 		case name == "case" || name == "reason" || strings.Contains(name, "http.") || strings.HasPrefix(name, "testing/"):
-		case strings.ContainsAny(name, "/_") || strings.HasSuffix(name, ".go") || name == "interop":
+		case name == "interop": // a module of its own, which no release of this one has
+		case strings.ContainsAny(name, "/_") || strings.HasSuffix(name, ".go"):
 			_, err := os.Stat(name)
 			require.True(t, err == nil || declared[name], "%s does not exist", name)
 			checked++
