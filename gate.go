@@ -391,7 +391,7 @@ func (m *machine) waitOf(t *trip, a *Advice, r *settings) time.Duration {
 		return wait
 	}
 	m.backoff = m.nextBackoff()
-	return wait + m.backoff/2 + rand.N(m.backoff/2)
+	return min(wait+m.backoff/2+rand.N(m.backoff/2), r.maxWait)
 }
 
 // nextBackoff doubles the wait, but begins with half of what was enough the last

@@ -445,6 +445,10 @@ func TestMachine(t *testing.T) {
 			0 is waiting
 			0 shut 250-500 certain
 			500 is probing`},
+		{"refused without a wait, no longer than MaxWait", settings{maxWait: 100 * time.Millisecond}, `
+			0 send
+			0 answer 1 429
+			0 shut 100 certain`},
 		{"refused with Retry-After: 0", settings{}, `
 			0 send
 			0 answer 1 429; Retry-After: 0

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// A server answers at random, until it is calm. Then it says in each response that so
+// many requests remain as the request asks for.
+type server struct {
+	calm   atomic.Bool
+	served atomic.Int64
+}
+
+// calmField is the field of a request that asks for a number of remaining requests.
+const calmField = "Stress-Remaining"
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.served.Add(1)
+	if s.calm.Load() {
+		w.Header().Set("RateLimit", `"a";r=`+r.Header.Get(calmField)+";t=3600")
+		return
+	}
+	time.Sleep(rand.N(2 * time.Millisecond))
+	switch rand.IntN(40) {
+	case 0:
+		panic(http.ErrAbortHandler)
+	case 1:
+		w.WriteHeader(http.StatusTooManyRequests)
+	case 2:
+		w.Header().Set("Retry-After", strconv.Itoa(rand.IntN(2)))
+		w.WriteHeader(http.StatusServiceUnavailable)
+	case 3:
+		w.Header().Set("RateLimit", fmt.Sprintf(`"a";r=0;t=%d`, rand.IntN(3)))
+		w.WriteHeader(http.StatusTooManyRequests)
+	case 4, 5, 6:
+		w.Header().Set("RateLimit", fmt.Sprintf(`"a";r=%d;t=%d, "b";r=%d`, rand.IntN(50), rand.IntN(3), 1+rand.IntN(50)))
+	case 7:
+		w.Header().Set("X-RateLimit-Remaining", strconv.Itoa(rand.IntN(20)))
+		w.Header().Set("X-RateLimit-Reset", strconv.FormatInt(time.Now().Unix()+rand.Int64N(3)-1, 10))
+	case 8:
+		http.Redirect(w, r, "/elsewhere", http.StatusFound)
+	case 9:
+		slowBody(w, r)
+	}
+}
+
+// slowBody writes on and on, until nobody reads any more.
+func slowBody(w http.ResponseWriter, r *http.Request) {
+	for range 20 {
+		if _, err := w.Write(make([]byte, 512)); err != nil || r.Context().Err() != nil {
+			return
+		}
+		_ = http.NewResponseController(w).Flush()
+		time.Sleep(time.Millisecond)
+	}
+}

@@ -1,0 +1,327 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+const (
+	// maxWait is the longest that a Transport obeys here.
+	maxWait = 20 * time.Millisecond
+	// mayWait is the longest that all of a key may wait: maxWait, then as long for a
+	// probe that hangs, and as long again for a machine that has other things to do.
+	mayWait = maxWait + time.Second + 4*time.Second
+	// workers is the number of those of each Transport.
+	workers = 32
+	keys    = 4
+)
+
+// counts are of what has happened, and of what must be even in the end.
+type counts struct {
+	sent, panics, deadlines, cancelled  atomic.Int64
+	bodies, closed, uploads, uploadDone atomic.Int64
+}
+
+// String says what has happened.
+func (c *counts) String() string {
+	return fmt.Sprintf("stress: %d requests sent, %d panics, %d deadlines refused, %d cancelled; %d of %d bodies and %d of %d uploads closed",
+		c.sent.Load(), c.panics.Load(), c.deadlines.Load(), c.cancelled.Load(),
+		c.closed.Load(), c.bodies.Load(), c.uploadDone.Load(), c.uploads.Load())
+}
+
+// stress runs for some time, and returns what went wrong.
+func stress(lasts time.Duration, seed uint64) (fmt.Stringer, error) {
+	before := runtime.NumGoroutine()
+	c := new(counts)
+	handler := new(server)
+	api := httptest.NewServer(handler)
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	base.MaxIdleConnsPerHost = workers
+	var all []*rig
+	for _, share := range []float64{1, 1, 0.5} {
+		r := &rig{counts: c, base: base, address: api.URL, share: share, pace: len(all) == 1}
+		r.transport = &ratelimit.Transport{
+			Base: r, Advisor: ratelimit.Advisor{MaxWait: maxWait}, Key: r.key, Pace: r.pace, Share: share,
+			Waiting: r.waiting, Observe: r.observe,
+		}
+		all = append(all, r)
+	}
+	errs := []error{drive(all, lasts, seed)}
+	handler.calm.Store(true)
+	for _, r := range all {
+		errs = append(errs, r.atRest())
+	}
+	base.CloseIdleConnections()
+	api.Close()
+	errs = append(errs, settle(before))
+	if c.bodies.Load() != c.closed.Load() || c.uploads.Load() != c.uploadDone.Load() {
+		errs = append(errs, errors.New("a body is open"))
+	}
+	return c, errors.Join(errs...)
+}
+
+// drive has all workers send requests, and watches them.
+func drive(all []*rig, lasts time.Duration, seed uint64) error {
+	end := time.Now().Add(lasts)
+	var running sync.WaitGroup
+	for i, r := range all {
+		for j := range workers {
+			rnd := rand.New(rand.NewPCG(seed, uint64(i*workers+j)))
+			running.Go(func() {
+				for time.Now().Before(end) {
+					r.request(rnd)
+				}
+			})
+		}
+	}
+	done := make(chan struct{})
+	go func() { running.Wait(); close(done) }()
+	for {
+		select {
+		case <-done:
+			return nil
+		case <-time.After(100 * time.Millisecond):
+		}
+		for _, r := range all {
+			if err := r.watch(time.Now()); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// A rig is a Transport between two ends: its callers and its base.
+type rig struct {
+	*counts
+	transport *ratelimit.Transport
+	base      http.RoundTripper
+	address   string
+	share     float64
+	pace      bool
+
+	waited  atomic.Bool // whether a request began to wait
+	mu      sync.Mutex
+	waiters [keys]int
+	since   [keys]time.Time // when the last of that key was sent, or there were none that wait
+}
+
+// keyField is the field of a request with its key, none of which is for "".
+const keyField = "Stress-Key"
+
+// Stages of a request, in its context, at which something panics.
+type stage int
+
+const (
+	nowhere stage = iota
+	inKey
+	inWaiting
+	inBase
+	inObserve
+)
+
+type stageKey struct{}
+
+var errPanic = errors.New("stress: a panic on purpose")
+
+func panicAt(r *http.Request, at stage) {
+	if r.Context().Value(stageKey{}) == at {
+		panic(errPanic)
+	}
+}
+
+func (r *rig) key(req *http.Request) string {
+	panicAt(req, inKey)
+	return req.Header.Get(keyField)
+}
+
+func (r *rig) waiting(req *http.Request, _ time.Time, _ ratelimit.Advice) {
+	r.waited.Store(true)
+	panicAt(req, inWaiting)
+}
+
+func (r *rig) observe(req *http.Request, _ ratelimit.Advice) { panicAt(req, inObserve) }
+
+// RoundTrip is the base of the Transport.
+func (r *rig) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.left(req, true)
+	r.sent.Add(1)
+	if req.Context().Value(stageKey{}) == inBase && req.Body != nil {
+		req.Body.Close()
+	}
+	panicAt(req, inBase)
+	resp, err := r.base.RoundTrip(req)
+	if err == nil {
+		r.bodies.Add(1)
+		resp.Body = &body{ReadCloser: resp.Body, closed: &r.closed}
+	}
+	return resp, err
+}
+
+// body counts that it is closed, once.
+type body struct {
+	io.ReadCloser
+	closed *atomic.Int64
+	once   sync.Once
+}
+
+func (b *body) Close() error {
+	b.once.Do(func() { b.closed.Add(1) })
+	return b.ReadCloser.Close()
+}
+
+// entered notes that a request may wait.
+func (r *rig) entered(req *http.Request) {
+	if k, err := strconv.Atoi(req.Header.Get(keyField)); err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.waiters[k]++; r.waiters[k] == 1 {
+			r.since[k] = time.Now()
+		}
+	}
+}
+
+// left notes that a request does not wait any more, as it is sent or has failed. It
+// does so once for each: the request carries whether.
+func (r *rig) left(req *http.Request, sent bool) {
+	k, err := strconv.Atoi(req.Header.Get(keyField))
+	once, _ := req.Context().Value(onceKey{}).(*sync.Once)
+	if err != nil || once == nil {
+		return
+	}
+	once.Do(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.waiters[k]--
+		if sent {
+			r.since[k] = time.Now()
+		}
+	})
+}
+
+type onceKey struct{}
+
+// watch returns an error if the requests of a key wait, and none has been sent for
+// longer than they may.
+func (r *rig) watch(now time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k, n := range r.waiters {
+		if n > 0 && now.Sub(r.since[k]) > mayWait {
+			return fmt.Errorf("%d requests of key %d wait, and none was sent for %v", n, k, now.Sub(r.since[k]))
+		}
+	}
+	return nil
+}
+
+// request sends one at random.
+func (r *rig) request(rnd *rand.Rand) {
+	ctx := context.WithValue(context.Background(), onceKey{}, new(sync.Once))
+	if rnd.IntN(10) == 0 {
+		ctx = context.WithValue(ctx, stageKey{}, stage(1+rnd.IntN(int(inObserve))))
+	}
+	cancel := context.CancelFunc(func() {})
+	switch rnd.IntN(4) {
+	case 0:
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(rnd.Int64N(int64(50*time.Millisecond))))
+	case 1:
+		ctx, cancel = context.WithCancel(ctx)
+		defer time.AfterFunc(time.Duration(rnd.Int64N(int64(20*time.Millisecond))), cancel).Stop()
+	}
+	defer cancel()
+	req := r.newRequest(ctx, rnd)
+	r.entered(req)
+	defer r.left(req, false)
+	defer func() {
+		if p := recover(); p == errPanic {
+			r.panics.Add(1)
+		} else if p != nil {
+			panic(p)
+		}
+	}()
+	resp, err := r.send(req, rnd)
+	wait := (*ratelimit.WaitError)(nil)
+	switch {
+	case errors.As(err, &wait):
+		r.deadlines.Add(1)
+	case errors.Is(err, context.Canceled):
+		r.cancelled.Add(1)
+	}
+	if err == nil {
+		_, _ = io.CopyN(io.Discard, resp.Body, rnd.Int64N(8192))
+		resp.Body.Close()
+	}
+}
+
+// send sends a request as it is, or by an http.Client that follows redirections.
+func (r *rig) send(req *http.Request, rnd *rand.Rand) (*http.Response, error) {
+	if rnd.IntN(4) == 0 {
+		return (&http.Client{Transport: r.transport}).Do(req)
+	}
+	return r.transport.RoundTrip(req)
+}
+
+func (r *rig) newRequest(ctx context.Context, rnd *rand.Rand) *http.Request {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.address, nil)
+	if err != nil {
+		panic(err)
+	}
+	if rnd.IntN(4) == 0 {
+		r.uploads.Add(1)
+		req.Body = &body{ReadCloser: io.NopCloser(strings.NewReader("upload")), closed: &r.uploadDone}
+	}
+	if key := rnd.IntN(keys + 1); key < keys {
+		req.Header.Set(keyField, strconv.Itoa(key))
+	}
+	return req
+}
+
+// atRest returns an error if a Transport still counts requests as under way that are
+// not: it would take them off what remains. Where as few remain as make one request
+// of its share, the next one has to wait then. One at its pace waits anyway.
+func (r *rig) atRest() error {
+	for k := 0; k < keys && !r.pace; k++ {
+		for range 3 { // the first may find out about the past, the second waits for the first
+			if err := r.calmRequest(k, "1000"); err != nil {
+				return err
+			}
+		}
+		if err := r.calmRequest(k, strconv.Itoa(int(1/r.share))); err != nil {
+			return err
+		}
+		r.waited.Store(false)
+		if err := r.calmRequest(k, "1000"); err != nil {
+			return err
+		}
+		if r.waited.Load() {
+			return fmt.Errorf("key %d: requests are under way when there are none", k)
+		}
+	}
+	return nil
+}
+
+func (r *rig) calmRequest(key int, remaining string) error {
+	req, err := http.NewRequest(http.MethodGet, r.address, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set(keyField, strconv.Itoa(key))
+	req.Header.Set(calmField, remaining)
+	resp, err := r.transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
