@@ -92,7 +92,7 @@ func (r *reading) readQuota(f *foundField) {
 			if first < 0 {
 				first = i
 				ok = r.readFirst(f, value, params)
-			} else if p, old, isPolicy := readPolicy(value, params); isPolicy && params != "" {
+			} else if p, old, isPolicy := readPolicy(value, params); isPolicy && (params != "" || i == first && p.Window.ok) {
 				r.listed = append(r.listed, p)
 				r.credit(f, generationOf(old))
 			} else {
@@ -296,8 +296,10 @@ const (
 // draft-polli-00.
 func readPolicy(value, params string) (p Policy, old, ok bool) {
 	p.Quota = Unknown
-	if n, isNumber := parseCount(value); isNumber && !n.neg {
-		p.Quota, ok = n.floor(), true
+	count, window, over := strings.Cut(value, "/") // 100/1h
+	if n, isNumber := parseCount(trim(count)); isNumber && !n.neg {
+		p.Quota, p.Window = n.floor(), parseWindow(trim(window))
+		ok = !over || p.Window.ok
 	}
 	for n := 0; params != "" && n < maxParams; n++ {
 		var param string

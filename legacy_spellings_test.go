@@ -126,5 +126,13 @@ func TestSpellings(t *testing.T) {
 		{"a wait next to a limit", "X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 9000\nX-RateLimit-Retry-After-Ms: 9000", "x-ratelimit", "default : 0/10 w=- t=9", ""},
 		{"the window of a limit", "X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9\nX-RateLimit-Limit-Window: 60s", "x-ratelimit", "default : 9/10 w=60 t=-", ""},
 		{"the window of a policy", "X-RateLimit-Search-Limit: 10\nX-RateLimit-Search-Remaining: 9\nX-RateLimit-Search-Window: 60s", "x-ratelimit", "search : 9/10 w=60 t=-", ""},
+		{"start and end of the window", "X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9\nX-RateLimit-Window-Start: @unix+0\nX-RateLimit-Window-End: @unix+60", "x-ratelimit", "default : 9/10 w=- t=60", ""},
+		{"pairs of quota and window", "X-RateLimit-Limit: 10/1h, 5/1m\nX-RateLimit-Remaining: 9", "x-ratelimit", "5/60 : -/5 w=60 t=- | default : 9/10 w=3600 t=-", ""},
+		{"pairs of quota and seconds", "X-RateLimit-Policy: 10/3600, 5/60\nX-RateLimit-Limit: 5\nX-RateLimit-Remaining: 4", "x-ratelimit", "10/3600 : -/10 w=3600 t=- | default : 4/5 w=60 t=-", ""},
+		{"concurrency", "X-Concurrency-Limit: 5\nX-Concurrency-Remaining: 3", "x-concurrency", "concurrency concurrent-requests: 3/5 w=- t=-", ""},
+		{"a count and a time to live", "X-RateLimit-Limit: 10\nX-RateLimit-Count: 3\nX-RateLimit-TTL: 30", "x-ratelimit", "default : 7/10 w=- t=30", ""},
+		{"the time that remains", "X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9\nX-RateLimit-Time-Remaining: 30s", "x-ratelimit", "default : 9/10 w=- t=30", ""},
+		{"a reset of two policies without windows", "X-RateLimit-Write-Limit: 9\nX-RateLimit-Write-Remaining: 8\nX-RateLimit-Read-Limit: 90\nX-RateLimit-Read-Remaining: 80\nX-RateLimit-Reset: @unix+9", "x-ratelimit", "read : 80/90 w=- t=- | write : 8/9 w=- t=9", ""},
+		{"a resource in JSON", `X-RateLimit: {"remaining":9,"limit":10,"resetAt":"@rfc+30","resource":"search"}`, "x-ratelimit", "search : 9/10 w=- t=30", ""},
 	})
 }

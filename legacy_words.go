@@ -67,7 +67,7 @@ func lookUp(lower string) word {
 		return word{class: valueWord, role: RoleUsed, rank: 1}
 	case "reset", "resets":
 		return word{class: valueWord, role: RoleReset}
-	case "next", "clear", "renew", "renews", "renewal", "refresh", "refreshes", "refill", "expiry", "expires", "expire", "expiration", "ends", "until":
+	case "next", "clear", "renew", "renews", "renewal", "refresh", "refreshes", "refill", "expiry", "expires", "expire", "expiration", "end", "ends", "until":
 		return word{class: valueWord, role: RoleReset, rank: 1}
 	case "window", "interval", "period", "duration", "timeframe":
 		return word{class: valueWord, role: RoleWindow, rank: 1}
@@ -95,7 +95,7 @@ func lookUp(lower string) word {
 		return word{class: retryWord}
 	case "url", "uri", "link", "docs", "documentation", "help", "message", "reason", "warning", // texts
 		"enabled", "disabled", "active", "exceeded", "reached", "hit", "nearlimit", "overlimit", "over", "near", "exempt", "bypass",
-		"whitelisted", "blocked", "banned", "throttled", "limited", "ratelimited", "error", "problem", "unlimited", // states
+		"whitelisted", "blocked", "banned", "throttled", "limited", "ratelimited", "start", "started", "error", "problem", "unlimited", // states
 		"type", "version", "region", "mode", "algorithm", "strategy", "source", "field", // kinds
 		"cost", "costs", "requested", "currentrequest", "increment", "rate", "fillrate", "delay", "metrics", // costs of one request
 		"percent", "percentage", "utilization", "ratio": // parts
