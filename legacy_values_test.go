@@ -113,6 +113,8 @@ func TestParseMoment(t *testing.T) {
 		{"an offset to the east", "1994-11-15T09:13:00+01:00", 0},
 		{"an offset to the west", "1994-11-15T07:13:00-01:00", 0},
 		{"an offset without a colon", "1994-11-15T09:13:00+0100", 0},
+		{"an offset of half an hour to the east", "1994-11-15T13:43:00+05:30", 0},
+		{"an offset of half an hour to the west", "1994-11-15T02:43:00-05:30", 0},
 		{"an offset of hours alone", "1994-11-15T09:13:00+01", 0},
 		{"no zone", "1994-11-15T08:13:00", 0},
 		{"no seconds", "1994-11-15T08:13Z", 0},

@@ -370,7 +370,7 @@ func invites(l *Limit, p, shortest *Policy) bool {
 	if p.Unit == ConcurrentRequests || l.Cap(*p, tolerance).Remaining >= l.Remaining {
 		return false
 	}
-	if shortest == nil || shortest.Window.n >= p.Window.n || shortest.Window.n < minWindow {
+	if shortest == nil || shortest.Window.n >= p.Window.n {
 		return true
 	}
 	windows := (l.Reset.n + shortest.Window.n - 1) / shortest.Window.n

@@ -146,6 +146,7 @@ var lintCases = []lintCase{
 	{"K1, max-age before Expires", date + "Cache-Control: max-age=0\nExpires: Sat, 21 Nov 2026 03:01:00 GMT\n" + clean, nil},
 	{"K1, a max-age that is negative", "Cache-Control: max-age=-60\n" + clean, nil},
 	{"K1, a max-age that is no number", "Cache-Control: max-age=x\n" + clean, nil},
+	{"K1, a max-age with a unit", "Cache-Control: max-age=60s\n" + clean, nil},
 	{"K1, a max-age that is a lone quote", "Cache-Control: max-age=\"\n" + clean, nil},
 	{"K1, a max-age of 0 before Expires", date + "Cache-Control: max-age=x\nExpires: Sat, 21 Nov 2026 03:01:00 GMT\n" + clean, nil},
 	{"K1, Expires without Date", "Expires: Sat, 21 Nov 2026 03:01:00 GMT\n" + clean, nil},

@@ -197,11 +197,7 @@ func parseList[T Policy | Limit](field *fieldDef, most int, lines []string) ([]T
 		if list == nil {
 			list = make([]T, 0, p.estimate(lines))
 		}
-		if len(list) < cap(list) {
-			list = list[:len(list)+1]
-		} else {
-			list = append(list, *new(T))
-		}
+		list = append(list, *new(T))
 		switch m := any(&list[p.item]).(type) { // with a method value p would escape to the heap
 		case *Policy:
 			p.member.policy(m)
