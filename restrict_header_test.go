@@ -94,6 +94,38 @@ var restrictHeaderCases = []struct {
 		[2]string{}, `
 		RateLimit-Policy: "upstream";q=100
 		RateLimit: "upstream";r=40;t=30`},
+	{"a reset in minutes, rounded up", `
+		X-RateLimit-Remaining: 5
+		X-RateLimit-Reset-Minutes: 2`,
+		[2]string{``, `"g";r=4;t=299`}, `
+		RateLimit: "upstream";r=5;t=120, "g";r=4;t=299
+		X-RateLimit-Remaining: 4
+		X-RateLimit-Reset-Minutes: 5`},
+	{"a reset that says nothing", `
+		X-RateLimit-Remaining: 5
+		X-RateLimit-Reset: -`,
+		[2]string{``, `"g";r=4;t=7`}, `
+		RateLimit: "upstream";r=5, "g";r=4;t=7
+		X-RateLimit-Remaining: 4`},
+	{"what is used is not known", `
+		RateLimit-Remaining: 1800
+		X-RateLimit-Used: -1`,
+		[2]string{``, `"g";r=0`}, `
+		RateLimit: "upstream";r=1800, "g";r=0
+		RateLimit-Remaining: 0`},
+	{"more remains than the quota", `
+		X-RateLimit-Limit: 28
+		X-RateLimit-Remaining: 40`,
+		[2]string{``, `"g";r=30`}, `
+		RateLimit-Policy: "upstream";q=28
+		RateLimit: "upstream";r=40, "g";r=30
+		X-RateLimit-Remaining: 30`},
+	{"a field of a vendor that is no number of units", `
+		X-RateLimit-Limit: 999
+		X-App-Usage: 5`,
+		[2]string{``, `"g";r=4;t=100000`}, `
+		RateLimit-Policy: "upstream";q=999
+		RateLimit: "g";r=4;t=100000`},
 	{"X-RateLimit, lowered", `
 		X-RateLimit-Limit: 100
 		X-RateLimit-Remaining: 40
