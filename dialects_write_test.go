@@ -166,6 +166,8 @@ func TestSet(t *testing.T) {
 		{"names in names", XRateLimitByName, one, "X-RateLimit-Limit-Day: 5000\nX-RateLimit-Limit-Hour: 1000\nX-RateLimit-Remaining-Day: 4000\nX-RateLimit-Remaining-Hour: 37\nX-RateLimit-Reset-Day: 80000\nX-RateLimit-Reset-Hour: 90"},
 		{"twitter", Twitter, one, "X-Rate-Limit-Limit: 1000\nX-Rate-Limit-Remaining: 37\nX-Rate-Limit-Reset: @unix+90"},
 		{"github", GitHub, one, "X-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 37\nX-RateLimit-Reset: @unix+90\nX-RateLimit-Resource: hour\nX-RateLimit-Used: 963"},
+		{"gitlab, with nothing remaining", GitLab, Fields{Policies: []Policy{{Name: "t", Quota: 10, Window: SecondsOf(60)}}, Limits: []Limit{{Name: "t"}}}, "RateLimit-Limit: 10\nRateLimit-Remaining: 0\nRateLimit-Observed: 10\nRateLimit-Name: t"},
+		{"a name before all else", &Dialect{Name: "first", Fields: []DialectField{{Name: "*-Acme-Left", Role: RoleRemaining}}}, Fields{Limits: []Limit{{Name: "t", Remaining: 4}}}, "T-Acme-Left: 4"},
 		{"gitlab, whose policies are of a minute", GitLab, Fields{Policies: []Policy{{Name: "t", Quota: 10, Window: SecondsOf(60)}}, Limits: []Limit{{Name: "t", Remaining: 4}}}, "RateLimit-Limit: 10\nRateLimit-Remaining: 4\nRateLimit-Observed: 6\nRateLimit-Name: t"},
 		{"openai", OpenAI, one, "X-RateLimit-Limit-Day: 5000\nX-RateLimit-Limit-Hour: 1000\nX-RateLimit-Remaining-Day: 4000\nX-RateLimit-Remaining-Hour: 37\nX-RateLimit-Reset-Day: 22h13m20s\nX-RateLimit-Reset-Hour: 1m30s"},
 		{"anthropic", Anthropic, Fields{Limits: one.Limits[1:]}, "Anthropic-RateLimit-Hour-Remaining: 37\nAnthropic-RateLimit-Hour-Reset: @rfc+90"},

@@ -544,20 +544,23 @@ func TestManyMembers(t *testing.T) {
 	for _, tt := range []struct {
 		name, key, format string
 		most              int // policies and limits
+		fault             bool
 	}{
-		{"Integer policies", "Ratelimit-Policy", "%d;w=%d,", maxMembers},
-		{"policies behind the quota", "Ratelimit-Limit", "%d;w=%d,", maxMembers},
-		{"heads", "X-Ms-Ratelimit-Remaining-Resource", "n%d;%d,", maxMembers},
-		{"pairs", "X-App-Rate-Limit", "%d:%d,", maxMembers},
-		{"bans", "X-Sentry-Rate-Limits", "%d:c%d:,", maxMembers},
-		{"a record", "X-Ratelimit-Remaining", "n%d=%d;", maxMembers},
-		{"the current form with names that are Tokens", "Ratelimit", "n%d;r=%d,", maxMembers},
+		{"Integer policies", "Ratelimit-Policy", "%d;w=%d,", maxMembers, false},
+		{"policies behind the quota", "Ratelimit-Limit", "%d;w=%d,", maxMembers, true},
+		{"heads", "X-Ms-Ratelimit-Remaining-Resource", "n%d;%d,", maxMembers, true},
+		{"pairs", "X-App-Rate-Limit", "%d:%d,", maxMembers, true},
+		{"bans", "X-Sentry-Rate-Limits", "%d:c%d:,", maxMembers, true},
+		{"a record", "X-Ratelimit-Remaining", "n%d=%d;", maxMembers, true},
+		{"the current form with names that are Tokens", "Ratelimit", "n%d;r=%d,", maxMembers, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := ParseAny(http.Header{tt.key: {lines(tt.format, tt.most)}}, LegacyOptions{})
 			require.NoError(t, err)
 			require.Equal(t, tt.most, max(len(got.Policies), len(got.Limits)))
 			lawFields(t, got)
+			_, err = ParseAny(http.Header{tt.key: {lines(tt.format, tt.most+1)}}, LegacyOptions{})
+			require.Equal(t, tt.fault, errors.Is(err, ErrTooMany))
 			got, _ = ParseAny(http.Header{tt.key: {lines(tt.format, 3*tt.most)}}, LegacyOptions{})
 			lawFields(t, got)
 		})

@@ -331,3 +331,32 @@ func TestNanosecondsSaturate(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, SecondsOf(math.MaxInt64/billion-late.Unix()+1), got.Limits[0].Reset)
 }
+
+// TestUsual: lengths of windows that are as people choose them, and the next that
+// are not.
+func TestUsual(t *testing.T) {
+	for n, want := range map[int64]bool{
+		1: true, 59: true, 60: true, 61: false, 90: false, 120: true,
+		7200: true, 7260: false, 10800: true, 12600: false, 172800: true, 176400: false, 259200: true, 262800: false,
+		366 * 86400: true, 367 * 86400: false,
+	} {
+		require.Equal(t, want, usual(n), n)
+	}
+	for reset, want := range map[int64]bool{0: true, 60: true, 67: true, 68: false} {
+		require.Equal(t, want, fits(reset, SecondsOf(60)), reset)
+	}
+}
+
+// TestLongTimes: texts as long as are looked at, and one byte longer.
+func TestLongTimes(t *testing.T) {
+	for n, want := range map[int]bool{maxTime: true, maxTime + 1: false} {
+		spaced := "6m" + strings.Repeat(" ", n-len("6m1s")) + "1s"
+		_, ok := parseMoment(spaced, TimeGuess, 0)
+		require.Equal(t, want, ok)
+		_, ok = parseSpanOrWord(spaced)
+		require.Equal(t, want, ok)
+		_, ok = recordKey(strings.Repeat("a", n-len("-remaining")) + "-remaining")
+		require.Equal(t, want, ok)
+		require.Equal(t, want, windowOfPart(strings.Repeat("a", n-len("hour"))+"hour").ok)
+	}
+}
