@@ -397,6 +397,7 @@ func TestCallersDialect(t *testing.T) {
 		{Name: "X-RateLimit-Limit", Role: RoleNone},
 		{Name: "Retry-After-Acme", Role: RoleNone},
 		{Name: "X-Rl", Role: RoleNone},
+		{Name: "X-Other-Limit", Role: RoleNone},
 	}}
 	require.NoError(t, acme.Validate())
 	for _, tt := range []struct {
@@ -413,6 +414,7 @@ func TestCallersDialect(t *testing.T) {
 		{"Integer policies, and a title for a limit", "Acme-Rules: 9;w=60\nX-RateLimit-Remaining: 5\nX-RateLimit-Total: 9\nAcme-Title: t", "acme", "t : 5/9 w=60 t=-", ""},
 		{"a built-in name that says nothing", "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 5", "x-ratelimit", "default : 5/- w=- t=-", ""},
 		{"a wait that says nothing", "Retry-After-Acme: 9", "", "", ""},
+		{"one of two loose names that says nothing", "X-Other-Remaining: 4\nX-Other-Limit: 9", "", "", ""},
 		{"a loose name that says nothing", "X-Rl: 0\nX-Ttl: 5", "", "", ""},
 		{"all others by their words", "X-Ratelimit-Remaining: 5", "x-ratelimit", "default : 5/- w=- t=-", ""},
 	} {
@@ -438,6 +440,13 @@ func TestReadFunction(t *testing.T) {
 		got, _ := ParseAny(wire("Acme: x\nX-RateLimit-Remaining: 5"), LegacyOptions{Dialects: []*Dialect{d}})
 		lawFields(t, got)
 	}
+	named := func(facts []Fact, value string) ([]Fact, bool) {
+		return append(facts, Fact{Role: RoleName, Value: "mine"}, Fact{Role: RoleRemaining, Value: value}), true
+	}
+	d := &Dialect{Name: "acme", Fields: []DialectField{{Name: "Acme", Role: RoleRemaining, Read: named}}}
+	got, err := ParseAny(wire("Acme: 5"), LegacyOptions{Dialects: []*Dialect{d}})
+	require.NoError(t, err)
+	require.Equal(t, []Limit{{Name: "mine", Remaining: 5}}, got.Limits)
 }
 
 // TestDialectConcurrently uses one dialect for the first time from many goroutines.

@@ -1,7 +1,9 @@
 package ratelimit
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -102,4 +104,60 @@ func TestRefusedElsewhere(t *testing.T) {
 	got := Advisor{}.Advise(resp, late)
 	require.Equal(t, SourceRetryAfter, got.Source)
 	require.Equal(t, time.Minute, got.Wait)
+}
+
+// TestWindowOfName: windows in the names of policies that no other table has.
+func TestWindowOfName(t *testing.T) {
+	for name, want := range map[string]int64{
+		"one-hour": 3600, "five-min": 300, "ten-seconds": 10, "fifteen-minutes": 900, "thirty-days": 30 * 86400, "2-weeks": 14 * 86400,
+		"per-day": 86400, "perday": 86400, "secondly": 1, "v2": 0, "months": 0, "5-months": 0, "0-hours": 0, strings.Repeat("1", maxTime) + "s": 0,
+		"99999999999999999999-days": MaxInteger, "": 0, "-": 0,
+	} {
+		got := windowOfName(name, false)
+		require.Equal(t, want > 0, got.ok, name)
+		require.Equal(t, want, got.n, name)
+	}
+}
+
+// TestManyPoliciesTwice: of many listed policies each counts once, and that of the
+// limit is found among them.
+func TestManyPoliciesTwice(t *testing.T) {
+	var list []string
+	for i := range 3 * manyTallies {
+		list = append(list, fmt.Sprintf("%d;w=60", 100+i))
+	}
+	all := strings.Join(list, ", ")
+	h := http.Header{"Ratelimit-Policy": {all, all}, "Ratelimit-Limit": {"110"}, "Ratelimit-Remaining": {"9"}}
+	got, err := ParseAny(h, LegacyOptions{})
+	require.NoError(t, err)
+	require.Len(t, got.Policies, len(list))
+	p, ok := got.PolicyOf(got.Limits[0])
+	require.True(t, ok)
+	require.Equal(t, Policy{Name: "default", Quota: 110, Window: SecondsOf(60)}, p)
+}
+
+// TestHostileJSON: deep objects, long keys and texts that end early cost nothing
+// and are no limits.
+func TestHostileJSON(t *testing.T) {
+	deep := strings.Repeat(`{"a":`, 100) + `{"call_count":1}` + strings.Repeat("}", 100)
+	for _, h := range []http.Header{
+		{"X-App-Usage": {deep}},
+		{"X-Ratelimit": {`{"` + strings.Repeat("limit", maxTime) + `":{}}`}},
+		{"X-Ratelimit": {`{"limit":`}},
+	} {
+		got, _ := ParseAny(h, LegacyOptions{})
+		require.Empty(t, got)
+	}
+}
+
+// TestSetUnknownQuotas: policies without a quota are not written as Integer
+// policies, and are not of the same quota.
+func TestSetUnknownQuotas(t *testing.T) {
+	h := http.Header{}
+	f := Fields{
+		Policies: []Policy{{Name: "a", Quota: 5, Window: SecondsOf(60)}, {Name: "b", Quota: Unknown, Window: SecondsOf(1)}, {Name: "c", Quota: Unknown}},
+		Limits:   []Limit{{Name: "a", Remaining: 4}},
+	}
+	require.NoError(t, Draft06.Set(h, f, late))
+	require.Equal(t, http.Header{"Ratelimit-Limit": {"5"}, "Ratelimit-Remaining": {"4"}, "Ratelimit-Policy": {"5;w=60"}}, h)
 }

@@ -67,6 +67,7 @@ func TestParseKey(t *testing.T) {
 		{"the window in milliseconds", "X-Rate-Limit-Time-Window-Ms X-RateLimit-Interval-Ms", "window in ms"},
 		{"the unit in the middle", "X-RateLimit-Reset-Ms-Search", "reset of search in ms"},
 		{"a name without a role", "X-RateLimit-Minute", "plain of minute"},
+		{"two roles between other words", "X-RateLimit-Foo-Limit-Reset-Bar", "plain of foo-limit-reset-bar"},
 		{"a wait", "X-RateLimit-Retry-After X-RateLimit-RetryAfter X-RateLimit-Retry-After-Seconds", "wait in s"},
 		{"a wait in milliseconds", "X-RateLimit-Retry-After-Ms", "wait in ms"},
 		{"tokens by size", "X-RateLimitBySize-Limit-Minute", "quota of minute"},

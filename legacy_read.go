@@ -262,11 +262,11 @@ var stravaColumns = [...]struct {
 // readColumns reads a parallel list. Each member belongs to another policy.
 func (r *reading) readColumns(f *foundField) {
 	m := f.meaning
-	line, i := firstLine(f.lines)
-	n, ok := 0, true
+	line, _ := firstLine(f.lines)
+	n := 0
 	each(line, string(columnSeparator(line)), func(_ byte, part string) bool {
 		if n < maxMembers {
-			ok = r.takeAll(f, []Fact{{Role: m.role, Format: m.format, Value: part}}, n) && ok
+			r.takeAll(f, []Fact{{Role: m.role, Format: m.format, Value: part}}, n) // align has looked at the values
 		}
 		if t := r.tally(f, m.policy, n); m.role == RoleUsed && f.columns == len(stravaColumns) && t != nil && t.remaining == Unknown {
 			t.half, t.usual = stravaColumns[n].name, stravaColumns[n].window
@@ -274,9 +274,6 @@ func (r *reading) readColumns(f *foundField) {
 		n++
 		return true
 	})
-	if !ok {
-		r.fault(f, i, 0, ErrSyntax)
-	}
 }
 
 // readValue reads one value: a number, a time, a pair, a record, or JSON. Further

@@ -62,6 +62,7 @@ func TestSpellings(t *testing.T) {
 		{"per and day, glued, before the role", "X-RateLimit-PerDay-Limit: 10\nX-RateLimit-PerDay-Remaining: 9", "x-ratelimit", "perday : 9/10 w=86400 t=-", ""},
 		{"the role glued to its window", "X-RateLimit-LimitPerMinute: 10\nX-RateLimit-RemainingPerMinute: 9", "x-ratelimit", "minute : 9/10 w=60 t=-", ""},
 		{"the window glued to its role", "X-RateLimit-MinuteLimit: 10\nX-RateLimit-MinuteRemaining: 9", "x-ratelimit", "minute : 9/10 w=60 t=-", ""},
+		{"a window glued to a quota, without an anchor", "X-HourLimit-Remaining: 9\nX-HourLimit-Reset: 30s", "x-hourlimit", "hour : 9/- w=3600 t=30", ""},
 		{"ten seconds", "X-RateLimit-Limit-10s: 10\nX-RateLimit-Remaining-10s: 9", "x-ratelimit", "10s : 9/10 w=10 t=-", ""},
 		{"24 hours", "X-RateLimit-24h-Limit: 10\nX-RateLimit-24h-Remaining: 9", "x-ratelimit", "24h : 9/10 w=86400 t=-", ""},
 		{"a number of seconds", "X-RateLimit-Limit-60: 10\nX-RateLimit-Remaining-60: 9", "x-ratelimit", "60 : 9/10 w=60 t=-", ""},
