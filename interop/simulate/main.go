@@ -2,8 +2,8 @@
 // long they take, how many of their requests are refused, how long one job may take,
 // how fair they are, and how much of the quota they use, as tables in Markdown.
 //
-//	go run ./simulate
-//	go run ./simulate -plot DIR
+//	go run -C interop ./simulate
+//	go run -C interop ./simulate -plot DIR
 //
 // The second draws two of the runs as SVG: served requests over time against what
 // the quota allows, refused ones as marks.

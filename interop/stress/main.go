@@ -3,7 +3,7 @@
 // It fails on a goroutine, a body or a request under way that is left over, and on a
 // request that waits for longer than it may.
 //
-//	go run -race ./stress -for 300s
+//	go run -C interop -race ./stress -for 300s
 package main
 
 import (
