@@ -45,7 +45,8 @@ const upstreamName = "upstream"
 // On error h is as it was, and best forwarded so. The error is that of [ParseAny]
 // where a field is malformed, that of Restrict, that of [Fields.Set] where own
 // cannot be written, or a [*FieldError] that wraps ErrRange where an older field
-// would be read as another number than is written.
+// would be read as another number than is written, such as a reset that is longer
+// than its window, and would be taken for that of another policy.
 func RestrictHeader(h http.Header, own Fields, o LegacyOptions) error {
 	if h == nil {
 		return errNilHeader
@@ -72,7 +73,7 @@ func RestrictHeader(h http.Header, own Fields, o LegacyOptions) error {
 		return err
 	}
 	if _, asked := ParseRetryAfter(h, o.Now); asked {
-		f.SetRetryAfter(out)
+		f.setRetryAfter(out, o.Now)
 	}
 	exposeAbroad(out)
 	clear(h)
@@ -278,16 +279,33 @@ func (e *olderEdit) byName() map[string]*olderLimit {
 	return named
 }
 
-// tightest returns the limit of requests of which least remains, within its bound,
-// or nil.
+// tightest returns the tightest limit of requests, or nil.
 func (e *olderEdit) tightest() *olderLimit {
 	var tightest *olderLimit
 	for _, l := range e.limits {
-		if l.remaining != Unknown && l.requests() && (tightest == nil || l.least() < tightest.least()) {
+		if l.remaining != Unknown && l.requests() && (tightest == nil || e.tighter(l, tightest)) {
 			tightest = l
 		}
 	}
 	return tightest
+}
+
+// tighter reports whether less remains of l than of m, within their bounds. One
+// without a reset comes after all others, as it cannot say until when.
+func (e *olderEdit) tighter(l, m *olderLimit) bool {
+	if timed := len(e.resets(l)) > 0; timed != (len(e.resets(m)) > 0) {
+		return timed
+	}
+	return l.least() < m.least()
+}
+
+// resets returns the fields that say the reset of a limit: its own, or without any
+// one that stands alone.
+func (e *olderEdit) resets(l *olderLimit) []*foundField {
+	if own := l.fields[RoleReset]; len(own) > 0 || e.common == nil || e.common.remaining != Unknown {
+		return own
+	}
+	return e.common.fields[RoleReset]
 }
 
 // least returns what remains, within the bound.
@@ -325,11 +343,7 @@ func (e *olderEdit) lower(l *olderLimit) error {
 		used := max(l.quota-b.remaining, 0)
 		e.count(l.fields[RoleUsed], used, func(n int64) bool { return n < used })
 	}
-	resets := l.fields[RoleReset]
-	if len(resets) == 0 && e.common != nil {
-		resets = e.common.fields[RoleReset]
-	}
-	for _, f := range resets {
+	for _, f := range e.resets(l) {
 		said, err := e.reset(f, b.reset)
 		if err != nil {
 			return refuse(fieldName(f.key), err)

@@ -123,14 +123,18 @@ func longer(s, t Seconds) Seconds {
 // the longest wait stays alone, because some recipients read only the first
 // line, and others none of several. If no line can be read, and a field in its
 // place asks for a longer wait, Retry-After is set to that wait.
-func (f Fields) SetRetryAfter(h http.Header) {
+func (f Fields) SetRetryAfter(h http.Header) { f.setRetryAfter(h, time.Time{}) }
+
+// setRetryAfter is SetRetryAfter for a response that arrived at received; the zero
+// received stands for time.Now().
+func (f Fields) setRetryAfter(h http.Header, received time.Time) {
 	wait, ok := f.RetryAfter().Duration()
 	if h == nil || !ok || wait < 0 {
 		return
 	}
-	c := readClock(h, time.Time{})
+	c := readClock(h, received)
 	longest := f.RetryAfter()
-	if _, ok := readRetryAfter(h, time.Time{}); !ok { // then clients read the fields in its place
+	if _, ok := readRetryAfter(h, received); !ok { // then clients read the fields in its place
 		longest = longer(longest, CeilSeconds(askedElsewhere(h, &c)))
 	}
 	value := strconv.FormatInt(min(longest.n, MaxInteger), 10)
