@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"slices"
@@ -103,65 +104,67 @@ func (m *meaning) wait(lines []string, c *clock) time.Duration {
 	return d
 }
 
-// findLoose appends the fields of families without an anchor: those where one
-// field says what remains and another something else, with values that fit. Where
-// the names leave no doubt that requests are limited, quota and used are enough.
+// A looseFamily is the fields without an anchor that are about one policy.
+type looseFamily struct {
+	fields []foundField
+	starts bool // one of its own fields makes findLoose look at it
+	other  bool // a field with an anchor says more: X-Rate-Limit-Hourly beside X-Hourly-Requests-Left
+}
+
+// findLoose appends the fields of families without an anchor that tell a limit.
 func findLoose(found []foundField, h http.Header, o *LegacyOptions) []foundField {
-	type family struct {
-		fields    []foundField
-		remaining number
-		known     bool // what remains
-		enough    bool // one of them says the quota
-		other     bool // a field with an anchor says more
-		starts    bool // without any other family, this one would be found
-	}
-	families := map[string]*family{}
+	families := map[string]*looseFamily{}
 	for key, lines := range h {
 		m, ok := parseLoose(key)
-		if !ok || len(lines) == 0 || isLegacyField(key) {
+		if head, _ := hashes(key); !ok || len(lines) == 0 || isLegacyField(key) || o.find(key, head) != nil {
 			continue
 		}
 		if len(families) > maxFields {
 			return found
 		}
-		if head, _ := hashes(key); o.find(key, head) != nil {
-			continue
+		name := cmp.Or(m.policy, m.family)
+		if families[name] == nil {
+			families[name] = &looseFamily{}
 		}
-		group := m.family
-		if m.policy != "" {
-			group = m.policy
-		}
-		of := families[group]
-		if of == nil {
-			of = &family{}
-			families[group] = of
-		}
-		if line, _ := firstLine(lines); m.role == RoleRemaining && !of.known {
-			of.remaining, of.known = parseCount(line)
-		}
-		of.enough = of.enough || m.enough
+		of := families[name]
 		of.starts = of.starts || mayRemain(key)
 		of.fields = append(of.fields, foundField{key: key, lines: lines, meaning: &m})
 	}
 	for _, f := range found {
 		if of := families[f.meaning.policy]; of != nil && f.meaning.kind == plainName {
-			of.other = true // X-Rate-Limit-Hourly beside X-Hourly-Requests-Left
+			of.other = true
 		}
 	}
 	for _, of := range families {
-		if !of.starts {
-			continue
-		}
-		of.fields = slices.DeleteFunc(of.fields, func(f foundField) bool { return !f.plausible(of.remaining) })
-		has := func(is func(Role) bool) bool {
-			return slices.ContainsFunc(of.fields, func(f foundField) bool { return is(f.meaning.role) })
-		}
-		remaining := of.known && !of.remaining.neg && (of.other || has(func(r Role) bool { return r != RoleRemaining }))
-		if remaining || of.enough && has(func(r Role) bool { return r == RoleQuota }) && has(func(r Role) bool { return r == RoleUsed }) {
+		if of.starts && of.isLimit() {
 			found = append(found, of.fields...)
 		}
 	}
 	return found
+}
+
+// isLimit reports whether one of the fields says what remains and another something
+// else. Where the names leave no doubt that requests are limited, quota and used
+// are enough. Fields with values that do not fit are dropped.
+func (of *looseFamily) isLimit() bool {
+	left, enough := number{n: -1}, false // the lowest remaining, as a header has no order
+	for i := range of.fields {
+		line, _ := firstLine(of.fields[i].lines)
+		m := of.fields[i].meaning
+		if v, ok := parseCount(line); ok && m.role == RoleRemaining && (left.n < 0 || v.neg || v.n < left.n) {
+			left = v
+		}
+		enough = enough || m.enough
+	}
+	of.fields = slices.DeleteFunc(of.fields, func(f foundField) bool { return !f.plausible(left) })
+	var roles [roles]bool
+	for i := range of.fields {
+		roles[of.fields[i].meaning.role] = true
+	}
+	if roles[RoleRemaining] && !left.neg {
+		return of.other || roles[RoleQuota] || roles[RoleUsed] || roles[RoleReset] || roles[RoleWindow]
+	}
+	return enough && roles[RoleQuota] && roles[RoleUsed]
 }
 
 // plausible reports whether the value of a field without an anchor can be that of

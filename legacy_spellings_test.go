@@ -39,6 +39,7 @@ func TestSpellings(t *testing.T) {
 		{"requests that were counted, and the most", "X-Request-Limit-Count: 30\nX-Request-Limit-Max: 5000", "x-request-limit", "request : 4970/5000 w=- t=-", ""},
 		{"requests that were used", "X-Api-Calls-Used: 3\nX-Api-Calls-Limit: 10", "x-api-calls", "api-calls : 7/10 w=- t=-", ""},
 		{"the quota in one family, what is left in another", "X-Rate-Limit-Hourly: 400\nX-Hourly-Requests-Left: 399\nX-Rate-Limit-Minute: 200\nX-Minute-Requests-Left: 199", "x-rate-limit", "hourly : 399/400 w=3600 t=- | minute : 199/200 w=60 t=-", ""},
+		{"two numbers of what remains, in any order", "X-Acme-Remaining: 5\nX-Acme-Left: 6\nX-Acme-Limit: 5", "x-acme", "acme : 6/5 w=- t=-", ""},
 		// synonyms and word order
 		{"a ceiling", "X-RateLimit-Ceiling: 10\nX-RateLimit-Remaining: 9", "x-ratelimit", "default : 9/10 w=- t=-", ""},
 		{"short words", "RateLimit-Max: 10\nRateLimit-Avail: 9\nRateLimit-Refresh: 8", "draft-06", "default : 9/10 w=- t=8", ""},
