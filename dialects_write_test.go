@@ -144,6 +144,9 @@ func TestSet(t *testing.T) {
 		{Name: "Acme-Reset", Role: RoleReset, Format: TimeMillis},
 		{Name: "Acme-Window", Role: RoleWindow, Format: TimeMillis},
 	}}
+	inSeconds := &Dialect{Name: "in-seconds", Fields: []DialectField{
+		{Name: "Acme-Max", Role: RoleQuota}, {Name: "Acme-Left", Role: RoleRemaining}, {Name: "Acme-Window", Role: RoleWindow, Format: TimeSeconds},
+	}}
 	unixMilli := &Dialect{Name: "unix-milli", Fields: []DialectField{{Name: "Acme-Left", Role: RoleRemaining}, {Name: "Acme-Reset", Role: RoleReset, Format: TimeUnixMilli}}}
 	httpDate := &Dialect{Name: "http-date", Fields: []DialectField{{Name: "Acme-Left", Role: RoleRemaining}, {Name: "Acme-Reset", Role: RoleReset, Format: TimeHTTPDate}}}
 	for _, tt := range []struct {
@@ -184,6 +187,11 @@ func TestSet(t *testing.T) {
 		{"a name in quotes is left out", GitHub, Fields{Limits: []Limit{{Name: `"q"`, Remaining: 1}}}, "X-RateLimit-Remaining: 1"},
 		{"the longest duration", OpenAI, Fields{Limits: []Limit{{Name: "a", Remaining: 1, Reset: SecondsOf(MaxInteger)}}}, "X-RateLimit-Remaining-A: 1\nX-RateLimit-Reset-A: 999999999999999s"},
 		{"nothing", XRateLimit, Fields{}, ""},
+		{"nothing is used", GitHub, Fields{Policies: []Policy{{Name: "x", Quota: 9}}, Limits: []Limit{{Name: "x", Remaining: 9}}}, "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 9\nX-RateLimit-Resource: x\nX-RateLimit-Used: 0"},
+		{"more remains than the quota", GitHub, Fields{Policies: []Policy{{Name: "x", Quota: 9}}, Limits: []Limit{{Name: "x", Remaining: 11}}}, "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 11\nX-RateLimit-Resource: x"},
+		{"no window for the field of it", millis, Fields{Policies: []Policy{{Name: "x", Quota: 9}}, Limits: []Limit{{Name: "x", Remaining: 8}}}, "Acme-Max: 9\nAcme-Left: 8"},
+		{"a window in seconds", inSeconds, Fields{Policies: []Policy{{Name: "x", Quota: 9, Window: SecondsOf(60)}}, Limits: []Limit{{Name: "x", Remaining: 8}}}, "Acme-Max: 9\nAcme-Left: 8\nAcme-Window: 60"},
+		{"two policies of one quota, and no field for policies", XRateLimit, Fields{Policies: []Policy{{Name: "x", Quota: 9, Window: SecondsOf(1)}, {Name: "y", Quota: 9, Window: SecondsOf(2)}}, Limits: []Limit{{Name: "x", Remaining: 8}}}, "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8"},
 		{"nothing but policies, by name", OpenAI, Fields{Policies: one.Policies}, ""},
 	} {
 		eachClock(t, tt.name, tt.want, func(t *testing.T, want string, now time.Time) {
@@ -255,6 +263,7 @@ func TestSetRefuses(t *testing.T) {
 		{"one name twice", OpenAI, Fields{Limits: append(limit("a", 1, 1), limit("a", 2, 2)...)}, "X-RateLimit-Limit-*", ErrDuplicate},
 		{"a name that no field value holds", GitHub, Fields{Limits: limit("a\nb", 1, 1)}, "X-RateLimit-Limit", ErrSyntax},
 		{"one quota twice", Draft06, Fields{Policies: []Policy{policy(1, 1), policy(1, 2)}, Limits: limit("a", 1, 1)}, "RateLimit-Policy", ErrDuplicate},
+		{"a negative quota of another policy", Draft06, Fields{Policies: []Policy{policy(1, 1), {Name: "b", Quota: -5, Window: SecondsOf(1)}}, Limits: limit("a", 1, 1)}, "RateLimit-Policy", ErrRange},
 		{"a comment of a wrong type", Draft06, Fields{Policies: []Policy{{Name: "a", Window: SecondsOf(1), Params: Params{{"a", 1}}}}, Limits: limit("a", 1, 1)}, "RateLimit-Policy", ErrType},
 		{"draft-07 without a quota", Draft07, Fields{Limits: limit("a", 1, 1)}, "RateLimit", ErrMissing},
 		{"draft-07 without a reset", Draft07, Fields{Policies: []Policy{policy(1, 1)}, Limits: []Limit{{Name: "a"}}}, "RateLimit", ErrMissing},

@@ -172,6 +172,7 @@ func generationCases() []legacyCase {
 		// draft-ietf-07
 		{"the Dictionary and a policy", "RateLimit-Policy: 100;w=10\nRateLimit: limit=100, remaining=50, reset=5", "draft-07", "default : 50/100 w=10 t=5", ""},
 		{"the Dictionary without remaining", "RateLimit: limit=10, reset=1", "draft-07", "default : -/10 w=- t=1", ""},
+		{"the Dictionary with a key twice, of which the first counts", "RateLimit: limit=10, limit=9, reset=1", "draft-07", "default : -/10 w=- t=1", ""},
 		{"the Dictionary with zeros", "RateLimit: limit=0, remaining=0, reset=20", "draft-07", "default : 0/0 w=- t=20", ""},
 		{"the Dictionary in two lines, with members and parameters that are not defined", "RateLimit: limit=10;x=1,remaining=5\nRateLimit: reset=1, other=?1", "draft-07", "default : 5/10 w=- t=1", ""},
 		// the current form, and what comes close to it
@@ -233,6 +234,7 @@ func edgeCases() []legacyCase {
 		{"the Dictionary without a limit", "RateLimit: remaining=5, reset=1", "", "", "RateLimit"},
 		{"the Dictionary with a word for the limit", "RateLimit: limit=ten, remaining=5, reset=1", "", "", "RateLimit"},
 		{"the Dictionary with a negative limit", "RateLimit: limit=-1, reset=1\nX-RateLimit-Limit: 5", "x-ratelimit", "default : -/5 w=- t=-", "RateLimit"},
+		{"the Dictionary with a quote that is never closed", "RateLimit: reset=1, limit=10;x=\"", "", "", "RateLimit"},
 		{"a number alone", "RateLimit: 299", "", "", "RateLimit"},
 		{"a name that is not ASCII", "RateLimit: \"caf\u00e9\";r=1", "", "", "RateLimit"},
 		{"a second name that is not ASCII", "RateLimit: a;\"caf\u00e9\";r=1", "", "", "RateLimit"},
@@ -302,6 +304,8 @@ func familyCases() []legacyCase {
 		{"a name with no number behind it", "X-Ms-RateLimit-Remaining-Resource: a;x, b", "", "", "X-Ms-Ratelimit-Remaining-Resource"},
 		{"a use without its quota", "X-Shopify-Shop-Api-Call-Limit: 32", "shopify", "default : -/- w=- t=-", ""},
 		{"pairs of which some are bad", "X-App-Rate-Limit: 100:0,x:1,-1:1,5:1", "riot", "app-1 : -/5 w=1 t=-", "X-App-Rate-Limit"},
+		{"a pair with a word for the window", "X-App-Rate-Limit: 100:1,5:x", "riot", "app-1 : -/100 w=1 t=-", "X-App-Rate-Limit"},
+		{"a pair with a negative number", "X-App-Rate-Limit: 100:1,-1:10", "riot", "app-1 : -/100 w=1 t=-", "X-App-Rate-Limit"},
 		{"a list next to a word", "X-RateLimit-Limit: 1, 2, 3\nX-RateLimit-Usage: x", "x-ratelimit", "default : -/1 w=- t=-", "X-Ratelimit-Usage"},
 		{"prose without numbers", "Req-Limit-Short: none", "", "", "Req-Limit-Short"},
 		{"prose without a reset", "Req-Limit-Short: Remaining:394", "pingdom", "short : 394/- w=- t=-", ""},
@@ -316,6 +320,7 @@ func familyCases() []legacyCase {
 		{"a rate of 0", "X-Amzn-RateLimit-Limit: 0", "amazon", "default : -/0 w=1 t=-", ""},
 		{"a record of which one value fits", "Zendesk-RateLimit-A: total=5; remaining=x; resets=y; used=z; w=q", "zendesk-ratelimit", "a : -/5 w=- t=-", "Zendesk-Ratelimit-A"},
 		{"a record with a blank value", "Zendesk-RateLimit-A: total=5; used=2; w=60; n=1; remaining=", "zendesk-ratelimit", "a : 3/5 w=60 t=-", "Zendesk-Ratelimit-A"},
+		{"a record that ends in an open quote", `Zendesk-RateLimit-A: total=5; "a`, "", "", ""},
 		{"a record with an open quote", `Zendesk-RateLimit-A: "total=5`, "", "", ""},
 		{"a clock with days", "X-Ms-User-Quota-Remaining: 1\nX-Ms-User-Quota-Resets-After: 1.00:00:01", "azure", "user-quota : 1/- w=- t=86401", ""},
 		{"a window in a name without limits", "X-RateLimit-Window-Limit: 60\nX-RateLimit-Limit: 5", "x-ratelimit", "default : -/5 w=- t=- | window : -/60 w=- t=-", ""},
@@ -514,6 +519,33 @@ func TestErrorSaysNoContent(t *testing.T) {
 	require.Equal(t, "x-RateLimit-Remaining", faultsOf(t, err), "as it was sent")
 }
 
+// TestManyParameters: as many parameters of a member are read, and one more is not.
+func TestManyParameters(t *testing.T) {
+	older := func(n int) http.Header {
+		return http.Header{"Ratelimit-Policy": {"5" + strings.Repeat(";x", n-1) + ";w=60"}}
+	}
+	got, err := ParseAny(older(maxParams), LegacyOptions{})
+	require.NoError(t, err)
+	require.Equal(t, SecondsOf(60), got.Policies[0].Window)
+	got, err = ParseAny(older(maxParams+1), LegacyOptions{})
+	require.NoError(t, err)
+	require.False(t, got.Policies[0].Window.ok, "it is not read")
+
+	lenient := func(n int) http.Header {
+		var b strings.Builder
+		b.WriteString("a;r=1")
+		for i := range n - 1 {
+			fmt.Fprintf(&b, ";x%d", i)
+		}
+		return http.Header{limitKey: {b.String()}}
+	}
+	got, err = ParseAny(lenient(maxParams), LegacyOptions{})
+	require.NoError(t, err)
+	require.Len(t, got.Limits[0].Params, maxParams-1)
+	_, err = ParseAny(lenient(maxParams+1), LegacyOptions{})
+	require.Error(t, err)
+}
+
 // TestManyFields: as many as are read, and one more.
 func TestManyFields(t *testing.T) {
 	h := http.Header{}
@@ -564,6 +596,12 @@ func TestManyMembers(t *testing.T) {
 			got, _ = ParseAny(http.Header{tt.key: {lines(tt.format, 3*tt.most)}}, LegacyOptions{})
 			lawFields(t, got)
 		})
+	}
+	_, err := ParseAny(http.Header{"Ratelimit-Limit": {lines("%d;w=%d,", maxMembers+1)}}, LegacyOptions{})
+	require.ErrorIs(t, err, ErrTooMany)
+	for n, ok := range map[int]bool{4 * maxMembers: true, 4*maxMembers + 1: false} {
+		_, err := ParseAny(http.Header{"X-Sentry-Rate-Limits": {strings.Repeat("1:c,", n)}}, LegacyOptions{})
+		require.Equal(t, ok, err == nil, "%d parts of one policy", n)
 	}
 	json := `{` + strings.TrimSuffix(lines(`"n%d":%d,`, maxMembers), ",") + `}`
 	got, err := ParseAny(http.Header{"X-Ratelimit-Remaining": {json}}, LegacyOptions{})

@@ -115,6 +115,7 @@ func TestParseMoment(t *testing.T) {
 		{"an offset without a colon", "1994-11-15T09:13:00+0100", 0},
 		{"an offset of half an hour to the east", "1994-11-15T13:43:00+05:30", 0},
 		{"an offset of half an hour to the west", "1994-11-15T02:43:00-05:30", 0},
+		{"an offset of half an hour, without a colon", "1994-11-15T13:43:00+0530", 0},
 		{"an offset of hours alone", "1994-11-15T09:13:00+01", 0},
 		{"no zone", "1994-11-15T08:13:00", 0},
 		{"no seconds", "1994-11-15T08:13Z", 0},
@@ -294,7 +295,7 @@ func TestParseLegacyPolicies(t *testing.T) {
 		{Name: "5000/3600", Quota: 5000, Window: SecondsOf(3600), Params: Params{{"burst", int64(7)}}},
 	}, got.Policies)
 
-	got, err = ParseLegacy(wire(`RateLimit-Limit: 5;w=2;c='single'`), LegacyOptions{})
+	got, err = ParseLegacy(wire(`RateLimit-Limit: 5;w=2;c='single';d=5x`), LegacyOptions{})
 	require.NoError(t, err)
 	require.Equal(t, []Policy{{Name: "default", Quota: 5, Window: SecondsOf(2), Params: Params{{"c", "single"}}}}, got.Policies)
 

@@ -73,6 +73,8 @@ var problemReadCases = []struct {
 	{"a status with a point", `{"status":429.0}`, Problem{Status: 429}},
 	{"a status with an exponent", `{"status":4.29e2}`, Problem{Status: 429}},
 	{"a status that is not whole", `{"status":429.5}`, Problem{}},
+	{"the largest status, with a point", `{"status":2147483647.0}`, Problem{Status: 2147483647}},
+	{"a status beyond int32, with a point", `{"status":2147483648.0}`, Problem{}},
 	{"a status beyond int32", `{"status":1e10}`, Problem{}},
 	{"a status beyond float64", `{"status":1e999}`, Problem{}},
 	{"a status of -0", `{"status":-0}`, Problem{}},
