@@ -178,7 +178,8 @@ func TestKeysAreSpelledOnce(t *testing.T) {
 	require.Greater(t, checked, 100)
 }
 
-// CONTRIBUTING.md names no file and no code that does not exist.
+// CONTRIBUTING.md names each file of the package, and no file and no code that
+// does not exist.
 func TestContributing(t *testing.T) {
 	text, err := os.ReadFile("CONTRIBUTING.md")
 	require.NoError(t, err)
@@ -206,4 +207,9 @@ func TestContributing(t *testing.T) {
 		}
 	}
 	require.Greater(t, checked, 60, "the file is read")
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		require.True(t, strings.HasSuffix(file, "_test.go") || strings.Contains(string(text), "`"+file+"`"), "%s is in no table", file)
+	}
 }

@@ -28,6 +28,9 @@ import (
 //   - A finding is `rule level field item`. See Finding.summary.
 //   - What an older response says is `name unit: remaining/quota w=window
 //     t=reset`, with a dash for what it does not say. See vendorLimit.
+//   - A point in time in an older response is @unix+60, @ms+60, @http+60 or
+//     @rfc+60: a minute after the moment at which the test reads it. See spell.
+//   - A dialect that ends in a question mark is one with a guess. See legacyCase.
 //   - Faults of a response are the names of the fields, joined by a comma. See
 //     faultsOf.
 
