@@ -157,14 +157,14 @@ func (of *looseFamily) isLimit() bool {
 		enough = enough || m.enough
 	}
 	of.fields = slices.DeleteFunc(of.fields, func(f foundField) bool { return !f.plausible(left) })
-	var roles [roles]bool
+	var has [roles]bool
 	for i := range of.fields {
-		roles[of.fields[i].meaning.role] = true
+		has[of.fields[i].meaning.role] = true
 	}
-	if roles[RoleRemaining] && !left.neg {
-		return of.other || roles[RoleQuota] || roles[RoleUsed] || roles[RoleReset] || roles[RoleWindow]
+	if has[RoleRemaining] && !left.neg {
+		return of.other || has[RoleQuota] || has[RoleUsed] || has[RoleReset] || has[RoleWindow]
 	}
-	return enough && roles[RoleQuota] && roles[RoleUsed]
+	return enough && has[RoleQuota] && has[RoleUsed]
 }
 
 // plausible reports whether the value of a field without an anchor can be that of
