@@ -22,13 +22,14 @@ type foundField struct {
 
 // findFields appends the fields of h for limits, until they are too many.
 func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundField {
-	known, loose := builtin(), false
+	var few [4]*lexicon
+	known, own, loose := builtin(), o.lexicons(few[:0]), false
 	for key, lines := range h {
 		head, tail := hashes(key)
-		if !known.heads.has(head) && !known.tails.has(tail) && (len(key) < len("RateLimit") || !hasAnchor(key)) && (len(o.Dialects) == 0 || !o.mayKnow(head)) {
+		if !known.heads.has(head) && !known.tails.has(tail) && (len(key) < len("RateLimit") || !hasAnchor(key)) && !own.mayKnow(head) {
 			continue // as nearly all keys
 		}
-		m := o.find(key, head)
+		m := own.find(key, head)
 		if m == nil {
 			m = known.findHashed(key, head)
 		}
@@ -45,19 +46,9 @@ func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundFiel
 		}
 	}
 	if loose {
-		found = findLoose(found, h, o)
+		found = findLoose(found, h, own)
 	}
 	return found
-}
-
-// mayKnow reports whether a dialect of the caller's may know a key with that hash.
-func (o *LegacyOptions) mayKnow(head uint32) bool {
-	for _, d := range o.Dialects {
-		if d != nil && d.lexicon().heads.has(head) {
-			return true
-		}
-	}
-	return false
 }
 
 // learned returns the meaning of a key by its words, or nil.
@@ -68,14 +59,34 @@ func learned(key string) *meaning {
 	return nil
 }
 
-// find returns the meaning of a key in the caller's dialects, or nil. head is the
-// key's hash.
-func (o *LegacyOptions) find(key string, head uint32) *meaning {
+// lexicons are those of the caller's dialects.
+type lexicons []*lexicon
+
+// lexicons appends the lexicons of the caller's dialects.
+func (o *LegacyOptions) lexicons(list lexicons) lexicons {
 	for _, d := range o.Dialects {
 		if d != nil {
-			if m := d.lexicon().findHashed(key, head); m != nil {
-				return m
-			}
+			list = append(list, d.lexicon())
+		}
+	}
+	return list
+}
+
+// mayKnow reports whether one of the dialects may know a key with that hash.
+func (own lexicons) mayKnow(head uint32) bool {
+	for _, x := range own {
+		if x.heads.has(head) {
+			return true
+		}
+	}
+	return false
+}
+
+// find returns the meaning of a key in the dialects, or nil. head is the key's hash.
+func (own lexicons) find(key string, head uint32) *meaning {
+	for _, x := range own {
+		if m := x.findHashed(key, head); m != nil {
+			return m
 		}
 	}
 	return nil
@@ -112,11 +123,11 @@ type looseFamily struct {
 }
 
 // findLoose appends the fields of families without an anchor that tell a limit.
-func findLoose(found []foundField, h http.Header, o *LegacyOptions) []foundField {
+func findLoose(found []foundField, h http.Header, own lexicons) []foundField {
 	families := map[string]*looseFamily{}
 	for key, lines := range h {
 		m, ok := parseLoose(key)
-		if head, _ := hashes(key); !ok || len(lines) == 0 || isLegacyField(key) || o.find(key, head) != nil {
+		if head, _ := hashes(key); !ok || len(lines) == 0 || isLegacyField(key) || own.find(key, head) != nil {
 			continue
 		}
 		if len(families) > maxFields {
