@@ -496,6 +496,10 @@ func TestJSONErrors(t *testing.T) {
 		require.Equal(t, Param{Key: "before"}, param, text)
 	}
 
+	_, err := Policy{Quota: -2}.MarshalJSON()
+	require.Equal(t, &FieldError{Field: PolicyField, Offset: -1, Param: "q", Err: ErrRange}, err)
+	_, err = Limit{Remaining: -2}.MarshalJSON()
+	require.Equal(t, &FieldError{Field: LimitField, Offset: -1, Param: "r", Err: ErrRange}, err)
 	for _, invalid := range []any{
 		Policy{Quota: -2}, Limit{Remaining: -2}, Policy{Name: "é"}, Param{Key: "A", Value: true}, Param{Key: "a"}, Params{{"a", struct{}{}}},
 	} {

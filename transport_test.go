@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -599,7 +600,7 @@ func TestTransportObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []Advice
 		rt := &Transport{
-			Base: newScript("", `RateLimit-Policy: "a";q=1`, "fail", `RateLimit: "a";r=7`, "Retry-After: 3", ""),
+			Base: newScript("", `RateLimit-Policy: "a";q=1`, "fail", `RateLimit: "a";r=7`, "Retry-After: 3", "", "HTTP/1.1 429 Too Many Requests"),
 			Observe: func(req *http.Request, a Advice) {
 				require.Equal(t, "api.example", req.URL.Host)
 				seen = append(seen, a)
@@ -608,10 +609,11 @@ func TestTransportObserve(t *testing.T) {
 		for range 7 {
 			_ = get(t, rt, example)
 		}
-		require.Len(t, seen, 3)
+		require.Len(t, seen, 4)
 		require.Equal(t, "a", seen[0].Fields.Policies[0].Name)
 		require.Equal(t, int64(7), seen[1].Fields.Limits[0].Remaining)
 		require.Equal(t, 3*time.Second, seen[2].Wait)
+		require.True(t, seen[3].Refused)
 	})
 }
 
@@ -1498,6 +1500,11 @@ func TestGate(t *testing.T) {
 			require.Equal(t, time.Minute, time.Since(start))
 			require.Equal(t, []string{"a 1m0s retry-after"}, waits)
 		})
+	})
+	t.Run("a share that is none is all", func(t *testing.T) {
+		for share, want := range map[float64]float64{0.5: 0.5, 0: 1, -0.5: 1, 1: 1, 1.5: 1, math.Inf(1): 1, math.NaN(): 1} {
+			require.Equal(t, want, (&Gate{Share: share}).settings().share, share)
+		}
 	})
 	t.Run("a second answer says nothing", func(t *testing.T) {
 		var g Gate
