@@ -630,6 +630,45 @@ func TestBudgets(t *testing.T) {
 	}
 	require.Len(t, m.budgets, maxBudgets)
 	require.Equal(t, b(100+maxBudgets-1, maxBudgets+5), m.budgets[maxBudgets-1], "the stricter of both")
+
+	lower := budget{left: 100 + maxBudgets - 1.5, end: epoch.Add(maxBudgets*time.Second - time.Millisecond), from: epoch, number: 7}
+	require.True(t, m.add(lower))
+	lower.end = epoch.Add((maxBudgets + 5) * time.Second)
+	require.Equal(t, lower, m.budgets[maxBudgets-1], "what is left of one, and the end of the other")
+}
+
+// TestLoss: what would be lost with a machine that was last used at the epoch.
+func TestLoss(t *testing.T) {
+	const before, at, after = idleTime - time.Second, idleTime, idleTime + time.Second
+	r := settings{maxWait: idleTime, share: 1}
+	ends := func(left float64, end time.Duration) []budget { return []budget{{left: left, end: epoch.Add(end)}} }
+	for _, tc := range []struct {
+		name string
+		m    machine
+		now  time.Duration
+		want loss
+		idle bool
+	}{
+		{"nothing is known", machine{}, at, nothingLost, false},
+		{"nothing is known, for longer", machine{}, after, nothingLost, true},
+		{"a wait", machine{phase: waiting, until: epoch.Add(2 * after)}, after, waitLost, false},
+		{"a wait that has ended", machine{phase: waiting, until: epoch.Add(after)}, after, nothingLost, true},
+		{"as many as may be under way", machine{most: 2}, at, countLost, false},
+		{"as many as might be under way", machine{most: 2}, after, nothingLost, true},
+		{"something is left", machine{budgets: ends(5, 2*after)}, after, countLost, false},
+		{"something was left", machine{budgets: ends(5, after)}, after, nothingLost, true},
+		{"nothing is left", machine{budgets: ends(0, 2*after)}, before, waitLost, false},
+		{"nothing is left for longer than is waited", machine{budgets: ends(0, 2*after)}, at, countLost, false},
+		{"something is left without an end", machine{budgets: []budget{{left: 5}}}, at, countLost, false},
+		{"nothing is left without an end", machine{budgets: []budget{{}}}, before, countLost, false},
+		{"something is left without an end, for longer", machine{budgets: []budget{{left: 5}}}, after, nothingLost, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.m.last = epoch
+			require.Equal(t, tc.want, tc.m.loss(epoch.Add(tc.now), &r))
+			require.Equal(t, tc.idle, tc.m.idle(epoch.Add(tc.now), &r))
+		})
+	}
 }
 
 // Numbers at the end of their range do not wrap around.

@@ -380,6 +380,8 @@ func familyCases() []legacyCase {
 		{"a unit, and a policy with its quota", "X-RateLimit-Limit-Llm-Project-Tokens: 10\nX-RateLimit-Remaining-Llm-Project-Tokens: 9\nX-RateLimit-Limit: 10, 10;w=1;name=\"per-ip\", 1000;w=3600\nX-RateLimit-Remaining: 9", "x-ratelimit", "1000/3600 : -/1000 w=3600 t=- | llm-project-tokens tokens: 9/10 w=1 t=-", ""},
 		{"a window of a name before the word", "X-RateLimit-Limit-Second-Window: 10\nX-RateLimit-Remaining-Second: 0", "x-ratelimit", "second : 0/- w=1 t=-", ""},
 		{"milliseconds by a Retry-After", "Retry-After: 5\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 6000", "x-ratelimit", "default : 0/- w=- t=6", ""},
+		{"a named remaining without a value does not settle the reset", "X-RateLimit-Remaining-Minute: \nX-RateLimit-Reset: 3000", "x-ratelimit?", "default : -/- w=- t=3000", ""},
+		{"pairs behind a quote that does not end", "X-App-Rate-Limit: 100:0,x:1,\"5:1,5:1", "", "", "X-App-Rate-Limit"},
 	}
 }
 

@@ -102,6 +102,15 @@ var restrictHeaderCases = []struct {
 		RateLimit: "upstream";r=5;t=120, "g";r=4;t=299
 		X-RateLimit-Remaining: 4
 		X-RateLimit-Reset-Minutes: 5`},
+	{"a reset in microseconds since the epoch", `
+		X-RateLimit-Limit: 9
+		X-RateLimit-Remaining: 8
+		X-RateLimit-Reset: 1795231440000000`,
+		[2]string{``, `"g";r=5;t=60`}, `
+		RateLimit-Policy: "upstream";q=9
+		RateLimit: "upstream";r=8;t=10, "g";r=5;t=60
+		X-RateLimit-Remaining: 5
+		X-RateLimit-Reset: 1795231490000000`},
 	{"a reset that says nothing", `
 		X-RateLimit-Remaining: 5
 		X-RateLimit-Reset: -`,
