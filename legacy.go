@@ -27,7 +27,7 @@ const (
 	// RoleName is the name of the policy.
 	RoleName
 	// RolePolicies is a list of Integer policies, 100;w=60 (draft-06 Section
-	// 3.3).
+	// 3.2).
 	RolePolicies
 
 	roles // their number

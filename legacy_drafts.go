@@ -141,7 +141,7 @@ func generationOf(old bool) generation {
 	return draft03
 }
 
-// readPolicies reads Integer policies (draft-06 Section 3.3), or the current form
+// readPolicies reads Integer policies (draft-06 Section 3.2), or the current form
 // with faults that the strict parser refuses. A word is the name of an algorithm,
 // and no policy.
 func (r *reading) readPolicies(f *foundField) {

@@ -38,7 +38,7 @@ const (
 // as another, such as a reset of thirty years (ErrRange); a policy's name that
 // is no lower-case token in the place of a *, or not printable ASCII
 // (ErrSyntax); two limits of one name, two Integer policies of one quota
-// (draft-06 Section 3.3), a draft-07 field next to the current one
+// (draft-06 Section 3.2), a draft-07 field next to the current one
 // (ErrDuplicate); draft-07 without quota or reset, and fields that hold nothing
 // of f (ErrMissing); a field with a Read function (ErrType). A nil h is an error
 // too.
