@@ -47,7 +47,7 @@ const (
 	leastBackoff = 500 * time.Millisecond
 	mostBackoff  = 32 * time.Second
 	// calmRounds is how many rounds of answers pass before as many requests are let
-	// under way as were refused.
+	// under way as were refused, and before there are more.
 	calmRounds = 10
 	// maxBudgets is the number of limits of a key that are counted apart.
 	maxBudgets = 16
@@ -427,14 +427,14 @@ func (m *machine) shrink(t *trip, a *Advice) {
 }
 
 // regrow lets one more be under way after a round: as many answers as may be under
-// way. With one less than were refused it goes on for many rounds: each refusal
-// costs a wait.
+// way. With one less than were refused, and with as many, it goes on for many rounds:
+// each refusal costs a wait.
 func (m *machine) regrow() {
 	if m.most == 0 {
 		return
 	}
 	round := m.most
-	if m.most > 1 && m.most+1 >= m.ceiling {
+	if m.most > 1 && (m.most == m.ceiling-1 || m.most == m.ceiling) {
 		round *= calmRounds
 	}
 	if m.round++; m.round >= round {

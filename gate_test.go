@@ -691,3 +691,24 @@ func TestMachineExtremes(t *testing.T) {
 		}
 	}
 }
+
+// After a refusal of four under way together half as many go. Then there is one more
+// after so many answers.
+func TestMachineRegrows(t *testing.T) {
+	m, r := machine{}, settings{maxWait: DefaultMaxWait, share: 1}
+	trips := make([]trip, 4)
+	for i := range trips {
+		m.send(&trips[i], epoch)
+	}
+	m.answered(&trips[0], &Advice{Wait: time.Second, Source: SourceRetryAfter, Refused: true}, epoch, &r)
+	for _, answers := range []int{2, 3 * calmRounds, 4 * calmRounds, 5, 6} {
+		most := m.most
+		for range answers {
+			require.Equal(t, most, m.most)
+			var one trip
+			m.send(&one, epoch.Add(time.Minute))
+			m.answered(&one, &Advice{}, epoch.Add(time.Minute), &r)
+		}
+		require.Equal(t, most+1, m.most)
+	}
+}

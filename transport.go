@@ -58,7 +58,8 @@ var seed = maphash.MakeSeed()
 //     begins with half of the wait that was enough the last time, and grows by a
 //     quarter until that. After a refusal that no exhausted limit explains, half as
 //     many requests are let under way at a time, and with the answers that follow
-//     one more each round, but as many as were refused only after ten rounds.
+//     one more each round; ten rounds pass before there are as many as were refused,
+//     and ten before there are more.
 //
 // It remembers at most 1024 keys; where all of these have to wait, others are not
 // held back.
