@@ -497,6 +497,29 @@ func TestTransportRedirect(t *testing.T) {
 	})
 }
 
+// As many redirections as are remembered are followed at once, whatever the order.
+func TestTransportRedirections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript("HTTP/1.1 302 Found\nLocation: /a\n" + `RateLimit: "a";r=0;t=10`)
+		rt := &Transport{Base: s}
+		var following []*http.Request
+		for i := range rt.redirected {
+			first := httptest.NewRequest("GET", fmt.Sprintf("http://%d.example/", i), nil)
+			resp, err := rt.RoundTrip(first)
+			require.NoError(t, err)
+			next := first.Clone(t.Context())
+			next.Response = resp
+			following = append(following, next)
+		}
+		for _, next := range following {
+			_, err := rt.RoundTrip(next)
+			require.NoError(t, err)
+		}
+		require.Zero(t, time.Since(s.start))
+		runtime.KeepAlive(following)
+	})
+}
+
 // Nothing is sent of a redirection that is followed after its context has ended.
 func TestTransportRedirectEnded(t *testing.T) {
 	s := newScript("HTTP/1.1 302 Found\nLocation: /a")
