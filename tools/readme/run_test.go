@@ -31,14 +31,17 @@ func TestReadmes(t *testing.T) {
 	require.NoError(t, err)
 	names := strings.Fields(string(files))
 	require.Contains(t, names, "README.md")
+	commands := map[string][]Command{}
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		require.NoError(t, err)
+		commands[name], err = Commands(string(text))
+		require.NoError(t, err, name)
+	}
 	done := map[string]bool{} // commands of Go that need not be repeated
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
-			text, err := os.ReadFile(filepath.Join(root, name))
-			require.NoError(t, err)
-			commands, err := Commands(string(text))
-			require.NoError(t, err)
-			for _, c := range commands {
+			for _, c := range commands[name] {
 				place := fmt.Sprintf("%s:%d", name, c.Line)
 				began := time.Now()
 				switch {
