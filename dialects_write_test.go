@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dunglas/httpsfv"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -161,6 +162,11 @@ func TestSet(t *testing.T) {
 		{"draft-07", Draft07, one, "RateLimit: limit=1000, remaining=37, reset=90\nRateLimit-Policy: 5000;w=86400, 1000;w=3600;burst=5"},
 		{"draft-03, a policy that is there twice", Draft03, Fields{Policies: []Policy{one.Policies[0], one.Policies[0]}, Limits: one.Limits[:1]},
 			"RateLimit-Limit: 5000, 5000;w=86400\nRateLimit-Remaining: 4000\nRateLimit-Reset: 80000"},
+		{"a limit whose name is empty", XRateLimit, Fields{Limits: []Limit{{Remaining: 3, Reset: SecondsOf(77)}}},
+			"X-RateLimit-Remaining: 3\nX-RateLimit-Reset: 77"},
+		{"draft-06, a Display String that ends in a backslash", Draft06,
+			Fields{Policies: []Policy{{Name: "default", Quota: 7, Window: SecondsOf(60), Params: Params{{"x", httpsfv.DisplayString(`\`)}}}}},
+			"RateLimit-Limit: 7\nRateLimit-Policy: 7;w=60;x=%\"\\\""},
 		{"draft-03, a policy without window", Draft03, Fields{Policies: []Policy{{Name: "default", Quota: 7}}}, "RateLimit-Limit: 7"},
 		{"draft-06, a policy without window", Draft06, Fields{Policies: []Policy{{Name: "default", Quota: 7}}}, "RateLimit-Limit: 7"},
 		{"seconds", XRateLimit, one, "X-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 37\nX-RateLimit-Reset: 90"},

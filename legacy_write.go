@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"slices"
@@ -155,7 +156,7 @@ func (w *writing) writeOne(f *Fields) error {
 // writeLimit writes a limit and its policy, whose quota is Unknown if there is
 // none.
 func (w *writing) writeLimit(l *Limit, p *Policy) error {
-	done := writtenLimit{limit: Limit{Name: l.Name, Remaining: Unknown}, quota: Unknown, window: p.Window}
+	done := writtenLimit{limit: Limit{Name: cmp.Or(l.Name, defaultName), Remaining: Unknown}, quota: Unknown, window: p.Window}
 	if !isName(l.Name) {
 		return refuse(w.anyName(), ErrSyntax)
 	}

@@ -105,15 +105,17 @@ func trim(s string) string {
 }
 
 // cut cuts s at the first separator that is not between double quotes. Between
-// them, a backslash escapes the next byte. Without such a separator, head is
+// them, a backslash escapes the next byte, except in a Display String, which begins
+// with a percent sign (RFC 9651 Section 3.3.8). Without such a separator, head is
 // all of s. ok is false if a quote is never closed.
 func cut(s string, sep byte) (head, tail string, ok bool) {
-	quoted := false
+	quoted, escapes := false, false
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
 		case c == '"':
 			quoted = !quoted
-		case quoted && c == '\\':
+			escapes = quoted && (i == 0 || s[i-1] != '%')
+		case escapes && c == '\\':
 			i++
 		case !quoted && c == sep:
 			return s[:i], s[i+1:], true
