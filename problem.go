@@ -191,7 +191,7 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads a JSON object. Names are compared exactly; if a name is
-// there twice, the last member counts. Bytes that are not UTF-8 are replaced by
+// there twice, the last member counts. Each byte that is not UTF-8 is replaced by
 // U+FFFD. A member is ignored if its JSON type is not the one that RFC 9457
 // gives it (Section 3.1); so are a status that is not a whole number, and
 // violated-policies that are not an array of strings. All other members become
@@ -201,7 +201,9 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 // it is nested more deeply than package json allows.
 func (p *Problem) UnmarshalJSON(b []byte) error {
 	var all map[string]json.RawMessage
-	b = bytes.ToValidUTF8(b, []byte(string(utf8.RuneError)))
+	if !utf8.Valid(b) {
+		b = []byte(string([]rune(string(b)))) // as package json does it within values
+	}
 	if err := json.Unmarshal(b, &all); err != nil {
 		return fmt.Errorf("ratelimit: problem document: %w: %w", ErrSyntax, err)
 	}
