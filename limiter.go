@@ -71,7 +71,8 @@ func TokenBucket(name string, burst int64, perSecond, tokens float64) (Policy, L
 // flowTime returns how long it takes for tokens to flow into a bucket, at least a
 // second.
 func flowTime(tokens, perSecond float64) Seconds {
-	s := math.Ceil(tokens / perSecond)
+	const noise = 4e-16 // of a rate that is a quotient: 17 in 7 seconds is 7 seconds, not 8
+	s := math.Ceil(tokens / perSecond * (1 - noise))
 	if !(s < MaxInteger) { // infinity by infinity included, which is no number
 		return SecondsOf(MaxInteger)
 	}
