@@ -297,7 +297,7 @@ func (m *machine) askBudgets(r *settings) verdict {
 			v.until = end
 		}
 	}
-	v.certain = !v.open && m.under.n == 0
+	v.certain = m.under.n == 0
 	return v
 }
 
@@ -353,15 +353,12 @@ func (m *machine) answered(t *trip, a *Advice, received time.Time, r *settings) 
 	if said {
 		m.giveBack(t, r)
 	}
-	if wait == 0 && len(budgets) == 0 && (!said || !newer) {
+	if wait == 0 && len(budgets) == 0 && !said {
 		m.silent++
 		return
 	}
 	if newer {
-		m.pace, m.budgets = 0, m.budgets[:0]
-		if m.phase == waiting {
-			m.phase = counting
-		}
+		m.phase, m.pace, m.budgets = counting, 0, m.budgets[:0]
 	}
 	stricter := false
 	if until := received.Add(wait); wait > 0 && (m.phase != waiting || until.After(m.until)) {

@@ -245,6 +245,29 @@ func TestMachine(t *testing.T) {
 			100 answer 1 a r=9;t=30
 			100 send 1
 			100 shut 30100`},
+		{"counting, an answer gives back nothing that was not taken off for it", settings{}, `
+			0 send 3
+			2000 answer 1 a r=3;t=1
+			2000 send
+			2000 answer 2 a r=9;t=1
+			2000 send 2
+			2000 shut 3000`},
+		{"counting, an answer gives back what it took of a budget that is older", settings{}, `
+			0 send 2
+			0 answer 2 a r=5;t=60
+			100 send 3
+			100 answer 1 b r=4;t=30
+			100 answer 3 c r=50;t=90
+			100 answer 4 c r=50;t=90
+			100 send 3
+			100 shut 30100`},
+		{"counting, an older answer that leaves all to Retry-After: 0 is no silence", settings{}, `
+			0 send 3
+			100 answer 2 a r=50;t=30
+			100 answer 1 Retry-After: 0; a r=0;t=30
+			100 answer 3 a r=5;t=30
+			100 send 5
+			100 shut 30100`},
 		{"counting, r without t", settings{}, `
 			0 send
 			0 answer 1 a r=1
@@ -499,6 +522,20 @@ func TestMachine(t *testing.T) {
 			11708 send
 			11708 answer 10 429
 			11708 shut 14149-16590 certain`},
+		{"refused later, half of what was enough, however many answers there were since", settings{}, `
+			0 send
+			0 answer 1 429
+			500 send
+			500 answer 2 429
+			1500 send
+			1500 answer 3 429
+			3500 send
+			3500 answer 4
+			3500 send
+			3500 answer 5
+			3500 send
+			3500 answer 6 429
+			3500 shut 4000-4500 certain`},
 		{"refused, the answers to those under way together count once", settings{}, `
 			0 send 3
 			0 answer 1 429
