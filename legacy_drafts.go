@@ -151,9 +151,13 @@ func (r *reading) readPolicies(f *foundField) {
 	}
 	read, n := false, 0
 	var faults []*FieldError
+	fault := func(line, off int, err error) {
+		faults = append(faults, &FieldError{Field: fieldName(f.key), Line: line, Offset: off, Item: -1, Err: err})
+	}
 	for i, line := range f.lines {
 		open := members(line, func(off int, value, params string) bool {
 			if n++; n > maxMembers {
+				fault(i, off, ErrTooMany)
 				return false
 			}
 			p, _, ok := readPolicy(value, params)
@@ -161,12 +165,15 @@ func (r *reading) readPolicies(f *foundField) {
 				r.listed = append(r.listed, p)
 				read = true
 			} else if value == "" || value[0] != '"' && !is(value[0], alpha) || own {
-				faults = append(faults, &FieldError{Field: fieldName(f.key), Line: i, Offset: off, Item: -1, Err: ErrSyntax})
+				fault(i, off, ErrSyntax)
 			}
 			return true
 		})
 		if open >= 0 {
-			faults = append(faults, &FieldError{Field: fieldName(f.key), Line: i, Offset: open, Item: -1, Err: ErrSyntax})
+			fault(i, open, ErrSyntax)
+		}
+		if n > maxMembers {
+			break
 		}
 	}
 	switch {

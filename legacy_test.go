@@ -580,7 +580,7 @@ func TestManyMembers(t *testing.T) {
 		most              int // policies and limits
 		fault             bool
 	}{
-		{"Integer policies", "Ratelimit-Policy", "%d;w=%d,", maxMembers, false},
+		{"Integer policies", "Ratelimit-Policy", "%d;w=%d,", maxMembers, true},
 		{"policies behind the quota", "Ratelimit-Limit", "%d;w=%d,", maxMembers, true},
 		{"heads", "X-Ms-Ratelimit-Remaining-Resource", "n%d;%d,", maxMembers, true},
 		{"pairs", "X-App-Rate-Limit", "%d:%d,", maxMembers, true},

@@ -474,7 +474,7 @@ func (c *checker) older() {
 	old := c.readOlder()
 	for i := range old.Limits {
 		l := &old.Limits[i]
-		remaining, reset := c.agrees(l)
+		remaining, reset := c.agrees(l, c.precision(l.Name))
 		switch {
 		case !remaining:
 			c.find(rules[ruleOlder], c.olderField(l.Name, RoleRemaining), -1)
@@ -529,16 +529,24 @@ func (c *checker) olderField(policy string, role Role) string {
 	return best
 }
 
+// precision returns the unit of the older field that gives a policy's reset, in
+// seconds: 60 for one of minutes.
+func (c *checker) precision(policy string) int64 {
+	m, _ := parseKey(c.olderField(policy, RoleReset))
+	return max(m.per, 1)
+}
+
 // agrees reports whether a current limit has the Remaining of an older one, and
-// whether one that has it also has its Reset. Resets may differ by a second,
-// which is due to rounding. A Reset that is later than that limit's, and that of
-// another, agrees as well: it says less than either (see [RestrictHeader]).
-func (c *checker) agrees(old *Limit) (remaining, reset bool) {
+// whether one that has it also has its Reset. Resets may differ by the unit of the
+// older one, in seconds, which is due to rounding. A Reset that is later than that
+// limit's, and that of another, agrees as well: it says less than either (see
+// [RestrictHeader]).
+func (c *checker) agrees(old *Limit, unit int64) (remaining, reset bool) {
 	later, another := false, false
 	for i := range c.fields.Limits {
 		l := &c.fields.Limits[i]
 		d := old.Reset.n - l.Reset.n
-		same := !old.Reset.ok || !l.Reset.ok || -1 <= d && d <= 1
+		same := !old.Reset.ok || !l.Reset.ok || -unit <= d && d <= unit
 		switch {
 		case old.Remaining != Unknown && old.Remaining != l.Remaining:
 			another = another || same && l.Reset.ok

@@ -337,12 +337,9 @@ func (e *olderEdit) lower(l *olderLimit) error {
 		l.quota = b.quota
 		e.count(l.fields[RoleQuota], b.quota, func(n int64) bool { return n > b.quota })
 	}
-	if b.remaining < l.remaining {
-		l.remaining = b.remaining
-		e.count(l.fields[RoleRemaining], b.remaining, func(n int64) bool { return n > b.remaining })
-		used := max(l.quota-b.remaining, 0)
-		e.count(l.fields[RoleUsed], used, func(n int64) bool { return n < used })
-	}
+	e.count(l.fields[RoleRemaining], b.remaining, func(n int64) bool { return n > b.remaining })
+	used := max(l.quota-b.remaining, 0)
+	e.count(l.fields[RoleUsed], used, func(n int64) bool { return n < used })
 	for _, f := range e.resets(l) {
 		said, err := e.reset(f, b.reset)
 		if err != nil {
@@ -410,7 +407,7 @@ func (e *olderEdit) formOf(at *moment, line string) (format TimeFormat, zeros st
 		return TimeUnixMilli, ""
 	case at.kind == dateMoment && isNumber:
 		return TimeUnix, ""
-	case at.kind == dateMoment && is(line[0], digit):
+	case at.kind == dateMoment && is(unquote(line)[0], digit):
 		return TimeRFC3339, ""
 	case at.kind == dateMoment:
 		return TimeHTTPDate, ""

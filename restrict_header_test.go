@@ -123,6 +123,42 @@ var restrictHeaderCases = []struct {
 		[2]string{``, `"g";r=0`}, `
 		RateLimit: "upstream";r=1800, "g";r=0
 		RateLimit-Remaining: 0`},
+	{"two spellings, of which one is low enough", `
+		RateLimit-Remaining: 30
+		X-RateLimit-Remaining: 4`,
+		[2]string{``, `"g";r=4;t=60`}, `
+		RateLimit: "upstream";r=30, "g";r=4;t=60
+		RateLimit-Remaining: 4`},
+	{"what remains goes before what is used, for which is the tightest", `
+		X-RateLimit-Limit-A: 100
+		X-RateLimit-Remaining-A: 40
+		X-RateLimit-Used-A: 99
+		X-RateLimit-Remaining-B: 10`,
+		[2]string{``, `"g";r=4`}, `
+		RateLimit-Policy: "a";q=100
+		RateLimit: "a";r=40, "b";r=10, "g";r=4
+		X-RateLimit-Remaining-B: 4`},
+	{"the tightest is used up, and says no more than that", `
+		RateLimit-Remaining-A: 1
+		X-RateLimit-Limit-B: 10
+		X-RateLimit-Used-B: 10`,
+		[2]string{``, `"g";r=0;t=60`}, `
+		RateLimit-Policy: "b";q=10
+		RateLimit: "a";r=1, "b";r=0, "g";r=0;t=60`},
+	{"a reset in hours, rounded up to more than a day", `
+		X-RateLimit-Remaining: 5
+		X-RateLimit-Reset-Hours: 2`,
+		[2]string{``, `"g";r=4;t=100000`}, `
+		RateLimit: "upstream";r=5;t=7200, "g";r=4;t=100000
+		X-RateLimit-Remaining: 4
+		X-RateLimit-Reset-Hours: 28`},
+	{"a timestamp in quotes", `
+		X-RateLimit-Remaining: 8
+		X-RateLimit-Reset: "2026-11-21T03:24:00Z"`,
+		[2]string{``, `"g";r=5;t=60`}, `
+		RateLimit: "upstream";r=8;t=10, "g";r=5;t=60
+		X-RateLimit-Remaining: 5
+		X-RateLimit-Reset: 2026-11-21T03:24:50Z`},
 	{"more remains than the quota", `
 		X-RateLimit-Limit: 28
 		X-RateLimit-Remaining: 40`,
