@@ -13,15 +13,17 @@ import (
 // of it.
 //
 //	                     an answer, or half a second
-//	unknown ──────────────────────────────────────▶ counting ◀─────────┐
-//	ten go at once                    ┌────────────  as many as remain │
-//	                                  │ nothing is                     │ any
-//	             a wait, or           ▼ left                           │ answer
-//	any state ───────────────────▶ waiting ───────────────────────▶ probing
-//	             a refusal         nobody goes   the end of it     1, 2, 4, … go
+//	unknown ────────────────────────────────────▶ counting ◀──────────────┐
+//	ten go at once                                as many as remain go    │
+//	                                                 │                    │ an answer,
+//	                                                 │ the end of what    │ not a refusal
+//	             a wait, or                          ▼ was used up        │
+//	any state ───────────────────▶ waiting ──────▶ probing ───────────────┘
+//	             a refusal         nobody goes     1, 2, 4, … go
 //
-// Waiting for an announced wait that is no refusal (a Retry-After on 200), ends in
-// counting. So does a window that ended with something left: it goes on with that.
+// The end of a wait of which nobody knows that nothing remained (a Retry-After on
+// 200) leads to counting. A window that ended with something left goes on with
+// that.
 type phase uint8
 
 const (
@@ -115,7 +117,7 @@ func (b *budget) covers(c *budget) bool { return b.left <= c.left && !c.outlasts
 type trip struct {
 	number     int64
 	silent     int64 // machine.silent when it was sent
-	wave       int   // of the probes, or -1
+	probe      bool
 	at         time.Time
 	prev, next *trip // under way, by number
 }
@@ -199,9 +201,7 @@ func (m *machine) tick(now time.Time, r *settings) {
 	ended, stuck := m.expire(now), m.stuck(now, r)
 	if ended || stuck {
 		m.pace = 0
-		if m.phase != waiting {
-			m.probe() // anew: an earlier probe is forgotten
-		}
+		m.probe() // anew: an earlier probe is forgotten
 	}
 }
 
@@ -305,7 +305,7 @@ func (m *machine) askBudgets(r *settings) verdict {
 func (m *machine) send(t *trip, now time.Time) {
 	m.number++
 	m.last = now
-	*t = trip{number: m.number, silent: m.silent, wave: -1, at: now}
+	*t = trip{number: m.number, silent: m.silent, probe: m.phase == probing, at: now}
 	switch m.phase {
 	case unknown:
 		if m.sent == 0 {
@@ -317,7 +317,6 @@ func (m *machine) send(t *trip, now time.Time) {
 			m.wave, m.sent, m.since = wave, 0, now
 		}
 		m.sent++
-		t.wave = m.wave
 	}
 	for i := range m.budgets {
 		m.budgets[i].left--
@@ -330,7 +329,7 @@ func (m *machine) send(t *trip, now time.Time) {
 func (m *machine) failed(t *trip) {
 	m.under.remove(t)
 	m.silent++
-	if m.phase == unknown || m.phase == probing && t.wave == m.wave {
+	if (m.phase == unknown || m.phase == probing) && !t.at.Before(m.since) { // not one of an earlier wave
 		m.sent--
 	}
 }
@@ -338,7 +337,7 @@ func (m *machine) failed(t *trip) {
 // answered learns from an answer.
 func (m *machine) answered(t *trip, a *Advice, received time.Time, r *settings) {
 	m.under.remove(t)
-	if m.phase == unknown || m.phase == probing {
+	if !a.Refused && (m.phase == unknown || m.phase == probing) {
 		m.phase = counting
 	}
 	if a.Refused {
@@ -360,11 +359,7 @@ func (m *machine) answered(t *trip, a *Advice, received time.Time, r *settings) 
 	if newer {
 		m.phase, m.pace, m.budgets = counting, 0, m.budgets[:0]
 	}
-	stricter := false
-	if until := received.Add(wait); wait > 0 && (m.phase != waiting || until.After(m.until)) {
-		m.phase, m.until, m.careful = waiting, until, a.Refused || a.Fields.exhausted()
-		stricter = true
-	}
+	stricter := wait > 0 && m.wait(received.Add(wait), a.Refused || a.Fields.exhausted())
 	m.pace = max(m.pace, scale(a.Pace, 1/r.share))
 	for i := range budgets {
 		stricter = m.add(budgets[i]) || stricter
@@ -372,6 +367,21 @@ func (m *machine) answered(t *trip, a *Advice, received time.Time, r *settings) 
 	if newer || stricter {
 		m.learnt, m.advice = m.number, kept(a)
 	}
+}
+
+// wait makes the key wait until a time, and probe afterwards if it has to be
+// careful. It reports whether that is later than what was known.
+func (m *machine) wait(until time.Time, careful bool) bool {
+	if m.phase != waiting {
+		m.phase, m.until, m.careful = waiting, until, careful
+		return true
+	}
+	m.careful = m.careful || careful
+	if !until.After(m.until) {
+		return false
+	}
+	m.until = until
+	return true
 }
 
 // waitOf returns how long an answer makes the key wait. A refusal that asks for no
@@ -416,7 +426,7 @@ func (m *machine) recovered() {
 // were under way together, after a refusal that no limit with nothing remaining
 // explains: a limit on concurrency, say.
 func (m *machine) shrink(t *trip, a *Advice) {
-	if t.number <= m.refused || t.wave >= 0 || a.Fields.exhausted() {
+	if t.number <= m.refused || t.probe || a.Fields.exhausted() {
 		return
 	}
 	m.ceiling = m.under.n + 1

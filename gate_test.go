@@ -372,6 +372,18 @@ func TestMachine(t *testing.T) {
 			0 answer 2 Retry-After: 7
 			100 answer 1 a r=50;t=60
 			100 shut 7000 certain`},
+		{"waiting, a longer wait that refused nothing: still a probe", settings{}, `
+			0 send 2
+			0 answer 2 429; Retry-After: 2
+			100 answer 1 Retry-After: 5
+			100 shut 5100 certain
+			5100 is probing`},
+		{"waiting, a shorter wait that refused: a probe", settings{}, `
+			0 send 2
+			0 answer 2 Retry-After: 5
+			100 answer 1 429; Retry-After: 2
+			100 shut 5000 certain
+			5000 is probing`},
 		{"waiting, silence cannot end it", settings{}, `
 			0 send 2
 			0 answer 1 Retry-After: 7
@@ -429,7 +441,23 @@ func TestMachine(t *testing.T) {
 			8000 send 2
 			8100 fail 2
 			8100 shut 9000`},
-		{"probing to counting, any answer", settings{}, `
+		{"probing, the failure of a probe of an earlier time brings none", settings{}, `
+			0 send
+			0 answer 1 a r=0;t=1
+			1000 send
+			2000 send
+			2000 answer 3 a r=0;t=1
+			3000 send
+			3100 fail 2
+			3100 shut 4000`},
+		{"probing, the late refusal of an earlier request does not end it", settings{}, `
+			0 send 2
+			0 answer 2 429; a r=0;t=1
+			1000 send
+			1100 answer 1 429; Retry-After: 0
+			1100 is probing
+			1100 shut 2000`},
+		{"probing to counting, an answer", settings{}, `
 			0 send
 			0 answer 1 a r=0;t=7
 			7000 send 1
