@@ -74,8 +74,10 @@ type Gate struct {
 	// and at most 1: 1/N where N processes share a quota. The pace is as many times
 	// slower. Any other value is 1.
 	Share float64
-	// Waiting is called before a caller begins to wait, with the time until which
-	// it waits at the longest and the advice in force; nil is not called.
+	// Waiting is called before a caller begins to wait, with the time when the first
+	// of those who wait may go, and the advice in force; nil is not called. It
+	// should return soon, and must not Enter with the same key: those who came later
+	// stay behind its caller.
 	Waiting func(key string, until time.Time, a Advice)
 
 	mu    sync.Mutex
@@ -93,7 +95,7 @@ type loss int
 
 const (
 	nothingLost loss = iota
-	countLost        // of limits, or of requests under way
+	countLost        // what remains of limits, or how many may be under way
 	waitLost         // a wait in force, or callers that wait
 
 	losses // their number
@@ -172,9 +174,9 @@ func (g *Gate) enter(ctx context.Context, cancelled <-chan struct{}, key keyName
 	if key == (keyName{}) {
 		return p, nil
 	}
-	now := time.Now()
 	deadline, _ := ctx.Deadline()
 	g.mu.Lock()
+	now := time.Now() // not before: what the machine is told goes forwards
 	e := g.entry(key, now)
 	if e == nil {
 		g.mu.Unlock()
@@ -194,11 +196,15 @@ func (g *Gate) enter(ctx context.Context, cancelled <-chan struct{}, key keyName
 	w := e.enqueue(p, deadline)
 	g.admit(e, now)
 	g.settle(e, now)
-	advice := e.machine.advice
+	if w.through { // behind others who could go, but had not looked yet
+		g.mu.Unlock()
+		return w.result()
+	}
+	until, advice := e.queue.Front().Value.(*waiter).until, e.machine.advice
 	g.mu.Unlock()
 	return g.wait(ctx, cancelled, e, w, func() {
 		if waiting != nil {
-			waiting(v.until, advice)
+			waiting(until, advice)
 		}
 	})
 }
@@ -214,15 +220,15 @@ func (v *verdict) refuses(deadline time.Time, m *machine) error {
 
 // wait waits until a waiter is let through.
 func (g *Gate) wait(ctx context.Context, cancelled <-chan struct{}, e *entry, w *waiter, begin func()) (*Pass, error) {
-	defer func() { // also if begin panics
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if !w.through {
-			e.dequeue(w)
-			g.admit(e, time.Now())
+	begun := false
+	defer func() {
+		if !begun { // it panicked
+			_, _ = g.leave(e, w, errCancelled)
+			w.pass.Failed() // if it has been let through meanwhile
 		}
 	}()
 	begin()
+	begun = true
 	timer := time.NewTimer(idleTime)
 	timer.Stop() // until this is the first in the queue
 	defer timer.Stop()
@@ -231,18 +237,18 @@ func (g *Gate) wait(ctx context.Context, cancelled <-chan struct{}, e *entry, w 
 		case <-w.wake:
 		case <-timer.C:
 		case <-ctx.Done():
-			return g.leave(w, context.Cause(ctx))
+			return g.leave(e, w, context.Cause(ctx))
 		case <-cancelled:
-			return g.leave(w, errCancelled)
+			return g.leave(e, w, errCancelled)
 		}
 		g.mu.Lock()
 		if !w.through && e.queue.Front() == w.place {
 			g.admit(e, time.Now())
 		}
-		through, err, until := w.through, w.err, w.until
+		through, until := w.through, w.until
 		g.mu.Unlock()
 		if through {
-			return w.result(err)
+			return w.result()
 		}
 		if !until.IsZero() {
 			timer.Reset(time.Until(until))
@@ -252,19 +258,22 @@ func (g *Gate) wait(ctx context.Context, cancelled <-chan struct{}, e *entry, w 
 
 var errCancelled = errors.New("ratelimit: request canceled")
 
-// leave returns an error, unless the waiter has been let through meanwhile.
-func (g *Gate) leave(w *waiter, cause error) (*Pass, error) {
+// leave takes a waiter out of the queue, unless it has been let through meanwhile.
+func (g *Gate) leave(e *entry, w *waiter, cause error) (*Pass, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if w.through {
-		return w.result(w.err)
+	if !w.through {
+		e.dequeue(w)
+		w.decide(cause)
+		g.admit(e, time.Now())
 	}
-	return nil, cause
+	return w.result()
 }
 
-func (w *waiter) result(err error) (*Pass, error) {
-	if err != nil {
-		return nil, err
+// result returns what has been decided, which nobody changes any more.
+func (w *waiter) result() (*Pass, error) {
+	if w.err != nil {
+		return nil, w.err
 	}
 	return w.pass, nil
 }
@@ -317,11 +326,17 @@ func (g *Gate) Forget(key string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if e := g.keys[keyName{rest: key}.short()]; e != nil {
-		e.era++
-		e.machine = machine{}
-		g.admit(e, time.Now())
-		g.settle(e, time.Now())
+		now := time.Now()
+		e.forget()
+		g.admit(e, now)
+		g.settle(e, now)
 	}
+}
+
+// forget forgets what was learnt. The requests under way belong to an earlier era.
+func (e *entry) forget() {
+	e.era++
+	e.machine = machine{}
 }
 
 // entry returns what is known of a key, or nil if nothing can be remembered of it.
@@ -330,7 +345,7 @@ func (g *Gate) entry(key keyName, now time.Time) *entry {
 	key = key.short()
 	if e := g.keys[key]; e != nil {
 		if r := g.settings(); e.queue.Len() == 0 && e.machine.idle(now, &r) {
-			e.machine = machine{}
+			e.forget()
 		}
 		return e
 	}
@@ -525,8 +540,9 @@ type Transport struct {
 	// Pace and Share are those of [Gate].
 	Pace  bool
 	Share float64
-	// Waiting is called before a request begins to wait, with the time until which
-	// it waits at the longest and the advice in force; nil is not called.
+	// Waiting is called before a request begins to wait, with the time when the first
+	// of those that wait may go, and the advice in force; nil is not called. It should
+	// return soon, as that of [Gate], and must not send requests with the same key.
 	Waiting func(*http.Request, time.Time, Advice)
 	// Observe is called, before RoundTrip returns, for every response that says
 	// anything about limits; nil is not called.

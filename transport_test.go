@@ -1568,6 +1568,77 @@ func TestGate(t *testing.T) {
 			g.Forget("never seen")
 		})
 	})
+	says := func(p *Pass, fields string) {
+		p.Answered(Advisor{}.Advise(shortResponse(fields), time.Now()), time.Now())
+	}
+	t.Run("nothing was known of the key for longer than one request took", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			slow := enter(t, &g, "a")
+			time.Sleep(idleTime + time.Second)
+			next := enter(t, &g, "a")
+			slow.Answered(wait, time.Now())
+			require.Equal(t, 1, g.keys[keyName{rest: "a"}].machine.under.n)
+			next.Failed()
+			require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
+		})
+	})
+	t.Run("who need not wait is not told to", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			enter(t, &g, "a").Answered(wait, time.Now())
+			start := time.Now()
+			var waits []time.Duration
+			g.Waiting = func(_ string, until time.Time, _ Advice) {
+				waits = append(waits, until.Sub(start))
+				time.Sleep(2 * time.Minute) // it should not
+			}
+			var wg sync.WaitGroup
+			wg.Go(func() { enter(t, &g, "a").Failed() })
+			time.Sleep(61 * time.Second)
+			enter(t, &g, "a").Failed()
+			require.Equal(t, 61*time.Second, time.Since(start))
+			wg.Wait()
+			require.Equal(t, []time.Duration{time.Minute}, waits)
+		})
+	})
+	t.Run("let through, and Waiting panics", func(t *testing.T) {
+		var g Gate
+		says(enter(t, &g, "a"), "a r=1;t=60")
+		under := enter(t, &g, "a")
+		g.Waiting = func(string, time.Time, Advice) {
+			says(under, "a r=9;t=60")
+			panic("waiting")
+		}
+		require.Panics(t, func() { _, _ = g.Enter(t.Context(), "a") })
+		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
+	})
+	t.Run("cancelled, while an answer waits for the lock", func(t *testing.T) {
+		begun := make(chan struct{})
+		g := Gate{Waiting: func(string, time.Time, Advice) { close(begun) }}
+		says(enter(t, &g, "a"), "a r=1;t=60")
+		under := enter(t, &g, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if p, err := g.Enter(ctx, "a"); err == nil {
+				p.Failed()
+			}
+		})
+		<-begun
+		pause := func() { time.Sleep(5 * time.Millisecond) }
+		g.mu.Lock()
+		cancel()
+		pause()
+		wg.Go(func() { says(under, "a r=9;t=60") })
+		pause()
+		g.mu.Unlock()
+		g.mu.Lock() // whoever has waited for a millisecond now gets the lock in turn
+		pause()
+		g.mu.Unlock()
+		wg.Wait()
+		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
+	})
 	t.Run("no key", func(t *testing.T) {
 		var g Gate
 		enter(t, &g, "").Answered(wait, time.Now())
