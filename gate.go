@@ -45,7 +45,7 @@ const (
 	// twice as many, goes. A probe that hangs must not starve its key.
 	waveTime = time.Second
 	// leastBackoff and mostBackoff bound the wait after a refusal that asks for
-	// none.
+	// none. As many as may be under way hold others back for no longer either.
 	leastBackoff = 500 * time.Millisecond
 	mostBackoff  = 32 * time.Second
 	// calmRounds is how many rounds of answers pass before as many requests are let
@@ -259,8 +259,10 @@ func (m *machine) ask(now time.Time, r *settings) verdict {
 	if v := m.askBudgets(r); !v.open {
 		return v
 	}
-	if m.most > 0 && m.under.n >= m.most && now.Before(m.last.Add(r.maxWait)) {
-		return verdict{until: m.last.Add(r.maxWait)}
+	if m.most > 0 && m.under.n >= m.most { // some of which may hang
+		if next := m.last.Add(min(mostBackoff, r.maxWait)); now.Before(next) {
+			return verdict{until: next}
+		}
 	}
 	step := min(m.pace, r.maxWait)
 	if next := m.last.Add(step); r.pace && now.Before(next) {
@@ -513,6 +515,9 @@ func (m *machine) giveBack(t *trip, r *settings) {
 
 // scale multiplies a duration, saturating.
 func scale(d time.Duration, by float64) time.Duration {
+	if d == 0 {
+		return 0 // also +Inf times
+	}
 	if x := float64(d) * by; x < math.MaxInt64 {
 		return time.Duration(x)
 	}

@@ -614,7 +614,15 @@ func TestMachine(t *testing.T) {
 			1000 send
 			1000 answer 9
 			1000 send 4
-			1000 shut 601000`},
+			1000 shut 33000`},
+		{"refused with something remaining, another that was under way hangs", settings{}, `
+			0 send 2
+			0 answer 2 429; Retry-After: 1
+			1000 is probing
+			1000 shut 32000
+			32000 send
+			32000 answer 3
+			32000 send`},
 		{"refused because nothing remains, as many as before are under way", settings{}, `
 			0 send 8
 			0 answer 1 429; a r=0;t=1
@@ -637,6 +645,10 @@ func TestMachine(t *testing.T) {
 			0 send
 			0 answer 1 a r=10;t=30
 			0 shut 6000 polite`},
+		{"not paced where nothing tells, however small the share", settings{pace: true, share: 5e-324}, `
+			0 send
+			0 answer 1 RateLimit-Policy: "a";q=9; a r=0;t=0; Retry-After: 0
+			0 open`},
 		{"paced, no slower than MaxWait", settings{pace: true, maxWait: time.Minute}, `
 			0 send
 			0 answer 1 a r=1;t=999999999999999

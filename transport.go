@@ -18,8 +18,9 @@ import (
 
 // Bounds of what a Gate remembers.
 const (
-	// maxKeys is the number of keys. Beyond it the key that was used longest ago
-	// is forgotten, but never one with a wait in force.
+	// maxKeys is the number of keys. Beyond it the key with which the least is lost
+	// is forgotten, of these the one used longest ago, but never one with a wait in
+	// force.
 	maxKeys = 1024
 	// maxKey is the length of a key; longer ones are remembered by a hash.
 	maxKey = 256
@@ -59,7 +60,8 @@ var seed = maphash.MakeSeed()
 //     quarter until that. After a refusal that no exhausted limit explains, half as
 //     many requests are let under way at a time, and with the answers that follow
 //     one more each round; ten rounds pass before there are as many as were refused,
-//     and ten before there are more.
+//     and ten before there are more. Where those under way
+//     hang, another goes after 32 s.
 //
 // It remembers at most 1024 keys; where all of these have to wait, others are not
 // held back.
