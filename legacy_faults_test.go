@@ -30,6 +30,15 @@ func TestMistakes(t *testing.T) {
 		{"units spent become a limit", "X-RateLimit-Used-Minute: 1", "x-ratelimit", "minute : -/- w=60 t=-", ""},
 		{"a shared reset is given to a shorter window", "X-RateLimit-Remaining-Second: 0\nX-RateLimit-Remaining-Hour: 5\nX-RateLimit-Reset: 1800", "x-ratelimit", "hour : 5/- w=3600 t=1800 | second : 0/- w=1 t=-", ""},
 		{"a declared unit goes before the size", "X-RateLimit-Remaining: 1\nX-RateLimit-Reset-After: @ms+60", "x-ratelimit", "default : 1/- w=- t=60", ""},
+		{"a policy whose name is a number is read twice", `X-RateLimit-Policy: "100";q=100;w=60`, "x-ratelimit", "100 : -/100 w=60 t=-", ""},
+		{"a policy of the other form makes a second name the first", `RateLimit-Policy: "a";q=9;w=60, "fixed window";"api";q=500;w=300` + "\n" + `RateLimit: "api";r=0;t=55`, "ratelimit", "a : -/9 w=60 t=- | api : 0/500 w=300 t=55", ""},
+		{"a switch in words is a number", "X-RateLimit: enabled=true; limit=5; remaining=4", "x-ratelimit", "default : 4/5 w=- t=-", ""},
+		{"a record of quotas is one of nothing", "X-RateLimit: minute=60; hour=1000", "x-ratelimit", "hour : -/1000 w=3600 t=- | minute : -/60 w=60 t=-", ""},
+		{"the third number of a policy is a quota", "X-RateLimit-Remaining: minute=5,60,30", "x-ratelimit", "minute : 5/60 w=60 t=-", ""},
+		{"a name behind the numbers is lost", "X-RateLimit: limit=10, remaining=5, name=foo", "x-ratelimit", "foo : 5/10 w=- t=-", ""},
+		{"names before the numbers become those of the numbers before", "X-RateLimit: name=a; limit=10; name=b; limit=20", "x-ratelimit", "a : -/10 w=- t=- | b : -/20 w=- t=-", ""},
+		{"four policies and the reset of one", "X-RateLimit-Limit-Second: 10\nX-RateLimit-Limit-Minute: 50\nX-RateLimit-Limit-Hour: 100\nX-RateLimit-Remaining-Hour: 50\nRateLimit-Reset: 1800", "draft-06", "hour : 50/100 w=3600 t=1800 | minute : -/50 w=60 t=- | second : -/10 w=1 t=-", ""},
+		{"a quota and a use of anything are a limit, beside a number that is none", "X-Daily-Limit: 30\nX-Daily-Used: 1\nX-Daily-Remaining: -", "", "", ""},
 		{"an ordinary field becomes a limit", "X-Limit-Per-Page: 20\nX-Limit-Per-Customer: 2\nX-Quota-Limit: 1073741824\nX-Rl: 5\nX-RateLimit-OverLimit: 1", "", "", ""},
 		{"an error names a field that nobody sent", "x-ratelimit-REMAINING: many", "", "", "X-Ratelimit-Remaining"},
 	})
@@ -68,6 +77,10 @@ func TestMalformed(t *testing.T) {
 		{"prose that ends early", "Req-Limit-Short: Remaining: 5 Time until reset:", "pingdom", "short : 5/- w=- t=-", ""},
 		{"a comma at the start", "X-App-Rate-Limit: ,100:1", "riot", "app-1 : -/100 w=1 t=-", ""},
 		{"a policy without a quota", "RateLimit-Policy: ;w=1", "", "", "RateLimit-Policy"},
+		{"a name that is not ASCII in a record", "X-RateLimit-Info: limit=10, name=caf\u00e9", "x-ratelimit", "default : -/10 w=- t=-", "X-Ratelimit-Info"},
+		{"a name that is not ASCII before the numbers of a record", "X-RateLimit-Info: name=caf\u00e9, limit=10", "x-ratelimit", "default : -/10 w=- t=-", "X-Ratelimit-Info"},
+		{"a name that is not ASCII in JSON", `X-RateLimit: {"limit": 10, "name": "caf\u00e9"}`, "x-ratelimit", "default : -/10 w=- t=-", "X-Ratelimit"},
+		{"a record after a field that can be read", "RateLimit-Limit: 10\nX-RateLimit-Info: limit=10, remaining=five", "draft-06", "default : -/10 w=- t=-", "X-Ratelimit-Info"},
 		{"an inner list among policies", "RateLimit-Policy: a;q=10, (b)", "", "", "RateLimit-Policy"},
 		{"a backslash before the last quote of a name", `RateLimit-Name: "a\"` + "\nRateLimit-Remaining: 1", "draft-06", `a\ : 1/- w=- t=-`, ""},
 		{"a dash at the end of a name", "X-RateLimit-Limit-Minute-: 5", "x-ratelimit", "minute : -/5 w=60 t=-", ""},
@@ -96,6 +109,30 @@ func TestDictionaryMissing(t *testing.T) {
 		_, err := ParseLegacy(http.Header{"Ratelimit": {line}}, LegacyOptions{})
 		require.ErrorIs(t, err, ErrMissing)
 	}
+}
+
+// TestFaultPlaces: where a field is at fault, and why.
+func TestFaultPlaces(t *testing.T) {
+	for _, tt := range []struct{ name, wire, want string }{
+		{"a number that is missing in the Dictionary", "RateLimit: limit=10, reset=",
+			"ratelimit: RateLimit, line 1, byte 10: not well-formed"},
+		{"a JSON text of a vendor that is cut off", `X-App-Usage: {"call_count":`, "ratelimit: X-App-Usage, line 1, byte 1: not well-formed"},
+		{"a policy too many", "X-RateLimit-Remaining: " + manyRecords(), "ratelimit: X-Ratelimit-Remaining, line 1, byte 1: too many"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := ParseLegacy(wire(tt.wire), LegacyOptions{})
+			require.EqualError(t, err, tt.want)
+		})
+	}
+}
+
+// manyRecords returns the remaining of one policy more than are read.
+func manyRecords() string {
+	var b strings.Builder
+	for i := range maxMembers + 1 {
+		fmt.Fprintf(&b, "n%d=1;", i)
+	}
+	return b.String()
 }
 
 // TestRefusedElsewhere: a Retry-After decides over limits that are not exhausted.

@@ -304,9 +304,11 @@ func (r *reading) readValue(f *foundField) {
 			facts = append(facts, Fact{Role: RoleWindow, Format: TimeSeconds, Value: w})
 		}
 	}
-	before := r.dialect
-	taken := (ok || len(facts) > 2) && r.takeAll(f, facts, 0)
-	if !(ok && taken) && (m.clear(line) || r.dialect != before) {
+	taken := 0
+	if ok || len(facts) > 2 {
+		taken = r.takeSome(f, facts, 0)
+	}
+	if !(ok && taken == len(facts)) && (taken > 0 || m.clear(line)) {
 		r.fault(f, i, max(strings.Index(f.lines[i], line), 0), ErrSyntax)
 	}
 }
@@ -358,7 +360,11 @@ func windowParam(params string) (value string) {
 
 // takeAll adds the facts of a field. It is false if one of them is malformed.
 func (r *reading) takeAll(f *foundField, facts []Fact, column int) bool {
-	taken := 0
+	return r.takeSome(f, facts, column) == len(facts)
+}
+
+// takeSome adds the facts of a field, and returns how many are well-formed.
+func (r *reading) takeSome(f *foundField, facts []Fact, column int) (taken int) {
 	for i := range facts {
 		if isName(facts[i].Policy) && r.take(f, &facts[i], column) {
 			taken++
@@ -367,7 +373,7 @@ func (r *reading) takeAll(f *foundField, facts []Fact, column int) bool {
 	if taken > 0 {
 		r.credit(f, draft06)
 	}
-	return taken == len(facts)
+	return taken
 }
 
 // credit records that a field was read. The first one names the dialect.

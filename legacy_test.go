@@ -488,6 +488,9 @@ func TestUsedAlone(t *testing.T) {
 		Policies: []Policy{{Name: "weight-1m", Quota: Unknown, Unit: "weight", Window: SecondsOf(60), Params: Params{{"used", int64(6500)}}}},
 		Dialect:  "binance",
 	}, got)
+	got, err = ParseLegacy(wire("X-RateLimit-Reset-Hour: 1"), LegacyOptions{})
+	require.NoError(t, err)
+	require.Equal(t, []Policy{{Name: "hour", Quota: Unknown, Window: SecondsOf(3600)}}, got.Policies, "it does not say that anything is used")
 }
 
 // TestLenientParams: the parameters that are not defined are kept also where a

@@ -307,7 +307,12 @@ func readRecord(facts []Fact, role Role, line string) ([]Fact, bool) {
 		m, known := recordKey(key)
 		switch {
 		case known && m.role == RoleName:
-			name = unquote(value)
+			text := unquote(value)
+			if name == "" && (len(facts) > 0 || !isName(text)) { // the name of what stands before it
+				facts = append(facts, Fact{Role: RoleName, Value: text})
+				return true
+			}
+			name = text
 			return isName(name)
 		case known && strings.IndexByte(value, '/') < 0: // else it is a name that looks like a word
 			facts = append(facts, Fact{Policy: below(name, m.policy), Role: m.role, Format: m.format, Value: unquote(value)})
@@ -426,6 +431,9 @@ func readObjects(facts []Fact, role Role, policy string, v any, depth int) []Fac
 			m, known := recordKey(key)
 			switch {
 			case known && m.role == RoleName:
+				if !isName(text) {
+					facts = append(facts, Fact{Role: RoleName, Value: text})
+				}
 			case known && isText:
 				facts = append(facts, Fact{Policy: below(policy, m.policy), Role: m.role, Format: m.format, Value: text})
 			case isText && (role == RoleNone || wordOf(key).class == stopWord):
