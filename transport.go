@@ -60,8 +60,8 @@ var seed = maphash.MakeSeed()
 //     quarter until that. After a refusal that no exhausted limit explains, half as
 //     many requests are let under way at a time, and with the answers that follow
 //     one more each round; ten rounds pass before there are as many as were refused,
-//     and ten before there are more. Where those under way
-//     hang, another goes after 32 s.
+//     and ten before there are more. Where those under way hang, another goes
+//     after 32 s.
 //
 // It remembers at most 1024 keys; where all of these have to wait, others are not
 // held back.
@@ -157,8 +157,8 @@ func (e *WaitError) Unwrap() error { return context.DeadlineExceeded }
 func (e *WaitError) Timeout() bool { return true }
 
 // Enter waits until a request with that key may be sent. The key "" is never held
-// back. It returns a [*WaitError] at once where the deadline of ctx comes before the
-// end of a wait, and the cause of ctx if it ends meanwhile.
+// back. It returns a [*WaitError] as soon as it is certain that the deadline of ctx
+// comes before the end of a wait, and the cause of ctx if it ends meanwhile.
 func (g *Gate) Enter(ctx context.Context, key string) (*Pass, error) {
 	var waiting func(time.Time, Advice)
 	if g.Waiting != nil {
