@@ -106,8 +106,9 @@ var (
 	}}
 )
 
-// LookupDialect returns the dialect of a name, such as "draft-06" or "github",
-// for a flag or a configuration file: one of the variables of this package.
+// LookupDialect returns that variable of this package whose Dialect.Name is name,
+// such as "draft-06" or "github", for a flag or a configuration file. Names are
+// compared byte by byte. If there is none, it returns nil and false.
 func LookupDialect(name string) (*Dialect, bool) {
 	for _, d := range []*Dialect{
 		Draft00, Draft03, Draft06, Draft07, XRateLimit, XRateLimitUnix, XRateLimitDate, XRateLimitByName, Twitter,

@@ -100,7 +100,9 @@ func TestLookupDialect(t *testing.T) {
 		require.Same(t, d, got)
 		require.NoError(t, d.Validate())
 	}
-	_, ok := LookupDialect("no such dialect")
+	_, ok := LookupDialect("GitHub")
+	require.False(t, ok, "names are compared byte by byte")
+	_, ok = LookupDialect("no such dialect")
 	require.False(t, ok)
 }
 
@@ -462,6 +464,14 @@ func TestReadFunction(t *testing.T) {
 	got, err := ParseAny(wire("Acme: 5"), LegacyOptions{Dialects: []*Dialect{d}})
 	require.NoError(t, err)
 	require.Equal(t, []Limit{{Name: "mine", Remaining: 5}}, got.Limits)
+
+	joined := func(facts []Fact, value string) ([]Fact, bool) {
+		return append(facts, Fact{Role: RoleRemaining, Value: value}, Fact{Policy: "day", Role: RoleRemaining, Value: value}), true
+	}
+	d = &Dialect{Name: "acme", Fields: []DialectField{{Name: "Acme", Policy: "api", Read: joined}}}
+	got, err = ParseAny(wire("Acme: 5"), LegacyOptions{Dialects: []*Dialect{d}})
+	require.NoError(t, err)
+	require.Equal(t, []Limit{{Name: "api", Remaining: 5}, {Name: "api-day", Remaining: 5}}, got.Limits)
 }
 
 // TestDialectConcurrently uses one dialect for the first time from many goroutines.

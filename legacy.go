@@ -67,22 +67,39 @@ const (
 // A Fact is one thing that a field says: a number, a name or a time, of one
 // policy.
 type Fact struct {
-	Policy string // "" is the policy of the field, or of the response; else the field's own policy goes before it, with a dash
-	Role   Role
-	Format TimeFormat // of a time
-	Value  string     // one number, name or time, as it was sent
+	// Policy is the name of the policy. "" is the Policy of the DialectField, and
+	// if that is empty too, the policy of the response. If both have a name, they
+	// are joined by a dash, that of the field first.
+	Policy string
+	// Role is what the value tells. One value cannot tell RoleNone or RolePolicies:
+	// the line is then malformed.
+	Role Role
+	// Format is how a value of RoleReset or RoleWindow is counted.
+	Format TimeFormat
+	// Value is one number, name or time, as it was sent.
+	Value string
 }
 
 // A DialectField says what a header field means.
 type DialectField struct {
 	// Name is the name of the field, such as "X-Acme-Calls-Left". One * in it
 	// stands for the name of the policy, which is read in lower case.
-	Name   string
-	Role   Role
-	Format TimeFormat // of a time
-	Policy string     // whose field it is; with a * in Name it goes before that, with a dash
-	Window Seconds    // of its policies, where no field says
-	Unit   Unit       // of its policies, where no field says
+	Name string
+	// Role is what the field tells, unless Read says that. A field with RoleNone
+	// and without Read is not read, even if its words would tell something.
+	Role Role
+	// Format is how a field with RoleReset or RoleWindow is counted.
+	Format TimeFormat
+	// Policy is the name of the policy that the field belongs to. "" is the policy
+	// of the response. With a * in Name, Policy and what the * stands for are
+	// joined by a dash.
+	Policy string
+	// Window is the window of the policy if neither a field of the response nor
+	// the policy's name tells it, from 1 to MaxInteger seconds, or absent.
+	Window Seconds
+	// Unit is the quota unit of the policy if no field of the response tells it.
+	// "" is absent and means Requests.
+	Unit Unit
 	// Read appends the facts of a value that has a syntax of its own, and
 	// reports whether it is well-formed; it is called for each line. nil reads
 	// one value of Role.
@@ -97,7 +114,10 @@ type DialectField struct {
 //
 //	&Dialect{Name: "acme", Fields: append(slices.Clone(GitHub.Fields), …)}
 type Dialect struct {
-	Name   string
+	// Name becomes Fields.Dialect where the dialect has read something. Give it
+	// one: "" there says that nothing was found.
+	Name string
+	// Fields are the fields of the dialect.
 	Fields []DialectField
 
 	once sync.Once
@@ -113,9 +133,10 @@ func (d *Dialect) lexicon() *lexicon {
 // Validate returns the first thing that is wrong with d, as a [*FieldError] with
 // the name of the field: a name that is not the name of a field or has more than
 // one * (ErrSyntax), a name for the second time, whatever its case
-// (ErrDuplicate), a role or a format that does not exist (ErrRange), a policy
-// that is not printable ASCII (ErrSyntax). [ParseAny] and [Dialect.Set] do not
-// use such fields.
+// (ErrDuplicate), a role or a format that does not exist, a window below 1 or
+// above MaxInteger (ErrRange), a policy or a unit that is not printable ASCII
+// (ErrSyntax). [ParseAny] and [Dialect.Set] do not use such fields. The Name of d
+// may be any.
 func (d *Dialect) Validate() error {
 	seen := make(map[string]bool, len(d.Fields))
 	for i := range d.Fields {
@@ -148,12 +169,12 @@ type LegacyOptions struct {
 	// Dialects say what the fields that they name mean; of two for one field
 	// the first counts. All other fields are read by their words.
 	Dialects []*Dialect
-	// Reset is what a small bare number in a reset is where nothing in the
+	// Reset is how a bare number below 1e9 in a reset is counted if nothing in the
 	// response tells: TimeMillis, say, for a server that is known to count so.
 	// TimeGuess takes it for seconds, and sets Fields.Guessed.
 	Reset TimeFormat
-	// Name is the name of a policy where the response has none, in printable
-	// ASCII; "" is "default".
+	// Name is the name of a policy if the response has none. "" is "default", and
+	// so is a name that is not printable ASCII.
 	Name string
 	// Now is when the response arrived, from which absolute times count where
 	// it has no Date; zero is time.Now().
@@ -184,10 +205,10 @@ func ParseLegacy(h http.Header, o LegacyOptions) (Fields, error) {
 // policy and the role in any order, then the unit of a time, as in
 // X-RateLimit-Remaining-Minute or Acme-Rate-Limit-Requests-Reset-Ms. Without the
 // word RateLimit, X-Acme-Remaining is read if there is also X-Acme-Limit,
-// X-Acme-Used or X-Acme-Reset. Some fifty more fields are known by their whole
-// names.
+// X-Acme-Used or X-Acme-Reset. Some seventy more fields are known by their
+// whole names.
 //
-// A policy is named by the words between the anchor and the role, or by a field
+// A policy is named by the words between RateLimit and the role, or by a field
 // for the name, or by a parameter "name", else by o.Name. Of Integer policies the
 // one with the quota of the limit has that name; any other is named by quota and
 // window, as 1000/3600.
@@ -225,7 +246,8 @@ func ParseLegacy(h http.Header, o LegacyOptions) (Fields, error) {
 // Fields are judged one by one. A malformed one leaves the others as they are and
 // is joined into the error, as a [*FieldError] with its name as it was sent; the
 // Fields that are returned with it may be used. A response with more than 1024
-// fields for limits is not read. One without any costs no allocation.
+// fields for limits is not read (ErrTooMany). Of more than 1024 policies or
+// limits the first 1024 are read. A response without any costs no allocation.
 func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
 	f, _, faults := parseAny(h, &o)
 	return f, joinFaults(faults)

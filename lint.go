@@ -127,7 +127,9 @@ var rules = [...]rule{
 // breaks. It is meant for the tests of servers. It finds the rules that one
 // response can break by itself, and CONFORMANCE.md lists them. A correct server
 // has no finding above [LevelNote]. The result is nil for a response that breaks
-// no rule, for one without fields of rate limits, and for nil.
+// no rule, for one without fields of rate limits, and for nil: a test should also
+// require that the fields are there. Fields are found under the canonical keys of
+// http.Header alone, as Parse finds them.
 //
 // Check does not read the body, and reads only the names of trailers. It reads
 // older fields, such as X-RateLimit-Remaining, to see whether they contradict

@@ -238,6 +238,7 @@ func TestCheckHandMade(t *testing.T) {
 	require.Nil(t, Check(nil))
 	require.Nil(t, Check(&http.Response{}))
 	require.Nil(t, Check(&http.Response{Header: http.Header{"Ratelimit": nil}}))
+	require.Nil(t, Check(&http.Response{Header: http.Header{"RateLimit": {"malformed"}}}), "a key that is not canonical")
 	posted := responseOf("Cache-Control: max-age=60\n" + clean)
 	posted.Request = &http.Request{Method: http.MethodPost}
 	require.Nil(t, Check(posted), "the answer to a POST is seldom stored")

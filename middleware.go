@@ -37,7 +37,7 @@ type Decision struct {
 type Middleware struct {
 	// Take takes a unit of quota for a request, and may wait for that: its
 	// context is that of the request. It may be called by several goroutines at
-	// once. Beside an error, of the Decision only Done counts.
+	// once. If it returns an error, nothing of the Decision is used but Done.
 	Take func(*http.Request) (Decision, error)
 	// Legacy are older forms that are written as well, for clients that know
 	// nothing else.
