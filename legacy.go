@@ -194,7 +194,7 @@ func ParseLegacy(h http.Header, o LegacyOptions) (Fields, error) {
 // ParseAny reads what h says about limits, in whatever form.
 //
 // If there is a well-formed RateLimit, the result is that of [Parse], and no
-// other field for limits is looked at. A malformed RateLimit-Policy beside it is
+// other field for limits is looked at. A malformed RateLimit-Policy next to it is
 // ignored, except for one form in use: two names before the parameters, of which
 // the second is the policy's. Otherwise all other fields are read, and joined by
 // the current policies if RateLimit-Policy is well-formed.

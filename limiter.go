@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// FixedWindow returns what a limiter knows that counts requests in windows of
-// time: that used units of a quota are spent, in a window of that length of which
-// left remains. A sliding log is said likewise: used is its number of entries, and
-// left is the time until the oldest leaves it.
+// FixedWindow returns the policy and the limit of a limiter that counts requests in
+// windows of time. quota is how many quota units a window has, and used how many of
+// these are spent. window is how long a window lasts, and left how long the current
+// one still lasts. For a sliding log, used is the number of its entries, and left
+// the time until the oldest of these leaves it.
 //
-// Remaining is quota − used, at least 0, and Reset is left. Where nothing is used
-// and nothing left, the next request begins a window, so Reset is a whole one.
+// Remaining is quota − used, at least 0, and Reset is left. If both used and left
+// are 0 or less, the next request begins a window, so Reset is a whole window.
 // Numbers are cut to what the fields can carry, and times are rounded up to whole
 // seconds, at least one: then no client comes back too early, or takes a limit of
 // which something is used for one that is whole again. A window of less than a
-// second becomes a second, and clients go slower than they could. One of 0 or less
-// is absent.
+// second becomes a second, and clients go slower than they could. A window of 0 or
+// less is absent.
 //
 // A whole quota shortly before the end of a window invites twice the quota within
 // a moment: [Limit.Cap] lowers what remains to what the server can stand, and
@@ -33,9 +34,10 @@ func FixedWindow(name string, quota, used int64, window, left time.Duration) (Po
 	return p, Limit{Name: name, Remaining: remaining, Reset: SecondsOf(max(CeilSeconds(left).n, 1))}
 }
 
-// TokenBucket returns what a limiter knows that is a token bucket, or the same by
-// another name, GCRA: a bucket of burst tokens, into which perSecond flow, and
-// which holds tokens now, below 0 if some are promised already.
+// TokenBucket returns the policy and the limit of a token bucket, or of GCRA, which
+// is the same by another name. The bucket can hold burst tokens, perSecond tokens
+// flow into it each second, and it holds tokens now: below 0 if some are promised
+// already. NaN is taken for 0.
 //
 // Quota is burst, and Window the time in which an empty bucket fills. Remaining is
 // the whole tokens in the bucket. Reset is the time until there is one more, so at
@@ -44,12 +46,12 @@ func FixedWindow(name string, quota, used int64, window, left time.Duration) (Po
 // to whole seconds, at least one. A bucket into which nothing flows has neither
 // Window nor Reset.
 //
-// A limiter that tells when its bucket will be full instead, as redis_rate does in
-// ResetAfter, has burst − perSecond × that time, in seconds.
+// If a limiter tells the time until its bucket is full, as redis_rate does in
+// ResetAfter, tokens is burst − perSecond × that time in seconds.
 //
 // Let burst be at least what flows in within a second. A Reset is whole seconds,
-// so clients that keep to the fields get no more than burst a second, even where
-// 20 flow in.
+// so clients that keep to the fields get no more than burst tokens a second, even
+// if more flow in.
 func TokenBucket(name string, burst int64, perSecond, tokens float64) (Policy, Limit) {
 	p := Policy{Name: name, Quota: min(max(burst, 0), MaxInteger)}
 	l := Limit{Name: name}

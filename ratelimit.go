@@ -127,12 +127,13 @@
 //	concurrency         slots  absent        free slots       absent; and qu="concurrent-requests"
 //
 // [FixedWindow] makes the first two, [TokenBucket] the third, and the examples have
-// the last. A client that keeps to the fields waits for t where r is 0. Else its
+// the last. A client that keeps to the fields waits for t if r is 0. Otherwise its
 // pace is t ÷ r, a request every half second where 60 remain for 30 seconds, so
-// that it does not run into the limit at all. With a bucket it settles where that
-// is the rate, at r=10;t=1 where 10 flow in each second. As t is whole seconds, at
-// least one, the burst of a bucket should be at least a second's rate: of a bucket
-// of one token, into which 20 flow each second, clients take one a second.
+// that it does not run into the limit at all. With a token bucket it becomes as
+// fast as tokens flow in: where 10 flow in each second, it settles at r=10;t=1. As
+// t is whole seconds, at least one, the burst of a bucket should be at least what
+// flows in within a second: from a bucket of one token, into which 20 flow each
+// second, clients take one a second.
 //
 // [Refuse] answers a request that exceeds a limit, with a [Problem] that says
 // why, and [Expose] lets scripts of other origins read the fields; a Middleware
@@ -156,25 +157,25 @@
 //
 // # Gateways
 //
-// An intermediary that enforces limits of its own may say less than upstream,
-// never more (Section 7.2). [RestrictHeader] does that to a response in passing,
-// whatever form its limits have, and [Restrict] to [Fields].
+// An intermediary that enforces limits of its own may lower what upstream allows,
+// and never raise it (Section 7.2). [RestrictHeader] lowers it in the header of a
+// response, whatever form its limits have, and [Restrict] lowers it in [Fields].
 //
 // # Keys of http.Header
 //
 // [http.Header] holds the fields under its canonical keys, Ratelimit-Policy and
-// Ratelimit. Its methods take any spelling, and so does this package when it
-// writes. A value that is stored under the key "RateLimit" without these
-// methods is found by neither.
-// [HeaderOf] makes such keys of what is no header, as the metadata of gRPC.
+// Ratelimit. Its methods make such a key of any spelling, and this package writes
+// under these keys. A value that is stored under the key "RateLimit" without the
+// methods is neither found nor replaced, and net/http sends it all the same.
+// [HeaderOf] makes canonical keys where others are, as in the metadata of gRPC.
 //
 // # Clients
 //
 // [Advisor.Advise] says what a response asks of a client: how long to wait, at
 // which pace to go on, and why. [Advisor.CheckResponse] makes an error of a
 // response with which a server refused a request because of a limit.
-// [ParseRetryAfter] reads the field Retry-After alone, which takes precedence over
-// RateLimit (Section 7).
+// [ParseRetryAfter] reads nothing but the field Retry-After, which takes precedence
+// over RateLimit (Section 7), and the fields that servers send in its place.
 //
 // A [Transport] follows that advice for an [http.Client]: each request waits until
 // the limits of its origin, or of whatever [Transport.Key] returns, allow it. It is
@@ -183,8 +184,8 @@
 // allow for is a [WaitError], at once. Nothing is ever sent twice: put a library
 // that sends again above the Transport.
 //
-// Where several processes share a quota, let each have its Share; otherwise each
-// of them takes what remains for its own.
+// If N processes share a quota, set the Share of the Transport or Gate of each to
+// 1/N. Otherwise each of them takes all that remains for its own.
 //
 // # Checking
 //
