@@ -56,6 +56,7 @@ func (d *Dialect) starred() bool {
 // lawSetLimit: a limit that has been written, and its policy, read back.
 func lawSetLimit(t testing.TB, d *Dialect, f, got Fields, l Limit) {
 	t.Helper()
+	p, ok := f.PolicyOf(l)
 	if l.Name == "" {
 		l.Name = defaultName
 	}
@@ -71,7 +72,6 @@ func lawSetLimit(t testing.TB, d *Dialect, f, got Fields, l Limit) {
 	if d.has(RoleReset) || dictionary {
 		require.Equal(t, l.Reset, m.Reset, "%v of %v", l, got)
 	}
-	p, ok := f.PolicyOf(l)
 	if !ok {
 		return
 	}

@@ -128,7 +128,8 @@ type waiter struct {
 }
 
 // A Pass is the leave to send one request. Its holder calls either Answered or
-// Failed; a second call does nothing, so Failed may be deferred.
+// Failed; a second call does nothing, so Failed may be deferred. Those of a nil Pass
+// do nothing.
 type Pass struct {
 	gate  *Gate
 	entry *entry // nil if nothing is to be learnt, or has been
@@ -285,6 +286,9 @@ func (w *waiter) result() (*Pass, error) {
 func (p *Pass) Answered(a Advice, received time.Time) { p.answered(&a, received, time.Now()) }
 
 func (p *Pass) answered(a *Advice, received, now time.Time) {
+	if p == nil || p.gate == nil {
+		return
+	}
 	g := p.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -298,6 +302,9 @@ func (p *Pass) answered(a *Advice, received, now time.Time) {
 
 // Failed says that there will be no answer to the request. It may have been served.
 func (p *Pass) Failed() {
+	if p == nil || p.gate == nil {
+		return
+	}
 	g := p.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()

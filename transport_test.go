@@ -1538,6 +1538,13 @@ func TestGate(t *testing.T) {
 		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
 		enter(t, &g, "a").Failed()
 	})
+	t.Run("no pass", func(t *testing.T) {
+		var none *Pass // as of an Enter that failed
+		none.Failed()
+		none.Answered(wait, time.Now())
+		new(Pass).Failed()
+		new(Pass).Answered(wait, time.Now())
+	})
 	t.Run("the received time counts", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var g Gate
