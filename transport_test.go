@@ -1538,6 +1538,26 @@ func TestGate(t *testing.T) {
 		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
 		enter(t, &g, "a").Failed()
 	})
+	t.Run("a key with callers that wait is not displaced", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			var under []*Pass
+			for range firstTrips {
+				under = append(under, enter(t, &g, "a"))
+			}
+			var wg sync.WaitGroup
+			wg.Go(func() { enter(t, &g, "a").Failed() })
+			synctest.Wait()
+			for i := range 2 * maxKeys {
+				enter(t, &g, strconv.Itoa(i)).Answered(Advice{}, time.Now())
+			}
+			require.Contains(t, g.keys, keyName{rest: "a"})
+			for _, p := range under {
+				p.Answered(Advice{}, time.Now())
+			}
+			wg.Wait()
+		})
+	})
 	t.Run("no pass", func(t *testing.T) {
 		var none *Pass // as of an Enter that failed
 		none.Failed()
