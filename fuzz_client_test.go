@@ -1,7 +1,10 @@
 package ratelimit
 
 import (
+	"math/big"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +46,44 @@ func FuzzAdvise(f *testing.F) {
 		require.GreaterOrEqual(t, d, time.Duration(0))
 		require.True(t, ok || d == 0)
 		require.Equal(t, ok, a.Source == SourceRetryAfter)
+		lawAdvise(t, resp.Header, a)
 	})
+}
+
+// lawAdvise checks an Advice against its definition: Retry-After in seconds, else
+// the longest wait of a limit with nothing remaining, and the slowest pace.
+func lawAdvise(t testing.TB, h http.Header, a Advice) {
+	t.Helper()
+	seconds := h[retryAfterKey]
+	if len(seconds) == 1 && len(seconds[0]) < 10 && all(seconds[0], digit) && seconds[0] != "" {
+		n, err := strconv.Atoi(seconds[0])
+		require.NoError(t, err)
+		require.Equal(t, time.Duration(n)*time.Second, a.Asked)
+	}
+	var wait, pace time.Duration
+	for _, l := range a.Fields.Limits {
+		p, known := a.Fields.PolicyOf(l)
+		left, _ := l.Reset.Duration()
+		switch {
+		case l.Remaining == 0 || known && p.Quota == 0:
+			if !l.Reset.ok {
+				left, _ = p.Window.Duration()
+			}
+			wait = max(wait, left)
+		case l.Remaining > 0 && (p.Unit == "" || p.Unit == Requests || p.Unit == "request"):
+			n := big.NewInt(l.Remaining)
+			if known && 0 < p.Quota && p.Quota < l.Remaining {
+				n = big.NewInt(p.Quota)
+			}
+			d := new(big.Int).Add(big.NewInt(int64(left)), n)
+			d.Sub(d, big.NewInt(1)).Quo(d, n) // rounded up
+			pace = max(pace, time.Duration(d.Int64()))
+		}
+	}
+	require.Equal(t, pace, a.Pace, "%v", a.Fields)
+	if a.Source != SourceRetryAfter {
+		require.Equal(t, wait, a.Asked, "%v", a.Fields)
+	}
 }
 
 func FuzzCheck(f *testing.F) {
@@ -54,15 +94,53 @@ func FuzzCheck(f *testing.F) {
 		if trailers < 0 {
 			resp.Trailer = resp.Header
 		}
-		for _, found := range Check(resp) {
+		findings := Check(resp)
+		for _, found := range findings {
 			lawFinding(t, found)
 		}
-		_, policyErr := ParsePolicies(resp.Header.Values(PolicyField)...)
-		_, limitErr := ParseLimits(resp.Header.Values(LimitField)...)
-		if policyErr != nil || limitErr != nil {
-			require.NotNil(t, Check(resp))
-		}
+		lawCheck(t, resp, findings)
 	})
+}
+
+// lawCheck checks findings against the slow definitions of their rules.
+func lawCheck(t testing.TB, resp *http.Response, findings []Finding) {
+	t.Helper()
+	found := func(field, rule string, level Level) bool {
+		return slices.ContainsFunc(findings, func(f Finding) bool { return f.Field == field && f.Rule == rule && f.Level == level })
+	}
+	var f Fields
+	var policyErr, limitErr error
+	f.Policies, policyErr = ParsePolicies(resp.Header.Values(PolicyField)...)
+	f.Limits, limitErr = ParseLimits(resp.Header.Values(LimitField)...)
+	require.True(t, policyErr == nil || slices.ContainsFunc(findings, func(f Finding) bool { return f.Field == PolicyField }))
+	require.True(t, limitErr == nil || slices.ContainsFunc(findings, func(f Finding) bool { return f.Field == LimitField }))
+
+	if len(f.Policies) > 0 {
+		require.Equal(t, slices.ContainsFunc(f.Policies, func(p Policy) bool {
+			return p.Unit != "" && p.Unit != Requests && p.Unit != ContentBytes && p.Unit != ConcurrentRequests
+		}), found(PolicyField, "P15", LevelShould))
+	}
+	more, orphan := false, false
+	for _, l := range f.Limits {
+		p, ok := f.PolicyOf(l)
+		more = more || ok && l.Remaining > p.Quota
+		orphan = orphan || !ok && len(f.Policies) > 0
+	}
+	if len(f.Limits) > 0 {
+		require.Equal(t, more, found(LimitField, "L5", LevelNote), "%v", f)
+		require.Equal(t, orphan, found(LimitField, "L1", LevelNote), "%v", f)
+	}
+	redirects := 300 <= resp.StatusCode && resp.StatusCode <= 399 && resp.StatusCode != http.StatusNotModified
+	for _, field := range []string{PolicyField, LimitField} {
+		require.Equal(t, redirects && len(resp.Header.Values(field)) > 0, found(field, "S2", LevelShould))
+	}
+	seconds := resp.Header[retryAfterKey]
+	if len(seconds) == 1 && len(seconds[0]) < 10 && all(seconds[0], digit) && seconds[0] != "" {
+		n, err := strconv.ParseInt(seconds[0], 10, 64)
+		require.NoError(t, err)
+		longest, _ := f.RetryAfter().Value()
+		require.Equal(t, n < longest, found(retryAfterKey, "S3", LevelShould), "%v", f)
+	}
 }
 
 // lawMachine: a query changes nothing, whoever may not go learns when to ask again,
@@ -88,6 +166,32 @@ func lawMachine(t testing.TB, m machine, r *settings, now time.Time) {
 	require.Fail(t, "nobody goes", "%+v", m)
 }
 
+// An obedience is what the answer to the latest request asked for, while no other
+// answer has come: how many may go, and from when on any.
+type obedience struct {
+	least time.Time // nobody goes before
+	most  int64     // so many go, -1 for any number
+	until time.Time // the end of the window
+}
+
+func obedienceTo(a *Advice, now time.Time, r *settings) obedience {
+	o := obedience{least: now.Add(min(a.Wait, r.maxWait)), most: -1}
+	if len(a.Fields.Limits) == 1 && a.Wait == 0 && a.Fields.Limits[0].Reset.n > 0 {
+		o.most = a.Fields.Limits[0].Remaining
+		o.until = now.Add(time.Duration(a.Fields.Limits[0].Reset.n) * time.Second)
+	}
+	return o
+}
+
+func (o *obedience) lawSent(t testing.TB, now time.Time) {
+	t.Helper()
+	require.False(t, now.Before(o.least), "nobody goes before %v", o.least)
+	if o.most >= 0 && now.Before(o.until) {
+		require.Positive(t, o.most, "no more go than remain")
+		o.most--
+	}
+}
+
 // The bytes are events: who is sent, answered, fails, and how much time passes.
 func FuzzMachine(f *testing.F) {
 	answers := []Advice{{}, {Refused: true}}
@@ -103,11 +207,13 @@ func FuzzMachine(f *testing.F) {
 		r := settings{maxWait: 10 * time.Minute, share: 1 / (1 + float64(share)), pace: pace}
 		m, now := machine{}, epoch
 		var under []*trip
+		asked := obedience{most: -1}
 		for i := 0; i+1 < len(events) && i < 400; i += 2 {
 			kind, arg := events[i]%5, events[i+1]
 			m.tick(now, &r)
 			switch {
 			case kind == 0 && m.ask(now, &r).open:
+				asked.lawSent(t, now)
 				under = append(under, new(trip))
 				m.send(under[len(under)-1], now)
 			case kind == 1:
@@ -116,10 +222,16 @@ func FuzzMachine(f *testing.F) {
 				j := int(arg) % len(under)
 				sent := under[j]
 				under = slices.Delete(under, j, j+1)
-				if kind == 2 {
+				a := &answers[int(arg)%len(answers)]
+				switch {
+				case kind == 2:
 					m.failed(sent)
-				} else {
-					m.answered(sent, &answers[int(arg)%len(answers)], now, &r)
+				case sent.number == m.number:
+					m.answered(sent, a, now, &r)
+					asked = obedienceTo(a, now, &r)
+				default:
+					m.answered(sent, a, now, &r)
+					asked.most = -1
 				}
 			}
 			require.Equal(t, len(under), m.under.n)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -39,6 +40,30 @@ func lawLegacy(t testing.TB, h http.Header) {
 		require.Equal(t, err, againErr)
 	}
 	require.Equal(t, before, h)
+	lawPlain(t, h)
+}
+
+// lawPlain is a second reader, of the plainest form alone: a line of digits in each of
+// three fields, and in no other.
+func lawPlain(t testing.TB, h http.Header) {
+	t.Helper()
+	var n [3]int64
+	for i, key := range []string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"} {
+		lines := h[key]
+		if len(h) != len(n) || len(lines) != 1 || lines[0] == "" || len(lines[0]) > 9 || !all(lines[0], digit) {
+			return
+		}
+		n[i], _ = strconv.ParseInt(lines[0], 10, 64)
+	}
+	got, err := ParseLegacy(h, LegacyOptions{Now: late})
+	require.NoError(t, err)
+	require.Len(t, got.Limits, 1)
+	require.Equal(t, n[1], got.Limits[0].Remaining)
+	p, ok := got.PolicyOf(got.Limits[0])
+	require.True(t, ok)
+	require.Equal(t, n[0], p.Quota)
+	const day = 24 * 60 * 60 // a longer one may be in milliseconds
+	require.True(t, n[2] > day || got.Limits[0].Reset == SecondsOf(n[2]), "%v of %v", got, h)
 }
 
 // mayBeLoose reports whether a key may be one of a family without an anchor.
@@ -121,6 +146,7 @@ func addLegacySeeds(f *testing.F) {
 		"Zendesk-RateLimit-A: total=100; remaining=99; resets=1d2:3:4",
 		"X-RateLimit: {\"minute\": {\"limit\": 10, \"remaining\": 9}}\nX-RateLimit-Minute: 1/2",
 		"X-RateLimit-Limit: 1, 15000\nX-RateLimit-Remaining: 0, 14999\nX-RateLimit-Reset: 1, 1800000",
+		"X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 42\nX-RateLimit-Reset: 37",
 		"Retry-After: 60\nRetry-After-long: 60000\nX-Ms-Retry-After-Ms: 5\nX-RateLimit-Reset: 60000",
 	} {
 		f.Add(seed)
