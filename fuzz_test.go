@@ -1,6 +1,8 @@
 package ratelimit
 
 import (
+	"math"
+	"math/big"
 	"net/http"
 	"slices"
 	"strings"
@@ -8,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dunglas/httpsfv"
+	"github.com/stretchr/testify/require"
 )
 
 // The fuzzers check the laws for arbitrary input. A newline stands between two
@@ -88,13 +91,32 @@ func fuzzKey(present bool, key []byte) []byte {
 	return append([]byte{}, key...)
 }
 
+// lawDecimal: a float64 is written as the nearest Decimal, and between two as the
+// one whose last digit is even (RFC 9651 Section 4.1.5).
+func lawDecimal(t testing.TB, x float64) {
+	t.Helper()
+	s, err := FormatPolicies(Policy{Name: "a", Params: Params{{"x", x}}})
+	if err != nil {
+		require.False(t, math.Abs(x) < 1e12-0.0006, "%v", x)
+		return
+	}
+	got, ok := new(big.Rat).SetString(s[strings.LastIndexByte(s, '=')+1:])
+	require.True(t, ok, s)
+	thousandths := got.Mul(got, big.NewRat(1000, 1))
+	require.True(t, thousandths.IsInt(), s)
+	off := new(big.Rat).Mul(new(big.Rat).SetFloat64(x), big.NewRat(1000, 1))
+	off.Sub(off, thousandths)
+	half := off.Abs(off).Cmp(big.NewRat(1, 2))
+	require.True(t, half < 0 || half == 0 && thousandths.Num().Bit(0) == 0, "%v is written as %s", x, s)
+}
+
 func FuzzFormat(f *testing.F) {
 	for kind := range uint8(17) {
 		f.Add("a", int64(100), "requests", true, int64(60), true, []byte("key"), "acme-burst", kind, 1.5, "value", uint16(1))
 	}
 	f.Add(`a"\`, int64(-1), "\n", true, int64(0), true, []byte{}, "q", uint8(0), 1e300, "\xff", uint16(2))
 	f.Add("", int64(MaxInteger), "", false, int64(0), false, []byte{}, "*", uint8(6), -0.0005, "", uint16(300))
-	f.Add("b", int64(MaxInteger+1), "", true, int64(MaxInteger+1), false, []byte{}, "a", uint8(6), 0.0, "", uint16(0))
+	f.Add("b", int64(MaxInteger+1), "", true, int64(MaxInteger+1), false, []byte{}, "a", uint8(6), 1.0625, "", uint16(0))
 	f.Fuzz(func(t *testing.T, name string, n int64, unit string, hasSeconds bool, seconds int64,
 		hasKey bool, key []byte, param string, kind uint8, x float64, s string, count uint16) {
 		ps := Params{{param, fuzzValue(kind, n, x, s)}, {s, true}}
@@ -105,6 +127,7 @@ func FuzzFormat(f *testing.F) {
 		policyCodec.lawWrite(t, Policy{Name: unit, Quota: seconds, Window: SecondsOf(n)}, p)
 		limitCodec.lawWrite(t, l)
 		limitCodec.lawWrite(t, Limit{Name: s, Remaining: n, PartitionKey: key}, l)
+		lawDecimal(t, x)
 		lawJoin(t, Fields{Policies: []Policy{p, {Name: unit}, p}, Limits: []Limit{l, {Name: unit, Remaining: n}, {Name: s}}})
 	})
 }
