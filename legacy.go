@@ -292,8 +292,10 @@ func parseBeside(lines []string) ([]Policy, []*FieldError) {
 	if err == nil {
 		return policies, nil
 	}
-	if policies, twice := ParsePolicies(secondNames(lines)...); twice == nil {
-		return policies, nil
+	if line, found := secondNames(lines); found {
+		if policies, err := ParsePolicies(line); err == nil {
+			return policies, nil
+		}
 	}
 	return nil, []*FieldError{err.(*FieldError)}
 }

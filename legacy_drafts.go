@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dunglas/httpsfv"
@@ -22,32 +21,66 @@ const (
 
 var generationNames = [...]string{draft06: "draft-06", draft03: "draft-03", draft00: "draft-00", draft07: "draft-07", draft08: "draft-08"}
 
+// A part is what stands between two commas of a field.
+type part struct {
+	line, off int    // where it begins
+	text      string // without space around it
+	closed    bool   // every quote in it is
+}
+
+// parts calls yield for each part of the lines of a field.
+func (f *foundField) parts(yield func(p part) bool) {
+	for i, line := range f.lines {
+		for off := 0; off <= len(line); {
+			text, _, closed := cut(line[off:], ',')
+			if !yield(part{i, off, trim(text), closed}) {
+				return
+			}
+			off += len(text) + 1
+		}
+	}
+}
+
+// members calls yield for each part that is not blank. What cannot be cut into
+// parts is at fault, and so is a part too many.
+func (r *reading) members(f *foundField, yield func(p part, value, params string)) {
+	n := 0
+	for p := range f.parts {
+		if p.text == "" {
+			continue
+		}
+		if n++; n > maxMembers {
+			r.fault(f, p.line, p.off, ErrTooMany)
+			return
+		}
+		if !p.closed {
+			r.fault(f, p.line, p.off, ErrSyntax)
+			continue
+		}
+		value, params, _ := cut(p.text, ';')
+		yield(p, trim(value), params)
+	}
+}
+
 // readDictionary reads limit=100, remaining=50, reset=5 (draft-07 Section 3). It
 // returns false if none of these keys is there.
 func (r *reading) readDictionary(f *foundField) bool {
-	var facts [3]Fact
+	var few [3]Fact
+	facts := few[:0]
 	found, has := false, [roles]bool{}
-	n := 0
-	for i, line := range f.lines {
-		for off := 0; off <= len(line); {
-			part, _, closed := cut(line[off:], ',')
-			at := off
-			off += len(part) + 1
-			value, _, _ := cut(part, ';')
-			key, text, _ := strings.Cut(trim(value), "=")
-			m, known := dictionaryRole(key)
-			if !known {
-				continue
-			}
-			found = true
-			v, ok := parseNumber(text)
-			if !ok || v.neg || !closed {
-				r.fault(f, i, at, ErrSyntax)
-			} else if !has[m] {
-				facts[n] = Fact{Role: m, Value: text}
-				has[m] = true
-				n++
-			}
+	for p := range f.parts {
+		member, _, _ := cut(p.text, ';')
+		key, text, _ := strings.Cut(trim(member), "=")
+		role, known := dictionaryRole(key)
+		if !known {
+			continue
+		}
+		found = true
+		if v, ok := parseNumber(text); !ok || v.neg || !p.closed {
+			r.fault(f, p.line, p.off, ErrSyntax)
+		} else if !has[role] {
+			facts = append(facts, Fact{Role: role, Value: text})
+			has[role] = true
 		}
 	}
 	if !found {
@@ -55,9 +88,10 @@ func (r *reading) readDictionary(f *foundField) bool {
 	}
 	if !has[RoleQuota] || !has[RoleReset] {
 		r.fault(f, 0, 0, ErrMissing)
-	} else if r.takeAll(f, facts[:n], 0) {
-		r.credit(f, draft07)
+		return true
 	}
+	r.takeAll(f, facts, 0)
+	r.credit(f, draft07)
 	return true
 }
 
@@ -76,43 +110,29 @@ func dictionaryRole(key string) (Role, bool) {
 // readQuota reads a quota, and the policies that may follow it (drafts 00 to 03
 // Section 3.1).
 func (r *reading) readQuota(f *foundField) {
-	line, _ := firstLine(f.lines)
-	if line != "" && (isJSON(line) || isRecord(line) || isCommas(line)) {
-		r.readValue(f)
+	if line := f.line(); isJSON(line) || isRecord(line) || isCommas(line) {
+		r.readValue(f, RoleQuota)
 		return
 	}
-	first, n := -1, 0 // line, members
-	for i, line := range f.lines {
-		open := members(line, func(off int, value, params string) bool {
-			if n++; n > maxMembers {
-				r.fault(f, i, off, ErrTooMany)
-				return false
+	first := -1 // line
+	r.members(f, func(at part, value, params string) {
+		ok := true
+		if first < 0 {
+			first = at.line
+			ok = r.readFirst(f, value, params)
+		} else if p, old, isPolicy := readPolicy(value, params); isPolicy && (params != "" || at.line == first && p.Window.ok) {
+			r.listed = append(r.listed, p)
+			r.credit(f, generationOf(old))
+		} else {
+			ok = isPolicy || at.line > first // the quota of a second limiter, whatever its form
+			if at.line == first && isPolicy {
+				r.credit(f, draft03)
 			}
-			ok := true
-			if first < 0 {
-				first = i
-				ok = r.readFirst(f, value, params)
-			} else if p, old, isPolicy := readPolicy(value, params); isPolicy && (params != "" || i == first && p.Window.ok) {
-				r.listed = append(r.listed, p)
-				r.credit(f, generationOf(old))
-			} else {
-				ok = isPolicy || i > first // the quota of a second limiter, whatever its form
-				if i == first && isPolicy {
-					r.credit(f, draft03)
-				}
-			}
-			if !ok && f.meaning.clear(value) {
-				r.fault(f, i, off, ErrSyntax)
-			}
-			return true
-		})
-		if open >= 0 {
-			r.fault(f, i, open, ErrSyntax)
 		}
-		if n > maxMembers {
-			return
+		if !ok && f.meaning.clear(value) {
+			r.fault(f, at.line, at.off, ErrSyntax)
 		}
-	}
+	})
 }
 
 // readFirst reads the first member of a list, the quota, and its parameters.
@@ -123,14 +143,13 @@ func (r *reading) readFirst(f *foundField, value, params string) bool {
 	if params == "" || !ok {
 		return ok
 	}
-	p, old, _ := readPolicy("0", params)
-	if t := r.tally(f, f.meaning.policy, 0); t != nil {
-		if p.Window.ok {
-			t.window = p.Window
-			r.credit(f, generationOf(old))
-		}
-		t.params, t.title = p.Params, p.Name
+	p, old, _ := readPolicy("", params)
+	t := r.tally(f, f.meaning.policy, 0)
+	if p.Window.ok {
+		t.window = p.Window
+		r.credit(f, generationOf(old))
 	}
+	t.params, t.title = p.Params, p.Name
 	return true
 }
 
@@ -149,63 +168,47 @@ func (r *reading) readPolicies(f *foundField) {
 	if r.readCurrent(f, own) {
 		return
 	}
-	read, n := false, 0
-	var faults []*FieldError
-	fault := func(line, off int, err error) {
-		faults = append(faults, &FieldError{Field: fieldName(f.key), Line: line, Offset: off, Item: -1, Err: err})
-	}
-	for i, line := range f.lines {
-		open := members(line, func(off int, value, params string) bool {
-			if n++; n > maxMembers {
-				fault(i, off, ErrTooMany)
-				return false
-			}
-			p, _, ok := readPolicy(value, params)
-			if ok {
-				r.listed = append(r.listed, p)
-				read = true
-			} else if value == "" || value[0] != '"' && !is(value[0], alpha) || own {
-				fault(i, off, ErrSyntax)
-			}
-			return true
-		})
-		if open >= 0 {
-			fault(i, open, ErrSyntax)
+	read, before := false, len(r.faults)
+	r.members(f, func(at part, value, params string) {
+		p, _, ok := readPolicy(value, params)
+		if ok {
+			r.listed = append(r.listed, p)
+			read = true
+		} else if value == "" || value[0] != '"' && !is(value[0], alpha) || own {
+			r.fault(f, at.line, at.off, ErrSyntax)
 		}
-		if n > maxMembers {
-			break
-		}
-	}
-	switch {
-	case own && !read: // the strict parser knows better what is wrong
-		if _, err := ParsePolicies(f.lines...); err != nil {
-			r.strictFault(f, err)
-		}
-		return
-	case read:
+	})
+	if read {
 		r.credit(f, draft06)
+	} else if own { // the strict parser knows better what is wrong
+		_, err := ParsePolicies(f.lines...)
+		r.faults = r.faults[:before]
+		r.strictFault(f, err)
 	}
-	r.faults = append(r.faults, faults...)
 }
 
 // readCurrent reads policies in the current form; parseAny has read a well-formed
 // RateLimit-Policy before. It returns false if they have another form.
 func (r *reading) readCurrent(f *foundField, own bool) bool {
-	line, _ := firstLine(f.lines)
+	line := f.line()
 	if line == "" || is(line[0], digit) {
 		return line == ""
 	}
-	if policies, err := ParsePolicies(f.lines...); err == nil {
-		if !own {
-			r.listAll(f, policies)
+	policies, err := ParsePolicies(f.lines...)
+	if err != nil {
+		list, ok := readItems(f.lines, policyField)
+		if !ok {
+			return false
 		}
+		policies = make([]Policy, len(list))
+		for i := range list {
+			list[i].policy(&policies[i])
+		}
+	} else if own {
 		return true
 	}
-	list, ok := readItems(f.lines, policyField)
-	if ok {
-		r.listAll(f, policiesOf(list))
-	}
-	return ok
+	r.listAll(f, policies)
+	return true
 }
 
 // listAll adds policies in the current form.
@@ -239,16 +242,16 @@ func listedIDs(p *Policy) [3]listedID {
 func (r *reading) indexListed() {
 	all := r.listed
 	r.listed = r.listed[:0]
-	if len(all) > manyTallies {
+	if len(all) > manyPolicies {
 		r.byQuota = make(map[listedID]int, 3*len(all))
 	}
 	for i := range all {
 		ids := listedIDs(&all[i])
-		if len(r.listed) == maxMembers || r.indexOf(ids[0]) >= 0 {
+		if _, again := r.findListed(ids[0]); again || len(r.listed) == maxMembers {
 			continue
 		}
 		for _, id := range ids {
-			if r.byQuota != nil && r.indexOf(id) < 0 {
+			if _, again := r.findListed(id); r.byQuota != nil && !again {
 				r.byQuota[id] = len(r.listed)
 			}
 		}
@@ -256,40 +259,17 @@ func (r *reading) indexListed() {
 	}
 }
 
-// indexOf returns the index of the first listed policy with that identity, or -1.
-func (r *reading) indexOf(id listedID) int {
+// findListed returns the index of the first listed policy with that identity.
+func (r *reading) findListed(id listedID) (i int, ok bool) {
 	if r.byQuota != nil {
-		if i, ok := r.byQuota[id]; ok {
-			return i
-		}
-		return -1
+		i, ok = r.byQuota[id]
+		return i, ok
 	}
-	return slices.IndexFunc(r.listed, func(p Policy) bool {
+	i = slices.IndexFunc(r.listed, func(p Policy) bool {
 		ids := listedIDs(&p)
 		return slices.Contains(ids[:], id)
 	})
-}
-
-// members calls yield for each member of a list that is not blank, with its
-// parameters and its offset, until yield returns false. It returns the offset of a
-// member whose quote is never closed, or -1.
-func members(line string, yield func(off int, value, params string) bool) (open int) {
-	for rest := line; rest != ""; {
-		off := len(line) - len(rest)
-		m, tail, ok := cut(rest, ',')
-		if !ok {
-			return off
-		}
-		rest = tail
-		if m = trim(m); m == "" {
-			continue
-		}
-		value, params, _ := cut(m, ';')
-		if !yield(off, trim(value), params) {
-			break
-		}
-	}
-	return -1
+	return i, i >= 0
 }
 
 // The parameters of older policies besides w.
@@ -314,7 +294,6 @@ func readPolicy(value, params string) (p Policy, old, ok bool) {
 		key, text, valued := strings.Cut(trim(param), "=")
 		key, text = strings.ToLower(trim(key)), trim(text)
 		switch key {
-		case "":
 		case windowKey, windowName:
 			old = old || key == windowName
 			if w := parseWindow(text); w.ok {
@@ -325,7 +304,7 @@ func readPolicy(value, params string) (p Policy, old, ok bool) {
 				p.Name = name
 			}
 		default:
-			p.Params = comment(p.Params, key, text, valued, policyField)
+			p.Params = comment(p.Params, key, text, valued)
 		}
 	}
 	return p, old, ok
@@ -345,8 +324,8 @@ func parseWindow(s string) Seconds {
 const maxComments = 64
 
 // comment adds an undefined parameter, if it can be written again.
-func comment(ps Params, key, text string, valued bool, field *fieldDef) Params {
-	if !isKey(key) || field.find(key) != nil || len(ps) >= maxComments {
+func comment(ps Params, key, text string, valued bool) Params {
+	if !isKey(key) || policyField.find(key) != nil || len(ps) >= maxComments {
 		return ps
 	}
 	var v any = true
@@ -378,12 +357,12 @@ func commentValue(text string) any {
 // readItems reads a current field that the strict parser refuses: names that are
 // Tokens, no r, Decimals, a partition key that is a String, a w of 0. It returns
 // false if it cannot read every member.
-func readItems(lines []string, field *fieldDef) (members []member, ok bool) {
-	list, err := httpsfv.UnmarshalList(lines)
-	if err != nil || len(list) > maxMembers {
+func readItems(lines []string, field *fieldDef) (list []member, ok bool) {
+	all, err := httpsfv.UnmarshalList(lines)
+	if err != nil || len(all) > maxMembers {
 		return nil, false
 	}
-	for _, e := range list {
+	for _, e := range all {
 		item, isItem := e.(httpsfv.Item)
 		if !isItem || len(item.Params.Names()) > maxParams {
 			return nil, false
@@ -401,9 +380,9 @@ func readItems(lines []string, field *fieldDef) (members []member, ok bool) {
 		if m.num[amountParam] == Unknown && (field == policyField || m.seen == 0) {
 			return nil, false
 		}
-		members = append(members, m)
+		list = append(list, m)
 	}
-	return members, len(members) > 0
+	return list, true
 }
 
 // text returns the content of a String or a Token.
@@ -417,7 +396,8 @@ func text(v any) (string, bool) {
 	return "", false
 }
 
-// read reads a parameter; def is nil if it is not defined.
+// read reads a parameter; def is nil if it is not defined. A number below the least
+// is absent.
 func (m *member) read(def *paramDef, p Param) (ok bool) {
 	if def == nil {
 		m.params = append(m.params, p)
@@ -427,66 +407,37 @@ func (m *member) read(def *paramDef, p Param) (ok bool) {
 	case unitParam:
 		m.unit, ok = text(p.Value)
 	case keyParam:
-		var s string
 		if m.key, ok = p.Value.([]byte); !ok {
+			var s string
 			s, ok = text(p.Value)
 			m.key = []byte(s)
 		}
 	default:
-		var n number
-		if x, isDecimal := p.Value.(float64); isDecimal {
-			n, ok = parseNumber(strconv.FormatFloat(x, 'f', -1, 64))
-		} else {
-			n, ok = parseNumber(fmt.Sprint(p.Value))
-		}
-		ok = ok && !n.neg
-		m.num[def.param] = n.ceil()
+		var v number
+		v, ok = parseNumber(fmt.Sprint(p.Value))
+		n := v.ceil()
 		if def.param == amountParam {
-			m.num[amountParam] = n.floor()
+			n = v.floor()
 		}
-		m.seen |= 1 << def.param
+		if ok = ok && !v.neg; n >= def.least {
+			m.num[def.param] = n
+			m.seen |= 1 << def.param
+		}
 	}
 	return ok
 }
 
-// limitsOf and policiesOf convert members.
-func limitsOf(members []member) []Limit {
-	list := make([]Limit, len(members))
-	for i := range members {
-		m := &members[i]
-		list[i] = Limit{m.name, m.num[amountParam], m.seconds(), m.key, m.params}
-	}
-	return list
-}
-
-func policiesOf(members []member) []Policy {
-	list := make([]Policy, len(members))
-	for i := range members {
-		m := &members[i]
-		list[i] = Policy{m.name, m.num[amountParam], Unit(m.unit), windowOf(m.num[timeParam]), m.key, m.params}
-	}
-	return list
-}
-
 // secondNames drops the first of two names: "fixed window";"api";q=500 is the
-// policy api.
-func secondNames(lines []string) (names []string) {
-	for _, line := range lines {
-		var b strings.Builder
-		members(line, func(_ int, value, params string) bool {
-			if b.Len() > 0 {
-				b.WriteString(separator)
-			}
-			if second := trim(params); second != "" && second[0] == '"' {
-				value, params = second, ""
-			}
-			b.WriteString(value)
-			if params != "" {
-				b.WriteString(";" + params)
-			}
-			return true
-		})
-		names = append(names, b.String())
+// policy api. found reports whether there are any.
+func secondNames(lines []string) (line string, found bool) {
+	f := foundField{lines: lines}
+	var members []string
+	for p := range f.parts {
+		_, params, _ := cut(p.text, ';')
+		if second := trim(params); second != "" && second[0] == '"' {
+			p.text, found = second, true
+		}
+		members = append(members, p.text)
 	}
-	return names
+	return strings.Join(members, separator), found
 }

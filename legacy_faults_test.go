@@ -160,7 +160,7 @@ func TestWindowOfName(t *testing.T) {
 // limit is found among them.
 func TestManyPoliciesTwice(t *testing.T) {
 	var list []string
-	for i := range 3 * manyTallies {
+	for i := range 3 * manyPolicies {
 		list = append(list, fmt.Sprintf("%d;w=60", 100+i))
 	}
 	all := strings.Join(list, ", ")

@@ -59,6 +59,8 @@ const (
 	vendorOrder                 // any other prefix before the anchor
 	exceptionOrder              // known by its whole name
 	looseOrder                  // without an anchor
+
+	noOrder order = -1
 )
 
 // main reports whether fields belong to the families that are read together.

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +14,7 @@ type tally struct {
 	// The numbers of counts are Unknown if no field says them. plain is a number
 	// without a role, which may be the quota.
 	counts
-	part    number // a quota below one
+	part    int64 // the fraction of the quota, in billionths
 	window  Seconds
 	usual   Seconds // its window if nothing says another
 	bare    int64   // a window without unit, 0 if there is none
@@ -33,6 +34,14 @@ type counts struct{ quota, remaining, used, plain int64 }
 
 var noCounts = counts{Unknown, Unknown, Unknown, Unknown}
 
+// firstKnown returns a number, or another if it is Unknown.
+func firstKnown(n, other int64) int64 {
+	if n == Unknown {
+		return other
+	}
+	return n
+}
+
 // resets are the times that fields give for the reset, the first of each kind.
 type resets struct {
 	span    Seconds
@@ -48,14 +57,15 @@ func (t *resets) none() bool { return !t.span.ok && !t.bare && !t.date.ok }
 func (r *reading) take(f *foundField, fact *Fact, column int) bool {
 	m := f.meaning
 	t := r.tally(f, below(m.policy, fact.Policy), column)
-	if t == nil || t.refuted == m.order && m.order != ownOrder {
+	if t.refuted == m.order {
 		return true
 	}
+	format := cmp.Or(fact.Format, m.format)
 	switch fact.Role {
 	case RoleReset:
-		return r.takeReset(t, m, fact)
+		return r.takeReset(t, m, fact.Value, format)
 	case RoleWindow:
-		return t.takeWindow(m, fact)
+		return t.takeWindow(m, fact.Value, format)
 	case RoleName:
 		if !isName(fact.Value) {
 			return false
@@ -71,12 +81,10 @@ func (r *reading) take(f *foundField, fact *Fact, column int) bool {
 	case RoleQuota:
 		t.takeQuota(m, v)
 	case RoleRemaining:
-		if t.remaining == Unknown {
-			t.remaining = v.floor()
-		}
+		t.remaining = firstKnown(t.remaining, v.floor())
 	case RoleUsed:
-		if t.used == Unknown && !v.neg {
-			t.used = v.ceil()
+		if !v.neg {
+			t.used = firstKnown(t.used, v.ceil())
 		}
 	default:
 		t.plain = max(t.plain, v.floor())
@@ -91,32 +99,25 @@ func (t *tally) takeQuota(m *meaning, v number) {
 	switch {
 	case v.neg:
 	case t.quota == Unknown:
-		t.quota = v.floor()
-		if v.n == 0 {
-			t.part = v
-		}
+		t.quota, t.part = v.floor(), v.frac
 	case t.quota != v.floor() && m.order.main() && t.order.main() && m.order != t.order:
 		t.refuted = m.order
 	}
 }
 
 // takeWindow adds the length of a window.
-func (t *tally) takeWindow(m *meaning, fact *Fact) bool {
+func (t *tally) takeWindow(m *meaning, value string, format TimeFormat) bool {
 	if t.window.ok || t.bare > 0 {
 		return true
 	}
-	format := fact.Format
-	if format == TimeGuess {
-		format = m.format
-	}
-	value, per := trim(unquote(fact.Value)), m.per
+	value = trim(unquote(value))
 	if v, ok := parseCount(value); ok {
 		switch {
 		case v.neg:
 		case format == TimeMillis:
 			t.window = windowOf(v.ceilDiv(1000))
 		case format != TimeGuess:
-			t.window = windowOf(saturatingMul(v.ceil(), max(per, 1)))
+			t.window = windowOf(saturatingMul(v.ceil(), max(m.per, 1)))
 		default:
 			t.bare = v.ceil()
 		}
@@ -136,25 +137,17 @@ func windowOf(n int64) Seconds {
 }
 
 // takeReset adds a reset. The drafts define a bare number as seconds.
-func (r *reading) takeReset(t *tally, m *meaning, fact *Fact) bool {
-	format := fact.Format
-	if format == TimeGuess {
-		format = m.format
-	}
-	at, ok := parseMoment(fact.Value, format, m.per)
+func (r *reading) takeReset(t *tally, m *meaning, value string, format TimeFormat) bool {
+	at, ok := parseMoment(value, format, m.per)
 	switch at.kind {
 	case spanMoment:
-		if !t.resets.span.ok {
-			t.resets.span = SecondsOf(at.span)
-		}
+		t.resets.span = cmp.Or(t.resets.span, SecondsOf(at.span))
 	case bareMoment:
 		if !t.resets.bare {
 			t.resets.small, t.resets.bare, t.resets.seconds = at.bare, true, m.order == draftOrder || m.kind == anchorName
 		}
 	case dateMoment:
-		if !t.resets.date.ok {
-			t.resets.date = at.seconds(r.now())
-		}
+		t.resets.date = cmp.Or(t.resets.date, at.seconds(r.now()))
 		if at.written && m.order == draftOrder && m.role == RoleReset {
 			r.generation = max(r.generation, draft00)
 		}
@@ -162,8 +155,7 @@ func (r *reading) takeReset(t *tally, m *meaning, fact *Fact) bool {
 	return ok
 }
 
-const manyTallies = 16
-
+// A tallyID is the policy of a tally.
 type tallyID struct {
 	name   string
 	column int
@@ -177,53 +169,41 @@ func (r *reading) at(i int) *tally {
 	return &r.more[i-len(r.fewTallies)]
 }
 
-// lookup returns the index of a tally, or -1.
-func (r *reading) lookup(name string, column int) int {
-	if r.index != nil {
-		if i, ok := r.index[tallyID{name, column}]; ok {
-			return i
-		}
-		return -1
-	}
-	for i := range r.policies {
-		if t := r.at(i); t.name == name && t.column == column {
-			return i
+// lookup returns the tally of a policy, nil if there is none.
+func (r *reading) lookup(name string, column int) *tally {
+	for i := range min(r.policies, len(r.fewTallies)) {
+		if t := &r.fewTallies[i]; t.name == name && t.column == column {
+			return t
 		}
 	}
-	return -1
+	if i, ok := r.index[tallyID{name, column}]; ok {
+		return r.at(i)
+	}
+	return nil
 }
 
-// tally returns the tally of a policy, a new one if there is none yet. It is nil
-// if there are too many.
+// tally returns the tally of a policy, a new one if there is none yet. If there are
+// too many, it is one that nobody reads.
 func (r *reading) tally(f *foundField, name string, column int) *tally {
 	m := f.meaning
-	i := r.lookup(name, column)
-	if i < 0 {
-		if i = r.policies; i == maxMembers {
+	t := r.lookup(name, column)
+	if t == nil {
+		if r.policies == maxMembers {
 			r.fault(f, 0, 0, ErrTooMany)
-			return nil
+			return new(tally)
 		}
-		if i >= len(r.fewTallies) {
+		if r.policies >= len(r.fewTallies) {
+			if r.index == nil {
+				r.index = map[tallyID]int{}
+			}
+			r.index[tallyID{name, column}] = r.policies
 			r.more = append(r.more, tally{})
 		}
+		t = r.at(r.policies)
 		r.policies++
-		*r.at(i) = tally{name: name, column: column, counts: noCounts, order: m.order, refuted: ownOrder}
-		if r.index != nil {
-			r.index[tallyID{name, column}] = i
-		} else if r.policies > manyTallies {
-			r.index = make(map[tallyID]int, 2*r.policies)
-			for i := range r.policies {
-				r.index[tallyID{r.at(i).name, r.at(i).column}] = i
-			}
-		}
+		*t = tally{name: name, column: column, counts: noCounts, order: m.order, refuted: noOrder}
 	}
-	t := r.at(i)
-	if !t.usual.ok {
-		t.usual = m.window
-	}
-	if t.unit == "" {
-		t.unit = m.unit
-	}
+	t.usual, t.unit = cmp.Or(t.usual, m.window), cmp.Or(t.unit, m.unit)
 	t.numeric = t.numeric || m.seconds
 	return t
 }
@@ -244,34 +224,37 @@ func (r *reading) joinNames() {
 	// X-RateLimit-Daily-Limit-Remaining belongs to X-RateLimit-Daily.
 	for i := range r.policies {
 		t := r.at(i)
-		for _, suffix := range [...]string{"limit", "quota"} {
-			base, ok := strings.CutSuffix(t.name, suffix)
-			if j := r.lookup(strings.TrimSuffix(base, "-"), t.column); ok && j >= 0 && t.quota == Unknown && r.at(j).quota != Unknown && (base == "" || base[len(base)-1] == '-') {
-				r.merge(j, i)
+		dash := strings.LastIndexByte(t.name, '-')
+		if last := t.name[dash+1:]; t.quota == Unknown && (last == "limit" || last == "quota") {
+			if base := r.lookup(t.name[:max(dash, 0)], t.column); base != nil && base.quota != Unknown {
+				r.merge(base, t)
 			}
 		}
 	}
+	plain, requests := r.lookup("", 0), r.lookup("requests", 0)
+	if plain == nil {
+		return
+	}
 	// X-Rate-Limit-Requests-Left belongs to X-Rate-Limit-Reset: where nothing else
 	// is counted, requests need no name.
-	plain, requests := r.lookup("", 0), r.lookup("requests", 0)
-	if plain >= 0 && requests >= 0 && r.policies == 2 && r.at(plain).complements(r.at(requests)) {
+	if requests != nil && r.policies == 2 && plain.complements(requests) {
 		r.merge(plain, requests)
 	}
 	// X-RateLimit-Remaining belongs to X-RateLimit-Limit-Burst if that is the only
 	// quota without a remaining, and the remaining has no quota.
-	if plain < 0 || r.at(plain).gone() || r.at(plain).remaining == Unknown || r.at(plain).quota != Unknown || r.at(plain).used != Unknown {
+	if plain.remaining == Unknown || plain.quota != Unknown || plain.used != Unknown {
 		return
 	}
-	open := -1
+	var open *tally
 	for i := range r.policies {
-		if t := r.at(i); t.name != "" && t.quota != Unknown && t.remaining == Unknown && t.used == Unknown {
-			if open >= 0 {
+		if t := r.at(i); t.quota != Unknown && t.remaining == Unknown && t.used == Unknown {
+			if open != nil {
 				return
 			}
-			open = i
+			open = t
 		}
 	}
-	if open >= 0 && r.at(open).order == r.at(plain).order {
+	if open != nil && open.order == plain.order {
 		r.merge(open, plain)
 	}
 }
@@ -281,40 +264,22 @@ func (t *tally) complements(u *tally) bool {
 	return (t.quota == Unknown || u.quota == Unknown) && (t.remaining == Unknown || u.remaining == Unknown) && (t.used == Unknown || u.used == Unknown)
 }
 
-// goneTally stands where a tally was that has been merged into another.
-var goneTally = tally{column: -1, counts: noCounts}
+// drop removes a tally. What stands in its place says nothing.
+func (r *reading) drop(t *tally) {
+	delete(r.index, tallyID{t.name, t.column})
+	*t = tally{column: -1, counts: noCounts}
+}
 
-func (t *tally) gone() bool { return t.column < 0 }
-
-// merge moves to one tally what it lacks and another has. The other is gone then.
-func (r *reading) merge(into, from int) {
-	t, u := r.at(into), r.at(from)
-	if t.gone() || u.gone() { // an index may still have it
-		return
-	}
-	if t.quota == Unknown {
-		t.quota, t.part = u.quota, u.part
-	}
-	if t.remaining == Unknown {
-		t.remaining = u.remaining
-	}
-	if t.used == Unknown {
-		t.used = u.used
-	}
-	if !t.window.ok && t.bare == 0 {
-		t.window, t.bare = u.window, u.bare
-	}
-	if !t.usual.ok {
-		t.usual = u.usual
-	}
+// merge moves to one tally what it lacks and another has.
+func (r *reading) merge(t, from *tally) {
+	t.quota, t.part = firstKnown(t.quota, from.quota), cmp.Or(t.part, from.part)
+	t.remaining, t.used = firstKnown(t.remaining, from.remaining), firstKnown(t.used, from.used)
+	t.window, t.bare = cmp.Or(t.window, from.window), cmp.Or(t.bare, from.bare)
 	if t.resets.none() {
-		t.resets, t.common = u.resets, u.name == ""
+		t.resets, t.common = from.resets, from.name == ""
 	}
-	if t.unit == "" {
-		t.unit = u.unit
-	}
-	t.order = min(t.order, u.order)
-	*u = goneTally
+	t.usual, t.unit = cmp.Or(t.usual, from.usual), cmp.Or(t.unit, from.unit)
+	r.drop(from)
 }
 
 // settleWindows finds the window of each policy: that of a field, whose unit may
@@ -323,21 +288,15 @@ func (r *reading) merge(into, from int) {
 func (r *reading) settleWindows() {
 	for i := range r.policies {
 		t := r.at(i)
-		named := windowOfName(t.name, t.numeric)
-		if t.name == "" {
-			named = windowOfName(r.tail, false)
-		}
-		if t.bare > 0 && !t.window.ok {
+		named := windowOfName(cmp.Or(t.name, r.tail), t.numeric)
+		if !t.window.ok {
 			r.settleWindow(t, named)
 		}
-		if j := r.listedWith(t); j >= 0 && !t.window.ok {
-			t.window = r.listed[j].Window
-		}
 		if !t.window.ok {
-			t.window = named
-		}
-		if !t.window.ok {
-			t.window = t.usual
+			if j, ok := r.listedWith(t); ok {
+				t.window = r.listed[j].Window
+			}
+			t.window = cmp.Or(t.window, named, t.usual)
 		}
 		if t.unit == "" {
 			t.unit = unitOfName(t.name)
@@ -346,16 +305,16 @@ func (r *reading) settleWindows() {
 }
 
 // settleWindow decides between seconds and milliseconds for a window without unit.
-// It is milliseconds if the policy's name says so, or if seconds would make a
-// length that nobody uses, milliseconds make a usual one, and the reset fits into
-// that.
+// It is what the policy's name says if that is one of the two. Else it is
+// milliseconds if seconds would make a length that nobody uses, milliseconds make a
+// usual one, and the reset fits into that.
 func (r *reading) settleWindow(t *tally, named Seconds) {
 	sec, millis := t.bare, (t.bare+999)/1000
 	t.window = windowOf(sec)
 	switch {
-	case named.ok && named.n == millis && named.n != sec:
+	case named.n == sec, named.n == millis:
 		t.window = named
-	case named.ok && named.n == sec, usual(sec), t.bare%1000 != 0, !usual(millis):
+	case usual(sec), t.bare%1000 != 0, !usual(millis):
 	case t.resets.span.ok && !fits(t.resets.span.n, windowOf(millis)):
 	default:
 		t.window, r.guessed = windowOf(millis), true
@@ -398,8 +357,8 @@ func (r *reading) settleSmall(t *tally) Seconds {
 	agree := func(n int64, s Seconds) bool { return s.ok && n-1 <= s.n && s.n <= n+1 }
 	wait, window := r.waited(), r.windowOver(t)
 	switch {
-	case wait.n > 0 && agree(sec, wait):
-	case wait.n > 0 && whole && agree(millis, wait):
+	case agree(sec, wait):
+	case whole && agree(millis, wait):
 		return SecondsOf(millis)
 	case window.ok && fits(sec, window):
 	case whole && window.ok && fits(millis, window):
@@ -419,13 +378,16 @@ func (r *reading) settleSmall(t *tally) Seconds {
 	return SecondsOf(sec)
 }
 
-// waited returns how long the response asks to wait, 0 if it does not.
-func (r *reading) waited() Seconds {
+// waited returns how long the response asks to wait, if it does.
+func (r *reading) waited() (s Seconds) {
 	wait, ok := readRetryAfter(r.header, r.options.Now)
 	if !ok {
 		wait = r.asked
 	}
-	return CeilSeconds(wait)
+	if wait > 0 {
+		s = CeilSeconds(wait)
+	}
+	return s
 }
 
 // windowOver returns the window that the reset of a tally has to fit into: its
@@ -455,9 +417,9 @@ func (r *reading) spend() {
 		case t.quota != Unknown && t.remaining == Unknown:
 			t.remaining = max(t.quota-t.used, 0)
 		}
-		if t.quota == 0 && t.part.frac > 0 && t.window.ok {
+		if t.quota == 0 && t.part != 0 && t.window.ok {
 			t.quota = 1
-			t.window = windowOf((saturatingMul(t.window.n, billion) + t.part.frac - 1) / t.part.frac)
+			t.window = windowOf(saturatingAdd(saturatingMul(t.window.n, billion), t.part-1) / t.part)
 		}
 	}
 }
@@ -466,36 +428,39 @@ func (r *reading) spend() {
 // the one with the same numbers; or, if it holds a reset alone, the tightest one
 // whose window the reset fits into, and every other with the same window.
 func (r *reading) shareReset() {
-	if i := r.lookup("", 0); i >= 0 && !r.at(i).gone() && r.title == "" && r.at(i).title == "" {
-		if best := r.about(i); best >= 0 {
-			plain, t := r.at(i), r.at(best)
+	if plain := r.lookup("", 0); plain != nil && r.title == "" && plain.title == "" {
+		if t := r.about(plain); t != nil {
 			if !t.reset.ok {
-				t.reset, t.common = plain.reset, plain.quota == Unknown && plain.remaining == Unknown
+				t.reset, t.common = plain.reset, true
 			}
-			*plain = goneTally
+			r.drop(plain)
 		}
 	}
 	for i := range r.policies {
-		for j := 0; r.at(i).common && j < r.policies; j++ {
-			if t := r.at(j); !t.reset.ok && t.window.ok && t.window == r.at(i).window && t.hasPolicy() {
-				t.reset = r.at(i).reset
+		from := r.at(i)
+		if !from.common {
+			continue
+		}
+		for j := range r.policies {
+			if t := r.at(j); !t.reset.ok && t.window.ok && t.window == from.window && t.hasPolicy() {
+				t.reset = from.reset
 			}
 		}
 	}
 }
 
-// about returns the index of the policy that the tally at i describes, or -1.
-func (r *reading) about(i int) int {
-	plain, best := r.at(i), -1
+// about returns the tally of the policy that the one without a name describes, nil
+// if there is none.
+func (r *reading) about(plain *tally) (best *tally) {
 	alone := plain.quota == Unknown && plain.remaining == Unknown
-	for j := range r.policies {
-		t := r.at(j)
+	for i := range r.policies {
+		t := r.at(i)
 		switch {
-		case j == i || t.gone() || t.quota == Unknown && t.remaining == Unknown:
+		case t == plain || t.quota == Unknown && t.remaining == Unknown:
 		case !alone && (t.quota != plain.quota || t.remaining != plain.remaining):
 		case plain.reset.ok && t.window.ok && !fits(plain.reset.n, t.window):
-		case best < 0 || t.tighter(r.at(best)):
-			best = j
+		case best == nil || t.tighter(best):
+			best = t
 		}
 	}
 	return best
@@ -506,18 +471,15 @@ func (t *tally) tighter(u *tally) bool {
 }
 
 // listedWith returns the index of the listed policy that has the quota of a tally,
-// and its window if it has one, or -1.
-func (r *reading) listedWith(t *tally) int {
-	if t.quota == Unknown || len(r.listed) == 0 {
-		return -1
+// and its window if it has one.
+func (r *reading) listedWith(t *tally) (i int, ok bool) {
+	if !t.window.ok {
+		return r.findListed(listedID{t.quota, anyWindow, anyName})
 	}
-	if t.window.ok {
-		if i := r.indexOf(listedID{t.quota, t.window.n, anyName}); i >= 0 {
-			return i
-		}
-		return r.indexOf(listedID{t.quota, 0, anyName})
+	if i, ok = r.findListed(listedID{t.quota, t.window.n, anyName}); ok {
+		return i, true
 	}
-	return r.indexOf(listedID{t.quota, anyWindow, anyName})
+	return r.findListed(listedID{t.quota, 0, anyName})
 }
 
 // result makes fields of the tallies.
@@ -535,7 +497,7 @@ func (r *reading) result() Fields {
 	for i := range r.policies {
 		t := r.at(i)
 		if main && t.order == vendorOrder && !t.hasLimit() {
-			*t = goneTally // a comment on the limits of the usual fields
+			r.drop(t) // a comment on the limits of the usual fields
 		}
 		if t.hasPolicy() {
 			policies++
@@ -584,7 +546,7 @@ func (r *reading) nameOf(t *tally) string {
 	case t.title != "":
 		return t.title
 	}
-	if i := r.listedWith(t); i >= 0 && r.listed[i].Name != "" {
+	if i, ok := r.listedWith(t); ok && r.listed[i].Name != "" {
 		return r.listed[i].Name
 	}
 	if r.options.Name != "" && isName(r.options.Name) {
@@ -609,24 +571,20 @@ func numbersName(quota int64, window Seconds) string {
 // allPolicies returns one policy for each of the n tallies that make one, and the
 // listed ones. A listed policy with the quota of a tally is merged with it.
 func (r *reading) allPolicies(n int) (list []Policy) {
-	var few [manyTallies]bool
-	taken := few[:]
-	if len(r.listed) > len(few) {
-		taken = make([]bool, len(r.listed))
-	}
+	taken := make([]bool, len(r.listed))
 	for i := range r.policies {
 		t := r.at(i)
 		if !t.hasPolicy() {
 			continue
 		}
 		name := r.nameOf(t)
-		if at := r.listedWith(t); at >= 0 && !taken[at] {
+		if at, ok := r.listedWith(t); ok && !taken[at] {
 			taken[at] = true
 			r.listed[at].complete(name, t)
 			continue
 		}
 		p := Policy{Name: name, Quota: t.quota, Unit: t.unit, Window: t.window, Params: t.params}
-		if t.quota == Unknown && t.used != Unknown && t.remaining == Unknown {
+		if t.used != Unknown && t.remaining == Unknown { // nor is the quota known, of which spend makes what remains
 			p.Params = append(slices.Clip(p.Params), Param{usedName, t.used})
 		}
 		if list == nil {
@@ -648,13 +606,7 @@ func (r *reading) allPolicies(n int) (list []Policy) {
 
 // complete adds to a listed policy what the other fields say about it.
 func (p *Policy) complete(name string, t *tally) {
-	p.Name = name
-	if !p.Window.ok {
-		p.Window = t.window
-	}
-	if p.Unit == "" {
-		p.Unit = t.unit
-	}
+	p.Name, p.Window, p.Unit = name, cmp.Or(p.Window, t.window), cmp.Or(p.Unit, t.unit)
 }
 
 const usedName = "used"

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -67,47 +68,39 @@ type listID struct {
 	n              int
 }
 
-func (f *foundField) listID(n int) listID {
-	return listID{strings.ToLower(f.meaning.family), f.meaning.policy, n}
-}
-
 // align finds parallel lists: at least two fields of one family and policy with as
 // many members, at least one of which is not a number with thousands.
 func align(found []foundField) {
-	var fields map[listID]int
-	var certain map[listID]bool
+	var lists map[listID][]int // indices of found
 	for i := range found {
 		f := &found[i]
-		n, doubtful := f.list()
-		if n == 0 {
-			continue
+		if n := f.list(); n != 0 {
+			if lists == nil {
+				lists = map[listID][]int{}
+			}
+			id := listID{strings.ToLower(f.meaning.family), f.meaning.policy, n}
+			lists[id] = append(lists[id], i)
 		}
-		if fields == nil {
-			fields, certain = map[listID]int{}, map[listID]bool{}
-		}
-		id := f.listID(n)
-		fields[id]++
-		certain[id] = certain[id] || !doubtful
-		f.columns = n
 	}
-	for i := range found {
-		if f := &found[i]; f.columns > 0 {
-			if id := f.listID(f.columns); fields[id] < 2 || !certain[id] {
-				f.columns = 0
+	for id, list := range lists {
+		certain := slices.ContainsFunc(list, func(i int) bool { return !isThousands(found[i].line()) })
+		for _, i := range list {
+			if len(list) > 1 && certain {
+				found[i].columns = id.n
 			}
 		}
 	}
 }
 
-// list returns how many numbers or times a field lists, and whether they may be
-// the thousands of one number. It returns 0 for any other value.
-func (f *foundField) list() (n int, doubtful bool) {
+// list returns how many numbers or times a field lists, 0 if it has any other
+// value.
+func (f *foundField) list() int {
 	m := f.meaning
 	if m.kind == roleName && m.read == nil && (m.role.counted() || m.role == RoleWindow) {
-		line, _ := firstLine(f.lines)
-		return columns(line, m.role)
+		n, _ := columns(f.line(), m.role)
+		return n
 	}
-	return 0, false
+	return 0
 }
 
 // counted reports whether a value of that role is a number of units, or a reset.
@@ -128,6 +121,12 @@ func firstLine(lines []string) (line string, i int) {
 	return "", 0
 }
 
+// line returns the first line that is not blank.
+func (f *foundField) line() string {
+	line, _ := firstLine(f.lines)
+	return line
+}
+
 // read reads a field.
 func (r *reading) read(f *foundField) {
 	m := f.meaning
@@ -137,12 +136,12 @@ func (r *reading) read(f *foundField) {
 	case m.kind == anchorName:
 		r.readAnchor(f)
 	case m.kind == recordName:
-		if line, _ := firstLine(f.lines); line != "" && (isJSON(line) || isRecord(line)) {
-			r.readValue(f)
+		if line := f.line(); isJSON(line) || isRecord(line) {
+			r.readValue(f, m.role)
 		}
 	case m.read != nil:
 		r.readOwn(f)
-	case f.columns > 0:
+	case f.columns != 0:
 		r.readColumns(f)
 	case m.kind == roleName && m.role.counted() && len(f.lines) == 1 && isPlain(f.lines[0]):
 		// Most fields have such a value. It needs no closer look.
@@ -154,7 +153,7 @@ func (r *reading) read(f *foundField) {
 	case m.role == RoleQuota:
 		r.readQuota(f)
 	case m.role != RoleNone || m.kind == plainName:
-		r.readValue(f)
+		r.readValue(f, m.role)
 	}
 }
 
@@ -194,45 +193,45 @@ func (r *reading) readWait(f *foundField) {
 	if !ok && line != "" {
 		r.fault(f, i, 0, ErrSyntax)
 	}
-	if t := r.tally(f, m.policy, 0); t != nil && reset.ok {
+	if t := r.tally(f, m.policy, 0); reset.ok {
 		t.remaining, t.resets.span = 0, reset
 		r.credit(f, draft06)
 	}
 }
 
 // readAnchor reads a field whose name is the anchor alone. It holds the current
-// form, the Dictionary of draft-07, a record, JSON, or a quota.
+// form, the Dictionary of draft-07, or what the field of a quota does.
 func (r *reading) readAnchor(f *foundField) {
-	own := strings.EqualFold(f.key, limitKey)
-	line, _ := firstLine(f.lines)
+	own, line := strings.EqualFold(f.key, limitKey), f.line()
 	switch {
 	case line == "":
 	case own && r.readDictionary(f):
 	case own || line[0] == '"':
-		limits, err := ParseLimits(f.lines...)
-		if err == nil && !own {
-			r.limits = append(r.limits, limits...)
-			r.credit(f, draft08)
-		} else if list, ok := readItems(f.lines, limitField); ok && err != nil {
-			r.limits = append(r.limits, limitsOf(list)...)
-			r.credit(f, draft08)
-		} else if err != nil {
-			r.strictFault(f, err)
-		}
-	case isJSON(line) || isRecord(line):
-		f.quota()
-		r.readValue(f)
+		r.readLimits(f, own)
 	default:
-		f.quota()
 		r.readQuota(f)
 	}
 }
 
-// quota makes a field without a role one of a quota.
-func (f *foundField) quota() {
-	m := *f.meaning
-	m.role = RoleQuota
-	f.meaning = &m
+// readLimits reads limits in the current form. Its own field is here only if the
+// strict parser refuses it.
+func (r *reading) readLimits(f *foundField, own bool) {
+	limits, err := ParseLimits(f.lines...)
+	if err != nil {
+		list, ok := readItems(f.lines, limitField)
+		if !ok {
+			r.strictFault(f, err)
+			return
+		}
+		limits = make([]Limit, len(list))
+		for i := range list {
+			list[i].limit(&limits[i])
+		}
+	} else if own {
+		return
+	}
+	r.limits = append(r.limits, limits...)
+	r.credit(f, draft08)
 }
 
 // readTitle reads the name of a policy. The field with the lowest rank counts.
@@ -261,25 +260,21 @@ var stravaColumns = [...]struct {
 
 // readColumns reads a parallel list. Each member belongs to another policy.
 func (r *reading) readColumns(f *foundField) {
-	m := f.meaning
-	line, _ := firstLine(f.lines)
-	n := 0
+	m, line, n := f.meaning, f.line(), 0
 	each(line, string(columnSeparator(line)), func(_ byte, part string) bool {
-		if n < maxMembers {
-			r.takeAll(f, []Fact{{Role: m.role, Format: m.format, Value: part}}, n) // align has looked at the values
-		}
-		if t := r.tally(f, m.policy, n); m.role == RoleUsed && f.columns == len(stravaColumns) && t != nil && t.remaining == Unknown {
-			t.half, t.usual = stravaColumns[n].name, stravaColumns[n].window
+		r.takeAll(f, []Fact{{Role: m.role, Format: m.format, Value: part}}, n) // align has looked at the values
+		if m.role == RoleUsed && f.columns == len(stravaColumns) {
+			if t := r.tally(f, m.policy, n); t.remaining == Unknown {
+				t.half, t.usual = stravaColumns[n].name, stravaColumns[n].window
+			}
 		}
 		n++
 		return true
 	})
 }
 
-// readValue reads one value: a number, a time, a pair, a record, or JSON. Further
-// members and parameters of a number repeat what other fields say; only a window
-// among them is read.
-func (r *reading) readValue(f *foundField) {
+// readValue reads one value: a number, a time, a pair, a record, or JSON.
+func (r *reading) readValue(f *foundField, role Role) {
 	m := f.meaning
 	line, i := firstLine(f.lines)
 	if line == "" {
@@ -288,28 +283,18 @@ func (r *reading) readValue(f *foundField) {
 	var few [4]Fact
 	facts, ok := few[:0], true
 	switch {
-	case m.role == RoleReset || m.role == RoleWindow:
-		facts = append(facts, Fact{Role: m.role, Format: m.format, Value: line})
+	case role == RoleReset || role == RoleWindow:
+		facts = append(facts, Fact{Role: role, Format: m.format, Value: line})
 	case isJSON(line):
-		facts, ok = readJSON(facts, m.role, line)
+		facts, ok = readJSON(facts, role, line)
 	case isRecord(line):
-		facts, ok = readRecord(facts, m.role, line)
+		facts, ok = readRecord(facts, role, line)
 	default:
-		var value, params string
-		value, params, ok = r.firstMember(line)
-		if ok {
-			facts, ok = r.readNumber(facts, f, value)
-		}
-		if w := windowParam(params); w != "" {
-			facts = append(facts, Fact{Role: RoleWindow, Format: TimeSeconds, Value: w})
-		}
+		facts, ok = readMember(facts, m.kind, role, line)
 	}
-	taken := 0
-	if ok || len(facts) > 2 {
-		taken = r.takeSome(f, facts, 0)
-	}
+	taken := r.takeSome(f, facts, 0)
 	if !(ok && taken == len(facts)) && (taken > 0 || m.clear(line)) {
-		r.fault(f, i, max(strings.Index(f.lines[i], line), 0), ErrSyntax)
+		r.fault(f, i, strings.Index(f.lines[i], line), ErrSyntax)
 	}
 }
 
@@ -319,43 +304,42 @@ func (m *meaning) clear(line string) bool {
 	return m.kind == roleName && (m.policy == "" || strings.ContainsAny(line, "0123456789") || windowOfName(m.policy, false).ok || unitOfName(m.policy) != "")
 }
 
-// firstMember returns the first member of a line, without its parameters.
-func (r *reading) firstMember(line string) (value, params string, ok bool) {
-	member, _, ok := cut(line, ',')
-	if isCommas(line) {
-		member, ok = line, true
+// readMember reads a value that is a number or a pair. Further members and
+// parameters repeat what other fields say; only a window among them is read.
+func readMember(facts []Fact, kind nameKind, role Role, line string) ([]Fact, bool) {
+	member, ok := line, true
+	if !isCommas(line) {
+		member, _, ok = cut(line, ',')
 	}
-	value, params, _ = cut(member, ';')
-	return trim(value), params, ok
+	value, params, _ := cut(member, ';')
+	if kind == plainName {
+		role = roleOfPlain(value)
+	}
+	if ok {
+		facts, ok = readCount(facts, role, value)
+	}
+	if !ok {
+		return nil, false
+	}
+	if p, _, _ := readPolicy("", params); p.Window.ok {
+		facts = append(facts, Fact{Role: RoleWindow, Format: TimeSeconds, Value: strconv.FormatInt(p.Window.n, 10)})
+	}
+	return facts, true
 }
 
-// readNumber reads a value that is a number or a pair.
-func (r *reading) readNumber(facts []Fact, f *foundField, value string) ([]Fact, bool) {
-	if f.meaning.kind != plainName {
-		return readCount(facts, f.meaning.role, value)
-	}
+// roleOfPlain returns the role of a value in a field without one: 5/60 is used and
+// quota, 60/1m is quota and window.
+func roleOfPlain(value string) Role {
 	first, second, pair := strings.Cut(value, "/")
 	a, ok := parseCount(trim(first))
-	if !pair {
-		return append(facts, Fact{Role: RoleNone, Value: value}), ok
+	b, isCount := parseCount(trim(second))
+	switch {
+	case !pair:
+		return RoleNone
+	case ok && isCount && a.n <= b.n:
+		return RoleUsed
 	}
-	if b, isCount := parseCount(trim(second)); ok && isCount && a.n <= b.n {
-		return readCount(facts, RoleUsed, value) // 5/60
-	}
-	return readCount(facts, RoleQuota, value) // 60/1m
-}
-
-// windowParam returns the value of the parameter w, or window.
-func windowParam(params string) (value string) {
-	for params != "" {
-		var param string
-		param, params, _ = cut(params, ';')
-		key, text, _ := strings.Cut(trim(param), "=")
-		if key = strings.ToLower(trim(key)); key == windowKey || key == windowName {
-			value = trim(text)
-		}
-	}
-	return value
+	return RoleQuota
 }
 
 // takeAll adds the facts of a field. It is false if one of them is malformed.

@@ -385,7 +385,7 @@ const (
 )
 
 // isJSON reports whether a value may be an object or an array in JSON.
-func isJSON(s string) bool { return s[0] == '{' || s[0] == '[' }
+func isJSON(s string) bool { return s != "" && (s[0] == '{' || s[0] == '[') }
 
 // parseJSON reads a JSON text. Some servers write single quotes, as Python does.
 func parseJSON(s string) (v any, ok bool) {
