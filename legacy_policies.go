@@ -203,7 +203,12 @@ func (r *reading) tally(f *foundField, name string, column int) *tally {
 		r.policies++
 		*t = tally{name: name, column: column, counts: noCounts, order: m.order, refuted: noOrder}
 	}
-	t.usual, t.unit = cmp.Or(t.usual, m.window), cmp.Or(t.unit, m.unit)
+	if !t.usual.ok {
+		t.usual = m.window
+	}
+	if t.unit == "" {
+		t.unit = m.unit
+	}
 	t.numeric = t.numeric || m.seconds
 	return t
 }
