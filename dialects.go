@@ -153,12 +153,12 @@ func (x *lexicon) learn() {
 		}
 	}
 	for _, word := range [...]string{
-		"remaining", "remain", "remains", "--left", "available", "-avail", "x--rem", "allotted", "alloted", "--used", "-count", "-usage", // see mayRemain
-		"-after", "retry-ms", "after-ms", "--msec", "seconds", "millis", "x--sec", "--secs", "retry-in", "after-in", "retry-at", "after-at", "x--ttl", // see mayAsk
+		"remaining", "remain", "remains", "--left", "available", "-avail", "x--rem", "allotted", "alloted", "--used", "-count", "-usage", // see meaning.starts
+		"-after", "retry-ms", "after-ms", "in-ms", "--msec", "seconds", "millis", "x--sec", "--secs", "minutes", "hours", "retry-in", "after-in", "retry-at", "after-at", "x--ttl", // waits
 	} {
 		x.setTail(word)
 	}
-	for _, key := range [...]string{"X-Remaining", "X-Left-", "X-Available", "X-Rl", "X-Usage", "X-Quota", "X-Calls", "Retry-After"} {
+	for _, key := range [...]string{"X-Remaining", "X-Left-", "X-Available", "X-Rl", "X-Usage", "X-Quota", "X-Calls", "X-Retry", "Retry-After"} {
 		x.setHead(key)
 	}
 }

@@ -170,6 +170,22 @@ func TestVendorsTwice(t *testing.T) {
 	}
 }
 
+// TestVendorsNoLines: a key without lines is a field that is not there.
+func TestVendorsNoLines(t *testing.T) {
+	for _, tt := range readCases(t) {
+		h := wire(strings.Join(tt.Headers, "\n"))
+		for key := range h {
+			less, none := h.Clone(), h.Clone()
+			delete(less, key)
+			none[key] = nil
+			want, wantErr := ParseAny(less, tt.options())
+			got, err := ParseAny(none, tt.options())
+			require.Equal(t, want, got, "%s/%s without %s", tt.Vendor, tt.Case, key)
+			require.Equal(t, wantErr, err)
+		}
+	}
+}
+
 // TestWire reads captured responses.
 func TestWire(t *testing.T) {
 	files, err := filepath.Glob("testdata/wire/*.http")

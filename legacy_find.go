@@ -20,29 +20,26 @@ type foundField struct {
 	columns int // it is one of several parallel lists with so many members, 0 if it is not
 }
 
-// findFields appends the fields of h for limits, until they are too many.
+// findFields appends the fields of h for limits.
 func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundField {
 	var few [4]*lexicon
 	known, own, loose := builtin(), o.lexicons(few[:0]), false
 	for key, lines := range h {
 		head, tail := hashes(key)
-		if !known.heads.has(head) && !known.tails.has(tail) && (len(key) < len("RateLimit") || !hasAnchor(key)) && !own.mayKnow(head) {
+		if len(lines) == 0 || !known.mayKnow(key, head, tail) && !own.mayKnow(head) {
 			continue // as nearly all keys
 		}
 		m := own.find(key, head)
 		if m == nil {
 			m = known.findHashed(key, head)
 		}
-		if m == nil && (hasAnchor(key) || mayAsk(key)) {
+		if m == nil {
 			m = learned(key)
-		} else if m == nil {
-			loose = loose || mayRemain(key)
 		}
-		if m != nil && len(lines) > 0 {
+		if m != nil {
 			found = append(found, foundField{key: key, lines: lines, meaning: m})
-		}
-		if len(found) > maxFields {
-			return found
+		} else if m, ok := parseLoose(key); ok && m.starts() {
+			loose = true
 		}
 	}
 	if loose {
@@ -53,10 +50,12 @@ func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundFiel
 
 // learned returns the meaning of a key by its words, or nil.
 func learned(key string) *meaning {
-	if m, ok := parseKey(key); ok {
-		return &m
+	m, ok := parseKey(key)
+	if !ok {
+		return nil
 	}
-	return nil
+	kept := m // only what is kept costs an allocation
+	return &kept
 }
 
 // lexicons are those of the caller's dialects.
@@ -96,7 +95,8 @@ func (own lexicons) find(key string, head uint32) *meaning {
 // Retry-After, 0 if there is none.
 func askedElsewhere(h http.Header, c *clock) (longest time.Duration) {
 	for key, lines := range h {
-		if !hasAnchor(key) && !mayAsk(key) {
+		head, tail := hashes(key)
+		if !builtin().mayKnow(key, head, tail) {
 			continue
 		}
 		if m, ok := parseKey(key); ok && m.kind == waitName && m.policy == "" {
@@ -127,18 +127,16 @@ func findLoose(found []foundField, h http.Header, own lexicons) []foundField {
 	families := map[string]*looseFamily{}
 	for key, lines := range h {
 		m, ok := parseLoose(key)
-		if head, _ := hashes(key); !ok || len(lines) == 0 || isLegacyField(key) || own.find(key, head) != nil {
+		head, tail := hashes(key)
+		if !ok || len(lines) == 0 || isLegacyField(key) || own.find(key, head) != nil {
 			continue
-		}
-		if len(families) > maxFields {
-			return found
 		}
 		name := cmp.Or(m.policy, m.family)
 		if families[name] == nil {
 			families[name] = &looseFamily{}
 		}
 		of := families[name]
-		of.starts = of.starts || mayRemain(key)
+		of.starts = of.starts || m.starts() && builtin().mayKnow(key, head, tail)
 		of.fields = append(of.fields, foundField{key: key, lines: lines, meaning: &m})
 	}
 	for _, f := range found {
@@ -158,40 +156,45 @@ func findLoose(found []foundField, h http.Header, own lexicons) []foundField {
 // else. Where the names leave no doubt that requests are limited, quota and used
 // are enough. Fields with values that do not fit are dropped.
 func (of *looseFamily) isLimit() bool {
-	left, enough := number{n: -1}, false // the lowest remaining, as a header has no order
-	for i := range of.fields {
-		line, _ := firstLine(of.fields[i].lines)
-		m := of.fields[i].meaning
-		if v, ok := parseCount(line); ok && m.role == RoleRemaining && (left.n < 0 || v.neg || v.n < left.n) {
-			left = v
+	least := int64(Unknown) // of what remains, as a header has no order
+	for _, f := range of.fields {
+		if n, ok := f.units(); ok && f.meaning.role == RoleRemaining {
+			least = lower(least, n)
 		}
-		enough = enough || m.enough
 	}
-	of.fields = slices.DeleteFunc(of.fields, func(f foundField) bool { return !f.plausible(left) })
-	var has [roles]bool
-	for i := range of.fields {
-		has[of.fields[i].meaning.role] = true
+	of.fields = slices.DeleteFunc(of.fields, func(f foundField) bool { return !f.plausible(least) })
+	said, enough := map[Role]bool{}, false
+	for _, f := range of.fields {
+		said[f.meaning.role] = true
+		enough = enough || f.meaning.enough
 	}
-	if has[RoleRemaining] && !left.neg {
-		return of.other || has[RoleQuota] || has[RoleUsed] || has[RoleReset] || has[RoleWindow]
+	if said[RoleRemaining] {
+		return of.other || len(said) > 1
 	}
-	return enough && has[RoleQuota] && has[RoleUsed]
+	return enough && said[RoleQuota] && said[RoleUsed]
+}
+
+// units returns the number of units that a field says, unless it is negative.
+func (f *foundField) units() (n int64, ok bool) {
+	line, _ := firstLine(f.lines)
+	v, ok := parseCount(line)
+	return v.n, ok && !v.neg
 }
 
 // plausible reports whether the value of a field without an anchor can be that of
 // a limit: a number that is not negative, a quota that is not lower than what
 // remains, or a time.
-func (f *foundField) plausible(remaining number) bool {
-	line, _ := firstLine(f.lines)
-	v, isCount := parseCount(line)
+func (f *foundField) plausible(remaining int64) bool {
+	n, isCount := f.units()
 	switch f.meaning.role {
 	case RoleRemaining, RoleUsed:
-		return isCount && !v.neg
+		return isCount
 	case RoleQuota:
-		return isCount && !v.neg && v.n >= max(remaining.n, 1)
+		return isCount && n >= max(remaining, 1)
 	}
+	line, _ := firstLine(f.lines)
 	_, ok := parseMoment(line, f.meaning.format, f.meaning.per)
-	return ok && line != ""
+	return ok
 }
 
 // meaning returns the meaning of a field of a dialect.
@@ -222,7 +225,6 @@ type lexicon struct {
 type starField struct {
 	prefix, suffix string
 	meaning        meaning
-	policy         string // before that which the * stands for
 }
 
 const (
@@ -257,6 +259,12 @@ func hashes(key string) (head, tail uint32) {
 	return hash(key[2], key[3], key[4], key[5]), hash(key[n-4], key[n-3], key[n-2], key[n-1])
 }
 
+// mayKnow reports whether a key with these hashes may be that of a field for limits,
+// or for a wait.
+func (x *lexicon) mayKnow(key string, head, tail uint32) bool {
+	return x.heads.has(head) || x.tails.has(tail) || hasAnchor(key)
+}
+
 // setHead and setTail add the bytes of a key to a filter.
 func (x *lexicon) setHead(key string) {
 	head, _ := hashes(key)
@@ -272,7 +280,6 @@ func (x *lexicon) setTail(key string) {
 func (x *lexicon) add(d *Dialect, o order) {
 	if x.exact == nil {
 		x.exact = make(map[string]*meaning, len(d.Fields))
-		x.keys = make([]string, 0, len(d.Fields))
 	}
 	for i := range d.Fields {
 		f := &d.Fields[i]
@@ -283,19 +290,17 @@ func (x *lexicon) add(d *Dialect, o order) {
 			continue
 		}
 		m := f.meaning(d.Name, o)
-		switch {
-		case !star:
+		if star {
+			x.stars = append(x.stars, starField{prefix, suffix, m})
+		} else {
 			x.exact[key] = &m
-		default:
-			x.stars = append(x.stars, starField{prefix, suffix, m, f.Policy})
 		}
-		if len(prefix) >= shortest || !star {
-			x.setHead(prefix)
-		} else { // any key may begin so
+		if star && len(prefix) < shortest { // any key may begin so
 			for i := range x.heads {
 				x.heads[i] = math.MaxUint64
 			}
 		}
+		x.setHead(prefix)
 	}
 }
 
@@ -310,10 +315,8 @@ func (x *lexicon) findHashed(key string, head uint32) *meaning {
 		return m
 	}
 	canonical := http.CanonicalHeaderKey(key)
-	if canonical != key {
-		if m := x.exact[canonical]; m != nil {
-			return m
-		}
+	if m := x.exact[canonical]; m != nil {
+		return m
 	}
 	var found *starField
 	best, star := -1, ""
@@ -330,7 +333,7 @@ func (x *lexicon) findHashed(key string, head uint32) *meaning {
 		return nil
 	}
 	m := found.meaning
-	m.policy = below(found.policy, lowerCase(star))
+	m.policy = below(m.policy, lowerCase(star))
 	return &m
 }
 
@@ -341,9 +344,4 @@ func (x *lexicon) find(key string) *meaning {
 }
 
 // isLegacyField reports whether a key is that of a field for limits.
-func isLegacyField(key string) bool {
-	if hasAnchor(key) {
-		return true
-	}
-	return builtin().find(key) != nil
-}
+func isLegacyField(key string) bool { return hasAnchor(key) || builtin().find(key) != nil }

@@ -94,46 +94,13 @@ func hasAnchor(key string) bool {
 // isDash reports whether a byte may stand between two words.
 func isDash(b byte) bool { return b == '-' || b == '_' }
 
-// mayRemain reports whether a key without an anchor may say what remains of
-// something, by its last word or the first behind X. Only such a key makes
-// findLoose look at all others.
-func mayRemain(key string) bool {
-	if head, tail := hashes(key); !builtin().heads.has(head) && !builtin().tails.has(tail) {
-		return false
-	}
-	last := wordOf(key[strings.LastIndexByte(key, '-')+1:])
-	if last.role == RoleRemaining || last.enough || strings.EqualFold(key, remainingOfIPAPI) ||
-		last.role == RoleUsed && (indexFold(key, "request") >= 0 || indexFold(key, "call") >= 0) {
-		return true
-	}
-	_, rest, _ := strings.Cut(key, "-")
-	first, _, _ := strings.Cut(rest, "-")
-	w := wordOf(first)
-	return w.role == RoleRemaining || (w.counts || w.role == RoleUsed) && indexFold(rest, "-remain") >= 0
-}
-
-// mayAsk reports whether a key may ask for a wait in place of Retry-After: it ends
-// in one of the words that such keys end in, or goes on behind Retry-After.
-func mayAsk(key string) bool {
-	const wait, retry = "retry-after", "retry"
-	n := len(key)
-	if n < len("Retry-In") || n == len(wait) && strings.EqualFold(key, wait) {
-		return false
-	}
-	switch string([]byte{key[n-2] | 0x20, key[n-1] | 0x20}) {
-	case "er", "ms", "ds", "is", "ec", "cs", "in", "at": // after, ms, seconds, millis, sec, secs, in, at
-		return indexFold(key, retry) >= 0
-	}
-	return n > len(wait) && strings.EqualFold(key[:len(wait)], wait)
-}
-
 // maxWords is how many words of a key are looked at; the last holds all behind.
 const maxWords = 16
 
 // split cuts a key into words, in buf.
 func split(buf *[maxWords]word, key string) []word {
 	dash := "-"
-	if strings.IndexByte(key, '-') < 0 {
+	if !strings.Contains(key, dash) {
 		dash = "_" // HTTP_X_RATELIMIT_LIMIT
 	}
 	n := 0
@@ -158,7 +125,7 @@ func length(words []word) int {
 
 // beforeSentence is how many words stand before the sentence: X, or HTTP and X.
 func beforeSentence(s []word) (n int) {
-	if len(s) > 2 && s[0].is("http") {
+	if s[0].is("http") {
 		n = 1
 	}
 	if len(s) > n+1 && s[n].is("x") {
@@ -200,7 +167,7 @@ func isAnchor(s []word) bool {
 // indexFold is strings.Index without case.
 func indexFold(s, lower string) int {
 	for i := 0; i+len(lower) <= len(s); i++ {
-		if s[i]|0x20 == lower[0] && strings.EqualFold(s[i:i+len(lower)], lower) {
+		if strings.EqualFold(s[i:i+len(lower)], lower) {
 			return i
 		}
 	}
@@ -223,7 +190,8 @@ func parseKey(key string) (m meaning, ok bool) {
 	var buf [maxWords]word
 	s := split(&buf, key)
 	if at := slices.IndexFunc(s, func(w word) bool { return w.class == retryWord }); at >= 0 {
-		return parseWait(key, s, at)
+		m, ok = parseWait(s, at)
+		return m, ok && !strings.EqualFold(key, retryAfterKey)
 	}
 	a, ok := findAnchor(s)
 	if !ok || a.first > 0 && s[a.first-1].class == rateWord {
@@ -254,9 +222,10 @@ func parseKey(key string) (m meaning, ok bool) {
 
 // parseWait reads a key whose word at an index is retry. Units of time follow; if
 // retry is the first word, a policy may follow too: Retry-After-NAME.
-func parseWait(key string, s []word, at int) (m meaning, ok bool) {
-	m = meaning{kind: waitName, format: TimeSeconds, family: key[:length(s[:min(at+2, len(s))])], order: looseOrder}
-	isTime := s[at].is("retryafter") || at > 0 && hasAnchor(key)
+func parseWait(s []word, at int) (m meaning, isTime bool) {
+	m = meaning{kind: waitName, format: TimeSeconds, family: retryAfterKey, order: looseOrder}
+	_, isTime = findAnchor(s[:at])
+	isTime = isTime || s[at].is("retryafter")
 	var few [maxWords]string
 	policy := few[:0]
 	for _, w := range s[at+1:] {
@@ -264,7 +233,7 @@ func parseWait(key string, s []word, at int) (m meaning, ok bool) {
 		case w.class == unitWord && len(policy) == 0:
 			m.in(w)
 			isTime = true
-		case w.class == stopWord || at > 0 || !isTime: // X-Retry-Count
+		case w.class == stopWord || at > 0: // X-Retry-Count
 			return m, false
 		default:
 			policy = append(policy, w.text)
@@ -331,7 +300,7 @@ func (m *meaning) clause(policy []string, said []word) (_ []string, ok bool) {
 	} else if m.kind = plainName; has(said, labelWord) {
 		return nil, false
 	}
-	if part == "" && has(said, unitWord) && onlyUnits(said, at) {
+	if onlyUnits(said, at) {
 		switch m.role {
 		case RoleRemaining: // what remains of a time is a reset
 			m.role = RoleReset
@@ -339,7 +308,7 @@ func (m *meaning) clause(policy []string, said []word) (_ []string, ok bool) {
 			return nil, false
 		}
 	}
-	isTime, before := m.role == RoleReset || m.role == RoleWindow, len(policy)
+	isTime := m.role == RoleReset || m.role == RoleWindow
 	for i, w := range said {
 		switch {
 		case i == at:
@@ -351,7 +320,9 @@ func (m *meaning) clause(policy []string, said []word) (_ []string, ok bool) {
 		case w.class == unitWord && isTime:
 			m.in(w)
 		default:
-			m.seconds = m.seconds || len(policy) == before && all(w.text, digit)
+			if len(policy) == 0 {
+				m.seconds = all(w.text, digit)
+			}
 			policy = append(policy, w.text)
 		}
 	}
@@ -362,8 +333,6 @@ func (m *meaning) clause(policy []string, said []word) (_ []string, ok bool) {
 // Remaining-Count, Limit-Window, Window-Reset, Until-Reset.
 func (role *word) covers(w word, offset int) bool {
 	switch {
-	case w.class != valueWord:
-		return false
 	case role.role == RoleWindow:
 		return w.role == RoleQuota && offset < 0
 	case role.role == RoleReset && offset < 0:
@@ -379,14 +348,18 @@ func has(said []word, class wordClass) bool {
 	return slices.ContainsFunc(said, func(w word) bool { return w.class == class })
 }
 
-// onlyUnits reports whether nothing but units stands next to the role.
-func onlyUnits(said []word, role int) bool {
+// onlyUnits reports whether units stand next to the role, and nothing else.
+func onlyUnits(said []word, role int) (only bool) {
 	for i, w := range said {
-		if i != role && w.class != unitWord && w.class != emptyWord {
+		switch {
+		case i == role || w.class == emptyWord:
+		case w.class == unitWord:
+			only = true
+		default:
 			return false
 		}
 	}
-	return true
+	return only
 }
 
 // roleAt returns the index of the word that is the role, and the policy if one is
@@ -410,12 +383,12 @@ func roleAt(said []word) (at int, part string) {
 	switch {
 	case said[last].class == valueWord && !first.outweighs(said[last]):
 		return last, ""
-	case first.class == valueWord && len(said) > 1 && said[1].class == valueWord && said[1].rank < first.rank: // Usage-Limit-10s
+	case first.class == valueWord && said[1].class == valueWord && said[1].rank < first.rank: // Usage-Limit-10s
 		return 1, ""
 	case first.class == valueWord:
 		return 0, ""
 	case first.class == unitWord && first.format == TimeSeconds && last == 0: // X-RateLimit-After
-		said[0] = word{text: first.text, class: valueWord, role: RoleReset, format: TimeSeconds}
+		said[0].class, said[0].role = valueWord, RoleReset
 		return 0, ""
 	case said[last].class == titleWord || said[last].class == listWord:
 		if slices.ContainsFunc(said, func(w word) bool { return w.class != titleWord && w.class != listWord }) {
@@ -429,8 +402,9 @@ func roleAt(said []word) (at int, part string) {
 		}
 	}
 	isValue := func(w word) bool { return w.class == valueWord }
-	if at = slices.IndexFunc(said, isValue); at >= 0 && slices.ContainsFunc(said[at+1:], isValue) {
-		at = -1
+	at = slices.IndexFunc(said, isValue)
+	if slices.ContainsFunc(said[at+1:], isValue) {
+		return -1, ""
 	}
 	return at, ""
 }
@@ -464,8 +438,8 @@ func glued(s string) (policy string, w word) {
 func spread(list, words []word) []word {
 	for _, w := range words {
 		from := len(list)
-		if w.class == otherWord && !w.counts {
-			if parts, ok := unglue(list, w.text); ok && has(parts[from:], valueWord) {
+		if w.class == otherWord {
+			if parts, _ := unglue(list, w.text); has(parts[from:], valueWord) {
 				list = parts
 				continue
 			}
@@ -524,11 +498,15 @@ func parseLoose(key string) (m meaning, ok bool) {
 	if (has(said, labelWord) || m.rank > 0) && !counted(policy) || len(policy) > 0 && isPlural(policy[len(policy)-1]) {
 		return m, false
 	}
-	m.enough = m.enough || asked && m.role == RoleQuota
+	m.enough = m.enough || asked && (m.role == RoleQuota || m.role == RoleUsed)
 	m.policy, m.order = named(policy), looseOrder
 	m.family = strings.TrimSuffix(key[:len(key)-len(s[len(s)-1].text)], "-")
 	return m, true
 }
+
+// starts reports whether a field without an anchor is worth a look at all others:
+// it says what remains, or how many requests there were.
+func (m *meaning) starts() bool { return m.role == RoleRemaining || m.enough }
 
 // named joins the words of a policy without an anchor. It leaves out those that
 // only say that there is a quota, and, if another tells the window, that it is one

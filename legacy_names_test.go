@@ -13,7 +13,7 @@ import (
 
 // summary writes what a name says: role, policy, unit of a time, unit, family.
 func (m *meaning) summary() string {
-	kinds := map[nameKind]string{anchorName: "anchor", plainName: "plain", waitName: "wait", tailName: "tail"}
+	kinds := map[nameKind]string{anchorName: "anchor", plainName: "plain", waitName: "wait", recordName: "record", tailName: "tail"}
 	roles := [...]string{RoleQuota: "quota", RoleRemaining: "remaining", RoleUsed: "used", RoleReset: "reset", RoleWindow: "window", RoleName: "name", RolePolicies: "policies", roles: ""}
 	formats := [...]string{TimeGuess: "", TimeSeconds: "s", TimeMillis: "ms", TimeUnix: "unix", timeFormats: ""}
 	words := []string{kinds[m.kind] + roles[m.role]}
@@ -54,6 +54,12 @@ func TestParseKey(t *testing.T) {
 		{"a policy before the role", "X-RateLimit-Minute-Limit", "quota of minute"},
 		{"a policy of two words", "X-RateLimit-Limit-Requests-Day", "quota of requests-day"},
 		{"a policy glued to the role", "X-RateLimit-UserLimit X-RateLimit-userlimit", "quota of user"},
+		{"a policy of two letters glued to the role", "X-RateLimit-IpLimit", "quota of ip"},
+		{"a policy of one letter is none", "X-RateLimit-PLimit", "plain of plimit"},
+		{"as many letters of words that are glued", "X-RateLimit-RemainingRequestsPerHour", "remaining of requests-hour"},
+		{"a letter more", "X-RateLimit-RemainingRequestsPerHours", "plain of remainingrequestsperhours"},
+		{"as many words", "X-RateLimit-Limit-A-B-C-D-E-F-G-H-I-J-K-L-Reset", "reset of limit-a-b-c-d-e-f-g-h-i-j-k-l"},
+		{"a word more", "X-RateLimit-Limit-A-B-C-D-E-F-G-H-I-J-K-L-M-Reset", "quota of a-b-c-d-e-f-g-h-i-j-k-l-m-reset"},
 		{"a role between two words of the policy", "X-RateLimit-User-Remaining-Day X-RateLimit-Remaining-User-Day X-RateLimit-User-Day-Remaining", "remaining of user-day"},
 		{"what remains of a quota, in both orders", "X-RateLimit-Remaining-Quota X-RateLimit-Quota-Remaining", "remaining of quota"},
 		{"a label next to a role", "X-Rate-Limit-Api-Key-Max", "quota of api-key"},
@@ -61,7 +67,7 @@ func TestParseKey(t *testing.T) {
 		{"milliseconds", "X-RateLimit-Reset-Ms X-RateLimit-Reset-Milliseconds X-RateLimit-ResetMs X-RateLimit-Ms-Reset", "reset in ms"},
 		{"milliseconds, until what remains is restored", "X-RateLimit-Remaining-Ms", "reset in ms"},
 		{"seconds", "X-RateLimit-Reset-After X-RateLimit-Reset-In X-RateLimit-Reset-Seconds X-RateLimit-Reset-Sec X-RateLimit-Reset-In-Seconds X-RateLimit-ResetIn X-RateLimit-After", "reset in s"},
-		{"minutes", "X-RateLimit-Reset-Minutes", "reset in s times 60"},
+		{"minutes", "X-RateLimit-Reset-Minutes X-RateLimit-Minutes", "reset in s times 60"},
 		{"hours", "X-RateLimit-Window-Hours", "window in s times 3600"},
 		{"a point in time", "X-RateLimit-Reset-At X-RateLimit-Reset-Time X-RateLimit-Reset-Date X-RateLimit-Reset-Timestamp X-RateLimit-ResetTime X-RateLimit-Reset-Unix X-Rate-Limit-Time-Reset", "reset"},
 		{"the window in milliseconds", "X-Rate-Limit-Time-Window-Ms X-RateLimit-Interval-Ms", "window in ms"},
@@ -69,12 +75,16 @@ func TestParseKey(t *testing.T) {
 		{"a name without a role", "X-RateLimit-Minute", "plain of minute"},
 		{"two roles between other words", "X-RateLimit-Foo-Limit-Reset-Bar", "plain of foo-limit-reset-bar"},
 		{"a wait", "X-RateLimit-Retry-After X-RateLimit-RetryAfter X-RateLimit-Retry-After-Seconds X-RateLimit-Retry X-RetryAfter", "wait in s"},
-		{"a wait without a word for time", "X-Retry Retry", ""},
+		{"a wait of a vendor", "X-Retry-After X-Retry-In Acme-Retry-After-Seconds", "wait in s"},
+		{"a wait in minutes", "X-Retry-After-Minutes", "wait in s times 60"},
+		{"a wait without a word for time", "X-Retry Retry Retry-Long", ""},
+		{"the field for waits itself", "Retry-After retry-after", ""},
 		{"windows of a second, glued", "X-RateLimit-RemainingRps X-RateLimitRemainingRps", "remaining of rps"},
 		{"a wait in milliseconds", "X-RateLimit-Retry-After-Ms", "wait in ms"},
 		{"tokens by size", "X-RateLimitBySize-Limit-Minute", "quota of minute"},
 		{"texts", "X-RateLimit-Url X-RateLimit-Docs X-RateLimit-Reason X-RateLimit-Message X-RateLimit-Help-Url", ""},
-		{"states", "X-RateLimit-Enabled X-RateLimit-Exceeded X-RateLimit-NearLimit X-RateLimit-OverLimit X-RateLimit-Status X-RateLimit-Reached X-RateLimit-Bypass", ""},
+		{"states", "X-RateLimit-Enabled X-RateLimit-Exceeded X-RateLimit-NearLimit X-RateLimit-OverLimit X-RateLimit-Reached X-RateLimit-Bypass", ""},
+		{"states that may be told by a record", "X-RateLimit-Status X-RateLimit-Info X-RateLimit-State X-RateLimit-Details", "record"},
 		{"kinds", "X-RateLimit-Type X-RateLimit-Limit-Type X-RateLimit-Plan X-RateLimit-Tier X-RateLimit-Version X-RateLimit-Region", ""},
 		{"labels alone", "X-RateLimit-Key X-RateLimit-Ip X-RateLimit-Id X-RateLimit-Rule", ""},
 		{"costs of one request", "X-RateLimit-Cost X-RateLimit-Request-Cost X-RateLimit-Increment X-RateLimit-FillRate X-RateLimit-Used-CurrentRequest X-RateLimit-Delay", ""},
@@ -89,6 +99,7 @@ func TestParseKey(t *testing.T) {
 				got := ""
 				if m, ok := parseKey(key); ok {
 					got = m.summary()
+					require.NotEmpty(t, got)
 				}
 				require.Equal(t, tt.want, got, tt.why)
 			})
@@ -107,7 +118,7 @@ func TestHasAnchor(t *testing.T) {
 		_, ok := parseKey(key + "-Limit")
 		require.True(t, ok, key)
 	}
-	for _, key := range []string{"", "R", "Rate", "Limit", "Rate-Limi", "Rate--Limit", "Rate.Limit", "Rateslimit", "Limit-Rate", "X-Limit", "Corporate-Limit", "X-Bitrate-Limit", "Ate-Limit", "Ratelimi", "Ratelim-It"} {
+	for _, key := range []string{"", "R", "Rate", "Limit", "Rate-Limi", "Rate--Limit", "Rate.Limit", "Rateslimit", "Limit-Rate", "X-Limit", "Corporate-Limit", "X-Bitrate-Limit", "Ate-Limit", "Ratelimi", "Ratelim-It", "Ratesplit"} {
 		require.False(t, hasAnchor(key), key)
 	}
 }

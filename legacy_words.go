@@ -36,7 +36,7 @@ type word struct {
 // is compares a word without case; lower is in lower case.
 func (w *word) is(lower string) bool { return strings.EqualFold(w.text, lower) }
 
-const longestWord = 16 // of those below
+const longestWord = 14 // of those below
 
 // wordOf looks a word up, in any case.
 func wordOf(s string) word {
@@ -191,16 +191,16 @@ func windowOfName(name string, seconds bool) Seconds {
 	if seconds {
 		first, rest, _ := strings.Cut(name, "-")
 		next, _, _ := strings.Cut(rest, "-")
-		if n := parseDigits(first); all(first, digit) && n >= minWindow && nanoseconds(next) == 0 {
-			return SecondsOf(min(n, MaxInteger))
+		if w := windowOf(parseDigits(first)); w.ok && nanoseconds(next) == 0 {
+			return w
 		}
 	}
 	for rest := name; rest != ""; {
 		var part string
 		rest, part = cutLast(rest)
 		_, before := cutLast(rest)
-		if n, unit := smallNumber(before), nanoseconds(part); n >= minWindow && unit >= billion { // 24-hour, five-min
-			return SecondsOf(min(saturatingMul(n, unit/billion), MaxInteger))
+		if w := windowOfUnits(smallNumber(before), part); w.ok { // 24-hour, five-min
+			return w
 		}
 		if w := windowOfPart(part); w.ok {
 			return w
@@ -209,12 +209,15 @@ func windowOfName(name string, seconds bool) Seconds {
 	return Seconds{}
 }
 
+// windowOfUnits returns a window of so many units of time.
+func windowOfUnits(n int64, unit string) Seconds {
+	return windowOf(saturatingMul(n, nanoseconds(unit)/billion))
+}
+
 // smallNumber returns the number that a part of a name stands for, in digits or as
 // a word; 0 if it is none.
 func smallNumber(part string) int64 {
 	switch part {
-	case "one":
-		return 1
 	case "five":
 		return 5
 	case "ten":
@@ -245,27 +248,17 @@ func cutLast(name string) (rest, part string) {
 // 24hour, perday, qpd; or glued to another word: AppDay, Get30Min. A month has no
 // fixed length.
 func windowOfPart(part string) Seconds {
-	if len(part) > maxTime {
-		return Seconds{}
-	}
-	if n := windowOfWord(strings.TrimPrefix(strings.ToLower(part), "per")); n > 0 {
+	lower := strings.ToLower(part)
+	if n := windowOfWord(strings.TrimPrefix(lower, "per")); n > 0 {
 		return SecondsOf(n)
 	}
-	letters := len(part)
-	for letters > 0 && is(part[letters-1], alpha) {
-		letters--
-	}
-	digits := letters
-	for digits > 0 && is(part[digits-1], digit) {
-		digits--
-	}
-	if digits < letters && letters < len(part) { // 30Min, of a name before it
-		if n, ok := parseDuration(strings.ToLower(part[digits:])); ok && n >= minWindow {
-			return SecondsOf(n)
-		}
+	number := trimRight(lower, alpha)
+	digits := number[len(trimRight(number, digit)):]
+	if w := windowOfUnits(parseDigits(digits), lower[len(number):]); w.ok { // 30min, of a name before it
+		return w
 	}
 	for _, suffix := range [...]string{"second", "minute", "hour", "day", "week"} {
-		if n := len(part) - len(suffix); n >= 2 && strings.EqualFold(part[n:], suffix) {
+		if n := len(lower) - len(suffix); n >= 2 && lower[n:] == suffix {
 			return SecondsOf(windowOfWord(suffix))
 		}
 	}

@@ -68,6 +68,8 @@ var retryAfterCases = []struct {
 	{"Date makes no difference to seconds", "Date: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: 30", 30 * time.Second, true},
 	{"the first of two lines", "Retry-After: 10\nRetry-After: 20", 10 * time.Second, true},
 	{"the first that can be read", "Retry-After: soon\nRetry-After:\nRetry-After: 20\nRetry-After: 30", 20 * time.Second, true},
+	{"in its place, in seconds", "X-Retry-After: 20", 20 * time.Second, true},
+	{"in its place, in other units", "X-Retry-After-Minutes: 2\nAcme-Retry-After-Ms: 1500\nAcme-Retry-After-Hours: 0.01", 2 * time.Minute, true},
 }
 
 func TestParseRetryAfter(t *testing.T) {

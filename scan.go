@@ -96,12 +96,14 @@ func isToken(s string) bool { return s != "" && all(s, nameByte) }
 func isName(s string) bool { return all(s, printable) }
 
 // trim removes the spaces and tabs at both ends of s (RFC 9110 Section 5.6.3).
-func trim(s string) string {
-	i, j := skip(s, 0, ows), len(s)
-	for j > i && is(s[j-1], ows) {
-		j--
+func trim(s string) string { return trimRight(s[skip(s, 0, ows):], ows) }
+
+// trimRight removes the bytes of class c at the end of s.
+func trimRight(s string, c class) string {
+	for s != "" && is(s[len(s)-1], c) {
+		s = s[:len(s)-1]
 	}
-	return s[i:j]
+	return s
 }
 
 // cut cuts s at the first separator that is not between double quotes. Between
