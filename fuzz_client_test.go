@@ -203,6 +203,7 @@ func FuzzMachine(f *testing.F) {
 	}
 	f.Add([]byte{0, 0, 0, 2, 3, 1, 200, 0, 0, 0, 0}, true, uint8(2))
 	f.Add([]byte{0, 2, 0, 1, 1, 0, 3, 0, 1, 1, 0, 2, 11}, false, uint8(0))
+	f.Add([]byte{0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, false, uint8(0)) // more than the five that remain
 	f.Fuzz(func(t *testing.T, events []byte, pace bool, share uint8) {
 		r := settings{maxWait: 10 * time.Minute, share: 1 / (1 + float64(share)), pace: pace}
 		m, now := machine{}, epoch
