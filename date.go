@@ -45,7 +45,7 @@ func stored(h http.Header) bool {
 	}
 	first, _, _ := strings.Cut(lines[0], ",")
 	age, ok := parseNumber(trim(first))
-	return ok && !age.neg && (age.n > 0 || age.frac > 0)
+	return ok && age.ceil() > 0
 }
 
 // now returns the time from which absolute times in the response are measured.
@@ -94,13 +94,8 @@ func parseTime(s string) (time.Time, bool) {
 // at all (which is taken for UTC), and the name of the zone that Go adds.
 func parseTimestamp(s string) (time.Time, bool) {
 	const form = "0000-00-00T00:00"
-	if len(s) < len(form) || s[10] != 'T' && s[10] != 't' && s[10] != ' ' {
+	if len(s) < len(form) || s[10] != 'T' && s[10] != 't' && s[10] != ' ' || !shaped(s, form) {
 		return time.Time{}, false
-	}
-	for i := range len(form) {
-		if i != 10 && (form[i] == '0') != is(s[i], digit) || form[i] != '0' && i != 10 && form[i] != s[i] {
-			return time.Time{}, false
-		}
 	}
 	sec, nsec, rest, ok := parseSecond(s[len(form):])
 	if !ok {
@@ -115,6 +110,18 @@ func parseTimestamp(s string) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	return time.Date(year, time.Month(month), day, hour, minute-offset, sec, nsec, time.UTC), true
+}
+
+// shaped reports whether s, which is at least as long as form, has a digit wherever
+// form has one, and the punctuation of form. Where form has a letter, s may have
+// anything but a digit.
+func shaped(s, form string) bool {
+	for i := range len(form) {
+		if c := form[i]; is(c, digit) != is(s[i], digit) || !is(c, digit|alpha) && c != s[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // isDay reports whether the calendar has such a day.
@@ -136,11 +143,8 @@ func isTime(hour, minute, sec int) bool { return hour <= 23 && minute <= 59 && s
 // parseSecond reads the seconds of a timestamp, such as :05.123, and returns
 // the rest of it. Without seconds, they are 0.
 func parseSecond(s string) (sec, nsec int, rest string, ok bool) {
-	if s == "" || s[0] != ':' {
-		return 0, 0, s, true
-	}
-	if len(s) < len(":00") || !is(s[1], digit) || !is(s[2], digit) {
-		return 0, 0, s, false
+	if len(s) < len(":00") || s[0] != ':' || !all(s[1:3], digit) {
+		return 0, 0, s, true // no zone begins with a colon
 	}
 	sec, rest = atoi(s[1:3]), s[3:]
 	if rest == "" || rest[0] != '.' && rest[0] != ',' {
@@ -159,28 +163,25 @@ func parseZone(s string) (minutes int, ok bool) {
 	case "", "Z", "z", "UTC", "GMT":
 		return 0, true
 	}
-	const form = "+00:00"
 	offset, _, _ := strings.Cut(s, " ") // behind the space comes the zone's name
-	sign := 1
+	var sign int
 	switch offset[0] {
+	case '+':
+		sign = 1
 	case '-':
 		sign = -1
-	case '+':
-	default:
-		return 0, false
 	}
 	digits := offset[1:]
-	if len(offset) == len(form) && offset[3] == ':' {
-		digits = offset[1:3] + offset[4:]
+	switch {
+	case len(digits) == len("00"):
+		digits += "00"
+	case len(digits) == len("00:00") && digits[2] == ':':
+		digits = digits[:2] + digits[3:]
 	}
-	if !all(digits, digit) || len(digits) != len("00") && len(digits) != len("0000") {
+	if sign == 0 || len(digits) != len("0000") || !all(digits, digit) {
 		return 0, false
 	}
-	minutes = 60 * atoi(digits[:2])
-	if len(digits) > 2 {
-		minutes += atoi(digits[2:])
-	}
-	return sign * minutes, true
+	return sign * (60*atoi(digits[:2]) + atoi(digits[2:])), true
 }
 
 // atoi returns the value of a text that is known to be a few digits.
@@ -238,13 +239,8 @@ func parseLayouts(s string, layouts ...string) (time.Time, bool) {
 func parseIMF(s string) (time.Time, bool) {
 	const form = "Sun, 06 Nov 1994 08:49:37 GMT"
 	const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
-	if len(s) != len(form) || s[3:5] != ", " || s[25:] != " GMT" {
+	if len(s) != len(form) || !strings.HasSuffix(s, "GMT") || !shaped(s, form) {
 		return time.Time{}, false
-	}
-	for i := 5; i < 25; i++ {
-		if c := form[i]; is(c, digit) != is(s[i], digit) || !is(c, digit|alpha) && c != s[i] {
-			return time.Time{}, false
-		}
 	}
 	month := strings.Index(months, s[8:11])
 	year, day := atoi(s[12:16]), atoi(s[5:7])

@@ -55,7 +55,7 @@ func FixedWindow(name string, quota, used int64, window, left time.Duration) (Po
 func TokenBucket(name string, burst int64, perSecond, tokens float64) (Policy, Limit) {
 	p := Policy{Name: name, Quota: min(max(burst, 0), MaxInteger)}
 	l := Limit{Name: name}
-	if tokens = min(tokens, float64(p.Quota)); math.IsNaN(tokens) {
+	if tokens = max(min(tokens, float64(p.Quota)), -math.MaxFloat64); math.IsNaN(tokens) {
 		tokens = 0
 	}
 	next := 1.0 // the number of tokens that is awaited
@@ -74,9 +74,6 @@ func TokenBucket(name string, burst int64, perSecond, tokens float64) (Policy, L
 // second.
 func flowTime(tokens, perSecond float64) Seconds {
 	const noise = 4e-16 // of a rate that is a quotient: 17 in 7 seconds is 7 seconds, not 8
-	s := math.Ceil(tokens / perSecond * (1 - noise))
-	if !(s < MaxInteger) { // infinity by infinity included, which is no number
-		return SecondsOf(MaxInteger)
-	}
+	s := min(math.Ceil(tokens/perSecond*(1-noise)), MaxInteger)
 	return SecondsOf(max(int64(s), 1))
 }

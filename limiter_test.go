@@ -184,6 +184,7 @@ func TestTokenBucket(t *testing.T) {
 		{"no number of tokens", 20, 10, math.NaN(), `"a";q=20;w=2`, `"a";r=0;t=1`, 0},
 		{"tokens without end", 20, 10, math.Inf(1), `"a";q=20;w=2`, `"a";r=20;t=1`, 50 * time.Millisecond},
 		{"a debt without end", 20, 10, math.Inf(-1), `"a";q=20;w=2`, `"a";r=0;t=999999999999999`, 0},
+		{"a debt without end that is paid at once", 20, math.Inf(1), math.Inf(-1), `"a";q=20;w=1`, `"a";r=0;t=1`, 0},
 		{"the largest numbers", math.MaxInt64, 1, math.MaxFloat64, `"a";q=999999999999999;w=999999999999999`, `"a";r=999999999999999;t=1`, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -154,16 +154,12 @@ func parseDuration(s string) (n int64, ok bool) {
 		if v, unit, s, ok = cutDuration(s); !ok {
 			return 0, false
 		}
+		whole, part := saturatingMul(v.n, unit/billion), v.frac*(unit/billion)
 		if unit < billion {
-			part, rest := v.split(billion / unit)
-			sec, nsec = saturatingAdd(sec, part), nsec+rest
-		} else {
-			unit /= billion
-			sec = saturatingAdd(sec, saturatingMul(v.n, unit))
-			sec = saturatingAdd(sec, v.frac*unit/billion)
-			nsec += v.frac * unit % billion
+			whole, part = v.split(billion / unit)
 		}
-		sec, nsec = saturatingAdd(sec, nsec/billion), nsec%billion
+		nsec += part
+		sec, nsec = saturatingAdd(saturatingAdd(sec, whole), nsec/billion), nsec%billion
 	}
 	if nsec > 0 {
 		sec = saturatingAdd(sec, 1)
@@ -181,7 +177,7 @@ func cutDuration(s string) (v number, unit int64, rest string, ok bool) {
 	v, ok = parseNumber(s[:end])
 	s = strings.TrimLeft(s[end:], " ")
 	end = 0
-	for end < len(s) && (is(s[end], alpha) || s[end] >= 0x80) { // µ and μ are not ASCII
+	for end < len(s) && !is(s[end], digit|sp) {
 		end++
 	}
 	unit = nanoseconds(s[:end])
@@ -192,18 +188,16 @@ func cutDuration(s string) (v number, unit int64, rest string, ok bool) {
 // before it (1.02:03:04), and a fraction of a second behind it. The result is
 // in seconds, rounded up, at most MaxInteger.
 func parseClockTime(s string) (n int64, ok bool) {
-	parts := strings.SplitN(s, ":", 4)
-	if len(parts) != 3 {
-		return 0, false
-	}
-	days, hours, has := strings.Cut(parts[0], ".")
-	if !has {
-		days, hours = "0", days
+	hours, rest, _ := strings.Cut(s, ":")
+	minutes, seconds, _ := strings.Cut(rest, ":")
+	days := "0"
+	if before, behind, ok := strings.Cut(hours, "."); ok {
+		days, hours = before, behind
 	}
 	for i, part := range [...]struct {
 		text string
 		unit int64
-	}{{days, 86400}, {hours, 3600}, {parts[1], 60}, {parts[2], 1}} {
+	}{{days, 86400}, {hours, 3600}, {minutes, 60}, {seconds, 1}} {
 		v, ok := parseNumber(part.text)
 		if !ok || !is(part.text[0], digit) || i < 3 && v.frac > 0 {
 			return 0, false
@@ -220,7 +214,7 @@ func parseSpan(s string) (n int64, ok bool) {
 	switch {
 	case s == "":
 		return 0, false
-	case strings.IndexByte(s, ':') >= 0:
+	case strings.Contains(s, ":"):
 		return parseClockTime(s)
 	case is(s[0], digit):
 		return parseDuration(s)

@@ -28,9 +28,7 @@ func parseRetryAfter(line string) (r retryAfter, ok bool) {
 			return r, true
 		}
 	}
-	if r.date, r.standard = parseHTTPDate(s); r.standard {
-		return r, true
-	}
+	_, r.standard = parseHTTPDate(s)
 	r.date, ok = parseTime(s)
 	return r, ok
 }
@@ -78,9 +76,6 @@ func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok boo
 func readRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
 	for _, line := range h[retryAfterKey] {
 		if r, ok := parseRetryAfter(line); ok {
-			if r.date.IsZero() {
-				return r.wait(received), true
-			}
 			c := readClock(h, received)
 			return r.wait(c.now()), true
 		}
@@ -107,7 +102,7 @@ func (f Fields) RetryAfter() Seconds {
 
 // longer returns the longer of two waits. An absent wait is the shortest.
 func longer(s, t Seconds) Seconds {
-	if !s.ok || t.ok && t.n > s.n {
+	if !s.ok || t.n > s.n {
 		return t
 	}
 	return s
