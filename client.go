@@ -222,13 +222,10 @@ func waitOf(l *Limit, p *Policy) (wait Seconds, source Source) {
 // pace spreads what remains over the time left, rounded up. More than the quota
 // would be more than the policy ever allows (draft-11 Section 8.5.1).
 func pace(l *Limit, p *Policy) time.Duration {
-	remaining := l.Remaining
-	if p.Quota > 0 {
-		remaining = min(remaining, p.Quota)
-	}
+	remaining := time.Duration(lower(l.Remaining, p.Quota))
 	left, _ := l.Reset.Duration()
-	pace := left / time.Duration(remaining)
-	if left%time.Duration(remaining) > 0 {
+	pace := left / remaining
+	if left%remaining > 0 {
 		pace++
 	}
 	return pace

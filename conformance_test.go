@@ -178,6 +178,36 @@ func TestKeysAreSpelledOnce(t *testing.T) {
 	require.Greater(t, checked, 100)
 }
 
+// Names of members are related by nameID alone, so that a draft can say how: but for
+// Equal, nothing else compares a Name or looks one up.
+func TestNamesAreComparedOnce(t *testing.T) {
+	isName := func(e ast.Expr) bool {
+		sel, ok := e.(*ast.SelectorExpr)
+		return ok && sel.Sel.Name == "Name"
+	}
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "legacy") || file == "dialects.go" || file == "restrict_header.go" {
+			continue // the names of older fields are not those of members
+		}
+		f, err := goparser.ParseFile(token.NewFileSet(), file, nil, goparser.SkipObjectResolution)
+		require.NoError(t, err)
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				return n.Name.Name != "Equal"
+			case *ast.BinaryExpr:
+				_, literal := n.Y.(*ast.BasicLit)
+				require.False(t, (n.Op == token.EQL || n.Op == token.NEQ) && !literal && (isName(n.X) || isName(n.Y)), file)
+			case *ast.IndexExpr:
+				require.False(t, isName(n.Index), file)
+			}
+			return true
+		})
+	}
+}
+
 // CONTRIBUTING.md names each file of the package, and no file and no code that
 // does not exist.
 func TestContributing(t *testing.T) {

@@ -472,7 +472,7 @@ func (r *reading) about(plain *tally) (best *tally) {
 }
 
 func (t *tally) tighter(u *tally) bool {
-	return leftOf(&Limit{Remaining: t.remaining, Reset: t.reset}, &noPolicy, 0).less(leftOf(&Limit{Remaining: u.remaining, Reset: u.reset}, &noPolicy, 1))
+	return leftOf(&Limit{Remaining: t.remaining, Reset: t.reset}, &noPolicy, 0).compare(leftOf(&Limit{Remaining: u.remaining, Reset: u.reset}, &noPolicy, 0)) <= 0
 }
 
 // listedWith returns the index of the listed policy that has the quota of a tally,

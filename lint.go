@@ -213,7 +213,7 @@ func malformed(field *fieldDef, e *FieldError, lines []string) rule {
 
 // policies checks each policy on its own.
 func (c *checker) policies() {
-	if i := repeated(c.fields.Policies); i >= 0 {
+	if i := repeated(c.fields.Policies); i > 0 {
 		c.find(rules[ruleTwice], PolicyField, i)
 	}
 	empty := emptyUnits(c.h[policyKey])
@@ -237,13 +237,9 @@ func (c *checker) policies() {
 // emptyUnits returns the indices of the members that have the parameter qu="". A
 // Policy does not tell them from members without qu.
 func emptyUnits(lines []string) map[int]bool {
-	joined := join(lines)
-	if !strings.Contains(joined[0], unitKey+`=""`) {
-		return nil
-	}
 	empty := map[int]bool{}
 	p := parser{field: policyField, most: maxMembers, item: -1}
-	for p.next(joined) {
+	for joined := join(lines); p.next(joined); {
 		empty[p.item] = p.member.seen&(1<<unitParam) != 0 && p.member.unit == ""
 	}
 	return empty
@@ -251,7 +247,7 @@ func emptyUnits(lines []string) map[int]bool {
 
 // limits checks each limit on its own.
 func (c *checker) limits() {
-	if i := repeated(c.fields.Limits); i >= 0 {
+	if i := repeated(c.fields.Limits); i > 0 {
 		c.find(rules[ruleTwice], LimitField, i)
 	}
 	for i := range c.fields.Limits {
@@ -427,7 +423,7 @@ func (c *checker) storable() bool {
 			case "max-age", "s-maxage":
 				age, ok := parseNumber(unquote(value))
 				explicit = true
-				fresh = fresh || ok && !age.neg && age.n > 0
+				fresh = fresh || ok && age.floor() > 0
 			}
 		}
 	}
@@ -547,15 +543,15 @@ func (c *checker) agrees(old *Limit, unit int64) (remaining, reset bool) {
 	later, another := false, false
 	for i := range c.fields.Limits {
 		l := &c.fields.Limits[i]
-		d := old.Reset.n - l.Reset.n
-		same := !old.Reset.ok || !l.Reset.ok || -unit <= d && d <= unit
-		switch {
+		d, known := old.Reset.n-l.Reset.n, old.Reset.ok && l.Reset.ok
+		before, behind := known && d < -unit, known && d > unit
+		switch same := !before && !behind; {
 		case old.Remaining != Unknown && old.Remaining != l.Remaining:
 			another = another || same && l.Reset.ok
 		case same:
 			return true, true
 		default:
-			remaining, later = true, later || d > 0
+			remaining, later = true, later || behind
 		}
 	}
 	return remaining, later && another

@@ -273,6 +273,7 @@ func TestTightest(t *testing.T) {
 		{"Unknown comes last", []Limit{unknown, {Name: "a", Remaining: MaxInteger}}, "a"},
 		{"Unknown comes last, whatever the order", []Limit{{Name: "a", Remaining: MaxInteger}, unknown}, "a"},
 		{"Unknown alone", []Limit{unknown}, "unknown"},
+		{"Unknown alone, without a Reset", []Limit{{Name: "a", Remaining: Unknown}}, "a"},
 		{"Unknown among others", []Limit{unknown, {Name: "a", Remaining: 1}, unknown}, "a"},
 		{"two Unknown", []Limit{{Name: "a", Remaining: Unknown}, unknown}, "unknown"},
 	} {
