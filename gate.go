@@ -70,7 +70,7 @@ type machine struct {
 	until   time.Time // waiting: the end of it
 	careful bool      // waiting: probing follows, not counting
 	since   time.Time // unknown: when the first request was sent; probing: when the wave began
-	wave    int       // probing: its number; 2^wave requests go
+	wave    float64   // probing: how many requests go in it, of which there is no end
 	sent    int64     // unknown: requests sent; probing: those of the wave
 
 	budgets []budget
@@ -252,8 +252,8 @@ func (m *machine) ask(now time.Time, r *settings) verdict {
 			return verdict{until: m.since.Add(firstWait), polite: true}
 		}
 	case probing:
-		if wave := m.waveAt(now); wave == m.wave && m.sent >= 1<<min(wave, 62) {
-			return verdict{until: m.since.Add(waveTime)}
+		if end := m.since.Add(waveTime); float64(m.sent) >= m.wave && now.Before(end) {
+			return verdict{until: end}
 		}
 	}
 	if v := m.askBudgets(r); !v.open {
@@ -269,14 +269,6 @@ func (m *machine) ask(now time.Time, r *settings) verdict {
 		return verdict{until: next, polite: true, step: step}
 	}
 	return verdict{open: true}
-}
-
-// waveAt returns the number of the wave at a time.
-func (m *machine) waveAt(now time.Time) int {
-	if m.since.IsZero() {
-		return m.wave
-	}
-	return m.wave + int(now.Sub(m.since)/waveTime)
 }
 
 // askBudgets returns whether something is left of every budget.
@@ -315,8 +307,8 @@ func (m *machine) send(t *trip, now time.Time) {
 		}
 		m.sent++
 	case probing:
-		if wave := m.waveAt(now); wave > m.wave || m.since.IsZero() {
-			m.wave, m.sent, m.since = wave, 0, now
+		if !now.Before(m.since.Add(waveTime)) {
+			m.wave, m.sent, m.since = max(1, 2*m.wave), 0, now
 		}
 		m.sent++
 	}

@@ -261,6 +261,22 @@ func TestMachine(t *testing.T) {
 			100 answer 4 c r=50;t=90
 			100 send 3
 			100 shut 30100`},
+		{"counting, an answer gives back a whole one of a share that was learnt before", settings{share: 0.5}, `
+			0 send 2
+			0 answer 2 a r=10;t=60
+			100 send
+			100 answer 1 b r=8;t=30
+			100 answer 3 c r=50;t=90
+			100 send 4
+			100 shut 30100
+			30100 is probing
+			30100 open`},
+		{"counting, the last of those in it gives back nothing", settings{}, `
+			0 send 3
+			2000 answer 1 a r=3;t=1
+			2000 answer 3 a r=9;t=1
+			2000 send 3
+			2000 shut 3000`},
 		{"counting, an older answer that leaves all to Retry-After: 0 is no silence", settings{}, `
 			0 send 3
 			100 answer 2 a r=50;t=30
@@ -405,11 +421,11 @@ func TestMachine(t *testing.T) {
 			8000 shut 9000
 			9000 send 4
 			9000 shut 10000`},
-		{"probing, waves that nobody used count", settings{}, `
+		{"probing, waves that nobody used do not count", settings{}, `
 			0 send
 			0 answer 1 a r=0;t=7
 			7000 send 1
-			10000 send 8
+			10000 send 2
 			10000 shut 11000`},
 		{"probing, another goes in place of one that fails", settings{}, `
 			0 send
@@ -769,23 +785,31 @@ func TestMachineExtremes(t *testing.T) {
 	}
 }
 
-// After a refusal of four under way together half as many go. Then there is one more
-// after so many answers.
+// After a refusal of so many under way together half as many go, but at least one.
+// Then there is one more after so many answers.
 func TestMachineRegrows(t *testing.T) {
-	m, r := machine{}, settings{maxWait: DefaultMaxWait, share: 1}
-	trips := make([]trip, 4)
-	for i := range trips {
-		m.send(&trips[i], epoch)
-	}
-	m.answered(&trips[0], &Advice{Wait: time.Second, Source: SourceRetryAfter, Refused: true}, epoch, &r)
-	for _, answers := range []int{2, 3 * calmRounds, 4 * calmRounds, 5, 6} {
-		most := m.most
-		for range answers {
-			require.Equal(t, most, m.most)
-			var one trip
-			m.send(&one, epoch.Add(time.Minute))
-			m.answered(&one, &Advice{}, epoch.Add(time.Minute), &r)
+	for together, rounds := range map[int][]int{
+		1: {1, 2, 3},
+		2: {1, 2 * calmRounds, 3},
+		3: {1, 2 * calmRounds, 3 * calmRounds, 4},
+		4: {2, 3 * calmRounds, 4 * calmRounds, 5, 6},
+	} {
+		m, r := machine{}, settings{maxWait: DefaultMaxWait, share: 1}
+		trips := make([]trip, together)
+		for i := range trips {
+			m.send(&trips[i], epoch)
 		}
-		require.Equal(t, most+1, m.most)
+		m.answered(&trips[0], &Advice{Wait: time.Second, Source: SourceRetryAfter, Refused: true}, epoch, &r)
+		require.Equal(t, max(1, together/2), m.most)
+		for _, answers := range rounds {
+			most := m.most
+			for range answers {
+				require.Equal(t, most, m.most)
+				var one trip
+				m.send(&one, epoch.Add(time.Minute))
+				m.answered(&one, &Advice{}, epoch.Add(time.Minute), &r)
+			}
+			require.Equal(t, most+1, m.most)
+		}
 	}
 }

@@ -215,7 +215,7 @@ func (g *Gate) enter(ctx context.Context, cancelled <-chan struct{}, key keyName
 // refuses returns an error if the deadline of a request is certain to come before
 // the gate opens.
 func (v *verdict) refuses(deadline time.Time, m *machine) error {
-	if !v.open && v.certain && !deadline.IsZero() && deadline.Before(v.until) {
+	if v.certain && !deadline.IsZero() && deadline.Before(v.until) {
 		return &WaitError{Until: v.until, Advice: m.advice}
 	}
 	return nil
@@ -319,13 +319,22 @@ func (p *Pass) Failed() {
 // end returns the entry that learns how the request has ended, whose machine has
 // been told the time. It is nil where nothing is to be learnt, and the second time.
 func (p *Pass) end(now time.Time) *entry {
-	e := p.entry
+	e, g := p.entry, p.gate
 	p.entry = nil
 	if e == nil || e.era != p.era {
 		return nil
 	}
-	r := p.gate.settings()
+	displaced := g.keys[e.key] != e
+	if displaced {
+		if e = g.entry(e.key, now); e == nil {
+			return nil
+		}
+	}
+	r := g.settings()
 	e.machine.tick(now, &r)
+	if displaced { // what it has not counted yet
+		e.machine.send(&p.trip, now)
+	}
 	return e
 }
 
@@ -395,7 +404,7 @@ func (g *Gate) displace(now time.Time) bool {
 	for range waits.Len() { // each goes to the back, or to where it belongs now
 		g.settle(waits.Front().Value.(*entry), now)
 	}
-	return waits.Len() < maxKeys && g.displace(now)
+	return g.displace(now)
 }
 
 func (g *Gate) remove(e *entry) {
@@ -405,9 +414,6 @@ func (g *Gate) remove(e *entry) {
 
 // settle puts an entry, which has just been used, where it belongs.
 func (g *Gate) settle(e *entry, now time.Time) {
-	if g.keys[e.key] != e {
-		return // it has been displaced
-	}
 	r := g.settings()
 	loss := e.machine.loss(now, &r)
 	if e.queue.Len() > 0 {

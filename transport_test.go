@@ -103,6 +103,32 @@ func seconds(list ...int) (all []time.Duration) {
 	return all
 }
 
+// A request that follows a redirection after its wait is the probe that is due then.
+func TestTransportRedirectProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var seen []time.Duration
+		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			seen = append(seen, time.Since(start))
+			if req.URL.Path == "/" {
+				return answer(req, "HTTP/1.1 303 See Other\nLocation: /there\nRetry-After: 5\n"+`RateLimit: "a";r=0;t=5`), nil
+			}
+			time.Sleep(500 * time.Millisecond)
+			return answer(req, ""), nil
+		})}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			resp, err := (&http.Client{Transport: rt}).Get(example)
+			require.NoError(t, err)
+			resp.Body.Close()
+		})
+		time.Sleep(5200 * time.Millisecond)
+		require.NoError(t, get(t, rt, example+"other"))
+		wg.Wait()
+		require.Equal(t, times(0, 5000, 5500), seen)
+	})
+}
+
 // A request in the queue is refused as soon as a wait begins that is too long.
 func TestTransportQueueDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -876,6 +902,45 @@ func TestTransportMemory(t *testing.T) {
 			waits(t, &g, maxKeys, 1, time.Minute)
 			require.NotNil(t, g.keys[keyName{rest: host(maxKeys)}])
 			require.Nil(t, g.keys[keyName{rest: host(5)}])
+		})
+	})
+	t.Run("waits are looked at once a second", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			waits(t, &g, 0, 1, 1500*time.Millisecond)
+			waits(t, &g, 1, maxKeys-1, time.Minute)
+			for _, tc := range []struct {
+				after time.Duration
+				kept  bool
+			}{{0, false}, {time.Second, false}, {600 * time.Millisecond, false}, {400 * time.Millisecond, true}} {
+				time.Sleep(tc.after)
+				waits(t, &g, maxKeys, 1, time.Minute)
+				require.Equal(t, tc.kept, g.keys[keyName{rest: host(maxKeys)}] != nil)
+			}
+		})
+	})
+	t.Run("a key that was displaced learns from an answer that comes later", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			enter := func(key string) *Pass {
+				p, err := g.Enter(t.Context(), key)
+				require.NoError(t, err)
+				return p
+			}
+			known := func(key string) bool { return g.keys[keyName{rest: key}] != nil }
+			answered, failed, late := enter("slow"), enter("slow"), enter("late")
+			waits(t, &g, 0, maxKeys, 0)
+			require.False(t, known("slow") || known("late"))
+			answered.Answered(Advice{Wait: time.Minute, Source: SourceRetryAfter}, time.Now())
+			failed.Failed()
+			require.Len(t, g.keys, maxKeys)
+			require.Zero(t, g.keys[keyName{rest: "slow"}].machine.under.n)
+			waits(t, &g, maxKeys, maxKeys, time.Minute)
+			late.Answered(Advice{Wait: time.Minute, Source: SourceRetryAfter}, time.Now())
+			require.False(t, known("late"), "all others have to wait")
+			start := time.Now()
+			enter("slow").Failed()
+			require.Equal(t, time.Minute, time.Since(start))
 		})
 	})
 	t.Run("a key that was not used for long begins anew", func(t *testing.T) {
