@@ -50,7 +50,7 @@ func lawSet(t testing.TB, d *Dialect, f Fields, now time.Time) {
 }
 
 func (d *Dialect) starred() bool {
-	return slices.ContainsFunc(d.Fields, func(f DialectField) bool { return strings.Contains(f.Name, "*") })
+	return slices.ContainsFunc(d.Fields, func(f DialectField) bool { return strings.Contains(f.Name, "*") && f.Role != RoleNone })
 }
 
 // lawSetLimit: a limit that has been written, and its policy, read back.
@@ -200,6 +200,15 @@ func TestSet(t *testing.T) {
 		{"no window for the field of it", millis, Fields{Policies: []Policy{{Name: "x", Quota: 9}}, Limits: []Limit{{Name: "x", Remaining: 8}}}, "Acme-Max: 9\nAcme-Left: 8"},
 		{"a window in seconds", inSeconds, Fields{Policies: []Policy{{Name: "x", Quota: 9, Window: SecondsOf(60)}}, Limits: []Limit{{Name: "x", Remaining: 8}}}, "Acme-Max: 9\nAcme-Left: 8\nAcme-Window: 60"},
 		{"two policies of one quota, and no field for policies", XRateLimit, Fields{Policies: []Policy{{Name: "x", Quota: 9, Window: SecondsOf(1)}, {Name: "y", Quota: 9, Window: SecondsOf(2)}}, Limits: []Limit{{Name: "x", Remaining: 8}}}, "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8"},
+		{"a name that is the default one is left out", GitHub, Fields{Policies: []Policy{{Name: "default", Quota: 9}}, Limits: []Limit{{Name: "default", Remaining: 8}}}, "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8\nX-RateLimit-Used: 1"},
+		{"a name that ends in a space is left out", GitHub, Fields{Limits: []Limit{{Name: "a ", Remaining: 1}}}, "X-RateLimit-Remaining: 1"},
+		{"what is used, of an Unknown remaining", GitHub, Fields{Policies: []Policy{{Name: "x", Quota: 9}}, Limits: []Limit{{Name: "x", Remaining: Unknown, Reset: SecondsOf(5)}}}, "X-RateLimit-Limit: 9\nX-RateLimit-Reset: @unix+5\nX-RateLimit-Resource: x"},
+		{"what is used, next to the quota alone", &Dialect{Name: "used", Fields: []DialectField{{Name: "Acme-Max", Role: RoleQuota}, {Name: "Acme-Used", Role: RoleUsed}}},
+			Fields{Policies: []Policy{{Name: "x", Quota: 9}}, Limits: []Limit{{Name: "x", Remaining: 8}}}, "Acme-Max: 9\nAcme-Used: 1"},
+		{"what is used, next to what remains alone", &Dialect{Name: "used", Fields: []DialectField{{Name: "Acme-Left", Role: RoleRemaining}, {Name: "Acme-Used", Role: RoleUsed}}},
+			Fields{Policies: []Policy{{Name: "x", Quota: 9}}, Limits: []Limit{{Name: "x", Remaining: 8}}}, "Acme-Left: 8\nAcme-Used: 1"},
+		{"a field with a star that says nothing", &Dialect{Name: "none", Fields: []DialectField{{Name: "Acme-Left", Role: RoleRemaining}, {Name: "Acme-*-Unit", Role: RoleNone}}}, one, "Acme-Left: 37"},
+		{"names that tell windows, of policies without", XRateLimitByName, Fields{Policies: []Policy{{Name: "minute", Quota: 9}}, Limits: []Limit{{Name: "minute", Remaining: 8}}}, "X-RateLimit-Limit-Minute: 9\nX-RateLimit-Remaining-Minute: 8"},
 		{"nothing but policies, by name", OpenAI, Fields{Policies: one.Policies}, ""},
 	} {
 		eachClock(t, tt.name, tt.want, func(t *testing.T, want string, now time.Time) {
@@ -242,6 +251,8 @@ func TestSetRefuses(t *testing.T) {
 	dialect := func(name string, fields ...DialectField) *Dialect { return &Dialect{Name: name, Fields: fields} }
 	twin := dialect("twin", DialectField{Name: "Twin", Role: RoleQuota}, DialectField{Name: "Twin", Role: RoleRemaining})
 	mixed := dialect("mixed", DialectField{Name: "Mixed-*", Role: RoleQuota}, DialectField{Name: "Mixed-*-Left", Role: RoleRemaining})
+	other := dialect("other", DialectField{Name: "Other-*", Role: RoleRemaining}, DialectField{Name: "Other-*-Max", Role: RoleQuota})
+	shared := dialect("shared", DialectField{Name: "Acme-*", Role: RoleRemaining}, DialectField{Name: "Acme", Role: RoleReset})
 	seconds := dialect("seconds", DialectField{Name: "Acme-Left", Role: RoleRemaining, Window: SecondsOf(60)}, DialectField{Name: "Acme-Max", Role: RoleQuota})
 	window := dialect("window", DialectField{Name: "Acme-Max", Role: RoleQuota}, DialectField{Name: "Acme-Window", Role: RoleWindow})
 	for _, tt := range []struct {
@@ -276,6 +287,11 @@ func TestSetRefuses(t *testing.T) {
 		{"draft-07 without a quota", Draft07, Fields{Limits: limit("a", 1, 1)}, "RateLimit", ErrMissing},
 		{"draft-07 without a reset", Draft07, Fields{Policies: []Policy{policy(1, 1)}, Limits: []Limit{{Name: "a"}}}, "RateLimit", ErrMissing},
 		{"draft-07 with a remaining below 0", Draft07, Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", -2, 1)}, "RateLimit", ErrRange},
+		{"draft-07 with a quota below 0", Draft07, Fields{Policies: []Policy{policy(-2, 1)}, Limits: limit("a", 1, 1)}, "RateLimit", ErrRange},
+		{"draft-07 with a reset below 0", Draft07, Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", 1, -1)}, "RateLimit", ErrRange},
+		{"draft-07 with a reset that reads as a date", Draft07, Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", 1, 1e9)}, "RateLimit", ErrRange},
+		{"what remains, under a name that reads as another field", other, Fields{Limits: []Limit{{Name: "a-max", Remaining: 1}}}, "Other-*", ErrRange},
+		{"a reset that reads as that of two", shared, Fields{Limits: []Limit{{Name: "a-minute", Remaining: 1, Reset: SecondsOf(5)}, {Name: "b-minute", Remaining: 2}}}, "Acme-*", ErrRange},
 		{"nothing to say", OpenAI, Fields{Limits: []Limit{{Name: "a", Remaining: Unknown}}}, "X-RateLimit-Limit-*", ErrMissing},
 		{"no field for it", dialect("none"), Fields{Limits: limit("a", 1, 1)}, "none", ErrMissing},
 		{"a use without a quota", dialect("used", DialectField{Name: "Acme-Used", Role: RoleUsed}), Fields{Policies: []Policy{policy(5, 1)}, Limits: limit("a", 1, 1)}, "Acme-Used", ErrMissing},
@@ -312,7 +328,8 @@ func TestSetRefuses(t *testing.T) {
 	for _, format := range []TimeFormat{TimeUnix, TimeUnixMilli, TimeHTTPDate, TimeRFC3339} {
 		for _, now := range []time.Time{time.Unix(-5, 0), time.Unix(1<<60, 0)} {
 			d := dialect("x", DialectField{Name: "X-R", Role: RoleReset, Format: format})
-			require.ErrorIs(t, d.Set(http.Header{}, f, now), ErrRange)
+			require.ErrorIs(t, d.Set(http.Header{}, Fields{Limits: limit("a", 1, 1)}, now), ErrRange)
+			require.ErrorIs(t, d.Set(http.Header{}, Fields{Limits: limit("a", 1, 0)}, now), ErrRange)
 		}
 	}
 }

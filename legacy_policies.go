@@ -144,7 +144,7 @@ func (r *reading) takeReset(t *tally, m *meaning, value string, format TimeForma
 		t.resets.span = cmp.Or(t.resets.span, SecondsOf(at.span))
 	case bareMoment:
 		if !t.resets.bare {
-			t.resets.small, t.resets.bare, t.resets.seconds = at.bare, true, m.order == draftOrder || m.kind == anchorName
+			t.resets.small, t.resets.bare, t.resets.seconds = at.number, true, m.order == draftOrder || m.kind == anchorName
 		}
 	case dateMoment:
 		t.resets.date = cmp.Or(t.resets.date, at.seconds(r.now()))

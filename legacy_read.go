@@ -97,8 +97,7 @@ func align(found []foundField) {
 func (f *foundField) list() int {
 	m := f.meaning
 	if m.kind == roleName && m.read == nil && (m.role.counted() || m.role == RoleWindow) {
-		n, _ := columns(f.line(), m.role)
-		return n
+		return columns(f.line(), m.role)
 	}
 	return 0
 }
@@ -261,7 +260,7 @@ var stravaColumns = [...]struct {
 // readColumns reads a parallel list. Each member belongs to another policy.
 func (r *reading) readColumns(f *foundField) {
 	m, line, n := f.meaning, f.line(), 0
-	each(line, string(columnSeparator(line)), func(_ byte, part string) bool {
+	each(line, columnSeparator(line), func(_ byte, part string) bool {
 		r.takeAll(f, []Fact{{Role: m.role, Format: m.format, Value: part}}, n) // align has looked at the values
 		if m.role == RoleUsed && f.columns == len(stravaColumns) {
 			if t := r.tally(f, m.policy, n); t.remaining == Unknown {

@@ -34,11 +34,11 @@ const (
 // A moment is a time as a value says it.
 type moment struct {
 	kind      momentKind
-	span      int64  // seconds, rounded up
-	exact     int64  // the same in milliseconds, if that is what was said
-	bare      number // seconds, or milliseconds
-	sec, nsec int64  // since the Unix epoch
-	written   bool   // the point in time is a date, and no number
+	written   bool  // as a text that is no number
+	units     int64 // of the number make a second; 0 if it is no number, or nobody has said
+	number    number
+	span      int64 // seconds, rounded up
+	sec, nsec int64 // since the Unix epoch
 }
 
 // parseMoment reads a time. A text is read by its shape, a number by its size and
@@ -48,7 +48,11 @@ func parseMoment(s string, format TimeFormat, per int64) (moment, bool) {
 	if s == "" {
 		return moment{}, false
 	}
-	if v, ok := parseCount(s[:countEnd(s)]); ok {
+	count, _, _ := strings.Cut(s, ";") // drafts 04 to 06 ask to ignore parameters and further members
+	if !isCommas(count) {
+		count, _, _ = strings.Cut(count, ",")
+	}
+	if v, ok := parseCount(trim(count)); ok {
 		return numberMoment(v, format, per), true
 	}
 	if len(s) > maxTime {
@@ -64,7 +68,7 @@ func parseMoment(s string, format TimeFormat, per int64) (moment, bool) {
 	if !ok {
 		return moment{}, false
 	}
-	return moment{kind: spanMoment, span: span}, true
+	return moment{kind: spanMoment, span: span, written: true}, true
 }
 
 // numberMoment reads a number as a time. Its size goes before the format.
@@ -79,8 +83,6 @@ func numberMoment(v number, format TimeFormat, per int64) moment {
 	switch {
 	case v == number{n: 1, neg: true}: // -1 is a word for nothing
 		return moment{}
-	case v.neg:
-		return moment{kind: spanMoment}
 	case v.n >= least:
 		units := int64(1)
 		switch {
@@ -92,15 +94,13 @@ func numberMoment(v number, format TimeFormat, per int64) moment {
 			units = 1e3
 		}
 		sec, nsec := v.split(units)
-		return moment{kind: dateMoment, sec: sec, nsec: nsec}
+		return moment{kind: dateMoment, units: units, sec: sec, nsec: nsec}
 	case format == TimeMillis:
-		return moment{kind: spanMoment, span: v.ceilDiv(1000), exact: v.ceil()}
-	case per > 0:
-		return moment{kind: spanMoment, span: min(saturatingMul(v.ceil(), per), MaxInteger)}
-	case format == TimeSeconds, format == TimeDuration, v.frac > 0, v.n <= 1: // half a millisecond nobody says, and one is as good as a second
-		return moment{kind: spanMoment, span: v.ceil()}
+		return moment{kind: spanMoment, units: 1000, number: v, span: v.ceilDiv(1000)}
+	case format == TimeSeconds, format == TimeDuration, v.neg, v.frac > 0, v.n <= 1: // half a millisecond nobody says, and one is as good as a second
+		return moment{kind: spanMoment, units: 1, span: v.ceil() * max(per, 1)}
 	}
-	return moment{kind: bareMoment, bare: v}
+	return moment{kind: bareMoment, number: v}
 }
 
 // seconds returns a moment in seconds from now.
@@ -109,7 +109,7 @@ func (m *moment) seconds(c *clock) Seconds {
 	case spanMoment:
 		return SecondsOf(m.span)
 	case bareMoment:
-		return SecondsOf(m.bare.ceil())
+		return SecondsOf(m.number.ceil())
 	case dateMoment:
 		return SecondsOf(c.until(m.sec, m.nsec))
 	}
@@ -118,26 +118,10 @@ func (m *moment) seconds(c *clock) Seconds {
 
 // duration returns a moment as a time from now, with milliseconds if it has them.
 func (m *moment) duration(c *clock) (time.Duration, bool) {
-	if m.exact > 0 {
-		return time.Duration(saturatingMul(m.exact, int64(time.Millisecond))), true
+	if m.kind == spanMoment && m.units == 1000 {
+		return time.Duration(m.number.ceil()) * time.Millisecond, true
 	}
 	return m.seconds(c).Duration()
-}
-
-// countEnd returns where a number ends, before its parameters or further members,
-// which drafts 04 to 06 ask to ignore.
-func countEnd(s string) int {
-	if !is(s[0], digit) && s[0] != '-' && s[0] != '+' {
-		return len(s)
-	}
-	end := strings.IndexAny(s, ";, \t")
-	if end < 0 || isCommas(s) {
-		return len(s)
-	}
-	if rest := trim(s[end:]); rest != "" && rest[0] != ';' && rest[0] != ',' {
-		return len(s)
-	}
-	return end
 }
 
 // parseCount reads a number. Commas may separate its thousands.
@@ -164,17 +148,13 @@ func isCommas(s string) bool {
 // 12,345,678.90, but not 12,34, nor 0,100.
 func isThousands(s string) bool {
 	whole, fraction, _ := strings.Cut(s, ".")
-	head, rest, ok := strings.Cut(whole, ",")
-	if !ok || head == "" || len(head) > 3 || head[0] == '0' || !all(head, digit) || !all(fraction, digit) {
-		return false
-	}
-	for ok {
-		var group string
-		if group, rest, ok = strings.Cut(rest, ","); len(group) != 3 || !all(group, digit) {
+	for i := range len(whole) {
+		comma := (len(whole)-i)%4 == 0
+		if comma != (whole[i] == ',') || !comma && !is(whole[i], digit) {
 			return false
 		}
 	}
-	return true
+	return whole != "" && whole[0] > '0' && all(fraction, digit)
 }
 
 // isNothing reports whether a value is a word that stands in place of a number:
@@ -194,9 +174,6 @@ func isNothing(s string) bool {
 // pair (600/15m), and for a quota also 600 per hour, or a window alone (12h).
 func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
 	value = trim(unquote(trim(value)))
-	if value == "" {
-		return facts, false
-	}
 	if _, ok := parseCount(value); ok {
 		return append(facts, Fact{Role: role, Value: value}), true
 	}
@@ -219,11 +196,9 @@ func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
 // the quota of the other two, with more in brackets behind it.
 func readOver(facts []Fact, role Role, value string) ([]Fact, bool) {
 	if role == RoleQuota {
-		_, ok := parseSpanOrWord(value)
-		if _, isNumber := parseCount(value); isNumber {
-			return append(facts, Fact{Role: RoleWindow, Format: TimeSeconds, Value: value}), true
-		}
-		return append(facts, Fact{Role: RoleWindow, Value: value}), ok
+		_, isCount := parseCount(value)
+		_, isSpan := parseSpanOrWord(value)
+		return append(facts, Fact{Role: RoleWindow, Format: TimeSeconds, Value: value}), isCount || isSpan
 	}
 	value, _, _ = strings.Cut(value, "(")
 	_, ok := parseCount(trim(value))
@@ -279,8 +254,8 @@ func below(group, name string) string {
 // isRecord reports whether a value looks like a record: total=100; remaining=99,
 // or user-hour-lim:3600;user-hour-rem:3599.
 func isRecord(s string) bool {
-	end := strings.IndexAny(s, "=:")
-	return end > 0 && is(s[0], alpha) && strings.IndexByte(s[:end], ',') < 0
+	key, _, ok := cutKey(s)
+	return ok && is(key[0], alpha) && !strings.Contains(key, ",")
 }
 
 // readRecord reads a record. Its keys are the words of field names, or the letters
@@ -288,7 +263,7 @@ func isRecord(s string) bool {
 // values have the role of the field: minute=5,60;hour=80,1000 is remaining and
 // quota, or used and quota.
 func readRecord(facts []Fact, role Role, line string) ([]Fact, bool) {
-	name, counted := "", -1 // the last count of a policy
+	name, counted := "", "" // counted is the policy whose count stands before a part
 	separators := ",;"
 	if !strings.ContainsAny(line, separators) && strings.Count(line, "=") > 1 {
 		separators = " "
@@ -296,9 +271,9 @@ func readRecord(facts []Fact, role Role, line string) ([]Fact, bool) {
 	ok := each(line, separators, func(before byte, part string) bool {
 		key, value, keyed := cutKey(part)
 		if !keyed {
-			if _, isCount := parseCount(part); isCount && before == ',' && counted >= 0 {
-				facts = append(facts, Fact{Policy: facts[counted].Policy, Role: RoleQuota, Value: part})
-				counted = -1
+			if _, isCount := parseCount(part); isCount && before == ',' && counted != "" {
+				facts = append(facts, Fact{Policy: counted, Role: RoleQuota, Value: part})
+				counted = ""
 				return role != RoleQuota
 			}
 			name = unquote(part)
@@ -314,19 +289,19 @@ func readRecord(facts []Fact, role Role, line string) ([]Fact, bool) {
 			}
 			name = text
 			return isName(name)
-		case known && strings.IndexByte(value, '/') < 0: // else it is a name that looks like a word
+		case known && !strings.Contains(value, "/"): // else it is a name that looks like a word
 			facts = append(facts, Fact{Policy: below(name, m.policy), Role: m.role, Format: m.format, Value: unquote(value)})
 			return true
-		case role == RoleNone || !isName(key) || wordOf(key).class == stopWord:
-			return isName(key)
+		case role == RoleNone || wordOf(key).class == stopWord:
+			return true
 		}
 		var fits bool
 		from := len(facts)
 		facts, fits = readCount(facts, role, value)
+		counted = below(name, key)
 		for i := from; i < len(facts); i++ {
-			facts[i].Policy = below(name, key)
+			facts[i].Policy = counted
 		}
-		counted = len(facts) - 1
 		return fits
 	})
 	return facts, ok
@@ -414,7 +389,7 @@ func readJSON(facts []Fact, role Role, line string) ([]Fact, bool) {
 }
 
 func readObjects(facts []Fact, role Role, policy string, v any, depth int) []Fact {
-	if depth == 0 || len(facts) > 4*maxMembers {
+	if depth == 0 {
 		return facts
 	}
 	switch v := v.(type) {
@@ -423,26 +398,23 @@ func readObjects(facts []Fact, role Role, policy string, v any, depth int) []Fac
 			facts = readObjects(facts, role, policy, e, depth-1)
 		}
 	case map[string]any:
-		if name := objectName(v); name != "" {
-			policy = below(policy, name)
-		}
+		policy = below(policy, objectName(v))
 		for _, key := range slices.Sorted(maps.Keys(v)) {
 			text, isText := jsonText(v[key])
 			m, known := recordKey(key)
-			switch {
+			switch named := below(policy, strings.ToLower(key)); {
 			case known && m.role == RoleName:
 				if !isName(text) {
 					facts = append(facts, Fact{Role: RoleName, Value: text})
 				}
 			case known && isText:
 				facts = append(facts, Fact{Policy: below(policy, m.policy), Role: m.role, Format: m.format, Value: text})
-			case isText && (role == RoleNone || wordOf(key).class == stopWord):
-			case isText && isName(key):
-				facts = append(facts, Fact{Policy: below(policy, strings.ToLower(key)), Role: role, Value: text})
-			case !isText && known:
+			case known:
 				facts = readObjects(facts, role, policy, v[key], depth-1)
-			case !isText && isName(key):
-				facts = readObjects(facts, role, below(policy, strings.ToLower(key)), v[key], depth-1)
+			case !isText:
+				facts = readObjects(facts, role, named, v[key], depth-1)
+			case role != RoleNone && wordOf(key).class != stopWord:
+				facts = append(facts, Fact{Policy: named, Role: role, Value: text})
 			}
 		}
 	}
@@ -475,14 +447,10 @@ func jsonText(v any) (string, bool) {
 
 // Parallel lists.
 
-// columns returns how many numbers or times a list has, and whether they may be
-// the thousands of one number. It returns 0 for any other value.
-func columns(line string, role Role) (n int, doubtful bool) {
+// columns returns how many numbers or times a list has, 0 for any other value.
+func columns(line string, role Role) (n int) {
 	sep := columnSeparator(line)
-	if sep == 0 {
-		return 0, false
-	}
-	ok := each(line, string(sep), func(_ byte, part string) (ok bool) {
+	ok := sep != "" && each(line, sep, func(_ byte, part string) (ok bool) {
 		n++
 		if _, ok = parseNumber(part); ok {
 			return true
@@ -493,23 +461,22 @@ func columns(line string, role Role) (n int, doubtful bool) {
 		case RoleWindow:
 			_, ok = parseSpanOrWord(part)
 		}
-		return ok && strings.IndexByte(part, ';') < 0
+		return ok
 	})
-	if !ok || n < 2 || sep == '/' && n < 3 { // 32/40 is a pair
-		return 0, false
+	if !ok || n < 2 || sep == "/" && n < 3 { // 32/40 is a pair
+		return 0
 	}
-	return n, isThousands(line)
+	return n
 }
 
-func columnSeparator(line string) (sep byte) {
+// columnSeparator returns what may separate the members of a list, "" if nothing.
+func columnSeparator(line string) (sep string) {
 	for i := range len(line) {
-		switch c := line[i]; c {
+		switch line[i] {
 		case ',':
-			return c
+			return ","
 		case '|', '/':
-			if sep == 0 {
-				sep = c
-			}
+			sep = line[i : i+1]
 		}
 	}
 	return sep
@@ -551,9 +518,6 @@ func readPairs(facts []Fact, role Role, line string) ([]Fact, bool) {
 func readHeads(facts []Fact, line string) ([]Fact, bool) {
 	ok := each(line, ",", func(_ byte, part string) bool {
 		name, remaining, _ := strings.Cut(part, ";")
-		if _, ok := parseNumber(trim(remaining)); !ok || !isName(name) {
-			return false
-		}
 		facts = append(facts, Fact{Policy: trim(name), Role: RoleRemaining, Value: trim(remaining)})
 		return true
 	})
@@ -568,7 +532,7 @@ func readBans(facts []Fact, line string) ([]Fact, bool) {
 		categories, rest, _ := strings.Cut(rest, ":")
 		scope, _, _ := strings.Cut(rest, ":")
 		name := strings.Trim(trim(categories)+":"+trim(scope), ":")
-		if _, ok := parseNumber(trim(seconds)); !ok || !isName(name) {
+		if _, ok := parseNumber(trim(seconds)); !ok {
 			return false
 		}
 		facts = append(facts, Fact{Policy: name, Role: RoleRemaining, Value: "0"},

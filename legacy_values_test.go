@@ -54,6 +54,7 @@ func resetCases() []resetCase {
 		{"microseconds", "@us+60", 60, false},
 		{"nanoseconds", "@ns+60", 60, false},
 		{"a negative number", "-2", 0, false},
+		{"a negative number as large as a point in time", "-99999999999", 0, false},
 		{"thousands", "1,500", 1500, true},
 		{"thousands in Unix milliseconds that are past", "784,887,120,000", 0, false},
 		{"an IMF-fixdate", "@http+60", 60, false},
@@ -62,6 +63,7 @@ func resetCases() []resetCase {
 		{"RFC 3339 in quotes", `"@rfc+60"`, 60, false},
 		{"a number in quotes with spaces", `" 5 "`, 5, true},
 		{"a parameter behind a number", "5 ;x=1", 5, true},
+		{"a parameter behind thousands", "1,500;x=1", 1500, true},
 		{"a member behind a number", "5\t, 6", 5, true},
 		{"a unit", "1s", 1, false},
 		{"minutes and seconds", "6m0s", 360, false},
@@ -88,7 +90,7 @@ func resetCases() []resetCase {
 
 // TestParseLegacyNothing reads words and numbers that servers write for no reset.
 func TestParseLegacyNothing(t *testing.T) {
-	for _, value := range []string{"-1", "never", "none", "N/A", "unknown", "null", "-", "*"} {
+	for _, value := range []string{"-1", "never", "none", "N/A", "unknown", "null", "-", "*", "-1;x=1", "-1, 5"} {
 		got, err := ParseLegacy(http.Header{"X-Ratelimit-Reset": {value}, "X-Ratelimit-Remaining": {"1"}}, LegacyOptions{Now: late})
 		require.NoError(t, err, value)
 		require.Equal(t, Fields{Limits: []Limit{{Name: "default", Remaining: 1}}, Dialect: "x-ratelimit"}, got, value)
@@ -145,7 +147,7 @@ func TestParseMoment(t *testing.T) {
 func TestParseLegacyResetFaults(t *testing.T) {
 	for _, value := range []string{
 		"soon", "s", "+", ".", "1.", ".5", "1.5.5", "1.0000000000x", "1.00000000001x", "1e5", "0x10", "1 2", "5q",
-		`""`, `" "`, "''", "1s2", "1m-5s", "s5", "1:2", "1:2:3:4", "1:x:3", "1:2.5:3", "-1:2:3", "1,00", "0,100", "1,0000",
+		`""`, `" "`, "''", "1s2", "1m-5s", "s5", "1:2", "1:2:3:4", "1:x:3", "1:2.5:3", "-1:2:3", "1,00", "0,100", "1,0000", "1234,567", ",100", "1,000.5,000",
 		"1994-11-15", "1994-11-15T", "1994-11-15T08:1", "1994-13-15T08:13:00Z", "1994-02-30T08:13:00Z", "1994-00-15T08:13:00Z",
 		"1994-11-15T24:00:00Z", "1994-11-15T08:61:00Z", "1994-11-15T08:13:61Z", "1994-11-15T08:13:0", "1994-11-15T08:13:00.Z",
 		"1994-11-15T08:13:00X", "1994-11-15T08:13:00+1", "1994-11-15T08:13:00+0a", "1994-11-15T08:13:00+01:000", "1994/11/15T08:13:00Z",
@@ -282,6 +284,66 @@ func TestParseLegacyCounts(t *testing.T) {
 			require.Equal(t, []Limit{{Name: "default", Remaining: tt.want}}, got.Limits)
 		})
 	}
+}
+
+// TestShapes: values that hold more than one number.
+func TestShapes(t *testing.T) {
+	runLegacy(t, []legacyCase{
+		// pairs
+		{"a pair with spaces", "X-RateLimit-Remaining: 32 / 40", "x-ratelimit", "default : 32/40 w=- t=-", ""},
+		{"a pair in quotes", `X-RateLimit-Remaining: "32/40"`, "x-ratelimit", "default : 32/40 w=- t=-", ""},
+		{"a number in quotes, and a parameter behind a space", `X-RateLimit-Remaining: "5" ;w=60`, "x-ratelimit", "default : 5/- w=60 t=-", ""},
+		{"a pair, and more in brackets", "X-RateLimit-Remaining: 32/40 (80%)", "x-ratelimit", "default : 32/40 w=- t=-", ""},
+		{"a quota and a window that is seconds, whatever its size", "X-RateLimit-Limit: 100/60000", "x-ratelimit", "default : -/100 w=60000 t=-", ""},
+		{"a window in place of a quota", "X-RateLimit-Limit: 12h\nX-RateLimit-Remaining: 5", "x-ratelimit", "default : 5/- w=43200 t=-", ""},
+		{"a window in place of what remains", "X-RateLimit-Remaining: 12h", "", "", "X-Ratelimit-Remaining"},
+		{"what remains per window", "X-RateLimit-Remaining: 5 per 60s", "", "", "X-Ratelimit-Remaining"},
+		// records
+		{"a record of one, with spaces", "X-RateLimit: limit = 5", "x-ratelimit", "default : -/5 w=- t=-", ""},
+		{"a record of two, with a space between them", "X-RateLimit: limit=10 remaining=9", "x-ratelimit", "default : 9/10 w=- t=-", ""},
+		{"a record with nothing between two semicolons", "X-RateLimit: limit=10;; remaining=9", "x-ratelimit", "default : 9/10 w=- t=-", ""},
+		{"a record with separators between quotes", `X-RateLimit: name="a;b, c"; limit="10"; remaining=9`, "x-ratelimit", "a;b, c : 9/10 w=- t=-", ""},
+		{"a cost in a record is no limit", "X-RateLimit: cost=1; remaining=5", "x-ratelimit", "default : 5/- w=- t=-", ""},
+		{"a cost in a record of what remains", "X-RateLimit-Remaining: cost=1; minute=5", "x-ratelimit", "minute : 5/- w=60 t=-", ""},
+		{"a policy whose name has a space", "X-RateLimit-Remaining: per user=5", "x-ratelimit", "per user : 5/- w=- t=-", ""},
+		{"a policy whose name is a word for policies", "X-RateLimit-Remaining: policy=5", "x-ratelimit", "policy : 5/- w=- t=-", ""},
+		{"a policy whose name is not ASCII", "X-RateLimit-Remaining: caf\u00e9=5;hour=80", "x-ratelimit", "hour : 80/- w=3600 t=-", "X-Ratelimit-Remaining"},
+		{"a state of which one number has no meaning", "X-RateLimit-Status: limit=5;foo=80;caf\u00e9=1", "x-ratelimit", "default : -/5 w=- t=-", ""},
+		{"a policy with the name of a role, and a pair", "X-RateLimit-Remaining: limit=5/10", "x-ratelimit", "limit : 5/10 w=- t=-", ""},
+		{"a quota behind what remains of one policy", "X-RateLimit-Remaining: minute=5,60;hour=80,1000", "x-ratelimit", "hour : 80/1000 w=3600 t=- | minute : 5/60 w=60 t=-", ""},
+		{"a quota behind what is unlimited", "X-RateLimit-Remaining: minute=5;hour=unlimited,1000", "x-ratelimit", "hour : -/1000 w=3600 t=- | minute : 5/- w=60 t=-", ""},
+		{"a quota behind a quota", "X-RateLimit-Limit: minute=5,60", "x-ratelimit", "minute : -/5 w=60 t=-", "X-Ratelimit-Limit"},
+		{"a quota behind what is malformed", "X-RateLimit-Remaining: minute=5;hour=x,60;day=7", "x-ratelimit", "day : 7/- w=86400 t=- | hour : -/60 w=3600 t=- | minute : 5/- w=60 t=-", "X-Ratelimit-Remaining"},
+		{"a number behind a semicolon", "X-RateLimit-Remaining: minute=5;60", "x-ratelimit", "minute : 5/- w=60 t=-", ""},
+		{"a number before all else", "X-RateLimit-Remaining: a=b; 60", "", "", "X-Ratelimit-Remaining"},
+		// JSON
+		{"single quotes", `X-RateLimit: {'limit': 10, 'remaining': 9}`, "x-ratelimit", "default : 9/10 w=- t=-", ""},
+		{"two objects", `X-RateLimit-Remaining: {"minute":10} {"minute":9}`, "", "", "X-Ratelimit-Remaining"},
+		{"a number above the largest", `X-RateLimit: {"limit":99999999999999999999,"remaining":null}`, "x-ratelimit", "default : -/999999999999999 w=- t=-", ""},
+		{"camel case behind the first and the last letter", `X-RateLimit: {"extraUsed":1,"extraMax":10,"quizLeft":4}`, "x-ratelimit", "extra : 9/10 w=- t=- | quiz : 4/- w=- t=-", ""},
+		{"a name that has another word for it before it, which is a number", `X-RateLimit: {"bucket":5,"name":"a","limit":10}`, "x-ratelimit", "a : -/10 w=- t=-", ""},
+		{"names of policies in capitals", `X-RateLimit-Remaining: {"Minute":5,"Second":{"limit":1}}`, "x-ratelimit", "minute : 5/- w=60 t=- | second : -/1 w=1 t=-", ""},
+		{"a name that is not ASCII of an object", `X-RateLimit-Remaining: {"caf\u00e9":1,"minute":5}`, "x-ratelimit", "minute : 5/- w=60 t=-", "X-Ratelimit-Remaining"},
+		{"a cost in JSON is no limit", `X-RateLimit-Remaining: {"cost":1,"minute":5}`, "x-ratelimit", "minute : 5/- w=60 t=-", ""},
+		{"a rate in JSON is a policy if it is an object", `X-RateLimit: {"rate":{"limit":10,"remaining":9}}`, "x-ratelimit", "rate : 9/10 w=- t=-", ""},
+		{"a state in JSON of which one number has no meaning", `X-RateLimit-Info: {"limit":10,"foo":9}`, "x-ratelimit", "default : -/10 w=- t=-", ""},
+		{"an object in seven arrays", `X-RateLimit: [[[[[[[{"limit":5}]]]]]]]`, "x-ratelimit", "default : -/5 w=- t=-", ""},
+		{"an object in eight arrays", `X-RateLimit: [[[[[[[[{"limit":5}]]]]]]]]`, "", "", ""},
+		{"an object in seven objects", `X-RateLimit: {"a":{"a":{"a":{"a":{"a":{"a":{"limit":{"limit":5}}}}}}}}`, "x-ratelimit", "a-a-a-a-a-a : -/5 w=- t=-", ""},
+		{"an object in eight objects", `X-RateLimit: {"limit":{"a":{"a":{"a":{"a":{"a":{"a":{"limit":{"limit":5}}}}}}}}}`, "", "", ""},
+		// lists
+		{"three with slashes", "X-RateLimit-Limit: 10/100/1000\nX-RateLimit-Remaining: 9/99/999", "x-ratelimit", "100 : 99/100 w=- t=- | 1000 : 999/1000 w=- t=- | default : 9/10 w=- t=-", ""},
+		{"a bar behind one number", "X-RateLimit-Limit: 10|\nX-RateLimit-Remaining: 9|", "", "", "X-Ratelimit-Limit, X-Ratelimit-Remaining"},
+		{"what may be thousands, beside times", "X-RateLimit-Limit: 10,200\nX-RateLimit-Reset: 1s,30s", "x-ratelimit", "200 : -/200 w=- t=30 | default : -/10 w=- t=1", ""},
+		{"windows by words and durations", "X-RateLimit-Limit: 10, 1000\nX-RateLimit-Window: minute, 2h", "x-ratelimit", "1000/7200 : -/1000 w=7200 t=- | default : -/10 w=60 t=-", ""},
+		{"resets with parameters", "X-RateLimit-Limit: 9, 99\nX-RateLimit-Reset: 5s, 60;x=1", "x-ratelimit?", "99 : -/99 w=- t=60 | default : -/9 w=- t=5", ""},
+		// vendors
+		{"one pair of a number and a window", "X-App-Rate-Limit: 100 : 120", "riot", "app : -/100 w=120 t=-", ""},
+		{"pairs with spaces", "X-App-Rate-Limit: 100 : 1, 1000 : 10", "riot", "app-1 : -/100 w=1 t=- | app-10 : -/1000 w=10 t=-", ""},
+		{"a ban of a scope alone", "X-Sentry-Rate-Limits: 60 : : key", "sentry", "key : 0/- w=- t=60", ""},
+		{"a ban of everything", "X-Sentry-Rate-Limits: 60", "sentry", "default : 0/- w=- t=60", ""},
+		{"a head that is unlimited", "X-Ms-RateLimit-Remaining-Resource: a;5, b;unlimited", "azure", "a : 5/- w=- t=-", ""},
+	})
 }
 
 func TestParseLegacyPolicies(t *testing.T) {

@@ -75,20 +75,19 @@ type writing struct {
 	keys    []string // of its fields
 	h       http.Header
 	now     time.Time
-	lines   []string        // keys, each of one line
-	values  []string        // of these
-	seen    map[string]bool // keys of the lines, if names are part of them
+	lines   []string // keys, each of one line
+	values  []string // of these
 	written []writtenLimit
 	current bool // the field of policies holds the current form
 }
 
-// A writtenLimit is what has been written of a limit; what has not is Unknown, or
-// absent.
+// A writtenLimit is what the fields say of a limit; what they do not is Unknown,
+// or absent.
 type writtenLimit struct {
-	limit Limit
-	quota int64
-	// window is that of the policy, written or not.
-	window Seconds
+	name             string
+	quota, remaining int64
+	reset            Seconds
+	window           Seconds // that of the policy, written or not
 }
 
 // refuse is the error about a field.
@@ -118,7 +117,6 @@ func (w *writing) write(f *Fields) error {
 // writeAll writes every limit, to fields with its name in them.
 func (w *writing) writeAll(f *Fields) error {
 	policies := newMatcher(f.Policies)
-	w.seen = make(map[string]bool, len(f.Limits)*len(w.d.Fields))
 	seen := make(map[string]bool, len(f.Limits))
 	for i := range f.Limits {
 		l := &f.Limits[i]
@@ -156,7 +154,7 @@ func (w *writing) writeOne(f *Fields) error {
 // writeLimit writes a limit and its policy, whose quota is Unknown if there is
 // none.
 func (w *writing) writeLimit(l *Limit, p *Policy) error {
-	done := writtenLimit{limit: Limit{Name: cmp.Or(l.Name, defaultName), Remaining: Unknown}, quota: Unknown, window: p.Window}
+	done := writtenLimit{name: cmp.Or(l.Name, defaultName), quota: Unknown, remaining: Unknown, window: p.Window}
 	if !isName(l.Name) {
 		return refuse(w.anyName(), ErrSyntax)
 	}
@@ -188,15 +186,16 @@ func (w *writing) value(field *DialectField, l *Limit, p *Policy, done *writtenL
 		done.quota = p.Quota
 	case RoleRemaining:
 		value, err = formatCount(l.Remaining)
-		done.limit.Remaining = l.Remaining
+		done.remaining = l.Remaining
 	case RoleUsed:
-		if p.Quota >= 0 && l.Remaining >= 0 && l.Remaining <= p.Quota && w.d.has(RoleQuota, RoleRemaining) {
+		if l.Remaining >= 0 && l.Remaining <= p.Quota && w.d.has(RoleQuota, RoleRemaining) {
 			value, err = formatCount(p.Quota - l.Remaining)
+			done.quota, done.remaining = p.Quota, l.Remaining // the third number follows from two
 		}
 	case RoleReset:
 		if l.Reset.ok {
 			value, err = formatTime(l.Reset.n, field.Format, w.now)
-			done.limit.Reset = l.Reset
+			done.reset = l.Reset
 		}
 	case RoleWindow:
 		if p.Window.ok {
@@ -234,11 +233,11 @@ func (w *writing) put(i int, name, value string) error {
 		}
 		key = http.CanonicalHeaderKey(strings.Replace(key, "*", name, 1))
 	}
-	if w.seen[key] || w.seen == nil && w.line(key) >= 0 {
-		return refuse(field.Name, ErrDuplicate)
+	if len(w.lines) == maxFields {
+		return refuse(field.Name, ErrTooMany)
 	}
-	if w.seen != nil {
-		w.seen[key] = true
+	if w.line(key) >= 0 {
+		return refuse(field.Name, ErrDuplicate)
 	}
 	w.lines = append(w.lines, key)
 	w.values = append(w.values, value)
@@ -320,7 +319,7 @@ func dictionary(l *Limit, p *Policy, done *writtenLimit) (string, error) {
 		b = appendInteger(append(b, ", remaining="...), uint64(l.Remaining))
 	}
 	b = appendInteger(append(b, ", reset="...), uint64(l.Reset.n))
-	done.quota, done.limit.Remaining, done.limit.Reset = p.Quota, l.Remaining, l.Reset
+	done.quota, done.remaining, done.reset = p.Quota, l.Remaining, l.Reset
 	return string(b), nil
 }
 
@@ -331,10 +330,8 @@ func (w *writing) writePolicies(f *Fields, own *Policy) error {
 	for i := range w.d.Fields {
 		field := &w.d.Fields[i]
 		switch {
-		case field.write == windowSyntax && own.Quota != Unknown:
-			return w.writeBehind(i, windowName, f, own)
-		case field.write == quotaSyntax && own.Quota != Unknown:
-			return w.writeBehind(i, windowKey, f, own)
+		case (field.write == windowSyntax || field.write == quotaSyntax) && own.Quota != Unknown:
+			return w.writeBehind(i, f, own)
 		case field.Role == RolePolicies && !w.current:
 			return w.writeList(i, f)
 		}
@@ -342,12 +339,12 @@ func (w *writing) writePolicies(f *Fields, own *Policy) error {
 	return nil
 }
 
-func (w *writing) writeBehind(i int, window string, f *Fields, own *Policy) error {
-	value := &w.values[w.line(w.keys[i])]
-	b, err := w.appendPolicy([]byte(*value), w.d.Fields[i].Name, window, own)
+func (w *writing) writeBehind(i int, f *Fields, own *Policy) error {
+	field, value := &w.d.Fields[i], &w.values[w.line(w.keys[i])]
+	b, err := field.appendPolicy([]byte(*value), own)
 	for j := range f.Policies {
-		if p := &f.Policies[j]; err == nil && p != own && !p.Equal(*own) {
-			b, err = w.appendPolicy(b, w.d.Fields[i].Name, window, p)
+		if p := &f.Policies[j]; err == nil && !p.Equal(*own) {
+			b, err = field.appendPolicy(b, p)
 		}
 	}
 	*value = string(b)
@@ -355,7 +352,7 @@ func (w *writing) writeBehind(i int, window string, f *Fields, own *Policy) erro
 }
 
 func (w *writing) writeList(i int, f *Fields) error {
-	name := w.d.Fields[i].Name
+	field := &w.d.Fields[i]
 	var b []byte
 	seen := make(map[int64]bool, len(f.Policies))
 	for j := range f.Policies {
@@ -364,11 +361,11 @@ func (w *writing) writeList(i int, f *Fields) error {
 			continue
 		}
 		if seen[p.Quota] {
-			return refuse(name, ErrDuplicate)
+			return refuse(field.Name, ErrDuplicate)
 		}
 		seen[p.Quota] = true
 		var err error
-		if b, err = w.appendPolicy(b, name, windowKey, p); err != nil {
+		if b, err = field.appendPolicy(b, p); err != nil {
 			return err
 		}
 	}
@@ -376,22 +373,26 @@ func (w *writing) writeList(i int, f *Fields) error {
 }
 
 // appendPolicy appends an Integer policy, if it has the window that it needs.
-func (w *writing) appendPolicy(b []byte, field, window string, p *Policy) ([]byte, error) {
+func (f *DialectField) appendPolicy(b []byte, p *Policy) ([]byte, error) {
 	if !p.Window.ok || p.Quota == Unknown {
 		return b, nil
 	}
 	if !isInteger(p.Quota, 0) || !isInteger(p.Window.n, minWindow) {
-		return nil, refuse(field, ErrRange)
+		return nil, refuse(f.Name, ErrRange)
 	}
 	if len(b) > 0 {
 		b = append(b, separator...)
+	}
+	window := windowKey
+	if f.write == windowSyntax {
+		window = windowName
 	}
 	b = appendInteger(b, uint64(p.Quota))
 	b = append(append(append(b, ';'), window...), '=')
 	b = appendInteger(b, uint64(p.Window.n))
 	b, _, err := p.Params.append(b, policyField, 2) // the quota and the window
 	if err != nil {
-		return nil, refuse(field, err)
+		return nil, refuse(f.Name, err)
 	}
 	return b, nil
 }
@@ -404,15 +405,12 @@ func (w *writing) verify() error {
 		}
 		return refuse(w.anyName(), ErrMissing)
 	}
-	if len(w.lines) > maxFields {
-		return refuse(w.anyName(), ErrTooMany)
-	}
 	var few [8]foundField
 	found := few[:0]
 	for i, key := range w.lines {
 		found = append(found, foundField{key: key, lines: w.values[i : i+1 : i+1], meaning: w.d.lexicon().find(key)})
 	}
-	f, _, faults := readFields(found, nil, &LegacyOptions{Name: w.written[0].limit.Name, Now: w.now})
+	f, _, faults := readFields(found, nil, &LegacyOptions{Name: w.written[0].name, Now: w.now})
 	for _, e := range faults {
 		return refuse(e.Field, e.Err)
 	}
@@ -427,15 +425,13 @@ func (w *writing) verify() error {
 // in reports whether fields say what has been written.
 func (w *writtenLimit) in(f *Fields) bool {
 	got := Limit{Remaining: Unknown}
-	if i := slices.IndexFunc(f.Limits, func(l Limit) bool { return l.Name == w.limit.Name }); i >= 0 {
+	if i := slices.IndexFunc(f.Limits, func(l Limit) bool { return l.Name == w.name }); i >= 0 {
 		got = f.Limits[i]
 	}
-	p, ok := f.PolicyOf(Limit{Name: w.limit.Name})
-	if !ok {
-		p = noPolicy
-	}
-	return (w.limit.Remaining == Unknown || got.Remaining == w.limit.Remaining) && (!w.limit.Reset.ok || got.Reset == w.limit.Reset) &&
-		(w.quota == Unknown || p.Quota == w.quota) && (!w.window.ok || !p.Window.ok || p.Window == w.window)
+	policies := matcher{policies: f.Policies}
+	p := policies.policy(&Limit{Name: w.name})
+	return got.Remaining == w.remaining && got.Reset == w.reset && p.Quota == w.quota &&
+		(!w.window.ok || !p.Window.ok || p.Window == w.window)
 }
 
 // anyName returns the name of a field, or of the dialect if it has none.

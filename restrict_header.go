@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -95,7 +94,7 @@ func (f Fields) known() Fields {
 		if spent && p.Quota == Unknown { // the window goes with the policy
 			l.Reset, _ = waitOf(&l, p)
 		}
-		if spent || p == &noPolicy || p.Quota != Unknown || p.Unit.countsRequests() { // the unit goes too
+		if spent || p.Quota != Unknown || p.Unit.countsRequests() { // the unit goes too
 			limits = append(limits, l)
 		}
 	}
@@ -124,12 +123,6 @@ func restrictOlder(h http.Header, own *Fields, o *LegacyOptions) error {
 	found := findFields(nil, h, o)
 	if len(found) > maxFields {
 		return refuse("", ErrTooMany)
-	}
-	found = slices.DeleteFunc(found, func(f foundField) bool {
-		return strings.EqualFold(f.key, limitKey) || strings.EqualFold(f.key, policyKey)
-	})
-	if len(found) == 0 {
-		return nil
 	}
 	sortFields(found)
 	align(found)
@@ -221,8 +214,7 @@ func (l *olderLimit) count() {
 
 // count returns the number of units that a field says, if it says nothing else.
 func (f *foundField) count() (int64, bool) {
-	line, _ := firstLine(f.lines)
-	v, ok := parseCount(line)
+	v, ok := parseCount(f.line())
 	return v.floor(), ok
 }
 
@@ -241,11 +233,8 @@ func (e *olderEdit) bind(own *Fields) {
 	for i := range own.Limits {
 		l := &own.Limits[i]
 		p := policies.policy(l)
-		b := bound{p.Quota, lower(l.Remaining, p.Quota), l.Reset}
-		if l.exhausted(p) {
-			wait, _ := waitOf(l, p)
-			b.reset = longer(b.reset, wait)
-		}
+		wait, _ := waitOf(l, p)
+		b := bound{p.Quota, lower(l.Remaining, p.Quota), longer(l.Reset, wait)}
 		if older := named[l.Name]; older != nil {
 			older.bind(b)
 		} else if b.quota = Unknown; b.remaining == 0 || p.Unit.countsRequests() {
@@ -333,12 +322,9 @@ func (e *olderEdit) lower(l *olderLimit) error {
 	if b == nil {
 		return nil
 	}
-	if b.quota != Unknown && b.quota < l.quota {
-		l.quota = b.quota
-		e.count(l.fields[RoleQuota], b.quota, func(n int64) bool { return n > b.quota })
-	}
+	e.count(l.fields[RoleQuota], b.quota, func(n int64) bool { return n > lower(n, b.quota) })
 	e.count(l.fields[RoleRemaining], b.remaining, func(n int64) bool { return n > b.remaining })
-	used := max(l.quota-b.remaining, 0)
+	used := max(lower(l.quota, b.quota)-b.remaining, 0)
 	e.count(l.fields[RoleUsed], used, func(n int64) bool { return n < used })
 	for _, f := range e.resets(l) {
 		said, err := e.reset(f, b.reset)
@@ -370,57 +356,52 @@ func (e *olderEdit) write(f *foundField, value string) {
 // reset writes a reset to a field that says an earlier one, in the form in which
 // it is. It reports whether the field says one as late in the end.
 func (e *olderEdit) reset(f *foundField, reset Seconds) (said bool, err error) {
-	line, _ := firstLine(f.lines)
-	at, ok := parseMoment(line, f.meaning.format, f.meaning.per)
-	if !ok || at.kind == noMoment || !reset.ok {
+	at, ok := parseMoment(f.line(), f.meaning.format, f.meaning.per)
+	if !ok || at.kind == noMoment {
 		return false, nil
 	}
-	format, zeros := e.formOf(&at, line)
-	now := at.seconds(&e.clock)
-	if at.kind == bareMoment && format == TimeMillis {
-		now = SecondsOf(at.bare.ceilDiv(1000))
+	if at.kind == bareMoment {
+		at.kind, at.units = spanMoment, e.unitsOf(at.number)
+		at.span = at.number.ceilDiv(at.units)
 	}
-	if now.n >= reset.n {
+	if now := at.seconds(&e.clock); now.n >= reset.n {
 		return true, nil
 	}
-	n := reset.n
-	if per := f.meaning.per; per > 0 && at.kind == spanMoment && format == TimeSeconds {
+	n, format := reset.n, at.format(f.line())
+	if per := max(f.meaning.per, 1); format == TimeSeconds {
 		n = (n + per - 1) / per
 	}
 	value, err := formatTime(n, format, e.clock.now())
-	if err == nil {
-		e.write(f, value+zeros)
+	if at.units > 0 { // such as 1000
+		value += strconv.FormatInt(at.units, 10)[1:]
 	}
+	e.write(f, value) // if there is an error, nobody sees it
 	return true, err
 }
 
-// formOf returns the form of a time, and the zeros that follow a number of
-// milliseconds where it is one of smaller units.
-func (e *olderEdit) formOf(at *moment, line string) (format TimeFormat, zeros string) {
-	number, isNumber := parseCount(trim(unquote(line)))
+// format returns the format of a time that is known in seconds.
+func (m *moment) format(line string) TimeFormat {
 	switch {
-	case at.kind == dateMoment && isNumber && number.n >= leastNano:
-		return TimeUnixMilli, "000000"
-	case at.kind == dateMoment && isNumber && number.n >= leastMicro:
-		return TimeUnixMilli, "000"
-	case at.kind == dateMoment && isNumber && number.n >= leastMilli:
-		return TimeUnixMilli, ""
-	case at.kind == dateMoment && isNumber:
-		return TimeUnix, ""
-	case at.kind == dateMoment && is(unquote(line)[0], digit):
-		return TimeRFC3339, ""
-	case at.kind == dateMoment:
-		return TimeHTTPDate, ""
-	case at.exact > 0 || at.kind == bareMoment && e.inMillis(at.bare):
-		return TimeMillis, ""
-	case isNumber:
-		return TimeSeconds, ""
+	case m.kind == dateMoment && !m.written:
+		return TimeUnix
+	case m.kind == dateMoment && is(trim(unquote(line))[0], digit):
+		return TimeRFC3339
+	case m.kind == dateMoment:
+		return TimeHTTPDate
+	case m.written:
+		return TimeDuration
 	}
-	return TimeDuration, ""
+	return TimeSeconds
 }
 
-// inMillis reports whether a small number has been read as milliseconds.
-func (e *olderEdit) inMillis(bare number) bool {
-	return !slices.ContainsFunc(e.before.Fields.Limits, func(l Limit) bool { return l.Reset == SecondsOf(bare.ceil()) }) &&
-		slices.ContainsFunc(e.before.Fields.Limits, func(l Limit) bool { return l.Reset == SecondsOf(bare.ceilDiv(1000)) })
+// unitsOf returns how many units of a small number make a second, as they have been
+// read.
+func (e *olderEdit) unitsOf(bare number) int64 {
+	says := func(units int64) bool {
+		return slices.ContainsFunc(e.before.Fields.Limits, func(l Limit) bool { return l.Reset == SecondsOf(bare.ceilDiv(units)) })
+	}
+	if !says(1) && says(1000) {
+		return 1000
+	}
+	return 1
 }

@@ -154,7 +154,7 @@ var restrictHeaderCases = []struct {
 		X-RateLimit-Reset-Hours: 28`},
 	{"a timestamp in quotes", `
 		X-RateLimit-Remaining: 8
-		X-RateLimit-Reset: "2026-11-21T03:24:00Z"`,
+		X-RateLimit-Reset: " 2026-11-21T03:24:00Z"`,
 		[2]string{``, `"g";r=5;t=60`}, `
 		RateLimit: "upstream";r=8;t=10, "g";r=5;t=60
 		X-RateLimit-Remaining: 5
@@ -241,6 +241,34 @@ var restrictHeaderCases = []struct {
 		RateLimit: "upstream";r=40;t=10, "gateway";r=4;t=60
 		X-RateLimit-Remaining: 4
 		X-RateLimit-Reset: 1795231490000000`},
+	{"milliseconds that are over", `
+		X-RateLimit-Remaining: 40
+		X-RateLimit-Reset-Ms: 0`,
+		[2]string{``, `"g";r=4;t=60`}, `
+		RateLimit: "upstream";r=40;t=0, "g";r=4;t=60
+		X-RateLimit-Remaining: 4
+		X-RateLimit-Reset-Ms: 60000`},
+	{"a millisecond", `
+		X-RateLimit-Remaining: 40
+		X-RateLimit-Reset-Ms: 1`,
+		[2]string{``, `"g";r=4;t=60`}, `
+		RateLimit: "upstream";r=40;t=1, "g";r=4;t=60
+		X-RateLimit-Remaining: 4
+		X-RateLimit-Reset-Ms: 60000`},
+	{"a duration in a field for milliseconds", `
+		X-RateLimit-Remaining: 40
+		X-RateLimit-Reset-Ms: 9s`,
+		[2]string{``, `"g";r=4;t=60`}, `
+		RateLimit: "upstream";r=40;t=9, "g";r=4;t=60
+		X-RateLimit-Remaining: 4
+		X-RateLimit-Reset-Ms: 1m0s`},
+	{"a number with a parameter, which goes", `
+		X-RateLimit-Remaining: 40
+		X-RateLimit-Reset: 9;x=1`,
+		[2]string{``, `"g";r=4;t=60`}, `
+		RateLimit: "upstream";r=40;t=9, "g";r=4;t=60
+		X-RateLimit-Remaining: 4
+		X-RateLimit-Reset: 60`},
 	{"minutes", `
 		X-RateLimit-Remaining: 40
 		X-RateLimit-Reset-Minutes: 1`,
@@ -259,6 +287,35 @@ var restrictHeaderCases = []struct {
 		RateLimit: "upstream";r=40;t=10, "gateway";r=4;t=60
 		X-RateLimit-Remaining: 4
 		X-RateLimit-Reset: 60000`},
+	{"milliseconds, which the window tells, rounded up to the same second", `
+		X-RateLimit-Limit: 100
+		X-RateLimit-Window: 90s
+		X-RateLimit-Remaining: 40
+		X-RateLimit-Reset: 60060`,
+		[2]string{``, `"g";r=4;t=61`}, `
+		RateLimit-Policy: "upstream";q=100;w=90
+		RateLimit: "upstream";r=40;t=61, "g";r=4;t=61
+		X-RateLimit-Remaining: 4`},
+	{"milliseconds, which the window tells, rounded up to a second less", `
+		X-RateLimit-Limit: 100
+		X-RateLimit-Window: 90s
+		X-RateLimit-Remaining: 40
+		X-RateLimit-Reset: 60060`,
+		[2]string{``, `"g";r=4;t=62`}, `
+		RateLimit-Policy: "upstream";q=100;w=90
+		RateLimit: "upstream";r=40;t=61, "g";r=4;t=62
+		X-RateLimit-Remaining: 4
+		X-RateLimit-Reset: 62000`},
+	{"milliseconds, which the window tells, a whole second less", `
+		X-RateLimit-Limit: 100
+		X-RateLimit-Window: 90s
+		X-RateLimit-Remaining: 40
+		X-RateLimit-Reset: 60000`,
+		[2]string{``, `"g";r=4;t=61`}, `
+		RateLimit-Policy: "upstream";q=100;w=90
+		RateLimit: "upstream";r=40;t=60, "g";r=4;t=61
+		X-RateLimit-Remaining: 4
+		X-RateLimit-Reset: 61000`},
 	{"a duration", `
 		X-RateLimit-Limit-Requests: 100
 		X-RateLimit-Remaining-Requests: 40
@@ -356,6 +413,23 @@ var restrictHeaderCases = []struct {
 		RateLimit-Policy: "upstream";q=60;w=60, "gateway";q=5;w=30
 		RateLimit: "upstream";r=40, "gateway";r=4;t=30
 		X-Discogs-RateLimit-Used: 56`},
+	{"what is used of a quota that is not said", `
+		X-RateLimit-Remaining-Day: 40
+		X-RateLimit-Used-Day: 10`,
+		[2]string{`"day";q=30;w=86400`, `"day";r=10`}, `
+		RateLimit-Policy: "day";q=30;w=86400
+		RateLimit: "day";r=10
+		X-RateLimit-Remaining-Day: 10
+		X-RateLimit-Used-Day: 20`},
+	{"two quotas, of which one is low enough", `
+		RateLimit-Limit: 100
+		X-RateLimit-Limit: 20
+		RateLimit-Remaining: 20`,
+		[2]string{`"upstream";q=50`, `"upstream";r=10`}, `
+		RateLimit-Policy: "upstream";q=50
+		RateLimit: "upstream";r=10
+		RateLimit-Limit: 50
+		RateLimit-Remaining: 10`},
 	{"without an anchor", `
 		X-Acme-Remaining: 40
 		X-Acme-Limit: 60`,
@@ -488,10 +562,13 @@ func TestRestrictHeaderErrors(t *testing.T) {
 	require.Error(t, RestrictHeader(nil, Fields{}, LegacyOptions{}))
 
 	h := wire(`RateLimit: "a";r=1`)
-	for i := range maxFields + 1 {
+	for i := range maxFields - 1 {
 		h.Set(fmt.Sprintf("X-RateLimit-Remaining-%d", i), "1")
 	}
 	_, err := lawRestrictHeader(t, h, Fields{}, LegacyOptions{Now: passed})
+	require.NoError(t, err)
+	h.Set("X-RateLimit-Remaining", "1")
+	_, err = lawRestrictHeader(t, h, Fields{}, LegacyOptions{Now: passed})
 	require.ErrorIs(t, err, ErrTooMany)
 }
 
