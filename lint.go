@@ -470,17 +470,25 @@ func (c *checker) older() {
 		return
 	}
 	old := c.readOlder()
+	fields := slices.DeleteFunc(findFields(nil, c.h, &LegacyOptions{}), func(f foundField) bool {
+		return f.key == policyKey || f.key == limitKey
+	})
 	for i := range old.Limits {
 		l := &old.Limits[i]
-		remaining, reset := c.agrees(l, c.precision(l.Name))
+		of := func(role Role) foundField { return olderField(fields, l.Name, role) }
+		unit := int64(1)
+		if f := of(RoleReset); f.meaning != nil {
+			unit = max(f.meaning.per, 1)
+		}
+		remaining, reset := c.agrees(l, unit)
 		switch {
 		case !remaining:
-			c.find(rules[ruleOlder], c.olderField(l.Name, RoleRemaining), -1)
+			c.find(rules[ruleOlder], of(RoleRemaining).key, -1)
 		case !reset:
-			c.find(rules[ruleOlder], c.olderField(l.Name, RoleReset), -1)
+			c.find(rules[ruleOlder], of(RoleReset).key, -1)
 		}
 		if p, ok := old.PolicyOf(*l); ok && p.Quota != Unknown && !c.allots(p.Quota) {
-			c.find(rules[ruleOlder], c.olderField(l.Name, RoleQuota), -1)
+			c.find(rules[ruleOlder], of(RoleQuota).key, -1)
 		}
 	}
 }
@@ -508,30 +516,25 @@ func (c *checker) readOlder() Fields {
 	return old
 }
 
-// olderField returns the key of the field that gives a policy's number of that
-// role. If there are several, it is the first in alphabetical order.
-func (c *checker) olderField(policy string, role Role) string {
-	best := ""
-	for _, key := range slices.Sorted(maps.Keys(c.h)) {
-		m, ok := parseKey(key)
-		if !ok || m.policy != "" && m.policy != policy || key == policyKey || key == limitKey {
-			continue
+// olderField returns the older field that gives a policy's number of that role, as
+// far as keys tell: one of that policy, or of none, goes before one of another
+// policy, then one of that role. If there are several, it is the first in
+// alphabetical order.
+func olderField(older []foundField, policy string, role Role) (best foundField) {
+	highest := -1
+	for _, f := range older {
+		rank := 0
+		if f.meaning.policy == "" || f.meaning.policy == policy {
+			rank += 2
 		}
-		if best == "" || m.role == role {
-			best = key
+		if f.meaning.role == role {
+			rank++
 		}
-		if m.role == role {
-			break
+		if rank > highest || rank == highest && f.key < best.key {
+			best, highest = f, rank
 		}
 	}
 	return best
-}
-
-// precision returns the unit of the older field that gives a policy's reset, in
-// seconds: 60 for one of minutes.
-func (c *checker) precision(policy string) int64 {
-	m, _ := parseKey(c.olderField(policy, RoleReset))
-	return max(m.per, 1)
 }
 
 // agrees reports whether a current limit has the Remaining of an older one, and

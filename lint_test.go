@@ -227,6 +227,23 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// Whatever the older fields of a vendor are called, a finding about them names one.
+func TestCheckOlderFields(t *testing.T) {
+	named := 0
+	for _, tt := range readCases(t) {
+		h := wire(strings.Join(tt.Headers, "\n"))
+		keys := slices.Collect(maps.Keys(h))
+		h[policyKey], h[limitKey] = []string{`"of no vendor";q=123456789;w=60`}, []string{`"of no vendor";r=123456789`}
+		for _, f := range Check(&http.Response{Header: h}) {
+			if f.Rule == "6-5" {
+				require.Contains(t, keys, f.Field, "%s, %s", tt.Vendor, tt.Case)
+				named++
+			}
+		}
+	}
+	require.Greater(t, named, 200)
+}
+
 func TestCheckTrailers(t *testing.T) {
 	resp := responseOf(clean)
 	resp.Trailer = http.Header{"Ratelimit": nil, "ratelimit-policy": {"x"}, "Expires": nil}
