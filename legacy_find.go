@@ -26,7 +26,7 @@ func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundFiel
 	known, own, loose := builtin(), o.lexicons(few[:0]), false
 	for key, lines := range h {
 		head, tail := hashes(key)
-		if len(lines) == 0 || !known.mayKnow(key, head, tail) && !own.mayKnow(head) {
+		if len(lines) == 0 || !known.mayKnow(head, tail) && !hasAnchor(key) && !own.mayKnow(head) {
 			continue // as nearly all keys
 		}
 		m := own.find(key, head)
@@ -96,7 +96,7 @@ func (own lexicons) find(key string, head uint32) *meaning {
 func askedElsewhere(h http.Header, c *clock) (longest time.Duration) {
 	for key, lines := range h {
 		head, tail := hashes(key)
-		if !builtin().mayKnow(key, head, tail) {
+		if !builtin().mayKnow(head, tail) && !hasAnchor(key) {
 			continue
 		}
 		if m, ok := parseKey(key); ok && m.kind == waitName && m.policy == "" {
@@ -136,7 +136,7 @@ func findLoose(found []foundField, h http.Header, own lexicons) []foundField {
 			families[name] = &looseFamily{}
 		}
 		of := families[name]
-		of.starts = of.starts || m.starts() && builtin().mayKnow(key, head, tail)
+		of.starts = of.starts || m.starts() && builtin().mayKnow(head, tail)
 		of.fields = append(of.fields, foundField{key: key, lines: lines, meaning: &m})
 	}
 	for _, f := range found {
@@ -260,10 +260,8 @@ func hashes(key string) (head, tail uint32) {
 }
 
 // mayKnow reports whether a key with these hashes may be that of a field for limits,
-// or for a wait.
-func (x *lexicon) mayKnow(key string, head, tail uint32) bool {
-	return x.heads.has(head) || x.tails.has(tail) || hasAnchor(key)
-}
+// or for a wait. One with an anchor always may.
+func (x *lexicon) mayKnow(head, tail uint32) bool { return x.heads.has(head) || x.tails.has(tail) }
 
 // setHead and setTail add the bytes of a key to a filter.
 func (x *lexicon) setHead(key string) {

@@ -103,24 +103,13 @@ func split(buf *[maxWords]word, key string) []word {
 	if !strings.Contains(key, dash) {
 		dash = "_" // HTTP_X_RATELIMIT_LIMIT
 	}
-	n := 0
-	for more := true; more; n++ {
-		text := key
-		if more = n < maxWords-1; more {
-			text, key, more = strings.Cut(key, dash)
-		}
-		buf[n] = wordOf(text)
+	last := 0
+	for text, rest, more := strings.Cut(key, dash); more && last < maxWords-1; text, rest, more = strings.Cut(key, dash) {
+		buf[last], key = wordOf(text), rest
+		last++
 	}
-	return buf[:n]
-}
-
-// length returns how many bytes of a key the words take.
-func length(words []word) int {
-	n := -1 // there are dashes between them
-	for _, w := range words {
-		n += len(w.text) + 1
-	}
-	return n
+	buf[last] = wordOf(key)
+	return buf[:last+1]
 }
 
 // beforeSentence is how many words stand before the sentence: X, or HTTP and X.
@@ -138,23 +127,28 @@ func beforeSentence(s []word) (n int) {
 // behind. Other words may be glued to it.
 type anchor struct {
 	first, behind int
+	end           int // of the anchor, in bytes of the key
 	before, after string
 }
 
 // findAnchor finds the first anchor.
 func findAnchor(s []word) (a anchor, ok bool) {
 	const whole = "ratelimit"
+	start := 0
 	for i, w := range s {
 		if at := indexFold(w.text, whole); at >= 0 {
-			a = anchor{i, i + 1, w.text[:at], w.text[at+len(whole):]}
+			end := at + len(whole)
+			a = anchor{i, i + 1, start + end, w.text[:at], w.text[end:]}
 			if strings.EqualFold(a.after, "s") {
 				a.after = ""
 			}
 			return a, true
 		}
+		end := start + len(w.text)
 		if isAnchor(s[i:]) {
-			return anchor{first: i, behind: i + 2}, true
+			return anchor{first: i, behind: i + 2, end: end + len("-limit")}, true
 		}
+		start = end + 1
 	}
 	return a, false
 }
@@ -175,12 +169,7 @@ func indexFold(s, lower string) int {
 }
 
 // joinWords joins the words of a policy's name, in lower case.
-func joinWords(words []string) string {
-	if len(words) == 1 {
-		return lowerCase(words[0])
-	}
-	return strings.ToLower(strings.Join(words, "-"))
-}
+func joinWords(words []string) string { return lowerCase(strings.Join(words, "-")) }
 
 // parseKey returns what a key says that has an anchor, or asks for a wait.
 func parseKey(key string) (m meaning, ok bool) {
@@ -199,7 +188,7 @@ func parseKey(key string) (m meaning, ok bool) {
 	}
 	var few [maxWords + 1]string
 	policy := m.prefix(few[:0], s, a)
-	m.family = key[:length(s[:a.behind])-len(a.after)]
+	m.family = key[:a.end]
 	said := s[a.behind:]
 	switch _, known := unglue(nil, a.after); {
 	case a.after == "":
@@ -374,8 +363,8 @@ func roleAt(said []word) (at int, part string) {
 	}
 	first := said[0]
 	if first.class == unitWord && first.format != TimeGuess { // Seconds-Until-Reset-Quota
-		for at = last; at > 0; at-- {
-			if said[at].role == RoleReset {
+		for at, w := range slices.Backward(said) {
+			if w.role == RoleReset {
 				return at, ""
 			}
 		}
@@ -475,8 +464,6 @@ const remainingOfIPAPI, resetOfIPAPI = "X-Rl", "X-Ttl"
 // same policy says more.
 func parseLoose(key string) (m meaning, ok bool) {
 	switch {
-	case !isToken(key):
-		return m, false
 	case strings.EqualFold(key, remainingOfIPAPI):
 		return meaning{role: RoleRemaining, family: "ip-api", order: looseOrder}, true
 	case strings.EqualFold(key, resetOfIPAPI):
@@ -486,10 +473,9 @@ func parseLoose(key string) (m meaning, ok bool) {
 	s := split(&buf, key)
 	first := beforeSentence(s)
 	said := s[first:]
-	if has(said, retryWord) || has(said, thingWord) {
+	if !isToken(key) || has(said, retryWord) || has(said, thingWord) {
 		return m, false
 	}
-	asked := slices.ContainsFunc(said, func(w word) bool { return w.asked })
 	var few [maxWords]string
 	policy, ok := m.clause(few[:0], said)
 	if !ok || !m.role.counted() && m.role != RoleWindow || len(policy) == 0 && first == 0 {
@@ -498,14 +484,14 @@ func parseLoose(key string) (m meaning, ok bool) {
 	if (has(said, labelWord) || m.rank > 0) && !counted(policy) || len(policy) > 0 && isPlural(policy[len(policy)-1]) {
 		return m, false
 	}
-	m.enough = m.enough || asked && (m.role == RoleQuota || m.role == RoleUsed)
+	m.enough = m.enough || slices.ContainsFunc(said, func(w word) bool { return w.asked })
 	m.policy, m.order = named(policy), looseOrder
 	m.family = strings.TrimSuffix(key[:len(key)-len(s[len(s)-1].text)], "-")
 	return m, true
 }
 
 // starts reports whether a field without an anchor is worth a look at all others:
-// it says what remains, or how many requests there were.
+// it says what remains, or something of requests.
 func (m *meaning) starts() bool { return m.role == RoleRemaining || m.enough }
 
 // named joins the words of a policy without an anchor. It leaves out those that

@@ -54,7 +54,7 @@ func TestParseKey(t *testing.T) {
 		{"a policy before the role", "X-RateLimit-Minute-Limit", "quota of minute"},
 		{"a policy of two words", "X-RateLimit-Limit-Requests-Day", "quota of requests-day"},
 		{"a policy glued to the role", "X-RateLimit-UserLimit X-RateLimit-userlimit", "quota of user"},
-		{"a policy of two letters glued to the role", "X-RateLimit-IpLimit", "quota of ip"},
+		{"a policy of two letters glued to the role", "X-RateLimit-MyLimit", "quota of my"},
 		{"a policy of one letter is none", "X-RateLimit-PLimit", "plain of plimit"},
 		{"as many letters of words that are glued", "X-RateLimit-RemainingRequestsPerHour", "remaining of requests-hour"},
 		{"a letter more", "X-RateLimit-RemainingRequestsPerHours", "plain of remainingrequestsperhours"},
@@ -103,6 +103,35 @@ func TestParseKey(t *testing.T) {
 				}
 				require.Equal(t, tt.want, got, tt.why)
 			})
+		}
+	}
+}
+
+// TestParseLoose: names without an anchor that may be of a limit, and such as cannot.
+func TestParseLoose(t *testing.T) {
+	for _, tt := range []struct {
+		why  string
+		keys string
+		want bool
+	}{
+		{"a role behind a vendor's word", "X-Acme-Limit Acme-Remaining X-Acme-Reset-Ms Acme_Used", true},
+		{"a role behind X", "X-Remaining X-Limit", true},
+		{"a role alone", "Remaining Limit", false},
+		{"a word with other uses, behind what is counted", "X-Calls-Max X-Api-Total X-Daily-Count", true},
+		{"a word with other uses, behind any other", "X-Acme-Max X-Acme-Count X-Acme-Window", false},
+		{"a label, next to what is counted", "X-User-Calls-Limit", true},
+		{"a label", "X-User-Limit X-Request-Id", false},
+		{"things in the plural", "X-Boxes-Limit X-Mins-Limit", false},
+		{"what only looks like a plural", "X-Bus-Limit X-Address-Limit X-Gas-Limit X-Lotus-Limit X-Axis-Limit", true},
+		{"the plural of what is counted, or a window", "X-Calls-Limit X-Tokens-Limit X-60s-Limit", true},
+		{"things", "X-Pages-Limit X-Seat-Used", false},
+		{"retries", "X-Retry-Limit X-Retry-Remaining", false},
+		{"no role", "X-Acme X-Acme-Calls X-Name X-Acme-Policy", false},
+		{"no name of a field", "X-Caf\u00e9-Limit", false},
+	} {
+		for _, key := range strings.Fields(tt.keys) {
+			_, ok := parseLoose(key)
+			require.Equal(t, tt.want, ok, "%s: %s", tt.why, key)
 		}
 	}
 }

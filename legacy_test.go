@@ -347,6 +347,7 @@ func familyCases() []legacyCase {
 		{"an object in eight arrays", `X-App-Usage: [[[[[[[[{"call_count":50}]]]]]]]]`, "", "", ""},
 		{"a family without an anchor, of which one field is empty", "X-Api-Calls-Used: \nX-Api-Calls-Limit: 10", "", "", ""},
 		{"a family without an anchor, of which one is a fraction of zeros", "X-Api-Calls-Used: 3\nX-Api-Calls-Limit: 1.0", "x-api-calls", "api-calls : 0/1 w=- t=-", ""},
+		{"what is left where nobody looks for it, beside a field that makes one look", "Acme-Left-Day: 4\nAcme-Limit-Day: 9\nX-Other-Remaining: 5", "", "", ""},
 		{"a family without an anchor, whose last word is a role", "Limit-Acme-Calls-Day: 9\nAcme-Left-Day: 4\nAcme-Per: 100/60", "", "", ""},
 		{"an exception without a value", "X-App-Usage: ", "", "", "X-App-Usage"},
 		{"a policy field of another family with names", `Rate-RateLimit-Policy: "a";w=0`, "", "", ""},

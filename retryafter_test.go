@@ -71,7 +71,10 @@ var retryAfterCases = []struct {
 	{"the first of two lines", "Retry-After: 10\nRetry-After: 20", 10 * time.Second, true},
 	{"the first that can be read", "Retry-After: soon\nRetry-After:\nRetry-After: 20\nRetry-After: 30", 20 * time.Second, true},
 	{"in its place, in seconds", "X-Retry-After: 20", 20 * time.Second, true},
-	{"in its place, in other units", "X-Retry-After-Minutes: 2\nAcme-Retry-After-Ms: 1500\nAcme-Retry-After-Hours: 0.01", 2 * time.Minute, true},
+	{"in its place, in milliseconds", "Acme-Retry-After-Ms: 1500", 1500 * time.Millisecond, true},
+	{"in its place, in minutes", "X-Retry-After-Minutes: 2", 2 * time.Minute, true},
+	{"in its place, in hours", "Acme-Retry-After-Hours: 1", time.Hour, true},
+	{"in its place, the longest", "Acme-Retry-After-Ms: 1500\nX-Retry-After: 3\nAcme-Retry-In: 2", 3 * time.Second, true},
 }
 
 func TestParseRetryAfter(t *testing.T) {
