@@ -1,8 +1,10 @@
 package ratelimit
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dunglas/httpsfv"
@@ -65,9 +67,9 @@ func (r *reading) members(f *foundField, yield func(p part, value, params string
 // readDictionary reads limit=100, remaining=50, reset=5 (draft-07 Section 3). It
 // returns false if none of these keys is there.
 func (r *reading) readDictionary(f *foundField) bool {
-	var few [3]Fact
-	facts := few[:0]
-	found, has := false, [roles]bool{}
+	facts := make([]Fact, 0, 3)
+	var has [roles]bool
+	found := false
 	for p := range f.parts {
 		member, _, _ := cut(p.text, ';')
 		key, text, _ := strings.Cut(trim(member), "=")
@@ -78,21 +80,20 @@ func (r *reading) readDictionary(f *foundField) bool {
 		found = true
 		if v, ok := parseNumber(text); !ok || v.neg || !p.closed {
 			r.fault(f, p.line, p.off, ErrSyntax)
-		} else if !has[role] {
-			facts = append(facts, Fact{Role: role, Value: text})
-			has[role] = true
+			continue
 		}
+		facts = append(facts, Fact{Role: role, Value: text})
+		has[role] = true
 	}
-	if !found {
-		return false
-	}
-	if !has[RoleQuota] || !has[RoleReset] {
+	switch {
+	case !found:
+	case !has[RoleQuota] || !has[RoleReset]:
 		r.fault(f, 0, 0, ErrMissing)
-		return true
+	default:
+		r.takeAll(f, facts, 0)
+		r.credit(f, draft07)
 	}
-	r.takeAll(f, facts, 0)
-	r.credit(f, draft07)
-	return true
+	return found
 }
 
 func dictionaryRole(key string) (Role, bool) {
@@ -137,20 +138,33 @@ func (r *reading) readQuota(f *foundField) {
 
 // readFirst reads the first member of a list, the quota, and its parameters.
 func (r *reading) readFirst(f *foundField, value, params string) bool {
-	var few [2]Fact
-	facts, ok := readCount(few[:0], RoleQuota, value)
-	ok = ok && r.takeAll(f, facts, 0)
-	if params == "" || !ok {
-		return ok
+	facts, ok := readCount(make([]Fact, 0, 3), RoleQuota, value)
+	if !ok {
+		return false
 	}
 	p, old, _ := readPolicy("", params)
-	t := r.tally(f, f.meaning.policy, 0)
+	r.takeAll(f, p.appendWindow(facts), 0)
 	if p.Window.ok {
-		t.window = p.Window
 		r.credit(f, generationOf(old))
 	}
-	t.params, t.title = p.Params, p.Name
+	if p.Name == "" && p.Params == nil {
+		return true
+	}
+	if t := r.tally(f, f.meaning.policy, 0); t.refuted != f.meaning.order {
+		t.title = cmp.Or(t.title, p.Name)
+		if t.params == nil {
+			t.params = p.Params
+		}
+	}
 	return true
+}
+
+// appendWindow appends the window of a policy, if it has one.
+func (p *Policy) appendWindow(facts []Fact) []Fact {
+	if p.Window.ok {
+		facts = append(facts, Fact{Role: RoleWindow, Format: TimeSeconds, Value: strconv.FormatInt(p.Window.n, 10)})
+	}
+	return facts
 }
 
 func generationOf(old bool) generation {
@@ -237,8 +251,7 @@ func listedIDs(p *Policy) [3]listedID {
 	return [...]listedID{{p.Quota, p.Window.n, p.Name}, {p.Quota, p.Window.n, anyName}, {p.Quota, anyWindow, anyName}}
 }
 
-// indexListed drops repeated policies, and those beyond maxMembers, and makes an
-// index if there are many.
+// indexListed drops repeated policies, and makes an index if there are many.
 func (r *reading) indexListed() {
 	all := r.listed
 	r.listed = r.listed[:0]
@@ -247,7 +260,7 @@ func (r *reading) indexListed() {
 	}
 	for i := range all {
 		ids := listedIDs(&all[i])
-		if _, again := r.findListed(ids[0]); again || len(r.listed) == maxMembers {
+		if _, again := r.findListed(ids[0]); again {
 			continue
 		}
 		for _, id := range ids {
@@ -282,7 +295,6 @@ const (
 // false if the value is not a number; old is true if the window has the name of
 // draft-polli-00.
 func readPolicy(value, params string) (p Policy, old, ok bool) {
-	p.Quota = Unknown
 	count, window, over := strings.Cut(value, "/") // 100/1h
 	if n, isNumber := parseCount(trim(count)); isNumber && !n.neg {
 		p.Quota, p.Window = n.floor(), parseWindow(trim(window))
@@ -295,7 +307,7 @@ func readPolicy(value, params string) (p Policy, old, ok bool) {
 		key, text = strings.ToLower(trim(key)), trim(text)
 		switch key {
 		case windowKey, windowName:
-			old = old || key == windowName
+			old = key == windowName
 			if w := parseWindow(text); w.ok {
 				p.Window = w
 			}

@@ -117,6 +117,11 @@ func TestFaultPlaces(t *testing.T) {
 		{"a number that is missing in the Dictionary", "RateLimit: limit=10, reset=",
 			"ratelimit: RateLimit, line 1, byte 10: not well-formed"},
 		{"a JSON text of a vendor that is cut off", `X-App-Usage: {"call_count":`, "ratelimit: X-App-Usage, line 1, byte 1: not well-formed"},
+		{"a Dictionary without a reset", "RateLimit: limit=10", "ratelimit: RateLimit, line 1, byte 1: missing"},
+		{"a policy in no form", "RateLimit-Policy: 5x", "ratelimit: member 1 of RateLimit-Policy, line 1, byte 2: not well-formed"},
+		{"a policy in no form behind one", "RateLimit-Policy: 100;w=60, 5x", "ratelimit: RateLimit-Policy, line 1, byte 10: not well-formed"},
+		{"a name in the second line", "X-RateLimit-Name: \nX-RateLimit-Name: caf\u00e9", "ratelimit: X-Ratelimit-Name, line 2, byte 1: not well-formed"},
+		{"a wait in the second line", "Retry-After-long: \nRetry-After-long: soon", "ratelimit: Retry-After-Long, line 2, byte 1: not well-formed"},
 		{"a policy too many", "X-RateLimit-Remaining: " + manyRecords(), "ratelimit: X-Ratelimit-Remaining, line 1, byte 1: too many"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -100,20 +100,19 @@ func (t *tally) takeQuota(m *meaning, v number) {
 	case v.neg:
 	case t.quota == Unknown:
 		t.quota, t.part = v.floor(), v.frac
-	case t.quota != v.floor() && m.order.main() && t.order.main() && m.order != t.order:
+	case t.quota != v.floor() && m.order.main() && m.order != t.order:
 		t.refuted = m.order
 	}
 }
 
 // takeWindow adds the length of a window.
 func (t *tally) takeWindow(m *meaning, value string, format TimeFormat) bool {
-	if t.window.ok || t.bare > 0 {
+	if t.window.ok || t.bare != 0 {
 		return true
 	}
 	value = trim(unquote(value))
 	if v, ok := parseCount(value); ok {
 		switch {
-		case v.neg:
 		case format == TimeMillis:
 			t.window = windowOf(v.ceilDiv(1000))
 		case format != TimeGuess:
@@ -320,7 +319,7 @@ func (r *reading) settleWindow(t *tally, named Seconds) {
 	case named.n == sec, named.n == millis:
 		t.window = named
 	case usual(sec), t.bare%1000 != 0, !usual(millis):
-	case t.resets.span.ok && !fits(t.resets.span.n, windowOf(millis)):
+	case !fits(t.resets.span.n, windowOf(millis)):
 	default:
 		t.window, r.guessed = windowOf(millis), true
 	}
@@ -330,7 +329,7 @@ func (r *reading) settleWindow(t *tally, named Seconds) {
 // minute, whole minutes up to two hours, whole hours up to two days, whole days up
 // to a year.
 func usual(n int64) bool {
-	return n <= 60 || n <= 7200 && n%60 == 0 || n <= 172800 && n%3600 == 0 || n <= 366*86400 && n%86400 == 0
+	return n <= 60 || n%60 == 0 && n/60 <= 120 || n%3600 == 0 && n/3600 <= 48 || n%86400 == 0 && n/86400 <= 366
 }
 
 // fits reports whether a reset may lie in a window. Servers round both, so a tenth
@@ -365,7 +364,7 @@ func (r *reading) settleSmall(t *tally) Seconds {
 	case agree(sec, wait):
 	case whole && agree(millis, wait):
 		return SecondsOf(millis)
-	case window.ok && fits(sec, window):
+	case fits(sec, window):
 	case whole && window.ok && fits(millis, window):
 		return SecondsOf(millis)
 	case agree(sec, t.resets.date):
@@ -412,8 +411,8 @@ func (r *reading) windowOver(t *tally) Seconds {
 func (r *reading) spend() {
 	for i := range r.policies {
 		t := r.at(i)
-		if t.quota == Unknown && t.plain != Unknown && t.remaining != Unknown {
-			t.quota = t.plain
+		if t.remaining != Unknown {
+			t.quota = firstKnown(t.quota, t.plain)
 		}
 		switch {
 		case t.used == Unknown:
@@ -463,7 +462,7 @@ func (r *reading) about(plain *tally) (best *tally) {
 		switch {
 		case t == plain || t.quota == Unknown && t.remaining == Unknown:
 		case !alone && (t.quota != plain.quota || t.remaining != plain.remaining):
-		case plain.reset.ok && t.window.ok && !fits(plain.reset.n, t.window):
+		case t.window.ok && !fits(plain.reset.n, t.window):
 		case best == nil || t.tighter(best):
 			best = t
 		}
@@ -472,7 +471,7 @@ func (r *reading) about(plain *tally) (best *tally) {
 }
 
 func (t *tally) tighter(u *tally) bool {
-	return leftOf(&Limit{Remaining: t.remaining, Reset: t.reset}, &noPolicy, 0).compare(leftOf(&Limit{Remaining: u.remaining, Reset: u.reset}, &noPolicy, 0)) <= 0
+	return left{remaining: t.remaining, reset: t.reset}.compare(left{remaining: u.remaining, reset: u.reset}) < 0
 }
 
 // listedWith returns the index of the listed policy that has the quota of a tally,
@@ -498,29 +497,23 @@ func (r *reading) result() Fields {
 		t := r.at(i)
 		main = main || t.order.main() && (t.hasLimit() || t.quota != Unknown)
 	}
-	policies, limits := 0, len(r.limits)
 	for i := range r.policies {
-		t := r.at(i)
-		if main && t.order == vendorOrder && !t.hasLimit() {
+		if t := r.at(i); main && t.order == vendorOrder && !t.hasLimit() {
 			r.drop(t) // a comment on the limits of the usual fields
 		}
-		if t.hasPolicy() {
-			policies++
-		}
-		if t.hasLimit() {
-			limits++
-		}
 	}
-	f.Policies = r.allPolicies(policies)
-	if limits > 0 {
-		f.Limits = append(make([]Limit, 0, limits), r.limits...)
-		for i := range r.policies {
-			if t := r.at(i); t.hasLimit() {
-				f.Limits = append(f.Limits, Limit{Name: r.nameOf(t), Remaining: t.remaining, Reset: t.reset})
-			}
+	f.Policies, f.Limits = r.allPolicies(), r.limits
+	for i := range r.policies {
+		t := r.at(i)
+		if !t.hasLimit() {
+			continue
 		}
-		f.Limits = f.Limits[:min(limits, maxMembers)]
+		if f.Limits == nil {
+			f.Limits = make([]Limit, 0, r.policies)
+		}
+		f.Limits = append(f.Limits, Limit{Name: r.nameOf(t), Remaining: t.remaining, Reset: t.reset})
 	}
+	f.Limits = f.Limits[:min(len(f.Limits), maxMembers)]
 	if f.Policies == nil && f.Limits == nil {
 		return Fields{}
 	}
@@ -530,10 +523,10 @@ func (r *reading) result() Fields {
 // hasLimit reports whether a field says what remains, or when the reset is.
 func (t *tally) hasLimit() bool { return t.remaining != Unknown || t.reset.ok }
 
-// hasPolicy reports whether a tally makes a policy: it has a quota, or it has used
-// units and no remaining, or its limit has a window or a unit.
+// hasPolicy reports whether a tally makes a policy: it has a quota, or used units, or
+// its limit has a window or a unit.
 func (t *tally) hasPolicy() bool {
-	return t.quota != Unknown || t.used != Unknown && t.remaining == Unknown || t.hasLimit() && (t.window.ok || t.unit != "")
+	return t.quota != Unknown || t.used != Unknown || t.hasLimit() && (t.window.ok || t.unit != "")
 }
 
 // nameOf returns the name of a policy. It comes from the names of the fields, else
@@ -573,9 +566,9 @@ func numbersName(quota int64, window Seconds) string {
 	return string(b)
 }
 
-// allPolicies returns one policy for each of the n tallies that make one, and the
+// allPolicies returns one policy for each of the tallies that make one, and the
 // listed ones. A listed policy with the quota of a tally is merged with it.
-func (r *reading) allPolicies(n int) (list []Policy) {
+func (r *reading) allPolicies() (list []Policy) {
 	taken := make([]bool, len(r.listed))
 	for i := range r.policies {
 		t := r.at(i)
@@ -593,7 +586,7 @@ func (r *reading) allPolicies(n int) (list []Policy) {
 			p.Params = append(slices.Clip(p.Params), Param{usedName, t.used})
 		}
 		if list == nil {
-			list = make([]Policy, 0, n+len(r.listed))
+			list = make([]Policy, 0, r.policies+len(r.listed))
 		}
 		list = append(list, p)
 	}
@@ -603,9 +596,10 @@ func (r *reading) allPolicies(n int) (list []Policy) {
 		}
 	}
 	if list == nil {
-		return r.listed
+		list = r.listed
+	} else {
+		list = append(list, r.listed...)
 	}
-	list = append(list, r.listed...)
 	return list[:min(len(list), maxMembers)]
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -28,8 +27,7 @@ type reading struct {
 	limits     []Limit          // out of lists of limits
 	asked      time.Duration    // the wait that fields in place of Retry-After ask for
 	title      string           // of the policy without a name
-	titleRank  uint8
-	tail       string // second half of the title
+	tail       string           // second half of the title
 	dialect    string
 	generation generation
 	guessed    bool
@@ -96,7 +94,7 @@ func align(found []foundField) {
 // value.
 func (f *foundField) list() int {
 	m := f.meaning
-	if m.kind == roleName && m.read == nil && (m.role.counted() || m.role == RoleWindow) {
+	if m.role.counted() || m.role == RoleWindow {
 		return columns(f.line(), m.role)
 	}
 	return 0
@@ -112,12 +110,12 @@ func isPlain(s string) bool { return s != "" && all(s, digit) }
 // should have one line; a second comes from a second limiter, whose numbers
 // must not be mixed with those of the first.
 func firstLine(lines []string) (line string, i int) {
-	for i, line := range lines {
+	for i, line = range lines {
 		if line = trim(line); line != "" {
-			return line, i
+			break
 		}
 	}
-	return "", 0
+	return line, i
 }
 
 // line returns the first line that is not blank.
@@ -142,7 +140,7 @@ func (r *reading) read(f *foundField) {
 		r.readOwn(f)
 	case f.columns != 0:
 		r.readColumns(f)
-	case m.kind == roleName && m.role.counted() && len(f.lines) == 1 && isPlain(f.lines[0]):
+	case m.role.counted() && len(f.lines) == 1 && isPlain(f.lines[0]):
 		// Most fields have such a value. It needs no closer look.
 		r.takeAll(f, []Fact{{Role: m.role, Format: m.format, Value: f.lines[0]}}, 0)
 	case m.role == RoleName:
@@ -172,7 +170,7 @@ func (r *reading) strictFault(f *foundField, err error) {
 func (r *reading) readOwn(f *foundField) {
 	for i, line := range f.lines {
 		facts, ok := f.meaning.read(nil, line)
-		if !r.takeAll(f, facts, 0) || !ok {
+		if taken := r.takeAll(f, facts, 0); taken < len(facts) || !ok {
 			r.fault(f, i, 0, ErrSyntax)
 		}
 	}
@@ -233,20 +231,17 @@ func (r *reading) readLimits(f *foundField, own bool) {
 	r.credit(f, draft08)
 }
 
-// readTitle reads the name of a policy. The field with the lowest rank counts.
+// readTitle reads the name of a policy, of which the first counts.
 func (r *reading) readTitle(f *foundField) {
 	line, i := firstLine(f.lines)
-	if line == "" {
-		return
-	}
 	name := unquote(line)
 	switch {
 	case !isName(name):
 		r.fault(f, i, 0, ErrSyntax)
 	case f.meaning.kind == tailName:
 		r.tail = name
-	case r.title == "" || f.meaning.rank < r.titleRank:
-		r.title, r.titleRank = name, f.meaning.rank
+	case r.title == "":
+		r.title = name
 	}
 }
 
@@ -291,7 +286,7 @@ func (r *reading) readValue(f *foundField, role Role) {
 	default:
 		facts, ok = readMember(facts, m.kind, role, line)
 	}
-	taken := r.takeSome(f, facts, 0)
+	taken := r.takeAll(f, facts, 0)
 	if !(ok && taken == len(facts)) && (taken > 0 || m.clear(line)) {
 		r.fault(f, i, strings.Index(f.lines[i], line), ErrSyntax)
 	}
@@ -300,7 +295,7 @@ func (r *reading) readValue(f *foundField, role Role) {
 // clear reports whether a value that cannot be read is an error. It is if the name
 // of the field leaves no doubt about its meaning, or if the value holds a digit.
 func (m *meaning) clear(line string) bool {
-	return m.kind == roleName && (m.policy == "" || strings.ContainsAny(line, "0123456789") || windowOfName(m.policy, false).ok || unitOfName(m.policy) != "")
+	return m.kind == roleName && (m.policy == "" || strings.ContainsAny(line, "0123456789") || windowOfName(m.policy, m.seconds).ok || unitOfName(m.policy) != "")
 }
 
 // readMember reads a value that is a number or a pair. Further members and
@@ -320,10 +315,8 @@ func readMember(facts []Fact, kind nameKind, role Role, line string) ([]Fact, bo
 	if !ok {
 		return nil, false
 	}
-	if p, _, _ := readPolicy("", params); p.Window.ok {
-		facts = append(facts, Fact{Role: RoleWindow, Format: TimeSeconds, Value: strconv.FormatInt(p.Window.n, 10)})
-	}
-	return facts, true
+	p, _, _ := readPolicy("", params)
+	return p.appendWindow(facts), true
 }
 
 // roleOfPlain returns the role of a value in a field without one: 5/60 is used and
@@ -341,13 +334,8 @@ func roleOfPlain(value string) Role {
 	return RoleQuota
 }
 
-// takeAll adds the facts of a field. It is false if one of them is malformed.
-func (r *reading) takeAll(f *foundField, facts []Fact, column int) bool {
-	return r.takeSome(f, facts, column) == len(facts)
-}
-
-// takeSome adds the facts of a field, and returns how many are well-formed.
-func (r *reading) takeSome(f *foundField, facts []Fact, column int) (taken int) {
+// takeAll adds the facts of a field, and returns how many are well-formed.
+func (r *reading) takeAll(f *foundField, facts []Fact, column int) (taken int) {
 	for i := range facts {
 		if isName(facts[i].Policy) && r.take(f, &facts[i], column) {
 			taken++

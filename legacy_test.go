@@ -245,6 +245,24 @@ func edgeCases() []legacyCase {
 		{"two values for the partition key", "RateLimit: a;r=1;pk=\"5\"6", "", "", "RateLimit"},
 		{"an empty parameter", "RateLimit: a;r=1;;t=1", "", "", "RateLimit"},
 		{"a unit that is not ASCII", "RateLimit-Policy: a;q=1;qu=\"caf\u00e9\"", "", "", "RateLimit-Policy"},
+		{"a comma behind a policy with two names, next to a current limit", "RateLimit-Policy: \"x\";\"a\";q=9,\nRateLimit: \"a\";r=1", "ratelimit", "a : 1/- w=- t=-", "RateLimit-Policy"},
+		{"a policy with a slash behind the quota", "X-RateLimit-Limit: 10, 100/1h", "x-ratelimit", "100/3600 : -/100 w=3600 t=- | default : -/10 w=- t=-", ""},
+		{"a quota with a slash in a second line is that of a second limiter", "X-RateLimit-Limit: 10\nX-RateLimit-Limit: 100/1h", "x-ratelimit", "default : -/10 w=- t=-", ""},
+		{"policies with slashes", "X-RateLimit-Policy: 100/1h, 5/x", "x-ratelimit", "100/3600 : -/100 w=3600 t=-", "X-Ratelimit-Policy"},
+		{"a negative policy", "RateLimit-Policy: 5;w=60, -5;w=60", "draft-06", "5/60 : -/5 w=60 t=-", "RateLimit-Policy"},
+		{"a word among Integer policies", "RateLimit-Policy: 100;w=60, sliding", "draft-06", "100/60 : -/100 w=60 t=-", "RateLimit-Policy"},
+		{"the name of an algorithm among policies", "X-RateLimit-Policy: 100;w=60, sliding", "x-ratelimit", "100/60 : -/100 w=60 t=-", ""},
+		{"a window with a unit in a policy", "RateLimit-Policy: 100;w=1h", "draft-06", "100/3600 : -/100 w=3600 t=-", ""},
+		{"both names of the window", "RateLimit-Limit: 10;window=1;w=1", "draft-03", "default : -/10 w=1 t=-", ""},
+		{"comments whose keys cannot be written", "RateLimit-Limit: 10;1x=5;=6;w=60", "draft-03", "default : -/10 w=60 t=-", ""},
+		{"policies of one quota and window with two names", `RateLimit-Limit: 10, 5;w=1;name="a", 5;w=1;name="b"`, "draft-03", "a : -/5 w=1 t=- | b : -/5 w=1 t=- | default : -/10 w=- t=-", ""},
+		{"a Token for the name of a policy without a quota", "RateLimit-Policy: a;w=60", "", "", "RateLimit-Policy"},
+		{"the Dictionary with a word for what remains", "RateLimit: limit=10, remaining=five, reset=1", "draft-07", "default : -/10 w=- t=1", "RateLimit"},
+		{"a quote that is never closed behind a number", `RateLimit-Remaining: 5;x="`, "", "", "Ratelimit-Remaining"},
+		{"the window of a later family with another quota", "RateLimit-Limit: 10\nX-RateLimit-Limit: 99;w=60;name=\"x\"", "draft-06", "default : -/10 w=- t=-", ""},
+		{"the syntax of a later family does not name the draft", "RateLimit-Limit: 10\nX-RateLimit-Limit: 10, 10;w=1", "draft-06", "default : -/10 w=1 t=-", ""},
+		{"a blank anchor", "X-RateLimit: \t", "", "", ""},
+		{"a blank wait for a policy", "Retry-After-long: \t", "", "", ""},
 	}
 }
 
@@ -386,6 +404,26 @@ func familyCases() []legacyCase {
 		{"milliseconds by a Retry-After", "Retry-After: 5\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 6000", "x-ratelimit", "default : 0/- w=- t=6", ""},
 		{"a named remaining without a value does not settle the reset", "X-RateLimit-Remaining-Minute: \nX-RateLimit-Reset: 3000", "x-ratelimit?", "default : -/- w=- t=3000", ""},
 		{"pairs behind a quote that does not end", "X-App-Rate-Limit: 100:0,x:1,\"5:1,5:1", "", "", "X-App-Rate-Limit"},
+		{"two numbers with thousands are no lists", "X-RateLimit-Limit: 12,000\nX-RateLimit-Remaining: 11,999", "x-ratelimit", "default : 11999/12000 w=- t=-", ""},
+		{"a list of policies is not parallel to one of numbers", "X-RateLimit-Policy: 10, 20\nX-RateLimit-Remaining: 5, 6", "x-ratelimit", "10 : -/10 w=- t=- | 20 : -/20 w=- t=- | default : 5/- w=- t=-", ""},
+		{"parallel lists of three that are used", "X-RateLimit-Used: 1, 2, 3\nX-RateLimit-Limit: 4, 5, 6", "x-ratelimit", "5 : 3/5 w=- t=- | 6 : 3/6 w=- t=- | default : 3/4 w=- t=-", ""},
+		{"parallel lists without a quota", "X-RateLimit-Remaining: 5, 6\nX-RateLimit-Window: 1, 60", "x-ratelimit", "/60 : 6/- w=60 t=- | default : 5/- w=1 t=-", ""},
+		{"a state that is a number", "X-RateLimit-Status: 5\nX-RateLimit-Remaining: 3", "x-ratelimit", "default : 3/- w=- t=-", ""},
+		{"a state in JSON", `X-RateLimit-Info: {"limit":10,"remaining":5}`, "x-ratelimit", "default : 5/10 w=- t=-", ""},
+		{"a blank state", "X-RateLimit-Status: \t\nX-RateLimit-Remaining: 3", "x-ratelimit", "default : 3/- w=- t=-", ""},
+		{"a sentence for what remains of something", "X-RateLimit-Remaining-Colour: 5 of 10", "", "", "X-Ratelimit-Remaining-Colour"},
+		{"a word for what remains of 60 seconds", "X-RateLimit-Remaining-60: lots", "", "", "X-Ratelimit-Remaining-60"},
+		{"a quota and a duration without a role", "X-RateLimit-Api: 1/2h", "x-ratelimit", "api : -/1 w=7200 t=-", ""},
+		{"all of a quota used, without a role", "X-RateLimit-Daily: 5/5", "x-ratelimit", "daily : 0/5 w=86400 t=-", ""},
+		{"a window in quotes", "X-RateLimit-Limit: 5\nX-RateLimit-Window: \"60\"", "x-ratelimit", "default : -/5 w=60 t=-", ""},
+		{"a word for no window", "X-RateLimit-Limit: 5\nX-RateLimit-Window: none", "x-ratelimit", "default : -/5 w=- t=-", ""},
+		{"of two windows without a unit the first counts", "X-RateLimit-Limit: 5\nX-RateLimit-Period: 1\nX-RateLimit-Window: 60", "x-ratelimit", "default : -/5 w=1 t=-", ""},
+		{"a window in minutes that no number holds", "X-RateLimit-Limit: 5\nX-RateLimit-Window-Minutes: 99999999999999999999", "x-ratelimit", "default : -/5 w=999999999999999 t=-", ""},
+		{"a rate of which the window is a little longer than three seconds", "X-Rate-Limit-Limit: 0.333333333\nX-Rate-Limit-Duration: 1", "x-rate-limit", "default : -/1 w=4 t=-", ""},
+		{"a rate in a window that no number holds", "X-Rate-Limit-Limit: 0.999999999\nX-Rate-Limit-Duration-Seconds: 999999999999999", "x-rate-limit", "default : -/1 w=9223372046 t=-", ""},
+		{"used and remaining that no number holds together", "X-RateLimit-Used: 999999999999999\nX-RateLimit-Remaining: 7", "x-ratelimit", "default : 7/999999999999999 w=- t=-", ""},
+		{"a window of no usual length that the name confirms", "X-RateLimit-Limit-9000s: 5\nX-RateLimit-Window-9000s: 9000", "x-ratelimit", "9000s : -/5 w=9000 t=-", ""},
+		{"a number of seconds for a name, in a field and in a record", "X-RateLimit-Limit-60: 10\nX-RateLimit-Remaining: day=1;60=5", "x-ratelimit", "60 : 5/10 w=60 t=- | day : 1/- w=86400 t=-", ""},
 	}
 }
 
@@ -421,6 +459,19 @@ func unitCases() []legacyCase {
 		{"a reset that does not fit into milliseconds", "X-RateLimit-Limit: 9\nX-RateLimit-Window: 300000\nX-RateLimit-Reset-After: 280000", "x-ratelimit", "default : -/9 w=300000 t=280000", ""},
 		{"a suffix by requests", "X-RateLimit-Remaining-Requests: 1\nX-RateLimit-Reset-Requests: 60000", "x-ratelimit?", "requests : 1/- w=- t=60000", ""},
 		{"seconds go before a date", "X-RateLimit-Reset: @http+90\nX-RateLimit-Reset-After: 60", "x-ratelimit", "default : -/- w=- t=60", ""},
+		{"a Retry-After, a second less", "Retry-After: 59\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60", "x-ratelimit", "default : 0/- w=- t=60", ""},
+		{"a Retry-After, two seconds less", "Retry-After: 58\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60", "x-ratelimit?", "default : 0/- w=- t=60", ""},
+		{"a Retry-After, two seconds more", "Retry-After: 62\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60", "x-ratelimit?", "default : 0/- w=- t=60", ""},
+		{"a Retry-After of a second, in seconds", "Retry-After: 1\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 2", "x-ratelimit", "default : 0/- w=- t=2", ""},
+		{"a Retry-After of a second, in milliseconds", "Retry-After: 1\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1000", "x-ratelimit", "default : 0/- w=- t=1", ""},
+		{"milliseconds below a second nobody says", "Retry-After: 1\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 999", "x-ratelimit?", "default : 0/- w=- t=999", ""},
+		{"milliseconds below a second nobody says beside a date", "X-RateLimit-Reset: @http+1\nX-RateLimit-Next: 999", "x-ratelimit?", "default : -/- w=- t=999", ""},
+		{"a Retry-After of 0 settles nothing", "Retry-After: 0\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1000", "x-ratelimit?", "default : 0/- w=- t=1000", ""},
+		{"the whole window by the policy's name, in milliseconds", "X-RateLimit-Remaining-Hour: 1\nX-RateLimit-Reset-Hour: 3600000", "x-ratelimit", "hour : 1/- w=3600 t=3600", ""},
+		{"the window of another policy, for a reset with a name", "X-RateLimit-Remaining-Minute: 1\nX-RateLimit-Reset-Search: 30000", "x-ratelimit?", "minute : 1/- w=60 t=- | search : -/- w=- t=30000", ""},
+		{"the window of another policy, for the reset of a quota", "X-RateLimit-Limit: 5\nX-RateLimit-Used-Minute: 1\nX-RateLimit-Reset: 30000", "x-ratelimit?", "default : -/5 w=- t=30000 | minute : -/- w=60 t=-", ""},
+		{"the window of another policy, for the reset of a remaining", "X-RateLimit-Remaining: 5\nX-RateLimit-Used-Minute: 1\nX-RateLimit-Reset: 30000", "x-ratelimit?", "default : 5/- w=- t=30000 | minute : -/- w=60 t=-", ""},
+		{"seconds of a window by its name", "X-RateLimit-Limit: 9\nX-RateLimit-Window-Seconds: 60000", "x-ratelimit", "default : -/9 w=60000 t=-", ""},
 	}
 }
 
@@ -481,6 +532,28 @@ func policyFactCases() []legacyCase {
 		{"a shared reset does not replace that of the policy", "X-RateLimit-Limit-Hour: 9\nX-RateLimit-Remaining-Hour: 5\nX-RateLimit-Reset-Hour: 60s\nX-RateLimit-Reset: 90s", "x-ratelimit", "hour : 5/9 w=3600 t=60", ""},
 		{"unlimited", "X-RateLimit-Limit: 5\nX-RateLimit-Remaining: unlimited", "x-ratelimit", "default : -/5 w=- t=-", ""},
 		{"a policy that the current field has", "RateLimit-Policy: \"minute\";q=9;w=60\nX-RateLimit-Limit-Minute: 10\nX-RateLimit-Remaining-Minute: 9", "x-ratelimit", "minute : 9/9 w=60 t=-", ""},
+		{"more policies than most responses have", "X-RateLimit-Limit-A: 11\nX-RateLimit-Remaining-A: 1\nX-RateLimit-Limit-B: 12\nX-RateLimit-Remaining-B: 2\nX-RateLimit-Limit-C: 13\nX-RateLimit-Remaining-C: 3\nX-RateLimit-Limit-D: 14\nX-RateLimit-Remaining-D: 4\nX-RateLimit-Limit-E: 15\nX-RateLimit-Remaining-E: 5\nX-RateLimit-Limit-F: 16\nX-RateLimit-Remaining-F: 6", "x-ratelimit", "a : 1/11 w=- t=- | b : 2/12 w=- t=- | c : 3/13 w=- t=- | d : 4/14 w=- t=- | e : 5/15 w=- t=- | f : 6/16 w=- t=-", ""},
+		{"requests need a name beside tokens", "X-RateLimit-Requests-Left: 6\nX-RateLimit-Tokens-Left: 900\nX-RateLimit-Reset: 30s", "x-ratelimit", "requests : 6/- w=- t=30 | tokens tokens: 900/- w=- t=-", ""},
+		{"two quotas, one of requests", "X-RateLimit-Limit: 10\nX-RateLimit-Requests-Limit: 100", "x-ratelimit", "default : -/10 w=- t=- | requests : -/100 w=- t=-", ""},
+		{"two that remain, one of requests", "X-RateLimit-Remaining: 1\nX-RateLimit-Requests-Left: 2", "x-ratelimit", "default : 1/- w=- t=- | requests : 2/- w=- t=-", ""},
+		{"requests that were used, and what remains", "X-RateLimit-Requests-Used: 5\nX-RateLimit-Remaining: 6", "x-ratelimit", "default : 6/11 w=- t=-", ""},
+		{"a quota of requests, and what remains", "X-RateLimit-Requests-Limit: 10\nX-RateLimit-Remaining: 6", "x-ratelimit", "default : 6/10 w=- t=-", ""},
+		{"a quota without a remaining, beside a limit that has both", "X-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9\nX-RateLimit-Limit-Burst: 5", "x-ratelimit", "burst : -/5 w=- t=- | default : 9/10 w=- t=-", ""},
+		{"a remaining beside a quota of which some is used", "X-RateLimit-Limit-Burst: 5\nX-RateLimit-Used-Burst: 2\nX-RateLimit-Remaining: 9", "x-ratelimit", "burst : 3/5 w=- t=- | default : 9/- w=- t=-", ""},
+		{"a remaining beside the quota of another family", "RateLimit-Remaining: 3\nX-RateLimit-Limit-Burst: 5", "draft-06", "burst : -/5 w=- t=- | default : 3/- w=- t=-", ""},
+		{"a reset that fits into no window", "X-RateLimit-Limit-Minute: 5\nX-RateLimit-Reset: 1800s", "x-ratelimit", "default : -/- w=- t=1800 | minute : -/5 w=60 t=-", ""},
+		{"a shared reset, beside a name that ends in a word for the quota", "X-RateLimit-Limit-Daily: 10\nX-RateLimit-Remaining-Daily-Limit: 5\nX-RateLimit-Reset: 1800s", "x-ratelimit", "daily : 5/10 w=86400 t=1800", ""},
+		{"the reset of one policy by two names is not shared", "X-RateLimit-Limit-Daily: 10\nX-RateLimit-Reset-Daily-Limit: 60s\nX-RateLimit-Limit-Tokens-Day: 100", "x-ratelimit", "daily : -/10 w=86400 t=60 | tokens-day tokens: -/100 w=86400 t=-", ""},
+		{"what remains of two policies that have a name and none", "X-RateLimit-Remaining-Daily: 5\nX-RateLimit-Remaining-Daily-Limit: 4", "x-ratelimit", "daily : 5/- w=86400 t=- | daily-limit : 4/- w=86400 t=-", ""},
+		{"a shared reset is that of all with the same window", "X-RateLimit-Limit-Minute: 10\nX-RateLimit-Limit-Tokens-Minute: 1000\nX-RateLimit-Reset: 30s", "x-ratelimit", "minute : -/10 w=60 t=30 | tokens-minute tokens: -/1000 w=60 t=30", ""},
+		{"a shared reset, beside one of the same window", "X-RateLimit-Limit-Minute: 10\nX-RateLimit-Limit-Tokens-Minute: 1000\nX-RateLimit-Reset-Tokens-Minute: 20s\nX-RateLimit-Remaining-Minute: 0\nX-RateLimit-Reset: 30s", "x-ratelimit", "minute : 0/10 w=60 t=30 | tokens-minute tokens: -/1000 w=60 t=20", ""},
+		{"a shared reset, beside a window that has no quota", "X-RateLimit-Limit-Minute: 10\nX-RateLimit-Period-Perminute: 60s\nX-RateLimit-Reset: 30s", "x-ratelimit", "minute : -/10 w=60 t=30", ""},
+		{"a shared reset of policies without windows is that of one", "X-RateLimit-Limit-A: 10\nX-RateLimit-Limit-B: 20\nX-RateLimit-Reset: 30s", "x-ratelimit", "a : -/10 w=- t=30 | b : -/20 w=- t=-", ""},
+		{"a shared reset is that of the first, if less of it remains", "X-RateLimit-Remaining-A: 1\nX-RateLimit-Remaining-B: 5\nX-RateLimit-Reset: 30s", "x-ratelimit", "a : 1/- w=- t=30 | b : 5/- w=- t=-", ""},
+		{"the reset of a policy that a field names", "X-RateLimit-Bucket: b\nX-RateLimit-Limit-Minute: 10\nX-RateLimit-Reset: 30s", "x-ratelimit", "b : -/- w=- t=30 | minute : -/10 w=60 t=-", ""},
+		{"the reset of a policy that a record names", "X-RateLimit: reset=30s, name=foo\nX-RateLimit-Limit-Minute: 10", "x-ratelimit", "foo : -/- w=- t=30 | minute : -/10 w=60 t=-", ""},
+		{"a vendor's comment on the usual fields", "X-RateLimit-Limit: 10\nAcme-RateLimit-Limit: 5", "x-ratelimit", "default : -/10 w=- t=-", ""},
+		{"a vendor's comment on what remains", "X-RateLimit-Remaining: 10\nAcme-RateLimit-Limit: 5", "x-ratelimit", "default : 10/- w=- t=-", ""},
 	}
 }
 
@@ -503,6 +576,9 @@ func TestLenientParams(t *testing.T) {
 	got, err := ParseAny(wire("RateLimit: a;r=1;x=5;y"), LegacyOptions{})
 	require.NoError(t, err)
 	require.Equal(t, []Limit{{Name: "a", Remaining: 1, Params: Params{{"x", int64(5)}, {"y", true}}}}, got.Limits)
+	got, err = ParseAny(wire(`RateLimit-Policy: a;q=5;pk=key, b;q=5;pk=:a2V5:`), LegacyOptions{})
+	require.NoError(t, err)
+	require.Equal(t, []Policy{{Name: "a", Quota: 5, PartitionKey: []byte("key")}, {Name: "b", Quota: 5, PartitionKey: []byte("key")}}, got.Policies)
 }
 
 // TestOptionName: the name of the policy that has none, unless it is not printable.

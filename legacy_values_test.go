@@ -405,8 +405,8 @@ func TestUsual(t *testing.T) {
 	} {
 		require.Equal(t, want, usual(n), n)
 	}
-	for reset, want := range map[int64]bool{0: true, 60: true, 67: true, 68: false} {
-		require.Equal(t, want, fits(reset, SecondsOf(60)), reset)
+	for reset, want := range map[int64]bool{0: true, 3600: true, 3961: true, 3962: false} {
+		require.Equal(t, want, fits(reset, SecondsOf(3600)), reset)
 	}
 }
 
