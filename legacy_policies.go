@@ -470,8 +470,10 @@ func (r *reading) about(plain *tally) (best *tally) {
 	return best
 }
 
+// tighter reports whether less remains of a policy than of another, or as much for
+// a longer time. Unknown is the most.
 func (t *tally) tighter(u *tally) bool {
-	return left{remaining: t.remaining, reset: t.reset}.compare(left{remaining: u.remaining, reset: u.reset}) < 0
+	return cmp.Or(cmp.Compare(uint64(t.remaining), uint64(u.remaining)), cmp.Compare(u.reset.n, t.reset.n)) < 0
 }
 
 // listedWith returns the index of the listed policy that has the quota of a tally,
