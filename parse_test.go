@@ -175,6 +175,33 @@ func TestParsePolicies(t *testing.T) { runReadCases(t, policyCodec, policyCases)
 
 func TestParseLimits(t *testing.T) { runReadCases(t, limitCodec, limitCases) }
 
+// The result has room for as many members as there may be, and no more: a text of
+// commas reserves no memory.
+func TestParseRoom(t *testing.T) {
+	commas := strings.Repeat(",", 70)
+	for _, tc := range []struct {
+		name  string
+		lines []string
+		want  int
+	}{
+		{"one member", []string{`"a";r=1`}, 1},
+		{"two members", []string{`"a";r=1, "b";r=2`}, 2},
+		{"three lines", []string{`"a";r=1`, `"b";r=1, "c";r=1`, `"d";r=1`}, 4},
+		{"a comma in the first name", []string{`"a,b";r=1`}, 1},
+		{"a comma in a long name", []string{`"a";r=1, "and, so on";r=2`}, 3},
+		{"many commas in a name, each seventh counts", []string{`"a";r=1, "` + commas + `";r=2`}, 1 + 78/7},
+		{"many commas in a name behind a long one", []string{`"` + commas + `";r=1, "` + commas + `";r=2`}, 1 + 78/7},
+		{"many commas in a name on another line", []string{`"a";r=1`, `"` + commas + `";r=2`}, 2 + 76/7},
+		{"as many members as may be", []string{strings.Repeat(`"a";r=1,`, maxMembers-1) + `"a,b,c,d,e";r=1`}, maxMembers},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			list, err := ParseLimits(tc.lines...)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, cap(list))
+		})
+	}
+}
+
 // An errorCase is a RateLimit field that is malformed, with the place and the
 // cause. A "|" in the text stands between two lines; a caret in the mark stands
 // under the first byte of the offending token.

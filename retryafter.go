@@ -123,12 +123,12 @@ func (f Fields) SetRetryAfter(h http.Header) { f.setRetryAfter(h, time.Time{}) }
 // setRetryAfter is SetRetryAfter for a response that arrived at received; the zero
 // received stands for time.Now().
 func (f Fields) setRetryAfter(h http.Header, received time.Time) {
-	wait, ok := f.RetryAfter().Duration()
+	longest := f.RetryAfter()
+	wait, ok := longest.Duration()
 	if h == nil || !ok || wait < 0 {
 		return
 	}
 	c := readClock(h, received)
-	longest := f.RetryAfter()
 	if _, ok := readRetryAfter(h, received); !ok { // then clients read the fields in its place
 		longest = longer(longest, CeilSeconds(askedElsewhere(h, &c)))
 	}
@@ -138,7 +138,5 @@ func (f Fields) setRetryAfter(h http.Header, received time.Time) {
 			wait, value = r.wait(c.now()), line
 		}
 	}
-	if lines := h[retryAfterKey]; len(lines) != 1 || lines[0] != value {
-		h.Set(retryAfterKey, value)
-	}
+	h.Set(retryAfterKey, value)
 }
