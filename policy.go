@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"log/slog"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -118,15 +119,7 @@ func (ps Params) index(key string) int {
 
 // equal reports whether ps and qs are the same on the wire.
 func (ps Params) equal(qs Params) bool {
-	if len(ps) != len(qs) {
-		return false
-	}
-	for i := range ps {
-		if ps[i].Key != qs[i].Key || !equalValue(ps[i].Value, qs[i].Value) {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(ps, qs, func(p, q Param) bool { return p.Key == q.Key && equalValue(p.Value, q.Value) })
 }
 
 // equalValue reports whether a and b are the same on the wire, where Decimals

@@ -232,9 +232,6 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 // readStatus reads a status. It also reads 429.0, which some languages write
 // for a whole number. It returns 0 for anything else.
 func readStatus(raw json.RawMessage) int {
-	if n, err := strconv.ParseInt(string(raw), 10, 32); err == nil {
-		return int(n)
-	}
 	var x float64
 	if json.Unmarshal(raw, &x) != nil || x != math.Trunc(x) || math.Abs(x) > math.MaxInt32 {
 		return 0
@@ -268,10 +265,8 @@ func readStrings(raw json.RawMessage) []string {
 func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, body, err := p.document()
 	if err != nil {
-		const status = http.StatusInternalServerError
+		status = http.StatusInternalServerError
 		body, _ = Problem{Title: http.StatusText(status), Status: status}.MarshalJSON()
-		sendProblem(w, r, status, body)
-		return
 	}
 	sendProblem(w, r, status, body)
 }
@@ -282,13 +277,11 @@ func (p *Problem) document() (status int, body []byte, err error) {
 		p = &Problem{}
 	}
 	q := *p
-	switch {
-	case q.Status == 0:
+	status = q.Status
+	if !bearsBody(status) {
 		status = http.StatusTooManyRequests
-	case bearsBody(q.Status):
-		status = q.Status
-	default:
-		status = http.StatusTooManyRequests
+	}
+	if q.Status != 0 {
 		q.Status = status
 	}
 	body, err = q.MarshalJSON()

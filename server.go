@@ -82,15 +82,14 @@ func mulDiv(a, b, c, by uint64) int64 {
 // is nil. Call Jitter before [Fields.SetRetryAfter], so that Retry-After agrees
 // with the limits.
 func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
-	seconds := int64(most / time.Second)
-	if seconds < 1 || !l.Reset.ok || !isInteger(l.Reset.n, 0) {
+	if !l.Reset.ok || !isInteger(l.Reset.n, 0) {
 		return l
 	}
 	int64N := rand.Int64N
 	if rnd != nil {
 		int64N = rnd.Int64N
 	}
-	l.Reset = SecondsOf(min(l.Reset.n+int64N(seconds+1), MaxInteger))
+	l.Reset = SecondsOf(min(l.Reset.n+int64N(max(int64(most/time.Second), 0)+1), MaxInteger))
 	return l
 }
 
