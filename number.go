@@ -54,7 +54,7 @@ func parseFraction(s string) (billionths int64, ok bool) {
 	unit := billion
 	for i := range len(s) {
 		if !is(s[i], digit) {
-			return 0, false
+			return billionths, false
 		}
 		switch unit /= 10; {
 		case unit > 0:
@@ -152,7 +152,7 @@ func parseDuration(s string) (n int64, ok bool) {
 		var v number
 		var unit int64
 		if v, unit, s, ok = cutDuration(s); !ok {
-			return 0, false
+			return sec, false
 		}
 		whole, part := saturatingMul(v.n, unit/billion), v.frac*(unit/billion)
 		if unit < billion {
@@ -200,7 +200,7 @@ func parseClockTime(s string) (n int64, ok bool) {
 	}{{days, 86400}, {hours, 3600}, {minutes, 60}, {seconds, 1}} {
 		v, ok := parseNumber(part.text)
 		if !ok || !is(part.text[0], digit) || i < 3 && v.frac > 0 {
-			return 0, false
+			return n, false
 		}
 		n = saturatingAdd(n, saturatingMul(v.ceil(), part.unit))
 	}
@@ -211,13 +211,11 @@ func parseClockTime(s string) (n int64, ok bool) {
 // (6m0s), a clock (00:06:00), or a unit alone, which is one of that unit (the h
 // of 600/h). The result is in seconds, rounded up, at most MaxInteger.
 func parseSpan(s string) (n int64, ok bool) {
-	switch {
-	case s == "":
-		return 0, false
-	case strings.Contains(s, ":"):
+	if strings.Contains(s, ":") {
 		return parseClockTime(s)
-	case is(s[0], digit):
-		return parseDuration(s)
 	}
-	return parseDuration("1" + s)
+	if s == "" || !is(s[0], digit) {
+		s = "1" + s
+	}
+	return parseDuration(s)
 }

@@ -134,7 +134,7 @@ func unquote(s string) string {
 		return s
 	}
 	in := s[1 : len(s)-1]
-	if s[0] == '\'' || strings.IndexByte(in, '\\') < 0 {
+	if s[0] == '\'' || !strings.Contains(in, `\`) {
 		return in
 	}
 	b := make([]byte, 0, len(in))
