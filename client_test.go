@@ -328,6 +328,9 @@ func TestAdviseOptions(t *testing.T) {
 }
 
 func TestAdviseHandMade(t *testing.T) {
+	bodiless := &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Content-Type": {ProblemMediaType}}}
+	require.ErrorAs(t, Advisor{}.CheckResponse(bodiless, arrival), new(*RefusedError))
+	require.Nil(t, bodiless.Body)
 	require.Zero(t, Advisor{}.Advise(nil, arrival))
 	require.Zero(t, Advisor{}.Advise(&http.Response{}, time.Time{}))
 	require.Zero(t, Advisor{}.Advise(&http.Response{Header: http.Header{"Ratelimit": nil, "Retry-After": {}}}, arrival))

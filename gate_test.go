@@ -388,6 +388,13 @@ func TestMachine(t *testing.T) {
 			0 answer 2 Retry-After: 7
 			100 answer 1 a r=50;t=60
 			100 shut 7000 certain`},
+		{"waiting, the answer to a request that was sent before it was learnt cannot end it", settings{}, `
+			0 send 2
+			0 answer 2 a r=50;t=60
+			100 send
+			100 answer 1 Retry-After: 7
+			100 answer 3 a r=40;t=60
+			100 shut 7100 certain`},
 		{"waiting, a longer wait that refused nothing: still a probe", settings{}, `
 			0 send 2
 			0 answer 2 429; Retry-After: 2
@@ -580,6 +587,20 @@ func TestMachine(t *testing.T) {
 			3500 send
 			3500 answer 6 429
 			3500 shut 4000-4500 certain`},
+		{"refused later, half of what was enough, whatever waits were asked for since", settings{}, `
+			0 send
+			0 answer 1 429
+			500 send
+			500 answer 2 429
+			1500 send
+			1500 answer 3 429
+			3500 send
+			3500 answer 4
+			3500 send
+			3500 answer 5 429; Retry-After: 1
+			4500 send
+			4500 answer 6 429
+			4500 shut 5000-5500 certain`},
 		{"refused, the answers to those under way together count once", settings{}, `
 			0 send 3
 			0 answer 1 429

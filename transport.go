@@ -429,8 +429,8 @@ func (g *Gate) settle(e *entry, now time.Time) {
 
 // settings returns those that the machine obeys.
 func (g *Gate) settings() settings {
-	r := settings{maxWait: maxWait(g.MaxWait), share: g.Share, pace: g.Pace}
-	if !(r.share > 0 && r.share < 1) {
+	r := settings{maxWait: maxWait(g.MaxWait), share: min(g.Share, 1), pace: g.Pace}
+	if !(r.share > 0) { // NaN included
 		r.share = 1
 	}
 	return r

@@ -165,7 +165,12 @@ func TestTransportMemory(t *testing.T) {
 				p.Failed()
 			}
 		}
-		require.Len(t, g.keys, 2)
+		longest := strings.Repeat("k", maxKey)
+		p, err := g.Enter(t.Context(), longest)
+		require.NoError(t, err)
+		p.Failed()
+		require.Contains(t, g.keys, keyName{rest: longest})
+		require.Len(t, g.keys, 3)
 		for k := range g.keys {
 			require.LessOrEqual(t, len(k.scheme)+len(k.rest), maxKey)
 		}
