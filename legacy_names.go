@@ -384,11 +384,10 @@ func roleAt(said []word) (at int, part string) {
 			return -1, ""
 		}
 		return last, ""
-	case last == len(said)-1:
-		if part, w := glued(said[last].text); w.class == valueWord {
-			said[last] = w
-			return last, part
-		}
+	}
+	if part, w := glued(said[last].text); w.class == valueWord {
+		said[last] = w
+		return last, part
 	}
 	isValue := func(w word) bool { return w.class == valueWord }
 	at = slices.IndexFunc(said, isValue)
@@ -426,14 +425,11 @@ func glued(s string) (policy string, w word) {
 // a role among them: RemainingPerMinute, ResetInSeconds, MaxRequests.
 func spread(list, words []word) []word {
 	for _, w := range words {
-		from := len(list)
-		if w.class == otherWord {
-			if parts, _ := unglue(list, w.text); has(parts[from:], valueWord) {
-				list = parts
-				continue
-			}
+		if parts, _ := unglue(list, w.text); has(parts[len(list):], valueWord) {
+			list = parts
+		} else {
+			list = append(list, w)
 		}
-		list = append(list, w)
 	}
 	return list
 }
@@ -526,5 +522,5 @@ func counted(policy []string) bool {
 // not limited: Photos, Projects.
 func isPlural(s string) bool {
 	w, n := wordOf(s), len(s)
-	return n >= 4 && s[n-1]|0x20 == 's' && strings.IndexByte("aius", s[n-2]|0x20) < 0 && !w.counts && (w.class == otherWord || w.class == unitWord) && !windowOfPart(s).ok
+	return n >= 4 && s[n-1]|0x20 == 's' && strings.IndexByte("aius", s[n-2]|0x20) < 0 && !w.counts && w.role == RoleNone && !windowOfPart(s).ok
 }
