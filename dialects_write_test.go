@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -46,6 +47,13 @@ func lawSet(t testing.TB, d *Dialect, f Fields, now time.Time) {
 	lawFields(t, got)
 	for _, l := range limits {
 		lawSetLimit(t, d, f, got, l)
+	}
+	for _, field := range d.Fields {
+		if used := h.Get(field.Name); field.Role == RoleUsed && used != "" {
+			p, ok := f.PolicyOf(limits[0])
+			require.True(t, ok && len(limits) == 1)
+			require.Equal(t, strconv.FormatInt(p.Quota-limits[0].Remaining, 10), used, "remaining goes before it where both are read")
+		}
 	}
 }
 
