@@ -342,6 +342,23 @@ func TestSetRefuses(t *testing.T) {
 	}
 }
 
+// TestSetClocks: the earliest and the latest moment from which points in time are
+// written, and those next to them.
+func TestSetClocks(t *testing.T) {
+	first, last := time.Unix(leastUnix/10, 0), time.Unix(253402300798, 0) // a second before the year 10000
+	f := Fields{Limits: []Limit{{Name: "a", Remaining: 1, Reset: SecondsOf(1)}}}
+	for format := range timeFormats {
+		d := &Dialect{Name: "x", Fields: []DialectField{{Name: "X-R", Role: RoleReset, Format: format}}}
+		point := format >= TimeUnix && format <= TimeRFC3339
+		for now, ok := range map[time.Time]bool{first: true, first.Add(-time.Second): !point, last.Add(time.Second): !point} {
+			require.Equal(t, ok, d.Set(http.Header{}, f, now) == nil, "%v at %v", format, now)
+		}
+		if format != TimeUnix && format != TimeUnixMilli { // numbers of so many seconds are read as others
+			require.NoError(t, d.Set(http.Header{}, f, last))
+		}
+	}
+}
+
 // TestSetLaw writes every dialect.
 func TestSetLaw(t *testing.T) {
 	for _, d := range writtenDialects {

@@ -202,4 +202,7 @@ func TestSetUnknownQuotas(t *testing.T) {
 	}
 	require.NoError(t, Draft06.Set(h, f, late))
 	require.Equal(t, http.Header{"Ratelimit-Limit": {"5"}, "Ratelimit-Remaining": {"4"}, "Ratelimit-Policy": {"5;w=60"}}, h)
+	h = http.Header{}
+	require.NoError(t, Draft03.Set(h, f, late))
+	require.Equal(t, http.Header{"Ratelimit-Limit": {"5, 5;w=60"}, "Ratelimit-Remaining": {"4"}}, h)
 }

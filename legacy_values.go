@@ -606,7 +606,7 @@ func appendPercents(list []percent, v any, depth int) []percent {
 			used, isNumber := jsonFloat(value)
 			if name := below(group, key); !isNumber {
 				list = appendPercents(list, value, depth-1)
-			} else if isPercent(key) && isName(name) {
+			} else if isPercent(key) {
 				list = append(list, percent{name, used, regain(v)})
 			}
 		}

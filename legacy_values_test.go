@@ -144,6 +144,37 @@ func TestParseMoment(t *testing.T) {
 	}
 }
 
+// TestSizes: the last number of each unit, and the first of the next.
+func TestSizes(t *testing.T) {
+	for _, tt := range []struct {
+		format TimeFormat
+		value  string
+		want   momentKind
+		sec    int64 // from now, or since the epoch
+	}{
+		{TimeGuess, "999999999", bareMoment, 999999999},
+		{TimeGuess, "1000000000", dateMoment, 1e9},
+		{TimeGuess, "99999999999", dateMoment, 99999999999},
+		{TimeGuess, "100000000000", dateMoment, 1e8},
+		{TimeGuess, "99999999999999", dateMoment, 99999999999},
+		{TimeGuess, "100000000000000", dateMoment, 1e8},
+		{TimeGuess, "99999999999999999", dateMoment, 99999999999},
+		{TimeGuess, "100000000000000000", dateMoment, 1e8},
+		{TimeMillis, "99999999999", spanMoment, 1e8},
+		{TimeMillis, "100000000000", dateMoment, 1e8},
+		{TimeUnix, "99999999", bareMoment, 99999999},
+		{TimeUnix, "100000000", dateMoment, 1e8},
+	} {
+		got, ok := parseMoment(tt.value, tt.format, 0)
+		require.True(t, ok)
+		require.Equal(t, tt.want, got.kind, tt.value)
+		if got.kind == bareMoment {
+			got.span = got.number.n
+		}
+		require.Equal(t, tt.sec, got.sec+got.span, tt.value)
+	}
+}
+
 func TestParseLegacyResetFaults(t *testing.T) {
 	for _, value := range []string{
 		"soon", "s", "+", ".", "1.", ".5", "1.5.5", "1.0000000000x", "1.00000000001x", "1e5", "0x10", "1 2", "5q",
@@ -340,6 +371,8 @@ func TestShapes(t *testing.T) {
 		// vendors
 		{"one pair of a number and a window", "X-App-Rate-Limit: 100 : 120", "riot", "app : -/100 w=120 t=-", ""},
 		{"pairs with spaces", "X-App-Rate-Limit: 100 : 1, 1000 : 10", "riot", "app-1 : -/100 w=1 t=- | app-10 : -/1000 w=10 t=-", ""},
+		{"a percentage below 0", `X-App-Usage: {"call_count":-5}`, "meta", "call_count percent: 100/100 w=- t=-", ""},
+		{"a percentage of a type that is not ASCII", `X-App-Usage: {"type":"caf\u00e9","call_count":5}`, "", "", "X-App-Usage"},
 		{"a ban of a scope alone", "X-Sentry-Rate-Limits: 60 : : key", "sentry", "key : 0/- w=- t=60", ""},
 		{"a ban of everything", "X-Sentry-Rate-Limits: 60", "sentry", "default : 0/- w=- t=60", ""},
 		{"a head that is unlimited", "X-Ms-RateLimit-Remaining-Resource: a;5, b;unlimited", "azure", "a : 5/- w=- t=-", ""},

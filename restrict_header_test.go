@@ -468,6 +468,12 @@ var restrictHeaderCases = []struct {
 		X-RateLimit-Remaining: 0`,
 		[2]string{}, `
 		RateLimit: "upstream";r=0;t=60`},
+	{"a quota of 0, of which it is not said that nothing remains", `
+		X-RateLimit-Limit: 0
+		X-RateLimit-Reset: 30`,
+		[2]string{}, `
+		RateLimit-Policy: "upstream";q=0
+		RateLimit: "upstream";r=0;t=30`},
 	{"tokens of a quota that is not known", `
 		X-RateLimit-Remaining-Tokens: 40
 		X-RateLimit-Reset-Tokens: 6s`,

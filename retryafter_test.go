@@ -58,6 +58,7 @@ var retryAfterCases = []struct {
 	{"IMF-fixdate without its comma", "Retry-After: Sat; 21 Nov 2026 03:00:30 GMT", 0, false},
 	{"milliseconds in another field", "Retry-After-Ms: 1500", 1500 * time.Millisecond, true},
 	{"a part of a millisecond in another field", "Retry-After-Ms: 0.5", time.Millisecond, true},
+	{"milliseconds since the epoch in another field", "X-Retry-After: 1795230030000", 30 * time.Second, true},
 	{"relative to Date", "Date: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 02:00:30 GMT", 30 * time.Second, true},
 	{"Date that cannot be read", "Date: today\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
 	{"Date of an old response", "Age: 3600\nDate: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
