@@ -351,7 +351,8 @@ func TestShapes(t *testing.T) {
 		{"single quotes", `X-RateLimit: {'limit': 10, 'remaining': 9}`, "x-ratelimit", "default : 9/10 w=- t=-", ""},
 		{"two objects", `X-RateLimit-Remaining: {"minute":10} {"minute":9}`, "", "", "X-Ratelimit-Remaining"},
 		{"a number above the largest", `X-RateLimit: {"limit":99999999999999999999,"remaining":null}`, "x-ratelimit", "default : -/999999999999999 w=- t=-", ""},
-		{"camel case behind the first and the last letter", `X-RateLimit: {"extraUsed":1,"extraMax":10,"quizLeft":4}`, "x-ratelimit", "extra : 9/10 w=- t=- | quiz : 4/- w=- t=-", ""},
+		{"camel case behind the first and the last letter", `X-RateLimit: {"extraUsed":1,"extraMax":10,"quizLeft":4,"leftZone":3,"leftAdmin":2,"leftB":1}`, "x-ratelimit", "admin : 2/- w=- t=- | b : 1/- w=- t=- | extra : 9/10 w=- t=- | quiz : 4/- w=- t=- | zone : 3/- w=- t=-", ""},
+		{"points between words", `X-RateLimit: {"rate.limit":10,"rate.remaining":9}`, "x-ratelimit", "default : 9/10 w=- t=-", ""},
 		{"a name that has another word for it before it, which is a number", `X-RateLimit: {"bucket":5,"name":"a","limit":10}`, "x-ratelimit", "a : -/10 w=- t=-", ""},
 		{"names of policies in capitals", `X-RateLimit-Remaining: {"Minute":5,"Second":{"limit":1}}`, "x-ratelimit", "minute : 5/- w=60 t=- | second : -/1 w=1 t=-", ""},
 		{"a name that is not ASCII of an object", `X-RateLimit-Remaining: {"caf\u00e9":1,"minute":5}`, "x-ratelimit", "minute : 5/- w=60 t=-", "X-Ratelimit-Remaining"},
@@ -368,6 +369,8 @@ func TestShapes(t *testing.T) {
 		{"what may be thousands, beside times", "X-RateLimit-Limit: 10,200\nX-RateLimit-Reset: 1s,30s", "x-ratelimit", "200 : -/200 w=- t=30 | default : -/10 w=- t=1", ""},
 		{"windows by words and durations", "X-RateLimit-Limit: 10, 1000\nX-RateLimit-Window: minute, 2h", "x-ratelimit", "1000/7200 : -/1000 w=7200 t=- | default : -/10 w=60 t=-", ""},
 		{"resets with parameters", "X-RateLimit-Limit: 9, 99\nX-RateLimit-Reset: 5s, 60;x=1", "x-ratelimit?", "99 : -/99 w=- t=60 | default : -/9 w=- t=5", ""},
+		// windows
+		{"an adverb for a window", "X-RateLimit-Period: Daily\nX-RateLimit-Limit: 1", "x-ratelimit", "default : -/1 w=86400 t=-", ""},
 		// vendors
 		{"one pair of a number and a window", "X-App-Rate-Limit: 100 : 120", "riot", "app : -/100 w=120 t=-", ""},
 		{"pairs with spaces", "X-App-Rate-Limit: 100 : 1, 1000 : 10", "riot", "app-1 : -/100 w=1 t=- | app-10 : -/1000 w=10 t=-", ""},

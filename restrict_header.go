@@ -136,7 +136,7 @@ func restrictOlder(h http.Header, own *Fields, o *LegacyOptions) error {
 	}
 	e.bound.follow()
 	after := readOlder(h, o)
-	if e.changed && !(noMoreThan(&e.before, &after) && noMoreThan(&e.bound, &after)) {
+	if e.field != "" && !(noMoreThan(&e.before, &after) && noMoreThan(&e.bound, &after)) {
 		return refuse(e.field, ErrRange)
 	}
 	return nil
@@ -161,14 +161,13 @@ func noMoreThan(before, after *Advice) bool {
 
 // An olderEdit lowers older fields in place.
 type olderEdit struct {
-	h       http.Header
-	clock   clock
-	before  Advice // what they have said
-	bound   Advice // what own says, as far as they can say it
-	limits  []*olderLimit
-	common  *olderLimit // without the name of a policy; nil if there is none
-	changed bool
-	field   string // the last that was changed
+	h      http.Header
+	clock  clock
+	before Advice // what they have said
+	bound  Advice // what own says, as far as they can say it
+	limits []*olderLimit
+	common *olderLimit // without the name of a policy; nil if there is none
+	field  string      // the last that was changed, "" if none was
 }
 
 // collect sorts fields by policy.
@@ -350,22 +349,20 @@ func (e *olderEdit) count(fields []*foundField, n int64, wrong func(int64) bool)
 func (e *olderEdit) write(f *foundField, value string) {
 	f.lines = []string{value}
 	e.h[f.key] = f.lines
-	e.changed, e.field = true, fieldName(f.key)
+	e.field = fieldName(f.key)
 }
 
 // reset writes a reset to a field that says an earlier one, in the form in which
 // it is. It reports whether the field says one as late in the end.
 func (e *olderEdit) reset(f *foundField, reset Seconds) (said bool, err error) {
-	at, ok := parseMoment(f.line(), f.meaning.format, f.meaning.per)
-	if !ok || at.kind == noMoment {
-		return false, nil
-	}
+	at, _ := parseMoment(f.line(), f.meaning.format, f.meaning.per)
 	if at.kind == bareMoment {
 		at.kind, at.units = spanMoment, e.unitsOf(at.number)
 		at.span = at.number.ceilDiv(at.units)
 	}
-	if now := at.seconds(&e.clock); now.n >= reset.n {
-		return true, nil
+	said = at.kind != noMoment
+	if now := at.seconds(&e.clock); !said || now.n >= reset.n {
+		return said, nil
 	}
 	n, format := reset.n, at.format(f.line())
 	if per := max(f.meaning.per, 1); format == TimeSeconds {
@@ -376,7 +373,7 @@ func (e *olderEdit) reset(f *foundField, reset Seconds) (said bool, err error) {
 		value += strconv.FormatInt(at.units, 10)[1:]
 	}
 	e.write(f, value) // if there is an error, nobody sees it
-	return true, err
+	return said, err
 }
 
 // format returns the format of a time that is known in seconds.

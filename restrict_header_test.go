@@ -463,6 +463,11 @@ var restrictHeaderCases = []struct {
 		[2]string{`"gateway";q=5;w=10`, `"gateway";r=4;t=10`}, `
 		RateLimit-Policy: "upstream";q=100, "gateway";q=5;w=10
 		RateLimit: "gateway";r=4;t=10`},
+	{"what remains is not known, until a reset", `
+		X-RateLimit-Limit: 100
+		X-RateLimit-Reset: 30`,
+		[2]string{}, `
+		RateLimit-Policy: "upstream";q=100`},
 	{"nothing remains of what is not known, for a window", `
 		X-RateLimit-Window: 60s
 		X-RateLimit-Remaining: 0`,
@@ -559,6 +564,7 @@ func TestRestrictHeaderErrors(t *testing.T) {
 		{"own does not say what remains", ``, fieldsOf(t, ``, `"g";r=unknown`), ErrRange},
 		{"a reset that would be read as a point in time", "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8\nX-RateLimit-Reset: 30", fieldsOf(t, ``, `"g";r=1;t=1000000000`), ErrRange},
 		{"a reset after the last year", "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8\nX-RateLimit-Reset: 1795231490", fieldsOf(t, ``, `"g";r=1;t=999999999999999`), ErrRange},
+		{"a date after the last year, beside a duration", "X-RateLimit-Remaining: 8\nX-RateLimit-Reset: 1795231490\nX-RateLimit-Reset-In: 5s", fieldsOf(t, ``, `"g";r=1;t=999999999999999`), ErrRange},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := lawRestrictHeader(t, wire(passing+tc.header), tc.own, LegacyOptions{Now: passed})
