@@ -153,7 +153,7 @@ func (x *lexicon) learn() {
 		}
 	}
 	for _, word := range [...]string{
-		"remaining", "remain", "remains", "--left", "available", "-avail", "x--rem", "allotted", "alloted", "--used", "-count", "-usage", // see meaning.starts
+		"remaining", "remain", "remains", "--left", "available", "-avail", "x--rem", "allotted", "alloted", "--used", "-count", "-usage", // see findLoose
 		"-after", "retry-ms", "after-ms", "in-ms", "--msec", "seconds", "millis", "x--sec", "--secs", "minutes", "-hours", "retry-in", "after-in", "retry-at", "after-at", "x--ttl", // waits
 	} {
 		x.setTail(word)

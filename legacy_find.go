@@ -38,7 +38,7 @@ func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundFiel
 		}
 		if m != nil {
 			found = append(found, foundField{key: key, lines: lines, meaning: m})
-		} else if m, ok := parseLoose(key); ok && m.starts() {
+		} else if _, ok := parseLoose(key); ok {
 			loose = true
 		}
 	}
@@ -136,7 +136,7 @@ func findLoose(found []foundField, h http.Header, own lexicons) []foundField {
 			families[name] = &looseFamily{}
 		}
 		of := families[name]
-		of.starts = of.starts || m.starts() && builtin().mayKnow(head, tail)
+		of.starts = of.starts || builtin().mayKnow(head, tail)
 		of.fields = append(of.fields, foundField{key: key, lines: lines, meaning: &m})
 	}
 	for _, f := range found {

@@ -323,13 +323,13 @@ func (m *meaning) clause(policy []string, said []word) (_ []string, ok bool) {
 func (role *word) covers(w word, offset int) bool {
 	switch {
 	case role.role == RoleWindow:
-		return w.role == RoleQuota && offset < 0
+		return w.role == RoleQuota
 	case role.role == RoleReset && offset < 0:
 		return w.role == RoleReset || w.role == RoleWindow
 	case role.role == RoleReset && offset == 1 && w.is("limit"): // Refresh-Limit
 		return true
 	}
-	return w.role == RoleUsed && w.rank > 0
+	return w.role == RoleUsed
 }
 
 // has reports whether one of the words is of a class.
@@ -485,10 +485,6 @@ func parseLoose(key string) (m meaning, ok bool) {
 	m.family = strings.TrimSuffix(key[:len(key)-len(s[len(s)-1].text)], "-")
 	return m, true
 }
-
-// starts reports whether a field without an anchor is worth a look at all others:
-// it says what remains, or something of requests.
-func (m *meaning) starts() bool { return m.role == RoleRemaining || m.enough }
 
 // named joins the words of a policy without an anchor. It leaves out those that
 // only say that there is a quota, and, if another tells the window, that it is one
