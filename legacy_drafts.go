@@ -221,19 +221,12 @@ func (r *reading) readCurrent(f *foundField, own bool) bool {
 	} else if own {
 		return true
 	}
-	r.listAll(f, policies)
-	return true
-}
-
-// listAll adds policies in the current form.
-func (r *reading) listAll(f *foundField, policies []Policy) {
 	for _, p := range policies {
-		if p.Unit == "" {
-			p.Unit = f.meaning.unit
-		}
+		p.Unit = cmp.Or(p.Unit, f.meaning.unit)
 		r.listed = append(r.listed, p)
 	}
 	r.credit(f, draft08)
+	return true
 }
 
 // A listedID identifies a listed policy. A window of 0 is absent.
@@ -308,9 +301,7 @@ func readPolicy(value, params string) (p Policy, old, ok bool) {
 		switch key {
 		case windowKey, windowName:
 			old = key == windowName
-			if w := parseWindow(text); w.ok {
-				p.Window = w
-			}
+			p.Window = parseWindow(text)
 		case nameName:
 			if name := unquote(text); isName(name) {
 				p.Name = name

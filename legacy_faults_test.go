@@ -168,11 +168,11 @@ func TestManyPoliciesTwice(t *testing.T) {
 	for i := range 3 * manyPolicies {
 		list = append(list, fmt.Sprintf("%d;w=60", 100+i))
 	}
-	all := strings.Join(list, ", ")
+	all := strings.Join(list, ", ") + ", 110;w=3600"
 	h := http.Header{"Ratelimit-Policy": {all, all}, "Ratelimit-Limit": {"110"}, "Ratelimit-Remaining": {"9"}}
 	got, err := ParseAny(h, LegacyOptions{})
 	require.NoError(t, err)
-	require.Len(t, got.Policies, len(list))
+	require.Len(t, got.Policies, len(list)+1)
 	p, ok := got.PolicyOf(got.Limits[0])
 	require.True(t, ok)
 	require.Equal(t, Policy{Name: "default", Quota: 110, Window: SecondsOf(60)}, p)

@@ -147,7 +147,7 @@ func (r *reading) takeReset(t *tally, m *meaning, value string, format TimeForma
 		}
 	case dateMoment:
 		t.resets.date = cmp.Or(t.resets.date, at.seconds(r.now()))
-		if at.written && m.order == draftOrder && m.role == RoleReset {
+		if at.written && m.order == draftOrder {
 			r.generation = max(r.generation, draft00)
 		}
 	}

@@ -190,7 +190,8 @@ func (r *reading) readWait(f *foundField) {
 	if !ok && line != "" {
 		r.fault(f, i, 0, ErrSyntax)
 	}
-	if t := r.tally(f, m.policy, 0); reset.ok {
+	if reset.ok {
+		t := r.tally(f, m.policy, 0)
 		t.remaining, t.resets.span = 0, reset
 		r.credit(f, draft06)
 	}
@@ -323,12 +324,12 @@ func readMember(facts []Fact, kind nameKind, role Role, line string) ([]Fact, bo
 // quota, 60/1m is quota and window.
 func roleOfPlain(value string) Role {
 	first, second, pair := strings.Cut(value, "/")
-	a, ok := parseCount(trim(first))
+	a, _ := parseCount(trim(first))
 	b, isCount := parseCount(trim(second))
 	switch {
 	case !pair:
 		return RoleNone
-	case ok && isCount && a.n <= b.n:
+	case isCount && a.n <= b.n:
 		return RoleUsed
 	}
 	return RoleQuota

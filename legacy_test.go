@@ -263,6 +263,8 @@ func edgeCases() []legacyCase {
 		{"the syntax of a later family does not name the draft", "RateLimit-Limit: 10\nX-RateLimit-Limit: 10, 10;w=1", "draft-06", "default : -/10 w=1 t=-", ""},
 		{"a blank anchor", "X-RateLimit: \t", "", "", ""},
 		{"a blank wait for a policy", "Retry-After-long: \t", "", "", ""},
+		{"of two lines the first counts", "X-RateLimit-Remaining: 5\nX-RateLimit-Remaining: 4", "x-ratelimit", "default : 5/- w=- t=-", ""},
+		{"a blank field does not name the dialect", "RateLimit-Limit: \nX-RateLimit-Remaining: 5", "x-ratelimit", "default : 5/- w=- t=-", ""},
 	}
 }
 
@@ -532,7 +534,7 @@ func policyFactCases() []legacyCase {
 		{"a shared reset does not replace that of the policy", "X-RateLimit-Limit-Hour: 9\nX-RateLimit-Remaining-Hour: 5\nX-RateLimit-Reset-Hour: 60s\nX-RateLimit-Reset: 90s", "x-ratelimit", "hour : 5/9 w=3600 t=60", ""},
 		{"unlimited", "X-RateLimit-Limit: 5\nX-RateLimit-Remaining: unlimited", "x-ratelimit", "default : -/5 w=- t=-", ""},
 		{"a policy that the current field has", "RateLimit-Policy: \"minute\";q=9;w=60\nX-RateLimit-Limit-Minute: 10\nX-RateLimit-Remaining-Minute: 9", "x-ratelimit", "minute : 9/9 w=60 t=-", ""},
-		{"more policies than most responses have", "X-RateLimit-Limit-A: 11\nX-RateLimit-Remaining-A: 1\nX-RateLimit-Limit-B: 12\nX-RateLimit-Remaining-B: 2\nX-RateLimit-Limit-C: 13\nX-RateLimit-Remaining-C: 3\nX-RateLimit-Limit-D: 14\nX-RateLimit-Remaining-D: 4\nX-RateLimit-Limit-E: 15\nX-RateLimit-Remaining-E: 5\nX-RateLimit-Limit-F: 16\nX-RateLimit-Remaining-F: 6", "x-ratelimit", "a : 1/11 w=- t=- | b : 2/12 w=- t=- | c : 3/13 w=- t=- | d : 4/14 w=- t=- | e : 5/15 w=- t=- | f : 6/16 w=- t=-", ""},
+		{"more policies than most responses have", "X-RateLimit-Limit-A: 11\nX-RateLimit-Remaining-A: 1\nX-RateLimit-Limit-B: 12\nX-RateLimit-Remaining-B: 2\nX-RateLimit-Limit-C: 13\nX-RateLimit-Remaining-C: 3\nX-RateLimit-Limit-D: 14\nX-RateLimit-Remaining-D: 4\nX-RateLimit-Limit-E: 15\nX-RateLimit-Used-E: 10\nX-RateLimit-Limit-F: 16\nX-RateLimit-Remaining-F: 6", "x-ratelimit", "a : 1/11 w=- t=- | b : 2/12 w=- t=- | c : 3/13 w=- t=- | d : 4/14 w=- t=- | e : 5/15 w=- t=- | f : 6/16 w=- t=-", ""},
 		{"requests need a name beside tokens", "X-RateLimit-Requests-Left: 6\nX-RateLimit-Tokens-Left: 900\nX-RateLimit-Reset: 30s", "x-ratelimit", "requests : 6/- w=- t=30 | tokens tokens: 900/- w=- t=-", ""},
 		{"two quotas, one of requests", "X-RateLimit-Limit: 10\nX-RateLimit-Requests-Limit: 100", "x-ratelimit", "default : -/10 w=- t=- | requests : -/100 w=- t=-", ""},
 		{"two that remain, one of requests", "X-RateLimit-Remaining: 1\nX-RateLimit-Requests-Left: 2", "x-ratelimit", "default : 1/- w=- t=- | requests : 2/- w=- t=-", ""},
@@ -675,11 +677,23 @@ func TestManyMembers(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tt.most, max(len(got.Policies), len(got.Limits)))
 			lawFields(t, got)
-			_, err = ParseAny(http.Header{tt.key: {lines(tt.format, tt.most+1)}}, LegacyOptions{})
+			got, err = ParseAny(http.Header{tt.key: {lines(tt.format, tt.most+1)}}, LegacyOptions{})
 			require.Equal(t, tt.fault, errors.Is(err, ErrTooMany))
+			require.True(t, tt.fault || len(got.Limits) == 0, "what the strict parser refuses is read as a whole or not at all")
 			got, _ = ParseAny(http.Header{tt.key: {lines(tt.format, 3*tt.most)}}, LegacyOptions{})
 			lawFields(t, got)
 		})
+	}
+	for _, h := range []http.Header{
+		{"X-Edge-Ratelimit": {strings.TrimSuffix(lines(`"n%d";r=%d,`, maxMembers), ",")}, "X-Ratelimit-Remaining": {"5"}},
+		{"Ratelimit-Policy": {lines("%d;w=%d,", maxMembers)}, "X-Ratelimit-Policy": {lines("%d;w=9%d,", maxMembers)}},
+		{"Ratelimit-Policy": {lines("%d;w=%d,", maxMembers)}, "X-Ratelimit-Limit": {"5000"}},
+		{"X-Ratelimit-Remaining": {lines("n%d=%d;", maxMembers)}, "X-Ratelimit-Used": {"1, 2"}, "X-Ratelimit-Reset": {"1, 2"}},
+		{"X-Ratelimit-Remaining": {lines("n%d=%d;", maxMembers)}, "Retry-After-Long": {"1"}},
+	} {
+		got, _ := ParseAny(h, LegacyOptions{})
+		lawFields(t, got)
+		require.Equal(t, maxMembers, max(len(got.Limits), len(got.Policies)), "two fields together")
 	}
 	got, err := ParseAny(http.Header{"Ratelimit-Policy": {`"a";q=1;w=1`}, "X-Ratelimit-Policy": {lines("%d;w=%d,", maxMembers)}}, LegacyOptions{})
 	require.NoError(t, err)
@@ -700,4 +714,16 @@ func TestManyMembers(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 100) + `{"remaining":1}` + strings.Repeat("}", 100)
 	got, _ = ParseAny(http.Header{"X-Ratelimit": {deep}}, LegacyOptions{})
 	require.Empty(t, got, "no recursion without bound")
+}
+
+// TestMergedUnit: what remains brings its unit and its usual window along where it
+// belongs to the quota of a policy by name.
+func TestMergedUnit(t *testing.T) {
+	d := &Dialect{Name: "acme", Fields: []DialectField{
+		{Name: "Acme-Burst", Role: RoleQuota, Policy: "burst"},
+		{Name: "Acme-Left", Role: RoleRemaining, Unit: "points", Window: SecondsOf(5)},
+	}}
+	got, err := ParseAny(wire("Acme-Burst: 10\nAcme-Left: 4"), LegacyOptions{Dialects: []*Dialect{d}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"burst points: 4/10 w=5 t=-"}, vendorLimits(got))
 }

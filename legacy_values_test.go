@@ -393,6 +393,10 @@ func TestParseLegacyPolicies(t *testing.T) {
 		{Name: "5000/3600", Quota: 5000, Window: SecondsOf(3600), Params: Params{{"burst", int64(7)}}},
 	}, got.Policies)
 
+	got, err = ParseLegacy(wire("RateLimit-Limit: 5;c=1\nX-RateLimit-Limit: 5;d=2"), LegacyOptions{})
+	require.NoError(t, err)
+	require.Equal(t, []Policy{{Name: "default", Quota: 5, Params: Params{{"c", int64(1)}}}}, got.Policies, "the first comments count")
+
 	got, err = ParseLegacy(wire(`RateLimit-Limit: 5;w=2;c='single';d=5x`), LegacyOptions{})
 	require.NoError(t, err)
 	require.Equal(t, []Policy{{Name: "default", Quota: 5, Window: SecondsOf(2), Params: Params{{"c", "single"}}}}, got.Policies)
