@@ -110,8 +110,11 @@ func (b *budget) outlasts(c *budget) bool {
 	return !c.end.IsZero() && (b.end.IsZero() || b.end.After(c.end))
 }
 
-// covers reports whether b allows nothing that c does not.
-func (b *budget) covers(c *budget) bool { return b.left <= c.left && !c.outlasts(b) }
+// covers reports whether b allows nothing that c does not. One whose end is not said
+// may be dropped at any time, so it covers none that has an end.
+func (b *budget) covers(c *budget) bool {
+	return b.left <= c.left && !c.outlasts(b) && (!b.end.IsZero() || c.end.IsZero())
+}
 
 // A trip is a request on its way.
 type trip struct {

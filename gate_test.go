@@ -295,6 +295,12 @@ func TestMachine(t *testing.T) {
 			0 answer 1 a r=0
 			0 is probing
 			0 send`},
+		{"counting, r without t beside a window that is known, which is kept", settings{}, `
+			0 send 3
+			0 answer 2 a r=0
+			0 answer 3 a r=1;t=30
+			0 fail 1
+			0 shut 30000 certain`},
 		{"counting, t of 0 is within a second", settings{}, `
 			0 send
 			0 answer 1 a r=2;t=0
