@@ -362,7 +362,8 @@ func roleAt(said []word) (at int, part string) {
 		last--
 	}
 	first := said[0]
-	if first.class == unitWord && first.format != TimeGuess { // Seconds-Until-Reset-Quota
+	isSpan := first.class == unitWord && first.format != TimeGuess
+	if isSpan { // Seconds-Until-Reset-Quota
 		for at, w := range slices.Backward(said) {
 			if w.role == RoleReset {
 				return at, ""
@@ -376,7 +377,7 @@ func roleAt(said []word) (at int, part string) {
 		return 1, ""
 	case first.class == valueWord:
 		return 0, ""
-	case first.class == unitWord && first.format == TimeSeconds && last == 0: // X-RateLimit-After
+	case isSpan && last == 0: // X-RateLimit-After
 		said[0].class, said[0].role = valueWord, RoleReset
 		return 0, ""
 	case said[last].class == titleWord || said[last].class == listWord:
