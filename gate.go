@@ -530,10 +530,9 @@ func (m *machine) add(b budget) bool {
 		return true
 	}
 	last := &m.budgets[maxBudgets-1]
-	if b.outlasts(last) {
+	if b.outlasts(last) { // of which less is left then, or b would cover it
 		last.end = b.end
-	}
-	if b.left < last.left {
+	} else {
 		last.left, last.from, last.number = b.left, b.from, b.number
 	}
 	return true
