@@ -105,18 +105,16 @@ func (v number) split(perSecond int64) (sec, nsec int64) {
 
 // saturatingAdd returns a + b, at most math.MaxInt64. Neither may be negative.
 func saturatingAdd(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
+	return int64(min(uint64(a)+uint64(b), math.MaxInt64))
 }
 
 // saturatingMul returns a × b, at most math.MaxInt64. Neither may be negative.
 func saturatingMul(a, b int64) int64 {
-	if hi, lo := bits.Mul64(uint64(a), uint64(b)); hi == 0 && lo <= math.MaxInt64 {
-		return int64(lo)
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi > 0 {
+		return math.MaxInt64
 	}
-	return math.MaxInt64
+	return int64(min(lo, math.MaxInt64))
 }
 
 // nanoseconds returns the length of a unit of time in nanoseconds. It knows the

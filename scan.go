@@ -82,7 +82,7 @@ func isKey(s string) bool { return s != "" && skipKey(s, 0) == len(s) }
 // begins there (RFC 9651 Section 4.2.3.3).
 func skipKey(s string, i int) int {
 	if i < len(s) && is(s[i], keyStart) {
-		return skip(s, i+1, keyByte)
+		return skip(s, i, keyByte)
 	}
 	return i
 }

@@ -382,10 +382,12 @@ func (g *Gate) entry(key keyName, now time.Time) *entry {
 // short returns a hash in place of a long key.
 func (k keyName) short() keyName {
 	if len(k.scheme)+len(k.rest) > maxKey {
-		return keyName{"#", strconv.FormatUint(maphash.Comparable(seed, k), 16)}
+		return keyName{"#", hex(maphash.Comparable(seed, k))}
 	}
 	return k
 }
+
+func hex(hash uint64) string { return strconv.FormatUint(hash, 16) }
 
 // displace forgets the key with which the least is lost, and reports whether there
 // is one.
@@ -738,7 +740,7 @@ func KeyByAuthorization(req *http.Request) string {
 	if len(lines) == 0 {
 		return origin
 	}
-	return origin + "#" + strconv.FormatUint(maphash.String(seed, strings.Join(lines, "\n")), 16)
+	return origin + "#" + hex(maphash.String(seed, strings.Join(lines, "\n")))
 }
 
 // originOf returns the origin of an address (RFC 6454 Section 4): its scheme, and its
