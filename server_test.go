@@ -36,6 +36,7 @@ var capCases = []struct {
 	{"the least burst", `"a";q=999999999999999;w=1`, `"a";r=999999999999999;t=999999999999999`, math.SmallestNonzeroFloat64, 0},
 	{"a burst of 0", `"a";q=10;w=10`, `"a";r=10;t=10`, 0, 0},
 	{"a negative burst", `"a";q=10;w=10`, `"a";r=10;t=10`, -1, 0},
+	{"a negative burst of a part", `"a";q=10;w=10`, `"a";r=10;t=10`, -0.5, 0},
 	{"no number", `"a";q=10;w=10`, `"a";r=10;t=10`, math.NaN(), 0},
 	{"infinity", `"a";q=10;w=10`, `"a";r=1000;t=10`, math.Inf(1), 1000},
 	{"negative infinity", `"a";q=10;w=10`, `"a";r=10;t=10`, math.Inf(-1), 0},
@@ -273,6 +274,8 @@ func TestRefuseErrors(t *testing.T) {
 			require.False(t, wroteHeader(w))
 		})
 	}
+	err := Refuse(httptest.NewRecorder(), nil, good, NewProblem(QuotaExceeded, "a", "b"))
+	require.EqualError(t, err, "ratelimit: violated policy 2 is not in the fields: missing")
 }
 
 // wroteHeader finds out by writing another one.
