@@ -44,6 +44,10 @@ var benchmarkHeaders = []struct {
 		X-RateLimit-Remaining-Tokens: 149984
 		X-RateLimit-Reset-Requests: 1s
 		X-RateLimit-Reset-Tokens: 6m0s`), 2, "x-ratelimit", 2},
+	{"anthropic", amongOthers(`
+		Anthropic-RateLimit-Requests-Limit: 50
+		Anthropic-RateLimit-Requests-Remaining: 49
+		Anthropic-RateLimit-Requests-Reset: 2026-11-21T03:00:30Z`), 1, "anthropic-ratelimit", 6},
 	{"draft-06", amongOthers(`
 		RateLimit-Limit: 100
 		RateLimit-Policy: 100;w=60

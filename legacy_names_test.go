@@ -92,7 +92,7 @@ func TestParseKey(t *testing.T) {
 		{"parts", "X-RateLimit-Used-Percent X-RateLimit-Utilization", ""},
 		{"a quota of time", "X-RateLimit-Limit-Ms X-RateLimit-Used-Seconds", ""},
 		{"no anchor", "X-Limit-Rate X-Rate X-Limit X-Ratel-Imit X-Rates-Limit X-Corporate-Limits-2 Rateless-Limit", ""},
-		{"the anchor within a word", "X-Ratelimited X-Ratelimiter-Limit X-Ratelimit2-Limit X-Unratelimitable", ""},
+		{"the anchor within a word", "X-Ratelimited X-Ratelimiter-Limit X-Ratelimit2-Limit X-Unratelimitable X-Ratelimitationsoftheotherkindofwords", ""},
 		{"no name of a field", "X-RateLimit-Limit\u00e9", ""},
 	} {
 		for _, key := range strings.Fields(tt.keys) {
