@@ -375,6 +375,8 @@ func TestAdviceLogValue(t *testing.T) {
 		{"nothing", "", `{"level":"INFO","msg":"m"}`},
 		{"a pace", `RateLimit: "a";r=3;t=30`, `{"level":"INFO","msg":"m","advice":{"pace":10000000000}}`},
 		{"a wait", "Retry-After: 5", `{"level":"INFO","msg":"m","advice":{"wait":5000000000,"source":"retry-after"}}`},
+		{"the shortest pace", `RateLimit: "a";r=999999999999999;t=1`, `{"level":"INFO","msg":"m","advice":{"pace":1}}`},
+		{"the shortest wait", "Retry-After: 2026-11-21T03:00:00.000000001Z", `{"level":"INFO","msg":"m","advice":{"wait":1,"source":"retry-after"}}`},
 		{"a refusal, and a wait that is cut", "HTTP/1.1 429 Too Many Requests\nRetry-After: 1000",
 			`{"level":"INFO","msg":"m","advice":{"refused":true,"wait":600000000000,"asked":1000000000000,"source":"retry-after"}}`},
 		{"a limit", `RateLimit: "a";r=0;t=30`, `{"level":"INFO","msg":"m","advice":{"wait":30000000000,"source":"limit","limit":"\"a\";r=0;t=30"}}`},

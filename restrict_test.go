@@ -50,6 +50,7 @@ var restrictCases = []struct {
 		[2]string{`"a";q=8, "a";q=5`, `"a";r=4;t=30, "a";r=3;t=60`}},
 	{"own repeats itself", [2]string{`"a";q=10`, `"a";r=5;t=10`}, [2]string{`"a";q=8, "a";q=9`, `"a";r=4;t=30, "a";r=3;t=20`},
 		[2]string{`"a";q=8`, `"a";r=3;t=30`}},
+	{"own repeats itself, the lower quota last", [2]string{`"a";q=10`, ``}, [2]string{`"a";q=9, "a";q=8`, ``}, [2]string{`"a";q=8`, ``}},
 	{"own repeats a limit that upstream has not", [2]string{``, ``}, [2]string{``, `"a";r=4, "a";r=3`}, [2]string{``, `"a";r=4, "a";r=3`}},
 	{"own repeats what upstream has not", [2]string{``, ``}, [2]string{`"a";q=8;w=1, "a";q=9;w=2`, ``}, [2]string{`"a";q=8;w=1, "a";q=9;w=2`, ``}},
 
