@@ -153,7 +153,7 @@ func TestWindowOfName(t *testing.T) {
 	for name, want := range map[string]int64{
 		"one-hour": 3600, "five-min": 300, "ten-seconds": 10, "fifteen-minutes": 900, "thirty-days": 30 * 86400, "2-weeks": 14 * 86400,
 		"per-day": 86400, "perday": 86400, "secondly": 1, "v2": 0, "months": 0, "5-months": 0, "0-hours": 0, "appday": 86400, "myhour": 3600, "xhour": 0,
-		"99999999999999999999-days": MaxInteger, "": 0, "-": 0, "-minute": 60, "1-hours": 3600, "1s": 1, "0s": 0, "999999999999999999s": MaxInteger,
+		"99999999999999999999-days": MaxInteger, "": 0, "-": 0, "-minute": 60, "api-hours": 0, "1-hours": 3600, "1s": 1, "0s": 0, "999999999999999999s": MaxInteger,
 	} {
 		got := windowOfName(name, false)
 		require.Equal(t, want > 0, got.ok, name)
