@@ -111,8 +111,7 @@ func askedElsewhere(h http.Header, c *clock) (longest time.Duration) {
 func (m *meaning) wait(lines []string, c *clock) time.Duration {
 	line, _ := firstLine(lines)
 	t, _ := parseMoment(line, m.format, m.per)
-	d, _ := t.duration(c)
-	return d
+	return t.duration(c)
 }
 
 // A looseFamily is the fields without an anchor that are about one policy.

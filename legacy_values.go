@@ -117,11 +117,12 @@ func (m *moment) seconds(c *clock) Seconds {
 }
 
 // duration returns a moment as a time from now, with milliseconds if it has them.
-func (m *moment) duration(c *clock) (time.Duration, bool) {
+func (m *moment) duration(c *clock) time.Duration {
 	if m.kind == spanMoment && m.units == 1000 {
-		return time.Duration(m.number.ceil()) * time.Millisecond, true
+		return time.Duration(m.number.ceil()) * time.Millisecond
 	}
-	return m.seconds(c).Duration()
+	d, _ := m.seconds(c).Duration()
+	return d
 }
 
 // parseCount reads a number. Commas may separate its thousands.
@@ -569,10 +570,8 @@ func readPercents(facts []Fact, line string) ([]Fact, bool) {
 	slices.SortFunc(percents, func(a, b percent) int {
 		return cmp.Or(strings.Compare(a.policy, b.policy), cmp.Compare(b.used, a.used), cmp.Compare(b.regain, a.regain))
 	})
-	for i, p := range percents {
-		if i > 0 && p.policy == percents[i-1].policy {
-			continue
-		}
+	percents = slices.CompactFunc(percents, func(a, b percent) bool { return a.policy == b.policy })
+	for _, p := range percents {
 		remaining := int64(math.Floor(100 - min(max(p.used, 0), 100)))
 		facts = append(facts, Fact{Policy: p.policy, Role: RoleQuota, Value: "100"},
 			Fact{Policy: p.policy, Role: RoleRemaining, Value: strconv.FormatInt(remaining, 10)})

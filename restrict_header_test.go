@@ -384,6 +384,32 @@ var restrictHeaderCases = []struct {
 		RateLimit: "day";r=500;t=7200, "minute";r=30;t=20, "gateway";r=4;t=30
 		X-RateLimit-Remaining-Minute: 4
 		X-RateLimit-Reset-Minute: 30`},
+	{"several policies, of which the first is tightest", `
+		X-RateLimit-Remaining-A: 10
+		X-RateLimit-Remaining-B: 40`,
+		[2]string{``, `"g";r=4`}, `
+		RateLimit: "a";r=10, "b";r=40, "g";r=4
+		X-RateLimit-Remaining-A: 4`},
+	{"several policies that are equally tight, of which the first is lowered", `
+		X-RateLimit-Remaining-A: 10
+		X-RateLimit-Remaining-B: 10`,
+		[2]string{``, `"g";r=4`}, `
+		RateLimit: "a";r=10, "b";r=10, "g";r=4
+		X-RateLimit-Remaining-A: 4`},
+	{"several policies, of which only one can say until when", `
+		X-RateLimit-Remaining-A: 40
+		X-RateLimit-Reset-A: 30s
+		X-RateLimit-Remaining-B: 10`,
+		[2]string{``, `"g";r=4;t=60`}, `
+		RateLimit: "a";r=40;t=30, "b";r=10, "g";r=4;t=60
+		X-RateLimit-Remaining-A: 4
+		X-RateLimit-Reset-A: 1m0s`},
+	{"a fraction that is low enough", `
+		X-RateLimit-Limit: 100
+		X-RateLimit-Remaining: 4.9`,
+		[2]string{``, `"g";r=4`}, `
+		RateLimit-Policy: "upstream";q=100
+		RateLimit: "upstream";r=4, "g";r=4`},
 	{"several policies, of which one is shared", `
 		X-RateLimit-Limit-Minute: 60
 		X-RateLimit-Remaining-Minute: 30
@@ -547,6 +573,11 @@ func TestRestrictHeader(t *testing.T) {
 	h := wire("X-RateLimit-Remaining: 40\nX-RateLimit-Limit: 100")
 	require.NoError(t, RestrictHeader(h, Fields{}, LegacyOptions{Name: "origin"}))
 	require.Equal(t, `"origin";r=40`, h.Get("RateLimit"))
+
+	h = wire("X-RateLimit-Remaining: 40\nX-RateLimit-Limit: 100")
+	got, err := lawRestrictHeader(t, h, fieldsOf(t, `"";q=5`, `"";r=4`), LegacyOptions{Now: passed})
+	require.NoError(t, err)
+	require.Equal(t, []string{"4", "100"}, []string{got.Get("X-RateLimit-Remaining"), got.Get("X-RateLimit-Limit")}, "no name is the name of nothing")
 }
 
 func TestRestrictHeaderErrors(t *testing.T) {
