@@ -278,6 +278,7 @@ func TestSetRefuses(t *testing.T) {
 		{"a quota below 0", XRateLimit, Fields{Policies: []Policy{policy(-2, 1)}, Limits: limit("a", 1, 1)}, "X-RateLimit-Limit", ErrRange},
 		{"a window below 1 in a list", Draft06, Fields{Policies: []Policy{policy(1, 0)}, Limits: limit("a", 1, 1)}, "RateLimit-Policy", ErrRange},
 		{"a window below 1 behind the quota", Draft03, Fields{Policies: []Policy{policy(1, 0)}, Limits: limit("a", 1, 1)}, "RateLimit-Limit", ErrRange},
+		{"a window below 1 behind the quota, before a good one", Draft03, Fields{Policies: []Policy{policy(1, 0), {Name: "b", Quota: 5, Window: SecondsOf(60)}}, Limits: limit("a", 1, 1)}, "RateLimit-Limit", ErrRange},
 		{"a window below 1 in a field", window, Fields{Policies: []Policy{policy(1, 0)}, Limits: limit("a", 1, 1)}, "Acme-Window", ErrRange},
 		{"another window than the usual one of the field", seconds, Fields{Policies: []Policy{policy(1, 5)}, Limits: limit("a", 1, 1)}, "Acme-Left", ErrRange},
 		{"another window than that of the name", XRateLimitByName, Fields{Policies: []Policy{{Name: "minute", Quota: 1, Window: SecondsOf(5)}}, Limits: limit("minute", 1, 1)}, "X-RateLimit-Limit-*", ErrRange},

@@ -345,7 +345,7 @@ func dashed(key string) string {
 		switch c := key[i]; {
 		case c == '_' || c == '.':
 			b = append(b, '-')
-		case i > 0 && 'A' <= c && c <= 'Z' && 'a' <= key[i-1] && key[i-1] <= 'z':
+		case i > 0 && 'A' <= c && c <= 'Z' && key[i-1] >= 'a':
 			b = append(b, '-', c)
 		default:
 			b = append(b, c)
@@ -633,5 +633,5 @@ func isPercent(key string) bool {
 func regain(v map[string]any) int64 {
 	minutes, _ := jsonFloat(v["estimated_time_to_regain_access"])
 	seconds, _ := jsonFloat(v["reset_time_duration"])
-	return int64(min(math.Ceil(max(minutes*60, seconds, 0)), leastUnix-1))
+	return int64(min(math.Ceil(max(minutes*60, seconds)), leastUnix-1))
 }

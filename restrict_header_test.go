@@ -404,6 +404,22 @@ var restrictHeaderCases = []struct {
 		RateLimit: "a";r=40;t=30, "b";r=10, "g";r=4;t=60
 		X-RateLimit-Remaining-A: 4
 		X-RateLimit-Reset-A: 1m0s`},
+	{"parallel lists, which stay", `
+		X-RateLimit-Remaining-A: 40
+		X-RateLimit-Limit: 10, 1000
+		X-RateLimit-Reset: 5s, 60s`,
+		[2]string{``, `"g";r=4;t=90`}, `
+		RateLimit-Policy: "upstream";q=10, "1000";q=1000
+		RateLimit: "a";r=40, "g";r=4;t=90
+		X-RateLimit-Remaining-A: 4`},
+	{"two shares of a policy", `
+		X-RateLimit-Limit-Day: 1000
+		X-RateLimit-Remaining-Day: 500`,
+		[2]string{`"day";q=100;w=86400;pk=:AA==:, "day";q=50;w=86400;pk=:AQ==:`, `"day";r=40;pk=:AA==:, "day";r=45;pk=:AQ==:`}, `
+		RateLimit-Policy: "day";q=1000;w=86400, "day";q=100;w=86400;pk=:AA==:, "day";q=50;w=86400;pk=:AQ==:
+		RateLimit: "day";r=500, "day";r=40;pk=:AA==:, "day";r=45;pk=:AQ==:
+		X-RateLimit-Limit-Day: 50
+		X-RateLimit-Remaining-Day: 40`},
 	{"a fraction that is low enough", `
 		X-RateLimit-Limit: 100
 		X-RateLimit-Remaining: 4.9`,
