@@ -737,12 +737,13 @@ func TestBudgets(t *testing.T) {
 	require.False(t, m.add(b(5, 10)), "the same")
 	require.False(t, m.add(b(6, 9)), "looser")
 	require.True(t, m.add(b(6, 11)), "for longer")
-	require.True(t, m.add(b(7, 0)), "for ever")
-	require.False(t, m.add(b(7, 100)))
+	require.True(t, m.add(b(7, 0)), "nobody knows for how long")
+	require.True(t, m.add(b(7, 100)), "the other may be over before")
+	require.False(t, m.add(b(8, 0)))
 	require.True(t, m.add(b(4, 11)))
-	require.Equal(t, []budget{b(7, 0), b(4, 11)}, m.budgets)
+	require.Equal(t, []budget{b(7, 0), b(7, 100), b(4, 11)}, m.budgets)
 	require.True(t, m.add(b(3, 0)))
-	require.Equal(t, []budget{b(3, 0)}, m.budgets)
+	require.Equal(t, []budget{b(7, 100), b(4, 11), b(3, 0)}, m.budgets)
 
 	m = &machine{}
 	for i := range maxBudgets + 5 {
