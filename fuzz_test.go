@@ -55,6 +55,7 @@ func FuzzParse(f *testing.F) {
 	for i, s := range all {
 		f.Add(s, all[len(all)-1-i], true, true)
 	}
+	f.Add(`"a";q=1;pk=:YQ==:, "a";q=2;pk=:Yg==:`, `"a";r=1, "a";r=2;pk=:Yg==:`, true, true)
 	f.Add("", "", false, true)
 	f.Fuzz(func(t *testing.T, policies, limits string, hasPolicies, hasLimits bool) {
 		h := http.Header{}
