@@ -115,6 +115,8 @@ var adviseCases = []adviseCase{
 		want: Advice{Wait: 10 * time.Second, Source: SourceRetryAfter, Refused: true}},
 	{name: "C7, a field in its place beside the current ones", wire: "X-Retry-After: 10\n" + `RateLimit: "a";r=15;t=45`,
 		want: Advice{Wait: 10 * time.Second, Pace: 3 * time.Second, Source: SourceRetryAfter}, said: true},
+	{name: "C7, a field in its place beside older ones", wire: "X-Retry-After: 10\nX-RateLimit-Remaining: 15\nX-RateLimit-Reset: 45",
+		want: Advice{Wait: 10 * time.Second, Pace: 3 * time.Second, Source: SourceRetryAfter}, said: true},
 	{name: "C8, the window is ignored",
 		wire: "Retry-After: 1\n" + `RateLimit-Policy: "a";q=1;w=600` + "\n" + `RateLimit: "a";r=0`,
 		want: Advice{Wait: time.Second, Source: SourceRetryAfter}, said: true},

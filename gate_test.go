@@ -724,6 +724,24 @@ func TestMachineBackoff(t *testing.T) {
 	}
 }
 
+// What a WaitError tells is the advice that makes a key wait for the longest.
+func TestMachineAdvice(t *testing.T) {
+	r := settings{maxWait: DefaultMaxWait, share: 1}
+	var m machine
+	var first, second trip
+	m.send(&first, epoch)
+	m.send(&second, epoch)
+	for _, tc := range []struct {
+		trip  *trip
+		after string
+		want  time.Duration
+	}{{&second, "5", 5 * time.Second}, {&first, "60", time.Minute}} {
+		a := Advisor{}.Advise(shortResponse("429; Retry-After: "+tc.after), epoch)
+		m.answered(tc.trip, &a, epoch, &r)
+		require.Equal(t, tc.want, m.advice.Wait)
+	}
+}
+
 // Budgets of which one allows nothing that another does not are one.
 func TestBudgets(t *testing.T) {
 	b := func(left float64, seconds int) budget {
@@ -775,6 +793,7 @@ func TestLoss(t *testing.T) {
 		{"a wait", machine{phase: waiting, until: epoch.Add(2 * after)}, after, waitLost, false},
 		{"a wait that has ended", machine{phase: waiting, until: epoch.Add(after)}, after, nothingLost, true},
 		{"as many as may be under way", machine{most: 2}, at, countLost, false},
+		{"one may be under way", machine{most: 1}, at, countLost, false},
 		{"as many as might be under way", machine{most: 2}, after, nothingLost, true},
 		{"something is left", machine{budgets: ends(5, 2*after)}, after, countLost, false},
 		{"something was left", machine{budgets: ends(5, after)}, after, nothingLost, true},

@@ -335,6 +335,7 @@ func familyCases() []legacyCase {
 		{"a ban that never ends", "X-Sentry-Rate-Limits: soon:error:key", "", "", "X-Sentry-Rate-Limits"},
 		{"JSON that ends early", "X-App-Usage: {", "", "", "X-App-Usage"},
 		{"JSON without members", "X-App-Usage: []", "", "", ""},
+		{"a percentage beyond all numbers", `X-App-Usage: {"call_count":1e999,"total_time":5}`, "meta", "total_time percent: 95/100 w=- t=-", ""},
 		{"a percentage above 100", `X-App-Usage: {"call_count":100.5,"other":3}`, "meta", "call_count percent: 0/100 w=- t=-", ""},
 		{"a percentage, and minutes until access", `X-App-Usage: {"call_count":99.5,"estimated_time_to_regain_access":1.01}`, "meta", "call_count percent: 0/100 w=- t=61", ""},
 		{"of several the worst", `X-App-Usage: [{"call_count":50},{"call_count":60},{"call_count":40}]`, "meta", "call_count percent: 40/100 w=- t=-", ""},

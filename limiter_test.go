@@ -174,6 +174,7 @@ func TestTokenBucket(t *testing.T) {
 		{"promised to others", 20, 0.1, -3, `"a";q=20;w=200`, `"a";r=0;t=40`, 0},
 		{"a rate that no float64 holds", 17, 17.0 / 7, 0, `"a";q=17;w=7`, `"a";r=0;t=1`, 0},
 		{"a burst of less than a second", 1, 20, 1, `"a";q=1;w=1`, `"a";r=1;t=1`, time.Second},
+		{"a burst of one", 1, 0.1, 1, `"a";q=1;w=10`, `"a";r=1;t=10`, 10 * time.Second},
 		{"no burst", 0, 10, 0, `"a";q=0;w=1`, `"a";r=0;t=1`, 0},
 		{"a negative burst", -5, 10, 3, `"a";q=0;w=1`, `"a";r=0;t=1`, 0},
 		{"nothing flows", 20, 0, 5, `"a";q=20`, `"a";r=5`, 0},

@@ -201,7 +201,7 @@ func malformed(field *fieldDef, e *FieldError, lines []string) rule {
 		return with(rules[ruleParam], def.rule, def.key+" as "+def.form)
 	case e.Err == ErrType && field == policyField && rest != "" && is(rest[0], digit):
 		return with(rules[ruleDraft06], field.nameRule, "")
-	case e.Err == ErrSyntax && field == limitField && strings.HasPrefix(rest, "=") && isToken(trim(before)):
+	case field == limitField && strings.HasPrefix(rest, "=") && isToken(trim(before)):
 		return with(rules[ruleDraft07], field.listRule, "")
 	case e.Err == ErrType:
 		return with(rules[ruleToken], field.nameRule, "")

@@ -181,7 +181,7 @@ func (e *olderEdit) collect(found []foundField) {
 		}
 		l := index[m.policy]
 		if l == nil {
-			l = &olderLimit{policy: m.policy, quota: Unknown, remaining: Unknown}
+			l = &olderLimit{policy: m.policy}
 			index[m.policy] = l
 			e.limits = append(e.limits, l)
 		}

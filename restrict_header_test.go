@@ -463,6 +463,14 @@ var restrictHeaderCases = []struct {
 		RateLimit: "day";r=10
 		X-RateLimit-Remaining-Day: 10
 		X-RateLimit-Used-Day: 20`},
+	{"more is used than the quota", `
+		X-RateLimit-Limit: 10
+		X-RateLimit-Used: 15
+		X-RateLimit-Reset: 30`,
+		[2]string{`"gateway";q=5;w=60`, `"gateway";r=0;t=60`}, `
+		RateLimit-Policy: "upstream";q=10, "gateway";q=5;w=60
+		RateLimit: "upstream";r=0;t=30, "gateway";r=0;t=60
+		X-RateLimit-Reset: 60`},
 	{"two quotas, of which one is low enough", `
 		RateLimit-Limit: 100
 		X-RateLimit-Limit: 20

@@ -600,9 +600,7 @@ func unmarshalValue(b []byte) any {
 		return n
 	}
 	var v any
-	if json.Unmarshal(b, &v) != nil {
-		return nil
-	}
+	_ = json.Unmarshal(b, &v) // fails for a number that no float64 holds
 	typed, ok := v.(map[string]any)
 	if !ok {
 		return v // a float64, string or bool; anything else cannot be written

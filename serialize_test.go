@@ -484,7 +484,9 @@ func TestJSONErrors(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(`{"future":1}`), &got))
 	require.Equal(t, Policy{Quota: Unknown}, got, "a missing quota is not 0")
 	limit := Limit{Name: "before"}
-	require.ErrorIs(t, json.Unmarshal([]byte(`{"remaining":-2}`), &limit), ErrRange)
+	var fault *FieldError
+	require.ErrorAs(t, json.Unmarshal([]byte(`{"remaining":-2}`), &limit), &fault)
+	require.Equal(t, Limit{Remaining: -2}.Validate(), fault)
 	require.NoError(t, json.Unmarshal([]byte(`null`), &limit))
 	require.Equal(t, Limit{Name: "before"}, limit)
 	require.NoError(t, json.Unmarshal([]byte(`{"reset":null}`), &limit))

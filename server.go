@@ -212,7 +212,7 @@ func Expose(h http.Header) {
 // exposable reports whether a key of http.Header is that of a field to expose.
 // It refuses keys that are not tokens, which a header made by hand may have.
 func exposable(key string) bool {
-	return isToken(key) && (strings.EqualFold(key, retryAfterKey) || strings.EqualFold(key, policyKey) || strings.EqualFold(key, limitKey) || isLegacyField(key))
+	return isToken(key) && (strings.EqualFold(key, retryAfterKey) || isLegacyField(key))
 }
 
 // fieldName returns the usual spelling of a key of http.Header.
