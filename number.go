@@ -150,7 +150,7 @@ func parseDuration(s string) (n int64, ok bool) {
 		var v number
 		var unit int64
 		if v, unit, s, ok = cutDuration(s); !ok {
-			return sec, false
+			return 0, false
 		}
 		whole, part := saturatingMul(v.n, unit/billion), v.frac*(unit/billion)
 		if unit < billion {
@@ -198,7 +198,7 @@ func parseClockTime(s string) (n int64, ok bool) {
 	}{{days, 86400}, {hours, 3600}, {minutes, 60}, {seconds, 1}} {
 		v, ok := parseNumber(part.text)
 		if !ok || !is(part.text[0], digit) || i < 3 && v.frac > 0 {
-			return n, false
+			return 0, false
 		}
 		n = saturatingAdd(n, saturatingMul(v.ceil(), part.unit))
 	}
