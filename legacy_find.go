@@ -20,7 +20,7 @@ type foundField struct {
 	columns int // it is one of several parallel lists with so many members, 0 if it is not
 }
 
-// findFields appends the fields of h for limits.
+// findFields appends the fields of h for limits, until they are too many.
 func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundField {
 	var few [4]*lexicon
 	known, own, loose := builtin(), o.lexicons(few[:0]), false
@@ -38,6 +38,9 @@ func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundFiel
 		}
 		if m != nil {
 			found = append(found, foundField{key: key, lines: lines, meaning: m})
+			if len(found) > maxFields {
+				return found
+			}
 		} else if _, ok := parseLoose(key); ok {
 			loose = true
 		}

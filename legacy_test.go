@@ -649,6 +649,10 @@ func TestManyFields(t *testing.T) {
 	require.Equal(t, errors.Join(&FieldError{Offset: -1, Item: -1, Err: ErrTooMany}), err, "the header as a whole")
 	require.EqualError(t, err, "ratelimit: fields of limits: too many")
 	require.Empty(t, got)
+	for i := range maxFields {
+		h.Set(fmt.Sprintf("X-RateLimit-Limit-N%d", i), "1")
+	}
+	require.Equal(t, maxFields+1, len(findFields(nil, h, &LegacyOptions{})), "nobody looks at the others")
 }
 
 // TestManyMembers: as many as are read, and one more, in each syntax that lists.
