@@ -530,10 +530,11 @@ func (m *machine) add(b budget) bool {
 		return true
 	}
 	last := &m.budgets[maxBudgets-1]
-	if b.outlasts(last) { // of which less is left then, or b would cover it
-		last.end = b.end
-	} else {
+	if b.left < last.left {
 		last.left, last.from, last.number = b.left, b.from, b.number
+	}
+	if last.end.IsZero() || b.end.After(last.end) { // an end that is not said takes none away
+		last.end = b.end
 	}
 	return true
 }

@@ -774,6 +774,18 @@ func TestBudgets(t *testing.T) {
 	require.True(t, m.add(lower))
 	lower.end = epoch.Add((maxBudgets + 5) * time.Second)
 	require.Equal(t, lower, m.budgets[maxBudgets-1], "what is left of one, and the end of the other")
+	require.True(t, m.add(b(1000, 0)))
+	require.Equal(t, lower, m.budgets[maxBudgets-1], "an end is not lost")
+	require.True(t, m.add(b(1, 0)))
+	require.Equal(t, budget{left: 1, end: lower.end}, m.budgets[maxBudgets-1], "nor what is left")
+
+	m = &machine{}
+	for i := range maxBudgets - 1 {
+		require.True(t, m.add(b(float64(100+i), i+1)))
+	}
+	require.True(t, m.add(b(50, 0)))
+	require.True(t, m.add(b(200, 100)))
+	require.Equal(t, b(50, 100), m.budgets[maxBudgets-1], "one has no end, and gets that of the other")
 }
 
 // TestLoss: what would be lost with a machine that was last used at the epoch.
