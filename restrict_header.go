@@ -126,17 +126,24 @@ func restrictOlder(h http.Header, own *Fields, o *LegacyOptions) error {
 	}
 	sortFields(found)
 	align(found)
-	e := olderEdit{h: h, clock: readClock(h, o.Now), before: readOlder(h, o)}
+	e := olderEdit{h: h}
 	e.collect(found)
+	if len(e.limits) == 0 {
+		return nil // as for most responses, which need not be read twice more
+	}
+	e.clock, e.before = readClock(h, o.Now), readOlder(h, o)
 	e.bind(own)
 	for _, l := range e.limits {
 		if err := e.lower(l); err != nil {
 			return err
 		}
 	}
+	if e.field == "" {
+		return nil
+	}
 	e.bound.follow()
 	after := readOlder(h, o)
-	if e.field != "" && !(noMoreThan(&e.before, &after) && noMoreThan(&e.bound, &after)) {
+	if !(noMoreThan(&e.before, &after) && noMoreThan(&e.bound, &after)) {
 		return refuse(e.field, ErrRange)
 	}
 	return nil

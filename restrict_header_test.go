@@ -639,6 +639,15 @@ func TestRestrictHeaderErrors(t *testing.T) {
 	require.ErrorIs(t, err, ErrTooMany)
 }
 
+// TestRestrictHeaderAllocs: where no older field says a number, none is read again.
+func TestRestrictHeaderAllocs(t *testing.T) {
+	own := Fields{Limits: []Limit{{Name: "own", Remaining: 1, Reset: SecondsOf(5)}}}
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() {
+		h := http.Header{limitKey: {`"a";r=5;t=3`}}
+		_ = RestrictHeader(h, own, LegacyOptions{Now: late})
+	}), 19.0)
+}
+
 // Ten gateways, a second apart, do not move a point in time, nor change what the
 // first has said.
 func TestRestrictHeaderHops(t *testing.T) {
