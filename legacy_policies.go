@@ -473,7 +473,15 @@ func (r *reading) about(plain *tally) (best *tally) {
 // tighter reports whether less remains of a policy than of another, or as much for
 // a longer time. Unknown is the most.
 func (t *tally) tighter(u *tally) bool {
-	return cmp.Or(cmp.Compare(uint64(t.remaining), uint64(u.remaining)), cmp.Compare(u.reset.n, t.reset.n)) < 0
+	return cmp.Or(cmp.Compare(t.left(), u.left()), cmp.Compare(u.reset.n, t.reset.n)) < 0
+}
+
+// left returns what remains of a policy: nothing of a quota of 0, whatever is said.
+func (t *tally) left() uint64 {
+	if t.quota == 0 {
+		return 0
+	}
+	return uint64(t.remaining)
 }
 
 // listedWith returns the index of the listed policy that has the quota of a tally,
