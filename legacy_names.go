@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -483,7 +484,7 @@ func parseLoose(key string) (m meaning, ok bool) {
 	}
 	m.enough = m.enough || slices.ContainsFunc(said, func(w word) bool { return w.asked })
 	m.policy, m.order = named(policy), looseOrder
-	m.family = strings.TrimSuffix(key[:len(key)-len(s[len(s)-1].text)], "-")
+	m.family = cmp.Or(strings.TrimSuffix(key[:len(key)-len(s[len(s)-1].text)], "-"), m.policy)
 	return m, true
 }
 
