@@ -179,7 +179,7 @@ func parseZone(s string) (minutes int, ok bool) {
 		digits = digits[:2] + digits[3:]
 	}
 	if sign == 0 || len(digits) != len("0000") || !all(digits, digit) {
-		return minutes, false
+		return 0, false
 	}
 	return sign * (60*atoi(digits[:2]) + atoi(digits[2:])), true
 }

@@ -226,7 +226,7 @@ var exceptionFields = [...]Dialect{
 	}},
 	{Name: "eve-online", Fields: []DialectField{
 		{Name: "X-Esi-Error-Limit-Remain", Role: RoleRemaining, Policy: "error-limit", Window: SecondsOf(60), Unit: "errors"},
-		{Name: "X-Esi-Error-Limit-Reset", Role: RoleReset, Format: TimeSeconds, Policy: "error-limit"},
+		{Name: "X-Esi-Error-Limit-Reset", Role: RoleReset, Format: TimeSeconds, Policy: "error-limit", Window: SecondsOf(60), Unit: "errors"},
 	}},
 	{Name: "gitlab", Fields: []DialectField{ // limits are given per minute
 		{Name: "RateLimit-Observed", Role: RoleUsed, Window: SecondsOf(60)},

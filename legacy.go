@@ -205,13 +205,14 @@ func ParseLegacy(h http.Header, o LegacyOptions) (Fields, error) {
 // policy and the role in any order, then the unit of a time, as in
 // X-RateLimit-Remaining-Minute or Acme-Rate-Limit-Requests-Reset-Ms. Without the
 // word RateLimit, X-Acme-Remaining is read if there is also X-Acme-Limit,
-// X-Acme-Used or X-Acme-Reset. Some seventy more fields are known by their
-// whole names.
+// X-Acme-Used or X-Acme-Reset, and no more than 1024 policies might be told so.
+// Some seventy more fields are known by their whole names.
 //
 // A policy is named by the words between RateLimit and the role, or by a field
 // for the name, or by a parameter "name", else by o.Name. Of Integer policies the
 // one with the quota of the limit has that name; any other is named by quota and
-// window, as 1000/3600.
+// window, as 1000/3600. Where a name stands before others, as that of a group, it is
+// cut to 128 bytes.
 //
 // # Values
 //

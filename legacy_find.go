@@ -41,8 +41,8 @@ func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundFiel
 			if len(found) > maxFields {
 				return found
 			}
-		} else if _, ok := parseLoose(key); ok {
-			loose = true
+		} else if !loose {
+			_, loose = parseLoose(key)
 		}
 	}
 	if loose {
@@ -132,6 +132,9 @@ func findLoose(found []foundField, h http.Header, own lexicons) []foundField {
 		head, tail := hashes(key)
 		if !ok || len(lines) == 0 || isLegacyField(key) || own.find(key, head) != nil {
 			continue
+		}
+		if len(families) > maxFields {
+			return found
 		}
 		name := cmp.Or(m.policy, m.family)
 		if families[name] == nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -400,6 +401,7 @@ func familyCases() []legacyCase {
 		{"a date in a field with the name of a family", "Acme-Left: 37\nAcme: Sat, 21 Nov 2026 03:01:30 GMT", "", "", ""},
 		{"an exception beside a quota of another family", "X-Bapi-Limit: 100\nX-Bapi-Limit-Status: 40\nX-RateLimit-Limit: 50", "x-ratelimit", "default : 40/50 w=- t=-", ""},
 		{"a name of one word, which is the policy", "Callsremaining: 5\nCallsreset: 60", "calls?", "calls : 5/- w=- t=60", ""},
+		{"a reset of errors, of which nobody says how many remain", "X-Esi-Error-Limit-Reset: 31", "eve-online", "error-limit errors: -/- w=60 t=31", ""},
 		{"a reset for all, and a quota of nothing", "X-RateLimit-Limit-A: 10\nX-RateLimit-Limit-B: 0\nX-RateLimit-Reset: 30", "x-ratelimit?", "a : -/10 w=- t=- | b : -/0 w=- t=30", ""},
 		{"a reset of minutes that fits in no unit", "X-RateLimit-Remaining-Minute: 0\nX-RateLimit-Reset-Minute: 600000", "x-ratelimit", "minute : 0/- w=60 t=600000", ""},
 		{"used, and another policy's reset", "X-RateLimit-Used: 3\nX-RateLimit-Reset-Hour: 7", "x-ratelimit", "default : -/- w=- t=- | hour : -/- w=3600 t=7", ""},
@@ -655,6 +657,47 @@ func TestManyFields(t *testing.T) {
 		h.Set(fmt.Sprintf("X-RateLimit-Limit-N%d", i), "1")
 	}
 	require.Equal(t, maxFields+1, len(findFields(nil, h, &LegacyOptions{})), "nobody looks at the others")
+}
+
+// TestManyLooseFields: fields without the word RateLimit, of as many policies as are
+// looked at, and of one more.
+func TestManyLooseFields(t *testing.T) {
+	h := http.Header{"X-Ratelimit-Remaining": {"5"}, "X-Acme-Remaining": {"7"}, "X-Acme-Limit": {"10"}}
+	for i := range maxFields {
+		h[http.CanonicalHeaderKey(fmt.Sprintf("X-N%d-Reset", i))] = []string{"1"}
+	}
+	got, err := ParseAny(h, LegacyOptions{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"acme : 7/10 w=- t=-", "default : 5/- w=- t=-"}, vendorLimits(got))
+	h["X-One-Reset"] = []string{"1"}
+	got, err = ParseAny(h, LegacyOptions{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"default : 5/- w=- t=-"}, vendorLimits(got))
+}
+
+// TestLongGroups: what is named once, and stands before the names of many.
+func TestLongGroups(t *testing.T) {
+	const size = 60_000
+	long, each := strings.Repeat("x", size/2), size/2/len(`,"k0000":1`)
+	var members strings.Builder
+	for i := range each {
+		fmt.Fprintf(&members, `,"k%04d":1`, i)
+	}
+	for name, h := range map[string]http.Header{
+		"a record":           {"X-Ratelimit-Limit": {"name=" + long + strings.Repeat(";k=1", 2*each)}},
+		"a record of states": {"X-Ratelimit": {"name=" + long + strings.Repeat(";k=a", 2*each)}},
+		"an object":          {"X-Ratelimit-Limit": {`{"name":"` + long + `"` + members.String() + "}"}},
+		"objects":            {"X-Ratelimit-Limit": {`{"` + long + `":{"k":1` + members.String() + "}}"}},
+		"a key":              {"X-Ratelimit-Limit-" + long: {strings.Repeat("k=1;", 2*each)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, _ = ParseAny(h, LegacyOptions{})
+			runtime.ReadMemStats(&after)
+			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(128*size))
+		})
+	}
 }
 
 // TestManyMembers: as many as are read, and one more, in each syntax that lists.

@@ -244,12 +244,16 @@ func each(s, separators string, yield func(before byte, part string) bool) bool 
 	return ok && !quoted
 }
 
+// maxGroup is how much of the name of a group stands before that of each of its
+// policies. A header can name a group once, and then a hundred thousand of these.
+const maxGroup = 128
+
 // below joins the name of a group of policies with the name of one of them.
 func below(group, name string) string {
 	if group == "" || name == "" {
 		return group + name
 	}
-	return group + "-" + name
+	return group[:min(len(group), maxGroup)] + "-" + name
 }
 
 // isRecord reports whether a value looks like a record: total=100; remaining=99,

@@ -54,7 +54,7 @@ func parseFraction(s string) (billionths int64, ok bool) {
 	unit := billion
 	for i := range len(s) {
 		if !is(s[i], digit) {
-			return billionths, false
+			return 0, false
 		}
 		switch unit /= 10; {
 		case unit > 0:
