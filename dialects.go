@@ -197,7 +197,7 @@ var exceptionFields = [...]Dialect{
 	}},
 	{Name: "brightpearl", Fields: []DialectField{
 		{Name: "Brightpearl-Requests-Remaining", Role: RoleRemaining},
-		{Name: "Brightpearl-Next-Throttle-Period", Role: RoleReset, Format: TimeMillis},
+		{Name: "Brightpearl-Next-Throttle-Period", Role: RoleReset, Format: TimeMilli},
 	}},
 	{Name: "bybit", Fields: []DialectField{
 		{Name: "X-Bapi-Limit", Role: RoleQuota},
@@ -234,7 +234,7 @@ var exceptionFields = [...]Dialect{
 	{Name: "hubspot", Fields: []DialectField{
 		{Name: "X-HubSpot-RateLimit-Max", Role: RoleQuota, Policy: "interval"},
 		{Name: "X-HubSpot-RateLimit-Remaining", Role: RoleRemaining, Policy: "interval"},
-		{Name: "X-HubSpot-RateLimit-Interval-Milliseconds", Role: RoleWindow, Format: TimeMillis, Policy: "interval"},
+		{Name: "X-HubSpot-RateLimit-Interval-Milliseconds", Role: RoleWindow, Format: TimeMilli, Policy: "interval"},
 	}},
 	{Name: "keap", Fields: []DialectField{ // the interval, 1, is that of the unit
 		{Name: "X-Keap-*-Limit", Role: RoleQuota},

@@ -37,7 +37,7 @@ func (c *vendorCase) options() LegacyOptions {
 		o.Now, _ = parseDate(date)
 	}
 	if c.Resets == "milliseconds" {
-		o.Reset = TimeMillis
+		o.Reset = TimeMilli
 	}
 	return o
 }

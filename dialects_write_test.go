@@ -42,7 +42,7 @@ func lawSet(t testing.TB, d *Dialect, f Fields, now time.Time) {
 		}
 		limits, name = []Limit{tightest}, tightest.Name
 	}
-	got, err := ParseLegacy(h, LegacyOptions{Dialects: []*Dialect{d}, Name: name, Now: now})
+	got, err := ParseAny(h, LegacyOptions{Dialects: []*Dialect{d}, Name: name, Now: now})
 	require.NoError(t, err)
 	lawFields(t, got)
 	for _, l := range limits {
@@ -152,8 +152,8 @@ func TestSet(t *testing.T) {
 	millis := &Dialect{Name: "millis", Fields: []DialectField{
 		{Name: "Acme-Max", Role: RoleQuota},
 		{Name: "Acme-Left", Role: RoleRemaining},
-		{Name: "Acme-Reset", Role: RoleReset, Format: TimeMillis},
-		{Name: "Acme-Window", Role: RoleWindow, Format: TimeMillis},
+		{Name: "Acme-Reset", Role: RoleReset, Format: TimeMilli},
+		{Name: "Acme-Window", Role: RoleWindow, Format: TimeMilli},
 	}}
 	inSeconds := &Dialect{Name: "in-seconds", Fields: []DialectField{
 		{Name: "Acme-Max", Role: RoleQuota}, {Name: "Acme-Left", Role: RoleRemaining}, {Name: "Acme-Window", Role: RoleWindow, Format: TimeSeconds},
@@ -248,7 +248,7 @@ func TestSetReplaces(t *testing.T) {
 	soon := http.Header{}
 	f.Limits[0].Reset = SecondsOf(10)
 	require.NoError(t, XRateLimitUnix.Set(soon, f, time.Time{}))
-	got, err := ParseLegacy(soon, LegacyOptions{})
+	got, err := ParseAny(soon, LegacyOptions{})
 	require.NoError(t, err)
 	require.InDelta(t, 10, got.Limits[0].Reset.n, 1)
 }
@@ -453,7 +453,7 @@ func TestCallersDialect(t *testing.T) {
 		{Name: "Acme-Rules", Role: RolePolicies},
 		{Name: "Acme-Title", Role: RoleName},
 		{Name: "Acme-Until", Role: RoleReset, Format: TimeRFC3339, Policy: "pair"},
-		{Name: "Acme-Long", Role: RoleWindow, Format: TimeMillis, Policy: "pair"},
+		{Name: "Acme-Long", Role: RoleWindow, Format: TimeMilli, Policy: "pair"},
 		{Name: "X-RateLimit-Limit", Role: RoleNone},
 		{Name: "Retry-After-Acme", Role: RoleNone},
 		{Name: "X-Rl", Role: RoleNone},

@@ -91,7 +91,8 @@ func ExampleTransport() {
 	server := roundTrip(func(req *http.Request) *http.Response {
 		remaining--
 		h := http.Header{}
-		_ = ratelimit.SetLimits(h, ratelimit.Limit{Name: "default", Remaining: int64(remaining), Reset: ratelimit.SecondsOf(60)})
+		left := ratelimit.Limit{Name: "default", Remaining: int64(remaining), Reset: ratelimit.SecondsOf(60)}
+		_ = ratelimit.Fields{Limits: []ratelimit.Limit{left}}.Set(h)
 		return &http.Response{StatusCode: http.StatusOK, Header: h, Body: http.NoBody, Request: req}
 	})
 	client := &http.Client{

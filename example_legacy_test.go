@@ -52,26 +52,6 @@ func ExampleParseAny_errors() {
 	// Ratelimit-Remaining true
 }
 
-func ExampleParseLegacy() {
-	h := http.Header{}
-	h.Set("X-RateLimit-Limit-Requests", "60")
-	h.Set("X-RateLimit-Remaining-Requests", "59")
-	h.Set("X-RateLimit-Reset-Requests", "1s")
-	h.Set("X-RateLimit-Limit-Tokens", "150000")
-	h.Set("X-RateLimit-Remaining-Tokens", "149984")
-	h.Set("X-RateLimit-Reset-Tokens", "6m0s")
-
-	f, _ := ratelimit.ParseLegacy(h, ratelimit.LegacyOptions{})
-	fmt.Println(f.Dialect)
-	for i := range f.Limits {
-		fmt.Println(f.Policies[i], f.Limits[i])
-	}
-	// Output:
-	// x-ratelimit
-	// "requests";q=60 "requests";r=59;t=1
-	// "tokens";q=150000;qu="tokens" "tokens";r=149984;t=360
-}
-
 func ExampleDialect_Set() {
 	f := ratelimit.Fields{
 		Policies: []ratelimit.Policy{{Name: "default", Quota: 100, Window: ratelimit.SecondsOf(60)}},
@@ -182,7 +162,7 @@ func ExampleLegacyOptions_reset() {
 
 	f, _ := ratelimit.ParseAny(h, ratelimit.LegacyOptions{})
 	fmt.Println(f.Limits, f.Guessed)
-	f, _ = ratelimit.ParseAny(h, ratelimit.LegacyOptions{Reset: ratelimit.TimeMillis})
+	f, _ = ratelimit.ParseAny(h, ratelimit.LegacyOptions{Reset: ratelimit.TimeMilli})
 	fmt.Println(f.Limits, f.Guessed)
 	// Output:
 	// ["default";r=39;t=5000] true
@@ -217,7 +197,7 @@ func ExampleLookupDialect() {
 func ExampleTimeFormat() {
 	f := ratelimit.Fields{Limits: []ratelimit.Limit{{Name: "default", Remaining: 1, Reset: ratelimit.SecondsOf(90)}}}
 	for _, format := range []ratelimit.TimeFormat{
-		ratelimit.TimeSeconds, ratelimit.TimeMillis, ratelimit.TimeUnix, ratelimit.TimeUnixMilli,
+		ratelimit.TimeSeconds, ratelimit.TimeMilli, ratelimit.TimeUnix, ratelimit.TimeUnixMilli,
 		ratelimit.TimeHTTPDate, ratelimit.TimeRFC3339, ratelimit.TimeDuration,
 	} {
 		d := ratelimit.Dialect{Fields: []ratelimit.DialectField{{Name: "X-Reset", Role: ratelimit.RoleReset, Format: format}}}

@@ -45,8 +45,8 @@ func Example_readmeServer() {
 	limiter := &ratelimit.Middleware{
 		Take: func(r *http.Request) (ratelimit.Decision, error) {
 			used, left, err := counter.Add(r.Context(), r.Header.Get("X-API-Key")) // in Redis, say
-			p, l := ratelimit.FixedWindow("minute", 100, used, time.Minute, left)
-			d := ratelimit.Decision{Fields: ratelimit.Fields{Policies: []ratelimit.Policy{p}, Limits: []ratelimit.Limit{l}}}
+			window := ratelimit.FixedWindow{Name: "minute", Quota: 100, Used: used, Window: time.Minute, Left: left}
+			d := ratelimit.Decision{Fields: window.Fields()}
 			if used > 100 {
 				d.Violated = []string{"minute"}
 			}

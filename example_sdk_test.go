@@ -66,7 +66,8 @@ func Example_sdk() {
 func quotaOf(n int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n--
-		_ = ratelimit.SetLimits(w.Header(), ratelimit.Limit{Name: "default", Remaining: n, Reset: ratelimit.SecondsOf(60)})
+		left := ratelimit.Limit{Name: "default", Remaining: n, Reset: ratelimit.SecondsOf(60)}
+		_ = ratelimit.Fields{Limits: []ratelimit.Limit{left}}.Set(w.Header())
 		fmt.Fprint(w, `{"Name": "gopher"}`)
 	})
 }

@@ -167,8 +167,8 @@ func ExampleFields_SetRetryAfter() {
 // when it is full, when one more has half flown in, and when it refuses.
 func ExampleTokenBucket() {
 	for _, tokens := range []float64{20, 7.5, 0} {
-		p, l := ratelimit.TokenBucket("burst", 20, 0.1, tokens)
-		fmt.Println(p, l)
+		f := ratelimit.TokenBucket{Name: "burst", Burst: 20, PerSecond: 0.1, Tokens: tokens}.Fields()
+		fmt.Println(f.Policies[0], f.Limits[0])
 	}
 	// Output:
 	// "burst";q=20;w=200 "burst";r=20;t=10
@@ -241,8 +241,7 @@ func ExampleRestrictHeader() {
 	h.Set("X-RateLimit-Limit", "100")
 	h.Set("X-RateLimit-Remaining", "40")
 	h.Set("X-RateLimit-Reset", "1795232405")
-	p, l := ratelimit.FixedWindow("gateway", 5, 1, 10*time.Second, 10*time.Second)
-	own := ratelimit.Fields{Policies: []ratelimit.Policy{p}, Limits: []ratelimit.Limit{l}}
+	own := ratelimit.FixedWindow{Name: "gateway", Quota: 5, Used: 1, Window: 10 * time.Second, Left: 10 * time.Second}.Fields()
 
 	arrived := time.Date(2026, time.November, 21, 3, 40, 1, 0, time.UTC)
 	err := ratelimit.RestrictHeader(h, own, ratelimit.LegacyOptions{Now: arrived}) // the zero Now is time.Now()

@@ -163,41 +163,36 @@ func ExampleAppendLimits() {
 	// "default";r=2 <nil>
 }
 
-func ExampleSetPolicies() {
+// A second limiter of a response adds to what the first has said.
+func ExampleFields_Add() {
 	h := http.Header{}
-	err := ratelimit.SetPolicies(h, ratelimit.Policy{Name: "default", Quota: 100, Window: ratelimit.SecondsOf(10)})
-	fmt.Println(h.Get(ratelimit.PolicyField), err)
-	// Output:
-	// "default";q=100;w=10 <nil>
-}
-
-func ExampleSetLimits() {
-	h := http.Header{}
-	err := ratelimit.SetLimits(h, ratelimit.Limit{Name: "default", Remaining: 50, Reset: ratelimit.SecondsOf(30)})
-	fmt.Println(h.Get(ratelimit.LimitField), err)
-	// Output:
-	// "default";r=50;t=30 <nil>
-}
-
-func ExampleAddPolicies() {
-	h := http.Header{}
-	_ = ratelimit.AddPolicies(h, ratelimit.Policy{Name: "burst", Quota: 100, Window: ratelimit.SecondsOf(60)})
-	_ = ratelimit.AddPolicies(h, ratelimit.Policy{Name: "daily", Quota: 1000, Window: ratelimit.SecondsOf(86400)})
+	burst := ratelimit.FixedWindow{Name: "burst", Quota: 100, Used: 63, Window: time.Minute, Left: 12 * time.Second}
+	daily := ratelimit.FixedWindow{Name: "daily", Quota: 1000, Used: 10, Window: 24 * time.Hour, Left: 80000 * time.Second}
+	_ = burst.Fields().Set(h)
+	_ = daily.Fields().Add(h)
 	fmt.Println(strings.Join(h.Values(ratelimit.PolicyField), "\n"))
+	fmt.Println(strings.Join(h.Values(ratelimit.LimitField), "\n"))
 	// Output:
 	// "burst";q=100;w=60
 	// "daily";q=1000;w=86400
+	// "burst";r=37;t=12
+	// "daily";r=990;t=80000
 }
 
-// A second middleware adds to what the first has said.
-func ExampleAddLimits() {
+// What two limiters know of one request, in one announcement.
+func ExampleFields_Join() {
+	minute := ratelimit.FixedWindow{Name: "minute", Quota: 100, Used: 63, Window: time.Minute, Left: 12 * time.Second}
+	tokens := ratelimit.Fields{
+		Policies: []ratelimit.Policy{{Name: "tokens", Quota: 30000, Unit: "tokens", Window: ratelimit.SecondsOf(60)}},
+		Limits:   []ratelimit.Limit{{Name: "tokens", Remaining: 12000, Reset: ratelimit.SecondsOf(12)}},
+	}
 	h := http.Header{}
-	_ = ratelimit.AddLimits(h, ratelimit.Limit{Name: "burst", Remaining: 37})
-	_ = ratelimit.AddLimits(h, ratelimit.Limit{Name: "daily", Remaining: 990})
-	fmt.Println(strings.Join(h.Values(ratelimit.LimitField), "\n"))
+	_ = minute.Fields().Join(tokens).Set(h)
+	fmt.Println(h.Get(ratelimit.PolicyField))
+	fmt.Println(h.Get(ratelimit.LimitField))
 	// Output:
-	// "burst";r=37
-	// "daily";r=990
+	// "minute";q=100;w=60, "tokens";q=30000;qu="tokens";w=60
+	// "minute";r=37;t=12, "tokens";r=12000;t=12
 }
 
 func ExamplePolicy() {

@@ -32,8 +32,7 @@ func (w *window) take(*http.Request) (ratelimit.Decision, error) {
 	} else {
 		d.Violated = []string{"minute"}
 	}
-	p, l := ratelimit.FixedWindow("minute", quota, w.used, length, w.end.Sub(now))
-	d.Fields = ratelimit.Fields{Policies: []ratelimit.Policy{p}, Limits: []ratelimit.Limit{l}}
+	d.Fields = ratelimit.FixedWindow{Name: "minute", Quota: quota, Used: w.used, Window: length, Left: w.end.Sub(now)}.Fields()
 	return d, nil
 }
 

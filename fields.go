@@ -68,7 +68,23 @@ func Parse(h http.Header) (Fields, error) {
 // h has to be the header section of a response, never its trailers (draft-11
 // Sections 3.1 and 4.1). Any status may have the fields, but on a redirection
 // they may keep a client from following it (draft-11 Section 6).
-func (f Fields) Set(h http.Header) error {
+func (f Fields) Set(h http.Header) error { return f.write(h, setLine) }
+
+// Add adds a line to each of the fields RateLimit-Policy and RateLimit, as a
+// second limiter of a response does whose members stand beside those of the first.
+// A list without members adds nothing. The lines of a field are one List (RFC 9110
+// Section 5.2): if a line that is there already is malformed, clients ignore the
+// new one as well, which Add does not check.
+//
+// Add compares nothing. [Restrict] and [RestrictHeader] join what two parties say
+// of one policy, and so do Handlers of a [Middleware] that are nested.
+//
+// The error is as for [Fields.Set], and h is then as it was. Each call may write
+// 1024 members; those of other lines are not counted.
+func (f Fields) Add(h http.Header) error { return f.write(h, addLine) }
+
+// write writes the line of each field by a function, or none on error.
+func (f *Fields) write(h http.Header, line func(h http.Header, key, line string)) error {
 	policies, err := FormatPolicies(f.Policies...)
 	if err != nil {
 		return err
@@ -77,10 +93,21 @@ func (f Fields) Set(h http.Header) error {
 	if err != nil {
 		return err
 	}
-	if err := setLine(h, policyKey, policies); err != nil {
-		return err
+	if h == nil && policies+limits != "" {
+		return errNilHeader
 	}
-	return setLine(h, limitKey, limits)
+	line(h, policyKey, policies)
+	line(h, limitKey, limits)
+	return nil
+}
+
+// Join returns the policies and limits of f, then those of g, as for a response on
+// which two limiters report. Dialect and Guessed are those of f. Both f and g stay
+// as they are. Members of one name are not compared, see [Restrict].
+func (f Fields) Join(g Fields) Fields {
+	f.Policies = slices.Concat(f.Policies, g.Policies)
+	f.Limits = slices.Concat(f.Limits, g.Limits)
+	return f
 }
 
 // Writable returns f without the members that the fields RateLimit-Policy and

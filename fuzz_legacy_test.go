@@ -15,17 +15,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lawLegacy: what ParseLegacy returns is valid, an error is about a field that is
+// lawLegacy: what ParseAny returns is valid, an error is about a field that is
 // there, neither order nor space makes a difference, and what is read does not
 // depend on fields that say nothing.
 func lawLegacy(t testing.TB, h http.Header) {
 	t.Helper()
 	before := h.Clone()
-	for _, o := range []LegacyOptions{{Now: then}, {Now: late, Reset: TimeMillis, Name: "mine"}} {
-		got, err := ParseLegacy(h, o)
+	for _, o := range []LegacyOptions{{Now: then}, {Now: late, Reset: TimeMilli, Name: "mine"}} {
+		got, err := ParseAny(h, o)
 		lawFields(t, got)
 		lawFaults(t, h, err)
-		again, againErr := ParseLegacy(h, o)
+		again, againErr := ParseAny(h, o)
 		require.Equal(t, got, again)
 		require.Equal(t, err, againErr)
 
@@ -35,7 +35,7 @@ func lawLegacy(t testing.TB, h http.Header) {
 				delete(rest, key)
 			}
 		}
-		again, againErr = ParseLegacy(rest, o)
+		again, againErr = ParseAny(rest, o)
 		require.Equal(t, got, again)
 		require.Equal(t, err, againErr)
 	}
@@ -55,7 +55,7 @@ func lawPlain(t testing.TB, h http.Header) {
 		}
 		n[i], _ = strconv.ParseInt(lines[0], 10, 64)
 	}
-	got, err := ParseLegacy(h, LegacyOptions{Now: late})
+	got, err := ParseAny(h, LegacyOptions{Now: late})
 	require.NoError(t, err)
 	require.Len(t, got.Limits, 1)
 	require.Equal(t, n[1], got.Limits[0].Remaining)
@@ -92,7 +92,7 @@ func lawFaults(t testing.TB, h http.Header, err error) {
 	}
 }
 
-// lawAny: ParseAny agrees with Parse and with ParseLegacy.
+// lawAny: ParseAny agrees with Parse, and with what is read of older forms.
 func lawAny(t testing.TB, h http.Header) {
 	t.Helper()
 	o := LegacyOptions{Now: late}
@@ -109,7 +109,7 @@ func lawAny(t testing.TB, h http.Header) {
 		}
 		return
 	}
-	legacy, _ := ParseLegacy(h, o)
+	legacy, _, _ := parseLegacy(h, &o)
 	requireEqual(t, legacy.Limits, got.Limits)
 	if current.Policies == nil {
 		requireEqual(t, legacy.Policies, got.Policies)
@@ -158,7 +158,7 @@ func addLegacySeeds(f *testing.F) {
 	}
 }
 
-func FuzzParseLegacy(f *testing.F) {
+func FuzzOlder(f *testing.F) {
 	addLegacySeeds(f)
 	f.Fuzz(func(t *testing.T, text string) { lawLegacy(t, wire(text)) })
 }

@@ -47,21 +47,23 @@ type codec[T memberType[T]] struct {
 	baseline  func(...string) ([]T, error) // the same by httpsfv
 	append    func([]byte, ...T) ([]byte, error)
 	format    func(...T) (string, error)
-	set       func(http.Header, ...T) error
-	add       func(http.Header, ...T) error
+	alone     func(...T) Fields
 	unmarshal func(*T, []byte) error
 }
 
 var (
 	policyCodec = codec[Policy]{
 		PolicyField, policyKey, ParsePolicies, httpsfvParsePolicies,
-		AppendPolicies, FormatPolicies, SetPolicies, AddPolicies, (*Policy).UnmarshalText,
+		AppendPolicies, FormatPolicies, policiesAlone, (*Policy).UnmarshalText,
 	}
 	limitCodec = codec[Limit]{
 		LimitField, limitKey, ParseLimits, httpsfvParseLimits,
-		AppendLimits, FormatLimits, SetLimits, AddLimits, (*Limit).UnmarshalText,
+		AppendLimits, FormatLimits, limitsAlone, (*Limit).UnmarshalText,
 	}
 )
+
+func policiesAlone(list ...Policy) Fields { return Fields{Policies: list} }
+func limitsAlone(list ...Limit) Fields    { return Fields{Limits: list} }
 
 func requireEqual[T memberType[T]](t testing.TB, want, got []T) {
 	t.Helper()
@@ -200,8 +202,8 @@ func (c codec[T]) lawHeader(t testing.TB, s string, err error, list ...T) {
 	t.Helper()
 	const old = "old"
 	set, added := http.Header{c.key: {old}}, http.Header{c.key: {old}}
-	require.Equal(t, err, c.set(set, list...), "law 3")
-	require.Equal(t, err, c.add(added, list...), "law 3")
+	require.Equal(t, err, c.alone(list...).Set(set), "law 3")
+	require.Equal(t, err, c.alone(list...).Add(added), "law 3")
 	switch {
 	case err != nil:
 		require.Equal(t, http.Header{c.key: {old}}, set, "nothing is written beside an error")

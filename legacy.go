@@ -47,8 +47,8 @@ const (
 	TimeGuess TimeFormat = iota
 	// TimeSeconds is seconds from now; fractions are rounded up.
 	TimeSeconds
-	// TimeMillis is milliseconds from now.
-	TimeMillis
+	// TimeMilli is milliseconds from now.
+	TimeMilli
 	// TimeUnix is seconds since the Unix epoch; fractions are rounded up.
 	TimeUnix
 	// TimeUnixMilli is milliseconds since the Unix epoch.
@@ -163,14 +163,14 @@ func (f *DialectField) fault() error {
 	return nil
 }
 
-// LegacyOptions are options of [ParseLegacy] and [ParseAny]. The zero value is
+// LegacyOptions are options of [ParseAny]. The zero value is
 // ready to use.
 type LegacyOptions struct {
 	// Dialects say what the fields that they name mean; of two for one field
 	// the first counts. All other fields are read by their words.
 	Dialects []*Dialect
 	// Reset is how a bare number below 1e9 in a reset is counted if nothing in the
-	// response tells: TimeMillis, say, for a server that is known to count so.
+	// response tells: TimeMilli, say, for a server that is known to count so.
 	// TimeGuess takes it for seconds, and sets Fields.Guessed.
 	Reset TimeFormat
 	// Name is the name of a policy if the response has none. "" is "default", and
@@ -182,14 +182,6 @@ type LegacyOptions struct {
 }
 
 const defaultName = "default"
-
-// ParseLegacy reads all fields for limits in the way that [ParseAny] describes,
-// but leaves RateLimit and RateLimit-Policy out where [Parse] can read them. Most
-// callers want ParseAny.
-func ParseLegacy(h http.Header, o LegacyOptions) (Fields, error) {
-	f, _, faults := parseLegacy(h, &o)
-	return f, joinFaults(faults)
-}
 
 // ParseAny reads what h says about limits, in whatever form.
 //
@@ -337,8 +329,8 @@ func joinFaults(faults []*FieldError) error {
 	return errors.Join(errs...)
 }
 
-// parseLegacy is ParseLegacy: from the header to fields, to facts, to policies and
-// limits. It also returns how long fields other than Retry-After ask to wait.
+// parseLegacy reads all fields for limits but those of the current form: from the
+// header to fields, to facts, to policies and limits. It also returns how long fields other than Retry-After ask to wait.
 func parseLegacy(h http.Header, o *LegacyOptions) (f Fields, asked time.Duration, faults []*FieldError) {
 	var few [8]foundField // so that most responses need no memory but that of the result
 	found := findFields(few[:0], h, o)

@@ -109,7 +109,7 @@ func TestMalformed(t *testing.T) {
 // draft-07 Section 3 asks for.
 func TestDictionaryMissing(t *testing.T) {
 	for _, line := range []string{"limit=10, remaining=5", "remaining=5, reset=1"} {
-		_, err := ParseLegacy(http.Header{"Ratelimit": {line}}, LegacyOptions{})
+		_, err := ParseAny(http.Header{"Ratelimit": {line}}, LegacyOptions{})
 		require.ErrorIs(t, err, ErrMissing)
 	}
 }
@@ -128,7 +128,7 @@ func TestFaultPlaces(t *testing.T) {
 		{"a policy too many", "X-RateLimit-Remaining: " + manyRecords(), "ratelimit: X-Ratelimit-Remaining, line 1, byte 1: too many"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := ParseLegacy(wire(tt.wire), LegacyOptions{})
+			_, err := ParseAny(wire(tt.wire), LegacyOptions{})
 			require.EqualError(t, err, tt.want)
 		})
 	}

@@ -15,7 +15,7 @@ import (
 func (m *meaning) summary() string {
 	kinds := map[nameKind]string{anchorName: "anchor", plainName: "plain", waitName: "wait", recordName: "record", tailName: "tail"}
 	roles := [...]string{RoleQuota: "quota", RoleRemaining: "remaining", RoleUsed: "used", RoleReset: "reset", RoleWindow: "window", RoleName: "name", RolePolicies: "policies", roles: ""}
-	formats := [...]string{TimeGuess: "", TimeSeconds: "s", TimeMillis: "ms", TimeUnix: "unix", timeFormats: ""}
+	formats := [...]string{TimeGuess: "", TimeSeconds: "s", TimeMilli: "ms", TimeUnix: "unix", timeFormats: ""}
 	words := []string{kinds[m.kind] + roles[m.role]}
 	if m.policy != "" {
 		words = append(words, "of "+m.policy)

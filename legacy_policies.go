@@ -113,7 +113,7 @@ func (t *tally) takeWindow(m *meaning, value string, format TimeFormat) bool {
 	value = trim(unquote(value))
 	if v, ok := parseCount(value); ok {
 		switch {
-		case format == TimeMillis:
+		case format == TimeMilli:
 			t.window = windowOf(v.ceilDiv(1000))
 		case format != TimeGuess:
 			t.window = windowOf(saturatingMul(v.ceil(), max(m.per, 1)))
@@ -375,7 +375,7 @@ func (r *reading) settleSmall(t *tally) Seconds {
 		switch r.options.Reset {
 		case TimeGuess:
 			r.guessed = true
-		case TimeMillis:
+		case TimeMilli:
 			return SecondsOf(millis)
 		}
 	}

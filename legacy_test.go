@@ -136,8 +136,8 @@ func runLegacy(t *testing.T, cases []legacyCase) {
 	}
 }
 
-// TestParseLegacyGenerations reads what the drafts of the specification show.
-func TestParseLegacyGenerations(t *testing.T) { runLegacy(t, generationCases()) }
+// TestOlderGenerations reads what the drafts of the specification show.
+func TestOlderGenerations(t *testing.T) { runLegacy(t, generationCases()) }
 
 func generationCases() []legacyCase {
 	return []legacyCase{
@@ -193,9 +193,9 @@ func generationCases() []legacyCase {
 	}
 }
 
-// TestParseLegacyEdges: what the grammar of drafts 00 and 01 allows and that of
+// TestOlderEdges: what the grammar of drafts 00 and 01 allows and that of
 // structured fields does not, and what no grammar allows.
-func TestParseLegacyEdges(t *testing.T) { runLegacy(t, edgeCases()) }
+func TestOlderEdges(t *testing.T) { runLegacy(t, edgeCases()) }
 
 func edgeCases() []legacyCase {
 	return []legacyCase{
@@ -280,8 +280,8 @@ func TestParseAnyStrictFault(t *testing.T) {
 	), err)
 }
 
-// TestParseLegacyFamilies reads what servers made of the drafts.
-func TestParseLegacyFamilies(t *testing.T) { runLegacy(t, familyCases()) }
+// TestOlderFamilies reads what servers made of the drafts.
+func TestOlderFamilies(t *testing.T) { runLegacy(t, familyCases()) }
 
 func familyCases() []legacyCase {
 	return []legacyCase{
@@ -490,11 +490,11 @@ func TestResetOption(t *testing.T) {
 		wire   string
 		want   int64
 	}{
-		{"milliseconds", TimeMillis, "X-RateLimit-Reset: 60000", 60},
+		{"milliseconds", TimeMilli, "X-RateLimit-Reset: 60000", 60},
 		{"seconds", TimeSeconds, "X-RateLimit-Reset: 60000", 60000},
-		{"the name settles it", TimeMillis, "X-RateLimit-Reset-After: 60", 60},
+		{"the name settles it", TimeMilli, "X-RateLimit-Reset-After: 60", 60},
 		{"the size settles it", TimeSeconds, "X-RateLimit-Reset: @unix+60", 60},
-		{"the drafts settle it", TimeMillis, "RateLimit-Reset: 60000", 60000},
+		{"the drafts settle it", TimeMilli, "RateLimit-Reset: 60000", 60000},
 	} {
 		eachClock(t, tt.name, tt.wire, func(t *testing.T, text string, now time.Time) {
 			got, err := ParseAny(wire(text), LegacyOptions{Reset: tt.format, Now: now})
@@ -566,13 +566,13 @@ func policyFactCases() []legacyCase {
 
 // TestUsedAlone: units spent alone are a policy with the parameter "used".
 func TestUsedAlone(t *testing.T) {
-	got, err := ParseLegacy(wire("X-MBX-USED-WEIGHT-1M: 6500"), LegacyOptions{})
+	got, err := ParseAny(wire("X-MBX-USED-WEIGHT-1M: 6500"), LegacyOptions{})
 	require.NoError(t, err)
 	require.Equal(t, Fields{
 		Policies: []Policy{{Name: "weight-1m", Quota: Unknown, Unit: "weight", Window: SecondsOf(60), Params: Params{{"used", int64(6500)}}}},
 		Dialect:  "binance",
 	}, got)
-	got, err = ParseLegacy(wire("X-RateLimit-Reset-Hour: 1"), LegacyOptions{})
+	got, err = ParseAny(wire("X-RateLimit-Reset-Hour: 1"), LegacyOptions{})
 	require.NoError(t, err)
 	require.Equal(t, []Policy{{Name: "hour", Quota: Unknown, Window: SecondsOf(3600)}}, got.Policies, "it does not say that anything is used")
 }
@@ -592,7 +592,7 @@ func TestLenientParams(t *testing.T) {
 func TestOptionName(t *testing.T) {
 	h := wire("X-RateLimit-Remaining: 1")
 	for name, want := range map[string]string{"": "default", "mine": "mine", "caf\u00e9": "default"} {
-		got, err := ParseLegacy(h, LegacyOptions{Name: name})
+		got, err := ParseAny(h, LegacyOptions{Name: name})
 		require.NoError(t, err)
 		require.Equal(t, want, got.Limits[0].Name)
 	}
@@ -604,10 +604,10 @@ func TestErrorSaysNoContent(t *testing.T) {
 	require.NotContains(t, err.Error(), "secret")
 	var e *FieldError
 	require.ErrorAs(t, err, &e)
-	_, err = ParseLegacy(http.Header{"X-Ratelimit-Reset": {"", " \tx"}}, LegacyOptions{})
+	_, err = ParseAny(http.Header{"X-Ratelimit-Reset": {"", " \tx"}}, LegacyOptions{})
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, &FieldError{Field: "X-Ratelimit-Reset", Line: 1, Offset: 2, Item: -1, Err: ErrSyntax}, e)
-	_, err = ParseLegacy(http.Header{"x-RateLimit-overLimit-Remaining": {"x"}, "x-RateLimit-Remaining": {"x"}}, LegacyOptions{})
+	_, err = ParseAny(http.Header{"x-RateLimit-overLimit-Remaining": {"x"}, "x-RateLimit-Remaining": {"x"}}, LegacyOptions{})
 	require.Equal(t, "x-RateLimit-Remaining", faultsOf(t, err), "as it was sent")
 }
 

@@ -75,7 +75,7 @@ func parseMoment(s string, format TimeFormat, per int64) (moment, bool) {
 func numberMoment(v number, format TimeFormat, per int64) moment {
 	least := int64(leastUnix)
 	switch format {
-	case TimeMillis:
+	case TimeMilli:
 		least = leastMilli // a span of three years
 	case TimeUnix:
 		least = leastUnix / 10 // in 1973
@@ -95,7 +95,7 @@ func numberMoment(v number, format TimeFormat, per int64) moment {
 		}
 		sec, nsec := v.split(units)
 		return moment{kind: dateMoment, units: units, sec: sec, nsec: nsec}
-	case format == TimeMillis:
+	case format == TimeMilli:
 		return moment{kind: spanMoment, units: 1000, number: v, span: v.ceilDiv(1000)}
 	case format == TimeSeconds, format == TimeDuration, v.neg, v.frac > 0, v.n <= 1: // half a millisecond nobody says, and one is as good as a second
 		return moment{kind: spanMoment, units: 1, span: v.ceil() * max(per, 1)}

@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestParseLegacyReset reads a reset by its shape and size. A number that is
+// TestOlderReset reads a reset by its shape and size. A number that is
 // guessed ends in a question mark.
-func TestParseLegacyReset(t *testing.T) {
+func TestOlderReset(t *testing.T) {
 	for _, tt := range resetCases() {
 		eachClock(t, tt.name, tt.value, func(t *testing.T, value string, now time.Time) {
-			got, err := ParseLegacy(http.Header{"X-Ratelimit-Reset": {value}}, LegacyOptions{Now: now})
+			got, err := ParseAny(http.Header{"X-Ratelimit-Reset": {value}}, LegacyOptions{Now: now})
 			require.NoError(t, err)
 			require.Equal(t, Fields{
 				Limits:  []Limit{{Name: "default", Remaining: Unknown, Reset: SecondsOf(tt.want)}},
@@ -89,10 +89,10 @@ func resetCases() []resetCase {
 	}
 }
 
-// TestParseLegacyNothing reads words and numbers that servers write for no reset.
-func TestParseLegacyNothing(t *testing.T) {
+// TestOlderNothing reads words and numbers that servers write for no reset.
+func TestOlderNothing(t *testing.T) {
 	for _, value := range []string{"-1", "never", "none", "N/A", "unknown", "null", "-", "*", "-1;x=1", "-1, 5"} {
-		got, err := ParseLegacy(http.Header{"X-Ratelimit-Reset": {value}, "X-Ratelimit-Remaining": {"1"}}, LegacyOptions{Now: late})
+		got, err := ParseAny(http.Header{"X-Ratelimit-Reset": {value}, "X-Ratelimit-Remaining": {"1"}}, LegacyOptions{Now: late})
 		require.NoError(t, err, value)
 		require.Equal(t, Fields{Limits: []Limit{{Name: "default", Remaining: 1}}, Dialect: "x-ratelimit"}, got, value)
 	}
@@ -161,8 +161,8 @@ func TestSizes(t *testing.T) {
 		{TimeGuess, "100000000000000", dateMoment, 1e8},
 		{TimeGuess, "99999999999999999", dateMoment, 99999999999},
 		{TimeGuess, "100000000000000000", dateMoment, 1e8},
-		{TimeMillis, "99999999999", spanMoment, 1e8},
-		{TimeMillis, "100000000000", dateMoment, 1e8},
+		{TimeMilli, "99999999999", spanMoment, 1e8},
+		{TimeMilli, "100000000000", dateMoment, 1e8},
 		{TimeUnix, "99999999", bareMoment, 99999999},
 		{TimeUnix, "100000000", dateMoment, 1e8},
 	} {
@@ -176,7 +176,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-func TestParseLegacyResetFaults(t *testing.T) {
+func TestOlderResetFaults(t *testing.T) {
 	for _, value := range []string{
 		"soon", "s", "+", ".", "1.", ".5", "1.5.5", "1.5.5s", "1m.s", "1.0000000000x", "1.00000000001x", "1e5", "0x10", "1 2", "5q",
 		`""`, `" "`, "''", "1s2", "1m-5s", "s5", "1:2", "1:2:3:4", "1:x:3", "1:2.5:3", "-1:2:3", "1,00", "0,100", "1,0000", "1234,567", ",100", "1,000.5,000",
@@ -189,7 +189,7 @@ func TestParseLegacyResetFaults(t *testing.T) {
 	} {
 		t.Run(value, func(t *testing.T) {
 			h := http.Header{"X-Ratelimit-Reset": {value}, "X-Ratelimit-Remaining": {"1"}}
-			got, err := ParseLegacy(h, LegacyOptions{Now: then})
+			got, err := ParseAny(h, LegacyOptions{Now: then})
 			require.Equal(t, "X-Ratelimit-Reset", faultsOf(t, err))
 			require.NotContains(t, err.Error(), "Nov")
 			require.Equal(t, Fields{Limits: []Limit{{Name: "default", Remaining: 1}}, Dialect: "x-ratelimit"}, got)
@@ -197,9 +197,9 @@ func TestParseLegacyResetFaults(t *testing.T) {
 	}
 }
 
-// TestParseLegacyFormats: the format says what a number is that its size does not
+// TestOlderFormats: the format says what a number is that its size does not
 // refute.
-func TestParseLegacyFormats(t *testing.T) {
+func TestOlderFormats(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		format TimeFormat
@@ -208,11 +208,11 @@ func TestParseLegacyFormats(t *testing.T) {
 	}{
 		{"seconds are rounded up", TimeSeconds, "10.1", 11},
 		{"seconds that are a date", TimeSeconds, "@unix+60", 60},
-		{"milliseconds are rounded up", TimeMillis, "1", 1},
-		{"milliseconds", TimeMillis, "22273", 23},
-		{"milliseconds with a fraction", TimeMillis, "1000.1", 2},
-		{"the largest number of milliseconds from now", TimeMillis, "99999999999", 100000000},
-		{"milliseconds that are a date", TimeMillis, "@ms+60", 60},
+		{"milliseconds are rounded up", TimeMilli, "1", 1},
+		{"milliseconds", TimeMilli, "22273", 23},
+		{"milliseconds with a fraction", TimeMilli, "1000.1", 2},
+		{"the largest number of milliseconds from now", TimeMilli, "99999999999", 100000000},
+		{"milliseconds that are a date", TimeMilli, "@ms+60", 60},
 		{"Unix seconds", TimeUnix, "@unix+60", 60},
 		{"Unix seconds that are milliseconds", TimeUnix, "@ms+60", 60},
 		{"Unix seconds that are microseconds", TimeUnix, "@us+60", 60},
@@ -232,7 +232,7 @@ func TestParseLegacyFormats(t *testing.T) {
 				{Name: "Mine-Left", Role: RoleRemaining},
 				{Name: "Mine-Reset", Role: RoleReset, Format: tt.format},
 			}}
-			got, err := ParseLegacy(http.Header{"Mine-Left": {"1"}, "Mine-Reset": {value}}, LegacyOptions{Dialects: []*Dialect{d}, Now: now})
+			got, err := ParseAny(http.Header{"Mine-Left": {"1"}, "Mine-Reset": {value}}, LegacyOptions{Dialects: []*Dialect{d}, Now: now})
 			require.NoError(t, err)
 			require.Equal(t, SecondsOf(tt.want), got.Limits[0].Reset)
 			require.Equal(t, "mine", got.Dialect)
@@ -240,8 +240,8 @@ func TestParseLegacyFormats(t *testing.T) {
 	}
 }
 
-// TestParseLegacyReference: what absolute times count from.
-func TestParseLegacyReference(t *testing.T) {
+// TestOlderReference: what absolute times count from.
+func TestOlderReference(t *testing.T) {
 	const base = "X-RateLimit-Reset: 1994-11-15T09:00:00Z\n"
 	for _, tt := range []struct {
 		name string
@@ -264,20 +264,20 @@ func TestParseLegacyReference(t *testing.T) {
 		{"a list for an Age, of which the first is 0", "Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: 0, 5", 60},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := ParseLegacy(wire(base+tt.wire), LegacyOptions{Now: then})
+			got, err := ParseAny(wire(base+tt.wire), LegacyOptions{Now: then})
 			require.NoError(t, err)
 			require.Equal(t, SecondsOf(tt.want), got.Limits[0].Reset)
 		})
 	}
 	soon := http.Header{"X-Ratelimit-Reset": {time.Now().Add(time.Hour).Format(time.RFC3339)}}
-	got, err := ParseLegacy(soon, LegacyOptions{})
+	got, err := ParseAny(soon, LegacyOptions{})
 	require.NoError(t, err)
 	n, ok := got.Limits[0].Reset.Value()
 	require.True(t, ok && 3590 < n && n <= 3600, "%d", n)
 }
 
-// TestParseLegacyCounts reads numbers of units.
-func TestParseLegacyCounts(t *testing.T) {
+// TestOlderCounts reads numbers of units.
+func TestOlderCounts(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		value string
@@ -303,7 +303,7 @@ func TestParseLegacyCounts(t *testing.T) {
 		{"not ASCII digits", "\u0661", Unknown, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := ParseLegacy(http.Header{"X-Ratelimit-Remaining": {tt.value}}, LegacyOptions{})
+			got, err := ParseAny(http.Header{"X-Ratelimit-Remaining": {tt.value}}, LegacyOptions{})
 			if tt.fault {
 				require.Equal(t, "X-Ratelimit-Remaining", faultsOf(t, err))
 			} else {
@@ -384,9 +384,9 @@ func TestShapes(t *testing.T) {
 	})
 }
 
-func TestParseLegacyPolicies(t *testing.T) {
+func TestOlderPolicies(t *testing.T) {
 	h := wire(`RateLimit-Limit: 100, 100;window=60;burst=1000;Comment="sliding window";x=1.5;y=tok;z;bad="` + "\u00e9" + `";w2=(;Q=1, 5000;window=3600;burst=0;burst=7`)
-	got, err := ParseLegacy(h, LegacyOptions{Name: "mine"})
+	got, err := ParseAny(h, LegacyOptions{Name: "mine"})
 	require.NoError(t, err)
 	require.Equal(t, []Policy{
 		{Name: "mine", Quota: 100, Window: SecondsOf(60), Params: Params{
@@ -395,15 +395,15 @@ func TestParseLegacyPolicies(t *testing.T) {
 		{Name: "5000/3600", Quota: 5000, Window: SecondsOf(3600), Params: Params{{"burst", int64(7)}}},
 	}, got.Policies)
 
-	got, err = ParseLegacy(wire("RateLimit-Limit: 5;c=1\nX-RateLimit-Limit: 5;d=2"), LegacyOptions{})
+	got, err = ParseAny(wire("RateLimit-Limit: 5;c=1\nX-RateLimit-Limit: 5;d=2"), LegacyOptions{})
 	require.NoError(t, err)
 	require.Equal(t, []Policy{{Name: "default", Quota: 5, Params: Params{{"c", int64(1)}}}}, got.Policies, "the first comments count")
 
-	got, err = ParseLegacy(wire(`RateLimit-Limit: 5;w=2;c='single';d=5x`), LegacyOptions{})
+	got, err = ParseAny(wire(`RateLimit-Limit: 5;w=2;c='single';d=5x`), LegacyOptions{})
 	require.NoError(t, err)
 	require.Equal(t, []Policy{{Name: "default", Quota: 5, Window: SecondsOf(2), Params: Params{{"c", "single"}}}}, got.Policies)
 
-	got, err = ParseLegacy(wire("RateLimit-Policy: 5000;w=3600, 100;w=60\nRateLimit-Limit: 100\nRateLimit-Remaining: 1"), LegacyOptions{Name: "mine"})
+	got, err = ParseAny(wire("RateLimit-Policy: 5000;w=3600, 100;w=60\nRateLimit-Limit: 100\nRateLimit-Remaining: 1"), LegacyOptions{Name: "mine"})
 	require.NoError(t, err)
 	p, ok := got.PolicyOf(got.Limits[0])
 	require.True(t, ok)
@@ -423,7 +423,7 @@ func TestComments(t *testing.T) {
 		return b.String()
 	}
 	for _, n := range []int{maxComments, maxComments + 1} {
-		got, err := ParseLegacy(http.Header{"Ratelimit-Limit": {list(n)}}, LegacyOptions{})
+		got, err := ParseAny(http.Header{"Ratelimit-Limit": {list(n)}}, LegacyOptions{})
 		require.NoError(t, err)
 		require.Len(t, got.Policies[0].Params, maxComments)
 	}
@@ -432,7 +432,7 @@ func TestComments(t *testing.T) {
 // TestNanosecondsSaturate: a number of nanoseconds that no int64 holds is far away,
 // and neither now nor in the past.
 func TestNanosecondsSaturate(t *testing.T) {
-	got, err := ParseLegacy(http.Header{"X-Ratelimit-Reset": {strings.Repeat("9", 40)}}, LegacyOptions{Now: late})
+	got, err := ParseAny(http.Header{"X-Ratelimit-Reset": {strings.Repeat("9", 40)}}, LegacyOptions{Now: late})
 	require.NoError(t, err)
 	require.Equal(t, SecondsOf(math.MaxInt64/billion-late.Unix()+1), got.Limits[0].Reset)
 }

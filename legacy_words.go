@@ -80,7 +80,7 @@ func lookUp(lower string) word {
 	case "policy", "policies":
 		return word{class: listWord, role: RolePolicies}
 	case "ms", "msec", "millis", "milliseconds":
-		return word{class: unitWord, format: TimeMillis}
+		return word{class: unitWord, format: TimeMilli}
 	case "sec", "secs", "seconds", "after", "in", "ttl":
 		return word{class: unitWord, format: TimeSeconds}
 	case "minutes", "mins":
@@ -171,7 +171,7 @@ func vendorOf(s string) (v vendor, ok bool) {
 	case "ai": // Kong, APISIX
 		return vendor{unit: "tokens", format: TimeSeconds}, true
 	case "gw": // KuCoin
-		return vendor{format: TimeMillis}, true
+		return vendor{format: TimeMilli}, true
 	case "gate", "hb": // Gate.io, HTX
 		return vendor{format: TimeUnix}, true
 	case "beta": // Atlassian

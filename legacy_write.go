@@ -270,7 +270,7 @@ func formatWindow(n int64, format TimeFormat) (string, error) {
 	switch {
 	case !isInteger(n, minWindow):
 		return "", ErrRange
-	case format == TimeMillis:
+	case format == TimeMilli:
 		return strconv.FormatInt(n*1000, 10), nil
 	case format == TimeDuration:
 		return SecondsOf(n).String(), nil
@@ -286,7 +286,7 @@ func formatTime(n int64, format TimeFormat, now time.Time) (string, error) {
 		return "", ErrRange
 	}
 	switch format {
-	case TimeMillis:
+	case TimeMilli:
 		return strconv.FormatInt(n*1000, 10), nil
 	case TimeUnix:
 		return strconv.FormatInt(unix+n, 10), nil

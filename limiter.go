@@ -5,57 +5,82 @@ import (
 	"time"
 )
 
-// FixedWindow returns the policy and the limit of a limiter that counts requests in
-// windows of time. quota is how many quota units a window has, and used how many of
-// these are spent. window is how long a window lasts, and left how long the current
-// one still lasts. For a sliding log, used is the number of its entries, and left
-// the time until the oldest of these leaves it.
+// A FixedWindow is what a limiter that counts in windows of time knows. For a
+// sliding log, Used is the number of its entries, and Left the time until the oldest
+// of these leaves it.
+type FixedWindow struct {
+	Name   string        // of the policy
+	Quota  int64         // quota units that a window has, such as 100
+	Used   int64         // quota units of the current window that are spent, such as 40
+	Window time.Duration // how long a window lasts, such as a minute; 0 or less is absent
+	Left   time.Duration // how long the current window still lasts, such as 12 s
+}
+
+// Fields returns one policy and its limit: "minute";q=100;w=60 and
+// "minute";r=60;t=12 for the numbers above. [Fields.Join] joins several.
 //
-// Remaining is quota − used, at least 0, and Reset is left. If both used and left
+// Remaining is Quota − Used, at least 0, and Reset is Left. If both Used and Left
 // are 0 or less, the next request begins a window, so Reset is a whole window.
 // Numbers are cut to what the fields can carry, and times are rounded up to whole
 // seconds, at least one: then no client comes back too early, or takes a limit of
 // which something is used for one that is whole again. A window of less than a
-// second becomes a second, and clients go slower than they could. A window of 0 or
-// less is absent.
+// second becomes a second, and clients go slower than they could.
 //
 // A whole quota shortly before the end of a window invites twice the quota within
 // a moment: [Limit.Cap] lowers what remains to what the server can stand, and
 // [Limit.Jitter] spreads those that wait for the same end (draft-11 Section 8.5).
-func FixedWindow(name string, quota, used int64, window, left time.Duration) (Policy, Limit) {
-	p := Policy{Name: name, Quota: min(max(quota, 0), MaxInteger)}
-	if window > 0 {
-		p.Window = CeilSeconds(window)
+func (w FixedWindow) Fields() Fields {
+	p := Policy{Name: w.Name, Quota: min(max(w.Quota, 0), MaxInteger)}
+	if w.Window > 0 {
+		p.Window = CeilSeconds(w.Window)
 	}
-	if used <= 0 && left <= 0 {
-		left = window
+	left := w.Left
+	if w.Used <= 0 && left <= 0 {
+		left = w.Window
 	}
-	remaining := p.Quota - min(max(used, 0), p.Quota)
-	return p, Limit{Name: name, Remaining: remaining, Reset: SecondsOf(max(CeilSeconds(left).n, 1))}
+	remaining := p.Quota - min(max(w.Used, 0), p.Quota)
+	return oneLimit(p, Limit{Name: w.Name, Remaining: remaining, Reset: SecondsOf(max(CeilSeconds(left).n, 1))})
 }
 
-// TokenBucket returns the policy and the limit of a token bucket, or of GCRA, which
-// is the same by another name. The bucket can hold burst tokens, perSecond tokens
-// flow into it each second, and it holds tokens now: below 0 if some are promised
-// already. NaN is taken for 0.
+// oneLimit returns the Fields of one policy and its limit.
+func oneLimit(p Policy, l Limit) Fields {
+	return Fields{Policies: []Policy{p}, Limits: []Limit{l}}
+}
+
+// A TokenBucket is what the limiter of that name knows, or one by GCRA, which is
+// the same by another name.
+type TokenBucket struct {
+	Name      string  // of the policy
+	Burst     int64   // tokens that the bucket can hold, such as 20
+	PerSecond float64 // tokens that flow into it each second, such as 0.1
+	Tokens    float64 // tokens in it now, such as 7.5; below 0 if some are promised already; NaN is 0
+}
+
+// Fields returns one policy and its limit: "bucket";q=20;w=200 and
+// "bucket";r=7;t=5 for the numbers above. [Fields.Join] joins several.
 //
-// Quota is burst, and Window the time in which an empty bucket fills. Remaining is
+// Quota is Burst, and Window the time in which an empty bucket fills. Remaining is
 // the whole tokens in the bucket. Reset is the time until there is one more, so at
-// most so many requests can pass until then, and one that is refused could pass
-// after it. Numbers are cut to what the fields can carry, and times are rounded up
-// to whole seconds, at least one. A bucket into which nothing flows has neither
-// Window nor Reset.
+// most so many requests can pass until then, and a request of one token that is
+// refused could pass after it. Numbers are cut to what the fields can carry, and
+// times are rounded up to whole seconds, at least one. A bucket into which nothing
+// flows has neither Window nor Reset.
+//
+// A request of several tokens may be refused while some are left. The fields say
+// what is left, and not when enough will be: see [Refuse].
 //
 // If a limiter tells the time until its bucket is full, as redis_rate does in
-// ResetAfter, tokens is burst − perSecond × that time in seconds.
+// ResetAfter, Tokens is Burst − PerSecond × that time in seconds.
 //
-// Let burst be at least what flows in within a second. A Reset is whole seconds,
-// so clients that keep to the fields get no more than burst tokens a second, even
-// if more flow in.
-func TokenBucket(name string, burst int64, perSecond, tokens float64) (Policy, Limit) {
-	p := Policy{Name: name, Quota: min(max(burst, 0), MaxInteger)}
-	l := Limit{Name: name}
-	if tokens = max(min(tokens, float64(p.Quota)), -math.MaxFloat64); math.IsNaN(tokens) {
+// Let Burst be at least one more than what flows in within a second. A Reset is
+// whole seconds, so clients that keep to the fields take what remains in a second
+// at least: with a burst of 2 into which 2 flow each second they get one a second,
+// with a burst of 3 two.
+func (b TokenBucket) Fields() Fields {
+	p := Policy{Name: b.Name, Quota: min(max(b.Burst, 0), MaxInteger)}
+	l := Limit{Name: b.Name}
+	tokens := min(b.Tokens, float64(p.Quota))
+	if math.IsNaN(tokens) {
 		tokens = 0
 	}
 	next := 1.0 // the number of tokens that is awaited
@@ -63,11 +88,11 @@ func TokenBucket(name string, burst int64, perSecond, tokens float64) (Policy, L
 		l.Remaining = int64(tokens)
 		next += math.Floor(tokens)
 	}
-	if perSecond > 0 {
-		p.Window = flowTime(float64(max(p.Quota, 1)), perSecond)
-		l.Reset = flowTime(next-tokens, perSecond)
+	if b.PerSecond > 0 {
+		p.Window = flowTime(float64(max(p.Quota, 1)), b.PerSecond)
+		l.Reset = flowTime(next-tokens, b.PerSecond)
 	}
-	return p, l
+	return oneLimit(p, l)
 }
 
 // flowTime returns how long it takes for tokens to flow into a bucket, at least a

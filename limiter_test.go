@@ -39,11 +39,14 @@ func checkRules(t testing.TB, f Fields, but ...string) (found []Finding) {
 	return found
 }
 
+// theOnly returns the policy and the limit of Fields that have one of each.
+func theOnly(f Fields) (Policy, Limit) { return f.Policies[0], f.Limits[0] }
+
 // lawFixedWindow holds FixedWindow against its definition, in numbers that do not
 // wrap around.
 func lawFixedWindow(t testing.TB, quota, used int64, window, left time.Duration) {
 	t.Helper()
-	p, l := FixedWindow("a", quota, used, window, left)
+	p, l := theOnly(FixedWindow{"a", quota, used, window, left}.Fields())
 	unspent := new(big.Int).Sub(big.NewInt(quota), big.NewInt(max(used, 0)))
 	require.LessOrEqual(t, big.NewInt(l.Remaining).Cmp(unspent), max(0, -unspent.Sign()), "no more than is left: %v of %v", l, unspent)
 	if 0 <= used && used <= quota && quota <= MaxInteger {
@@ -94,7 +97,7 @@ func TestFixedWindow(t *testing.T) {
 		{"the lowest numbers", math.MinInt64, math.MaxInt64, math.MinInt64, math.MinInt64, `"a";q=0`, `"a";r=0;t=1`, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p, l := FixedWindow("a", tc.quota, tc.used, tc.window, tc.left)
+			p, l := theOnly(FixedWindow{"a", tc.quota, tc.used, tc.window, tc.left}.Fields())
 			require.Equal(t, tc.policy, p.String())
 			require.Equal(t, tc.limit, l.String())
 			require.Equal(t, tc.pace, paceOf(p, l))
@@ -114,7 +117,7 @@ func paceOf(p Policy, l Limit) time.Duration {
 // digits.
 func lawTokenBucket(t testing.TB, burst int64, perSecond, tokens float64) {
 	t.Helper()
-	p, l := TokenBucket("a", burst, perSecond, tokens)
+	p, l := theOnly(TokenBucket{"a", burst, perSecond, tokens}.Fields())
 	if !(tokens < -float64(p.Quota)) { // debts may be longer than any window
 		lawLimiter(t, p, l)
 	}
@@ -189,7 +192,7 @@ func TestTokenBucket(t *testing.T) {
 		{"the largest numbers", math.MaxInt64, 1, math.MaxFloat64, `"a";q=999999999999999;w=999999999999999`, `"a";r=999999999999999;t=1`, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p, l := TokenBucket("a", tc.burst, tc.perSecond, tc.tokens)
+			p, l := theOnly(TokenBucket{"a", tc.burst, tc.perSecond, tc.tokens}.Fields())
 			require.Equal(t, tc.policy, p.String())
 			require.Equal(t, tc.limit, l.String())
 			require.Equal(t, tc.pace, paceOf(p, l))
@@ -218,12 +221,12 @@ func (b *bucket) take() bool {
 func TestTokenBucketTrue(t *testing.T) {
 	for _, b := range []bucket{{20, 10, 20}, {20, 0.125, 7.25}, {1, 32, 1}, {5, 0.5, 0}, {3, 4, 2.5}, {1000, 8, 999}} {
 		for range 20 {
-			_, l := TokenBucket("a", int64(b.burst), b.perSecond, b.tokens)
+			_, l := theOnly(TokenBucket{"a", int64(b.burst), b.perSecond, b.tokens}.Fields())
 			for range l.Remaining {
 				require.True(t, b.take(), "%v of %v", l, b)
 			}
 			require.False(t, b.take(), "%v of %v", l, b)
-			_, l = TokenBucket("a", int64(b.burst), b.perSecond, b.tokens)
+			_, l = theOnly(TokenBucket{"a", int64(b.burst), b.perSecond, b.tokens}.Fields())
 			require.Zero(t, l.Remaining)
 			b.flow(float64(l.Reset.n))
 			require.True(t, b.take(), "%v of %v", l, b)

@@ -502,12 +502,12 @@ func (c *checker) readOlder() Fields {
 	h := maps.Clone(c.h)
 	delete(h, ageKey)
 	if !c.clock.made.IsZero() {
-		old, _ := ParseLegacy(h, LegacyOptions{Now: c.clock.made})
+		old, _, _ := parseLegacy(h, &LegacyOptions{Now: c.clock.made})
 		return old
 	}
 	epoch := time.Unix(0, 0) // before all points in time that servers write
-	old, _ := ParseLegacy(h, LegacyOptions{Now: epoch})
-	later, _ := ParseLegacy(h, LegacyOptions{Now: epoch.Add(time.Hour)})
+	old, _, _ := parseLegacy(h, &LegacyOptions{Now: epoch})
+	later, _, _ := parseLegacy(h, &LegacyOptions{Now: epoch.Add(time.Hour)})
 	for i := range old.Limits {
 		if i >= len(later.Limits) || old.Limits[i].Reset != later.Limits[i].Reset {
 			old.Limits[i].Reset = Seconds{}

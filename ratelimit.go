@@ -96,9 +96,9 @@
 //
 // # Writing
 //
-// [Fields.Set] replaces both fields of an [http.Header]; [SetPolicies] and
-// [SetLimits] replace one. [AddPolicies] and [AddLimits] add a line to a field.
-// [FormatPolicies], [FormatLimits], [AppendPolicies] and [AppendLimits] give
+// [Fields.Set] replaces both fields of an [http.Header], and [Fields.Add] adds a
+// line to each. [Fields.Join] puts what several limiters know into one
+// announcement. [FormatPolicies], [FormatLimits], [AppendPolicies] and [AppendLimits] give
 // the text of a field alone. All of them refuse what cannot be written, such as
 // a name with an accent, a negative number or a window of 0, and then they
 // write nothing.
@@ -107,8 +107,7 @@
 //
 // [ParseAny] reads the limits of a response in whatever form they have: the
 // current fields, those of older drafts, the X-RateLimit-* families and the
-// fields of many vendors. [Fields.Dialect] names the form. [ParseLegacy] reads
-// all but the current fields.
+// fields of many vendors. [Fields.Dialect] names the form.
 //
 // [Dialect.Set] writes older fields, for clients that know nothing else:
 // Draft06.Set or XRateLimit.Set, for example. You can describe a server's own
@@ -131,9 +130,9 @@
 // pace is t ÷ r, a request every half second where 60 remain for 30 seconds, so
 // that it does not run into the limit at all. With a token bucket it becomes as
 // fast as tokens flow in: where 10 flow in each second, it settles at r=10;t=1. As
-// t is whole seconds, at least one, the burst of a bucket should be at least what
-// flows in within a second: from a bucket of one token, into which 20 flow each
-// second, clients take one a second.
+// t is whole seconds, at least one, the burst of a bucket should be at least one
+// more than what flows in within a second: from a bucket of 2 tokens, into which 2
+// flow each second, clients take one a second.
 //
 // [Refuse] answers a request that exceeds a limit, with a [Problem] that says
 // why, and [Expose] lets scripts of other origins read the fields; a Middleware

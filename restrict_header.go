@@ -155,7 +155,7 @@ func readOlder(h http.Header, o *LegacyOptions) Advice {
 	delete(older, policyKey)
 	delete(older, limitKey)
 	var a Advice
-	a.Fields, _ = ParseLegacy(older, *o)
+	a.Fields, _, _ = parseLegacy(older, o)
 	a.follow()
 	return a
 }

@@ -97,100 +97,27 @@ func FormatLimits(limits ...Limit) (string, error) {
 
 var errNilHeader = errors.New("ratelimit: nil http.Header")
 
-// SetPolicies sets the field RateLimit-Policy of h (draft-11 Section 3) to one
-// line with the policies. It replaces all lines that are there, and deletes the
-// field if there are no policies.
-//
-// On error h is as it was. The error is a [*FieldError] with Offset -1, about
-// the first policy that [Policy.Validate] refuses, or about the first that is
-// too many: a field may have 1024 members (ErrTooMany). Writing policies to a
-// nil h is an error too.
-func SetPolicies(h http.Header, policies ...Policy) error {
-	s, err := FormatPolicies(policies...)
-	if err != nil {
-		return err
-	}
-	return setLine(h, policyKey, s)
-}
-
-// SetLimits sets the field RateLimit of h (draft-11 Section 4) to one line with
-// the limits. It replaces all lines that are there, and deletes the field if
-// there are no limits.
-//
-// On error h is as it was. The error is a [*FieldError] with Offset -1, about
-// the first limit that [Limit.Validate] refuses, or about the first that is too
-// many: a field may have 1024 members (ErrTooMany). Writing limits to a nil h
-// is an error too.
-func SetLimits(h http.Header, limits ...Limit) error {
-	s, err := FormatLimits(limits...)
-	if err != nil {
-		return err
-	}
-	return setLine(h, limitKey, s)
-}
-
-// AddPolicies adds a line with the policies to the field RateLimit-Policy of h
-// (draft-11 Section 3), for a second middleware, say. The lines of a field are
-// one List (RFC 9110 Section 5.2), so if a line that is there already is
-// malformed, clients ignore the new one as well. AddPolicies does not check
-// that. Without policies it adds nothing.
-//
-// On error h is as it was. The error is a [*FieldError] with Offset -1, about
-// the first policy that [Policy.Validate] refuses, or about the first that is
-// too many (ErrTooMany): one call may write 1024 members, and those of other
-// lines are not counted. Writing policies to a nil h is an error too.
-func AddPolicies(h http.Header, policies ...Policy) error {
-	s, err := FormatPolicies(policies...)
-	if err != nil {
-		return err
-	}
-	return addLine(h, policyKey, s)
-}
-
-// AddLimits adds a line with the limits to the field RateLimit of h (draft-11
-// Section 4), for a second middleware, say. The lines of a field are one List
-// (RFC 9110 Section 5.2), so if a line that is there already is malformed,
-// clients ignore the new one as well. AddLimits does not check that. Without
-// limits it adds nothing.
-//
-// On error h is as it was. The error is a [*FieldError] with Offset -1, about
-// the first limit that [Limit.Validate] refuses, or about the first that is too
-// many (ErrTooMany): one call may write 1024 members, and those of other lines
-// are not counted. Writing limits to a nil h is an error too.
-func AddLimits(h http.Header, limits ...Limit) error {
-	s, err := FormatLimits(limits...)
-	if err != nil {
-		return err
-	}
-	return addLine(h, limitKey, s)
-}
-
 // setLine sets a field to one line, or deletes it if the line is empty, because
 // both fields are Lists and an empty List is not written (RFC 9651
 // Section 4.1).
-func setLine(h http.Header, key, line string) error {
-	switch {
-	case line == "":
+func setLine(h http.Header, key, line string) {
+	if line == "" {
 		delete(h, key)
-	case h == nil:
-		return errNilHeader
-	default:
-		h[key] = []string{line}
+		return
 	}
-	return nil
+	h[key] = []string{line}
 }
 
 // addLine adds a line to a field, unless the line is empty.
-func addLine(h http.Header, key, line string) error {
-	if line == "" {
-		return nil
-	}
+func addLine(h http.Header, key, line string) {
 	old := h[key]
-	if len(old) == 0 || len(old) == 1 && all(old[0], sp) {
-		return setLine(h, key, line) // a blank line and another are not a List, only a blank line alone is
+	switch {
+	case line == "":
+	case len(old) == 0 || len(old) == 1 && all(old[0], sp):
+		setLine(h, key, line) // a blank line and another are not a List, only a blank line alone is
+	default:
+		h[key] = append(old, line)
 	}
-	h[key] = append(old, line)
-	return nil
 }
 
 // append appends p as an Item (RFC 9651 Section 4.1.3); see writer.

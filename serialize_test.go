@@ -265,29 +265,29 @@ func TestSetAndAdd(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		before   []string
-		write    func(http.Header, ...Limit) error
+		write    func(Fields, http.Header) error
 		limits   []Limit
 		want     []string
 		wantFail bool
 	}{
-		{"set", nil, SetLimits, []Limit{good}, []string{`"a";r=1`}, false},
-		{"set replaces all lines", []string{"x", "y"}, SetLimits, []Limit{good, good}, []string{`"a";r=1, "a";r=1`}, false},
-		{"set nothing deletes", []string{"x"}, SetLimits, nil, nil, false},
-		{"set refuses", []string{"x"}, SetLimits, []Limit{good, bad}, []string{"x"}, true},
-		{"add", nil, AddLimits, []Limit{good}, []string{`"a";r=1`}, false},
-		{"add a line", []string{`"b";r=2`}, AddLimits, []Limit{good}, []string{`"b";r=2`, `"a";r=1`}, false},
-		{"add to a blank line", []string{" "}, AddLimits, []Limit{good}, []string{`"a";r=1`}, false},
-		{"add to a blank line and another", []string{"", "x"}, AddLimits, []Limit{good}, []string{"", "x", `"a";r=1`}, false},
-		{"add nothing", []string{"x"}, AddLimits, nil, []string{"x"}, false},
-		{"add nothing to a blank line", []string{" "}, AddLimits, nil, []string{" "}, false},
-		{"add refuses", []string{"x"}, AddLimits, []Limit{good, bad}, []string{"x"}, true},
+		{"set", nil, Fields.Set, []Limit{good}, []string{`"a";r=1`}, false},
+		{"set replaces all lines", []string{"x", "y"}, Fields.Set, []Limit{good, good}, []string{`"a";r=1, "a";r=1`}, false},
+		{"set nothing deletes", []string{"x"}, Fields.Set, nil, nil, false},
+		{"set refuses", []string{"x"}, Fields.Set, []Limit{good, bad}, []string{"x"}, true},
+		{"add", nil, Fields.Add, []Limit{good}, []string{`"a";r=1`}, false},
+		{"add a line", []string{`"b";r=2`}, Fields.Add, []Limit{good}, []string{`"b";r=2`, `"a";r=1`}, false},
+		{"add to a blank line", []string{" "}, Fields.Add, []Limit{good}, []string{`"a";r=1`}, false},
+		{"add to a blank line and another", []string{"", "x"}, Fields.Add, []Limit{good}, []string{"", "x", `"a";r=1`}, false},
+		{"add nothing", []string{"x"}, Fields.Add, nil, []string{"x"}, false},
+		{"add nothing to a blank line", []string{" "}, Fields.Add, nil, []string{" "}, false},
+		{"add refuses", []string{"x"}, Fields.Add, []Limit{good, bad}, []string{"x"}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := http.Header{"Date": {"now"}}
 			if tc.before != nil {
 				h[limitKey] = slices.Clone(tc.before)
 			}
-			err := tc.write(h, tc.limits...)
+			err := tc.write(Fields{Limits: tc.limits}, h)
 			require.Equal(t, tc.wantFail, err != nil)
 			require.Equal(t, tc.want, h[limitKey])
 			require.Equal(t, []string{"now"}, h["Date"])
@@ -299,22 +299,17 @@ func TestSetAndAdd(t *testing.T) {
 func TestSetKeepsOldLines(t *testing.T) {
 	h := http.Header{limitKey: {"old"}}
 	old := h[limitKey]
-	require.NoError(t, SetLimits(h, Limit{Name: "a"}))
+	require.NoError(t, Fields{Limits: []Limit{{Name: "a"}}}.Set(h))
 	require.Equal(t, []string{"old"}, old)
 }
 
 func TestNilHeader(t *testing.T) {
-	policy, limit := Policy{Name: "a"}, Limit{Name: "a"}
-	require.Equal(t, errNilHeader, SetPolicies(nil, policy))
-	require.Equal(t, errNilHeader, SetLimits(nil, limit))
-	require.Equal(t, errNilHeader, AddPolicies(nil, policy))
-	require.Equal(t, errNilHeader, AddLimits(nil, limit))
-	require.Equal(t, errNilHeader, Fields{Policies: []Policy{policy}}.Set(nil))
-	require.Equal(t, errNilHeader, Fields{Limits: []Limit{limit}}.Set(nil))
-	require.NoError(t, SetPolicies(nil))
-	require.NoError(t, AddPolicies(nil))
-	require.NoError(t, AddLimits(nil))
+	for _, f := range []Fields{{Policies: []Policy{{Name: "a"}}}, {Limits: []Limit{{Name: "a"}}}} {
+		require.Equal(t, errNilHeader, f.Set(nil))
+		require.Equal(t, errNilHeader, f.Add(nil))
+	}
 	require.NoError(t, Fields{}.Set(nil))
+	require.NoError(t, Fields{}.Add(nil))
 }
 
 // http.Header stores the fields under these keys.

@@ -132,7 +132,7 @@ func TestTransportServers(t *testing.T) {
 					w.WriteHeader(http.StatusTooManyRequests)
 					return
 				}
-				if err := SetLimits(w.Header(), Limit{Name: "a", Remaining: quota - n, Reset: SecondsOf(60)}); err != nil {
+				if err := (Fields{Limits: []Limit{{Name: "a", Remaining: quota - n, Reset: SecondsOf(60)}}}).Set(w.Header()); err != nil {
 					t.Error(err)
 				}
 				_, _ = io.Copy(w, r.Body)

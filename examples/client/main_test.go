@@ -47,7 +47,7 @@ func download(t *testing.T, list string, args ...string) (status int, stderr str
 
 func say(t *testing.T, w http.ResponseWriter, limit ratelimit.Limit) {
 	t.Helper()
-	if err := ratelimit.SetLimits(w.Header(), limit); err != nil {
+	if err := (ratelimit.Fields{Limits: []ratelimit.Limit{limit}}).Set(w.Header()); err != nil {
 		t.Error(err)
 	}
 }

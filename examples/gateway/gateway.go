@@ -73,7 +73,7 @@ func (w *window) take() (f ratelimit.Fields, ok bool) {
 	if ok = w.used < w.policy.Quota; ok {
 		w.used++
 	}
-	_, l := ratelimit.FixedWindow(w.policy.Name, w.policy.Quota, w.used, length, w.end.Sub(now))
-	l.PartitionKey = w.policy.PartitionKey
-	return ratelimit.Fields{Policies: []ratelimit.Policy{w.policy}, Limits: []ratelimit.Limit{l}}, ok
+	f = ratelimit.FixedWindow{Name: w.policy.Name, Quota: w.policy.Quota, Used: w.used, Window: length, Left: w.end.Sub(now)}.Fields()
+	f.Policies[0], f.Limits[0].PartitionKey = w.policy, w.policy.PartitionKey
+	return f, ok
 }

@@ -47,10 +47,9 @@ type engine interface {
 func fieldsOf(partition []byte, buckets []bucket, tokens []float64) ratelimit.Fields {
 	var f ratelimit.Fields
 	for i, b := range buckets {
-		p, l := ratelimit.TokenBucket(b.name, int64(b.quota), b.perSecond(), tokens[i])
-		p.PartitionKey, l.PartitionKey = partition, partition
-		f.Policies = append(f.Policies, p)
-		f.Limits = append(f.Limits, l)
+		of := ratelimit.TokenBucket{Name: b.name, Burst: int64(b.quota), PerSecond: b.perSecond(), Tokens: tokens[i]}.Fields()
+		of.Policies[0].PartitionKey, of.Limits[0].PartitionKey = partition, partition
+		f = f.Join(of)
 	}
 	return f
 }

@@ -14,14 +14,18 @@ import (
 
 // ofRate returns what a limiter of golang.org/x/time/rate knows.
 func ofRate(name string, limiter *rate.Limiter, now time.Time) (ratelimit.Policy, ratelimit.Limit) {
-	return ratelimit.TokenBucket(name, int64(limiter.Burst()), float64(limiter.Limit()), limiter.TokensAt(now))
+	b := ratelimit.TokenBucket{Name: name, Burst: int64(limiter.Burst()), PerSecond: float64(limiter.Limit()), Tokens: limiter.TokensAt(now)}
+	f := b.Fields()
+	return f.Policies[0], f.Limits[0]
 }
 
 // ofRedisRate returns what a result of go-redis/redis_rate tells. It is a bucket
 // that will be full after ResetAfter.
 func ofRedisRate(name string, r *redis_rate.Result) (ratelimit.Policy, ratelimit.Limit) {
 	burst, perSecond := float64(r.Limit.Burst), float64(r.Limit.Rate)/r.Limit.Period.Seconds()
-	return ratelimit.TokenBucket(name, int64(r.Limit.Burst), perSecond, burst-r.ResetAfter.Seconds()*perSecond)
+	b := ratelimit.TokenBucket{Name: name, Burst: int64(r.Limit.Burst), PerSecond: perSecond, Tokens: burst - r.ResetAfter.Seconds()*perSecond}
+	f := b.Fields()
+	return f.Policies[0], f.Limits[0]
 }
 
 // golang.org/x/time/rate, full, after a request, and after a refusal.

@@ -13,12 +13,10 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-var policy, limit = ratelimit.FixedWindow("minute", 100, 63, time.Minute, 12*time.Second)
-
 // fields returns what a response says, as net/http has it: in the current form, and
 // in an older one.
 func fields() http.Header {
-	f := ratelimit.Fields{Policies: []ratelimit.Policy{policy}, Limits: []ratelimit.Limit{limit}}
+	f := ratelimit.FixedWindow{Name: "minute", Quota: 100, Used: 63, Window: time.Minute, Left: 12 * time.Second}.Fields()
 	h := http.Header{}
 	if err := f.Set(h); err != nil {
 		panic(err)

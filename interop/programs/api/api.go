@@ -44,11 +44,10 @@ func New(client *redis.Client) http.Handler {
 func decide(result *redis_rate.Result) (d ratelimit.Decision) {
 	burst, perSecond := result.Limit.Burst, float64(result.Limit.Rate)/result.Limit.Period.Seconds()
 	tokens := float64(burst) - perSecond*result.ResetAfter.Seconds()
-	p, l := ratelimit.TokenBucket("minute", int64(burst), perSecond, tokens)
-	l = l.Cap(p, 10) // at most ten at once, not all sixty
-	d.Fields = ratelimit.Fields{Policies: []ratelimit.Policy{p}, Limits: []ratelimit.Limit{l}}
+	d.Fields = ratelimit.TokenBucket{Name: "minute", Burst: int64(burst), PerSecond: perSecond, Tokens: tokens}.Fields()
+	d.Fields.Limits[0] = d.Fields.Limits[0].Cap(d.Fields.Policies[0], 10) // at most ten at once, not all sixty
 	if result.Allowed == 0 {
-		d.Violated = []string{p.Name}
+		d.Violated = []string{"minute"}
 	}
 	return d
 }

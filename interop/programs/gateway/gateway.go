@@ -21,8 +21,7 @@ func New(upstream *url.URL) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		now := time.Now()
 		passes := limiter.AllowN(now, 1)
-		p, l := ratelimit.TokenBucket(name, burst, perSecond, limiter.TokensAt(now))
-		own := ratelimit.Fields{Policies: []ratelimit.Policy{p}, Limits: []ratelimit.Limit{l}}
+		own := ratelimit.TokenBucket{Name: name, Burst: burst, PerSecond: perSecond, Tokens: limiter.TokensAt(now)}.Fields()
 		if !passes {
 			if err := ratelimit.Refuse(w, r, own, ratelimit.NewProblem(ratelimit.QuotaExceeded, name)); err != nil {
 				http.Error(w, "too many requests", http.StatusTooManyRequests)

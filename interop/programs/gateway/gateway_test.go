@@ -62,7 +62,7 @@ func TestGateway(t *testing.T) {
 		require.Len(t, f.Limits, 2)
 		require.Equal(t, direct.Header.Get("X-RateLimit-Limit"), resp.Header.Get("X-RateLimit-Limit"))
 		require.Equal(t, direct.Header.Get("X-RateLimit-Reset"), resp.Header.Get("X-RateLimit-Reset"), "it does not drift")
-		old, err := ratelimit.ParseLegacy(resp.Header, ratelimit.LegacyOptions{})
+		old, err := ratelimit.ParseAny(resp.Header, ratelimit.LegacyOptions{})
 		require.NoError(t, err)
 		require.LessOrEqual(t, old.Limits[0].Remaining, own.Remaining)
 	}

@@ -25,8 +25,7 @@ type quota struct{ calls atomic.Int64 }
 
 func (q *quota) take(context.Context) (ratelimit.Fields, bool) {
 	used := (q.calls.Add(1)-1)%3 + 1
-	p, l := ratelimit.FixedWindow("quota", 3, used, time.Second, time.Second)
-	return ratelimit.Fields{Policies: []ratelimit.Policy{p}, Limits: []ratelimit.Limit{l}}, true
+	return ratelimit.FixedWindow{Name: "quota", Quota: 3, Used: used, Window: time.Second, Left: time.Second}.Fields(), true
 }
 
 // start runs a server that limits on a socket, and returns a client that waits.

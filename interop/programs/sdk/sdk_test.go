@@ -46,8 +46,7 @@ func (a *api) take(r *http.Request) (ratelimit.Decision, error) {
 		a.refused++
 		d.Violated = []string{"window"}
 	}
-	p, l := ratelimit.FixedWindow("window", quota, w.used, length, w.end.Sub(now))
-	d.Fields = ratelimit.Fields{Policies: []ratelimit.Policy{p}, Limits: []ratelimit.Limit{l}}
+	d.Fields = ratelimit.FixedWindow{Name: "window", Quota: quota, Used: w.used, Window: length, Left: w.end.Sub(now)}.Fields()
 	return d, nil
 }
 
