@@ -13,11 +13,12 @@ import "slices"
 // that window then counts as a Reset. All else stays as upstream has it. Members
 // that only one side has are kept, those of upstream first.
 //
-// A name that both use has to mean the same, or the numbers could not be
-// compared. The error is a [*FieldError], and the result is upstream as it was:
+// The error is a [*FieldError], and the result is upstream as it was:
 //
-//   - ErrConflict with Param "qu" or "w", where the policies of a name and
-//     partition key differ in unit or window. Item is the index in own.Policies.
+//   - That of [Fields.Validate], where own does not validate.
+//   - ErrConflict with Param "qu" or "w", where policies of one name and partition
+//     key differ in unit or window, so that their numbers cannot be compared. Item
+//     is the index in own.Policies.
 //   - ErrConflict with Field LimitField, where a limit would report on a policy
 //     of another unit or window, or of a higher quota, or on none any more (see
 //     [Fields.PolicyOf]), so that a client might go faster than before.
@@ -27,6 +28,9 @@ import "slices"
 // malformed. Such a field is best forwarded as it is. Work is linear in the
 // number of members.
 func Restrict(upstream, own Fields) (Fields, error) {
+	if err := own.Validate(); err != nil {
+		return upstream, err
+	}
 	out := upstream
 	if out.Dialect == "" {
 		out.Dialect = own.Dialect
@@ -42,11 +46,8 @@ func Restrict(upstream, own Fields) (Fields, error) {
 		return upstream, &FieldError{Field: PolicyField, Offset: -1, Item: maxMembers, Err: ErrTooMany}
 	case len(out.Limits) > maxMembers:
 		return upstream, &FieldError{Field: LimitField, Offset: -1, Item: maxMembers, Err: ErrTooMany}
-	}
-	for _, side := range [...]Fields{upstream, own} {
-		if i := changed(side, out); i >= 0 {
-			return upstream, &FieldError{Field: LimitField, Offset: -1, Item: -1, Err: ErrConflict}
-		}
+	case changed(upstream, out) || changed(own, out):
+		return upstream, &FieldError{Field: LimitField, Offset: -1, Item: -1, Err: ErrConflict}
 	}
 	return out, nil
 }
@@ -54,43 +55,30 @@ func Restrict(upstream, own Fields) (Fields, error) {
 // restrictPolicies returns the policies of upstream with the lower quotas, and
 // those that own adds.
 func restrictPolicies(upstream, own []Policy) ([]Policy, error) {
-	first := make(map[identity]int, len(own)) // index in own
-	least := make(map[identity]int64, len(own))
+	index := make(map[identity]int, len(own))
 	for i := range own {
-		p := &own[i]
-		id := p.identity()
-		if _, again := first[id]; !again {
-			first[id], least[id] = i, p.Quota
-		}
-		least[id] = lower(least[id], p.Quota)
+		index[own[i].identity()] = i
 	}
 	out := slices.Clone(upstream)
-	known := make(map[identity]*Policy, len(out))
+	joined := make([]bool, len(own))
 	for i := range out {
 		p := &out[i]
-		id := p.identity()
-		if j, both := first[id]; both {
-			if param := conflict(p, &own[j]); param != "" {
-				return nil, conflictAt(j, param)
-			}
-			p.Quota = lower(p.Quota, least[id])
-		}
-		known[id] = p
-	}
-	joined := out
-	for i := range own {
-		p, both := known[own[i].identity()]
+		j, both := index[p.identity()]
 		if !both {
-			joined = append(joined, own[i])
-		} else if param := conflict(p, &own[i]); param != "" {
-			return nil, conflictAt(i, param)
+			continue
+		}
+		if param := conflict(p, &own[j]); param != "" {
+			return nil, &FieldError{Field: PolicyField, Offset: -1, Item: j, Param: param, Err: ErrConflict}
+		}
+		p.Quota = lower(p.Quota, own[j].Quota)
+		joined[j] = true
+	}
+	for j := range own {
+		if !joined[j] {
+			out = append(out, own[j])
 		}
 	}
-	return joined, nil
-}
-
-func conflictAt(i int, param string) *FieldError {
-	return &FieldError{Field: PolicyField, Offset: -1, Item: i, Param: param, Err: ErrConflict}
+	return out, nil
 }
 
 // conflict returns the key of the parameter by which two policies of one name
@@ -116,79 +104,49 @@ func lower(a, b int64) int64 {
 // restrictLimits returns the limits of upstream, lowered to those of own, and
 // those that own adds.
 func restrictLimits(upstream, own Fields) []Limit {
-	ours := summarize(own)
-	policies := newMatcher(upstream.Policies)
-	known := make(map[identity]bool, len(upstream.Limits))
+	theirs, ours := newMatcher(upstream.Policies), newMatcher(own.Policies)
+	index := make(map[identity]int, len(own.Limits))
+	for i := range own.Limits {
+		index[own.Limits[i].identity()] = i
+	}
 	out := slices.Clone(upstream.Limits)
+	joined := make([]bool, len(own.Limits))
 	for i := range out {
 		l := &out[i]
-		id := l.identity()
-		known[id] = true
-		if s, both := ours[id]; both {
-			s.add(l, policies.policy(l))
-			l.Remaining, l.Reset = s.remaining, s.longest()
+		if j, both := index[l.identity()]; both {
+			l.restrict(theirs.policy(l), &own.Limits[j], ours.policy(&own.Limits[j]))
+			joined[j] = true
 		}
 	}
-	for i := range own.Limits {
-		if !known[own.Limits[i].identity()] {
-			out = append(out, own.Limits[i])
+	for j := range own.Limits {
+		if !joined[j] {
+			out = append(out, own.Limits[j])
 		}
 	}
 	return out
 }
 
-// A summary is the strictest that limits of one identity say.
-type summary struct {
-	remaining int64   // the least
-	reset     Seconds // the longest that is written
-	wait      Seconds // the longest for which nothing remains
-}
-
-// summarize sums up the limits of each identity.
-func summarize(f Fields) map[identity]summary {
-	all := make(map[identity]summary, len(f.Limits))
-	policies := newMatcher(f.Policies)
-	for i := range f.Limits {
-		l := &f.Limits[i]
-		id := l.identity()
-		s, again := all[id]
-		if !again {
-			s.remaining = Unknown
-		}
-		s.add(l, policies.policy(l))
-		all[id] = s
+// restrict lowers l, whose policy is p, to what m, whose policy is q, says of the
+// same. Where a reset is written, the window for which nothing remains counts as one
+// too: it would take the place of the window, and shorten the wait.
+func (l *Limit) restrict(p *Policy, m *Limit, q *Policy) {
+	reset := longer(l.Reset, m.Reset)
+	if reset.ok {
+		before, _ := waitOf(l, p)
+		after, _ := waitOf(m, q)
+		reset = longer(reset, longer(before, after))
 	}
-	return all
+	l.Remaining, l.Reset = lower(l.Remaining, m.Remaining), reset
 }
 
-func (s *summary) add(l *Limit, p *Policy) {
-	wait, _ := waitOf(l, p)
-	s.remaining = lower(s.remaining, l.Remaining)
-	s.reset = longer(s.reset, l.Reset)
-	s.wait = longer(s.wait, wait)
-}
-
-// longest returns the longest reset. A wait for a window counts where a reset is
-// written, which would take its place, and shorten it.
-func (s *summary) longest() Seconds {
-	if !s.reset.ok {
-		return Seconds{}
-	}
-	return longer(s.reset, s.wait)
-}
-
-// changed returns the index of the first limit of f that reports on another
-// policy in out, so that a client might go faster: on one of another unit or
-// window, on one of a higher quota, or on none. It returns -1 if there is none.
-func changed(f, out Fields) int {
+// changed reports whether a limit of f reports on another policy in out, so that a
+// client might go faster: on one of another unit or window, on one of a higher
+// quota, or on none.
+func changed(f, out Fields) bool {
 	before, after := newMatcher(f.Policies), newMatcher(out.Policies)
-	for i := range f.Limits {
-		l := &f.Limits[i]
-		p, q := before.policy(l), after.policy(l)
-		had := p != &noPolicy
-		if p.Unit.canonical() != q.Unit.canonical() || had && (q == &noPolicy || p.Window != q.Window || lower(p.Quota, q.Quota) != q.Quota) {
-			return i
-		}
-	}
-	return -1
+	return slices.ContainsFunc(f.Limits, func(l Limit) bool {
+		p, q := before.policy(&l), after.policy(&l)
+		return p.Unit.canonical() != q.Unit.canonical() ||
+			p != &noPolicy && (p.Window != q.Window || lower(p.Quota, q.Quota) != q.Quota)
+	})
 }
