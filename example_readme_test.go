@@ -146,7 +146,7 @@ func Example_readmeRestrictHeader() {
 	}
 	resp := respond(proxy)
 	fmt.Println(resp.Header.Get("RateLimit"), resp.Header.Get("X-RateLimit-Remaining"))
-	// Output: "upstream";r=40, "gateway";r=4;t=10 4
+	// Output: "default";r=40, "gateway";r=4;t=10 4
 }
 
 // A printer prints the errors of a test.

@@ -252,8 +252,8 @@ func ExampleRestrictHeader() {
 		fmt.Printf("%s: %s\n", name, h.Get(name))
 	}
 	// Output:
-	// RateLimit-Policy: "upstream";q=100, "gateway";q=5;w=10
-	// RateLimit: "upstream";r=40;t=5, "gateway";r=4;t=10
+	// RateLimit-Policy: "default";q=100, "gateway";q=5;w=10
+	// RateLimit: "default";r=40;t=5, "gateway";r=4;t=10
 	// X-RateLimit-Remaining: 4
 	// X-RateLimit-Reset: 1795232410
 }

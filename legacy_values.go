@@ -98,7 +98,7 @@ func numberMoment(v number, format TimeFormat, per int64) moment {
 	case format == TimeMilli:
 		return moment{kind: spanMoment, units: 1000, number: v, span: v.ceilDiv(1000)}
 	case format == TimeSeconds, format == TimeDuration, v.neg, v.frac > 0, v.n <= 1: // half a millisecond nobody says, and one is as good as a second
-		return moment{kind: spanMoment, units: 1, span: v.ceil() * max(per, 1)}
+		return moment{kind: spanMoment, units: 1, number: v, span: v.ceil() * max(per, 1)}
 	}
 	return moment{kind: bareMoment, number: v}
 }

@@ -1,32 +1,22 @@
 package ratelimit
 
 import (
-	"maps"
 	"net/http"
 	"slices"
 	"strconv"
 	"time"
 )
 
-// upstreamName is the name of a policy that comes without one.
-const upstreamName = "upstream"
-
 // RestrictHeader makes the header of a response that passes an intermediary say
 // what upstream says, in whatever form, and what own adds, as [Restrict] puts them
-// together. It is for the ModifyResponse of a reverse proxy:
-//
-//	proxy.ModifyResponse = func(resp *http.Response) error {
-//		if err := ratelimit.RestrictHeader(resp.Header, own, ratelimit.LegacyOptions{}); err != nil {
-//			log.Print("forwarded as it is: ", err) // returned, it would become 502 Bad Gateway
-//		}
-//		return nil
-//	}
+// together. For a reverse proxy behind a [Middleware], [Middleware.ModifyResponse]
+// does that.
 //
 // It writes three things:
 //
 //   - The fields RateLimit-Policy and RateLimit, without the members of which an
 //     older form leaves a number out. Older forms of these two fields themselves
-//     make room for them.
+//     make room for them, and stay where there is nothing to write.
 //   - The older fields of h, lowered in place, so that those who know no others are
 //     told no more than before. A limit of own lowers the older one of its name.
 //     All others lower the tightest older limit of requests, to the lowest Remaining
@@ -39,19 +29,18 @@ const upstreamName = "upstream"
 //
 // The fields are exposed as by [Expose] if the response allows another origin.
 //
-// A policy without a name is called o.Name, or "upstream" if that is empty.
+// A policy without a name is called o.Name, or "default" if that is empty, as by
+// [ParseAny]: then the limit belongs to the same policy for clients on both sides of
+// the intermediary.
 //
 // On error h is as it was, and best forwarded so. The error is that of [ParseAny]
-// where a field is malformed, that of Restrict, that of [Fields.Set] where own
-// cannot be written, or a [*FieldError] that wraps ErrRange where an older field
-// would be read as another number than is written, such as a reset that is longer
-// than its window, and would be taken for that of another policy.
+// where a field is malformed, that of Restrict, that of [Fields.Set] where the
+// fields cannot be written, or a [*FieldError] that wraps ErrRange where an older
+// field would be read as another number than is written, such as a reset that is
+// longer than its window, and would be taken for that of another policy.
 func RestrictHeader(h http.Header, own Fields, o LegacyOptions) error {
 	if h == nil {
 		return errNilHeader
-	}
-	if o.Name == "" {
-		o.Name = upstreamName
 	}
 	if o.Now.IsZero() {
 		o.Now = time.Now()
@@ -60,34 +49,51 @@ func RestrictHeader(h http.Header, own Fields, o LegacyOptions) error {
 	if err != nil {
 		return err
 	}
-	f, err := Restrict(upstream.known(), own)
+	f, err := Restrict(upstream.known(false), own)
 	if err != nil {
 		return err
 	}
-	out := maps.Clone(h)
-	if err := f.Set(out); err != nil {
+	return f.pass(h, &own, &o)
+}
+
+// pass writes f, which upstream and own say together, to the header of a response in
+// passing. On error h is as it was.
+func (f *Fields) pass(h http.Header, own *Fields, o *LegacyOptions) error {
+	policies, err := FormatPolicies(f.Policies...)
+	if err != nil {
 		return err
 	}
-	if err := restrictOlder(out, &own, &o); err != nil {
+	limits, err := FormatLimits(f.Limits...)
+	if err != nil {
 		return err
 	}
-	if _, asked := ParseRetryAfter(h, o.Now); asked {
-		f.setRetryAfter(out, o.Now)
+	_, asked := ParseRetryAfter(h, o.Now)
+	lowered, err := restrictOlder(h, own, o)
+	if err != nil {
+		return err
 	}
-	exposeAbroad(out)
-	clear(h)
-	maps.Copy(h, out)
+	if policies != "" {
+		setLine(h, policyKey, policies)
+	}
+	if limits != "" {
+		setLine(h, limitKey, limits)
+	}
+	if asked { // it takes precedence over the fields, the older ones included
+		raiseRetryAfter(h, longer(f.RetryAfter(), lowered.RetryAfter()), o.Now)
+	}
+	exposeAbroad(h)
 	return nil
 }
 
 // known returns what the current fields can carry of f, so that a client does the
-// same: it waits as long, and paces itself no faster.
-func (f Fields) known() Fields {
+// same: it waits as long, and paces itself no faster. Where the response refused the
+// request, a client waits for a Reset beside which nothing says what remains.
+func (f Fields) known(refused bool) Fields {
 	policies := newMatcher(f.Policies)
 	limits := make([]Limit, 0, len(f.Limits))
 	for _, l := range f.Limits {
 		p := policies.policy(&l)
-		spent := l.exhausted(p)
+		spent := l.exhausted(p) || refused && l.Remaining == Unknown && l.Reset.ok
 		if spent && l.Remaining == Unknown {
 			l.Remaining = 0
 		}
@@ -118,44 +124,45 @@ type bound struct {
 	reset     Seconds
 }
 
-// restrictOlder lowers the older fields of h to what own allows.
-func restrictOlder(h http.Header, own *Fields, o *LegacyOptions) error {
+// restrictOlder lowers the older fields of h to what own allows, and returns what
+// they say then; nothing if they stay as they are. On error h is as it was.
+func restrictOlder(h http.Header, own *Fields, o *LegacyOptions) (lowered Fields, err error) {
 	found := findFields(nil, h, o)
 	if len(found) > maxFields {
-		return refuse("", ErrTooMany)
+		return lowered, refuse("", ErrTooMany)
 	}
+	found = slices.DeleteFunc(found, func(f foundField) bool { return f.key == policyKey || f.key == limitKey })
 	sortFields(found)
 	align(found)
-	e := olderEdit{h: h}
+	e := olderEdit{h: h, options: o}
 	e.collect(found)
 	if len(e.limits) == 0 {
-		return nil // as for most responses, which need not be read twice more
+		return lowered, nil // as for most responses, which need not be read twice more
 	}
-	e.clock, e.before = readClock(h, o.Now), readOlder(h, o)
+	e.clock, e.before = readClock(h, o.Now), olderAdvice(found, h, o)
 	e.bind(own)
 	for _, l := range e.limits {
 		if err := e.lower(l); err != nil {
-			return err
+			e.undo()
+			return lowered, err
 		}
 	}
 	if e.field == "" {
-		return nil
+		return lowered, nil
 	}
 	e.bound.follow()
-	after := readOlder(h, o)
+	after := olderAdvice(found, h, o)
 	if !(noMoreThan(&e.before, &after) && noMoreThan(&e.bound, &after)) {
-		return refuse(e.field, ErrRange)
+		e.undo()
+		return lowered, refuse(e.field, ErrRange)
 	}
-	return nil
+	return after.Fields, nil
 }
 
-// readOlder returns what the older fields of h say alone.
-func readOlder(h http.Header, o *LegacyOptions) Advice {
-	older := maps.Clone(h)
-	delete(older, policyKey)
-	delete(older, limitKey)
+// olderAdvice returns what older fields ask for by themselves.
+func olderAdvice(found []foundField, h http.Header, o *LegacyOptions) Advice {
 	var a Advice
-	a.Fields, _, _ = parseLegacy(older, o)
+	a.Fields, _, _ = readFields(found, h, o)
 	a.follow()
 	return a
 }
@@ -168,13 +175,28 @@ func noMoreThan(before, after *Advice) bool {
 
 // An olderEdit lowers older fields in place.
 type olderEdit struct {
-	h      http.Header
-	clock  clock
-	before Advice // what they have said
-	bound  Advice // what own says, as far as they can say it
-	limits []*olderLimit
-	common *olderLimit // without the name of a policy; nil if there is none
-	field  string      // the last that was changed, "" if none was
+	h       http.Header
+	options *LegacyOptions
+	written []writtenLines
+	clock   clock
+	before  Advice // what they have said
+	bound   Advice // what own says, as far as they can say it
+	limits  []*olderLimit
+	common  *olderLimit // without the name of a policy; nil if there is none
+	field   string      // the last that was changed, "" if none was
+}
+
+// writtenLines are the lines that a field had before it was written to.
+type writtenLines struct {
+	key    string
+	before []string
+}
+
+// undo writes back what was there.
+func (e *olderEdit) undo() {
+	for _, w := range slices.Backward(e.written) {
+		e.h[w.key] = w.before
+	}
 }
 
 // collect sorts fields by policy.
@@ -338,7 +360,7 @@ func (e *olderEdit) lower(l *olderLimit) error {
 			return refuse(fieldName(f.key), err)
 		}
 		if said && l.remaining != Unknown {
-			e.bound.Fields.Limits = append(e.bound.Fields.Limits, Limit{Remaining: b.remaining, Reset: b.reset})
+			e.bound.Fields.Limits = append(e.bound.Fields.Limits, Limit{Remaining: l.least(), Reset: b.reset})
 		}
 	}
 	return nil
@@ -354,6 +376,7 @@ func (e *olderEdit) count(fields []*foundField, n int64, wrong func(int64) bool)
 }
 
 func (e *olderEdit) write(f *foundField, value string) {
+	e.written = append(e.written, writtenLines{f.key, f.lines})
 	f.lines = []string{value}
 	e.h[f.key] = f.lines
 	e.field = fieldName(f.key)
@@ -363,9 +386,9 @@ func (e *olderEdit) write(f *foundField, value string) {
 // it is. It reports whether the field says one as late in the end.
 func (e *olderEdit) reset(f *foundField, reset Seconds) (said bool, err error) {
 	at, _ := parseMoment(f.line(), f.meaning.format, f.meaning.per)
-	if at.kind == bareMoment {
-		at.kind, at.units = spanMoment, e.unitsOf(at.number)
-		at.span = at.number.ceilDiv(at.units)
+	if at.kind == bareMoment || at.units == 1 && at.kind == spanMoment && f.meaning.format == TimeGuess {
+		at.units = e.unitsOf(at.number)
+		at.kind, at.span = spanMoment, at.number.ceilDiv(at.units)
 	}
 	said = at.kind != noMoment
 	if now := at.seconds(&e.clock); !said || now.n >= reset.n {
@@ -399,12 +422,13 @@ func (m *moment) format(line string) TimeFormat {
 }
 
 // unitsOf returns how many units of a small number make a second, as they have been
-// read.
+// read. One and nothing are as long in both; then the caller knows, or nobody.
 func (e *olderEdit) unitsOf(bare number) int64 {
 	says := func(units int64) bool {
 		return slices.ContainsFunc(e.before.Fields.Limits, func(l Limit) bool { return l.Reset == SecondsOf(bare.ceilDiv(units)) })
 	}
-	if !says(1) && says(1000) {
+	sec, millis := says(1), says(1000)
+	if millis && (!sec || e.options.Reset == TimeMilli) {
 		return 1000
 	}
 	return 1

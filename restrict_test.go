@@ -268,24 +268,6 @@ func TestRestrictRandom(t *testing.T) {
 	require.Greater(t, refused, pairs/100, "some do not")
 }
 
-// uniqueNames reports whether no two policies, and no two limits, share a name.
-func uniqueNames(f Fields) bool {
-	seen := map[string]bool{}
-	for _, p := range f.Policies {
-		if seen["p"+p.Name] {
-			return false
-		}
-		seen["p"+p.Name] = true
-	}
-	for _, l := range f.Limits {
-		if seen["l"+l.Name] {
-			return false
-		}
-		seen["l"+l.Name] = true
-	}
-	return true
-}
-
 // Restrict is linear: ten times the members take about ten times as long.
 func BenchmarkRestrict(b *testing.B) {
 	for _, n := range []int{100, 1000} {

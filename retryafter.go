@@ -118,12 +118,12 @@ func longer(s, t Seconds) Seconds {
 // the longest wait stays alone, because some recipients read only the first
 // line, and others none of several. If no line can be read, and a field in its
 // place asks for a longer wait, Retry-After is set to that wait.
-func (f Fields) SetRetryAfter(h http.Header) { f.setRetryAfter(h, time.Time{}) }
+func (f Fields) SetRetryAfter(h http.Header) { raiseRetryAfter(h, f.RetryAfter(), time.Time{}) }
 
-// setRetryAfter is SetRetryAfter for a response that arrived at received; the zero
-// received stands for time.Now().
-func (f Fields) setRetryAfter(h http.Header, received time.Time) {
-	longest := f.RetryAfter()
+// raiseRetryAfter sets the field Retry-After of a response that arrived at received
+// to a wait, as [Fields.SetRetryAfter] does; the zero received stands for
+// time.Now().
+func raiseRetryAfter(h http.Header, longest Seconds, received time.Time) {
 	wait, ok := longest.Duration()
 	if h == nil || !ok || wait < 0 {
 		return
