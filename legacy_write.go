@@ -58,15 +58,21 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if err := w.verify(); err != nil {
 		return err
 	}
-	for key := range h {
-		if m := d.lexicon().find(key); m != nil && !(m.role == RolePolicies && w.current) {
-			delete(h, key)
-		}
-	}
+	d.remove(h, w.current)
 	for i := range w.lines {
 		h[w.lines[i]] = w.values[i : i+1 : i+1]
 	}
 	return nil
+}
+
+// remove deletes the fields of a dialect, but a field of policies that holds the
+// current form, if current says that there is one.
+func (d *Dialect) remove(h http.Header, current bool) {
+	for key := range h {
+		if m := d.lexicon().find(key); m != nil && !(m.role == RolePolicies && current) {
+			delete(h, key)
+		}
+	}
 }
 
 // A writing is a set of fields that is being written.

@@ -1,8 +1,11 @@
 package ratelimit
 
 import (
+	"context"
 	"errors"
+	"iter"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -32,6 +35,10 @@ type Decision struct {
 //	r.Use(m.Handler)                    // chi
 //	http.ListenAndServe(addr, m.Handler(mux))
 //
+// Middlewares stack: with one for all routes and one for a route behind it, every
+// response tells the limits of both, and of two policies with one name the tighter.
+// In front of a reverse proxy, ModifyResponse joins them with what upstream says.
+//
 // Where Take fails, the request passes, unless OnError answers it: a limiter
 // that is out of order does not take the service with it.
 type Middleware struct {
@@ -46,15 +53,23 @@ type Middleware struct {
 	// Decision, whose error has a [*FieldError] or another of the errors of
 	// [Refuse]. It returns true if it has answered the request, which then goes
 	// no further. It is where to log, and, for a service that would rather be
-	// closed than open, where to answer 503. nil answers nothing.
+	// closed than open, where to answer 503. nil answers nothing. What
+	// ModifyResponse reports comes with a nil ResponseWriter, and cannot be
+	// answered.
 	OnError func(http.ResponseWriter, *http.Request, error) bool
 }
 
 // Handler returns a handler that lets requests through to next, which finds the
-// fields already in its header. They replace those that an outer handler has
-// written: limits that are to be said together belong into one Decision. The
-// ResponseWriter of next is that of the server, so that it can be flushed and
-// hijacked.
+// fields already in its header, and the Decision by [DecisionOf]. The ResponseWriter
+// of next is that of the server, so that it can be flushed and hijacked.
+//
+// If the header holds fields already, which an outer Handler or another limiter has
+// written, those of the Decision join them as by [RestrictHeader]: members of one
+// name become the tighter of the two, all others stand beside each other. Legacy is
+// written of the result, and older fields of another form are lowered in place. So
+// what a client reads is true, whichever limiter refuses it. If the two mean
+// different things by one name, OnError hears of an ErrConflict, and the fields stay
+// as they are; a refusal is a refusal all the same.
 //
 // A request that is refused gets the answer of [Refuse], and next does not see
 // it. It is refused whatever can be written: fields that [Fields.Set] or
@@ -66,12 +81,17 @@ type Middleware struct {
 // but a request whose context is done, because the client has gone, say, gets 503
 // and nothing else: to hang up early must not be a way around the limit.
 //
-// Handler panics if Take is nil, or if a dialect of Legacy is nil, does not
+// A reverse proxy behind Handler needs [Middleware.ModifyResponse]. Without it the
+// fields of upstream would stand beside those of the Decision, and hide them or be
+// hidden by them.
+//
+// Handler panics if Take or next is nil, or if a dialect of Legacy is nil, does not
 // [Dialect.Validate], cannot be written (it has a Read function), or would write
-// to the current fields, as [Draft07] does. Later changes to m have no effect.
+// to the current fields, as [Draft07] does. Later changes to m, its slices included,
+// have no effect.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
-	if m.Take == nil {
-		panic("ratelimit: a Middleware without Take")
+	if m.Take == nil || next == nil {
+		panic("ratelimit: a Middleware without Take, or without a next handler")
 	}
 	for _, d := range m.Legacy {
 		if err := d.beside(); err != nil {
@@ -79,6 +99,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		}
 	}
 	fixed := *m
+	fixed.Legacy = slices.Clone(m.Legacy)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fixed.serve(w, r, next) })
 }
 
@@ -105,19 +126,83 @@ func (d *Dialect) beside() error {
 	return nil
 }
 
+// A handling is what a Handler knows of a request. It is part of the context of
+// those behind it.
+type handling struct {
+	context.Context
+	outer    *handling // of the Handler around this one, or nil
+	by       *Middleware
+	header   http.Header // of the response
+	decision Decision
+	decided  bool    // there is a Decision
+	said     *Fields // what this and all outer Handlers have written; nil if that is nothing
+}
+
+type handlingKey struct{}
+
+// Value returns the handling itself for its key, so that it needs no context beside
+// it.
+func (s *handling) Value(key any) any {
+	if key == (handlingKey{}) {
+		return s
+	}
+	return s.Context.Value(key)
+}
+
+// handlingOf returns the handling of the innermost Handler in front of a context, or
+// nil.
+func handlingOf(ctx context.Context) *handling {
+	s, _ := ctx.Value(handlingKey{}).(*handling)
+	return s
+}
+
+// outward returns the handlings from the innermost to the outermost.
+func (s *handling) outward() iter.Seq[*handling] {
+	return func(yield func(*handling) bool) {
+		for ; s != nil && yield(s); s = s.outer {
+		}
+	}
+}
+
+// DecisionOf returns what the limiter has said of a request, given its context, for a
+// handler behind a [Middleware]; of several Middlewares it is the innermost. ok is
+// false if there is none, or if its Take has failed.
+//
+// The Decision is a copy: the response has been written to already, and changes have
+// no effect. Its Done is nil, because the Middleware calls it.
+func DecisionOf(ctx context.Context) (d *Decision, ok bool) {
+	s := handlingOf(ctx)
+	if s == nil || !s.decided {
+		return nil, false
+	}
+	copied := s.decision
+	copied.Done = nil
+	copied.Fields.Policies = slices.Clone(copied.Fields.Policies)
+	copied.Fields.Limits = slices.Clone(copied.Fields.Limits)
+	copied.Violated = slices.Clone(copied.Violated)
+	return &copied, true
+}
+
 func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	d, err := m.Take(r)
-	if d.Done != nil {
-		defer d.Done()
+	ctx := r.Context()
+	s := &handling{Context: ctx, outer: handlingOf(ctx), by: m, header: w.Header()}
+	var err error
+	s.decision, err = m.Take(r)
+	if s.decision.Done != nil {
+		defer s.decision.Done()
+	}
+	s.decided = err == nil
+	if s.outer != nil {
+		s.said = s.outer.said
 	}
 	switch {
-	case err == nil:
-		m.decide(w, r, next, &d)
+	case s.decided:
+		m.decide(w, r, next, s)
 	case m.answered(w, r, err):
-	case r.Context().Err() != nil:
+	case ctx.Err() != nil:
 		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 	default:
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(s))
 	}
 }
 
@@ -127,9 +212,10 @@ func (m *Middleware) answered(w http.ResponseWriter, r *http.Request, err error)
 }
 
 // decide lets a request through, or refuses it.
-func (m *Middleware) decide(w http.ResponseWriter, r *http.Request, next http.Handler, d *Decision) {
+func (m *Middleware) decide(w http.ResponseWriter, r *http.Request, next http.Handler, s *handling) {
+	d := &s.decision
+	err := s.announce()
 	var a refusal
-	err := m.announce(w.Header(), &d.Fields)
 	refused := len(d.Violated) > 0
 	if refused {
 		p := d.Problem
@@ -143,22 +229,193 @@ func (m *Middleware) decide(w http.ResponseWriter, r *http.Request, next http.Ha
 	switch {
 	case err != nil && m.answered(w, r, err):
 	case refused:
+		if s.said != nil { // an outer limit may end later
+			s.said.SetRetryAfter(s.header)
+		}
 		a.send(w, r)
 	default:
-		exposeAbroad(w.Header())
-		next.ServeHTTP(w, r)
+		exposeAbroad(s.header)
+		next.ServeHTTP(w, r.WithContext(s))
 	}
 }
 
-// announce writes the fields in all their forms, each as far as it can be
-// written.
-func (m *Middleware) announce(h http.Header, f *Fields) error {
-	if len(f.Policies) == 0 && len(f.Limits) == 0 {
+// announce writes the fields of the decision in all their forms, each as far as it
+// can be written.
+func (s *handling) announce() error {
+	own := &s.decision.Fields
+	switch {
+	case own.empty():
 		return nil
+	case s.said != nil || hasAnchors(s.header):
+		return s.join()
 	}
-	err := f.Set(h)
+	err := own.Set(s.header)
+	if err == nil {
+		s.said = own
+	}
+	return errors.Join(err, s.by.setLegacy(s.header, own))
+}
+
+// empty reports whether f has no members.
+func (f *Fields) empty() bool { return len(f.Policies) == 0 && len(f.Limits) == 0 }
+
+// hasAnchors reports whether a header holds fields for limits, as far as their names
+// tell it at a glance.
+func hasAnchors(h http.Header) bool {
+	for key := range h {
+		if hasAnchor(key) {
+			return true
+		}
+	}
+	return false
+}
+
+// setLegacy writes f in the older forms.
+func (m *Middleware) setLegacy(h http.Header, f *Fields) (err error) {
 	for _, d := range m.Legacy {
 		err = errors.Join(err, d.Set(h, *f, time.Time{}))
 	}
 	return err
+}
+
+// join writes the fields of the decision beside those that the header holds, or that
+// outer Handlers have written where somebody between has replaced the header.
+func (s *handling) join() error {
+	own := s.decision.Fields
+	if s.said != nil {
+		var err error
+		if own, err = Restrict(*s.said, own); err != nil {
+			return err
+		}
+	}
+	o := LegacyOptions{Dialects: s.dialects(), Now: time.Now()}
+	there, err := ParseAny(s.header, o)
+	f, conflict := Restrict(there.known(false), own)
+	if conflict != nil {
+		return conflict
+	}
+	for _, d := range s.by.Legacy { // they are written anew
+		d.remove(s.header, isCurrent(s.header[policyKey]))
+	}
+	if fault := f.pass(s.header, &own, &o); fault != nil {
+		err = errors.Join(err, fault, f.Set(s.header))
+	}
+	s.said = &f
+	return errors.Join(err, s.by.setLegacy(s.header, &f))
+}
+
+// dialects returns the dialects that this and all outer Handlers write.
+func (s *handling) dialects() (list []*Dialect) {
+	for of := range s.outward() {
+		list = append(list, of.by.Legacy...)
+	}
+	return list
+}
+
+// ModifyResponse is that of an [httputil.ReverseProxy] behind Handler:
+//
+//	proxy := &httputil.ReverseProxy{Rewrite: rewrite, ModifyResponse: m.ModifyResponse}
+//	http.ListenAndServe(addr, m.Handler(proxy))
+//
+// It joins what Handler has said of the request, and outer Handlers, to what
+// upstream says in whatever form, as [RestrictHeader] does: nobody is told more than
+// either allows, and nothing is said twice. The dialects of Legacy are written of
+// the result, unless upstream says itself in their fields what remains: then these
+// are lowered in place, and a reset in Unix seconds stays one. All is written to the
+// response, and taken back from the header that Handler has written to, so that
+// nothing is lost where the proxy passes an informational response on and clears
+// that header. A response to a request that Handler had nothing to say of stays as
+// it is.
+//
+// It returns nil whatever the fields are, because an error would become 502 Bad
+// Gateway, and reports to OnError, with a nil ResponseWriter, what could not be
+// joined: members that mean different things by one name stand beside each other
+// (ErrConflict), a malformed RateLimit or RateLimit-Policy is replaced, since clients
+// ignore it, and older fields that cannot be lowered stay (ErrRange).
+//
+// No handler between Handler and the proxy may give the request a context with a
+// deadline or a cancellation of its own: where the proxy may run in another
+// goroutine, as behind [http.TimeoutHandler], nothing is taken back.
+func (m *Middleware) ModifyResponse(resp *http.Response) error {
+	if resp.Request == nil {
+		return nil
+	}
+	s := handlingOf(resp.Request.Context())
+	if s == nil || s.said == nil {
+		return nil
+	}
+	s.takeBack(resp.Request.Context())
+	if err := s.joinResponse(resp); err != nil && m.OnError != nil {
+		m.OnError(nil, resp.Request, err)
+	}
+	return nil
+}
+
+// takeBack deletes what Handlers have written to the header to which the proxy adds
+// that of the response. A context that can be canceled by somebody between may
+// belong to another goroutine than the header does.
+func (s *handling) takeBack(ctx context.Context) {
+	known := (&LegacyOptions{Dialects: s.dialects()}).lexicons(nil)
+	for of := range s.outward() {
+		if of.Done() != ctx.Done() {
+			return
+		}
+		for key := range of.header {
+			head, _ := hashes(key)
+			if hasAnchor(key) || known.find(key, head) != nil {
+				delete(of.header, key)
+			}
+		}
+	}
+}
+
+// joinResponse joins what Handlers have said to a response of upstream, as far as
+// the two can be joined.
+func (s *handling) joinResponse(resp *http.Response) error {
+	h, own := resp.Header, *s.said
+	o := LegacyOptions{Now: time.Now()}
+	upstream, err := ParseAny(h, o)
+	upstream = upstream.known(Advisor{}.Advise(resp, o.Now).Refused)
+	f, conflict := Restrict(upstream, own)
+	if conflict != nil {
+		f = upstream.explicit().Join(own.explicit())
+	}
+	err = errors.Join(err, conflict)
+	if fault := f.pass(h, &own, &o); fault != nil {
+		err = errors.Join(err, fault, f.Set(h))
+	}
+	for of := range s.outward() {
+		for _, d := range of.by.Legacy {
+			if !d.tells(h) {
+				err = errors.Join(err, d.Set(h, f, o.Now))
+			}
+		}
+	}
+	if s.header.Get("Access-Control-Allow-Origin") != "" {
+		Expose(h)
+	}
+	return err
+}
+
+// explicit returns f with limits that say as much without their policies.
+func (f Fields) explicit() Fields {
+	policies := newMatcher(f.Policies)
+	f.Limits = slices.Clone(f.Limits)
+	for i := range f.Limits {
+		l := &f.Limits[i]
+		p := policies.policy(l)
+		wait, _ := waitOf(l, p)
+		l.Remaining, l.Reset = lower(l.Remaining, p.Quota), longer(l.Reset, wait)
+	}
+	return f
+}
+
+// tells reports whether a field of the dialect says what remains.
+func (d *Dialect) tells(h http.Header) bool {
+	for key := range h {
+		if m := d.lexicon().find(key); m != nil && (m.role == RoleRemaining || m.role == RoleUsed) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,0 +1,408 @@
+package ratelimit
+
+import (
+	"errors"
+	"io"
+	"log"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// upstreamCases are responses of upstream, what a gateway says of its own, and the
+// fields for limits of what its clients get.
+var upstreamCases = []struct {
+	name     string
+	upstream string
+	own      [2]string
+	legacy   []*Dialect
+	want     string
+	faults   error // of which OnError hears
+}{
+	{"the current fields", `
+		RateLimit-Policy: "api";q=9;w=1
+		RateLimit: "api";r=3;t=1`,
+		[2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}, nil, `
+		RateLimit-Policy: "api";q=9;w=1, "tenant";q=100;w=60
+		RateLimit: "api";r=3;t=1, "tenant";r=99;t=60`, nil},
+	{"the current fields of one policy", `
+		RateLimit-Policy: "api";q=9;w=60
+		RateLimit: "api";r=3;t=1`,
+		[2]string{`"api";q=100;w=60`, `"api";r=99;t=60`}, []*Dialect{XRateLimit}, `
+		RateLimit-Policy: "api";q=9;w=60
+		RateLimit: "api";r=3;t=60
+		X-RateLimit-Limit: 9
+		X-RateLimit-Remaining: 3
+		X-RateLimit-Reset: 60`, nil},
+	{"older fields, exhausted, which counted as 99 beside those of the gateway", `
+		X-RateLimit-Limit: 50
+		X-RateLimit-Remaining: 0
+		X-RateLimit-Reset: @unix+30`,
+		[2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}, []*Dialect{XRateLimit}, `
+		RateLimit-Policy: "default";q=50, "tenant";q=100;w=60
+		RateLimit: "default";r=0;t=30, "tenant";r=99;t=60
+		X-RateLimit-Limit: 50
+		X-RateLimit-Remaining: 0
+		X-RateLimit-Reset: @unix+60`, nil},
+	{"a quota alone in an older field", `
+		X-RateLimit-Limit: 50`,
+		[2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}, []*Dialect{XRateLimit}, `
+		RateLimit-Policy: "default";q=50, "tenant";q=100;w=60
+		RateLimit: "tenant";r=99;t=60
+		X-RateLimit-Limit: 100
+		X-RateLimit-Remaining: 99
+		X-RateLimit-Reset: 60`, nil},
+	{"OpenAI, tokens exhausted", `
+		X-RateLimit-Limit-Requests: 500
+		X-RateLimit-Limit-Tokens: 30000
+		X-RateLimit-Remaining-Requests: 499
+		X-RateLimit-Remaining-Tokens: 0
+		X-RateLimit-Reset-Requests: 120ms
+		X-RateLimit-Reset-Tokens: 6m0s`,
+		[2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}, nil, `
+		RateLimit-Policy: "requests";q=500, "tokens";q=30000;qu="tokens", "tenant";q=100;w=60
+		RateLimit: "requests";r=499;t=1, "tokens";r=0;t=360, "tenant";r=99;t=60
+		X-RateLimit-Limit-Requests: 500
+		X-RateLimit-Limit-Tokens: 30000
+		X-RateLimit-Remaining-Requests: 99
+		X-RateLimit-Remaining-Tokens: 0
+		X-RateLimit-Reset-Requests: 1m0s
+		X-RateLimit-Reset-Tokens: 6m0s`, nil},
+	{"GitHub", `
+		X-RateLimit-Limit: 5000
+		X-RateLimit-Remaining: 4987
+		X-RateLimit-Reset: @unix+2040
+		X-RateLimit-Resource: core
+		X-RateLimit-Used: 13`,
+		[2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}, []*Dialect{GitHub}, `
+		RateLimit-Policy: "core";q=5000, "tenant";q=100;w=60
+		RateLimit: "core";r=4987;t=2040, "tenant";r=99;t=60
+		X-RateLimit-Limit: 5000
+		X-RateLimit-Remaining: 99
+		X-RateLimit-Reset: @unix+2040
+		X-RateLimit-Resource: core
+		X-RateLimit-Used: 4901`, nil},
+	{"nothing", ``, [2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}, []*Dialect{XRateLimit, Draft06}, `
+		RateLimit-Policy: "tenant";q=100;w=60
+		RateLimit: "tenant";r=99;t=60
+		RateLimit-Limit: 100
+		RateLimit-Remaining: 99
+		RateLimit-Reset: 60
+		X-RateLimit-Limit: 100
+		X-RateLimit-Remaining: 99
+		X-RateLimit-Reset: 60`, nil},
+	{"nothing at all", ``, [2]string{}, []*Dialect{XRateLimit}, ``, nil},
+	{"older fields, and a gateway that has nothing to say", `
+		X-RateLimit-Remaining: 5`, [2]string{}, []*Dialect{XRateLimit}, `
+		X-RateLimit-Remaining: 5`, nil},
+	{"a refusal", `HTTP/1.1 429 Too Many Requests
+		RateLimit-Policy: "api";q=9;w=60
+		RateLimit: "api";r=0;t=40
+		Retry-After: 40`,
+		[2]string{`"tenant";q=100;w=3600`, `"tenant";r=0;t=3000`}, nil, `
+		RateLimit-Policy: "api";q=9;w=60, "tenant";q=100;w=3600
+		RateLimit: "api";r=0;t=40, "tenant";r=0;t=3000
+		Retry-After: 3000`, nil},
+	{"a refusal with a reset alone", `HTTP/1.1 429 Too Many Requests
+		X-RateLimit-Reset: 40`,
+		[2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}, []*Dialect{XRateLimit}, `
+		RateLimit-Policy: "tenant";q=100;w=60
+		RateLimit: "default";r=0;t=40, "tenant";r=99;t=60
+		X-RateLimit-Remaining: 0
+		X-RateLimit-Reset: 40`, nil},
+	{"a refusal that says nothing", `HTTP/1.1 429 Too Many Requests`,
+		[2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}, nil, `
+		RateLimit-Policy: "tenant";q=100;w=60
+		RateLimit: "tenant";r=99;t=60`, nil},
+	{"one name for two policies", `
+		RateLimit-Policy: "default";q=1000;w=3600
+		RateLimit: "default";r=900;t=3000`,
+		[2]string{`"default";q=10;w=10`, `"default";r=0`}, nil, `
+		RateLimit-Policy: "default";q=1000;w=3600, "default";q=10;w=10
+		RateLimit: "default";r=900;t=3000, "default";r=0;t=10`, ErrConflict},
+	{"a current field that is malformed", `
+		RateLimit: default
+		RateLimit-Policy: "a"
+		X-RateLimit-Remaining: 7`,
+		[2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}, nil, `
+		RateLimit-Policy: "tenant";q=100;w=60
+		RateLimit: "default";r=7, "tenant";r=99;t=60
+		X-RateLimit-Remaining: 7`, ErrMissing},
+	{"an older field that is malformed", `
+		X-RateLimit-Limit: many
+		X-RateLimit-Remaining: 7`,
+		[2]string{`"tenant";q=100;w=60`, `"tenant";r=5;t=60`}, nil, `
+		RateLimit-Policy: "tenant";q=100;w=60
+		RateLimit: "default";r=7, "tenant";r=5;t=60
+		X-RateLimit-Limit: many
+		X-RateLimit-Remaining: 5`, ErrSyntax},
+	{"an older field that cannot be lowered", `
+		X-RateLimit-Remaining: 7
+		X-RateLimit-Reset: @unix+60`,
+		[2]string{``, `"tenant";r=5;t=999999999999`}, nil, `
+		RateLimit: "default";r=7;t=60, "tenant";r=5;t=999999999999
+		X-RateLimit-Remaining: 7
+		X-RateLimit-Reset: @unix+60`, ErrRange},
+}
+
+// limitFields returns the fields for limits of a header, and Retry-After.
+func limitFields(h http.Header) http.Header {
+	h = maps.Clone(h)
+	maps.DeleteFunc(h, func(key string, _ []string) bool { return !hasAnchor(key) && key != retryAfterKey })
+	return h
+}
+
+// TestModifyResponse: a Middleware in front of a proxy, in virtual time.
+func TestModifyResponse(t *testing.T) {
+	for _, tc := range upstreamCases {
+		inBubble(t, tc.name, func(t *testing.T) {
+			upstream := responseOf(strings.TrimLeft(spell(tc.upstream, time.Now()), "\n"))
+			upstream.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+			direct := Advisor{}.Advise(upstream, time.Now())
+			own := Decision{Fields: fieldsOf(t, tc.own[0], tc.own[1])}
+			var faults []error
+			m := &Middleware{Take: decide(own, nil), Legacy: tc.legacy, OnError: func(w http.ResponseWriter, r *http.Request, err error) bool {
+				require.Nil(t, w)
+				require.NotNil(t, r)
+				faults = append(faults, err)
+				return true
+			}}
+			w := httptest.NewRecorder()
+			m.Handler(proxyTo(upstream, m)).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+			require.Equal(t, upstream.StatusCode, w.Code)
+			require.Equal(t, wire(spell(tc.want, time.Now())), limitFields(w.Header()))
+			if tc.faults == nil {
+				require.Empty(t, faults)
+			} else {
+				require.Len(t, faults, 1)
+				require.ErrorIs(t, faults[0], tc.faults)
+			}
+			through := Advisor{}.Advise(w.Result(), time.Now())
+			require.GreaterOrEqual(t, through.Asked, direct.Asked, "nobody waits less than without the gateway")
+			mine := Advice{Fields: own.Fields}
+			mine.follow()
+			require.GreaterOrEqual(t, through.Asked, mine.Wait)
+		})
+	}
+}
+
+// proxyTo is a proxy in front of an upstream that always answers alike.
+func proxyTo(upstream *http.Response, m *Middleware) *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "upstream.example"}) },
+		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			resp := *upstream
+			resp.Header, resp.Request, resp.Body = upstream.Header.Clone(), r, io.NopCloser(strings.NewReader("body"))
+			return &resp, nil
+		}),
+		ModifyResponse: m.ModifyResponse,
+		ErrorLog:       log.New(io.Discard, "", 0),
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestModifyResponseOverWire: over HTTP/1.1 and HTTP/2, with early hints of upstream,
+// which make the proxy clear the header that Handler has written to.
+func TestModifyResponseOverWire(t *testing.T) {
+	for _, hints := range []bool{false, true} {
+		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if hints {
+				w.Header().Set("Link", "</a.css>; rel=preload")
+				w.WriteHeader(http.StatusEarlyHints)
+			}
+			h := w.Header()
+			h.Set("X-RateLimit-Limit", "50")
+			h.Set("X-RateLimit-Remaining", "0")
+			h.Set("X-RateLimit-Reset", "30")
+			_, _ = io.WriteString(w, "hello")
+		}))
+		defer upstream.Close()
+		to, err := url.Parse(upstream.URL)
+		require.NoError(t, err)
+		m := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, `"tenant";q=100;w=60`, `"tenant";r=99;t=60`)}, nil), Legacy: []*Dialect{Draft06}}
+		proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, ModifyResponse: m.ModifyResponse}
+		overWire(t, m, proxy.ServeHTTP, func(t *testing.T, server *httptest.Server) {
+			ctx, informational := informed(t)
+			req, err := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
+			require.NoError(t, err)
+			resp, err := server.Client().Do(req)
+			require.NoError(t, err)
+			body, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.Close())
+			require.Equal(t, "hello", string(body))
+			if hints {
+				require.Equal(t, "</a.css>; rel=preload", (<-informational).Get("Link"))
+			}
+			require.Equal(t, wire(`
+				RateLimit-Policy: "default";q=50, "tenant";q=100;w=60
+				RateLimit: "default";r=0;t=30, "tenant";r=99;t=60
+				RateLimit-Limit: 50
+				RateLimit-Remaining: 0
+				RateLimit-Reset: 30
+				X-RateLimit-Limit: 50
+				X-RateLimit-Remaining: 0
+				X-RateLimit-Reset: 60`), limitFields(resp.Header))
+			require.Equal(t, 30*time.Second, Advisor{}.Advise(resp, time.Now()).Wait)
+			require.Empty(t, faultsAbove(resp, LevelNote))
+		})
+	}
+}
+
+// faultsAbove returns what Check finds above a level.
+func faultsAbove(resp *http.Response, level Level) []Finding {
+	return slices.DeleteFunc(Check(resp), func(f Finding) bool { return f.Level <= level })
+}
+
+// A proxy that has no answer: the fields of Handler stay on the error.
+func TestModifyResponseWithoutUpstream(t *testing.T) {
+	m := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, ``, `"tenant";r=99;t=60`)}, nil), Legacy: []*Dialect{XRateLimit}}
+	proxy := proxyTo(&http.Response{}, m)
+	proxy.Transport = roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("down") })
+	w := httptest.NewRecorder()
+	m.Handler(proxy).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	require.Equal(t, http.StatusBadGateway, w.Code)
+	require.Equal(t, wire("RateLimit: \"tenant\";r=99;t=60\nX-RateLimit-Remaining: 99\nX-RateLimit-Reset: 60"), limitFields(w.Header()))
+}
+
+// ModifyResponse without a Handler in front of it has nothing to say.
+func TestModifyResponseAlone(t *testing.T) {
+	m := &Middleware{OnError: func(http.ResponseWriter, *http.Request, error) bool { t.Error("heard of nothing"); return false }}
+	for _, r := range []*http.Request{nil, httptest.NewRequest("GET", "/", nil)} {
+		resp := &http.Response{Header: wire("X-RateLimit-Remaining: 5"), Request: r}
+		require.NoError(t, m.ModifyResponse(resp))
+		require.Equal(t, wire("X-RateLimit-Remaining: 5"), resp.Header)
+	}
+}
+
+// Several Handlers in front of a proxy: their limits, their older forms, and a header
+// that somebody between them has replaced, all arrive once.
+func TestModifyResponseStack(t *testing.T) {
+	outer := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, `"global";q=3;w=60`, `"global";r=2;t=50`)}, nil), Legacy: []*Dialect{XRateLimit}}
+	inner := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, `"route";q=9;w=60`, `"route";r=8;t=60`)}, nil), Legacy: []*Dialect{Draft06}}
+	upstream := responseOf("RateLimit-Policy: \"api\";q=9;w=1\nRateLimit: \"api\";r=1;t=1\nAccess-Control-Expose-Headers: X-Id")
+	const want = `
+		RateLimit-Policy: "api";q=9;w=1, "global";q=3;w=60, "route";q=9;w=60
+		RateLimit: "api";r=1;t=1, "global";r=2;t=50, "route";r=8;t=60
+		RateLimit-Limit: 9
+		RateLimit-Remaining: 1
+		RateLimit-Reset: 1
+		X-RateLimit-Limit: 9
+		X-RateLimit-Remaining: 1
+		X-RateLimit-Reset: 1`
+	cors := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Access-Control-Allow-Origin", "*")
+			next.ServeHTTP(w, r)
+		})
+	}
+	for name, handler := range map[string]http.Handler{
+		"behind each other":           outer.Handler(inner.Handler(proxyTo(upstream, inner))),
+		"that of the outer one":       outer.Handler(inner.Handler(proxyTo(upstream, outer))),
+		"with a timeout between":      outer.Handler(http.TimeoutHandler(inner.Handler(proxyTo(upstream, inner)), time.Minute, "")),
+		"with a timeout behind":       outer.Handler(inner.Handler(http.TimeoutHandler(proxyTo(upstream, inner), time.Minute, ""))),
+		"with a timeout before":       http.TimeoutHandler(outer.Handler(inner.Handler(proxyTo(upstream, inner))), time.Minute, ""),
+		"for scripts, by the gateway": cors(outer.Handler(inner.Handler(proxyTo(upstream, inner)))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+			require.Equal(t, wire(want), limitFields(w.Header()))
+			if strings.HasPrefix(name, "for scripts") {
+				exposed := strings.Join(w.Header().Values("Access-Control-Expose-Headers"), ", ")
+				for key := range limitFields(w.Header()) {
+					require.Contains(t, exposed, fieldName(key))
+				}
+				require.Contains(t, exposed, "X-Id")
+			}
+		})
+	}
+}
+
+// lawProxy is law 11 for a Middleware in front of a proxy: no client waits less than
+// it would without the gateway, or than the gateway asks for; and nothing is there
+// twice.
+func lawProxy(t testing.TB, rnd *rand.Rand) (joined bool) {
+	t.Helper()
+	upstream := responseOf("")
+	upstream.StatusCode = []int{200, 200, 403, 429, 503}[rnd.IntN(5)]
+	upstream.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	for range rnd.IntN(3) {
+		f := fuzzFields(rnd)
+		if rnd.IntN(3) == 0 {
+			_ = f.Writable().Set(upstream.Header)
+		} else {
+			_ = writtenDialects[rnd.IntN(len(writtenDialects))].Set(upstream.Header, f, time.Now())
+		}
+	}
+	if rnd.IntN(4) == 0 {
+		upstream.Header.Set("Retry-After", []string{"0", "1", "60"}[rnd.IntN(3)])
+	}
+	direct := Advisor{}.Advise(upstream, time.Now())
+	stack, decisions, fails := randomStack(rnd)
+	var said []Fields
+	faulty := false
+	inner := stack[len(stack)-1]
+	var handler http.Handler = proxyTo(upstream, inner)
+	for i, m := range slices.Backward(stack) {
+		decisions[i].Violated = nil
+		m.Take = func(*http.Request) (Decision, error) {
+			if fails[i] == nil {
+				said = append(said, decisions[i].Fields)
+			}
+			return decisions[i], fails[i]
+		}
+		m.OnError = func(http.ResponseWriter, *http.Request, error) bool {
+			faulty = true
+			return false
+		}
+		handler = m.Handler(handler)
+	}
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	through := Advisor{}.Advise(w.Result(), time.Now())
+	require.GreaterOrEqual(t, through.Asked, direct.Asked, "law 11: %v\n%v", upstream.Header, w.Header())
+	if faulty {
+		return false
+	}
+	require.GreaterOrEqual(t, max(through.Pace, through.Asked), direct.Pace, "law 11: %v\n%v", upstream.Header, w.Header())
+	for _, own := range said {
+		mine := Advice{Fields: own}
+		mine.follow()
+		require.GreaterOrEqual(t, max(through.Pace, through.Asked), mine.Pace, "law 11: %v\n%v", own, w.Header())
+		if through.Source != SourceRetryAfter {
+			require.GreaterOrEqual(t, through.Asked, mine.Wait, "law 11: %v\n%v", own, w.Header())
+		}
+	}
+	for key, lines := range w.Header() {
+		require.Len(t, lines, 1, key)
+	}
+	return len(said) > 0 && w.Header()[limitKey] != nil
+}
+
+// TestModifyResponseRandom is law 11 for random upstreams behind random Middlewares.
+func TestModifyResponseRandom(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 17))
+	joined := 0
+	synctest.Test(t, func(t *testing.T) {
+		for range 10_000 {
+			if lawProxy(t, rnd) {
+				joined++
+			}
+		}
+	})
+	require.Greater(t, joined, 2000)
+}

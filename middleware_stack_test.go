@@ -1,0 +1,367 @@
+package ratelimit
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A level is one of several Middlewares around each other.
+type level struct {
+	policies, limits string
+	violated         string
+	legacy           []*Dialect
+	err              error // of Take
+}
+
+// stack serves a request through Middlewares, the first of which is the outermost,
+// and returns the response, how many of them it has reached, and what OnError has
+// heard.
+func stack(t testing.TB, h http.Header, next http.Handler, levels ...level) (w *httptest.ResponseRecorder, reached int, faults []error) {
+	t.Helper()
+	for _, of := range slices.Backward(levels) {
+		d := Decision{Fields: fieldsOf(t, of.policies, of.limits)}
+		if of.violated != "" {
+			d.Violated = []string{of.violated}
+		}
+		m := &Middleware{
+			Take: func(*http.Request) (Decision, error) {
+				reached++
+				return d, of.err
+			},
+			Legacy: of.legacy,
+			OnError: func(_ http.ResponseWriter, _ *http.Request, err error) bool {
+				faults = append(faults, err)
+				return false
+			},
+		}
+		next = m.Handler(next)
+	}
+	w = httptest.NewRecorder()
+	for key, lines := range h {
+		w.Header()[key] = lines
+	}
+	next.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	return w, reached, faults
+}
+
+// accept is a handler that lets everything pass.
+var accept = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })
+
+// inBubble runs a subtest in virtual time.
+func inBubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
+}
+
+// TestMiddlewareStack: what a response says that has passed several Middlewares.
+func TestMiddlewareStack(t *testing.T) {
+	global := level{policies: `"global";q=3;w=60`, limits: `"global";r=2;t=50`}
+	route := level{policies: `"route";q=100;w=60`, limits: `"route";r=99;t=60`}
+	acme := &Dialect{Name: "acme", Fields: []DialectField{{Name: "Acme-Allowed", Role: RoleQuota}, {Name: "Acme-Still", Role: RoleRemaining}, {Name: "Acme-In", Role: RoleReset, Format: TimeSeconds}}}
+	with := func(l level, legacy ...*Dialect) level {
+		l.legacy = legacy
+		return l
+	}
+	refusing := func(l level, name, limits string) level {
+		l.violated, l.limits = name, limits
+		return l
+	}
+	const both = `
+		RateLimit-Policy: "global";q=3;w=60, "route";q=100;w=60
+		RateLimit: "global";r=2;t=50, "route";r=99;t=60`
+	for _, tc := range []struct {
+		name   string
+		before string
+		levels []level
+		status int
+		header string // without Content-Type and Cache-Control
+		faults []error
+	}{
+		{"a limit for all, and one for a route", "", []level{global, route}, 202, both, nil},
+		{"three", "", []level{global, {}, route}, 202, both, nil},
+		{"the outer one refuses", "", []level{refusing(global, "global", `"global";r=0;t=50`), route}, 429, `
+			RateLimit-Policy: "global";q=3;w=60
+			RateLimit: "global";r=0;t=50
+			Retry-After: 50`, nil},
+		{"the inner one refuses", "", []level{global, refusing(route, "route", `"route";r=0;t=60`)}, 429, `
+			RateLimit-Policy: "global";q=3;w=60, "route";q=100;w=60
+			RateLimit: "global";r=2;t=50, "route";r=0;t=60
+			Retry-After: 60`, nil},
+		{"the inner one refuses, and the outer one has given its last unit", "", []level{{policies: global.policies, limits: `"global";r=0;t=50`}, refusing(route, "route", `"route";r=0;t=9`)}, 429, `
+			RateLimit-Policy: "global";q=3;w=60, "route";q=100;w=60
+			RateLimit: "global";r=0;t=50, "route";r=0;t=9
+			Retry-After: 50`, nil},
+		{"an older form of the outer one says no more than a refusal of the inner one", "", []level{with(global, XRateLimit), refusing(route, "route", `"route";r=0;t=30`)}, 429, `
+			RateLimit-Policy: "global";q=3;w=60, "route";q=100;w=60
+			RateLimit: "global";r=2;t=50, "route";r=0;t=30
+			X-RateLimit-Limit: 3
+			X-RateLimit-Remaining: 0
+			X-RateLimit-Reset: 50
+			Retry-After: 30`, nil},
+		{"one older form tells the tightest of all", "", []level{with(global, XRateLimit), with(route, XRateLimit)}, 202, both + `
+			X-RateLimit-Limit: 3
+			X-RateLimit-Remaining: 2
+			X-RateLimit-Reset: 50`, nil},
+		{"of the inner one alone", "", []level{global, with(route, XRateLimit)}, 202, both + `
+			X-RateLimit-Limit: 3
+			X-RateLimit-Remaining: 2
+			X-RateLimit-Reset: 50`, nil},
+		{"two older forms", "", []level{with(route, XRateLimit), with(global, Draft06)}, 202, `
+			RateLimit-Policy: "route";q=100;w=60, "global";q=3;w=60
+			RateLimit: "route";r=99;t=60, "global";r=2;t=50
+			X-RateLimit-Limit: 100
+			X-RateLimit-Remaining: 2
+			X-RateLimit-Reset: 60
+			RateLimit-Limit: 3
+			RateLimit-Remaining: 2
+			RateLimit-Reset: 50`, nil},
+		{"a form that no other Middleware knows", "", []level{with(route, acme), global}, 202, `
+			RateLimit-Policy: "route";q=100;w=60, "global";q=3;w=60
+			RateLimit: "route";r=99;t=60, "global";r=2;t=50
+			Acme-Allowed: 100
+			Acme-Still: 2
+			Acme-In: 60`, nil},
+		{"a form that cannot be lowered in place", "", []level{
+			with(global, XRateLimitUnix), {policies: `"age";q=1`, limits: `"age";r=1;t=999999999999`},
+		}, 202, `
+			RateLimit-Policy: "global";q=3;w=60, "age";q=1
+			RateLimit: "global";r=2;t=50, "age";r=1;t=999999999999
+			X-RateLimit-Limit: 3
+			X-RateLimit-Remaining: 2
+			X-RateLimit-Reset: @unix+50`, []error{ErrRange}},
+		{"one policy of both, the outer one is tighter", "", []level{
+			{policies: `"api";q=3;w=60`, limits: `"api";r=2;t=50`}, {policies: `"api";q=100;w=60`, limits: `"api";r=99;t=60`},
+		}, 202, `
+			RateLimit-Policy: "api";q=3;w=60
+			RateLimit: "api";r=2;t=60`, nil},
+		{"one policy of both, the inner one is tighter", "", []level{
+			{policies: `"api";q=100;w=60`, limits: `"api";r=99;t=60`}, {policies: `"api";q=3;w=60`, limits: `"api";r=0;t=50`, violated: "api"},
+		}, 429, `
+			RateLimit-Policy: "api";q=3;w=60
+			RateLimit: "api";r=0;t=60
+			Retry-After: 60`, nil},
+		{"one name for two policies", "", []level{
+			{policies: `"api";q=100;w=60`, limits: `"api";r=99;t=60`, legacy: []*Dialect{XRateLimit}}, {policies: `"api";q=3;w=1`, limits: `"api";r=2;t=1`, legacy: []*Dialect{XRateLimit}},
+		}, 202, `
+			RateLimit-Policy: "api";q=100;w=60
+			RateLimit: "api";r=99;t=60
+			X-RateLimit-Limit: 100
+			X-RateLimit-Remaining: 99
+			X-RateLimit-Reset: 60`, []error{ErrConflict}},
+		{"one name for two policies, and the inner one refuses", "", []level{
+			{policies: `"api";q=100;w=60`, limits: `"api";r=99;t=60`}, {policies: `"api";q=3;w=1`, limits: `"api";r=0;t=7`, violated: "api"},
+		}, 429, `
+			RateLimit-Policy: "api";q=100;w=60
+			RateLimit: "api";r=99;t=60
+			Retry-After: 7`, []error{ErrConflict}},
+		{"the outer limiter is down", "", []level{with(level{err: errDown}, XRateLimit), route}, 202, `
+			RateLimit-Policy: "route";q=100;w=60
+			RateLimit: "route";r=99;t=60`, []error{errDown}},
+		{"the inner limiter is down", "", []level{global, with(level{err: errDown}, XRateLimit)}, 202, `
+			RateLimit-Policy: "global";q=3;w=60
+			RateLimit: "global";r=2;t=50`, []error{errDown}},
+		{"the limiter between is down", "", []level{global, {err: errDown}, route}, 202, both, []error{errDown}},
+		{"what the outer one says cannot be written", "", []level{{policies: `"global";q=unknown`}, route}, 202, `
+			RateLimit-Policy: "route";q=100;w=60
+			RateLimit: "route";r=99;t=60`, []error{ErrRange}},
+		{"what the inner one says cannot be written", "", []level{global, {policies: `"route";q=unknown`}}, 202, `
+			RateLimit-Policy: "global";q=3;w=60
+			RateLimit: "global";r=2;t=50`, []error{ErrRange}},
+		{"another limiter outside, which is tighter", "X-RateLimit-Limit: 50\nX-RateLimit-Remaining: 7\nX-RateLimit-Reset: 20", []level{with(route, XRateLimit)}, 202, `
+			RateLimit-Policy: "default";q=50, "route";q=100;w=60
+			RateLimit: "default";r=7;t=20, "route";r=99;t=60
+			X-RateLimit-Limit: 50
+			X-RateLimit-Remaining: 7
+			X-RateLimit-Reset: 20`, nil},
+		{"another limiter outside, in another form", "X-RateLimit-Limit: 50\nX-RateLimit-Remaining: 7\nX-RateLimit-Reset: 20", []level{global}, 202, `
+			RateLimit-Policy: "default";q=50, "global";q=3;w=60
+			RateLimit: "default";r=7;t=20, "global";r=2;t=50
+			X-RateLimit-Limit: 50
+			X-RateLimit-Remaining: 2
+			X-RateLimit-Reset: 50`, nil},
+		{"what stands there is malformed", "RateLimit: global\nX-Id: 1", []level{global}, 202, `
+			RateLimit-Policy: "global";q=3;w=60
+			RateLimit: "global";r=2;t=50
+			X-Id: 1`, []error{ErrType}},
+		{"for scripts", "Access-Control-Allow-Origin: *", []level{with(global, XRateLimit), route}, 202, both + `
+			X-RateLimit-Limit: 3
+			X-RateLimit-Remaining: 2
+			X-RateLimit-Reset: 60
+			Access-Control-Allow-Origin: *
+			Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset`, nil},
+	} {
+		inBubble(t, tc.name, func(t *testing.T) {
+			w, _, faults := stack(t, wire(tc.before), accept, tc.levels...)
+			require.Equal(t, tc.status, w.Code)
+			got := w.Header().Clone()
+			got.Del("Content-Type")
+			got.Del("Cache-Control")
+			require.Equal(t, wire(spell(tc.header, time.Now())), got)
+			for _, finding := range Check(w.Result()) {
+				require.Equal(t, LevelNote, finding.Level, "%v", finding)
+			}
+			require.Len(t, faults, len(tc.faults))
+			for i, want := range tc.faults {
+				require.ErrorIs(t, faults[i], want)
+			}
+			if tc.status == 429 {
+				i := slices.IndexFunc(tc.levels, func(l level) bool { return l.violated != "" })
+				require.Contains(t, w.Body.String(), `"violated-policies":["`+tc.levels[i].violated+`"]`)
+			}
+		})
+	}
+}
+
+// A handler between two Middlewares may answer with a header of its own, which
+// replaces the fields of the outer one: the inner one knows them all the same.
+func TestMiddlewareBehindTimeout(t *testing.T) {
+	outer := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, `"global";q=3;w=60`, `"global";r=2;t=50`)}, nil)}
+	inner := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, `"route";q=100;w=60`, `"route";r=99;t=60`)}, nil)}
+	w := httptest.NewRecorder()
+	outer.Handler(http.TimeoutHandler(inner.Handler(accept), time.Minute, "")).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	require.Equal(t, wire(`
+		RateLimit-Policy: "global";q=3;w=60, "route";q=100;w=60
+		RateLimit: "global";r=2;t=50, "route";r=99;t=60`), w.Header())
+}
+
+// randomStack returns random Middlewares around each other: some refuse, some fail,
+// some mean different things by one name, and some write older forms.
+func randomStack(rnd *rand.Rand) (stack []*Middleware, decisions []Decision, fails []error) {
+	for range 1 + rnd.IntN(4) {
+		d := Decision{Fields: ownFields(rnd)}
+		if rnd.IntN(8) == 0 {
+			d.Violated = []string{"a"}
+		}
+		var err error
+		if rnd.IntN(8) == 0 {
+			err = errDown
+		}
+		var legacy []*Dialect
+		for rnd.IntN(2) == 0 {
+			if d := writtenDialects[rnd.IntN(len(writtenDialects))]; d != Draft07 {
+				legacy = append(legacy, d)
+			}
+		}
+		stack = append(stack, &Middleware{Legacy: legacy})
+		decisions, fails = append(decisions, d), append(fails, err)
+	}
+	return stack, decisions, fails
+}
+
+// lawStack is law 11 for Middlewares around each other: what a client reads permits
+// no more than any of them that the request has reached, but for one that OnError
+// has heard of, and whoever reads older forms alone is told no higher number than
+// they are.
+func lawStack(t testing.TB, rnd *rand.Rand) (joined int) {
+	t.Helper()
+	stack, decisions, fails := randomStack(rnd)
+	var said []Fields
+	var dialects []*Dialect
+	faulty := false
+	var handler http.Handler = accept
+	for i, m := range slices.Backward(stack) {
+		before := 0
+		m.Take = func(*http.Request) (Decision, error) {
+			before = len(said)
+			if fails[i] == nil {
+				said, dialects = append(said, decisions[i].Fields), append(dialects, m.Legacy...)
+			}
+			return decisions[i], fails[i]
+		}
+		m.OnError = func(_ http.ResponseWriter, _ *http.Request, err error) bool {
+			faulty = true
+			said = said[:before] // it is not said, or not in all forms
+			return false
+		}
+		handler = m.Handler(handler)
+	}
+	w := httptest.NewRecorder()
+	if d := writtenDialects[rnd.IntN(len(writtenDialects))]; rnd.IntN(4) == 0 { // of another limiter
+		_ = d.Set(w.Header(), fuzzFields(rnd), late)
+	}
+	outside := w.Header().Clone()
+	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	got, err := Parse(w.Header())
+	if w.Header()[limitKey] == nil && w.Header()[policyKey] == nil || slices.Equal(outside[limitKey], w.Header()[limitKey]) {
+		return 0
+	}
+	require.NoError(t, err)
+	for _, own := range said {
+		lawAdviseNoMore(t, own, got)
+	}
+	require.Zero(t, max(repeated(got.Policies), repeated(got.Limits)), "nothing is there twice: %v", got)
+	for key, lines := range w.Header() {
+		require.Len(t, lines, 1, key)
+	}
+	if tightest, ok := got.Tightest(); ok && !faulty && len(dialects) > 0 {
+		older, _ := ParseAny(withoutCurrent(w.Header()), LegacyOptions{Dialects: dialects, Now: late})
+		l, _ := older.Tightest()
+		p, _ := got.PolicyOf(tightest)
+		require.LessOrEqual(t, lower(l.Remaining, tightest.Remaining), max(tightest.Remaining, 0), "%v, %v", w.Header(), p)
+	}
+	return len(said)
+}
+
+// TestMiddlewareStackRandom is law 11 for random Middlewares.
+func TestMiddlewareStackRandom(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(11, 17))
+	several := 0
+	for range 20_000 {
+		if lawStack(t, rnd) > 1 {
+			several++
+		}
+	}
+	require.Greater(t, several, 5000)
+}
+
+// TestDecisionOf: a handler hears what the innermost limiter has said of its request.
+func TestDecisionOf(t *testing.T) {
+	_, ok := DecisionOf(t.Context())
+	require.False(t, ok)
+	outer := Decision{Fields: fieldsOf(t, `"outer";q=3;w=60`, `"outer";r=2;t=50`)}
+	inner := Decision{
+		Fields: fieldsOf(t, `"inner";q=100;w=60`, `"inner";r=99;t=60`), Problem: NewProblem(QuotaExceeded, "inner"),
+		Done: func() {},
+	}
+	var heard *Decision
+	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		d, ok := DecisionOf(ctx)
+		require.Equal(t, heard != nil, ok)
+		if heard == nil {
+			require.Nil(t, d)
+			return
+		}
+		require.Equal(t, heard.Fields, d.Fields)
+		require.Equal(t, heard.Problem, d.Problem)
+		require.Nil(t, d.Done, "the Middleware calls it")
+		d.Fields.Limits[0].Remaining, d.Fields.Policies[0].Quota, d.Violated = 0, 0, []string{"x"}
+		again, _ := DecisionOf(r.Context())
+		require.Equal(t, heard.Fields, again.Fields, "changes have no effect")
+	})
+	behind := (&Middleware{Take: decide(inner, nil)}).Handler(next)
+	both := (&Middleware{Take: decide(outer, nil)}).Handler(behind)
+	down := (&Middleware{Take: decide(outer, nil)}).Handler((&Middleware{Take: decide(inner, errDown)}).Handler(next))
+	for _, tc := range []struct {
+		name    string
+		handler http.Handler
+		want    *Decision
+	}{
+		{"one", behind, &inner},
+		{"the inner one of two", both, &inner},
+		{"the inner one, which is down", down, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			heard = tc.want
+			tc.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+		})
+	}
+}
