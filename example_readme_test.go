@@ -129,24 +129,26 @@ func Example_readmeParseAny() {
 	// Output: burst: 0 of 100 left for 12s
 }
 
-func Example_readmeRestrictHeader() {
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+func Example_readmeGateway() {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-RateLimit-Remaining", "40")
 	}))
-	defer upstream.Close()
-	target, _ := url.Parse(upstream.URL)
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	own := ratelimit.Fields{Limits: []ratelimit.Limit{{Name: "gateway", Remaining: 4, Reset: ratelimit.SecondsOf(10)}}}
-	proxy.ModifyResponse = func(resp *http.Response) error {
-		err := ratelimit.RestrictHeader(resp.Header, own, ratelimit.LegacyOptions{})
-		if err != nil {
-			log.Print(err) // two parties mean different things by a name, say: it is forwarded as it was
-		}
-		return nil
+	defer server.Close()
+	upstream, _ := url.Parse(server.URL)
+	take := new(window).take
+	report := func(_ http.ResponseWriter, _ *http.Request, err error) bool {
+		log.Print(err)
+		return false
 	}
-	resp := respond(proxy)
+	limiter := &ratelimit.Middleware{Take: take, OnError: report} // which hears where the two contradict each other
+	proxy := &httputil.ReverseProxy{
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
+		ModifyResponse: limiter.ModifyResponse,
+	}
+	handler := limiter.Handler(proxy) // for http.ListenAndServe
+	resp := respond(handler)
 	fmt.Println(resp.Header.Get("RateLimit"), resp.Header.Get("X-RateLimit-Remaining"))
-	// Output: "default";r=40, "gateway";r=4;t=10 4
+	// Output: "default";r=40, "minute";r=1;t=60 1
 }
 
 // A printer prints the errors of a test.

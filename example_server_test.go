@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -231,6 +232,77 @@ func ExampleRestrict() {
 	// ["daily";q=500;w=86400 "gateway";q=10;w=1] <nil>
 	// ["daily";r=400;t=9000 "gateway";r=9;t=1]
 	// ratelimit: member 1 of RateLimit-Policy: parameter w: conflict
+}
+
+// A limit for all routes, and one for a route behind it: every response tells both.
+func ExampleMiddleware_stacked() {
+	always := func(w ratelimit.FixedWindow) func(*http.Request) (ratelimit.Decision, error) { // in place of a limiter
+		return func(*http.Request) (ratelimit.Decision, error) { return ratelimit.Decision{Fields: w.Fields()}, nil }
+	}
+	global := &ratelimit.Middleware{Take: always(ratelimit.FixedWindow{Name: "global", Quota: 1000, Used: 400, Window: time.Hour, Left: 30 * time.Minute})}
+	search := &ratelimit.Middleware{Take: always(ratelimit.FixedWindow{Name: "search", Quota: 10, Used: 7, Window: time.Minute, Left: 20 * time.Second})}
+
+	mux := http.NewServeMux()
+	mux.Handle("/search", search.Handler(http.NotFoundHandler())) // chi: r.With(search.Handler)
+	handler := global.Handler(mux)                                // chi: r.Use(global.Handler)
+
+	for _, path := range []string{"/", "/search"} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		fmt.Println(path, w.Header().Get("RateLimit"))
+	}
+	// Output:
+	// / "global";r=600;t=1800
+	// /search "global";r=600;t=1800, "search";r=3;t=20
+}
+
+// Attempts are counted for each user. One with a wrong password is given back, so
+// that it does not count: the handler hears from the Decision whose it is.
+func ExampleDecisionOf() {
+	attempts := map[string]int64{} // in Redis, say, or under a lock
+	limiter := &ratelimit.Middleware{Take: func(r *http.Request) (d ratelimit.Decision, err error) {
+		user := r.FormValue("user")
+		attempts[user]++
+		w := ratelimit.FixedWindow{Name: "logins", Quota: 5, Used: attempts[user], Window: time.Hour, Left: time.Hour}
+		d.Fields = w.Fields()
+		d.Fields.Limits[0].PartitionKey = []byte(user)
+		return d, nil
+	}}
+	login := limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("password") != "secret" {
+			if d, ok := ratelimit.DecisionOf(r.Context()); ok {
+				attempts[string(d.Fields.Limits[0].PartitionKey)]--
+			}
+			http.Error(w, "wrong password", http.StatusForbidden)
+		}
+	}))
+	for _, password := range []string{"guess", "secret"} {
+		w := httptest.NewRecorder()
+		login.ServeHTTP(w, httptest.NewRequest("POST", "/?user=ada&password="+password, nil))
+		fmt.Println(w.Code, attempts)
+	}
+	// Output:
+	// 403 map[ada:0]
+	// 200 map[ada:1]
+}
+
+// A request that costs 20 tokens is refused while 5 are left. The fields say what is
+// left, but not when 20 will be: whoever knows that says so in Retry-After, which
+// Refuse keeps.
+func ExampleRefuse_cost() {
+	const cost, tokens, perSecond = 20, 5, 0.5
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		bucket := ratelimit.TokenBucket{Name: "search", Burst: 100, PerSecond: perSecond, Tokens: tokens}
+		w.Header().Set("Retry-After", fmt.Sprint(math.Ceil((cost-tokens)/perSecond)))
+		if err := ratelimit.Refuse(w, r, bucket.Fields(), ratelimit.NewProblem(ratelimit.QuotaExceeded, "search")); err != nil {
+			http.Error(w, "too many requests", http.StatusTooManyRequests)
+		}
+	})
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	fmt.Println(w.Code, w.Header().Get("RateLimit"), w.Header().Get("Retry-After"))
+	// Output:
+	// 429 "search";r=5;t=2 30
 }
 
 // A gateway lets five requests through in ten seconds. Upstream knows an older form

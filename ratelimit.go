@@ -154,11 +154,17 @@
 // itself (Section 8.1), and it should not tell strangers what would help them
 // to saturate it (Section 8.2).
 //
+// Middlewares stack: with one for all routes and another for one route behind it,
+// every response tells the limits of both. A handler behind them finds what its
+// limiter has said by [DecisionOf].
+//
 // # Gateways
 //
 // An intermediary that enforces limits of its own may lower what upstream allows,
-// and never raise it (Section 7.2). [RestrictHeader] lowers it in the header of a
-// response, whatever form its limits have, and [Restrict] lowers it in [Fields].
+// and never raise it (Section 7.2). A reverse proxy is a [Middleware] in front of an
+// [httputil.ReverseProxy] whose ModifyResponse is [Middleware.ModifyResponse].
+// [RestrictHeader] lowers what the header of any response says, whatever form its
+// limits have, and [Restrict] lowers it in [Fields].
 //
 // # Keys of http.Header
 //

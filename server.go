@@ -100,6 +100,14 @@ func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 // header of w has an Access-Control-Allow-Origin, Refuse exposes the fields to
 // scripts, as [Expose] does.
 //
+// A request that costs more than what is left is refused while something remains.
+// The fields then say what is left, and not when enough will be, so Refuse writes no
+// Retry-After: [Advisor.Advise] says Refused, with a Wait of 0, and a [Gate] backs
+// off. Whoever knows the time sets Retry-After before, which Refuse keeps.
+//
+// Behind a [Middleware] the fields of its Decision would be replaced: let a second
+// Middleware refuse, which joins them.
+//
 // On error nothing has been written, and the header of w is as it was. The error
 // wraps ErrMissing if p names a violated policy that f does not have; otherwise
 // it is that of [Fields.Set] or of [Problem.MarshalJSON].

@@ -11,43 +11,46 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A gateway forwards requests within its policy. Requests that upstream is
-// likely to refuse are forwarded as well (draft-11 Section 7.2).
-type gateway struct {
-	proxy  httputil.ReverseProxy
-	window window
-}
-
-func newGateway(upstream *url.URL, policy ratelimit.Policy, now func() time.Time) *gateway {
-	return &gateway{
-		proxy: httputil.ReverseProxy{
-			Rewrite: func(r *httputil.ProxyRequest) {
-				r.SetURL(upstream)
-				r.SetXForwarded()
-			},
+// newGateway returns a handler that forwards requests within a policy, and refuses
+// the others. Requests that upstream is likely to refuse are forwarded as well
+// (draft-11 Section 7.2).
+func newGateway(upstream *url.URL, policy ratelimit.Policy, now func() time.Time) http.Handler {
+	w := &window{policy: policy, now: now}
+	limiter := &ratelimit.Middleware{Take: w.take, OnError: report}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(upstream)
+			r.SetXForwarded()
 		},
-		window: window{policy: policy, now: now},
+		ModifyResponse: limiter.ModifyResponse,
 	}
+	return allowOrigins(limiter.Handler(leaveOrigins(proxy)))
 }
 
-func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	own, ok := g.window.take()
-	if !ok {
-		p := ratelimit.NewProblem(ratelimit.QuotaExceeded, g.window.policy.Name)
-		if err := ratelimit.Refuse(w, r, own, p); err != nil {
-			log.Print(err)
-			http.Error(w, "too many requests", http.StatusTooManyRequests)
-		}
-		return
-	}
-	proxy := g.proxy // a copy for each request, whose ModifyResponse knows what the gateway says
-	proxy.ModifyResponse = func(resp *http.Response) error {
-		if err := ratelimit.RestrictHeader(resp.Header, own, ratelimit.LegacyOptions{}); err != nil {
-			log.Print("forwarded as it is: ", err) // returned, it would become 502 Bad Gateway
-		}
-		return nil
-	}
-	proxy.ServeHTTP(w, r)
+// report logs what could not be said. The response goes out all the same.
+func report(_ http.ResponseWriter, r *http.Request, err error) bool {
+	log.Printf("%s %s: %v", r.Method, r.URL.Path, err)
+	return false
+}
+
+const allowOrigin = "Access-Control-Allow-Origin"
+
+// allowOrigins lets scripts of any origin read what the gateway itself answers: else
+// a page would see a refusal as an error of the network.
+func allowOrigins(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(allowOrigin, "*")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// leaveOrigins leaves it to upstream who may read what upstream answers.
+func leaveOrigins(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Del(allowOrigin)
+		w.Header().Del("Access-Control-Expose-Headers")
+		next.ServeHTTP(w, r)
+	})
 }
 
 // A window counts requests in windows of fixed length.
@@ -60,9 +63,8 @@ type window struct {
 	used int64
 }
 
-// take takes one request out of the window, if one is left, and returns what the
-// gateway says of it.
-func (w *window) take() (f ratelimit.Fields, ok bool) {
+// take takes one request out of the window, if one is left.
+func (w *window) take(*http.Request) (d ratelimit.Decision, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.now()
@@ -70,10 +72,12 @@ func (w *window) take() (f ratelimit.Fields, ok bool) {
 	if !now.Before(w.end) {
 		w.end, w.used = now.Add(length), 0
 	}
-	if ok = w.used < w.policy.Quota; ok {
+	if w.used < w.policy.Quota {
 		w.used++
+	} else {
+		d.Violated = []string{w.policy.Name}
 	}
-	f = ratelimit.FixedWindow{Name: w.policy.Name, Quota: w.policy.Quota, Used: w.used, Window: length, Left: w.end.Sub(now)}.Fields()
-	f.Policies[0], f.Limits[0].PartitionKey = w.policy, w.policy.PartitionKey
-	return f, ok
+	d.Fields = ratelimit.FixedWindow{Name: w.policy.Name, Quota: w.policy.Quota, Used: w.used, Window: length, Left: w.end.Sub(now)}.Fields()
+	d.Fields.Policies[0], d.Fields.Limits[0].PartitionKey = w.policy, w.policy.PartitionKey
+	return d, nil
 }

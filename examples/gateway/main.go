@@ -22,8 +22,11 @@ import (
 )
 
 func main() {
-	addr, handler, err := configure(os.Args[1:], os.Stderr)
-	if err != nil {
+	addr, handler, err := configure(os.Args[1:], time.Now, os.Stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return
+	case err != nil:
 		os.Exit(2)
 	}
 	log.Printf("listening on http://%s", addr)
@@ -32,7 +35,7 @@ func main() {
 }
 
 // configure reads the command line.
-func configure(args []string, stderr io.Writer) (addr string, handler http.Handler, err error) {
+func configure(args []string, now func() time.Time, stderr io.Writer) (addr string, handler http.Handler, err error) {
 	flags := flag.NewFlagSet("gateway", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
@@ -56,5 +59,5 @@ func configure(args []string, stderr io.Writer) (addr string, handler http.Handl
 		fmt.Fprintln(stderr, "gateway:", err)
 		return "", nil, err
 	}
-	return addr, newGateway(upstream, policy, time.Now), nil
+	return addr, newGateway(upstream, policy, now), nil
 }
