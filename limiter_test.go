@@ -235,6 +235,32 @@ func TestTokenBucketTrue(t *testing.T) {
 	}
 }
 
+// TestTokenBucketPace: a client that keeps to the fields gets as much as flows in, if
+// the burst is one more than what flows in within a second, and less if it is not.
+func TestTokenBucketPace(t *testing.T) {
+	for _, tc := range []struct {
+		burst     int64
+		perSecond float64
+		want      float64 // requests a second
+	}{
+		{2, 2, 1}, {3, 2, 2}, {5, 5, 4}, {6, 5, 5}, {10, 10, 9}, {11, 10, 10}, {1, 20, 1}, {1, 0.5, 0.5}, {2, 0.5, 0.5},
+	} {
+		const served = 1000
+		b := bucket{burst: float64(tc.burst), perSecond: tc.perSecond, tokens: float64(tc.burst)}
+		took := 0.0
+		for range served {
+			require.True(t, b.take(), "%v", tc)
+			f := TokenBucket{Name: "a", Burst: tc.burst, PerSecond: tc.perSecond, Tokens: b.tokens}.Fields()
+			a := Advice{Fields: f}
+			a.follow()
+			wait := max(a.Pace, a.Wait).Seconds()
+			b.flow(wait)
+			took += wait
+		}
+		require.InDelta(t, tc.want, served/took, 0.05*tc.want, "%v", tc)
+	}
+}
+
 // FuzzLimiter holds the laws of limiters for every number.
 func FuzzLimiter(f *testing.F) {
 	f.Add(int64(100), int64(40), int64(time.Minute), int64(time.Second), 10.0, 3.5)

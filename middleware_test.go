@@ -82,7 +82,6 @@ func TestMiddleware(t *testing.T) {
 			Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, Retry-After`},
 		{name: "a later Retry-After stays", before: "Retry-After: 60", policies: policies, limits: spent, violated: []string{"burst"}, status: 429, body: exceeded,
 			header: strings.Replace(exhausted, "After: 9", "After: 60", 1)},
-		{name: "in place of outer fields", before: "RateLimit: \"outer\";r=1\nX-Id: 1", policies: policies, limits: spare, status: 202, header: current + "\nX-Id: 1"},
 		{name: "nothing to say", before: `RateLimit: "outer";r=1`, status: 202, header: `RateLimit: "outer";r=1`},
 
 		{name: "Take fails", before: "X-Id: 1", policies: policies, limits: spent, violated: []string{"burst"}, err: errDown, status: 202, header: "X-Id: 1", faults: errDown},
@@ -189,7 +188,8 @@ func TestMiddlewareOnError(t *testing.T) {
 }
 
 func TestMiddlewarePanics(t *testing.T) {
-	require.Panics(t, func() { new(Middleware).Handler(nil) }, "no Take")
+	require.Panics(t, func() { new(Middleware).Handler(http.NotFoundHandler()) }, "no Take")
+	require.Panics(t, func() { (&Middleware{Take: decide(Decision{}, nil)}).Handler(nil) }, "no next handler")
 	for _, tc := range []struct {
 		name    string
 		dialect *Dialect
@@ -219,6 +219,33 @@ func TestMiddlewarePanics(t *testing.T) {
 			require.NoError(t, d.beside(), d.Name)
 		}
 	}
+}
+
+// TestMiddlewareLater: later changes to a Middleware, its slices included, have no
+// effect.
+func TestMiddlewareLater(t *testing.T) {
+	m := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, ``, `"a";r=5`)}, nil), Legacy: []*Dialect{XRateLimit}}
+	handler := m.Handler(accept)
+	m.Legacy[0], m.Take = nil, nil
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	require.Equal(t, "5", w.Header().Get("X-RateLimit-Remaining"))
+}
+
+// TestMiddlewareEachForm: where the current fields cannot be written, the older ones
+// are, and the other way round.
+func TestMiddlewareEachForm(t *testing.T) {
+	f := fieldsOf(t, ``, `"a";r=5`)
+	f.Limits[0].Params = Params{{Key: "A", Value: true}}
+	var heard error
+	m := &Middleware{Take: decide(Decision{Fields: f}, nil), Legacy: []*Dialect{XRateLimitByName, XRateLimit}, OnError: func(_ http.ResponseWriter, _ *http.Request, err error) bool {
+		heard = err
+		return false
+	}}
+	w := httptest.NewRecorder()
+	m.Handler(accept).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	require.ErrorIs(t, heard, ErrSyntax)
+	require.Equal(t, wire("X-RateLimit-Remaining: 5\nX-RateLimit-Remaining-A: 5"), w.Header())
 }
 
 // overWire serves a handler behind a Middleware over HTTP/1.1 and over HTTP/2.
