@@ -178,7 +178,7 @@ func ExampleFinding() {
 	fmt.Println(findings[0].Message)
 	// Output:
 	// P16 RateLimit-Policy 1
-	// line 1, byte 38: write the parameter w as an Integer from 1, or clients ignore the whole field
+	// line 1, byte 38: write the parameter w as an Integer from 1, or strict clients ignore the whole field
 }
 
 // A Gate waits in front of anything: here a function that calls another process.

@@ -164,7 +164,7 @@ func Example_readmeCheck() {
 			t.Errorf("%s (%v) %s: %s", f.Rule, f.Level, f.Field, f.Message)
 		}
 	}
-	// Output: L1 (must) RateLimit: line 1, byte 1: write the name in double quotes, or clients ignore the whole field
+	// Output: L1 (must) RateLimit: line 1, byte 1: write the name in double quotes, or strict clients ignore the whole field
 }
 
 func Example_readmeDialectSet() {

@@ -115,11 +115,18 @@ func lawCheck(t testing.TB, resp *http.Response, findings []Finding) {
 	require.True(t, policyErr == nil || slices.ContainsFunc(findings, func(f Finding) bool { return f.Field == PolicyField }))
 	require.True(t, limitErr == nil || slices.ContainsFunc(findings, func(f Finding) bool { return f.Field == LimitField }))
 
-	if len(f.Policies) > 0 {
-		require.Equal(t, slices.ContainsFunc(f.Policies, func(p Policy) bool {
-			return p.Unit != "" && p.Unit != Requests && p.Unit != ContentBytes && p.Unit != ConcurrentRequests
-		}), found(PolicyField, "P15", LevelShould))
+	units := map[Level]bool{}
+	for _, p := range f.Policies {
+		switch p.Unit {
+		case "", Requests, ContentBytes, ConcurrentRequests:
+		case "tokens", "cost":
+			units[LevelNote] = true
+		default:
+			units[LevelShould] = true
+		}
 	}
+	require.Equal(t, units[LevelNote], found(PolicyField, "P15", LevelNote), "%v", f)
+	require.Equal(t, units[LevelShould], found(PolicyField, "P15", LevelShould), "%v", f)
 	more, orphan := false, false
 	for _, l := range f.Limits {
 		p, ok := f.PolicyOf(l)

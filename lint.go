@@ -76,13 +76,17 @@ const (
 	ruleTwice
 	ruleNameless
 	rulePrefix
+	ruleOfPolicy
+	ruleOfLimit
 	ruleAlias
+	ruleUsedUnit
 	ruleUnit
 	ruleEmptyUnit
 	rulePersonal
 	ruleOrphan
 	ruleQuota
 	ruleReset
+	ruleMoment
 	ruleRatio
 	ruleTrailer
 	ruleRedirection
@@ -94,24 +98,28 @@ const (
 )
 
 var rules = [...]rule{
-	ruleMissing:   {"", LevelMust, "add the parameter %s, without which clients ignore the whole field"},
-	ruleParam:     {"", LevelMust, "write the parameter %s, or clients ignore the whole field"},
-	ruleToken:     {"", LevelMust, "write the name in double quotes, or clients ignore the whole field"},
+	ruleMissing:   {"", LevelMust, "add the parameter %s, without which strict clients ignore the whole field"},
+	ruleParam:     {"", LevelMust, "write the parameter %s, or strict clients ignore the whole field"},
+	ruleToken:     {"", LevelMust, "write the name in double quotes, or strict clients ignore the whole field"},
 	ruleDraft06:   {"", LevelMust, "this is the form of drafts 04 to 07: write a name in double quotes, and the quota as " + quotaKey},
 	ruleDraft07:   {"", LevelMust, "this is the form of draft-07: write an item for each policy, its name in double quotes, and what remains as " + remainingKey},
 	ruleMany:      {"", LevelMust, "write no more than clients have to read, 1024 members with 256 parameters each"},
-	ruleMalformed: {"", LevelMust, "write what RFC 9651 allows here, or clients ignore the whole field"},
+	ruleMalformed: {"", LevelMust, "write what RFC 9651 allows here, or strict clients ignore the whole field"},
 	ruleEmpty:     {"", LevelMust, "leave the field out when there is nothing to say"},
 	ruleTwice:     {"P18", LevelShould, "give each member of the field its own name and partition key"},
 	ruleNameless:  {"", LevelShould, "give the policy a name, by which clients and problem documents can refer to it"},
 	rulePrefix:    {"P11", LevelShould, "prefix the extension parameter with a vendor's identifier, as in acme-burst"},
+	ruleOfPolicy:  {"P11", LevelNote, "%s belongs to RateLimit-Policy, and clients ignore it here"},
+	ruleOfLimit:   {"P11", LevelNote, "%s belongs to RateLimit, and clients ignore it here"},
 	ruleAlias:     {"P15", LevelShould, `write the unit as "requests", or leave it out`},
+	ruleUsedUnit:  {"P15", LevelNote, "say in your documentation how to count this quota unit, which is in use, but not registered"},
 	ruleUnit:      {"P15", LevelShould, "use a registered quota unit, which clients know how to count"},
 	ruleEmptyUnit: {"P7", LevelShould, "leave " + unitKey + " out, because an empty unit is not a registered one"},
 	rulePersonal:  {"S9", LevelShould, "hash the partition key, because it looks like an address of the client"},
 	ruleOrphan:    {"L1", LevelNote, "announce the policy of this limit in RateLimit-Policy, which gives it a unit, a quota and a window"},
 	ruleQuota:     {"L5", LevelNote, "let " + remainingKey + " be at most the " + quotaKey + " of the policy, because clients may take no more"},
 	ruleReset:     {"L7", LevelNote, "let " + resetKey + " be about the " + windowKey + " of the policy at most, because no window lasts that much longer"},
+	ruleMoment:    {"L7", LevelNote, "write " + resetKey + " as seconds from now, because this looks like a point in time, and would be decades"},
 	ruleRatio: {"S5", LevelNote, "lower " + remainingKey + " or raise " + resetKey + ", so that a client which uses up " + remainingKey + " within " + resetKey +
 		" stays near " + quotaKey + " in " + windowKey + " seconds, or add a policy with a short window"},
 	ruleTrailer:     {"", LevelMust, "send the field in the header section, never in the trailer section"},
@@ -131,10 +139,26 @@ var rules = [...]rule{
 // require that the fields are there. Fields are found under the canonical keys of
 // http.Header alone, as Parse finds them.
 //
-// Check does not read the body, and reads only the names of trailers. It reads
-// older fields, such as X-RateLimit-Remaining, to see whether they contradict
-// the current fields, and for nothing else. If a field is malformed, that is the
-// only finding about it.
+// Check reads older fields, such as X-RateLimit-Remaining, to see whether they
+// contradict the current fields, and for nothing else. If a field is malformed,
+// that is the only finding about it: clients that are strict ignore the field
+// (draft-11 Section 7), although [ParseAny] and [Advisor.Advise] read some of what
+// is malformed, which is the Dialect "draft-08".
+//
+// # What Check does not see
+//
+// It does not read the body: whether the type of a problem document belongs to the
+// status, and its violated-policies are names of policies, it cannot say. Of
+// trailers it sees the names alone, and those that are not announced only if the
+// test has read the body before. It compares Retry-After with the limits of which
+// nothing remains, and a date in it only if there is a Date. It asks for lower
+// values from ten times the rate of a policy on, because only the server knows what
+// volume is unwanted (draft-11 Section 6). Of what is sensitive in a partition key
+// it knows addresses alone, not names, API keys or tokens of the request (Section
+// 6.1). A limit whose partition key is not that of its policy is, for Check, a
+// limit without a policy. And one response does not show whether the policies stay
+// the same (Section 3), whether what remains falls and comes back, and whether
+// partition keys are made of requests alone.
 func Check(resp *http.Response) []Finding {
 	if resp == nil {
 		return nil
@@ -147,9 +171,7 @@ func Check(resp *http.Response) []Finding {
 	c.list(limitField, len(c.fields.Limits), limitErr)
 	c.policies()
 	c.limits()
-	if len(c.fields.Policies) > 0 {
-		c.joins()
-	}
+	c.joins()
 	c.response()
 	c.retryAfter()
 	c.older()
@@ -163,6 +185,12 @@ type checker struct {
 	clock    clock
 	fields   Fields
 	findings []Finding
+}
+
+// with returns r about something that its message leaves open.
+func (r rule) with(text string) rule {
+	r.message = strings.Replace(r.message, "%s", text, 1)
+	return r
 }
 
 // find adds a finding.
@@ -189,8 +217,8 @@ func (c *checker) list(field *fieldDef, members int, err error) {
 // malformed returns the rule that a field breaks, given the error of parsing it.
 func malformed(field *fieldDef, e *FieldError, lines []string) rule {
 	with := func(r rule, id, text string) rule {
-		r.id, r.message = id, strings.Replace(r.message, "%s", text, 1)
-		return r
+		r.id = id
+		return r.with(text)
 	}
 	before, rest := lines[e.Line][:e.Offset], lines[e.Line][e.Offset:]
 	def := field.find(e.Param)
@@ -228,6 +256,8 @@ func (c *checker) policies() {
 		case Requests, ContentBytes, ConcurrentRequests:
 		case requestAlias:
 			c.find(rules[ruleAlias], PolicyField, i)
+		case "tokens", "cost": // of language models, and of GraphQL
+			c.find(rules[ruleUsedUnit], PolicyField, i)
 		default:
 			c.find(rules[ruleUnit], PolicyField, i)
 		}
@@ -263,11 +293,12 @@ func (c *checker) member(field *fieldDef, i int, name string, key []byte, params
 		r.id = field.nameRule
 		c.find(r, field.name, i)
 	}
-	for _, p := range params {
-		if !prefixed(p.Key) {
-			c.find(rules[rulePrefix], field.name, i)
-			break
-		}
+	foreign := func(p Param) bool { return elsewhere(p.Key) != nil }
+	if slices.ContainsFunc(params, func(p Param) bool { return !prefixed(p.Key) && !foreign(p) }) {
+		c.find(rules[rulePrefix], field.name, i)
+	}
+	if at := slices.IndexFunc(params, foreign); at >= 0 {
+		c.find(elsewhere(params[at].Key).with(params[at].Key), field.name, i)
 	}
 	if personal(key) {
 		c.find(rules[rulePersonal], field.name, i)
@@ -275,15 +306,27 @@ func (c *checker) member(field *fieldDef, i int, name string, key []byte, params
 }
 
 // prefixed reports whether the key of an extension parameter may begin with a
-// vendor's identifier. It is true as well for keys that the drafts themselves
-// use without a prefix: those of the other field, and the comments of draft-11
-// Appendix C, question 8.
+// vendor's identifier. It is true as well for the comments that draft-11
+// Appendix C, question 8, has without a prefix.
 func prefixed(key string) bool {
 	switch key {
 	case "burst", "comment":
 		return true
 	}
-	return strings.IndexAny(key, "-_.") > 0 || policyField.find(key) != nil || limitField.find(key) != nil
+	return strings.IndexAny(key, "-_.") > 0
+}
+
+// elsewhere returns the rule that an extension parameter breaks because its key is
+// one that the other field defines, or nil. No parameter that a field defines is
+// among its extension parameters.
+func elsewhere(key string) *rule {
+	switch {
+	case policyField.find(key) != nil:
+		return &rules[ruleOfPolicy]
+	case limitField.find(key) != nil:
+		return &rules[ruleOfLimit]
+	}
+	return nil
 }
 
 // personal reports whether a partition key looks like an IP address, with or
@@ -311,21 +354,25 @@ func personal(key []byte) bool {
 // an e-mail address.
 func notMail(r rune) bool { return r <= ' ' || r > '~' }
 
-// joins checks each limit against its policy.
+// joins checks each limit against its policy, as far as that is known.
 func (c *checker) joins() {
 	policies := newMatcher(c.fields.Policies)
 	shortest := c.shortest()
 	for i := range c.fields.Limits {
 		l := &c.fields.Limits[i]
 		p := policies.policy(l)
-		if p == &noPolicy {
+		switch {
+		case p != &noPolicy:
+			if l.Remaining > p.Quota {
+				c.find(rules[ruleQuota], LimitField, i)
+			}
+		case len(c.fields.Policies) > 0:
 			c.find(rules[ruleOrphan], LimitField, i)
-			continue
 		}
-		if l.Remaining > p.Quota {
-			c.find(rules[ruleQuota], LimitField, i)
-		}
-		if overdue(l, p) {
+		switch late := overdue(l, p); {
+		case late && l.Reset.n >= leastUnix:
+			c.find(rules[ruleMoment], LimitField, i)
+		case late:
 			c.find(rules[ruleReset], LimitField, i)
 		}
 		if invites(l, p, shortest[p.Unit.canonical()]) {
@@ -355,10 +402,14 @@ const tolerance = 10
 // overdue reports whether a reset is so much longer than the window that it was
 // probably written in another unit, or as a point in time. A jitter of ten
 // minutes is not that much, because clients come back after ten minutes anyway
-// (draft-11 Section 8.5.1).
+// (draft-11 Section 8.5.1). Without a window only a point in time shows, by its
+// size.
 func overdue(l *Limit, p *Policy) bool {
 	const jitter = int64(DefaultMaxWait / time.Second)
-	return p.Window.ok && l.Reset.n > p.Window.n+jitter && l.Reset.n/tolerance >= p.Window.n
+	if !p.Window.ok {
+		return l.Reset.n >= leastUnix
+	}
+	return l.Reset.n > p.Window.n+jitter && l.Reset.n/tolerance >= p.Window.n
 }
 
 // invites reports whether a client that uses up l until its reset takes more
@@ -464,15 +515,16 @@ func (c *checker) retryAfter() {
 
 // older checks that older fields do not contradict the current ones: that they
 // report one of the current limits (draft-06 Section 3.1 asks for the one that is
-// closest to exhaustion).
+// closest to exhaustion), and quotas of current policies alone.
 func (c *checker) older() {
-	if len(c.fields.Limits) == 0 {
+	if len(c.fields.Limits) == 0 && len(c.fields.Policies) == 0 {
 		return
 	}
-	old := c.readOlder()
-	fields := slices.DeleteFunc(findFields(nil, c.h, &LegacyOptions{}), func(f foundField) bool {
-		return f.key == policyKey || f.key == limitKey
-	})
+	h := maps.Clone(c.h)
+	delete(h, policyKey)
+	delete(h, limitKey)
+	old := c.readOlder(h)
+	fields := findFields(nil, h, &LegacyOptions{})
 	for i := range old.Limits {
 		l := &old.Limits[i]
 		of := func(role Role) foundField { return olderField(fields, l.Name, role) }
@@ -487,20 +539,26 @@ func (c *checker) older() {
 		case !reset:
 			c.find(rules[ruleOlder], of(RoleReset).key, -1)
 		}
-		if p, ok := old.PolicyOf(*l); ok && p.Quota != Unknown && !c.allots(p.Quota) {
-			c.find(rules[ruleOlder], of(RoleQuota).key, -1)
+	}
+	blamed := map[string]bool{} // one field may hold many quotas
+	for i := range old.Policies {
+		p := &old.Policies[i]
+		if p.Quota == Unknown || c.allots(p.Quota) {
+			continue
+		}
+		if key := olderField(fields, p.Name, RoleQuota).key; !blamed[key] {
+			blamed[key] = true
+			c.find(rules[ruleOlder], key, -1)
 		}
 	}
 }
 
-// readOlder reads the older fields. Their absolute times are measured from when
-// the response was made, as the seconds of the current fields are, even if it
+// readOlder reads the older fields in h. Their absolute times are measured from
+// when the response was made, as the seconds of the current fields are, even if it
 // comes from a cache. Without Date that is not known, and an absolute reset
 // cannot be compared with seconds, so it is absent in the result. It shows by
 // depending on the time from which it is measured.
-func (c *checker) readOlder() Fields {
-	h := maps.Clone(c.h)
-	delete(h, ageKey)
+func (c *checker) readOlder(h http.Header) Fields {
 	if !c.clock.made.IsZero() {
 		old, _, _ := parseLegacy(h, &LegacyOptions{Now: c.clock.made})
 		return old
@@ -541,8 +599,11 @@ func olderField(older []foundField, policy string, role Role) (best foundField) 
 // whether one that has it also has its Reset. Resets may differ by the unit of the
 // older one, in seconds, which is due to rounding. A Reset that is later than that
 // limit's, and that of another, agrees as well: it says less than either (see
-// [RestrictHeader]).
+// [RestrictHeader]). Both are true if there is no current limit.
 func (c *checker) agrees(old *Limit, unit int64) (remaining, reset bool) {
+	if len(c.fields.Limits) == 0 {
+		return true, true
+	}
 	later, another := false, false
 	for i := range c.fields.Limits {
 		l := &c.fields.Limits[i]

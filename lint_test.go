@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -51,7 +52,13 @@ var lintCases = []lintCase{
 	{"P11, an extension without prefix", `RateLimit-Policy: "default";q=100;w=60;acme=10;other="x"` + "\n" + cleanLimit, []string{"P11 should RateLimit-Policy 0"}},
 	{"P11, and nothing of comments of the drafts", `RateLimit-Policy: "default";q=100;w=60;burst=10;comment="x"` + "\n" + cleanLimit, nil},
 	{"P11, and nothing of a prefix of one letter", `RateLimit-Policy: "default";q=100;w=60;a-burst=10` + "\n" + cleanLimit, nil},
-	{"P11, and nothing of a parameter of the other field", cleanPolicy + "\n" + `RateLimit: "default";r=50;t=30;q=100`, nil},
+	{"P11, w in place of t", cleanPolicy + "\n" + `RateLimit: "default";r=50;w=30`, []string{"P11 note RateLimit 0"}},
+	{"P11, q on a limit", cleanPolicy + "\n" + `RateLimit: "default";r=50;t=30;q=100`, []string{"P11 note RateLimit 0"}},
+	{"P11, qu on a limit", cleanPolicy + "\n" + `RateLimit: "default";r=50;t=30;qu="requests"`, []string{"P11 note RateLimit 0"}},
+	{"P11, t in place of w", `RateLimit-Policy: "default";q=100;t=60` + "\n" + cleanLimit, []string{"P11 note RateLimit-Policy 0"}},
+	{"P11, r on a policy", `RateLimit-Policy: "default";q=100;w=60;r=50` + "\n" + cleanLimit, []string{"P11 note RateLimit-Policy 0"}},
+	{"P11, both parameters of the other field and one without prefix", `RateLimit-Policy: "a";q=1, "default";q=100;w=60;acme=1;r=50;t=30` + "\n" + cleanLimit,
+		[]string{"P11 should RateLimit-Policy 1", "P11 note RateLimit-Policy 1"}},
 	{"P7, an empty unit", `RateLimit-Policy: "default";q=100;w=60, "b";q=1;qu=""` + "\n" + cleanLimit, []string{"P7 should RateLimit-Policy 1"}},
 	{"P7, a unit that looks empty in a name", `RateLimit-Policy: "default";q=100;w=60;acme-x="qu=\"\""` + "\n" + cleanLimit, nil},
 	{"P7, an empty unit that a later one replaces", `RateLimit-Policy: "default";q=100;w=60;qu="";qu="requests"` + "\n" + cleanLimit, nil},
@@ -59,6 +66,8 @@ var lintCases = []lintCase{
 	{"P13, q is negative", `RateLimit-Policy: "a";q=-1`, []string{"P13 must RateLimit-Policy 0"}},
 	{"P14, qu is a Token", `RateLimit-Policy: "a";q=1;qu=requests`, []string{"P14 must RateLimit-Policy 0"}},
 	{"P15, an unregistered unit", `RateLimit-Policy: "default";q=100;w=60;qu="points"` + "\n" + cleanLimit, []string{"P15 should RateLimit-Policy 0"}},
+	{"P15, tokens, a unit in use", `RateLimit-Policy: "default";q=100;w=60;qu="tokens"` + "\n" + cleanLimit, []string{"P15 note RateLimit-Policy 0"}},
+	{"P15, cost, a unit in use", `RateLimit-Policy: "default";q=100;w=60;qu="cost"` + "\n" + cleanLimit, []string{"P15 note RateLimit-Policy 0"}},
 	{"P15, the alias request", `RateLimit-Policy: "default";q=100;w=60;qu="request"` + "\n" + cleanLimit, []string{"P15 should RateLimit-Policy 0"}},
 	{"P16, w is 0", `RateLimit-Policy: "a";q=1;w=0`, []string{"P16 must RateLimit-Policy 0"}},
 	{"P16, w is a Decimal", `RateLimit-Policy: "a";q=1, "b";q=1;w=0.5`, []string{"P16 must RateLimit-Policy 1"}},
@@ -99,6 +108,11 @@ var lintCases = []lintCase{
 	{"L7, ten windows and ten minutes", `RateLimit-Policy: "default";q=100;w=1` + "\n" + `RateLimit: "default";r=50;t=601`, nil},
 	{"L7, ten windows and more than ten minutes", `RateLimit-Policy: "default";q=100;w=1` + "\n" + `RateLimit: "default";r=50;t=602`, []string{"L7 note RateLimit 0"}},
 	{"L7, a Unix time", cleanPolicy + "\n" + `RateLimit: "default";r=50;t=1795230000`, []string{"L7 note RateLimit 0"}},
+	{"L7, a Unix time without a policy", `RateLimit: "a";r=1;t=1795230030`, []string{"L7 note RateLimit 0"}},
+	{"L7, a Unix time of another policy", cleanPolicy + "\n" + `RateLimit: "a";r=1;t=1795230030`, []string{"L1 note RateLimit 0", "L7 note RateLimit 0"}},
+	{"L7, a Unix time without a window", `RateLimit-Policy: "a";q=10` + "\n" + `RateLimit: "a";r=1;t=1000000000`, []string{"L7 note RateLimit 0"}},
+	{"L7, the longest reset that is none without a window", `RateLimit-Policy: "a";q=10` + "\n" + `RateLimit: "a";r=1;t=999999999`, nil},
+	{"L7, more than a Unix time in a window as long", `RateLimit-Policy: "a";q=10;w=1000000000` + "\n" + `RateLimit: "a";r=1;t=1000000000`, nil},
 	{"L10, pk is a String", `RateLimit: "a";r=1;pk="x"`, []string{"L10 must RateLimit 0"}},
 
 	{"S2, and nothing of 304", "HTTP/1.1 304 Not Modified\n" + clean, nil},
@@ -173,6 +187,12 @@ var lintCases = []lintCase{
 	{"6-5, what remains", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 49\nX-RateLimit-Reset: 30", []string{"6-5 should X-Ratelimit-Remaining -1"}},
 	{"6-5, the reset", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 60", []string{"6-5 should X-Ratelimit-Reset -1"}},
 	{"6-5, the quota", clean + "\nX-RateLimit-Limit: 99\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 30", []string{"6-5 should X-Ratelimit-Limit -1"}},
+	{"6-5, the quota alone", clean + "\nX-RateLimit-Limit: 99", []string{"6-5 should X-Ratelimit-Limit -1"}},
+	{"6-5, the quota alone beside a policy alone", cleanPolicy + "\nX-RateLimit-Limit: 99", []string{"6-5 should X-Ratelimit-Limit -1"}},
+	{"6-5, the quota alone is that of a policy", cleanPolicy + ", \"b\";q=7\nX-RateLimit-Limit: 7", nil},
+	{"6-5, nothing of what remains beside a policy alone", cleanPolicy + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 1\nX-RateLimit-Reset: 9", nil},
+	{"6-5, a second quota in a field of policies", clean + "\nX-RateLimit-Limit: 100, 100;w=60, 99;w=1", []string{"6-5 should X-Ratelimit-Limit -1"}},
+	{"6-5, two quotas in one field are one finding", clean + "\nX-RateLimit-Limit: 100, 98;w=60, 99;w=1", []string{"6-5 should X-Ratelimit-Limit -1"}},
 	{"6-5, what remains by the units that are used", clean + "\nX-RateLimit-Used: 60/100", []string{"6-5 should X-Ratelimit-Used -1"}},
 	{"6-5, and nothing of the quota where none is known", cleanLimit + "\nX-RateLimit-Limit: 99\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 30", nil},
 	{"6-5, an absolute reset that is the same", date + clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 1795230030", nil},
@@ -229,6 +249,17 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// A gateway in front of a language model passes its own lint, though the unit of
+// its tokens is not registered.
+func TestCheckRestrictedTokens(t *testing.T) {
+	resp := responseOf("X-RateLimit-Limit-Requests: 100\nX-RateLimit-Remaining-Requests: 99\nX-RateLimit-Reset-Requests: 1s\n" +
+		"X-RateLimit-Limit-Tokens: 30000\nX-RateLimit-Remaining-Tokens: 29900\nX-RateLimit-Reset-Tokens: 6m0s")
+	own := FixedWindow{Name: "gateway", Quota: 50, Used: 1, Window: time.Minute, Left: 30 * time.Second}.Fields()
+	require.NoError(t, RestrictHeader(resp.Header, own, LegacyOptions{}))
+	require.Contains(t, resp.Header.Get(PolicyField), `qu="tokens"`)
+	require.Equal(t, []string{"P15 note RateLimit-Policy 1"}, summaries(Check(resp)), "%v", resp.Header)
+}
+
 // Whatever the older fields of a vendor are called, a finding about them names one.
 func TestCheckOlderFields(t *testing.T) {
 	named := 0
@@ -282,16 +313,18 @@ func TestPersonal(t *testing.T) {
 // Messages say where, and never what the field said.
 func TestCheckMessages(t *testing.T) {
 	for wire, want := range map[string]string{
-		`RateLimit-Policy: "secret";q=1` + "\n" + `RateLimit-Policy: secret;q=1`: "line 2, byte 1: write the name in double quotes, or clients ignore the whole field",
-		`RateLimit-Policy: "secret";w=1`:                                         "line 1, byte 1: add the parameter q, without which clients ignore the whole field",
-		`RateLimit: "secret";r="secret"`:                                         "line 1, byte 12: write the parameter r as an Integer from 0, or clients ignore the whole field",
+		`RateLimit-Policy: "secret";q=1` + "\n" + `RateLimit-Policy: secret;q=1`: "line 2, byte 1: write the name in double quotes, or strict clients ignore the whole field",
+		`RateLimit-Policy: "secret";w=1`:                                         "line 1, byte 1: add the parameter q, without which strict clients ignore the whole field",
+		`RateLimit: "secret";r="secret"`:                                         "line 1, byte 12: write the parameter r as an Integer from 0, or strict clients ignore the whole field",
 		`RateLimit: limit=2, remaining=1, reset=60`:                              "line 1, byte 6: this is the form of draft-07: write an item for each policy, its name in double quotes, and what remains as r",
-		`RateLimit-Policy: limit=2, w=60`:                                        "line 1, byte 6: write what RFC 9651 allows here, or clients ignore the whole field",
-		`RateLimit: secret secret`:                                               "line 1, byte 8: write what RFC 9651 allows here, or clients ignore the whole field",
-		`RateLimit: 100`:                                                         "line 1, byte 1: write the name in double quotes, or clients ignore the whole field",
+		`RateLimit-Policy: limit=2, w=60`:                                        "line 1, byte 6: write what RFC 9651 allows here, or strict clients ignore the whole field",
+		`RateLimit: secret secret`:                                               "line 1, byte 8: write what RFC 9651 allows here, or strict clients ignore the whole field",
+		`RateLimit: 100`:                                                         "line 1, byte 1: write the name in double quotes, or strict clients ignore the whole field",
 		`RateLimit-Policy: 2;w=60`:                                               "line 1, byte 1: this is the form of drafts 04 to 07: write a name in double quotes, and the quota as q",
 		`RateLimit-Policy: "a";q=1, 2;w=60`:                                      "line 1, byte 10: this is the form of drafts 04 to 07: write a name in double quotes, and the quota as q",
-		`RateLimit: "secret";r=1;secret=secret=`:                                 "line 1, byte 27: write what RFC 9651 allows here, or clients ignore the whole field",
+		`RateLimit: "secret";r=1;w=2`:                                            "w belongs to RateLimit-Policy, and clients ignore it here",
+		`RateLimit-Policy: "secret";q=1;t=2`:                                     "t belongs to RateLimit, and clients ignore it here",
+		`RateLimit: "secret";r=1;secret=secret=`:                                 "line 1, byte 27: write what RFC 9651 allows here, or strict clients ignore the whole field",
 	} {
 		findings := Check(responseOf(wire))
 		require.NotEmpty(t, findings)
@@ -378,7 +411,7 @@ func TestLevelString(t *testing.T) {
 }
 
 // draftExamples are the examples of the drafts in force, with the findings that
-// are meant: the last two are shown there as mistakes, or were mended since.
+// are meant: the last three are shown there as mistakes, or were mended since.
 var draftExamples = []lintCase{
 	{"Section 3", `RateLimit-Policy: "burst";q=100;w=60,"daily";q=1000;w=86400`, nil},
 	{"Section 3.2", `RateLimit-Policy: "permin";q=50;w=60,"perhr";q=1000;w=3600`, nil},
@@ -397,8 +430,8 @@ var draftExamples = []lintCase{
 	{"Appendix C, question 8", `RateLimit:"default";r=50;t=60`, nil},
 	{"Appendix C, question 8, comments", `RateLimit-Policy: "sliding";q=100;w=60;burst=1000` + "\n" + `RateLimit-Policy: "fixed";q=5000;w=3600;burst=0` + "\n" +
 		`RateLimit: "sliding";r=50;t=44`, nil},
-	{"draft-08, a survey", `RateLimit: "sliding";q=12;r=6;t=1`, nil},
 	{"Section 8.5, values that expose a server", `RateLimit-Policy: "somepolicy";q=10000;w=1000` + "\n" + `RateLimit: "somepolicy";r=10000;t=10`, []string{"S5 note RateLimit 0"}},
+	{"draft-08, a survey", `RateLimit: "sliding";q=12;r=6;t=1`, []string{"P11 note RateLimit 0"}},
 	{"draft-08, a unit by another name", `RateLimit-Policy: "peruser";q=65535;qu="bytes";w=10;pk=:sdfjLJUOUH==:`, []string{"P15 should RateLimit-Policy 0"}},
 }
 

@@ -623,7 +623,7 @@ K1 (note) RateLimit-Policy`+cached+"K1 (note) RateLimit"+cached, stdout)
 
 	for raw, want := range map[string]string{
 		response(`RateLimit: "a";t=5`): `[{"rule": "L2", "level": "must", "field": "RateLimit", "item": 0,
-			"message": "line 1, byte 1: add the parameter r, without which clients ignore the whole field"}]`,
+			"message": "line 1, byte 1: add the parameter r, without which strict clients ignore the whole field"}]`,
 		clean: `[]`,
 	} {
 		_, stdout, _ = inspect(raw, "-lint", "-json")
