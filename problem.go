@@ -239,18 +239,13 @@ func readStatus(raw json.RawMessage) int {
 	return int(x)
 }
 
-// readStrings reads an array of strings. It returns nil for anything else. It
-// reads into pointers because package json would take a null in the array for an
-// empty string.
+// readStrings reads an array of strings. It returns nil for anything else.
 func readStrings(raw json.RawMessage) []string {
 	var list []*string
-	if json.Unmarshal(raw, &list) != nil || list == nil || slices.Contains(list, nil) {
+	if json.Unmarshal(raw, &list) != nil {
 		return nil
 	}
-	out := make([]string, len(list))
-	for i, s := range list {
-		out[i] = *s
-	}
+	out, _ := values(list)
 	return out
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -417,6 +418,55 @@ func (l *Limit) UnmarshalJSON(b []byte) error {
 	}
 	*l = k
 	return nil
+}
+
+// UnmarshalJSON reads the JSON object that package json writes for Fields. What is
+// missing is absent afterwards. Members with other names are ignored; null leaves f
+// as it is.
+//
+// On error f is as it was, whatever could be read. The error wraps ErrSyntax if b
+// is not such an object; otherwise it is that of [Policy.UnmarshalJSON] or
+// [Limit.UnmarshalJSON].
+func (f *Fields) UnmarshalJSON(b []byte) error {
+	if isNull(b) {
+		return nil
+	}
+	type plain Fields // without this method
+	var read struct {
+		plain
+		Policies []*Policy `json:"policies"`
+		Limits   []*Limit  `json:"limits"`
+	}
+	if err := json.Unmarshal(b, &read); err != nil {
+		var e *FieldError
+		if errors.As(err, &e) || errors.Is(err, ErrSyntax) {
+			return err // of a member
+		}
+		return fmt.Errorf("ratelimit: fields in JSON: %w: %w", ErrSyntax, err)
+	}
+	g := Fields(read.plain)
+	var policies, limits bool
+	g.Policies, policies = values(read.Policies)
+	g.Limits, limits = values(read.Limits)
+	if !policies || !limits {
+		return fmt.Errorf("ratelimit: fields in JSON: null in a list: %w", ErrSyntax)
+	}
+	*f = g
+	return nil
+}
+
+// values returns what the elements of a list point to, and false if one is nil.
+// Lists are read from JSON so, because package json would take a null for a zero
+// value, of which nothing remains.
+func values[T any](list []*T) ([]T, bool) {
+	if list == nil || slices.Contains(list, nil) {
+		return nil, list == nil
+	}
+	out := make([]T, len(list))
+	for i, v := range list {
+		out[i] = *v
+	}
+	return out, true
 }
 
 // unmarshalMember reads b into m. done is true if nothing is left to do: b is

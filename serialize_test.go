@@ -425,6 +425,43 @@ func TestJSON(t *testing.T) {
 	text, err = json.Marshal(Fields{})
 	require.NoError(t, err)
 	require.Equal(t, `{}`, string(text))
+	require.NoError(t, json.Unmarshal([]byte(`null`), &got))
+	require.Equal(t, f, got, "null changes nothing")
+	require.NoError(t, json.Unmarshal(text, &got))
+	require.Equal(t, Fields{}, got, "what is missing is absent")
+}
+
+// Fields are read as a whole or not at all.
+func TestFieldsJSONErrors(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		text string
+		want error
+	}{
+		{"a number", `5`, ErrSyntax},
+		{"half an object", `{"limits":[{"name":"b","remaining":1}]`, ErrSyntax},
+		{"policies that are a number", `{"policies":5,"limits":[{"name":"b","remaining":1}]}`, ErrSyntax},
+		{"a bad limit behind a good one", `{"limits":[{"name":"b","remaining":1},{"name":"é"}]}`, ErrSyntax},
+		{"a bad limit before a good one", `{"limits":[{"name":5},{"name":"b","remaining":1}]}`, ErrSyntax},
+		{"a bad limit behind a good policy", `{"policies":[{"name":"a","quota":5}],"limits":[{"remaining":-2}]}`, ErrRange},
+		{"a policy with a key twice", `{"policies":[{"quota":1,"params":[["a",1],["a",1]]}]}`, ErrDuplicate},
+		{"a policy that is null", `{"policies":[null]}`, ErrSyntax},
+		{"a limit that is null", `{"policies":[{"quota":1}],"limits":[{"remaining":1},null]}`, ErrSyntax},
+		{"a dialect that is a number", `{"policies":[{"quota":1}],"dialect":5}`, ErrSyntax},
+		{"guessed that is a string", `{"policies":[{"quota":1}],"guessed":"yes"}`, ErrSyntax},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			before := Fields{Policies: []Policy{{Name: "before"}}, Limits: []Limit{{Name: "before"}}, Dialect: "before", Guessed: true}
+			got := before
+			require.ErrorIs(t, got.UnmarshalJSON([]byte(tc.text)), tc.want)
+			require.Equal(t, before, got)
+			require.Error(t, json.Unmarshal([]byte(tc.text), &got))
+			require.Equal(t, before, got)
+		})
+	}
+	var fault *FieldError
+	require.ErrorAs(t, new(Fields).UnmarshalJSON([]byte(`{"limits":[{"remaining":-2}]}`)), &fault)
+	require.Equal(t, Limit{Remaining: -2}.Validate(), fault)
 }
 
 func TestJSONErrors(t *testing.T) {
