@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"testing"
 	"time"
 
@@ -280,6 +281,45 @@ func BenchmarkHostile(b *testing.B) {
 				require.ErrorIs(b, err, shape.err)
 			})
 		}
+	}
+}
+
+// BenchmarkParams reports how many times as long ten times the parameters of a
+// member take.
+func BenchmarkParams(b *testing.B) {
+	few, many := Limit{Params: extensions(25)}, Limit{Params: extensions(250)}
+	buf := make([]byte, 0, 8<<10)
+	b.Run("AppendLimits", func(b *testing.B) {
+		benchRatio(b, func() { _, _ = AppendLimits(buf, many) }, func() { _, _ = AppendLimits(buf, few) })
+	})
+	fewLine, manyLine := few.String(), many.String()
+	b.Run("ParseLimits", func(b *testing.B) {
+		benchRatio(b, func() { _, _ = ParseLimits(manyLine) }, func() { _, _ = ParseLimits(fewLine) })
+	})
+}
+
+// BenchmarkAnswers times what a server does for each response.
+func BenchmarkAnswers(b *testing.B) {
+	p := NewProblem(QuotaExceeded, "default")
+	refused := Fields{Policies: benchFields.Policies, Limits: []Limit{{Name: "default", Reset: SecondsOf(30)}}}
+	w, r := &discardWriter{h: wire(unrelated)}, &http.Request{Method: http.MethodGet}
+	h := http.Header{}
+	for _, bc := range []struct {
+		name string
+		work func() error
+	}{
+		{"Fields.Set", func() error { return benchFields.Set(h) }},
+		{"Problem.MarshalJSON", func() error { _, err := p.MarshalJSON(); return err }},
+		{"Refuse", func() error { return Refuse(w, r, refused, p) }},
+	} {
+		b.Run(bc.name, func(b *testing.B) {
+			b.ReportAllocs()
+			var err error
+			for b.Loop() {
+				err = bc.work()
+			}
+			require.NoError(b, err)
+		})
 	}
 }
 

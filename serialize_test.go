@@ -229,6 +229,8 @@ var formatLimitErrorCases = []struct {
 	{"remaining too large", Limit{Remaining: MaxInteger + 1}, "r", ErrRange},
 	{"a reset below 0", Limit{Reset: SecondsOf(-1)}, "t", ErrRange},
 	{"a reset too long", Limit{Reset: SecondsOf(math.MaxInt64)}, "t", ErrRange},
+	{"a key twice, the first of many", Limit{Params: append(extensions(manyParams), extensions(manyParams)[0])}, extensions(1)[0].Key, ErrDuplicate},
+	{"a key twice, the last of many", Limit{Params: append(extensions(2*manyParams), extensions(2 * manyParams)[2*manyParams-1])}, extensions(2 * manyParams)[2*manyParams-1].Key, ErrDuplicate},
 	{"a key that is r", Limit{Params: Params{{"r", int64(1)}}}, "r", ErrDuplicate},
 	{"a key that is t", Limit{Params: Params{{"t", int64(1)}}}, "t", ErrDuplicate},
 	{"a key that is pk", Limit{Params: Params{{"pk", []byte{}}}}, "pk", ErrDuplicate},
