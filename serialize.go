@@ -71,6 +71,9 @@ func appendList[T any, W writer[T]](b []byte, field string, list []T) ([]byte, e
 	return out, nil
 }
 
+// usualLine is room for most fields.
+const usualLine = 64
+
 // FormatPolicies returns the value of the field RateLimit-Policy (draft-11
 // Section 3), or "" if there are no policies. The members are joined by ", ";
 // the parameters of each stand in the order q, qu, w, pk, and then as in
@@ -80,7 +83,7 @@ func appendList[T any, W writer[T]](b []byte, field string, list []T) ([]byte, e
 // the first policy that [Policy.Validate] refuses, or about the first that is
 // too many: a field may have 1024 members (ErrTooMany).
 func FormatPolicies(policies ...Policy) (string, error) {
-	b, err := AppendPolicies(nil, policies...)
+	b, err := AppendPolicies(make([]byte, 0, usualLine), policies...)
 	return string(b), err
 }
 
@@ -92,7 +95,7 @@ func FormatPolicies(policies ...Policy) (string, error) {
 // the first limit that [Limit.Validate] refuses, or about the first that is too
 // many: a field may have 1024 members (ErrTooMany).
 func FormatLimits(limits ...Limit) (string, error) {
-	b, err := AppendLimits(nil, limits...)
+	b, err := AppendLimits(make([]byte, 0, usualLine), limits...)
 	return string(b), err
 }
 
