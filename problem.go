@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math"
 	"net/http"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -147,24 +146,31 @@ func (p *Problem) members() [6]problemMember {
 // (ErrDuplicate), has a name or a value that is not UTF-8, or has a value that
 // is not one JSON value (ErrSyntax).
 func (p Problem) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteByte('{')
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // nobody puts a problem into HTML, and people read it
+	b := append(make([]byte, 0, usualProblem), '{')
 	begin := func(name string) {
-		if b.Len() > 1 {
-			b.WriteByte(',')
+		if len(b) > 1 {
+			b = append(b, ',')
 		}
-		_ = enc.Encode(name) // a string, an int or a []string does not fail
-		b.Truncate(b.Len() - 1)
-		b.WriteByte(':')
+		b = append(appendJSONString(b, name), ':')
 	}
 	known := p.members()
 	for _, m := range known {
-		if !reflect.ValueOf(m.value).Elem().IsZero() {
-			begin(m.name)
-			_ = enc.Encode(m.value)
-			b.Truncate(b.Len() - 1) // the end of a line
+		switch v := m.value.(type) {
+		case *string:
+			if *v != "" {
+				begin(m.name)
+				b = appendJSONString(b, *v)
+			}
+		case *int:
+			if *v != 0 {
+				begin(m.name)
+				b = strconv.AppendInt(b, int64(*v), 10)
+			}
+		case *[]string:
+			if *v != nil {
+				begin(m.name)
+				b = appendJSONStrings(b, *v)
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Extensions)) {
@@ -176,18 +182,47 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 			return nil, fmt.Errorf("ratelimit: problem extension %q: %w", name, ErrSyntax)
 		}
 		begin(name)
-		b.Write(value)
+		b = append(b, value...)
 	}
-	b.WriteByte('}')
+	b = append(b, '}')
 	if len(p.Extensions) == 0 {
-		return b.Bytes(), nil
+		return b, nil
 	}
 	// Values that are valid by themselves may be nested too deeply together.
 	var out bytes.Buffer
-	if err := json.Compact(&out, b.Bytes()); err != nil {
+	if err := json.Compact(&out, b); err != nil {
 		return nil, fmt.Errorf("ratelimit: problem extensions: %w: %w", ErrSyntax, err)
 	}
 	return out.Bytes(), nil
+}
+
+const usualProblem = 256 // room for most documents, in bytes
+
+// appendJSONString appends a string in JSON. Nobody puts a problem into HTML, and
+// people read it, so it leaves <, > and & as they are. Package json writes the few
+// strings in which something has to be escaped.
+func appendJSONString(b []byte, s string) []byte {
+	if all(s, plain) {
+		b = append(b, '"')
+		b = append(b, s...)
+		return append(b, '"')
+	}
+	var quoted bytes.Buffer
+	enc := json.NewEncoder(&quoted)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // a string does not fail
+	return append(b, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
+}
+
+func appendJSONStrings(b []byte, list []string) []byte {
+	b = append(b, '[')
+	for i, s := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendJSONString(b, s)
+	}
+	return append(b, ']')
 }
 
 // UnmarshalJSON reads a JSON object. Names are compared exactly; if a name is

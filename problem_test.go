@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -189,6 +190,7 @@ func lawProblem(t testing.TB, p Problem) {
 		require.True(t, errors.Is(err, ErrSyntax) || errors.Is(err, ErrDuplicate))
 		return
 	}
+	require.Equal(t, slowProblem(t, p), string(b))
 	var again Problem
 	require.NoError(t, again.UnmarshalJSON(b))
 	require.Equal(t, utf8Problem(p), again)
@@ -205,6 +207,63 @@ func lawProblem(t testing.TB, p Problem) {
 	require.Equal(t, escaped.String(), string(viaJSON))
 	require.True(t, utf8.ValidString(p.Error()))
 	require.NotContains(t, p.Error(), "\n")
+}
+
+// slowProblem is what package json makes of p.
+func slowProblem(t testing.TB, p Problem) string {
+	encode := func(v any) string {
+		var b strings.Builder
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		require.NoError(t, enc.Encode(v))
+		return strings.TrimSpace(b.String())
+	}
+	text := encode(struct {
+		Type             string   `json:"type,omitzero"`
+		Title            string   `json:"title,omitzero"`
+		Status           int      `json:"status,omitzero"`
+		Detail           string   `json:"detail,omitzero"`
+		Instance         string   `json:"instance,omitzero"`
+		ViolatedPolicies []string `json:"violated-policies,omitzero"`
+	}{p.Type, p.Title, p.Status, p.Detail, p.Instance, p.ViolatedPolicies})
+	if len(p.Extensions) == 0 {
+		return text
+	}
+	comma := ","
+	if text == "{}" {
+		comma = ""
+	}
+	return text[:len(text)-1] + comma + encode(p.Extensions)[1:]
+}
+
+// Strings are written as package json writes them, with whatever has to be escaped
+// and whatever only looks so.
+func TestProblemStrings(t *testing.T) {
+	letters := []string{"a", "Z", "0", " ", "~", `"`, `\`, "/", "<", ">", "&", "'", "\x00", "\x1f", "\b", "\f", "\n", "\r", "\t", "\x7f", "\u0080", "\u2028", "\u2029",
+		"é", "\uFFFD", "\uFEFF", "\U0010FFFF", "\xff", "\xc3", "\xed\xa0\x80", "\xe2\x80"}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	text := func() string {
+		var b strings.Builder
+		for range rnd.IntN(4) {
+			b.WriteString(letters[rnd.IntN(len(letters))])
+		}
+		return b.String()
+	}
+	for range 20_000 {
+		p := Problem{Type: text(), Title: text(), Status: rnd.IntN(3) * (rnd.IntN(1000) - 300), Detail: text(), Instance: text()}
+		for range rnd.IntN(3) {
+			p.ViolatedPolicies = append(p.ViolatedPolicies, text())
+		}
+		for range rnd.IntN(3) {
+			value, err := json.Marshal(text())
+			require.NoError(t, err)
+			if p.Extensions == nil {
+				p.Extensions = map[string]json.RawMessage{}
+			}
+			p.Extensions[strings.ToValidUTF8(text(), "")] = value
+		}
+		lawProblem(t, p)
+	}
 }
 
 // utf8Problem returns p as JSON can carry it.
