@@ -117,3 +117,18 @@ func FuzzCap(f *testing.F) {
 		require.Equal(t, exposed, h, "twice is as once")
 	})
 }
+
+// FuzzMiddleware is law 11, for random Middlewares around each other and in front of
+// a proxy.
+func FuzzMiddleware(f *testing.F) {
+	for seed := range uint64(20) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		rnd := rand.New(rand.NewPCG(seed, 11))
+		for range 10 {
+			lawStack(t, rnd)
+			lawProxy(t, rnd)
+		}
+	})
+}

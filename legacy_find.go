@@ -96,14 +96,15 @@ func (own lexicons) find(key string, head uint32) *meaning {
 
 // askedElsewhere returns the longest wait that h asks for in fields other than
 // Retry-After, 0 if there is none.
-func askedElsewhere(h http.Header, c *clock) (longest time.Duration) {
+func askedElsewhere(h http.Header, received time.Time) (longest time.Duration) {
 	for key, lines := range h {
 		head, tail := hashes(key)
-		if !builtin().mayKnow(head, tail) && !hasAnchor(key) {
+		if !builtin().mayKnow(head, tail) && !hasAnchor(key) || key == limitKey || key == policyKey {
 			continue
 		}
 		if m, ok := parseKey(key); ok && m.kind == waitName && m.policy == "" {
-			longest = max(longest, m.wait(lines, c))
+			c := readClock(h, received)
+			longest = max(longest, m.wait(lines, &c))
 		}
 	}
 	return longest

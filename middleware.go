@@ -229,8 +229,8 @@ func (m *Middleware) decide(w http.ResponseWriter, r *http.Request, next http.Ha
 	switch {
 	case err != nil && m.answered(w, r, err):
 	case refused:
-		if s.said != nil { // an outer limit may end later
-			s.said.SetRetryAfter(s.header)
+		if s.said != nil {
+			a.wait = longer(a.wait, s.said.RetryAfter()) // an outer limit may end later
 		}
 		a.send(w, r)
 	default:

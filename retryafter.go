@@ -67,8 +67,7 @@ func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok boo
 	if d, ok := readRetryAfter(h, received); ok {
 		return d, true
 	}
-	c := readClock(h, received)
-	d = askedElsewhere(h, &c)
+	d = askedElsewhere(h, received)
 	return d, d > 0
 }
 
@@ -128,15 +127,17 @@ func raiseRetryAfter(h http.Header, longest Seconds, received time.Time) {
 	if h == nil || !ok || wait < 0 {
 		return
 	}
-	c := readClock(h, received)
 	if _, ok := readRetryAfter(h, received); !ok { // then clients read the fields in its place
-		longest = longer(longest, CeilSeconds(askedElsewhere(h, &c)))
+		longest = longer(longest, CeilSeconds(askedElsewhere(h, received)))
 	}
 	value := strconv.FormatInt(min(longest.n, MaxInteger), 10)
-	for _, line := range h[retryAfterKey] {
-		if r, ok := parseRetryAfter(line); ok && r.wait(c.now()) >= wait {
-			wait, value = r.wait(c.now()), line
+	if lines := h[retryAfterKey]; len(lines) > 0 {
+		c := readClock(h, received)
+		for _, line := range lines {
+			if r, ok := parseRetryAfter(line); ok && r.wait(c.now()) >= wait {
+				wait, value = r.wait(c.now()), line
+			}
 		}
 	}
-	h.Set(retryAfterKey, value)
+	h[retryAfterKey] = []string{value}
 }

@@ -128,7 +128,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, f Fields, p *Problem) error 
 
 // A refusal is the answer to a request that exceeds a limit.
 type refusal struct {
-	fields *Fields
+	wait   Seconds
 	status int
 	body   []byte
 }
@@ -147,12 +147,12 @@ func newRefusal(f *Fields, p *Problem) (refusal, error) {
 			err = fmt.Errorf("ratelimit: violated policy %d is not in the fields: %w", i+1, ErrMissing)
 		}
 	}
-	return refusal{f, status, body}, err
+	return refusal{f.RetryAfter(), status, body}, err
 }
 
 // send sends a refusal whose fields have been written.
 func (a *refusal) send(w http.ResponseWriter, r *http.Request) {
-	a.fields.SetRetryAfter(w.Header())
+	raiseRetryAfter(w.Header(), a.wait, time.Time{})
 	exposeAbroad(w.Header())
 	sendProblem(w, r, a.status, a.body)
 }

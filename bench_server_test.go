@@ -1,0 +1,122 @@
+package ratelimit
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A counter is the limiter of the benchmarks: it counts under a lock.
+type counter struct {
+	mu   sync.Mutex
+	used int64
+}
+
+func (c *counter) take() (used int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.used = (c.used + 1) % 100
+	return c.used
+}
+
+// A sink is a ResponseWriter that keeps nothing but the header.
+type sink struct {
+	header http.Header
+	status int
+}
+
+func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) WriteHeader(status int)      { s.status = status }
+func (s *sink) Write(b []byte) (int, error) { return len(b), nil }
+
+// byHand is what a careful author writes without this package, for one policy whose
+// name needs no escapes.
+type byHand struct {
+	counter
+	refuses, hands bool // hands says that it hands its decision on, by a context
+	next           http.Handler
+}
+
+type handDecision struct {
+	name      string
+	remaining int64
+}
+
+type handKey struct{}
+
+var handQuota, handWindow, handLeft = 100, 60, 30 // of the policy, out of a configuration
+
+func (m *byHand) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	remaining := int64(handQuota) - m.take()
+	h := w.Header()
+	h.Set("RateLimit-Policy", `"minute";q=`+strconv.Itoa(handQuota)+";w="+strconv.Itoa(handWindow))
+	h.Set("RateLimit", `"minute";r=`+strconv.FormatInt(remaining, 10)+";t="+strconv.Itoa(handLeft))
+	if m.refuses {
+		h.Set("Retry-After", strconv.Itoa(handLeft))
+		h.Set("Content-Type", "application/problem+json")
+		h.Set("Cache-Control", "no-store")
+		body, err := json.Marshal(map[string]any{
+			"type": QuotaExceeded, "title": "Quota Exceeded", "status": 429, "violated-policies": []string{"minute"},
+		})
+		if err != nil {
+			panic(err)
+		}
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = w.Write(body)
+		return
+	}
+	if m.hands {
+		r = r.WithContext(context.WithValue(r.Context(), handKey{}, &handDecision{"minute", remaining}))
+	}
+	m.next.ServeHTTP(w, r)
+}
+
+// BenchmarkMiddlewareRatios: what a Middleware costs, in times of code by hand.
+func BenchmarkMiddlewareRatios(b *testing.B) {
+	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	middleware := func(refuses bool) http.Handler {
+		var c counter
+		return (&Middleware{Take: func(*http.Request) (d Decision, err error) {
+			used := c.take()
+			d.Fields = Fields{
+				Policies: []Policy{{Name: "minute", Quota: 100, Window: SecondsOf(60)}},
+				Limits:   []Limit{{Name: "minute", Remaining: 100 - used, Reset: SecondsOf(30)}},
+			}
+			if refuses {
+				d.Fields.Limits[0].Remaining = 0
+				d.Violated = []string{"minute"}
+			}
+			return d, nil
+		}}).Handler(next)
+	}
+	for _, bc := range []struct {
+		name string
+		of   http.Handler
+		base http.Handler
+	}{
+		{"passes, against code that hands its decision on", middleware(false), &byHand{hands: true, next: next}},
+		{"passes, against code that does not", middleware(false), &byHand{next: next}},
+		{"refuses, against json.Marshal", middleware(true), &byHand{refuses: true, next: next}},
+	} {
+		b.Run(bc.name, func(b *testing.B) {
+			req := newRequest(b, example)
+			serve := func(handler http.Handler) func() {
+				w := &sink{header: http.Header{}}
+				return func() {
+					clear(w.header)
+					handler.ServeHTTP(w, req)
+					if w.status == 0 || len(w.header["Ratelimit"]) != 1 {
+						b.Fatal("no answer")
+					}
+				}
+			}
+			require.NotNil(b, req)
+			benchRatio(b, serve(bc.of), serve(bc.base))
+		})
+	}
+}
