@@ -130,7 +130,7 @@ func TestMiddleware(t *testing.T) {
 				}
 				handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 				require.Equal(t, tc.status, w.Code)
-				require.Equal(t, tc.body, w.Body.String())
+				require.Equal(t, sentDocument(tc.body), w.Body.String())
 				require.Equal(t, wire(tc.header), w.Header())
 				require.Equal(t, 1, done)
 			}

@@ -284,7 +284,7 @@ func readStrings(raw json.RawMessage) []string {
 	return out
 }
 
-// ServeHTTP sends p: its Status, its JSON, and Cache-Control: no-store, because
+// ServeHTTP sends p: its Status, its JSON and a newline, and Cache-Control: no-store, because
 // p is about this request alone. A HEAD request gets no body. It implements
 // [http.Handler].
 //
@@ -328,7 +328,8 @@ func bearsBody(status int) bool {
 	return 200 <= status && status <= 599
 }
 
-// sendProblem sends a problem document.
+// sendProblem sends a problem document, and a newline behind it, so that nothing is
+// glued to it in a terminal.
 func sendProblem(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	h := w.Header()
 	h.Del("Content-Length") // the handler may have set it for another body
@@ -336,7 +337,7 @@ func sendProblem(w http.ResponseWriter, r *http.Request, status int, body []byte
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	if r == nil || r.Method != http.MethodHead {
-		_, _ = w.Write(body) // a client that has gone away needs no answer
+		_, _ = w.Write(append(body, '\n')) // a client that has gone away needs no answer
 	}
 }
 

@@ -210,7 +210,7 @@ func TestRefuse(t *testing.T) {
 			require.NoError(t, err)
 
 			require.Equal(t, tc.status, resp.StatusCode)
-			require.Equal(t, tc.body, string(body))
+			require.Equal(t, sentDocument(tc.body), string(body))
 			require.Equal(t, tc.retry, resp.Header["Retry-After"])
 			require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
 			require.Equal(t, ProblemMediaType, resp.Header.Get("Content-Type"))
