@@ -65,7 +65,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	asJSON := flags.Bool("json", false, "print JSON, one object per input")
 	lint := flags.Bool("lint", false, "name the rules of the specification that are not kept")
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return exitFound
+	} else if err != nil {
 		return exitUnreadable
 	}
 	inputs := flags.Args()
@@ -80,14 +82,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	var reports []*report.Report
 	for _, input := range inputs {
-		source, resp, err := open(input, stdin)
+		source, resp, names, err := open(input, stdin)
 		if err != nil {
 			fail(err)
 			continue
 		}
-		r := report.New(source, resp)
+		r := report.New(source, resp, names)
 		if *lint {
-			r.Findings = report.Check(resp)
+			r.Check(resp)
 		}
 		reports = append(reports, r)
 		status = max(status, exitStatus(r))
@@ -113,26 +115,27 @@ func exitStatus(r *report.Report) int {
 
 const stdinInput = "-"
 
-// open returns the header of a response; its body is closed or never read.
-func open(input string, stdin io.Reader) (source string, resp *http.Response, err error) {
+// open returns the header of a response, and how it spells names, where that is
+// known; its body is closed or never read.
+func open(input string, stdin io.Reader) (source string, resp *http.Response, names report.Names, err error) {
 	switch {
 	case input == stdinInput:
 		source = "<stdin>"
-		resp, err = read(source, stdin)
+		resp, names, err = read(source, stdin)
 	case strings.HasPrefix(input, "http://"), strings.HasPrefix(input, "https://"):
 		source = input
 		resp, err = get(input)
 	default:
 		source = input
-		resp, err = readFile(input)
+		resp, names, err = readFile(input)
 	}
-	return source, resp, err
+	return source, resp, names, err
 }
 
-func readFile(name string) (*http.Response, error) {
+func readFile(name string) (*http.Response, report.Names, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer f.Close()
 	return read(name, f)
@@ -142,22 +145,35 @@ const maxHeader = 1 << 20
 
 var errHeaderTooLong = errors.New("header longer than 1 MiB")
 
-func read(source string, r io.Reader) (*http.Response, error) {
+func read(source string, r io.Reader) (*http.Response, report.Names, error) {
 	limited := &io.LimitedReader{R: r, N: maxHeader + 1}
-	b := bufio.NewReader(limited)
+	var raw strings.Builder
+	b := bufio.NewReader(io.TeeReader(limited, &raw))
 	for {
 		b = withMinorVersion(b)
 		resp, err := http.ReadResponse(b, nil)
 		switch {
 		case err == nil && isInterim(resp.StatusCode):
 		case err == nil:
-			return resp, nil
+			return resp, namesIn(raw.String()), nil
 		case limited.N == 0:
-			return nil, fmt.Errorf("%s: %w", source, errHeaderTooLong)
+			return nil, nil, fmt.Errorf("%s: %w", source, errHeaderTooLong)
 		default:
-			return nil, fmt.Errorf("%s: not an HTTP response: %w", source, err)
+			return nil, nil, fmt.Errorf("%s: not an HTTP response: %w", source, err)
 		}
 	}
+}
+
+// namesIn returns what may be the names of fields in a text, of which net/http keeps
+// keys alone.
+func namesIn(text string) report.Names {
+	names := report.Names{}
+	for line := range strings.Lines(text) {
+		if name, _, ok := strings.Cut(line, ":"); ok {
+			names.Add(name)
+		}
+	}
+	return names
 }
 
 // isInterim reports whether another response follows, RFC 9110 Section 15.2.

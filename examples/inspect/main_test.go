@@ -90,7 +90,7 @@ func TestExitStatus(t *testing.T) {
 		"empty":                             {stdin: "", want: 2},
 		"header cut short":                  {stdin: "HTTP/1.1 200 OK\r\nRateLimit: \"a\";r=1", want: 2},
 		"bad flag":                          {args: []string{"-yaml", found}, want: 2},
-		"help":                              {args: []string{"-h"}, want: 2},
+		"help":                              {args: []string{"-h"}, want: 0},
 		"interim alone":                     {stdin: "HTTP/1.1 103 Early Hints\r\n\r\n", want: 2},
 		"protocol switched":                 {stdin: "HTTP/1.1 101 Switching Protocols\r\n\r\n", want: 1},
 		"bad address":                       {args: []string{"http://[::1"}, want: 2},
@@ -102,7 +102,7 @@ func TestExitStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			status, _, stderr := inspect(test.stdin, test.args...)
 			require.Equal(t, test.want, status)
-			require.Equal(t, test.want == 2, stderr != "")
+			require.Equal(t, test.want == 2 || name == "help", stderr != "")
 
 			status, _, _ = inspect(test.stdin, append([]string{"-json"}, test.args...)...)
 			require.Equal(t, test.want, status)
@@ -127,51 +127,51 @@ func TestTable(t *testing.T) {
 		"two limits": {
 			[]string{`RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400`, `RateLimit: "burst";r=37;t=12, "daily";r=990;t=80000`},
 			`
-NAME     PARTITION KEY  REMAINING                 UNIT      WINDOW       RESET
-"burst"  -              [###-------] 37 of 100    requests  60s          12s
-"daily"  -              [#########-] 990 of 1000  requests  86400s (1d)  80000s (22h13m20s)
-go on, a request every 80.808s
+NAME     PARTITION KEY  REMAINING                 UNIT      WINDOW  RESET
+"burst"  -              [###-------] 37 of 100    requests  1m      12s
+"daily"  -              [#########-] 990 of 1000  requests  1d      22h13m20s
+Go on. To make "daily" last: one request every 1m21s.
 `,
 		},
 		"policy without limit": {
 			[]string{`RateLimit-Policy: "p";q=100;qu="content-bytes";w=61;pk=:YQ==:`},
 			`
-NAME  PARTITION KEY  REMAINING              UNIT           WINDOW      RESET
-"p"   :YQ==:                      - of 100  content-bytes  61s (1m1s)  -
+NAME  PARTITION KEY  REMAINING               UNIT           WINDOW  RESET
+"p"   :YQ==:                      quota 100  content-bytes  1m1s    -
 `,
 		},
 		"limit without policy": {
 			[]string{`RateLimit: "l";r=0;t=0`},
 			`
 NAME  PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
-"l"   -                           0 of -  -     -       0s
+"l"   -                           0 left  -     -       0s
 `,
 		},
 		"limits first": {
 			[]string{`RateLimit-Policy: "a";q=1, "b";q=2`, `RateLimit: "b";r=1, "c";r=3`},
 			`
-NAME  PARTITION KEY  REMAINING            UNIT      WINDOW  RESET
-"b"   -              [#####-----] 1 of 2  requests  -       -
-"c"   -                           3 of -  -         -       -
-"a"   -                           - of 1  requests  -       -
+NAME  PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
+"b"   -              [#####-----] 1 of 2   requests  -       -
+"c"   -                           3 left   -         -       -
+"a"   -                           quota 1  requests  -       -
 `,
 		},
 		"a policy for each partition": {
 			[]string{`RateLimit-Policy: "a";q=1, "a";q=2;pk=::, "a";q=4;pk=:YQ==:`, `RateLimit: "a";r=1;pk=:YQ==:, "a";r=1`},
 			`
-NAME  PARTITION KEY  REMAINING            UNIT      WINDOW  RESET
-"a"   :YQ==:         [##--------] 1 of 4  requests  -       -
-"a"   -              [##########] 1 of 1  requests  -       -
-"a"   ::                          - of 2  requests  -       -
+NAME  PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
+"a"   :YQ==:         [##--------] 1 of 4   requests  -       -
+"a"   -              [##########] 1 of 1   requests  -       -
+"a"   ::                          quota 2  requests  -       -
 `,
 		},
 		"limits belong to the first of repeated policies": {
 			[]string{`RateLimit-Policy: "a";q=1, "a";q=2`, `RateLimit: "a";r=1, "a";r=0`},
 			`
-NAME  PARTITION KEY  REMAINING            UNIT      WINDOW  RESET
-"a"   -              [##########] 1 of 1  requests  -       -
-"a"   -              [----------] 0 of 1  requests  -       -
-"a"   -                           - of 2  requests  -       -
+NAME  PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
+"a"   -              [##########] 1 of 1   requests  -       -
+"a"   -              [----------] 0 of 1   requests  -       -
+"a"   -                           quota 2  requests  -       -
 `,
 		},
 		"remaining exceeds quota": {
@@ -186,18 +186,18 @@ NAME    PARTITION KEY  REMAINING            UNIT      WINDOW  RESET
 		"largest numbers": {
 			[]string{`RateLimit-Policy: "a";q=999999999999999;w=999999999999999`, `RateLimit: "a";r=999999999999998;t=999999999999999`},
 			`
-NAME  PARTITION KEY  REMAINING                                        UNIT      WINDOW                                   RESET
-"a"   -              [#########-] 999999999999998 of 999999999999999  requests  999999999999999s (11574074074d1h46m39s)  999999999999999s (11574074074d1h46m39s)
+NAME  PARTITION KEY  REMAINING                                        UNIT      WINDOW                RESET
+"a"   -              [#########-] 999999999999998 of 999999999999999  requests  11574074074d1h46m39s  11574074074d1h46m39s
 `,
 		},
 		"names as on the wire": {
 			[]string{`RateLimit: "";r=1, "a b";r=1, "\"\\";r=1, "-";r=1`},
 			`
 NAME    PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
-""      -                           1 of -  -     -       -
-"a b"   -                           1 of -  -     -       -
-"\"\\"  -                           1 of -  -     -       -
-"-"     -                           1 of -  -     -       -
+""      -                           1 left  -     -       -
+"a b"   -                           1 left  -     -       -
+"\"\\"  -                           1 left  -     -       -
+"-"     -                           1 left  -     -       -
 `,
 		},
 		"long text is cut": {
@@ -205,8 +205,8 @@ NAME    PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
 				`RateLimit-Policy: "` + strings.Repeat("n", 99) + `";q=1;qu="` + strings.Repeat("u", 99) + `";pk=:` + strings.Repeat("AAAA", 99) + `:`,
 			},
 			`
-NAME                                      PARTITION KEY                             REMAINING            UNIT                                      WINDOW  RESET
-"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn...  :AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA...               - of 1  uuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu...  -       -
+NAME                                      PARTITION KEY                             REMAINING             UNIT                                      WINDOW  RESET
+"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn...  :AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA...               quota 1  uuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu...  -       -
 `,
 		},
 	} {
@@ -294,9 +294,9 @@ func TestOlderFields(t *testing.T) {
 		"X-RateLimit-Limit: 5", "X-RateLimit-Remaining: 2 of 5", "X-RateLimit-Reset: 1795223238"))
 	require.Equal(t, 1, status)
 	require.Equal(t, `<stdin>: 200 OK, dialect x-ratelimit
-NAME       PARTITION KEY  REMAINING            UNIT      WINDOW  RESET
-"default"  -                           - of 5  requests  -       59s
-ratelimit: X-Ratelimit-Remaining, line 1, byte 1: not well-formed
+NAME       PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
+"default"  -                           quota 5  requests  -       59s
+ratelimit: X-RateLimit-Remaining, line 1, byte 1: not well-formed
   2 of 5
   ^
 `, stdout)
@@ -305,14 +305,33 @@ ratelimit: X-Ratelimit-Remaining, line 1, byte 1: not well-formed
   "guessed": true,`)
 }
 
+// Fields are called as the response spells them, not as net/http does, but the two
+// that the specification defines, which have a name.
+func TestSpelling(t *testing.T) {
+	for name, want := range map[string]string{
+		"x-ratelimit-remaining": "ratelimit: x-ratelimit-remaining, line 1, byte 1",
+		"X-RateLimit-Remaining": "ratelimit: X-RateLimit-Remaining, line 1, byte 1",
+	} {
+		raw := response("RateLimit-Policy: \"a\";q=5", "RateLimit: \"a\";r=1", name+": 3")
+		_, stdout, _ := inspect(raw, "-lint")
+		require.Contains(t, stdout, "6-5 (should) "+name+": ")
+		_, stdout, _ = inspect(response(name+": 2 of 5", "X-RateLimit-Limit: 5"))
+		require.Contains(t, stdout, want)
+		_, stdout, _ = inspect("HTTP/1.1 103 Early Hints\r\n\r\n"+response(name+": 2 of 5", "X-RateLimit-Limit: 5"), "-json")
+		require.Contains(t, stdout, `"field": "`+name+`"`)
+	}
+	_, stdout, _ := inspect(response("ratelimit: x"))
+	require.Contains(t, stdout, "ratelimit: member 1 of RateLimit, line 1")
+}
+
 // A number that nothing says is absent, and no number is not -1.
 func TestUnknown(t *testing.T) {
 	for name, test := range map[string]struct {
 		lines []string
 		want  string
 	}{
-		"remaining": {[]string{"X-RateLimit-Limit: 5", "X-RateLimit-Window: 60"}, "\"default\"  -                           - of 5  requests  60s     -\n"},
-		"quota":     {[]string{"X-RateLimit-Remaining: 2", "X-RateLimit-Window: 60"}, "\"default\"  -                           2 of -  -     60s     -\n"},
+		"remaining": {[]string{"X-RateLimit-Limit: 5", "X-RateLimit-Window: 60"}, "\"default\"  -                           quota 5  requests  1m      -\n"},
+		"quota":     {[]string{"X-RateLimit-Remaining: 2", "X-RateLimit-Window: 60"}, "\"default\"  -                           2 left  -     1m      -\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, stdout, _ := inspect(response(test.lines...))
@@ -340,7 +359,7 @@ func TestTooManyFields(t *testing.T) {
 func TestCapturedLongAgo(t *testing.T) {
 	_, stdout, _ := inspect(response("Date: Sun, 06 Nov 1994 08:49:37 GMT", "X-RateLimit-Limit: 5", "X-RateLimit-Remaining: 0",
 		"X-RateLimit-Reset: 1994-11-06T08:50:07Z"))
-	require.Contains(t, stdout, "wait 30s")
+	require.Contains(t, stdout, "Wait 30s, until 08:50:07 UTC")
 }
 
 // A malformed field does not hide the other one, and the line at fault is shown.
@@ -348,7 +367,7 @@ func TestMalformedInPart(t *testing.T) {
 	status, stdout, _ := inspect(response(`RateLimit: "a";r=1`, `RateLimit-Policy: "a";q=1`, `RateLimit-Policy: "b";q="1"`))
 	require.Equal(t, 1, status)
 	require.Equal(t, heading+`NAME  PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
-"a"   -                           1 of -  -     -       -
+"a"   -                           1 left  -     -       -
 ratelimit: member 2 of RateLimit-Policy, line 2, byte 7: parameter q: wrong type, it has to be an Integer from 0
   "b";q="1"
         ^
@@ -448,7 +467,7 @@ func TestHostileBytes(t *testing.T) {
 	// What package http refuses today does not get through tomorrow.
 	t.Run("header", func(t *testing.T) {
 		h := http.Header{"Ratelimit": {attack}, "Ratelimit-Policy": {`"a";q=` + attack}}
-		reports := []*report.Report{report.New(attack, &http.Response{Status: attack, Header: h})}
+		reports := []*report.Report{report.New(attack, &http.Response{Status: attack, Header: h}, nil)}
 		require.Len(t, reports[0].Malformed, 2)
 		var out strings.Builder
 		require.NoError(t, printText(&out, reports))
@@ -565,30 +584,47 @@ func TestOutputFails(t *testing.T) {
 }
 
 func TestAdvice(t *testing.T) {
+	const date = "Date: Sat, 21 Nov 2026 01:06:19 GMT"
 	for name, test := range map[string]struct {
-		lines []string
-		want  string
+		status string
+		lines  []string
+		want   string
 	}{
-		"exhausted":            {[]string{`RateLimit: "default";r=0;t=30`}, "wait 30s (RateLimit \"default\" is exhausted)\n"},
-		"for its window":       {[]string{`RateLimit-Policy: "a";q=1;w=60`, `RateLimit: "a";r=0`}, "wait 60s (RateLimit \"a\" is exhausted, for its window)\n"},
-		"Retry-After":          {[]string{"Retry-After: 7", `RateLimit: "a";r=0;t=30`}, "wait 7s (Retry-After)\n"},
-		"longer than obeyed":   {[]string{`RateLimit: "a";r=0;t=3600`}, "wait 600s, then probe (RateLimit \"a\" is exhausted)\n"},
-		"paced":                {[]string{`RateLimit: "a";r=20;t=30`}, "go on, a request every 1.5s\n"},
-		"nothing to say":       {[]string{`RateLimit: "a";r=20`}, ""},
-		"an older field":       {[]string{"X-RateLimit-Limit: 9", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 30"}, "wait 30s (x-ratelimit \"default\" is exhausted)\n"},
-		"a hostile name":       {[]string{`RateLimit: "\"` + strings.Repeat("n", 99) + `";r=0;t=1`}, "wait 1s (RateLimit \"\\\"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn... is exhausted)\n"},
-		"from a cache, silent": {[]string{"Age: 5", `RateLimit: "a";r=0;t=30`}, ""},
+		"exhausted":                         {"200 OK", []string{`RateLimit: "default";r=0;t=30`}, `Wait 30s (RateLimit "default" is exhausted).`},
+		"for its window":                    {"200 OK", []string{`RateLimit-Policy: "a";q=1;w=60`, `RateLimit: "a";r=0`}, `Wait 1m (RateLimit "a" is exhausted, for its window).`},
+		"Retry-After":                       {"200 OK", []string{"Retry-After: 7", `RateLimit: "a";r=0;t=30`}, "Wait 7s (Retry-After)."},
+		"until when, where there is a Date": {"429 Too Many Requests", []string{date, "Retry-After: 41"}, "Wait 41s, until 01:07 UTC (Retry-After)."},
+		"with seconds":                      {"200 OK", []string{date, `RateLimit: "a";r=0;t=30`}, `Wait 30s, until 01:06:49 UTC (RateLimit "a" is exhausted).`},
+		"on another day":                    {"200 OK", []string{date, `RateLimit: "a";r=0;t=86400`}, "Wait 1d, until 2026-11-22 01:06:19 UTC (RateLimit \"a\" is exhausted).\nA Transport would probe after 10m."},
+		"longer than obeyed, by GitHub": {"403 Forbidden", []string{date, "X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1795225231"},
+			"Wait 34m12s, until 01:40:31 UTC (x-ratelimit \"default\" is exhausted).\nA Transport would probe after 10m."},
+		"longer than obeyed, by Retry-After":     {"429 Too Many Requests", []string{"Retry-After: 3600"}, "Wait 1h (Retry-After).\nA Transport would probe after 10m."},
+		"longer than a century":                  {"200 OK", []string{date, `RateLimit: "a";r=0;t=999999999999999`}, "Wait more than a century (RateLimit \"a\" is exhausted).\nA Transport would probe after 10m."},
+		"paced":                                  {"200 OK", []string{`RateLimit: "a";r=20;t=30`}, `Go on. To make "a" last: one request every 1.5s.`},
+		"paced by the second":                    {"200 OK", []string{`RateLimit: "a";r=20;t=30, "b";r=999;t=86400`}, `Go on. To make "b" last: one request every 1m26s.`},
+		"paced, in fractions":                    {"200 OK", []string{`RateLimit: "a";r=1000;t=351`}, `Go on. To make "a" last: one request every 0.351s.`},
+		"paced, nearly a minute":                 {"200 OK", []string{`RateLimit: "a";r=100003;t=6000179`}, `Go on. To make "a" last: one request every 1m.`},
+		"paced by requests, not by bytes":        {"200 OK", []string{`RateLimit-Policy: "b";q=9;qu="content-bytes"`, `RateLimit: "b";r=1;t=900, "a";r=20;t=30`}, `Go on. To make "a" last: one request every 1.5s.`},
+		"nothing to say":                         {"200 OK", []string{`RateLimit: "a";r=20`}, ""},
+		"refused, without a word":                {"429 Too Many Requests", nil, "Refused; it does not say for how long."},
+		"refused, and a Retry-After of its own":  {"429 Too Many Requests", []string{"Retry-After: soon", `RateLimit: "a";r=20;t=7`}, "Refused; it does not say for how long."},
+		"refused, and may come back at once":     {"429 Too Many Requests", []string{"Retry-After: 0"}, "Refused; it asks for no wait (Retry-After)."},
+		"refused, and the limit is over already": {"429 Too Many Requests", []string{`RateLimit: "a";r=0;t=0`}, `Refused; it asks for no wait (RateLimit "a" is exhausted).`},
+		"an older field":                         {"200 OK", []string{"X-RateLimit-Limit: 9", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 30"}, `Wait 30s (x-ratelimit "default" is exhausted).`},
+		"a hostile name":                         {"200 OK", []string{`RateLimit: "\"` + strings.Repeat("n", 99) + `";r=0;t=1`}, `Wait 1s (RateLimit "\"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn... is exhausted).`},
+		"a hostile name that is paced":           {"200 OK", []string{`RateLimit: "\"` + strings.Repeat("n", 99) + `";r=1;t=9`}, `Go on. To make "\"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn... last: one request every 9s.`},
+		"from a cache, silent":                   {"200 OK", []string{"Age: 5", `RateLimit: "a";r=0;t=30`}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, stdout, stderr := inspect(response(test.lines...))
+			_, stdout, stderr := inspect(strings.Replace(response(test.lines...), "200 OK", test.status, 1))
 			require.Empty(t, stderr)
-			var got string
+			var got []string
 			for line := range strings.Lines(stdout) {
-				if strings.HasPrefix(line, "wait ") || strings.HasPrefix(line, "go on") {
-					got += line
+				if line[0] >= 'A' && line[0] <= 'Z' && !strings.HasPrefix(line, "NAME") {
+					got = append(got, line)
 				}
 			}
-			require.Equal(t, test.want, got)
+			require.Equal(t, test.want, strings.TrimSuffix(strings.Join(got, ""), "\n"))
 		})
 	}
 }

@@ -70,7 +70,7 @@ func remaining(l report.Limit) string {
 	if filled, ok := l.Filled(barCells); ok {
 		bar = "[" + strings.Repeat("#", int(filled)) + strings.Repeat("-", barCells-int(filled)) + "]"
 	}
-	return bar + " " + report.Integer(l.Remaining) + " of " + report.Integer(l.Quota)
+	return bar + " " + l.Left()
 }
 
 func printMalformed(w io.Writer, r *report.Report) {
@@ -85,8 +85,10 @@ func printMalformed(w io.Writer, r *report.Report) {
 }
 
 func printAdvice(w io.Writer, r *report.Report) {
-	if advice := r.Advice.String(); advice != "" {
-		fmt.Fprintln(w, advice)
+	for _, sentence := range []string{r.Advice.String(), r.Advice.Note()} {
+		if sentence != "" {
+			fmt.Fprintln(w, sentence)
+		}
 	}
 }
 

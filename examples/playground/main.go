@@ -15,6 +15,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -41,7 +42,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	addr := flags.String("addr", "localhost:8080", "serve the page on this `address`")
 	dir := flags.String("o", "", "write the page to this `folder`, and do not serve it")
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
 		return 2
 	}
 	if flags.NArg() > 0 {

@@ -25,12 +25,13 @@ var (
 // A pasted is a response as far as it was pasted.
 type pasted struct {
 	*http.Response
+	names  report.Names
 	unread []int   // numbers of the lines that are no header fields, from 1
 	empty  *string // the value of the last field, if it has none yet
 }
 
 func newPasted(status string) *pasted {
-	p := &pasted{Response: &http.Response{Header: http.Header{}}}
+	p := &pasted{Response: &http.Response{Header: http.Header{}}, names: report.Names{}}
 	p.setStatus(status)
 	return p
 }
@@ -59,7 +60,7 @@ func read(text string) (*pasted, *report.Report, error) {
 		if len(p.Header) == 0 {
 			continue
 		}
-		r := report.New("paste", p.Response)
+		r := report.New("paste", p.Response, p.names)
 		if len(r.Limits) > 0 || len(r.Malformed) > 0 {
 			return p, r, nil
 		}
@@ -147,6 +148,7 @@ func (p *pasted) addLine(line string) bool {
 }
 
 func (p *pasted) add(name, value string) {
+	p.names.Add(name)
 	key := http.CanonicalHeaderKey(name)
 	value = strings.Trim(value, " \t")
 	p.Header[key] = append(p.Header[key], value)

@@ -104,7 +104,11 @@ func TestCaptures(t *testing.T) {
 func TestCommandLine(t *testing.T) {
 	for _, args := range [][]string{{"-h"}, {"-port", "1"}, {"folder"}} {
 		var stdout, stderr strings.Builder
-		require.Equal(t, 2, run(args, &stdout, &stderr))
+		want := 2
+		if args[0] == "-h" {
+			want = 0
+		}
+		require.Equal(t, want, run(args, &stdout, &stderr))
 		require.Empty(t, stdout.String())
 		require.Contains(t, stderr.String(), usage)
 	}

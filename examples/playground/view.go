@@ -91,7 +91,7 @@ func viewOf(text string) *view {
 	if err != nil {
 		return &view{Error: err.Error()}
 	}
-	r.Findings = report.Check(p.Response)
+	r.Check(p.Response)
 	v := &view{
 		Heading: heading(r),
 		Notes:   notes(p, r),
@@ -140,6 +140,9 @@ func notes(p *pasted, r *report.Report) []string {
 	if r.Guessed {
 		list = append(list, "Nothing says in which unit a reset is. It was guessed, and is marked.")
 	}
+	if note := r.Advice.Note(); note != "" {
+		list = append(list, note)
+	}
 	for _, n := range []int{len(r.Limits), len(r.Malformed), len(r.Findings)} {
 		if n > maxRows {
 			list = append(list, fmt.Sprintf("Of a list of %d only the first %d are shown.", n, maxRows))
@@ -150,12 +153,12 @@ func notes(p *pasted, r *report.Report) []string {
 
 // advice returns the advice as a sentence, and its tone.
 func advice(r *report.Report) (sentence, tone string) {
-	text := r.Advice.String()
+	sentence = r.Advice.String()
 	switch {
-	case text != "" && r.Advice.Wait > 0:
-		tone = "wait"
-	case text != "":
-		tone = "go"
+	case r.Advice.Refused || r.Advice.Asked > 0:
+		return sentence, "wait"
+	case sentence != "":
+		return sentence, "go"
 	case len(r.Limits) == 0 && len(r.Malformed) > 0:
 		return "Go on: what is malformed is ignored, and nothing else asks to wait.", "none"
 	case len(r.Limits) == 0:
@@ -163,7 +166,6 @@ func advice(r *report.Report) (sentence, tone string) {
 	default:
 		return "Go on: nothing asks to wait.", "go"
 	}
-	return strings.ToUpper(text[:1]) + text[1:] + ".", tone
 }
 
 func rows(r *report.Report) []row {
@@ -209,10 +211,12 @@ type moment struct {
 	Next bool     `json:"next"` // that of the next request
 }
 
+const doesNotSay = "does not say when"
+
 // timeline returns a logarithmic scale, for a minute is to be seen beside a
 // month, and what happens when.
 func timeline(r *report.Report) ([]tick, []moment) {
-	end := r.Advice.Wait
+	end := r.Advice.Asked
 	known := false
 	for _, l := range first(r.Limits) {
 		if l.Reset != nil {
@@ -227,7 +231,7 @@ func timeline(r *report.Report) ([]tick, []moment) {
 	list := []moment{s.next(r)}
 	for _, l := range first(r.Limits) {
 		if l.Reset == nil {
-			list = append(list, moment{Name: l.QuotedName(), Text: "does not say when"})
+			list = append(list, moment{Name: l.QuotedName(), Text: doesNotSay})
 			continue
 		}
 		list = append(list, s.moment(l.QuotedName(), float64(*l.Reset), "comes back", r.Arrived))
@@ -280,7 +284,10 @@ func (s scale) moment(name string, seconds float64, what string, arrived time.Ti
 }
 
 func (s scale) next(r *report.Report) moment {
-	m := s.moment("next request", r.Advice.Wait, "can be sent", r.Arrived)
+	m := moment{Name: "next request", Text: doesNotSay}
+	if !r.Advice.Refused || r.Advice.Asked > 0 {
+		m = s.moment(m.Name, r.Advice.Asked, "can be sent", r.Arrived)
+	}
 	m.Next = true
 	return m
 }

@@ -23,12 +23,17 @@ const date = "Date: Sat, 21 Nov 2026 01:06:19 GMT\n"
 
 func TestAdvice(t *testing.T) {
 	for name, test := range map[string]struct{ text, tone, want string }{
-		"wait":           {`RateLimit: "a";r=0;t=30`, "wait", `Wait 30s (RateLimit "a" is exhausted).`},
-		"pace":           {`RateLimit: "a";r=20;t=30`, "go", "Go on, a request every 1.5s."},
-		"go on":          {`RateLimit: "a";r=20`, "go", "Go on: nothing asks to wait."},
-		"malformed":      {`RateLimit: "a";r=x`, "none", "Go on: what is malformed is ignored, and nothing else asks to wait."},
-		"malformed, 503": {"RateLimit: \"a\";r=x\nRetry-After: 5", "wait", "Wait 5s (Retry-After)."},
-		"nothing":        {"Server: x", "none", "This response says nothing about rate limits."},
+		"wait":                   {`RateLimit: "a";r=0;t=30`, "wait", `Wait 30s (RateLimit "a" is exhausted).`},
+		"wait, with a Date":      {date + `RateLimit: "a";r=0;t=30`, "wait", `Wait 30s, until 01:06:49 UTC (RateLimit "a" is exhausted).`},
+		"pace":                   {`RateLimit: "a";r=20;t=30`, "go", `Go on. To make "a" last: one request every 1.5s.`},
+		"go on":                  {`RateLimit: "a";r=20`, "go", "Go on: nothing asks to wait."},
+		"malformed":              {`RateLimit: "a";r=x`, "none", "Go on: what is malformed is ignored, and nothing else asks to wait."},
+		"malformed, 503":         {"RateLimit: \"a\";r=x\nRetry-After: 5", "wait", "Wait 5s (Retry-After)."},
+		"nothing":                {"Server: x", "none", "This response says nothing about rate limits."},
+		"refused":                {"HTTP/1.1 429\nServer: x", "wait", "Refused; it does not say for how long."},
+		"refused, and malformed": {"HTTP/1.1 429\nRateLimit: \"a\";r=x", "wait", "Refused; it does not say for how long."},
+		"refused, with a pace":   {"HTTP/1.1 429\nRetry-After: soon\nRateLimit: \"a\";r=20;t=7", "wait", "Refused; it does not say for how long."},
+		"refused, without wait":  {"HTTP/1.1 429\nRetry-After: 0", "wait", "Refused; it asks for no wait (Retry-After)."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := viewOf(test.text)
@@ -46,7 +51,7 @@ func TestRows(t *testing.T) {
 	}{
 		"whole": {
 			"RateLimit-Policy: \"a\";q=2;w=90;pk=::\nRateLimit: \"a\";r=1;t=5;pk=::",
-			row{Name: `"a"`, Key: "::", Remaining: "1", Quota: "2", Unit: "requests", Window: "90s (1m30s)", Reset: "5s", Filled: &half},
+			row{Name: `"a"`, Key: "::", Remaining: "1", Quota: "2", Unit: "requests", Window: "1m30s", Reset: "5s", Filled: &half},
 		},
 		"exhausted": {
 			"RateLimit-Policy: \"a\";q=2;qu=\"content-bytes\"\nRateLimit: \"a\";r=0",
@@ -76,6 +81,7 @@ func TestNotes(t *testing.T) {
 		"RateLimit: \"a\";r=1":                            nil,
 		"what\nRateLimit: \"a\";r=1":                      {"Line 1 of the text is not a header field."},
 		"Server: x\nwhat\nRetry-After: 1\nis this":        {"2 lines of the text are not header fields; the first of them is line 2."},
+		"RateLimit: \"a\";r=0;t=3600":                     {"A Transport would probe after 10m."},
 		"X-RateLimit-Remaining: 3\nX-RateLimit-Reset: 30": {"Nothing says in which unit a reset is. It was guessed, and is marked."},
 	} {
 		require.Equal(t, want, viewOf(text).Notes, text)
@@ -94,7 +100,7 @@ func TestTimeline(t *testing.T) {
 		}
 	}
 	require.Equal(t, []line{
-		{"next request", "can be sent in 10m, at 2026-11-21 01:16:19 UTC"}, // the longest wait that is obeyed
+		{"next request", "can be sent in 1h6m40s, at 2026-11-21 02:12:59 UTC"},
 		{`"a"`, "comes back in 1m, at 2026-11-21 01:07:19 UTC"},
 		{`"b"`, "comes back in 1h6m40s, at 2026-11-21 02:12:59 UTC"},
 		{`"c"`, "does not say when"},
@@ -102,6 +108,8 @@ func TestTimeline(t *testing.T) {
 		{`"e"`, "comes back in more than a century"},
 	}, got)
 	require.Nil(t, v.Times[3].At)
+	v = viewOf("HTTP/1.1 429\nRateLimit: \"a\";r=1;t=60")
+	require.Equal(t, moment{Name: "next request", Text: "does not say when", Next: true}, v.Times[0], "a refusal is no invitation")
 
 	for text, want := range map[string]string{
 		`RateLimit: "a";r=1`:         "",
@@ -125,6 +133,11 @@ func TestFaults(t *testing.T) {
 		{"ratelimit: member 1 of RateLimit-Policy, line 1, byte 7: parameter q: not well-formed, it has to be an Integer from 0", `"a";q=`, "", "", true},
 		{"ratelimit: member 1 of RateLimit, line 1, byte 7: parameter r: wrong type, it has to be an Integer from 0", `"a";r=`, `x`, `5`, true},
 	}, v.Malformed)
+
+	v = viewOf("x-ratelimit-limit: 5\nx-ratelimit-remaining: 2 of 5")
+	require.Contains(t, v.Malformed[0].Error, "x-ratelimit-remaining", "as it was pasted")
+	v = viewOf(`{"headers":[{"name":"x-RateLimit-Limit","value":"9"},{"name":"RateLimit-Policy","value":"\"a\";q=5"}]}`)
+	require.Equal(t, "x-RateLimit-Limit", v.Findings[0].Place, "as it is in a HAR file")
 
 	var lines []string
 	for i := range 1025 {

@@ -27,6 +27,23 @@ type Report struct {
 
 	Fields  ratelimit.Fields `json:"-"` // out of which Limits was made
 	Arrived time.Time        `json:"-"` // the time from which the response was read
+	names   Names
+}
+
+// Names are the names of header fields as a response spells them, by their keys in
+// http.Header.
+type Names map[string]string
+
+// Add adds a name.
+func (n Names) Add(name string) { n[http.CanonicalHeaderKey(name)] = name }
+
+// of returns the name of a field. The two that the specification defines are called
+// as it calls them, because what is said of them names them so.
+func (n Names) of(field string) string {
+	if name, ok := n[field]; ok && !strings.EqualFold(name, ratelimit.LimitField) && !strings.EqualFold(name, ratelimit.PolicyField) {
+		return Printable(name)
+	}
+	return field
 }
 
 // A Limit is a limit joined with its policy, or either alone. nil and "" are
@@ -53,32 +70,52 @@ type Malformed struct {
 	Value  string `json:"value"`
 }
 
-// New reports on a response, without its body. Findings is nil; it is for the
-// caller to ask for them by [Check].
-func New(source string, resp *http.Response) *Report {
+// New reports on a response, without its body. names may be nil. Findings is nil; it
+// is for the caller to ask for them by [Report.Check].
+func New(source string, resp *http.Response, names Names) *Report {
 	arrived := arrival(resp.Header)
-	fields, err := ratelimit.ParseAny(resp.Header, ratelimit.LegacyOptions{Now: arrived})
+	fields, err := ratelimit.ParseAny(resp.Header, ratelimit.LegacyOptions{Now: arrived.Time})
 	return &Report{
 		Source:    Printable(source),
 		Status:    Printable(strings.TrimSpace(resp.Status)),
 		Dialect:   fields.Dialect,
 		Guessed:   fields.Guessed,
 		Limits:    limitsOf(fields),
-		Malformed: malformedOf(resp.Header, err),
+		Malformed: malformedOf(resp.Header, names, err),
 		Advice:    adviceOf(resp, arrived),
 		Fields:    fields,
-		Arrived:   arrived,
+		Arrived:   arrived.Time,
+		names:     names,
 	}
+}
+
+// A moment is when a response arrived.
+type moment struct {
+	time.Time
+	known bool // by its Date
 }
 
 // arrival returns when a response arrived: at its Date (RFC 9110 Section
 // 6.6.1), because it may have been kept, and the points in time that it names
 // have nothing to do with the day on which it is read. Without one it is now.
-func arrival(h http.Header) time.Time {
+func arrival(h http.Header) moment {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		return date
+		return moment{date, true}
 	}
-	return time.Now()
+	return moment{Time: time.Now()}
+}
+
+// until returns the point in time at which a wait ends, if it is known when it began.
+func (m moment) until(wait time.Duration) string {
+	if !m.known {
+		return ""
+	}
+	begin, end := m.UTC(), m.Add(wait+time.Second-1).Truncate(time.Second).UTC() // rounded up
+	text := ", until "
+	if begin.Format(time.DateOnly) != end.Format(time.DateOnly) {
+		text += end.Format(time.DateOnly) + " "
+	}
+	return text + strings.TrimSuffix(end.Format(time.TimeOnly), ":00") + " UTC"
 }
 
 // An identity is what a limit and its policy have in common.
@@ -145,10 +182,12 @@ func secondsOf(s ratelimit.Seconds) *int64 {
 	return &n
 }
 
-func malformedOf(h http.Header, err error) []Malformed {
+func malformedOf(h http.Header, names Names, err error) []Malformed {
 	list := []Malformed{}
 	for _, e := range fieldErrors(err) {
-		m := Malformed{Field: e.Field, Line: e.Line, Offset: e.Offset, Param: e.Param, Error: e.Error()}
+		spelled := *e
+		spelled.Field = names.of(e.Field)
+		m := Malformed{Field: spelled.Field, Line: e.Line, Offset: e.Offset, Param: e.Param, Error: spelled.Error()}
 		if lines := h.Values(e.Field); e.Line < len(lines) {
 			m.Value = Printable(lines[e.Line])
 		}

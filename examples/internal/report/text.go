@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/httpfields/ratelimit"
 )
@@ -53,7 +54,9 @@ func Excerpt(s string, offset, columns int) (text string, column int) {
 }
 
 // QuotedName returns the name of the limit in quotes, cut to 40 bytes.
-func (l Limit) QuotedName() string { return Clip(strconv.Quote(l.Name)) }
+func (l Limit) QuotedName() string { return quoted(l.Name) }
+
+func quoted(name string) string { return Clip(strconv.QuoteToASCII(name)) }
 
 // Key returns the partition key as the fields write it, cut to 40 bytes.
 func (l Limit) Key() string {
@@ -100,21 +103,33 @@ func Integer(n *int64) string {
 	return strconv.FormatInt(*n, 10)
 }
 
-// Seconds returns a number of seconds that may be absent. What is longer than
-// a minute has a readable form as well.
+// Left returns what remains and the quota, as far as the response says them.
+func (l Limit) Left() string {
+	switch {
+	case l.Remaining != nil && l.Quota != nil:
+		return Integer(l.Remaining) + " of " + Integer(l.Quota)
+	case l.Remaining != nil:
+		return Integer(l.Remaining) + " left"
+	case l.Quota != nil:
+		return "quota " + Integer(l.Quota)
+	}
+	return Absent
+}
+
+// Seconds returns a number of seconds that may be absent, as Readable does.
 func Seconds(n *int64) string {
 	if n == nil {
 		return Absent
 	}
-	s := strconv.FormatInt(*n, 10) + "s"
-	if *n <= 60 {
-		return s
-	}
-	return s + " (" + Readable(*n) + ")"
+	return Readable(*n)
 }
 
-// Readable returns a number of seconds in days, hours, minutes and seconds.
+// Readable returns a number of seconds in days, hours, minutes and seconds, as
+// 1m26s. All times are written so.
 func Readable(seconds int64) string {
+	if seconds == 0 {
+		return "0s"
+	}
 	var b strings.Builder
 	for _, unit := range []struct {
 		seconds int64
@@ -128,8 +143,14 @@ func Readable(seconds int64) string {
 	return b.String()
 }
 
-// duration returns seconds with at most three decimals.
-func duration(seconds float64) string {
-	s := strconv.FormatFloat(seconds, 'f', 3, 64)
+const century = 100 * 365 * 24 * time.Hour
+
+// duration returns a time as Readable does. Below a minute it has up to three
+// decimals.
+func duration(d time.Duration) string {
+	if d = d.Round(time.Millisecond); d >= time.Minute {
+		return Readable(int64(d.Round(time.Second) / time.Second))
+	}
+	s := strconv.FormatFloat(d.Seconds(), 'f', 3, 64)
 	return strings.TrimRight(strings.TrimRight(s, "0"), ".") + "s"
 }

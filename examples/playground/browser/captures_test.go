@@ -2,7 +2,9 @@ package browser
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"math"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -116,8 +118,15 @@ func requireReport(t *testing.T, want report, got rendered) {
 	require.Len(t, got.Limits, len(want.Limits))
 	for i, l := range want.Limits {
 		require.Equal(t, strconv.Quote(l.Name), got.Limits[i]["name"])
-		for what, n := range map[string]*int64{"remaining": l.Remaining, "quota": l.Quota, "window": l.Window, "reset": l.Reset} {
+		for what, n := range map[string]*int64{"remaining": l.Remaining, "quota": l.Quota} {
 			requireNumber(t, n, got.Limits[i][what], what)
+		}
+		for what, n := range map[string]*int64{"window": l.Window, "reset": l.Reset} {
+			if n == nil {
+				require.Empty(t, got.Limits[i][what], what)
+			} else {
+				require.Equal(t, readable(float64(*n)), got.Limits[i][what], what)
+			}
 		}
 		if l.Remaining != nil && l.Quota != nil {
 			require.Equal(t, strconv.FormatInt(*l.Remaining*100 / *l.Quota, 10), got.Limits[i]["bar"])
@@ -135,9 +144,9 @@ func requireReport(t *testing.T, want report, got rendered) {
 		require.Equal(t, m.Value, got.Malformed[i].Before+strings.TrimSuffix(got.Malformed[i].At, " ")+got.Malformed[i].After)
 	}
 	if want.Advice.Wait > 0 {
-		require.Contains(t, got.Advice, "Wait "+seconds(want.Advice.Wait))
+		require.Contains(t, got.Advice, "Wait "+readable(want.Advice.Wait))
 	} else if want.Advice.Pace > 0 {
-		require.Contains(t, got.Advice, "a request every "+seconds(want.Advice.Pace))
+		require.Contains(t, got.Advice, " last: one request every "+readable(want.Advice.Pace))
 	}
 	require.Len(t, got.Findings, len(want.Findings))
 	for i, f := range want.Findings {
@@ -164,9 +173,20 @@ func requireNumber(t *testing.T, n *int64, text, what string) {
 	require.Equal(t, want, leadingNumber.FindString(text), "%s: %q", what, text)
 }
 
-// seconds writes seconds with at most three decimals.
-func seconds(s float64) string {
-	return strconv.FormatFloat(float64(int64(s*1000+.5))/1000, 'f', -1, 64) + "s"
+// readable writes a time as the page does, as 1m26s; no capture has fractions of a
+// second.
+func readable(seconds float64) (text string) {
+	rest := int64(math.Round(seconds))
+	for _, unit := range []struct {
+		seconds int64
+		symbol  string
+	}{{86400, "d"}, {3600, "h"}, {60, "m"}, {1, "s"}} {
+		if n := rest / unit.seconds; n > 0 {
+			text += strconv.FormatInt(n, 10) + unit.symbol
+		}
+		rest %= unit.seconds
+	}
+	return cmp.Or(text, "0s")
 }
 
 // captureNames returns what the page calls the captures.

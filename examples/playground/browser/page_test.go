@@ -103,7 +103,7 @@ func TestHostile(t *testing.T) {
 			require.Equal(t, "undefined", eval[string](p, `typeof window.hit`))
 
 			after := p.paste(answers)
-			require.Equal(t, "Go on, a request every 5s.", after.Advice)
+			require.Equal(t, `Go on. To make "a" last: one request every 5s.`, after.Advice)
 		})
 	}
 	p.TB = t
