@@ -6,11 +6,13 @@
 //
 // The list holds one http:// or https:// address a line; blank lines and those
 // that begin with "#" are skipped. "-" is standard input. Each answer is stored
-// under the number of its line and the last part of its path. A line on
-// standard error says how many are done, and until when and why the rest waits.
+// under the number of its line and the last part of its path. What a server refuses
+// because of a limit is asked for again. A line on standard error says how many
+// are done, and until when and why the rest waits.
 //
 // The exit status is 0 if everything was stored, 1 if something was not, and 2
-// if the list cannot be read or the command line is wrong.
+// if the list cannot be read, the folder takes no files or the command line is
+// wrong.
 package main
 
 import (
@@ -38,8 +40,8 @@ const usage = `usage: client [-H field]... [-dir folder] [-jobs n] [-max-wait d]
 Downloads what a list of addresses names, one a line, no faster than the servers
 allow. "-" is standard input.
 
-Exit status: 0 if everything was stored, 1 if something was not, 2 on usage or a
-list that cannot be read.
+Exit status: 0 if everything was stored, 1 if something was not, 2 on usage, a
+list that cannot be read or a folder that takes no files.
 
 `
 
@@ -75,8 +77,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) 
 	jobs := flags.Int("jobs", 4, "send up to `n` requests at a time")
 	maxWait := flags.Duration("max-wait", ratelimit.DefaultMaxWait, "find out after this time whether a longer wait still stands")
 	pace := flags.Bool("pace", false, "spread requests over the time left")
-	timeout := flags.Duration("timeout", time.Hour, "give up on a request after this time, waiting included")
-	if err := flags.Parse(args); err != nil {
+	timeout := flags.Duration("timeout", time.Hour, "give up on an address after this time, waiting and trying again included")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return exitStored
+	} else if err != nil {
 		return exitUsage
 	}
 	if flags.NArg() != 1 || *jobs < 1 {
@@ -88,15 +92,18 @@ func run(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) 
 		fmt.Fprintf(stderr, "client: %v\n", err)
 		return exitUsage
 	}
+	if err := takesFiles(*dir); err != nil {
+		fmt.Fprintf(stderr, "client: -dir: %v\n", err)
+		return exitUsage
+	}
 
-	p := &progress{w: stderr, total: len(list)}
-	d := downloader{dir: *dir, header: header, progress: p, client: &http.Client{
+	p := &progress{w: stderr, total: len(list), terminal: isTerminal(stderr)}
+	d := downloader{dir: *dir, header: header, timeout: *timeout, progress: p, client: &http.Client{
 		Transport: &ratelimit.Transport{
 			Advisor: ratelimit.Advisor{MaxWait: *maxWait},
 			Pace:    *pace,
 			Observe: p.observe,
 		},
-		Timeout: *timeout,
 	}}
 	d.fetchAll(ctx, list, *jobs)
 	return p.end()
@@ -134,6 +141,7 @@ func readList(name string, stdin io.Reader) ([]entry, error) {
 type downloader struct {
 	dir      string
 	header   http.Header
+	timeout  time.Duration // of one entry
 	client   *http.Client
 	progress *progress
 }
@@ -158,7 +166,21 @@ func (d *downloader) fetchAll(ctx context.Context, list []entry, jobs int) {
 
 var errNotStored = errors.New("not stored")
 
+// fetch stores what an entry names. It tries again as long as a limit refuses that:
+// the Transport holds the next try back, as the server asks.
 func (d *downloader) fetch(ctx context.Context, e entry) error {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	for {
+		err := d.try(ctx, e)
+		var refused *ratelimit.RefusedError
+		if !errors.As(err, &refused) {
+			return err
+		}
+	}
+}
+
+func (d *downloader) try(ctx context.Context, e entry) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.address, nil)
 	if err != nil {
 		return err
@@ -169,15 +191,30 @@ func (d *downloader) fetch(ctx context.Context, e entry) error {
 		return err
 	}
 	defer resp.Body.Close()
+	if err := (ratelimit.Advisor{}).CheckResponse(resp, time.Now()); err != nil {
+		return err
+	}
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("%w: status %d", errNotStored, resp.StatusCode)
 	}
 	return store(filepath.Join(d.dir, fileName(e.line, req.URL)), resp.Body)
 }
 
+const part = ".part-*" // the name of a file that is not complete
+
+// takesFiles makes a file in a folder, and removes it, so that nothing is asked for
+// that could not be stored.
+func takesFiles(dir string) error {
+	f, err := os.CreateTemp(dir, part)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
+}
+
 // store writes a file, all or nothing.
 func store(name string, r io.Reader) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".part-*")
+	f, err := os.CreateTemp(filepath.Dir(name), part)
 	if err != nil {
 		return err
 	}

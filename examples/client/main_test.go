@@ -64,7 +64,7 @@ func TestDownload(t *testing.T) {
 		"0004-_..":   "content of /ü..",
 		"0005-index": "content of /",
 	}, files)
-	require.True(t, strings.HasSuffix(stderr, "\r3 of 3 done\n"), stderr)
+	require.Equal(t, "3 of 3 done\n", stderr)
 }
 
 // A server allows two requests, and then none for longer than the client waits.
@@ -80,8 +80,88 @@ func TestWaits(t *testing.T) {
 	require.Equal(t, exitStored, status)
 	require.Len(t, files, 4)
 	host := strings.TrimPrefix(server.URL, "http://")
-	require.Regexp(t, `\r1 of 4 done, waiting until \d\d:\d\d:\d\d \(`+host+`: RateLimit "default" is exhausted, for longer\)`, stderr)
-	require.True(t, strings.HasSuffix(stderr, "\r4 of 4 done\n"), stderr)
+	require.Regexp(t, `(?m)^[0-3] of 4 done, waiting until \d\d:\d\d:\d\d \(`+host+`: RateLimit "default" is exhausted, for longer\)$`, stderr)
+	require.True(t, strings.HasSuffix(stderr, "\n4 of 4 done\n"), stderr)
+	require.NotContains(t, stderr, "\r", "it is no terminal")
+}
+
+// A server refuses two requests out of three: each is tried again until it is stored.
+func TestRefused(t *testing.T) {
+	for name, refuse := range map[string]func(http.ResponseWriter, *http.Request){
+		"with fields, by the package": func(w http.ResponseWriter, r *http.Request) {
+			refused := ratelimit.Fields{Limits: []ratelimit.Limit{{Name: "default", Reset: ratelimit.SecondsOf(0)}}}
+			if err := ratelimit.Refuse(w, r, refused, nil); err != nil {
+				t.Error(err)
+			}
+		},
+		"without a word": func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
+		"403, as GitHub": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusForbidden)
+		},
+		"503, for a time": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if asked.Add(1)%3 != 0 {
+					refuse(w, r)
+				}
+			}))
+			defer server.Close()
+			status, stderr, files := download(t, strings.Repeat(server.URL+"/x\n", 3), "-max-wait", "10ms", "-")
+			require.Equal(t, exitStored, status, stderr)
+			require.Len(t, files, 3)
+			require.EqualValues(t, 9, asked.Load())
+		})
+	}
+}
+
+// A server that always refuses is given up on in time.
+func TestRefusedForGood(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }))
+	defer server.Close()
+	status, stderr, files := download(t, server.URL+"/x\n", "-timeout", "300ms", "-")
+	require.Equal(t, exitFailed, status)
+	require.Empty(t, files)
+	require.Contains(t, stderr, "client: line 1: ")
+	require.True(t, strings.HasSuffix(stderr, "\n1 of 1 done, 1 failed\n"), stderr)
+}
+
+// In a terminal one line is written over the other.
+func TestTerminal(t *testing.T) {
+	var out strings.Builder
+	p := &progress{w: &out, total: 2, terminal: true}
+	p.finish(entry{line: 1}, nil)
+	p.finish(entry{line: 2}, errors.New("no\x1b"))
+	require.Equal(t, exitFailed, p.end())
+	require.Equal(t, "\r\r1 of 2 done\r"+strings.Repeat(" ", len("1 of 2 done"))+"\rclient: line 2: no\\x1b\n\r\r2 of 2 done, 1 failed\n", out.String())
+
+	pipe, _, err := os.Pipe()
+	require.NoError(t, err)
+	defer pipe.Close()
+	require.False(t, isTerminal(pipe))
+	require.False(t, isTerminal(&out))
+	null, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	defer null.Close()
+	require.True(t, isTerminal(null), "a device of characters, as a terminal is")
+}
+
+// Nothing is asked for what could not be stored.
+func TestFolder(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") }))
+	defer server.Close()
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for _, dir := range []string{"testdata/missing", file} {
+		status, stderr, _ := download(t, server.URL+"/x\n", "-dir", dir, "-")
+		require.Equal(t, exitUsage, status)
+		require.Regexp(t, `^client: -dir: .*\n$`, stderr)
+	}
 }
 
 func TestHeader(t *testing.T) {
@@ -109,7 +189,7 @@ func TestTimeout(t *testing.T) {
 		require.Len(t, files, 1)
 		require.Contains(t, stderr, "client: line 2: Get \""+server.URL+"/x\": ratelimit: not sent")
 		require.Contains(t, stderr, ": Retry-After)")
-		require.Contains(t, stderr, "\r3 of 3 done, 2 failed\n")
+		require.Contains(t, stderr, "\n3 of 3 done, 2 failed\n")
 	}
 }
 
@@ -138,9 +218,6 @@ func TestFailures(t *testing.T) {
 		require.Contains(t, stderr, "1 of 1 done, 1 failed\n")
 		require.NotContains(t, stderr, "\x7f")
 	}
-	status, stderr, _ := download(t, server.URL+"/x\n", "-dir", "testdata/missing", "-")
-	require.Equal(t, exitFailed, status)
-	require.Contains(t, stderr, "no such file")
 }
 
 func TestUsage(t *testing.T) {
@@ -157,7 +234,7 @@ func TestUsage(t *testing.T) {
 	require.Equal(t, exitUsage, run(t.Context(), []string{"-"}, iotest.ErrReader(errors.New("unplugged")), &stderr))
 	require.Equal(t, "client: unplugged\n", stderr.String())
 	stderr.Reset()
-	require.Equal(t, exitUsage, run(t.Context(), []string{"-h"}, nil, &stderr))
+	require.Equal(t, exitStored, run(t.Context(), []string{"-h"}, nil, &stderr))
 	require.Contains(t, stderr.String(), usage)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,17 +14,30 @@ import (
 )
 
 // A progress is the line that says how far the downloads are. Requests of
-// several workers tell it.
+// several workers tell it. In a terminal the line is written over and over, elsewhere
+// there is a line for each wait that begins, and one at the end.
 type progress struct {
-	w     io.Writer
-	total int
+	w        io.Writer
+	total    int
+	terminal bool
 
 	mu     sync.Mutex
 	done   int
 	failed int
 	until  time.Time // end of the last wait that a server asked for
 	why    string
-	shown  int // length of the line as it stands
+	shown  int    // length of the line as it stands in a terminal
+	said   string // the last line elsewhere, because several responses may say the same
+}
+
+// isTerminal reports whether w may be a terminal, which is a device of characters.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // observe learns of a wait. It is ratelimit.Transport.Observe.
@@ -35,6 +49,10 @@ func (p *progress) observe(req *http.Request, a ratelimit.Advice) {
 	defer p.mu.Unlock()
 	p.until = time.Now().Add(a.Wait)
 	p.why = printable(req.URL.Host) + ": " + why(a)
+	if line := p.line(); !p.terminal && line != p.said {
+		p.said = line
+		fmt.Fprintln(p.w, line)
+	}
 	p.show()
 }
 
@@ -75,6 +93,9 @@ func (p *progress) finish(e entry, err error) {
 func (p *progress) end() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.terminal {
+		fmt.Fprint(p.w, p.line())
+	}
 	fmt.Fprintln(p.w)
 	if p.failed > 0 {
 		return exitFailed
@@ -82,8 +103,8 @@ func (p *progress) end() int {
 	return exitStored
 }
 
-// show writes the line over the one before.
-func (p *progress) show() {
+// line returns the line as it stands.
+func (p *progress) line() string {
 	line := fmt.Sprintf("%d of %d done", p.done, p.total)
 	if p.failed > 0 {
 		line += fmt.Sprintf(", %d failed", p.failed)
@@ -91,12 +112,23 @@ func (p *progress) show() {
 	if p.done < p.total && time.Now().Before(p.until) {
 		line += ", waiting until " + p.until.Format(time.TimeOnly) + " (" + p.why + ")"
 	}
+	return line
+}
+
+// show writes the line over the one before, in a terminal.
+func (p *progress) show() {
+	if !p.terminal {
+		return
+	}
+	line := p.line()
 	p.clear()
 	fmt.Fprint(p.w, line)
 	p.shown = len(line)
 }
 
 func (p *progress) clear() {
-	fmt.Fprint(p.w, "\r"+strings.Repeat(" ", p.shown)+"\r")
-	p.shown = 0
+	if p.terminal {
+		fmt.Fprint(p.w, "\r"+strings.Repeat(" ", p.shown)+"\r")
+		p.shown = 0
+	}
 }
