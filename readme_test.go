@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"regexp"
 	"strings"
@@ -73,7 +74,8 @@ func TestReadmeWords(t *testing.T) {
 	require.Empty(t, roles, "no row has words for them")
 }
 
-// The dialects of README.md are those that can be written.
+// The dialects of README.md are those that can be written, and the one that is what
+// Parse refuses of the current form.
 func TestReadmeDialects(t *testing.T) {
 	variables := [...]string{
 		"Draft00", "Draft03", "Draft06", "Draft07", "XRateLimit", "XRateLimitUnix", "XRateLimitDate", "XRateLimitByName", "Twitter", "GitHub", "GitLab",
@@ -96,5 +98,9 @@ func TestReadmeDialects(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s | %s |\n", variables[i], d.Name, strings.Join(fields, " "), reset)
 	}
+	lenient, err := ParseAny(http.Header{limitKey: {`"a";r=0.5;t=30`}}, LegacyOptions{})
+	require.NoError(t, err)
+	fmt.Fprintf(&b, "| – | `%s` | `%s` `%s` with values that `Parse` refuses, such as `r=0.5`: read leniently by `ParseAny`, never written | seconds from now |\n",
+		lenient.Dialect, LimitField, PolicyField)
 	checkSection(t, "README.md", "dialects", b.String())
 }
