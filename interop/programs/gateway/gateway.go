@@ -3,7 +3,6 @@
 package gateway
 
 import (
-	"log"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -18,25 +17,16 @@ const name, perSecond, burst = "gateway", 10, 20
 // New returns the handler of a gateway in front of upstream.
 func New(upstream *url.URL) http.Handler {
 	limiter := rate.NewLimiter(perSecond, burst)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	m := &ratelimit.Middleware{Take: func(*http.Request) (d ratelimit.Decision, err error) {
 		now := time.Now()
-		passes := limiter.AllowN(now, 1)
-		own := ratelimit.TokenBucket{Name: name, Burst: burst, PerSecond: perSecond, Tokens: limiter.TokensAt(now)}.Fields()
-		if !passes {
-			if err := ratelimit.Refuse(w, r, own, ratelimit.NewProblem(ratelimit.QuotaExceeded, name)); err != nil {
-				http.Error(w, "too many requests", http.StatusTooManyRequests)
-			}
-			return
+		if !limiter.AllowN(now, 1) {
+			d.Violated = []string{name}
 		}
-		proxy := httputil.ReverseProxy{
-			Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
-			ModifyResponse: func(resp *http.Response) error {
-				if err := ratelimit.RestrictHeader(resp.Header, own, ratelimit.LegacyOptions{}); err != nil {
-					log.Print("forwarded as it is: ", err)
-				}
-				return nil
-			},
-		}
-		proxy.ServeHTTP(w, r)
+		d.Fields = ratelimit.TokenBucket{Name: name, Burst: burst, PerSecond: perSecond, Tokens: limiter.TokensAt(now)}.Fields()
+		return d, nil
+	}}
+	return m.Handler(&httputil.ReverseProxy{
+		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
+		ModifyResponse: m.ModifyResponse,
 	})
 }
