@@ -225,14 +225,15 @@ const defaultName = "default"
 // that applies:
 //   - its size: from 1e9 on it is a point in time (see [TimeGuess]);
 //   - a word of the name, such as Ms or After;
-//   - a Retry-After with which it agrees, either as seconds or as milliseconds;
 //   - the window into which it has to fit, which may also refute seconds in the
 //     fields of the drafts;
 //   - a date in another field with which it agrees;
 //   - o.Reset.
 //
-// If none applies it is seconds, and Guessed is set. A window is seconds, unless
-// milliseconds make a usual length of it and seconds do not; that sets Guessed too.
+// If none applies it is seconds, and Guessed is set. A Retry-After settles nothing,
+// because it counts to another moment: that of the next unit of a bucket, or of
+// another limiter. A window is seconds, unless milliseconds make a usual length of it
+// and seconds do not; that sets Guessed too.
 //
 // # Errors
 //

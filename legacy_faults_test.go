@@ -23,7 +23,6 @@ func TestMistakes(t *testing.T) {
 		{"milliseconds of a window are taken for seconds", "X-RateLimit-Limit: 9\nX-RateLimit-Window: 60000", "x-ratelimit?", "default : -/9 w=60 t=-", ""},
 		{"a reset in milliseconds beside a window", "RateLimit-Limit: 100\nRateLimit-Remaining: 1\nRateLimit-Reset: 60000\nRateLimit-Policy: 100;w=60", "draft-06", "default : 1/100 w=60 t=60", ""},
 		{"a point in time in the Dictionary", "RateLimit: limit=9, remaining=1, reset=@unix+60", "draft-07", "default : 1/9 w=- t=60", ""},
-		{"a guess where Retry-After settles the unit", "Retry-After: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset-Requests: 60000", "x-ratelimit", "default : 0/- w=- t=60", ""},
 		{"a quota below one is 0", "X-Rate-Limit-Limit: 0.50\nX-Rate-Limit-Duration: 1", "x-rate-limit", "default : -/1 w=2 t=-", ""},
 		{"a number in quotes is a window", `X-RateLimit-Limit: "100"`, "x-ratelimit", "default : -/100 w=- t=-", ""},
 		{"a window is lost for want of a quota", "X-RateLimit-Remaining: 1\nX-RateLimit-Window: 60s", "x-ratelimit", "default : 1/- w=60 t=-", ""},
@@ -47,8 +46,6 @@ func TestMistakes(t *testing.T) {
 // TestSettled: where the response itself settles a unit, nothing is a guess.
 func TestSettled(t *testing.T) {
 	for _, tt := range []struct{ name, wire string }{
-		{"Retry-After, in seconds", "Retry-After: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60"},
-		{"Retry-After, in milliseconds", "Retry-After: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60000"},
 		{"a window that it fits", "X-RateLimit-Remaining-Hour: 0\nX-RateLimit-Reset-Hour: 60"},
 		{"a window that it fits in milliseconds", "X-RateLimit-Remaining-Minute: 0\nX-RateLimit-Reset-Minute: 60000"},
 		{"a date beside it", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60\nX-RateLimit-Reset-At: 2026-11-21T03:01:00Z"},

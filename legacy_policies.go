@@ -352,23 +352,21 @@ func (r *reading) settleResets() {
 }
 
 // settleSmall decides between seconds and milliseconds for a small number without
-// unit. The first of these decides: a Retry-After that agrees, the window that it
-// has to fit into, a date that agrees, the definition in the drafts, the caller's
-// option.
+// unit. The first of these decides: the window that it has to fit into, a date that
+// agrees, the definition in the drafts, the caller's option. A Retry-After does not:
+// it says when a bucket has its next unit, or when another limiter lets the client
+// come back, so that it agrees with a reset by chance alone.
 func (r *reading) settleSmall(t *tally) Seconds {
 	sec, millis := t.resets.small.ceil(), t.resets.small.ceilDiv(1000)
 	whole := sec >= 1000 // milliseconds below a second nobody says
-	agree := func(n int64, s Seconds) bool { return s.ok && n-1 <= s.n && s.n <= n+1 }
-	wait, window := r.waited(), r.windowOver(t)
+	agree := func(n int64) bool { return t.resets.date.ok && n-1 <= t.resets.date.n && t.resets.date.n <= n+1 }
+	window := r.windowOver(t)
 	switch {
-	case agree(sec, wait):
-	case whole && agree(millis, wait):
-		return SecondsOf(millis)
 	case fits(sec, window):
 	case whole && window.ok && fits(millis, window):
 		return SecondsOf(millis)
-	case agree(sec, t.resets.date):
-	case whole && agree(millis, t.resets.date):
+	case agree(sec):
+	case whole && agree(millis):
 		return SecondsOf(millis)
 	case t.resets.seconds || window.ok:
 	default:
@@ -380,18 +378,6 @@ func (r *reading) settleSmall(t *tally) Seconds {
 		}
 	}
 	return SecondsOf(sec)
-}
-
-// waited returns how long the response asks to wait, if it does.
-func (r *reading) waited() (s Seconds) {
-	wait, ok := readRetryAfter(r.header, r.options.Now)
-	if !ok {
-		wait = r.asked
-	}
-	if wait > 0 {
-		s = CeilSeconds(wait)
-	}
-	return s
 }
 
 // windowOver returns the window that the reset of a tally has to fit into: its

@@ -1,0 +1,96 @@
+package ratelimit
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Responses in which several parties speak: two limiters, two families, the clock of
+// a Retry-After beside that of a reset (law 11).
+
+// TestTwoClocks: a Retry-After never decides the unit of a reset. It says when a
+// bucket has its next unit, or when another limiter lets the client come back, and
+// the reset says when all is back; two such numbers agree by chance.
+func TestTwoClocks(t *testing.T) { runLegacy(t, clockCases()) }
+
+func clockCases() []legacyCase {
+	return []legacyCase{
+		{"draft-06, and a Retry-After of another limiter", "Retry-After: 2\nRateLimit-Limit: 1000\nRateLimit-Remaining: 600\nRateLimit-Reset: 1900\nRateLimit-Policy: 1000;w=3600", "draft-06", "default : 600/1000 w=3600 t=1900", ""},
+		{"draft-06 without a window", "Retry-After: 2\nRateLimit-Limit: 1000\nRateLimit-Remaining: 600\nRateLimit-Reset: 1900", "draft-06", "default : 600/1000 w=- t=1900", ""},
+		{"draft-07", "Retry-After: 2\nRateLimit: limit=1000, remaining=600, reset=1900", "draft-07", "default : 600/1000 w=- t=1900", ""},
+		{"draft-07 with a window", "Retry-After: 2\nRateLimit-Policy: 1000;w=3600\nRateLimit: limit=1000, remaining=600, reset=1900", "draft-07", "default : 600/1000 w=3600 t=1900", ""},
+		{"a family that does not define the unit, which is a guess", "Retry-After: 2\nX-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 600\nX-RateLimit-Reset: 1900", "x-ratelimit?", "default : 600/1000 w=- t=1900", ""},
+		{"the window in the name", "Retry-After: 30\nX-RateLimit-Remaining-Day: 5\nX-RateLimit-Reset-Day: 30000", "x-ratelimit", "day : 5/- w=86400 t=30000", ""},
+		{"two policies, of which the first refuses", "Retry-After: 1\nX-RateLimit-Remaining-Second: 0\nX-RateLimit-Reset-Second: 1\nX-RateLimit-Remaining-Hour: 900\nX-RateLimit-Reset-Hour: 1500", "x-ratelimit", "hour : 900/- w=3600 t=1500 | second : 0/- w=1 t=1", ""},
+		{"the window, which alone shows milliseconds", "Retry-After: 2\nX-RateLimit-Remaining-Minute: 5\nX-RateLimit-Reset-Minute: 30000", "x-ratelimit", "minute : 5/- w=60 t=30", ""},
+		{"a bucket refuses: the next unit in 4 s, all in an hour", "Retry-After: 4\nX-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 3600", "x-ratelimit?", "default : 0/1000 w=- t=3600", ""},
+		{"a bucket refuses in the names of the drafts", "Retry-After: 4\nRateLimit-Limit: 1000\nRateLimit-Remaining: 0\nRateLimit-Reset: 3600", "draft-06", "default : 0/1000 w=- t=3600", ""},
+		{"a bucket refuses in about as many seconds as the reset has thousands", "Retry-After: 5\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 6000", "x-ratelimit?", "default : 0/- w=- t=6000", ""},
+		{"the same number in both is no proof", "Retry-After: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60", "x-ratelimit?", "default : 0/- w=- t=60", ""},
+		{"a date for Retry-After", "Retry-After: @http+60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60000", "x-ratelimit?", "default : 0/- w=- t=60000", ""},
+		{"what stands in for Retry-After", "Retry-After-Ms: 60000\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60000", "x-ratelimit?", "default : 0/- w=- t=60000", ""},
+		{"two lines of Retry-After", "Retry-After: soon\nRetry-After: 2\nRateLimit-Remaining: 600\nRateLimit-Reset: 1900", "draft-06", "default : 600/- w=- t=1900", ""},
+		{"Unix seconds beside a Retry-After", "Retry-After: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: @unix+3600", "x-ratelimit", "default : 0/- w=- t=3600", ""},
+		{"two families and a Retry-After", "Retry-After: 2\nRateLimit-Limit: 1000\nRateLimit-Remaining: 600\nRateLimit-Reset: 1900\nAcme-RateLimit-Remaining: 3\nAcme-RateLimit-Reset: 2000s", "draft-06", "acme : 3/- w=- t=2000 | default : 600/1000 w=- t=1900", ""},
+	}
+}
+
+// TestTwoClocksOnTheWay: nor does it for a client, for a gateway or for Check.
+func TestTwoClocksOnTheWay(t *testing.T) {
+	const text = "Retry-After: 2\nRateLimit-Limit: 1000\nRateLimit-Remaining: 600\nRateLimit-Reset: 1900\nRateLimit-Policy: 1000;w=3600"
+	a := Advisor{}.Advise(responseOf("HTTP/1.1 503 Service Unavailable\n"+text), late)
+	require.Equal(t, 2*time.Second, a.Wait, "Retry-After takes precedence (draft-11 Section 7)")
+	require.Equal(t, 3166666667*time.Nanosecond, a.Pace, "1900 s for 600 requests")
+
+	h := wire(text)
+	require.NoError(t, RestrictHeader(h, Fields{}, LegacyOptions{Name: "default", Now: late}))
+	got, err := Parse(h)
+	require.NoError(t, err)
+	require.Equal(t, []Limit{{Name: "default", Remaining: 600, Reset: SecondsOf(1900)}}, got.Limits)
+
+	// What a Middleware writes whose first policy refuses: the quota of a second, in
+	// the middle of that of an hour.
+	f := Fields{
+		Policies: []Policy{{Name: "second", Quota: 5, Window: SecondsOf(1)}, {Name: "hour", Quota: 1000, Window: SecondsOf(3600)}},
+		Limits:   []Limit{{Name: "second", Reset: SecondsOf(1)}, {Name: "hour", Remaining: 600, Reset: SecondsOf(1500)}},
+	}
+	resp := responseOf("HTTP/1.1 429 Too Many Requests")
+	require.NoError(t, f.Set(resp.Header))
+	f.SetRetryAfter(resp.Header)
+	require.NoError(t, XRateLimitByName.Set(resp.Header, f, late))
+	require.Empty(t, Check(resp))
+	delete(resp.Header, http.CanonicalHeaderKey(LimitField))
+	got, err = ParseAny(resp.Header, LegacyOptions{Now: late})
+	require.NoError(t, err)
+	requireEqual(t, f.Limits, []Limit{got.Limits[1], got.Limits[0]})
+}
+
+// TestSetBesideRetryAfter: what Set writes reads back as it was, also beside a
+// Retry-After that is in the header already (law 9).
+func TestSetBesideRetryAfter(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		format TimeFormat
+		reset  int64
+	}{
+		{"without a format, about a thousand times as long", TimeGuess, 1500},
+		{"without a format, as long", TimeGuess, 2},
+		{"seconds", TimeSeconds, 1500},
+		{"milliseconds", TimeMilli, 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := &Dialect{Name: "acme", Fields: []DialectField{
+				{Name: "Acme-Left", Role: RoleRemaining}, {Name: "Acme-Reset", Role: RoleReset, Format: tt.format},
+			}}
+			f := Fields{Limits: []Limit{{Name: "default", Remaining: 5, Reset: SecondsOf(tt.reset)}}}
+			h := wire("Retry-After: 2")
+			require.NoError(t, d.Set(h, f, late))
+			got, err := ParseAny(h, LegacyOptions{Dialects: []*Dialect{d}, Now: late})
+			require.NoError(t, err)
+			requireEqual(t, f.Limits, got.Limits)
+		})
+	}
+}
