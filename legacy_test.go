@@ -399,7 +399,6 @@ func familyCases() []legacyCase {
 		{"a field whose name is that of a family", "X-Rl: 0\nX: 5", "", "", ""},
 		{"a record with keys that say no limit", "X-RateLimit: enabled=1; mode=2; limit=5", "x-ratelimit", "default : -/5 w=- t=-", ""},
 		{"a date in a field with the name of a family", "Acme-Left: 37\nAcme: Sat, 21 Nov 2026 03:01:30 GMT", "", "", ""},
-		{"an exception beside a quota of another family", "X-Bapi-Limit: 100\nX-Bapi-Limit-Status: 40\nX-RateLimit-Limit: 50", "x-ratelimit", "default : 40/50 w=- t=-", ""},
 		{"a name of one word, which is the policy", "Callsremaining: 5\nCallsreset: 60", "calls?", "calls : 5/- w=- t=60", ""},
 		{"a reset of errors, of which nobody says how many remain", "X-Esi-Error-Limit-Reset: 31", "eve-online", "error-limit errors: -/- w=60 t=31", ""},
 		{"a reset for all, and a quota of nothing", "X-RateLimit-Limit-A: 10\nX-RateLimit-Limit-B: 0\nX-RateLimit-Reset: 30", "x-ratelimit?", "a : -/10 w=- t=- | b : -/0 w=- t=30", ""},

@@ -2,6 +2,8 @@ package ratelimit
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +93,41 @@ func TestSetBesideRetryAfter(t *testing.T) {
 			got, err := ParseAny(h, LegacyOptions{Dialects: []*Dialect{d}, Now: late})
 			require.NoError(t, err)
 			requireEqual(t, f.Limits, got.Limits)
+		})
+	}
+}
+
+// TestKnownMisreads: two families that have nothing to do with each other, and name
+// no policy, are two limits. Here they still fill each other's gaps. Each row has
+// what is wanted, without the names; one that is read right fails, and then moves
+// to the rows of its kind.
+func TestKnownMisreads(t *testing.T) {
+	for _, tt := range []struct{ name, wire, want string }{
+		{"what remains of one, and the quota and the reset of a vendor", "X-Sib-RateLimit-Limit: 1000\nX-Sib-RateLimit-Reset: 60\nRateLimit-Remaining: 2400", "-/1000 w=- t=60 | 2400/- w=- t=-"},
+		{"a vendor's limit beside what remains of another", "X-Sib-RateLimit-Limit: 1000\nX-Sib-RateLimit-Remaining: 900\nX-Sib-RateLimit-Reset: 60\nRateLimit-Remaining: 2400", "2400/- w=- t=- | 900/1000 w=- t=60"},
+		{"a vendor's limit that is exhausted, beside one that is not, on two clocks", "X-Sib-RateLimit-Limit: 1000\nX-Sib-RateLimit-Remaining: 0\nX-Sib-RateLimit-Reset: 60\nX-RateLimit-Limit: 5000\nX-RateLimit-Remaining: 2400\nX-RateLimit-Reset: @http+3600", "0/1000 w=- t=60 | 2400/5000 w=- t=3600"},
+		{"a vendor's quota behind a gateway", "GitHub-RateLimit-Limit: 5000\nRateLimit-Remaining: 10", "-/5000 w=- t=- | 10/- w=- t=-"},
+		{"what remains of a vendor's, behind a gateway", "X-GitHub-RateLimit-Remaining: 4\nRateLimit-Limit: 10\nRateLimit-Reset: 5", "-/10 w=- t=5 | 4/- w=- t=-"},
+		{"a pair of used and quota behind a gateway", "X-Shopify-Shop-Api-Call-Limit: 39/40\nRateLimit-Remaining: 2400\nRateLimit-Reset: 30", "1/40 w=- t=- | 2400/- w=- t=30"},
+		{"the same in two lines of the gateway", "X-Shopify-Shop-Api-Call-Limit: 39/40\nRateLimit-Remaining: 2400\nRateLimit-Remaining: 2400\nRateLimit-Reset: 30", "1/40 w=- t=- | 2400/- w=- t=30"},
+		{"an exhausted pair behind a gateway of which much remains", "X-Shopify-Shop-Api-Call-Limit: 40/40\nRateLimit-Limit: 5000\nRateLimit-Remaining: 2400\nRateLimit-Reset: 30", "0/40 w=- t=- | 2400/5000 w=- t=30"},
+		{"an exception beside a quota of another family", "X-Bapi-Limit: 100\nX-Bapi-Limit-Status: 40\nX-RateLimit-Limit: 50", "-/50 w=- t=- | 40/100 w=- t=-"},
+		{"an exception that is exhausted, behind a gateway, on two clocks", "X-Bapi-Limit: 100\nX-Bapi-Limit-Status: 0\nX-Bapi-Limit-Reset-Timestamp: @ms+1\nX-RateLimit-Limit: 50\nX-RateLimit-Remaining: 49\nX-RateLimit-Reset: @http+60", "0/100 w=- t=1 | 49/50 w=- t=60"},
+		{"a window that a vendor's field implies", "X-Discogs-RateLimit: 60\nX-Discogs-RateLimit-Remaining: 59\nX-Discogs-RateLimit-Used: 1\nX-RateLimit-Remaining: 4999", "4999/- w=- t=- | 59/60 w=60 t=-"},
+		{"the tokens of a bucket, and the quota of requests", "X-Current-Token-Count: 5\nX-Next-Replenish-Time: @ms+60\nX-RateLimit-Limit: 100\nX-RateLimit-Reset: 30s", "-/100 w=- t=30 | 5/- w=- t=60"},
+		{"a rate, and what remains of another quota", "X-Amzn-RateLimit-Limit: 10.0\nRateLimit-Remaining: 2400", "-/10 w=1 t=- | 2400/- w=- t=-"},
+	} {
+		eachClock(t, tt.name, tt.wire, func(t *testing.T, text string, now time.Time) {
+			got, err := ParseAny(wire(text), LegacyOptions{Now: now})
+			require.NoError(t, err)
+			lawFields(t, got)
+			var numbers []string
+			for _, limit := range vendorLimits(got) {
+				_, limit, _ = strings.Cut(limit, ": ")
+				numbers = append(numbers, limit)
+			}
+			slices.Sort(numbers)
+			require.NotEqual(t, tt.want, strings.Join(numbers, " | "), "this is read right: move the row")
 		})
 	}
 }
