@@ -45,7 +45,8 @@ const (
 	// SourceRetryAfter is the field Retry-After, which takes precedence over
 	// all others (draft-11 Section 7).
 	SourceRetryAfter
-	// SourceLimit is the Reset of a limit of which nothing remains.
+	// SourceLimit is the Reset of a limit of which nothing remains, or of one that
+	// does not say what remains, in a response that refuses the request.
 	SourceLimit
 	// SourceWindow is the Window of the policy of such a limit, which has no
 	// Reset.
@@ -123,24 +124,32 @@ func (a Advice) LogValue() slog.Value {
 }
 
 // Advise returns what resp, which arrived at received, asks of the client.
-// Neither the body nor trailers are read. The status only decides Refused: the
-// fields mean the same in every response (draft-11 Section 6). A nil resp asks for
-// nothing.
+// Neither the body nor trailers are read. A nil resp asks for nothing.
 //
-// Retry-After decides the wait if it is there (Section 7). Everything else is
-// ignored on a response from a cache, one with a positive Age (Section 7.3), and
-// so is each field that is malformed (Section 7). A limit with nothing
-// remaining waits its Reset, or, if that is absent, the Window of its policy;
-// of several the longest wait counts. A limit of requests with something
-// remaining sets the Pace; of several the slowest counts. Nothing is assumed
-// that a response does not say.
+// The first of these that says when to come back decides the wait:
+//
+//   - Retry-After (draft-11 Section 7).
+//   - The limits with nothing remaining: each waits its Reset, or, if that is
+//     absent, the Window of its policy; of several the longest wait counts.
+//   - If Refused is true, the limits that do not say what remains, which some older
+//     responses have: each waits its Reset; of several the longest wait counts. A
+//     status of 403 or 503 is no such refusal because of them: Refused has been
+//     decided before, by what stands above.
+//
+// Otherwise the fields mean the same whatever the status (Section 6). A limit of
+// requests with something remaining sets the Pace; of several the slowest counts.
+// On a response from a cache, one with a positive Age, everything but Retry-After is
+// ignored (Section 7.3), and so is each field that is malformed (Section 7).
+// Nothing is assumed that a response does not say.
 func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	var a Advice
 	if resp == nil {
 		return a
 	}
 	c.advise(&a, resp.Header, received)
-	a.Refused = a.refused(resp.StatusCode)
+	if a.Refused = a.refused(resp.StatusCode); a.Refused && a.Source == SourceNone {
+		a.followUnknown()
+	}
 	a.Asked = a.Wait
 	if most := maxWait(c.MaxWait); a.Wait > most {
 		a.Wait, a.Capped = most, true
@@ -195,12 +204,28 @@ func (a *Advice) follow() {
 		p := policies.policy(l)
 		if l.exhausted(p) {
 			wait, source := waitOf(l, p)
-			if d, ok := wait.Duration(); ok && a.Source != SourceRetryAfter && (a.Source == SourceNone || d > a.Wait) {
-				a.Wait, a.Source, a.Limit = d, source, *l
-			}
+			a.heed(l, wait, source)
 		} else if l.Remaining > 0 && p.Unit.countsRequests() {
 			a.Pace = max(a.Pace, pace(l, p))
 		}
+	}
+}
+
+// followUnknown adds, for a refusal that nothing else explains, the limits that do
+// not say what remains. One of them may be the reason, and nobody can tell which.
+func (a *Advice) followUnknown() {
+	for i := range a.Fields.Limits {
+		if l := &a.Fields.Limits[i]; l.Remaining < 0 {
+			a.heed(l, l.Reset, SourceLimit)
+		}
+	}
+}
+
+// heed makes a limit the reason to wait if it asks for longer than those before it.
+// Retry-After takes precedence over all of them.
+func (a *Advice) heed(l *Limit, wait Seconds, source Source) {
+	if d, ok := wait.Duration(); ok && a.Source != SourceRetryAfter && (a.Source == SourceNone || d > a.Wait) {
+		a.Wait, a.Source, a.Limit = d, source, *l
 	}
 }
 

@@ -51,7 +51,8 @@ func FuzzAdvise(f *testing.F) {
 }
 
 // lawAdvise checks an Advice against its definition: Retry-After in seconds, else
-// the longest wait of a limit with nothing remaining, and the slowest pace.
+// the longest wait of a limit with nothing remaining, else, for a refusal, the longest
+// of one that does not say what remains; and the slowest pace.
 func lawAdvise(t testing.TB, h http.Header, a Advice) {
 	t.Helper()
 	seconds := h[retryAfterKey]
@@ -60,7 +61,8 @@ func lawAdvise(t testing.TB, h http.Header, a Advice) {
 		require.NoError(t, err)
 		require.Equal(t, time.Duration(n)*time.Second, a.Asked)
 	}
-	var wait, pace time.Duration
+	var wait, pace, unknown time.Duration
+	explained := false // a limit with nothing remaining says when it ends
 	for _, l := range a.Fields.Limits {
 		p, known := a.Fields.PolicyOf(l)
 		left, _ := l.Reset.Duration()
@@ -70,6 +72,9 @@ func lawAdvise(t testing.TB, h http.Header, a Advice) {
 				left, _ = p.Window.Duration()
 			}
 			wait = max(wait, left)
+			explained = explained || l.Reset.ok || p.Window.ok
+		case l.Remaining == Unknown:
+			unknown = max(unknown, left)
 		case l.Remaining > 0 && (p.Unit == "" || p.Unit == Requests || p.Unit == "request"):
 			n := big.NewInt(l.Remaining)
 			if known && 0 < p.Quota && p.Quota < l.Remaining {
@@ -81,6 +86,9 @@ func lawAdvise(t testing.TB, h http.Header, a Advice) {
 		}
 	}
 	require.Equal(t, pace, a.Pace, "%v", a.Fields)
+	if a.Refused && !explained {
+		wait = unknown
+	}
 	if a.Source != SourceRetryAfter {
 		require.Equal(t, wait, a.Asked, "%v", a.Fields)
 	}
