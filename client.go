@@ -83,8 +83,9 @@ type Advice struct {
 	Pace time.Duration
 	// Source is the reason for Wait. There may be one for a Wait of 0.
 	Source Source
-	// Limit is the limit that decided, where Source is SourceLimit or
-	// SourceWindow.
+	// Limit is the limit that decided. Where Retry-After did, it is the tightest one
+	// with nothing remaining (see [Fields.Tightest]), which is likely the reason for
+	// it. It is the zero Limit where there is none.
 	Limit Limit
 	// Capped is true if Wait is shorter than Asked. The next request is then a
 	// probe, which finds out whether the limit still stands.
@@ -98,8 +99,69 @@ type Advice struct {
 	Fields Fields
 }
 
-// LogValue returns the wait, the pace and the source as a group, and the limit
-// where one decided. Values of 0 are left out.
+// String returns for people what to do and why, such as
+//
+//	go on, pace 500ms
+//	wait 30s (limit "burst";r=0;t=30)
+//	wait 10m0s of 34m0s (Retry-After, limit "daily";r=0;t=2040)
+//	refused; it does not say for how long
+//
+// The second time of a wait that is cut is the one that the server asks for. Times
+// are rounded: to seconds from a minute on, to milliseconds from a second on. Of the
+// limit there are the name, cut to 128 bytes, and the numbers.
+func (a Advice) String() string {
+	var text string
+	switch {
+	case a.Refused && a.Source == SourceNone:
+		text = "refused; it does not say for how long"
+	case a.Refused:
+		text = "refused, wait " + readable(a.Wait)
+	case a.Wait > 0:
+		text = "wait " + readable(a.Wait)
+	default:
+		text = "go on"
+	}
+	if a.Capped {
+		text += " of " + readable(a.Asked)
+	}
+	if why := a.why(); why != "" {
+		text += " (" + why + ")"
+	}
+	if a.Pace > 0 {
+		text += ", pace " + readable(a.Pace)
+	}
+	return text
+}
+
+// why returns the reason for a wait, without what may tell who the client is.
+func (a *Advice) why() string {
+	limit := "limit " + Limit{Name: cutName(a.Limit.Name), Remaining: a.Limit.Remaining, Reset: a.Limit.Reset}.String()
+	switch a.Source {
+	case SourceRetryAfter:
+		if a.hasLimit() {
+			return retryAfterKey + ", " + limit
+		}
+		return retryAfterKey
+	case SourceLimit:
+		return limit
+	case SourceWindow:
+		return limit + ", its window"
+	}
+	return ""
+}
+
+// hasLimit reports whether there is a limit to name. Beside a Retry-After one without
+// a name and a reset looks like none.
+func (a *Advice) hasLimit() bool {
+	return a.Source == SourceLimit || a.Source == SourceWindow || !a.Limit.Equal(Limit{})
+}
+
+// cutName cuts the name of a limit to what is remembered and printed of it: a server
+// may send a long one.
+func cutName(name string) string { return name[:min(len(name), maxKeptName)] }
+
+// LogValue returns the wait, the pace and the source as a group, and Limit where
+// there is one. Values of 0 are left out.
 func (a Advice) LogValue() slog.Value {
 	attrs := make([]slog.Attr, 0, 6)
 	if a.Refused {
@@ -117,7 +179,7 @@ func (a Advice) LogValue() slog.Value {
 	if a.Source != SourceNone {
 		attrs = append(attrs, slog.String("source", a.Source.String()))
 	}
-	if a.Source == SourceLimit || a.Source == SourceWindow {
+	if a.hasLimit() {
 		attrs = append(attrs, slog.Any("limit", a.Limit))
 	}
 	return slog.GroupValue(attrs...)
@@ -192,6 +254,10 @@ func (c *Advisor) advise(a *Advice, h http.Header, received time.Time) {
 	}
 	if asked {
 		a.Wait, a.Source = wait, SourceRetryAfter
+		policies := matcher{policies: a.Fields.Policies}
+		if l, ok := a.Fields.Tightest(); ok && l.exhausted(policies.policy(&l)) {
+			a.Limit = l
+		}
 	}
 	a.follow()
 }
@@ -261,14 +327,22 @@ type RefusedError struct {
 	Status  int      // of the response
 	Advice  Advice   // Refused is true
 	Problem *Problem // the problem document of the response, nil if there is none that can be read
+	// Until is when the server lets the client come back: the arrival of the response
+	// plus Advice.Asked, however late that is. It is zero if the response does not say
+	// when.
+	Until time.Time
 }
 
-// Error says how long to wait, and why the request was refused if the problem
-// document says so.
+// Error names Advice.Limit if there is one, and says for how long the server asks to
+// wait, and why the request was refused if the problem document says so. The name is
+// quoted and cut to 128 bytes; nothing else of the fields is in the text.
 func (e *RefusedError) Error() string {
 	text := "ratelimit: refused with status " + strconv.Itoa(e.Status)
-	if e.Advice.Wait > 0 {
-		text += ", wait " + e.Advice.Wait.String()
+	if e.Advice.hasLimit() {
+		text += ", limit " + strconv.QuoteToASCII(cutName(e.Advice.Limit.Name))
+	}
+	if e.Advice.Asked > 0 {
+		text += ", wait " + readable(e.Advice.Asked)
 	}
 	if e.Problem != nil {
 		text += ": " + strings.TrimPrefix(e.Problem.Error(), "ratelimit: ")
@@ -289,11 +363,17 @@ func (e *RefusedError) Unwrap() error {
 // by [ReadProblem], and then puts the body back, so that it can be read again from
 // its beginning.
 func (c Advisor) CheckResponse(resp *http.Response, received time.Time) error {
+	if received.IsZero() {
+		received = time.Now()
+	}
 	a := c.Advise(resp, received)
 	if !a.Refused {
 		return nil
 	}
 	e := &RefusedError{Status: resp.StatusCode, Advice: a}
+	if a.Source != SourceNone {
+		e.Until = received.Add(a.Asked)
+	}
 	if resp.Body == nil {
 		return e
 	}

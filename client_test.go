@@ -98,19 +98,30 @@ var adviseCases = []adviseCase{
 		want: Advice{Wait: 30 * time.Second, Source: SourceLimit}, limit: "a", said: true},
 	{name: "C7, Retry-After is shorter",
 		wire: "Retry-After: 10\n" + `RateLimit: "a";r=0;t=30`,
-		want: Advice{Wait: 10 * time.Second, Source: SourceRetryAfter}, said: true},
+		want: Advice{Wait: 10 * time.Second, Source: SourceRetryAfter}, limit: "a", said: true},
 	{name: "C7, Retry-After is longer",
 		wire: "Retry-After: 100\n" + `RateLimit: "a";r=0;t=30`,
-		want: Advice{Wait: 100 * time.Second, Source: SourceRetryAfter}, said: true},
+		want: Advice{Wait: 100 * time.Second, Source: SourceRetryAfter}, limit: "a", said: true},
 	{name: "C7, Retry-After is 0",
 		wire: "Retry-After: 0\n" + `RateLimit: "a";r=0;t=30`,
-		want: Advice{Source: SourceRetryAfter}, said: true},
+		want: Advice{Source: SourceRetryAfter}, limit: "a", said: true},
 	{name: "C7, Retry-After is past",
 		wire: "Retry-After: Sat, 21 Nov 2026 02:00:00 GMT\n" + `RateLimit: "a";r=0;t=30`,
-		want: Advice{Source: SourceRetryAfter}, said: true},
+		want: Advice{Source: SourceRetryAfter}, limit: "a", said: true},
 	{name: "C7, Retry-After beside units left",
 		wire: "Retry-After: 20\n" + `RateLimit: "a";r=15;t=45`,
 		want: Advice{Wait: 20 * time.Second, Pace: 3 * time.Second, Source: SourceRetryAfter}, said: true},
+	{name: "C7, Retry-After beside two limits with nothing remaining, the longer reset",
+		wire: "Retry-After: 20\n" + `RateLimit: "a";r=0;t=30, "b";r=0;t=90, "c";r=0, "d";r=1;t=600`,
+		want: Advice{Wait: 20 * time.Second, Pace: 10 * minute, Source: SourceRetryAfter}, limit: "b", said: true},
+	{name: "C7, Retry-After beside limits of two units with nothing remaining",
+		wire: "Retry-After: 20\n" + `RateLimit-Policy: "a";q=9, "b";q=9;qu="tokens"` + "\n" + `RateLimit: "a";r=0;t=30, "b";r=0;t=90`,
+		want: Advice{Wait: 20 * time.Second, Source: SourceRetryAfter}, limit: "b", said: true},
+	{name: "C7, Retry-After beside a quota of 0",
+		wire: "Retry-After: 20\n" + `RateLimit-Policy: "a";q=0` + "\n" + `RateLimit: "b";r=3, "a";r=5`,
+		want: Advice{Wait: 20 * time.Second, Source: SourceRetryAfter}, limit: "a", said: true},
+	{name: "C7, a field in its place beside a limit with nothing remaining", wire: "X-Retry-After: 10\n" + `RateLimit: "a";r=0;t=45`,
+		want: Advice{Wait: 10 * time.Second, Source: SourceRetryAfter}, limit: "a", said: true},
 	{name: "C7, Retry-After alone", wire: "HTTP/1.1 429 Too Many Requests\nRetry-After: 10",
 		want: Advice{Wait: 10 * time.Second, Source: SourceRetryAfter, Refused: true}},
 	{name: "C7, a field in its place beside the current ones", wire: "X-Retry-After: 10\n" + `RateLimit: "a";r=15;t=45`,
@@ -119,7 +130,7 @@ var adviseCases = []adviseCase{
 		want: Advice{Wait: 10 * time.Second, Pace: 3 * time.Second, Source: SourceRetryAfter}, said: true},
 	{name: "C8, the window is ignored",
 		wire: "Retry-After: 1\n" + `RateLimit-Policy: "a";q=1;w=600` + "\n" + `RateLimit: "a";r=0`,
-		want: Advice{Wait: time.Second, Source: SourceRetryAfter}, said: true},
+		want: Advice{Wait: time.Second, Source: SourceRetryAfter}, limit: "a", said: true},
 	{name: "K1, from a cache", wire: "Age: 5\n" + `RateLimit: "a";r=0;t=30`},
 	{name: "K1, a legacy limit from a cache", wire: "Age: 5\nX-RateLimit-Limit: 10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30"},
 	{name: "K1, from a cache, Retry-After counts", wire: "Age: 5\nRetry-After: 10\n" + `RateLimit: "a";r=0;t=30`,
@@ -274,13 +285,24 @@ func TestCheckResponse(t *testing.T) {
 		refused bool
 		problem bool
 		text    string
+		until   time.Duration // from the arrival; 0 is not said
 	}{
 		{name: "served", wire: "HTTP/1.1 200 OK\n" + `RateLimit: "a";r=0;t=30`, body: "{}"},
 		{name: "refused", wire: "HTTP/1.1 429 Too Many Requests", refused: true, text: "ratelimit: refused with status 429"},
 		{name: "for a time", wire: "HTTP/1.1 429 Too Many Requests\nRetry-After: 90", body: "slow down", refused: true,
-			text: "ratelimit: refused with status 429, wait 1m30s"},
+			text: "ratelimit: refused with status 429, wait 1m30s", until: 90 * time.Second},
+		{name: "for longer than obeyed", wire: "HTTP/1.1 429 Too Many Requests\nRetry-After: 3600", body: "slow down", refused: true,
+			text: "ratelimit: refused with status 429, wait 1h0m0s", until: time.Hour},
+		{name: "by a limit", wire: "HTTP/1.1 429 Too Many Requests\n" + `RateLimit: "a \"b\"";r=0;t=30;pk=:YWxpY2U=:`, refused: true,
+			text: `ratelimit: refused with status 429, limit "a \"b\"", wait 30s`, until: 30 * time.Second},
+		{name: "by a limit beside a Retry-After", wire: "HTTP/1.1 429 Too Many Requests\nRetry-After: 20\n" + `RateLimit: "a";r=0;t=30`, refused: true,
+			text: `ratelimit: refused with status 429, limit "a", wait 20s`, until: 20 * time.Second},
+		{name: "by a limit with a long name", wire: "HTTP/1.1 429 Too Many Requests\n" + `RateLimit: "` + strings.Repeat("x", 129) + `";r=0;t=30`, refused: true,
+			text: `ratelimit: refused with status 429, limit "` + strings.Repeat("x", 128) + `", wait 30s`, until: 30 * time.Second},
+		{name: "by one that does not say what remains", wire: "HTTP/1.1 429 Too Many Requests\nX-RateLimit-Limit: 9\nX-RateLimit-Reset: 1795230045", refused: true,
+			text: `ratelimit: refused with status 429, limit "default", wait 45s`, until: 45 * time.Second},
 		{name: "with a problem", wire: "HTTP/1.1 429 Too Many Requests\nContent-Type: application/problem+json\nRetry-After: 90",
-			body: violated, refused: true, problem: true, text: "ratelimit: refused with status 429, wait 1m30s: "},
+			body: violated, refused: true, problem: true, text: "ratelimit: refused with status 429, wait 1m30s: ", until: 90 * time.Second},
 		{name: "with a problem cut short", wire: "HTTP/1.1 429 Too Many Requests\nContent-Type: application/problem+json",
 			body: violated[:50], refused: true, text: "ratelimit: refused with status 429"},
 		{name: "with a problem that is too long", wire: "HTTP/1.1 429 Too Many Requests\nContent-Type: application/problem+json",
@@ -306,6 +328,11 @@ func TestCheckResponse(t *testing.T) {
 			var refused *RefusedError
 			require.ErrorAs(t, err, &refused)
 			require.Equal(t, resp.StatusCode, refused.Status)
+			if tc.until == 0 {
+				require.Zero(t, refused.Until)
+			} else {
+				require.Equal(t, arrival.Add(tc.until), refused.Until)
+			}
 			require.Equal(t, Advisor{}.Advise(resp, arrival), refused.Advice)
 			require.Equal(t, tc.problem, refused.Problem != nil)
 			require.NotContains(t, err.Error()[len("ratelimit: "):], "ratelimit: ")
@@ -365,6 +392,13 @@ func TestAdviseOptions(t *testing.T) {
 }
 
 func TestAdviseHandMade(t *testing.T) {
+	now := time.Now()
+	var soon *RefusedError
+	require.ErrorAs(t, Advisor{}.CheckResponse(responseOf("HTTP/1.1 429 Too Many Requests\nRetry-After: 60"), time.Time{}), &soon)
+	require.WithinRange(t, soon.Until, now.Add(time.Minute), time.Now().Add(time.Minute))
+	require.ErrorAs(t, Advisor{}.CheckResponse(responseOf("HTTP/1.1 429 Too Many Requests\nRetry-After: 0"), arrival), &soon)
+	require.Equal(t, arrival, soon.Until, "at once is said")
+	require.EqualError(t, soon, "ratelimit: refused with status 429")
 	bodiless := &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Content-Type": {ProblemMediaType}}}
 	require.ErrorAs(t, Advisor{}.CheckResponse(bodiless, arrival), new(*RefusedError))
 	require.Nil(t, bodiless.Body)
@@ -403,6 +437,40 @@ func TestAdviseAllocations(t *testing.T) {
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { Advisor{}.Advise(limit, arrival) }), 1.0)
 }
 
+// An Advice is printed for people: what to do, why, and at which pace to go on.
+func TestAdviceString(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		wire string
+		want string
+	}{
+		{"nothing", "", "go on"},
+		{"a pace", `RateLimit: "a";r=60;t=30`, "go on, pace 500ms"},
+		{"a pace of more than a minute, in whole seconds", `RateLimit: "a";r=37;t=3200`, "go on, pace 1m26s"},
+		{"a pace of less than a minute, in milliseconds", `RateLimit: "a";r=3;t=10`, "go on, pace 3.333s"},
+		{"the shortest pace", `RateLimit: "a";r=999999999999999;t=1`, "go on, pace 1ns"},
+		{"a limit", `RateLimit: "burst";r=0;t=30`, `wait 30s (limit "burst";r=0;t=30)`},
+		{"a limit that is over at once", `RateLimit: "burst";r=0;t=0`, `go on (limit "burst";r=0;t=0)`},
+		{"a limit, and the pace of another", `RateLimit: "burst";r=0;t=30, "daily";r=5;t=600`, `wait 30s (limit "burst";r=0;t=30), pace 2m0s`},
+		{"a limit of this user, with a parameter", `RateLimit: "burst";r=0;t=30;pk=:YWxpY2U=:;acme=1`, `wait 30s (limit "burst";r=0;t=30)`},
+		{"a window", `RateLimit-Policy: "a";q=10;w=60` + "\n" + `RateLimit: "a";r=0`, `wait 1m0s (limit "a";r=0, its window)`},
+		{"Retry-After", "Retry-After: 90", "wait 1m30s (Retry-After)"},
+		{"Retry-After of 0", "Retry-After: 0", "go on (Retry-After)"},
+		{"Retry-After beside a limit", "Retry-After: 20\n" + `RateLimit: "burst";r=0;t=30`, `wait 20s (Retry-After, limit "burst";r=0;t=30)`},
+		{"a wait that is cut", `RateLimit: "a";r=0;t=2040`, `wait 10m0s of 34m0s (limit "a";r=0;t=2040)`},
+		{"refused, and nothing said", "HTTP/1.1 429 Too Many Requests", "refused; it does not say for how long"},
+		{"refused with something remaining", "HTTP/1.1 429 Too Many Requests\n" + `RateLimit: "a";r=3;t=30`, "refused; it does not say for how long, pace 10s"},
+		{"refused by a limit", "HTTP/1.1 429 Too Many Requests\n" + `RateLimit: "a";r=0;t=30`, `refused, wait 30s (limit "a";r=0;t=30)`},
+		{"refused by one that does not say what remains", "HTTP/1.1 429 Too Many Requests\nX-RateLimit-Limit: 9\nX-RateLimit-Reset-After: 30", `refused, wait 30s (limit "default";t=30)`},
+		{"refused with a Retry-After of 0", "HTTP/1.1 429 Too Many Requests\nRetry-After: 0", "refused, wait 0s (Retry-After)"},
+		{"a long name", `RateLimit: "` + strings.Repeat("x", 200) + `";r=0;t=30`, `wait 30s (limit "` + strings.Repeat("x", 128) + `";r=0;t=30)`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.Equal(t, tc.want, fmt.Sprint(Advisor{}.Advise(responseOf(tc.wire), arrival)))
+		})
+	}
+}
+
 func TestAdviceLogValue(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -417,6 +485,8 @@ func TestAdviceLogValue(t *testing.T) {
 		{"a refusal, and a wait that is cut", "HTTP/1.1 429 Too Many Requests\nRetry-After: 1000",
 			`{"level":"INFO","msg":"m","advice":{"refused":true,"wait":600000000000,"asked":1000000000000,"source":"retry-after"}}`},
 		{"a limit", `RateLimit: "a";r=0;t=30`, `{"level":"INFO","msg":"m","advice":{"wait":30000000000,"source":"limit","limit":"\"a\";r=0;t=30"}}`},
+		{"a limit beside a Retry-After", "Retry-After: 5\n" + `RateLimit: "a";r=0;t=30`, `{"level":"INFO","msg":"m","advice":{"wait":5000000000,"source":"retry-after","limit":"\"a\";r=0;t=30"}}`},
+		{"a limit without a name", `RateLimit: "";r=0;t=0`, `{"level":"INFO","msg":"m","advice":{"source":"limit","limit":"\"\";r=0;t=0"}}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var b strings.Builder

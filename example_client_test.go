@@ -69,6 +69,52 @@ func ExampleAdvice() {
 	// Output: 0s 1.5s
 }
 
+// An Advice is printed for people. Its Fields are everything that the response said.
+func ExampleAdvice_String() {
+	for _, h := range []http.Header{
+		{"Ratelimit": {`"burst";r=60;t=30`}},
+		{"Ratelimit": {`"burst";r=0;t=30`}},
+		{"Ratelimit": {`"daily";r=0;t=2040`}, "Retry-After": {"2040"}},
+	} {
+		a := ratelimit.Advisor{}.Advise(&http.Response{Header: h}, received)
+		fmt.Println(a) // log.Print does the same
+	}
+	a := ratelimit.Advisor{}.Advise(&http.Response{StatusCode: http.StatusTooManyRequests}, received)
+	fmt.Println(a)
+	// Output:
+	// go on, pace 500ms
+	// wait 30s (limit "burst";r=0;t=30)
+	// wait 10m0s of 34m0s (Retry-After, limit "daily";r=0;t=2040)
+	// refused; it does not say for how long
+}
+
+func ExampleFields_String() {
+	f, _ := ratelimit.ParseAny(http.Header{
+		"X-Ratelimit-Limit":     {"5000"},
+		"X-Ratelimit-Remaining": {"4997"},
+		"X-Ratelimit-Reset":     {"30"},
+	}, ratelimit.LegacyOptions{})
+	fmt.Println(f)
+	// Output: policies "default";q=5000; limits "default";r=4997;t=30; dialect x-ratelimit, guessed
+}
+
+// The error of a refusal names the limit, and says when to come back.
+func ExampleRefusedError() {
+	resp := &http.Response{
+		StatusCode: http.StatusTooManyRequests,
+		Header:     http.Header{"Ratelimit": {`"daily";r=0;t=7200`}, "Retry-After": {"7200"}},
+	}
+	err := ratelimit.Advisor{}.CheckResponse(resp, received)
+	fmt.Println(err)
+	var refused *ratelimit.RefusedError
+	if errors.As(err, &refused) {
+		fmt.Println(refused.Advice.Limit.Name, refused.Until.Format(time.Kitchen))
+	}
+	// Output:
+	// ratelimit: refused with status 429, limit "daily", wait 2h0m0s
+	// daily 5:00AM
+}
+
 func ExampleParseRetryAfter() {
 	for _, value := range []string{"120", "Sat, 21 Nov 2026 03:00:30 GMT", "soon"} {
 		wait, ok := ratelimit.ParseRetryAfter(http.Header{"Retry-After": {value}}, received)

@@ -3,9 +3,11 @@ package ratelimit
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math/bits"
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // Fields holds the policies and limits of a response. The zero Fields holds
@@ -25,6 +27,42 @@ type Fields struct {
 	// unit of a reset or of a window, so that it had to be guessed. A reset is
 	// then taken for seconds, see [LegacyOptions]. It is not written.
 	Guessed bool `json:"guessed,omitempty"`
+}
+
+// String returns f for people: the members as they are written, partition keys
+// included, the form in which they were read, and whether something was guessed, as in
+//
+//	policies "day";q=100;w=86400; limits "day";r=90;t=600; dialect x-ratelimit, guessed
+//
+// It is "no limits" if there are neither policies nor limits.
+func (f Fields) String() string {
+	var parts []string
+	if len(f.Policies) > 0 {
+		parts = append(parts, "policies "+memberTexts(f.Policies))
+	}
+	if len(f.Limits) > 0 {
+		parts = append(parts, "limits "+memberTexts(f.Limits))
+	}
+	if parts == nil {
+		return "no limits"
+	}
+	if f.Dialect != "" {
+		parts = append(parts, "dialect "+f.Dialect)
+	}
+	text := strings.Join(parts, "; ")
+	if f.Guessed {
+		text += ", guessed"
+	}
+	return text
+}
+
+// memberTexts returns the texts of members, joined as in a field.
+func memberTexts[T fmt.Stringer](list []T) string {
+	texts := make([]string, len(list))
+	for i := range list {
+		texts[i] = list[i].String()
+	}
+	return strings.Join(texts, separator)
 }
 
 // currentDialect is the Dialect of the fields RateLimit-Policy and RateLimit.

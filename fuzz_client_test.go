@@ -40,7 +40,8 @@ func FuzzAdvise(f *testing.F) {
 		require.GreaterOrEqual(t, a.Pace, time.Duration(0))
 		require.True(t, !a.Capped || a.Wait == maxWait(c.MaxWait))
 		require.True(t, a.Wait == 0 || a.Source != SourceNone)
-		require.True(t, a.Source == SourceLimit || a.Source == SourceWindow || a.Limit.Equal(Limit{}))
+		lawAdviceLimit(t, &a)
+		require.True(t, isName(strings.ReplaceAll(a.String(), "µs", "us")), "%q", a.String())
 
 		d, ok := ParseRetryAfter(resp.Header, time.Unix(received, 0))
 		require.GreaterOrEqual(t, d, time.Duration(0))
@@ -48,6 +49,27 @@ func FuzzAdvise(f *testing.F) {
 		require.Equal(t, ok, a.Source == SourceRetryAfter)
 		lawAdvise(t, resp.Header, a)
 	})
+}
+
+// lawAdviceLimit: a limit that is the reason for a wait is one of the fields, and one
+// beside a Retry-After is the tightest of them, and exhausted.
+func lawAdviceLimit(t testing.TB, a *Advice) {
+	t.Helper()
+	same := func(l Limit) bool { return l.Equal(a.Limit) }
+	switch a.Source {
+	case SourceNone:
+		require.True(t, a.Limit.Equal(Limit{}))
+	case SourceRetryAfter:
+		tightest, ok := a.Fields.Tightest()
+		p, known := a.Fields.PolicyOf(tightest)
+		if ok && (tightest.Remaining == 0 || known && p.Quota == 0) {
+			require.True(t, same(tightest), "%v", a.Fields)
+		} else {
+			require.True(t, a.Limit.Equal(Limit{}))
+		}
+	default:
+		require.True(t, slices.ContainsFunc(a.Fields.Limits, same), "%v", a.Fields)
+	}
 }
 
 // lawAdvise checks an Advice against its definition: Retry-After in seconds, else

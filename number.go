@@ -117,6 +117,18 @@ func saturatingMul(a, b int64) int64 {
 	return int64(min(lo, math.MaxInt64))
 }
 
+// readable returns a duration as people read it: as package time writes it, in whole
+// seconds from a minute on, in whole milliseconds from a second on.
+func readable(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		d = d.Round(time.Second)
+	case d >= time.Second:
+		d = d.Round(time.Millisecond)
+	}
+	return d.String()
+}
+
 // nanoseconds returns the length of a unit of time in nanoseconds. It knows the
 // unit by the names that servers use for it, and returns 0 for any other name.
 func nanoseconds(unit string) int64 {
