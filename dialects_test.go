@@ -151,8 +151,8 @@ func TestVendorsOld(t *testing.T) {
 	}
 }
 
-// TestVendorsTwice reads fields of one number in two lines, as two limiters write
-// them: the first line counts.
+// TestVendorsTwice reads fields of one number in two lines that are equal, as two
+// limiters of one kind write them: they are as one.
 func TestVendorsTwice(t *testing.T) {
 	for _, tt := range readCases(t) {
 		h := wire(strings.Join(tt.Headers, "\n"))

@@ -101,8 +101,8 @@ type DialectField struct {
 	// "" is absent and means Requests.
 	Unit Unit
 	// Read appends the facts of a value that has a syntax of its own, and
-	// reports whether it is well-formed; it is called for each line. nil reads
-	// one value of Role.
+	// reports whether it is well-formed; it is called for each of the first 16
+	// lines. nil reads one value of Role.
 	Read func(facts []Fact, value string) ([]Fact, bool)
 
 	write syntax // how the drafts' own fields are written
@@ -214,6 +214,15 @@ const defaultName = "default"
 // MaxInteger become MaxInteger. Units spent without a quota are a policy with the
 // parameter "used", and no limit. Comments in a policy (burst=1000) are its
 // Params, at most 64 of them.
+//
+// Two limiters on the way may both have written a field, so that it has several lines,
+// or a list of numbers in one. If these lists are parallel to those of other fields of
+// their family (X-RateLimit-Limit: 10, 1000 and X-RateLimit-Remaining: 9, 950), each
+// column is a policy. Else nobody can tell whose number is whose: the lowest remaining,
+// the highest used, the latest reset and the lowest quota count, of the first 16 lines.
+// Lists of policies take all members of all lines. If two fields say one number, such
+// as RateLimit-Remaining and X-RateLimit-Remaining, that of the drafts goes before X-,
+// and X- before a vendor's.
 //
 // Absolute times count from the field Date, unless it is more than a day off or
 // the field Age says that the response is an old one; then from o.Now.

@@ -109,34 +109,42 @@ func dictionaryRole(key string) (Role, bool) {
 }
 
 // readQuota reads a quota, and the policies that may follow it (drafts 00 to 03
-// Section 3.1).
+// Section 3.1). A further number alone is the quota of another limiter.
 func (r *reading) readQuota(f *foundField) {
-	if line := f.line(); isJSON(line) || isRecord(line) || isCommas(line) {
-		r.readValue(f, RoleQuota)
-		return
+	lists := *f // its lines that are lists of policies
+	for i, line := range f.lines {
+		if line = trim(line); !(isJSON(line) || isRecord(line) || isCommas(line) || isNumbers(line)) {
+			continue
+		}
+		if i < maxLines {
+			r.readLine(f, RoleQuota, i, line)
+		}
+		if &lists.lines[0] == &f.lines[0] {
+			lists.lines = slices.Clone(f.lines)
+		}
+		lists.lines[i] = ""
 	}
-	first := -1 // line
-	r.members(f, func(at part, value, params string) {
+	last := -1 // line
+	r.members(&lists, func(at part, value, params string) {
+		p, old, isPolicy := readPolicy(value, params)
+		begins := at.line > last
 		ok := true
-		if first < 0 {
-			first = at.line
-			ok = r.readFirst(f, value, params)
-		} else if p, old, isPolicy := readPolicy(value, params); isPolicy && (params != "" || at.line == first && p.Window.ok) {
+		switch first := last < 0; {
+		case !first && isPolicy && (params != "" || p.Window.ok && !begins):
 			r.listed = append(r.listed, p)
 			r.credit(f, generationOf(old))
-		} else {
-			ok = isPolicy || at.line > first // the quota of a second limiter, whatever its form
-			if at.line == first && isPolicy {
-				r.credit(f, draft03)
-			}
+		case begins || isPolicy:
+			ok = r.readFirst(f, value, params)
+		default:
+			ok = false
 		}
-		if !ok && f.meaning.clear(value) {
+		if last = at.line; !ok && f.meaning.clear(value) {
 			r.fault(f, at.line, at.off, ErrSyntax)
 		}
 	})
 }
 
-// readFirst reads the first member of a list, the quota, and its parameters.
+// readFirst reads a member of a list that is a quota, and its parameters.
 func (r *reading) readFirst(f *foundField, value, params string) bool {
 	facts, ok := readCount(make([]Fact, 0, 3), RoleQuota, value)
 	if !ok {

@@ -24,10 +24,12 @@ type tally struct {
 	title   string // from a parameter
 	half    string // of its name, from its column
 	params  Params
-	common  bool  // the reset is that of no policy by name
-	numeric bool  // the name begins with the length of the window
-	order   order // of the first field
-	refuted order // fields of this order contradict those before
+	by      [roles]int16 // the number of the field that says this; that without a role for plain
+	lost    int16        // the number of a field of which a higher quota has been left out
+	common  bool         // the reset is that of no policy by name
+	numeric bool         // the name begins with the length of the window
+	order   order        // of the first field
+	refuted order        // fields of this order contradict those before
 }
 
 type counts struct{ quota, remaining, used, plain int64 }
@@ -44,14 +46,13 @@ func firstKnown(n, other int64) int64 {
 
 // resets are the times that fields give for the reset, the first of each kind.
 type resets struct {
-	span    Seconds
-	small   number  // without unit
-	seconds bool    // which are seconds by definition, if nothing refutes it
-	bare    bool    // there is such a number
-	date    Seconds // until a point in time
+	at      [moments]Seconds // by kind, each as seconds from now
+	small   number           // that of bareMoment, without unit
+	seconds bool             // which are seconds by definition, if nothing refutes it
+	last    momentKind       // the kind of the one that was added last
 }
 
-func (t *resets) none() bool { return !t.span.ok && !t.bare && !t.date.ok }
+func (t *tally) none() bool { return t.resets.at == [moments]Seconds{} }
 
 // take adds one fact to its policy. It is false if the value is malformed.
 func (r *reading) take(f *foundField, fact *Fact, column int) bool {
@@ -65,7 +66,7 @@ func (r *reading) take(f *foundField, fact *Fact, column int) bool {
 	case RoleReset:
 		return r.takeReset(t, m, fact.Value, format)
 	case RoleWindow:
-		return t.takeWindow(m, fact.Value, format)
+		return r.takeWindow(t, m, fact.Value, format)
 	case RoleName:
 		if !isName(fact.Value) {
 			return false
@@ -77,39 +78,71 @@ func (r *reading) take(f *foundField, fact *Fact, column int) bool {
 	if !ok {
 		return isNothing(fact.Value)
 	}
+	n := v.floor()
 	switch fact.Role {
 	case RoleQuota:
-		t.takeQuota(m, v)
+		r.takeQuota(t, m, v)
 	case RoleRemaining:
-		t.remaining = firstKnown(t.remaining, v.floor())
+		if t.heeds(r.field, RoleRemaining, t.remaining, n) {
+			t.remaining = n
+		}
 	case RoleUsed:
-		if !v.neg {
-			t.used = firstKnown(t.used, v.ceil())
+		if n = v.ceil(); !v.neg && t.heeds(r.field, RoleUsed, t.used, n) {
+			t.used = n
 		}
 	default:
-		t.plain = max(t.plain, v.floor())
+		if t.heeds(r.field, RoleNone, t.plain, n) {
+			t.plain = n
+		}
 	}
 	return true
 }
 
+// stricter reports whether of two numbers that one field says the first allows less.
+func stricter(role Role, n, other int64) bool {
+	if role == RoleUsed {
+		return n > other
+	}
+	return n < other
+}
+
+// heeds reports whether a number of a field counts, next to what is known. The first
+// field that says a number decides; of several in it the one that allows least, as
+// nobody can tell which of two limiters on the way is meant.
+func (t *tally) heeds(field int16, role Role, known, n int64) bool {
+	if known == Unknown {
+		t.by[role] = field
+		return true
+	}
+	return t.by[role] == field && stricter(role, n, known)
+}
+
 // takeQuota adds a quota. If a later family of fields has another quota for the
 // same policy, that family describes something else, and its numbers are dropped.
-// A negative quota is another word for unlimited.
-func (t *tally) takeQuota(m *meaning, v number) {
+// A negative quota is another word for unlimited. Where a field has several quotas, the
+// window behind one goes with it.
+func (r *reading) takeQuota(t *tally, m *meaning, v number) {
+	n := v.floor()
 	switch {
 	case v.neg:
-	case t.quota == Unknown:
-		t.quota, t.part = v.floor(), v.frac
-	case t.quota != v.floor() && m.order.main() && m.order != t.order:
+	case t.heeds(r.field, RoleQuota, t.quota, n):
+		if t.quota != Unknown && t.by[RoleWindow] == r.field {
+			t.window, t.bare = Seconds{}, 0
+		}
+		t.quota, t.part, t.lost = n, v.frac, 0
+	case t.by[RoleQuota] == r.field && n > t.quota:
+		t.lost = r.field
+	case t.quota != n && m.order.main() && m.order != t.order:
 		t.refuted = m.order
 	}
 }
 
 // takeWindow adds the length of a window.
-func (t *tally) takeWindow(m *meaning, value string, format TimeFormat) bool {
-	if t.window.ok || t.bare != 0 {
+func (r *reading) takeWindow(t *tally, m *meaning, value string, format TimeFormat) bool {
+	if t.window.ok || t.bare != 0 || t.lost == r.field {
 		return true
 	}
+	t.by[RoleWindow] = r.field
 	value = trim(unquote(value))
 	if v, ok := parseCount(value); ok {
 		switch {
@@ -138,18 +171,29 @@ func windowOf(n int64) Seconds {
 // takeReset adds a reset. The drafts define a bare number as seconds.
 func (r *reading) takeReset(t *tally, m *meaning, value string, format TimeFormat) bool {
 	at, ok := parseMoment(value, format, m.per)
-	switch at.kind {
-	case spanMoment:
-		t.resets.span = cmp.Or(t.resets.span, SecondsOf(at.span))
-	case bareMoment:
-		if !t.resets.bare {
-			t.resets.small, t.resets.bare, t.resets.seconds = at.number, true, m.order == draftOrder || m.kind == anchorName
+	if at.kind == noMoment {
+		return ok
+	}
+	if at.kind == dateMoment && at.written && m.order == draftOrder {
+		r.generation = max(r.generation, draft00)
+	}
+	var c *clock // which only a point in time needs
+	if at.kind == dateMoment {
+		c = r.now()
+	}
+	s, seconds := &t.resets, at.seconds(c)
+	if t.by[RoleReset] == r.field { // of several that a field says the latest counts, on whatever clock
+		if seconds.n <= s.at[s.last].n {
+			return ok
 		}
-	case dateMoment:
-		t.resets.date = cmp.Or(t.resets.date, at.seconds(r.now()))
-		if at.written && m.order == draftOrder {
-			r.generation = max(r.generation, draft00)
-		}
+		s.at[s.last] = Seconds{}
+	}
+	if s.at[at.kind].ok {
+		return ok
+	}
+	s.at[at.kind], s.last, t.by[RoleReset] = seconds, at.kind, r.field
+	if at.kind == bareMoment {
+		s.small, s.seconds = at.number, m.order == draftOrder || m.kind == anchorName
 	}
 	return ok
 }
@@ -279,7 +323,7 @@ func (r *reading) merge(t, from *tally) {
 	t.quota, t.part = firstKnown(t.quota, from.quota), cmp.Or(t.part, from.part)
 	t.remaining, t.used = firstKnown(t.remaining, from.remaining), firstKnown(t.used, from.used)
 	t.window, t.bare = cmp.Or(t.window, from.window), cmp.Or(t.bare, from.bare)
-	if t.resets.none() {
+	if t.none() {
 		t.resets, t.common = from.resets, from.name == ""
 	}
 	t.usual, t.unit = cmp.Or(t.usual, from.usual), cmp.Or(t.unit, from.unit)
@@ -319,7 +363,7 @@ func (r *reading) settleWindow(t *tally, named Seconds) {
 	case named.n == sec, named.n == millis:
 		t.window = named
 	case usual(sec), t.bare%1000 != 0, !usual(millis):
-	case !fits(t.resets.span.n, windowOf(millis)):
+	case !fits(t.resets.at[spanMoment].n, windowOf(millis)):
 	default:
 		t.window, r.guessed = windowOf(millis), true
 	}
@@ -341,12 +385,12 @@ func fits(reset int64, window Seconds) bool { return reset <= window.n+window.n/
 func (r *reading) settleResets() {
 	for i := range r.policies {
 		switch t := r.at(i); {
-		case t.resets.span.ok:
-			t.reset = t.resets.span
-		case t.resets.bare:
+		case t.resets.at[spanMoment].ok:
+			t.reset = t.resets.at[spanMoment]
+		case t.resets.at[bareMoment].ok:
 			t.reset = r.settleSmall(t)
 		default:
-			t.reset = t.resets.date
+			t.reset = t.resets.at[dateMoment]
 		}
 	}
 }
@@ -359,8 +403,8 @@ func (r *reading) settleResets() {
 func (r *reading) settleSmall(t *tally) Seconds {
 	sec, millis := t.resets.small.ceil(), t.resets.small.ceilDiv(1000)
 	whole := sec >= 1000 // milliseconds below a second nobody says
-	agree := func(n int64) bool { return t.resets.date.ok && n-1 <= t.resets.date.n && t.resets.date.n <= n+1 }
-	window := r.windowOver(t)
+	date, window := t.resets.at[dateMoment], r.windowOver(t)
+	agree := func(n int64) bool { return date.ok && n-1 <= date.n && date.n <= n+1 }
 	switch {
 	case fits(sec, window):
 	case whole && window.ok && fits(millis, window):

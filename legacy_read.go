@@ -17,7 +17,8 @@ type reading struct {
 	clock   clock // read when it is needed
 	clocked bool
 
-	policies   int // tallies
+	field      int16 // the number of the field that is being read, from 1
+	policies   int   // tallies
 	fewTallies [4]tally
 	more       []tally
 	index      map[tallyID]int // of tallies, if they are many
@@ -106,9 +107,7 @@ func (r Role) counted() bool { return RoleQuota <= r && r <= RoleReset }
 // isPlain reports whether a value is a number of digits alone.
 func isPlain(s string) bool { return s != "" && all(s, digit) }
 
-// firstLine returns the first line that is not blank. Fields of one number
-// should have one line; a second comes from a second limiter, whose numbers
-// must not be mixed with those of the first.
+// firstLine returns the first line that is not blank.
 func firstLine(lines []string) (line string, i int) {
 	for i, line = range lines {
 		if line = trim(line); line != "" {
@@ -118,24 +117,39 @@ func firstLine(lines []string) (line string, i int) {
 	return line, i
 }
 
-// line returns the first line that is not blank.
+// line returns the line of a field of one number: of several plain numbers the one that
+// counts (see tally.heeds), else the first line that is not blank.
 func (f *foundField) line() string {
-	line, _ := firstLine(f.lines)
+	line, first := firstLine(f.lines)
+	role := f.meaning.role
+	if first+1 == len(f.lines) || role == RoleReset || !role.counted() {
+		return line
+	}
+	least, known := parseCount(line)
+	for _, next := range f.several() {
+		if v, ok := parseCount(trim(next)); ok && (!known || stricter(role, v.floor(), least.floor())) {
+			line, least, known = trim(next), v, true
+		}
+	}
 	return line
 }
 
+// maxLines is how many lines are read of a field that is no list of policies. A second
+// one is that of a second limiter, and there are not so many on any way.
+const maxLines = 16
+
+// several returns the lines of a field that are read.
+func (f *foundField) several() []string { return f.lines[:min(len(f.lines), maxLines)] }
+
 // read reads a field.
 func (r *reading) read(f *foundField) {
+	r.field++
 	m := f.meaning
 	switch {
 	case m.kind == waitName:
 		r.readWait(f)
 	case m.kind == anchorName:
 		r.readAnchor(f)
-	case m.kind == recordName:
-		if line := f.line(); isJSON(line) || isRecord(line) {
-			r.readValue(f, m.role)
-		}
 	case m.read != nil:
 		r.readOwn(f)
 	case f.columns != 0:
@@ -149,8 +163,10 @@ func (r *reading) read(f *foundField) {
 		r.readPolicies(f)
 	case m.role == RoleQuota:
 		r.readQuota(f)
-	case m.role != RoleNone || m.kind == plainName:
-		r.readValue(f, m.role)
+	case m.role != RoleNone || m.kind == plainName || m.kind == recordName:
+		for i, line := range f.several() {
+			r.readLine(f, m.role, i, trim(line))
+		}
 	}
 }
 
@@ -168,7 +184,7 @@ func (r *reading) strictFault(f *foundField, err error) {
 
 // readOwn reads a field by the function of its DialectField.
 func (r *reading) readOwn(f *foundField) {
-	for i, line := range f.lines {
+	for i, line := range f.several() {
 		facts, ok := f.meaning.read(nil, line)
 		if taken := r.takeAll(f, facts, 0); taken < len(facts) || !ok {
 			r.fault(f, i, 0, ErrSyntax)
@@ -192,7 +208,7 @@ func (r *reading) readWait(f *foundField) {
 	}
 	if reset.ok {
 		t := r.tally(f, m.policy, 0)
-		t.remaining, t.resets.span = 0, reset
+		t.remaining, t.resets.at[spanMoment] = 0, reset
 		r.credit(f, draft06)
 	}
 }
@@ -268,11 +284,18 @@ func (r *reading) readColumns(f *foundField) {
 	})
 }
 
-// readValue reads one value: a number, a time, a pair, a record, or JSON.
-func (r *reading) readValue(f *foundField, role Role) {
+// readLine reads a line with one value: a number, a time, a pair, a record, or JSON;
+// or with a list of numbers, of which one counts (see tally.heeds).
+func (r *reading) readLine(f *foundField, role Role, i int, line string) {
 	m := f.meaning
-	line, i := firstLine(f.lines)
-	if line == "" {
+	structured := isJSON(line) || isRecord(line)
+	if line == "" || m.kind == recordName && !structured {
+		return
+	}
+	if (role.counted() || m.kind == plainName) && isNumbers(line) {
+		for number := range numbers(line) {
+			r.takeAll(f, []Fact{{Role: role, Format: m.format, Value: number}}, 0)
+		}
 		return
 	}
 	var few [4]Fact
@@ -282,7 +305,7 @@ func (r *reading) readValue(f *foundField, role Role) {
 		facts = append(facts, Fact{Role: role, Format: m.format, Value: line})
 	case isJSON(line):
 		facts, ok = readJSON(facts, role, line)
-	case isRecord(line):
+	case structured:
 		facts, ok = readRecord(facts, role, line)
 	default:
 		facts, ok = readMember(facts, m.kind, role, line)

@@ -173,7 +173,7 @@ func generationCases() []legacyCase {
 		// draft-ietf-07
 		{"the Dictionary and a policy", "RateLimit-Policy: 100;w=10\nRateLimit: limit=100, remaining=50, reset=5", "draft-07", "default : 50/100 w=10 t=5", ""},
 		{"the Dictionary without remaining", "RateLimit: limit=10, reset=1", "draft-07", "default : -/10 w=- t=1", ""},
-		{"the Dictionary with a key twice, of which the first counts", "RateLimit: limit=10, limit=9, reset=1", "draft-07", "default : -/10 w=- t=1", ""},
+		{"the Dictionary with a key twice, of which the lower quota counts", "RateLimit: limit=10, limit=9, reset=1", "draft-07", "default : -/9 w=- t=1", ""},
 		{"the Dictionary with zeros", "RateLimit: limit=0, remaining=0, reset=20", "draft-07", "default : 0/0 w=- t=20", ""},
 		{"the Dictionary in two lines, with members and parameters that are not defined", "RateLimit: limit=10;x=1,remaining=5\nRateLimit: reset=1, other=?1", "draft-07", "default : 5/10 w=- t=1", ""},
 		// the current form, and what comes close to it
@@ -203,7 +203,7 @@ func edgeCases() []legacyCase {
 		{"the key in capitals", "RateLimit-Limit: 100, 100;W=10;Burst=1", "draft-03", "default : -/100 w=10 t=-", ""},
 		{"a comma at the end", "RateLimit-Limit: 100,", "draft-06", "default : -/100 w=- t=-", ""},
 		{"commas too many", "RateLimit-Limit: , 100,, 100;w=10", "draft-03", "default : -/100 w=10 t=-", ""},
-		{"a second number is no policy", "RateLimit-Limit: 100, 200", "draft-03", "default : -/100 w=- t=-", ""},
+		{"a second number is no policy", "RateLimit-Limit: 100, 200", "draft-06", "default : -/100 w=- t=-", ""},
 		{"a window of 0", "RateLimit-Limit: 100, 200;w=0", "draft-03", "200 : -/200 w=- t=- | default : -/100 w=- t=-", ""},
 		{"numbers above the largest", "RateLimit-Limit: 1000000000000000\nRateLimit-Remaining: 99999999999999999999999999", "draft-06", "default : 999999999999999/999999999999999 w=- t=-", ""},
 		{"parameters that are not defined", "RateLimit-Limit: 100;x=1\nRateLimit-Remaining: 50;x=y\nRateLimit-Reset: 50 ; x", "draft-06", "default : 50/100 w=- t=50", ""},
@@ -264,7 +264,7 @@ func edgeCases() []legacyCase {
 		{"the syntax of a later family does not name the draft", "RateLimit-Limit: 10\nX-RateLimit-Limit: 10, 10;w=1", "draft-06", "default : -/10 w=1 t=-", ""},
 		{"a blank anchor", "X-RateLimit: \t", "", "", ""},
 		{"a blank wait for a policy", "Retry-After-long: \t", "", "", ""},
-		{"of two lines the first counts", "X-RateLimit-Remaining: 5\nX-RateLimit-Remaining: 4", "x-ratelimit", "default : 5/- w=- t=-", ""},
+		{"of two lines the lower counts", "X-RateLimit-Remaining: 5\nX-RateLimit-Remaining: 4", "x-ratelimit", "default : 4/- w=- t=-", ""},
 		{"a blank field does not name the dialect", "RateLimit-Limit: \nX-RateLimit-Remaining: 5", "x-ratelimit", "default : 5/- w=- t=-", ""},
 	}
 }
@@ -741,9 +741,9 @@ func TestManyMembers(t *testing.T) {
 	got, err = ParseAny(http.Header{"X-Ratelimit-Remaining": {json}}, LegacyOptions{})
 	require.NoError(t, err)
 	require.Len(t, got.Limits, maxMembers)
-	app := `{"call_count":1}`
 	for n, ok := range map[int]bool{maxJSON: true, maxJSON + 1: false} {
-		_, err := ParseAny(http.Header{"X-App-Usage": {app + strings.Repeat(" ", n-len(app))}}, LegacyOptions{})
+		app := fmt.Sprintf("%-*s}", n-1, `{"call_count":1`)
+		_, err := ParseAny(http.Header{"X-App-Usage": {app}}, LegacyOptions{})
 		require.Equal(t, ok, err == nil)
 	}
 	deep := strings.Repeat(`{"a":`, 100) + `{"remaining":1}` + strings.Repeat("}", 100)

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"cmp"
 	"encoding/json"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -29,6 +30,8 @@ const (
 	spanMoment                   // seconds from now
 	bareMoment                   // a small number whose unit nobody has said
 	dateMoment                   // a point in time
+
+	moments // their number
 )
 
 // A moment is a time as a value says it.
@@ -156,6 +159,39 @@ func isThousands(s string) bool {
 		}
 	}
 	return whole != "" && whole[0] > '0' && all(fraction, digit)
+}
+
+// numbers yields the members of a list of numbers. A comma between two digits may
+// separate thousands, and separates no members.
+func numbers(line string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		from := 0
+		for i := range len(line) {
+			if line[i] != ',' || 0 < i && i < len(line)-1 && is(line[i-1], digit) && is(line[i+1], digit) {
+				continue
+			}
+			if !yield(trim(line[from:i])) {
+				return
+			}
+			from = i + 1
+		}
+		yield(trim(line[from:]))
+	}
+}
+
+// isNumbers reports whether a value is a list of two or more numbers.
+func isNumbers(line string) bool {
+	if strings.IndexByte(line, ',') < 0 {
+		return false // as nearly all values
+	}
+	n := 0
+	for member := range numbers(line) {
+		if _, ok := parseCount(member); !ok {
+			return false
+		}
+		n++
+	}
+	return n > 1
 }
 
 // isNothing reports whether a value is a word that stands in place of a number:
@@ -367,11 +403,13 @@ const (
 // isJSON reports whether a value may be an object or an array in JSON.
 func isJSON(s string) bool { return s != "" && (s[0] == '{' || s[0] == '[') }
 
-// parseJSON reads a JSON text. Some servers write single quotes, as Python does.
-func parseJSON(s string) (v any, ok bool) {
-	if len(s) > maxJSON {
+// parseJSON reads an object or an array in JSON. Some servers write single quotes, as
+// Python does.
+func parseJSON(s string) (any, bool) {
+	if len(s) > maxJSON || !isJSON(s) {
 		return nil, false
 	}
+	var v any
 	for _, text := range [...]string{s, strings.ReplaceAll(s, "'", `"`)} {
 		dec := json.NewDecoder(strings.NewReader(text))
 		dec.UseNumber()
@@ -564,8 +602,13 @@ func readProse(facts []Fact, line string) ([]Fact, bool) {
 }
 
 // readPercents reads JSON whose numbers are percentages of what has been spent, at
-// any depth (Meta). Of several for one policy the highest counts.
+// any depth (Meta). Of several for one policy the highest counts. A number alone is of
+// no policy.
 func readPercents(facts []Fact, line string) ([]Fact, bool) {
+	line = trim(line)
+	if _, isCount := parseCount(line); isCount {
+		return facts, true
+	}
 	v, ok := parseJSON(line)
 	if !ok {
 		return facts, false

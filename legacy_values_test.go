@@ -64,7 +64,9 @@ func resetCases() []resetCase {
 		{"a number in quotes with spaces", `" 5 "`, 5, true},
 		{"a parameter behind a number", "5 ;x=1", 5, true},
 		{"a parameter behind thousands", "1,500;x=1", 1500, true},
-		{"a member behind a number", "5\t, 6", 5, true},
+		{"a number behind a number, the later", "5\t, 6", 6, true},
+		{"a word behind a number", "5\t, x", 5, true},
+		{"a number behind one that says nothing", "-1, 5", 5, true},
 		{"a unit", "1s", 1, false},
 		{"minutes and seconds", "6m0s", 360, false},
 		{"milliseconds by their unit", "120ms", 1, false},
@@ -91,7 +93,7 @@ func resetCases() []resetCase {
 
 // TestOlderNothing reads words and numbers that servers write for no reset.
 func TestOlderNothing(t *testing.T) {
-	for _, value := range []string{"-1", "never", "none", "N/A", "unknown", "null", "-", "*", "-1;x=1", "-1, 5"} {
+	for _, value := range []string{"-1", "never", "none", "N/A", "unknown", "null", "-", "*", "-1;x=1", "-1, -1"} {
 		got, err := ParseAny(http.Header{"X-Ratelimit-Reset": {value}, "X-Ratelimit-Remaining": {"1"}}, LegacyOptions{Now: late})
 		require.NoError(t, err, value)
 		require.Equal(t, Fields{Limits: []Limit{{Name: "default", Remaining: 1}}, Dialect: "x-ratelimit"}, got, value)

@@ -97,6 +97,107 @@ func TestSetBesideRetryAfter(t *testing.T) {
 	}
 }
 
+// TestSeveralLines: nobody can tell which of several numbers of one field is meant, as
+// a proxy adds them that has a limiter of its own. The one that allows least counts.
+func TestSeveralLines(t *testing.T) { runLegacy(t, lineCases()) }
+
+func lineCases() []legacyCase {
+	return []legacyCase{
+		{"two lines of each", "X-RateLimit-Limit: 100\nX-RateLimit-Limit: 5\nX-RateLimit-Remaining: 99\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30s\nX-RateLimit-Reset: 60s", "x-ratelimit", "default : 0/5 w=- t=60", ""},
+		{"two lines of each, in the other order", "X-RateLimit-Limit: 5\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 0\nX-RateLimit-Remaining: 99\nX-RateLimit-Reset: 60s\nX-RateLimit-Reset: 30s", "x-ratelimit", "default : 0/5 w=- t=60", ""},
+		{"two lines in the names of the drafts", "RateLimit-Remaining: 99\nRateLimit-Remaining: 0\nRateLimit-Reset: 30\nRateLimit-Reset: 60", "draft-06", "default : 0/- w=- t=60", ""},
+		{"two lines of a policy by name", "X-RateLimit-Remaining-Minute: 5\nX-RateLimit-Remaining-Minute: 0\nX-RateLimit-Remaining-Hour: 9", "x-ratelimit", "hour : 9/- w=3600 t=- | minute : 0/- w=60 t=-", ""},
+		{"two lines without a role", "X-RateLimit-Minute: 60\nX-RateLimit-Minute: 5\nX-RateLimit-Remaining-Minute: 3", "x-ratelimit", "minute : 3/5 w=60 t=-", ""},
+		{"two lines of a family without an anchor", "X-Acme-Limit: 100\nX-Acme-Remaining: 99\nX-Acme-Remaining: 0", "x-acme", "acme : 0/100 w=- t=-", ""},
+		{"a list of what remains", "X-RateLimit-Remaining: 99, 0", "x-ratelimit", "default : 0/- w=- t=-", ""},
+		{"a list of what remains, and one reset", "X-RateLimit-Remaining: 99, 0\nX-RateLimit-Reset: 30s", "x-ratelimit", "default : 0/- w=- t=30", ""},
+		{"a list in the second line", "X-RateLimit-Remaining: 99\nX-RateLimit-Remaining: 7 , 8", "x-ratelimit", "default : 7/- w=- t=-", ""},
+		{"parallel lists are two policies", "X-RateLimit-Limit: 100, 5\nX-RateLimit-Remaining: 99, 0", "x-ratelimit", "5 : 0/5 w=- t=- | default : 99/100 w=- t=-", ""},
+		{"what is used", "X-RateLimit-Used: 3, 90\nX-RateLimit-Limit: 100", "x-ratelimit", "default : 10/100 w=- t=-", ""},
+		{"what is used, in two lines", "X-RateLimit-Used: 90\nX-RateLimit-Used: 3\nX-RateLimit-Limit: 100", "x-ratelimit", "default : 10/100 w=- t=-", ""},
+		{"a list of quotas", "X-RateLimit-Limit: 200, 100\nX-RateLimit-Remaining: 7", "x-ratelimit", "default : 7/100 w=- t=-", ""},
+		{"a list of resets", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset-After: 60, 30", "x-ratelimit", "default : 0/- w=- t=60", ""},
+		{"a list of resets in Unix time", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: @ms+60, @ms+90", "x-ratelimit", "default : 0/- w=- t=90", ""},
+		{"resets on two clocks", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30\nX-RateLimit-Reset: @ms+90", "x-ratelimit", "default : 0/- w=- t=90", ""},
+		{"resets on two clocks, the later one first", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: @http+90\nX-RateLimit-Reset: 30", "x-ratelimit", "default : 0/- w=- t=90", ""},
+		{"resets on two clocks, the later one without a unit", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: @rfc+90\nX-RateLimit-Reset: 120", "x-ratelimit?", "default : 0/- w=- t=120", ""},
+		{"resets on three clocks", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30\nX-RateLimit-Reset: 2m\nX-RateLimit-Reset: @ms+90", "x-ratelimit", "default : 0/- w=- t=120", ""},
+		{"a date of another field does not replace the later of two", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30s\nX-RateLimit-Reset: @ms+90\nX-RateLimit-Next: @ms+60", "x-ratelimit", "default : 0/- w=- t=90", ""},
+		{"thousands in two lines", "X-RateLimit-Limit: 1,000\nX-RateLimit-Limit: 500\nX-RateLimit-Remaining: 400\nX-RateLimit-Remaining: 1,000", "x-ratelimit", "default : 400/500 w=- t=-", ""},
+		{"thousands in a list", "X-RateLimit-Remaining: 1,000, 500", "x-ratelimit", "default : 500/- w=- t=-", ""},
+		{"thousands in a list of quotas", "X-RateLimit-Limit: 500, 1,000\nX-RateLimit-Remaining: 400", "x-ratelimit", "default : 400/500 w=- t=-", ""},
+		{"a line that says nothing", "X-RateLimit-Limit: unlimited\nX-RateLimit-Limit: 5\nX-RateLimit-Remaining:\nX-RateLimit-Remaining: 3", "x-ratelimit", "default : 3/5 w=- t=-", ""},
+		{"a malformed line behind a good one", "X-RateLimit-Remaining: 5\nX-RateLimit-Remaining: x", "x-ratelimit", "default : 5/- w=- t=-", "X-Ratelimit-Remaining"},
+		{"a malformed line before a good one", "X-RateLimit-Remaining: x\nX-RateLimit-Remaining: 5", "x-ratelimit", "default : 5/- w=- t=-", "X-Ratelimit-Remaining"},
+		{"a malformed quota before a good one", "X-RateLimit-Limit: x\nX-RateLimit-Limit: 5", "x-ratelimit", "default : -/5 w=- t=-", "X-Ratelimit-Limit"},
+		{"a list of which one is no number is cut at its first member", "X-RateLimit-Remaining: 5, x", "x-ratelimit", "default : 5/- w=- t=-", ""},
+		{"pairs of used and quota", "X-Shopify-Shop-Api-Call-Limit: 3/40\nX-Shopify-Shop-Api-Call-Limit: 39/40", "shopify", "default : 1/40 w=- t=-", ""},
+		{"pairs of remaining and quota", "X-RateLimit-Remaining: 95/100\nX-RateLimit-Remaining: 4/5", "x-ratelimit", "default : 4/5 w=- t=-", ""},
+		{"quotas with windows", "X-RateLimit-Limit: 100/1h\nX-RateLimit-Limit: 5/1m", "x-ratelimit", "default : -/5 w=60 t=-", ""},
+		{"quotas with windows, the lower one first", "X-RateLimit-Limit: 5/1m\nX-RateLimit-Limit: 100/1h", "x-ratelimit", "default : -/5 w=60 t=-", ""},
+		{"the window of a higher quota goes with it", "X-RateLimit-Limit: 100/1h\nX-RateLimit-Limit: 5", "x-ratelimit", "default : -/5 w=- t=-", ""},
+		{"the window of a higher quota does not come", "X-RateLimit-Limit: 5\nX-RateLimit-Limit: 100/1h\nX-RateLimit-Window: 60s", "x-ratelimit", "default : -/5 w=60 t=-", ""},
+		{"one quota twice, once with its window", "X-RateLimit-Limit: 5\nX-RateLimit-Limit: 5/1m", "x-ratelimit", "default : -/5 w=60 t=-", ""},
+		{"lists of policies take all", "RateLimit-Policy: 100;w=60\nRateLimit-Policy: 5;w=1\nRateLimit-Remaining: 3", "draft-06", "100/60 : -/100 w=60 t=- | 5/1 : -/5 w=1 t=- | default : 3/- w=- t=-", ""},
+		{"quotas and their policies in two lines", "RateLimit-Limit: 100, 100;w=60\nRateLimit-Limit: 5, 5;w=1\nRateLimit-Remaining: 99\nRateLimit-Remaining: 0", "draft-03", "100/60 : -/100 w=60 t=- | default : 0/5 w=1 t=-", ""},
+		{"quotas and their policies in one line", "RateLimit-Limit: 100, 100;w=60, 5, 5;w=1\nRateLimit-Remaining: 99, 0", "draft-03", "100/60 : -/100 w=60 t=- | default : 0/5 w=1 t=-", ""},
+		{"the Dictionary of draft-07", "RateLimit: limit=100, remaining=99, reset=30\nRateLimit: limit=5, remaining=0, reset=60", "draft-07", "default : 0/5 w=- t=60", ""},
+		{"records", "X-RateLimit: limit=100; remaining=99; reset=30s\nX-RateLimit: limit=5; remaining=0; reset=60s", "x-ratelimit", "default : 0/5 w=- t=60", ""},
+		{"records with names", "X-RateLimit: name=a; limit=100; remaining=99\nX-RateLimit: name=b; limit=5; remaining=0", "x-ratelimit", "a : 99/100 w=- t=- | b : 0/5 w=- t=-", ""},
+		{"objects", "X-RateLimit: {\"limit\":100,\"remaining\":99,\"window\":60}\nX-RateLimit: {\"limit\":5,\"remaining\":0,\"window\":1}", "x-ratelimit", "default : 0/5 w=1 t=-", ""},
+		{"an object whose window comes first", "X-RateLimit: {\"interval\":60,\"limit\":100,\"remaining\":99}", "x-ratelimit", "default : 99/100 w=60 t=-", ""},
+		{"objects whose windows come first, of which none is kept", "X-RateLimit: {\"interval\":60,\"limit\":100}\nX-RateLimit: {\"interval\":1,\"limit\":5}", "x-ratelimit", "default : -/5 w=- t=-", ""},
+		{"a state, of which one line is no record", "X-RateLimit-Status: limit=5\nX-RateLimit-Status: 3", "x-ratelimit", "default : -/5 w=- t=-", ""},
+		{"two lines of one family go before one of the next", "RateLimit-Remaining: 9\nRateLimit-Remaining: 7\nX-RateLimit-Remaining: 3", "draft-06", "default : 7/- w=- t=-", ""},
+		{"a second quota does not refute its own family", "RateLimit-Remaining: 3\nX-RateLimit-Limit: 100\nX-RateLimit-Limit: 5\nX-RateLimit-Reset: 9s", "draft-06", "default : 3/5 w=- t=9", ""},
+		{"a second line beside a Retry-After", "Retry-After: 2\nRateLimit-Remaining: 9\nRateLimit-Remaining: 0\nRateLimit-Reset: 1900\nRateLimit-Reset: 5", "draft-06", "default : 0/- w=- t=1900", ""},
+	}
+}
+
+// TestManyLines: as many lines of a field are read, and one more is not.
+func TestManyLines(t *testing.T) {
+	calls := 0
+	acme := &Dialect{Name: "acme", Fields: []DialectField{{Name: "Acme-Left", Role: RoleRemaining, Read: func(facts []Fact, value string) ([]Fact, bool) {
+		calls++
+		return append(facts, Fact{Role: RoleRemaining, Value: value}), true
+	}}}}
+	for _, tt := range []struct{ name, key, value, last string }{
+		{"a number", "X-Ratelimit-Remaining", "5", "3"},
+		{"a quota", "X-Ratelimit-Limit", "5", "3"},
+		{"a quota, the last in a list", "X-Ratelimit-Limit", "5, 6", "3, 4"},
+		{"a function of a vendor", "X-Ms-Ratelimit-Remaining-Resource", "a;5", "a;3"},
+		{"a function of a caller's", "Acme-Left", "5", "3"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			read := func(lines int) int64 {
+				h := http.Header{tt.key: append(slices.Repeat([]string{tt.value}, lines-1), tt.last)}
+				got, err := ParseAny(h, LegacyOptions{Dialects: []*Dialect{acme}})
+				require.NoError(t, err)
+				if len(got.Limits) > 0 {
+					return got.Limits[0].Remaining
+				}
+				return got.Policies[0].Quota
+			}
+			require.EqualValues(t, 3, read(maxLines))
+			if tt.name != "a quota" { // of whose lines each may be a list of policies
+				require.EqualValues(t, 5, read(maxLines+1))
+			}
+		})
+	}
+	require.Equal(t, 2*maxLines, calls)
+}
+
+// TestNoObject: what is no object is not looked at as JSON, which costs much more.
+func TestNoObject(t *testing.T) {
+	for _, line := range []string{"1", "call_count", " {\"call_count\":1} x", `{"call_count":`, ""} {
+		_, ok := parseJSON(line)
+		require.False(t, ok, line)
+	}
+	_, ok := parseJSON("{} ")
+	require.True(t, ok)
+	requireAllocs(t, 0, func() { _, _ = parseJSON("1") })
+}
+
 // TestKnownMisreads: two families that have nothing to do with each other, and name
 // no policy, are two limits. Here they still fill each other's gaps. Each row has
 // what is wanted, without the names; one that is read right fails, and then moves

@@ -322,7 +322,7 @@ func makeLegacyVectors(t *testing.T) {
 		cases []legacyCase
 	}{
 		{"generations", generationCases()}, {"edges", edgeCases()}, {"families", familyCases()}, {"units", unitCases()}, {"policies", policyFactCases()},
-		{"clocks", clockCases()},
+		{"clocks", clockCases()}, {"lines", lineCases()},
 	} {
 		for _, tc := range group.cases {
 			list = append(list, tc.vector(t, group.name))
