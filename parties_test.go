@@ -154,6 +154,37 @@ func lineCases() []legacyCase {
 	}
 }
 
+// TestSeveralLinesOnTheWay: a client and a gateway understand them alike.
+func TestSeveralLinesOnTheWay(t *testing.T) {
+	own := fieldsOf(t, `"gateway";q=50;w=10`, `"gateway";r=40;t=10`)
+	for _, tt := range []struct {
+		name, wire string
+		wait       time.Duration
+	}{
+		{"nothing remains of the second limiter", "X-RateLimit-Remaining: 99\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30s\nX-RateLimit-Reset: 60s", time.Minute},
+		{"nothing remains of the first", "X-RateLimit-Remaining: 0\nX-RateLimit-Remaining: 99\nX-RateLimit-Reset: 30s\nX-RateLimit-Reset: 60s", time.Minute},
+		{"nothing remains, and nobody says until when", "X-RateLimit-Remaining: 99\nX-RateLimit-Remaining: 0", 0},
+		{"nothing remains in a list", "X-RateLimit-Remaining: 99, 0\nX-RateLimit-Reset: @http+60", time.Minute},
+		{"all of it is used", "X-RateLimit-Limit: 100\nX-RateLimit-Used: 1\nX-RateLimit-Used: 100\nX-RateLimit-Reset-After: 60", time.Minute},
+	} {
+		eachClock(t, tt.name, tt.wire, func(t *testing.T, text string, now time.Time) {
+			now = now.Truncate(time.Second)
+			a := Advisor{}.Advise(responseOf(text), now)
+			require.Equal(t, tt.wait, a.Wait)
+			require.True(t, a.Fields.exhausted())
+
+			h := wire(text)
+			require.NoError(t, RestrictHeader(h, own, LegacyOptions{Name: "default", Now: now}))
+			require.Equal(t, tt.wait, Advisor{}.Advise(&http.Response{Header: h}, now).Wait)
+			delete(h, policyKey)
+			delete(h, limitKey)
+			older := Advisor{}.Advise(&http.Response{Header: h}, now)
+			require.True(t, older.Fields.exhausted(), "the older fields are not raised: %v", h)
+			require.Equal(t, tt.wait, older.Wait)
+		})
+	}
+}
+
 // TestManyLines: as many lines of a field are read, and one more is not.
 func TestManyLines(t *testing.T) {
 	calls := 0
