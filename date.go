@@ -53,13 +53,29 @@ func stored(h http.Header) bool {
 // arrival if there is no Date, if the Date is more than mostSkew away, or if
 // the response comes from a cache, which was made some time ago.
 func (c *clock) now() time.Time {
+	if c.made.IsZero() || c.stored || c.made.Sub(c.arrival()).Abs() > mostSkew {
+		return c.arrival()
+	}
+	return c.made
+}
+
+// arrival returns when the response arrived.
+func (c *clock) arrival() time.Time {
 	if c.arrived.IsZero() {
 		c.arrived = time.Now()
 	}
-	if c.made.IsZero() || c.stored || c.made.Sub(c.arrived).Abs() > mostSkew {
-		return c.arrived
-	}
-	return c.made
+	return c.arrived
+}
+
+// month is how far a number may lie from the clock of a response that is a point in time
+// however small it is (see moment.settle).
+const month = 31 * 24 * time.Hour
+
+// near reports whether a point in time, in seconds since the Unix epoch, lies within a
+// month of when the response was made, or of when it arrived.
+func (c *clock) near(sec int64) bool {
+	t := time.Unix(sec, 0)
+	return t.Sub(c.arrival()).Abs() <= month || !c.made.IsZero() && t.Sub(c.made).Abs() <= month
 }
 
 // until returns the seconds from now until a point in time, which is given in

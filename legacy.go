@@ -43,7 +43,9 @@ const (
 	// TimeGuess is by shape and size: from 1e9 on a number is seconds since the
 	// Unix epoch, from 1e11 on milliseconds, from 1e14 on microseconds, from
 	// 1e17 on nanoseconds. A smaller one is seconds from now, unless the rest of
-	// the response says otherwise. It is written as seconds from now.
+	// the response says otherwise, or it is 1e8 or more and lies, as seconds since the
+	// epoch, within a month of the response's Date or arrival, as in a bubble of
+	// testing/synctest. It is written as seconds from now.
 	TimeGuess TimeFormat = iota
 	// TimeSeconds is seconds from now; fractions are rounded up.
 	TimeSeconds
@@ -169,8 +171,8 @@ type LegacyOptions struct {
 	// Dialects say what the fields that they name mean; of two for one field
 	// the first counts. All other fields are read by their words.
 	Dialects []*Dialect
-	// Reset is how a bare number below 1e9 in a reset is counted if nothing in the
-	// response tells: TimeMilli, say, for a server that is known to count so.
+	// Reset is how a bare number in a reset is counted if neither its size (see
+	// [TimeGuess]) nor anything else in the response tells: TimeMilli, say, for a server that is known to count so.
 	// TimeGuess takes it for seconds, and sets Fields.Guessed.
 	Reset TimeFormat
 	// Name is the name of a policy if the response has none. "" is "default", and
@@ -232,7 +234,8 @@ const defaultName = "default"
 // A bare number in a reset is seconds in the fields of the drafts
 // (RateLimit-Reset). In any other field its unit is settled by the first of these
 // that applies:
-//   - its size: from 1e9 on it is a point in time (see [TimeGuess]);
+//   - its size: from 1e9 on it is a point in time, and from 1e8 on if it is near
+//     (see [TimeGuess]);
 //   - a word of the name, such as Ms or After;
 //   - the window into which it has to fit, which may also refute seconds in the
 //     fields of the drafts;

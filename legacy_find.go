@@ -115,6 +115,7 @@ func askedElsewhere(h http.Header, received time.Time) (longest time.Duration) {
 func (m *meaning) wait(lines []string, c *clock) time.Duration {
 	line, _ := firstLine(lines)
 	t, _ := parseMoment(line, m.format, m.per)
+	t.settle(c)
 	return t.duration(c)
 }
 

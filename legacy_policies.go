@@ -174,12 +174,13 @@ func (r *reading) takeReset(t *tally, m *meaning, value string, format TimeForma
 	if at.kind == noMoment {
 		return ok
 	}
+	var c *clock
+	if at.needsClock() {
+		c = r.now()
+		at.settle(c)
+	}
 	if at.kind == dateMoment && at.written && m.order == draftOrder {
 		r.generation = max(r.generation, draft00)
-	}
-	var c *clock // which only a point in time needs
-	if at.kind == dateMoment {
-		c = r.now()
 	}
 	s, seconds := &t.resets, at.seconds(c)
 	if t.by[RoleReset] == r.field { // of several that a field says the latest counts, on whatever clock

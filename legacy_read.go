@@ -202,6 +202,7 @@ func (r *reading) readWait(f *foundField) {
 	}
 	line, i := firstLine(f.lines)
 	until, ok := parseMoment(line, m.format, m.per)
+	until.settle(r.now())
 	reset := until.seconds(r.now())
 	if !ok && line != "" {
 		r.fault(f, i, 0, ErrSyntax)

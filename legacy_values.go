@@ -14,8 +14,10 @@ import (
 
 // The sizes by which a number is a point in time. Seconds since the epoch have at
 // most eleven digits until the year 5138; milliseconds had fewer than twelve
-// before 1973.
+// before 1973. From leastNear on, in 1973, seconds may be a point in time if
+// something else says so.
 const (
+	leastNear  = 1e8
 	leastUnix  = 1e9
 	leastMilli = 1e11
 	leastMicro = 1e14
@@ -37,11 +39,11 @@ const (
 // A moment is a time as a value says it.
 type moment struct {
 	kind      momentKind
-	written   bool  // as a text that is no number
-	units     int64 // of the number make a second; 0 if it is no number, or nobody has said
-	number    number
-	span      int64 // seconds, rounded up
-	sec, nsec int64 // since the Unix epoch
+	written   bool   // as a text that is no number
+	units     int64  // of the number make a second; 0 if it is no number, or nobody has said
+	number    number // unless it is a date
+	span      int64  // seconds, rounded up
+	sec, nsec int64  // since the Unix epoch
 }
 
 // parseMoment reads a time. A text is read by its shape, a number by its size and
@@ -81,7 +83,7 @@ func numberMoment(v number, format TimeFormat, per int64) moment {
 	case TimeMilli:
 		least = leastMilli // a span of three years
 	case TimeUnix:
-		least = leastUnix / 10 // in 1973
+		least = leastNear
 	}
 	switch {
 	case v == number{n: 1, neg: true}: // -1 is a word for nothing
@@ -104,6 +106,23 @@ func numberMoment(v number, format TimeFormat, per int64) moment {
 		return moment{kind: spanMoment, units: 1, number: v, span: v.ceil() * max(per, 1)}
 	}
 	return moment{kind: bareMoment, number: v}
+}
+
+// needsClock reports whether what a moment means depends on the clock of the response.
+func (m *moment) needsClock() bool {
+	seconds := m.kind == bareMoment || m.kind == spanMoment && m.units == 1
+	return m.kind == dateMoment || seconds && !m.number.neg && m.number.n >= leastNear
+}
+
+// settle makes a number of seconds a point in time that lies near the clock of the
+// response, however small it is: a bubble of testing/synctest begins in 2000, where
+// Unix seconds look like a span of thirty years. It leaves numbers below leastNear, so
+// that small seconds stay what they are beside a clock that stands in 1970.
+func (m *moment) settle(c *clock) {
+	if m.kind != dateMoment && m.needsClock() && c.near(m.number.n) {
+		sec, nsec := m.number.split(1)
+		*m = moment{kind: dateMoment, units: 1, sec: sec, nsec: nsec}
+	}
 }
 
 // seconds returns a moment in seconds from now.

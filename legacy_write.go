@@ -288,7 +288,7 @@ func formatWindow(n int64, format TimeFormat) (string, error) {
 func formatTime(n int64, format TimeFormat, now time.Time) (string, error) {
 	const lastYear = 253402300799 // 9999-12-31T23:59:59Z
 	unix := now.Unix()
-	if !isInteger(n, 0) || format >= TimeUnix && format <= TimeRFC3339 && (unix < leastUnix/10 || unix+n > lastYear) {
+	if !isInteger(n, 0) || format >= TimeUnix && format <= TimeRFC3339 && (unix < leastNear || unix+n > lastYear) {
 		return "", ErrRange
 	}
 	switch format {
