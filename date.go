@@ -30,7 +30,10 @@ type clock struct {
 func readClock(h http.Header, arrived time.Time) clock {
 	c := clock{arrived: arrived, stored: stored(h)}
 	if lines := h[dateKey]; len(lines) > 0 {
-		c.made, _ = parseDate(trim(lines[0]))
+		d, _ := parseDate(trim(lines[0]))
+		if c.made = d.Time; d.short {
+			c.made = d.in(c.arrival())
+		}
 	}
 	return c
 }
@@ -95,9 +98,30 @@ func (c *clock) until(sec, nsec int64) int64 {
 // work small.
 const maxTime = 128
 
+// A textDate is a point in time as a text says it.
+type textDate struct {
+	time.Time
+	short bool // its year has two digits, and is one of 1969 to 2068, as in package time
+}
+
+// in returns the point in time for a reader whose time is now. A year of two digits is
+// the latest one with these digits that is no more than 50 years ahead (RFC 9110
+// Section 5.6.7). The zero now is that of a reader without a clock.
+func (d textDate) in(now time.Time) time.Time {
+	if !d.short || now.IsZero() {
+		return d.Time
+	}
+	latest := now.AddDate(50, 0, 0)
+	years := latest.Year()/100*100 + d.Year()%100 - d.Year()
+	if t := d.AddDate(years, 0, 0); !t.After(latest) {
+		return t
+	}
+	return d.AddDate(years-100, 0, 0)
+}
+
 // parseTime reads a date in any form that servers write: a timestamp, or an
 // HTTP-date and its variants.
-func parseTime(s string) (time.Time, bool) {
+func parseTime(s string) (textDate, bool) {
 	if s != "" && is(s[0], digit) { // no form of an HTTP-date begins with a digit
 		return parseTimestamp(s)
 	}
@@ -108,24 +132,24 @@ func parseTime(s string) (time.Time, bool) {
 // write: a space in place of the T, no seconds, a fraction of any length, also
 // behind a comma, an offset without a colon or with a space before it, no zone
 // at all (which is taken for UTC), and the name of the zone that Go adds.
-func parseTimestamp(s string) (time.Time, bool) {
+func parseTimestamp(s string) (textDate, bool) {
 	const form = "0000-00-00T00:00"
 	if len(s) < len(form) || s[10] != 'T' && s[10] != 't' && s[10] != ' ' || !shaped(s, form) {
-		return time.Time{}, false
+		return textDate{}, false
 	}
 	sec, nsec, rest, ok := parseSecond(s[len(form):])
 	if !ok {
-		return time.Time{}, false
+		return textDate{}, false
 	}
 	offset, ok := parseZone(rest)
 	if !ok {
-		return time.Time{}, false
+		return textDate{}, false
 	}
 	year, month, day, hour, minute := atoi(s[:4]), atoi(s[5:7]), atoi(s[8:10]), atoi(s[11:13]), atoi(s[14:16])
 	if !isDay(year, month, day) || !isTime(hour, minute, sec) {
-		return time.Time{}, false
+		return textDate{}, false
 	}
-	return time.Date(year, time.Month(month), day, hour, minute-offset, sec, nsec, time.UTC), true
+	return textDate{Time: time.Date(year, time.Month(month), day, hour, minute-offset, sec, nsec, time.UTC)}, true
 }
 
 // shaped reports whether s, which is at least as long as form, has a digit wherever
@@ -205,7 +229,7 @@ func atoi(s string) int { return int(parseDigits(s)) }
 
 // parseDate reads an HTTP-date, and variants that servers write: one with UTC
 // or an offset in place of GMT, and the form of Date.toString in JavaScript.
-func parseDate(s string) (time.Time, bool) {
+func parseDate(s string) (textDate, bool) {
 	if t, ok := parseHTTPDate(s); ok {
 		return t, true
 	}
@@ -218,7 +242,7 @@ func parseDate(s string) (time.Time, bool) {
 
 // parseHTTPDate reads an HTTP-date in any of its three forms (RFC 9110
 // Section 5.6.7).
-func parseHTTPDate(s string) (time.Time, bool) {
+func parseHTTPDate(s string) (textDate, bool) {
 	if t, ok := parseIMF(s); ok {
 		return t, true
 	}
@@ -230,9 +254,9 @@ func parseHTTPDate(s string) (time.Time, bool) {
 
 // parseLayouts reads s by the first layout of package time that fits. Unlike
 // package time it accepts a leap second, whose second is 60.
-func parseLayouts(s string, layouts ...string) (time.Time, bool) {
+func parseLayouts(s string, layouts ...string) (textDate, bool) {
 	if len(s) > maxTime {
-		return time.Time{}, false
+		return textDate{}, false
 	}
 	leap := strings.Contains(s, ":60 ")
 	if leap {
@@ -243,26 +267,26 @@ func parseLayouts(s string, layouts ...string) (time.Time, bool) {
 			if leap {
 				t = t.Add(time.Second)
 			}
-			return t, true
+			return textDate{t, layout == time.RFC850}, true
 		}
 	}
-	return time.Time{}, false
+	return textDate{}, false
 }
 
 // parseIMF reads an IMF-fixdate (RFC 9110 Section 5.6.7). Nearly every response
 // has a Date in this form, and package time takes three times as long. The
 // day of the week is not looked at.
-func parseIMF(s string) (time.Time, bool) {
+func parseIMF(s string) (textDate, bool) {
 	const form = "Sun, 06 Nov 1994 08:49:37 GMT"
 	const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
 	if len(s) != len(form) || !strings.HasSuffix(s, "GMT") || !shaped(s, form) {
-		return time.Time{}, false
+		return textDate{}, false
 	}
 	month := strings.Index(months, s[8:11])
 	year, day := atoi(s[12:16]), atoi(s[5:7])
 	hour, minute, sec := atoi(s[17:19]), atoi(s[20:22]), atoi(s[23:25])
 	if month < 0 || month%3 > 0 || !isDay(year, month/3+1, day) || !isTime(hour, minute, sec) {
-		return time.Time{}, false
+		return textDate{}, false
 	}
-	return time.Date(year, time.Month(month/3+1), day, hour, minute, sec, 0, time.UTC), true
+	return textDate{Time: time.Date(year, time.Month(month/3+1), day, hour, minute, sec, 0, time.UTC)}, true
 }

@@ -34,7 +34,8 @@ type vendorCase struct {
 func (c *vendorCase) options() LegacyOptions {
 	o := LegacyOptions{Now: c.Now}
 	if date := wire(strings.Join(c.Headers, "\n")).Get("Date"); o.Now.IsZero() && date != "" {
-		o.Now, _ = parseDate(date)
+		made, _ := parseDate(date)
+		o.Now = made.Time
 	}
 	if c.Resets == "milliseconds" {
 		o.Reset = TimeMilli

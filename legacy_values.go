@@ -40,6 +40,7 @@ const (
 type moment struct {
 	kind      momentKind
 	written   bool   // as a text that is no number
+	short     bool   // as a date whose year has two digits
 	units     int64  // of the number make a second; 0 if it is no number, or nobody has said
 	number    number // unless it is a date
 	span      int64  // seconds, rounded up
@@ -64,7 +65,7 @@ func parseMoment(s string, format TimeFormat, per int64) (moment, bool) {
 		return moment{}, false
 	}
 	if t, ok := parseTime(s); ok {
-		return moment{kind: dateMoment, sec: t.Unix(), nsec: int64(t.Nanosecond()), written: true}, true
+		return moment{kind: dateMoment, sec: t.Unix(), nsec: int64(t.Nanosecond()), written: true, short: t.short}, true
 	}
 	if !is(s[0], digit) {
 		return moment{}, isNothing(s)
@@ -133,7 +134,11 @@ func (m *moment) seconds(c *clock) Seconds {
 	case bareMoment:
 		return SecondsOf(m.number.ceil())
 	case dateMoment:
-		return SecondsOf(c.until(m.sec, m.nsec))
+		sec := m.sec
+		if m.short {
+			sec = textDate{time.Unix(sec, 0).UTC(), true}.in(c.now()).Unix()
+		}
+		return SecondsOf(c.until(sec, m.nsec))
 	}
 	return Seconds{}
 }

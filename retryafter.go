@@ -10,9 +10,9 @@ const retryAfterKey = "Retry-After" // RFC 9110 Section 10.2.3
 
 // A retryAfter is the value of one line of the field Retry-After.
 type retryAfter struct {
-	seconds  number    // to wait from the arrival of the response on
-	date     time.Time // until which to wait; zero if the value is a number
-	standard bool      // the value has a form that RFC 9110 allows
+	seconds  number   // to wait from the arrival of the response on
+	date     textDate // until which to wait; zero if the value is a number
+	standard bool     // the value has a form that RFC 9110 allows
 }
 
 // parseRetryAfter reads a number of seconds, with or without a fraction, or a
@@ -41,7 +41,7 @@ func (r *retryAfter) wait(now time.Time) time.Duration {
 		d, _ := SecondsOf(r.seconds.ceil()).Duration()
 		return d
 	}
-	return max(r.date.Sub(now), 0)
+	return max(r.date.in(now).Sub(now), 0)
 }
 
 // ParseRetryAfter returns how long h asks to wait, at least 0, and whether it
@@ -58,7 +58,8 @@ func (r *retryAfter) wait(now time.Time) time.Duration {
 //
 // A number is a number of seconds, unless the name of the field has another
 // unit; a fraction of a second is rounded up. A date may be an HTTP-date in any
-// of its three forms, or a timestamp of RFC 3339. It is measured from the field
+// of its three forms, or a timestamp of RFC 3339; a year of two digits is at most 50
+// years ahead (RFC 9110 Section 5.6.7). It is measured from the field
 // Date. It is measured from received instead if there is no Date, if the Date is
 // more than a day away from received, or if a positive Age says that the
 // response comes from a cache. A wait that a Duration cannot hold becomes the

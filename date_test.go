@@ -1,0 +1,56 @@
+package ratelimit
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTwoDigits: a year of two digits is the latest one with these digits that is no
+// more than 50 years ahead (RFC 9110 Section 5.6.7).
+func TestTwoDigits(t *testing.T) {
+	at := func(text string) time.Time {
+		got, err := time.Parse(time.RFC3339, text)
+		require.NoError(t, err)
+		return got
+	}
+	for _, tt := range []struct{ name, now, text, want string }{
+		{"this year", "2026-11-21T03:00:00Z", "Saturday, 21-Nov-26 03:00:30 GMT", "2026-11-21T03:00:30Z"},
+		{"last year", "2026-11-21T03:00:00Z", "Friday, 21-Nov-25 03:00:00 GMT", "2025-11-21T03:00:00Z"},
+		{"44 years ahead, where package time says 1970", "2026-11-21T03:00:00Z", "Friday, 21-Nov-70 03:00:00 GMT", "2070-11-21T03:00:00Z"},
+		{"50 years ahead", "2026-11-21T03:00:00Z", "Saturday, 21-Nov-76 03:00:00 GMT", "2076-11-21T03:00:00Z"},
+		{"a second more than 50 years ahead", "2026-11-21T03:00:00Z", "Sunday, 21-Nov-76 03:00:01 GMT", "1976-11-21T03:00:01Z"},
+		{"68 years ahead, which is the example of RFC 9110", "2026-11-21T03:00:00Z", "Sunday, 06-Nov-94 08:49:37 GMT", "1994-11-06T08:49:37Z"},
+		{"in 1994", "1994-11-15T08:12:00Z", "Sunday, 06-Nov-94 08:49:37 GMT", "1994-11-06T08:49:37Z"},
+		{"the next century from 1994", "1994-11-15T08:12:00Z", "Wednesday, 01-Jan-20 00:00:00 GMT", "2020-01-01T00:00:00Z"},
+		{"in a bubble of testing/synctest", "2000-01-01T00:00:00Z", "Saturday, 01-Jan-00 00:00:30 GMT", "2000-01-01T00:00:30Z"},
+		{"the next century from the end of this", "2099-12-31T23:59:50Z", "Friday, 01-Jan-00 00:00:10 GMT", "2100-01-01T00:00:10Z"},
+		{"a leap second at the end of a century", "2099-12-31T23:59:50Z", "Thursday, 31-Dec-99 23:59:60 GMT", "2100-01-01T00:00:00Z"},
+		{"the day that not each year has", "2026-11-21T03:00:00Z", "Tuesday, 29-Feb-00 00:00:00 GMT", "2000-02-29T00:00:00Z"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			now := at(tt.now)
+			d, ok := parseDate(tt.text)
+			require.True(t, ok)
+			require.Equal(t, at(tt.want), d.in(now).UTC())
+
+			// as the Date of a response, and as the end of a window
+			c := readClock(http.Header{"Date": {tt.text}}, now)
+			require.Equal(t, at(tt.want), c.made.UTC())
+			got, err := ParseAny(http.Header{"X-Ratelimit-Reset": {tt.text}}, LegacyOptions{Now: now})
+			require.NoError(t, err)
+			require.Equal(t, SecondsOf(max(int64(at(tt.want).Sub(now)/time.Second), 0)), got.Limits[0].Reset)
+			wait, ok := ParseRetryAfter(http.Header{"Retry-After": {tt.text}}, now)
+			require.True(t, ok)
+			require.Equal(t, max(at(tt.want).Sub(now), 0), wait)
+		})
+	}
+	d, ok := parseDate("Friday, 21-Nov-70 03:00:00 GMT")
+	require.True(t, ok)
+	require.Equal(t, 1970, d.in(time.Time{}).Year(), "without a clock as package time has it")
+	d, ok = parseDate("Fri, 21 Nov 1975 03:00:00 GMT")
+	require.True(t, ok)
+	require.Equal(t, 1975, d.in(late).Year(), "four digits are what they are")
+}
