@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dunglas/httpsfv"
@@ -233,6 +235,89 @@ func BenchmarkHostileHeaders(b *testing.B) {
 		b.Run(tt.name, func(b *testing.B) {
 			small, large := tt.make(1_600), tt.make(16_000)
 			benchRatio(b, func() { _, _ = ParseAny(large, LegacyOptions{Now: late}) }, func() { _, _ = ParseAny(small, LegacyOptions{Now: late}) })
+		})
+	}
+}
+
+// hostileSize is the length of the headers of sizedHeaders: package http reads no longer
+// ones from a server, unless it is told to.
+const hostileSize = 1 << 20
+
+// ordinaryHeader returns a header of some length, in fields that say nothing of limits.
+func ordinaryHeader(size int) http.Header { return keysOf(size, "X-Custom-Field-%d", "some value") }
+
+// sizedHeaders are headers of some length that cost a reader more than ordinary fields
+// would.
+var sizedHeaders = []struct {
+	name string
+	make func(size int) http.Header
+}{
+	{"short names", func(n int) http.Header { return keysOf(n, "A%d", "b") }},
+	{"ordinary names, and one that remains", func(n int) http.Header {
+		h := ordinaryHeader(n)
+		h["X-Foo-Remaining"] = []string{"5"}
+		return h
+	}},
+	{"ordinary names of a family, and one that remains", func(n int) http.Header {
+		h := ordinaryHeader(n)
+		h["X-Custom-Remaining"] = []string{"5"}
+		return h
+	}},
+	{"glued words", func(n int) http.Header { return keysOf(n, "Limits#Bucketkeyin%d-Limused", "1") }},
+	{"glued words behind the anchor", func(n int) http.Header { return keysOf(n, "X-Ratelimit-Limitslimitslimitsx%d", "1") }},
+	{"a word that says no limit", func(n int) http.Header { return keysOf(n, "X-Ratelimit-N%d-Url", "1") }},
+	{"what remains", func(n int) http.Header { return keysOf(n, "X-P%d-Remaining", "1") }},
+	{"limits", func(n int) http.Header { return keysOf(n, "X-Ratelimit-Remaining-N%d", "1") }},
+	{"limits of families", func(n int) http.Header { return keysOf(n, "X-N%d-Ratelimit-Remaining", "1") }},
+	{"an exception", func(n int) http.Header { return keysOf(n, "X-Mbx-Used-N%d", "1") }},
+	{"waits", func(n int) http.Header { return keysOf(n, "X-N%d-Retry-After", "5") }},
+	{"lines of a function", func(n int) http.Header { return linesOf(n, "X-App-Usage", "1") }},
+	{"lines of JSON", func(n int) http.Header { return linesOf(n, "X-App-Usage", `{"call_count":1}`) }},
+	{"lines of what remains", func(n int) http.Header { return linesOf(n, "X-Ratelimit-Remaining", "1") }},
+	{"lines of quotas", func(n int) http.Header { return linesOf(n, "X-Ratelimit-Limit", "1") }},
+	{"lines of quotas that are none", func(n int) http.Header { return linesOf(n, "X-Ratelimit-Limit", "x") }},
+	{"lines of policies", func(n int) http.Header { return linesOf(n, "Ratelimit-Policy", "1;w=1") }},
+	{"lines of the Dictionary", func(n int) http.Header { return linesOf(n, "Ratelimit", "limit=1, reset=1") }},
+	{"a list of what remains", func(n int) http.Header {
+		return http.Header{"X-Ratelimit-Remaining": {strings.Repeat("1, ", n/3) + "1"}}
+	}},
+	{"a list of resets", func(n int) http.Header { return http.Header{"X-Ratelimit-Reset": {strings.Repeat("1, ", n/3) + "1"}} }},
+	{"a list of quotas", func(n int) http.Header { return http.Header{"X-Ratelimit-Limit": {strings.Repeat("1, ", n/3) + "1"}} }},
+	{"a long Dictionary", func(n int) http.Header {
+		return http.Header{"Ratelimit": {strings.Repeat("limit=1,", n/8) + "reset=1"}}
+	}},
+}
+
+// keysOf returns a header of some length in fields of one line each.
+func keysOf(size int, format, value string) http.Header {
+	h := http.Header{}
+	for i := 0; size > 0; i++ {
+		key := http.CanonicalHeaderKey(fmt.Sprintf(format, i))
+		h[key] = []string{value}
+		size -= len(key) + len(": \r\n") + len(value)
+	}
+	return h
+}
+
+// linesOf returns a header of some length in lines of one field.
+func linesOf(size int, key, value string) http.Header {
+	n := size/(len(key)+len(": \r\n")+len(value)) + 1
+	return http.Header{key: slices.Repeat([]string{value}, n)}
+}
+
+// BenchmarkSizedHeaders reports how many times as much as ordinary fields of 1 MiB such
+// headers cost a client, which law 12 bounds by ten.
+func BenchmarkSizedHeaders(b *testing.B) {
+	advise := func(h http.Header) func() {
+		resp := &http.Response{StatusCode: http.StatusOK, Header: h}
+		return func() { Advisor{}.Advise(resp, late) }
+	}
+	ordinary := ordinaryHeader(hostileSize)
+	for _, tt := range sizedHeaders {
+		h := tt.make(hostileSize)
+		b.Run(tt.name, func(b *testing.B) {
+			b.ReportAllocs()
+			benchRatio(b, advise(h), advise(ordinary))
 		})
 	}
 }

@@ -199,8 +199,8 @@ const defaultName = "default"
 // policy and the role in any order, then the unit of a time, as in
 // X-RateLimit-Remaining-Minute or Acme-Rate-Limit-Requests-Reset-Ms. Without the
 // word RateLimit, X-Acme-Remaining is read if there is also X-Acme-Limit,
-// X-Acme-Used or X-Acme-Reset, and no more than 1024 policies might be told so.
-// Some seventy more fields are known by their whole names.
+// X-Acme-Used or X-Acme-Reset. Some seventy more fields are known by their whole
+// names.
 //
 // A policy is named by the words between RateLimit and the role, or by a field
 // for the name, or by a parameter "name", else by o.Name. Of Integer policies the
@@ -252,8 +252,10 @@ const defaultName = "default"
 // Fields are judged one by one. A malformed one leaves the others as they are and
 // is joined into the error, as a [*FieldError] with its name as it was sent; the
 // Fields that are returned with it may be used. A response with more than 1024
-// fields for limits is not read (ErrTooMany). Of more than 1024 policies or
-// limits the first 1024 are read. A response without any costs no allocation.
+// fields for limits is not read (ErrTooMany); fields that look like these by a part of
+// their names count with them. Of more than 1024 policies or limits the first 1024 are
+// read, and so are the first 1024 numbers of a list. A response without any costs no
+// allocation.
 func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
 	f, _, faults := parseAny(h, &o)
 	return f, joinFaults(faults)

@@ -70,7 +70,8 @@ func (r *reading) readDictionary(f *foundField) bool {
 	facts := make([]Fact, 0, 3)
 	var has [roles]bool
 	found := false
-	for p := range f.parts {
+	some := foundField{lines: f.several()}
+	for p := range some.parts {
 		member, _, _ := cut(p.text, ';')
 		key, text, _ := strings.Cut(trim(member), "=")
 		role, known := dictionaryRole(key)
@@ -81,6 +82,10 @@ func (r *reading) readDictionary(f *foundField) bool {
 		if v, ok := parseNumber(text); !ok || v.neg || !p.closed {
 			r.fault(f, p.line, p.off, ErrSyntax)
 			continue
+		}
+		if len(facts) == maxMembers {
+			r.fault(f, p.line, p.off, ErrTooMany)
+			break
 		}
 		facts = append(facts, Fact{Role: role, Value: text})
 		has[role] = true

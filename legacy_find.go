@@ -20,10 +20,14 @@ type foundField struct {
 	columns int // it is one of several parallel lists with so many members, 0 if it is not
 }
 
-// findFields appends the fields of h for limits, until they are too many.
+// findFields appends the fields of h for limits, until they are too many. A field whose
+// words have to be read counts as well if they say nothing: to read them costs a hundred
+// times as much as to see that another name is none of a limit.
 func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundField {
 	var few [4]*lexicon
-	known, own, loose := builtin(), o.lexicons(few[:0]), false
+	known, own := builtin(), o.lexicons(few[:0])
+	var loose looseFields
+	other := 0 // fields whose words have been read, and that are not found, or not yet
 	for key, lines := range h {
 		head, tail := hashes(key)
 		if len(lines) == 0 || !known.mayKnow(head, tail) && !hasAnchor(key) && !own.mayKnow(head) {
@@ -38,17 +42,39 @@ func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundFiel
 		}
 		if m != nil {
 			found = append(found, foundField{key: key, lines: lines, meaning: m})
-			if len(found) > maxFields {
-				return found
+		} else {
+			other++
+			if !hasAnchor(key) {
+				loose.begin(key, lines)
 			}
-		} else if !loose {
-			_, loose = parseLoose(key)
+		}
+		if len(found)+other > maxFields {
+			return tooMany()
 		}
 	}
-	if loose {
-		found = findLoose(found, h, own)
+	if loose.families == nil {
+		return found
 	}
-	return found
+	for key, lines := range h {
+		head, tail := hashes(key)
+		if len(lines) == 0 || known.mayKnow(head, tail) || hasAnchor(key) || own.mayKnow(head) || !loose.mayHave(key) {
+			continue
+		}
+		if other++; len(found)+other > maxFields {
+			return tooMany()
+		}
+		loose.join(key, lines)
+	}
+	return loose.limits(found)
+}
+
+// tooMany returns more fields than are read, in place of those that there are.
+func tooMany() []foundField {
+	list := make([]foundField, maxFields+1)
+	for i := range list {
+		list[i].meaning = &meaning{}
+	}
+	return list
 }
 
 // learned returns the meaning of a key by its words, or nil.
@@ -95,12 +121,16 @@ func (own lexicons) find(key string, head uint32) *meaning {
 }
 
 // askedElsewhere returns the longest wait that h asks for in fields other than
-// Retry-After, 0 if there is none.
+// Retry-After, 0 if there is none, or if too many may be one.
 func askedElsewhere(h http.Header, received time.Time) (longest time.Duration) {
+	looked := 0
 	for key, lines := range h {
 		head, tail := hashes(key)
 		if !builtin().mayKnow(head, tail) && !hasAnchor(key) || key == limitKey || key == policyKey {
 			continue
+		}
+		if looked++; looked > maxFields {
+			return 0
 		}
 		if m, ok := parseKey(key); ok && m.kind == waitName && m.policy == "" {
 			c := readClock(h, received)
@@ -119,40 +149,92 @@ func (m *meaning) wait(lines []string, c *clock) time.Duration {
 	return t.duration(c)
 }
 
+// looseFields are the fields without an anchor, by the policy that they are about. A
+// family begins with a field that the filters let through, such as X-Acme-Remaining;
+// others join it.
+type looseFields struct {
+	families map[string]*looseFamily
+	needles  filter // of three bytes that are in each key of a family
+	any      bool   // a family has no such bytes: any key may be of it
+}
+
 // A looseFamily is the fields without an anchor that are about one policy.
 type looseFamily struct {
 	fields []foundField
-	starts bool // one of its own fields makes findLoose look at it
 	other  bool // a field with an anchor says more: X-Rate-Limit-Hourly beside X-Hourly-Requests-Left
 }
 
-// findLoose appends the fields of families without an anchor that tell a limit.
-func findLoose(found []foundField, h http.Header, own lexicons) []foundField {
-	families := map[string]*looseFamily{}
-	for key, lines := range h {
-		m, ok := parseLoose(key)
-		head, tail := hashes(key)
-		if !ok || len(lines) == 0 || isLegacyField(key) || own.find(key, head) != nil {
-			continue
-		}
-		if len(families) > maxFields {
-			return found
-		}
-		name := cmp.Or(m.policy, m.family)
-		if families[name] == nil {
-			families[name] = &looseFamily{}
-		}
-		of := families[name]
-		of.starts = of.starts || builtin().mayKnow(head, tail)
-		of.fields = append(of.fields, foundField{key: key, lines: lines, meaning: &m})
+// begin adds a field that the filters let through, if it may be of a family.
+func (l *looseFields) begin(key string, lines []string) {
+	m, ok := parseLoose(key)
+	if !ok {
+		return
 	}
+	name := m.looseName()
+	if l.families == nil {
+		l.families = map[string]*looseFamily{}
+	}
+	if l.families[name] == nil {
+		l.families[name] = &looseFamily{}
+		l.need(m.policy)
+	}
+	l.add(name, &m, key, lines)
+}
+
+// looseName returns the name of the family of a field.
+func (m *meaning) looseName() string { return cmp.Or(m.policy, m.family) }
+
+func (l *looseFields) add(name string, m *meaning, key string, lines []string) {
+	of := l.families[name]
+	of.fields = append(of.fields, foundField{key: key, lines: lines, meaning: m})
+}
+
+// needle is how many bytes of the name of a family have to be in each of its keys.
+const needle = 3
+
+// need notes some bytes of the longest word of a policy. They are in each key that has
+// the word.
+func (l *looseFields) need(policy string) {
+	longest := ""
+	for word := range strings.SplitSeq(policy, "-") {
+		if len(word) > len(longest) {
+			longest = word
+		}
+	}
+	if len(longest) < needle {
+		l.any = true
+		return
+	}
+	l.needles.set(hash(longest[0], longest[1], longest[2], 0))
+}
+
+// mayHave reports whether a key may be of a family that has begun.
+func (l *looseFields) mayHave(key string) bool {
+	for i := range len(key) - needle + 1 {
+		if l.needles.has(hash(key[i], key[i+1], key[i+2], 0)) {
+			return true
+		}
+	}
+	return l.any
+}
+
+// join adds a field to its family, if that has begun.
+func (l *looseFields) join(key string, lines []string) {
+	m, ok := parseLoose(key)
+	if name := m.looseName(); ok && l.families[name] != nil {
+		l.add(name, &m, key, lines)
+	}
+}
+
+// limits appends the fields of the families that tell a limit.
+func (l *looseFields) limits(found []foundField) []foundField {
 	for _, f := range found {
-		if of := families[f.meaning.policy]; of != nil && f.meaning.kind == plainName {
+		if of := l.families[f.meaning.policy]; of != nil && f.meaning.kind == plainName {
 			of.other = true
 		}
 	}
-	for _, of := range families {
-		if of.starts && of.isLimit() {
+	for _, of := range l.families {
+		if of.isLimit() {
 			found = append(found, of.fields...)
 		}
 	}

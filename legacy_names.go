@@ -442,16 +442,27 @@ const longestGlued = 24
 // unglue appends the known words that a text consists of, if it does. It prefers
 // long ones.
 func unglue(list []word, s string) (_ []word, ok bool) {
-	if s == "" || len(s) > longestGlued {
-		return list, s == ""
+	if len(s) > longestGlued {
+		return list, false
 	}
-	for n := len(s); n >= 2; n-- {
-		if w := wordOf(s[:n]); w.class != otherWord || w.counts || windowOfWord(strings.ToLower(w.text)) > 0 {
-			if all, ok := unglue(append(list, w), s[n:]); ok {
+	var dead uint32
+	return unglueFrom(list, s, 0, &dead)
+}
+
+// unglueFrom is unglue from an index on. The bit of an index in dead says that no
+// known words begin there, so that nothing is looked up twice.
+func unglueFrom(list []word, s string, from int, dead *uint32) (_ []word, ok bool) {
+	if from == len(s) || *dead>>from&1 != 0 {
+		return list, from == len(s)
+	}
+	for to := min(from+longestWord, len(s)); to >= from+2; to-- {
+		if w := wordOf(s[from:to]); w.class != otherWord || w.counts || w.isWindow() {
+			if all, ok := unglueFrom(append(list, w), s, to, dead); ok {
 				return all, true
 			}
 		}
 	}
+	*dead |= 1 << from
 	return list, false
 }
 

@@ -294,7 +294,12 @@ func (r *reading) readLine(f *foundField, role Role, i int, line string) {
 		return
 	}
 	if (role.counted() || m.kind == plainName) && isNumbers(line) {
+		n := 0
 		for number := range numbers(line) {
+			if n++; n > maxMembers {
+				r.fault(f, i, 0, ErrTooMany)
+				return
+			}
 			r.takeAll(f, []Fact{{Role: role, Format: m.format, Value: number}}, 0)
 		}
 		return

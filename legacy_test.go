@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"runtime"
 	"strconv"
@@ -638,20 +639,80 @@ func TestManyFields(t *testing.T) {
 	require.Equal(t, maxFields+1, len(findFields(nil, h, &LegacyOptions{})), "nobody looks at the others")
 }
 
-// TestManyLooseFields: fields without the word RateLimit, of as many policies as are
-// looked at, and of one more.
-func TestManyLooseFields(t *testing.T) {
-	h := http.Header{"X-Ratelimit-Remaining": {"5"}, "X-Acme-Remaining": {"7"}, "X-Acme-Limit": {"10"}}
-	for i := range maxFields {
-		h[http.CanonicalHeaderKey(fmt.Sprintf("X-N%d-Reset", i))] = []string{"1"}
+// TestManyNames: a field whose words have to be read counts with those that are found,
+// whatever they say. As many are looked at, and one more is not (law 12).
+func TestManyNames(t *testing.T) {
+	for _, tt := range []struct {
+		name, format, value string
+		with                string // a header of two fields that are looked at
+		want                string
+	}{
+		{"limits", "X-RateLimit-Remaining-N%d", "1", "RateLimit-Remaining: 5\nX-RateLimit-Limit: 9", ""},
+		{"an anchor, and a word that says no limit", "X-RateLimit-N%d-Url", "1", "RateLimit-Remaining: 5\nX-RateLimit-Limit: 9", "default : 5/9 w=- t=-"},
+		{"an anchor to which something is glued", "X-RateLimitx%d", "1", "RateLimit-Remaining: 5\nX-RateLimit-Limit: 9", "default : 5/9 w=- t=-"},
+		{"what remains, and nothing else of that name", "X-P%d-Remaining", "1", "RateLimit-Remaining: 5\nX-RateLimit-Limit: 9", "default : 5/9 w=- t=-"},
+		{"words glued to each other", "Limits#Bucketkeyin%d-Limused", "1", "RateLimit-Remaining: 5\nX-RateLimit-Limit: 9", "default : 5/9 w=- t=-"},
+		{"waits", "X-N%d-Retry-After", "1", "RateLimit-Remaining: 5\nX-RateLimit-Limit: 9", "default : 5/9 w=- t=-"},
+		{"names that may join a family", "X-Acme-N%d", "1", "X-Acme-Remaining: 5\nX-Acme-Limit: 9", "acme : 5/9 w=- t=-"},
+		{"roles that may join a family", "X-Acme-N%d-Limit", "1", "X-Acme-Remaining: 5\nX-Acme-Limit: 9", "acme : 5/9 w=- t=-"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for n, ok := range map[int]bool{maxFields - 2: true, maxFields - 1: false, 4 * maxFields: false} {
+				h := manyKeys(n, tt.format, tt.value)
+				maps.Copy(h, wire(tt.with))
+				got, err := ParseAny(h, LegacyOptions{})
+				require.Equal(t, ok, err == nil, n)
+				lawFaults(t, h, err)
+				if !ok {
+					require.Equal(t, errors.Join(&FieldError{Offset: -1, Item: -1, Err: ErrTooMany}), err)
+					require.Empty(t, got)
+					before := h.Clone()
+					require.ErrorIs(t, RestrictHeader(h, Fields{}, LegacyOptions{}), ErrTooMany)
+					require.Equal(t, before, h)
+				} else if tt.want != "" {
+					require.Equal(t, []string{tt.want}, vendorLimits(got))
+				}
+			}
+		})
 	}
+}
+
+// TestManyOthers: names that the filters refuse are not looked at, however many they
+// are, also beside a family without an anchor.
+func TestManyOthers(t *testing.T) {
+	h := manyKeys(16*maxFields, "X-N%d-Reset", "1")
+	maps.Copy(h, wire("X-Ratelimit-Remaining: 5\nX-Acme-Remaining: 7\nX-Acme-Limit: 10"))
 	got, err := ParseAny(h, LegacyOptions{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"acme : 7/10 w=- t=-", "default : 5/- w=- t=-"}, vendorLimits(got))
-	h["X-One-Reset"] = []string{"1"}
-	got, err = ParseAny(h, LegacyOptions{})
-	require.NoError(t, err)
-	require.Equal(t, []string{"default : 5/- w=- t=-"}, vendorLimits(got))
+}
+
+// TestManyWaits: as many fields in the place of Retry-After are looked at.
+func TestManyWaits(t *testing.T) {
+	for n, want := range map[int]time.Duration{maxFields: 5 * time.Second, maxFields + 1: 0} {
+		got, ok := ParseRetryAfter(manyKeys(n, "X-N%d-Retry-After", "5"), late)
+		require.Equal(t, want, got)
+		require.Equal(t, want > 0, ok)
+	}
+}
+
+// TestHostileMemory: a header of 1 MiB, of which most is not looked at, takes little
+// memory (law 12). The time is that of BenchmarkSizedHeaders.
+func TestHostileMemory(t *testing.T) {
+	const room = 8 << 20 // for what is read of 1024 fields, or of 16 lines
+	took := func(h http.Header) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_ = Advisor{}.Advise(&http.Response{Header: h}, late)
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	took(http.Header{"X-Remaining": {"5"}}) // makes the tables
+	for _, tt := range sizedHeaders {
+		t.Run(tt.name, func(t *testing.T) {
+			require.Less(t, took(tt.make(hostileSize)), uint64(room))
+		})
+	}
 }
 
 // TestLongGroups: what is named once, and stands before the names of many.

@@ -203,7 +203,8 @@ func numbers(line string) iter.Seq[string] {
 	}
 }
 
-// isNumbers reports whether a value is a list of two or more numbers.
+// isNumbers reports whether a value is a list of two or more numbers. Of a longer one
+// than is read only the beginning is looked at.
 func isNumbers(line string) bool {
 	if strings.IndexByte(line, ',') < 0 {
 		return false // as nearly all values
@@ -213,7 +214,9 @@ func isNumbers(line string) bool {
 		if _, ok := parseCount(member); !ok {
 			return false
 		}
-		n++
+		if n++; n > maxMembers {
+			break
+		}
 	}
 	return n > 1
 }

@@ -46,6 +46,12 @@ func wordOf(s string) word {
 	return w
 }
 
+// isWindow reports whether a word is the length of a window.
+func (w *word) isWindow() bool {
+	var buf [longestWord]byte
+	return windowOfWord(string(toLower(&buf, w.text))) > 0
+}
+
 // lookUp returns what the language says about a word in lower case. Every word
 // here has other uses too: testdata/lookalikes.json has fields that it must not
 // turn into limits.

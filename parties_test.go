@@ -216,6 +216,14 @@ func TestManyLines(t *testing.T) {
 		})
 	}
 	require.Equal(t, 2*maxLines, calls)
+
+	for n, want := range map[int]error{maxMembers: nil, maxMembers + 1: ErrTooMany, 100 * maxMembers: ErrTooMany} {
+		for _, key := range []string{"X-Ratelimit-Remaining", "X-Ratelimit-Limit", "X-Ratelimit-Reset-After"} {
+			got, err := ParseAny(http.Header{key: {"7" + strings.Repeat(", 5", n-1)}}, LegacyOptions{})
+			require.ErrorIs(t, err, want)
+			require.NotEmpty(t, got.Dialect, "the first of them are read")
+		}
+	}
 }
 
 // TestNoObject: what is no object is not looked at as JSON, which costs much more.

@@ -54,7 +54,8 @@ func (r *retryAfter) wait(now time.Time) time.Duration {
 // longest wait of these counts: Retry-After-Ms, X-Retry-After,
 // X-RateLimit-Retry-After-Seconds and others whose names consist of a vendor's
 // prefix, Retry-After, and a unit of time. A wait of 0 in such a field is
-// ignored, because some servers send it with every response.
+// ignored, because some servers send it with every response. Where more than 1024
+// fields might be one, none of them is read.
 //
 // A number is a number of seconds, unless the name of the field has another
 // unit; a fraction of a second is rounded up. A date may be an HTTP-date in any
