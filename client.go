@@ -201,8 +201,9 @@ func (a Advice) LogValue() slog.Value {
 // Otherwise the fields mean the same whatever the status (Section 6). A limit of
 // requests with something remaining sets the Pace; of several the slowest counts.
 // On a response from a cache, one with a positive Age, everything but Retry-After is
-// ignored (Section 7.3), and so is each field that is malformed (Section 7).
-// Nothing is assumed that a response does not say.
+// ignored (Section 7.3). So is each field that is malformed (Section 7), but for what
+// [ParseAny] reads of it with lenience: RateLimit: "burst";r=0.5;t=30 waits 30 s, and
+// Fields.Dialect is then "draft-08". Nothing is assumed that a response does not say.
 func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	var a Advice
 	if resp == nil {

@@ -19,9 +19,10 @@ type Fields struct {
 	// Limits are the members of RateLimit, in order, or the limits that older
 	// fields report. nil is absent.
 	Limits []Limit `json:"limits,omitempty"`
-	// Dialect names the form in which the response had them: "ratelimit" for
-	// the fields RateLimit-Policy and RateLimit, another name for older fields
-	// (see [ParseAny]), and "" if nothing was found. It is not written.
+	// Dialect names the form in which the response had them, as it was spelled:
+	// "ratelimit" for the fields RateLimit-Policy and RateLimit, another name for
+	// older fields, such as "x-ratelimit" for those of GitHub (see [ParseAny]), and ""
+	// if nothing was found. It is not written.
 	Dialect string `json:"dialect,omitempty"`
 	// Guessed reports that nothing in a response with older fields told the
 	// unit of a reset or of a window, so that it had to be guessed. A reset is

@@ -41,6 +41,20 @@ func lawLegacy(t testing.TB, h http.Header) {
 	}
 	require.Equal(t, before, h)
 	lawPlain(t, h)
+	lawLoose(t, h)
+}
+
+// lawLoose: a key of a family without an anchor has the bytes by which findFields looks
+// for others of that family, in whatever case.
+func lawLoose(t testing.TB, h http.Header) {
+	t.Helper()
+	for key := range h {
+		if m, ok := parseLoose(key); ok {
+			var l looseFields
+			l.need(m.policy)
+			require.True(t, l.mayHave(key) && l.mayHave(strings.ToUpper(key)), key)
+		}
+	}
 }
 
 // lawPlain is a second reader, of the plainest form alone: a line of digits in each of

@@ -193,6 +193,21 @@ const defaultName = "default"
 // the second is the policy's. Otherwise all other fields are read, and joined by
 // the current policies if RateLimit-Policy is well-formed.
 //
+// # Malformed current fields
+//
+// Clients ignore a malformed RateLimit or RateLimit-Policy (draft-11 Section 7), and so
+// does [Parse]. ParseAny reads some of them with lenience, as servers in use write them;
+// Fields.Dialect is then "draft-08":
+//
+//	RateLimit: "burst";r=0.5;t=30           a Decimal: r=0, t=30
+//	RateLimit: burst;r=37;t=12.5            a Token for the name: r=37, t=13
+//	RateLimit: "burst";t=30                 r is missing: Unknown
+//	RateLimit-Policy: "burst";q=100;w=0     no window
+//	RateLimit-Policy: "burst";q=100;pk="x"  a String for the partition key
+//
+// If one member of a field cannot be read even so, the field is ignored as a whole, and
+// is in the error; only Integer policies are judged one by one.
+//
 // # Names
 //
 // A field is known by the words of its name: [X-][vendor-]RateLimit, then the
@@ -246,6 +261,17 @@ const defaultName = "default"
 // because it counts to another moment: that of the next unit of a bucket, or of
 // another limiter. A window is seconds, unless milliseconds make a usual length of it
 // and seconds do not; that sets Guessed too.
+//
+// # Dialect
+//
+// Fields.Dialect names the form that the fields show. It is "ratelimit" for the current
+// one; "draft-00", "draft-03", "draft-06" or "draft-07" by the syntax in the drafts' own
+// names; "draft-08" as above; the name of a dialect in o.Dialects, or of a vendor whose
+// fields are known by their whole names ("shopify"), if that was read first; else the
+// family as it is spelled, in lower case: "x-ratelimit", "anthropic-ratelimit". A
+// response of GitHub is "x-ratelimit" too, as its fields look like those of many
+// servers: "github" is the name of a [Dialect] to write, and is the result only where
+// o.Dialects has [GitHub].
 //
 // # Errors
 //

@@ -568,6 +568,42 @@ func TestLenientParams(t *testing.T) {
 	require.Equal(t, []Policy{{Name: "a", Quota: 5, PartitionKey: []byte("key")}, {Name: "b", Quota: 5, PartitionKey: []byte("key")}}, got.Policies)
 }
 
+// TestLenient: the malformed current fields that the documentation of ParseAny shows.
+// Parse refuses each of them.
+func TestLenient(t *testing.T) {
+	for _, tt := range []struct{ name, wire, want string }{
+		{"a Decimal", `RateLimit: "burst";r=0.5;t=30`, `limits "burst";r=0;t=30; dialect draft-08`},
+		{"a Token for the name", `RateLimit: burst;r=37;t=12.5`, `limits "burst";r=37;t=13; dialect draft-08`},
+		{"no r", `RateLimit: "burst";t=30`, `limits "burst";t=30; dialect draft-08`},
+		{"a window of 0", `RateLimit-Policy: "burst";q=100;w=0`, `policies "burst";q=100; dialect draft-08`},
+		{"a String for the partition key", `RateLimit-Policy: "burst";q=100;pk="x"`, `policies "burst";q=100;pk=:eA==:; dialect draft-08`},
+		{"both fields", "RateLimit-Policy: burst;q=100;w=60\nRateLimit: burst;r=37;t=12", `policies "burst";q=100;w=60; limits "burst";r=37;t=12; dialect draft-08`},
+		{"two lines", "RateLimit: burst;r=37;t=12\nRateLimit: daily;r=0;t=600", `limits "burst";r=37;t=12, "daily";r=0;t=600; dialect draft-08`},
+		{"two lines, of which one is well-formed", "RateLimit: burst;r=37;t=12\n" + `RateLimit: "daily";r=0;t=600`, `limits "burst";r=37;t=12, "daily";r=0;t=600; dialect draft-08`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			strict, err := Parse(wire(tt.wire))
+			require.Error(t, err)
+			require.Empty(t, strict)
+			got, err := ParseAny(wire(tt.wire), LegacyOptions{})
+			require.NoError(t, err)
+			require.Equal(t, tt.want, got.String())
+		})
+	}
+}
+
+// TestDialectAsSpelled: a response has the name of the family as it is spelled, and that
+// of a vendor's dialect only where a caller asks for it.
+func TestDialectAsSpelled(t *testing.T) {
+	h := wire("X-RateLimit-Limit: 5000\nX-RateLimit-Remaining: 4997\nX-RateLimit-Used: 3\nX-RateLimit-Resource: core")
+	for want, dialects := range map[string][]*Dialect{"x-ratelimit": nil, "github": {GitHub}} {
+		got, err := ParseAny(h, LegacyOptions{Dialects: dialects})
+		require.NoError(t, err)
+		require.Equal(t, want, got.Dialect)
+		require.Equal(t, []Limit{{Name: "core", Remaining: 4997}}, got.Limits)
+	}
+}
+
 // TestOptionName: the name of the policy that has none, unless it is not printable.
 func TestOptionName(t *testing.T) {
 	h := wire("X-RateLimit-Remaining: 1")
