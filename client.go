@@ -245,7 +245,7 @@ func (c *Advisor) advise(a *Advice, h http.Header, received time.Time) {
 	if !old {
 		var elsewhere time.Duration
 		c.Legacy.Now = received
-		a.Fields, elsewhere, _ = parseAny(h, &c.Legacy) // malformed fields MUST be ignored (draft-11 Section 7)
+		a.Fields, elsewhere, _ = parseAny(h, &c.Legacy) // what cannot be read MUST be ignored (draft-11 Section 7)
 		if !asked {
 			wait, asked = elsewhere, elsewhere > 0
 		}

@@ -26,6 +26,7 @@ type tally struct {
 	params  Params
 	by      [roles]int16 // the number of the field that says this; that without a role for plain
 	lost    int16        // the number of a field of which a higher quota has been left out
+	several bool         // a field says several numbers
 	common  bool         // the reset is that of no policy by name
 	numeric bool         // the name begins with the length of the window
 	order   order        // of the first field
@@ -114,7 +115,9 @@ func (t *tally) heeds(field int16, role Role, known, n int64) bool {
 		t.by[role] = field
 		return true
 	}
-	return t.by[role] == field && stricter(role, n, known)
+	again := t.by[role] == field
+	t.several = t.several || again && n != known
+	return again && stricter(role, n, known)
 }
 
 // takeQuota adds a quota. If a later family of fields has another quota for the
@@ -184,6 +187,7 @@ func (r *reading) takeReset(t *tally, m *meaning, value string, format TimeForma
 	}
 	s, seconds := &t.resets, at.seconds(c)
 	if t.by[RoleReset] == r.field { // of several that a field says the latest counts, on whatever clock
+		t.several = t.several || seconds != s.at[s.last]
 		if seconds.n <= s.at[s.last].n {
 			return ok
 		}
@@ -426,9 +430,14 @@ func (r *reading) settleSmall(t *tally) Seconds {
 }
 
 // windowOver returns the window that the reset of a tally has to fit into: its
-// own, or the longest of all if the tally has nothing but a reset.
+// own, or the longest of all if the tally has nothing but a reset. Where several
+// limiters have written the fields, the window may be that of one and the reset that of
+// another, unless it is in their names.
 func (r *reading) windowOver(t *tally) Seconds {
 	window := t.window
+	if t.several {
+		window = windowOfName(t.name, t.numeric)
+	}
 	if t.name == "" && t.quota == Unknown && t.remaining == Unknown {
 		for i := range r.policies {
 			window = longer(window, r.at(i).window)

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -142,6 +143,10 @@ func lineCases() []legacyCase {
 		{"quotas and their policies in two lines", "RateLimit-Limit: 100, 100;w=60\nRateLimit-Limit: 5, 5;w=1\nRateLimit-Remaining: 99\nRateLimit-Remaining: 0", "draft-03", "100/60 : -/100 w=60 t=- | default : 0/5 w=1 t=-", ""},
 		{"quotas and their policies in one line", "RateLimit-Limit: 100, 100;w=60, 5, 5;w=1\nRateLimit-Remaining: 99, 0", "draft-03", "100/60 : -/100 w=60 t=- | default : 0/5 w=1 t=-", ""},
 		{"the Dictionary of draft-07", "RateLimit: limit=100, remaining=99, reset=30\nRateLimit: limit=5, remaining=0, reset=60", "draft-07", "default : 0/5 w=- t=60", ""},
+		{"the window of one limiter is not that of the other's reset", "RateLimit-Limit: 5\nRateLimit-Limit: 1000\nRateLimit-Policy: 5;w=1\nRateLimit-Policy: 1000;w=3600\nRateLimit-Remaining: 3\nRateLimit-Reset: 1\nRateLimit-Reset: 2000", "draft-06", "1000/3600 : -/1000 w=3600 t=- | default : 3/5 w=1 t=2000", ""},
+		{"the same where one limiter alone writes a reset", "RateLimit-Limit: 5\nRateLimit-Limit: 1000\nRateLimit-Policy: 5;w=1, 1000;w=3600\nRateLimit-Remaining: 3\nRateLimit-Reset: 2000", "draft-06", "1000/3600 : -/1000 w=3600 t=- | default : 3/5 w=1 t=2000", ""},
+		{"a window in the names is that of both", "X-RateLimit-Remaining-Minute: 5\nX-RateLimit-Reset-Minute: 30000\nX-RateLimit-Reset-Minute: 20000", "x-ratelimit", "minute : 5/- w=60 t=30", ""},
+		{"two equal lines are as one", "X-RateLimit-Limit: 9;w=60\nX-RateLimit-Remaining: 1\nX-RateLimit-Remaining: 1\nX-RateLimit-Reset: 60000\nX-RateLimit-Reset: 60000", "x-ratelimit", "default : 1/9 w=60 t=60", ""},
 		{"records", "X-RateLimit: limit=100; remaining=99; reset=30s\nX-RateLimit: limit=5; remaining=0; reset=60s", "x-ratelimit", "default : 0/5 w=- t=60", ""},
 		{"records with names", "X-RateLimit: name=a; limit=100; remaining=99\nX-RateLimit: name=b; limit=5; remaining=0", "x-ratelimit", "a : 99/100 w=- t=- | b : 0/5 w=- t=-", ""},
 		{"objects", "X-RateLimit: {\"limit\":100,\"remaining\":99,\"window\":60}\nX-RateLimit: {\"limit\":5,\"remaining\":0,\"window\":1}", "x-ratelimit", "default : 0/5 w=1 t=-", ""},
@@ -182,6 +187,63 @@ func TestSeveralLinesOnTheWay(t *testing.T) {
 			require.True(t, older.Fields.exhausted(), "the older fields are not raised: %v", h)
 			require.Equal(t, tt.wait, older.Wait)
 		})
+	}
+}
+
+// TestSeveralLimitersRandom: of what two limiters write in one form, into lines of the
+// same fields or into lists, a client reads no more than either permits (law 11).
+func TestSeveralLimitersRandom(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(17, 1))
+	windows := []int64{1, 10, 60, 3600, 86400}
+	limiter := func(name string) Fields {
+		quota, window := 1+rnd.Int64N(2000), windows[rnd.IntN(len(windows))]
+		return Fields{
+			Policies: []Policy{{Name: name, Quota: quota, Window: SecondsOf(window)}},
+			Limits:   []Limit{{Name: name, Remaining: max(rnd.Int64N(quota+1)-quota/4, 0), Reset: SecondsOf(rnd.Int64N(window + 1))}},
+		}
+	}
+	for _, d := range []*Dialect{Draft00, Draft03, Draft06, XRateLimit, XRateLimitUnix, XRateLimitDate, Twitter, GitHub, XRateLimitByName, OpenAI} {
+		for _, now := range []time.Time{then, late} {
+			t.Run(d.Name+"/"+now.Format("2006"), func(t *testing.T) {
+				for range 300 {
+					first, second := limiter("search"), limiter("search")
+					one, two := http.Header{}, http.Header{}
+					require.NoError(t, d.Set(one, first, now))
+					require.NoError(t, d.Set(two, second, now))
+					both, other := one.Clone(), two.Clone()
+					for key := range one {
+						both[key] = append(both[key], two[key]...)
+						other[key] = append(other[key], one[key]...)
+					}
+					status := http.StatusOK
+					if rnd.IntN(2) == 0 {
+						status = http.StatusTooManyRequests
+					}
+					advise := func(h http.Header) Advice {
+						return Advisor{}.Advise(&http.Response{StatusCode: status, Header: h}, now)
+					}
+					got := advise(both)
+					require.Equal(t, got.Fields.Limits, advise(other).Fields.Limits, "the order makes no difference: %v", both)
+					a, b := advise(one), advise(two)
+					require.GreaterOrEqual(t, got.Asked, max(a.Asked, b.Asked), "%v", both)
+					require.GreaterOrEqual(t, max(got.Pace, got.Asked), max(a.Pace, b.Pace), "%v", both)
+					l := got.Fields.Limits[0]
+					require.Equal(t, min(first.Limits[0].Remaining, second.Limits[0].Remaining), l.Remaining)
+					require.Equal(t, longer(first.Limits[0].Reset, second.Limits[0].Reset), l.Reset, "%v", both)
+					p, ok := got.Fields.PolicyOf(l)
+					require.True(t, ok)
+					require.Equal(t, min(first.Policies[0].Quota, second.Policies[0].Quota), p.Quota)
+
+					lists := http.Header{}
+					for key, lines := range both {
+						lists.Set(key, strings.Join(lines, ", "))
+					}
+					got = advise(lists)
+					require.GreaterOrEqual(t, got.Asked, max(a.Asked, b.Asked), "%v", lists)
+					require.GreaterOrEqual(t, max(got.Pace, got.Asked), max(a.Pace, b.Pace), "%v", lists)
+				}
+			})
+		}
 	}
 }
 
