@@ -105,6 +105,7 @@ type Advice struct {
 //	wait 30s (limit "burst";r=0;t=30)
 //	wait 10m0s of 34m0s (Retry-After, limit "daily";r=0;t=2040)
 //	refused; it does not say for how long
+//	nothing remains; it does not say for how long
 //
 // The second time of a wait that is cut is the one that the server asks for. Times
 // are rounded: to seconds from a minute on, to milliseconds from a second on. Of the
@@ -118,6 +119,8 @@ func (a Advice) String() string {
 		text = "refused, wait " + readable(a.Wait)
 	case a.Wait > 0:
 		text = "wait " + readable(a.Wait)
+	case a.Source == SourceNone && a.Fields.exhausted():
+		text = "nothing remains; it does not say for how long"
 	default:
 		text = "go on"
 	}
