@@ -556,14 +556,17 @@ func (c *checker) older() {
 // readOlder reads the older fields in h. Their absolute times are measured from
 // when the response was made, as the seconds of the current fields are, even if it
 // comes from a cache. Without Date that is not known, and an absolute reset
-// cannot be compared with seconds, so it is absent in the result. It shows by
-// depending on the time from which it is measured.
+// cannot be compared with seconds, so it is absent in the result. The fields are read
+// twice, with two arrival times: a reset that changes is absolute.
 func (c *checker) readOlder(h http.Header) Fields {
 	if !c.clock.made.IsZero() {
 		old, _, _ := parseLegacy(h, &LegacyOptions{Now: c.clock.made})
 		return old
 	}
 	epoch := time.Unix(0, 0) // before all points in time that servers write
+	if now := time.Now(); now.Unix() < leastUnix {
+		epoch = now.Add(-month / 2) // a bubble of testing/synctest, where they are near the clock
+	}
 	old, _, _ := parseLegacy(h, &LegacyOptions{Now: epoch})
 	later, _, _ := parseLegacy(h, &LegacyOptions{Now: epoch.Add(time.Hour)})
 	for i := range old.Limits {

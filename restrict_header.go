@@ -386,6 +386,9 @@ func (e *olderEdit) write(f *foundField, value string) {
 // it is. It reports whether the field says one as late in the end.
 func (e *olderEdit) reset(f *foundField, reset Seconds) (said bool, err error) {
 	at, _ := parseMoment(f.line(), f.meaning.format, f.meaning.per)
+	if at.needsClock() {
+		at.settle(&e.clock)
+	}
 	if at.kind == bareMoment || at.units == 1 && at.kind == spanMoment && f.meaning.format == TimeGuess {
 		at.units = e.unitsOf(at.number)
 		at.kind, at.span = spanMoment, at.number.ceilDiv(at.units)
