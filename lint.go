@@ -536,7 +536,7 @@ func (c *checker) older() {
 		switch {
 		case !remaining:
 			c.find(rules[ruleOlder], of(RoleRemaining).key, -1)
-		case !reset:
+		case !reset && l.Remaining != Unknown: // else the current fields have no member for it
 			c.find(rules[ruleOlder], of(RoleReset).key, -1)
 		}
 	}

@@ -332,6 +332,42 @@ func TestModifyResponseStack(t *testing.T) {
 	}
 }
 
+// Fields of upstream are exposed to scripts where the gateway itself allows another
+// origin.
+func TestModifyResponseExposes(t *testing.T) {
+	m := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, ``, `"tenant";r=99;t=60`)}, nil)}
+	w := httptest.NewRecorder()
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+	m.Handler(proxyTo(responseOf("Acme-RateLimit-Remaining: 5"), m)).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	require.Contains(t, w.Header().Values("Access-Control-Expose-Headers"), "Acme-Ratelimit-Remaining, RateLimit")
+}
+
+// The header that Handler has written to belongs to another goroutine where a handler
+// between runs the proxy in one of its own: it is left alone.
+func TestModifyResponseLeavesHeader(t *testing.T) {
+	m := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, ``, `"tenant";r=99;t=60`)}, nil)}
+	proxy := proxyTo(responseOf(""), m)
+	for name, tc := range map[string]struct {
+		between func(http.Handler) http.Handler
+		leaves  bool
+	}{
+		"the proxy itself": {func(next http.Handler) http.Handler { return next }, false},
+		"a timeout":        {func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "") }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			proxy.ModifyResponse = func(resp *http.Response) error {
+				err := m.ModifyResponse(resp)
+				require.Equal(t, tc.leaves, w.Header()[limitKey] != nil)
+				require.NotEmpty(t, resp.Header[limitKey])
+				return err
+			}
+			m.Handler(tc.between(proxy)).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+			require.Equal(t, wire(`RateLimit: "tenant";r=99;t=60`), limitFields(w.Header()))
+		})
+	}
+}
+
 // lawProxy is law 11 for a Middleware in front of a proxy: no client waits less than
 // it would without the gateway, or than the gateway asks for; and nothing is there
 // twice.

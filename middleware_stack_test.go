@@ -136,6 +136,14 @@ func TestMiddlewareStack(t *testing.T) {
 			X-RateLimit-Limit: 3
 			X-RateLimit-Remaining: 2
 			X-RateLimit-Reset: @unix+50`, []error{ErrRange}},
+		{"a form that is written anew need not be lowered in place", "", []level{
+			with(global, XRateLimitUnix), {policies: `"age";q=9`, limits: `"age";r=9;t=999999999999`, legacy: []*Dialect{XRateLimit}},
+		}, 202, `
+			RateLimit-Policy: "global";q=3;w=60, "age";q=9
+			RateLimit: "global";r=2;t=50, "age";r=9;t=999999999999
+			X-RateLimit-Limit: 3
+			X-RateLimit-Remaining: 2
+			X-RateLimit-Reset: 50`, nil},
 		{"one policy of both, the outer one is tighter", "", []level{
 			{policies: `"api";q=3;w=60`, limits: `"api";r=2;t=50`}, {policies: `"api";q=100;w=60`, limits: `"api";r=99;t=60`},
 		}, 202, `
@@ -186,6 +194,11 @@ func TestMiddlewareStack(t *testing.T) {
 			X-RateLimit-Limit: 50
 			X-RateLimit-Remaining: 2
 			X-RateLimit-Reset: 50`, nil},
+		{"another limiter outside, which does not say what remains", "X-RateLimit-Limit: 50\nX-RateLimit-Reset: 20", []level{global}, 202, `
+			RateLimit-Policy: "default";q=50, "global";q=3;w=60
+			RateLimit: "global";r=2;t=50
+			X-RateLimit-Limit: 50
+			X-RateLimit-Reset: 20`, nil},
 		{"what stands there is malformed", "RateLimit: global\nX-Id: 1", []level{global}, 202, `
 			RateLimit-Policy: "global";q=3;w=60
 			RateLimit: "global";r=2;t=50
