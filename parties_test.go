@@ -139,6 +139,7 @@ func lineCases() []legacyCase {
 		{"the window of a higher quota goes with it", "X-RateLimit-Limit: 100/1h\nX-RateLimit-Limit: 5", "x-ratelimit", "default : -/5 w=- t=-", ""},
 		{"the window of a higher quota does not come", "X-RateLimit-Limit: 5\nX-RateLimit-Limit: 100/1h\nX-RateLimit-Window: 60s", "x-ratelimit", "default : -/5 w=60 t=-", ""},
 		{"a window of a field before them stays", "RateLimit-Window: 60s\nX-RateLimit-Limit: 100\nX-RateLimit-Limit: 5", "draft-06", "default : -/5 w=60 t=-", ""},
+		{"three quotas, of which the lowest has a window", "X-RateLimit-Limit: 10\nX-RateLimit-Limit: 100/1h\nX-RateLimit-Limit: 5/1m", "x-ratelimit", "default : -/5 w=60 t=-", ""},
 		{"one quota twice, once with its window", "X-RateLimit-Limit: 5\nX-RateLimit-Limit: 5/1m", "x-ratelimit", "default : -/5 w=60 t=-", ""},
 		{"lists of policies take all", "RateLimit-Policy: 100;w=60\nRateLimit-Policy: 5;w=1\nRateLimit-Remaining: 3", "draft-06", "100/60 : -/100 w=60 t=- | 5/1 : -/5 w=1 t=- | default : 3/- w=- t=-", ""},
 		{"quotas and their policies in two lines", "RateLimit-Limit: 100, 100;w=60\nRateLimit-Limit: 5, 5;w=1\nRateLimit-Remaining: 99\nRateLimit-Remaining: 0", "draft-03", "100/60 : -/100 w=60 t=- | default : 0/5 w=1 t=-", ""},
