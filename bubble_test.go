@@ -55,6 +55,19 @@ func TestNearClock(t *testing.T) {
 	}
 }
 
+// TestNotNear: milliseconds from now stay what they are, and so does a text.
+func TestNotNear(t *testing.T) {
+	bubble := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+	for name, h := range map[string]http.Header{
+		"milliseconds":       {"X-Ratelimit-Reset-Ms": {"946684001"}},
+		"a span with a unit": {"X-Ratelimit-Reset": {"946684001ms"}},
+	} {
+		got, err := ParseAny(h, LegacyOptions{Now: bubble})
+		require.NoError(t, err)
+		require.Equal(t, SecondsOf(946685), got.Limits[0].Reset, name)
+	}
+}
+
 // TestNearClockElsewhere: so it is in what stands in for Retry-After, in records, in
 // lists, and beside a number of seconds in a second line.
 func TestNearClockElsewhere(t *testing.T) {

@@ -101,7 +101,7 @@ func (r *reading) take(f *foundField, fact *Fact, column int) bool {
 
 // stricter reports whether of two numbers that one field says the first allows less.
 func stricter(role Role, n, other int64) bool {
-	if role == RoleUsed {
+	if role == RoleUsed || role == RoleReset {
 		return n > other
 	}
 	return n < other

@@ -122,13 +122,14 @@ func firstLine(lines []string) (line string, i int) {
 func (f *foundField) line() string {
 	line, first := firstLine(f.lines)
 	role := f.meaning.role
-	if first+1 == len(f.lines) || role == RoleReset || !role.counted() {
+	if first+1 == len(f.lines) || !role.counted() {
 		return line
 	}
-	least, known := parseCount(line)
+	least, known := int64(0), false
 	for _, next := range f.several() {
-		if v, ok := parseCount(trim(next)); ok && (!known || stricter(role, v.floor(), least.floor())) {
-			line, least, known = trim(next), v, true
+		next = trim(next)
+		if v, ok := parseCount(next); ok && (!known || stricter(role, v.floor(), least)) {
+			line, least, known = next, v.floor(), true
 		}
 	}
 	return line

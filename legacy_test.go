@@ -370,6 +370,7 @@ func familyCases() []legacyCase {
 		{"a policy field of another family with names", `Rate-RateLimit-Policy: "a";w=0`, "", "", ""},
 		{"a name that is a String behind another byte", `RateLimit: %"a";r=1;t="1"`, "", "", "RateLimit"},
 		{"an anchor behind a word", "Rate-RateLimit: 100", "rate-ratelimit", "rate : -/100 w=- t=-", ""},
+		{"a family to whose anchor something is glued", "X-RateLimitx-Limit: 10\nX-RateLimitx-Remaining: 5", "", "", ""},
 		{"the word retry before the anchor", "X-Retry-RateLimit: problem b", "", "", ""},
 		{"a wait before the anchor is not that of the response", "Retry-RateLimit-After: 60\nX-RateLimit: 0\nX-RateLimit-Reset: 60000", "x-ratelimit?", "default : -/0 w=- t=60000", ""},
 		{"words between the roles of a family without an anchor", "X-Daily-Limit: 30\nX-Daily-Used: 1\nX-Daily-X-Remaining: 29", "", "", ""},

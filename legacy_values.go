@@ -112,7 +112,7 @@ func numberMoment(v number, format TimeFormat, per int64) moment {
 // needsClock reports whether what a moment means depends on the clock of the response.
 func (m *moment) needsClock() bool {
 	seconds := m.kind == bareMoment || m.kind == spanMoment && m.units == 1
-	return m.kind == dateMoment || seconds && !m.number.neg && m.number.n >= leastNear
+	return m.kind == dateMoment || seconds && m.number.n >= leastNear
 }
 
 // settle makes a number of seconds a point in time that lies near the clock of the
@@ -203,7 +203,7 @@ func numbers(line string) iter.Seq[string] {
 	}
 }
 
-// isNumbers reports whether a value is a list of two or more numbers. Of a longer one
+// isNumbers reports whether a value with a comma is a list of numbers. Of a longer one
 // than is read only the beginning is looked at.
 func isNumbers(line string) bool {
 	if strings.IndexByte(line, ',') < 0 {
@@ -218,7 +218,7 @@ func isNumbers(line string) bool {
 			break
 		}
 	}
-	return n > 1
+	return true
 }
 
 // isNothing reports whether a value is a word that stands in place of a number:

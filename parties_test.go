@@ -109,6 +109,7 @@ func lineCases() []legacyCase {
 		{"two lines in the names of the drafts", "RateLimit-Remaining: 99\nRateLimit-Remaining: 0\nRateLimit-Reset: 30\nRateLimit-Reset: 60", "draft-06", "default : 0/- w=- t=60", ""},
 		{"two lines of a policy by name", "X-RateLimit-Remaining-Minute: 5\nX-RateLimit-Remaining-Minute: 0\nX-RateLimit-Remaining-Hour: 9", "x-ratelimit", "hour : 9/- w=3600 t=- | minute : 0/- w=60 t=-", ""},
 		{"two lines without a role", "X-RateLimit-Minute: 60\nX-RateLimit-Minute: 5\nX-RateLimit-Remaining-Minute: 3", "x-ratelimit", "minute : 3/5 w=60 t=-", ""},
+		{"a list without a role", "X-RateLimit-Minute: 60, 5\nX-RateLimit-Remaining-Minute: 3", "x-ratelimit", "minute : 3/5 w=60 t=-", ""},
 		{"two lines of a family without an anchor", "X-Acme-Limit: 100\nX-Acme-Remaining: 99\nX-Acme-Remaining: 0", "x-acme", "acme : 0/100 w=- t=-", ""},
 		{"a list of what remains", "X-RateLimit-Remaining: 99, 0", "x-ratelimit", "default : 0/- w=- t=-", ""},
 		{"a list of what remains, and one reset", "X-RateLimit-Remaining: 99, 0\nX-RateLimit-Reset: 30s", "x-ratelimit", "default : 0/- w=- t=30", ""},
@@ -260,6 +261,7 @@ func TestManyLines(t *testing.T) {
 		{"a number", "X-Ratelimit-Remaining", "5", "3"},
 		{"a quota", "X-Ratelimit-Limit", "5", "3"},
 		{"a quota, the last in a list", "X-Ratelimit-Limit", "5, 6", "3, 4"},
+		{"the Dictionary", "Ratelimit", "limit=5, reset=1", "limit=3, reset=1"},
 		{"a function of a vendor", "X-Ms-Ratelimit-Remaining-Resource", "a;5", "a;3"},
 		{"a function of a caller's", "Acme-Left", "5", "3"},
 	} {
@@ -268,10 +270,10 @@ func TestManyLines(t *testing.T) {
 				h := http.Header{tt.key: append(slices.Repeat([]string{tt.value}, lines-1), tt.last)}
 				got, err := ParseAny(h, LegacyOptions{Dialects: []*Dialect{acme}})
 				require.NoError(t, err)
-				if len(got.Limits) > 0 {
-					return got.Limits[0].Remaining
+				if len(got.Policies) > 0 {
+					return got.Policies[0].Quota
 				}
-				return got.Policies[0].Quota
+				return got.Limits[0].Remaining
 			}
 			require.EqualValues(t, 3, read(maxLines))
 			if tt.name != "a quota" { // of whose lines each may be a list of policies
@@ -288,6 +290,40 @@ func TestManyLines(t *testing.T) {
 			require.NotEmpty(t, got.Dialect, "the first of them are read")
 		}
 	}
+	for n, want := range map[int]error{maxMembers - 1: nil, maxMembers: ErrTooMany} {
+		got, err := ParseAny(http.Header{"Ratelimit": {"reset=1" + strings.Repeat(", limit=5", n) + ", x=1"}}, LegacyOptions{})
+		require.ErrorIs(t, err, want)
+		require.EqualValues(t, 5, got.Policies[0].Quota)
+	}
+}
+
+// TestLineThatCounts: the line that a gateway lowers, where a field has several.
+func TestLineThatCounts(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		key   string
+		lines []string
+		want  string
+	}{
+		{"one line", "X-Ratelimit-Remaining", []string{"5"}, "5"},
+		{"the lowest that remains", "X-Ratelimit-Remaining", []string{"9", " 7 ", "8"}, "7"},
+		{"the highest that is used", "X-Ratelimit-Used", []string{"9", "7"}, "9"},
+		{"the latest reset", "X-Ratelimit-Reset", []string{"9", "17"}, "17"},
+		{"the lowest quota", "X-Ratelimit-Limit", []string{"", "1,000", "500"}, "500"},
+		{"a number behind a word", "X-Ratelimit-Remaining", []string{"unlimited", "7", "x"}, "7"},
+		{"no number", "X-Ratelimit-Remaining", []string{"", "9/10", "x"}, "9/10"},
+		{"what holds no number", "X-Ratelimit-Resource", []string{"b", "1"}, "b"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := findFields(nil, http.Header{tt.key: tt.lines}, &LegacyOptions{})
+			require.Len(t, f, 1)
+			require.Equal(t, tt.want, f[0].line())
+		})
+	}
+	h := wire("X-RateLimit-Remaining: 5\nX-RateLimit-Reset-After: 30\nX-RateLimit-Reset-After: 60")
+	require.NoError(t, RestrictHeader(h, fieldsOf(t, "", `"gateway";r=0;t=45`), LegacyOptions{Now: late}))
+	require.Equal(t, []string{"30", "60"}, h["X-Ratelimit-Reset-After"], "it says a later one already")
+	require.Equal(t, []string{"0"}, h["X-Ratelimit-Remaining"])
 }
 
 // TestNoObject: what is no object is not looked at as JSON, which costs much more.
