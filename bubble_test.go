@@ -130,3 +130,34 @@ func TestUnixInBubble(t *testing.T) {
 		}
 	}
 }
+
+// TestTransportRefusedUnknown: a Transport waits the reset of a limit that refuses
+// without saying what remains, whatever clock it is on.
+func TestTransportRefusedUnknown(t *testing.T) {
+	for _, fields := range []string{
+		"X-RateLimit-Limit: 10\nX-RateLimit-Reset: @unix+30",
+		"X-RateLimit-Limit: 10\nX-RateLimit-Reset-After: 30",
+		"RateLimit: limit=10, reset=30",
+		"RateLimit-Reset: 20\nRateLimit-Reset: @unix+30",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			begin := time.Now()
+			var times []time.Duration
+			server := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				times = append(times, time.Since(begin))
+				resp := answer(req, "")
+				if len(times) == 1 {
+					resp.StatusCode, resp.Header = http.StatusTooManyRequests, wire(spell(fields, time.Now()))
+				}
+				return resp, nil
+			})
+			client := &http.Client{Transport: &Transport{Base: server}}
+			for range 2 {
+				resp, err := client.Get("https://api.example/")
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+			}
+			require.Equal(t, []time.Duration{0, 30 * time.Second}, times, fields)
+		})
+	}
+}
