@@ -26,8 +26,8 @@ type foundField struct {
 func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundField {
 	var few [4]*lexicon
 	known, own := builtin(), o.lexicons(few[:0])
-	var loose looseFields
-	other := 0 // fields whose words have been read, and that are not found, or not yet
+	var loose *looseFields // made for the first, as most responses have none
+	other := 0             // fields whose words have been read, and that are not found, or not yet
 	for key, lines := range h {
 		head, tail := hashes(key)
 		if len(lines) == 0 || !known.mayKnow(head, tail) && !hasAnchor(key) && !own.mayKnow(head) {
@@ -45,14 +45,14 @@ func findFields(found []foundField, h http.Header, o *LegacyOptions) []foundFiel
 		} else {
 			other++
 			if !hasAnchor(key) {
-				loose.begin(key, lines)
+				loose = loose.begin(key, lines)
 			}
 		}
 		if len(found)+other > maxFields {
 			return tooMany()
 		}
 	}
-	if loose.families == nil {
+	if loose == nil {
 		return found
 	}
 	for key, lines := range h {
@@ -164,21 +164,23 @@ type looseFamily struct {
 	other  bool // a field with an anchor says more: X-Rate-Limit-Hourly beside X-Hourly-Requests-Left
 }
 
-// begin adds a field that the filters let through, if it may be of a family.
-func (l *looseFields) begin(key string, lines []string) {
+// begin adds a field that the filters let through, if it may be of a family, to l, which
+// is nil before the first.
+func (l *looseFields) begin(key string, lines []string) *looseFields {
 	m, ok := parseLoose(key)
 	if !ok {
-		return
+		return l
+	}
+	if l == nil {
+		l = &looseFields{families: map[string]*looseFamily{}}
 	}
 	name := m.looseName()
-	if l.families == nil {
-		l.families = map[string]*looseFamily{}
-	}
 	if l.families[name] == nil {
 		l.families[name] = &looseFamily{}
 		l.need(m.policy)
 	}
 	l.add(name, &m, key, lines)
+	return l
 }
 
 // looseName returns the name of the family of a field.
