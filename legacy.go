@@ -253,7 +253,8 @@ const defaultName = "default"
 //     (see [TimeGuess]);
 //   - a word of the name, such as Ms or After;
 //   - the window into which it has to fit, which may also refute seconds in the
-//     fields of the drafts;
+//     fields of the drafts; where a field has several numbers, only a window in the
+//     policy's name does, as any other may be that of another limiter;
 //   - a date in another field with which it agrees;
 //   - o.Reset.
 //
