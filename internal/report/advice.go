@@ -1,0 +1,115 @@
+package report
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// An Advice is what a client should do after a response.
+type Advice struct {
+	Wait    float64 `json:"wait"`           // in seconds, as Pace and Asked
+	Asked   float64 `json:"asked,omitzero"` // the wait that the server asks for, which may be longer
+	Pace    float64 `json:"pace,omitzero"`  // between requests
+	Source  string  `json:"source"`
+	Limit   string  `json:"limit,omitzero"` // name of the limit that decided
+	Capped  bool    `json:"capped,omitzero"`
+	Refused bool    `json:"refused,omitzero"` // by a limit: whatever else the response says is no invitation
+
+	headline, reason string
+}
+
+func adviceOf(resp *http.Response, received moment) Advice {
+	a := ratelimit.Advisor{}.Advise(resp, received.Time)
+	out := Advice{
+		Wait:     a.Wait.Seconds(),
+		Asked:    a.Asked.Seconds(),
+		Pace:     a.Pace.Seconds(),
+		Source:   a.Source.String(),
+		Limit:    Printable(a.Limit.Name),
+		Capped:   a.Capped,
+		Refused:  a.Refused,
+		headline: headline(a, received),
+	}
+	if a.Source != ratelimit.SourceNone && (a.Asked > 0 || a.Refused) {
+		out.reason = reason(a)
+	}
+	return out
+}
+
+// headline says what the server asks for, uncut, without a full stop.
+func headline(a ratelimit.Advice, received moment) string {
+	wait := ""
+	switch {
+	case a.Asked > century:
+		wait = "Wait more than a century"
+	case a.Asked > 0:
+		wait = "Wait " + duration(a.Asked) + received.until(a.Asked)
+	case a.Refused && a.Source != ratelimit.SourceNone:
+		wait = "It asks for no wait"
+	case a.Refused:
+		wait = "It does not say for how long: back off, and double the wait each time"
+	case a.Pace >= time.Millisecond:
+		wait = fmt.Sprintf("Go on. To make %s last: one request every %s", paced(a.Fields), duration(a.Pace))
+	}
+	if a.Refused {
+		return "Refused. " + wait
+	}
+	return wait
+}
+
+func reason(a ratelimit.Advice) string {
+	if a.Source == ratelimit.SourceRetryAfter {
+		return "Retry-After"
+	}
+	field := ratelimit.LimitField
+	if a.Fields.Dialect != "ratelimit" {
+		field = Clip(a.Fields.Dialect)
+	}
+	text := field + " " + quoted(a.Limit.Name) + " is exhausted"
+	if a.Source == ratelimit.SourceWindow {
+		text += ", for its window"
+	}
+	return text
+}
+
+// paced returns the name of the limit that sets the pace: the one that asks for the
+// slowest by itself.
+func paced(f ratelimit.Fields) string {
+	name, slowest := "it", time.Duration(0)
+	for _, l := range f.Limits {
+		alone := ratelimit.Fields{Limits: []ratelimit.Limit{l}}
+		if p, ok := f.PolicyOf(l); ok {
+			alone.Policies = []ratelimit.Policy{p}
+		}
+		h := http.Header{}
+		if alone.Writable().Set(h) != nil {
+			continue
+		}
+		if a := (ratelimit.Advisor{}).Advise(&http.Response{Header: h}, time.Time{}); a.Pace > slowest {
+			name, slowest = quoted(l.Name), a.Pace
+		}
+	}
+	return name
+}
+
+// Headline returns the advice as a sentence, or "" if the response asks for nothing.
+func (a Advice) Headline() string {
+	if a.headline == "" {
+		return ""
+	}
+	return a.headline + "."
+}
+
+// Reason returns what the advice was taken from, or "".
+func (a Advice) Reason() string { return a.reason }
+
+// String returns the headline with the reason in it.
+func (a Advice) String() string {
+	if a.reason == "" {
+		return a.Headline()
+	}
+	return fmt.Sprintf("%s (%s).", a.headline, a.reason)
+}

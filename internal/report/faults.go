@@ -1,0 +1,230 @@
+package report
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// A Malformed is a field that had to be ignored. Where no byte is at fault, but
+// the response as a whole, Offset is -1, and Field and Value are "".
+type Malformed struct {
+	Field  string `json:"field"`
+	Line   int    `json:"line"`
+	Offset int    `json:"offset"` // counts bytes, each of which is one character of Value
+	Item   *int   `json:"item,omitzero"`
+	Param  string `json:"param,omitzero"`
+	Error  string `json:"error"`
+	Value  string `json:"value"`
+
+	key string // of the field in http.Header
+}
+
+func malformedOf(p *response, err error) []Malformed {
+	list := []Malformed{} // null would be no array in JSON
+	for _, e := range fieldErrors(err) {
+		spelled := *e
+		spelled.Field = p.names.of(e.Field)
+		m := Malformed{Field: spelled.Field, Line: e.Line, Offset: e.Offset, Param: e.Param, Error: spelled.Error(), key: e.Field}
+		if lines := p.Header.Values(e.Field); e.Line < len(lines) {
+			m.Value = Printable(lines[e.Line])
+		}
+		if e.Item >= 0 {
+			m.Item = &e.Item
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// fieldErrors returns the errors that err joins.
+func fieldErrors(err error) []*ratelimit.FieldError {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var list []*ratelimit.FieldError
+		for _, err := range joined.Unwrap() {
+			list = append(list, fieldErrors(err)...)
+		}
+		return list
+	}
+	var e *ratelimit.FieldError
+	if errors.As(err, &e) {
+		return []*ratelimit.FieldError{e}
+	}
+	return nil
+}
+
+// A Finding is a rule of the specification that the response does not keep.
+type Finding struct {
+	Rule    string `json:"rule"`
+	Level   string `json:"level"`
+	Field   string `json:"field"`
+	Item    *int   `json:"item,omitzero"`
+	Message string `json:"message"`
+
+	level  ratelimit.Level
+	key    string // of the field in http.Header
+	remedy string // Message without the place
+	line   int    // of the field, and the byte in it, from 0
+	offset int
+	placed bool // whether Message says line and offset
+}
+
+// Check sets the findings about the response that the report is about. They are not
+// nil if there are none.
+func (r *Report) Check() {
+	r.Findings = []Finding{}
+	for _, f := range ratelimit.Check(r.response.Response) {
+		out := Finding{Rule: f.Rule, Level: f.Level.String(), Field: r.response.names.of(f.Field), Message: f.Message, level: f.Level, key: f.Field}
+		if f.Item >= 0 {
+			out.Item = &f.Item
+		}
+		out.locate()
+		r.Findings = append(r.Findings, out)
+	}
+}
+
+// locate takes the place out of the message, which is the only one to say it.
+func (f *Finding) locate() {
+	n, err := fmt.Sscanf(f.Message, "line %d, byte %d: ", &f.line, &f.offset)
+	f.remedy, f.placed = f.Message, err == nil && n == 2
+	if f.placed {
+		f.line, f.offset = f.line-1, f.offset-1
+		_, f.remedy, _ = strings.Cut(f.Message, ": ")
+	}
+}
+
+// Doubtful reports whether something in the response is malformed, or a finding is
+// more than a note.
+func (r *Report) Doubtful() bool {
+	return len(r.Malformed) > 0 || slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.level > ratelimit.LevelNote })
+}
+
+// LevelMalformed is the level of what had to be ignored and breaks no rule of the
+// specification, because an older field has none.
+const LevelMalformed = "malformed"
+
+// A Fault is one thing that is wrong with a response: text that had to be ignored, a
+// rule that is not kept, or the two where they are one.
+type Fault struct {
+	Level  string // "must", "should", "note" or LevelMalformed
+	Rule   string // "" where none is broken
+	Place  string // the field, with the number of its member
+	Error  string // why the text had to be ignored, and where, or ""
+	Cause  string // the same without where
+	Remedy string // what the rule asks for, or ""
+	Value  string // a line of the field
+	Offset int    // of the byte at fault in Value, or of where the member begins; -1 if there is no such line
+	Line   int    // of the text that was read, from 1; 0 if it is not known
+
+	rank int
+}
+
+// Faults returns all that is wrong, the worst first.
+func (r *Report) Faults() []Fault {
+	var list []Fault
+	told := make([]bool, len(r.Findings)) // by what is malformed
+	for _, m := range r.Malformed {
+		f := Fault{Level: LevelMalformed, Error: strings.TrimPrefix(m.Error, "ratelimit: "), Value: m.Value, Offset: m.Offset}
+		f.Place = place(m.Field, m.Item)
+		f.Cause = f.Error
+		if _, cause, ok := strings.Cut(f.Error, fmt.Sprintf("byte %d: ", m.Offset+1)); ok {
+			f.Cause = cause
+		}
+		f.Line = r.response.lineOf(m.key, m.Line)
+		f.rank = int(ratelimit.LevelMust) + 1
+		for i, finding := range r.Findings {
+			if !told[i] && finding.about(m) {
+				told[i] = true
+				f.Level, f.Rule, f.Remedy = finding.Level, finding.Rule, finding.remedy
+				break
+			}
+		}
+		list = append(list, f)
+	}
+	for i, finding := range r.Findings {
+		if !told[i] {
+			list = append(list, r.fault(finding))
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Fault) int { return cmp.Compare(b.rank, a.rank) })
+	return list
+}
+
+// about reports whether a finding is about what is malformed there.
+func (f Finding) about(m Malformed) bool {
+	return f.placed && f.key == m.key && f.line == m.Line && f.offset == m.Offset
+}
+
+// fault returns a finding as a fault, with the line that it is about.
+func (r *Report) fault(f Finding) Fault {
+	out := Fault{Level: f.Level, Rule: f.Rule, Place: place(f.Field, f.Item), Remedy: f.remedy, Offset: -1, rank: int(f.level)}
+	lines := r.response.Header.Values(f.key)
+	line, offset := f.line, f.offset
+	if !f.placed && f.Item != nil {
+		line, offset = memberAt(lines, *f.Item)
+	}
+	if line < len(lines) && offset <= len(lines[line]) {
+		out.Value, out.Offset, out.Line = Printable(lines[line]), offset, r.response.lineOf(f.key, line)
+	}
+	return out
+}
+
+// place returns a field, with the number of its member.
+func place(field string, item *int) string {
+	if item == nil {
+		return field
+	}
+	return fmt.Sprintf("%s, member %d", field, *item+1)
+}
+
+// memberAt returns the line of a list on which a member is, and the offset at which
+// it begins. Without such a member the line is none of them.
+func memberAt(lines []string, item int) (line, offset int) {
+	for line, text := range lines {
+		for begin := 0; ; {
+			end := begin + memberLength(text[begin:])
+			if member := strings.Trim(text[begin:end], " \t"); member != "" {
+				if item == 0 {
+					return line, begin + strings.Index(text[begin:], member)
+				}
+				item--
+			}
+			if end == len(text) {
+				break
+			}
+			begin = end + 1
+		}
+	}
+	return len(lines), 0
+}
+
+// memberLength returns the length of a text until the comma that ends its first
+// member, which is none within a String (RFC 9651 Section 3.3.3).
+func memberLength(text string) int {
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			quoted = !quoted
+		case c == '\\' && quoted:
+			i++
+		case c == ',' && !quoted:
+			return i
+		}
+	}
+	return len(text)
+}
+
+// lineOf returns the number of the line of the text that holds a value of a field, or
+// 0 where it is not known.
+func (p *response) lineOf(key string, i int) int {
+	if numbers := p.lines[http.CanonicalHeaderKey(key)]; i < len(numbers) {
+		return numbers[i]
+	}
+	return 0
+}

@@ -1,0 +1,68 @@
+package report
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// Beyond these it is not said out of which lines a limit was read, because the
+// response has to be read once more for each line.
+const (
+	maxLines  = 64
+	maxLimits = 64
+	maxSize   = 32 << 10 // bytes of names and values
+)
+
+// Lines returns the numbers of the lines of the text, from 1, out of which each limit
+// was read: without the line it would be another, or alone the line says a part of it.
+func (r *Report) Lines() [][]int {
+	found := make([][]int, len(r.Limits))
+	total := 0
+	for _, numbers := range r.response.lines {
+		total += len(numbers)
+	}
+	if total > maxLines || len(r.Limits) > maxLimits || r.response.size > maxSize {
+		return found
+	}
+	for key, numbers := range r.response.lines {
+		for i, number := range numbers {
+			if number == 0 { // a HAR file has no lines
+				continue
+			}
+			without := r.response.Header.Clone()
+			without[key] = slices.Delete(without[key], i, i+1)
+			alone := http.Header{key: r.response.Header[key][i : i+1]}
+			rest, parts := r.limitsIn(without), r.limitsIn(alone)
+			for j, l := range r.Limits {
+				if !slices.ContainsFunc(rest, l.equal) || slices.ContainsFunc(parts, l.has) {
+					found[j] = append(found[j], number)
+				}
+			}
+		}
+	}
+	for _, numbers := range found {
+		slices.Sort(numbers)
+	}
+	return found
+}
+
+func (r *Report) limitsIn(h http.Header) []Limit {
+	fields, _ := ratelimit.ParseAny(h, ratelimit.LegacyOptions{Now: r.Arrived})
+	return limitsOf(fields)
+}
+
+// has reports whether another limit says a part of this one, and nothing else.
+func (l Limit) has(part Limit) bool {
+	agrees := func(a, b *int64) bool { return b == nil || a != nil && *a == *b }
+	return l.Name == part.Name && bytes.Equal(l.PartitionKey, part.PartitionKey) &&
+		agrees(l.Remaining, part.Remaining) && agrees(l.Quota, part.Quota) && agrees(l.Window, part.Window) && agrees(l.Reset, part.Reset)
+}
+
+func (l Limit) equal(m Limit) bool {
+	return l.Name == m.Name && l.Unit == m.Unit && bytes.Equal(l.PartitionKey, m.PartitionKey) &&
+		Integer(l.Remaining) == Integer(m.Remaining) && Integer(l.Quota) == Integer(m.Quota) &&
+		Integer(l.Window) == Integer(m.Window) && Integer(l.Reset) == Integer(m.Reset)
+}

@@ -1,0 +1,229 @@
+package report
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	limitLine = `RateLimit: "a";r=1;t=5`
+	xLines    = "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 3\n"
+)
+
+func TestRead(t *testing.T) {
+	for name, test := range map[string]struct {
+		text   string
+		status string
+		want   string // RateLimit
+	}{
+		"HTTP/1.1":            {"HTTP/1.1 200 OK\r\n" + limitLine + "\r\n\r\nbody: x", "200 OK", `"a";r=1;t=5`},
+		"LF alone":            {"HTTP/1.1 200 OK\n" + limitLine, "200 OK", `"a";r=1;t=5`},
+		"curl -i of HTTP/2":   {"HTTP/2 429 \r\nratelimit: \"a\";r=1;t=5\r\n", "429", `"a";r=1;t=5`},
+		"header lines alone":  {"Date: x\n" + limitLine, "", `"a";r=1;t=5`},
+		"blank lines before":  {"\n \n" + limitLine, "", `"a";r=1;t=5`},
+		"indented":            {"  HTTP/1.1 200 OK\n  Date: x\n  " + limitLine, "200 OK", `"a";r=1;t=5`},
+		"byte order mark":     {"\ufeff" + limitLine, "", `"a";r=1;t=5`},
+		"two lines":           {limitLine + "\nRateLimit: \"b\";r=2", "", `"a";r=1;t=5|"b";r=2`},
+		"in the body":         {"HTTP/1.1 200 OK\nDate: x\n\n" + limitLine, "200 OK", ""},
+		"last of redirects":   {"HTTP/2 301\nRateLimit: \"old\";r=1\n\nHTTP/2 200\n" + limitLine + "\n\n", "200", `"a";r=1;t=5`},
+		"last that says":      {"HTTP/2 200\n" + limitLine + "\n\nHTTP/2 204\nDate: x", "200", `"a";r=1;t=5`},
+		"interim":             {"HTTP/1.1 103 Early Hints\nLink: x\n\nHTTP/1.1 200 OK\nDate: x", "200 OK", ""},
+		"curl -v":             {"* Host: x\n> GET / HTTP/2\n> RateLimit: no\n< HTTP/2 200 \n< ratelimit: \"a\";r=1;t=5\n< \n{ [5 bytes data]", "200", `"a";r=1;t=5`},
+		"curl -v, indented":   {"  > GET / HTTP/2\n  < HTTP/2 200\n  < ratelimit: \"a\";r=1;t=5\n  <\n  ratelimit: x", "200", `"a";r=1;t=5`},
+		"curl -v, a body":     {"< HTTP/2 200\n< ratelimit: \"a\";r=1;t=5\n<\nratelimit: x", "200", `"a";r=1;t=5`},
+		"pseudo field":        {":status: 429\n" + limitLine, "429", `"a";r=1;t=5`},
+		"value on a new line": {"date:\nSat, 21 Nov 2026 02:45:42 GMT\nratelimit:\n\"a\";r=1;t=5\nserver:\nx", "", `"a";r=1;t=5`},
+		"empty value":         {"Server:\n" + limitLine, "", `"a";r=1;t=5`},
+		"control characters":  {"RateLimit: \"a\x00\x1b\";r=1", "", "\"a\x00\x1b\";r=1"},
+		"HAR file":            {`{"log":{"entries":[{"response":{"status":200,"headers":[]}},{"request":{"headers":[{"name":"RateLimit","value":"no"}]},"response":{"status":429,"statusText":"Too Many Requests","headers":[{"name":"ratelimit","value":"\"a\";r=1;t=5"}]}},{"response":{"status":204,"headers":[{"name":"Date","value":"x"}]}}]}}`, "429 Too Many Requests", `"a";r=1;t=5`},
+		"HAR entry":           {` {"response":{"status":200,"headers":[{"name":"RateLimit","value":"\"a\";r=1;t=5"}]}}`, "200", `"a";r=1;t=5`},
+		"HAR response":        {`{"status":200,"statusText":"","headers":[{"name":"RateLimit","value":"\"a\";r=1;t=5"}]}`, "200", `"a";r=1;t=5`},
+		"HAR headers":         {`[{"name":"RateLimit","value":"\"a\";r=1;t=5"},{"name":"no token","value":"x"}]`, "", `"a";r=1;t=5`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Read("paste", test.text)
+			require.NoError(t, err)
+			require.Equal(t, test.status, r.Status)
+			require.Equal(t, test.want, strings.Join(r.response.Header.Values("RateLimit"), "|"))
+			require.Empty(t, r.response.Header.Values("no token"))
+		})
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	for name, test := range map[string]struct{ text, want string }{
+		"nothing":         {"", errNoResponse.Error()},
+		"prose":           {"Some words.\nMore words.", errNoResponse.Error()},
+		"prose, a colon":  {"Some words.\nNote: more words.\nAnd more.", errNoResponse.Error()},
+		"a program":       {"package main\n\nfunc main() {\n\tdefault:\n}\n", errNoResponse.Error()},
+		"a request":       {"> GET / HTTP/1.1", errNoResponse.Error()},
+		"interim alone":   {"HTTP/1.1 103 Early Hints\r\n\r\n", errNoResponse.Error()},
+		"no HAR":          {"{\n\"log\": oh no}", errNoHAR.Error() + ": invalid character 'o' looking for beginning of value"},
+		"a HAR of others": {`{"log":{"entries":[]}}`, errNoResponse.Error()},
+		"no number":       {`{"status":"x"}`, errNoHAR.Error()},
+		"no array":        {`{"headers":{}}`, errNoHAR.Error()},
+		"no entry":        {`{"log":{"entries":[5]}}`, errNoHAR.Error()},
+		"null":            {`{"log":{"entries":null}}`, errNoResponse.Error()},
+		"deep":            {strings.Repeat(`{"response":`, 20_000), errNoHAR.Error() + ": invalid character '{' exceeded max depth"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Read("paste", test.text)
+			require.EqualError(t, err, test.want)
+			require.Nil(t, r)
+		})
+	}
+}
+
+// A header is read up to 1 MiB of names and values, wherever it is.
+func TestHeaderTooLong(t *testing.T) {
+	long := func(n int) string { return strings.Repeat("x", n-len("RateLimit")-len(`"a";r=1;t=5`)-1) }
+	for name, write := range map[string]func(value string) string{
+		"a line":   func(v string) string { return limitLine + "\nX: " + v },
+		"response": func(v string) string { return "HTTP/1.1 200 OK\n" + limitLine + "\nX: " + v + "\n\n" },
+		"new line": func(v string) string { return limitLine + "\nX:\n" + v },
+		"HAR": func(v string) string {
+			return `{"headers":[{"name":"RateLimit","value":"\"a\";r=1;t=5"},{"name":"X","value":"` + v + `"}]}`
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Read("paste", write(long(maxHeader)))
+			require.NoError(t, err)
+			require.Len(t, r.Limits, 1)
+			_, err = Read("paste", write(long(maxHeader+1)))
+			require.ErrorIs(t, err, errHeaderTooLong)
+		})
+	}
+	// A body is as long as it likes.
+	r, err := Read("paste", "HTTP/1.1 200 OK\n"+limitLine+"\n\n"+strings.Repeat("x\n", maxHeader))
+	require.NoError(t, err)
+	require.Len(t, r.Limits, 1)
+}
+
+// A status says something by itself.
+func TestStatusAlone(t *testing.T) {
+	r, err := Read("paste", "HTTP/1.1 429 Too Many Requests\r\n\r\n")
+	require.NoError(t, err)
+	require.True(t, r.Advice.Refused)
+	r, err = Read("paste", "HTTP/1.1 429 Too Many Requests\r\n\r\nHTTP/1.1 200 OK\r\nServer: x\r\n\r\n")
+	require.NoError(t, err)
+	require.Equal(t, "429 Too Many Requests", r.Status, "a refusal is about limits, too")
+}
+
+func TestUnread(t *testing.T) {
+	for text, want := range map[string]string{
+		"HTTP/1.1 200 OK\n" + limitLine:                                   "",
+		"HTTP/1.1 200 OK\nwhat is this\n" + limitLine:                     "Line 2 of the text is not a header field.",
+		"HTTP/1.1 200 OK\nwhat is this\n" + limitLine + "\n\"more\": 1\n": "2 lines of the text are not header fields; the first of them is line 2.",
+	} {
+		r, err := Read("paste", text)
+		require.NoError(t, err)
+		require.Equal(t, want, strings.Join(r.Notes(), "|"))
+	}
+}
+
+// Of very many responses the last ones are looked at.
+func TestManyResponses(t *testing.T) {
+	const response = "HTTP/1.1 200 OK\nServer: x\n"
+	says := "HTTP/1.1 429 Too Many Requests\n" + limitLine + "\n"
+	for n, want := range map[int]string{maxResponses - 1: "429 Too Many Requests", maxResponses: "200 OK"} {
+		r, err := Read("paste", says+strings.Repeat(response, n))
+		require.NoError(t, err)
+		require.Equal(t, want, r.Status)
+	}
+	const entry = `{"response":{"status":200,"headers":[{"name":"Server","value":"x"}]}},`
+	r, err := Read("paste", `{"log":{"entries":[`+strings.Repeat(entry, 350)+`{"response":{"status":429,"headers":[]}},`+strings.Repeat(entry, 98)+`{}]}}`)
+	require.NoError(t, err)
+	require.Equal(t, []string{"Of 450 responses this is number 351, the last one that says something about rate limits."}, r.Notes())
+	r, err = Read("paste", strings.Repeat(response, 150)+says+response)
+	require.NoError(t, err)
+	require.Equal(t, []string{"Of 152 responses this is number 151, the last one that says something about rate limits."}, r.Notes())
+	r, err = Read("paste", response+response)
+	require.NoError(t, err)
+	require.Equal(t, []string{"Of 2 responses this is number 2, the last one."}, r.Notes())
+}
+
+// A limit is traced to the lines of the text out of which it was read.
+func TestLines(t *testing.T) {
+	for name, test := range map[string]struct {
+		text string
+		want [][]int
+	}{
+		"current":          {"HTTP/1.1 200 OK\nServer: x\nRateLimit-Policy: \"a\";q=9\n" + limitLine, [][]int{{3, 4}}},
+		"two in a line":    {"RateLimit-Policy: \"b\";q=9\nRateLimit: \"a\";r=1, \"b\";r=2", [][]int{{2}, {1, 2}}},
+		"a line for each":  {limitLine + "\nServer: x\nRateLimit: \"b\";r=2", [][]int{{1}, {3}}},
+		"older":            {"x-ratelimit-limit: 9\nVary: x\nx-ratelimit-remaining: 3", [][]int{{1, 3}}},
+		"redundant":        {"x-ratelimit-limit: 9\nx-ratelimit-used: 6\nx-ratelimit-remaining: 3\nx-ratelimit-reset: 1795223238", [][]int{{1, 2, 3, 4}}},
+		"older beside it":  {limitLine + "\nx-ratelimit-limit: 9\nx-ratelimit-remaining: 3", [][]int{{1}}},
+		"curl -v":          {"> GET / HTTP/1.1\n< HTTP/1.1 200 OK\n< " + limitLine, [][]int{{3}}},
+		"the last of two":  {"HTTP/1.1 301 Moved\n\nHTTP/1.1 200 OK\n" + limitLine, [][]int{{4}}},
+		"HAR has no lines": {`[{"name":"RateLimit","value":"\"a\";r=1"}]`, [][]int{nil}},
+		"many lines":       {limitLine + strings.Repeat("\nX: y", maxLines), [][]int{nil}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Read("paste", test.text)
+			require.NoError(t, err)
+			require.Equal(t, test.want, r.Lines())
+		})
+	}
+}
+
+// What is malformed and the rule that it breaks are one fault. The worst come first.
+func TestFaults(t *testing.T) {
+	r, err := Read("paste", "HTTP/1.1 200 OK\nX-RateLimit-Remaining: 2 of 5\nRateLimit-Policy: \"a\";q=5;w=60, \"a, b\";q=1;w=0\nRateLimit: \"a\";r=1;t=5, \"c\";r=x\nRetry-After: soon")
+	require.NoError(t, err)
+	r.Check()
+	type fault struct {
+		level, rule, place string
+		line, offset       int
+	}
+	var got []fault
+	for _, f := range r.Faults() {
+		got = append(got, fault{f.Level, f.Rule, f.Place, f.Line, f.Offset})
+	}
+	require.Equal(t, []fault{
+		{"must", "L5", "RateLimit, member 2", 4, 19},
+		{LevelMalformed, "", "X-RateLimit-Remaining", 2, 0},
+		{"must", "P16", "RateLimit-Policy, member 2", 3, 27},
+		{"must", "9110-10.2.3", "Retry-After", 5, 0},
+	}, got)
+}
+
+// FuzzRead checks that any text is read or refused, within bounds and in printable
+// ASCII alone.
+func FuzzRead(f *testing.F) {
+	for _, seed := range []string{
+		"", "\x00", "{", "[]", limitLine, "< HTTP/2 200\n< " + limitLine, "RateLimit:\n\"a\";r=0;t=999999999999999", ":status: 429\n:",
+		`{"log":{"entries":[{"response":{"status":429,"headers":[{"name":"RateLimit","value":"x"}]}}]}}`, "RateLimit: \"\u202e\xff\";r=1",
+		"HTTP/1.1 200 OK\nRateLimit-Policy: \"a\";q=1, \"a\\\",\";q=2, x\nRateLimit: \"a\";r=9, ,\nRetry-After: soon\n\nHTTP/1.1 103 x\n",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := Read("fuzz", text)
+		if err != nil {
+			require.Nil(t, r)
+			return
+		}
+		r.Check()
+		lines := strings.Count(text, "\n") + 1
+		for _, numbers := range r.Lines() {
+			for _, n := range numbers {
+				require.True(t, 1 <= n && n <= lines)
+			}
+		}
+		shown := []string{r.Heading(), r.Advice.String()}
+		shown = append(shown, r.Notes()...)
+		for _, fault := range r.Faults() {
+			require.LessOrEqual(t, fault.Offset, len(fault.Value))
+			require.LessOrEqual(t, fault.Line, lines)
+			shown = append(shown, fault.Place, fault.Error, fault.Remedy, fault.Value)
+		}
+		for _, s := range shown {
+			require.Equal(t, Printable(s), s)
+		}
+		require.NoError(t, r.WriteJSON(io.Discard))
+	})
+}
