@@ -41,12 +41,24 @@ func TestRelease(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(empty, "main.go"), []byte(newcomer), 0o600))
 	require.Equal(t, "12s limit\n", run("run", "."))
 
-	capture := filepath.Join(empty, "capture.http")
-	require.NoError(t, os.WriteFile(capture, []byte("HTTP/1.1 200 OK\r\nRateLimit: \"burst\";r=0;t=12\r\n\r\n"), 0o600))
-	require.Contains(t, run("run", released.Path+"/examples/inspect@"+released.Version, capture), "12")
+	requireCommand(t, empty, append(env, "GOBIN="+filepath.Join(empty, "bin")), released)
 
 	run("get", "-t", released.Path+"@"+released.Version)
 	run("test", released.Path) // its own tests pass without the nested modules
+}
+
+// requireCommand requires that the command installs into an empty folder, and works
+// there.
+func requireCommand(t *testing.T, dir string, env []string, released module.Version) {
+	t.Helper()
+	command(t, dir, env, "go", "install", released.Path+"/cmd/ratelimit@"+released.Version)
+	program := filepath.Join(dir, "bin", "ratelimit")
+	require.Contains(t, command(t, dir, env, program, "version"), "ratelimit "+released.Version+"\n")
+	require.Contains(t, command(t, dir, env, program, "-h"), "\n  inspect ")
+
+	capture := filepath.Join(dir, "capture.http")
+	require.NoError(t, os.WriteFile(capture, []byte("HTTP/1.1 200 OK\r\nRateLimit: \"burst\";r=0;t=12\r\n\r\n"), 0o600))
+	require.Contains(t, command(t, dir, env, program, "inspect", "-lint", capture), "Wait 12s (RateLimit \"burst\" is exhausted).\n")
 }
 
 const newcomer = `package main

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/httpfields/ratelimit/internal/report"
+)
+
+// newFlags returns the flags of a verb, which say nothing by themselves.
+func newFlags(verb string) *flag.FlagSet {
+	flags := flag.NewFlagSet(verb, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	return flags
+}
+
+// parse reads the flags of a verb. Where the verb has no more to do it returns true,
+// and the exit status: the help was asked for, or a flag is wrong.
+func parse(flags *flag.FlagSet, help string, args []string, stdout, stderr io.Writer) (status int, done bool) {
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintf(stdout, "%s\nFlags:\n\n", help)
+		flags.SetOutput(stdout)
+		flags.PrintDefaults()
+		return exitFine, true
+	case err != nil:
+		return wrong(stderr, flags.Name(), err), true
+	}
+	return exitFine, false
+}
+
+// wrong says what is wrong with a command line, and where to read more.
+func wrong(stderr io.Writer, verb string, err error) int {
+	name := strings.TrimSpace("ratelimit " + verb)
+	fmt.Fprintf(stderr, "%s: %s\nFor help: %s -h\n", name, report.Printable(err.Error()), name)
+	return exitFailed
+}
+
+// headerFlag takes a header field, as often as it is there: -H 'Name: value'.
+type headerFlag http.Header
+
+// String returns "", the default.
+func (h headerFlag) String() string { return "" }
+
+// Set takes one field.
+func (h headerFlag) Set(text string) error {
+	name, value, ok := strings.Cut(text, ":")
+	if !ok || !report.IsToken(name) || strings.ContainsAny(value, "\r\n\x00") {
+		return errors.New("it has to be a header field, as in 'Name: value'")
+	}
+	http.Header(h).Add(name, strings.Trim(value, " \t"))
+	return nil
+}
+
+// addTo adds the fields to a request.
+func (h headerFlag) addTo(r *http.Request) {
+	for name, values := range h {
+		if name == "Host" { // which net/http takes from elsewhere
+			r.Host = values[len(values)-1]
+			continue
+		}
+		r.Header[name] = values
+	}
+}
+
+// isAddress reports whether an argument is the address of a server.
+func isAddress(argument string) bool {
+	return strings.HasPrefix(argument, "http://") || strings.HasPrefix(argument, "https://")
+}
+
+// withPort matches an address without its scheme, and no drive of Windows.
+var withPort = regexp.MustCompile(`^(localhost|[^/\\]+:[0-9]+)(/|$)`)
+
+// hint suggests how an argument may have been meant that is no file, or returns "".
+func hint(argument string) string {
+	host, _, _ := strings.Cut(argument, "/")
+	switch {
+	case strings.HasPrefix(argument, "-"):
+		return "flags stand before inputs"
+	case strings.Contains(argument, "://"):
+		return "an address begins with http:// or https://"
+	case withPort.MatchString(argument):
+		return "for an address write http://" + argument
+	case strings.Contains(strings.Trim(host, "."), ".") && !slices.Contains(extensions, path.Ext(argument)):
+		return "for an address write https://" + argument
+	}
+	return ""
+}
+
+// extensions are those of files that are read.
+var extensions = []string{".http", ".har", ".json", ".txt", ".log"}

@@ -1,0 +1,774 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/internal/report"
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+const wire = "../../testdata/wire/"
+
+// inspecting runs the verb with a standard input.
+func inspecting(stdin string, args ...string) (status int, stdout, stderr string) {
+	return running(stdin, append([]string{"inspect"}, args...)...)
+}
+
+// response is a raw response with those field lines.
+func response(lines ...string) string {
+	return "HTTP/1.1 200 OK\r\n" + strings.Join(append(lines, "", ""), "\r\n")
+}
+
+// heading is the first line about a response.
+const heading = "<stdin>: 200 OK, current form (draft-08 to draft-11)\n"
+
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob(wire + "*.http")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for i := range files {
+		files[i] = filepath.ToSlash(files[i])
+	}
+	for golden, args := range map[string][]string{
+		"testdata/wire.txt":  files,
+		"testdata/wire.json": append([]string{"-json"}, files...),
+		"testdata/lint.txt":  append([]string{"-lint"}, files...),
+	} {
+		t.Run(golden, func(t *testing.T) {
+			status, stdout, stderr := inspecting("", args...)
+			require.Equal(t, exitDoubtful, status)
+			require.Empty(t, stderr)
+			if *update {
+				require.NoError(t, os.WriteFile(golden, []byte(stdout), 0o644))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			require.Equal(t, string(want), stdout)
+		})
+	}
+}
+
+func TestExitStatus(t *testing.T) {
+	const (
+		found   = wire + "express-draft-8-1.http"
+		nothing = "testdata/nothing.http"
+		missing = "testdata/missing.http"
+	)
+	for name, test := range map[string]struct {
+		args  []string
+		stdin string
+		want  int
+	}{
+		"found":                             {args: []string{found}, want: 0},
+		"two rows":                          {args: []string{wire + "express-draft-8-two-1.http"}, want: 0},
+		"unescaped":                         {args: []string{wire + "express-draft-8-unescaped-1.http"}, want: 1},
+		"an older draft":                    {args: []string{wire + "hono-draft-7-1.http"}, want: 0},
+		"guessed":                           {args: []string{wire + "go-httprate-1.http"}, want: 0},
+		"malformed":                         {stdin: response(`RateLimit: "a";r=-1`), want: 1},
+		"an older draft, malformed in part": {stdin: response("X-RateLimit-Limit: 5", "X-RateLimit-Remaining: x"), want: 1},
+		"nothing found":                     {args: []string{nothing}, want: 1},
+		"malformed in part":                 {stdin: response(`RateLimit: "a";r=1`, `RateLimit-Policy: a`), want: 1},
+		"blank":                             {stdin: response(`RateLimit: `), want: 1},
+		"missing file":                      {args: []string{missing}, want: 2},
+		"folder":                            {args: []string{"testdata"}, want: 2},
+		"not HTTP":                          {args: []string{"main.go"}, want: 2},
+		"empty":                             {stdin: "", want: 2},
+		"header without its end":            {stdin: "HTTP/1.1 200 OK\r\nRateLimit: \"a\";r=1", want: 0},
+		"header lines alone":                {stdin: "RateLimit: \"a\";r=1", want: 0},
+		"bare 429":                          {stdin: "HTTP/1.1 429 Too Many Requests\r\n\r\n", want: 1},
+		"bare 429 with a wait":              {stdin: "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 9\r\n\r\n", want: 1},
+		"a flag after an input":             {args: []string{found, "-lint"}, want: 2},
+		"bad flag":                          {args: []string{"-yaml", found}, want: 2},
+		"help":                              {args: []string{"-h"}, want: 0},
+		"interim alone":                     {stdin: "HTTP/1.1 103 Early Hints\r\n\r\n", want: 2},
+		"protocol switched":                 {stdin: "HTTP/1.1 101 Switching Protocols\r\n\r\n", want: 1},
+		"bad address":                       {args: []string{"http://[::1"}, want: 2},
+		"found twice":                       {args: []string{found, found}, want: 0},
+		"highest is 1st":                    {args: []string{nothing, found}, want: 1},
+		"highest is 2nd":                    {args: []string{found, nothing}, want: 1},
+		"highest is 2":                      {args: []string{missing, nothing, found}, want: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, _, stderr := inspecting(test.stdin, test.args...)
+			require.Equal(t, test.want, status)
+			require.Equal(t, test.want == 2, stderr != "")
+
+			status, _, _ = inspecting(test.stdin, append([]string{"-json"}, test.args...)...)
+			require.Equal(t, test.want, status)
+		})
+	}
+}
+
+func TestTable(t *testing.T) {
+	for name, test := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"two limits": {
+			[]string{`RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400`, `RateLimit: "burst";r=37;t=12, "daily";r=990;t=80000`},
+			`
+NAME     PARTITION KEY  REMAINING                 UNIT      WINDOW  RESET
+"burst"  -              [###-------] 37 of 100    requests  1m      12s
+"daily"  -              [#########-] 990 of 1000  requests  1d      22h13m20s
+Go on. To make "daily" last: one request every 1m21s.
+`,
+		},
+		"policy without limit": {
+			[]string{`RateLimit-Policy: "p";q=100;qu="content-bytes";w=61;pk=:YQ==:`},
+			`
+NAME  PARTITION KEY  REMAINING               UNIT           WINDOW  RESET
+"p"   :YQ==:                      quota 100  content-bytes  1m1s    -
+`,
+		},
+		"limit without policy": {
+			[]string{`RateLimit: "l";r=0;t=0`},
+			`
+NAME  PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
+"l"   -                           0 left  -     -       0s
+`,
+		},
+		"limits first": {
+			[]string{`RateLimit-Policy: "a";q=1, "b";q=2`, `RateLimit: "b";r=1, "c";r=3`},
+			`
+NAME  PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
+"b"   -              [#####-----] 1 of 2   requests  -       -
+"c"   -                           3 left   -         -       -
+"a"   -                           quota 1  requests  -       -
+`,
+		},
+		"a policy for each partition": {
+			[]string{`RateLimit-Policy: "a";q=1, "a";q=2;pk=::, "a";q=4;pk=:YQ==:`, `RateLimit: "a";r=1;pk=:YQ==:, "a";r=1`},
+			`
+NAME  PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
+"a"   :YQ==:         [##--------] 1 of 4   requests  -       -
+"a"   -              [##########] 1 of 1   requests  -       -
+"a"   ::                          quota 2  requests  -       -
+`,
+		},
+		"limits belong to the first of repeated policies": {
+			[]string{`RateLimit-Policy: "a";q=1, "a";q=2`, `RateLimit: "a";r=1, "a";r=0`},
+			`
+NAME  PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
+"a"   -              [##########] 1 of 1   requests  -       -
+"a"   -              [----------] 0 of 1   requests  -       -
+"a"   -                           quota 2  requests  -       -
+`,
+		},
+		"remaining exceeds quota": {
+			[]string{`RateLimit-Policy: "a";q=2, "none";q=0, "zero";q=0`, `RateLimit: "a";r=5, "none";r=0, "zero";r=4`},
+			`
+NAME    PARTITION KEY  REMAINING            UNIT      WINDOW  RESET
+"a"     -              [##########] 5 of 2  requests  -       -
+"none"  -              [----------] 0 of 0  requests  -       -
+"zero"  -              [##########] 4 of 0  requests  -       -
+`,
+		},
+		"largest numbers": {
+			[]string{`RateLimit-Policy: "a";q=999999999999999;w=999999999999999`, `RateLimit: "a";r=999999999999998;t=999999999999999`},
+			`
+NAME  PARTITION KEY  REMAINING                                        UNIT      WINDOW                RESET
+"a"   -              [#########-] 999999999999998 of 999999999999999  requests  11574074074d1h46m39s  11574074074d1h46m39s
+`,
+		},
+		"names as on the wire": {
+			[]string{`RateLimit: "";r=1, "a b";r=1, "\"\\";r=1, "-";r=1`},
+			`
+NAME    PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
+""      -                           1 left  -     -       -
+"a b"   -                           1 left  -     -       -
+"\"\\"  -                           1 left  -     -       -
+"-"     -                           1 left  -     -       -
+`,
+		},
+		"long text is cut": {
+			[]string{
+				`RateLimit-Policy: "` + strings.Repeat("n", 99) + `";q=1;qu="` + strings.Repeat("u", 99) + `";pk=:` + strings.Repeat("AAAA", 99) + `:`,
+			},
+			`
+NAME                                      PARTITION KEY                             REMAINING             UNIT                                      WINDOW  RESET
+"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn...  :AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA...               quota 1  uuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu...  -       -
+`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, stdout, stderr := inspecting(response(test.lines...))
+			require.Equal(t, 0, status)
+			require.Empty(t, stderr)
+			require.Equal(t, heading+strings.TrimPrefix(test.want, "\n"), stdout)
+		})
+	}
+}
+
+func TestMalformed(t *testing.T) {
+	long := strings.Repeat("x", 200)
+	for name, test := range map[string]struct{ line, want string }{
+		"unescaped quote": {
+			`"a"b\c"; r=1; t=60`,
+			`
+malformed: member 1 of RateLimit, line 1, byte 4: not well-formed
+  "a"b\c"; r=1; t=60
+     ^
+`,
+		},
+		"at the end": {
+			`"a";r=`,
+			`
+malformed: member 1 of RateLimit, line 1, byte 7: parameter r: not well-formed, it has to be an Integer from 0
+  "a";r=
+        ^
+`,
+		},
+		"at the start": {
+			`5`,
+			`
+malformed: member 1 of RateLimit, line 1, byte 1: name: wrong type, it has to be a String of printable ASCII
+  5
+  ^
+`,
+		},
+		"bytes beyond ASCII": {
+			"\"a\";c=\xc3\xa9;r=!\t;\x9b",
+			`
+malformed: member 1 of RateLimit, line 1, byte 7: an extension parameter: not well-formed
+  "a";c=??;r=!?;?
+        ^
+`,
+		},
+		"long, at the start": {
+			`"a";r=!;` + long,
+			`
+malformed: member 1 of RateLimit, line 1, byte 7: parameter r: not well-formed, it has to be an Integer from 0
+  "a";r=!;xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
+        ^
+`,
+		},
+		"long, in the middle": {
+			`"` + long + `";r=!;` + long,
+			`
+malformed: member 1 of RateLimit, line 1, byte 206: parameter r: not well-formed, it has to be an Integer from 0
+  ...xxxxxxxxxxxxxxxxxxxxxxxxxxxx";r=!;xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
+                                     ^
+`,
+		},
+		"long, at the end": {
+			`"` + long + `";r=1;t=`,
+			`
+malformed: member 1 of RateLimit, line 1, byte 210: parameter t: not well-formed, it has to be an Integer from 0
+  ...xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";r=1;t=
+                                                                        ^
+`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, stdout, stderr := inspecting(response("RateLimit: " + test.line))
+			require.Equal(t, 1, status)
+			require.Empty(t, stderr)
+			require.Equal(t, "<stdin>: 200 OK"+test.want, stdout)
+		})
+	}
+}
+
+// Older fields are read as well, and the header at fault is shown.
+func TestOlderFields(t *testing.T) {
+	status, stdout, _ := inspecting(response("Date: Sat, 21 Nov 2026 01:06:19 GMT",
+		"X-RateLimit-Limit: 5", "X-RateLimit-Remaining: 2 of 5", "X-RateLimit-Reset: 1795223238"))
+	require.Equal(t, 1, status)
+	require.Equal(t, `<stdin>: 200 OK, older form: x-ratelimit
+NAME       PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
+"default"  -                           quota 5  requests  -       59s
+malformed: X-RateLimit-Remaining, line 1, byte 1: not well-formed
+  2 of 5
+  ^
+`, stdout)
+	_, stdout, _ = inspecting(response("X-RateLimit-Remaining: 2", "X-RateLimit-Reset: 30"), "-json")
+	require.Contains(t, stdout, `"dialect": "x-ratelimit",
+  "guessed": true,`)
+}
+
+// Fields are called as the response spells them, not as net/http does, but the two
+// that the specification defines, which have a name.
+func TestSpelling(t *testing.T) {
+	for name, want := range map[string]string{
+		"x-ratelimit-remaining": "malformed: x-ratelimit-remaining, line 1, byte 1",
+		"X-RateLimit-Remaining": "malformed: X-RateLimit-Remaining, line 1, byte 1",
+	} {
+		raw := response("RateLimit-Policy: \"a\";q=5", "RateLimit: \"a\";r=1", name+": 3")
+		_, stdout, _ := inspecting(raw, "-lint")
+		require.Contains(t, stdout, "6-5 (should) "+name+": ")
+		_, stdout, _ = inspecting(response(name+": 2 of 5", "X-RateLimit-Limit: 5"))
+		require.Contains(t, stdout, want)
+		_, stdout, _ = inspecting("HTTP/1.1 103 Early Hints\r\n\r\n"+response(name+": 2 of 5", "X-RateLimit-Limit: 5"), "-json")
+		require.Contains(t, stdout, `"field": "`+name+`"`)
+	}
+	_, stdout, _ := inspecting(response("ratelimit: x"))
+	require.Contains(t, stdout, "malformed: member 1 of RateLimit, line 1")
+}
+
+// A number that nothing says is absent, and no number is not -1.
+func TestUnknown(t *testing.T) {
+	for name, test := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"remaining": {[]string{"X-RateLimit-Limit: 5", "X-RateLimit-Window: 60"}, "\"default\"  -                           quota 5  requests  1m      -\n"},
+		"quota":     {[]string{"X-RateLimit-Remaining: 2", "X-RateLimit-Window: 60"}, "\"default\"  -                           2 left  -     1m      -\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, stdout, _ := inspecting(response(test.lines...))
+			require.Contains(t, stdout, test.want)
+			_, stdout, _ = inspecting(response(test.lines...), "-json")
+			require.NotContains(t, stdout, "-1")
+		})
+	}
+}
+
+// What is wrong with a response as a whole has no place in it.
+func TestTooManyFields(t *testing.T) {
+	var lines []string
+	for i := range 1025 {
+		lines = append(lines, fmt.Sprintf("X-RateLimit-Limit-%d: 5", i))
+	}
+	status, stdout, stderr := inspecting(response(lines...))
+	require.Equal(t, 1, status)
+	require.Empty(t, stderr)
+	require.Equal(t, "<stdin>: 200 OK\nmalformed: fields of limits: too many\n", stdout)
+}
+
+// Points in time are measured from the Date of a response, not from the day on
+// which it is read.
+func TestCapturedLongAgo(t *testing.T) {
+	_, stdout, _ := inspecting(response("Date: Sun, 06 Nov 1994 08:49:37 GMT", "X-RateLimit-Limit: 5", "X-RateLimit-Remaining: 0",
+		"X-RateLimit-Reset: 1994-11-06T08:50:07Z"))
+	require.Contains(t, stdout, "Wait 30s, until 08:50:07 UTC")
+}
+
+// A malformed field does not hide the other one, and the line at fault is shown.
+func TestMalformedInPart(t *testing.T) {
+	status, stdout, _ := inspecting(response(`RateLimit: "a";r=1`, `RateLimit-Policy: "a";q=1`, `RateLimit-Policy: "b";q="1"`))
+	require.Equal(t, 1, status)
+	require.Equal(t, heading+`NAME  PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
+"a"   -                           1 left  -     -       -
+malformed: member 2 of RateLimit-Policy, line 2, byte 7: parameter q: wrong type, it has to be an Integer from 0
+  "b";q="1"
+        ^
+`, stdout)
+}
+
+func TestJSON(t *testing.T) {
+	status, stdout, stderr := inspecting(response(`RateLimit: "<a>";r=0;t=0`, `RateLimit-Policy: "b";q=0;pk=::, "c";q=2;w=1;qu="requests";pk=:/+8=:`), "-json")
+	require.Equal(t, 0, status)
+	require.Empty(t, stderr)
+	require.Equal(t, `{
+  "source": "<stdin>",
+  "status": "200 OK",
+  "dialect": "ratelimit",
+  "limits": [
+    {
+      "name": "<a>",
+      "remaining": 0,
+      "reset": 0
+    },
+    {
+      "name": "b",
+      "partition_key": "",
+      "quota": 0
+    },
+    {
+      "name": "c",
+      "partition_key": "/+8=",
+      "quota": 2,
+      "unit": "requests",
+      "window": 1
+    }
+  ],
+  "malformed": [],
+  "advice": {
+    "wait": 0,
+    "source": "limit",
+    "limit": "<a>"
+  }
+}
+`, stdout)
+}
+
+func TestJSONMalformed(t *testing.T) {
+	long := strings.Repeat("x", 200)
+	status, stdout, _ := inspecting(response(`RateLimit: "a";r=1`, "RateLimit: \"a\";c=\"\xc3\xa9\";d="+long), "-json")
+	require.Equal(t, 1, status)
+	require.JSONEq(t, `{
+		"source": "<stdin>",
+		"status": "200 OK",
+		"limits": [],
+		"malformed": [{
+			"field": "RateLimit",
+			"line": 1,
+			"offset": 6,
+			"item": 1,
+			"param": "c",
+			"error": "ratelimit: member 2 of RateLimit, line 2, byte 7: an extension parameter: not well-formed",
+			"value": "\"a\";c=\"??\";d=`+long+`"
+		}],
+		"advice": {"wait": 0, "source": "none"}
+	}`, stdout)
+}
+
+func requirePrintable(t *testing.T, text string) {
+	t.Helper()
+	for i := range len(text) {
+		c := text[i]
+		require.True(t, c == '\n' || ' ' <= c && c <= '~', "byte %#x in %q", c, text)
+	}
+}
+
+func TestHostileBytes(t *testing.T) {
+	const attack = "\x1b[2J\x9b31m\u009b\x07\b\x7f\r\xff"
+	for name, raw := range map[string]string{
+		"value":        response("RateLimit: " + attack),
+		"String":       response(`RateLimit: "` + attack + `";r=1`),
+		"beyond ASCII": response("RateLimit: \"\u009b\xff\";r=1"),
+		"reason":       "HTTP/1.1 200 " + attack + "\r\nRateLimit: \"a\";r=1\r\n\r\n",
+		"status line":  attack + "\r\n\r\n",
+		"name":         response(attack + ": 1"),
+		"no name":      response(attack),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, args := range [][]string{nil, {"-json"}} {
+				_, stdout, stderr := inspecting(raw, args...)
+				requirePrintable(t, stdout)
+				requirePrintable(t, stderr)
+				require.NotEmpty(t, stdout+stderr)
+			}
+		})
+	}
+	t.Run("file name", func(t *testing.T) {
+		_, _, stderr := inspecting("", "\x1b.http")
+		requirePrintable(t, stderr)
+	})
+	// What package http refuses today does not get through tomorrow.
+	t.Run("header", func(t *testing.T) {
+		h := http.Header{"Ratelimit": {attack}, "Ratelimit-Policy": {`"a";q=` + attack}}
+		reports := []*report.Report{report.New(attack, &http.Response{Status: attack, Header: h})}
+		require.Len(t, reports[0].Malformed, 2)
+		var out strings.Builder
+		require.NoError(t, write(&out, reports, false))
+		require.NoError(t, write(&out, reports, true))
+		requirePrintable(t, out.String())
+	})
+}
+
+func TestInputs(t *testing.T) {
+	raw := response(`RateLimit: "a";r=1`)
+	for name, test := range map[string]struct {
+		stdin string
+		args  []string
+	}{
+		"no input":          {raw, nil},
+		"hyphen":            {raw, []string{"-"}},
+		"LF alone":          {strings.ReplaceAll(raw, "\r\n", "\n"), nil},
+		"short body":        {strings.Replace(raw, "\r\n\r\n", "\r\nContent-Length: 9\r\n\r\nok", 1), nil},
+		"long body":         {raw + strings.Repeat("x", 2<<20), nil},
+		"HTTP/1.0":          {strings.Replace(raw, "1.1", "1.0", 1), nil},
+		"HTTP/2 as of curl": {strings.Replace(raw, "HTTP/1.1", "HTTP/2", 1), nil},
+		"interim":           {"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + raw, nil},
+		"interim, HTTP/2":   {strings.ReplaceAll("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n"+raw, "HTTP/1.1", "HTTP/2"), nil},
+		"header lines":      {`RateLimit: "a";r=1`, nil},
+		"HAR":               {`{"log":{"entries":[{"response":{"status":200,"statusText":"OK","headers":[{"name":"RateLimit","value":"\"a\";r=1"}]}}]}}`, nil},
+		"curl -v":           {"> GET / HTTP/1.1\n>\n< HTTP/1.1 200 OK\n< RateLimit: \"a\";r=1\n<\nbody", nil},
+		"HTTP/3 as of curl": {strings.Replace(raw, "HTTP/1.1", "HTTP/3", 1), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, stdout, stderr := inspecting(test.stdin, test.args...)
+			require.Empty(t, stderr)
+			require.Equal(t, 0, status)
+			if name == "header lines" {
+				stdout = strings.Replace(stdout, "no status line", "200 OK", 1)
+			}
+			require.Contains(t, stdout, heading)
+			require.Contains(t, stdout, "\n\"a\" ")
+		})
+	}
+}
+
+func TestSeveralInputs(t *testing.T) {
+	status, stdout, stderr := inspecting(response(`RateLimit: "a";r=1`),
+		wire+"express-draft-8-1.http", "testdata/missing.http", "-", wire+"fastify-default-1.http")
+	require.Equal(t, 2, status)
+	require.Contains(t, stderr, "testdata/missing.http")
+	require.Regexp(t, `^[^\n]*express-draft-8-1[^\0]*\n\n<stdin>:[^\0]*\n\n[^\n]*fastify-default-1`, stdout)
+
+	_, stdout, _ = inspecting("", "-json", wire+"express-draft-8-1.http", wire+"fastify-default-1.http")
+	dec := json.NewDecoder(strings.NewReader(stdout))
+	for _, source := range []string{wire + "express-draft-8-1.http", wire + "fastify-default-1.http"} {
+		var r report.Report
+		require.NoError(t, dec.Decode(&r))
+		require.Equal(t, source, r.Source)
+	}
+	require.ErrorIs(t, dec.Decode(&report.Report{}), io.EOF)
+}
+
+// What is longer than the header of a response may be is refused, and a body is not.
+func TestTooLong(t *testing.T) {
+	line := "X: " + strings.Repeat("x", 1<<20)
+	status, stdout, stderr := inspecting(response(line))
+	require.Equal(t, 2, status)
+	require.Empty(t, stdout)
+	require.Equal(t, "ratelimit inspect: <stdin>: header longer than 1 MiB\n", stderr)
+
+	status, _, stderr = inspecting(strings.Repeat("x", maxInput+1))
+	require.Equal(t, 2, status)
+	require.Equal(t, "ratelimit inspect: <stdin>: longer than 32 MiB: the header of a response is enough, or one entry of a HAR file\n", stderr)
+
+	status, _, stderr = inspecting(response(`RateLimit: "a";r=1`) + strings.Repeat("x", maxInput))
+	require.Equal(t, 0, status)
+	require.Empty(t, stderr)
+}
+
+func TestAddress(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fields := ratelimit.Fields{
+			Policies: []ratelimit.Policy{{Name: r.Method, Quota: 10}},
+			Limits:   []ratelimit.Limit{{Name: r.Method, Remaining: 5}},
+		}
+		switch r.URL.Path {
+		case "/long":
+			w.Header().Set("X", strings.Repeat("x", 2<<20))
+		case "/broken":
+			panic(http.ErrAbortHandler)
+		}
+		if err := fields.Set(w.Header()); err != nil {
+			t.Error(err)
+		}
+		http.Redirect(w, r, "/elsewhere", http.StatusFound)
+	}))
+	defer server.Close()
+
+	status, stdout, stderr := inspecting("", server.URL+"/")
+	require.Empty(t, stderr)
+	require.Equal(t, 0, status)
+	require.Equal(t, server.URL+`/: 302 Found, current form (draft-08 to draft-11)
+NAME   PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
+"GET"  -              [#####-----] 5 of 10  requests  -       -
+`, stdout)
+
+	for _, path := range []string{"/long", "/broken"} {
+		status, stdout, stderr = inspecting("", server.URL+path)
+		require.Equal(t, 2, status)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, server.URL+path)
+	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+func TestOutputFails(t *testing.T) {
+	for _, args := range [][]string{{}, {"-json"}} {
+		var stderr strings.Builder
+		status := run(t.Context(), append(append([]string{"inspect"}, args...), wire+"express-draft-8-1.http"), nil, fullDisk{}, &stderr)
+		require.Equal(t, 2, status)
+		require.Equal(t, "ratelimit inspect: no space left\n", stderr.String())
+	}
+}
+
+func TestAdvice(t *testing.T) {
+	const date = "Date: Sat, 21 Nov 2026 01:06:19 GMT"
+	for name, test := range map[string]struct {
+		status string
+		lines  []string
+		want   string
+	}{
+		"exhausted":                         {"200 OK", []string{`RateLimit: "default";r=0;t=30`}, `Wait 30s (RateLimit "default" is exhausted).`},
+		"for its window":                    {"200 OK", []string{`RateLimit-Policy: "a";q=1;w=60`, `RateLimit: "a";r=0`}, `Wait 1m (RateLimit "a" is exhausted, for its window).`},
+		"Retry-After":                       {"200 OK", []string{"Retry-After: 7", `RateLimit: "a";r=0;t=30`}, "Wait 7s (Retry-After)."},
+		"until when, where there is a Date": {"429 Too Many Requests", []string{date, "Retry-After: 41"}, "Refused. Wait 41s, until 01:07 UTC (Retry-After)."},
+		"with seconds":                      {"200 OK", []string{date, `RateLimit: "a";r=0;t=30`}, `Wait 30s, until 01:06:49 UTC (RateLimit "a" is exhausted).`},
+		"on another day":                    {"200 OK", []string{date, `RateLimit: "a";r=0;t=86400`}, "Wait 1d, until 2026-11-22 01:06:19 UTC (RateLimit \"a\" is exhausted).\nA Transport would probe after 10m."},
+		"longer than obeyed, by GitHub": {"403 Forbidden", []string{date, "X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1795225231"},
+			"Refused. Wait 34m12s, until 01:40:31 UTC (x-ratelimit \"default\" is exhausted).\nA Transport would probe after 10m."},
+		"longer than obeyed, by Retry-After":     {"429 Too Many Requests", []string{"Retry-After: 3600"}, "Refused. Wait 1h (Retry-After).\nA Transport would probe after 10m."},
+		"longer than a century":                  {"200 OK", []string{date, `RateLimit: "a";r=0;t=999999999999999`}, "Wait more than a century (RateLimit \"a\" is exhausted).\nA Transport would probe after 10m."},
+		"paced":                                  {"200 OK", []string{`RateLimit: "a";r=20;t=30`}, `Go on. To make "a" last: one request every 1.5s.`},
+		"paced by the second":                    {"200 OK", []string{`RateLimit: "a";r=20;t=30, "b";r=999;t=86400`}, `Go on. To make "b" last: one request every 1m26s.`},
+		"paced, in fractions":                    {"200 OK", []string{`RateLimit: "a";r=1000;t=351`}, `Go on. To make "a" last: one request every 0.351s.`},
+		"paced, nearly a minute":                 {"200 OK", []string{`RateLimit: "a";r=100003;t=6000179`}, `Go on. To make "a" last: one request every 1m.`},
+		"paced by requests, not by bytes":        {"200 OK", []string{`RateLimit-Policy: "b";q=9;qu="content-bytes"`, `RateLimit: "b";r=1;t=900, "a";r=20;t=30`}, `Go on. To make "a" last: one request every 1.5s.`},
+		"nothing to say":                         {"200 OK", []string{`RateLimit: "a";r=20`}, ""},
+		"refused, without a word":                {"429 Too Many Requests", nil, "Refused. It does not say for how long: back off, and double the wait each time."},
+		"refused, and a Retry-After of its own":  {"429 Too Many Requests", []string{"Retry-After: soon", `RateLimit: "a";r=20;t=7`}, "Refused. It does not say for how long: back off, and double the wait each time."},
+		"refused, and may come back at once":     {"429 Too Many Requests", []string{"Retry-After: 0"}, "Refused. It asks for no wait (Retry-After)."},
+		"refused, and the limit is over already": {"429 Too Many Requests", []string{`RateLimit: "a";r=0;t=0`}, `Refused. It asks for no wait (RateLimit "a" is exhausted).`},
+		"an older field":                         {"200 OK", []string{"X-RateLimit-Limit: 9", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 30"}, "Wait 30s (x-ratelimit \"default\" is exhausted).\nNothing says in which unit a reset is. It was guessed, and is marked."},
+		"a hostile name":                         {"200 OK", []string{`RateLimit: "\"` + strings.Repeat("n", 99) + `";r=0;t=1`}, `Wait 1s (RateLimit "\"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn... is exhausted).`},
+		"a hostile name that is paced":           {"200 OK", []string{`RateLimit: "\"` + strings.Repeat("n", 99) + `";r=1;t=9`}, `Go on. To make "\"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn... last: one request every 9s.`},
+		"from a cache, silent":                   {"200 OK", []string{"Age: 5", `RateLimit: "a";r=0;t=30`}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, stdout, stderr := inspecting(strings.Replace(response(test.lines...), "200 OK", test.status, 1))
+			require.Empty(t, stderr)
+			var got []string
+			for line := range strings.Lines(stdout) {
+				if line[0] >= 'A' && line[0] <= 'Z' && !strings.HasPrefix(line, "NAME") {
+					got = append(got, line)
+				}
+			}
+			require.Equal(t, test.want, strings.TrimSuffix(strings.Join(got, ""), "\n"))
+		})
+	}
+}
+
+func TestLint(t *testing.T) {
+	raw := response(`RateLimit-Policy: "a";q=10;w=60`, `RateLimit: "a";r=5;t=9000`, "Cache-Control: max-age=5")
+	plain, want, _ := inspecting(raw)
+	status, stdout, stderr := inspecting(raw, "-lint")
+	require.Empty(t, stderr)
+	require.Equal(t, plain, status, "a note makes no difference to the status")
+	require.Equal(t, want+`L7 (note) RateLimit, member 1: let t be about the w of the policy at most, because no window lasts that much longer
+  "a";r=5;t=9000
+  ^
+K1 (note) RateLimit-Policy: send Cache-Control: no-store, or leave the field out, because clients ignore it on a response from a cache
+  "a";q=10;w=60
+  ^
+K1 (note) RateLimit: send Cache-Control: no-store, or leave the field out, because clients ignore it on a response from a cache
+  "a";r=5;t=9000
+  ^
+`, stdout)
+
+	clean := response(`RateLimit-Policy: "a";q=10;w=60`, `RateLimit: "a";r=5;t=30`)
+	_, want, _ = inspecting(clean)
+	status, stdout, _ = inspecting(clean, "-lint")
+	require.Equal(t, exitFine, status)
+	require.Equal(t, want+"no findings\n", stdout)
+
+	// What is well-formed can break a rule all the same.
+	for level, raw := range map[string]string{
+		"should": response(`RateLimit-Policy: "a";q=10;w=60, "a";q=20;w=60`, `RateLimit: "a";r=5;t=30`),
+		"must":   response(`RateLimit-Policy: "a";q=10;w=60`, `RateLimit: "a";r=5;t=30`, "Retry-After: soon"),
+	} {
+		status, _, _ = inspecting(raw)
+		require.Equal(t, exitFine, status)
+		status, stdout, _ = inspecting(raw, "-lint")
+		require.Contains(t, stdout, "("+level+")")
+		require.Equal(t, exitDoubtful, status)
+	}
+
+	for raw, want := range map[string]string{
+		response(`RateLimit: "a";t=5`): `[{"rule": "L2", "level": "must", "field": "RateLimit", "item": 0,
+			"message": "line 1, byte 1: add the parameter r, without which strict clients ignore the whole field"}]`,
+		clean: `[]`,
+	} {
+		_, stdout, _ = inspecting(raw, "-lint", "-json")
+		var got struct{ Findings json.RawMessage }
+		require.NoError(t, json.Unmarshal([]byte(stdout), &got))
+		require.JSONEq(t, want, string(got.Findings))
+	}
+	_, stdout, _ = inspecting(clean, "-json")
+	require.NotContains(t, stdout, "findings")
+}
+
+// An input is an address only with its scheme. The error says how it may have been
+// meant otherwise.
+func TestHints(t *testing.T) {
+	for input, want := range map[string]string{
+		"localhost:8080/hello":  " (for an address write http://localhost:8080/hello)",
+		"localhost":             " (for an address write http://localhost)",
+		"127.0.0.1:80":          " (for an address write http://127.0.0.1:80)",
+		"api.example/v1":        " (for an address write https://api.example/v1)",
+		"api.example":           " (for an address write https://api.example)",
+		"ftp://api.example":     " (an address begins with http:// or https://)",
+		"HTTPS://api.example":   " (an address begins with http:// or https://)",
+		"missing.http":          "",
+		"missing":               "",
+		"./missing.d/x":         "",
+		"../missing/x":          "",
+		"missing/response.json": "",
+	} {
+		status, stdout, stderr := inspecting("", input)
+		require.Equal(t, exitFailed, status)
+		require.Empty(t, stdout)
+		require.Equal(t, "ratelimit inspect: open "+input+": no such file or directory"+want+"\n", stderr)
+	}
+	_, _, stderr := inspecting("", wire+"express-draft-8-1.http", "-lint")
+	require.Contains(t, stderr, "(flags stand before inputs)")
+}
+
+// The fields of -H go to addresses, in their order.
+func TestHeaderFlag(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		said := strings.Join(append(r.Header["X-Key"], r.Header["Empty"]...), ",")
+		if err := (ratelimit.Fields{Limits: []ratelimit.Limit{{Name: r.Host + "," + said}}}).Set(w.Header()); err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	for name, test := range map[string]struct {
+		flags []string
+		want  string
+	}{
+		"none":  {nil, host + ","},
+		"twice": {[]string{"-H", "x-key: 1", "-H", "X-Key:2 "}, host + ",1,2"},
+		"empty": {[]string{"-H", "X-Key: 1", "-H", "Empty:"}, host + ",1,"},
+		"Host":  {[]string{"-H", "Host: api.example"}, "api.example,"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, stdout, stderr := inspecting("", append(test.flags, "-json", server.URL)...)
+			require.Empty(t, stderr)
+			require.Equal(t, exitFine, status)
+			require.Contains(t, stdout, `"name": "`+test.want+`"`)
+		})
+	}
+}
+
+// Colours are for a terminal, and change no character of the text.
+func TestColour(t *testing.T) {
+	raw := "HTTP/1.1 429 x\nRateLimit-Policy: \"a\";q=9, \"b\";q=9, \"c\";q=9;acme\nRateLimit: \"a\";r=0, \"b\";r=1;t=5, \"c\";r=8"
+	r, err := report.Read("x", raw)
+	require.NoError(t, err)
+	r.Check()
+	var plain, coloured strings.Builder
+	require.NoError(t, writeText(&plain, []*report.Report{r}, false))
+	require.NoError(t, writeText(&coloured, []*report.Report{r}, true))
+	require.NotContains(t, plain.String(), "\x1b")
+	require.Contains(t, coloured.String(), "\x1b[31m\"a\" ", "what is exhausted is red")
+	require.Contains(t, coloured.String(), "\x1b[33m\"b\" ", "what is nearly so is yellow")
+	require.Contains(t, coloured.String(), "\n\"c\" ")
+	require.Contains(t, coloured.String(), "\x1b[31mRefused. ")
+	require.Equal(t, plain.String(), regexp.MustCompile("\x1b\\[[0-9]+m").ReplaceAllString(coloured.String(), ""))
+
+	terminal, err := os.Open(os.DevNull) // a character device, as a terminal is
+	require.NoError(t, err)
+	defer terminal.Close()
+	in, pipe, err := os.Pipe()
+	require.NoError(t, err)
+	defer in.Close()
+	defer pipe.Close()
+	for name, test := range map[string]struct {
+		w    io.Writer
+		env  map[string]string
+		want palette
+	}{
+		"a terminal":               {terminal, map[string]string{"TERM": "xterm"}, true},
+		"a pipe":                   {pipe, map[string]string{"TERM": "xterm"}, false},
+		"no file":                  {&plain, map[string]string{"TERM": "xterm"}, false},
+		"NO_COLOR":                 {terminal, map[string]string{"TERM": "xterm", "NO_COLOR": "1"}, false},
+		"NO_COLOR without a value": {terminal, map[string]string{"TERM": "xterm", "NO_COLOR": ""}, true},
+		"a terminal without any":   {terminal, map[string]string{"TERM": "dumb"}, false},
+	} {
+		require.Equal(t, test.want, paletteOf(test.w, func(key string) string { return test.env[key] }), name)
+	}
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// running runs the program with a standard input.
+func running(stdin string, args ...string) (status int, stdout, stderr string) {
+	var out, problems strings.Builder
+	status = run(context.Background(), args, strings.NewReader(stdin), &out, &problems)
+	return status, out.String(), problems.String()
+}
+
+// The help of the program and of each verb has examples, and is no failure.
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"-h"}, {"-help"}, {"--help"}, {"help"}} {
+		status, stdout, stderr := running("", args...)
+		require.Equal(t, exitFine, status)
+		require.Empty(t, stderr)
+		require.Contains(t, stdout, "usage: ratelimit verb")
+		require.Contains(t, stdout, "Examples:")
+		for _, v := range verbs {
+			require.Contains(t, stdout, "  "+v.name+" ")
+		}
+	}
+	for _, v := range verbs {
+		for _, flag := range []string{"-h", "-help", "--help"} {
+			status, stdout, stderr := running("", v.name, flag)
+			require.Equal(t, exitFine, status, v.name)
+			require.Empty(t, stderr)
+			require.True(t, strings.HasPrefix(stdout, "usage: ratelimit "+v.name), stdout)
+			require.Regexp(t, `(?m)^Examples?:$`, stdout)
+			require.Contains(t, stdout, "\n  ratelimit "+v.name)
+		}
+	}
+}
+
+// A wrong command line ends with 2, and says where the help is.
+func TestCommandLine(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"nothing":       {nil, help()},
+		"no such verb":  {[]string{"inspekt"}, "ratelimit: \"inspekt\" is none of its verbs\nFor help: ratelimit -h\n"},
+		"hostile":       {[]string{"\x1b[2J"}, "ratelimit: \"\\x1b[2J\" is none of its verbs\nFor help: ratelimit -h\n"},
+		"flag of none":  {[]string{"-json"}, "ratelimit: \"-json\" is none of its verbs\nFor help: ratelimit -h\n"},
+		"no such flag":  {[]string{"inspect", "-yaml"}, "ratelimit inspect: flag provided but not defined: -yaml\nFor help: ratelimit inspect -h\n"},
+		"no such -h":    {[]string{"version", "-lint"}, "ratelimit version: flag provided but not defined: -lint\nFor help: ratelimit version -h\n"},
+		"arguments":     {[]string{"version", "x"}, "ratelimit version: it takes no arguments\nFor help: ratelimit version -h\n"},
+		"no field":      {[]string{"inspect", "-H", "Name"}, "ratelimit inspect: invalid value \"Name\" for flag -H: it has to be a header field, as in 'Name: value'\nFor help: ratelimit inspect -h\n"},
+		"no name":       {[]string{"inspect", "-H", "a b: c"}, "ratelimit inspect: invalid value \"a b: c\" for flag -H: it has to be a header field, as in 'Name: value'\nFor help: ratelimit inspect -h\n"},
+		"a second line": {[]string{"inspect", "-H", "a: b\nc: d"}, "ratelimit inspect: invalid value \"a: b\\nc: d\" for flag -H: it has to be a header field, as in 'Name: value'\nFor help: ratelimit inspect -h\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, stdout, stderr := running("", test.args...)
+			require.Equal(t, exitFailed, status)
+			require.Empty(t, stdout)
+			require.Equal(t, test.want, stderr)
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	status, stdout, stderr := running("", "version")
+	require.Equal(t, exitFine, status)
+	require.Empty(t, stderr)
+	require.True(t, strings.HasPrefix(stdout, "ratelimit "), stdout)
+
+	for name, test := range map[string]struct {
+		info *debug.BuildInfo
+		want string
+	}{
+		"installed": {
+			&debug.BuildInfo{GoVersion: "go1.25.0", Main: debug.Module{Path: "m", Version: "v0.1.0", Sum: "h1:x"}, Deps: []*debug.Module{{Path: "d", Version: "v1.1.2"}}},
+			"ratelimit v0.1.0\n  module  m\n  sum     h1:x\n  go      go1.25.0\n  with    d v1.1.2\n",
+		},
+		"of a tree": {
+			&debug.BuildInfo{GoVersion: "go1.25.0", Main: debug.Module{Path: "m"}, Settings: []debug.BuildSetting{
+				{Key: "CGO_ENABLED", Value: "0"}, {Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}}},
+			"ratelimit (of no version)\n  module        m\n  go            go1.25.0\n  vcs.revision  abc\n  vcs.modified  true\n",
+		},
+		"replaced": {
+			&debug.BuildInfo{GoVersion: "go1.25.0", Main: debug.Module{Path: "m", Version: "(devel)"}, Deps: []*debug.Module{{Path: "d", Version: "v1.1.2", Replace: &debug.Module{Path: "../e"}}}},
+			"ratelimit (devel)\n  module  m\n  go      go1.25.0\n  with    d v1.1.2 => ../e\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, test.want, describe(test.info)) })
+	}
+	require.Contains(t, describe(nil), "of an unknown version")
+}

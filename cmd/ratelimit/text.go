@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/httpfields/ratelimit/internal/report"
+)
+
+// A section writes one part of a report, or nothing if there is nothing to say.
+type section func(w io.Writer, r *report.Report, p palette)
+
+var sections = []section{writeHeading, writeLimits, writeAdvice, writeFaults}
+
+func writeText(w io.Writer, reports []*report.Report, p palette) error {
+	var b bytes.Buffer
+	for i, r := range reports {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		for _, section := range sections {
+			section(&b, r, p)
+		}
+	}
+	_, err := b.WriteTo(w)
+	return err
+}
+
+func writeHeading(w io.Writer, r *report.Report, p palette) {
+	fmt.Fprintf(w, "%s: %s\n", p.bold(r.Source), r.Heading())
+}
+
+func writeLimits(w io.Writer, r *report.Report, p palette) {
+	if len(r.Limits) == 0 {
+		if len(r.Malformed) == 0 {
+			fmt.Fprintln(w, "no rate limits found")
+		}
+		return
+	}
+	var b strings.Builder
+	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "NAME\tPARTITION KEY\tREMAINING\tUNIT\tWINDOW\tRESET")
+	for _, l := range r.Limits {
+		fmt.Fprintln(table, strings.Join([]string{
+			l.QuotedName(), l.Key(), remaining(l), l.UnitName(), report.Seconds(l.Window), reset(r, l),
+		}, "\t"))
+	}
+	table.Flush()
+	// Colours come last, because a tabwriter counts them as text.
+	for i, line := range strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n") {
+		paint := p.bold
+		if i > 0 {
+			paint = painter(r.Limits[i-1], p)
+		}
+		fmt.Fprintln(w, paint(line))
+	}
+}
+
+func painter(l report.Limit, p palette) func(string) string {
+	switch l.State() {
+	case report.Exhausted:
+		return p.red
+	case report.Low:
+		return p.yellow
+	}
+	return func(line string) string { return line }
+}
+
+const barCells = 10
+
+func remaining(l report.Limit) string {
+	bar := strings.Repeat(" ", len("[]")+barCells)
+	if filled, ok := l.Filled(barCells); ok {
+		bar = "[" + strings.Repeat("#", int(filled)) + strings.Repeat("-", barCells-int(filled)) + "]"
+	}
+	return bar + " " + l.Left()
+}
+
+// reset marks a reset whose unit was guessed.
+func reset(r *report.Report, l report.Limit) string {
+	if l.Reset != nil && r.Guessed {
+		return report.Seconds(l.Reset) + "?"
+	}
+	return report.Seconds(l.Reset)
+}
+
+func writeAdvice(w io.Writer, r *report.Report, p palette) {
+	if advice := r.Advice.String(); r.Advice.Refused || r.Advice.Asked > 0 {
+		fmt.Fprintln(w, p.red(advice))
+	} else if advice != "" {
+		fmt.Fprintln(w, p.green(advice))
+	}
+	for _, note := range r.Notes() {
+		fmt.Fprintln(w, note)
+	}
+}
+
+func writeFaults(w io.Writer, r *report.Report, p palette) {
+	if r.Findings != nil && len(r.Findings) == 0 {
+		fmt.Fprintln(w, p.green("no findings"))
+	}
+	for _, f := range r.Faults() {
+		writeFault(w, f, p)
+	}
+}
+
+func writeFault(w io.Writer, f report.Fault, p palette) {
+	paint := p.red
+	switch f.Level {
+	case "should":
+		paint = p.yellow
+	case "note":
+		paint = p.faint
+	}
+	rule := fmt.Sprintf("%s (%s)", f.Rule, f.Level)
+	if f.Error != "" {
+		fmt.Fprintf(w, "%s: %s\n", paint("malformed"), f.Error)
+	} else {
+		fmt.Fprintf(w, "%s %s: %s\n", paint(rule), f.Place, f.Remedy)
+	}
+	if f.Offset >= 0 {
+		const columns = 70
+		text, caret := report.Excerpt(f.Value, f.Offset, columns)
+		fmt.Fprintf(w, "  %s\n  %s%s\n", text, strings.Repeat(" ", caret), paint("^"))
+	}
+	if f.Error != "" && f.Remedy != "" {
+		fmt.Fprintf(w, "  %s: %s\n", paint(rule), f.Remedy)
+	}
+}
