@@ -40,7 +40,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stderr, usage)
 		flags.PrintDefaults()
 	}
-	addr := flags.String("addr", "localhost:8080", "serve the page on this `address`")
+	addr := flags.String("addr", "localhost:8088", "serve the page on this `address`")
 	dir := flags.String("o", "", "write the page to this `folder`, and do not serve it")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
@@ -51,13 +51,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 		flags.Usage()
 		return 2
 	}
-	s, err := build()
-	switch {
-	case err != nil:
-	case *dir != "":
-		err = s.write(*dir)
-	default:
-		err = s.listen(*addr, stdout)
+	var err error
+	if *dir != "" {
+		err = write(*dir, stdout)
+	} else {
+		err = listen(*addr, stdout)
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "playground: %v\n", err)
@@ -66,8 +64,21 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-func (s site) listen(addr string, stdout io.Writer) error {
-	l, err := net.Listen("tcp", addr)
+func write(dir string, stdout io.Writer) error {
+	s, err := build(stdout)
+	if err != nil {
+		return err
+	}
+	return s.write(dir)
+}
+
+func listen(addr string, stdout io.Writer) error {
+	l, err := net.Listen("tcp", addr) // before the page is built, in case that the address is taken
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	s, err := build(stdout)
 	if err != nil {
 		return err
 	}
@@ -76,6 +87,9 @@ func (s site) listen(addr string, stdout io.Writer) error {
 
 // serve prints the address of the page, and serves it until l is closed.
 func (s site) serve(l net.Listener, stdout io.Writer) error {
+	if err := s.compress(); err != nil {
+		return err
+	}
 	fmt.Fprintf(stdout, "http://%s/\n", l.Addr())
 	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second}
 	return server.Serve(l)

@@ -4,16 +4,19 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"embed"
-	"encoding/json"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"mime"
 	"net/http"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -28,8 +31,10 @@ var page embed.FS
 const wasm = "playground.wasm"
 
 // build gathers the files of the page: those of the folder page, what Go has
-// to run WebAssembly, the captures, and this program, compiled.
-func build() (site, error) {
+// to run WebAssembly, the captures, and this program, compiled. It says so at once,
+// because it takes long.
+func build(stdout io.Writer) (site, error) {
+	fmt.Fprintln(stdout, "compiling the page to WebAssembly: up to a minute the first time")
 	s := site{}
 	if err := s.addFolder(page); err != nil {
 		return nil, err
@@ -46,7 +51,7 @@ func build() (site, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s["captures.json"], err = captures(filepath.Join(source, "..", "..", "testdata", "wire")); err != nil {
+	if s["captures.json"], err = captures(filepath.Join(source, "..", "..", "testdata")); err != nil {
 		return nil, err
 	}
 	s[wasm], err = compile()
@@ -63,28 +68,6 @@ func (s site) addFolder(files fs.FS) error {
 		s[path.Base(name)], err = fs.ReadFile(files, name)
 		return err
 	})
-}
-
-// A capture is a response that the page offers.
-type capture struct {
-	Name string `json:"name"`
-	Text string `json:"text"`
-}
-
-func captures(folder string) ([]byte, error) {
-	names, err := filepath.Glob(filepath.Join(folder, "*.http"))
-	if err != nil {
-		return nil, err
-	}
-	list := []capture{}
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, capture{strings.TrimSuffix(filepath.Base(name), ".http"), string(text)})
-	}
-	return json.Marshal(list)
 }
 
 func compile() ([]byte, error) {
@@ -142,5 +125,43 @@ func (s site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Type", mime.TypeByExtension(path.Ext(name)))
+	h.Set("Vary", "Accept-Encoding")
+	if compressed, ok := s[name+gzipped]; ok && acceptsGzip(r.Header) {
+		h.Set("Content-Encoding", "gzip")
+		text = compressed
+	}
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
+}
+
+// gzipped ends the names of files that are compressed.
+const gzipped = ".gz"
+
+// compress adds a compressed file for each that gains by it.
+func (s site) compress() error {
+	for name, text := range maps.Clone(s) {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		if _, err := w.Write(text); err != nil {
+			return err
+		}
+		if err := w.Close(); err != nil {
+			return err
+		}
+		if b.Len() < len(text) {
+			s[name+gzipped] = b.Bytes()
+		}
+	}
+	return nil
+}
+
+// acceptsGzip reports whether a client takes gzip (RFC 9110 Section 12.5.3).
+func acceptsGzip(h http.Header) bool {
+	for coding := range strings.SplitSeq(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
+		name, weight, _ := strings.Cut(coding, ";")
+		if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			q, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(weight), "q="), 64)
+			return weight == "" || err == nil && q > 0
+		}
+	}
+	return false
 }

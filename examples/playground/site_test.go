@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"compress/gzip"
 	"encoding/json"
 	"io"
 	"net"
@@ -63,7 +64,9 @@ func TestListen(t *testing.T) {
 
 	require.NoError(t, l.Close())
 	require.ErrorIs(t, <-served, net.ErrClosed)
-	require.Error(t, site{}.listen("localhost:none", io.Discard))
+	var said strings.Builder
+	require.Error(t, listen("localhost:none", &said))
+	require.Empty(t, said.String(), "nothing is compiled for an address that cannot be had")
 }
 
 // The page names no file that it does not have, and nothing of another host
@@ -82,6 +85,15 @@ func TestPageIsWhole(t *testing.T) {
 	require.Equal(t, 2, strings.Count(text, "://"))
 }
 
+// That it compiles is said before anything else, because it takes long.
+func TestCompiling(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // without Go
+	var stdout, stderr strings.Builder
+	require.Equal(t, 1, run([]string{"-o", t.TempDir()}, &stdout, &stderr))
+	require.Contains(t, stdout.String(), "compiling the page to WebAssembly")
+	require.Contains(t, stderr.String(), "playground: go env: ")
+}
+
 func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "folder")
 	require.NoError(t, site{"a": []byte("1"), "b": []byte("2")}.write(dir))
@@ -90,15 +102,71 @@ func TestWrite(t *testing.T) {
 	require.Equal(t, "2", string(got))
 }
 
+// Files are compressed for who takes that.
+func TestCompressed(t *testing.T) {
+	text := strings.Repeat("program ", 1000)
+	s := site{wasm: []byte(text), "short.js": []byte("x")}
+	require.NoError(t, s.compress())
+	for name, test := range map[string]struct {
+		path, accepts string
+		want          bool
+	}{
+		"as browsers ask":    {wasm, "gzip, deflate, br, zstd", true},
+		"in capitals":        {wasm, "br;q=1, GZIP ;q=0.5", true},
+		"refused":            {wasm, "gzip;q=0, br", false},
+		"refused, at length": {wasm, "gzip; q=0.000", false},
+		"not asked":          {wasm, "", false},
+		"another":            {wasm, "x-gzip", false},
+		"not worth it":       {"short.js", "gzip", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest("GET", "/"+test.path, nil)
+			r.Header.Set("Accept-Encoding", test.accepts)
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			require.Equal(t, 200, w.Code)
+			require.Equal(t, "Accept-Encoding", w.Header().Get("Vary"))
+			require.Equal(t, test.want, w.Header().Get("Content-Encoding") == "gzip")
+			if !test.want {
+				require.Equal(t, string(s[test.path]), w.Body.String())
+				return
+			}
+			require.Less(t, w.Body.Len(), len(text)/10)
+			unpacked, err := gzip.NewReader(w.Body)
+			require.NoError(t, err)
+			got, err := io.ReadAll(unpacked)
+			require.NoError(t, err)
+			require.Equal(t, text, string(got))
+		})
+	}
+}
+
+// The captures are what their names say: the first is refused, those of faults have
+// some, and the others have limits or a wait.
 func TestCaptures(t *testing.T) {
-	b, err := captures(filepath.FromSlash("../../testdata/wire"))
+	b, err := captures(filepath.FromSlash("../../testdata"))
 	require.NoError(t, err)
 	var list []capture
 	require.NoError(t, json.Unmarshal(b, &list))
-	names, err := filepath.Glob(filepath.FromSlash("../../testdata/wire/*.http"))
-	require.NoError(t, err)
-	require.Len(t, list, len(names))
-	require.True(t, strings.HasPrefix(list[0].Text, "HTTP/1.1 "))
+	require.Len(t, list, len(sources))
+	require.Contains(t, viewOf(list[0].Text).Advice, "Refused. Wait 50m25s, until 15:41:06 UTC")
+	names := map[string]bool{}
+	for _, c := range list {
+		require.False(t, names[c.Name], c.Name)
+		names[c.Name] = true
+		v := viewOf(c.Text)
+		require.Empty(t, v.Error, c.Name)
+		if strings.Contains(c.Name, "refuse") || strings.Contains(c.Name, "refusal") {
+			require.Contains(t, v.Advice, "Refused. ", c.Name)
+		}
+		if c.Group != faulty {
+			require.True(t, len(v.Limits) > 0 || strings.Contains(v.Advice, "Wait "), c.Name)
+		} else if !strings.Contains(c.Name, "without a word") {
+			require.NotEmpty(t, v.Faults, c.Name)
+		}
+	}
+	_, err = captures("none")
+	require.Error(t, err)
 }
 
 func TestCommandLine(t *testing.T) {

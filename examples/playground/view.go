@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
-	"github.com/httpfields/ratelimit/examples/internal/report"
+	"github.com/httpfields/ratelimit/internal/report"
 )
 
 // What the page shows at most: a field may have 1024 members, and a name may be
@@ -25,56 +25,56 @@ const (
 // A view is what the page shows: texts to show as they are, and parts of 1 for
 // what is drawn.
 type view struct {
-	Error     string    `json:"error,omitzero"` // in place of everything else
-	Heading   string    `json:"heading"`
-	Notes     []string  `json:"notes"`
-	Advice    string    `json:"advice"`
-	Tone      string    `json:"tone"` // of the advice: "go", "wait", or "none"
-	Limits    []row     `json:"limits"`
-	Ticks     []tick    `json:"ticks"`
-	Times     []moment  `json:"times"`
-	Malformed []fault   `json:"malformed"`
-	Findings  []finding `json:"findings"`
-	Clean     bool      `json:"clean"` // the response has the current fields, and no findings
-	Forms     []form    `json:"forms"`
-	Refused   []form    `json:"refused"` // forms in which the limits cannot be written, and why
-	JSON      string    `json:"json"`    // "" if it is too long to show
+	Error   string   `json:"error,omitzero"` // in place of everything else
+	Heading string   `json:"heading"`
+	Notes   []string `json:"notes"`
+	Advice  string   `json:"advice"`
+	Reason  string   `json:"reason"` // of the advice, or ""
+	Tone    string   `json:"tone"`   // of the advice: "go", "wait", or "none"
+	Limits  []row    `json:"limits"`
+	Ticks   []tick   `json:"ticks"`
+	Times   []moment `json:"times"`
+	Faults  []fault  `json:"faults"`
+	Clean   bool     `json:"clean"` // the response has the current fields, and no findings
+	Forms   []form   `json:"forms"`
+	JSON    string   `json:"json"` // "" if it is too long to show
 }
 
 // A row is a limit. Texts are "-" where the response does not say.
 type row struct {
-	Name      string   `json:"name"`
-	Key       string   `json:"key"`
-	Remaining string   `json:"remaining"`
-	Quota     string   `json:"quota"`
-	Unit      string   `json:"unit"`
-	Window    string   `json:"window"`
-	Reset     string   `json:"reset"`
-	Guessed   bool     `json:"guessed"` // the unit of Reset
-	Filled    *float64 `json:"filled"`  // nil if it is not known
-	State     string   `json:"state"`   // "exhausted", "low", or ""
+	Name      string       `json:"name"`
+	Key       string       `json:"key"`
+	Remaining string       `json:"remaining"`
+	Quota     string       `json:"quota"`
+	Unit      string       `json:"unit"`
+	Window    string       `json:"window"`
+	Reset     string       `json:"reset"`
+	Guessed   bool         `json:"guessed"` // the unit of Reset
+	Filled    *float64     `json:"filled"`  // nil if it is not known
+	State     report.State `json:"state"`
+	Lines     []int        `json:"lines"` // of the text, out of which the limit was read
 }
 
-// A fault is malformed text: the byte at At is at fault, and the text was cut
-// on both sides of it if need be.
+// A fault is what is wrong at one place: the byte at At is at fault, or is where the
+// member begins, and the text was cut on both sides of it if need be.
 type fault struct {
-	Error  string `json:"error"`
+	Level  string `json:"level"`
+	Place  string `json:"place"`  // with the rule, if one is broken
+	Cause  string `json:"cause"`  // "" if nothing is malformed
+	Remedy string `json:"remedy"` // "" if no rule is broken
 	Before string `json:"before"`
 	At     string `json:"at"` // "" at the end of the text
 	After  string `json:"after"`
-	Placed bool   `json:"placed"` // whether there is a byte at fault
-}
-
-type finding struct {
-	report.Finding
-	Place string `json:"place"`
+	Placed bool   `json:"placed"` // whether there is such a byte
+	Line   int    `json:"line"`   // of the text, or 0
 }
 
 // A form is a dialect, and the header fields that it has.
 type form struct {
-	Name string `json:"name"`
-	Note string `json:"note,omitzero"`
-	Text string `json:"text"`
+	Name  string `json:"name"`
+	Note  string `json:"note"`
+	Text  string `json:"text"`
+	Error string `json:"error"` // why there is no Text, or ""
 }
 
 // show returns the view of a pasted text, as JSON.
@@ -86,25 +86,24 @@ func show(text string) string {
 	return string(b)
 }
 
+const maxPaste = 1 << 20 // bytes
+
 func viewOf(text string) *view {
-	p, r, err := read(text)
+	if len(text) > maxPaste {
+		return &view{Error: "this is longer than 1 MiB: paste the header alone, or one entry of a HAR file"}
+	}
+	r, err := report.Read("paste", text)
 	if err != nil {
 		return &view{Error: err.Error()}
 	}
-	r.Check(p.Response)
-	v := &view{
-		Heading: heading(r),
-		Notes:   notes(p, r),
-		Limits:  rows(r),
-	}
+	r.Check()
+	v := &view{Heading: r.Heading(), Reason: r.Advice.Reason(), Limits: rows(r), Forms: forms(r)}
 	v.Advice, v.Tone = advice(r)
 	v.Ticks, v.Times = timeline(r)
-	v.Malformed = faults(r)
-	for _, f := range first(r.Findings) {
-		v.Findings = append(v.Findings, finding{f, f.Place()})
-	}
-	v.Clean = r.Dialect == "ratelimit" && len(r.Findings) == 0
-	v.Forms, v.Refused = forms(r)
+	all := r.Faults()
+	v.Faults = faults(all)
+	v.Notes = notes(r, len(all))
+	v.Clean = r.Dialect == "ratelimit" && len(all) == 0
 	var b strings.Builder
 	if err := r.WriteJSON(&b); err != nil {
 		panic(err) // a builder takes everything
@@ -117,33 +116,9 @@ func viewOf(text string) *view {
 
 func first[T any](list []T) []T { return list[:min(len(list), maxRows)] }
 
-func heading(r *report.Report) string {
-	status, dialect := r.Status, r.Dialect
-	if status == "" {
-		status = "no status line"
-	}
-	if dialect == "" {
-		return status
-	}
-	return status + ", dialect " + dialect
-}
-
-func notes(p *pasted, r *report.Report) []string {
-	var list []string
-	switch n := len(p.unread); n {
-	case 0:
-	case 1:
-		list = append(list, fmt.Sprintf("Line %d of the text is not a header field.", p.unread[0]))
-	default:
-		list = append(list, fmt.Sprintf("%d lines of the text are not header fields; the first of them is line %d.", n, p.unread[0]))
-	}
-	if r.Guessed {
-		list = append(list, "Nothing says in which unit a reset is. It was guessed, and is marked.")
-	}
-	if note := r.Advice.Note(); note != "" {
-		list = append(list, note)
-	}
-	for _, n := range []int{len(r.Limits), len(r.Malformed), len(r.Findings)} {
+func notes(r *report.Report, faults int) []string {
+	list := r.Notes()
+	for _, n := range []int{len(r.Limits), faults} {
 		if n > maxRows {
 			list = append(list, fmt.Sprintf("Of a list of %d only the first %d are shown.", n, maxRows))
 		}
@@ -153,7 +128,7 @@ func notes(p *pasted, r *report.Report) []string {
 
 // advice returns the advice as a sentence, and its tone.
 func advice(r *report.Report) (sentence, tone string) {
-	sentence = r.Advice.String()
+	sentence = r.Advice.Headline()
 	switch {
 	case r.Advice.Refused || r.Advice.Asked > 0:
 		return sentence, "wait"
@@ -170,7 +145,8 @@ func advice(r *report.Report) (sentence, tone string) {
 
 func rows(r *report.Report) []row {
 	var list []row
-	for _, l := range first(r.Limits) {
+	lines := r.Lines()
+	for i, l := range first(r.Limits) {
 		out := row{
 			Key:       l.Key(),
 			Name:      l.QuotedName(),
@@ -180,17 +156,13 @@ func rows(r *report.Report) []row {
 			Window:    report.Seconds(l.Window),
 			Reset:     report.Seconds(l.Reset),
 			Guessed:   r.Guessed && l.Reset != nil,
+			State:     l.State(),
+			Lines:     lines[i],
 		}
 		const parts = 1000
 		if filled, ok := l.Filled(parts); ok {
 			part := float64(filled) / parts
 			out.Filled = &part
-			if part < 0.2 {
-				out.State = "low"
-			}
-		}
-		if l.Remaining != nil && *l.Remaining == 0 {
-			out.State = "exhausted"
 		}
 		list = append(list, out)
 	}
@@ -234,7 +206,7 @@ func timeline(r *report.Report) ([]tick, []moment) {
 			list = append(list, moment{Name: l.QuotedName(), Text: doesNotSay})
 			continue
 		}
-		list = append(list, s.moment(l.QuotedName(), float64(*l.Reset), "comes back", r.Arrived))
+		list = append(list, s.moment(l.QuotedName(), float64(*l.Reset), "t ends", r.Arrived))
 	}
 	return s.ticks(), list
 }
@@ -292,17 +264,17 @@ func (s scale) next(r *report.Report) moment {
 	return m
 }
 
-func faults(r *report.Report) []fault {
+func faults(all []report.Fault) []fault {
 	const columns = 320
 	var list []fault
-	for _, m := range first(r.Malformed) {
-		f := fault{Error: m.Error, Placed: m.Offset >= 0}
-		if f.Placed {
-			text, at := report.Excerpt(m.Value, m.Offset, columns)
+	for _, f := range first(all) {
+		out := fault{Level: f.Level, Place: strings.TrimSpace(f.Rule + " " + f.Place), Cause: f.Cause, Remedy: f.Remedy, Placed: f.Offset >= 0, Line: f.Line}
+		if out.Placed {
+			text, at := report.Excerpt(f.Value, f.Offset, columns)
 			end := min(at+1, len(text))
-			f.Before, f.At, f.After = text[:at], text[at:end], text[end:]
+			out.Before, out.At, out.After = text[:at], text[at:end], text[end:]
 		}
-		list = append(list, f)
+		list = append(list, out)
 	}
 	return list
 }
@@ -316,25 +288,23 @@ var dialects = []string{
 
 var errTooLongToShow = errors.New("longer than 64 KiB, which is too long to show")
 
-// forms returns the limits in every form that can be written.
-func forms(r *report.Report) (written, refused []form) {
+// forms returns the limits in every form, or why they cannot be written in it.
+func forms(r *report.Report) (list []form) {
 	if len(r.Limits) == 0 {
-		return nil, nil
+		return nil
 	}
 	add := func(f form, h http.Header, err error) {
-		if err == nil {
-			f.Text = headerText(h)
-			if len(f.Text) <= maxText {
-				written = append(written, f)
-				return
-			}
+		f.Text = headerText(h)
+		if err == nil && len(f.Text) > maxText {
 			err = errTooLongToShow
 		}
-		f.Text = err.Error()
-		refused = append(refused, f)
+		if err != nil {
+			f.Text, f.Error = "", strings.TrimPrefix(err.Error(), "ratelimit: ")
+		}
+		list = append(list, f)
 	}
 	h := http.Header{}
-	add(form{Name: "ratelimit", Note: "draft-08 to draft-11"}, h, r.Fields.Writable().Set(h))
+	add(form{Name: "current form", Note: "draft-08 to draft-11"}, h, r.Fields.Writable().Set(h))
 	for _, name := range dialects {
 		d, _ := ratelimit.LookupDialect(name)
 		h := http.Header{}
@@ -344,7 +314,7 @@ func forms(r *report.Report) (written, refused []form) {
 		}
 		add(f, h, d.Set(h, r.Fields, r.Arrived))
 	}
-	return written, refused
+	return list
 }
 
 // named reports whether a dialect has fields for each limit.

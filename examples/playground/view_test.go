@@ -16,24 +16,27 @@ import (
 	"testing"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/internal/report"
 	"github.com/stretchr/testify/require"
 )
 
 const date = "Date: Sat, 21 Nov 2026 01:06:19 GMT\n"
 
+const refusedSilently = "Refused. It does not say for how long: back off, and double the wait each time."
+
 func TestAdvice(t *testing.T) {
 	for name, test := range map[string]struct{ text, tone, want string }{
-		"wait":                   {`RateLimit: "a";r=0;t=30`, "wait", `Wait 30s (RateLimit "a" is exhausted).`},
-		"wait, with a Date":      {date + `RateLimit: "a";r=0;t=30`, "wait", `Wait 30s, until 01:06:49 UTC (RateLimit "a" is exhausted).`},
+		"wait":                   {`RateLimit: "a";r=0;t=30`, "wait", "Wait 30s."},
+		"wait, with a Date":      {date + `RateLimit: "a";r=0;t=30`, "wait", "Wait 30s, until 01:06:49 UTC."},
 		"pace":                   {`RateLimit: "a";r=20;t=30`, "go", `Go on. To make "a" last: one request every 1.5s.`},
 		"go on":                  {`RateLimit: "a";r=20`, "go", "Go on: nothing asks to wait."},
 		"malformed":              {`RateLimit: "a";r=x`, "none", "Go on: what is malformed is ignored, and nothing else asks to wait."},
-		"malformed, 503":         {"RateLimit: \"a\";r=x\nRetry-After: 5", "wait", "Wait 5s (Retry-After)."},
+		"malformed, 503":         {"RateLimit: \"a\";r=x\nRetry-After: 5", "wait", "Wait 5s."},
 		"nothing":                {"Server: x", "none", "This response says nothing about rate limits."},
-		"refused":                {"HTTP/1.1 429\nServer: x", "wait", "Refused; it does not say for how long."},
-		"refused, and malformed": {"HTTP/1.1 429\nRateLimit: \"a\";r=x", "wait", "Refused; it does not say for how long."},
-		"refused, with a pace":   {"HTTP/1.1 429\nRetry-After: soon\nRateLimit: \"a\";r=20;t=7", "wait", "Refused; it does not say for how long."},
-		"refused, without wait":  {"HTTP/1.1 429\nRetry-After: 0", "wait", "Refused; it asks for no wait (Retry-After)."},
+		"refused":                {"HTTP/1.1 429\nServer: x", "wait", refusedSilently},
+		"refused, and malformed": {"HTTP/1.1 429\nRateLimit: \"a\";r=x", "wait", refusedSilently},
+		"refused, with a pace":   {"HTTP/1.1 429\nRetry-After: soon\nRateLimit: \"a\";r=20;t=7", "wait", refusedSilently},
+		"refused, without wait":  {"HTTP/1.1 429\nRetry-After: 0", "wait", "Refused. It asks for no wait."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := viewOf(test.text)
@@ -51,19 +54,19 @@ func TestRows(t *testing.T) {
 	}{
 		"whole": {
 			"RateLimit-Policy: \"a\";q=2;w=90;pk=::\nRateLimit: \"a\";r=1;t=5;pk=::",
-			row{Name: `"a"`, Key: "::", Remaining: "1", Quota: "2", Unit: "requests", Window: "1m30s", Reset: "5s", Filled: &half},
+			row{Name: `"a"`, Key: "::", Remaining: "1", Quota: "2", Unit: "requests", Window: "1m30s", Reset: "5s", Filled: &half, Lines: []int{1, 2}},
 		},
 		"exhausted": {
 			"RateLimit-Policy: \"a\";q=2;qu=\"content-bytes\"\nRateLimit: \"a\";r=0",
-			row{Name: `"a"`, Key: "-", Remaining: "0", Quota: "2", Unit: "content-bytes", Window: "-", Reset: "-", Filled: &none, State: "exhausted"},
+			row{Name: `"a"`, Key: "-", Remaining: "0", Quota: "2", Unit: "content-bytes", Window: "-", Reset: "-", Filled: &none, State: report.Exhausted, Lines: []int{1, 2}},
 		},
 		"without policy": {
 			`RateLimit: "a";r=1`,
-			row{Name: `"a"`, Key: "-", Remaining: "1", Quota: "-", Unit: "-", Window: "-", Reset: "-"},
+			row{Name: `"a"`, Key: "-", Remaining: "1", Quota: "-", Unit: "-", Window: "-", Reset: "-", Lines: []int{1}},
 		},
 		"guessed": {
 			"X-RateLimit-Remaining: 3\nX-RateLimit-Reset: 30",
-			row{Name: `"default"`, Key: "-", Remaining: "3", Quota: "-", Unit: "-", Window: "-", Reset: "30s", Guessed: true},
+			row{Name: `"default"`, Key: "-", Remaining: "3", Quota: "-", Unit: "-", Window: "-", Reset: "30s", Guessed: true, Lines: []int{1, 2}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +75,7 @@ func TestRows(t *testing.T) {
 			require.Equal(t, test.want.Guessed, len(v.Notes) > 0)
 		})
 	}
-	require.Equal(t, "low", viewOf("RateLimit-Policy: \"a\";q=100\nRateLimit: \"a\";r=19").Limits[0].State)
+	require.Equal(t, report.Low, viewOf("RateLimit-Policy: \"a\";q=100\nRateLimit: \"a\";r=19").Limits[0].State)
 	require.Empty(t, viewOf("RateLimit-Policy: \"a\";q=100\nRateLimit: \"a\";r=20").Limits[0].State)
 }
 
@@ -101,11 +104,11 @@ func TestTimeline(t *testing.T) {
 	}
 	require.Equal(t, []line{
 		{"next request", "can be sent in 1h6m40s, at 2026-11-21 02:12:59 UTC"},
-		{`"a"`, "comes back in 1m, at 2026-11-21 01:07:19 UTC"},
-		{`"b"`, "comes back in 1h6m40s, at 2026-11-21 02:12:59 UTC"},
+		{`"a"`, "t ends in 1m, at 2026-11-21 01:07:19 UTC"},
+		{`"b"`, "t ends in 1h6m40s, at 2026-11-21 02:12:59 UTC"},
 		{`"c"`, "does not say when"},
-		{`"d"`, "comes back now"},
-		{`"e"`, "comes back in more than a century"},
+		{`"d"`, "t ends now"},
+		{`"e"`, "t ends in more than a century"},
 	}, got)
 	require.Nil(t, v.Times[3].At)
 	v = viewOf("HTTP/1.1 429\nRateLimit: \"a\";r=1;t=60")
@@ -128,40 +131,47 @@ func TestTimeline(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	v := viewOf("RateLimit: \"a\";r=x5\nRateLimit-Policy: \"a\";q=")
-	require.ElementsMatch(t, []fault{
-		{"ratelimit: member 1 of RateLimit-Policy, line 1, byte 7: parameter q: not well-formed, it has to be an Integer from 0", `"a";q=`, "", "", true},
-		{"ratelimit: member 1 of RateLimit, line 1, byte 7: parameter r: wrong type, it has to be an Integer from 0", `"a";r=`, `x`, `5`, true},
-	}, v.Malformed)
+	v := viewOf("RateLimit: \"a\";r=x5\nRateLimit-Policy: \"a\";q=1\nRetry-After: soon\nX-RateLimit-Limit: 5 of")
+	require.Equal(t, []fault{
+		{Level: "must", Place: "L5 RateLimit, member 1", Cause: "parameter r: wrong type, it has to be an Integer from 0",
+			Remedy: "write the parameter r as an Integer from 0, or strict clients ignore the whole field",
+			Before: `"a";r=`, At: `x`, After: `5`, Placed: true, Line: 1},
+	}, v.Faults[:1])
+	require.Equal(t, "malformed", v.Faults[1].Level)
+	require.Equal(t, 4, v.Faults[1].Line)
 
 	v = viewOf("x-ratelimit-limit: 5\nx-ratelimit-remaining: 2 of 5")
-	require.Contains(t, v.Malformed[0].Error, "x-ratelimit-remaining", "as it was pasted")
+	require.Contains(t, v.Faults[0].Place, "x-ratelimit-remaining", "as it was pasted")
 	v = viewOf(`{"headers":[{"name":"x-RateLimit-Limit","value":"9"},{"name":"RateLimit-Policy","value":"\"a\";q=5"}]}`)
-	require.Equal(t, "x-RateLimit-Limit", v.Findings[0].Place, "as it is in a HAR file")
+	require.Contains(t, v.Faults[0].Place, "x-RateLimit-Limit", "as it is in a HAR file")
+	require.Zero(t, v.Faults[0].Line)
 
 	var lines []string
 	for i := range 1025 {
 		lines = append(lines, fmt.Sprintf("X-RateLimit-Limit-%d: 5", i))
 	}
 	v = viewOf(strings.Join(lines, "\n"))
-	require.Equal(t, []fault{{Error: "ratelimit: fields of limits: too many"}}, v.Malformed)
+	require.Equal(t, []fault{{Level: "malformed", Cause: "fields of limits: too many"}}, v.Faults)
 }
 
 func TestForms(t *testing.T) {
 	v := viewOf(date + "RateLimit-Policy: \"Ratelimit\";q=2;w=60, \"day\";q=50;w=86400\nRateLimit: \"Ratelimit\";r=1;t=5, \"day\";r=40;t=50")
 	got := map[string]form{}
+	refused := 0
 	for _, f := range v.Forms {
 		got[f.Name] = f
+		require.NotEqual(t, f.Text == "", f.Error == "")
+		if f.Error != "" {
+			refused++
+			require.Contains(t, f.Error, "not well-formed")
+		}
 	}
-	require.Equal(t, form{"ratelimit", "draft-08 to draft-11",
-		"RateLimit: \"Ratelimit\";r=1;t=5, \"day\";r=40;t=50\nRateLimit-Policy: \"Ratelimit\";q=2;w=60, \"day\";q=50;w=86400\n"}, got["ratelimit"])
+	require.Equal(t, form{"current form", "draft-08 to draft-11",
+		"RateLimit: \"Ratelimit\";r=1;t=5, \"day\";r=40;t=50\nRateLimit-Policy: \"Ratelimit\";q=2;w=60, \"day\";q=50;w=86400\n", ""}, got["current form"])
 	require.Equal(t, form{"x-ratelimit-unix", "the tightest limit alone",
-		"X-RateLimit-Limit: 2\nX-RateLimit-Remaining: 1\nX-RateLimit-Reset: 1795223184\n"}, got["x-ratelimit-unix"])
-	require.Len(t, v.Refused, 3, "a capital letter in the name of a field")
-	require.Len(t, v.Forms, 1+len(dialects)-len(v.Refused))
-	for _, f := range v.Refused {
-		require.Contains(t, f.Text, "not well-formed")
-	}
+		"X-RateLimit-Limit: 2\nX-RateLimit-Remaining: 1\nX-RateLimit-Reset: 1795223184\n", ""}, got["x-ratelimit-unix"])
+	require.Equal(t, 3, refused, "a capital letter in the name of a field")
+	require.Len(t, v.Forms, 1+len(dialects))
 }
 
 // The page offers every dialect that the package exports.
@@ -195,7 +205,7 @@ func TestLongLists(t *testing.T) {
 	}
 	v := viewOf("RateLimit-Policy: " + strings.Join(policies, ", ") + "\nRateLimit: " + strings.Join(limits, ", "))
 	require.Len(t, v.Limits, maxRows)
-	require.LessOrEqual(t, len(v.Findings), maxRows)
+	require.Len(t, v.Faults, maxRows)
 	require.Contains(t, v.Notes, "Of a list of 1024 only the first 100 are shown.")
 }
 
@@ -208,13 +218,14 @@ func TestLongText(t *testing.T) {
 		return v
 	}
 	v := long(maxText / 2)
-	require.Equal(t, "ratelimit", v.Forms[0].Name)
+	require.Equal(t, "current form", v.Forms[0].Name)
+	require.NotEmpty(t, v.Forms[0].Text)
 	require.NotEmpty(t, v.JSON)
 	v = long(maxText)
 	for _, f := range v.Forms {
 		require.Less(t, len(f.Text), 100)
 	}
-	require.Contains(t, v.Refused, form{"ratelimit", "draft-08 to draft-11", "longer than 64 KiB, which is too long to show"})
+	require.Equal(t, form{"current form", "draft-08 to draft-11", "", "longer than 64 KiB, which is too long to show"}, v.Forms[0])
 	require.Empty(t, v.JSON)
 }
 

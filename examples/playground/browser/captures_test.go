@@ -2,11 +2,12 @@ package browser
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"math"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,7 +24,10 @@ type report struct {
 		Offset       int
 		Error, Value string
 	}
-	Advice   struct{ Wait, Pace float64 }
+	Advice struct {
+		Wait, Asked, Pace float64
+		Refused           bool
+	}
 	Findings []struct{ Rule, Level, Message string }
 }
 
@@ -35,20 +39,19 @@ type limit struct {
 
 // rendered is what the page shows.
 type rendered struct {
-	Advice, Heading string
-	Limits          []map[string]string
-	Times           []string
-	Malformed       []struct{ Error, Before, At, After string }
-	Findings        []string
-	Forms           []string
-	JSON            string
+	Advice, Reason, Heading string
+	Limits                  []map[string]string
+	Times                   []string
+	Faults                  []struct{ Level, Text, Before, At, After string }
+	Forms                   []string
+	JSON                    string
 }
 
 const renderedScript = `(() => {
 	const all = (selector, from = document) => [...from.querySelectorAll(selector)].filter(e => e.checkVisibility());
 	const text = selector => all(selector).map(e => e.textContent);
 	return {
-		Advice: text("#advice").join(), Heading: text("#heading").join(),
+		Advice: text("#advice").join(), Reason: text("#reason").join(), Heading: text("#heading").join(),
 		Limits: all("#limits > li").map(li => Object.fromEntries([
 			["name", li.querySelector("h3").textContent],
 			["bar", li.querySelector(".bar").getAttribute("aria-valuenow") ?? ""],
@@ -56,54 +59,73 @@ const renderedScript = `(() => {
 			...all("[data-of]", li).map(e => [e.dataset.of, e.textContent]),
 		])),
 		Times: text("#times > li .when"),
-		Malformed: all("#malformed > li").map(li => {
+		Faults: all("#faults > .fault").map(li => {
 			const pre = li.querySelector("pre");
-			const Error = li.querySelector("p").textContent;
-			if (pre === null) return {Error};
-			return {Error, Before: pre.firstChild.textContent, At: pre.querySelector("mark").firstChild.textContent, After: pre.lastChild.textContent};
+			const fault = {Level: li.querySelector(".badge").textContent, Text: [...li.querySelectorAll("p")].map(e => e.textContent).join(" ")};
+			if (pre === null) return fault;
+			return {...fault, Before: pre.firstChild.textContent, At: pre.querySelector("mark").firstChild.textContent, After: pre.lastChild.textContent};
 		}),
-		Findings: text("#findings > .finding"),
-		Forms: all("#forms > li").map(li => li.dataset.form),
+		Forms: document.getElementById("form").checkVisibility() ? [...document.querySelectorAll("#form option")].map(e => e.value) : [],
 		JSON: document.querySelector("#json pre")?.textContent ?? "",
 	};
 })()`
 
-func captureFiles(t *testing.T) []string {
+// A capture is one that the page offers.
+type capture struct{ Group, Name, Text string }
+
+// captures returns those that the page offers, and all of testdata/wire.
+func captures(t *testing.T) (list []capture) {
 	t.Helper()
+	b, err := os.ReadFile(filepath.Join(requireSite(t), "captures.json"))
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, &list))
+	require.NotEmpty(t, list)
 	files, err := filepath.Glob(filepath.FromSlash(root + "testdata/wire/*.http"))
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
-	for i, file := range files {
-		files[i], err = filepath.Abs(file)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
 		require.NoError(t, err)
+		list = append(list, capture{Name: filepath.Base(file), Text: string(text)})
 	}
-	return files
+	return list
 }
 
-// inspect returns the reports of the command on files.
-func inspect(t *testing.T, files []string) (list []report) {
+// inspect returns the reports of the command on texts.
+func inspect(t *testing.T, texts []capture) (list []report) {
 	t.Helper()
-	out, _ := command(append([]string{"./examples/inspect", "-json", "-lint"}, files...)...) // it exits with 1 where something is malformed
+	args := []string{"./cmd/ratelimit", "inspect", "-json", "-lint"}
+	for i, c := range texts {
+		name := filepath.Join(t.TempDir(), strconv.Itoa(i))
+		require.NoError(t, os.WriteFile(name, []byte(c.Text), 0o600))
+		args = append(args, name)
+	}
+	out, _ := command(args...) // it exits with 1 where something is malformed
 	out, _, _ = bytes.Cut(out, []byte("exit status"))
 	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
 		var r report
 		require.NoError(t, dec.Decode(&r), "%s", out)
 		list = append(list, r)
 	}
-	require.Len(t, list, len(files), "%s", out)
+	require.Len(t, list, len(texts), "%s", out)
 	return list
 }
 
-// Every capture shows what inspect says of it.
+// Every capture shows what the command says of it.
 func TestCaptures(t *testing.T) {
 	p := open(t)
-	files := captureFiles(t)
-	for i, want := range inspect(t, files) {
-		name := strings.TrimSuffix(filepath.Base(files[i]), ".http")
-		t.Run(name, func(t *testing.T) {
+	texts := captures(t)
+	for i, want := range inspect(t, texts) {
+		c := texts[i]
+		t.Run(c.Name, func(t *testing.T) {
 			p.TB = t
-			p.pick(name)
-			got := eval[rendered](p, renderedScript)
+			var got rendered
+			if c.Group != "" {
+				p.pick(c.Name)
+				got = eval[rendered](p, renderedScript)
+			} else {
+				got = p.paste(quote(c.Text))
+			}
 			requireReport(t, want, got)
 		})
 	}
@@ -114,7 +136,11 @@ func TestCaptures(t *testing.T) {
 func requireReport(t *testing.T, want report, got rendered) {
 	t.Helper()
 	require.Contains(t, got.Heading, want.Status)
-	require.Contains(t, got.Heading, want.Dialect)
+	form := want.Dialect
+	if form == "ratelimit" || form == "draft-08" {
+		form = "current form (draft-08 to draft-11)"
+	}
+	require.Contains(t, got.Heading, form)
 	require.Len(t, got.Limits, len(want.Limits))
 	for i, l := range want.Limits {
 		require.Equal(t, strconv.Quote(l.Name), got.Limits[i]["name"])
@@ -134,30 +160,49 @@ func requireReport(t *testing.T, want report, got rendered) {
 		require.Equal(t, want.Guessed && l.Reset != nil, got.Limits[i]["guessed"] == "true")
 	}
 	if len(want.Limits) > 0 {
-		require.Len(t, got.Times, len(want.Limits)+1)
-		require.Contains(t, got.Forms, "ratelimit")
+		if slices.ContainsFunc(want.Limits, func(l limit) bool { return l.Reset != nil }) {
+			require.Len(t, got.Times, len(want.Limits)+1)
+		}
+		require.Contains(t, got.Forms, "current form")
 	}
-	require.Len(t, got.Malformed, len(want.Malformed))
-	for i, m := range want.Malformed {
-		require.Equal(t, m.Error, got.Malformed[i].Error)
-		require.Len(t, got.Malformed[i].Before, m.Offset)
-		require.Equal(t, m.Value, got.Malformed[i].Before+strings.TrimSuffix(got.Malformed[i].At, " ")+got.Malformed[i].After)
-	}
-	if want.Advice.Wait > 0 {
-		require.Contains(t, got.Advice, "Wait "+readable(want.Advice.Wait))
-	} else if want.Advice.Pace > 0 {
-		require.Contains(t, got.Advice, " last: one request every "+readable(want.Advice.Pace))
-	}
-	require.Len(t, got.Findings, len(want.Findings))
-	for i, f := range want.Findings {
-		require.Contains(t, got.Findings[i], f.Level)
-		require.Contains(t, got.Findings[i], f.Rule)
-		require.Contains(t, got.Findings[i], f.Message)
+	requireFaults(t, want, got)
+	switch a := want.Advice; {
+	case a.Asked > 0:
+		require.Contains(t, got.Advice, "Wait "+readable(a.Asked))
+		require.NotEmpty(t, got.Reason)
+	case a.Refused:
+		require.Contains(t, got.Advice, "Refused. ")
+	case a.Pace > 0:
+		require.Contains(t, got.Advice, " last: one request every "+readable(a.Pace))
 	}
 	var shown report
 	require.NoError(t, json.Unmarshal([]byte(got.JSON), &shown))
 	shown.Source = want.Source
 	require.Equal(t, want, shown)
+}
+
+// requireFaults requires that what is malformed and what is found are shown, as one
+// where they are one.
+func requireFaults(t *testing.T, want report, got rendered) {
+	t.Helper()
+	require.LessOrEqual(t, len(got.Faults), len(want.Malformed)+len(want.Findings))
+	shown := func(parts ...string) bool {
+		return slices.ContainsFunc(got.Faults, func(f struct{ Level, Text, Before, At, After string }) bool {
+			all := f.Level + f.Text + f.Before + strings.TrimSuffix(f.At, " ") + f.After
+			return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(strings.ToLower(all), strings.ToLower(part)) })
+		})
+	}
+	cause := regexp.MustCompile(`^.*, byte [0-9]+: `)
+	for _, m := range want.Malformed {
+		require.True(t, shown(cause.ReplaceAllString(m.Error, ""), m.Value), "%s: %v", m.Error, got.Faults)
+	}
+	place := regexp.MustCompile(`^line [0-9]+, byte [0-9]+: `)
+	for _, f := range want.Findings {
+		require.True(t, shown(f.Level, f.Rule, place.ReplaceAllString(f.Message, "")), "%s: %v", f.Message, got.Faults)
+	}
+	for _, f := range got.Faults {
+		require.NotEmpty(t, f.At, "each has its caret")
+	}
 }
 
 var leadingNumber = regexp.MustCompile(`^[0-9]+`)
@@ -173,9 +218,12 @@ func requireNumber(t *testing.T, n *int64, text, what string) {
 	require.Equal(t, want, leadingNumber.FindString(text), "%s: %q", what, text)
 }
 
-// readable writes a time as the page does, as 1m26s; no capture has fractions of a
-// second.
+// readable writes a time as the page does, as 1m26s, and with up to three decimals
+// below a minute.
 func readable(seconds float64) (text string) {
+	if seconds < 59.9995 {
+		return strconv.FormatFloat(math.Round(seconds*1000)/1000, 'f', -1, 64) + "s"
+	}
 	rest := int64(math.Round(seconds))
 	for _, unit := range []struct {
 		seconds int64
@@ -186,15 +234,5 @@ func readable(seconds float64) (text string) {
 		}
 		rest %= unit.seconds
 	}
-	return cmp.Or(text, "0s")
-}
-
-// captureNames returns what the page calls the captures.
-func captureNames(t *testing.T) []string {
-	t.Helper()
-	names := captureFiles(t)
-	for i, file := range names {
-		names[i] = strings.TrimSuffix(filepath.Base(file), ".http")
-	}
-	return names
+	return text
 }

@@ -18,9 +18,9 @@ func TestScreenshots(t *testing.T) {
 		name, scheme, capture string
 		width, height         int64
 	}{
-		{"playground-light", "light", "express-draft-8-two-1", 1280, 860},
-		{"playground-dark", "dark", "express-draft-8-unescaped-1", 1280, 860},
-		{"playground-narrow", "dark", "go-httprate-3", 320, 1100},
+		{"playground-light", "light", "Middleware of this package: one of two limits refuses", 1280, 860},
+		{"playground-dark", "dark", "a quote that is not escaped", 1280, 860},
+		{"playground-narrow", "dark", "GitHub: refused", 360, 1100},
 	} {
 		p.do(chromedp.EmulateViewport(shot.width, shot.height))
 		p.scheme(shot.scheme)

@@ -23,21 +23,21 @@ function show(view) {
   const summary = byId("summary");
   summary.dataset.tone = view.error ? "none" : view.tone;
   setText("advice", view.error ? sentence(view.error) : view.advice);
+  setText("reason", view.reason ? `Why: ${view.reason}` : "");
   setText("heading", view.error ? "" : view.heading);
   fill("notes", view.notes, note => element("li", null, note), byId("notes"));
-  fill("malformed", view.malformed, malformed);
   fill("limits", view.limits, limit);
   fill("times", view.times, row => moment(row, view.ticks));
-  fill("findings", view.findings, finding);
-  if (view.clean) {
-    byId("findings").append(element("li", null, "None: the response keeps every rule that a single response can show."));
-    byId("findings-section").hidden = false;
-  }
-  fill("forms", view.forms, form);
-  fill("refused", view.refused, f => element("li", null, element("code", null, f.name), ` ${f.text}`));
   byId("axis").replaceChildren(...(view.ticks ?? []).map(axisLabel));
+  fill("faults", view.faults, fault);
+  if (view.clean) {
+    byId("faults").append(element("li", {class: "card"}, "Nothing: it keeps every rule that a single response can show."));
+    byId("faults-section").hidden = false;
+  }
+  showForms(view.forms ?? []);
   byId("json-section").hidden = !view.json;
   byId("json").replaceChildren(...(view.json ? copyable("JSON", view.json) : []));
+  point([]);
 }
 
 // setText leaves a text alone that is the same, so that nobody hears it twice.
@@ -61,14 +61,14 @@ function limit(l) {
   } else {
     bar.classList.add("unknown");
   }
-  return element("li", {class: "card limit", "data-state": l.state},
+  return pointing(l.lines, element("li", {class: "card limit", "data-state": l.state},
     element("h3", null, l.name),
     element("p", {class: "left"}, l.state === "exhausted" ? badge("exhausted", "bad") : "", ...left(l)),
     bar,
     element("dl", null,
       pair("unit", l.unit), pair("window", l.window),
       pair("reset", l.reset, l.guessed ? badge("unit guessed", "warn") : ""),
-      pair("partition key", l.key)));
+      pair("partition key", l.key), ...where(l.lines))));
 }
 
 // left returns "3 of 4 left", without what is not known.
@@ -111,25 +111,70 @@ function axisLabel(t) {
   return label;
 }
 
-function malformed(m) {
-  const children = [element("p", null, m.error)];
-  if (m.placed) {
-    children.push(element("pre", {class: "at", tabindex: 0, "aria-label": "the text at fault"}, m.before,
-      element("mark", null, m.at || " ", element("span", {class: "caret", "aria-hidden": "true"}, "^")), m.after));
+function fault(f) {
+  const tone = {must: "bad", malformed: "bad", should: "warn"}[f.level] ?? "plain";
+  const text = [f.cause, f.remedy].filter(part => part).map(sentence).join(" ");
+  const children = [element("p", null, badge(f.level, tone), " ", element("b", null, f.place)), element("p", null, text)];
+  if (f.placed) {
+    children.push(element("pre", {class: "at", tabindex: 0, "aria-label": "the text at fault"}, f.before,
+      element("mark", null, f.at || " ", element("span", {class: "caret", "aria-hidden": "true"}, "^")), f.after));
   }
-  return element("li", {class: "card fault"}, ...children);
+  const lines = f.line ? [f.line] : [];
+  return pointing(lines, element("li", {class: "card fault", "data-tone": tone}, ...children, element("dl", null, ...where(lines))));
 }
 
-function finding(f) {
-  const tone = {must: "bad", should: "warn"}[f.level] ?? "plain";
-  return element("li", {class: "finding"}, badge(f.level, tone),
-    element("p", null, element("b", null, `${f.rule} ${f.place}`), `: ${f.message}`));
+// where returns the lines of the text that something was read from, to be pointed at
+// without a mouse as well.
+function where(lines) {
+  if (!lines?.length) return [];
+  const button = element("button", {type: "button", class: "link"}, `${lines.length > 1 ? "lines" : "line"} ${lines.join(", ")}`);
+  button.addEventListener("focus", () => point(lines));
+  button.addEventListener("blur", () => point([]));
+  button.addEventListener("click", () => { // which gives no focus on some touch screens
+    point(lines);
+    byId("text").scrollIntoView({block: "nearest"});
+  });
+  return [element("div", null, element("dt", null, "from"), element("dd", null, button))];
 }
 
-function form(f) {
-  const name = element("h3", null, f.name);
-  if (f.note) name.append(" ", element("small", null, f.note));
-  return element("li", {class: "card form", "data-form": f.name}, name, ...copyable(f.name, f.text));
+// pointing makes an element point at lines of the text while the mouse is over it.
+function pointing(lines, e) {
+  if (lines?.length) {
+    e.addEventListener("mouseenter", () => point(lines));
+    e.addEventListener("mouseleave", () => point([]));
+  }
+  return e;
+}
+
+// point marks lines of the text, in a copy of it that lies behind.
+function point(lines) {
+  const text = byId("text"), copy = byId("copy");
+  const marked = text.value.split("\n", Math.max(0, ...lines))
+    .map((line, i) => element("div", {class: lines.includes(i + 1) ? "pointed" : ""}, line || " "));
+  copy.replaceChildren(...marked);
+  const first = marked[lines[0] - 1];
+  if (!first) return;
+  const top = first.offsetTop, bottom = top + first.offsetHeight;
+  if (top < text.scrollTop || bottom > text.scrollTop + text.clientHeight) text.scrollTop = top - text.clientHeight / 3;
+  copy.style.transform = `translateY(${-text.scrollTop}px)`;
+}
+
+// The form that was chosen stays chosen, whatever the text is.
+let forms = [];
+function showForms(list) {
+  forms = list;
+  const select = byId("form");
+  const chosen = select.value;
+  select.replaceChildren(...list.map(f => element("option", {value: f.name}, f.error ? `${f.name} (not possible)` : f.name)));
+  if (list.some(f => f.name === chosen)) select.value = chosen;
+  byId("forms-section").hidden = list.length === 0;
+  showForm();
+}
+
+function showForm() {
+  const f = forms.find(f => f.name === byId("form").value);
+  setText("form-note", !f ? "" : f.error ? `These limits cannot be written in this form: ${f.error}` : f.note);
+  byId("form-text").replaceChildren(...(f && !f.error ? copyable("fields", f.text) : []));
 }
 
 // copyable returns a text, and a button that copies it.
@@ -176,6 +221,29 @@ async function load(name) {
   return response;
 }
 
+// The fragment of the address holds the text, for whoever is given the address: it is
+// sent to no server. A text that would make it too long is left out.
+const longest = 16_000;
+let sharing;
+function share() {
+  clearTimeout(sharing);
+  sharing = setTimeout(() => {
+    const fragment = encodeURIComponent(byId("text").value.toWellFormed());
+    const short = fragment.length <= longest;
+    history.replaceState(null, "", short && fragment ? `#${fragment}` : location.pathname + location.search);
+    setText("shared", short ? "" : "It is too long for the address of the page, which holds shorter texts, to share them.");
+  }, 300);
+}
+
+// shared returns the text in the address, or "" if there is none.
+function shared() {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch {
+    return "";
+  }
+}
+
 async function start() {
   const go = new Go();
   const [program, captures] = await Promise.all([
@@ -186,28 +254,41 @@ async function start() {
   document.head.append(element("meta", {"http-equiv": "Content-Security-Policy", content: "default-src 'none'"}));
   go.run(program.instance);
   offer(captures);
-  byId("text").addEventListener("input", () => {
+  const text = byId("text");
+  text.addEventListener("input", () => {
     byId("captures").value = "";
     soon();
+    share();
+  });
+  text.addEventListener("scroll", () => { byId("copy").style.transform = `translateY(${-text.scrollTop}px)`; });
+  byId("form").addEventListener("change", showForm);
+  addEventListener("hashchange", () => {
+    byId("captures").value = "";
+    text.value = shared();
+    read();
   });
   read();
   performance.mark("ready");
   document.documentElement.dataset.ready = "true";
 }
 
+// offer lists the captures, and shows what the address holds, or else the first.
 function offer(captures) {
-  const select = byId("captures");
+  const select = byId("captures"), text = byId("text");
   const texts = new Map(captures.map(c => [c.name, c.text]));
-  select.append(...captures.map(c => element("option", {value: c.name}, c.name)));
+  for (const [group, list] of Map.groupBy(captures, c => c.group)) {
+    select.append(element("optgroup", {label: group}, ...list.map(c => element("option", {value: c.name}, c.name))));
+  }
   select.disabled = false;
   select.addEventListener("change", () => {
-    byId("text").value = texts.get(select.value) ?? "";
+    text.value = texts.get(select.value) ?? "";
     read();
+    share();
   });
-  const first = "express-draft-8-two-1";
-  if (byId("text").value === "" && texts.has(first)) {
-    select.value = first;
-    byId("text").value = texts.get(first);
+  if (text.value === "") text.value = shared();
+  if (text.value === "") {
+    select.value = captures[0].name;
+    text.value = captures[0].text;
   }
 }
 
