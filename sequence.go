@@ -1,0 +1,315 @@
+package ratelimit
+
+import (
+	"hash/maphash"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// A Sequence checks what one client got from one server, response by response. It
+// is meant for the tests of servers, as [Check] is for a single response, and finds
+// what no single response can show: whether the remaining quota units fall by what
+// was spent, whether resets go down with the clock, whether something comes back
+// after them, and whether a refusal comes when nothing remains, and not before.
+// CONFORMANCE.md lists its rules.
+//
+// The zero Sequence is ready to use. It remembers at most 64 policies, and no content
+// of the responses. It is not for concurrent use, but the requests may overlap, and
+// answers may be lost.
+type Sequence struct {
+	// Alone says that nobody else uses the quota, that every request costs the
+	// same, and that the server says all it knows. What then has no other
+	// explanation is a finding of [LevelShould]. Without Alone other clients, and
+	// servers that lower what they say (draft-11 Section 8.3), may be the
+	// explanation, and it is one of [LevelNote].
+	Alone bool
+
+	seed   maphash.Seed
+	runs   map[uint64]*run
+	found  map[Finding]bool // what Add has returned
+	recent [64]time.Time    // when the latest responses arrived
+	added  int              // how many arrived, lost ones included
+	latest time.Time        // when the latest of all arrived
+	// overlaps is positive while one of the latest responses is known to have
+	// overlapped with another: then which was counted first is not known.
+	overlaps int
+	calm     calm
+	owed     promise
+}
+
+// The bounds of what a Sequence remembers.
+const (
+	maxRuns  = 64
+	maxFound = 256 // distinct findings; hostile responses may give any number
+)
+
+// sequenceRules are the rules that a Sequence checks. Each is a note unless a
+// Sequence raises it. CONFORMANCE.md has a row for each.
+var sequenceRules = [...]rule{
+	ruleSpent:    {"L5", LevelShould, "let " + remainingKey + " fall by what each request costs, because it stays higher than what was spent allows"},
+	ruleUneven:   {"L5", LevelNote, "let " + remainingKey + " fall by the same for each request, because clients cannot tell what a request costs"},
+	ruleClock:    {"L7", LevelShould, "let " + resetKey + " go down with the clock, because it stays the same, and more comes back before it is over"},
+	ruleStays:    {"L7", LevelNote, "let " + resetKey + " go down with the clock, unless every request begins the time anew"},
+	ruleFast:     {"L7", LevelShould, "write " + resetKey + " in seconds, because it goes down faster than the clock"},
+	ruleUnixTime: {"L7", LevelShould, "write " + resetKey + " as seconds from now, because this is the present time since 1970"},
+	ruleNoMore:   {"L8", LevelShould, "let something come back at the end of " + resetKey + ", because requests after it are refused again and again"},
+	ruleTooSoon:  {"S3", LevelShould, "let Retry-After be no earlier than when a request is served, because requests after it are refused again and again"},
+	ruleBefore:   {"S3", LevelNote, "let Retry-After be no earlier than the reset, because they should be the same point in time"},
+	ruleEarly:    {"L6", LevelShould, "let " + remainingKey + " be 0 before a request is refused, because something remained"},
+	ruleServed:   {"C4", LevelShould, "refuse requests when " + remainingKey + " is 0, or say what remains, because more were served than can have come back"},
+	ruleExceeded: {"P6", LevelShould, "let " + quotaKey + " be the quota that is applied, because more than twice of it was served within a window"},
+	ruleShort:    {"P6", LevelShould, "let " + quotaKey + " be the quota that is applied, because much less remains after a window in which nothing was asked"},
+	ruleChanged:  {"P3", LevelShould, "let a policy stay the same over a sequence of responses, or give the other one another name"},
+	ruleBare:     {"6585-4", LevelShould, "say on a refusal when to come back, by Retry-After or by the fields"},
+	ruleNegative: {"0-1", LevelShould, "write a number that is 0 or more, because clients may ignore the field or take it for a large one"},
+	ruleFraction: {"0-1", LevelShould, "write a whole number, because many clients read nothing else"},
+}
+
+// The indices of the rules of a Sequence.
+const (
+	ruleSpent = iota
+	ruleUneven
+	ruleClock
+	ruleStays
+	ruleFast
+	ruleUnixTime
+	ruleNoMore
+	ruleTooSoon
+	ruleBefore
+	ruleEarly
+	ruleServed
+	ruleExceeded
+	ruleShort
+	ruleChanged
+	ruleBare
+	ruleNegative
+	ruleFraction
+)
+
+// Add checks the next response, and returns the findings that it adds: those of
+// [Check] for the response alone, and those that it shows together with earlier ones.
+// What was returned before is not returned again.
+//
+// sent is when the request was sent, and received when the response arrived, so that
+// requests may overlap. Responses are added in the order of their arrival. A zero
+// received is time.Now(), and a zero sent is received. A nil resp stands for an
+// answer that was lost, or that did not come in time: the server may have counted
+// the request.
+//
+// A limit is checked if it has a reset and a policy with a quota, in current fields
+// or in older ones, and its unit is requests. A response from a cache says nothing
+// (draft-11 Section 7.3). Only responses with a status below 400 count as served,
+// because a server need not count those that failed.
+func (s *Sequence) Add(resp *http.Response, sent, received time.Time) []Finding {
+	if received.IsZero() {
+		received = time.Now()
+	}
+	if sent.IsZero() || sent.After(received) {
+		sent = received
+	}
+	if s.runs == nil {
+		s.seed, s.runs, s.found = maphash.MakeSeed(), map[uint64]*run{}, map[Finding]bool{}
+	}
+	x := &exchange{Sequence: s, sent: sent, received: received, idle: sent.Sub(s.latest)}
+	x.overlap()
+	if resp == nil {
+		s.calm.ok, s.owed.ok, s.owed.row = false, false, 0
+		return nil
+	}
+	x.resp = resp
+	x.advice = Advisor{MaxWait: math.MaxInt64}.Advise(resp, received)
+	x.refused = x.advice.Refused
+	x.served = resp.StatusCode < http.StatusBadRequest
+	for _, f := range Check(resp) {
+		x.report(f)
+	}
+	x.numbers()
+	x.policies()
+	x.limits()
+	x.refusal()
+	return x.findings
+}
+
+// An exchange is a request and its response, while it is added.
+type exchange struct {
+	*Sequence
+	resp            *http.Response
+	sent, received  time.Time
+	idle            time.Duration // since the latest response before it; negative if they overlap
+	pending         int           // responses that arrived after this was sent; more than recent holds if that many
+	advice          Advice
+	served, refused bool
+	findings        []Finding
+}
+
+// overlap notes when the response arrived, and with how many others it overlaps.
+func (x *exchange) overlap() {
+	known := min(x.added, len(x.recent))
+	for i := range known {
+		if x.recent[i].After(x.sent) {
+			x.pending++
+		}
+	}
+	if x.pending == len(x.recent) {
+		x.pending = math.MaxInt // there may be more
+	}
+	x.recent[x.added%len(x.recent)] = x.received
+	x.added++
+	if x.received.After(x.latest) {
+		x.latest = x.received
+	}
+	if x.overlaps = max(x.overlaps-1, 0); x.pending > 0 {
+		x.overlaps = len(x.recent)
+	}
+}
+
+// report adds a finding, unless it was found before.
+func (x *exchange) report(f Finding) {
+	if !x.found[f] && len(x.Sequence.found) < maxFound {
+		x.found[f] = true
+		x.findings = append(x.findings, f)
+	}
+}
+
+// find adds a finding about a field and the index of its member. certain reports
+// whether it has no explanation but a fault, given that the client is alone.
+func (x *exchange) find(index int, certain bool, field string, item int) {
+	r := sequenceRules[index]
+	if !certain || !x.Alone {
+		r.level = LevelNote
+	}
+	x.report(Finding{r.id, r.level, field, item, r.message})
+}
+
+// judge adds a finding that other clients are no explanation of.
+func (x *exchange) judge(index int, field string, item int) {
+	r := sequenceRules[index]
+	x.report(Finding{r.id, r.level, field, item, r.message})
+}
+
+// isCurrent reports whether the numbers are those of RateLimit-Policy and RateLimit.
+func (x *exchange) isCurrent() bool {
+	return x.advice.Fields.Dialect == currentDialect
+}
+
+// slack is by how many seconds a reset may be off: by rounding, and if it is made of
+// two times in whole seconds, that of the reset and that of Date, by both.
+func (x *exchange) slack() float64 {
+	if x.isCurrent() {
+		return 1
+	}
+	return 2
+}
+
+// numbers checks what is written in older fields, which ParseAny reads with
+// lenience: numbers below zero, and fractions. A strict reader of the current fields
+// refuses them, so Check has that.
+func (x *exchange) numbers() {
+	h := x.older()
+	for _, f := range findFields(nil, h, &LegacyOptions{}) {
+		for _, line := range f.lines {
+			text := trim(line)
+			switch f.meaning.role {
+			case RoleRemaining, RoleQuota, RoleReset, RoleUsed:
+			default:
+				continue
+			}
+			if negative := strings.HasPrefix(text, "-"); negative && all(text[1:], digit) && len(text) > 1 {
+				x.judge(ruleNegative, f.key, -1)
+			} else if whole, part, ok := strings.Cut(text, "."); ok && whole != "" && part != "" && all(whole, digit) && all(part, digit) {
+				x.judge(ruleFraction, f.key, -1)
+			}
+		}
+	}
+}
+
+// older returns the fields of the response without the current ones.
+func (x *exchange) older() http.Header {
+	h := x.resp.Header.Clone()
+	delete(h, policyKey)
+	delete(h, limitKey)
+	return h
+}
+
+// field returns the field that tells a limit or its policy, and the index of the
+// member in it.
+func (x *exchange) field(field, policy string, role Role, item int) (string, int) {
+	if x.isCurrent() {
+		return field, item
+	}
+	if f := olderField(findFields(nil, x.resp.Header, &LegacyOptions{}), policy, role); f.key != "" {
+		return f.key, -1
+	}
+	return field, item
+}
+
+// run returns what is remembered of a policy, or nil if there are too many.
+func (s *Sequence) run(id identity) *run {
+	key := maphash.Comparable(s.seed, id)
+	r := s.runs[key]
+	if r == nil && len(s.runs) < maxRuns {
+		r = &run{}
+		s.runs[key] = r
+	}
+	return r
+}
+
+// policies checks that policies stay. A policy of a 503 may be one that holds for a
+// time (draft-11 Section 5.2).
+func (x *exchange) policies() {
+	if x.resp.StatusCode == http.StatusServiceUnavailable {
+		return
+	}
+	f := &x.advice.Fields
+	for i := range f.Policies {
+		p := &f.Policies[i]
+		r := x.run(p.identity())
+		if r == nil || p.Quota == Unknown {
+			continue
+		}
+		terms := terms{p.Quota, p.Unit.canonical(), p.Window}
+		if r.announced && terms != r.terms {
+			field, item := x.field(PolicyField, p.Name, RoleQuota, i)
+			x.judge(ruleChanged, field, item)
+			*r = run{}
+		}
+		r.announced, r.terms = true, terms
+	}
+}
+
+// limits checks the limits of the response against those of earlier ones.
+func (x *exchange) limits() {
+	f := &x.advice.Fields
+	policies := newMatcher(f.Policies)
+	for i := range f.Limits {
+		l := &f.Limits[i]
+		p := policies.policy(l)
+		if p.Unit == ConcurrentRequests {
+			continue // slots come back when requests end, which no clock tells
+		}
+		id := l.identity()
+		if p != &noPolicy {
+			id = p.identity()
+		}
+		if r := x.run(id); r != nil {
+			x.limit(r, l, p, i)
+		}
+	}
+}
+
+// refusal checks a refusal, and what it promises.
+func (x *exchange) refusal() {
+	f := &x.advice.Fields
+	stored := f.Limits == nil && f.Policies == nil && stored(x.resp.Header)
+	if stored {
+		return
+	}
+	if x.resp.StatusCode == http.StatusTooManyRequests && f.Limits == nil && f.Policies == nil && x.advice.Source == SourceNone {
+		x.judge(ruleBare, "", -1)
+	}
+	x.early()
+	x.promised()
+	x.retryEarly()
+}
