@@ -178,7 +178,7 @@ func (at *place) remaining() {
 		at.fault(ruleStays, false, RoleReset)
 	case left <= flown || spent < 3 && !jumped:
 	case !jumped:
-		at.fault(ruleSpent, left > cleared || now.fell(a), RoleRemaining)
+		at.fault(ruleSpent, left > cleared || now.served && now.fell(a), RoleRemaining)
 	case left > cleared && r.last.stays(a):
 		at.fault(ruleClock, true, RoleReset)
 		r.anchor, r.spent = *now, 0
@@ -222,8 +222,8 @@ func (at *place) refusals() {
 			at.fault(ruleClock, true, RoleReset)
 		}
 		r.stall, r.stuck = told{}, false
-	case !r.stall.ok:
-		r.stall = *now
+	case !r.stall.ok || now.received.Sub(r.stall.sent).Seconds() >= at.horizon(&r.stall, at.policy):
+		r.stall, r.stuck = *now, false
 	case now.stays(&r.stall):
 		r.stuck = true
 		at.fault(ruleStays, false, RoleReset)

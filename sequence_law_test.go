@@ -1,0 +1,350 @@
+package ratelimit
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A limiter of these tests is honest: it says what it knows, and keeps to it.
+type limiter interface {
+	left(now time.Time) (f Fields, ok bool) // whether one more may pass
+	take(now time.Time)
+	done() // a request that was taken has ended
+}
+
+// fixed counts in windows, which begin at multiples of the window, or else with the
+// first request.
+type fixed struct {
+	name    string
+	quota   int64
+	window  time.Duration
+	aligned bool
+	used    int64
+	end     time.Time
+}
+
+func (l *fixed) left(now time.Time) (Fields, bool) {
+	if !now.Before(l.end) {
+		l.used, l.end = 0, time.Time{}
+		if l.aligned {
+			l.end = now.Truncate(l.window).Add(l.window)
+		}
+	}
+	left := l.end.Sub(now)
+	if l.end.IsZero() {
+		left = 0
+	}
+	return FixedWindow{l.name, l.quota, l.used, l.window, left}.Fields(), l.used < l.quota
+}
+
+func (l *fixed) take(now time.Time) {
+	if l.used++; l.end.IsZero() {
+		l.end = now.Add(l.window)
+	}
+}
+
+func (*fixed) done() {}
+
+// pail is a token bucket. Where it is full, its reset is when all is back, as GCRA
+// is often told, else when the next token is.
+type pail struct {
+	name      string
+	burst     int64
+	perSecond float64
+	full      bool
+	inside    float64
+	last      time.Time
+}
+
+func (l *pail) left(now time.Time) (Fields, bool) {
+	if l.last.IsZero() {
+		l.inside = float64(l.burst)
+	} else {
+		l.inside = min(l.inside+now.Sub(l.last).Seconds()*l.perSecond, float64(l.burst))
+	}
+	l.last = now
+	f := TokenBucket{l.name, l.burst, l.perSecond, l.inside}.Fields()
+	if l.full {
+		f.Limits[0].Reset = SecondsOf(int64(math.Ceil((float64(l.burst) - l.inside) / l.perSecond)))
+	}
+	return f, l.inside >= 1
+}
+
+func (l *pail) take(time.Time) { l.inside-- }
+func (*pail) done()            {}
+
+// sliding is a log of the requests of the last window. Its reset is when the oldest
+// of them leaves, or when all have.
+type sliding struct {
+	name   string
+	quota  int64
+	window time.Duration
+	all    bool
+	log    []time.Time
+}
+
+func (l *sliding) left(now time.Time) (Fields, bool) {
+	l.log = slices.DeleteFunc(l.log, func(t time.Time) bool { return now.Sub(t) >= l.window })
+	var left time.Duration
+	if n := len(l.log); n > 0 {
+		at := l.log[0]
+		if l.all {
+			at = l.log[n-1]
+		}
+		left = at.Add(l.window).Sub(now)
+	}
+	return FixedWindow{l.name, l.quota, int64(len(l.log)), l.window, left}.Fields(), int64(len(l.log)) < l.quota
+}
+
+func (l *sliding) take(now time.Time) { l.log = append(l.log, now) }
+func (*sliding) done()                {}
+
+// weighted counts the window before as if it were spread evenly.
+type weighted struct {
+	name         string
+	quota        int64
+	window       time.Duration
+	start        time.Time
+	before, used int64
+}
+
+func (l *weighted) left(now time.Time) (Fields, bool) {
+	start := now.Truncate(l.window)
+	switch start.Sub(l.start) {
+	case 0:
+	case l.window:
+		l.before, l.used = l.used, 0
+	default:
+		l.before, l.used = 0, 0
+	}
+	l.start = start
+	left := l.window - now.Sub(start)
+	used := l.used + int64(math.Ceil(float64(l.before)*left.Seconds()/l.window.Seconds()))
+	return FixedWindow{l.name, l.quota, used, l.window, left}.Fields(), used < l.quota
+}
+
+func (l *weighted) take(time.Time) { l.used++ }
+func (*weighted) done()            {}
+
+// slots are for requests at the same time.
+type slots struct {
+	name       string
+	most, used int64
+}
+
+func (l *slots) left(time.Time) (Fields, bool) {
+	return oneLimit(Policy{Name: l.name, Quota: l.most, Unit: ConcurrentRequests}, Limit{Name: l.name, Remaining: l.most - l.used}), l.used < l.most
+}
+
+func (l *slots) take(time.Time) { l.used++ }
+func (l *slots) done()          { l.used-- }
+
+// randomLimiter returns an honest limiter of any kind.
+func randomLimiter(rnd *rand.Rand, name string) limiter {
+	quota := int64(1 + rnd.IntN(40))
+	window := time.Duration(500+rnd.IntN(30000)) * time.Millisecond
+	flag := rnd.IntN(2) == 0
+	switch rnd.IntN(9) {
+	case 0, 1:
+		return &fixed{name: name, quota: quota, window: window, aligned: flag}
+	case 2, 3:
+		return &pail{name: name, burst: quota, perSecond: float64(quota) / window.Seconds(), full: flag}
+	case 4, 5:
+		return &sliding{name: name, quota: quota, window: window, all: flag}
+	case 6, 7:
+		return &weighted{name: name, quota: quota, window: window.Round(time.Second) + time.Second}
+	}
+	return &slots{name: name, most: 1 + quota%5}
+}
+
+// A host is a server with honest limiters, which says what they know in one form.
+type host struct {
+	mu       sync.Mutex
+	limiters []limiter
+	form     string
+	retry    bool // refusals have a Retry-After
+	silent   bool // and nothing else
+}
+
+// forms are how a host may say it. The older ones have one limit alone.
+var forms = []string{"current", "current and x-ratelimit", "x-ratelimit", "x-ratelimit-unix", "draft-06", "draft-07"}
+
+// serve returns the response of a request that takes a while.
+func (h *host) serve(takes time.Duration) *http.Response {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now, passes := time.Now(), true
+	for _, l := range h.limiters {
+		_, ok := l.left(now)
+		passes = passes && ok
+	}
+	var f Fields
+	for _, l := range h.limiters {
+		if passes {
+			l.take(now)
+			time.AfterFunc(takes, func() {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				l.done()
+			})
+		}
+		of, _ := l.left(now)
+		f = f.Join(of)
+	}
+	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Date": {now.UTC().Format(http.TimeFormat)}}}
+	if !passes {
+		resp.StatusCode = http.StatusTooManyRequests
+		if h.retry {
+			f.SetRetryAfter(resp.Header)
+		}
+		if h.silent && resp.Header.Get(retryAfterKey) != "" {
+			return resp
+		}
+	}
+	h.write(resp.Header, f, now)
+	return resp
+}
+
+func (h *host) write(header http.Header, f Fields, now time.Time) {
+	name := h.form
+	switch h.form {
+	case "current":
+		name = ""
+	case "current and x-ratelimit":
+		name = "x-ratelimit"
+	}
+	if name != h.form {
+		if err := f.Set(header); err != nil {
+			panic(err)
+		}
+	}
+	if d, ok := LookupDialect(name); ok {
+		if err := d.Set(header, f, now); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// A crowd is how a host is asked.
+type crowd struct {
+	workers int
+	think   time.Duration // at most, between an answer and the next request
+	latency time.Duration // at most, each way
+	waits   bool          // after a refusal, as long as it asks
+	lost    float64       // part of the answers
+	others  int           // clients that nobody tells the Sequence of
+}
+
+// drive adds n responses of h to s, and returns the findings.
+func (c *crowd) drive(rnd *rand.Rand, h *host, s *Sequence, n int) (findings []Finding, trace []string) {
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	between := func(most time.Duration) time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Duration(rnd.Int64N(int64(most) + 1))
+	}
+	for worker := range c.workers + c.others {
+		wait.Go(func() {
+			for {
+				time.Sleep(between(c.think))
+				sent, back := time.Now(), between(c.latency)
+				time.Sleep(between(c.latency))
+				resp := h.serve(back)
+				time.Sleep(back)
+				received := time.Now()
+				mu.Lock()
+				if n <= 0 {
+					mu.Unlock()
+					return
+				}
+				if worker < c.workers {
+					n--
+					switch lost := rnd.Float64() < c.lost; {
+					case lost && rnd.IntN(2) == 0:
+						s.Add(nil, sent, received)
+						trace = append(trace, fmt.Sprint(clockOf(sent), " ", clockOf(received), " lost, told"))
+					case lost:
+						trace = append(trace, fmt.Sprint(clockOf(sent), " ", clockOf(received), " lost ", resp.StatusCode, resp.Header))
+					default:
+						found := s.Add(resp, sent, received)
+						findings = append(findings, found...)
+						trace = append(trace, fmt.Sprint(clockOf(sent), " ", clockOf(received), " ", resp.StatusCode, resp.Header, found))
+					}
+				}
+				mu.Unlock()
+				if resp.StatusCode != http.StatusOK && c.waits {
+					time.Sleep(Advisor{}.Advise(resp, received).Wait)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	return findings, trace
+}
+
+func clockOf(t time.Time) string { return t.UTC().Format("04:05.000") }
+
+// lawHonest holds a Sequence against a host of honest limiters that a seed makes:
+// nothing is above a note, whatever the host, the network and the client are like.
+func lawHonest(t *testing.T, seed uint64) {
+	synctest.Test(t, func(t *testing.T) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		h := &host{form: forms[rnd.IntN(len(forms))], retry: rnd.IntN(2) == 0, silent: rnd.IntN(4) == 0}
+		n := 1
+		if h.form == "current" {
+			n += rnd.IntN(3)
+		}
+		for i := range n {
+			l := randomLimiter(rnd, string(rune('a'+i)))
+			if _, ok := l.(*slots); ok && h.form != "current" {
+				h.form = "x-ratelimit" // the older drafts cannot tell a limit without a reset
+			}
+			h.limiters = append(h.limiters, l)
+		}
+		c := &crowd{workers: 1, waits: rnd.IntN(2) == 0}
+		c.think = time.Duration(rnd.IntN(2000)) * time.Millisecond >> rnd.IntN(8)
+		c.latency = time.Duration(rnd.IntN(1500)) * time.Millisecond >> rnd.IntN(8)
+		if rnd.IntN(2) == 0 {
+			c.workers += rnd.IntN(8)
+		}
+		if rnd.IntN(2) == 0 {
+			c.lost = rnd.Float64() / 10
+		}
+		s := &Sequence{Alone: rnd.IntN(4) > 0}
+		if !s.Alone {
+			c.others = rnd.IntN(3)
+		}
+		time.Sleep(time.Duration(rnd.Int64N(int64(time.Hour))))
+		findings, trace := c.drive(rnd, h, s, 200)
+		for _, f := range findings {
+			older := h.form == "draft-06" || h.form == "draft-07" // which Check says
+			if f.Level > LevelNote && !(older && f.Level == LevelMust) {
+				for i, l := range trace {
+					t.Log(i, l)
+				}
+				for _, l := range h.limiters {
+					t.Logf("%T %+v", l, l)
+				}
+				require.Fail(t, "above a note", "seed %d: %s, %+v: %+v", seed, h.form, *c, f)
+			}
+		}
+	})
+}
+
+// TestSequenceHonest runs the law for many hosts.
+func TestSequenceHonest(t *testing.T) {
+	for seed := range uint64(400) {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { lawHonest(t, seed) })
+	}
+}
