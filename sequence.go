@@ -54,17 +54,17 @@ var sequenceRules = [...]rule{
 	ruleStays:    {"L7", LevelNote, "let " + resetKey + " go down with the clock, unless every request begins the time anew"},
 	ruleFast:     {"L7", LevelShould, "write " + resetKey + " in seconds, because it goes down faster than the clock"},
 	ruleUnixTime: {"L7", LevelShould, "write " + resetKey + " as seconds from now, because this is the present time since 1970"},
-	ruleNoMore:   {"L8", LevelShould, "let something come back at the end of " + resetKey + ", because requests after it are refused again and again"},
+	ruleNoMore:   {"L7", LevelShould, "let something come back at the end of " + resetKey + ", because requests after it are refused again and again"},
 	ruleTooSoon:  {"S3", LevelShould, "let Retry-After be no earlier than when a request is served, because requests after it are refused again and again"},
-	ruleBefore:   {"S3", LevelNote, "let Retry-After be no earlier than the reset, because they should be the same point in time"},
-	ruleEarly:    {"L6", LevelShould, "let " + remainingKey + " be 0 before a request is refused, because something remained"},
-	ruleServed:   {"C4", LevelShould, "refuse requests when " + remainingKey + " is 0, or say what remains, because more were served than can have come back"},
+	ruleBefore:   {"6-8", LevelNote, "let Retry-After be no earlier than the reset, because they should be the same point in time"},
+	ruleEarly:    {"L5", LevelShould, "let " + remainingKey + " be 0 before a request is refused, because something remained"},
+	ruleServed:   {"L5", LevelShould, "refuse requests when " + remainingKey + " is 0, or say what remains, because more were served than can have come back"},
 	ruleExceeded: {"P6", LevelShould, "let " + quotaKey + " be the quota that is applied, because more than twice of it was served within a window"},
 	ruleShort:    {"P6", LevelShould, "let " + quotaKey + " be the quota that is applied, because much less remains after a window in which nothing was asked"},
 	ruleChanged:  {"P3", LevelShould, "let a policy stay the same over a sequence of responses, or give the other one another name"},
 	ruleBare:     {"6585-4", LevelShould, "say on a refusal when to come back, by Retry-After or by the fields"},
-	ruleNegative: {"0-1", LevelShould, "write a number that is 0 or more, because clients may ignore the field or take it for a large one"},
-	ruleFraction: {"0-1", LevelShould, "write a whole number, because many clients read nothing else"},
+	ruleNegative: {"6-9", LevelShould, "write a number that is 0 or more, because clients may ignore the field or take it for a large one"},
+	ruleFraction: {"6-9", LevelShould, "write a whole number, because many clients read nothing else"},
 }
 
 // The indices of the rules of a Sequence.

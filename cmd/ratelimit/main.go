@@ -34,6 +34,7 @@ type verb struct {
 // verbs are listed in the help in this order.
 var verbs = []verb{
 	{name: "inspect", about: "say what responses tell about rate limits, and what is wrong with them", run: inspect},
+	{name: "probe", about: "ask a server until it refuses, and say whether it keeps to what it tells", run: probe, ends: true},
 	{name: "version", about: "print the version of this program", run: version},
 }
 

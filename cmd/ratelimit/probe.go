@@ -1,0 +1,301 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+const probeHelp = `usage: ratelimit probe [flags] URL
+
+Asks a server, request by request, until it refuses one, and says whether it keeps
+to what it tells: whether what remains falls, whether resets go down with the
+clock, and whether the refusal comes when nothing remains, and not before.
+
+It is for a server of your own, or one whose owner has asked you to test it. It
+costs the server what it says: up to -n requests, which use up the quota of the
+credentials that they carry. Whoever shares these is refused, until the server
+lets them go on; some servers ban clients that are refused often. Requests with a
+-method other than GET have their effects, as often as they are sent.
+
+It sends at most -rate requests a second and -c at a time, goes on without waiting
+when nothing remains, and ends with the first refusal. With -past-refusal it waits
+as long as the server asks, and sends the rest; where the wait would end after
+-timeout, it ends. An interrupt ends it at once, with its report. Redirections are
+not followed. What -H gives is sent, and never printed.
+
+It takes itself to be the only one who uses the quota. With -shared it does not, and
+whatever others may be the reason for is a note. Rules for which nothing has
+happened are listed as "not seen".
+
+Exit status: 0 if nothing is above a note, 1 if something is, and 2 if the server
+cannot be reached or the command line is wrong.
+
+Examples:
+
+  ratelimit probe http://localhost:8080/
+  ratelimit probe -n 200 -rate 50 -c 4 http://localhost:8080/
+  ratelimit probe -past-refusal -timeout 3m -H 'Authorization: Bearer ...' https://api.example/
+  ratelimit probe -shared -json https://api.example/
+`
+
+// A prober is one run of the verb.
+type prober struct {
+	address     string
+	requests    int
+	rate        float64
+	concurrency int
+	header      privateHeader
+	method      string
+	timeout     time.Duration
+	shared      bool
+	pastRefusal bool
+	json        bool
+}
+
+// A privateHeader takes -H without an error, because package flag repeats in it what
+// was given, which may be a password.
+type privateHeader struct {
+	headerFlag
+	err error
+}
+
+// Set takes one field.
+func (h *privateHeader) Set(text string) error {
+	h.err = errors.Join(h.err, h.headerFlag.Set(text))
+	return nil
+}
+
+func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
+	p := &prober{header: privateHeader{headerFlag: headerFlag{}}}
+	flags := newFlags("probe")
+	p.flags(flags)
+	if status, done := parse(flags, probeHelp, args, stdout, stderr); done {
+		return status
+	}
+	if err := p.check(flags.Args()); err != nil {
+		return wrong(stderr, "probe", err)
+	}
+	r, err := p.run(ctx)
+	if err != nil {
+		fmt.Fprintf(stderr, "ratelimit probe: %v\n", err)
+		return exitFailed
+	}
+	write := r.writeText
+	if p.json {
+		write = r.writeJSON
+	}
+	if err := write(stdout); err != nil {
+		fmt.Fprintf(stderr, "ratelimit probe: %v\n", err)
+		return exitFailed
+	}
+	for _, f := range r.findings {
+		if f.Level > ratelimit.LevelNote {
+			return exitDoubtful
+		}
+	}
+	return exitFine
+}
+
+func (p *prober) flags(flags *flag.FlagSet) {
+	flags.IntVar(&p.requests, "n", 30, "send at most this many requests")
+	flags.Float64Var(&p.rate, "rate", 5, "send at most this many requests a second")
+	flags.IntVar(&p.concurrency, "c", 1, "send at most this many at the same time")
+	flags.Var(&p.header, "H", "send this header `field`, as often as it is given")
+	flags.StringVar(&p.method, "method", http.MethodGet, "the method of the requests")
+	flags.DurationVar(&p.timeout, "timeout", time.Minute, "end the whole run after this time")
+	flags.BoolVar(&p.shared, "shared", false, "others use the quota as well")
+	flags.BoolVar(&p.pastRefusal, "past-refusal", false, "wait as a refusal asks, and go on")
+	flags.BoolVar(&p.json, "json", false, "print JSON")
+}
+
+// check returns what is wrong with the command line.
+func (p *prober) check(args []string) error {
+	switch {
+	case p.header.err != nil:
+		return errors.New("-H has to be a header field, as in 'Name: value'")
+	case len(args) == 0:
+		return errors.New("it needs the address of a server")
+	case len(args) > 1:
+		return errors.New("it takes one address, and flags stand before it")
+	case !isAddress(args[0]):
+		return errors.New("an address begins with http:// or https://")
+	case p.requests < 1 || p.requests > mostRequests:
+		return fmt.Errorf("-n has to be from 1 to %d", mostRequests)
+	case !(p.rate > 0 && p.rate <= mostRate):
+		return fmt.Errorf("-rate has to be more than 0, and at most %d", mostRate)
+	case p.concurrency < 1 || p.concurrency > mostRequests:
+		return fmt.Errorf("-c has to be from 1 to %d", mostRequests)
+	case p.timeout <= 0:
+		return errors.New("-timeout has to be more than 0")
+	}
+	p.address = args[0]
+	_, err := p.request(context.Background())
+	return err
+}
+
+// The bounds of -n, -c and -rate: this is no tool to put load on a server.
+const (
+	mostRequests = 10_000
+	mostRate     = 1000
+)
+
+// request returns one request. Its errors have no value of the header.
+func (p *prober) request(ctx context.Context) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, p.method, p.address, nil)
+	if err != nil {
+		return nil, errors.New("the address or the method is none that HTTP has")
+	}
+	if r.URL.Host == "" {
+		return nil, errors.New("the address has no host")
+	}
+	r.Header.Set("User-Agent", "ratelimit-probe")
+	p.header.addTo(r)
+	return r, nil
+}
+
+// shown returns the address without a password.
+func (p *prober) shown() string {
+	u, err := url.Parse(p.address)
+	if err != nil {
+		return ""
+	}
+	return u.Redacted()
+}
+
+// An answer is what came of one request. Of the response there are its status and its
+// header.
+type answer struct {
+	sent, received time.Time
+	resp           *http.Response // nil if none came
+	advice         ratelimit.Advice
+	err            error
+}
+
+// A course is a run on its way.
+type course struct {
+	*prober
+	client   *http.Client
+	answers  chan answer
+	sent     int
+	underWay int
+	next     time.Time // when the next request may be sent
+	end      time.Time // of the run
+	stopped  string    // why no more is sent
+	report   *probeReport
+}
+
+// run sends the requests, and returns what came of them. The error is that the server
+// cannot be reached.
+func (p *prober) run(ctx context.Context) (*probeReport, error) {
+	c := &course{prober: p, answers: make(chan answer), next: time.Now(), end: time.Now().Add(p.timeout)}
+	c.report = &probeReport{address: p.shown(), started: c.next, sequence: ratelimit.Sequence{Alone: !p.shared}}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost, transport.MaxResponseHeaderBytes = p.concurrency, 1<<20
+	defer transport.CloseIdleConnections()
+	// A redirection may lead to another host, which is none of those to be tested.
+	c.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	ctx, cancel := context.WithDeadlineCause(ctx, c.end, errOver)
+	defer cancel()
+	for c.stopped == "" || c.underWay > 0 {
+		c.step(ctx)
+	}
+	c.report.stopped = c.stopped
+	switch {
+	case c.report.answered > 0 || c.stopped == interrupted:
+		return c.report, nil
+	case c.report.failure != nil:
+		return nil, c.report.failure
+	}
+	return nil, fmt.Errorf("no answer within %v", p.timeout)
+}
+
+var errOver = errors.New("the time of -timeout is over")
+
+const interrupted = "it was interrupted"
+
+// step waits for whatever comes first: the time of the next request, an answer, or
+// the end.
+func (c *course) step(ctx context.Context) {
+	if c.stopped == "" && c.sent == c.requests {
+		c.stopped = "all requests are sent"
+	}
+	var due <-chan time.Time
+	if c.stopped == "" && c.underWay < c.concurrency {
+		timer := time.NewTimer(time.Until(c.next))
+		defer timer.Stop()
+		due = timer.C
+	}
+	over := ctx.Done()
+	if c.stopped != "" {
+		over = nil // those under way end with it
+	}
+	if c.stopped != "" && c.underWay == 0 {
+		return
+	}
+	select {
+	case <-over:
+		c.stopped = interrupted
+		if errors.Is(context.Cause(ctx), errOver) {
+			c.stopped = errOver.Error()
+		}
+	case a := <-c.answers:
+		c.underWay--
+		c.take(ctx, a)
+	case <-due:
+		c.sent++
+		c.underWay++
+		c.next = time.Now().Add(time.Duration(float64(time.Second) / c.rate))
+		go func() { c.answers <- c.ask(ctx) }()
+	}
+}
+
+// ask sends one request.
+func (c *course) ask(ctx context.Context) (a answer) {
+	const mostBody = 1 << 20 // is read, so that the connection can be used again
+	a.sent = time.Now()
+	r, err := c.request(ctx)
+	if err != nil {
+		a.received, a.err = time.Now(), err
+		return a
+	}
+	resp, err := c.client.Do(r)
+	a.received = time.Now()
+	if a.err = err; err != nil {
+		return a
+	}
+	_, _ = io.CopyN(io.Discard, resp.Body, mostBody)
+	_ = resp.Body.Close()
+	a.resp = resp
+	a.advice = ratelimit.Advisor{MaxWait: math.MaxInt64}.Advise(resp, a.received)
+	return a
+}
+
+// take notes an answer, and decides whether and when to go on.
+func (c *course) take(ctx context.Context, a answer) {
+	if a.err != nil && ctx.Err() != nil {
+		a.err = nil // it was cut off
+	}
+	c.report.add(a)
+	switch {
+	case a.err != nil && c.report.answered == 0:
+		c.stopped = "the server cannot be reached"
+	case !a.advice.Refused || c.stopped != "":
+	case !c.pastRefusal:
+		c.stopped = "a request was refused"
+	case a.advice.Asked >= c.end.Sub(a.received):
+		c.stopped = "the wait that is asked for ends after -timeout"
+	default:
+		if until := a.received.Add(a.advice.Asked); until.After(c.next) {
+			c.next = until
+		}
+	}
+}

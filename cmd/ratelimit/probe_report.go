@@ -1,0 +1,348 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// A probeReport is what a run has shown.
+type probeReport struct {
+	address  string
+	started  time.Time
+	stopped  string
+	sequence ratelimit.Sequence
+	lines    []line
+	names    []string // of limits, in the order in which they came
+	answered int
+	refused  int
+	failure  error // the first, where no answer came
+	findings []ratelimit.Finding
+	seen     seen
+}
+
+// A line is one request in the time line.
+type line struct {
+	At      float64     `json:"at"`             // seconds from the beginning to when it was sent
+	Took    float64     `json:"took"`           // seconds until the answer
+	Status  int         `json:"status"`         // 0 if there was none
+	Refused bool        `json:"refused"`        // by a limit
+	Asked   *float64    `json:"wait,omitempty"` // seconds that a refusal asks to wait
+	Form    string      `json:"form,omitempty"` // in which it says its limits
+	Limits  []lineLimit `json:"limits"`
+}
+
+// A lineLimit is what one response says of a limit. What it does not say is nil.
+type lineLimit struct {
+	Name      string `json:"name"`
+	Remaining *int64 `json:"remaining,omitempty"`
+	Reset     *int64 `json:"reset,omitempty"`
+	Quota     *int64 `json:"quota,omitempty"`
+	Window    *int64 `json:"window,omitempty"`
+}
+
+// add notes an answer.
+func (r *probeReport) add(a answer) {
+	l := line{At: a.sent.Sub(r.started).Seconds(), Took: a.received.Sub(a.sent).Seconds(), Limits: []lineLimit{}}
+	if a.resp == nil {
+		if r.failure == nil {
+			r.failure = a.err
+		}
+		r.sequence.Add(nil, a.sent, a.received)
+		r.lines = append(r.lines, l)
+		return
+	}
+	r.answered++
+	if a.advice.Refused {
+		r.refused++
+	}
+	r.findings = append(r.findings, r.sequence.Add(a.resp, a.sent, a.received)...)
+	l.Status, l.Refused, l.Form = a.resp.StatusCode, a.advice.Refused, a.advice.Fields.Dialect
+	if l.Refused && a.advice.Source != ratelimit.SourceNone {
+		s := a.advice.Asked.Seconds()
+		l.Asked = &s
+	}
+	for _, limit := range a.advice.Fields.Limits {
+		l.Limits = append(l.Limits, limitOf(a.advice.Fields, limit))
+		if !slices.Contains(r.names, limit.Name) && len(r.names) < mostColumns {
+			r.names = append(r.names, limit.Name)
+		}
+	}
+	r.seen.add(a)
+	r.lines = append(r.lines, l)
+}
+
+// mostColumns is how many limits have a column in the time line.
+const mostColumns = 6
+
+func limitOf(f ratelimit.Fields, l ratelimit.Limit) lineLimit {
+	out := lineLimit{Name: l.Name, Remaining: known(l.Remaining), Reset: seconds(l.Reset)}
+	if p, ok := f.PolicyOf(l); ok {
+		out.Quota, out.Window = known(p.Quota), seconds(p.Window)
+	}
+	return out
+}
+
+func known(n int64) *int64 {
+	if n == ratelimit.Unknown {
+		return nil
+	}
+	return &n
+}
+
+func seconds(s ratelimit.Seconds) *int64 {
+	if n, ok := s.Value(); ok {
+		return &n
+	}
+	return nil
+}
+
+// seen is what has happened in a run, so that rules could be tried.
+type seen struct {
+	spent     int // served responses that say what remains
+	counted   bool
+	exhausted bool
+	refused   bool
+	after     bool // a request after the wait that a refusal asked for
+	retry     bool
+	older     bool // older fields beside current ones
+	policies  int
+	first     time.Time
+	until     time.Time // the end of the wait
+}
+
+func (s *seen) add(a answer) {
+	f := a.advice.Fields
+	if len(f.Policies) > 0 {
+		s.policies++
+	}
+	for _, l := range f.Limits {
+		s.exhausted = s.exhausted || l.Remaining == 0
+	}
+	if len(f.Limits) > 0 {
+		if s.first.IsZero() {
+			s.first = a.received
+		}
+		s.counted = s.counted || a.sent.Sub(s.first) >= 2*time.Second
+		if !a.advice.Refused {
+			s.spent++
+		}
+	}
+	s.after = s.after || !s.until.IsZero() && a.sent.After(s.until)
+	if a.advice.Refused {
+		s.refused = true
+		s.retry = s.retry || a.advice.Source == ratelimit.SourceRetryAfter
+		if a.advice.Source != ratelimit.SourceNone {
+			s.until = a.received.Add(a.advice.Asked)
+		}
+	}
+	s.older = s.older || bothForms(a.resp.Header)
+}
+
+// bothForms reports whether a header has current fields and older ones.
+func bothForms(h http.Header) bool {
+	if len(h[http.CanonicalHeaderKey(ratelimit.LimitField)]) == 0 {
+		return false
+	}
+	older := h.Clone()
+	older.Del(ratelimit.LimitField)
+	older.Del(ratelimit.PolicyField)
+	f, _ := ratelimit.ParseAny(older, ratelimit.LegacyOptions{})
+	return len(f.Limits) > 0
+}
+
+// notSeen lists the rules that could not be tried.
+func (s *seen) notSeen() []string {
+	const least = 4 // responses that show how what remains falls
+	list := []string{}
+	for _, rule := range []struct {
+		tried bool
+		text  string
+	}{
+		{s.spent >= least, "what remains falls by what is spent"},
+		{s.counted, "resets go down with the clock"},
+		{s.exhausted, "at nothing remaining a request is refused"},
+		{s.refused, "a refusal comes when nothing remains, and not before"},
+		{s.after, "something comes back after the wait that a refusal asks for"},
+		{s.retry, "Retry-After is not before the reset"},
+		{s.older, "older and current fields agree"},
+		{s.policies > 1, "policies stay the same"},
+	} {
+		if !rule.tried {
+			list = append(list, rule.text)
+		}
+	}
+	return list
+}
+
+// writeJSON writes the report as one object.
+func (r *probeReport) writeJSON(w io.Writer) error {
+	findings := []map[string]any{}
+	for _, f := range r.findings {
+		findings = append(findings, map[string]any{"rule": f.Rule, "level": f.Level.String(), "field": f.Field, "item": f.Item, "message": f.Message})
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(map[string]any{
+		"url": r.address, "stopped": r.stopped, "sent": len(r.lines), "answered": r.answered, "refused": r.refused,
+		"requests": r.lines, "findings": findings, "not_seen": r.seen.notSeen(),
+	})
+}
+
+// writeText writes the report for people.
+func (r *probeReport) writeText(w io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s: %d sent, %d answered, %d refused; %s\n\n", r.address, len(r.lines), r.answered, r.refused, r.stopped)
+	r.writeLimits(&b)
+	r.writeLines(&b)
+	if len(r.findings) == 0 {
+		fmt.Fprintln(&b, "no findings")
+	}
+	for _, f := range r.findings {
+		fmt.Fprintf(&b, "%s (%v) %s: %s\n", f.Rule, f.Level, placeOf(f), f.Message)
+	}
+	for _, rule := range r.seen.notSeen() {
+		fmt.Fprintf(&b, "not seen: %s\n", rule)
+	}
+	_, err := b.WriteTo(w)
+	return err
+}
+
+func placeOf(f ratelimit.Finding) string {
+	switch {
+	case f.Field == "":
+		return "the refusal"
+	case f.Item < 0:
+		return f.Field
+	}
+	return fmt.Sprintf("%s, item %d", f.Field, f.Item+1)
+}
+
+// writeLimits writes a table of the limits.
+func (r *probeReport) writeLimits(b *bytes.Buffer) {
+	if len(r.names) == 0 {
+		b.WriteString("no rate limits found\n\n")
+		return
+	}
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "LIMIT\tFORM\tQUOTA\tWINDOW\tREMAINING\tRESET\tTOLD")
+	for _, name := range r.names {
+		var remaining, reset span
+		var quota, window *int64
+		form, told := "", 0
+		for _, l := range r.lines {
+			for _, limit := range l.Limits {
+				if limit.Name != name {
+					continue
+				}
+				told++
+				form = l.Form
+				quota, window = last(quota, limit.Quota), last(window, limit.Window)
+				remaining.add(limit.Remaining)
+				reset.add(limit.Reset)
+			}
+		}
+		fmt.Fprintf(table, "%q\t%s\t%s\t%s\t%v\t%v\t%d\n", name, form, number(quota, ""), number(window, "s"), remaining, reset, told)
+	}
+	table.Flush()
+	b.WriteByte('\n')
+}
+
+func last(old, now *int64) *int64 {
+	if now == nil {
+		return old
+	}
+	return now
+}
+
+func number(n *int64, unit string) string {
+	if n == nil {
+		return "-"
+	}
+	return fmt.Sprint(*n, unit)
+}
+
+// A span is the lowest and the highest of some numbers.
+type span struct {
+	known     bool
+	low, high int64
+}
+
+func (s *span) add(n *int64) {
+	if n == nil {
+		return
+	}
+	if !s.known {
+		*s = span{true, *n, *n}
+	}
+	s.low, s.high = min(s.low, *n), max(s.high, *n)
+}
+
+// String returns "3 to 0".
+func (s span) String() string {
+	switch {
+	case !s.known:
+		return "-"
+	case s.low == s.high:
+		return fmt.Sprint(s.low)
+	}
+	return fmt.Sprint(s.high, " to ", s.low)
+}
+
+// writeLines writes the time line, with a column for each limit.
+func (r *probeReport) writeLines(b *bytes.Buffer) {
+	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprint(table, "SENT\tSTATUS")
+	for _, name := range r.names {
+		fmt.Fprintf(table, "\t%q", name)
+	}
+	fmt.Fprintln(table, "\tNOTE")
+	for _, l := range r.lines {
+		status := fmt.Sprint(l.Status)
+		if l.Status == 0 {
+			status = "lost"
+		}
+		fmt.Fprintf(table, "%.3fs\t%s", l.At, status)
+		for _, name := range r.names {
+			fmt.Fprint(table, "\t", cell(l.Limits, name))
+		}
+		fmt.Fprintln(table, "\t"+l.note())
+	}
+	table.Flush()
+	b.WriteByte('\n')
+}
+
+func cell(limits []lineLimit, name string) string {
+	const cells = 10
+	for _, l := range limits {
+		if l.Name != name {
+			continue
+		}
+		bar := ""
+		if l.Remaining != nil && l.Quota != nil && *l.Quota > 0 {
+			filled := int(min(float64(*l.Remaining)/float64(*l.Quota), 1) * cells)
+			bar = "[" + strings.Repeat("#", filled) + strings.Repeat("-", cells-filled) + "] "
+		}
+		return fmt.Sprintf("%sr=%s t=%s", bar, number(l.Remaining, ""), number(l.Reset, ""))
+	}
+	return "-"
+}
+
+func (l line) note() string {
+	switch {
+	case l.Refused && l.Asked != nil:
+		return fmt.Sprintf("refused, wait %gs", *l.Asked)
+	case l.Refused:
+		return "refused, it does not say for how long"
+	}
+	return ""
+}
