@@ -224,7 +224,7 @@ func summaries(findings []Finding) (list []string) {
 // lawFinding checks the form that all findings have.
 func lawFinding(t testing.TB, f Finding) {
 	t.Helper()
-	require.Regexp(t, `^([PLSK][0-9]+|6-5|9110-10.2.3)$`, f.Rule)
+	require.Regexp(t, `^([PLSK][0-9]+|6-5|6-8|6-9|9110-10.2.3|6585-4)$`, f.Rule)
 	require.Contains(t, []Level{LevelMust, LevelShould, LevelNote}, f.Level)
 	require.NotEmpty(t, f.Field, f.Rule)
 	require.GreaterOrEqual(t, f.Item, -1)

@@ -90,7 +90,8 @@ const (
 
 // Add checks the next response, and returns the findings that it adds: those of
 // [Check] for the response alone, and those that it shows together with earlier ones.
-// What was returned before is not returned again.
+// What was returned before is not returned again. That a server writes the form of
+// drafts 04 to 07 is a note here.
 //
 // sent is when the request was sent, and received when the response arrived, so that
 // requests may overlap. Responses are added in the order of their arrival. A zero
@@ -122,9 +123,7 @@ func (s *Sequence) Add(resp *http.Response, sent, received time.Time) []Finding 
 	x.advice = Advisor{MaxWait: math.MaxInt64}.Advise(resp, received)
 	x.refused = x.advice.Refused
 	x.served = resp.StatusCode < http.StatusBadRequest
-	for _, f := range Check(resp) {
-		x.report(f)
-	}
+	x.check()
 	x.numbers()
 	x.policies()
 	x.limits()
@@ -170,6 +169,19 @@ func (x *exchange) report(f Finding) {
 	if !x.found[f] && len(x.Sequence.found) < maxFound {
 		x.found[f] = true
 		x.findings = append(x.findings, f)
+	}
+}
+
+// check adds what Check finds. Limits in the form of drafts 04 to 07 are right by their
+// draft, so that this form is a note.
+func (x *exchange) check() {
+	old := x.advice.Fields.Dialect == Draft06.Name || x.advice.Fields.Dialect == Draft07.Name
+	for _, f := range Check(x.resp) {
+		form := strings.HasSuffix(f.Message, rules[ruleDraft06].message) || strings.HasSuffix(f.Message, rules[ruleDraft07].message)
+		if old && form {
+			f.Level = LevelNote
+		}
+		x.report(f)
 	}
 }
 
@@ -307,7 +319,7 @@ func (x *exchange) refusal() {
 		return
 	}
 	if x.resp.StatusCode == http.StatusTooManyRequests && f.Limits == nil && f.Policies == nil && x.advice.Source == SourceNone {
-		x.judge(ruleBare, "", -1)
+		x.judge(ruleBare, retryAfterKey, -1)
 	}
 	x.early()
 	x.promised()

@@ -328,8 +328,7 @@ func lawHonest(t *testing.T, seed uint64) {
 		time.Sleep(time.Duration(rnd.Int64N(int64(time.Hour))))
 		findings, trace := c.drive(rnd, h, s, 200)
 		for _, f := range findings {
-			older := h.form == "draft-06" || h.form == "draft-07" // which Check says
-			if f.Level > LevelNote && !(older && f.Level == LevelMust) {
+			if f.Level > LevelNote {
 				for i, l := range trace {
 					t.Log(i, l)
 				}

@@ -316,7 +316,7 @@ func (x *exchange) early() {
 }
 
 func (x *exchange) refusedEarly(certain bool) {
-	field := ""
+	field := LimitField
 	if len(x.advice.Fields.Limits) > 0 {
 		field, _ = x.field(LimitField, x.advice.Fields.Limits[0].Name, RoleRemaining, 0)
 	}
@@ -357,7 +357,7 @@ func (x *exchange) complete() bool {
 			n++
 		}
 		most, _ := r.last.passedSince(a)
-		if a.ok && r.announced && r.last.remaining > 0 && int64(n) >= r.terms.quota && float64(n)*most < a.reset/2 {
+		if a.ok && r.announced && int64(n) >= r.terms.quota && float64(n)*most < a.reset/2 {
 			return true
 		}
 	}
@@ -389,16 +389,20 @@ func (x *exchange) promised() {
 		o.ok = false
 		return
 	}
-	if o.ok && x.sent.Sub(o.end).Seconds() >= x.slack() {
+	switch after := x.sent.Sub(o.end).Seconds(); {
+	case !o.ok || after < -x.slack(): // what was said last counts
+	case after < x.slack():
+		return // this may be the end, or not yet
+	default:
 		o.row++
 		o.broken++
-		rule := ruleNoMore
+		rule, field := ruleNoMore, LimitField
 		if o.source == SourceRetryAfter {
-			rule = ruleTooSoon
+			rule, field = ruleTooSoon, retryAfterKey
 		}
 		// A bucket gives back one at a time, which a request may have taken whose
 		// answer was lost; three times in a row it is not that.
-		x.find(rule, o.row >= 3 && o.broken > o.kept && x.overlaps == 0, "", -1)
+		x.find(rule, o.row >= 3 && o.broken > o.kept && x.overlaps == 0, field, -1)
 	}
 	o.ok, o.end, o.source = true, x.received.Add(x.advice.Asked), x.advice.Source
 }

@@ -1,0 +1,284 @@
+package ratelimit
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A faulty server breaks a rule. It is asked at regular times.
+type faulty struct {
+	name  string
+	rule  int
+	alone Level   // of the finding, for a client that is alone
+	other Level   // and for one that is not
+	every float64 // seconds
+	n     int     // requests
+	// serve answers the request of an index, which comes so many seconds after the first.
+	serve func(i int, s float64) string
+}
+
+// told writes the current fields of a policy.
+func say(policy, limit string, args ...any) string {
+	return "RateLimit-Policy: \"a\";" + policy + "\nRateLimit: \"a\";" + fmt.Sprintf(limit, args...) + "\n"
+}
+
+const status429 = "HTTP/1.1 429 Too Many Requests\n"
+
+// windows answers as a fixed window does, but for what a server says of it.
+func windows(quota int, window float64, say func(left int, reset float64) string) func(int, float64) string {
+	used, end := 0, 0.0
+	return func(_ int, s float64) string {
+		if s >= end {
+			used, end = 0, s+window
+		}
+		if used++; used > quota {
+			return status429 + say(0, end-s)
+		}
+		return say(quota-used, end-s)
+	}
+}
+
+// none is the level of a rule that says nothing.
+const none = Level(-1)
+
+// faults returns servers that break each rule, which nobody has asked yet.
+func faults() []faulty {
+	return []faulty{
+		{"what remains is always the same", ruleSpent, LevelShould, LevelNote, 0.2, 30,
+			func(_ int, s float64) string { return say("q=100;w=60", "r=50;t=%d", 60-int(s)) }},
+		{"nothing is ever spent, and no time passes", ruleSpent, LevelShould, LevelNote, 0.2, 30,
+			func(int, float64) string { return say("q=1000;w=60", "r=1000;t=60") }},
+		{"what remains is any number", ruleSpent, LevelShould, LevelNote, 0.2, 30,
+			func(i int, s float64) string { return say("q=100;w=60", "r=%d;t=%d", i*7919%100, 60-int(s)) }},
+		{"older fields that never change", ruleSpent, LevelShould, LevelNote, 0.2, 30,
+			func(int, float64) string {
+				return "X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 100\nX-RateLimit-Reset: 60\n"
+			}},
+		{"some cost two", ruleUneven, LevelNote, none, 0.2, 20,
+			func(i int, s float64) string { return say("q=100;w=60", "r=%d;t=%d", 99-i-i/3, 60-int(s)) }},
+		{"the reset is always the window, which ends before", ruleClock, LevelShould, LevelNote, 0.5, 60,
+			windows(5, 10, func(left int, _ float64) string { return say("q=5;w=10", "r=%d;t=10", left) })},
+		{"the same, and no window is used up", ruleClock, LevelShould, LevelNote, 0.5, 60,
+			windows(50, 5.5, func(left int, _ float64) string { return say("q=50;w=10", "r=%d;t=10", left) })},
+		{"the reset is always the window, which has not ended", ruleStays, LevelNote, LevelNote, 0.2, 30,
+			func(i int, _ float64) string { return say("q=100;w=60", "r=%d;t=60", 99-i) }},
+		{"the reset is in milliseconds", ruleFast, LevelShould, LevelNote, 0.2, 30,
+			func(i int, s float64) string { return say("q=100;w=60", "r=%d;t=%d", 99-i, int(60000-1000*s)) }},
+		{"the reset is a Unix time", ruleUnixTime, LevelShould, LevelShould, 0.2, 1,
+			func(int, float64) string { return say("q=100;w=60", "r=99;t=%d", arrival.Unix()+60) }},
+		{"the reset is a Unix time in milliseconds", ruleUnixTime, LevelShould, LevelShould, 0.2, 1,
+			func(int, float64) string { return say("q=100;w=60", "r=99;t=%d", arrival.UnixMilli()+60000) }},
+		{"nothing comes back after the reset", ruleNoMore, LevelShould, LevelNote, 1, 30,
+			windows(3, 600, func(left int, reset float64) string {
+				return say("q=3;w=3", "r=%d;t=%d", left, 1+int(reset)%3)
+			})},
+		{"nothing comes back after Retry-After", ruleTooSoon, LevelShould, LevelNote, 1, 30,
+			func(int, float64) string { return status429 + "Retry-After: 2\n" }},
+		{"Retry-After is before the reset", ruleBefore, LevelNote, LevelNote, 0.2, 1,
+			func(int, float64) string {
+				return status429 + "X-RateLimit-Limit: 3\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60\nRetry-After: 1\n"
+			}},
+		{"the refusal says that something remains", ruleEarly, LevelShould, LevelNote, 0.2, 6,
+			func(i int, s float64) string {
+				return strings.Repeat(status429, i/5) + say("q=10;w=60", "r=%d;t=%d", max(9-i, 5), 60-int(s))
+			}},
+		{"seven remained before a refusal that says nothing", ruleEarly, LevelShould, LevelNote, 0.2, 4,
+			func(i int, s float64) string {
+				if i == 3 {
+					return status429 + "Retry-After: 60\n"
+				}
+				return say("q=10;w=60", "r=%d;t=%d", 9-i, 60-int(s))
+			}},
+		{"what remains counts the request itself", ruleEarly, LevelShould, LevelNote, 0.2, 6,
+			func(i int, s float64) string {
+				return strings.Repeat(status429, i/5) + say("q=5;w=60", "r=%d;t=%d", 5-i, 60-int(s))
+			}},
+		{"it is one more than what remains, window after window", ruleEarly, LevelShould, LevelNote, 1, 60,
+			func(i int, _ float64) string {
+				return strings.Repeat(status429, i%5/4) + say("q=10;w=5", "r=%d;t=%d", 4-i%5, 5-i%5)
+			}},
+		{"requests are served at nothing remaining", ruleServed, LevelShould, LevelNote, 0.2, 30,
+			func(i int, s float64) string { return say("q=3;w=60", "r=%d;t=%d", max(2-i, 0), 60-int(s)) }},
+		{"much more than the quota is served", ruleExceeded, LevelShould, LevelNote, 0.2, 30,
+			func(int, float64) string { return say("q=10;w=60", "r=5") }},
+		{"the quota is a tenth of what is said", ruleShort, LevelShould, LevelNote, 10, 5,
+			func(int, float64) string { return say("q=100;w=2", "r=9") }},
+		{"the policy changes", ruleChanged, LevelShould, LevelShould, 0.2, 2,
+			func(i int, _ float64) string { return say(fmt.Sprintf("q=%d;w=60", 10+10*i), "r=%d;t=60", 9-i) }},
+		{"a refusal that says nothing", ruleBare, LevelShould, LevelShould, 0.2, 1,
+			func(int, float64) string { return status429 }},
+		{"less than nothing remains", ruleNegative, LevelShould, LevelShould, 0.2, 1,
+			func(int, float64) string { return status429 + "X-RateLimit-Limit: 3\nX-RateLimit-Remaining: -1\n" }},
+		{"a fraction of a Unix time", ruleFraction, LevelShould, LevelShould, 0.2, 1,
+			func(int, float64) string {
+				return fmt.Sprintf("X-RateLimit-Limit: 3\nX-RateLimit-Remaining: 2\nX-RateLimit-Reset: %d.5\n", arrival.Unix()+60)
+			}},
+	}
+}
+
+// ask returns the findings of a sequence of its answers.
+func (f *faulty) ask(s *Sequence) (found []Finding) {
+	const takes = 10 * time.Millisecond
+	for i := range f.n {
+		at := float64(i) * f.every
+		sent := arrival.Add(time.Duration(at * float64(time.Second)))
+		found = append(found, s.Add(responseOf(f.serve(i, at)), sent, sent.Add(takes))...)
+	}
+	return found
+}
+
+func TestSequence(t *testing.T) {
+	for i, f := range faults() {
+		t.Run(f.name, func(t *testing.T) {
+			for alone, want := range map[bool]Level{true: f.alone, false: f.other} {
+				f := faults()[i]
+				r := sequenceRules[f.rule]
+				found := f.ask(&Sequence{Alone: alone})
+				highest := none
+				for _, finding := range found {
+					if finding.Rule == r.id && finding.Message == r.message {
+						highest = max(highest, finding.Level)
+					}
+					lawFinding(t, finding)
+				}
+				require.Equal(t, want, highest, "alone %v: %v", alone, found)
+			}
+		})
+	}
+}
+
+// A rule of a Sequence is one that a server of the table breaks, and a row of
+// CONFORMANCE.md.
+func TestSequenceRules(t *testing.T) {
+	var rows strings.Builder
+	all := faults()
+	rows.WriteString("| Rule | Level, alone | otherwise | What to do |\n|---|---|---|---|\n")
+	for i, r := range sequenceRules {
+		at := slices.IndexFunc(all, func(f faulty) bool { return f.rule == i })
+		require.GreaterOrEqual(t, at, 0, "nothing breaks %q", r.message)
+		require.Equal(t, r.level, all[at].alone, r.message)
+		other := all[at].other.String()
+		if all[at].other == none {
+			other = "–"
+		}
+		fmt.Fprintf(&rows, "| %s | %v | %s | %s |\n", r.id, r.level, other, r.message)
+	}
+	checkSection(t, "CONFORMANCE.md", "sequence", rows.String())
+}
+
+// Of a client that is not alone others may have spent what is missing, and servers
+// may say less than they know.
+func TestSequenceCapped(t *testing.T) {
+	w := &fixed{name: "a", quota: 100, window: 20 * time.Second}
+	s := &Sequence{}
+	for i := range 200 {
+		now := arrival.Add(time.Duration(i) * 200 * time.Millisecond)
+		f, ok := w.left(now)
+		if ok {
+			w.take(now)
+			f, _ = w.left(now)
+		}
+		f.Limits[0] = f.Limits[0].Cap(f.Policies[0], 1)
+		resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}}
+		if !ok {
+			resp.StatusCode = http.StatusTooManyRequests
+		}
+		require.NoError(t, f.Set(resp.Header))
+		for _, finding := range s.Add(resp, now, now) {
+			require.LessOrEqual(t, finding.Level, LevelNote, "%v", finding)
+		}
+	}
+}
+
+// What Check finds is among the findings, once.
+func TestSequenceChecks(t *testing.T) {
+	s := &Sequence{}
+	older := say("q=10;w=60", "r=9;t=60") + "X-RateLimit-Remaining: 5\nX-RateLimit-Limit: 10\n"
+	require.Equal(t, Check(responseOf(older)), s.Add(responseOf(older), arrival, arrival))
+	require.NotEmpty(t, Check(responseOf(older)))
+	require.Empty(t, s.Add(responseOf(older), arrival, arrival))
+}
+
+// A response from a cache says nothing of the limits, and a refusal in it is bare of
+// fields by right.
+func TestSequenceStored(t *testing.T) {
+	s := &Sequence{Alone: true}
+	for i := range 30 {
+		at := arrival.Add(time.Duration(i) * time.Second)
+		for _, f := range s.Add(responseOf("Age: 5\n"+say("q=10;w=60", "r=9;t=60")), at, at) {
+			require.Equal(t, LevelNote, f.Level, "%v", f)
+		}
+		require.Empty(t, s.Add(responseOf(status429+"Age: 5\n"), at, at))
+	}
+}
+
+// The times may be left out, and are then those of the call.
+func TestSequenceTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Sequence{Alone: true}
+		for i := range 30 {
+			found := s.Add(responseOf(say("q=100;w=60", "r=%d;t=%d", 99-i, 60-i)), time.Time{}, time.Time{})
+			require.Empty(t, found)
+			time.Sleep(time.Second)
+		}
+		require.Empty(t, s.Add(nil, time.Time{}, time.Time{}))
+	})
+}
+
+// Its memory is bounded, and so is what it returns.
+func TestSequenceBounds(t *testing.T) {
+	s := &Sequence{}
+	for i := range 1000 {
+		at := arrival.Add(time.Duration(i) * time.Second)
+		s.Add(responseOf(fmt.Sprintf("RateLimit-Policy: \"%d\";q=1;w=60\nRateLimit: \"%d\";r=0;t=60\nX-RateLimit-Limit-%d: -%d", i, i, i, i)), at, at)
+		s.Add(responseOf(fmt.Sprintf("RateLimit: %s$", strings.Repeat(" ", i))), at, at)
+	}
+	require.Len(t, s.runs, maxRuns)
+	require.Len(t, s.found, maxFound)
+}
+
+// Requests that overlap by more than a Sequence remembers are judged by nothing.
+func TestSequenceOverlaps(t *testing.T) {
+	s := &Sequence{Alone: true}
+	for i := range 500 {
+		resp := responseOf(say("q=1000;w=60", "r=%d;t=60", 999-rand.IntN(500)))
+		for _, f := range s.Add(resp, arrival, arrival.Add(time.Duration(i)*time.Millisecond)) {
+			require.Equal(t, LevelNote, f.Level, "%v", f)
+		}
+	}
+}
+
+// FuzzSequence holds what a Sequence says of any responses against what a Finding is,
+// and its memory against its bounds.
+func FuzzSequence(f *testing.F) {
+	for _, s := range faults() {
+		f.Add(s.serve(0, 0)+"\n"+s.serve(0, 0), int64(time.Second), true)
+	}
+	f.Add("HTTP/1.1 503 Service Unavailable\nRetry-After: 999999999999999\nRateLimit: \"a\";r=0;t=999999999999999\n", int64(-1), false)
+	f.Fuzz(func(t *testing.T, texts string, step int64, alone bool) {
+		s := &Sequence{Alone: alone}
+		at := arrival
+		for i, text := range strings.Split(texts, "\n\n") {
+			for range 3 {
+				resp := responseOf(text)
+				if i%7 == 6 {
+					resp = nil
+				}
+				for _, finding := range s.Add(resp, at, at.Add(time.Duration(step/2))) {
+					lawFinding(t, finding)
+				}
+				at = at.Add(time.Duration(step))
+			}
+		}
+		require.LessOrEqual(t, len(s.runs), maxRuns)
+		require.LessOrEqual(t, len(s.found), maxFound)
+	})
+}
