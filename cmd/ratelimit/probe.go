@@ -59,6 +59,7 @@ type prober struct {
 	shared      bool
 	pastRefusal bool
 	json        bool
+	base        http.RoundTripper
 }
 
 // A privateHeader takes -H without an error, because package flag repeats in it what
@@ -75,7 +76,10 @@ func (h *privateHeader) Set(text string) error {
 }
 
 func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
-	p := &prober{header: privateHeader{headerFlag: headerFlag{}}}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxResponseHeaderBytes = 1 << 20
+	defer transport.CloseIdleConnections()
+	p := &prober{header: privateHeader{headerFlag: headerFlag{}}, base: transport}
 	flags := newFlags("probe")
 	p.flags(flags)
 	if status, done := parse(flags, probeHelp, args, stdout, stderr); done {
@@ -84,6 +88,7 @@ func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 	if err := p.check(flags.Args()); err != nil {
 		return wrong(stderr, "probe", err)
 	}
+	transport.MaxIdleConnsPerHost = p.concurrency
 	r, err := p.run(ctx)
 	if err != nil {
 		fmt.Fprintf(stderr, "ratelimit probe: %v\n", err)
@@ -198,11 +203,8 @@ type course struct {
 func (p *prober) run(ctx context.Context) (*probeReport, error) {
 	c := &course{prober: p, answers: make(chan answer), next: time.Now(), end: time.Now().Add(p.timeout)}
 	c.report = &probeReport{address: p.shown(), started: c.next, sequence: ratelimit.Sequence{Alone: !p.shared}}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost, transport.MaxResponseHeaderBytes = p.concurrency, 1<<20
-	defer transport.CloseIdleConnections()
 	// A redirection may lead to another host, which is none of those to be tested.
-	c.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c.client = &http.Client{Transport: p.base, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	ctx, cancel := context.WithDeadlineCause(ctx, c.end, errOver)
 	defer cancel()
 	for c.stopped == "" || c.underWay > 0 {

@@ -1,0 +1,354 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/stretchr/testify/require"
+)
+
+// A quota is a server with a fixed window, and what it was asked.
+type quota struct {
+	quota  int64
+	window time.Duration
+	takes  time.Duration // how long an answer takes
+	silent bool          // it says nothing of limits
+
+	mu            sync.Mutex
+	used          int64
+	end           time.Time
+	asked         []time.Time
+	header        http.Header // of the latest request
+	underWay, top int
+}
+
+func (q *quota) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f, refused := q.take(r)
+	defer func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.underWay--
+	}()
+	select {
+	case <-time.After(q.takes):
+	case <-r.Context().Done():
+		return
+	}
+	switch {
+	case q.silent:
+	case refused:
+		_ = ratelimit.Refuse(w, r, f, nil)
+	default:
+		_ = f.Set(w.Header())
+	}
+}
+
+func (q *quota) take(r *http.Request) (f ratelimit.Fields, refused bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	q.asked, q.header = append(q.asked, now), r.Header
+	q.underWay++
+	q.top = max(q.top, q.underWay)
+	if !now.Before(q.end) {
+		q.used, q.end = 0, now.Add(q.window)
+	}
+	if refused = q.used >= q.quota; !refused {
+		q.used++
+	}
+	return ratelimit.FixedWindow{Name: "a", Quota: q.quota, Used: q.used, Window: q.window, Left: q.end.Sub(now)}.Fields(), refused
+}
+
+// RoundTrip answers without a network, so that its time may be virtual.
+func (q *quota) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	q.ServeHTTP(w, r)
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	resp := w.Result()
+	resp.Request = r
+	return resp, nil
+}
+
+// probing runs the program.
+func probing(args ...string) (status int, stdout, stderr string) {
+	var out, err bytes.Buffer
+	status = run(context.Background(), append([]string{"probe"}, args...), strings.NewReader(""), &out, &err)
+	return status, out.String(), err.String()
+}
+
+// static always says the same.
+var static = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set(ratelimit.PolicyField, `"a";q=100;w=60`)
+	w.Header().Set(ratelimit.LimitField, `"a";r=100;t=60`)
+})
+
+func TestProbe(t *testing.T) {
+	for name, test := range map[string]struct {
+		server http.Handler
+		args   []string
+		want   int
+		says   []string
+	}{
+		"honest": {&quota{quota: 5, window: time.Minute}, nil, 0, []string{
+			"6 sent, 6 answered, 1 refused; a request was refused", `"a"`, "[########--] r=4 t=60", "refused, wait 60s",
+			"no findings", "not seen: resets go down with the clock", "not seen: older and current fields agree",
+		}},
+		"never spent":            {static, nil, 1, []string{"30 sent, 30 answered, 0 refused; all requests are sent", "L5 (should) RateLimit, item 1", "not seen: a refusal comes"}},
+		"never spent, but lent":  {static, []string{"-shared"}, 0, []string{"L5 (note) RateLimit, item 1"}},
+		"nothing is said":        {http.NotFoundHandler(), []string{"-n", "2"}, 0, []string{"no rate limits found", "2 sent", "no findings"}},
+		"a refusal without word": {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }), nil, 1, []string{"1 sent", "6585-4 (should)", "refused, it does not say for how long"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(test.server)
+			defer s.Close()
+			status, stdout, stderr := probing(append(append([]string{"-rate", "1000"}, test.args...), s.URL)...)
+			require.Equal(t, test.want, status, stdout)
+			require.Empty(t, stderr)
+			for _, text := range test.says {
+				require.Contains(t, stdout, text)
+			}
+		})
+	}
+}
+
+func TestProbeCommandLine(t *testing.T) {
+	gone := httptest.NewServer(static)
+	gone.Close()
+	for name, test := range map[string]struct {
+		args []string
+		want int
+		says string
+	}{
+		"help":              {[]string{"-h"}, 0, "costs the server"},
+		"examples":          {[]string{"-help"}, 0, "ratelimit probe -n 200"},
+		"no address":        {nil, 2, "needs the address"},
+		"two addresses":     {[]string{"http://a/", "http://b/"}, 2, "flags stand before it"},
+		"a file":            {[]string{"a.http"}, 2, "begins with http://"},
+		"no host":           {[]string{"http://"}, 2, "no host"},
+		"an unknown flag":   {[]string{"-fast", "http://a/"}, 2, "-fast"},
+		"no requests":       {[]string{"-n", "0", "http://a/"}, 2, "-n has to be"},
+		"no rate":           {[]string{"-rate", "0", "http://a/"}, 2, "-rate has to be"},
+		"a rate of NaN":     {[]string{"-rate", "NaN", "http://a/"}, 2, "-rate has to be"},
+		"no concurrency":    {[]string{"-c", "0", "http://a/"}, 2, "-c has to be"},
+		"no time":           {[]string{"-timeout", "0s", "http://a/"}, 2, "-timeout has to be"},
+		"no method":         {[]string{"-method", "a b", "http://a/"}, 2, "the method is none"},
+		"not to be reached": {[]string{gone.URL}, 2, "ratelimit probe: Get"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, stdout, stderr := probing(test.args...)
+			require.Equal(t, test.want, status)
+			require.Contains(t, stdout+stderr, test.says)
+			require.Equal(t, test.want == 0, stderr == "")
+			require.Equal(t, test.want != 0, stdout == "")
+		})
+	}
+}
+
+// What -H gives reaches the server, and is never printed, however the run ends.
+func TestProbeHeaderPrivate(t *testing.T) {
+	const secret = "hunter2"
+	q := &quota{quota: 5, window: time.Minute}
+	s := httptest.NewServer(q)
+	defer s.Close()
+	gone := httptest.NewServer(q)
+	gone.Close()
+	for name, args := range map[string][]string{
+		"served":               {"-H", "Authorization: Bearer " + secret, s.URL},
+		"JSON":                 {"-json", "-H", "Authorization: Bearer " + secret, s.URL},
+		"no field":             {"-H", secret, s.URL},
+		"no value":             {"-H", "Authorization: " + secret + "\x01", s.URL},
+		"two lines":            {"-H", "Authorization: " + secret + "\r\nX: y", s.URL},
+		"cannot be reached":    {"-H", "Authorization: " + secret, gone.URL},
+		"a password of an URL": {strings.Replace(s.URL, "http://", "http://user:"+secret+"@", 1)},
+		"and not reached":      {strings.Replace(gone.URL, "http://", "http://user:"+secret+"@", 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, stdout, stderr := probing(append([]string{"-rate", "1000"}, args...)...)
+			require.NotContains(t, stdout+stderr, secret)
+			require.NotEmpty(t, stdout+stderr)
+		})
+	}
+	_, _, _ = probing("-n", "1", "-H", "Authorization: Bearer "+secret, "-H", "X-Other: 1", s.URL)
+	require.Equal(t, "Bearer "+secret, q.header.Get("Authorization"))
+	require.Equal(t, "1", q.header.Get("X-Other"))
+}
+
+// A redirection is not followed: its target is none of those to be tested, and would
+// see the credentials.
+func TestProbeRedirection(t *testing.T) {
+	other := &quota{quota: 5, window: time.Minute}
+	to := httptest.NewServer(other)
+	defer to.Close()
+	s := httptest.NewServer(http.RedirectHandler(to.URL, http.StatusFound))
+	defer s.Close()
+	status, stdout, _ := probing("-n", "2", "-rate", "1000", "-H", "Authorization: x", s.URL)
+	require.Zero(t, status)
+	require.Contains(t, stdout, "302")
+	require.Empty(t, other.asked)
+}
+
+func TestProbeJSON(t *testing.T) {
+	s := httptest.NewServer(&quota{quota: 2, window: time.Minute})
+	defer s.Close()
+	status, stdout, _ := probing("-json", "-rate", "1000", s.URL)
+	require.Zero(t, status)
+	var got struct {
+		URL, Stopped            string
+		Sent, Answered, Refused int
+		Requests                []line
+		Findings                []ratelimit.Finding
+		NotSeen                 []string `json:"not_seen"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
+	require.Equal(t, s.URL, got.URL)
+	require.Equal(t, []int{3, 3, 1, 3, 0}, []int{got.Sent, got.Answered, got.Refused, len(got.Requests), len(got.Findings)})
+	first, last := got.Requests[0], got.Requests[2]
+	require.Equal(t, []int64{1, 60, 2, 60}, []int64{*first.Limits[0].Remaining, *first.Limits[0].Reset, *first.Limits[0].Quota, *first.Limits[0].Window})
+	require.Equal(t, 60.0, *last.Asked)
+	require.Equal(t, 429, last.Status)
+	require.NotEmpty(t, got.NotSeen)
+}
+
+// ran is what a run did, in virtual time.
+type ran struct {
+	*probeReport
+	took time.Duration
+}
+
+// inBubble runs a prober against a server, in virtual time.
+func inBubble(t *testing.T, q *quota, p prober, check func(r ran)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p.address, p.method, p.base = "http://a.example/", http.MethodGet, q
+		p.header.headerFlag = headerFlag{}
+		began := time.Now()
+		r, err := p.run(t.Context())
+		require.NoError(t, err)
+		check(ran{r, time.Since(began)})
+	})
+}
+
+// It is never faster than its rate, and has no more under way than it may.
+func TestProbeRate(t *testing.T) {
+	for _, c := range []int{1, 3} {
+		t.Run(fmt.Sprint(c, " at a time"), func(t *testing.T) {
+			q := &quota{quota: 100, window: time.Minute, takes: 700 * time.Millisecond}
+			inBubble(t, q, prober{requests: 20, rate: 5, concurrency: c, timeout: time.Minute}, func(r ran) {
+				require.Len(t, q.asked, 20)
+				require.Equal(t, c, q.top)
+				for i := 1; i < len(q.asked); i++ {
+					require.GreaterOrEqual(t, q.asked[i].Sub(q.asked[i-1]), 200*time.Millisecond)
+				}
+				require.Empty(t, r.findings)
+			})
+		})
+	}
+}
+
+// After a refusal it waits what is asked, and no longer than its time.
+func TestProbePastRefusal(t *testing.T) {
+	for name, test := range map[string]struct {
+		past    bool
+		timeout time.Duration
+		sent    int
+		refused int
+		took    time.Duration
+		stopped string
+	}{
+		"ends with a refusal":      {false, time.Minute, 6, 1, time.Second, "a request was refused"},
+		"waits":                    {true, time.Minute, 15, 2, 20*time.Second + 4*200*time.Millisecond, "all requests are sent"},
+		"has no time for the wait": {true, 10 * time.Second, 6, 1, time.Second, "the wait that is asked for ends after -timeout"},
+		"has no time for more":     {true, 10100 * time.Millisecond, 7, 1, 10100 * time.Millisecond, errOver.Error()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := &quota{quota: 5, window: 10 * time.Second}
+			p := prober{requests: 15, rate: 5, concurrency: 1, pastRefusal: test.past, timeout: test.timeout}
+			inBubble(t, q, p, func(r ran) {
+				require.Equal(t, test.sent, len(r.lines))
+				require.Equal(t, test.refused, r.refused)
+				require.Equal(t, test.stopped, r.stopped)
+				require.InDelta(t, test.took.Seconds(), r.took.Seconds(), 1)
+				require.Empty(t, r.findings)
+			})
+		})
+	}
+}
+
+// An interrupt ends it at once, with what it has seen. A request under way is one
+// whose answer is lost.
+func TestProbeInterrupt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := &quota{quota: 100, window: time.Minute, takes: 300 * time.Millisecond}
+		p := prober{address: "http://a.example/", method: http.MethodGet, base: q, requests: 30, rate: 1, concurrency: 1, timeout: time.Minute}
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		time.AfterFunc(2100*time.Millisecond, cancel)
+		r, err := p.run(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 2100*time.Millisecond, time.Since(began))
+		require.Equal(t, interrupted, r.stopped)
+		require.Equal(t, []int{3, 2}, []int{len(r.lines), r.answered})
+		require.Zero(t, r.lines[2].Status)
+	})
+}
+
+// A server that never answers cannot be reached.
+func TestProbeNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := prober{address: "http://a.example/", method: http.MethodGet, base: &quota{takes: time.Hour}, requests: 3, rate: 1, concurrency: 1, timeout: 5 * time.Second}
+		_, err := p.run(t.Context())
+		require.ErrorContains(t, err, "no answer within 5s")
+	})
+}
+
+// brittle loses every third answer.
+type brittle struct {
+	*quota
+	n int
+}
+
+func (b *brittle) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.quota.RoundTrip(r)
+	if b.n++; b.n%3 == 0 {
+		return nil, errors.New("connection reset")
+	}
+	return resp, err
+}
+
+// Answers that are lost are no fault, but counted.
+func TestProbeLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &brittle{quota: &quota{quota: 5, window: time.Minute}}
+		p := prober{address: "http://a.example/", method: http.MethodGet, base: b, requests: 30, rate: 5, concurrency: 1, timeout: time.Minute}
+		r, err := p.run(t.Context())
+		require.NoError(t, err)
+		for _, f := range r.findings {
+			require.Equal(t, ratelimit.LevelNote, f.Level, "%v", f)
+		}
+		var b2 bytes.Buffer
+		require.NoError(t, r.writeText(&b2))
+		require.Contains(t, b2.String(), "lost")
+	})
+}
+
+// Where a server says nothing there is nothing to see.
+func TestProbeSilent(t *testing.T) {
+	q := &quota{quota: 100, window: time.Minute, silent: true}
+	inBubble(t, q, prober{requests: 5, rate: 5, concurrency: 1, timeout: time.Minute}, func(r ran) {
+		require.Empty(t, r.findings)
+		require.Len(t, r.seen.notSeen(), 8)
+	})
+}
