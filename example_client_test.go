@@ -200,6 +200,28 @@ func ExampleCheck() {
 	// S3 should, Retry-After: let Retry-After be no earlier than the end of the wait of each limit with nothing remaining
 }
 
+// A test asks a server until it refuses. Here the last answer before that says that
+// something remains.
+func ExampleSequence() {
+	s := ratelimit.Sequence{Alone: true} // nobody else uses the quota of the test
+	start := time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
+	for i, limit := range []string{`"default";r=3;t=60`, `"default";r=2;t=60`, `"default";r=1;t=60`, `"default";r=0;t=60`} {
+		resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{
+			"Ratelimit-Policy": {`"default";q=3;w=60`},
+			"Ratelimit":        {limit},
+		}}
+		if i == 3 {
+			resp.StatusCode = http.StatusTooManyRequests
+		}
+		sent := start.Add(time.Duration(i) * 100 * time.Millisecond)
+		for _, f := range s.Add(resp, sent, sent.Add(10*time.Millisecond)) {
+			fmt.Printf("%s %v, %s: %s\n", f.Rule, f.Level, f.Field, f.Message)
+		}
+	}
+	// Output:
+	// L5 should, RateLimit: let r be 0 before a request is refused, because something remained
+}
+
 // A test may insist on some levels only.
 func ExampleLevel() {
 	resp := &http.Response{Header: http.Header{

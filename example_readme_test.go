@@ -167,6 +167,26 @@ func Example_readmeCheck() {
 	// Output: L1 (must) RateLimit: line 1, byte 1: write the name in double quotes, or strict clients ignore the whole field
 }
 
+func Example_readmeSequence() {
+	get := func() *http.Response {
+		return &http.Response{StatusCode: 200, Header: http.Header{
+			"Ratelimit-Policy": {`"burst";q=100;w=60`},
+			"Ratelimit":        {`"burst";r=100;t=60`},
+		}}
+	}
+	var findings []ratelimit.Finding
+	s := ratelimit.Sequence{Alone: true} // nobody else uses the quota
+	for range 20 {
+		sent := time.Now()
+		resp := get()
+		findings = append(findings, s.Add(resp, sent, time.Now())...)
+	}
+	for _, f := range findings {
+		fmt.Println(f.Rule, f.Level, f.Message)
+	}
+	// Output: L5 should let r fall by what each request costs, because it stays higher than what was spent allows
+}
+
 func Example_readmeDialectSet() {
 	f := ratelimit.Fields{Limits: []ratelimit.Limit{{Name: "burst", Remaining: 37, Reset: ratelimit.SecondsOf(12)}}}
 	h := http.Header{}

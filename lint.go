@@ -156,9 +156,9 @@ var rules = [...]rule{
 // volume is unwanted (draft-11 Section 6). Of what is sensitive in a partition key
 // it knows addresses alone, not names, API keys or tokens of the request (Section
 // 6.1). A limit whose partition key is not that of its policy is, for Check, a
-// limit without a policy. And one response does not show whether the policies stay
-// the same (Section 3), whether what remains falls and comes back, and whether
-// partition keys are made of requests alone.
+// limit without a policy. And one response does not show whether partition keys are
+// made of requests alone, nor what a [Sequence] shows: whether the policies stay the
+// same (Section 3), and whether what remains falls and comes back.
 func Check(resp *http.Response) []Finding {
 	if resp == nil {
 		return nil

@@ -175,7 +175,7 @@ func (x *exchange) report(f Finding) {
 // check adds what Check finds. Limits in the form of drafts 04 to 07 are right by their
 // draft, so that this form is a note.
 func (x *exchange) check() {
-	old := x.advice.Fields.Dialect == Draft06.Name || x.advice.Fields.Dialect == Draft07.Name
+	old := x.advice.Fields.Dialect == "draft-06" || x.advice.Fields.Dialect == "draft-07"
 	for _, f := range Check(x.resp) {
 		form := strings.HasSuffix(f.Message, rules[ruleDraft06].message) || strings.HasSuffix(f.Message, rules[ruleDraft07].message)
 		if old && form {

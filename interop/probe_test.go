@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/interop/internal/block"
 	"github.com/stretchr/testify/require"
 )
@@ -64,7 +67,8 @@ func TestProbe(t *testing.T) {
 	rows.WriteString("| limiter | version | form | served | refused | faults |\n|---|---|---|---|---|---|\n")
 	for _, s := range append(servers[:len(servers):len(servers)], faultyServers...) {
 		t.Run(s.name, func(t *testing.T) {
-			r := runProbe(t, program, s.start(t))
+			url := s.start(t)
+			r := runProbe(t, program, url)
 			var got, texts []string
 			for _, f := range r.Findings {
 				if f.Level != "note" {
@@ -73,6 +77,7 @@ func TestProbe(t *testing.T) {
 				}
 			}
 			require.Equal(t, knownFaults[s.name], got)
+			askOn(t, url, knownFaults[s.name])
 			form, of := "none", "–"
 			for _, request := range r.Requests {
 				if request.Form != "" {
@@ -98,6 +103,41 @@ func TestProbe(t *testing.T) {
 		return
 	}
 	require.Equal(t, text, string(old), "docs/probe.md is out of date: go test -run TestProbe . -update")
+}
+
+// askOn asks a server 200 times more, and fails if a Sequence has something against it
+// that is not known, whether it takes the client to be alone or not.
+func askOn(t *testing.T, url string, known []string) {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	sequences := []*ratelimit.Sequence{{Alone: true}, {}}
+	for range 200 {
+		e := ask(t, client, url)
+		for _, s := range sequences {
+			for _, f := range s.Add(&http.Response{StatusCode: e.status, Header: e.header}, e.sent, e.received) {
+				if f.Level > ratelimit.LevelNote {
+					require.Contains(t, known, f.Rule+" "+f.Field, f.Message)
+				}
+			}
+		}
+	}
+}
+
+// An interrupt ends the program at once, with its report.
+func TestProbeInterrupt(t *testing.T) {
+	asked := make(chan struct{}, 100)
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{} }))
+	defer s.Close()
+	cmd := exec.CommandContext(t.Context(), buildProgram(t), "probe", "-n", "100", "-rate", "0.01", "-timeout", "1h", s.URL)
+	var stdout bytes.Buffer
+	cmd.Stdout = &stdout
+	require.NoError(t, cmd.Start())
+	<-asked
+	time.Sleep(100 * time.Millisecond) // until the answer has arrived
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.NoError(t, cmd.Wait())
+	require.Contains(t, stdout.String(), "1 sent, 1 answered, 0 refused; it was interrupted")
 }
 
 // buildProgram builds cmd/ratelimit of the root module.
