@@ -343,7 +343,7 @@ func lawHonest(t *testing.T, seed uint64) {
 
 // TestSequenceHonest runs the law for many hosts.
 func TestSequenceHonest(t *testing.T) {
-	for seed := range uint64(400) {
+	for seed := range uint64(200) {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { lawHonest(t, seed) })
 	}
 }

@@ -22,7 +22,7 @@ type run struct {
 	zero  told // the first response of those that say that nothing remains
 	free  int  // requests served after it
 	stall told // the first refusal since which the reset has not gone down
-	stuck bool // the reset has not gone down since stall
+	stuck int  // refusals long after it
 	fast  int  // how often in a row the reset went down too fast
 
 	began  time.Time // of a span shorter than the window
@@ -211,22 +211,26 @@ func (at *place) exhausted() {
 	}
 }
 
-// refusals checks that the reset goes down while requests are refused, which no
-// request begins anew: a limiter that counts refused ones as well does not serve
-// before the end it tells.
+// refusals checks that the reset goes down while requests are refused, which begin no
+// time anew: a limiter that counts refused ones as well does not serve before the end
+// it tells. One answer that was lost may have raised it, so that it is enough that it
+// goes down at all.
 func (at *place) refusals() {
+	const often, long = 4, 4
 	r, now := at.run, at.now
+	most, least := now.passedSince(&r.stall)
 	switch {
 	case !now.refused:
-		if r.stuck && r.last.refused && r.last.reset-now.received.Sub(r.last.sent).Seconds() > 2*at.slack() {
+		if r.stuck >= often && r.last.refused && r.last.reset-now.received.Sub(r.last.sent).Seconds() > 2*at.slack() {
 			at.fault(ruleClock, true, RoleReset)
 		}
-		r.stall, r.stuck = told{}, false
-	case !r.stall.ok || now.received.Sub(r.stall.sent).Seconds() >= at.horizon(&r.stall, at.policy):
-		r.stall, r.stuck = *now, false
-	case now.stays(&r.stall):
-		r.stuck = true
-		at.fault(ruleStays, false, RoleReset)
+		r.stall, r.stuck = told{}, 0
+	case now.remaining > 0 || !r.stall.ok || now.reset < r.last.reset || most >= at.horizon(&r.stall, at.policy):
+		r.stall, r.stuck = *now, 0
+	case least >= long:
+		if r.stuck++; r.stuck >= often {
+			at.fault(ruleStays, false, RoleReset)
+		}
 	}
 }
 
