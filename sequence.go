@@ -26,12 +26,13 @@ type Sequence struct {
 	// explanation, and it is one of [LevelNote].
 	Alone bool
 
+	// Of names and findings there are hashes: they may be as long as a server likes.
 	seed   maphash.Seed
 	runs   map[uint64]*run
-	found  map[Finding]bool // what Add has returned
-	recent [64]time.Time    // when the latest responses arrived
-	added  int              // how many arrived, lost ones included
-	latest time.Time        // when the latest of all arrived
+	found  map[uint64]bool // what Add has returned
+	recent [64]time.Time   // when the latest responses arrived
+	added  int             // how many arrived, lost ones included
+	latest time.Time       // when the latest of all arrived
 	// overlaps is positive while one of the latest responses is known to have
 	// overlapped with another: then which was counted first is not known.
 	overlaps int
@@ -111,7 +112,7 @@ func (s *Sequence) Add(resp *http.Response, sent, received time.Time) []Finding 
 		sent = received
 	}
 	if s.runs == nil {
-		s.seed, s.runs, s.found = maphash.MakeSeed(), map[uint64]*run{}, map[Finding]bool{}
+		s.seed, s.runs, s.found = maphash.MakeSeed(), map[uint64]*run{}, map[uint64]bool{}
 	}
 	x := &exchange{Sequence: s, sent: sent, received: received, idle: sent.Sub(s.latest)}
 	x.overlap()
@@ -166,8 +167,8 @@ func (x *exchange) overlap() {
 
 // report adds a finding, unless it was found before.
 func (x *exchange) report(f Finding) {
-	if !x.found[f] && len(x.Sequence.found) < maxFound {
-		x.found[f] = true
+	if key := maphash.Comparable(x.seed, f); !x.found[key] && len(x.found) < maxFound {
+		x.found[key] = true
 		x.findings = append(x.findings, f)
 	}
 }
@@ -257,55 +258,72 @@ func (x *exchange) field(field, policy string, role Role, item int) (string, int
 	return field, item
 }
 
+// A subject is what is remembered apart. Older fields have one set of names for all
+// limits of a server, and tell the tightest, so that there another quota or window is
+// another limit.
+type subject struct {
+	identity
+	terms
+}
+
+// terms are what has to stay the same of a policy.
+type terms struct {
+	quota  int64
+	unit   Unit
+	window Seconds
+}
+
+func (p *Policy) terms() terms { return terms{p.Quota, p.Unit.canonical(), p.Window} }
+
 // run returns what is remembered of a policy, or nil if there are too many.
-func (s *Sequence) run(id identity) *run {
-	key := maphash.Comparable(s.seed, id)
-	r := s.runs[key]
-	if r == nil && len(s.runs) < maxRuns {
+func (x *exchange) run(p *Policy) *run {
+	of := subject{identity: p.identity()}
+	if !x.isCurrent() {
+		of.terms = p.terms()
+	}
+	key := maphash.Comparable(x.seed, of)
+	r := x.runs[key]
+	if r == nil && len(x.runs) < maxRuns {
 		r = &run{}
-		s.runs[key] = r
+		x.runs[key] = r
 	}
 	return r
 }
 
-// policies checks that policies stay. A policy of a 503 may be one that holds for a
-// time (draft-11 Section 5.2).
+// policies checks that policies stay, which only the current fields name. One of a
+// 503 may be one that holds for a time (draft-11 Section 5.2).
 func (x *exchange) policies() {
-	if x.resp.StatusCode == http.StatusServiceUnavailable {
+	if !x.isCurrent() || x.resp.StatusCode == http.StatusServiceUnavailable {
 		return
 	}
-	f := &x.advice.Fields
-	for i := range f.Policies {
-		p := &f.Policies[i]
-		r := x.run(p.identity())
-		if r == nil || p.Quota == Unknown {
-			continue
+	for i := range x.advice.Fields.Policies {
+		p := &x.advice.Fields.Policies[i]
+		r := x.run(p)
+		switch {
+		case r == nil:
+		case !r.announced:
+			r.announced, r.terms = true, p.terms()
+		case r.terms != p.terms():
+			x.judge(ruleChanged, PolicyField, i)
+			*r = run{announced: true, terms: p.terms()}
 		}
-		terms := terms{p.Quota, p.Unit.canonical(), p.Window}
-		if r.announced && terms != r.terms {
-			field, item := x.field(PolicyField, p.Name, RoleQuota, i)
-			x.judge(ruleChanged, field, item)
-			*r = run{}
-		}
-		r.announced, r.terms = true, terms
 	}
 }
 
-// limits checks the limits of the response against those of earlier ones.
+// limits checks the limits of the response against those of earlier ones. Slots for
+// requests at the same time come back when these end, which no clock tells, and
+// without a policy nothing is known to compare with.
 func (x *exchange) limits() {
 	f := &x.advice.Fields
 	policies := newMatcher(f.Policies)
 	for i := range f.Limits {
 		l := &f.Limits[i]
+		x.unixTime(l, i)
 		p := policies.policy(l)
-		if p.Unit == ConcurrentRequests {
-			continue // slots come back when requests end, which no clock tells
+		if l.Remaining == Unknown || p.Quota == Unknown || p.Unit.canonical() != Requests {
+			continue
 		}
-		id := l.identity()
-		if p != &noPolicy {
-			id = p.identity()
-		}
-		if r := x.run(id); r != nil {
+		if r := x.run(p); r != nil {
 			x.limit(r, l, p, i)
 		}
 	}

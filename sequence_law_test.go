@@ -149,9 +149,10 @@ func (l *slots) left(time.Time) (Fields, bool) {
 func (l *slots) take(time.Time) { l.used++ }
 func (l *slots) done()          { l.used-- }
 
-// randomLimiter returns an honest limiter of any kind.
-func randomLimiter(rnd *rand.Rand, name string) limiter {
-	quota := int64(1 + rnd.IntN(40))
+// randomLimiter returns an honest limiter of any kind, the ith of a host. No two of
+// these have one quota, by which draft-06 tells them apart.
+func randomLimiter(rnd *rand.Rand, i int) limiter {
+	name, quota := string(rune('a'+i)), int64(1+i+3*rnd.IntN(13))
 	window := time.Duration(500+rnd.IntN(30000)) * time.Millisecond
 	flag := rnd.IntN(2) == 0
 	switch rnd.IntN(9) {
@@ -176,7 +177,7 @@ type host struct {
 	silent   bool // and nothing else
 }
 
-// forms are how a host may say it. The older ones have one limit alone.
+// forms are how a host may say it. The older ones tell the tightest limit alone.
 var forms = []string{"current", "current and x-ratelimit", "x-ratelimit", "x-ratelimit-unix", "draft-06", "draft-07"}
 
 // serve returns the response of a request that takes a while.
@@ -301,14 +302,12 @@ func lawHonest(t *testing.T, seed uint64) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		h := &host{form: forms[rnd.IntN(len(forms))], retry: rnd.IntN(2) == 0, silent: rnd.IntN(4) == 0}
-		n := 1
-		if h.form == "current" {
-			n += rnd.IntN(3)
-		}
-		for i := range n {
-			l := randomLimiter(rnd, string(rune('a'+i)))
+		for i := range 1 + rnd.IntN(3) {
+			l := randomLimiter(rnd, i)
 			if _, ok := l.(*slots); ok && h.form != "current" {
-				h.form = "x-ratelimit" // the older drafts cannot tell a limit without a reset
+				l = &slots{name: "a", most: 3} // alone: the older forms do not tell its unit
+				h.form, h.limiters = "x-ratelimit", []limiter{l}
+				break // and the older drafts cannot tell a limit without a reset
 			}
 			h.limiters = append(h.limiters, l)
 		}

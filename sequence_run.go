@@ -7,9 +7,10 @@ import (
 
 // A run is what a Sequence remembers of a policy and its limit.
 type run struct {
-	announced bool
-	terms     terms
+	announced bool  // as a current policy
+	terms     terms // as it was announced
 
+	quota       int64 // of the latest response
 	last        told  // the latest response
 	least, most int64 // by which the remaining units fell from one request to the next; 0 if they never did
 
@@ -27,13 +28,6 @@ type run struct {
 
 	began  time.Time // of a span shorter than the window
 	served int       // in this span
-}
-
-// terms are what has to stay the same of a policy.
-type terms struct {
-	quota  int64
-	unit   Unit
-	window Seconds
 }
 
 // told is what one response says of a limit.
@@ -74,10 +68,6 @@ func (x *exchange) horizon(t *told, p *Policy) float64 {
 
 // limit checks l, whose policy is p, against what is remembered of it.
 func (x *exchange) limit(r *run, l *Limit, p *Policy, item int) {
-	x.unixTime(l, item)
-	if l.Remaining == Unknown || p.Quota == Unknown || p.Unit.canonical() != Requests {
-		return
-	}
 	now := told{true, l.Remaining, float64(l.Reset.n), x.sent, x.received, x.served && !x.refused, x.refused}
 	at := &place{exchange: x, run: r, policy: p, now: &now, name: l.Name, item: item}
 	at.cost()
@@ -89,7 +79,7 @@ func (x *exchange) limit(r *run, l *Limit, p *Policy, item int) {
 		at.refusals()
 		at.speed()
 	}
-	r.last = now
+	r.last, r.quota = now, p.Quota
 }
 
 // A place is a limit of a response, while it is checked.
@@ -361,7 +351,7 @@ func (x *exchange) complete() bool {
 			n++
 		}
 		most, _ := r.last.passedSince(a)
-		if a.ok && r.announced && int64(n) >= r.terms.quota && float64(n)*most < a.reset/2 {
+		if a.ok && r.quota > 0 && int64(n) >= r.quota && float64(n)*most < a.reset/2 {
 			return true
 		}
 	}
