@@ -92,7 +92,7 @@ const (
 // Add checks the next response, and returns the findings that it adds: those of
 // [Check] for the response alone, and those that it shows together with earlier ones.
 // What was returned before is not returned again. That a server writes the form of
-// drafts 04 to 07 is a note here.
+// drafts 04 to 07 is a note here, and so is a Retry-After a second before the reset.
 //
 // sent is when the request was sent, and received when the response arrived, so that
 // requests may overlap. Responses are added in the order of their arrival. A zero
@@ -173,13 +173,16 @@ func (x *exchange) report(f Finding) {
 	}
 }
 
-// check adds what Check finds. Limits in the form of drafts 04 to 07 are right by their
-// draft, so that this form is a note.
+// check adds what Check finds. Two of its findings are notes here: limits in the form
+// of drafts 04 to 07 are right by their draft, and a Retry-After that is a second
+// before the reset may be rounded otherwise.
 func (x *exchange) check() {
 	old := x.advice.Fields.Dialect == "draft-06" || x.advice.Fields.Dialect == "draft-07"
+	least, _ := x.advice.Fields.RetryAfter().Duration()
+	rounded := x.advice.Asked >= least-time.Second
 	for _, f := range Check(x.resp) {
-		form := strings.HasSuffix(f.Message, rules[ruleDraft06].message) || strings.HasSuffix(f.Message, rules[ruleDraft07].message)
-		if old && form {
+		of := func(index int) bool { return strings.HasSuffix(f.Message, rules[index].message) }
+		if old && (of(ruleDraft06) || of(ruleDraft07)) || rounded && of(ruleRetryEarly) {
 			f.Level = LevelNote
 		}
 		x.report(f)

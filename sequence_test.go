@@ -207,6 +207,30 @@ func TestSequenceChecks(t *testing.T) {
 	require.Empty(t, s.Add(responseOf(older), arrival, arrival))
 }
 
+// By rounding alone, Retry-After may be a second before the reset; two are a fault.
+func TestSequenceRounding(t *testing.T) {
+	for wait, want := range map[int]Level{59: LevelNote, 58: LevelShould} {
+		s := &Sequence{Alone: true}
+		found := s.Add(responseOf(status429+fmt.Sprintf("Retry-After: %d\n", wait)+say("q=10;w=60", "r=0;t=60")), arrival, arrival)
+		require.Len(t, found, 1)
+		require.Equal(t, []any{"S3", want}, []any{found[0].Rule, found[0].Level})
+	}
+}
+
+// The form of an older draft is right by that draft.
+func TestSequenceOlderDraft(t *testing.T) {
+	for _, text := range []string{
+		"RateLimit-Policy: 10;w=60\nRateLimit-Limit: 10\nRateLimit-Remaining: 9\nRateLimit-Reset: 60\n",
+		"RateLimit-Policy: 10;w=60\nRateLimit: limit=10, remaining=9, reset=60\n",
+	} {
+		found := (&Sequence{Alone: true}).Add(responseOf(text), arrival, arrival)
+		require.NotEmpty(t, found)
+		for _, f := range found {
+			require.Equal(t, LevelNote, f.Level, "%v", f)
+		}
+	}
+}
+
 // A response from a cache says nothing of the limits, and a refusal in it is bare of
 // fields by right.
 func TestSequenceStored(t *testing.T) {
