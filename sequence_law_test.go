@@ -23,10 +23,11 @@ type limiter interface {
 }
 
 // fixed counts in windows, which begin at multiples of the window, or else with the
-// first request.
+// first request. A request costs one or more.
 type fixed struct {
 	name    string
 	quota   int64
+	cost    int64
 	window  time.Duration
 	aligned bool
 	used    int64
@@ -44,11 +45,11 @@ func (l *fixed) left(now time.Time) (Fields, bool) {
 	if l.end.IsZero() {
 		left = 0
 	}
-	return FixedWindow{l.name, l.quota, l.used, l.window, left}.Fields(), l.used < l.quota
+	return FixedWindow{l.name, l.quota, l.used, l.window, left}.Fields(), l.used+max(l.cost, 1) <= l.quota
 }
 
 func (l *fixed) take(now time.Time) {
-	if l.used++; l.end.IsZero() {
+	if l.used += max(l.cost, 1); l.end.IsZero() {
 		l.end = now.Add(l.window)
 	}
 }
@@ -157,7 +158,8 @@ func randomLimiter(rnd *rand.Rand, i int) limiter {
 	flag := rnd.IntN(2) == 0
 	switch rnd.IntN(9) {
 	case 0, 1:
-		return &fixed{name: name, quota: quota, window: window, aligned: flag}
+		cost := int64(1 + rnd.IntN(3))
+		return &fixed{name: name, quota: max(quota, cost), cost: cost, window: window, aligned: flag}
 	case 2, 3:
 		return &pail{name: name, burst: quota, perSecond: float64(quota) / window.Seconds(), full: flag}
 	case 4, 5:
@@ -175,6 +177,7 @@ type host struct {
 	form     string
 	retry    bool // refusals have a Retry-After
 	silent   bool // and nothing else
+	down     bool // resets are rounded down
 }
 
 // forms are how a host may say it. The older ones tell the tightest limit alone.
@@ -200,6 +203,9 @@ func (h *host) serve(takes time.Duration) *http.Response {
 			})
 		}
 		of, _ := l.left(now)
+		if n, ok := of.Limits[0].Reset.Value(); ok && h.down {
+			of.Limits[0].Reset = SecondsOf(max(n-1, 0))
+		}
 		f = f.Join(of)
 	}
 	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Date": {now.UTC().Format(http.TimeFormat)}}}
@@ -301,7 +307,7 @@ func clockOf(t time.Time) string { return t.UTC().Format("04:05.000") }
 func lawHonest(t *testing.T, seed uint64) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		h := &host{form: forms[rnd.IntN(len(forms))], retry: rnd.IntN(2) == 0, silent: rnd.IntN(4) == 0}
+		h := &host{form: forms[rnd.IntN(len(forms))], retry: rnd.IntN(2) == 0, silent: rnd.IntN(4) == 0, down: rnd.IntN(4) == 0}
 		for i := range 1 + rnd.IntN(3) {
 			l := randomLimiter(rnd, i)
 			if _, ok := l.(*slots); ok && h.form != "current" {

@@ -274,39 +274,46 @@ func (at *place) short() {
 // since that could explain a refusal.
 type calm struct {
 	ok       bool
-	left     int64 // remaining of the tightest limit
+	spare    spare
 	received time.Time
 	early    int // refusals with something remaining before
 	inTime   int // and with nothing
 }
 
+// spare is how many more requests a response leaves.
+type spare struct {
+	requests int64
+	priced   bool // what a request costs is known of each limit
+	all      bool // every limit is told, not the tightest alone
+}
+
 // early checks that a request is refused only when nothing remains.
 func (x *exchange) early() {
-	left, cost, known := x.left()
+	const few, lost = 3, 5 // lost is how many answers in a row may have been lost
+	left, known := x.spare()
 	if !x.refused {
 		if known && x.served {
-			x.calm.ok, x.calm.left, x.calm.received = true, left, x.received
+			x.calm.ok, x.calm.spare, x.calm.received = true, left, x.received
 		}
 		return
 	}
 	before := x.calm
 	x.calm.ok = false
-	if known && left >= max(cost, 1) { // the refusal itself says so
-		x.refusedEarly(cost > 0)
+	if known && left.requests > 0 { // the refusal itself says so
+		x.refusedEarly(left.priced && (left.all || left.requests >= lost))
 		return
 	}
-	const few = 3
 	if !before.ok || x.overlaps > 0 || x.added < few || x.sent.Before(before.received) {
 		return
 	}
-	if before.left < max(cost, 1) {
+	left = before.spare
+	if left.requests == 0 {
 		x.calm.inTime++
 		return
 	}
 	x.calm.early++
-	const lost = 5 // answers in a row may have been lost
 	often := x.calm.early >= few && x.calm.early > x.calm.inTime
-	x.refusedEarly(before.left/lost >= max(cost, 1) || often || x.complete())
+	x.refusedEarly(left.priced && (left.requests >= lost || left.all && often) || x.complete())
 }
 
 func (x *exchange) refusedEarly(certain bool) {
@@ -317,29 +324,32 @@ func (x *exchange) refusedEarly(certain bool) {
 	x.find(ruleEarly, certain, field, -1)
 }
 
-// left returns what remains of the tightest limit, and the most that a request is
-// known to have cost, 0 if that is not known. ok is false if the response does not
+// spare returns how many more requests the response leaves. ok is false if it does not
 // say, or has a limit in a unit that may refuse requests while some of it is left.
-func (x *exchange) left() (left, cost int64, ok bool) {
+func (x *exchange) spare() (left spare, ok bool) {
 	f := &x.advice.Fields
 	policies := newMatcher(f.Policies)
-	left = math.MaxInt64
+	left = spare{math.MaxInt64, true, x.isCurrent()}
 	for i := range f.Limits {
 		l := &f.Limits[i]
 		p := policies.policy(l)
-		if l.exhausted(p) {
-			left = 0
-			continue
+		cost, unit := int64(0), p.Unit.canonical()
+		if r := x.run(p); r != nil {
+			cost = r.most
 		}
-		if unit := p.Unit.canonical(); l.Remaining == Unknown || unit != Requests && unit != ConcurrentRequests {
-			return 0, 0, false
+		switch {
+		case l.exhausted(p):
+			left.requests = 0
+		case unit == ConcurrentRequests:
+			left.requests = min(left.requests, l.Remaining)
+		case l.Remaining == Unknown || unit != Requests:
+			return spare{}, false
+		default:
+			left.requests = min(left.requests, l.Remaining/max(cost, 1))
+			left.priced = left.priced && cost > 0
 		}
-		left = min(left, l.Remaining)
 	}
-	for _, r := range x.runs {
-		cost = max(cost, r.most)
-	}
-	return left, cost, len(f.Limits) > 0
+	return left, len(f.Limits) > 0
 }
 
 // complete reports whether a whole quota was served in an epoch that said at its end
