@@ -43,25 +43,42 @@ func wrong(stderr io.Writer, verb string, err error) int {
 	return exitFailed
 }
 
-// headerFlag takes a header field, as often as it is there: -H 'Name: value'.
-type headerFlag http.Header
+// A headerFlag takes header fields, one each time that it is there: -H 'Name: value'.
+// It remembers that one was wrong, because package flag would repeat in its error what
+// was given, which may be a password.
+type headerFlag struct {
+	fields http.Header
+	wrong  bool
+}
 
 // String returns "", the default.
-func (h headerFlag) String() string { return "" }
+func (h *headerFlag) String() string { return "" }
 
 // Set takes one field.
-func (h headerFlag) Set(text string) error {
+func (h *headerFlag) Set(text string) error {
 	name, value, ok := strings.Cut(text, ":")
 	if !ok || !report.IsToken(name) || strings.ContainsAny(value, "\r\n\x00") {
-		return errors.New("it has to be a header field, as in 'Name: value'")
+		h.wrong = true
+		return nil
 	}
-	http.Header(h).Add(name, strings.Trim(value, " \t"))
+	if h.fields == nil {
+		h.fields = make(http.Header)
+	}
+	h.fields.Add(name, strings.Trim(value, " \t"))
+	return nil
+}
+
+// err returns what is wrong with the fields.
+func (h *headerFlag) err() error {
+	if h.wrong {
+		return errors.New("-H has to be a header field, as in 'Name: value'")
+	}
 	return nil
 }
 
 // addTo adds the fields to a request.
-func (h headerFlag) addTo(r *http.Request) {
-	for name, values := range h {
+func (h *headerFlag) addTo(r *http.Request) {
+	for name, values := range h.fields {
 		if name == "Host" { // which net/http takes from elsewhere
 			r.Host = values[len(values)-1]
 			continue

@@ -46,13 +46,16 @@ type inspection struct {
 }
 
 func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	in := &inspection{stdin: stdin, header: headerFlag{}}
+	in := &inspection{stdin: stdin}
 	flags := newFlags("inspect")
 	asJSON := flags.Bool("json", false, "print JSON, one object per input")
 	flags.BoolVar(&in.lint, "lint", false, "name the rules of the specification that are not kept")
-	flags.Var(in.header, "H", "send this header `field` to addresses")
+	flags.Var(&in.header, "H", "send this header `field` to addresses")
 	if status, done := parse(flags, inspectHelp, args, stdout, stderr); done {
 		return status
+	}
+	if err := in.header.err(); err != nil {
+		return wrong(stderr, "inspect", err)
 	}
 	inputs := flags.Args()
 	if len(inputs) == 0 {

@@ -53,7 +53,7 @@ type prober struct {
 	requests    int
 	rate        float64
 	concurrency int
-	header      privateHeader
+	header      headerFlag
 	method      string
 	timeout     time.Duration
 	shared      bool
@@ -62,24 +62,11 @@ type prober struct {
 	base        http.RoundTripper
 }
 
-// A privateHeader takes -H without an error, because package flag repeats in it what
-// was given, which may be a password.
-type privateHeader struct {
-	headerFlag
-	err error
-}
-
-// Set takes one field.
-func (h *privateHeader) Set(text string) error {
-	h.err = errors.Join(h.err, h.headerFlag.Set(text))
-	return nil
-}
-
 func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxResponseHeaderBytes = 1 << 20
 	defer transport.CloseIdleConnections()
-	p := &prober{header: privateHeader{headerFlag: headerFlag{}}, base: transport}
+	p := &prober{base: transport}
 	flags := newFlags("probe")
 	p.flags(flags)
 	if status, done := parse(flags, probeHelp, args, stdout, stderr); done {
@@ -125,8 +112,8 @@ func (p *prober) flags(flags *flag.FlagSet) {
 // check returns what is wrong with the command line.
 func (p *prober) check(args []string) error {
 	switch {
-	case p.header.err != nil:
-		return errors.New("-H has to be a header field, as in 'Name: value'")
+	case p.header.err() != nil:
+		return p.header.err()
 	case len(args) == 0:
 		return errors.New("it needs the address of a server")
 	case len(args) > 1:

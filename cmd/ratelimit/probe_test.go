@@ -233,7 +233,6 @@ func inBubble(t *testing.T, q *quota, p prober, check func(r ran)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p.address, p.method, p.base = "http://a.example/", http.MethodGet, q
-		p.header.headerFlag = headerFlag{}
 		began := time.Now()
 		r, err := p.run(t.Context())
 		require.NoError(t, err)
