@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Fields holds the policies and limits of a response. The zero Fields holds
@@ -28,6 +29,10 @@ type Fields struct {
 	// unit of a reset or of a window, so that it had to be guessed. A reset is
 	// then taken for seconds, see [LegacyOptions]. It is not written.
 	Guessed bool `json:"guessed,omitempty"`
+
+	// exact has the resets of Limits that are no number of whole seconds, by index, and 0
+	// for the others. It may be shorter. See reset.
+	exact []time.Duration
 }
 
 // String returns f for people: the members as they are written, partition keys
@@ -156,6 +161,7 @@ func (f Fields) Join(g Fields) Fields {
 func (f Fields) Writable() Fields {
 	f.Policies = slices.DeleteFunc(slices.Clone(f.Policies), func(p Policy) bool { return p.Quota == Unknown })
 	f.Limits = slices.DeleteFunc(slices.Clone(f.Limits), func(l Limit) bool { return l.Remaining == Unknown })
+	f.exact = nil // as their indices may have changed
 	return f
 }
 

@@ -1,578 +1,794 @@
 package ratelimit
 
 import (
-	"math"
-	"math/rand/v2"
+	"container/heap"
+	"container/list"
+	"context"
+	"errors"
+	"hash/maphash"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
-// The state of a key is a machine without lock, clock or channel: the time is
-// passed in, and time itself is an event like any other (tick). Gate is in front
-// of it.
-//
-//	                     an answer, or half a second
-//	unknown ────────────────────────────────────▶ counting ◀──────────────┐
-//	ten go at once                                as many as remain go    │
-//	                                                 │                    │ an answer,
-//	                                                 │ the end of what    │ not a refusal
-//	             a wait, or                          ▼ was used up        │
-//	any state ───────────────────▶ waiting ──────▶ probing ───────────────┘
-//	             a refusal         nobody goes     1, 2, 4, … go
-//
-// The end of a wait of which nobody knows that nothing remained (a Retry-After on
-// 200) leads to counting. A window that ended with something left goes on with
-// that.
-type phase uint8
-
+// Bounds of what a Gate remembers.
 const (
-	unknown phase = iota
-	counting
-	waiting
-	probing
+	// maxKeys is the number of keys. Beyond it the key with which the least is lost
+	// is forgotten, of these the one used longest ago, but never one with a wait in
+	// force.
+	maxKeys = 1024
+	// maxKey is the length of a key; longer ones are remembered by a hash.
+	maxKey = 256
+	// sweepTime is how often waits are looked at that may have ended.
+	sweepTime = time.Second
 )
 
-// Times and numbers of the machine.
-const (
-	// firstTrips is how many requests of a key go before anything is known: a
-	// browser opens six connections.
-	firstTrips = 10
-	// firstWait is how long the others wait for the first answer. A server that
-	// announces nothing and is slow costs no more than this, once.
-	firstWait = 500 * time.Millisecond
-	// waveTime is how long a wave of probes is waited for before the next, of
-	// twice as many, goes. A probe that hangs must not starve its key.
-	waveTime = time.Second
-	// leastBackoff and mostBackoff bound the wait after a refusal that asks for
-	// none. As many as may be under way hold others back for no longer either.
-	leastBackoff = 500 * time.Millisecond
-	mostBackoff  = 32 * time.Second
-	// calmRounds is how many rounds of answers pass before as many requests are let
-	// under way as were refused, and before there are more.
-	calmRounds = 10
-	// maxBudgets is the number of limits of a key that are counted apart.
-	maxBudgets = 16
-	// maxKeptName is how much of a limit's name is remembered.
-	maxKeptName = 128
-)
+// seed is that of hashes of keys. It differs in each process, so that a hash tells
+// strangers nothing of what was hashed.
+var seed = maphash.MakeSeed()
 
-// settings are those of a Gate that the machine obeys.
-type settings struct {
-	maxWait time.Duration
-	share   float64 // more than 0, at most 1
-	pace    bool
+// A Cost is what a request takes of limits. A request takes one of each limit of
+// requests, unless a Cost for these says otherwise, and of other limits what its Costs
+// say: tokens of a model, bytes, points. A Cost for a limit that the server does not
+// announce does nothing.
+//
+// Where a Cost names the policy of a limit, those that do not name it are not counted
+// for that limit. Otherwise all that concern a limit are added up.
+type Cost struct {
+	// Unit is the unit of the policy, such as "tokens". "" is any unit where Policy is
+	// given, else Requests.
+	Unit Unit
+	// Policy is the name of the policy, where several have that unit
+	// ("input-tokens"). "" is each of them.
+	Policy string
+	// Units is how many quota units the request takes, by an estimate; 0 or less is
+	// none.
+	Units int64
 }
 
-// A machine is what is known of a key.
-type machine struct {
-	phase   phase
-	until   time.Time // waiting: the end of it
-	careful bool      // waiting: probing follows, not counting
-	since   time.Time // unknown: when the first request was sent; probing: when the wave began
-	wave    float64   // probing: how many requests go in it, of which there is no end
-	sent    int64     // unknown: requests sent; probing: those of the wave
+// A Gate holds back requests that servers do not allow yet: [Transport] is one in
+// front of an [http.RoundTripper]. Use it for other protocols, and for queues of
+// work: Enter, or TryEnter, before each request, and tell the [Pass] of its answer,
+// with the [Advice] of an [Advisor].
+//
+// Requests of one key share their limits. Those that have to wait go in the order
+// in which they came, so that small ones do not starve a large one. The zero Gate is
+// ready to use. Its fields must not be changed, and it must not be copied, after the
+// first use. It is safe for concurrent use.
+//
+//   - Nothing is known of a key at first: ten requests go at once, and the others
+//     wait for the first answer to any of them, half a second at most. Of those with
+//     Costs one goes, and the others wait for its answer, because it says what is left
+//     of what they need.
+//   - While a wait is in force, nothing goes. Nor does more than remains of a limit
+//     of requests: each request counts, those under way included, until newer
+//     fields arrive. Answers may arrive out of order: one whose request was sent
+//     before the newest fields were learnt can only make things stricter.
+//   - What a request costs of other limits is reserved while it is under way. Where less
+//     is left than it needs, it waits until enough has flowed in: as the window of the
+//     policy says, or as several answers have shown, whichever is slower. Where nothing
+//     flows in, it waits until the window ends. A request that costs more than the quota
+//     goes as a probe when the limit is as full as it gets.
+//   - After a window of which nothing was left, and after a refusal, nothing says how
+//     much remains (draft-11 Sections 4.1.2 and 8.4): one request goes as a probe, and
+//     another each second, until there is an answer. One that fails is replaced by
+//     another, and then twice as many go each time. A window that ended with something
+//     left holds no request back.
+//   - A refusal that asks for no wait makes the key wait for a tenth of a second, and
+//     half as long again each time up to 32 s, half of it at random. Later it
+//     begins with half of the wait that was enough the last time, and grows by a
+//     quarter until that.
+//   - After a refusal that no exhausted limit explains, or one that the answers to
+//     other requests do not mention, half as many requests are let under way at a time,
+//     and with the answers that follow one more each round; ten rounds pass before
+//     there are as many as were refused, and ten before there are more. A policy of
+//     concurrent requests says that number itself. Where those under way hang, another
+//     goes after 32 s.
+//   - A request that has waited, and whose deadline comes before the server has answered
+//     any request lately, is not sent: it would take something of the limit for nothing.
+//
+// It remembers at most 1024 keys; where all of these have to wait, others are not
+// held back.
+//
+// A wait lasts longer by the time for which the machine was suspended meanwhile,
+// because Go's clock stands still then.
+type Gate struct {
+	// MaxWait is the longest wait that is obeyed, after which a probe goes; 0, or
+	// less, is DefaultMaxWait. Where a probe is refused, the next wait is half as long
+	// again, up to what the server asks for.
+	MaxWait time.Duration
+	// Pace spaces the requests by Advice.Pace too. It never refuses one: a request
+	// whose deadline comes before its turn goes at once.
+	Pace bool
+	// Share is the part of what remains that is this Gate's, more than 0 and at most
+	// 1: 1/N where N processes share a quota. The pace is as many times slower. Any
+	// other value is 1.
+	//
+	// What is best depends on how even the load is. Where all processes are busy, Share
+	// and Pace together are refused nothing, and use 95 % of a fixed window. Where one
+	// process is busy and the others are not, the two together use 60 % of it with 4
+	// processes, and 33 % with 16: take Pace alone for a few processes (97 %), and Share
+	// alone for more (95 %). To use all of it, send by one process.
+	Share float64
+	// Waiting is called before a caller begins to wait, with the time when the first
+	// of those who wait may go, and the advice in force; nil is not called. What it
+	// returns is called, unless it is nil, when that wait is over, whatever ends it. Both
+	// are called at once, one after the other, for a caller that gets a [WaitError]
+	// without waiting. A Waiting that blocks holds back its caller alone.
+	Waiting func(key string, until time.Time, a Advice) (done func())
 
-	budgets []budget
-	pace    time.Duration
-	most    int           // requests that may be under way, 0 if there is no such bound
-	ceiling int           // requests that were under way when most was set
-	round   int           // answers since most has grown
-	backoff time.Duration // the latest wait, at its longest, after a refusal that asked for none; 0 if nothing was refused since an answer
-	enough  time.Duration // the one that an answer followed
-
-	last    time.Time // when the last request was sent
-	number  int64     // of the last request, from 1
-	learnt  int64     // the last request when the present state was learnt
-	refused int64     // the last request when a refusal was last heeded
-	silent  int64     // answers, and failures, that said nothing of what remains
-	under   trips     // requests under way
-
-	advice Advice // from the most recent response that said anything
+	mu    sync.Mutex
+	keys  map[keyName]*entry
+	lists [losses]list.List // of *entry, those used longest ago first
+	swept time.Time         // when waits were last looked at
 }
 
-// A budget is a limit of requests in force.
-type budget struct {
-	left   float64   // requests that may still be sent; a part of one waits for the end
-	end    time.Time // of the window; zero if that is not said, or over
-	from   time.Time // requests under way that were sent earlier were not taken off; zero if all were
-	number int64     // of the last request when this was learnt
-}
+// A keyName is a key in two parts, of which an origin needs both: so it costs no
+// memory to look one up.
+type keyName struct{ scheme, rest string }
 
-// spent reports whether there is no whole request left.
-func (b *budget) spent() bool { return b.left < 1 }
-
-// over reports whether the window has ended.
-func (b *budget) over(now time.Time) bool { return !b.end.IsZero() && !now.Before(b.end) }
-
-// outlasts reports whether a budget is in force for longer than another.
-func (b *budget) outlasts(c *budget) bool {
-	return !c.end.IsZero() && (b.end.IsZero() || b.end.After(c.end))
-}
-
-// covers reports whether b allows nothing that c does not. One whose end is not said
-// may be dropped at any time, so it covers none that has an end.
-func (b *budget) covers(c *budget) bool {
-	return b.left <= c.left && !c.outlasts(b) && (!b.end.IsZero() || c.end.IsZero())
-}
-
-// A trip is a request on its way.
-type trip struct {
-	number     int64
-	silent     int64 // machine.silent when it was sent
-	probe      bool
-	at         time.Time
-	prev, next *trip // under way, by number
-}
-
-// trips is a list of requests under way in the order in which they were sent.
-type trips struct {
-	first, last *trip
-	n           int
-}
-
-func (l *trips) push(t *trip) {
-	t.prev = l.last
-	if l.last == nil {
-		l.first = t
-	} else {
-		l.last.next = t
+// nameOfKey returns a key in its parts.
+func nameOfKey(key string) keyName {
+	if scheme, rest, ok := strings.Cut(key, "://"); ok && scheme != "" {
+		return keyName{scheme, rest}
 	}
-	l.last = t
-	l.n++
+	return keyName{rest: key}
 }
 
-func (l *trips) remove(t *trip) {
-	if t.prev == nil {
-		l.first = t.next
-	} else {
-		t.prev.next = t.next
+// String returns the key. An origin is written as RFC 6454 Section 6.2 has it.
+func (k keyName) String() string {
+	if k.scheme == "" {
+		return k.rest
 	}
-	if t.next == nil {
-		l.last = t.prev
-	} else {
-		t.next.prev = t.prev
+	return k.scheme + "://" + k.rest
+}
+
+// An entry is what is known of a key, and who waits for it. It is guarded by the
+// lock of its Gate.
+type entry struct {
+	key     keyName
+	machine machine
+	advice  Advice    // from the most recent response that made things newer or stricter
+	era     int       // grows when the key is forgotten
+	queue   list.List // of *waiter, in the order in which they came
+	doomed  deadlines // of these, those with a deadline
+	timer   *time.Timer
+	until   time.Time // when the timer rings; zero while none waits
+	loss    loss
+	place   *list.Element // in the list of that loss
+}
+
+// A waiter is a caller that waits.
+type waiter struct {
+	pass     *Pass
+	err      error         // why it will not be let through
+	wake     chan struct{} // closed when pass or err is decided
+	decided  bool
+	deadline time.Time     // zero if there is none
+	place    *list.Element // in the queue
+	index    int           // in the deadlines
+}
+
+// A Pass is the leave to send one request. Its holder calls either Answered or
+// Failed; a second call does nothing, so Failed may be deferred. On a nil Pass both
+// do nothing.
+type Pass struct {
+	gate  *Gate
+	entry *entry // nil if nothing is to be learnt, or has been
+	era   int
+	trip  trip
+}
+
+// A WaitError says that a request was not sent because the deadline of its context
+// comes before the end of the wait. It matches [context.DeadlineExceeded].
+type WaitError struct {
+	// Until is when the wait ends; zero if nothing says when, because it depends on
+	// the answers to other requests.
+	Until time.Time
+	// Advice is that of the most recent response, without its Fields.
+	Advice Advice
+}
+
+// Error says when the wait ends, and names the limit that is the reason, if one is. The
+// name is quoted and cut to 128 bytes; nothing else of the fields is in the text.
+func (e *WaitError) Error() string {
+	text := "ratelimit: not sent: the deadline is before the end of the wait"
+	if !e.Until.IsZero() {
+		text += " at " + e.Until.UTC().Format(time.RFC3339)
 	}
-	t.prev, t.next = nil, nil
-	l.n--
-}
-
-// since returns how many were sent after a time.
-func (l *trips) since(after time.Time) int {
-	n := l.n
-	for t := l.first; t != nil && !t.at.After(after); t = t.next {
-		n--
+	if e.Advice.hasLimit() {
+		text += ", limit " + strconv.QuoteToASCII(cutName(e.Advice.Limit.Name))
 	}
-	return n
+	return text
 }
 
-// A verdict says whether a request may be sent.
-type verdict struct {
-	open  bool
-	until time.Time // if not open: when to ask again at the latest
-	// certain is true if no answer to a request under way can open the gate
-	// earlier.
-	certain bool
-	// polite is true if waiting is a courtesy. A request whose deadline comes
-	// earlier goes at once.
-	polite bool
-	step   time.Duration // polite: the time between that request and the next
+// Unwrap returns [context.DeadlineExceeded].
+func (e *WaitError) Unwrap() error { return context.DeadlineExceeded }
+
+// Timeout returns true, as that of [net.Error].
+func (e *WaitError) Timeout() bool { return true }
+
+// A notice is called before a caller begins to wait, and what it returns when the wait
+// is over.
+type notice func(until time.Time, a Advice) (done func())
+
+// Enter waits until a request with that key and these costs may be sent. The key "" is
+// never held back. It returns a [*WaitError] as soon as it is certain that the deadline
+// of ctx comes before the end of a wait, and when the deadline comes. If ctx ends
+// otherwise, it returns the cause.
+func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, error) {
+	return g.enter(ctx, nil, nameOfKey(key), pricesOf(costs), nil)
 }
 
-// hurries reports whether a request with a deadline goes at once because politeness
-// would make it miss that, behind as many as are ahead of it.
-func (v *verdict) hurries(deadline time.Time, ahead int) bool {
-	return v.polite && !deadline.IsZero() && deadline.Before(v.until.Add(scale(v.step, float64(ahead))))
+// TryEnter is Enter for a caller that has other work to do: it never waits. Where the
+// request may not be sent now, pass is nil, and until is when to ask again, which is
+// always later than now. Otherwise until is the zero time. It does not overtake those
+// that wait in Enter, and Waiting is not called.
+//
+// Whoever has a Pass sends the request himself, and tells the Pass of the answer. A
+// [Transport] with the same Gate would count the request twice.
+func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time) {
+	p := &Pass{gate: g}
+	p.trip.prices = pricesOf(costs)
+	if key == "" {
+		return p, time.Time{}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	e := g.entry(nameOfKey(key), now)
+	if e == nil {
+		return p, time.Time{}
+	}
+	defer g.settle(e, now)
+	if e.queue.Len() > 0 {
+		g.admit(e, now)
+	}
+	if e.queue.Len() > 0 {
+		return nil, e.until
+	}
+	v := e.look(g, now, p.trip.prices)
+	if !v.open {
+		return nil, v.until
+	}
+	e.send(g, p, now)
+	return p, time.Time{}
 }
 
-// tick is the passage of time.
-func (m *machine) tick(now time.Time, r *settings) {
-	switch m.phase {
-	case unknown:
-		if m.sent > 0 && !now.Before(m.since.Add(firstWait)) {
-			m.phase = counting
+// pricesOf returns costs as the machine is told them, nil if there are none.
+func pricesOf(costs []Cost) (prices []price) {
+	for _, c := range costs {
+		p := price{policy: cutName(c.Policy), units: float64(max(c.Units, 0))}
+		if c.Policy == "" || c.Unit != "" {
+			p.unit = string(c.Unit.canonical())
 		}
-	case waiting:
-		if now.Before(m.until) {
-			return
-		}
-		m.phase = counting
-		if m.careful {
-			m.probe()
-		}
+		prices = append(prices, p)
 	}
-	ended, stuck := m.expire(now), m.stuck(now, r)
-	if ended || stuck {
-		m.pace = 0
-		m.probe() // anew: an earlier probe is forgotten
-	}
+	return prices
 }
 
-// expire ends the windows whose time has come, and reports whether one of them
-// ended with nothing left. One that ended with something left goes on with that:
-// nobody can tell that there is less (draft-11 Section 8.4).
-func (m *machine) expire(now time.Time) (spent bool) {
-	m.budgets = slices.DeleteFunc(m.budgets, func(b budget) bool {
-		drop := b.over(now) && b.left <= 0
-		spent = spent || drop
-		return drop
-	})
-	for i := range m.budgets {
-		if b := &m.budgets[i]; b.over(now) {
-			b.left, b.end = max(b.left, 1), time.Time{}
-		}
+// enter is Enter, which ends when cancelled is closed, and calls own before that of the
+// Gate.
+func (g *Gate) enter(ctx context.Context, cancelled <-chan struct{}, key keyName, prices []price, own notice) (*Pass, error) {
+	if ctx.Err() != nil { // it would be counted without being sent
+		return nil, context.Cause(ctx)
 	}
-	return spent
-}
-
-// stuck drops budgets of which nothing is left, if nobody says until when, or for
-// longer than anyone waits. It reports whether there were any.
-func (m *machine) stuck(now time.Time, r *settings) bool {
-	before := len(m.budgets)
-	m.budgets = slices.DeleteFunc(m.budgets, func(b budget) bool {
-		switch {
-		case !b.spent():
-			return false
-		case b.end.IsZero():
-			return m.under.n == 0 || !now.Before(m.last.Add(waveTime))
-		}
-		return !now.Before(m.last.Add(r.maxWait))
-	})
-	return len(m.budgets) < before
-}
-
-// probe begins to probe: nothing is known but that there was nothing left.
-func (m *machine) probe() { m.phase, m.since, m.wave, m.sent = probing, time.Time{}, 0, 0 }
-
-// ask returns whether a request may be sent now. The machine must have been told
-// the time.
-func (m *machine) ask(now time.Time, r *settings) verdict {
-	switch m.phase {
-	case waiting:
-		return verdict{until: m.until, certain: true}
-	case unknown:
-		if most := max(1, int64(firstTrips*r.share)); m.sent >= most {
-			return verdict{until: m.since.Add(firstWait), polite: true}
-		}
-	case probing:
-		if end := m.since.Add(waveTime); float64(m.sent) >= m.wave && now.Before(end) {
-			return verdict{until: end}
-		}
+	p := &Pass{gate: g}
+	p.trip.prices = prices
+	if key == (keyName{}) {
+		return p, nil
 	}
-	if v := m.askBudgets(r); !v.open {
-		return v
-	}
-	if m.most > 0 && m.under.n >= m.most { // some of which may hang
-		if next := m.last.Add(min(mostBackoff, r.maxWait)); now.Before(next) {
-			return verdict{until: next}
-		}
-	}
-	step := min(m.pace, r.maxWait)
-	if next := m.last.Add(step); r.pace && now.Before(next) {
-		return verdict{until: next, polite: true, step: step}
-	}
-	return verdict{open: true}
-}
-
-// askBudgets returns whether something is left of every budget.
-func (m *machine) askBudgets(r *settings) verdict {
-	v := verdict{open: true}
-	for i := range m.budgets {
-		b := &m.budgets[i]
-		if !b.spent() {
-			continue
-		}
-		v.open = false
-		end := m.last.Add(r.maxWait)
-		switch {
-		case b.end.IsZero():
-			end = m.last.Add(waveTime)
-		case b.end.Before(end):
-			end = b.end
-		}
-		if end.After(v.until) {
-			v.until = end
-		}
-	}
-	v.certain = m.under.n == 0
-	return v
-}
-
-// send counts a request as sent.
-func (m *machine) send(t *trip, now time.Time) {
-	m.number++
-	m.last = now
-	*t = trip{number: m.number, silent: m.silent, probe: m.phase == probing, at: now}
-	switch m.phase {
-	case unknown:
-		if m.sent == 0 {
-			m.since = now
-		}
-		m.sent++
-	case probing:
-		if !now.Before(m.since.Add(waveTime)) {
-			m.wave, m.sent, m.since = max(1, 2*m.wave), 0, now
-		}
-		m.sent++
-	}
-	for i := range m.budgets {
-		m.budgets[i].left--
-	}
-	m.under.push(t)
-}
-
-// failed says that a request got no answer. It may have been served. Where others
-// wait for its answer, one of them goes in its place.
-func (m *machine) failed(t *trip) {
-	m.under.remove(t)
-	m.silent++
-	if (m.phase == unknown || m.phase == probing) && !t.at.Before(m.since) { // not one of an earlier wave
-		m.sent--
-	}
-}
-
-// answered learns from an answer.
-func (m *machine) answered(t *trip, a *Advice, received time.Time, r *settings) {
-	m.under.remove(t)
-	if !a.Refused && (m.phase == unknown || m.phase == probing) {
-		m.phase = counting
-	}
-	if a.Refused {
-		m.shrink(t, a)
-	} else if t.number > m.refused {
-		m.recovered()
-		m.regrow()
-	}
-	wait := m.waitOf(t, a, r)
-	budgets, said := m.budgetsOf(t, a, received, r)
-	newer := t.number > m.learnt
-	if said {
-		m.giveBack(t, r)
-	}
-	if wait == 0 && len(budgets) == 0 && !said {
-		m.silent++
-		return
-	}
-	if newer {
-		m.phase, m.pace, m.budgets = counting, 0, m.budgets[:0]
-	}
-	stricter := wait > 0 && m.wait(received.Add(wait), a.Refused || a.Fields.exhausted())
-	m.pace = max(m.pace, scale(a.Pace, 1/r.share))
-	for i := range budgets {
-		stricter = m.add(budgets[i]) || stricter
-	}
-	if newer || stricter {
-		m.learnt, m.advice = m.number, kept(a)
-	}
-}
-
-// wait makes the key wait until a time, and probe afterwards if it has to be
-// careful. It reports whether that is later than what was known.
-func (m *machine) wait(until time.Time, careful bool) bool {
-	if m.phase != waiting {
-		m.phase, m.until, m.careful = waiting, until, careful
-		return true
-	}
-	m.careful = m.careful || careful
-	if !until.After(m.until) {
-		return false
-	}
-	m.until = until
-	return true
-}
-
-// waitOf returns how long an answer makes the key wait. A refusal that asks for no
-// wait backs off, once for all requests that were under way together. So does a
-// refused probe of a shared quota, in addition to the wait: others probe as well.
-func (m *machine) waitOf(t *trip, a *Advice, r *settings) time.Duration {
-	wait := min(a.Wait, r.maxWait)
-	if !a.Refused || t.number <= m.refused {
-		return wait
-	}
-	m.refused = m.number
-	if wait > 0 && r.share == 1 {
-		m.backoff = 0
-		return wait
-	}
-	m.backoff = m.nextBackoff()
-	return min(wait+m.backoff/2+rand.N(m.backoff/2), r.maxWait)
-}
-
-// nextBackoff doubles the wait, but begins with half of what was enough the last
-// time, and grows by a quarter until then.
-func (m *machine) nextBackoff() time.Duration {
-	d := m.enough / 2
+	deadline, _ := ctx.Deadline()
+	w, e, err := g.begin(p, key, deadline)
 	switch {
-	case m.backoff == 0:
-	case m.backoff < m.enough:
-		d = m.backoff + m.backoff/4
-	default:
-		d = 2 * m.backoff
+	case err != nil:
+		g.announce(key, own, err.Until, err.Advice)()
+		return nil, err
+	case w == nil:
+		return p, nil
 	}
-	return min(max(d, leastBackoff), mostBackoff)
+	return g.wait(ctx, cancelled, key, e, w, own)
 }
 
-// recovered ends the backoff: there was an answer that is no refusal.
-func (m *machine) recovered() {
-	if m.backoff > 0 {
-		m.enough, m.backoff = m.backoff, 0
+// begin lets a request through, if it may be sent at once, or else puts it into the
+// queue and returns its waiter, or an error if it would wait in vain.
+func (g *Gate) begin(p *Pass, key keyName, deadline time.Time) (*waiter, *entry, *WaitError) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now() // not before: what the machine is told goes forwards
+	e := g.entry(key, now)
+	if e == nil {
+		return nil, nil, nil
+	}
+	v := e.look(g, now, p.trip.prices)
+	if ahead := e.queue.Len(); ahead == 0 && v.open || v.hurries(deadline, ahead) {
+		e.send(g, p, now)
+		g.settle(e, now)
+		return nil, nil, nil
+	}
+	if err := e.refuses(&v, deadline); err != nil {
+		return nil, nil, err
+	}
+	w := e.enqueue(p, deadline)
+	g.admit(e, now)
+	g.settle(e, now)
+	if w.decided && w.err == nil { // behind others that could go
+		return nil, nil, nil
+	}
+	return w, e, nil
+}
+
+// announce tells both who listen that a wait begins, and returns what tells them in the
+// other order that it is over.
+func (g *Gate) announce(key keyName, own notice, until time.Time, a Advice) (over func()) {
+	var first, second func()
+	over = func() {
+		if first != nil {
+			defer first()
+		}
+		if second != nil {
+			second()
+		}
+	}
+	begun := false
+	defer func() {
+		if !begun { // the second panicked
+			over()
+		}
+	}()
+	if own != nil {
+		first = own(until, a)
+	}
+	if g.Waiting != nil {
+		second = g.Waiting(key.String(), until, a)
+	}
+	begun = true
+	return over
+}
+
+// refuses returns an error if the deadline of a request is certain to come before an
+// answer can.
+func (e *entry) refuses(v *verdict, deadline time.Time) *WaitError {
+	if v.certain && !deadline.IsZero() && deadline.Before(v.until.Add(e.machine.answers.fastest())) {
+		return &WaitError{Until: v.until, Advice: e.advice}
+	}
+	return nil
+}
+
+// wait waits until a waiter is let through.
+func (g *Gate) wait(ctx context.Context, cancelled <-chan struct{}, key keyName, e *entry, w *waiter, own notice) (*Pass, error) {
+	over := false
+	defer func() {
+		if !over { // Waiting panicked, or what it returned
+			_, _ = g.leave(e, w, errCancelled)
+			w.pass.Failed() // if it has been let through meanwhile
+		}
+	}()
+	done := func() {}
+	if own != nil || g.Waiting != nil {
+		g.mu.Lock()
+		until, advice := e.until, e.advice
+		g.mu.Unlock()
+		done = g.announce(key, own, until, advice)
+	}
+	p, err := g.await(ctx, cancelled, e, w)
+	done()
+	over = true
+	return p, err
+}
+
+// await waits until the wait is decided, or the caller gives up.
+func (g *Gate) await(ctx context.Context, cancelled <-chan struct{}, e *entry, w *waiter) (*Pass, error) {
+	select {
+	case <-w.wake:
+		return w.result()
+	case <-ctx.Done():
+		return g.leave(e, w, context.Cause(ctx))
+	case <-cancelled:
+		return g.leave(e, w, errCancelled)
 	}
 }
 
-// shrink halves the number of requests that may be under way, once for all that
-// were under way together, after a refusal that no limit with nothing remaining
-// explains: a limit on concurrency, say.
-func (m *machine) shrink(t *trip, a *Advice) {
-	if t.number <= m.refused || t.probe || a.Fields.exhausted() {
+var errCancelled = errors.New("ratelimit: request canceled")
+
+// leave takes a waiter out of the queue, unless its wait has been decided meanwhile.
+func (g *Gate) leave(e *entry, w *waiter, cause error) (*Pass, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !w.decided {
+		now := time.Now()
+		if cause == context.DeadlineExceeded {
+			cause = e.late(g, w, now)
+		}
+		e.dequeue(w)
+		w.decide(cause)
+		g.admit(e, now)
+		g.settle(e, now)
+	}
+	return w.result()
+}
+
+// late returns the error for a waiter whose deadline has come.
+func (e *entry) late(g *Gate, w *waiter, now time.Time) error {
+	err := &WaitError{Advice: e.advice}
+	if v := e.look(g, now, w.pass.trip.prices); v.known {
+		err.Until = v.until
+	}
+	return err
+}
+
+// result returns what has been decided.
+func (w *waiter) result() (*Pass, error) {
+	if w.err != nil {
+		return nil, w.err
+	}
+	return w.pass, nil
+}
+
+// Answered says that the request was answered at a time, with an advice of its
+// answer. A time in the future is taken for now.
+func (p *Pass) Answered(a Advice, received time.Time) { p.answered(&a, received, time.Now()) }
+
+func (p *Pass) answered(a *Advice, received, now time.Time) {
+	if p == nil || p.gate == nil {
 		return
 	}
-	m.ceiling = m.under.n + 1
-	m.most, m.round = max(1, m.ceiling/2), 0
+	if received.After(now) {
+		received = now
+	}
+	g := p.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e := p.end(now); e != nil {
+		var few [4]stock
+		r := g.settings()
+		told := reportOf(a, p.trip.prices, few[:0])
+		if e.machine.answered(&p.trip, &told, received, &r) {
+			e.advice = a.kept(e.advice.Limit.Name)
+		}
+		g.admit(e, now)
+		g.settle(e, now)
+	}
 }
 
-// regrow lets one more be under way after a round: as many answers as may be under
-// way. With one less than were refused, and with as many, it goes on for many rounds:
-// each refusal costs a wait.
-func (m *machine) regrow() {
-	if m.most == 0 {
+// Failed says that there will be no answer to the request. It may have been served.
+func (p *Pass) Failed() {
+	if p == nil || p.gate == nil {
 		return
 	}
-	round := m.most
-	if m.most > 1 && (m.most == m.ceiling-1 || m.most == m.ceiling) {
-		round *= calmRounds
+	g := p.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if p.entry == nil { // as after an answer
+		return
 	}
-	if m.round++; m.round >= round {
-		m.most, m.round = m.most+1, 0
+	now := time.Now()
+	if e := p.end(now); e != nil {
+		e.machine.failed(&p.trip)
+		g.admit(e, now)
+		g.settle(e, now)
 	}
 }
 
-// budgetsOf returns the limits of a that count requests, and whether a says how
-// much remains of any. Retry-After takes the place of limits with nothing remaining
-// (draft-11 Section 7).
-func (m *machine) budgetsOf(t *trip, a *Advice, received time.Time, r *settings) (list []budget, said bool) {
-	policies := newMatcher(a.Fields.Policies)
-	for i := range a.Fields.Limits {
-		l := &a.Fields.Limits[i]
-		policy := policies.policy(l)
-		if l.Remaining < 0 || !policy.Unit.countsRequests() {
-			continue
-		}
-		said = true
-		remaining := l.Remaining
-		if l.exhausted(policy) {
-			remaining = 0
-		}
-		if remaining == 0 && a.Source == SourceRetryAfter {
-			continue
-		}
-		window := l.Reset
-		if !window.ok {
-			window = policy.Window
-		}
-		list = append(list, m.budgetOf(t, remaining, window, received, r))
+// end returns the entry that learns how the request has ended, whose machine has
+// been told the time. It is nil where nothing is to be learnt, and the second time.
+func (p *Pass) end(now time.Time) *entry {
+	e, g := p.entry, p.gate
+	p.entry = nil
+	if e == nil || e.era != p.era {
+		return nil
 	}
-	return list, said
+	displaced := g.keys[e.key] != e
+	if displaced {
+		if e = g.entry(e.key, now); e == nil {
+			return nil
+		}
+	}
+	r := g.settings()
+	e.machine.tick(now, &r)
+	if displaced { // what it has not counted yet
+		e.machine.send(&p.trip, now, &r)
+	}
+	return e
 }
 
-// budgetOf returns what may be sent of a limit, until its window ends if that is
-// known. Requests that are still under way, and were sent no longer before the
-// answer than the window lasts, may not be counted in it yet; neither may those
-// that have been answered meanwhile without a word. Older ones are: whoever
-// subtracts them again halves the rate of a server whose answers take longer than
-// its windows.
-func (m *machine) budgetOf(t *trip, remaining int64, window Seconds, received time.Time, r *settings) (b budget) {
-	d, known := window.Duration()
-	if known && d == 0 && remaining > 0 {
-		d = time.Second // it has been rounded down, or is that of a slow clock
-	}
-	b.number = m.number
-	if known {
-		b.end, b.from = received.Add(d), received.Add(-d)
-	}
-	left := remaining - int64(m.under.since(b.from)) - (m.silent - t.silent)
-	b.left = float64(left) * r.share
-	return b
-}
-
-// giveBack returns what a request took of each budget, because its answer says what
-// remains: either it was served before the answer from which the budget was learnt,
-// and is counted in that, or its own answer is the stricter one.
-func (m *machine) giveBack(t *trip, r *settings) {
-	for i := range m.budgets {
-		switch b := &m.budgets[i]; {
-		case t.number > b.number:
-			b.left++
-		case t.at.After(b.from):
-			b.left += r.share
+// Forget forgets all that is known of a key: after a change of credentials, say.
+// Answers to requests that are under way are not learnt from. An origin, such as
+// "https://api.example", is the key of a [Transport] without a Key; with it those keys
+// are forgotten that [KeyBy] has made of that origin.
+func (g *Gate) Forget(key string) {
+	name := nameOfKey(key)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	for k, e := range g.keys {
+		if k == name.short() || name.scheme != "" && k.scheme == name.scheme && strings.HasPrefix(k.rest, name.rest+keyMark) {
+			e.forget()
+			g.admit(e, now)
+			g.settle(e, now)
 		}
 	}
 }
 
-// scale multiplies a duration, saturating.
-func scale(d time.Duration, by float64) time.Duration {
-	if d == 0 {
-		return 0 // also +Inf times
-	}
-	if x := float64(d) * by; x < math.MaxInt64 {
-		return time.Duration(x)
-	}
-	return math.MaxInt64
+// keyMark stands between the origin and the hash in a key of [KeyBy]. No origin has it.
+const keyMark = "#"
+
+// forget forgets what was learnt. The requests under way belong to an earlier era.
+func (e *entry) forget() {
+	e.era++
+	e.machine, e.advice = machine{}, Advice{}
 }
 
-// add adds a budget, and reports whether it allows less than the others.
-func (m *machine) add(b budget) bool {
-	if slices.ContainsFunc(m.budgets, func(c budget) bool { return c.covers(&b) }) {
-		return false
+// entry returns what is known of a key, or nil if nothing can be remembered of it.
+// The lock is held.
+func (g *Gate) entry(key keyName, now time.Time) *entry {
+	key = key.short()
+	if e := g.keys[key]; e != nil {
+		if r := g.settings(); e.queue.Len() == 0 && e.machine.idle(now, &r) {
+			e.forget()
+		}
+		return e
 	}
-	m.budgets = slices.DeleteFunc(m.budgets, func(c budget) bool { return b.covers(&c) })
-	if len(m.budgets) < maxBudgets {
-		m.budgets = append(m.budgets, b)
-		return true
+	if len(g.keys) >= maxKeys && !g.displace(now) {
+		return nil
 	}
-	last := &m.budgets[maxBudgets-1]
-	if b.left < last.left {
-		last.left, last.from, last.number = b.left, b.from, b.number
+	if g.keys == nil {
+		g.keys = make(map[keyName]*entry)
 	}
-	if last.end.IsZero() || b.end.After(last.end) { // an end that is not said takes none away
-		last.end = b.end
-	}
-	return true
+	e := &entry{key: keyName{strings.Clone(key.scheme), strings.Clone(key.rest)}}
+	e.place = g.lists[e.loss].PushBack(e)
+	g.keys[e.key] = e
+	return e
 }
 
-// kept returns of an advice only what is remembered. It holds no memory of the
-// response.
-func kept(a *Advice) Advice {
-	k := *a
-	k.Fields = Fields{}
-	k.Limit.Params, k.Limit.PartitionKey = nil, nil
-	k.Limit.Name = strings.Clone(k.Limit.Name[:min(len(k.Limit.Name), maxKeptName)])
+// short returns a hash in place of a long key.
+func (k keyName) short() keyName {
+	if len(k.scheme)+len(k.rest) > maxKey {
+		return keyName{keyMark, hex(maphash.Comparable(seed, k))}
+	}
 	return k
 }
 
-// idle reports whether nothing is lost with a machine that has not been used for
-// some time.
-func (m *machine) idle(now time.Time, r *settings) bool {
-	return now.Sub(m.last) > idleTime && m.loss(now, r) == nothingLost
-}
+func hex(hash uint64) string { return strconv.FormatUint(hash, 16) }
 
-// loss returns what would be lost with a machine.
-func (m *machine) loss(now time.Time, r *settings) loss {
-	if m.phase == waiting && now.Before(m.until) {
-		return waitLost
-	}
-	used := now.Sub(m.last) <= idleTime
-	most := nothingLost
-	if m.most > 0 && used {
-		most = countLost
-	}
-	for i := range m.budgets {
-		switch b := &m.budgets[i]; {
-		case b.over(now) || b.end.IsZero() && !used:
-		case b.spent() && !b.end.IsZero() && now.Before(m.last.Add(r.maxWait)):
-			return waitLost
-		default:
-			most = countLost
+// displace forgets the key with which the least is lost, and reports whether there
+// is one.
+func (g *Gate) displace(now time.Time) bool {
+	for loss := range waitLost {
+		if oldest := g.lists[loss].Front(); oldest != nil {
+			g.remove(oldest.Value.(*entry))
+			return true
 		}
 	}
-	return most
+	if now.Sub(g.swept) < sweepTime {
+		return false
+	}
+	g.swept = now
+	waits := &g.lists[waitLost]
+	for range waits.Len() { // each goes to the back, or to where it belongs now
+		g.settle(waits.Front().Value.(*entry), now)
+	}
+	return g.displace(now)
+}
+
+func (g *Gate) remove(e *entry) {
+	g.lists[e.loss].Remove(e.place)
+	delete(g.keys, e.key)
+}
+
+// settle puts an entry, which has just been used, where it belongs.
+func (g *Gate) settle(e *entry, now time.Time) {
+	r := g.settings()
+	loss := e.machine.loss(now, &r)
+	if e.queue.Len() > 0 {
+		loss = waitLost
+	}
+	if loss == e.loss {
+		g.lists[loss].MoveToBack(e.place)
+		return
+	}
+	g.lists[e.loss].Remove(e.place)
+	e.loss, e.place = loss, g.lists[loss].PushBack(e)
+}
+
+// settings returns those that the machine obeys.
+func (g *Gate) settings() settings {
+	r := settings{maxWait: maxWait(g.MaxWait), share: min(g.Share, 1), pace: g.Pace}
+	if !(r.share > 0) { // NaN included
+		r.share = 1
+	}
+	return r
+}
+
+// look tells the machine the time, and asks whether a request may be sent.
+func (e *entry) look(g *Gate, now time.Time, prices []price) verdict {
+	r := g.settings()
+	e.machine.tick(now, &r)
+	return e.machine.ask(now, &r, prices)
+}
+
+// send counts a request as sent.
+func (e *entry) send(g *Gate, p *Pass, now time.Time) {
+	p.entry, p.era = e, e.era
+	r := g.settings()
+	e.machine.send(&p.trip, now, &r)
+}
+
+// admit lets through as many waiters as may be sent, first come, first served,
+// and has the timer ring when there may be more. Those whose deadline comes before an
+// answer can are refused.
+func (g *Gate) admit(e *entry, now time.Time) {
+	for e.queue.Len() > 0 {
+		front := e.queue.Front().Value.(*waiter)
+		v := e.look(g, now, front.pass.trip.prices)
+		switch {
+		case v.open && front.inTime(now.Add(e.machine.answers.fastest())):
+			e.letThrough(g, front, now)
+		case v.open:
+			e.dismiss(front, &WaitError{Until: now, Advice: e.advice})
+		case len(e.doomed) > 0 && v.hurries(e.doomed[0].deadline, 0):
+			e.letThrough(g, e.doomed[0], now)
+		case len(e.doomed) > 0 && e.refuses(&v, e.doomed[0].deadline) != nil:
+			e.dismiss(e.doomed[0], e.refuses(&v, e.doomed[0].deadline))
+		default:
+			g.ringAt(e, v.until, now)
+			return
+		}
+	}
+	if e.timer != nil {
+		e.timer.Stop()
+		e.timer, e.until = nil, time.Time{}
+	}
+}
+
+// inTime reports whether an answer at that time comes before the deadline.
+func (w *waiter) inTime(answer time.Time) bool {
+	return w.deadline.IsZero() || !w.deadline.Before(answer)
+}
+
+// ringAt has the timer of an entry ring at a time. It belongs to no caller, so that
+// one that is slow to look holds back no other.
+func (g *Gate) ringAt(e *entry, until, now time.Time) {
+	if e.until.Equal(until) {
+		return
+	}
+	e.until = until
+	if e.timer != nil {
+		e.timer.Reset(until.Sub(now))
+		return
+	}
+	e.timer = time.AfterFunc(until.Sub(now), func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if e.queue.Len() > 0 {
+			e.until = time.Time{}
+			now := time.Now()
+			g.admit(e, now)
+			g.settle(e, now)
+		}
+	})
+}
+
+// letThrough sends a request that has waited.
+func (e *entry) letThrough(g *Gate, w *waiter, now time.Time) {
+	e.dequeue(w)
+	e.send(g, w.pass, now)
+	w.decide(nil)
+}
+
+// dismiss ends a wait that would be in vain.
+func (e *entry) dismiss(w *waiter, err *WaitError) {
+	e.dequeue(w)
+	w.decide(err)
+}
+
+// decide ends the wait.
+func (w *waiter) decide(err error) {
+	w.err, w.decided = err, true
+	close(w.wake)
+}
+
+// enqueue puts a request at the end of the queue.
+func (e *entry) enqueue(p *Pass, deadline time.Time) *waiter {
+	w := &waiter{pass: p, wake: make(chan struct{}), deadline: deadline}
+	w.place = e.queue.PushBack(w)
+	if !deadline.IsZero() {
+		heap.Push(&e.doomed, w)
+	}
+	return w
+}
+
+func (e *entry) dequeue(w *waiter) {
+	e.queue.Remove(w.place)
+	if !w.deadline.IsZero() {
+		heap.Remove(&e.doomed, w.index)
+	}
+}
+
+// deadlines is a heap of waiters, the earliest deadline first.
+type deadlines []*waiter
+
+func (d deadlines) Len() int           { return len(d) }
+func (d deadlines) Less(i, j int) bool { return d[i].deadline.Before(d[j].deadline) }
+func (d deadlines) Swap(i, j int) {
+	d[i], d[j] = d[j], d[i]
+	d[i].index, d[j].index = i, j
+}
+
+func (d *deadlines) Push(x any) {
+	w := x.(*waiter)
+	w.index = len(*d)
+	*d = append(*d, w)
+}
+
+func (d *deadlines) Pop() any {
+	last := (*d)[len(*d)-1]
+	*d = slices.Delete(*d, len(*d)-1, len(*d))
+	return last
+}
+
+// reportOf tells the machine what an advice says, for a request with these prices. Its
+// stocks are appended to a list.
+func reportOf(a *Advice, prices []price, stocks []stock) report {
+	told := report{
+		wait: max(a.Wait, a.Asked), pace: a.Pace, refused: a.Refused, waived: a.Source == SourceRetryAfter, stocks: stocks,
+	}
+	policies := newMatcher(a.Fields.Policies)
+	for i := range a.Fields.Policies {
+		if p := &a.Fields.Policies[i]; p.Unit == ConcurrentRequests && p.Quota > 0 && (told.atOnce == 0 || p.Quota < told.atOnce) {
+			told.atOnce = p.Quota
+		}
+	}
+	priced := false // the wait is that of a limit whose units the request has counted
+	var others time.Duration
+	for i := range a.Fields.Limits {
+		l := &a.Fields.Limits[i]
+		p := policies.policy(l)
+		if l.Remaining < 0 || p.Unit == ConcurrentRequests { // the number of these does not come back with time
+			continue
+		}
+		s := stockOf(&a.Fields, i, p)
+		told.stocks = append(told.stocks, s)
+		switch {
+		case s.left > 0:
+		case s.unit != requestUnit && takes(prices, s.unit, s.policy) > 0:
+			priced = true
+		default:
+			others = max(others, s.reset)
+		}
+	}
+	if priced && (a.Source == SourceLimit || a.Source == SourceWindow) {
+		told.wait = others
+	}
+	return told
+}
+
+// stockOf returns what a limit says, the number of whose policy is p.
+func stockOf(f *Fields, i int, p *Policy) stock {
+	l := &f.Limits[i]
+	s := stock{unit: string(p.Unit.canonical()), policy: l.Name, left: l.Remaining, quota: max(p.Quota, 0)}
+	if l.exhausted(p) {
+		s.left = 0
+	}
+	s.window, _ = p.Window.Duration()
+	if s.reset, s.ends = f.reset(i); !s.ends {
+		s.reset, s.ends = s.window, p.Window.ok
+	}
+	return s
+}
+
+// kept returns of an advice only what is remembered. It holds no memory of the
+// response; name is one that is remembered already.
+func (a *Advice) kept(name string) Advice {
+	k := *a
+	k.Fields = Fields{}
+	k.Limit.Params, k.Limit.PartitionKey = nil, nil
+	if k.Limit.Name = cutName(k.Limit.Name); k.Limit.Name == name {
+		k.Limit.Name = name
+	} else {
+		k.Limit.Name = strings.Clone(k.Limit.Name)
+	}
+	return k
 }

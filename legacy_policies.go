@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A tally sums up what the fields say of one policy.
@@ -16,10 +17,11 @@ type tally struct {
 	counts
 	part    int64 // the fraction of the quota, in billionths
 	window  Seconds
-	usual   Seconds // its window if nothing says another
-	bare    int64   // a window without unit, 0 if there is none
-	resets  resets  // what its fields say of the reset
-	reset   Seconds // that of these which counts
+	usual   Seconds       // its window if nothing says another
+	bare    int64         // a window without unit, 0 if there is none
+	resets  resets        // what its fields say of the reset
+	reset   Seconds       // that of these which counts
+	precise time.Duration // the same, where it is no number of whole seconds
 	unit    Unit
 	title   string // from a parameter
 	half    string // of its name, from its column
@@ -47,10 +49,11 @@ func firstKnown(n, other int64) int64 {
 
 // resets are the times that fields give for the reset, the first of each kind.
 type resets struct {
-	at      [moments]Seconds // by kind, each as seconds from now
-	small   number           // that of bareMoment, without unit
-	seconds bool             // which are seconds by definition, if nothing refutes it
-	last    momentKind       // the kind of the one that was added last
+	at      [moments]Seconds       // by kind, each as seconds from now
+	precise [moments]time.Duration // the same, where they are no whole seconds
+	small   number                 // that of bareMoment, without unit
+	seconds bool                   // which are seconds by definition, if nothing refutes it
+	last    momentKind             // the kind of the one that was added last
 }
 
 func (t *tally) none() bool { return t.resets.at == [moments]Seconds{} }
@@ -191,12 +194,13 @@ func (r *reading) takeReset(t *tally, m *meaning, value string, format TimeForma
 		if seconds.n <= s.at[s.last].n {
 			return ok
 		}
-		s.at[s.last] = Seconds{}
+		s.at[s.last], s.precise[s.last] = Seconds{}, 0
 	}
 	if s.at[at.kind].ok {
 		return ok
 	}
 	s.at[at.kind], s.last, t.by[RoleReset] = seconds, at.kind, r.field
+	s.precise[at.kind] = at.exactly(value, c)
 	if at.kind == bareMoment {
 		s.small, s.seconds = at.number, m.order == draftOrder || m.kind == anchorName
 	}
@@ -391,11 +395,14 @@ func (r *reading) settleResets() {
 	for i := range r.policies {
 		switch t := r.at(i); {
 		case t.resets.at[spanMoment].ok:
-			t.reset = t.resets.at[spanMoment]
+			t.reset, t.precise = t.resets.at[spanMoment], t.resets.precise[spanMoment]
 		case t.resets.at[bareMoment].ok:
 			t.reset = r.settleSmall(t)
+			if t.reset.n < t.resets.small.ceil() {
+				t.precise = numberOf(t.resets.small, time.Millisecond)
+			}
 		default:
-			t.reset = t.resets.at[dateMoment]
+			t.reset, t.precise = t.resets.at[dateMoment], t.resets.precise[dateMoment]
 		}
 	}
 }
@@ -475,7 +482,7 @@ func (r *reading) shareReset() {
 	if plain := r.lookup("", 0); plain != nil && r.title == "" && plain.title == "" {
 		if t := r.about(plain); t != nil {
 			if !t.reset.ok {
-				t.reset, t.common = plain.reset, true
+				t.reset, t.precise, t.common = plain.reset, plain.precise, true
 			}
 			r.drop(plain)
 		}
@@ -487,7 +494,7 @@ func (r *reading) shareReset() {
 		}
 		for j := range r.policies {
 			if t := r.at(j); !t.reset.ok && t.window.ok && t.window == from.window && t.hasPolicy() {
-				t.reset = from.reset
+				t.reset, t.precise = from.reset, from.precise
 			}
 		}
 	}
@@ -561,6 +568,7 @@ func (r *reading) result() Fields {
 		if f.Limits == nil {
 			f.Limits = make([]Limit, 0, r.policies)
 		}
+		f.note(len(f.Limits), t.precise)
 		f.Limits = append(f.Limits, Limit{Name: r.nameOf(t), Remaining: t.remaining, Reset: t.reset})
 	}
 	f.Limits = f.Limits[:min(len(f.Limits), maxMembers)]

@@ -34,11 +34,14 @@ func parseRetryAfter(line string) (r retryAfter, ok bool) {
 }
 
 // wait returns how long the line asks to wait. A date is measured from now. The
-// result is at least 0, and saturates; a fraction of a second in a number of
-// seconds is rounded up.
+// result is at least 0, and saturates.
 func (r *retryAfter) wait(now time.Time) time.Duration {
 	if r.date.IsZero() {
-		d, _ := SecondsOf(r.seconds.ceil()).Duration()
+		s := SecondsOf(r.seconds.ceil())
+		if precise := s.exactly(numberOf(r.seconds, time.Second)); precise > 0 {
+			return precise
+		}
+		d, _ := s.Duration()
 		return d
 	}
 	return max(r.date.in(now).Sub(now), 0)
@@ -58,7 +61,7 @@ func (r *retryAfter) wait(now time.Time) time.Duration {
 // fields might be one, none of them is read.
 //
 // A number is a number of seconds, unless the name of the field has another
-// unit; a fraction of a second is rounded up. A date may be an HTTP-date in any
+// unit, and may have a fraction. A date may be an HTTP-date in any
 // of its three forms, or a timestamp of RFC 3339; a year of two digits is at most 50
 // years ahead (RFC 9110 Section 5.6.7). It is measured from the field
 // Date. It is measured from received instead if there is no Date, if the Date is

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/PuerkitoBio/rehttp"
@@ -49,8 +50,18 @@ var (
 func transport(maxWait time.Duration, pace bool, share float64) func(base http.RoundTripper) http.RoundTripper {
 	return func(base http.RoundTripper) http.RoundTripper {
 		return &ratelimit.Transport{
-			Base: base, Advisor: ratelimit.Advisor{MaxWait: maxWait}, Pace: pace, Share: share}
+			Base: base, Gate: &ratelimit.Gate{MaxWait: maxWait, Pace: pace, Share: share}, Cost: costOf}
 	}
+}
+
+// costOf returns what a request says that it costs.
+func costOf(req *http.Request) (costs []ratelimit.Cost) {
+	for _, field := range []struct{ name, policy string }{{costField, ""}, {inputField, "input-tokens"}, {outputField, "output-tokens"}} {
+		if n, err := strconv.ParseInt(req.Header.Get(field.name), 10, 64); err == nil {
+			costs = append(costs, ratelimit.Cost{Unit: "tokens", Policy: field.policy, Units: n})
+		}
+	}
+	return costs
 }
 
 // shared is one of n processes that share a quota.

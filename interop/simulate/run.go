@@ -12,8 +12,14 @@ import (
 	"time"
 )
 
-// jobField is the field of a request that says for which job it is.
-const jobField = "Simulate-Job"
+// Fields of a request that say for which job it is, and how many tokens it is estimated
+// to cost: all of them, or those of its input and output.
+const (
+	jobField    = "Simulate-Job"
+	costField   = "Simulate-Cost"
+	inputField  = "Simulate-Input"
+	outputField = "Simulate-Output"
+)
 
 // A load is what is asked of a server.
 type load struct {
@@ -22,12 +28,22 @@ type load struct {
 	jobs      int           // of all workers together
 	each      int           // of each worker, where it is not 0, in place of jobs
 	time      time.Duration // for how long they work, where it is not 0, in place of jobs
+	apart     time.Duration // between the first jobs of two workers
+	timeout   time.Duration // of each try, 0 for none
+	costs     func(seed uint64, job int) []cost
+}
+
+// A cost is what a job costs of a limit that is not one of requests.
+type cost struct {
+	field            string
+	estimated, taken int64
 }
 
 // A result is how a load went.
 type result struct {
 	time    time.Duration // until the last job was done
 	refused int
+	again   int64           // tokens of requests that were refused
 	longest time.Duration   // of a job, from its first try until it was done
 	fair    float64         // Jain's index of the workers' jobs a second, 1 if all are equal
 	used    float64         // of what the limiter allows in that time
@@ -60,7 +76,7 @@ func (l load) run(s *server, c client, seed uint64) result {
 			w.number, w.rt, w.seed = p*l.workers+i, rt, seed
 			all.Go(func() {
 				// So the order in which they begin does not depend on the scheduler.
-				time.Sleep(time.Duration(w.number) * time.Microsecond)
+				time.Sleep(time.Duration(w.number) * max(l.apart, time.Microsecond))
 				w.work(office)
 			})
 		}
@@ -112,7 +128,7 @@ func (w *worker) work(o *office) {
 			return
 		}
 		begin := time.Now()
-		w.do(job)
+		w.do(o, job)
 		w.end = time.Now()
 		w.took = append(w.took, w.end.Sub(begin))
 	}
@@ -126,22 +142,48 @@ const (
 )
 
 // do tries until a job is done.
-func (w *worker) do(job int) {
+func (w *worker) do(o *office, job int) {
 	rnd := rand.New(rand.NewPCG(^w.seed, uint64(job)))
 	for try := 0; ; try++ {
-		req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://api.example/", nil)
-		if err != nil {
-			panic(err)
-		}
-		req.Header.Set(jobField, strconv.Itoa(job))
-		if resp, err := w.rt.RoundTrip(req); err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return
-			}
+		if w.try(o, job) {
+			return
 		}
 		time.Sleep(time.Duration(rnd.Float64() * float64(min(backoff<<min(try, 10), maxBackoff))))
 	}
+}
+
+// try sends the request of a job, and reports whether it was served.
+func (w *worker) try(o *office, job int) bool {
+	ctx, cancel := context.Background(), context.CancelFunc(func() {})
+	if o.timeout > 0 {
+		ctx, cancel = context.WithTimeout(ctx, o.timeout)
+	}
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://api.example/", nil)
+	if err != nil {
+		panic(err)
+	}
+	req.Header.Set(jobField, strconv.Itoa(job))
+	if o.costs != nil {
+		for _, c := range o.costs(w.seed, job) {
+			req.Header.Set(c.field, strconv.FormatInt(c.estimated, 10))
+			req = req.WithContext(context.WithValue(req.Context(), costKey{}, append(costsOf(req), c)))
+		}
+	}
+	resp, err := w.rt.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+type costKey struct{}
+
+// costsOf returns what a request really costs.
+func costsOf(req *http.Request) []cost {
+	costs, _ := req.Context().Value(costKey{}).([]cost)
+	return costs
 }
 
 func (o *office) result(s *server) result {
@@ -170,6 +212,7 @@ func (o *office) result(s *server) result {
 			served++
 		default:
 			r.refused++
+			r.again += e.cost
 		}
 	}
 	r.used = float64(served) / s.limit.allows(r.time)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -15,9 +16,11 @@ import (
 
 // A limiter decides whether a request is served.
 type limiter interface {
-	// take takes a unit for a request if there is one. done, which may be nil, is
-	// called when the request has been served.
-	take(now time.Time) (ok bool, done func())
+	// has reports whether there is enough for a request.
+	has(now time.Time, costs []cost) bool
+	// take takes what it costs, if there is enough. done, which may be nil, is called
+	// when the request has been served.
+	take(now time.Time, costs []cost) (ok bool, done func())
 	// state returns what remains, and until when.
 	state(now time.Time) []state
 	// allows returns how many requests can be served within a time.
@@ -28,7 +31,7 @@ type limiter interface {
 type state struct {
 	policy    ratelimit.Policy
 	remaining int64
-	reset     time.Duration
+	reset     time.Duration // below 0 is none
 }
 
 // A fixedWindow allows so many requests in each window. The first window begins
@@ -36,16 +39,46 @@ type state struct {
 type fixedWindow struct {
 	quota  int64
 	window time.Duration
+	meter  meter
 	number time.Time // the beginning of the window
 	used   int64
 }
 
-func (l *fixedWindow) take(now time.Time) (bool, func()) {
+// A meter is what a limit counts: requests, or the costs of requests in one field.
+type meter struct{ name, field string }
+
+// units returns what a request takes.
+func (m meter) units(costs []cost) (n int64) {
+	if m.field == "" {
+		return 1
+	}
+	for _, c := range costs {
+		if c.field == m.field {
+			n += c.taken
+		}
+	}
+	return n
+}
+
+// policy names a policy after what it counts.
+func (m meter) policy(quota int64, window time.Duration) ratelimit.Policy {
+	p := policyOf(quota, window)
+	if m.field != "" {
+		p.Name, p.Unit = m.name, "tokens"
+	}
+	return p
+}
+
+func (l *fixedWindow) has(now time.Time, costs []cost) bool {
 	l.turn(now)
-	if l.used == l.quota {
+	return l.used+l.meter.units(costs) <= l.quota
+}
+
+func (l *fixedWindow) take(now time.Time, costs []cost) (bool, func()) {
+	if !l.has(now, costs) {
 		return false, nil
 	}
-	l.used++
+	l.used += l.meter.units(costs)
 	return true, nil
 }
 
@@ -57,7 +90,7 @@ func (l *fixedWindow) turn(now time.Time) {
 
 func (l *fixedWindow) state(now time.Time) []state {
 	l.turn(now)
-	return []state{{policyOf(l.quota, l.window), l.quota - l.used, l.number.Add(l.window).Sub(now)}}
+	return []state{{l.meter.policy(l.quota, l.window), l.quota - l.used, l.number.Add(l.window).Sub(now)}}
 }
 
 func (l *fixedWindow) allows(d time.Duration) float64 {
@@ -77,9 +110,13 @@ type slidingWindow struct {
 	taken  []time.Time // within the window, oldest first
 }
 
-func (l *slidingWindow) take(now time.Time) (bool, func()) {
+func (l *slidingWindow) has(now time.Time, _ []cost) bool {
 	l.turn(now)
-	if int64(len(l.taken)) == l.quota {
+	return int64(len(l.taken)) < l.quota
+}
+
+func (l *slidingWindow) take(now time.Time, costs []cost) (bool, func()) {
+	if !l.has(now, costs) {
 		return false, nil
 	}
 	l.taken = append(l.taken, now)
@@ -111,20 +148,45 @@ type bucket struct {
 	perSecond float64
 	burst     float64
 	untilFull bool // whether the reset is when all are back, not when the next one is
+	meter     meter
+	others    float64 // how often in a second others come
+	each      float64 // what each of them takes, if there is as much
 	tokens    float64
 	at        time.Time
+	taken     time.Time // when others have taken theirs
 }
 
-func (l *bucket) take(now time.Time) (bool, func()) {
+func (l *bucket) has(now time.Time, costs []cost) bool {
 	l.flow(now)
-	if l.tokens < 1 {
+	return l.tokens >= float64(l.meter.units(costs))
+}
+
+func (l *bucket) take(now time.Time, costs []cost) (bool, func()) {
+	if !l.has(now, costs) {
 		return false, nil
 	}
-	l.tokens--
+	l.tokens -= float64(l.meter.units(costs))
 	return true, nil
 }
 
 func (l *bucket) flow(now time.Time) {
+	if l.others > 0 {
+		gap := time.Duration(float64(time.Second) / l.others)
+		for next := l.taken.Add(gap); !l.taken.IsZero() && !next.After(now); next = next.Add(gap) {
+			l.flowTo(next)
+			if l.tokens >= l.each {
+				l.tokens -= l.each
+			}
+			l.taken = next
+		}
+		if l.taken.IsZero() {
+			l.taken = now
+		}
+	}
+	l.flowTo(now)
+}
+
+func (l *bucket) flowTo(now time.Time) {
 	if l.at.IsZero() {
 		l.tokens = l.burst
 	} else {
@@ -141,7 +203,7 @@ func (l *bucket) state(now time.Time) []state {
 	if l.untilFull {
 		missing = l.burst - l.tokens
 	}
-	policy := policyOf(int64(l.burst), time.Duration(l.burst/l.perSecond*float64(time.Second)))
+	policy := l.meter.policy(int64(l.burst), time.Duration(l.burst/l.perSecond*float64(time.Second)))
 	return []state{{policy, int64(l.tokens), time.Duration(missing / l.perSecond * float64(time.Second))}}
 }
 
@@ -150,16 +212,21 @@ func (l *bucket) allows(d time.Duration) float64 { return l.burst + d.Seconds()*
 // several are limiters all of which must have a unit.
 type several []limiter
 
-func (l several) take(now time.Time) (bool, func()) {
+func (l several) has(now time.Time, costs []cost) bool {
 	for _, one := range l {
-		for _, s := range one.state(now) {
-			if s.remaining == 0 {
-				return false, nil
-			}
+		if !one.has(now, costs) {
+			return false
 		}
 	}
+	return true
+}
+
+func (l several) take(now time.Time, costs []cost) (bool, func()) {
+	if !l.has(now, costs) {
+		return false, nil
+	}
 	for _, one := range l {
-		one.take(now)
+		one.take(now, costs)
 	}
 	return true, nil
 }
@@ -183,17 +250,26 @@ func (l several) allows(d time.Duration) float64 {
 type concurrent struct {
 	slots, used int64
 	each        time.Duration
+	says        bool // whether it has a policy
 }
 
-func (l *concurrent) take(time.Time) (bool, func()) {
-	if l.used == l.slots {
+func (l *concurrent) has(time.Time, []cost) bool { return l.used < l.slots }
+
+func (l *concurrent) take(now time.Time, costs []cost) (bool, func()) {
+	if !l.has(now, costs) {
 		return false, nil
 	}
 	l.used++
 	return true, func() { l.used-- }
 }
 
-func (l *concurrent) state(time.Time) []state { return nil }
+func (l *concurrent) state(time.Time) []state {
+	if !l.says {
+		return nil
+	}
+	p := ratelimit.Policy{Name: "slots", Quota: l.slots, Unit: ratelimit.ConcurrentRequests}
+	return []state{{p, l.slots - l.used, -1}}
+}
 
 func (l *concurrent) allows(d time.Duration) float64 {
 	return float64(l.slots) * max(1, math.Floor(float64(d)/float64(l.each)))
@@ -202,9 +278,10 @@ func (l *concurrent) allows(d time.Duration) float64 {
 // unlimited serves every request.
 type unlimited struct{}
 
-func (unlimited) take(time.Time) (bool, func()) { return true, nil }
-func (unlimited) state(time.Time) []state       { return nil }
-func (unlimited) allows(time.Duration) float64  { return math.Inf(1) }
+func (unlimited) has(time.Time, []cost) bool            { return true }
+func (unlimited) take(time.Time, []cost) (bool, func()) { return true, nil }
+func (unlimited) state(time.Time) []state               { return nil }
+func (unlimited) allows(time.Duration) float64          { return math.Inf(1) }
 
 // A visit is a request at a server. Its luck depends on the seed, the job and the
 // number of the try alone, not on the order in which goroutines run.
@@ -212,6 +289,7 @@ type visit struct {
 	now    time.Time // of the decision
 	served bool
 	states []state
+	wait   time.Duration // until a refused request could be served
 	rnd    *rand.Rand
 }
 
@@ -223,8 +301,11 @@ func current(h http.Header, v *visit) {
 	var f ratelimit.Fields
 	for _, s := range v.states {
 		f.Policies = append(f.Policies, s.policy)
-		f.Limits = append(f.Limits, ratelimit.Limit{
-			Name: s.policy.Name, Remaining: s.remaining, Reset: ratelimit.CeilSeconds(s.reset)})
+		l := ratelimit.Limit{Name: s.policy.Name, Remaining: s.remaining}
+		if s.reset >= 0 {
+			l.Reset = ratelimit.CeilSeconds(s.reset)
+		}
+		f.Limits = append(f.Limits, l)
 	}
 	if err := f.Set(h); err != nil {
 		panic(err) // the limiters above are at fault
@@ -295,6 +376,7 @@ type server struct {
 type event struct {
 	at     time.Duration // since the beginning
 	served bool
+	cost   int64
 }
 
 var errLost = errors.New("simulate: the connection was lost")
@@ -334,11 +416,15 @@ func (s *server) luck(job string) *rand.Rand {
 }
 
 func (s *server) serve(req *http.Request, rnd *rand.Rand) (*http.Response, error) {
-	v, work, done := s.decide(rnd)
+	v, work, done := s.decide(rnd, costsOf(req))
 	if work < 0 {
 		return nil, errLost
 	}
-	time.Sleep(work)
+	select {
+	case <-time.After(work):
+	case <-req.Context().Done():
+		return nil, context.Cause(req.Context())
+	}
 	if done != nil {
 		s.mu.Lock()
 		done()
@@ -356,16 +442,91 @@ func (s *server) serve(req *http.Request, rnd *rand.Rand) (*http.Response, error
 }
 
 // decide asks the limiter. A negative work is a connection that is reset.
-func (s *server) decide(rnd *rand.Rand) (v *visit, work time.Duration, done func()) {
+func (s *server) decide(rnd *rand.Rand, costs []cost) (v *visit, work time.Duration, done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v = &visit{now: time.Now(), rnd: rnd}
-	v.served, done = s.limit.take(v.now)
+	v.served, done = s.limit.take(v.now, costs)
 	v.states = s.limit.state(v.now)
-	s.events = append(s.events, event{time.Since(epoch), v.served})
+	if !v.served {
+		v.wait = waitOf(s.limit, v.now, costs)
+	}
+	var all int64
+	for _, c := range costs {
+		all += c.taken
+	}
+	s.events = append(s.events, event{time.Since(epoch), v.served, all})
 	if v.served {
 		work = s.work(s.served)
 		s.served++
 	}
 	return v, work, done
+}
+
+// waitOf returns how long a request has to wait until a limiter has enough for it, if
+// nothing else takes of it, to a tenth of a second; an hour if it never has.
+func waitOf(l limiter, now time.Time, costs []cost) time.Duration {
+	switch l := l.(type) {
+	case *bucket:
+		missing := float64(l.meter.units(costs)) - l.tokens
+		return time.Duration(max(missing, 0) / l.perSecond * float64(time.Second))
+	case *fixedWindow:
+		if l.has(now, costs) {
+			return 0
+		}
+		return l.number.Add(l.window).Sub(now)
+	case several:
+		var longest time.Duration
+		for _, one := range l {
+			longest = max(longest, waitOf(one, now, costs))
+		}
+		return longest
+	}
+	return 0
+}
+
+// refuseUntil says when the request could be served.
+func refuseUntil(h http.Header, v *visit) int {
+	h.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(v.wait.Seconds())), 10))
+	return http.StatusTooManyRequests
+}
+
+// likeOpenAI writes what OpenAI does: durations to the millisecond.
+func likeOpenAI(h http.Header, v *visit) {
+	for _, s := range v.states {
+		name := "requests"
+		if s.policy.Unit == "tokens" {
+			name = "tokens"
+		}
+		h.Set("x-ratelimit-limit-"+name, strconv.FormatInt(s.policy.Quota, 10))
+		h.Set("x-ratelimit-remaining-"+name, strconv.FormatInt(s.remaining, 10))
+		reset := s.reset.Truncate(time.Millisecond)
+		if reset < s.reset {
+			reset += time.Millisecond
+		}
+		h.Set("x-ratelimit-reset-"+name, reset.String())
+	}
+}
+
+// likeAnthropic writes what Anthropic does: thousands of tokens, and dates.
+func likeAnthropic(h http.Header, v *visit) {
+	for _, s := range v.states {
+		name, remaining := "requests", s.remaining
+		if s.policy.Unit == "tokens" {
+			name, remaining = s.policy.Name, (s.remaining+500)/1000*1000
+		}
+		h.Set("anthropic-ratelimit-"+name+"-limit", strconv.FormatInt(s.policy.Quota, 10))
+		h.Set("anthropic-ratelimit-"+name+"-remaining", strconv.FormatInt(remaining, 10))
+		h.Set("anthropic-ratelimit-"+name+"-reset", v.now.Add(s.reset+time.Second-1).UTC().Format(time.RFC3339))
+	}
+	h.Set("Date", v.now.UTC().Format(http.TimeFormat))
+}
+
+// onRefusal writes fields on refusals alone.
+func onRefusal(say func(http.Header, *visit)) func(http.Header, *visit) {
+	return func(h http.Header, v *visit) {
+		if !v.served {
+			say(h, v)
+		}
+	}
 }

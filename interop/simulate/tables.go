@@ -13,6 +13,7 @@ import (
 type figure struct {
 	seconds, refused float64
 	half             float64 // seconds until half of the jobs were done
+	again            float64 // tokens of requests that were refused
 	longest          float64 // seconds, of all seeds
 	fair, used       float64
 }
@@ -27,6 +28,7 @@ func measure(t *testing.T, sc *scenario, c client, seeds int) (f figure) {
 		r := run(t, sc.load, c, sc.server, seed+1)
 		f.seconds += r.time.Seconds() / n
 		f.refused += float64(r.refused) / n
+		f.again += float64(r.again) / n
 		f.half += r.took[(len(r.took)-1)/2].Seconds() / n
 		f.longest = max(f.longest, r.longest.Seconds())
 		f.fair += r.fair / n

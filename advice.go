@@ -34,6 +34,11 @@ type Advisor struct {
 	// Legacy says how limits are read that are not in the fields
 	// RateLimit-Policy and RateLimit, as by [ParseAny]. Its Now is ignored.
 	Legacy LegacyOptions
+	// Refused reports a refusal by a limit that neither the status nor the fields tell:
+	// GitHub's secondary limits, say, are 403 with something remaining, and a text in the
+	// body. It sets Advice.Refused, and must leave the body so that it can be read again.
+	// nil is none.
+	Refused func(*http.Response) bool
 }
 
 // A Source is what decided the wait of an [Advice].
@@ -92,7 +97,7 @@ type Advice struct {
 	Capped bool
 	// Refused is true if a limit refused the request: the status is 429; or it is
 	// 503, and the response asks for a wait; or it is 403, and nothing remains or
-	// there is a Retry-After.
+	// there is a Retry-After; or Advisor.Refused says so.
 	Refused bool
 	// Fields holds all policies and limits of the response. It is empty if the
 	// response came from a cache.
@@ -213,7 +218,8 @@ func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 		return a
 	}
 	c.advise(&a, resp.Header, received)
-	if a.Refused = a.refused(resp.StatusCode); a.Refused && a.Source == SourceNone {
+	a.Refused = a.refused(resp.StatusCode) || c.Refused != nil && c.Refused(resp)
+	if a.Refused && a.Source == SourceNone {
 		a.followUnknown()
 	}
 	a.Asked = a.Wait
@@ -273,10 +279,15 @@ func (a *Advice) follow() {
 		l := &a.Fields.Limits[i]
 		p := policies.policy(l)
 		if l.exhausted(p) {
-			wait, source := waitOf(l, p)
-			a.heed(l, wait, source)
+			_, source := waitOf(l, p)
+			wait, known := a.Fields.reset(i)
+			if !known {
+				wait, known = p.Window.Duration()
+			}
+			a.heed(l, wait, known, source)
 		} else if l.Remaining > 0 && p.Unit.countsRequests() {
-			a.Pace = max(a.Pace, pace(l, p))
+			left, _ := a.Fields.reset(i)
+			a.Pace = max(a.Pace, pace(l, p, left))
 		}
 	}
 }
@@ -286,16 +297,17 @@ func (a *Advice) follow() {
 func (a *Advice) followUnknown() {
 	for i := range a.Fields.Limits {
 		if l := &a.Fields.Limits[i]; l.Remaining < 0 {
-			a.heed(l, l.Reset, SourceLimit)
+			wait, known := a.Fields.reset(i)
+			a.heed(l, wait, known, SourceLimit)
 		}
 	}
 }
 
 // heed makes a limit the reason to wait if it asks for longer than those before it.
 // Retry-After takes precedence over all of them.
-func (a *Advice) heed(l *Limit, wait Seconds, source Source) {
-	if d, ok := wait.Duration(); ok && a.Source != SourceRetryAfter && (a.Source == SourceNone || d > a.Wait) {
-		a.Wait, a.Source, a.Limit = d, source, *l
+func (a *Advice) heed(l *Limit, wait time.Duration, known bool, source Source) {
+	if known && a.Source != SourceRetryAfter && (a.Source == SourceNone || wait > a.Wait) {
+		a.Wait, a.Source, a.Limit = wait, source, *l
 	}
 }
 
@@ -316,9 +328,8 @@ func waitOf(l *Limit, p *Policy) (wait Seconds, source Source) {
 
 // pace spreads what remains over the time left, rounded up. More than the quota
 // would be more than the policy ever allows (draft-11 Section 8.5.1).
-func pace(l *Limit, p *Policy) time.Duration {
+func pace(l *Limit, p *Policy, left time.Duration) time.Duration {
 	remaining := time.Duration(lower(l.Remaining, p.Quota))
-	left, _ := l.Reset.Duration()
 	pace := left / remaining
 	if left%remaining > 0 {
 		pace++

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Limits of a model: 500 requests and 30,000 tokens a minute.
+const (
+	tokensPerMinute = 30_000
+	allTokens       = 340_850 // of 300 jobs: what is not in the bucket at first flows in within 621.7 s
+	answerTime      = 2 * time.Second
+)
+
+// A bill is what 300 jobs cost, by seed.
+type bill struct {
+	mu   sync.Mutex
+	jobs map[uint64][]int64
+}
+
+var bills = bill{jobs: make(map[uint64][]int64)}
+
+// of returns what a job costs: from 200 to 6,000 tokens, small ones more often, and as
+// many in all whatever the seed.
+func (b *bill) of(seed uint64, job int) int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.jobs[seed] == nil {
+		b.jobs[seed] = newBill(seed)
+	}
+	return b.jobs[seed][job%300]
+}
+
+func newBill(seed uint64) []int64 {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	list, sum := make([]int64, 300), int64(0)
+	for i := range list {
+		list[i] = 200 + min(int64(936*rnd.ExpFloat64()), 5800)
+		sum += list[i]
+	}
+	for sum != allTokens { // some cost a little more, or less
+		i, step := rnd.IntN(300), max(min(allTokens-sum, 100), -100)
+		if n := list[i] + step; n >= 200 && n <= 6000 {
+			list[i], sum = n, sum+step
+		}
+	}
+	return list
+}
+
+func honest(seed uint64, job int) []cost {
+	n := bills.of(seed, job)
+	return []cost{{costField, n, n}}
+}
+
+// apart tells input and output tokens apart, three to one.
+func apart(seed uint64, job int) []cost {
+	n := bills.of(seed, job)
+	return []cost{{inputField, n * 3 / 4, n * 3 / 4}, {outputField, n - n*3/4, n - n*3/4}}
+}
+
+// estimated is off by up to 30 % either way.
+func estimated(seed uint64, job int) []cost {
+	n := bills.of(seed, job)
+	off := 0.7 + 0.6*rand.New(rand.NewPCG(seed, uint64(job)+1<<32)).Float64()
+	return []cost{{costField, int64(float64(n) * off), n}}
+}
+
+// A model serves requests that cost tokens.
+func model(say func(http.Header, *visit), limits ...limiter) *server {
+	return &server{limit: append(several{&bucket{perSecond: 500.0 / 60, burst: 500}}, limits...), say: say, refuse: refuseUntil, work: lasts(answerTime)}
+}
+
+func tokenBucket(name, field string, perMinute float64) *bucket {
+	return &bucket{perSecond: perMinute / 60, burst: perMinute, meter: meter{name, field}}
+}
+
+func openAI() *server {
+	s := model(likeOpenAI, tokenBucket("tokens", costField, tokensPerMinute))
+	for _, l := range s.limit.(several) {
+		l.(*bucket).untilFull = true
+	}
+	return s
+}
+
+func openAINext() *server {
+	return model(likeOpenAI, tokenBucket("tokens", costField, tokensPerMinute))
+}
+
+func currentTokens() *server {
+	return model(current, tokenBucket("tokens", costField, tokensPerMinute))
+}
+
+func anthropic() *server {
+	s := model(likeAnthropic, tokenBucket("input-tokens", inputField, tokensPerMinute*3/4), tokenBucket("output-tokens", outputField, tokensPerMinute/4))
+	for _, l := range s.limit.(several) {
+		l.(*bucket).untilFull = true
+	}
+	return s
+}
+
+func othersTake() *server {
+	b := tokenBucket("tokens", costField, tokensPerMinute)
+	b.others, b.each = 1, 150
+	return model(current, b)
+}
+
+func tokenWindow() *server {
+	return model(current, &fixedWindow{quota: tokensPerMinute, window: time.Minute, meter: meter{"tokens", costField}})
+}
+
+func tokenLoad(workers int, costs func(uint64, int) []cost) load {
+	return load{workers: workers, jobs: 300, costs: costs}
+}
+
+// inTokens are servers that count tokens, too.
+var inTokens = []scenario{
+	{name: "OpenAI's fields; 10 workers", ideal: 621.7, load: tokenLoad(10, honest), before: "624 / 95", server: openAI, wanted: wanted{seconds: 628}},
+	{name: "OpenAI's fields; 40 workers", ideal: 621.7, load: tokenLoad(40, honest), before: "625 / 148", server: openAI, wanted: wanted{seconds: 628}},
+	{name: "the same, where the reset is the next unit; 10 workers", ideal: 621.7, load: tokenLoad(10, honest), before: "–", server: openAINext, wanted: wanted{seconds: 628}},
+	{name: `current fields, qu="tokens"; 10 workers`, ideal: 621.7, load: tokenLoad(10, honest), before: "624 / 80", server: currentTokens, wanted: wanted{seconds: 628}},
+	{name: `current fields, qu="tokens"; 40 workers`, ideal: 621.7, load: tokenLoad(40, honest), before: "624 / 164", server: currentTokens, wanted: wanted{seconds: 628}},
+	{name: "Anthropic's, input and output apart; 10 workers", ideal: 621.7, load: tokenLoad(10, apart), before: "–", server: anthropic, wanted: wanted{seconds: 628}},
+	{name: "Anthropic's, input and output apart; 40 workers", ideal: 621.7, load: tokenLoad(40, apart), before: "–", server: anthropic, wanted: wanted{seconds: 628}},
+	{name: "estimates off by up to 30 %; 10 workers", ideal: 621.7, load: tokenLoad(10, estimated), before: "615 / 80", server: currentTokens, wanted: wanted{seconds: 640, refused: 2}},
+	{name: "others take 150 tokens a second; 10 workers", ideal: 888, load: tokenLoad(10, honest), before: "891 / 154", server: othersTake, wanted: wanted{seconds: 900, refused: 52}},
+	{name: "a fixed window of a minute; 10 workers", ideal: 661, load: tokenLoad(10, honest), before: "674 / 23", server: tokenWindow, wanted: wanted{seconds: 675, refused: 11}},
+}

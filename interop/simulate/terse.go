@@ -1,0 +1,90 @@
+package main
+
+import (
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"time"
+)
+
+// A plainServer has no network around it: its answers take as long as it works.
+func plainServer(limit func() limiter, say func(http.Header, *visit), refuse func(http.Header, *visit) int, work time.Duration) func() *server {
+	return func() *server { return &server{limit: limit(), say: say, refuse: refuse, work: lasts(work)} }
+}
+
+// near is a plainServer behind a network that takes up to so long each way.
+func near(way time.Duration, limit func() limiter, say func(http.Header, *visit), refuse func(http.Header, *visit) int, work time.Duration) func() *server {
+	return func() *server { return &server{limit: limit(), say: say, refuse: refuse, work: lasts(work), way: way} }
+}
+
+// crowded is a bucket of which others take a part.
+func crowded(perSecond, burst, part float64) func() limiter {
+	return func() limiter {
+		return &bucket{perSecond: perSecond, burst: burst, others: perSecond * part, each: 1}
+	}
+}
+
+func fiveAtOnce() limiter { return &concurrent{slots: 5, each: 200 * time.Millisecond, says: true} }
+
+// lognormal is how long a model works: half of its answers take longer than the median.
+func lognormal(median time.Duration) func(int) time.Duration {
+	return func(number int) time.Duration {
+		rnd := rand.New(rand.NewPCG(7, uint64(number)))
+		return time.Duration(float64(median) * math.Exp(0.5*rnd.NormFloat64()))
+	}
+}
+
+func dateRetryAfter(h http.Header, v *visit) int {
+	end := v.now.Add(v.wait + time.Second - 1).UTC()
+	h.Set("Retry-After", end.Format(http.TimeFormat))
+	h.Set("Date", v.now.UTC().Format(http.TimeFormat))
+	return http.StatusTooManyRequests
+}
+
+// terse are servers that say little, or whose answers take long.
+var terse = []scenario{
+	{name: "fields on refusals alone; 20/s, burst 5; 30 workers", ideal: 15, load: load{workers: 30, jobs: 300}, before: "50 / 694",
+		server: near(40*time.Millisecond, tokens(20, 5, false), onRefusal(current), refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 33, refused: 70}},
+	{name: `5 at a time, qu="concurrent-requests"; 0.2 s; 30 workers`, ideal: 12, load: load{workers: 30, jobs: 300}, before: "10.9 / 243",
+		server: plainServer(fiveAtOnce, current, refuseTooMany, 200*time.Millisecond), wanted: wanted{seconds: 13, refused: 10}},
+	{name: "429 alone; 20/s, burst 1 (nginx without burst); 20 workers", ideal: 15, load: jobs300, before: "88 / 350",
+		server: near(40*time.Millisecond, tokens(20, 1, false), silent, refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 34, refused: 345}},
+	{name: "429 alone; 10/s, burst 1, others take 60 %; 9 workers, 100 jobs", ideal: 25, load: load{workers: 9, jobs: 100}, before: "340–870 / 280",
+		server: near(40*time.Millisecond, crowded(10, 1, 0.6), silent, refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 80, refused: 260}},
+	{name: "OpenAI's resets of milliseconds; 20/s, burst 2; 20 workers", ideal: 15, load: jobs300, before: "122 / 7",
+		server: near(10*time.Millisecond, tokens(20, 2, false), likeOpenAI, refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 20, refused: 7}},
+	{name: "3 per 321 s, 3.6 s, timeouts of 18 s; 20 workers, 20 jobs", ideal: 1819, load: load{workers: 20, jobs: 20, timeout: 18 * time.Second}, before: "12215 / 933",
+		server: plainServer(tokens(3.0/321, 3, false), silent, refuseUntil, 3600*time.Millisecond), wanted: wanted{seconds: 2000, refused: 140}},
+	{name: "20 per minute, 8 s lognormal, timeouts of 30 s; 20 workers, 90 jobs", ideal: 248, load: load{workers: 20, jobs: 90, timeout: 30 * time.Second}, before: "398",
+		server: func() *server {
+			return &server{limit: fixed(20, time.Minute)(), say: current, refuse: refuseTooMany, work: lognormal(8 * time.Second)}
+		}, wanted: wanted{seconds: 420, refused: 140}},
+	{name: "20 per minute, burst 3, 8 s; 20 workers, 60 jobs", ideal: 179, load: load{workers: 20, jobs: 60}, before: "209 / 71",
+		server: plainServer(tokens(20.0/60, 3, false), current, refuseTooMany, 8*time.Second), wanted: wanted{seconds: 205, refused: 40}},
+	{name: "MaxWait 1 s, Retry-After 60 s: 5 per minute; 10 workers, 110 jobs", ideal: 1260, load: load{workers: 10, jobs: 110}, maxWait: time.Second, before: "1337 / 1170",
+		server: plainServer(fixed(5, time.Minute), silent, refuseRetryAfter, 10*time.Millisecond), wanted: wanted{seconds: 1340, refused: 230}},
+}
+
+// worst are those of some thousand random servers on which the first Transport lost most.
+var worst = []scenario{
+	{name: "10/s, burst 1, others take 60 %, 429 alone; 10 ms; 9 workers", ideal: 25, load: load{workers: 9, jobs: 100}, before: "760 / 253",
+		server: plainServer(crowded(10, 1, 0.6), silent, refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 80, refused: 260}},
+	{name: "223/s, burst 1, fields on refusals alone; 55 ms; 3 workers", ideal: 5.5, load: load{workers: 3, jobs: 300}, before: "164 / 252",
+		server: plainServer(tokens(223, 1, false), onRefusal(current), refuseTooMany, 55*time.Millisecond), wanted: wanted{seconds: 160, refused: 250}},
+	{name: "56/s, burst 1; 0.6 s; 31 workers", ideal: 5.4, load: load{workers: 31, jobs: 300}, before: "156 / 29",
+		server: plainServer(tokens(225.0/4, 1, false), current, refuseTooMany, 600*time.Millisecond), wanted: wanted{seconds: 160, refused: 30}},
+	{name: "21.5/s, burst 1, dates in Retry-After; 2.2 s; 300 at 20/s, timeouts of 11 s", ideal: 15, load: load{workers: 300, each: 1, apart: 50 * time.Millisecond, timeout: 11 * time.Second}, before: "310 / 132",
+		server: plainServer(tokens(21.5, 1, false), silent, dateRetryAfter, 2200*time.Millisecond), wanted: wanted{seconds: 310, refused: 135}},
+	{name: "10/s, burst 2; 2.7 s; 300 at 9/s, timeouts of 14 s", ideal: 33, load: load{workers: 300, each: 1, apart: 111 * time.Millisecond, timeout: 14 * time.Second}, before: "853 / 82",
+		server: plainServer(tokens(10, 2, false), current, refuseTooMany, 2700*time.Millisecond), wanted: wanted{seconds: 850, refused: 85}},
+	{name: "10/s, burst 1, 429 alone; 1.9 s; 29 workers", ideal: 30, load: load{workers: 29, jobs: 300}, before: "582 / 173",
+		server: plainServer(tokens(10, 1, false), silent, refuseTooMany, 1900*time.Millisecond), wanted: wanted{seconds: 582, refused: 175}},
+	{name: "22/s, burst 1, fields on refusals alone; 0.25 s; 5 workers", ideal: 15, load: load{workers: 5, jobs: 300}, before: "100 / 218",
+		server: plainServer(tokens(67.0/3, 1, false), onRefusal(current), refuseTooMany, 250*time.Millisecond), wanted: wanted{seconds: 100, refused: 220}},
+	{name: "3 per 321 s, burst 1, Retry-After; 3.6 s; timeouts of 18 s; 20 workers, 20 jobs", ideal: 2033, load: load{workers: 20, jobs: 20, timeout: 18 * time.Second}, before: "10181 / 755",
+		server: plainServer(tokens(3.0/321, 1, false), silent, refuseUntil, 3600*time.Millisecond), wanted: wanted{seconds: 2200, refused: 140}},
+	{name: "59/s, burst 1, 429 alone; 10 ms; 112 workers", ideal: 5.1, load: load{workers: 112, jobs: 300}, before: "96 / 662",
+		server: plainServer(tokens(59, 1, false), silent, refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 96, refused: 662}},
+	{name: "12/s, burst 1; 10 ms; 2 workers", ideal: 1.6, load: load{workers: 2, jobs: 20}, before: "19 / 0",
+		server: plainServer(tokens(12, 1, false), current, refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 20, refused: 0}},
+}
