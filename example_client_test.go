@@ -299,7 +299,7 @@ func ExampleAdvisor_CheckResponse() {
 }
 
 // Users with credentials of their own have quotas of their own.
-func ExampleKeyByAuthorization() {
-	client := &http.Client{Transport: &ratelimit.Transport{Key: ratelimit.KeyByAuthorization}}
+func ExampleKeyBy() {
+	client := &http.Client{Transport: &ratelimit.Transport{Key: ratelimit.KeyBy("Authorization", "X-API-Key")}}
 	client.CloseIdleConnections()
 }

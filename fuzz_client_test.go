@@ -182,14 +182,14 @@ func lawCheck(t testing.TB, resp *http.Response, findings []Finding) {
 
 // lawMachine: a query changes nothing, whoever may not go learns when to ask again,
 // and whoever does so may go in the end, though no answer ever comes.
-func lawMachine(t testing.TB, m machine, r *settings, now time.Time) {
-	m.budgets = slices.Clone(m.budgets)
+func lawMachine(t testing.TB, m machine, r *settings, now time.Time, prices []price) {
+	m.budgets, m.meters = slices.Clone(m.budgets), slices.Clone(m.meters)
 	under := m.under
 	for range 8 {
 		m.tick(now, r)
 		before := m
-		before.budgets = slices.Clone(m.budgets)
-		v := m.ask(now, r)
+		before.budgets, before.meters = slices.Clone(m.budgets), slices.Clone(m.meters)
+		v := m.ask(now, r, prices)
 		require.True(t, before.under == m.under, "a query changes nothing")
 		before.under, m.under = trips{}, trips{} // the rest, without all of the list
 		require.Equal(t, before, m, "a query changes nothing")
@@ -211,11 +211,11 @@ type obedience struct {
 	until time.Time // the end of the window
 }
 
-func obedienceTo(a *Advice, now time.Time, r *settings) obedience {
-	o := obedience{least: now.Add(min(a.Wait, r.maxWait)), most: -1}
-	if len(a.Fields.Limits) == 1 && a.Wait == 0 && a.Fields.Limits[0].Reset.n > 0 {
-		o.most = a.Fields.Limits[0].Remaining
-		o.until = now.Add(time.Duration(a.Fields.Limits[0].Reset.n) * time.Second)
+func obedienceTo(a *report, now time.Time, r *settings) obedience {
+	o := obedience{least: now.Add(min(a.wait, r.maxWait)), most: -1}
+	if len(a.stocks) == 1 && a.stocks[0].unit == requestUnit && a.wait == 0 && a.stocks[0].reset > 0 {
+		o.most = a.stocks[0].left
+		o.until = now.Add(a.stocks[0].reset)
 	}
 	return o
 }
@@ -229,18 +229,28 @@ func (o *obedience) lawSent(t testing.TB, now time.Time) {
 	}
 }
 
-// The bytes are events: who is sent, answered, fails, and how much time passes.
+// Prices of requests that are fuzzed: most have none.
+var fuzzPrices = [][]price{
+	nil, nil, nil, {{unit: "tokens", units: 10}}, {{unit: "tokens", units: 1e9}}, {{unit: "requests", units: 3}}, {{policy: "t", units: 40}},
+}
+
+// The bytes are events: which request is sent, answered, fails, and how much time
+// passes.
 func FuzzMachine(f *testing.F) {
-	answers := []Advice{{}, {Refused: true}}
+	var answers []Advice
 	for _, fields := range []string{
-		"a r=0;t=7", "a r=1;t=30", "a r=5;t=2", "a r=3;t=0", "a r=0;t=0", "a r=0", "a r=2", "Retry-After: 5", "Retry-After: 0", "429; a r=0;t=3",
+		"", "429", "a r=0;t=7", "a r=1;t=30", "a r=5;t=2", "a r=3;t=0", "a r=0;t=0", "a r=0", "a r=2", "Retry-After: 5", "Retry-After: 0", "429; a r=0;t=3",
 		"429; a r=9;t=9", "429; Retry-After: 1", "503; Retry-After: 5; a r=2;t=60", "a r=1;t=999999999999999; b r=4;t=1",
+		`RateLimit-Policy: "t";q=100;w=60;qu="tokens"; t r=30;t=1`, `RateLimit-Policy: "t";q=100;qu="tokens"; t r=5;t=40`, `RateLimit-Policy: "t";q=100;w=60;qu="tokens"; t r=0;t=9`,
+		`429; RateLimit-Policy: "t";q=100;w=60;qu="tokens"; t r=90;t=1`, `RateLimit-Policy: "t";q=0;qu="tokens"; t r=5`, `RateLimit-Policy: "c";q=1;qu="concurrent-requests"; c r=0`,
+		"x-ratelimit-limit-tokens: 100; x-ratelimit-remaining-tokens: 4; x-ratelimit-reset-tokens: 120ms",
 	} {
 		answers = append(answers, Advisor{}.Advise(shortResponse(fields), epoch))
 	}
 	f.Add([]byte{0, 0, 0, 2, 3, 1, 200, 0, 0, 0, 0}, true, uint8(2))
 	f.Add([]byte{0, 2, 0, 1, 1, 0, 3, 0, 1, 1, 0, 2, 11}, false, uint8(0))
-	f.Add([]byte{0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, false, uint8(0)) // more than the five that remain
+	f.Add([]byte{0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, false, uint8(0))                   // more than the five that remain
+	f.Add([]byte{0, 3, 3, 16, 0, 3, 0, 3, 0, 3, 1, 30, 0, 4, 3, 17, 1, 200, 0, 3, 3, 19}, false, uint8(0)) // tokens
 	f.Fuzz(func(t *testing.T, events []byte, pace bool, share uint8) {
 		r := settings{maxWait: 10 * time.Minute, share: 1 / (1 + float64(share)), pace: pace}
 		m, now := machine{}, epoch
@@ -248,33 +258,37 @@ func FuzzMachine(f *testing.F) {
 		asked := obedience{most: -1}
 		for i := 0; i+1 < len(events) && i < 400; i += 2 {
 			kind, arg := events[i]%5, events[i+1]
+			prices := fuzzPrices[int(arg)%len(fuzzPrices)]
 			m.tick(now, &r)
 			switch {
-			case kind == 0 && m.ask(now, &r).open:
-				asked.lawSent(t, now)
-				under = append(under, new(trip))
-				m.send(under[len(under)-1], now)
+			case kind == 0 && m.ask(now, &r, prices).open:
+				if prices == nil {
+					asked.lawSent(t, now)
+				}
+				under = append(under, &trip{prices: prices})
+				m.send(under[len(under)-1], now, &r)
 			case kind == 1:
 				now = now.Add(time.Duration(arg) * time.Duration(arg) * time.Millisecond)
 			case kind >= 2 && len(under) > 0:
 				j := int(arg) % len(under)
 				sent := under[j]
 				under = slices.Delete(under, j, j+1)
-				a := &answers[int(arg)%len(answers)]
+				told := reportOf(&answers[int(arg)%len(answers)], sent.prices, nil)
 				switch {
 				case kind == 2:
 					m.failed(sent)
 				case sent.number == m.number:
-					m.answered(sent, a, now, &r)
-					asked = obedienceTo(a, now, &r)
+					m.answered(sent, &told, now, &r)
+					asked = obedienceTo(&told, now, &r)
 				default:
-					m.answered(sent, a, now, &r)
+					m.answered(sent, &told, now, &r)
 					asked.most = -1
 				}
 			}
 			require.Equal(t, len(under), m.under.n)
 			require.LessOrEqual(t, len(m.budgets), maxBudgets)
-			lawMachine(t, m, &r, now)
+			require.LessOrEqual(t, len(m.meters), maxBudgets)
+			lawMachine(t, m, &r, now, prices)
 		}
 	})
 }

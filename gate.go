@@ -72,13 +72,13 @@ type Cost struct {
 //     flows in, it waits until the window ends. A request that costs more than the quota
 //     goes as a probe when the limit is as full as it gets.
 //   - After a window of which nothing was left, and after a refusal, nothing says how
-//     much remains (draft-11 Sections 4.1.2 and 8.4): one request goes as a probe, and
-//     another each second, until there is an answer. One that fails is replaced by
-//     another, and then twice as many go each time. A window that ended with something
-//     left holds no request back.
+//     much remains (draft-11 Sections 4.1.2 and 8.4): one request goes as a probe; after a
+//     second two more, then four, until there is an answer, but one at a time while
+//     answers could not be there yet. One that fails is replaced by another. A window that
+//     ended with something left holds no request back.
 //   - A refusal that asks for no wait makes the key wait for a tenth of a second, and
 //     half as long again each time up to 32 s, half of it at random. Later it
-//     begins with half of the wait that was enough the last time, and grows by a
+//     begins with a third of the wait that was enough the last time, and grows by a
 //     quarter until that.
 //   - After a refusal that no exhausted limit explains, or one that the answers to
 //     other requests do not mention, half as many requests are let under way at a time,
@@ -779,16 +779,21 @@ func stockOf(f *Fields, i int, p *Policy) stock {
 	return s
 }
 
+// kept returns a text that holds no memory of the response: the one that is remembered
+// already, if it is the same, else a copy.
+func kept(text, remembered string) string {
+	if text == remembered {
+		return remembered
+	}
+	return strings.Clone(text)
+}
+
 // kept returns of an advice only what is remembered. It holds no memory of the
 // response; name is one that is remembered already.
 func (a *Advice) kept(name string) Advice {
 	k := *a
 	k.Fields = Fields{}
 	k.Limit.Params, k.Limit.PartitionKey = nil, nil
-	if k.Limit.Name = cutName(k.Limit.Name); k.Limit.Name == name {
-		k.Limit.Name = name
-	} else {
-		k.Limit.Name = strings.Clone(k.Limit.Name)
-	}
+	k.Limit.Name = kept(cutName(k.Limit.Name), name)
 	return k
 }

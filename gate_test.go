@@ -1,874 +1,395 @@
 package ratelimit
 
 import (
+	"context"
 	"fmt"
 	"math"
-	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// A play is what happens to a machine, one event on each line, after the
-// milliseconds since its beginning:
-//
-//	0   send 3              three requests are sent, which the machine must allow
-//	100 answer 1 429; F     the first of all requests is answered, with a status if it is not 200, and field lines
-//	100 fail 2              the second gets no answer
-//	100 open                a request may be sent
-//	100 shut 500            none may before that time; "shut 250-500" is a time between the two
-//	100 shut 500 certain    and no answer opens the gate earlier
-//	100 shut 500 polite     and a request that is in a hurry goes
-//	100 is waiting          the phase
-//
-// Field lines are short: "a r=5;t=30" is RateLimit: "a";r=5;t=30.
-type play struct {
-	t     *testing.T
-	m     machine
-	r     settings
-	trips []*trip
-}
-
-var epoch = time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
-
-func (p *play) run(script string) {
-	p.t.Helper()
-	for line := range strings.Lines(script) {
-		at, event, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if !ok {
-			continue
-		}
-		ms, err := strconv.Atoi(at)
-		require.NoError(p.t, err, line)
-		now := epoch.Add(time.Duration(ms) * time.Millisecond)
-		p.m.tick(now, &p.r)
-		before := p.m
-		v := p.m.ask(now, &p.r)
-		require.Equal(p.t, fmt.Sprint(before), fmt.Sprint(p.m), "a query never changes state")
-		require.True(p.t, v.open || v.until.After(now), "%s: nobody asks again and again at the same time", line)
-		p.event(now, v, strings.TrimSpace(event))
-	}
-}
-
-func (p *play) event(now time.Time, v verdict, event string) {
-	p.t.Helper()
-	words := strings.Fields(event)
-	switch words[0] {
-	case "send":
-		n := 1
-		if len(words) > 1 {
-			n, _ = strconv.Atoi(words[1])
-		}
-		for range n {
-			require.True(p.t, p.m.ask(now, &p.r).open, "%s: request %d", event, len(p.trips)+1)
-			p.trips = append(p.trips, new(trip))
-			p.m.send(p.trips[len(p.trips)-1], now)
-		}
-	case "answer", "fail":
-		n, _ := strconv.Atoi(words[1])
-		if words[0] == "fail" {
-			p.m.failed(p.trips[n-1])
-			return
-		}
-		_, rest, _ := strings.Cut(event, words[1])
-		a := Advisor{MaxWait: p.r.maxWait}.Advise(shortResponse(rest), now)
-		p.m.answered(p.trips[n-1], &a, now, &p.r)
-	case "open":
-		require.True(p.t, v.open, "%s at %v: %+v", event, now.Sub(epoch), p.m)
-	case "shut":
-		p.shut(v, words[1:])
-	case "is":
-		require.Equal(p.t, words[1], []string{"unknown", "counting", "waiting", "probing"}[p.m.phase])
-	default:
-		require.Fail(p.t, "no event", event)
-	}
-}
-
-func (p *play) shut(v verdict, words []string) {
-	p.t.Helper()
-	require.False(p.t, v.open, "%v: %+v", words, p.m)
-	until := v.until.Sub(epoch).Milliseconds()
-	from, to, _ := strings.Cut(words[0], "-")
-	least, _ := strconv.ParseInt(from, 10, 64)
-	most := least
-	if to != "" {
-		most, _ = strconv.ParseInt(to, 10, 64)
-	}
-	require.GreaterOrEqual(p.t, until, least)
-	require.LessOrEqual(p.t, until, most)
-	kind := ""
-	if v.certain {
-		kind += " certain"
-	}
-	if v.polite {
-		kind += " polite"
-	}
-	require.Equal(p.t, strings.Join(words[1:], " "), strings.TrimSpace(kind))
-}
-
-// shortResponse reads "429; a r=5;t=30; Retry-After: 7".
-func shortResponse(text string) *http.Response {
-	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}}
-	for part := range strings.SplitSeq(text, "; ") {
-		part = strings.TrimSpace(part)
-		if status, err := strconv.Atoi(part); err == nil {
-			resp.StatusCode = status
-		} else if name, value, ok := strings.Cut(part, ": "); ok {
-			resp.Header.Add(name, value)
-		} else if name, params, ok := strings.Cut(part, " "); ok {
-			resp.Header.Add(LimitField, `"`+name+`";`+params)
+func TestTransportMemory(t *testing.T) {
+	host := func(i int) string { return fmt.Sprintf("%d.example", i) }
+	fill := func(t *testing.T, rt *Transport, from, n int) {
+		for i := range n {
+			require.NoError(t, get(t, rt, "http://"+host(from+i)+"/"))
+			require.LessOrEqual(t, len(rt.gate().keys), maxKeys)
 		}
 	}
-	return resp
-}
-
-// Every transition of the machine.
-func TestMachine(t *testing.T) {
-	for _, tc := range []struct {
-		name   string
-		r      settings
-		script string
-	}{
-		// unknown
-		{"unknown, ten go, the others wait half a second", settings{}, `
-			0 is unknown
-			0 send 10
-			0 shut 500 polite
-			499 shut 500 polite
-			500 is counting
-			500 open`},
-		{"unknown, half a second after the first of them", settings{}, `
-			0 send
-			400 send 9
-			400 shut 500 polite
-			500 open`},
-		{"unknown to counting, an answer", settings{}, `
-			0 send 10
-			100 answer 3
-			100 is counting
-			100 open`},
-		{"unknown, another goes in place of one that fails", settings{}, `
-			0 send 10
-			100 fail 3
-			100 is unknown
-			100 send 1
-			100 shut 500 polite`},
-		{"unknown to waiting", settings{}, `
-			0 send 10
-			100 answer 1 Retry-After: 7
-			100 is waiting
-			100 shut 7100 certain`},
-		{"unknown, a share of ten", settings{share: 0.25}, `
-			0 send 2
-			0 shut 500 polite`},
-		{"unknown, a share of less than one", settings{share: 0.001}, `
-			0 send 1
-			0 shut 500 polite`},
-
-		// counting
-		{"counting, silence", settings{}, `
-			0 send
-			0 answer 1
-			0 send 100
-			0 is counting`},
-		{"counting, as many as remain", settings{}, `
-			0 send
-			0 answer 1 a r=2;t=30
-			0 send 2
-			0 shut 30000`},
-		{"counting, certain where nothing is under way", settings{}, `
-			0 send
-			0 answer 1 a r=1;t=30
-			0 send
-			100 fail 2
-			100 shut 30000 certain`},
-		{"counting, of two limits the tighter", settings{}, `
-			0 send
-			0 answer 1 a r=3;t=10; b r=2;t=30
-			0 send 2
-			0 shut 30000`},
-		{"counting, those under way are taken off", settings{}, `
-			0 send 3
-			100 answer 1 a r=3;t=30
-			100 send 1
-			100 shut 30100`},
-		{"counting, those under way for longer than the window are in it", settings{}, `
-			0 send 3
-			2000 answer 1 a r=3;t=1
-			2000 send 3
-			2000 shut 3000`},
-		{"counting, those under way are taken off where no window is known", settings{}, `
-			0 send 3
-			2000 answer 1 a r=3
-			2000 send 1
-			2000 shut 3000`},
-		{"counting, an answer gives back what was taken off for it", settings{}, `
-			0 send 3
-			100 answer 1 a r=1;t=30
-			100 shut 30100
-			100 answer 2 a r=2;t=30
-			100 answer 3 a r=3;t=30
-			100 send 1
-			100 shut 30100`},
-		{"counting, silence gives nothing back", settings{}, `
-			0 send 3
-			100 answer 1 a r=2;t=30
-			100 answer 2
-			100 fail 3
-			100 shut 30100 certain`},
-		{"counting, silence before counts", settings{}, `
-			0 send 3
-			100 answer 1
-			100 fail 2
-			100 answer 3 a r=3;t=30
-			100 send 1
-			100 shut 30100`},
-		{"counting, a newer answer replaces", settings{}, `
-			0 send
-			0 answer 1 a r=1;t=30
-			0 send
-			100 answer 2 a r=5;t=40
-			100 send 5
-			100 shut 40100`},
-		{"counting, an older answer makes stricter only", settings{}, `
-			0 send 2
-			100 answer 2 a r=5;t=30
-			100 answer 1 a r=1;t=30
-			100 send 1
-			100 shut 30100`},
-		{"counting, an older answer that is looser changes nothing", settings{}, `
-			0 send 2
-			100 answer 2 a r=1;t=30
-			100 answer 1 a r=9;t=30
-			100 send 1
-			100 shut 30100`},
-		{"counting, an answer gives back nothing that was not taken off for it", settings{}, `
-			0 send 3
-			2000 answer 1 a r=3;t=1
-			2000 send
-			2000 answer 2 a r=9;t=1
-			2000 send 2
-			2000 shut 3000`},
-		{"counting, an answer gives back what it took of a budget that is older", settings{}, `
-			0 send 2
-			0 answer 2 a r=5;t=60
-			100 send 3
-			100 answer 1 b r=4;t=30
-			100 answer 3 c r=50;t=90
-			100 answer 4 c r=50;t=90
-			100 send 3
-			100 shut 30100`},
-		{"counting, an answer gives back a whole one of a share that was learnt before", settings{share: 0.5}, `
-			0 send 2
-			0 answer 2 a r=10;t=60
-			100 send
-			100 answer 1 b r=8;t=30
-			100 answer 3 c r=50;t=90
-			100 send 4
-			100 shut 30100
-			30100 is probing
-			30100 open`},
-		{"counting, the last of those in it gives back nothing", settings{}, `
-			0 send 3
-			2000 answer 1 a r=3;t=1
-			2000 answer 3 a r=9;t=1
-			2000 send 3
-			2000 shut 3000`},
-		{"counting, an older answer that leaves all to Retry-After: 0 is no silence", settings{}, `
-			0 send 3
-			100 answer 2 a r=50;t=30
-			100 answer 1 Retry-After: 0; a r=0;t=30
-			100 answer 3 a r=5;t=30
-			100 send 5
-			100 shut 30100`},
-		{"counting, r without t", settings{}, `
-			0 send
-			0 answer 1 a r=1
-			0 send
-			0 shut 1000
-			1000 is probing`},
-		{"counting, r without t, nothing under way", settings{}, `
-			0 send
-			0 answer 1 a r=0
-			0 is probing
-			0 send`},
-		{"counting, r without t beside a window that is known, which is kept", settings{}, `
-			0 send 3
-			0 answer 2 a r=0
-			0 answer 3 a r=1;t=30
-			0 fail 1
-			0 shut 30000 certain`},
-		{"counting, t of 0 is within a second", settings{}, `
-			0 send
-			0 answer 1 a r=2;t=0
-			0 send 2
-			0 shut 1000`},
-		{"counting, other units are not counted", settings{}, `
-			0 send
-			0 answer 1 RateLimit-Policy: "a";q=9;qu="content-bytes"; a r=1;t=30
-			0 send 5`},
-		{"counting, the window of the policy", settings{}, `
-			0 send
-			0 answer 1 RateLimit-Policy: "a";q=9;w=60; a r=1
-			0 send
-			0 shut 60000`},
-		{"counting, a share", settings{share: 0.5}, `
-			0 send
-			0 answer 1 a r=5;t=30
-			0 send 2
-			0 shut 30000`},
-		{"counting, less than one whole request waits for the end", settings{share: 0.1}, `
-			0 send
-			0 answer 1 a r=5;t=30
-			0 shut 30000 certain
-			30000 is counting
-			30000 send
-			30000 shut 31000`},
-		{"counting to probing, the window ends with nothing left", settings{}, `
-			0 send
-			0 answer 1 a r=1;t=30
-			0 send
-			29999 is counting
-			30000 is probing`},
-		{"counting, the window ends with something left", settings{}, `
-			0 send
-			0 answer 1 a r=2;t=30
-			0 send
-			30000 is counting
-			30000 send 1`},
-		{"counting to waiting", settings{}, `
-			0 send
-			0 answer 1 a r=5;t=30
-			0 send
-			100 answer 2 a r=0;t=7
-			100 is waiting
-			100 shut 7100 certain`},
-		{"counting, no longer than MaxWait after the last request", settings{maxWait: time.Minute}, `
-			0 send
-			0 answer 1 a r=1;t=3600
-			0 send
-			0 shut 60000
-			60000 is probing`},
-
-		// waiting
-		{"waiting to probing, nothing was left", settings{}, `
-			0 send
-			0 answer 1 a r=0;t=7
-			6999 is waiting
-			7000 is probing`},
-		{"waiting to probing, refused", settings{}, `
-			0 send
-			0 answer 1 429; Retry-After: 7
-			7000 is probing`},
-		{"waiting to counting, a Retry-After that refused nothing", settings{}, `
-			0 send
-			0 answer 1 Retry-After: 7
-			7000 is counting
-			7000 send 5`},
-		{"waiting to counting, then what remains", settings{}, `
-			0 send
-			0 answer 1 Retry-After: 7; a r=2;t=30
-			7000 send 2
-			7000 shut 30000`},
-		{"waiting, Retry-After in place of the window", settings{}, `
-			0 send
-			0 answer 1 Retry-After: 7; a r=0;t=30
-			0 shut 7000 certain
-			7000 is probing
-			7000 send`},
-		{"waiting, a longer wait", settings{}, `
-			0 send 2
-			0 answer 1 Retry-After: 7
-			100 answer 2 Retry-After: 9
-			100 shut 9100 certain`},
-		{"waiting, an older answer cannot shorten it", settings{}, `
-			0 send 2
-			0 answer 2 Retry-After: 7
-			100 answer 1 Retry-After: 1
-			100 shut 7000 certain`},
-		{"waiting, an older answer cannot end it", settings{}, `
-			0 send 2
-			0 answer 2 Retry-After: 7
-			100 answer 1 a r=50;t=60
-			100 shut 7000 certain`},
-		{"waiting, the answer to a request that was sent before it was learnt cannot end it", settings{}, `
-			0 send 2
-			0 answer 2 a r=50;t=60
-			100 send
-			100 answer 1 Retry-After: 7
-			100 answer 3 a r=40;t=60
-			100 shut 7100 certain`},
-		{"waiting, a longer wait that refused nothing: still a probe", settings{}, `
-			0 send 2
-			0 answer 2 429; Retry-After: 2
-			100 answer 1 Retry-After: 5
-			100 shut 5100 certain
-			5100 is probing`},
-		{"waiting, a shorter wait that refused: a probe", settings{}, `
-			0 send 2
-			0 answer 2 Retry-After: 5
-			100 answer 1 429; Retry-After: 2
-			100 shut 5000 certain
-			5000 is probing`},
-		{"waiting, silence cannot end it", settings{}, `
-			0 send 2
-			0 answer 1 Retry-After: 7
-			100 answer 2
-			100 shut 7000 certain`},
-		{"waiting, no longer than MaxWait", settings{maxWait: time.Second}, `
-			0 send
-			0 answer 1 Retry-After: 7
-			0 shut 1000 certain
-			1000 is counting`},
-
-		// probing
-		{"probing, one, two, four", settings{}, `
-			0 send
-			0 answer 1 a r=0;t=7
-			7000 send 1
-			7000 shut 8000
-			8000 send 2
-			8000 shut 9000
-			9000 send 4
-			9000 shut 10000`},
-		{"probing, waves that nobody used do not count", settings{}, `
-			0 send
-			0 answer 1 a r=0;t=7
-			7000 send 1
-			10000 send 2
-			10000 shut 11000`},
-		{"probing, another goes in place of one that fails", settings{}, `
-			0 send
-			0 answer 1 a r=0;t=7
-			7000 send 1
-			7300 fail 2
-			7300 send 1
-			7300 shut 8000
-			8000 send 2
-			8000 shut 9000`},
-		{"probing, a window that ends with nothing left begins it anew", settings{}, `
-			0 send
-			0 answer 1 a r=0;t=1; b r=1;t=5
-			1000 send 1
-			1500 fail 2
-			1500 shut 5000 certain
-			5000 send 1
-			5000 shut 6000`},
-		{"probing, the failure of an earlier request brings none", settings{}, `
-			0 send 2
-			0 answer 1 a r=0;t=7
-			7000 send 1
-			7300 fail 2
-			7300 shut 8000`},
-		{"probing, the failure of an earlier wave brings none", settings{}, `
-			0 send
-			0 answer 1 a r=0;t=7
-			7000 send 1
-			8000 send 2
-			8100 fail 2
-			8100 shut 9000`},
-		{"probing, the failure of a probe of an earlier time brings none", settings{}, `
-			0 send
-			0 answer 1 a r=0;t=1
-			1000 send
-			2000 send
-			2000 answer 3 a r=0;t=1
-			3000 send
-			3100 fail 2
-			3100 shut 4000`},
-		{"probing, the late refusal of an earlier request does not end it", settings{}, `
-			0 send 2
-			0 answer 2 429; a r=0;t=1
-			1000 send
-			1100 answer 1 429; Retry-After: 0
-			1100 is probing
-			1100 shut 2000`},
-		{"probing to counting, an answer", settings{}, `
-			0 send
-			0 answer 1 a r=0;t=7
-			7000 send 1
-			7100 answer 2
-			7100 is counting
-			7100 send 100`},
-		{"probing to counting, the answer to an earlier request", settings{}, `
-			0 send 2
-			0 answer 1 a r=0;t=7
-			7000 send 1
-			7100 answer 2
-			7100 is counting`},
-		{"probing to waiting", settings{}, `
-			0 send
-			0 answer 1 a r=0;t=7
-			7000 send 1
-			7100 answer 2 a r=0;t=7
-			7100 is waiting
-			7100 shut 14100 certain`},
-		{"probing, an earlier probe is forgotten", settings{}, `
-			0 send
-			0 answer 1 a r=0;t=7
-			7000 send 1
-			8000 send 2
-			8100 answer 3 a r=9;t=1
-			8100 is counting
-			8100 send 8
-			8100 shut 9100
-			9100 is probing
-			9100 send 1`},
-
-		// refusals
-		{"refused without a wait, half a second, half of it random", settings{}, `
-			0 send
-			0 answer 1 429
-			0 is waiting
-			0 shut 250-500 certain
-			500 is probing`},
-		{"refused without a wait, no longer than MaxWait", settings{maxWait: 100 * time.Millisecond}, `
-			0 send
-			0 answer 1 429
-			0 shut 100 certain`},
-		{"refused with Retry-After: 0", settings{}, `
-			0 send
-			0 answer 1 429; Retry-After: 0
-			0 shut 250-500 certain`},
-		{"refused with something remaining", settings{}, `
-			0 send
-			0 answer 1 429; a r=50;t=10
-			0 shut 250-500 certain`},
-		{"refused with r=0;t=0", settings{}, `
-			0 send
-			0 answer 1 429; a r=0;t=0
-			0 shut 250-500 certain`},
-		{"refused with nothing remaining, for nobody knows how long", settings{}, `
-			0 send
-			0 answer 1 429; a r=0
-			0 shut 250-500 certain`},
-		{"refused again, twice as long", settings{}, `
-			0 send
-			0 answer 1 429
-			500 send
-			500 answer 2 429
-			500 shut 1000-1500 certain
-			1500 send
-			1500 answer 3 429
-			1500 shut 2500-3500 certain`},
-		{"refused later, half of what was enough, and a quarter more each time until then", settings{}, `
-			0 send
-			0 answer 1 429
-			500 send
-			500 answer 2 429
-			1500 send
-			1500 answer 3 429
-			3500 send
-			3500 answer 4
-			3500 send
-			3500 answer 5 429
-			3500 shut 4000-4500 certain
-			4500 send
-			4500 answer 6 429
-			4500 shut 5125-5750 certain
-			5750 send
-			5750 answer 7 429
-			7313 send
-			7313 answer 8 429
-			9266 send
-			9266 answer 9 429
-			9266 shut 10486-11707 certain
-			11708 send
-			11708 answer 10 429
-			11708 shut 14149-16590 certain`},
-		{"refused later, half of what was enough, however many answers there were since", settings{}, `
-			0 send
-			0 answer 1 429
-			500 send
-			500 answer 2 429
-			1500 send
-			1500 answer 3 429
-			3500 send
-			3500 answer 4
-			3500 send
-			3500 answer 5
-			3500 send
-			3500 answer 6 429
-			3500 shut 4000-4500 certain`},
-		{"refused later, half of what was enough, whatever waits were asked for since", settings{}, `
-			0 send
-			0 answer 1 429
-			500 send
-			500 answer 2 429
-			1500 send
-			1500 answer 3 429
-			3500 send
-			3500 answer 4
-			3500 send
-			3500 answer 5 429; Retry-After: 1
-			4500 send
-			4500 answer 6 429
-			4500 shut 5000-5500 certain`},
-		{"refused, the answers to those under way together count once", settings{}, `
-			0 send 3
-			0 answer 1 429
-			0 answer 2 429
-			0 answer 3 429
-			0 shut 250-500 certain
-			500 send
-			500 answer 4 429
-			500 shut 1000-1500 certain`},
-		{"refused, those that were under way are served: no change", settings{}, `
-			0 send 2
-			0 answer 1 429
-			400 answer 2
-			500 send
-			500 answer 3 429
-			500 shut 1000-1500 certain`},
-		{"refused, served, refused: from the beginning", settings{}, `
-			0 send
-			0 answer 1 429
-			500 send
-			500 answer 2 429
-			1500 send
-			1500 answer 3
-			1500 send
-			1500 answer 4 429
-			1500 shut 1750-2000 certain`},
-		{"refused with a wait, no more than that", settings{}, `
-			0 send
-			0 answer 1 429; Retry-After: 7
-			0 shut 7000 certain`},
-		{"a share that is refused waits longer each time", settings{share: 0.5}, `
-			0 send
-			0 answer 1 429; Retry-After: 7
-			0 shut 7250-7500 certain
-			7500 send
-			7500 answer 2 429; Retry-After: 7
-			7500 shut 15000-15500 certain`},
-		{"refused with something remaining, half as many are under way", settings{}, `
-			0 send 8
-			0 answer 1 429; Retry-After: 1
-			0 answer 2 429; Retry-After: 1
-			0 answer 3 429; Retry-After: 1
-			0 answer 4 429; Retry-After: 1
-			0 answer 5
-			0 answer 6
-			0 answer 7
-			0 answer 8
-			1000 send
-			1000 answer 9
-			1000 send 4
-			1000 shut 33000`},
-		{"refused with something remaining, another that was under way hangs", settings{}, `
-			0 send 2
-			0 answer 2 429; Retry-After: 1
-			1000 is probing
-			1000 shut 32000
-			32000 send
-			32000 answer 3
-			32000 send`},
-		{"refused because nothing remains, as many as before are under way", settings{}, `
-			0 send 8
-			0 answer 1 429; a r=0;t=1
-			1000 send
-			1000 answer 9 a r=50;t=10
-			1000 send 20`},
-
-		// pace
-		{"paced", settings{pace: true}, `
-			0 send
-			0 answer 1 a r=10;t=30
-			0 shut 3000 polite
-			3000 send
-			3000 shut 6000 polite`},
-		{"not paced", settings{}, `
-			0 send
-			0 answer 1 a r=10;t=30
-			0 send 10`},
-		{"paced, a share", settings{pace: true, share: 0.5}, `
-			0 send
-			0 answer 1 a r=10;t=30
-			0 shut 6000 polite`},
-		{"not paced where nothing tells, however small the share", settings{pace: true, share: 5e-324}, `
-			0 send
-			0 answer 1 RateLimit-Policy: "a";q=9; a r=0;t=0; Retry-After: 0
-			0 open`},
-		{"paced, no slower than MaxWait", settings{pace: true, maxWait: time.Minute}, `
-			0 send
-			0 answer 1 a r=1;t=999999999999999
-			0 shut 60000 polite`},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if tc.r.share == 0 {
-				tc.r.share = 1
+	t.Run("the oldest goes first", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			rt := &Transport{Base: newScript(`RateLimit: "a";r=5;t=999999999999999`)}
+			fill(t, rt, 0, maxKeys)
+			fill(t, rt, 0, 1) // is the newest now
+			fill(t, rt, maxKeys, 1)
+			require.NotNil(t, entryOf(rt, host(0)))
+			require.Nil(t, entryOf(rt, host(1)))
+			fill(t, rt, maxKeys, 2*maxKeys)
+			require.NotNil(t, entryOf(rt, host(3*maxKeys-1)))
+			require.Nil(t, entryOf(rt, host(0)))
+		})
+	})
+	t.Run("one that says nothing goes before one that counts", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScript(`RateLimit: "a";r=5;t=60`)
+			rt := &Transport{Base: s}
+			fill(t, rt, 0, maxKeys-1)
+			s.lines = []string{""}
+			fill(t, rt, maxKeys, 2)
+			require.NotNil(t, entryOf(rt, host(0)))
+			require.Nil(t, entryOf(rt, host(maxKeys)))
+		})
+	})
+	t.Run("a wait in force is never displaced", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScript("Retry-After: 60")
+			rt := &Transport{Base: s}
+			fill(t, rt, 0, 1)
+			s.lines = []string{`RateLimit: "a";r=0;t=999999999`}
+			fill(t, rt, 1, 3*maxKeys) // hostile hosts
+			start := time.Now()
+			fill(t, rt, 0, 1)
+			require.Equal(t, time.Minute, time.Since(start))
+			require.Nil(t, entryOf(rt, host(maxKeys)), "nothing is kept of it")
+			time.Sleep(DefaultMaxWait)
+			fill(t, rt, 4*maxKeys, 1)
+			require.NotNil(t, entryOf(rt, host(4*maxKeys)), "the waits have ended")
+		})
+	})
+	waits := func(t *testing.T, g *Gate, from, n int, wait time.Duration) {
+		for i := range n {
+			p, err := g.Enter(t.Context(), host(from+i))
+			require.NoError(t, err)
+			p.Answered(Advice{Wait: wait, Source: SourceRetryAfter}, time.Now())
+		}
+	}
+	t.Run("the one wait that has ended is displaced", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			waits(t, &g, 0, 1, 2*time.Second)
+			waits(t, &g, 1, maxKeys, time.Minute)
+			require.Nil(t, g.keys[keyName{rest: host(maxKeys)}])
+			time.Sleep(3 * time.Second)
+			waits(t, &g, maxKeys, 1, time.Minute)
+			require.NotNil(t, g.keys[keyName{rest: host(maxKeys)}])
+			require.Nil(t, g.keys[keyName{rest: host(0)}])
+		})
+	})
+	t.Run("a wait that is forgotten is displaced at once", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			waits(t, &g, 0, maxKeys+1, time.Minute)
+			g.Forget(host(5))
+			waits(t, &g, maxKeys, 1, time.Minute)
+			require.NotNil(t, g.keys[keyName{rest: host(maxKeys)}])
+			require.Nil(t, g.keys[keyName{rest: host(5)}])
+		})
+	})
+	t.Run("waits are looked at once a second", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			waits(t, &g, 0, 1, 1500*time.Millisecond)
+			waits(t, &g, 1, maxKeys-1, time.Minute)
+			for _, tc := range []struct {
+				after time.Duration
+				kept  bool
+			}{{0, false}, {time.Second, false}, {600 * time.Millisecond, false}, {400 * time.Millisecond, true}} {
+				time.Sleep(tc.after)
+				waits(t, &g, maxKeys, 1, time.Minute)
+				require.Equal(t, tc.kept, g.keys[keyName{rest: host(maxKeys)}] != nil)
 			}
-			tc.r.maxWait = maxWait(tc.r.maxWait)
-			(&play{t: t, r: tc.r}).run(tc.script)
 		})
-	}
-}
-
-// A refusal without a wait is waited for 32 s at the most.
-func TestMachineBackoff(t *testing.T) {
-	m, r := &machine{}, settings{maxWait: time.Hour, share: 1}
-	now := epoch
-	for i := range 100 {
-		m.tick(now, &r)
-		var sent trip
-		m.send(&sent, now)
-		m.answered(&sent, &Advice{Refused: true}, now, &r)
-		longest := min(leastBackoff<<min(i, 20), mostBackoff)
-		wait := m.until.Sub(now)
-		require.LessOrEqual(t, wait, longest)
-		require.GreaterOrEqual(t, wait, longest/2)
-		now = m.until
-	}
-}
-
-// What a WaitError tells is the advice that makes a key wait for the longest.
-func TestMachineAdvice(t *testing.T) {
-	r := settings{maxWait: DefaultMaxWait, share: 1}
-	var m machine
-	var first, second trip
-	m.send(&first, epoch)
-	m.send(&second, epoch)
-	for _, tc := range []struct {
-		trip  *trip
-		after string
-		want  time.Duration
-	}{{&second, "5", 5 * time.Second}, {&first, "60", time.Minute}} {
-		a := Advisor{}.Advise(shortResponse("429; Retry-After: "+tc.after), epoch)
-		m.answered(tc.trip, &a, epoch, &r)
-		require.Equal(t, tc.want, m.advice.Wait)
-	}
-}
-
-// Budgets of which one allows nothing that another does not are one.
-func TestBudgets(t *testing.T) {
-	b := func(left float64, seconds int) budget {
-		if seconds == 0 {
-			return budget{left: left}
+	})
+	t.Run("a key that was displaced learns from an answer that comes later", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			enter := func(key string) *Pass {
+				p, err := g.Enter(t.Context(), key)
+				require.NoError(t, err)
+				return p
+			}
+			known := func(key string) bool { return g.keys[keyName{rest: key}] != nil }
+			answered, failed, late := enter("slow"), enter("slow"), enter("late")
+			waits(t, &g, 0, maxKeys, 0)
+			require.False(t, known("slow") || known("late"))
+			answered.Answered(Advice{Wait: time.Minute, Source: SourceRetryAfter}, time.Now())
+			failed.Failed()
+			require.Len(t, g.keys, maxKeys)
+			require.Zero(t, g.keys[keyName{rest: "slow"}].machine.under.n)
+			waits(t, &g, maxKeys, maxKeys, time.Minute)
+			late.Answered(Advice{Wait: time.Minute, Source: SourceRetryAfter}, time.Now())
+			require.False(t, known("late"), "all others have to wait")
+			start := time.Now()
+			enter("slow").Failed()
+			require.Equal(t, time.Minute, time.Since(start))
+		})
+	})
+	t.Run("a key that was not used for long begins anew", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScript("")
+			rt := &Transport{Base: s}
+			fill(t, rt, 0, 1)
+			require.Equal(t, counting, entryOf(rt, host(0)).machine.phase)
+			time.Sleep(idleTime + time.Second)
+			s.delay = time.Millisecond
+			var wg sync.WaitGroup
+			wg.Go(func() { fill(t, rt, 0, 1) })
+			synctest.Wait()
+			rt.gate().mu.Lock()
+			require.Equal(t, unknown, entryOf(rt, host(0)).machine.phase)
+			rt.gate().mu.Unlock()
+			wg.Wait()
+		})
+	})
+	t.Run("nothing of a response is kept", func(t *testing.T) {
+		long := strings.Repeat("n", 1000)
+		rt := &Transport{Base: newScript(`RateLimit: "` + long + `";r=0;t=60;pk=:YQ==:;x="` + strings.Repeat("x", 1<<20) + `"`)}
+		require.NoError(t, get(t, rt, example))
+		a := entryOf(rt, "api.example").advice
+		require.Equal(t, Advice{
+			Wait: time.Minute, Asked: time.Minute, Source: SourceLimit, Limit: Limit{Name: long[:maxKeptName], Reset: SecondsOf(60)},
+		}, a)
+	})
+	t.Run("long keys", func(t *testing.T) {
+		var g Gate
+		for i := range 2 {
+			for range 2 {
+				p, err := g.Enter(t.Context(), strings.Repeat("k", 1<<20)+strconv.Itoa(i))
+				require.NoError(t, err)
+				p.Failed()
+			}
 		}
-		return budget{left: left, end: epoch.Add(time.Duration(seconds) * time.Second)}
-	}
-	m := &machine{}
-	require.True(t, m.add(b(5, 10)))
-	require.False(t, m.add(b(5, 10)), "the same")
-	require.False(t, m.add(b(6, 9)), "looser")
-	require.True(t, m.add(b(6, 11)), "for longer")
-	require.True(t, m.add(b(7, 0)), "nobody knows for how long")
-	require.True(t, m.add(b(7, 100)), "the other may be over before")
-	require.False(t, m.add(b(8, 0)))
-	require.True(t, m.add(b(4, 11)))
-	require.Equal(t, []budget{b(7, 0), b(7, 100), b(4, 11)}, m.budgets)
-	require.True(t, m.add(b(3, 0)))
-	require.Equal(t, []budget{b(7, 100), b(4, 11), b(3, 0)}, m.budgets)
-
-	m = &machine{}
-	for i := range maxBudgets + 5 {
-		require.True(t, m.add(b(float64(100+i), i+1)))
-	}
-	require.Len(t, m.budgets, maxBudgets)
-	require.Equal(t, b(100+maxBudgets-1, maxBudgets+5), m.budgets[maxBudgets-1], "the stricter of both")
-
-	lower := budget{left: 100 + maxBudgets - 1.5, end: epoch.Add(maxBudgets*time.Second - time.Millisecond), from: epoch, number: 7}
-	require.True(t, m.add(lower))
-	lower.end = epoch.Add((maxBudgets + 5) * time.Second)
-	require.Equal(t, lower, m.budgets[maxBudgets-1], "what is left of one, and the end of the other")
-	require.True(t, m.add(b(1000, 0)))
-	require.Equal(t, lower, m.budgets[maxBudgets-1], "an end is not lost")
-	require.True(t, m.add(b(1, 0)))
-	require.Equal(t, budget{left: 1, end: lower.end}, m.budgets[maxBudgets-1], "nor what is left")
-
-	m = &machine{}
-	for i := range maxBudgets - 1 {
-		require.True(t, m.add(b(float64(100+i), i+1)))
-	}
-	require.True(t, m.add(b(50, 0)))
-	require.True(t, m.add(b(200, 100)))
-	require.Equal(t, b(50, 100), m.budgets[maxBudgets-1], "one has no end, and gets that of the other")
+		longest := strings.Repeat("k", maxKey)
+		p, err := g.Enter(t.Context(), longest)
+		require.NoError(t, err)
+		p.Failed()
+		require.Contains(t, g.keys, keyName{rest: longest})
+		require.Len(t, g.keys, 3)
+		for k := range g.keys {
+			require.LessOrEqual(t, len(k.scheme)+len(k.rest), maxKey)
+		}
+	})
 }
 
-// TestLoss: what would be lost with a machine that was last used at the epoch.
-func TestLoss(t *testing.T) {
-	const before, at, after = idleTime - time.Second, idleTime, idleTime + time.Second
-	r := settings{maxWait: idleTime, share: 1}
-	ends := func(left float64, end time.Duration) []budget { return []budget{{left: left, end: epoch.Add(end)}} }
-	for _, tc := range []struct {
-		name string
-		m    machine
-		now  time.Duration
-		want loss
-		idle bool
-	}{
-		{"nothing is known", machine{}, at, nothingLost, false},
-		{"nothing is known, for longer", machine{}, after, nothingLost, true},
-		{"a wait", machine{phase: waiting, until: epoch.Add(2 * after)}, after, waitLost, false},
-		{"a wait that has ended", machine{phase: waiting, until: epoch.Add(after)}, after, nothingLost, true},
-		{"as many as may be under way", machine{most: 2}, at, countLost, false},
-		{"one may be under way", machine{most: 1}, at, countLost, false},
-		{"as many as might be under way", machine{most: 2}, after, nothingLost, true},
-		{"something is left", machine{budgets: ends(5, 2*after)}, after, countLost, false},
-		{"something was left", machine{budgets: ends(5, after)}, after, nothingLost, true},
-		{"nothing is left", machine{budgets: ends(0, 2*after)}, before, waitLost, false},
-		{"nothing is left for longer than is waited", machine{budgets: ends(0, 2*after)}, at, countLost, false},
-		{"something is left without an end", machine{budgets: []budget{{left: 5}}}, at, countLost, false},
-		{"nothing is left without an end", machine{budgets: []budget{{}}}, before, countLost, false},
-		{"something is left without an end, for longer", machine{budgets: []budget{{left: 5}}}, after, nothingLost, true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			tc.m.last = epoch
-			require.Equal(t, tc.want, tc.m.loss(epoch.Add(tc.now), &r))
-			require.Equal(t, tc.idle, tc.m.idle(epoch.Add(tc.now), &r))
-		})
-	}
-}
-
-// Numbers at the end of their range do not wrap around.
-func TestMachineExtremes(t *testing.T) {
-	r := settings{maxWait: time.Duration(math.MaxInt64), share: 1e-300, pace: true}
-	for _, fields := range []string{
-		"a r=999999999999999;t=999999999999999", "a r=0;t=999999999999999", "429; Retry-After: 99999999999999999999", "a r=1;t=999999999999999",
-	} {
-		m, now := &machine{}, epoch
+// A wait that begins wakes only those whose deadlines it misses.
+func TestGateWakesNobodyInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gate
+		first, err := g.Enter(t.Context(), "k")
+		require.NoError(t, err)
+		first.Answered(Advisor{}.Advise(shortResponse("a r=1;t=60"), time.Now()), time.Now())
+		taken, err := g.Enter(t.Context(), "k")
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
 		for range 100 {
-			m.tick(now, &r)
-			if v := m.ask(now, &r); !v.open {
-				require.True(t, v.until.After(now), fields)
-			}
-			var sent trip
-			m.send(&sent, now)
-			a := Advisor{MaxWait: r.maxWait}.Advise(shortResponse(fields), now)
-			m.answered(&sent, &a, now, &r)
-			now = now.Add(time.Hour)
+			wg.Go(func() { _, _ = g.Enter(ctx, "k") })
 		}
-	}
+		hurried, cancelHurried := context.WithTimeout(t.Context(), time.Minute)
+		defer cancelHurried()
+		wg.Go(func() {
+			_, err := g.Enter(hurried, "k")
+			var early *WaitError
+			require.ErrorAs(t, err, &early)
+		})
+		synctest.Wait()
+		taken.Answered(Advisor{}.Advise(shortResponse("Retry-After: 120"), time.Now()), time.Now())
+		queue := &g.keys[keyName{rest: "k"}].queue
+		require.Equal(t, 100, queue.Len(), "the hurried one is refused")
+		for place := queue.Front(); place != nil; place = place.Next() {
+			require.False(t, place.Value.(*waiter).decided)
+		}
+		cancel()
+		wg.Wait()
+	})
 }
 
-// After a refusal of so many under way together half as many go, but at least one.
-// Then there is one more after so many answers.
-func TestMachineRegrows(t *testing.T) {
-	for together, rounds := range map[int][]int{
-		1: {1, 2, 3},
-		2: {1, 2 * calmRounds, 3},
-		3: {1, 2 * calmRounds, 3 * calmRounds, 4},
-		4: {2, 3 * calmRounds, 4 * calmRounds, 5, 6},
-	} {
-		m, r := machine{}, settings{maxWait: DefaultMaxWait, share: 1}
-		trips := make([]trip, together)
-		for i := range trips {
-			m.send(&trips[i], epoch)
-		}
-		m.answered(&trips[0], &Advice{Wait: time.Second, Source: SourceRetryAfter, Refused: true}, epoch, &r)
-		require.Equal(t, max(1, together/2), m.most)
-		for _, answers := range rounds {
-			most := m.most
-			for range answers {
-				require.Equal(t, most, m.most)
-				var one trip
-				m.send(&one, epoch.Add(time.Minute))
-				m.answered(&one, &Advice{}, epoch.Add(time.Minute), &r)
-			}
-			require.Equal(t, most+1, m.most)
-		}
+// A Gate by itself, in front of something that is no HTTP.
+func TestGate(t *testing.T) {
+	wait := Advice{Wait: time.Minute, Source: SourceRetryAfter}
+	enter := func(t *testing.T, g *Gate, key string) *Pass {
+		t.Helper()
+		p, err := g.Enter(t.Context(), key)
+		require.NoError(t, err)
+		return p
 	}
+	t.Run("waits", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			var waits []string
+			g := Gate{Waiting: func(key string, until time.Time, a Advice) func() {
+				waits = append(waits, fmt.Sprint(key, " ", until.Sub(start), " ", a.Source))
+				return nil
+			}}
+			enter(t, &g, "a").Answered(wait, time.Now())
+			enter(t, &g, "b").Answered(Advice{}, time.Now())
+			enter(t, &g, "b").Failed()
+			require.Zero(t, time.Since(start))
+			enter(t, &g, "a").Failed()
+			require.Equal(t, time.Minute, time.Since(start))
+			require.Equal(t, []string{"a 1m0s retry-after"}, waits)
+		})
+	})
+	t.Run("a share that is none is all", func(t *testing.T) {
+		for share, want := range map[float64]float64{0.5: 0.5, 0: 1, -0.5: 1, 1: 1, 1.5: 1, math.Inf(1): 1, math.NaN(): 1} {
+			require.Equal(t, want, (&Gate{Share: share}).settings().share, share)
+		}
+	})
+	t.Run("a second answer says nothing", func(t *testing.T) {
+		var g Gate
+		p := enter(t, &g, "a")
+		p.Answered(Advice{}, time.Now())
+		p.Answered(wait, time.Now())
+		p.Failed()
+		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
+		enter(t, &g, "a").Failed()
+	})
+	t.Run("a key with callers that wait is not displaced", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			var under []*Pass
+			for range firstTrips {
+				under = append(under, enter(t, &g, "a"))
+			}
+			var wg sync.WaitGroup
+			wg.Go(func() { enter(t, &g, "a").Failed() })
+			synctest.Wait()
+			for i := range 2 * maxKeys {
+				enter(t, &g, strconv.Itoa(i)).Answered(Advice{}, time.Now())
+			}
+			require.Contains(t, g.keys, keyName{rest: "a"})
+			for _, p := range under {
+				p.Answered(Advice{}, time.Now())
+			}
+			wg.Wait()
+		})
+	})
+	t.Run("no pass", func(t *testing.T) {
+		var none *Pass // as of an Enter that failed
+		none.Failed()
+		none.Answered(wait, time.Now())
+		new(Pass).Failed()
+		new(Pass).Answered(wait, time.Now())
+	})
+	t.Run("the received time counts", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			p := enter(t, &g, "a")
+			received := time.Now()
+			time.Sleep(59 * time.Second) // the body was long
+			p.Answered(wait, received)
+			enter(t, &g, "a").Failed()
+			require.Equal(t, time.Minute, time.Since(received))
+		})
+	})
+	t.Run("forget", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			var g Gate
+			late := enter(t, &g, "a")
+			enter(t, &g, "a").Answered(wait, time.Now())
+			var wg sync.WaitGroup
+			wg.Go(func() { enter(t, &g, "a").Failed() })
+			time.Sleep(time.Second)
+			g.Forget("a")
+			wg.Wait()
+			require.Equal(t, time.Second, time.Since(start), "whoever waits goes")
+			late.Answered(wait, time.Now())
+			enter(t, &g, "a").Failed()
+			require.Equal(t, time.Second, time.Since(start), "an answer from before is not learnt from")
+			require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
+			g.Forget("never seen")
+		})
+	})
+	says := func(p *Pass, fields string) {
+		p.Answered(Advisor{}.Advise(shortResponse(fields), time.Now()), time.Now())
+	}
+	t.Run("nothing was known of the key for longer than one request took", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			slow := enter(t, &g, "a")
+			time.Sleep(idleTime + time.Second)
+			next := enter(t, &g, "a")
+			slow.Answered(wait, time.Now())
+			require.Equal(t, 1, g.keys[keyName{rest: "a"}].machine.under.n)
+			next.Failed()
+			require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
+		})
+	})
+	t.Run("who need not wait is not told to", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			enter(t, &g, "a").Answered(wait, time.Now())
+			start := time.Now()
+			var waits []time.Duration
+			g.Waiting = func(_ string, until time.Time, _ Advice) func() {
+				waits = append(waits, until.Sub(start))
+				time.Sleep(2 * time.Minute) // it should not
+				return nil
+			}
+			var wg sync.WaitGroup
+			wg.Go(func() { enter(t, &g, "a").Failed() })
+			time.Sleep(61 * time.Second)
+			enter(t, &g, "a").Failed()
+			require.Equal(t, 61*time.Second, time.Since(start))
+			wg.Wait()
+			require.Equal(t, []time.Duration{time.Minute}, waits)
+		})
+	})
+	t.Run("let through, and Waiting panics", func(t *testing.T) {
+		var g Gate
+		says(enter(t, &g, "a"), "a r=1;t=60")
+		under := enter(t, &g, "a")
+		g.Waiting = func(string, time.Time, Advice) func() {
+			says(under, "a r=9;t=60")
+			panic("waiting")
+		}
+		require.Panics(t, func() { _, _ = g.Enter(t.Context(), "a") })
+		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
+	})
+	t.Run("cancelled, while an answer waits for the lock", func(t *testing.T) {
+		begun := make(chan struct{})
+		g := Gate{Waiting: func(string, time.Time, Advice) func() { close(begun); return nil }}
+		says(enter(t, &g, "a"), "a r=1;t=60")
+		under := enter(t, &g, "a")
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if p, err := g.Enter(ctx, "a"); err == nil {
+				p.Failed()
+			}
+		})
+		<-begun
+		pause := func() { time.Sleep(5 * time.Millisecond) }
+		g.mu.Lock()
+		cancel()
+		pause()
+		wg.Go(func() { says(under, "a r=9;t=60") })
+		pause()
+		g.mu.Unlock()
+		g.mu.Lock() // whoever has waited for a millisecond now gets the lock in turn
+		pause()
+		g.mu.Unlock()
+		wg.Wait()
+		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
+	})
+	t.Run("no key", func(t *testing.T) {
+		var g Gate
+		enter(t, &g, "").Answered(wait, time.Now())
+		enter(t, &g, "").Failed()
+		require.Empty(t, g.keys)
+	})
+	t.Run("the context has ended", func(t *testing.T) {
+		var g Gate
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := g.Enter(ctx, "a")
+		require.Equal(t, context.Canceled, err)
+	})
 }

@@ -22,7 +22,7 @@ func TestOlderReset(t *testing.T) {
 				Limits:  []Limit{{Name: "default", Remaining: Unknown, Reset: SecondsOf(tt.want)}},
 				Dialect: "x-ratelimit",
 				Guessed: tt.guessed,
-			}, got)
+			}, inSeconds(got))
 		})
 	}
 }

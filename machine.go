@@ -19,8 +19,7 @@ import (
 //	                                                 │ the end of what    │ not a refusal
 //	             a wait, or                          ▼ was used up        │
 //	any state ───────────────────▶ waiting ──────▶ probing ───────────────┘
-//	             a refusal         nothing goes    one goes each second,
-//	                                               more where they come back
+//	             a refusal         nothing goes    1, 2, 4, … go
 //
 // After a wait, probing follows where nothing remained or a request was refused,
 // else counting (a Retry-After on 200). A window that ended with something left goes
@@ -441,7 +440,7 @@ func (m *machine) send(t *trip, now time.Time, r *settings) {
 		}
 		m.start.sent++
 	case probing:
-		m.probes.send(now)
+		m.probes.send(now, m.answers.fastest())
 	}
 	for i := range m.budgets {
 		b := &m.budgets[i]
@@ -454,14 +453,14 @@ func (m *machine) send(t *trip, now time.Time, r *settings) {
 }
 
 // send counts a probe. After a second comes the next wave, of twice as many if a
-// probe has come back meanwhile: where answers take longer than a second, more probes
-// would only be refused.
-func (p *probes) send(now time.Time) {
+// probe has failed meanwhile, or if the first takes twice as long as the fastest answers
+// lately: where these take several seconds, more probes would only be refused.
+func (p *probes) send(now time.Time, fastest time.Duration) {
 	if p.began.IsZero() {
 		p.began = now
 	}
 	if !now.Before(p.since.Add(waveTime)) {
-		if p.back {
+		if p.back || now.Sub(p.began) > 2*fastest {
 			p.wave *= 2
 		}
 		p.wave, p.sent, p.since = max(1, p.wave), 0, now
@@ -596,9 +595,9 @@ type backoff struct {
 }
 
 // next returns the upper bound of a wait, which grows by half each time. It begins
-// with half of what was enough the last time, and grows by a quarter until then.
+// with a third of what was enough the last time, and grows by a quarter until then.
 func (b *backoff) next() time.Duration {
-	d := b.proven / 2
+	d := b.proven / 3
 	switch {
 	case b.latest == 0:
 	case b.latest < b.proven:

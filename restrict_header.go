@@ -163,6 +163,7 @@ func restrictOlder(h http.Header, own *Fields, o *LegacyOptions) (lowered Fields
 func olderAdvice(found []foundField, h http.Header, o *LegacyOptions) Advice {
 	var a Advice
 	a.Fields, _, _ = readFields(found, h, o)
+	a.Fields.exact = nil // what is written has whole seconds
 	a.follow()
 	return a
 }

@@ -152,9 +152,10 @@ func TestTransportRedirectRetryAfter(t *testing.T) {
 						}
 						return answer(req, ""), nil
 					}),
-					Waiting: func(_ *http.Request, until time.Time, a Advice) {
+					Waiting: func(_ *http.Request, until time.Time, a Advice) func() {
 						require.Equal(t, SourceRetryAfter, a.Source)
 						waiting = append(waiting, until.Sub(start))
+						return nil
 					},
 				}
 				resp, err := (&http.Client{Transport: rt, Timeout: tc.timeout}).Get(example)

@@ -89,7 +89,7 @@ func get(t testing.TB, rt http.RoundTripper, address string) error {
 const example = "http://api.example/"
 
 // entryOf is what a Transport knows of a host.
-func entryOf(t *Transport, host string) *entry { return t.gate.keys[keyName{"http", host}] }
+func entryOf(t *Transport, host string) *entry { return t.gate().keys[keyName{"http", host}] }
 
 func seconds(list ...int) (all []time.Duration) {
 	for _, n := range list {
@@ -199,10 +199,10 @@ func TestTransportSequence(t *testing.T) {
 		{"the longest wait, counted", &Transport{}, []string{`RateLimit: "a";r=1;t=1000`, ""}, seconds(0, 0, 600, 600, 600)},
 		{"an answer whose time has ended", &Transport{}, []string{`RateLimit: "a";r=0;t=1000`, `RateLimit: "a";r=9;t=0`}, seconds(0, 600, 600, 600)},
 		{"a short longest wait", &Transport{Advisor: Advisor{MaxWait: time.Second}}, []string{`RateLimit: "a";r=0;t=30`}, seconds(0, 1, 2)},
-		{"paced", &Transport{Pace: true}, []string{`RateLimit: "a";r=10;t=30`}, seconds(0, 3, 6)},
-		{"paced, then silence", &Transport{Pace: true}, []string{`RateLimit: "a";r=3;t=30`, ""}, seconds(0, 10, 20, 30, 30)},
+		{"paced", &Transport{Gate: &Gate{Pace: true}}, []string{`RateLimit: "a";r=10;t=30`}, seconds(0, 3, 6)},
+		{"paced, then silence", &Transport{Gate: &Gate{Pace: true}}, []string{`RateLimit: "a";r=3;t=30`, ""}, seconds(0, 10, 20, 30, 30)},
 		{"not paced", &Transport{}, []string{`RateLimit: "a";r=10;t=30`}, seconds(0, 0, 0)},
-		{"paced no slower than the longest wait", &Transport{Pace: true}, []string{`RateLimit: "a";r=1;t=999999999999999`}, seconds(0, 600, 1200)},
+		{"paced no slower than the longest wait", &Transport{Gate: &Gate{Pace: true}}, []string{`RateLimit: "a";r=1;t=999999999999999`}, seconds(0, 600, 1200)},
 		{"a failed request may have been served", &Transport{}, []string{`RateLimit: "a";r=2;t=30`, "fail", ""}, seconds(0, 0, 0, 30, 30)},
 		{"a failed probe has learnt nothing", &Transport{}, []string{`RateLimit: "a";r=0;t=30`, "fail", `RateLimit: "a";r=0;t=5`}, seconds(0, 30, 30, 35)},
 		{"the first fails", &Transport{}, []string{"fail", "fail", ""}, seconds(0, 0, 0, 0)},
@@ -244,8 +244,8 @@ func TestTransportConcurrent(t *testing.T) {
 		{"any answer", &Transport{}, "", []string{unheard}, 100, times(append(ten, 100, 100)...)},
 		{"no answer is waited for longer than half a second", &Transport{}, "", []string{""}, 3600e3, times(append(ten, 500, 500)...)},
 		{"a failure is as good as an answer", &Transport{}, "", []string{"fail"}, 300, times(append(ten, 300, 300)...)},
-		{"a share of the ten", &Transport{Share: 0.25}, "", []string{""}, 100, times(0, 0, 100, 100)},
-		{"at least one", &Transport{Share: 0.01}, "", []string{""}, 100, times(0, 100, 100)},
+		{"a share of the ten", &Transport{Gate: &Gate{Share: 0.25}}, "", []string{""}, 100, times(0, 0, 100, 100)},
+		{"at least one", &Transport{Gate: &Gate{Share: 0.01}}, "", []string{""}, 100, times(0, 100, 100)},
 		{"the first answer asks for a wait", &Transport{}, "", []string{"Retry-After: 30"}, 100, times(append(ten, 30100, 30100)...)},
 		{"the probe goes alone", &Transport{}, `RateLimit: "a";r=0;t=30`, []string{`RateLimit: "a";r=2;t=30`, ""}, 500,
 			times(30000, 30500, 30500, 60500, 61000)},
@@ -259,8 +259,8 @@ func TestTransportConcurrent(t *testing.T) {
 		{"those under way count", &Transport{}, `RateLimit: "a";r=2;t=30`, []string{""}, 500, times(0, 0, 30000, 30500, 30500)},
 		{"those that are older than the window do not", &Transport{}, `RateLimit: "a";r=2;t=30`, []string{`RateLimit: "a";r=2;t=1`}, 3000,
 			times(0, 0, 3000, 3000, 4000)},
-		{"paced", &Transport{Pace: true}, `RateLimit: "a";r=10;t=30`, []string{`RateLimit: "a";r=10;t=30`}, 0, times(3000, 6000, 9000, 12000)},
-		{"a share of what remains", &Transport{Share: 0.5}, `RateLimit: "a";r=4;t=30`, []string{""}, 500, times(0, 0, 30000, 30500)},
+		{"paced", &Transport{Gate: &Gate{Pace: true}}, `RateLimit: "a";r=10;t=30`, []string{`RateLimit: "a";r=10;t=30`}, 0, times(3000, 6000, 9000, 12000)},
+		{"a share of what remains", &Transport{Gate: &Gate{Share: 0.5}}, `RateLimit: "a";r=4;t=30`, []string{""}, 500, times(0, 0, 30000, 30500)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -301,7 +301,7 @@ func TestTransportDeadline(t *testing.T) {
 		{"before the wait ends", &Transport{}, `RateLimit: "a";r=0;t=30`, 29 * time.Second, true, 30 * time.Second},
 		{"after the wait ends", &Transport{}, `RateLimit: "a";r=0;t=30`, 31 * time.Second, false, 0},
 		{"no wait", &Transport{}, `RateLimit: "a";r=1;t=30`, time.Second, false, 0},
-		{"before the pace allows", &Transport{Pace: true}, `RateLimit: "a";r=10;t=30`, time.Second, false, 0},
+		{"before the pace allows", &Transport{Gate: &Gate{Pace: true}}, `RateLimit: "a";r=10;t=30`, time.Second, false, 0},
 		{"before Retry-After", &Transport{}, "Retry-After: 60", 59 * time.Second, true, time.Minute},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -332,8 +332,8 @@ func TestTransportDeadline(t *testing.T) {
 				require.True(t, refused.Timeout())
 				require.Equal(t, tc.until, refused.Until.Sub(s.start))
 				require.NotZero(t, refused.Advice)
-				require.NotContains(t, refused.Error(), `"`)
 				require.Contains(t, refused.Error(), "2000-01-01T00:0")
+				require.Equal(t, strings.Contains(tc.lines, "RateLimit"), strings.Contains(refused.Error(), `limit "a"`))
 			})
 		})
 	}
@@ -392,12 +392,15 @@ func TestTransportCancel(t *testing.T) {
 		// A deadline that nothing was known to be before.
 		s.lines, s.delay, s.seen = []string{`RateLimit: "a";r=1;t=60`, ""}, 30*time.Second, nil
 		require.NoError(t, get(t, rt, example))
+		start := time.Now()
 		wg.Go(func() { require.NoError(t, get(t, rt, example)) })
 		synctest.Wait() // nothing is left now
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
-		require.Equal(t, context.DeadlineExceeded, err)
+		var early *WaitError
+		require.ErrorAs(t, err, &early)
+		require.Equal(t, time.Minute, early.Until.Sub(start))
 		wg.Wait()
 	})
 }
@@ -438,7 +441,7 @@ func TestTransportEnded(t *testing.T) {
 	require.Equal(t, errStop, err)
 	require.Equal(t, 1, body.closed)
 	require.Empty(t, s.seen)
-	require.Empty(t, rt.gate.keys)
+	require.Empty(t, rt.gate().keys)
 }
 
 func TestTransportDefault(t *testing.T) {
@@ -711,8 +714,8 @@ func TestTransportThenConcurrent(t *testing.T) {
 	}{
 		{"a probe where nothing remained", []string{`RateLimit: "a";r=0;t=10`, ""}, 11 * time.Second, []time.Duration{0, delay, delay}},
 		{"a probe where all has been sent", []string{`RateLimit: "a";r=1;t=10`, "", ""}, 11 * time.Second, []time.Duration{0, delay, delay}},
-		{"a probe after a refusal", []string{"HTTP/1.1 429 Too Many Requests\nRetry-After: 10", ""}, 11 * time.Second,
-			[]time.Duration{0, delay, delay}},
+		{"one at a time after a refusal that no answer explains", []string{"HTTP/1.1 429 Too Many Requests\nRetry-After: 10", ""}, 11 * time.Second,
+			[]time.Duration{0, delay, 2 * delay}},
 		{"no probe where something remained", []string{`RateLimit: "a";r=5;t=10`, ""}, 11 * time.Second, []time.Duration{0, 0, 0}},
 		{"no probe after a Retry-After that refused nothing", []string{"Retry-After: 10", ""}, 11 * time.Second, []time.Duration{0, 0, 0}},
 		{"no probe for what says nothing", []string{`RateLimit: "a";r=5;t=0`, ""}, 0, []time.Duration{0, 0, 0}},
@@ -777,7 +780,7 @@ func TestTransportPanics(t *testing.T) {
 	for name, rt := range map[string]*Transport{
 		"Key":     {Key: func(*http.Request) string { panic("key") }},
 		"Observe": {Observe: func(*http.Request, Advice) { panic("observe") }},
-		"Waiting": {Waiting: func(*http.Request, time.Time, Advice) { panic("waiting") }},
+		"Waiting": {Waiting: func(*http.Request, time.Time, Advice) func() { panic("waiting") }},
 		"Advise": {Advisor: Advisor{Legacy: LegacyOptions{Dialects: []*Dialect{{Name: "broken", Fields: []DialectField{
 			{Name: "X-Unknown", Read: func([]Fact, string) ([]Fact, bool) { panic("read") }},
 		}}}}}},
@@ -824,9 +827,10 @@ func TestTransportWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var waits []string
 		s := newScript(`RateLimit: "a";r=0;t=30`, "Retry-After: 7", "")
-		rt := &Transport{Base: s, Waiting: func(req *http.Request, until time.Time, a Advice) {
+		rt := &Transport{Base: s, Waiting: func(req *http.Request, until time.Time, a Advice) func() {
 			require.Zero(t, a.Fields, "nothing of the response is kept")
 			waits = append(waits, fmt.Sprint(req.URL.Path, " ", until.Sub(s.start), " ", a.Source))
+			return nil
 		}}
 		for i := range 4 {
 			require.NoError(t, get(t, rt, example+strconv.Itoa(i)))
@@ -837,7 +841,7 @@ func TestTransportWaiting(t *testing.T) {
 				require.ErrorAs(t, err, new(*WaitError))
 			}
 		}
-		require.Equal(t, []string{"/1 30s limit", "/2 37s retry-after"}, waits, "a request that is refused does not wait")
+		require.Equal(t, []string{"/refused 30s limit", "/1 30s limit", "/2 37s retry-after"}, waits)
 	})
 }
 
@@ -852,27 +856,34 @@ func TestTransportNoKey(t *testing.T) {
 		}
 		require.Zero(t, time.Since(s.start))
 		require.Equal(t, 50, seen, "answers are read all the same")
-		require.Empty(t, rt.gate.keys)
+		require.Empty(t, rt.gate().keys)
 	})
 }
 
-func TestKeyByAuthorization(t *testing.T) {
-	key := func(address string, credentials ...string) string {
+// KeyBy keeps the origin, and tells apart what the fields tell apart.
+func TestKeyBy(t *testing.T) {
+	key := func(address string, fields ...string) string {
 		req := newRequest(t, address)
-		req.Header["Authorization"] = credentials
-		return KeyByAuthorization(req)
+		for _, f := range fields {
+			name, value, _ := strings.Cut(f, ": ")
+			req.Header.Add(name, value)
+		}
+		return KeyBy("authorization", "X-API-Key")(req)
 	}
 	require.Equal(t, "http://api.example", key(example))
-	require.Equal(t, key(example, "Bearer a"), key(example+"path?query", "Bearer a"))
+	require.Equal(t, "http://api.example", KeyBy()(newRequest(t, example)))
+	require.Equal(t, key(example, "Authorization: Bearer a"), key(example+"path?query", "Authorization: Bearer a"))
 	keys := map[string]bool{}
 	for _, k := range []string{
-		key(example), key(example, "Bearer a"), key(example, "Bearer b"), key(example, "Bearer a", "Bearer b"),
-		key("https://api.example/", "Bearer a"), key("http://api.example:8080/", "Bearer a"),
+		key(example), key(example, "Authorization: Bearer a"), key(example, "Authorization: Bearer b"),
+		key(example, "Authorization: Bearer a", "Authorization: Bearer b"), key(example, "X-Api-Key: Bearer a"),
+		key(example, "Authorization: Bearer a", "X-Api-Key: x"), key(example, "Authorization: Bearer a", "X-Api-Key: y"),
+		key("https://api.example/", "Authorization: Bearer a"), key("http://api.example:8080/", "Authorization: Bearer a"),
 	} {
 		require.NotContains(t, k, "Bearer")
 		keys[k] = true
 	}
-	require.Len(t, keys, 6)
+	require.Len(t, keys, 9)
 }
 
 // Many leave a queue: each leaves from its own place.
@@ -912,7 +923,7 @@ func TestTransportPaceDeadlines(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScript(`RateLimit: "a";r=10;t=30`, "")
-				rt := &Transport{Base: s, Pace: true}
+				rt := &Transport{Base: s, Gate: &Gate{Pace: true}}
 				require.NoError(t, get(t, rt, example))
 				s.seen, s.lines = nil, []string{""}
 				var wg sync.WaitGroup
@@ -930,7 +941,7 @@ func TestTransportPaceDeadlines(t *testing.T) {
 	t.Run("a pace that becomes slower", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newScript(`RateLimit: "a";r=10;t=10`, `RateLimit: "a";r=10;t=100`)
-			rt := &Transport{Base: s, Pace: true}
+			rt := &Transport{Base: s, Gate: &Gate{Pace: true}}
 			require.NoError(t, get(t, rt, example))
 			var wg sync.WaitGroup
 			for range 4 {

@@ -25,7 +25,7 @@ type Client struct {
 // New returns a client for the API at an address. base sends the requests; nil is
 // http.DefaultTransport.
 func New(address, token string, base http.RoundTripper) *Client {
-	waiting := &ratelimit.Transport{Base: base, Key: ratelimit.KeyByAuthorization}
+	waiting := &ratelimit.Transport{Base: base, Key: ratelimit.KeyBy("Authorization")}
 	return &Client{address, token, http.Client{Transport: waiting}}
 }
 
