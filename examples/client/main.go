@@ -101,7 +101,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) 
 	d := downloader{dir: *dir, header: header, timeout: *timeout, progress: p, client: &http.Client{
 		Transport: &ratelimit.Transport{
 			Advisor: ratelimit.Advisor{MaxWait: *maxWait},
-			Pace:    *pace,
+			Gate:    &ratelimit.Gate{MaxWait: *maxWait, Pace: *pace},
 			Observe: p.observe,
 		},
 	}}

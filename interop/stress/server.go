@@ -46,6 +46,15 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/elsewhere", http.StatusFound)
 	case 9:
 		slowBody(w, r)
+	case 10, 11, 12:
+		w.Header().Set("RateLimit-Policy", `"t";q=1000;w=1;qu="tokens"`)
+		w.Header().Set("RateLimit", fmt.Sprintf(`"t";r=%d;t=1`, rand.IntN(1000)))
+	case 13:
+		w.Header().Set("RateLimit-Policy", `"t";q=1000;qu="tokens", "c";q=10;qu="concurrent-requests"`)
+		w.Header().Set("RateLimit", fmt.Sprintf(`"t";r=%d;t=1, "c";r=%d`, rand.IntN(100), rand.IntN(10)))
+		if rand.IntN(2) == 0 {
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
 	}
 }
 

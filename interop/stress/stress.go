@@ -33,12 +33,13 @@ const (
 type counts struct {
 	sent, panics, deadlines, cancelled  atomic.Int64
 	bodies, closed, uploads, uploadDone atomic.Int64
+	tries, waits, over                  atomic.Int64
 }
 
 // String says what has happened.
 func (c *counts) String() string {
-	return fmt.Sprintf("stress: %d requests sent, %d panics, %d deadlines refused, %d cancelled; %d of %d bodies and %d of %d uploads closed",
-		c.sent.Load(), c.panics.Load(), c.deadlines.Load(), c.cancelled.Load(),
+	return fmt.Sprintf("stress: %d requests sent, %d of them by TryEnter, %d panics, %d deadlines refused, %d cancelled; %d of %d waits over; %d of %d bodies and %d of %d uploads closed",
+		c.sent.Load(), c.tries.Load(), c.panics.Load(), c.deadlines.Load(), c.cancelled.Load(), c.over.Load(), c.waits.Load(),
 		c.closed.Load(), c.bodies.Load(), c.uploadDone.Load(), c.uploads.Load())
 }
 
@@ -54,7 +55,7 @@ func stress(lasts time.Duration, seed uint64) (fmt.Stringer, error) {
 	for _, share := range []float64{1, 1, 0.5} {
 		r := &rig{counts: c, base: base, address: api.URL, share: share, pace: len(all) == 1}
 		r.transport = &ratelimit.Transport{
-			Base: r, Advisor: ratelimit.Advisor{MaxWait: maxWait}, Key: r.key, Pace: r.pace, Share: share,
+			Base: r, Gate: &ratelimit.Gate{MaxWait: maxWait, Pace: r.pace, Share: share}, Key: r.key, Cost: r.cost,
 			Waiting: r.waiting, Observe: r.observe,
 		}
 		all = append(all, r)
@@ -69,6 +70,9 @@ func stress(lasts time.Duration, seed uint64) (fmt.Stringer, error) {
 	errs = append(errs, settle(before))
 	if c.bodies.Load() != c.closed.Load() || c.uploads.Load() != c.uploadDone.Load() {
 		errs = append(errs, errors.New("a body is open"))
+	}
+	if c.waits.Load() != c.over.Load() {
+		errs = append(errs, errors.New("a wait has not been told to be over"))
 	}
 	return c, errors.Join(errs...)
 }
@@ -121,13 +125,18 @@ type rig struct {
 // keyField is the field of a request with its key, none of which is for "".
 const keyField = "Stress-Key"
 
+// costField is the field of a request with what it costs of tokens.
+const costField = "Stress-Cost"
+
 // Stages of a request, in its context, at which something panics.
 type stage int
 
 const (
 	nowhere stage = iota
 	inKey
+	inCost
 	inWaiting
+	inDone
 	inBase
 	inObserve
 )
@@ -147,9 +156,23 @@ func (r *rig) key(req *http.Request) string {
 	return req.Header.Get(keyField)
 }
 
-func (r *rig) waiting(req *http.Request, _ time.Time, _ ratelimit.Advice) {
+func (r *rig) waiting(req *http.Request, _ time.Time, _ ratelimit.Advice) (done func()) {
 	r.waited.Store(true)
 	panicAt(req, inWaiting)
+	r.waits.Add(1)
+	return func() {
+		r.over.Add(1)
+		panicAt(req, inDone)
+	}
+}
+
+// cost returns what a request says that it costs of tokens.
+func (r *rig) cost(req *http.Request) (costs []ratelimit.Cost) {
+	panicAt(req, inCost)
+	if n, err := strconv.ParseInt(req.Header.Get(costField), 10, 64); err == nil {
+		costs = append(costs, ratelimit.Cost{Unit: "tokens", Units: n})
+	}
+	return costs
 }
 
 func (r *rig) observe(req *http.Request, _ ratelimit.Advice) { panicAt(req, inObserve) }
@@ -251,6 +274,10 @@ func (r *rig) request(rnd *rand.Rand) {
 			panic(p)
 		}
 	}()
+	if rnd.IntN(8) == 0 {
+		r.try(req, rnd)
+		return
+	}
 	resp, err := r.send(req, rnd)
 	wait := (*ratelimit.WaitError)(nil)
 	switch {
@@ -263,6 +290,32 @@ func (r *rig) request(rnd *rand.Rand) {
 		_, _ = io.CopyN(io.Discard, resp.Body, rnd.Int64N(8192))
 		resp.Body.Close()
 	}
+}
+
+// try sends a request past the Transport if its Gate lets it through at once.
+func (r *rig) try(req *http.Request, rnd *rand.Rand) {
+	if req.Body != nil {
+		defer req.Body.Close()
+	}
+	pass, until := r.transport.Gate.TryEnter(r.key(req), r.cost(req)...)
+	if pass == nil {
+		if !until.After(time.Now().Add(-time.Second)) {
+			panic("TryEnter is to be asked again in the past")
+		}
+		return
+	}
+	defer pass.Failed()
+	r.tries.Add(1)
+	resp, err := r.RoundTrip(req)
+	if err != nil || rnd.IntN(10) == 0 {
+		if err == nil {
+			resp.Body.Close()
+		}
+		return
+	}
+	received := time.Now()
+	pass.Answered(r.transport.Advisor.Advise(resp, received), received)
+	resp.Body.Close()
 }
 
 // send sends a request as it is, or by an http.Client that follows redirections.
@@ -281,6 +334,9 @@ func (r *rig) newRequest(ctx context.Context, rnd *rand.Rand) *http.Request {
 	if rnd.IntN(4) == 0 {
 		r.uploads.Add(1)
 		req.Body = &body{ReadCloser: io.NopCloser(strings.NewReader("upload")), closed: &r.uploadDone}
+	}
+	if rnd.IntN(3) == 0 {
+		req.Header.Set(costField, strconv.Itoa(rnd.IntN(200)))
 	}
 	if key := rnd.IntN(keys + 1); key < keys {
 		req.Header.Set(keyField, strconv.Itoa(key))
