@@ -1,0 +1,644 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	goast "go/ast"
+	"go/importer"
+	goparser "go/parser"
+	"go/token"
+	"go/types"
+
+	"github.com/stretchr/testify/require"
+)
+
+// machine.go uses no other identifier of this package: it is a package by itself.
+func TestMachineAlone(t *testing.T) {
+	files := token.NewFileSet()
+	f, err := goparser.ParseFile(files, "machine.go", nil, goparser.SkipObjectResolution)
+	require.NoError(t, err)
+	config := types.Config{Importer: importer.ForCompiler(files, "source", nil)}
+	_, err = config.Check("machine", files, []*goast.File{f}, nil)
+	require.NoError(t, err)
+}
+
+// advised is the advice of a response, as in the tests of the machine.
+func advised(fields string) Advice { return Advisor{}.Advise(shortResponse(fields), time.Now()) }
+
+// entered lets a request with costs through, and tells its pass of an answer.
+func entered(t *testing.T, g *Gate, key, fields string, costs ...Cost) {
+	t.Helper()
+	p, err := g.Enter(t.Context(), key, costs...)
+	require.NoError(t, err)
+	p.Answered(advised(fields), time.Now())
+}
+
+const tokenFields = `RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=`
+
+func TestTryEnter(t *testing.T) {
+	t.Run("the key that is not held back", func(t *testing.T) {
+		var g Gate
+		for range 100 {
+			p, until := g.TryEnter("")
+			require.NotNil(t, p)
+			require.Zero(t, until)
+		}
+		require.Empty(t, g.keys)
+	})
+	t.Run("what remains, and then when to ask again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			g := Gate{Waiting: func(string, time.Time, Advice) func() { panic("it never waits") }}
+			entered(t, &g, "a", "a r=2;t=30")
+			for range 2 {
+				p, until := g.TryEnter("a")
+				require.NotNil(t, p)
+				require.Zero(t, until)
+				p.Failed()
+			}
+			p, until := g.TryEnter("a")
+			require.Nil(t, p)
+			require.Equal(t, 30*time.Second, until.Sub(start))
+			require.Equal(t, start, time.Now())
+		})
+	})
+	t.Run("what it costs", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			entered(t, &g, "a", tokenFields+"20;t=1", Cost{Unit: "tokens", Units: 40})
+			p, until := g.TryEnter("a", Cost{Unit: "tokens", Units: 30})
+			require.Nil(t, p)
+			require.Equal(t, 10*time.Second, time.Until(until))
+			p, _ = g.TryEnter("a", Cost{Unit: "tokens", Units: 20})
+			require.NotNil(t, p)
+			p, _ = g.TryEnter("a", Cost{Unit: "points", Units: 20})
+			require.NotNil(t, p, "a limit that the server does not announce")
+		})
+	})
+	t.Run("it does not overtake those that wait", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			var g Gate
+			entered(t, &g, "a", tokenFields+"20;t=1", Cost{Unit: "tokens", Units: 40})
+			var all sync.WaitGroup
+			all.Go(func() { entered(t, &g, "a", tokenFields+"0;t=1", Cost{Unit: "tokens", Units: 50}) })
+			synctest.Wait()
+			p, until := g.TryEnter("a", Cost{Unit: "tokens", Units: 1})
+			require.Nil(t, p)
+			require.Equal(t, 30*time.Second, until.Sub(start))
+			all.Wait()
+			require.Equal(t, 30*time.Second, time.Since(start))
+		})
+	})
+	t.Run("asked again at that time, it goes in the end", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			for _, fields := range []string{"a r=0;t=7", "429", "a r=1", "429; Retry-After: 5", tokenFields + "0;t=1", "a r=9;t=1; Retry-After: 3"} {
+				var g Gate
+				entered(t, &g, "a", fields, Cost{Unit: "tokens", Units: 1000})
+				goes := 0
+				for tries := 0; goes < 10 && tries < 1000; tries++ {
+					p, until := g.TryEnter("a", Cost{Unit: "tokens", Units: 3})
+					if p != nil {
+						goes++
+						continue
+					}
+					require.True(t, until.After(time.Now()), fields)
+					time.Sleep(time.Until(until))
+				}
+				require.Equal(t, 10, goes, fields)
+			}
+		})
+	})
+	t.Run("behind one whose turn has come", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			entered(t, &g, "a", "a r=0;t=7")
+			var all sync.WaitGroup
+			all.Go(func() { entered(t, &g, "a", "a r=5;t=60") })
+			synctest.Wait()
+			g.mu.Lock()
+			for _, e := range g.keys {
+				e.timer.Stop() // as if it had not rung yet
+			}
+			g.mu.Unlock()
+			time.Sleep(10 * time.Second)
+			p, until := g.TryEnter("a")
+			require.Nil(t, p, "the other is the probe")
+			require.True(t, until.After(time.Now()))
+			all.Wait()
+		})
+	})
+	t.Run("all keys wait", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			for i := range maxKeys {
+				entered(t, &g, fmt.Sprint(i), "a r=0;t=60")
+			}
+			p, until := g.TryEnter("another")
+			require.NotNil(t, p)
+			require.Zero(t, until)
+			p.Answered(advised("a r=0;t=60"), time.Now())
+		})
+	})
+}
+
+// What Waiting returns is called when the wait is over, once, whatever ends it.
+func TestWaitingDone(t *testing.T) {
+	var events []string
+	listener := func(name string) func(time.Time) func() {
+		return func(until time.Time) func() {
+			events = append(events, name+" waits")
+			return func() { events = append(events, name+" is done") }
+		}
+	}
+	both := []string{"transport waits", "gate waits", "gate is done", "transport is done"}
+	newTransport := func(lines ...string) *Transport {
+		events = nil
+		request, gate := listener("transport"), listener("gate")
+		return &Transport{
+			Base:    newScript(lines...),
+			Gate:    &Gate{Waiting: func(key string, until time.Time, _ Advice) func() { return gate(until) }},
+			Waiting: func(_ *http.Request, until time.Time, _ Advice) func() { return request(until) },
+			Observe: func(*http.Request, Advice) { events = append(events, "observed") },
+		}
+	}
+	send := func(t *testing.T, rt *Transport, timeout time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		defer cancel()
+		_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+		return err
+	}
+	for _, tc := range []struct {
+		name    string
+		lines   []string
+		timeout time.Duration
+		fails   bool
+		want    []string
+	}{
+		{"it goes", []string{"Retry-After: 5", "", ""}, time.Minute, false, both},
+		{"refused at once", []string{"Retry-After: 5", ""}, time.Second, true, both},
+		{"no wait", []string{"", ""}, time.Second, false, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				rt := newTransport(tc.lines...)
+				require.NoError(t, send(t, rt, time.Minute))
+				events = nil
+				require.Equal(t, tc.fails, send(t, rt, tc.timeout) != nil)
+				require.Equal(t, tc.want, events)
+			})
+		})
+	}
+	t.Run("cancelled", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			rt := newTransport("Retry-After: 5", "")
+			require.NoError(t, send(t, rt, time.Minute))
+			events = nil
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(time.Second, cancel)
+			_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+			require.ErrorIs(t, err, context.Canceled)
+			require.Equal(t, both, events)
+		})
+	})
+	t.Run("a redirection that asks for a wait", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			rt := newTransport("HTTP/1.1 303 See Other\nLocation: /a\nRetry-After: 5", "")
+			rt.Observe = nil
+			resp, err := (&http.Client{Transport: rt}).Get(example)
+			require.NoError(t, err)
+			resp.Body.Close()
+			require.Equal(t, both, events)
+		})
+	})
+	t.Run("panics", func(t *testing.T) {
+		for _, at := range []string{"gate waits", "gate is done", "transport is done"} {
+			synctest.Test(t, func(t *testing.T) {
+				rt := newTransport("Retry-After: 5", "")
+				note := func(event string) {
+					events = append(events, event)
+					if event == at {
+						panic(at)
+					}
+				}
+				rt.Gate.Waiting = func(string, time.Time, Advice) func() {
+					note("gate waits")
+					return func() { note("gate is done") }
+				}
+				rt.Waiting = func(*http.Request, time.Time, Advice) func() {
+					note("transport waits")
+					return func() { note("transport is done") }
+				}
+				require.NoError(t, send(t, rt, time.Minute))
+				events = nil
+				require.PanicsWithValue(t, at, func() { _ = send(t, rt, time.Minute) })
+				require.Contains(t, events, "transport is done", "whatever panics")
+				e := entryOf(rt, "api.example")
+				require.Zero(t, e.machine.under.n)
+				require.Zero(t, e.queue.Len())
+			})
+		}
+	})
+}
+
+// A Waiting that blocks holds back its caller alone.
+func TestWaitingBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gate
+		entered(t, &g, "a", "Retry-After: 5")
+		start := time.Now()
+		var mu sync.Mutex
+		first := true
+		g.Waiting = func(string, time.Time, Advice) func() {
+			mu.Lock()
+			blocks := first
+			first = false
+			mu.Unlock()
+			if blocks {
+				time.Sleep(time.Hour)
+			}
+			return nil
+		}
+		var all sync.WaitGroup
+		all.Go(func() { entered(t, &g, "a", "") })
+		synctest.Wait()
+		for range 3 {
+			all.Go(func() {
+				entered(t, &g, "a", "")
+				require.Equal(t, 5*time.Second, time.Since(start))
+			})
+		}
+		all.Wait()
+		require.Equal(t, time.Hour, time.Since(start))
+	})
+}
+
+// A caller whose deadline comes while it waits gets a WaitError, with the time where
+// that is known; one that has been sent keeps the error of its base.
+func TestWaitErrorInQueue(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		known []string // answers, the last one while the second request is under way
+		cost  int64
+		until time.Duration // 0 is unknown
+	}{
+		{"the end of the window", []string{"a r=1;t=60"}, 0, time.Minute},
+		{"nothing says when", []string{"a r=1"}, 0, 0},
+		{"as many as may be under way", []string{"429; Retry-After: 0", ""}, 0, 0},
+		{"enough has flowed in", []string{tokenFields + "30;t=1"}, 30, 30 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var g Gate
+				costs := []Cost{{Unit: "tokens", Units: tc.cost}}
+				for _, fields := range tc.known {
+					entered(t, &g, "a", fields, costs...)
+				}
+				under, err := g.Enter(t.Context(), "a", costs...)
+				require.NoError(t, err)
+				defer under.Failed()
+				start := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+				defer cancel()
+				_, err = g.Enter(ctx, "a", costs...)
+				var early *WaitError
+				require.ErrorAs(t, err, &early)
+				require.Equal(t, 500*time.Millisecond, time.Since(start))
+				if tc.until == 0 {
+					require.Zero(t, early.Until)
+					require.NotContains(t, early.Error(), " at ")
+				} else {
+					require.Equal(t, tc.until, early.Until.Sub(start))
+				}
+			})
+		})
+	}
+	t.Run("with a cause of the caller's own", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var g Gate
+			entered(t, &g, "a", "a r=1;t=60")
+			under, err := g.Enter(t.Context(), "a")
+			require.NoError(t, err)
+			defer under.Failed()
+			late := errors.New("late")
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, late)
+			defer cancel()
+			_, err = g.Enter(ctx, "a")
+			require.Equal(t, late, err)
+		})
+	})
+	t.Run("sent", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			rt := &Transport{Base: pointing(func(int) (time.Duration, string) { return time.Hour, "" }).server()}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+			require.Equal(t, context.DeadlineExceeded, err)
+		})
+	})
+}
+
+// A request that has waited is not sent if no answer could come in time.
+func TestGateInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gate
+		slow := func(fields string) {
+			p, err := g.Enter(t.Context(), "a")
+			require.NoError(t, err)
+			time.Sleep(4 * time.Second)
+			p.Answered(advised(fields), time.Now())
+		}
+		slow("a r=1;t=600")
+		under, err := g.Enter(t.Context(), "a")
+		require.NoError(t, err)
+		start := time.Now()
+		var all sync.WaitGroup
+		for _, timeout := range []time.Duration{13 * time.Second, 14 * time.Second} {
+			all.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), timeout)
+				defer cancel()
+				p, err := g.Enter(ctx, "a")
+				if timeout == 14*time.Second {
+					require.NoError(t, err)
+					p.Failed()
+					return
+				}
+				var early *WaitError
+				require.ErrorAs(t, err, &early)
+				require.Equal(t, 10*time.Second, time.Since(start))
+				require.Equal(t, time.Now(), early.Until)
+			})
+		}
+		time.Sleep(10 * time.Second)
+		under.Answered(advised("a r=5;t=60"), time.Now())
+		all.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		p, err := g.Enter(ctx, "a")
+		require.NoError(t, err, "one that need not wait goes")
+		p.Failed()
+	})
+}
+
+// An answer from the future lasts no longer than one that arrives now.
+func TestAnsweredInFuture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gate
+		p, err := g.Enter(t.Context(), "a")
+		require.NoError(t, err)
+		p.Answered(advised("Retry-After: 5"), time.Now().Add(1e6*time.Hour))
+		start := time.Now()
+		entered(t, &g, "a", "")
+		require.Equal(t, 5*time.Second, time.Since(start))
+	})
+}
+
+// Forget knows a key by the text that Enter and Transport use for it, and an origin
+// stands for the keys that KeyBy has made of it.
+func TestForgetOrigin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := &Transport{Base: newScript("Retry-After: 60"), Gate: new(Gate), Key: KeyBy("Authorization")}
+		byUser := func(address, user string) error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			req := newRequest(t, address).WithContext(ctx)
+			if user != "" {
+				req.Header.Set("Authorization", user)
+			}
+			_, err := rt.RoundTrip(req)
+			return err
+		}
+		waits := func(address, user string) bool { return errors.As(byUser(address, user), new(*WaitError)) }
+		for _, address := range []string{"https://api.example/", "https://api.example:8443/", "http://api.example/"} {
+			for _, user := range []string{"", "a", "b"} {
+				require.False(t, waits(address, user))
+				require.True(t, waits(address, user))
+			}
+		}
+		rt.Gate.Forget("https://api.example")
+		for _, user := range []string{"", "a", "b"} {
+			require.False(t, waits("https://api.example/", user))
+			require.True(t, waits("https://api.example:8443/", user))
+			require.True(t, waits("http://api.example/", user))
+		}
+	})
+}
+
+// One Gate for two Transports and a client of another protocol.
+func TestSharedGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := &Gate{MaxWait: time.Minute}
+		one := &Transport{Base: newScript("Retry-After: 600"), Gate: g, Advisor: Advisor{MaxWait: time.Second}}
+		other := &Transport{Base: newScript(""), Gate: g}
+		require.NoError(t, get(t, one, example))
+		start := time.Now()
+		p, until := g.TryEnter("http://api.example")
+		require.Nil(t, p)
+		require.Equal(t, time.Minute, until.Sub(start), "what is asked for, cut by the Gate")
+		require.NoError(t, get(t, other, example))
+		require.Equal(t, time.Minute, time.Since(start))
+	})
+}
+
+// What Cost returns counts, and the refusals that only Advisor.Refused tells.
+func TestTransportCost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(`RateLimit-Policy: "t";q=60;w=60;qu="tokens"` + "\n" + `RateLimit: "t";r=10;t=1`)
+		rt := &Transport{Base: s, Cost: func(*http.Request) []Cost { return []Cost{{Unit: "tokens", Units: 20}} }}
+		for range 3 {
+			require.NoError(t, get(t, rt, example))
+		}
+		require.Equal(t, seconds(0, 10, 20), s.seen)
+	})
+}
+
+func TestAdvisorRefused(t *testing.T) {
+	secondary := "HTTP/1.1 403 Forbidden\nX-RateLimit-Limit: 5000\nX-RateLimit-Remaining: 17\nX-RateLimit-Reset: 1800\nX-Body: secondary"
+	c := Advisor{Refused: func(resp *http.Response) bool {
+		return resp.StatusCode == http.StatusForbidden && resp.Header.Get("X-Body") == "secondary"
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(secondary, secondary, "")
+		rt := &Transport{Base: s, Advisor: c}
+		for range 3 {
+			require.NoError(t, get(t, rt, example))
+		}
+		require.InDelta(t, 0.075, s.seen[1].Seconds(), 0.026, "as after a 429 that asks for no wait")
+		require.InDelta(t, 0.11, (s.seen[2] - s.seen[1]).Seconds(), 0.041)
+		require.Equal(t, 1, entryOf(rt, "api.example").machine.pool.most)
+	})
+	a := c.Advise(answer(newRequest(t, example), secondary), arrival)
+	require.True(t, a.Refused)
+	require.False(t, Advisor{}.Advise(answer(newRequest(t, example), secondary), arrival).Refused)
+	require.False(t, c.Advise(answer(newRequest(t, example), "HTTP/1.1 403 Forbidden"), arrival).Refused)
+	err := c.CheckResponse(answer(newRequest(t, example), secondary), arrival)
+	require.ErrorAs(t, err, new(*RefusedError))
+}
+
+// Times keep the precision that the response had.
+func TestExactTimes(t *testing.T) {
+	for _, tc := range []struct {
+		name       string
+		lines      string
+		wait, pace time.Duration
+		reset      int64
+	}{
+		{"OpenAI", "x-ratelimit-remaining-requests: 0\nx-ratelimit-reset-requests: 120ms", 120 * time.Millisecond, 0, 1},
+		{"more than a minute", "x-ratelimit-remaining-requests: 0\nx-ratelimit-reset-requests: 1m12.5s", 72500 * time.Millisecond, 0, 73},
+		{"a pace", "x-ratelimit-remaining-requests: 5\nx-ratelimit-reset-requests: 120ms", 0, 24 * time.Millisecond, 1},
+		{"a fraction", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 0.25", 250 * time.Millisecond, 0, 1},
+		{"milliseconds by the name", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset-Ms: 1250", 1250 * time.Millisecond, 0, 2},
+		{"Unix milliseconds", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1795230001250", 1250 * time.Millisecond, 0, 2},
+		{"Unix milliseconds, from Date", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1795230001250\nDate: Sat, 21 Nov 2026 03:00:01 GMT", 250 * time.Millisecond, 0, 1},
+		{"a timestamp", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 2026-11-21T03:00:00.75Z", 750 * time.Millisecond, 0, 1},
+		{"past", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 2026-11-21T02:59:59.75Z", 0, 0, 0},
+		{"whole seconds", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 12", 12 * time.Second, 0, 12},
+		{"Retry-After", "Retry-After: 0.25", 250 * time.Millisecond, 0, 0},
+		{"more than anybody counts", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 99999999.5", 99999999500 * time.Millisecond, 0, 100000000},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			now := time.Unix(1795230000, 0)
+			resp := answer(newRequest(t, example), tc.lines)
+			a := Advisor{MaxWait: 1e6 * time.Hour}.Advise(resp, now)
+			if tc.name == "more than anybody counts" {
+				require.GreaterOrEqual(t, a.Wait, tc.wait)
+				return
+			}
+			require.Equal(t, tc.wait, a.Wait)
+			require.Equal(t, tc.pace, a.Pace)
+			if len(a.Fields.Limits) > 0 {
+				require.Equal(t, SecondsOf(tc.reset), a.Fields.Limits[0].Reset)
+				require.Nil(t, a.Fields.Writable().exact)
+			}
+		})
+	}
+	t.Run("not of a limit that has changed since", func(t *testing.T) {
+		f := Fields{Limits: []Limit{{Reset: SecondsOf(1)}, {Reset: SecondsOf(9)}}, exact: []time.Duration{120 * time.Millisecond}}
+		d, ok := f.reset(0)
+		require.True(t, ok)
+		require.Equal(t, 120*time.Millisecond, d)
+		f.Limits[0].Reset = SecondsOf(2)
+		d, _ = f.reset(0)
+		require.Equal(t, 2*time.Second, d)
+		d, _ = f.reset(1)
+		require.Equal(t, 9*time.Second, d)
+	})
+	t.Run("the gate", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newScript("x-ratelimit-limit-requests: 9\nx-ratelimit-remaining-requests: 0\nx-ratelimit-reset-requests: 120ms")
+			rt := &Transport{Base: s}
+			for range 3 {
+				require.NoError(t, get(t, rt, example))
+			}
+			require.Equal(t, times(0, 120, 240), s.seen)
+		})
+	})
+}
+
+// Errors name the limit, quoted and cut, and nothing else of the fields.
+func TestWaitErrorText(t *testing.T) {
+	until := time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
+	for _, tc := range []struct {
+		name string
+		e    WaitError
+		want string
+	}{
+		{"no limit", WaitError{Until: until}, "the wait at 2026-11-21T03:00:00Z"},
+		{"no time", WaitError{}, "the end of the wait"},
+		{"a limit", WaitError{Until: until, Advice: Advice{Source: SourceLimit, Limit: Limit{Name: "burst"}}}, `03:00:00Z, limit "burst"`},
+		{"not printable", WaitError{Until: until, Advice: Advice{Source: SourceLimit, Limit: Limit{Name: "a\nb\u00e9"}}}, `limit "a\nb\u00e9"`},
+		{"long", WaitError{Advice: Advice{Source: SourceWindow, Limit: Limit{Name: strings.Repeat("x", 500)}}}, `limit "` + strings.Repeat("x", maxKeptName) + `"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.True(t, strings.HasPrefix(tc.e.Error(), "ratelimit: not sent: the deadline is before the end of the wait"))
+			require.True(t, strings.HasSuffix(tc.e.Error(), tc.want), tc.e.Error())
+		})
+	}
+}
+
+// A crawler over eight hosts, of which one is slow: whoever would have to wait for it
+// takes a page of another host in the meantime.
+func TestCrawler(t *testing.T) {
+	const hosts, pages, workers = 8, 40, 20
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		servers := make([]*window, hosts)
+		for i := range servers {
+			servers[i] = &window{quota: 100, length: time.Second, every: 1, rnd: rand.New(rand.NewPCG(uint64(i), 0))}
+		}
+		servers[hosts-1].quota, servers[hosts-1].length = 10, 30*time.Second
+		var g Gate
+		var mu sync.Mutex
+		type page struct {
+			host  int
+			after time.Time
+		}
+		var todo []page
+		for range pages {
+			for h := range hosts {
+				todo = append(todo, page{host: h})
+			}
+		}
+		left, fast := len(todo), time.Duration(0)
+		next := func() (page, bool) { // the first that may be tried
+			mu.Lock()
+			defer mu.Unlock()
+			for i, p := range todo {
+				if !p.after.After(time.Now()) {
+					todo = append(todo[:i:i], todo[i+1:]...)
+					return p, true
+				}
+			}
+			return page{}, false
+		}
+		var all sync.WaitGroup
+		for range workers {
+			all.Go(func() {
+				for {
+					mu.Lock()
+					over := left == 0
+					mu.Unlock()
+					if over {
+						return
+					}
+					p, ok := next()
+					if !ok {
+						time.Sleep(100 * time.Millisecond)
+						continue
+					}
+					pass, until := g.TryEnter(fmt.Sprint("host ", p.host))
+					if pass == nil {
+						mu.Lock()
+						todo = append(todo, page{p.host, until})
+						mu.Unlock()
+						continue
+					}
+					resp, err := servers[p.host].RoundTrip(newRequest(t, example))
+					require.NoError(t, err)
+					pass.Answered(Advisor{}.Advise(resp, time.Now()), time.Now())
+					mu.Lock()
+					left--
+					if p.host < hosts-1 {
+						fast = max(fast, time.Since(start))
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		all.Wait()
+		require.Less(t, fast, 5*time.Second, "the fast hosts are done while the slow one waits")
+		require.Less(t, time.Since(start), 100*time.Second, "three windows of the slow one")
+		for _, s := range servers {
+			require.LessOrEqual(t, s.refused, 1)
+		}
+	})
+}
