@@ -839,6 +839,7 @@ type flow struct {
 	policy float64       // units a second, by the policy's window; 0 if that is not known
 	reset  float64       // by the reset, if that is when all are back; 0 if that is not known
 	until  time.Duration // the reset
+	agreed int           // answers in succession whose resets have said the same
 	shown  float64       // as answers have shown it
 	times  int           // that they have
 	// The answer with which the next one is compared: when its request was sent, what
@@ -853,10 +854,15 @@ type flow struct {
 const leastFlow = 1.0 / 16
 
 // rate returns how many units flow in each second, 0 if nothing tells, or if they come
-// back all at once. Of several signs the slowest counts. A reset alone is none, since
-// that of some servers is when the next unit is back.
+// back all at once. Of several signs the slowest counts. The reset of one answer is
+// none, since that of some servers is when the next unit is back; those of several
+// answers are, if they agree.
 func (f *flow) rate() float64 {
-	if f.times == 0 {
+	switch {
+	case f.times > 0:
+	case f.policy == 0 && f.agreed > 1:
+		return f.reset
+	default:
 		return f.policy
 	}
 	most := f.policy
@@ -994,6 +1000,7 @@ func (m *machine) fill(x *meter, t *trip, s *stock, refused bool, received time.
 		}
 	}
 	left, grain := s.pessimist()
+	x.flow.told(s)
 	if !t.crowded {
 		x.flow.learn(t.at, left, x.sent-newer, grain, x.quota > 0 && left+own >= x.quota)
 	}
@@ -1001,10 +1008,12 @@ func (m *machine) fill(x *meter, t *trip, s *stock, refused bool, received time.
 		since := max(x.asked.Sub(t.at), 0).Seconds()
 		x.left, x.at = x.now(received, r)+own*r.share, received
 		x.left = min(x.left, (left+x.flow.rate()*since-under)*r.share)
+		if end := received.Add(s.reset); s.ends && !x.end.IsZero() && end.After(x.end) {
+			x.end = end
+		}
 		return
 	}
 	x.quota, x.asked, x.learnt = float64(s.quota), t.at, m.number
-	x.flow.told(s)
 	x.left, x.at, x.end = (left-under)*r.share, received, time.Time{}
 	if s.ends {
 		x.end = received.Add(s.reset)
@@ -1024,12 +1033,16 @@ func (s *stock) pessimist() (left, grain float64) {
 
 // told takes over what a limit says of its flow.
 func (f *flow) told(s *stock) {
+	was := f.reset
 	f.policy, f.reset, f.until = 0, 0, s.reset
 	if s.quota > 0 && s.window > 0 {
 		f.policy = float64(s.quota) / s.window.Seconds()
 	}
 	if s.quota > s.left && s.ends && s.reset > 0 {
 		f.reset = float64(s.quota-s.left) / s.reset.Seconds()
+	}
+	if f.agreed++; math.Abs(f.reset-was) > was/20 {
+		f.agreed = 0
 	}
 }
 
@@ -1039,7 +1052,7 @@ func (f *flow) whole(s *stock) bool {
 	if f.policy > 0 {
 		return s.reset > time.Second+s.window/time.Duration(s.quota)
 	}
-	return f.times > 0 && f.reset <= 2*f.shown
+	return f.agreed > 1 || f.times > 0 && f.reset <= 2*f.shown
 }
 
 // meter returns the meter of a limit, a new one if there is none yet; nil if there are
