@@ -83,9 +83,9 @@ type Cost struct {
 //   - After a refusal that no exhausted limit explains, or one that the answers to
 //     other requests do not mention, half as many requests are let under way at a time,
 //     and with the answers that follow one more each round; ten rounds pass before
-//     there are as many as were refused, and ten before there are more. A policy of
-//     concurrent requests says that number itself. Where those under way hang, another
-//     goes after 32 s.
+//     there are as many as were refused, and ten before there are more, or up to 640
+//     where that number is refused again and again. A policy of concurrent requests says
+//     it itself. Where those under way hang, another goes after 32 s.
 //   - A request that has waited, and whose deadline comes before the server has answered
 //     any request lately, is not sent: it would take something of the limit for nothing.
 //

@@ -52,6 +52,8 @@ const (
 	// calmRounds is how many rounds of answers pass before as many requests are let
 	// under way as were refused, and before there are more.
 	calmRounds = 10
+	// mostAgain is how often these rounds become four times as many.
+	mostAgain = 3
 	// maxBudgets is the number of limits of a key that are counted apart.
 	maxBudgets = 16
 	// maxKeptName is how much of a limit's name is remembered.
@@ -633,6 +635,7 @@ func (b *backoff) recovered() {
 type pool struct {
 	most    int // 0 if there is no such bound
 	ceiling int // requests that were under way when most was set
+	again   int // how often in succession that was the same number
 	round   int // answers since most has grown
 	atOnce  int // what a policy says, 0 if none does
 }
@@ -653,20 +656,22 @@ func (p *pool) bound(r *settings) int {
 // limit explains, which suggests a limit on concurrency. Requests that were under way
 // together count as one refusal.
 func (p *pool) shrink(together int) {
-	p.ceiling = together
-	p.most, p.round = max(1, together/2), 0
+	p.most, p.round = max(1, together-1), 0
+	if p.again++; together != p.ceiling {
+		p.ceiling, p.again, p.most = together, 0, max(1, together/2)
+	}
 }
 
 // regrow lets one more be under way after a round: as many answers as may be under
 // way. Close to the number that was refused it grows ten times more slowly, since each
-// refusal costs a wait.
+// refusal costs a wait, and again four times as slowly where it is that number each time.
 func (p *pool) regrow() {
 	if p.most == 0 {
 		return
 	}
 	round := p.most
 	if p.most == p.ceiling-1 || p.most == p.ceiling {
-		round *= calmRounds
+		round *= calmRounds << (2 * min(p.again, mostAgain))
 	}
 	if p.round++; p.round >= round {
 		p.most, p.round = p.most+1, 0

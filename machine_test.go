@@ -1083,3 +1083,26 @@ func TestMachineRegrows(t *testing.T) {
 		}
 	}
 }
+
+// Where it is the same number each time that is refused, it is tried four times as
+// seldom each time, and one less goes in between.
+func TestMachineRefusedAgain(t *testing.T) {
+	var p pool
+	p.shrink(6)
+	require.Equal(t, 3, p.most)
+	for _, rounds := range []int{calmRounds, 4 * calmRounds, 16 * calmRounds, 64 * calmRounds, 64 * calmRounds} {
+		for p.most < 5 {
+			p.regrow()
+		}
+		for range 5 * rounds {
+			require.Equal(t, 5, p.most)
+			p.regrow()
+		}
+		require.Equal(t, 6, p.most)
+		p.shrink(6)
+		require.Equal(t, 5, p.most)
+	}
+	p.shrink(4)
+	require.Equal(t, 2, p.most, "another number: from the beginning")
+	require.Zero(t, p.again)
+}

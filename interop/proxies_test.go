@@ -1,0 +1,194 @@
+package interop
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+	"github.com/httpfields/ratelimit"
+	"github.com/stretchr/testify/require"
+)
+
+// A proxy is a server in use that limits requests and says little of it. It stands in
+// front of a handler that takes 50 ms.
+type proxy struct {
+	name    string
+	program string
+	config  string  // with ADDRESS to listen at, BACKEND, and DIR
+	least   float64 // the part of what go-retryablehttp gets served that a Transport gets; 0 is not judged
+	refused bool    // whether it may be refused more often
+}
+
+const nginxConfig = `daemon off; pid DIR/pid; error_log stderr crit; worker_processes 1;
+events { worker_connections 512; }
+http {
+	access_log off;
+	client_body_temp_path DIR/body; proxy_temp_path DIR/proxy; fastcgi_temp_path DIR/fastcgi; uwsgi_temp_path DIR/uwsgi; scgi_temp_path DIR/scgi;
+	limit_req_zone all zone=req:1m rate=20r/s; limit_conn_zone all zone=conn:1m;
+	server { listen ADDRESS; location / { LIMIT proxy_pass BACKEND; } }
+}`
+
+const haproxyConfig = `defaults
+	mode http
+	timeout connect 5s
+	timeout client 30s
+	timeout server 30s
+frontend front
+	bind ADDRESS
+	stick-table type integer size 10 expire 10s store http_req_rate(5s)
+	http-request track-sc0 int(1)
+	http-request deny deny_status 429 if { sc_http_req_rate(0) gt 50 }
+	default_backend back
+backend back
+	server one BACKEND
+`
+
+func nginx(limit string) string { return strings.ReplaceAll(nginxConfig, "LIMIT", limit) }
+
+var proxies = []proxy{
+	{"nginx limit_req without burst", "nginx", nginx("limit_req zone=req; limit_req_status 429;"), 0.7, true},
+	{"nginx limit_req, burst 20", "nginx", nginx("limit_req zone=req burst=20 nodelay; limit_req_status 429;"), 0.98, false},
+	{"nginx limit_conn 5", "nginx", nginx("limit_conn conn 5; limit_conn_status 429;"), 0.95, false},
+	{"HAProxy stick table, 50 per 5 s", "haproxy", haproxyConfig, 0.98, false},
+	{"nginx limit_req, with its default of 503", "nginx", nginx("limit_req zone=req;"), 0, true},
+}
+
+// TestProxies has 20 workers send requests for 20 s through each proxy, by a Transport
+// and by go-retryablehttp.
+func TestProxies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 20 s")
+	}
+	for _, p := range proxies {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(p.program); err != nil {
+				if os.Getenv("CI") != "" {
+					t.Fatal(err)
+				}
+				t.Skip(err)
+			}
+			var ours, theirs tally
+			var both sync.WaitGroup
+			both.Go(func() {
+				ours.drive(p.start(t), func(base http.RoundTripper) http.RoundTripper { return &ratelimit.Transport{Base: base} })
+			})
+			both.Go(func() {
+				theirs.drive(p.start(t), func(base http.RoundTripper) http.RoundTripper {
+					c := retryablehttp.NewClient()
+					c.HTTPClient.Transport, c.Logger = base, nil
+					return &retryablehttp.RoundTripper{Client: c}
+				})
+			})
+			both.Wait()
+			t.Logf("Transport %v, go-retryablehttp %v", &ours, &theirs)
+			require.Positive(t, theirs.served.Load())
+			require.GreaterOrEqual(t, float64(ours.served.Load()), p.least*float64(theirs.served.Load()), "served")
+			if !p.refused {
+				require.Less(t, ours.refused.Load(), theirs.refused.Load(), "refused")
+			}
+		})
+	}
+}
+
+// start starts the proxy, and returns its address when it answers.
+func (p *proxy) start(t *testing.T) (address string) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(backend.Close)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	address = listener.Addr().String()
+	listener.Close() // the next who asks for a port gets another
+	dir := t.TempDir()
+	target := backend.URL
+	if p.program == "haproxy" {
+		target = strings.TrimPrefix(target, "http://")
+	}
+	config := strings.NewReplacer("ADDRESS", address, "BACKEND", target, "DIR", dir).Replace(p.config)
+	file := filepath.Join(dir, "config")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Error(err)
+		return ""
+	}
+	args := []string{"-f", file}
+	if p.program == "nginx" {
+		args = []string{"-p", dir, "-e", "stderr", "-c", file}
+	}
+	command := exec.CommandContext(t.Context(), p.program, args...)
+	command.Stderr = os.Stderr
+	if err := command.Start(); err != nil {
+		t.Error(err)
+		return ""
+	}
+	t.Cleanup(func() { _ = command.Wait() }) // the context of the test ends it
+	for range 100 {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			conn.Close()
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return "http://" + address
+}
+
+// A tally counts what became of requests.
+type tally struct{ served, refused atomic.Int64 }
+
+func (c *tally) String() string {
+	return fmt.Sprintf("%d served, %d refused", c.served.Load(), c.refused.Load())
+}
+
+// drive has 20 workers send requests for 20 s. A job is tried until it succeeds, with
+// pauses of up to 100 ms·2^k.
+func (c *tally) drive(address string, wrap func(http.RoundTripper) http.RoundTripper) {
+	base := &http.Transport{MaxIdleConnsPerHost: 20}
+	defer base.CloseIdleConnections()
+	client := &http.Client{Transport: wrap(roundTrip(func(req *http.Request) (*http.Response, error) {
+		resp, err := base.RoundTrip(req)
+		switch {
+		case err != nil:
+		case resp.StatusCode == http.StatusOK:
+			c.served.Add(1)
+		default:
+			c.refused.Add(1)
+		}
+		return resp, err
+	})), Timeout: 10 * time.Second}
+	end := time.Now().Add(20 * time.Second)
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			for try := 0; time.Now().Before(end); try++ {
+				resp, err := client.Get(address)
+				if err == nil {
+					resp.Body.Close()
+					if resp.StatusCode == http.StatusOK {
+						try = -1
+						continue
+					}
+				}
+				time.Sleep(min(rand.N(100*time.Millisecond<<min(try, 6)+1), time.Until(end)))
+			}
+		})
+	}
+	all.Wait()
+}
