@@ -81,6 +81,9 @@ type adaptive struct {
 func (c adaptive) RoundTrip(req *http.Request) (*http.Response, error) {
 	release, err := c.mode.GetAttemptToken(req.Context())
 	for err != nil { // its own wait is rounded down, to nothing in the end, which lasts for ever in virtual time
+		if req.Context().Err() != nil {
+			return nil, err
+		}
 		time.Sleep(10 * time.Millisecond)
 		release, err = c.mode.GetAttemptToken(req.Context())
 	}

@@ -4,9 +4,11 @@
 //
 //	go run -C interop ./simulate
 //	go run -C interop ./simulate -plot DIR
+//	go run -C interop ./simulate -search 450
 //
 // The second draws two of the runs as SVG: served requests over time against what
-// the quota allows, refused ones as marks.
+// the quota allows, refused ones as marks. The third runs all clients against so many
+// random servers and loads, and prints percentiles.
 package main
 
 import (
@@ -19,13 +21,20 @@ func main() {
 	flags := flag.NewFlagSet("simulate", flag.ExitOnError)
 	dir := flags.String("plot", "", "the `directory` to draw pictures into, in place of the tables")
 	seeds := flags.Int("seeds", 10, "how many runs are averaged")
+	servers := flags.Int("search", 0, "how many random servers and loads are tried, in place of the tables")
+	first := flags.Uint64("first", 1, "the `number` of the first of these")
 	_ = flags.Parse(os.Args[1:]) // it exits
 	out := os.Stdout
 	inTest(func(t *testing.T) {
-		if *dir == "" {
+		switch {
+		case *servers > 0:
+			search(t, out, *servers, *first)
+		case *dir == "":
 			writeTables(t, out, max(1, *seeds))
-		} else if err := drawAll(t, *dir); err != nil {
-			t.Error(err)
+		default:
+			if err := drawAll(t, *dir); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }

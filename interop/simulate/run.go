@@ -30,6 +30,7 @@ type load struct {
 	time      time.Duration // for how long they work, where it is not 0, in place of jobs
 	apart     time.Duration // between the first jobs of two workers
 	timeout   time.Duration // of each try, 0 for none
+	within    time.Duration // jobs that are not done by then are given up, 0 for never
 	costs     func(seed uint64, job int) []cost
 }
 
@@ -99,6 +100,7 @@ func (o *office) next(w *worker) (job int, ok bool) {
 	defer o.mu.Unlock()
 	job = o.handed
 	switch {
+	case o.within > 0 && time.Since(epoch) > o.within:
 	case o.time > 0:
 		ok = time.Since(epoch) < o.time
 	case o.each > 0:
@@ -128,9 +130,11 @@ func (w *worker) work(o *office) {
 			return
 		}
 		begin := time.Now()
-		w.do(o, job)
+		done := w.do(o, job)
 		w.end = time.Now()
-		w.took = append(w.took, w.end.Sub(begin))
+		if done {
+			w.took = append(w.took, w.end.Sub(begin))
+		}
 	}
 }
 
@@ -141,12 +145,15 @@ const (
 	maxBackoff = 10 * time.Second
 )
 
-// do tries until a job is done.
-func (w *worker) do(o *office, job int) {
+// do tries until a job is done, or given up.
+func (w *worker) do(o *office, job int) bool {
 	rnd := rand.New(rand.NewPCG(^w.seed, uint64(job)))
 	for try := 0; ; try++ {
 		if w.try(o, job) {
-			return
+			return true
+		}
+		if o.within > 0 && time.Since(epoch) > o.within {
+			return false
 		}
 		time.Sleep(time.Duration(rnd.Float64() * float64(min(backoff<<min(try, 10), maxBackoff))))
 	}
@@ -199,7 +206,9 @@ func (o *office) result(s *server) result {
 		}
 	}
 	slices.Sort(r.took)
-	r.longest = r.took[len(r.took)-1]
+	if len(r.took) > 0 {
+		r.longest = r.took[len(r.took)-1]
+	}
 	r.fair = sum * sum / squares / float64(len(o.workers))
 	if o.time > 0 {
 		r.time = o.time

@@ -364,6 +364,7 @@ type server struct {
 	work   func(number int) time.Duration // for how long the handler works, of the requests served the first is 0
 	way    time.Duration                  // the longest time from client to server, and back; half of it on average
 	loses  float64                        // the part of the requests that are lost, half of them after they were served
+	turn   chan struct{}                  // if not nil, requests are held, one at a time, until the limiter lets them pass, as an oracle would
 
 	mu     sync.Mutex
 	seed   uint64
@@ -416,19 +417,21 @@ func (s *server) luck(job string) *rand.Rand {
 }
 
 func (s *server) serve(req *http.Request, rnd *rand.Rand) (*http.Response, error) {
-	v, work, done := s.decide(rnd, costsOf(req))
+	v, work, done := s.hold(req, rnd)
 	if work < 0 {
 		return nil, errLost
 	}
 	select {
 	case <-time.After(work):
 	case <-req.Context().Done():
-		return nil, context.Cause(req.Context())
 	}
 	if done != nil {
 		s.mu.Lock()
 		done()
 		s.mu.Unlock()
+	}
+	if req.Context().Err() != nil {
+		return nil, context.Cause(req.Context())
 	}
 	resp := &http.Response{
 		StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -439,6 +442,24 @@ func (s *server) serve(req *http.Request, rnd *rand.Rand) (*http.Response, error
 		resp.StatusCode = s.refuse(resp.Header, v)
 	}
 	return resp, nil
+}
+
+// hold decides when an oracle would send the request: where there is enough for it.
+func (s *server) hold(req *http.Request, rnd *rand.Rand) (v *visit, work time.Duration, done func()) {
+	if s.turn != nil {
+		s.turn <- struct{}{}
+		defer func() { <-s.turn }()
+		for !s.allows(req) && req.Context().Err() == nil {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	return s.decide(rnd, costsOf(req))
+}
+
+func (s *server) allows(req *http.Request) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.limit.has(time.Now(), costsOf(req))
 }
 
 // decide asks the limiter. A negative work is a connection that is reset.
