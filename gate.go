@@ -351,7 +351,7 @@ func (g *Gate) announce(key keyName, own notice, until time.Time, a Advice) (ove
 // refuses returns an error if the deadline of a request is certain to come before an
 // answer can.
 func (e *entry) refuses(v *verdict, deadline time.Time) *WaitError {
-	if v.certain && !deadline.IsZero() && deadline.Before(v.until.Add(e.machine.answers.fastest())) {
+	if v.certain && !deadline.IsZero() && deadline.Before(v.until.Add(e.machine.answers.fastest)) {
 		return &WaitError{Until: v.until, Advice: e.advice}
 	}
 	return nil
@@ -624,7 +624,7 @@ func (g *Gate) admit(e *entry, now time.Time) {
 		front := e.queue.Front().Value.(*waiter)
 		v := e.look(g, now, front.pass.trip.prices)
 		switch {
-		case v.open && front.inTime(now.Add(e.machine.answers.fastest())):
+		case v.open && front.inTime(now.Add(e.machine.answers.fastest)):
 			e.letThrough(g, front, now)
 		case v.open:
 			e.dismiss(front, &WaitError{Until: now, Advice: e.advice})

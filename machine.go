@@ -58,9 +58,6 @@ const (
 	maxBudgets = 16
 	// maxKeptName is how much of a limit's name is remembered.
 	maxKeptName = 128
-	// marginStep is how much more is needed, as a part of it, than prices say that
-	// were too low.
-	marginStep = 0.25
 	// closeBy is how close to each other requests are sent that may overtake each
 	// other on their way.
 	closeBy = 100 * time.Millisecond
@@ -172,7 +169,6 @@ type probes struct {
 	since time.Time // when this wave was
 	wave  float64   // requests of this wave; there is no end to how they grow
 	sent  int64     // of these
-	back  bool      // a probe has come back, without an answer
 }
 
 // A budget is a limit of requests in force.
@@ -442,7 +438,7 @@ func (m *machine) send(t *trip, now time.Time, r *settings) {
 		}
 		m.start.sent++
 	case probing:
-		m.probes.send(now, m.answers.fastest())
+		m.probes.send(now, m.answers.fastest)
 	}
 	for i := range m.budgets {
 		b := &m.budgets[i]
@@ -454,15 +450,15 @@ func (m *machine) send(t *trip, now time.Time, r *settings) {
 	m.under.push(t)
 }
 
-// send counts a probe. After a second comes the next wave, of twice as many if a
-// probe has failed meanwhile, or if the first takes twice as long as the fastest answers
-// lately: where these take several seconds, more probes would only be refused.
+// send counts a probe. After a second comes the next wave, of twice as many if the first
+// probe takes twice as long as the fastest answers lately: where these take several
+// seconds, more probes would only be refused.
 func (p *probes) send(now time.Time, fastest time.Duration) {
 	if p.began.IsZero() {
 		p.began = now
 	}
 	if !now.Before(p.since.Add(waveTime)) {
-		if p.back || now.Sub(p.began) > 2*fastest {
+		if now.Sub(p.began) > 2*fastest {
 			p.wave *= 2
 		}
 		p.wave, p.sent, p.since = max(1, p.wave), 0, now
@@ -478,11 +474,8 @@ func (m *machine) failed(t *trip) {
 	switch {
 	case m.phase == unknown && !t.at.Before(m.start.since):
 		m.start.sent--
-	case m.phase == probing && !m.probes.began.IsZero() && !t.at.Before(m.probes.began):
-		m.probes.back = true
-		if !t.at.Before(m.probes.since) { // not one of an earlier wave
-			m.probes.sent--
-		}
+	case m.phase == probing && !m.probes.since.IsZero() && !t.at.Before(m.probes.since): // not one of an earlier wave
+		m.probes.sent--
 	}
 }
 
@@ -495,16 +488,14 @@ func (m *machine) answered(t *trip, a *report, received time.Time, r *settings) 
 		m.pool.atOnce = int(min(a.atOnce, math.MaxInt32))
 	}
 	fresh := t.number > m.refused // not under way when a refusal was heeded
-	short := m.settle(t, a, received, r)
-	exhausted := a.exhausted()
-	if a.refused {
-		if fresh && !short && (!exhausted || m.mute) {
-			m.pool.shrink(m.under.n + 1)
-		}
-	} else {
+	m.settle(t, a, received, r)
+	switch {
+	case !a.refused:
 		m.served(a, fresh)
+	case fresh && (m.mute || !a.exhausted()):
+		m.pool.shrink(m.under.n + 1)
 	}
-	wait := m.waitOf(a, fresh, short, r)
+	wait := m.waitOf(a, fresh, r)
 	said := a.saysRequests()
 	if said {
 		m.giveBack(t, r)
@@ -517,7 +508,7 @@ func (m *machine) answered(t *trip, a *report, received time.Time, r *settings) 
 	if newer {
 		m.phase, m.pace, m.budgets = counting, 0, m.budgets[:0]
 	}
-	stricter := wait > 0 && m.wait(received.Add(wait), a.refused || exhausted)
+	stricter := wait > 0 && m.wait(received.Add(wait), a.refused || a.exhausted())
 	m.pace = max(m.pace, scale(a.pace, 1/r.share))
 	for i := range a.stocks {
 		if s := &a.stocks[i]; s.unit == requestUnit && !(a.waived && s.left == 0) {
@@ -568,24 +559,18 @@ func (m *machine) wait(until time.Time, careful bool) bool {
 }
 
 // waitOf returns how long an answer makes the key wait. A refusal that asks for no
-// wait backs off, once for all requests that were under way together, unless a meter
-// says how long a request of its size has to wait. So does a refused probe of a shared
-// quota, in addition to the wait: others probe as well.
-func (m *machine) waitOf(a *report, fresh, short bool, r *settings) time.Duration {
+// wait backs off, once for all requests that were under way together.
+func (m *machine) waitOf(a *report, fresh bool, r *settings) time.Duration {
 	if !a.refused || !fresh {
 		return min(a.wait, r.maxWait)
 	}
 	m.refused = m.number
-	wait := m.backoff.cut(a.wait, r.maxWait)
-	switch {
-	case wait > 0 && r.share == 1:
+	if wait := m.backoff.cut(a.wait, r.maxWait); wait > 0 {
 		m.backoff.latest = 0
 		return wait
-	case wait == 0 && short:
-		return 0
 	}
 	d := m.backoff.next()
-	return min(wait+d/2+rand.N(d/2), max(wait, r.maxWait))
+	return min(d/2+rand.N(d/2), r.maxWait)
 }
 
 // A backoff is how long the key waits after refusals that ask for no wait, or for one
@@ -680,8 +665,8 @@ func (p *pool) regrow() {
 
 // answers are how fast requests were served lately.
 type answers struct {
-	n            int // since now was begun
-	now, earlier time.Duration
+	n       int           // of these
+	fastest time.Duration // the shortest time to one; 0 if nothing is known
 }
 
 // manyAnswers is how many answers are lately.
@@ -693,17 +678,11 @@ func (l *answers) add(t *trip, a *report, received time.Time) {
 	}
 	took := max(received.Sub(t.at), 0)
 	if l.n%manyAnswers == 0 {
-		l.earlier, l.now = l.now, took
-		if l.n == 0 {
-			l.earlier = took
-		}
+		l.fastest = took
 	}
 	l.n++
-	l.now = min(l.now, took)
+	l.fastest = min(l.fastest, took)
 }
-
-// fastest returns the shortest time to an answer lately, 0 if nothing is known.
-func (l *answers) fastest() time.Duration { return min(l.now, l.earlier) }
 
 // budgetOf returns what may be sent of a limit, until its window ends if that is
 // known. The server may not have counted requests sent within one window of this
@@ -717,7 +696,7 @@ func (m *machine) budgetOf(t *trip, s *stock, received time.Time, r *settings) (
 	}
 	b.number, b.policy = m.number, s.policy
 	if s.ends {
-		b.end, b.from = received.Add(d), received.Add(-max(d, time.Second))
+		b.end, b.from = received.Add(d), received.Add(-d)
 	}
 	left := float64(s.left) - m.under.requests(s.policy, b.from) - float64(m.silent-t.silent)
 	b.left = left * r.share
@@ -831,11 +810,9 @@ type meter struct {
 	left         float64   // of this Gate's share, at that time
 	at           time.Time // the time
 	end          time.Time // of the window; zero if that is not said
-	whole        bool      // at the end all is back, not just the next unit
 	asked        time.Time // when the request was sent whose answer said what is left
 	learnt       int64     // the last request when it did
 	sent         float64   // what all requests have taken, those refused left out
-	margin       float64   // what more is needed than prices say, as they were too low: a part of them
 	flow         flow
 }
 
@@ -884,14 +861,14 @@ func (f *flow) rate() float64 {
 }
 
 // learn compares an answer with an earlier one. Nothing can be seen of a limit that was
-// full, and a step that is much larger than the flow is the beginning of a window.
+// full.
 func (f *flow) learn(at time.Time, left, taken, grain float64, full bool) {
 	d := at.Sub(f.since)
 	if !f.since.IsZero() && (d < time.Second || max(f.policy, f.reset)*d.Seconds() < 2*grain) {
 		return // as rounded numbers show little of a short time, and an older answer nothing
 	}
-	in := (left - f.left + taken - f.taken) / d.Seconds()
-	if most := max(f.policy, f.reset); !f.since.IsZero() && !full && (most == 0 || in <= 2*most) {
+	if !f.since.IsZero() && !full {
+		in := (left - f.left + taken - f.taken) / d.Seconds()
 		if f.times == 0 {
 			f.shown = in
 		}
@@ -904,7 +881,7 @@ func (f *flow) learn(at time.Time, left, taken, grain float64, full bool) {
 // need returns how much has to be there for a request: what it takes, but no more than
 // there is when the limit is as full as it gets.
 func (x *meter) need(prices []price, r *settings) float64 {
-	units := takes(prices, x.unit, x.policy) * (1 + x.margin)
+	units := takes(prices, x.unit, x.policy)
 	if x.quota > 0 {
 		units = min(units, x.quota*r.share)
 	}
@@ -936,16 +913,12 @@ func (m *machine) askMeter(v *verdict, x *meter, now time.Time, r *settings, pri
 	if missing <= 0 || need == 0 {
 		return
 	}
-	ends := now.Before(x.end)
 	until, known := m.last.Add(min(mostBackoff, r.maxWait)), false
 	rate := x.flow.rate() * r.share
 	switch {
 	case rate > 0:
 		until, known = now.Add(scale(time.Second, missing/rate)), true
-		if ends && x.whole && x.end.Before(until) {
-			until = x.end
-		}
-	case ends:
+	case now.Before(x.end):
 		until, known = x.end, true
 	case m.under.priced == 0:
 		return
@@ -959,27 +932,21 @@ func (m *machine) askMeter(v *verdict, x *meter, now time.Time, r *settings, pri
 }
 
 // settle tells the meters what an answer says is left of the limits of which its
-// request has taken something. It reports whether the request was refused because
-// there was less than it takes.
-func (m *machine) settle(t *trip, a *report, received time.Time, r *settings) (short bool) {
+// request has taken something.
+func (m *machine) settle(t *trip, a *report, received time.Time, r *settings) {
 	if t.prices == nil {
-		return false
+		return
 	}
 	m.priced = true
 	for i := range a.stocks {
 		s := &a.stocks[i]
-		units := takes(t.prices, s.unit, s.policy)
-		if s.unit == requestUnit || units == 0 {
+		if s.unit == requestUnit || takes(t.prices, s.unit, s.policy) == 0 {
 			continue
 		}
-		short = short || a.refused && float64(s.left) < units
-		x := m.meter(t, s)
-		if x == nil {
-			continue
+		if x := m.meter(t, s); x != nil {
+			m.fill(x, t, s, a.refused, received, r)
 		}
-		m.fill(x, t, s, a.refused, received, r)
 	}
-	return short
 }
 
 // fill puts into a meter what an answer says is left. One to a request that was sent
@@ -989,9 +956,6 @@ func (m *machine) fill(x *meter, t *trip, s *stock, refused bool, received time.
 	own := x.need(t.prices, r)
 	if refused {
 		x.sent -= own
-		if float64(s.left) >= own && x.quota > own {
-			x.margin = min(x.margin+marginStep, 1)
-		}
 	}
 	var under, newer float64
 	for u := m.under.first; u != nil; u = u.next {
@@ -1022,7 +986,6 @@ func (m *machine) fill(x *meter, t *trip, s *stock, refused bool, received time.
 	x.left, x.at, x.end = (left-under)*r.share, received, time.Time{}
 	if s.ends {
 		x.end = received.Add(s.reset)
-		x.whole = x.flow.whole(s)
 	}
 }
 
@@ -1049,15 +1012,6 @@ func (f *flow) told(s *stock) {
 	if f.agreed++; math.Abs(f.reset-was) > was/20 {
 		f.agreed = 0
 	}
-}
-
-// whole reports whether the reset of a limit is when all is back. The next unit would
-// be back after one part of the window, rounded up to a second.
-func (f *flow) whole(s *stock) bool {
-	if f.policy > 0 {
-		return s.reset > time.Second+s.window/time.Duration(s.quota)
-	}
-	return f.agreed > 1 || f.times > 0 && f.reset <= 2*f.shown
 }
 
 // meter returns the meter of a limit, a new one if there is none yet; nil if there are

@@ -293,6 +293,10 @@ type visit struct {
 	rnd    *rand.Rand
 }
 
+// accepted says that a job goes on, and when to ask again, as many APIs do that work in
+// the background.
+func accepted(h http.Header, _ *visit) { h.Set("Retry-After", "1") }
+
 // silent writes nothing.
 func silent(http.Header, *visit) {}
 
