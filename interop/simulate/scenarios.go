@@ -18,6 +18,7 @@ type scenario struct {
 	wanted  wanted
 	note    string  // why what is wanted is out of reach
 	reached float64 // the most seconds in its place
+	loses   string  // why another client is faster
 }
 
 // wanted is the most that a Transport may take.
@@ -103,13 +104,13 @@ var shortAnswers = []scenario{
 		server: short(fifty, untrue(twice), refuseTooMany), wanted: wanted{seconds: 62, refused: 28}},
 	{name: "fixed window, always says r=50", ideal: 50, load: jobs300, before: "68.7 / 465",
 		server: short(fifty, untrue(always), refuseTooMany), wanted: wanted{seconds: 62, refused: 90}},
-	{name: "fixed window, random r and t", ideal: 50, load: jobs300, before: "86.0 / 33",
+	{name: "fixed window, random r and t", loses: "it believes numbers that mean nothing, half of the time that all is used up", ideal: 50, load: jobs300, before: "86.0 / 33",
 		server: short(fifty, untrue(random), refuseTooMany), wanted: wanted{seconds: 84, refused: 30}},
 }
 
 // slowAnswers: an LLM, a report. Nothing is lost, and the way takes no time.
 var slowAnswers = []scenario{
-	{name: "token bucket, 5/s, burst 5; 3 s; 25 × 4", ideal: 22, load: load{workers: 25, each: 4}, before: "100.3 / 1",
+	{name: "token bucket, 5/s, burst 5; 3 s; 25 × 4", loses: "whatever flows in while the first answer of a window is under way for 3 s is lost to who waits for it", ideal: 22, load: load{workers: 25, each: 4}, before: "100.3 / 1",
 		server: slow(tokens(5, 5, false), 3*time.Second), wanted: wanted{seconds: 60, refused: 20}},
 	{name: "token bucket, 5/s, burst 5; 20 s; 50 × 4", ideal: 80, load: load{workers: 50, each: 4}, before: "1118.8 / 1",
 		server: slow(tokens(5, 5, false), 20*time.Second), wanted: wanted{seconds: 150, refused: 40}},
@@ -120,7 +121,7 @@ var slowAnswers = []scenario{
 	{name: "fixed window, 100 per 10 s; 2 s; 30 × 10", ideal: 22, load: load{workers: 30, each: 10}, before: "35.4 / 0",
 		server: slow(fixed(100, 10*time.Second), 2*time.Second), wanted: wanted{seconds: 26, refused: 0},
 		note: "the last 100 of 300 requests are not allowed before 20 s, and 30 workers need four rounds of 2 s for them: 28 s is the least for any client; a reset that is 2 s old when it arrives, and the probe of each window, make the rest", reached: 36},
-	{name: "202 and Retry-After: 1 on every answer, nothing is refused; 0.5 s; 20 × 5", ideal: 6.5, load: load{workers: 20, each: 5}, before: "–",
+	{name: "202 and Retry-After: 1 on every answer, nothing is refused; 0.5 s; 20 × 5", loses: "it waits as it is asked to, which the others do only after a refusal", ideal: 6.5, load: load{workers: 20, each: 5}, before: "–",
 		server: func() *server {
 			return &server{limit: unlimited{}, say: accepted, work: lasts(500 * time.Millisecond)}
 		}, wanted: wanted{seconds: 8, refused: 0}},

@@ -101,7 +101,8 @@ func writeTables(t *testing.T, w io.Writer, seeds int) {
 
 func writeScenarios(t *testing.T, w io.Writer, rows []scenario, seeds int) {
 	head := []string{"server (ideal)", "wanted", "before"}
-	var times, details, notes [][]string
+	var times, details [][]string
+	var notes []string
 	for _, c := range peers {
 		head = append(head, c.name)
 	}
@@ -121,13 +122,16 @@ func writeScenarios(t *testing.T, w io.Writer, rows []scenario, seeds int) {
 		}
 		times, details = append(times, line), append(details, detail)
 		if sc.note != "" {
-			notes = append(notes, []string{sc.name, sc.note})
+			notes = append(notes, fmt.Sprintf("Out of reach, %s: %s.", sc.name, sc.note))
+		}
+		if sc.loses != "" {
+			notes = append(notes, fmt.Sprintf("Slower than others, %s: %s.", sc.name, sc.loses))
 		}
 	}
 	writeTable(w, head, times)
 	fmt.Fprintln(w)
 	for _, n := range notes {
-		fmt.Fprintf(w, "Out of reach, %s: %s.\n\n", n[0], n[1])
+		fmt.Fprintf(w, "%s\n\n", n)
 	}
 	fmt.Fprint(w, "The longest time of one job / fairness between workers (Jain's index, 1 is equal) / part used of what the quota allows in that time:\n\n")
 	writeTable(w, slices.Concat([]string{"server"}, head[3:]), details)

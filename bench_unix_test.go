@@ -1,0 +1,48 @@
+//go:build unix
+
+package ratelimit
+
+import (
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// cpuTime returns how long the processors have worked for this process.
+func cpuTime(tb testing.TB) time.Duration {
+	var r syscall.Rusage
+	require.NoError(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &r))
+	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+}
+
+// What a request to one key costs the processors, by one goroutine and by sixteen, in
+// turns: the best of each.
+func BenchmarkOneKey(b *testing.B) {
+	const requests, many = 16 * 2000, 16
+	rt := &Transport{Base: &shelf{responseOf(unrelated + LimitField + ": " + benchLimit)}}
+	req := newRequest(b, example)
+	each := func(goroutines int) float64 {
+		begin := cpuTime(b)
+		var all sync.WaitGroup
+		for range goroutines {
+			all.Go(func() {
+				for range requests / goroutines {
+					roundTrip(rt, req)
+				}
+			})
+		}
+		all.Wait()
+		return float64(cpuTime(b)-begin) / requests
+	}
+	one, several := each(1), each(many)
+	for b.Loop() {
+		one, several = min(one, each(1)), min(several, each(many))
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(one, "one-ns")
+	b.ReportMetric(several, "sixteen-ns")
+	b.ReportMetric(several/one, "ratio")
+}
