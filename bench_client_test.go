@@ -170,7 +170,7 @@ func TestWaiterMemory(t *testing.T) {
 	queue := func() int {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		return g.keys[keyName{rest: "a"}].queue.Len()
+		return g.keys[keyName{rest: "a"}].queue.n
 	}
 	for queue() < waiters {
 		runtime.Gosched()

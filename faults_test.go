@@ -255,8 +255,8 @@ func wokenByWait(t *testing.T) (woken float64) {
 		e.enqueue(&Pass{gate: g}, time.Time{})
 	}
 	pass.Answered(Advice{Wait: time.Minute, Source: SourceRetryAfter}, time.Now())
-	for p := e.queue.Front(); p != nil; p = p.Next() {
-		if p.Value.(*waiter).decided {
+	for w := e.queue.first; w != nil; w = w.next {
+		if w.decided {
 			woken++
 		}
 	}

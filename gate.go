@@ -150,9 +150,9 @@ func (k keyName) String() string {
 type entry struct {
 	key     keyName
 	machine machine
-	advice  Advice    // from the most recent response that made things newer or stricter
-	era     int       // grows when the key is forgotten
-	queue   list.List // of *waiter, in the order in which they came
+	advice  Advice // from the most recent response that made things newer or stricter
+	era     int    // grows when the key is forgotten
+	queue   queue
 	doomed  deadlines // of these, those with a deadline
 	timer   *time.Timer
 	until   time.Time // when the timer rings; zero while none waits
@@ -160,15 +160,47 @@ type entry struct {
 	place   *list.Element // in the list of that loss
 }
 
-// A waiter is a caller that waits.
+// A waiter is a caller that waits. There may be many, so that it is small.
 type waiter struct {
-	pass     *Pass
-	err      error         // why it will not be let through
-	wake     chan struct{} // closed when pass or err is decided
-	decided  bool
-	deadline time.Time     // zero if there is none
-	place    *list.Element // in the queue
-	index    int           // in the deadlines
+	pass       *Pass
+	err        error         // why it will not be let through
+	wake       chan struct{} // closed when pass or err is decided
+	deadline   time.Time     // zero if there is none
+	prev, next *waiter       // in the queue
+	index      int32         // in the deadlines
+	decided    bool
+}
+
+// A queue holds waiters in the order in which they came.
+type queue struct {
+	first, last *waiter
+	n           int
+}
+
+func (q *queue) push(w *waiter) {
+	w.prev = q.last
+	if q.last == nil {
+		q.first = w
+	} else {
+		q.last.next = w
+	}
+	q.last = w
+	q.n++
+}
+
+func (q *queue) remove(w *waiter) {
+	if w.prev == nil {
+		q.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next = nil, nil
+	q.n--
 }
 
 // A Pass is the leave to send one request. Its holder calls either Answered or
@@ -243,10 +275,10 @@ func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time)
 		return p, time.Time{}
 	}
 	defer g.settle(e, now)
-	if e.queue.Len() > 0 {
+	if e.queue.n > 0 {
 		g.admit(e, now)
 	}
-	if e.queue.Len() > 0 {
+	if e.queue.n > 0 {
 		return nil, e.until
 	}
 	v := e.look(g, now, p.trip.prices)
@@ -303,7 +335,7 @@ func (g *Gate) begin(p *Pass, key keyName, deadline time.Time) (*waiter, *entry,
 		return nil, nil, nil
 	}
 	v := e.look(g, now, p.trip.prices)
-	if ahead := e.queue.Len(); ahead == 0 && v.open || v.hurries(deadline, ahead) {
+	if ahead := e.queue.n; ahead == 0 && v.open || v.hurries(deadline, ahead) {
 		e.send(g, p, now)
 		g.settle(e, now)
 		return nil, nil, nil
@@ -526,7 +558,7 @@ func (e *entry) forget() {
 func (g *Gate) entry(key keyName, now time.Time) *entry {
 	key = key.short()
 	if e := g.keys[key]; e != nil {
-		if r := g.settings(); e.queue.Len() == 0 && e.machine.idle(now, &r) {
+		if r := g.settings(); e.queue.n == 0 && e.machine.idle(now, &r) {
 			e.forget()
 		}
 		return e
@@ -582,7 +614,7 @@ func (g *Gate) remove(e *entry) {
 func (g *Gate) settle(e *entry, now time.Time) {
 	r := g.settings()
 	loss := e.machine.loss(now, &r)
-	if e.queue.Len() > 0 {
+	if e.queue.n > 0 {
 		loss = waitLost
 	}
 	if loss == e.loss {
@@ -620,8 +652,8 @@ func (e *entry) send(g *Gate, p *Pass, now time.Time) {
 // and has the timer ring when there may be more. Those whose deadline comes before an
 // answer can are refused.
 func (g *Gate) admit(e *entry, now time.Time) {
-	for e.queue.Len() > 0 {
-		front := e.queue.Front().Value.(*waiter)
+	for e.queue.n > 0 {
+		front := e.queue.first
 		v := e.look(g, now, front.pass.trip.prices)
 		switch {
 		case v.open && front.inTime(now.Add(e.machine.answers.fastest)):
@@ -662,7 +694,7 @@ func (g *Gate) ringAt(e *entry, until, now time.Time) {
 	e.timer = time.AfterFunc(until.Sub(now), func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if e.queue.Len() > 0 {
+		if e.queue.n > 0 {
 			e.until = time.Time{}
 			now := time.Now()
 			g.admit(e, now)
@@ -693,7 +725,7 @@ func (w *waiter) decide(err error) {
 // enqueue puts a request at the end of the queue.
 func (e *entry) enqueue(p *Pass, deadline time.Time) *waiter {
 	w := &waiter{pass: p, wake: make(chan struct{}), deadline: deadline}
-	w.place = e.queue.PushBack(w)
+	e.queue.push(w)
 	if !deadline.IsZero() {
 		heap.Push(&e.doomed, w)
 	}
@@ -701,9 +733,9 @@ func (e *entry) enqueue(p *Pass, deadline time.Time) *waiter {
 }
 
 func (e *entry) dequeue(w *waiter) {
-	e.queue.Remove(w.place)
+	e.queue.remove(w)
 	if !w.deadline.IsZero() {
-		heap.Remove(&e.doomed, w.index)
+		heap.Remove(&e.doomed, int(w.index))
 	}
 }
 
@@ -714,12 +746,12 @@ func (d deadlines) Len() int           { return len(d) }
 func (d deadlines) Less(i, j int) bool { return d[i].deadline.Before(d[j].deadline) }
 func (d deadlines) Swap(i, j int) {
 	d[i], d[j] = d[j], d[i]
-	d[i].index, d[j].index = i, j
+	d[i].index, d[j].index = int32(i), int32(j)
 }
 
 func (d *deadlines) Push(x any) {
 	w := x.(*waiter)
-	w.index = len(*d)
+	w.index = int32(len(*d))
 	*d = append(*d, w)
 }
 

@@ -201,9 +201,9 @@ func TestGateWakesNobodyInVain(t *testing.T) {
 		synctest.Wait()
 		taken.Answered(Advisor{}.Advise(shortResponse("Retry-After: 120"), time.Now()), time.Now())
 		queue := &g.keys[keyName{rest: "k"}].queue
-		require.Equal(t, 100, queue.Len(), "the hurried one is refused")
-		for place := queue.Front(); place != nil; place = place.Next() {
-			require.False(t, place.Value.(*waiter).decided)
+		require.Equal(t, 100, queue.n, "the hurried one is refused")
+		for w := queue.first; w != nil; w = w.next {
+			require.False(t, w.decided)
 		}
 		cancel()
 		wg.Wait()

@@ -244,7 +244,7 @@ func TestWaitingDone(t *testing.T) {
 				require.Contains(t, events, "transport is done", "whatever panics")
 				e := entryOf(rt, "api.example")
 				require.Zero(t, e.machine.under.n)
-				require.Zero(t, e.queue.Len())
+				require.Zero(t, e.queue.n)
 			})
 		}
 	})

@@ -387,7 +387,7 @@ func TestTransportCancel(t *testing.T) {
 		require.NoError(t, results[3])
 		require.Equal(t, seconds(0, 30, 30), s.seen)
 		require.Equal(t, []int{1, 0, 1, 0}, []int{bodies[0].closed, bodies[1].closed, bodies[2].closed, bodies[3].closed})
-		require.Zero(t, entryOf(rt, "api.example").queue.Len())
+		require.Zero(t, entryOf(rt, "api.example").queue.n)
 
 		// A deadline that nothing was known to be before.
 		s.lines, s.delay, s.seen = []string{`RateLimit: "a";r=1;t=60`, ""}, 30*time.Second, nil
@@ -771,7 +771,7 @@ func TestTransportRequestCancel(t *testing.T) {
 		require.Equal(t, errCancelled, err)
 		require.Equal(t, time.Second, time.Since(s.start))
 		require.Equal(t, 1, body.closed)
-		require.Zero(t, entryOf(rt, "api.example").queue.Len())
+		require.Zero(t, entryOf(rt, "api.example").queue.n)
 	})
 }
 
@@ -816,7 +816,7 @@ func TestTransportPanics(t *testing.T) {
 				}
 				if e := entryOf(rt, "api.example"); e != nil {
 					require.Zero(t, e.machine.under.n)
-					require.Zero(t, e.queue.Len())
+					require.Zero(t, e.queue.n)
 				}
 			})
 		})
@@ -901,10 +901,10 @@ func TestTransportQueue(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		require.Equal(t, 10_000, entryOf(rt, "api.example").queue.Len())
+		require.Equal(t, 10_000, entryOf(rt, "api.example").queue.n)
 		cancel()
 		wg.Wait()
-		require.Zero(t, entryOf(rt, "api.example").queue.Len())
+		require.Zero(t, entryOf(rt, "api.example").queue.n)
 	})
 }
 
