@@ -279,6 +279,81 @@ func ExampleGate() {
 	// true
 }
 
+// A worker with a queue of work does not wait for one host while there is something
+// to do for another: it puts back what may not be sent yet.
+func ExampleGate_TryEnter() {
+	gate := new(ratelimit.Gate)
+	left := map[string]int64{"fast": 9, "slow": 1} // what the hosts allow in this minute
+	fetch := func(host string) *http.Response {
+		left[host]--
+		h := http.Header{}
+		limit := ratelimit.Limit{Name: "minute", Remaining: left[host], Reset: ratelimit.SecondsOf(60)}
+		_ = ratelimit.Fields{Limits: []ratelimit.Limit{limit}}.Set(h)
+		return &http.Response{StatusCode: http.StatusOK, Header: h}
+	}
+	type job struct {
+		host  string
+		after time.Time
+	}
+	todo := []job{{host: "slow"}, {host: "slow"}, {host: "fast"}, {host: "fast"}}
+	for len(todo) > 0 {
+		next := todo[0]
+		todo = todo[1:]
+		if time.Until(next.after) > 0 {
+			fmt.Println(next.host, "has to wait") // when all others are done
+			continue
+		}
+		pass, until := gate.TryEnter(next.host)
+		if pass == nil {
+			todo = append(todo, job{next.host, until})
+			continue
+		}
+		resp := fetch(next.host)
+		pass.Answered(ratelimit.Advisor{}.Advise(resp, time.Now()), time.Now())
+		fmt.Println(next.host, "is done")
+	}
+	// Output:
+	// slow is done
+	// fast is done
+	// fast is done
+	// slow has to wait
+}
+
+// An API has one quota for HTTP and for gRPC: a Transport and an interceptor share a Gate.
+func ExampleGate_shared() {
+	const key = "https://api.example" // that of the Transport without a Key
+	gate := new(ratelimit.Gate)
+	client := &http.Client{Transport: &ratelimit.Transport{Gate: gate, Base: roundTrip(func(req *http.Request) *http.Response {
+		h := http.Header{"Ratelimit": {`"default";r=0;t=60`}}
+		return &http.Response{StatusCode: http.StatusOK, Header: h, Body: http.NoBody, Request: req}
+	})}}
+	// What a grpc.UnaryClientInterceptor does: call invokes, and returns the header metadata of the answer.
+	intercept := func(ctx context.Context, call func(context.Context) (md map[string][]string, err error)) error {
+		pass, err := gate.Enter(ctx, key)
+		if err != nil {
+			return err
+		}
+		defer pass.Failed() // unless it is answered
+		md, err := call(ctx)
+		if len(md) > 0 {
+			received := time.Now()
+			resp := &http.Response{Header: ratelimit.HeaderOf(md)} // and StatusTooManyRequests for codes.ResourceExhausted
+			pass.Answered(ratelimit.Advisor{}.Advise(resp, received), received)
+		}
+		return err
+	}
+	_, err := client.Get(key + "/things")
+	fmt.Println(err)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	err = intercept(ctx, func(context.Context) (map[string][]string, error) { return nil, nil })
+	var wait *ratelimit.WaitError
+	fmt.Println(errors.As(err, &wait), wait.Advice.Limit.Name)
+	// Output:
+	// <nil>
+	// true default
+}
+
 // A refusal is an error with the server's own words.
 func ExampleAdvisor_CheckResponse() {
 	resp := &http.Response{

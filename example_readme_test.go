@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/httpfields/ratelimit"
@@ -69,9 +70,26 @@ func Example_readmeTransport() {
 	defer server.Close()
 	client := &http.Client{
 		Transport: &ratelimit.Transport{}, // waits up to 10 minutes when a server asks for it, then tries one request
-		Timeout:   time.Minute,            // waiting included: a wait that would take longer is refused at once
+		Timeout:   time.Minute,            // waiting included: who would wait for longer is refused as soon as that is certain
 	}
 	resp, err := client.Get(server.URL)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer resp.Body.Close()
+	fmt.Println(resp.StatusCode)
+	// Output: 404
+}
+
+func Example_readmeCost() {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	client := &http.Client{Transport: &ratelimit.Transport{
+		Cost: func(r *http.Request) []ratelimit.Cost {
+			return []ratelimit.Cost{{Unit: "tokens", Units: r.ContentLength / 4}} // of the prompt, by an estimate
+		},
+	}}
+	resp, err := client.Post(server.URL, "application/json", strings.NewReader(`{"prompt": "Once upon a time"}`))
 	if err != nil {
 		log.Fatal(err)
 	}
