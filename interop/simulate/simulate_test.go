@@ -81,7 +81,7 @@ func TestReadme(t *testing.T) {
 	require.True(t, ok)
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := strings.Split(table, "\n")[1:]
-	require.Len(t, rows, 8)
+	require.Len(t, rows, 11)
 	for _, row := range rows {
 		cells := strings.Split(strings.TrimSuffix(row, " |"), " | ")
 		require.Equal(t, whole[cells[0]], cells[1:], cells[0])
