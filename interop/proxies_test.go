@@ -30,7 +30,8 @@ type proxy struct {
 	refused bool    // whether it may be refused more often
 }
 
-const nginxConfig = `daemon off; pid DIR/pid; error_log stderr crit; worker_processes 1;
+// One process, so that none is left over when it is killed.
+const nginxConfig = `daemon off; master_process off; pid DIR/pid; error_log stderr crit;
 events { worker_connections 512; }
 http {
 	access_log off;
