@@ -55,7 +55,9 @@ func requireCommand(t *testing.T, dir string, env []string, released module.Vers
 	program := filepath.Join(dir, "bin", "ratelimit")
 	require.Contains(t, command(t, dir, env, program, "version"), "ratelimit "+released.Version+"\n")
 	require.Contains(t, command(t, dir, env, program, "-h"), "\n  inspect ")
-	require.Contains(t, command(t, dir, env, program, "probe", "-h"), "\nExamples:\n")
+	for _, verb := range []string{"probe", "proxy"} {
+		require.Contains(t, command(t, dir, env, program, verb, "-h"), "\nExamples:\n")
+	}
 
 	capture := filepath.Join(dir, "capture.http")
 	require.NoError(t, os.WriteFile(capture, []byte("HTTP/1.1 200 OK\r\nRateLimit: \"burst\";r=0;t=12\r\n\r\n"), 0o600))

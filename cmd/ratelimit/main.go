@@ -1,8 +1,10 @@
-// Ratelimit tells what HTTP responses say about rate limits.
+// Ratelimit tells what HTTP responses say about rate limits, and keeps to it.
 //
 //	ratelimit inspect response.http
 //	curl -si https://api.example/ | ratelimit inspect
 //	ratelimit inspect -lint https://api.example/
+//	ratelimit probe http://localhost:8080/
+//	ratelimit proxy -to https://api.example/
 //	ratelimit version
 //
 // Each verb explains itself: ratelimit inspect -h.
@@ -35,6 +37,7 @@ type verb struct {
 var verbs = []verb{
 	{name: "inspect", about: "say what responses tell about rate limits, and what is wrong with them", run: inspect},
 	{name: "probe", about: "ask a server until it refuses, and say whether it keeps to what it tells", run: probe, ends: true},
+	{name: "proxy", about: "forward requests to a server, and hold them back as its limits ask", run: runProxy, ends: true},
 	{name: "version", about: "print the version of this program", run: version},
 }
 
@@ -86,6 +89,8 @@ Examples:
 
   curl -si https://api.example/ | ratelimit inspect
   ratelimit inspect -lint response.http
+  ratelimit probe http://localhost:8080/
+  ratelimit proxy -to https://api.example/
 `)
 	return b.String()
 }

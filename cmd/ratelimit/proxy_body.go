@@ -1,0 +1,66 @@
+package main
+
+import (
+	"io"
+	"sync"
+)
+
+// Of a body at most so many parts of so many bytes are read while its request waits.
+const (
+	earlyParts = 64
+	earlyPart  = 4 << 10
+)
+
+// An earlyBody is a body that is read while its request waits. net/http sees that a
+// client hangs up only when it has read what the client sent before, so a request with
+// a body of more than 256 KiB stays in the queue until its turn comes.
+type earlyBody struct {
+	io.ReadCloser
+	once  sync.Once
+	parts chan part // nil if nothing was read early; closed behind the last one
+	rest  part      // that which was not read to its end
+}
+
+type part struct {
+	data []byte
+	err  error
+}
+
+// begin begins to read. It is called before Read, if at all.
+func (b *earlyBody) begin() {
+	b.once.Do(func() {
+		parts := make(chan part, earlyParts)
+		b.parts = parts
+		go func() {
+			defer close(parts)
+			for range earlyParts {
+				buffer := make([]byte, earlyPart)
+				n, err := b.ReadCloser.Read(buffer)
+				parts <- part{buffer[:n], err}
+				if err != nil {
+					return
+				}
+			}
+		}()
+	})
+}
+
+// Read reads what was read early, and then the rest.
+func (b *earlyBody) Read(p []byte) (int, error) {
+	for b.parts != nil && len(b.rest.data) == 0 && b.rest.err == nil {
+		next, ok := <-b.parts
+		if !ok {
+			b.parts = nil
+		}
+		b.rest = next
+	}
+	if len(b.rest.data) == 0 && b.rest.err == nil {
+		return b.ReadCloser.Read(p)
+	}
+	n := copy(p, b.rest.data)
+	b.rest.data = b.rest.data[n:]
+	if len(b.rest.data) > 0 {
+		return n, nil
+	}
+	return n, b.rest.err
+}

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log"
+	"net/http"
+	"net/http/httputil"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// A proxy forwards requests when the limits of the server allow it.
+type proxy struct {
+	config  *proxyConfig
+	key     func(*http.Request) string
+	reverse *httputil.ReverseProxy
+	limited *ratelimit.Transport
+	stats   *stats
+	log     *log.Logger
+
+	stopping context.Context // ends when the proxy does
+	stop     context.CancelCauseFunc
+	underWay sync.WaitGroup
+}
+
+var errStopping = errors.New("the proxy ends")
+
+func newProxy(c *proxyConfig, logger *log.Logger) *proxy {
+	p := &proxy{config: c, key: ratelimit.KeyBy(c.fields...), stats: newStats(), log: logger}
+	p.stopping, p.stop = context.WithCancelCause(context.Background())
+	p.limited = &ratelimit.Transport{
+		Base:    forward{newBase()},
+		Gate:    &ratelimit.Gate{MaxWait: max(c.maxWait, ratelimit.DefaultMaxWait), Pace: c.pace},
+		Key:     func(r *http.Request) string { return jobOf(r).key },
+		Cost:    func(r *http.Request) []ratelimit.Cost { return jobOf(r).costs },
+		Waiting: p.waiting,
+		Observe: func(r *http.Request, a ratelimit.Advice) { p.stats.observe(jobOf(r).key, a, time.Now()) },
+	}
+	p.reverse = &httputil.ReverseProxy{Rewrite: p.rewrite, Transport: p, ErrorHandler: p.fail, ErrorLog: logger}
+	return p
+}
+
+// newBase returns what sends the requests: bodies pass as they are, compressed or not.
+func newBase() http.RoundTripper {
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	base.DisableCompression = true
+	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 1024 // all go to one host
+	return base
+}
+
+// A job is what the proxy knows of a request. It is in the context of the request that
+// is forwarded.
+type job struct {
+	key   string
+	costs []ratelimit.Cost
+	until time.Time       // when a wait ends, as far as was known when it began
+	sent  context.Context // that of the request once it need not wait any more
+	body  *earlyBody      // nil if the request has none
+}
+
+type jobKey struct{}
+
+func jobOf(r *http.Request) *job { return r.Context().Value(jobKey{}).(*job) }
+
+// ServeHTTP forwards a request. One in absolute form is meant for another server, for
+// which this is no proxy: that of -to must not get its credentials.
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.underWay.Add(1)
+	defer p.underWay.Done()
+	if r.URL.Host != "" {
+		http.Error(w, "this proxy forwards to one server: send it requests as if it were that server", http.StatusBadRequest)
+		return
+	}
+	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 always has it
+	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), jobKey{}, &job{})))
+}
+
+// ended returns a channel that is closed when no request is under way.
+func (p *proxy) ended() <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		p.underWay.Wait()
+		close(ended)
+	}()
+	return ended
+}
+
+// rewrite makes the request that is forwarded.
+func (p *proxy) rewrite(r *httputil.ProxyRequest) {
+	r.SetURL(p.config.to)
+	r.Out.URL.RawQuery = r.In.URL.RawQuery // whatever the server makes of it
+	j := jobOf(r.Out)
+	if field := p.config.costHeader; field != "" {
+		j.costs = costsOf(r.Out.Header.Values(field))
+		r.Out.Header.Del(field)
+	}
+	j.key = p.key(r.Out)
+	p.stats.count(j.key, j.key == originOf(r.Out))
+}
+
+// originOf is the key of a request without credentials.
+var originOf = ratelimit.KeyBy()
+
+// costsOf returns what a request takes of limits of tokens: a decimal number. Anything
+// else is no cost.
+func costsOf(lines []string) []ratelimit.Cost {
+	if len(lines) != 1 {
+		return nil
+	}
+	n, err := strconv.ParseUint(lines[0], 10, 63)
+	if err != nil || n == 0 {
+		return nil
+	}
+	return []ratelimit.Cost{{Unit: "tokens", Units: int64(n)}}
+}
+
+// RoundTrip holds a request back, and then forwards it. Two contexts do that: what ends
+// the wait, which is -max-wait and an interrupt, must not end the exchange.
+func (p *proxy) RoundTrip(r *http.Request) (*http.Response, error) {
+	j := jobOf(r)
+	j.sent = r.Context()
+	ctx, end := context.WithCancelCause(j.sent)
+	defer end(nil)
+	defer context.AfterFunc(p.stopping, func() { end(errStopping) })()
+	ctx, cancel := context.WithTimeout(ctx, p.config.maxWait)
+	defer cancel()
+	r = r.WithContext(ctx)
+	if r.Body != nil && r.Body != http.NoBody {
+		j.body = &earlyBody{ReadCloser: r.Body}
+		r.Body = j.body
+	}
+	return p.limited.RoundTrip(r)
+}
+
+// forward sends a request that has waited.
+type forward struct{ http.RoundTripper }
+
+// RoundTrip sends it in the context that it came with.
+func (f forward) RoundTrip(r *http.Request) (*http.Response, error) {
+	return f.RoundTripper.RoundTrip(r.WithContext(jobOf(r).sent))
+}
+
+// waiting is told that a request begins to wait.
+func (p *proxy) waiting(r *http.Request, until time.Time, _ ratelimit.Advice) func() {
+	j := jobOf(r)
+	j.until = until
+	if j.body != nil {
+		j.body.begin()
+	}
+	return p.stats.wait(j.key, time.Now(), until)
+}
+
+// fail answers a request that the server has not answered.
+func (p *proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
+	j := jobOf(r)
+	var late *ratelimit.WaitError
+	switch {
+	case errors.Is(err, errStopping):
+		refuse(w, r, &ratelimit.Problem{Title: "The proxy ends", Status: http.StatusServiceUnavailable}, j.until)
+	case r.Context().Err() != nil: // the client has hung up
+		panic(http.ErrAbortHandler)
+	case errors.As(err, &late):
+		p.stats.refuse(j.key)
+		problem := ratelimit.NewProblem(ratelimit.QuotaExceeded)
+		if name := late.Advice.Limit.Name; name != "" {
+			problem.ViolatedPolicies = []string{name}
+		}
+		problem.Detail = "The request would have to wait longer than this proxy holds it. It was not sent."
+		refuse(w, r, problem, late.Until)
+	default:
+		p.log.Printf("%s: %v", r.URL.Redacted(), err)
+		w.WriteHeader(http.StatusBadGateway)
+	}
+}
+
+// refuse answers a request that was not sent. Where nobody knows when it could be, it
+// may come back in a second, and wait again.
+func refuse(w http.ResponseWriter, r *http.Request, problem *ratelimit.Problem, until time.Time) {
+	seconds := max((time.Until(until)+time.Second-1)/time.Second, 1)
+	text := strconv.FormatInt(int64(seconds), 10)
+	w.Header().Set("Retry-After", text)
+	problem.Extensions = map[string]json.RawMessage{"retry-after": json.RawMessage(text)}
+	problem.ServeHTTP(w, r)
+}

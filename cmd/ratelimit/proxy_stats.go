@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"hash/maphash"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// What the statistics keep at most.
+const (
+	maxKeys     = 1024
+	maxPolicies = 16 // of a key
+)
+
+// stats counts what passes the proxy, by key.
+type stats struct {
+	mu    sync.Mutex
+	keys  map[string]*keyStats
+	turns uint64 // how often a key was used
+	seed  maphash.Seed
+}
+
+// keyStats is what is known of one key.
+type keyStats struct {
+	Key      string       `json:"key"`              // a hash
+	Requests int64        `json:"requests"`         // all that came
+	Refused  int64        `json:"refused"`          // by the server
+	TooLate  int64        `json:"refused-by-proxy"` // because they would have waited for too long
+	Waiting  int          `json:"waiting"`          // now
+	Waited   float64      `json:"waited-seconds"`   // together
+	Until    time.Time    `json:"until,omitzero"`   // when the first of those that wait may go; zero if none waits
+	Limits   []limitStats `json:"limits,omitempty"`
+
+	used uint64 // its last turn
+}
+
+// limitStats is what the server said last of one policy.
+type limitStats struct {
+	Policy    string  `json:"policy"`
+	Remaining int64   `json:"remaining"`
+	Reset     float64 `json:"reset-seconds,omitempty"` // from now; 0 if that is past or was not said
+
+	end time.Time
+}
+
+func newStats() *stats {
+	return &stats{keys: make(map[string]*keyStats), seed: maphash.MakeSeed()}
+}
+
+// of returns what is known of a key. Where there are too many, the one that has not
+// been used for the longest time is dropped.
+func (s *stats) of(key string) *keyStats {
+	s.turns++
+	k := s.keys[key]
+	if k == nil {
+		if len(s.keys) >= maxKeys {
+			s.drop()
+		}
+		k = &keyStats{Key: fmt.Sprintf("%016x", maphash.String(s.seed, key))}
+		s.keys[key] = k
+	}
+	k.used = s.turns
+	return k
+}
+
+func (s *stats) drop() {
+	oldest := ""
+	for key, k := range s.keys {
+		if o := s.keys[oldest]; o == nil || k.used < o.used {
+			oldest = key
+		}
+	}
+	delete(s.keys, oldest)
+}
+
+// count counts a request.
+func (s *stats) count(key string, anonymous bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.of(key)
+	k.Requests++
+	if anonymous {
+		k.Key = "anonymous"
+	}
+}
+
+// refuse counts a request that the proxy has refused.
+func (s *stats) refuse(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of(key).TooLate++
+}
+
+// wait counts a request that begins to wait, and returns what ends that.
+func (s *stats) wait(key string, began, until time.Time) (end func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.of(key)
+	k.Waiting++
+	k.Until = until
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		k.Waiting--
+		k.Waited += time.Since(began).Seconds()
+		if k.Waiting == 0 {
+			k.Until = time.Time{}
+		}
+	}
+}
+
+// observe keeps what the server says of limits.
+func (s *stats) observe(key string, a ratelimit.Advice, now time.Time) {
+	limits := limitsOf(a.Fields.Limits, now)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.of(key)
+	if a.Refused {
+		k.Refused++
+	}
+	if len(limits) > 0 {
+		k.Limits = limits
+	}
+}
+
+// limitsOf returns the limits by name, the tightest of each.
+func limitsOf(limits []ratelimit.Limit, now time.Time) (list []limitStats) {
+	for _, l := range limits {
+		if l.Remaining == ratelimit.Unknown {
+			continue
+		}
+		next := limitStats{Policy: strings.Clone(l.Name), Remaining: l.Remaining}
+		if d, ok := l.Reset.Duration(); ok {
+			next.end = now.Add(d)
+		}
+		i := slices.IndexFunc(list, func(other limitStats) bool { return other.Policy == next.Policy })
+		switch {
+		case i < 0 && len(list) < maxPolicies:
+			list = append(list, next)
+		case i >= 0 && next.Remaining < list[i].Remaining:
+			list[i] = next
+		}
+	}
+	return list
+}
+
+// snapshot returns a copy of all keys, in the order of their names.
+func (s *stats) snapshot(now time.Time) []keyStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]keyStats, 0, len(s.keys))
+	for _, k := range s.keys {
+		c := *k
+		c.Limits = slices.Clone(k.Limits)
+		for i := range c.Limits {
+			c.Limits[i].Reset = max(c.Limits[i].end.Sub(now), 0).Seconds()
+		}
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b keyStats) int { return cmp.Compare(a.Key, b.Key) })
+	return list
+}
+
+// handler serves the statistics.
+func (s *stats) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = w.Write(metrics(s.snapshot(time.Now())))
+	})
+	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"keys": s.snapshot(time.Now())})
+	})
+	return mux
+}
+
+// metrics writes the statistics in the text format of Prometheus.
+func metrics(keys []keyStats) []byte {
+	var b bytes.Buffer
+	family := func(name, kind, help string, write func(k *keyStats, sample func(value float64, labels ...string))) {
+		fmt.Fprintf(&b, "# HELP ratelimit_%s %s\n# TYPE ratelimit_%[1]s %[3]s\n", name, help, kind)
+		for i := range keys {
+			write(&keys[i], func(value float64, labels ...string) {
+				fmt.Fprintf(&b, "ratelimit_%s{key=%q", name, keys[i].Key)
+				for j := 0; j < len(labels); j += 2 {
+					fmt.Fprintf(&b, `,%s="%s"`, labels[j], labelEscapes.Replace(labels[j+1]))
+				}
+				fmt.Fprintf(&b, "} %g\n", value)
+			})
+		}
+	}
+	type sample = func(float64, ...string)
+	family("requests_total", "counter", "Requests that came.",
+		func(k *keyStats, s sample) { s(float64(k.Requests)) })
+	family("refused_total", "counter", "Requests that were refused, by the server or by the proxy.",
+		func(k *keyStats, s sample) {
+			s(float64(k.Refused), "by", "server")
+			s(float64(k.TooLate), "by", "proxy")
+		})
+	family("waiting", "gauge", "Requests that wait now.",
+		func(k *keyStats, s sample) { s(float64(k.Waiting)) })
+	family("waited_seconds_total", "counter", "For how long requests have waited together.",
+		func(k *keyStats, s sample) { s(k.Waited) })
+	family("remaining", "gauge", "Quota units that remain, as the server said last.",
+		func(k *keyStats, s sample) {
+			for _, l := range k.Limits {
+				s(float64(l.Remaining), "policy", l.Policy)
+			}
+		})
+	family("reset_seconds", "gauge", "Seconds until the reset that the server said last.",
+		func(k *keyStats, s sample) {
+			for _, l := range k.Limits {
+				if !l.end.IsZero() {
+					s(l.Reset, "policy", l.Policy)
+				}
+			}
+		})
+	return b.Bytes()
+}
+
+// labelEscapes are those of the text format.
+var labelEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)

@@ -1,0 +1,675 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A running proxy.
+type runningProxy struct {
+	url, admin string
+	end        context.CancelFunc // as an interrupt does
+	status     chan int           // its exit status
+	stderr     *bytes.Buffer      // to be read when it has ended
+}
+
+// startProxy runs the verb in front of a server, on a socket, until the test ends.
+func startProxy(t testing.TB, to string, args ...string) *runningProxy {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	out, in := io.Pipe()
+	p := &runningProxy{end: cancel, status: make(chan int, 1), stderr: &bytes.Buffer{}}
+	args = append([]string{"-to", to, "-listen", "127.0.0.1:0", "-admin", "127.0.0.1:0"}, args...)
+	go func() {
+		p.status <- runProxy(ctx, args, nil, in, p.stderr)
+		in.Close()
+	}()
+	lines := bufio.NewReader(out)
+	p.url = readAddress(t, lines, "listening on ")
+	p.admin = strings.TrimSuffix(readAddress(t, lines, "metrics on "), "/metrics")
+	t.Cleanup(cancel)
+	return p
+}
+
+func readAddress(t testing.TB, r *bufio.Reader, before string) string {
+	t.Helper()
+	line, err := r.ReadString('\n')
+	require.NoError(t, err)
+	address, ok := strings.CutPrefix(strings.TrimSpace(line), before)
+	require.True(t, ok, line)
+	return address
+}
+
+// serve runs a server on a socket until the test ends.
+func serve(t testing.TB, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s.URL
+}
+
+// send sends a request, and returns its response with its body read.
+func send(t testing.TB, method, url string, body io.Reader, fields ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequest(method, url, body)
+	require.NoError(t, err)
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Add(fields[i], fields[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp, string(text)
+}
+
+// metric returns the value of a line of /metrics, or -1.
+func (p *runningProxy) metric(t testing.TB, line string) float64 {
+	t.Helper()
+	_, text := send(t, "GET", p.admin+"/metrics", nil)
+	for l := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(l, line+" "); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			require.NoError(t, err)
+			return v
+		}
+	}
+	return -1
+}
+
+// until waits until a condition holds, for as long as the longest pause of a busy machine.
+func until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	require.Eventually(t, holds, 20*time.Second, 5*time.Millisecond, what)
+}
+
+func TestProxyForwards(t *testing.T) {
+	type seen struct {
+		method, uri, host, body string
+		header                  http.Header
+	}
+	var got seen
+	upstream := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = seen{r.Method, r.RequestURI, r.Host, string(body), r.Header}
+		w.Header()["X-Two"] = []string{"a", "b"}
+		w.Header().Set("Trailer", "X-Sum")
+		w.WriteHeader(http.StatusTeapot)
+		io.WriteString(w, "short and stout")
+		w.Header().Set("X-Sum", "15")
+	})
+	host := strings.TrimPrefix(upstream, "http://")
+	for _, tc := range []struct {
+		name, to, method, path, body string
+		fields                       []string
+		uri                          string
+		header                       http.Header // with "" for a field that must not be there
+	}{
+		{name: "as it is", method: "GET", path: "/a/b?c=d", uri: "/a/b?c=d",
+			fields: []string{"Authorization", "Bearer secret", "User-Agent", "mine/1", "Accept-Encoding", "br"},
+			header: http.Header{"Authorization": {"Bearer secret"}, "User-Agent": {"mine/1"}, "Accept-Encoding": {"br"}}},
+		{name: "a path before", to: "/v1/", method: "POST", path: "/chat", body: "{}", uri: "/v1/chat"},
+		{name: "escapes and a query that net/url does not like", method: "GET", path: "/a%2Fb/%C3%A9?x=1;y=%zz", uri: "/a%2Fb/%C3%A9?x=1;y=%zz"},
+		{name: "a method of its own", method: "PURGE", path: "/", uri: "/"},
+		{name: "hop by hop", method: "GET", path: "/", uri: "/",
+			fields: []string{"Connection", "X-Hop", "X-Hop", "1", "Keep-Alive", "timeout=5", "Proxy-Authorization", "Basic eA=="},
+			header: http.Header{"X-Hop": nil, "Keep-Alive": nil, "Proxy-Authorization": nil}},
+		{name: "what tells who asks", method: "GET", path: "/", uri: "/",
+			fields: []string{"X-Forwarded-For", "10.0.0.1", "Forwarded", "for=10.0.0.1"},
+			header: http.Header{"X-Forwarded-For": nil, "Forwarded": nil}},
+		{name: "the cost", method: "POST", path: "/", body: "x", uri: "/",
+			fields: []string{"X-Request-Tokens", "12"}, header: http.Header{"X-Request-Tokens": nil}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := startProxy(t, upstream+tc.to, "-cost-header", "x-request-tokens")
+			resp, body := send(t, tc.method, p.url+tc.path, strings.NewReader(tc.body), tc.fields...)
+			require.Equal(t, []any{tc.method, tc.uri, host, tc.body}, []any{got.method, got.uri, got.host, got.body})
+			for name, want := range tc.header {
+				require.Equal(t, want, got.header[name], name)
+			}
+			require.Equal(t, http.StatusTeapot, resp.StatusCode)
+			require.Equal(t, "short and stout", body)
+			require.Equal(t, []string{"a", "b"}, resp.Header["X-Two"])
+			require.Equal(t, "15", resp.Trailer.Get("X-Sum"))
+		})
+	}
+}
+
+func TestProxyPassesBodiesAsTheyAre(t *testing.T) {
+	upstream := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		require.Empty(t, r.Header["Accept-Encoding"])
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		io.WriteString(z, "hello")
+		z.Close()
+	})
+	p := startProxy(t, upstream)
+	client := http.Client{Transport: &http.Transport{DisableCompression: true}}
+	resp, err := client.Get(p.url)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, "gzip", resp.Header.Get("Content-Encoding"))
+}
+
+func TestProxyEarlyHints(t *testing.T) {
+	p := startProxy(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</a.css>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	hints := 0
+	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
+		Got1xxResponse: func(int, textproto.MIMEHeader) error { hints++; return nil },
+	})
+	r, _ := http.NewRequestWithContext(ctx, "GET", p.url, nil)
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	resp.Body.Close()
+	require.Equal(t, []int{1, http.StatusNoContent}, []int{hints, resp.StatusCode})
+}
+
+// Each event arrives before the next one is sent.
+func TestProxyStreamsEvents(t *testing.T) {
+	next := make(chan bool)
+	p := startProxy(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range 3 {
+			fmt.Fprintf(w, "data: %d\n\n", i)
+			w.(http.Flusher).Flush()
+			<-next
+		}
+	}))
+	resp, err := http.Get(p.url)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	events := bufio.NewScanner(resp.Body)
+	for i := range 3 {
+		require.True(t, events.Scan())
+		require.Equal(t, "data: "+strconv.Itoa(i), events.Text())
+		events.Scan()
+		next <- true
+	}
+}
+
+// The server answers each part of a body before the client sends the next one; and a
+// body of 64 MiB passes both ways. Both after a wait, with a part that was read early.
+func TestProxyStreamsBodies(t *testing.T) {
+	var n atomic.Int64
+	upstream := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if n.Add(1)%2 == 1 {
+			w.Header().Set("RateLimit", `"default";r=0;t=1`)
+			return
+		}
+		http.NewResponseController(w).EnableFullDuplex()
+		w.WriteHeader(http.StatusOK)
+		buffer := make([]byte, 32<<10)
+		for {
+			k, err := r.Body.Read(buffer)
+			w.Write(buffer[:k])
+			w.(http.Flusher).Flush()
+			if err != nil {
+				return
+			}
+		}
+	})
+	p := startProxy(t, upstream)
+	t.Run("part by part", func(t *testing.T) {
+		send(t, "GET", p.url, nil)
+		out, in := io.Pipe()
+		go func() { io.WriteString(in, "part 0\n") }()
+		resp, err := http.Post(p.url, "text/plain", out)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		lines := bufio.NewReader(resp.Body)
+		for i := range 5 {
+			line, err := lines.ReadString('\n')
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprintf("part %d\n", i), line)
+			fmt.Fprintf(in, "part %d\n", i+1)
+		}
+		in.Close()
+	})
+	t.Run("64 MiB", func(t *testing.T) {
+		send(t, "GET", p.url, nil)
+		sent := bytes.Repeat([]byte("0123456789abcdef"), 4<<20)
+		_, got := send(t, "POST", p.url, bytes.NewReader(sent))
+		require.True(t, got == string(sent))
+	})
+}
+
+func TestProxyWebSocket(t *testing.T) {
+	p := startProxy(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		require.Equal(t, "websocket", r.Header.Get("Upgrade"))
+		conn, buffer, err := http.NewResponseController(w).Hijack()
+		require.NoError(t, err)
+		defer conn.Close()
+		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		io.Copy(conn, buffer)
+	}))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	answers := bufio.NewReader(conn)
+	resp, err := http.ReadResponse(answers, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusSwitchingProtocols, resp.StatusCode)
+	for range 3 {
+		io.WriteString(conn, "ping\n")
+		line, err := answers.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, "ping\n", line)
+	}
+}
+
+// A window is a server of a fixed number of requests a second that tells it.
+type secondWindow struct {
+	quota int
+
+	mu      sync.Mutex
+	end     time.Time
+	used    int
+	served  int
+	refused int
+}
+
+func (s *secondWindow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if !now.Before(s.end) {
+		s.end, s.used = now.Add(time.Second), 0
+	}
+	s.used++
+	w.Header().Set("RateLimit-Policy", fmt.Sprintf(`"s";q=%d;w=1`, s.quota))
+	w.Header().Set("RateLimit", fmt.Sprintf(`"s";r=%d;t=1`, max(s.quota-s.used, 0)))
+	if s.used > s.quota {
+		s.refused++
+		w.WriteHeader(http.StatusTooManyRequests)
+		return
+	}
+	s.served++
+}
+
+// What several clients with one credential send is within the limit.
+func TestProxyShares(t *testing.T) {
+	s := &secondWindow{quota: 20}
+	p := startProxy(t, serve(t, s.ServeHTTP))
+	send(t, "GET", p.url, nil) // from now on the limit is known
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for range 5 {
+				resp, err := (&http.Client{}).Get(p.url)
+				if err == nil {
+					resp.Body.Close()
+				}
+			}
+		})
+	}
+	clients.Wait()
+	require.Equal(t, []int{41, 0}, []int{s.served, s.refused})
+	require.Equal(t, 41.0, p.metric(t, `ratelimit_requests_total{key="anonymous"}`))
+	require.Positive(t, p.metric(t, `ratelimit_waited_seconds_total{key="anonymous"}`))
+	require.Zero(t, p.metric(t, `ratelimit_waiting{key="anonymous"}`))
+}
+
+// waitingFor answers what it is told of, and everything else with 200.
+func waitingFor(field, value string, n *atomic.Int64) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		n.Add(1)
+		if r.URL.Path == "/exhaust" {
+			w.Header().Set(field, value)
+		}
+	}
+}
+
+func TestProxyHoldsNoLongerThanMaxWait(t *testing.T) {
+	var n atomic.Int64
+	p := startProxy(t, serve(t, waitingFor("RateLimit", `"hour";r=0;t=60`, &n)), "-max-wait", "5s")
+	send(t, "GET", p.url+"/exhaust", nil)
+	for _, body := range []io.Reader{nil, strings.NewReader("with a body")} {
+		resp, text := send(t, "POST", p.url, body)
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		require.Contains(t, []string{"60", "59"}, resp.Header.Get("Retry-After"))
+		require.Equal(t, "application/problem+json", resp.Header.Get("Content-Type"))
+		var problem struct {
+			Type       string   `json:"type"`
+			Violated   []string `json:"violated-policies"`
+			RetryAfter int      `json:"retry-after"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(text), &problem))
+		require.Contains(t, problem.Type, "quota-exceeded")
+		require.Equal(t, []string{"hour"}, problem.Violated)
+		require.Equal(t, resp.Header.Get("Retry-After"), strconv.Itoa(problem.RetryAfter))
+	}
+	require.EqualValues(t, 1, n.Load())
+	require.Equal(t, 2.0, p.metric(t, `ratelimit_refused_total{key="anonymous",by="proxy"}`))
+	require.Equal(t, 0.0, p.metric(t, `ratelimit_refused_total{key="anonymous",by="server"}`))
+}
+
+// Refusals pass, and nothing is sent twice.
+func TestProxyPassesRefusals(t *testing.T) {
+	var n atomic.Int64
+	p := startProxy(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		n.Add(1)
+		w.Header().Set("Retry-After", "60")
+		w.WriteHeader(http.StatusTooManyRequests)
+		io.WriteString(w, "no")
+	}))
+	resp, body := send(t, "POST", p.url, strings.NewReader("x"))
+	require.Equal(t, []any{http.StatusTooManyRequests, "60", "no"}, []any{resp.StatusCode, resp.Header.Get("Retry-After"), body})
+	require.EqualValues(t, 1, n.Load())
+	require.Equal(t, 1.0, p.metric(t, `ratelimit_refused_total{key="anonymous",by="server"}`))
+}
+
+// The clients of one credential wait, those of another do not.
+func TestProxyKeys(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		args  []string
+		field string
+		other bool // whether the other credential waits too
+	}{
+		{name: "authorization", field: "Authorization"},
+		{name: "key", field: "X-Api-Key"},
+		{name: "another field", field: "X-Tenant", other: true},
+		{name: "a field of its own", field: "X-Tenant", args: []string{"-key", "x-tenant"}},
+		{name: "one user", field: "Authorization", args: []string{"-key", ""}, other: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var n atomic.Int64
+			p := startProxy(t, serve(t, waitingFor("RateLimit", `"d";r=0;t=60`, &n)), append(tc.args, "-max-wait", "1s")...)
+			send(t, "GET", p.url+"/exhaust", nil, tc.field, "first-secret")
+			resp, _ := send(t, "GET", p.url, nil, tc.field, "first-secret")
+			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			resp, _ = send(t, "GET", p.url, nil, tc.field, "second-secret")
+			require.Equal(t, tc.other, resp.StatusCode == http.StatusTooManyRequests)
+			for _, path := range []string{"/metrics", "/state"} {
+				resp, text := send(t, "GET", p.admin+path, nil)
+				require.Equal(t, http.StatusOK, resp.StatusCode)
+				require.NotContains(t, text, "secret")
+				require.Contains(t, text, "remaining")
+			}
+		})
+	}
+}
+
+// A request that says what it takes waits until there is as much.
+func TestProxyCosts(t *testing.T) {
+	require.Nil(t, costsOf(nil))
+	for _, text := range []string{"", "0", "-1", "+1", " 1", "1.5", "1e3", "0x10", "1_0", "9223372036854775808", "many"} {
+		require.Nil(t, costsOf([]string{text}), text)
+	}
+	require.Nil(t, costsOf([]string{"1", "2"}))
+	require.EqualValues(t, 12, costsOf([]string{"12"})[0].Units)
+
+	var n atomic.Int64
+	p := startProxy(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		n.Add(1)
+		w.Header().Set("RateLimit-Policy", `"t";q=100;w=3600;qu="tokens"`)
+		w.Header().Set("RateLimit", `"t";r=50;t=3600`)
+	}), "-cost-header", "X-Request-Tokens", "-max-wait", "1s")
+	for _, tc := range []struct {
+		cost   string
+		status int
+	}{{"10", 200}, {"40", 200}, {"90", 429}, {"", 200}, {"many", 200}} {
+		resp, _ := send(t, "POST", p.url, strings.NewReader("x"), "X-Request-Tokens", tc.cost)
+		require.Equal(t, tc.status, resp.StatusCode, tc.cost)
+	}
+	require.EqualValues(t, 4, n.Load())
+}
+
+// A client that hangs up leaves the queue, whether it has sent a body or not.
+func TestProxyClientHangsUp(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		body func() io.Reader
+	}{
+		{"no body", func() io.Reader { return nil }},
+		{"a body", func() io.Reader { return strings.NewReader("a prompt") }},
+		{"200 KiB", func() io.Reader { return strings.NewReader(strings.Repeat("a", 200<<10)) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var n atomic.Int64
+			p := startProxy(t, serve(t, waitingFor("Retry-After", "60", &n)))
+			send(t, "GET", p.url+"/exhaust", nil)
+			ctx, hangUp := context.WithCancel(context.Background())
+			r, err := http.NewRequestWithContext(ctx, "POST", p.url, tc.body())
+			require.NoError(t, err)
+			done := make(chan error)
+			go func() {
+				_, err := http.DefaultClient.Do(r)
+				done <- err
+			}()
+			waiting := `ratelimit_waiting{key="anonymous"}`
+			until(t, "it waits", func() bool { return p.metric(t, waiting) == 1 })
+			hangUp()
+			require.ErrorIs(t, <-done, context.Canceled)
+			until(t, "it has left", func() bool { return p.metric(t, waiting) == 0 })
+			require.EqualValues(t, 1, n.Load())
+		})
+	}
+}
+
+func TestProxyServerDown(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := l.Addr().String()
+	l.Close()
+	p := startProxy(t, "http://"+address)
+	var clients sync.WaitGroup
+	statuses := make([]int, 30)
+	for i := range statuses {
+		clients.Go(func() {
+			resp, err := http.Get(p.url)
+			if err == nil {
+				statuses[i] = resp.StatusCode
+				resp.Body.Close()
+			}
+		})
+	}
+	clients.Wait()
+	require.Equal(t, slices.Repeat([]int{http.StatusBadGateway}, len(statuses)), statuses)
+	require.Zero(t, p.metric(t, `ratelimit_waiting{key="anonymous"}`))
+}
+
+// An interrupt ends what waits, and lets what is under way end.
+func TestProxyEnds(t *testing.T) {
+	proceed := make(chan bool)
+	arrived := make(chan bool)
+	p := startProxy(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/slow":
+			arrived <- true
+			<-proceed
+			io.WriteString(w, "done")
+		case "/exhaust":
+			w.Header().Set("Retry-After", "60")
+		}
+	}))
+	type answer struct {
+		status     int
+		retryAfter string
+		body       string
+	}
+	answers := map[string]chan answer{"/slow": make(chan answer, 1), "/wait": make(chan answer, 1)}
+	get := func(path string) {
+		resp, body := send(t, "GET", p.url+path, nil)
+		answers[path] <- answer{resp.StatusCode, resp.Header.Get("Retry-After"), body}
+	}
+	go get("/slow")
+	<-arrived
+	send(t, "GET", p.url+"/exhaust", nil)
+	go get("/wait")
+	until(t, "it waits", func() bool { return p.metric(t, `ratelimit_waiting{key="anonymous"}`) == 1 })
+	p.end()
+	got := <-answers["/wait"]
+	require.Equal(t, http.StatusServiceUnavailable, got.status)
+	require.Contains(t, []string{"60", "59", "58"}, got.retryAfter)
+	require.Contains(t, got.body, `"retry-after":`)
+	until(t, "nobody listens", func() bool {
+		c, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
+	select {
+	case <-p.status:
+		t.Fatal("it has ended before what is under way")
+	default:
+	}
+	proceed <- true
+	require.Equal(t, answer{200, "", "done"}, <-answers["/slow"])
+	require.Equal(t, exitFine, <-p.status)
+	require.Empty(t, p.stderr.String())
+}
+
+// A request for another server is none that the server of -to may see.
+func TestProxyIsNoForwardProxy(t *testing.T) {
+	var n atomic.Int64
+	p := startProxy(t, serve(t, waitingFor("", "", &n)))
+	for _, text := range []string{
+		"GET http://other.example/ HTTP/1.1\r\nHost: other.example\r\nAuthorization: Bearer x\r\n\r\n",
+		"CONNECT other.example:443 HTTP/1.1\r\nHost: other.example:443\r\n\r\n",
+	} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+		require.NoError(t, err)
+		defer conn.Close()
+		io.WriteString(conn, text)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	}
+	require.Zero(t, n.Load())
+}
+
+func TestProxyMetrics(t *testing.T) {
+	var n atomic.Int64
+	p := startProxy(t, serve(t, waitingFor("RateLimit", `"a \"b\" \\c";r=7;t=60, "a \"b\" \\c";r=5;t=30;pk=:c2VjcmV0:, "x";r=0`, &n)))
+	send(t, "GET", p.url+"/exhaust", nil)
+	require.Equal(t, 5.0, p.metric(t, `ratelimit_remaining{key="anonymous",policy="a \"b\" \\c"}`))
+	require.Equal(t, 0.0, p.metric(t, `ratelimit_remaining{key="anonymous",policy="x"}`))
+	require.Equal(t, -1.0, p.metric(t, `ratelimit_reset_seconds{key="anonymous",policy="x"}`))
+	reset := p.metric(t, `ratelimit_reset_seconds{key="anonymous",policy="a \"b\" \\c"}`)
+	require.True(t, 0 < reset && reset <= 30, reset)
+	_, text := send(t, "GET", p.admin+"/metrics", nil)
+	require.NotContains(t, text, "c2VjcmV0")
+
+	_, text = send(t, "GET", p.admin+"/state", nil)
+	var state struct{ Keys []keyStats }
+	require.NoError(t, json.Unmarshal([]byte(text), &state))
+	require.Len(t, state.Keys, 1)
+	require.Equal(t, []any{"anonymous", int64(1), int64(5)}, []any{state.Keys[0].Key, state.Keys[0].Requests, state.Keys[0].Limits[0].Remaining})
+	resp, _ := send(t, "GET", p.admin+"/", nil)
+	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+}
+
+// The keys, and the policies of each, are bounded.
+func TestProxyStatsAreBounded(t *testing.T) {
+	s := newStats()
+	end := s.wait("first", time.Now(), time.Now())
+	for i := range 3 * maxKeys {
+		s.count(strconv.Itoa(i), false)
+	}
+	require.Len(t, s.snapshot(time.Now()), maxKeys)
+	end() // of a key that was dropped
+	s.count("last", false)
+	require.Len(t, s.keys, maxKeys)
+	require.Contains(t, s.keys, strconv.Itoa(3*maxKeys-1), "the latest are kept")
+
+	var header []string
+	for i := range 100 {
+		header = append(header, fmt.Sprintf(`"p%d";r=1`, i))
+	}
+	var n atomic.Int64
+	p := startProxy(t, serve(t, waitingFor("RateLimit", strings.Join(header, ", "), &n)))
+	send(t, "GET", p.url+"/exhaust", nil)
+	_, text := send(t, "GET", p.admin+"/metrics", nil)
+	require.Equal(t, maxPolicies, strings.Count(text, "ratelimit_remaining{"))
+}
+
+func TestEarlyBody(t *testing.T) {
+	for _, size := range []int{0, 1, earlyPart, earlyPart*earlyParts - 1, earlyPart * earlyParts, earlyPart*earlyParts + 1, 1 << 20} {
+		for _, begun := range []bool{false, true} {
+			sent := strings.Repeat("abcdefg", size/7+1)[:size]
+			b := &earlyBody{ReadCloser: io.NopCloser(strings.NewReader(sent))}
+			if begun {
+				b.begin()
+				b.begin()
+			}
+			got, err := io.ReadAll(b)
+			require.NoError(t, err)
+			require.True(t, string(got) == sent, size)
+			n, err := b.Read(make([]byte, 1))
+			require.Equal(t, []any{0, io.EOF}, []any{n, err}, "at its end")
+		}
+	}
+	b := &earlyBody{ReadCloser: io.NopCloser(io.MultiReader(strings.NewReader("ab"), &brokenReader{}))}
+	b.begin()
+	got, err := io.ReadAll(b)
+	require.Equal(t, "ab", string(got))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+type brokenReader struct{}
+
+func (*brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+func TestProxyFlags(t *testing.T) {
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer busy.Close()
+	for _, tc := range []struct {
+		name string
+		args []string
+		want int
+		text string // in what is printed
+	}{
+		{"help", []string{"-h"}, exitFine, "Examples:"},
+		{"what an open one means", []string{"-h"}, exitFine, "Whoever can\nconnect"},
+		{"no server", nil, exitFailed, "-to is missing"},
+		{"a file", []string{"-to", "ftp://a/"}, exitFailed, "-to has to be an address"},
+		{"no host", []string{"-to", "http:///a"}, exitFailed, "-to has to be an address"},
+		{"a password", []string{"-to", "http://u:p@a/"}, exitFailed, "nothing else"},
+		{"a query", []string{"-to", "http://a/?b"}, exitFailed, "nothing else"},
+		{"no wait", []string{"-to", "http://a/", "-max-wait", "0s"}, exitFailed, "-max-wait"},
+		{"a wrong key", []string{"-to", "http://a/", "-key", "a,,b"}, exitFailed, "-key"},
+		{"a wrong cost", []string{"-to", "http://a/", "-cost-header", "a b"}, exitFailed, "-cost-header"},
+		{"an argument", []string{"-to", "http://a/", "b"}, exitFailed, "flags alone"},
+		{"an unknown flag", []string{"-x"}, exitFailed, "-x"},
+		{"a busy port", []string{"-to", "http://a/", "-listen", busy.Addr().String()}, exitFailed, "in use"},
+		{"a busy port for what it counts", []string{"-to", "http://a/", "-listen", "127.0.0.1:0", "-admin", busy.Addr().String()}, exitFailed, "in use"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			got := run(t.Context(), append([]string{"proxy"}, tc.args...), nil, &stdout, &stderr)
+			require.Equal(t, tc.want, got, stderr.String())
+			require.Contains(t, stdout.String()+stderr.String(), tc.text)
+		})
+	}
+}

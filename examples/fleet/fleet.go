@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// newClient returns a client of a fleet: all processes that use one Redis send at most
+// perSecond requests a second together, with bursts of as many, and each of them obeys
+// what the server says. The Transport is on top, because Redis knows no more than the
+// rate that it was told.
+func newClient(store *redis.Client, key string, perSecond int, timeout time.Duration) *http.Client {
+	turns := &turns{
+		base:    http.DefaultTransport,
+		limiter: redis_rate.NewLimiter(store),
+		key:     key,
+		limit:   redis_rate.PerSecond(perSecond),
+		timeout: timeout,
+	}
+	return &http.Client{Transport: &ratelimit.Transport{Base: turns}}
+}
+
+// newStore connects to Redis when it is first asked.
+func newStore(addr string, timeout time.Duration) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr:                  addr,
+		DialTimeout:           timeout,
+		DialerRetries:         1,
+		MaxRetries:            -1, // the next request tries again
+		ContextTimeoutEnabled: true,
+	})
+}
+
+// The client would log each connection that fails, at each request.
+func init() { logging.Disable() }
+
+// turns sends each request when it is its turn among those of all processes.
+type turns struct {
+	base    http.RoundTripper
+	limiter *redis_rate.Limiter
+	key     string
+	limit   redis_rate.Limit
+	timeout time.Duration // for each question to Redis
+}
+
+// RoundTrip waits for the turn of a request, and sends it.
+func (t *turns) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := t.wait(r.Context()); err != nil {
+		if r.Body != nil {
+			r.Body.Close()
+		}
+		return nil, err
+	}
+	return t.base.RoundTrip(r)
+}
+
+// wait asks Redis until it gives a turn. Where Redis does not answer, the request goes:
+// the Transport still knows what the server says.
+func (t *turns) wait(ctx context.Context) error {
+	for {
+		asked, cancel := context.WithTimeout(ctx, t.timeout)
+		turn, err := t.limiter.Allow(asked, t.key, t.limit)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil || turn.Allowed > 0:
+			return nil
+		}
+		select {
+		case <-time.After(turn.RetryAfter):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package interop
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/stretchr/testify/require"
+)
+
+// A fleetWindow allows 50 requests in each window of 10 s, says so, and takes 100 ms.
+type fleetWindow struct {
+	mu      sync.Mutex
+	began   time.Time
+	used    int
+	refused int
+}
+
+func (s *fleetWindow) RoundTrip(r *http.Request) (*http.Response, error) {
+	const quota, window = 50, 10 * time.Second
+	s.mu.Lock()
+	if now := time.Now(); s.began.IsZero() || now.Sub(s.began) >= window {
+		s.began, s.used = now, 0
+	}
+	s.used++
+	f := ratelimit.FixedWindow{Quota: quota, Used: min(int64(s.used), quota), Window: window, Left: window - time.Since(s.began)}.Fields()
+	status := http.StatusOK
+	if s.used > quota {
+		s.refused++
+		status = http.StatusTooManyRequests
+	}
+	s.mu.Unlock()
+	time.Sleep(100 * time.Millisecond)
+	header := http.Header{}
+	if err := f.Set(header); err != nil {
+		return nil, err
+	}
+	return &http.Response{StatusCode: status, Header: header, Body: http.NoBody, Request: r}, nil
+}
+
+// fleet has processes of five workers do 300 jobs, and returns how long that took in
+// virtual time and how many requests were refused. process returns the Transport of
+// one of them.
+func fleet(t *testing.T, jobs [4]int, process func(i int, base http.RoundTripper) http.RoundTripper) (took time.Duration, refused int) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fleetWindow{}
+		began := time.Now()
+		var all sync.WaitGroup
+		for i, n := range jobs {
+			rt := process(i, s)
+			for worker := range 5 {
+				all.Go(func() {
+					for range n / 5 {
+						time.Sleep(time.Duration(5*i+worker) * time.Microsecond) // so the order is always the same
+						for {
+							r, _ := http.NewRequest(http.MethodGet, "http://api.example/", nil)
+							resp, err := rt.RoundTrip(r)
+							if err == nil && resp.StatusCode == http.StatusOK {
+								break
+							}
+							time.Sleep(time.Millisecond)
+						}
+					}
+				})
+			}
+		}
+		all.Wait()
+		took, refused = time.Since(began), s.refused
+	})
+	return took, refused
+}
+
+// What a fleet gets out of a quota, with a Transport for each process and with one for
+// all, as a proxy has it. docs/proxy.md has the figures.
+func TestFleet(t *testing.T) {
+	each := func(pace bool, share float64) func(int, http.RoundTripper) http.RoundTripper {
+		return func(_ int, base http.RoundTripper) http.RoundTripper {
+			return &ratelimit.Transport{Base: base, Gate: &ratelimit.Gate{Pace: pace, Share: share}}
+		}
+	}
+	one := func() func(int, http.RoundTripper) http.RoundTripper {
+		var rt http.RoundTripper
+		return func(_ int, base http.RoundTripper) http.RoundTripper {
+			if rt == nil {
+				rt = &ratelimit.Transport{Base: base}
+			}
+			return rt
+		}
+	}
+	for _, load := range []struct {
+		name string
+		jobs [4]int
+	}{{"even", [4]int{75, 75, 75, 75}}, {"skewed", [4]int{240, 20, 20, 20}}} {
+		for _, tc := range []struct {
+			name    string
+			process func(int, http.RoundTripper) http.RoundTripper
+			took    map[string]float64 // at most, in seconds
+			refused map[string]int     // at most
+		}{
+			{"a Transport each", each(false, 0), map[string]float64{"even": 54, "skewed": 54}, map[string]int{"even": 90, "skewed": 20}},
+			{"Share", each(false, 0.25), map[string]float64{"even": 65, "skewed": 65}, map[string]int{"even": 45, "skewed": 15}},
+			{"Pace and Share", each(true, 0.25), map[string]float64{"even": 68, "skewed": 112}, map[string]int{}},
+			{"one proxy", one(), map[string]float64{"even": 53, "skewed": 53}, map[string]int{}},
+		} {
+			t.Run(load.name+"/"+tc.name, func(t *testing.T) {
+				took, refused := fleet(t, load.jobs, tc.process)
+				t.Logf("%.1f s, %d refused", took.Seconds(), refused)
+				require.LessOrEqual(t, took.Seconds(), tc.took[load.name])
+				require.LessOrEqual(t, refused, tc.refused[load.name])
+			})
+		}
+	}
+}
