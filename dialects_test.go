@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,6 +13,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // A vendorCase is a response of testdata/vendors/cases.json, with what its
@@ -34,7 +38,7 @@ type vendorCase struct {
 func (c *vendorCase) options() LegacyOptions {
 	o := LegacyOptions{Now: c.Now}
 	if date := wire(strings.Join(c.Headers, "\n")).Get("Date"); o.Now.IsZero() && date != "" {
-		made, _ := parseDate(date)
+		made, _ := text.ParseDate(date)
 		o.Now = made.Time
 	}
 	if c.Resets == "milliseconds" {
@@ -159,9 +163,8 @@ func TestVendorsTwice(t *testing.T) {
 		h := wire(strings.Join(tt.Headers, "\n"))
 		want, _ := ParseAny(h, tt.options())
 		for key, lines := range h {
-			m, ok := parseKey(key)
-			special := builtin().find(key)
-			if ok && m.kind == roleName && m.role != RolePolicies && (special == nil || special.order != exceptionOrder) {
+			found, _ := older.Find(nil, http.Header{key: {"1"}}, nil)
+			if len(found) == 1 && found[0].Role() >= older.Quota && found[0].Role() <= older.Reset {
 				h[key] = append(lines, lines...)
 			}
 		}

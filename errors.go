@@ -117,3 +117,24 @@ func (e *FieldError) subject() (subject, form string) {
 
 // Unwrap returns e.Err, the cause, for [errors.Is].
 func (e *FieldError) Unwrap() error { return e.Err }
+
+// joinFaults joins errors, one for each line of a field.
+func joinFaults(faults []*FieldError) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	type place struct {
+		field string
+		line  int
+	}
+	seen := make(map[place]bool, len(faults))
+	errs := make([]error, 0, len(faults))
+	for _, e := range faults {
+		at := place{e.Field, e.Line}
+		if !seen[at] {
+			seen[at] = true
+			errs = append(errs, e)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -13,6 +13,9 @@ import (
 
 // Fields holds the policies and limits of a response. The zero Fields holds
 // none, as from a response that says nothing about rate limits.
+//
+// Texts in it may be parts of the header that was read, and then keep its lines alive.
+// Whoever keeps the Fields of many responses for long clones their names.
 type Fields struct {
 	// Policies are the members of RateLimit-Policy, in order, or the policies
 	// that older fields announce. nil is absent.
@@ -73,6 +76,9 @@ func memberTexts[T fmt.Stringer](list []T) string {
 
 // currentDialect is the Dialect of the fields RateLimit-Policy and RateLimit.
 const currentDialect = "ratelimit"
+
+// lenientDialect is that of the same fields where they are read with lenience.
+const lenientDialect = "draft-08"
 
 // Parse reads the fields RateLimit-Policy and RateLimit of h, and no others.
 // See [ParseAny] for responses that may have older fields.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 func addResponses(f *testing.F) {
@@ -41,7 +43,7 @@ func FuzzAdvise(f *testing.F) {
 		require.True(t, !a.Capped || a.Wait == maxWait(c.MaxWait))
 		require.True(t, a.Wait == 0 || a.Source != SourceNone)
 		lawAdviceLimit(t, &a)
-		require.True(t, isName(strings.ReplaceAll(a.String(), "µs", "us")), "%q", a.String())
+		require.True(t, text.IsName(strings.ReplaceAll(a.String(), "µs", "us")), "%q", a.String())
 
 		d, ok := ParseRetryAfter(resp.Header, time.Unix(received, 0))
 		require.GreaterOrEqual(t, d, time.Duration(0))
@@ -78,7 +80,7 @@ func lawAdviceLimit(t testing.TB, a *Advice) {
 func lawAdvise(t testing.TB, h http.Header, a Advice) {
 	t.Helper()
 	seconds := h[retryAfterKey]
-	if len(seconds) == 1 && len(seconds[0]) < 10 && all(seconds[0], digit) && seconds[0] != "" {
+	if len(seconds) == 1 && len(seconds[0]) < 10 && text.All(seconds[0], text.Digit) && seconds[0] != "" {
 		n, err := strconv.Atoi(seconds[0])
 		require.NoError(t, err)
 		require.Equal(t, time.Duration(n)*time.Second, a.Asked)
@@ -172,7 +174,7 @@ func lawCheck(t testing.TB, resp *http.Response, findings []Finding) {
 		require.Equal(t, redirects && len(resp.Header.Values(field)) > 0, found(field, "S2", LevelShould))
 	}
 	seconds := resp.Header[retryAfterKey]
-	if len(seconds) == 1 && len(seconds[0]) < 10 && all(seconds[0], digit) && seconds[0] != "" {
+	if len(seconds) == 1 && len(seconds[0]) < 10 && text.All(seconds[0], text.Digit) && seconds[0] != "" {
 		n, err := strconv.ParseInt(seconds[0], 10, 64)
 		require.NoError(t, err)
 		longest, _ := f.RetryAfter().Value()

@@ -1,169 +1,17 @@
 package ratelimit
 
 import (
-	"errors"
+	"cmp"
 	"net/http"
+	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/dunglas/httpsfv"
+
+	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/text"
 )
-
-// A Role is which part of a limit a field, or a value in it, tells.
-type Role int
-
-const (
-	// RoleNone says nothing about limits: the field is not read.
-	RoleNone Role = iota
-	// RoleQuota is the quota, in quota units; 100/60 is quota and window.
-	RoleQuota
-	// RoleRemaining is what remains of the quota; 60/100 is remaining and quota.
-	RoleRemaining
-	// RoleUsed is what has been spent of the quota; 40/100 is used and quota.
-	RoleUsed
-	// RoleReset is when more becomes available, as a time.
-	RoleReset
-	// RoleWindow is the length of the window, as a time.
-	RoleWindow
-	// RoleName is the name of the policy.
-	RoleName
-	// RolePolicies is a list of Integer policies, 100;w=60 (draft-06 Section
-	// 3.2).
-	RolePolicies
-
-	roles // their number
-)
-
-// A TimeFormat is what a number means that stands for a time. Dates, durations
-// with units (6m0s) and clocks (00:01:30) show by their shape what they are, and
-// are read in any format. The size of a number goes before its format where the
-// two cannot be reconciled: 1.8e12 is never a number of seconds.
-type TimeFormat int
-
-const (
-	// TimeGuess is by shape and size: from 1e9 on a number is seconds since the
-	// Unix epoch, from 1e11 on milliseconds, from 1e14 on microseconds, from
-	// 1e17 on nanoseconds. A smaller one is seconds from now, unless the rest of
-	// the response says otherwise, or it is 1e8 or more and lies, as seconds since the
-	// epoch, within a month of the response's Date or arrival, as in a bubble of
-	// testing/synctest. It is written as seconds from now.
-	TimeGuess TimeFormat = iota
-	// TimeSeconds is seconds from now; fractions are rounded up.
-	TimeSeconds
-	// TimeMilli is milliseconds from now.
-	TimeMilli
-	// TimeUnix is seconds since the Unix epoch; fractions are rounded up.
-	TimeUnix
-	// TimeUnixMilli is milliseconds since the Unix epoch.
-	TimeUnixMilli
-	// TimeHTTPDate is an HTTP-date (RFC 9110 Section 5.6.7), written as an
-	// IMF-fixdate.
-	TimeHTTPDate
-	// TimeRFC3339 is a timestamp of RFC 3339, written in UTC.
-	TimeRFC3339
-	// TimeDuration is a duration as Go writes it, such as 6m0s or 120ms.
-	TimeDuration
-
-	timeFormats // their number
-)
-
-// A Fact is one thing that a field says: a number, a name or a time, of one
-// policy.
-type Fact struct {
-	// Policy is the name of the policy. "" is the Policy of the DialectField, and
-	// if that is empty too, the policy of the response. If both have a name, they
-	// are joined by a dash, that of the field first.
-	Policy string
-	// Role is what the value tells. One value cannot tell RoleNone or RolePolicies:
-	// the line is then malformed.
-	Role Role
-	// Format is how a value of RoleReset or RoleWindow is counted.
-	Format TimeFormat
-	// Value is one number, name or time, as it was sent.
-	Value string
-}
-
-// A DialectField says what a header field means.
-type DialectField struct {
-	// Name is the name of the field, such as "X-Acme-Calls-Left". One * in it
-	// stands for the name of the policy, which is read in lower case.
-	Name string
-	// Role is what the field tells, unless Read says that. A field with RoleNone
-	// and without Read is not read, even if its words would tell something.
-	Role Role
-	// Format is how a field with RoleReset or RoleWindow is counted.
-	Format TimeFormat
-	// Policy is the name of the policy that the field belongs to. "" is the policy
-	// of the response. With a * in Name, Policy and what the * stands for are
-	// joined by a dash.
-	Policy string
-	// Window is the window of the policy if neither a field of the response nor
-	// the policy's name tells it, from 1 to MaxInteger seconds, or absent.
-	Window Seconds
-	// Unit is the quota unit of the policy if no field of the response tells it.
-	// "" is absent and means Requests.
-	Unit Unit
-	// Read appends the facts of a value that has a syntax of its own, and
-	// reports whether it is well-formed; it is called for each of the first 16
-	// lines. nil reads one value of Role.
-	Read func(facts []Fact, value string) ([]Fact, bool)
-
-	write syntax // how the drafts' own fields are written
-}
-
-// A Dialect is how a server spells its limits: for reading, in addition to the
-// words that [ParseAny] knows, and for writing. It must not be copied or changed
-// after its first use. To derive one from another, copy its Fields:
-//
-//	&Dialect{Name: "acme", Fields: append(slices.Clone(GitHub.Fields), …)}
-type Dialect struct {
-	// Name becomes Fields.Dialect where the dialect has read something. Give it
-	// one: "" there says that nothing was found.
-	Name string
-	// Fields are the fields of the dialect.
-	Fields []DialectField
-
-	once sync.Once
-	lex  lexicon
-}
-
-// lexicon returns the index of d's fields, made at first use.
-func (d *Dialect) lexicon() *lexicon {
-	d.once.Do(func() { d.lex.add(d, ownOrder) })
-	return &d.lex
-}
-
-// Validate returns the first thing that is wrong with d, as a [*FieldError] with
-// the name of the field: a name that is not the name of a field or has more than
-// one * (ErrSyntax), a name for the second time, whatever its case
-// (ErrDuplicate), a role or a format that does not exist, a window below 1 or
-// above MaxInteger (ErrRange), a policy or a unit that is not printable ASCII
-// (ErrSyntax). [ParseAny] and [Dialect.Set] do not use such fields. The Name of d
-// may be any.
-func (d *Dialect) Validate() error {
-	seen := make(map[string]bool, len(d.Fields))
-	for i := range d.Fields {
-		f := &d.Fields[i]
-		if err := f.fault(); err != nil {
-			return &FieldError{Field: f.Name, Offset: -1, Item: -1, Err: err}
-		}
-		key := http.CanonicalHeaderKey(f.Name)
-		if seen[key] {
-			return &FieldError{Field: f.Name, Offset: -1, Item: -1, Err: ErrDuplicate}
-		}
-		seen[key] = true
-	}
-	return nil
-}
-
-func (f *DialectField) fault() error {
-	switch {
-	case !isToken(f.Name), strings.Count(f.Name, "*") > 1, !isName(f.Policy), !isName(string(f.Unit)):
-		return ErrSyntax
-	case f.Role < 0 || f.Role >= roles, f.Format < 0 || f.Format >= timeFormats, f.Window.ok && !isInteger(f.Window.n, minWindow):
-		return ErrRange
-	}
-	return nil
-}
 
 // LegacyOptions are options of [ParseAny]. The zero value is
 // ready to use.
@@ -214,7 +62,7 @@ const defaultName = "default"
 // policy and the role in any order, then the unit of a time, as in
 // X-RateLimit-Remaining-Minute or Acme-Rate-Limit-Requests-Reset-Ms. Without the
 // word RateLimit, X-Acme-Remaining is read if there is also X-Acme-Limit,
-// X-Acme-Used or X-Acme-Reset. Some seventy more fields are known by their whole
+// X-Acme-Used or X-Acme-Reset. Some eighty more fields are known by their whole
 // names.
 //
 // A policy is named by the words between RateLimit and the role, or by a field
@@ -231,6 +79,10 @@ const defaultName = "default"
 // MaxInteger become MaxInteger. Units spent without a quota are a policy with the
 // parameter "used", and no limit. Comments in a policy (burst=1000) are its
 // Params, at most 64 of them.
+//
+// Families with other prefixes are limits of their own: where one of them names no policy
+// either, it is called by its prefix (X-Sib-RateLimit-Remaining: sib), so that it does
+// not fill the gaps of another.
 //
 // Two limiters on the way may both have written a field, so that it has several lines,
 // or a list of numbers in one. If these lists are parallel to those of other fields of
@@ -255,13 +107,15 @@ const defaultName = "default"
 //   - the window into which it has to fit, which may also refute seconds in the
 //     fields of the drafts; where a field has several numbers, only a window in the
 //     policy's name does, as any other may be that of another limiter;
-//   - a date in another field with which it agrees;
+//   - the window of another policy of its family into which the reset of that fits;
+//   - a fraction, which makes it seconds;
 //   - o.Reset.
 //
-// If none applies it is seconds, and Guessed is set. A Retry-After settles nothing,
-// because it counts to another moment: that of the next unit of a bucket, or of
-// another limiter. A window is seconds, unless milliseconds make a usual length of it
-// and seconds do not; that sets Guessed too.
+// If none applies it is seconds, and Guessed is set, unless both units come to the same.
+// A Retry-After settles nothing, because it counts to another moment: that of the next
+// unit of a bucket, or of another limiter. A window without a unit is in milliseconds if
+// the reset of its policy is, else in seconds. One of no fixed length, such as a month,
+// is absent.
 //
 // # Dialect
 //
@@ -291,34 +145,26 @@ func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
 // parseAny is ParseAny. It also returns how long fields other than Retry-After ask
 // to wait, if the limits are not in the current field.
 func parseAny(h http.Header, o *LegacyOptions) (f Fields, asked time.Duration, faults []*FieldError) {
-	policyLines, limitLines := h[policyKey], h[limitKey]
-	var policies []Policy
-	if isCurrent(limitLines) {
+	if lines := h[limitKey]; isCurrent(lines) {
 		var err error
-		if f.Limits, err = ParseLimits(limitLines...); err == nil {
-			f.Policies, faults = parseBeside(policyLines)
+		if f.Limits, err = ParseLimits(lines...); err == nil {
+			f.Policies, faults = parseBeside(h[policyKey])
 			f.Dialect = currentDialect
 			return f, 0, faults
 		}
 	}
-	if isCurrent(policyLines) {
-		policies, _ = ParsePolicies(policyLines...) // what is wrong, the reading says
-	}
-	f, asked, faults = parseLegacy(h, o)
-	if policies != nil {
-		f.Policies = joinPolicies(policies, f.Policies)
-		if f.Dialect == "" {
-			f.Dialect = currentDialect
-		}
-	}
-	return f, asked, faults
+	return parseLegacy(h, o)
 }
 
 // isCurrent reports whether the first member of a field is a String, so that the
 // strict parser may read it.
 func isCurrent(lines []string) bool {
-	line, _ := firstLine(lines)
-	return line != "" && line[0] == '"'
+	for _, line := range lines {
+		if line = text.Trim(line); line != "" {
+			return line[0] == '"'
+		}
+	}
+	return false
 }
 
 // parseBeside reads RateLimit-Policy if RateLimit is well-formed.
@@ -335,63 +181,306 @@ func parseBeside(lines []string) ([]Policy, []*FieldError) {
 	return nil, []*FieldError{err.(*FieldError)}
 }
 
-// joinPolicies appends to the current policies those older ones that have other
-// names.
-func joinPolicies(current, older []Policy) []Policy {
-	names := make(map[string]bool, len(current))
-	for i := range current {
-		names[nameID(current[i].Name)] = true
-	}
-	for i := range older {
-		if !names[nameID(older[i].Name)] {
-			current = append(current, older[i])
+// secondNames drops the first of two names: "fixed window";"api";q=500 is the
+// policy api (Hugging Face). found reports whether there are any.
+func secondNames(lines []string) (line string, found bool) {
+	var members []string
+	for rest := strings.Join(lines, separator); text.Trim(rest) != ""; {
+		var one string
+		one, rest, _ = text.Cut(rest, ',')
+		_, params, _ := text.Cut(one, ';')
+		if second := text.Trim(params); second != "" && second[0] == '"' {
+			one, found = second, true
 		}
+		members = append(members, one)
 	}
-	return current[:min(len(current), maxMembers)]
+	return strings.Join(members, separator), found
 }
 
-// joinFaults joins errors, one for each line of a field.
-func joinFaults(faults []*FieldError) error {
-	if len(faults) == 0 {
-		return nil
-	}
-	type place struct {
-		field string
-		line  int
-	}
-	seen := make(map[place]bool, len(faults))
-	errs := make([]error, 0, len(faults))
-	for _, e := range faults {
-		at := place{e.Field, e.Line}
-		if !seen[at] {
-			seen[at] = true
-			errs = append(errs, e)
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// parseLegacy reads all fields for limits but those of the current form: from the
-// header to fields, to facts, to policies and limits. It also returns how long fields other than Retry-After ask to wait.
+// parseLegacy reads all fields for limits but those of a well-formed RateLimit. It also
+// returns how long fields other than Retry-After ask to wait.
 func parseLegacy(h http.Header, o *LegacyOptions) (f Fields, asked time.Duration, faults []*FieldError) {
-	var few [8]foundField // so that most responses need no memory but that of the result
-	found := findFields(few[:0], h, o)
+	var few [8]older.Field // so that most responses need no memory but that of the result
+	var own [4]*older.Table
+	found, ok := older.Find(few[:0], h, o.tables(own[:0]))
 	switch {
+	case !ok:
+		return f, asked, []*FieldError{{Offset: -1, Item: -1, Err: ErrTooMany}}
 	case len(found) == 0:
 		return f, asked, nil
-	case len(found) > maxFields:
-		return f, asked, []*FieldError{{Offset: -1, Item: -1, Err: ErrTooMany}}
 	}
-	return readFields(found, h, o)
+	return readFound(found, h, o)
 }
 
-// readFields reads the fields that were found in a header.
-func readFields(found []foundField, h http.Header, o *LegacyOptions) (f Fields, asked time.Duration, faults []*FieldError) {
-	sortFields(found)
-	align(found)
-	r := reading{options: *o, header: h}
-	for i := range found {
-		r.read(&found[i])
+// tables appends the tables of the caller's dialects.
+func (o *LegacyOptions) tables(list []*older.Table) []*older.Table {
+	for _, d := range o.Dialects {
+		if d != nil {
+			list = append(list, d.table())
+		}
 	}
-	return r.fields(), r.asked, r.faults
+	return list
+}
+
+// readFound reads fields that were found in a header.
+func readFound(found []older.Field, h http.Header, o *LegacyOptions) (f Fields, asked time.Duration, faults []*FieldError) {
+	options := o.older(h)
+	var room older.Room
+	policies, limits, r := older.Read(&room, found, &options)
+	for i := range r.Current {
+		faults = append(faults, f.addCurrent(&r.Current[i])...)
+	}
+	for _, fault := range r.Faults {
+		faults = append(faults, fieldError(fault))
+	}
+	f.Guessed = r.Guessed
+	f.addOlder(policies, limits, r.Form)
+	return f, r.Asked.Duration(), faults
+}
+
+// older returns the options as package older knows them, for a response with header h.
+func (o *LegacyOptions) older(h http.Header) older.Options {
+	options := older.Options{Reset: text.Format(o.Reset), Name: o.Name, Clock: readClock(h, o.Now)}
+	if o.Name == "" || !text.IsName(o.Name) {
+		options.Name = defaultName
+	}
+	return options
+}
+
+// fieldError returns a fault as an error.
+func fieldError(fault older.Fault) *FieldError {
+	e := &FieldError{Field: fieldName(fault.Key), Line: fault.Line, Offset: fault.Offset, Item: -1, Err: ErrSyntax}
+	switch fault.Cause {
+	case older.Missing:
+		e.Err = ErrMissing
+	case older.TooMany:
+		e.Err = ErrTooMany
+	}
+	return e
+}
+
+// addOlder adds what older fields say, but for policies that the current ones name.
+func (f *Fields) addOlder(policies []older.Policy, limits []older.Limit, form string) {
+	if len(policies)+len(limits) == 0 {
+		return
+	}
+	if f.Dialect != lenientDialect {
+		f.Dialect = form
+	}
+	var current map[string]bool
+	if len(f.Policies) > 0 {
+		current = make(map[string]bool, len(f.Policies))
+	}
+	for i := range f.Policies {
+		current[nameID(f.Policies[i].Name)] = true
+	}
+	if n := len(policies); n > 0 {
+		f.Policies = slices.Grow(f.Policies, n)
+	}
+	for i := range policies {
+		if p := &policies[i]; !current[nameID(p.Name)] {
+			f.Policies = append(f.Policies, policyOf(p))
+		}
+	}
+	if n := len(limits); n > 0 {
+		f.Limits = slices.Grow(f.Limits, n)
+	}
+	for i := range limits {
+		l := &limits[i]
+		limit := Limit{Name: l.Name, Remaining: l.Remaining}
+		if l.Resets {
+			limit.Reset = SecondsOf(l.Reset.Ceil())
+			f.note(len(f.Limits), l.Reset.Duration())
+		}
+		f.Limits = append(f.Limits, limit)
+	}
+	f.Policies, f.Limits = f.Policies[:min(len(f.Policies), maxMembers)], f.Limits[:min(len(f.Limits), maxMembers)]
+}
+
+// policyOf returns a policy of older fields.
+func policyOf(p *older.Policy) Policy {
+	policy := Policy{Name: p.Name, Quota: p.Quota, Unit: Unit(p.Unit), Params: comments(p.Params)}
+	if p.Window > 0 {
+		policy.Window = SecondsOf(p.Window)
+	}
+	if p.Used != Unknown {
+		policy.Params = append(policy.Params, Param{usedName, p.Used})
+	}
+	return policy
+}
+
+const usedName = "used"
+
+// maxComments is how many comments of a policy are kept. Looking for a repeated
+// key is a linear search, hence the bound.
+const maxComments = 64
+
+// comments returns the parameters of an Integer policy that are comments (draft-06
+// Section 3.2), as far as they can be written again.
+func comments(params string) (ps Params) {
+	for n := 0; params != "" && n < maxParams; n++ {
+		var param string
+		param, params, _ = text.Cut(params, ';')
+		key, value, valued := strings.Cut(text.Trim(param), "=")
+		key, value = strings.ToLower(text.Trim(key)), text.Trim(value)
+		if !text.IsKey(key) || policyField.find(key) != nil || key == "window" || key == "name" {
+			continue
+		}
+		var v any = true
+		if valued {
+			v = commentValue(value)
+		}
+		if i := ps.index(key); v != nil && i >= 0 {
+			ps[i].Value = v
+		} else if v != nil && len(ps) < maxComments {
+			ps = append(ps, Param{key, v})
+		}
+	}
+	return ps
+}
+
+// commentValue returns the value of a comment: a number, a quoted string or a
+// token.
+func commentValue(s string) any {
+	if item, kind := scanBareItem(s); kind != absent {
+		return item.any(kind)
+	}
+	if name := text.Unquote(s); name != s && text.IsName(name) {
+		return name
+	}
+	return nil
+}
+
+// addCurrent adds a field in the current form. One with faults that servers make is read
+// with lenience.
+func (f *Fields) addCurrent(c *older.Current) []*FieldError {
+	field, form := limitField, c.Form
+	if c.Policies {
+		field = policyField
+	}
+	var policies []Policy
+	var limits []Limit
+	var err error
+	if c.Policies {
+		policies, err = ParsePolicies(c.Lines...)
+	} else {
+		limits, err = ParseLimits(c.Lines...)
+	}
+	own := strings.EqualFold(c.Key, field.key)
+	switch {
+	case err == nil && own:
+		form = currentDialect
+	case err != nil:
+		list, ok := readLenient(c.Lines, field)
+		if !ok {
+			e := err.(*FieldError)
+			e.Field = fieldName(c.Key)
+			return []*FieldError{e}
+		}
+		policies, limits = make([]Policy, len(list)), make([]Limit, len(list))
+		for i := range list {
+			list[i].policy(&policies[i])
+			list[i].limit(&limits[i])
+		}
+		if own {
+			form = lenientDialect
+		}
+	}
+	if c.Policies {
+		limits = nil
+	} else {
+		policies = nil
+	}
+	for i := range policies {
+		policies[i].Unit = cmp.Or(policies[i].Unit, Unit(c.Unit))
+	}
+	f.Policies, f.Limits = append(f.Policies, policies...), append(f.Limits, limits...)
+	if f.Dialect == "" || f.Dialect == currentDialect {
+		f.Dialect = form
+	}
+	return nil
+}
+
+// readLenient reads a current field that the strict parser refuses: names that are
+// Tokens, no r, Decimals, a partition key that is a String, a w of 0. It returns
+// false if it cannot read every member.
+func readLenient(lines []string, field *fieldDef) (list []member, ok bool) {
+	for rest, more := strings.Join(lines, separator), true; more; {
+		var item string
+		item, rest, ok = text.Cut(rest, ',')
+		more = rest != ""
+		m := member{num: [integerParams]int64{amountParam: Unknown}}
+		if !ok || len(list) == maxMembers || !m.read(item, field) {
+			return nil, false
+		}
+		list = append(list, m)
+	}
+	return list, true
+}
+
+// read reads a member with lenience.
+func (m *member) read(item string, field *fieldDef) (ok bool) {
+	name, params, _ := text.Cut(item, ';')
+	if m.name, ok = nameItem(text.Trim(name)); !ok {
+		return false
+	}
+	for n := 0; params != ""; n++ {
+		var param string
+		param, params, ok = text.Cut(params, ';')
+		key, value, valued := strings.Cut(text.Trim(param), "=")
+		if !ok || n == maxParams || !text.IsKey(key) || !m.readParam(field.find(key), key, value, valued) {
+			return false
+		}
+	}
+	return m.num[amountParam] != Unknown || field == limitField && m.seen != 0
+}
+
+// readParam reads a parameter with lenience; def is nil if it is not defined. A number
+// below the least is absent.
+func (m *member) readParam(def *paramDef, key, value string, valued bool) (ok bool) {
+	if def == nil || !valued {
+		var v any = true
+		if valued {
+			item, kind := scanBareItem(value)
+			if kind == absent {
+				return false
+			}
+			v = item.any(kind)
+		}
+		m.params = append(m.params, Param{key, v})
+		return def == nil
+	}
+	switch def.param {
+	case unitParam:
+		m.unit, ok = nameItem(value)
+	case keyParam:
+		if item, kind := scanBareItem(value); kind == bytesKind {
+			m.key, ok = item.bytes, true
+		} else {
+			var s string
+			s, ok = nameItem(value)
+			m.key = []byte(s)
+		}
+	default:
+		v, isNumber := text.ParseNumber(text.Unquote(value))
+		n := v.Ceil()
+		if def.param == amountParam {
+			n = v.Floor()
+		}
+		if ok = isNumber && !v.Neg; ok && n >= def.least {
+			m.num[def.param] = n
+			m.seen |= 1 << def.param
+		}
+	}
+	return ok
+}
+
+// nameItem returns the content of a String or a Token.
+func nameItem(s string) (string, bool) {
+	item, kind := scanBareItem(s)
+	if kind == stringKind {
+		return item.str, true
+	}
+	token, ok := item.other.(httpsfv.Token)
+	return string(token), ok && kind == otherKind
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // TestMistakes: readings that an adapter of these fields gets wrong easily, by
@@ -20,7 +22,7 @@ func TestMistakes(t *testing.T) {
 		{"commas that separate no thousands are cut", "X-RateLimit-Remaining: 10,00", "", "", "X-Ratelimit-Remaining"},
 		{"a unit becomes a policy", "X-RateLimit-Remaining: 1\nX-RateLimit-Reset-Ms: 60000", "x-ratelimit", "default : 1/- w=- t=60", ""},
 		{"a kind becomes an error", "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 1\nX-RateLimit-Limit-Type: user", "x-ratelimit", "default : 1/9 w=- t=-", ""},
-		{"milliseconds of a window are taken for seconds", "X-RateLimit-Limit: 9\nX-RateLimit-Window: 60000", "x-ratelimit?", "default : -/9 w=60 t=-", ""},
+		{"a window without a unit is taken for milliseconds by its length", "X-RateLimit-Limit: 9\nX-RateLimit-Window: 60000", "x-ratelimit", "default : -/9 w=60000 t=-", ""},
 		{"a reset in milliseconds beside a window", "RateLimit-Limit: 100\nRateLimit-Remaining: 1\nRateLimit-Reset: 60000\nRateLimit-Policy: 100;w=60", "draft-06", "default : 1/100 w=60 t=60", ""},
 		{"a point in time in the Dictionary", "RateLimit: limit=9, remaining=1, reset=@unix+60", "draft-07", "default : 1/9 w=- t=60", ""},
 		{"a quota below one is 0", "X-Rate-Limit-Limit: 0.50\nX-Rate-Limit-Duration: 1", "x-rate-limit", "default : -/1 w=2 t=-", ""},
@@ -32,14 +34,28 @@ func TestMistakes(t *testing.T) {
 		{"a policy whose name is a number is read twice", `X-RateLimit-Policy: "100";q=100;w=60`, "x-ratelimit", "100 : -/100 w=60 t=-", ""},
 		{"a policy of the other form makes a second name the first", `RateLimit-Policy: "a";q=9;w=60, "fixed window";"api";q=500;w=300` + "\n" + `RateLimit: "api";r=0;t=55`, "ratelimit", "a : -/9 w=60 t=- | api : 0/500 w=300 t=55", ""},
 		{"a switch in words is a number", "X-RateLimit: enabled=true; limit=5; remaining=4", "x-ratelimit", "default : 4/5 w=- t=-", ""},
-		{"a record of quotas is one of nothing", "X-RateLimit: minute=60; hour=1000", "x-ratelimit", "hour : -/1000 w=3600 t=- | minute : -/60 w=60 t=-", ""},
-		{"the third number of a policy is a quota", "X-RateLimit-Remaining: minute=5,60,30", "x-ratelimit", "minute : 5/60 w=60 t=-", ""},
-		{"a name behind the numbers is lost", "X-RateLimit: limit=10, remaining=5, name=foo", "x-ratelimit", "foo : 5/10 w=- t=-", ""},
 		{"names before the numbers become those of the numbers before", "X-RateLimit: name=a; limit=10; name=b; limit=20", "x-ratelimit", "a : -/10 w=- t=- | b : -/20 w=- t=-", ""},
 		{"four policies and the reset of one", "X-RateLimit-Limit-Second: 10\nX-RateLimit-Limit-Minute: 50\nX-RateLimit-Limit-Hour: 100\nX-RateLimit-Remaining-Hour: 50\nRateLimit-Reset: 1800", "draft-06", "hour : 50/100 w=3600 t=1800 | minute : -/50 w=60 t=- | second : -/10 w=1 t=-", ""},
 		{"a quota and a use of anything are a limit, beside a number that is none", "X-Daily-Limit: 30\nX-Daily-Used: 1\nX-Daily-Remaining: -", "", "", ""},
 		{"an ordinary field becomes a limit", "X-Limit-Per-Page: 20\nX-Limit-Per-Customer: 2\nX-Quota-Limit: 1073741824\nX-Rl: 5\nX-RateLimit-OverLimit: 1", "", "", ""},
 		{"an error names a field that nobody sent", "x-ratelimit-REMAINING: many", "", "", "X-Ratelimit-Remaining"},
+	})
+}
+
+// TestNamesAndShapes: names and values that were once read as something else.
+func TestNamesAndShapes(t *testing.T) {
+	runLegacy(t, []legacyCase{
+		{"the window of each unit (GitHub Models)", "X-RateLimit-Limit-Requests: 20000\nX-RateLimit-Renewalperiod-Requests: 60\nX-RateLimit-Remaining-Tokens: 9\nX-RateLimit-Renewalperiod-Tokens: 60", "x-ratelimit", "requests : -/20000 w=60 t=- | tokens tokens: 9/- w=60 t=-", ""},
+		{"the size of a window", "X-RateLimit-Limit: 9\nX-RateLimit-Window-Size: 600s", "x-ratelimit", "default : -/9 w=600 t=-", ""},
+		{"a record of a quota with its window, and of a reset (Microsoft Dev Tunnels)", "RateLimit-Limit: HttpRequestRatePerPort:3000/m\nRateLimit-Remaining: HttpRequestRatePerPort:2999\nRateLimit-Reset: HttpRequestRatePerPort:36s", "draft-06", "HttpRequestRatePerPort : 2999/3000 w=60 t=36", ""},
+		{"the seconds that remain", "X-RateLimit-Limit-Search: 9\nX-RateLimit-Remaining-Search-Seconds: 30", "x-ratelimit", "search : -/9 w=- t=30", ""},
+		{"the milliseconds that remain", "X-RateLimit-Limit-Search: 9\nX-RateLimit-Search-Remaining-Ms: 30000", "x-ratelimit", "search : -/9 w=- t=30", ""},
+		{"a time to live", "X-RateLimit-Limit-Search: 9\nX-RateLimit-Remaining-Search-TTL: 30", "x-ratelimit", "search : -/9 w=- t=30", ""},
+		{"the limit of a quota, and what remains of it", "X-RateLimit-Limit-Quota: 9\nX-RateLimit-Remaining-Quota: 3", "x-ratelimit", "default : 3/9 w=- t=-", ""},
+		{"a window without a fixed length", "X-RateLimit-Limit: 9\nX-RateLimit-Window: month", "x-ratelimit", "default : -/9 w=- t=-", ""},
+		{"a window in a form that nobody knows", "X-RateLimit-Limit: 9\nX-RateLimit-Window: sliding", "x-ratelimit", "default : -/9 w=- t=-", ""},
+		{"a duration of ISO 8601", "X-RateLimit-Limit: 9\nX-RateLimit-Window: PT1H", "x-ratelimit", "default : -/9 w=3600 t=-", ""},
+		{"what remains on two lines, of which the lower counts", "X-RateLimit-Remaining: 99\nX-RateLimit-Remaining: 0", "x-ratelimit", "default : 0/- w=- t=-", ""},
 	})
 }
 
@@ -74,10 +90,10 @@ func TestMalformed(t *testing.T) {
 		{"prose that ends early", "Req-Limit-Short: Remaining: 5 Time until reset:", "pingdom", "short : 5/- w=- t=-", ""},
 		{"a comma at the start", "X-App-Rate-Limit: ,100:1", "riot", "app-1 : -/100 w=1 t=-", ""},
 		{"a policy without a quota", "RateLimit-Policy: ;w=1", "", "", "RateLimit-Policy"},
-		{"a name that is not ASCII in a record", "X-RateLimit-Info: limit=10, name=caf\u00e9", "x-ratelimit", "default : -/10 w=- t=-", "X-Ratelimit-Info"},
-		{"a name that is not ASCII before the numbers of a record", "X-RateLimit-Info: name=caf\u00e9, limit=10", "x-ratelimit", "default : -/10 w=- t=-", "X-Ratelimit-Info"},
+		{"a name that is not ASCII in a record", "X-RateLimit: limit=10, name=caf\u00e9", "x-ratelimit", "default : -/10 w=- t=-", "X-Ratelimit"},
+		{"a name that is not ASCII before the numbers of a record", "X-RateLimit: name=caf\u00e9, limit=10", "x-ratelimit", "default : -/10 w=- t=-", "X-Ratelimit"},
 		{"a name that is not ASCII in JSON", `X-RateLimit: {"limit": 10, "name": "caf\u00e9"}`, "x-ratelimit", "default : -/10 w=- t=-", "X-Ratelimit"},
-		{"a record after a field that can be read", "RateLimit-Limit: 10\nX-RateLimit-Info: limit=10, remaining=five", "draft-06", "default : -/10 w=- t=-", "X-Ratelimit-Info"},
+		{"a record after a field that can be read", "RateLimit-Limit: 10\nX-RateLimit: limit=10, remaining=five", "draft-06", "default : -/10 w=- t=-", "X-Ratelimit"},
 		{"an inner list among policies", "RateLimit-Policy: a;q=10, (b)", "", "", "RateLimit-Policy"},
 		{"a backslash before the last quote of a name", `RateLimit-Name: "a\"` + "\nRateLimit-Remaining: 1", "draft-06", `a\ : 1/- w=- t=-`, ""},
 		{"a dash at the end of a name", "X-RateLimit-Limit-Minute-: 5", "x-ratelimit", "minute : -/5 w=60 t=-", ""},
@@ -93,11 +109,10 @@ func TestMalformed(t *testing.T) {
 		{"a week", "X-RateLimit-Limit-Weekly: 5", "x-ratelimit", "weekly : -/5 w=604800 t=-", ""},
 		{"a switch in a record", "X-RateLimit: enabled=1; mode=2; limit=5", "x-ratelimit", "default : -/5 w=- t=-", ""},
 		{"a switch in JSON", `X-RateLimit: {"enabled":1,"limit":5}`, "x-ratelimit", "default : -/5 w=- t=-", ""},
-		{"a window that is a clock with a part too many", "X-RateLimit-Limit: 5\nX-RateLimit-Window: 1:2:3:4", "x-ratelimit", "default : -/5 w=- t=-", "X-Ratelimit-Window"},
-		{"a window with a unit that is none", "X-RateLimit-Limit: 5\nX-RateLimit-Window: 1h5x", "x-ratelimit", "default : -/5 w=- t=-", "X-Ratelimit-Window"},
+		{"a window that is a clock with a part too many", "X-RateLimit-Limit: 5\nX-RateLimit-Window: 1:2:3:4", "x-ratelimit", "default : -/5 w=- t=-", ""},
+		{"a window with a unit that is none", "X-RateLimit-Limit: 5\nX-RateLimit-Window: 1h5x", "x-ratelimit", "default : -/5 w=- t=-", ""},
 		{"a window of a policy with a unit that is none", "RateLimit-Policy: 5;w=1h5x", "draft-06", "5 : -/5 w=- t=-", ""},
 		{"a window without a sign", "X-RateLimit-Limit: 5\nX-RateLimit-Window: -60", "x-ratelimit", "default : -/5 w=- t=-", ""},
-		{"minutes until the reset", "X-RateLimit-Remaining: 5\nX-RateLimit-Reset-Minutes: 2", "x-ratelimit", "default : 5/- w=- t=120", ""},
 		{"parallel lists of which one member is none", "X-RateLimit-Limit: 1, 2\nX-RateLimit-Reset: soon, 5", "x-ratelimit", "default : -/1 w=- t=-", "X-Ratelimit-Reset"},
 	})
 }
@@ -115,13 +130,12 @@ func TestDictionaryMissing(t *testing.T) {
 func TestFaultPlaces(t *testing.T) {
 	for _, tt := range []struct{ name, wire, want string }{
 		{"a number that is missing in the Dictionary", "RateLimit: limit=10, reset=",
-			"ratelimit: RateLimit, line 1, byte 10: not well-formed"},
+			"ratelimit: RateLimit, line 1, byte 1: missing"},
 		{"a JSON text of a vendor that is cut off", `X-App-Usage: {"call_count":`, "ratelimit: X-App-Usage, line 1, byte 1: not well-formed"},
 		{"a Dictionary without a reset", "RateLimit: limit=10", "ratelimit: RateLimit, line 1, byte 1: missing"},
-		{"a policy in no form", "RateLimit-Policy: 5x", "ratelimit: member 1 of RateLimit-Policy, line 1, byte 2: not well-formed"},
+		{"a policy in no form", "RateLimit-Policy: 5x", "ratelimit: RateLimit-Policy, line 1, byte 1: not well-formed"},
 		{"a policy in no form behind one", "RateLimit-Policy: 100;w=60, 5x", "ratelimit: RateLimit-Policy, line 1, byte 10: not well-formed"},
 		{"a name in the second line", "X-RateLimit-Name: \nX-RateLimit-Name: caf\u00e9", "ratelimit: X-Ratelimit-Name, line 2, byte 1: not well-formed"},
-		{"a wait in the second line", "Retry-After-long: \nRetry-After-long: soon", "ratelimit: Retry-After-Long, line 2, byte 1: not well-formed"},
 		{"a policy too many", "X-RateLimit-Remaining: " + manyRecords(), "ratelimit: X-Ratelimit-Remaining, line 1, byte 1: too many"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -148,19 +162,6 @@ func TestRefusedElsewhere(t *testing.T) {
 	require.Equal(t, time.Minute, got.Wait)
 }
 
-// TestWindowOfName: windows in the names of policies that no other table has.
-func TestWindowOfName(t *testing.T) {
-	for name, want := range map[string]int64{
-		"one-hour": 3600, "five-min": 300, "ten-seconds": 10, "fifteen-minutes": 900, "thirty-days": 30 * 86400, "2-weeks": 14 * 86400,
-		"per-day": 86400, "perday": 86400, "secondly": 1, "v2": 0, "months": 0, "5-months": 0, "0-hours": 0, "appday": 86400, "myhour": 3600, "xhour": 0,
-		"99999999999999999999-days": MaxInteger, "": 0, "-": 0, "-minute": 60, "api-hours": 0, "1-hours": 3600, "1s": 1, "0s": 0, "999999999999999999s": MaxInteger,
-	} {
-		got := windowOfName(name, false)
-		require.Equal(t, want > 0, got.ok, name)
-		require.Equal(t, want, got.n, name)
-	}
-}
-
 // TestManyPoliciesTwice: of many listed policies each counts once, and that of the
 // limit is found among them.
 func TestManyPoliciesTwice(t *testing.T) {
@@ -184,7 +185,7 @@ func TestHostileJSON(t *testing.T) {
 	deep := strings.Repeat(`{"a":`, 100) + `{"call_count":1}` + strings.Repeat("}", 100)
 	for _, h := range []http.Header{
 		{"X-App-Usage": {deep}},
-		{"X-Ratelimit": {`{"` + strings.Repeat("limit", maxTime) + `":{}}`}},
+		{"X-Ratelimit": {`{"` + strings.Repeat("limit", text.MaxTime) + `":{}}`}},
 		{"X-Ratelimit": {`{"limit":`}},
 	} {
 		got, _ := ParseAny(h, LegacyOptions{})

@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // A Level says how much a [Finding] matters. A higher Level matters more, so
@@ -182,14 +185,14 @@ func Check(resp *http.Response) []Finding {
 type checker struct {
 	resp     *http.Response
 	h        http.Header
-	clock    clock
+	clock    text.Clock
 	fields   Fields
 	findings []Finding
 }
 
 // with returns r about something that its message leaves open.
-func (r rule) with(text string) rule {
-	r.message = strings.Replace(r.message, "%s", text, 1)
+func (r rule) with(form string) rule {
+	r.message = strings.Replace(r.message, "%s", form, 1)
 	return r
 }
 
@@ -216,9 +219,9 @@ func (c *checker) list(field *fieldDef, members int, err error) {
 
 // malformed returns the rule that a field breaks, given the error of parsing it.
 func malformed(field *fieldDef, e *FieldError, lines []string) rule {
-	with := func(r rule, id, text string) rule {
+	with := func(r rule, id, form string) rule {
 		r.id = id
-		return r.with(text)
+		return r.with(form)
 	}
 	before, rest := lines[e.Line][:e.Offset], lines[e.Line][e.Offset:]
 	def := field.find(e.Param)
@@ -227,9 +230,9 @@ func malformed(field *fieldDef, e *FieldError, lines []string) rule {
 		return with(rules[ruleMissing], field.missingRule, e.Param)
 	case def != nil && (e.Err == ErrType || e.Err == ErrRange):
 		return with(rules[ruleParam], def.rule, def.key+" as "+def.form)
-	case e.Err == ErrType && field == policyField && rest != "" && is(rest[0], digit):
+	case e.Err == ErrType && field == policyField && rest != "" && text.Is(rest[0], text.Digit):
 		return with(rules[ruleDraft06], field.nameRule, "")
-	case field == limitField && strings.HasPrefix(rest, "=") && isToken(trim(before)):
+	case field == limitField && strings.HasPrefix(rest, "=") && text.IsToken(text.Trim(before)):
 		return with(rules[ruleDraft07], field.listRule, "")
 	case e.Err == ErrType:
 		return with(rules[ruleToken], field.nameRule, "")
@@ -370,7 +373,7 @@ func (c *checker) joins() {
 			c.find(rules[ruleOrphan], LimitField, i)
 		}
 		switch late := overdue(l, p); {
-		case late && l.Reset.n >= leastUnix:
+		case late && l.Reset.n >= text.LeastUnix:
 			c.find(rules[ruleMoment], LimitField, i)
 		case late:
 			c.find(rules[ruleReset], LimitField, i)
@@ -407,7 +410,7 @@ const tolerance = 10
 func overdue(l *Limit, p *Policy) bool {
 	const jitter = int64(DefaultMaxWait / time.Second)
 	if !p.Window.ok {
-		return l.Reset.n >= leastUnix
+		return l.Reset.n >= text.LeastUnix
 	}
 	return l.Reset.n > p.Window.n+jitter && l.Reset.n/tolerance >= p.Window.n
 }
@@ -447,7 +450,7 @@ func (c *checker) response() {
 			c.find(rules[ruleRedirection], field.name, -1)
 		}
 		switch {
-		case c.clock.stored:
+		case c.clock.Stored:
 			c.find(rules[ruleCached], field.name, -1)
 		case storable:
 			c.find(rules[ruleStorable], field.name, -1)
@@ -465,16 +468,16 @@ func (c *checker) storable() bool {
 	explicit, fresh := false, false // a lifetime is given, and is not over
 	for _, line := range c.h["Cache-Control"] {
 		for directive := range strings.SplitSeq(strings.ToLower(line), ",") {
-			name, value, _ := strings.Cut(trim(directive), "=")
+			name, value, _ := strings.Cut(text.Trim(directive), "=")
 			switch name {
 			case "no-store", "no-cache":
 				return false
 			case "public":
 				fresh = true
 			case "max-age", "s-maxage":
-				age, ok := parseNumber(unquote(value))
+				age, ok := text.ParseNumber(text.Unquote(value))
 				explicit = true
-				fresh = fresh || ok && age.floor() > 0
+				fresh = fresh || ok && age.Floor() > 0
 			}
 		}
 	}
@@ -482,7 +485,7 @@ func (c *checker) storable() bool {
 		return fresh
 	}
 	for _, line := range c.h["Expires"] {
-		if t, ok := parseDate(trim(line)); ok && !c.clock.made.IsZero() && t.After(c.clock.made) {
+		if t, ok := text.ParseDate(text.Trim(line)); ok && !c.clock.Made.IsZero() && t.After(c.clock.Made) {
 			return true
 		}
 	}
@@ -508,7 +511,7 @@ func (c *checker) retryAfter() {
 		c.find(rules[ruleRetryForm], retryAfterKey, -1)
 	}
 	least, ok := c.fields.RetryAfter().Duration()
-	if ok && found && asked.wait(c.clock.made) < least { // a date without Date is as far away as can be
+	if ok && found && asked.wait(c.clock.Made) < least { // a date without Date is as far away as can be
 		c.find(rules[ruleRetryEarly], retryAfterKey, -1)
 	}
 }
@@ -524,20 +527,15 @@ func (c *checker) older() {
 	delete(h, policyKey)
 	delete(h, limitKey)
 	old := c.readOlder(h)
-	fields := findFields(nil, h, &LegacyOptions{})
+	fields, _ := older.Find(nil, h, nil)
 	for i := range old.Limits {
 		l := &old.Limits[i]
-		of := func(role Role) foundField { return olderField(fields, l.Name, role) }
-		unit := int64(1)
-		if f := of(RoleReset); f.meaning != nil {
-			unit = max(f.meaning.per, 1)
-		}
-		remaining, reset := c.agrees(l, unit)
+		remaining, reset := c.agrees(l)
 		switch {
 		case !remaining:
-			c.find(rules[ruleOlder], of(RoleRemaining).key, -1)
+			c.find(rules[ruleOlder], olderKey(fields, l.Name, older.Remaining), -1)
 		case !reset && l.Remaining != Unknown: // else the current fields have no member for it
-			c.find(rules[ruleOlder], of(RoleReset).key, -1)
+			c.find(rules[ruleOlder], olderKey(fields, l.Name, older.Reset), -1)
 		}
 	}
 	blamed := map[string]bool{} // one field may hold many quotas
@@ -546,7 +544,7 @@ func (c *checker) older() {
 		if p.Quota == Unknown || c.allots(p.Quota) {
 			continue
 		}
-		if key := olderField(fields, p.Name, RoleQuota).key; !blamed[key] {
+		if key := olderKey(fields, p.Name, older.Quota); !blamed[key] {
 			blamed[key] = true
 			c.find(rules[ruleOlder], key, -1)
 		}
@@ -559,13 +557,13 @@ func (c *checker) older() {
 // cannot be compared with seconds, so it is absent in the result. The fields are read
 // twice, with two arrival times: a reset that changes is absolute.
 func (c *checker) readOlder(h http.Header) Fields {
-	if !c.clock.made.IsZero() {
-		old, _, _ := parseLegacy(h, &LegacyOptions{Now: c.clock.made})
+	if !c.clock.Made.IsZero() {
+		old, _, _ := parseLegacy(h, &LegacyOptions{Now: c.clock.Made})
 		return old
 	}
 	epoch := time.Unix(0, 0) // before all points in time that servers write
-	if now := time.Now(); now.Unix() < leastUnix {
-		epoch = now.Add(-month / 2) // a bubble of testing/synctest, where they are near the clock
+	if now := time.Now(); now.Unix() < text.LeastUnix {
+		epoch = now.Add(-text.Month / 2) // a bubble of testing/synctest, where they are near the clock
 	}
 	old, _, _ := parseLegacy(h, &LegacyOptions{Now: epoch})
 	later, _, _ := parseLegacy(h, &LegacyOptions{Now: epoch.Add(time.Hour)})
@@ -577,33 +575,33 @@ func (c *checker) readOlder(h http.Header) Fields {
 	return old
 }
 
-// olderField returns the older field that gives a policy's number of that role, as
+// olderKey returns the key of the older field that gives a policy's number of that role, as
 // far as keys tell: one of that policy, or of none, goes before one of another
 // policy, then one of that role. If there are several, it is the first in
 // alphabetical order.
-func olderField(older []foundField, policy string, role Role) (best foundField) {
+func olderKey(fields []older.Field, policy string, role older.Role) (best string) {
 	highest := -1
-	for _, f := range older {
-		rank := 0
-		if f.meaning.policy == "" || f.meaning.policy == policy {
+	for i := range fields {
+		f, rank := &fields[i], 0
+		if of := f.Policy(); of == "" || of == policy {
 			rank += 2
 		}
-		if f.meaning.role == role {
+		if f.Role() == role {
 			rank++
 		}
-		if rank > highest || rank == highest && f.key < best.key {
-			best, highest = f, rank
+		if rank > highest || rank == highest && f.Key < best {
+			best, highest = f.Key, rank
 		}
 	}
 	return best
 }
 
 // agrees reports whether a current limit has the Remaining of an older one, and
-// whether one that has it also has its Reset. Resets may differ by the unit of the
-// older one, in seconds, which is due to rounding. A Reset that is later than that
+// whether one that has it also has its Reset. Resets may differ by a second, which is
+// due to rounding. A Reset that is later than that
 // limit's, and that of another, agrees as well: it says less than either (see
 // [RestrictHeader]). Both are true if there is no current limit.
-func (c *checker) agrees(old *Limit, unit int64) (remaining, reset bool) {
+func (c *checker) agrees(old *Limit) (remaining, reset bool) {
 	if len(c.fields.Limits) == 0 {
 		return true, true
 	}
@@ -611,7 +609,7 @@ func (c *checker) agrees(old *Limit, unit int64) (remaining, reset bool) {
 	for i := range c.fields.Limits {
 		l := &c.fields.Limits[i]
 		d, known := old.Reset.n-l.Reset.n, old.Reset.ok && l.Reset.ok
-		before, behind := known && d < -unit, known && d > unit
+		before, behind := known && d < -1, known && d > 1
 		switch same := !before && !behind; {
 		case old.Remaining != Unknown && old.Remaining != l.Remaining:
 			another = another || same && l.Reset.ok

@@ -177,7 +177,7 @@ var lintCases = []lintCase{
 	{"6-5, two seconds more", clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 32", []string{"6-5 should X-Ratelimit-Reset -1"}},
 	{"6-5, minutes, rounded up", cleanPolicy + "\n" + `RateLimit: "default";r=50;t=61` + "\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset-Minutes: 2", nil},
 	{"6-5, minutes, rounded down", cleanPolicy + "\n" + `RateLimit: "default";r=50;t=119` + "\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset-Minutes: 1", nil},
-	{"6-5, a minute and a second more", cleanPolicy + "\n" + `RateLimit: "default";r=50;t=59` + "\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset-Minutes: 2", []string{"6-5 should X-Ratelimit-Reset-Minutes -1"}},
+	{"6-5, a minute and a second more", cleanPolicy + "\n" + `RateLimit: "default";r=50;t=59` + "\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 2m", []string{"6-5 should X-Ratelimit-Reset -1"}},
 	{"6-5, no t to compare", cleanPolicy + "\n" + `RateLimit: "default";r=50` + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 5", nil},
 	{"6-5, an older date that is past", date + clean + "\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 1795229990", []string{"6-5 should X-Ratelimit-Reset -1"}},
 	{"6-5, the same as the second", cleanPolicy + ", \"b\";q=7;w=60\n" + cleanLimit + ", \"b\";r=3;t=30\nX-RateLimit-Limit: 7\nX-RateLimit-Remaining: 3\nX-RateLimit-Reset: 30", nil},

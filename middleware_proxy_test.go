@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit/internal/older"
 )
 
 // upstreamCases are responses of upstream, what a gateway says of its own, and the
@@ -158,7 +160,7 @@ var upstreamCases = []struct {
 // limitFields returns the fields for limits of a header, and Retry-After.
 func limitFields(h http.Header) http.Header {
 	h = maps.Clone(h)
-	maps.DeleteFunc(h, func(key string, _ []string) bool { return !hasAnchor(key) && key != retryAfterKey })
+	maps.DeleteFunc(h, func(key string, _ []string) bool { return !older.HasAnchor(key) && key != retryAfterKey })
 	return h
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/dunglas/httpsfv"
+
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // Bounds of a field. RFC 9651 Sections 3.1 and 3.1.2 ask a parser to support at
@@ -356,7 +358,7 @@ func (p *parser) begin(lines []string) bool {
 		return false
 	}
 	p.s, p.last = lines[0], len(lines) == 1
-	p.i = skip(p.s, 0, sp)
+	p.i = text.Skip(p.s, 0, text.Space)
 	return p.i < len(p.s) || !p.last
 }
 
@@ -372,7 +374,7 @@ func (p *parser) comma(lines []string) bool {
 		p.line++
 		p.s, p.i, p.last = lines[p.line], 0, p.line == len(lines)-1
 	}
-	p.i = skip(p.s, p.i, ows)
+	p.i = text.Skip(p.s, p.i, text.OWS)
 	return true
 }
 
@@ -398,7 +400,7 @@ func (p *parser) readMember() bool {
 	if !p.readParams(i) {
 		return false
 	}
-	p.i = skip(s, p.i, ows)
+	p.i = text.Skip(s, p.i, text.OWS)
 	if p.i < len(s) && s[p.i] != ',' {
 		return p.fail(p.i, "", ErrSyntax)
 	}
@@ -439,8 +441,8 @@ func (p *parser) judge() bool {
 func (p *parser) readParams(i int) bool {
 	m, s := &p.member, p.s
 	for n := 0; i < len(s) && s[i] == ';'; n++ {
-		off := skip(s, i+1, sp)
-		i = skipKey(s, off)
+		off := text.Skip(s, i+1, text.Space)
+		i = text.SkipKey(s, off)
 		if i == off {
 			return p.fail(off, "", ErrSyntax)
 		}
@@ -453,7 +455,7 @@ func (p *parser) readParams(i int) bool {
 		if i < len(s) && s[i] == '=' {
 			off = i + 1
 			end, n := off, int64(0)
-			for ; end < len(s) && is(s[end], digit); end++ {
+			for ; end < len(s) && text.Is(s[end], text.Digit); end++ {
 				n = n*10 + int64(s[end]-'0')
 			}
 			switch {
@@ -576,11 +578,11 @@ type scanner struct {
 }
 
 // scanBareItem reads a text that is one bare item and nothing else. The kind is
-// absent if the text is not.
-func scanBareItem(text string) (scanner, kind) {
-	s := scanner{s: text, last: true}
+// absent if it is not.
+func scanBareItem(item string) (scanner, kind) {
+	s := scanner{s: item, last: true}
 	kind, end := s.readBareItem(0)
-	if end < len(text) {
+	if end < len(item) {
 		kind = absent
 	}
 	return s, kind
@@ -629,7 +631,7 @@ func (p *scanner) open() (kind, int) {
 // readString reads the String at start (RFC 9651 Section 4.2.5). One without
 // escapes is a part of the line, and costs no allocation.
 func (p *scanner) readString(start int) (kind, int) {
-	i := skip(p.s, start+1, plain)
+	i := text.Skip(p.s, start+1, text.Plain)
 	if i < len(p.s) && p.s[i] == '"' {
 		p.str = p.s[start+1 : i]
 		return stringKind, i + 1
@@ -644,7 +646,7 @@ func (p *scanner) readEscaped(start int) (kind, int) {
 	var b []byte
 	for i := start + 1; ; i++ {
 		from := i
-		i = skip(s, i, plain)
+		i = text.Skip(s, i, text.Plain)
 		if i == len(s) {
 			return p.open()
 		}
@@ -678,7 +680,7 @@ func (p *scanner) readNumber(start int) (kind, int) {
 		n = n*10 + int64(d)
 	}
 	if i < len(s) && s[i] == '.' {
-		return p.delegate(start, skip(s, i+1, digit))
+		return p.delegate(start, text.Skip(s, i+1, text.Digit))
 	}
 	if i == first || i-first > maxDigits {
 		return absent, i
@@ -693,18 +695,18 @@ func (p *scanner) readNumber(start int) (kind, int) {
 // readBytes reads the Byte Sequence at start (RFC 9651 Section 4.2.7). As that
 // section asks, it does not fail if padding is absent or pad bits are not zero.
 func (p *scanner) readBytes(start int) (kind, int) {
-	text := p.s[start+1:]
-	n := strings.IndexByte(text, ':')
+	encoded := p.s[start+1:]
+	n := strings.IndexByte(encoded, ':')
 	if n < 0 {
 		return absent, start
 	}
-	text = text[:n]
+	encoded = encoded[:n]
 	enc := base64.RawStdEncoding
-	if strings.HasSuffix(text, "=") {
+	if strings.HasSuffix(encoded, "=") {
 		enc = base64.StdEncoding
 	}
-	b, err := enc.DecodeString(text)
-	if err != nil || strings.IndexByte(text, '\n') >= 0 || strings.IndexByte(text, '\r') >= 0 { // package base64 skips line breaks
+	b, err := enc.DecodeString(encoded)
+	if err != nil || strings.IndexByte(encoded, '\n') >= 0 || strings.IndexByte(encoded, '\r') >= 0 { // package base64 skips line breaks
 		return absent, start
 	}
 	p.bytes = b
@@ -717,8 +719,8 @@ func (p *scanner) readOther(start int) (kind, int) {
 	s := p.s
 	i := start + 1
 	switch c := s[start]; {
-	case is(c, alpha) || c == '*':
-		i = skip(s, i, tokenByte)
+	case text.Is(c, text.Alpha) || c == '*':
+		i = text.Skip(s, i, text.TokenByte)
 		p.other = httpsfv.Token(s[start:i]) // well-formed: every byte has been checked
 		return otherKind, i
 	case c == '?':
@@ -727,7 +729,7 @@ func (p *scanner) readOther(start int) (kind, int) {
 		if i < len(s) && s[i] == '-' {
 			i++
 		}
-		i = skip(s, i, digit)
+		i = text.Skip(s, i, text.Digit)
 	case strings.HasPrefix(s[start:], `%"`):
 		n := strings.IndexByte(s[i+1:], '"')
 		if n < 0 {

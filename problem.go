@@ -14,6 +14,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // The problem types that draft-11 Section 5 defines. The extension member
@@ -202,7 +204,7 @@ const usualProblem = 256 // room for most documents, in bytes
 // people read it, so it leaves <, > and & as they are. Package json writes the few
 // strings in which something has to be escaped.
 func appendJSONString(b []byte, s string) []byte {
-	if all(s, plain) {
+	if text.All(s, text.Plain) {
 		b = append(b, '"')
 		b = append(b, s...)
 		return append(b, '"')
@@ -361,7 +363,7 @@ func ReadProblem(resp *http.Response) (*Problem, error) {
 	}
 	// Parameters of this media type have no meaning, so malformed ones do no harm.
 	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
-	if !strings.EqualFold(trim(media), ProblemMediaType) {
+	if !strings.EqualFold(text.Trim(media), ProblemMediaType) {
 		return nil, fmt.Errorf("ratelimit: problem document: media type is not %s: %w", ProblemMediaType, ErrType)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem+1))

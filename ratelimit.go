@@ -384,3 +384,15 @@ func (s Seconds) String() string {
 	}
 	return strconv.FormatInt(s.n, 10) + "s"
 }
+
+// readable returns a duration as people read it: as package time writes it, in whole
+// seconds from a minute on, in whole milliseconds from a second on.
+func readable(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		d = d.Round(time.Second)
+	case d >= time.Second:
+		d = d.Round(time.Millisecond)
+	}
+	return d.String()
+}

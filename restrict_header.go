@@ -3,8 +3,9 @@ package ratelimit
 import (
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
+
+	"github.com/httpfields/ratelimit/internal/older"
 )
 
 // RestrictHeader makes the header of a response that passes an intermediary say
@@ -108,13 +109,14 @@ func (f Fields) known(refused bool) Fields {
 	return f.Writable()
 }
 
-// An olderLimit is the older fields about one policy that hold one number each.
+// An olderLimit is a limit that older fields report, and the fields that hold its numbers.
 type olderLimit struct {
-	policy    string
-	fields    [roles][]*foundField
-	quota     int64 // Unknown if it is not said, as is what remains
-	remaining int64
-	bound     *bound // nil if there is none
+	name, unit       string
+	quota, remaining int64 // the lowest of several; Unknown if none says it
+	used             int64 // the highest
+	holders          []*older.Holder
+	timed            bool   // one of them holds the reset
+	bound            *bound // nil if there is none
 }
 
 // A bound is what a limit may say at most.
@@ -127,22 +129,25 @@ type bound struct {
 // restrictOlder lowers the older fields of h to what own allows, and returns what
 // they say then; nothing if they stay as they are. On error h is as it was.
 func restrictOlder(h http.Header, own *Fields, o *LegacyOptions) (lowered Fields, err error) {
-	found := findFields(nil, h, o)
-	if len(found) > maxFields {
+	found, ok := older.Find(nil, h, o.tables(nil))
+	if !ok {
 		return lowered, refuse("", ErrTooMany)
 	}
-	found = slices.DeleteFunc(found, func(f foundField) bool { return f.key == policyKey || f.key == limitKey })
-	sortFields(found)
-	align(found)
-	e := olderEdit{h: h, options: o}
-	e.collect(found)
-	if len(e.limits) == 0 {
+	found = slices.DeleteFunc(found, func(f older.Field) bool { return f.Key == policyKey || f.Key == limitKey })
+	if len(found) == 0 {
 		return lowered, nil // as for most responses, which need not be read twice more
 	}
-	e.clock, e.before = readClock(h, o.Now), olderAdvice(found, h, o)
+	options := o.older(h)
+	e := olderEdit{h: h, now: options.Clock.Now()}
+	policies, limits, holders := older.Hold(found, &options)
+	e.limits = collect(holders)
+	if len(e.limits) == 0 {
+		return lowered, nil
+	}
+	before := advise(policies, limits)
 	e.bind(own)
-	for _, l := range e.limits {
-		if err := e.lower(l); err != nil {
+	for i := range e.limits {
+		if err := e.lower(&e.limits[i]); err != nil {
 			e.undo()
 			return lowered, err
 		}
@@ -151,18 +156,18 @@ func restrictOlder(h http.Header, own *Fields, o *LegacyOptions) (lowered Fields
 		return lowered, nil
 	}
 	e.bound.follow()
-	after := olderAdvice(found, h, o)
-	if !(noMoreThan(&e.before, &after) && noMoreThan(&e.bound, &after)) {
+	policies, limits, _ = older.Hold(found, &options)
+	after := advise(policies, limits)
+	if !(noMoreThan(&before, &after) && noMoreThan(&e.bound, &after)) {
 		e.undo()
 		return lowered, refuse(e.field, ErrRange)
 	}
 	return after.Fields, nil
 }
 
-// olderAdvice returns what older fields ask for by themselves.
-func olderAdvice(found []foundField, h http.Header, o *LegacyOptions) Advice {
-	var a Advice
-	a.Fields, _, _ = readFields(found, h, o)
+// advise returns what older fields ask for by themselves.
+func advise(policies []older.Policy, limits []older.Limit) (a Advice) {
+	a.Fields.addOlder(policies, limits, "")
 	a.Fields.exact = nil // what is written has whole seconds
 	a.follow()
 	return a
@@ -177,14 +182,11 @@ func noMoreThan(before, after *Advice) bool {
 // An olderEdit lowers older fields in place.
 type olderEdit struct {
 	h       http.Header
-	options *LegacyOptions
+	now     time.Time // from which points in time are measured
+	limits  []olderLimit
+	bound   Advice // what own says, as far as the fields can say it
 	written []writtenLines
-	clock   clock
-	before  Advice // what they have said
-	bound   Advice // what own says, as far as they can say it
-	limits  []*olderLimit
-	common  *olderLimit // without the name of a policy; nil if there is none
-	field   string      // the last that was changed, "" if none was
+	field   string // the last that was changed, "" if none was
 }
 
 // writtenLines are the lines that a field had before it was written to.
@@ -200,63 +202,53 @@ func (e *olderEdit) undo() {
 	}
 }
 
-// collect sorts fields by policy.
-func (e *olderEdit) collect(found []foundField) {
-	index := make(map[string]*olderLimit, 4)
-	for i := range found {
-		f := &found[i]
-		m := f.meaning
-		if m.kind != roleName || m.read != nil || f.columns > 0 || !m.role.counted() {
-			continue
+// collect sorts holders by limit. A reset that no limit is named for is also that of the
+// limits that have none.
+func collect(holders []older.Holder) (limits []olderLimit) {
+	index := make(map[string]int, 4)
+	var shared []*older.Holder
+	for i := range holders {
+		held := &holders[i]
+		at, ok := index[held.Limit]
+		if !ok {
+			at = len(limits)
+			index[held.Limit] = at
+			limits = append(limits, olderLimit{name: held.Limit, unit: held.Unit, quota: Unknown, remaining: Unknown, used: Unknown})
 		}
-		l := index[m.policy]
-		if l == nil {
-			l = &olderLimit{policy: m.policy}
-			index[m.policy] = l
-			e.limits = append(e.limits, l)
+		limits[at].add(held)
+		if held.Shared {
+			shared = append(shared, held)
 		}
-		l.fields[m.role] = append(l.fields[m.role], f)
 	}
-	e.common = index[""]
-	for _, l := range e.limits {
-		l.count()
+	for i := range limits {
+		l := &limits[i]
+		if l.remaining == Unknown && l.quota != Unknown && l.used != Unknown {
+			l.remaining = max(l.quota-l.used, 0)
+		}
+		if !l.timed && len(shared) > 0 {
+			l.holders, l.timed = append(l.holders, shared...), true
+		}
 	}
+	return limits
 }
 
-// count finds out what the fields of a limit say of its numbers: of several, what
-// is lowest.
-func (l *olderLimit) count() {
-	least := func(role Role) int64 {
-		n := int64(Unknown)
-		for _, f := range l.fields[role] {
-			if v, ok := f.count(); ok {
-				n = lower(n, v)
-			}
-		}
-		return n
+func (l *olderLimit) add(held *older.Holder) {
+	l.holders = append(l.holders, held)
+	switch held.Role {
+	case older.Quota:
+		l.quota = lower(l.quota, held.Count)
+	case older.Remaining:
+		l.remaining = lower(l.remaining, held.Count)
+	case older.Used:
+		l.used = max(l.used, held.Count)
+	case older.Reset:
+		l.timed = true
 	}
-	l.quota, l.remaining = least(RoleQuota), least(RoleRemaining)
-	if used := least(RoleUsed); l.remaining == Unknown && l.quota != Unknown && used != Unknown {
-		l.remaining = max(l.quota-used, 0)
-	}
-}
-
-// count returns the number of units that a field says, if it says nothing else.
-func (f *foundField) count() (int64, bool) {
-	v, ok := parseCount(f.line())
-	return v.floor(), ok
-}
-
-// requests reports whether it is a limit of requests.
-func (l *olderLimit) requests() bool {
-	return unitOfName(l.policy).countsRequests() &&
-		!slices.ContainsFunc(l.fields[RoleRemaining], func(f *foundField) bool { return !f.meaning.unit.countsRequests() })
 }
 
 // bind sets the bounds of own: of each limit upon the older one of its name, and of
 // those without one upon the tightest, as it then is.
 func (e *olderEdit) bind(own *Fields) {
-	named := e.byName()
 	policies := newMatcher(own.Policies)
 	var others []bound
 	for i := range own.Limits {
@@ -264,8 +256,9 @@ func (e *olderEdit) bind(own *Fields) {
 		p := policies.policy(l)
 		wait, _ := waitOf(l, p)
 		b := bound{p.Quota, lower(l.Remaining, p.Quota), longer(l.Reset, wait)}
-		if older := named[l.Name]; older != nil {
-			older.bind(b)
+		at := slices.IndexFunc(e.limits, func(of olderLimit) bool { return of.name == l.Name && of.remaining != Unknown })
+		if at >= 0 {
+			e.limits[at].bind(b)
 		} else if b.quota = Unknown; b.remaining == 0 || p.Unit.countsRequests() {
 			others = append(others, b)
 		}
@@ -277,53 +270,18 @@ func (e *olderEdit) bind(own *Fields) {
 	}
 }
 
-// byName returns the limits that say what remains, by their names as they have
-// been read.
-func (e *olderEdit) byName() map[string]*olderLimit {
-	named := make(map[string]*olderLimit, len(e.limits))
-	for _, l := range e.limits {
-		if l.remaining != Unknown {
-			named[l.policy] = l
+// tightest returns the limit of requests of which least remains, within its bound, or
+// nil. One without a reset comes after all others, as it cannot say until when.
+func (e *olderEdit) tightest() (best *olderLimit) {
+	for i := range e.limits {
+		l := &e.limits[i]
+		switch {
+		case l.remaining == Unknown || !Unit(l.unit).countsRequests():
+		case best == nil, l.timed && !best.timed, l.timed == best.timed && l.least() < best.least():
+			best = l
 		}
 	}
-	common := named[""]
-	delete(named, "")
-	for i := range e.before.Fields.Limits {
-		if l := &e.before.Fields.Limits[i]; common != nil && named[l.Name] == nil {
-			named[l.Name] = common
-			break
-		}
-	}
-	return named
-}
-
-// tightest returns the tightest limit of requests, or nil.
-func (e *olderEdit) tightest() *olderLimit {
-	var tightest *olderLimit
-	for _, l := range e.limits {
-		if l.remaining != Unknown && l.requests() && (tightest == nil || e.tighter(l, tightest)) {
-			tightest = l
-		}
-	}
-	return tightest
-}
-
-// tighter reports whether less remains of l than of m, within their bounds. One
-// without a reset comes after all others, as it cannot say until when.
-func (e *olderEdit) tighter(l, m *olderLimit) bool {
-	if timed := len(e.resets(l)) > 0; timed != (len(e.resets(m)) > 0) {
-		return timed
-	}
-	return l.least() < m.least()
-}
-
-// resets returns the fields that say the reset of a limit: its own, or without any
-// one that stands alone.
-func (e *olderEdit) resets(l *olderLimit) []*foundField {
-	if own := l.fields[RoleReset]; len(own) > 0 || e.common == nil || e.common.remaining != Unknown {
-		return own
-	}
-	return e.common.fields[RoleReset]
+	return best
 }
 
 // least returns what remains, within the bound.
@@ -346,94 +304,41 @@ func (l *olderLimit) bind(b bound) {
 }
 
 // lower writes the fields of a limit that say more than its bound.
-func (e *olderEdit) lower(l *olderLimit) error {
+func (e *olderEdit) lower(l *olderLimit) (err error) {
 	b := l.bound
 	if b == nil {
 		return nil
 	}
-	e.count(l.fields[RoleQuota], b.quota, func(n int64) bool { return n > lower(n, b.quota) })
-	e.count(l.fields[RoleRemaining], b.remaining, func(n int64) bool { return n > b.remaining })
 	used := max(lower(l.quota, b.quota)-b.remaining, 0)
-	e.count(l.fields[RoleUsed], used, func(n int64) bool { return n < used })
-	for _, f := range e.resets(l) {
-		said, err := e.reset(f, b.reset)
-		if err != nil {
-			return refuse(fieldName(f.key), err)
+	for _, held := range l.holders {
+		switch {
+		case err != nil:
+			return err
+		case held.Role == older.Quota && held.Count > lower(held.Count, b.quota):
+			err = e.write(held, b.quota)
+		case held.Role == older.Remaining && held.Count > b.remaining:
+			err = e.write(held, b.remaining)
+		case held.Role == older.Used && held.Count < used:
+			err = e.write(held, used)
+		case held.Role == older.Reset:
+			if held.Until < b.reset.n {
+				err = e.write(held, b.reset.n)
+			}
+			if l.remaining != Unknown {
+				e.bound.Fields.Limits = append(e.bound.Fields.Limits, Limit{Remaining: l.least(), Reset: b.reset})
+			}
 		}
-		if said && l.remaining != Unknown {
-			e.bound.Fields.Limits = append(e.bound.Fields.Limits, Limit{Remaining: l.least(), Reset: b.reset})
-		}
+	}
+	return err
+}
+
+// write writes a number in the form in which it is.
+func (e *olderEdit) write(held *older.Holder, n int64) error {
+	e.written = append(e.written, writtenLines{held.Key, e.h[held.Key]})
+	lines, ok := held.Write(n, e.now)
+	e.h[held.Key], e.field = lines, fieldName(held.Key)
+	if !ok {
+		return refuse(e.field, ErrRange)
 	}
 	return nil
-}
-
-// count writes a number to the fields that say a wrong one.
-func (e *olderEdit) count(fields []*foundField, n int64, wrong func(int64) bool) {
-	for _, f := range fields {
-		if old, ok := f.count(); ok && wrong(old) {
-			e.write(f, strconv.FormatInt(n, 10))
-		}
-	}
-}
-
-func (e *olderEdit) write(f *foundField, value string) {
-	e.written = append(e.written, writtenLines{f.key, f.lines})
-	f.lines = []string{value}
-	e.h[f.key] = f.lines
-	e.field = fieldName(f.key)
-}
-
-// reset writes a reset to a field that says an earlier one, in the form in which
-// it is. It reports whether the field says one as late in the end.
-func (e *olderEdit) reset(f *foundField, reset Seconds) (said bool, err error) {
-	at, _ := parseMoment(f.line(), f.meaning.format, f.meaning.per)
-	if at.needsClock() {
-		at.settle(&e.clock)
-	}
-	if at.kind == bareMoment || at.units == 1 && at.kind == spanMoment && f.meaning.format == TimeGuess {
-		at.units = e.unitsOf(at.number)
-		at.kind, at.span = spanMoment, at.number.ceilDiv(at.units)
-	}
-	said = at.kind != noMoment
-	if now := at.seconds(&e.clock); !said || now.n >= reset.n {
-		return said, nil
-	}
-	n, format := reset.n, at.format(f.line())
-	if per := max(f.meaning.per, 1); format == TimeSeconds {
-		n = (n + per - 1) / per
-	}
-	value, err := formatTime(n, format, e.clock.now())
-	if at.units > 0 { // such as 1000
-		value += strconv.FormatInt(at.units, 10)[1:]
-	}
-	e.write(f, value) // if there is an error, nobody sees it
-	return said, err
-}
-
-// format returns the format of a time that is known in seconds.
-func (m *moment) format(line string) TimeFormat {
-	switch {
-	case m.kind == dateMoment && !m.written:
-		return TimeUnix
-	case m.kind == dateMoment && is(trim(unquote(line))[0], digit):
-		return TimeRFC3339
-	case m.kind == dateMoment:
-		return TimeHTTPDate
-	case m.written:
-		return TimeDuration
-	}
-	return TimeSeconds
-}
-
-// unitsOf returns how many units of a small number make a second, as they have been
-// read. One and nothing are as long in both; then the caller knows, or nobody.
-func (e *olderEdit) unitsOf(bare number) int64 {
-	says := func(units int64) bool {
-		return slices.ContainsFunc(e.before.Fields.Limits, func(l Limit) bool { return l.Reset == SecondsOf(bare.ceilDiv(units)) })
-	}
-	sec, millis := says(1), says(1000)
-	if millis && (!sec || e.options.Reset == TimeMilli) {
-		return 1000
-	}
-	return 1
 }

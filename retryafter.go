@@ -3,33 +3,66 @@ package ratelimit
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 const retryAfterKey = "Retry-After" // RFC 9110 Section 10.2.3
 
+// The fields that a clock reads. Nothing else in this package reads them.
+const (
+	dateKey = "Date" // RFC 9110 Section 6.6.1
+	ageKey  = "Age"  // RFC 9111 Section 5.1
+)
+
+// readClock returns the clock of a response with header h. The zero arrived
+// stands for time.Now().
+func readClock(h http.Header, arrived time.Time) text.Clock {
+	date := ""
+	if lines := h[dateKey]; len(lines) > 0 {
+		date = lines[0]
+	}
+	return text.ReadClock(date, stored(h), arrived)
+}
+
+// stored reports whether a response comes from a cache: whether it has a
+// positive Age. If Age is a list, its first member decides (RFC 9111
+// Section 5.1).
+func stored(h http.Header) bool {
+	lines := h[ageKey]
+	if len(lines) == 0 {
+		return false
+	}
+	first, _, _ := strings.Cut(lines[0], ",")
+	age, ok := text.ParseNumber(text.Trim(first))
+	return ok && age.Ceil() > 0
+}
+
 // A retryAfter is the value of one line of the field Retry-After.
 type retryAfter struct {
-	seconds  number   // to wait from the arrival of the response on
-	date     textDate // until which to wait; zero if the value is a number
-	standard bool     // the value has a form that RFC 9110 allows
+	seconds  text.Number // to wait from the arrival of the response on
+	date     text.Date   // until which to wait; zero if the value is a number
+	standard bool        // the value has a form that RFC 9110 allows
 }
 
 // parseRetryAfter reads a number of seconds, with or without a fraction, or a
 // date in any form that servers write.
 func parseRetryAfter(line string) (r retryAfter, ok bool) {
-	s := trim(line)
+	s := text.Trim(line)
 	if s == "" {
 		return r, false
 	}
-	if is(s[0], digit) {
-		if r.seconds, ok = parseNumber(s); ok {
-			r.standard = all(s, digit)
+	if text.Is(s[0], text.Digit) {
+		if r.seconds, ok = text.ParseNumber(s); ok {
+			r.standard = text.All(s, text.Digit)
 			return r, true
 		}
 	}
-	_, r.standard = parseHTTPDate(s)
-	r.date, ok = parseTime(s)
+	_, r.standard = text.ParseHTTPDate(s)
+	r.date, ok = text.ParseTime(s)
 	return r, ok
 }
 
@@ -37,14 +70,9 @@ func parseRetryAfter(line string) (r retryAfter, ok bool) {
 // result is at least 0, and saturates.
 func (r *retryAfter) wait(now time.Time) time.Duration {
 	if r.date.IsZero() {
-		s := SecondsOf(r.seconds.ceil())
-		if precise := s.exactly(numberOf(r.seconds, time.Second)); precise > 0 {
-			return precise
-		}
-		d, _ := s.Duration()
-		return d
+		return r.seconds.Span(1).Duration()
 	}
-	return max(r.date.in(now).Sub(now), 0)
+	return max(r.date.In(now).Sub(now), 0)
 }
 
 // ParseRetryAfter returns how long h asks to wait, at least 0, and whether it
@@ -76,12 +104,18 @@ func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok boo
 	return d, d > 0
 }
 
+// askedElsewhere returns the longest wait that h asks for in fields other than
+// Retry-After, 0 if there is none.
+func askedElsewhere(h http.Header, received time.Time) time.Duration {
+	return older.Waits(h, func() text.Clock { return readClock(h, received) }).Duration()
+}
+
 // readRetryAfter is ParseRetryAfter for the field Retry-After alone.
 func readRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
 	for _, line := range h[retryAfterKey] {
 		if r, ok := parseRetryAfter(line); ok {
 			c := readClock(h, received)
-			return r.wait(c.now()), true
+			return r.wait(c.Now()), true
 		}
 	}
 	return 0, false
@@ -139,8 +173,8 @@ func raiseRetryAfter(h http.Header, longest Seconds, received time.Time) {
 	if lines := h[retryAfterKey]; len(lines) > 0 {
 		c := readClock(h, received)
 		for _, line := range lines {
-			if r, ok := parseRetryAfter(line); ok && r.wait(c.now()) >= wait {
-				wait, value = r.wait(c.now()), line
+			if r, ok := parseRetryAfter(line); ok && r.wait(c.Now()) >= wait {
+				wait, value = r.wait(c.Now()), line
 			}
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 const longest = time.Duration(math.MaxInt64)
@@ -59,10 +61,10 @@ var retryAfterCases = []struct {
 	{"the year 1", "Retry-After: Mon, 01 Jan 0001 00:00:00 GMT", 0, true},
 	{"no such day", "Retry-After: Sat, 31 Nov 2026 03:00:30 GMT", 0, false},
 	{"too long for a date", "Retry-After: Sat, 21 Nov 2026 03:00:30 GMT" + strings.Repeat(" (", 60) + "x", 0, false},
-	{"a fraction of more digits than a date may have", "Retry-After: Sat Nov 21 03:00:30." + strings.Repeat("0", maxTime) + " 2026", 0, false},
+	{"a fraction of more digits than a date may have", "Retry-After: Sat Nov 21 03:00:30." + strings.Repeat("0", text.MaxTime) + " 2026", 0, false},
 	{"IMF-fixdate without its comma", "Retry-After: Sat; 21 Nov 2026 03:00:30 GMT", 0, false},
 	{"milliseconds in another field", "Retry-After-Ms: 1500", 1500 * time.Millisecond, true},
-	{"a part of a millisecond in another field", "Retry-After-Ms: 0.5", time.Millisecond, true},
+	{"a part of a millisecond in another field", "Retry-After-Ms: 0.5", 500 * time.Microsecond, true},
 	{"milliseconds since the epoch in another field", "X-Retry-After: 1795230030000", 30 * time.Second, true},
 	{"relative to Date", "Date: Sat, 21 Nov 2026 02:00:00 GMT\nRetry-After: Sat, 21 Nov 2026 02:00:30 GMT", 30 * time.Second, true},
 	{"Date that cannot be read", "Date: today\nRetry-After: Sat, 21 Nov 2026 03:00:30 GMT", 30 * time.Second, true},
@@ -78,8 +80,6 @@ var retryAfterCases = []struct {
 	{"the first that can be read", "Retry-After: soon\nRetry-After:\nRetry-After: 20\nRetry-After: 30", 20 * time.Second, true},
 	{"in its place, in seconds", "X-Retry-After: 20", 20 * time.Second, true},
 	{"in its place, in milliseconds", "Acme-Retry-After-Ms: 1500", 1500 * time.Millisecond, true},
-	{"in its place, in minutes", "X-Retry-After-Minutes: 2", 2 * time.Minute, true},
-	{"in its place, in hours", "Acme-Retry-After-Hours: 1", time.Hour, true},
 	{"in its place, the longest", "Acme-Retry-After-Ms: 1500\nX-Retry-After: 3\nAcme-Retry-In: 2", 3 * time.Second, true},
 }
 
@@ -93,19 +93,6 @@ func TestParseRetryAfter(t *testing.T) {
 	}
 	_, ok := ParseRetryAfter(nil, time.Time{})
 	require.False(t, ok)
-}
-
-// TestIsDay compares the calendar with that of package time, in years of all kinds.
-func TestIsDay(t *testing.T) {
-	for _, year := range []int{1900, 2000, 2023, 2024} {
-		for month := range 14 {
-			for day := range 33 {
-				date := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
-				want := date.Month() == time.Month(month) && date.Day() == day
-				require.Equal(t, want, isDay(year, month, day), "%d-%d-%d", year, month, day)
-			}
-		}
-	}
 }
 
 // In virtual time it is midnight UTC on 1 January 2000.

@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // A Sequence checks what one client got from one server, response by response. It
@@ -224,18 +227,18 @@ func (x *exchange) slack() float64 {
 // refuses them, so Check has that.
 func (x *exchange) numbers() {
 	h := x.older()
-	for _, f := range findFields(nil, h, &LegacyOptions{}) {
-		for _, line := range f.lines {
-			text := trim(line)
-			switch f.meaning.role {
-			case RoleRemaining, RoleQuota, RoleReset, RoleUsed:
-			default:
-				continue
-			}
-			if negative := strings.HasPrefix(text, "-"); negative && all(text[1:], digit) && len(text) > 1 {
-				x.judge(ruleNegative, f.key, -1)
-			} else if whole, part, ok := strings.Cut(text, "."); ok && whole != "" && part != "" && all(whole, digit) && all(part, digit) {
-				x.judge(ruleFraction, f.key, -1)
+	found, _ := older.Find(nil, h, nil)
+	for i := range found {
+		f := &found[i]
+		if role := f.Role(); role < older.Quota || role > older.Reset {
+			continue
+		}
+		for _, line := range f.Lines {
+			line = text.Trim(line)
+			if negative := strings.HasPrefix(line, "-"); negative && text.All(line[1:], text.Digit) && len(line) > 1 {
+				x.judge(ruleNegative, f.Key, -1)
+			} else if whole, part, ok := strings.Cut(line, "."); ok && whole != "" && part != "" && text.All(whole, text.Digit) && text.All(part, text.Digit) {
+				x.judge(ruleFraction, f.Key, -1)
 			}
 		}
 	}
@@ -255,8 +258,9 @@ func (x *exchange) field(field, policy string, role Role, item int) (string, int
 	if x.isCurrent() {
 		return field, item
 	}
-	if f := olderField(findFields(nil, x.resp.Header, &LegacyOptions{}), policy, role); f.key != "" {
-		return f.key, -1
+	found, _ := older.Find(nil, x.resp.Header, nil)
+	if key := olderKey(found, policy, older.Role(role)); key != "" {
+		return key, -1
 	}
 	return field, item
 }

@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"math"
 	"time"
+
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // A run is what a Sequence remembers of a policy and its limit.
@@ -111,7 +113,7 @@ func (x *exchange) unixTime(l *Limit, item int) {
 		return
 	}
 	now := x.received.UnixMilli()
-	near := func(ms int64) bool { return max(ms-now, now-ms) <= month.Milliseconds() }
+	near := func(ms int64) bool { return max(ms-now, now-ms) <= text.Month.Milliseconds() }
 	if near(l.Reset.n) || l.Reset.n <= math.MaxInt64/1000 && near(l.Reset.n*1000) {
 		x.judge(ruleUnixTime, LimitField, item)
 	}

@@ -15,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/dunglas/httpsfv"
+
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // AppendPolicies appends the value of the field RateLimit-Policy (draft-11
@@ -117,7 +119,7 @@ func addLine(h http.Header, key, line string) {
 	old := h[key]
 	switch {
 	case line == "":
-	case len(old) == 0 || len(old) == 1 && all(old[0], sp):
+	case len(old) == 0 || len(old) == 1 && text.All(old[0], text.Space):
 		setLine(h, key, line) // a blank line and another are not a List, only a blank line alone is
 	default:
 		h[key] = append(old, line)
@@ -204,7 +206,7 @@ func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string,
 	for i := range ps {
 		p := &ps[i]
 		switch {
-		case !isKey(p.Key):
+		case !text.IsKey(p.Key):
 			return nil, p.Key, ErrSyntax
 		case field.find(p.Key) != nil || seen[p.Key] || seen == nil && ps[:i].index(p.Key) >= 0:
 			return nil, p.Key, ErrDuplicate
@@ -253,7 +255,7 @@ func appendValue(b []byte, v any) ([]byte, error) {
 func appendString(b []byte, s string) ([]byte, bool) {
 	b = append(b, '"')
 	for {
-		i := skip(s, 0, plain)
+		i := text.Skip(s, 0, text.Plain)
 		b = append(b, s[:i]...)
 		switch {
 		case i == len(s):
@@ -541,17 +543,17 @@ const (
 // A key or a value that cannot be written to a field is an error, which wraps
 // ErrSyntax, ErrRange or ErrType.
 func (p Param) MarshalJSON() ([]byte, error) {
-	if !isKey(p.Key) {
+	if !text.IsKey(p.Key) {
 		return nil, fmt.Errorf("ratelimit: key of a parameter: %w", ErrSyntax)
 	}
-	text, err := appendValue(nil, p.Value)
+	encoded, err := appendValue(nil, p.Value)
 	if err != nil {
 		return nil, fmt.Errorf("ratelimit: value of a parameter: %w", err)
 	}
 	value := p.Value
 	switch v := p.Value.(type) {
 	case float64:
-		value = json.RawMessage(text)
+		value = json.RawMessage(encoded)
 	case httpsfv.Token:
 		value = typedJSON{tokenType, string(v)}
 	case []byte:
@@ -569,7 +571,7 @@ func (p Param) MarshalJSON() ([]byte, error) {
 func (p *Param) UnmarshalJSON(b []byte) error {
 	var pair []json.RawMessage
 	var q Param
-	if json.Unmarshal(b, &pair) != nil || len(pair) != 2 || json.Unmarshal(pair[0], &q.Key) != nil || !isKey(q.Key) {
+	if json.Unmarshal(b, &pair) != nil || len(pair) != 2 || json.Unmarshal(pair[0], &q.Key) != nil || !text.IsKey(q.Key) {
 		return fmt.Errorf("ratelimit: parameter in JSON is not an array of key and value: %w", ErrSyntax)
 	}
 	q.Value = unmarshalValue(pair[1])
@@ -605,14 +607,14 @@ func unmarshalValue(b []byte) any {
 
 // typedValue returns the value of one of the types above that text stands for,
 // or nil.
-func typedValue(of any, text string) any {
+func typedValue(of any, value string) any {
 	switch of {
 	case tokenType:
-		return httpsfv.Token(text)
+		return httpsfv.Token(value)
 	case displayType:
-		return httpsfv.DisplayString(text)
+		return httpsfv.DisplayString(value)
 	case binaryType:
-		if b, err := base32.StdEncoding.DecodeString(text); err == nil {
+		if b, err := base32.StdEncoding.DecodeString(value); err == nil {
 			return b
 		}
 	}

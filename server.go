@@ -11,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // Cap returns l with a Remaining of at most burst × quota × reset ÷ window,
@@ -188,7 +191,7 @@ func Expose(h http.Header) {
 	seen := make(map[string]bool, 8) // by canonical key
 	for _, line := range lines {
 		for name := range strings.SplitSeq(line, ",") {
-			seen[http.CanonicalHeaderKey(trim(name))] = true
+			seen[http.CanonicalHeaderKey(text.Trim(name))] = true
 		}
 	}
 	var names []string
@@ -200,7 +203,7 @@ func Expose(h http.Header) {
 	slices.Sort(names)
 	added := make([]byte, 0, 128)
 	if n := len(lines); n > 0 {
-		added = append(added, trim(lines[n-1])...)
+		added = append(added, text.Trim(lines[n-1])...)
 	}
 	before := len(added)
 	for _, name := range names {
@@ -220,7 +223,7 @@ func Expose(h http.Header) {
 // exposable reports whether a key of http.Header is that of a field to expose.
 // It refuses keys that are not tokens, which a header made by hand may have.
 func exposable(key string) bool {
-	return isToken(key) && (strings.EqualFold(key, retryAfterKey) || isLegacyField(key))
+	return (strings.EqualFold(key, retryAfterKey) || older.Knows(key)) && text.IsToken(key)
 }
 
 // fieldName returns the usual spelling of a key of http.Header.

@@ -1,7 +1,6 @@
-package ratelimit
+package text
 
 import (
-	"net/http"
 	"testing"
 	"time"
 
@@ -32,25 +31,35 @@ func TestTwoDigits(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			now := at(tt.now)
-			d, ok := parseDate(tt.text)
+			d, ok := ParseDate(tt.text)
 			require.True(t, ok)
-			require.Equal(t, at(tt.want), d.in(now).UTC())
+			require.Equal(t, at(tt.want), d.In(now).UTC())
 
-			// as the Date of a response, and as the end of a window
-			c := readClock(http.Header{"Date": {tt.text}}, now)
-			require.Equal(t, at(tt.want), c.made.UTC())
-			got, err := ParseAny(http.Header{"X-Ratelimit-Reset": {tt.text}}, LegacyOptions{Now: now})
-			require.NoError(t, err)
-			require.Equal(t, SecondsOf(max(int64(at(tt.want).Sub(now)/time.Second), 0)), got.Limits[0].Reset)
-			wait, ok := ParseRetryAfter(http.Header{"Retry-After": {tt.text}}, now)
+			c := ReadClock(tt.text, false, now) // as the Date of a response
+			require.Equal(t, at(tt.want), c.Made.UTC())
+			m, ok := ParseMoment(tt.text, Guess) // and as the end of a window
 			require.True(t, ok)
-			require.Equal(t, max(at(tt.want).Sub(now), 0), wait)
+			c = ReadClock("", false, now)
+			require.Equal(t, max(at(tt.want).Sub(now), 0), m.Until(&c).Duration())
 		})
 	}
-	d, ok := parseDate("Friday, 21-Nov-70 03:00:00 GMT")
+	d, ok := ParseDate("Friday, 21-Nov-70 03:00:00 GMT")
 	require.True(t, ok)
-	require.Equal(t, 1970, d.in(time.Time{}).Year(), "without a clock as package time has it")
-	d, ok = parseDate("Fri, 21 Nov 1975 03:00:00 GMT")
+	require.Equal(t, 1970, d.In(time.Time{}).Year(), "without a clock as package time has it")
+	d, ok = ParseDate("Fri, 21 Nov 1975 03:00:00 GMT")
 	require.True(t, ok)
-	require.Equal(t, 1975, d.in(late).Year(), "four digits are what they are")
+	require.Equal(t, 1975, d.In(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)).Year(), "four digits are what they are")
+}
+
+// TestIsDay compares the calendar with that of package time, in years of all kinds.
+func TestIsDay(t *testing.T) {
+	for _, year := range []int{1900, 2000, 2023, 2024} {
+		for month := range 14 {
+			for day := range 33 {
+				date := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+				want := date.Month() == time.Month(month) && date.Day() == day
+				require.Equal(t, want, isDay(year, month, day), "%d-%d-%d", year, month, day)
+			}
+		}
+	}
 }

@@ -2,12 +2,14 @@ package ratelimit
 
 import (
 	"cmp"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // A syntax is how a field is written whose value is more than one number.
@@ -18,7 +20,6 @@ const (
 	windowSyntax            // policies behind the quota, with window (draft-polli-00)
 	quotaSyntax             // the same with w (drafts 01 to 03)
 	dictionarySyntax        // limit=100, remaining=50, reset=5 (draft-07)
-	tailSyntax              // the second half of a name, which is not written
 )
 
 // Set writes f to h as the dialect spells it: the tightest limit and its policy
@@ -50,7 +51,10 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if now.IsZero() {
 		now = time.Now()
 	}
-	w := writing{d: d, h: h, now: now, keys: d.lexicon().keys}
+	if d.table(); d.bad != nil {
+		return d.bad
+	}
+	w := writing{d: d, h: h, now: now, keys: d.keys}
 	w.lines, w.values = make([]string, 0, len(d.Fields)), make([]string, 0, len(d.Fields))
 	if err := w.write(&f); err != nil {
 		return err
@@ -69,7 +73,7 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 // current form, if current says that there is one.
 func (d *Dialect) remove(h http.Header, current bool) {
 	for key := range h {
-		if m := d.lexicon().find(key); m != nil && !(m.role == RolePolicies && current) {
+		if role, ok := d.table().Role(key); ok && !(role == older.Policies && current) {
 			delete(h, key)
 		}
 	}
@@ -105,12 +109,6 @@ func (w *writing) write(f *Fields) error {
 	starred := false
 	for i := range w.d.Fields {
 		field := &w.d.Fields[i]
-		if err := field.fault(); err != nil {
-			return refuse(field.Name, err)
-		}
-		if field.unwritable() {
-			return refuse(field.Name, ErrType)
-		}
 		starred = starred || field.starred() && field.Role != RoleNone
 		w.current = w.current || field.Role == RolePolicies && isCurrent(w.h[w.keys[i]])
 	}
@@ -118,6 +116,20 @@ func (w *writing) write(f *Fields) error {
 		return w.writeAll(f)
 	}
 	return w.writeOne(f)
+}
+
+// unwritable returns the fault of the first field that cannot be written, or nil.
+func (d *Dialect) unwritable() error {
+	for i := range d.Fields {
+		field := &d.Fields[i]
+		if err := field.fault(); err != nil {
+			return refuse(field.Name, err)
+		}
+		if field.unwritable() {
+			return refuse(field.Name, ErrType)
+		}
+	}
+	return nil
 }
 
 // writeAll writes every limit, to fields with its name in them.
@@ -161,7 +173,7 @@ func (w *writing) writeOne(f *Fields) error {
 // none.
 func (w *writing) writeLimit(l *Limit, p *Policy) error {
 	done := writtenLimit{name: cmp.Or(l.Name, defaultName), quota: Unknown, remaining: Unknown, window: p.Window}
-	if !isName(l.Name) {
+	if !text.IsName(l.Name) {
 		return refuse(w.anyName(), ErrSyntax)
 	}
 	for i := range w.d.Fields {
@@ -200,7 +212,10 @@ func (w *writing) value(field *DialectField, l *Limit, p *Policy, done *writtenL
 		}
 	case RoleReset:
 		if l.Reset.ok {
-			value, err = formatTime(l.Reset.n, field.Format, w.now)
+			var ok bool
+			if value, ok = text.Format(field.Format).Write(l.Reset.n, w.now); !ok {
+				err = ErrRange
+			}
 			done.reset = l.Reset
 		}
 	case RoleWindow:
@@ -208,7 +223,7 @@ func (w *writing) value(field *DialectField, l *Limit, p *Policy, done *writtenL
 			value, err = formatWindow(p.Window.n, field.Format)
 		}
 	case RoleName:
-		if l.Name != defaultName && unquote(trim(l.Name)) == l.Name && field.write != tailSyntax {
+		if l.Name != defaultName && text.Unquote(text.Trim(l.Name)) == l.Name {
 			value = l.Name
 		}
 	}
@@ -239,7 +254,7 @@ func (w *writing) put(i int, name, value string) error {
 		}
 		key = http.CanonicalHeaderKey(strings.Replace(key, "*", name, 1))
 	}
-	if len(w.lines) == maxFields {
+	if len(w.lines) == older.MaxFields {
 		return refuse(field.Name, ErrTooMany)
 	}
 	if w.line(key) >= 0 {
@@ -258,7 +273,7 @@ func (w *writing) line(key string) int {
 // isLowerToken reports whether a name survives in the name of a field, which
 // does not keep capitals.
 func isLowerToken(name string) bool {
-	return isToken(name) && strings.ToLower(name) == name && !strings.Contains(name, "*")
+	return text.IsToken(name) && strings.ToLower(name) == name && !strings.Contains(name, "*")
 }
 
 func formatCount(n int64) (string, error) {
@@ -279,33 +294,6 @@ func formatWindow(n int64, format TimeFormat) (string, error) {
 	case format == TimeMilli:
 		return strconv.FormatInt(n*1000, 10), nil
 	case format == TimeDuration:
-		return SecondsOf(n).String(), nil
-	}
-	return strconv.FormatInt(n, 10), nil
-}
-
-// formatTime writes a reset, if the format can express it.
-func formatTime(n int64, format TimeFormat, now time.Time) (string, error) {
-	const lastYear = 253402300799 // 9999-12-31T23:59:59Z
-	unix := now.Unix()
-	if !isInteger(n, 0) || format >= TimeUnix && format <= TimeRFC3339 && (unix < leastNear || unix+n > lastYear) {
-		return "", ErrRange
-	}
-	switch format {
-	case TimeMilli:
-		return strconv.FormatInt(n*1000, 10), nil
-	case TimeUnix:
-		return strconv.FormatInt(unix+n, 10), nil
-	case TimeUnixMilli:
-		return strconv.FormatInt((unix+n)*1000, 10), nil
-	case TimeHTTPDate:
-		return time.Unix(unix+n, 0).UTC().Format(http.TimeFormat), nil
-	case TimeRFC3339:
-		return time.Unix(unix+n, 0).UTC().Format(time.RFC3339), nil
-	case TimeDuration:
-		if d, _ := SecondsOf(n).Duration(); d < math.MaxInt64 {
-			return d.String(), nil
-		}
 		return SecondsOf(n).String(), nil
 	}
 	return strconv.FormatInt(n, 10), nil
@@ -391,7 +379,7 @@ func (f *DialectField) appendPolicy(b []byte, p *Policy) ([]byte, error) {
 	}
 	window := windowKey
 	if f.write == windowSyntax {
-		window = windowName
+		window = "window"
 	}
 	b = appendInteger(b, uint64(p.Quota))
 	b = append(append(append(b, ';'), window...), '=')
@@ -411,12 +399,12 @@ func (w *writing) verify() error {
 		}
 		return refuse(w.anyName(), ErrMissing)
 	}
-	var few [8]foundField
+	var few [8]older.Field
 	found := few[:0]
 	for i, key := range w.lines {
-		found = append(found, foundField{key: key, lines: w.values[i : i+1 : i+1], meaning: w.d.lexicon().find(key)})
+		found = append(found, w.d.table().Field(key, w.values[i:i+1:i+1]))
 	}
-	f, _, faults := readFields(found, nil, &LegacyOptions{Name: w.written[0].name, Now: w.now})
+	f, _, faults := readFound(found, nil, &LegacyOptions{Name: w.written[0].name, Now: w.now})
 	for _, e := range faults {
 		return refuse(e.Field, e.Err)
 	}

@@ -1,0 +1,318 @@
+package ratelimit
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/text"
+)
+
+// A Role is which part of a limit a field, or a value in it, tells.
+type Role int
+
+const (
+	// RoleNone says nothing about limits: the field is not read.
+	RoleNone Role = iota
+	// RoleQuota is the quota, in quota units; 100/60 is quota and window.
+	RoleQuota
+	// RoleRemaining is what remains of the quota; 60/100 is remaining and quota.
+	RoleRemaining
+	// RoleUsed is what has been spent of the quota; 40/100 is used and quota.
+	RoleUsed
+	// RoleReset is when more becomes available, as a time.
+	RoleReset
+	// RoleWindow is the length of the window, as a time.
+	RoleWindow
+	// RoleName is the name of the policy.
+	RoleName
+	// RolePolicies is a list of Integer policies, 100;w=60 (draft-06 Section
+	// 3.2).
+	RolePolicies
+
+	roles // their number
+)
+
+// A TimeFormat is what a number means that stands for a time. Dates, durations
+// with units (6m0s) and clocks (00:01:30) show by their shape what they are, and
+// are read in any format. The size of a number goes before its format where the
+// two cannot be reconciled: 1.8e12 is never a number of seconds.
+type TimeFormat int
+
+const (
+	// TimeGuess is by shape and size: from 1e9 on a number is seconds since the
+	// Unix epoch, from 1e11 on milliseconds, from 1e14 on microseconds, from
+	// 1e17 on nanoseconds. A smaller one is seconds from now, unless the rest of
+	// the response says otherwise, or it is 1e8 or more and lies, as seconds since the
+	// epoch, within a month of the response's Date or arrival, as in a bubble of
+	// testing/synctest. It is written as seconds from now.
+	TimeGuess TimeFormat = iota
+	// TimeSeconds is seconds from now; fractions are rounded up.
+	TimeSeconds
+	// TimeMilli is milliseconds from now.
+	TimeMilli
+	// TimeUnix is seconds since the Unix epoch; fractions are rounded up.
+	TimeUnix
+	// TimeUnixMilli is milliseconds since the Unix epoch.
+	TimeUnixMilli
+	// TimeHTTPDate is an HTTP-date (RFC 9110 Section 5.6.7), written as an
+	// IMF-fixdate.
+	TimeHTTPDate
+	// TimeRFC3339 is a timestamp of RFC 3339, written in UTC.
+	TimeRFC3339
+	// TimeDuration is a duration as Go writes it, such as 6m0s or 120ms.
+	TimeDuration
+
+	timeFormats // their number
+)
+
+// A Fact is one thing that a field says: a number, a name or a time, of one
+// policy.
+type Fact struct {
+	// Policy is the name of the policy. "" is the Policy of the DialectField, and
+	// if that is empty too, the policy of the response. If both have a name, they
+	// are joined by a dash, that of the field first.
+	Policy string
+	// Role is what the value tells. One value cannot tell RoleNone or RolePolicies:
+	// the line is then malformed.
+	Role Role
+	// Format is how a value of RoleReset or RoleWindow is counted.
+	Format TimeFormat
+	// Value is one number, name or time, as it was sent.
+	Value string
+}
+
+// A DialectField says what a header field means.
+type DialectField struct {
+	// Name is the name of the field, such as "X-Acme-Calls-Left". One * in it
+	// stands for the name of the policy, which is read in lower case.
+	Name string
+	// Role is what the field tells, unless Read says that. A field with RoleNone
+	// and without Read is not read, even if its words would tell something.
+	Role Role
+	// Format is how a field with RoleReset or RoleWindow is counted.
+	Format TimeFormat
+	// Policy is the name of the policy that the field belongs to. "" is the policy
+	// of the response. With a * in Name, Policy and what the * stands for are
+	// joined by a dash.
+	Policy string
+	// Window is the window of the policy if neither a field of the response nor
+	// the policy's name tells it, from 1 to MaxInteger seconds, or absent.
+	Window Seconds
+	// Unit is the quota unit of the policy if no field of the response tells it.
+	// "" is absent and means Requests.
+	Unit Unit
+	// Read appends the facts of a value that has a syntax of its own, and
+	// reports whether it is well-formed; it is called for each of the first 16
+	// lines. nil reads one value of Role.
+	Read func(facts []Fact, value string) ([]Fact, bool)
+
+	write syntax // how the drafts' own fields are written
+}
+
+// A Dialect is how a server spells its limits: for reading, in addition to the
+// words that [ParseAny] knows, and for writing. It must not be copied or changed
+// after its first use. To derive one from another, copy its Fields:
+//
+//	&Dialect{Name: "acme", Fields: append(slices.Clone(GitHub.Fields), …)}
+type Dialect struct {
+	// Name becomes Fields.Dialect where the dialect has read something. Give it
+	// one: "" there says that nothing was found.
+	Name string
+	// Fields are the fields of the dialect.
+	Fields []DialectField
+
+	once   sync.Once
+	fields *older.Table
+	keys   []string // of the fields
+	bad    error    // why it cannot be written
+}
+
+// table returns the fields of d as rows, made at first use.
+func (d *Dialect) table() *older.Table {
+	d.once.Do(func() {
+		rows := make([]older.Row, 0, len(d.Fields))
+		for i := range d.Fields {
+			f := &d.Fields[i]
+			d.keys = append(d.keys, http.CanonicalHeaderKey(f.Name))
+			if f.fault() == nil {
+				rows = append(rows, f.row())
+			}
+		}
+		d.fields, d.bad = older.NewTable(d.Name, rows), d.unwritable()
+	})
+	return d.fields
+}
+
+// row returns the field as package older knows it.
+func (f *DialectField) row() older.Row {
+	row := older.Row{
+		Name: f.Name, Role: older.Role(f.Role), Format: text.Format(f.Format), Policy: f.Policy,
+		Window: f.Window.n, Unit: string(f.Unit),
+	}
+	if read := f.Read; read != nil {
+		row.Read = func(_ []older.Fact, value string) (facts []older.Fact, ok bool) {
+			said, ok := read(nil, value)
+			for _, fact := range said {
+				if fact.Role <= RoleNone || fact.Role >= RolePolicies || fact.Format < 0 || fact.Format >= timeFormats {
+					ok = false
+					continue
+				}
+				facts = append(facts, older.Fact{
+					Policy: fact.Policy, Role: older.Role(fact.Role), Format: text.Format(fact.Format), Value: fact.Value,
+				})
+			}
+			return facts, ok
+		}
+	}
+	return row
+}
+
+// Validate returns the first thing that is wrong with d, as a [*FieldError] with
+// the name of the field: a name that is not the name of a field or has more than
+// one * (ErrSyntax), a name for the second time, whatever its case
+// (ErrDuplicate), a role or a format that does not exist, a window below 1 or
+// above MaxInteger (ErrRange), a policy or a unit that is not printable ASCII
+// (ErrSyntax). [ParseAny] and [Dialect.Set] do not use such fields. The Name of d
+// may be any.
+func (d *Dialect) Validate() error {
+	seen := make(map[string]bool, len(d.Fields))
+	for i := range d.Fields {
+		f := &d.Fields[i]
+		if err := f.fault(); err != nil {
+			return &FieldError{Field: f.Name, Offset: -1, Item: -1, Err: err}
+		}
+		key := http.CanonicalHeaderKey(f.Name)
+		if seen[key] {
+			return &FieldError{Field: f.Name, Offset: -1, Item: -1, Err: ErrDuplicate}
+		}
+		seen[key] = true
+	}
+	return nil
+}
+
+func (f *DialectField) fault() error {
+	switch {
+	case !text.IsToken(f.Name), strings.Count(f.Name, "*") > 1, !text.IsName(f.Policy), !text.IsName(string(f.Unit)):
+		return ErrSyntax
+	case f.Role < 0 || f.Role >= roles, f.Format < 0 || f.Format >= timeFormats, f.Window.ok && !isInteger(f.Window.n, minWindow):
+		return ErrRange
+	}
+	return nil
+}
+
+// The dialects that servers write, for [Dialect.Set] and [LegacyOptions]. They
+// are data alone; a program that uses none of them has none in its binary.
+var (
+	// Draft00 is draft-polli-ratelimit-headers-00: policies follow the quota, as
+	// in RateLimit-Limit: 100, 100;window=60. A reset is seconds.
+	Draft00 = &Dialect{Name: "draft-00", Fields: []DialectField{
+		{Name: "RateLimit-Limit", Role: RoleQuota, write: windowSyntax},
+		{Name: "RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
+	}}
+	// Draft03 is draft-polli-01 to draft-ietf-httpapi-ratelimit-headers-03:
+	// RateLimit-Limit: 100, 100;w=60.
+	Draft03 = &Dialect{Name: "draft-03", Fields: []DialectField{
+		{Name: "RateLimit-Limit", Role: RoleQuota, write: quotaSyntax},
+		{Name: "RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
+	}}
+	// Draft06 is draft-ietf-04 to -06: policies have a field of their own,
+	// RateLimit-Policy: 100;w=60.
+	Draft06 = &Dialect{Name: "draft-06", Fields: []DialectField{
+		{Name: "RateLimit-Limit", Role: RoleQuota},
+		{Name: "RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
+		{Name: "RateLimit-Policy", Role: RolePolicies},
+	}}
+	// Draft07 is draft-ietf-07: RateLimit: limit=100, remaining=50, reset=5. It
+	// needs a quota and a reset, and cannot stand next to the current fields.
+	Draft07 = &Dialect{Name: "draft-07", Fields: []DialectField{
+		{Name: "RateLimit", Role: RoleQuota, write: dictionarySyntax},
+		{Name: "RateLimit-Policy", Role: RolePolicies},
+	}}
+	// XRateLimit is X-RateLimit-* with a reset in seconds from now, as written by
+	// throttled, fastify and Envoy.
+	XRateLimit = &Dialect{Name: "x-ratelimit", Fields: []DialectField{
+		{Name: "X-RateLimit-Limit", Role: RoleQuota},
+		{Name: "X-RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
+	}}
+	// XRateLimitUnix is X-RateLimit-* with a reset in seconds since the Unix
+	// epoch, as written by Laravel, ulule/limiter and go-chi/httprate.
+	XRateLimitUnix = &Dialect{Name: "x-ratelimit-unix", Fields: []DialectField{
+		{Name: "X-RateLimit-Limit", Role: RoleQuota},
+		{Name: "X-RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix},
+	}}
+	// XRateLimitDate is X-RateLimit-* with a timestamp of RFC 3339 for a reset, as
+	// written by Mastodon and Atlassian.
+	XRateLimitDate = &Dialect{Name: "x-ratelimit-date", Fields: []DialectField{
+		{Name: "X-RateLimit-Limit", Role: RoleQuota},
+		{Name: "X-RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeRFC3339},
+	}}
+	// XRateLimitByName is X-RateLimit-* with the policy's name in the name of the
+	// field, X-RateLimit-Limit-Minute, as written by Kong and the throttler of
+	// NestJS. A reset is in seconds.
+	XRateLimitByName = &Dialect{Name: "x-ratelimit-by-name", Fields: []DialectField{
+		{Name: "X-RateLimit-Limit-*", Role: RoleQuota},
+		{Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
+		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeSeconds},
+	}}
+	// Twitter is X-Rate-Limit-* with a reset in seconds since the
+	// Unix epoch, as written by X (Twitter) and Okta.
+	Twitter = &Dialect{Name: "twitter", Fields: []DialectField{
+		{Name: "X-Rate-Limit-Limit", Role: RoleQuota},
+		{Name: "X-Rate-Limit-Remaining", Role: RoleRemaining},
+		{Name: "X-Rate-Limit-Reset", Role: RoleReset, Format: TimeUnix},
+	}}
+	// GitHub is X-RateLimit-* with what is used, and the name of the policy as
+	// the resource.
+	GitHub = &Dialect{Name: "github", Fields: []DialectField{
+		{Name: "X-RateLimit-Limit", Role: RoleQuota},
+		{Name: "X-RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix},
+		{Name: "X-RateLimit-Used", Role: RoleUsed},
+		{Name: "X-RateLimit-Resource", Role: RoleName},
+	}}
+	// GitLab is RateLimit-* with a reset in seconds since the Unix epoch.
+	GitLab = &Dialect{Name: "gitlab", Fields: []DialectField{
+		{Name: "RateLimit-Limit", Role: RoleQuota},
+		{Name: "RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeUnix},
+		{Name: "RateLimit-Observed", Role: RoleUsed},
+		{Name: "RateLimit-Name", Role: RoleName},
+	}}
+	// OpenAI is X-RateLimit-* with the policy's name in the name of the field, and
+	// a duration for a reset.
+	OpenAI = &Dialect{Name: "openai", Fields: []DialectField{
+		{Name: "X-RateLimit-Limit-*", Role: RoleQuota},
+		{Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
+		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeDuration},
+	}}
+	// Anthropic is Anthropic-RateLimit-* with the policy's name before the role,
+	// and a timestamp of RFC 3339 for a reset.
+	Anthropic = &Dialect{Name: "anthropic", Fields: []DialectField{
+		{Name: "Anthropic-RateLimit-*-Limit", Role: RoleQuota},
+		{Name: "Anthropic-RateLimit-*-Remaining", Role: RoleRemaining},
+		{Name: "Anthropic-RateLimit-*-Reset", Role: RoleReset, Format: TimeRFC3339},
+	}}
+)
+
+// LookupDialect returns that variable of this package whose Dialect.Name is name,
+// such as "draft-06" or "github", for a flag or a configuration file. Names are
+// compared byte by byte. If there is none, it returns nil and false.
+func LookupDialect(name string) (*Dialect, bool) {
+	for _, d := range []*Dialect{
+		Draft00, Draft03, Draft06, Draft07, XRateLimit, XRateLimitUnix, XRateLimitDate, XRateLimitByName, Twitter,
+		GitHub, GitLab, OpenAI, Anthropic,
+	} {
+		if d.Name == name {
+			return d, true
+		}
+	}
+	return nil, false
+}

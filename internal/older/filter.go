@@ -1,0 +1,175 @@
+package older
+
+import (
+	"hash/maphash"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Most keys are refused by what they begin and end with.
+
+const filterBits = 12
+
+// A filter is a set of hashes of four bytes.
+type filter [1 << filterBits / 64]uint64
+
+func (f *filter) set(hash uint32) { f[hash/64] |= 1 << (hash % 64) }
+
+// has reports whether a hash is in the set.
+func (f *filter) has(hash uint32) bool { return f[hash/64]>>(hash%64)&1 != 0 }
+
+// hash returns the hash of four bytes, without case.
+func hash(a, b, c, d byte) uint32 {
+	n := (uint32(a) | uint32(b)<<8 | uint32(c)<<16 | uint32(d)<<24) | 0x20202020
+	return n * 0x9e3779b1 >> (32 - filterBits) // Fibonacci hashing
+}
+
+// headAt is where the head of a key begins: behind X-.
+func headAt(key string) int {
+	if len(key) > 2 && key[1] == '-' {
+		return 2
+	}
+	return 0
+}
+
+// headOf returns the hash of the first bytes of a key behind X-; of a short one that of
+// all its bytes.
+func headOf(key string) uint32 {
+	if i := headAt(key); len(key) >= i+4 {
+		return hash(key[i], key[i+1], key[i+2], key[i+3])
+	}
+	return shortHash(key[headAt(key):])
+}
+
+// tailOf returns the hash of the last bytes of a key.
+func tailOf(key string) uint32 {
+	if n := len(key); n >= 4 {
+		return hash(key[n-4], key[n-3], key[n-2], key[n-1])
+	}
+	return shortHash(key)
+}
+
+func shortHash(s string) uint32 {
+	var b [4]byte
+	copy(b[:], s)
+	return hash(b[0], b[1], b[2], b[3])
+}
+
+// setHead adds the head of a key, which is longer if it is only a prefix: any key may
+// begin with a short one.
+func (f *filter) setHead(key string, prefix bool) {
+	if prefix && len(key) < headAt(key)+4 {
+		for i := range f {
+			f[i] = 1<<64 - 1
+		}
+	}
+	f.set(headOf(key))
+}
+
+// A knowledge refuses keys that cannot be that of a field for limits, or for a wait.
+type knowledge struct {
+	heads, tails filter
+	seed         maphash.Seed
+}
+
+// may reports whether a key may be known. One with an anchor always may.
+func (k *knowledge) may(key string) bool {
+	return k.heads.has(headOf(key)) || k.tails.has(tailOf(key)) || HasAnchor(key)
+}
+
+var known struct {
+	once sync.Once
+	knowledge
+}
+
+// filters returns the filters, which are made of the words and the exceptions at first
+// use. A family without an anchor begins with a field whose first or last word has a role
+// that is rare elsewhere, or is counted.
+func filters() *knowledge {
+	known.once.Do(func() {
+		known.seed = maphash.MakeSeed()
+		tokenOf("") // makes the dictionary
+		for spelling, w := range dictionary.words {
+			switch {
+			case w.kind == retryWord:
+				known.heads.setHead(spelling, false)
+				known.tails.set(tailOf(spelling))
+			case w.kind == unitWord: // of a wait, such as X-Acme-Retry-After-Ms
+				known.tails.set(tailOf("retry-" + spelling))
+				known.tails.set(tailOf("after-" + spelling))
+			case w.loose == begins || w.loose == proves:
+				known.heads.setHead("X-"+spelling+"-", false)
+				fallthrough
+			case w.loose == limited, w.loose == asks:
+				known.tails.set(tailOf("-" + spelling))
+			}
+		}
+		t := exceptionTable()
+		for key := range t.exact {
+			if !HasAnchor(key) {
+				known.heads.setHead(key, false)
+			}
+		}
+		for i := range t.stars {
+			known.heads.setHead(t.stars[i].prefix, true)
+		}
+	})
+	return &known.knowledge
+}
+
+// anchorShift is how far HasAnchor moves on, less than nine, by the last byte that it
+// looks at: how close that byte can be to the end of "ratelimit" or "rate-limit".
+var anchorShift = [256]uint8{
+	'i': 8, 'I': 8, 'm': 7, 'M': 7, 'l': 5, 'L': 5, 'e': 4, 'E': 4, '-': 4, '_': 4, 't': 3, 'T': 3, 'a': 2, 'A': 2, 'r': 1, 'R': 1,
+}
+
+// HasAnchor reports whether a key holds the words rate and limit, one behind the
+// other. Every response has some twenty keys without, so it is made for speed: it
+// looks at every ninth byte at best (the algorithm of Boyer, Moore and Horspool).
+func HasAnchor(key string) bool {
+	const limit, rate = "limit", "rate"
+	for i := len(rate+limit) - 1; i < len(key); i += len(rate+limit) - int(anchorShift[key[i]]) {
+		if key[i]|0x20 != 't' || !strings.EqualFold(key[i-4:i+1], limit) {
+			continue
+		}
+		end := i - 4
+		dashed := key[end-1] == '-' || key[end-1] == '_'
+		if dashed {
+			end--
+		}
+		if start := end - len(rate); start >= 0 && strings.EqualFold(key[start:end], rate) &&
+			(!dashed || start == 0 || key[start-1] == '-' || key[start-1] == '_') {
+			return true
+		}
+	}
+	return false
+}
+
+// looseHeads are the first bytes of the families without an anchor that have begun.
+type looseHeads struct {
+	list [4]uint32
+	n    int // more than there is room for if any key may belong to one
+}
+
+// looseHead returns the hash of the first three bytes of a key behind X-: those of the
+// vendor in X-Rl-Remaining and X-Rl-Limit.
+func looseHead(key string) uint32 {
+	i := headAt(key)
+	return shortHash(key[i:min(i+3, len(key))])
+}
+
+func (l *looseHeads) add(key string) {
+	if l.may(key) {
+		return
+	}
+	if l.n < len(l.list) {
+		l.list[l.n] = looseHead(key)
+	}
+	l.n++
+}
+
+// may reports whether a key may belong to a family that has begun.
+func (l *looseHeads) may(key string) bool {
+	return l.n > len(l.list) || slices.Contains(l.list[:l.n], looseHead(key))
+}

@@ -1,0 +1,62 @@
+package older
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestNamesRemembered: what is remembered of a name is what its words say, whoever asks
+// first and however many names share its places; and it is bounded.
+func TestNamesRemembered(t *testing.T) {
+	said := func(key string) name {
+		n := *nameOf(key)
+		n.row = nil
+		return n
+	}
+	keys := []string{"X-Ratelimit-Limit", "x-ratelimit-limit", "X-Acme-Remaining", "X-Amzn-Requestid", "Server", "X-Shopify-Shop-Api-Call-Limit", "X-Keap-Day-Limit"}
+	for i := range 8 * len(names) { // so that all places are taken, and most keys share theirs
+		keys = append(keys, fmt.Sprintf("X-RateLimit-Limit-N%d", i))
+	}
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			for _, key := range keys {
+				want := *newName(key)
+				want.row = nil
+				if got := said(key); want != got {
+					t.Errorf("%s: %+v, not %+v", key, got, want)
+				}
+			}
+		})
+	}
+	group.Wait()
+	kept := 0
+	for i := range names {
+		if n := names[i].Load(); n != nil {
+			kept += len(n.key)
+		}
+	}
+	require.LessOrEqual(t, kept, len(names)*longestKept)
+	long := strings.Repeat("X-RateLimit-", 400)
+	_ = nameOf(long)
+	for i := range names {
+		require.NotEqual(t, long, func() string {
+			if n := names[i].Load(); n != nil {
+				return n.key
+			}
+			return ""
+		}(), "a long name is not kept")
+	}
+}
+
+// TestNamesAllocations: a name that is remembered costs nothing.
+func TestNamesAllocations(t *testing.T) {
+	for _, key := range []string{"X-Amzn-Requestid", "X-Amzn-Trace-Id", "X-Ms-Request-Id", "X-Acme-Remaining"} {
+		nameOf(key)
+		require.Zero(t, testing.AllocsPerRun(100, func() { nameOf(key) }), key)
+	}
+}

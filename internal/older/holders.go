@@ -1,0 +1,89 @@
+package older
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/httpfields/ratelimit/internal/text"
+)
+
+// A Holder is a field that holds one number of a limit, and can be written anew in the
+// form in which it is.
+type Holder struct {
+	Key    string
+	Limit  string // the name of the limit, as it was read
+	Unit   string // of its policy
+	Role   Role   // Quota, Remaining, Used or Reset
+	Count  int64  // the number of units
+	Until  int64  // the seconds until the reset
+	Shared bool   // the reset is in a field that names no policy, and may be that of several
+
+	field  *Field
+	format text.Format // of a reset
+	units  int64       // how many of them make a second, where it is a number
+}
+
+// Hold reads fields as Read does, and returns which of them hold the numbers. Fields with
+// several numbers in a line are none of these.
+func Hold(fields []Field, o *Options) (policies []Policy, limits []Limit, holders []Holder) {
+	policies, limits, _, ts := read(new(Room), fields, o)
+	for i := range fields {
+		f := &fields[i]
+		n := f.name
+		if f.tally < 0 || f.columns != 0 || !n.role.number() || n.row != nil && n.row.Read != nil || n.kind != roleKind && n.kind != looseKind {
+			continue
+		}
+		t := &ts.list[f.tally]
+		for t.into > 0 {
+			t = &ts.list[t.into-1]
+		}
+		h := Holder{Key: f.Key, Limit: t.called, Unit: t.unit, Role: n.role, field: f}
+		if t.called != "" && h.read(t, &o.Clock) {
+			holders = append(holders, h)
+		}
+	}
+	return policies, limits, holders
+}
+
+// read reads the number.
+func (h *Holder) read(t *tally, c *text.Clock) (ok bool) {
+	line := h.field.line()
+	if h.Role != Reset {
+		v, ok := text.ParseCount(text.Unquote(line))
+		h.Count = v.Floor()
+		return ok
+	}
+	line = text.Trim(firstMember(line))
+	m, _ := text.ParseMoment(line, h.field.name.format)
+	m = m.Settle(c)
+	if m.Kind == text.Bare && t.reset.Kind == text.Later && t.reset.Units > 0 {
+		m = m.In(t.reset.Units) // as it was settled
+	}
+	h.Until, h.units, h.Shared = m.Until(c).Ceil(), max(m.Units, 1), t.shared && h.field.name.policy == ""
+	switch {
+	case m.Kind == text.Point && m.Units > 0:
+		h.format = text.Unix
+	case m.Kind == text.Point && text.Is(line[0], text.Digit):
+		h.format = text.RFC3339
+	case m.Kind == text.Point:
+		h.format = text.HTTPDate
+	case m.Units == 0 && m.Kind == text.Later:
+		h.format = text.Duration
+	default:
+		h.format = text.Seconds
+	}
+	return m.Kind != text.NoMoment
+}
+
+// Write writes another number in place of that of the field: of units, or of seconds from
+// now. The header has to be written as well. It returns the new lines; ok is false if the
+// form of the field cannot express the number.
+func (h *Holder) Write(n int64, now time.Time) (lines []string, ok bool) {
+	line, ok := strconv.FormatInt(n, 10), true
+	if h.Role == Reset {
+		line, ok = h.format.Write(n, now)
+		line += strconv.FormatInt(h.units, 10)[1:] // 000 for milliseconds
+	}
+	h.field.Lines = []string{line}
+	return h.field.Lines, ok
+}

@@ -1,0 +1,219 @@
+package older
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/httpfields/ratelimit/internal/text"
+)
+
+// A Policy is a policy that a response announces.
+type Policy struct {
+	Name   string
+	Quota  int64 // Unknown if it is not said
+	Window int64 // in seconds; 0 if it is not said
+	Unit   string
+	Used   int64  // the units spent, if nothing else is known of them; else Unknown
+	Params string // what stands behind the quota in a list, w and name included
+
+	taken bool // it is that of a tally
+}
+
+// parsePolicy reads a policy of a list: a quota, and its window and name among the
+// parameters. ok is false if the value is not a number; old is true if the window has the
+// name of draft-polli-00.
+func parsePolicy(value, params string) (p Policy, old, ok bool) {
+	p = Policy{Quota: Unknown, Used: Unknown, Params: params}
+	count, window, over := strings.Cut(value, "/") // 100/1h
+	if n, isNumber := text.ParseCount(text.Trim(count)); isNumber && !n.Neg {
+		p.Quota, p.Window = n.Floor(), parseWindow(text.Trim(window))
+		ok = !over || p.Window > 0
+	}
+	for n := 0; params != "" && n < maxParams; n++ {
+		var param string
+		param, params, _ = text.Cut(params, ';')
+		key, value, _ := strings.Cut(text.Trim(param), "=")
+		value = text.Unquote(text.Trim(value))
+		switch strings.ToLower(text.Trim(key)) {
+		case "w":
+			old, p.Window = false, parseWindow(value)
+		case "window": // draft-polli-00
+			old, p.Window = true, parseWindow(value)
+		case "name": // Envoy
+			if text.IsName(value) {
+				p.Name = value
+			}
+		}
+	}
+	return p, old, ok
+}
+
+// readItems reads a list of Integer policies (draft-06 Section 3.2), in which a word is the
+// name of an algorithm and no policy; or a quota, and the policies that may follow it
+// (drafts 00 to 03 Section 3.1). In the first line of a quota the first number is the
+// quota, in another line it is that of another limiter.
+func readItems(facts []Fact, role Role, line string, first bool) (_ []Fact, bad int) {
+	bad = noFault
+	for off, begins := 0, true; off <= len(line); begins = false {
+		member, _, ok := text.Cut(line[off:], ',')
+		value, params, _ := text.Cut(member, ';')
+		value = text.Trim(value)
+		p, _, isPolicy := parsePolicy(value, params)
+		listed := role == Policies || !(first && begins) && (params != "" || p.Window > 0 && !begins)
+		switch {
+		case text.Trim(member) == "":
+			off += len(member) + 1
+			continue
+		case ok && isPolicy && listed:
+			facts = append(facts, Fact{Role: Policies, Value: value, params: params})
+		case role == Policies:
+			ok = value != "" && text.Is(value[0], text.Alpha)
+		case ok && (begins || isPolicy):
+			from := len(facts)
+			if facts, ok = readCount(facts, Quota, value); ok && len(facts) > from {
+				facts[from].params = params
+			}
+			facts = appendWindow(facts, params, ok)
+		default:
+			ok = false
+		}
+		if !ok && bad == noFault {
+			bad = off
+		}
+		off += len(member) + 1
+	}
+	return facts, bad
+}
+
+// appendWindow appends the window among the parameters of a number, if it could be read.
+func appendWindow(facts []Fact, params string, ok bool) []Fact {
+	if !ok || params == "" {
+		return facts
+	}
+	if p, _, _ := parsePolicy("", params); p.Window > 0 {
+		facts = append(facts, Fact{Role: Window, Format: text.Seconds, Value: strconv.FormatInt(p.Window, 10)})
+	}
+	return facts
+}
+
+// Parallel lists: X-RateLimit-Limit: 1, 15000 and X-RateLimit-Remaining: 0, 14999 (Brave).
+
+// A listID is the same for all parallel lists of one policy.
+type listID struct {
+	family, policy string
+	n              int
+}
+
+// align finds parallel lists: at least two fields of one family and policy with as
+// many members, at least one of which is not a number with thousands.
+func align(fields []Field) {
+	var lists map[listID][]int // indices of fields
+	for i := range fields {
+		f := &fields[i]
+		if n := f.list(); n != 0 {
+			if lists == nil {
+				lists = map[listID][]int{}
+			}
+			id := listID{f.name.family, f.name.policy, n}
+			if id.policy != "" {
+				id.family = ""
+			}
+			lists[id] = append(lists[id], i)
+		}
+	}
+	for id, list := range lists {
+		certain := slices.ContainsFunc(list, func(i int) bool { return !text.IsThousands(fields[i].line()) })
+		for _, i := range list {
+			if len(list) > 1 && certain {
+				fields[i].columns = id.n
+			}
+		}
+	}
+}
+
+// list returns how many numbers or times a field lists, 0 if it has any other
+// value.
+func (f *Field) list() (n int) {
+	if strings.IndexByte(f.Lines[0], ',') < 0 && strings.IndexByte(f.Lines[0], '|') < 0 || !f.name.role.number() && f.name.role != Window {
+		return 0 // as nearly all values
+	}
+	line := f.line()
+	for rest, more := line, true; more; {
+		var part string
+		part, rest, more = strings.Cut(rest, separatorOf(line))
+		part = text.Trim(part)
+		_, ok := text.ParseNumber(part)
+		switch {
+		case ok:
+		case f.name.role == Reset:
+			_, ok = text.ParseMoment(part, text.Guess)
+		case f.name.role == Window:
+			ok = parseWindow(part) > 0
+		}
+		if n++; !ok || n > maxMembers {
+			return 0
+		}
+	}
+	if n < 2 {
+		return 0
+	}
+	return n
+}
+
+// separatorOf returns what separates the members of parallel lists: a comma, or a bar
+// (Keap).
+func separatorOf(line string) string {
+	if strings.IndexByte(line, ',') >= 0 {
+		return ","
+	}
+	return "|"
+}
+
+// readColumns reads a parallel list. Each member belongs to another policy.
+func (f *Field) readColumns(facts []Fact, line string) []Fact {
+	for part := range strings.SplitSeq(line, separatorOf(line)) {
+		facts = append(facts, Fact{Role: f.name.role, Value: text.Trim(part)})
+	}
+	return facts
+}
+
+// line returns the line of a field of one number: of several plain numbers the one that
+// counts (see tally.heeds), else the first line that is not blank.
+func (f *Field) line() string {
+	line, first := firstLine(f.Lines)
+	if first+1 == len(f.Lines) || !f.name.role.number() {
+		return line
+	}
+	least, known := int64(0), false
+	for _, next := range f.several() {
+		next = text.Trim(next)
+		if v, ok := text.ParseCount(next); ok && (!known || stricter(f.name.role, v.Floor(), least)) {
+			line, least, known = next, v.Floor(), true
+		}
+	}
+	return line
+}
+
+// maxLines is how many lines are read of a field that is no list of policies. A second
+// one is that of a second limiter, and there are not so many on any way.
+const maxLines = 16
+
+// several returns the lines of a field that are read.
+func (f *Field) several() []string { return f.Lines[:min(len(f.Lines), maxLines)] }
+
+// sortFields puts fields into the order in which they count, because a header has
+// none: by family, by role, by policy, then the shorter name first.
+func sortFields(fields []Field) {
+	if len(fields) > fewFields {
+		slices.SortFunc(fields, func(a, b Field) int { return a.name.compare(b.name) })
+		return
+	}
+	for i := range fields { // by insertion, without copies of what is compared
+		for j := i; j > 0 && fields[j].name.compare(fields[j-1].name) < 0; j-- {
+			fields[j], fields[j-1] = fields[j-1], fields[j]
+		}
+	}
+}
+
+const fewFields = 12

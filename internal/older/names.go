@@ -1,0 +1,452 @@
+package older
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/httpfields/ratelimit/internal/text"
+)
+
+// The names of these fields are sentences in a tiny language:
+//
+//	[X-][vendor-]RateLimit[-policy…]-role[-unit]     X-RateLimit-Remaining-Minute
+//	[X-][vendor-]RateLimit-role[-unit][-policy…]     X-Acme-Rate-Limit-Reset-Ms-Search
+//	[X-]prefix-role[-unit]                           X-Acme-Remaining, beside X-Acme-Limit
+//	[X-][vendor-]Retry-After[-unit]                  X-Acme-Retry-After-Ms
+//
+// The anchor is RateLimit in one word or two. The one word may be glued to the
+// word before it (FeatureRateLimit), and the first of two may not (Corporate-Limit is
+// no anchor). The role may be glued to the anchor (RateLimitReset), to a policy
+// (UserLimit) or to its unit (ResetMs). A stop word says that the field is about
+// limits, and is none itself.
+
+// A nameKind is what can be expected of a value.
+type nameKind uint8
+
+const (
+	noKind     nameKind = iota // nothing: the field is none of a limit
+	roleKind                   // one value of a role
+	anchorKind                 // no more than the anchor: RateLimit, X-RateLimit
+	plainKind                  // a policy without a role: X-RateLimit-Minute
+	waitKind                   // how long to wait, no limit
+	looseKind                  // a role, which counts if there are others of its family
+)
+
+// An order says which fields go before others, where they say different things
+// of one policy.
+type order uint8
+
+const (
+	ownOrder    order = iota // of a caller's dialect
+	draftOrder               // RateLimit-*
+	xOrder                   // X-RateLimit-*
+	dashedOrder              // X-Rate-Limit-*, Rate-Limit-*
+	vendorOrder              // any other prefix before the anchor
+	rowOrder                 // known by its whole name
+	looseOrder               // without an anchor
+)
+
+// A name is what the key of a field says.
+type name struct {
+	key    string
+	kind   nameKind
+	order  order
+	role   Role
+	weak   bool        // of fields for one role one with a surer word goes before it
+	format text.Format // of a time
+	policy string      // in lower case, "" if the name has none
+	digits bool        // the policy begins with the seconds of its window
+	family string      // "" is that of the drafts, X- and of a caller; else that of a vendor
+	form   string      // the key up to the anchor or the role, in lower case; or the name of a dialect
+	window int64       // of its policy, if no field says
+	unit   string      // of its policy
+	loose  looseness   // proves or asks: there is a limit where quota and used are told
+	row    *Row        // nil if its words tell all
+}
+
+// compare orders names by family, role and how sure it is, by policy, and then by length.
+func (n *name) compare(m *name) int {
+	place := func(n *name) int {
+		at := int(n.order)<<8 | int(n.role)<<1
+		if n.weak {
+			at++
+		}
+		return at
+	}
+	if d := place(n) - place(m); d != 0 {
+		return d
+	}
+	return cmp.Or(strings.Compare(n.policy, m.policy), cmp.Compare(len(n.key), len(m.key)), strings.Compare(n.key, m.key))
+}
+
+// maxWords is how many words of a key are looked at; the last holds all behind.
+const maxWords = 16
+
+// split cuts a key into words, in room.
+func split(room []token, key string) []token {
+	dash := "-"
+	if !strings.Contains(key, dash) {
+		dash = "_" // HTTP_X_RATELIMIT_LIMIT (GoCardless)
+	}
+	for len(room) < maxWords-1 {
+		word, rest, more := strings.Cut(key, dash)
+		if !more {
+			break
+		}
+		room, key = append(room, tokenOf(word)), rest
+	}
+	return append(room, tokenOf(key))
+}
+
+// sentence cuts a key into words, and returns the index of the first behind HTTP and X.
+func sentence(room []token, key string) (said []token, first int) {
+	said = split(room, key)
+	if len(said) > 1 && said[0].is("http") {
+		first = 1
+	}
+	if len(said) > first+1 && said[first].is("x") {
+		first++
+	}
+	return said, first
+}
+
+// parse returns what a key says.
+func parse(key string) name {
+	if !text.IsToken(key) { // a header made by hand may have any key
+		return name{key: key}
+	}
+	n := name{key: key}
+	var room [maxWords]token
+	said, first := sentence(room[:0], key)
+	if at := slices.IndexFunc(said, func(t token) bool { return t.kind == retryWord }); at >= 0 {
+		return n.wait(said, at)
+	}
+	if a, ok := findAnchor(said); ok {
+		return n.anchored(said, first, a)
+	}
+	return n.unanchored(said, first)
+}
+
+// An anchor is where a sentence has the word RateLimit, from the word first to
+// behind. Other words may be glued to it.
+type anchor struct {
+	first, behind int
+	end           int // in bytes of the key
+	before, after string
+}
+
+// findAnchor finds the first anchor.
+func findAnchor(said []token) (a anchor, ok bool) {
+	const whole = "ratelimit"
+	start := 0
+	for i := range said {
+		s := said[i].text
+		if at := indexFold(s, whole); at >= 0 {
+			end := at + len(whole)
+			return anchor{i, i + 1, start + end, s[:at], s[end:]}, true
+		}
+		if repeatsAnchor(said[i:]) {
+			return anchor{first: i, behind: i + 2, end: start + len("rate-limit")}, true
+		}
+		start += len(s) + 1
+	}
+	return a, false
+}
+
+// repeatsAnchor reports whether a sentence begins with the anchor in two words.
+func repeatsAnchor(said []token) bool {
+	return len(said) > 1 && said[0].is("rate") && said[1].is("limit")
+}
+
+// indexFold is strings.Index without case.
+func indexFold(s, lower string) int {
+	for i := 0; i+len(lower) <= len(s); i++ {
+		if strings.EqualFold(s[i:i+len(lower)], lower) {
+			return i
+		}
+	}
+	return -1
+}
+
+// wait reads a name whose word at an index is retry. The units of a time follow. In
+// Retry-After-NAME and X-RateLimit-Retry-After-NAME a policy follows.
+func (n name) wait(said []token, at int) name {
+	a, anchored := findAnchor(said[:at])
+	var few [maxWords]string
+	policy, isTime := few[:0], anchored
+	n.format, n.form, n.order = text.Seconds, waitForm, ownOrder // before what else is said of a policy
+	for _, t := range said[at+1:] {
+		switch {
+		case t.kind == unitWord && len(policy) == 0:
+			n.format, isTime = cmp.Or(t.format, n.format), true
+		case at > 0 && !anchored: // X-Retry-Count
+			return name{key: n.key}
+		default:
+			policy = append(policy, t.text)
+		}
+	}
+	if !isTime || strings.EqualFold(n.key, "Retry-After") {
+		return name{key: n.key}
+	}
+	n.kind = waitKind
+	if n.policy = joinWords(policy); anchored && n.policy != "" { // until more becomes available (Phemex)
+		n.kind, n.role, n.order = roleKind, Reset, vendorOrder
+		n.form = strings.ToLower(n.key[:a.end])
+	}
+	return n
+}
+
+// anchored reads a name with an anchor.
+func (n name) anchored(said []token, first int, a anchor) name {
+	none := name{key: n.key}
+	if a.first > 0 && said[a.first-1].kind == foreignAnchor {
+		return none
+	}
+	n.order = place(first, a)
+	n.form = formOf(n.order, n.key[:a.end])
+	var few [maxWords + 1]string
+	policy := few[:0]
+	for _, t := range said[first:a.first] {
+		policy = n.prefix(policy, t.text)
+	}
+	policy = n.prefix(policy, a.before)
+	behind := said[a.behind:]
+	if a.after != "" {
+		switch _, known := unglue(nil, a.after); {
+		case strings.EqualFold(a.after, "bysize"): // Mistral
+			n.unit = "tokens"
+		case known: // RateLimitRemaining
+			behind = said[a.behind-1:]
+			behind[0] = tokenOf(a.after)
+		default:
+			return none
+		}
+	}
+	if len(behind) == 0 {
+		n.kind, n.policy = anchorKind, joinWords(policy)
+		return n
+	}
+	policy, ok := n.clause(policy, behind)
+	if !ok {
+		return none
+	}
+	if !slices.ContainsFunc(policy, func(s string) bool { t := tokenOf(s); return t.role != Quota || t.weak }) {
+		policy = nil // in X-RateLimit-Remaining-Quota the word says no more than Remaining does
+	}
+	n.policy = joinWords(policy)
+	return n
+}
+
+// place returns the order of a family.
+func place(first int, a anchor) order {
+	switch {
+	case a.first > first || a.before != "":
+		return vendorOrder
+	case a.behind > a.first+1:
+		return dashedOrder
+	case first > 0:
+		return xOrder
+	}
+	return draftOrder
+}
+
+// formOf returns how a family is spelled, from the key up to the anchor.
+func formOf(o order, key string) string {
+	if o == xOrder {
+		return "x-ratelimit" // HTTP_X_RATELIMIT too
+	}
+	return strings.ToLower(key)
+}
+
+// prefix reads one word before the anchor. One that is no vendor's names a policy.
+func (n *name) prefix(policy []string, s string) []string {
+	if s == "" {
+		return policy
+	}
+	v, ok := vendorOf(s)
+	if !ok {
+		return append(policy, s)
+	}
+	n.family, n.unit, n.format = strings.ToLower(s), v.unit, v.format
+	return policy
+}
+
+// clause reads the words behind the anchor: role, unit and policy. It appends the
+// words of the policy, and returns false if the field is no limit.
+func (n *name) clause(policy []string, said []token) (_ []string, ok bool) {
+	var room [2 * maxWords]token
+	said = spread(room[:0], said)
+	for i := range said {
+		if said[i].kind == stopWord && !repeatsAnchor(said[i:]) { // some repeat the anchor (Netflix Zuul)
+			return nil, false
+		}
+	}
+	at, part := roleAt(said)
+	role := token{}
+	if n.kind = plainKind; at >= 0 {
+		role = said[at]
+		n.kind, n.role, n.weak, n.loose = roleKind, role.role, role.weak, role.loose
+	}
+	if isSpan(said) {
+		switch n.role {
+		case Remaining: // what remains of a time is a reset
+			n.role = Reset
+		case Quota, Used: // other numbers have no such unit
+			return nil, false
+		}
+	}
+	for i, t := range said {
+		switch {
+		case i == at && part != "":
+			policy = append(policy, part)
+		case i == at && t.kind != unitWord, t.kind == fillWord, t.text == "", at >= 0 && role.covers(t, i-at):
+		case t.kind == unitWord && n.role.time():
+			n.format = cmp.Or(t.format, n.format)
+		default:
+			n.digits = n.digits || len(policy) == 0 && text.All(t.text, text.Digit)
+			policy = append(policy, t.text)
+		}
+	}
+	return policy, true
+}
+
+// covers reports whether another word adds nothing to the role: Remaining-Count,
+// Limit-Window, Window-Reset, Refresh-Limit.
+func (role *token) covers(t token, offset int) bool {
+	switch {
+	case t.kind != roleWord:
+		return false
+	case role.role == Window:
+		return t.role == Quota || t.role == Reset // the renewal period (GitHub Models)
+	case role.role == Reset:
+		return offset < 0 && t.role.time() || offset == 1 && t.role == Quota
+	}
+	return t.role == Used
+}
+
+// isSpan reports whether one of the words is the unit of a span of time. A number before
+// it makes it a part of the policy's name: X-RateLimit-Limit-10-Seconds.
+func isSpan(said []token) bool {
+	for i, t := range said {
+		if t.span && !(i > 0 && text.All(said[i-1].text, text.Digit)) {
+			return true
+		}
+	}
+	return false
+}
+
+// roleAt returns the index of the word that is the role, and the policy if one is
+// glued to it; -1 if there is none. It is the first of these that there is:
+//
+//  1. the last word that is no unit (Minute-Remaining, Reset-Ms); but where that has
+//     other uses or is the quota, a sure word before it (Remaining-Count, Refresh-Limit)
+//  2. the last of the words that it begins with (Remaining-Minute, RenewalPeriod-Tokens)
+//  3. the end of the last word (UserLimit)
+//  4. a word in between, rather a sure one (Seconds-To-Refresh-Limit-Objects)
+//  5. a unit that stands alone, which is that of a reset (X-RateLimit-After)
+func roleAt(said []token) (at int, part string) {
+	last := len(said) - 1
+	for last > 0 && said[last].kind == unitWord {
+		last--
+	}
+	sure, between := -1, -1
+	for i := range said[:last] {
+		if s := &said[i]; s.kind == roleWord && !s.yields() {
+			sure = i
+		} else if s.kind == roleWord && s.role < Name {
+			between = i
+		}
+	}
+	t := &said[last]
+	switch {
+	case t.kind == roleWord && sure >= 0 && t.yields():
+		return sure, ""
+	case t.kind == roleWord && (t.role < Name || between < 0):
+		return last, ""
+	case said[0].kind == roleWord && said[0].role < Name:
+		for at < last && said[at+1].kind == roleWord && said[at].yields() {
+			at++
+		}
+		return at, ""
+	}
+	if policy, w := glued(t.text); policy != "" {
+		*t = w
+		return last, policy
+	}
+	if between < 0 && last == 0 && t.kind == unitWord && t.format != text.Guess {
+		t.role = Reset
+		return 0, ""
+	}
+	if sure >= 0 {
+		between = sure
+	}
+	return between, ""
+}
+
+// yields reports whether a surer word before it is the role.
+func (t *token) yields() bool { return t.weak || t.role == Quota || t.role >= Name }
+
+// unanchored reads a name without an anchor. It counts only if another field of the
+// same policy says more.
+func (n name) unanchored(said []token, first int) name {
+	none := name{key: n.key}
+	said = said[first:]
+	var few [maxWords]string
+	policy, ok := n.clause(few[:0], said)
+	if !ok || !n.role.number() && n.role != Window || len(policy) == 0 && first == 0 {
+		return none
+	}
+	counted, doubted := false, n.weak
+	for _, t := range said {
+		switch t.loose {
+		case refuses:
+			return none
+		case doubts:
+			doubted = true
+		case asks:
+			n.loose = asks
+		}
+	}
+	for _, part := range policy {
+		t := tokenOf(part)
+		counted = counted || t.loose == limited || t.loose == asks || windowOfPart(part) > 0
+	}
+	if doubted && !counted || len(policy) > 0 && isPlural(policy[len(policy)-1]) {
+		return none
+	}
+	n.kind, n.order, n.policy = looseKind, looseOrder, looseName(policy)
+	n.form = strings.ToLower(cmp.Or(strings.TrimSuffix(n.key[:len(n.key)-len(said[len(said)-1].text)], "-"), n.policy))
+	return n
+}
+
+// looseName joins the words of a policy without an anchor. It leaves out those that
+// only say that there is a quota, and, if another tells the window, that it is one
+// of requests. A word may end in limit (DayLimit).
+func looseName(policy []string) string {
+	var few [maxWords]string
+	said := few[:0]
+	windowed := slices.ContainsFunc(policy, func(part string) bool { return windowOfPart(part) > 0 })
+	for _, part := range policy {
+		if before, t := glued(part); t.role == Quota {
+			part = before
+		}
+		if t := tokenOf(part); t.role != Quota && !(windowed && t.loose == asks) {
+			said = append(said, part)
+		}
+	}
+	if len(said) == 0 {
+		said = policy
+	}
+	return joinWords(said)
+}
+
+// isPlural reports whether a word looks like the plural of things whose rate is
+// not limited: Photos, Projects.
+func isPlural(s string) bool {
+	t, n := tokenOf(s), len(s)
+	return n >= 4 && s[n-1]|0x20 == 's' && strings.IndexByte("aius", s[n-2]|0x20) < 0 && t.word == (word{})
+}
+
+// joinWords joins the words of a policy's name, in lower case.
+func joinWords(said []string) string { return strings.ToLower(strings.Join(said, "-")) }

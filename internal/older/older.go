@@ -1,0 +1,258 @@
+// Package older reads the header fields by which servers told their limits before there
+// were RateLimit and RateLimit-Policy, and tell them still: draft-00 to draft-07 of the
+// specification, X-RateLimit-*, and whatever else. It knows numbers and texts, and neither
+// the current fields nor what a client makes of them.
+//
+// What flows through it is [Find]: a header to fields; then [Read]: each field to facts, the
+// facts to tallies by policy, the tallies to policies and limits.
+package older
+
+import (
+	"strings"
+
+	"github.com/httpfields/ratelimit/internal/text"
+)
+
+// Options are how fields are read.
+type Options struct {
+	Reset text.Format // what a bare number in a reset is where nothing tells
+	Name  string      // of the policy that the response does not name
+	Clock text.Clock  // of the response
+}
+
+// A Limit is what a response says of a limit.
+type Limit struct {
+	Name      string
+	Remaining int64     // Unknown if it is not said
+	Reset     text.Span // from now, as precise as the response has it
+	Resets    bool      // a reset is said
+}
+
+// A Current is a field in the current form, String;parameters, which is not read here.
+type Current struct {
+	Key      string
+	Lines    []string
+	Form     string // its family as it is spelled
+	Policies bool   // else it has limits
+	Unit     string // of its policies, if they have none of their own
+}
+
+// A Cause is what is wrong with a line of a field.
+type Cause uint8
+
+// The causes of faults.
+const (
+	Syntax Cause = iota
+	Missing
+	TooMany
+)
+
+// A Fault is a line that cannot be read, or not all of it.
+type Fault struct {
+	Key          string
+	Line, Offset int
+	Cause        Cause
+}
+
+// A Result is what fields say beside policies and limits.
+type Result struct {
+	Current []Current
+	Form    string    // the first that was read: the family as it is spelled, a draft, or a vendor
+	Guessed bool      // nothing tells the unit of a reset
+	Asked   text.Span // the wait that fields in place of Retry-After ask for
+	Faults  []Fault
+}
+
+// A Room has space for what most responses say, so that reading them needs no memory but
+// that of the result.
+type Room struct {
+	tallies  [4]tally
+	listed   [2]Policy
+	facts    [4]Fact
+	policies [4]Policy
+	limits   [4]Limit
+}
+
+// The key of the field of draft-07, and of that of Integer policies.
+const (
+	limitKey  = "Ratelimit"
+	policyKey = "Ratelimit-Policy"
+)
+
+// Read reads fields that were found in a header. It puts them into another order.
+func Read(room *Room, fields []Field, o *Options) ([]Policy, []Limit, Result) {
+	policies, limits, r, _ := read(room, fields, o)
+	return policies, limits, r
+}
+
+// read is Read. It also returns the tallies.
+func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []Limit, r Result, ts tallies) {
+	sortFields(fields)
+	align(fields)
+	ts.list, ts.listed = room.tallies[:0], room.listed[:0]
+	g := draft06
+	for i := range fields {
+		f := &fields[i]
+		f.tally = -1
+		switch {
+		case f.name.kind == waitKind && f.name.policy == "":
+			r.Asked = longer(r.Asked, f.name.asked(f.Lines, &o.Clock))
+			continue
+		case f.isCurrent():
+			n := f.name
+			r.Current = append(r.Current, Current{Key: f.Key, Lines: f.Lines, Form: n.form, Policies: n.role == Policies, Unit: n.unit})
+			continue
+		}
+		var said generation
+		var read bool
+		ts, r.Faults, said, read = ts.field(f, int16(i+1), room.facts[:0], &o.Clock, r.Faults)
+		if read {
+			if f.name.order == draftOrder {
+				g = max(g, said)
+			}
+			if r.Form == "" || r.Form == waitForm {
+				r.Form = f.name.form
+			}
+		}
+	}
+	for i := range ts.list {
+		if ts.list[i].dated {
+			g = max(g, draft00)
+		}
+	}
+	ts.listed, ts.byID = indexListed(ts.listed)
+	r.Guessed = ts.settle(o.Reset)
+	if r.Form == draftForm {
+		r.Form = generationNames[g]
+	}
+	policies, limits = ts.result(room, o.Name)
+	return policies, limits, r, ts
+}
+
+// The forms that fields may tell more of.
+const (
+	draftForm = "ratelimit"
+	waitForm  = "retry-after"
+)
+
+// A generation is the draft whose syntax the fields of the drafts show.
+type generation uint8
+
+const (
+	draft06 generation = iota // nothing
+	draft03                   // policies in the field of the quota
+	draft00                   // the parameter window, or a date for a reset
+	draft07                   // the Dictionary RateLimit
+)
+
+var generationNames = [...]string{draft06: "draft-06", draft03: "draft-03", draft00: "draft-00", draft07: "draft-07"}
+
+// field adds what a field says to the tallies. It returns the generation that the syntax
+// shows, and whether anything was read.
+func (ts tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faults []Fault) (_ tallies, _ []Fault, g generation, read bool) {
+	n := f.name
+	if n.kind == anchorKind && strings.EqualFold(f.Key, limitKey) {
+		facts, bad := f.readDictionary(room)
+		ts, taken := ts.add(f, number, facts, c)
+		if taken < len(facts) && bad == nil {
+			bad = []Fault{{Key: f.Key}}
+		}
+		faults = append(faults, bad...)
+		return ts, faults, draft07, taken > 0
+	}
+	lines, first := f.several(), -1
+	if n.role == Policies {
+		lines = f.Lines
+	}
+	for i, line := range lines {
+		line = text.Trim(line)
+		if f.columns != 0 && line != f.line() || line == "" && (n.row == nil || n.row.Read == nil) {
+			continue
+		}
+		if first < 0 {
+			first = i
+		}
+		facts, bad := f.read(room, line, i == first)
+		var taken int
+		ts, taken = ts.add(f, number, facts, c)
+		read = read || taken > 0
+		for j := range facts {
+			if n.role != Policies {
+				g = max(g, facts[j].generation())
+			}
+		}
+		if (bad != noFault || taken < len(facts)) && (taken > 0 || n.clear(line)) {
+			off := max(bad, 0) + strings.Index(lines[i], line)
+			faults = append(faults, Fault{Key: f.Key, Line: i, Offset: off, Cause: ts.cause(facts)})
+		}
+		if n.role == Name || f.columns != 0 || ts.cause(facts) == TooMany {
+			break // the first counts
+		}
+	}
+	return ts, faults, g, read
+}
+
+// generation returns the generation that a fact shows: that of policies behind the quota.
+func (f *Fact) generation() generation {
+	if f.params == "" {
+		return draft06
+	}
+	switch p, old, _ := parsePolicy("", f.params); {
+	case p.Window != 0 && old:
+		return draft00
+	case p.Window != 0:
+		return draft03
+	}
+	return draft06
+}
+
+// clear reports whether a value that cannot be read is an error. It is if the name
+// of the field leaves no doubt about its meaning, or if the value holds a digit.
+func (n *name) clear(line string) bool {
+	return n.kind != plainKind && n.kind != looseKind &&
+		(n.policy == "" || n.row != nil || strings.ContainsAny(line, "0123456789") || windowOfName(n.policy, n.digits) != 0 || unitOfName(n.policy) != "")
+}
+
+// cause is why not all facts of a field were taken.
+func (ts *tallies) cause(facts []Fact) Cause {
+	if ts.full || len(facts) >= maxMembers || len(ts.listed) >= maxMembers {
+		return TooMany
+	}
+	return Syntax
+}
+
+// isCurrent reports whether a field is in the current form. Of RateLimit and
+// RateLimit-Policy themselves that is all but a Dictionary and Integer policies.
+func (f *Field) isCurrent() bool {
+	n := f.name
+	if n.row != nil || n.kind != anchorKind && n.role != Policies {
+		return false
+	}
+	line, _ := firstLine(f.Lines)
+	switch {
+	case line == "":
+		return false
+	case strings.EqualFold(f.Key, limitKey):
+		key, _, _ := strings.Cut(line, "=")
+		return !isRecord(line) || strings.IndexByte(key, ';') >= 0
+	case strings.EqualFold(f.Key, policyKey):
+		return !text.Is(line[0], text.Digit)
+	}
+	return line[0] == '"'
+}
+
+// asked returns how long the lines of a field ask to wait. A wait of 0 asks for
+// nothing: some servers send it with every response.
+func (n *name) asked(lines []string, c *text.Clock) text.Span {
+	line, _ := firstLine(lines)
+	m, _ := text.ParseMoment(text.Unquote(line), n.format)
+	return m.Settle(c).Until(c)
+}
+
+// longer returns the longer of two spans.
+func longer(s, t text.Span) text.Span {
+	if t.Sec > s.Sec || t.Sec == s.Sec && t.Nsec > s.Nsec {
+		return t
+	}
+	return s
+}

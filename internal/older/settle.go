@@ -1,0 +1,365 @@
+package older
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/httpfields/ratelimit/internal/text"
+)
+
+// settle finds what the tallies say together, and reports whether it had to guess the unit
+// of a reset. Each step needs those before it.
+func (ts *tallies) settle(option text.Format) (guessed bool) {
+	ts.joinNames() // facts of one policy under two names
+	for i := range ts.list {
+		ts.list[i].spend()
+	}
+	for i := range ts.list {
+		ts.settleWindow(&ts.list[i]) // before resets, which have to fit into them
+	}
+	if len(ts.list) > 1 {
+		ts.joinUnnamed()
+	}
+	guessed = ts.settleResets(option)
+	if len(ts.list) > 1 {
+		ts.shareReset()
+		ts.dropComments()
+	}
+	return guessed
+}
+
+// joinNames joins what remains of the daily limit to the daily limit: a policy whose name
+// ends in a word for the quota, and has none, belongs to the one without that word.
+func (ts *tallies) joinNames() {
+	for i := range ts.list {
+		t := &ts.list[i]
+		if before, ok := base(t.policy); ok && t.quota == Unknown {
+			if j := ts.find(tallyID{before, t.family, t.column}); j >= 0 && ts.list[j].quota != Unknown {
+				ts.absorb(j, i)
+			}
+		}
+	}
+}
+
+// settleWindow finds the window of a policy: that of a field; else that of the listed
+// policy with its quota; else that of its name; else the usual one of its field. A window
+// without a unit is counted in milliseconds if the reset is (HTX), else in seconds.
+func (ts *tallies) settleWindow(t *tally) {
+	if t.bare != 0 {
+		t.window = t.bare
+		if t.reset.Units == 1000 {
+			t.window = (t.bare + 999) / 1000
+		}
+	}
+	if t.window == 0 {
+		if i := ts.listedWith(t); i >= 0 {
+			t.window = ts.listed[i].Window
+		}
+	}
+	t.window = cmp.Or(t.window, windowOfName(cmp.Or(t.policy, t.tail), t.digits), t.usual)
+	t.unit = cmp.Or(t.unit, unitOfName(t.policy))
+	if t.quota == 0 && t.part != 0 && t.window != 0 { // 0.5 in a second is 1 in two
+		t.quota = 1
+		t.window = text.SaturatingAdd(text.SaturatingMul(t.window, 1e9), t.part-1) / t.part
+	}
+}
+
+// fits reports whether a reset may lie in a window, or is not known to. Servers round both,
+// so a tenth more is allowed.
+func fits(reset, window int64) bool { return reset <= window+window/10+1 }
+
+// joinUnnamed joins the tally of each family that names no policy to the policy of that
+// family that it is about: the only one with whose numbers its own agree; or, if it has a
+// reset alone, the one of which least remains, among those into whose window it fits.
+func (ts *tallies) joinUnnamed() {
+	for i := range ts.list {
+		u := &ts.list[i]
+		if u.policy != "" || u.column != 0 || u.title != "" || ts.find(tallyID{family: u.family, column: 1}) >= 0 {
+			continue
+		}
+		j := ts.about(u, 1)
+		if j < 0 {
+			j = ts.about(u, 1000)
+		}
+		switch {
+		case j < 0:
+		case ts.list[j].policy == "requests" && len(ts.list) == 2: // where nothing else is counted, requests need no name
+			ts.absorb(i, j)
+		default:
+			ts.absorb(j, i)
+		}
+	}
+}
+
+// about returns the index of the tally that one without a name is about, or -1. A bare
+// reset counts so many units to a second.
+func (ts *tallies) about(u *tally, units int64) (best int) {
+	counted, several := u.numbers() || u.used != Unknown, false
+	best = -1
+	for i := range ts.list {
+		t := &ts.list[i]
+		switch {
+		case t.policy == "" || !t.numbers() && t.policy != "requests" || !t.related(u) || !u.agrees(t):
+		case u.reset.Kind != text.NoMoment && t.window != 0 && !u.mayFit(t.window, units):
+		case best < 0:
+			best = i
+		case counted:
+			several = true
+		case t.left() < ts.list[best].left():
+			best = i
+		}
+	}
+	if several || !counted && u.reset.Kind == text.NoMoment {
+		return -1
+	}
+	return best
+}
+
+// related reports whether one without a name, u, is of the family of another, or of one
+// that is read together with it and if it has numbers says the same one (Kong).
+func (t *tally) related(u *tally) bool {
+	same := func(n, m int64) bool { return n == m && n != Unknown }
+	return t.form == u.form || t.main() && u.main() &&
+		(t.order == u.order || !u.numbers() || same(t.quota, u.quota) || same(t.remaining, u.remaining))
+}
+
+// main reports whether a tally is of the families that are read together.
+func (t *tally) main() bool { return t.order < vendorOrder }
+
+// mayFit reports whether the reset may lie in a window, if a bare one counts so many units
+// to a second.
+func (t *tally) mayFit(window, units int64) bool {
+	if t.reset.Kind == text.Bare {
+		return fits(t.reset.In(units).Until(nil).Ceil(), window)
+	}
+	return fits(t.until.Ceil(), window)
+}
+
+// settleResets finds the units of bare numbers in resets: each by its own window, else as
+// the first of its family that has one; else they are what the caller says, or seconds. It
+// reports whether nothing tells, and the unit makes a difference. A Retry-After does not
+// tell: it says when a bucket has its next unit, or when another limiter lets the client
+// come back, so that it agrees with a reset by chance alone.
+func (ts *tallies) settleResets(option text.Format) (guessed bool) {
+	var told map[string]int64 // by family
+	for i := range ts.list {
+		t := &ts.list[i]
+		if t.reset.Kind != text.Bare {
+			continue
+		}
+		if units := t.unitsTold(); units > 0 {
+			t.resetIn(units)
+			if told == nil && len(ts.list) > 1 {
+				told = make(map[string]int64)
+			}
+			if told != nil && told[t.form] == 0 && t.window != 0 {
+				told[t.form] = units
+			}
+		}
+	}
+	for i := range ts.list {
+		t := &ts.list[i]
+		switch {
+		case t.reset.Kind != text.Bare:
+		case told[t.form] != 0:
+			t.resetIn(told[t.form])
+		case option == text.Milli:
+			t.resetIn(1000)
+		default:
+			guessed = guessed || option == text.Guess && t.reset.In(1).Until(nil).Ceil() != t.reset.In(1000).Until(nil).Ceil()
+			t.resetIn(1)
+		}
+	}
+	return guessed
+}
+
+// unitsTold returns how many units of a bare reset make a second: those in which it fits
+// into the window, else those that the drafts define; 0 if nothing of its policy tells.
+func (t *tally) unitsTold() int64 {
+	window := t.window
+	if t.several { // the window may be that of one limiter and the reset that of another
+		window = windowOfName(t.policy, t.digits)
+	}
+	switch {
+	case window != 0 && fits(t.reset.In(1).Until(nil).Ceil(), window):
+		return 1
+	case window != 0 && t.reset.Number.N >= 1000 && fits(t.reset.In(1000).Until(nil).Ceil(), window): // no server counts milliseconds and then sends less than a second
+		return 1000
+	case t.seconds, window != 0, t.reset.Number.Frac > 0: // no server counts milliseconds and then sends a fraction
+		return 1
+	}
+	return 0
+}
+
+// resetIn takes a bare reset for so many units to a second.
+func (t *tally) resetIn(units int64) {
+	t.reset = t.reset.In(units)
+	t.until = t.reset.Until(nil)
+}
+
+// shareReset gives a reset that no field gives to a policy to all with that window.
+func (ts *tallies) shareReset() {
+	for i := range ts.list {
+		from := &ts.list[i]
+		for j := range ts.list {
+			t := &ts.list[j]
+			if !from.shared {
+				break
+			}
+			if t.reset.Kind == text.NoMoment && t.window != 0 && t.window == from.window && t.hasPolicy() {
+				t.reset, t.until = from.reset, from.until
+			}
+		}
+	}
+}
+
+// dropComments drops the policies of a vendor without a limit, beside the usual fields:
+// they are comments on these (draft-03 Section 3.1, acme-RateLimit-DayLimit).
+func (ts *tallies) dropComments() {
+	usual := false
+	for i := range ts.list {
+		t := &ts.list[i]
+		usual = usual || t.main() && (t.hasLimit() || t.quota != Unknown)
+	}
+	for i := range ts.list {
+		if t := &ts.list[i]; usual && t.order == vendorOrder && t.policy != "" && !t.hasLimit() {
+			*t = tally{tallyID: tallyID{column: -1}, counts: noCounts}
+		}
+	}
+}
+
+// A listedID identifies listed policies: those of a quota and a window.
+type listedID struct{ quota, window int64 }
+
+const anyWindow = -1
+
+// indexListed drops repeated policies of the lists. Of many it makes an index, of the first
+// with each quota and window.
+func indexListed(all []Policy) (listed []Policy, byID map[listedID]int) {
+	if len(all) <= manyTallies {
+		for i := range all {
+			if !slices.ContainsFunc(listed, all[i].same) {
+				listed = append(all[:len(listed)], all[i])
+			}
+		}
+		return listed, nil
+	}
+	listed, byID = all[:0], make(map[listedID]int, 2*len(all))
+	for i := range all {
+		p := &all[i]
+		if j, again := byID[listedID{p.Quota, p.Window}]; again && p.same(listed[j]) {
+			continue
+		}
+		for _, id := range [...]listedID{{p.Quota, p.Window}, {p.Quota, anyWindow}} {
+			if _, again := byID[id]; !again {
+				byID[id] = len(listed)
+			}
+		}
+		listed = append(listed, *p)
+	}
+	return listed, byID
+}
+
+// same reports whether two policies of lists are one.
+func (p *Policy) same(q Policy) bool {
+	return p.Quota == q.Quota && p.Window == q.Window && p.Name == q.Name
+}
+
+// listedWith returns the index of the first listed policy that has the quota of a tally,
+// and its window if it has one; else of one without a window; -1 if there is none.
+func (ts *tallies) listedWith(t *tally) int {
+	for _, id := range [...]listedID{{t.quota, cmp.Or(t.window, anyWindow)}, {t.quota, 0}} {
+		if ts.byID != nil {
+			if i, ok := ts.byID[id]; ok {
+				return i
+			}
+			continue
+		}
+		for i := range ts.listed {
+			if p := &ts.listed[i]; p.Quota == id.quota && (p.Window == id.window || id.window == anyWindow) {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// nameOf returns the name of a tally's policy. It comes from the names of the fields, else
+// from a field for the name, a parameter, or a list, else from the caller; but where the
+// usual fields have a limit without a name, that of a vendor's family is that of the family.
+func (ts *tallies) nameOf(t *tally, option string) string {
+	switch {
+	case t.half != "":
+		return below(t.policy, t.half)
+	case t.column > 0:
+		return below(t.policy, numbersName(t.quota, t.window))
+	case t.policy != "":
+		return t.policy
+	case t.title != "":
+		return below(t.title, t.tail)
+	case t.param != "":
+		return t.param
+	}
+	if i := ts.listedWith(t); i >= 0 && ts.listed[i].Name != "" {
+		return ts.listed[i].Name
+	}
+	if t.family != "" {
+		for i := range ts.list {
+			if u := &ts.list[i]; u.policy == "" && u.family != t.family && u.column == 0 && (u.hasLimit() || u.hasPolicy()) {
+				return t.family
+			}
+		}
+	}
+	return option
+}
+
+// numbersName names a policy by its quota and window.
+func numbersName(quota, window int64) string {
+	var b []byte
+	if quota != Unknown {
+		b = strconv.AppendInt(b, quota, 10)
+	}
+	if window != 0 {
+		b = strconv.AppendInt(append(b, '/'), window, 10)
+	}
+	return string(b)
+}
+
+// result makes policies and limits. A listed policy with the quota of a tally is that of
+// the tally.
+func (ts *tallies) result(room *Room, option string) (policies []Policy, limits []Limit) {
+	policies, limits = room.policies[:0], room.limits[:0]
+	for i := range ts.list {
+		t := &ts.list[i]
+		if !t.hasPolicy() && !t.hasLimit() {
+			continue
+		}
+		t.called = ts.nameOf(t, option)
+		if t.hasLimit() {
+			limits = append(limits, Limit{Name: t.called, Remaining: t.remaining, Reset: t.until, Resets: t.reset.Kind != text.NoMoment})
+		}
+		if !t.hasPolicy() {
+			continue
+		}
+		if at := ts.listedWith(t); at >= 0 && !ts.listed[at].taken {
+			p := &ts.listed[at]
+			p.taken = true
+			p.Name, p.Window, p.Unit = t.called, cmp.Or(p.Window, t.window), cmp.Or(p.Unit, t.unit)
+			continue
+		}
+		p := Policy{Name: t.called, Quota: t.quota, Window: t.window, Unit: t.unit, Used: Unknown, Params: t.params}
+		if t.remaining == Unknown { // nor is the quota known, of which spend makes what remains
+			p.Used = t.used
+		}
+		policies = append(policies, p)
+	}
+	for i := range ts.listed {
+		p := &ts.listed[i]
+		if p.Name == "" {
+			p.Name = numbersName(p.Quota, p.Window)
+		}
+		policies = append(policies, *p)
+	}
+	return policies, limits
+}

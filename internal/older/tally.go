@@ -1,0 +1,384 @@
+package older
+
+import (
+	"cmp"
+
+	"github.com/httpfields/ratelimit/internal/text"
+)
+
+// Unknown is a number that no field says.
+const Unknown = -1
+
+// A tallyID says which policy a tally is of. Where no name tells it, each family has one:
+// two families that have nothing to do with each other never fill each other's gaps.
+type tallyID struct {
+	policy string
+	family string // "" where there is a policy
+	column int    // of parallel lists, from 0
+}
+
+// A tally sums up what the fields say of one policy.
+type tally struct {
+	tallyID
+	into   int    // 1 + the index of the tally that it has been joined to, 0 if it has not
+	called string // the name of its policy in the result
+	counts
+	times
+	label
+}
+
+// counts are the numbers of units of a tally, each Unknown if no field says it.
+type counts struct {
+	quota, remaining, used int64
+	plain                  int64 // without a role, which may be the quota
+	part                   int64 // the fraction of the quota, in billionths
+	by                     [Reset]int16
+	lost                   int16 // the number of a field of which a higher quota has been left out
+	several                bool  // a field says several numbers
+	quotaOf                order // of the field that says the quota
+	deaf                   order // of the families whose fields are about another quota; 0 is none
+}
+
+// times are the window and the reset of a tally.
+type times struct {
+	window, bare int64 // in seconds; a number without unit, of which the reset may tell more
+	windowBy     int16 // the number of the field that says it
+	reset        text.Moment
+	until        text.Span // that is how long
+	resetBy      int16
+	seconds      bool // a bare reset is in seconds, as the drafts define it, unless the window refutes it
+	dated        bool // a reset of the drafts is a date, as in draft-polli-00
+	shared       bool // the reset came from a field that names no policy
+}
+
+// A label is what a tally is called, and what is known of its policy beforehand.
+type label struct {
+	title, tail string // of a field for the name
+	param       string // the name among the parameters of a list
+	params      string // all of them
+	half        string // of its name, by its column
+	form        string // the family as it is spelled
+	usual       int64  // its window if nothing says another
+	unit        string
+	digits      bool // its name begins with the seconds of its window
+	order       order
+}
+
+// tallies are the sums of a response, and the policies that it lists. Its methods return
+// a new value: a pointer to it would make the first few tallies escape to the heap.
+type tallies struct {
+	list   []tally
+	index  map[tallyID]int // of list, if there are many
+	listed []Policy
+	byID   map[listedID]int // of listed
+	full   bool             // there was no room for a tally
+}
+
+// manyTallies is from how many on a map finds them.
+const manyTallies = 16
+
+// find returns the index of a tally, or -1.
+func (ts *tallies) find(id tallyID) int {
+	if ts.index != nil {
+		if i, ok := ts.index[id]; ok {
+			return i
+		}
+		return -1
+	}
+	for i := range ts.list {
+		if ts.list[i].tallyID == id {
+			return i
+		}
+	}
+	return -1
+}
+
+// with returns the tallies with one of an id, and its index; -1 if there is no room for it.
+func (ts tallies) with(id tallyID, n *name) (tallies, int) {
+	i := ts.find(id)
+	if i < 0 {
+		i = len(ts.list)
+		if i == maxMembers {
+			ts.full = true
+			return ts, -1
+		}
+		ts.list = append(ts.list, tally{tallyID: id, counts: noCounts, label: label{form: n.form, order: n.order}})
+		if ts.index == nil && i >= manyTallies {
+			ts.index = make(map[tallyID]int, 2*manyTallies)
+			for j := range ts.list {
+				ts.index[ts.list[j].tallyID] = j
+			}
+		}
+		if ts.index != nil {
+			ts.index[id] = i
+		}
+	}
+	t := &ts.list[i]
+	t.usual, t.unit = cmp.Or(t.usual, n.window), cmp.Or(t.unit, n.unit)
+	t.digits = t.digits || n.digits
+	return ts, i
+}
+
+var noCounts = counts{quota: Unknown, remaining: Unknown, used: Unknown, plain: Unknown}
+
+// add adds the facts of a field with a number of its own, from 1, and returns how many of
+// them can be read.
+func (ts tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (_ tallies, taken int) {
+	for i := range facts {
+		fact, n, column := &facts[i], f.name, 0
+		if fact.Role == Policies {
+			if p, _, ok := parsePolicy(fact.Value, fact.params); ok && len(ts.listed) < maxMembers {
+				p.Unit = n.unit
+				ts.listed = append(ts.listed, p)
+				taken++
+			}
+			continue
+		}
+		if !text.IsName(fact.Policy) {
+			continue
+		}
+		if f.columns != 0 {
+			column = i
+		}
+		id := tallyID{policy: below(n.policy, fact.Policy), column: column}
+		if id.policy == "" {
+			id.family = n.family
+		}
+		var at int
+		if ts, at = ts.with(id, n); at < 0 {
+			break
+		}
+		t := &ts.list[at]
+		if n.row != nil && n.row.Columns != nil && f.columns == len(n.row.Columns) {
+			t.half, t.usual = n.row.Columns[column].Name, n.row.Columns[column].Window
+		}
+		if t.take(n, number, fact, c) {
+			taken++
+		}
+		if f.tally = at; len(facts) > 1 {
+			f.tally = -1
+		}
+	}
+	return ts, taken
+}
+
+// take adds one fact. It is false if the value is malformed.
+func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
+	if n.order == t.deaf && t.deaf != ownOrder {
+		return true
+	}
+	switch fact.Role {
+	case Reset:
+		return t.takeReset(n, number, fact, c)
+	case Window:
+		t.takeWindow(number, fact.Value, cmp.Or(fact.Format, n.format))
+		return true
+	case Name:
+		return t.takeName(n, fact.Value)
+	}
+	v, ok := text.ParseCount(fact.Value)
+	if !ok {
+		return isNothing(fact.Value)
+	}
+	switch fact.Role {
+	case Quota:
+		if t.quota != Unknown && t.quotaOf < n.order && t.quota != v.Floor() {
+			t.deaf = n.order
+			return true
+		}
+		t.quotaOf = n.order
+		t.takeQuota(number, v, fact.params)
+	case Remaining:
+		t.heeds(number, Remaining, &t.remaining, v.Floor())
+	case Used:
+		if !v.Neg {
+			t.heeds(number, Used, &t.used, v.Ceil())
+		}
+	default:
+		t.heeds(number, None, &t.plain, v.Floor())
+	}
+	return true
+}
+
+// stricter reports whether of two numbers that one field says the first allows less.
+func stricter(role Role, n, other int64) bool {
+	if role == Used || role == Reset {
+		return n > other
+	}
+	return n < other
+}
+
+// heeds sets a number to what a field says, if that counts next to what is known. The
+// first field that says a number decides; of several in it the one that allows least, as
+// it cannot be told which of two limiters on the way is meant.
+func (t *tally) heeds(field int16, role Role, known *int64, n int64) bool {
+	again := *known != Unknown && t.by[role] == field
+	t.several = t.several || again && n != *known
+	if *known != Unknown && !(again && stricter(role, n, *known)) {
+		return false
+	}
+	*known, t.by[role] = n, field
+	return true
+}
+
+// takeQuota adds a quota. A negative one is another word for unlimited. Where a field has
+// several quotas, the window behind one goes with it.
+func (t *tally) takeQuota(field int16, v text.Number, params string) {
+	before := t.quota
+	switch {
+	case v.Neg:
+	case t.heeds(field, Quota, &t.quota, v.Floor()):
+		if before != Unknown && t.windowBy == field {
+			t.window, t.bare = 0, 0
+		}
+		t.part, t.lost = v.Frac, 0
+		if t.params == "" && params != "" {
+			p, _, _ := parsePolicy("", params)
+			t.param, t.params = cmp.Or(t.param, p.Name), params
+		}
+	case t.by[Quota] == field && v.Floor() > t.quota:
+		t.lost = field
+	}
+}
+
+// takeWindow adds the length of a window. One that cannot be read, or has no fixed length,
+// says nothing.
+func (t *tally) takeWindow(field int16, value string, format text.Format) {
+	if t.window != 0 || t.bare != 0 || t.lost == field {
+		return
+	}
+	value, t.windowBy = text.Trim(text.Unquote(value)), field
+	switch v, ok := text.ParseCount(value); {
+	case !ok:
+		t.window = parseWindow(value)
+	case format == text.Milli:
+		t.window = v.CeilDiv(1000)
+	case format != text.Guess:
+		t.window = v.Ceil()
+	default:
+		t.bare = v.Ceil()
+	}
+}
+
+// takeName adds the name of the policy, of which the first counts.
+func (t *tally) takeName(n *name, value string) bool {
+	switch {
+	case !text.IsName(value):
+		return false
+	case n.row != nil && n.row.Tail:
+		t.tail = cmp.Or(t.tail, value)
+	default:
+		t.title = cmp.Or(t.title, value)
+	}
+	return true
+}
+
+// takeReset adds a reset. Seconds from now are better than a point in time, which needs
+// two clocks to agree, and both are better than a number without unit.
+func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool {
+	value := text.Trim(text.Unquote(fact.Value))
+	m, ok := text.ParseMoment(value, cmp.Or(fact.Format, n.format))
+	if m.Kind == text.NoMoment {
+		return ok
+	}
+	m = m.Settle(c)
+	until, again := m.Until(c), t.resetBy == field
+	seconds := n.order == draftOrder || n.kind == anchorKind
+	t.dated = t.dated || n.order == draftOrder && m.Kind == text.Point && m.Units == 0
+	switch {
+	case t.reset.Kind == text.NoMoment:
+	case again && until != t.until: // of several that a field says the latest counts, on whatever clock
+		t.several = true
+		if longer(until, t.until) != until {
+			return true
+		}
+	case again || rank(m, seconds) >= rank(t.reset, t.seconds):
+		return true
+	}
+	t.reset, t.until, t.seconds, t.resetBy = m, until, seconds, field
+	return true
+}
+
+// rank orders the kinds of a reset. A bare number in the fields of the drafts is seconds.
+func rank(m text.Moment, seconds bool) int {
+	switch {
+	case m.Kind == text.Later, m.Kind == text.Bare && seconds:
+		return 0
+	case m.Kind == text.Point:
+		return 1
+	}
+	return 2
+}
+
+// spend computes what remains from the quota and what is used, or the quota from
+// the other two.
+func (t *tally) spend() {
+	if t.remaining != Unknown && t.quota == Unknown {
+		t.quota = t.plain
+	}
+	switch {
+	case t.used == Unknown:
+	case t.quota == Unknown && t.remaining != Unknown:
+		t.quota = min(t.remaining+t.used, text.MaxInteger)
+	case t.quota != Unknown && t.remaining == Unknown:
+		t.remaining = max(t.quota-t.used, 0)
+	}
+}
+
+// hasLimit reports whether a field says what remains, or when the reset is.
+func (t *tally) hasLimit() bool { return t.remaining != Unknown || t.reset.Kind != text.NoMoment }
+
+// hasPolicy reports whether a tally makes a policy: it has a quota, or used units, or
+// its limit has a window or a unit.
+func (t *tally) hasPolicy() bool {
+	return t.quota != Unknown || t.used != Unknown || t.hasLimit() && (t.window != 0 || t.unit != "")
+}
+
+// numbers reports whether a tally says how many units there are.
+func (t *tally) numbers() bool { return t.quota != Unknown || t.remaining != Unknown }
+
+// agrees reports whether no number of one tally contradicts one of the other.
+func (t *tally) agrees(u *tally) bool {
+	same := func(n, m int64) bool { return n == m || n == Unknown || m == Unknown }
+	return same(t.quota, u.quota) && same(t.remaining, u.remaining) && same(t.used, u.used)
+}
+
+// left returns what remains of a policy, the largest number if that is not known. Of a
+// quota of 0 nothing does, whatever is said.
+func (t *tally) left() uint64 {
+	if t.quota == 0 {
+		return 0
+	}
+	return uint64(t.remaining)
+}
+
+// absorb moves to one tally what it lacks and another has, which is empty afterwards.
+func (ts *tallies) absorb(into, other int) {
+	t, from := &ts.list[into], &ts.list[other]
+	known := func(n *int64, other int64) {
+		if *n == Unknown {
+			*n = other
+		}
+	}
+	known(&t.quota, from.quota)
+	known(&t.remaining, from.remaining)
+	known(&t.used, from.used)
+	t.part = cmp.Or(t.part, from.part)
+	t.window, t.bare = cmp.Or(t.window, from.window), cmp.Or(t.bare, from.bare)
+	if t.reset.Kind == text.NoMoment {
+		t.reset, t.until, t.seconds, t.shared = from.reset, from.until, from.seconds, from.policy == ""
+	}
+	t.several = t.several || from.several
+	t.usual, t.unit = cmp.Or(t.usual, from.usual), cmp.Or(t.unit, from.unit)
+	t.param, t.params = cmp.Or(t.param, from.param), cmp.Or(t.params, from.params)
+	*from = tally{tallyID: tallyID{column: -1}, into: into + 1, counts: noCounts}
+	t.spend()
+}
+
+// base returns the name of the policy that a name ends with a word for the quota of:
+// daily for daily-limit, nothing for quota.
+func base(policy string) (string, bool) {
+	before, last := cutLast(policy)
+	t := tokenOf(last)
+	return before, t.role == Quota
+}

@@ -1,0 +1,412 @@
+package older
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/httpfields/ratelimit/internal/text"
+)
+
+// Bounds of a field. RFC 9651 Sections 3.1 and 3.1.2 ask a parser of the current fields to
+// support so many members and parameters.
+const (
+	maxMembers = 1024
+	maxParams  = 256
+	maxJSON    = 64 << 10
+	maxDepth   = 8
+)
+
+// firstLine returns the first line that is not blank.
+func firstLine(lines []string) (line string, i int) {
+	for i, line = range lines {
+		if line = text.Trim(line); line != "" {
+			break
+		}
+	}
+	return line, i
+}
+
+// isNothing reports whether a value is the word that stands in place of a number where
+// there is no limit.
+func isNothing(s string) bool { return strings.EqualFold(s, "unlimited") }
+
+// below joins the name of a group of policies with the name of one of them.
+func below(group, s string) string {
+	switch {
+	case s == "":
+		return group
+	case group == "":
+		return s
+	}
+	return group[:min(len(group), maxGroup)] + "-" + s
+}
+
+// maxGroup is how much of the name of a group stands before that of each of its
+// policies. A header can name a group once, and then a hundred thousand of these.
+const maxGroup = 128
+
+// A part of a line that cannot be read is at fault from an offset on.
+const noFault = -1
+
+// read appends what a line of a field says, and returns the offset of what cannot be
+// read, or noFault.
+func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) {
+	n := f.name
+	ok := true
+	switch {
+	case n.row != nil && n.row.Read != nil:
+		facts, ok = n.row.Read(nil, line)
+	case line == "":
+	case n.role.number() && f.columns == 0 && n.kind != waitKind && text.All(line, text.Digit): // as nearly all values
+		facts = append(facts, Fact{Role: n.role, Value: line})
+	case n.kind == waitKind: // nothing of the policy remains until then (NestJS)
+		facts, ok = n.refusal(facts, line)
+	case n.role == Name:
+		facts = append(facts, Fact{Role: Name, Value: text.Unquote(line)})
+	case f.columns != 0:
+		facts = f.readColumns(facts, line)
+	case line[0] == '{':
+		facts, ok = readJSON(facts, line)
+	case isRecord(line):
+		facts, ok = n.readRecord(facts, line)
+	case n.role == Policies:
+		return readItems(facts, Policies, line, first)
+	case n.role != Window && isNumbers(line):
+		facts, ok = readNumbers(facts, n.role, line)
+	case n.role.time():
+		facts = append(facts, Fact{Role: n.role, Value: firstMember(line)})
+	case n.role == Quota || n.kind == anchorKind:
+		return readItems(facts, Quota, line, first)
+	default:
+		facts, ok = n.readMember(facts, line)
+	}
+	if !ok {
+		return facts, 0
+	}
+	return facts, noFault
+}
+
+// refusal reads the wait for a policy.
+func (n *name) refusal(facts []Fact, line string) ([]Fact, bool) {
+	_, ok := text.ParseMoment(line, n.format)
+	if ok {
+		facts = append(facts, Fact{Role: Remaining, Value: "0"}, Fact{Role: Reset, Value: line})
+	}
+	return facts, ok
+}
+
+// firstMember cuts off the parameters and further members of a value, which drafts 04 to
+// 06 ask to ignore.
+func firstMember(line string) string {
+	if !strings.ContainsAny(line, ";,") {
+		return text.Unquote(line) // as nearly all values
+	}
+	if _, ok := text.ParseTime(line); ok { // a date has a comma
+		return line
+	}
+	value, _, _ := strings.Cut(line, ";")
+	if !isCommas(value) {
+		value, _, _ = strings.Cut(value, ",")
+	}
+	return text.Unquote(text.Trim(value))
+}
+
+// readMember reads a value that is a number or a pair. Further members and parameters
+// repeat what other fields say (Roblox); only a window among them is read (Docker Hub).
+func (n *name) readMember(facts []Fact, line string) (_ []Fact, ok bool) {
+	member, ok := line, true
+	if !isCommas(line) {
+		member, _, ok = text.Cut(line, ',')
+	}
+	value, params, _ := text.Cut(member, ';')
+	role := n.role
+	if n.kind == plainKind {
+		role = roleOfPlain(value)
+	}
+	if ok {
+		facts, ok = readCount(facts, role, value)
+	}
+	return appendWindow(facts, params, ok), ok
+}
+
+// roleOfPlain returns the role of a value in a field without one: 5/60 is used and
+// quota (Hotstuff), 60/1m is quota and window.
+func roleOfPlain(value string) Role {
+	first, second, pair := strings.Cut(value, "/")
+	a, _ := text.ParseCount(text.Trim(first))
+	b, isCount := text.ParseCount(text.Trim(second))
+	switch {
+	case !pair:
+		return None
+	case isCount && a.N <= b.N:
+		return Used
+	}
+	return Quota
+}
+
+// readCount reads the value of a quota, a remaining, or what is used: a number, a
+// pair (600/15m, 39/40), or for a quota a window alone (12h, of AspNetCoreRateLimit).
+func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
+	value = text.Trim(text.Unquote(text.Trim(value)))
+	if _, ok := text.ParseCount(value); ok {
+		return append(facts, Fact{Role: role, Value: value}), true
+	}
+	first, second, over := strings.Cut(value, "/")
+	if _, ok := text.ParseCount(text.Trim(first)); over && ok {
+		other := Fact{Role: Window, Format: text.Seconds, Value: text.Trim(second)}
+		if ok = parseWindow(other.Value) > 0; role != Quota {
+			second, _, _ = strings.Cut(second, "(") // 32/40 (Shopify), 18/5000 (api) (Salesforce)
+			other = Fact{Role: Quota, Value: text.Trim(second)}
+			_, ok = text.ParseCount(other.Value)
+		}
+		if ok {
+			facts = append(facts, Fact{Role: role, Value: text.Trim(first)}, other)
+		}
+		return facts, ok
+	}
+	if role == Quota && parseWindow(value) > 0 {
+		return append(facts, Fact{Role: Window, Value: value}), true
+	}
+	return facts, isNothing(value)
+}
+
+// parseWindow reads the length of a window in seconds: a number, a duration, or a word
+// for it; 0 if it is none, or has no fixed length.
+func parseWindow(s string) int64 {
+	if v, ok := text.ParseCount(s); ok {
+		return v.Ceil()
+	}
+	span, _ := text.ParseSpan(s)
+	return span.Ceil()
+}
+
+// isCommas reports whether a value has digits, points and commas alone. It may be
+// one number, so it is never cut at a comma.
+func isCommas(s string) bool {
+	for i := range len(s) {
+		if !text.Is(s[i], text.Digit) && s[i] != ',' && s[i] != '.' {
+			return false
+		}
+	}
+	return strings.IndexByte(strings.TrimSuffix(s, ","), ',') >= 0
+}
+
+// nextNumber cuts the first member off a list of numbers. A comma between two digits may
+// separate thousands, and separates no members.
+func nextNumber(line string) (number, rest string) {
+	for i := range len(line) {
+		if line[i] == ',' && !(0 < i && i < len(line)-1 && text.Is(line[i-1], text.Digit) && text.Is(line[i+1], text.Digit)) {
+			return text.Trim(line[:i]), line[i+1:]
+		}
+	}
+	return text.Trim(line), ""
+}
+
+// isNumbers reports whether a value with a comma is a list of numbers. Of a longer one
+// than is read only the beginning is looked at.
+func isNumbers(line string) bool {
+	if strings.IndexByte(line, ',') < 0 {
+		return false // as nearly all values
+	}
+	for n := 0; line != "" && n <= maxMembers; n++ {
+		var number string
+		number, line = nextNumber(line)
+		if _, ok := text.ParseCount(number); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// readNumbers reads a list of numbers, of which one counts (see tally.heeds).
+func readNumbers(facts []Fact, role Role, line string) ([]Fact, bool) {
+	for n := 0; line != ""; n++ {
+		if n == maxMembers {
+			return facts, false
+		}
+		var number string
+		number, line = nextNumber(line)
+		facts = append(facts, Fact{Role: role, Value: number})
+	}
+	return facts, true
+}
+
+// Records: total=100; remaining=99, or HttpRequestRatePerPort:1499.
+
+// isRecord reports whether a value looks like a record.
+func isRecord(s string) bool {
+	key, _, ok := cutKey(s)
+	return ok && text.Is(key[0], text.Alpha) && !strings.ContainsAny(key, ", ")
+}
+
+// cutKey cuts a part of a record at its first = or colon.
+func cutKey(part string) (key, value string, ok bool) {
+	end := strings.IndexAny(part, "=:")
+	if end <= 0 || text.Trim(part[:end]) == "" {
+		return "", part, false
+	}
+	return text.Trim(part[:end]), text.Trim(part[end+1:]), true
+}
+
+// readRecord reads a record. Its keys are the words of field names, or the letters
+// q, r, t and w. Any other key names a policy, whose value has the role of the field
+// (Salesforce, Microsoft Dev Tunnels); so does a part without one (Auth0), but behind a
+// name it is a number (IBM API Connect).
+func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
+	named, ok := "", true
+	for parts := 0; line != ""; parts++ {
+		var part string
+		part, line = cutPart(line)
+		key, value, keyed := cutKey(part)
+		said, role := keyOf(key)
+		_, isCount := text.ParseCount(part)
+		switch {
+		case part == "":
+		case parts >= 4*maxMembers:
+			return facts, false
+		case !keyed && isCount:
+			if named == "" {
+				ok = false
+				continue
+			}
+			facts = append(facts, Fact{Policy: named, Role: n.role, Value: part})
+		case !keyed, role == Name:
+			if !keyed {
+				value = part
+			}
+			if value = text.Unquote(value); text.IsName(value) {
+				named = value
+			} else {
+				ok = false
+			}
+		case role != None && strings.IndexByte(value, '/') < 0: // else it is a name that looks like a word
+			facts = append(facts, Fact{Policy: below(named, said.policy), Role: role, Format: said.format, Value: text.Unquote(value)})
+		case n.role.time():
+			facts = append(facts, Fact{Policy: below(named, key), Role: n.role, Value: value})
+		case n.role != None && said.kind != noKind:
+			var fits bool
+			from := len(facts)
+			facts, fits = readCount(facts, n.role, value)
+			for i := from; i < len(facts); i++ {
+				facts[i].Policy = below(named, key)
+			}
+			ok = ok && fits
+		}
+	}
+	return facts, ok
+}
+
+// cutPart cuts the first part off a record.
+func cutPart(line string) (part, rest string) {
+	quoted := false
+	for i := range len(line) {
+		switch c := line[i]; {
+		case c == '"':
+			quoted = !quoted
+		case !quoted && (c == ',' || c == ';'):
+			return text.Trim(line[:i]), line[i+1:]
+		}
+	}
+	return text.Trim(line), ""
+}
+
+// readDictionary reads RateLimit: limit=100, remaining=50, reset=5 (draft-07 Section 3), a
+// record in which limit and reset are required.
+func (f *Field) readDictionary(facts []Fact) (_ []Fact, faults []Fault) {
+	line := text.Trim(strings.Join(f.several(), ","))
+	if strings.Trim(line, ", ") == "" {
+		return nil, nil
+	}
+	facts, ok := f.name.readRecord(facts, line)
+	var said uint // roles, as bits
+	for i := range facts {
+		if v, isNumber := text.ParseNumber(facts[i].Value); isNumber && !v.Neg {
+			said |= 1 << facts[i].Role
+		}
+	}
+	switch {
+	case said>>Quota&1 == 0 || said>>Reset&1 == 0:
+		return nil, []Fault{{Key: f.Key, Cause: Missing}}
+	case len(facts) > maxMembers:
+		return facts[:maxMembers], []Fault{{Key: f.Key, Cause: TooMany}}
+	case !ok:
+		return facts, []Fault{{Key: f.Key}}
+	}
+	return facts, nil
+}
+
+// keyOf returns what a key in a record, or in a JSON object, says. Its kind is noKind if
+// it is none of a limit.
+func keyOf(key string) (said name, role Role) {
+	switch key {
+	case "":
+		return said, None
+	case "q":
+		return said, Quota
+	case "r":
+		return said, Remaining
+	case "t":
+		return name{format: text.Seconds}, Reset
+	case "w":
+		return name{format: text.Seconds}, Window
+	case "b":
+		return said, Name
+	}
+	if len(key) > text.MaxTime {
+		return said, None
+	}
+	if t := tokenOf(key); t.kind == roleWord && t.role != Policies { // as nearly all keys
+		said.kind = roleKind
+		return said, t.role
+	}
+	var room [maxWords]token
+	policy, ok := said.clause(nil, split(room[:0], key))
+	if !ok {
+		return name{}, None
+	}
+	if said.policy = joinWords(policy); said.role == Policies {
+		return said, None
+	}
+	return said, said.role
+}
+
+// readJSON reads an object in JSON (Trakt, Basecamp), whose keys are the words of field
+// names.
+func readJSON(facts []Fact, line string) ([]Fact, bool) {
+	v, ok := parseJSON(line)
+	object, _ := v.(map[string]any)
+	named := ""
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		if _, role := keyOf(key); role == Name {
+			named, _ = object[key].(string)
+			ok = ok && text.IsName(named)
+		}
+	}
+	if !text.IsName(named) {
+		named = ""
+	}
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		value, isText := object[key].(string)
+		if number, isNumber := object[key].(json.Number); isNumber {
+			value, isText = number.String(), true
+		}
+		if said, role := keyOf(key); role != None && role != Name && isText {
+			facts = append(facts, Fact{Policy: below(named, said.policy), Role: role, Format: said.format, Value: value})
+		}
+	}
+	return facts, ok
+}
+
+// parseJSON reads an object or an array in JSON.
+func parseJSON(s string) (v any, ok bool) {
+	s = text.Trim(s)
+	if s == "" || len(s) > maxJSON || s[0] != '{' && s[0] != '[' {
+		return nil, false
+	}
+	dec := json.NewDecoder(bytes.NewReader([]byte(s)))
+	dec.UseNumber()
+	return v, dec.Decode(&v) == nil && !dec.More()
+}

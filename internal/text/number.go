@@ -1,0 +1,264 @@
+package text
+
+import (
+	"math"
+	"math/bits"
+	"strings"
+	"time"
+)
+
+// MaxInteger is the largest Integer of a structured field (RFC 9651 Section 3.3.1).
+const MaxInteger = 999_999_999_999_999
+
+const billion = int64(time.Second) // the nanoseconds of a second, and the billionths of 1
+
+// A Number is a decimal number as it stands in a field. A number that is too
+// large for N becomes the largest that N can hold: the reader of a limit needs
+// to know that it is huge, and no more.
+type Number struct {
+	N    int64 // the whole part, at most math.MaxInt64
+	Frac int64 // the fraction in billionths, rounded up: 0 to billion
+	Neg  bool  // there is a minus sign, also before 0
+}
+
+// ParseNumber reads digits, with an optional sign before them and an optional
+// fraction behind them, such as -1.5. Digits are required on both sides of a
+// point.
+func ParseNumber(s string) (v Number, ok bool) {
+	if s != "" && (s[0] == '-' || s[0] == '+') {
+		v.Neg = s[0] == '-'
+		s = s[1:]
+	}
+	end := Skip(s, 0, Digit)
+	v.N = ParseDigits(s[:end])
+	if end == len(s) || end == 0 || s[end] != '.' {
+		return v, end > 0 && end == len(s)
+	}
+	v.Frac, ok = parseFraction(s[end+1:])
+	return v, ok
+}
+
+// ParseDigits returns the value of a text of digits, at most math.MaxInt64.
+func ParseDigits(s string) (n int64) {
+	for i := range len(s) {
+		d := int64(s[i] - '0')
+		if n > (math.MaxInt64-d)/10 {
+			return math.MaxInt64
+		}
+		n = n*10 + d
+	}
+	return n
+}
+
+// parseFraction reads the digits behind a decimal point, in billionths. Digits
+// behind the ninth add one billionth, unless all of them are 0, so that no
+// number above 0 is read as 0. There has to be a digit.
+func parseFraction(s string) (billionths int64, ok bool) {
+	unit := billion
+	for i := range len(s) {
+		if !Is(s[i], Digit) {
+			return 0, false
+		}
+		switch unit /= 10; {
+		case unit > 0:
+			billionths += int64(s[i]-'0') * unit
+		case s[i] > '0':
+			return billionths + 1, Skip(s, i, Digit) == len(s)
+		}
+	}
+	return billionths, s != ""
+}
+
+// Floor returns the number rounded down. A negative number becomes 0, one above
+// MaxInteger becomes MaxInteger.
+func (v Number) Floor() int64 {
+	if v.Neg {
+		return 0
+	}
+	return min(v.N, MaxInteger)
+}
+
+// Ceil returns the number rounded up. A negative number becomes 0, one above
+// MaxInteger becomes MaxInteger.
+func (v Number) Ceil() int64 { return v.CeilDiv(1) }
+
+// CeilDiv returns the number divided by a positive divisor, and then rounded
+// up. A negative number becomes 0, a quotient above MaxInteger becomes
+// MaxInteger.
+func (v Number) CeilDiv(by int64) int64 {
+	if v.Neg {
+		return 0
+	}
+	n := v.N / by
+	if v.N%by > 0 || v.Frac > 0 {
+		n = SaturatingAdd(n, 1)
+	}
+	return min(n, MaxInteger)
+}
+
+// Span takes the number as a count of units, perSecond of which make a second. A
+// negative number is no time at all.
+func (v Number) Span(perSecond int64) Span {
+	if v.Neg {
+		return Span{}
+	}
+	nsec := v.N%perSecond*(billion/perSecond) + (v.Frac+perSecond-1)/perSecond
+	return spanOf(v.N/perSecond, nsec)
+}
+
+// SaturatingAdd returns a + b, at most math.MaxInt64. Neither may be negative.
+func SaturatingAdd(a, b int64) int64 {
+	return int64(min(uint64(a)+uint64(b), math.MaxInt64))
+}
+
+// SaturatingMul returns a × b, at most math.MaxInt64. Neither may be negative.
+func SaturatingMul(a, b int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi > 0 {
+		return math.MaxInt64
+	}
+	return int64(min(lo, math.MaxInt64))
+}
+
+// A Span is a length of time. It can be much longer than a time.Duration.
+type Span struct {
+	Sec  int64 // whole seconds, from 0 to math.MaxInt64
+	Nsec int64 // and nanoseconds, below a second
+}
+
+// spanOf returns a span; nsec may be a second or more.
+func spanOf(sec, nsec int64) Span {
+	return Span{SaturatingAdd(sec, nsec/billion), nsec % billion}
+}
+
+// Ceil returns the span in seconds, rounded up, at most MaxInteger.
+func (s Span) Ceil() int64 { return Number{N: s.Sec, Frac: s.Nsec}.Ceil() }
+
+// Duration returns the span as a duration, or the longest that there is.
+func (s Span) Duration() time.Duration {
+	return time.Duration(SaturatingAdd(SaturatingMul(s.Sec, billion), s.Nsec))
+}
+
+// unitOf returns the length of a unit of time in nanoseconds. It knows the
+// unit by the names that servers use for it, and returns 0 for any other name.
+func unitOf(name string) int64 {
+	switch name {
+	case "ns":
+		return 1
+	case "us", "µs", "μs": // the micro sign, and the Greek letter
+		return 1e3
+	case "ms":
+		return 1e6
+	case "s", "sec", "second", "seconds":
+		return billion
+	case "m", "min", "minute", "minutes":
+		return 60 * billion
+	case "h", "hour", "hours":
+		return 3600 * billion
+	case "d", "day", "days":
+		return 86400 * billion
+	case "w", "week", "weeks":
+		return 604800 * billion
+	}
+	return 0
+}
+
+// ParseSpan reads a span of time in a form that names its unit: a duration as Go
+// writes it (6m0s), which may have days, weeks, and spaces between its parts; a clock
+// (00:06:00); a duration of ISO 8601 (PT6M); or a unit alone, which is one of that
+// unit (the h of 600/h).
+func ParseSpan(s string) (Span, bool) {
+	switch {
+	case s == "" || len(s) > MaxTime:
+		return Span{}, false
+	case strings.IndexByte(s, ':') >= 0:
+		return parseClockTime(s)
+	case s[0] == 'P':
+		return parseISO(s[1:])
+	case !Is(s[0], Digit):
+		s = "1" + s
+	}
+	return parseDuration(s)
+}
+
+// parseDuration reads numbers and their units.
+func parseDuration(s string) (d Span, ok bool) {
+	for s != "" {
+		var v Number
+		var unit int64
+		if v, unit, s, ok = cutDuration(s); !ok {
+			return Span{}, false
+		}
+		d = d.add(v, unit)
+	}
+	return d, true
+}
+
+// add adds a number of units, of so many nanoseconds each.
+func (s Span) add(v Number, unit int64) Span {
+	part := Span{SaturatingMul(v.N, unit/billion), v.Frac * (unit / billion)}
+	if unit < billion {
+		part = v.Span(billion / unit)
+	}
+	return spanOf(SaturatingAdd(s.Sec, part.Sec), s.Nsec+part.Nsec)
+}
+
+// cutDuration cuts the first number and its unit off a duration. It returns the
+// unit in nanoseconds, and the rest of the duration.
+func cutDuration(s string) (v Number, unit int64, rest string, ok bool) {
+	end := 0
+	for end < len(s) && (Is(s[end], Digit) || s[end] == '.') {
+		end++
+	}
+	v, ok = ParseNumber(s[:end])
+	s = strings.TrimLeft(s[end:], " ")
+	end = 0
+	for end < len(s) && !Is(s[end], Digit|Space) {
+		end++
+	}
+	unit = unitOf(s[:end])
+	return v, unit, strings.TrimLeft(s[end:], " "), ok && unit > 0
+}
+
+// parseISO reads what stands behind the P of a duration of ISO 8601. Years and
+// months have no fixed length.
+func parseISO(s string) (d Span, ok bool) {
+	for units := "WD"; s != ""; ok = true {
+		if s[0] == 'T' {
+			s, units = s[1:], "HMS"
+		}
+		end := strings.IndexAny(s, units)
+		if end < 0 {
+			return Span{}, false
+		}
+		v, isNumber := ParseNumber(s[:end])
+		if !isNumber {
+			return Span{}, false
+		}
+		d = d.add(v, unitOf(strings.ToLower(s[end:end+1])))
+		s = s[end+1:]
+	}
+	return d, ok
+}
+
+// parseClockTime reads a span of time written as hh:mm:ss. Days may stand
+// before it (1.02:03:04), and a fraction of a second behind it.
+func parseClockTime(s string) (d Span, ok bool) {
+	hours, rest, _ := strings.Cut(s, ":")
+	minutes, seconds, _ := strings.Cut(rest, ":")
+	days := "0"
+	if before, behind, ok := strings.Cut(hours, "."); ok {
+		days, hours = before, behind
+	}
+	for i, part := range [...]struct {
+		digits string
+		unit   int64
+	}{{days, 86400}, {hours, 3600}, {minutes, 60}, {seconds, 1}} {
+		v, ok := ParseNumber(part.digits)
+		if !ok || !Is(part.digits[0], Digit) || i < 3 && v.Frac > 0 {
+			return Span{}, false
+		}
+		d = d.add(v, part.unit*billion)
+	}
+	return d, true
+}

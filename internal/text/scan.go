@@ -1,0 +1,150 @@
+// Package text reads bytes: it cuts them, and finds numbers, times and spans of time in
+// them. It knows no header field.
+package text
+
+import "strings"
+
+// A Class is a set of bytes that a grammar names. Classes are bits: a byte may
+// belong to several, and a union of classes is a class too.
+type Class uint16
+
+const (
+	Digit     Class = 1 << iota
+	Alpha           // letters of either case
+	keyStart        // the first byte of a parameter's key, RFC 9651 Section 3.1.2
+	keyByte         // the other bytes of a key
+	TokenByte       // the bytes of a Token behind the first, RFC 9651 Section 3.3.4
+	nameByte        // the bytes of a field's name, RFC 9110 Section 5.6.2
+	Plain           // the bytes that stand for themselves in a String, RFC 9651 Section 3.3.3
+	printable       // the bytes of a String, some of which need a backslash before them
+	Space           // the space
+	OWS             // the space and the tab, RFC 9110 Section 5.6.3
+)
+
+// The punctuation in three of the classes.
+const (
+	keyMarks   = "_-.*"
+	nameMarks  = "!#$%&'*+-.^_`|~"
+	tokenMarks = nameMarks + ":/"
+)
+
+var classes = func() (table [256]Class) {
+	for i := range table {
+		b := byte(i)
+		switch {
+		case '0' <= b && b <= '9':
+			table[i] |= Digit | keyByte | TokenByte | nameByte
+		case 'a' <= b && b <= 'z':
+			table[i] |= Alpha | keyStart | keyByte | TokenByte | nameByte
+		case 'A' <= b && b <= 'Z':
+			table[i] |= Alpha | TokenByte | nameByte
+		}
+		if ' ' <= b && b <= '~' {
+			table[i] |= printable
+			if b != '"' && b != '\\' {
+				table[i] |= Plain
+			}
+		}
+	}
+	add := func(c Class, marks string) {
+		for i := range len(marks) {
+			table[marks[i]] |= c
+		}
+	}
+	add(keyStart, "*")
+	add(keyByte, keyMarks)
+	add(TokenByte, tokenMarks)
+	add(nameByte, nameMarks)
+	add(Space, " ")
+	add(OWS, " \t")
+	return table
+}()
+
+// Is reports whether b belongs to class c.
+func Is(b byte, c Class) bool { return classes[b]&c != 0 }
+
+// Skip returns the index of the first byte of s, from i on, that does not
+// belong to class c: len(s) if there is none.
+func Skip(s string, i int, c Class) int {
+	for i < len(s) && Is(s[i], c) {
+		i++
+	}
+	return i
+}
+
+// All reports whether every byte of s belongs to class c. It is true for the
+// empty string.
+func All(s string, c Class) bool { return Skip(s, 0, c) == len(s) }
+
+// IsKey reports whether s can be the key of a parameter (RFC 9651
+// Section 3.1.2).
+func IsKey(s string) bool { return s != "" && SkipKey(s, 0) == len(s) }
+
+// SkipKey returns the index behind the key that begins at i, or i if no key
+// begins there (RFC 9651 Section 4.2.3.3).
+func SkipKey(s string, i int) int {
+	if i < len(s) && Is(s[i], keyStart) {
+		return Skip(s, i, keyByte)
+	}
+	return i
+}
+
+// IsToken reports whether s is a token, as the name of a field has to be
+// (RFC 9110 Sections 5.1 and 5.6.2).
+func IsToken(s string) bool { return s != "" && All(s, nameByte) }
+
+// IsName reports whether s can be written as a String, and so be the name of a
+// policy (RFC 9651 Section 3.3.3).
+func IsName(s string) bool { return All(s, printable) }
+
+// Trim removes the spaces and tabs at both ends of s (RFC 9110 Section 5.6.3).
+func Trim(s string) string { return TrimRight(s[Skip(s, 0, OWS):], OWS) }
+
+// TrimRight removes the bytes of class c at the end of s.
+func TrimRight(s string, c Class) string {
+	for s != "" && Is(s[len(s)-1], c) {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// Cut cuts s at the first separator that is not between double quotes. Between
+// them, a backslash escapes the next byte, except in a Display String, which begins
+// with a percent sign (RFC 9651 Section 3.3.8). Without such a separator, head is
+// all of s. ok is false if a quote is never closed.
+func Cut(s string, sep byte) (head, tail string, ok bool) {
+	quoted, escapes := false, false
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"':
+			quoted = !quoted
+			escapes = quoted && (i == 0 || s[i-1] != '%')
+		case escapes && c == '\\':
+			i++
+		case !quoted && c == sep:
+			return s[:i], s[i+1:], true
+		}
+	}
+	return s, "", !quoted
+}
+
+// Unquote returns the content of a quoted string, with its escapes resolved
+// (RFC 9110 Section 5.6.4). It also removes single quotes, between which
+// nothing is escaped. Any other s it returns as it is.
+func Unquote(s string) string {
+	if len(s) < 2 || s[0] != s[len(s)-1] || s[0] != '"' && s[0] != '\'' {
+		return s
+	}
+	in := s[1 : len(s)-1]
+	if s[0] == '\'' || !strings.Contains(in, `\`) {
+		return in
+	}
+	b := make([]byte, 0, len(in))
+	for i := 0; i < len(in); i++ {
+		if in[i] == '\\' && i+1 < len(in) {
+			i++
+		}
+		b = append(b, in[i])
+	}
+	return string(b)
+}
