@@ -7,7 +7,8 @@ import "slices"
 // what own adds.
 //
 // Where both have a policy of the same name and partition key, the lower Quota
-// is taken. Where both have such a limit, the lower Remaining and the longer Reset
+// is taken, and the Window of the one that has one: older forms often leave it out.
+// Where both have such a limit, the lower Remaining and the longer Reset
 // are taken; one that is Unknown or absent yields to one that is not. A client
 // waits for the window of the policy where nothing remains and there is no Reset:
 // that window then counts as a Reset. All else stays as upstream has it. Members
@@ -17,7 +18,7 @@ import "slices"
 //
 //   - That of [Fields.Validate], where own does not validate.
 //   - ErrConflict with Param "qu" or "w", where policies of one name and partition
-//     key differ in unit or window, so that their numbers cannot be compared. Item
+//     key differ in unit, or both have a window and it is not the same, so that their numbers cannot be compared. Item
 //     is the index in own.Policies.
 //   - ErrConflict with Field LimitField, where a limit would report on a policy
 //     of another unit or window, or of a higher quota, or on none any more (see
@@ -70,7 +71,7 @@ func restrictPolicies(upstream, own []Policy) ([]Policy, error) {
 		if param := conflict(p, &own[j]); param != "" {
 			return nil, &FieldError{Field: PolicyField, Offset: -1, Item: j, Param: param, Err: ErrConflict}
 		}
-		p.Quota = lower(p.Quota, own[j].Quota)
+		p.Quota, p.Window = lower(p.Quota, own[j].Quota), longer(p.Window, own[j].Window)
 		joined[j] = true
 	}
 	for j := range own {
@@ -87,7 +88,7 @@ func conflict(p, q *Policy) string {
 	switch {
 	case p.Unit.canonical() != q.Unit.canonical():
 		return unitKey
-	case p.Window != q.Window:
+	case p.Window != q.Window && p.Window.ok && q.Window.ok:
 		return windowKey
 	}
 	return ""
@@ -147,6 +148,6 @@ func changed(f, out Fields) bool {
 	return slices.ContainsFunc(f.Limits, func(l Limit) bool {
 		p, q := before.policy(&l), after.policy(&l)
 		return p.Unit.canonical() != q.Unit.canonical() ||
-			p != &noPolicy && (p.Window != q.Window || lower(p.Quota, q.Quota) != q.Quota)
+			p != &noPolicy && (p.Window.ok && p.Window != q.Window || lower(p.Quota, q.Quota) != q.Quota)
 	})
 }

@@ -1,8 +1,10 @@
 package ratelimit
 
 import (
+	"iter"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/older"
@@ -19,9 +21,11 @@ import (
 //     older form leaves a number out. Older forms of these two fields themselves
 //     make room for them, and stay where there is nothing to write.
 //   - The older fields of h, lowered in place, so that those who know no others are
-//     told no more than before. A limit of own lowers the older one of its name.
-//     All others lower the tightest older limit of requests, to the lowest Remaining
-//     and the longest Reset. Only what changes is written, in the form in which it
+//     told no more than before: each older form by itself, since they may know one
+//     alone. A limit of own lowers the older one of its name. All others lower the
+//     tightest older limit of requests, to the lowest Remaining and the longest Reset.
+//     Where a field cannot say that Reset, because it would be read as another time
+//     (1614 seconds in X-RateLimit-Reset-Minute as milliseconds), resets stay. Only what changes is written, in the form in which it
 //     was read, and points in time are measured from the field Date, so that they
 //     do not drift from hop to hop. An older field that holds more than one number,
 //     such as JSON, stays as it is.
@@ -36,9 +40,8 @@ import (
 //
 // On error h is as it was, and best forwarded so. The error is that of [ParseAny]
 // where a field is malformed, that of Restrict, that of [Fields.Set] where the
-// fields cannot be written, or a [*FieldError] that wraps ErrRange where an older
-// field would be read as another number than is written, such as a reset that is
-// longer than its window, and would be taken for that of another policy.
+// fields cannot be written, or a [*FieldError] that wraps ErrRange where the older fields
+// would be read as other numbers than are written.
 func RestrictHeader(h http.Header, own Fields, o LegacyOptions) error {
 	if h == nil {
 		return errNilHeader
@@ -109,11 +112,13 @@ func (f Fields) known(refused bool) Fields {
 	return f.Writable()
 }
 
-// An olderLimit is a limit that older fields report, and the fields that hold its numbers.
+// An olderLimit is a limit that the fields of one older form report, and the fields that
+// hold its numbers.
 type olderLimit struct {
 	name, unit       string
-	quota, remaining int64 // the lowest of several; Unknown if none says it
-	used             int64 // the highest
+	form             string // the family of the fields, as it is spelled
+	quota, remaining int64  // the lowest of several; Unknown if none says it
+	used             int64  // the highest
 	holders          []*older.Holder
 	timed            bool   // one of them holds the reset
 	bound            *bound // nil if there is none
@@ -135,34 +140,21 @@ func restrictOlder(h http.Header, own *Fields, o *LegacyOptions) (lowered Fields
 	}
 	found = slices.DeleteFunc(found, func(f older.Field) bool { return f.Key == policyKey || f.Key == limitKey })
 	if len(found) == 0 {
-		return lowered, nil // as for most responses, which need not be read twice more
+		return lowered, nil // as for most responses, which need not be read once more
 	}
-	options := o.older(h)
-	e := olderEdit{h: h, now: options.Clock.Now()}
-	policies, limits, holders := older.Hold(found, &options)
-	e.limits = collect(holders)
-	if len(e.limits) == 0 {
-		return lowered, nil
-	}
-	before := advise(policies, limits)
-	e.bind(own)
-	for i := range e.limits {
-		if err := e.lower(&e.limits[i]); err != nil {
-			e.undo()
+	e := newOlderEdit(h, found, o)
+	policies := newMatcher(own.Policies)
+	for limits := range e.forms() {
+		bind(limits, own, &policies)
+		if err := e.lowerForm(limits); err != nil {
+			e.undo(0)
 			return lowered, err
 		}
 	}
-	if e.field == "" {
+	if len(e.written) == 0 {
 		return lowered, nil
 	}
-	e.bound.follow()
-	policies, limits, _ = older.Hold(found, &options)
-	after := advise(policies, limits)
-	if !(noMoreThan(&before, &after) && noMoreThan(&e.bound, &after)) {
-		e.undo()
-		return lowered, refuse(e.field, ErrRange)
-	}
-	return after.Fields, nil
+	return e.read("")[0].Fields, nil
 }
 
 // advise returns what older fields ask for by themselves.
@@ -183,37 +175,112 @@ func noMoreThan(before, after *Advice) bool {
 type olderEdit struct {
 	h       http.Header
 	now     time.Time // from which points in time are measured
-	limits  []olderLimit
-	bound   Advice // what own says, as far as the fields can say it
+	found   []older.Field   // but for those of the current keys
+	readers []LegacyOptions // those of the caller, and those of a client who has none
+	limits  []olderLimit    // by form
 	written []writtenLines
-	field   string // the last that was changed, "" if none was
 }
 
 // writtenLines are the lines that a field had before it was written to.
 type writtenLines struct {
-	key    string
+	held   *older.Holder
 	before []string
 }
 
-// undo writes back what was there.
-func (e *olderEdit) undo() {
-	for _, w := range slices.Backward(e.written) {
-		e.h[w.key] = w.before
+// newOlderEdit finds the limits that the older fields report.
+func newOlderEdit(h http.Header, found []older.Field, o *LegacyOptions) *olderEdit {
+	options := o.older(h)
+	e := &olderEdit{h: h, found: found, now: options.Clock.Now(), readers: []LegacyOptions{*o}}
+	if o.Dialects != nil || o.Reset != TimeGuess {
+		e.readers = append(e.readers, LegacyOptions{Now: o.Now})
+	}
+	_, _, holders := older.Hold(found, &options)
+	e.limits = collect(holders)
+	slices.SortStableFunc(e.limits, func(l, m olderLimit) int { return strings.Compare(l.form, m.form) })
+	return e
+}
+
+// forms returns the limits of one form after the other. Whoever reads one of them may
+// know no other, so that each has to say what own allows.
+func (e *olderEdit) forms() iter.Seq[[]olderLimit] {
+	return func(yield func([]olderLimit) bool) {
+		for from, to := 0, 0; from < len(e.limits); from = to {
+			for to < len(e.limits) && e.limits[to].form == e.limits[from].form {
+				to++
+			}
+			if !yield(e.limits[from:to]) {
+				return
+			}
+		}
 	}
 }
 
-// collect sorts holders by limit. A reset that no limit is named for is also that of the
-// limits that have none.
+// lowerForm lowers the limits of one form to their bounds. Where a field cannot say a
+// reset, because those who read it would take the number for another time, the resets
+// stay as they are, and the rest is lowered.
+func (e *olderEdit) lowerForm(limits []olderLimit) error {
+	form, mark := limits[0].form, len(e.written)
+	before := e.read(form)
+	for _, resets := range []bool{true, false} {
+		bound, ok := e.lower(limits, resets)
+		if len(e.written) == mark && ok {
+			return nil
+		}
+		for i, after := range e.read(form) {
+			ok = ok && noMoreThan(&before[i], &after) && noMoreThan(&bound, &after)
+		}
+		if ok {
+			return nil
+		}
+		if !resets {
+			break
+		}
+		e.undo(mark)
+	}
+	return refuse(fieldName(e.written[len(e.written)-1].held.Key), ErrRange)
+}
+
+// read returns what the fields of one form ask of each reader, or all older fields if it
+// is "".
+func (e *olderEdit) read(form string) []Advice {
+	h := make(http.Header, len(e.found))
+	for i := range e.found {
+		if f := &e.found[i]; form == "" || f.Form() == form {
+			h[f.Key] = e.h[f.Key]
+		}
+	}
+	said := make([]Advice, len(e.readers))
+	for i := range e.readers {
+		found, _ := older.Find(nil, h, e.readers[i].tables(nil))
+		options := e.readers[i].older(e.h)
+		policies, limits, _ := older.Read(new(older.Room), found, &options)
+		said[i] = advise(policies, limits)
+	}
+	return said
+}
+
+// undo writes back what was there, but for the first so many fields.
+func (e *olderEdit) undo(but int) {
+	for _, w := range slices.Backward(e.written[but:]) {
+		w.held.Set(w.before)
+		e.h[w.held.Key] = w.before
+	}
+	e.written = e.written[:but]
+}
+
+// collect sorts holders by form and limit. A reset that no limit is named for is also
+// that of the limits of its form that have none.
 func collect(holders []older.Holder) (limits []olderLimit) {
-	index := make(map[string]int, 4)
+	type place struct{ form, limit string }
+	index := make(map[place]int, 4)
 	var shared []*older.Holder
 	for i := range holders {
 		held := &holders[i]
-		at, ok := index[held.Limit]
+		at, ok := index[place{held.Form, held.Limit}]
 		if !ok {
 			at = len(limits)
-			index[held.Limit] = at
-			limits = append(limits, olderLimit{name: held.Limit, unit: held.Unit, quota: Unknown, remaining: Unknown, used: Unknown})
+			index[place{held.Form, held.Limit}] = at
+			limits = append(limits, olderLimit{name: held.Limit, unit: held.Unit, form: held.Form, quota: Unknown, remaining: Unknown, used: Unknown})
 		}
 		limits[at].add(held)
 		if held.Shared {
@@ -225,8 +292,10 @@ func collect(holders []older.Holder) (limits []olderLimit) {
 		if l.remaining == Unknown && l.quota != Unknown && l.used != Unknown {
 			l.remaining = max(l.quota-l.used, 0)
 		}
-		if !l.timed && len(shared) > 0 {
-			l.holders, l.timed = append(l.holders, shared...), true
+		for _, held := range shared {
+			if held.Form == l.form && !slices.Contains(l.holders, held) && !l.timed {
+				l.holders, l.timed = append(l.holders, held), true
+			}
 		}
 	}
 	return limits
@@ -246,35 +315,34 @@ func (l *olderLimit) add(held *older.Holder) {
 	}
 }
 
-// bind sets the bounds of own: of each limit upon the older one of its name, and of
-// those without one upon the tightest, as it then is.
-func (e *olderEdit) bind(own *Fields) {
-	policies := newMatcher(own.Policies)
+// bind sets the bounds of own upon the limits of one form: of each limit upon the older
+// one of its name, and of those without one upon the tightest, as it then is.
+func bind(limits []olderLimit, own *Fields, policies *matcher) {
 	var others []bound
 	for i := range own.Limits {
 		l := &own.Limits[i]
 		p := policies.policy(l)
 		wait, _ := waitOf(l, p)
 		b := bound{p.Quota, lower(l.Remaining, p.Quota), longer(l.Reset, wait)}
-		at := slices.IndexFunc(e.limits, func(of olderLimit) bool { return of.name == l.Name && of.remaining != Unknown })
+		at := slices.IndexFunc(limits, func(of olderLimit) bool { return of.name == l.Name && of.remaining != Unknown })
 		if at >= 0 {
-			e.limits[at].bind(b)
+			limits[at].bind(b)
 		} else if b.quota = Unknown; b.remaining == 0 || p.Unit.countsRequests() {
 			others = append(others, b)
 		}
 	}
-	if tightest := e.tightest(); tightest != nil {
+	if tightest := tightestOf(limits); tightest != nil {
 		for _, b := range others {
 			tightest.bind(b)
 		}
 	}
 }
 
-// tightest returns the limit of requests of which least remains, within its bound, or
+// tightestOf returns the limit of requests of which least remains, within its bound, or
 // nil. One without a reset comes after all others, as it cannot say until when.
-func (e *olderEdit) tightest() (best *olderLimit) {
-	for i := range e.limits {
-		l := &e.limits[i]
+func tightestOf(limits []olderLimit) (best *olderLimit) {
+	for i := range limits {
+		l := &limits[i]
 		switch {
 		case l.remaining == Unknown || !Unit(l.unit).countsRequests():
 		case best == nil, l.timed && !best.timed, l.timed == best.timed && l.least() < best.least():
@@ -303,42 +371,54 @@ func (l *olderLimit) bind(b bound) {
 	l.bound.reset = longer(l.bound.reset, b.reset)
 }
 
-// lower writes the fields of a limit that say more than its bound.
-func (e *olderEdit) lower(l *olderLimit) (err error) {
-	b := l.bound
-	if b == nil {
-		return nil
-	}
-	used := max(lower(l.quota, b.quota)-b.remaining, 0)
-	for _, held := range l.holders {
-		switch {
-		case err != nil:
-			return err
-		case held.Role == older.Quota && held.Count > lower(held.Count, b.quota):
-			err = e.write(held, b.quota)
-		case held.Role == older.Remaining && held.Count > b.remaining:
-			err = e.write(held, b.remaining)
-		case held.Role == older.Used && held.Count < used:
-			err = e.write(held, used)
-		case held.Role == older.Reset:
-			if held.Until < b.reset.n {
-				err = e.write(held, b.reset.n)
+// lower writes the fields that say more than the bounds of their limits, those of resets
+// if resets is true. It returns what the bounds say, as far as fields can say it; ok is
+// false if a field cannot express its number.
+func (e *olderEdit) lower(limits []olderLimit, resets bool) (bound Advice, ok bool) {
+	ok = true
+	for i := range limits {
+		l := &limits[i]
+		if l.bound == nil {
+			continue
+		}
+		for _, held := range l.holders {
+			n, lowers := l.lowered(held)
+			if held.Role == older.Reset && !resets {
+				continue
 			}
-			if l.remaining != Unknown {
-				e.bound.Fields.Limits = append(e.bound.Fields.Limits, Limit{Remaining: l.least(), Reset: b.reset})
+			if held.Role == older.Reset && l.remaining != Unknown {
+				bound.Fields.Limits = append(bound.Fields.Limits, Limit{Remaining: l.least(), Reset: l.bound.reset})
+			}
+			if lowers {
+				ok = e.write(held, n) && ok
 			}
 		}
 	}
-	return err
+	bound.follow()
+	return bound, ok
+}
+
+// lowered returns the number that a field has to say within the bound of its limit, and
+// whether it is another one.
+func (l *olderLimit) lowered(held *older.Holder) (n int64, lowers bool) {
+	b := l.bound
+	switch held.Role {
+	case older.Quota:
+		return b.quota, held.Count > lower(held.Count, b.quota)
+	case older.Remaining:
+		return b.remaining, held.Count > b.remaining
+	case older.Used:
+		used := max(lower(l.quota, b.quota)-b.remaining, 0)
+		return used, held.Count < used
+	case older.Reset:
+		return b.reset.n, held.Until < b.reset.n
+	}
+	return 0, false
 }
 
 // write writes a number in the form in which it is.
-func (e *olderEdit) write(held *older.Holder, n int64) error {
-	e.written = append(e.written, writtenLines{held.Key, e.h[held.Key]})
-	lines, ok := held.Write(n, e.now)
-	e.h[held.Key], e.field = lines, fieldName(held.Key)
-	if !ok {
-		return refuse(e.field, ErrRange)
-	}
-	return nil
+func (e *olderEdit) write(held *older.Holder, n int64) (ok bool) {
+	e.written = append(e.written, writtenLines{held, e.h[held.Key]})
+	e.h[held.Key], ok = held.Write(n, e.now)
+	return ok
 }

@@ -192,7 +192,62 @@ var restrictHeaderCases = []struct {
 		X-RateLimit-Used-B: 10`,
 		[2]string{``, `"g";r=0;t=60`}, `
 		RateLimit-Policy: "b";q=10
-		RateLimit: "a";r=1, "b";r=0, "g";r=0;t=60`},
+		RateLimit: "a";r=1, "b";r=0, "g";r=0;t=60
+		RateLimit-Remaining-A: 0`},
+	{"two forms, whose readers may know one of them", `
+		RateLimit-Limit: 10
+		RateLimit-Remaining: 9
+		RateLimit-Reset: 40
+		X-RateLimit-Limit-Minute: 10
+		X-RateLimit-Remaining-Minute: 9`,
+		[2]string{`"tenant";q=100;w=60`, `"tenant";r=0;t=60`}, `
+		RateLimit-Policy: "minute";q=10;w=60, "tenant";q=100;w=60
+		RateLimit: "minute";r=9;t=40, "tenant";r=0;t=60
+		RateLimit-Remaining: 0
+		RateLimit-Reset: 60
+		X-RateLimit-Remaining-Minute: 0`},
+	{"the name of own in one form alone", `
+		Acme-RateLimit-Remaining: 7
+		Acme-RateLimit-Reset: 50s
+		X-RateLimit-Remaining: 8
+		X-RateLimit-Reset: 1795231490`,
+		[2]string{``, `"acme";r=3;t=60`}, `
+		RateLimit: "default";r=8;t=60, "acme";r=3;t=60
+		Acme-RateLimit-Remaining: 3
+		Acme-RateLimit-Reset: 1m0s
+		X-RateLimit-Remaining: 3`},
+	{"a reset that cannot be said: longer than the window of its name, it would be read as milliseconds", `
+		X-RateLimit-Limit-Minute: 60
+		X-RateLimit-Remaining-Minute: 50
+		X-RateLimit-Reset-Minute: 39`,
+		[2]string{`"hour";q=100;w=3600`, `"hour";r=0;t=1614`}, `
+		RateLimit-Policy: "minute";q=60;w=60, "hour";q=100;w=3600
+		RateLimit: "minute";r=50;t=39, "hour";r=0;t=1614
+		X-RateLimit-Remaining-Minute: 0`},
+	{"a reset that cannot be said: it would be read as a point in time", `
+		X-RateLimit-Limit: 9
+		X-RateLimit-Remaining: 8
+		X-RateLimit-Reset: 30`,
+		[2]string{``, `"g";r=1;t=1000000000`}, `
+		RateLimit-Policy: "default";q=9
+		RateLimit: "default";r=8;t=30, "g";r=1;t=1000000000
+		X-RateLimit-Remaining: 1`},
+	{"a reset that cannot be said: after the last year", `
+		X-RateLimit-Limit: 9
+		X-RateLimit-Remaining: 8
+		X-RateLimit-Reset: 1795231490`,
+		[2]string{``, `"g";r=1;t=999999999999999`}, `
+		RateLimit-Policy: "default";q=9
+		RateLimit: "default";r=8;t=60, "g";r=1;t=999999999999999
+		X-RateLimit-Remaining: 1`},
+	{"the name of the draft's examples, which has a window here alone", `
+		X-RateLimit-Limit: 20
+		X-RateLimit-Remaining: 9
+		X-RateLimit-Reset: 1795231490`,
+		[2]string{`"default";q=100;w=60`, `"default";r=2;t=60`}, `
+		RateLimit-Policy: "default";q=20;w=60
+		RateLimit: "default";r=2;t=60
+		X-RateLimit-Remaining: 2`},
 	{"a timestamp in quotes", `
 		X-RateLimit-Remaining: 8
 		X-RateLimit-Reset: " 2026-11-21T03:24:00Z"`,
@@ -624,7 +679,8 @@ func TestRestrictHeader(t *testing.T) {
 			require.Equal(t, want, got)
 			for _, finding := range Check(&http.Response{StatusCode: 200, Header: got}) {
 				upstreams := finding.Rule == "P15" || slices.Equal(h[limitKey], got[limitKey]) // its unit, or its form
-				require.True(t, finding.Level == LevelNote || upstreams || stored(got), "%v", finding)
+				early := finding.Rule == "6-5" && strings.HasPrefix(tc.name, "a reset that cannot be said")
+				require.True(t, finding.Level == LevelNote || upstreams || early || stored(got), "%v", finding)
 			}
 		})
 	}
@@ -651,9 +707,6 @@ func TestRestrictHeaderErrors(t *testing.T) {
 		{"two meanings of a name", `RateLimit-Policy: "a";q=9;w=1`, fieldsOf(t, `"a";q=5;w=10`, ``), ErrConflict},
 		{"own cannot be written", ``, Fields{Limits: []Limit{{Name: "é"}}}, ErrSyntax},
 		{"own does not say what remains", ``, fieldsOf(t, ``, `"g";r=unknown`), ErrRange},
-		{"a reset that would be read as a point in time", "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8\nX-RateLimit-Reset: 30", fieldsOf(t, ``, `"g";r=1;t=1000000000`), ErrRange},
-		{"a reset after the last year", "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8\nX-RateLimit-Reset: 1795231490", fieldsOf(t, ``, `"g";r=1;t=999999999999999`), ErrRange},
-		{"a date after the last year, beside a duration", "X-RateLimit-Remaining: 8\nX-RateLimit-Reset: 1795231490\nX-RateLimit-Reset-In: 5s", fieldsOf(t, ``, `"g";r=1;t=999999999999999`), ErrRange},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := lawRestrictHeader(t, wire(passing+tc.header), tc.own, LegacyOptions{Now: passed})
@@ -733,10 +786,27 @@ func lawRestrictDialect(t testing.TB, d *Dialect, f, own Fields) (restricted boo
 	if err != nil {
 		return false
 	}
-	if complete && d != Draft07 {
+	if complete && d != Draft07 && says(d, own) {
 		mine, after := Advice{Fields: own}, readOlder(got, &o)
 		mine.follow()
 		require.True(t, noMoreThan(&mine, &after), "law 7, for readers of %s: %v\nbefore %v\nafter  %v", d.Name, own, h, got)
+	}
+	return true
+}
+
+// says reports whether a dialect can say each wait that own asks for.
+func says(d *Dialect, own Fields) bool {
+	policies := newMatcher(own.Policies)
+	for _, l := range own.Limits {
+		wait, _ := waitOf(&l, policies.policy(&l))
+		f := Fields{Limits: []Limit{{Name: "minute", Reset: longer(wait, l.Reset)}}}
+		h := wire(passing)
+		if d.Set(h, f, passed) != nil {
+			return false
+		}
+		if a := readOlder(h, &LegacyOptions{Now: passed}); len(a.Fields.Limits) == 1 && a.Fields.Limits[0].Reset != f.Limits[0].Reset {
+			return false
+		}
 	}
 	return true
 }

@@ -23,6 +23,9 @@ type Field struct {
 	tally   int // the index of the tally of its only number, -1 if there is none
 }
 
+// Form returns the family of the field, as it is spelled.
+func (f *Field) Form() string { return f.name.form }
+
 // Role returns the role of the field by its name, or None.
 func (f *Field) Role() Role { return f.name.role }
 

@@ -11,6 +11,7 @@ import (
 // form in which it is.
 type Holder struct {
 	Key    string
+	Form   string // the family as it is spelled, whose readers may know no other
 	Limit  string // the name of the limit, as it was read
 	Unit   string // of its policy
 	Role   Role   // Quota, Remaining, Used or Reset
@@ -37,7 +38,7 @@ func Hold(fields []Field, o *Options) (policies []Policy, limits []Limit, holder
 		for t.into > 0 {
 			t = &ts.list[t.into-1]
 		}
-		h := Holder{Key: f.Key, Limit: t.called, Unit: t.unit, Role: n.role, field: f}
+		h := Holder{Key: f.Key, Form: n.form, Limit: t.called, Unit: t.unit, Role: n.role, field: f}
 		if t.called != "" && h.read(t, &o.Clock) {
 			holders = append(holders, h)
 		}
@@ -87,3 +88,6 @@ func (h *Holder) Write(n int64, now time.Time) (lines []string, ok bool) {
 	h.field.Lines = []string{line}
 	return h.field.Lines, ok
 }
+
+// Set writes lines back that Write has replaced.
+func (h *Holder) Set(lines []string) { h.field.Lines = lines }
