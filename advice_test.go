@@ -453,6 +453,7 @@ func TestAdviceString(t *testing.T) {
 	}{
 		{"nothing", "", "go on"},
 		{"a pace", `RateLimit: "a";r=60;t=30`, "go on, pace 500ms"},
+		{"longer than a Duration can hold", `RateLimit: "a";r=0;t=999999999999999`, `wait 10m0s of more than a century (limit "a";r=0;t=999999999999999)`},
 		{"a pace of more than a minute, in whole seconds", `RateLimit: "a";r=37;t=3200`, "go on, pace 1m26s"},
 		{"a pace of less than a minute, in milliseconds", `RateLimit: "a";r=3;t=10`, "go on, pace 3.333s"},
 		{"the shortest pace", `RateLimit: "a";r=999999999999999;t=1`, "go on, pace 1ns"},

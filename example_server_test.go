@@ -256,14 +256,15 @@ func ExampleMiddleware_stacked() {
 	// /search "global";r=600;t=1800, "search";r=3;t=20
 }
 
-// Attempts are counted for each user. One with a wrong password is given back, so
-// that it does not count: the handler hears from the Decision whose it is.
+// Each user may open five sessions an hour. A login that fails opens none, so its unit is
+// given back: the handler hears from the Decision whose it is. What limits guesses is
+// another Middleware, which gives nothing back.
 func ExampleDecisionOf() {
-	attempts := map[string]int64{} // in Redis, say, or under a lock
+	sessions := map[string]int64{} // in Redis, say, or under a lock
 	limiter := &ratelimit.Middleware{Take: func(r *http.Request) (d ratelimit.Decision, err error) {
 		user := r.FormValue("user")
-		attempts[user]++
-		w := ratelimit.FixedWindow{Name: "logins", Quota: 5, Used: attempts[user], Window: time.Hour, Left: time.Hour}
+		sessions[user]++
+		w := ratelimit.FixedWindow{Name: "sessions", Quota: 5, Used: sessions[user], Window: time.Hour, Left: time.Hour}
 		d.Fields = w.Fields()
 		d.Fields.Limits[0].PartitionKey = []byte(user)
 		return d, nil
@@ -271,7 +272,7 @@ func ExampleDecisionOf() {
 	login := limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.FormValue("password") != "secret" {
 			if d, ok := ratelimit.DecisionOf(r.Context()); ok {
-				attempts[string(d.Fields.Limits[0].PartitionKey)]--
+				sessions[string(d.Fields.Limits[0].PartitionKey)]--
 			}
 			http.Error(w, "wrong password", http.StatusForbidden)
 		}
@@ -279,7 +280,7 @@ func ExampleDecisionOf() {
 	for _, password := range []string{"guess", "secret"} {
 		w := httptest.NewRecorder()
 		login.ServeHTTP(w, httptest.NewRequest("POST", "/?user=ada&password="+password, nil))
-		fmt.Println(w.Code, attempts)
+		fmt.Println(w.Code, sessions)
 	}
 	// Output:
 	// 403 map[ada:0]

@@ -151,7 +151,7 @@ func lawCheck(t testing.TB, resp *http.Response, findings []Finding) {
 	for _, p := range f.Policies {
 		switch p.Unit {
 		case "", Requests, ContentBytes, ConcurrentRequests:
-		case "tokens", "cost":
+		case "tokens", "cost", "percent":
 			units[LevelNote] = true
 		default:
 			units[LevelShould] = true

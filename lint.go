@@ -259,7 +259,7 @@ func (c *checker) policies() {
 		case Requests, ContentBytes, ConcurrentRequests:
 		case requestAlias:
 			c.find(rules[ruleAlias], PolicyField, i)
-		case "tokens", "cost": // of language models, and of GraphQL
+		case "tokens", "cost", "percent": // of language models, of GraphQL, and of those who tell no number
 			c.find(rules[ruleUsedUnit], PolicyField, i)
 		default:
 			c.find(rules[ruleUnit], PolicyField, i)

@@ -68,6 +68,7 @@ var lintCases = []lintCase{
 	{"P15, an unregistered unit", `RateLimit-Policy: "default";q=100;w=60;qu="points"` + "\n" + cleanLimit, []string{"P15 should RateLimit-Policy 0"}},
 	{"P15, tokens, a unit in use", `RateLimit-Policy: "default";q=100;w=60;qu="tokens"` + "\n" + cleanLimit, []string{"P15 note RateLimit-Policy 0"}},
 	{"P15, cost, a unit in use", `RateLimit-Policy: "default";q=100;w=60;qu="cost"` + "\n" + cleanLimit, []string{"P15 note RateLimit-Policy 0"}},
+	{"P15, percent, a unit in use", `RateLimit-Policy: "default";q=100;w=60;qu="percent"` + "\n" + cleanLimit, []string{"P15 note RateLimit-Policy 0"}},
 	{"P15, the alias request", `RateLimit-Policy: "default";q=100;w=60;qu="request"` + "\n" + cleanLimit, []string{"P15 should RateLimit-Policy 0"}},
 	{"P16, w is 0", `RateLimit-Policy: "a";q=1;w=0`, []string{"P16 must RateLimit-Policy 0"}},
 	{"P16, w is a Decimal", `RateLimit-Policy: "a";q=1, "b";q=1;w=0.5`, []string{"P16 must RateLimit-Policy 1"}},

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"net/http"
+	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/older"
@@ -13,7 +16,8 @@ import (
 
 // A Decision is what a limiter says of one request.
 type Decision struct {
-	// Fields are what the response says, whether the request passes or not.
+	// Fields are what the response says, whether the request passes or not. They
+	// have to [Fields.Validate].
 	// Fields without members write nothing and delete nothing, as for a request
 	// that costs nothing.
 	Fields Fields
@@ -71,8 +75,8 @@ type Middleware struct {
 // If the header holds fields already, which an outer Handler or another limiter has
 // written, those of the Decision join them as by [RestrictHeader]: members of one
 // name become the tighter of the two, all others stand beside each other. Legacy is
-// written of the result, and older fields of another form are lowered in place. So
-// what a client reads is true, whichever limiter refuses it. If the two mean
+// written of the result, and older fields of another form are lowered in place, as far
+// as they can say it. So what a client reads is true, whichever limiter refuses it. If the two mean
 // different things by one name, OnError hears of an ErrConflict, and the fields stay
 // as they are; a refusal is a refusal all the same.
 //
@@ -173,8 +177,9 @@ func (s *handling) outward() iter.Seq[*handling] {
 // handler behind a [Middleware]; of several Middlewares it is the innermost. ok is
 // false if there is none, or if its Take has failed.
 //
-// The Decision is a copy: the response has been written to already, and changes have
-// no effect. Its Done is nil, because the Middleware calls it.
+// The Decision is a copy, but for the values in Params and in the Extensions of the
+// Problem: the response has been written to already, and changes have no effect. Its Done
+// is nil, because the Middleware calls it.
 func DecisionOf(ctx context.Context) (d *Decision, ok bool) {
 	s := handlingOf(ctx)
 	if s == nil || !s.decided {
@@ -182,10 +187,28 @@ func DecisionOf(ctx context.Context) (d *Decision, ok bool) {
 	}
 	copied := s.decision
 	copied.Done = nil
-	copied.Fields.Policies = slices.Clone(copied.Fields.Policies)
-	copied.Fields.Limits = slices.Clone(copied.Fields.Limits)
+	copied.Fields = copied.Fields.clone()
 	copied.Violated = slices.Clone(copied.Violated)
+	if copied.Problem != nil {
+		p := *copied.Problem
+		p.ViolatedPolicies, p.Extensions = slices.Clone(p.ViolatedPolicies), maps.Clone(p.Extensions)
+		copied.Problem = &p
+	}
 	return &copied, true
+}
+
+// clone returns a copy of f, with Params that have the same values.
+func (f Fields) clone() Fields {
+	f.Policies, f.Limits = slices.Clone(f.Policies), slices.Clone(f.Limits)
+	for i := range f.Policies {
+		p := &f.Policies[i]
+		p.PartitionKey, p.Params = slices.Clone(p.PartitionKey), slices.Clone(p.Params)
+	}
+	for i := range f.Limits {
+		l := &f.Limits[i]
+		l.PartitionKey, l.Params = slices.Clone(l.PartitionKey), slices.Clone(l.Params)
+	}
+	return f
 }
 
 func (m *Middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -248,13 +271,17 @@ func (m *Middleware) decide(w http.ResponseWriter, r *http.Request, next http.Ha
 // can be written.
 func (s *handling) announce() error {
 	own := &s.decision.Fields
+	err, joins := own.Validate(), s.said != nil || hasAnchors(s.header)
 	switch {
 	case own.empty():
 		return nil
-	case s.said != nil || hasAnchors(s.header):
+	case joins && err != nil:
+		return err
+	case joins:
 		return s.join()
+	case err == nil:
+		err = own.Set(s.header)
 	}
-	err := own.Set(s.header)
 	if err == nil {
 		s.said = own
 	}
@@ -299,14 +326,19 @@ func (s *handling) join() error {
 	if conflict != nil {
 		return conflict
 	}
-	for _, d := range s.by.Legacy { // they are written anew
-		d.remove(s.header, isCurrent(s.header[policyKey]))
+	legacy := make(http.Header, 6)
+	err = errors.Join(err, f.Set(legacy)) // for what yields to the current form
+	for _, d := range s.by.Legacy {
+		if fault := d.Set(legacy, f, o.Now); fault != nil {
+			err = errors.Join(err, fault) // what is there in that form is lowered
+			continue
+		}
+		d.remove(s.header, isCurrent(s.header[policyKey])) // it is written anew
 	}
-	if fault := f.pass(s.header, &own, &o); fault != nil {
-		err = errors.Join(err, fault, f.Set(s.header))
-	}
+	err = errors.Join(err, f.pass(s.header, &own, &o))
+	maps.Copy(s.header, legacy)
 	s.said = &f
-	return errors.Join(err, s.by.setLegacy(s.header, &f))
+	return err
 }
 
 // dialects returns the dialects that this and all outer Handlers write.
@@ -326,21 +358,27 @@ func (s *handling) dialects() (list []*Dialect) {
 // upstream says in whatever form, as [RestrictHeader] does: nobody is told more than
 // either allows, and nothing is said twice. The dialects of Legacy are written of
 // the result, unless upstream says itself in their fields what remains: then these
-// are lowered in place, and a reset in Unix seconds stays one. All is written to the
-// response, and taken back from the header that Handler has written to, so that
-// nothing is lost where the proxy passes an informational response on and clears
-// that header. A response to a request that Handler had nothing to say of stays as
-// it is.
+// are lowered in place, and a reset in Unix seconds stays one. A response to a request
+// that Handler had nothing to say of stays as it is, and so does one whose request has
+// lost the values of its context on the way.
+//
+// All is written to the response, and taken back from the header that Handler has
+// written to, because the proxy adds the one to the other, and clears the header where
+// it passes an informational response on. The older fields that another limiter has
+// written there move to the response, lowered as well, unless upstream has the same.
+// Where a handler between Handler and the proxy runs the proxy in a goroutine of its
+// own, as [http.TimeoutHandler] does, nothing is taken back: such a handler has a header
+// of its own, and replaces the fields by those of the response.
 //
 // It returns nil whatever the fields are, because an error would become 502 Bad
 // Gateway, and reports to OnError, with a nil ResponseWriter, what could not be
 // joined: members that mean different things by one name stand beside each other
-// (ErrConflict), a malformed RateLimit or RateLimit-Policy is replaced, since clients
-// ignore it, and older fields that cannot be lowered stay (ErrRange).
+// (ErrConflict), and a malformed RateLimit or RateLimit-Policy is replaced, since clients
+// ignore it. An older field that holds more than one number stays as it is, unless Legacy
+// writes it.
 //
-// No handler between Handler and the proxy may give the request a context with a
-// deadline or a cancellation of its own: where the proxy may run in another
-// goroutine, as behind [http.TimeoutHandler], nothing is taken back.
+// Where upstream is a cache, and the response has an Age, clients ignore all limits in it
+// (draft-11 Section 7.3), those of the gateway too.
 func (m *Middleware) ModifyResponse(resp *http.Response) error {
 	if resp.Request == nil {
 		return nil
@@ -349,26 +387,69 @@ func (m *Middleware) ModifyResponse(resp *http.Response) error {
 	if s == nil || s.said == nil {
 		return nil
 	}
-	s.takeBack(resp.Request.Context())
+	if resp.Header == nil {
+		resp.Header = make(http.Header)
+	}
+	s.takeBack(resp)
 	if err := s.joinResponse(resp); err != nil && m.OnError != nil {
 		m.OnError(nil, resp.Request, err)
 	}
 	return nil
 }
 
-// takeBack deletes what Handlers have written to the header to which the proxy adds
-// that of the response. A context that can be canceled by somebody between may
-// belong to another goroutine than the header does.
-func (s *handling) takeBack(ctx context.Context) {
-	known := (&LegacyOptions{Dialects: s.dialects()}).tables(nil)
+// takeBack empties the header to which the proxy adds that of the response of all that
+// Handlers have written, and moves what others have written there to the response.
+func (s *handling) takeBack(resp *http.Response) {
+	if s.Done() != resp.Request.Context().Done() && !inServe() {
+		return
+	}
+	ours := tablesOf(s.dialects())
 	for of := range s.outward() {
-		if of.Done() != ctx.Done() {
-			return
-		}
-		for key := range of.header {
-			if older.HasAnchor(key) || slices.ContainsFunc(known, func(t *older.Table) bool { _, ok := t.Role(key); return ok }) {
-				delete(of.header, key)
+		for key, lines := range of.header {
+			mine := key == policyKey || key == limitKey || hasRole(ours, key)
+			if !mine && !older.HasAnchor(key) {
+				continue
 			}
+			if _, there := resp.Header[key]; !mine && !there {
+				resp.Header[key] = lines
+			}
+			delete(of.header, key)
+		}
+	}
+}
+
+// tablesOf returns the fields of dialects.
+func tablesOf(dialects []*Dialect) (tables []*older.Table) {
+	for _, d := range dialects {
+		tables = append(tables, d.table())
+	}
+	return tables
+}
+
+// hasRole reports whether one of the dialects has a field of that name.
+func hasRole(dialects []*older.Table, key string) bool {
+	return slices.ContainsFunc(dialects, func(t *older.Table) bool { _, ok := t.Role(key); return ok })
+}
+
+// inServe reports whether the caller runs in a goroutine of [Middleware.serve], to which
+// the header belongs. Else it may belong to another goroutine, and is not touched. A
+// context tells it where nobody has derived another one to cancel; a Transport with a
+// deadline for each try has, in the same goroutine, and [http.TimeoutHandler] too, in
+// another. So the stack tells it.
+func inServe() bool {
+	const serve = "github.com/httpfields/ratelimit.(*Middleware).serve"
+	var room [64]uintptr
+	for skip := 2; ; skip += len(room) {
+		n := runtime.Callers(skip, room[:])
+		frames := runtime.CallersFrames(room[:n])
+		for more := n > 0; more; {
+			var frame runtime.Frame
+			if frame, more = frames.Next(); frame.Function == serve {
+				return true
+			}
+		}
+		if n < len(room) {
+			return false
 		}
 	}
 }
@@ -383,6 +464,9 @@ func (s *handling) joinResponse(resp *http.Response) error {
 	f, conflict := Restrict(upstream, own)
 	if conflict != nil {
 		f = upstream.explicit().Join(own.explicit())
+		// Of two policies of one name the first counts: a client has to see that a limit
+		// is one of requests.
+		f.Policies = slices.Concat(policiesOf(f.Policies, true), policiesOf(f.Policies, false))
 	}
 	err = errors.Join(err, conflict)
 	if fault := f.pass(h, &own, &o); fault != nil {
@@ -401,6 +485,11 @@ func (s *handling) joinResponse(resp *http.Response) error {
 	return err
 }
 
+// policiesOf returns those policies that count requests, or those that do not.
+func policiesOf(list []Policy, requests bool) []Policy {
+	return slices.DeleteFunc(slices.Clone(list), func(p Policy) bool { return p.Unit.countsRequests() != requests })
+}
+
 // explicit returns f with limits that say as much without their policies.
 func (f Fields) explicit() Fields {
 	policies := newMatcher(f.Policies)
@@ -414,10 +503,12 @@ func (f Fields) explicit() Fields {
 	return f
 }
 
-// tells reports whether a field of the dialect says what remains.
+// tells reports whether a field of the dialect says what remains, in one number: others
+// are not lowered in place.
 func (d *Dialect) tells(h http.Header) bool {
-	for key := range h {
-		if role, ok := d.table().Role(key); ok && (role == older.Remaining || role == older.Used) {
+	for key, lines := range h {
+		role, ok := d.table().Role(key)
+		if ok && (role == older.Remaining || role == older.Used) && len(lines) == 1 && !strings.Contains(lines[0], ",") {
 			return true
 		}
 	}

@@ -1,6 +1,8 @@
 package ratelimit
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"io"
 	"log"
@@ -132,6 +134,48 @@ var upstreamCases = []struct {
 		[2]string{`"default";q=10;w=10`, `"default";r=0`}, nil, `
 		RateLimit-Policy: "default";q=1000;w=3600, "default";q=10;w=10
 		RateLimit: "default";r=900;t=3000, "default";r=0;t=10`, ErrConflict},
+	{"one name for requests and tokens, of which a client has to see the requests", `
+		RateLimit-Policy: "default";q=1000;qu="tokens"
+		RateLimit: "default";r=900`,
+		[2]string{`"default";q=10;w=60`, `"default";r=1;t=60`}, nil, `
+		RateLimit-Policy: "default";q=10;w=60, "default";q=1000;qu="tokens"
+		RateLimit: "default";r=900, "default";r=1;t=60`, ErrConflict},
+	{"one name, whose window upstream does not say", `
+		X-RateLimit-Limit: 20
+		X-RateLimit-Remaining: 9
+		X-RateLimit-Reset: @unix+30`,
+		[2]string{`"default";q=100;w=60`, `"default";r=2;t=60`}, nil, `
+		RateLimit-Policy: "default";q=20;w=60
+		RateLimit: "default";r=2;t=60
+		X-RateLimit-Limit: 20
+		X-RateLimit-Remaining: 2
+		X-RateLimit-Reset: @unix+60`, nil},
+	{"Kong, in both of its forms", `
+		RateLimit-Limit: 10
+		RateLimit-Remaining: 9
+		RateLimit-Reset: 40
+		X-RateLimit-Limit-Minute: 10
+		X-RateLimit-Remaining-Minute: 9`,
+		[2]string{`"tenant";q=100;w=60`, `"tenant";r=0;t=60`}, nil, `
+		RateLimit-Policy: "minute";q=10;w=60, "tenant";q=100;w=60
+		RateLimit: "minute";r=9;t=40, "tenant";r=0;t=60
+		RateLimit-Limit: 10
+		RateLimit-Remaining: 0
+		RateLimit-Reset: 60
+		X-RateLimit-Limit-Minute: 10
+		X-RateLimit-Remaining-Minute: 0`, nil},
+	{"several numbers in a field that Legacy writes", `
+		X-RateLimit-Remaining: 99, 50`,
+		[2]string{``, `"tenant";r=5;t=60`}, []*Dialect{XRateLimit}, `
+		RateLimit: "default";r=50, "tenant";r=5;t=60
+		X-RateLimit-Remaining: 5
+		X-RateLimit-Reset: 60`, nil},
+	{"an old answer of a cache", `
+		Age: 30
+		X-RateLimit-Remaining: 7`,
+		[2]string{``, `"tenant";r=5;t=60`}, nil, `
+		RateLimit: "default";r=7, "tenant";r=5;t=60
+		X-RateLimit-Remaining: 5`, nil},
 	{"a current field that is malformed", `
 		RateLimit: default
 		RateLimit-Policy: "a"
@@ -148,13 +192,13 @@ var upstreamCases = []struct {
 		RateLimit: "default";r=7, "tenant";r=5;t=60
 		X-RateLimit-Limit: many
 		X-RateLimit-Remaining: 5`, ErrSyntax},
-	{"an older field that cannot be lowered", `
+	{"an older field that cannot say the reset", `
 		X-RateLimit-Remaining: 7
 		X-RateLimit-Reset: @unix+60`,
 		[2]string{``, `"tenant";r=5;t=999999999999`}, nil, `
 		RateLimit: "default";r=7;t=60, "tenant";r=5;t=999999999999
-		X-RateLimit-Remaining: 7
-		X-RateLimit-Reset: @unix+60`, ErrRange},
+		X-RateLimit-Remaining: 5
+		X-RateLimit-Reset: @unix+60`, nil},
 }
 
 // limitFields returns the fields for limits of a header, and Retry-After.
@@ -194,8 +238,127 @@ func TestModifyResponse(t *testing.T) {
 			mine := Advice{Fields: own.Fields}
 			mine.follow()
 			require.GreaterOrEqual(t, through.Asked, mine.Wait)
+			if upstream.Header.Get("Age") == "" {
+				require.GreaterOrEqual(t, max(through.Pace, through.Asked), mine.Pace)
+			}
 		})
 	}
+}
+
+// What Handler has written is taken back from the header to which the proxy adds the
+// response, whoever derives a context in between; and what others have written moves to
+// the response, unless upstream says it too.
+func TestModifyResponseTakesBack(t *testing.T) {
+	const upstream = "RateLimit-Policy: \"api\";q=9;w=60\nRateLimit: \"api\";r=0;t=60"
+	const want = `
+		RateLimit-Policy: "api";q=9;w=60
+		RateLimit: "api";r=0;t=60
+		X-RateLimit-Limit: 9
+		X-RateLimit-Remaining: 0
+		X-RateLimit-Reset: 60`
+	same := func(next http.Handler) http.Handler { return next }
+	under := func(derive func(context.Context) (context.Context, context.CancelFunc)) func(http.Handler) http.Handler {
+		return func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				ctx, cancel := derive(r.Context())
+				defer cancel()
+				next.ServeHTTP(w, r.WithContext(ctx))
+			})
+		}
+	}
+	minute := func(ctx context.Context) (context.Context, context.CancelFunc) {
+		return context.WithTimeout(ctx, time.Minute)
+	}
+	never := func(ctx context.Context) (context.Context, context.CancelFunc) {
+		return context.WithoutCancel(ctx), func() {}
+	}
+	foreign := func(text string) func(http.Handler) http.Handler {
+		return func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				maps.Copy(w.Header(), wire(text))
+				next.ServeHTTP(w, r)
+			})
+		}
+	}
+	try := func(derive func(context.Context) (context.Context, context.CancelFunc)) func(http.RoundTripper) http.RoundTripper {
+		return func(base http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				ctx, cancel := derive(r.Context())
+				defer cancel()
+				return base.RoundTrip(r.WithContext(ctx))
+			})
+		}
+	}
+	for _, tc := range []struct {
+		name            string
+		outside, inside func(http.Handler) http.Handler
+		transport       func(http.RoundTripper) http.RoundTripper
+		upstream, want  string
+	}{
+		{name: "a deadline for each try", transport: try(minute)},
+		{name: "a try that is never canceled", transport: try(never)},
+		{name: "an http.Client for a transport", transport: func(base http.RoundTripper) http.RoundTripper {
+			client := &http.Client{Transport: base, Timeout: time.Minute}
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				r.RequestURI = ""
+				return client.Do(r)
+			})
+		}},
+		{name: "a deadline of a handler", inside: under(minute)},
+		{name: "http.TimeoutHandler, which replaces the header", inside: func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "") }},
+		{name: "http.TimeoutHandler, and a deadline for each try", transport: try(minute),
+			inside: func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "") }},
+		{name: "another limiter outside, in another form, and documents", outside: foreign("Acme-RateLimit-Remaining: 0\nAcme-RateLimit-Reset: 90s\nX-RateLimit-Docs: https://a.example"),
+			want: `
+		RateLimit-Policy: "api";q=9;w=60
+		RateLimit: "api";r=0;t=60, "acme";r=0;t=90
+		Acme-RateLimit-Remaining: 0
+		Acme-RateLimit-Reset: 90s
+		X-RateLimit-Docs: https://a.example
+		X-RateLimit-Remaining: 0
+		X-RateLimit-Reset: 90`},
+		{name: "another limiter outside, in the form of upstream", outside: foreign("X-RateLimit-Limit: 20\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30"),
+			upstream: "X-RateLimit-Limit: 50\nX-RateLimit-Remaining: 7\nX-RateLimit-Reset: 10", want: `
+		RateLimit-Policy: "default";q=20, "api";q=100;w=60
+		RateLimit: "default";r=0;t=30, "api";r=99;t=60
+		X-RateLimit-Limit: 20
+		X-RateLimit-Remaining: 0
+		X-RateLimit-Reset: 60`},
+		{name: "documents of a handler between", inside: foreign("X-RateLimit-Docs: https://a.example"), want: want + `
+		X-RateLimit-Docs: https://a.example`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := &Middleware{
+				Take:   decide(Decision{Fields: fieldsOf(t, `"api";q=100;w=60`, `"api";r=99;t=60`)}, nil),
+				Legacy: []*Dialect{XRateLimit},
+			}
+			proxy := proxyTo(responseOf(cmp.Or(tc.upstream, upstream)), m)
+			if tc.transport != nil {
+				proxy.Transport = tc.transport(proxy.Transport)
+			}
+			between, around := tc.inside, tc.outside
+			if between == nil {
+				between = same
+			}
+			if around == nil {
+				around = same
+			}
+			w := httptest.NewRecorder()
+			around(m.Handler(between(proxy))).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+			require.Equal(t, wire(cmp.Or(tc.want, want)), limitFields(w.Header()))
+		})
+	}
+}
+
+// A response without a header gets one.
+func TestModifyResponseNilHeader(t *testing.T) {
+	m := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, ``, `"tenant";r=99;t=60`)}, nil)}
+	w := httptest.NewRecorder()
+	m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		resp := &http.Response{Request: r}
+		require.NoError(t, m.ModifyResponse(resp))
+		require.Equal(t, wire(`RateLimit: "tenant";r=99;t=60`), resp.Header)
+	})).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 }
 
 // proxyTo is a proxy in front of an upstream that always answers alike.
@@ -260,6 +423,30 @@ func TestModifyResponseOverWire(t *testing.T) {
 				X-RateLimit-Reset: 60`), limitFields(resp.Header))
 			require.Equal(t, 30*time.Second, Advisor{}.Advise(resp, time.Now()).Wait)
 			require.Empty(t, faultsAbove(resp, LevelNote))
+		})
+	}
+}
+
+// Each upstream over HTTP/1.1 and HTTP/2: no client waits less than without the gateway,
+// and nothing is there twice.
+func TestModifyResponseCasesOverWire(t *testing.T) {
+	for _, tc := range upstreamCases {
+		t.Run(tc.name, func(t *testing.T) {
+			upstream := responseOf(strings.TrimLeft(spell(tc.upstream, time.Now()), "\n"))
+			upstream.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+			direct := Advisor{}.Advise(upstream, time.Now())
+			m := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, tc.own[0], tc.own[1])}, nil), Legacy: tc.legacy}
+			overWire(t, m, proxyTo(upstream, m).ServeHTTP, func(t *testing.T, server *httptest.Server) {
+				resp, err := server.Client().Get(server.URL)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				require.Equal(t, upstream.StatusCode, resp.StatusCode)
+				through := Advisor{}.Advise(resp, time.Now())
+				require.GreaterOrEqual(t, through.Asked, direct.Asked)
+				for key, lines := range limitFields(resp.Header) {
+					require.Len(t, lines, 1, key)
+				}
+			})
 		})
 	}
 }
@@ -394,7 +581,15 @@ func lawProxy(t testing.TB, rnd *rand.Rand) (joined bool) {
 	var said []Fields
 	faulty := false
 	inner := stack[len(stack)-1]
-	var handler http.Handler = proxyTo(upstream, inner)
+	proxy := proxyTo(upstream, inner)
+	if base := proxy.Transport; rnd.IntN(4) == 0 {
+		proxy.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+			ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+			defer cancel()
+			return base.RoundTrip(r.WithContext(ctx))
+		})
+	}
+	var handler http.Handler = proxy
 	for i, m := range slices.Backward(stack) {
 		decisions[i].Violated = nil
 		m.Take = func(*http.Request) (Decision, error) {
@@ -408,6 +603,9 @@ func lawProxy(t testing.TB, rnd *rand.Rand) (joined bool) {
 			return false
 		}
 		handler = m.Handler(handler)
+		if rnd.IntN(8) == 0 {
+			handler = http.TimeoutHandler(handler, time.Minute, "")
+		}
 	}
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
@@ -428,6 +626,7 @@ func lawProxy(t testing.TB, rnd *rand.Rand) (joined bool) {
 	for key, lines := range w.Header() {
 		require.Len(t, lines, 1, key)
 	}
+	lawForms(t, w.Header(), said)
 	return len(said) > 0 && w.Header()[limitKey] != nil
 }
 

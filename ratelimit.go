@@ -389,6 +389,8 @@ func (s Seconds) String() string {
 // seconds from a minute on, in whole milliseconds from a second on.
 func readable(d time.Duration) string {
 	switch {
+	case d > 100*365*24*time.Hour: // it may have been cut to what a Duration can hold
+		return "more than a century"
 	case d >= time.Minute:
 		d = d.Round(time.Second)
 	case d >= time.Second:

@@ -97,8 +97,9 @@ func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 }
 
 // Refuse answers a request that exceeds a limit. It writes the fields of f in
-// place of those that the header of w has, as [Fields.Set] does, then the
-// Retry-After of [Fields.SetRetryAfter], and then the status and the body of p,
+// place of those that the header of w has, as [Fields.Set] does, lowers older fields that
+// are there, as [RestrictHeader] does, then the Retry-After
+// of [Fields.SetRetryAfter], and then the status and the body of p,
 // as [Problem.ServeHTTP] sends them. A nil p is NewProblem(QuotaExceeded). If the
 // header of w has an Access-Control-Allow-Origin, Refuse exposes the fields to
 // scripts, as [Expose] does.
@@ -108,7 +109,7 @@ func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 // Retry-After: [Advisor.Advise] says Refused, with a Wait of 0, and a [Gate] backs
 // off. Whoever knows the time sets Retry-After before, which Refuse keeps.
 //
-// Behind a [Middleware] the fields of its Decision would be replaced: let a second
+// Behind a [Middleware] the fields of its Decision are replaced: let a second
 // Middleware refuse, which joins them.
 //
 // On error nothing has been written, and the header of w is as it was. The error
@@ -125,6 +126,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, f Fields, p *Problem) error 
 	if err := f.Set(w.Header()); err != nil {
 		return err
 	}
+	_, _ = restrictOlder(w.Header(), &f, &LegacyOptions{Now: time.Now()}) // as far as they can say it
 	a.send(w, r)
 	return nil
 }

@@ -411,3 +411,19 @@ func TestRefuseExposes(t *testing.T) {
 		require.Equal(t, want, w.Header().Get("Access-Control-Expose-Headers"))
 	}
 }
+
+// Older fields of somebody outside are lowered to what Refuse says.
+func TestRefuseLowersOlder(t *testing.T) {
+	outer := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, `"global";q=100;w=60`, `"global";r=60;t=50`)}, nil), Legacy: []*Dialect{XRateLimit}}
+	w := httptest.NewRecorder()
+	outer.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		require.NoError(t, Refuse(w, r, fieldsOf(t, `"inner";q=9;w=60`, `"inner";r=0;t=55`), nil))
+	})).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	require.Equal(t, wire(`
+		RateLimit-Policy: "inner";q=9;w=60
+		RateLimit: "inner";r=0;t=55
+		Retry-After: 55
+		X-RateLimit-Limit: 100
+		X-RateLimit-Remaining: 0
+		X-RateLimit-Reset: 55`), limitFields(w.Header()))
+}
