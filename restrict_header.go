@@ -174,7 +174,7 @@ func noMoreThan(before, after *Advice) bool {
 // An olderEdit lowers older fields in place.
 type olderEdit struct {
 	h       http.Header
-	now     time.Time // from which points in time are measured
+	now     time.Time       // from which points in time are measured
 	found   []older.Field   // but for those of the current keys
 	readers []LegacyOptions // those of the caller, and those of a client who has none
 	limits  []olderLimit    // by form
