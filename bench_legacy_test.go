@@ -123,7 +123,7 @@ func BenchmarkSet(b *testing.B) {
 	}
 }
 
-// BenchmarkLegacyRatios is the table of the README for all older forms, in the
+// BenchmarkLegacyRatios has the rows of docs/speed.md for all older forms, in the
 // time in which httpsfv reads one limit in the current one.
 func BenchmarkLegacyRatios(b *testing.B) {
 	base := func() { _, _ = httpsfv.UnmarshalList([]string{benchLimit}) }

@@ -367,7 +367,7 @@ func benchRatio(b *testing.B, ours, baseline func()) {
 	b.ReportMetric(o.each()/base.each(), "ratio")
 }
 
-// BenchmarkRatios is the table of the README: go test -run '^$' -bench Ratios .
+// BenchmarkRatios has the rows of docs/speed.md: go test -run '^$' -bench Ratios .
 func BenchmarkRatios(b *testing.B) {
 	limits, err := ParseLimits(benchLimit)
 	require.NoError(b, err)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,25 +40,39 @@ func checkSection(t testing.TB, file, name, want string) {
 	require.True(t, want == got, "%s: %q is out of date: go test -update .", file, name)
 }
 
-// The code of README.md is that of the examples, word for word, so that it
-// compiles and runs.
+// The code of README.md and of docs is that of the examples, word for word, so that it
+// compiles and runs. The program of README.md is run in interop.
 func TestReadmeCode(t *testing.T) {
-	readme, err := os.ReadFile("README.md")
-	require.NoError(t, err)
 	examples, err := os.ReadFile("example_readme_test.go")
 	require.NoError(t, err)
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
-	require.Greater(t, len(blocks), 5)
-	for _, b := range blocks {
-		code := "\t" + strings.ReplaceAll(strings.TrimSuffix(b[1], "\n"), "\n", "\n\t") + "\n"
-		code = strings.ReplaceAll(code, "\n\t\n", "\n\n")
-		require.True(t, strings.Contains(string(examples), code), "no example has\n%s", b[1])
+	for file, least := range map[string]int{"README.md": 6, "docs/client.md": 2, "docs/older.md": 2, "docs/gateway.md": 1} {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+		require.GreaterOrEqual(t, len(blocks), least, file)
+		for _, b := range blocks {
+			code := "\t" + strings.ReplaceAll(strings.TrimSuffix(b[1], "\n"), "\n", "\n\t") + "\n"
+			code = strings.ReplaceAll(code, "\n\t\n", "\n\n")
+			program := strings.HasPrefix(b[1], "package main\n")
+			require.True(t, program || strings.Contains(string(examples), code), "%s: no example has\n%s", file, b[1])
+		}
 	}
 }
 
-// The words of README.md have the roles that it says.
+// README.md is short, and begins with a program.
+func TestReadmeLength(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	require.NoError(t, err)
+	lines := strings.Split(string(text), "\n")
+	require.LessOrEqual(t, len(lines), 250)
+	require.LessOrEqual(t, len(strings.Fields(string(text))), 1500)
+	first := slices.Index(lines, "```go")
+	require.True(t, 0 <= first && first < 40, first)
+}
+
+// The words of docs/older.md have the roles that it says.
 func TestReadmeWords(t *testing.T) {
-	_, rows := readSection(t, "README.md", "words")
+	_, rows := readSection(t, "docs/older.md", "words")
 	roles := map[string]Role{
 		"quota": RoleQuota, "remaining": RoleRemaining, "used": RoleUsed, "reset": RoleReset, "window": RoleWindow, "name of the policy": RoleName,
 		"list of policies": RolePolicies,
@@ -78,7 +93,7 @@ func TestReadmeWords(t *testing.T) {
 	require.Empty(t, roles, "no row has words for them")
 }
 
-// The dialects of README.md are those that can be written, and the one that is what
+// The dialects of docs/older.md are those that can be written, and the one that is what
 // Parse refuses of the current form.
 func TestReadmeDialects(t *testing.T) {
 	variables := [...]string{
@@ -106,5 +121,5 @@ func TestReadmeDialects(t *testing.T) {
 	require.NoError(t, err)
 	fmt.Fprintf(&b, "| – | `%s` | `%s` `%s` with values that `Parse` refuses, such as `r=0.5`: read leniently by `ParseAny`, never written | seconds from now |\n",
 		lenient.Dialect, LimitField, PolicyField)
-	checkSection(t, "README.md", "dialects", b.String())
+	checkSection(t, "docs/older.md", "dialects", b.String())
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The code of the section Retries in README.md stands in this file word for word.
+// The code of the section Retries in docs/client.md stands in this file word for word.
 func TestReadmeRetries(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
+	readme, err := os.ReadFile("../docs/client.md")
 	require.NoError(t, err)
 	here, err := os.ReadFile("retries_test.go")
 	require.NoError(t, err)

@@ -10,15 +10,15 @@ import (
 )
 
 // TestTable runs the program as briefly as possible: every contender gives the
-// answer of this package, and the README of the package has the same rows.
+// answer of this package, and docs/speed.md has the same rows.
 func TestTable(t *testing.T) {
 	got, err := run(t.Context(), options{rounds: 1, round: time.Nanosecond, node: "../node"})
 	require.NoError(t, err)
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../../docs/speed.md")
 	require.NoError(t, err)
 	_, rest, _ := strings.Cut(string(text), "<!-- speed -->")
 	old, _, _ := strings.Cut(rest, "<!-- /speed -->")
-	require.Equal(t, rowNames(got), rowNames(old), "README.md is out of date: go run -C interop/bench . -write ../../README.md")
+	require.Equal(t, rowNames(got), rowNames(old), "docs/speed.md is out of date: go run -C interop/bench . -write ../../docs/speed.md")
 	require.Len(t, rowNames(got), len(worksAt(time.Now()))+1)
 }
 

@@ -65,7 +65,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// The table of the root README is out of docs/simulation.md.
+// The table of docs/client.md is out of docs/simulation.md.
 func TestReadme(t *testing.T) {
 	text, err := os.ReadFile("../../docs/simulation.md")
 	require.NoError(t, err)
@@ -75,7 +75,7 @@ func TestReadme(t *testing.T) {
 			whole[cells[0]] = []string{cells[3], cells[5], cells[6], cells[7], cells[8]}
 		}
 	}
-	readme, err := os.ReadFile("../../README.md")
+	readme, err := os.ReadFile("../../docs/client.md")
 	require.NoError(t, err)
 	_, table, ok := strings.Cut(string(readme), "| Transport | plain | go-retryablehttp | rehttp | aws adaptive |\n")
 	require.True(t, ok)

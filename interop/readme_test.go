@@ -1,0 +1,28 @@
+package interop
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The program with which README.md begins runs, and prints what it says.
+func TestReadmeProgram(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	program := regexp.MustCompile("(?s)```go\n(package main\n.*?)```").FindSubmatch(readme)
+	require.NotNil(t, program)
+	file := filepath.Join(t.TempDir(), "main.go")
+	require.NoError(t, os.WriteFile(file, program[1], 0o600))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("RateLimit-Policy", `"burst";q=100;w=60, "daily";q=1000;w=86400`)
+		w.Header().Set("RateLimit", `"burst";r=37;t=12, "daily";r=990;t=80000`)
+	}))
+	defer server.Close()
+	require.Equal(t, "go on, pace 1m21s\nburst 37 12s\ndaily 990 80000s\n", command(t, ".", nil, "go", "run", file, server.URL))
+}
