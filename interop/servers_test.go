@@ -189,7 +189,7 @@ var servers = []server{
 		start: node("fastify.mjs"), dialect: "x-ratelimit",
 		first:   "default 2/3 t=60 guessed",
 		last:    "default 0/3 t=60 guessed; wait=60 by limit",
-		refused: "default 0/3 t=60; wait=60 by retry-after",
+		refused: "default 0/3 t=60 guessed; wait=60 by retry-after",
 	},
 	{
 		name: "@fastify/rate-limit, draft", module: "@fastify/rate-limit",
@@ -257,7 +257,7 @@ var servers = []server{
 		start: node("nest.mjs", "second"), dialect: "x-ratelimit",
 		first:   "long 2/3 t=600, short 4/5 t=60 guessed",
 		last:    "long 0/3 t=600, short 2/5 t=60 guessed; wait=600 by limit",
-		refused: "short 1/5 t=60, long 0/? t=600 guessed; wait=600 by limit",
+		refused: "long 0/? t=600, short 1/5 t=60 guessed; wait=600 by limit",
 		note:    "5 in 60 s, and 3 in 600 s; a refusal has Retry-After-long",
 	},
 	{
