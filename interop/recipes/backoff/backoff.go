@@ -1,0 +1,34 @@
+// Package backoff puts a Transport below cenkalti/backoff.
+package backoff
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/httpfields/ratelimit"
+)
+
+// Get sends a request until it is served.
+func Get(ctx context.Context, client *http.Client, url string) (*http.Response, error) {
+	return backoff.Retry(ctx, func() (*http.Response, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return nil, backoff.Permanent(err)
+		}
+		resp, err := client.Do(req)
+		switch {
+		case errors.As(err, new(*ratelimit.WaitError)) && ctx.Err() == nil:
+			return nil, backoff.Permanent(err) // the deadline comes first
+		case err != nil:
+			return nil, err
+		}
+		if err := (ratelimit.Advisor{}).CheckResponse(resp, time.Now()); err != nil {
+			resp.Body.Close()
+			return nil, &backoff.RetryAfterError{} // at once: the Transport waits
+		}
+		return resp, nil
+	})
+}

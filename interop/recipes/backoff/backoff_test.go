@@ -1,0 +1,40 @@
+package backoff
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+func TestBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spent := fake.Spent()
+		server := fake.Memory(spent.Handler(fake.JSON("hello")))
+		client := func() *http.Client { return &http.Client{Transport: &ratelimit.Transport{Base: server}} }
+		_, err := client().Get("http://api.example")
+		require.NoError(t, err)
+		start := time.Now()
+		resp, err := Get(t.Context(), client(), "http://api.example")
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Equal(t, time.Minute, time.Since(start))
+		require.Equal(t, 1, spent.Refused())
+
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		waiting := client()
+		_, err = Get(t.Context(), waiting, "http://api.example")
+		require.NoError(t, err)
+		start = time.Now()
+		_, err = Get(ctx, waiting, "http://api.example")
+		var wait *ratelimit.WaitError
+		require.ErrorAs(t, err, &wait)
+		require.Zero(t, time.Since(start))
+	})
+}

@@ -1,0 +1,17 @@
+// Package connect says limits in the header of Connect, and keeps to them.
+package connect
+
+import (
+	"net/http"
+
+	"connectrpc.com/connect"
+	"github.com/httpfields/ratelimit"
+	"google.golang.org/protobuf/types/known/emptypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// NewClient returns a client of a procedure; that of generated code is made in the same way.
+func NewClient(url string) *connect.Client[emptypb.Empty, wrapperspb.StringValue] {
+	httpClient := &http.Client{Transport: &ratelimit.Transport{}}
+	return connect.NewClient[emptypb.Empty, wrapperspb.StringValue](httpClient, url)
+}

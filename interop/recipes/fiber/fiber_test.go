@@ -1,0 +1,49 @@
+package fiber
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/gofiber/fiber/v3"
+	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+func TestFiber(t *testing.T) {
+	spent, failing := fake.Spent(), false
+	app := fiber.New()
+	app.Use(Limit(func(fiber.Ctx) (ratelimit.Decision, error) {
+		if failing {
+			return ratelimit.Decision{}, errors.New("no connection")
+		}
+		return spent.Take(nil)
+	}))
+	app.Get("/", func(c fiber.Ctx) error { return c.SendString("hello") })
+	get := func() *http.Response {
+		resp, err := app.Test(httptest.NewRequest(http.MethodGet, "/", nil))
+		require.NoError(t, err)
+		t.Cleanup(func() { resp.Body.Close() })
+		require.Empty(t, ratelimit.Check(resp))
+		return resp
+	}
+	resp := get()
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Equal(t, []string{`"window";r=0;t=60`}, resp.Header.Values("RateLimit"))
+	require.Equal(t, []string{"0"}, resp.Header.Values("X-RateLimit-Remaining"))
+
+	resp = get()
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	require.Equal(t, "60", resp.Header.Get("Retry-After"))
+	problem, err := ratelimit.ReadProblem(resp)
+	require.NoError(t, err)
+	require.Equal(t, []string{"window"}, problem.ViolatedPolicies)
+
+	failing = true
+	body, err := io.ReadAll(get().Body)
+	require.NoError(t, err)
+	require.Equal(t, "hello", string(body))
+}

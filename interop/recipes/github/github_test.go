@@ -1,0 +1,78 @@
+package github
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-github/v88/github"
+	"github.com/httpfields/ratelimit"
+	"github.com/stretchr/testify/require"
+)
+
+// gitHub answers as GitHub does: one search, and a secondary limit for one repository.
+func gitHub(w http.ResponseWriter, r *http.Request) {
+	f := ratelimit.Fields{
+		Policies: []ratelimit.Policy{{Name: "core", Quota: 5000}},
+		Limits:   []ratelimit.Limit{{Name: "core", Remaining: 4999, Reset: ratelimit.SecondsOf(3600)}},
+	}
+	if r.URL.Path == "/api/v3/search/issues" {
+		f.Policies[0], f.Limits[0] = ratelimit.Policy{Name: "search", Quota: 30}, ratelimit.Limit{Name: "search", Reset: ratelimit.SecondsOf(60)}
+	}
+	if err := ratelimit.GitHub.Set(w.Header(), f, time.Now()); err != nil {
+		panic(err)
+	}
+	switch r.URL.Path {
+	case "/api/v3/repos/a/private":
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"message": "Resource not accessible by personal access token"}`)
+	case "/api/v3/repos/a/busy":
+		w.Header().Set("Retry-After", "60")
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"message": "You have exceeded a secondary rate limit.", "documentation_url": "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`)
+	default:
+		fmt.Fprint(w, `{"total_count": 7}`)
+	}
+}
+
+func TestGitHub(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(gitHub))
+	defer server.Close()
+	client, err := NewClient("token")
+	require.NoError(t, err)
+	client, err = client.Clone(github.WithEnterpriseURLs(server.URL, server.URL))
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	search := func() error { _, _, err := client.Search.Issues(ctx, "q", nil); return err }
+	repo := func(name string) error { _, _, err := client.Repositories.Get(ctx, "a", name); return err }
+	var wait *ratelimit.WaitError
+
+	require.NoError(t, search())
+	require.ErrorAs(t, search(), &wait)
+	require.Equal(t, "search", wait.Advice.Limit.Name)
+
+	require.NoError(t, repo("b"), "another resource")
+	require.ErrorContains(t, repo("private"), "403")
+	require.NoError(t, repo("b"), "a lack of rights holds nothing back")
+
+	require.ErrorContains(t, repo("busy"), "secondary")
+	require.ErrorAs(t, repo("b"), &wait)
+}
+
+// Without a Retry-After only the body tells it.
+func TestSecondary(t *testing.T) {
+	for body, want := range map[string]bool{"You have exceeded a secondary rate limit.": true, "Not accessible": false} {
+		w := httptest.NewRecorder()
+		w.WriteHeader(http.StatusForbidden)
+		w.WriteString(body)
+		resp := w.Result()
+		require.Equal(t, want, ratelimit.Advisor{Refused: secondary}.Advise(resp, time.Now()).Refused)
+		var left [100]byte
+		n, _ := resp.Body.Read(left[:])
+		require.Equal(t, body, string(left[:n]))
+	}
+}

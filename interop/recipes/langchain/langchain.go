@@ -1,0 +1,19 @@
+// Package langchain waits for the limits of a model behind langchaingo.
+package langchain
+
+import (
+	"net/http"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/tmc/langchaingo/llms"
+	"github.com/tmc/langchaingo/llms/openai"
+)
+
+// New returns a model. An answer is taken to have as many tokens as that.
+func New(answer int64, opts ...openai.Option) (llms.Model, error) {
+	limits := &ratelimit.Transport{Cost: func(r *http.Request) []ratelimit.Cost {
+		prompt := r.ContentLength / 4 // four bytes of JSON to a token, by an estimate
+		return []ratelimit.Cost{{Unit: "tokens", Units: prompt + answer}}
+	}}
+	return openai.New(append(opts, openai.WithHTTPClient(&http.Client{Transport: limits}))...)
+}

@@ -1,0 +1,16 @@
+// Package oauth puts a Transport above that of x/oauth2.
+package oauth
+
+import (
+	"net/http"
+
+	"github.com/httpfields/ratelimit"
+	"golang.org/x/oauth2"
+)
+
+// NewClient returns a client for one user. A token is added when a request is sent, so
+// that none expires while it waits.
+func NewClient(tokens oauth2.TokenSource, base http.RoundTripper) *http.Client {
+	signed := &oauth2.Transport{Source: oauth2.ReuseTokenSource(nil, tokens), Base: base}
+	return &http.Client{Transport: &ratelimit.Transport{Base: signed}}
+}

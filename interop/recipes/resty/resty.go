@@ -1,0 +1,20 @@
+// Package resty puts a Transport below resty.
+package resty
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/go-resty/resty/v2"
+	"github.com/httpfields/ratelimit"
+)
+
+// NewClient returns a client that waits, and sends twice again what was refused.
+func NewClient(base http.RoundTripper) *resty.Client {
+	return resty.New().
+		SetTransport(&ratelimit.Transport{Base: base}).
+		SetRetryCount(2).
+		AddRetryCondition(func(resp *resty.Response, err error) bool {
+			return err == nil && ratelimit.Advisor{}.Advise(resp.RawResponse, time.Now()).Refused
+		})
+}

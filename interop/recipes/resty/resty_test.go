@@ -1,0 +1,35 @@
+package resty
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+func TestResty(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spent := fake.Spent()
+		server := fake.Memory(spent.Handler(fake.JSON("hello")))
+		_, err := NewClient(server).R().Get("http://api.example") // in another process
+		require.NoError(t, err)
+		client := NewClient(server)
+		start := time.Now()
+		resp, err := client.R().Get("http://api.example")
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode())
+		require.Equal(t, time.Minute, time.Since(start))
+		require.Equal(t, 1, spent.Refused())
+
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err = client.R().SetContext(ctx).Get("http://api.example")
+		var wait *ratelimit.WaitError
+		require.ErrorAs(t, err, &wait)
+	})
+}

@@ -1,0 +1,31 @@
+// Package retryable puts a Transport below go-retryablehttp.
+package retryable
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+	"github.com/httpfields/ratelimit"
+)
+
+// NewClient returns a client that waits, and sends again what was refused.
+func NewClient(base http.RoundTripper) *retryablehttp.Client {
+	client := retryablehttp.NewClient()
+	client.HTTPClient.Transport = &ratelimit.Transport{Base: base}
+	client.CheckRetry = func(ctx context.Context, resp *http.Response, err error) (bool, error) {
+		if errors.As(err, new(*ratelimit.WaitError)) {
+			return false, err // the deadline comes first: no try before it is allowed
+		}
+		return retryablehttp.DefaultRetryPolicy(ctx, resp, err)
+	}
+	client.Backoff = func(least, most time.Duration, attempt int, resp *http.Response) time.Duration {
+		if resp != nil && (ratelimit.Advisor{}).Advise(resp, time.Now()).Refused {
+			return 0 // the Transport waits
+		}
+		return retryablehttp.DefaultBackoff(least, most, attempt, resp)
+	}
+	return client
+}

@@ -1,0 +1,45 @@
+// Package sdk is a client library with an error of its own for limits.
+package sdk
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// A RateLimitError says which limit a request has run into, and when to come back.
+type RateLimitError struct {
+	Policy string
+	Until  time.Time // zero if the API does not say when
+	err    error
+}
+
+func (e *RateLimitError) Error() string { return "example: " + e.err.Error() }
+func (e *RateLimitError) Unwrap() error { return e.err }
+
+var client = &http.Client{Transport: &ratelimit.Transport{Key: ratelimit.KeyBy("Authorization")}}
+
+// Do sends a request, and reads the answer into v.
+func Do(req *http.Request, v any) error {
+	resp, err := client.Do(req)
+	var wait *ratelimit.WaitError // not sent: the deadline of its context comes before the end of the wait
+	if errors.As(err, &wait) {
+		return &RateLimitError{wait.Advice.Limit.Name, wait.Until, wait}
+	}
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var refused *ratelimit.RefusedError // sent, and refused
+	if errors.As(ratelimit.Advisor{}.CheckResponse(resp, time.Now()), &refused) {
+		return &RateLimitError{refused.Advice.Limit.Name, refused.Until, refused}
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("example: %s", resp.Status)
+	}
+	return json.NewDecoder(resp.Body).Decode(v)
+}

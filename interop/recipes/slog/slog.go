@@ -1,0 +1,28 @@
+// Package slog logs what servers say of limits, and when requests wait.
+package slog
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// NewTransport returns a Transport that logs with the context of each request.
+func NewTransport(log *slog.Logger) *ratelimit.Transport {
+	return &ratelimit.Transport{
+		Observe: func(r *http.Request, a ratelimit.Advice) {
+			level := slog.LevelDebug
+			if a.Refused {
+				level = slog.LevelWarn
+			}
+			log.Log(r.Context(), level, "limits", "host", r.URL.Host, "policy", a.Limit.Name, "refused", a.Refused, "wait", a.Wait, "pace", a.Pace)
+		},
+		Waiting: func(r *http.Request, until time.Time, a ratelimit.Advice) (done func()) {
+			start := time.Now()
+			log.InfoContext(r.Context(), "waiting", "host", r.URL.Host, "policy", a.Limit.Name, "until", until)
+			return func() { log.InfoContext(r.Context(), "waited", "host", r.URL.Host, "for", time.Since(start)) }
+		},
+	}
+}

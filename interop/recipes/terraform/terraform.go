@@ -1,0 +1,38 @@
+// Package terraform is a provider of Terraform whose requests wait for the limits of
+// its API.
+package terraform
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-log/tflog"
+	"github.com/httpfields/ratelimit"
+)
+
+type Provider struct{}
+
+// Configure makes the client that all resources share.
+func (Provider) Configure(_ context.Context, _ provider.ConfigureRequest, resp *provider.ConfigureResponse) {
+	client := &http.Client{Transport: &ratelimit.Transport{
+		Waiting: func(r *http.Request, until time.Time, a ratelimit.Advice) (done func()) {
+			tflog.Info(r.Context(), "waiting for the rate limit", map[string]any{"policy": a.Limit.Name, "until": until})
+			return nil
+		},
+	}}
+	resp.ResourceData, resp.DataSourceData = client, client
+}
+
+func (Provider) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
+	resp.TypeName = "example"
+}
+
+func (Provider) Schema(context.Context, provider.SchemaRequest, *provider.SchemaResponse) {}
+
+func (Provider) Resources(context.Context) []func() resource.Resource { return nil }
+
+func (Provider) DataSources(context.Context) []func() datasource.DataSource { return nil }
