@@ -20,7 +20,7 @@ func Get(ctx context.Context, client *http.Client, url string) (*http.Response, 
 		}
 		resp, err := client.Do(req)
 		switch {
-		case errors.As(err, new(*ratelimit.WaitError)) && ctx.Err() == nil:
+		case errors.As(err, new(*ratelimit.WaitError)):
 			return nil, backoff.Permanent(err) // the deadline comes first
 		case err != nil:
 			return nil, err
@@ -30,5 +30,5 @@ func Get(ctx context.Context, client *http.Client, url string) (*http.Response, 
 			return nil, &backoff.RetryAfterError{} // at once: the Transport waits
 		}
 		return resp, nil
-	})
+	}, backoff.WithMaxElapsedTime(0)) // ctx says how long
 }

@@ -26,11 +26,11 @@ func TestBackoff(t *testing.T) {
 		require.Equal(t, time.Minute, time.Since(start))
 		require.Equal(t, 1, spent.Refused())
 
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
 		waiting := client()
 		_, err = Get(t.Context(), waiting, "http://api.example")
 		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
 		start = time.Now()
 		_, err = Get(ctx, waiting, "http://api.example")
 		var wait *ratelimit.WaitError

@@ -21,7 +21,7 @@ func TestOpenAI(t *testing.T) {
 		sent++
 		for name, value := range map[string]string{
 			"Limit-Requests": "500", "Remaining-Requests": "499", "Reset-Requests": "120ms",
-			"Limit-Tokens": "30000", "Remaining-Tokens": "1000", "Reset-Tokens": "58s",
+			"Limit-Tokens": "30000", "Remaining-Tokens": "1200", "Reset-Tokens": "58s",
 		} {
 			w.Header().Set("X-RateLimit-"+name, value)
 		}
@@ -44,7 +44,7 @@ func TestOpenAI(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "hello", answer)
 
-	_, err = ask(strings.Repeat("long ", 8000)) // 10,500 tokens, for which 1000 and 500 a second are there
+	_, err = ask(strings.Repeat("long ", 8000)) // 10,500 tokens, for which 1200 are there
 	var wait *ratelimit.WaitError
 	require.ErrorAs(t, err, &wait)
 	require.Equal(t, 1, sent)

@@ -1,0 +1,27 @@
+// Package body says in the body when to come back, for agents and scripts that see no
+// header.
+package body
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/httpfields/ratelimit"
+)
+
+type Take = func(*http.Request) (ratelimit.Decision, error)
+
+// InBody makes a limiter whose refusals say the wait in words, and as a member of the
+// problem document.
+func InBody(take Take) Take {
+	return func(r *http.Request) (ratelimit.Decision, error) {
+		d, err := take(r)
+		if seconds, ok := d.Fields.RetryAfter().Value(); ok && len(d.Violated) > 0 {
+			d.Problem = ratelimit.NewProblem(ratelimit.QuotaExceeded, d.Violated...)
+			d.Problem.Detail = fmt.Sprintf("Wait %d seconds before the next request.", seconds)
+			d.Problem.Extensions = map[string]json.RawMessage{"retry-after": fmt.Append(nil, seconds)}
+		}
+		return d, err
+	}
+}

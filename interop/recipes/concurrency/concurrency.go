@@ -1,0 +1,46 @@
+// Package concurrency limits the requests of each user that are served at a time.
+package concurrency
+
+import (
+	"net/http"
+	"sync"
+
+	"github.com/httpfields/ratelimit"
+)
+
+const slots = 4
+
+// A Limiter counts the requests of each user that are under way.
+type Limiter struct {
+	mu   sync.Mutex
+	busy map[string]int64
+}
+
+// Take is that of a ratelimit.Middleware.
+func (l *Limiter) Take(r *http.Request) (d ratelimit.Decision, err error) {
+	user := r.Header.Get("X-API-Key")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.busy == nil {
+		l.busy = map[string]int64{}
+	}
+	if l.busy[user] < slots {
+		l.busy[user]++
+		d.Done = func() { l.leave(user) } // when the handler has returned
+	} else {
+		d.Violated = []string{"slots"}
+	}
+	d.Fields = ratelimit.Fields{ // nobody knows when a slot will be free: there is neither window nor reset
+		Policies: []ratelimit.Policy{{Name: "slots", Quota: slots, Unit: ratelimit.ConcurrentRequests}},
+		Limits:   []ratelimit.Limit{{Name: "slots", Remaining: slots - l.busy[user]}},
+	}
+	return d, nil
+}
+
+func (l *Limiter) leave(user string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.busy[user]--; l.busy[user] == 0 {
+		delete(l.busy, user)
+	}
+}

@@ -1,0 +1,24 @@
+// Package dryrun finds out whom a limit would refuse.
+package dryrun
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/httpfields/ratelimit"
+)
+
+type Take = func(*http.Request) (ratelimit.Decision, error)
+
+// DryRun makes a limiter that refuses nobody, and says nothing to clients.
+func DryRun(take Take) Take {
+	return func(r *http.Request) (ratelimit.Decision, error) {
+		d, err := take(r)
+		if len(d.Violated) > 0 {
+			slog.InfoContext(r.Context(), "would be refused", "policies", d.Violated, "path", r.URL.Path)
+			d.Violated = nil
+		}
+		d.Fields = ratelimit.Fields{} // leave this out to announce the limit before it is enforced
+		return d, err
+	}
+}

@@ -1,0 +1,29 @@
+package dryrun
+
+import (
+	"bytes"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+func TestDryRun(t *testing.T) {
+	var b bytes.Buffer
+	log.SetOutput(&b)
+	defer log.SetOutput(os.Stderr)
+	handler := (&ratelimit.Middleware{Take: DryRun(fake.Spent().Take)}).Handler(fake.JSON("hello"))
+	for range 3 {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/a", nil))
+		require.Equal(t, http.StatusOK, w.Code)
+		require.Empty(t, w.Header().Get("RateLimit"))
+	}
+	require.Equal(t, 2, strings.Count(b.String(), "would be refused policies=[window] path=/a"))
+}

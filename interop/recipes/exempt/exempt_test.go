@@ -1,0 +1,34 @@
+package exempt
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+func TestExempt(t *testing.T) {
+	handler := (&ratelimit.Middleware{Take: Exempt(fake.Spent().Take, "secret")}).Handler(fake.JSON("hello"))
+	for _, tc := range []struct {
+		method, path, key string
+		code              int
+		told              bool
+	}{
+		{http.MethodGet, "/", "", http.StatusOK, true},
+		{http.MethodGet, "/", "", http.StatusTooManyRequests, true},
+		{http.MethodGet, "/", "guess", http.StatusTooManyRequests, true},
+		{http.MethodGet, "/", "secret", http.StatusOK, false},
+		{http.MethodGet, "/healthz", "", http.StatusOK, false},
+		{http.MethodOptions, "/", "", http.StatusOK, false},
+	} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(tc.method, tc.path, nil)
+		r.Header.Set("X-API-Key", tc.key)
+		handler.ServeHTTP(w, r)
+		require.Equal(t, tc.code, w.Code, tc)
+		require.Equal(t, tc.told, w.Header().Get("RateLimit") != "", tc)
+	}
+}

@@ -1,0 +1,47 @@
+package giveback
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/stretchr/testify/require"
+)
+
+func TestGiveBack(t *testing.T) {
+	used := map[string]int64{}
+	limiter := &ratelimit.Middleware{Take: func(r *http.Request) (d ratelimit.Decision, err error) {
+		user := r.URL.Query().Get("user")
+		if used[user] == 2 {
+			d.Violated = []string{"hour"}
+		} else {
+			used[user]++
+		}
+		d.Fields = ratelimit.FixedWindow{Name: "hour", Quota: 2, Used: used[user], Window: time.Hour, Left: time.Hour}.Fields()
+		d.Fields.Policies[0].PartitionKey, d.Fields.Limits[0].PartitionKey = []byte(user), []byte(user)
+		return d, nil
+	}}
+	handler := limiter.Handler(GiveBack(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/broken" {
+			http.Error(w, "no database", http.StatusInternalServerError)
+		}
+	}), func(_ *http.Request, d *ratelimit.Decision) { used[string(d.Fields.Limits[0].PartitionKey)]-- }))
+	for _, tc := range []struct {
+		path string
+		code int
+		used int64
+	}{
+		{"/broken", http.StatusInternalServerError, 0},
+		{"/", http.StatusOK, 1},
+		{"/broken", http.StatusInternalServerError, 1},
+		{"/", http.StatusOK, 2},
+		{"/broken", http.StatusTooManyRequests, 2},
+	} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, tc.path+"?user=ada", nil))
+		require.Equal(t, tc.code, w.Code)
+		require.Equal(t, tc.used, used["ada"])
+	}
+}

@@ -1,0 +1,38 @@
+// Package price has requests that cost more than others.
+package price
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+	"golang.org/x/time/rate"
+)
+
+const perSecond, burst = 10, 100
+
+// PriceOf says what a request takes, at most burst.
+func PriceOf(r *http.Request) int {
+	if strings.HasPrefix(r.URL.Path, "/export") {
+		return 50
+	}
+	return 1
+}
+
+// New returns a limiter in points.
+func New() *ratelimit.Middleware {
+	bucket := rate.NewLimiter(perSecond, burst)
+	return &ratelimit.Middleware{Take: func(r *http.Request) (d ratelimit.Decision, err error) {
+		price, now := PriceOf(r), time.Now()
+		allowed := bucket.AllowN(now, price)
+		tokens := bucket.TokensAt(now)
+		if !allowed {
+			d.Violated = []string{"points"}
+			tokens -= float64(price - 1) // so that the reset is when the price is there, not the next point
+		}
+		d.Fields = ratelimit.TokenBucket{Name: "points", Burst: burst, PerSecond: perSecond, Tokens: tokens}.Fields()
+		d.Fields.Policies[0].Unit = "points"
+		return d, nil
+	}}
+}

@@ -1,0 +1,41 @@
+// Package queue puts jobs back until their servers allow them.
+package queue
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// A Worker runs the jobs of a queue. Its Client has no Transport that waits.
+type Worker struct {
+	Client *http.Client
+	Gate   ratelimit.Gate
+	Done   func(*http.Request, *http.Response, error)
+	Later  func(job *http.Request, at time.Time) // puts it back: run_at in a database, a delay in SQS or River
+}
+
+// Work runs a job, or puts it back. It never waits for a limit.
+func (w *Worker) Work(job *http.Request) {
+	pass, until := w.Gate.TryEnter(job.URL.Host)
+	if pass == nil {
+		w.Later(job, until)
+		return
+	}
+	defer pass.Failed() // unless it is answered
+	resp, err := w.Client.Do(job)
+	if err != nil {
+		w.Done(job, nil, err)
+		return
+	}
+	defer resp.Body.Close()
+	received := time.Now()
+	advice := ratelimit.Advisor{}.Advise(resp, received)
+	pass.Answered(advice, received)
+	if advice.Refused {
+		w.Later(job, received.Add(max(advice.Asked, time.Second)))
+		return
+	}
+	w.Done(job, resp, nil)
+}
