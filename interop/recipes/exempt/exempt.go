@@ -9,14 +9,15 @@ import (
 
 type Take = func(*http.Request) (ratelimit.Decision, error)
 
-// Exempt makes a limiter that does not count probes, preflights, nor who has a key for
-// internal use.
-func Exempt(take Take, internalKey string) Take {
+// Exempt makes a limiter that does not count the requests that are free.
+func Exempt(take Take, free func(*http.Request) bool) Take {
 	return func(r *http.Request) (ratelimit.Decision, error) {
-		switch {
-		case r.URL.Path == "/healthz", r.Method == http.MethodOptions, r.Header.Get("X-API-Key") == internalKey:
+		if free(r) {
 			return ratelimit.Decision{}, nil // it passes, and nothing is said
 		}
 		return take(r)
 	}
 }
+
+// Free is true for probes and for preflights.
+func Free(r *http.Request) bool { return r.URL.Path == "/healthz" || r.Method == http.MethodOptions }

@@ -2,7 +2,6 @@
 package fiber
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/gofiber/fiber/v3"
@@ -17,9 +16,11 @@ func Limit(take func(fiber.Ctx) (ratelimit.Decision, error)) fiber.Handler {
 		if err != nil {
 			return c.Next()
 		}
+		if d.Done != nil {
+			defer d.Done()
+		}
 		said := http.Header{}
-		err = errors.Join(d.Fields.Set(said), ratelimit.XRateLimit.Set(said, d.Fields, c.RequestCtx().Time()))
-		if err != nil {
+		if err := d.Fields.Set(said); err != nil {
 			return err // the limiter has said what cannot be written: a negative number, say
 		}
 		if len(d.Violated) > 0 {

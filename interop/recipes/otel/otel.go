@@ -2,6 +2,8 @@
 package otel
 
 import (
+	"cmp"
+	"errors"
 	"net/http"
 	"time"
 
@@ -11,29 +13,36 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// NewTransport returns a Transport that describes the tightest limit of each response in
-// the span of its request, and each wait as an event and in a histogram.
+// NewTransport returns a Transport that says in the span of each request what the tightest
+// limit of its response is, and how long it has waited.
 func NewTransport(meter metric.Meter) (*ratelimit.Transport, error) {
-	waits, err := meter.Float64Histogram("http.ratelimit.wait.duration", metric.WithUnit("s"))
-	observe := func(r *http.Request, a ratelimit.Advice) {
-		span := trace.SpanFromContext(r.Context())
-		limit, ok := a.Fields.Tightest()
-		if !ok {
-			return
-		}
-		span.SetAttributes(attribute.String("http.ratelimit.policy.name", limit.Name), attribute.Int64("http.ratelimit.remaining", limit.Remaining))
-		if reset, ok := limit.Reset.Value(); ok {
-			span.SetAttributes(attribute.Int64("http.ratelimit.reset", reset))
-		}
-		if policy, ok := a.Fields.PolicyOf(limit); ok {
-			span.SetAttributes(attribute.Int64("http.ratelimit.policy.quota", policy.Quota), attribute.String("http.ratelimit.policy.unit", string(policy.Unit)))
-		}
-	}
-	waiting := func(r *http.Request, until time.Time, a ratelimit.Advice) (done func()) {
-		policy := metric.WithAttributes(attribute.String("http.ratelimit.policy.name", a.Limit.Name))
-		trace.SpanFromContext(r.Context()).AddEvent("http.ratelimit.wait", trace.WithAttributes(attribute.String("until", until.Format(time.RFC3339))))
-		start := time.Now()
-		return func() { waits.Record(r.Context(), time.Since(start).Seconds(), policy) }
-	}
-	return &ratelimit.Transport{Observe: observe, Waiting: waiting}, err
+	remaining, err1 := meter.Int64Gauge("http.ratelimit.remaining")
+	waits, err2 := meter.Float64Histogram("http.ratelimit.wait.duration", metric.WithUnit("s"))
+	return &ratelimit.Transport{
+		Observe: func(r *http.Request, a ratelimit.Advice) {
+			limit, ok := a.Fields.Tightest()
+			if !ok || limit.Remaining == ratelimit.Unknown {
+				return
+			}
+			name := attribute.String("http.ratelimit.policy.name", limit.Name)
+			remaining.Record(r.Context(), limit.Remaining, metric.WithAttributes(name))
+			span := trace.SpanFromContext(r.Context())
+			span.SetAttributes(name, attribute.Int64("http.ratelimit.remaining", limit.Remaining))
+			if reset, ok := limit.Reset.Value(); ok {
+				span.SetAttributes(attribute.Int64("http.ratelimit.reset", reset))
+			}
+			if policy, ok := a.Fields.PolicyOf(limit); ok {
+				unit := string(cmp.Or(policy.Unit, ratelimit.Requests))
+				span.SetAttributes(attribute.Int64("http.ratelimit.policy.quota", policy.Quota), attribute.String("http.ratelimit.policy.unit", unit))
+			}
+		},
+		Waiting: func(r *http.Request, _ time.Time, a ratelimit.Advice) (done func()) {
+			start, name := time.Now(), attribute.String("http.ratelimit.policy.name", a.Limit.Name)
+			return func() {
+				waited := time.Since(start).Seconds()
+				waits.Record(r.Context(), waited, metric.WithAttributes(name))
+				trace.SpanFromContext(r.Context()).AddEvent("http.ratelimit.wait", trace.WithAttributes(name, attribute.Float64("seconds", waited)))
+			}
+		},
+	}, errors.Join(err1, err2)
 }

@@ -36,14 +36,21 @@ func TestOTel(t *testing.T) {
 			attribute.Int64("http.ratelimit.remaining", 0),
 			attribute.Int64("http.ratelimit.reset", 60),
 			attribute.Int64("http.ratelimit.policy.quota", 1),
-			attribute.String("http.ratelimit.policy.unit", ""),
+			attribute.String("http.ratelimit.policy.unit", "requests"),
 		}, first.Attributes())
 		require.Empty(t, first.Events())
 		require.Len(t, second.Events(), 1)
+		require.Contains(t, second.Events()[0].Attributes, attribute.Float64("seconds", 60))
 
 		var all metricdata.ResourceMetrics
 		require.NoError(t, reader.Collect(t.Context(), &all))
-		waits := all.ScopeMetrics[0].Metrics[0].Data.(metricdata.Histogram[float64]).DataPoints
+		metrics := all.ScopeMetrics[0].Metrics
+		require.Len(t, metrics, 2)
+		remaining := metrics[0].Data.(metricdata.Gauge[int64]).DataPoints
+		require.Len(t, remaining, 1)
+		require.Zero(t, remaining[0].Value)
+		require.Equal(t, attribute.NewSet(attribute.String("http.ratelimit.policy.name", "window")), remaining[0].Attributes)
+		waits := metrics[1].Data.(metricdata.Histogram[float64]).DataPoints
 		require.Len(t, waits, 1)
 		require.EqualValues(t, 1, waits[0].Count)
 		require.Equal(t, time.Minute.Seconds(), waits[0].Sum)

@@ -26,7 +26,7 @@ type Limiter struct {
 // Take is that of a ratelimit.Middleware.
 func (l *Limiter) Take(r *http.Request) (d ratelimit.Decision, err error) {
 	customer, plan := l.PlanOf(r)
-	loaded, _ := l.buckets.LoadOrStore(customer+" "+plan.Name, rate.NewLimiter(plan.Rate, plan.Burst))
+	loaded, _ := l.buckets.LoadOrStore([2]string{customer, plan.Name}, rate.NewLimiter(plan.Rate, plan.Burst))
 	bucket, now := loaded.(*rate.Limiter), time.Now()
 	if !bucket.AllowN(now, 1) {
 		d.Violated = []string{plan.Name}

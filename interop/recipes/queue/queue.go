@@ -12,8 +12,8 @@ import (
 type Worker struct {
 	Client *http.Client
 	Gate   ratelimit.Gate
-	Done   func(*http.Request, *http.Response, error)
-	Later  func(job *http.Request, at time.Time) // puts it back: run_at in a database, a delay in SQS or River
+	Done   func(job *http.Request, resp *http.Response, err error)
+	Later  func(job *http.Request, at time.Time) // puts it back: a run_at in a database, a delay in a queue
 }
 
 // Work runs a job, or puts it back. It never waits for a limit.

@@ -2,6 +2,7 @@
 package resty
 
 import (
+	"errors"
 	"net/http"
 	"time"
 
@@ -15,6 +16,9 @@ func NewClient(base http.RoundTripper) *resty.Client {
 		SetTransport(&ratelimit.Transport{Base: base}).
 		SetRetryCount(2).
 		AddRetryCondition(func(resp *resty.Response, err error) bool {
-			return err == nil && ratelimit.Advisor{}.Advise(resp.RawResponse, time.Now()).Refused
+			if err != nil {
+				return !errors.As(err, new(*ratelimit.WaitError)) // the deadline comes before the end of a wait
+			}
+			return ratelimit.Advisor{}.Advise(resp.RawResponse, time.Now()).Refused
 		})
 }
