@@ -1,0 +1,86 @@
+package recipes
+
+import (
+	"flag"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+var update = flag.Bool("update", false, "write the code of docs/recipes.md anew")
+
+const document = "../../docs/recipes.md"
+
+// block matches a link to a program, and its code.
+var block = regexp.MustCompile("(?s)(\\]\\(\\.\\./interop/recipes/([\\w/]+\\.go)\\).?\n\n```go\n)(.*?)(```\n)")
+
+// code returns what stands below the imports of a program.
+func code(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	files := token.NewFileSet()
+	f, err := parser.ParseFile(files, file, text, parser.ImportsOnly)
+	require.NoError(t, err)
+	require.NotEmpty(t, f.Decls, file)
+	return strings.TrimLeft(string(text[files.Position(f.Decls[len(f.Decls)-1].End()).Offset:]), "\n")
+}
+
+// programs returns the files of the programs.
+func programs(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("*/*.go")
+	require.NoError(t, err)
+	var programs []string
+	for _, file := range files {
+		if !strings.HasSuffix(file, "_test.go") || file == "waits/waits_test.go" { // which is a program itself
+			programs = append(programs, filepath.ToSlash(file))
+		}
+	}
+	return programs
+}
+
+// A recipe is less than 40 lines without comments, blank ones included.
+func TestLines(t *testing.T) {
+	for _, file := range programs(t) {
+		lines := 0
+		for line := range strings.Lines(code(t, file)) {
+			if !strings.HasPrefix(strings.TrimSpace(line), "//") {
+				lines++
+			}
+		}
+		t.Logf("%3d %s", lines, file)
+		require.Less(t, lines, 40, file)
+	}
+}
+
+// The code of docs/recipes.md is that of the programs, and all of them are there. Each
+// has a test next to it.
+func TestDocument(t *testing.T) {
+	text, err := os.ReadFile(document)
+	require.NoError(t, err)
+	var found []string
+	want := block.ReplaceAllStringFunc(string(text), func(b string) string {
+		m := block.FindStringSubmatch(b)
+		found = append(found, m[2])
+		return m[1] + code(t, m[2]) + m[4]
+	})
+	require.ElementsMatch(t, programs(t), found)
+	require.Equal(t, len(found), strings.Count(want, "```go\n"), "code without a link to its program")
+	for _, file := range found {
+		tests, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*_test.go"))
+		require.NoError(t, err)
+		require.NotEmpty(t, tests, file)
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(document, []byte(want), 0o644))
+		return
+	}
+	require.True(t, want == string(text), "the code is out of date: go test -C interop/recipes -run TestDocument . -update")
+}
