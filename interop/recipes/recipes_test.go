@@ -82,5 +82,5 @@ func TestDocument(t *testing.T) {
 		require.NoError(t, os.WriteFile(document, []byte(want), 0o644))
 		return
 	}
-	require.True(t, want == string(text), "the code is out of date: go test -C interop/recipes -run TestDocument . -update")
+	require.True(t, want == string(text), "the code is out of date: go test -C interop/recipes . -update")
 }

@@ -10,6 +10,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// The opposite tells nothing.
+func TestHidden(t *testing.T) {
+	handler := (&ratelimit.Middleware{Take: func(*http.Request) (ratelimit.Decision, error) {
+		return ratelimit.Decision{Violated: []string{"strangers"}, Problem: ratelimit.NewProblem(ratelimit.QuotaExceeded)}, nil
+	}}).Handler(fake.JSON("hello"))
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	require.Equal(t, http.StatusTooManyRequests, w.Code)
+	require.Empty(t, w.Header().Get("RateLimit")+w.Header().Get("RateLimit-Policy")+w.Header().Get("Retry-After"))
+	require.NotContains(t, w.Body.String(), "strangers")
+}
+
 func TestExempt(t *testing.T) {
 	handler := (&ratelimit.Middleware{Take: Exempt(fake.Spent().Take, Free)}).Handler(fake.JSON("hello"))
 	for _, tc := range []struct {
