@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
@@ -11,17 +12,19 @@ import (
 )
 
 func TestBody(t *testing.T) {
-	handler := (&ratelimit.Middleware{Take: InBody(fake.Spent().Take)}).Handler(fake.JSON("hello"))
-	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	require.Equal(t, "\"hello\"\n", w.Body.String())
+	synctest.Test(t, func(t *testing.T) {
+		handler := (&ratelimit.Middleware{Take: InBody(fake.Spent().Take)}).Handler(fake.JSON("hello"))
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		require.Equal(t, "\"hello\"\n", w.Body.String())
 
-	w = httptest.NewRecorder()
-	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	require.Equal(t, http.StatusTooManyRequests, w.Code)
-	require.Equal(t, "60", w.Header().Get("Retry-After"))
-	require.JSONEq(t, `{
-		"type": "https://iana.org/assignments/http-problem-types#quota-exceeded", "title": "Quota Exceeded", "status": 429,
-		"detail": "Wait 60 seconds before the next request.", "violated-policies": ["window"], "retry-after": 60
-	}`, w.Body.String())
+		w = httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		require.Equal(t, http.StatusTooManyRequests, w.Code)
+		require.Equal(t, "60", w.Header().Get("Retry-After"))
+		require.JSONEq(t, `{
+			"type": "https://iana.org/assignments/http-problem-types#quota-exceeded", "title": "Quota Exceeded", "status": 429,
+			"detail": "Wait 60 seconds before the next request.", "violated-policies": ["window"], "retry-after": 60
+		}`, w.Body.String())
+	})
 }

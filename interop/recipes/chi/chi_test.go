@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/httpfields/ratelimit"
@@ -13,21 +14,23 @@ import (
 )
 
 func TestChi(t *testing.T) {
-	search := &ratelimit.Middleware{Take: func(*http.Request) (ratelimit.Decision, error) {
-		f := ratelimit.FixedWindow{Name: "search", Quota: 5, Used: 2, Window: time.Minute, Left: time.Minute}.Fields()
-		return ratelimit.Decision{Fields: f}, nil
-	}}
-	router := New(&ratelimit.Middleware{Take: fake.Spent().Take}, search, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "found") })
-	for _, want := range []struct {
-		code  int
-		limit string
-	}{
-		{http.StatusOK, `"window";r=0;t=60, "search";r=3;t=60`},
-		{http.StatusTooManyRequests, `"window";r=0;t=60`},
-	} {
-		w := httptest.NewRecorder()
-		router.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/search", nil))
-		require.Equal(t, want.code, w.Code)
-		require.Equal(t, want.limit, w.Header().Get("RateLimit"))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		search := &ratelimit.Middleware{Take: func(*http.Request) (ratelimit.Decision, error) {
+			f := ratelimit.FixedWindow{Name: "search", Quota: 5, Used: 2, Window: time.Minute, Left: time.Minute}.Fields()
+			return ratelimit.Decision{Fields: f}, nil
+		}}
+		router := New(&ratelimit.Middleware{Take: fake.Spent().Take}, search, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "found") })
+		for _, want := range []struct {
+			code  int
+			limit string
+		}{
+			{http.StatusOK, `"window";r=0;t=60, "search";r=3;t=60`},
+			{http.StatusTooManyRequests, `"window";r=0;t=60`},
+		} {
+			w := httptest.NewRecorder()
+			router.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/search", nil))
+			require.Equal(t, want.code, w.Code)
+			require.Equal(t, want.limit, w.Header().Get("RateLimit"))
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/gofiber/fiber/v3"
@@ -32,11 +33,11 @@ func TestFiber(t *testing.T) {
 	}
 	resp := get()
 	require.Equal(t, http.StatusOK, resp.StatusCode)
-	require.Equal(t, []string{`"window";r=0;t=60`}, resp.Header.Values("RateLimit"))
+	require.Regexp(t, `^"window";r=0;t=[56]\d$`, strings.Join(resp.Header.Values("RateLimit"), ", "))
 
 	resp = get()
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-	require.Equal(t, "60", resp.Header.Get("Retry-After"))
+	require.Regexp(t, `^[56]\d$`, resp.Header.Get("Retry-After"))
 	problem, err := ratelimit.ReadProblem(resp)
 	require.NoError(t, err)
 	require.Equal(t, []string{"window"}, problem.ViolatedPolicies)

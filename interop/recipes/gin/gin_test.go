@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
 
 	"github.com/gin-gonic/gin"
 	"github.com/httpfields/ratelimit"
@@ -12,29 +13,31 @@ import (
 )
 
 func TestGin(t *testing.T) {
-	gin.SetMode(gin.TestMode)
-	router := gin.New()
-	router.GET("/open", func(c *gin.Context) { c.String(http.StatusOK, "open") })
-	group := router.Group("/api", Limit(&ratelimit.Middleware{Take: fake.Spent().Take}))
-	served := 0
-	group.GET("/hello", func(c *gin.Context) {
-		served++
-		_, ok := ratelimit.DecisionOf(c.Request.Context())
-		require.True(t, ok)
-		c.String(http.StatusOK, "hello")
+	synctest.Test(t, func(t *testing.T) {
+		gin.SetMode(gin.TestMode)
+		router := gin.New()
+		router.GET("/open", func(c *gin.Context) { c.String(http.StatusOK, "open") })
+		group := router.Group("/api", Limit(&ratelimit.Middleware{Take: fake.Spent().Take}))
+		served := 0
+		group.GET("/hello", func(c *gin.Context) {
+			served++
+			_, ok := ratelimit.DecisionOf(c.Request.Context())
+			require.True(t, ok)
+			c.String(http.StatusOK, "hello")
+		})
+		for _, tc := range []struct {
+			path, limit string
+			code        int
+		}{
+			{"/api/hello", `"window";r=0;t=60`, http.StatusOK},
+			{"/api/hello", `"window";r=0;t=60`, http.StatusTooManyRequests},
+			{"/open", "", http.StatusOK},
+		} {
+			w := httptest.NewRecorder()
+			router.ServeHTTP(w, httptest.NewRequest(http.MethodGet, tc.path, nil))
+			require.Equal(t, tc.code, w.Code)
+			require.Equal(t, tc.limit, w.Header().Get("RateLimit"))
+		}
+		require.Equal(t, 1, served)
 	})
-	for _, tc := range []struct {
-		path, limit string
-		code        int
-	}{
-		{"/api/hello", `"window";r=0;t=60`, http.StatusOK},
-		{"/api/hello", `"window";r=0;t=60`, http.StatusTooManyRequests},
-		{"/open", "", http.StatusOK},
-	} {
-		w := httptest.NewRecorder()
-		router.ServeHTTP(w, httptest.NewRequest(http.MethodGet, tc.path, nil))
-		require.Equal(t, tc.code, w.Code)
-		require.Equal(t, tc.limit, w.Header().Get("RateLimit"))
-	}
-	require.Equal(t, 1, served)
 }
