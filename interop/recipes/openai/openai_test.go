@@ -33,7 +33,7 @@ func TestOpenAI(t *testing.T) {
 	defer cancel()
 	ask := func(prompt string) (string, error) {
 		answer, err := client.Chat.Completions.New(ctx, openai.ChatCompletionNewParams{
-			Model: openai.ChatModelGPT4o, Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(prompt)},
+			Model: "model", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(prompt)},
 		})
 		if err != nil {
 			return "", err
