@@ -74,12 +74,6 @@ func memberTexts[T fmt.Stringer](list []T) string {
 	return strings.Join(texts, separator)
 }
 
-// currentDialect is the Dialect of the fields RateLimit-Policy and RateLimit.
-const currentDialect = "ratelimit"
-
-// lenientDialect is that of the same fields where they are read with lenience.
-const lenientDialect = "draft-08"
-
 // Parse reads the fields RateLimit-Policy and RateLimit of h, and no others.
 // See [ParseAny] for responses that may have older fields.
 //
@@ -185,11 +179,6 @@ func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	}
 	return f.Policies[i], true
 }
-
-// nameID returns the same text for two names exactly if they are the name of
-// one policy. draft-11 does not say how names are compared; here it is byte by
-// byte. All functions that relate names of current members go through nameID.
-func nameID(name string) string { return name }
 
 // An identity is what distinguishes the members of one field: name and
 // partition key. Quotas are allocated per partition key (draft-11

@@ -11,16 +11,6 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Bounds of a field. RFC 9651 Sections 3.1 and 3.1.2 ask a parser to support at
-// least 1024 members, and 256 parameters in each, so a sender must not count on
-// more. A parameter that is written twice counts once. Because the work has to
-// stay linear, the number of parameters as they are written is bounded too.
-const (
-	maxMembers = 1024
-	maxParams  = 256
-	maxWritten = 4 * maxParams
-)
-
 // manyParams is up to how many extension parameters of a member are searched
 // one by one for a repeated key. If there are more, a map finds it.
 const manyParams = 16
@@ -35,16 +25,6 @@ const (
 	stringKind
 	bytesKind
 	otherKind // a Decimal, Token, Boolean, Date or Display String, which httpsfv reads
-)
-
-// The keys of the defined parameters. The code spells them nowhere else.
-const (
-	quotaKey     = "q"
-	unitKey      = "qu"
-	windowKey    = "w"
-	remainingKey = "r"
-	resetKey     = "t"
-	partitionKey = "pk"
 )
 
 // A param is the slot of a member that holds a defined parameter. Parameters of
@@ -97,35 +77,6 @@ func newField(f fieldDef) *fieldDef {
 	}
 	return &f
 }
-
-const (
-	nameForm  = "a String of printable ASCII"
-	minWindow = 1 // draft-11 Section 3.1.3
-)
-
-var (
-	policyField = newField(fieldDef{
-		name: PolicyField, key: policyKey,
-		params: []paramDef{
-			{key: quotaKey, param: amountParam, kind: integerKind, form: "an Integer from 0", rule: "P13"},                     // draft-11 Section 3.1.1
-			{key: unitKey, param: unitParam, kind: stringKind, form: nameForm, rule: "P14"},                                    // draft-11 Section 3.1.2
-			{key: windowKey, param: timeParam, kind: integerKind, least: minWindow, form: "an Integer from 1", rule: "P16"},    // draft-11 Section 3.1.3
-			{key: partitionKey, param: keyParam, kind: bytesKind, form: "a Byte Sequence, base64 between colons", rule: "P17"}, // draft-11 Section 3.1.4
-		},
-		required: 1 << amountParam,
-		listRule: "P1", nameRule: "P2", missingRule: "P6", trailerRule: "P12",
-	})
-	limitField = newField(fieldDef{
-		name: LimitField, key: limitKey,
-		params: []paramDef{
-			{key: remainingKey, param: amountParam, kind: integerKind, form: "an Integer from 0", rule: "L5"},                  // draft-11 Section 4.1.1
-			{key: resetKey, param: timeParam, kind: integerKind, form: "an Integer from 0", rule: "L7"},                        // draft-11 Section 4.1.2
-			{key: partitionKey, param: keyParam, kind: bytesKind, form: "a Byte Sequence, base64 between colons", rule: "L10"}, // draft-11 Section 4.1.3
-		},
-		required: 1 << amountParam,
-		listRule: "L1", nameRule: "L1", missingRule: "L2", trailerRule: "L4",
-	})
-)
 
 // fieldOf returns the definition of the field of a name, or nil if the name is
 // that of an older field.

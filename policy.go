@@ -45,17 +45,6 @@ type Policy struct {
 // does not know are kept as they are. "" is absent, and means Requests.
 type Unit string
 
-// The quota units that draft-11 Section 3.1.2 defines.
-const (
-	Requests           Unit = "requests"            // requests that the server processes
-	ContentBytes       Unit = "content-bytes"       // bytes of content that the server processes
-	ConcurrentRequests Unit = "concurrent-requests" // requests that the server processes at the same time
-)
-
-// requestAlias is the name of Requests in the table of draft-11 Section 10.3,
-// which has it by an oversight.
-const requestAlias Unit = "request"
-
 // countsRequests reports whether each request takes one quota unit. Without a
 // unit it does, because that is the default (draft-11 Section 3.1.2).
 func (u Unit) countsRequests() bool {

@@ -18,31 +18,9 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// The problem types that draft-11 Section 5 defines. The extension member
-// violated-policies of each names the policies that were exceeded.
-const (
-	// QuotaExceeded says that requests exceed one or more policies. Its status is
-	// 429.
-	QuotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-	// TemporaryReducedCapacity says that requests cannot be satisfied at the
-	// moment, within policies that may be lower than usual. Its status is 503.
-	TemporaryReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
-	// AbnormalUsageDetected says that the requests follow a pattern which looks
-	// unintended or malicious. Its status is 429.
-	AbnormalUsageDetected = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
-)
-
 // ProblemMediaType is the media type of a [Problem] in JSON (RFC 9457 Section
 // 6.1).
 const ProblemMediaType = "application/problem+json"
-
-// registrations hold the title and the status of each type (draft-11
-// Section 10.2).
-var registrations = [...]Problem{
-	{Type: QuotaExceeded, Title: "Quota Exceeded", Status: http.StatusTooManyRequests},
-	{Type: TemporaryReducedCapacity, Title: "Temporary Reduced Capacity", Status: http.StatusServiceUnavailable},
-	{Type: AbnormalUsageDetected, Title: "Abnormal Usage Detected", Status: http.StatusTooManyRequests},
-}
 
 // A Problem says in the body of a response why a request failed (RFC 9457),
 // here that it exceeds a policy. It is a handler that sends itself, and an

@@ -206,25 +206,6 @@ import (
 	"time"
 )
 
-// The names of the two fields.
-const (
-	PolicyField = "RateLimit-Policy" // draft-11 Section 3
-	LimitField  = "RateLimit"        // draft-11 Section 4
-)
-
-// The keys under which http.Header holds the two fields.
-const (
-	policyKey = "Ratelimit-Policy"
-	limitKey  = "Ratelimit"
-)
-
-// MaxInteger is the largest Integer of a structured field, fifteen nines
-// (RFC 9651 Section 3.3.1). No number of quota units or of seconds in a field
-// is larger.
-const MaxInteger = 999_999_999_999_999
-
-const maxDigits = 15 // the longest Integer, RFC 9651 Section 4.2.4
-
 // isInteger reports whether n is from least to MaxInteger.
 func isInteger(n, least int64) bool { return least <= n && n <= MaxInteger }
 

@@ -1,0 +1,126 @@
+package ratelimit
+
+import "net/http"
+
+// The draft on one page: draft-ietf-httpapi-ratelimit-headers-11, and what the next
+// one changes. Whatever the draft spells or bounds is spelled and bounded here, and
+// nowhere else but in the older forms, which have words of their own.
+
+// The names of the two fields.
+const (
+	PolicyField = "RateLimit-Policy" // draft-11 Section 3
+	LimitField  = "RateLimit"        // draft-11 Section 4
+)
+
+// The keys under which http.Header holds the two fields.
+const (
+	policyKey = "Ratelimit-Policy"
+	limitKey  = "Ratelimit"
+)
+
+// The keys of the defined parameters.
+const (
+	quotaKey     = "q"
+	unitKey      = "qu"
+	windowKey    = "w"
+	remainingKey = "r"
+	resetKey     = "t"
+	partitionKey = "pk"
+)
+
+// MaxInteger is the largest Integer of a structured field, fifteen nines
+// (RFC 9651 Section 3.3.1). No number of quota units or of seconds in a field
+// is larger.
+const MaxInteger = 999_999_999_999_999
+
+const (
+	maxDigits = 15 // the longest Integer, RFC 9651 Section 4.2.4
+	minWindow = 1  // draft-11 Section 3.1.3
+)
+
+// Bounds of a field. RFC 9651 Sections 3.1 and 3.1.2 ask a parser to support at
+// least 1024 members, and 256 parameters in each, so a sender must not count on
+// more. A parameter that is written twice counts once. Because the work has to
+// stay linear, the number of parameters as they are written is bounded too.
+const (
+	maxMembers = 1024
+	maxParams  = 256
+	maxWritten = 4 * maxParams
+)
+
+// The forms of values, for humans.
+const (
+	nameForm   = "a String of printable ASCII"
+	countForm  = "an Integer from 0"
+	windowForm = "an Integer from 1"
+	bytesForm  = "a Byte Sequence, base64 between colons"
+)
+
+// The two fields, with what each parameter holds.
+var (
+	policyField = newField(fieldDef{
+		name: PolicyField, key: policyKey,
+		params: []paramDef{
+			{key: quotaKey, param: amountParam, kind: integerKind, form: countForm, rule: "P13"},                   // draft-11 Section 3.1.1
+			{key: unitKey, param: unitParam, kind: stringKind, form: nameForm, rule: "P14"},                        // draft-11 Section 3.1.2
+			{key: windowKey, param: timeParam, kind: integerKind, least: minWindow, form: windowForm, rule: "P16"}, // draft-11 Section 3.1.3
+			{key: partitionKey, param: keyParam, kind: bytesKind, form: bytesForm, rule: "P17"},                    // draft-11 Section 3.1.4
+		},
+		required: 1 << amountParam,
+		listRule: "P1", nameRule: "P2", missingRule: "P6", trailerRule: "P12",
+	})
+	limitField = newField(fieldDef{
+		name: LimitField, key: limitKey,
+		params: []paramDef{
+			{key: remainingKey, param: amountParam, kind: integerKind, form: countForm, rule: "L5"}, // draft-11 Section 4.1.1
+			{key: resetKey, param: timeParam, kind: integerKind, form: countForm, rule: "L7"},       // draft-11 Section 4.1.2
+			{key: partitionKey, param: keyParam, kind: bytesKind, form: bytesForm, rule: "L10"},     // draft-11 Section 4.1.3
+		},
+		required: 1 << amountParam,
+		listRule: "L1", nameRule: "L1", missingRule: "L2", trailerRule: "L4",
+	})
+)
+
+// nameID returns the same text for two names exactly if they are the name of
+// one policy. draft-11 does not say how names are compared; here it is byte by
+// byte. But for Equal, nothing else compares the names of members.
+func nameID(name string) string { return name }
+
+// The quota units that draft-11 Section 3.1.2 defines.
+const (
+	Requests           Unit = "requests"            // requests that the server processes
+	ContentBytes       Unit = "content-bytes"       // bytes of content that the server processes
+	ConcurrentRequests Unit = "concurrent-requests" // requests that the server processes at the same time
+)
+
+// requestAlias is the name of Requests in the table of draft-11 Section 10.3,
+// which has it by an oversight.
+const requestAlias Unit = "request"
+
+// The values of Fields.Dialect for the two fields.
+const (
+	currentDialect = "ratelimit" // as the draft has them
+	lenientDialect = "draft-08"  // read with lenience
+)
+
+// The problem types that draft-11 Section 5 defines. The extension member
+// violated-policies of each names the policies that were exceeded.
+const (
+	// QuotaExceeded says that requests exceed one or more policies. Its status is
+	// 429.
+	QuotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+	// TemporaryReducedCapacity says that requests cannot be satisfied at the
+	// moment, within policies that may be lower than usual. Its status is 503.
+	TemporaryReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+	// AbnormalUsageDetected says that the requests follow a pattern which looks
+	// unintended or malicious. Its status is 429.
+	AbnormalUsageDetected = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
+)
+
+// registrations hold the title and the status of each type (draft-11
+// Section 10.2).
+var registrations = [...]Problem{
+	{Type: QuotaExceeded, Title: "Quota Exceeded", Status: http.StatusTooManyRequests},
+	{Type: TemporaryReducedCapacity, Title: "Temporary Reduced Capacity", Status: http.StatusServiceUnavailable},
+	{Type: AbnormalUsageDetected, Title: "Abnormal Usage Detected", Status: http.StatusTooManyRequests},
+}
