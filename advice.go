@@ -259,7 +259,7 @@ func (c *Advisor) advise(a *Advice, h http.Header, received time.Time) {
 			wait, asked = elsewhere, elsewhere > 0
 		}
 	}
-	if !asked && (old || a.Fields.Dialect == currentDialect) { // then nobody has looked for other fields yet
+	if !asked && (old || a.Fields.Dialect == currentDialect || a.Fields.Dialect == nextDialect) { // then nobody has looked for other fields yet
 		wait, asked = ParseRetryAfter(h, received)
 	}
 	if asked {

@@ -138,10 +138,10 @@ func (w *writing) writeAll(f *Fields) error {
 	seen := make(map[string]bool, len(f.Limits))
 	for i := range f.Limits {
 		l := &f.Limits[i]
-		if seen[l.Name] {
+		if seen[nameID(l.Name)] {
 			return refuse(w.anyName(), ErrDuplicate)
 		}
-		seen[l.Name] = true
+		seen[nameID(l.Name)] = true
 		if err := w.writeLimit(l, policies.policy(l)); err != nil {
 			return err
 		}
@@ -377,7 +377,7 @@ func (f *DialectField) appendPolicy(b []byte, p *Policy) ([]byte, error) {
 	if len(b) > 0 {
 		b = append(b, separator...)
 	}
-	window := windowKey
+	window := "w" // draft-06 Section 3.2
 	if f.write == windowSyntax {
 		window = "window"
 	}
@@ -419,7 +419,7 @@ func (w *writing) verify() error {
 // in reports whether fields say what has been written.
 func (w *writtenLimit) in(f *Fields) bool {
 	got := Limit{Remaining: Unknown}
-	if i := slices.IndexFunc(f.Limits, func(l Limit) bool { return l.Name == w.name }); i >= 0 {
+	if i := slices.IndexFunc(f.Limits, func(l Limit) bool { return nameID(l.Name) == nameID(w.name) }); i >= 0 {
 		got = f.Limits[i]
 	}
 	policies := matcher{policies: f.Policies}

@@ -1,6 +1,9 @@
 package ratelimit
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
 
 // The draft on one page: draft-ietf-httpapi-ratelimit-headers-11, and what the next
 // one changes. Whatever the draft spells or bounds is spelled and bounded here, and
@@ -27,6 +30,17 @@ const (
 	resetKey     = "t"
 	partitionKey = "pk"
 )
+
+// The keys of RateLimit in the draft that follows, which is not published. ParseAny
+// reads them as well, so that a client does not go blind on the day on which a server
+// moves. On the day on which this package moves, they change places with those above.
+const (
+	nextRemainingKey = "a"
+	nextResetKey     = "w" // the window of a policy is w too: a key means what its field says
+)
+
+// tokenNames is whether names may be Tokens, too, as they may in the next draft.
+const tokenNames = false
 
 // MaxInteger is the largest Integer of a structured field, fifteen nines
 // (RFC 9651 Section 3.3.1). No number of quota units or of seconds in a field
@@ -79,12 +93,25 @@ var (
 		required: 1 << amountParam,
 		listRule: "L1", nameRule: "L1", missingRule: "L2", trailerRule: "L4",
 	})
+	// RateLimit by the next draft.
+	nextLimitField = newField(fieldDef{
+		name: LimitField, key: limitKey,
+		params: []paramDef{
+			{key: nextRemainingKey, param: amountParam, kind: integerKind, form: countForm},
+			{key: nextResetKey, param: timeParam, kind: integerKind, form: countForm},
+			{key: partitionKey, param: keyParam, kind: bytesKind, form: bytesForm},
+		},
+		required: 1 << amountParam,
+	})
 )
 
 // nameID returns the same text for two names exactly if they are the name of
 // one policy. draft-11 does not say how names are compared; here it is byte by
 // byte. But for Equal, nothing else compares the names of members.
 func nameID(name string) string { return name }
+
+// nextNameID is nameID by the next draft: names are compared without case.
+func nextNameID(name string) string { return strings.ToLower(name) }
 
 // The quota units that draft-11 Section 3.1.2 defines.
 const (
@@ -99,8 +126,9 @@ const requestAlias Unit = "request"
 
 // The values of Fields.Dialect for the two fields.
 const (
-	currentDialect = "ratelimit" // as the draft has them
-	lenientDialect = "draft-08"  // read with lenience
+	currentDialect = "ratelimit"  // as the draft has them
+	lenientDialect = "draft-08"   // read with lenience
+	nextDialect    = "draft-next" // as the next draft has them
 )
 
 // The problem types that draft-11 Section 5 defines. The extension member

@@ -118,19 +118,19 @@ func (e *FieldError) subject() (subject, form string) {
 // Unwrap returns e.Err, the cause, for [errors.Is].
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// joinFaults joins errors, one for each line of a field.
+// joinFaults joins errors, one for each line or member of a field.
 func joinFaults(faults []*FieldError) error {
 	if len(faults) == 0 {
 		return nil
 	}
 	type place struct {
-		field string
-		line  int
+		field      string
+		line, item int
 	}
 	seen := make(map[place]bool, len(faults))
 	errs := make([]error, 0, len(faults))
 	for _, e := range faults {
-		at := place{e.Field, e.Line}
+		at := place{e.Field, e.Line, e.Item}
 		if !seen[at] {
 			seen[at] = true
 			errs = append(errs, e)

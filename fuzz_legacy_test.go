@@ -110,6 +110,10 @@ func lawAny(t testing.TB, h http.Header) {
 		}
 		return
 	}
+	if got.Dialect == nextDialect {
+		lawNext(t, h)
+		return
+	}
 	legacy, _, _ := parseLegacy(h, &o)
 	requireEqual(t, legacy.Limits, got.Limits)
 	if current.Policies == nil {
@@ -139,6 +143,9 @@ func addLegacySeeds(f *testing.F) {
 		b, err := os.ReadFile(file)
 		require.NoError(f, err)
 		f.Add(string(b))
+	}
+	for _, tc := range nextCases {
+		f.Add(tc.wire)
 	}
 	for _, seed := range []string{
 		"X-RateLimit-Limit: 10, 10;w=1;name=\"per-ip\", 1000;w=3600\nX-RateLimit-Reset: 1994-11-15 09:13:00.5 +0100 CET m=+0.1",

@@ -153,6 +153,10 @@ func parseAny(h http.Header, o *LegacyOptions) (f Fields, asked time.Duration, f
 			return f, 0, faults
 		}
 	}
+	if limits := parseNextLimits(h[limitKey]); limits != nil {
+		f, faults = parseNext(limits, h[policyKey])
+		return f, 0, faults
+	}
 	return parseLegacy(h, o)
 }
 

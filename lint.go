@@ -68,7 +68,8 @@ type rule struct {
 
 // The indices of the rules, in the order in which Check checks them.
 const (
-	ruleMissing = iota
+	ruleNext = iota
+	ruleMissing
 	ruleParam
 	ruleToken
 	ruleDraft06
@@ -101,6 +102,8 @@ const (
 )
 
 var rules = [...]rule{
+	ruleNext: {"D8", LevelNote, "write what remains as " + remainingKey + " and the reset as " + resetKey +
+		", because this is the form of a draft that is not published, which few clients read, and by whose rules nothing is checked"},
 	ruleMissing:   {"", LevelMust, "add the parameter %s, without which strict clients ignore the whole field"},
 	ruleParam:     {"", LevelMust, "write the parameter %s, or strict clients ignore the whole field"},
 	ruleToken:     {"", LevelMust, "write the name in double quotes, or strict clients ignore the whole field"},
@@ -146,7 +149,9 @@ var rules = [...]rule{
 // contradict the current fields, and for nothing else. If a field is malformed,
 // that is the only finding about it: clients that are strict ignore the field
 // (draft-11 Section 7), although [ParseAny] and [Advisor.Advise] read some of what
-// is malformed, which is the Dialect "draft-08".
+// is malformed, which is the Dialect "draft-08". A response in the form of the draft that
+// follows, the Dialect "draft-next", has a note that says so, and is not checked by the
+// rules of draft-11.
 //
 // # What Check does not see
 //
@@ -167,6 +172,11 @@ func Check(resp *http.Response) []Finding {
 		return nil
 	}
 	c := checker{resp: resp, h: resp.Header, clock: readClock(resp.Header, time.Time{})}
+	if parseNextLimits(c.h[limitKey]) != nil {
+		c.find(rules[ruleNext], LimitField, -1)
+		c.retryAfter() // its form is that of RFC 9110, whatever the draft
+		return c.findings
+	}
 	var policyErr, limitErr error
 	c.fields.Policies, policyErr = ParsePolicies(c.h[policyKey]...)
 	c.fields.Limits, limitErr = ParseLimits(c.h[limitKey]...)

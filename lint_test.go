@@ -42,6 +42,11 @@ var lintCases = []lintCase{
 	{"clean, the keys of one policy", `RateLimit-Policy: "a";q=1;pk=:YQ==:, "a";q=1;pk=:Yg==:, "a";q=1, "a";q=1;pk=::` + "\n" +
 		`RateLimit: "a";r=1;pk=:YQ==:, "a";r=1;pk=:Yg==:, "a";r=1, "a";r=1;pk=::`, nil},
 
+	{"D8, the next draft", "RateLimit-Policy: d;q=100;w=0\nRateLimit: d;a=50;w=30", []string{"D8 note RateLimit -1"}},
+	{"D8, members of both kinds", `RateLimit: "d";a=50, "e";r=1`, []string{"D8 note RateLimit -1"}},
+	{"D8, and the form of Retry-After is no matter of the draft", "Retry-After: soon\nRateLimit: d;a=0;w=30", []string{"D8 note RateLimit -1", "9110-10.2.3 must Retry-After -1"}},
+	{"P11, a beside r, which is not the next draft", cleanPolicy + "\n" + `RateLimit: "default";r=50;t=30;a=50`, []string{"P11 should RateLimit 0"}},
+	{"L2, a that is malformed, which is not the next draft", `RateLimit: "d";a=x`, []string{"L2 must RateLimit 0"}},
 	{"P1, no member", "RateLimit-Policy:\n" + `RateLimit: "a";r=1`, []string{"P1 must RateLimit-Policy -1"}},
 	{"P1, not a List", `RateLimit-Policy: "a";q=1,`, []string{"P1 must RateLimit-Policy 1"}},
 	{"P1, too many members", "RateLimit-Policy: " + strings.Repeat(`"a";q=1, `, maxMembers) + `"a";q=1`, []string{"P1 must RateLimit-Policy 1024"}},
@@ -225,7 +230,7 @@ func summaries(findings []Finding) (list []string) {
 // lawFinding checks the form that all findings have.
 func lawFinding(t testing.TB, f Finding) {
 	t.Helper()
-	require.Regexp(t, `^([PLSK][0-9]+|6-5|6-8|6-9|9110-10.2.3|6585-4)$`, f.Rule)
+	require.Regexp(t, `^([PLSKD][0-9]+|6-5|6-8|6-9|9110-10.2.3|6585-4)$`, f.Rule)
 	require.Contains(t, []Level{LevelMust, LevelShould, LevelNote}, f.Level)
 	require.NotEmpty(t, f.Field, f.Rule)
 	require.GreaterOrEqual(t, f.Item, -1)

@@ -254,10 +254,11 @@ func (m *member) limit(l *Limit) {
 type parser struct {
 	scanner // of the current line
 	field   *fieldDef
-	most    int // how many members are allowed
-	line    int // the index of the current line
-	i       int // the offset behind the current member
-	item    int // the index of the current member, -1 before the first
+	most    int  // how many members are allowed
+	tokens  bool // names may be Tokens
+	line    int  // the index of the current line
+	i       int  // the offset behind the current member
+	item    int  // the index of the current member, -1 before the first
 	member  member
 
 	index map[string]int // indices in member.params by key, if there are more than manyParams
@@ -343,6 +344,9 @@ func (p *parser) readMember() bool {
 		return p.fail(start, "", ErrType)
 	default:
 		kind, i = p.readBareItem(start)
+		if tokenNames || p.tokens {
+			kind = p.tokenAsName(kind)
+		}
 	}
 	if kind == absent {
 		return p.fail(start, "", ErrSyntax)
@@ -537,6 +541,17 @@ func scanBareItem(item string) (scanner, kind) {
 		kind = absent
 	}
 	return s, kind
+}
+
+// tokenAsName makes a String of a Token that has been read last. It returns the kind of
+// the item, which is as it was for any other.
+func (p *scanner) tokenAsName(kind kind) kind {
+	token, ok := p.other.(httpsfv.Token)
+	if kind != otherKind || !ok {
+		return kind
+	}
+	p.str = string(token)
+	return stringKind
 }
 
 // any returns the value of the bare item read last, which is of that kind.

@@ -324,7 +324,7 @@ func bind(limits []olderLimit, own *Fields, policies *matcher) {
 		p := policies.policy(l)
 		wait, _ := waitOf(l, p)
 		b := bound{p.Quota, lower(l.Remaining, p.Quota), longer(l.Reset, wait)}
-		at := slices.IndexFunc(limits, func(of olderLimit) bool { return of.name == l.Name && of.remaining != Unknown })
+		at := slices.IndexFunc(limits, func(of olderLimit) bool { return nameID(of.name) == nameID(l.Name) && of.remaining != Unknown })
 		if at >= 0 {
 			limits[at].bind(b)
 		} else if b.quota = Unknown; b.remaining == 0 || p.Unit.countsRequests() {

@@ -112,6 +112,20 @@ var restrictHeaderCases = []struct {
 		[2]string{`"a";q=5;w=10`, `"a";r=4;t=10`}, `
 		RateLimit-Policy: "a";q=5;w=10
 		RateLimit: "a";r=4;t=10`},
+	{"the next draft, in the form of the current one", `
+		RateLimit-Policy: d;q=100;w=60, E;q=10
+		RateLimit: D;a=50;w=30, "e";r=3;t=4`,
+		[2]string{`"gateway";q=5;w=10`, `"gateway";r=4;t=10`}, `
+		RateLimit-Policy: "D";q=100;w=60, "e";q=10, "gateway";q=5;w=10
+		RateLimit: "D";r=50;t=30, "e";r=3;t=4, "gateway";r=4;t=10`},
+	{"the next draft, and a stricter share of its policy", `
+		RateLimit-Policy: d;q=100;w=60
+		RateLimit: d;a=50;w=30
+		X-RateLimit-Remaining: 50`,
+		[2]string{`"d";q=100;w=60`, `"d";r=4;t=40`}, `
+		RateLimit-Policy: "d";q=100;w=60
+		RateLimit: "d";r=4;t=40
+		X-RateLimit-Remaining: 4`},
 	{"nothing of one's own", `
 		X-RateLimit-Limit: 100
 		X-RateLimit-Remaining: 40
@@ -702,6 +716,7 @@ func TestRestrictHeaderErrors(t *testing.T) {
 		want   error
 	}{
 		{"a malformed field", `RateLimit: "a";r=ten`, fieldsOf(t, ``, `"g";r=1`), ErrType},
+		{"the next draft, with a bad policy", "RateLimit-Policy: d;q=1, e;q=x\nRateLimit: d;a=1", fieldsOf(t, ``, `"g";r=1`), ErrType},
 		{"a malformed older field", "X-RateLimit-Limit: many\nX-RateLimit-Remaining: 1", fieldsOf(t, ``, `"g";r=1`), ErrSyntax},
 		{"a name that no field can hold", "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8\nX-RateLimit-Resource: é", fieldsOf(t, ``, `"g";r=1`), ErrSyntax},
 		{"two meanings of a name", `RateLimit-Policy: "a";q=9;w=1`, fieldsOf(t, `"a";q=5;w=10`, ``), ErrConflict},

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -103,7 +104,11 @@ func writeVectors[T any](t *testing.T, kind, about string, cases []T) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	fmt.Fprintf(&b, "{\n\"kind\": %q,\n\"about\": %q,\n\"cases\": [\n", kind, about)
+	fmt.Fprintf(&b, "{\n\"kind\": %q,\n\"about\": %q,\n", kind, about)
+	if kind == "next" {
+		b.WriteString("\"unpublished\": true,\n")
+	}
+	b.WriteString("\"cases\": [\n")
 	separator := ""
 	for _, c := range cases {
 		start := b.Len()
@@ -135,6 +140,7 @@ func TestMakeVectors(t *testing.T) {
 	makeProblemVectors(t)
 	makeUseVectors(t)
 	makeLintVectors(t)
+	makeNextVectors(t)
 }
 
 func makeFieldVectors(t *testing.T) {
@@ -425,6 +431,9 @@ func makeUseVectors(t *testing.T) {
 		if tc.want.Pace == math.MaxInt64 {
 			continue // only Go saturates there
 		}
+		if aboutNext(tc.name) {
+			continue
+		}
 		resp := responseOf(tc.wire)
 		_, header, found := strings.Cut(tc.wire, "\n")
 		if !strings.HasPrefix(tc.wire, "HTTP/") || !found {
@@ -489,6 +498,9 @@ func makeRestrictVectors(t *testing.T) {
 func makeLintVectors(t *testing.T) {
 	var list []lintVector
 	for _, tc := range append(append([]lintCase{}, lintCases...), draftExamples...) {
+		if aboutNext(tc.name) {
+			continue
+		}
 		status, header := http.StatusOK, tc.wire
 		if strings.HasPrefix(tc.wire, "HTTP/") {
 			_, header, _ = strings.Cut(tc.wire, "\n")
@@ -504,4 +516,26 @@ func makeLintVectors(t *testing.T) {
 		list = append(list, v)
 	}
 	writeVectors(t, "lint", "responses, and the rules of CONFORMANCE.md that they break", list)
+}
+
+// aboutNext reports whether a row is about the draft that is not published, which has
+// a file of its own.
+func aboutNext(name string) bool { return nextRule.MatchString(name) }
+
+var nextRule = regexp.MustCompile(`^D\d`)
+
+func makeNextVectors(t *testing.T) {
+	var list []nextVector
+	for _, tc := range nextCases {
+		got, err := ParseAny(wire(tc.wire), LegacyOptions{Now: late})
+		require.Equal(t, tc.want, got.String())
+		v := nextVector{Name: tc.name, Header: headerLines(tc.wire), Dialect: got.Dialect, Policies: got.Policies, Limits: got.Limits}
+		if err != nil {
+			for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
+				v.Errors = append(v.Errors, *fieldErrorVector(requireFieldError(t, err)))
+			}
+		}
+		list = append(list, v)
+	}
+	writeVectors(t, "next", "both fields in the form of the draft that follows draft-11, which is not published and may change", list)
 }
