@@ -12,12 +12,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// buildProgram compiles a program that uses the package, and returns its path. It is
-// a module of its own, because this one may lie where nothing can be written.
+// buildProgram compiles a program that uses the package, and returns its path.
 func buildProgram(t *testing.T, source string) string {
 	t.Helper()
 	root, err := os.Getwd()
 	require.NoError(t, err)
+	return buildProgramWith(t, root, source)
+}
+
+// buildProgramWith is buildProgram with the package in a folder. The program is a module
+// of its own, because this one may lie where nothing can be written.
+func buildProgramWith(t *testing.T, root, source string) string {
+	t.Helper()
 	mod, err := os.ReadFile("go.mod")
 	require.NoError(t, err)
 	sum, err := os.ReadFile("go.sum")
