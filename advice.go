@@ -211,7 +211,9 @@ func (a Advice) LogValue() slog.Value {
 // On a response from a cache, one with a positive Age, everything but Retry-After is
 // ignored (Section 7.3). So is each field that is malformed (Section 7), but for what
 // [ParseAny] reads of it with lenience: RateLimit: "burst";r=0.5;t=30 waits 30 s, and
-// Fields.Dialect is then "draft-08". Nothing is assumed that a response does not say.
+// Fields.Dialect is then "draft-08". The form of the draft that follows, RateLimit:
+// burst;a=0;w=30, is followed as the current one, and Fields.Dialect is "draft-next".
+// Nothing is assumed that a response does not say.
 func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	var a Advice
 	if resp == nil {

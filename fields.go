@@ -24,8 +24,8 @@ type Fields struct {
 	// fields report. nil is absent.
 	Limits []Limit `json:"limits,omitempty"`
 	// Dialect names the form in which the response had them, as it was spelled:
-	// "ratelimit" for the fields RateLimit-Policy and RateLimit, another name for
-	// older fields, such as "x-ratelimit" for those of GitHub (see [ParseAny]), and ""
+	// "ratelimit" for the fields RateLimit-Policy and RateLimit, "draft-next" for their
+	// form in the draft that follows, another name for older fields, such as "x-ratelimit" for those of GitHub (see [ParseAny]), and ""
 	// if nothing was found. It is not written.
 	Dialect string `json:"dialect,omitempty"`
 	// Guessed reports that nothing in a response with older fields told the

@@ -35,8 +35,8 @@ const defaultName = "default"
 
 // ParseAny reads what h says about limits, in whatever form.
 //
-// If there is a well-formed RateLimit, the result is that of [Parse], and no
-// other field for limits is looked at. A malformed RateLimit-Policy next to it is
+// If there is a well-formed RateLimit, the result is that of [Parse], or that of the next
+// draft, and no other field for limits is looked at. A malformed RateLimit-Policy next to it is
 // ignored, except for one form in use: two names before the parameters, of which
 // the second is the policy's. Otherwise all other fields are read, and joined by
 // the current policies if RateLimit-Policy is well-formed.
@@ -55,6 +55,24 @@ const defaultName = "default"
 //
 // If one member of a field cannot be read even so, the field is ignored as a whole, and
 // is in the error; only Integer policies are judged one by one.
+//
+// # The next draft
+//
+// The draft that follows draft-11 is not published, and may change. ParseAny reads what
+// its editors have written down, so that a client does not go blind on the day on which
+// a server moves:
+//
+//	RateLimit-Policy: day;q=1000;w=86400, "Burst";q=10;w=1
+//	RateLimit: day;a=50;w=30;c=5, burst;a=9
+//
+// A response has that form, and the Dialect "draft-next", if some member of its RateLimit
+// has a and no r. There a is Remaining, and w is Reset; a member with r is one of draft-11,
+// whatever else it has. What the request has cost, c, is in Params, as all parameters
+// that draft-11 does not define. Names may be Tokens. Those that differ by case alone are
+// one name, as the first limit spells it: of two limits that are then the same the one
+// with the lower Remaining counts, of two policies that with the lower Quota. A policy
+// with a bad parameter is ignored alone, and the error says which. A malformed RateLimit
+// is ignored as a whole.
 //
 // # Names
 //
@@ -121,7 +139,7 @@ const defaultName = "default"
 //
 // Fields.Dialect names the form that the fields show. It is "ratelimit" for the current
 // one; "draft-00", "draft-03", "draft-06" or "draft-07" by the syntax in the drafts' own
-// names; "draft-08" as above; the name of a dialect in o.Dialects, or of a vendor whose
+// names; "draft-08" and "draft-next" as above; the name of a dialect in o.Dialects, or of a vendor whose
 // fields are known by their whole names ("shopify"), if that was read first; else the
 // family as it is spelled, in lower case: "x-ratelimit", "anthropic-ratelimit". A
 // response of GitHub is "x-ratelimit" too, as its fields look like those of many

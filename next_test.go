@@ -205,3 +205,52 @@ func TestNext(t *testing.T) {
 		})
 	}
 }
+
+// The bounds are those of the current fields, and errors hold nothing of a field.
+func TestNextBounds(t *testing.T) {
+	members := func(n int, member string) string { return strings.TrimSuffix(strings.Repeat(member+", ", n), ", ") }
+	names := func(n int) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf("d%d;a=1", i))
+		}
+		return strings.Join(all, ", ")
+	}
+	for _, tc := range []struct {
+		name             string
+		policies, limits string
+		want             [3]int // policies, limits, errors
+	}{
+		{"1024 limits", "", names(maxMembers), [3]int{0, maxMembers, 0}},
+		{"1025 limits", "", names(maxMembers + 1), [3]int{0, 0, 1}},
+		{"1024 limits of one name", "", members(maxMembers, "d;a=1"), [3]int{0, 1, 0}},
+		{"1024 policies, each bad", members(maxMembers, "secret;q=secret"), "d;a=1", [3]int{0, 1, maxMembers}},
+		{"1025 policies", members(maxMembers+1, "d;q=1"), "d;a=1", [3]int{0, 1, 1}},
+		{"256 parameters", "", "d;a=1" + extensionText(maxParams-1), [3]int{0, 1, 0}},
+		{"257 parameters", "", "d;a=1" + extensionText(maxParams), [3]int{0, 0, 1}},
+		{"a bad policy of secrets", "secret;q=1;w=0;pk=:c2VjcmV0:", "d;a=1", [3]int{0, 1, 1}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := http.Header{policyKey: {tc.policies}, limitKey: {tc.limits}}
+			got, err := ParseAny(h, LegacyOptions{Now: late})
+			require.Equal(t, tc.want, [3]int{len(got.Policies), len(got.Limits), len(faultPlaces(t, err))})
+			require.NotContains(t, fmt.Sprint(err), "secret")
+			lawNext(t, h)
+		})
+	}
+	for _, shape := range hostileShapes {
+		text := strings.ReplaceAll(shape.value(1<<16), "r=", "a=")
+		for _, h := range []http.Header{{limitKey: {text}}, {policyKey: {strings.ReplaceAll(text, "a=", "q=")}, limitKey: {"d;a=1"}}} {
+			lawAny(t, h)
+		}
+	}
+}
+
+// extensionText returns so many extension parameters.
+func extensionText(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, ";x%d", i)
+	}
+	return b.String()
+}

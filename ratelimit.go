@@ -30,7 +30,8 @@
 //
 // The versions 08 to 11 of the draft share one wire format. Where their rules
 // differ, this package follows draft-11; a section cited here without another
-// document is one of draft-11.
+// document is one of draft-11. The version that follows is not published. [ParseAny],
+// and with it every client here, reads what is known of it.
 //
 // # Terms
 //

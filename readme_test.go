@@ -121,5 +121,9 @@ func TestReadmeDialects(t *testing.T) {
 	require.NoError(t, err)
 	fmt.Fprintf(&b, "| – | `%s` | `%s` `%s` with values that `Parse` refuses, such as `r=0.5`: read leniently by `ParseAny`, never written | seconds from now |\n",
 		lenient.Dialect, LimitField, PolicyField)
+	next, err := ParseAny(http.Header{limitKey: {`a;a=5;w=30`}}, LegacyOptions{})
+	require.NoError(t, err)
+	fmt.Fprintf(&b, "| – | `%s` | `%s` `%s` as the version after draft-11 may have them, `a;a=5;w=30`: read by `ParseAny`, never written | seconds from now |\n",
+		next.Dialect, LimitField, PolicyField)
 	checkSection(t, "docs/older.md", "dialects", b.String())
 }
