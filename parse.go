@@ -255,7 +255,6 @@ type parser struct {
 	scanner // of the current line
 	field   *fieldDef
 	most    int  // how many members are allowed
-	tokens  bool // names may be Tokens
 	line    int  // the index of the current line
 	i       int  // the offset behind the current member
 	item    int  // the index of the current member, -1 before the first
@@ -268,6 +267,8 @@ type parser struct {
 	err error
 	off int
 	key string
+
+	tokens bool // names may be Tokens
 }
 
 // fail notes a fault, and returns false.
@@ -344,9 +345,6 @@ func (p *parser) readMember() bool {
 		return p.fail(start, "", ErrType)
 	default:
 		kind, i = p.readBareItem(start)
-		if tokenNames || p.tokens {
-			kind = p.tokenAsName(kind)
-		}
 	}
 	if kind == absent {
 		return p.fail(start, "", ErrSyntax)
@@ -359,10 +357,23 @@ func (p *parser) readMember() bool {
 	if p.i < len(s) && s[p.i] != ',' {
 		return p.fail(p.i, "", ErrSyntax)
 	}
-	if kind != stringKind {
+	if kind != stringKind && !p.tokenName(start) {
 		return p.fail(start, "", ErrType)
 	}
 	return p.field.required&^m.seen|m.bad == 0 || p.judge()
+}
+
+// tokenName sets the name of the member to the Token at start, and reports whether
+// there is one and it may be a name. It is not inlined, to leave readMember small.
+//
+//go:noinline
+func (p *parser) tokenName(start int) bool {
+	c := p.s[start]
+	if !tokenNames && !p.tokens || !text.Is(c, text.Alpha) && c != '*' {
+		return false
+	}
+	p.member.name = p.s[start:text.Skip(p.s, start, text.TokenByte)]
+	return true
 }
 
 // judge is called for a member that lacks a required parameter or has one that
@@ -541,17 +552,6 @@ func scanBareItem(item string) (scanner, kind) {
 		kind = absent
 	}
 	return s, kind
-}
-
-// tokenAsName makes a String of a Token that has been read last. It returns the kind of
-// the item, which is as it was for any other.
-func (p *scanner) tokenAsName(kind kind) kind {
-	token, ok := p.other.(httpsfv.Token)
-	if kind != otherKind || !ok {
-		return kind
-	}
-	p.str = string(token)
-	return stringKind
 }
 
 // any returns the value of the bare item read last, which is of that kind.
