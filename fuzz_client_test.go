@@ -140,6 +140,12 @@ func lawCheck(t testing.TB, resp *http.Response, findings []Finding) {
 	found := func(field, rule string, level Level) bool {
 		return slices.ContainsFunc(findings, func(f Finding) bool { return f.Field == field && f.Rule == rule && f.Level == level })
 	}
+	if next, _ := ParseAny(resp.Header, LegacyOptions{}); next.Dialect == nextDialect {
+		require.True(t, found(LimitField, "D8", LevelNote))
+		require.False(t, slices.ContainsFunc(findings, func(f Finding) bool { return f.Rule != "D8" && f.Field != retryAfterKey }), "%v", findings)
+		return
+	}
+	require.False(t, found(LimitField, "D8", LevelNote))
 	var f Fields
 	var policyErr, limitErr error
 	f.Policies, policyErr = ParsePolicies(resp.Header.Values(PolicyField)...)
