@@ -58,6 +58,8 @@ var nextCases = []nextCase{
 		`limits "e";r=5; dialect draft-next`, []string{"1 RateLimit-Policy 1 5", "2 RateLimit-Policy 1 12"}},
 	{"policies that are no List", "RateLimit-Policy: d;q=1, e;q=\nRateLimit: e;a=5",
 		`limits "e";r=5; dialect draft-next`, []string{"2 RateLimit-Policy 1 12"}},
+	{"policies with an empty member", "RateLimit-Policy: d;q=1,, e;q=2\nRateLimit: e;a=5",
+		`limits "e";r=5; dialect draft-next`, []string{"2 RateLimit-Policy 1 7"}},
 	{"policies with an Inner List", "RateLimit-Policy: (d);q=1, e;q=2\nRateLimit: e;a=5",
 		`limits "e";r=5; dialect draft-next`, []string{"1 RateLimit-Policy 1 1"}},
 	{"a bad policy beside draft-11 takes all with it", "RateLimit-Policy: \"d\";q=1, \"e\";q=5;w=0\nRateLimit: \"d\";r=5",
@@ -69,6 +71,8 @@ var nextCases = []nextCase{
 	{"of two limits with the same number the longer window counts", `RateLimit: d;a=0;w=3, D;a=0;w=30`, `limits "d";r=0;t=30; dialect draft-next`, nil},
 	{"of two policies with one name the lower counts", "RateLimit-Policy: D;q=100;w=60, d;q=10;w=60\nRateLimit: d;a=5",
 		`policies "d";q=10;w=60; limits "d";r=5; dialect draft-next`, nil},
+	{"of two policies with the same quota the longer window counts", "RateLimit-Policy: D;q=10;w=60, d;q=10;w=600\nRateLimit: d;a=5",
+		`policies "d";q=10;w=600; limits "d";r=5; dialect draft-next`, nil},
 	{"two partition keys of one name", "RateLimit: d;a=50;pk=:YQ==:, D;a=7;pk=:Yg==:", `limits "d";r=50;pk=:YQ==:, "d";r=7;pk=:Yg==:; dialect draft-next`, nil},
 	{"names that differ by case in draft-11 are two", `RateLimit: "d";r=50, "D";r=7`, `limits "d";r=50, "D";r=7; dialect ratelimit`, nil},
 
@@ -243,6 +247,14 @@ func TestNextBounds(t *testing.T) {
 		for _, h := range []http.Header{{limitKey: {text}}, {policyKey: {strings.ReplaceAll(text, "a=", "q=")}, limitKey: {"d;a=1"}}} {
 			lawAny(t, h)
 		}
+	}
+}
+
+// What is not in the form of the next draft costs no memory to see.
+func TestNextAllocations(t *testing.T) {
+	for _, line := range []string{"limit=100, remaining=50, reset=5", `burst;r=0.5;t=30`, `"burst";t=30`} {
+		lines := []string{line}
+		requireAllocs(t, 0, func() { _ = parseNextLimits(lines) })
 	}
 }
 

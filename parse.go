@@ -254,10 +254,10 @@ func (m *member) limit(l *Limit) {
 type parser struct {
 	scanner // of the current line
 	field   *fieldDef
-	most    int  // how many members are allowed
-	line    int  // the index of the current line
-	i       int  // the offset behind the current member
-	item    int  // the index of the current member, -1 before the first
+	most    int // how many members are allowed
+	line    int // the index of the current line
+	i       int // the offset behind the current member
+	item    int // the index of the current member, -1 before the first
 	member  member
 
 	index map[string]int // indices in member.params by key, if there are more than manyParams
