@@ -122,13 +122,19 @@ func writeVectors[T any](t *testing.T, kind, about string, cases []T) {
 		separator = ",\n"
 	}
 	b.WriteString("\n]\n}\n")
-	file := filepath.Join("testdata/vectors", kind+".json")
+	writeFile(t, kind+".json", b.Bytes())
+}
+
+// writeFile writes a file of vectors, or checks that it is up to date.
+func writeFile(t *testing.T, name string, want []byte) {
+	t.Helper()
+	file := filepath.Join("testdata/vectors", name)
 	if *update {
-		require.NoError(t, os.WriteFile(file, b.Bytes(), 0o644))
+		require.NoError(t, os.WriteFile(file, want, 0o644))
 	}
 	got, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.True(t, bytes.Equal(got, b.Bytes()), "%s is not what the tables say: go test -run TestMakeVectors -update .", file)
+	require.True(t, bytes.Equal(got, want), "%s is not what the tables say: go test -run TestMakeVectors -update .", file)
 }
 
 // TestMakeVectors fails if the vectors are not what the tables of the tests say.
@@ -163,6 +169,7 @@ func makeFieldVectors(t *testing.T) {
 	}
 	writeVectors(t, "policies", "lines of the field RateLimit-Policy", policies)
 	writeVectors(t, "limits", "lines of the field RateLimit", limits)
+	writeLists(t, append(policies, limits...))
 
 	var headers []headerVector
 	for _, tc := range parseCases {
