@@ -495,7 +495,7 @@ func (c *checker) storable() bool {
 		return fresh
 	}
 	for _, line := range c.h["Expires"] {
-		if t, ok := text.ParseDate(text.Trim(line)); ok && !c.clock.Made.IsZero() && t.After(c.clock.Made) {
+		if t, ok := text.ParseDate(text.Trim(line)); ok && !c.clock.Made().IsZero() && t.After(c.clock.Made()) {
 			return true
 		}
 	}
@@ -521,7 +521,7 @@ func (c *checker) retryAfter() {
 		c.find(rules[ruleRetryForm], retryAfterKey, -1)
 	}
 	least, ok := c.fields.RetryAfter().Duration()
-	if ok && found && asked.wait(c.clock.Made) < least { // a date without Date is as far away as can be
+	if ok && found && asked.wait(c.clock.Made()) < least { // a date without Date is as far away as can be
 		c.find(rules[ruleRetryEarly], retryAfterKey, -1)
 	}
 }
@@ -567,8 +567,8 @@ func (c *checker) older() {
 // cannot be compared with seconds, so it is absent in the result. The fields are read
 // twice, with two arrival times: a reset that changes is absolute.
 func (c *checker) readOlder(h http.Header) Fields {
-	if !c.clock.Made.IsZero() {
-		old, _, _ := parseLegacy(h, &LegacyOptions{Now: c.clock.Made})
+	if !c.clock.Made().IsZero() {
+		old, _, _ := parseLegacy(h, &LegacyOptions{Now: c.clock.Made()})
 		return old
 	}
 	epoch := time.Unix(0, 0) // before all points in time that servers write

@@ -25,7 +25,7 @@ func readClock(h http.Header, arrived time.Time) text.Clock {
 	if lines := h[dateKey]; len(lines) > 0 {
 		date = lines[0]
 	}
-	return text.ReadClock(date, stored(h), arrived)
+	return text.Clock{Date: date, Stored: stored(h), Arrived: arrived}
 }
 
 // stored reports whether a response comes from a cache: whether it has a

@@ -160,10 +160,16 @@ func newName(key string) *name {
 	if n := exceptionTable().find(key); n != nil {
 		kept := *n
 		kept.key = key
-		return &kept
+		return kept.knowing()
 	}
 	n := parse(key)
-	return &n
+	return n.knowing()
+}
+
+// knowing adds what the name of the policy tells.
+func (n *name) knowing() *name {
+	n.told = tells(n.policy, n.digits)
+	return n
 }
 
 // appendLimits appends those of the fields without an anchor that tell a limit together.

@@ -1,6 +1,7 @@
 package older
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,33 +21,51 @@ type Policy struct {
 	taken bool // it is that of a tally
 }
 
-// parsePolicy reads a policy of a list: a quota, and its window and name among the
-// parameters. ok is false if the value is not a number; old is true if the window has the
-// name of draft-polli-00.
-func parsePolicy(value, params string) (p Policy, old, ok bool) {
-	p = Policy{Quota: Unknown, Used: Unknown, Params: params}
-	count, window, over := strings.Cut(value, "/") // 100/1h
-	if n, isNumber := text.ParseCount(text.Trim(count)); isNumber && !n.Neg {
-		p.Quota, p.Window = n.Floor(), parseWindow(text.Trim(window))
-		ok = !over || p.Window > 0
-	}
+// An item is what a member of a list says of a policy, beside its quota.
+type item struct {
+	quota, window int64
+	name          string
+	params        string     // all parameters
+	shows         generation // by what the parameter for the window is called
+}
+
+// readParams reads what the parameters of a member say.
+func (m *item) readParams(params string) {
+	m.params = params
 	for n := 0; params != "" && n < maxParams; n++ {
 		var param string
 		param, params, _ = text.Cut(params, ';')
 		key, value, _ := strings.Cut(text.Trim(param), "=")
 		value = text.Unquote(text.Trim(value))
+		shows := draft03
 		switch strings.ToLower(text.Trim(key)) {
+		case "window":
+			shows = draft00
+			fallthrough
 		case "w":
-			old, p.Window = false, parseWindow(value)
-		case "window": // draft-polli-00
-			old, p.Window = true, parseWindow(value)
+			if m.window = parseWindow(value); m.window == 0 {
+				shows = draft06
+			}
+			m.shows = shows
 		case "name": // Envoy
 			if text.IsName(value) {
-				p.Name = value
+				m.name = value
 			}
 		}
 	}
-	return p, old, ok
+}
+
+// readPolicy reads the value of a policy, which may have a window: 100/1h. It is false if
+// the value is not a number.
+func (m *item) readPolicy(value string) bool {
+	count, window, over := strings.Cut(value, "/")
+	n, ok := text.ParseCount(text.Trim(count))
+	if !ok || n.Neg {
+		return false
+	}
+	own := parseWindow(text.Trim(window))
+	m.quota, m.window = n.Floor(), cmp.Or(m.window, own)
+	return !over || own > 0
 }
 
 // readItems reads a list of Integer policies (draft-06 Section 3.2), in which a word is the
@@ -59,22 +78,25 @@ func readItems(facts []Fact, role Role, line string, first bool) (_ []Fact, bad 
 		member, _, ok := text.Cut(line[off:], ',')
 		value, params, _ := text.Cut(member, ';')
 		value = text.Trim(value)
-		p, _, isPolicy := parsePolicy(value, params)
-		listed := role == Policies || !(first && begins) && (params != "" || p.Window > 0 && !begins)
+		var m item
+		m.readParams(params)
+		behind := m.window
+		isPolicy := m.readPolicy(value)
+		listed := role == Policies || !(first && begins) && (params != "" || m.window > 0 && !begins)
 		switch {
 		case text.Trim(member) == "":
 			off += len(member) + 1
 			continue
 		case ok && isPolicy && listed:
-			facts = append(facts, Fact{Role: Policies, Value: value, params: params})
+			facts = append(facts, Fact{Role: Policies, item: m})
 		case role == Policies:
 			ok = value != "" && text.Is(value[0], text.Alpha)
 		case ok && (begins || isPolicy):
 			from := len(facts)
 			if facts, ok = readCount(facts, Quota, value); ok && len(facts) > from {
-				facts[from].params = params
+				facts[from].item = m
 			}
-			facts = appendWindow(facts, params, ok)
+			facts = appendWindow(facts, behind, ok)
 		default:
 			ok = false
 		}
@@ -87,12 +109,9 @@ func readItems(facts []Fact, role Role, line string, first bool) (_ []Fact, bad 
 }
 
 // appendWindow appends the window among the parameters of a number, if it could be read.
-func appendWindow(facts []Fact, params string, ok bool) []Fact {
-	if !ok || params == "" {
-		return facts
-	}
-	if p, _, _ := parsePolicy("", params); p.Window > 0 {
-		facts = append(facts, Fact{Role: Window, Format: text.Seconds, Value: strconv.FormatInt(p.Window, 10)})
+func appendWindow(facts []Fact, window int64, ok bool) []Fact {
+	if ok && window > 0 {
+		facts = append(facts, Fact{Role: Window, Format: text.Seconds, Value: strconv.FormatInt(window, 10)})
 	}
 	return facts
 }

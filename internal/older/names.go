@@ -57,6 +57,7 @@ type name struct {
 	format text.Format // of a time
 	policy string      // in lower case, "" if the name has none
 	digits bool        // the policy begins with the seconds of its window
+	told   told        // by the policy
 	family string      // "" is that of the drafts, X- and of a caller; else that of a vendor
 	form   string      // the key up to the anchor or the role, in lower case; or the name of a dialect
 	window int64       // of its policy, if no field says

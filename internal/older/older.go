@@ -178,7 +178,7 @@ func (ts tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faul
 		read = read || taken > 0
 		for j := range facts {
 			if n.role != Policies {
-				g = max(g, facts[j].generation())
+				g = max(g, facts[j].shows)
 			}
 		}
 		if (bad != noFault || taken < len(facts)) && (taken > 0 || n.clear(line)) {
@@ -192,25 +192,11 @@ func (ts tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faul
 	return ts, faults, g, read
 }
 
-// generation returns the generation that a fact shows: that of policies behind the quota.
-func (f *Fact) generation() generation {
-	if f.params == "" {
-		return draft06
-	}
-	switch p, old, _ := parsePolicy("", f.params); {
-	case p.Window != 0 && old:
-		return draft00
-	case p.Window != 0:
-		return draft03
-	}
-	return draft06
-}
-
 // clear reports whether a value that cannot be read is an error. It is if the name
 // of the field leaves no doubt about its meaning, or if the value holds a digit.
 func (n *name) clear(line string) bool {
 	return n.kind != plainKind && n.kind != looseKind &&
-		(n.policy == "" || n.row != nil || strings.ContainsAny(line, "0123456789") || windowOfName(n.policy, n.digits) != 0 || unitOfName(n.policy) != "")
+		(n.policy == "" || n.row != nil || strings.ContainsAny(line, "0123456789") || n.told != (told{}))
 }
 
 // cause is why not all facts of a field were taken.

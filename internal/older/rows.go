@@ -15,7 +15,7 @@ type Fact struct {
 	Format text.Format // of a time
 	Value  string
 
-	params string // what stands behind the value in a list
+	item // of a policy, or of a quota in a list
 }
 
 // A Row says what a field means whose words do not tell it: an exception, or a field of
@@ -91,7 +91,7 @@ func (t *Table) add(dialect string, row Row, o order) {
 	if starred {
 		t.stars = append(t.stars, star{prefix, suffix, n})
 	} else if t.exact[key] == nil {
-		t.exact[key] = &n
+		t.exact[key] = n.knowing()
 	}
 	t.heads.setHead(prefix, starred)
 }
@@ -121,7 +121,7 @@ func (t *Table) find(key string) *name {
 	}
 	n := found.name
 	n.policy = below(n.policy, strings.ToLower(found.inner(canonical)))
-	return &n
+	return n.knowing()
 }
 
 // Field returns a field with the meaning of the row for its key, which has to be there.

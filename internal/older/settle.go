@@ -34,7 +34,10 @@ func (ts *tallies) settle(option text.Format) (guessed bool) {
 func (ts *tallies) joinNames() {
 	for i := range ts.list {
 		t := &ts.list[i]
-		if before, ok := base(t.policy); ok && t.quota == Unknown {
+		if t.quota != Unknown {
+			continue // as nearly always
+		}
+		if before, ok := base(t.policy); ok {
 			if j := ts.find(tallyID{before, t.family, t.column}); j >= 0 && ts.list[j].quota != Unknown {
 				ts.absorb(j, i)
 			}
@@ -57,8 +60,10 @@ func (ts *tallies) settleWindow(t *tally) {
 			t.window = ts.listed[i].Window
 		}
 	}
-	t.window = cmp.Or(t.window, windowOfName(cmp.Or(t.policy, t.tail), t.digits), t.usual)
-	t.unit = cmp.Or(t.unit, unitOfName(t.policy))
+	if t.window = cmp.Or(t.window, t.told.window); t.window == 0 && t.policy == "" {
+		t.window = windowOfName(t.tail, false)
+	}
+	t.window, t.unit = cmp.Or(t.window, t.usual), cmp.Or(t.unit, t.told.unit)
 	if t.quota == 0 && t.part != 0 && t.window != 0 { // 0.5 in a second is 1 in two
 		t.quota = 1
 		t.window = text.SaturatingAdd(text.SaturatingMul(t.window, 1e9), t.part-1) / t.part
@@ -179,7 +184,7 @@ func (ts *tallies) settleResets(option text.Format) (guessed bool) {
 func (t *tally) unitsTold() int64 {
 	window := t.window
 	if t.several { // the window may be that of one limiter and the reset that of another
-		window = windowOfName(t.policy, t.digits)
+		window = t.told.window
 	}
 	switch {
 	case window != 0 && fits(t.reset.In(1).Until(nil).Ceil(), window):

@@ -60,7 +60,7 @@ type label struct {
 	form        string // the family as it is spelled
 	usual       int64  // its window if nothing says another
 	unit        string
-	digits      bool // its name begins with the seconds of its window
+	told        told // by its name
 	order       order
 }
 
@@ -103,6 +103,11 @@ func (ts tallies) with(id tallyID, n *name) (tallies, int) {
 			return ts, -1
 		}
 		ts.list = append(ts.list, tally{tallyID: id, counts: noCounts, label: label{form: n.form, order: n.order}})
+		if t := &ts.list[i]; id.policy == n.policy {
+			t.told = n.told
+		} else {
+			t.told = tells(id.policy, n.digits)
+		}
 		if ts.index == nil && i >= manyTallies {
 			ts.index = make(map[tallyID]int, 2*manyTallies)
 			for j := range ts.list {
@@ -115,7 +120,6 @@ func (ts tallies) with(id tallyID, n *name) (tallies, int) {
 	}
 	t := &ts.list[i]
 	t.usual, t.unit = cmp.Or(t.usual, n.window), cmp.Or(t.unit, n.unit)
-	t.digits = t.digits || n.digits
 	return ts, i
 }
 
@@ -127,9 +131,8 @@ func (ts tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (_ ta
 	for i := range facts {
 		fact, n, column := &facts[i], f.name, 0
 		if fact.Role == Policies {
-			if p, _, ok := parsePolicy(fact.Value, fact.params); ok && len(ts.listed) < maxMembers {
-				p.Unit = n.unit
-				ts.listed = append(ts.listed, p)
+			if len(ts.listed) < maxMembers {
+				ts.listed = append(ts.listed, Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.unit, Used: Unknown, Params: fact.params})
 				taken++
 			}
 			continue
@@ -187,7 +190,7 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 			return true
 		}
 		t.quotaOf = n.order
-		t.takeQuota(number, v, fact.params)
+		t.takeQuota(number, v, &fact.item)
 	case Remaining:
 		t.heeds(number, Remaining, &t.remaining, v.Floor())
 	case Used:
@@ -223,7 +226,7 @@ func (t *tally) heeds(field int16, role Role, known *int64, n int64) bool {
 
 // takeQuota adds a quota. A negative one is another word for unlimited. Where a field has
 // several quotas, the window behind one goes with it.
-func (t *tally) takeQuota(field int16, v text.Number, params string) {
+func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 	before := t.quota
 	switch {
 	case v.Neg:
@@ -232,9 +235,8 @@ func (t *tally) takeQuota(field int16, v text.Number, params string) {
 			t.window, t.bare = 0, 0
 		}
 		t.part, t.lost = v.Frac, 0
-		if t.params == "" && params != "" {
-			p, _, _ := parsePolicy("", params)
-			t.param, t.params = cmp.Or(t.param, p.Name), params
+		if t.params == "" {
+			t.param, t.params = cmp.Or(t.param, m.name), m.params
 		}
 	case t.by[Quota] == field && v.Floor() > t.quota:
 		t.lost = field

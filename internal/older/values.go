@@ -29,6 +29,12 @@ func firstLine(lines []string) (line string, i int) {
 	return line, i
 }
 
+// isCount reports whether a value is a number.
+func isCount(s string) bool {
+	_, ok := text.ParseCount(s)
+	return ok
+}
+
 // isNothing reports whether a value is the word that stands in place of a number where
 // there is no limit.
 func isNothing(s string) bool { return strings.EqualFold(s, "unlimited") }
@@ -129,7 +135,9 @@ func (n *name) readMember(facts []Fact, line string) (_ []Fact, ok bool) {
 	if ok {
 		facts, ok = readCount(facts, role, value)
 	}
-	return appendWindow(facts, params, ok), ok
+	var m item
+	m.readParams(params)
+	return appendWindow(facts, m.window, ok), ok
 }
 
 // roleOfPlain returns the role of a value in a field without one: 5/60 is used and
@@ -151,16 +159,17 @@ func roleOfPlain(value string) Role {
 // pair (600/15m, 39/40), or for a quota a window alone (12h, of AspNetCoreRateLimit).
 func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
 	value = text.Trim(text.Unquote(text.Trim(value)))
-	if _, ok := text.ParseCount(value); ok {
+	if isCount(value) {
 		return append(facts, Fact{Role: role, Value: value}), true
 	}
 	first, second, over := strings.Cut(value, "/")
-	if _, ok := text.ParseCount(text.Trim(first)); over && ok {
+	if over && isCount(text.Trim(first)) {
 		other := Fact{Role: Window, Format: text.Seconds, Value: text.Trim(second)}
-		if ok = parseWindow(other.Value) > 0; role != Quota {
+		ok := parseWindow(other.Value) > 0
+		if role != Quota {
 			second, _, _ = strings.Cut(second, "(") // 32/40 (Shopify), 18/5000 (api) (Salesforce)
 			other = Fact{Role: Quota, Value: text.Trim(second)}
-			_, ok = text.ParseCount(other.Value)
+			ok = isCount(other.Value)
 		}
 		if ok {
 			facts = append(facts, Fact{Role: role, Value: text.Trim(first)}, other)
@@ -213,8 +222,7 @@ func isNumbers(line string) bool {
 	}
 	for n := 0; line != "" && n <= maxMembers; n++ {
 		var number string
-		number, line = nextNumber(line)
-		if _, ok := text.ParseCount(number); !ok {
+		if number, line = nextNumber(line); !isCount(number) {
 			return false
 		}
 	}
@@ -244,11 +252,14 @@ func isRecord(s string) bool {
 
 // cutKey cuts a part of a record at its first = or colon.
 func cutKey(part string) (key, value string, ok bool) {
-	end := strings.IndexAny(part, "=:")
-	if end <= 0 || text.Trim(part[:end]) == "" {
+	end := 0
+	for end < len(part) && part[end] != '=' && part[end] != ':' {
+		end++
+	}
+	if key = text.Trim(part[:end]); end == len(part) || key == "" {
 		return "", part, false
 	}
-	return text.Trim(part[:end]), text.Trim(part[end+1:]), true
+	return key, text.Trim(part[end+1:]), true
 }
 
 // readRecord reads a record. Its keys are the words of field names, or the letters
@@ -262,21 +273,17 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 		part, line = cutPart(line)
 		key, value, keyed := cutKey(part)
 		said, role := keyOf(key)
-		_, isCount := text.ParseCount(part)
 		switch {
 		case part == "":
 		case parts >= 4*maxMembers:
 			return facts, false
-		case !keyed && isCount:
+		case !keyed && isCount(part):
 			if named == "" {
 				ok = false
 				continue
 			}
 			facts = append(facts, Fact{Policy: named, Role: n.role, Value: part})
 		case !keyed, role == Name:
-			if !keyed {
-				value = part
-			}
 			if value = text.Unquote(value); text.IsName(value) {
 				named = value
 			} else {
@@ -317,7 +324,7 @@ func cutPart(line string) (part, rest string) {
 // record in which limit and reset are required.
 func (f *Field) readDictionary(facts []Fact) (_ []Fact, faults []Fault) {
 	line := text.Trim(strings.Join(f.several(), ","))
-	if strings.Trim(line, ", ") == "" {
+	if line == "" {
 		return nil, nil
 	}
 	facts, ok := f.name.readRecord(facts, line)

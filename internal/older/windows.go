@@ -7,6 +7,17 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
+// A told is what the name of a policy tells of it, as far as it does.
+type told struct {
+	window int64
+	unit   string
+}
+
+// tells returns what the name of a policy tells.
+func tells(policy string, digits bool) told {
+	return told{windowOfName(policy, digits), unitOfName(policy)}
+}
+
 // windowOfName returns the window, in seconds, that the name of a policy tells: the
 // number that it begins with, if digits is true, else that of its last part with
 // a window; 0 if there is none.

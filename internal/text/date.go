@@ -13,21 +13,25 @@ const mostSkew = 24 * time.Hour
 // A Clock says when a response was made and when it arrived. From one of the
 // two the absolute times in its fields are measured.
 type Clock struct {
-	Made    time.Time // as the response says; zero if it does not
+	Date    string    // as the response says, "" if it does not
 	Arrived time.Time // zero stands for time.Now(), until it is needed
 	Stored  bool      // the response comes from a cache
+
+	made time.Time // what Date says, when it has been read
+	read bool
 }
 
-// ReadClock returns the clock of a response from the text of its date.
-func ReadClock(date string, stored bool, arrived time.Time) Clock {
-	c := Clock{Arrived: arrived, Stored: stored}
-	if date != "" {
-		d, _ := ParseDate(Trim(date))
-		if c.Made = d.Time; d.short {
-			c.Made = d.In(c.arrival())
+// Made returns when the response was made, as it says; zero if it does not. Most of them
+// say nothing that depends on it, so that it is read when it is needed.
+func (c *Clock) Made() time.Time {
+	if !c.read && c.Date != "" {
+		d, _ := ParseDate(Trim(c.Date))
+		if c.made = d.Time; d.short {
+			c.made = d.In(c.arrival())
 		}
 	}
-	return c
+	c.read = true
+	return c.made
 }
 
 // Now returns the time from which absolute times in the response are measured.
@@ -35,10 +39,11 @@ func ReadClock(date string, stored bool, arrived time.Time) Clock {
 // arrival if there is no date, if the date is more than mostSkew away, or if
 // the response comes from a cache, which was made some time ago.
 func (c *Clock) Now() time.Time {
-	if c.Made.IsZero() || c.Stored || c.Made.Sub(c.arrival()).Abs() > mostSkew {
+	made := c.Made()
+	if made.IsZero() || c.Stored || made.Sub(c.arrival()).Abs() > mostSkew {
 		return c.arrival()
 	}
-	return c.Made
+	return made
 }
 
 // arrival returns when the response arrived.
@@ -56,8 +61,8 @@ const Month = 31 * 24 * time.Hour
 // near reports whether a point in time, in seconds since the Unix epoch, lies within a
 // month of when the response was made, or of when it arrived.
 func (c *Clock) near(sec int64) bool {
-	t := time.Unix(sec, 0)
-	return t.Sub(c.arrival()).Abs() <= Month || !c.Made.IsZero() && t.Sub(c.Made).Abs() <= Month
+	t, made := time.Unix(sec, 0), c.Made()
+	return t.Sub(c.arrival()).Abs() <= Month || !made.IsZero() && t.Sub(made).Abs() <= Month
 }
 
 // until returns the time from now until a point in time since the Unix epoch; none if

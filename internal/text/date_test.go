@@ -35,11 +35,11 @@ func TestTwoDigits(t *testing.T) {
 			require.True(t, ok)
 			require.Equal(t, at(tt.want), d.In(now).UTC())
 
-			c := ReadClock(tt.text, false, now) // as the Date of a response
-			require.Equal(t, at(tt.want), c.Made.UTC())
+			c := Clock{Date: tt.text, Arrived: now} // as the Date of a response
+			require.Equal(t, at(tt.want), c.Made().UTC())
 			m, ok := ParseMoment(tt.text, Guess) // and as the end of a window
 			require.True(t, ok)
-			c = ReadClock("", false, now)
+			c = Clock{Arrived: now}
 			require.Equal(t, max(at(tt.want).Sub(now), 0), m.Until(&c).Duration())
 		})
 	}
