@@ -179,6 +179,8 @@ type olderEdit struct {
 	readers []LegacyOptions // those of the caller, and those of a client who has none
 	limits  []olderLimit    // by form
 	written []writtenLines
+	sole    string  // the form of all fields, "" if there are several
+	said    *Advice // what all fields ask of the caller's reader; nil if it is not known
 }
 
 // writtenLines are the lines that a field had before it was written to.
@@ -194,8 +196,12 @@ func newOlderEdit(h http.Header, found []older.Field, o *LegacyOptions) *olderEd
 	if o.Dialects != nil || o.Reset != TimeGuess {
 		e.readers = append(e.readers, LegacyOptions{Now: o.Now})
 	}
-	_, _, holders := older.Hold(found, &options)
-	e.limits = collect(holders)
+	policies, limits, holders := older.Hold(found, &options)
+	said := advise(policies, limits)
+	e.said, e.limits = &said, collect(holders)
+	if e.sole = found[0].Form(); slices.ContainsFunc(found, func(f older.Field) bool { return f.Form() != e.sole }) {
+		e.sole = ""
+	}
 	slices.SortStableFunc(e.limits, func(l, m olderLimit) int { return strings.Compare(l.form, m.form) })
 	return e
 }
@@ -243,6 +249,10 @@ func (e *olderEdit) lowerForm(limits []olderLimit) error {
 // read returns what the fields of one form ask of each reader, or all older fields if it
 // is "".
 func (e *olderEdit) read(form string) []Advice {
+	all := form == "" || form == e.sole
+	if all && e.said != nil && len(e.readers) == 1 {
+		return []Advice{*e.said} // as of most responses
+	}
 	h := make(http.Header, len(e.found))
 	for i := range e.found {
 		if f := &e.found[i]; form == "" || f.Form() == form {
@@ -256,6 +266,9 @@ func (e *olderEdit) read(form string) []Advice {
 		policies, limits, _ := older.Read(new(older.Room), found, &options)
 		said[i] = advise(policies, limits)
 	}
+	if all {
+		e.said = &said[0]
+	}
 	return said
 }
 
@@ -265,7 +278,7 @@ func (e *olderEdit) undo(but int) {
 		w.held.Set(w.before)
 		e.h[w.held.Key] = w.before
 	}
-	e.written = e.written[:but]
+	e.written, e.said = e.written[:but], nil
 }
 
 // collect sorts holders by form and limit. A reset that no limit is named for is also
@@ -418,7 +431,7 @@ func (l *olderLimit) lowered(held *older.Holder) (n int64, lowers bool) {
 
 // write writes a number in the form in which it is.
 func (e *olderEdit) write(held *older.Holder, n int64) (ok bool) {
-	e.written = append(e.written, writtenLines{held, e.h[held.Key]})
+	e.written, e.said = append(e.written, writtenLines{held, e.h[held.Key]}), nil
 	e.h[held.Key], ok = held.Write(n, e.now)
 	return ok
 }

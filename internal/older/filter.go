@@ -19,9 +19,9 @@ func (f *filter) set(hash uint32) { f[hash/64] |= 1 << (hash % 64) }
 // has reports whether a hash is in the set.
 func (f *filter) has(hash uint32) bool { return f[hash/64]>>(hash%64)&1 != 0 }
 
-// hash returns the hash of four bytes, without case.
-func hash(a, b, c, d byte) uint32 {
-	n := (uint32(a) | uint32(b)<<8 | uint32(c)<<16 | uint32(d)<<24) | 0x20202020
+// hash returns the hash of the first four bytes of a text, without case.
+func hash(s string) uint32 {
+	n := (uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24) | 0x20202020
 	return n * 0x9e3779b1 >> (32 - filterBits) // Fibonacci hashing
 }
 
@@ -36,25 +36,22 @@ func headAt(key string) int {
 // headOf returns the hash of the first bytes of a key behind X-; of a short one that of
 // all its bytes.
 func headOf(key string) uint32 {
-	if i := headAt(key); len(key) >= i+4 {
-		return hash(key[i], key[i+1], key[i+2], key[i+3])
+	key = key[headAt(key):]
+	if len(key) < 4 {
+		return shortHash(key)
 	}
-	return shortHash(key[headAt(key):])
+	return hash(key[:4])
 }
 
 // tailOf returns the hash of the last bytes of a key.
 func tailOf(key string) uint32 {
-	if n := len(key); n >= 4 {
-		return hash(key[n-4], key[n-3], key[n-2], key[n-1])
+	if len(key) < 4 {
+		return shortHash(key)
 	}
-	return shortHash(key)
+	return hash(key[len(key)-4:])
 }
 
-func shortHash(s string) uint32 {
-	var b [4]byte
-	copy(b[:], s)
-	return hash(b[0], b[1], b[2], b[3])
-}
+func shortHash(s string) uint32 { return hash((s + "\x00\x00\x00\x00")[:4]) }
 
 // setHead adds the head of a key, which is longer if it is only a prefix: any key may
 // begin with a short one.

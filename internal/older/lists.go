@@ -63,9 +63,12 @@ func (m *item) readPolicy(value string) bool {
 	if !ok || n.Neg {
 		return false
 	}
+	if m.quota = n.Floor(); !over {
+		return true
+	}
 	own := parseWindow(text.Trim(window))
-	m.quota, m.window = n.Floor(), cmp.Or(m.window, own)
-	return !over || own > 0
+	m.window = cmp.Or(m.window, own)
+	return own > 0
 }
 
 // readItems reads a list of Integer policies (draft-06 Section 3.2), in which a word is the

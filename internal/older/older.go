@@ -66,11 +66,11 @@ type Result struct {
 // A Room has space for what most responses say, so that reading them needs no memory but
 // that of the result.
 type Room struct {
-	tallies  [4]tally
+	tallies  [3]tally
 	listed   [2]Policy
-	facts    [4]Fact
-	policies [4]Policy
-	limits   [4]Limit
+	facts    [3]Fact
+	policies [3]Policy
+	limits   [3]Limit
 }
 
 // The key of the field of draft-07, and of that of Integer policies.

@@ -93,33 +93,26 @@ func (ts *tallies) find(id tallyID) int {
 	return -1
 }
 
-// with returns the tallies with one of an id, and its index; -1 if there is no room for it.
-func (ts tallies) with(id tallyID, n *name) (tallies, int) {
-	i := ts.find(id)
-	if i < 0 {
-		i = len(ts.list)
-		if i == maxMembers {
-			ts.full = true
-			return ts, -1
-		}
-		ts.list = append(ts.list, tally{tallyID: id, counts: noCounts, label: label{form: n.form, order: n.order}})
-		if t := &ts.list[i]; id.policy == n.policy {
-			t.told = n.told
-		} else {
-			t.told = tells(id.policy, n.digits)
-		}
-		if ts.index == nil && i >= manyTallies {
-			ts.index = make(map[tallyID]int, 2*manyTallies)
-			for j := range ts.list {
-				ts.index[ts.list[j].tallyID] = j
-			}
-		}
-		if ts.index != nil {
-			ts.index[id] = i
+// begin returns the tallies with another one, and its index; -1 if there is no room for it.
+func (ts tallies) begin(id tallyID, n *name) (tallies, int) {
+	i := len(ts.list)
+	if i == maxMembers {
+		ts.full = true
+		return ts, -1
+	}
+	ts.list = append(ts.list, tally{tallyID: id, counts: noCounts, label: label{form: n.form, order: n.order, told: n.told}})
+	if id.policy != n.policy {
+		ts.list[i].told = tells(id.policy, n.digits)
+	}
+	switch {
+	case ts.index != nil:
+		ts.index[id] = i
+	case i >= manyTallies:
+		ts.index = make(map[tallyID]int, 2*manyTallies)
+		for j := range ts.list {
+			ts.index[ts.list[j].tallyID] = j
 		}
 	}
-	t := &ts.list[i]
-	t.usual, t.unit = cmp.Or(t.usual, n.window), cmp.Or(t.unit, n.unit)
 	return ts, i
 }
 
@@ -147,11 +140,14 @@ func (ts tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (_ ta
 		if id.policy == "" {
 			id.family = n.family
 		}
-		var at int
-		if ts, at = ts.with(id, n); at < 0 {
-			break
+		at := ts.find(id)
+		if at < 0 {
+			if ts, at = ts.begin(id, n); at < 0 {
+				break
+			}
 		}
 		t := &ts.list[at]
+		t.usual, t.unit = cmp.Or(t.usual, n.window), cmp.Or(t.unit, n.unit)
 		if n.row != nil && n.row.Columns != nil && f.columns == len(n.row.Columns) {
 			t.half, t.usual = n.row.Columns[column].Name, n.row.Columns[column].Window
 		}

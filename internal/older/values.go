@@ -247,7 +247,7 @@ func readNumbers(facts []Fact, role Role, line string) ([]Fact, bool) {
 // isRecord reports whether a value looks like a record.
 func isRecord(s string) bool {
 	key, _, ok := cutKey(s)
-	return ok && text.Is(key[0], text.Alpha) && !strings.ContainsAny(key, ", ")
+	return ok && text.Is(key[0], text.Alpha) && strings.IndexByte(key, ',') < 0 && strings.IndexByte(key, ' ') < 0
 }
 
 // cutKey cuts a part of a record at its first = or colon.
@@ -272,7 +272,7 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 		var part string
 		part, line = cutPart(line)
 		key, value, keyed := cutKey(part)
-		said, role := keyOf(key)
+		said := keyOf(key)
 		switch {
 		case part == "":
 		case parts >= 4*maxMembers:
@@ -283,17 +283,17 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 				continue
 			}
 			facts = append(facts, Fact{Policy: named, Role: n.role, Value: part})
-		case !keyed, role == Name:
+		case !keyed, said.role == Name:
 			if value = text.Unquote(value); text.IsName(value) {
 				named = value
 			} else {
 				ok = false
 			}
-		case role != None && strings.IndexByte(value, '/') < 0: // else it is a name that looks like a word
-			facts = append(facts, Fact{Policy: below(named, said.policy), Role: role, Format: said.format, Value: text.Unquote(value)})
+		case said.role != None && strings.IndexByte(value, '/') < 0: // else it is a name that looks like a word
+			facts = append(facts, Fact{Policy: below(named, said.policy), Role: said.role, Format: said.format, Value: text.Unquote(value)})
 		case n.role.time():
 			facts = append(facts, Fact{Policy: below(named, key), Role: n.role, Value: value})
-		case n.role != None && said.kind != noKind:
+		case n.role != None && said.known:
 			var fits bool
 			from := len(facts)
 			facts, fits = readCount(facts, n.role, value)
@@ -345,39 +345,44 @@ func (f *Field) readDictionary(facts []Fact) (_ []Fact, faults []Fault) {
 	return facts, nil
 }
 
-// keyOf returns what a key in a record, or in a JSON object, says. Its kind is noKind if
-// it is none of a limit.
-func keyOf(key string) (said name, role Role) {
+// A keyWord is what a key in a record, or in a JSON object, says.
+type keyWord struct {
+	role   Role
+	format text.Format // of a time
+	policy string
+	known  bool // it has no word that makes it none of a limit
+}
+
+// keyOf returns what a key says.
+func keyOf(key string) (k keyWord) {
 	switch key {
-	case "":
-		return said, None
 	case "q":
-		return said, Quota
+		return keyWord{role: Quota}
 	case "r":
-		return said, Remaining
+		return keyWord{role: Remaining}
 	case "t":
-		return name{format: text.Seconds}, Reset
+		return keyWord{role: Reset, format: text.Seconds}
 	case "w":
-		return name{format: text.Seconds}, Window
+		return keyWord{role: Window, format: text.Seconds}
 	case "b":
-		return said, Name
+		return keyWord{role: Name}
 	}
-	if len(key) > text.MaxTime {
-		return said, None
+	if key == "" || len(key) > text.MaxTime {
+		return k
 	}
 	if t := tokenOf(key); t.kind == roleWord && t.role != Policies { // as nearly all keys
-		said.kind = roleKind
-		return said, t.role
+		return keyWord{role: t.role, known: true}
 	}
+	var n name
 	var room [maxWords]token
-	policy, ok := said.clause(nil, split(room[:0], key))
+	policy, ok := n.clause(nil, split(room[:0], key))
 	if !ok {
-		return name{}, None
+		return k
 	}
-	if said.policy = joinWords(policy); said.role == Policies {
-		return said, None
+	if k = (keyWord{n.role, n.format, joinWords(policy), true}); k.role == Policies {
+		k.role = None
 	}
-	return said, said.role
+	return k
 }
 
 // readJSON reads an object in JSON (Trakt, Basecamp), whose keys are the words of field
@@ -387,7 +392,7 @@ func readJSON(facts []Fact, line string) ([]Fact, bool) {
 	object, _ := v.(map[string]any)
 	named := ""
 	for _, key := range slices.Sorted(maps.Keys(object)) {
-		if _, role := keyOf(key); role == Name {
+		if keyOf(key).role == Name {
 			named, _ = object[key].(string)
 			ok = ok && text.IsName(named)
 		}
@@ -400,8 +405,8 @@ func readJSON(facts []Fact, line string) ([]Fact, bool) {
 		if number, isNumber := object[key].(json.Number); isNumber {
 			value, isText = number.String(), true
 		}
-		if said, role := keyOf(key); role != None && role != Name && isText {
-			facts = append(facts, Fact{Policy: below(named, said.policy), Role: role, Format: said.format, Value: value})
+		if said := keyOf(key); said.role != None && said.role != Name && isText {
+			facts = append(facts, Fact{Policy: below(named, said.policy), Role: said.role, Format: said.format, Value: value})
 		}
 	}
 	return facts, ok
