@@ -3,6 +3,7 @@ package older
 import (
 	"cmp"
 	"hash/maphash"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -149,9 +150,13 @@ func nameOf(key string) *name {
 		return newName(key)
 	}
 	n := newName(strings.Clone(key))
-	if !first.CompareAndSwap(nil, n) {
-		second.Store(n)
+	if first.CompareAndSwap(nil, n) {
+		return n
 	}
+	if rand.Uint32()%2 == 0 {
+		first, second = second, first
+	}
+	second.Store(n)
 	return n
 }
 
