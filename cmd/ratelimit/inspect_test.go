@@ -166,6 +166,7 @@ NAME  PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
 "a"   -              [##########] 1 of 1   requests  -       -
 "a"   -              [----------] 0 of 1   requests  -       -
 "a"   -                           quota 2  requests  -       -
+Nothing remains, and it does not say for how long.
 `,
 		},
 		"remaining exceeds quota": {
@@ -175,6 +176,7 @@ NAME    PARTITION KEY  REMAINING            UNIT      WINDOW  RESET
 "a"     -              [##########] 5 of 2  requests  -       -
 "none"  -              [----------] 0 of 0  requests  -       -
 "zero"  -              [##########] 4 of 0  requests  -       -
+Nothing remains, and it does not say for how long.
 `,
 		},
 		"largest numbers": {
@@ -602,6 +604,7 @@ func TestAdvice(t *testing.T) {
 			"Refused. Wait 34m12s, until 01:40:31 UTC (x-ratelimit \"default\" is exhausted).\nA Transport would probe after 10m."},
 		"longer than obeyed, by Retry-After":     {"429 Too Many Requests", []string{"Retry-After: 3600"}, "Refused. Wait 1h (Retry-After).\nA Transport would probe after 10m."},
 		"longer than a century":                  {"200 OK", []string{date, `RateLimit: "a";r=0;t=999999999999999`}, "Wait more than a century (RateLimit \"a\" is exhausted).\nA Transport would probe after 10m."},
+		"nothing remains, without an end":        {"200 OK", []string{`RateLimit: "a";r=0`}, `Nothing remains, and it does not say for how long.`},
 		"paced":                                  {"200 OK", []string{`RateLimit: "a";r=20;t=30`}, `Go on. To make "a" last: one request every 1.5s.`},
 		"paced by the second":                    {"200 OK", []string{`RateLimit: "a";r=20;t=30, "b";r=999;t=86400`}, `Go on. To make "b" last: one request every 1m26s.`},
 		"paced, in fractions":                    {"200 OK", []string{`RateLimit: "a";r=1000;t=351`}, `Go on. To make "a" last: one request every 0.351s.`},

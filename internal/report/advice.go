@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/httpfields/ratelimit"
@@ -51,6 +52,8 @@ func headline(a ratelimit.Advice, received moment) string {
 		wait = "It asks for no wait"
 	case a.Refused:
 		wait = "It does not say for how long: back off, and double the wait each time"
+	case a.Source == ratelimit.SourceNone && slices.ContainsFunc(a.Fields.Limits, func(l ratelimit.Limit) bool { return l.Remaining == 0 }):
+		wait = "Nothing remains, and it does not say for how long"
 	case a.Pace >= time.Millisecond:
 		wait = fmt.Sprintf("Go on. To make %s last: one request every %s", paced(a.Fields), duration(a.Pace))
 	}
