@@ -97,12 +97,11 @@ func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 }
 
 // Refuse answers a request that exceeds a limit. It writes the fields of f in
-// place of those that the header of w has, as [Fields.Set] does, lowers older fields that
-// are there, as [RestrictHeader] does, then the Retry-After
-// of [Fields.SetRetryAfter], and then the status and the body of p,
-// as [Problem.ServeHTTP] sends them. A nil p is NewProblem(QuotaExceeded). If the
-// header of w has an Access-Control-Allow-Origin, Refuse exposes the fields to
-// scripts, as [Expose] does.
+// place of those that the header of w has, as [Fields.Set] does, and lowers older
+// fields that are there, as [RestrictHeader] does. Then it writes the Retry-After of
+// [Fields.SetRetryAfter], and the status and the body of p, as [Problem.ServeHTTP]
+// sends them. A nil p is NewProblem(QuotaExceeded). If the header of w has an
+// Access-Control-Allow-Origin, Refuse exposes the fields to scripts, as [Expose] does.
 //
 // A request that costs more than what is left is refused while something remains.
 // The fields then say what is left, and not when enough will be, so Refuse writes no
