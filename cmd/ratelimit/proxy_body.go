@@ -2,7 +2,9 @@ package main
 
 import (
 	"io"
+	"net/http"
 	"sync"
+	"time"
 )
 
 // Of a body at most so many parts of so many bytes are read while its request waits.
@@ -17,8 +19,9 @@ const (
 type earlyBody struct {
 	io.ReadCloser
 	once  sync.Once
-	parts chan part // nil if nothing was read early; closed behind the last one
-	rest  part      // that which was not read to its end
+	ended chan struct{} // nil if nothing was read early; closed when that is over
+	parts chan part     // likewise; closed behind the last one
+	rest  part          // that which was not read to its end
 }
 
 type part struct {
@@ -30,8 +33,9 @@ type part struct {
 func (b *earlyBody) begin() {
 	b.once.Do(func() {
 		parts := make(chan part, earlyParts)
-		b.parts = parts
+		b.parts, b.ended = parts, make(chan struct{})
 		go func() {
+			defer close(b.ended)
 			defer close(parts)
 			for range earlyParts {
 				buffer := make([]byte, earlyPart)
@@ -43,6 +47,23 @@ func (b *earlyBody) begin() {
 			}
 		}()
 	})
+}
+
+// finish ends the reading before its handler does: net/http allows none afterwards. What
+// a client has sent is read at once; one that still sends gets the answer, and its
+// connection is closed.
+func (b *earlyBody) finish(w *http.ResponseController) {
+	if b == nil || b.ended == nil {
+		return
+	}
+	select {
+	case <-b.ended:
+		return
+	case <-time.After(100 * time.Millisecond):
+	}
+	_ = w.Flush()
+	_ = w.SetReadDeadline(time.Now())
+	<-b.ended
 }
 
 // Read reads what was read early, and then the rest.

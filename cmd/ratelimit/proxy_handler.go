@@ -76,8 +76,10 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this proxy forwards to one server: send it requests as if it were that server", http.StatusBadRequest)
 		return
 	}
-	_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 always has it
-	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), jobKey{}, &job{})))
+	control, j := http.NewResponseController(w), &job{}
+	_ = control.EnableFullDuplex() // HTTP/2 always has it
+	defer func() { j.body.finish(control) }()
+	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), jobKey{}, j)))
 }
 
 // ended returns a channel that is closed when no request is under way.
@@ -158,6 +160,9 @@ func (p *proxy) waiting(r *http.Request, until time.Time, _ ratelimit.Advice) fu
 // fail answers a request that the server has not answered.
 func (p *proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	j := jobOf(r)
+	if j.body != nil { // net/http may not read another request behind a body that was not forwarded
+		w.Header().Set("Connection", "close")
+	}
 	var late *ratelimit.WaitError
 	switch {
 	case errors.Is(err, errStopping):

@@ -613,6 +613,26 @@ func TestProxyStatsAreBounded(t *testing.T) {
 	require.Equal(t, maxPolicies, strings.Count(text, "ratelimit_remaining{"))
 }
 
+// A request that is refused at once gets its answer, again and again on one connection,
+// while its body is on the way; and so does one whose body never ends.
+func TestProxyRefusesBodies(t *testing.T) {
+	var n atomic.Int64
+	p := startProxy(t, serve(t, waitingFor("Retry-After", "60", &n)), "-max-wait", "1s")
+	send(t, "GET", p.url+"/exhaust", nil)
+	for range 200 {
+		resp, _ := send(t, "POST", p.url, strings.NewReader("a prompt"))
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	}
+	out, in := io.Pipe()
+	defer in.Close()
+	go io.WriteString(in, "the first part")
+	resp, err := http.Post(p.url, "text/plain", out)
+	require.NoError(t, err)
+	resp.Body.Close()
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	require.EqualValues(t, 1, n.Load())
+}
+
 func TestEarlyBody(t *testing.T) {
 	for _, size := range []int{0, 1, earlyPart, earlyPart*earlyParts - 1, earlyPart * earlyParts, earlyPart*earlyParts + 1, 1 << 20} {
 		for _, begun := range []bool{false, true} {
