@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,15 +14,21 @@ const (
 	earlyPart  = 4 << 10
 )
 
-// An earlyBody is a body that is read while its request waits. net/http sees that a
-// client hangs up only when it has read what the client sent before, so a request with
-// a body of more than 256 KiB stays in the queue until its turn comes.
-type earlyBody struct {
-	io.ReadCloser
+// A client that still sends has so long to read an answer that came before its body ended.
+const linger = 500 * time.Millisecond
+
+// A requestBody is the body of a request that the proxy forwards. Nothing reads that of
+// the server but its method read, and nothing does once it is finished: http.Transport
+// may read a body longer than its handler runs, and net/http panics then.
+type requestBody struct {
+	server   io.ReadCloser
+	mu       sync.Mutex // is held while that is read
+	finished bool
+	whole    atomic.Bool // it was read to its end
+
 	once  sync.Once
-	ended chan struct{} // nil if nothing was read early; closed when that is over
-	parts chan part     // likewise; closed behind the last one
-	rest  part          // that which was not read to its end
+	parts chan part // nil if nothing was read early; closed behind the last one
+	rest  part      // that which was not read to its end
 }
 
 type part struct {
@@ -29,17 +36,40 @@ type part struct {
 	err  error
 }
 
-// begin begins to read. It is called before Read, if at all.
-func (b *earlyBody) begin() {
+// bodyOf returns the body of a request, nil if it has none.
+func bodyOf(r *http.Request) *requestBody {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	return &requestBody{server: r.Body}
+}
+
+func (b *requestBody) read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.finished {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	n, err := b.server.Read(p)
+	if err == io.EOF {
+		b.whole.Store(true)
+	}
+	return n, err
+}
+
+// begin begins to read while the request waits. It is called before Read, if at all.
+// net/http sees that a client hangs up only when it has read what the client sent
+// before, so a request with a body of more than 256 KiB stays in the queue until its
+// turn comes.
+func (b *requestBody) begin() {
 	b.once.Do(func() {
 		parts := make(chan part, earlyParts)
-		b.parts, b.ended = parts, make(chan struct{})
+		b.parts = parts
 		go func() {
-			defer close(b.ended)
 			defer close(parts)
 			for range earlyParts {
 				buffer := make([]byte, earlyPart)
-				n, err := b.ReadCloser.Read(buffer)
+				n, err := b.read(buffer)
 				parts <- part{buffer[:n], err}
 				if err != nil {
 					return
@@ -49,25 +79,8 @@ func (b *earlyBody) begin() {
 	})
 }
 
-// finish ends the reading before its handler does: net/http allows none afterwards. What
-// a client has sent is read at once; one that still sends gets the answer, and its
-// connection is closed.
-func (b *earlyBody) finish(w *http.ResponseController) {
-	if b == nil || b.ended == nil {
-		return
-	}
-	select {
-	case <-b.ended:
-		return
-	case <-time.After(100 * time.Millisecond):
-	}
-	_ = w.Flush()
-	_ = w.SetReadDeadline(time.Now())
-	<-b.ended
-}
-
 // Read reads what was read early, and then the rest.
-func (b *earlyBody) Read(p []byte) (int, error) {
+func (b *requestBody) Read(p []byte) (int, error) {
 	for b.parts != nil && len(b.rest.data) == 0 && b.rest.err == nil {
 		next, ok := <-b.parts
 		if !ok {
@@ -76,7 +89,7 @@ func (b *earlyBody) Read(p []byte) (int, error) {
 		b.rest = next
 	}
 	if len(b.rest.data) == 0 && b.rest.err == nil {
-		return b.ReadCloser.Read(p)
+		return b.read(p)
 	}
 	n := copy(p, b.rest.data)
 	b.rest.data = b.rest.data[n:]
@@ -84,4 +97,24 @@ func (b *earlyBody) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	return n, b.rest.err
+}
+
+// Close does nothing: what forwards the body may not end that of the server.
+func (b *requestBody) Close() error { return nil }
+
+// early reports whether the request is answered before its body was read to its end.
+func (b *requestBody) early() bool { return b != nil && !b.whole.Load() }
+
+// finish ends the reading before the handler ends. Of a body that was not read to its
+// end net/http discards a part, so that the client, which may still send, reads the
+// answer and not that the connection was reset.
+func (b *requestBody) finish(w *http.ResponseController) {
+	if !b.early() {
+		return
+	}
+	_ = w.SetReadDeadline(time.Now().Add(linger))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.finished = true
+	_ = b.server.Close()
 }

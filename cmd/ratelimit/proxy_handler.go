@@ -41,7 +41,7 @@ func newProxy(c *proxyConfig, logger *log.Logger) *proxy {
 		Waiting: p.waiting,
 		Observe: func(r *http.Request, a ratelimit.Advice) { p.stats.observe(jobOf(r).key, a, time.Now()) },
 	}
-	p.reverse = &httputil.ReverseProxy{Rewrite: p.rewrite, Transport: p, ErrorHandler: p.fail, ErrorLog: logger}
+	p.reverse = &httputil.ReverseProxy{Rewrite: p.rewrite, Transport: p, ModifyResponse: endEarly, ErrorHandler: p.fail, ErrorLog: logger}
 	return p
 }
 
@@ -60,7 +60,7 @@ type job struct {
 	costs []ratelimit.Cost
 	until time.Time       // when a wait ends, as far as was known when it began
 	sent  context.Context // that of the request once it need not wait any more
-	body  *earlyBody      // nil if the request has none
+	body  *requestBody    // nil if the request has none
 }
 
 type jobKey struct{}
@@ -76,10 +76,17 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this proxy forwards to one server: send it requests as if it were that server", http.StatusBadRequest)
 		return
 	}
-	control, j := http.NewResponseController(w), &job{}
-	_ = control.EnableFullDuplex() // HTTP/2 always has it
-	defer func() { j.body.finish(control) }()
-	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), jobKey{}, j)))
+	control, j := http.NewResponseController(w), &job{body: bodyOf(r)}
+	r = r.WithContext(context.WithValue(r.Context(), jobKey{}, j))
+	if j.body != nil {
+		_ = control.EnableFullDuplex() // HTTP/2 always has it
+		r.Body = j.body
+		defer j.body.finish(control)
+	}
+	p.reverse.ServeHTTP(w, r)
+	if j.body.early() {
+		_ = control.Flush() // the client may wait for the answer before it sends the rest
+	}
 }
 
 // ended returns a channel that is closed when no request is under way.
@@ -131,12 +138,7 @@ func (p *proxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer context.AfterFunc(p.stopping, func() { end(errStopping) })()
 	ctx, cancel := context.WithTimeout(ctx, p.config.maxWait)
 	defer cancel()
-	r = r.WithContext(ctx)
-	if r.Body != nil && r.Body != http.NoBody {
-		j.body = &earlyBody{ReadCloser: r.Body}
-		r.Body = j.body
-	}
-	return p.limited.RoundTrip(r)
+	return p.limited.RoundTrip(r.WithContext(ctx))
 }
 
 // forward sends a request that has waited.
@@ -157,10 +159,20 @@ func (p *proxy) waiting(r *http.Request, until time.Time, _ ratelimit.Advice) fu
 	return p.stats.wait(j.key, time.Now(), until)
 }
 
+// endEarly ends the connection behind an answer that comes before the request's body was
+// read to its end. The body goes on, but what is left of it when the handler ends would
+// stand where net/http expects the next request.
+func endEarly(resp *http.Response) error {
+	if jobOf(resp.Request).body.early() && resp.StatusCode != http.StatusSwitchingProtocols {
+		resp.Header.Set("Connection", "close")
+	}
+	return nil
+}
+
 // fail answers a request that the server has not answered.
 func (p *proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	j := jobOf(r)
-	if j.body != nil { // net/http may not read another request behind a body that was not forwarded
+	if j.body.early() { // as in endEarly
 		w.Header().Set("Connection", "close")
 	}
 	var late *ratelimit.WaitError

@@ -633,11 +633,77 @@ func TestProxyRefusesBodies(t *testing.T) {
 	require.EqualValues(t, 1, n.Load())
 }
 
-func TestEarlyBody(t *testing.T) {
+// An answer that comes before the body has ended reaches the client, whatever is still
+// on the way, and net/http never reads a body behind its handler.
+func TestProxyEarlyAnswers(t *testing.T) {
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		read, err := strconv.ParseInt(r.URL.Query().Get("read"), 10, 64)
+		require.NoError(t, err)
+		_, err = io.CopyN(io.Discard, r.Body, read)
+		require.NoError(t, err)
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		io.WriteString(w, "too large")
+	})
+	p := startProxy(t, server)
+	for _, tc := range []struct {
+		name string
+		body func() io.Reader
+	}{
+		{"short", func() io.Reader { return strings.NewReader("a prompt of 16 b") }},
+		{"of 100 KiB", func() io.Reader { return strings.NewReader(strings.Repeat("a", 100<<10)) }},
+		{"of 1 MiB", func() io.Reader { return strings.NewReader(strings.Repeat("a", 1<<20)) }},
+		{"chunked", func() io.Reader { return io.MultiReader(strings.NewReader(strings.Repeat("a", 100<<10))) }},
+		{"slow", func() io.Reader { return &slowReader{left: 10} }},
+	} {
+		for _, read := range []string{"0", "10"} {
+			t.Run(tc.name+", of which "+read+" bytes are read", func(t *testing.T) {
+				for range 60 {
+					resp, text := send(t, "POST", p.url+"/?read="+read, tc.body())
+					require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
+					require.Equal(t, "too large", text)
+				}
+			})
+		}
+	}
+	p.end()
+	<-p.status
+	require.NotContains(t, p.stderr.String(), "panic")
+}
+
+// The connection of a client that never sends the rest of its body is closed.
+func TestProxyUnfinishedBody(t *testing.T) {
+	p := startProxy(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		require.NoError(t, http.NewResponseController(w).EnableFullDuplex()) // it does not wait for the body
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	}))
+	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+	require.NoError(t, err)
+	defer conn.Close()
+	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nabc")
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
+	answer, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Regexp(t, `(?s)^HTTP/1.1 413 .*\r\nConnection: close\r\n`, string(answer))
+}
+
+// A slowReader has ten bytes each millisecond.
+type slowReader struct{ left int }
+
+func (r *slowReader) Read(p []byte) (int, error) {
+	if r.left == 0 {
+		return 0, io.EOF
+	}
+	r.left--
+	time.Sleep(time.Millisecond)
+	return copy(p, "0123456789"), nil
+}
+
+func TestRequestBody(t *testing.T) {
 	for _, size := range []int{0, 1, earlyPart, earlyPart*earlyParts - 1, earlyPart * earlyParts, earlyPart*earlyParts + 1, 1 << 20} {
 		for _, begun := range []bool{false, true} {
 			sent := strings.Repeat("abcdefg", size/7+1)[:size]
-			b := &earlyBody{ReadCloser: io.NopCloser(strings.NewReader(sent))}
+			b := &requestBody{server: io.NopCloser(strings.NewReader(sent))}
 			if begun {
 				b.begin()
 				b.begin()
@@ -649,7 +715,7 @@ func TestEarlyBody(t *testing.T) {
 			require.Equal(t, []any{0, io.EOF}, []any{n, err}, "at its end")
 		}
 	}
-	b := &earlyBody{ReadCloser: io.NopCloser(io.MultiReader(strings.NewReader("ab"), &brokenReader{}))}
+	b := &requestBody{server: io.NopCloser(io.MultiReader(strings.NewReader("ab"), &brokenReader{}))}
 	b.begin()
 	got, err := io.ReadAll(b)
 	require.Equal(t, "ab", string(got))
