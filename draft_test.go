@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -88,25 +87,16 @@ policies "d";q=100;w=60; limits "d";a=5; dialect draft-06 <nil>
 // CONTRIBUTING.md says, and then the package reads and writes that draft, checks by it,
 // and reads the one before. The older forms, which have w too, are as they were.
 func TestDraftMoves(t *testing.T) {
-	dir := t.TempDir()
-	require.NoError(t, os.CopyFS(filepath.Join(dir, "internal"), os.DirFS("internal")))
-	files, err := filepath.Glob("*.go")
+	t.Parallel()
+	b, err := os.ReadFile("draft.go")
 	require.NoError(t, err)
-	for _, file := range append(files, "go.mod", "go.sum") {
-		b, err := os.ReadFile(file)
-		require.NoError(t, err)
-		if file == "draft.go" {
-			for pattern, swap := range draftSwaps {
-				re := regexp.MustCompile(pattern)
-				require.Len(t, re.FindAll(b, -1), 1, pattern)
-				b = re.ReplaceAll(b, []byte(swap))
-			}
-		}
-		if !strings.HasSuffix(file, "_test.go") {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, file), b, 0o600))
-		}
+	for pattern, swap := range draftSwaps {
+		re := regexp.MustCompile(pattern)
+		require.Len(t, re.FindAll(b, -1), 1, pattern)
+		b = re.ReplaceAll(b, []byte(swap))
 	}
-	out, err := exec.CommandContext(t.Context(), buildProgramWith(t, dir, moved)).CombinedOutput()
+	dir := buildPrograms(t, map[string]string{"moved": moved}, map[string]string{"draft.go": string(b)})
+	out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "moved")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Equal(t, whatMovedSays, string(out))
 }
