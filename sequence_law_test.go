@@ -348,7 +348,11 @@ func lawHonest(t *testing.T, seed uint64) {
 
 // TestSequenceHonest runs the law for many hosts.
 func TestSequenceHonest(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(200) {
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { lawHonest(t, seed) })
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+			t.Parallel()
+			lawHonest(t, seed)
+		})
 	}
 }
