@@ -309,6 +309,7 @@ var vectorCount int // the cases that runVectors has run
 
 // TestVectors reads the vectors as another implementation would.
 func TestVectors(t *testing.T) {
+	t.Parallel()
 	vectorCount = 0
 	runVectors(t, "policies", func(t *testing.T, v fieldVector) {
 		got, err := ParsePolicies(bytesOf(v.Lines)...)
