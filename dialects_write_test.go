@@ -361,11 +361,12 @@ func TestSetLaw(t *testing.T) {
 // TestSetRandom: how many of random fields each dialect refuses. Those that have a
 // field for all that is there refuse none.
 func TestSetRandom(t *testing.T) {
+	t.Parallel()
 	rnd := rand.New(rand.NewPCG(1, 2))
 	windows := []int64{1, 10, 60, 300, 3600, 86400, 7 * 86400}
 	for _, d := range writtenDialects {
 		refused := 0
-		const n = 1000
+		const n = 300
 		for range n {
 			quota := rnd.Int64N(100000)
 			window := windows[rnd.IntN(len(windows))]

@@ -662,6 +662,7 @@ func TestManyFields(t *testing.T) {
 // TestManyNames: a field whose words have to be read counts with those that are found,
 // whatever they say. As many are looked at, and one more is not (law 12).
 func TestManyNames(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, format, value string
 		with                string // a header of two fields that are looked at
@@ -762,6 +763,7 @@ func TestLongGroups(t *testing.T) {
 
 // TestManyMembers: as many as are read, and one more, in each syntax that lists.
 func TestManyMembers(t *testing.T) {
+	t.Parallel()
 	lines := func(format string, n int) string {
 		var b strings.Builder
 		for i := range n {
