@@ -212,6 +212,7 @@ func manyMembers(n int, key, format string) http.Header {
 
 // TestHostileHeaders would not end if any reader took more than linear time.
 func TestHostileHeaders(t *testing.T) {
+	t.Parallel()
 	for _, tt := range hostileHeaders {
 		t.Run(tt.name, func(t *testing.T) {
 			h := tt.make(16_000)

@@ -108,6 +108,7 @@ func (c *code) hasRow(name string) bool {
 
 // CONFORMANCE.md names nothing that does not exist.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("CONFORMANCE.md")
 	require.NoError(t, err)
 	root := readCode(t, ".")
@@ -184,6 +185,7 @@ func TestKeysAreSpelledOnce(t *testing.T) {
 // CONTRIBUTING.md names each file of the package, and no file and no code that
 // does not exist.
 func TestContributing(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("CONTRIBUTING.md")
 	require.NoError(t, err)
 	root := readCode(t, ".")

@@ -16,6 +16,7 @@ import (
 // What once went wrong for fast clients, each with the figure that was measured then
 // and the most that it may be now.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name    string
 		measure func(t *testing.T) float64

@@ -23,6 +23,7 @@ import (
 
 // machine.go uses no other identifier of this package: it is a package by itself.
 func TestMachineAlone(t *testing.T) {
+	t.Parallel()
 	files := token.NewFileSet()
 	f, err := goparser.ParseFile(files, "machine.go", nil, goparser.SkipObjectResolution)
 	require.NoError(t, err)

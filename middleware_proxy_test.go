@@ -430,6 +430,7 @@ func TestModifyResponseOverWire(t *testing.T) {
 // Each upstream over HTTP/1.1 and HTTP/2: no client waits less than without the gateway,
 // and nothing is there twice.
 func TestModifyResponseCasesOverWire(t *testing.T) {
+	t.Parallel()
 	for _, tc := range upstreamCases {
 		t.Run(tc.name, func(t *testing.T) {
 			upstream := responseOf(strings.TrimLeft(spell(tc.upstream, time.Now()), "\n"))
@@ -632,14 +633,15 @@ func lawProxy(t testing.TB, rnd *rand.Rand) (joined bool) {
 
 // TestModifyResponseRandom is law 11 for random upstreams behind random Middlewares.
 func TestModifyResponseRandom(t *testing.T) {
+	t.Parallel()
 	rnd := rand.New(rand.NewPCG(3, 17))
 	joined := 0
 	synctest.Test(t, func(t *testing.T) {
-		for range 10_000 {
+		for range 2500 {
 			if lawProxy(t, rnd) {
 				joined++
 			}
 		}
 	})
-	require.Greater(t, joined, 2000)
+	require.Greater(t, joined, 500)
 }

@@ -401,14 +401,15 @@ func lawForms(t testing.TB, h http.Header, said []Fields) {
 
 // TestMiddlewareStackRandom is law 11 for random Middlewares.
 func TestMiddlewareStackRandom(t *testing.T) {
+	t.Parallel()
 	rnd := rand.New(rand.NewPCG(11, 17))
 	several := 0
-	for range 20_000 {
+	for range 4000 {
 		if lawStack(t, rnd) > 1 {
 			several++
 		}
 	}
-	require.Greater(t, several, 5000)
+	require.Greater(t, several, 1000)
 }
 
 // TestDecisionOf: a handler hears what the innermost limiter has said of its request.

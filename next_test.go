@@ -212,6 +212,7 @@ func TestNext(t *testing.T) {
 
 // The bounds are those of the current fields, and errors hold nothing of a field.
 func TestNextBounds(t *testing.T) {
+	t.Parallel()
 	members := func(n int, member string) string { return strings.TrimSuffix(strings.Repeat(member+", ", n), ", ") }
 	names := func(n int) string {
 		var all []string

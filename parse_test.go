@@ -657,6 +657,7 @@ func TestParseWideMembers(t *testing.T) {
 
 // Every byte, at every place of a member.
 func TestParseEveryByte(t *testing.T) {
+	t.Parallel()
 	const line = `"a\"b";r=1;*k-.=1.5;t=:YQ==:;x=%"%c3";y=@1;z=a`
 	for i := range len(line) + 1 {
 		for c := range 256 {

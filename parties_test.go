@@ -196,6 +196,7 @@ func TestSeveralLinesOnTheWay(t *testing.T) {
 // TestSeveralLimitersRandom: of what two limiters write in one form, into lines of the
 // same fields or into lists, a client reads no more than either permits (law 11).
 func TestSeveralLimitersRandom(t *testing.T) {
+	t.Parallel()
 	rnd := rand.New(rand.NewPCG(17, 1))
 	windows := []int64{1, 10, 60, 3600, 86400}
 	limiter := func(name string) Fields {
@@ -208,7 +209,7 @@ func TestSeveralLimitersRandom(t *testing.T) {
 	for _, d := range []*Dialect{Draft00, Draft03, Draft06, XRateLimit, XRateLimitUnix, XRateLimitDate, Twitter, GitHub, XRateLimitByName, OpenAI} {
 		for _, now := range []time.Time{then, late} {
 			t.Run(d.Name+"/"+now.Format("2006"), func(t *testing.T) {
-				for range 300 {
+				for range 100 {
 					first, second := limiter("search"), limiter("search")
 					one, two := http.Header{}, http.Header{}
 					require.NoError(t, d.Set(one, first, now))

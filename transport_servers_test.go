@@ -119,6 +119,7 @@ func TestTransportExactSilence(t *testing.T) {
 
 // Real servers, of both versions of HTTP, on a real network.
 func TestTransportServers(t *testing.T) {
+	t.Parallel()
 	const quota = 80
 	for _, version := range []int{1, 2} {
 		t.Run(fmt.Sprintf("HTTP %d", version), func(t *testing.T) {

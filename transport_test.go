@@ -895,6 +895,7 @@ func TestKeyBy(t *testing.T) {
 
 // Many leave a queue: each leaves from its own place.
 func TestTransportQueue(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(`RateLimit: "a";r=0;t=30`)
 		rt := &Transport{Base: s}
