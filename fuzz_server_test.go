@@ -82,7 +82,7 @@ func FuzzRestrict(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, upstreamPolicies, upstreamLimits, ownPolicies, ownLimits string) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
-		for range 20 {
+		for range 4 {
 			lawRestrict(t, fuzzFields(rnd), ownFields(rnd))
 		}
 		upstream, _ := Parse(http.Header{policyKey: {upstreamPolicies}, limitKey: {upstreamLimits}})
@@ -126,7 +126,7 @@ func FuzzMiddleware(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		rnd := rand.New(rand.NewPCG(seed, 11))
-		for range 10 {
+		for range 2 {
 			lawStack(t, rnd)
 			lawProxy(t, rnd)
 		}
