@@ -410,7 +410,7 @@ func TestModifyResponseOverWire(t *testing.T) {
 			require.NoError(t, resp.Body.Close())
 			require.Equal(t, "hello", string(body))
 			if hints {
-				require.Equal(t, "</a.css>; rel=preload", (<-informational).Get("Link"))
+				require.Equal(t, "</a.css>; rel=preload", receive(t, informational).Get("Link"))
 			}
 			require.Equal(t, wire(`
 				RateLimit-Policy: "default";q=50, "tenant";q=100;w=60

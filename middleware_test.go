@@ -257,7 +257,7 @@ func overWire(t *testing.T, m *Middleware, next http.HandlerFunc, check func(t *
 			server.Config.ErrorLog = log.New(io.Discard, "", 0) // it reports panics
 			server.EnableHTTP2 = version == "HTTP/2.0"
 			server.StartTLS()
-			defer server.Close()
+			t.Cleanup(server.Close) // when the context of the test has ended, and with it whatever waits
 			resp, err := server.Client().Get(server.URL + "/version")
 			if err == nil {
 				require.Equal(t, version, resp.Proto)
@@ -284,7 +284,13 @@ func informed(t *testing.T) (context.Context, chan http.Header) {
 // other, each with the fields.
 func TestMiddlewareStreams(t *testing.T) {
 	f := fieldsOf(t, `"a";q=9;w=60`, `"a";r=5;t=30`)
-	proceed := make(chan bool)
+	proceed := make(chan bool, 1)
+	wait := func(r *http.Request) {
+		select {
+		case <-proceed:
+		case <-r.Context().Done():
+		}
+	}
 	var done atomic.Int32
 	m := &Middleware{Take: decide(Decision{Fields: f, Done: func() { done.Add(1) }}, nil), Legacy: []*Dialect{XRateLimit}}
 	overWire(t, m, func(w http.ResponseWriter, r *http.Request) {
@@ -294,10 +300,10 @@ func TestMiddlewareStreams(t *testing.T) {
 		before := done.Load()
 		w.Header().Set("Link", "</a.css>; rel=preload")
 		w.WriteHeader(http.StatusEarlyHints)
-		<-proceed
+		wait(r)
 		_, _ = io.WriteString(w, "first,")
 		_ = http.NewResponseController(w).Flush()
-		<-proceed
+		wait(r)
 		_, _ = io.WriteString(w, "last")
 		if done.Load() != before {
 			t.Error("the slot is free before next has returned")
@@ -309,15 +315,13 @@ func TestMiddlewareStreams(t *testing.T) {
 		require.NoError(t, err)
 		responses := make(chan *http.Response, 1)
 		go func() {
-			resp, err := server.Client().Do(req)
-			if err != nil {
-				t.Error(err)
-			}
+			resp, _ := server.Client().Do(req)
 			responses <- resp
 		}()
-		require.Equal(t, "</a.css>; rel=preload", (<-informational).Get("Link"))
+		require.Equal(t, "</a.css>; rel=preload", receive(t, informational).Get("Link"))
 		proceed <- true
-		resp := <-responses
+		resp := receive(t, responses)
+		require.NotNil(t, resp)
 		defer resp.Body.Close()
 		got, err := Parse(resp.Header)
 		require.NoError(t, err)
@@ -407,7 +411,7 @@ func TestMiddlewarePanicking(t *testing.T) {
 // A Take that waits hears that the client has gone, and the request goes no
 // further.
 func TestMiddlewareContext(t *testing.T) {
-	taking, left := make(chan bool), make(chan error)
+	taking, left := make(chan bool, 1), make(chan error, 1)
 	m := &Middleware{Take: func(r *http.Request) (Decision, error) {
 		if r.URL.Path == "/version" {
 			return Decision{}, nil
@@ -433,10 +437,10 @@ func TestMiddlewareContext(t *testing.T) {
 			}
 			result <- err
 		}()
-		<-taking
+		receive(t, taking)
 		cancel()
-		require.ErrorIs(t, <-result, context.Canceled)
-		require.ErrorIs(t, <-left, context.Canceled)
+		require.ErrorIs(t, receive(t, result), context.Canceled)
+		require.ErrorIs(t, receive(t, left), context.Canceled)
 	})
 }
 
@@ -455,17 +459,19 @@ func TestMiddlewareSemaphore(t *testing.T) {
 			return Decision{Fields: f, Violated: []string{"slots"}}, nil
 		}
 	}}
-	inside, leave := make(chan bool), make(chan bool)
-	server := httptest.NewServer(m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	inside, leave := make(chan bool, slots), make(chan bool, slots)
+	server := httptest.NewServer(m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		inside <- true
-		<-leave
+		select {
+		case <-leave:
+		case <-r.Context().Done():
+		}
 	})))
-	defer server.Close()
+	t.Cleanup(server.Close) // when the context of the test has ended, and with it whatever waits
 	get := func() *http.Response {
-		resp, err := server.Client().Get(server.URL)
+		resp, err := server.Client().Do(newRequest(t, server.URL).WithContext(t.Context()))
 		if err != nil {
-			t.Error(err)
-			return &http.Response{}
+			return &http.Response{Status: err.Error()}
 		}
 		resp.Body.Close()
 		return resp
@@ -474,7 +480,7 @@ func TestMiddlewareSemaphore(t *testing.T) {
 		passed := make(chan *http.Response, slots)
 		for range slots {
 			go func() { passed <- get() }()
-			<-inside
+			receive(t, inside)
 		}
 		refused := get()
 		require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
@@ -485,8 +491,8 @@ func TestMiddlewareSemaphore(t *testing.T) {
 		var remaining []string
 		for range slots {
 			leave <- true
-			resp := <-passed
-			require.Equal(t, http.StatusOK, resp.StatusCode)
+			resp := receive(t, passed)
+			require.Equal(t, http.StatusOK, resp.StatusCode, resp.Status)
 			require.Empty(t, Check(resp))
 			remaining = append(remaining, resp.Header.Get("RateLimit"))
 		}
