@@ -276,12 +276,6 @@ var restrictHeaderCases = []struct {
 		RateLimit-Policy: "default";q=28
 		RateLimit: "default";r=40, "g";r=30
 		X-RateLimit-Remaining: 30`},
-	{"a field of a vendor that is no number of units", `
-		X-RateLimit-Limit: 999
-		X-App-Usage: 5`,
-		[2]string{``, `"g";r=4;t=100000`}, `
-		RateLimit-Policy: "default";q=999
-		RateLimit: "g";r=4;t=100000`},
 	{"X-RateLimit, lowered", `
 		X-RateLimit-Limit: 100
 		X-RateLimit-Remaining: 40

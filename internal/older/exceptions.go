@@ -113,13 +113,9 @@ func readUsedPairs(facts []Fact, line string) ([]Fact, bool)  { return readPairs
 func readPairs(facts []Fact, role Role, line string) ([]Fact, bool) {
 	several, ok := strings.IndexByte(line, ',') >= 0, true
 	for pair := range strings.SplitSeq(line, ",") {
-		if text.Trim(pair) == "" {
-			continue
-		}
 		count, window, _ := strings.Cut(pair, ":")
-		_, isCount := text.ParseNumber(text.Trim(count))
 		w, isWindow := text.ParseNumber(text.Trim(window))
-		if len(facts) > 4*maxMembers || !isCount || !isWindow || w.Ceil() == 0 {
+		if len(facts) > 4*maxMembers || !isWindow {
 			ok = false
 			continue
 		}
@@ -138,9 +134,6 @@ func readPairs(facts []Fact, role Role, line string) ([]Fact, bool) {
 func readHeads(facts []Fact, line string) ([]Fact, bool) {
 	for head := range strings.SplitSeq(line, ",") {
 		policy, remaining, _ := strings.Cut(head, ";")
-		if text.Trim(head) == "" {
-			continue
-		}
 		if len(facts) > 4*maxMembers {
 			return facts, false
 		}
@@ -154,9 +147,6 @@ func readHeads(facts []Fact, line string) ([]Fact, bool) {
 func readBans(facts []Fact, line string) ([]Fact, bool) {
 	ok := true
 	for ban := range strings.SplitSeq(line, ",") {
-		if text.Trim(ban) == "" {
-			continue
-		}
 		seconds, rest, _ := strings.Cut(ban, ":")
 		categories, rest, _ := strings.Cut(rest, ":")
 		scope, _, _ := strings.Cut(rest, ":")
@@ -188,12 +178,8 @@ func readProse(facts []Fact, line string) ([]Fact, bool) {
 }
 
 // readPercents reads JSON whose numbers are percentages of what has been spent, at
-// any depth (Meta). Of several for one policy the highest counts. A number alone is of
-// no policy.
+// any depth (Meta). Of several for one policy the highest counts.
 func readPercents(facts []Fact, line string) ([]Fact, bool) {
-	if _, isCount := text.ParseCount(text.Trim(line)); isCount {
-		return facts, true
-	}
 	v, ok := parseJSON(line)
 	percents := appendPercents(nil, v, maxDepth)
 	slices.SortFunc(percents, func(a, b percent) int {
@@ -243,9 +229,9 @@ func appendPercents(list []percent, v any, depth int) []percent {
 }
 
 func jsonFloat(v any) (float64, bool) {
-	n, ok := v.(json.Number)
+	n, _ := v.(json.Number)
 	x, err := n.Float64()
-	return x, ok && err == nil
+	return x, err == nil
 }
 
 // isPercent reports whether a member is a percentage.

@@ -2,9 +2,10 @@ package older
 
 import (
 	"hash/maphash"
-	"slices"
+	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Most keys are refused by what they begin and end with.
@@ -143,30 +144,51 @@ func HasAnchor(key string) bool {
 	return false
 }
 
-// looseHeads are the first bytes of the families without an anchor that have begun.
-type looseHeads struct {
-	list [4]uint32
-	n    int // more than there is room for if any key may belong to one
-}
+// What was found out about names is remembered: a client gets the same ones in response
+// after response. A key has two places; where both are taken it has the second: no server
+// can make the memory grow, nor know which keys share a place.
+var names [512]atomic.Pointer[name]
 
-// looseHead returns the hash of the first three bytes of a key behind X-: those of the
-// vendor in X-Rl-Remaining and X-Rl-Limit.
-func looseHead(key string) uint32 {
-	i := headAt(key)
-	return shortHash(key[i:min(i+3, len(key))])
-}
+// longestKept is the length of a key that is remembered.
+const longestKept = 64
 
-func (l *looseHeads) add(key string) {
-	if l.may(key) {
-		return
+// nameOf returns what a key says.
+func nameOf(key string) *name {
+	hash := maphash.String(filters().seed, key)
+	first, second := &names[hash%uint64(len(names))], &names[hash>>32%uint64(len(names))]
+	if n := first.Load(); n != nil && n.key == key {
+		return n
 	}
-	if l.n < len(l.list) {
-		l.list[l.n] = looseHead(key)
+	if n := second.Load(); n != nil && n.key == key {
+		return n
 	}
-	l.n++
+	if len(key) > longestKept {
+		return newName(key)
+	}
+	n := newName(strings.Clone(key))
+	if first.CompareAndSwap(nil, n) {
+		return n
+	}
+	if rand.Uint32()%2 == 0 {
+		first, second = second, first
+	}
+	second.Store(n)
+	return n
 }
 
-// may reports whether a key may belong to a family that has begun.
-func (l *looseHeads) may(key string) bool {
-	return l.n > len(l.list) || slices.Contains(l.list[:l.n], looseHead(key))
+// newName finds out what a key says.
+func newName(key string) *name {
+	if n := exceptionTable().find(key); n != nil {
+		kept := *n
+		kept.key = key
+		return kept.knowing()
+	}
+	n := parse(key)
+	return n.knowing()
+}
+
+// knowing adds what the name of the policy tells.
+func (n *name) knowing() *name {
+	n.told = tells(n.policy, n.digits)
+	return n
 }

@@ -2,11 +2,8 @@ package older
 
 import (
 	"cmp"
-	"hash/maphash"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -40,10 +37,10 @@ func (f *Field) Policy() string { return f.name.policy }
 func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok bool) {
 	known := filters()
 	var loose []Field
-	var heads looseHeads
+	var heads filter // of families without an anchor
 	looked := 0
 	for key, lines := range h {
-		if !known.may(key) && (len(tables) == 0 || !tablesMay(tables, key)) || len(lines) == 0 {
+		if !known.may(key) && !tablesMay(tables, key) || len(lines) == 0 {
 			continue // as nearly all keys
 		}
 		if looked++; looked > MaxFields {
@@ -58,32 +55,38 @@ func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok 
 		case looseKind:
 			loose = append(loose, Field{Key: key, Lines: lines, name: n})
 			if n.role == Remaining || n.role == Used { // without which there is no limit
-				heads.add(key)
+				heads.set(shortHash(head(key)))
 			}
 		default:
 			found = append(found, Field{Key: key, Lines: lines, name: n})
 		}
 	}
-	if loose == nil {
+	if loose == nil { // as nearly always
 		return found, true
 	}
 	begun := len(loose)
 	for key, lines := range h {
-		if !heads.may(key) || known.may(key) || tablesMay(tables, key) || len(lines) == 0 {
+		if !heads.has(shortHash(head(key))) || known.may(key) || tablesMay(tables, key) || len(lines) == 0 {
 			continue
 		}
 		if looked++; looked > MaxFields {
 			return nil, false
 		}
 		// It joins a family that begins as it does, and would be looked at without others.
-		n, head := nameOf(key), looseHead(key)
-		if n.kind == looseKind && slices.ContainsFunc(loose[:begun], func(f Field) bool {
-			return f.name.policy == n.policy && looseHead(f.Key) == head && (f.name.role == Remaining || f.name.role == Used)
+		if n := nameOf(key); n.kind == looseKind && slices.ContainsFunc(loose[:begun], func(f Field) bool {
+			return f.name.policy == n.policy && head(f.Key) == head(key)
 		}) {
 			loose = append(loose, Field{Key: key, Lines: lines, name: n})
 		}
 	}
 	return appendLimits(found, loose), true
+}
+
+// head returns the first three bytes of a key behind X-: those of the vendor in
+// X-Rl-Remaining and X-Rl-Limit.
+func head(key string) string {
+	key = key[headAt(key):]
+	return key[:min(3, len(key))]
 }
 
 // Waits returns the longest wait that h asks for in fields other than Retry-After; none
@@ -128,55 +131,6 @@ func nameIn(tables []*Table, key string) *name {
 	return nil
 }
 
-// What was found out about names is remembered: a client gets the same ones in response
-// after response. A key has two places; where both are taken it has the second: no server
-// can make the memory grow, nor know which keys share a place.
-var names [512]atomic.Pointer[name]
-
-// longestKept is the length of a key that is remembered.
-const longestKept = 64
-
-// nameOf returns what a key says.
-func nameOf(key string) *name {
-	hash := maphash.String(filters().seed, key)
-	first, second := &names[hash%uint64(len(names))], &names[hash>>32%uint64(len(names))]
-	if n := first.Load(); n != nil && n.key == key {
-		return n
-	}
-	if n := second.Load(); n != nil && n.key == key {
-		return n
-	}
-	if len(key) > longestKept {
-		return newName(key)
-	}
-	n := newName(strings.Clone(key))
-	if first.CompareAndSwap(nil, n) {
-		return n
-	}
-	if rand.Uint32()%2 == 0 {
-		first, second = second, first
-	}
-	second.Store(n)
-	return n
-}
-
-// newName finds out what a key says.
-func newName(key string) *name {
-	if n := exceptionTable().find(key); n != nil {
-		kept := *n
-		kept.key = key
-		return kept.knowing()
-	}
-	n := parse(key)
-	return n.knowing()
-}
-
-// knowing adds what the name of the policy tells.
-func (n *name) knowing() *name {
-	n.told = tells(n.policy, n.digits)
-	return n
-}
-
 // appendLimits appends those of the fields without an anchor that tell a limit together.
 func appendLimits(found, loose []Field) []Field {
 	family := func(f *Field) string { return cmp.Or(f.name.policy, f.name.family) }
@@ -187,7 +141,7 @@ func appendLimits(found, loose []Field) []Field {
 		for to < len(loose) && family(&loose[to]) == policy {
 			to++
 		}
-		named := slices.ContainsFunc(anchored, func(f Field) bool { return f.name.kind == plainKind && f.name.policy == policy })
+		named := slices.ContainsFunc(anchored, func(f Field) bool { return f.name.policy == policy })
 		found = append(found, limitOf(loose[from:to], named)...)
 		from = to
 	}
@@ -224,26 +178,26 @@ func limitOf(fields []Field, named bool) []Field {
 	return fields
 }
 
-// units returns the number of units that a field says, unless it is negative.
+// units returns the number of units that a field says; 0 for a negative one, since more
+// requests than allowed may have been used.
 func (f *Field) units() (n int64, ok bool) {
 	line, _ := firstLine(f.Lines)
 	v, ok := text.ParseCount(line)
-	return v.N, ok && !v.Neg
+	return v.Floor(), ok && (!v.Neg || f.name.loose == asks)
 }
 
 // plausible reports whether the value of a field without an anchor can be that of
 // a limit: a number that is not negative, a quota that is not lower than what
 // remains, or a time.
 func (f *Field) plausible(remaining int64) bool {
-	n, isCount := f.units()
-	line, _ := firstLine(f.Lines)
-	_, isNumber := text.ParseCount(line) // more requests than allowed may have been used
+	n, ok := f.units()
 	switch f.name.role {
 	case Remaining, Used:
-		return isCount || f.name.loose == asks && isNumber
+		return ok
 	case Quota:
-		return isCount && n >= max(remaining, 1)
+		return ok && n >= max(remaining, 1)
 	}
-	_, ok := text.ParseMoment(line, f.name.format)
+	line, _ := firstLine(f.Lines)
+	_, ok = text.ParseMoment(line, f.name.format)
 	return ok
 }
