@@ -37,7 +37,7 @@ func (ts *tallies) joinNames() {
 		if t.quota != Unknown {
 			continue // as nearly always
 		}
-		if before, ok := base(t.policy); ok {
+		if before, last := cutLast(t.policy); tokenOf(last).role == Quota {
 			if j := ts.find(tallyID{before, t.family, t.column}); j >= 0 && ts.list[j].quota != Unknown {
 				ts.absorb(j, i)
 			}
@@ -60,10 +60,8 @@ func (ts *tallies) settleWindow(t *tally) {
 			t.window = ts.listed[i].Window
 		}
 	}
-	if t.window = cmp.Or(t.window, t.told.window); t.window == 0 && t.policy == "" {
-		t.window = windowOfName(t.tail, false)
-	}
-	t.window, t.unit = cmp.Or(t.window, t.usual), cmp.Or(t.unit, t.told.unit)
+	t.window = cmp.Or(t.window, t.told.window, windowOfName(t.tail, false), t.usual)
+	t.unit = cmp.Or(t.unit, t.told.unit)
 	if t.quota == 0 && t.part != 0 && t.window != 0 { // 0.5 in a second is 1 in two
 		t.quota = 1
 		t.window = text.SaturatingAdd(text.SaturatingMul(t.window, 1e9), t.part-1) / t.part
@@ -80,7 +78,7 @@ func fits(reset, window int64) bool { return reset <= window+window/10+1 }
 func (ts *tallies) joinUnnamed() {
 	for i := range ts.list {
 		u := &ts.list[i]
-		if u.policy != "" || u.column != 0 || u.title != "" || ts.find(tallyID{family: u.family, column: 1}) >= 0 {
+		if u.policy != "" || u.title != "" || ts.find(tallyID{family: u.family, column: 1}) >= 0 {
 			continue
 		}
 		j := ts.about(u, 1)
@@ -126,7 +124,7 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 func (t *tally) related(u *tally) bool {
 	same := func(n, m int64) bool { return n == m && n != Unknown }
 	return t.form == u.form || t.main() && u.main() &&
-		(t.order == u.order || !u.numbers() || same(t.quota, u.quota) || same(t.remaining, u.remaining))
+		(!u.numbers() || same(t.quota, u.quota) || same(t.remaining, u.remaining))
 }
 
 // main reports whether a tally is of the families that are read together.
@@ -142,7 +140,7 @@ func (t *tally) mayFit(window, units int64) bool {
 }
 
 // settleResets finds the units of bare numbers in resets: each by its own window, else as
-// the first of its family that has one; else they are what the caller says, or seconds. It
+// the last of its family that has one; else they are what the caller says, or seconds. It
 // reports whether nothing tells, and the unit makes a difference. A Retry-After does not
 // tell: it says when a bucket has its next unit, or when another limiter lets the client
 // come back, so that it agrees with a reset by chance alone.
@@ -155,10 +153,10 @@ func (ts *tallies) settleResets(option text.Format) (guessed bool) {
 		}
 		if units := t.unitsTold(); units > 0 {
 			t.resetIn(units)
-			if told == nil && len(ts.list) > 1 {
-				told = make(map[string]int64)
-			}
-			if told != nil && told[t.form] == 0 && t.window != 0 {
+			if len(ts.list) > 1 && t.window != 0 {
+				if told == nil {
+					told = make(map[string]int64)
+				}
 				told[t.form] = units
 			}
 		}
@@ -207,12 +205,9 @@ func (t *tally) resetIn(units int64) {
 func (ts *tallies) shareReset() {
 	for i := range ts.list {
 		from := &ts.list[i]
-		for j := range ts.list {
+		for j := 0; from.shared && j < len(ts.list); j++ {
 			t := &ts.list[j]
-			if !from.shared {
-				break
-			}
-			if t.reset.Kind == text.NoMoment && t.window != 0 && t.window == from.window && t.hasPolicy() {
+			if t.reset.Kind == text.NoMoment && t.window != 0 && t.window == from.window {
 				t.reset, t.until = from.reset, from.until
 			}
 		}
@@ -225,10 +220,10 @@ func (ts *tallies) dropComments() {
 	usual := false
 	for i := range ts.list {
 		t := &ts.list[i]
-		usual = usual || t.main() && (t.hasLimit() || t.quota != Unknown)
+		usual = usual || t.main() && t.numbers()
 	}
 	for i := range ts.list {
-		if t := &ts.list[i]; usual && t.order == vendorOrder && t.policy != "" && !t.hasLimit() {
+		if t := &ts.list[i]; usual && t.order == vendorOrder && !t.hasLimit() {
 			*t = tally{tallyID: tallyID{column: -1}, counts: noCounts}
 		}
 	}
@@ -311,7 +306,7 @@ func (ts *tallies) nameOf(t *tally, option string) string {
 	}
 	if t.family != "" {
 		for i := range ts.list {
-			if u := &ts.list[i]; u.policy == "" && u.family != t.family && u.column == 0 && (u.hasLimit() || u.hasPolicy()) {
+			if u := &ts.list[i]; u.policy == "" && u.family != t.family && u.column == 0 {
 				return t.family
 			}
 		}

@@ -36,7 +36,7 @@ type counts struct {
 	lost                   int16 // the number of a field of which a higher quota has been left out
 	several                bool  // a field says several numbers
 	quotaOf                order // of the field that says the quota
-	deaf                   order // of the families whose fields are about another quota; 0 is none
+	deaf                   bool  // the next family is about another quota
 }
 
 // times are the window and the reset of a tally.
@@ -163,7 +163,7 @@ func (ts tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (_ ta
 
 // take adds one fact. It is false if the value is malformed.
 func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
-	if n.order == t.deaf && t.deaf != ownOrder {
+	if t.deaf {
 		return true
 	}
 	switch fact.Role {
@@ -182,7 +182,7 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 	switch fact.Role {
 	case Quota:
 		if t.quota != Unknown && t.quotaOf < n.order && t.quota != v.Floor() {
-			t.deaf = n.order
+			t.deaf = true
 			return true
 		}
 		t.quotaOf = n.order
@@ -283,14 +283,12 @@ func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool 
 	until, again := m.Until(c), t.resetBy == field
 	seconds := n.order == draftOrder || n.kind == anchorKind
 	t.dated = t.dated || n.order == draftOrder && m.Kind == text.Point && m.Units == 0
+	t.several = t.several || again && until != t.until
 	switch {
 	case t.reset.Kind == text.NoMoment:
-	case again && until != t.until: // of several that a field says the latest counts, on whatever clock
-		t.several = true
-		if longer(until, t.until) != until {
-			return true
-		}
-	case again || rank(m, seconds) >= rank(t.reset, t.seconds):
+	case again && longer(until, t.until) == t.until: // of several that a field says the latest counts, on whatever clock
+		return true
+	case !again && rank(m, seconds) >= rank(t.reset, t.seconds):
 		return true
 	}
 	t.reset, t.until, t.seconds, t.resetBy = m, until, seconds, field
@@ -366,17 +364,8 @@ func (ts *tallies) absorb(into, other int) {
 	if t.reset.Kind == text.NoMoment {
 		t.reset, t.until, t.seconds, t.shared = from.reset, from.until, from.seconds, from.policy == ""
 	}
-	t.several = t.several || from.several
 	t.usual, t.unit = cmp.Or(t.usual, from.usual), cmp.Or(t.unit, from.unit)
 	t.param, t.params = cmp.Or(t.param, from.param), cmp.Or(t.params, from.params)
 	*from = tally{tallyID: tallyID{column: -1}, into: into + 1, counts: noCounts}
 	t.spend()
-}
-
-// base returns the name of the policy that a name ends with a word for the quota of:
-// daily for daily-limit, nothing for quota.
-func base(policy string) (string, bool) {
-	before, last := cutLast(policy)
-	t := tokenOf(last)
-	return before, t.role == Quota
 }
