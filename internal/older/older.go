@@ -166,7 +166,7 @@ func (ts tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faul
 	}
 	for i, line := range lines {
 		line = text.Trim(line)
-		if f.columns != 0 && line != f.line() || line == "" && (n.row == nil || n.row.Read == nil) {
+		if f.columns != 0 && line != f.line() || line == "" {
 			continue
 		}
 		if first < 0 {

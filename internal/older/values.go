@@ -65,10 +65,9 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 	switch {
 	case n.row != nil && n.row.Read != nil:
 		facts, ok = n.row.Read(nil, line)
-	case line == "":
-	case n.role.number() && f.columns == 0 && n.kind != waitKind && text.All(line, text.Digit): // as nearly all values
+	case n.role.number() && text.All(line, text.Digit): // as nearly all values
 		facts = append(facts, Fact{Role: n.role, Value: line})
-	case n.kind == waitKind: // nothing of the policy remains until then (NestJS)
+	case n.kind == waitKind: // nothing of the policy remains until then (NestJS) (seen)
 		facts, ok = n.refusal(facts, line)
 	case n.role == Name:
 		facts = append(facts, Fact{Role: Name, Value: text.Unquote(line)})
@@ -80,7 +79,7 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 		facts, ok = n.readRecord(facts, line)
 	case n.role == Policies:
 		return readItems(facts, Policies, line, first)
-	case n.role != Window && isNumbers(line):
+	case isNumbers(line):
 		facts, ok = readNumbers(facts, n.role, line)
 	case n.role.time():
 		facts = append(facts, Fact{Role: n.role, Value: firstMember(line)})
@@ -107,9 +106,6 @@ func (n *name) refusal(facts []Fact, line string) ([]Fact, bool) {
 // firstMember cuts off the parameters and further members of a value, which drafts 04 to
 // 06 ask to ignore.
 func firstMember(line string) string {
-	if !strings.ContainsAny(line, ";,") {
-		return text.Unquote(line) // as nearly all values
-	}
 	if _, ok := text.ParseTime(line); ok { // a date has a comma
 		return line
 	}
@@ -195,12 +191,7 @@ func parseWindow(s string) int64 {
 // isCommas reports whether a value has digits, points and commas alone. It may be
 // one number, so it is never cut at a comma.
 func isCommas(s string) bool {
-	for i := range len(s) {
-		if !text.Is(s[i], text.Digit) && s[i] != ',' && s[i] != '.' {
-			return false
-		}
-	}
-	return strings.IndexByte(strings.TrimSuffix(s, ","), ',') >= 0
+	return strings.Trim(s, "0123456789.,") == "" && strings.IndexByte(strings.TrimSuffix(s, ","), ',') >= 0
 }
 
 // nextNumber cuts the first member off a list of numbers. A comma between two digits may
@@ -247,7 +238,7 @@ func readNumbers(facts []Fact, role Role, line string) ([]Fact, bool) {
 // isRecord reports whether a value looks like a record.
 func isRecord(s string) bool {
 	key, _, ok := cutKey(s)
-	return ok && text.Is(key[0], text.Alpha) && strings.IndexByte(key, ',') < 0 && strings.IndexByte(key, ' ') < 0
+	return ok && text.Is(key[0], text.Alpha) && strings.IndexByte(key, ' ') < 0
 }
 
 // cutKey cuts a part of a record at its first = or colon.
@@ -274,14 +265,11 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 		key, value, keyed := cutKey(part)
 		said := keyOf(key)
 		switch {
-		case part == "":
 		case parts >= 4*maxMembers:
 			return facts, false
-		case !keyed && isCount(part):
-			if named == "" {
-				ok = false
-				continue
-			}
+		case isCount(part) && named == "":
+			ok = false
+		case isCount(part):
 			facts = append(facts, Fact{Policy: named, Role: n.role, Value: part})
 		case !keyed, said.role == Name:
 			if value = text.Unquote(value); text.IsName(value) {
@@ -293,7 +281,7 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 			facts = append(facts, Fact{Policy: below(named, said.policy), Role: said.role, Format: said.format, Value: text.Unquote(value)})
 		case n.role.time():
 			facts = append(facts, Fact{Policy: below(named, key), Role: n.role, Value: value})
-		case n.role != None && said.known:
+		case n.role != None:
 			var fits bool
 			from := len(facts)
 			facts, fits = readCount(facts, n.role, value)
@@ -308,16 +296,10 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 
 // cutPart cuts the first part off a record.
 func cutPart(line string) (part, rest string) {
-	quoted := false
-	for i := range len(line) {
-		switch c := line[i]; {
-		case c == '"':
-			quoted = !quoted
-		case !quoted && (c == ',' || c == ';'):
-			return text.Trim(line[:i]), line[i+1:]
-		}
+	if end := strings.IndexAny(line, ",;"); end >= 0 {
+		line, rest = line[:end], line[end+1:]
 	}
-	return text.Trim(line), ""
+	return text.Trim(line), rest
 }
 
 // readDictionary reads RateLimit: limit=100, remaining=50, reset=5 (draft-07 Section 3), a
@@ -327,7 +309,7 @@ func (f *Field) readDictionary(facts []Fact) (_ []Fact, faults []Fault) {
 	if line == "" {
 		return nil, nil
 	}
-	facts, ok := f.name.readRecord(facts, line)
+	facts, _ = f.name.readRecord(facts, line)
 	var said uint // roles, as bits
 	for i := range facts {
 		if v, isNumber := text.ParseNumber(facts[i].Value); isNumber && !v.Neg {
@@ -339,8 +321,6 @@ func (f *Field) readDictionary(facts []Fact) (_ []Fact, faults []Fault) {
 		return nil, []Fault{{Key: f.Key, Cause: Missing}}
 	case len(facts) > maxMembers:
 		return facts[:maxMembers], []Fault{{Key: f.Key, Cause: TooMany}}
-	case !ok:
-		return facts, []Fault{{Key: f.Key}}
 	}
 	return facts, nil
 }
@@ -350,7 +330,6 @@ type keyWord struct {
 	role   Role
 	format text.Format // of a time
 	policy string
-	known  bool // it has no word that makes it none of a limit
 }
 
 // keyOf returns what a key says.
@@ -367,23 +346,22 @@ func keyOf(key string) (k keyWord) {
 	case "b":
 		return keyWord{role: Name}
 	}
-	if key == "" || len(key) > text.MaxTime {
+	if len(key) > longestKey {
 		return k
 	}
 	if t := tokenOf(key); t.kind == roleWord && t.role != Policies { // as nearly all keys
-		return keyWord{role: t.role, known: true}
+		return keyWord{role: t.role}
 	}
 	var n name
 	var room [maxWords]token
-	policy, ok := n.clause(nil, split(room[:0], key))
-	if !ok {
-		return k
-	}
-	if k = (keyWord{n.role, n.format, joinWords(policy), true}); k.role == Policies {
-		k.role = None
+	if policy, ok := n.clause(nil, split(room[:0], key)); ok && n.role != Policies {
+		k = keyWord{n.role, n.format, joinWords(policy)}
 	}
 	return k
 }
+
+// longestKey is the length of a key whose words are read.
+const longestKey = 64
 
 // readJSON reads an object in JSON (Trakt, Basecamp), whose keys are the words of field
 // names.
@@ -394,18 +372,14 @@ func readJSON(facts []Fact, line string) ([]Fact, bool) {
 	for _, key := range slices.Sorted(maps.Keys(object)) {
 		if keyOf(key).role == Name {
 			named, _ = object[key].(string)
-			ok = ok && text.IsName(named)
 		}
-	}
-	if !text.IsName(named) {
-		named = ""
 	}
 	for _, key := range slices.Sorted(maps.Keys(object)) {
 		value, isText := object[key].(string)
 		if number, isNumber := object[key].(json.Number); isNumber {
 			value, isText = number.String(), true
 		}
-		if said := keyOf(key); said.role != None && said.role != Name && isText {
+		if said := keyOf(key); said.role != Name && isText {
 			facts = append(facts, Fact{Policy: below(named, said.policy), Role: said.role, Format: said.format, Value: value})
 		}
 	}
@@ -415,7 +389,7 @@ func readJSON(facts []Fact, line string) ([]Fact, bool) {
 // parseJSON reads an object or an array in JSON.
 func parseJSON(s string) (v any, ok bool) {
 	s = text.Trim(s)
-	if s == "" || len(s) > maxJSON || s[0] != '{' && s[0] != '[' {
+	if len(s) > maxJSON {
 		return nil, false
 	}
 	dec := json.NewDecoder(bytes.NewReader([]byte(s)))
