@@ -37,16 +37,11 @@ func (m *item) readParams(params string) {
 		param, params, _ = text.Cut(params, ';')
 		key, value, _ := strings.Cut(text.Trim(param), "=")
 		value = text.Unquote(text.Trim(value))
-		shows := draft03
 		switch strings.ToLower(text.Trim(key)) {
 		case "window":
-			shows = draft00
-			fallthrough
+			m.window, m.shows = parseWindow(value), draft00
 		case "w":
-			if m.window = parseWindow(value); m.window == 0 {
-				shows = draft06
-			}
-			m.shows = shows
+			m.window, m.shows = parseWindow(value), draft03
 		case "name": // Envoy
 			if text.IsName(value) {
 				m.name = value
@@ -88,15 +83,13 @@ func readItems(facts []Fact, role Role, line string, first bool) (_ []Fact, bad 
 		listed := role == Policies || !(first && begins) && (params != "" || m.window > 0 && !begins)
 		switch {
 		case text.Trim(member) == "":
-			off += len(member) + 1
-			continue
-		case ok && isPolicy && listed:
+		case isPolicy && listed:
 			facts = append(facts, Fact{Role: Policies, item: m})
 		case role == Policies:
-			ok = value != "" && text.Is(value[0], text.Alpha)
-		case ok && (begins || isPolicy):
+			ok = text.Skip(value, 0, text.Alpha) > 0
+		case begins || isPolicy:
 			from := len(facts)
-			if facts, ok = readCount(facts, Quota, value); ok && len(facts) > from {
+			if facts, ok = readCount(facts, Quota, value); len(facts) > from {
 				facts[from].item = m
 			}
 			facts = appendWindow(facts, behind, ok)
@@ -166,19 +159,13 @@ func (f *Field) list() (n int) {
 		part, rest, more = strings.Cut(rest, separatorOf(line))
 		part = text.Trim(part)
 		_, ok := text.ParseNumber(part)
-		switch {
-		case ok:
-		case f.name.role == Reset:
-			_, ok = text.ParseMoment(part, text.Guess)
-		case f.name.role == Window:
-			ok = parseWindow(part) > 0
+		if !ok && f.name.role.time() {
+			_, isTime := text.ParseMoment(part, text.Guess)
+			ok = isTime || parseWindow(part) > 0
 		}
 		if n++; !ok || n > maxMembers {
 			return 0
 		}
-	}
-	if n < 2 {
-		return 0
 	}
 	return n
 }

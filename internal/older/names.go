@@ -232,7 +232,7 @@ func (n name) anchored(said []token, first int, a anchor) name {
 	if !ok {
 		return none
 	}
-	if !slices.ContainsFunc(policy, func(s string) bool { t := tokenOf(s); return t.role != Quota || t.weak }) {
+	if len(policy) == 1 && tokenOf(policy[0]).role == Quota {
 		policy = nil // in X-RateLimit-Remaining-Quota the word says no more than Remaining does
 	}
 	n.policy = joinWords(policy)
@@ -301,7 +301,7 @@ func (n *name) clause(policy []string, said []token) (_ []string, ok bool) {
 		switch {
 		case i == at && part != "":
 			policy = append(policy, part)
-		case i == at && t.kind != unitWord, t.kind == fillWord, t.text == "", at >= 0 && role.covers(t, i-at):
+		case i == at && t.kind != unitWord, t.kind == fillWord, t.text == "", role.covers(t, i-at):
 		case t.kind == unitWord && n.role.time():
 			n.format = cmp.Or(t.format, n.format)
 		default:
@@ -315,12 +315,10 @@ func (n *name) clause(policy []string, said []token) (_ []string, ok bool) {
 // covers reports whether another word adds nothing to the role: Remaining-Count,
 // Limit-Window, Window-Reset, Refresh-Limit.
 func (role *token) covers(t token, offset int) bool {
-	switch {
-	case t.kind != roleWord:
-		return false
-	case role.role == Window:
+	switch role.role {
+	case Window:
 		return t.role == Quota || t.role == Reset // the renewal period (GitHub Models)
-	case role.role == Reset:
+	case Reset:
 		return offset < 0 && t.role.time() || offset == 1 && t.role == Quota
 	}
 	return t.role == Used
@@ -375,7 +373,7 @@ func roleAt(said []token) (at int, part string) {
 		*t = w
 		return last, policy
 	}
-	if between < 0 && last == 0 && t.kind == unitWord && t.format != text.Guess {
+	if last == 0 && t.kind == unitWord && t.format != text.Guess {
 		t.role = Reset
 		return 0, ""
 	}
