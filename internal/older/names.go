@@ -179,9 +179,9 @@ func (n name) wait(said []token, at int) name {
 	n.format, n.form, n.order = text.Seconds, waitForm, ownOrder // before what else is said of a policy
 	for _, t := range said[at+1:] {
 		switch {
-		case t.kind == unitWord && len(policy) == 0:
+		case t.kind == unitWord:
 			n.format, isTime = cmp.Or(t.format, n.format), true
-		case at > 0 && !anchored: // X-Retry-Count
+		case at > 0 && !anchored: // X-Retry-Count; Retry-After-NAME (seen)
 			return name{key: n.key}
 		default:
 			policy = append(policy, t.text)
@@ -191,7 +191,7 @@ func (n name) wait(said []token, at int) name {
 		return name{key: n.key}
 	}
 	n.kind = waitKind
-	if n.policy = joinWords(policy); anchored && n.policy != "" { // until more becomes available (Phemex)
+	if n.policy = joinWords(policy); anchored && n.policy != "" { // until more becomes available (Phemex); else NestJS (seen)
 		n.kind, n.role, n.order = roleKind, Reset, vendorOrder
 		n.form = strings.ToLower(n.key[:a.end])
 	}
@@ -217,7 +217,7 @@ func (n name) anchored(said []token, first int, a anchor) name {
 		switch _, known := unglue(nil, a.after); {
 		case strings.EqualFold(a.after, "bysize"): // Mistral
 			n.unit = "tokens"
-		case known: // RateLimitRemaining
+		case known: // RateLimitRemaining (seen)
 			behind = said[a.behind-1:]
 			behind[0] = tokenOf(a.after)
 		default:
@@ -228,10 +228,7 @@ func (n name) anchored(said []token, first int, a anchor) name {
 		n.kind, n.policy = anchorKind, joinWords(policy)
 		return n
 	}
-	policy, ok := n.clause(policy, behind)
-	if !ok {
-		return none
-	}
+	policy = n.clause(policy, behind)
 	if len(policy) == 1 && tokenOf(policy[0]).role == Quota {
 		policy = nil // in X-RateLimit-Remaining-Quota the word says no more than Remaining does
 	}
@@ -274,28 +271,30 @@ func (n *name) prefix(policy []string, s string) []string {
 }
 
 // clause reads the words behind the anchor: role, unit and policy. It appends the
-// words of the policy, and returns false if the field is no limit.
-func (n *name) clause(policy []string, said []token) (_ []string, ok bool) {
+// words of the policy. If the field is no limit, it leaves kind and role as they are.
+func (n *name) clause(policy []string, said []token) []string {
 	var room [2 * maxWords]token
 	said = spread(room[:0], said)
 	for i := range said {
 		if said[i].kind == stopWord && !repeatsAnchor(said[i:]) { // some repeat the anchor (Netflix Zuul)
-			return nil, false
+			return nil
 		}
 	}
 	at, part := roleAt(said)
 	role := token{}
-	if n.kind = plainKind; at >= 0 {
+	if at >= 0 {
 		role = said[at]
-		n.kind, n.role, n.weak, n.loose = roleKind, role.role, role.weak, role.loose
 	}
 	if isSpan(said) {
-		switch n.role {
+		switch role.role {
 		case Remaining: // what remains of a time is a reset
-			n.role = Reset
+			role.role = Reset
 		case Quota, Used: // other numbers have no such unit
-			return nil, false
+			return nil
 		}
+	}
+	if n.kind = plainKind; at >= 0 {
+		n.kind, n.role, n.weak, n.loose = roleKind, role.role, role.weak, role.loose
 	}
 	for i, t := range said {
 		switch {
@@ -309,7 +308,7 @@ func (n *name) clause(policy []string, said []token) (_ []string, ok bool) {
 			policy = append(policy, t.text)
 		}
 	}
-	return policy, true
+	return policy
 }
 
 // covers reports whether another word adds nothing to the role: Remaining-Count,
@@ -317,7 +316,7 @@ func (n *name) clause(policy []string, said []token) (_ []string, ok bool) {
 func (role *token) covers(t token, offset int) bool {
 	switch role.role {
 	case Window:
-		return t.role == Quota || t.role == Reset // the renewal period (GitHub Models)
+		return t.role == Reset // the renewal period (GitHub Models)
 	case Reset:
 		return offset < 0 && t.role.time() || offset == 1 && t.role == Quota
 	}
@@ -384,7 +383,7 @@ func roleAt(said []token) (at int, part string) {
 }
 
 // yields reports whether a surer word before it is the role.
-func (t *token) yields() bool { return t.weak || t.role == Quota || t.role >= Name }
+func (t *token) yields() bool { return t.weak || t.role == Quota }
 
 // unanchored reads a name without an anchor. It counts only if another field of the
 // same policy says more.
@@ -392,8 +391,8 @@ func (n name) unanchored(said []token, first int) name {
 	none := name{key: n.key}
 	said = said[first:]
 	var few [maxWords]string
-	policy, ok := n.clause(few[:0], said)
-	if !ok || !n.role.number() && n.role != Window || len(policy) == 0 && first == 0 {
+	policy := n.clause(few[:0], said)
+	if !n.role.number() && n.role != Window || len(policy) == 0 && first == 0 {
 		return none
 	}
 	counted, doubted := false, n.weak
@@ -409,7 +408,7 @@ func (n name) unanchored(said []token, first int) name {
 	}
 	for _, part := range policy {
 		t := tokenOf(part)
-		counted = counted || t.loose == limited || t.loose == asks || windowOfPart(part) > 0
+		counted = counted || t.loose == limited || t.loose == asks
 	}
 	if doubted && !counted || len(policy) > 0 && isPlural(policy[len(policy)-1]) {
 		return none

@@ -95,7 +95,7 @@ func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 		f := &fields[i]
 		f.tally = -1
 		switch {
-		case f.name.kind == waitKind && f.name.policy == "":
+		case f.name.kind == waitKind && f.name.policy == "": // with a policy: NestJS (seen)
 			r.Asked = longer(r.Asked, f.name.asked(f.Lines, &o.Clock))
 			continue
 		case f.isCurrent():
@@ -110,7 +110,7 @@ func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 			if f.name.order == draftOrder {
 				g = max(g, said)
 			}
-			if r.Form == "" || r.Form == waitForm {
+			if r.Form == "" || r.Form == waitForm { // (seen)
 				r.Form = f.name.form
 			}
 		}
@@ -151,10 +151,10 @@ var generationNames = [...]string{draft06: "draft-06", draft03: "draft-03", draf
 // shows, and whether anything was read.
 func (ts tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faults []Fault) (_ tallies, _ []Fault, g generation, read bool) {
 	n := f.name
-	if n.kind == anchorKind && strings.EqualFold(f.Key, limitKey) {
+	if strings.EqualFold(f.Key, limitKey) {
 		facts, bad := f.readDictionary(room)
 		ts, taken := ts.add(f, number, facts, c)
-		if taken < len(facts) && bad == nil {
+		if taken < len(facts) {
 			bad = []Fault{{Key: f.Key}}
 		}
 		faults = append(faults, bad...)
@@ -185,8 +185,8 @@ func (ts tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faul
 			off := max(bad, 0) + strings.Index(lines[i], line)
 			faults = append(faults, Fault{Key: f.Key, Line: i, Offset: off, Cause: ts.cause(facts)})
 		}
-		if n.role == Name || f.columns != 0 || ts.cause(facts) == TooMany {
-			break // the first counts
+		if ts.cause(facts) == TooMany {
+			break
 		}
 	}
 	return ts, faults, g, read
@@ -195,8 +195,7 @@ func (ts tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faul
 // clear reports whether a value that cannot be read is an error. It is if the name
 // of the field leaves no doubt about its meaning, or if the value holds a digit.
 func (n *name) clear(line string) bool {
-	return n.kind != plainKind && n.kind != looseKind &&
-		(n.policy == "" || n.row != nil || strings.ContainsAny(line, "0123456789") || n.told != (told{}))
+	return n.kind != plainKind && n.kind != looseKind && (n.policy == "" || strings.ContainsAny(line, "0123456789") || n.told != (told{}))
 }
 
 // cause is why not all facts of a field were taken.
@@ -237,7 +236,7 @@ func (n *name) asked(lines []string, c *text.Clock) text.Span {
 
 // longer returns the longer of two spans.
 func longer(s, t text.Span) text.Span {
-	if t.Sec > s.Sec || t.Sec == s.Sec && t.Nsec > s.Nsec {
+	if t.Duration() > s.Duration() {
 		return t
 	}
 	return s

@@ -354,7 +354,7 @@ func keyOf(key string) (k keyWord) {
 	}
 	var n name
 	var room [maxWords]token
-	if policy, ok := n.clause(nil, split(room[:0], key)); ok && n.role != Policies {
+	if policy := n.clause(nil, split(room[:0], key)); n.role != Policies {
 		k = keyWord{n.role, n.format, joinWords(policy)}
 	}
 	return k
