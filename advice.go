@@ -281,10 +281,11 @@ func (a *Advice) follow() {
 		l := &a.Fields.Limits[i]
 		p := policies.policy(l)
 		if l.exhausted(p) {
-			_, source := waitOf(l, p)
 			wait, known := a.Fields.reset(i)
+			source := SourceLimit
 			if !known {
 				wait, known = p.Window.Duration()
+				source = SourceWindow
 			}
 			a.heed(l, wait, known, source)
 		} else if l.Remaining > 0 && p.Unit.countsRequests() {
@@ -311,21 +312,6 @@ func (a *Advice) heed(l *Limit, wait time.Duration, known bool, source Source) {
 	if known && a.Source != SourceRetryAfter && (a.Source == SourceNone || wait > a.Wait) {
 		a.Wait, a.Source, a.Limit = wait, source, *l
 	}
-}
-
-// waitOf returns for how long nothing remains of l, of which p is the policy:
-// its Reset, or without one the window of the policy. It is absent where
-// something remains, or where nothing says for how long.
-func waitOf(l *Limit, p *Policy) (wait Seconds, source Source) {
-	switch {
-	case !l.exhausted(p):
-		return Seconds{}, SourceNone
-	case l.Reset.ok:
-		return l.Reset, SourceLimit
-	case p.Window.ok:
-		return p.Window, SourceWindow
-	}
-	return Seconds{}, SourceNone
 }
 
 // pace spreads what remains over the time left, rounded up. More than the quota

@@ -152,3 +152,15 @@ var registrations = [...]Problem{
 	{Type: TemporaryReducedCapacity, Title: "Temporary Reduced Capacity", Status: http.StatusServiceUnavailable},
 	{Type: AbnormalUsageDetected, Title: "Abnormal Usage Detected", Status: http.StatusTooManyRequests},
 }
+
+// fieldOf returns the definition of the field of a name, or nil if the name is
+// that of an older field.
+func fieldOf(name string) *fieldDef {
+	switch name {
+	case PolicyField:
+		return policyField
+	case LimitField:
+		return limitField
+	}
+	return nil
+}

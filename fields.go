@@ -292,6 +292,19 @@ var noPolicy = Policy{Quota: Unknown}
 // 0 permits nothing, so nothing remains of it, whatever l says.
 func (l *Limit) exhausted(p *Policy) bool { return l.Remaining == 0 || p.Quota == 0 }
 
+// wait returns for how long nothing remains of l, whose policy is p: "a";r=0;t=9 waits 9
+// seconds, "a";r=0 the window of the policy. It is absent if something remains, or if
+// there is neither a reset nor a window.
+func (l *Limit) wait(p *Policy) Seconds {
+	switch {
+	case !l.exhausted(p):
+		return Seconds{}
+	case l.Reset.ok:
+		return l.Reset
+	}
+	return p.Window
+}
+
 // Tightest returns the limit that a client is likely to run into first, and
 // whether there is any limit. It is found in two steps:
 //

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,14 +23,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// machine.go uses no other identifier of this package: it is a package by itself.
+// The files of the machine use no other identifier of this package: they are a package
+// by themselves.
 func TestMachineAlone(t *testing.T) {
 	t.Parallel()
-	files := token.NewFileSet()
-	f, err := goparser.ParseFile(files, "machine.go", nil, goparser.SkipObjectResolution)
+	names, err := filepath.Glob("machine*.go")
 	require.NoError(t, err)
-	config := types.Config{Importer: importer.ForCompiler(files, "source", nil)}
-	_, err = config.Check("machine", files, []*goast.File{f}, nil)
+	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, "_test.go") })
+	require.Contains(t, names, "machine.go")
+	positions := token.NewFileSet()
+	var files []*goast.File
+	for _, name := range names {
+		f, err := goparser.ParseFile(positions, name, nil, goparser.SkipObjectResolution)
+		require.NoError(t, err)
+		files = append(files, f)
+	}
+	config := types.Config{Importer: importer.ForCompiler(positions, "source", nil)}
+	_, err = config.Check("machine", positions, files, nil)
 	require.NoError(t, err)
 }
 

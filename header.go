@@ -1,9 +1,12 @@
 package ratelimit
 
 import (
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
+
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // HeaderOf returns a header with the fields of m under their canonical keys, as
@@ -23,4 +26,40 @@ func HeaderOf(m map[string][]string) http.Header {
 		h[key] = append(h[key], m[name]...)
 	}
 	return h
+}
+
+var errNilHeader = errors.New("ratelimit: nil http.Header")
+
+// setLine sets a field to one line, or deletes it if the line is empty, because
+// both fields are Lists and an empty List is not written (RFC 9651
+// Section 4.1).
+func setLine(h http.Header, key, line string) {
+	if line == "" {
+		delete(h, key)
+		return
+	}
+	h[key] = []string{line}
+}
+
+// addLine adds a line to a field, unless the line is empty.
+func addLine(h http.Header, key, line string) {
+	old := h[key]
+	switch {
+	case line == "":
+	case len(old) == 0 || len(old) == 1 && text.All(old[0], text.Space):
+		setLine(h, key, line) // a blank line and another are not a List, only a blank line alone is
+	default:
+		h[key] = append(old, line)
+	}
+}
+
+// fieldName returns the usual spelling of a key of http.Header.
+func fieldName(key string) string {
+	switch key {
+	case policyKey:
+		return PolicyField
+	case limitKey:
+		return LimitField
+	}
+	return key
 }

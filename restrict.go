@@ -94,14 +94,6 @@ func conflict(p, q *Policy) string {
 	return ""
 }
 
-// lower returns the lower of two numbers, of which Unknown is the highest.
-func lower(a, b int64) int64 {
-	if uint64(a) < uint64(b) {
-		return a
-	}
-	return b
-}
-
 // restrictLimits returns the limits of upstream, lowered to those of own, and
 // those that own adds.
 func restrictLimits(upstream, own Fields) []Limit {
@@ -133,8 +125,8 @@ func restrictLimits(upstream, own Fields) []Limit {
 func (l *Limit) restrict(p *Policy, m *Limit, q *Policy) {
 	reset := longer(l.Reset, m.Reset)
 	if reset.ok {
-		before, _ := waitOf(l, p)
-		after, _ := waitOf(m, q)
+		before := l.wait(p)
+		after := m.wait(q)
 		reset = longer(reset, longer(before, after))
 	}
 	l.Remaining, l.Reset = lower(l.Remaining, m.Remaining), reset

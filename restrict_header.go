@@ -102,7 +102,7 @@ func (f Fields) known(refused bool) Fields {
 			l.Remaining = 0
 		}
 		if spent && p.Quota == Unknown { // the window goes with the policy
-			l.Reset, _ = waitOf(&l, p)
+			l.Reset = l.wait(p)
 		}
 		if spent || p.Quota != Unknown || p.Unit.countsRequests() { // the unit goes too
 			limits = append(limits, l)
@@ -335,7 +335,7 @@ func bind(limits []olderLimit, own *Fields, policies *matcher) {
 	for i := range own.Limits {
 		l := &own.Limits[i]
 		p := policies.policy(l)
-		wait, _ := waitOf(l, p)
+		wait := l.wait(p)
 		b := bound{p.Quota, lower(l.Remaining, p.Quota), longer(l.Reset, wait)}
 		at := slices.IndexFunc(limits, func(of olderLimit) bool { return nameID(of.name) == nameID(l.Name) && of.remaining != Unknown })
 		if at >= 0 {

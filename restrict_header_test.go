@@ -807,7 +807,7 @@ func lawRestrictDialect(t testing.TB, d *Dialect, f, own Fields) (restricted boo
 func says(d *Dialect, own Fields) bool {
 	policies := newMatcher(own.Policies)
 	for _, l := range own.Limits {
-		wait, _ := waitOf(&l, policies.policy(&l))
+		wait := l.wait(policies.policy(&l))
 		f := Fields{Limits: []Limit{{Name: "minute", Reset: longer(wait, l.Reset)}}}
 		h := wire(passing)
 		if d.Set(h, f, passed) != nil {

@@ -234,8 +234,8 @@ func noMore(f Fields, l Limit, g Fields, m Limit) bool {
 	before, after := newMatcher(f.Policies), newMatcher(g.Policies)
 	p, q := before.policy(&l), after.policy(&m)
 	had := p != &noPolicy
-	wait, _ := waitOf(&l, p)
-	least, _ := waitOf(&m, q)
+	wait := l.wait(p)
+	least := m.wait(q)
 	return m.Name == l.Name && equalKey(m.PartitionKey, l.PartitionKey) && q.Unit.canonical() == p.Unit.canonical() &&
 		(!had || q != &noPolicy && (q.Window == p.Window || !p.Window.ok) && lower(p.Quota, q.Quota) == q.Quota) &&
 		lower(l.Remaining, m.Remaining) == m.Remaining &&

@@ -132,18 +132,10 @@ func (f Fields) RetryAfter() Seconds {
 	var longest Seconds
 	for i := range f.Limits {
 		l := &f.Limits[i]
-		wait, _ := waitOf(l, policies.policy(l))
+		wait := l.wait(policies.policy(l))
 		longest = longer(longest, wait)
 	}
 	return longest
-}
-
-// longer returns the longer of two waits. An absent wait is the shortest.
-func longer(s, t Seconds) Seconds {
-	if !s.ok || t.n > s.n {
-		return t
-	}
-	return s
 }
 
 // SetRetryAfter sets the field Retry-After of h to the seconds of

@@ -226,14 +226,3 @@ func Expose(h http.Header) {
 func exposable(key string) bool {
 	return (strings.EqualFold(key, retryAfterKey) || older.Knows(key)) && text.IsToken(key)
 }
-
-// fieldName returns the usual spelling of a key of http.Header.
-func fieldName(key string) string {
-	switch key {
-	case policyKey:
-		return PolicyField
-	case limitKey:
-		return LimitField
-	}
-	return key
-}

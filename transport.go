@@ -215,27 +215,6 @@ func (t *Transport) waitRedirect(ctx context.Context, cancelled <-chan struct{},
 	}
 }
 
-// enterAtOnce counts a request that nothing holds back.
-func (g *Gate) enterAtOnce(ctx context.Context, key keyName, prices []price) (*Pass, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	p := &Pass{gate: g}
-	p.trip.prices = prices
-	if key == (keyName{}) {
-		return p, nil
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := time.Now()
-	if e := g.entry(key, now); e != nil {
-		e.look(g, now, prices)
-		e.send(g, p, now)
-		g.settle(e, now)
-	}
-	return p, nil
-}
-
 // KeyBy returns a [Transport.Key] for servers that limit each user: requests to one
 // origin share their limits where all of these fields are the same, such as
 // Authorization and X-API-Key. A request without any of the fields has the key of its

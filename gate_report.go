@@ -1,0 +1,87 @@
+package ratelimit
+
+import (
+	"strings"
+	"time"
+)
+
+// pricesOf returns costs as the machine is told them, nil if there are none.
+func pricesOf(costs []Cost) (prices []price) {
+	for _, c := range costs {
+		p := price{policy: cutName(c.Policy), units: float64(max(c.Units, 0))}
+		if c.Policy == "" || c.Unit != "" {
+			p.unit = string(c.Unit.canonical())
+		}
+		prices = append(prices, p)
+	}
+	return prices
+}
+
+// reportOf tells the machine what an advice says, for a request with these prices. Its
+// stocks are appended to a list.
+func reportOf(a *Advice, prices []price, stocks []stock) report {
+	told := report{
+		wait: max(a.Wait, a.Asked), pace: a.Pace, refused: a.Refused, waived: a.Source == SourceRetryAfter, stocks: stocks,
+	}
+	policies := newMatcher(a.Fields.Policies)
+	for i := range a.Fields.Policies {
+		if p := &a.Fields.Policies[i]; p.Unit == ConcurrentRequests && p.Quota > 0 && (told.atOnce == 0 || p.Quota < told.atOnce) {
+			told.atOnce = p.Quota
+		}
+	}
+	priced := false // the wait is that of a limit whose units the request has counted
+	var others time.Duration
+	for i := range a.Fields.Limits {
+		l := &a.Fields.Limits[i]
+		p := policies.policy(l)
+		if l.Remaining < 0 || p.Unit == ConcurrentRequests { // the number of these does not come back with time
+			continue
+		}
+		s := stockOf(&a.Fields, i, p)
+		told.stocks = append(told.stocks, s)
+		switch {
+		case s.left > 0:
+		case s.unit != requestUnit && takes(prices, s.unit, s.policy) > 0:
+			priced = true
+		default:
+			others = max(others, s.reset)
+		}
+	}
+	if priced && (a.Source == SourceLimit || a.Source == SourceWindow) {
+		told.wait = others
+	}
+	return told
+}
+
+// stockOf returns what a limit says, the number of whose policy is p.
+func stockOf(f *Fields, i int, p *Policy) stock {
+	l := &f.Limits[i]
+	s := stock{unit: string(p.Unit.canonical()), policy: l.Name, left: l.Remaining, quota: max(p.Quota, 0)}
+	if l.exhausted(p) {
+		s.left = 0
+	}
+	s.window, _ = p.Window.Duration()
+	if s.reset, s.ends = f.reset(i); !s.ends {
+		s.reset, s.ends = s.window, p.Window.ok
+	}
+	return s
+}
+
+// kept returns of an advice only what is remembered. It holds no memory of the
+// response; name is one that is remembered already.
+func (a *Advice) kept(name string) Advice {
+	k := *a
+	k.Fields = Fields{}
+	k.Limit.Params, k.Limit.PartitionKey = nil, nil
+	k.Limit.Name = kept(cutName(k.Limit.Name), name)
+	return k
+}
+
+// kept returns a text that holds no memory of the response: the one that is remembered
+// already, if it is the same, else a copy.
+func kept(text, remembered string) string {
+	if text == remembered {
+		return remembered
+	}
+	return strings.Clone(text)
+}

@@ -1,0 +1,305 @@
+package ratelimit
+
+import (
+	"bytes"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+
+	"github.com/httpfields/ratelimit/internal/text"
+)
+
+// A memberJSON is a Policy or a Limit in JSON. A quota or a remaining that is
+// missing is Unknown, not 0.
+type memberJSON struct {
+	Name         string  `json:"name"`
+	Quota        *int64  `json:"quota,omitempty"`
+	Unit         Unit    `json:"unit,omitempty"`
+	Window       Seconds `json:"window,omitzero"`
+	Remaining    *int64  `json:"remaining,omitempty"`
+	Reset        Seconds `json:"reset,omitzero"`
+	PartitionKey []byte  `json:"partition_key,omitzero"`
+	Params       Params  `json:"params,omitempty"`
+}
+
+// known returns a pointer to n, or nil if n is Unknown.
+func known(n int64) *int64 {
+	if n == Unknown {
+		return nil
+	}
+	return &n
+}
+
+// orUnknown returns *n, or Unknown if n is nil.
+func orUnknown(n *int64) int64 {
+	if n == nil {
+		return Unknown
+	}
+	return *n
+}
+
+// MarshalJSON returns p as a JSON object. Its members are "name", "quota",
+// "unit", "window" (a number of seconds), "partition_key" (in base64) and
+// "params" (an array of [Param]). A member whose value is absent is left out,
+// and so is a Quota that is [Unknown].
+//
+// The error is the [*FieldError] of [Policy.Validate], if p breaks a rule other
+// than that its Quota is known.
+func (p Policy) MarshalJSON() ([]byte, error) {
+	if _, param, err := p.append(nil, true); err != nil {
+		return nil, &FieldError{Field: PolicyField, Offset: -1, Param: param, Err: err}
+	}
+	return json.Marshal(memberJSON{
+		Name: p.Name, Quota: known(p.Quota), Unit: p.Unit, Window: p.Window, PartitionKey: p.PartitionKey, Params: p.Params,
+	})
+}
+
+// UnmarshalJSON reads the JSON object that [Policy.MarshalJSON] writes. A quota
+// that is missing is [Unknown]. Members with other names are ignored; null
+// leaves p as it is.
+//
+// On error p is as it was. The error wraps ErrSyntax if b is not such an
+// object; otherwise it is the [*FieldError] of [Policy.Validate].
+func (p *Policy) UnmarshalJSON(b []byte) error {
+	var m memberJSON
+	if done, err := unmarshalMember(b, &m); done {
+		return err
+	}
+	q := Policy{Name: m.Name, Quota: orUnknown(m.Quota), Unit: m.Unit, Window: m.Window, PartitionKey: m.PartitionKey, Params: m.Params}
+	if _, param, err := q.append(nil, true); err != nil {
+		return &FieldError{Field: PolicyField, Offset: -1, Param: param, Err: err}
+	}
+	*p = q
+	return nil
+}
+
+// MarshalJSON returns l as a JSON object. Its members are "name", "remaining",
+// "reset" (a number of seconds), "partition_key" (in base64) and "params" (an
+// array of [Param]). A member whose value is absent is left out, and so is a
+// Remaining that is [Unknown].
+//
+// The error is the [*FieldError] of [Limit.Validate], if l breaks a rule other
+// than that its Remaining is known.
+func (l Limit) MarshalJSON() ([]byte, error) {
+	if _, param, err := l.append(nil, true); err != nil {
+		return nil, &FieldError{Field: LimitField, Offset: -1, Param: param, Err: err}
+	}
+	return json.Marshal(memberJSON{
+		Name: l.Name, Remaining: known(l.Remaining), Reset: l.Reset, PartitionKey: l.PartitionKey, Params: l.Params,
+	})
+}
+
+// UnmarshalJSON reads the JSON object that [Limit.MarshalJSON] writes. A
+// remaining that is missing is [Unknown]. Members with other names are ignored;
+// null leaves l as it is.
+//
+// On error l is as it was. The error wraps ErrSyntax if b is not such an
+// object; otherwise it is the [*FieldError] of [Limit.Validate].
+func (l *Limit) UnmarshalJSON(b []byte) error {
+	var m memberJSON
+	if done, err := unmarshalMember(b, &m); done {
+		return err
+	}
+	k := Limit{Name: m.Name, Remaining: orUnknown(m.Remaining), Reset: m.Reset, PartitionKey: m.PartitionKey, Params: m.Params}
+	if _, param, err := k.append(nil, true); err != nil {
+		return &FieldError{Field: LimitField, Offset: -1, Param: param, Err: err}
+	}
+	*l = k
+	return nil
+}
+
+// UnmarshalJSON reads the JSON object that package json writes for Fields. What is
+// missing is absent afterwards. Members with other names are ignored; null leaves f
+// as it is.
+//
+// On error f is as it was, whatever could be read. The error wraps ErrSyntax if b
+// is not such an object; otherwise it is that of [Policy.UnmarshalJSON] or
+// [Limit.UnmarshalJSON].
+func (f *Fields) UnmarshalJSON(b []byte) error {
+	if isNull(b) {
+		return nil
+	}
+	type plain Fields // without this method
+	var read struct {
+		plain
+		Policies []*Policy `json:"policies"`
+		Limits   []*Limit  `json:"limits"`
+	}
+	if err := json.Unmarshal(b, &read); err != nil {
+		var e *FieldError
+		if errors.As(err, &e) || errors.Is(err, ErrSyntax) {
+			return err // of a member
+		}
+		return fmt.Errorf("ratelimit: fields in JSON: %w: %w", ErrSyntax, err)
+	}
+	g := Fields(read.plain)
+	var policies, limits bool
+	g.Policies, policies = values(read.Policies)
+	g.Limits, limits = values(read.Limits)
+	if !policies || !limits {
+		return fmt.Errorf("ratelimit: fields in JSON: null in a list: %w", ErrSyntax)
+	}
+	*f = g
+	return nil
+}
+
+// values returns what the elements of a list point to, and false if one is nil.
+// Lists are read from JSON so, because package json would take a null for a zero
+// value, of which nothing remains.
+func values[T any](list []*T) ([]T, bool) {
+	if list == nil || slices.Contains(list, nil) {
+		return nil, list == nil
+	}
+	out := make([]T, len(list))
+	for i, v := range list {
+		out[i] = *v
+	}
+	return out, true
+}
+
+// unmarshalMember reads b into m. done is true if nothing is left to do: b is
+// null, which by the convention of package json changes nothing, or err is set.
+func unmarshalMember(b []byte, m *memberJSON) (done bool, err error) {
+	if isNull(b) {
+		return true, nil
+	}
+	if err := json.Unmarshal(b, m); err != nil {
+		return true, fmt.Errorf("ratelimit: member in JSON: %w: %w", ErrSyntax, err)
+	}
+	return false, nil
+}
+
+func isNull(b []byte) bool { return string(bytes.TrimSpace(b)) == "null" }
+
+// MarshalJSON returns the number of seconds, or null if it is absent.
+func (s Seconds) MarshalJSON() ([]byte, error) {
+	if !s.ok {
+		return []byte("null"), nil
+	}
+	return strconv.AppendInt(nil, s.n, 10), nil
+}
+
+// UnmarshalJSON reads a whole number of seconds, or null, which makes s absent.
+// Any other b is an error that wraps ErrSyntax; then s is as it was.
+func (s *Seconds) UnmarshalJSON(b []byte) error {
+	if isNull(b) {
+		*s = Seconds{}
+		return nil
+	}
+	n, err := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64)
+	if err != nil {
+		return fmt.Errorf("ratelimit: seconds in JSON: %w", ErrSyntax)
+	}
+	*s = SecondsOf(n)
+	return nil
+}
+
+// A typedJSON is a value whose type JSON does not have. The test files of
+// RFC 9651 (github.com/httpwg/structured-field-tests) write such values so.
+type typedJSON struct {
+	Type  string `json:"__type"`
+	Value any    `json:"value"`
+}
+
+// The types of such values.
+const (
+	tokenType   = "token"
+	binaryType  = "binary"        // a Byte Sequence, in base32
+	dateType    = "date"          // a Date, in seconds since the Unix epoch
+	displayType = "displaystring" // a Display String
+)
+
+// MarshalJSON returns p as a JSON array of key and value. An Integer, a Decimal
+// (always with a point, such as 1.0), a String and a Boolean are the JSON
+// values of these names. Values of other types are objects such as
+// {"__type":"token","value":"x"}, as in the test files of RFC 9651. The types
+// are "token", "binary" (a Byte Sequence, in base32), "date" (in seconds since
+// the Unix epoch) and "displaystring".
+//
+// A key or a value that cannot be written to a field is an error, which wraps
+// ErrSyntax, ErrRange or ErrType.
+func (p Param) MarshalJSON() ([]byte, error) {
+	if !text.IsKey(p.Key) {
+		return nil, fmt.Errorf("ratelimit: key of a parameter: %w", ErrSyntax)
+	}
+	encoded, err := appendValue(nil, p.Value)
+	if err != nil {
+		return nil, fmt.Errorf("ratelimit: value of a parameter: %w", err)
+	}
+	value := p.Value
+	switch v := p.Value.(type) {
+	case float64:
+		value = json.RawMessage(encoded)
+	case httpsfv.Token:
+		value = typedJSON{tokenType, string(v)}
+	case []byte:
+		value = typedJSON{binaryType, base32.StdEncoding.EncodeToString(v)}
+	case time.Time:
+		value = typedJSON{dateType, v.Unix()}
+	case httpsfv.DisplayString:
+		value = typedJSON{displayType, string(v)}
+	}
+	return json.Marshal([...]any{p.Key, value})
+}
+
+// UnmarshalJSON reads the JSON array that [Param.MarshalJSON] writes. Any other
+// b is an error that wraps ErrSyntax; then p is as it was.
+func (p *Param) UnmarshalJSON(b []byte) error {
+	var pair []json.RawMessage
+	var q Param
+	if json.Unmarshal(b, &pair) != nil || len(pair) != 2 || json.Unmarshal(pair[0], &q.Key) != nil || !text.IsKey(q.Key) {
+		return fmt.Errorf("ratelimit: parameter in JSON is not an array of key and value: %w", ErrSyntax)
+	}
+	q.Value = unmarshalValue(pair[1])
+	if _, err := appendValue(nil, q.Value); err != nil {
+		return fmt.Errorf("ratelimit: value of a parameter in JSON: %w", ErrSyntax)
+	}
+	*p = q
+	return nil
+}
+
+// unmarshalValue returns the value of a parameter that b stands for. It is nil,
+// or of a type that cannot be written, if b stands for none.
+func unmarshalValue(b []byte) any {
+	if n, err := strconv.ParseInt(string(b), 10, 64); err == nil {
+		return n
+	}
+	var v any
+	_ = json.Unmarshal(b, &v) // fails for a number that no float64 holds
+	typed, ok := v.(map[string]any)
+	if !ok {
+		return v // a float64, string or bool; anything else cannot be written
+	}
+	switch value := typed["value"].(type) {
+	case string:
+		return typedValue(typed["__type"], value)
+	case float64:
+		if typed["__type"] == dateType && value == math.Trunc(value) && math.Abs(value) <= MaxInteger {
+			return time.Unix(int64(value), 0).UTC()
+		}
+	}
+	return nil
+}
+
+// typedValue returns the value of one of the types above that text stands for,
+// or nil.
+func typedValue(of any, value string) any {
+	switch of {
+	case tokenType:
+		return httpsfv.Token(value)
+	case displayType:
+		return httpsfv.DisplayString(value)
+	case binaryType:
+		if b, err := base32.StdEncoding.DecodeString(value); err == nil {
+			return b
+		}
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package ratelimit
+
+import "strings"
+
+// A Level says how much a [Finding] matters. A higher Level matters more, so
+// levels can be compared with < and >.
+type Level int
+
+const (
+	// LevelNote is for something that is allowed, but is likely a mistake, or of
+	// no use to clients.
+	LevelNote Level = iota
+	// LevelShould is for a rule that the specification states with SHOULD, or
+	// recommends.
+	LevelShould
+	// LevelMust is for a rule that the specification states with MUST or
+	// REQUIRED, or that is part of a definition.
+	LevelMust
+)
+
+// String returns "note", "should" or "must".
+func (l Level) String() string {
+	switch l {
+	case LevelMust:
+		return "must"
+	case LevelShould:
+		return "should"
+	}
+	return "note"
+}
+
+// A Finding is a rule that a response breaks.
+type Finding struct {
+	// Rule is the id of the rule in CONFORMANCE.md, such as "P16".
+	Rule string
+	// Level says how much the finding matters.
+	Level Level
+	// Field is the name of the field at fault. For an older field it is the key
+	// under which http.Header holds it.
+	Field string
+	// Item is the index of the member at fault in that field, from 0 and over
+	// all lines; -1 if no member is at fault.
+	Item int
+	// Message says in one sentence what to do. It never repeats the content of
+	// a field.
+	Message string
+}
+
+// A rule is a rule that Check checks. CONFORMANCE.md has a row for each.
+type rule struct {
+	id      string // "" if the fieldDef or the paramDef has the id
+	level   Level
+	message string // with %s for the parameter
+}
+
+// The indices of the rules, in the order in which Check checks them.
+const (
+	ruleNext = iota
+	ruleMissing
+	ruleParam
+	ruleToken
+	ruleDraft06
+	ruleDraft07
+	ruleMany
+	ruleMalformed
+	ruleEmpty
+	ruleTwice
+	ruleNameless
+	rulePrefix
+	ruleOfPolicy
+	ruleOfLimit
+	ruleAlias
+	ruleUsedUnit
+	ruleUnit
+	ruleEmptyUnit
+	rulePersonal
+	ruleOrphan
+	ruleQuota
+	ruleReset
+	ruleMoment
+	ruleRatio
+	ruleTrailer
+	ruleRedirection
+	ruleCached
+	ruleStorable
+	ruleRetryForm
+	ruleRetryEarly
+	ruleOlder
+)
+
+var rules = [...]rule{
+	ruleNext: {"D8", LevelNote, "write what remains as " + remainingKey + " and the reset as " + resetKey +
+		", because this is the form of a draft that is not published, which few clients read, and by whose rules nothing is checked"},
+	ruleMissing:   {"", LevelMust, "add the parameter %s, without which strict clients ignore the whole field"},
+	ruleParam:     {"", LevelMust, "write the parameter %s, or strict clients ignore the whole field"},
+	ruleToken:     {"", LevelMust, "write the name in double quotes, or strict clients ignore the whole field"},
+	ruleDraft06:   {"", LevelMust, "this is the form of drafts 04 to 07: write a name in double quotes, and the quota as " + quotaKey},
+	ruleDraft07:   {"", LevelMust, "this is the form of draft-07: write an item for each policy, its name in double quotes, and what remains as " + remainingKey},
+	ruleMany:      {"", LevelMust, "write no more than clients have to read, 1024 members with 256 parameters each"},
+	ruleMalformed: {"", LevelMust, "write what RFC 9651 allows here, or strict clients ignore the whole field"},
+	ruleEmpty:     {"", LevelMust, "leave the field out when there is nothing to say"},
+	ruleTwice:     {"P18", LevelShould, "give each member of the field its own name and partition key"},
+	ruleNameless:  {"", LevelShould, "give the policy a name, by which clients and problem documents can refer to it"},
+	rulePrefix:    {"P11", LevelShould, "prefix the extension parameter with a vendor's identifier, as in acme-burst"},
+	ruleOfPolicy:  {"P11", LevelNote, "%s belongs to RateLimit-Policy, and clients ignore it here"},
+	ruleOfLimit:   {"P11", LevelNote, "%s belongs to RateLimit, and clients ignore it here"},
+	ruleAlias:     {"P15", LevelShould, `write the unit as "requests", or leave it out`},
+	ruleUsedUnit:  {"P15", LevelNote, "say in your documentation how to count this quota unit, which is in use, but not registered"},
+	ruleUnit:      {"P15", LevelShould, "use a registered quota unit, which clients know how to count"},
+	ruleEmptyUnit: {"P7", LevelShould, "leave " + unitKey + " out, because an empty unit is not a registered one"},
+	rulePersonal:  {"S9", LevelShould, "hash the partition key, because it looks like an address of the client"},
+	ruleOrphan:    {"L1", LevelNote, "announce the policy of this limit in RateLimit-Policy, which gives it a unit, a quota and a window"},
+	ruleQuota:     {"L5", LevelNote, "let " + remainingKey + " be at most the " + quotaKey + " of the policy, because clients may take no more"},
+	ruleReset:     {"L7", LevelNote, "let " + resetKey + " be about the " + windowKey + " of the policy at most, because no window lasts that much longer"},
+	ruleMoment:    {"L7", LevelNote, "write " + resetKey + " as seconds from now, because this looks like a point in time, and would be decades"},
+	ruleRatio: {"S5", LevelNote, "lower " + remainingKey + " or raise " + resetKey + ", so that a client which uses up " + remainingKey + " within " + resetKey +
+		" stays near " + quotaKey + " in " + windowKey + " seconds, or add a policy with a short window"},
+	ruleTrailer:     {"", LevelMust, "send the field in the header section, never in the trailer section"},
+	ruleRedirection: {"S2", LevelShould, "leave the field out of redirections, because it may keep clients from following them"},
+	ruleCached:      {"K1", LevelNote, "leave the field out of responses from a cache, where clients ignore it"},
+	ruleStorable:    {"K1", LevelNote, "send Cache-Control: no-store, or leave the field out, because clients ignore it on a response from a cache"},
+	ruleRetryForm:   {"9110-10.2.3", LevelMust, "write one Retry-After, as whole seconds or as an HTTP-date in GMT, because many clients read nothing else"},
+	ruleRetryEarly:  {"S3", LevelShould, "let Retry-After be no earlier than the end of the wait of each limit with nothing remaining"},
+	ruleOlder:       {"6-5", LevelShould, "say the same as in RateLimit and RateLimit-Policy, because clients read the one or the other"},
+}
+
+// with returns r about something that its message leaves open.
+func (r rule) with(form string) rule {
+	r.message = strings.Replace(r.message, "%s", form, 1)
+	return r
+}

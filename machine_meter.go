@@ -1,0 +1,241 @@
+package ratelimit
+
+import (
+	"math"
+	"strings"
+	"time"
+)
+
+// A meter is a limit in another unit, of which requests take as much as their prices
+// say: tokens of a model, bytes, points. The prices of those under way are taken off
+// what an answer says is left, and what flows in afterwards is added.
+type meter struct {
+	unit, policy string
+	quota        float64   // 0 if it is not known
+	left         float64   // of this Gate's share, at that time
+	at           time.Time // the time
+	end          time.Time // of the window; zero if that is not said
+	asked        time.Time // when the request was sent whose answer said what is left
+	learnt       int64     // the last request when it did
+	sent         float64   // what all requests have taken, those refused left out
+	flow         flow
+}
+
+// meter returns the meter of a limit, a new one if there is none yet; nil if there are
+// too many.
+func (m *machine) meter(t *trip, s *stock) *meter {
+	policy := s.policy[:min(len(s.policy), maxKeptName)]
+	for i := range m.meters {
+		if x := &m.meters[i]; x.policy == policy && x.unit == s.unit {
+			return x
+		}
+	}
+	if len(m.meters) == maxBudgets {
+		return nil
+	}
+	x := meter{unit: strings.Clone(s.unit), policy: strings.Clone(policy), quota: float64(s.quota)}
+	x.sent = takes(t.prices, s.unit, policy)
+	for u := m.under.first; u != nil; u = u.next {
+		x.sent += takes(u.prices, s.unit, policy)
+	}
+	m.meters = append(m.meters, x)
+	return &m.meters[len(m.meters)-1]
+}
+
+// askMeter makes a verdict wait until as much has flowed into a meter as a request
+// takes, or else until its window ends. Where nothing says when that is, one goes, and
+// the others wait for its answer.
+func (m *machine) askMeter(v *verdict, x *meter, now time.Time, r *settings, prices []price) {
+	need := x.need(prices, r)
+	missing := need - x.now(now, r)
+	if missing <= 0 || need == 0 {
+		return
+	}
+	until, known := m.last.Add(min(mostBackoff, r.maxWait)), false
+	rate := x.flow.rate() * r.share
+	switch {
+	case rate > 0:
+		until, known = now.Add(scale(time.Second, missing/rate)), true
+	case now.Before(x.end):
+		until, known = x.end, true
+	case m.under.priced == 0:
+		return
+	}
+	if latest := m.last.Add(r.maxWait); until.After(latest) {
+		until = latest
+	}
+	if now.Before(until) {
+		v.later(until, known)
+	}
+}
+
+// need returns how much has to be there for a request: what it takes, but no more than
+// there is when the limit is as full as it gets.
+func (x *meter) need(prices []price, r *settings) float64 {
+	units := takes(prices, x.unit, x.policy)
+	if x.quota > 0 {
+		units = min(units, x.quota*r.share)
+	}
+	return units
+}
+
+// now returns what is left at a time.
+func (x *meter) now(now time.Time, r *settings) float64 {
+	left := x.left + x.flow.rate()*r.share*max(now.Sub(x.at), 0).Seconds()
+	if x.quota > 0 {
+		left = min(left, max(x.quota*r.share, x.left))
+	}
+	return left
+}
+
+// send takes off what a request takes.
+func (x *meter) send(t *trip, now time.Time, r *settings) {
+	need := x.need(t.prices, r)
+	x.left, x.at = x.now(now, r)-need, now
+	x.sent += need
+}
+
+// settle tells the meters what an answer says is left of the limits of which its
+// request has taken something.
+func (m *machine) settle(t *trip, a *report, received time.Time, r *settings) {
+	if t.prices == nil {
+		return
+	}
+	m.priced = true
+	for i := range a.stocks {
+		s := &a.stocks[i]
+		if s.unit == requestUnit || takes(t.prices, s.unit, s.policy) == 0 {
+			continue
+		}
+		if x := m.meter(t, s); x != nil {
+			m.fill(x, t, s, a.refused, received, r)
+		}
+	}
+}
+
+// fill puts into a meter what an answer says is left. One to a request that was sent
+// before the meter was learnt settles what that request has taken, and else can only
+// make it stricter: the server may have counted others that are under way, or not.
+func (m *machine) fill(x *meter, t *trip, s *stock, refused bool, received time.Time, r *settings) {
+	own := x.need(t.prices, r)
+	if refused {
+		x.sent -= own
+	}
+	var under, newer float64
+	for u := m.under.first; u != nil; u = u.next {
+		if u.prices == nil {
+			continue
+		}
+		need := x.need(u.prices, r)
+		under += need
+		if u.number > t.number {
+			newer += need
+		}
+	}
+	left, grain := s.pessimist()
+	x.flow.told(s)
+	if !t.crowded {
+		x.flow.learn(t.at, left, x.sent-newer, grain, x.quota > 0 && left+own >= x.quota)
+	}
+	if t.number <= x.learnt {
+		since := max(x.asked.Sub(t.at), 0).Seconds()
+		x.left, x.at = x.now(received, r)+own*r.share, received
+		x.left = min(x.left, (left+x.flow.rate()*since-under)*r.share)
+		if end := received.Add(s.reset); s.ends && !x.end.IsZero() && end.After(x.end) {
+			x.end = end
+		}
+		return
+	}
+	x.quota, x.asked, x.learnt = float64(s.quota), t.at, m.number
+	x.left, x.at, x.end = (left-under)*r.share, received, time.Time{}
+	if s.ends {
+		x.end = received.Add(s.reset)
+	}
+}
+
+// pessimist returns what is left at least, and to what it is rounded. Anthropic rounds to
+// the nearest thousand.
+func (s *stock) pessimist() (left, grain float64) {
+	const rounded = 1000
+	if s.unit == "tokens" && s.left%rounded == 0 {
+		return float64(max(s.left-rounded/2, 0)), rounded
+	}
+	return float64(s.left), 1
+}
+
+// A flow is how fast units flow back into a limit.
+type flow struct {
+	policy float64       // units a second, by the policy's window; 0 if that is not known
+	reset  float64       // by the reset, if that is when all are back; 0 if that is not known
+	until  time.Duration // the reset
+	agreed int           // answers in succession whose resets have said the same
+	shown  float64       // as answers have shown it
+	times  int           // that they have
+	// The answer with which the next one is compared: when its request was sent, what
+	// it said is left, and what all requests until then had taken. The time is zero
+	// if there is none.
+	since       time.Time
+	left, taken float64
+}
+
+// leastFlow is the part of the flow that the window or the reset suggests below which
+// nothing flows in: the limit is one of fixed windows.
+const leastFlow = 1.0 / 16
+
+// rate returns how many units flow in each second, 0 if nothing tells, or if they come
+// back all at once. Of several signs the slowest counts. The reset of one answer is
+// none, since that of some servers is when the next unit is back; those of several
+// answers are, if they agree.
+func (f *flow) rate() float64 {
+	switch {
+	case f.times > 0:
+	case f.policy == 0 && f.agreed > 1:
+		return f.reset
+	default:
+		return f.policy
+	}
+	most := f.policy
+	if most == 0 {
+		most = f.reset
+	}
+	switch {
+	case most == 0, f.policy == 0 && f.shown*f.until.Seconds() < 2: // the reset is when the next unit is back
+		return f.shown
+	case f.shown < most*leastFlow:
+		return 0
+	}
+	return min(most, f.shown)
+}
+
+// learn compares an answer with an earlier one. Nothing can be seen of a limit that was
+// full.
+func (f *flow) learn(at time.Time, left, taken, grain float64, full bool) {
+	d := at.Sub(f.since)
+	if !f.since.IsZero() && (d < time.Second || max(f.policy, f.reset)*d.Seconds() < 2*grain) {
+		return // as rounded numbers show little of a short time, and an older answer nothing
+	}
+	if !f.since.IsZero() && !full {
+		in := (left - f.left + taken - f.taken) / d.Seconds()
+		if f.times == 0 {
+			f.shown = in
+		}
+		f.shown = max((f.shown+in)/2, 0)
+		f.times++
+	}
+	f.since, f.left, f.taken = at, left, taken
+}
+
+// told takes over what a limit says of its flow.
+func (f *flow) told(s *stock) {
+	was := f.reset
+	f.policy, f.reset, f.until = 0, 0, s.reset
+	if s.quota > 0 && s.window > 0 {
+		f.policy = float64(s.quota) / s.window.Seconds()
+	}
+	if s.quota > s.left && s.ends && s.reset > 0 {
+		f.reset = float64(s.quota-s.left) / s.reset.Seconds()
+	}
+	if f.agreed++; math.Abs(f.reset-was) > was/20 {
+		f.agreed = 0
+	}
+}

@@ -1,0 +1,178 @@
+package ratelimit
+
+import (
+	"errors"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/httpfields/ratelimit/internal/older"
+)
+
+// ModifyResponse is that of an [httputil.ReverseProxy] behind Handler:
+//
+//	proxy := &httputil.ReverseProxy{Rewrite: rewrite, ModifyResponse: m.ModifyResponse}
+//	http.ListenAndServe(addr, m.Handler(proxy))
+//
+// It joins what Handler has said of the request, and outer Handlers, to what
+// upstream says in whatever form, as [RestrictHeader] does: nobody is told more than
+// either allows, and nothing is said twice. The dialects of Legacy are written of
+// the result, unless upstream says itself in their fields what remains: then these
+// are lowered in place, and a reset in Unix seconds stays one. A response to a request
+// that Handler had nothing to say of stays as it is, and so does one whose request has
+// lost the values of its context on the way.
+//
+// All is written to the response, and taken back from the header that Handler has
+// written to, because the proxy adds the one to the other, and clears the header where
+// it passes an informational response on. The older fields that another limiter has
+// written there move to the response, lowered as well, unless upstream has the same.
+// Where a handler between Handler and the proxy runs the proxy in a goroutine of its
+// own, as [http.TimeoutHandler] does, nothing is taken back: such a handler has a header
+// of its own, and replaces the fields by those of the response.
+//
+// It returns nil whatever the fields are, because an error would become 502 Bad
+// Gateway, and reports to OnError, with a nil ResponseWriter, what could not be
+// joined: members that mean different things by one name stand beside each other
+// (ErrConflict), and a malformed RateLimit or RateLimit-Policy is replaced, since clients
+// ignore it. An older field that holds more than one number stays as it is, unless Legacy
+// writes it.
+//
+// Where upstream is a cache, and the response has an Age, clients ignore all limits in it
+// (draft-11 Section 7.3), those of the gateway too.
+func (m *Middleware) ModifyResponse(resp *http.Response) error {
+	if resp.Request == nil {
+		return nil
+	}
+	s := handlingOf(resp.Request.Context())
+	if s == nil || s.said == nil {
+		return nil
+	}
+	if resp.Header == nil {
+		resp.Header = make(http.Header)
+	}
+	s.takeBack(resp)
+	if err := s.joinResponse(resp); err != nil && m.OnError != nil {
+		m.OnError(nil, resp.Request, err)
+	}
+	return nil
+}
+
+// takeBack empties the header to which the proxy adds that of the response of all that
+// Handlers have written, and moves what others have written there to the response.
+func (s *handling) takeBack(resp *http.Response) {
+	if s.Done() != resp.Request.Context().Done() && !inServe() {
+		return
+	}
+	ours := tablesOf(s.dialects())
+	for of := range s.outward() {
+		for key, lines := range of.header {
+			mine := key == policyKey || key == limitKey || hasRole(ours, key)
+			if !mine && !older.HasAnchor(key) {
+				continue
+			}
+			if _, there := resp.Header[key]; !mine && !there {
+				resp.Header[key] = lines
+			}
+			delete(of.header, key)
+		}
+	}
+}
+
+// tablesOf returns the fields of dialects.
+func tablesOf(dialects []*Dialect) (tables []*older.Table) {
+	for _, d := range dialects {
+		tables = append(tables, d.table())
+	}
+	return tables
+}
+
+// hasRole reports whether one of the dialects has a field of that name.
+func hasRole(dialects []*older.Table, key string) bool {
+	return slices.ContainsFunc(dialects, func(t *older.Table) bool { _, ok := t.Role(key); return ok })
+}
+
+// inServe reports whether the caller runs in a goroutine of [Middleware.serve], to which
+// the header belongs. Else it may belong to another goroutine, and is not touched. A
+// context tells it where nobody has derived another one to cancel; a Transport with a
+// deadline for each try has, in the same goroutine, and [http.TimeoutHandler] too, in
+// another. So the stack tells it.
+func inServe() bool {
+	const serve = "github.com/httpfields/ratelimit.(*Middleware).serve"
+	var room [64]uintptr
+	for skip := 2; ; skip += len(room) {
+		n := runtime.Callers(skip, room[:])
+		frames := runtime.CallersFrames(room[:n])
+		for more := n > 0; more; {
+			var frame runtime.Frame
+			if frame, more = frames.Next(); frame.Function == serve {
+				return true
+			}
+		}
+		if n < len(room) {
+			return false
+		}
+	}
+}
+
+// joinResponse joins what Handlers have said to a response of upstream, as far as
+// the two can be joined.
+func (s *handling) joinResponse(resp *http.Response) error {
+	h, own := resp.Header, *s.said
+	o := LegacyOptions{Now: time.Now()}
+	upstream, err := ParseAny(h, o)
+	upstream = upstream.known(Advisor{}.Advise(resp, o.Now).Refused)
+	f, conflict := Restrict(upstream, own)
+	if conflict != nil {
+		f = upstream.explicit().Join(own.explicit())
+		// Of two policies of one name the first counts: a client has to see that a limit
+		// is one of requests.
+		f.Policies = slices.Concat(policiesOf(f.Policies, true), policiesOf(f.Policies, false))
+	}
+	err = errors.Join(err, conflict)
+	if fault := f.pass(h, &own, &o); fault != nil {
+		err = errors.Join(err, fault, f.Set(h))
+	}
+	for of := range s.outward() {
+		for _, d := range of.by.Legacy {
+			if !d.tells(h) {
+				err = errors.Join(err, d.Set(h, f, o.Now))
+			}
+		}
+	}
+	if s.header.Get("Access-Control-Allow-Origin") != "" {
+		Expose(h)
+	}
+	return err
+}
+
+// policiesOf returns those policies that count requests, or those that do not.
+func policiesOf(list []Policy, requests bool) []Policy {
+	return slices.DeleteFunc(slices.Clone(list), func(p Policy) bool { return p.Unit.countsRequests() != requests })
+}
+
+// explicit returns f with limits that say as much without their policies.
+func (f Fields) explicit() Fields {
+	policies := newMatcher(f.Policies)
+	f.Limits = slices.Clone(f.Limits)
+	for i := range f.Limits {
+		l := &f.Limits[i]
+		p := policies.policy(l)
+		wait := l.wait(p)
+		l.Remaining, l.Reset = lower(l.Remaining, p.Quota), longer(l.Reset, wait)
+	}
+	return f
+}
+
+// tells reports whether a field of the dialect says what remains, in one number: others
+// are not lowered in place.
+func (d *Dialect) tells(h http.Header) bool {
+	for key, lines := range h {
+		role, ok := d.table().Role(key)
+		if ok && (role == older.Remaining || role == older.Used) && len(lines) == 1 && !strings.Contains(lines[0], ",") {
+			return true
+		}
+	}
+	return false
+}
