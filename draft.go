@@ -42,15 +42,7 @@ const (
 // tokenNames is whether names may be Tokens, too, as they may in the next draft.
 const tokenNames = false
 
-// MaxInteger is the largest Integer of a structured field, fifteen nines
-// (RFC 9651 Section 3.3.1). No number of quota units or of seconds in a field
-// is larger.
-const MaxInteger = 999_999_999_999_999
-
-const (
-	maxDigits = 15 // the longest Integer, RFC 9651 Section 4.2.4
-	minWindow = 1  // draft-11 Section 3.1.3
-)
+const minWindow = 1 // draft-11 Section 3.1.3
 
 // Bounds of a field. RFC 9651 Sections 3.1 and 3.1.2 ask a parser to support at
 // least 1024 members, and 256 parameters in each, so a sender must not count on
@@ -105,6 +97,18 @@ var (
 	})
 )
 
+// fieldOf returns the definition of the field of a name, or nil if the name is
+// that of an older field.
+func fieldOf(name string) *fieldDef {
+	switch name {
+	case PolicyField:
+		return policyField
+	case LimitField:
+		return limitField
+	}
+	return nil
+}
+
 // nameID returns the same text for two names exactly if they are the name of
 // one policy. draft-11 does not say how names are compared; here it is byte by
 // byte. But for Equal, nothing else compares the names of members.
@@ -112,6 +116,11 @@ func nameID(name string) string { return name }
 
 // nextNameID is nameID by the next draft: names are compared without case.
 func nextNameID(name string) string { return strings.ToLower(name) }
+
+// A Unit is a quota unit (draft-11 Section 3.1.2). The set is open: units are
+// registered with IANA (draft-11 Section 10.3), and those that this package
+// does not know are kept as they are. "" is absent, and means Requests.
+type Unit string
 
 // The quota units that draft-11 Section 3.1.2 defines.
 const (
@@ -121,8 +130,22 @@ const (
 )
 
 // requestAlias is the name of Requests in the table of draft-11 Section 10.3,
-// which has it by an oversight.
+// apparently by mistake.
 const requestAlias Unit = "request"
+
+// countsRequests reports whether each request takes one quota unit. Without a
+// unit it does, because that is the default (draft-11 Section 3.1.2).
+func (u Unit) countsRequests() bool {
+	return u == "" || u == Requests || u == requestAlias
+}
+
+// canonical returns the same spelling for all units that mean the same.
+func (u Unit) canonical() Unit {
+	if u.countsRequests() {
+		return Requests
+	}
+	return u
+}
 
 // The values of Fields.Dialect for the two fields.
 const (
@@ -147,20 +170,11 @@ const (
 
 // registrations hold the title and the status of each type (draft-11
 // Section 10.2).
-var registrations = [...]Problem{
-	{Type: QuotaExceeded, Title: "Quota Exceeded", Status: http.StatusTooManyRequests},
-	{Type: TemporaryReducedCapacity, Title: "Temporary Reduced Capacity", Status: http.StatusServiceUnavailable},
-	{Type: AbnormalUsageDetected, Title: "Abnormal Usage Detected", Status: http.StatusTooManyRequests},
-}
-
-// fieldOf returns the definition of the field of a name, or nil if the name is
-// that of an older field.
-func fieldOf(name string) *fieldDef {
-	switch name {
-	case PolicyField:
-		return policyField
-	case LimitField:
-		return limitField
-	}
-	return nil
+var registrations = [...]struct {
+	uri, title string
+	status     int
+}{
+	{QuotaExceeded, "Quota Exceeded", http.StatusTooManyRequests},
+	{TemporaryReducedCapacity, "Temporary Reduced Capacity", http.StatusServiceUnavailable},
+	{AbnormalUsageDetected, "Abnormal Usage Detected", http.StatusTooManyRequests},
 }

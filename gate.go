@@ -294,3 +294,98 @@ func (e *entry) send(g *Gate, p *Pass, now time.Time) {
 	r := g.settings()
 	e.machine.send(&p.trip, now, &r)
 }
+
+// pricesOf returns costs as the machine is told them, nil if there are none.
+func pricesOf(costs []Cost) (prices []price) {
+	for _, c := range costs {
+		p := price{policy: cutName(c.Policy), units: float64(max(c.Units, 0))}
+		if c.Policy == "" || c.Unit != "" {
+			p.unit = string(c.Unit.canonical())
+		}
+		prices = append(prices, p)
+	}
+	return prices
+}
+
+// An entry is what is known of a key, and who waits for it. It is guarded by the
+// lock of its Gate.
+type entry struct {
+	key     keyName
+	machine machine
+	advice  Advice // from the most recent response that made things newer or stricter
+	era     int    // grows when the key is forgotten
+	queue   queue
+	doomed  deadlines // of these, those with a deadline
+	timer   *time.Timer
+	until   time.Time // when the timer rings; zero while none waits
+	loss    loss
+	place   *list.Element // in the list of that loss
+}
+
+// forget forgets what was learnt. The requests under way belong to an earlier era.
+func (e *entry) forget() {
+	e.era++
+	e.machine, e.advice = machine{}, Advice{}
+}
+
+// entry returns what is known of a key, or nil if nothing can be remembered of it.
+// The lock is held.
+func (g *Gate) entry(key keyName, now time.Time) *entry {
+	key = key.short()
+	if e := g.keys[key]; e != nil {
+		if r := g.settings(); e.queue.n == 0 && e.machine.idle(now, &r) {
+			e.forget()
+		}
+		return e
+	}
+	if len(g.keys) >= maxKeys && !g.displace(now) {
+		return nil
+	}
+	if g.keys == nil {
+		g.keys = make(map[keyName]*entry)
+	}
+	e := &entry{key: keyName{strings.Clone(key.scheme), strings.Clone(key.rest)}}
+	e.place = g.lists[e.loss].PushBack(e)
+	g.keys[e.key] = e
+	return e
+}
+
+// displace forgets the key with which the least is lost, and reports whether there
+// is one.
+func (g *Gate) displace(now time.Time) bool {
+	for loss := range waitLost {
+		if oldest := g.lists[loss].Front(); oldest != nil {
+			g.remove(oldest.Value.(*entry))
+			return true
+		}
+	}
+	if now.Sub(g.swept) < sweepTime {
+		return false
+	}
+	g.swept = now
+	waits := &g.lists[waitLost]
+	for range waits.Len() { // each goes to the back, or to where it belongs now
+		g.settle(waits.Front().Value.(*entry), now)
+	}
+	return g.displace(now)
+}
+
+func (g *Gate) remove(e *entry) {
+	g.lists[e.loss].Remove(e.place)
+	delete(g.keys, e.key)
+}
+
+// settle puts an entry, which has just been used, where it belongs.
+func (g *Gate) settle(e *entry, now time.Time) {
+	r := g.settings()
+	loss := e.machine.loss(now, &r)
+	if e.queue.n > 0 {
+		loss = waitLost
+	}
+	if loss == e.loss {
+		g.lists[loss].MoveToBack(e.place)
+		return
+	}
+	g.lists[e.loss].Remove(e.place)
+	e.loss, e.place = loss, g.lists[loss].PushBack(e)
+}

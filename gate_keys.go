@@ -1,8 +1,8 @@
 package ratelimit
 
 import (
-	"container/list"
 	"hash/maphash"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -57,85 +57,15 @@ const keyMark = "#"
 
 func hex(hash uint64) string { return strconv.FormatUint(hash, 16) }
 
-// An entry is what is known of a key, and who waits for it. It is guarded by the
-// lock of its Gate.
-type entry struct {
-	key     keyName
-	machine machine
-	advice  Advice // from the most recent response that made things newer or stricter
-	era     int    // grows when the key is forgotten
-	queue   queue
-	doomed  deadlines // of these, those with a deadline
-	timer   *time.Timer
-	until   time.Time // when the timer rings; zero while none waits
-	loss    loss
-	place   *list.Element // in the list of that loss
-}
-
-// forget forgets what was learnt. The requests under way belong to an earlier era.
-func (e *entry) forget() {
-	e.era++
-	e.machine, e.advice = machine{}, Advice{}
-}
-
-// entry returns what is known of a key, or nil if nothing can be remembered of it.
-// The lock is held.
-func (g *Gate) entry(key keyName, now time.Time) *entry {
-	key = key.short()
-	if e := g.keys[key]; e != nil {
-		if r := g.settings(); e.queue.n == 0 && e.machine.idle(now, &r) {
-			e.forget()
-		}
-		return e
+// originOf returns the origin of an address (RFC 6454 Section 4): its scheme, and its
+// host with the port, unless that is the one by default.
+func originOf(u *url.URL) keyName {
+	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Host)
+	switch scheme {
+	case "http":
+		host = strings.TrimSuffix(host, ":80")
+	case "https":
+		host = strings.TrimSuffix(host, ":443")
 	}
-	if len(g.keys) >= maxKeys && !g.displace(now) {
-		return nil
-	}
-	if g.keys == nil {
-		g.keys = make(map[keyName]*entry)
-	}
-	e := &entry{key: keyName{strings.Clone(key.scheme), strings.Clone(key.rest)}}
-	e.place = g.lists[e.loss].PushBack(e)
-	g.keys[e.key] = e
-	return e
-}
-
-// displace forgets the key with which the least is lost, and reports whether there
-// is one.
-func (g *Gate) displace(now time.Time) bool {
-	for loss := range waitLost {
-		if oldest := g.lists[loss].Front(); oldest != nil {
-			g.remove(oldest.Value.(*entry))
-			return true
-		}
-	}
-	if now.Sub(g.swept) < sweepTime {
-		return false
-	}
-	g.swept = now
-	waits := &g.lists[waitLost]
-	for range waits.Len() { // each goes to the back, or to where it belongs now
-		g.settle(waits.Front().Value.(*entry), now)
-	}
-	return g.displace(now)
-}
-
-func (g *Gate) remove(e *entry) {
-	g.lists[e.loss].Remove(e.place)
-	delete(g.keys, e.key)
-}
-
-// settle puts an entry, which has just been used, where it belongs.
-func (g *Gate) settle(e *entry, now time.Time) {
-	r := g.settings()
-	loss := e.machine.loss(now, &r)
-	if e.queue.n > 0 {
-		loss = waitLost
-	}
-	if loss == e.loss {
-		g.lists[loss].MoveToBack(e.place)
-		return
-	}
-	g.lists[e.loss].Remove(e.place)
-	e.loss, e.place = loss, g.lists[loss].PushBack(e)
+	return keyName{scheme, strings.TrimSuffix(host, ":")}
 }

@@ -5,18 +5,6 @@ import (
 	"time"
 )
 
-// pricesOf returns costs as the machine is told them, nil if there are none.
-func pricesOf(costs []Cost) (prices []price) {
-	for _, c := range costs {
-		p := price{policy: cutName(c.Policy), units: float64(max(c.Units, 0))}
-		if c.Policy == "" || c.Unit != "" {
-			p.unit = string(c.Unit.canonical())
-		}
-		prices = append(prices, p)
-	}
-	return prices
-}
-
 // reportOf tells the machine what an advice says, for a request with these prices. Its
 // stocks are appended to a list.
 func reportOf(a *Advice, prices []price, stocks []stock) report {

@@ -16,6 +16,16 @@ import (
 // Bare items (RFC 9651 Section 3.3), read and written. This file knows nothing of rate
 // limits.
 
+// MaxInteger is the largest Integer of a structured field, fifteen nines
+// (RFC 9651 Section 3.3.1). No number of quota units or of seconds in a field
+// is larger.
+const MaxInteger = 999_999_999_999_999
+
+const maxDigits = 15 // of an Integer, RFC 9651 Section 4.2.4
+
+// isInteger reports whether n is from least to MaxInteger.
+func isInteger(n, least int64) bool { return least <= n && n <= MaxInteger }
+
 // A kind is the type of a bare item, as far as the parser has to know it.
 type kind uint8
 

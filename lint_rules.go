@@ -1,6 +1,11 @@
 package ratelimit
 
-import "strings"
+import (
+	"net/http"
+	"strings"
+
+	"github.com/httpfields/ratelimit/internal/text"
+)
 
 // A Level says how much a [Finding] matters. A higher Level matters more, so
 // levels can be compared with < and >.
@@ -128,4 +133,18 @@ var rules = [...]rule{
 func (r rule) with(form string) rule {
 	r.message = strings.Replace(r.message, "%s", form, 1)
 	return r
+}
+
+// A checker collects the findings of one response.
+type checker struct {
+	resp     *http.Response
+	h        http.Header
+	clock    text.Clock
+	fields   Fields
+	findings []Finding
+}
+
+// find adds a finding.
+func (c *checker) find(r rule, field string, item int) {
+	c.findings = append(c.findings, Finding{r.id, r.level, field, item, r.message})
 }

@@ -2,7 +2,7 @@ package ratelimit
 
 import (
 	"math"
-	"slices"
+	"math/rand/v2"
 	"time"
 )
 
@@ -31,7 +31,6 @@ const (
 	probing
 )
 
-// Times and numbers of the machine.
 const (
 	// firstTrips is how many requests of a key go before anything is known: a
 	// browser opens six connections.
@@ -39,56 +38,10 @@ const (
 	// firstWait is how long the others wait for the first answer. A server that
 	// announces nothing and is slow costs no more than this, once.
 	firstWait = 500 * time.Millisecond
-	// waveTime is how long a wave of probes is waited for before the next goes. A
-	// probe that hangs must not starve its key.
-	waveTime = time.Second
-	// leastBackoff and mostBackoff bound the wait after a refusal that asks for
-	// none. Where as many are under way as may be, and all of them hang, another
-	// goes after mostBackoff.
-	leastBackoff = 100 * time.Millisecond
-	mostBackoff  = 32 * time.Second
-	// calmRounds is how many rounds of answers pass before as many requests are let
-	// under way as were refused, and before there are more.
-	calmRounds = 10
-	// mostAgain is how often these rounds become four times as many.
-	mostAgain = 3
-	// maxBudgets is the number of limits of a key that are counted apart.
-	maxBudgets = 16
-	// maxKeptName is how much of a limit's name is remembered.
-	maxKeptName = 128
 	// closeBy is how close to each other requests are sent that may overtake each
 	// other on their way.
 	closeBy = 100 * time.Millisecond
-	// requestUnit is the unit of which each request takes one.
-	requestUnit = "requests"
 )
-
-// settings are those of a Gate that the machine obeys.
-type settings struct {
-	maxWait time.Duration
-	share   float64 // more than 0, at most 1
-	pace    bool
-}
-
-// A report is what an answer says.
-type report struct {
-	wait    time.Duration // before the next request, however long; 0 to go on
-	pace    time.Duration // between requests, 0 if there is none
-	refused bool
-	atOnce  int64   // as many requests may be under way, 0 if no policy says so
-	stocks  []stock // what remains of each limit that says so
-	waived  bool    // the wait takes the place of limits with nothing remaining
-}
-
-// A stock is what remains of a limit.
-type stock struct {
-	unit, policy string // requestUnit, or another; and the name
-	left         int64
-	quota        int64         // 0 if it is not known
-	window       time.Duration // of the policy, 0 if it is not known
-	reset        time.Duration // until the limit changes, else the window
-	ends         bool          // whether reset is known
-}
 
 // A machine is what is known of a key.
 type machine struct {
@@ -96,21 +49,18 @@ type machine struct {
 	start   start
 	pause   pause
 	probes  probes
-	budgets []budget // limits of requests in force
-	meters  []meter  // limits in other units, of which requests have taken something
+	budgets budgets
+	meters  meters
 	pace    time.Duration
 	pool    pool
 	backoff backoff
 	answers answers
 
-	last    time.Time // when the last request was sent
-	number  int64     // of the last request, from 1
-	learnt  int64     // the last request when the budgets were learnt
-	refused int64     // the last request when a refusal was last heeded
-	silent  int64     // answers, and failures, that said nothing of what remains
-	mute    bool      // the latest request that was served has said nothing of what remains
-	priced  bool      // a request with prices has been answered
-	under   trips     // requests under way
+	traffic
+	learnt  int64 // the last request when the budgets were learnt
+	refused int64 // the last request when a refusal was last heeded
+	mute    bool  // the latest request that was served has said nothing of what remains
+	priced  bool  // a request with prices has been answered
 }
 
 // A start is the data of the phase unknown.
@@ -133,35 +83,6 @@ type probes struct {
 	sent  int64     // of these
 }
 
-// A verdict says whether a request may be sent.
-type verdict struct {
-	open  bool
-	until time.Time // if not open: when to ask again at the latest
-	// known is true if until is when a limit lets more through, as far as anything
-	// tells.
-	known bool
-	// certain is true if no answer to a request under way can open the gate
-	// earlier.
-	certain bool
-	// polite is true if waiting is a courtesy. A request whose deadline comes
-	// earlier goes at once.
-	polite bool
-	step   time.Duration // polite: the time between that request and the next
-}
-
-// hurries reports whether waiting politely, with that many requests ahead, would miss
-// the deadline.
-func (v *verdict) hurries(deadline time.Time, ahead int) bool {
-	return v.polite && !deadline.IsZero() && deadline.Before(v.until.Add(scale(v.step, float64(ahead))))
-}
-
-// later makes a verdict wait until a time, if it does not wait for longer already.
-func (v *verdict) later(until time.Time, known bool) {
-	if v.open || until.After(v.until) {
-		v.open, v.until, v.known = false, until, known
-	}
-}
-
 // tick is the passage of time.
 func (m *machine) tick(now time.Time, r *settings) {
 	switch m.phase {
@@ -178,7 +99,7 @@ func (m *machine) tick(now time.Time, r *settings) {
 			m.probe()
 		}
 	}
-	ended, stuck := m.expire(now), m.stuck(now, r)
+	ended, stuck := m.budgets.expire(now), m.budgets.stuck(now, r, &m.traffic)
 	if ended || stuck {
 		m.pace = 0
 		m.probe() // anew: an earlier probe is forgotten
@@ -195,9 +116,9 @@ func (m *machine) ask(now time.Time, r *settings, prices []price) verdict {
 		return v
 	}
 	v := verdict{open: true, certain: m.under.n == 0}
-	m.askBudgets(&v, now, r, prices)
+	m.budgets.ask(&v, now, r, prices, &m.traffic)
 	for i := 0; i < len(m.meters) && prices != nil; i++ {
-		m.askMeter(&v, &m.meters[i], now, r, prices)
+		m.meters[i].ask(&v, now, r, prices, &m.traffic)
 	}
 	if !v.open {
 		return v
@@ -301,7 +222,10 @@ func (m *machine) answered(t *trip, a *report, received time.Time, r *settings) 
 		m.pool.atOnce = int(min(a.atOnce, math.MaxInt32))
 	}
 	fresh := t.number > m.refused // not under way when a refusal was heeded
-	m.settle(t, a, received, r)
+	if t.prices != nil {
+		m.priced = true
+		m.meters.settle(t, a, received, r, &m.traffic)
+	}
 	switch {
 	case !a.refused:
 		m.served(a, fresh)
@@ -311,7 +235,7 @@ func (m *machine) answered(t *trip, a *report, received time.Time, r *settings) 
 	wait := m.waitOf(a, fresh, r)
 	said := a.saysRequests()
 	if said {
-		m.giveBack(t, r)
+		m.budgets.giveBack(t, r)
 	}
 	if wait == 0 && !said {
 		m.silent++
@@ -325,23 +249,13 @@ func (m *machine) answered(t *trip, a *report, received time.Time, r *settings) 
 	m.pace = max(m.pace, scale(a.pace, 1/r.share))
 	for i := range a.stocks {
 		if s := &a.stocks[i]; s.unit == requestUnit && !(a.waived && s.left == 0) {
-			stricter = m.add(m.budgetOf(t, s, received, r)) || stricter
+			stricter = m.budgets.add(budgetOf(t, s, received, r, &m.traffic)) || stricter
 		}
 	}
 	if newer || stricter {
 		m.learnt = m.number
 	}
 	return newer || stricter
-}
-
-// exhausted reports whether nothing remains of some limit.
-func (a *report) exhausted() bool {
-	return slices.ContainsFunc(a.stocks, func(s stock) bool { return s.left == 0 })
-}
-
-// saysRequests reports whether an answer says what remains of a limit of requests.
-func (a *report) saysRequests() bool {
-	return slices.ContainsFunc(a.stocks, func(s stock) bool { return s.unit == requestUnit })
 }
 
 // served takes note of an answer that is no refusal.
@@ -369,17 +283,6 @@ func (m *machine) wait(until time.Time, careful bool) bool {
 	}
 	m.pause.until = until
 	return true
-}
-
-// scale multiplies a duration, saturating.
-func scale(d time.Duration, by float64) time.Duration {
-	if d == 0 {
-		return 0 // also +Inf times
-	}
-	if x := float64(d) * by; x < math.MaxInt64 {
-		return time.Duration(x)
-	}
-	return math.MaxInt64
 }
 
 // idle reports whether nothing is lost with a machine that has not been used for
@@ -422,4 +325,19 @@ func (m *machine) loss(now time.Time, r *settings) loss {
 		}
 	}
 	return most
+}
+
+// waitOf returns how long an answer makes the key wait. A refusal that asks for no
+// wait backs off, once for all requests that were under way together.
+func (m *machine) waitOf(a *report, fresh bool, r *settings) time.Duration {
+	if !a.refused || !fresh {
+		return min(a.wait, r.maxWait)
+	}
+	m.refused = m.number
+	if wait := m.backoff.cut(a.wait, r.maxWait); wait > 0 {
+		m.backoff.latest = 0
+		return wait
+	}
+	d := m.backoff.next()
+	return min(d/2+rand.N(d/2), r.maxWait)
 }

@@ -1,24 +1,9 @@
 package ratelimit
 
-import (
-	"math/rand/v2"
-	"time"
-)
+import "time"
 
-// waitOf returns how long an answer makes the key wait. A refusal that asks for no
-// wait backs off, once for all requests that were under way together.
-func (m *machine) waitOf(a *report, fresh bool, r *settings) time.Duration {
-	if !a.refused || !fresh {
-		return min(a.wait, r.maxWait)
-	}
-	m.refused = m.number
-	if wait := m.backoff.cut(a.wait, r.maxWait); wait > 0 {
-		m.backoff.latest = 0
-		return wait
-	}
-	d := m.backoff.next()
-	return min(d/2+rand.N(d/2), r.maxWait)
-}
+// leastBackoff is the least upper bound of a wait after a refusal that asks for none.
+const leastBackoff = 100 * time.Millisecond
 
 // A backoff is how long the key waits after refusals that ask for no wait, or for one
 // longer than MaxWait.
@@ -62,6 +47,14 @@ func (b *backoff) recovered() {
 	}
 	b.longest = 0
 }
+
+const (
+	// calmRounds is how many rounds of answers pass before as many requests are let
+	// under way as were refused, and before there are more.
+	calmRounds = 10
+	// mostAgain is how often these rounds become four times as many.
+	mostAgain = 3
+)
 
 // A pool bounds how many requests may be under way.
 type pool struct {

@@ -6,6 +6,13 @@ import (
 	"time"
 )
 
+const (
+	// maxBudgets is the number of limits of a key that are counted apart.
+	maxBudgets = 16
+	// maxKeptName is how many bytes of a limit's name are remembered.
+	maxKeptName = 128
+)
+
 // A budget is a limit of requests in force.
 type budget struct {
 	policy string
@@ -14,6 +21,9 @@ type budget struct {
 	from   time.Time // requests under way that were sent earlier were not taken off; zero if all were
 	number int64     // of the last request when this was learnt
 }
+
+// budgets are the limits of requests in force of a key.
+type budgets []budget
 
 // over reports whether the window has ended.
 func (b *budget) over(now time.Time) bool { return !b.end.IsZero() && !now.Before(b.end) }
@@ -29,20 +39,20 @@ func (b *budget) covers(c *budget) bool {
 	return b.policy == c.policy && b.left <= c.left && !c.outlasts(b) && (!b.end.IsZero() || c.end.IsZero())
 }
 
-// askBudgets makes a verdict wait for the budgets of which less is left than a
+// ask makes a verdict wait for the budgets of which less is left than a
 // request takes.
-func (m *machine) askBudgets(v *verdict, now time.Time, r *settings, prices []price) {
-	for i := range m.budgets {
-		b := &m.budgets[i]
+func (l *budgets) ask(v *verdict, now time.Time, r *settings, prices []price, sent *traffic) {
+	for i := range *l {
+		b := &(*l)[i]
 		need := takes(prices, requestUnit, b.policy)
 		if need == 0 || b.left >= need {
 			continue
 		}
-		end, known := m.last.Add(r.maxWait), true
+		end, known := sent.last.Add(r.maxWait), true
 		switch {
 		case b.end.IsZero():
-			end, known = m.last.Add(waveTime), false
-			if m.under.n == 0 { // more than is left of it goes as a probe
+			end, known = sent.last.Add(waveTime), false
+			if sent.under.n == 0 { // more than is left of it goes as a probe
 				continue
 			}
 		case b.end.Before(end):
@@ -57,14 +67,14 @@ func (m *machine) askBudgets(v *verdict, now time.Time, r *settings, prices []pr
 // expire ends the windows whose time has come, and reports whether one of them
 // ended with nothing left. One that ended with something left goes on with that:
 // nothing says that there is less (draft-11 Section 8.4).
-func (m *machine) expire(now time.Time) (spent bool) {
-	m.budgets = slices.DeleteFunc(m.budgets, func(b budget) bool {
+func (l *budgets) expire(now time.Time) (spent bool) {
+	*l = slices.DeleteFunc(*l, func(b budget) bool {
 		drop := b.over(now) && b.left <= 0
 		spent = spent || drop
 		return drop
 	})
-	for i := range m.budgets {
-		if b := &m.budgets[i]; b.over(now) {
+	for i := range *l {
+		if b := &(*l)[i]; b.over(now) {
 			b.left, b.end = max(b.left, 1), time.Time{}
 		}
 	}
@@ -73,18 +83,18 @@ func (m *machine) expire(now time.Time) (spent bool) {
 
 // stuck drops budgets with nothing left, if no end is known, or one that is further
 // away than anyone waits. It reports whether there were any.
-func (m *machine) stuck(now time.Time, r *settings) bool {
-	before := len(m.budgets)
-	m.budgets = slices.DeleteFunc(m.budgets, func(b budget) bool {
+func (l *budgets) stuck(now time.Time, r *settings, sent *traffic) bool {
+	before := len(*l)
+	*l = slices.DeleteFunc(*l, func(b budget) bool {
 		switch {
 		case b.left >= 1:
 			return false
 		case b.end.IsZero():
-			return m.under.n == 0 || !now.Before(m.last.Add(waveTime))
+			return sent.under.n == 0 || !now.Before(sent.last.Add(waveTime))
 		}
-		return !now.Before(m.last.Add(r.maxWait))
+		return !now.Before(sent.last.Add(r.maxWait))
 	})
-	return len(m.budgets) < before
+	return len(*l) < before
 }
 
 // budgetOf returns what may be sent of a limit, until its window ends if that is
@@ -92,33 +102,33 @@ func (m *machine) stuck(now time.Time, r *settings) bool {
 // answer, nor those answered without a count; they are taken off. It has counted
 // older ones: taking them off twice would halve the rate of a server whose answers
 // take longer than its windows.
-func (m *machine) budgetOf(t *trip, s *stock, received time.Time, r *settings) (b budget) {
+func budgetOf(t *trip, s *stock, received time.Time, r *settings, sent *traffic) (b budget) {
 	d := s.reset
 	if s.ends && d == 0 && s.left > 0 {
 		d = time.Second // it has been rounded down, or is that of a slow clock
 	}
-	b.number, b.policy = m.number, s.policy
+	b.number, b.policy = sent.number, s.policy
 	if s.ends {
 		b.end, b.from = received.Add(d), received.Add(-d)
 	}
-	left := float64(s.left) - m.under.requests(s.policy, b.from) - float64(m.silent-t.silent)
+	left := float64(s.left) - sent.under.requests(s.policy, b.from) - float64(sent.silent-t.silent)
 	b.left = left * r.share
 	return b
 }
 
 // add adds a budget, and reports whether it allows less than the others.
-func (m *machine) add(b budget) bool {
+func (l *budgets) add(b budget) bool {
 	b.policy = b.policy[:min(len(b.policy), maxKeptName)]
-	if slices.ContainsFunc(m.budgets, func(c budget) bool { return c.covers(&b) }) {
+	if slices.ContainsFunc(*l, func(c budget) bool { return c.covers(&b) }) {
 		return false
 	}
-	m.budgets = slices.DeleteFunc(m.budgets, func(c budget) bool { return b.covers(&c) })
-	if n := len(m.budgets); n < maxBudgets {
-		b.policy = keepName(m.budgets[:cap(m.budgets)], n, b.policy)
-		m.budgets = append(m.budgets, b)
+	*l = slices.DeleteFunc(*l, func(c budget) bool { return b.covers(&c) })
+	if n := len(*l); n < maxBudgets {
+		b.policy = keepName((*l)[:cap(*l)], n, b.policy)
+		*l = append(*l, b)
 		return true
 	}
-	last := &m.budgets[maxBudgets-1]
+	last := &(*l)[maxBudgets-1]
 	if b.left < last.left {
 		last.left, last.from, last.number = b.left, b.from, b.number
 	}
@@ -140,9 +150,9 @@ func keepName(list []budget, i int, name string) string {
 // giveBack returns what a request took of each budget, because its answer says what
 // remains: either it was served before the answer from which the budget was learnt,
 // and is counted in that, or its own answer is the stricter one.
-func (m *machine) giveBack(t *trip, r *settings) {
-	for i := range m.budgets {
-		switch b := &m.budgets[i]; {
+func (l *budgets) giveBack(t *trip, r *settings) {
+	for i := range *l {
+		switch b := &(*l)[i]; {
 		case t.number > b.number:
 			b.left += takes(t.prices, requestUnit, b.policy)
 		case t.at.After(b.from):

@@ -21,53 +21,57 @@ type meter struct {
 	flow         flow
 }
 
-// meter returns the meter of a limit, a new one if there is none yet; nil if there are
+// of returns the meter of a limit, a new one if there is none yet; nil if there are
 // too many.
-func (m *machine) meter(t *trip, s *stock) *meter {
+func (l *meters) of(t *trip, s *stock, sent *traffic) *meter {
 	policy := s.policy[:min(len(s.policy), maxKeptName)]
-	for i := range m.meters {
-		if x := &m.meters[i]; x.policy == policy && x.unit == s.unit {
+	for i := range *l {
+		if x := &(*l)[i]; x.policy == policy && x.unit == s.unit {
 			return x
 		}
 	}
-	if len(m.meters) == maxBudgets {
+	if len(*l) == maxBudgets {
 		return nil
 	}
 	x := meter{unit: strings.Clone(s.unit), policy: strings.Clone(policy), quota: float64(s.quota)}
 	x.sent = takes(t.prices, s.unit, policy)
-	for u := m.under.first; u != nil; u = u.next {
+	for u := sent.under.first; u != nil; u = u.next {
 		x.sent += takes(u.prices, s.unit, policy)
 	}
-	m.meters = append(m.meters, x)
-	return &m.meters[len(m.meters)-1]
+	*l = append(*l, x)
+	return &(*l)[len(*l)-1]
 }
 
-// askMeter makes a verdict wait until as much has flowed into a meter as a request
+// ask makes a verdict wait until as much has flowed into a meter as a request
 // takes, or else until its window ends. Where nothing says when that is, one goes, and
 // the others wait for its answer.
-func (m *machine) askMeter(v *verdict, x *meter, now time.Time, r *settings, prices []price) {
+func (x *meter) ask(v *verdict, now time.Time, r *settings, prices []price, sent *traffic) {
 	need := x.need(prices, r)
 	missing := need - x.now(now, r)
 	if missing <= 0 || need == 0 {
 		return
 	}
-	until, known := m.last.Add(min(mostBackoff, r.maxWait)), false
+	until, known := sent.last.Add(min(mostBackoff, r.maxWait)), false
 	rate := x.flow.rate() * r.share
 	switch {
 	case rate > 0:
 		until, known = now.Add(scale(time.Second, missing/rate)), true
 	case now.Before(x.end):
 		until, known = x.end, true
-	case m.under.priced == 0:
+	case sent.under.priced == 0:
 		return
 	}
-	if latest := m.last.Add(r.maxWait); until.After(latest) {
+	if latest := sent.last.Add(r.maxWait); until.After(latest) {
 		until = latest
 	}
 	if now.Before(until) {
 		v.later(until, known)
 	}
 }
+
+// meters are the limits of a key in other units than requests of which requests have
+// taken something.
+type meters []meter
 
 // need returns how much has to be there for a request: what it takes, but no more than
 // there is when the limit is as full as it gets.
@@ -97,18 +101,14 @@ func (x *meter) send(t *trip, now time.Time, r *settings) {
 
 // settle tells the meters what an answer says is left of the limits of which its
 // request has taken something.
-func (m *machine) settle(t *trip, a *report, received time.Time, r *settings) {
-	if t.prices == nil {
-		return
-	}
-	m.priced = true
+func (l *meters) settle(t *trip, a *report, received time.Time, r *settings, sent *traffic) {
 	for i := range a.stocks {
 		s := &a.stocks[i]
 		if s.unit == requestUnit || takes(t.prices, s.unit, s.policy) == 0 {
 			continue
 		}
-		if x := m.meter(t, s); x != nil {
-			m.fill(x, t, s, a.refused, received, r)
+		if x := l.of(t, s, sent); x != nil {
+			x.fill(t, s, a.refused, received, r, sent)
 		}
 	}
 }
@@ -116,13 +116,13 @@ func (m *machine) settle(t *trip, a *report, received time.Time, r *settings) {
 // fill puts into a meter what an answer says is left. One to a request that was sent
 // before the meter was learnt settles what that request has taken, and else can only
 // make it stricter: the server may have counted others that are under way, or not.
-func (m *machine) fill(x *meter, t *trip, s *stock, refused bool, received time.Time, r *settings) {
+func (x *meter) fill(t *trip, s *stock, refused bool, received time.Time, r *settings, sent *traffic) {
 	own := x.need(t.prices, r)
 	if refused {
 		x.sent -= own
 	}
 	var under, newer float64
-	for u := m.under.first; u != nil; u = u.next {
+	for u := sent.under.first; u != nil; u = u.next {
 		if u.prices == nil {
 			continue
 		}
@@ -146,21 +146,11 @@ func (m *machine) fill(x *meter, t *trip, s *stock, refused bool, received time.
 		}
 		return
 	}
-	x.quota, x.asked, x.learnt = float64(s.quota), t.at, m.number
+	x.quota, x.asked, x.learnt = float64(s.quota), t.at, sent.number
 	x.left, x.at, x.end = (left-under)*r.share, received, time.Time{}
 	if s.ends {
 		x.end = received.Add(s.reset)
 	}
-}
-
-// pessimist returns what is left at least, and to what it is rounded. Anthropic rounds to
-// the nearest thousand.
-func (s *stock) pessimist() (left, grain float64) {
-	const rounded = 1000
-	if s.unit == "tokens" && s.left%rounded == 0 {
-		return float64(max(s.left-rounded/2, 0)), rounded
-	}
-	return float64(s.left), 1
 }
 
 // A flow is how fast units flow back into a limit.

@@ -936,40 +936,40 @@ func TestBudgets(t *testing.T) {
 		return budget{left: left, end: epoch.Add(time.Duration(seconds) * time.Second)}
 	}
 	m := &machine{}
-	require.True(t, m.add(b(5, 10)))
-	require.False(t, m.add(b(5, 10)), "the same")
-	require.False(t, m.add(b(6, 9)), "looser")
-	require.True(t, m.add(b(6, 11)), "for longer")
-	require.True(t, m.add(b(7, 0)), "nobody knows for how long")
-	require.True(t, m.add(b(7, 100)), "the other may be over before")
-	require.False(t, m.add(b(8, 0)))
-	require.True(t, m.add(b(4, 11)))
+	require.True(t, m.budgets.add(b(5, 10)))
+	require.False(t, m.budgets.add(b(5, 10)), "the same")
+	require.False(t, m.budgets.add(b(6, 9)), "looser")
+	require.True(t, m.budgets.add(b(6, 11)), "for longer")
+	require.True(t, m.budgets.add(b(7, 0)), "nobody knows for how long")
+	require.True(t, m.budgets.add(b(7, 100)), "the other may be over before")
+	require.False(t, m.budgets.add(b(8, 0)))
+	require.True(t, m.budgets.add(b(4, 11)))
 	require.Equal(t, []budget{b(7, 0), b(7, 100), b(4, 11)}, m.budgets)
-	require.True(t, m.add(b(3, 0)))
+	require.True(t, m.budgets.add(b(3, 0)))
 	require.Equal(t, []budget{b(7, 100), b(4, 11), b(3, 0)}, m.budgets)
 
 	m = &machine{}
 	for i := range maxBudgets + 5 {
-		require.True(t, m.add(b(float64(100+i), i+1)))
+		require.True(t, m.budgets.add(b(float64(100+i), i+1)))
 	}
 	require.Len(t, m.budgets, maxBudgets)
 	require.Equal(t, b(100+maxBudgets-1, maxBudgets+5), m.budgets[maxBudgets-1], "the stricter of both")
 
 	lower := budget{left: 100 + maxBudgets - 1.5, end: epoch.Add(maxBudgets*time.Second - time.Millisecond), from: epoch, number: 7}
-	require.True(t, m.add(lower))
+	require.True(t, m.budgets.add(lower))
 	lower.end = epoch.Add((maxBudgets + 5) * time.Second)
 	require.Equal(t, lower, m.budgets[maxBudgets-1], "what is left of one, and the end of the other")
-	require.True(t, m.add(b(1000, 0)))
+	require.True(t, m.budgets.add(b(1000, 0)))
 	require.Equal(t, lower, m.budgets[maxBudgets-1], "an end is not lost")
-	require.True(t, m.add(b(1, 0)))
+	require.True(t, m.budgets.add(b(1, 0)))
 	require.Equal(t, budget{left: 1, end: lower.end}, m.budgets[maxBudgets-1], "nor what is left")
 
 	m = &machine{}
 	for i := range maxBudgets - 1 {
-		require.True(t, m.add(b(float64(100+i), i+1)))
+		require.True(t, m.budgets.add(b(float64(100+i), i+1)))
 	}
-	require.True(t, m.add(b(50, 0)))
-	require.True(t, m.add(b(200, 100)))
+	require.True(t, m.budgets.add(b(50, 0)))
+	require.True(t, m.budgets.add(b(200, 100)))
 	require.Equal(t, b(50, 100), m.budgets[maxBudgets-1], "one has no end, and gets that of the other")
 }
 

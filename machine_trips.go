@@ -2,47 +2,19 @@ package ratelimit
 
 import "time"
 
-// A price is what a request takes of the limits that it concerns. The unit or the
-// policy may be "", which is any.
-type price struct {
-	unit, policy string
-	units        float64 // more than 0
-}
-
-// takes returns what a request takes of a limit. A price that names the policy goes
-// before those that do not; of requests it takes one if no price says otherwise.
-func takes(prices []price, unit, policy string) float64 {
-	if len(prices) == 0 {
-		if unit == requestUnit {
-			return 1
-		}
-		return 0
-	}
-	var named, others float64
-	isNamed, isPriced := false, unit != requestUnit
-	for i := range prices {
-		switch p := &prices[i]; {
-		case p.unit != "" && p.unit != unit:
-		case p.policy == "":
-			others, isPriced = others+p.units, true
-		case p.policy == policy:
-			named, isNamed = named+p.units, true
-		}
-	}
-	switch {
-	case isNamed:
-		return named
-	case isPriced:
-		return others
-	}
-	return 1
+// traffic is what has been sent of a key.
+type traffic struct {
+	last   time.Time // when the last request was sent
+	number int64     // of the last request, from 1
+	silent int64     // answers, and failures, that said nothing of what remains
+	under  trips     // requests under way
 }
 
 // A trip is a request on its way.
 type trip struct {
 	prices  []price
 	number  int64
-	silent  int64 // machine.silent when it was sent
+	silent  int64 // traffic.silent when it was sent
 	crowded bool  // another with prices was sent at about the same time: the server may have seen either first
 	at      time.Time
 	link[trip]

@@ -438,3 +438,34 @@ func (p *parser) indexParam(key string) int {
 	}
 	return -1
 }
+
+// UnmarshalText reads a text that is exactly one member of RateLimit-Policy, as
+// [ParsePolicies] reads it. A text without a member is an error that wraps
+// ErrMissing, one with several members ErrTooMany. On error p is as it was. It
+// implements [encoding.TextUnmarshaler].
+func (p *Policy) UnmarshalText(text []byte) error {
+	list, err := parseList[Policy](policyField, 1, []string{string(text)})
+	return setOnly(p, list, err, PolicyField, len(text))
+}
+
+// UnmarshalText reads a text that is exactly one member of RateLimit, as
+// [ParseLimits] reads it. A text without a member is an error that wraps
+// ErrMissing, one with several members ErrTooMany. On error l is as it was. It
+// implements [encoding.TextUnmarshaler].
+func (l *Limit) UnmarshalText(text []byte) error {
+	list, err := parseList[Limit](limitField, 1, []string{string(text)})
+	return setOnly(l, list, err, LimitField, len(text))
+}
+
+// setOnly sets *v to the only member of a list, which was parsed from a text of
+// that length. On error, or if the list is empty, *v stays as it is.
+func setOnly[T any](v *T, list []T, err error, field string, length int) error {
+	if err != nil {
+		return err
+	}
+	if len(list) == 0 {
+		return &FieldError{Field: field, Offset: length, Item: -1, Err: ErrMissing}
+	}
+	*v = list[0]
+	return nil
+}

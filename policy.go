@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"bytes"
-	"log/slog"
 	"reflect"
 	"slices"
 	"time"
@@ -38,25 +37,6 @@ type Policy struct {
 	// Params are the parameters that the specification does not define, in the
 	// order of the field.
 	Params Params
-}
-
-// A Unit is a quota unit (draft-11 Section 3.1.2). The set is open: units are
-// registered with IANA (draft-11 Section 10.3), and those that this package
-// does not know are kept as they are. "" is absent, and means Requests.
-type Unit string
-
-// countsRequests reports whether each request takes one quota unit. Without a
-// unit it does, because that is the default (draft-11 Section 3.1.2).
-func (u Unit) countsRequests() bool {
-	return u == "" || u == Requests || u == requestAlias
-}
-
-// canonical returns the same spelling for all units that mean the same.
-func (u Unit) canonical() Unit {
-	if u.countsRequests() {
-		return Requests
-	}
-	return u
 }
 
 // A Param is a parameter that the specification does not define. Recipients may
@@ -144,23 +124,6 @@ func equalKey(a, b []byte) bool {
 	return (a == nil) == (b == nil) && bytes.Equal(a, b)
 }
 
-// Validate returns nil if p can be written as a member of RateLimit-Policy,
-// else the first rule that it breaks, as a [*FieldError] with Offset -1:
-//
-//   - Name and Unit are printable ASCII (ErrSyntax).
-//   - Quota is from 0 to MaxInteger, Window is absent or from 1 to MaxInteger
-//     (ErrRange). An [Unknown] quota cannot be written.
-//   - There are at most 256 parameters, those with a struct field included
-//     (ErrTooMany).
-//   - Keys in Params are legal (ErrSyntax), each occurs once, and none is q,
-//     qu, w or pk (ErrDuplicate).
-//   - Values in Params have a type that is listed at [Param] (ErrType), and can
-//     be written (ErrSyntax, ErrRange).
-func (p Policy) Validate() error {
-	_, err := p.AppendText(nil)
-	return err
-}
-
 // Equal reports whether p and q are the same on the wire. A value that is
 // absent in one of them is not equal to any in the other: an absent Unit is not
 // equal to [Requests], nor an absent PartitionKey to an empty one. The order of
@@ -168,57 +131,4 @@ func (p Policy) Validate() error {
 func (p Policy) Equal(q Policy) bool {
 	return p.Name == q.Name && p.Quota == q.Quota && p.Unit == q.Unit && p.Window == q.Window &&
 		equalKey(p.PartitionKey, q.PartitionKey) && p.Params.equal(q.Params)
-}
-
-// String returns p as a member of RateLimit-Policy, as [Policy.AppendText]
-// writes it. A Quota that is [Unknown] is left out. For a policy that
-// [Policy.Validate] refuses, the text is not a valid member.
-func (p Policy) String() string {
-	b, param, err := p.append(nil, true)
-	return memberString(b, PolicyField, param, err)
-}
-
-// AppendText appends p to b as a member of RateLimit-Policy, as
-// [AppendPolicies] does with one policy. On error, that of [Policy.Validate],
-// it returns b as it was. It implements [encoding.TextAppender].
-func (p Policy) AppendText(b []byte) ([]byte, error) { return AppendPolicies(b, p) }
-
-// MarshalText returns p as a member of RateLimit-Policy, as [Policy.AppendText]
-// writes it. On error, that of [Policy.Validate], it returns nil. It implements
-// [encoding.TextMarshaler].
-func (p Policy) MarshalText() ([]byte, error) { return p.AppendText(nil) }
-
-// UnmarshalText reads a text that is exactly one member of RateLimit-Policy, as
-// [ParsePolicies] reads it. A text without a member is an error that wraps
-// ErrMissing, one with several members ErrTooMany. On error p is as it was. It
-// implements [encoding.TextUnmarshaler].
-func (p *Policy) UnmarshalText(text []byte) error {
-	list, err := parseList[Policy](policyField, 1, []string{string(text)})
-	return setOnly(p, list, err, PolicyField, len(text))
-}
-
-// LogValue returns the text of [Policy.String], partition key included. It
-// implements [slog.LogValuer].
-func (p Policy) LogValue() slog.Value { return slog.StringValue(p.String()) }
-
-// memberString returns the String of a member, given the result of its append.
-func memberString(b []byte, field, param string, err error) string {
-	if err != nil {
-		e := FieldError{Field: field, Offset: -1, Item: 0, Param: param, Err: err}
-		return "<invalid: " + e.Error() + ">" // no member begins with "<"
-	}
-	return string(b)
-}
-
-// setOnly sets *v to the only member of a list, which was parsed from a text of
-// that length. On error, or if the list is empty, *v stays as it is.
-func setOnly[T any](v *T, list []T, err error, field string, length int) error {
-	if err != nil {
-		return err
-	}
-	if len(list) == 0 {
-		return &FieldError{Field: field, Offset: length, Item: -1, Err: ErrMissing}
-	}
-	*v = list[0]
-	return nil
 }

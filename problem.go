@@ -56,9 +56,9 @@ type Problem struct {
 // [Policy.Name]; without any, ViolatedPolicies is absent.
 func NewProblem(typ string, violated ...string) *Problem {
 	p := &Problem{Type: typ}
-	for _, known := range registrations {
-		if known.Type == typ {
-			*p = known
+	for _, r := range registrations {
+		if r.uri == typ {
+			p.Title, p.Status = r.title, r.status
 		}
 	}
 	if len(violated) > 0 {

@@ -1,6 +1,10 @@
 package ratelimit
 
-import "github.com/httpfields/ratelimit/internal/text"
+import (
+	"log/slog"
+
+	"github.com/httpfields/ratelimit/internal/text"
+)
 
 // AppendPolicies appends the value of the field RateLimit-Policy (draft-11
 // Section 3) to b, and returns the result. The members are joined by ", "; the
@@ -183,4 +187,91 @@ func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string,
 		}
 	}
 	return b, "", nil
+}
+
+// Validate returns nil if p can be written as a member of RateLimit-Policy,
+// else the first rule that it breaks, as a [*FieldError] with Offset -1:
+//
+//   - Name and Unit are printable ASCII (ErrSyntax).
+//   - Quota is from 0 to MaxInteger, Window is absent or from 1 to MaxInteger
+//     (ErrRange). An [Unknown] quota cannot be written.
+//   - There are at most 256 parameters, those with a struct field included
+//     (ErrTooMany).
+//   - Keys in Params are legal (ErrSyntax), each occurs once, and none is q,
+//     qu, w or pk (ErrDuplicate).
+//   - Values in Params have a type that is listed at [Param] (ErrType), and can
+//     be written (ErrSyntax, ErrRange).
+func (p Policy) Validate() error {
+	_, err := p.AppendText(nil)
+	return err
+}
+
+// String returns p as a member of RateLimit-Policy, as [Policy.AppendText]
+// writes it. A Quota that is [Unknown] is left out. For a policy that
+// [Policy.Validate] refuses, the text is not a valid member.
+func (p Policy) String() string {
+	b, param, err := p.append(nil, true)
+	return memberString(b, PolicyField, param, err)
+}
+
+// LogValue returns the text of [Policy.String], partition key included. It
+// implements [slog.LogValuer].
+func (p Policy) LogValue() slog.Value { return slog.StringValue(p.String()) }
+
+// AppendText appends p to b as a member of RateLimit-Policy, as
+// [AppendPolicies] does with one policy. On error, that of [Policy.Validate],
+// it returns b as it was. It implements [encoding.TextAppender].
+func (p Policy) AppendText(b []byte) ([]byte, error) { return AppendPolicies(b, p) }
+
+// MarshalText returns p as a member of RateLimit-Policy, as [Policy.AppendText]
+// writes it. On error, that of [Policy.Validate], it returns nil. It implements
+// [encoding.TextMarshaler].
+func (p Policy) MarshalText() ([]byte, error) { return p.AppendText(nil) }
+
+// Validate returns nil if l can be written as a member of RateLimit, else the
+// first rule that it breaks, as a [*FieldError] with Offset -1:
+//
+//   - Name is printable ASCII (ErrSyntax).
+//   - Remaining is from 0 to MaxInteger, Reset is absent or from 0 to
+//     MaxInteger (ErrRange). An [Unknown] remaining cannot be written.
+//   - There are at most 256 parameters, those with a struct field included
+//     (ErrTooMany).
+//   - Keys in Params are legal (ErrSyntax), each occurs once, and none is r, t
+//     or pk (ErrDuplicate).
+//   - Values in Params have a type that is listed at [Param] (ErrType), and can
+//     be written (ErrSyntax, ErrRange).
+func (l Limit) Validate() error {
+	_, err := l.AppendText(nil)
+	return err
+}
+
+// String returns l as a member of RateLimit, as [Limit.AppendText] writes it. A
+// Remaining that is [Unknown] is left out. For a limit that [Limit.Validate]
+// refuses, the text is not a valid member.
+func (l Limit) String() string {
+	b, param, err := l.append(nil, true)
+	return memberString(b, LimitField, param, err)
+}
+
+// LogValue returns the text of [Limit.String], partition key included. It
+// implements [slog.LogValuer].
+func (l Limit) LogValue() slog.Value { return slog.StringValue(l.String()) }
+
+// AppendText appends l to b as a member of RateLimit, as [AppendLimits] does
+// with one limit. On error, that of [Limit.Validate], it returns b as it was.
+// It implements [encoding.TextAppender].
+func (l Limit) AppendText(b []byte) ([]byte, error) { return AppendLimits(b, l) }
+
+// MarshalText returns l as a member of RateLimit, as [Limit.AppendText] writes
+// it. On error, that of [Limit.Validate], it returns nil. It implements
+// [encoding.TextMarshaler].
+func (l Limit) MarshalText() ([]byte, error) { return l.AppendText(nil) }
+
+// memberString returns the String of a member, given the result of its append.
+func memberString(b []byte, field, param string, err error) string {
+	if err != nil {
+		e := FieldError{Field: field, Offset: -1, Item: 0, Param: param, Err: err}
+		return "<invalid: " + e.Error() + ">" // no member begins with "<"
+	}
+	return string(b)
 }

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 	"weak"
@@ -243,17 +241,4 @@ func KeyBy(fields ...string) func(*http.Request) string {
 		}
 		return origin + keyMark + hex(hash.Sum64())
 	}
-}
-
-// originOf returns the origin of an address (RFC 6454 Section 4): its scheme, and its
-// host with the port, unless that is the one by default.
-func originOf(u *url.URL) keyName {
-	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Host)
-	switch scheme {
-	case "http":
-		host = strings.TrimSuffix(host, ":80")
-	case "https":
-		host = strings.TrimSuffix(host, ":443")
-	}
-	return keyName{scheme, strings.TrimSuffix(host, ":")}
 }
