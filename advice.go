@@ -16,9 +16,9 @@ import (
 // a threshold.
 const DefaultMaxWait = 10 * time.Minute
 
-// maxWait returns the longest wait that is obeyed, of which 0 or less is the
+// longestWait returns the longest wait that is obeyed, of which 0 or less is the
 // default.
-func maxWait(d time.Duration) time.Duration {
+func longestWait(d time.Duration) time.Duration {
 	if d <= 0 {
 		return DefaultMaxWait
 	}
@@ -219,13 +219,13 @@ func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	if resp == nil {
 		return a
 	}
-	c.advise(&a, resp.Header, received)
+	c.adviseHeader(&a, resp.Header, received)
 	a.Refused = a.refused(resp.StatusCode) || c.Refused != nil && c.Refused(resp)
 	if a.Refused && a.Source == SourceNone {
 		a.followUnknown()
 	}
 	a.Asked = a.Wait
-	if most := maxWait(c.MaxWait); a.Wait > most {
+	if most := longestWait(c.MaxWait); a.Wait > most {
 		a.Wait, a.Capped = most, true
 	}
 	return a
@@ -250,9 +250,9 @@ func (f *Fields) exhausted() bool {
 	return slices.ContainsFunc(f.Limits, func(l Limit) bool { return l.exhausted(policies.policy(&l)) })
 }
 
-func (c *Advisor) advise(a *Advice, h http.Header, received time.Time) {
+func (c *Advisor) adviseHeader(a *Advice, h http.Header, received time.Time) {
 	wait, asked := readRetryAfter(h, received)
-	old := stored(h)
+	old := isStored(h)
 	if !old {
 		var elsewhere time.Duration
 		c.Legacy.Now = received
@@ -290,7 +290,7 @@ func (a *Advice) follow() {
 			a.heed(l, wait, known, source)
 		} else if l.Remaining > 0 && p.Unit.countsRequests() {
 			left, _ := a.Fields.reset(i)
-			a.Pace = max(a.Pace, pace(l, p, left))
+			a.Pace = max(a.Pace, spread(l, p, left))
 		}
 	}
 }
@@ -314,9 +314,9 @@ func (a *Advice) heed(l *Limit, wait time.Duration, known bool, source Source) {
 	}
 }
 
-// pace spreads what remains over the time left, rounded up. More than the quota
+// spread spreads what remains over the time left, rounded up. More than the quota
 // would be more than the policy ever allows (draft-11 Section 8.5.1).
-func pace(l *Limit, p *Policy, left time.Duration) time.Duration {
+func spread(l *Limit, p *Policy, left time.Duration) time.Duration {
 	remaining := time.Duration(lower(l.Remaining, p.Quota))
 	pace := left / remaining
 	if left%remaining > 0 {

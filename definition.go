@@ -1,27 +1,39 @@
 package ratelimit
 
-// A param is the slot of a member that holds a defined parameter. Parameters of
+// A slot is the place in a member that holds a defined parameter. Parameters of
 // different fields may share a slot, as q and r do; those of one field do not.
-type param uint8
+type slot uint8
 
 const (
-	amountParam   param = iota // a number of quota units: q, r
-	timeParam                  // a number of seconds: w, t
-	keyParam                   // the partition key: pk
-	unitParam                  // the quota unit: qu
-	definedParams              // the number of slots
+	amountParam   slot = iota // a number of quota units: q, r
+	timeParam                 // a number of seconds: w, t
+	keyParam                  // the partition key: pk
+	unitParam                 // the quota unit: qu
+	definedParams             // the number of slots
 
 	integerParams = keyParam // the number of slots that hold Integers, which come first
 )
 
+// An itemKind is the type of a bare item (RFC 9651 Section 3.3), as far as the parser
+// has to know it.
+type itemKind uint8
+
+const (
+	absent itemKind = iota // there is none, or it is not well-formed
+	integerKind
+	stringKind
+	bytesKind
+	otherKind // a Decimal, Token, Boolean, Date or Display String, which httpsfv reads
+)
+
 // A paramDef is the definition of a parameter in one field.
 type paramDef struct {
-	key   string
-	param param // the slot for its value
-	kind  kind
-	least int64  // the least value of an Integer
-	form  string // how the value is written, for humans
-	rule  string // the rule about this form: its id in CONFORMANCE.md
+	key      string
+	param    slot // the slot for its value
+	kind     itemKind
+	least    int64  // the least value of an Integer
+	form     string // how the value is written, for humans
+	formRule string // the rule about this form: its id in CONFORMANCE.md
 }
 
 // A fieldDef is the definition of a field. A parameter is found by field and

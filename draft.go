@@ -67,10 +67,10 @@ var (
 	policyField = newField(fieldDef{
 		name: PolicyField, key: policyKey,
 		params: []paramDef{
-			{key: quotaKey, param: amountParam, kind: integerKind, form: countForm, rule: "P13"},                   // draft-11 Section 3.1.1
-			{key: unitKey, param: unitParam, kind: stringKind, form: nameForm, rule: "P14"},                        // draft-11 Section 3.1.2
-			{key: windowKey, param: timeParam, kind: integerKind, least: minWindow, form: windowForm, rule: "P16"}, // draft-11 Section 3.1.3
-			{key: partitionKey, param: keyParam, kind: bytesKind, form: bytesForm, rule: "P17"},                    // draft-11 Section 3.1.4
+			{key: quotaKey, param: amountParam, kind: integerKind, form: countForm, formRule: "P13"},                   // draft-11 Section 3.1.1
+			{key: unitKey, param: unitParam, kind: stringKind, form: nameForm, formRule: "P14"},                        // draft-11 Section 3.1.2
+			{key: windowKey, param: timeParam, kind: integerKind, least: minWindow, form: windowForm, formRule: "P16"}, // draft-11 Section 3.1.3
+			{key: partitionKey, param: keyParam, kind: bytesKind, form: bytesForm, formRule: "P17"},                    // draft-11 Section 3.1.4
 		},
 		required: 1 << amountParam,
 		listRule: "P1", nameRule: "P2", missingRule: "P6", trailerRule: "P12",
@@ -78,9 +78,9 @@ var (
 	limitField = newField(fieldDef{
 		name: LimitField, key: limitKey,
 		params: []paramDef{
-			{key: remainingKey, param: amountParam, kind: integerKind, form: countForm, rule: "L5"}, // draft-11 Section 4.1.1
-			{key: resetKey, param: timeParam, kind: integerKind, form: countForm, rule: "L7"},       // draft-11 Section 4.1.2
-			{key: partitionKey, param: keyParam, kind: bytesKind, form: bytesForm, rule: "L10"},     // draft-11 Section 4.1.3
+			{key: remainingKey, param: amountParam, kind: integerKind, form: countForm, formRule: "L5"}, // draft-11 Section 4.1.1
+			{key: resetKey, param: timeParam, kind: integerKind, form: countForm, formRule: "L7"},       // draft-11 Section 4.1.2
+			{key: partitionKey, param: keyParam, kind: bytesKind, form: bytesForm, formRule: "L10"},     // draft-11 Section 4.1.3
 		},
 		required: 1 << amountParam,
 		listRule: "L1", nameRule: "L1", missingRule: "L2", trailerRule: "L4",

@@ -67,15 +67,15 @@ type FieldError struct {
 // humans; the fields of e count from 0. A parameter that the specification does
 // not define is not named, because its key may be secret too.
 func (e *FieldError) Error() string {
-	b := append([]byte("ratelimit: "), e.place()...)
+	b := append([]byte("ratelimit: "), e.where()...)
 	if e.Offset >= 0 {
 		b = append(b, ", line "...)
 		b = strconv.AppendInt(b, int64(e.Line)+1, 10)
 		b = append(b, ", byte "...)
 		b = strconv.AppendInt(b, int64(e.Offset)+1, 10)
 	}
-	subject, form := e.subject()
-	b = append(append(b, subject...), ": "...)
+	part, form := e.part()
+	b = append(append(b, part...), ": "...)
 	if e.Err != nil {
 		b = append(b, e.Err.Error()...)
 	}
@@ -88,9 +88,9 @@ func (e *FieldError) Error() string {
 	return string(b)
 }
 
-// place returns the name of the field, with the number of the member before it
+// where returns the name of the field, with the number of the member before it
 // if there is one.
-func (e *FieldError) place() string {
+func (e *FieldError) where() string {
 	switch {
 	case e.Field == "":
 		return "fields of limits"
@@ -100,9 +100,9 @@ func (e *FieldError) place() string {
 	return "member " + strconv.Itoa(e.Item+1) + " of " + e.Field
 }
 
-// subject returns which part of the member is at fault, and the form that this
+// part returns which part of the member is at fault, and the form that this
 // part has to have. Both are "" if neither can be told.
-func (e *FieldError) subject() (subject, form string) {
+func (e *FieldError) part() (part, form string) {
 	if e.Param == "" {
 		if e.Item >= 0 && (e.Err == ErrType || e.Err == ErrSyntax && e.Offset < 0) {
 			return ": name", nameForm

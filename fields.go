@@ -318,7 +318,7 @@ func (l *Limit) wait(p *Policy) Seconds {
 // Remaining that is [Unknown] comes last.
 func (f Fields) Tightest() (Limit, bool) {
 	policies := newMatcher(f.Policies)
-	best := make(map[Unit]left, 2)
+	best := make(map[Unit]tightness, 2)
 	for i := range f.Limits {
 		l := &f.Limits[i]
 		p := policies.policy(l)
@@ -327,7 +327,7 @@ func (f Fields) Tightest() (Limit, bool) {
 			best[unit] = of
 		}
 	}
-	tightest := left{rank: 3, index: -1} // less tight than any
+	tightest := tightness{rank: 3, index: -1} // less tight than any
 	for _, l := range best {
 		if l.compareParts(tightest) < 0 {
 			tightest = l
@@ -339,8 +339,8 @@ func (f Fields) Tightest() (Limit, bool) {
 	return f.Limits[tightest.index], true
 }
 
-// A left holds the numbers of a limit that Tightest compares.
-type left struct {
+// A tightness holds the numbers of a limit that Tightest compares.
+type tightness struct {
 	remaining   uint64 // Unknown is the largest
 	reset       int64  // an absent one is the shortest
 	rank        int    // 0 if it is known which part of the quota remains, 1 if only the number is, 2 if neither is
@@ -349,8 +349,8 @@ type left struct {
 }
 
 // leftOf returns the numbers of l, whose policy is p and whose index is i.
-func leftOf(l *Limit, p *Policy, i int) left {
-	of := left{remaining: uint64(max(l.Remaining, Unknown)), reset: Unknown, index: i}
+func leftOf(l *Limit, p *Policy, i int) tightness {
+	of := tightness{remaining: uint64(max(l.Remaining, Unknown)), reset: Unknown, index: i}
 	if l.Reset.ok {
 		of.reset = l.Reset.n
 	}
@@ -369,12 +369,12 @@ func leftOf(l *Limit, p *Policy, i int) left {
 
 // compare is below 0 if l is tighter than m, a limit of the same unit, and 0 if
 // nothing but their order decides.
-func (l left) compare(m left) int {
+func (l tightness) compare(m tightness) int {
 	return cmp.Or(cmp.Compare(l.remaining, m.remaining), cmp.Compare(m.reset, l.reset))
 }
 
 // compareParts is below 0 if l is tighter than m, a limit of another unit.
-func (l left) compareParts(m left) int {
+func (l tightness) compareParts(m tightness) int {
 	hi1, lo1 := bits.Mul64(l.part, m.whole)
 	hi2, lo2 := bits.Mul64(m.part, l.whole)
 	return cmp.Or(cmp.Compare(l.rank, m.rank), cmp.Compare(hi1, hi2), cmp.Compare(lo1, lo2),

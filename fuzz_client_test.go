@@ -38,9 +38,9 @@ func FuzzAdvise(f *testing.F) {
 		c := Advisor{MaxWait: time.Duration(most)}
 		a := c.Advise(resp, time.Unix(received, 0))
 		require.GreaterOrEqual(t, a.Wait, time.Duration(0))
-		require.LessOrEqual(t, a.Wait, maxWait(c.MaxWait))
+		require.LessOrEqual(t, a.Wait, longestWait(c.MaxWait))
 		require.GreaterOrEqual(t, a.Pace, time.Duration(0))
-		require.True(t, !a.Capped || a.Wait == maxWait(c.MaxWait))
+		require.True(t, !a.Capped || a.Wait == longestWait(c.MaxWait))
 		require.True(t, a.Wait == 0 || a.Source != SourceNone)
 		lawAdviceLimit(t, &a)
 		require.True(t, text.IsName(strings.ReplaceAll(a.String(), "µs", "us")), "%q", a.String())

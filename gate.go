@@ -204,8 +204,8 @@ func (p *Pass) answered(a *Advice, received, now time.Time) {
 	if e := p.end(now); e != nil {
 		var few [4]stock
 		r := g.settings()
-		told := reportOf(a, p.trip.prices, few[:0])
-		if e.machine.answered(&p.trip, &told, received, &r) {
+		answer := reportOf(a, p.trip.prices, few[:0])
+		if e.machine.answered(&p.trip, &answer, received, &r) {
 			e.advice = a.kept(e.advice.Limit.Name)
 		}
 		g.admit(e, now)
@@ -274,7 +274,7 @@ func (g *Gate) Forget(key string) {
 
 // settings returns those that the machine obeys.
 func (g *Gate) settings() settings {
-	r := settings{maxWait: maxWait(g.MaxWait), share: min(g.Share, 1), pace: g.Pace}
+	r := settings{maxWait: longestWait(g.MaxWait), share: min(g.Share, 1), pace: g.Pace}
 	if !(r.share > 0) { // NaN included
 		r.share = 1
 	}
@@ -319,7 +319,7 @@ type entry struct {
 	timer   *time.Timer
 	until   time.Time // when the timer rings; zero while none waits
 	loss    loss
-	place   *list.Element // in the list of that loss
+	inList  *list.Element // in the list of that loss
 }
 
 // forget forgets what was learnt. The requests under way belong to an earlier era.
@@ -345,7 +345,7 @@ func (g *Gate) entry(key keyName, now time.Time) *entry {
 		g.keys = make(map[keyName]*entry)
 	}
 	e := &entry{key: keyName{strings.Clone(key.scheme), strings.Clone(key.rest)}}
-	e.place = g.lists[e.loss].PushBack(e)
+	e.inList = g.lists[e.loss].PushBack(e)
 	g.keys[e.key] = e
 	return e
 }
@@ -353,8 +353,8 @@ func (g *Gate) entry(key keyName, now time.Time) *entry {
 // displace forgets the key with which the least is lost, and reports whether there
 // is one.
 func (g *Gate) displace(now time.Time) bool {
-	for loss := range waitLost {
-		if oldest := g.lists[loss].Front(); oldest != nil {
+	for lost := range waitLost {
+		if oldest := g.lists[lost].Front(); oldest != nil {
 			g.remove(oldest.Value.(*entry))
 			return true
 		}
@@ -371,21 +371,21 @@ func (g *Gate) displace(now time.Time) bool {
 }
 
 func (g *Gate) remove(e *entry) {
-	g.lists[e.loss].Remove(e.place)
+	g.lists[e.loss].Remove(e.inList)
 	delete(g.keys, e.key)
 }
 
 // settle puts an entry, which has just been used, where it belongs.
 func (g *Gate) settle(e *entry, now time.Time) {
 	r := g.settings()
-	loss := e.machine.loss(now, &r)
+	lost := e.machine.loss(now, &r)
 	if e.queue.n > 0 {
-		loss = waitLost
+		lost = waitLost
 	}
-	if loss == e.loss {
-		g.lists[loss].MoveToBack(e.place)
+	if lost == e.loss {
+		g.lists[lost].MoveToBack(e.inList)
 		return
 	}
-	g.lists[e.loss].Remove(e.place)
-	e.loss, e.place = loss, g.lists[loss].PushBack(e)
+	g.lists[e.loss].Remove(e.inList)
+	e.loss, e.inList = lost, g.lists[lost].PushBack(e)
 }

@@ -20,9 +20,9 @@ const (
 	sweepTime = time.Second
 )
 
-// seed is that of hashes of keys. It differs in each process, so that a hash tells
+// keySeed is that of hashes of keys. It differs in each process, so that a hash tells
 // strangers nothing of what was hashed.
-var seed = maphash.MakeSeed()
+var keySeed = maphash.MakeSeed()
 
 // A keyName is a key in two parts, of which an origin needs both: so it costs no
 // memory to look one up.
@@ -47,7 +47,7 @@ func (k keyName) String() string {
 // short returns a hash in place of a long key.
 func (k keyName) short() keyName {
 	if len(k.scheme)+len(k.rest) > maxKey {
-		return keyName{keyMark, hex(maphash.Comparable(seed, k))}
+		return keyName{keyMark, hex(maphash.Comparable(keySeed, k))}
 	}
 	return k
 }

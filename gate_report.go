@@ -8,13 +8,13 @@ import (
 // reportOf tells the machine what an advice says, for a request with these prices. Its
 // stocks are appended to a list.
 func reportOf(a *Advice, prices []price, stocks []stock) report {
-	told := report{
+	out := report{
 		wait: max(a.Wait, a.Asked), pace: a.Pace, refused: a.Refused, waived: a.Source == SourceRetryAfter, stocks: stocks,
 	}
 	policies := newMatcher(a.Fields.Policies)
 	for i := range a.Fields.Policies {
-		if p := &a.Fields.Policies[i]; p.Unit == ConcurrentRequests && p.Quota > 0 && (told.atOnce == 0 || p.Quota < told.atOnce) {
-			told.atOnce = p.Quota
+		if p := &a.Fields.Policies[i]; p.Unit == ConcurrentRequests && p.Quota > 0 && (out.atOnce == 0 || p.Quota < out.atOnce) {
+			out.atOnce = p.Quota
 		}
 	}
 	priced := false // the wait is that of a limit whose units the request has counted
@@ -26,7 +26,7 @@ func reportOf(a *Advice, prices []price, stocks []stock) report {
 			continue
 		}
 		s := stockOf(&a.Fields, i, p)
-		told.stocks = append(told.stocks, s)
+		out.stocks = append(out.stocks, s)
 		switch {
 		case s.left > 0:
 		case s.unit != requestUnit && takes(prices, s.unit, s.policy) > 0:
@@ -36,9 +36,9 @@ func reportOf(a *Advice, prices []price, stocks []stock) report {
 		}
 	}
 	if priced && (a.Source == SourceLimit || a.Source == SourceWindow) {
-		told.wait = others
+		out.wait = others
 	}
-	return told
+	return out
 }
 
 // stockOf returns what a limit says, the number of whose policy is p.
@@ -61,13 +61,13 @@ func (a *Advice) kept(name string) Advice {
 	k := *a
 	k.Fields = Fields{}
 	k.Limit.Params, k.Limit.PartitionKey = nil, nil
-	k.Limit.Name = kept(cutName(k.Limit.Name), name)
+	k.Limit.Name = keptText(cutName(k.Limit.Name), name)
 	return k
 }
 
-// kept returns a text that holds no memory of the response: the one that is remembered
+// keptText returns a text that holds no memory of the response: the one that is remembered
 // already, if it is the same, else a copy.
-func kept(text, remembered string) string {
+func keptText(text, remembered string) string {
 	if text == remembered {
 		return remembered
 	}

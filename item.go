@@ -26,17 +26,6 @@ const maxDigits = 15 // of an Integer, RFC 9651 Section 4.2.4
 // isInteger reports whether n is from least to MaxInteger.
 func isInteger(n, least int64) bool { return least <= n && n <= MaxInteger }
 
-// A kind is the type of a bare item, as far as the parser has to know it.
-type kind uint8
-
-const (
-	absent kind = iota // there is none, or it is not well-formed
-	integerKind
-	stringKind
-	bytesKind
-	otherKind // a Decimal, Token, Boolean, Date or Display String, which httpsfv reads
-)
-
 // A scanner reads bare items out of a line (RFC 9651 Section 4.2.3.1). It holds
 // the value of the one that it has read last.
 type scanner struct {
@@ -52,7 +41,7 @@ type scanner struct {
 
 // scanBareItem reads a text that is one bare item and nothing else. The kind is
 // absent if it is not.
-func scanBareItem(item string) (scanner, kind) {
+func scanBareItem(item string) (scanner, itemKind) {
 	s := scanner{s: item, last: true}
 	kind, end := s.readBareItem(0)
 	if end < len(item) {
@@ -62,7 +51,7 @@ func scanBareItem(item string) (scanner, kind) {
 }
 
 // any returns the value of the bare item read last, which is of that kind.
-func (p *scanner) any(kind kind) any {
+func (p *scanner) any(kind itemKind) any {
 	switch kind {
 	case integerKind:
 		return p.num
@@ -77,7 +66,7 @@ func (p *scanner) any(kind kind) any {
 
 // readBareItem reads the bare item at i (RFC 9651 Section 4.2.3.1). The kind is
 // absent if it is not well-formed.
-func (p *scanner) readBareItem(i int) (kind, int) {
+func (p *scanner) readBareItem(i int) (itemKind, int) {
 	if i == len(p.s) {
 		return absent, i
 	}
@@ -96,14 +85,14 @@ func (p *scanner) readBareItem(i int) (kind, int) {
 
 // open is the result for a bare item that has no end in this line. If another
 // line follows, it may have its end there.
-func (p *scanner) open() (kind, int) {
+func (p *scanner) open() (itemKind, int) {
 	p.cut = !p.last
 	return absent, len(p.s)
 }
 
 // readString reads the String at start (RFC 9651 Section 4.2.5). One without
 // escapes is a part of the line, and costs no allocation.
-func (p *scanner) readString(start int) (kind, int) {
+func (p *scanner) readString(start int) (itemKind, int) {
 	i := text.Skip(p.s, start+1, text.Plain)
 	if i < len(p.s) && p.s[i] == '"' {
 		p.str = p.s[start+1 : i]
@@ -114,7 +103,7 @@ func (p *scanner) readString(start int) (kind, int) {
 
 // readEscaped reads the String at start that has escapes, or is not well-formed
 // (RFC 9651 Section 4.2.5).
-func (p *scanner) readEscaped(start int) (kind, int) {
+func (p *scanner) readEscaped(start int) (itemKind, int) {
 	s := p.s
 	var b []byte
 	for i := start + 1; ; i++ {
@@ -138,7 +127,7 @@ func (p *scanner) readEscaped(start int) (kind, int) {
 
 // readNumber reads the Integer or Decimal at start (RFC 9651 Section 4.2.4). It
 // leaves Decimals to httpsfv.
-func (p *scanner) readNumber(start int) (kind, int) {
+func (p *scanner) readNumber(start int) (itemKind, int) {
 	s, i := p.s, start
 	if s[i] == '-' {
 		i++
@@ -167,7 +156,7 @@ func (p *scanner) readNumber(start int) (kind, int) {
 
 // readBytes reads the Byte Sequence at start (RFC 9651 Section 4.2.7). As that
 // section asks, it does not fail if padding is absent or pad bits are not zero.
-func (p *scanner) readBytes(start int) (kind, int) {
+func (p *scanner) readBytes(start int) (itemKind, int) {
 	encoded := p.s[start+1:]
 	n := strings.IndexByte(encoded, ':')
 	if n < 0 {
@@ -188,7 +177,7 @@ func (p *scanner) readBytes(start int) (kind, int) {
 
 // readOther reads the Token, Boolean, Date or Display String at start. It finds
 // the end, and leaves all but Tokens to httpsfv.
-func (p *scanner) readOther(start int) (kind, int) {
+func (p *scanner) readOther(start int) (itemKind, int) {
 	s := p.s
 	i := start + 1
 	switch c := s[start]; {
@@ -214,7 +203,7 @@ func (p *scanner) readOther(start int) (kind, int) {
 }
 
 // delegate lets httpsfv read the bare item between two offsets.
-func (p *scanner) delegate(start, end int) (kind, int) {
+func (p *scanner) delegate(start, end int) (itemKind, int) {
 	item, err := httpsfv.UnmarshalItem([]string{p.s[start:end]})
 	if err != nil {
 		return absent, end

@@ -29,8 +29,8 @@ type memberJSON struct {
 	Params       Params  `json:"params,omitempty"`
 }
 
-// known returns a pointer to n, or nil if n is Unknown.
-func known(n int64) *int64 {
+// orNil returns a pointer to n, or nil if n is Unknown.
+func orNil(n int64) *int64 {
 	if n == Unknown {
 		return nil
 	}
@@ -57,7 +57,7 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 		return nil, &FieldError{Field: PolicyField, Offset: -1, Param: param, Err: err}
 	}
 	return json.Marshal(memberJSON{
-		Name: p.Name, Quota: known(p.Quota), Unit: p.Unit, Window: p.Window, PartitionKey: p.PartitionKey, Params: p.Params,
+		Name: p.Name, Quota: orNil(p.Quota), Unit: p.Unit, Window: p.Window, PartitionKey: p.PartitionKey, Params: p.Params,
 	})
 }
 
@@ -92,7 +92,7 @@ func (l Limit) MarshalJSON() ([]byte, error) {
 		return nil, &FieldError{Field: LimitField, Offset: -1, Param: param, Err: err}
 	}
 	return json.Marshal(memberJSON{
-		Name: l.Name, Remaining: known(l.Remaining), Reset: l.Reset, PartitionKey: l.PartitionKey, Params: l.Params,
+		Name: l.Name, Remaining: orNil(l.Remaining), Reset: l.Reset, PartitionKey: l.PartitionKey, Params: l.Params,
 	})
 }
 
@@ -141,8 +141,8 @@ func (f *Fields) UnmarshalJSON(b []byte) error {
 	}
 	g := Fields(read.plain)
 	var policies, limits bool
-	g.Policies, policies = values(read.Policies)
-	g.Limits, limits = values(read.Limits)
+	g.Policies, policies = elements(read.Policies)
+	g.Limits, limits = elements(read.Limits)
 	if !policies || !limits {
 		return fmt.Errorf("ratelimit: fields in JSON: null in a list: %w", ErrSyntax)
 	}
@@ -150,10 +150,10 @@ func (f *Fields) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// values returns what the elements of a list point to, and false if one is nil.
+// elements returns what the elements of a list point to, and false if one is nil.
 // Lists are read from JSON so, because package json would take a null for a zero
 // value, of which nothing remains.
-func values[T any](list []*T) ([]T, bool) {
+func elements[T any](list []*T) ([]T, bool) {
 	if list == nil || slices.Contains(list, nil) {
 		return nil, list == nil
 	}

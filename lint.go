@@ -95,7 +95,7 @@ func malformed(field *fieldDef, e *FieldError, lines []string) rule {
 	case e.Err == ErrMissing:
 		return with(rules[ruleMissing], field.missingRule, e.Param)
 	case def != nil && (e.Err == ErrType || e.Err == ErrRange):
-		return with(rules[ruleParam], def.rule, def.key+" as "+def.form)
+		return with(rules[ruleParam], def.formRule, def.key+" as "+def.form)
 	case e.Err == ErrType && field == policyField && rest != "" && text.Is(rest[0], text.Digit):
 		return with(rules[ruleDraft06], field.nameRule, "")
 	case field == limitField && strings.HasPrefix(rest, "=") && text.IsToken(text.Trim(before)):
@@ -162,12 +162,12 @@ func (c *checker) member(field *fieldDef, i int, name string, key []byte, params
 		r.id = field.nameRule
 		c.find(r, field.name, i)
 	}
-	foreign := func(p Param) bool { return elsewhere(p.Key) != nil }
+	foreign := func(p Param) bool { return otherField(p.Key) != nil }
 	if slices.ContainsFunc(params, func(p Param) bool { return !prefixed(p.Key) && !foreign(p) }) {
 		c.find(rules[rulePrefix], field.name, i)
 	}
 	if at := slices.IndexFunc(params, foreign); at >= 0 {
-		c.find(elsewhere(params[at].Key).with(params[at].Key), field.name, i)
+		c.find(otherField(params[at].Key).with(params[at].Key), field.name, i)
 	}
 	if personal(key) {
 		c.find(rules[rulePersonal], field.name, i)
@@ -185,10 +185,10 @@ func prefixed(key string) bool {
 	return strings.IndexAny(key, "-_.") > 0
 }
 
-// elsewhere returns the rule that an extension parameter breaks because its key is
+// otherField returns the rule that an extension parameter breaks because its key is
 // one that the other field defines, or nil. No parameter that a field defines is
 // among its extension parameters.
-func elsewhere(key string) *rule {
+func otherField(key string) *rule {
 	switch {
 	case policyField.find(key) != nil:
 		return &rules[ruleOfPolicy]

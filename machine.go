@@ -46,7 +46,7 @@ const (
 // A machine is what is known of a key.
 type machine struct {
 	phase   phase
-	start   start
+	start   opening
 	pause   pause
 	probes  probes
 	budgets budgets
@@ -63,8 +63,8 @@ type machine struct {
 	priced  bool  // a request with prices has been answered
 }
 
-// A start is the data of the phase unknown.
-type start struct {
+// An opening is the data of the phase unknown.
+type opening struct {
 	since time.Time // when the first request was sent
 	sent  int64     // requests
 }
@@ -123,7 +123,7 @@ func (m *machine) ask(now time.Time, r *settings, prices []price) verdict {
 	if !v.open {
 		return v
 	}
-	if most := m.pool.bound(r); most > 0 && m.under.n >= most { // some of which may hang
+	if most := m.pool.room(r); most > 0 && m.under.n >= most { // some of which may hang
 		if next := m.last.Add(min(mostBackoff, r.maxWait)); now.Before(next) {
 			return verdict{until: next}
 		}

@@ -65,8 +65,8 @@ type pool struct {
 	atOnce  int // what a policy says, 0 if none does
 }
 
-// bound returns how many may be under way, 0 for any number.
-func (p *pool) bound(r *settings) int {
+// room returns how many may be under way, 0 for any number.
+func (p *pool) room(r *settings) int {
 	if p.atOnce == 0 {
 		return p.most
 	}

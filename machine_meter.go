@@ -133,7 +133,7 @@ func (x *meter) fill(t *trip, s *stock, refused bool, received time.Time, r *set
 		}
 	}
 	left, grain := s.pessimist()
-	x.flow.told(s)
+	x.flow.note(s)
 	if !t.crowded {
 		x.flow.learn(t.at, left, x.sent-newer, grain, x.quota > 0 && left+own >= x.quota)
 	}
@@ -215,8 +215,8 @@ func (f *flow) learn(at time.Time, left, taken, grain float64, full bool) {
 	f.since, f.left, f.taken = at, left, taken
 }
 
-// told takes over what a limit says of its flow.
-func (f *flow) told(s *stock) {
+// note takes over what a limit says of its flow.
+func (f *flow) note(s *stock) {
 	was := f.reset
 	f.policy, f.reset, f.until = 0, 0, s.reset
 	if s.quota > 0 && s.window > 0 {

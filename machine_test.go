@@ -905,7 +905,7 @@ func TestMachine(t *testing.T) {
 			if tc.r.share == 0 {
 				tc.r.share = 1
 			}
-			tc.r.maxWait = maxWait(tc.r.maxWait)
+			tc.r.maxWait = longestWait(tc.r.maxWait)
 			(&play{t: t, r: tc.r}).run(tc.script)
 		})
 	}

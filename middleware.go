@@ -276,7 +276,7 @@ func (s *handling) announce() error {
 	case joins && err != nil:
 		return err
 	case joins:
-		return s.join()
+		return s.joinThere()
 	case err == nil:
 		err = own.Set(s.header)
 	}
@@ -308,9 +308,9 @@ func (m *Middleware) setLegacy(h http.Header, f *Fields) (err error) {
 	return err
 }
 
-// join writes the fields of the decision beside those that the header holds, or that
+// joinThere writes the fields of the decision beside those that the header holds, or that
 // outer Handlers have written where somebody between has replaced the header.
-func (s *handling) join() error {
+func (s *handling) joinThere() error {
 	own := s.decision.Fields
 	if s.said != nil {
 		var err error
@@ -320,9 +320,9 @@ func (s *handling) join() error {
 	}
 	o := LegacyOptions{Dialects: s.dialects(), Now: time.Now()}
 	there, err := ParseAny(s.header, o)
-	f, conflict := Restrict(there.known(false), own)
-	if conflict != nil {
-		return conflict
+	f, clash := Restrict(there.known(false), own)
+	if clash != nil {
+		return clash
 	}
 	legacy := make(http.Header, 6)
 	err = errors.Join(err, f.Set(legacy)) // for what yields to the current form

@@ -123,14 +123,14 @@ func (s *handling) joinResponse(resp *http.Response) error {
 	o := LegacyOptions{Now: time.Now()}
 	upstream, err := ParseAny(h, o)
 	upstream = upstream.known(Advisor{}.Advise(resp, o.Now).Refused)
-	f, conflict := Restrict(upstream, own)
-	if conflict != nil {
+	f, clash := Restrict(upstream, own)
+	if clash != nil {
 		f = upstream.explicit().Join(own.explicit())
 		// Of two policies of one name the first counts: a client has to see that a limit
 		// is one of requests.
 		f.Policies = slices.Concat(policiesOf(f.Policies, true), policiesOf(f.Policies, false))
 	}
-	err = errors.Join(err, conflict)
+	err = errors.Join(err, clash)
 	if fault := f.pass(h, &own, &o); fault != nil {
 		err = errors.Join(err, fault, f.Set(h))
 	}

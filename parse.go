@@ -116,11 +116,11 @@ func unjoin(err error, lines []string) error {
 type member struct {
 	off    int // where the member starts in the current line
 	name   string
-	seen   uint8                // the slots of the parameters that are there, as bits
-	bad    uint8                // the slots of those that break their definition, as bits
-	num    [integerParams]int64 // their values, by slot
-	offs   [definedParams]int   // where their values start in the current line, by slot
-	kinds  [definedParams]kind  // the types of their values, by slot
+	seen   uint8                   // the slots of the parameters that are there, as bits
+	bad    uint8                   // the slots of those that break their definition, as bits
+	num    [integerParams]int64    // their values, by slot
+	offs   [definedParams]int      // where their values start in the current line, by slot
+	kinds  [definedParams]itemKind // the types of their values, by slot
 	unit   string
 	key    []byte
 	params Params // the parameters that the field does not define
@@ -370,21 +370,21 @@ func (p *parser) full(key string, def *paramDef, n int) bool {
 
 // set stores the bare item that s has read last, which begins at off, as the
 // defined parameter d. It replaces an earlier value.
-func (m *member) set(d *paramDef, kind kind, off int, s *scanner) {
-	place := d.param % definedParams
-	bit := uint8(1) << place
+func (m *member) set(d *paramDef, kind itemKind, off int, s *scanner) {
+	at := d.param % definedParams
+	bit := uint8(1) << at
 	m.seen |= bit
 	m.bad &^= bit
-	m.kinds[place], m.offs[place] = kind, off
+	m.kinds[at], m.offs[at] = kind, off
 	switch {
 	case kind != d.kind || s.num < d.least:
 		m.bad |= bit
-	case place == unitParam:
+	case at == unitParam:
 		m.unit = s.str
-	case place == keyParam:
+	case at == keyParam:
 		m.key = s.bytes
 	default:
-		m.num[place%integerParams] = s.num
+		m.num[at%integerParams] = s.num
 	}
 }
 

@@ -260,7 +260,7 @@ func readStrings(raw json.RawMessage) []string {
 	if json.Unmarshal(raw, &list) != nil {
 		return nil
 	}
-	out, _ := values(list)
+	out, _ := elements(list)
 	return out
 }
 

@@ -17,7 +17,7 @@ import (
 // adviceOf returns what a header asks of a client, however long it may be.
 func adviceOf(h http.Header, o LegacyOptions) Advice {
 	var a Advice
-	(&Advisor{Legacy: o}).advise(&a, h, o.Now)
+	(&Advisor{Legacy: o}).adviseHeader(&a, h, o.Now)
 	return a
 }
 
@@ -57,7 +57,7 @@ func lawRestrictHeader(t testing.TB, h http.Header, own Fields, o LegacyOptions)
 	require.True(t, noMoreThan(&a, &b), "law 7, for readers of older forms: %v\nbefore %v\nafter  %v", own, before, got)
 	a, b = adviceOf(withoutCurrent(before), o), adviceOf(withoutCurrent(got), o)
 	require.True(t, noMoreThan(&a, &b), "law 7, for readers of older forms and of Retry-After: %v\nbefore %v\nafter  %v", own, before, got)
-	if !stored(h) {
+	if !isStored(h) {
 		mine := Advice{Fields: own}
 		mine.follow()
 		b = adviceOf(got, o)
@@ -78,7 +78,7 @@ func lawRestrictHeader(t testing.TB, h http.Header, own Fields, o LegacyOptions)
 	for key := range before {
 		require.True(t, got[key] != nil || key == policyKey || key == limitKey, "%s is gone", key)
 	}
-	if before[dateKey] != nil && !stored(h) && got[limitKey] != nil {
+	if before[dateKey] != nil && !isStored(h) && got[limitKey] != nil {
 		again := got.Clone()
 		o.Now = o.Now.Add(10 * time.Second)
 		require.NoError(t, RestrictHeader(again, own, o), "%v", got)
@@ -688,7 +688,7 @@ func TestRestrictHeader(t *testing.T) {
 			for _, finding := range Check(&http.Response{StatusCode: 200, Header: got}) {
 				upstreams := finding.Rule == "P15" || slices.Equal(h[limitKey], got[limitKey]) // its unit, or its form
 				early := finding.Rule == "6-5" && strings.HasPrefix(tc.name, "a reset that cannot be said")
-				require.True(t, finding.Level == LevelNote || upstreams || early || stored(got), "%v", finding)
+				require.True(t, finding.Level == LevelNote || upstreams || early || isStored(got), "%v", finding)
 			}
 		})
 	}

@@ -25,13 +25,13 @@ func readClock(h http.Header, arrived time.Time) text.Clock {
 	if lines := h[dateKey]; len(lines) > 0 {
 		date = lines[0]
 	}
-	return text.Clock{Date: date, Stored: stored(h), Arrived: arrived}
+	return text.Clock{Date: date, Stored: isStored(h), Arrived: arrived}
 }
 
-// stored reports whether a response comes from a cache: whether it has a
+// isStored reports whether a response comes from a cache: whether it has a
 // positive Age. If Age is a list, its first member decides (RFC 9111
 // Section 5.1).
-func stored(h http.Header) bool {
+func isStored(h http.Header) bool {
 	lines := h[ageKey]
 	if len(lines) == 0 {
 		return false

@@ -339,7 +339,7 @@ func (x *exchange) limits() {
 // refusal checks a refusal, and what it promises.
 func (x *exchange) refusal() {
 	f := &x.advice.Fields
-	stored := f.Limits == nil && f.Policies == nil && stored(x.resp.Header)
+	stored := f.Limits == nil && f.Policies == nil && isStored(x.resp.Header)
 	if stored {
 		return
 	}

@@ -29,15 +29,15 @@ func (l Limit) Cap(p Policy, burst float64) Limit {
 		l.Remaining = 0
 	case p.Quota < 0 || p.Window.n < minWindow || !l.Reset.ok || l.Reset.n < 0 || math.IsInf(burst, 1):
 	default:
-		l.Remaining = min(l.Remaining, share(burst, p.Quota, l.Reset.n, p.Window.n))
+		l.Remaining = min(l.Remaining, burstShare(burst, p.Quota, l.Reset.n, p.Window.n))
 	}
 	return l
 }
 
-// share returns burst × quota × reset ÷ window, rounded down and saturating. The
+// burstShare returns burst × quota × reset ÷ window, rounded down and saturating. The
 // product of three integers of fifteen digits overflows int64 and loses digits in
 // float64, hence the long multiplication.
-func share(burst float64, quota, reset, window int64) int64 {
+func burstShare(burst float64, quota, reset, window int64) int64 {
 	const exact = 1 << 53 // below, every integral float64 is the number that it prints as
 	switch {
 	case !(burst > 0): // NaN included

@@ -226,7 +226,7 @@ func KeyBy(fields ...string) func(*http.Request) string {
 	return func(req *http.Request) string {
 		origin := originOf(req.URL).String()
 		var hash maphash.Hash
-		hash.SetSeed(seed)
+		hash.SetSeed(keySeed)
 		found := false
 		for _, key := range keys {
 			lines := req.Header[key]

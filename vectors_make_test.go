@@ -237,7 +237,7 @@ func policyMembers(t *testing.T, policies []Policy) []vectorMember {
 	list := []vectorMember{}
 	for _, p := range policies {
 		list = append(list, vectorMember{
-			Name: p.Name, Quota: known(p.Quota), Unit: p.Unit, Window: p.Window.pointer(), PartitionKey: p.PartitionKey, Params: vectorParams(t, p.Params),
+			Name: p.Name, Quota: orNil(p.Quota), Unit: p.Unit, Window: p.Window.pointer(), PartitionKey: p.PartitionKey, Params: vectorParams(t, p.Params),
 		})
 	}
 	return list
@@ -247,7 +247,7 @@ func limitMembers(t *testing.T, limits []Limit) []vectorMember {
 	list := []vectorMember{}
 	for _, l := range limits {
 		list = append(list, vectorMember{
-			Name: l.Name, Remaining: known(l.Remaining), Reset: l.Reset.pointer(), PartitionKey: l.PartitionKey, Params: vectorParams(t, l.Params),
+			Name: l.Name, Remaining: orNil(l.Remaining), Reset: l.Reset.pointer(), PartitionKey: l.PartitionKey, Params: vectorParams(t, l.Params),
 		})
 	}
 	return list
@@ -471,7 +471,7 @@ func makeUseVectors(t *testing.T) {
 		if !(math.Abs(tc.burst) <= 1e15 && math.Abs(tc.burst) >= 1e-15 || tc.burst == 0) {
 			continue // no other language reads such a number alike
 		}
-		caps = append(caps, capVector{tc.name, f.Policies[0], f.Limits[0], tc.burst, known(tc.want)})
+		caps = append(caps, capVector{tc.name, f.Policies[0], f.Limits[0], tc.burst, orNil(tc.want)})
 	}
 	writeVectors(t, "caps", "a policy and a limit, and what remains when it is capped (draft-11 Section 8.5)", caps)
 	makeRestrictVectors(t)
