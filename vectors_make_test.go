@@ -96,7 +96,7 @@ func headerLines(text string) []string {
 
 // maxVector is the length of the longest case that is a vector. Longer ones are
 // about bounds, and say the same as their names.
-const maxVector = 2000
+const maxVector = 3000
 
 // writeVectors writes a file of vectors, or checks that it is up to date.
 func writeVectors[T any](t *testing.T, kind, about string, cases []T) {
@@ -147,6 +147,7 @@ func TestMakeVectors(t *testing.T) {
 	makeUseVectors(t)
 	makeLintVectors(t)
 	makeNextVectors(t)
+	makeSequenceVectors(t)
 }
 
 func makeFieldVectors(t *testing.T) {

@@ -363,6 +363,7 @@ func TestVectors(t *testing.T) {
 	})
 	t.Run("meaning", testMeaningVectors)
 	t.Run("use", testUseVectors)
+	t.Run("sequences", testSequenceVectors)
 	require.GreaterOrEqual(t, vectorCount, 800, "the vectors are read")
 }
 

@@ -1,0 +1,258 @@
+package ratelimit
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+type (
+	// sequenceVector is what a server answered to one client, and either the findings
+	// of a Sequence, or when a client that obeys may send its next request.
+	sequenceVector struct {
+		Name      string            `json:"name"`
+		Began     time.Time         `json:"began"` // from which the times count
+		Alone     bool              `json:"alone,omitempty"`
+		Exchanges []exchangeVector  `json:"exchanges"` // in the order in which their answers arrived
+		Findings  []sequenceFinding `json:"findings,omitzero"`
+		Next      *int64            `json:"next,omitempty"` // in milliseconds
+	}
+	// exchangeVector is a request and its answer, which is absent where it was lost, or
+	// has not arrived yet. Times are in milliseconds.
+	exchangeVector struct {
+		Sent     int64    `json:"sent"`
+		Received *int64   `json:"received,omitempty"`
+		Status   int      `json:"status,omitempty"`
+		Header   []string `json:"header,omitempty"`
+	}
+	sequenceFinding struct {
+		Exchange int `json:"exchange"` // index of the exchange that shows it
+		lintFinding
+	}
+)
+
+// exchangeOf returns the exchange of a request, and of an answer in the wire's text.
+func exchangeOf(sent, received int64, text string) exchangeVector {
+	_, header, found := strings.Cut(text, "\n")
+	if !strings.HasPrefix(text, "HTTP/") || !found {
+		header = text
+	}
+	return exchangeVector{sent, &received, responseOf(text).StatusCode, headerLines(header)}
+}
+
+// response returns the answer, or nil if there is none.
+func (x *exchangeVector) response() *http.Response {
+	if x.Received == nil {
+		return nil
+	}
+	return &http.Response{StatusCode: x.Status, Header: headerOf(x.Header), Body: http.NoBody}
+}
+
+func (v *sequenceVector) at(ms int64) time.Time { return v.Began.Add(time.Duration(ms) * time.Millisecond) }
+
+// findings returns what a Sequence finds in the exchanges.
+func (v *sequenceVector) findings() []sequenceFinding {
+	list := []sequenceFinding{}
+	s := &Sequence{Alone: v.Alone}
+	for i := range v.Exchanges {
+		x := &v.Exchanges[i]
+		received := x.Sent + 2000 // when a client gives up
+		if x.Received != nil {
+			received = *x.Received
+		}
+		for _, f := range s.Add(x.response(), v.at(x.Sent), v.at(received)) {
+			list = append(list, sequenceFinding{i, lintFinding{f.Rule, f.Level.String(), f.Field, indexOrNil(f.Item)}})
+		}
+	}
+	return list
+}
+
+// next returns when a Gate lets the next request go, which has let through those of
+// the exchanges.
+func (v *sequenceVector) next(t *testing.T) int64 {
+	type event struct {
+		at int64
+		do func()
+	}
+	var g Gate
+	var events []event
+	passes := make([]*Pass, len(v.Exchanges))
+	for i := range v.Exchanges {
+		x := &v.Exchanges[i]
+		events = append(events, event{x.Sent, func() {
+			var until time.Time
+			passes[i], until = g.TryEnter("server")
+			require.NotNil(t, passes[i], "exchange %d is sent too early: %v", i, until.Sub(v.Began))
+		}})
+		if resp := x.response(); resp != nil {
+			events = append(events, event{*x.Received, func() {
+				passes[i].Answered(Advisor{}.Advise(resp, time.Now()), time.Now())
+			}})
+		}
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	time.Sleep(time.Until(v.Began))
+	for _, e := range events {
+		time.Sleep(time.Until(v.at(e.at)))
+		e.do()
+	}
+	for {
+		pass, until := g.TryEnter("server")
+		if pass != nil {
+			return time.Since(v.Began).Milliseconds()
+		}
+		time.Sleep(time.Until(until))
+	}
+}
+
+// clientCases are what a client sent and got: each line is when in milliseconds a
+// request was sent and answered, or "-", and the answer, whose lines stand between
+// bars. next is when the next request may go.
+var clientCases = []struct {
+	name      string
+	exchanges string
+	next      int64
+}{
+	{"two remain, and one request may go at once", `0 100 RateLimit: "a";r=2;t=30`, 100},
+	{"two remain, and two are under way", `
+		0 100 RateLimit: "a";r=2;t=30
+		200 -
+		300 -`, 30100},
+	{"nothing remains until the reset", `0 100 RateLimit: "a";r=0;t=30`, 30100},
+	{"nothing remains, and the window of the policy tells for how long", `
+		0 100 RateLimit-Policy: "a";q=5;w=20 | RateLimit: "a";r=0`, 20100},
+	{"of two limits one is exhausted", `0 100 RateLimit: "a";r=9;t=5, "b";r=0;t=40`, 40100},
+	{"of two limits both are, and the later reset counts", `0 100 RateLimit: "a";r=0;t=50, "b";r=0;t=40`, 50100},
+	{"Retry-After goes before the reset", `0 100 HTTP/1.1 429 Too Many Requests | Retry-After: 7 | RateLimit: "a";r=0;t=30`, 7100},
+	{"Retry-After of a 503", `0 100 HTTP/1.1 503 Service Unavailable | Retry-After: 7`, 7100},
+	{"an older answer does not give back what a newer one took", `
+		100 400 RateLimit: "a";r=0;t=30
+		0 500 RateLimit: "a";r=1;t=30`, 30400},
+	{"a newer answer does", `
+		0 100 RateLimit: "a";r=1;t=30
+		200 300 RateLimit: "a";r=1;t=30`, 300},
+	{"an answer without fields leaves what was said in force", `
+		0 100 RateLimit: "a";r=1;t=30
+		200 300 Content-Type: text/plain`, 30100},
+	{"a malformed field is as good as absent", `
+		0 100 RateLimit: "a";r=1;t=30
+		200 300 RateLimit: "a";r=many;t=1`, 30100},
+	{"older fields count alike", `0 100 X-RateLimit-Limit: 10 | X-RateLimit-Remaining: 0 | X-RateLimit-Reset: 12`, 12100},
+}
+
+func makeSequenceVectors(t *testing.T) {
+	list := honestSequences(t)
+	for _, f := range faults() {
+		v := sequenceVector{Name: "a fault: " + f.name, Began: arrival, Alone: true}
+		for i := range f.n {
+			ms := int64(float64(i)*f.every*1000 + 0.5)
+			v.Exchanges = append(v.Exchanges, exchangeOf(ms, ms+10, f.serve(i, float64(ms)/1000)))
+			v.Findings = v.findings()
+			r := sequenceRules[f.rule]
+			if slices.ContainsFunc(v.Findings, func(found sequenceFinding) bool { return found.Rule == r.id && found.Level == f.alone.String() }) {
+				break
+			}
+		}
+		require.NotEmpty(t, v.Findings, f.name)
+		list = append(list, v)
+		if f.rule == ruleEarly { // others explain it
+			v.Name, v.Alone = "not alone: "+f.name, false
+			v.Findings = v.findings()
+			list = append(list, v)
+		}
+	}
+	for _, tc := range clientCases {
+		v := sequenceVector{Name: "a client: " + tc.name, Began: arrival, Next: &tc.next}
+		for line := range strings.Lines(tc.exchanges) {
+			if strings.TrimSpace(line) != "" {
+				v.Exchanges = append(v.Exchanges, parseExchange(t, line))
+			}
+		}
+		list = append(list, v)
+	}
+	writeVectors(t, "sequences", "what a server answered to one client, and what it shows, or when the client may go on", list)
+}
+
+// parseExchange reads a line of clientCases.
+func parseExchange(t *testing.T, line string) exchangeVector {
+	words := strings.SplitN(strings.TrimSpace(line), " ", 3)
+	sent, err := strconv.ParseInt(words[0], 10, 64)
+	require.NoError(t, err)
+	if words[1] == "-" {
+		return exchangeVector{Sent: sent}
+	}
+	received, err := strconv.ParseInt(words[1], 10, 64)
+	require.NoError(t, err)
+	return exchangeOf(sent, received, strings.ReplaceAll(words[2], " | ", "\n"))
+}
+
+// honestSequences returns what servers answer that do as they say. A client that
+// heeds nothing asks them twice a second, and one answer is lost.
+func honestSequences(t *testing.T) (list []sequenceVector) {
+	for _, server := range []struct {
+		name     string
+		limiters []limiter
+	}{
+		{"a fixed window", []limiter{&fixed{name: "a", quota: 5, window: 5 * time.Second}}},
+		{"a sliding log", []limiter{&sliding{name: "a", quota: 5, window: 4 * time.Second}}},
+		{"a token bucket", []limiter{&pail{name: "a", burst: 3, perSecond: 0.5}}},
+		{"two windows", []limiter{&fixed{name: "a", quota: 3, window: 3 * time.Second}, &fixed{name: "b", quota: 7, window: 60 * time.Second}}},
+	} {
+		v := sequenceVector{Name: "honest: " + server.name, Began: arrival, Alone: true}
+		for i := range int64(12) {
+			var f Fields
+			served := answerOf(server.limiters, v.at(500*i), &f)
+			policies, err := FormatPolicies(f.Policies...)
+			require.NoError(t, err)
+			limits, err := FormatLimits(f.Limits...)
+			require.NoError(t, err)
+			text := "RateLimit-Policy: " + policies + "\nRateLimit: " + limits
+			if !served {
+				text = status429 + text
+			}
+			x := exchangeOf(500*i, 500*i+10, text)
+			if i == 2 {
+				x = exchangeVector{Sent: x.Sent}
+			}
+			v.Exchanges = append(v.Exchanges, x)
+		}
+		v.Findings = []sequenceFinding{}
+		list = append(list, v)
+	}
+	return list
+}
+
+// answerOf reports whether limiters let a request pass, of which f becomes what they say.
+func answerOf(limiters []limiter, now time.Time, f *Fields) bool {
+	served := true
+	for _, l := range limiters {
+		_, ok := l.left(now)
+		served = served && ok
+	}
+	for _, l := range limiters {
+		if served {
+			l.take(now)
+		}
+		one, _ := l.left(now)
+		*f = f.Join(one)
+	}
+	return served
+}
+
+func testSequenceVectors(t *testing.T) {
+	runVectors(t, "sequences", func(t *testing.T, v sequenceVector) {
+		require.NotEqual(t, v.Findings == nil, v.Next == nil)
+		if v.Next == nil {
+			require.Equal(t, v.Findings, v.findings())
+			return
+		}
+		synctest.Test(t, func(t *testing.T) { require.Equal(t, *v.Next, v.next(t)) })
+	})
+}
