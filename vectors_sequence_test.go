@@ -55,7 +55,9 @@ func (x *exchangeVector) response() *http.Response {
 	return &http.Response{StatusCode: x.Status, Header: headerOf(x.Header), Body: http.NoBody}
 }
 
-func (v *sequenceVector) at(ms int64) time.Time { return v.Began.Add(time.Duration(ms) * time.Millisecond) }
+func (v *sequenceVector) at(ms int64) time.Time {
+	return v.Began.Add(time.Duration(ms) * time.Millisecond)
+}
 
 // findings returns what a Sequence finds in the exchanges.
 func (v *sequenceVector) findings() []sequenceFinding {
