@@ -3,18 +3,17 @@ package main
 import (
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// Of a body at most so many parts of so many bytes are read while its request waits.
-const (
-	earlyParts = 64
-	earlyPart  = 4 << 10
-)
+// mostAhead is how many bytes of a body are read at most while its request waits.
+const mostAhead = 256 << 10
 
-// A client that still sends has so long to read an answer that came before its body ended.
+// linger is how long a client that still sends has to read an answer that came before
+// its body ended.
 const linger = 500 * time.Millisecond
 
 // A requestBody is the body of a request that the proxy forwards. Nothing reads that of
@@ -22,26 +21,26 @@ const linger = 500 * time.Millisecond
 // may read a body longer than its handler runs, and net/http panics then.
 type requestBody struct {
 	server   io.ReadCloser
-	mu       sync.Mutex // is held while that is read
+	proceed  func()     // tells a client that waits for it to send the body; nil if it does not wait
+	mu       sync.Mutex // is held while that of the server is read
 	finished bool
 	whole    atomic.Bool // it was read to its end
+	broken   atomic.Bool // it has no end: the client has hung up, or sent what is no body
 
 	once  sync.Once
-	parts chan part // nil if nothing was read early; closed behind the last one
-	rest  part      // that which was not read to its end
-}
-
-type part struct {
-	data []byte
-	err  error
+	ahead *ahead // nil if nothing is read ahead
 }
 
 // bodyOf returns the body of a request, nil if it has none.
-func bodyOf(r *http.Request) *requestBody {
+func bodyOf(w http.ResponseWriter, r *http.Request) *requestBody {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	return &requestBody{server: r.Body}
+	b := &requestBody{server: r.Body}
+	if r.ProtoAtLeast(1, 1) && strings.EqualFold(r.Header.Get("Expect"), "100-continue") {
+		b.proceed = func() { w.WriteHeader(http.StatusContinue) }
+	}
+	return b
 }
 
 func (b *requestBody) read(p []byte) (int, error) {
@@ -51,52 +50,54 @@ func (b *requestBody) read(p []byte) (int, error) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	n, err := b.server.Read(p)
-	if err == io.EOF {
+	switch err {
+	case nil:
+	case io.EOF:
 		b.whole.Store(true)
+	default:
+		b.broken.Store(true)
 	}
 	return n, err
 }
 
-// begin begins to read while the request waits. It is called before Read, if at all.
-// net/http sees that a client hangs up only when it has read what the client sent
-// before, so a request with a body of more than 256 KiB stays in the queue until its
-// turn comes.
-func (b *requestBody) begin() {
+// begin begins to read while the request waits, and has leave called if the body turns
+// out to be broken. It is called before Read, if at all. net/http sees that a client hangs
+// up only when it has read what the client sent before, so a request with a body of more
+// than 256 KiB stays in the queue until its turn comes.
+func (b *requestBody) begin(leave func(error)) {
 	b.once.Do(func() {
-		parts := make(chan part, earlyParts)
-		b.parts = parts
-		go func() {
-			defer close(parts)
-			for range earlyParts {
-				buffer := make([]byte, earlyPart)
-				n, err := b.read(buffer)
-				parts <- part{buffer[:n], err}
-				if err != nil {
-					return
-				}
-			}
-		}()
+		b.ahead = newAhead()
+		if b.proceed != nil { // by itself net/http would do so while the server's hints are passed on
+			b.proceed()
+		}
+		go b.readAhead(leave)
 	})
 }
 
-// Read reads what was read early, and then the rest.
-func (b *requestBody) Read(p []byte) (int, error) {
-	for b.parts != nil && len(b.rest.data) == 0 && b.rest.err == nil {
-		next, ok := <-b.parts
-		if !ok {
-			b.parts = nil
+func (b *requestBody) readAhead(leave func(error)) {
+	buffer := make([]byte, 4<<10)
+	for left := mostAhead; left > 0; {
+		n, err := b.read(buffer[:min(left, len(buffer))])
+		b.ahead.add(buffer[:n], err != nil, err)
+		if b.broken.Load() {
+			leave(err)
 		}
-		b.rest = next
+		if err != nil {
+			return
+		}
+		left -= n
 	}
-	if len(b.rest.data) == 0 && b.rest.err == nil {
-		return b.read(p)
+	b.ahead.add(nil, true, nil)
+}
+
+// Read reads what was read ahead, and then the rest.
+func (b *requestBody) Read(p []byte) (int, error) {
+	if b.ahead != nil {
+		if n, err := b.ahead.take(p); n > 0 || err != nil {
+			return n, err
+		}
 	}
-	n := copy(p, b.rest.data)
-	b.rest.data = b.rest.data[n:]
-	if len(b.rest.data) > 0 {
-		return n, nil
-	}
-	return n, b.rest.err
+	return b.read(p)
 }
 
 // Close does nothing: what forwards the body may not end that of the server.
@@ -117,4 +118,41 @@ func (b *requestBody) finish(w *http.ResponseController) {
 	defer b.mu.Unlock()
 	b.finished = true
 	_ = b.server.Close()
+}
+
+// An ahead is what was read of a body before anybody asked for it.
+type ahead struct {
+	mu    sync.Mutex
+	grown *sync.Cond
+	data  []byte
+	ended bool  // nothing is added any more
+	err   error // why; nil if the rest is to be read by who asks for it
+}
+
+func newAhead() *ahead {
+	a := &ahead{}
+	a.grown = sync.NewCond(&a.mu)
+	return a
+}
+
+func (a *ahead) add(data []byte, ended bool, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.data = append(a.data, data...)
+	a.ended, a.err = ended, err
+	a.grown.Signal()
+}
+
+// take waits until there is something, and returns 0 and nil if the rest is to be read.
+func (a *ahead) take(p []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for len(a.data) == 0 && !a.ended {
+		a.grown.Wait()
+	}
+	n := copy(p, a.data)
+	if a.data = a.data[n:]; n > 0 {
+		return n, nil
+	}
+	return 0, a.err
 }

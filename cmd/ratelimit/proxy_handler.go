@@ -60,6 +60,7 @@ type job struct {
 	costs []ratelimit.Cost
 	until time.Time       // when a wait ends, as far as was known when it began
 	sent  context.Context // that of the request once it need not wait any more
+	leave func(error)     // ends the wait
 	body  *requestBody    // nil if the request has none
 }
 
@@ -76,7 +77,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this proxy forwards to one server: send it requests as if it were that server", http.StatusBadRequest)
 		return
 	}
-	control, j := http.NewResponseController(w), &job{body: bodyOf(r)}
+	control, j := http.NewResponseController(w), &job{body: bodyOf(w, r)}
 	r = r.WithContext(context.WithValue(r.Context(), jobKey{}, j))
 	if j.body != nil {
 		_ = control.EnableFullDuplex() // HTTP/2 always has it
@@ -133,9 +134,10 @@ func costsOf(lines []string) []ratelimit.Cost {
 func (p *proxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	j := jobOf(r)
 	j.sent = r.Context()
-	ctx, end := context.WithCancelCause(j.sent)
-	defer end(nil)
-	defer context.AfterFunc(p.stopping, func() { end(errStopping) })()
+	ctx, leave := context.WithCancelCause(j.sent)
+	defer leave(nil)
+	defer context.AfterFunc(p.stopping, func() { leave(errStopping) })()
+	j.leave = leave
 	ctx, cancel := context.WithTimeout(ctx, p.config.maxWait)
 	defer cancel()
 	return p.limited.RoundTrip(r.WithContext(ctx))
@@ -153,10 +155,11 @@ func (f forward) RoundTrip(r *http.Request) (*http.Response, error) {
 func (p *proxy) waiting(r *http.Request, until time.Time, _ ratelimit.Advice) func() {
 	j := jobOf(r)
 	j.until = until
+	over := p.stats.wait(j.key, time.Now(), until)
 	if j.body != nil {
-		j.body.begin()
+		j.body.begin(j.leave)
 	}
-	return p.stats.wait(j.key, time.Now(), until)
+	return over
 }
 
 // endEarly ends the connection behind an answer that comes before the request's body was
@@ -189,6 +192,8 @@ func (p *proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		problem.Detail = "The request would have to wait longer than this proxy holds it. It was not sent."
 		refuse(w, r, problem, late.Until)
+	case j.body != nil && j.body.broken.Load():
+		http.Error(w, "the body of the request is broken", http.StatusBadRequest)
 	default:
 		p.log.Printf("%s: %v", r.URL.Redacted(), err)
 		w.WriteHeader(http.StatusBadGateway)

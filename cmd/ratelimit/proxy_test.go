@@ -443,36 +443,94 @@ func TestProxyCosts(t *testing.T) {
 	require.EqualValues(t, 4, n.Load())
 }
 
-// A client that hangs up leaves the queue, whether it has sent a body or not.
+// dial connects to the proxy, for what no client of net/http sends.
+func (p *runningProxy) dial(t testing.TB) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	return conn
+}
+
+// A client that hangs up leaves the queue, whatever it has sent of a body.
 func TestProxyClientHangsUp(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		body func() io.Reader
-	}{
-		{"no body", func() io.Reader { return nil }},
-		{"a body", func() io.Reader { return strings.NewReader("a prompt") }},
-		{"200 KiB", func() io.Reader { return strings.NewReader(strings.Repeat("a", 200<<10)) }},
+	for _, tc := range []struct{ name, fields, body string }{
+		{"no body", "", ""},
+		{"a body", "Content-Length: 8\r\n", "a prompt"},
+		{"200 KiB", "Content-Length: 204800\r\n", strings.Repeat("a", 200<<10)},
+		{"a part of a body", "Content-Length: 80\r\n", "a prompt"},
+		{"small parts", "Transfer-Encoding: chunked\r\n", strings.Repeat("1\r\na\r\n", 200)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var n atomic.Int64
 			p := startProxy(t, serve(t, waitingFor("Retry-After", "60", &n)))
 			send(t, "GET", p.url+"/exhaust", nil)
-			ctx, hangUp := context.WithCancel(context.Background())
-			r, err := http.NewRequestWithContext(ctx, "POST", p.url, tc.body())
-			require.NoError(t, err)
-			done := make(chan error)
-			go func() {
-				_, err := http.DefaultClient.Do(r)
-				done <- err
-			}()
+			conn := p.dial(t)
+			io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\n"+tc.fields+"\r\n")
 			waiting := `ratelimit_waiting{key="anonymous"}`
 			until(t, "it waits", func() bool { return p.metric(t, waiting) == 1 })
-			hangUp()
-			require.ErrorIs(t, <-done, context.Canceled)
+			for part := range slices.Chunk([]byte(tc.body), len(tc.body)/200+1) {
+				conn.Write(part)
+				time.Sleep(time.Millisecond)
+			}
+			conn.Close()
 			until(t, "it has left", func() bool { return p.metric(t, waiting) == 0 })
 			require.EqualValues(t, 1, n.Load())
 		})
 	}
+}
+
+// A body that is none is the client's fault, before and while it is forwarded.
+func TestProxyBrokenBodies(t *testing.T) {
+	const text = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\nno length\r\n"
+	for _, waits := range []bool{false, true} {
+		var n atomic.Int64
+		p := startProxy(t, serve(t, waitingFor("Retry-After", "60", &n)))
+		if waits {
+			send(t, "GET", p.url+"/exhaust", nil)
+		}
+		conn := p.dial(t)
+		io.WriteString(conn, text)
+		answer, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		require.Regexp(t, `(?s)^HTTP/1.1 400 .*\r\nConnection: close\r\n.*is broken\n`, string(answer))
+		p.end()
+		require.Equal(t, exitFine, <-p.status)
+		require.Empty(t, p.stderr.String())
+	}
+}
+
+// A client that waits for it is told to send its body when its request begins to wait,
+// and hints of the server do not disturb that.
+func TestProxyExpectations(t *testing.T) {
+	p := startProxy(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", "</a.css>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Retry-After", "1")
+		w.Write(body)
+	}))
+	send(t, "GET", p.url, nil)
+	conn := p.dial(t)
+	answers := bufio.NewReader(conn)
+	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\nExpect: 100-continue\r\n\r\n")
+	resp, err := http.ReadResponse(answers, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusContinue, resp.StatusCode)
+	require.EqualValues(t, 1, p.metric(t, `ratelimit_waiting{key="anonymous"}`))
+	resp, err = http.ReadResponse(answers, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusEarlyHints, resp.StatusCode)
+	io.WriteString(conn, "a prompt")
+	for resp.StatusCode != http.StatusOK {
+		require.Less(t, resp.StatusCode, 200)
+		resp, err = http.ReadResponse(answers, nil)
+		require.NoError(t, err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, "a prompt", string(body))
 }
 
 func TestProxyServerDown(t *testing.T) {
@@ -557,9 +615,7 @@ func TestProxyIsNoForwardProxy(t *testing.T) {
 		"GET http://other.example/ HTTP/1.1\r\nHost: other.example\r\nAuthorization: Bearer x\r\n\r\n",
 		"CONNECT other.example:443 HTTP/1.1\r\nHost: other.example:443\r\n\r\n",
 	} {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
-		require.NoError(t, err)
-		defer conn.Close()
+		conn := p.dial(t)
 		io.WriteString(conn, text)
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		require.NoError(t, err)
@@ -677,11 +733,8 @@ func TestProxyUnfinishedBody(t *testing.T) {
 		w.Header().Set("Connection", "close")
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 	}))
-	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
-	require.NoError(t, err)
-	defer conn.Close()
+	conn := p.dial(t)
 	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nabc")
-	require.NoError(t, conn.SetReadDeadline(time.Now().Add(time.Minute)))
 	answer, err := io.ReadAll(conn)
 	require.NoError(t, err)
 	require.Regexp(t, `(?s)^HTTP/1.1 413 .*\r\nConnection: close\r\n`, string(answer))
@@ -700,13 +753,13 @@ func (r *slowReader) Read(p []byte) (int, error) {
 }
 
 func TestRequestBody(t *testing.T) {
-	for _, size := range []int{0, 1, earlyPart, earlyPart*earlyParts - 1, earlyPart * earlyParts, earlyPart*earlyParts + 1, 1 << 20} {
+	for _, size := range []int{0, 1, mostAhead - 1, mostAhead, mostAhead + 1, 1 << 20} {
 		for _, begun := range []bool{false, true} {
 			sent := strings.Repeat("abcdefg", size/7+1)[:size]
 			b := &requestBody{server: io.NopCloser(strings.NewReader(sent))}
 			if begun {
-				b.begin()
-				b.begin()
+				b.begin(nil)
+				b.begin(nil)
 			}
 			got, err := io.ReadAll(b)
 			require.NoError(t, err)
@@ -716,7 +769,9 @@ func TestRequestBody(t *testing.T) {
 		}
 	}
 	b := &requestBody{server: io.NopCloser(io.MultiReader(strings.NewReader("ab"), &brokenReader{}))}
-	b.begin()
+	left := make(chan error, 1)
+	b.begin(func(err error) { left <- err })
+	require.ErrorIs(t, <-left, io.ErrUnexpectedEOF)
 	got, err := io.ReadAll(b)
 	require.Equal(t, "ab", string(got))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
