@@ -164,9 +164,14 @@ func (p *proxy) waiting(r *http.Request, until time.Time, _ ratelimit.Advice) fu
 
 // endEarly ends the connection behind an answer that comes before the request's body was
 // read to its end. The body goes on, but what is left of it when the handler ends would
-// stand where net/http expects the next request.
+// stand where net/http expects the next request. It cannot go on beside another
+// protocol.
 func endEarly(resp *http.Response) error {
-	if jobOf(resp.Request).body.early() && resp.StatusCode != http.StatusSwitchingProtocols {
+	switch {
+	case !jobOf(resp.Request).body.early():
+	case resp.StatusCode == http.StatusSwitchingProtocols:
+		return errors.New("the server changes the protocol before the body has ended")
+	default:
 		resp.Header.Set("Connection", "close")
 	}
 	return nil

@@ -100,6 +100,16 @@ func (p *runningProxy) metric(t testing.TB, line string) float64 {
 	return -1
 }
 
+// dial connects to the proxy, for what no client of net/http sends.
+func (p *runningProxy) dial(t testing.TB) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	return conn
+}
+
 // until waits until a condition holds, for as long as the longest pause of a busy machine.
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
@@ -263,26 +273,43 @@ func TestProxyStreamsBodies(t *testing.T) {
 func TestProxyWebSocket(t *testing.T) {
 	p := startProxy(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 		require.Equal(t, "websocket", r.Header.Get("Upgrade"))
+		_, err := io.CopyN(io.Discard, r.Body, min(r.ContentLength, 4))
+		require.NoError(t, err)
 		conn, buffer, err := http.NewResponseController(w).Hijack()
 		require.NoError(t, err)
 		defer conn.Close()
 		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		io.Copy(conn, buffer)
 	}))
-	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
-	require.NoError(t, err)
-	defer conn.Close()
-	io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-	answers := bufio.NewReader(conn)
-	resp, err := http.ReadResponse(answers, nil)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusSwitchingProtocols, resp.StatusCode)
-	for range 3 {
-		io.WriteString(conn, "ping\n")
-		line, err := answers.ReadString('\n')
-		require.NoError(t, err)
-		require.Equal(t, "ping\n", line)
+	for _, tc := range []struct {
+		name, body string
+		status     int
+	}{
+		{"no body", "Content-Length: 0\r\n\r\n", http.StatusSwitchingProtocols},
+		{"a body", "Content-Length: 4\r\n\r\nbody", http.StatusSwitchingProtocols},
+		{"a body that has not ended", "Content-Length: 9\r\n\r\nbody", http.StatusBadGateway},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			conn := p.dial(t)
+			io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+tc.body)
+			answers := bufio.NewReader(conn)
+			resp, err := http.ReadResponse(answers, nil)
+			require.NoError(t, err)
+			require.Equal(t, tc.status, resp.StatusCode)
+			for range 3 {
+				if tc.status != http.StatusSwitchingProtocols {
+					break
+				}
+				io.WriteString(conn, "ping\n")
+				line, err := answers.ReadString('\n')
+				require.NoError(t, err)
+				require.Equal(t, "ping\n", line)
+			}
+		})
 	}
+	p.end()
+	<-p.status
+	require.NotContains(t, p.stderr.String(), "panic")
 }
 
 // A window is a server of a fixed number of requests a second that tells it.
@@ -441,16 +468,6 @@ func TestProxyCosts(t *testing.T) {
 		require.Equal(t, tc.status, resp.StatusCode, tc.cost)
 	}
 	require.EqualValues(t, 4, n.Load())
-}
-
-// dial connects to the proxy, for what no client of net/http sends.
-func (p *runningProxy) dial(t testing.TB) net.Conn {
-	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
-	require.NoError(t, err)
-	t.Cleanup(func() { conn.Close() })
-	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
-	return conn
 }
 
 // A client that hangs up leaves the queue, whatever it has sent of a body.
