@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -15,18 +17,18 @@ import (
 )
 
 // newFlags returns the flags of a verb, which say nothing by themselves.
-func newFlags(verb string) *flag.FlagSet {
-	flags := flag.NewFlagSet(verb, flag.ContinueOnError)
+func newFlags(verbName string) *flag.FlagSet {
+	flags := flag.NewFlagSet(verbName, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	return flags
 }
 
 // parse reads the flags of a verb. Where the verb has no more to do it returns true,
 // and the exit status: the help was asked for, or a flag is wrong.
-func parse(flags *flag.FlagSet, help string, args []string, stdout, stderr io.Writer) (status int, done bool) {
+func parse(flags *flag.FlagSet, about string, args []string, stdout, stderr io.Writer) (status int, done bool) {
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(stdout, "%s\nFlags:\n\n", help)
+		fmt.Fprintf(stdout, "%s\nFlags:\n\n", about)
 		flags.SetOutput(stdout)
 		flags.PrintDefaults()
 		return exitFine, true
@@ -36,9 +38,15 @@ func parse(flags *flag.FlagSet, help string, args []string, stdout, stderr io.Wr
 	return exitFine, false
 }
 
+// failed says why a verb has failed.
+func failed(stderr io.Writer, verbName string, err error) int {
+	fmt.Fprintf(stderr, "ratelimit %s: %s\n", verbName, report.Printable(err.Error()))
+	return exitFailed
+}
+
 // wrong says what is wrong with a command line, and where to read more.
-func wrong(stderr io.Writer, verb string, err error) int {
-	name := strings.TrimSpace("ratelimit " + verb)
+func wrong(stderr io.Writer, verbName string, err error) int {
+	name := strings.TrimSpace("ratelimit " + verbName)
 	fmt.Fprintf(stderr, "%s: %s\nFor help: %s -h\n", name, report.Printable(err.Error()), name)
 	return exitFailed
 }
@@ -87,9 +95,32 @@ func (h *headerFlag) addTo(r *http.Request) {
 	}
 }
 
+// newRequest returns a request with these fields. Its errors have no value of them, and
+// no password of the address.
+func (h *headerFlag) newRequest(ctx context.Context, method, address string) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, address, nil)
+	switch {
+	case err != nil:
+		return nil, errors.New("the address or the method is none that HTTP has")
+	case r.URL.Host == "":
+		return nil, errors.New("the address has no host")
+	}
+	h.addTo(r)
+	return r, nil
+}
+
 // isAddress reports whether an argument is the address of a server.
 func isAddress(argument string) bool {
 	return strings.HasPrefix(argument, "http://") || strings.HasPrefix(argument, "https://")
+}
+
+// shown returns an address without a password, to be printed.
+func shown(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Redacted()
 }
 
 // withPort matches an address without its scheme, and no drive of Windows.

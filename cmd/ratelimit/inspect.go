@@ -67,8 +67,7 @@ func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 
 	status := exitFine
 	fail := func(err error) {
-		fmt.Fprintf(stderr, "ratelimit inspect: %s\n", report.Printable(err.Error()))
-		status = exitFailed
+		status = failed(stderr, "inspect", err)
 	}
 	var reports []*report.Report
 	for _, input := range inputs {
@@ -162,15 +161,14 @@ func transport() http.RoundTripper {
 }
 
 func (in *inspection) get(ctx context.Context, address string) (*report.Report, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	req, err := in.header.newRequest(ctx, http.MethodGet, address)
 	if err != nil {
 		return nil, err
 	}
-	in.header.addTo(req)
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err
 	}
 	resp.Body.Close()
-	return report.New(address, resp), nil
+	return report.New(shown(address), resp), nil
 }

@@ -574,6 +574,20 @@ NAME   PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
 	}
 }
 
+// No password of an address is printed, whatever becomes of it.
+func TestAddressPrivate(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	for _, address := range []string{strings.TrimPrefix(server.URL, "http://"), "127.0.0.1:1", "no host", "a:port"} {
+		for _, flag := range []string{"-json=false", "-json"} {
+			status, stdout, stderr := inspecting("", flag, "http://user:hunter2@"+address)
+			require.NotZero(t, status)
+			require.NotEmpty(t, stdout+stderr)
+			require.NotContains(t, stdout+stderr, "hunter2")
+		}
+	}
+}
+
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left") }

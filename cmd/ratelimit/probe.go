@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/httpfields/ratelimit"
@@ -78,16 +77,14 @@ func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 	transport.MaxIdleConnsPerHost = p.concurrency
 	r, err := p.run(ctx)
 	if err != nil {
-		fmt.Fprintf(stderr, "ratelimit probe: %v\n", err)
-		return exitFailed
+		return failed(stderr, "probe", err)
 	}
 	write := r.writeText
 	if p.json {
 		write = r.writeJSON
 	}
 	if err := write(stdout); err != nil {
-		fmt.Fprintf(stderr, "ratelimit probe: %v\n", err)
-		return exitFailed
+		return failed(stderr, "probe", err)
 	}
 	for _, f := range r.findings {
 		if f.Level > ratelimit.LevelNote {
@@ -140,27 +137,13 @@ const (
 	mostRate     = 1000
 )
 
-// request returns one request. Its errors have no value of the header.
+// request returns one request.
 func (p *prober) request(ctx context.Context) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, p.method, p.address, nil)
-	if err != nil {
-		return nil, errors.New("the address or the method is none that HTTP has")
+	r, err := p.header.newRequest(ctx, p.method, p.address)
+	if err == nil && r.Header["User-Agent"] == nil {
+		r.Header.Set("User-Agent", "ratelimit-probe")
 	}
-	if r.URL.Host == "" {
-		return nil, errors.New("the address has no host")
-	}
-	r.Header.Set("User-Agent", "ratelimit-probe")
-	p.header.addTo(r)
-	return r, nil
-}
-
-// shown returns the address without a password.
-func (p *prober) shown() string {
-	u, err := url.Parse(p.address)
-	if err != nil {
-		return ""
-	}
-	return u.Redacted()
+	return r, err
 }
 
 // An answer is what came of one request. Of the response there are its status and its
@@ -189,7 +172,7 @@ type course struct {
 // cannot be reached.
 func (p *prober) run(ctx context.Context) (*probeReport, error) {
 	c := &course{prober: p, answers: make(chan answer), next: time.Now(), end: time.Now().Add(p.timeout)}
-	c.report = &probeReport{address: p.shown(), started: c.next, sequence: ratelimit.Sequence{Alone: !p.shared}}
+	c.report = &probeReport{address: shown(p.address), started: c.next, sequence: ratelimit.Sequence{Alone: !p.shared}}
 	// A redirection may lead to another host, which is none of those to be tested.
 	c.client = &http.Client{Transport: p.base, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	ctx, cancel := context.WithDeadlineCause(ctx, c.end, errOver)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/internal/report"
 )
 
 // A probeReport is what a run has shown.
@@ -31,27 +32,18 @@ type probeReport struct {
 
 // A line is one request in the time line.
 type line struct {
-	At      float64     `json:"at"`             // seconds from the beginning to when it was sent
-	Took    float64     `json:"took"`           // seconds until the answer
-	Status  int         `json:"status"`         // 0 if there was none
-	Refused bool        `json:"refused"`        // by a limit
-	Asked   *float64    `json:"wait,omitempty"` // seconds that a refusal asks to wait
-	Form    string      `json:"form,omitempty"` // in which it says its limits
-	Limits  []lineLimit `json:"limits"`
-}
-
-// A lineLimit is what one response says of a limit. What it does not say is nil.
-type lineLimit struct {
-	Name      string `json:"name"`
-	Remaining *int64 `json:"remaining,omitempty"`
-	Reset     *int64 `json:"reset,omitempty"`
-	Quota     *int64 `json:"quota,omitempty"`
-	Window    *int64 `json:"window,omitempty"`
+	At      float64        `json:"at"`             // seconds from the beginning to when it was sent
+	Took    float64        `json:"took"`           // seconds until the answer
+	Status  int            `json:"status"`         // 0 if there was none
+	Refused bool           `json:"refused"`        // by a limit
+	Asked   *float64       `json:"wait,omitempty"` // seconds that a refusal asks to wait
+	Form    string         `json:"form,omitempty"` // in which it says its limits
+	Limits  []report.Limit `json:"limits"`
 }
 
 // add notes an answer.
 func (r *probeReport) add(a answer) {
-	l := line{At: a.sent.Sub(r.started).Seconds(), Took: a.received.Sub(a.sent).Seconds(), Limits: []lineLimit{}}
+	l := line{At: a.sent.Sub(r.started).Seconds(), Took: a.received.Sub(a.sent).Seconds(), Limits: []report.Limit{}}
 	if a.resp == nil {
 		if r.failure == nil {
 			r.failure = a.err
@@ -70,8 +62,9 @@ func (r *probeReport) add(a answer) {
 		s := a.advice.Asked.Seconds()
 		l.Asked = &s
 	}
-	for _, limit := range a.advice.Fields.Limits {
-		l.Limits = append(l.Limits, limitOf(a.advice.Fields, limit))
+	all := report.LimitsOf(a.advice.Fields) // the policies without a limit are at its end
+	l.Limits = all[:len(a.advice.Fields.Limits)]
+	for _, limit := range l.Limits {
 		if !slices.Contains(r.names, limit.Name) && len(r.names) < mostColumns {
 			r.names = append(r.names, limit.Name)
 		}
@@ -82,28 +75,6 @@ func (r *probeReport) add(a answer) {
 
 // mostColumns is how many limits have a column in the time line.
 const mostColumns = 6
-
-func limitOf(f ratelimit.Fields, l ratelimit.Limit) lineLimit {
-	out := lineLimit{Name: l.Name, Remaining: known(l.Remaining), Reset: seconds(l.Reset)}
-	if p, ok := f.PolicyOf(l); ok {
-		out.Quota, out.Window = known(p.Quota), seconds(p.Window)
-	}
-	return out
-}
-
-func known(n int64) *int64 {
-	if n == ratelimit.Unknown {
-		return nil
-	}
-	return &n
-}
-
-func seconds(s ratelimit.Seconds) *int64 {
-	if n, ok := s.Value(); ok {
-		return &n
-	}
-	return nil
-}
 
 // seen is what has happened in a run, so that rules could be tried.
 type seen struct {
@@ -185,17 +156,23 @@ func (s *seen) notSeen() []string {
 
 // writeJSON writes the report as one object.
 func (r *probeReport) writeJSON(w io.Writer) error {
-	findings := []map[string]any{}
+	findings := []report.Finding{}
 	for _, f := range r.findings {
-		findings = append(findings, map[string]any{"rule": f.Rule, "level": f.Level.String(), "field": f.Field, "item": f.Item, "message": f.Message})
+		findings = append(findings, report.FindingOf(f))
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(map[string]any{
-		"url": r.address, "stopped": r.stopped, "sent": len(r.lines), "answered": r.answered, "refused": r.refused,
-		"requests": r.lines, "findings": findings, "not_seen": r.seen.notSeen(),
-	})
+	return e.Encode(struct {
+		URL      string           `json:"url"`
+		Stopped  string           `json:"stopped"`
+		Sent     int              `json:"sent"`
+		Answered int              `json:"answered"`
+		Refused  int              `json:"refused"`
+		Requests []line           `json:"requests"`
+		Findings []report.Finding `json:"findings"`
+		NotSeen  []string         `json:"not_seen"`
+	}{r.address, r.stopped, len(r.lines), r.answered, r.refused, r.lines, findings, r.seen.notSeen()})
 }
 
 // writeText writes the report for people.
@@ -208,23 +185,13 @@ func (r *probeReport) writeText(w io.Writer) error {
 		fmt.Fprintln(&b, "no findings")
 	}
 	for _, f := range r.findings {
-		fmt.Fprintf(&b, "%s (%v) %s: %s\n", f.Rule, f.Level, placeOf(f), f.Message)
+		fmt.Fprintf(&b, "%s (%v) %s: %s\n", f.Rule, f.Level, report.FindingOf(f).Place(), f.Message)
 	}
 	for _, rule := range r.seen.notSeen() {
 		fmt.Fprintf(&b, "not seen: %s\n", rule)
 	}
 	_, err := b.WriteTo(w)
 	return err
-}
-
-func placeOf(f ratelimit.Finding) string {
-	switch {
-	case f.Field == "":
-		return "the refusal"
-	case f.Item < 0:
-		return f.Field
-	}
-	return fmt.Sprintf("%s, item %d", f.Field, f.Item+1)
 }
 
 // writeLimits writes a table of the limits.
@@ -251,7 +218,7 @@ func (r *probeReport) writeLimits(b *bytes.Buffer) {
 				reset.add(limit.Reset)
 			}
 		}
-		fmt.Fprintf(table, "%q\t%s\t%s\t%s\t%v\t%v\t%d\n", name, form, number(quota, ""), number(window, "s"), remaining, reset, told)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%v\t%v\t%d\n", report.Quoted(name), report.Clip(form), number(quota, ""), number(window, "s"), remaining, reset, told)
 	}
 	table.Flush()
 	b.WriteByte('\n')
@@ -303,7 +270,7 @@ func (r *probeReport) writeLines(b *bytes.Buffer) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprint(table, "SENT\tSTATUS")
 	for _, name := range r.names {
-		fmt.Fprintf(table, "\t%q", name)
+		fmt.Fprint(table, "\t", report.Quoted(name))
 	}
 	fmt.Fprintln(table, "\tNOTE")
 	for _, l := range r.lines {
@@ -321,7 +288,7 @@ func (r *probeReport) writeLines(b *bytes.Buffer) {
 	b.WriteByte('\n')
 }
 
-func cell(limits []lineLimit, name string) string {
+func cell(limits []report.Limit, name string) string {
 	const cells = 10
 	for _, l := range limits {
 		if l.Name != name {

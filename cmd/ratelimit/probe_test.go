@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/internal/report"
 	"github.com/stretchr/testify/require"
 )
 
@@ -95,6 +96,9 @@ var static = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set(ratelimit.LimitField, `"a";r=100;t=60`)
 })
 
+// bare refuses without a word.
+var bare = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
+
 func TestProbe(t *testing.T) {
 	for name, test := range map[string]struct {
 		server http.Handler
@@ -106,10 +110,10 @@ func TestProbe(t *testing.T) {
 			"6 sent, 6 answered, 1 refused; a request was refused", `"a"`, "[########--] r=4 t=60", "refused, wait 60s",
 			"no findings", "not seen: resets go down with the clock", "not seen: older and current fields agree",
 		}},
-		"never spent":            {static, nil, 1, []string{"30 sent, 30 answered, 0 refused; all requests are sent", "L5 (should) RateLimit, item 1", "not seen: a refusal comes"}},
-		"never spent, but lent":  {static, []string{"-shared"}, 0, []string{"L5 (note) RateLimit, item 1"}},
+		"never spent":            {static, nil, 1, []string{"30 sent, 30 answered, 0 refused; all requests are sent", "L5 (should) RateLimit, member 1", "not seen: a refusal comes"}},
+		"never spent, but lent":  {static, []string{"-shared"}, 0, []string{"L5 (note) RateLimit, member 1"}},
 		"nothing is said":        {http.NotFoundHandler(), []string{"-n", "2"}, 0, []string{"no rate limits found", "2 sent", "no findings"}},
-		"a refusal without word": {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }), nil, 1, []string{"1 sent", "6585-4 (should)", "refused, it does not say for how long"}},
+		"a refusal without word": {bare, nil, 1, []string{"1 sent", "6585-4 (should)", "refused, it does not say for how long"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(test.server)
@@ -209,7 +213,7 @@ func TestProbeJSON(t *testing.T) {
 		URL, Stopped            string
 		Sent, Answered, Refused int
 		Requests                []line
-		Findings                []ratelimit.Finding
+		Findings                []report.Finding
 		NotSeen                 []string `json:"not_seen"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
@@ -220,6 +224,18 @@ func TestProbeJSON(t *testing.T) {
 	require.Equal(t, 60.0, *last.Asked)
 	require.Equal(t, 429, last.Status)
 	require.NotEmpty(t, got.NotSeen)
+
+	refuses := httptest.NewServer(bare)
+	defer refuses.Close()
+	_, stdout, _ = probing("-json", "-rate", "1000", "-n", "1", "-shared", refuses.URL)
+	require.Contains(t, stdout, `"findings": [
+    {
+      "rule": "6585-4",
+      "level": "should",
+      "field": "Retry-After",
+      "message": "say on a refusal when to come back, by Retry-After or by the fields"
+    }
+  ]`)
 }
 
 // ran is what a run did, in virtual time.
@@ -341,6 +357,17 @@ func TestProbeLost(t *testing.T) {
 		require.NoError(t, r.writeText(&b2))
 		require.Contains(t, b2.String(), "lost")
 	})
+}
+
+// Whatever a server calls a limit, a line of the report is as long as ever.
+func TestProbeLongName(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(ratelimit.LimitField, `"`+strings.Repeat("n", 100_000)+`";r=1`)
+	}))
+	defer s.Close()
+	_, stdout, _ := probing("-n", "2", "-rate", "1000", s.URL)
+	require.Contains(t, stdout, `"nnnn`)
+	require.Less(t, len(stdout), 2000)
 }
 
 // Where a server says nothing there is nothing to see.

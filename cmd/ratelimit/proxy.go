@@ -77,8 +77,7 @@ func runProxy(ctx context.Context, args []string, _ io.Reader, stdout, stderr io
 		return wrong(stderr, "proxy", err)
 	}
 	if err := serveProxy(ctx, config, stdout, stderr); err != nil {
-		fmt.Fprintf(stderr, "ratelimit proxy: %s\n", report.Printable(err.Error()))
-		return exitFailed
+		return failed(stderr, "proxy", err)
 	}
 	return exitFine
 }

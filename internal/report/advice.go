@@ -71,7 +71,7 @@ func reason(a ratelimit.Advice) string {
 	if a.Fields.Dialect != "ratelimit" {
 		field = Clip(a.Fields.Dialect)
 	}
-	text := field + " " + quoted(a.Limit.Name) + " is exhausted"
+	text := field + " " + Quoted(a.Limit.Name) + " is exhausted"
 	if a.Source == ratelimit.SourceWindow {
 		text += ", for its window"
 	}
@@ -92,7 +92,7 @@ func paced(f ratelimit.Fields) string {
 			continue
 		}
 		if a := (ratelimit.Advisor{}).Advise(&http.Response{Header: h}, time.Time{}); a.Pace > slowest {
-			name, slowest = quoted(l.Name), a.Pace
+			name, slowest = Quoted(l.Name), a.Pace
 		}
 	}
 	return name

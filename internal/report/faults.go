@@ -79,13 +79,20 @@ type Finding struct {
 func (r *Report) Check() {
 	r.Findings = []Finding{}
 	for _, f := range ratelimit.Check(r.response.Response) {
-		out := Finding{Rule: f.Rule, Level: f.Level.String(), Field: r.response.names.of(f.Field), Message: f.Message, level: f.Level, key: f.Field}
-		if f.Item >= 0 {
-			out.Item = &f.Item
-		}
-		out.locate()
+		out := FindingOf(f)
+		out.Field = r.response.names.of(f.Field)
 		r.Findings = append(r.Findings, out)
 	}
+}
+
+// FindingOf returns a finding of [ratelimit.Check] or of a [ratelimit.Sequence].
+func FindingOf(f ratelimit.Finding) Finding {
+	out := Finding{Rule: f.Rule, Level: f.Level.String(), Field: f.Field, Message: f.Message, level: f.Level, key: f.Field}
+	if f.Item >= 0 {
+		out.Item = &f.Item
+	}
+	out.locate()
+	return out
 }
 
 // locate takes the place out of the message, which is the only one to say it.
@@ -162,7 +169,7 @@ func (f Finding) about(m Malformed) bool {
 
 // fault returns a finding as a fault, with the line that it is about.
 func (r *Report) fault(f Finding) Fault {
-	out := Fault{Level: f.Level, Rule: f.Rule, Place: place(f.Field, f.Item), Remedy: f.remedy, Offset: -1, rank: int(f.level)}
+	out := Fault{Level: f.Level, Rule: f.Rule, Place: f.Place(), Remedy: f.remedy, Offset: -1, rank: int(f.level)}
 	lines := r.response.Header.Values(f.key)
 	line, offset := f.line, f.offset
 	if !f.placed && f.Item != nil {
@@ -173,6 +180,9 @@ func (r *Report) fault(f Finding) Fault {
 	}
 	return out
 }
+
+// Place returns the field, with the number of the member.
+func (f Finding) Place() string { return place(f.Field, f.Item) }
 
 // place returns a field, with the number of its member.
 func place(field string, item *int) string {

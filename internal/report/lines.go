@@ -51,7 +51,7 @@ func (r *Report) Lines() [][]int {
 
 func (r *Report) limitsIn(h http.Header) []Limit {
 	fields, _ := ratelimit.ParseAny(h, ratelimit.LegacyOptions{Now: r.Arrived})
-	return limitsOf(fields)
+	return LimitsOf(fields)
 }
 
 // has reports whether another limit says a part of this one, and nothing else.

@@ -46,7 +46,7 @@ func newReport(source string, p *response) *Report {
 		Status:    Printable(strings.TrimSpace(p.Status)),
 		Dialect:   fields.Dialect,
 		Guessed:   fields.Guessed,
-		Limits:    limitsOf(fields),
+		Limits:    LimitsOf(fields),
 		Malformed: malformedOf(p, err),
 		Advice:    adviceOf(p.Response, arrived),
 		Fields:    fields,
@@ -165,9 +165,9 @@ func identityOf(p ratelimit.Policy) identity {
 	return identity{p.Name, string(p.PartitionKey), p.PartitionKey != nil}
 }
 
-// limitsOf joins each limit with its policy, and puts the policies to which no
+// LimitsOf joins each limit with its policy, and puts the policies to which no
 // limit belongs at the end.
-func limitsOf(f ratelimit.Fields) []Limit {
+func LimitsOf(f ratelimit.Fields) []Limit {
 	list := []Limit{} // null would be no array in JSON
 	joined := map[identity]bool{}
 	for _, l := range f.Limits {

@@ -54,9 +54,10 @@ func Excerpt(s string, offset, columns int) (text string, column int) {
 }
 
 // QuotedName returns the name of the limit in quotes, cut to 40 bytes.
-func (l Limit) QuotedName() string { return quoted(l.Name) }
+func (l Limit) QuotedName() string { return Quoted(l.Name) }
 
-func quoted(name string) string { return Clip(strconv.QuoteToASCII(name)) }
+// Quoted returns a name in quotes, cut to 40 bytes.
+func Quoted(name string) string { return Clip(strconv.QuoteToASCII(name)) }
 
 // Key returns the partition key as the fields write it, cut to 40 bytes.
 func (l Limit) Key() string {
