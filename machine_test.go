@@ -944,9 +944,9 @@ func TestBudgets(t *testing.T) {
 	require.True(t, m.budgets.add(b(7, 100)), "the other may be over before")
 	require.False(t, m.budgets.add(b(8, 0)))
 	require.True(t, m.budgets.add(b(4, 11)))
-	require.Equal(t, []budget{b(7, 0), b(7, 100), b(4, 11)}, m.budgets)
+	require.Equal(t, budgets{b(7, 0), b(7, 100), b(4, 11)}, m.budgets)
 	require.True(t, m.budgets.add(b(3, 0)))
-	require.Equal(t, []budget{b(7, 100), b(4, 11), b(3, 0)}, m.budgets)
+	require.Equal(t, budgets{b(7, 100), b(4, 11), b(3, 0)}, m.budgets)
 
 	m = &machine{}
 	for i := range maxBudgets + 5 {
