@@ -149,9 +149,8 @@ type exchange struct {
 
 // overlap notes when the response arrived, and with how many others it overlaps.
 func (x *exchange) overlap() {
-	known := min(x.added, len(x.recent))
-	for i := range known {
-		if x.recent[i].After(x.sent) {
+	for _, at := range x.recent[:min(x.added, len(x.recent))] {
+		if at.After(x.sent) {
 			x.pending++
 		}
 	}
@@ -339,11 +338,11 @@ func (x *exchange) limits() {
 // refusal checks a refusal, and what it promises.
 func (x *exchange) refusal() {
 	f := &x.advice.Fields
-	stored := f.Limits == nil && f.Policies == nil && isStored(x.resp.Header)
-	if stored {
+	silent := f.Limits == nil && f.Policies == nil
+	if silent && isStored(x.resp.Header) {
 		return
 	}
-	if x.resp.StatusCode == http.StatusTooManyRequests && f.Limits == nil && f.Policies == nil && x.advice.Source == SourceNone {
+	if silent && x.resp.StatusCode == http.StatusTooManyRequests && x.advice.Source == SourceNone {
 		x.judge(ruleBare, retryAfterKey, -1)
 	}
 	x.early()

@@ -163,20 +163,20 @@ func (at *place) remaining() {
 		n++
 	}
 	cleared := math.Ceil(quota - float64(n)*(1-part))
-	left := float64(now.remaining)
+	remains := float64(now.remaining)
 	stays := n > 3 && least >= 3 && now.reset >= a.reset
-	switch jumped := left > float64(r.last.remaining)+1; {
-	case left <= flown && stays:
+	switch jumped := remains > float64(r.last.remaining)+1; {
+	case remains <= flown && stays:
 		at.fault(ruleStays, false, RoleReset)
-	case left <= flown || spent < 3 && !jumped:
+	case remains <= flown || spent < 3 && !jumped:
 	case !jumped:
-		at.fault(ruleSpent, left > cleared || now.served && now.fell(a), RoleRemaining)
-	case left > cleared && r.last.stays(a):
+		at.fault(ruleSpent, remains > cleared || now.served && now.fell(a), RoleRemaining)
+	case remains > cleared && r.last.stays(a):
 		at.fault(ruleClock, true, RoleReset)
 		r.anchor, r.spent = *now, 0
 	default:
 		r.jumps++ // a reset that is too long, as one that is jittered, explains a few
-		at.fault(ruleSpent, left > cleared && r.jumps >= 3, RoleRemaining)
+		at.fault(ruleSpent, remains > cleared && r.jumps >= 3, RoleRemaining)
 		r.anchor, r.spent = *now, 0
 	}
 }
@@ -267,8 +267,8 @@ func (at *place) short() {
 	if !ok || !at.last.ok || w > math.MaxInt64/4 || at.idle < 2*w+2*time.Second {
 		return
 	}
-	if left, spent := float64(at.now.remaining), lost*float64(max(at.most, 1)); left+spent < float64(at.policy.Quota) {
-		at.fault(ruleShort, left < float64(at.policy.Quota)/2, RoleQuota)
+	if remains, spent := float64(at.now.remaining), lost*float64(max(at.most, 1)); remains+spent < float64(at.policy.Quota) {
+		at.fault(ruleShort, remains < float64(at.policy.Quota)/2, RoleQuota)
 	}
 }
 
@@ -292,30 +292,30 @@ type spare struct {
 // early checks that a request is refused only when nothing remains.
 func (x *exchange) early() {
 	const few, lost = 3, 5 // lost is how many answers in a row may have been lost
-	left, known := x.spare()
+	now, says := x.spare()
 	if !x.refused {
-		if known && x.served {
-			x.calm.ok, x.calm.spare, x.calm.received = true, left, x.received
+		if says && x.served {
+			x.calm.ok, x.calm.spare, x.calm.received = true, now, x.received
 		}
 		return
 	}
 	before := x.calm
 	x.calm.ok = false
-	if known && left.requests > 0 { // the refusal itself says so
-		x.refusedEarly(left.priced && (left.all || left.requests >= lost))
+	if says && now.requests > 0 { // the refusal itself says so
+		x.refusedEarly(now.priced && (now.all || now.requests >= lost))
 		return
 	}
 	if !before.ok || x.overlaps > 0 || x.added < few || x.sent.Before(before.received) {
 		return
 	}
-	left = before.spare
-	if left.requests == 0 {
+	then := before.spare
+	if then.requests == 0 {
 		x.calm.inTime++
 		return
 	}
 	x.calm.early++
 	often := x.calm.early >= few && x.calm.early > x.calm.inTime
-	x.refusedEarly(left.priced && (left.requests >= lost || left.all && often) || x.complete())
+	x.refusedEarly(then.priced && (then.requests >= lost || then.all && often) || x.complete())
 }
 
 func (x *exchange) refusedEarly(certain bool) {
@@ -328,10 +328,10 @@ func (x *exchange) refusedEarly(certain bool) {
 
 // spare returns how many more requests the response leaves. ok is false if it does not
 // say, or has a limit in a unit that may refuse requests while some of it is left.
-func (x *exchange) spare() (left spare, ok bool) {
+func (x *exchange) spare() (s spare, ok bool) {
 	f := &x.advice.Fields
 	policies := newMatcher(f.Policies)
-	left = spare{math.MaxInt64, true, x.isCurrent()}
+	s = spare{math.MaxInt64, true, x.isCurrent()}
 	for i := range f.Limits {
 		l := &f.Limits[i]
 		p := policies.policy(l)
@@ -341,17 +341,17 @@ func (x *exchange) spare() (left spare, ok bool) {
 		}
 		switch {
 		case l.exhausted(p):
-			left.requests = 0
+			s.requests = 0
 		case unit == ConcurrentRequests:
-			left.requests = min(left.requests, l.Remaining)
+			s.requests = min(s.requests, l.Remaining)
 		case l.Remaining == Unknown || unit != Requests:
 			return spare{}, false
 		default:
-			left.requests = min(left.requests, l.Remaining/max(cost, 1))
-			left.priced = left.priced && cost > 0
+			s.requests = min(s.requests, l.Remaining/max(cost, 1))
+			s.priced = s.priced && cost > 0
 		}
 	}
-	return left, len(f.Limits) > 0
+	return s, len(f.Limits) > 0
 }
 
 // complete reports whether a whole quota was served in an epoch that said at its end
@@ -402,13 +402,13 @@ func (x *exchange) promised() {
 	default:
 		o.row++
 		o.broken++
-		rule, field := ruleNoMore, LimitField
+		index, field := ruleNoMore, LimitField
 		if o.source == SourceRetryAfter {
-			rule, field = ruleTooSoon, retryAfterKey
+			index, field = ruleTooSoon, retryAfterKey
 		}
 		// A bucket gives back one at a time, which a request may have taken whose
 		// answer was lost; three times in a row it is not that.
-		x.find(rule, o.row >= 3 && o.broken > o.kept && x.overlaps == 0, field, -1)
+		x.find(index, o.row >= 3 && o.broken > o.kept && x.overlaps == 0, field, -1)
 	}
 	o.ok, o.end, o.source = true, x.received.Add(x.advice.Asked), x.advice.Source
 }

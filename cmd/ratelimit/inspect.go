@@ -149,12 +149,13 @@ func read(source string, r io.Reader) (*report.Report, error) {
 }
 
 var client = &http.Client{
-	Transport:     transport(),
+	Transport:     newTransport(),
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	Timeout:       10 * time.Second,
 }
 
-func transport() http.RoundTripper {
+// newTransport returns a Transport for servers that are not trusted.
+func newTransport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxResponseHeaderBytes = 1 << 20
 	return t

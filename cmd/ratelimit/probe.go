@@ -62,10 +62,9 @@ type prober struct {
 }
 
 func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxResponseHeaderBytes = 1 << 20
-	defer transport.CloseIdleConnections()
-	p := &prober{base: transport}
+	base := newTransport()
+	defer base.CloseIdleConnections()
+	p := &prober{base: base}
 	flags := newFlags("probe")
 	p.flags(flags)
 	if status, done := parse(flags, probeHelp, args, stdout, stderr); done {
@@ -74,16 +73,16 @@ func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 	if err := p.check(flags.Args()); err != nil {
 		return wrong(stderr, "probe", err)
 	}
-	transport.MaxIdleConnsPerHost = p.concurrency
+	base.MaxIdleConnsPerHost = p.concurrency
 	r, err := p.run(ctx)
 	if err != nil {
 		return failed(stderr, "probe", err)
 	}
-	write := r.writeText
+	output := r.writeText
 	if p.json {
-		write = r.writeJSON
+		output = r.writeJSON
 	}
-	if err := write(stdout); err != nil {
+	if err := output(stdout); err != nil {
 		return failed(stderr, "probe", err)
 	}
 	for _, f := range r.findings {

@@ -203,7 +203,7 @@ func (r *probeReport) writeLimits(b *bytes.Buffer) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "LIMIT\tFORM\tQUOTA\tWINDOW\tREMAINING\tRESET\tTOLD")
 	for _, name := range r.names {
-		var remaining, reset span
+		var left, until span
 		var quota, window *int64
 		form, told := "", 0
 		for _, l := range r.lines {
@@ -214,11 +214,11 @@ func (r *probeReport) writeLimits(b *bytes.Buffer) {
 				told++
 				form = l.Form
 				quota, window = last(quota, limit.Quota), last(window, limit.Window)
-				remaining.add(limit.Remaining)
-				reset.add(limit.Reset)
+				left.add(limit.Remaining)
+				until.add(limit.Reset)
 			}
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%v\t%v\t%d\n", report.Quoted(name), report.Clip(form), number(quota, ""), number(window, "s"), remaining, reset, told)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%v\t%v\t%d\n", report.Quoted(name), report.Clip(form), number(quota, ""), number(window, "s"), left, until, told)
 	}
 	table.Flush()
 	b.WriteByte('\n')

@@ -159,10 +159,10 @@ func serveProxy(ctx context.Context, c *proxyConfig, stdout, stderr io.Writer) e
 		fmt.Fprintf(stdout, "metrics on http://%s/metrics\n", admin.Addr())
 	}
 	server := newServer(p, logger)
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
 	select {
-	case err := <-failed:
+	case err := <-served:
 		return err
 	case <-ctx.Done():
 		p.shutdown(server)

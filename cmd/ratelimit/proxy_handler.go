@@ -200,7 +200,7 @@ func (p *proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case j.body != nil && j.body.broken.Load():
 		http.Error(w, "the body of the request is broken", http.StatusBadRequest)
 	default:
-		p.log.Printf("%s: %v", r.URL.Redacted(), err)
+		p.log.Printf("%s %s: %v", r.Method, r.URL.EscapedPath(), err) // a query may hold a key
 		w.WriteHeader(http.StatusBadGateway)
 	}
 }
@@ -208,8 +208,8 @@ func (p *proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 // refuse answers a request that was not sent. Where nobody knows when it could be, it
 // may come back in a second, and wait again.
 func refuse(w http.ResponseWriter, r *http.Request, problem *ratelimit.Problem, until time.Time) {
-	seconds := max((time.Until(until)+time.Second-1)/time.Second, 1)
-	text := strconv.FormatInt(int64(seconds), 10)
+	wait := max((time.Until(until)+time.Second-1)/time.Second, 1)
+	text := strconv.FormatInt(int64(wait), 10)
 	w.Header().Set("Retry-After", text)
 	problem.Extensions = map[string]json.RawMessage{"retry-after": json.RawMessage(text)}
 	problem.ServeHTTP(w, r)

@@ -18,7 +18,8 @@ import (
 // What the statistics keep at most.
 const (
 	maxKeys     = 1024
-	maxPolicies = 16 // of a key
+	maxPolicies = 16  // of a key
+	maxName     = 128 // bytes of the name of a policy
 )
 
 // stats counts what passes the proxy, by key.
@@ -34,9 +35,9 @@ type keyStats struct {
 	Key      string       `json:"key"`              // a hash
 	Requests int64        `json:"requests"`         // all that came
 	Refused  int64        `json:"refused"`          // by the server
-	TooLate  int64        `json:"refused-by-proxy"` // because they would have waited for too long
+	TooLate  int64        `json:"refused_by_proxy"` // because they would have waited for too long
 	Waiting  int          `json:"waiting"`          // now
-	Waited   float64      `json:"waited-seconds"`   // together
+	Waited   float64      `json:"waited_seconds"`   // together
 	Until    time.Time    `json:"until,omitzero"`   // when the first of those that wait may go; zero if none waits
 	Limits   []limitStats `json:"limits,omitempty"`
 
@@ -47,7 +48,7 @@ type keyStats struct {
 type limitStats struct {
 	Policy    string  `json:"policy"`
 	Remaining int64   `json:"remaining"`
-	Reset     float64 `json:"reset-seconds,omitempty"` // from now; 0 if that is past or was not said
+	Reset     float64 `json:"reset_seconds,omitempty"` // from now; 0 if that is past or was not said
 
 	end time.Time
 }
@@ -138,7 +139,7 @@ func limitsOf(limits []ratelimit.Limit, now time.Time) (list []limitStats) {
 		if l.Remaining == ratelimit.Unknown {
 			continue
 		}
-		next := limitStats{Policy: strings.Clone(l.Name), Remaining: l.Remaining}
+		next := limitStats{Policy: strings.Clone(l.Name[:min(len(l.Name), maxName)]), Remaining: l.Remaining}
 		if d, ok := l.Reset.Duration(); ok {
 			next.end = now.Add(d)
 		}
@@ -187,10 +188,10 @@ func (s *stats) handler() http.Handler {
 // metrics writes the statistics in the text format of Prometheus.
 func metrics(keys []keyStats) []byte {
 	var b bytes.Buffer
-	family := func(name, kind, help string, write func(k *keyStats, sample func(value float64, labels ...string))) {
-		fmt.Fprintf(&b, "# HELP ratelimit_%s %s\n# TYPE ratelimit_%[1]s %[3]s\n", name, help, kind)
+	family := func(name, kind, about string, samples func(k *keyStats, sample func(value float64, labels ...string))) {
+		fmt.Fprintf(&b, "# HELP ratelimit_%s %s\n# TYPE ratelimit_%[1]s %[3]s\n", name, about, kind)
 		for i := range keys {
-			write(&keys[i], func(value float64, labels ...string) {
+			samples(&keys[i], func(value float64, labels ...string) {
 				fmt.Fprintf(&b, "ratelimit_%s{key=%q", name, keys[i].Key)
 				for j := 0; j < len(labels); j += 2 {
 					fmt.Fprintf(&b, `,%s="%s"`, labels[j], labelEscapes.Replace(labels[j+1]))

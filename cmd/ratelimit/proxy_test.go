@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -560,7 +561,7 @@ func TestProxyServerDown(t *testing.T) {
 	statuses := make([]int, 30)
 	for i := range statuses {
 		clients.Go(func() {
-			resp, err := http.Get(p.url)
+			resp, err := http.Get(p.url + "/a?key=secret")
 			if err == nil {
 				statuses[i] = resp.StatusCode
 				resp.Body.Close()
@@ -570,6 +571,10 @@ func TestProxyServerDown(t *testing.T) {
 	clients.Wait()
 	require.Equal(t, slices.Repeat([]int{http.StatusBadGateway}, len(statuses)), statuses)
 	require.Zero(t, p.metric(t, `ratelimit_waiting{key="anonymous"}`))
+	p.end()
+	<-p.status
+	require.Contains(t, p.stderr.String(), "ratelimit proxy: GET /a: dial tcp "+address)
+	require.NotContains(t, p.stderr.String(), "secret")
 }
 
 // An interrupt ends what waits, and lets what is under way end.
@@ -684,6 +689,9 @@ func TestProxyStatsAreBounded(t *testing.T) {
 	send(t, "GET", p.url+"/exhaust", nil)
 	_, text := send(t, "GET", p.admin+"/metrics", nil)
 	require.Equal(t, maxPolicies, strings.Count(text, "ratelimit_remaining{"))
+
+	s.observe("long", ratelimit.Advice{Fields: ratelimit.Fields{Limits: []ratelimit.Limit{{Name: strings.Repeat("n", 1<<20)}}}}, time.Now())
+	require.Len(t, s.keys["long"].Limits[0].Policy, maxName)
 }
 
 // A request that is refused at once gets its answer, again and again on one connection,

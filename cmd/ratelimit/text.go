@@ -21,8 +21,8 @@ func writeText(w io.Writer, reports []*report.Report, p palette) error {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		for _, section := range sections {
-			section(&b, r, p)
+		for _, writeSection := range sections {
+			writeSection(&b, r, p)
 		}
 	}
 	_, err := b.WriteTo(w)
@@ -50,12 +50,12 @@ func writeLimits(w io.Writer, r *report.Report, p palette) {
 	}
 	table.Flush()
 	// Colours come last, because a tabwriter counts them as text.
-	for i, line := range strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n") {
+	for i, row := range strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n") {
 		paint := p.bold
 		if i > 0 {
 			paint = painter(r.Limits[i-1], p)
 		}
-		fmt.Fprintln(w, paint(line))
+		fmt.Fprintln(w, paint(row))
 	}
 }
 
@@ -66,7 +66,7 @@ func painter(l report.Limit, p palette) func(string) string {
 	case report.Low:
 		return p.yellow
 	}
-	return func(line string) string { return line }
+	return func(row string) string { return row }
 }
 
 const barCells = 10

@@ -86,7 +86,7 @@ func eachElement[T any](b []byte, f func(T)) error {
 	return nil
 }
 
-func (l *list) readHAR(text string) error {
+func (h *history) readHAR(text string) error {
 	var file harFile
 	if err := json.Unmarshal([]byte(text), &file); err != nil {
 		var syntax *json.SyntaxError
@@ -96,17 +96,17 @@ func (l *list) readHAR(text string) error {
 		return errNoHAR // what else there is to say names types of Go
 	}
 	if file.Log == nil {
-		l.addEntry(file.harEntry)
+		h.addEntry(file.harEntry)
 		return nil
 	}
-	l.dropped = file.Log.Entries.dropped
+	h.dropped = file.Log.Entries.dropped
 	for _, entry := range file.Log.Entries.kept {
-		l.addEntry(entry)
+		h.addEntry(entry)
 	}
 	return nil
 }
 
-func (l *list) addEntry(e harEntry) {
+func (h *history) addEntry(e harEntry) {
 	r := e.harResponse
 	if e.Response != nil {
 		r = *e.Response
@@ -118,5 +118,5 @@ func (l *list) addEntry(e harEntry) {
 	for _, field := range r.Headers.list {
 		p.add(field.Name, field.Value, 0)
 	}
-	l.add(p)
+	h.add(p)
 }

@@ -79,46 +79,46 @@ func (p *response) isInterim() bool {
 	return p.StatusCode/100 == 1 && p.StatusCode != http.StatusSwitchingProtocols
 }
 
-// A list holds the last responses of a text.
-type list struct {
+// A history holds the last responses of a text.
+type history struct {
 	kept    []*response
 	dropped int
 }
 
 // add adds a response, after the last one is complete.
-func (l *list) add(p *response) {
-	l.trim()
-	l.kept = append(l.kept, p)
+func (h *history) add(p *response) {
+	h.trim()
+	h.kept = append(h.kept, p)
 }
 
 // trim drops what is not looked at.
-func (l *list) trim() {
-	if n := len(l.kept); n > 0 && l.kept[n-1].isInterim() {
-		l.kept = l.kept[:n-1]
+func (h *history) trim() {
+	if n := len(h.kept); n > 0 && h.kept[n-1].isInterim() {
+		h.kept = h.kept[:n-1]
 	}
-	if n := len(l.kept); n > maxResponses {
-		l.kept = l.kept[1:]
-		l.dropped++
+	if n := len(h.kept); n > maxResponses {
+		h.kept = h.kept[1:]
+		h.dropped++
 	}
 }
 
-func responses(text string) (*list, error) {
+func responses(text string) (*history, error) {
 	text = strings.TrimPrefix(text, "\ufeff") // a byte order mark
-	l := &list{}
+	h := &history{}
 	switch start := strings.TrimSpace(text); {
 	case strings.HasPrefix(start, "{"):
-		if err := l.readHAR(start); err != nil {
+		if err := h.readHAR(start); err != nil {
 			return nil, err
 		}
 	case strings.HasPrefix(start, "["):
-		if err := l.readHAR(`{"headers":` + start + `}`); err != nil {
+		if err := h.readHAR(`{"headers":` + start + `}`); err != nil {
 			return nil, err
 		}
 	default:
-		l.readLines(text)
+		h.readLines(text)
 	}
-	l.trim()
-	return l, nil
+	h.trim()
+	return h, nil
 }
 
 // statusLine is that of RFC 9112 Section 4, and curl's of HTTP/2 and HTTP/3.
@@ -138,7 +138,7 @@ func isVerbose(text string) bool {
 
 // readLines reads HTTP/1.1 text: responses, or the lines of one header alone.
 // Lines that are no header fields do not hide the others.
-func (l *list) readLines(text string) {
+func (h *history) readLines(text string) {
 	verbose := isVerbose(text)
 	var p *response
 	body := false
@@ -155,14 +155,14 @@ func (l *list) readLines(text string) {
 		switch status, ok := statusOf(line); {
 		case ok:
 			p, body = newResponse(status), false
-			l.add(p)
+			h.add(p)
 		case body:
 		case line == "":
 			body = p != nil
 		default:
 			if p == nil {
 				p = newResponse("")
-				l.add(p)
+				h.add(p)
 			}
 			if !p.addLine(line, number) {
 				p.unread = append(p.unread, number)
