@@ -158,7 +158,8 @@ type answer struct {
 type course struct {
 	*prober
 	client   *http.Client
-	answers  chan answer
+	answers  chan answer   // as they arrive
+	ended    chan struct{} // one for each request that has ended: its body is read
 	sent     int
 	underWay int
 	next     time.Time // when the next request may be sent
@@ -170,7 +171,7 @@ type course struct {
 // run sends the requests, and returns what came of them. The error is that the server
 // cannot be reached.
 func (p *prober) run(ctx context.Context) (*probeReport, error) {
-	c := &course{prober: p, answers: make(chan answer), next: time.Now(), end: time.Now().Add(p.timeout)}
+	c := &course{prober: p, answers: make(chan answer), ended: make(chan struct{}), next: time.Now(), end: time.Now().Add(p.timeout)}
 	c.report = &probeReport{address: shown(p.address), started: c.next, sequence: ratelimit.Sequence{Alone: !p.shared}}
 	// A redirection may lead to another host, which is none of those to be tested.
 	c.client = &http.Client{Transport: p.base, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -219,35 +220,41 @@ func (c *course) step(ctx context.Context) {
 			c.stopped = errOver.Error()
 		}
 	case a := <-c.answers:
-		c.underWay--
 		c.take(ctx, a)
+	case <-c.ended:
+		c.underWay--
 	case <-due:
 		c.sent++
 		c.underWay++
 		c.next = time.Now().Add(time.Duration(float64(time.Second) / c.rate))
-		go func() { c.answers <- c.ask(ctx) }()
+		go c.ask(ctx)
 	}
 }
 
-// ask sends one request.
-func (c *course) ask(ctx context.Context) (a answer) {
-	const mostBody = 1 << 20 // is read, so that the connection can be used again
-	a.sent = time.Now()
+// ask sends one request. The body of its answer is read, so that the connection can be
+// used again, unless there is no end to it.
+func (c *course) ask(ctx context.Context) {
+	const mostBody, mostTime = 1 << 20, time.Second
+	defer func() { c.ended <- struct{}{} }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a := answer{sent: time.Now()}
 	r, err := c.request(ctx)
+	if err == nil {
+		a.resp, err = c.client.Do(r)
+	}
+	a.received, a.err = time.Now(), err
 	if err != nil {
-		a.received, a.err = time.Now(), err
-		return a
+		a.resp = nil
+		c.answers <- a
+		return
 	}
-	resp, err := c.client.Do(r)
-	a.received = time.Now()
-	if a.err = err; err != nil {
-		return a
-	}
-	_, _ = io.CopyN(io.Discard, resp.Body, mostBody)
-	_ = resp.Body.Close()
-	a.resp = resp
-	a.advice = ratelimit.Advisor{MaxWait: math.MaxInt64}.Advise(resp, a.received)
-	return a
+	a.advice = ratelimit.Advisor{MaxWait: math.MaxInt64}.Advise(a.resp, a.received)
+	body := a.resp.Body
+	c.answers <- a
+	defer time.AfterFunc(mostTime, cancel).Stop()
+	_, _ = io.CopyN(io.Discard, body, mostBody)
+	_ = body.Close()
 }
 
 // take notes an answer, and decides whether and when to go on.

@@ -359,6 +359,19 @@ func TestProbeLost(t *testing.T) {
 	})
 }
 
+// A body without an end is not waited for.
+func TestProbeEndlessBody(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		static(w, r)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer s.Close()
+	_, stdout, stderr := probing("-c", "3", "-n", "3", "-rate", "1000", "-timeout", "20s", s.URL)
+	require.Empty(t, stderr)
+	require.Contains(t, stdout, "3 sent, 3 answered, 0 refused; all requests are sent")
+}
+
 // Whatever a server calls a limit, a line of the report is as long as ever.
 func TestProbeLongName(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
