@@ -120,7 +120,7 @@ func (s *Sequence) Add(resp *http.Response, sent, received time.Time) []Finding 
 	x := &exchange{Sequence: s, sent: sent, received: received, idle: sent.Sub(s.latest)}
 	x.overlap()
 	if resp == nil {
-		s.calm.ok, s.owed.ok, s.owed.row = false, false, 0
+		s.lose()
 		return nil
 	}
 	x.resp = resp
@@ -134,6 +134,10 @@ func (s *Sequence) Add(resp *http.Response, sent, received time.Time) []Finding 
 	x.refusal()
 	return x.findings
 }
+
+// lose forgets what earlier responses promise: nothing tells whether a request was
+// counted whose answer was lost, came from a cache, or is that it failed.
+func (s *Sequence) lose() { s.calm.ok, s.owed.ok, s.owed.row = false, false, 0 }
 
 // An exchange is a request and its response, while it is added.
 type exchange struct {
@@ -179,7 +183,12 @@ func (x *exchange) report(f Finding) {
 // of drafts 04 to 07 are right by their draft, and a Retry-After that is a second
 // before the reset may be rounded otherwise.
 func (x *exchange) check() {
-	old := x.advice.Fields.Dialect == "draft-06" || x.advice.Fields.Dialect == "draft-07"
+	dialect := x.advice.Fields.Dialect
+	if isStored(x.resp.Header) { // of which there is no advice
+		f, _ := ParseAny(x.resp.Header, LegacyOptions{})
+		dialect = f.Dialect
+	}
+	old := dialect == "draft-06" || dialect == "draft-07"
 	least, _ := x.advice.Fields.RetryAfter().Duration()
 	rounded := x.advice.Asked >= least-time.Second
 	for _, f := range Check(x.resp) {
@@ -339,7 +348,8 @@ func (x *exchange) limits() {
 func (x *exchange) refusal() {
 	f := &x.advice.Fields
 	silent := f.Limits == nil && f.Policies == nil
-	if silent && isStored(x.resp.Header) {
+	if silent && isStored(x.resp.Header) || !x.refused && !x.served {
+		x.lose()
 		return
 	}
 	if silent && x.resp.StatusCode == http.StatusTooManyRequests && x.advice.Source == SourceNone {

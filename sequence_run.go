@@ -294,7 +294,7 @@ func (x *exchange) early() {
 	const few, lost = 3, 5 // lost is how many answers in a row may have been lost
 	now, says := x.spare()
 	if !x.refused {
-		if says && x.served {
+		if says {
 			x.calm.ok, x.calm.spare, x.calm.received = true, now, x.received
 		}
 		return
@@ -384,12 +384,10 @@ func (x *exchange) promised() {
 	o := &x.owed
 	switch {
 	case !x.refused:
-		if x.served && o.ok && x.sent.After(o.end) {
+		if o.ok && x.sent.After(o.end) {
 			o.kept++
 		}
-		if x.served {
-			o.ok, o.row = false, 0
-		}
+		o.ok, o.row = false, 0
 		return
 	case x.advice.Source == SourceNone || x.counts(ConcurrentRequests):
 		o.ok = false

@@ -30,7 +30,10 @@ func say(policy, limit string, args ...any) string {
 	return "RateLimit-Policy: \"a\";" + policy + "\nRateLimit: \"a\";" + fmt.Sprintf(limit, args...) + "\n"
 }
 
-const status429 = "HTTP/1.1 429 Too Many Requests\n"
+const (
+	status429 = "HTTP/1.1 429 Too Many Requests\n"
+	status500 = "HTTP/1.1 500 Internal Server Error\n"
+)
 
 // windows answers as a fixed window does, but for what a server says of it.
 func windows(quota int, window float64, say func(left int, reset float64) string) func(int, float64) string {
@@ -222,6 +225,7 @@ func TestSequenceOlderDraft(t *testing.T) {
 	for _, text := range []string{
 		"RateLimit-Policy: 10;w=60\nRateLimit-Limit: 10\nRateLimit-Remaining: 9\nRateLimit-Reset: 60\n",
 		"RateLimit-Policy: 10;w=60\nRateLimit: limit=10, remaining=9, reset=60\n",
+		"RateLimit-Policy: 10;w=60\nRateLimit: limit=10, remaining=9, reset=60\nAge: 5\n",
 	} {
 		found := (&Sequence{Alone: true}).Add(responseOf(text), arrival, arrival)
 		require.NotEmpty(t, found)
@@ -241,6 +245,27 @@ func TestSequenceStored(t *testing.T) {
 			require.Equal(t, LevelNote, f.Level, "%v", f)
 		}
 		require.Empty(t, s.Add(responseOf(status429+"Age: 5\n"), at, at))
+	}
+}
+
+// A request that fails may have been counted, whether its answer says so or not: it may
+// be why the next one is refused.
+func TestSequenceFailures(t *testing.T) {
+	for name, answers := range map[string][]string{
+		"it took what came back":   {status500, status429 + "Retry-After: 4\n"},
+		"it took the last one":     {say("q=3;w=19", "r=2;t=19"), say("q=3;w=19", "r=1;t=14"), status500, status429 + "Retry-After: 4\n"},
+		"the same, and it says so": {say("q=3;w=19", "r=2;t=19"), say("q=3;w=19", "r=1;t=14"), status500 + say("q=3;w=19", "r=0;t=9"), status429 + "Retry-After: 4\n"},
+		"it came from a cache":     {"Age: 1\n", status429 + "Retry-After: 4\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Sequence{Alone: true}
+			for i := range 40 {
+				at := arrival.Add(time.Duration(i) * 5 * time.Second)
+				for _, f := range s.Add(responseOf(answers[i%len(answers)]), at, at) {
+					require.Equal(t, LevelNote, f.Level, "%v", f)
+				}
+			}
+		})
 	}
 }
 
