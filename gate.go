@@ -109,10 +109,11 @@ type Gate struct {
 // Failed; a second call does nothing, so Failed may be deferred. On a nil Pass both
 // do nothing.
 type Pass struct {
-	gate  *Gate
-	entry *entry // nil if nothing is to be learnt, or has been
-	era   int
-	trip  trip
+	gate     *Gate
+	entry    *entry // nil if nothing is to be learnt, or has been
+	era      int
+	waitOnly bool // the deadline is that of the wait
+	trip     trip
 }
 
 // A WaitError says that a request was not sent because the deadline of its context
