@@ -26,3 +26,12 @@ func TestReadmeProgram(t *testing.T) {
 	defer server.Close()
 	require.Equal(t, "go on, pace 1m21s\nburst 37 12s\ndaily 990 80000s\n", command(t, ".", nil, "go", "run", file, server.URL))
 }
+
+// What README.md shows of the command is what it prints.
+func TestReadmeInspect(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	require.NoError(t, err)
+	shown := regexp.MustCompile("(?s)```sh\ngo run (./cmd/ratelimit) (inspect) ([^\n]*)\n```\n\n```\n(.*?)```").FindStringSubmatch(string(readme))
+	require.NotNil(t, shown)
+	require.Equal(t, shown[4], command(t, "..", nil, "go", append([]string{"run"}, shown[1:4]...)...))
+}
