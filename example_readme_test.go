@@ -127,7 +127,7 @@ func Example_readmeCheckResponse() {
 	err := ratelimit.Advisor{}.CheckResponse(resp, time.Now())
 	var refused *ratelimit.RefusedError
 	if errors.As(err, &refused) {
-		log.Printf("refused with %d, come back in %v", refused.Status, refused.Advice.Asked)
+		log.Printf("refused with %d, come back in %v", refused.Status, refused.Advice.Asked) // 0s if it does not say when
 	}
 	// Output: refused with 429, come back in 12s
 }
