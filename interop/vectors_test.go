@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,6 +97,36 @@ func TestVectorsInJavaScript(t *testing.T) {
 
 // Less than eighty lines of Python, without any package, read them all.
 func TestVectorsInPython(t *testing.T) {
+	cases := strictVectors(t)
+	var got []json.RawMessage
+	python(t, "python/vectors.py", cases, &got)
+	requireVectors(t, cases, got, nil)
+}
+
+// A client in Python goes on when the vectors say.
+func TestSequencesInPython(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(vectorDir, "sequences.json"))
+	require.NoError(t, err)
+	type sequence struct {
+		Name      string          `json:"name"`
+		Exchanges json.RawMessage `json:"exchanges"`
+		Next      *int64          `json:"next"`
+	}
+	var file struct{ Cases []sequence }
+	require.NoError(t, json.Unmarshal(text, &file))
+	cases := slices.DeleteFunc(file.Cases, func(s sequence) bool { return s.Next == nil })
+	var got []int64
+	python(t, "python/sequences.py", cases, &got)
+	require.Len(t, got, len(cases))
+	require.Greater(t, len(cases), 10)
+	for i, c := range cases {
+		require.Equal(t, *c.Next, got[i], c.Name)
+	}
+}
+
+// python runs a program, which reads and writes JSON.
+func python(t *testing.T, file string, input, output any) {
+	t.Helper()
 	program, err := exec.LookPath("python3")
 	if err != nil {
 		if os.Getenv("CI") != "" {
@@ -103,21 +134,18 @@ func TestVectorsInPython(t *testing.T) {
 		}
 		t.Skip(err)
 	}
-	cases := strictVectors(t)
-	input, err := json.Marshal(cases)
+	text, err := json.Marshal(input)
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), program, "python/vectors.py")
-	cmd.Stdin = bytes.NewReader(input)
-	output, err := cmd.Output()
+	cmd := exec.CommandContext(t.Context(), program, file)
+	cmd.Stdin = bytes.NewReader(text)
+	text, err = cmd.Output()
 	require.NoError(t, err)
-	var got []json.RawMessage
-	require.NoError(t, json.Unmarshal(output, &got))
-	requireVectors(t, cases, got, nil)
+	require.NoError(t, json.Unmarshal(text, output))
 }
 
 // The readers are short.
 func TestVectorReaders(t *testing.T) {
-	for _, file := range []string{"node/vectors.mjs", "python/vectors.py"} {
+	for _, file := range []string{"node/vectors.mjs", "python/vectors.py", "python/sequences.py"} {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.Less(t, strings.Count(string(text), "\n"), 80, file)
