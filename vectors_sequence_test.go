@@ -127,6 +127,10 @@ var clientCases = []struct {
 		0 100 RateLimit: "a";r=2;t=30
 		200 -
 		300 -`, 30100},
+	{"one remains, and a request that was sent after that of the answer is under way", `
+		0 100 RateLimit: "a";r=3;t=30
+		150 300 RateLimit: "a";r=1;t=30
+		200 -`, 30300},
 	{"nothing remains until the reset", `0 100 RateLimit: "a";r=0;t=30`, 30100},
 	{"nothing remains, and the window of the policy tells for how long", `
 		0 100 RateLimit-Policy: "a";q=5;w=20 | RateLimit: "a";r=0`, 20100},
