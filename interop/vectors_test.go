@@ -52,6 +52,11 @@ func TestVectorSchema(t *testing.T) {
 // The schema refuses what no file may hold.
 func TestVectorSchemaRefuses(t *testing.T) {
 	schema := readSchema(t)
+	refuses := func(kind, name, c string) {
+		var value any
+		require.NoError(t, json.Unmarshal([]byte(`{"kind":"`+kind+`","about":"a","cases":[`+c+`]}`), &value), name)
+		require.Error(t, schema.Validate(value), name)
+	}
 	for name, c := range map[string]string{
 		"no lines":                     `{"name":"a","limits":[]}`,
 		"no name":                      `{"lines":[],"limits":[]}`,
@@ -65,9 +70,18 @@ func TestVectorSchemaRefuses(t *testing.T) {
 		"a character that is no byte":  `{"name":"a","lines":["\u0100"],"limits":[]}`,
 		"a value of no type":           `{"name":"a","lines":[],"limits":[{"name":"a","params":[["x",null]]}]}`,
 	} {
-		var value any
-		require.NoError(t, json.Unmarshal([]byte(`{"kind":"limits","about":"a","cases":[`+c+`]}`), &value), name)
-		require.Error(t, schema.Validate(value), name)
+		refuses("limits", name, c)
+	}
+	const began = `{"name":"a","began":"2026-11-21T03:00:00Z",`
+	for name, c := range map[string]string{
+		"neither findings nor next":  began + `"exchanges":[{"sent":0}]}`,
+		"both":                       began + `"exchanges":[{"sent":0}],"findings":[],"next":0}`,
+		"no exchange":                began + `"exchanges":[],"next":0}`,
+		"an answer without a status": began + `"exchanges":[{"sent":0,"received":1}],"next":0}`,
+		"a header without an answer": began + `"exchanges":[{"sent":0,"header":[]}],"next":0}`,
+		"a finding of no exchange":   began + `"exchanges":[{"sent":0}],"findings":[{"rule":"L5","level":"note","field":"RateLimit"}]}`,
+	} {
+		refuses("sequences", name, c)
 	}
 }
 
