@@ -324,6 +324,26 @@ func TestMachine(t *testing.T) {
 			0 send | answer 1 a r=1;t=3600 | send | shut 60000
 			60000 is probing`},
 
+		// late answers, to three that were sent at the same time
+		{"late answers, in order", settings{}, `
+			0 send | answer 1 a r=100;t=60 | send 3 | answer 2 a r=9;t=60 | answer 3 a r=8;t=60 | answer 4 a r=1;t=60 | send | shut 60000`},
+		{"late answers, the last is first", settings{}, `
+			0 send | answer 1 a r=100;t=60 | send 3 | answer 2 a r=1;t=60 | answer 3 a r=8;t=60 | answer 4 a r=9;t=60 | send | shut 60000`},
+		{"late answers, the wait is first", settings{}, `
+			0 send | answer 1 a r=100;t=60 | send 3 | answer 2 a r=0;t=30 | answer 3 a r=8;t=60 | answer 4 a r=9;t=60 | shut 30000 certain`},
+		{"late answers, the wait is last", settings{}, `
+			0 send | answer 1 a r=100;t=60 | send 3 | answer 2 a r=8;t=60 | answer 3 a r=9;t=60 | answer 4 a r=0;t=30 | shut 30000 certain`},
+		{"late answers, the longer wait is first", settings{}, `
+			0 send | answer 1 a r=100;t=60 | send 3 | answer 2 a r=0;t=30 | answer 3 a r=0;t=10 | answer 4 a r=9;t=60 | shut 30000 certain`},
+		{"late answers, the longer wait is last", settings{}, `
+			0 send | answer 1 a r=100;t=60 | send 3 | answer 2 a r=0;t=10 | answer 3 a r=5;t=60 | answer 4 a r=0;t=30 | shut 30000 certain`},
+		{"late answers, silence counts", settings{}, `
+			0 send | answer 1 a r=100;t=60 | send 3 | answer 2 a r=3;t=60 | answer 3 | answer 4 | send | shut 60000`},
+		{"late answers, silence first counts too", settings{}, `
+			0 send | answer 1 a r=100;t=60 | send 3 | answer 2 | answer 3 | answer 4 a r=3;t=60 | send | shut 60000`},
+		{"late answers, one that makes what is known stricter is the newest from then on", settings{}, `
+			0 send | answer 1 a r=100;t=60 | send 2 | answer 2 a r=50;t=60 | send | answer 3 a r=1;t=60 | answer 4 a r=40;t=60 | send | shut 60000`},
+
 		// waiting
 		{"waiting to probing, nothing was left", settings{}, `
 			0 send | answer 1 a r=0;t=7

@@ -584,70 +584,6 @@ func TestTransportObserve(t *testing.T) {
 	})
 }
 
-// A desk answers requests when a test says so, in any order.
-type desk struct{ in chan inquiry }
-
-type inquiry struct {
-	req   *http.Request
-	reply chan string
-}
-
-func (d *desk) RoundTrip(req *http.Request) (*http.Response, error) {
-	q := inquiry{req, make(chan string)}
-	d.in <- q
-	return answer(req, <-q.reply), nil
-}
-
-// Late answers: one to a request that was sent earlier than what is known was
-// learnt makes that stricter, not looser.
-func TestTransportLateAnswers(t *testing.T) {
-	for _, tc := range []struct {
-		name    string
-		answers []string // to three requests at the same time, in the order in which they arrive
-		next    []int    // seconds until each of the following is sent
-	}{
-		{"in order", []string{"r=9;t=60", "r=8;t=60", "r=1;t=60"}, []int{0, 60}},
-		{"the last is first", []string{"r=1;t=60", "r=8;t=60", "r=9;t=60"}, []int{0, 60}},
-		{"the wait is first", []string{"r=0;t=30", "r=8;t=60", "r=9;t=60"}, []int{30}},
-		{"the wait is last", []string{"r=8;t=60", "r=9;t=60", "r=0;t=30"}, []int{30}},
-		{"the longer wait is first", []string{"r=0;t=30", "r=0;t=10", "r=9;t=60"}, []int{30}},
-		{"the longer wait is last", []string{"r=0;t=10", "r=5;t=60", "r=0;t=30"}, []int{30}},
-		{"silence counts", []string{"r=3;t=60", "", ""}, []int{0, 60}},
-		{"silence first counts too", []string{"", "", "r=3;t=60"}, []int{0, 60}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := &desk{make(chan inquiry)}
-				rt := &Transport{Base: d}
-				var wg sync.WaitGroup
-				send := func() inquiry {
-					wg.Go(func() { require.NoError(t, get(t, rt, example)) })
-					return <-d.in
-				}
-				reply := func(q inquiry, limit string) {
-					if limit != "" {
-						limit = `RateLimit: "a";` + limit
-					}
-					q.reply <- limit
-					synctest.Wait()
-				}
-				reply(send(), "r=100;t=60")
-				under := []inquiry{send(), send(), send()}
-				for i, limit := range tc.answers {
-					reply(under[i], limit)
-				}
-				start := time.Now()
-				for _, want := range tc.next {
-					q := send()
-					require.Equal(t, time.Duration(want)*time.Second, time.Since(start))
-					reply(q, "")
-				}
-				wg.Wait()
-			})
-		})
-	}
-}
-
 // A hostile response announces more limits than are counted.
 func TestTransportManyLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -678,36 +614,6 @@ func TestTransportGoroutines(t *testing.T) {
 		cancel()
 	}
 	require.LessOrEqual(t, runtime.NumGoroutine(), before)
-}
-
-// An answer that makes what is known stricter is the newest from then on.
-func TestTransportLateAnswerIsNewest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := &desk{make(chan inquiry)}
-		rt := &Transport{Base: d}
-		var wg sync.WaitGroup
-		send := func() inquiry {
-			wg.Go(func() { require.NoError(t, get(t, rt, example)) })
-			return <-d.in
-		}
-		reply := func(q inquiry, limit string) {
-			q.reply <- `RateLimit: "a";` + limit
-			synctest.Wait()
-		}
-		reply(send(), "r=100;t=60")
-		second, third := send(), send()
-		reply(second, "r=50;t=60")
-		fourth := send()
-		reply(third, "r=1;t=60") // may have been served after the fourth
-		reply(fourth, "r=40;t=60")
-		start := time.Now()
-		fifth := send()
-		sixth := send()
-		require.Equal(t, time.Minute, time.Since(start))
-		reply(fifth, "r=0;t=1")
-		reply(sixth, "r=0;t=1")
-		wg.Wait()
-	})
 }
 
 // Requests at the same time, after others that came one by one.
