@@ -14,6 +14,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// advised is the advice of a response, as in the tests of the machine.
+func advised(fields string) Advice { return Advisor{}.Advise(shortResponse(fields), time.Now()) }
+
+// enter lets a request with costs through.
+func enter(t *testing.T, g *Gate, key string, costs ...Cost) *Pass {
+	t.Helper()
+	p, err := g.Enter(t.Context(), key, costs...)
+	require.NoError(t, err)
+	return p
+}
+
+// entered lets a request with costs through, and tells its pass of an answer.
+func entered(t *testing.T, g *Gate, key, fields string, costs ...Cost) {
+	t.Helper()
+	enter(t, g, key, costs...).Answered(advised(fields), time.Now())
+}
+
 func TestTransportMemory(t *testing.T) {
 	host := func(i int) string { return fmt.Sprintf("%d.example", i) }
 	fill := func(t *testing.T, rt *Transport, from, n int) {
@@ -22,130 +39,107 @@ func TestTransportMemory(t *testing.T) {
 			require.LessOrEqual(t, len(rt.gate().keys), maxKeys)
 		}
 	}
-	t.Run("the oldest goes first", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			rt := &Transport{Base: newScript(`RateLimit: "a";r=5;t=999999999999999`)}
-			fill(t, rt, 0, maxKeys)
-			fill(t, rt, 0, 1) // is the newest now
-			fill(t, rt, maxKeys, 1)
-			require.NotNil(t, entryOf(rt, host(0)))
-			require.Nil(t, entryOf(rt, host(1)))
-			fill(t, rt, maxKeys, 2*maxKeys)
-			require.NotNil(t, entryOf(rt, host(3*maxKeys-1)))
-			require.Nil(t, entryOf(rt, host(0)))
-		})
+	inBubble(t, "the oldest goes first", func(t *testing.T) {
+		rt := &Transport{Base: newScript(`RateLimit: "a";r=5;t=999999999999999`)}
+		fill(t, rt, 0, maxKeys)
+		fill(t, rt, 0, 1) // is the newest now
+		fill(t, rt, maxKeys, 1)
+		require.NotNil(t, entryOf(rt, host(0)))
+		require.Nil(t, entryOf(rt, host(1)))
+		fill(t, rt, maxKeys, 2*maxKeys)
+		require.NotNil(t, entryOf(rt, host(3*maxKeys-1)))
+		require.Nil(t, entryOf(rt, host(0)))
 	})
-	t.Run("one that says nothing goes before one that counts", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newScript(`RateLimit: "a";r=5;t=60`)
-			rt := &Transport{Base: s}
-			fill(t, rt, 0, maxKeys-1)
-			s.lines = []string{""}
-			fill(t, rt, maxKeys, 2)
-			require.NotNil(t, entryOf(rt, host(0)))
-			require.Nil(t, entryOf(rt, host(maxKeys)))
-		})
+	inBubble(t, "one that says nothing goes before one that counts", func(t *testing.T) {
+		s := newScript(`RateLimit: "a";r=5;t=60`)
+		rt := &Transport{Base: s}
+		fill(t, rt, 0, maxKeys-1)
+		s.lines = []string{""}
+		fill(t, rt, maxKeys, 2)
+		require.NotNil(t, entryOf(rt, host(0)))
+		require.Nil(t, entryOf(rt, host(maxKeys)))
 	})
-	t.Run("a wait in force is never displaced", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newScript("Retry-After: 60")
-			rt := &Transport{Base: s}
-			fill(t, rt, 0, 1)
-			s.lines = []string{`RateLimit: "a";r=0;t=999999999`}
-			fill(t, rt, 1, 3*maxKeys) // hostile hosts
-			start := time.Now()
-			fill(t, rt, 0, 1)
-			require.Equal(t, time.Minute, time.Since(start))
-			require.Nil(t, entryOf(rt, host(maxKeys)), "nothing is kept of it")
-			time.Sleep(DefaultMaxWait)
-			fill(t, rt, 4*maxKeys, 1)
-			require.NotNil(t, entryOf(rt, host(4*maxKeys)), "the waits have ended")
-		})
+	inBubble(t, "a wait in force is never displaced", func(t *testing.T) {
+		s := newScript("Retry-After: 60")
+		rt := &Transport{Base: s}
+		fill(t, rt, 0, 1)
+		s.lines = []string{`RateLimit: "a";r=0;t=999999999`}
+		fill(t, rt, 1, 3*maxKeys) // hostile hosts
+		start := time.Now()
+		fill(t, rt, 0, 1)
+		require.Equal(t, time.Minute, time.Since(start))
+		require.Nil(t, entryOf(rt, host(maxKeys)), "nothing is kept of it")
+		time.Sleep(DefaultMaxWait)
+		fill(t, rt, 4*maxKeys, 1)
+		require.NotNil(t, entryOf(rt, host(4*maxKeys)), "the waits have ended")
 	})
 	waits := func(t *testing.T, g *Gate, from, n int, wait time.Duration) {
 		for i := range n {
-			p, err := g.Enter(t.Context(), host(from+i))
-			require.NoError(t, err)
-			p.Answered(Advice{Wait: wait, Source: SourceRetryAfter}, time.Now())
+			enter(t, g, host(from+i)).Answered(Advice{Wait: wait, Source: SourceRetryAfter}, time.Now())
 		}
 	}
-	t.Run("the one wait that has ended is displaced", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var g Gate
-			waits(t, &g, 0, 1, 2*time.Second)
-			waits(t, &g, 1, maxKeys, time.Minute)
-			require.Nil(t, g.keys[keyName{rest: host(maxKeys)}])
-			time.Sleep(3 * time.Second)
+	inBubble(t, "the one wait that has ended is displaced", func(t *testing.T) {
+		var g Gate
+		waits(t, &g, 0, 1, 2*time.Second)
+		waits(t, &g, 1, maxKeys, time.Minute)
+		require.Nil(t, g.keys[keyName{rest: host(maxKeys)}])
+		time.Sleep(3 * time.Second)
+		waits(t, &g, maxKeys, 1, time.Minute)
+		require.NotNil(t, g.keys[keyName{rest: host(maxKeys)}])
+		require.Nil(t, g.keys[keyName{rest: host(0)}])
+	})
+	inBubble(t, "a wait that is forgotten is displaced at once", func(t *testing.T) {
+		var g Gate
+		waits(t, &g, 0, maxKeys+1, time.Minute)
+		g.Forget(host(5))
+		waits(t, &g, maxKeys, 1, time.Minute)
+		require.NotNil(t, g.keys[keyName{rest: host(maxKeys)}])
+		require.Nil(t, g.keys[keyName{rest: host(5)}])
+	})
+	inBubble(t, "waits are looked at once a second", func(t *testing.T) {
+		var g Gate
+		waits(t, &g, 0, 1, 1500*time.Millisecond)
+		waits(t, &g, 1, maxKeys-1, time.Minute)
+		for _, tc := range []struct {
+			after time.Duration
+			kept  bool
+		}{{0, false}, {time.Second, false}, {600 * time.Millisecond, false}, {400 * time.Millisecond, true}} {
+			time.Sleep(tc.after)
 			waits(t, &g, maxKeys, 1, time.Minute)
-			require.NotNil(t, g.keys[keyName{rest: host(maxKeys)}])
-			require.Nil(t, g.keys[keyName{rest: host(0)}])
-		})
+			require.Equal(t, tc.kept, g.keys[keyName{rest: host(maxKeys)}] != nil)
+		}
 	})
-	t.Run("a wait that is forgotten is displaced at once", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var g Gate
-			waits(t, &g, 0, maxKeys+1, time.Minute)
-			g.Forget(host(5))
-			waits(t, &g, maxKeys, 1, time.Minute)
-			require.NotNil(t, g.keys[keyName{rest: host(maxKeys)}])
-			require.Nil(t, g.keys[keyName{rest: host(5)}])
-		})
+	inBubble(t, "a key that was displaced learns from an answer that comes later", func(t *testing.T) {
+		var g Gate
+		known := func(key string) bool { return g.keys[keyName{rest: key}] != nil }
+		answered, failed, late := enter(t, &g, "slow"), enter(t, &g, "slow"), enter(t, &g, "late")
+		waits(t, &g, 0, maxKeys, 0)
+		require.False(t, known("slow") || known("late"))
+		answered.Answered(Advice{Wait: time.Minute, Source: SourceRetryAfter}, time.Now())
+		failed.Failed()
+		require.Len(t, g.keys, maxKeys)
+		require.Zero(t, g.keys[keyName{rest: "slow"}].machine.under.n)
+		waits(t, &g, maxKeys, maxKeys, time.Minute)
+		late.Answered(Advice{Wait: time.Minute, Source: SourceRetryAfter}, time.Now())
+		require.False(t, known("late"), "all others have to wait")
+		start := time.Now()
+		enter(t, &g, "slow").Failed()
+		require.Equal(t, time.Minute, time.Since(start))
 	})
-	t.Run("waits are looked at once a second", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var g Gate
-			waits(t, &g, 0, 1, 1500*time.Millisecond)
-			waits(t, &g, 1, maxKeys-1, time.Minute)
-			for _, tc := range []struct {
-				after time.Duration
-				kept  bool
-			}{{0, false}, {time.Second, false}, {600 * time.Millisecond, false}, {400 * time.Millisecond, true}} {
-				time.Sleep(tc.after)
-				waits(t, &g, maxKeys, 1, time.Minute)
-				require.Equal(t, tc.kept, g.keys[keyName{rest: host(maxKeys)}] != nil)
-			}
-		})
-	})
-	t.Run("a key that was displaced learns from an answer that comes later", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var g Gate
-			enter := func(key string) *Pass {
-				p, err := g.Enter(t.Context(), key)
-				require.NoError(t, err)
-				return p
-			}
-			known := func(key string) bool { return g.keys[keyName{rest: key}] != nil }
-			answered, failed, late := enter("slow"), enter("slow"), enter("late")
-			waits(t, &g, 0, maxKeys, 0)
-			require.False(t, known("slow") || known("late"))
-			answered.Answered(Advice{Wait: time.Minute, Source: SourceRetryAfter}, time.Now())
-			failed.Failed()
-			require.Len(t, g.keys, maxKeys)
-			require.Zero(t, g.keys[keyName{rest: "slow"}].machine.under.n)
-			waits(t, &g, maxKeys, maxKeys, time.Minute)
-			late.Answered(Advice{Wait: time.Minute, Source: SourceRetryAfter}, time.Now())
-			require.False(t, known("late"), "all others have to wait")
-			start := time.Now()
-			enter("slow").Failed()
-			require.Equal(t, time.Minute, time.Since(start))
-		})
-	})
-	t.Run("a key that was not used for long begins anew", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newScript("")
-			rt := &Transport{Base: s}
-			fill(t, rt, 0, 1)
-			require.Equal(t, counting, entryOf(rt, host(0)).machine.phase)
-			time.Sleep(idleTime + time.Second)
-			s.delay = time.Millisecond
-			var wg sync.WaitGroup
-			wg.Go(func() { fill(t, rt, 0, 1) })
-			synctest.Wait()
-			rt.gate().mu.Lock()
-			require.Equal(t, unknown, entryOf(rt, host(0)).machine.phase)
-			rt.gate().mu.Unlock()
-			wg.Wait()
-		})
+	inBubble(t, "a key that was not used for long begins anew", func(t *testing.T) {
+		s := newScript("")
+		rt := &Transport{Base: s}
+		fill(t, rt, 0, 1)
+		require.Equal(t, counting, entryOf(rt, host(0)).machine.phase)
+		time.Sleep(idleTime + time.Second)
+		s.delay = time.Millisecond
+		var wg sync.WaitGroup
+		wg.Go(func() { fill(t, rt, 0, 1) })
+		synctest.Wait()
+		rt.gate().mu.Lock()
+		require.Equal(t, unknown, entryOf(rt, host(0)).machine.phase)
+		rt.gate().mu.Unlock()
+		wg.Wait()
 	})
 	t.Run("nothing of a response is kept", func(t *testing.T) {
 		long := strings.Repeat("n", 1000)
@@ -160,15 +154,11 @@ func TestTransportMemory(t *testing.T) {
 		var g Gate
 		for i := range 2 {
 			for range 2 {
-				p, err := g.Enter(t.Context(), strings.Repeat("k", 1<<20)+strconv.Itoa(i))
-				require.NoError(t, err)
-				p.Failed()
+				enter(t, &g, strings.Repeat("k", 1<<20)+strconv.Itoa(i)).Failed()
 			}
 		}
 		longest := strings.Repeat("k", maxKey)
-		p, err := g.Enter(t.Context(), longest)
-		require.NoError(t, err)
-		p.Failed()
+		enter(t, &g, longest).Failed()
 		require.Contains(t, g.keys, keyName{rest: longest})
 		require.Len(t, g.keys, 3)
 		for k := range g.keys {
@@ -181,11 +171,8 @@ func TestTransportMemory(t *testing.T) {
 func TestGateWakesNobodyInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
-		first, err := g.Enter(t.Context(), "k")
-		require.NoError(t, err)
-		first.Answered(Advisor{}.Advise(shortResponse("a r=1;t=60"), time.Now()), time.Now())
-		taken, err := g.Enter(t.Context(), "k")
-		require.NoError(t, err)
+		entered(t, &g, "k", "a r=1;t=60")
+		taken := enter(t, &g, "k")
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		for range 100 {
@@ -199,7 +186,7 @@ func TestGateWakesNobodyInVain(t *testing.T) {
 			require.ErrorAs(t, err, &early)
 		})
 		synctest.Wait()
-		taken.Answered(Advisor{}.Advise(shortResponse("Retry-After: 120"), time.Now()), time.Now())
+		taken.Answered(advised("Retry-After: 120"), time.Now())
 		queue := &g.keys[keyName{rest: "k"}].queue
 		require.Equal(t, 100, queue.n, "the hurried one is refused")
 		for w := queue.first; w != nil; w = w.next {
@@ -213,28 +200,20 @@ func TestGateWakesNobodyInVain(t *testing.T) {
 // A Gate by itself, in front of something that is no HTTP.
 func TestGate(t *testing.T) {
 	wait := Advice{Wait: time.Minute, Source: SourceRetryAfter}
-	enter := func(t *testing.T, g *Gate, key string) *Pass {
-		t.Helper()
-		p, err := g.Enter(t.Context(), key)
-		require.NoError(t, err)
-		return p
-	}
-	t.Run("waits", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			start := time.Now()
-			var waits []string
-			g := Gate{Waiting: func(key string, until time.Time, a Advice) func() {
-				waits = append(waits, fmt.Sprint(key, " ", until.Sub(start), " ", a.Source))
-				return nil
-			}}
-			enter(t, &g, "a").Answered(wait, time.Now())
-			enter(t, &g, "b").Answered(Advice{}, time.Now())
-			enter(t, &g, "b").Failed()
-			require.Zero(t, time.Since(start))
-			enter(t, &g, "a").Failed()
-			require.Equal(t, time.Minute, time.Since(start))
-			require.Equal(t, []string{"a 1m0s retry-after"}, waits)
-		})
+	inBubble(t, "waits", func(t *testing.T) {
+		start := time.Now()
+		var waits []string
+		g := Gate{Waiting: func(key string, until time.Time, a Advice) func() {
+			waits = append(waits, fmt.Sprint(key, " ", until.Sub(start), " ", a.Source))
+			return nil
+		}}
+		enter(t, &g, "a").Answered(wait, time.Now())
+		enter(t, &g, "b").Answered(Advice{}, time.Now())
+		enter(t, &g, "b").Failed()
+		require.Zero(t, time.Since(start))
+		enter(t, &g, "a").Failed()
+		require.Equal(t, time.Minute, time.Since(start))
+		require.Equal(t, []string{"a 1m0s retry-after"}, waits)
 	})
 	t.Run("a share that is none is all", func(t *testing.T) {
 		for share, want := range map[float64]float64{0.5: 0.5, 0: 1, -0.5: 1, 1: 1, 1.5: 1, math.Inf(1): 1, math.NaN(): 1} {
@@ -250,25 +229,23 @@ func TestGate(t *testing.T) {
 		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
 		enter(t, &g, "a").Failed()
 	})
-	t.Run("a key with callers that wait is not displaced", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var g Gate
-			var under []*Pass
-			for range firstTrips {
-				under = append(under, enter(t, &g, "a"))
-			}
-			var wg sync.WaitGroup
-			wg.Go(func() { enter(t, &g, "a").Failed() })
-			synctest.Wait()
-			for i := range 2 * maxKeys {
-				enter(t, &g, strconv.Itoa(i)).Answered(Advice{}, time.Now())
-			}
-			require.Contains(t, g.keys, keyName{rest: "a"})
-			for _, p := range under {
-				p.Answered(Advice{}, time.Now())
-			}
-			wg.Wait()
-		})
+	inBubble(t, "a key with callers that wait is not displaced", func(t *testing.T) {
+		var g Gate
+		var under []*Pass
+		for range firstTrips {
+			under = append(under, enter(t, &g, "a"))
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { enter(t, &g, "a").Failed() })
+		synctest.Wait()
+		for i := range 2 * maxKeys {
+			enter(t, &g, strconv.Itoa(i)).Answered(Advice{}, time.Now())
+		}
+		require.Contains(t, g.keys, keyName{rest: "a"})
+		for _, p := range under {
+			p.Answered(Advice{}, time.Now())
+		}
+		wg.Wait()
 	})
 	t.Run("no pass", func(t *testing.T) {
 		var none *Pass // as of an Enter that failed
@@ -277,77 +254,66 @@ func TestGate(t *testing.T) {
 		new(Pass).Failed()
 		new(Pass).Answered(wait, time.Now())
 	})
-	t.Run("the received time counts", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var g Gate
-			p := enter(t, &g, "a")
-			received := time.Now()
-			time.Sleep(59 * time.Second) // the body was long
-			p.Answered(wait, received)
-			enter(t, &g, "a").Failed()
-			require.Equal(t, time.Minute, time.Since(received))
-		})
+	inBubble(t, "the received time counts", func(t *testing.T) {
+		var g Gate
+		p := enter(t, &g, "a")
+		received := time.Now()
+		time.Sleep(59 * time.Second) // the body was long
+		p.Answered(wait, received)
+		enter(t, &g, "a").Failed()
+		require.Equal(t, time.Minute, time.Since(received))
 	})
-	t.Run("forget", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			start := time.Now()
-			var g Gate
-			late := enter(t, &g, "a")
-			enter(t, &g, "a").Answered(wait, time.Now())
-			var wg sync.WaitGroup
-			wg.Go(func() { enter(t, &g, "a").Failed() })
-			time.Sleep(time.Second)
-			g.Forget("a")
-			wg.Wait()
-			require.Equal(t, time.Second, time.Since(start), "whoever waits goes")
-			late.Answered(wait, time.Now())
-			enter(t, &g, "a").Failed()
-			require.Equal(t, time.Second, time.Since(start), "an answer from before is not learnt from")
-			require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
-			g.Forget("never seen")
-		})
+	inBubble(t, "forget", func(t *testing.T) {
+		start := time.Now()
+		var g Gate
+		late := enter(t, &g, "a")
+		enter(t, &g, "a").Answered(wait, time.Now())
+		var wg sync.WaitGroup
+		wg.Go(func() { enter(t, &g, "a").Failed() })
+		time.Sleep(time.Second)
+		g.Forget("a")
+		wg.Wait()
+		require.Equal(t, time.Second, time.Since(start), "whoever waits goes")
+		late.Answered(wait, time.Now())
+		enter(t, &g, "a").Failed()
+		require.Equal(t, time.Second, time.Since(start), "an answer from before is not learnt from")
+		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
+		g.Forget("never seen")
 	})
-	says := func(p *Pass, fields string) {
-		p.Answered(Advisor{}.Advise(shortResponse(fields), time.Now()), time.Now())
-	}
-	t.Run("nothing was known of the key for longer than one request took", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var g Gate
-			slow := enter(t, &g, "a")
-			time.Sleep(idleTime + time.Second)
-			next := enter(t, &g, "a")
-			slow.Answered(wait, time.Now())
-			require.Equal(t, 1, g.keys[keyName{rest: "a"}].machine.under.n)
-			next.Failed()
-			require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
-		})
+	inBubble(t, "nothing was known of the key for longer than one request took", func(t *testing.T) {
+		var g Gate
+		slow := enter(t, &g, "a")
+		time.Sleep(idleTime + time.Second)
+		next := enter(t, &g, "a")
+		slow.Answered(wait, time.Now())
+		require.Equal(t, 1, g.keys[keyName{rest: "a"}].machine.under.n)
+		next.Failed()
+		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
 	})
-	t.Run("who need not wait is not told to", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var g Gate
-			enter(t, &g, "a").Answered(wait, time.Now())
-			start := time.Now()
-			var waits []time.Duration
-			g.Waiting = func(_ string, until time.Time, _ Advice) func() {
-				waits = append(waits, until.Sub(start))
-				time.Sleep(2 * time.Minute) // it should not
-				return nil
-			}
-			var wg sync.WaitGroup
-			wg.Go(func() { enter(t, &g, "a").Failed() })
-			time.Sleep(61 * time.Second)
-			enter(t, &g, "a").Failed()
-			require.Equal(t, 61*time.Second, time.Since(start))
-			wg.Wait()
-			require.Equal(t, []time.Duration{time.Minute}, waits)
-		})
+	inBubble(t, "who need not wait is not told to", func(t *testing.T) {
+		var g Gate
+		enter(t, &g, "a").Answered(wait, time.Now())
+		start := time.Now()
+		var waits []time.Duration
+		g.Waiting = func(_ string, until time.Time, _ Advice) func() {
+			waits = append(waits, until.Sub(start))
+			time.Sleep(2 * time.Minute) // it should not
+			return nil
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { enter(t, &g, "a").Failed() })
+		time.Sleep(61 * time.Second)
+		enter(t, &g, "a").Failed()
+		require.Equal(t, 61*time.Second, time.Since(start))
+		wg.Wait()
+		require.Equal(t, []time.Duration{time.Minute}, waits)
 	})
 	t.Run("let through, and Waiting panics", func(t *testing.T) {
 		var g Gate
-		says(enter(t, &g, "a"), "a r=1;t=60")
+		entered(t, &g, "a", "a r=1;t=60")
 		under := enter(t, &g, "a")
 		g.Waiting = func(string, time.Time, Advice) func() {
-			says(under, "a r=9;t=60")
+			under.Answered(advised("a r=9;t=60"), time.Now())
 			panic("waiting")
 		}
 		require.Panics(t, func() { _, _ = g.Enter(t.Context(), "a") })
@@ -356,7 +322,7 @@ func TestGate(t *testing.T) {
 	t.Run("cancelled, while an answer waits for the lock", func(t *testing.T) {
 		begun := make(chan struct{})
 		g := Gate{Waiting: func(string, time.Time, Advice) func() { close(begun); return nil }}
-		says(enter(t, &g, "a"), "a r=1;t=60")
+		entered(t, &g, "a", "a r=1;t=60")
 		under := enter(t, &g, "a")
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -370,7 +336,7 @@ func TestGate(t *testing.T) {
 		g.mu.Lock()
 		cancel()
 		pause()
-		wg.Go(func() { says(under, "a r=9;t=60") })
+		wg.Go(func() { under.Answered(advised("a r=9;t=60"), time.Now()) })
 		pause()
 		g.mu.Unlock()
 		g.mu.Lock() // whoever has waited for a millisecond now gets the lock in turn

@@ -43,17 +43,6 @@ func TestMachineAlone(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// advised is the advice of a response, as in the tests of the machine.
-func advised(fields string) Advice { return Advisor{}.Advise(shortResponse(fields), time.Now()) }
-
-// entered lets a request with costs through, and tells its pass of an answer.
-func entered(t *testing.T, g *Gate, key, fields string, costs ...Cost) {
-	t.Helper()
-	p, err := g.Enter(t.Context(), key, costs...)
-	require.NoError(t, err)
-	p.Answered(advised(fields), time.Now())
-}
-
 const tokenFields = `RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=`
 
 func TestTryEnter(t *testing.T) {
@@ -66,100 +55,62 @@ func TestTryEnter(t *testing.T) {
 		}
 		require.Empty(t, g.keys)
 	})
-	t.Run("what remains, and then when to ask again", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			start := time.Now()
-			g := Gate{Waiting: func(string, time.Time, Advice) func() { panic("it never waits") }}
-			entered(t, &g, "a", "a r=2;t=30")
-			for range 2 {
-				p, until := g.TryEnter("a")
-				require.NotNil(t, p)
-				require.Zero(t, until)
-				p.Failed()
-			}
-			p, until := g.TryEnter("a")
-			require.Nil(t, p)
-			require.Equal(t, 30*time.Second, until.Sub(start))
-			require.Equal(t, start, time.Now())
-		})
+	inBubble(t, "it does not overtake those that wait", func(t *testing.T) {
+		start := time.Now()
+		var g Gate
+		entered(t, &g, "a", tokenFields+"20;t=1", Cost{Unit: "tokens", Units: 40})
+		var all sync.WaitGroup
+		all.Go(func() { entered(t, &g, "a", tokenFields+"0;t=1", Cost{Unit: "tokens", Units: 50}) })
+		synctest.Wait()
+		p, until := g.TryEnter("a", Cost{Unit: "tokens", Units: 1})
+		require.Nil(t, p)
+		require.Equal(t, 30*time.Second, until.Sub(start))
+		all.Wait()
+		require.Equal(t, 30*time.Second, time.Since(start))
 	})
-	t.Run("what it costs", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
+	inBubble(t, "asked again at that time, it goes in the end", func(t *testing.T) {
+		for _, fields := range []string{"a r=0;t=7", "429", "a r=1", "429; Retry-After: 5", tokenFields + "0;t=1", "a r=9;t=1; Retry-After: 3"} {
 			var g Gate
-			entered(t, &g, "a", tokenFields+"20;t=1", Cost{Unit: "tokens", Units: 40})
-			p, until := g.TryEnter("a", Cost{Unit: "tokens", Units: 30})
-			require.Nil(t, p)
-			require.Equal(t, 10*time.Second, time.Until(until))
-			p, _ = g.TryEnter("a", Cost{Unit: "tokens", Units: 20})
-			require.NotNil(t, p)
-			p, _ = g.TryEnter("a", Cost{Unit: "points", Units: 20})
-			require.NotNil(t, p, "a limit that the server does not announce")
-		})
-	})
-	t.Run("it does not overtake those that wait", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			start := time.Now()
-			var g Gate
-			entered(t, &g, "a", tokenFields+"20;t=1", Cost{Unit: "tokens", Units: 40})
-			var all sync.WaitGroup
-			all.Go(func() { entered(t, &g, "a", tokenFields+"0;t=1", Cost{Unit: "tokens", Units: 50}) })
-			synctest.Wait()
-			p, until := g.TryEnter("a", Cost{Unit: "tokens", Units: 1})
-			require.Nil(t, p)
-			require.Equal(t, 30*time.Second, until.Sub(start))
-			all.Wait()
-			require.Equal(t, 30*time.Second, time.Since(start))
-		})
-	})
-	t.Run("asked again at that time, it goes in the end", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			for _, fields := range []string{"a r=0;t=7", "429", "a r=1", "429; Retry-After: 5", tokenFields + "0;t=1", "a r=9;t=1; Retry-After: 3"} {
-				var g Gate
-				entered(t, &g, "a", fields, Cost{Unit: "tokens", Units: 1000})
-				goes := 0
-				for tries := 0; goes < 10 && tries < 1000; tries++ {
-					p, until := g.TryEnter("a", Cost{Unit: "tokens", Units: 3})
-					if p != nil {
-						goes++
-						continue
-					}
-					require.True(t, until.After(time.Now()), fields)
-					time.Sleep(time.Until(until))
+			entered(t, &g, "a", fields, Cost{Unit: "tokens", Units: 1000})
+			goes := 0
+			for tries := 0; goes < 10 && tries < 1000; tries++ {
+				p, until := g.TryEnter("a", Cost{Unit: "tokens", Units: 3})
+				if p != nil {
+					goes++
+					continue
 				}
-				require.Equal(t, 10, goes, fields)
+				require.True(t, until.After(time.Now()), fields)
+				time.Sleep(time.Until(until))
 			}
-		})
+			require.Equal(t, 10, goes, fields)
+		}
 	})
-	t.Run("behind one whose turn has come", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var g Gate
-			entered(t, &g, "a", "a r=0;t=7")
-			var all sync.WaitGroup
-			all.Go(func() { entered(t, &g, "a", "a r=5;t=60") })
-			synctest.Wait()
-			g.mu.Lock()
-			for _, e := range g.keys {
-				e.timer.Stop() // as if it had not rung yet
-			}
-			g.mu.Unlock()
-			time.Sleep(10 * time.Second)
-			p, until := g.TryEnter("a")
-			require.Nil(t, p, "the other is the probe")
-			require.True(t, until.After(time.Now()))
-			all.Wait()
-		})
+	inBubble(t, "behind one whose turn has come", func(t *testing.T) {
+		var g Gate
+		entered(t, &g, "a", "a r=0;t=7")
+		var all sync.WaitGroup
+		all.Go(func() { entered(t, &g, "a", "a r=5;t=60") })
+		synctest.Wait()
+		g.mu.Lock()
+		for _, e := range g.keys {
+			e.timer.Stop() // as if it had not rung yet
+		}
+		g.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		p, until := g.TryEnter("a")
+		require.Nil(t, p, "the other is the probe")
+		require.True(t, until.After(time.Now()))
+		all.Wait()
 	})
-	t.Run("all keys wait", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var g Gate
-			for i := range maxKeys {
-				entered(t, &g, fmt.Sprint(i), "a r=0;t=60")
-			}
-			p, until := g.TryEnter("another")
-			require.NotNil(t, p)
-			require.Zero(t, until)
-			p.Answered(advised("a r=0;t=60"), time.Now())
-		})
+	inBubble(t, "all keys wait", func(t *testing.T) {
+		var g Gate
+		for i := range maxKeys {
+			entered(t, &g, fmt.Sprint(i), "a r=0;t=60")
+		}
+		p, until := g.TryEnter("another")
+		require.NotNil(t, p)
+		require.Zero(t, until)
+		p.Answered(advised("a r=0;t=60"), time.Now())
 	})
 }
 
@@ -200,37 +151,31 @@ func TestWaitingDone(t *testing.T) {
 		{"refused at once", []string{"Retry-After: 5", ""}, time.Second, true, both},
 		{"no wait", []string{"", ""}, time.Second, false, nil},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				rt := newTransport(tc.lines...)
-				require.NoError(t, send(t, rt, time.Minute))
-				events = nil
-				require.Equal(t, tc.fails, send(t, rt, tc.timeout) != nil)
-				require.Equal(t, tc.want, events)
-			})
-		})
-	}
-	t.Run("cancelled", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			rt := newTransport("Retry-After: 5", "")
+		inBubble(t, tc.name, func(t *testing.T) {
+			rt := newTransport(tc.lines...)
 			require.NoError(t, send(t, rt, time.Minute))
 			events = nil
-			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(time.Second, cancel)
-			_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
-			require.ErrorIs(t, err, context.Canceled)
-			require.Equal(t, both, events)
+			require.Equal(t, tc.fails, send(t, rt, tc.timeout) != nil)
+			require.Equal(t, tc.want, events)
 		})
+	}
+	inBubble(t, "cancelled", func(t *testing.T) {
+		rt := newTransport("Retry-After: 5", "")
+		require.NoError(t, send(t, rt, time.Minute))
+		events = nil
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+		require.ErrorIs(t, err, context.Canceled)
+		require.Equal(t, both, events)
 	})
-	t.Run("a redirection that asks for a wait", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			rt := newTransport("HTTP/1.1 303 See Other\nLocation: /a\nRetry-After: 5", "")
-			rt.Observe = nil
-			resp, err := (&http.Client{Transport: rt}).Get(example)
-			require.NoError(t, err)
-			resp.Body.Close()
-			require.Equal(t, both, events)
-		})
+	inBubble(t, "a redirection that asks for a wait", func(t *testing.T) {
+		rt := newTransport("HTTP/1.1 303 See Other\nLocation: /a\nRetry-After: 5", "")
+		rt.Observe = nil
+		resp, err := (&http.Client{Transport: rt}).Get(example)
+		require.NoError(t, err)
+		resp.Body.Close()
+		require.Equal(t, both, events)
 	})
 	t.Run("panics", func(t *testing.T) {
 		for _, at := range []string{"gate waits", "gate is done", "transport is done"} {
@@ -308,54 +253,46 @@ func TestWaitErrorInQueue(t *testing.T) {
 		{"as many as may be under way", []string{"429; Retry-After: 0", ""}, 0, 0},
 		{"enough has flowed in", []string{tokenFields + "30;t=1"}, 30, 30 * time.Second},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var g Gate
-				costs := []Cost{{Unit: "tokens", Units: tc.cost}}
-				for _, fields := range tc.known {
-					entered(t, &g, "a", fields, costs...)
-				}
-				under, err := g.Enter(t.Context(), "a", costs...)
-				require.NoError(t, err)
-				defer under.Failed()
-				start := time.Now()
-				ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-				defer cancel()
-				_, err = g.Enter(ctx, "a", costs...)
-				var early *WaitError
-				require.ErrorAs(t, err, &early)
-				require.Equal(t, 500*time.Millisecond, time.Since(start))
-				if tc.until == 0 {
-					require.Zero(t, early.Until)
-					require.NotContains(t, early.Error(), " at ")
-				} else {
-					require.Equal(t, tc.until, early.Until.Sub(start))
-				}
-			})
+		inBubble(t, tc.name, func(t *testing.T) {
+			var g Gate
+			costs := []Cost{{Unit: "tokens", Units: tc.cost}}
+			for _, fields := range tc.known {
+				entered(t, &g, "a", fields, costs...)
+			}
+			under := enter(t, &g, "a", costs...)
+			defer under.Failed()
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			_, err := g.Enter(ctx, "a", costs...)
+			var early *WaitError
+			require.ErrorAs(t, err, &early)
+			require.Equal(t, 500*time.Millisecond, time.Since(start))
+			if tc.until == 0 {
+				require.Zero(t, early.Until)
+				require.NotContains(t, early.Error(), " at ")
+			} else {
+				require.Equal(t, tc.until, early.Until.Sub(start))
+			}
 		})
 	}
-	t.Run("with a cause of the caller's own", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			var g Gate
-			entered(t, &g, "a", "a r=1;t=60")
-			under, err := g.Enter(t.Context(), "a")
-			require.NoError(t, err)
-			defer under.Failed()
-			late := errors.New("late")
-			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, late)
-			defer cancel()
-			_, err = g.Enter(ctx, "a")
-			require.Equal(t, late, err)
-		})
+	inBubble(t, "with a cause of the caller's own", func(t *testing.T) {
+		var g Gate
+		entered(t, &g, "a", "a r=1;t=60")
+		under := enter(t, &g, "a")
+		defer under.Failed()
+		late := errors.New("late")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, late)
+		defer cancel()
+		_, err := g.Enter(ctx, "a")
+		require.Equal(t, late, err)
 	})
-	t.Run("sent", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			rt := &Transport{Base: pointing(func(int) (time.Duration, string) { return time.Hour, "" }).server()}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
-			require.Equal(t, context.DeadlineExceeded, err)
-		})
+	inBubble(t, "sent", func(t *testing.T) {
+		rt := &Transport{Base: pointing(func(int) (time.Duration, string) { return time.Hour, "" }).server()}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+		require.Equal(t, context.DeadlineExceeded, err)
 	})
 }
 
@@ -364,14 +301,12 @@ func TestGateInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
 		slow := func(fields string) {
-			p, err := g.Enter(t.Context(), "a")
-			require.NoError(t, err)
+			p := enter(t, &g, "a")
 			time.Sleep(4 * time.Second)
 			p.Answered(advised(fields), time.Now())
 		}
 		slow("a r=1;t=600")
-		under, err := g.Enter(t.Context(), "a")
-		require.NoError(t, err)
+		under := enter(t, &g, "a")
 		start := time.Now()
 		var all sync.WaitGroup
 		for _, timeout := range []time.Duration{13 * time.Second, 14 * time.Second} {
@@ -405,8 +340,7 @@ func TestGateInTime(t *testing.T) {
 func TestAnsweredInFuture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
-		p, err := g.Enter(t.Context(), "a")
-		require.NoError(t, err)
+		p := enter(t, &g, "a")
 		p.Answered(advised("Retry-After: 5"), time.Now().Add(1e6*time.Hour))
 		start := time.Now()
 		entered(t, &g, "a", "")
@@ -544,15 +478,13 @@ func TestExactTimes(t *testing.T) {
 		d, _ = f.reset(1)
 		require.Equal(t, 9*time.Second, d)
 	})
-	t.Run("the gate", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newScript("x-ratelimit-limit-requests: 9\nx-ratelimit-remaining-requests: 0\nx-ratelimit-reset-requests: 120ms")
-			rt := &Transport{Base: s}
-			for range 3 {
-				require.NoError(t, get(t, rt, example))
-			}
-			require.Equal(t, times(0, 120, 240), s.seen)
-		})
+	inBubble(t, "the gate", func(t *testing.T) {
+		s := newScript("x-ratelimit-limit-requests: 9\nx-ratelimit-remaining-requests: 0\nx-ratelimit-reset-requests: 120ms")
+		rt := &Transport{Base: s}
+		for range 3 {
+			require.NoError(t, get(t, rt, example))
+		}
+		require.Equal(t, times(0, 120, 240), s.seen)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -116,6 +117,12 @@ func requireFieldError(t testing.TB, err error) *FieldError {
 	var e *FieldError
 	require.True(t, errors.As(err, &e), "%T", err)
 	return e
+}
+
+// inBubble is t.Run in virtual time.
+func inBubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
 // receive returns what a goroutine sends, and fails if nothing comes.

@@ -51,6 +51,7 @@ func runMachine(t *testing.T, r settings, script string) {
 
 // runGate runs a script for the machine of a key of a Gate, in virtual time.
 func runGate(t *testing.T, g *Gate, script string) {
+	g.Waiting = func(string, time.Time, Advice) func() { panic("TryEnter does not wait") }
 	synctest.Test(t, func(t *testing.T) {
 		(&play{t: t, begin: time.Now(), r: g.settings(), m: &machine{}, g: g}).run(script)
 	})
@@ -160,8 +161,9 @@ func (p *play) event(now time.Time, v verdict, event string, costs []Cost) {
 func (p *play) send(now time.Time, costs []Cost) {
 	p.t.Helper()
 	if p.g != nil {
-		pass, _ := p.g.TryEnter("a", costs...)
+		pass, until := p.g.TryEnter("a", costs...)
 		require.NotNil(p.t, pass, "%s: request %d", p.where, len(p.passes)+1)
+		require.Zero(p.t, until)
 		p.passes = append(p.passes, pass)
 		return
 	}
@@ -234,21 +236,16 @@ func TestMachine(t *testing.T) {
 		{"unknown to waiting", settings{}, `
 			0 send 10
 			100 answer 1 Retry-After: 7 | is waiting | shut 7100 certain`},
-		{"unknown, a share of ten", settings{share: 0.25}, `
-			0 send 2 | shut 500 polite`},
-		{"unknown, a share of less than one", settings{share: 0.001}, `
-			0 send 1 | shut 500 polite`},
+		{"unknown, a share of ten", settings{share: 0.25}, `0 send 2 | shut 500 polite`},
+		{"unknown, a share of less than one", settings{share: 0.001}, `0 send 1 | shut 500 polite`},
 
 		// counting
-		{"counting, silence", settings{}, `
-			0 send | answer 1 | send 100 | is counting`},
-		{"counting, as many as remain", settings{}, `
-			0 send | answer 1 a r=2;t=30 | send 2 | shut 30000`},
+		{"counting, silence", settings{}, `0 send | answer 1 | send 100 | is counting`},
+		{"counting, as many as remain", settings{}, `0 send | answer 1 a r=2;t=30 | send 2 | shut 30000`},
 		{"counting, certain where nothing is under way", settings{}, `
 			0 send | answer 1 a r=1;t=30 | send
 			100 fail 2 | shut 30000 certain`},
-		{"counting, of two limits the tighter", settings{}, `
-			0 send | answer 1 a r=3;t=10; b r=2;t=30 | send 2 | shut 30000`},
+		{"counting, of two limits the tighter", settings{}, `0 send | answer 1 a r=3;t=10; b r=2;t=30 | send 2 | shut 30000`},
 		{"counting, those under way are taken off", settings{}, `
 			0 send 3
 			100 answer 1 a r=3;t=30 | send 1 | shut 30100`},
@@ -295,18 +292,13 @@ func TestMachine(t *testing.T) {
 		{"counting, r without t", settings{}, `
 			0 send | answer 1 a r=1 | send | shut 1000
 			1000 is probing`},
-		{"counting, r without t, nothing under way", settings{}, `
-			0 send | answer 1 a r=0 | is probing | send`},
+		{"counting, r without t, nothing under way", settings{}, `0 send | answer 1 a r=0 | is probing | send`},
 		{"counting, r without t beside a window that is known, which is kept", settings{}, `
 			0 send 3 | answer 2 a r=0 | answer 3 a r=1;t=30 | fail 1 | shut 30000 certain`},
-		{"counting, t of 0 is within a second", settings{}, `
-			0 send | answer 1 a r=2;t=0 | send 2 | shut 1000`},
-		{"counting, other units are not counted", settings{}, `
-			0 send | answer 1 RateLimit-Policy: "a";q=9;qu="content-bytes"; a r=1;t=30 | send 5`},
-		{"counting, the window of the policy", settings{}, `
-			0 send | answer 1 RateLimit-Policy: "a";q=9;w=60; a r=1 | send | shut 60000`},
-		{"counting, a share", settings{share: 0.5}, `
-			0 send | answer 1 a r=5;t=30 | send 2 | shut 30000`},
+		{"counting, t of 0 is within a second", settings{}, `0 send | answer 1 a r=2;t=0 | send 2 | shut 1000`},
+		{"counting, other units are not counted", settings{}, `0 send | answer 1 RateLimit-Policy: "a";q=9;qu="content-bytes"; a r=1;t=30 | send 5`},
+		{"counting, the window of the policy", settings{}, `0 send | answer 1 RateLimit-Policy: "a";q=9;w=60; a r=1 | send | shut 60000`},
+		{"counting, a share", settings{share: 0.5}, `0 send | answer 1 a r=5;t=30 | send 2 | shut 30000`},
 		{"counting, less than one whole request waits for the end", settings{share: 0.1}, `
 			0 send | answer 1 a r=5;t=30 | shut 30000 certain
 			30000 is counting | send | shut 31000`},
@@ -462,16 +454,11 @@ func TestMachine(t *testing.T) {
 		{"refused without a wait, a tenth of a second, half of it random", settings{}, `
 			0 send | answer 1 429 | is waiting | shut 50-100 certain
 			100 is probing`},
-		{"refused without a wait, no longer than MaxWait", settings{maxWait: 40 * time.Millisecond}, `
-			0 send | answer 1 429 | shut 40 certain`},
-		{"refused with Retry-After: 0", settings{}, `
-			0 send | answer 1 429; Retry-After: 0 | shut 50-100 certain`},
-		{"refused with something remaining", settings{}, `
-			0 send | answer 1 429; a r=50;t=10 | shut 50-100 certain`},
-		{"refused with r=0;t=0", settings{}, `
-			0 send | answer 1 429; a r=0;t=0 | shut 50-100 certain`},
-		{"refused with nothing remaining, for nobody knows how long", settings{}, `
-			0 send | answer 1 429; a r=0 | shut 50-100 certain`},
+		{"refused without a wait, no longer than MaxWait", settings{maxWait: 40 * time.Millisecond}, `0 send | answer 1 429 | shut 40 certain`},
+		{"refused with Retry-After: 0", settings{}, `0 send | answer 1 429; Retry-After: 0 | shut 50-100 certain`},
+		{"refused with something remaining", settings{}, `0 send | answer 1 429; a r=50;t=10 | shut 50-100 certain`},
+		{"refused with r=0;t=0", settings{}, `0 send | answer 1 429; a r=0;t=0 | shut 50-100 certain`},
+		{"refused with nothing remaining, for nobody knows how long", settings{}, `0 send | answer 1 429; a r=0 | shut 50-100 certain`},
 		{"refused again, half as long again", settings{}, `
 			0 send | answer 1 429
 			100 send | answer 2 429 | shut 175-250 certain
@@ -512,8 +499,7 @@ func TestMachine(t *testing.T) {
 			0 send | answer 1 429
 			100 send | answer 2 429
 			250 send | answer 3 | send | answer 4 429 | shut 300-350 certain`},
-		{"refused with a wait, no more than that", settings{}, `
-			0 send | answer 1 429; Retry-After: 7 | shut 7000 certain`},
+		{"refused with a wait, no more than that", settings{}, `0 send | answer 1 429; Retry-After: 7 | shut 7000 certain`},
 		{"a wait that is cut grows by half each time, up to what was asked", settings{maxWait: time.Second}, `
 			0 send | answer 1 429; Retry-After: 2 | shut 1000 certain
 			1000 send | answer 2 429; Retry-After: 2 | shut 2500 certain
@@ -604,10 +590,8 @@ func TestMachine(t *testing.T) {
 		{"paced", settings{pace: true}, `
 			0 send | answer 1 a r=10;t=30 | shut 3000 polite
 			3000 send | shut 6000 polite`},
-		{"not paced", settings{}, `
-			0 send | answer 1 a r=10;t=30 | send 10`},
-		{"paced, a share", settings{pace: true, share: 0.5}, `
-			0 send | answer 1 a r=10;t=30 | shut 6000 polite`},
+		{"not paced", settings{}, `0 send | answer 1 a r=10;t=30 | send 10`},
+		{"paced, a share", settings{pace: true, share: 0.5}, `0 send | answer 1 a r=10;t=30 | shut 6000 polite`},
 		{"not paced where nothing tells, however small the share", settings{pace: true, share: 5e-324}, `
 			0 send | answer 1 RateLimit-Policy: "a";q=9; a r=0;t=0; Retry-After: 0 | open`},
 		{"paced, no slower than MaxWait", settings{pace: true, maxWait: time.Minute}, `

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -57,11 +56,6 @@ func stack(t testing.TB, h http.Header, next http.Handler, levels ...level) (w *
 
 // accept is a handler that lets everything pass.
 var accept = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })
-
-// inBubble runs a subtest in virtual time.
-func inBubble(t *testing.T, name string, test func(t *testing.T)) {
-	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
-}
 
 // TestMiddlewareStack: what a response says that has passed several Middlewares.
 func TestMiddlewareStack(t *testing.T) {

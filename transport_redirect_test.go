@@ -140,49 +140,45 @@ func TestTransportRedirectRetryAfter(t *testing.T) {
 		{"303 with Retry-After of 0", "HTTP/1.1 303 See Other\nRetry-After: 0", time.Minute, seconds(0, 0), false},
 		{"the deadline is earlier", "HTTP/1.1 303 See Other\nRetry-After: 5", 4 * time.Second, seconds(0), true},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				start := time.Now()
-				var seen, waiting []time.Duration
-				rt := &Transport{
-					Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
-						seen = append(seen, time.Since(start))
-						if req.URL.Path == "/" {
-							return answer(req, tc.lines+"\nLocation: /there"), nil
-						}
-						return answer(req, ""), nil
-					}),
-					Waiting: func(_ *http.Request, until time.Time, a Advice) func() {
-						require.Equal(t, SourceRetryAfter, a.Source)
-						waiting = append(waiting, until.Sub(start))
-						return nil
-					},
-				}
-				resp, err := (&http.Client{Transport: rt, Timeout: tc.timeout}).Get(example)
-				require.Equal(t, tc.want, seen)
-				if tc.refused {
-					var early *WaitError
-					require.ErrorAs(t, err, &early)
-					require.Equal(t, 5*time.Second, early.Until.Sub(start))
-					require.Zero(t, time.Since(start))
-					return
-				}
-				require.NoError(t, err)
-				resp.Body.Close()
-				if d := time.Since(start); d > 0 {
-					require.Equal(t, []time.Duration{d}, waiting)
-				}
-			})
+		inBubble(t, tc.name, func(t *testing.T) {
+			start := time.Now()
+			var seen, waiting []time.Duration
+			rt := &Transport{
+				Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+					seen = append(seen, time.Since(start))
+					if req.URL.Path == "/" {
+						return answer(req, tc.lines+"\nLocation: /there"), nil
+					}
+					return answer(req, ""), nil
+				}),
+				Waiting: func(_ *http.Request, until time.Time, a Advice) func() {
+					require.Equal(t, SourceRetryAfter, a.Source)
+					waiting = append(waiting, until.Sub(start))
+					return nil
+				},
+			}
+			resp, err := (&http.Client{Transport: rt, Timeout: tc.timeout}).Get(example)
+			require.Equal(t, tc.want, seen)
+			if tc.refused {
+				var early *WaitError
+				require.ErrorAs(t, err, &early)
+				require.Equal(t, 5*time.Second, early.Until.Sub(start))
+				require.Zero(t, time.Since(start))
+				return
+			}
+			require.NoError(t, err)
+			resp.Body.Close()
+			if d := time.Since(start); d > 0 {
+				require.Equal(t, []time.Duration{d}, waiting)
+			}
 		})
 	}
-	t.Run("cancelled", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			rt := &Transport{Base: newScript("HTTP/1.1 303 See Other\nLocation: /there\nRetry-After: 60", "")}
-			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(time.Second, cancel)
-			_, err := (&http.Client{Transport: rt}).Do(newRequest(t, example).WithContext(ctx))
-			require.ErrorIs(t, err, context.Canceled)
-		})
+	inBubble(t, "cancelled", func(t *testing.T) {
+		rt := &Transport{Base: newScript("HTTP/1.1 303 See Other\nLocation: /there\nRetry-After: 60", "")}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		_, err := (&http.Client{Transport: rt}).Do(newRequest(t, example).WithContext(ctx))
+		require.ErrorIs(t, err, context.Canceled)
 	})
 }
 

@@ -214,15 +214,13 @@ func TestTransportSequence(t *testing.T) {
 		{"a failed probe has learnt nothing", &Transport{}, []string{`RateLimit: "a";r=0;t=30`, "fail", `RateLimit: "a";r=0;t=5`}, seconds(0, 30, 30, 35)},
 		{"the first fails", &Transport{}, []string{"fail", "fail", ""}, seconds(0, 0, 0, 0)},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newScript(tc.lines...)
-				tc.t.Base = s
-				for range tc.want {
-					_ = get(t, tc.t, example)
-				}
-				require.Equal(t, tc.want, s.seen)
-			})
+		inBubble(t, tc.name, func(t *testing.T) {
+			s := newScript(tc.lines...)
+			tc.t.Base = s
+			for range tc.want {
+				_ = get(t, tc.t, example)
+			}
+			require.Equal(t, tc.want, s.seen)
 		})
 	}
 }
@@ -269,21 +267,19 @@ func TestTransportConcurrent(t *testing.T) {
 		{"paced", &Transport{Gate: &Gate{Pace: true}}, `RateLimit: "a";r=10;t=30`, []string{`RateLimit: "a";r=10;t=30`}, 0, times(3000, 6000, 9000, 12000)},
 		{"a share of what remains", &Transport{Gate: &Gate{Share: 0.5}}, `RateLimit: "a";r=4;t=30`, []string{""}, 500, times(0, 0, 30000, 30500)},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newScript(tc.known)
-				tc.t.Base = s
-				if tc.known != "" {
-					require.NoError(t, get(t, tc.t, example))
-				}
-				s.lines, s.delay, s.seen = tc.lines, time.Duration(tc.delay)*time.Millisecond, nil
-				var wg sync.WaitGroup
-				for range tc.want {
-					wg.Go(func() { _ = get(t, tc.t, example) })
-				}
-				wg.Wait()
-				require.Equal(t, tc.want, s.seen)
-			})
+		inBubble(t, tc.name, func(t *testing.T) {
+			s := newScript(tc.known)
+			tc.t.Base = s
+			if tc.known != "" {
+				require.NoError(t, get(t, tc.t, example))
+			}
+			s.lines, s.delay, s.seen = tc.lines, time.Duration(tc.delay)*time.Millisecond, nil
+			var wg sync.WaitGroup
+			for range tc.want {
+				wg.Go(func() { _ = get(t, tc.t, example) })
+			}
+			wg.Wait()
+			require.Equal(t, tc.want, s.seen)
 		})
 	}
 }
@@ -311,37 +307,35 @@ func TestTransportDeadline(t *testing.T) {
 		{"before the pace allows", &Transport{Gate: &Gate{Pace: true}}, `RateLimit: "a";r=10;t=30`, time.Second, false, 0},
 		{"before Retry-After", &Transport{}, "Retry-After: 60", 59 * time.Second, true, time.Minute},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newScript(tc.lines, "")
-				tc.t.Base = s
-				require.NoError(t, get(t, tc.t, example))
+		inBubble(t, tc.name, func(t *testing.T) {
+			s := newScript(tc.lines, "")
+			tc.t.Base = s
+			require.NoError(t, get(t, tc.t, example))
 
-				ctx, cancel := context.WithTimeout(t.Context(), tc.deadline)
-				defer cancel()
-				body := &closing{Reader: strings.NewReader("x")}
-				req := newRequest(t, example).WithContext(ctx)
-				req.Body = body
-				resp, err := tc.t.RoundTrip(req)
-				if !tc.refused {
-					require.NoError(t, err)
-					require.Len(t, s.seen, 2)
-					require.Zero(t, body.closed, "a body that is sent is not ours")
-					return
-				}
-				require.Nil(t, resp)
-				require.Len(t, s.seen, 1, "nothing is sent")
-				require.Zero(t, time.Since(s.start), "at once")
-				require.Equal(t, 1, body.closed)
-				var refused *WaitError
-				require.ErrorAs(t, err, &refused)
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.True(t, refused.Timeout())
-				require.Equal(t, tc.until, refused.Until.Sub(s.start))
-				require.NotZero(t, refused.Advice)
-				require.Contains(t, refused.Error(), "2000-01-01T00:0")
-				require.Equal(t, strings.Contains(tc.lines, "RateLimit"), strings.Contains(refused.Error(), `limit "a"`))
-			})
+			ctx, cancel := context.WithTimeout(t.Context(), tc.deadline)
+			defer cancel()
+			body := &closing{Reader: strings.NewReader("x")}
+			req := newRequest(t, example).WithContext(ctx)
+			req.Body = body
+			resp, err := tc.t.RoundTrip(req)
+			if !tc.refused {
+				require.NoError(t, err)
+				require.Len(t, s.seen, 2)
+				require.Zero(t, body.closed, "a body that is sent is not ours")
+				return
+			}
+			require.Nil(t, resp)
+			require.Len(t, s.seen, 1, "nothing is sent")
+			require.Zero(t, time.Since(s.start), "at once")
+			require.Equal(t, 1, body.closed)
+			var refused *WaitError
+			require.ErrorAs(t, err, &refused)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.True(t, refused.Timeout())
+			require.Equal(t, tc.until, refused.Until.Sub(s.start))
+			require.NotZero(t, refused.Advice)
+			require.Contains(t, refused.Error(), "2000-01-01T00:0")
+			require.Equal(t, strings.Contains(tc.lines, "RateLimit"), strings.Contains(refused.Error(), `limit "a"`))
 		})
 	}
 }
@@ -634,22 +628,20 @@ func TestTransportThenConcurrent(t *testing.T) {
 		{"no probe for what says nothing", []string{`RateLimit: "a";r=5;t=0`, ""}, 0, []time.Duration{0, 0, 0}},
 		{"no probe within the window", []string{`RateLimit: "a";r=5;t=10`, ""}, time.Second, []time.Duration{0, 0, 0}},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newScript(append([]string{""}, tc.lines...)...)
-				rt := &Transport{Base: s}
-				for range tc.lines {
-					require.NoError(t, get(t, rt, example))
-				}
-				time.Sleep(tc.pause)
-				s.start, s.seen, s.lines, s.delay = time.Now(), nil, []string{""}, delay
-				var wg sync.WaitGroup
-				for range tc.want {
-					wg.Go(func() { require.NoError(t, get(t, rt, example)) })
-				}
-				wg.Wait()
-				require.Equal(t, tc.want, s.seen)
-			})
+		inBubble(t, tc.name, func(t *testing.T) {
+			s := newScript(append([]string{""}, tc.lines...)...)
+			rt := &Transport{Base: s}
+			for range tc.lines {
+				require.NoError(t, get(t, rt, example))
+			}
+			time.Sleep(tc.pause)
+			s.start, s.seen, s.lines, s.delay = time.Now(), nil, []string{""}, delay
+			var wg sync.WaitGroup
+			for range tc.want {
+				wg.Go(func() { require.NoError(t, get(t, rt, example)) })
+			}
+			wg.Wait()
+			require.Equal(t, tc.want, s.seen)
 		})
 	}
 }
@@ -698,40 +690,38 @@ func TestTransportPanics(t *testing.T) {
 			{Name: "X-Unknown", Read: func([]Fact, string) ([]Fact, bool) { panic("read") }},
 		}}}}}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var answers []*closing
-				rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
-					if req.Body != nil {
-						req.Body.Close()
-					}
-					resp := answer(req, "Retry-After: 5\nX-Unknown: 1")
-					body := &closing{}
-					answers, resp.Body = append(answers, body), body
-					return resp, nil
-				})
-				for range 3 {
-					req := newRequest(t, example)
-					body := &closing{}
-					req.Body = body
-					resp, ok := (*http.Response)(nil), true
-					func() {
-						defer func() { ok = recover() == nil }()
-						resp, _ = rt.RoundTrip(req)
-					}()
-					if ok {
-						resp.Body.Close()
-					}
-					require.Equal(t, 1, body.closed)
+		inBubble(t, name, func(t *testing.T) {
+			var answers []*closing
+			rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				if req.Body != nil {
+					req.Body.Close()
 				}
-				for _, body := range answers {
-					require.Equal(t, 1, body.closed)
-				}
-				if e := entryOf(rt, "api.example"); e != nil {
-					require.Zero(t, e.machine.under.n)
-					require.Zero(t, e.queue.n)
-				}
+				resp := answer(req, "Retry-After: 5\nX-Unknown: 1")
+				body := &closing{}
+				answers, resp.Body = append(answers, body), body
+				return resp, nil
 			})
+			for range 3 {
+				req := newRequest(t, example)
+				body := &closing{}
+				req.Body = body
+				resp, ok := (*http.Response)(nil), true
+				func() {
+					defer func() { ok = recover() == nil }()
+					resp, _ = rt.RoundTrip(req)
+				}()
+				if ok {
+					resp.Body.Close()
+				}
+				require.Equal(t, 1, body.closed)
+			}
+			for _, body := range answers {
+				require.Equal(t, 1, body.closed)
+			}
+			if e := entryOf(rt, "api.example"); e != nil {
+				require.Zero(t, e.machine.under.n)
+				require.Zero(t, e.queue.n)
+			}
 		})
 	}
 }
@@ -834,40 +824,36 @@ func TestTransportPaceDeadlines(t *testing.T) {
 		{"all are", []int{1, 1, 1}, []int{0, 0, 0}},
 		{"no more than remain", []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 25}, []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newScript(`RateLimit: "a";r=10;t=30`, "")
-				rt := &Transport{Base: s, Gate: &Gate{Pace: true}}
-				require.NoError(t, get(t, rt, example))
-				s.seen, s.lines = nil, []string{""}
-				var wg sync.WaitGroup
-				for _, d := range tc.deadlines {
-					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(d)*time.Second)
-					defer cancel()
-					wg.Go(func() { _, _ = rt.RoundTrip(newRequest(t, example).WithContext(ctx)) })
-					synctest.Wait()
-				}
-				wg.Wait()
-				require.Equal(t, seconds(tc.want...), s.seen)
-			})
-		})
-	}
-	t.Run("a pace that becomes slower", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newScript(`RateLimit: "a";r=10;t=10`, `RateLimit: "a";r=10;t=100`)
+		inBubble(t, tc.name, func(t *testing.T) {
+			s := newScript(`RateLimit: "a";r=10;t=30`, "")
 			rt := &Transport{Base: s, Gate: &Gate{Pace: true}}
 			require.NoError(t, get(t, rt, example))
+			s.seen, s.lines = nil, []string{""}
 			var wg sync.WaitGroup
-			for range 4 {
-				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+			for _, d := range tc.deadlines {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(d)*time.Second)
 				defer cancel()
-				wg.Go(func() {
-					_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
-					require.NoError(t, err)
-				})
+				wg.Go(func() { _, _ = rt.RoundTrip(newRequest(t, example).WithContext(ctx)) })
+				synctest.Wait()
 			}
 			wg.Wait()
-			require.Equal(t, seconds(0, 1, 11, 11, 11), s.seen)
+			require.Equal(t, seconds(tc.want...), s.seen)
 		})
+	}
+	inBubble(t, "a pace that becomes slower", func(t *testing.T) {
+		s := newScript(`RateLimit: "a";r=10;t=10`, `RateLimit: "a";r=10;t=100`)
+		rt := &Transport{Base: s, Gate: &Gate{Pace: true}}
+		require.NoError(t, get(t, rt, example))
+		var wg sync.WaitGroup
+		for range 4 {
+			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+			defer cancel()
+			wg.Go(func() {
+				_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+				require.NoError(t, err)
+			})
+		}
+		wg.Wait()
+		require.Equal(t, seconds(0, 1, 11, 11, 11), s.seen)
 	})
 }
