@@ -159,3 +159,19 @@ func TestTransportRefusedUnknown(t *testing.T) {
 		})
 	}
 }
+
+// TestSequenceNow: a response that is added without times was sent and received now.
+func TestSequenceNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s, timed Sequence
+		var got, want []Finding
+		for range 30 {
+			resp := responseOf("HTTP/1.1 429 Too Many Requests\nRetry-After: 2")
+			got = append(got, s.Add(resp, time.Time{}, time.Time{})...)
+			want = append(want, timed.Add(resp, time.Now(), time.Now())...)
+			time.Sleep(time.Second)
+		}
+		require.NotEmpty(t, want)
+		require.Equal(t, want, got)
+	})
+}

@@ -176,6 +176,13 @@ func TestWaitingDone(t *testing.T) {
 		require.NoError(t, err)
 		resp.Body.Close()
 		require.Equal(t, both, events)
+
+		rt = newTransport("HTTP/1.1 303 See Other\nLocation: /a\nRetry-After: 0", "")
+		rt.Observe = nil
+		resp, err = (&http.Client{Transport: rt}).Get(example)
+		require.NoError(t, err)
+		resp.Body.Close()
+		require.Empty(t, events, "there is nothing to wait for")
 	})
 	t.Run("panics", func(t *testing.T) {
 		for _, at := range []string{"gate waits", "gate is done", "transport is done"} {

@@ -515,6 +515,9 @@ func TestMachine(t *testing.T) {
 		{"a policy of concurrent requests says how many are under way", settings{}, `
 			0 send | answer 1 RateLimit-Policy: "c";q=3;qu="concurrent-requests"; c r=2 | send 3 | shut 32000
 			100 answer 2 RateLimit-Policy: "c";q=3;qu="concurrent-requests"; c r=0 | send | shut 32100`},
+		{"of two policies of concurrent requests the lower counts", settings{}, `
+			0 send | answer 1 RateLimit-Policy: "c";q=3;qu="concurrent-requests", "d";q=2;qu="concurrent-requests", "e";q=9;qu="concurrent-requests"; c r=2
+			0 send 2 | shut 32000`},
 		{"a share of a policy of concurrent requests, at least one", settings{share: 0.1}, `
 			0 send | answer 1 RateLimit-Policy: "c";q=3;qu="concurrent-requests"; c r=2 | send | shut 32000`},
 		{"more are under way than a policy of concurrent requests allows: half as many", settings{}, `

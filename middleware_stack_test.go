@@ -416,7 +416,7 @@ func TestDecisionOf(t *testing.T) {
 		problem.Extensions = map[string]json.RawMessage{"a": json.RawMessage("1")}
 		return Decision{
 			Fields:  fieldsOf(t, `"inner";q=100;w=60;pk=:YQ==:;x=1`, `"inner";r=99;t=60;pk=:YQ==:;x=1`),
-			Problem: problem, Done: func() {},
+			Problem: problem, Violated: []string{"inner"}, Done: func() {},
 		}
 	}
 	inner := made()
@@ -436,11 +436,12 @@ func TestDecisionOf(t *testing.T) {
 		p, l := &d.Fields.Policies[0], &d.Fields.Limits[0]
 		p.Quota, p.PartitionKey[0], p.Params[0].Key = 0, 'x', "changed"
 		l.Remaining, l.PartitionKey[0], l.Params[0].Key = 0, 'x', "changed"
-		d.Problem.Title, d.Problem.ViolatedPolicies[0], d.Problem.Extensions["a"] = "changed", "changed", nil
+		d.Problem.Title, d.Problem.ViolatedPolicies[0], d.Problem.Extensions["a"], d.Violated[0] = "changed", "changed", nil, "changed"
 		again, _ := DecisionOf(r.Context())
 		want := made()
 		require.Equal(t, want.Fields, again.Fields, "changes have no effect")
 		require.Equal(t, want.Problem, again.Problem, "changes have no effect")
+		require.Equal(t, want.Violated, again.Violated, "changes have no effect")
 		require.Equal(t, want.Fields, heard.Fields, "that of the limiter is another")
 		require.Equal(t, want.Problem, heard.Problem, "that of the limiter is another")
 	})

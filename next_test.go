@@ -267,3 +267,10 @@ func extensionText(n int) string {
 	}
 	return b.String()
 }
+
+// TestNextTwice: of two members that say the same of one policy the first stays.
+func TestNextTwice(t *testing.T) {
+	got, err := ParseAny(wire("RateLimit-Policy: d;q=9;w=60;x=1, D;q=9;w=60;x=2\nRateLimit: d;a=5;w=3;x=1, D;a=5;w=3;x=2"), LegacyOptions{})
+	require.NoError(t, err)
+	require.Equal(t, `policies "d";q=9;w=60;x=1; limits "d";r=5;t=3;x=1; dialect draft-next`, got.String())
+}

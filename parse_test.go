@@ -669,6 +669,15 @@ func TestParseEveryByte(t *testing.T) {
 // A hostile value is refused, or read, without more memory than a small
 // multiple of its length, garbage included: two bytes of a parameter become a
 // Param of 32, in a slice that grows. That the time is linear is shown by BenchmarkHostile.
+// TestParseDigits: a number may begin with any digit.
+func TestParseDigits(t *testing.T) {
+	for n := range int64(10) {
+		got, err := ParseLimits(fmt.Sprintf(`"a";r=%d0;x=%d0`, n, n))
+		require.NoError(t, err)
+		require.Equal(t, []Limit{{Name: "a", Remaining: 10 * n, Params: Params{{"x", 10 * n}}}}, got)
+	}
+}
+
 func TestParseHostile(t *testing.T) {
 	const size = 1 << 20
 	for _, shape := range hostileShapes {
