@@ -251,8 +251,9 @@ func (f *Fields) exhausted() bool {
 }
 
 func (c *Advisor) adviseHeader(a *Advice, h http.Header, received time.Time) {
-	wait, asked := readRetryAfter(h, received)
-	old := isStored(h)
+	clock := readClock(h, received)
+	wait, asked := readRetryAfter(h, clock)
+	old := clock.Stored
 	if !old {
 		var elsewhere time.Duration
 		c.Legacy.Now = received
@@ -262,7 +263,7 @@ func (c *Advisor) adviseHeader(a *Advice, h http.Header, received time.Time) {
 		}
 	}
 	if !asked && (old || a.Fields.Dialect == currentDialect || a.Fields.Dialect == nextDialect) { // then nobody has looked for other fields yet
-		wait, asked = ParseRetryAfter(h, received)
+		wait, asked = askedWait(h, clock)
 	}
 	if asked {
 		a.Wait, a.Source = wait, SourceRetryAfter

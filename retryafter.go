@@ -97,24 +97,28 @@ func (r *retryAfter) wait(now time.Time) time.Duration {
 // response comes from a cache. A wait that a Duration cannot hold becomes the
 // longest that it can.
 func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
-	if d, ok := readRetryAfter(h, received); ok {
+	return askedWait(h, readClock(h, received))
+}
+
+// askedWait is ParseRetryAfter for a response with a clock.
+func askedWait(h http.Header, c text.Clock) (d time.Duration, ok bool) {
+	if d, ok := readRetryAfter(h, c); ok {
 		return d, true
 	}
-	d = askedElsewhere(h, received)
+	d = askedElsewhere(h, c)
 	return d, d > 0
 }
 
 // askedElsewhere returns the longest wait that h asks for in fields other than
 // Retry-After, 0 if there is none.
-func askedElsewhere(h http.Header, received time.Time) time.Duration {
-	return older.Waits(h, func() text.Clock { return readClock(h, received) }).Duration()
+func askedElsewhere(h http.Header, c text.Clock) time.Duration {
+	return older.Waits(h, func() text.Clock { return c }).Duration()
 }
 
-// readRetryAfter is ParseRetryAfter for the field Retry-After alone.
-func readRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
+// readRetryAfter is askedWait for the field Retry-After alone.
+func readRetryAfter(h http.Header, c text.Clock) (d time.Duration, ok bool) {
 	for _, line := range h[retryAfterKey] {
 		if r, ok := parseRetryAfter(line); ok {
-			c := readClock(h, received)
 			return r.wait(c.Now()), true
 		}
 	}
@@ -158,16 +162,14 @@ func raiseRetryAfter(h http.Header, longest Seconds, received time.Time) {
 	if h == nil || !ok || wait < 0 {
 		return
 	}
-	if _, ok := readRetryAfter(h, received); !ok { // then clients read the fields in its place
-		longest = longer(longest, CeilSeconds(askedElsewhere(h, received)))
+	c := readClock(h, received)
+	if _, ok := readRetryAfter(h, c); !ok { // then clients read the fields in its place
+		longest = longer(longest, CeilSeconds(askedElsewhere(h, c)))
 	}
 	value := strconv.FormatInt(min(longest.n, MaxInteger), 10)
-	if lines := h[retryAfterKey]; len(lines) > 0 {
-		c := readClock(h, received)
-		for _, line := range lines {
-			if r, ok := parseRetryAfter(line); ok && r.wait(c.Now()) >= wait {
-				wait, value = r.wait(c.Now()), line
-			}
+	for _, line := range h[retryAfterKey] {
+		if r, ok := parseRetryAfter(line); ok && r.wait(c.Now()) >= wait {
+			wait, value = r.wait(c.Now()), line
 		}
 	}
 	h[retryAfterKey] = []string{value}
