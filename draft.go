@@ -117,9 +117,9 @@ func nameID(name string) string { return name }
 // nextNameID is nameID by the next draft: names are compared without case.
 func nextNameID(name string) string { return strings.ToLower(name) }
 
-// A Unit is a quota unit (draft-11 Section 3.1.2). The set is open: units are
-// registered with IANA (draft-11 Section 10.3), and those that this package
-// does not know are kept as they are. "" is absent, and means Requests.
+// A Unit is a quota unit (draft-11 Section 3.1.2). The set is open: units are registered
+// with IANA (draft-11 Section 10.3), and all others are kept as they are. "" means
+// Requests.
 type Unit string
 
 // The quota units that draft-11 Section 3.1.2 defines.

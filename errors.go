@@ -7,65 +7,56 @@ import (
 
 // The causes of a [FieldError]. Test for them with [errors.Is].
 var (
-	// ErrSyntax reports a text that is not a structured field (RFC 9651), or a
-	// Go value that cannot be written as one: a character outside printable
-	// ASCII in a String, an illegal parameter key, an illegal Token.
+	// ErrSyntax: a text is not a structured field (RFC 9651), or a Go value cannot be
+	// written as one, such as a String with an accent.
 	ErrSyntax = errors.New("not well-formed")
-	// ErrType reports a member or a parameter whose type is not the one that
-	// the specification gives it, as in r="5", a Go value whose type is not
-	// listed at [Param], or a response that is not a problem document
-	// ([ReadProblem]).
+	// ErrType: a member or a parameter has another type than the specification gives it,
+	// as in r="5"; a Go value has a type that is not listed at [Param]; a response is no
+	// problem document ([ReadProblem]).
 	ErrType = errors.New("wrong type")
-	// ErrMissing reports that something required is absent: a parameter, the
-	// member of a text that has to hold exactly one, or the policy that a
-	// request exceeds ([Refuse]).
+	// ErrMissing: something required is absent: a parameter, the one member of a text,
+	// or the policy that a request exceeds ([Refuse]).
 	ErrMissing = errors.New("missing")
-	// ErrRange reports a number that is not allowed in its place, such as a
-	// negative quota or a window of 0.
+	// ErrRange: a number is not allowed in its place, such as a window of 0.
 	ErrRange = errors.New("out of range")
-	// ErrDuplicate reports something that is there twice: a key of [Params]
-	// that is repeated or belongs to a parameter with a struct field of its
-	// own, such as "q" in a [Policy]; two members of one field with the same
-	// name and partition key ([Fields.Validate]); a name in a [Dialect], or in
-	// a [Problem].
+	// ErrDuplicate: something is there twice: a key of [Params], which must not be that
+	// of a struct field either; a name and partition key in one field
+	// ([Fields.Validate]); a name in a [Dialect] or in a [Problem].
 	ErrDuplicate = errors.New("duplicate")
-	// ErrConflict reports that two servers give one name to policies that
-	// differ in unit or window, so that their numbers cannot be compared
-	// ([Restrict]).
+	// ErrConflict: two servers give one name to policies that differ in unit or window,
+	// so that their numbers cannot be compared ([Restrict]).
 	ErrConflict = errors.New("conflict")
-	// ErrTooMany reports a field with more than 1024 members, a member with
-	// more than 256 parameters (or, if it repeats some of them, more than 1024
-	// in all), a text with several members that has to hold exactly one, or a
-	// response with more than 1024 older fields.
+	// ErrTooMany: a field has more than 1024 members, a member more than 256 parameters
+	// (or 1024, repeated ones included), a text of one member several, or a response
+	// more than 1024 older fields.
 	ErrTooMany = errors.New("too many")
 )
 
-// A FieldError says what is wrong with a field, and where. Its text never
-// repeats the content of the field, which may hold a partition key.
+// A FieldError says what is wrong with a field, and where. Its text never repeats the
+// content of the field, which may hold a partition key.
 type FieldError struct {
-	// Field is PolicyField, LimitField or the name of an older field. It is ""
-	// if the error is about all older fields of a response together.
+	// Field is PolicyField, LimitField or the name of an older field; "" if the error is
+	// about all older fields together.
 	Field string
 	// Line is the index of the field line, from 0.
 	Line int
-	// Offset is the byte in that line at which the offending token starts, from
-	// 0. At the end of the line it is the length of the line. It is -1 if the
-	// error is not about a text that was parsed.
+	// Offset is the byte of the line at which the offending token starts, from 0 to the
+	// length of the line; -1 if no text was parsed.
 	Offset int
-	// Item is the index of the member, from 0, counted over all lines; -1 if no
-	// member is at fault.
+	// Item is the index of the member over all lines, from 0; -1 if no member is at
+	// fault.
 	Item int
-	// Param is the key of the parameter; "" if the member itself is at fault.
+	// Param is the key of the parameter, such as "q"; "" if the member itself is at
+	// fault.
 	Param string
 	// Err is the cause: ErrSyntax, ErrType, ErrMissing, ErrRange, ErrDuplicate,
 	// ErrConflict or ErrTooMany.
 	Err error
 }
 
-// Error names the field, the place in it, the cause, and the form that a
-// defined parameter has to have. It counts members, lines and bytes from 1, for
-// humans; the fields of e count from 0. A parameter that the specification does
-// not define is not named, because its key may be secret too.
+// Error names the field, the place, the cause, and the form that a defined parameter has
+// to have. It counts from 1, for humans. A parameter that the specification does not
+// define is not named, because its key may be secret too.
 func (e *FieldError) Error() string {
 	b := append([]byte("ratelimit: "), e.where()...)
 	if e.Offset >= 0 {
@@ -115,7 +106,7 @@ func (e *FieldError) part() (part, form string) {
 	return ": an extension parameter", ""
 }
 
-// Unwrap returns e.Err, the cause, for [errors.Is].
+// Unwrap returns e.Err, for [errors.Is].
 func (e *FieldError) Unwrap() error { return e.Err }
 
 // joinFaults joins errors, one for each line or member of a field.

@@ -11,26 +11,24 @@ import (
 	"time"
 )
 
-// Fields holds the policies and limits of a response. The zero Fields holds
-// none, as from a response that says nothing about rate limits.
+// Fields holds the policies and limits of a response. The zero Fields holds none.
 //
-// Texts in it may be parts of the header that was read, and then keep its lines alive.
-// Whoever keeps the Fields of many responses for long clones their names.
+// Texts in it may be parts of the header that was read, which then stays in memory:
+// whoever keeps many Fields for long clones their names.
 type Fields struct {
-	// Policies are the members of RateLimit-Policy, in order, or the policies
-	// that older fields announce. nil is absent.
+	// Policies are the members of RateLimit-Policy, in order, or what older fields
+	// announce. nil is absent.
 	Policies []Policy `json:"policies,omitempty"`
-	// Limits are the members of RateLimit, in order, or the limits that older
-	// fields report. nil is absent.
+	// Limits are the members of RateLimit, in order, or what older fields report. nil is
+	// absent.
 	Limits []Limit `json:"limits,omitempty"`
-	// Dialect names the form in which the response had them, as it was spelled:
-	// "ratelimit" for the fields RateLimit-Policy and RateLimit, "draft-next" for their
-	// form in the draft that follows, another name for older fields, such as "x-ratelimit" for those of GitHub (see [ParseAny]), and ""
-	// if nothing was found. It is not written.
+	// Dialect names the form that was read: "ratelimit" for the current fields,
+	// "draft-next" for those of the draft that follows, another name for older fields,
+	// such as "x-ratelimit" (see [ParseAny]), "" if nothing was found. It is not
+	// written.
 	Dialect string `json:"dialect,omitempty"`
-	// Guessed reports that nothing in a response with older fields told the
-	// unit of a reset or of a window, so that it had to be guessed. A reset is
-	// then taken for seconds, see [LegacyOptions]. It is not written.
+	// Guessed is true if nothing told the unit of a reset or a window in older fields,
+	// so that it was guessed: see [LegacyOptions.Reset]. It is not written.
 	Guessed bool `json:"guessed,omitempty"`
 
 	// exact has the resets of Limits that are no number of whole seconds, by index, and 0
@@ -38,12 +36,11 @@ type Fields struct {
 	exact []time.Duration
 }
 
-// String returns f for people: the members as they are written, partition keys
-// included, the form in which they were read, and whether something was guessed, as in
+// String returns f for people, partition keys included, as in
 //
 //	policies "day";q=100;w=86400; limits "day";r=90;t=600; dialect x-ratelimit, guessed
 //
-// It is "no limits" if there are neither policies nor limits.
+// or "no limits".
 func (f Fields) String() string {
 	var parts []string
 	if len(f.Policies) > 0 {
@@ -74,17 +71,14 @@ func memberTexts[T fmt.Stringer](list []T) string {
 	return strings.Join(texts, separator)
 }
 
-// Parse reads the fields RateLimit-Policy and RateLimit of h, and no others.
-// See [ParseAny] for responses that may have older fields.
+// Parse reads the fields RateLimit-Policy and RateLimit of h, and no others: see
+// [ParseAny] for older fields. Pass the header section of a response, never its
+// trailers, in which these fields MUST NOT be (draft-11 Sections 3.1 and 4.1).
 //
-// Each field is judged on its own. If one is malformed, the result has nil for
-// it and holds the other. The error joins a [*FieldError] for each malformed
-// field. A client may ignore the error and use the result: "Malformed RateLimit
-// header fields MUST be ignored" (draft-11 Section 7). A field that is absent
-// or blank is nil in the result and not an error.
-//
-// Pass the header section of a response, never its trailers: these fields MUST
-// NOT be in a trailer section (draft-11 Sections 3.1 and 4.1).
+// Each field is judged on its own. A malformed one is nil in the result, and a
+// [*FieldError] that is joined into the error. A client may ignore the error and use the
+// result: "Malformed RateLimit header fields MUST be ignored" (draft-11 Section 7). A
+// field that is absent or blank is nil, and no error.
 func Parse(h http.Header) (Fields, error) {
 	policyLines, limitLines := h[policyKey], h[limitKey]
 	if len(policyLines) == 0 && len(limitLines) == 0 {
@@ -100,31 +94,26 @@ func Parse(h http.Header) (Fields, error) {
 	return f, errors.Join(policyErr, limitErr)
 }
 
-// Set writes f to h as the fields RateLimit-Policy and RateLimit, each in one
-// line. It replaces both fields: one that has no members in f is deleted.
+// Set writes f to h as the fields RateLimit-Policy and RateLimit, each in one line. It
+// replaces both fields: one without members in f is deleted.
 //
-// On error h is as it was. The error is a [*FieldError] about the first member
-// that cannot be written, see [Policy.Validate] and [Limit.Validate], or about
-// the first beyond 1024 in one field. Members of older responses may lack a
-// number that the fields require; [Fields.Writable] leaves such members out.
-// Writing to a nil h is an error too.
+// On error h is as it was. The error is a [*FieldError] about the first member that
+// Validate refuses, see [Policy.Validate], or the first beyond 1024; or h is nil. See
+// [Fields.Writable] for members of older responses.
 //
-// h has to be the header section of a response, never its trailers (draft-11
-// Sections 3.1 and 4.1). Any status may have the fields, but on a redirection
-// they may keep a client from following it (draft-11 Section 6).
+// h is the header section of a response, never its trailers (draft-11 Sections 3.1 and
+// 4.1). On a redirection the fields may keep a client from following it (draft-11
+// Section 6).
 func (f Fields) Set(h http.Header) error { return f.write(h, setLine) }
 
-// Add adds a line to each of the fields RateLimit-Policy and RateLimit, as a
-// second limiter of a response does whose members stand beside those of the first.
-// A list without members adds nothing. The lines of a field are one List (RFC 9110
-// Section 5.2): if a line that is there already is malformed, clients ignore the
-// new one as well, which Add does not check.
+// Add adds a line to each of the fields RateLimit-Policy and RateLimit, as a second
+// limiter of a response does. A list without members adds nothing. The lines of a field
+// are one List (RFC 9110 Section 5.2): if one that is there is malformed, clients ignore
+// the new one too, which Add does not check.
 //
-// Add compares nothing. [Restrict] and [RestrictHeader] join what two parties say
-// of one policy, and so do Handlers of a [Middleware] that are nested.
-//
-// The error is as for [Fields.Set], and h is then as it was. Each call may write
-// 1024 members; those of other lines are not counted.
+// Add compares nothing: [Restrict], [RestrictHeader] and nested Handlers of a
+// [Middleware] join what two parties say of one policy. The error is that of
+// [Fields.Set]; lines that are there do not count.
 func (f Fields) Add(h http.Header) error { return f.write(h, addLine) }
 
 // write writes the line of each field by a function, or none on error.
@@ -145,19 +134,17 @@ func (f *Fields) write(h http.Header, line func(h http.Header, key, line string)
 	return nil
 }
 
-// Join returns the policies and limits of f, then those of g, as for a response on
-// which two limiters report. Dialect and Guessed are those of f. Both f and g stay
-// as they are. Members of one name are not compared, see [Restrict].
+// Join returns the policies and limits of f, then those of g, with the Dialect and
+// Guessed of f. Members of one name are not compared, see [Restrict]. f and g stay as
+// they are.
 func (f Fields) Join(g Fields) Fields {
 	f.Policies = slices.Concat(f.Policies, g.Policies)
 	f.Limits = slices.Concat(f.Limits, g.Limits)
 	return f
 }
 
-// Writable returns f without the members that the fields RateLimit-Policy and
-// RateLimit cannot carry, because a number that they require is not known: the
-// limits whose Remaining is [Unknown], and the policies whose Quota is. Only
-// older responses have such members.
+// Writable returns f without the members that lack a number which the current fields
+// require: limits whose Remaining is [Unknown], and policies whose Quota is.
 func (f Fields) Writable() Fields {
 	f.Policies = slices.DeleteFunc(slices.Clone(f.Policies), func(p Policy) bool { return p.Quota == Unknown })
 	f.Limits = slices.DeleteFunc(slices.Clone(f.Limits), func(l Limit) bool { return l.Remaining == Unknown })
@@ -165,12 +152,11 @@ func (f Fields) Writable() Fields {
 	return f
 }
 
-// PolicyOf returns the policy of f that l reports on, and whether there is one.
-// It is the first policy with the name and the partition key of l. If there is
-// none, the partition keys need not agree as long as one of the two is absent,
-// because some servers put the key on one field only; but then it has to be the
-// only such policy with the name of l. A key that is absent and one that is
-// empty differ. Names are compared byte by byte.
+// PolicyOf returns the policy of f that l reports on, and whether there is one: the
+// first with its name and partition key. Without such a policy it is the only one with
+// that name whose partition key is absent, or any if that of l is absent, because some
+// servers put the key on one field only. An absent key and an empty one differ. Names
+// are compared byte by byte.
 func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	m := matcher{policies: f.Policies}
 	i := m.find(&l)
@@ -305,17 +291,17 @@ func (l *Limit) wait(p *Policy) Seconds {
 	return p.Window
 }
 
-// Tightest returns the limit that a client is likely to run into first, and
-// whether there is any limit. It is found in two steps:
+// Tightest returns the limit that a client is likely to run into first, and whether
+// there is a limit. It is found in two steps:
 //
-//   - Among the limits of one unit, it is the one with the lowest Remaining.
-//   - Among these, one of each unit, it is the one with the lowest part of its
-//     quota remaining, because numbers of different units cannot be compared. A
-//     limit whose quota is not known comes after those whose quota is.
+//   - Among the limits of one unit, the one with the lowest Remaining.
+//   - Among these, one of each unit, the one with the lowest part of its quota
+//     remaining, because numbers of different units cannot be compared. Limits without a
+//     known quota come after those.
 //
-// Between equals the longer Reset decides, an absent one being the shortest,
-// and then the order in f. A limit with a quota of 0 has nothing remaining. A
-// Remaining that is [Unknown] comes last.
+// Between equals the longer Reset decides, an absent one being the shortest, and then
+// the order in f. A quota of 0 is as nothing remaining. A Remaining that is [Unknown]
+// comes last.
 func (f Fields) Tightest() (Limit, bool) {
 	policies := newMatcher(f.Policies)
 	best := make(map[Unit]tightness, 2)
@@ -381,15 +367,13 @@ func (l tightness) compareParts(m tightness) int {
 		cmp.Compare(m.reset, l.reset), cmp.Compare(l.index, m.index))
 }
 
-// Validate returns nil if f keeps these rules, else the first that it breaks,
-// as a [*FieldError] with Offset -1:
+// Validate returns nil if f keeps these rules, else the first that it breaks, as a
+// [*FieldError] with Offset -1:
 //
-//   - Each policy and each limit can be written, see [Policy.Validate] and
-//     [Limit.Validate].
+//   - Each member can be written, see [Policy.Validate] and [Limit.Validate].
 //   - A field has at most 1024 members (ErrTooMany).
-//   - No two members of one field have the same name and partition key
-//     (ErrDuplicate). Only Validate checks this rule: [Parse] accepts such
-//     fields, and [Fields.Set] writes them.
+//   - No two members of one field have the same name and partition key (ErrDuplicate).
+//     Only Validate checks this: [Parse] and [Fields.Set] accept such fields.
 func (f Fields) Validate() error {
 	if _, err := FormatPolicies(f.Policies...); err != nil {
 		return err

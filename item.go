@@ -16,9 +16,8 @@ import (
 // Bare items (RFC 9651 Section 3.3), read and written. This file knows nothing of rate
 // limits.
 
-// MaxInteger is the largest Integer of a structured field, fifteen nines
-// (RFC 9651 Section 3.3.1). No number of quota units or of seconds in a field
-// is larger.
+// MaxInteger is the largest Integer of a structured field (RFC 9651 Section 3.3.1), and
+// so the largest number of quota units or seconds.
 const MaxInteger = 999_999_999_999_999
 
 const maxDigits = 15 // of an Integer, RFC 9651 Section 4.2.4

@@ -45,13 +45,13 @@ func orUnknown(n *int64) int64 {
 	return *n
 }
 
-// MarshalJSON returns p as a JSON object. Its members are "name", "quota",
-// "unit", "window" (a number of seconds), "partition_key" (in base64) and
-// "params" (an array of [Param]). A member whose value is absent is left out,
-// and so is a Quota that is [Unknown].
+// MarshalJSON returns p as an object such as
 //
-// The error is the [*FieldError] of [Policy.Validate], if p breaks a rule other
-// than that its Quota is known.
+//	{"name":"burst","quota":100,"unit":"requests","window":60,"partition_key":"AQI=","params":[["acme-burst",10]]}
+//
+// with the partition key in base64, and each of Params as [Param.MarshalJSON] writes it.
+// What is absent is left out, and so is a Quota that is [Unknown]. The error is that of
+// [Policy.Validate] but for an unknown Quota.
 func (p Policy) MarshalJSON() ([]byte, error) {
 	if _, param, err := p.append(nil, true); err != nil {
 		return nil, &FieldError{Field: PolicyField, Offset: -1, Param: param, Err: err}
@@ -61,12 +61,11 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads the JSON object that [Policy.MarshalJSON] writes. A quota
-// that is missing is [Unknown]. Members with other names are ignored; null
-// leaves p as it is.
+// UnmarshalJSON reads what [Policy.MarshalJSON] writes. A missing quota is [Unknown].
+// Members with other names are ignored; null leaves p as it is.
 //
-// On error p is as it was. The error wraps ErrSyntax if b is not such an
-// object; otherwise it is the [*FieldError] of [Policy.Validate].
+// On error p is as it was. The error wraps ErrSyntax if b is no such object; otherwise
+// it is that of [Policy.Validate].
 func (p *Policy) UnmarshalJSON(b []byte) error {
 	var m memberJSON
 	if done, err := unmarshalMember(b, &m); done {
@@ -80,13 +79,8 @@ func (p *Policy) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalJSON returns l as a JSON object. Its members are "name", "remaining",
-// "reset" (a number of seconds), "partition_key" (in base64) and "params" (an
-// array of [Param]). A member whose value is absent is left out, and so is a
-// Remaining that is [Unknown].
-//
-// The error is the [*FieldError] of [Limit.Validate], if l breaks a rule other
-// than that its Remaining is known.
+// MarshalJSON returns l as an object, as [Policy.MarshalJSON] does. Its members are
+// "name", "remaining", "reset", "partition_key" and "params".
 func (l Limit) MarshalJSON() ([]byte, error) {
 	if _, param, err := l.append(nil, true); err != nil {
 		return nil, &FieldError{Field: LimitField, Offset: -1, Param: param, Err: err}
@@ -96,12 +90,8 @@ func (l Limit) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads the JSON object that [Limit.MarshalJSON] writes. A
-// remaining that is missing is [Unknown]. Members with other names are ignored;
-// null leaves l as it is.
-//
-// On error l is as it was. The error wraps ErrSyntax if b is not such an
-// object; otherwise it is the [*FieldError] of [Limit.Validate].
+// UnmarshalJSON reads what [Limit.MarshalJSON] writes, by the rules of
+// [Policy.UnmarshalJSON]. A missing remaining is [Unknown].
 func (l *Limit) UnmarshalJSON(b []byte) error {
 	var m memberJSON
 	if done, err := unmarshalMember(b, &m); done {
@@ -115,13 +105,8 @@ func (l *Limit) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// UnmarshalJSON reads the JSON object that package json writes for Fields. What is
-// missing is absent afterwards. Members with other names are ignored; null leaves f
-// as it is.
-//
-// On error f is as it was, whatever could be read. The error wraps ErrSyntax if b
-// is not such an object; otherwise it is that of [Policy.UnmarshalJSON] or
-// [Limit.UnmarshalJSON].
+// UnmarshalJSON reads what package json writes for Fields, by the rules of
+// [Policy.UnmarshalJSON]. What is missing is absent afterwards; on error f is as it was.
 func (f *Fields) UnmarshalJSON(b []byte) error {
 	if isNull(b) {
 		return nil
@@ -178,7 +163,7 @@ func unmarshalMember(b []byte, m *memberJSON) (done bool, err error) {
 
 func isNull(b []byte) bool { return string(bytes.TrimSpace(b)) == "null" }
 
-// MarshalJSON returns the number of seconds, or null if it is absent.
+// MarshalJSON returns the number of seconds, or null.
 func (s Seconds) MarshalJSON() ([]byte, error) {
 	if !s.ok {
 		return []byte("null"), nil
@@ -186,8 +171,8 @@ func (s Seconds) MarshalJSON() ([]byte, error) {
 	return strconv.AppendInt(nil, s.n, 10), nil
 }
 
-// UnmarshalJSON reads a whole number of seconds, or null, which makes s absent.
-// Any other b is an error that wraps ErrSyntax; then s is as it was.
+// UnmarshalJSON reads a whole number of seconds, or null, which is absent. Any other b
+// is an error that wraps ErrSyntax; then s is as it was.
 func (s *Seconds) UnmarshalJSON(b []byte) error {
 	if isNull(b) {
 		*s = Seconds{}
@@ -216,15 +201,11 @@ const (
 	displayType = "displaystring" // a Display String
 )
 
-// MarshalJSON returns p as a JSON array of key and value. An Integer, a Decimal
-// (always with a point, such as 1.0), a String and a Boolean are the JSON
-// values of these names. Values of other types are objects such as
-// {"__type":"token","value":"x"}, as in the test files of RFC 9651. The types
-// are "token", "binary" (a Byte Sequence, in base32), "date" (in seconds since
-// the Unix epoch) and "displaystring".
-//
-// A key or a value that cannot be written to a field is an error, which wraps
-// ErrSyntax, ErrRange or ErrType.
+// MarshalJSON returns p as an array of key and value. An Integer, a Decimal (always with
+// a point, such as 1.0), a String and a Boolean are JSON values; other types are objects
+// as in the test files of RFC 9651, such as {"__type":"token","value":"x"}, and further
+// "binary" (in base32), "date" (seconds since the Unix epoch) and "displaystring". What
+// cannot be written to a field is an error that wraps ErrSyntax, ErrRange or ErrType.
 func (p Param) MarshalJSON() ([]byte, error) {
 	if !text.IsKey(p.Key) {
 		return nil, fmt.Errorf("ratelimit: key of a parameter: %w", ErrSyntax)
@@ -249,8 +230,8 @@ func (p Param) MarshalJSON() ([]byte, error) {
 	return json.Marshal([...]any{p.Key, value})
 }
 
-// UnmarshalJSON reads the JSON array that [Param.MarshalJSON] writes. Any other
-// b is an error that wraps ErrSyntax; then p is as it was.
+// UnmarshalJSON reads what [Param.MarshalJSON] writes. Any other b is an error that
+// wraps ErrSyntax; then p is as it was.
 func (p *Param) UnmarshalJSON(b []byte) error {
 	var pair []json.RawMessage
 	var q Param

@@ -13,36 +13,30 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Check returns the rules of the specification (draft-11) that a response
-// breaks. It is meant for the tests of servers. It finds the rules that one
-// response can break by itself, and CONFORMANCE.md lists them. A correct server
-// has no finding above [LevelNote]. The result is nil for a response that breaks
-// no rule, for one without fields of rate limits, and for nil: a test should also
-// require that the fields are there. Fields are found under the canonical keys of
-// http.Header alone, as Parse finds them.
+// Check returns the rules of draft-11 that a response breaks, for the tests of servers:
+// those that one response can break by itself, which CONFORMANCE.md lists. A correct
+// server has no finding above [LevelNote]. The result is nil for a response that breaks
+// no rule, for one without fields of limits, and for nil, so a test should also require
+// that the fields are there. Keys of http.Header have to be canonical, as for [Parse].
 //
-// Check reads older fields, such as X-RateLimit-Remaining, to see whether they
-// contradict the current fields, and for nothing else. If a field is malformed,
-// that is the only finding about it: clients that are strict ignore the field
-// (draft-11 Section 7), although [ParseAny] and [Advisor.Advise] read some of what
-// is malformed, which is the Dialect "draft-08". A response in the form of the draft that
-// follows, the Dialect "draft-next", has a note that says so, and is not checked by the
-// rules of draft-11.
+// A malformed field has that finding alone, because strict clients ignore it (draft-11
+// Section 7), whatever [ParseAny] reads of it. Older fields are read only to see whether
+// they contradict the current ones. A response in the form of the draft that follows,
+// the Dialect "draft-next", has a note that says so, and is not checked further.
 //
 // # What Check does not see
 //
-// It does not read the body: whether the type of a problem document belongs to the
-// status, and its violated-policies are names of policies, it cannot say. Of
-// trailers it sees the names alone, and those that are not announced only if the
-// test has read the body before. It compares Retry-After with the limits of which
-// nothing remains, and a date in it only if there is a Date. It asks for lower
-// values from ten times the rate of a policy on, because only the server knows what
-// volume is unwanted (draft-11 Section 6). Of what is sensitive in a partition key
-// it knows addresses alone, not names, API keys or tokens of the request (Section
-// 6.1). A limit whose partition key is not that of its policy is, for Check, a
-// limit without a policy. And one response does not show whether partition keys are
-// made of requests alone, nor what a [Sequence] shows: whether the policies stay the
-// same (Section 3), and whether what remains falls and comes back.
+//   - The body, so whether the type of a problem fits the status, and the violated
+//     policies are there.
+//   - Trailers but for their names, and those not announced unless the body has been
+//     read.
+//   - Which volume is unwanted (draft-11 Section 6): it asks for lower values from ten
+//     times the rate of a policy on.
+//   - What is sensitive in a partition key, but for addresses (Section 6.1). A limit
+//     whose key is not that of its policy is one without a policy here.
+//   - A Retry-After but next to limits with nothing remaining, and a date in it without
+//     Date.
+//   - What several responses show: see [Sequence].
 func Check(resp *http.Response) []Finding {
 	if resp == nil {
 		return nil

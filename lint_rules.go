@@ -7,19 +7,16 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A Level says how much a [Finding] matters. A higher Level matters more, so
-// levels can be compared with < and >.
+// A Level says how much a [Finding] matters; a higher one matters more.
 type Level int
 
 const (
-	// LevelNote is for something that is allowed, but is likely a mistake, or of
-	// no use to clients.
+	// LevelNote is for what is allowed, but likely a mistake, or of no use to clients.
 	LevelNote Level = iota
 	// LevelShould is for a rule that the specification states with SHOULD, or
 	// recommends.
 	LevelShould
-	// LevelMust is for a rule that the specification states with MUST or
-	// REQUIRED, or that is part of a definition.
+	// LevelMust is for a rule with MUST or REQUIRED, or that is part of a definition.
 	LevelMust
 )
 
@@ -40,14 +37,12 @@ type Finding struct {
 	Rule string
 	// Level says how much the finding matters.
 	Level Level
-	// Field is the name of the field at fault. For an older field it is the key
-	// under which http.Header holds it.
+	// Field is the name of the field at fault, of an older one the key in http.Header.
 	Field string
-	// Item is the index of the member at fault in that field, from 0 and over
-	// all lines; -1 if no member is at fault.
+	// Item is the index of the member at fault over all lines, from 0; -1 if there is
+	// none.
 	Item int
-	// Message says in one sentence what to do. It never repeats the content of
-	// a field.
+	// Message says in one sentence what to do, without the content of a field.
 	Message string
 }
 

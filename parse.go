@@ -12,36 +12,24 @@ import (
 // one by one for a repeated key. If there are more, a map finds it.
 const manyParams = 16
 
-// ParsePolicies reads the field RateLimit-Policy (draft-11 Section 3). lines
-// are its field lines in order, as http.Header.Values returns them; together
-// they are one List (RFC 9110 Section 5.2). Without a line, or with one line
-// that is empty or all spaces, the field is absent: the result is nil, without
-// an error.
+// ParsePolicies reads the field RateLimit-Policy (draft-11 Section 3). lines are its
+// field lines in order, as http.Header.Values returns them; together they are one List
+// (RFC 9110 Section 5.2). Without lines, or with one that is blank, the field is absent:
+// the result is nil, without an error.
 //
-// A field is all or nothing (RFC 9651 Section 4.2). On error the result is nil,
-// and the error is a [*FieldError]. It wraps ErrSyntax, ErrType, ErrMissing,
-// ErrRange or ErrTooMany.
+// A field is all or nothing (RFC 9651 Section 4.2): on error the result is nil. The
+// error is a [*FieldError] that wraps ErrSyntax, ErrType, ErrMissing, ErrRange or
+// ErrTooMany.
 //
-// The result may share memory with the lines, except for partition keys and
-// other Byte Sequences, which are copies.
+// Names and Strings of the result may be parts of the lines; Byte Sequences are copies.
 //
 //go:noinline
 func ParsePolicies(lines ...string) ([]Policy, error) {
 	return parseList[Policy](policyField, maxMembers, lines)
 }
 
-// ParseLimits reads the field RateLimit (draft-11 Section 4). lines are its
-// field lines in order, as http.Header.Values returns them; together they are
-// one List (RFC 9110 Section 5.2). Without a line, or with one line that is
-// empty or all spaces, the field is absent: the result is nil, without an
-// error.
-//
-// A field is all or nothing (RFC 9651 Section 4.2). On error the result is nil,
-// and the error is a [*FieldError]. It wraps ErrSyntax, ErrType, ErrMissing,
-// ErrRange or ErrTooMany.
-//
-// The result may share memory with the lines, except for partition keys and
-// other Byte Sequences, which are copies.
+// ParseLimits reads the field RateLimit (draft-11 Section 4), as [ParsePolicies] reads
+// RateLimit-Policy.
 //
 //go:noinline
 func ParseLimits(lines ...string) ([]Limit, error) {
@@ -439,19 +427,15 @@ func (p *parser) indexParam(key string) int {
 	return -1
 }
 
-// UnmarshalText reads a text that is exactly one member of RateLimit-Policy, as
-// [ParsePolicies] reads it. A text without a member is an error that wraps
-// ErrMissing, one with several members ErrTooMany. On error p is as it was. It
-// implements [encoding.TextUnmarshaler].
+// UnmarshalText reads exactly one member, as [ParsePolicies] does: without one the error
+// wraps ErrMissing, with several ErrTooMany. On error p is as it was.
 func (p *Policy) UnmarshalText(text []byte) error {
 	list, err := parseList[Policy](policyField, 1, []string{string(text)})
 	return setOnly(p, list, err, PolicyField, len(text))
 }
 
-// UnmarshalText reads a text that is exactly one member of RateLimit, as
-// [ParseLimits] reads it. A text without a member is an error that wraps
-// ErrMissing, one with several members ErrTooMany. On error l is as it was. It
-// implements [encoding.TextUnmarshaler].
+// UnmarshalText reads exactly one member, as [ParseLimits] does: without one the error
+// wraps ErrMissing, with several ErrTooMany. On error l is as it was.
 func (l *Limit) UnmarshalText(text []byte) error {
 	list, err := parseList[Limit](limitField, 1, []string{string(text)})
 	return setOnly(l, list, err, LimitField, len(text))

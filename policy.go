@@ -7,68 +7,59 @@ import (
 	"time"
 )
 
-// A Policy is a member of the field RateLimit-Policy (draft-11 Section 3.1):
-// the quota that a server allots to a partition of its clients, for each window
-// of time. A server SHOULD announce the same policy over a sequence of
+// A Policy is a member of the field RateLimit-Policy, such as "burst";q=100;w=60
+// (draft-11 Section 3.1): the quota that a server allots to a partition of its clients
+// for each window of time. A server SHOULD announce the same policies over a sequence of
 // responses (draft-11 Section 3).
 //
-// The zero Policy is valid: its name is empty, and its quota of 0 permits
-// nothing.
+// The zero Policy is valid: its name is empty, and its quota of 0 permits nothing.
 type Policy struct {
-	// Name identifies the policy. A [Limit] with the same name reports on it,
-	// see [Fields.PolicyOf]. It is printable ASCII. It may be empty, but then
-	// clients and problem documents have nothing to call it by.
+	// Name identifies the policy, as "burst" does. A [Limit] with the same name reports
+	// on it, see [Fields.PolicyOf]. It is printable ASCII, and had better not be empty.
 	Name string
-	// Quota is the parameter "q", in quota units, from 0 to MaxInteger
-	// (draft-11 Section 3.1.1). A quota of 0 permits nothing. In a policy of an
-	// older response it may also be [Unknown].
+	// Quota is the parameter q, such as 100 quota units, from 0 to MaxInteger (draft-11
+	// Section 3.1.1). A quota of 0 permits nothing. See [Unknown].
 	Quota int64
-	// Unit is the parameter "qu", the quota unit (draft-11 Section 3.1.2). ""
-	// is absent and means Requests. An empty parameter, qu="", is read as
-	// absent.
+	// Unit is the parameter qu, such as "content-bytes" (draft-11 Section 3.1.2). "" is
+	// absent and means Requests; qu="" is read as absent.
 	Unit Unit
-	// Window is the parameter "w", the length of the window, from 1 to
-	// MaxInteger seconds, or absent (draft-11 Section 3.1.3).
+	// Window is the parameter w, such as SecondsOf(60), from 1 to MaxInteger, or absent
+	// (draft-11 Section 3.1.3).
 	Window Seconds
-	// PartitionKey is the parameter "pk", which may be any bytes (draft-11
-	// Section 3.1.4). nil is absent; an empty slice that is not nil is an empty
-	// key.
+	// PartitionKey is the parameter pk, any bytes (draft-11 Section 3.1.4). nil is
+	// absent; []byte{} is an empty key.
 	PartitionKey []byte
-	// Params are the parameters that the specification does not define, in the
-	// order of the field.
+	// Params are the parameters that the specification does not define, in the order of
+	// the field.
 	Params Params
 }
 
-// A Param is a parameter that the specification does not define. Recipients may
-// regard it as a comment (draft-11 Sections 3.1 and 4.1).
+// A Param is a parameter that the specification does not define, such as acme-burst=10.
+// Recipients may regard it as a comment (draft-11 Sections 3.1 and 4.1).
 type Param struct {
-	// Key begins with a lower-case letter or "*"; lower-case letters, digits
-	// and the characters "_", "-", "." and "*" may follow (RFC 9651
-	// Section 3.1.2). It SHOULD be prefixed with a vendor's identifier, as in
-	// "acme-burst" (draft-11 Sections 3.1 and 4.1).
+	// Key begins with a lower-case letter or "*"; lower-case letters, digits and "_",
+	// "-", "." and "*" may follow (RFC 9651 Section 3.1.2). It SHOULD have a vendor's
+	// prefix, as "acme-burst" has (draft-11 Sections 3.1 and 4.1).
 	Key string
-	// Value has one of these types. A value of any other type is not written
-	// (ErrType).
+	// Value has one of these types; any other is not written (ErrType). Package httpsfv
+	// is github.com/dunglas/httpsfv.
 	//
 	//   - int64: an Integer, from -MaxInteger to MaxInteger.
-	//   - float64: a Decimal, with at most twelve digits before the point. It
-	//     is written with at most three behind it, rounded half to even.
+	//   - float64: a Decimal, at most twelve digits before the point; it is written with
+	//     at most three behind it, rounded half to even.
 	//   - string: a String, of printable ASCII.
 	//   - httpsfv.Token: a Token.
 	//   - []byte: a Byte Sequence.
 	//   - bool: a Boolean. true is written as the key alone.
 	//   - time.Time: a Date. It is written in whole seconds.
 	//   - httpsfv.DisplayString: a Display String, of UTF-8.
-	//
-	// Package httpsfv is github.com/dunglas/httpsfv.
 	Value any
 }
 
 // Params are parameters in the order of the field. Each key occurs once.
 type Params []Param
 
-// Get returns the value of the parameter with that key, and whether there is
-// one.
+// Get returns the value of the parameter with that key, and whether there is one.
 func (ps Params) Get(key string) (value any, ok bool) {
 	if i := ps.index(key); i >= 0 {
 		return ps[i].Value, true
@@ -124,10 +115,8 @@ func equalKey(a, b []byte) bool {
 	return (a == nil) == (b == nil) && bytes.Equal(a, b)
 }
 
-// Equal reports whether p and q are the same on the wire. A value that is
-// absent in one of them is not equal to any in the other: an absent Unit is not
-// equal to [Requests], nor an absent PartitionKey to an empty one. The order of
-// Params counts.
+// Equal reports whether p and q are the same on the wire, the order of Params included.
+// An absent Unit is not equal to [Requests], nor an absent PartitionKey to an empty one.
 func (p Policy) Equal(q Policy) bool {
 	return p.Name == q.Name && p.Quota == q.Quota && p.Unit == q.Unit && p.Window == q.Window &&
 		equalKey(p.PartitionKey, q.PartitionKey) && p.Params.equal(q.Params)

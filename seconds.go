@@ -6,21 +6,19 @@ import (
 	"time"
 )
 
-// Seconds is a whole number of seconds that may be absent. Its zero value is
-// absent, which is not the same as SecondsOf(0). Values can be compared with
-// ==.
+// Seconds is a whole number of seconds that may be absent. The zero value is absent, and
+// differs from SecondsOf(0). Values can be compared with ==.
 type Seconds struct {
 	n  int64 // 0 if not ok
 	ok bool  // there is a number
 }
 
-// SecondsOf returns n seconds. n is not checked: a number that no field can
-// carry, below 0 or above MaxInteger, is refused by Validate of the policy or
-// limit that has it.
+// SecondsOf returns n seconds. It does not check n: Validate of the policy or limit that
+// has it refuses a number below 0 or above MaxInteger.
 func SecondsOf(n int64) Seconds { return Seconds{n, true} }
 
-// CeilSeconds returns d in seconds. A part of a second is rounded up, so that a
-// client never comes back too early. A negative d becomes 0.
+// CeilSeconds returns d rounded up to whole seconds, so that a client never comes back
+// too early. A negative d becomes 0.
 func CeilSeconds(d time.Duration) Seconds {
 	n := int64(d / time.Second)
 	if d%time.Second > 0 {
@@ -29,14 +27,11 @@ func CeilSeconds(d time.Duration) Seconds {
 	return SecondsOf(max(n, 0))
 }
 
-// Value returns the number of seconds, and whether there is one. An absent
-// number is returned as 0.
+// Value returns the number of seconds, 0 if it is absent, and whether there is one.
 func (s Seconds) Value() (n int64, ok bool) { return s.n, s.ok }
 
-// Duration returns the number of seconds as a duration, and whether there is
-// one. An absent number is returned as 0. A Duration holds up to about 292
-// years; a number beyond that becomes the longest Duration, or the most
-// negative one.
+// Duration returns s as a duration, 0 if it is absent, and whether there is one. A
+// number beyond some 292 years becomes the longest Duration, or the most negative one.
 func (s Seconds) Duration() (d time.Duration, ok bool) {
 	const most = math.MaxInt64 / int64(time.Second)
 	switch {
@@ -49,10 +44,9 @@ func (s Seconds) Duration() (d time.Duration, ok bool) {
 	}
 }
 
-// After returns the time s after t, and whether s has a number. The time is
-// rounded up to a whole second, so that a server which announces the same end
-// in several responses leads to the same time. A number of more than about 292
-// years is cut to that. If s is absent, After returns the zero time.
+// After returns the time s after t, and whether s has a number; if not, the zero time.
+// It rounds up to a whole second, so that responses which announce the same end lead to
+// the same time. A number beyond some 292 years is cut to that.
 func (s Seconds) After(t time.Time) (time.Time, bool) {
 	d, ok := s.Duration()
 	if !ok {
@@ -65,8 +59,7 @@ func (s Seconds) After(t time.Time) (time.Time, bool) {
 	return end.Round(0), true
 }
 
-// String returns the number with its unit, such as "30s", or "absent" if there
-// is none.
+// String returns the number with its unit, such as "30s", or "absent".
 func (s Seconds) String() string {
 	if !s.ok {
 		return "absent"

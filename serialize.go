@@ -6,26 +6,19 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// AppendPolicies appends the value of the field RateLimit-Policy (draft-11
-// Section 3) to b, and returns the result. The members are joined by ", "; the
-// parameters of each stand in the order q, qu, w, pk, and then as in Params.
-// Without policies it appends nothing.
+// AppendPolicies appends the value of the field RateLimit-Policy (draft-11 Section 3) to
+// b: the members, joined by ", ", with their parameters in the order q, qu, w, pk,
+// Params. Without policies it appends nothing.
 //
-// On error it returns b as it was. The error is a [*FieldError] with Offset -1,
-// about the first policy that [Policy.Validate] refuses, or about the first
-// that is too many: a field may have 1024 members (ErrTooMany).
+// On error it returns b as it was. The error is a [*FieldError] with Offset -1, about
+// the first policy that [Policy.Validate] refuses, or the first beyond 1024
+// (ErrTooMany).
 func AppendPolicies(b []byte, policies ...Policy) ([]byte, error) {
 	return appendList(b, PolicyField, policies)
 }
 
-// AppendLimits appends the value of the field RateLimit (draft-11 Section 4) to
-// b, and returns the result. The members are joined by ", "; the parameters of
-// each stand in the order r, t, pk, and then as in Params. Without limits it
-// appends nothing.
-//
-// On error it returns b as it was. The error is a [*FieldError] with Offset -1,
-// about the first limit that [Limit.Validate] refuses, or about the first that
-// is too many: a field may have 1024 members (ErrTooMany).
+// AppendLimits appends the value of the field RateLimit (draft-11 Section 4) to b, as
+// [AppendPolicies] does. The parameters of a limit have the order r, t, pk, Params.
 func AppendLimits(b []byte, limits ...Limit) ([]byte, error) {
 	return appendList(b, LimitField, limits)
 }
@@ -63,26 +56,13 @@ func appendList[T any, W writer[T]](b []byte, field string, list []T) ([]byte, e
 // usualLine is room for most fields.
 const usualLine = 64
 
-// FormatPolicies returns the value of the field RateLimit-Policy (draft-11
-// Section 3), or "" if there are no policies. The members are joined by ", ";
-// the parameters of each stand in the order q, qu, w, pk, and then as in
-// Params.
-//
-// On error it returns "". The error is a [*FieldError] with Offset -1, about
-// the first policy that [Policy.Validate] refuses, or about the first that is
-// too many: a field may have 1024 members (ErrTooMany).
+// FormatPolicies returns what [AppendPolicies] appends, "" on error.
 func FormatPolicies(policies ...Policy) (string, error) {
 	b, err := AppendPolicies(make([]byte, 0, usualLine), policies...)
 	return string(b), err
 }
 
-// FormatLimits returns the value of the field RateLimit (draft-11 Section 4),
-// or "" if there are no limits. The members are joined by ", "; the parameters
-// of each stand in the order r, t, pk, and then as in Params.
-//
-// On error it returns "". The error is a [*FieldError] with Offset -1, about
-// the first limit that [Limit.Validate] refuses, or about the first that is too
-// many: a field may have 1024 members (ErrTooMany).
+// FormatLimits returns what [AppendLimits] appends, "" on error.
 func FormatLimits(limits ...Limit) (string, error) {
 	b, err := AppendLimits(make([]byte, 0, usualLine), limits...)
 	return string(b), err
@@ -189,82 +169,63 @@ func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string,
 	return b, "", nil
 }
 
-// Validate returns nil if p can be written as a member of RateLimit-Policy,
-// else the first rule that it breaks, as a [*FieldError] with Offset -1:
+// Validate returns nil if p can be written as a member of RateLimit-Policy, else the
+// first rule that it breaks, as a [*FieldError] with Offset -1:
 //
 //   - Name and Unit are printable ASCII (ErrSyntax).
-//   - Quota is from 0 to MaxInteger, Window is absent or from 1 to MaxInteger
-//     (ErrRange). An [Unknown] quota cannot be written.
-//   - There are at most 256 parameters, those with a struct field included
-//     (ErrTooMany).
-//   - Keys in Params are legal (ErrSyntax), each occurs once, and none is q,
-//     qu, w or pk (ErrDuplicate).
-//   - Values in Params have a type that is listed at [Param] (ErrType), and can
-//     be written (ErrSyntax, ErrRange).
+//   - Quota is from 0 to MaxInteger and so not [Unknown], Window is absent or from 1 to
+//     MaxInteger (ErrRange).
+//   - There are at most 256 parameters, those with a struct field included (ErrTooMany).
+//   - Keys in Params are legal (ErrSyntax), each occurs once, and none is q, qu, w or pk
+//     (ErrDuplicate).
+//   - Values in Params have a type that is listed at [Param] (ErrType), and can be
+//     written (ErrSyntax, ErrRange).
 func (p Policy) Validate() error {
 	_, err := p.AppendText(nil)
 	return err
 }
 
-// String returns p as a member of RateLimit-Policy, as [Policy.AppendText]
-// writes it. A Quota that is [Unknown] is left out. For a policy that
-// [Policy.Validate] refuses, the text is not a valid member.
+// String returns p as a member of RateLimit-Policy, without a Quota that is [Unknown].
+// If [Policy.Validate] refuses p, the text is no valid member.
 func (p Policy) String() string {
 	b, param, err := p.append(nil, true)
 	return memberString(b, PolicyField, param, err)
 }
 
-// LogValue returns the text of [Policy.String], partition key included. It
-// implements [slog.LogValuer].
+// LogValue returns the text of [Policy.String], partition key included.
 func (p Policy) LogValue() slog.Value { return slog.StringValue(p.String()) }
 
-// AppendText appends p to b as a member of RateLimit-Policy, as
-// [AppendPolicies] does with one policy. On error, that of [Policy.Validate],
-// it returns b as it was. It implements [encoding.TextAppender].
+// AppendText appends p to b as [AppendPolicies] does.
 func (p Policy) AppendText(b []byte) ([]byte, error) { return AppendPolicies(b, p) }
 
-// MarshalText returns p as a member of RateLimit-Policy, as [Policy.AppendText]
-// writes it. On error, that of [Policy.Validate], it returns nil. It implements
-// [encoding.TextMarshaler].
+// MarshalText returns p as a member of RateLimit-Policy; on error, that of
+// [Policy.Validate], nil.
 func (p Policy) MarshalText() ([]byte, error) { return p.AppendText(nil) }
 
-// Validate returns nil if l can be written as a member of RateLimit, else the
-// first rule that it breaks, as a [*FieldError] with Offset -1:
-//
-//   - Name is printable ASCII (ErrSyntax).
-//   - Remaining is from 0 to MaxInteger, Reset is absent or from 0 to
-//     MaxInteger (ErrRange). An [Unknown] remaining cannot be written.
-//   - There are at most 256 parameters, those with a struct field included
-//     (ErrTooMany).
-//   - Keys in Params are legal (ErrSyntax), each occurs once, and none is r, t
-//     or pk (ErrDuplicate).
-//   - Values in Params have a type that is listed at [Param] (ErrType), and can
-//     be written (ErrSyntax, ErrRange).
+// Validate returns nil if l can be written as a member of RateLimit, else the first rule
+// that it breaks, as a [*FieldError] with Offset -1. The rules are those of
+// [Policy.Validate]; Remaining and Reset are from 0 to MaxInteger, and no key in Params
+// is r, t or pk.
 func (l Limit) Validate() error {
 	_, err := l.AppendText(nil)
 	return err
 }
 
-// String returns l as a member of RateLimit, as [Limit.AppendText] writes it. A
-// Remaining that is [Unknown] is left out. For a limit that [Limit.Validate]
-// refuses, the text is not a valid member.
+// String returns l as a member of RateLimit, without a Remaining that is [Unknown]. If
+// [Limit.Validate] refuses l, the text is no valid member.
 func (l Limit) String() string {
 	b, param, err := l.append(nil, true)
 	return memberString(b, LimitField, param, err)
 }
 
-// LogValue returns the text of [Limit.String], partition key included. It
-// implements [slog.LogValuer].
+// LogValue returns the text of [Limit.String], partition key included.
 func (l Limit) LogValue() slog.Value { return slog.StringValue(l.String()) }
 
-// AppendText appends l to b as a member of RateLimit, as [AppendLimits] does
-// with one limit. On error, that of [Limit.Validate], it returns b as it was.
-// It implements [encoding.TextAppender].
+// AppendText appends l to b as [AppendLimits] does.
 func (l Limit) AppendText(b []byte) ([]byte, error) { return AppendLimits(b, l) }
 
-// MarshalText returns l as a member of RateLimit, as [Limit.AppendText] writes
-// it. On error, that of [Limit.Validate], it returns nil. It implements
-// [encoding.TextMarshaler].
+// MarshalText returns l as a member of RateLimit; on error, that of [Limit.Validate],
+// nil.
 func (l Limit) MarshalText() ([]byte, error) { return l.AppendText(nil) }
 
 // memberString returns the String of a member, given the result of its append.
