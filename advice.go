@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// DefaultMaxWait is the longest wait that an [Advisor] and a [Gate] obey if they do
-// not say otherwise: draft-11 Section 8.5.1 names resets of more than ten minutes as
-// a threshold.
+// DefaultMaxWait is the longest wait that an Advisor and a Gate obey unless told
+// otherwise: draft-11 Section 8.5.1 names resets of more than ten minutes as a
+// threshold.
 const DefaultMaxWait = 10 * time.Minute
 
 // longestWait returns the longest wait that is obeyed, of which 0 or less is the
@@ -25,19 +25,17 @@ func longestWait(d time.Duration) time.Duration {
 	return d
 }
 
-// An Advisor says what a response asks of whoever sent the request. The zero
-// Advisor is ready to use.
+// An Advisor says what a response asks of whoever sent the request. The zero Advisor is
+// ready to use.
 type Advisor struct {
-	// MaxWait is the longest wait that is obeyed. Afterwards one request may find
-	// out whether the limit still stands. 0, or less, is DefaultMaxWait.
+	// MaxWait is the longest wait that is obeyed, after which one request may find out
+	// whether the limit still stands. 0, or less, is DefaultMaxWait.
 	MaxWait time.Duration
-	// Legacy says how limits are read that are not in the fields
-	// RateLimit-Policy and RateLimit, as by [ParseAny]. Its Now is ignored.
+	// Legacy says how [ParseAny] reads limits in older forms. Its Now is ignored.
 	Legacy LegacyOptions
-	// Refused reports a refusal by a limit that neither the status nor the fields tell:
-	// GitHub's secondary limits, say, are 403 with something remaining, and a text in the
-	// body. It sets Advice.Refused, and must leave the body so that it can be read again.
-	// nil is none.
+	// Refused reports a refusal that neither the status nor the fields tell: GitHub's
+	// secondary limits are 403 with something remaining, and a text in the body, which
+	// it must leave to be read again. It sets Advice.Refused. nil reports none.
 	Refused func(*http.Response) bool
 }
 
@@ -47,14 +45,13 @@ type Source int
 const (
 	// SourceNone says that the response asks for no wait.
 	SourceNone Source = iota
-	// SourceRetryAfter is the field Retry-After, which takes precedence over
-	// all others (draft-11 Section 7).
+	// SourceRetryAfter is the field Retry-After, which takes precedence (draft-11
+	// Section 7).
 	SourceRetryAfter
-	// SourceLimit is the Reset of a limit of which nothing remains, or of one that
-	// does not say what remains, in a response that refuses the request.
+	// SourceLimit is the Reset of a limit with nothing remaining or, in a refusal, of
+	// one that does not say what remains.
 	SourceLimit
-	// SourceWindow is the Window of the policy of such a limit, which has no
-	// Reset.
+	// SourceWindow is the Window of the policy of such a limit without Reset.
 	SourceWindow
 )
 
@@ -73,34 +70,32 @@ func (s Source) String() string {
 
 // An Advice is what a response asks of a client. The zero Advice is to go on.
 //
-// It promises nothing: a server may refuse a request although something
-// remains (draft-11 Section 4.1.1), and the end of a wait does not restore the
-// quota for certain (Sections 4.1.2 and 8.4).
+// It promises nothing: a server may refuse a request although something remains
+// (draft-11 Section 4.1.1), and the end of a wait does not restore the quota for certain
+// (Sections 4.1.2 and 8.4).
 type Advice struct {
-	// Wait is how long to wait before the next request, counted from the
-	// arrival of the response: from 0, to go on, to Advisor.MaxWait.
+	// Wait is how long to wait before the next request, counted from the arrival of the
+	// response: from 0, to go on, to Advisor.MaxWait.
 	Wait time.Duration
 	// Asked is the wait that the server asks for, however long it is.
 	Asked time.Duration
-	// Pace is the time between requests that spreads the remaining ones over the
-	// time left, rounded up; 0 where the response does not tell. It is not cut to
-	// Advisor.MaxWait.
+	// Pace is the time between requests that spreads the remaining ones over the time
+	// left, rounded up, such as 500 ms for r=60;t=30; 0 if the response does not tell.
+	// MaxWait does not cut it.
 	Pace time.Duration
 	// Source is the reason for Wait. There may be one for a Wait of 0.
 	Source Source
-	// Limit is the limit that decided. Where Retry-After did, it is the tightest one
-	// with nothing remaining (see [Fields.Tightest]), which is likely the reason for
-	// it. It is the zero Limit where there is none.
+	// Limit is the limit that decided or, where Retry-After did, the tightest one with
+	// nothing remaining ([Fields.Tightest]), which is likely the reason. It is the zero
+	// Limit if there is none.
 	Limit Limit
-	// Capped is true if Wait is shorter than Asked. The next request is then a
-	// probe, which finds out whether the limit still stands.
+	// Capped is true if Wait is shorter than Asked. The next request is then a probe.
 	Capped bool
-	// Refused is true if a limit refused the request: the status is 429; or it is
-	// 503, and the response asks for a wait; or it is 403, and nothing remains or
-	// there is a Retry-After; or Advisor.Refused says so.
+	// Refused is true if a limit refused the request: the status is 429; or it is 503,
+	// and the response asks for a wait; or it is 403, and nothing remains or there is a
+	// Retry-After; or Advisor.Refused says so.
 	Refused bool
-	// Fields holds all policies and limits of the response. It is empty if the
-	// response came from a cache.
+	// Fields holds all policies and limits; it is empty for a response from a cache.
 	Fields Fields
 }
 
@@ -112,9 +107,8 @@ type Advice struct {
 //	refused; it does not say for how long
 //	nothing remains; it does not say for how long
 //
-// The second time of a wait that is cut is the one that the server asks for. Times
-// are rounded: to seconds from a minute on, to milliseconds from a second on. Of the
-// limit there are the name, cut to 128 bytes, and the numbers.
+// The second time of a wait that is cut is Asked. Times are rounded: to seconds from a
+// minute on, to milliseconds from a second on. Names are cut to 128 bytes.
 func (a Advice) String() string {
 	var text string
 	switch {
@@ -168,8 +162,8 @@ func (a *Advice) hasLimit() bool {
 // may send a long one.
 func cutName(name string) string { return name[:min(len(name), maxKeptName)] }
 
-// LogValue returns the wait, the pace and the source as a group, and Limit where
-// there is one. Values of 0 are left out.
+// LogValue returns the wait, the pace, the source and the Limit as a group, without
+// those that are 0.
 func (a Advice) LogValue() slog.Value {
 	attrs := make([]slog.Attr, 0, 6)
 	if a.Refused {
@@ -193,27 +187,23 @@ func (a Advice) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// Advise returns what resp, which arrived at received, asks of the client.
-// Neither the body nor trailers are read. A nil resp asks for nothing.
+// Advise returns what resp, which arrived at received, asks of the client. Neither the
+// body nor trailers are read. A nil resp asks for nothing.
 //
 // The first of these that says when to come back decides the wait:
 //
-//   - Retry-After (draft-11 Section 7).
-//   - The limits with nothing remaining: each waits its Reset, or, if that is
-//     absent, the Window of its policy; of several the longest wait counts.
-//   - If Refused is true, the limits that do not say what remains, which some older
-//     responses have: each waits its Reset; of several the longest wait counts. A
-//     status of 403 or 503 is no such refusal because of them: Refused has been
-//     decided before, by what stands above.
+//   - Retry-After (draft-11 Section 7), see [ParseRetryAfter].
+//   - The longest wait of the limits with nothing remaining: the Reset or, if that is
+//     absent, the Window of the policy.
+//   - In a refusal, the longest Reset of the limits that do not say what remains, as in
+//     some older responses. They do not make a 403 or a 503 a refusal.
 //
-// Otherwise the fields mean the same whatever the status (Section 6). A limit of
-// requests with something remaining sets the Pace; of several the slowest counts.
-// On a response from a cache, one with a positive Age, everything but Retry-After is
-// ignored (Section 7.3). So is each field that is malformed (Section 7), but for what
-// [ParseAny] reads of it with lenience: RateLimit: "burst";r=0.5;t=30 waits 30 s, and
-// Fields.Dialect is then "draft-08". The form of the draft that follows, RateLimit:
-// burst;a=0;w=30, is followed as the current one, and Fields.Dialect is "draft-next".
-// Nothing is assumed that a response does not say.
+// Otherwise the fields mean the same whatever the status (Section 6). The limits of
+// requests with something remaining set the Pace, the slowest of several. Of a response
+// from a cache, one with a positive Age, nothing but Retry-After counts (Section 7.3). A
+// malformed field is ignored (Section 7) but for what [ParseAny] reads of it with
+// lenience, such as RateLimit: "burst";r=0.5;t=30, a wait of 30 s. The form of the draft
+// that follows, RateLimit: burst;a=0;w=30, counts as the current one.
 func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	var a Advice
 	if resp == nil {
@@ -332,14 +322,12 @@ type RefusedError struct {
 	Advice  Advice   // Refused is true
 	Problem *Problem // the problem document of the response, nil if there is none that can be read
 	// Until is when the server lets the client come back: the arrival of the response
-	// plus Advice.Asked, however late that is. It is zero if the response does not say
-	// when.
+	// plus Advice.Asked. It is zero if the response does not say.
 	Until time.Time
 }
 
-// Error names Advice.Limit if there is one, and says for how long the server asks to
-// wait, and why the request was refused if the problem document says so. The name is
-// quoted and cut to 128 bytes; nothing else of the fields is in the text.
+// Error names Advice.Limit, if there is one, how long the server asks to wait, and what
+// the problem document says. The name is quoted and cut to 128 bytes.
 func (e *RefusedError) Error() string {
 	text := "ratelimit: refused with status " + strconv.Itoa(e.Status)
 	if e.Advice.hasLimit() {
@@ -363,9 +351,8 @@ func (e *RefusedError) Unwrap() error {
 }
 
 // CheckResponse returns a [*RefusedError] if a limit refused the request
-// ([Advice.Refused]), else nil. It reads a problem document out of the body, as
-// by [ReadProblem], and then puts the body back, so that it can be read again from
-// its beginning.
+// ([Advice.Refused]), else nil. It reads a problem document out of the body
+// ([ReadProblem]), which can then be read again from its beginning.
 func (c Advisor) CheckResponse(resp *http.Response, received time.Time) error {
 	if received.IsZero() {
 		received = time.Now()

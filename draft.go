@@ -157,14 +157,13 @@ const (
 // The problem types that draft-11 Section 5 defines. The extension member
 // violated-policies of each names the policies that were exceeded.
 const (
-	// QuotaExceeded says that requests exceed one or more policies. Its status is
-	// 429.
+	// QuotaExceeded: requests exceed one or more policies. Its status is 429.
 	QuotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-	// TemporaryReducedCapacity says that requests cannot be satisfied at the
-	// moment, within policies that may be lower than usual. Its status is 503.
+	// TemporaryReducedCapacity: requests cannot be satisfied at the moment, within
+	// policies that may be lower than usual. Its status is 503.
 	TemporaryReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
-	// AbnormalUsageDetected says that the requests follow a pattern which looks
-	// unintended or malicious. Its status is 429.
+	// AbnormalUsageDetected: the requests follow a pattern that looks unintended or
+	// malicious. Its status is 429.
 	AbnormalUsageDetected = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
 )
 

@@ -11,15 +11,13 @@ import (
 
 const exposeField = "Access-Control-Expose-Headers" // Fetch Standard, CORS protocol
 
-// Expose adds the names of the fields that h has to the field
-// Access-Control-Expose-Headers, so that scripts of another origin may read
-// them. It adds RateLimit-Policy, RateLimit, Retry-After, and the name of every
-// older field from which [ParseAny] reads limits. A name that is listed already,
-// in whatever case, is not added again, and all that is listed stays. Names are
-// added to a list with "*" too, because for a request with credentials "*" is a
-// name like any other.
+// Expose adds the names of the fields that h has to Access-Control-Expose-Headers, so
+// that scripts of another origin may read them: RateLimit-Policy, RateLimit,
+// Retry-After, and every older field that [ParseAny] reads. All that is listed stays,
+// and is not added again. Names are added to a list with "*" too, because for a request
+// with credentials "*" is a name like any other.
 //
-// Call Expose after the fields have been set. [Refuse] calls it itself if the
+// Call Expose after the fields have been set. [Refuse] and a [Middleware] call it if the
 // response allows another origin.
 func Expose(h http.Header) {
 	lines := h[exposeField]

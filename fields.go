@@ -153,10 +153,10 @@ func (f Fields) Writable() Fields {
 }
 
 // PolicyOf returns the policy of f that l reports on, and whether there is one: the
-// first with its name and partition key. Without such a policy it is the only one with
-// that name whose partition key is absent, or any if that of l is absent, because some
-// servers put the key on one field only. An absent key and an empty one differ. Names
-// are compared byte by byte.
+// first with its name and partition key. Some servers put the key on one field only, so
+// without such a policy it is the only one with that name, if l has no key, or the only
+// one with that name and no key, if l has one. An absent key and an empty one differ.
+// Names are compared byte by byte.
 func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	m := matcher{policies: f.Policies}
 	i := m.find(&l)

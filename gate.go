@@ -9,94 +9,83 @@ import (
 	"time"
 )
 
-// A Cost is what a request takes of limits. A request takes one of each limit of
-// requests, unless a Cost for these says otherwise, and of other limits what its Costs
-// say: tokens of a model, bytes, points. A Cost for a limit that the server does not
-// announce does nothing.
+// A Cost is what a request takes of limits. Without one it takes one of each limit of
+// requests, and nothing of others, such as the tokens of a model. A Cost for a limit
+// that the server does not announce does nothing.
 //
-// Where a Cost names the policy of a limit, those that do not name it are not counted
-// for that limit. Otherwise all that concern a limit are added up.
+// Where a Cost names the policy of a limit, those that name none are not counted for it.
+// Otherwise all that concern a limit are added up.
 type Cost struct {
-	// Unit is the unit of the policy, such as "tokens". "" is any unit where Policy is
+	// Unit is the unit of the policy, such as "tokens". "" is any unit if Policy is
 	// given, else Requests.
 	Unit Unit
-	// Policy is the name of the policy, where several have that unit
-	// ("input-tokens"). "" is each of them.
+	// Policy is the name of the policy, such as "input-tokens", if several have that
+	// unit. "" is each of them.
 	Policy string
-	// Units is how many quota units the request takes, by an estimate; 0 or less is
-	// none.
+	// Units is how many quota units the request takes, by an estimate, such as 1200; 0
+	// or less is none.
 	Units int64
 }
 
-// A Gate holds back requests that servers do not allow yet: [Transport] is one in
-// front of an [http.RoundTripper]. Use it for other protocols, and for queues of
-// work: Enter, or TryEnter, before each request, and tell the [Pass] of its answer,
-// with the [Advice] of an [Advisor].
+// A Gate holds back requests that servers do not allow yet, as [Transport] does for an
+// [http.Client]. Use it for other protocols, and for queues of work: Enter, or TryEnter,
+// before each request, and tell the [Pass] of its answer with the [Advice] of an
+// [Advisor].
 //
-// Requests of one key share their limits. Those that have to wait go in the order
-// in which they came, so that small ones do not starve a large one. The zero Gate is
-// ready to use. Its fields must not be changed, and it must not be copied, after the
-// first use. It is safe for concurrent use.
+// Requests of one key share their limits, and wait in the order in which they came, so
+// that small ones do not starve a large one. The zero Gate is ready to use. After the
+// first use it must not be copied, and its fields must not be changed. It is safe for
+// concurrent use.
 //
-//   - Nothing is known of a key at first: ten requests go at once, and the others
-//     wait for the first answer to any of them, half a second at most. Of those with
-//     Costs one goes, and the others wait for its answer, because it says what is left
-//     of what they need.
-//   - While a wait is in force, nothing goes. Nor does more than remains of a limit
-//     of requests: each request counts, those under way included, until newer
-//     fields arrive. Answers may arrive out of order: one whose request was sent
-//     before the newest fields were learnt can only make things stricter.
+//   - Of a new key ten requests go at once; the others wait for the first answer to any
+//     of them, half a second at most. Of those with Costs one goes, and the others wait
+//     for its answer, which says what is left of what they need.
+//   - While a wait is in force, nothing goes. Of a limit of requests no more go than
+//     remain, those under way included. An answer to a request that was sent before the
+//     newest fields were learnt can only make things stricter.
 //   - What a request costs of other limits is reserved while it is under way. Where less
-//     is left than it needs, it waits until enough has flowed in: as the window of the
-//     policy says, or as several answers have shown, whichever is slower. Where nothing
-//     flows in, it waits until the window ends. A request that costs more than the quota
-//     goes as a probe when the limit is as full as it gets.
-//   - After a window of which nothing was left, and after a refusal, nothing says how
-//     much remains (draft-11 Sections 4.1.2 and 8.4): one request goes as a probe; after a
-//     second two more, then four, until there is an answer, but one at a time while
-//     answers could not be there yet. One that fails is replaced by another. A window that
-//     ended with something left holds no request back.
+//     is left, it waits until enough has flowed in, by the window of the policy or as
+//     several answers have shown, whichever is slower; where nothing flows in, for the
+//     end of the window. One that costs more than the quota goes as a probe when the
+//     limit is full.
+//   - After a refusal, and after a window of which nothing was left, nothing says how
+//     much remains (draft-11 Sections 4.1.2 and 8.4): one request goes as a probe; after
+//     a second two more, then four, until there is an answer. Where answers take long,
+//     probes go one at a time; one that fails is replaced by another.
 //   - A refusal that asks for no wait makes the key wait for a tenth of a second, and
-//     half as long again each time up to 32 s, half of it at random. Later it
-//     begins with a third of the wait that was enough the last time, and grows by a
-//     quarter until that.
-//   - After a refusal that no exhausted limit explains, or one that the answers to
-//     other requests do not mention, half as many requests are let under way at a time,
-//     and with the answers that follow one more each round; ten rounds pass before
-//     there are as many as were refused, and ten before there are more, or up to 640
-//     where that number is refused again and again. A policy of concurrent requests says
-//     it itself. Where those under way hang, another goes after 32 s.
-//   - A request that has waited, and whose deadline comes before the server has answered
-//     any request lately, is not sent: it would take something of the limit for nothing.
+//     half as long again each time up to 32 s, half of it at random. The next time it
+//     begins with a third of what was enough.
+//   - A refusal that no exhausted limit explains halves how many requests may be under
+//     way; answers let one more go each round, slowly near the number that was refused.
+//     A policy of concurrent requests says that number. Where those under way hang,
+//     another goes after 32 s.
+//   - A request that has waited is not sent if its deadline comes sooner than the server
+//     has answered any request lately.
 //
-// It remembers at most 1024 keys; where all of these have to wait, others are not
-// held back.
-//
-// A wait lasts longer by the time for which the machine was suspended meanwhile,
-// because Go's clock stands still then.
+// It remembers at most 1024 keys; where all of these have to wait, others are not held
+// back. A wait lasts longer by the time for which the machine was suspended.
 type Gate struct {
-	// MaxWait is the longest wait that is obeyed, after which a probe goes; 0, or
-	// less, is DefaultMaxWait. Where a probe is refused, the next wait is half as long
-	// again, up to what the server asks for.
+	// MaxWait is the longest wait that is obeyed, after which a probe goes; 0, or less,
+	// is DefaultMaxWait. After a refused probe the next wait is half as long again, up
+	// to what the server asks for.
 	MaxWait time.Duration
-	// Pace spaces the requests by Advice.Pace too. It never refuses one: a request
-	// whose deadline comes before its turn goes at once.
+	// Pace spaces requests by Advice.Pace too. One whose deadline comes before its turn
+	// goes at once.
 	Pace bool
-	// Share is the part of what remains that is this Gate's, more than 0 and at most
-	// 1: 1/N where N processes share a quota. The pace is as many times slower. Any
-	// other value is 1.
+	// Share is the part of what remains that is this Gate's, more than 0 and at most 1,
+	// with a pace that many times slower: 1/N where N processes share a quota. Any other
+	// value is 1.
 	//
-	// What is best depends on how even the load is. Where all processes are busy, Share
-	// and Pace together are refused nothing, and use 95 % of a fixed window. Where one
-	// process is busy and the others are not, the two together use 60 % of it with 4
-	// processes, and 33 % with 16: take Pace alone for a few processes (97 %), and Share
-	// alone for more (95 %). To use all of it, send by one process.
+	// Where all processes are busy, Share and Pace together are refused nothing, and use
+	// 95 % of a fixed window. Where one is busy, they use 60 % of it with 4 processes,
+	// and 33 % with 16: take Pace alone for a few processes (97 %), and Share alone for
+	// more (95 %).
 	Share float64
-	// Waiting is called before a caller begins to wait, with the time when the first
-	// of those who wait may go, and the advice in force; nil is not called. What it
-	// returns is called, unless it is nil, when that wait is over, whatever ends it. Both
-	// are called at once, one after the other, for a caller that gets a [WaitError]
-	// without waiting. A Waiting that blocks holds back its caller alone.
+	// Waiting is called before a caller begins to wait, with the time when the first of
+	// those who wait may go, and the advice in force. What it returns is called when
+	// that wait is over, whatever ends it. Both are called, one after the other, for a
+	// caller that gets a [WaitError] at once. Either may be nil. A Waiting that blocks
+	// holds back its caller alone.
 	Waiting func(key string, until time.Time, a Advice) (done func())
 
 	mu    sync.Mutex
@@ -105,9 +94,8 @@ type Gate struct {
 	swept time.Time         // when waits were last looked at
 }
 
-// A Pass is the leave to send one request. Its holder calls either Answered or
-// Failed; a second call does nothing, so Failed may be deferred. On a nil Pass both
-// do nothing.
+// A Pass is the leave to send one request. Call either Answered or Failed; a second call
+// does nothing, so Failed may be deferred. On a nil Pass both do nothing.
 type Pass struct {
 	gate     *Gate
 	entry    *entry // nil if nothing is to be learnt, or has been
@@ -116,18 +104,18 @@ type Pass struct {
 	trip     trip
 }
 
-// A WaitError says that a request was not sent because the deadline of its context
-// comes before the end of the wait. It matches [context.DeadlineExceeded].
+// A WaitError says that a request was not sent because the deadline of its context comes
+// before the end of the wait. It matches [context.DeadlineExceeded].
 type WaitError struct {
-	// Until is when the wait ends; zero if nothing says when, because it depends on
-	// the answers to other requests.
+	// Until is when the wait ends; zero if that depends on the answers to other
+	// requests.
 	Until time.Time
 	// Advice is that of the most recent response, without its Fields.
 	Advice Advice
 }
 
-// Error says when the wait ends, and names the limit that is the reason, if one is. The
-// name is quoted and cut to 128 bytes; nothing else of the fields is in the text.
+// Error says when the wait ends, and names the limit, if one is the reason, quoted and
+// cut to 128 bytes.
 func (e *WaitError) Error() string {
 	text := "ratelimit: not sent: the deadline is before the end of the wait"
 	if !e.Until.IsZero() {
@@ -142,24 +130,23 @@ func (e *WaitError) Error() string {
 // Unwrap returns [context.DeadlineExceeded].
 func (e *WaitError) Unwrap() error { return context.DeadlineExceeded }
 
-// Timeout returns true, as that of [net.Error].
+// Timeout returns true, as [net.Error] has it.
 func (e *WaitError) Timeout() bool { return true }
 
 // Enter waits until a request with that key and these costs may be sent. The key "" is
-// never held back. It returns a [*WaitError] as soon as it is certain that the deadline
-// of ctx comes before the end of a wait, and when the deadline comes. If ctx ends
-// otherwise, it returns the cause.
+// never held back. It returns a [*WaitError] when the deadline of ctx comes, or as soon
+// as it is certain to come too early. If ctx ends otherwise, it returns the cause.
 func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, error) {
 	return g.enter(ctx, nil, nameOfKey(key), pricesOf(costs), nil)
 }
 
-// TryEnter is Enter for a caller that has other work to do: it never waits. Where the
-// request may not be sent now, pass is nil, and until is when to ask again, which is
-// always later than now. Otherwise until is the zero time. It does not overtake those
-// that wait in Enter, and Waiting is not called.
+// TryEnter is Enter for a caller that has other work to do. If the request may not be
+// sent now, pass is nil, and until, which is later than now, is when to ask again;
+// otherwise until is the zero time. It does not overtake those that wait in Enter, and
+// Waiting is not called.
 //
-// Whoever has a Pass sends the request himself, and tells the Pass of the answer. A
-// [Transport] with the same Gate would count the request twice.
+// The holder of the Pass sends the request himself: a [Transport] with the same Gate
+// would count it twice.
 func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time) {
 	p := &Pass{gate: g}
 	p.trip.prices = pricesOf(costs)
@@ -188,8 +175,8 @@ func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time)
 	return p, time.Time{}
 }
 
-// Answered says that the request was answered at a time, with an advice of its
-// answer. A time in the future is taken for now.
+// Answered says that the request was answered at a time, with the advice of its answer.
+// A time in the future is taken for now.
 func (p *Pass) Answered(a Advice, received time.Time) { p.answered(&a, received, time.Now()) }
 
 func (p *Pass) answered(a *Advice, received, now time.Time) {
@@ -214,7 +201,7 @@ func (p *Pass) answered(a *Advice, received, now time.Time) {
 	}
 }
 
-// Failed says that there will be no answer to the request. It may have been served.
+// Failed says that there will be no answer; the request may have been served.
 func (p *Pass) Failed() {
 	if p == nil || p.gate == nil {
 		return
@@ -255,10 +242,10 @@ func (p *Pass) end(now time.Time) *entry {
 	return e
 }
 
-// Forget forgets all that is known of a key: after a change of credentials, say.
-// Answers to requests that are under way are not learnt from. An origin, such as
-// "https://api.example", is the key of a [Transport] without a Key; with it those keys
-// are forgotten that [KeyBy] has made of that origin.
+// Forget forgets what is known of a key, as after a change of credentials. Answers to
+// requests that are under way are not learnt from. The key of a [Transport] without a
+// Key is an origin, such as "https://api.example"; that also stands for all keys that
+// [KeyBy] has made of it.
 func (g *Gate) Forget(key string) {
 	name := nameOfKey(key)
 	g.mu.Lock()

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// A FixedWindow is what a limiter that counts in windows of time knows. For a
-// sliding log, Used is the number of its entries, and Left the time until the oldest
-// of these leaves it.
+// A FixedWindow is what a limiter that counts in windows of time knows. For a sliding
+// log, Used is the number of its entries, and Left the time until the oldest leaves it.
 type FixedWindow struct {
 	Name   string        // of the policy
 	Quota  int64         // quota units that a window has, such as 100
@@ -16,19 +15,17 @@ type FixedWindow struct {
 	Left   time.Duration // how long the current window still lasts, such as 12 s
 }
 
-// Fields returns one policy and its limit: "minute";q=100;w=60 and
-// "minute";r=60;t=12 for the numbers above. [Fields.Join] joins several.
+// Fields returns one policy and its limit: "minute";q=100;w=60 and "minute";r=60;t=12
+// for the numbers above. [Fields.Join] joins several.
 //
-// Remaining is Quota − Used, at least 0, and Reset is Left. If both Used and Left
-// are 0 or less, the next request begins a window, so Reset is a whole window.
-// Numbers are cut to what the fields can carry, and times are rounded up to whole
-// seconds, at least one: then no client comes back too early, or takes a limit of
-// which something is used for one that is whole again. A window of less than a
-// second becomes a second, and clients go slower than they could.
+// Remaining is Quota − Used, at least 0, and Reset is Left. If both Used and Left are 0
+// or less, the next request begins a window, so Reset is a whole window. Numbers are cut
+// to what the fields can carry, and times rounded up to whole seconds, at least one, so
+// that no client comes back too early; a window of less than a second becomes a second.
 //
-// A whole quota shortly before the end of a window invites twice the quota within
-// a moment: [Limit.Cap] lowers what remains to what the server can stand, and
-// [Limit.Jitter] spreads those that wait for the same end (draft-11 Section 8.5).
+// A whole quota shortly before the end of a window invites twice the quota within a
+// moment: see [Limit.Cap], and [Limit.Jitter] for those that wait for the same end
+// (draft-11 Section 8.5).
 func (w FixedWindow) Fields() Fields {
 	p := Policy{Name: w.Name, Quota: min(max(w.Quota, 0), MaxInteger)}
 	if w.Window > 0 {
@@ -47,8 +44,8 @@ func oneLimit(p Policy, l Limit) Fields {
 	return Fields{Policies: []Policy{p}, Limits: []Limit{l}}
 }
 
-// A TokenBucket is what the limiter of that name knows, or one by GCRA, which is
-// the same by another name.
+// A TokenBucket is what the limiter of that name knows, or one by GCRA, which is the
+// same.
 type TokenBucket struct {
 	Name      string  // of the policy
 	Burst     int64   // tokens that the bucket can hold, such as 20
@@ -56,25 +53,20 @@ type TokenBucket struct {
 	Tokens    float64 // tokens in it now, such as 7.5; below 0 if some are promised already; NaN is 0
 }
 
-// Fields returns one policy and its limit: "bucket";q=20;w=200 and
-// "bucket";r=7;t=5 for the numbers above. [Fields.Join] joins several.
+// Fields returns one policy and its limit: "bucket";q=20;w=200 and "bucket";r=7;t=5 for
+// the numbers above. [Fields.Join] joins several.
 //
-// Quota is Burst, and Window the time in which an empty bucket fills. Remaining is
-// the whole tokens in the bucket. Reset is the time until there is one more, so at
-// most so many requests can pass until then, and a request of one token that is
-// refused could pass after it. Numbers are cut to what the fields can carry, and
-// times are rounded up to whole seconds, at least one. A bucket into which nothing
-// flows has neither Window nor Reset.
-//
-// A request of several tokens may be refused while some are left. The fields say
-// what is left, and not when enough will be: see [Refuse].
+// Quota is Burst, and Window the time in which an empty bucket fills. Remaining is the
+// whole tokens in the bucket, and Reset the time until there is one more, at which a
+// refused request of one token could pass. Numbers are cut to what the fields can carry,
+// and times rounded up to whole seconds, at least one. A bucket into which nothing flows
+// has neither Window nor Reset. Of a request of several tokens see [Refuse].
 //
 // If a limiter tells the time until its bucket is full, as redis_rate does in
 // ResetAfter, Tokens is Burst − PerSecond × that time in seconds.
 //
-// Let Burst be at least one more than what flows in within a second. A Reset is
-// whole seconds, so clients that keep to the fields take what remains in a second
-// at least: with a burst of 2 into which 2 flow each second they get one a second,
+// Let Burst be at least one more than what flows in within a second: a Reset is whole
+// seconds, so with a burst of 2 into which 2 flow each second clients get one a second,
 // with a burst of 3 two.
 func (b TokenBucket) Fields() Fields {
 	p := Policy{Name: b.Name, Quota: min(max(b.Burst, 0), MaxInteger)}

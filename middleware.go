@@ -14,88 +14,76 @@ import (
 
 // A Decision is what a limiter says of one request.
 type Decision struct {
-	// Fields are what the response says, whether the request passes or not. They
-	// have to [Fields.Validate].
-	// Fields without members write nothing and delete nothing, as for a request
-	// that costs nothing.
+	// Fields are what the response says, whether the request passes or not. They have to
+	// [Fields.Validate]. Without members nothing is written or deleted.
 	Fields Fields
-	// Violated are the names of the policies that the request exceeds: any
-	// refuses it, none lets it pass.
+	// Violated are the names of the policies that the request exceeds, such as "burst":
+	// any refuses it, none lets it pass.
 	Violated []string
-	// Problem is the answer to a request that is refused, as [Refuse] sends it.
-	// nil is NewProblem(QuotaExceeded, Violated...).
+	// Problem is the answer to a refused request, as [Refuse] sends it. nil is
+	// NewProblem(QuotaExceeded, Violated...).
 	Problem *Problem
-	// Done is called once: when the next handler has returned or panicked, or
-	// when the request is answered without it. It frees the slot of a limit on
-	// concurrent requests. nil is not called.
+	// Done is called once: when the next handler has returned or panicked, or the
+	// request has been answered without it. It frees the slot of a limit on concurrent
+	// requests. nil is not called.
 	Done func()
 }
 
-// A Middleware asks a limiter about each request, says in the response what the
-// limiter says, and answers in its place the requests that exceed a limit. Its
-// Handler is a constructor of middleware, as chi and others take it:
+// A Middleware asks a limiter about each request, says in the response what the limiter
+// says, and answers the requests that exceed a limit. Its Handler is a constructor of
+// middleware, as chi and others take it:
 //
 //	m := &ratelimit.Middleware{Take: take}
 //	r.Use(m.Handler)                    // chi
 //	http.ListenAndServe(addr, m.Handler(mux))
 //
 // Middlewares stack: with one for all routes and one for a route behind it, every
-// response tells the limits of both, and of two policies with one name the tighter.
-// In front of a reverse proxy, ModifyResponse joins them with what upstream says.
-//
-// Where Take fails, the request passes, unless OnError answers it: a limiter
-// that is out of order does not take the service with it.
+// response tells the limits of both, and of two policies with one name the tighter. In
+// front of a reverse proxy, ModifyResponse joins them with what upstream says.
 type Middleware struct {
-	// Take takes a unit of quota for a request, and may wait for that: its
-	// context is that of the request. It may be called by several goroutines at
-	// once. If it returns an error, nothing of the Decision is used but Done.
+	// Take takes a unit of quota for a request, and may wait for that: its context is
+	// that of the request. It may be called by several goroutines at once. If it returns
+	// an error, nothing of the Decision is used but Done, and the request passes, unless
+	// OnError answers it.
 	Take func(*http.Request) (Decision, error)
-	// Legacy are older forms that are written as well, for clients that know
-	// nothing else.
-	//
-	// Each costs a request some two microseconds, three times what the current fields do,
-	// because Dialect.Set reads back what it writes.
+	// Legacy are older forms that are written as well, for clients that know nothing
+	// else. Each costs a request some two microseconds, three times what the current
+	// fields do, because Dialect.Set reads back what it writes.
 	Legacy []*Dialect
 	// OnError hears of a Take that failed, and of what could not be written of a
-	// Decision, whose error has a [*FieldError] or another of the errors of
-	// [Refuse]. It returns true if it has answered the request, which then goes
-	// no further. It is where to log, and, for a service that would rather be
-	// closed than open, where to answer 503. nil answers nothing. What
-	// ModifyResponse reports comes with a nil ResponseWriter, and cannot be
-	// answered.
+	// Decision, as a [*FieldError] or another error of [Refuse]: it is where to log, and
+	// where a service that would rather be closed than open answers 503. It returns true
+	// if it has answered the request. nil answers nothing. What ModifyResponse reports
+	// comes with a nil ResponseWriter, and cannot be answered.
 	OnError func(http.ResponseWriter, *http.Request, error) bool
 }
 
-// Handler returns a handler that lets requests through to next, which finds the
-// fields already in its header, and the Decision by [DecisionOf]. The ResponseWriter
-// of next is that of the server, so that it can be flushed and hijacked.
+// Handler returns a handler that lets requests through to next, which finds the fields
+// in its header, and the Decision by [DecisionOf]. The ResponseWriter of next is that of
+// the server, so that it can be flushed and hijacked.
 //
-// If the header holds fields already, which an outer Handler or another limiter has
-// written, those of the Decision join them as by [RestrictHeader]: members of one
-// name become the tighter of the two, all others stand beside each other. Legacy is
-// written of the result, and older fields of another form are lowered in place, as far
-// as they can say it. So what a client reads is true, whichever limiter refuses it. If the two mean
-// different things by one name, OnError hears of an ErrConflict, and the fields stay
-// as they are; a refusal is a refusal all the same.
+// Fields that the header holds already, of an outer Handler or another limiter, are
+// joined with the Decision as by [RestrictHeader]: members of one name become the
+// tighter of the two, all others stand next to each other. Legacy is written of the
+// result, and other older fields are lowered in place, as far as they can say it. So
+// what a client reads is true, whichever limiter refuses it. If the two mean different
+// things by one name, OnError hears of an ErrConflict, and the fields stay as they are.
 //
-// A request that is refused gets the answer of [Refuse], and next does not see
-// it. It is refused whatever can be written: fields that [Fields.Set] or
-// [Dialect.Set] refuse are left out, and so are the Extensions of a Problem that
-// cannot be written. Where Access-Control-Allow-Origin is in the header already,
-// the fields are exposed to scripts, as by [Expose].
+// A refused request gets the answer of [Refuse], and next does not see it. It is refused
+// whatever can be written: fields that [Fields.Set] or [Dialect.Set] refuse, and
+// Extensions of a Problem, are left out. If Access-Control-Allow-Origin is in the header
+// already, the fields are exposed, as by [Expose].
 //
-// Where Take fails and OnError does not answer, next is called without fields;
-// but a request whose context is done, because the client has gone, say, gets 503
-// and nothing else: to hang up early must not be a way around the limit.
+// Where Take fails and OnError does not answer, next is called without fields; but a
+// request whose context is done gets 503 and nothing else: to hang up early must not be
+// a way around the limit.
 //
 // A reverse proxy behind Handler needs [Middleware.ModifyResponse]. Without it the
-// fields of upstream would stand beside those of the Decision, and hide them or be
-// hidden by them.
+// fields of upstream and those of the Decision hide each other.
 //
-// Handler panics if Take or next is nil, or if a dialect of Legacy is nil, does not
-// [Dialect.Validate], cannot be written (it has a Read function), or would write
-// to the current fields, as [Draft07] does. Later changes to m, its slices included,
-// have no effect.
+// Handler panics if Take or next is nil, or a dialect of Legacy is nil, does not
+// [Dialect.Validate], has a Read function, or writes to the current fields, as [Draft07]
+// does. Later changes to m, its slices included, have no effect.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	if m.Take == nil || next == nil {
 		panic("ratelimit: a Middleware without Take, or without a next handler")
@@ -171,13 +159,12 @@ func (s *handling) outward() iter.Seq[*handling] {
 	}
 }
 
-// DecisionOf returns what the limiter has said of a request, given its context, for a
-// handler behind a [Middleware]; of several Middlewares it is the innermost. ok is
-// false if there is none, or if its Take has failed.
+// DecisionOf returns, in a handler behind a [Middleware], what the limiter has said of
+// the request with that context; of several Middlewares it is the innermost. ok is false
+// if there is none, or if its Take has failed.
 //
-// The Decision is a copy, but for the values in Params and in the Extensions of the
-// Problem: the response has been written to already, and changes have no effect. Its Done
-// is nil, because the Middleware calls it.
+// The Decision is a copy: the response has been written to already. The values in Params
+// and Extensions are shared. Its Done is nil, because the Middleware calls it.
 func DecisionOf(ctx context.Context) (d *Decision, ok bool) {
 	s := handlingOf(ctx)
 	if s == nil || !s.decided {

@@ -11,36 +11,30 @@ import (
 	"github.com/httpfields/ratelimit/internal/older"
 )
 
-// ModifyResponse is that of an [httputil.ReverseProxy] behind Handler:
+// ModifyResponse is for an [httputil.ReverseProxy] behind Handler:
 //
 //	proxy := &httputil.ReverseProxy{Rewrite: rewrite, ModifyResponse: m.ModifyResponse}
 //	http.ListenAndServe(addr, m.Handler(proxy))
 //
-// It joins what Handler has said of the request, and outer Handlers, to what
-// upstream says in whatever form, as [RestrictHeader] does: nobody is told more than
-// either allows, and nothing is said twice. The dialects of Legacy are written of
-// the result, unless upstream says itself in their fields what remains: then these
-// are lowered in place, and a reset in Unix seconds stays one. A response to a request
-// that Handler had nothing to say of stays as it is, and so does one whose request has
-// lost the values of its context on the way.
+// It joins what Handler, and outer Handlers, have said of the request to what upstream
+// says in whatever form, as [RestrictHeader] does: a client is told no more than either
+// allows, and nothing twice. Legacy is written of the result, unless upstream says in
+// those fields what remains; then these are lowered in place. A response stays as it is
+// if Handler had nothing to say of the request, or its context has lost its values on
+// the way.
 //
 // All is written to the response, and taken back from the header that Handler has
-// written to, because the proxy adds the one to the other, and clears the header where
-// it passes an informational response on. The older fields that another limiter has
-// written there move to the response, lowered as well, unless upstream has the same.
-// Where a handler between Handler and the proxy runs the proxy in a goroutine of its
-// own, as [http.TimeoutHandler] does, nothing is taken back: such a handler has a header
-// of its own, and replaces the fields by those of the response.
+// written to, because the proxy adds the one to the other. Older fields of another
+// limiter move with it, lowered as well, unless upstream has them. Behind a handler that
+// runs the proxy in another goroutine, as [http.TimeoutHandler] does, nothing is taken
+// back: its header is its own, and is replaced by that of the response.
 //
-// It returns nil whatever the fields are, because an error would become 502 Bad
-// Gateway, and reports to OnError, with a nil ResponseWriter, what could not be
-// joined: members that mean different things by one name stand beside each other
-// (ErrConflict), and a malformed RateLimit or RateLimit-Policy is replaced, since clients
-// ignore it. An older field that holds more than one number stays as it is, unless Legacy
-// writes it.
-//
-// Where upstream is a cache, and the response has an Age, clients ignore all limits in it
-// (draft-11 Section 7.3), those of the gateway too.
+// It returns nil whatever the fields are, because an error would become 502 Bad Gateway,
+// and reports to OnError what could not be joined: members that mean different things by
+// one name stand next to each other (ErrConflict), and a malformed current field is
+// replaced, since clients ignore it. An older field with more than one number stays as
+// it is, unless Legacy writes it. If the response has an Age, clients ignore all limits
+// in it (draft-11 Section 7.3).
 func (m *Middleware) ModifyResponse(resp *http.Response) error {
 	if resp.Request == nil {
 		return nil

@@ -22,38 +22,34 @@ import (
 // 6.1).
 const ProblemMediaType = "application/problem+json"
 
-// A Problem says in the body of a response why a request failed (RFC 9457),
-// here that it exceeds a policy. It is a handler that sends itself, and an
-// error that a client can find with [errors.As].
-//
-// The zero Problem is valid and says nothing: its type is about:blank.
+// A Problem says in the body of a response why a request failed (RFC 9457), here that it
+// exceeds a policy. It is a handler that sends itself, and an error that a client can
+// find with [errors.As]. The zero Problem is valid and says nothing: its type is
+// about:blank.
 type Problem struct {
-	// Type identifies the kind of problem, a URI reference such as
-	// [QuotaExceeded]. "" is absent and means about:blank.
+	// Type identifies the kind of problem, a URI reference such as [QuotaExceeded]. ""
+	// is absent and means about:blank.
 	Type string
 	// Title is a summary of the type for humans, "" if absent.
 	Title string
-	// Status is the status code with which the server sent the problem; 0 is
-	// absent. Recipients use the status of the response instead (RFC 9457
-	// Section 3.1.2).
+	// Status is the status code of the response, such as 429; 0 is absent. Recipients
+	// use the status of the response instead (RFC 9457 Section 3.1.2).
 	Status int
 	// Detail explains this occurrence to humans, "" if absent.
 	Detail string
 	// Instance identifies this occurrence, a URI reference, "" if absent.
 	Instance string
-	// ViolatedPolicies are the names of the policies that were exceeded; nil
-	// is absent.
+	// ViolatedPolicies are the names of the policies that were exceeded, such as
+	// "burst"; nil is absent.
 	ViolatedPolicies []string
-	// Extensions are all other members by name, each one JSON value. In the
-	// document they are members of the top level, as the others are (RFC 9457
-	// Section 3.2).
+	// Extensions are all other members by name, each one JSON value. In the document
+	// they stand on the top level, as the others do (RFC 9457 Section 3.2).
 	Extensions map[string]json.RawMessage
 }
 
-// NewProblem returns a problem of a type, with the title and the status that
-// are registered for it. A type other than the three of this package gets
-// neither. violated are the names of the policies that were exceeded, as in
-// [Policy.Name]; without any, ViolatedPolicies is absent.
+// NewProblem returns a problem of a type, with the title and the status that are
+// registered for it, if it is one of the three of this package. violated are the names
+// of the policies that were exceeded.
 func NewProblem(typ string, violated ...string) *Problem {
 	p := &Problem{Type: typ}
 	for _, r := range registrations {
@@ -67,9 +63,8 @@ func NewProblem(typ string, violated ...string) *Problem {
 	return p
 }
 
-// Error returns the status, the title (without one, the type) and the detail in
-// one line. They are the words of the server, so each character that cannot be
-// printed is replaced by U+FFFD.
+// Error returns the status, the title (without one, the type) and the detail in one
+// line, each character that cannot be printed replaced by U+FFFD.
 func (p *Problem) Error() string {
 	if p == nil {
 		p = &Problem{}
@@ -117,14 +112,12 @@ func (p *Problem) members() [6]problemMember {
 	}
 }
 
-// MarshalJSON returns p as a JSON object: type, title, status, detail,
-// instance, violated-policies, then the Extensions sorted by name. An absent
-// member is left out. As in package json, bytes that are not UTF-8 are replaced
-// by U+FFFD.
+// MarshalJSON returns p as a JSON object: type, title, status, detail, instance,
+// violated-policies, then the Extensions sorted by name. What is absent is left out. As
+// in package json, bytes that are not UTF-8 become U+FFFD.
 //
 // It returns an error if one of the Extensions has the name of another member
-// (ErrDuplicate), has a name or a value that is not UTF-8, or has a value that
-// is not one JSON value (ErrSyntax).
+// (ErrDuplicate), is not UTF-8, or is not one JSON value (ErrSyntax).
 func (p Problem) MarshalJSON() ([]byte, error) {
 	b := append(make([]byte, 0, usualProblem), '{')
 	begin := func(name string) {
@@ -205,15 +198,14 @@ func appendJSONStrings(b []byte, list []string) []byte {
 	return append(b, ']')
 }
 
-// UnmarshalJSON reads a JSON object. Names are compared exactly; if a name is
-// there twice, the last member counts. Each byte that is not UTF-8 is replaced by
-// U+FFFD. A member is ignored if its JSON type is not the one that RFC 9457
-// gives it (Section 3.1); so are a status that is not a whole number, and
-// violated-policies that are not an array of strings. All other members become
+// UnmarshalJSON reads a JSON object. Names are compared exactly; of one name twice the
+// last counts. Bytes that are not UTF-8 become U+FFFD. A member whose JSON type is not
+// that of RFC 9457 Section 3.1 is ignored, and so are a status that is no whole number,
+// and violated-policies that are no array of strings. All other members become
 // Extensions, with the text that they have in b.
 //
-// On error p is as it was. The error wraps ErrSyntax: b is not a JSON object, or
-// it is nested more deeply than package json allows.
+// On error p is as it was. The error wraps ErrSyntax: b is no JSON object, or is nested
+// more deeply than package json allows.
 func (p *Problem) UnmarshalJSON(b []byte) error {
 	var all map[string]json.RawMessage
 	if !utf8.Valid(b) {
@@ -264,14 +256,12 @@ func readStrings(raw json.RawMessage) []string {
 	return out
 }
 
-// ServeHTTP sends p: its Status, its JSON and a newline, and Cache-Control: no-store, because
-// p is about this request alone. A HEAD request gets no body. It implements
-// [http.Handler].
+// ServeHTTP sends p: its Status, its JSON and a newline, and Cache-Control: no-store,
+// because p is about this request alone. A HEAD request gets no body.
 //
-// A Problem without Status is sent as 429. So is one whose Status no response
-// with a body can have, that is any but 200 to 599, and 204, 205 and 304; its
-// JSON then says 429 as well (RFC 9457 Section 3.1.2). If [Problem.MarshalJSON]
-// refuses p, the response is a 500 with nothing of p.
+// A Status of 0, or one that no response with a body can have (other than 200 to 599,
+// 204, 205, 304), is sent as 429, in the JSON too (RFC 9457 Section 3.1.2). If
+// [Problem.MarshalJSON] refuses p, the response is a 500 with nothing of p.
 func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, body, err := p.document()
 	if err != nil {
@@ -325,16 +315,11 @@ const maxProblem = 1 << 20 // the most bytes of a problem document that are read
 
 var errNoResponse = errors.New("ratelimit: problem document: no response body")
 
-// ReadProblem reads the problem document of a response, whatever its status. It
-// reads the body, and leaves it to the caller to close it.
-//
-// On error the result is nil. The error wraps
-//
-//   - ErrType if the media type is not [ProblemMediaType]; nothing of the body
-//     has been read then;
-//   - ErrTooMany if the document is longer than 1 MiB;
-//   - ErrSyntax if the document is not a JSON object;
-//   - otherwise the error of reading the body.
+// ReadProblem reads the problem document of a response, whatever its status, and leaves
+// it to the caller to close the body. On error the result is nil. The error wraps
+// ErrType if the media type is not [ProblemMediaType], and nothing has been read;
+// ErrTooMany if the document is longer than 1 MiB; ErrSyntax if it is not a JSON object;
+// else the error of reading.
 func ReadProblem(resp *http.Response) (*Problem, error) {
 	if resp == nil || resp.Body == nil {
 		return nil, errNoResponse

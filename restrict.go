@@ -3,31 +3,27 @@ package ratelimit
 import "slices"
 
 // Restrict returns what an intermediary may say that enforces limits of its own
-// (draft-11 Section 7.2): all that upstream says, never more permissive, and
-// what own adds.
+// (draft-11 Section 7.2): all that upstream says, never more permissive, and what own
+// adds.
 //
-// Where both have a policy of the same name and partition key, the lower Quota
-// is taken, and the Window of the one that has one: older forms often leave it out.
-// Where both have such a limit, the lower Remaining and the longer Reset
-// are taken; one that is Unknown or absent yields to one that is not. A client
-// waits for the window of the policy where nothing remains and there is no Reset:
-// that window then counts as a Reset. All else stays as upstream has it. Members
-// that only one side has are kept, those of upstream first.
+// Of policies with one name and partition key the lower Quota is taken, and the Window
+// of the one that has one. Of such limits the lower Remaining and the longer Reset are
+// taken; one that is Unknown or absent yields to one that is not, and the window of a
+// policy counts as the Reset of a limit with nothing remaining. All else stays as
+// upstream has it. Members that only one side has are kept, those of upstream first.
+// Work is linear.
 //
-// The error is a [*FieldError], and the result is upstream as it was:
+// The error is a [*FieldError], and the result is then upstream as it was:
 //
-//   - That of [Fields.Validate], where own does not validate.
-//   - ErrConflict with Param "qu" or "w", where policies of one name and partition
-//     key differ in unit, or both have a window and it is not the same, so that their numbers cannot be compared. Item
-//     is the index in own.Policies.
-//   - ErrConflict with Field LimitField, where a limit would report on a policy
-//     of another unit or window, or of a higher quota, or on none any more (see
-//     [Fields.PolicyOf]), so that a client might go faster than before.
-//   - ErrTooMany, where a field would have more than 1024 members.
+//   - That of [Fields.Validate], if own does not validate.
+//   - ErrConflict with Param "qu" or "w", if policies of one name and partition key
+//     differ in unit, or in a window that both have. Item is the index in own.Policies.
+//   - ErrConflict with Field LimitField, if a limit would report on a policy of another
+//     unit or window, of a higher quota, or on none any more, so that a client might go
+//     faster.
+//   - ErrTooMany, if a field would have more than 1024 members.
 //
-// Nothing is to be added to an upstream field that is malformed: it would stay
-// malformed. Such a field is best forwarded as it is. Work is linear in the
-// number of members.
+// Forward a malformed field of upstream as it is: what is added to it stays malformed.
 func Restrict(upstream, own Fields) (Fields, error) {
 	if err := own.Validate(); err != nil {
 		return upstream, err

@@ -75,27 +75,22 @@ func (r *retryAfter) wait(now time.Time) time.Duration {
 	return max(r.date.In(now).Sub(now), 0)
 }
 
-// ParseRetryAfter returns how long h asks to wait, at least 0, and whether it
-// asks at all. received is when the response arrived; the zero time stands for
-// time.Now().
+// ParseRetryAfter returns how long h asks to wait, at least 0, and whether it asks at
+// all. received is when the response arrived; the zero time is time.Now().
 //
-// It reads the field Retry-After (RFC 9110 Section 10.2.3). If that has several
-// lines, the first that can be read counts. If it has none that can be read,
-// ParseRetryAfter reads the fields that servers send in its place, and the
-// longest wait of these counts: Retry-After-Ms, X-Retry-After,
-// X-RateLimit-Retry-After-Seconds and others whose names consist of a vendor's
-// prefix, Retry-After, and a unit of time. A wait of 0 in such a field is
-// ignored, because some servers send it with every response. Where more than 1024
-// fields might be one, none of them is read.
+// Of the field Retry-After (RFC 9110 Section 10.2.3) the first line that can be read
+// counts. Without one, the longest wait counts of the fields that servers send in its
+// place: Retry-After-Ms, X-Retry-After, X-RateLimit-Retry-After-Seconds and others of a
+// vendor's prefix, Retry-After and a unit of time. A wait of 0 in these is ignored,
+// because some servers send it with every response; of more than 1024 of them none is
+// read.
 //
-// A number is a number of seconds, unless the name of the field has another
-// unit, and may have a fraction. A date may be an HTTP-date in any
-// of its three forms, or a timestamp of RFC 3339; a year of two digits is at most 50
-// years ahead (RFC 9110 Section 5.6.7). It is measured from the field
-// Date. It is measured from received instead if there is no Date, if the Date is
-// more than a day away from received, or if a positive Age says that the
-// response comes from a cache. A wait that a Duration cannot hold becomes the
-// longest that it can.
+// A number is seconds, unless the name has another unit, and may have a fraction. A date
+// is an HTTP-date in any of its three forms, or a timestamp of RFC 3339; a year of two
+// digits is at most 50 years ahead (RFC 9110 Section 5.6.7). It is measured from the
+// field Date, or from received if there is no Date, if that is more than a day away, or
+// if a positive Age says that the response comes from a cache. A wait too long for a
+// Duration is the longest.
 func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
 	return askedWait(h, readClock(h, received))
 }
@@ -125,12 +120,9 @@ func readRetryAfter(h http.Header, c text.Clock) (d time.Duration, ok bool) {
 	return 0, false
 }
 
-// RetryAfter returns how long a client has to wait because nothing remains. The
-// wait of a limit with nothing remaining is its Reset, or, if that is absent,
-// the Window of its policy; of several such limits, the longest wait is
-// returned. The result is absent if there is no such limit, or if none of them
-// has a Reset or a Window. It is the wait that [Advisor.Advise] gives for the
-// fields.
+// RetryAfter returns the longest wait of the limits with nothing remaining: the Reset of
+// the limit or, if that is absent, the Window of its policy. It is absent if there is
+// none. It is the wait that [Advisor.Advise] gives for the fields.
 func (f Fields) RetryAfter() Seconds {
 	policies := newMatcher(f.Policies)
 	var longest Seconds
@@ -142,16 +134,14 @@ func (f Fields) RetryAfter() Seconds {
 	return longest
 }
 
-// SetRetryAfter sets the field Retry-After of h to the seconds of
-// [Fields.RetryAfter], because Retry-After SHOULD NOT be earlier than the end of
-// the effective window (draft-11 Section 6). If RetryAfter is absent, h stays as
-// it is.
+// SetRetryAfter sets the field Retry-After of h to [Fields.RetryAfter], because it
+// SHOULD NOT be earlier than the end of the effective window (draft-11 Section 6). If
+// that is absent, h stays as it is.
 //
-// It never shortens the wait that [ParseRetryAfter] finds in h. A line of
-// Retry-After that asks for a longer wait stays; of several lines the one with
-// the longest wait stays alone, because some recipients read only the first
-// line, and others none of several. If no line can be read, and a field in its
-// place asks for a longer wait, Retry-After is set to that wait.
+// It never shortens the wait that [ParseRetryAfter] finds in h. Of the lines of
+// Retry-After the one with the longest wait stays alone, if it is longer, because some
+// recipients read only the first line, and others none of several. If none can be read,
+// and a field in its place asks for longer, Retry-After is set to that.
 func (f Fields) SetRetryAfter(h http.Header) { raiseRetryAfter(h, f.RetryAfter(), time.Time{}) }
 
 // raiseRetryAfter sets the field Retry-After of a response that arrived at received

@@ -12,17 +12,15 @@ import (
 	"time"
 )
 
-// Cap returns l with a Remaining of at most burst × quota × reset ÷ window,
-// rounded down. A client that uses up such a limit until its reset takes at most
-// burst times as many quota units a second as its policy allows on average
-// (draft-11 Sections 6 and 8.5). p is the policy that l reports on, see
-// [Fields.PolicyOf]. Cap never raises Remaining.
+// Cap returns l with a Remaining of at most burst × quota × reset ÷ window, rounded
+// down, so that a client which uses it up until the reset takes at most burst times as
+// much a second as the policy p of l allows on average (draft-11 Sections 6 and 8.5). It
+// never raises Remaining.
 //
-// burst is taken for the decimal that it prints as, so 0.1 is a tenth. If burst
-// is 0, negative or NaN, nothing remains; if it is positive infinity, l stays as
-// it is. Nothing remains of a Quota of 0, which permits nothing, and nothing
-// remains at a Reset of 0. If there is no rate, l stays as it is: if p has no
-// Window, if Reset is absent, or if Remaining or Quota is [Unknown].
+// burst is the decimal that it prints as, so 0.1 is a tenth. Nothing remains if burst is
+// 0, negative or NaN, at a Quota of 0, and at a Reset of 0. l stays as it is if burst is
+// positive infinity, or if there is no rate: p has no Window, Reset is absent, or
+// Remaining or Quota is [Unknown].
 func (l Limit) Cap(p Policy, burst float64) Limit {
 	switch {
 	case p.Quota == 0:
@@ -71,15 +69,12 @@ func mulDiv(a, b, c, by uint64) int64 {
 	return int64(n)
 }
 
-// Jitter returns l with a Reset that is longer by a random number of whole
-// seconds, from 0 to most, so that throttled clients do not all come back at
-// once (draft-11 Section 8.5). Reset never passes MaxInteger, and an absent
-// Reset stays absent. If most is less than a second, l stays as it is, because a
-// field cannot carry a fraction of a second.
+// Jitter returns l with a Reset that is longer by a random number of whole seconds, from
+// 0 to most, so that throttled clients do not all come back at once (draft-11 Section
+// 8.5). Reset never passes MaxInteger, and an absent one stays absent.
 //
-// The random number comes from rnd, or from the functions of package rand if rnd
-// is nil. Call Jitter before [Fields.SetRetryAfter], so that Retry-After agrees
-// with the limits.
+// The number comes from rnd or, if that is nil, from package rand. Call Jitter before
+// [Fields.SetRetryAfter], so that Retry-After agrees with the limits.
 func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 	if !l.Reset.ok || !isInteger(l.Reset.n, 0) {
 		return l
@@ -92,24 +87,22 @@ func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 	return l
 }
 
-// Refuse answers a request that exceeds a limit. It writes the fields of f in
-// place of those that the header of w has, as [Fields.Set] does, and lowers older
-// fields that are there, as [RestrictHeader] does. Then it writes the Retry-After of
-// [Fields.SetRetryAfter], and the status and the body of p, as [Problem.ServeHTTP]
-// sends them. A nil p is NewProblem(QuotaExceeded). If the header of w has an
-// Access-Control-Allow-Origin, Refuse exposes the fields to scripts, as [Expose] does.
+// Refuse answers a request that exceeds a limit. It writes the fields of f in place of
+// those that w has ([Fields.Set]), lowers the older fields there ([RestrictHeader]),
+// raises Retry-After ([Fields.SetRetryAfter]), and sends p ([Problem.ServeHTTP]); a nil
+// p is NewProblem(QuotaExceeded). If w has an Access-Control-Allow-Origin, it exposes
+// the fields to scripts ([Expose]).
 //
-// A request that costs more than what is left is refused while something remains.
-// The fields then say what is left, and not when enough will be, so Refuse writes no
-// Retry-After: [Advisor.Advise] says Refused, with a Wait of 0, and a [Gate] backs
-// off. Whoever knows the time sets Retry-After before, which Refuse keeps.
+// A request that costs more than what is left is refused while something remains. The
+// fields then do not say when enough will be, so Refuse writes no Retry-After, and a
+// [Gate] backs off. Set Retry-After before, if the time is known: Refuse keeps it.
 //
-// Behind a [Middleware] the fields of its Decision are replaced: let a second
-// Middleware refuse, which joins them.
+// Behind a [Middleware] the fields of its Decision are replaced: let a second Middleware
+// refuse, which joins them.
 //
-// On error nothing has been written, and the header of w is as it was. The error
-// wraps ErrMissing if p names a violated policy that f does not have; otherwise
-// it is that of [Fields.Set] or of [Problem.MarshalJSON].
+// On error nothing has been written. The error wraps ErrMissing if p names a violated
+// policy that f does not have; otherwise it is that of [Fields.Set] or
+// [Problem.MarshalJSON].
 func Refuse(w http.ResponseWriter, r *http.Request, f Fields, p *Problem) error {
 	if p == nil {
 		p = NewProblem(QuotaExceeded)

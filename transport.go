@@ -12,42 +12,39 @@ import (
 )
 
 // A Transport is an [http.RoundTripper] that keeps a client within the limits that
-// servers announce: a [Gate] in front of another. The zero Transport is ready to
-// use. Its fields must not be changed, and it must not be copied, after the first
-// use. It is safe for concurrent use, if Base, Key, Cost, Waiting and Observe are.
+// servers announce: a [Gate] in front of another. The zero Transport is ready to use.
+// After the first use it must not be copied, and its fields must not be changed. It is
+// safe for concurrent use, if Base, Key, Cost, Waiting and Observe are.
 //
-// Each request waits until its Gate lets it through, and is then sent once, as it
-// is. Each response is returned as it is, whatever its status: nothing is sent
-// again. A request that follows a redirection does not wait (draft-11 Section 6),
-// unless the redirection has a Retry-After (RFC 9110 Section 10.2.3).
+// Each request waits until the Gate lets it through, and is sent once, as it is; each
+// response is returned as it is. A request that follows a redirection does not wait
+// (draft-11 Section 6), unless the redirection has a Retry-After (RFC 9110 Section
+// 10.2.3).
 //
-// What it can do depends on what servers say. A 503 without Retry-After is no refusal,
-// as nothing tells it from a server that is down; it is what nginx answers unless
-// limit_req_status is 429. A Retry-After is obeyed for all requests of the key, which
-// can be slower than the backoff after a 429 without one.
+// A 503 without Retry-After is no refusal, as nothing tells it from a server that is
+// down; it is what nginx answers unless limit_req_status is 429. A Retry-After holds for
+// all requests of the key, which may be slower than the backoff after a 429 without one.
 type Transport struct {
 	// Base sends the requests; nil is http.DefaultTransport.
 	Base http.RoundTripper
 	// Advisor reads the responses.
 	Advisor Advisor
-	// Key returns what requests have in common that share their limits; nil is the
-	// origin: scheme, host and port. A request with the key "" is not held back.
-	// See [KeyBy].
+	// Key returns what requests that share their limits have in common; nil is the
+	// origin: scheme, host and port. A request with the key "" is not held back. See
+	// [KeyBy].
 	Key func(*http.Request) string
 	// Gate holds the requests back. Several Transports, and clients of other protocols,
-	// may share one, and the caller may Forget its keys. nil is one of the Transport's
-	// own, with the MaxWait of Advisor. A Gate obeys Advice.Asked up to its own MaxWait.
+	// may share one. nil is one of the Transport's own, with the MaxWait of Advisor. A
+	// Gate obeys Advice.Asked up to its own MaxWait.
 	Gate *Gate
 	// Cost returns what a request takes of limits in other units than requests, such as
 	// the tokens of its prompt; nil is none. It must leave the body as it is.
 	Cost func(*http.Request) []Cost
-	// Waiting is called before a request begins to wait, and then that of Gate, with the
-	// time when the first of those that wait may go, and the advice in force; nil is not
-	// called. What it returns is called, unless it is nil, when the wait is over, whatever
-	// ends it, after what that of Gate returned. See [Gate.Waiting].
+	// Waiting is as [Gate.Waiting], with the request. It is called before that of Gate,
+	// and what it returns after what that returned.
 	Waiting func(*http.Request, time.Time, Advice) (done func())
-	// Observe is called, before RoundTrip returns, for every response that says
-	// anything about limits; nil is not called.
+	// Observe is called, before RoundTrip returns, for every response that says anything
+	// about limits; nil is not called.
 	Observe func(*http.Request, Advice)
 
 	once sync.Once
@@ -60,9 +57,9 @@ type Transport struct {
 
 var errNoURL = errors.New("ratelimit: request without URL")
 
-// RoundTrip sends req when the limits allow it. It returns a [*WaitError] at once
-// if the context's deadline comes before that, the cause of the context if it ends
-// meanwhile, and otherwise whatever Base returns.
+// RoundTrip sends req when the limits allow it. It returns a [*WaitError] at once if the
+// deadline comes before that, the cause of the context if it ends meanwhile, and
+// otherwise what Base returns.
 func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	sent := false
 	defer func() {
@@ -214,10 +211,9 @@ func (t *Transport) waitRedirect(ctx context.Context, cancelled <-chan struct{},
 }
 
 // KeyBy returns a [Transport.Key] for servers that limit each user: requests to one
-// origin share their limits where all of these fields are the same, such as
-// Authorization and X-API-Key. A request without any of the fields has the key of its
-// origin. The key holds a hash of the fields, which is of no use outside of this process.
-// [Gate.Forget] of an origin forgets these keys.
+// origin share their limits if all of these fields, such as Authorization, are the same.
+// Without any of the fields it is the origin. The key holds a hash of the fields, which
+// is of no use outside of this process. [Gate.Forget] of an origin forgets these keys.
 func KeyBy(fields ...string) func(*http.Request) string {
 	keys := make([]string, len(fields))
 	for i, field := range fields {
