@@ -11,7 +11,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/older"
 )
 
-// ModifyResponse is for an [httputil.ReverseProxy] behind Handler:
+// ModifyResponse is for an [net/http/httputil.ReverseProxy] behind Handler:
 //
 //	proxy := &httputil.ReverseProxy{Rewrite: rewrite, ModifyResponse: m.ModifyResponse}
 //	http.ListenAndServe(addr, m.Handler(proxy))
