@@ -318,12 +318,10 @@ func spread(l *Limit, p *Policy, left time.Duration) time.Duration {
 
 // A RefusedError says that a limit refused a request.
 type RefusedError struct {
-	Status  int      // of the response
-	Advice  Advice   // Refused is true
-	Problem *Problem // the problem document of the response, nil if there is none that can be read
-	// Until is when the server lets the client come back: the arrival of the response
-	// plus Advice.Asked. It is zero if the response does not say.
-	Until time.Time
+	Status  int       // of the response
+	Advice  Advice    // Refused is true
+	Problem *Problem  // of the response; nil if there is none that can be read
+	Until   time.Time // the arrival of the response plus Advice.Asked; zero if it does not say when to come back
 }
 
 // Error names Advice.Limit, if there is one, how long the server asks to wait, and what

@@ -35,23 +35,12 @@ var (
 // A FieldError says what is wrong with a field, and where. Its text never repeats the
 // content of the field, which may hold a partition key.
 type FieldError struct {
-	// Field is PolicyField, LimitField or the name of an older field; "" if the error is
-	// about all older fields together.
-	Field string
-	// Line is the index of the field line, from 0.
-	Line int
-	// Offset is the byte of the line at which the offending token starts, from 0 to the
-	// length of the line; -1 if no text was parsed.
-	Offset int
-	// Item is the index of the member over all lines, from 0; -1 if no member is at
-	// fault.
-	Item int
-	// Param is the key of the parameter, such as "q"; "" if the member itself is at
-	// fault.
-	Param string
-	// Err is the cause: ErrSyntax, ErrType, ErrMissing, ErrRange, ErrDuplicate,
-	// ErrConflict or ErrTooMany.
-	Err error
+	Field  string // PolicyField, LimitField or an older field; "" if it is about all older fields together
+	Line   int    // the index of the field line, from 0
+	Offset int    // the byte of the line where the offending token starts, from 0; -1 if no text was parsed
+	Item   int    // the index of the member over all lines, from 0; -1 if no member is at fault
+	Param  string // the key of the parameter, such as "q"; "" if the member itself is at fault
+	Err    error  // ErrSyntax, ErrType, ErrMissing, ErrRange, ErrDuplicate, ErrConflict or ErrTooMany
 }
 
 // Error names the field, the place, the cause, and the form that a defined parameter has

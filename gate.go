@@ -16,15 +16,9 @@ import (
 // Where a Cost names the policy of a limit, those that name none are not counted for it.
 // Otherwise all that concern a limit are added up.
 type Cost struct {
-	// Unit is the unit of the policy, such as "tokens". "" is any unit if Policy is
-	// given, else Requests.
-	Unit Unit
-	// Policy is the name of the policy, such as "input-tokens", if several have that
-	// unit. "" is each of them.
-	Policy string
-	// Units is how many quota units the request takes, by an estimate, such as 1200; 0
-	// or less is none.
-	Units int64
+	Unit   Unit   // of the policy, such as "tokens"; "" is any if Policy is given, else Requests
+	Policy string // its name, such as "input-tokens", if several have that unit; "" is each of them
+	Units  int64  // how many the request takes, by an estimate, such as 1200; 0 or less is none
 }
 
 // A Gate holds back requests that servers do not allow yet, as [Transport] does for an
@@ -107,11 +101,8 @@ type Pass struct {
 // A WaitError says that a request was not sent because the deadline of its context comes
 // before the end of the wait. It matches [context.DeadlineExceeded].
 type WaitError struct {
-	// Until is when the wait ends; zero if that depends on the answers to other
-	// requests.
-	Until time.Time
-	// Advice is that of the most recent response, without its Fields.
-	Advice Advice
+	Until  time.Time // when the wait ends; zero if that depends on the answers to other requests
+	Advice Advice    // of the most recent response, without its Fields
 }
 
 // Error says when the wait ends, and names the limit, if one is the reason, quoted and

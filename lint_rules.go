@@ -33,17 +33,11 @@ func (l Level) String() string {
 
 // A Finding is a rule that a response breaks.
 type Finding struct {
-	// Rule is the id of the rule in CONFORMANCE.md, such as "P16".
-	Rule string
-	// Level says how much the finding matters.
-	Level Level
-	// Field is the name of the field at fault, of an older one the key in http.Header.
-	Field string
-	// Item is the index of the member at fault over all lines, from 0; -1 if there is
-	// none.
-	Item int
-	// Message says in one sentence what to do, without the content of a field.
-	Message string
+	Rule    string // the id of the rule in CONFORMANCE.md, such as "P16"
+	Level   Level  // how much it matters
+	Field   string // the field at fault, such as "RateLimit"; of an older one the key in http.Header
+	Item    int    // the index of the member at fault over all lines, from 0; -1 if there is none
+	Message string // what to do, in one sentence, without the content of a field
 }
 
 // A rule is a rule that Check checks. CONFORMANCE.md has a row for each.

@@ -10,28 +10,17 @@ import (
 // A Policy is a member of the field RateLimit-Policy, such as "burst";q=100;w=60
 // (draft-11 Section 3.1): the quota that a server allots to a partition of its clients
 // for each window of time. A server SHOULD announce the same policies over a sequence of
-// responses (draft-11 Section 3).
-//
-// The zero Policy is valid: its name is empty, and its quota of 0 permits nothing.
+// responses (draft-11 Section 3). The zero Policy is valid: its name is empty, and its
+// quota of 0 permits nothing.
 type Policy struct {
-	// Name identifies the policy, as "burst" does. A [Limit] with the same name reports
-	// on it, see [Fields.PolicyOf]. It is printable ASCII, and had better not be empty.
-	Name string
-	// Quota is the parameter q, such as 100 quota units, from 0 to MaxInteger (draft-11
-	// Section 3.1.1). A quota of 0 permits nothing. See [Unknown].
-	Quota int64
-	// Unit is the parameter qu, such as "content-bytes" (draft-11 Section 3.1.2). "" is
-	// absent and means Requests; qu="" is read as absent.
-	Unit Unit
-	// Window is the parameter w, such as SecondsOf(60), from 1 to MaxInteger, or absent
-	// (draft-11 Section 3.1.3).
-	Window Seconds
-	// PartitionKey is the parameter pk, any bytes (draft-11 Section 3.1.4). nil is
-	// absent; []byte{} is an empty key.
-	PartitionKey []byte
-	// Params are the parameters that the specification does not define, in the order of
-	// the field.
-	Params Params
+	// Name is printable ASCII, such as "burst". A [Limit] with that name reports on the
+	// policy, see [Fields.PolicyOf]. If it is empty, clients have nothing to call it by.
+	Name         string
+	Quota        int64   // q, such as 100 quota units, 0 to MaxInteger, or [Unknown]; 0 permits nothing
+	Unit         Unit    // qu, such as "content-bytes"; "" is absent and means Requests; qu="" is read as absent
+	Window       Seconds // w, such as SecondsOf(60), 1 to MaxInteger, or absent
+	PartitionKey []byte  // pk, any bytes; nil is absent, []byte{} is an empty key
+	Params       Params  // all other parameters, in the order of the field
 }
 
 // A Param is a parameter that the specification does not define, such as acme-burst=10.

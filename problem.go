@@ -27,23 +27,16 @@ const ProblemMediaType = "application/problem+json"
 // find with [errors.As]. The zero Problem is valid and says nothing: its type is
 // about:blank.
 type Problem struct {
-	// Type identifies the kind of problem, a URI reference such as [QuotaExceeded]. ""
-	// is absent and means about:blank.
-	Type string
-	// Title is a summary of the type for humans, "" if absent.
-	Title string
-	// Status is the status code of the response, such as 429; 0 is absent. Recipients
-	// use the status of the response instead (RFC 9457 Section 3.1.2).
-	Status int
-	// Detail explains this occurrence to humans, "" if absent.
-	Detail string
-	// Instance identifies this occurrence, a URI reference, "" if absent.
-	Instance string
-	// ViolatedPolicies are the names of the policies that were exceeded, such as
-	// "burst"; nil is absent.
+	Type     string // the kind of problem, a URI reference such as [QuotaExceeded]; "" means about:blank
+	Title    string // a summary of the type for humans; "" is absent
+	Status   int    // such as 429; 0 is absent; recipients use that of the response instead (RFC 9457 Section 3.1.2)
+	Detail   string // explains this occurrence to humans; "" is absent
+	Instance string // identifies this occurrence, a URI reference; "" is absent
+	// ViolatedPolicies are the names of the policies that were exceeded, such as "burst";
+	// nil is absent.
 	ViolatedPolicies []string
-	// Extensions are all other members by name, each one JSON value. In the document
-	// they stand on the top level, as the others do (RFC 9457 Section 3.2).
+	// Extensions are all other members by name, each one JSON value. In the document they
+	// stand on the top level, as the others do (RFC 9457 Section 3.2).
 	Extensions map[string]json.RawMessage
 }
 

@@ -2,26 +2,17 @@ package ratelimit
 
 // A Limit is a member of the field RateLimit, such as "burst";r=37;t=12 (draft-11
 // Section 4.1): what is left of the quota of a policy. It may change with every
-// response, and is no promise that requests will be served (draft-11 Section 4.1.1).
-//
-// The zero Limit is valid: its name is empty, and nothing remains of it.
+// response, and is no promise that requests will be served (draft-11 Section 4.1.1). The
+// zero Limit is valid: its name is empty, and nothing remains of it.
 type Limit struct {
-	// Name is the name of the [Policy] that the limit reports on, see [Fields.PolicyOf].
-	// It is printable ASCII, and may be empty.
-	Name string
-	// Remaining is the parameter r, such as 37 quota units, from 0 to MaxInteger
-	// (draft-11 Section 4.1.1). See [Unknown].
-	Remaining int64
-	// Reset is the parameter t, such as SecondsOf(12), from 0 to MaxInteger, or absent
-	// (draft-11 Section 4.1.2). It counts from the response, and until then the client
-	// may use no more than Remaining. It does not say that the whole quota is back
-	// afterwards (draft-11 Section 8.4).
-	Reset Seconds
-	// PartitionKey is the parameter pk (draft-11 Section 4.1.3), as in [Policy].
-	PartitionKey []byte
-	// Params are the parameters that the specification does not define, in the order of
-	// the field.
-	Params Params
+	Name      string // of the [Policy] that the limit reports on, such as "burst"; may be empty
+	Remaining int64  // r, such as 37 quota units, 0 to MaxInteger, or [Unknown]
+	// Reset is t, such as SecondsOf(12), 0 to MaxInteger, or absent. It counts from the
+	// response, and until then the client may use no more than Remaining. It does not say
+	// that the whole quota is back afterwards (draft-11 Section 8.4).
+	Reset        Seconds
+	PartitionKey []byte // pk, as in the Policy
+	Params       Params // all other parameters, in the order of the field
 }
 
 // Unknown is the Remaining of a [Limit] or the Quota of a [Policy] that an older
