@@ -34,19 +34,18 @@ const (
 	roles // their number
 )
 
-// A TimeFormat is what a number means that stands for a time. Dates, durations
-// with units (6m0s) and clocks (00:01:30) show by their shape what they are, and
-// are read in any format. The size of a number goes before its format where the
-// two cannot be reconciled: 1.8e12 is never a number of seconds.
+// A TimeFormat is what a number means that stands for a time. Dates, durations with
+// units (6m0s) and clocks (00:01:30) are known by their shape, and read in any format. A
+// number too large for its format is read by its size: 1.8e12 is never a number of
+// seconds.
 type TimeFormat int
 
 const (
-	// TimeGuess is by shape and size: from 1e9 on a number is seconds since the
-	// Unix epoch, from 1e11 on milliseconds, from 1e14 on microseconds, from
-	// 1e17 on nanoseconds. A smaller one is seconds from now, unless the rest of
-	// the response says otherwise, or it is 1e8 or more and lies, as seconds since the
-	// epoch, within a month of the response's Date or arrival, as in a bubble of
-	// testing/synctest. It is written as seconds from now.
+	// TimeGuess is by size: from 1e9 on seconds since the Unix epoch, from 1e11 on
+	// milliseconds, from 1e14 on microseconds, from 1e17 on nanoseconds. A smaller
+	// number is seconds from now, unless the rest of the response says otherwise, or it
+	// is 1e8 or more and lies, as seconds since the epoch, within a month of the
+	// response. It is written as seconds from now.
 	TimeGuess TimeFormat = iota
 	// TimeSeconds is seconds from now; fractions are rounded up.
 	TimeSeconds
@@ -67,15 +66,14 @@ const (
 	timeFormats // their number
 )
 
-// A Fact is one thing that a field says: a number, a name or a time, of one
-// policy.
+// A Fact is one thing that a field says: a number, a name or a time, of one policy.
 type Fact struct {
-	// Policy is the name of the policy. "" is the Policy of the DialectField, and
-	// if that is empty too, the policy of the response. If both have a name, they
-	// are joined by a dash, that of the field first.
+	// Policy is the name of the policy. "" is the Policy of the DialectField or, if that
+	// is empty too, the policy of the response. Two names are joined by a dash, that of
+	// the field first.
 	Policy string
-	// Role is what the value tells. One value cannot tell RoleNone or RolePolicies:
-	// the line is then malformed.
+	// Role is what Value means. RoleNone and RolePolicies are not allowed here: they
+	// make the line malformed.
 	Role Role
 	// Format is how a value of RoleReset or RoleWindow is counted.
 	Format TimeFormat
@@ -85,40 +83,38 @@ type Fact struct {
 
 // A DialectField says what a header field means.
 type DialectField struct {
-	// Name is the name of the field, such as "X-Acme-Calls-Left". One * in it
-	// stands for the name of the policy, which is read in lower case.
+	// Name is the name of the field, such as "X-Acme-Calls-Left". One * in it stands for
+	// the name of the policy, which is read in lower case.
 	Name string
-	// Role is what the field tells, unless Read says that. A field with RoleNone
-	// and without Read is not read, even if its words would tell something.
+	// Role is what the field tells, unless Read says that. A field with RoleNone and
+	// without Read is not read, even if its words would tell something.
 	Role Role
 	// Format is how a field with RoleReset or RoleWindow is counted.
 	Format TimeFormat
-	// Policy is the name of the policy that the field belongs to. "" is the policy
-	// of the response. With a * in Name, Policy and what the * stands for are
-	// joined by a dash.
+	// Policy is the name of the policy that the field belongs to, such as "burst"; "" is
+	// the policy of the response. What a * in Name stands for follows it after a dash.
 	Policy string
-	// Window is the window of the policy if neither a field of the response nor
-	// the policy's name tells it, from 1 to MaxInteger seconds, or absent.
+	// Window is the window of the policy, such as SecondsOf(60), if nothing in the
+	// response tells it; it may be absent.
 	Window Seconds
-	// Unit is the quota unit of the policy if no field of the response tells it.
-	// "" is absent and means Requests.
+	// Unit is the quota unit of the policy if no field tells it. "" is absent.
 	Unit Unit
-	// Read appends the facts of a value that has a syntax of its own, and
-	// reports whether it is well-formed; it is called for each of the first 16
-	// lines. nil reads one value of Role.
+	// Read appends the facts of a value that has a syntax of its own, and reports
+	// whether it is well-formed; it is called for each of the first 16 lines. nil reads
+	// one value of Role.
 	Read func(facts []Fact, value string) ([]Fact, bool)
 
 	write syntax // how the drafts' own fields are written
 }
 
-// A Dialect is how a server spells its limits: for reading, in addition to the
-// words that [ParseAny] knows, and for writing. It must not be copied or changed
-// after its first use. To derive one from another, copy its Fields:
+// A Dialect is how a server spells its limits: for reading, in addition to the words
+// that [ParseAny] knows, and for writing. It must not be copied or changed after its
+// first use. To derive one from another, copy its Fields:
 //
 //	&Dialect{Name: "acme", Fields: append(slices.Clone(GitHub.Fields), …)}
 type Dialect struct {
-	// Name becomes Fields.Dialect where the dialect has read something. Give it
-	// one: "" there says that nothing was found.
+	// Name becomes Fields.Dialect where the dialect has read something; it should not be
+	// "".
 	Name string
 	// Fields are the fields of the dialect.
 	Fields []DialectField
@@ -169,13 +165,11 @@ func (f *DialectField) row() older.Row {
 	return row
 }
 
-// Validate returns the first thing that is wrong with d, as a [*FieldError] with
-// the name of the field: a name that is not the name of a field or has more than
-// one * (ErrSyntax), a name for the second time, whatever its case
-// (ErrDuplicate), a role or a format that does not exist, a window below 1 or
-// above MaxInteger (ErrRange), a policy or a unit that is not printable ASCII
-// (ErrSyntax). [ParseAny] and [Dialect.Set] do not use such fields. The Name of d
-// may be any.
+// Validate returns the first thing that is wrong with d, as a [*FieldError] with the
+// name of the field: a name that is no field name or has more than one *, a policy or a
+// unit that is not printable ASCII (ErrSyntax); a name for the second time, whatever its
+// case (ErrDuplicate); a role or a format that does not exist, a window below 1 or above
+// MaxInteger (ErrRange). [ParseAny] and [Dialect.Set] do not use such fields.
 func (d *Dialect) Validate() error {
 	seen := make(map[string]bool, len(d.Fields))
 	for i := range d.Fields {
@@ -302,9 +296,9 @@ var (
 	}}
 )
 
-// LookupDialect returns that variable of this package whose Dialect.Name is name,
-// such as "draft-06" or "github", for a flag or a configuration file. Names are
-// compared byte by byte. If there is none, it returns nil and false.
+// LookupDialect returns the variable of this package with that Dialect.Name, such as
+// "draft-06" or "github", for a flag or a configuration file; if there is none, nil and
+// false.
 func LookupDialect(name string) (*Dialect, bool) {
 	for _, d := range []*Dialect{
 		Draft00, Draft03, Draft06, Draft07, XRateLimit, XRateLimitUnix, XRateLimitDate, XRateLimitByName, Twitter,
