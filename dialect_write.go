@@ -22,28 +22,23 @@ const (
 	dictionarySyntax        // limit=100, remaining=50, reset=5 (draft-07)
 )
 
-// Set writes f to h as the dialect spells it: the tightest limit and its policy
-// where the dialect has one set of names, every limit where its names carry a *.
-// A number that f does not have is left out, and so is what the dialect has no
-// field for. Set replaces the dialect's fields in h, and deletes those that it
-// has no number for.
+// Set writes f to h as the dialect spells it: the tightest limit and its policy or,
+// where names carry a *, every limit. It replaces the dialect's fields in h. A number
+// that f does not have is left out, and so is what the dialect has no field for.
 //
-// Resets are written in the formats of the dialect, points in time as seconds
-// from the second in which now lies; the zero time is time.Now(). All policies
-// with a window go to a field of Integer policies, if the dialect has one, but
-// not to a RateLimit-Policy that holds the current form, which stays as it is.
-// Every number that Set writes, [ParseAny] reads back with the dialect as it was,
-// if it is given the same now and the name of the first limit.
+// Resets are written in the formats of the dialect, points in time from the second in
+// which now lies; the zero time is time.Now(). All policies with a window go to a field
+// of Integer policies, but not to a RateLimit-Policy in the current form, which stays as
+// it is. [ParseAny] reads every number back as it was, given the dialect, the same now
+// and the name of the first limit.
 //
-// On error h is as it was. Set refuses, with a [*FieldError] that has the name
-// of the field: a number below 0 or above MaxInteger, or one that would be read
-// as another, such as a reset of thirty years (ErrRange); a policy's name that
-// is no lower-case token in the place of a *, or not printable ASCII
-// (ErrSyntax); two limits of one name, two Integer policies of one quota
-// (draft-06 Section 3.2), a draft-07 field next to the current one
-// (ErrDuplicate); draft-07 without quota or reset, and fields that hold nothing
-// of f (ErrMissing); a field with a Read function (ErrType). A nil h is an error
-// too.
+// On error h is as it was. Set refuses, with a [*FieldError] that has the name of the
+// field: a number below 0, above MaxInteger, or that would be read as another, such as a
+// reset of thirty years (ErrRange); a policy's name that is no lower-case token in the
+// place of a *, or not printable ASCII (ErrSyntax); two limits of one name, two Integer
+// policies of one quota (draft-06 Section 3.2), a draft-07 field next to the current one
+// (ErrDuplicate); draft-07 without quota or reset, and fields that hold nothing of f
+// (ErrMissing); a field with a Read function (ErrType). A nil h is an error too.
 func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if h == nil {
 		return errNilHeader
