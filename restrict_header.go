@@ -10,37 +10,31 @@ import (
 	"github.com/httpfields/ratelimit/internal/older"
 )
 
-// RestrictHeader makes the header of a response that passes an intermediary say
-// what upstream says, in whatever form, and what own adds, as [Restrict] puts them
-// together. For a reverse proxy behind a [Middleware], [Middleware.ModifyResponse]
-// does that.
+// RestrictHeader makes the header of a response that passes an intermediary say what
+// upstream says, in whatever form, joined with what own adds, as [Restrict] does. For a
+// reverse proxy behind a [Middleware] use [Middleware.ModifyResponse]. It writes three
+// things:
 //
-// It writes three things:
+//   - The fields RateLimit-Policy and RateLimit, without members that lack a number. An
+//     older form in these two fields themselves is replaced, unless there is nothing to
+//     write.
+//   - The older fields of h, lowered in place, each form by itself, since a client may
+//     know one alone. A limit of own lowers the older one of its name; all others lower
+//     the tightest older limit of requests, to the lowest Remaining and the longest
+//     Reset. Resets stay if a field cannot say that one: 1614 seconds in
+//     X-RateLimit-Reset-Minute would be read as milliseconds. Only what changes is
+//     written, in the form in which it was read, and points in time count from the field
+//     Date, so that they do not drift from hop to hop. A field that holds more than one
+//     number, such as JSON, stays as it is.
+//   - Retry-After, if it is there and too early for a limit with nothing remaining
+//     ([Fields.SetRetryAfter]).
 //
-//   - The fields RateLimit-Policy and RateLimit, without the members of which an
-//     older form leaves a number out. Older forms of these two fields themselves
-//     make room for them, and stay where there is nothing to write.
-//   - The older fields of h, lowered in place, so that those who know no others are
-//     told no more than before: each older form by itself, since they may know one
-//     alone. A limit of own lowers the older one of its name. All others lower the
-//     tightest older limit of requests, to the lowest Remaining and the longest Reset.
-//     Where a field cannot say that Reset, because it would be read as another time
-//     (1614 seconds in X-RateLimit-Reset-Minute as milliseconds), resets stay. Only what changes is written, in the form in which it
-//     was read, and points in time are measured from the field Date, so that they
-//     do not drift from hop to hop. An older field that holds more than one number,
-//     such as JSON, stays as it is.
-//   - Retry-After, as by [Fields.SetRetryAfter], where it is there and too early for
-//     a limit with nothing remaining. Where there is none, none is added.
+// If the response allows another origin, the fields are exposed, as by [Expose]. A
+// policy without a name is called o.Name, or "default", as by [ParseAny], so that a
+// limit belongs to the same policy for clients on both sides.
 //
-// The fields are exposed as by [Expose] if the response allows another origin.
-//
-// A policy without a name is called o.Name, or "default" if that is empty, as by
-// [ParseAny]: then the limit belongs to the same policy for clients on both sides of
-// the intermediary.
-//
-// On error h is as it was, and best forwarded so. The error is that of [ParseAny]
-// where a field is malformed, that of Restrict, that of [Fields.Set] where the
-// fields cannot be written, or a [*FieldError] that wraps ErrRange where the older fields
+// On error h is as it was, and best forwarded so. The error is that of [ParseAny],
+// [Restrict] or [Fields.Set], or a [*FieldError] that wraps ErrRange if the older fields
 // would be read as other numbers than are written.
 func RestrictHeader(h http.Header, own Fields, o LegacyOptions) error {
 	if h == nil {
