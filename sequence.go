@@ -11,22 +11,20 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A Sequence checks what one client got from one server, response by response. It
-// is meant for the tests of servers, as [Check] is for a single response, and finds
-// what no single response can show: whether the remaining quota units fall by what
-// was spent, whether resets go down with the clock, whether something comes back
-// after them, and whether a refusal comes when nothing remains, and not before.
-// CONFORMANCE.md lists its rules.
+// A Sequence checks what one client got from one server, response by response, for the
+// tests of servers, as [Check] does for a single one: whether the remaining quota units
+// fall by what was spent, resets go down with the clock, and something comes back after
+// them, and whether a refusal comes when nothing remains, and not before. CONFORMANCE.md
+// lists its rules.
 //
-// The zero Sequence is ready to use. It remembers at most 64 policies, and no content
-// of the responses. It is not for concurrent use, but the requests may overlap, and
-// answers may be lost.
+// The zero Sequence is ready to use. It remembers at most 64 policies, and no content of
+// the responses. It is not for concurrent use, but the requests may overlap, and answers
+// may be lost.
 type Sequence struct {
-	// Alone says that nobody else uses the quota, that every request costs the
-	// same, and that the server says all it knows. What then has no other
-	// explanation is a finding of [LevelShould]. Without Alone other clients, and
-	// servers that lower what they say (draft-11 Section 8.3), may be the
-	// explanation, and it is one of [LevelNote].
+	// Alone says that this client alone uses the quota, that every request costs the
+	// same, and that the server says all it knows. What then has no other explanation is
+	// a finding of [LevelShould]; otherwise other clients, or a server that lowers what
+	// it says (draft-11 Section 8.3), may explain it, and it is one of [LevelNote].
 	Alone bool
 
 	// Of names and findings there are hashes: they may be as long as a server likes.
@@ -92,21 +90,19 @@ const (
 	ruleFraction
 )
 
-// Add checks the next response, and returns the findings that it adds: those of
-// [Check] for the response alone, and those that it shows together with earlier ones.
-// What was returned before is not returned again. That a server writes the form of
-// drafts 04 to 07 is a note here, and so is a Retry-After a second before the reset.
+// Add checks the next response, in the order of arrival, and returns the findings that
+// it adds: those of [Check], and those that it shows together with earlier ones. None is
+// returned twice. The form of drafts 04 to 07 is a note here, and so is a Retry-After a
+// second before the reset.
 //
-// sent is when the request was sent, and received when the response arrived, so that
-// requests may overlap. Responses are added in the order of their arrival. A zero
-// received is time.Now(), and a zero sent is received. A nil resp stands for an
-// answer that was lost, or that did not come in time: the server may have counted
-// the request.
+// sent is when the request was sent, and received when the response arrived: a zero
+// received is time.Now(), and a zero sent is received. A nil resp stands for an answer
+// that was lost or late: the server may have counted the request.
 //
-// A limit is checked if it has a reset and a policy with a quota, in current fields
-// or in older ones, and its unit is requests. A response from a cache says nothing
-// (draft-11 Section 7.3). Only responses with a status below 400 count as served,
-// because a server need not count those that failed.
+// A limit of requests is checked if it has a reset and a policy with a quota, in current
+// or older fields. A response from a cache says nothing (draft-11 Section 7.3). Only
+// those with a status below 400 count as served, because a server need not count those
+// that failed.
 func (s *Sequence) Add(resp *http.Response, sent, received time.Time) []Finding {
 	if received.IsZero() {
 		received = time.Now()
