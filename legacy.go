@@ -15,36 +15,70 @@ import (
 // LegacyOptions are options of [ParseAny]. The zero value is
 // ready to use.
 type LegacyOptions struct {
-	// Dialects say what the fields that they name mean; of two for one field
-	// the first counts. All other fields are read by their words.
+	// Dialects say what the fields that they name mean; of two for one field the first
+	// counts. All other fields are read by their words.
 	Dialects []*Dialect
-	// Reset is how a bare number in a reset is counted if neither its size (see
-	// [TimeGuess]) nor anything else in the response tells: TimeMilli, say, for a server that is known to count so.
-	// TimeGuess takes it for seconds, and sets Fields.Guessed.
+	// Reset is how a bare number in a reset is counted if nothing in the response tells,
+	// such as TimeMilli for a server that is known to count so. TimeGuess takes it for
+	// seconds, and sets Fields.Guessed.
 	Reset TimeFormat
-	// Name is the name of a policy if the response has none. "" is "default", and
-	// so is a name that is not printable ASCII.
+	// Name is the name of a policy if the response has none. "" is "default", and so is
+	// a name that is not printable ASCII.
 	Name string
-	// Now is when the response arrived, from which absolute times count where
-	// it has no Date; zero is time.Now().
+	// Now is when the response arrived, from which absolute times count if it has no
+	// Date; zero is time.Now().
 	Now time.Time
 }
 
 const defaultName = "default"
 
-// ParseAny reads what h says about limits, in whatever form.
+// ParseAny reads what h says about limits, in whatever form. docs/older.md tells how it
+// reads names, values and times.
 //
-// If there is a well-formed RateLimit, the result is that of [Parse], or that of the next
-// draft, and no other field for limits is looked at. A malformed RateLimit-Policy next to it is
-// ignored, except for one form in use: two names before the parameters, of which
-// the second is the policy's. Otherwise all other fields are read, and joined by
-// the current policies if RateLimit-Policy is well-formed.
+// If there is a well-formed RateLimit, the result is that of [Parse], or that of the
+// next draft, and no other field for limits is looked at. A malformed RateLimit-Policy
+// is then ignored, except for one form in use: two names before the parameters, of which
+// the second is the policy's. Otherwise all other fields are read, and joined by the
+// current policies if RateLimit-Policy is well-formed.
 //
-// # Malformed current fields
+// Fields are judged one by one. A malformed one leaves the others as they are and is
+// joined into the error, as a [*FieldError] with its name as it was sent; the Fields
+// next to an error may be used. A response with more than 1024 fields that look like
+// limits is not read (ErrTooMany); of more than 1024 policies, limits or numbers of a
+// list the first 1024 are. A response without any costs no allocation.
 //
-// Clients ignore a malformed RateLimit or RateLimit-Policy (draft-11 Section 7), and so
-// does [Parse]. ParseAny reads some of them with lenience, as servers in use write them;
-// Fields.Dialect is then "draft-08":
+// # Names
+//
+// A field is known by the words of its name: [X-][vendor-]RateLimit, then the policy and
+// the role in any order, then the unit of a time, as in X-RateLimit-Remaining-Minute or
+// Acme-Rate-Limit-Requests-Reset-Ms. Without the word RateLimit, X-Acme-Remaining is
+// read if there is also X-Acme-Limit, X-Acme-Used or X-Acme-Reset. Some eighty more
+// fields are known by their whole names.
+//
+// A policy is named by the words between RateLimit and the role, or by a field for the
+// name, else by o.Name. A family with another prefix that names no policy is called by its
+// prefix (X-Sib-RateLimit-Remaining: sib). Of Integer policies the one with the quota of
+// the limit has the limit's name; any other is named by quota and window, as 1000/3600.
+//
+// # Values
+//
+// What is absent stays absent: Remaining and Quota are [Unknown], Reset is the zero
+// [Seconds]. Fractions of what remains are rounded down, those of resets up. A negative
+// remaining is 0, and so is a reset in the past. Numbers above MaxInteger become
+// MaxInteger. Of several lines of one number the strictest counts; of two fields for one
+// number that of the drafts goes before X-, and X- before a vendor's. Absolute times count
+// from the field Date, unless that is more than a day off or the response comes from a
+// cache; then from o.Now.
+//
+// A bare number in a reset is a point in time from 1e9 on. A smaller one is seconds in
+// the fields of the drafts; in others a word of the name, the window into which it has
+// to fit, a fraction, or o.Reset tells seconds from milliseconds. If nothing does, it is
+// seconds, and Guessed is set.
+//
+// # Malformed current fields, and the next draft
+//
+// Clients ignore a malformed current field (draft-11 Section 7), and so does Parse.
+// ParseAny reads some as servers in use write them, with the Dialect "draft-08":
 //
 //	RateLimit: "burst";r=0.5;t=30           a Decimal: r=0, t=30
 //	RateLimit: burst;r=37;t=12.5            a Token for the name: r=37, t=13
@@ -52,108 +86,28 @@ const defaultName = "default"
 //	RateLimit-Policy: "burst";q=100;w=0     no window
 //	RateLimit-Policy: "burst";q=100;pk="x"  a String for the partition key
 //
-// If one member of a field cannot be read even so, the field is ignored as a whole, and
-// is in the error; only Integer policies are judged one by one.
+// If one member cannot be read even so, the field is ignored as a whole.
 //
-// # The next draft
-//
-// The draft that follows draft-11 is not published, and may change. ParseAny reads what
-// its editors have written down, so that a client does not go blind on the day on which
-// a server moves:
+// The draft that follows draft-11 is not published, and may change. Its form has the
+// Dialect "draft-next", and is known by a member of RateLimit with a and no r:
 //
 //	RateLimit-Policy: day;q=1000;w=86400, "Burst";q=10;w=1
 //	RateLimit: day;a=50;w=30;c=5, burst;a=9
 //
-// A response has that form, and the Dialect "draft-next", if some member of its RateLimit
-// has a and no r. There a is Remaining, and w is Reset; a member with r is one of draft-11,
-// whatever else it has. What the request has cost, c, is in Params, as all parameters
-// that draft-11 does not define. Names may be Tokens. Those that differ by case alone are
-// one name, as the first limit spells it: of two limits that are then the same the one
-// with the lower Remaining counts, of two policies that with the lower Quota. A policy
-// with a bad parameter is ignored alone, and the error says which. A malformed RateLimit
-// is ignored as a whole.
-//
-// # Names
-//
-// A field is known by the words of its name: [X-][vendor-]RateLimit, then the
-// policy and the role in any order, then the unit of a time, as in
-// X-RateLimit-Remaining-Minute or Acme-Rate-Limit-Requests-Reset-Ms. Without the
-// word RateLimit, X-Acme-Remaining is read if there is also X-Acme-Limit,
-// X-Acme-Used or X-Acme-Reset. Some eighty more fields are known by their whole
-// names.
-//
-// A policy is named by the words between RateLimit and the role, or by a field
-// for the name, or by a parameter "name", else by o.Name. Of Integer policies the
-// one with the quota of the limit has that name; any other is named by quota and
-// window, as 1000/3600. Where a name stands before others, as that of a group, it is
-// cut to 128 bytes.
-//
-// # Values
-//
-// What is absent stays absent: Remaining and Quota are [Unknown], Reset is the
-// zero [Seconds]. Fractions of what remains are rounded down, those of resets up.
-// A negative remaining is 0, and so is a reset in the past. Numbers above
-// MaxInteger become MaxInteger. Units spent without a quota are a policy with the
-// parameter "used", and no limit. Comments in a policy (burst=1000) are its
-// Params, at most 64 of them.
-//
-// Families with other prefixes are limits of their own: where one of them names no policy
-// either, it is called by its prefix (X-Sib-RateLimit-Remaining: sib), so that it does
-// not fill the gaps of another.
-//
-// Two limiters on the way may both have written a field, so that it has several lines,
-// or a list of numbers in one. If these lists are parallel to those of other fields of
-// their family (X-RateLimit-Limit: 10, 1000 and X-RateLimit-Remaining: 9, 950), each
-// column is a policy. Else nobody can tell whose number is whose: the lowest remaining,
-// the highest used, the latest reset and the lowest quota count, of the first 16 lines.
-// Lists of policies take all members of all lines. If two fields say one number, such
-// as RateLimit-Remaining and X-RateLimit-Remaining, that of the drafts goes before X-,
-// and X- before a vendor's.
-//
-// Absolute times count from the field Date, unless it is more than a day off or
-// the field Age says that the response is an old one; then from o.Now.
-//
-// # Units of times
-//
-// A bare number in a reset is seconds in the fields of the drafts
-// (RateLimit-Reset). In any other field its unit is settled by the first of these
-// that applies:
-//   - its size: from 1e9 on it is a point in time, and from 1e8 on if it is near
-//     (see [TimeGuess]);
-//   - a word of the name, such as Ms or After;
-//   - the window into which it has to fit, which may also refute seconds in the
-//     fields of the drafts; where a field has several numbers, only a window in the
-//     policy's name does, as any other may be that of another limiter;
-//   - the window of another policy of its family into which the reset of that fits;
-//   - a fraction, which makes it seconds;
-//   - o.Reset.
-//
-// If none applies it is seconds, and Guessed is set, unless both units come to the same.
-// A Retry-After settles nothing, because it counts to another moment: that of the next
-// unit of a bucket, or of another limiter. A window without a unit is in milliseconds if
-// the reset of its policy is, else in seconds. One of no fixed length, such as a month,
-// is absent.
+// There a is Remaining, w is Reset, and what the request has cost, c, is in Params.
+// Names may be Tokens; those that differ by case alone are one, as the first limit
+// spells it, and of its limits that with the lower Remaining counts, of its policies
+// that with the lower Quota. A policy with a bad parameter is ignored alone, a malformed
+// RateLimit as a whole.
 //
 // # Dialect
 //
-// Fields.Dialect names the form that the fields show. It is "ratelimit" for the current
-// one; "draft-00", "draft-03", "draft-06" or "draft-07" by the syntax in the drafts' own
-// names; "draft-08" and "draft-next" as above; the name of a dialect in o.Dialects, or of a vendor whose
-// fields are known by their whole names ("shopify"), if that was read first; else the
-// family as it is spelled, in lower case: "x-ratelimit", "anthropic-ratelimit". A
-// response of GitHub is "x-ratelimit" too, as its fields look like those of many
-// servers: "github" is the name of a [Dialect] to write, and is the result only where
-// o.Dialects has [GitHub].
-//
-// # Errors
-//
-// Fields are judged one by one. A malformed one leaves the others as they are and
-// is joined into the error, as a [*FieldError] with its name as it was sent; the
-// Fields that are returned with it may be used. A response with more than 1024
-// fields for limits is not read (ErrTooMany); fields that look like these by a part of
-// their names count with them. Of more than 1024 policies or limits the first 1024 are
-// read, and so are the first 1024 numbers of a list. A response without any costs no
-// allocation.
+// Fields.Dialect is "ratelimit" for the current form; "draft-00", "draft-03", "draft-06"
+// or "draft-07" by the syntax in the drafts' own names; "draft-08" and "draft-next" as
+// above; the name of a dialect in o.Dialects, or of a vendor whose fields are known by
+// their whole names ("shopify"), if that was read first; else the family in lower case:
+// "x-ratelimit", "anthropic-ratelimit". A response of GitHub is "x-ratelimit" too, as
+// many servers spell their fields like that, unless o.Dialects has [GitHub].
 func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
 	f, _, faults := parseAny(h, &o)
 	return f, joinFaults(faults)
