@@ -13,23 +13,14 @@ import (
 type Role int
 
 const (
-	// RoleNone says nothing about limits: the field is not read.
-	RoleNone Role = iota
-	// RoleQuota is the quota, in quota units; 100/60 is quota and window.
-	RoleQuota
-	// RoleRemaining is what remains of the quota; 60/100 is remaining and quota.
-	RoleRemaining
-	// RoleUsed is what has been spent of the quota; 40/100 is used and quota.
-	RoleUsed
-	// RoleReset is when more becomes available, as a time.
-	RoleReset
-	// RoleWindow is the length of the window, as a time.
-	RoleWindow
-	// RoleName is the name of the policy.
-	RoleName
-	// RolePolicies is a list of Integer policies, 100;w=60 (draft-06 Section
-	// 3.2).
-	RolePolicies
+	RoleNone      Role = iota // nothing about limits: the field is not read
+	RoleQuota                 // the quota, in quota units; 100/60 is quota and window
+	RoleRemaining             // what remains of the quota; 60/100 is remaining and quota
+	RoleUsed                  // what has been spent of the quota; 40/100 is used and quota
+	RoleReset                 // when more becomes available, as a time
+	RoleWindow                // the length of the window, as a time
+	RoleName                  // the name of the policy
+	RolePolicies              // a list of Integer policies, 100;w=60 (draft-06 Section 3.2)
 
 	roles // their number
 )
@@ -46,39 +37,27 @@ const (
 	// number is seconds from now, unless the rest of the response says otherwise, or it
 	// is 1e8 or more and lies, as seconds since the epoch, within a month of the
 	// response. It is written as seconds from now.
-	TimeGuess TimeFormat = iota
-	// TimeSeconds is seconds from now; fractions are rounded up.
-	TimeSeconds
-	// TimeMilli is milliseconds from now.
-	TimeMilli
-	// TimeUnix is seconds since the Unix epoch; fractions are rounded up.
-	TimeUnix
-	// TimeUnixMilli is milliseconds since the Unix epoch.
-	TimeUnixMilli
-	// TimeHTTPDate is an HTTP-date (RFC 9110 Section 5.6.7), written as an
-	// IMF-fixdate.
-	TimeHTTPDate
-	// TimeRFC3339 is a timestamp of RFC 3339, written in UTC.
-	TimeRFC3339
-	// TimeDuration is a duration as Go writes it, such as 6m0s or 120ms.
-	TimeDuration
+	TimeGuess     TimeFormat = iota
+	TimeSeconds              // seconds from now; fractions are rounded up
+	TimeMilli                // milliseconds from now
+	TimeUnix                 // seconds since the Unix epoch; fractions are rounded up
+	TimeUnixMilli            // milliseconds since the Unix epoch
+	TimeHTTPDate             // an HTTP-date (RFC 9110 Section 5.6.7), written as an IMF-fixdate
+	TimeRFC3339              // a timestamp of RFC 3339, written in UTC
+	TimeDuration             // a duration as Go writes it, such as 6m0s or 120ms
 
 	timeFormats // their number
 )
 
 // A Fact is one thing that a field says: a number, a name or a time, of one policy.
 type Fact struct {
-	// Policy is the name of the policy. "" is the Policy of the DialectField or, if that
-	// is empty too, the policy of the response. Two names are joined by a dash, that of
-	// the field first.
+	// Policy is the name of the policy. "" is the Policy of the DialectField or, if that is
+	// empty too, the policy of the response. Two names are joined by a dash, that of the
+	// field first.
 	Policy string
-	// Role is what Value means. RoleNone and RolePolicies are not allowed here: they
-	// make the line malformed.
-	Role Role
-	// Format is how a value of RoleReset or RoleWindow is counted.
-	Format TimeFormat
-	// Value is one number, name or time, as it was sent.
-	Value string
+	Role   Role       // what Value means; RoleNone and RolePolicies make the line malformed
+	Format TimeFormat // how a value of RoleReset or RoleWindow is counted
+	Value  string     // one number, name or time, as it was sent
 }
 
 // A DialectField says what a header field means.
