@@ -43,16 +43,10 @@ type Advisor struct {
 type Source int
 
 const (
-	// SourceNone says that the response asks for no wait.
-	SourceNone Source = iota
-	// SourceRetryAfter is the field Retry-After, which takes precedence (draft-11
-	// Section 7).
-	SourceRetryAfter
-	// SourceLimit is the Reset of a limit with nothing remaining or, in a refusal, of
-	// one that does not say what remains.
-	SourceLimit
-	// SourceWindow is the Window of the policy of such a limit without Reset.
-	SourceWindow
+	SourceNone       Source = iota // the response asks for no wait
+	SourceRetryAfter               // the field Retry-After, which takes precedence (draft-11 Section 7)
+	SourceLimit                    // the Reset of a limit with nothing remaining or, in a refusal, of one that does not say what remains
+	SourceWindow                   // the Window of the policy of such a limit without Reset
 )
 
 // String returns "none", "retry-after", "limit" or "window".
@@ -74,29 +68,22 @@ func (s Source) String() string {
 // (draft-11 Section 4.1.1), and the end of a wait does not restore the quota for certain
 // (Sections 4.1.2 and 8.4).
 type Advice struct {
-	// Wait is how long to wait before the next request, counted from the arrival of the
-	// response: from 0, to go on, to Advisor.MaxWait.
-	Wait time.Duration
-	// Asked is the wait that the server asks for, however long it is.
-	Asked time.Duration
+	Wait  time.Duration // before the next request, from the arrival of the response: 0, to go on, to MaxWait
+	Asked time.Duration // the wait that the server asks for, however long it is
 	// Pace is the time between requests that spreads the remaining ones over the time
 	// left, rounded up, such as 500 ms for r=60;t=30; 0 if the response does not tell.
 	// MaxWait does not cut it.
-	Pace time.Duration
-	// Source is the reason for Wait. There may be one for a Wait of 0.
-	Source Source
+	Pace   time.Duration
+	Source Source // the reason for Wait, which there may be for 0 too
 	// Limit is the limit that decided or, where Retry-After did, the tightest one with
-	// nothing remaining ([Fields.Tightest]), which is likely the reason. It is the zero
-	// Limit if there is none.
-	Limit Limit
-	// Capped is true if Wait is shorter than Asked. The next request is then a probe.
-	Capped bool
-	// Refused is true if a limit refused the request: the status is 429; or it is 503,
-	// and the response asks for a wait; or it is 403, and nothing remains or there is a
+	// nothing remaining ([Fields.Tightest]), which is likely the reason. It may be zero.
+	Limit  Limit
+	Capped bool // Wait is shorter than Asked: the next request is a probe
+	// Refused is true if a limit refused the request: the status is 429; or it is 503, and
+	// the response asks for a wait; or it is 403, and nothing remains or there is a
 	// Retry-After; or Advisor.Refused says so.
 	Refused bool
-	// Fields holds all policies and limits; it is empty for a response from a cache.
-	Fields Fields
+	Fields  Fields // all policies and limits; none for a response from a cache
 }
 
 // String returns for people what to do and why, such as

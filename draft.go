@@ -157,13 +157,11 @@ const (
 // The problem types that draft-11 Section 5 defines. The extension member
 // violated-policies of each names the policies that were exceeded.
 const (
-	// QuotaExceeded: requests exceed one or more policies. Its status is 429.
+	// Requests exceed one or more policies. Its status is 429.
 	QuotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-	// TemporaryReducedCapacity: requests cannot be satisfied at the moment, within
-	// policies that may be lower than usual. Its status is 503.
+	// Requests cannot be satisfied now, within policies that may be lower than usual: 503.
 	TemporaryReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
-	// AbnormalUsageDetected: the requests follow a pattern that looks unintended or
-	// malicious. Its status is 429.
+	// The requests follow a pattern that looks unintended or malicious: 429.
 	AbnormalUsageDetected = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
 )
 

@@ -11,13 +11,9 @@ import (
 type Level int
 
 const (
-	// LevelNote is for what is allowed, but likely a mistake, or of no use to clients.
-	LevelNote Level = iota
-	// LevelShould is for a rule that the specification states with SHOULD, or
-	// recommends.
-	LevelShould
-	// LevelMust is for a rule with MUST or REQUIRED, or that is part of a definition.
-	LevelMust
+	LevelNote   Level = iota // what is allowed, but likely a mistake, or of no use to clients
+	LevelShould              // a rule that the specification states with SHOULD, or recommends
+	LevelMust                // a rule with MUST or REQUIRED, or that is part of a definition
 )
 
 // String returns "note", "should" or "must".

@@ -16,16 +16,11 @@ import (
 type Decision struct {
 	// Fields are what the response says, whether the request passes or not. They have to
 	// [Fields.Validate]. Without members nothing is written or deleted.
-	Fields Fields
-	// Violated are the names of the policies that the request exceeds, such as "burst":
-	// any refuses it, none lets it pass.
-	Violated []string
-	// Problem is the answer to a refused request, as [Refuse] sends it. nil is
-	// NewProblem(QuotaExceeded, Violated...).
-	Problem *Problem
-	// Done is called once: when the next handler has returned or panicked, or the
-	// request has been answered without it. It frees the slot of a limit on concurrent
-	// requests. nil is not called.
+	Fields   Fields
+	Violated []string // the policies that the request exceeds, such as "burst": any refuses it, none lets it pass
+	Problem  *Problem // of a refusal, as [Refuse] sends it; nil is NewProblem(QuotaExceeded, Violated...)
+	// Done is called once, when the request has been answered or next has panicked. It
+	// frees the slot of a limit on concurrent requests. nil is not called.
 	Done func()
 }
 
