@@ -175,100 +175,92 @@ func (f *DialectField) fault() error {
 	return nil
 }
 
-// The dialects that servers write, for [Dialect.Set] and [LegacyOptions]. They
-// are data alone; a program that uses none of them has none in its binary.
+// The dialects that servers write, for [Dialect.Set] and [LegacyOptions]. They are data
+// alone; a program that uses none of them has none in its binary. docs/older.md lists
+// their fields.
 var (
-	// Draft00 is draft-polli-ratelimit-headers-00: policies follow the quota, as
-	// in RateLimit-Limit: 100, 100;window=60. A reset is seconds.
-	Draft00 = &Dialect{Name: "draft-00", Fields: []DialectField{
+	Draft00          = &draft00          // draft-polli-00: RateLimit-Limit: 100, 100;window=60
+	Draft03          = &draft03          // draft-polli-01 to draft-ietf-03: RateLimit-Limit: 100, 100;w=60
+	Draft06          = &draft06          // draft-ietf-04 to -06: RateLimit-Limit: 100 and RateLimit-Policy: 100;w=60
+	Draft07          = &draft07          // draft-ietf-07: RateLimit: limit=100, remaining=50, reset=5, which needs all three and cannot stand next to the current fields
+	XRateLimit       = &xRateLimit       // X-RateLimit-*, a reset in seconds from now: throttled, fastify, Envoy
+	XRateLimitUnix   = &xRateLimitUnix   // the same, a reset in Unix seconds: Laravel, ulule/limiter, go-chi/httprate
+	XRateLimitDate   = &xRateLimitDate   // the same, a timestamp of RFC 3339 for a reset: Mastodon, Atlassian
+	XRateLimitByName = &xRateLimitByName // X-RateLimit-Limit-Minute, a reset in seconds: Kong, the throttler of NestJS
+	Twitter          = &twitter          // X-Rate-Limit-*, a reset in Unix seconds: X (Twitter), Okta
+	GitHub           = &gitHub           // X-RateLimit-* with what is used, and the policy's name as the resource; Unix seconds
+	GitLab           = &gitLab           // RateLimit-*, a reset in Unix seconds
+	OpenAI           = &openAI           // X-RateLimit-Limit-Requests, a duration for a reset
+	Anthropic        = &anthropic        // Anthropic-RateLimit-Requests-Limit, a timestamp of RFC 3339 for a reset
+)
+
+// The fields of these dialects.
+var (
+	draft00 = Dialect{Name: "draft-00", Fields: []DialectField{
 		{Name: "RateLimit-Limit", Role: RoleQuota, write: windowSyntax},
 		{Name: "RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
 	}}
-	// Draft03 is draft-polli-01 to draft-ietf-httpapi-ratelimit-headers-03:
-	// RateLimit-Limit: 100, 100;w=60.
-	Draft03 = &Dialect{Name: "draft-03", Fields: []DialectField{
+	draft03 = Dialect{Name: "draft-03", Fields: []DialectField{
 		{Name: "RateLimit-Limit", Role: RoleQuota, write: quotaSyntax},
 		{Name: "RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
 	}}
-	// Draft06 is draft-ietf-04 to -06: policies have a field of their own,
-	// RateLimit-Policy: 100;w=60.
-	Draft06 = &Dialect{Name: "draft-06", Fields: []DialectField{
+	draft06 = Dialect{Name: "draft-06", Fields: []DialectField{
 		{Name: "RateLimit-Limit", Role: RoleQuota},
 		{Name: "RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
 		{Name: "RateLimit-Policy", Role: RolePolicies},
 	}}
-	// Draft07 is draft-ietf-07: RateLimit: limit=100, remaining=50, reset=5. It
-	// needs a quota and a reset, and cannot stand next to the current fields.
-	Draft07 = &Dialect{Name: "draft-07", Fields: []DialectField{
+	draft07 = Dialect{Name: "draft-07", Fields: []DialectField{
 		{Name: "RateLimit", Role: RoleQuota, write: dictionarySyntax},
 		{Name: "RateLimit-Policy", Role: RolePolicies},
 	}}
-	// XRateLimit is X-RateLimit-* with a reset in seconds from now, as written by
-	// throttled, fastify and Envoy.
-	XRateLimit = &Dialect{Name: "x-ratelimit", Fields: []DialectField{
+	xRateLimit = Dialect{Name: "x-ratelimit", Fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota},
 		{Name: "X-RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
 	}}
-	// XRateLimitUnix is X-RateLimit-* with a reset in seconds since the Unix
-	// epoch, as written by Laravel, ulule/limiter and go-chi/httprate.
-	XRateLimitUnix = &Dialect{Name: "x-ratelimit-unix", Fields: []DialectField{
+	xRateLimitUnix = Dialect{Name: "x-ratelimit-unix", Fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota},
 		{Name: "X-RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix},
 	}}
-	// XRateLimitDate is X-RateLimit-* with a timestamp of RFC 3339 for a reset, as
-	// written by Mastodon and Atlassian.
-	XRateLimitDate = &Dialect{Name: "x-ratelimit-date", Fields: []DialectField{
+	xRateLimitDate = Dialect{Name: "x-ratelimit-date", Fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota},
 		{Name: "X-RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeRFC3339},
 	}}
-	// XRateLimitByName is X-RateLimit-* with the policy's name in the name of the
-	// field, X-RateLimit-Limit-Minute, as written by Kong and the throttler of
-	// NestJS. A reset is in seconds.
-	XRateLimitByName = &Dialect{Name: "x-ratelimit-by-name", Fields: []DialectField{
+	xRateLimitByName = Dialect{Name: "x-ratelimit-by-name", Fields: []DialectField{
 		{Name: "X-RateLimit-Limit-*", Role: RoleQuota},
 		{Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeSeconds},
 	}}
-	// Twitter is X-Rate-Limit-* with a reset in seconds since the
-	// Unix epoch, as written by X (Twitter) and Okta.
-	Twitter = &Dialect{Name: "twitter", Fields: []DialectField{
+	twitter = Dialect{Name: "twitter", Fields: []DialectField{
 		{Name: "X-Rate-Limit-Limit", Role: RoleQuota},
 		{Name: "X-Rate-Limit-Remaining", Role: RoleRemaining},
 		{Name: "X-Rate-Limit-Reset", Role: RoleReset, Format: TimeUnix},
 	}}
-	// GitHub is X-RateLimit-* with what is used, and the name of the policy as
-	// the resource.
-	GitHub = &Dialect{Name: "github", Fields: []DialectField{
+	gitHub = Dialect{Name: "github", Fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota},
 		{Name: "X-RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix},
 		{Name: "X-RateLimit-Used", Role: RoleUsed},
 		{Name: "X-RateLimit-Resource", Role: RoleName},
 	}}
-	// GitLab is RateLimit-* with a reset in seconds since the Unix epoch.
-	GitLab = &Dialect{Name: "gitlab", Fields: []DialectField{
+	gitLab = Dialect{Name: "gitlab", Fields: []DialectField{
 		{Name: "RateLimit-Limit", Role: RoleQuota},
 		{Name: "RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeUnix},
 		{Name: "RateLimit-Observed", Role: RoleUsed},
 		{Name: "RateLimit-Name", Role: RoleName},
 	}}
-	// OpenAI is X-RateLimit-* with the policy's name in the name of the field, and
-	// a duration for a reset.
-	OpenAI = &Dialect{Name: "openai", Fields: []DialectField{
+	openAI = Dialect{Name: "openai", Fields: []DialectField{
 		{Name: "X-RateLimit-Limit-*", Role: RoleQuota},
 		{Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeDuration},
 	}}
-	// Anthropic is Anthropic-RateLimit-* with the policy's name before the role,
-	// and a timestamp of RFC 3339 for a reset.
-	Anthropic = &Dialect{Name: "anthropic", Fields: []DialectField{
+	anthropic = Dialect{Name: "anthropic", Fields: []DialectField{
 		{Name: "Anthropic-RateLimit-*-Limit", Role: RoleQuota},
 		{Name: "Anthropic-RateLimit-*-Remaining", Role: RoleRemaining},
 		{Name: "Anthropic-RateLimit-*-Reset", Role: RoleReset, Format: TimeRFC3339},
