@@ -64,20 +64,12 @@ type Fact struct {
 type DialectField struct {
 	// Name is the name of the field, such as "X-Acme-Calls-Left". One * in it stands for
 	// the name of the policy, which is read in lower case.
-	Name string
-	// Role is what the field tells, unless Read says that. A field with RoleNone and
-	// without Read is not read, even if its words would tell something.
-	Role Role
-	// Format is how a field with RoleReset or RoleWindow is counted.
-	Format TimeFormat
-	// Policy is the name of the policy that the field belongs to, such as "burst"; "" is
-	// the policy of the response. What a * in Name stands for follows it after a dash.
-	Policy string
-	// Window is the window of the policy, such as SecondsOf(60), if nothing in the
-	// response tells it; it may be absent.
-	Window Seconds
-	// Unit is the quota unit of the policy if no field tells it. "" is absent.
-	Unit Unit
+	Name   string
+	Role   Role       // what the field tells, unless Read says that; with RoleNone and without Read it is not read
+	Format TimeFormat // how a field with RoleReset or RoleWindow is counted
+	Policy string     // the policy of the field, such as "burst"; "" is that of the response; a * in Name follows it after a dash
+	Window Seconds    // of the policy, such as SecondsOf(60), if nothing in the response tells it; may be absent
+	Unit   Unit       // of the policy, if no field tells it; "" is absent
 	// Read appends the facts of a value that has a syntax of its own, and reports
 	// whether it is well-formed; it is called for each of the first 16 lines. nil reads
 	// one value of Role.
@@ -182,7 +174,7 @@ var (
 	Draft00          = &draft00          // draft-polli-00: RateLimit-Limit: 100, 100;window=60
 	Draft03          = &draft03          // draft-polli-01 to draft-ietf-03: RateLimit-Limit: 100, 100;w=60
 	Draft06          = &draft06          // draft-ietf-04 to -06: RateLimit-Limit: 100 and RateLimit-Policy: 100;w=60
-	Draft07          = &draft07          // draft-ietf-07: RateLimit: limit=100, remaining=50, reset=5, which needs all three and cannot stand next to the current fields
+	Draft07          = &draft07          // draft-ietf-07: RateLimit: limit=100, remaining=50, reset=5; needs a quota and a reset, and no current fields
 	XRateLimit       = &xRateLimit       // X-RateLimit-*, a reset in seconds from now: throttled, fastify, Envoy
 	XRateLimitUnix   = &xRateLimitUnix   // the same, a reset in Unix seconds: Laravel, ulule/limiter, go-chi/httprate
 	XRateLimitDate   = &xRateLimitDate   // the same, a timestamp of RFC 3339 for a reset: Mastodon, Atlassian

@@ -7,28 +7,18 @@ import (
 
 // The causes of a [FieldError]. Test for them with [errors.Is].
 var (
-	// ErrSyntax: a text is not a structured field (RFC 9651), or a Go value cannot be
-	// written as one, such as a String with an accent.
-	ErrSyntax = errors.New("not well-formed")
-	// ErrType: a member or a parameter has another type than the specification gives it,
-	// as in r="5"; a Go value has a type that is not listed at [Param]; a response is no
-	// problem document ([ReadProblem]).
-	ErrType = errors.New("wrong type")
-	// ErrMissing: something required is absent: a parameter, the one member of a text,
-	// or the policy that a request exceeds ([Refuse]).
-	ErrMissing = errors.New("missing")
-	// ErrRange: a number is not allowed in its place, such as a window of 0.
-	ErrRange = errors.New("out of range")
-	// ErrDuplicate: something is there twice: a key of [Params], which must not be that
-	// of a struct field either; a name and partition key in one field
-	// ([Fields.Validate]); a name in a [Dialect] or in a [Problem].
+	ErrSyntax   = errors.New("not well-formed") // no structured field (RFC 9651), or a value that cannot be one, such as a String with an accent
+	ErrType     = errors.New("wrong type")      // r="5", a Go value that is not listed at [Param], a response that is no problem document
+	ErrMissing  = errors.New("missing")         // of a parameter, the one member of a text, the policy that a request exceeds ([Refuse])
+	ErrRange    = errors.New("out of range")    // of a number that is not allowed in its place, such as a window of 0
+	ErrConflict = errors.New("conflict")        // policies of one name that differ in unit or window ([Restrict])
+	// ErrDuplicate: a key of [Params] is there twice, or is that of a struct field; so is a
+	// name and partition key in one field ([Fields.Validate]), or a name in a [Dialect] or
+	// in a [Problem].
 	ErrDuplicate = errors.New("duplicate")
-	// ErrConflict: two servers give one name to policies that differ in unit or window,
-	// so that their numbers cannot be compared ([Restrict]).
-	ErrConflict = errors.New("conflict")
-	// ErrTooMany: a field has more than 1024 members, a member more than 256 parameters
-	// (or 1024, repeated ones included), a text of one member several, or a response
-	// more than 1024 older fields.
+	// ErrTooMany: a field has more than 1024 members, a member more than 256 parameters (or
+	// 1024, repeated ones included), a text of one member several, or a response more than
+	// 1024 older fields.
 	ErrTooMany = errors.New("too many")
 )
 

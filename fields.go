@@ -16,12 +16,8 @@ import (
 // Texts in it may be parts of the header that was read, which then stays in memory:
 // whoever keeps many Fields for long clones their names.
 type Fields struct {
-	// Policies are the members of RateLimit-Policy, in order, or what older fields
-	// announce. nil is absent.
-	Policies []Policy `json:"policies,omitempty"`
-	// Limits are the members of RateLimit, in order, or what older fields report. nil is
-	// absent.
-	Limits []Limit `json:"limits,omitempty"`
+	Policies []Policy `json:"policies,omitempty"` // the members of RateLimit-Policy, or what older fields announce; nil is absent
+	Limits   []Limit  `json:"limits,omitempty"`   // the members of RateLimit, or what older fields report; nil is absent
 	// Dialect names the form that was read: "ratelimit" for the current fields,
 	// "draft-next" for those of the draft that follows, another name for older fields,
 	// such as "x-ratelimit" (see [ParseAny]), "" if nothing was found. It is not
