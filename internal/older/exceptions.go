@@ -53,7 +53,6 @@ var exceptions = []struct {
 	{"etsy", Row{Name: "X-Remaining-Today", Role: Remaining, Policy: "day"}},
 	{"eve-online", Row{Name: "X-Esi-Error-Limit-Remain", Role: Remaining, Policy: "error-limit", Window: 60, Unit: "errors"}},
 	{"eve-online", Row{Name: "X-Esi-Error-Limit-Reset", Role: Reset, Format: text.Seconds, Policy: "error-limit", Window: 60, Unit: "errors"}},
-	{"football-data", Row{Name: "X-Requests-Available-Minute", Role: Remaining, Policy: "minute"}},
 	{"football-data", Row{Name: "X-RequestCounter-Reset", Role: Reset, Format: text.Seconds, Policy: "minute"}},
 	{"gitlab", Row{Name: "RateLimit-Observed", Role: Used, Window: 60}}, // limits are given per minute
 	{"hubspot", Row{Name: "X-HubSpot-RateLimit-Max", Role: Quota, Policy: "interval"}},
@@ -62,11 +61,9 @@ var exceptions = []struct {
 	{"hotstuff", Row{Name: "X-Used-Weight-*", Role: Used, Policy: "weight"}},
 	{"ip-api", Row{Name: "X-Rl", Role: Remaining, Loose: true}}, // each counts beside the other
 	{"ip-api", Row{Name: "X-Ttl", Role: Reset, Format: text.Seconds, Loose: true}},
-	{"keap", Row{Name: "X-Keap-*-Limit", Role: Quota}}, // the interval, 1, is that of the unit
 	{"keap", Row{Name: "X-Keap-*-Available", Role: Remaining}},
 	{"keap", Row{Name: "X-Keap-*-Used", Role: Used}},
 	{"keap", Row{Name: "X-Keap-*-Time-Unit", Role: Window}},
-	{"keap", Row{Name: "X-Keap-*-Interval"}},
 	{"keap", Row{Name: "X-Keap-*-Expiry-Time", Role: Reset}},
 	{"lightspeed", Row{Name: "X-Ls-Api-Bucket-Level", Role: Used, Policy: "bucket"}},
 	{"lightspeed", Row{Name: "X-Ls-Api-Burst-Level", Role: Used, Policy: "burst"}},
