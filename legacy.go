@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -249,17 +250,13 @@ func (f *Fields) addOlder(policies []older.Policy, limits []older.Limit, form st
 	for i := range f.Policies {
 		current[nameID(f.Policies[i].Name)] = true
 	}
-	if n := len(policies); n > 0 && f.Policies == nil {
-		f.Policies = make([]Policy, 0, n)
-	}
+	f.Policies = slices.Grow(f.Policies, len(policies))
 	for i := range policies {
 		if p := &policies[i]; !current[nameID(p.Name)] {
 			f.Policies = append(f.Policies, policyOf(p))
 		}
 	}
-	if n := len(limits); n > 0 && f.Limits == nil {
-		f.Limits = make([]Limit, 0, n)
-	}
+	f.Limits = slices.Grow(f.Limits, len(limits))
 	for i := range limits {
 		l := &limits[i]
 		limit := Limit{Name: l.Name, Remaining: l.Remaining}
@@ -326,71 +323,65 @@ func commentValue(s string) any {
 	return nil
 }
 
-// addCurrent adds a field in the current form. One with faults that servers make is read
-// with lenience.
+// addCurrent adds a field in the current form.
 func (f *Fields) addCurrent(c *older.Current) []*FieldError {
-	field, form := limitField, c.Form
-	if c.Policies {
-		field = policyField
-	}
-	var policies []Policy
-	var limits []Limit
+	var own, lenient bool
 	var err error
 	if c.Policies {
-		policies, err = ParsePolicies(c.Lines...)
+		var policies []Policy
+		policies, lenient, err = readCurrent[Policy](c.Lines, policyField)
+		for i := range policies {
+			policies[i].Unit = cmp.Or(policies[i].Unit, Unit(c.Unit))
+		}
+		f.Policies, own = append(f.Policies, policies...), strings.EqualFold(c.Key, policyKey)
 	} else {
-		limits, err = ParseLimits(c.Lines...)
+		var limits []Limit
+		limits, lenient, err = readCurrent[Limit](c.Lines, limitField)
+		f.Limits, own = append(f.Limits, limits...), strings.EqualFold(c.Key, limitKey)
 	}
-	own := strings.EqualFold(c.Key, field.key)
+	form := c.Form
 	switch {
-	case err == nil && own:
-		form = currentDialect
 	case err != nil:
-		list, ok := readLenient(c.Lines, field)
-		if !ok {
-			e := err.(*FieldError)
-			e.Field = fieldName(c.Key)
-			return []*FieldError{e}
-		}
-		policies, limits = make([]Policy, len(list)), make([]Limit, len(list))
-		for i := range list {
-			list[i].policy(&policies[i])
-			list[i].limit(&limits[i])
-		}
-		if own {
-			form = lenientDialect
-		}
+		e := err.(*FieldError)
+		e.Field = fieldName(c.Key)
+		return []*FieldError{e}
+	case own && lenient:
+		form = lenientDialect
+	case own:
+		form = currentDialect
 	}
-	if c.Policies {
-		limits = nil
-	} else {
-		policies = nil
-	}
-	for i := range policies {
-		policies[i].Unit = cmp.Or(policies[i].Unit, Unit(c.Unit))
-	}
-	f.Policies, f.Limits = append(f.Policies, policies...), append(f.Limits, limits...)
 	if f.Dialect == "" || f.Dialect == currentDialect {
 		f.Dialect = form
 	}
 	return nil
 }
 
-// readLenient reads a current field that the strict parser refuses: names that are
-// Tokens, no r, Decimals, a partition key that is a String, a w of 0. It returns
-// false if it cannot read every member.
-func readLenient(lines []string, field *fieldDef) (list []member, ok bool) {
+// readCurrent reads a field in the current form. One that the strict parser refuses it
+// reads with lenience, as servers write them: names that are Tokens, no r, Decimals, a
+// partition key that is a String, a w of 0. The error is that of the strict parser where
+// a member cannot be read even so.
+func readCurrent[T Policy | Limit](lines []string, field *fieldDef) (list []T, lenient bool, err error) {
+	if list, err = parseList[T](field, maxMembers, lines); err == nil {
+		return list, false, nil
+	}
 	for rest, more := strings.Join(lines, separator), true; more; {
 		var item string
+		var ok bool
 		item, rest, ok = text.Cut(rest, ',')
 		more = rest != ""
 		m := member{num: [integerParams]int64{amountParam: Unknown}}
 		if !ok || len(list) == maxMembers || !m.read(item, field) {
-			return nil, false
+			return nil, true, err
 		}
-		list = append(list, m)
+		list = append(list, *new(T))
+		switch last := any(&list[len(list)-1]).(type) {
+		case *Policy:
+			m.policy(last)
+		case *Limit:
+			m.limit(last)
+		}
 	}
-	return list, true
+	return list, true, nil
 }
 
 // read reads a member with lenience.

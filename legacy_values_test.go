@@ -279,8 +279,7 @@ func TestShapes(t *testing.T) {
 		// vendors
 		{"one pair of a number and a window", "X-App-Rate-Limit: 100 : 120", "riot", "app : -/100 w=120 t=-", ""},
 		{"pairs with spaces", "X-App-Rate-Limit: 100 : 1, 1000 : 10", "riot", "app-1 : -/100 w=1 t=- | app-10 : -/1000 w=10 t=-", ""},
-		{"a percentage below 0", `X-App-Usage: {"call_count":-5}`, "meta", "call_count percent: 100/100 w=- t=-", ""},
-		{"the worst percentage of several, and when access is regained of another", `X-App-Usage: [{"call_count":60},{"call_count":50,"estimated_time_to_regain_access":5}]`, "meta", "call_count percent: 40/100 w=- t=-", ""},
+		{"the worst percentage of several, and when access is regained of another", `X-App-Usage: [{"call_count":60},{"call_count":50,"estimated_time_to_regain_access":5}]`, "meta", "call_count percent: 40/100 w=- t=300", ""},
 		{"a percentage of a type that is not ASCII", `X-App-Usage: {"type":"caf\u00e9","call_count":5}`, "", "", "X-App-Usage"},
 		{"a ban of a scope alone", "X-Sentry-Rate-Limits: 60 : : key", "sentry", "key : 0/- w=- t=60", ""},
 		{"a ban of everything", "X-Sentry-Rate-Limits: 60", "sentry", "default : 0/- w=- t=60", ""},

@@ -1,9 +1,8 @@
 package older
 
 import (
-	"cmp"
 	"encoding/json"
-	"math"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,60 +174,37 @@ func readProse(facts []Fact, line string) ([]Fact, bool) {
 }
 
 // readPercents reads JSON whose numbers are percentages of what has been spent, at
-// any depth (Meta). Of several for one policy the highest counts.
+// any depth (Meta).
 func readPercents(facts []Fact, line string) ([]Fact, bool) {
 	v, ok := parseJSON(line)
-	percents := appendPercents(nil, v, maxDepth)
-	slices.SortFunc(percents, func(a, b percent) int {
-		return cmp.Or(strings.Compare(a.policy, b.policy), cmp.Compare(b.used, a.used), cmp.Compare(b.regain, a.regain))
-	})
-	percents = slices.CompactFunc(percents, func(a, b percent) bool { return a.policy == b.policy })
-	for _, p := range percents {
-		remaining := int64(math.Floor(100 - min(max(p.used, 0), 100)))
-		facts = append(facts, Fact{Policy: p.policy, Role: Quota, Value: "100"},
-			Fact{Policy: p.policy, Role: Remaining, Value: strconv.FormatInt(remaining, 10)})
-		if p.regain > 0 {
-			facts = append(facts, Fact{Policy: p.policy, Role: Reset, Format: text.Seconds, Value: strconv.FormatInt(p.regain, 10)})
-		}
-	}
-	return facts, ok
+	return appendPercents(facts, v, maxDepth), ok
 }
 
-// A percent is how much has been spent, and in how many seconds it is regained; 0
-// is not known.
-type percent struct {
-	policy string
-	used   float64
-	regain int64
-}
-
-func appendPercents(list []percent, v any, depth int) []percent {
+func appendPercents(facts []Fact, v any, depth int) []Fact {
 	if depth == 0 {
-		return list
+		return facts
 	}
 	switch v := v.(type) {
 	case []any:
 		for _, e := range v {
-			list = appendPercents(list, e, depth-1)
+			facts = appendPercents(facts, e, depth-1)
 		}
 	case map[string]any:
 		group, _ := v["type"].(string)
-		for key, value := range v {
-			used, isNumber := jsonFloat(value)
-			if !isNumber {
-				list = appendPercents(list, value, depth-1)
-			} else if isPercent(key) {
-				list = append(list, percent{below(group, key), used, regain(v)})
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			policy := below(group, key)
+			switch used, _ := v[key].(json.Number); {
+			case used == "":
+				facts = appendPercents(facts, v[key], depth-1)
+			case isPercent(key):
+				facts = append(facts, Fact{Policy: policy, Role: Quota, Value: "100"}, Fact{Policy: policy, Role: Used, Value: used.String()})
+				if seconds := regain(v); seconds != "0" {
+					facts = append(facts, Fact{Policy: policy, Role: Reset, Format: text.Seconds, Value: seconds})
+				}
 			}
 		}
 	}
-	return list
-}
-
-func jsonFloat(v any) (float64, bool) {
-	n, _ := v.(json.Number)
-	x, err := n.Float64()
-	return x, err == nil
+	return facts
 }
 
 // isPercent reports whether a member is a percentage.
@@ -240,10 +216,12 @@ func isPercent(key string) bool {
 	return strings.HasSuffix(key, "_pct")
 }
 
-// regain returns the seconds until access is regained, which an object gives in
-// minutes or in seconds; 0 is not known.
-func regain(v map[string]any) int64 {
-	minutes, _ := jsonFloat(v["estimated_time_to_regain_access"])
-	seconds, _ := jsonFloat(v["reset_time_duration"])
-	return int64(min(math.Ceil(max(minutes*60, seconds)), 1e9-1))
+// regain returns in how many seconds access is regained, which an object gives in minutes
+// or in seconds.
+func regain(v map[string]any) string {
+	minutes, _ := v["estimated_time_to_regain_access"].(json.Number)
+	seconds, _ := v["reset_time_duration"].(json.Number)
+	n, _ := text.ParseNumber(minutes.String())
+	m, _ := text.ParseNumber(seconds.String())
+	return strconv.FormatInt(max(text.SaturatingMul(n.Ceil(), 60), m.Ceil()), 10)
 }

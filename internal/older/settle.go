@@ -223,7 +223,7 @@ func (ts *tallies) dropComments() {
 		usual = usual || t.main() && t.numbers()
 	}
 	for i := range ts.list {
-		if t := &ts.list[i]; usual && t.order == vendorOrder && !t.hasLimit() {
+		if t := &ts.list[i]; usual && t.order == vendorOrder && t.policy != "" && !t.hasLimit() {
 			*t = tally{tallyID: tallyID{column: -1}, counts: noCounts}
 		}
 	}
