@@ -38,12 +38,7 @@ var benchmarkHeaders = []struct {
 		Acme-Rate-Limit-Limit: 60
 		Acme-Rate-Limit-Remaining: 56
 		Acme-Rate-Limit-Reset: 30s`), 1, "acme-rate-limit", 4},
-	{"github", amongOthers(`
-		X-RateLimit-Limit: 5000
-		X-RateLimit-Remaining: 4997
-		X-RateLimit-Reset: 1795230060
-		X-RateLimit-Used: 3
-		X-RateLimit-Resource: core`), 1, "x-ratelimit", 2},
+	{"github", githubHeader, 1, "x-ratelimit", 2},
 	{"x-ratelimit", amongOthers(`
 		X-RateLimit-Limit: 60
 		X-RateLimit-Remaining: 56
@@ -68,6 +63,13 @@ var benchmarkHeaders = []struct {
 		RateLimit: limit=100, remaining=50, reset=30
 		RateLimit-Policy: 100;w=60`), 1, "draft-07", 2},
 }
+
+var githubHeader = amongOthers(`
+		X-RateLimit-Limit: 5000
+		X-RateLimit-Remaining: 4997
+		X-RateLimit-Reset: 1795230060
+		X-RateLimit-Used: 3
+		X-RateLimit-Resource: core`)
 
 func TestParseAnyAllocations(t *testing.T) {
 	mine := &Dialect{Name: "mine", Fields: []DialectField{{Name: "Acme-Left", Role: RoleRemaining}}}
@@ -139,6 +141,14 @@ func BenchmarkLegacyRatios(b *testing.B) {
 	}
 	h := http.Header{}
 	b.Run("Set", func(b *testing.B) { benchRatio(b, func() { _ = XRateLimit.Set(h, benchFields, late) }, base) })
+	b.Run("Advise", func(b *testing.B) {
+		resp := &http.Response{StatusCode: http.StatusOK, Header: amongOthers("RateLimit: \"default\";r=50;t=30\nRateLimit-Policy: \"default\";q=100;w=60")}
+		benchRatio(b, func() { _ = Advisor{}.Advise(resp, late) }, base)
+	})
+	b.Run("RestrictHeader", func(b *testing.B) { // with a copy of the header for each turn
+		own := Fields{Policies: []Policy{{Name: "gateway", Quota: 10, Window: SecondsOf(1)}}, Limits: []Limit{{Name: "gateway", Remaining: 4, Reset: SecondsOf(1)}}}
+		benchRatio(b, func() { _ = RestrictHeader(maps.Clone(githubHeader), own, LegacyOptions{Now: late}) }, base)
+	})
 	b.Run("Expose", func(b *testing.B) {
 		h := amongOthers("RateLimit: \"default\";r=50;t=30\nRateLimit-Policy: \"default\";q=100;w=60")
 		benchRatio(b, func() { delete(h, exposeField); Expose(h) }, base)
