@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"cmp"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -250,13 +249,17 @@ func (f *Fields) addOlder(policies []older.Policy, limits []older.Limit, form st
 	for i := range f.Policies {
 		current[nameID(f.Policies[i].Name)] = true
 	}
-	f.Policies = slices.Grow(f.Policies, len(policies))
+	if n := len(policies); n > 0 && f.Policies == nil {
+		f.Policies = make([]Policy, 0, n)
+	}
 	for i := range policies {
 		if p := &policies[i]; !current[nameID(p.Name)] {
 			f.Policies = append(f.Policies, policyOf(p))
 		}
 	}
-	f.Limits = slices.Grow(f.Limits, len(limits))
+	if n := len(limits); n > 0 && f.Limits == nil {
+		f.Limits = make([]Limit, 0, n)
+	}
 	for i := range limits {
 		l := &limits[i]
 		limit := Limit{Name: l.Name, Remaining: l.Remaining}

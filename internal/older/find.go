@@ -40,7 +40,7 @@ func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok 
 	var heads filter // of families without an anchor
 	looked := 0
 	for key, lines := range h {
-		if !known.may(key) && !tablesMay(tables, key) || len(lines) == 0 {
+		if !known.may(key) && (len(tables) == 0 || !tablesMay(tables, key)) || len(lines) == 0 {
 			continue // as nearly all keys
 		}
 		if looked++; looked > MaxFields {

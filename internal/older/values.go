@@ -106,6 +106,9 @@ func (n *name) refusal(facts []Fact, line string) ([]Fact, bool) {
 // firstMember cuts off the parameters and further members of a value, which drafts 04 to
 // 06 ask to ignore.
 func firstMember(line string) string {
+	if !strings.ContainsAny(line, ";,") { // as nearly all values
+		return text.Unquote(line)
+	}
 	if _, ok := text.ParseTime(line); ok { // a date has a comma
 		return line
 	}
@@ -267,9 +270,9 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 		switch {
 		case parts >= 4*maxMembers:
 			return facts, false
-		case isCount(part) && named == "":
+		case !keyed && named == "" && isCount(part):
 			ok = false
-		case isCount(part):
+		case !keyed && isCount(part):
 			facts = append(facts, Fact{Policy: named, Role: n.role, Value: part})
 		case !keyed, said.role == Name:
 			if value = text.Unquote(value); text.IsName(value) {
