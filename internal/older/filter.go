@@ -52,7 +52,11 @@ func tailOf(key string) uint32 {
 	return hash(key[len(key)-4:])
 }
 
-func shortHash(s string) uint32 { return hash((s + "\x00\x00\x00\x00")[:4]) }
+func shortHash(s string) uint32 {
+	var b [4]byte
+	copy(b[:], s)
+	return hash(string(b[:]))
+}
 
 // setHead adds the head of a key, which is longer if it is only a prefix: any key may
 // begin with a short one.
