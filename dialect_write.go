@@ -90,6 +90,7 @@ type writing struct {
 // or absent.
 type writtenLimit struct {
 	name             string
+	title            string // the name, if a field of RoleName can say it
 	quota, remaining int64
 	reset            Seconds
 	window           Seconds // that of the policy, written or not
@@ -107,10 +108,11 @@ func (w *writing) write(f *Fields) error {
 		starred = starred || field.starred() && field.Role != RoleNone
 		w.current = w.current || field.Role == RolePolicies && isCurrent(w.h[w.keys[i]])
 	}
+	policies := newMatcher(f.Policies)
 	if starred {
-		return w.writeAll(f)
+		return w.writeAll(f, &policies)
 	}
-	return w.writeOne(f)
+	return w.writeOne(f, &policies)
 }
 
 // unwritable returns the fault of the first field that cannot be written, or nil.
@@ -128,8 +130,7 @@ func (d *Dialect) unwritable() error {
 }
 
 // writeAll writes every limit, to fields with its name in them.
-func (w *writing) writeAll(f *Fields) error {
-	policies := newMatcher(f.Policies)
+func (w *writing) writeAll(f *Fields, policies *matcher) error {
 	seen := make(map[string]bool, len(f.Limits))
 	for i := range f.Limits {
 		l := &f.Limits[i]
@@ -146,8 +147,7 @@ func (w *writing) writeAll(f *Fields) error {
 
 // writeOne writes the tightest limit, or the first policy if there are no
 // limits, and then the list of all policies.
-func (w *writing) writeOne(f *Fields) error {
-	policies := newMatcher(f.Policies)
+func (w *writing) writeOne(f *Fields, policies *matcher) error {
 	l, ok := f.Tightest()
 	p := policies.policy(&l)
 	switch {
@@ -170,6 +170,9 @@ func (w *writing) writeLimit(l *Limit, p *Policy) error {
 	done := writtenLimit{name: cmp.Or(l.Name, defaultName), quota: Unknown, remaining: Unknown, window: p.Window}
 	if !text.IsName(l.Name) {
 		return refuse(w.anyName(), ErrSyntax)
+	}
+	if l.Name != defaultName && text.Unquote(text.Trim(l.Name)) == l.Name {
+		done.title = l.Name
 	}
 	for i := range w.d.Fields {
 		field := &w.d.Fields[i]
@@ -218,9 +221,7 @@ func (w *writing) value(field *DialectField, l *Limit, p *Policy, done *writtenL
 			value, err = formatWindow(p.Window.n, field.Format)
 		}
 	case RoleName:
-		if l.Name != defaultName && text.Unquote(text.Trim(l.Name)) == l.Name {
-			value = l.Name
-		}
+		value = done.title
 	}
 	return value, err
 }
@@ -252,17 +253,12 @@ func (w *writing) put(i int, name, value string) error {
 	if len(w.lines) == older.MaxFields {
 		return refuse(field.Name, ErrTooMany)
 	}
-	if w.line(key) >= 0 {
+	if slices.Contains(w.lines, key) {
 		return refuse(field.Name, ErrDuplicate)
 	}
 	w.lines = append(w.lines, key)
 	w.values = append(w.values, value)
 	return nil
-}
-
-// line returns the index of the line of a key, or -1.
-func (w *writing) line(key string) int {
-	return slices.Index(w.lines, key)
 }
 
 // isLowerToken reports whether a name survives in the name of a field, which
@@ -287,7 +283,7 @@ func formatWindow(n int64, format TimeFormat) (string, error) {
 	case !isInteger(n, minWindow):
 		return "", ErrRange
 	case format == TimeMilli:
-		return strconv.FormatInt(n*1000, 10), nil
+		n *= 1000
 	case format == TimeDuration:
 		return SecondsOf(n).String(), nil
 	}
@@ -303,13 +299,12 @@ func dictionary(l *Limit, p *Policy, done *writtenLimit) (string, error) {
 	if !isInteger(p.Quota, 0) || !isInteger(l.Reset.n, 0) || l.Remaining != Unknown && !isInteger(l.Remaining, 0) {
 		return "", ErrRange
 	}
-	b := appendInteger([]byte("limit="), uint64(p.Quota))
-	if l.Remaining != Unknown {
-		b = appendInteger(append(b, ", remaining="...), uint64(l.Remaining))
-	}
-	b = appendInteger(append(b, ", reset="...), uint64(l.Reset.n))
 	done.quota, done.remaining, done.reset = p.Quota, l.Remaining, l.Reset
-	return string(b), nil
+	remaining := ""
+	if l.Remaining != Unknown {
+		remaining = ", remaining=" + strconv.FormatInt(l.Remaining, 10)
+	}
+	return "limit=" + strconv.FormatInt(p.Quota, 10) + remaining + ", reset=" + strconv.FormatInt(l.Reset.n, 10), nil
 }
 
 // writePolicies writes the Integer policies: behind the quota in drafts 00 to
@@ -329,7 +324,7 @@ func (w *writing) writePolicies(f *Fields, own *Policy) error {
 }
 
 func (w *writing) writeBehind(i int, f *Fields, own *Policy) error {
-	field, value := &w.d.Fields[i], &w.values[w.line(w.keys[i])]
+	field, value := &w.d.Fields[i], &w.values[slices.Index(w.lines, w.keys[i])]
 	b, err := field.appendPolicy([]byte(*value), own)
 	for j := range f.Policies {
 		if p := &f.Policies[j]; err == nil && !p.Equal(*own) {
