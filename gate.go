@@ -91,11 +91,10 @@ type Gate struct {
 // A Pass is the leave to send one request. Call either Answered or Failed; a second call
 // does nothing, so Failed may be deferred. On a nil Pass both do nothing.
 type Pass struct {
-	gate     *Gate
-	entry    *entry // nil if nothing is to be learnt, or has been
-	era      int
-	waitOnly bool // the deadline is that of the wait
-	trip     trip
+	gate  *Gate
+	entry *entry // nil if nothing is to be learnt, or has been
+	era   int
+	trip  trip
 }
 
 // A WaitError says that a request was not sent because the deadline of its context comes

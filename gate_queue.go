@@ -6,8 +6,6 @@ import (
 	"errors"
 	"slices"
 	"time"
-
-	"github.com/httpfields/ratelimit/internal/hold"
 )
 
 // A waiter is a caller that waits. There may be many, so that it is small.
@@ -63,8 +61,7 @@ func (g *Gate) enter(ctx context.Context, cancelled <-chan struct{}, key keyName
 	if key == (keyName{}) {
 		return p, nil
 	}
-	deadline, limited := ctx.Deadline()
-	p.waitOnly = limited && hold.Is(ctx)
+	deadline, _ := ctx.Deadline()
 	w, e, err := g.begin(p, key, deadline)
 	switch {
 	case err != nil:
@@ -92,7 +89,7 @@ func (g *Gate) begin(p *Pass, key keyName, deadline time.Time) (*waiter, *entry,
 		g.settle(e, now)
 		return nil, nil, nil
 	}
-	if err := e.refuses(&v, p, deadline); err != nil {
+	if err := e.refuses(&v, deadline); err != nil {
 		return nil, nil, err
 	}
 	w := e.enqueue(p, deadline)
@@ -102,15 +99,6 @@ func (g *Gate) begin(p *Pass, key keyName, deadline time.Time) (*waiter, *entry,
 		return nil, nil, nil
 	}
 	return w, e, nil
-}
-
-// answers returns how long before its deadline a request has to be sent: as long as an
-// answer takes at least, unless the deadline is that of the wait.
-func (e *entry) answers(p *Pass) time.Duration {
-	if p.waitOnly {
-		return 0
-	}
-	return e.machine.answers.fastest
 }
 
 // announce tells both who listen that a wait begins, and returns what tells them in the
@@ -143,8 +131,8 @@ func (g *Gate) announce(key keyName, own notice, until time.Time, a Advice) (ove
 
 // refuses returns an error if the deadline of a request is certain to come before an
 // answer can.
-func (e *entry) refuses(v *verdict, p *Pass, deadline time.Time) *WaitError {
-	if v.certain && !deadline.IsZero() && deadline.Before(v.until.Add(e.answers(p))) {
+func (e *entry) refuses(v *verdict, deadline time.Time) *WaitError {
+	if v.certain && !deadline.IsZero() && deadline.Before(v.until.Add(e.machine.answers.fastest)) {
 		return &WaitError{Until: v.until, Advice: e.advice}
 	}
 	return nil
@@ -228,14 +216,14 @@ func (g *Gate) admit(e *entry, now time.Time) {
 		front := e.queue.first
 		v := e.look(g, now, front.pass.trip.prices)
 		switch {
-		case v.open && front.inTime(now.Add(e.answers(front.pass))):
+		case v.open && front.inTime(now.Add(e.machine.answers.fastest)):
 			e.letThrough(g, front, now)
 		case v.open:
 			e.dismiss(front, &WaitError{Until: now, Advice: e.advice})
 		case len(e.doomed) > 0 && v.hurries(e.doomed[0].deadline, 0):
 			e.letThrough(g, e.doomed[0], now)
-		case len(e.doomed) > 0 && e.refuses(&v, e.doomed[0].pass, e.doomed[0].deadline) != nil:
-			e.dismiss(e.doomed[0], e.refuses(&v, e.doomed[0].pass, e.doomed[0].deadline))
+		case len(e.doomed) > 0 && e.refuses(&v, e.doomed[0].deadline) != nil:
+			e.dismiss(e.doomed[0], e.refuses(&v, e.doomed[0].deadline))
 		default:
 			g.ringAt(e, v.until, now)
 			return

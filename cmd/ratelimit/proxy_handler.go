@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
-	"github.com/httpfields/ratelimit/internal/hold"
 )
 
 // A proxy forwards requests when the limits of the server allow it.
@@ -141,7 +140,7 @@ func (p *proxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	j.leave = leave
 	ctx, cancel := context.WithTimeout(ctx, p.config.maxWait)
 	defer cancel()
-	return p.limited.RoundTrip(r.WithContext(hold.Context(ctx)))
+	return p.limited.RoundTrip(r.WithContext(ctx))
 }
 
 // forward sends a request that has waited.

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,7 +19,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/httpfields/ratelimit"
@@ -577,25 +575,6 @@ func TestProxyServerDown(t *testing.T) {
 	<-p.status
 	require.Contains(t, p.stderr.String(), "ratelimit proxy: GET /a: dial tcp "+address)
 	require.NotContains(t, p.stderr.String(), "secret")
-}
-
-// A request waits for as long as -max-wait, however long its answer takes then.
-func TestProxyMaxWait(t *testing.T) {
-	for maxWait, want := range map[time.Duration]int{1100 * time.Millisecond: http.StatusOK, 900 * time.Millisecond: http.StatusTooManyRequests} {
-		synctest.Test(t, func(t *testing.T) {
-			to, err := parseServer("http://a.example/")
-			require.NoError(t, err)
-			p := newProxy(&proxyConfig{to: to, maxWait: maxWait}, log.Default())
-			p.limited.Base = forward{&quota{quota: 1, window: time.Second, takes: 2 * time.Second}}
-			status := func() int {
-				w := httptest.NewRecorder()
-				p.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-				return w.Code
-			}
-			require.Equal(t, http.StatusOK, status())
-			require.Equal(t, want, status())
-		})
-	}
 }
 
 // An interrupt ends what waits, and lets what is under way end.
