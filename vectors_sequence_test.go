@@ -253,7 +253,11 @@ func answerOf(limiters []limiter, now time.Time, f *Fields) bool {
 }
 
 func testSequenceVectors(t *testing.T) {
+	shown := map[string]bool{} // the rules
 	runVectors(t, "sequences", func(t *testing.T, v sequenceVector) {
+		for _, f := range v.Findings {
+			shown[f.Rule] = true
+		}
 		require.NotEqual(t, v.Findings == nil, v.Next == nil)
 		if v.Next == nil {
 			require.Equal(t, v.Findings, v.findings())
@@ -261,4 +265,7 @@ func testSequenceVectors(t *testing.T) {
 		}
 		synctest.Test(t, func(t *testing.T) { require.Equal(t, *v.Next, v.next(t)) })
 	})
+	for _, r := range sequenceRules {
+		require.True(t, shown[r.id], "no vector breaks %s", r.id)
+	}
 }
