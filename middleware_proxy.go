@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"runtime"
@@ -46,22 +47,23 @@ func (m *Middleware) ModifyResponse(resp *http.Response) error {
 	if resp.Header == nil {
 		resp.Header = make(http.Header)
 	}
-	s.takeBack(resp)
+	headers := s.headers(resp.Request.Context())
+	s.takeBack(resp, headers)
 	if err := s.joinResponse(resp); err != nil && m.OnError != nil {
 		m.OnError(nil, resp.Request, err)
+	}
+	if len(headers) > 0 && s.header.Get("Access-Control-Allow-Origin") != "" {
+		Expose(resp.Header)
 	}
 	return nil
 }
 
 // takeBack empties the header to which the proxy adds that of the response of all that
 // Handlers have written, and moves what others have written there to the response.
-func (s *handling) takeBack(resp *http.Response) {
-	if s.Done() != resp.Request.Context().Done() && !inServe() {
-		return
-	}
+func (s *handling) takeBack(resp *http.Response, headers []http.Header) {
 	ours := tablesOf(s.dialects())
-	for of := range s.outward() {
-		for key, lines := range of.header {
+	for _, h := range headers {
+		for key, lines := range h {
 			mine := key == policyKey || key == limitKey || hasRole(ours, key)
 			if !mine && !older.HasAnchor(key) {
 				continue
@@ -69,9 +71,27 @@ func (s *handling) takeBack(resp *http.Response) {
 			if _, there := resp.Header[key]; !mine && !there {
 				resp.Header[key] = lines
 			}
-			delete(of.header, key)
+			delete(h, key)
 		}
 	}
+}
+
+// headers returns those headers of Handlers that belong to the goroutine of the caller.
+// Others are not touched. The context of the proxy tells it where nobody has derived
+// another one to cancel; a Transport with a deadline for each try has, in the same
+// goroutine, and [http.TimeoutHandler] too, in another. So the stack tells it.
+func (s *handling) headers(ctx context.Context) (list []http.Header) {
+	here := -1 // the Handlers of this goroutine, which are the innermost
+	for of := range s.outward() {
+		if of.Done() != ctx.Done() && here < 0 {
+			here = serving()
+		}
+		if here >= 0 && len(list) >= here {
+			break
+		}
+		list = append(list, of.header)
+	}
+	return list
 }
 
 // tablesOf returns the fields of dialects.
@@ -87,12 +107,8 @@ func hasRole(dialects []*older.Table, key string) bool {
 	return slices.ContainsFunc(dialects, func(t *older.Table) bool { _, ok := t.Role(key); return ok })
 }
 
-// inServe reports whether the caller runs in a goroutine of [Middleware.serve], to which
-// the header belongs. Else it may belong to another goroutine, and is not touched. A
-// context tells it where nobody has derived another one to cancel; a Transport with a
-// deadline for each try has, in the same goroutine, and [http.TimeoutHandler] too, in
-// another. So the stack tells it.
-func inServe() bool {
+// serving returns how many calls of [Middleware.serve] the goroutine is in.
+func serving() (calls int) {
 	const serve = "github.com/httpfields/ratelimit.(*Middleware).serve"
 	var room [64]uintptr
 	for skip := 2; ; skip += len(room) {
@@ -101,11 +117,11 @@ func inServe() bool {
 		for more := n > 0; more; {
 			var frame runtime.Frame
 			if frame, more = frames.Next(); frame.Function == serve {
-				return true
+				calls++
 			}
 		}
 		if n < len(room) {
-			return false
+			return calls
 		}
 	}
 }
@@ -134,9 +150,6 @@ func (s *handling) joinResponse(resp *http.Response) error {
 				err = errors.Join(err, d.Set(h, f, o.Now))
 			}
 		}
-	}
-	if s.header.Get("Access-Control-Allow-Origin") != "" {
-		Expose(h)
 	}
 	return err
 }

@@ -543,6 +543,10 @@ func TestModifyResponseLeavesHeader(t *testing.T) {
 	}{
 		"the proxy itself": {func(next http.Handler) http.Handler { return next }, false},
 		"a timeout":        {func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "") }, true},
+		"a timeout, and another Handler behind it": {func(next http.Handler) http.Handler {
+			return http.TimeoutHandler(m.Handler(next), time.Minute, "")
+		}, true},
+		"another Handler": {m.Handler, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := httptest.NewRecorder()
