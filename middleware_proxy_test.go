@@ -542,9 +542,9 @@ func TestModifyResponseLeavesHeader(t *testing.T) {
 		leaves  bool
 	}{
 		"the proxy itself": {func(next http.Handler) http.Handler { return next }, false},
-		"a timeout":        {func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "") }, true},
+		"a timeout":        {func(next http.Handler) http.Handler { return http.TimeoutHandler(next, 10*time.Second, "") }, true},
 		"a timeout, and another Handler behind it": {func(next http.Handler) http.Handler {
-			return http.TimeoutHandler(m.Handler(next), time.Minute, "")
+			return http.TimeoutHandler(m.Handler(next), 10*time.Second, "")
 		}, true},
 		"another Handler": {m.Handler, false},
 	} {
