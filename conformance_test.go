@@ -156,32 +156,6 @@ func TestConformance(t *testing.T) {
 	require.Greater(t, checked, 100, "the tables are read")
 }
 
-// The keys of the defined parameters are spelled in draft.go alone, so that a
-// later draft can rename them there. Older forms have their own.
-func TestKeysAreSpelledOnce(t *testing.T) {
-	key := regexp.MustCompile(`(^|[^%\w])(q|qu|w|r|t|pk)\b`) // but no verb of package fmt
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
-	checked := 0
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "legacy") || strings.HasPrefix(file, "dialect") || file == "draft.go" {
-			continue
-		}
-		f, err := goparser.ParseFile(token.NewFileSet(), file, nil, goparser.SkipObjectResolution)
-		require.NoError(t, err)
-		ast.Inspect(f, func(n ast.Node) bool {
-			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-				checked++
-				text, err := strconv.Unquote(lit.Value)
-				require.NoError(t, err)
-				require.False(t, key.MatchString(text), "%s: %s", file, lit.Value)
-			}
-			return true
-		})
-	}
-	require.Greater(t, checked, 100)
-}
-
 // CONTRIBUTING.md names each file of the package, and no file and no code that
 // does not exist.
 func TestContributing(t *testing.T) {

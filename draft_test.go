@@ -21,6 +21,17 @@ var draftSwaps = map[string]string{
 	`(?m)^(func nameID.*) return name }$`:   "$1 return nextNameID(name) }",
 }
 
+// allMessages is a file of the package that tells the messages of its rules.
+const allMessages = `package ratelimit
+
+func AllMessages() (all []string) {
+	for _, r := range append(rules[:], sequenceRules[:]...) {
+		all = append(all, r.message)
+	}
+	return all
+}
+`
+
 // moved is a program that says what the package with these changes does.
 const moved = `package main
 
@@ -28,6 +39,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"regexp"
 	"time"
 
 	"github.com/httpfields/ratelimit"
@@ -54,13 +66,16 @@ func main() {
 	fmt.Println(ratelimit.Fields{Policies: []ratelimit.Policy{{Name: "a"}, {Name: "A"}}}.Validate())
 	fmt.Println(ratelimit.Limit{Params: ratelimit.Params{{Key: "a", Value: int64(1)}}}.Validate())
 	fmt.Println(ratelimit.Check(&http.Response{Header: header("\"d\";q=1;w=1", "\"d\";a=1;w=1")}))
-	fmt.Println(ratelimit.Check(&http.Response{Header: header("\"d\";q=1;w=1", "\"d\";a=x")})[0].Message)
+	for _, limit := range []string{"a=x", "a=1;w=x", "w=1", "a=1;w=100000000"} {
+		fmt.Println(ratelimit.Check(&http.Response{Header: header("\"d\";q=1;w=1", "\"d\";"+limit)}))
+	}
 
 	old := header("\"d\";q=100;w=60", "\"d\";r=50;t=30")
 	fmt.Println(ratelimit.Parse(old))
 	fmt.Println(ratelimit.ParseAny(old, ratelimit.LegacyOptions{}))
 	old = http.Header{}
 	f = ratelimit.Fields{Policies: []ratelimit.Policy{{Name: "d", Quota: 100, Window: ratelimit.SecondsOf(60)}}, Limits: []ratelimit.Limit{{Name: "d", Remaining: 5}}}
+	fmt.Println(regexp.MustCompile("\\b[rt]\\b").FindAllString(fmt.Sprint(ratelimit.AllMessages()), -1))
 	fmt.Println(ratelimit.Draft06.Set(old, f, time.Now()), old)
 	fmt.Println(ratelimit.ParseAny(old, ratelimit.LegacyOptions{Name: "d"}))
 }
@@ -76,9 +91,13 @@ policies "day";q=100;w=60; limits "Day";a=0;w=40;c=5; dialect ratelimit <nil>
 ratelimit: member 2 of RateLimit-Policy: duplicate
 ratelimit: member 1 of RateLimit: parameter a: duplicate
 []
-line 1, byte 7: write the parameter a as an Integer from 0, or strict clients ignore the whole field
+[{L5 must RateLimit 0 line 1, byte 7: write the parameter a as an Integer from 0, or strict clients ignore the whole field}]
+[{L7 must RateLimit 0 line 1, byte 11: write the parameter w as an Integer from 0, or strict clients ignore the whole field}]
+[{L2 must RateLimit 0 line 1, byte 1: add the parameter a, without which strict clients ignore the whole field}]
+[{L7 note RateLimit 0 let w be about the w of the policy at most, because no window lasts that much longer}]
 policies "d";q=100;w=60; dialect ratelimit ratelimit: member 1 of RateLimit, line 1, byte 1: parameter a: missing
 policies "d";q=100;w=60; limits "d";a=50;w=30; dialect draft-next <nil>
+[]
 <nil> map[Ratelimit-Limit:[100] Ratelimit-Policy:[100;w=60] Ratelimit-Remaining:[5]]
 policies "d";q=100;w=60; limits "d";a=5; dialect draft-06 <nil>
 `
@@ -95,7 +114,7 @@ func TestDraftMoves(t *testing.T) {
 		require.Len(t, re.FindAll(b, -1), 1, pattern)
 		b = re.ReplaceAll(b, []byte(swap))
 	}
-	dir := buildPrograms(t, map[string]string{"moved": moved}, map[string]string{"draft.go": string(b)})
+	dir := buildPrograms(t, map[string]string{"moved": moved}, map[string]string{"draft.go": string(b), "messages.go": allMessages})
 	out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "moved")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Equal(t, whatMovedSays, string(out))

@@ -282,7 +282,7 @@ func TestModifyResponseTakesBack(t *testing.T) {
 	}
 	try := func(derive func(context.Context) (context.Context, context.CancelFunc)) func(http.RoundTripper) http.RoundTripper {
 		return func(base http.RoundTripper) http.RoundTripper {
-			return roundTripper(func(r *http.Request) (*http.Response, error) {
+			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
 				ctx, cancel := derive(r.Context())
 				defer cancel()
 				return base.RoundTrip(r.WithContext(ctx))
@@ -299,7 +299,7 @@ func TestModifyResponseTakesBack(t *testing.T) {
 		{name: "a try that is never canceled", transport: try(never)},
 		{name: "an http.Client for a transport", transport: func(base http.RoundTripper) http.RoundTripper {
 			client := &http.Client{Transport: base, Timeout: time.Minute}
-			return roundTripper(func(r *http.Request) (*http.Response, error) {
+			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
 				r.RequestURI = ""
 				return client.Do(r)
 			})
@@ -365,7 +365,7 @@ func TestModifyResponseNilHeader(t *testing.T) {
 func proxyTo(upstream *http.Response, m *Middleware) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "upstream.example"}) },
-		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		Transport: roundTripFunc(func(r *http.Request) (*http.Response, error) {
 			resp := *upstream
 			resp.Header, resp.Request, resp.Body = upstream.Header.Clone(), r, io.NopCloser(strings.NewReader("body"))
 			return &resp, nil
@@ -374,10 +374,6 @@ func proxyTo(upstream *http.Response, m *Middleware) *httputil.ReverseProxy {
 		ErrorLog:       log.New(io.Discard, "", 0),
 	}
 }
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestModifyResponseOverWire: over HTTP/1.1 and HTTP/2, with early hints of upstream,
 // which make the proxy clear the header that Handler has written to.
@@ -461,7 +457,7 @@ func faultsAbove(resp *http.Response, level Level) []Finding {
 func TestModifyResponseWithoutUpstream(t *testing.T) {
 	m := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, ``, `"tenant";r=99;t=60`)}, nil), Legacy: []*Dialect{XRateLimit}}
 	proxy := proxyTo(&http.Response{}, m)
-	proxy.Transport = roundTripper(func(*http.Request) (*http.Response, error) { return nil, errors.New("down") })
+	proxy.Transport = roundTripFunc(func(*http.Request) (*http.Response, error) { return nil, errors.New("down") })
 	w := httptest.NewRecorder()
 	m.Handler(proxy).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	require.Equal(t, http.StatusBadGateway, w.Code)
@@ -588,7 +584,7 @@ func lawProxy(t testing.TB, rnd *rand.Rand) (joined bool) {
 	inner := stack[len(stack)-1]
 	proxy := proxyTo(upstream, inner)
 	if base := proxy.Transport; rnd.IntN(4) == 0 {
-		proxy.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+		proxy.Transport = roundTripFunc(func(r *http.Request) (*http.Response, error) {
 			ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
 			defer cancel()
 			return base.RoundTrip(r.WithContext(ctx))

@@ -266,7 +266,7 @@ func TestRefuseCost(t *testing.T) {
 		inBubble(t, tc.name, func(t *testing.T) {
 			began, tokens := time.Now(), float64(burst)
 			var refusals []Advice
-			base := roundTripper(func(r *http.Request) (*http.Response, error) {
+			base := roundTripFunc(func(r *http.Request) (*http.Response, error) {
 				w := httptest.NewRecorder()
 				now := time.Now()
 				tokens = min(burst, tokens+perSecond*now.Sub(began).Seconds())
