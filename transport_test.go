@@ -233,47 +233,59 @@ func times(list ...int) (all []time.Duration) {
 	return all
 }
 
-// Requests that come at the same time, of which nothing, or one answer, is known.
+// Requests that come at the same time, of which nothing is known, or the answers to others
+// that came before, one by one.
 func TestTransportConcurrent(t *testing.T) {
 	ten := make([]int, firstTrips)
 	unheard := "HTTP/1.1 500 Internal Server Error"
 	for _, tc := range []struct {
 		name  string
 		t     *Transport
-		known string // the answer to a request before, if any
+		known []string      // the answers to requests before
+		pause time.Duration // after them
 		lines []string
 		delay int // of each answer
 		want  []time.Duration
 	}{
-		{"ten go at once, the others with the first answer", &Transport{}, "", []string{""}, 100, times(append(ten, 100, 100)...)},
-		{"any answer", &Transport{}, "", []string{unheard}, 100, times(append(ten, 100, 100)...)},
-		{"no answer is waited for longer than half a second", &Transport{}, "", []string{""}, 3600e3, times(append(ten, 500, 500)...)},
-		{"a failure is as good as an answer", &Transport{}, "", []string{"fail"}, 300, times(append(ten, 300, 300)...)},
-		{"a share of the ten", &Transport{Gate: &Gate{Share: 0.25}}, "", []string{""}, 100, times(0, 0, 100, 100)},
-		{"at least one", &Transport{Gate: &Gate{Share: 0.01}}, "", []string{""}, 100, times(0, 100, 100)},
-		{"the first answer asks for a wait", &Transport{}, "", []string{"Retry-After: 30"}, 100, times(append(ten, 30100, 30100)...)},
-		{"the probe goes alone", &Transport{}, `RateLimit: "a";r=0;t=30`, []string{`RateLimit: "a";r=2;t=30`, ""}, 500,
+		{"ten go at once, the others with the first answer", &Transport{}, nil, 0, []string{""}, 100, times(append(ten, 100, 100)...)},
+		{"any answer", &Transport{}, nil, 0, []string{unheard}, 100, times(append(ten, 100, 100)...)},
+		{"no answer is waited for longer than half a second", &Transport{}, nil, 0, []string{""}, 3600e3, times(append(ten, 500, 500)...)},
+		{"a failure is as good as an answer", &Transport{}, nil, 0, []string{"fail"}, 300, times(append(ten, 300, 300)...)},
+		{"a share of the ten", &Transport{Gate: &Gate{Share: 0.25}}, nil, 0, []string{""}, 100, times(0, 0, 100, 100)},
+		{"at least one", &Transport{Gate: &Gate{Share: 0.01}}, nil, 0, []string{""}, 100, times(0, 100, 100)},
+		{"the first answer asks for a wait", &Transport{}, nil, 0, []string{"Retry-After: 30"}, 100, times(append(ten, 30100, 30100)...)},
+		{"the probe goes alone", &Transport{}, []string{`RateLimit: "a";r=0;t=30`}, 0, []string{`RateLimit: "a";r=2;t=30`, ""}, 500,
 			times(30000, 30500, 30500, 60500, 61000)},
-		{"the probe fails, another goes", &Transport{}, `RateLimit: "a";r=0;t=10`, []string{"fail", ""}, 400, times(10000, 10400, 10800, 10800, 10800)},
-		{"the probe hangs, two more go after a second", &Transport{}, `RateLimit: "a";r=0;t=10`, []string{"hang"}, 0,
+		{"the probe fails, another goes", &Transport{}, []string{`RateLimit: "a";r=0;t=10`}, 0, []string{"fail", ""}, 400, times(10000, 10400, 10800, 10800, 10800)},
+		{"the probe hangs, two more go after a second", &Transport{}, []string{`RateLimit: "a";r=0;t=10`}, 0, []string{"hang"}, 0,
 			times(10000, 11000, 11000, 12000, 12000, 12000, 12000, 13000)},
-		{"the probe hangs, one of the others is answered", &Transport{}, `RateLimit: "a";r=0;t=10`, []string{"hang", ""}, 500,
+		{"the probe hangs, one of the others is answered", &Transport{}, []string{`RateLimit: "a";r=0;t=10`}, 0, []string{"hang", ""}, 500,
 			times(10000, 11000, 11000, 11500, 11500, 11500)},
-		{"no end is known, and no answer comes", &Transport{}, `RateLimit: "a";r=1`, []string{"hang"}, 0, times(0, 1000, 2000, 2000, 3000)},
-		{"the window ends, and no answer comes", &Transport{}, `RateLimit: "a";r=1;t=30`, []string{"hang", ""}, 0, times(0, 30000, 30000)},
-		{"those under way count", &Transport{}, `RateLimit: "a";r=2;t=30`, []string{""}, 500, times(0, 0, 30000, 30500, 30500)},
-		{"those that are older than the window do not", &Transport{}, `RateLimit: "a";r=2;t=30`, []string{`RateLimit: "a";r=2;t=1`}, 3000,
+		{"no end is known, and no answer comes", &Transport{}, []string{`RateLimit: "a";r=1`}, 0, []string{"hang"}, 0, times(0, 1000, 2000, 2000, 3000)},
+		{"the window ends, and no answer comes", &Transport{}, []string{`RateLimit: "a";r=1;t=30`}, 0, []string{"hang", ""}, 0, times(0, 30000, 30000)},
+		{"those under way count", &Transport{}, []string{`RateLimit: "a";r=2;t=30`}, 0, []string{""}, 500, times(0, 0, 30000, 30500, 30500)},
+		{"those that are older than the window do not", &Transport{}, []string{`RateLimit: "a";r=2;t=30`}, 0, []string{`RateLimit: "a";r=2;t=1`}, 3000,
 			times(0, 0, 3000, 3000, 4000)},
-		{"paced", &Transport{Gate: &Gate{Pace: true}}, `RateLimit: "a";r=10;t=30`, []string{`RateLimit: "a";r=10;t=30`}, 0, times(3000, 6000, 9000, 12000)},
-		{"a share of what remains", &Transport{Gate: &Gate{Share: 0.5}}, `RateLimit: "a";r=4;t=30`, []string{""}, 500, times(0, 0, 30000, 30500)},
+		{"paced", &Transport{Gate: &Gate{Pace: true}}, []string{`RateLimit: "a";r=10;t=30`}, 0, []string{`RateLimit: "a";r=10;t=30`}, 0, times(3000, 6000, 9000, 12000)},
+		{"a share of what remains", &Transport{Gate: &Gate{Share: 0.5}}, []string{`RateLimit: "a";r=4;t=30`}, 0, []string{""}, 500, times(0, 0, 30000, 30500)},
+
+		{"a probe where nothing remained", &Transport{}, []string{"", `RateLimit: "a";r=0;t=10`}, 11 * time.Second, []string{""}, 100, times(0, 100, 100)},
+		{"a probe where all has been sent", &Transport{}, []string{"", `RateLimit: "a";r=1;t=10`, ""}, 11 * time.Second, []string{""}, 100, times(0, 100, 100)},
+		{"one at a time after a refusal that no answer explains", &Transport{}, []string{"", "HTTP/1.1 429 Too Many Requests\nRetry-After: 10"}, 11 * time.Second,
+			[]string{""}, 100, times(0, 100, 200)},
+		{"no probe where something remained", &Transport{}, []string{"", `RateLimit: "a";r=5;t=10`}, 11 * time.Second, []string{""}, 100, times(0, 0, 0)},
+		{"no probe after a Retry-After that refused nothing", &Transport{}, []string{"", "Retry-After: 10"}, 11 * time.Second, []string{""}, 100, times(0, 0, 0)},
+		{"no probe for what says nothing", &Transport{}, []string{"", `RateLimit: "a";r=5;t=0`}, 0, []string{""}, 100, times(0, 0, 0)},
+		{"no probe within the window", &Transport{}, []string{"", `RateLimit: "a";r=5;t=10`}, time.Second, []string{""}, 100, times(0, 0, 0)},
 	} {
 		inBubble(t, tc.name, func(t *testing.T) {
-			s := newScript(tc.known)
+			s := newScript(tc.known...)
 			tc.t.Base = s
-			if tc.known != "" {
+			for range tc.known {
 				require.NoError(t, get(t, tc.t, example))
 			}
-			s.lines, s.delay, s.seen = tc.lines, time.Duration(tc.delay)*time.Millisecond, nil
+			time.Sleep(tc.pause)
+			s.start, s.lines, s.delay, s.seen = time.Now(), tc.lines, time.Duration(tc.delay)*time.Millisecond, nil
 			var wg sync.WaitGroup
 			for range tc.want {
 				wg.Go(func() { _ = get(t, tc.t, example) })
@@ -608,42 +620,6 @@ func TestTransportGoroutines(t *testing.T) {
 		cancel()
 	}
 	require.LessOrEqual(t, runtime.NumGoroutine(), before)
-}
-
-// Requests at the same time, after others that came one by one.
-func TestTransportThenConcurrent(t *testing.T) {
-	const delay = 100 * time.Millisecond
-	for _, tc := range []struct {
-		name  string
-		lines []string
-		pause time.Duration
-		want  []time.Duration // of those at the same time, from the pause on
-	}{
-		{"a probe where nothing remained", []string{`RateLimit: "a";r=0;t=10`, ""}, 11 * time.Second, []time.Duration{0, delay, delay}},
-		{"a probe where all has been sent", []string{`RateLimit: "a";r=1;t=10`, "", ""}, 11 * time.Second, []time.Duration{0, delay, delay}},
-		{"one at a time after a refusal that no answer explains", []string{"HTTP/1.1 429 Too Many Requests\nRetry-After: 10", ""}, 11 * time.Second,
-			[]time.Duration{0, delay, 2 * delay}},
-		{"no probe where something remained", []string{`RateLimit: "a";r=5;t=10`, ""}, 11 * time.Second, []time.Duration{0, 0, 0}},
-		{"no probe after a Retry-After that refused nothing", []string{"Retry-After: 10", ""}, 11 * time.Second, []time.Duration{0, 0, 0}},
-		{"no probe for what says nothing", []string{`RateLimit: "a";r=5;t=0`, ""}, 0, []time.Duration{0, 0, 0}},
-		{"no probe within the window", []string{`RateLimit: "a";r=5;t=10`, ""}, time.Second, []time.Duration{0, 0, 0}},
-	} {
-		inBubble(t, tc.name, func(t *testing.T) {
-			s := newScript(append([]string{""}, tc.lines...)...)
-			rt := &Transport{Base: s}
-			for range tc.lines {
-				require.NoError(t, get(t, rt, example))
-			}
-			time.Sleep(tc.pause)
-			s.start, s.seen, s.lines, s.delay = time.Now(), nil, []string{""}, delay
-			var wg sync.WaitGroup
-			for range tc.want {
-				wg.Go(func() { require.NoError(t, get(t, rt, example)) })
-			}
-			wg.Wait()
-			require.Equal(t, tc.want, s.seen)
-		})
-	}
 }
 
 type closingBase struct {
