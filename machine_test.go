@@ -584,6 +584,11 @@ func TestMachine(t *testing.T) {
 			0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=0;t=1 | is counting | send 5 | shut 10000 tokens=10`},
 		{"costs of requests", settings{}, `
 			0 send 1 requests=3 | answer 1 a r=7;t=30 | send 2 requests=3 | send 5 requests=0 | shut 30000 requests=3 | send 1 requests=1 | shut 30000`},
+		{"costs of one that is under way", settings{}, `
+			0 send | send requests=3
+			100 answer 1 a r=5;t=30 | send 2 | shut 30100`},
+		{"costs of more requests than are left, where no end is known: a probe", settings{}, `
+			0 send 1 requests=3 | answer 1 a r=1 | send 1 requests=3 | shut 1000 requests=3`},
 		{"costs, a share", settings{share: 0.5}, `
 			0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=50;t=1 | send 2 tokens=10 | shut 10000 tokens=10`},
 		{"costs, a limit that the server does not announce", settings{}, `

@@ -339,3 +339,19 @@ func TestFamiliesApart(t *testing.T) {
 		})
 	}
 }
+
+// TestReadRoles: of what a caller's function reads, facts with a role or a format that
+// does not exist are a fault, and the others stay.
+func TestReadRoles(t *testing.T) {
+	for _, bad := range []Fact{
+		{Role: -1, Value: "1"}, {Role: RoleNone, Value: "1"}, {Role: RolePolicies, Value: "1"}, {Role: RolePolicies + 1, Value: "1"},
+		{Role: RoleReset, Format: -1, Value: "1"}, {Role: RoleReset, Format: timeFormats, Value: "1"},
+	} {
+		d := &Dialect{Name: "acme", Fields: []DialectField{{Name: "Acme", Role: RoleRemaining, Read: func(facts []Fact, _ string) ([]Fact, bool) {
+			return append(facts, Fact{Role: RoleQuota, Value: "9"}, bad, Fact{Role: RoleRemaining, Value: "4"}), true
+		}}}}
+		got, err := ParseAny(http.Header{"Acme": {"x"}}, LegacyOptions{Dialects: []*Dialect{d}})
+		require.Equal(t, "Acme", faultsOf(t, err), bad)
+		require.Equal(t, `policies "default";q=9; limits "default";r=4; dialect acme`, got.String(), bad)
+	}
+}
