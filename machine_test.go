@@ -629,6 +629,15 @@ func TestMachineBackoff(t *testing.T) {
 	}
 }
 
+// Where the first wait was enough, it is the first again, and the second is longer by half.
+func TestBackoffEnough(t *testing.T) {
+	var b backoff
+	require.Equal(t, leastBackoff, b.next())
+	b.recovered()
+	require.Equal(t, leastBackoff, b.next())
+	require.Equal(t, leastBackoff*3/2, b.next())
+}
+
 // Budgets of which one allows nothing that another does not are one.
 func TestBudgets(t *testing.T) {
 	b := func(left float64, seconds int) budget {

@@ -519,6 +519,8 @@ func TestJSONErrors(t *testing.T) {
 	require.Equal(t, Policy{Quota: Unknown}, got, "a missing quota is not 0")
 	limit := Limit{Name: "before"}
 	var fault *FieldError
+	require.ErrorAs(t, json.Unmarshal([]byte(`{"quota":-2}`), &got), &fault)
+	require.Equal(t, Policy{Quota: -2}.Validate(), fault)
 	require.ErrorAs(t, json.Unmarshal([]byte(`{"remaining":-2}`), &limit), &fault)
 	require.Equal(t, Limit{Remaining: -2}.Validate(), fault)
 	require.NoError(t, json.Unmarshal([]byte(`null`), &limit))

@@ -653,6 +653,18 @@ func TestTransportRequestCancel(t *testing.T) {
 		require.Equal(t, time.Second, time.Since(s.start))
 		require.Equal(t, 1, body.closed)
 		require.Zero(t, entryOf(rt, "api.example").queue.n)
+
+		rt = &Transport{Base: newScript("HTTP/1.1 303 See Other\nLocation: /a\nRetry-After: 30")}
+		redirection, err := rt.RoundTrip(newRequest(t, example))
+		require.NoError(t, err)
+		start, again := time.Now(), make(chan struct{})
+		req = newRequest(t, example)
+		req.Response = redirection
+		req.Cancel = again //lint:ignore SA1019 net/http still obeys it
+		time.AfterFunc(time.Second, func() { close(again) })
+		_, err = rt.RoundTrip(req)
+		require.Equal(t, errCancelled, err, "the wait of a redirection")
+		require.Equal(t, time.Second, time.Since(start))
 	})
 }
 
