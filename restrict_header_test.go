@@ -769,6 +769,7 @@ func TestRestrictHeaderHops(t *testing.T) {
 				require.NoError(t, RestrictHeader(h, fieldsOf(t, ``, own), LegacyOptions{Now: passed.Add(time.Duration(hop) * 1100 * time.Millisecond)}))
 				if hop == 0 {
 					first = h.Clone()
+					require.Equal(t, "5", first.Get("X-RateLimit-Remaining"), "the first hop lowers it")
 				}
 				require.Equal(t, first, h, "%s, hop %d", reset, hop)
 			}
