@@ -16,8 +16,8 @@ import (
 // threshold.
 const DefaultMaxWait = 10 * time.Minute
 
-// longestWait returns the longest wait that is obeyed, of which 0 or less is the
-// default.
+// longestWait returns the longest wait that is obeyed: d, or DefaultMaxWait if d is 0 or
+// less.
 func longestWait(d time.Duration) time.Duration {
 	if d <= 0 {
 		return DefaultMaxWait
@@ -139,8 +139,8 @@ func (a *Advice) why() string {
 	return ""
 }
 
-// hasLimit reports whether there is a limit to name. Beside a Retry-After one without
-// a name and a reset looks like none.
+// hasLimit reports whether there is a limit to name. Next to a Retry-After, a limit that
+// has neither a name nor a reset cannot be told from none.
 func (a *Advice) hasLimit() bool {
 	return a.Source == SourceLimit || a.Source == SourceWindow || !a.Limit.Equal(Limit{})
 }
@@ -239,7 +239,7 @@ func (c *Advisor) adviseHeader(a *Advice, h http.Header, received time.Time) {
 			wait, asked = elsewhere, elsewhere > 0
 		}
 	}
-	if !asked && (old || a.Fields.Dialect == currentDialect || a.Fields.Dialect == nextDialect) { // then nobody has looked for other fields yet
+	if !asked && (old || a.Fields.Dialect == currentDialect || a.Fields.Dialect == nextDialect) { // parseAny has not looked for the fields in place of Retry-After then
 		wait, asked = askedWait(h, clock)
 	}
 	if asked {
@@ -273,8 +273,8 @@ func (a *Advice) follow() {
 	}
 }
 
-// followUnknown adds, for a refusal that nothing else explains, the limits that do
-// not say what remains. One of them may be the reason, and nobody can tell which.
+// followUnknown adds, for a refusal that nothing else explains, the limits that do not
+// say what remains. Any of them may be the reason, so the longest reset counts.
 func (a *Advice) followUnknown() {
 	for i := range a.Fields.Limits {
 		if l := &a.Fields.Limits[i]; l.Remaining < 0 {
@@ -284,16 +284,17 @@ func (a *Advice) followUnknown() {
 	}
 }
 
-// heed makes a limit the reason to wait if it asks for longer than those before it.
-// Retry-After takes precedence over all of them.
+// heed makes a limit the reason to wait if it asks for longer than the limits before it.
+// A Retry-After stays the reason: it takes precedence over all limits.
 func (a *Advice) heed(l *Limit, wait time.Duration, known bool, source Source) {
 	if known && a.Source != SourceRetryAfter && (a.Source == SourceNone || wait > a.Wait) {
 		a.Wait, a.Source, a.Limit = wait, source, *l
 	}
 }
 
-// spread spreads what remains over the time left, rounded up. More than the quota
-// would be more than the policy ever allows (draft-11 Section 8.5.1).
+// spread spreads what remains over the time left, rounded up: 60 over 30 seconds is 500
+// ms. Of more than the quota only the quota counts: the policy allows no more (draft-11
+// Section 8.5.1).
 func spread(l *Limit, p *Policy, left time.Duration) time.Duration {
 	remaining := time.Duration(lower(l.Remaining, p.Quota))
 	pace := left / remaining

@@ -14,7 +14,7 @@ import (
 // Fields holds the policies and limits of a response. The zero Fields holds none.
 //
 // Texts in it may be parts of the header that was read, which then stays in memory:
-// whoever keeps many Fields for long clones their names.
+// if you keep many Fields for long, clone their names.
 type Fields struct {
 	Policies []Policy `json:"policies,omitempty"` // the members of RateLimit-Policy, or what older fields announce; nil is absent
 	Limits   []Limit  `json:"limits,omitempty"`   // the members of RateLimit, or what older fields report; nil is absent
@@ -78,7 +78,7 @@ func memberTexts[T fmt.Stringer](list []T) string {
 func Parse(h http.Header) (Fields, error) {
 	policyLines, limitLines := h[policyKey], h[limitKey]
 	if len(policyLines) == 0 && len(limitLines) == 0 {
-		return Fields{}, nil // twice as fast as to read nothing
+		return Fields{}, nil // the common case, in half the time
 	}
 	var f Fields
 	var policyErr, limitErr error

@@ -92,7 +92,7 @@ type Gate struct {
 // does nothing, so Failed may be deferred. On a nil Pass both do nothing.
 type Pass struct {
 	gate  *Gate
-	entry *entry // nil if nothing is to be learnt, or has been
+	entry *entry // nil if nothing is to be learnt, or the end is known
 	era   int
 	trip  trip
 }
@@ -210,8 +210,8 @@ func (p *Pass) Failed() {
 	}
 }
 
-// end returns the entry that learns how the request has ended, whose machine has
-// been told the time. It is nil where nothing is to be learnt, and the second time.
+// end returns the entry that learns how the request has ended, and tells its machine the
+// time. It returns nil if nothing is to be learnt, and when it is called again.
 func (p *Pass) end(now time.Time) *entry {
 	e, g := p.entry, p.gate
 	p.entry = nil
@@ -250,7 +250,7 @@ func (g *Gate) Forget(key string) {
 	}
 }
 
-// settings returns those that the machine obeys.
+// settings returns the settings that the machine obeys.
 func (g *Gate) settings() settings {
 	r := settings{maxWait: longestWait(g.MaxWait), share: min(g.Share, 1), pace: g.Pace}
 	if !(r.share > 0) { // NaN included
@@ -273,7 +273,7 @@ func (e *entry) send(g *Gate, p *Pass, now time.Time) {
 	e.machine.send(&p.trip, now, &r)
 }
 
-// pricesOf returns costs as the machine is told them, nil if there are none.
+// pricesOf returns costs in the words of the machine, nil if there are none.
 func pricesOf(costs []Cost) (prices []price) {
 	for _, c := range costs {
 		p := price{policy: cutName(c.Policy), units: float64(max(c.Units, 0))}
@@ -293,7 +293,7 @@ type entry struct {
 	advice  Advice // from the most recent response that made things newer or stricter
 	era     int    // grows when the key is forgotten
 	queue   queue
-	doomed  deadlines // of these, those with a deadline
+	doomed  deadlines // of the waiters in queue that have one
 	timer   *time.Timer
 	until   time.Time // when the timer rings; zero while none waits
 	loss    loss

@@ -20,12 +20,12 @@ const (
 	sweepTime = time.Second
 )
 
-// keySeed is that of hashes of keys. It differs in each process, so that a hash tells
-// strangers nothing of what was hashed.
+// keySeed is the seed of the hashes of keys. It differs in each process, so that a hash
+// does not tell a stranger what was hashed.
 var keySeed = maphash.MakeSeed()
 
-// A keyName is a key in two parts, of which an origin needs both: so it costs no
-// memory to look one up.
+// A keyName is a key in two parts. To look up an origin, which consists of both, costs
+// no memory.
 type keyName struct{ scheme, rest string }
 
 // nameOfKey returns a key in its parts.

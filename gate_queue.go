@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A waiter is a caller that waits. There may be many, so that it is small.
+// A waiter is a caller that waits. There may be many, so it is small.
 type waiter struct {
 	pass         *Pass
 	err          error         // why it will not be let through
@@ -50,8 +50,8 @@ func (d *deadlines) Pop() any {
 // is over.
 type notice func(until time.Time, a Advice) (done func())
 
-// enter is Enter, which ends when cancelled is closed, and calls own before that of the
-// Gate.
+// enter is Enter with two additions: it ends when cancelled is closed, and it calls own
+// before Gate.Waiting.
 func (g *Gate) enter(ctx context.Context, cancelled <-chan struct{}, key keyName, prices []price, own notice) (*Pass, error) {
 	if ctx.Err() != nil { // it would be counted without being sent
 		return nil, context.Cause(ctx)
@@ -73,8 +73,8 @@ func (g *Gate) enter(ctx context.Context, cancelled <-chan struct{}, key keyName
 	return g.wait(ctx, cancelled, key, e, w, own)
 }
 
-// begin lets a request through, if it may be sent at once, or else puts it into the
-// queue and returns its waiter, or an error if it would wait in vain.
+// begin lets a request through if it may be sent at once. Otherwise it puts the request
+// into the queue and returns its waiter, or an error if it would wait in vain.
 func (g *Gate) begin(p *Pass, key keyName, deadline time.Time) (*waiter, *entry, *WaitError) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,14 +95,14 @@ func (g *Gate) begin(p *Pass, key keyName, deadline time.Time) (*waiter, *entry,
 	w := e.enqueue(p, deadline)
 	g.admit(e, now)
 	g.settle(e, now)
-	if w.decided && w.err == nil { // behind others that could go
+	if w.decided && w.err == nil { // those ahead of it could go, and so it could
 		return nil, nil, nil
 	}
 	return w, e, nil
 }
 
-// announce tells both who listen that a wait begins, and returns what tells them in the
-// other order that it is over.
+// announce calls own and then Gate.Waiting, because a wait begins. It returns a function
+// that calls, in the other order, what these have returned.
 func (g *Gate) announce(key keyName, own notice, until time.Time, a Advice) (over func()) {
 	var first, second func()
 	over = func() {
@@ -130,7 +130,7 @@ func (g *Gate) announce(key keyName, own notice, until time.Time, a Advice) (ove
 }
 
 // refuses returns an error if the deadline of a request is certain to come before an
-// answer can.
+// answer would.
 func (e *entry) refuses(v *verdict, deadline time.Time) *WaitError {
 	if v.certain && !deadline.IsZero() && deadline.Before(v.until.Add(e.machine.answers.fastest)) {
 		return &WaitError{Until: v.until, Advice: e.advice}
@@ -208,9 +208,9 @@ func (w *waiter) result() (*Pass, error) {
 	return w.pass, nil
 }
 
-// admit lets through as many waiters as may be sent, first come, first served,
-// and has the timer ring when there may be more. Those whose deadline comes before an
-// answer can are refused.
+// admit lets through all waiters that may be sent, first come, first served, and has the
+// timer ring when there may be more. It refuses those whose deadline comes before an
+// answer would.
 func (g *Gate) admit(e *entry, now time.Time) {
 	for e.queue.n > 0 {
 		front := e.queue.first
@@ -240,8 +240,8 @@ func (w *waiter) inTime(answer time.Time) bool {
 	return w.deadline.IsZero() || !w.deadline.Before(answer)
 }
 
-// ringAt has the timer of an entry ring at a time. It belongs to no caller, so that
-// one that is slow to look holds back no other.
+// ringAt has the timer of an entry ring at a time. The timer belongs to no caller, so
+// that a caller that is slow to look holds back no other.
 func (g *Gate) ringAt(e *entry, until, now time.Time) {
 	if e.until.Equal(until) {
 		return

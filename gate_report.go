@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// reportOf tells the machine what an advice says, for a request with these prices. Its
-// stocks are appended to a list.
+// reportOf puts an advice into the words of the machine, for a request with these
+// prices. It appends the stocks to a list of the caller's.
 func reportOf(a *Advice, prices []price, stocks []stock) report {
 	out := report{
 		wait: max(a.Wait, a.Asked), pace: a.Pace, refused: a.Refused, waived: a.Source == SourceRetryAfter, stocks: stocks,
@@ -41,7 +41,7 @@ func reportOf(a *Advice, prices []price, stocks []stock) report {
 	return out
 }
 
-// stockOf returns what a limit says, the number of whose policy is p.
+// stockOf returns what is left of the limit at index i, whose policy is p.
 func stockOf(f *Fields, i int, p *Policy) stock {
 	l := &f.Limits[i]
 	s := stock{unit: string(p.Unit.canonical()), policy: l.Name, left: l.Remaining, quota: max(p.Quota, 0)}
@@ -55,8 +55,8 @@ func stockOf(f *Fields, i int, p *Policy) stock {
 	return s
 }
 
-// kept returns of an advice only what is remembered. It holds no memory of the
-// response; name is one that is remembered already.
+// kept returns the part of an advice that is remembered, which holds no memory of the
+// response. name is a name that is remembered already.
 func (a *Advice) kept(name string) Advice {
 	k := *a
 	k.Fields = Fields{}
@@ -65,8 +65,8 @@ func (a *Advice) kept(name string) Advice {
 	return k
 }
 
-// keptText returns a text that holds no memory of the response: the one that is remembered
-// already, if it is the same, else a copy.
+// keptText returns a text that holds no memory of the response: the remembered one, if
+// it is the same, else a copy.
 func keptText(text, remembered string) string {
 	if text == remembered {
 		return remembered

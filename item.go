@@ -89,8 +89,11 @@ func (p *scanner) open() (itemKind, int) {
 	return absent, len(p.s)
 }
 
-// readString reads the String at start (RFC 9651 Section 4.2.5). One without
-// escapes is a part of the line, and costs no allocation.
+// readString reads the String at start (RFC 9651 Section 4.2.5). One without escapes is
+// a part of the line, and costs no allocation.
+//
+//	sf-string = DQUOTE *( unescaped / "\" DQUOTE / "\\" ) DQUOTE
+//	unescaped = %x20-21 / %x23-5B / %x5D-7E
 func (p *scanner) readString(start int) (itemKind, int) {
 	i := text.Skip(p.s, start+1, text.Plain)
 	if i < len(p.s) && p.s[i] == '"' {
@@ -124,8 +127,11 @@ func (p *scanner) readEscaped(start int) (itemKind, int) {
 	}
 }
 
-// readNumber reads the Integer or Decimal at start (RFC 9651 Section 4.2.4). It
-// leaves Decimals to httpsfv.
+// readNumber reads the Integer or Decimal at start (RFC 9651 Section 4.2.4). It leaves
+// Decimals to httpsfv.
+//
+//	sf-integer = [ "-" ] 1*15DIGIT
+//	sf-decimal = [ "-" ] 1*12DIGIT "." 1*3DIGIT
 func (p *scanner) readNumber(start int) (itemKind, int) {
 	s, i := p.s, start
 	if s[i] == '-' {
@@ -153,8 +159,10 @@ func (p *scanner) readNumber(start int) (itemKind, int) {
 	return integerKind, i
 }
 
-// readBytes reads the Byte Sequence at start (RFC 9651 Section 4.2.7). As that
-// section asks, it does not fail if padding is absent or pad bits are not zero.
+// readBytes reads the Byte Sequence at start (RFC 9651 Section 4.2.7). As that section
+// asks, it does not fail if padding is absent or pad bits are not zero.
+//
+//	sf-binary = ":" *( ALPHA / DIGIT / "+" / "/" / "=" ) ":"
 func (p *scanner) readBytes(start int) (itemKind, int) {
 	encoded := p.s[start+1:]
 	n := strings.IndexByte(encoded, ':')
@@ -174,8 +182,14 @@ func (p *scanner) readBytes(start int) (itemKind, int) {
 	return bytesKind, start + 1 + n + 1
 }
 
-// readOther reads the Token, Boolean, Date or Display String at start. It finds
-// the end, and leaves all but Tokens to httpsfv.
+// readOther reads the Token, Boolean, Date or Display String at start (RFC 9651 Sections
+// 4.2.6, 4.2.8, 4.2.9 and 4.2.10). It finds the end, and leaves all but Tokens to
+// httpsfv.
+//
+//	sf-token         = ( ALPHA / "*" ) *( tchar / ":" / "/" )
+//	sf-boolean       = "?" ( "0" / "1" )
+//	sf-date          = "@" sf-integer
+//	sf-displaystring = "%" DQUOTE *( unescaped / "\" / pct-encoded ) DQUOTE
 func (p *scanner) readOther(start int) (itemKind, int) {
 	s := p.s
 	i := start + 1

@@ -137,7 +137,7 @@ func (f *Fields) UnmarshalJSON(b []byte) error {
 
 // elements returns what the elements of a list point to, and false if one is nil.
 // Lists are read from JSON so, because package json would take a null for a zero
-// value, of which nothing remains.
+// value, which permits nothing.
 func elements[T any](list []*T) ([]T, bool) {
 	if list == nil || slices.Contains(list, nil) {
 		return nil, list == nil

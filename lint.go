@@ -24,18 +24,17 @@ import (
 // they contradict the current ones. A response in the form of the draft that follows,
 // the Dialect "draft-next", has a note that says so, and is not checked further.
 //
-// # What Check does not see
+// Check does not see:
 //
-//   - The body, so whether the type of a problem fits the status, and the violated
-//     policies are there.
-//   - Trailers but for their names, and those not announced unless the body has been
-//     read.
+//   - The body: whether the type of a problem fits the status, say.
+//   - The values of trailers, nor the names of those that are not announced, until the
+//     body has been read.
 //   - Which volume is unwanted (draft-11 Section 6): it asks for lower values from ten
 //     times the rate of a policy on.
 //   - What is sensitive in a partition key, but for addresses (Section 6.1). A limit
-//     whose key is not that of its policy is one without a policy here.
-//   - A Retry-After but next to limits with nothing remaining, and a date in it without
-//     Date.
+//     whose key is not that of its policy has no policy here.
+//   - Whether a Retry-After is early while something remains, or holds a date and there
+//     is no Date.
 //   - What several responses show: see [Sequence].
 func Check(resp *http.Response) []Finding {
 	if resp == nil {

@@ -156,10 +156,13 @@ func (c *checker) readOlder(h http.Header) Fields {
 	return old
 }
 
-// olderKey returns the key of the older field that gives a policy's number of that role, as
-// far as keys tell: one of that policy, or of none, goes before one of another
-// policy, then one of that role. If there are several, it is the first in
-// alphabetical order.
+// olderKey returns the key of the older field that gives a policy's number of that role.
+// The first of these counts, and of several the first in alphabetical order:
+//
+//   - a field of that role that belongs to that policy, or to none;
+//   - another field of that policy, or of none;
+//   - a field of that role;
+//   - any field.
 func olderKey(fields []older.Field, policy string, role older.Role) (best string) {
 	highest := -1
 	for i := range fields {
@@ -177,11 +180,11 @@ func olderKey(fields []older.Field, policy string, role older.Role) (best string
 	return best
 }
 
-// agrees reports whether a current limit has the Remaining of an older one, and
-// whether one that has it also has its Reset. Resets may differ by a second, which is
-// due to rounding. A Reset that is later than that
-// limit's, and that of another, agrees as well: it says less than either (see
-// [RestrictHeader]). Both are true if there is no current limit.
+// agrees reports whether a current limit has the Remaining of an older one, and whether
+// one of those also has its Reset; both are true if there is no current limit. Resets
+// may differ by a second, because of rounding. A Reset that agrees with another limit,
+// and is later than that of the limit with the Remaining, counts as well: it says less
+// than either, as [RestrictHeader] writes it.
 func (c *checker) agrees(old *Limit) (remaining, reset bool) {
 	if len(c.fields.Limits) == 0 {
 		return true, true

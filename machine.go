@@ -66,7 +66,7 @@ type machine struct {
 // An opening is the data of the phase unknown.
 type opening struct {
 	since time.Time // when the first request was sent
-	sent  int64     // requests
+	sent  int64     // how many since then
 }
 
 // A pause is the data of the phase waiting.
@@ -75,12 +75,12 @@ type pause struct {
 	careful bool // probing follows, not counting
 }
 
-// Probes are the data of the phase probing.
+// probes are the data of the phase probing.
 type probes struct {
 	began time.Time // when the first wave was sent
-	since time.Time // when this wave was
-	wave  float64   // requests of this wave; there is no end to how they grow
-	sent  int64     // of these
+	since time.Time // when this wave was sent
+	wave  float64   // how many requests this wave has; a float64, since it may double for ever
+	sent  int64     // requests of this wave
 }
 
 // tick is the passage of time.
@@ -123,7 +123,7 @@ func (m *machine) ask(now time.Time, r *settings, prices []price) verdict {
 	if !v.open {
 		return v
 	}
-	if most := m.pool.room(r); most > 0 && m.under.n >= most { // some of which may hang
+	if most := m.pool.room(r); most > 0 && m.under.n >= most { // and some of these may hang
 		if next := m.last.Add(min(mostBackoff, r.maxWait)); now.Before(next) {
 			return verdict{until: next}
 		}
@@ -149,7 +149,7 @@ func (m *machine) askPhase(now time.Time, r *settings, prices []price) verdict {
 			return verdict{until: end}
 		}
 	}
-	if prices != nil && !m.priced && m.under.priced > 0 { // what is left is in its answer
+	if prices != nil && !m.priced && m.under.priced > 0 { // wait for its answer, which says what is left
 		if next := m.last.Add(min(mostBackoff, r.maxWait)); now.Before(next) {
 			return verdict{until: next}
 		}

@@ -5,16 +5,16 @@ import "time"
 // leastBackoff is the least upper bound of a wait after a refusal that asks for none.
 const leastBackoff = 100 * time.Millisecond
 
-// A backoff is how long the key waits after refusals that ask for no wait, or for one
-// longer than MaxWait.
+// A backoff is how long the key waits after refusals that ask for no wait, or for a
+// longer one than MaxWait.
 type backoff struct {
 	latest  time.Duration // the upper bound of the latest wait; 0 if nothing was refused since an answer
-	proven  time.Duration // the one after which a request was served
+	proven  time.Duration // the bound after which a request was served
 	longest time.Duration // the latest wait that was cut; 0 if none was since an answer
 }
 
-// next returns the upper bound of a wait, which grows by half each time. It begins
-// with a third of what was enough the last time, and grows by a quarter until then.
+// next returns the upper bound of the next wait. It begins with a third of the wait that
+// was enough the last time, grows by a quarter up to that wait, and then by half.
 func (b *backoff) next() time.Duration {
 	d := b.proven / 3
 	switch {
@@ -28,9 +28,9 @@ func (b *backoff) next() time.Duration {
 	return b.latest
 }
 
-// cut returns the wait that is obeyed: at most longest at first, and half as much
-// again each time until it is what was asked for. Otherwise a short MaxWait would have
-// the client refused for ever.
+// cut returns the wait that is obeyed: at most longest at first, and half as much again
+// after each refusal, up to what was asked for. Otherwise a client with a short MaxWait
+// would be refused for ever.
 func (b *backoff) cut(asked, longest time.Duration) time.Duration {
 	if asked <= longest {
 		b.longest = 0
@@ -40,7 +40,7 @@ func (b *backoff) cut(asked, longest time.Duration) time.Duration {
 	return b.longest
 }
 
-// recovered ends the backoff: there was an answer that is no refusal.
+// recovered ends the backoff, after an answer that is no refusal.
 func (b *backoff) recovered() {
 	if b.latest > 0 {
 		b.proven, b.latest = b.latest, 0
@@ -60,9 +60,9 @@ const (
 type pool struct {
 	most    int // 0 if there is no such bound
 	ceiling int // requests that were under way when most was set
-	again   int // how often in succession that was the same number
+	again   int // how often in succession ceiling was the same
 	round   int // answers since most has grown
-	atOnce  int // what a policy says, 0 if none does
+	atOnce  int // the number that a policy says, 0 if none does
 }
 
 // room returns how many may be under way, 0 for any number.

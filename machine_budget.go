@@ -18,8 +18,8 @@ type budget struct {
 	policy string
 	left   float64   // requests that may still be sent; a part of one waits for the end
 	end    time.Time // of the window; zero if that is not said, or over
-	from   time.Time // requests under way that were sent earlier were not taken off; zero if all were
-	number int64     // of the last request when this was learnt
+	from   time.Time // requests under way that were sent before it were not taken off; zero if all were
+	number int64     // the last request when this was learnt
 }
 
 // budgets are the limits of requests in force of a key.
@@ -39,8 +39,7 @@ func (b *budget) covers(c *budget) bool {
 	return b.policy == c.policy && b.left <= c.left && !c.outlasts(b) && (!b.end.IsZero() || c.end.IsZero())
 }
 
-// ask makes a verdict wait for the budgets of which less is left than a
-// request takes.
+// ask makes a verdict wait if less is left of some budget than a request takes.
 func (l *budgets) ask(v *verdict, now time.Time, r *settings, prices []price, sent *traffic) {
 	for i := range *l {
 		b := &(*l)[i]
@@ -52,7 +51,7 @@ func (l *budgets) ask(v *verdict, now time.Time, r *settings, prices []price, se
 		switch {
 		case b.end.IsZero():
 			end, known = sent.last.Add(waveTime), false
-			if sent.under.n == 0 { // more than is left of it goes as a probe
+			if sent.under.n == 0 { // a request that takes more than is left goes as a probe
 				continue
 			}
 		case b.end.Before(end):
@@ -81,8 +80,8 @@ func (l *budgets) expire(now time.Time) (spent bool) {
 	return spent
 }
 
-// stuck drops budgets with nothing left, if no end is known, or one that is further
-// away than anyone waits. It reports whether there were any.
+// stuck drops budgets with nothing left whose end is not known, or is further away than
+// MaxWait. It reports whether there were any.
 func (l *budgets) stuck(now time.Time, r *settings, sent *traffic) bool {
 	before := len(*l)
 	*l = slices.DeleteFunc(*l, func(b budget) bool {
@@ -105,7 +104,7 @@ func (l *budgets) stuck(now time.Time, r *settings, sent *traffic) bool {
 func budgetOf(t *trip, s *stock, received time.Time, r *settings, sent *traffic) (b budget) {
 	d := s.reset
 	if s.ends && d == 0 && s.left > 0 {
-		d = time.Second // it has been rounded down, or is that of a slow clock
+		d = time.Second // a reset of 0 is one that was rounded down, or comes from a slow clock
 	}
 	b.number, b.policy = sent.number, s.policy
 	if s.ends {
@@ -132,7 +131,7 @@ func (l *budgets) add(b budget) bool {
 	if b.left < last.left {
 		last.left, last.from, last.number = b.left, b.from, b.number
 	}
-	if last.end.IsZero() || b.end.After(last.end) { // an end that is not said takes none away
+	if last.end.IsZero() || b.end.After(last.end) { // a budget without an end does not erase the end of the last
 		last.end = b.end
 	}
 	return true

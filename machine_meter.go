@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// A meter is a limit in another unit, of which requests take as much as their prices
-// say: tokens of a model, bytes, points. The prices of those under way are taken off
-// what an answer says is left, and what flows in afterwards is added.
+// A meter is a limit in another unit than requests: tokens of a model, bytes, points.
+// Requests take as much as their prices say. The prices of requests under way are taken
+// off what an answer says is left, and what flows in afterwards is added.
 type meter struct {
 	unit, policy string
 	quota        float64   // 0 if it is not known
-	left         float64   // of this Gate's share, at that time
-	at           time.Time // the time
+	left         float64   // of this Gate's share, at the time at
+	at           time.Time // when left was true
 	end          time.Time // of the window; zero if that is not said
 	asked        time.Time // when the request was sent whose answer said what is left
-	learnt       int64     // the last request when it did
-	sent         float64   // what all requests have taken, those refused left out
+	learnt       int64     // the last request when that answer came
+	sent         float64   // what all requests but refused ones have taken
 	flow         flow
 }
 
@@ -42,9 +42,9 @@ func (l *meters) of(t *trip, s *stock, sent *traffic) *meter {
 	return &(*l)[len(*l)-1]
 }
 
-// ask makes a verdict wait until as much has flowed into a meter as a request
-// takes, or else until its window ends. Where nothing says when that is, one goes, and
-// the others wait for its answer.
+// ask makes a verdict wait until enough has flowed into a meter, or else until its
+// window ends. If nothing says when that is, one request goes, and the others wait for
+// its answer.
 func (x *meter) ask(v *verdict, now time.Time, r *settings, prices []price, sent *traffic) {
 	need := x.need(prices, r)
 	missing := need - x.now(now, r)
@@ -69,12 +69,12 @@ func (x *meter) ask(v *verdict, now time.Time, r *settings, prices []price, sent
 	}
 }
 
-// meters are the limits of a key in other units than requests of which requests have
-// taken something.
+// meters are the limits of a key in other units than requests, as far as requests have
+// prices in these units.
 type meters []meter
 
-// need returns how much has to be there for a request: what it takes, but no more than
-// there is when the limit is as full as it gets.
+// need returns how much has to be there for a request: what it takes, but at most what a
+// full limit holds.
 func (x *meter) need(prices []price, r *settings) float64 {
 	units := takes(prices, x.unit, x.policy)
 	if x.quota > 0 {
@@ -99,8 +99,8 @@ func (x *meter) send(t *trip, now time.Time, r *settings) {
 	x.sent += need
 }
 
-// settle tells the meters what an answer says is left of the limits of which its
-// request has taken something.
+// settle tells the meters what an answer says is left. Only meters of which the request
+// has taken something learn from it.
 func (l *meters) settle(t *trip, a *report, received time.Time, r *settings, sent *traffic) {
 	for i := range a.stocks {
 		s := &a.stocks[i]
@@ -113,9 +113,9 @@ func (l *meters) settle(t *trip, a *report, received time.Time, r *settings, sen
 	}
 }
 
-// fill puts into a meter what an answer says is left. One to a request that was sent
-// before the meter was learnt settles what that request has taken, and else can only
-// make it stricter: the server may have counted others that are under way, or not.
+// fill puts into a meter what an answer says is left. An answer to a request that was
+// sent before the meter was learnt gives back the price of that request, and otherwise
+// only lowers the meter: the server may have counted others that are under way, or not.
 func (x *meter) fill(t *trip, s *stock, refused bool, received time.Time, r *settings, sent *traffic) {
 	own := x.need(t.prices, r)
 	if refused {
@@ -159,8 +159,8 @@ type flow struct {
 	reset  float64       // by the reset, if that is when all are back; 0 if that is not known
 	until  time.Duration // the reset
 	agreed int           // answers in succession whose resets have said the same
-	shown  float64       // as answers have shown it
-	times  int           // that they have
+	shown  float64       // units a second, as answers have shown
+	times  int           // how many answers have shown it
 	// The answer with which the next one is compared: when its request was sent, what
 	// it said is left, and what all requests until then had taken. The time is zero
 	// if there is none.
@@ -168,14 +168,18 @@ type flow struct {
 	left, taken float64
 }
 
-// leastFlow is the part of the flow that the window or the reset suggests below which
-// nothing flows in: the limit is one of fixed windows.
+// leastFlow is a part of the flow that the window or the reset suggests. If less than
+// this part flows in, the limit has fixed windows, and nothing flows in.
 const leastFlow = 1.0 / 16
 
-// rate returns how many units flow in each second, 0 if nothing tells, or if they come
-// back all at once. Of several signs the slowest counts. The reset of one answer is
-// none, since that of some servers is when the next unit is back; those of several
-// answers are, if they agree.
+// rate returns how many units flow in each second; 0 if nothing tells, or if all come
+// back at once:
+//
+//   - Before answers have shown a flow, quota ÷ window or, without a window, what is
+//     missing ÷ reset if several answers agree on that. The reset of a single answer may
+//     be that of the next unit.
+//   - Afterwards the slower of that, agreed or not, and what answers have shown; 0 if
+//     they show next to nothing, as with fixed windows.
 func (f *flow) rate() float64 {
 	switch {
 	case f.times > 0:
@@ -197,12 +201,11 @@ func (f *flow) rate() float64 {
 	return min(most, f.shown)
 }
 
-// learn compares an answer with an earlier one. Nothing can be seen of a limit that was
-// full.
+// learn compares an answer with an earlier one. A limit that is full shows nothing.
 func (f *flow) learn(at time.Time, left, taken, grain float64, full bool) {
 	d := at.Sub(f.since)
 	if !f.since.IsZero() && (d < time.Second || max(f.policy, f.reset)*d.Seconds() < 2*grain) {
-		return // as rounded numbers show little of a short time, and an older answer nothing
+		return // rounded numbers show little of a short time, and an older answer shows nothing
 	}
 	if !f.since.IsZero() && !full {
 		in := (left - f.left + taken - f.taken) / d.Seconds()
@@ -215,7 +218,7 @@ func (f *flow) learn(at time.Time, left, taken, grain float64, full bool) {
 	f.since, f.left, f.taken = at, left, taken
 }
 
-// note takes over what a limit says of its flow.
+// note stores what a limit says of its flow.
 func (f *flow) note(s *stock) {
 	was := f.reset
 	f.policy, f.reset, f.until = 0, 0, s.reset

@@ -27,7 +27,7 @@ type settings struct {
 	pace    bool
 }
 
-// A report is what an answer says.
+// A report is what an answer says, in the words of the machine.
 type report struct {
 	wait    time.Duration // before the next request, however long; 0 to go on
 	pace    time.Duration // between requests, 0 if there is none
@@ -73,8 +73,8 @@ type verdict struct {
 	step   time.Duration // polite: the time between that request and the next
 }
 
-// hurries reports whether waiting politely, with that many requests ahead, would miss
-// the deadline.
+// hurries reports whether a request with that many ahead of it would miss its deadline
+// by waiting politely.
 func (v *verdict) hurries(deadline time.Time, ahead int) bool {
 	return v.polite && !deadline.IsZero() && deadline.Before(v.until.Add(scale(v.step, float64(ahead))))
 }
@@ -97,8 +97,8 @@ func scale(d time.Duration, by float64) time.Duration {
 	return math.MaxInt64
 }
 
-// pessimist returns what is left at least, and to what it is rounded. Anthropic rounds to
-// the nearest thousand.
+// pessimist returns the least that may be left, and the number to whose multiples it is
+// rounded: Anthropic rounds tokens to the nearest thousand.
 func (s *stock) pessimist() (left, grain float64) {
 	const rounded = 1000
 	if s.unit == "tokens" && s.left%rounded == 0 {
@@ -114,8 +114,11 @@ type price struct {
 	units        float64 // more than 0
 }
 
-// takes returns what a request takes of a limit. A price that names the policy goes
-// before those that do not; of requests it takes one if no price says otherwise.
+// takes returns what a request takes of a limit. The first of these that applies counts:
+//
+//   - the sum of the prices that name the policy;
+//   - the sum of the prices in this unit that name no policy;
+//   - 1 of a limit of requests, 0 of any other.
 func takes(prices []price, unit, policy string) float64 {
 	if len(prices) == 0 {
 		if unit == requestUnit {

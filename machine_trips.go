@@ -2,7 +2,7 @@ package ratelimit
 
 import "time"
 
-// traffic is what has been sent of a key.
+// traffic is what has been sent with a key.
 type traffic struct {
 	last   time.Time // when the last request was sent
 	number int64     // of the last request, from 1
@@ -40,7 +40,7 @@ func (l *trips) remove(t *trip) {
 	}
 }
 
-// requests returns what those that were sent after a time take of a limit of requests.
+// requests returns what the trips that began after a time take of a limit of requests.
 func (l *trips) requests(policy string, after time.Time) float64 {
 	n := 0.0
 	if l.priced == 0 {
@@ -61,11 +61,11 @@ func (l *trips) requests(policy string, after time.Time) float64 {
 
 // answers are how fast requests were served lately.
 type answers struct {
-	n       int           // of these
+	n       int           // how many answers there were
 	fastest time.Duration // the shortest time to one; 0 if nothing is known
 }
 
-// manyAnswers is how many answers are lately.
+// manyAnswers is how many answers the fastest is sought among.
 const manyAnswers = 64
 
 func (l *answers) add(t *trip, a *report, received time.Time) {

@@ -93,7 +93,7 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fixed.serve(w, r, next) })
 }
 
-// beside returns why d cannot be written beside the current fields.
+// beside returns why d cannot be written next to the current fields.
 func (d *Dialect) beside() error {
 	if d == nil {
 		return errors.New("it is nil")
@@ -130,8 +130,8 @@ type handling struct {
 
 type handlingKey struct{}
 
-// Value returns the handling itself for its key, so that it needs no context beside
-// it.
+// Value returns the handling itself for its key, so that the handling needs no second
+// context.
 func (s *handling) Value(key any) any {
 	if key == (handlingKey{}) {
 		return s
@@ -177,7 +177,7 @@ func DecisionOf(ctx context.Context) (d *Decision, ok bool) {
 	return &copied, true
 }
 
-// clone returns a copy of f, with Params that have the same values.
+// clone returns a copy of f that shares only the values in Params.
 func (f Fields) clone() Fields {
 	f.Policies, f.Limits = slices.Clone(f.Policies), slices.Clone(f.Limits)
 	for i := range f.Policies {
@@ -247,8 +247,8 @@ func (m *Middleware) decide(w http.ResponseWriter, r *http.Request, next http.Ha
 	}
 }
 
-// announce writes the fields of the decision in all their forms, each as far as it
-// can be written.
+// announce writes the fields of the decision in the current form and in those of Legacy,
+// each as far as it can be written.
 func (s *handling) announce() error {
 	own := &s.decision.Fields
 	err, joins := own.Validate(), s.said != nil || hasAnchors(s.header)
@@ -271,8 +271,8 @@ func (s *handling) announce() error {
 // empty reports whether f has no members.
 func (f *Fields) empty() bool { return len(f.Policies) == 0 && len(f.Limits) == 0 }
 
-// hasAnchors reports whether a header holds fields for limits, as far as their names
-// tell it at a glance.
+// hasAnchors reports whether some name in a header looks like that of a field for
+// limits.
 func hasAnchors(h http.Header) bool {
 	for key := range h {
 		if older.HasAnchor(key) {
@@ -290,8 +290,9 @@ func (m *Middleware) setLegacy(h http.Header, f *Fields) (err error) {
 	return err
 }
 
-// joinThere writes the fields of the decision beside those that the header holds, or that
-// outer Handlers have written where somebody between has replaced the header.
+// joinThere joins the fields of the decision with those that the header holds or, if a
+// handler in between has replaced the header, with those that outer Handlers have
+// written.
 func (s *handling) joinThere() error {
 	own := s.decision.Fields
 	if s.said != nil {

@@ -58,8 +58,9 @@ func (m *Middleware) ModifyResponse(resp *http.Response) error {
 	return nil
 }
 
-// takeBack empties the header to which the proxy adds that of the response of all that
-// Handlers have written, and moves what others have written there to the response.
+// takeBack moves fields from the headers that Handlers have written to, to which the
+// proxy will add the response. What Handlers have written is deleted there; older fields
+// of others move to the response, unless it has them.
 func (s *handling) takeBack(resp *http.Response, headers []http.Header) {
 	ours := tablesOf(s.dialects())
 	for _, h := range headers {
@@ -126,8 +127,8 @@ func serving() (calls int) {
 	}
 }
 
-// joinResponse joins what Handlers have said to a response of upstream, as far as
-// the two can be joined.
+// joinResponse joins what Handlers have said to a response of upstream. What cannot be
+// joined stands next to each other.
 func (s *handling) joinResponse(resp *http.Response) error {
 	h, own := resp.Header, *s.said
 	o := LegacyOptions{Now: time.Now()}
@@ -159,7 +160,8 @@ func policiesOf(list []Policy, requests bool) []Policy {
 	return slices.DeleteFunc(slices.Clone(list), func(p Policy) bool { return p.Unit.countsRequests() != requests })
 }
 
-// explicit returns f with limits that say as much without their policies.
+// explicit returns f with the numbers that a limit has from its policy, so that limits
+// mean the same without their policies.
 func (f Fields) explicit() Fields {
 	policies := newMatcher(f.Policies)
 	f.Limits = slices.Clone(f.Limits)
@@ -172,8 +174,8 @@ func (f Fields) explicit() Fields {
 	return f
 }
 
-// tells reports whether a field of the dialect says what remains, in one number: others
-// are not lowered in place.
+// tells reports whether a field of the dialect says what remains in one number, so that
+// it is lowered in place.
 func (d *Dialect) tells(h http.Header) bool {
 	for key, lines := range h {
 		role, ok := d.table().Role(key)

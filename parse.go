@@ -179,9 +179,10 @@ func (p *parser) fieldError() *FieldError {
 	return &FieldError{Field: p.field.name, Line: p.line, Offset: p.off, Item: p.item, Param: p.key, Err: p.err}
 }
 
-// next reads the next member of the List (RFC 9651 Section 4.2.1), and checks
-// it by the rules of the field. It returns false at the end of the List, and if
-// there is a fault.
+// next reads the next member of the List (RFC 9651 Section 4.2.1), and checks it by the
+// rules of the field. It returns false at the end of the List, and if there is a fault.
+//
+//	sf-list = list-member *( OWS "," OWS list-member )
 func (p *parser) next(lines []string) bool {
 	if p.item < 0 {
 		if !p.begin(lines) {
@@ -228,8 +229,10 @@ func (p *parser) comma(lines []string) bool {
 	return true
 }
 
-// readMember reads one Item (RFC 9651 Section 4.2.3) whose value is a String
-// (draft-11 Sections 3 and 4), up to the separator behind it.
+// readMember reads one Item (RFC 9651 Section 4.2.3) whose value is a String (draft-11
+// Sections 3 and 4), up to the separator behind it.
+//
+//	sf-item = bare-item parameters
 func (p *parser) readMember() bool {
 	m, s, start := &p.member, p.s, p.i
 	m.off = start
@@ -301,6 +304,9 @@ func (p *parser) judge() bool {
 }
 
 // readParams reads the parameters of a member (RFC 9651 Section 4.2.3.2).
+//
+//	parameters = *( ";" *SP param-key [ "=" bare-item ] )
+//	param-key  = ( lcalpha / "*" ) *( lcalpha / DIGIT / "_" / "-" / "." / "*" )
 func (p *parser) readParams(i int) bool {
 	m, s := &p.member, p.s
 	for n := 0; i < len(s) && s[i] == ';'; n++ {

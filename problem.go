@@ -164,7 +164,7 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 
 const usualProblem = 256 // room for most documents, in bytes
 
-// appendJSONString appends a string in JSON. Nobody puts a problem into HTML, and
+// appendJSONString appends a string in JSON. A problem is not put into HTML, and
 // people read it, so it leaves <, > and & as they are. Package json writes the few
 // strings in which something has to be escaped.
 func appendJSONString(b []byte, s string) []byte {

@@ -27,7 +27,7 @@ func (l Limit) Equal(m Limit) bool {
 		equalKey(l.PartitionKey, m.PartitionKey) && l.Params.equal(m.Params)
 }
 
-// lower returns the lower of two numbers, of which Unknown is the highest.
+// lower returns the lower of two numbers. Unknown is higher than all others.
 func lower(a, b int64) int64 {
 	if uint64(a) < uint64(b) {
 		return a

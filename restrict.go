@@ -115,9 +115,9 @@ func restrictLimits(upstream, own Fields) []Limit {
 	return out
 }
 
-// restrict lowers l, whose policy is p, to what m, whose policy is q, says of the
-// same. Where a reset is written, the window for which nothing remains counts as one
-// too: it would take the place of the window, and shorten the wait.
+// restrict lowers l, whose policy is p, to m, whose policy is q. A client that waits for
+// a window, because nothing remains and there is no Reset, must not wait less when a
+// Reset takes its place.
 func (l *Limit) restrict(p *Policy, m *Limit, q *Policy) {
 	reset := longer(l.Reset, m.Reset)
 	if reset.ok {

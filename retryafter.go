@@ -48,8 +48,10 @@ type retryAfter struct {
 	standard bool        // the value has a form that RFC 9110 allows
 }
 
-// parseRetryAfter reads a number of seconds, with or without a fraction, or a
-// date in any form that servers write.
+// parseRetryAfter reads a number of seconds or a date (RFC 9110 Section 10.2.3). It is
+// looser than that: Shopify sends 2.0, and others dates in forms of their own.
+//
+//	Retry-After = HTTP-date / delay-seconds
 func parseRetryAfter(line string) (r retryAfter, ok bool) {
 	s := text.Trim(line)
 	if s == "" {

@@ -28,7 +28,7 @@ type writer[T any] interface {
 	*T
 	// append appends the member to b, or returns the key of the parameter that
 	// cannot be written, and the cause. With partial set, it leaves out a
-	// required number that is Unknown, for texts that nobody parses as a
+	// required number that is Unknown, for texts that are not parsed as a
 	// member.
 	append(b []byte, partial bool) (out []byte, param string, err error)
 }

@@ -126,8 +126,8 @@ type refusal struct {
 	body   []byte
 }
 
-// newRefusal returns the refusal that p describes. Beside an error it is what can
-// be said nevertheless.
+// newRefusal returns the refusal that p describes. On error it holds as much as can be
+// sent.
 func newRefusal(f *Fields, p *Problem) (refusal, error) {
 	status, body, err := p.document()
 	if err != nil { // then an extension is to blame
