@@ -12,8 +12,7 @@ import (
 )
 
 // DefaultMaxWait is the longest wait that an Advisor and a Gate obey unless told
-// otherwise: draft-11 Section 8.5.1 names resets of more than ten minutes as a
-// threshold.
+// otherwise; draft-11 Section 8.5.1 names it as a threshold.
 const DefaultMaxWait = 10 * time.Minute
 
 // longestWait returns the longest wait that is obeyed: d, or DefaultMaxWait if d is 0 or

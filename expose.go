@@ -14,11 +14,9 @@ const exposeField = "Access-Control-Expose-Headers" // Fetch Standard, CORS prot
 // Expose adds the names of the fields that h has to Access-Control-Expose-Headers, so
 // that scripts of another origin may read them: RateLimit-Policy, RateLimit,
 // Retry-After, and every older field that [ParseAny] reads. All that is listed stays,
-// and is not added again. Names are added to a list with "*" too, because for a request
-// with credentials "*" is a name like any other.
-//
-// Call Expose after the fields have been set. [Refuse] and a [Middleware] call it if the
-// response allows another origin.
+// and is not added again; "*" covers no name, because for a request with credentials it
+// is a name like any other. Call it after the fields have been set. [Refuse] and a
+// [Middleware] call it if the response allows another origin.
 func Expose(h http.Header) {
 	lines := h[exposeField]
 	seen := make(map[string]bool, 8) // by canonical key

@@ -68,7 +68,7 @@ func memberTexts[T fmt.Stringer](list []T) string {
 }
 
 // Parse reads the fields RateLimit-Policy and RateLimit of h, and no others: see
-// [ParseAny] for older fields. Pass the header section of a response, never its
+// [ParseAny] for older fields. h is the header section of a response, never its
 // trailers, in which these fields MUST NOT be (draft-11 Sections 3.1 and 4.1).
 //
 // Each field is judged on its own. A malformed one is nil in the result, and a
@@ -91,25 +91,22 @@ func Parse(h http.Header) (Fields, error) {
 }
 
 // Set writes f to h as the fields RateLimit-Policy and RateLimit, each in one line. It
-// replaces both fields: one without members in f is deleted.
+// replaces both fields: one without members in f is deleted. h is the header section of
+// a response, never its trailers (draft-11 Sections 3.1 and 4.1). On a redirection the
+// fields may keep a client from following it (draft-11 Section 6).
 //
 // On error h is as it was. The error is a [*FieldError] about the first member that
 // Validate refuses, see [Policy.Validate], or the first beyond 1024; or h is nil. See
 // [Fields.Writable] for members of older responses.
-//
-// h is the header section of a response, never its trailers (draft-11 Sections 3.1 and
-// 4.1). On a redirection the fields may keep a client from following it (draft-11
-// Section 6).
 func (f Fields) Set(h http.Header) error { return f.write(h, setLine) }
 
 // Add adds a line to each of the fields RateLimit-Policy and RateLimit, as a second
 // limiter of a response does. A list without members adds nothing. The lines of a field
 // are one List (RFC 9110 Section 5.2): if one that is there is malformed, clients ignore
-// the new one too, which Add does not check.
+// the new one too, which Add does not check. The error is that of [Fields.Set].
 //
 // Add compares nothing: [Restrict], [RestrictHeader] and nested Handlers of a
-// [Middleware] join what two parties say of one policy. The error is that of
-// [Fields.Set]; lines that are there do not count.
+// [Middleware] join what two parties say of one policy.
 func (f Fields) Add(h http.Header) error { return f.write(h, addLine) }
 
 // write writes the line of each field by a function, or none on error.
@@ -288,16 +285,12 @@ func (l *Limit) wait(p *Policy) Seconds {
 }
 
 // Tightest returns the limit that a client is likely to run into first, and whether
-// there is a limit. It is found in two steps:
-//
-//   - Among the limits of one unit, the one with the lowest Remaining.
-//   - Among these, one of each unit, the one with the lowest part of its quota
-//     remaining, because numbers of different units cannot be compared. Limits without a
-//     known quota come after those.
-//
-// Between equals the longer Reset decides, an absent one being the shortest, and then
-// the order in f. A quota of 0 is as nothing remaining. A Remaining that is [Unknown]
-// comes last.
+// there is a limit: among the limits of one unit, the one with the lowest Remaining;
+// among these, one of each unit, the one with the lowest part of its quota remaining,
+// because numbers of different units cannot be compared. Limits without a known quota
+// come after those, and a Remaining that is [Unknown] last; a quota of 0 is as nothing
+// remaining. Between equals the longer Reset decides, an absent one being the shortest,
+// and then the order in f.
 func (f Fields) Tightest() (Limit, bool) {
 	policies := newMatcher(f.Policies)
 	best := make(map[Unit]tightness, 2)

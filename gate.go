@@ -31,21 +31,20 @@ type Cost struct {
 // first use it must not be copied, and its fields must not be changed. It is safe for
 // concurrent use.
 //
-//   - Of a new key ten requests go at once; the others wait for the first answer to any
-//     of them, half a second at most. Of those with Costs one goes, and the others wait
-//     for its answer, which says what is left of what they need.
+//   - Of a new key ten requests go at once; the others wait for the first answer, half a
+//     second at most. Of those with Costs one goes, and the others wait for its answer,
+//     which says what is left.
 //   - While a wait is in force, nothing goes. Of a limit of requests no more go than
 //     remain, those under way included. An answer to a request that was sent before the
 //     newest fields were learnt can only make things stricter.
 //   - What a request costs of other limits is reserved while it is under way. Where less
 //     is left, it waits until enough has flowed in, by the window of the policy or as
-//     several answers have shown, whichever is slower; where nothing flows in, for the
-//     end of the window. One that costs more than the quota goes as a probe when the
-//     limit is full.
+//     several answers have shown, whichever is slower, or else for the end of the
+//     window. One that costs more than the quota goes as a probe when the limit is full.
 //   - After a refusal, and after a window of which nothing was left, nothing says how
-//     much remains (draft-11 Sections 4.1.2 and 8.4): one request goes as a probe; after
+//     much remains (draft-11 Sections 4.1.2 and 8.4): one request goes as a probe, after
 //     a second two more, then four, until there is an answer. Where answers take long,
-//     probes go one at a time; one that fails is replaced by another.
+//     probes go one at a time; one that fails is replaced.
 //   - A refusal that asks for no wait makes the key wait for a tenth of a second, and
 //     half as long again each time up to 32 s, half of it at random. The next time it
 //     begins with a third of what was enough.
@@ -133,10 +132,8 @@ func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, err
 // TryEnter is Enter for a caller that has other work to do. If the request may not be
 // sent now, pass is nil, and until, which is later than now, is when to ask again;
 // otherwise until is the zero time. It does not overtake those that wait in Enter, and
-// Waiting is not called.
-//
-// The holder of the Pass sends the request himself: a [Transport] with the same Gate
-// would count it twice.
+// Waiting is not called. The holder of the Pass sends the request: a [Transport] with
+// the same Gate would count it twice.
 func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time) {
 	p := &Pass{gate: g}
 	p.trip.prices = pricesOf(costs)

@@ -12,12 +12,10 @@ import (
 // HeaderOf returns a header with the fields of m under their canonical keys, as this
 // package and the methods of http.Header look for them, for what has other keys: the
 // metadata of gRPC, the headers of an event of AWS Lambda. A conversion alone compiles
-// as well, and finds nothing.
+// as well, and finds nothing. Lines under several spellings of a name are joined in the
+// order of the spellings. The result shares no memory with m.
 //
 //	f, err := ratelimit.Parse(ratelimit.HeaderOf(metadata))
-//
-// Lines under several spellings of a name are joined in the order of the spellings. The
-// result shares no memory with m.
 func HeaderOf(m map[string][]string) http.Header {
 	h := make(http.Header, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {

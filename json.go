@@ -50,8 +50,8 @@ func orUnknown(n *int64) int64 {
 //	{"name":"burst","quota":100,"unit":"requests","window":60,"partition_key":"AQI=","params":[["acme-burst",10]]}
 //
 // with the partition key in base64, and each of Params as [Param.MarshalJSON] writes it.
-// What is absent is left out, and so is a Quota that is [Unknown]. The error is that of
-// [Policy.Validate] but for an unknown Quota.
+// What is absent or [Unknown] is left out. The error is that of [Policy.Validate] but
+// for an unknown Quota.
 func (p Policy) MarshalJSON() ([]byte, error) {
 	if _, param, err := p.append(nil, true); err != nil {
 		return nil, &FieldError{Field: PolicyField, Offset: -1, Param: param, Err: err}
@@ -62,10 +62,9 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads what [Policy.MarshalJSON] writes. A missing quota is [Unknown].
-// Members with other names are ignored; null leaves p as it is.
-//
-// On error p is as it was. The error wraps ErrSyntax if b is no such object; otherwise
-// it is that of [Policy.Validate].
+// Members with other names are ignored; null leaves p as it is. On error p is as it was.
+// The error wraps ErrSyntax if b is no such object; otherwise it is that of
+// [Policy.Validate].
 func (p *Policy) UnmarshalJSON(b []byte) error {
 	var m memberJSON
 	if done, err := unmarshalMember(b, &m); done {

@@ -21,7 +21,7 @@ type FixedWindow struct {
 // Remaining is Quota − Used, at least 0, and Reset is Left. If both Used and Left are 0
 // or less, the next request begins a window, so Reset is a whole window. Numbers are cut
 // to what the fields can carry, and times rounded up to whole seconds, at least one, so
-// that no client comes back too early; a window of less than a second becomes a second.
+// that no client comes back too early.
 //
 // A whole quota shortly before the end of a window invites twice the quota within a
 // moment: see [Limit.Cap], and [Limit.Jitter] for those that wait for the same end
@@ -58,16 +58,14 @@ type TokenBucket struct {
 //
 // Quota is Burst, and Window the time in which an empty bucket fills. Remaining is the
 // whole tokens in the bucket, and Reset the time until there is one more, at which a
-// refused request of one token could pass. Numbers are cut to what the fields can carry,
-// and times rounded up to whole seconds, at least one. A bucket into which nothing flows
-// has neither Window nor Reset. Of a request of several tokens see [Refuse].
+// refused request of one token could pass; of several see [Refuse]. Numbers and times
+// are cut and rounded as by [FixedWindow.Fields]. A bucket into which nothing flows has
+// neither Window nor Reset.
 //
 // If a limiter tells the time until its bucket is full, as redis_rate does in
-// ResetAfter, Tokens is Burst − PerSecond × that time in seconds.
-//
-// Let Burst be at least one more than what flows in within a second: a Reset is whole
-// seconds, so with a burst of 2 into which 2 flow each second clients get one a second,
-// with a burst of 3 two.
+// ResetAfter, Tokens is Burst − PerSecond × that time in seconds. Let Burst be at least
+// one more than what flows in within a second: a Reset is whole seconds, so with a burst
+// of 2 into which 2 flow each second clients get one a second, with a burst of 3 two.
 func (b TokenBucket) Fields() Fields {
 	p := Policy{Name: b.Name, Quota: min(max(b.Burst, 0), MaxInteger)}
 	l := Limit{Name: b.Name}

@@ -55,26 +55,24 @@ type Middleware struct {
 
 // Handler returns a handler that lets requests through to next, which finds the fields
 // in its header, and the Decision by [DecisionOf]. The ResponseWriter of next is that of
-// the server, so that it can be flushed and hijacked.
+// the server, so that it can be flushed and hijacked. A reverse proxy behind Handler
+// needs [Middleware.ModifyResponse].
 //
 // Fields that the header holds already, of an outer Handler or another limiter, are
 // joined with the Decision as by [RestrictHeader]: members of one name become the
 // tighter of the two, all others stand next to each other. Legacy is written of the
-// result, and other older fields are lowered in place, as far as they can say it. So
-// what a client reads is true, whichever limiter refuses it. If the two mean different
-// things by one name, OnError hears of an ErrConflict, and the fields stay as they are.
+// result, and other older fields are lowered in place, so that what a client reads is
+// true, whichever limiter refuses it. If the two mean different things by one name,
+// OnError hears of an ErrConflict, and the fields stay as they are.
 //
 // A refused request gets the answer of [Refuse], and next does not see it. It is refused
 // whatever can be written: fields that [Fields.Set] or [Dialect.Set] refuse, and
-// Extensions of a Problem, are left out. If Access-Control-Allow-Origin is in the header
-// already, the fields are exposed, as by [Expose].
+// Extensions of a Problem, are left out. The fields are exposed, as by [Expose], if
+// Access-Control-Allow-Origin is there already.
 //
 // Where Take fails and OnError does not answer, next is called without fields; but a
 // request whose context is done gets 503 and nothing else: to hang up early must not be
 // a way around the limit.
-//
-// A reverse proxy behind Handler needs [Middleware.ModifyResponse]. Without it the
-// fields of upstream and those of the Decision hide each other.
 //
 // Handler panics if Take or next is nil, or a dialect of Legacy is nil, does not
 // [Dialect.Validate], has a Read function, or writes to the current fields, as [Draft07]
@@ -156,10 +154,9 @@ func (s *handling) outward() iter.Seq[*handling] {
 
 // DecisionOf returns, in a handler behind a [Middleware], what the limiter has said of
 // the request with that context; of several Middlewares it is the innermost. ok is false
-// if there is none, or if its Take has failed.
-//
-// The Decision is a copy: the response has been written to already. The values in Params
-// and Extensions are shared. Its Done is nil, because the Middleware calls it.
+// if there is none, or if its Take has failed. The Decision is a copy, because the
+// response has been written to already; values in Params and Extensions are shared. Its
+// Done is nil, because the Middleware calls it.
 func DecisionOf(ctx context.Context) (d *Decision, ok bool) {
 	s := handlingOf(ctx)
 	if s == nil || !s.decided {

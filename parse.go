@@ -19,9 +19,8 @@ const manyParams = 16
 //
 // A field is all or nothing (RFC 9651 Section 4.2): on error the result is nil. The
 // error is a [*FieldError] that wraps ErrSyntax, ErrType, ErrMissing, ErrRange or
-// ErrTooMany.
-//
-// Names and Strings of the result may be parts of the lines; Byte Sequences are copies.
+// ErrTooMany. Names and Strings of the result may be parts of the lines; Byte Sequences
+// are copies.
 //
 //go:noinline
 func ParsePolicies(lines ...string) ([]Policy, error) {

@@ -18,8 +18,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// ProblemMediaType is the media type of a [Problem] in JSON (RFC 9457 Section
-// 6.1).
+// ProblemMediaType is the media type of a [Problem] (RFC 9457 Section 6.1).
 const ProblemMediaType = "application/problem+json"
 
 // A Problem says in the body of a response why a request failed (RFC 9457), here that it
@@ -106,11 +105,10 @@ func (p *Problem) members() [6]problemMember {
 }
 
 // MarshalJSON returns p as a JSON object: type, title, status, detail, instance,
-// violated-policies, then the Extensions sorted by name. What is absent is left out. As
-// in package json, bytes that are not UTF-8 become U+FFFD.
-//
-// It returns an error if one of the Extensions has the name of another member
-// (ErrDuplicate), is not UTF-8, or is not one JSON value (ErrSyntax).
+// violated-policies, then the Extensions sorted by name. What is absent is left out.
+// Bytes that are not UTF-8 become U+FFFD. It returns an error if one of the Extensions
+// has the name of another member (ErrDuplicate), is not UTF-8, or is not one JSON value
+// (ErrSyntax).
 func (p Problem) MarshalJSON() ([]byte, error) {
 	b := append(make([]byte, 0, usualProblem), '{')
 	begin := func(name string) {
@@ -195,10 +193,9 @@ func appendJSONStrings(b []byte, list []string) []byte {
 // last counts. Bytes that are not UTF-8 become U+FFFD. A member whose JSON type is not
 // that of RFC 9457 Section 3.1 is ignored, and so are a status that is no whole number,
 // and violated-policies that are no array of strings. All other members become
-// Extensions, with the text that they have in b.
-//
-// On error p is as it was. The error wraps ErrSyntax: b is no JSON object, or is nested
-// more deeply than package json allows.
+// Extensions, with the text that they have in b. On error p is as it was. The error
+// wraps ErrSyntax: b is no JSON object, or is nested more deeply than package json
+// allows.
 func (p *Problem) UnmarshalJSON(b []byte) error {
 	var all map[string]json.RawMessage
 	if !utf8.Valid(b) {
@@ -250,10 +247,9 @@ func readStrings(raw json.RawMessage) []string {
 }
 
 // ServeHTTP sends p: its Status, its JSON and a newline, and Cache-Control: no-store,
-// because p is about this request alone. A HEAD request gets no body.
-//
-// A Status of 0, or one that no response with a body can have (other than 200 to 599,
-// 204, 205, 304), is sent as 429, in the JSON too (RFC 9457 Section 3.1.2). If
+// because p is about this request alone. A HEAD request gets no body. Without a Status,
+// or with one that no response with a body can have (204, 205, 304, any below 200 or
+// above 599), it sends 429, in the JSON too (RFC 9457 Section 3.1.2). If
 // [Problem.MarshalJSON] refuses p, the response is a 500 with nothing of p.
 func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, body, err := p.document()

@@ -11,7 +11,7 @@ import "slices"
 // taken; one that is Unknown or absent yields to one that is not, and the window of a
 // policy counts as the Reset of a limit with nothing remaining. All else stays as
 // upstream has it. Members that only one side has are kept, those of upstream first.
-// Work is linear.
+// Forward a malformed field of upstream as it is.
 //
 // The error is a [*FieldError], and the result is then upstream as it was:
 //
@@ -22,8 +22,6 @@ import "slices"
 //     unit or window, of a higher quota, or on none any more, so that a client might go
 //     faster.
 //   - ErrTooMany, if a field would have more than 1024 members.
-//
-// Forward a malformed field of upstream as it is: what is added to it stays malformed.
 func Restrict(upstream, own Fields) (Fields, error) {
 	if err := own.Validate(); err != nil {
 		return upstream, err

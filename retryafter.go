@@ -122,9 +122,9 @@ func readRetryAfter(h http.Header, c text.Clock) (d time.Duration, ok bool) {
 	return 0, false
 }
 
-// RetryAfter returns the longest wait of the limits with nothing remaining: the Reset of
-// the limit or, if that is absent, the Window of its policy. It is absent if there is
-// none. It is the wait that [Advisor.Advise] gives for the fields.
+// RetryAfter returns the longest wait of the limits with nothing remaining, as
+// [Advisor.Advise] finds it: the Reset of the limit or, if that is absent, the Window of
+// its policy. It is absent if there is none.
 func (f Fields) RetryAfter() Seconds {
 	policies := newMatcher(f.Policies)
 	var longest Seconds
@@ -138,12 +138,10 @@ func (f Fields) RetryAfter() Seconds {
 
 // SetRetryAfter sets the field Retry-After of h to [Fields.RetryAfter], because it
 // SHOULD NOT be earlier than the end of the effective window (draft-11 Section 6). If
-// that is absent, h stays as it is.
-//
-// It never shortens the wait that [ParseRetryAfter] finds in h. Of the lines of
-// Retry-After the one with the longest wait stays alone, if it is longer, because some
-// recipients read only the first line, and others none of several. If none can be read,
-// and a field in its place asks for longer, Retry-After is set to that.
+// that is absent, h stays as it is. It never shortens the wait that [ParseRetryAfter]
+// finds in h: the line of Retry-After with the longest wait stays, if it is longer, and
+// a field in its place that asks for longer is obeyed. One line remains, because some
+// recipients read only the first, and others none of several.
 func (f Fields) SetRetryAfter(h http.Header) { raiseRetryAfter(h, f.RetryAfter(), time.Time{}) }
 
 // raiseRetryAfter sets the field Retry-After of a response that arrived at received

@@ -30,8 +30,8 @@ func CeilSeconds(d time.Duration) Seconds {
 // Value returns the number of seconds, 0 if it is absent, and whether there is one.
 func (s Seconds) Value() (n int64, ok bool) { return s.n, s.ok }
 
-// Duration returns s as a duration, 0 if it is absent, and whether there is one. A
-// number beyond some 292 years becomes the longest Duration, or the most negative one.
+// Duration returns s as a duration, 0 if it is absent, and whether there is one; it
+// saturates at some 292 years.
 func (s Seconds) Duration() (d time.Duration, ok bool) {
 	const most = math.MaxInt64 / int64(time.Second)
 	switch {
@@ -44,9 +44,9 @@ func (s Seconds) Duration() (d time.Duration, ok bool) {
 	}
 }
 
-// After returns the time s after t, and whether s has a number; if not, the zero time.
-// It rounds up to a whole second, so that responses which announce the same end lead to
-// the same time. A number beyond some 292 years is cut to that.
+// After returns the time s after t, or the zero time, and whether s has a number. It
+// rounds up to a whole second, so that responses which announce the same end lead to the
+// same time, and saturates as Duration.
 func (s Seconds) After(t time.Time) (time.Time, bool) {
 	d, ok := s.Duration()
 	if !ok {

@@ -15,11 +15,9 @@ import (
 // tests of servers, as [Check] does for a single one: whether the remaining quota units
 // fall by what was spent, resets go down with the clock, and something comes back after
 // them, and whether a refusal comes when nothing remains, and not before. CONFORMANCE.md
-// lists its rules.
-//
-// The zero Sequence is ready to use. It remembers at most 64 policies, and no content of
-// the responses. It is not for concurrent use, but the requests may overlap, and answers
-// may be lost.
+// lists its rules. The zero Sequence is ready to use. It remembers at most 64 policies,
+// and no content of the responses. It is not for concurrent use, but the requests may
+// overlap, and answers may be lost.
 type Sequence struct {
 	// Alone says that this client alone uses the quota, that every request costs the
 	// same, and that the server says all it knows. What then has no other explanation is
@@ -95,9 +93,9 @@ const (
 // returned twice. The form of drafts 04 to 07 is a note here, and so is a Retry-After a
 // second before the reset.
 //
-// sent is when the request was sent, and received when the response arrived: a zero
-// received is time.Now(), and a zero sent is received. A nil resp stands for an answer
-// that was lost or late: the server may have counted the request.
+// A zero received, when the response arrived, is time.Now(); a zero sent, when the
+// request was sent, is received. A nil resp stands for an answer that was lost or late:
+// the server may have counted the request.
 //
 // A limit of requests is checked if it has a reset and a policy with a quota, in current
 // or older fields. A response from a cache says nothing (draft-11 Section 7.3). Only

@@ -71,9 +71,8 @@ func mulDiv(a, b, c, by uint64) int64 {
 
 // Jitter returns l with a Reset that is longer by a random number of whole seconds, from
 // 0 to most, so that throttled clients do not all come back at once (draft-11 Section
-// 8.5). Reset never passes MaxInteger, and an absent one stays absent.
-//
-// The number comes from rnd or, if that is nil, from package rand. Call Jitter before
+// 8.5). Reset never passes MaxInteger, and an absent one stays absent. The number comes
+// from rnd or, if that is nil, from package rand. Call Jitter before
 // [Fields.SetRetryAfter], so that Retry-After agrees with the limits.
 func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 	if !l.Reset.ok || !isInteger(l.Reset.n, 0) {
@@ -91,14 +90,12 @@ func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 // those that w has ([Fields.Set]), lowers the older fields there ([RestrictHeader]),
 // raises Retry-After ([Fields.SetRetryAfter]), and sends p ([Problem.ServeHTTP]); a nil
 // p is NewProblem(QuotaExceeded). If w has an Access-Control-Allow-Origin, it exposes
-// the fields to scripts ([Expose]).
+// the fields to scripts ([Expose]). Behind a [Middleware] it replaces the fields of its
+// Decision: let a second Middleware refuse, which joins them.
 //
 // A request that costs more than what is left is refused while something remains. The
 // fields then do not say when enough will be, so Refuse writes no Retry-After, and a
 // [Gate] backs off. Set Retry-After before, if the time is known: Refuse keeps it.
-//
-// Behind a [Middleware] the fields of its Decision are replaced: let a second Middleware
-// refuse, which joins them.
 //
 // On error nothing has been written. The error wraps ErrMissing if p names a violated
 // policy that f does not have; otherwise it is that of [Fields.Set] or

@@ -19,11 +19,10 @@ import (
 // Each request waits until the Gate lets it through, and is sent once, as it is; each
 // response is returned as it is. A request that follows a redirection does not wait
 // (draft-11 Section 6), unless the redirection has a Retry-After (RFC 9110 Section
-// 10.2.3).
-//
-// A 503 without Retry-After is no refusal, as nothing tells it from a server that is
-// down; it is what nginx answers unless limit_req_status is 429. A Retry-After holds for
-// all requests of the key, which may be slower than the backoff after a 429 without one.
+// 10.2.3). A 503 without Retry-After is no refusal, as nothing tells it from a server
+// that is down; it is what nginx answers unless limit_req_status is 429. A Retry-After
+// holds for all requests of the key, which may be slower than the backoff after a 429
+// without one.
 type Transport struct {
 	// Base sends the requests; nil is http.DefaultTransport.
 	Base http.RoundTripper
