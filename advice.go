@@ -30,8 +30,7 @@ type Advisor struct {
 	// MaxWait is the longest wait that is obeyed, after which one request may find out
 	// whether the limit still stands. 0, or less, is DefaultMaxWait.
 	MaxWait time.Duration
-	// Legacy says how [ParseAny] reads limits in older forms. Its Now is ignored.
-	Legacy LegacyOptions
+	Legacy  LegacyOptions // how [ParseAny] reads older forms; its Now is ignored
 	// Refused reports a refusal that neither the status nor the fields tell: GitHub's
 	// secondary limits are 403 with something remaining, and a text in the body, which
 	// it must leave to be read again. It sets Advice.Refused. nil reports none.

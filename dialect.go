@@ -84,11 +84,8 @@ type DialectField struct {
 //
 //	&Dialect{Name: "acme", Fields: append(slices.Clone(GitHub.Fields), …)}
 type Dialect struct {
-	// Name becomes Fields.Dialect where the dialect has read something; it should not be
-	// "".
-	Name string
-	// Fields are the fields of the dialect.
-	Fields []DialectField
+	Name   string         // becomes Fields.Dialect where the dialect has read something; it should not be ""
+	Fields []DialectField // what each field means
 
 	once   sync.Once
 	fields *older.Table

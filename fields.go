@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// Fields holds the policies and limits of a response. The zero Fields holds none.
-//
-// Texts in it may be parts of the header that was read, which then stays in memory:
-// if you keep many Fields for long, clone their names.
+// Fields holds the policies and limits of a response. The zero Fields holds none. Texts
+// in it may be parts of the header that was read, which then stays in memory: if you
+// keep many Fields for long, clone their names.
 type Fields struct {
 	Policies []Policy `json:"policies,omitempty"` // the members of RateLimit-Policy, or what older fields announce; nil is absent
 	Limits   []Limit  `json:"limits,omitempty"`   // the members of RateLimit, or what older fields report; nil is absent

@@ -230,9 +230,9 @@ func (p *Pass) end(now time.Time) *entry {
 }
 
 // Forget forgets what is known of a key, as after a change of credentials. Answers to
-// requests that are under way are not learnt from. The key of a [Transport] without a
-// Key is an origin, such as "https://api.example"; that also stands for all keys that
-// [KeyBy] has made of it.
+// requests that are under way are not learnt from. An origin, such as
+// "https://api.example", is the key of a [Transport] without a Key, and stands for all
+// keys that [KeyBy] has made of it.
 func (g *Gate) Forget(key string) {
 	name := nameOfKey(key)
 	g.mu.Lock()

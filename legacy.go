@@ -15,19 +15,13 @@ import (
 // LegacyOptions are options of [ParseAny]. The zero value is
 // ready to use.
 type LegacyOptions struct {
-	// Dialects say what the fields that they name mean; of two for one field the first
-	// counts. All other fields are read by their words.
-	Dialects []*Dialect
+	Dialects []*Dialect // what the fields that they name mean; of two for one field the first counts
 	// Reset is how a bare number in a reset is counted if nothing in the response tells,
 	// such as TimeMilli for a server that is known to count so. TimeGuess takes it for
 	// seconds, and sets Fields.Guessed.
 	Reset TimeFormat
-	// Name is the name of a policy if the response has none. "" is "default", and so is
-	// a name that is not printable ASCII.
-	Name string
-	// Now is when the response arrived, from which absolute times count if it has no
-	// Date; zero is time.Now().
-	Now time.Time
+	Name  string    // of a policy, if the response has none; "" is "default", and so is what is not printable ASCII
+	Now   time.Time // when the response arrived, from which absolute times count if it has no Date; zero is time.Now()
 }
 
 const defaultName = "default"
@@ -49,11 +43,10 @@ const defaultName = "default"
 //
 // # Names
 //
-// A field is known by the words of its name: [X-][vendor-]RateLimit, then the policy and
-// the role in any order, then the unit of a time, as in X-RateLimit-Remaining-Minute or
-// Acme-Rate-Limit-Requests-Reset-Ms. Without the word RateLimit, X-Acme-Remaining is
-// read if there is also X-Acme-Limit, X-Acme-Used or X-Acme-Reset. Some eighty more
-// fields are known by their whole names.
+// A field is known by the words of its name: [X-][vendor-]RateLimit, then the policy and the
+// role in any order, then the unit of a time, as in X-RateLimit-Remaining-Minute or
+// Acme-Rate-Limit-Requests-Reset-Ms; or X-Acme-Remaining next to X-Acme-Limit, -Used or
+// -Reset. Some eighty more fields are known by their whole names.
 //
 // A policy is named by the words between RateLimit and the role, or by a field for the
 // name, else by o.Name. A family with another prefix that names no policy is called by its
@@ -102,12 +95,11 @@ const defaultName = "default"
 //
 // # Dialect
 //
-// Fields.Dialect is "ratelimit" for the current form; "draft-00", "draft-03", "draft-06"
-// or "draft-07" by the syntax in the drafts' own names; "draft-08" and "draft-next" as
-// above; the name of a dialect in o.Dialects, or of a vendor whose fields are known by
-// their whole names ("shopify"), if that was read first; else the family in lower case:
-// "x-ratelimit", "anthropic-ratelimit". A response of GitHub is "x-ratelimit" too, as
-// many servers spell their fields like that, unless o.Dialects has [GitHub].
+// Fields.Dialect is "ratelimit" for the current form; "draft-00" to "draft-07" by the syntax
+// in the drafts' own names; "draft-08" and "draft-next" as above; the name of a dialect in
+// o.Dialects, or of a vendor whose fields are known by their whole names ("shopify"), if
+// that was read first; else the family in lower case: "x-ratelimit", for GitHub too unless
+// o.Dialects has [GitHub].
 func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
 	f, _, faults := parseAny(h, &o)
 	return f, joinFaults(faults)

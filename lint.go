@@ -21,14 +21,13 @@ import (
 //
 // A malformed field has that finding alone, because strict clients ignore it (draft-11
 // Section 7), whatever [ParseAny] reads of it. Older fields are read only to see whether
-// they contradict the current ones. A response in the form of the draft that follows,
-// the Dialect "draft-next", has a note that says so, and is not checked further.
+// they contradict the current ones. A response in the form of the draft that follows has
+// a note that says so, and is not checked further.
 //
 // Check does not see:
 //
-//   - The body: whether the type of a problem fits the status, say.
-//   - The values of trailers, nor the names of those that are not announced, until the
-//     body has been read.
+//   - The body, nor the values of trailers, nor the names of trailers that are not
+//     announced until the body has been read.
 //   - Which volume is unwanted (draft-11 Section 6): it asks for lower values from ten
 //     times the rate of a policy on.
 //   - What is sensitive in a partition key, but for addresses (Section 6.1). A limit

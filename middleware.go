@@ -33,13 +33,11 @@ type Decision struct {
 //	http.ListenAndServe(addr, m.Handler(mux))
 //
 // Middlewares stack: with one for all routes and one for a route behind it, every
-// response tells the limits of both, and of two policies with one name the tighter. In
-// front of a reverse proxy, ModifyResponse joins them with what upstream says.
+// response tells the limits of both, and of two policies with one name the tighter.
 type Middleware struct {
-	// Take takes a unit of quota for a request, and may wait for that: its context is
-	// that of the request. It may be called by several goroutines at once. If it returns
-	// an error, nothing of the Decision is used but Done, and the request passes, unless
-	// OnError answers it.
+	// Take takes a unit of quota for a request, in whose context it may wait. It may be
+	// called by several goroutines at once. If it returns an error, nothing of the
+	// Decision is used but Done, and the request passes, unless OnError answers it.
 	Take func(*http.Request) (Decision, error)
 	// Legacy are older forms that are written as well, for clients that know nothing
 	// else. Each costs a request some two microseconds, three times what the current

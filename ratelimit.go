@@ -20,8 +20,7 @@ type Limit struct {
 // cannot be written; see [Fields.Writable].
 const Unknown = -1
 
-// Equal reports whether l and m are the same on the wire, the order of Params included.
-// An absent Reset is not equal to one of 0, nor an absent PartitionKey to an empty one.
+// Equal is as [Policy.Equal]; an absent Reset is not equal to one of 0.
 func (l Limit) Equal(m Limit) bool {
 	return l.Name == m.Name && l.Remaining == m.Remaining && l.Reset == m.Reset &&
 		equalKey(l.PartitionKey, m.PartitionKey) && l.Params.equal(m.Params)

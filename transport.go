@@ -24,10 +24,8 @@ import (
 // holds for all requests of the key, which may be slower than the backoff after a 429
 // without one.
 type Transport struct {
-	// Base sends the requests; nil is http.DefaultTransport.
-	Base http.RoundTripper
-	// Advisor reads the responses.
-	Advisor Advisor
+	Base    http.RoundTripper // sends the requests; nil is http.DefaultTransport
+	Advisor Advisor           // reads the responses
 	// Key returns what requests that share their limits have in common; nil is the
 	// origin: scheme, host and port. A request with the key "" is not held back. See
 	// [KeyBy].
@@ -212,7 +210,7 @@ func (t *Transport) waitRedirect(ctx context.Context, cancelled <-chan struct{},
 // KeyBy returns a [Transport.Key] for servers that limit each user: requests to one
 // origin share their limits if all of these fields, such as Authorization, are the same.
 // Without any of the fields it is the origin. The key holds a hash of the fields, which
-// is of no use outside of this process. [Gate.Forget] of an origin forgets these keys.
+// is of no use outside of this process.
 func KeyBy(fields ...string) func(*http.Request) string {
 	keys := make([]string, len(fields))
 	for i, field := range fields {
