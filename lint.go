@@ -41,7 +41,7 @@ func Check(resp *http.Response) []Finding {
 	}
 	c := checker{resp: resp, h: resp.Header, clock: readClock(resp.Header, time.Time{})}
 	if parseNextLimits(c.h[limitKey]) != nil {
-		c.find(rules[ruleNext], LimitField, -1)
+		c.add(rules[ruleNext], LimitField, -1)
 		c.retryAfter() // its form is that of RFC 9110, whatever the draft
 		return c.findings
 	}
@@ -67,11 +67,11 @@ func (c *checker) list(field *fieldDef, members int, err error) {
 	case errors.As(err, &e):
 		r := malformed(field, e, c.h[field.key])
 		r.message = fmt.Sprintf("line %d, byte %d: %s", e.Line+1, e.Offset+1, r.message)
-		c.find(r, field.name, e.Item)
+		c.add(r, field.name, e.Item)
 	case len(c.h[field.key]) > 0 && members == 0:
 		r := rules[ruleEmpty]
 		r.id = field.listRule
-		c.find(r, field.name, -1)
+		c.add(r, field.name, -1)
 	}
 }
 
@@ -103,7 +103,7 @@ func malformed(field *fieldDef, e *FieldError, lines []string) rule {
 // policies checks each policy on its own.
 func (c *checker) policies() {
 	if i := repeated(c.fields.Policies); i > 0 {
-		c.find(rules[ruleTwice], PolicyField, i)
+		c.add(rules[ruleTwice], PolicyField, i)
 	}
 	empty := emptyUnits(c.h[policyKey])
 	for i := range c.fields.Policies {
@@ -112,15 +112,15 @@ func (c *checker) policies() {
 		switch p.Unit {
 		case "":
 			if empty[i] {
-				c.find(rules[ruleEmptyUnit], PolicyField, i)
+				c.add(rules[ruleEmptyUnit], PolicyField, i)
 			}
 		case Requests, ContentBytes, ConcurrentRequests:
 		case requestAlias:
-			c.find(rules[ruleAlias], PolicyField, i)
+			c.add(rules[ruleAlias], PolicyField, i)
 		case "tokens", "cost", "percent": // of language models, of GraphQL, and of those who tell no number
-			c.find(rules[ruleUsedUnit], PolicyField, i)
+			c.add(rules[ruleUsedUnit], PolicyField, i)
 		default:
-			c.find(rules[ruleUnit], PolicyField, i)
+			c.add(rules[ruleUnit], PolicyField, i)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func emptyUnits(lines []string) map[int]bool {
 // limits checks each limit on its own.
 func (c *checker) limits() {
 	if i := repeated(c.fields.Limits); i > 0 {
-		c.find(rules[ruleTwice], LimitField, i)
+		c.add(rules[ruleTwice], LimitField, i)
 	}
 	for i := range c.fields.Limits {
 		l := &c.fields.Limits[i]
@@ -152,17 +152,17 @@ func (c *checker) member(field *fieldDef, i int, name string, key []byte, params
 	if name == "" {
 		r := rules[ruleNameless]
 		r.id = field.nameRule
-		c.find(r, field.name, i)
+		c.add(r, field.name, i)
 	}
 	foreign := func(p Param) bool { return otherField(p.Key) != nil }
 	if slices.ContainsFunc(params, func(p Param) bool { return !prefixed(p.Key) && !foreign(p) }) {
-		c.find(rules[rulePrefix], field.name, i)
+		c.add(rules[rulePrefix], field.name, i)
 	}
 	if at := slices.IndexFunc(params, foreign); at >= 0 {
-		c.find(otherField(params[at].Key).with(params[at].Key), field.name, i)
+		c.add(otherField(params[at].Key).with(params[at].Key), field.name, i)
 	}
 	if personal(key) {
-		c.find(rules[rulePersonal], field.name, i)
+		c.add(rules[rulePersonal], field.name, i)
 	}
 }
 
@@ -225,19 +225,19 @@ func (c *checker) joins() {
 		switch {
 		case p != &noPolicy:
 			if l.Remaining > p.Quota {
-				c.find(rules[ruleQuota], LimitField, i)
+				c.add(rules[ruleQuota], LimitField, i)
 			}
 		case len(c.fields.Policies) > 0:
-			c.find(rules[ruleOrphan], LimitField, i)
+			c.add(rules[ruleOrphan], LimitField, i)
 		}
 		switch late := overdue(l, p); {
 		case late && l.Reset.n >= text.LeastUnix:
-			c.find(rules[ruleMoment], LimitField, i)
+			c.add(rules[ruleMoment], LimitField, i)
 		case late:
-			c.find(rules[ruleReset], LimitField, i)
+			c.add(rules[ruleReset], LimitField, i)
 		}
 		if invites(l, p, shortest[p.Unit.canonical()]) {
-			c.find(rules[ruleRatio], LimitField, i)
+			c.add(rules[ruleRatio], LimitField, i)
 		}
 	}
 }

@@ -22,19 +22,19 @@ func (c *checker) response() {
 		if trailers[field.key] {
 			r := rules[ruleTrailer]
 			r.id = field.trailerRule
-			c.find(r, field.name, -1)
+			c.add(r, field.name, -1)
 		}
 		if len(c.h[field.key]) == 0 {
 			continue
 		}
 		if redirection {
-			c.find(rules[ruleRedirection], field.name, -1)
+			c.add(rules[ruleRedirection], field.name, -1)
 		}
 		switch {
 		case c.clock.Stored:
-			c.find(rules[ruleCached], field.name, -1)
+			c.add(rules[ruleCached], field.name, -1)
 		case storable:
-			c.find(rules[ruleStorable], field.name, -1)
+			c.add(rules[ruleStorable], field.name, -1)
 		}
 	}
 }
@@ -89,11 +89,11 @@ func (c *checker) retryAfter() {
 		}
 	}
 	if len(lines) > 0 && !standard {
-		c.find(rules[ruleRetryForm], retryAfterKey, -1)
+		c.add(rules[ruleRetryForm], retryAfterKey, -1)
 	}
 	least, ok := c.fields.RetryAfter().Duration()
 	if ok && found && asked.wait(c.clock.Made()) < least { // a date without Date is as far away as can be
-		c.find(rules[ruleRetryEarly], retryAfterKey, -1)
+		c.add(rules[ruleRetryEarly], retryAfterKey, -1)
 	}
 }
 
@@ -114,9 +114,9 @@ func (c *checker) older() {
 		remaining, reset := c.agrees(l)
 		switch {
 		case !remaining:
-			c.find(rules[ruleOlder], olderKey(fields, l.Name, older.Remaining), -1)
+			c.add(rules[ruleOlder], olderKey(fields, l.Name, older.Remaining), -1)
 		case !reset && l.Remaining != Unknown: // else the current fields have no member for it
-			c.find(rules[ruleOlder], olderKey(fields, l.Name, older.Reset), -1)
+			c.add(rules[ruleOlder], olderKey(fields, l.Name, older.Reset), -1)
 		}
 	}
 	blamed := map[string]bool{} // one field may hold many quotas
@@ -127,7 +127,7 @@ func (c *checker) older() {
 		}
 		if key := olderKey(fields, p.Name, older.Quota); !blamed[key] {
 			blamed[key] = true
-			c.find(rules[ruleOlder], key, -1)
+			c.add(rules[ruleOlder], key, -1)
 		}
 	}
 }

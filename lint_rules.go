@@ -129,7 +129,7 @@ type checker struct {
 	findings []Finding
 }
 
-// find adds a finding.
-func (c *checker) find(r rule, field string, item int) {
+// add notes a finding.
+func (c *checker) add(r rule, field string, item int) {
 	c.findings = append(c.findings, Finding{r.id, r.level, field, item, r.message})
 }
