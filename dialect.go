@@ -22,7 +22,7 @@ const (
 	RoleName                  // the name of the policy
 	RolePolicies              // a list of Integer policies, 100;w=60 (draft-06 Section 3.2)
 
-	roles // their number
+	roleCount // their number
 )
 
 // A TimeFormat is what a number means that stands for a time. Dates, durations with
@@ -158,7 +158,7 @@ func (f *DialectField) fault() error {
 	switch {
 	case !text.IsToken(f.Name), strings.Count(f.Name, "*") > 1, !text.IsName(f.Policy), !text.IsName(string(f.Unit)):
 		return ErrSyntax
-	case f.Role < 0 || f.Role >= roles, f.Format < 0 || f.Format >= timeFormats, f.Window.ok && !isInteger(f.Window.n, minWindow):
+	case f.Role < 0 || f.Role >= roleCount, f.Format < 0 || f.Format >= timeFormats, f.Window.ok && !isInteger(f.Window.n, minWindow):
 		return ErrRange
 	}
 	return nil

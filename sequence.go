@@ -194,9 +194,9 @@ func (x *exchange) check() {
 	}
 }
 
-// find adds a finding about a field and the index of its member. certain reports
+// add adds a finding about a field and the index of its member. certain reports
 // whether it has no explanation but a fault, given that the client is alone.
-func (x *exchange) find(index int, certain bool, field string, item int) {
+func (x *exchange) add(index int, certain bool, field string, item int) {
 	r := sequenceRules[index]
 	if !certain || !x.Alone {
 		r.level = LevelNote

@@ -103,7 +103,7 @@ func (at *place) fault(index int, certain bool, role Role) {
 		field, whose = PolicyField, -1
 	}
 	name, item := at.field(field, at.name, role, whose)
-	at.find(index, certain && concerned, name, item)
+	at.add(index, certain && concerned, name, item)
 }
 
 // unixTime checks that a current reset is no point in time. ParseAny takes an older
@@ -323,7 +323,7 @@ func (x *exchange) refusedEarly(certain bool) {
 	if len(x.advice.Fields.Limits) > 0 {
 		field, _ = x.field(LimitField, x.advice.Fields.Limits[0].Name, RoleRemaining, 0)
 	}
-	x.find(ruleEarly, certain, field, -1)
+	x.add(ruleEarly, certain, field, -1)
 }
 
 // spare returns how many more requests the response leaves. ok is false if it does not
@@ -406,7 +406,7 @@ func (x *exchange) promised() {
 		}
 		// A bucket gives back one at a time, which a request may have taken whose
 		// answer was lost; three times in a row it is not that.
-		x.find(index, o.row >= 3 && o.broken > o.kept && x.overlaps == 0, field, -1)
+		x.add(index, o.row >= 3 && o.broken > o.kept && x.overlaps == 0, field, -1)
 	}
 	o.ok, o.end, o.source = true, x.received.Add(x.advice.Asked), x.advice.Source
 }
@@ -427,6 +427,6 @@ func (x *exchange) counts(unit Unit) bool {
 func (x *exchange) retryEarly() {
 	least, ok := x.advice.Fields.RetryAfter().Duration()
 	if x.refused && ok && !x.isCurrent() && x.advice.Source == SourceRetryAfter && x.advice.Asked.Seconds()+x.slack() < least.Seconds() {
-		x.find(ruleBefore, false, retryAfterKey, -1)
+		x.add(ruleBefore, false, retryAfterKey, -1)
 	}
 }
