@@ -93,14 +93,14 @@ func joinFaults(faults []*FieldError) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	type place struct {
+	type spot struct {
 		field      string
 		line, item int
 	}
-	seen := make(map[place]bool, len(faults))
+	seen := make(map[spot]bool, len(faults))
 	errs := make([]error, 0, len(faults))
 	for _, e := range faults {
-		at := place{e.Field, e.Line, e.Item}
+		at := spot{e.Field, e.Line, e.Item}
 		if !seen[at] {
 			seen[at] = true
 			errs = append(errs, e)

@@ -62,7 +62,7 @@ func restrictPolicies(upstream, own []Policy) ([]Policy, error) {
 		if !both {
 			continue
 		}
-		if param := conflict(p, &own[j]); param != "" {
+		if param := difference(p, &own[j]); param != "" {
 			return nil, &FieldError{Field: PolicyField, Offset: -1, Item: j, Param: param, Err: ErrConflict}
 		}
 		p.Quota, p.Window = lower(p.Quota, own[j].Quota), longer(p.Window, own[j].Window)
@@ -76,9 +76,9 @@ func restrictPolicies(upstream, own []Policy) ([]Policy, error) {
 	return out, nil
 }
 
-// conflict returns the key of the parameter by which two policies of one name
+// difference returns the key of the parameter by which two policies of one name
 // mean different things, "" if they mean the same.
-func conflict(p, q *Policy) string {
+func difference(p, q *Policy) string {
 	switch {
 	case p.Unit.canonical() != q.Unit.canonical():
 		return unitKey
