@@ -60,11 +60,10 @@ func (s Source) String() string {
 	return "none"
 }
 
-// An Advice is what a response asks of a client. The zero Advice is to go on.
-//
-// It promises nothing: a server may refuse a request although something remains
-// (draft-11 Section 4.1.1), and the end of a wait does not restore the quota for certain
-// (Sections 4.1.2 and 8.4).
+// An Advice is what a response asks of a client. The zero Advice is to go on. It
+// promises nothing: a server may refuse a request although something remains (draft-11
+// Section 4.1.1), and the end of a wait does not restore the quota for certain (Sections
+// 4.1.2 and 8.4).
 type Advice struct {
 	Wait  time.Duration // before the next request, from the arrival of the response: 0, to go on, to MaxWait
 	Asked time.Duration // the wait that the server asks for, however long it is

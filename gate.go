@@ -11,10 +11,9 @@ import (
 
 // A Cost is what a request takes of limits. Without one it takes one of each limit of
 // requests, and nothing of others, such as the tokens of a model. A Cost for a limit
-// that the server does not announce does nothing.
-//
-// Where a Cost names the policy of a limit, those that name none are not counted for it.
-// Otherwise all that concern a limit are added up.
+// that the server does not announce does nothing. Where a Cost names the policy of a
+// limit, those that name none are not counted for it. Otherwise all that concern a limit
+// are added up.
 type Cost struct {
 	Unit   Unit   // of the policy, such as "tokens"; "" is any if Policy is given, else Requests
 	Policy string // its name, such as "input-tokens", if several have that unit; "" is each of them

@@ -89,8 +89,7 @@ func (l Limit) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads what [Limit.MarshalJSON] writes, by the rules of
-// [Policy.UnmarshalJSON]. A missing remaining is [Unknown].
+// UnmarshalJSON reads what [Limit.MarshalJSON] writes, as [Policy.UnmarshalJSON] does.
 func (l *Limit) UnmarshalJSON(b []byte) error {
 	var m memberJSON
 	if done, err := unmarshalMember(b, &m); done {

@@ -16,12 +16,11 @@ type FixedWindow struct {
 }
 
 // Fields returns one policy and its limit: "minute";q=100;w=60 and "minute";r=60;t=12
-// for the numbers above. [Fields.Join] joins several.
-//
-// Remaining is Quota − Used, at least 0, and Reset is Left. If both Used and Left are 0
-// or less, the next request begins a window, so Reset is a whole window. Numbers are cut
-// to what the fields can carry, and times rounded up to whole seconds, at least one, so
-// that no client comes back too early.
+// for the numbers above. [Fields.Join] joins several. Remaining is Quota − Used, at
+// least 0, and Reset is Left. If both Used and Left are 0 or less, the next request
+// begins a window, so Reset is a whole window. Numbers are cut to what the fields can
+// carry, and times rounded up to whole seconds, at least one, so that no client comes
+// back too early.
 //
 // A whole quota shortly before the end of a window invites twice the quota within a
 // moment: see [Limit.Cap], and [Limit.Jitter] for those that wait for the same end
