@@ -227,8 +227,8 @@ func (w *writing) value(field *DialectField, l *Limit, p *Policy, done *writtenL
 }
 
 // has reports whether d has a field of one of the roles.
-func (d *Dialect) has(roles ...Role) bool {
-	return slices.ContainsFunc(d.Fields, func(f DialectField) bool { return slices.Contains(roles, f.Role) })
+func (d *Dialect) has(wanted ...Role) bool {
+	return slices.ContainsFunc(d.Fields, func(f DialectField) bool { return slices.Contains(wanted, f.Role) })
 }
 
 // unwritable reports whether the field has a syntax of its own, which can only be

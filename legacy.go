@@ -286,9 +286,9 @@ const maxComments = 64
 // Section 3.2), as far as they can be written again.
 func comments(params string) (ps Params) {
 	for n := 0; params != "" && n < maxParams; n++ {
-		var param string
-		param, params, _ = text.Cut(params, ';')
-		key, value, valued := strings.Cut(text.Trim(param), "=")
+		var one string
+		one, params, _ = text.Cut(params, ';')
+		key, value, valued := strings.Cut(text.Trim(one), "=")
 		key, value = strings.ToLower(text.Trim(key)), text.Trim(value)
 		if !text.IsKey(key) || policyField.find(key) != nil || key == "window" || key == "name" {
 			continue
@@ -309,8 +309,8 @@ func comments(params string) (ps Params) {
 // commentValue returns the value of a comment: a number, a quoted string or a
 // token.
 func commentValue(s string) any {
-	if item, kind := scanBareItem(s); kind != absent {
-		return item.any(kind)
+	if item, form := scanBareItem(s); form != absent {
+		return item.any(form)
 	}
 	if name := text.Unquote(s); name != s && text.IsName(name) {
 		return name
@@ -386,9 +386,9 @@ func (m *member) read(item string, field *fieldDef) (ok bool) {
 		return false
 	}
 	for n := 0; params != ""; n++ {
-		var param string
-		param, params, ok = text.Cut(params, ';')
-		key, value, valued := strings.Cut(text.Trim(param), "=")
+		var one string
+		one, params, ok = text.Cut(params, ';')
+		key, value, valued := strings.Cut(text.Trim(one), "=")
 		if !ok || n == maxParams || !text.IsKey(key) || !m.readParam(field.find(key), key, value, valued) {
 			return false
 		}
@@ -402,11 +402,11 @@ func (m *member) readParam(def *paramDef, key, value string, valued bool) (ok bo
 	if def == nil || !valued {
 		var v any = true
 		if valued {
-			item, kind := scanBareItem(value)
-			if kind == absent {
+			item, form := scanBareItem(value)
+			if form == absent {
 				return false
 			}
-			v = item.any(kind)
+			v = item.any(form)
 		}
 		m.params = append(m.params, Param{key, v})
 		return def == nil
@@ -415,7 +415,7 @@ func (m *member) readParam(def *paramDef, key, value string, valued bool) (ok bo
 	case unitParam:
 		m.unit, ok = nameItem(value)
 	case keyParam:
-		if item, kind := scanBareItem(value); kind == bytesKind {
+		if item, form := scanBareItem(value); form == bytesKind {
 			m.key, ok = item.bytes, true
 		} else {
 			var s string
@@ -438,10 +438,10 @@ func (m *member) readParam(def *paramDef, key, value string, valued bool) (ok bo
 
 // nameItem returns the content of a String or a Token.
 func nameItem(s string) (string, bool) {
-	item, kind := scanBareItem(s)
-	if kind == stringKind {
+	item, form := scanBareItem(s)
+	if form == stringKind {
 		return item.str, true
 	}
 	token, ok := item.other.(httpsfv.Token)
-	return string(token), ok && kind == otherKind
+	return string(token), ok && form == otherKind
 }

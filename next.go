@@ -97,19 +97,19 @@ func tightestOfEach[T any, M interface {
 	identity() identity
 }](list []T, compare func(a, b M) int) []T {
 	index := make(map[identity]int, len(list))
-	kept := list[:0]
+	firsts := list[:0]
 	for i := range list {
 		id := M(&list[i]).identity()
 		at, again := index[id]
 		switch {
 		case !again:
-			index[id] = len(kept)
-			kept = append(kept, list[i])
-		case compare(&list[i], &kept[at]) < 0:
-			kept[at] = list[i]
+			index[id] = len(firsts)
+			firsts = append(firsts, list[i])
+		case compare(&list[i], &firsts[at]) < 0:
+			firsts[at] = list[i]
 		}
 	}
-	return kept
+	return firsts
 }
 
 // parseEach reads the lines of a field as the next draft does: names may be Tokens, and

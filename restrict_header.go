@@ -222,12 +222,12 @@ func (e *olderEdit) lowerForm(limits []olderLimit) error {
 	form, mark := limits[0].form, len(e.written)
 	before := e.read(form)
 	for _, resets := range []bool{true, false} {
-		most, ok := e.lower(limits, resets)
+		bounds, ok := e.lower(limits, resets)
 		if len(e.written) == mark && ok {
 			return nil
 		}
 		for i, after := range e.read(form) {
-			ok = ok && noMoreThan(&before[i], &after) && noMoreThan(&most, &after)
+			ok = ok && noMoreThan(&before[i], &after) && noMoreThan(&bounds, &after)
 		}
 		if ok {
 			return nil
@@ -381,7 +381,7 @@ func (l *olderLimit) bind(b bound) {
 // lower writes the fields that say more than the bounds of their limits, those of resets
 // if resets is true. It returns what the bounds say, as far as fields can say it; ok is
 // false if a field cannot express its number.
-func (e *olderEdit) lower(limits []olderLimit, resets bool) (most Advice, ok bool) {
+func (e *olderEdit) lower(limits []olderLimit, resets bool) (bounds Advice, ok bool) {
 	ok = true
 	for i := range limits {
 		l := &limits[i]
@@ -394,15 +394,15 @@ func (e *olderEdit) lower(limits []olderLimit, resets bool) (most Advice, ok boo
 				continue
 			}
 			if held.Role == older.Reset && l.remaining != Unknown {
-				most.Fields.Limits = append(most.Fields.Limits, Limit{Remaining: l.least(), Reset: l.bound.reset})
+				bounds.Fields.Limits = append(bounds.Fields.Limits, Limit{Remaining: l.least(), Reset: l.bound.reset})
 			}
 			if lowers {
 				ok = e.write(held, n) && ok
 			}
 		}
 	}
-	most.follow()
-	return most, ok
+	bounds.follow()
+	return bounds, ok
 }
 
 // lowered returns the number that a field has to say within the bound of its limit, and

@@ -128,8 +128,8 @@ func readPairs(facts []Fact, role Role, line string) ([]Fact, bool) {
 // readHeads reads Microsoft.Compute/HighCostGet3Min;46 (Azure): a policy, and what
 // remains of it.
 func readHeads(facts []Fact, line string) ([]Fact, bool) {
-	for head := range strings.SplitSeq(line, ",") {
-		policy, remaining, _ := strings.Cut(head, ";")
+	for part := range strings.SplitSeq(line, ",") {
+		policy, remaining, _ := strings.Cut(part, ";")
 		if len(facts) > 4*maxMembers {
 			return facts, false
 		}

@@ -15,10 +15,10 @@ const filterBits = 12
 // A filter is a set of hashes of four bytes.
 type filter [1 << filterBits / 64]uint64
 
-func (f *filter) set(hash uint32) { f[hash/64] |= 1 << (hash % 64) }
+func (f *filter) set(sum uint32) { f[sum/64] |= 1 << (sum % 64) }
 
 // has reports whether a hash is in the set.
-func (f *filter) has(hash uint32) bool { return f[hash/64]>>(hash%64)&1 != 0 }
+func (f *filter) has(sum uint32) bool { return f[sum/64]>>(sum%64)&1 != 0 }
 
 // hash returns the hash of the first four bytes of a text, without case.
 func hash(s string) uint32 {
@@ -158,8 +158,8 @@ const longestKept = 64
 
 // nameOf returns what a key says.
 func nameOf(key string) *name {
-	hash := maphash.String(filters().seed, key)
-	first, second := &names[hash%uint64(len(names))], &names[hash>>32%uint64(len(names))]
+	sum := maphash.String(filters().seed, key)
+	first, second := &names[sum%uint64(len(names))], &names[sum>>32%uint64(len(names))]
 	if n := first.Load(); n != nil && n.key == key {
 		return n
 	}

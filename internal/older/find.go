@@ -35,12 +35,12 @@ func (f *Field) Policy() string { return f.name.policy }
 // them costs a hundred times as much as to see that another name is none of a limit: ok
 // is false if there are more than MaxFields of these.
 func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok bool) {
-	known := filters()
+	keys := filters()
 	var loose []Field
 	var heads filter // of families without an anchor
 	looked := 0
 	for key, lines := range h {
-		if !known.may(key) && (len(tables) == 0 || !tablesMay(tables, key)) || len(lines) == 0 {
+		if !keys.may(key) && (len(tables) == 0 || !tablesMay(tables, key)) || len(lines) == 0 {
 			continue // as nearly all keys
 		}
 		if looked++; looked > MaxFields {
@@ -66,7 +66,7 @@ func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok 
 	}
 	begun := len(loose)
 	for key, lines := range h {
-		if !heads.has(shortHash(head(key))) || known.may(key) || tablesMay(tables, key) || len(lines) == 0 {
+		if !heads.has(shortHash(head(key))) || keys.may(key) || tablesMay(tables, key) || len(lines) == 0 {
 			continue
 		}
 		if looked++; looked > MaxFields {
@@ -92,9 +92,9 @@ func head(key string) string {
 // Waits returns the longest wait that h asks for in fields other than Retry-After; none
 // if there is none, or if too many fields may be one.
 func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
-	known, looked := filters(), 0
+	keys, looked := filters(), 0
 	for key, lines := range h {
-		if !known.may(key) || len(lines) == 0 {
+		if !keys.may(key) || len(lines) == 0 {
 			continue
 		}
 		if looked++; looked > MaxFields {

@@ -72,7 +72,7 @@ func (m *item) readPolicy(value string) bool {
 // quota, in another line it is that of another limiter.
 func readItems(facts []Fact, role Role, line string, first bool) (_ []Fact, bad int) {
 	bad = noFault
-	for off, begins := 0, true; off <= len(line); begins = false {
+	for off, leads := 0, true; off <= len(line); leads = false {
 		member, _, ok := text.Cut(line[off:], ',')
 		value, params, _ := text.Cut(member, ';')
 		value = text.Trim(value)
@@ -80,14 +80,14 @@ func readItems(facts []Fact, role Role, line string, first bool) (_ []Fact, bad 
 		m.readParams(params)
 		behind := m.window
 		isPolicy := m.readPolicy(value)
-		listed := role == Policies || !(first && begins) && (params != "" || m.window > 0 && !begins)
+		listed := role == Policies || !(first && leads) && (params != "" || m.window > 0 && !leads)
 		switch {
 		case text.Trim(member) == "":
 		case isPolicy && listed:
 			facts = append(facts, Fact{Role: Policies, item: m})
 		case role == Policies:
 			ok = text.Skip(value, 0, text.Alpha) > 0
-		case begins || isPolicy:
+		case leads || isPolicy:
 			from := len(facts)
 			if facts, ok = readCount(facts, Quota, value); len(facts) > from {
 				facts[from].item = m
@@ -194,11 +194,11 @@ func (f *Field) line() string {
 	if first+1 == len(f.Lines) || !f.name.role.number() {
 		return line
 	}
-	least, known := int64(0), false
+	least, found := int64(0), false
 	for _, next := range f.several() {
 		next = text.Trim(next)
-		if v, ok := text.ParseCount(next); ok && (!known || stricter(f.name.role, v.Floor(), least)) {
-			line, least, known = next, v.Floor(), true
+		if v, ok := text.ParseCount(next); ok && (!found || stricter(f.name.role, v.Floor(), least)) {
+			line, least, found = next, v.Floor(), true
 		}
 	}
 	return line

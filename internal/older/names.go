@@ -68,14 +68,14 @@ type name struct {
 
 // compare orders names by family, role and how sure it is, by policy, and then by length.
 func (n *name) compare(m *name) int {
-	place := func(n *name) int {
+	placeOf := func(n *name) int {
 		at := int(n.order)<<8 | int(n.role)<<1
 		if n.weak {
 			at++
 		}
 		return at
 	}
-	if d := place(n) - place(m); d != 0 {
+	if d := placeOf(n) - placeOf(m); d != 0 {
 		return d
 	}
 	return cmp.Or(strings.Compare(n.policy, m.policy), cmp.Compare(len(n.key), len(m.key)), strings.Compare(n.key, m.key))
@@ -91,11 +91,11 @@ func split(room []token, key string) []token {
 		dash = "_" // HTTP_X_RATELIMIT_LIMIT (GoCardless)
 	}
 	for len(room) < maxWords-1 {
-		word, rest, more := strings.Cut(key, dash)
+		part, rest, more := strings.Cut(key, dash)
 		if !more {
 			break
 		}
-		room, key = append(room, tokenOf(word)), rest
+		room, key = append(room, tokenOf(part)), rest
 	}
 	return append(room, tokenOf(key))
 }
@@ -214,10 +214,10 @@ func (n name) anchored(said []token, first int, a anchor) name {
 	policy = n.prefix(policy, a.before)
 	behind := said[a.behind:]
 	if a.after != "" {
-		switch _, known := unglue(nil, a.after); {
+		switch _, isRole := unglue(nil, a.after); {
 		case strings.EqualFold(a.after, "bysize"): // Mistral
 			n.unit = "tokens"
-		case known: // RateLimitRemaining (seen)
+		case isRole: // RateLimitRemaining (seen)
 			behind = said[a.behind-1:]
 			behind[0] = tokenOf(a.after)
 		default:

@@ -104,9 +104,9 @@ func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 			continue
 		}
 		var said generation
-		var read bool
-		ts, r.Faults, said, read = ts.field(f, int16(i+1), room.facts[:0], &o.Clock, r.Faults)
-		if read {
+		var taken bool
+		ts, r.Faults, said, taken = ts.field(f, int16(i+1), room.facts[:0], &o.Clock, r.Faults)
+		if taken {
 			if f.name.order == draftOrder {
 				g = max(g, said)
 			}
@@ -148,8 +148,8 @@ const (
 var generationNames = [...]string{draft06: "draft-06", draft03: "draft-03", draft00: "draft-00", draft07: "draft-07"}
 
 // field adds what a field says to the tallies. It returns the generation that the syntax
-// shows, and whether anything was read.
-func (ts tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faults []Fault) (_ tallies, _ []Fault, g generation, read bool) {
+// shows, and whether it has read some.
+func (ts tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faults []Fault) (_ tallies, _ []Fault, g generation, some bool) {
 	n := f.name
 	if strings.EqualFold(f.Key, limitKey) {
 		facts, bad := f.readDictionary(room)
@@ -175,7 +175,7 @@ func (ts tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faul
 		facts, bad := f.read(room, line, i == first)
 		var taken int
 		ts, taken = ts.add(f, number, facts, c)
-		read = read || taken > 0
+		some = some || taken > 0
 		for j := range facts {
 			if n.role != Policies {
 				g = max(g, facts[j].shows)
@@ -189,7 +189,7 @@ func (ts tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faul
 			break
 		}
 	}
-	return ts, faults, g, read
+	return ts, faults, g, some
 }
 
 // clear reports whether a value that cannot be read is an error. It is if the name

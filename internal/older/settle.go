@@ -145,7 +145,7 @@ func (t *tally) mayFit(window, units int64) bool {
 // tell: it says when a bucket has its next unit, or when another limiter lets the client
 // come back, so that it agrees with a reset by chance alone.
 func (ts *tallies) settleResets(option text.Format) (guessed bool) {
-	var told map[string]int64 // by family
+	var byForm map[string]int64 // how many units make a second, by family
 	for i := range ts.list {
 		t := &ts.list[i]
 		if t.reset.Kind != text.Bare {
@@ -154,10 +154,10 @@ func (ts *tallies) settleResets(option text.Format) (guessed bool) {
 		if units := t.unitsTold(); units > 0 {
 			t.resetIn(units)
 			if len(ts.list) > 1 && t.window != 0 {
-				if told == nil {
-					told = make(map[string]int64)
+				if byForm == nil {
+					byForm = make(map[string]int64)
 				}
-				told[t.form] = units
+				byForm[t.form] = units
 			}
 		}
 	}
@@ -165,8 +165,8 @@ func (ts *tallies) settleResets(option text.Format) (guessed bool) {
 		t := &ts.list[i]
 		switch {
 		case t.reset.Kind != text.Bare:
-		case told[t.form] != 0:
-			t.resetIn(told[t.form])
+		case byForm[t.form] != 0:
+			t.resetIn(byForm[t.form])
 		case option == text.Milli:
 			t.resetIn(1000)
 		default:

@@ -210,13 +210,13 @@ func stricter(role Role, n, other int64) bool {
 // heeds sets a number to what a field says, if that counts next to what is known. The
 // first field that says a number decides; of several in it the one that allows least, as
 // it cannot be told which of two limiters on the way is meant.
-func (t *tally) heeds(field int16, role Role, known *int64, n int64) bool {
-	again := *known != Unknown && t.by[role] == field
-	t.several = t.several || again && n != *known
-	if *known != Unknown && !(again && stricter(role, n, *known)) {
+func (t *tally) heeds(field int16, role Role, number *int64, n int64) bool {
+	again := *number != Unknown && t.by[role] == field
+	t.several = t.several || again && n != *number
+	if *number != Unknown && !(again && stricter(role, n, *number)) {
 		return false
 	}
-	*known, t.by[role] = n, field
+	*number, t.by[role] = n, field
 	return true
 }
 
@@ -351,14 +351,14 @@ func (t *tally) left() uint64 {
 // absorb moves to one tally what it lacks and another has, which is empty afterwards.
 func (ts *tallies) absorb(into, other int) {
 	t, from := &ts.list[into], &ts.list[other]
-	known := func(n *int64, other int64) {
+	fill := func(n *int64, other int64) {
 		if *n == Unknown {
 			*n = other
 		}
 	}
-	known(&t.quota, from.quota)
-	known(&t.remaining, from.remaining)
-	known(&t.used, from.used)
+	fill(&t.quota, from.quota)
+	fill(&t.remaining, from.remaining)
+	fill(&t.used, from.used)
 	t.part = cmp.Or(t.part, from.part)
 	t.window, t.bare = cmp.Or(t.window, from.window), cmp.Or(t.bare, from.bare)
 	if t.reset.Kind == text.NoMoment {

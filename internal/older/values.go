@@ -144,11 +144,11 @@ func (n *name) readMember(facts []Fact, line string) (_ []Fact, ok bool) {
 func roleOfPlain(value string) Role {
 	first, second, pair := strings.Cut(value, "/")
 	a, _ := text.ParseCount(text.Trim(first))
-	b, isCount := text.ParseCount(text.Trim(second))
+	b, counted := text.ParseCount(text.Trim(second))
 	switch {
 	case !pair:
 		return None
-	case isCount && a.N <= b.N:
+	case counted && a.N <= b.N:
 		return Used
 	}
 	return Quota
@@ -285,13 +285,13 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 		case n.role.time():
 			facts = append(facts, Fact{Policy: below(named, key), Role: n.role, Value: value})
 		case n.role != None:
-			var fits bool
+			var valid bool
 			from := len(facts)
-			facts, fits = readCount(facts, n.role, value)
+			facts, valid = readCount(facts, n.role, value)
 			for i := from; i < len(facts); i++ {
 				facts[i].Policy = below(named, key)
 			}
-			ok = ok && fits
+			ok = ok && valid
 		}
 	}
 	return facts, ok
