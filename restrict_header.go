@@ -85,7 +85,7 @@ func (f *Fields) pass(h http.Header, own *Fields, o *LegacyOptions) error {
 
 // known returns what the current fields can carry of f, so that a client does the
 // same: it waits as long, and paces itself no faster. Where the response refused the
-// request, a client waits for a Reset beside which nothing says what remains.
+// request, a client waits for a Reset even if nothing says what remains.
 func (f Fields) known(refused bool) Fields {
 	policies := newMatcher(f.Policies)
 	limits := make([]Limit, 0, len(f.Limits))
@@ -275,8 +275,8 @@ func (e *olderEdit) undo(but int) {
 	e.written, e.said = e.written[:but], nil
 }
 
-// collect sorts holders by form and limit. A reset that no limit is named for is also
-// that of the limits of its form that have none.
+// collect sorts holders by form and limit. A reset that names no limit is also the reset
+// of those limits of its form that have none of their own.
 func collect(holders []older.Holder) (limits []olderLimit) {
 	type place struct{ form, limit string }
 	index := make(map[place]int, 4)
@@ -345,7 +345,7 @@ func bind(limits []olderLimit, own *Fields, policies *matcher) {
 	}
 }
 
-// tightestOf returns the limit of requests of which least remains, within its bound, or
+// tightestOf returns the limit of requests with the lowest remaining, within its bound, or
 // nil. One without a reset comes after all others, as it cannot say until when.
 func tightestOf(limits []olderLimit) (best *olderLimit) {
 	for i := range limits {

@@ -41,7 +41,7 @@ var exceptions = []struct {
 	{"cohere", Row{Name: "X-Endpoint-Monthly-Call-Remaining", Role: Remaining, Policy: "monthly"}},
 	{"discogs", Row{Name: "X-Discogs-RateLimit", Role: Quota, Window: 60}},
 	{"discogs", Row{Name: "X-Discogs-RateLimit-Used", Role: Used, Window: 60}},
-	{"egnyte", Row{Name: "X-Quota-Reset", Role: Reset, Policy: "accesstoken", Loose: true}}, // it counts beside the other
+	{"egnyte", Row{Name: "X-Quota-Reset", Role: Reset, Policy: "accesstoken", Loose: true}}, // it counts only with the other fields
 	{"elevenlabs", Row{Name: "Maximum-Concurrent-Requests", Role: Quota, Policy: "concurrent", Unit: "concurrent-requests"}},
 	{"elevenlabs", Row{Name: "Current-Concurrent-Requests", Role: Used, Policy: "concurrent", Unit: "concurrent-requests"}},
 	{"epo", Row{Name: "X-IndividualQuotaPerHour-Used", Role: Used, Policy: "individual", Window: 3600, Unit: "bytes"}}, // bytes
@@ -58,7 +58,7 @@ var exceptions = []struct {
 	{"hubspot", Row{Name: "X-HubSpot-RateLimit-Remaining", Role: Remaining, Policy: "interval"}},
 	{"hubspot", Row{Name: "X-HubSpot-RateLimit-Interval-Milliseconds", Role: Window, Format: text.Milli, Policy: "interval"}},
 	{"hotstuff", Row{Name: "X-Used-Weight-*", Role: Used, Policy: "weight"}},
-	{"ip-api", Row{Name: "X-Rl", Role: Remaining, Loose: true}}, // each counts beside the other
+	{"ip-api", Row{Name: "X-Rl", Role: Remaining, Loose: true}}, // each of the two counts only with the other
 	{"ip-api", Row{Name: "X-Ttl", Role: Reset, Format: text.Seconds, Loose: true}},
 	{"keap", Row{Name: "X-Keap-*-Available", Role: Remaining}},
 	{"keap", Row{Name: "X-Keap-*-Used", Role: Used}},

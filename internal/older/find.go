@@ -108,7 +108,7 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 	return longest
 }
 
-// Knows reports whether a key is that of a field for limits.
+// Knows reports whether a key names a field for limits.
 func Knows(key string) bool { return HasAnchor(key) || exceptionTable().find(key) != nil }
 
 // tablesMay reports whether one of the tables may have a row for a key.
@@ -149,7 +149,7 @@ func appendLimits(found, loose []Field) []Field {
 }
 
 // limitOf returns the fields of a family if one of them says what remains and another
-// something else, or an anchored field does: X-Rate-Limit-Hourly beside
+// something else, or an anchored field does: X-Rate-Limit-Hourly next to
 // X-Hourly-Requests-Left (Apollo). Where the names leave no doubt that requests are
 // limited, quota and used are enough (Cardmarket, Egnyte). Fields with values that do not
 // fit are dropped.

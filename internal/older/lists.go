@@ -18,10 +18,10 @@ type Policy struct {
 	Used   int64  // the units spent, if nothing else is known of them; else Unknown
 	Params string // what stands behind the quota in a list, w and name included
 
-	taken bool // it is that of a tally
+	taken bool // it belongs to a tally
 }
 
-// An item is what a member of a list says of a policy, beside its quota.
+// An item is what a member of a list says of a policy.
 type item struct {
 	quota, window int64
 	name          string
@@ -69,7 +69,7 @@ func (m *item) readPolicy(value string) bool {
 // readItems reads a list of Integer policies (draft-06 Section 3.2), in which a word is the
 // name of an algorithm and no policy; or a quota, and the policies that may follow it
 // (drafts 00 to 03 Section 3.1). In the first line of a quota the first number is the
-// quota, in another line it is that of another limiter.
+// quota; in another line it belongs to another limiter.
 func readItems(facts []Fact, role Role, line string, first bool) (_ []Fact, bad int) {
 	bad = noFault
 	for off, leads := 0, true; off <= len(line); leads = false {
@@ -204,8 +204,8 @@ func (f *Field) line() string {
 	return line
 }
 
-// maxLines is how many lines are read of a field that is no list of policies. A second
-// one is that of a second limiter, and there are not so many on any way.
+// maxLines is how many lines are read of a field that is not a list of policies. Each
+// limiter on the way may add one.
 const maxLines = 16
 
 // several returns the lines of a field that are read.

@@ -29,7 +29,7 @@ const (
 	roleKind                   // one value of a role
 	anchorKind                 // no more than the anchor: RateLimit, X-RateLimit
 	plainKind                  // a policy without a role: X-RateLimit-Minute
-	waitKind                   // how long to wait, no limit
+	waitKind                   // how long to wait: X-Retry-After-Ms
 	looseKind                  // a role, which counts if there are others of its family
 )
 
@@ -53,12 +53,12 @@ type name struct {
 	kind   nameKind
 	order  order
 	role   Role
-	weak   bool        // of fields for one role one with a surer word goes before it
+	weak   bool        // a field for the same role with a surer word goes before it
 	format text.Format // of a time
 	policy string      // in lower case, "" if the name has none
 	digits bool        // the policy begins with the seconds of its window
 	told   told        // by the policy
-	family string      // "" is that of the drafts, X- and of a caller; else that of a vendor
+	family string      // the vendor's; "" for the drafts, X- and a caller's dialect
 	form   string      // the key up to the anchor or the role, in lower case; or the name of a dialect
 	window int64       // of its policy, if no field says
 	unit   string      // of its policy
@@ -342,7 +342,7 @@ func isSpan(said []token) bool {
 //  2. the last of the words that it begins with (Remaining-Minute, RenewalPeriod-Tokens)
 //  3. the end of the last word (UserLimit)
 //  4. a word in between, rather a sure one (Seconds-To-Refresh-Limit-Objects)
-//  5. a unit that stands alone, which is that of a reset (X-RateLimit-After)
+//  5. a unit that stands alone, which means a reset (X-RateLimit-After)
 func roleAt(said []token) (at int, part string) {
 	last := len(said) - 1
 	for last > 0 && said[last].kind == unitWord {

@@ -54,7 +54,7 @@ type Fault struct {
 	Cause        Cause
 }
 
-// A Result is what fields say beside policies and limits.
+// A Result is what fields say in addition to policies and limits.
 type Result struct {
 	Current []Current
 	Form    string    // the first that was read: the family as it is spelled, a draft, or a vendor

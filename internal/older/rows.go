@@ -10,7 +10,7 @@ import (
 
 // A Fact is one thing that a field says: a number, a name or a time, of one policy.
 type Fact struct {
-	Policy string // "" is that of the field
+	Policy string // "" means the policy of the field
 	Role   Role
 	Format text.Format // of a time
 	Value  string
@@ -26,9 +26,9 @@ type Row struct {
 	Format text.Format // of a time
 	Policy string      // whose it is; in front of what the * stands for
 	Window int64       // the seconds of its window, if no field says; 0 is none
-	Unit   string      // its quota unit, likewise
+	Unit   string      // its quota unit, if no field says
 	Tail   bool        // a value of the role Name is the second half of the name
-	Loose  bool        // it counts beside others of its vendor alone
+	Loose  bool        // it counts only together with other fields of its vendor
 	// Read appends the facts of a value that has a syntax of its own, and reports
 	// whether it is well-formed; nil reads one value of Role.
 	Read func(facts []Fact, value string) ([]Fact, bool)
@@ -66,8 +66,8 @@ func NewTable(dialect string, rows []Row) *Table {
 	return t
 }
 
-// add adds a row. That of an exception belongs to the family of its vendor, unless its name
-// is that of the drafts, or X-.
+// add adds a row. An exception belongs to the family of its vendor, unless its name begins
+// as those of the drafts, or with X-RateLimit.
 func (t *Table) add(dialect string, row Row, o order) {
 	key := textproto.CanonicalMIMEHeaderKey(row.Name)
 	n := name{

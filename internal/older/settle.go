@@ -74,7 +74,7 @@ func fits(reset, window int64) bool { return reset <= window+window/10+1 }
 
 // joinUnnamed joins the tally of each family that names no policy to the policy of that
 // family that it is about: the only one with whose numbers its own agree; or, if it has a
-// reset alone, the one of which least remains, among those into whose window it fits.
+// reset alone, the tightest one into whose window it fits.
 func (ts *tallies) joinUnnamed() {
 	for i := range ts.list {
 		u := &ts.list[i]
@@ -214,7 +214,7 @@ func (ts *tallies) shareReset() {
 	}
 }
 
-// dropComments drops the policies of a vendor without a limit, beside the usual fields:
+// dropComments drops the policies of a vendor without a limit, next to the usual fields:
 // they are comments on these (draft-03 Section 3.1, acme-RateLimit-DayLimit).
 func (ts *tallies) dropComments() {
 	usual := false
@@ -287,7 +287,7 @@ func (ts *tallies) listedWith(t *tally) int {
 
 // nameOf returns the name of a tally's policy. It comes from the names of the fields, else
 // from a field for the name, a parameter, or a list, else from the caller; but where the
-// usual fields have a limit without a name, that of a vendor's family is that of the family.
+// usual fields have a limit without a name, a vendor's is called by its family (sib).
 func (ts *tallies) nameOf(t *tally, option string) string {
 	switch {
 	case t.half != "":
@@ -326,7 +326,7 @@ func numbersName(quota, window int64) string {
 	return string(b)
 }
 
-// result makes policies and limits. A listed policy with the quota of a tally is that of
+// result makes policies and limits. A listed policy with the quota of a tally belongs to
 // the tally.
 func (ts *tallies) result(room *Room, option string) (policies []Policy, limits []Limit) {
 	policies, limits = room.policies[:0], room.limits[:0]
@@ -349,7 +349,7 @@ func (ts *tallies) result(room *Room, option string) (policies []Policy, limits 
 			continue
 		}
 		p := Policy{Name: t.called, Quota: t.quota, Window: t.window, Unit: t.unit, Used: Unknown, Params: t.params}
-		if t.remaining == Unknown { // nor is the quota known, of which spend makes what remains
+		if t.remaining == Unknown { // else spend has subtracted it
 			p.Used = t.used
 		}
 		policies = append(policies, p)

@@ -33,7 +33,7 @@ type counts struct {
 	plain                  int64 // without a role, which may be the quota
 	part                   int64 // the fraction of the quota, in billionths
 	by                     [Reset]int16
-	lost                   int16 // the number of a field of which a higher quota has been left out
+	lost                   int16 // the number of the field whose higher quota has been left out
 	several                bool  // a field says several numbers
 	quotaOf                order // of the field that says the quota
 	deaf                   bool  // the next family is about another quota
@@ -41,7 +41,7 @@ type counts struct {
 
 // times are the window and the reset of a tally.
 type times struct {
-	window, bare int64 // in seconds; a number without unit, of which the reset may tell more
+	window, bare int64 // in seconds; without a unit, until the reset tells it
 	windowBy     int16 // the number of the field that says it
 	reset        text.Moment
 	until        text.Span // that is how long
@@ -258,7 +258,7 @@ func (t *tally) takeWindow(field int16, value string, format text.Format) {
 	}
 }
 
-// takeName adds the name of the policy, of which the first counts.
+// takeName adds the name of the policy. The first one counts.
 func (t *tally) takeName(n *name, value string) bool {
 	switch {
 	case !text.IsName(value):

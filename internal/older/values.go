@@ -223,7 +223,7 @@ func isNumbers(line string) bool {
 	return true
 }
 
-// readNumbers reads a list of numbers, of which one counts (see tally.heeds).
+// readNumbers reads a list of numbers. One of them counts (see tally.heeds).
 func readNumbers(facts []Fact, role Role, line string) ([]Fact, bool) {
 	for n := 0; line != ""; n++ {
 		if n == maxMembers {

@@ -38,7 +38,7 @@ const (
 	unitWord                      // the unit of a time
 	fillWord                      // it adds nothing: per, this
 	retryWord                     // how long to wait
-	stopWord                      // the field is no limit
+	stopWord                      // the field is not a limit: X-RateLimit-Enabled
 	foreignAnchor                 // before the anchor: the rate of something that is not limited
 )
 
@@ -47,12 +47,12 @@ type looseness uint8
 
 const (
 	neutral looseness = iota
-	begins            // a family may begin with it: what remains, or what is used
-	proves            // likewise, and with what is used there is a limit (Mashery)
-	limited           // it is something of which servers limit the rate
-	asks              // likewise: it is requests
-	doubts            // it is a limit only next to something that is counted
-	refuses           // it is a thing of which servers say how many there are
+	begins            // a family may begin with it: X-Acme-Remaining, X-Acme-Used
+	proves            // so it may, and a used count next to it is proof of a limit, even without a remaining one (Mashery)
+	limited           // rate limits count it, or it says how: tokens, quota, day
+	asks              // rate limits count it, and it means requests: calls
+	doubts            // the field is a limit only next to a word that rate limits count: user, key
+	refuses           // servers count it for other reasons: pages, seats, bytes
 )
 
 // A word is what the language of the names says about a word.

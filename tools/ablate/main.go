@@ -1,7 +1,8 @@
 // Ablate shows which conditions and words of the reader of older forms have a witness: it
 // makes each of them inert, one by one, and counts the responses that are then read in
-// another way, those of the specification's drafts, and the look-alikes that are then
-// taken for limits. It runs on a copy, and is not part of the gate:
+// another way, what the drafts and ParseAny document, spoilt responses whose result is
+// then not valid, and the look-alikes that are then taken for limits. It runs on a copy,
+// and is not part of the gate:
 //
 //	go run -C tools ./ablate            a summary, and whatever has no witness
 //	go run -C tools ./ablate -all       every condition and word with its figures
