@@ -216,14 +216,8 @@ func (o *LegacyOptions) older(h http.Header) older.Options {
 
 // fieldError returns a fault as an error.
 func fieldError(fault older.Fault) *FieldError {
-	e := &FieldError{Field: fieldName(fault.Key), Line: fault.Line, Offset: fault.Offset, Item: -1, Err: ErrSyntax}
-	switch fault.Cause {
-	case older.Missing:
-		e.Err = ErrMissing
-	case older.TooMany:
-		e.Err = ErrTooMany
-	}
-	return e
+	causes := [...]error{older.Syntax: ErrSyntax, older.Missing: ErrMissing, older.TooMany: ErrTooMany}
+	return &FieldError{Field: fieldName(fault.Key), Line: fault.Line, Offset: fault.Offset, Item: -1, Err: causes[fault.Cause]}
 }
 
 // addOlder adds what older fields say, but for policies that the current ones name.

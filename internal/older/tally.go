@@ -339,14 +339,8 @@ func (t *tally) agrees(u *tally) bool {
 	return same(t.quota, u.quota) && same(t.remaining, u.remaining) && same(t.used, u.used)
 }
 
-// left returns what remains of a policy, the largest number if that is not known. Of a
-// quota of 0 nothing does, whatever is said.
-func (t *tally) left() uint64 {
-	if t.quota == 0 {
-		return 0
-	}
-	return uint64(t.remaining)
-}
+// left returns what remains of a policy, the largest number if that is not known.
+func (t *tally) left() uint64 { return uint64(t.remaining) }
 
 // absorb moves to one tally what it lacks and another has, which is empty afterwards.
 func (ts *tallies) absorb(into, other int) {
