@@ -352,7 +352,7 @@ func roleAt(said []token) (at int, part string) {
 	for i := range said[:last] {
 		if s := &said[i]; s.kind == roleWord && !s.yields() {
 			sure = i
-		} else if s.kind == roleWord && s.role < Name {
+		} else if s.kind == roleWord {
 			between = i
 		}
 	}
@@ -372,7 +372,7 @@ func roleAt(said []token) (at int, part string) {
 		*t = w
 		return last, policy
 	}
-	if last == 0 && t.kind == unitWord && t.format != text.Guess {
+	if last == 0 && t.format != text.Guess {
 		t.role = Reset
 		return 0, ""
 	}

@@ -104,7 +104,7 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 		t := &ts.list[i]
 		switch {
 		case t.policy == "" || !t.numbers() && t.policy != "requests" || !t.related(u) || !u.agrees(t):
-		case u.reset.Kind != text.NoMoment && t.window != 0 && !u.mayFit(t.window, units):
+		case t.window != 0 && !u.mayFit(t.window, units):
 		case best < 0:
 			best = i
 		case counted:

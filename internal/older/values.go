@@ -397,5 +397,5 @@ func parseJSON(s string) (v any, ok bool) {
 	}
 	dec := json.NewDecoder(bytes.NewReader([]byte(s)))
 	dec.UseNumber()
-	return v, dec.Decode(&v) == nil && !dec.More()
+	return v, dec.Decode(&v) == nil
 }

@@ -51,10 +51,10 @@ func numberOf(s string) int64 {
 
 // windowOfUnits returns a window of so many units of time.
 func windowOfUnits(n int64, unit string) int64 {
-	span, ok := text.ParseSpan("1" + unit)
-	if !ok || unit == "" || !text.Is(unit[0], text.Alpha) {
+	if text.Skip(unit, 0, text.Alpha) == 0 {
 		return 0
 	}
+	span, _ := text.ParseSpan("1" + unit)
 	return min(text.SaturatingMul(n, span.Sec), text.MaxInteger)
 }
 
