@@ -201,7 +201,7 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 
 // stricter reports whether of two numbers that one field says the first allows less.
 func stricter(role Role, n, other int64) bool {
-	if role == Used {
+	if role == Used || role == Reset {
 		return n > other
 	}
 	return n < other
