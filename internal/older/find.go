@@ -89,25 +89,6 @@ func head(key string) string {
 	return key[:min(3, len(key))]
 }
 
-// Waits returns the longest wait that h asks for in fields other than Retry-After; none
-// if there is none, or if too many fields may be one.
-func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
-	keys, looked := filters(), 0
-	for key, lines := range h {
-		if !keys.may(key) || len(lines) == 0 {
-			continue
-		}
-		if looked++; looked > MaxFields {
-			return text.Span{}
-		}
-		if n := nameOf(key); n.kind == waitKind && n.policy == "" {
-			c := clock()
-			longest = longer(longest, n.asked(lines, &c))
-		}
-	}
-	return longest
-}
-
 // Knows reports whether a key names a field for limits.
 func Knows(key string) bool { return HasAnchor(key) || exceptionTable().find(key) != nil }
 

@@ -226,6 +226,25 @@ func (f *Field) isCurrent() bool {
 	return line[0] == '"'
 }
 
+// Waits returns the longest wait that h asks for in fields other than Retry-After; none
+// if there is none, or if too many fields may be one.
+func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
+	keys, looked := filters(), 0
+	for key, lines := range h {
+		if !keys.may(key) || len(lines) == 0 {
+			continue
+		}
+		if looked++; looked > MaxFields {
+			return text.Span{}
+		}
+		if n := nameOf(key); n.kind == waitKind && n.policy == "" {
+			c := clock()
+			longest = longer(longest, n.asked(lines, &c))
+		}
+	}
+	return longest
+}
+
 // asked returns how long the lines of a field ask to wait. A wait of 0 asks for
 // nothing: some servers send it with every response.
 func (n *name) asked(lines []string, c *text.Clock) text.Span {
