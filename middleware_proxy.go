@@ -77,10 +77,11 @@ func (s *handling) takeBack(resp *http.Response, headers []http.Header) {
 	}
 }
 
-// headers returns those headers of Handlers that belong to the goroutine of the caller.
-// Others are not touched. The context of the proxy tells it where nobody has derived
-// another one to cancel; a Transport with a deadline for each try has, in the same
-// goroutine, and [http.TimeoutHandler] too, in another. So the stack tells it.
+// headers returns the headers of Handlers that belong to the goroutine of the caller.
+// Others are not touched. A Handler whose context has the same Done is in that
+// goroutine. If a context was derived behind it, the stack tells: a Transport with a
+// deadline for each try derives one in the same goroutine, and [http.TimeoutHandler] in
+// another.
 func (s *handling) headers(ctx context.Context) (list []http.Header) {
 	here := -1 // the Handlers of this goroutine, which are the innermost
 	for of := range s.outward() {
