@@ -180,15 +180,13 @@ func TestDialects(t *testing.T) {
 	require.NoError(t, err)
 	var names []string
 	ast.Inspect(file, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok || !spec.Names[0].IsExported() || len(spec.Values) == 0 {
+		dialect, ok := n.(*ast.CompositeLit)
+		if !ok {
 			return true
 		}
-		made, ok := spec.Values[0].(*ast.UnaryExpr)
-		if !ok { // a role or a format
+		if of, ok := dialect.Type.(*ast.Ident); !ok || of.Name != "Dialect" {
 			return true
 		}
-		dialect := made.X.(*ast.CompositeLit)
 		name, err := strconv.Unquote(dialect.Elts[0].(*ast.KeyValueExpr).Value.(*ast.BasicLit).Value)
 		require.NoError(t, err)
 		names = append(names, name)
