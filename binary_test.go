@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,33 +12,39 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// buildPrograms compiles programs that use the package, each by its name, and returns
-// their folder. Some files of the package may have other contents. Nothing is written
-// beside the package, which may lie where nothing can be written.
+// buildPrograms compiles programs that use a copy of the package, each by its name, and
+// returns their folder. Some files of the copy may have other contents. The package
+// itself may lie where nothing can be written.
 func buildPrograms(t *testing.T, programs, files map[string]string) string {
 	t.Helper()
-	root, err := os.Getwd()
-	require.NoError(t, err)
 	dir := t.TempDir()
-	overlay := struct{ Replace map[string]string }{map[string]string{}}
-	add := func(path, content string) {
-		file := filepath.Join(dir, strconv.Itoa(len(overlay.Replace))+".go")
-		require.NoError(t, os.WriteFile(file, []byte(content), 0o600))
-		overlay.Replace[filepath.Join(root, path)] = file
+	write := func(path, content string) {
+		path = filepath.Join(dir, path)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
+	}
+	for _, pattern := range []string{"go.mod", "go.sum", "*.go", "internal/text/*.go", "internal/older/*.go"} {
+		paths, err := filepath.Glob(filepath.FromSlash(pattern))
+		require.NoError(t, err)
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			content, err := os.ReadFile(path)
+			require.NoError(t, err)
+			write(path, string(content))
+		}
 	}
 	for path, content := range files {
-		add(path, content)
+		write(path, content)
 	}
-	args := []string{"build", "-buildvcs=false", "-ldflags=-s", "-overlay", filepath.Join(dir, "overlay.json"), "-o", dir + string(filepath.Separator)}
+	args := []string{"build", "-buildvcs=false", "-trimpath", "-ldflags=-s", "-o", dir + string(filepath.Separator)}
 	for name, source := range programs {
-		add(filepath.Join("internal", name, "main.go"), source)
-		args = append(args, "./internal/"+name)
+		write(filepath.Join("cmd", name, "main.go"), source)
+		args = append(args, "./cmd/"+name)
 	}
-	b, err := json.Marshal(overlay)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), b, 0o600))
 	cmd := exec.CommandContext(t.Context(), "go", args...)
-	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=", "GOWORK=off")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return dir

@@ -74,10 +74,10 @@ type Gate struct {
 	// more (95 %).
 	Share float64
 	// Waiting is called before a caller begins to wait, with the time when the first of
-	// those who wait may go, and the advice in force. What it returns is called when
-	// that wait is over, whatever ends it. Both are called, one after the other, for a
-	// caller that gets a [WaitError] at once. Either may be nil. A Waiting that blocks
-	// holds back its caller alone.
+	// those who wait may go, and the advice in force: to go on, where requests under way
+	// take all that is left. What it returns is called when the wait is over. A caller
+	// that gets a [WaitError] at once calls both. Either may be nil. A Waiting that
+	// blocks holds back its caller alone.
 	Waiting func(key string, until time.Time, a Advice) (done func())
 
 	mu    sync.Mutex

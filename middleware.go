@@ -63,10 +63,9 @@ type Middleware struct {
 // true, whichever limiter refuses it. If the two mean different things by one name,
 // OnError hears of an ErrConflict, and the fields stay as they are.
 //
-// A refused request gets the answer of [Refuse], and next does not see it. It is refused
-// whatever can be written: fields that [Fields.Set] or [Dialect.Set] refuse, and
-// Extensions of a Problem, are left out. The fields are exposed, as by [Expose], if
-// Access-Control-Allow-Origin is there already.
+// A refused request gets the answer of [Refuse], without the fields and Extensions that
+// cannot be written, and next does not see it. The fields are exposed, as by [Expose],
+// if a handler of CORS in front has set Access-Control-Allow-Origin.
 //
 // Where Take fails and OnError does not answer, next is called without fields; but a
 // request whose context is done gets 503 and nothing else: to hang up early must not be

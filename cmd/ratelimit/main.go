@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 		return v.run(ctx, args[1:], stdin, stdout, stderr)
 	}
-	return wrong(stderr, "", fmt.Errorf("%q is none of its verbs", args[0]))
+	return wrong(stderr, "", fmt.Errorf("unknown verb %q", args[0]))
 }
 
 func help() string {

@@ -47,9 +47,9 @@ func TestCommandLine(t *testing.T) {
 		want string
 	}{
 		"nothing":       {nil, help()},
-		"no such verb":  {[]string{"inspekt"}, "ratelimit: \"inspekt\" is none of its verbs\nFor help: ratelimit -h\n"},
-		"hostile":       {[]string{"\x1b[2J"}, "ratelimit: \"\\x1b[2J\" is none of its verbs\nFor help: ratelimit -h\n"},
-		"flag of none":  {[]string{"-json"}, "ratelimit: \"-json\" is none of its verbs\nFor help: ratelimit -h\n"},
+		"no such verb":  {[]string{"inspekt"}, "ratelimit: unknown verb \"inspekt\"\nFor help: ratelimit -h\n"},
+		"hostile":       {[]string{"\x1b[2J"}, "ratelimit: unknown verb \"\\x1b[2J\"\nFor help: ratelimit -h\n"},
+		"flag of none":  {[]string{"-json"}, "ratelimit: unknown verb \"-json\"\nFor help: ratelimit -h\n"},
 		"no such flag":  {[]string{"inspect", "-yaml"}, "ratelimit inspect: flag provided but not defined: -yaml\nFor help: ratelimit inspect -h\n"},
 		"no such -h":    {[]string{"version", "-lint"}, "ratelimit version: flag provided but not defined: -lint\nFor help: ratelimit version -h\n"},
 		"arguments":     {[]string{"version", "x"}, "ratelimit version: it takes no arguments\nFor help: ratelimit version -h\n"},
