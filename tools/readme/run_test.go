@@ -20,7 +20,7 @@ import (
 )
 
 // longest is how long a command may take, and a server until it is ready.
-const longest = 5 * time.Minute
+const longest = 10 * time.Minute
 
 // root is the root of the repository.
 const root = "../.."
