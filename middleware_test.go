@@ -412,7 +412,7 @@ func TestMiddlewarePanicking(t *testing.T) {
 // A Take that waits hears that the client has gone, and the request goes no
 // further.
 func TestMiddlewareContext(t *testing.T) {
-	taking, left := make(chan bool, 1), make(chan error, 1)
+	taking, left, answer := make(chan bool, 1), make(chan error, 1), make(chan bool, 1)
 	m := &Middleware{Take: func(r *http.Request) (Decision, error) {
 		if r.URL.Path == "/version" {
 			return Decision{}, nil
@@ -420,6 +420,7 @@ func TestMiddlewareContext(t *testing.T) {
 		taking <- true
 		<-r.Context().Done()
 		left <- r.Context().Err()
+		<-answer // not before the client has ended, which may still read it
 		return Decision{}, r.Context().Err()
 	}}
 	overWire(t, m, func(_ http.ResponseWriter, r *http.Request) {
@@ -427,6 +428,7 @@ func TestMiddlewareContext(t *testing.T) {
 			t.Error("next was called")
 		}
 	}, func(t *testing.T, server *httptest.Server) {
+		defer func() { answer <- true }()
 		ctx, cancel := context.WithCancel(t.Context())
 		req, err := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
 		require.NoError(t, err)
