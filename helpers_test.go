@@ -24,7 +24,7 @@ import (
 //   - A pair of fields is the values of RateLimit-Policy and RateLimit; r=unknown
 //     and q=unknown are numbers that only an older response leaves out. See
 //     fieldsOf.
-//   - A malformed field has a caret under the byte where the fault is; a | stands
+//   - A malformed field has a caret before the byte where the fault is; a | stands
 //     between two lines. See errorCase.
 //   - A finding is `rule level field item`. See Finding.summary.
 //   - What an older response says is `name unit: remaining/quota w=window

@@ -184,8 +184,8 @@ func makeFieldVectors(t *testing.T) {
 }
 
 func (tc errorCase) vector(field string) fieldVector {
-	line, offset := position(tc.lines(), tc.mark)
-	return fieldVector{Name: tc.name, Lines: escapeLatin1(tc.lines()), Error: &vectorError{
+	lines, line, offset := tc.lines()
+	return fieldVector{Name: tc.name, Lines: escapeLatin1(lines), Error: &vectorError{
 		Rule: readRule(field, tc.param, tc.want), Cause: causeNames[tc.want], Line: &line, Offset: &offset, Item: &tc.item, Param: tc.param,
 	}}
 }
