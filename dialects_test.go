@@ -49,9 +49,12 @@ func (c *vendorCase) options() LegacyOptions {
 
 // A vendorLimit is a limit and its policy. The numbers are nil if absent.
 type vendorLimit struct {
-	Name                            string
-	Unit                            Unit
-	Quota, Remaining, Window, Reset *int64
+	Name      string `json:"name"`
+	Unit      Unit   `json:"unit,omitempty"`
+	Quota     *int64 `json:"quota,omitempty"`
+	Window    *int64 `json:"window,omitempty"`
+	Remaining *int64 `json:"remaining,omitempty"`
+	Reset     *int64 `json:"reset,omitempty"`
 }
 
 func (l vendorLimit) String() string {
@@ -64,32 +67,38 @@ func (l vendorLimit) String() string {
 	return fmt.Sprintf("%s %s: %s/%s w=%s t=%s", l.Name, l.Unit, number(l.Remaining), number(l.Quota), number(l.Window), number(l.Reset))
 }
 
-// vendorLimits returns the limits of f with their policies, then the policies
-// without a limit.
-func vendorLimits(f Fields) []string {
-	var list []string
+// joinedLimits returns the limits of f with their policies, and the policies without a
+// limit, in the order of their texts.
+func joinedLimits(f Fields) (list []vendorLimit) {
 	joined := map[string]bool{}
-	number := func(n int64, ok bool) *int64 {
-		if !ok || n == Unknown {
+	seconds := func(s Seconds) *int64 {
+		if !s.ok {
 			return nil
 		}
-		return &n
+		return &s.n
 	}
 	for _, l := range f.Limits {
-		v := vendorLimit{Name: l.Name, Remaining: number(l.Remaining, true), Reset: number(l.Reset.Value())}
+		v := vendorLimit{Name: l.Name, Remaining: orNil(l.Remaining), Reset: seconds(l.Reset)}
 		if p, ok := f.PolicyOf(l); ok {
-			v.Unit, v.Quota, v.Window = p.Unit, number(p.Quota, true), number(p.Window.Value())
+			v.Unit, v.Quota, v.Window = p.Unit, orNil(p.Quota), seconds(p.Window)
 		}
 		joined[l.Name] = true
-		list = append(list, v.String())
+		list = append(list, v)
 	}
 	for _, p := range f.Policies {
 		if !joined[p.Name] {
-			v := vendorLimit{Name: p.Name, Unit: p.Unit, Quota: number(p.Quota, true), Window: number(p.Window.Value())}
-			list = append(list, v.String())
+			list = append(list, vendorLimit{Name: p.Name, Unit: p.Unit, Quota: orNil(p.Quota), Window: seconds(p.Window)})
 		}
 	}
-	slices.Sort(list)
+	slices.SortFunc(list, func(a, b vendorLimit) int { return strings.Compare(a.String(), b.String()) })
+	return list
+}
+
+// vendorLimits returns the texts of the limits of f.
+func vendorLimits(f Fields) (list []string) {
+	for _, l := range joinedLimits(f) {
+		list = append(list, l.String())
+	}
 	return list
 }
 

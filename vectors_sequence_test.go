@@ -40,11 +40,8 @@ type (
 
 // exchangeOf returns the exchange of a request, and of an answer in the wire's text.
 func exchangeOf(sent, received int64, text string) exchangeVector {
-	_, header, found := strings.Cut(text, "\n")
-	if !strings.HasPrefix(text, "HTTP/") || !found {
-		header = text
-	}
-	return exchangeVector{sent, &received, responseOf(text).StatusCode, headerLines(header)}
+	status, header := vectorResponse(text)
+	return exchangeVector{sent, &received, status, header}
 }
 
 // response returns the answer, or nil if there is none.
@@ -70,7 +67,7 @@ func (v *sequenceVector) findings() []sequenceFinding {
 			received = *x.Received
 		}
 		for _, f := range s.Add(x.response(), v.at(x.Sent), v.at(received)) {
-			list = append(list, sequenceFinding{i, lintFinding{f.Rule, f.Level.String(), f.Field, indexOrNil(f.Item)}})
+			list = append(list, sequenceFinding{i, lintFindingOf(f)})
 		}
 	}
 	return list
@@ -153,7 +150,7 @@ var clientCases = []struct {
 	{"older fields count alike", `0 100 X-RateLimit-Limit: 10 | X-RateLimit-Remaining: 0 | X-RateLimit-Reset: 12`, 12100},
 }
 
-func makeSequenceVectors(t *testing.T) {
+func sequenceVectors(t *testing.T) {
 	list := honestSequences(t)
 	for _, f := range faults() {
 		v := sequenceVector{Name: "a fault: " + f.name, Began: arrival, Alone: true}
@@ -183,7 +180,21 @@ func makeSequenceVectors(t *testing.T) {
 		}
 		list = append(list, v)
 	}
-	writeVectors(t, "sequences", "what a server answered to one client, and what it shows, or when the client may go on", list)
+	shown := map[string]bool{} // the rules
+	about := "what a server answered to one client, and what it shows, or when the client may go on"
+	checkVectors(t, "sequences", about, list, func(v *sequenceVector) {
+		if v.Next == nil {
+			v.Findings = v.findings()
+			for _, f := range v.Findings {
+				shown[f.Rule] = true
+			}
+			return
+		}
+		synctest.Test(t, func(t *testing.T) { require.Equal(t, *v.Next, v.next(t)) })
+	})
+	for _, r := range sequenceRules {
+		require.True(t, shown[r.id], "no vector breaks %s", r.id)
+	}
 }
 
 // parseExchange reads a line of clientCases.
@@ -229,7 +240,7 @@ func honestSequences(t *testing.T) (list []sequenceVector) {
 			}
 			v.Exchanges = append(v.Exchanges, x)
 		}
-		v.Findings = []sequenceFinding{}
+		require.Empty(t, v.findings(), server.name)
 		list = append(list, v)
 	}
 	return list
@@ -250,22 +261,4 @@ func answerOf(limiters []limiter, now time.Time, f *Fields) bool {
 		*f = f.Join(one)
 	}
 	return served
-}
-
-func testSequenceVectors(t *testing.T) {
-	shown := map[string]bool{} // the rules
-	runVectors(t, "sequences", func(t *testing.T, v sequenceVector) {
-		for _, f := range v.Findings {
-			shown[f.Rule] = true
-		}
-		require.NotEqual(t, v.Findings == nil, v.Next == nil)
-		if v.Next == nil {
-			require.Equal(t, v.Findings, v.findings())
-			return
-		}
-		synctest.Test(t, func(t *testing.T) { require.Equal(t, *v.Next, v.next(t)) })
-	})
-	for _, r := range sequenceRules {
-		require.True(t, shown[r.id], "no vector breaks %s", r.id)
-	}
 }
