@@ -85,20 +85,6 @@ func TestParseAnyAllocations(t *testing.T) {
 	}
 }
 
-func BenchmarkParseAny(b *testing.B) {
-	for _, bm := range benchmarkHeaders {
-		b.Run(bm.name, func(b *testing.B) {
-			b.ReportAllocs()
-			var f Fields
-			for b.Loop() {
-				f, _ = ParseAny(bm.h, LegacyOptions{Now: late})
-			}
-			require.Len(b, f.Limits, bm.limits)
-			require.Equal(b, bm.dialect, f.Dialect)
-		})
-	}
-}
-
 var benchFields = Fields{
 	Policies: []Policy{{Name: "default", Quota: 100, Window: SecondsOf(60)}},
 	Limits:   []Limit{{Name: "default", Remaining: 50, Reset: SecondsOf(30)}},
@@ -110,22 +96,7 @@ func TestSetAllocations(t *testing.T) {
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = XRateLimit.Set(h, benchFields, late) }), 6.0)
 }
 
-func BenchmarkSet(b *testing.B) {
-	for _, d := range writtenDialects {
-		b.Run(d.Name, func(b *testing.B) {
-			b.ReportAllocs()
-			h := http.Header{}
-			var err error
-			for b.Loop() {
-				err = d.Set(h, benchFields, late)
-			}
-			require.NoError(b, err)
-			require.NotEmpty(b, h)
-		})
-	}
-}
-
-// BenchmarkLegacyRatios has the rows of docs/speed.md for all older forms, in the
+// BenchmarkLegacyRatios measures the older forms, and what clients and servers do, in the
 // time in which httpsfv reads one limit in the current one.
 func BenchmarkLegacyRatios(b *testing.B) {
 	base := func() { _, _ = httpsfv.UnmarshalList([]string{benchLimit}) }
