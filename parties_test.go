@@ -19,27 +19,7 @@ import (
 // the reset says when all is back; two such numbers agree by chance.
 func TestTwoClocks(t *testing.T) { runLegacy(t, clockCases()) }
 
-func clockCases() []legacyCase {
-	return []legacyCase{
-		{"draft-06, and a Retry-After of another limiter", "Retry-After: 2\nRateLimit-Limit: 1000\nRateLimit-Remaining: 600\nRateLimit-Reset: 1900\nRateLimit-Policy: 1000;w=3600", "draft-06", "default : 600/1000 w=3600 t=1900", ""},
-		{"draft-06 without a window", "Retry-After: 2\nRateLimit-Limit: 1000\nRateLimit-Remaining: 600\nRateLimit-Reset: 1900", "draft-06", "default : 600/1000 w=- t=1900", ""},
-		{"draft-07", "Retry-After: 2\nRateLimit: limit=1000, remaining=600, reset=1900", "draft-07", "default : 600/1000 w=- t=1900", ""},
-		{"draft-07 with a window", "Retry-After: 2\nRateLimit-Policy: 1000;w=3600\nRateLimit: limit=1000, remaining=600, reset=1900", "draft-07", "default : 600/1000 w=3600 t=1900", ""},
-		{"a family that does not define the unit, which is a guess", "Retry-After: 2\nX-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 600\nX-RateLimit-Reset: 1900", "x-ratelimit?", "default : 600/1000 w=- t=1900", ""},
-		{"the window in the name", "Retry-After: 30\nX-RateLimit-Remaining-Day: 5\nX-RateLimit-Reset-Day: 30000", "x-ratelimit", "day : 5/- w=86400 t=30000", ""},
-		{"two policies, of which the first refuses", "Retry-After: 1\nX-RateLimit-Remaining-Second: 0\nX-RateLimit-Reset-Second: 1\nX-RateLimit-Remaining-Hour: 900\nX-RateLimit-Reset-Hour: 1500", "x-ratelimit", "hour : 900/- w=3600 t=1500 | second : 0/- w=1 t=1", ""},
-		{"the window, which alone shows milliseconds", "Retry-After: 2\nX-RateLimit-Remaining-Minute: 5\nX-RateLimit-Reset-Minute: 30000", "x-ratelimit", "minute : 5/- w=60 t=30", ""},
-		{"a bucket refuses: the next unit in 4 s, all in an hour", "Retry-After: 4\nX-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 3600", "x-ratelimit?", "default : 0/1000 w=- t=3600", ""},
-		{"a bucket refuses in the names of the drafts", "Retry-After: 4\nRateLimit-Limit: 1000\nRateLimit-Remaining: 0\nRateLimit-Reset: 3600", "draft-06", "default : 0/1000 w=- t=3600", ""},
-		{"a bucket refuses in about as many seconds as the reset has thousands", "Retry-After: 5\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 6000", "x-ratelimit?", "default : 0/- w=- t=6000", ""},
-		{"the same number in both is no proof", "Retry-After: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60", "x-ratelimit?", "default : 0/- w=- t=60", ""},
-		{"a date for Retry-After", "Retry-After: @http+60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60000", "x-ratelimit?", "default : 0/- w=- t=60000", ""},
-		{"what stands in for Retry-After", "Retry-After-Ms: 60000\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60000", "x-ratelimit?", "default : 0/- w=- t=60000", ""},
-		{"two lines of Retry-After", "Retry-After: soon\nRetry-After: 2\nRateLimit-Remaining: 600\nRateLimit-Reset: 1900", "draft-06", "default : 600/- w=- t=1900", ""},
-		{"Unix seconds beside a Retry-After", "Retry-After: 60\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: @unix+3600", "x-ratelimit", "default : 0/- w=- t=3600", ""},
-		{"two families and a Retry-After", "Retry-After: 2\nRateLimit-Limit: 1000\nRateLimit-Remaining: 600\nRateLimit-Reset: 1900\nAcme-RateLimit-Remaining: 3\nAcme-RateLimit-Reset: 2000s", "draft-06", "acme : 3/- w=- t=2000 | default : 600/1000 w=- t=1900", ""},
-	}
-}
+func clockCases() []legacyCase { return readTable("clocks") }
 
 // TestTwoClocksOnTheWay: nor does it for a client, for a gateway or for Check.
 func TestTwoClocksOnTheWay(t *testing.T) {
@@ -102,65 +82,7 @@ func TestSetBesideRetryAfter(t *testing.T) {
 // a proxy adds them that has a limiter of its own. The one that allows least counts.
 func TestSeveralLines(t *testing.T) { runLegacy(t, lineCases()) }
 
-func lineCases() []legacyCase {
-	return []legacyCase{
-		{"two lines of each", "X-RateLimit-Limit: 100\nX-RateLimit-Limit: 5\nX-RateLimit-Remaining: 99\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30s\nX-RateLimit-Reset: 60s", "x-ratelimit", "default : 0/5 w=- t=60", ""},
-		{"two lines of each, in the other order", "X-RateLimit-Limit: 5\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 0\nX-RateLimit-Remaining: 99\nX-RateLimit-Reset: 60s\nX-RateLimit-Reset: 30s", "x-ratelimit", "default : 0/5 w=- t=60", ""},
-		{"two lines in the names of the drafts", "RateLimit-Remaining: 99\nRateLimit-Remaining: 0\nRateLimit-Reset: 30\nRateLimit-Reset: 60", "draft-06", "default : 0/- w=- t=60", ""},
-		{"two lines of a policy by name", "X-RateLimit-Remaining-Minute: 5\nX-RateLimit-Remaining-Minute: 0\nX-RateLimit-Remaining-Hour: 9", "x-ratelimit", "hour : 9/- w=3600 t=- | minute : 0/- w=60 t=-", ""},
-		{"two lines without a role", "X-RateLimit-Minute: 60\nX-RateLimit-Minute: 5\nX-RateLimit-Remaining-Minute: 3", "x-ratelimit", "minute : 3/5 w=60 t=-", ""},
-		{"a list without a role", "X-RateLimit-Minute: 60, 5\nX-RateLimit-Remaining-Minute: 3", "x-ratelimit", "minute : 3/5 w=60 t=-", ""},
-		{"two lines of a family without an anchor", "X-Acme-Limit: 100\nX-Acme-Remaining: 99\nX-Acme-Remaining: 0", "x-acme", "acme : 0/100 w=- t=-", ""},
-		{"a list of what remains", "X-RateLimit-Remaining: 99, 0", "x-ratelimit", "default : 0/- w=- t=-", ""},
-		{"a list of what remains, and one reset", "X-RateLimit-Remaining: 99, 0\nX-RateLimit-Reset: 30s", "x-ratelimit", "default : 0/- w=- t=30", ""},
-		{"a list in the second line", "X-RateLimit-Remaining: 99\nX-RateLimit-Remaining: 7 , 8", "x-ratelimit", "default : 7/- w=- t=-", ""},
-		{"parallel lists are two policies", "X-RateLimit-Limit: 100, 5\nX-RateLimit-Remaining: 99, 0", "x-ratelimit", "5 : 0/5 w=- t=- | default : 99/100 w=- t=-", ""},
-		{"what is used", "X-RateLimit-Used: 3, 90\nX-RateLimit-Limit: 100", "x-ratelimit", "default : 10/100 w=- t=-", ""},
-		{"what is used, in two lines", "X-RateLimit-Used: 90\nX-RateLimit-Used: 3\nX-RateLimit-Limit: 100", "x-ratelimit", "default : 10/100 w=- t=-", ""},
-		{"a list of quotas", "X-RateLimit-Limit: 200, 100\nX-RateLimit-Remaining: 7", "x-ratelimit", "default : 7/100 w=- t=-", ""},
-		{"a list of resets", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset-After: 60, 30", "x-ratelimit", "default : 0/- w=- t=60", ""},
-		{"a list of resets in Unix time", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: @ms+60, @ms+90", "x-ratelimit", "default : 0/- w=- t=90", ""},
-		{"resets on two clocks", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30\nX-RateLimit-Reset: @ms+90", "x-ratelimit", "default : 0/- w=- t=90", ""},
-		{"resets on two clocks, the later one first", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: @http+90\nX-RateLimit-Reset: 30", "x-ratelimit", "default : 0/- w=- t=90", ""},
-		{"resets on two clocks, the later one without a unit", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: @rfc+90\nX-RateLimit-Reset: 120", "x-ratelimit?", "default : 0/- w=- t=120", ""},
-		{"resets on three clocks", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30\nX-RateLimit-Reset: 2m\nX-RateLimit-Reset: @ms+90", "x-ratelimit", "default : 0/- w=- t=120", ""},
-		{"a date of another field does not replace the later of two", "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30s\nX-RateLimit-Reset: @ms+90\nX-RateLimit-Next: @ms+60", "x-ratelimit", "default : 0/- w=- t=90", ""},
-		{"thousands in two lines", "X-RateLimit-Limit: 1,000\nX-RateLimit-Limit: 500\nX-RateLimit-Remaining: 400\nX-RateLimit-Remaining: 1,000", "x-ratelimit", "default : 400/500 w=- t=-", ""},
-		{"thousands in a list", "X-RateLimit-Remaining: 1,000, 500", "x-ratelimit", "default : 500/- w=- t=-", ""},
-		{"thousands in a list of quotas", "X-RateLimit-Limit: 500, 1,000\nX-RateLimit-Remaining: 400", "x-ratelimit", "default : 400/500 w=- t=-", ""},
-		{"a line that says nothing", "X-RateLimit-Limit: unlimited\nX-RateLimit-Limit: 5\nX-RateLimit-Remaining:\nX-RateLimit-Remaining: 3", "x-ratelimit", "default : 3/5 w=- t=-", ""},
-		{"a malformed line behind a good one", "X-RateLimit-Remaining: 5\nX-RateLimit-Remaining: x", "x-ratelimit", "default : 5/- w=- t=-", "X-Ratelimit-Remaining"},
-		{"a malformed line before a good one", "X-RateLimit-Remaining: x\nX-RateLimit-Remaining: 5", "x-ratelimit", "default : 5/- w=- t=-", "X-Ratelimit-Remaining"},
-		{"a malformed quota before a good one", "X-RateLimit-Limit: x\nX-RateLimit-Limit: 5", "x-ratelimit", "default : -/5 w=- t=-", "X-Ratelimit-Limit"},
-		{"a list of which one is no number is cut at its first member", "X-RateLimit-Remaining: 5, x", "x-ratelimit", "default : 5/- w=- t=-", ""},
-		{"pairs of used and quota", "X-Shopify-Shop-Api-Call-Limit: 3/40\nX-Shopify-Shop-Api-Call-Limit: 39/40", "shopify", "default : 1/40 w=- t=-", ""},
-		{"pairs of remaining and quota", "X-RateLimit-Remaining: 95/100\nX-RateLimit-Remaining: 4/5", "x-ratelimit", "default : 4/5 w=- t=-", ""},
-		{"quotas with windows", "X-RateLimit-Limit: 100/1h\nX-RateLimit-Limit: 5/1m", "x-ratelimit", "default : -/5 w=60 t=-", ""},
-		{"quotas with windows, the lower one first", "X-RateLimit-Limit: 5/1m\nX-RateLimit-Limit: 100/1h", "x-ratelimit", "default : -/5 w=60 t=-", ""},
-		{"the window of a higher quota goes with it", "X-RateLimit-Limit: 100/1h\nX-RateLimit-Limit: 5", "x-ratelimit", "default : -/5 w=- t=-", ""},
-		{"the window of a higher quota does not come", "X-RateLimit-Limit: 5\nX-RateLimit-Limit: 100/1h\nX-RateLimit-Window: 60s", "x-ratelimit", "default : -/5 w=60 t=-", ""},
-		{"a window of a field before them stays", "RateLimit-Window: 60s\nX-RateLimit-Limit: 100\nX-RateLimit-Limit: 5", "draft-06", "default : -/5 w=60 t=-", ""},
-		{"three quotas, of which the lowest has a window", "X-RateLimit-Limit: 10\nX-RateLimit-Limit: 100/1h\nX-RateLimit-Limit: 5/1m", "x-ratelimit", "default : -/5 w=60 t=-", ""},
-		{"one quota twice, once with its window", "X-RateLimit-Limit: 5\nX-RateLimit-Limit: 5/1m", "x-ratelimit", "default : -/5 w=60 t=-", ""},
-		{"lists of policies take all", "RateLimit-Policy: 100;w=60\nRateLimit-Policy: 5;w=1\nRateLimit-Remaining: 3", "draft-06", "100/60 : -/100 w=60 t=- | 5/1 : -/5 w=1 t=- | default : 3/- w=- t=-", ""},
-		{"quotas and their policies in two lines", "RateLimit-Limit: 100, 100;w=60\nRateLimit-Limit: 5, 5;w=1\nRateLimit-Remaining: 99\nRateLimit-Remaining: 0", "draft-03", "100/60 : -/100 w=60 t=- | default : 0/5 w=1 t=-", ""},
-		{"quotas and their policies in one line", "RateLimit-Limit: 100, 100;w=60, 5, 5;w=1\nRateLimit-Remaining: 99, 0", "draft-03", "100/60 : -/100 w=60 t=- | default : 0/5 w=1 t=-", ""},
-		{"the Dictionary of draft-07", "RateLimit: limit=100, remaining=99, reset=30\nRateLimit: limit=5, remaining=0, reset=60", "draft-07", "default : 0/5 w=- t=60", ""},
-		{"the window of one limiter is not that of the other's reset", "RateLimit-Limit: 5\nRateLimit-Limit: 1000\nRateLimit-Policy: 5;w=1\nRateLimit-Policy: 1000;w=3600\nRateLimit-Remaining: 3\nRateLimit-Reset: 1\nRateLimit-Reset: 2000", "draft-06", "1000/3600 : -/1000 w=3600 t=- | default : 3/5 w=1 t=2000", ""},
-		{"the same where one limiter alone writes a reset", "RateLimit-Limit: 5\nRateLimit-Limit: 1000\nRateLimit-Policy: 5;w=1, 1000;w=3600\nRateLimit-Remaining: 3\nRateLimit-Reset: 2000", "draft-06", "1000/3600 : -/1000 w=3600 t=- | default : 3/5 w=1 t=2000", ""},
-		{"a window in the names is that of both", "X-RateLimit-Remaining-Minute: 5\nX-RateLimit-Reset-Minute: 30000\nX-RateLimit-Reset-Minute: 20000", "x-ratelimit", "minute : 5/- w=60 t=30", ""},
-		{"two equal lines are as one", "X-RateLimit-Limit: 9;w=60\nX-RateLimit-Remaining: 1\nX-RateLimit-Remaining: 1\nX-RateLimit-Reset: 60000\nX-RateLimit-Reset: 60000", "x-ratelimit", "default : 1/9 w=60 t=60", ""},
-		{"records", "X-RateLimit: limit=100; remaining=99; reset=30s\nX-RateLimit: limit=5; remaining=0; reset=60s", "x-ratelimit", "default : 0/5 w=- t=60", ""},
-		{"records with names", "X-RateLimit: name=a; limit=100; remaining=99\nX-RateLimit: name=b; limit=5; remaining=0", "x-ratelimit", "a : 99/100 w=- t=- | b : 0/5 w=- t=-", ""},
-		{"objects", "X-RateLimit: {\"limit\":100,\"remaining\":99,\"window\":60}\nX-RateLimit: {\"limit\":5,\"remaining\":0,\"window\":1}", "x-ratelimit", "default : 0/5 w=1 t=-", ""},
-		{"an object whose window comes first", "X-RateLimit: {\"interval\":60,\"limit\":100,\"remaining\":99}", "x-ratelimit", "default : 99/100 w=60 t=-", ""},
-		{"objects whose windows come first, of which none is kept", "X-RateLimit: {\"interval\":60,\"limit\":100}\nX-RateLimit: {\"interval\":1,\"limit\":5}", "x-ratelimit", "default : -/5 w=- t=-", ""},
-		{"a state, of which one line is no record", "X-RateLimit: limit=5\nX-RateLimit: 3", "x-ratelimit", "default : -/3 w=- t=-", ""},
-		{"two lines of one family go before one of the next", "RateLimit-Remaining: 9\nRateLimit-Remaining: 7\nX-RateLimit-Remaining: 3", "draft-06", "default : 7/- w=- t=-", ""},
-		{"a second quota does not refute its own family", "RateLimit-Remaining: 3\nX-RateLimit-Limit: 100\nX-RateLimit-Limit: 5\nX-RateLimit-Reset: 9s", "draft-06", "default : 3/5 w=- t=9", ""},
-		{"a second line beside a Retry-After", "Retry-After: 2\nRateLimit-Remaining: 9\nRateLimit-Remaining: 0\nRateLimit-Reset: 1900\nRateLimit-Reset: 5", "draft-06", "default : 0/- w=- t=1900", ""},
-	}
-}
+func lineCases() []legacyCase { return readTable("lines") }
 
 // TestSeveralLinesOnTheWay: a client and a gateway understand them alike.
 func TestSeveralLinesOnTheWay(t *testing.T) {
@@ -307,38 +229,8 @@ func TestLineThatCounts(t *testing.T) {
 }
 
 // TestFamiliesApart: two families that have nothing to do with each other, and name no
-// policy, are two limits, which never fill each other's gaps. Each row has what is read,
-// without the names.
-func TestFamiliesApart(t *testing.T) {
-	for _, tt := range []struct{ name, wire, want string }{
-		{"what remains of one, and the quota and the reset of a vendor", "X-Sib-RateLimit-Limit: 1000\nX-Sib-RateLimit-Reset: 60\nRateLimit-Remaining: 2400", "-/1000 w=- t=60 | 2400/- w=- t=-"},
-		{"a vendor's limit beside what remains of another", "X-Sib-RateLimit-Limit: 1000\nX-Sib-RateLimit-Remaining: 900\nX-Sib-RateLimit-Reset: 60\nRateLimit-Remaining: 2400", "2400/- w=- t=- | 900/1000 w=- t=60"},
-		{"a vendor's limit that is exhausted, beside one that is not, on two clocks", "X-Sib-RateLimit-Limit: 1000\nX-Sib-RateLimit-Remaining: 0\nX-Sib-RateLimit-Reset: 60\nX-RateLimit-Limit: 5000\nX-RateLimit-Remaining: 2400\nX-RateLimit-Reset: @http+3600", "0/1000 w=- t=60 | 2400/5000 w=- t=3600"},
-		{"a vendor's quota behind a gateway", "GitHub-RateLimit-Limit: 5000\nRateLimit-Remaining: 10", "-/5000 w=- t=- | 10/- w=- t=-"},
-		{"what remains of a vendor's, behind a gateway", "X-GitHub-RateLimit-Remaining: 4\nRateLimit-Limit: 10\nRateLimit-Reset: 5", "-/10 w=- t=5 | 4/- w=- t=-"},
-		{"a pair of used and quota behind a gateway", "X-Shopify-Shop-Api-Call-Limit: 39/40\nRateLimit-Remaining: 2400\nRateLimit-Reset: 30", "1/40 w=- t=- | 2400/- w=- t=30"},
-		{"the same in two lines of the gateway", "X-Shopify-Shop-Api-Call-Limit: 39/40\nRateLimit-Remaining: 2400\nRateLimit-Remaining: 2400\nRateLimit-Reset: 30", "1/40 w=- t=- | 2400/- w=- t=30"},
-		{"an exhausted pair behind a gateway of which much remains", "X-Shopify-Shop-Api-Call-Limit: 40/40\nRateLimit-Limit: 5000\nRateLimit-Remaining: 2400\nRateLimit-Reset: 30", "0/40 w=- t=- | 2400/5000 w=- t=30"},
-		{"an exception beside a quota of another family", "X-Bapi-Limit: 100\nX-Bapi-Limit-Status: 40\nX-RateLimit-Limit: 50", "-/50 w=- t=- | 40/100 w=- t=-"},
-		{"an exception that is exhausted, behind a gateway, on two clocks", "X-Bapi-Limit: 100\nX-Bapi-Limit-Status: 0\nX-Bapi-Limit-Reset-Timestamp: @ms+1\nX-RateLimit-Limit: 50\nX-RateLimit-Remaining: 49\nX-RateLimit-Reset: @http+60", "0/100 w=- t=1 | 49/50 w=- t=60"},
-		{"a window that a vendor's field implies", "X-Discogs-RateLimit: 60\nX-Discogs-RateLimit-Remaining: 59\nX-Discogs-RateLimit-Used: 1\nX-RateLimit-Remaining: 4999", "4999/- w=- t=- | 59/60 w=60 t=-"},
-		{"the tokens of a bucket, and the quota of requests", "X-Current-Token-Count: 5\nX-Next-Replenish-Time: @ms+60\nX-RateLimit-Limit: 100\nX-RateLimit-Reset: 30s", "-/100 w=- t=30 | 5/- w=- t=60"},
-		{"a rate, and what remains of another quota", "X-Amzn-RateLimit-Limit: 10.0\nRateLimit-Remaining: 2400", "-/10 w=1 t=- | 2400/- w=- t=-"},
-	} {
-		eachClock(t, tt.name, tt.wire, func(t *testing.T, text string, now time.Time) {
-			got, err := ParseAny(wire(text), LegacyOptions{Now: now})
-			require.NoError(t, err)
-			lawFields(t, got)
-			var numbers []string
-			for _, limit := range vendorLimits(got) {
-				_, limit, _ = strings.Cut(limit, ": ")
-				numbers = append(numbers, limit)
-			}
-			slices.Sort(numbers)
-			require.Equal(t, tt.want, strings.Join(numbers, " | "))
-		})
-	}
-}
+// policy, are two limits, which never fill each other's gaps.
+func TestFamiliesApart(t *testing.T) { runLegacy(t, readTable("apart")) }
 
 // TestReadRoles: of what a caller's function reads, facts with a role or a format that
 // does not exist are a fault, and the others stay.
