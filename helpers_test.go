@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -141,6 +142,15 @@ func receive[T any](t testing.TB, from <-chan T) (v T) {
 func requireAllocs(t *testing.T, want int, f func()) {
 	t.Helper()
 	require.Equal(t, float64(want), testing.AllocsPerRun(100, f))
+}
+
+// allocated returns how many bytes f takes, garbage included.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
 }
 
 // unrelated are twenty fields of a response that say nothing about limits.

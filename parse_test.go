@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -412,14 +411,6 @@ func TestParseBounds(t *testing.T) {
 	}
 }
 
-func TestParsePolicyBounds(t *testing.T) {
-	line := strings.Repeat(`"a";q=1,`, 1023) + `"a";q=1`
-	_, err := ParsePolicies(line)
-	require.NoError(t, err)
-	_, err = ParsePolicies(line, `"a";q=1`)
-	require.Equal(t, &FieldError{Field: PolicyField, Line: 1, Item: 1024, Err: ErrTooMany}, err)
-}
-
 // As many parameters as are allowed, in two members.
 func TestParseWideMembers(t *testing.T) {
 	lines := []string{wideMembers(0), wideMembers(0)}
@@ -458,12 +449,9 @@ func TestParseHostile(t *testing.T) {
 	for _, shape := range hostileShapes {
 		t.Run(shape.name, func(t *testing.T) {
 			value := shape.value(size)
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
+			require.Less(t, allocated(func() { _, _ = ParseLimits(value) }), uint64(32*size))
 			_, err := ParseLimits(value)
-			runtime.ReadMemStats(&after)
 			require.ErrorIs(t, err, shape.err)
-			require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32*size))
 		})
 	}
 }

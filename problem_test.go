@@ -342,6 +342,7 @@ func TestNewProblemCopies(t *testing.T) {
 	require.Equal(t, []string{"a"}, p.ViolatedPolicies)
 	p.Title = "changed"
 	require.Equal(t, "Quota Exceeded", NewProblem(QuotaExceeded).Title)
+	require.Nil(t, NewProblem(QuotaExceeded, []string{}...).ViolatedPolicies)
 }
 
 func TestProblemError(t *testing.T) {
@@ -476,10 +477,6 @@ func TestReadProblemEndless(t *testing.T) {
 	_, err := ReadProblem(&http.Response{Header: http.Header{"Content-Type": {ProblemMediaType}}, Body: body})
 	require.ErrorIs(t, err, ErrTooMany)
 	require.LessOrEqual(t, body.read, 1<<20+1)
-}
-
-func TestNewProblemWithoutPolicies(t *testing.T) {
-	require.Nil(t, NewProblem(QuotaExceeded, []string{}...).ViolatedPolicies)
 }
 
 type watchedBody struct {

@@ -241,12 +241,8 @@ var policyOfCases = []struct {
 func TestPolicyOf(t *testing.T) {
 	for _, tc := range policyOfCases {
 		t.Run(tc.name, func(t *testing.T) {
-			policies, err := ParsePolicies(tc.policies)
-			require.NoError(t, err)
-			limits, err := ParseLimits(tc.limit)
-			require.NoError(t, err)
-			f := Fields{Policies: policies, Limits: limits}
-			got, ok := f.PolicyOf(limits[0])
+			f := fieldsOf(t, tc.policies, tc.limit)
+			got, ok := f.PolicyOf(f.Limits[0])
 			require.Equal(t, tc.want != "", ok)
 			if ok {
 				require.Equal(t, tc.want, got.String())
@@ -258,36 +254,20 @@ func TestPolicyOf(t *testing.T) {
 	}
 }
 
-func TestTightest(t *testing.T) {
-	unknown := Limit{Name: "unknown", Remaining: Unknown, Reset: SecondsOf(9)}
-	for _, tc := range []struct {
-		name   string
-		limits []Limit
-		want   string
-	}{
-		{"one", []Limit{{Name: "a", Remaining: 7}}, "a"},
-		{"the lowest Remaining", []Limit{{Name: "a", Remaining: 7}, {Name: "b", Remaining: 3}, {Name: "c", Remaining: 5}}, "b"},
-		{"then the longest Reset", []Limit{{Name: "a", Reset: SecondsOf(1)}, {Name: "b", Reset: SecondsOf(2)}, {Name: "c", Reset: SecondsOf(1)}}, "b"},
-		{"an absent Reset is the shortest", []Limit{{Name: "a"}, {Name: "b", Reset: SecondsOf(0)}}, "b"},
-		{"an absent Reset is the shortest, whatever the order", []Limit{{Name: "a", Reset: SecondsOf(0)}, {Name: "b"}}, "a"},
-		{"then the first", []Limit{{Name: "a", Reset: SecondsOf(1)}, {Name: "b", Reset: SecondsOf(1)}}, "a"},
-		{"Unknown comes last", []Limit{unknown, {Name: "a", Remaining: MaxInteger}}, "a"},
-		{"Unknown comes last, whatever the order", []Limit{{Name: "a", Remaining: MaxInteger}, unknown}, "a"},
-		{"Unknown alone", []Limit{unknown}, "unknown"},
-		{"Unknown alone, without a Reset", []Limit{{Name: "a", Remaining: Unknown}}, "a"},
-		{"Unknown among others", []Limit{unknown, {Name: "a", Remaining: 1}, unknown}, "a"},
-		{"two Unknown", []Limit{{Name: "a", Remaining: Unknown}, unknown}, "unknown"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			f := Fields{Limits: tc.limits}
-			got, ok := f.Tightest()
-			require.True(t, ok)
-			require.Equal(t, tc.want, got.Name)
-			lawJoin(t, f)
-		})
-	}
-	_, ok := Fields{}.Tightest()
-	require.False(t, ok)
+// tightestOfOneUnit are limits alone, all of requests, and the name of the tightest.
+var tightestOfOneUnit = []struct{ name, limits, want string }{
+	{"one", `"a";r=7`, "a"},
+	{"the lowest Remaining", `"a";r=7, "b";r=3, "c";r=5`, "b"},
+	{"then the longest Reset", `"a";r=0;t=1, "b";r=0;t=2, "c";r=0;t=1`, "b"},
+	{"an absent Reset is the shortest", `"a";r=0, "b";r=0;t=0`, "b"},
+	{"an absent Reset is the shortest, whatever the order", `"a";r=0;t=0, "b";r=0`, "a"},
+	{"then the first", `"a";r=0;t=1, "b";r=0;t=1`, "a"},
+	{"Unknown comes last", `"u";r=unknown;t=9, "a";r=999999999999999`, "a"},
+	{"Unknown comes last, whatever the order", `"a";r=999999999999999, "u";r=unknown;t=9`, "a"},
+	{"Unknown alone", `"u";r=unknown;t=9`, "u"},
+	{"Unknown alone, without a Reset", `"a";r=unknown`, "a"},
+	{"Unknown among others", `"u";r=unknown;t=9, "a";r=1, "v";r=unknown;t=9`, "a"},
+	{"two Unknown", `"a";r=unknown, "u";r=unknown;t=9`, "u"},
 }
 
 const tokens = `;qu="tokens"`
@@ -337,16 +317,24 @@ var tightestCases = []struct{ name, policies, limits, want string }{
 }
 
 // Numbers of different units cannot be compared; parts of a quota can.
-func TestTightestUnits(t *testing.T) {
-	for _, tc := range tightestCases {
-		t.Run(tc.name, func(t *testing.T) {
-			f := fieldsOf(t, tc.policies, tc.limits)
+func TestTightest(t *testing.T) {
+	test := func(name, policies, limits, want string) {
+		t.Run(name, func(t *testing.T) {
+			f := fieldsOf(t, policies, limits)
 			got, ok := f.Tightest()
 			require.True(t, ok)
-			require.Equal(t, tc.want, got.Name)
+			require.Equal(t, want, got.Name)
 			lawJoin(t, f)
 		})
 	}
+	for _, tc := range tightestOfOneUnit {
+		test(tc.name, "", tc.limits, tc.want)
+	}
+	for _, tc := range tightestCases {
+		test(tc.name, tc.policies, tc.limits, tc.want)
+	}
+	_, ok := Fields{}.Tightest()
+	require.False(t, ok)
 }
 
 func TestWritable(t *testing.T) {
