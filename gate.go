@@ -125,7 +125,7 @@ func (e *WaitError) Timeout() bool { return true }
 // never held back. It returns a [*WaitError] when the deadline of ctx comes, or as soon
 // as it is certain to come too early. If ctx ends otherwise, it returns the cause.
 func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, error) {
-	return g.enter(ctx, nil, nameOfKey(key), pricesOf(costs), nil)
+	return g.enter(ctx, entrant{key: nameOfKey(key), prices: pricesOf(costs)})
 }
 
 // TryEnter is Enter for a caller that has other work to do. If the request may not be
@@ -183,7 +183,6 @@ func (p *Pass) answered(a *Advice, received, now time.Time) {
 			e.advice = a.kept(e.advice.Limit.Name)
 		}
 		g.admit(e, now)
-		g.settle(e, now)
 	}
 }
 
@@ -202,7 +201,6 @@ func (p *Pass) Failed() {
 	if e := p.end(now); e != nil {
 		e.machine.failed(&p.trip)
 		g.admit(e, now)
-		g.settle(e, now)
 	}
 }
 
@@ -241,7 +239,6 @@ func (g *Gate) Forget(key string) {
 		if k == name.short() || name.scheme != "" && k.scheme == name.scheme && strings.HasPrefix(k.rest, name.rest+keyMark) {
 			e.forget()
 			g.admit(e, now)
-			g.settle(e, now)
 		}
 	}
 }
@@ -253,20 +250,6 @@ func (g *Gate) settings() settings {
 		r.share = 1
 	}
 	return r
-}
-
-// look tells the machine the time, and asks whether a request may be sent.
-func (e *entry) look(g *Gate, now time.Time, prices []price) verdict {
-	r := g.settings()
-	e.machine.tick(now, &r)
-	return e.machine.ask(now, &r, prices)
-}
-
-// send counts a request as sent.
-func (e *entry) send(g *Gate, p *Pass, now time.Time) {
-	p.entry, p.era = e, e.era
-	r := g.settings()
-	e.machine.send(&p.trip, now, &r)
 }
 
 // pricesOf returns costs in the words of the machine, nil if there are none.
@@ -281,85 +264,62 @@ func pricesOf(costs []Cost) (prices []price) {
 	return prices
 }
 
-// An entry is what is known of a key, and who waits for it. It is guarded by the
-// lock of its Gate.
-type entry struct {
-	key     keyName
-	machine machine
-	advice  Advice // from the most recent response that made things newer or stricter
-	era     int    // grows when the key is forgotten
-	queue   queue
-	doomed  deadlines // of the waiters in queue that have one
-	timer   *time.Timer
-	until   time.Time // when the timer rings; zero while none waits
-	loss    loss
-	inList  *list.Element // in the list of that loss
-}
-
-// forget forgets what was learnt. The requests under way belong to an earlier era.
-func (e *entry) forget() {
-	e.era++
-	e.machine, e.advice = machine{}, Advice{}
-}
-
-// entry returns what is known of a key, or nil if nothing can be remembered of it.
-// The lock is held.
-func (g *Gate) entry(key keyName, now time.Time) *entry {
-	key = key.short()
-	if e := g.keys[key]; e != nil {
-		if r := g.settings(); e.queue.n == 0 && e.machine.idle(now, &r) {
-			e.forget()
-		}
-		return e
+// reportOf puts an advice into the words of the machine, for a request with these
+// prices. It appends the stocks to a list of the caller's.
+func reportOf(a *Advice, prices []price, stocks []stock) report {
+	out := report{
+		wait: max(a.Wait, a.Asked), pace: a.Pace, refused: a.Refused, waived: a.Source == SourceRetryAfter, stocks: stocks,
 	}
-	if len(g.keys) >= maxKeys && !g.displace(now) {
-		return nil
-	}
-	if g.keys == nil {
-		g.keys = make(map[keyName]*entry)
-	}
-	e := &entry{key: keyName{strings.Clone(key.scheme), strings.Clone(key.rest)}}
-	e.inList = g.lists[e.loss].PushBack(e)
-	g.keys[e.key] = e
-	return e
-}
-
-// displace forgets the key with which the least is lost, and reports whether there
-// is one.
-func (g *Gate) displace(now time.Time) bool {
-	for lost := range waitLost {
-		if oldest := g.lists[lost].Front(); oldest != nil {
-			g.remove(oldest.Value.(*entry))
-			return true
+	policies := newMatcher(a.Fields.Policies)
+	for i := range a.Fields.Policies {
+		if p := &a.Fields.Policies[i]; p.Unit == ConcurrentRequests && p.Quota > 0 && (out.atOnce == 0 || p.Quota < out.atOnce) {
+			out.atOnce = p.Quota
 		}
 	}
-	if now.Sub(g.swept) < sweepTime {
-		return false
+	priced := false // the wait is that of a limit whose units the request has counted
+	var others time.Duration
+	for i := range a.Fields.Limits {
+		l := &a.Fields.Limits[i]
+		p := policies.policy(l)
+		if l.Remaining < 0 || p.Unit == ConcurrentRequests { // the number of these does not come back with time
+			continue
+		}
+		s := stockOf(&a.Fields, i, p)
+		out.stocks = append(out.stocks, s)
+		switch {
+		case s.left > 0:
+		case s.unit != requestUnit && takes(prices, s.unit, s.policy) > 0:
+			priced = true
+		default:
+			others = max(others, s.reset)
+		}
 	}
-	g.swept = now
-	waits := &g.lists[waitLost]
-	for range waits.Len() { // each goes to the back, or to where it belongs now
-		g.settle(waits.Front().Value.(*entry), now)
+	if priced && (a.Source == SourceLimit || a.Source == SourceWindow) {
+		out.wait = others
 	}
-	return g.displace(now)
+	return out
 }
 
-func (g *Gate) remove(e *entry) {
-	g.lists[e.loss].Remove(e.inList)
-	delete(g.keys, e.key)
+// stockOf returns what is left of the limit at index i, whose policy is p.
+func stockOf(f *Fields, i int, p *Policy) stock {
+	l := &f.Limits[i]
+	s := stock{unit: string(p.Unit.canonical()), policy: cutName(l.Name), left: l.Remaining, quota: max(p.Quota, 0)}
+	if l.exhausted(p) {
+		s.left = 0
+	}
+	s.window, _ = p.Window.Duration()
+	if s.reset, s.ends = f.reset(i); !s.ends {
+		s.reset, s.ends = s.window, p.Window.ok
+	}
+	return s
 }
 
-// settle puts an entry, which has just been used, where it belongs.
-func (g *Gate) settle(e *entry, now time.Time) {
-	r := g.settings()
-	lost := e.machine.loss(now, &r)
-	if e.queue.n > 0 {
-		lost = waitLost
-	}
-	if lost == e.loss {
-		g.lists[lost].MoveToBack(e.inList)
-		return
-	}
-	g.lists[e.loss].Remove(e.inList)
-	e.loss, e.inList = lost, g.lists[lost].PushBack(e)
+// kept returns the part of an advice that is remembered, which holds no memory of the
+// response. name is a name that is remembered already.
+func (a *Advice) kept(name string) Advice {
+	k := *a
+	k.Fields = Fields{}
+	k.Limit.Params, k.Limit.PartitionKey = nil, nil
+	k.Limit.Name = keptText(cutName(k.Limit.Name), name)
+	return k
 }

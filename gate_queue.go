@@ -2,11 +2,161 @@ package ratelimit
 
 import (
 	"container/heap"
+	"container/list"
 	"context"
 	"errors"
+	"hash/maphash"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
+
+// Bounds of what a Gate remembers.
+const (
+	// maxKeys is the number of keys. Beyond it the key with which the least is lost
+	// is forgotten, of these the one used longest ago, but never one with a wait in
+	// force.
+	maxKeys = 1024
+	// maxKey is the length of a key; longer ones are remembered by a hash.
+	maxKey = 256
+	// sweepTime is how often waits are looked at that may have ended.
+	sweepTime = time.Second
+)
+
+// keySeed is the seed of the hashes of keys. It differs in each process, so that a hash
+// does not tell a stranger what was hashed.
+var keySeed = maphash.MakeSeed()
+
+// A keyName is a key in two parts. To look up an origin, which consists of both, costs
+// no memory.
+type keyName struct{ scheme, rest string }
+
+// nameOfKey returns a key in its parts.
+func nameOfKey(key string) keyName {
+	if scheme, rest, ok := strings.Cut(key, "://"); ok && scheme != "" {
+		return keyName{scheme, rest}
+	}
+	return keyName{rest: key}
+}
+
+// String returns the key. An origin is written as RFC 6454 Section 6.2 has it.
+func (k keyName) String() string {
+	if k.scheme == "" {
+		return k.rest
+	}
+	return k.scheme + "://" + k.rest
+}
+
+// short returns a hash in place of a long key.
+func (k keyName) short() keyName {
+	if len(k.scheme)+len(k.rest) > maxKey {
+		return keyName{keyMark, hex(maphash.Comparable(keySeed, k))}
+	}
+	return k
+}
+
+// keyMark stands between the origin and the hash in a key of [KeyBy]. No origin has it.
+const keyMark = "#"
+
+func hex(hash uint64) string { return strconv.FormatUint(hash, 16) }
+
+// An entry is what is known of a key, and who waits for it. It is guarded by the
+// lock of its Gate.
+type entry struct {
+	key     keyName
+	machine machine
+	advice  Advice // from the most recent response that made things newer or stricter
+	era     int    // grows when the key is forgotten
+	queue   queue
+	doomed  deadlines // of the waiters in queue that have one
+	timer   *time.Timer
+	until   time.Time // when the timer rings; zero while none waits
+	loss    loss
+	inList  *list.Element // in the list of that loss
+}
+
+// forget forgets what was learnt. The requests under way belong to an earlier era.
+func (e *entry) forget() {
+	e.era++
+	e.machine, e.advice = machine{}, Advice{}
+}
+
+// entry returns what is known of a key, or nil if nothing can be remembered of it.
+// The lock is held.
+func (g *Gate) entry(key keyName, now time.Time) *entry {
+	key = key.short()
+	if e := g.keys[key]; e != nil {
+		if r := g.settings(); e.queue.n == 0 && e.machine.idle(now, &r) {
+			e.forget()
+		}
+		return e
+	}
+	if len(g.keys) >= maxKeys && !g.displace(now) {
+		return nil
+	}
+	if g.keys == nil {
+		g.keys = make(map[keyName]*entry)
+	}
+	e := &entry{key: keyName{strings.Clone(key.scheme), strings.Clone(key.rest)}}
+	e.inList = g.lists[e.loss].PushBack(e)
+	g.keys[e.key] = e
+	return e
+}
+
+// displace forgets the key with which the least is lost, and reports whether there
+// is one.
+func (g *Gate) displace(now time.Time) bool {
+	for lost := range waitLost {
+		if oldest := g.lists[lost].Front(); oldest != nil {
+			g.remove(oldest.Value.(*entry))
+			return true
+		}
+	}
+	if now.Sub(g.swept) < sweepTime {
+		return false
+	}
+	g.swept = now
+	waits := &g.lists[waitLost]
+	for range waits.Len() { // each goes to the back, or to where it belongs now
+		g.settle(waits.Front().Value.(*entry), now)
+	}
+	return g.displace(now)
+}
+
+func (g *Gate) remove(e *entry) {
+	g.lists[e.loss].Remove(e.inList)
+	delete(g.keys, e.key)
+}
+
+// settle puts an entry, which has just been used, where it belongs.
+func (g *Gate) settle(e *entry, now time.Time) {
+	r := g.settings()
+	lost := e.machine.loss(now, &r)
+	if e.queue.n > 0 {
+		lost = waitLost
+	}
+	if lost == e.loss {
+		g.lists[lost].MoveToBack(e.inList)
+		return
+	}
+	g.lists[e.loss].Remove(e.inList)
+	e.loss, e.inList = lost, g.lists[lost].PushBack(e)
+}
+
+// look tells the machine the time, and asks whether a request may be sent.
+func (e *entry) look(g *Gate, now time.Time, prices []price) verdict {
+	r := g.settings()
+	e.machine.tick(now, &r)
+	return e.machine.ask(now, &r, prices)
+}
+
+// send counts a request as sent.
+func (e *entry) send(g *Gate, p *Pass, now time.Time) {
+	p.entry, p.era = e, e.era
+	r := g.settings()
+	e.machine.send(&p.trip, now, &r)
+}
 
 // A waiter is a caller that waits. There may be many, so it is small.
 type waiter struct {
@@ -50,41 +200,49 @@ func (d *deadlines) Pop() any {
 // is over.
 type notice func(until time.Time, a Advice) (done func())
 
-// enter is Enter with two additions: it ends when cancelled is closed, and it calls own
-// before Gate.Waiting.
-func (g *Gate) enter(ctx context.Context, cancelled <-chan struct{}, key keyName, prices []price, own notice) (*Pass, error) {
+// An entrant is a request that asks to be let through.
+type entrant struct {
+	key       keyName // the zero keyName is never held back
+	prices    []price
+	cancelled <-chan struct{} // when it is closed the wait ends; may be nil
+	waiting   notice          // is called before Gate.Waiting; may be nil
+	atOnce    bool            // nothing holds it back; it is counted alone
+}
+
+// enter waits until a request may be sent.
+func (g *Gate) enter(ctx context.Context, r entrant) (*Pass, error) {
 	if ctx.Err() != nil { // it would be counted without being sent
 		return nil, context.Cause(ctx)
 	}
 	p := &Pass{gate: g}
-	p.trip.prices = prices
-	if key == (keyName{}) {
+	p.trip.prices = r.prices
+	if r.key == (keyName{}) {
 		return p, nil
 	}
 	deadline, _ := ctx.Deadline()
-	w, e, err := g.begin(p, key, deadline)
+	w, e, err := g.begin(p, &r, deadline)
 	switch {
 	case err != nil:
-		g.announce(key, own, err.Until, err.Advice)()
+		g.announce(&r, err.Until, err.Advice)()
 		return nil, err
 	case w == nil:
 		return p, nil
 	}
-	return g.wait(ctx, cancelled, key, e, w, own)
+	return g.wait(ctx, &r, e, w)
 }
 
 // begin lets a request through if it may be sent at once. Otherwise it puts the request
 // into the queue and returns its waiter, or an error if it would wait in vain.
-func (g *Gate) begin(p *Pass, key keyName, deadline time.Time) (*waiter, *entry, *WaitError) {
+func (g *Gate) begin(p *Pass, r *entrant, deadline time.Time) (*waiter, *entry, *WaitError) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now() // not before: what the machine is told goes forwards
-	e := g.entry(key, now)
+	e := g.entry(r.key, now)
 	if e == nil {
 		return nil, nil, nil
 	}
-	v := e.look(g, now, p.trip.prices)
-	if ahead := e.queue.n; ahead == 0 && v.open || v.hurries(deadline, ahead) {
+	v := e.look(g, now, r.prices)
+	if ahead := e.queue.n; r.atOnce || ahead == 0 && v.open || v.hurries(deadline, ahead) {
 		e.send(g, p, now)
 		g.settle(e, now)
 		return nil, nil, nil
@@ -94,16 +252,15 @@ func (g *Gate) begin(p *Pass, key keyName, deadline time.Time) (*waiter, *entry,
 	}
 	w := e.enqueue(p, deadline)
 	g.admit(e, now)
-	g.settle(e, now)
 	if w.decided && w.err == nil { // those ahead of it could go, and so it could
 		return nil, nil, nil
 	}
 	return w, e, nil
 }
 
-// announce calls own and then Gate.Waiting, because a wait begins. It returns a function
-// that calls, in the other order, what these have returned.
-func (g *Gate) announce(key keyName, own notice, until time.Time, a Advice) (over func()) {
+// announce calls r.waiting and then Gate.Waiting, because a wait begins. It returns a
+// function that calls, in the other order, what these have returned.
+func (g *Gate) announce(r *entrant, until time.Time, a Advice) (over func()) {
 	var first, second func()
 	over = func() {
 		if first != nil {
@@ -119,11 +276,11 @@ func (g *Gate) announce(key keyName, own notice, until time.Time, a Advice) (ove
 			over()
 		}
 	}()
-	if own != nil {
-		first = own(until, a)
+	if r.waiting != nil {
+		first = r.waiting(until, a)
 	}
 	if g.Waiting != nil {
-		second = g.Waiting(key.String(), until, a)
+		second = g.Waiting(r.key.String(), until, a)
 	}
 	begun = true
 	return over
@@ -139,7 +296,7 @@ func (e *entry) refuses(v *verdict, deadline time.Time) *WaitError {
 }
 
 // wait waits until a waiter is let through.
-func (g *Gate) wait(ctx context.Context, cancelled <-chan struct{}, key keyName, e *entry, w *waiter, own notice) (*Pass, error) {
+func (g *Gate) wait(ctx context.Context, r *entrant, e *entry, w *waiter) (*Pass, error) {
 	over := false
 	defer func() {
 		if !over { // Waiting panicked, or what it returned
@@ -148,13 +305,13 @@ func (g *Gate) wait(ctx context.Context, cancelled <-chan struct{}, key keyName,
 		}
 	}()
 	done := func() {}
-	if own != nil || g.Waiting != nil {
+	if r.waiting != nil || g.Waiting != nil {
 		g.mu.Lock()
 		until, advice := e.until, e.advice
 		g.mu.Unlock()
-		done = g.announce(key, own, until, advice)
+		done = g.announce(r, until, advice)
 	}
-	p, err := g.await(ctx, cancelled, e, w)
+	p, err := g.await(ctx, r.cancelled, e, w)
 	done()
 	over = true
 	return p, err
@@ -186,7 +343,6 @@ func (g *Gate) leave(e *entry, w *waiter, cause error) (*Pass, error) {
 		e.dequeue(w)
 		w.decide(cause)
 		g.admit(e, now)
-		g.settle(e, now)
 	}
 	return w.result()
 }
@@ -209,30 +365,34 @@ func (w *waiter) result() (*Pass, error) {
 }
 
 // admit lets through all waiters that may be sent, first come, first served, and has the
-// timer ring when there may be more. It refuses those whose deadline comes before an
-// answer would.
+// timer ring when there may be more.
 func (g *Gate) admit(e *entry, now time.Time) {
-	for e.queue.n > 0 {
-		front := e.queue.first
-		v := e.look(g, now, front.pass.trip.prices)
-		switch {
-		case v.open && front.inTime(now.Add(e.machine.answers.fastest)):
-			e.letThrough(g, front, now)
-		case v.open:
-			e.dismiss(front, &WaitError{Until: now, Advice: e.advice})
-		case len(e.doomed) > 0 && v.hurries(e.doomed[0].deadline, 0):
-			e.letThrough(g, e.doomed[0], now)
-		case len(e.doomed) > 0 && e.refuses(&v, e.doomed[0].deadline) != nil:
-			e.dismiss(e.doomed[0], e.refuses(&v, e.doomed[0].deadline))
-		default:
-			g.ringAt(e, v.until, now)
-			return
-		}
+	var until time.Time
+	for e.queue.n > 0 && until.IsZero() {
+		until = e.admitOne(g, now)
 	}
-	if e.timer != nil {
-		e.timer.Stop()
-		e.timer, e.until = nil, time.Time{}
+	g.ringAt(e, until, now)
+	g.settle(e, now)
+}
+
+// admitOne lets one waiter through, or refuses one whose deadline comes before an answer
+// would. If it can do neither yet, it returns when to ask again.
+func (e *entry) admitOne(g *Gate, now time.Time) (until time.Time) {
+	front := e.queue.first
+	v := e.look(g, now, front.pass.trip.prices)
+	switch {
+	case v.open && front.inTime(now.Add(e.machine.answers.fastest)):
+		e.letThrough(g, front, now)
+	case v.open:
+		e.dismiss(front, &WaitError{Until: now, Advice: e.advice})
+	case len(e.doomed) > 0 && v.hurries(e.doomed[0].deadline, 0):
+		e.letThrough(g, e.doomed[0], now)
+	case len(e.doomed) > 0 && e.refuses(&v, e.doomed[0].deadline) != nil:
+		e.dismiss(e.doomed[0], e.refuses(&v, e.doomed[0].deadline))
+	default:
+		return v.until
 	}
+	return time.Time{}
 }
 
 // inTime reports whether an answer at that time comes before the deadline.
@@ -240,27 +400,29 @@ func (w *waiter) inTime(answer time.Time) bool {
 	return w.deadline.IsZero() || !w.deadline.Before(answer)
 }
 
-// ringAt has the timer of an entry ring at a time. The timer belongs to no caller, so
-// that a caller that is slow to look holds back no other.
+// ringAt has the timer of an entry ring at a time, not at all if that is zero. The timer
+// belongs to no caller, so that a caller that is slow to look holds back no other.
 func (g *Gate) ringAt(e *entry, until, now time.Time) {
-	if e.until.Equal(until) {
-		return
+	switch {
+	case until.IsZero():
+		if e.timer != nil {
+			e.timer.Stop()
+			e.timer = nil
+		}
+	case until.Equal(e.until):
+	case e.timer != nil:
+		e.timer.Reset(until.Sub(now))
+	default:
+		e.timer = time.AfterFunc(until.Sub(now), func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if e.queue.n > 0 {
+				e.until = time.Time{}
+				g.admit(e, time.Now())
+			}
+		})
 	}
 	e.until = until
-	if e.timer != nil {
-		e.timer.Reset(until.Sub(now))
-		return
-	}
-	e.timer = time.AfterFunc(until.Sub(now), func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		if e.queue.n > 0 {
-			e.until = time.Time{}
-			now := time.Now()
-			g.admit(e, now)
-			g.settle(e, now)
-		}
-	})
 }
 
 // letThrough sends a request that has waited.
@@ -297,25 +459,4 @@ func (e *entry) dequeue(w *waiter) {
 	if !w.deadline.IsZero() {
 		heap.Remove(&e.doomed, int(w.index))
 	}
-}
-
-// enterAtOnce counts a request that nothing holds back.
-func (g *Gate) enterAtOnce(ctx context.Context, key keyName, prices []price) (*Pass, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	p := &Pass{gate: g}
-	p.trip.prices = prices
-	if key == (keyName{}) {
-		return p, nil
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := time.Now()
-	if e := g.entry(key, now); e != nil {
-		e.look(g, now, prices)
-		e.send(g, p, now)
-		g.settle(e, now)
-	}
-	return p, nil
 }

@@ -117,14 +117,12 @@ func (m *machine) ask(now time.Time, r *settings, prices []price) verdict {
 	}
 	v := verdict{open: true, certain: m.under.n == 0}
 	m.budgets.ask(&v, now, r, prices, &m.traffic)
-	for i := 0; i < len(m.meters) && prices != nil; i++ {
-		m.meters[i].ask(&v, now, r, prices, &m.traffic)
-	}
+	m.meters.ask(&v, now, r, prices, &m.traffic)
 	if !v.open {
 		return v
 	}
 	if most := m.pool.room(r); most > 0 && m.under.n >= most { // and some of these may hang
-		if next := m.last.Add(min(mostBackoff, r.maxWait)); now.Before(next) {
+		if next := m.hung(r); now.Before(next) {
 			return verdict{until: next}
 		}
 	}
@@ -150,7 +148,7 @@ func (m *machine) askPhase(now time.Time, r *settings, prices []price) verdict {
 		}
 	}
 	if prices != nil && !m.priced && m.under.priced > 0 { // wait for its answer, which says what is left
-		if next := m.last.Add(min(mostBackoff, r.maxWait)); now.Before(next) {
+		if next := m.hung(r); now.Before(next) {
 			return verdict{until: next}
 		}
 	}
@@ -174,13 +172,8 @@ func (m *machine) send(t *trip, now time.Time, r *settings) {
 	case probing:
 		m.probes.send(now, m.answers.fastest)
 	}
-	for i := range m.budgets {
-		b := &m.budgets[i]
-		b.left -= takes(t.prices, requestUnit, b.policy)
-	}
-	for i := range m.meters {
-		m.meters[i].send(t, now, r)
-	}
+	m.budgets.send(t)
+	m.meters.send(t, now, r)
 	m.under.push(t)
 }
 
@@ -218,40 +211,31 @@ func (m *machine) failed(t *trip) {
 func (m *machine) answered(t *trip, a *report, received time.Time, r *settings) bool {
 	m.under.remove(t)
 	m.answers.add(t, a, received)
+	m.priced = m.priced || t.prices != nil
 	if a.atOnce > 0 {
 		m.pool.atOnce = int(min(a.atOnce, math.MaxInt32))
 	}
+	wait := min(a.wait, r.maxWait)
 	fresh := t.number > m.refused // not under way when a refusal was heeded
-	if t.prices != nil {
-		m.priced = true
-		m.meters.settle(t, a, received, r, &m.traffic)
-	}
 	switch {
 	case !a.refused:
 		m.served(a, fresh)
-	case fresh && (m.mute || !a.exhausted()):
-		m.pool.shrink(m.under.n + 1)
+	case fresh:
+		wait = m.rejected(a, r)
 	}
-	wait := m.waitOf(a, fresh, r)
-	said := a.saysRequests()
-	if said {
-		m.budgets.giveBack(t, r)
-	}
-	if wait == 0 && !said {
-		m.silent++
-		return false
-	}
-	newer := t.number > m.learnt
+	says := wait > 0 || a.saysRequests()
+	newer := says && t.number > m.learnt
 	if newer {
-		m.phase, m.pace, m.budgets = counting, 0, m.budgets[:0]
+		m.phase, m.pace = counting, 0
 	}
 	stricter := wait > 0 && m.wait(received.Add(wait), a.refused || a.exhausted())
-	m.pace = max(m.pace, scale(a.pace, 1/r.share))
-	for i := range a.stocks {
-		if s := &a.stocks[i]; s.unit == requestUnit && !(a.waived && s.left == 0) {
-			stricter = m.budgets.add(budgetOf(t, s, received, r, &m.traffic)) || stricter
-		}
+	if says {
+		m.pace = max(m.pace, scale(a.pace, 1/r.share))
+	} else {
+		m.silent++
 	}
+	m.meters.learn(t, a, received, r, &m.traffic)
+	stricter = m.budgets.learn(t, a, newer, received, r, &m.traffic) || stricter
 	if newer || stricter {
 		m.learnt = m.number
 	}
@@ -268,6 +252,16 @@ func (m *machine) served(a *report, fresh bool) {
 		m.backoff.recovered()
 		m.pool.regrow()
 	}
+}
+
+// rejected takes note of a refusal, once for all requests that were under way together,
+// and returns how long the key has to wait.
+func (m *machine) rejected(a *report, r *settings) time.Duration {
+	m.refused = m.number
+	if m.mute || !a.exhausted() {
+		m.pool.shrink(m.under.n + 1)
+	}
+	return m.backoff.wait(a.wait, r.maxWait)
 }
 
 // wait makes the key wait until a time, and probe afterwards if it has to be
@@ -327,17 +321,136 @@ func (m *machine) loss(now time.Time, r *settings) loss {
 	return most
 }
 
-// waitOf returns how long an answer makes the key wait. A refusal that asks for no
-// wait backs off, once for all requests that were under way together.
-func (m *machine) waitOf(a *report, fresh bool, r *settings) time.Duration {
-	if !a.refused || !fresh {
-		return min(a.wait, r.maxWait)
+// answers are how fast requests were served lately.
+type answers struct {
+	n       int           // how many answers there were
+	fastest time.Duration // the shortest time to one; 0 if nothing is known
+}
+
+// manyAnswers is how many answers the fastest is sought among.
+const manyAnswers = 64
+
+func (l *answers) add(t *trip, a *report, received time.Time) {
+	if a.refused { // which takes no time
+		return
 	}
-	m.refused = m.number
-	if wait := m.backoff.cut(a.wait, r.maxWait); wait > 0 {
-		m.backoff.latest = 0
+	took := max(received.Sub(t.at), 0)
+	if l.n%manyAnswers == 0 {
+		l.fastest = took
+	}
+	l.n++
+	l.fastest = min(l.fastest, took)
+}
+
+// leastBackoff is the least upper bound of a wait after a refusal that asks for none.
+const leastBackoff = 100 * time.Millisecond
+
+// A backoff is how long the key waits after refusals that ask for no wait, or for a
+// longer one than MaxWait.
+type backoff struct {
+	latest  time.Duration // the upper bound of the latest wait; 0 if nothing was refused since an answer
+	proven  time.Duration // the bound after which a request was served
+	longest time.Duration // the latest wait that was cut; 0 if none was since an answer
+}
+
+// wait returns how long the key waits after a refusal that asks for a wait, or for none
+// if that is 0. Half of a wait that nobody asked for is random, so that clients that were
+// refused together do not come back together.
+func (b *backoff) wait(asked, longest time.Duration) time.Duration {
+	if wait := b.cut(asked, longest); wait > 0 {
+		b.latest = 0
 		return wait
 	}
-	d := m.backoff.next()
-	return min(d/2+rand.N(d/2), r.maxWait)
+	bound := b.next()
+	return min(bound/2+rand.N(bound/2), longest)
+}
+
+// next returns the upper bound of the next wait. It begins with a third of the wait that
+// was enough the last time, grows by a quarter up to that wait, and then by half.
+func (b *backoff) next() time.Duration {
+	d := b.proven / 3
+	switch {
+	case b.latest == 0:
+	case b.latest < b.proven:
+		d = b.latest + b.latest/4
+	default:
+		d = b.latest + b.latest/2
+	}
+	b.latest = min(max(d, leastBackoff), mostBackoff)
+	return b.latest
+}
+
+// cut returns the wait that is obeyed: at most longest at first, and half as much again
+// after each refusal, up to what was asked for. Otherwise a client with a short MaxWait
+// would be refused for ever.
+func (b *backoff) cut(asked, longest time.Duration) time.Duration {
+	if asked <= longest {
+		b.longest = 0
+		return asked
+	}
+	b.longest = min(asked, max(longest, b.longest+b.longest/2))
+	return b.longest
+}
+
+// recovered ends the backoff, after an answer that is no refusal.
+func (b *backoff) recovered() {
+	if b.latest > 0 {
+		b.proven, b.latest = b.latest, 0
+	}
+	b.longest = 0
+}
+
+const (
+	// calmRounds is how many rounds of answers pass before as many requests are let
+	// under way as were refused, and before there are more.
+	calmRounds = 10
+	// mostAgain is how often these rounds become four times as many.
+	mostAgain = 3
+)
+
+// A pool bounds how many requests may be under way.
+type pool struct {
+	most    int // 0 if there is no such bound
+	ceiling int // requests that were under way when most was set
+	again   int // how often in succession ceiling was the same
+	round   int // answers since most has grown
+	atOnce  int // the number that a policy says, 0 if none does
+}
+
+// room returns how many may be under way, 0 for any number.
+func (p *pool) room(r *settings) int {
+	if p.atOnce == 0 {
+		return p.most
+	}
+	most := max(1, int(float64(p.atOnce)*r.share))
+	if p.most > 0 {
+		most = min(most, p.most)
+	}
+	return most
+}
+
+// shrink halves the number of requests that may be under way, after a refusal that no
+// limit explains, which suggests a limit on concurrency. Requests that were under way
+// together count as one refusal.
+func (p *pool) shrink(together int) {
+	p.most, p.round = max(1, together-1), 0
+	if p.again++; together != p.ceiling {
+		p.ceiling, p.again, p.most = together, 0, max(1, together/2)
+	}
+}
+
+// regrow lets one more be under way after a round: as many answers as may be under
+// way. Close to the number that was refused it grows ten times more slowly, since each
+// refusal costs a wait, and again four times as slowly where it is that number each time.
+func (p *pool) regrow() {
+	if p.most == 0 {
+		return
+	}
+	round := p.most
+	if p.most == p.ceiling-1 || p.most == p.ceiling {
+		round *= calmRounds << (2 * min(p.again, mostAgain))
+	}
+	if p.round++; p.round >= round {
+		p.most, p.round = p.most+1, 0
+	}
 }

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"hash/maphash"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 	"weak"
@@ -138,27 +140,23 @@ func (a *Advice) says() bool {
 
 // enter waits until req may be sent.
 func (t *Transport) enter(req *http.Request) (*Pass, error) {
-	key := originOf(req.URL)
+	r := entrant{key: originOf(req.URL), cancelled: req.Cancel} //lint:ignore SA1019 net/http still obeys it
 	if t.Key != nil {
-		key = nameOfKey(t.Key(req))
+		r.key = nameOfKey(t.Key(req))
 	}
-	var prices []price
 	if t.Cost != nil {
-		prices = pricesOf(t.Cost(req))
+		r.prices = pricesOf(t.Cost(req))
 	}
-	var own notice
 	if t.Waiting != nil {
-		own = func(until time.Time, a Advice) func() { return t.Waiting(req, until, a) }
+		r.waiting = func(until time.Time, a Advice) func() { return t.Waiting(req, until, a) }
 	}
-	ctx := req.Context()
-	cancelled := req.Cancel //lint:ignore SA1019 net/http still obeys it
-	if req.Response == nil || !t.follows(req.Response) {
-		return t.gate().enter(ctx, cancelled, key, prices, own)
+	if req.Response != nil && t.follows(req.Response) {
+		if err := t.waitRedirect(req, &r); err != nil {
+			return nil, err
+		}
+		r.atOnce = true
 	}
-	if err := t.waitRedirect(ctx, cancelled, req.Response, key, own); err != nil {
-		return nil, err
-	}
-	return t.gate().enterAtOnce(ctx, key, prices)
+	return t.gate().enter(req.Context(), r)
 }
 
 // noteRedirect remembers a response that may be followed. http.Client does so at
@@ -183,14 +181,15 @@ func (t *Transport) follows(resp *http.Response) bool {
 }
 
 // waitRedirect waits for as long as a redirection asks for, which has just arrived.
-func (t *Transport) waitRedirect(ctx context.Context, cancelled <-chan struct{}, resp *http.Response, key keyName, own notice) error {
+func (t *Transport) waitRedirect(req *http.Request, r *entrant) error {
 	now := time.Now()
-	a := t.Advisor.Advise(resp, now)
+	a := t.Advisor.Advise(req.Response, now)
 	if a.Source != SourceRetryAfter || a.Wait == 0 {
 		return nil
 	}
+	ctx := req.Context()
 	until, kept := now.Add(a.Wait), a.kept("")
-	done := t.gate().announce(key, own, until, kept)
+	done := t.gate().announce(r, until, kept)
 	defer done()
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 		return &WaitError{Until: until, Advice: kept}
@@ -202,7 +201,7 @@ func (t *Transport) waitRedirect(ctx context.Context, cancelled <-chan struct{},
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-cancelled:
+	case <-r.cancelled:
 		return errCancelled
 	}
 }
@@ -234,4 +233,17 @@ func KeyBy(fields ...string) func(*http.Request) string {
 		}
 		return origin + keyMark + hex(hash.Sum64())
 	}
+}
+
+// originOf returns the origin of an address (RFC 6454 Section 4): its scheme, and its
+// host with the port, unless that is the one by default.
+func originOf(u *url.URL) keyName {
+	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Host)
+	switch scheme {
+	case "http":
+		host = strings.TrimSuffix(host, ":80")
+	case "https":
+		host = strings.TrimSuffix(host, ":443")
+	}
+	return keyName{scheme, strings.TrimSuffix(host, ":")}
 }

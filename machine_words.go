@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// The words of the machine: what it is told, and what it answers.
+// The words of the machine: what it is told of settings, prices and answers, what it
+// answers, and the requests under way.
 
 // requestUnit is the unit of which each request takes one.
 const requestUnit = "requests"
@@ -15,8 +16,8 @@ const (
 	// waveTime is how long a wave of probes is waited for before the next goes. A
 	// probe that hangs must not starve its key.
 	waveTime = time.Second
-	// mostBackoff is the longest wait after a refusal that asks for none. Where as many
-	// requests are under way as may be, and all of them hang, another goes after it.
+	// mostBackoff is the longest wait after a refusal that asks for none. Where a request
+	// waits for those under way, and all of these hang, it goes after it.
 	mostBackoff = 32 * time.Second
 )
 
@@ -49,7 +50,7 @@ func (a *report) saysRequests() bool {
 
 // A stock is what remains of a limit.
 type stock struct {
-	unit, policy string // requestUnit, or another; and the name
+	unit, policy string // requestUnit, or another; and the name, as much as is remembered
 	left         int64
 	quota        int64         // 0 if it is not known
 	window       time.Duration // of the policy, 0 if it is not known
@@ -97,16 +98,6 @@ func scale(d time.Duration, by float64) time.Duration {
 	return math.MaxInt64
 }
 
-// pessimist returns the least that may be left, and the number to whose multiples it is
-// rounded: Anthropic rounds tokens to the nearest thousand.
-func (s *stock) pessimist() (left, grain float64) {
-	const rounded = 1000
-	if s.unit == "tokens" && s.left%rounded == 0 {
-		return float64(max(s.left-rounded/2, 0)), rounded
-	}
-	return float64(s.left), 1
-}
-
 // A price is what a request takes of the limits that it concerns. The unit or the
 // policy may be "", which is any.
 type price struct {
@@ -114,34 +105,85 @@ type price struct {
 	units        float64 // more than 0
 }
 
-// takes returns what a request takes of a limit. The first of these that applies counts:
-//
-//   - the sum of the prices that name the policy;
-//   - the sum of the prices in this unit that name no policy;
-//   - 1 of a limit of requests, 0 of any other.
-func takes(prices []price, unit, policy string) float64 {
-	if len(prices) == 0 {
-		if unit == requestUnit {
-			return 1
-		}
-		return 0
+// traffic is what has been sent with a key.
+type traffic struct {
+	last   time.Time // when the last request was sent
+	number int64     // of the last request, from 1
+	silent int64     // answers, and failures, that said nothing of what remains
+	under  trips     // requests under way
+}
+
+// hung returns when it is no longer waited for those under way, because they may hang.
+func (s *traffic) hung(r *settings) time.Time { return s.last.Add(min(mostBackoff, r.maxWait)) }
+
+// A trip is a request on its way.
+type trip struct {
+	prices  []price
+	number  int64
+	silent  int64 // traffic.silent when it was sent
+	crowded bool  // another with prices was sent at about the same time: the server may have seen either first
+	at      time.Time
+	link[trip]
+}
+
+// trips are requests under way in the order in which they were sent.
+type trips struct {
+	chain[trip, *trip]
+	priced int // those with prices
+}
+
+func (l *trips) push(t *trip) {
+	l.chain.push(t)
+	if t.prices != nil {
+		l.priced++
 	}
-	var named, others float64
-	isNamed, isPriced := false, unit != requestUnit
-	for i := range prices {
-		switch p := &prices[i]; {
-		case p.unit != "" && p.unit != unit:
-		case p.policy == "":
-			others, isPriced = others+p.units, true
-		case p.policy == policy:
-			named, isNamed = named+p.units, true
-		}
+}
+
+func (l *trips) remove(t *trip) {
+	l.chain.remove(t)
+	if t.prices != nil {
+		l.priced--
 	}
-	switch {
-	case isNamed:
-		return named
-	case isPriced:
-		return others
+}
+
+// A chain is a list whose elements hold its links themselves, so that to add one, and to
+// take it out, costs no memory and no search.
+type chain[T any, E interface {
+	*T
+	links() *link[T]
+}] struct {
+	first, last *T
+	n           int
+}
+
+// A link joins an element of a chain to those before and behind it.
+type link[T any] struct{ prev, next *T }
+
+func (l *link[T]) links() *link[T] { return l }
+
+func (c *chain[T, E]) push(e *T) {
+	E(e).links().prev = c.last
+	if c.last == nil {
+		c.first = e
+	} else {
+		E(c.last).links().next = e
 	}
-	return 1
+	c.last = e
+	c.n++
+}
+
+func (c *chain[T, E]) remove(e *T) {
+	l := E(e).links()
+	if l.prev == nil {
+		c.first = l.next
+	} else {
+		E(l.prev).links().next = l.next
+	}
+	if l.next == nil {
+		c.last = l.prev
+	} else {
+		E(l.next).links().prev = l.prev
+	}
+	*l = link[T]{}
+	c.n--
 }
