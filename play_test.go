@@ -1,0 +1,440 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A score is what happens to the requests of one key. A line is a time, in milliseconds
+// since the beginning, and the events of that time, with a bar between them. Requests are
+// numbered in the order in which they come:
+//
+//	0   send 3              three are sent, which must be allowed
+//	0   send 2 tokens=500   two that cost so much of limits in that unit, or of a policy: input:tokens=500
+//	100 answer 1 429; F     the first is answered, with a status if it is not 200, and field lines
+//	100 fail 2              the second gets no answer
+//	100 told 429; F         one is sent and answered at once
+//	100 open                one may be sent
+//	100 shut 500            none may before that time; "shut 250-500" is a time between the two
+//	100 open tokens=500     one of that price may be
+//	100 shut 500 certain    and no answer opens the gate earlier
+//	100 shut 500 polite     and one that is in a hurry goes
+//	100 is waiting          the phase
+//
+// Where somebody can wait, in front of a Gate and of a Transport:
+//
+//	100 wait 2              two come, one after the other, and have to wait
+//	100 wait 1 by=900       one comes whose deadline is then
+//	500 went 4 5            these, and no others, have gone on at this time
+//	500 missed 6 900        this one would go on at 900, which is too late; 0 is when nobody knows
+//	500 cancel 7            this one gives up
+//
+// It may begin with how the Gate is set up: "with share=0.5 pace maxwait=1000: 0 send".
+// Field lines are short: "a r=5;t=30" is RateLimit: "a";r=5;t=30.
+type play struct {
+	t     testing.TB
+	where string // the line and the event
+	begin time.Time
+	r     settings
+
+	m     *machine
+	trips []*trip // of a machine that is alone
+
+	gate     *Gate      // nil for a machine that is alone
+	via      *Transport // nil for a Gate that is alone
+	requests []*request
+	waits    atomic.Int64 // those that the Gate was heard to make wait, and not yet to release
+}
+
+// A request comes to a Gate or to a Transport.
+type request struct {
+	costs  []Cost
+	cancel context.CancelFunc
+	pass   *Pass       // of a Gate
+	answer chan string // of a Transport: with what it is answered
+	body   closing
+	done   bool      // it has gone on, or given up
+	at     time.Time // and when
+	err    error
+	seen   bool // and the score says so
+}
+
+var epoch = time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
+
+// gateOf returns the Gate that a score sets up, and the lines behind that.
+func gateOf(t testing.TB, score string) (g *Gate, lines string) {
+	g = &Gate{}
+	words, ok := strings.CutPrefix(strings.TrimSpace(score), "with ")
+	if !ok {
+		return g, score
+	}
+	words, lines, _ = strings.Cut(words, ":")
+	for word := range strings.FieldsSeq(words) {
+		name, value, _ := strings.Cut(word, "=")
+		var err error
+		switch name {
+		case "share":
+			g.Share, err = strconv.ParseFloat(value, 64)
+		case "pace":
+			g.Pace = true
+		case "maxwait":
+			g.MaxWait = milliseconds(t, value)
+		default:
+			err = errors.New("no setting")
+		}
+		require.NoError(t, err, word)
+	}
+	return g, lines
+}
+
+func milliseconds(t testing.TB, text string) time.Duration {
+	t.Helper()
+	n, err := strconv.ParseInt(text, 10, 64)
+	require.NoError(t, err)
+	return time.Duration(n) * time.Millisecond
+}
+
+// runScore plays a score to a machine, to a Gate, and to a Transport.
+func runScore(t *testing.T, score string) {
+	g, lines := gateOf(t, score)
+	if !strings.Contains(lines, " wait ") {
+		p := &play{t: t, begin: epoch, r: g.settings(), m: &machine{}}
+		p.run("machine", lines)
+	}
+	for _, place := range []string{"gate", "transport"} {
+		synctest.Test(t, func(t *testing.T) {
+			g, lines := gateOf(t, score)
+			p := &play{t: t, begin: time.Now(), r: g.settings(), m: &machine{}, gate: g}
+			g.Waiting = func(string, time.Time, Advice) func() {
+				p.waits.Add(1)
+				return func() { p.waits.Add(-1) }
+			}
+			if place == "transport" {
+				p.via = &Transport{
+					Base: roundTripFunc(p.serve), Gate: g, Advisor: Advisor{MaxWait: g.MaxWait},
+					Key:  func(*http.Request) string { return "a" },
+					Cost: func(req *http.Request) []Cost { return p.requestOf(req).costs },
+				}
+			}
+			p.run(place, lines)
+		})
+	}
+}
+
+func (p *play) run(place, lines string) {
+	p.t.Helper()
+	number := 0
+	for line := range strings.Lines(lines) {
+		number++
+		at, events, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok {
+			continue
+		}
+		now := p.begin.Add(milliseconds(p.t, at))
+		if p.gate != nil {
+			time.Sleep(time.Until(now))
+			synctest.Wait()
+		}
+		for event := range strings.SplitSeq(events, " | ") {
+			p.where = fmt.Sprintf("%s, line %d, at %s: %s", place, number, at, event)
+			p.event(now, event)
+		}
+		p.settled()
+	}
+}
+
+// settled: nobody went on of whom the score does not say so, and what the machine counts
+// is what there is.
+func (p *play) settled() {
+	p.t.Helper()
+	waits, under := 0, 0
+	for i, r := range p.requests {
+		require.Equal(p.t, r.done, r.seen, "%s: request %d: %v", p.where, i+1, r.err)
+		switch {
+		case !r.done:
+			waits++
+		case r.err == nil && r.answer != nil:
+			under++
+		}
+	}
+	if p.gate == nil {
+		return
+	}
+	require.Equal(p.t, waits, int(p.waits.Load()), p.where)
+	if e := p.entry(); e != nil {
+		require.Equal(p.t, waits, e.queue.n, p.where)
+		require.Equal(p.t, under, e.machine.under.n, p.where)
+	}
+}
+
+// entry is what the Gate knows, if there is one.
+func (p *play) entry() *entry {
+	if p.gate == nil {
+		return nil
+	}
+	return p.gate.keys[keyName{rest: "a"}]
+}
+
+// verdict asks the machine, which that changes in nothing.
+func (p *play) verdict(now time.Time, costs []Cost) verdict {
+	p.t.Helper()
+	if e := p.entry(); e != nil {
+		p.m = &e.machine
+	}
+	p.m.tick(now, &p.r)
+	before := fmt.Sprint(*p.m)
+	v := p.m.ask(now, &p.r, pricesOf(costs))
+	require.Equal(p.t, before, fmt.Sprint(*p.m), "%s: a query never changes state", p.where)
+	require.True(p.t, v.open || v.until.After(now), "%s: nobody asks again and again at the same time", p.where)
+	return v
+}
+
+func (p *play) event(now time.Time, event string) {
+	p.t.Helper()
+	word, rest, _ := strings.Cut(event, " ")
+	words := strings.Fields(rest)
+	var costs []Cost
+	var deadline time.Time
+	if word != "answer" && word != "told" {
+		words, costs, deadline = p.options(words)
+	}
+	v := p.verdict(now, costs)
+	switch word {
+	case "told":
+		p.send(now, nil, time.Time{})
+		p.answer(now, max(len(p.requests), len(p.trips)), rest)
+	case "answer":
+		number, fields, _ := strings.Cut(rest, " ")
+		p.answer(now, p.number(number), fields)
+	case "send":
+		for range p.number(strings.Join(append(words, "1")[:1], "")) {
+			p.send(now, costs, deadline)
+		}
+	case "wait":
+		for range p.number(words[0]) {
+			p.come(costs, deadline)
+		}
+	case "went", "missed", "cancel":
+		p.gone(now, word, words)
+	case "fail":
+		p.fail(p.number(words[0]))
+	case "open":
+		require.True(p.t, v.open, "%s: %+v", p.where, *p.m)
+	case "shut":
+		p.shut(v, words, costs)
+	case "is":
+		require.Equal(p.t, words[0], []string{"unknown", "counting", "waiting", "probing"}[p.m.phase], p.where)
+	default:
+		require.Fail(p.t, "no event", p.where)
+	}
+}
+
+func (p *play) number(text string) int {
+	p.t.Helper()
+	n, err := strconv.Atoi(text)
+	require.NoError(p.t, err, p.where)
+	return n
+}
+
+// options cuts the costs and the deadline out of the words of an event.
+func (p *play) options(words []string) (rest []string, costs []Cost, deadline time.Time) {
+	p.t.Helper()
+	for _, word := range words {
+		name, value, ok := strings.Cut(word, "=")
+		switch {
+		case !ok:
+			rest = append(rest, word)
+		case name == "by":
+			deadline = p.begin.Add(milliseconds(p.t, value))
+		default:
+			policy, unit, named := strings.Cut(name, ":")
+			if !named {
+				policy, unit = "", name
+			}
+			costs = append(costs, Cost{Unit: Unit(unit), Policy: policy, Units: int64(p.number(value))})
+		}
+	}
+	return rest, costs, deadline
+}
+
+// send sends a request, which must be allowed: by TryEnter, where the Gate is alone.
+func (p *play) send(now time.Time, costs []Cost, deadline time.Time) {
+	p.t.Helper()
+	switch {
+	case p.gate == nil:
+		sent := &trip{prices: pricesOf(costs)}
+		require.True(p.t, p.m.ask(now, &p.r, sent.prices).open, "%s: request %d", p.where, len(p.trips)+1)
+		p.trips = append(p.trips, sent)
+		p.m.send(sent, now, &p.r)
+	case p.via == nil && deadline.IsZero():
+		pass, until := p.gate.TryEnter("a", costs...)
+		require.NotNil(p.t, pass, "%s: request %d", p.where, len(p.requests)+1)
+		require.Zero(p.t, until, p.where)
+		p.requests = append(p.requests, &request{pass: pass, answer: make(chan string), done: true, seen: true})
+	default:
+		r := p.come(costs, deadline)
+		require.True(p.t, r.done, "%s: request %d", p.where, len(p.requests))
+		require.NoError(p.t, r.err, p.where)
+		r.seen = true
+	}
+}
+
+// come has a request come to the Gate or the Transport.
+func (p *play) come(costs []Cost, deadline time.Time) *request {
+	r := &request{costs: costs, answer: make(chan string, 1)}
+	p.requests = append(p.requests, r)
+	ctx := context.WithValue(p.t.Context(), p, r)
+	if deadline.IsZero() {
+		ctx, r.cancel = context.WithCancel(ctx)
+	} else {
+		ctx, r.cancel = context.WithDeadline(ctx, deadline)
+	}
+	go func() {
+		if p.via == nil {
+			r.pass, r.err = p.gate.Enter(ctx, "a", costs...)
+			r.done, r.at = true, time.Now()
+			return
+		}
+		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, example, &r.body)
+		if _, err := p.via.RoundTrip(req); !r.done {
+			r.done, r.at, r.err = true, time.Now(), err
+		}
+	}()
+	synctest.Wait()
+	return r
+}
+
+func (p *play) requestOf(req *http.Request) *request { return req.Context().Value(p).(*request) }
+
+// serve is the server behind the Transport, which answers when the score says so.
+func (p *play) serve(req *http.Request) (*http.Response, error) {
+	r := p.requestOf(req)
+	r.done, r.at = true, time.Now()
+	select {
+	case fields := <-r.answer:
+		if fields == "fail" {
+			return nil, errors.New("no connection")
+		}
+		return shortResponse(fields), nil
+	case <-p.t.Context().Done():
+		return nil, context.Canceled
+	}
+}
+
+func (p *play) answer(now time.Time, n int, fields string) {
+	if p.via != nil {
+		p.requests[n-1].answer <- fields
+		synctest.Wait()
+		p.requests[n-1].answer = nil
+		return
+	}
+	a := Advisor{MaxWait: p.r.maxWait}.Advise(shortResponse(fields), now)
+	if p.gate != nil {
+		p.requests[n-1].pass.Answered(a, now)
+		p.requests[n-1].answer = nil
+		synctest.Wait()
+		return
+	}
+	told := reportOf(&a, p.trips[n-1].prices, nil)
+	p.m.answered(p.trips[n-1], &told, now, &p.r)
+}
+
+func (p *play) fail(n int) {
+	switch {
+	case p.via != nil:
+		p.requests[n-1].answer <- "fail"
+		synctest.Wait()
+		p.requests[n-1].answer = nil
+	case p.gate != nil:
+		p.requests[n-1].pass.Failed()
+		p.requests[n-1].answer = nil
+		synctest.Wait()
+	default:
+		p.m.failed(p.trips[n-1])
+	}
+}
+
+// gone: requests went on, missed their deadlines, or give up.
+func (p *play) gone(now time.Time, how string, words []string) {
+	p.t.Helper()
+	var until string
+	if how == "missed" {
+		words, until = words[:1], words[1]
+	}
+	for _, word := range words {
+		r := p.requests[p.number(word)-1]
+		if how == "cancel" {
+			r.cancel()
+			synctest.Wait()
+		}
+		require.True(p.t, r.done && !r.seen, "%s: request %s", p.where, word)
+		require.Equal(p.t, now, r.at, "%s: request %s", p.where, word)
+		r.seen = true
+		var early *WaitError
+		switch how {
+		case "went":
+			require.NoError(p.t, r.err, p.where)
+			continue // a body that is sent is not ours
+		case "cancel":
+			require.ErrorIs(p.t, r.err, context.Canceled, p.where)
+		default:
+			require.ErrorAs(p.t, r.err, &early, p.where)
+			if until == "0" {
+				require.Zero(p.t, early.Until, p.where)
+			} else {
+				require.Equal(p.t, p.begin.Add(milliseconds(p.t, until)), early.Until, p.where)
+			}
+		}
+		if p.via != nil {
+			require.Equal(p.t, 1, r.body.closed, p.where)
+		}
+	}
+}
+
+func (p *play) shut(v verdict, words []string, costs []Cost) {
+	p.t.Helper()
+	require.False(p.t, v.open, "%s: %+v", p.where, *p.m)
+	from, to, isRange := strings.Cut(words[0], "-")
+	if !isRange {
+		to = from
+	}
+	until := v.until.Sub(p.begin).Truncate(time.Millisecond)
+	require.GreaterOrEqual(p.t, until, milliseconds(p.t, from), p.where)
+	require.LessOrEqual(p.t, until, milliseconds(p.t, to), p.where)
+	require.Equal(p.t, v.certain, slices.Contains(words, "certain"), p.where)
+	require.Equal(p.t, v.polite, slices.Contains(words, "polite"), p.where)
+	if p.gate != nil {
+		pass, until := p.gate.TryEnter("a", costs...)
+		require.Nil(p.t, pass, p.where)
+		if e := p.entry(); e.queue.n == 0 {
+			require.Equal(p.t, v.until, until, p.where)
+		}
+	}
+}
+
+// shortResponse reads "429; a r=5;t=30; Retry-After: 7".
+func shortResponse(text string) *http.Response {
+	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}}
+	for part := range strings.SplitSeq(text, "; ") {
+		part = strings.TrimSpace(part)
+		if status, err := strconv.Atoi(part); err == nil {
+			resp.StatusCode = status
+		} else if name, value, ok := strings.Cut(part, ": "); ok {
+			resp.Header.Add(name, value)
+		} else if name, params, ok := strings.Cut(part, " "); ok {
+			resp.Header.Add(LimitField, `"`+name+`";`+params)
+		}
+	}
+	return resp
+}
