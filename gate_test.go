@@ -31,6 +31,116 @@ func entered(t *testing.T, g *Gate, key, fields string, costs ...Cost) {
 	enter(t, g, key, costs...).Answered(advised(fields), time.Now())
 }
 
+// Those that wait go on first come, first served, as soon as they may, and are refused as
+// soon as it is certain that their deadlines come before.
+func TestGateQueue(t *testing.T) {
+	for _, tc := range []struct{ name, score string }{
+		{"the first answer lets go", `
+			0 send 10 | wait 2
+			100 answer 1 500 | went 11 12`},
+		{"half a second without an answer lets go", `
+			0 send 10 | wait 2
+			500 went 11 12`},
+		{"each failure lets one go", `
+			0 send 10 | wait 2
+			300 fail 1 | went 11 | fail 2 | went 12`},
+		{"the first answer to a share of the ten", `
+			with share=0.25: 0 send 2 | wait 2
+			100 answer 1 | went 3 4`},
+		{"the first answer asks for a wait", `
+			0 send 10 | wait 2
+			100 answer 1 Retry-After: 30
+			30100 went 11 12`},
+		{"the probe goes alone", `
+			0 told a r=0;t=30 | wait 5
+			30000 went 2
+			30500 answer 2 a r=2;t=30 | went 3 4
+			31000 answer 3 | answer 4
+			60500 went 5
+			61000 answer 5 | went 6`},
+		{"the probe fails, another goes", `
+			0 told a r=0;t=10 | wait 3
+			10000 went 2
+			10400 fail 2 | went 3
+			10800 answer 3 | went 4`},
+		{"the probe hangs, two more go, then four, and one of these is answered", `
+			0 told a r=0;t=10 | wait 9
+			10000 went 2
+			11000 went 3 4
+			12000 went 5 6 7 8
+			12500 answer 3 | went 9 10`},
+		{"no end is known, and no answer comes", `
+			0 told a r=1 | send | wait 3
+			1000 went 3
+			2000 went 4 5`},
+		{"the window ends, and no answer comes", `
+			0 told a r=1;t=30 | send | wait 1
+			30000 went 3`},
+		{"first come, first served", `
+			0 told a r=0;t=1 | wait 3
+			1000 went 2 | answer 2 a r=0;t=1
+			2000 went 3 | answer 3 a r=0;t=1
+			3000 went 4`},
+		{"some give up", `
+			0 told a r=0;t=30 | wait 4
+			10000 cancel 2 | cancel 4
+			30000 went 3 | answer 3 | went 5`},
+		{"many give up", `
+			0 told a r=0;t=30 | wait 5 | cancel 4 | cancel 2 | cancel 6 | cancel 3 | cancel 5`},
+
+		{"a deadline before the end of the wait", `0 told a r=0;t=30 | wait 1 by=29000 | missed 2 30000`},
+		{"a deadline before Retry-After", `0 told Retry-After: 60 | wait 1 by=59000 | missed 2 60000`},
+		{"a deadline after the end of the wait", `
+			0 told a r=0;t=30 | wait 1 by=31000
+			30000 went 2`},
+		{"a deadline, and no wait", `0 told a r=1;t=30 | send 1 by=1000`},
+		{"a deadline before the first answer is needed", `0 send 10 | send 10 by=499`},
+		{"a deadline that is too early as soon as a wait begins", `
+			0 told a r=1;t=60 | send | wait 1 by=5000
+			100 answer 2 a r=0;t=30 | missed 3 30100`},
+		{"a deadline that is too early as soon as the probe has learnt it", `
+			0 told a r=0;t=10 | wait 2 by=20000
+			10000 went 2 | answer 2 a r=0;t=30 | missed 3 40000`},
+		{"a deadline that comes before the window ends", `
+			0 told a r=1;t=60 | send | wait 1 by=1000
+			1000 missed 3 60000`},
+		{"a deadline that comes, and nothing says when", `
+			0 told a r=1 | send | wait 1 by=500
+			500 missed 3 0`},
+		{"a deadline that comes while as many are under way as may be", `
+			0 told 429; Retry-After: 0
+			100 told | send | wait 1 by=600
+			600 missed 4 0`},
+		{"a deadline that comes before enough has flowed in", `
+			0 send tokens=30 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=30;t=1
+			0 send tokens=30 | wait 1 tokens=30 by=500
+			500 missed 3 30000`},
+		{"a deadline before any answer could come", `
+			0 send
+			4000 answer 1 a r=1;t=600 | send | wait 1 by=17000 | wait 1 by=18000
+			14000 answer 2 a r=5;t=60 | missed 3 14000 | went 4 | send 1 by=14001`},
+
+		{"paced", `
+			with pace: 0 told a r=10;t=30 | wait 2
+			3000 went 2
+			6000 went 3`},
+		{"paced, and in a hurry behind two others", `
+			with pace: 0 told a r=10;t=30 | wait 2 by=30000 | send 1 by=8000 | wait 1 by=30000
+			3000 went 2
+			6000 went 3
+			9000 went 5`},
+		{"paced, no more than remain are in a hurry", `
+			with pace: 0 told a r=10;t=30 | send 10 by=1000 | wait 1 by=25000
+			25000 missed 12 30000`},
+		{"paced, more slowly from then on", `
+			with pace: 0 told a r=10;t=10 | wait 4 by=15000
+			1000 went 2 | answer 2 a r=10;t=100
+			11000 went 3 4 5`},
+	} {
+		t.Run(tc.name, func(t *testing.T) { runScore(t, tc.score) })
+	}
+}
+
 func TestTransportMemory(t *testing.T) {
 	host := func(i int) string { return fmt.Sprintf("%d.example", i) }
 	fill := func(t *testing.T, rt *Transport, from, n int) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -246,43 +245,9 @@ func TestWaitingBlocks(t *testing.T) {
 	})
 }
 
-// A caller whose deadline comes while it waits gets a WaitError, with the time where
-// that is known; one that has been sent keeps the error of its base.
-func TestWaitErrorInQueue(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		known []string // answers, the last one while the second request is under way
-		cost  int64
-		until time.Duration // 0 is unknown
-	}{
-		{"the end of the window", []string{"a r=1;t=60"}, 0, time.Minute},
-		{"nothing says when", []string{"a r=1"}, 0, 0},
-		{"as many as may be under way", []string{"429; Retry-After: 0", ""}, 0, 0},
-		{"enough has flowed in", []string{tokenFields + "30;t=1"}, 30, 30 * time.Second},
-	} {
-		inBubble(t, tc.name, func(t *testing.T) {
-			var g Gate
-			costs := []Cost{{Unit: "tokens", Units: tc.cost}}
-			for _, fields := range tc.known {
-				entered(t, &g, "a", fields, costs...)
-			}
-			under := enter(t, &g, "a", costs...)
-			defer under.Failed()
-			start := time.Now()
-			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-			defer cancel()
-			_, err := g.Enter(ctx, "a", costs...)
-			var early *WaitError
-			require.ErrorAs(t, err, &early)
-			require.Equal(t, 500*time.Millisecond, time.Since(start))
-			if tc.until == 0 {
-				require.Zero(t, early.Until)
-				require.NotContains(t, early.Error(), " at ")
-			} else {
-				require.Equal(t, tc.until, early.Until.Sub(start))
-			}
-		})
-	}
+// Whose context ends hears of its cause; a request that has been sent gets the error of its
+// base.
+func TestEnterCause(t *testing.T) {
 	inBubble(t, "with a cause of the caller's own", func(t *testing.T) {
 		var g Gate
 		entered(t, &g, "a", "a r=1;t=60")
@@ -295,51 +260,14 @@ func TestWaitErrorInQueue(t *testing.T) {
 		require.Equal(t, late, err)
 	})
 	inBubble(t, "sent", func(t *testing.T) {
-		rt := &Transport{Base: pointing(func(int) (time.Duration, string) { return time.Hour, "" }).server()}
+		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done()
+			return nil, context.Cause(req.Context())
+		})}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
 		require.Equal(t, context.DeadlineExceeded, err)
-	})
-}
-
-// A request that has waited is not sent if no answer could come in time.
-func TestGateInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var g Gate
-		slow := func(fields string) {
-			p := enter(t, &g, "a")
-			time.Sleep(4 * time.Second)
-			p.Answered(advised(fields), time.Now())
-		}
-		slow("a r=1;t=600")
-		under := enter(t, &g, "a")
-		start := time.Now()
-		var all sync.WaitGroup
-		for _, timeout := range []time.Duration{13 * time.Second, 14 * time.Second} {
-			all.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), timeout)
-				defer cancel()
-				p, err := g.Enter(ctx, "a")
-				if timeout == 14*time.Second {
-					require.NoError(t, err)
-					p.Failed()
-					return
-				}
-				var early *WaitError
-				require.ErrorAs(t, err, &early)
-				require.Equal(t, 10*time.Second, time.Since(start))
-				require.Equal(t, time.Now(), early.Until)
-			})
-		}
-		time.Sleep(10 * time.Second)
-		under.Answered(advised("a r=5;t=60"), time.Now())
-		all.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		p, err := g.Enter(ctx, "a")
-		require.NoError(t, err, "one that need not wait goes")
-		p.Failed()
 	})
 }
 
@@ -514,82 +442,4 @@ func TestWaitErrorText(t *testing.T) {
 			require.True(t, strings.HasSuffix(tc.e.Error(), tc.want), tc.e.Error())
 		})
 	}
-}
-
-// A crawler over eight hosts, of which one is slow: whoever would have to wait for it
-// takes a page of another host in the meantime.
-func TestCrawler(t *testing.T) {
-	const hosts, pages, workers = 8, 40, 20
-	synctest.Test(t, func(t *testing.T) {
-		start := time.Now()
-		servers := make([]*window, hosts)
-		for i := range servers {
-			servers[i] = &window{quota: 100, length: time.Second, every: 1, rnd: rand.New(rand.NewPCG(uint64(i), 0))}
-		}
-		servers[hosts-1].quota, servers[hosts-1].length = 10, 30*time.Second
-		var g Gate
-		var mu sync.Mutex
-		type page struct {
-			host  int
-			after time.Time
-		}
-		var todo []page
-		for range pages {
-			for h := range hosts {
-				todo = append(todo, page{host: h})
-			}
-		}
-		left, fast := len(todo), time.Duration(0)
-		next := func() (page, bool) { // the first that may be tried
-			mu.Lock()
-			defer mu.Unlock()
-			for i, p := range todo {
-				if !p.after.After(time.Now()) {
-					todo = append(todo[:i:i], todo[i+1:]...)
-					return p, true
-				}
-			}
-			return page{}, false
-		}
-		var all sync.WaitGroup
-		for range workers {
-			all.Go(func() {
-				for {
-					mu.Lock()
-					over := left == 0
-					mu.Unlock()
-					if over {
-						return
-					}
-					p, ok := next()
-					if !ok {
-						time.Sleep(100 * time.Millisecond)
-						continue
-					}
-					pass, until := g.TryEnter(fmt.Sprint("host ", p.host))
-					if pass == nil {
-						mu.Lock()
-						todo = append(todo, page{p.host, until})
-						mu.Unlock()
-						continue
-					}
-					resp, err := servers[p.host].RoundTrip(newRequest(t, example))
-					require.NoError(t, err)
-					pass.Answered(Advisor{}.Advise(resp, time.Now()), time.Now())
-					mu.Lock()
-					left--
-					if p.host < hosts-1 {
-						fast = max(fast, time.Since(start))
-					}
-					mu.Unlock()
-				}
-			})
-		}
-		all.Wait()
-		require.Less(t, fast, 5*time.Second, "the fast hosts are done while the slow one waits")
-		require.Less(t, time.Since(start), 100*time.Second, "three windows of the slow one")
-		for _, s := range servers {
-			require.LessOrEqual(t, s.refused, 1)
-		}
-	})
 }

@@ -31,6 +31,7 @@ func TestMachine(t *testing.T) {
 			100 answer 1 Retry-After: 7 | is waiting | shut 7100 certain`},
 		{"unknown, a share of ten", `with share=0.25: 0 send 2 | shut 500 polite`},
 		{"unknown, a share of less than one", `with share=0.001: 0 send 1 | shut 500 polite`},
+
 		// counting
 		{"counting, silence", `0 told | send 100 | is counting`},
 		{"counting, as many as remain", `0 told a r=2;t=30 | send 2 | shut 30000`},
@@ -90,6 +91,10 @@ func TestMachine(t *testing.T) {
 		{"counting, t of 0 is within a second", `0 told a r=2;t=0 | send 2 | shut 1000`},
 		{"counting, other units are not counted", `0 told RateLimit-Policy: "a";q=9;qu="content-bytes"; a r=1;t=30 | send 5`},
 		{"counting, the window of the policy", `0 told RateLimit-Policy: "a";q=9;w=60; a r=1 | send | shut 60000`},
+		{"counting, malformed fields", `0 told RateLimit: "a";r= | is counting | send 5`},
+		{"counting, fields from a cache", `0 told Age: 5; a r=0;t=30 | is counting | send 5`},
+		{"counting, what remains is not said", `0 told X-RateLimit-Limit: 9; X-RateLimit-Reset: 30 | is counting | send 5`},
+		{"counting, Retry-After: 0 takes back that nothing remains", `0 told Retry-After: 0; a r=0;t=30 | is counting | send 5`},
 		{"counting, a share", `with share=0.5: 0 told a r=5;t=30 | send 2 | shut 30000`},
 		{"counting, less than one whole request waits for the end", `
 			with share=0.1: 0 told a r=5;t=30 | shut 30000 certain
@@ -107,6 +112,7 @@ func TestMachine(t *testing.T) {
 		{"counting, no longer than MaxWait after the last request", `
 			with maxwait=60000: 0 told a r=1;t=3600 | send | shut 60000
 			60000 is probing`},
+
 		// late answers, to three that were sent at the same time
 		{"late answers, in order", `
 			0 told a r=100;t=60 | send 3 | answer 2 a r=9;t=60 | answer 3 a r=8;t=60 | answer 4 a r=1;t=60 | send | shut 60000`},
@@ -126,6 +132,7 @@ func TestMachine(t *testing.T) {
 			0 told a r=100;t=60 | send 3 | answer 2 | answer 3 | answer 4 a r=3;t=60 | send | shut 60000`},
 		{"late answers, one that makes what is known stricter is the newest from then on", `
 			0 told a r=100;t=60 | send 2 | answer 2 a r=50;t=60 | send | answer 3 a r=1;t=60 | answer 4 a r=40;t=60 | send | shut 60000`},
+
 		// waiting
 		{"waiting to probing, nothing was left", `
 			0 told a r=0;t=7
@@ -168,7 +175,11 @@ func TestMachine(t *testing.T) {
 			100 answer 2 | shut 7000 certain`},
 		{"waiting, no longer than MaxWait", `
 			with maxwait=1000: 0 told Retry-After: 7 | shut 1000 certain
-			1000 is counting`},
+			1000 is counting`}, {"waiting, ten minutes at the most", `
+			0 told a r=0;t=999999999999999 | shut 600000 certain
+			600000 told a r=9;t=0 | is counting | send 5`},
+		{"waiting, nothing remains of bytes", `0 told RateLimit-Policy: "a";q=9;qu="content-bytes"; a r=0;t=30 | shut 30000 certain`},
+
 		// probing
 		{"probing, one, two, four", `
 			0 told a r=0;t=7
@@ -238,6 +249,7 @@ func TestMachine(t *testing.T) {
 			8000 send 2
 			8100 answer 3 a r=9;t=1 | is counting | send 8 | shut 9100
 			9100 is probing | send 1`},
+
 		// refusals
 		{"refused without a wait, a tenth of a second, half of it random", `
 			0 told 429 | is waiting | shut 50-100 certain
@@ -323,6 +335,7 @@ func TestMachine(t *testing.T) {
 		{"refused because nothing remains, as many as before are under way", `
 			0 send 8 | answer 1 429; a r=0;t=1
 			1000 told a r=50;t=10 | send 20`},
+
 		// what requests cost
 		{"costs, one goes, and the others wait for its answer", `
 			0 send 1 tokens=10 | shut 32000 tokens=10 | send 9
@@ -379,6 +392,17 @@ func TestMachine(t *testing.T) {
 			with share=0.5: 0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=50;t=1 | send 2 tokens=10 | shut 10000 tokens=10`},
 		{"costs, a limit that the server does not announce", `
 			0 send 1 points=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=5;t=1 | send 100 points=10`},
+
+		// the draft that follows
+		{"the server moves to the next draft", `0 told RateLimit: "d";r=9;t=30 | told RateLimit: "d";a=1;w=30 | send | shut 30000`},
+		{"the server moves to the next draft, whose names are Tokens", `
+			0 told RateLimit: "d";r=2;t=30 | told RateLimit-Policy: d;q=100;w=60; RateLimit: d;a=0;w=50 | shut 50000 certain`},
+		{"the server moves to the next draft, and its names to another case", `
+			0 told RateLimit: "Day";r=5;t=30 | told RateLimit: day;a=1;w=40 | send | shut 40000`},
+		{"the server moves to the next draft, and back", `
+			0 told RateLimit: "d";r=9;t=30 | told RateLimit: d;a=0;w=20 | shut 20000 certain
+			20000 told RateLimit: "d";r=1;t=30 | send | shut 50000`},
+
 		// pace
 		{"paced", `
 			with pace: 0 told a r=10;t=30 | shut 3000 polite

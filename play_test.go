@@ -108,7 +108,7 @@ func milliseconds(t testing.TB, text string) time.Duration {
 // runScore plays a score to a machine, to a Gate, and to a Transport.
 func runScore(t *testing.T, score string) {
 	g, lines := gateOf(t, score)
-	if !strings.Contains(lines, " wait ") {
+	if !strings.Contains(lines, " wait ") && !strings.Contains(lines, " by=") {
 		p := &play{t: t, begin: epoch, r: g.settings(), m: &machine{}}
 		p.run("machine", lines)
 	}
@@ -390,6 +390,7 @@ func (p *play) gone(now time.Time, how string, words []string) {
 			require.ErrorIs(p.t, r.err, context.Canceled, p.where)
 		default:
 			require.ErrorAs(p.t, r.err, &early, p.where)
+			require.ErrorIs(p.t, r.err, context.DeadlineExceeded, p.where)
 			if until == "0" {
 				require.Zero(p.t, early.Until, p.where)
 			} else {

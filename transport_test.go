@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -98,202 +97,12 @@ func seconds(list ...int) (all []time.Duration) {
 	return all
 }
 
-// A request in the queue is refused as soon as a wait begins that is too long.
-func TestTransportQueueDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScript(`RateLimit: "a";r=1;t=60`, `RateLimit: "a";r=0;t=30`)
-		rt := &Transport{Base: s}
-		require.NoError(t, get(t, rt, example))
-		s.delay = 100 * time.Millisecond
-		go func() { _ = get(t, rt, example) }() // takes what remains
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
-		start := time.Now()
-		_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
-		var wait *WaitError
-		require.ErrorAs(t, err, &wait)
-		require.Equal(t, 100*time.Millisecond, time.Since(start))
-		require.Equal(t, 30*time.Second, time.Until(wait.Until))
-	})
-}
-
-// A base that obeys the contexts of its requests, as one on a network does.
-type obedient struct{ http.RoundTripper }
-
-func (o obedient) RoundTrip(req *http.Request) (*http.Response, error) {
-	type result struct {
-		resp *http.Response
-		err  error
-	}
-	done := make(chan result, 1)
-	go func() {
-		resp, err := o.RoundTripper.RoundTrip(req)
-		done <- result{resp, err}
-	}()
-	select {
-	case r := <-done:
-		return r.resp, r.err
-	case <-req.Context().Done():
-		return nil, context.Cause(req.Context())
-	}
-}
-
-// The very first answer to a key is not waited for if that would miss a
-// deadline.
-func TestTransportHurried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScript("")
-		s.delay = 400 * time.Millisecond
-		rt := &Transport{Base: obedient{s}}
-		ctx, cancel := context.WithTimeout(t.Context(), firstWait-time.Millisecond)
-		defer cancel()
-		errs := make(chan error, 2*firstTrips)
-		for range cap(errs) {
-			go func() {
-				_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
-				errs <- err
-			}()
-		}
-		for range cap(errs) {
-			require.NoError(t, <-errs)
-		}
-		require.Equal(t, s.delay, time.Since(s.start))
-	})
-}
-
-// Requests that follow each other: when are they sent?
-func TestTransportSequence(t *testing.T) {
-	for _, tc := range []struct {
-		name  string
-		t     *Transport
-		lines []string
-		want  []time.Duration
-	}{
-		{"nothing is announced", &Transport{}, []string{""}, seconds(0, 0, 0)},
-		{"a policy alone", &Transport{}, []string{`RateLimit-Policy: "a";q=1;w=60`}, seconds(0, 0, 0)},
-		{"malformed", &Transport{}, []string{`RateLimit: "a";r=`}, seconds(0, 0, 0)},
-		{"from a cache", &Transport{}, []string{"Age: 5\n" + `RateLimit: "a";r=0;t=30`}, seconds(0, 0, 0)},
-		{"enough remains", &Transport{}, []string{`RateLimit: "a";r=5;t=30`}, seconds(0, 0, 0)},
-		{"nothing remains", &Transport{}, []string{`RateLimit: "a";r=0;t=30`}, seconds(0, 30, 60)},
-		{"nothing remains, then silence", &Transport{}, []string{`RateLimit: "a";r=0;t=30`, ""}, seconds(0, 30, 30, 30)},
-		{"Retry-After", &Transport{}, []string{"Retry-After: 7"}, seconds(0, 7, 14)},
-		{"Retry-After before the window", &Transport{}, []string{"Retry-After: 7\n" + `RateLimit: "a";r=0;t=30`}, seconds(0, 7, 14)},
-		{"Retry-After, then what remains", &Transport{}, []string{"Retry-After: 7\n" + `RateLimit: "a";r=2;t=30`, ""}, seconds(0, 7, 7, 30, 30)},
-		{"Retry-After of 0 takes back", &Transport{}, []string{"Retry-After: 0\n" + `RateLimit: "a";r=0;t=30`}, seconds(0, 0, 0)},
-		{"counted", &Transport{}, []string{`RateLimit: "a";r=2;t=30`, ""}, seconds(0, 0, 0, 30, 30, 30)},
-		{"counted, of two limits", &Transport{}, []string{`RateLimit: "a";r=2;t=10, "b";r=3;t=30`, ""}, seconds(0, 0, 0, 10, 30, 30)},
-		{"counted, by the window of the policy", &Transport{},
-			[]string{`RateLimit-Policy: "a";q=9;w=60` + "\n" + `RateLimit: "a";r=1`, ""}, seconds(0, 0, 60, 60)},
-		{"newer fields", &Transport{}, []string{`RateLimit: "a";r=1;t=30`, `RateLimit: "a";r=1;t=50`, ""}, seconds(0, 0, 0, 50, 50)},
-		{"the server moves to the next draft", &Transport{}, []string{`RateLimit: "d";r=9;t=30`, `RateLimit: "d";a=1;w=30`, ""}, seconds(0, 0, 0, 30, 30)},
-		{"the server moves to the next draft, whose names are Tokens", &Transport{},
-			[]string{`RateLimit: "d";r=2;t=30`, "RateLimit-Policy: d;q=100;w=60\nRateLimit: d;a=0;w=50", ""}, seconds(0, 0, 50, 50)},
-		{"the server moves to the next draft, and its names to another case", &Transport{},
-			[]string{`RateLimit: "Day";r=5;t=30`, `RateLimit: day;a=1;w=40`, ""}, seconds(0, 0, 0, 40, 40)},
-		{"the server moves to the next draft, and back", &Transport{},
-			[]string{`RateLimit: "d";r=9;t=30`, `RateLimit: d;a=0;w=20`, `RateLimit: "d";r=1;t=30`, ""}, seconds(0, 0, 20, 20, 50, 50)},
-		{"not counted, other units", &Transport{},
-			[]string{`RateLimit-Policy: "a";q=9;qu="content-bytes"` + "\n" + `RateLimit: "a";r=1;t=30`, ""}, seconds(0, 0, 0, 0)},
-		{"not counted, unknown", &Transport{}, []string{"X-RateLimit-Limit: 9\nX-RateLimit-Reset: 30"}, seconds(0, 0, 0, 0)},
-		{"counted, t of 0 is within a second", &Transport{}, []string{`RateLimit: "a";r=1;t=0`, ""}, seconds(0, 0, 1, 1)},
-		{"no end is known", &Transport{}, []string{`RateLimit: "a";r=1`, ""}, seconds(0, 0, 0, 0)},
-		{"no end of nothing is known", &Transport{}, []string{`RateLimit: "a";r=0`}, seconds(0, 0, 0, 0)},
-		{"bytes are exhausted", &Transport{},
-			[]string{`RateLimit-Policy: "a";q=9;qu="content-bytes"` + "\n" + `RateLimit: "a";r=0;t=30`}, seconds(0, 30, 60)},
-		{"the longest wait", &Transport{}, []string{`RateLimit: "a";r=0;t=999999999999999`}, seconds(0, 600, 1200)},
-		{"the longest wait, then silence", &Transport{}, []string{`RateLimit: "a";r=0;t=1000`, ""}, seconds(0, 600, 600, 600)},
-		{"the longest wait, counted", &Transport{}, []string{`RateLimit: "a";r=1;t=1000`, ""}, seconds(0, 0, 600, 600, 600)},
-		{"an answer whose time has ended", &Transport{}, []string{`RateLimit: "a";r=0;t=1000`, `RateLimit: "a";r=9;t=0`}, seconds(0, 600, 600, 600)},
-		{"a short longest wait", &Transport{Advisor: Advisor{MaxWait: time.Second}}, []string{`RateLimit: "a";r=0;t=30`}, seconds(0, 1, 2)},
-		{"paced", &Transport{Gate: &Gate{Pace: true}}, []string{`RateLimit: "a";r=10;t=30`}, seconds(0, 3, 6)},
-		{"paced, then silence", &Transport{Gate: &Gate{Pace: true}}, []string{`RateLimit: "a";r=3;t=30`, ""}, seconds(0, 10, 20, 30, 30)},
-		{"not paced", &Transport{}, []string{`RateLimit: "a";r=10;t=30`}, seconds(0, 0, 0)},
-		{"paced no slower than the longest wait", &Transport{Gate: &Gate{Pace: true}}, []string{`RateLimit: "a";r=1;t=999999999999999`}, seconds(0, 600, 1200)},
-		{"a failed request may have been served", &Transport{}, []string{`RateLimit: "a";r=2;t=30`, "fail", ""}, seconds(0, 0, 0, 30, 30)},
-		{"a failed probe has learnt nothing", &Transport{}, []string{`RateLimit: "a";r=0;t=30`, "fail", `RateLimit: "a";r=0;t=5`}, seconds(0, 30, 30, 35)},
-		{"the first fails", &Transport{}, []string{"fail", "fail", ""}, seconds(0, 0, 0, 0)},
-	} {
-		inBubble(t, tc.name, func(t *testing.T) {
-			s := newScript(tc.lines...)
-			tc.t.Base = s
-			for range tc.want {
-				_ = get(t, tc.t, example)
-			}
-			require.Equal(t, tc.want, s.seen)
-		})
-	}
-}
-
 // times are when requests are sent, in milliseconds.
 func times(list ...int) (all []time.Duration) {
 	for _, n := range list {
 		all = append(all, time.Duration(n)*time.Millisecond)
 	}
 	return all
-}
-
-// Requests that come at the same time, of which nothing is known, or the answers to others
-// that came before, one by one.
-func TestTransportConcurrent(t *testing.T) {
-	ten := make([]int, firstTrips)
-	unheard := "HTTP/1.1 500 Internal Server Error"
-	for _, tc := range []struct {
-		name  string
-		t     *Transport
-		known []string      // the answers to requests before
-		pause time.Duration // after them
-		lines []string
-		delay int // of each answer
-		want  []time.Duration
-	}{
-		{"ten go at once, the others with the first answer", &Transport{}, nil, 0, []string{""}, 100, times(append(ten, 100, 100)...)},
-		{"any answer", &Transport{}, nil, 0, []string{unheard}, 100, times(append(ten, 100, 100)...)},
-		{"no answer is waited for longer than half a second", &Transport{}, nil, 0, []string{""}, 3600e3, times(append(ten, 500, 500)...)},
-		{"a failure is as good as an answer", &Transport{}, nil, 0, []string{"fail"}, 300, times(append(ten, 300, 300)...)},
-		{"a share of the ten", &Transport{Gate: &Gate{Share: 0.25}}, nil, 0, []string{""}, 100, times(0, 0, 100, 100)},
-		{"at least one", &Transport{Gate: &Gate{Share: 0.01}}, nil, 0, []string{""}, 100, times(0, 100, 100)},
-		{"the first answer asks for a wait", &Transport{}, nil, 0, []string{"Retry-After: 30"}, 100, times(append(ten, 30100, 30100)...)},
-		{"the probe goes alone", &Transport{}, []string{`RateLimit: "a";r=0;t=30`}, 0, []string{`RateLimit: "a";r=2;t=30`, ""}, 500,
-			times(30000, 30500, 30500, 60500, 61000)},
-		{"the probe fails, another goes", &Transport{}, []string{`RateLimit: "a";r=0;t=10`}, 0, []string{"fail", ""}, 400, times(10000, 10400, 10800, 10800, 10800)},
-		{"the probe hangs, two more go after a second", &Transport{}, []string{`RateLimit: "a";r=0;t=10`}, 0, []string{"hang"}, 0,
-			times(10000, 11000, 11000, 12000, 12000, 12000, 12000, 13000)},
-		{"the probe hangs, one of the others is answered", &Transport{}, []string{`RateLimit: "a";r=0;t=10`}, 0, []string{"hang", ""}, 500,
-			times(10000, 11000, 11000, 11500, 11500, 11500)},
-		{"no end is known, and no answer comes", &Transport{}, []string{`RateLimit: "a";r=1`}, 0, []string{"hang"}, 0, times(0, 1000, 2000, 2000, 3000)},
-		{"the window ends, and no answer comes", &Transport{}, []string{`RateLimit: "a";r=1;t=30`}, 0, []string{"hang", ""}, 0, times(0, 30000, 30000)},
-		{"those under way count", &Transport{}, []string{`RateLimit: "a";r=2;t=30`}, 0, []string{""}, 500, times(0, 0, 30000, 30500, 30500)},
-		{"those that are older than the window do not", &Transport{}, []string{`RateLimit: "a";r=2;t=30`}, 0, []string{`RateLimit: "a";r=2;t=1`}, 3000,
-			times(0, 0, 3000, 3000, 4000)},
-		{"paced", &Transport{Gate: &Gate{Pace: true}}, []string{`RateLimit: "a";r=10;t=30`}, 0, []string{`RateLimit: "a";r=10;t=30`}, 0, times(3000, 6000, 9000, 12000)},
-		{"a share of what remains", &Transport{Gate: &Gate{Share: 0.5}}, []string{`RateLimit: "a";r=4;t=30`}, 0, []string{""}, 500, times(0, 0, 30000, 30500)},
-
-		{"a probe where nothing remained", &Transport{}, []string{"", `RateLimit: "a";r=0;t=10`}, 11 * time.Second, []string{""}, 100, times(0, 100, 100)},
-		{"a probe where all has been sent", &Transport{}, []string{"", `RateLimit: "a";r=1;t=10`, ""}, 11 * time.Second, []string{""}, 100, times(0, 100, 100)},
-		{"one at a time after a refusal that no answer explains", &Transport{}, []string{"", "HTTP/1.1 429 Too Many Requests\nRetry-After: 10"}, 11 * time.Second,
-			[]string{""}, 100, times(0, 100, 200)},
-		{"no probe where something remained", &Transport{}, []string{"", `RateLimit: "a";r=5;t=10`}, 11 * time.Second, []string{""}, 100, times(0, 0, 0)},
-		{"no probe after a Retry-After that refused nothing", &Transport{}, []string{"", "Retry-After: 10"}, 11 * time.Second, []string{""}, 100, times(0, 0, 0)},
-		{"no probe for what says nothing", &Transport{}, []string{"", `RateLimit: "a";r=5;t=0`}, 0, []string{""}, 100, times(0, 0, 0)},
-		{"no probe within the window", &Transport{}, []string{"", `RateLimit: "a";r=5;t=10`}, time.Second, []string{""}, 100, times(0, 0, 0)},
-	} {
-		inBubble(t, tc.name, func(t *testing.T) {
-			s := newScript(tc.known...)
-			tc.t.Base = s
-			for range tc.known {
-				require.NoError(t, get(t, tc.t, example))
-			}
-			time.Sleep(tc.pause)
-			s.start, s.lines, s.delay, s.seen = time.Now(), tc.lines, time.Duration(tc.delay)*time.Millisecond, nil
-			var wg sync.WaitGroup
-			for range tc.want {
-				wg.Go(func() { _ = get(t, tc.t, example) })
-			}
-			wg.Wait()
-			require.Equal(t, tc.want, s.seen)
-		})
-	}
 }
 
 // closing is a body that notes what happens to it.
@@ -303,54 +112,6 @@ type closing struct {
 }
 
 func (c *closing) Close() error { c.closed++; return nil }
-
-func TestTransportDeadline(t *testing.T) {
-	for _, tc := range []struct {
-		name     string
-		t        *Transport
-		lines    string
-		deadline time.Duration
-		refused  bool
-		until    time.Duration
-	}{
-		{"before the wait ends", &Transport{}, `RateLimit: "a";r=0;t=30`, 29 * time.Second, true, 30 * time.Second},
-		{"after the wait ends", &Transport{}, `RateLimit: "a";r=0;t=30`, 31 * time.Second, false, 0},
-		{"no wait", &Transport{}, `RateLimit: "a";r=1;t=30`, time.Second, false, 0},
-		{"before the pace allows", &Transport{Gate: &Gate{Pace: true}}, `RateLimit: "a";r=10;t=30`, time.Second, false, 0},
-		{"before Retry-After", &Transport{}, "Retry-After: 60", 59 * time.Second, true, time.Minute},
-	} {
-		inBubble(t, tc.name, func(t *testing.T) {
-			s := newScript(tc.lines, "")
-			tc.t.Base = s
-			require.NoError(t, get(t, tc.t, example))
-
-			ctx, cancel := context.WithTimeout(t.Context(), tc.deadline)
-			defer cancel()
-			body := &closing{Reader: strings.NewReader("x")}
-			req := newRequest(t, example).WithContext(ctx)
-			req.Body = body
-			resp, err := tc.t.RoundTrip(req)
-			if !tc.refused {
-				require.NoError(t, err)
-				require.Len(t, s.seen, 2)
-				require.Zero(t, body.closed, "a body that is sent is not ours")
-				return
-			}
-			require.Nil(t, resp)
-			require.Len(t, s.seen, 1, "nothing is sent")
-			require.Zero(t, time.Since(s.start), "at once")
-			require.Equal(t, 1, body.closed)
-			var refused *WaitError
-			require.ErrorAs(t, err, &refused)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.True(t, refused.Timeout())
-			require.Equal(t, tc.until, refused.Until.Sub(s.start))
-			require.NotZero(t, refused.Advice)
-			require.Contains(t, refused.Error(), "2000-01-01T00:0")
-			require.Equal(t, strings.Contains(tc.lines, "RateLimit"), strings.Contains(refused.Error(), `limit "a"`))
-		})
-	}
-}
 
 // The client's Timeout is a deadline too, and its error says so.
 func TestTransportClientTimeout(t *testing.T) {
@@ -363,80 +124,11 @@ func TestTransportClientTimeout(t *testing.T) {
 		_, err = client.Get(example)
 		var refused *WaitError
 		require.ErrorAs(t, err, &refused)
+		require.Equal(t, "a", refused.Advice.Limit.Name)
 		var timeout *url.Error
 		require.ErrorAs(t, err, &timeout)
 		require.True(t, timeout.Timeout())
 		require.Zero(t, time.Since(start))
-	})
-}
-
-func TestTransportCancel(t *testing.T) {
-	errStop := errors.New("stop")
-	synctest.Test(t, func(t *testing.T) {
-		s := newScript(`RateLimit: "a";r=0;t=30`, "")
-		rt := &Transport{Base: s}
-		require.NoError(t, get(t, rt, example))
-
-		var cancels []context.CancelCauseFunc
-		results := make([]error, 4)
-		bodies := make([]closing, 4)
-		var wg sync.WaitGroup
-		for i := range results {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			cancels = append(cancels, cancel)
-			req := newRequest(t, example).WithContext(ctx)
-			req.Body = &bodies[i]
-			wg.Go(func() { _, results[i] = rt.RoundTrip(req) })
-			synctest.Wait() // they queue in this order
-		}
-		time.Sleep(10 * time.Second)
-		cancels[0](errStop) // waits at the gate
-		cancels[2](nil)     // waits for its turn
-		synctest.Wait()
-		require.Equal(t, errStop, results[0])
-		require.Equal(t, context.Canceled, results[2])
-		wg.Wait()
-		require.NoError(t, results[1])
-		require.NoError(t, results[3])
-		require.Equal(t, seconds(0, 30, 30), s.seen)
-		require.Equal(t, []int{1, 0, 1, 0}, []int{bodies[0].closed, bodies[1].closed, bodies[2].closed, bodies[3].closed})
-		require.Zero(t, entryOf(rt, "api.example").queue.n)
-
-		// A deadline that nothing was known to be before.
-		s.lines, s.delay, s.seen = []string{`RateLimit: "a";r=1;t=60`, ""}, 30*time.Second, nil
-		require.NoError(t, get(t, rt, example))
-		start := time.Now()
-		wg.Go(func() { require.NoError(t, get(t, rt, example)) })
-		synctest.Wait() // nothing is left now
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
-		var early *WaitError
-		require.ErrorAs(t, err, &early)
-		require.Equal(t, time.Minute, early.Until.Sub(start))
-		wg.Wait()
-	})
-}
-
-// Waits that are extended while a request has its turn.
-func TestTransportLongerWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScript(`RateLimit: "a";r=0;t=10`, `RateLimit: "a";r=0;t=30`)
-		rt := &Transport{Base: s}
-		require.NoError(t, get(t, rt, example))
-		results := make([]error, 2)
-		var wg sync.WaitGroup
-		for i := range results {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			wg.Go(func() { _, results[i] = rt.RoundTrip(newRequest(t, example).WithContext(ctx)) })
-			synctest.Wait()
-		}
-		wg.Wait()
-		require.NoError(t, results[0])
-		var refused *WaitError
-		require.ErrorAs(t, results[1], &refused)
-		require.Equal(t, 10*time.Second, time.Since(s.start), "refused as soon as the probe has learnt it")
 	})
 }
 
@@ -457,6 +149,18 @@ func TestTransportEnded(t *testing.T) {
 	require.Empty(t, rt.gate().keys)
 }
 
+// MaxWait of the Advisor is that of a Transport without a Gate.
+func TestTransportMaxWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScript(`RateLimit: "a";r=0;t=30`)
+		rt := &Transport{Base: s, Advisor: Advisor{MaxWait: time.Second}}
+		for range 3 {
+			require.NoError(t, get(t, rt, example))
+		}
+		require.Equal(t, seconds(0, 1, 2), s.seen)
+	})
+}
+
 func TestTransportDefault(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
 	defer server.Close()
@@ -465,26 +169,6 @@ func TestTransportDefault(t *testing.T) {
 	require.NoError(t, err)
 	resp.Body.Close()
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-}
-
-func TestTransportOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var order []string
-		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
-			order = append(order, req.URL.Path)
-			return answer(req, `RateLimit: "a";r=0;t=1`), nil
-		})}
-		var wg sync.WaitGroup
-		var want []string
-		for i := range 20 {
-			path := fmt.Sprintf("/%d", i)
-			want = append(want, path)
-			wg.Go(func() { require.NoError(t, get(t, rt, "http://api.example"+path)) })
-			synctest.Wait()
-		}
-		wg.Wait()
-		require.Equal(t, want, order, "first come, first served")
-	})
 }
 
 func TestTransportKeys(t *testing.T) {
@@ -607,19 +291,6 @@ func TestTransportManyLimits(t *testing.T) {
 		}
 		require.Equal(t, seconds(0, 0, 0, 100, 101), s.seen)
 	})
-}
-
-func TestTransportGoroutines(t *testing.T) {
-	rt := &Transport{Base: newScript(`RateLimit: "a";r=0;t=30`)}
-	require.NoError(t, get(t, rt, example))
-	before := runtime.NumGoroutine()
-	for range 100 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
-		require.Error(t, err)
-		cancel()
-	}
-	require.LessOrEqual(t, runtime.NumGoroutine(), before)
 }
 
 type closingBase struct {
@@ -775,73 +446,4 @@ func TestKeyBy(t *testing.T) {
 		keys[k] = true
 	}
 	require.Len(t, keys, 9)
-}
-
-// Many leave a queue: each leaves from its own place.
-func TestTransportQueue(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := newScript(`RateLimit: "a";r=0;t=30`)
-		rt := &Transport{Base: s}
-		require.NoError(t, get(t, rt, example))
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		for range 10_000 {
-			wg.Go(func() {
-				_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
-				require.Equal(t, context.Canceled, err)
-			})
-		}
-		synctest.Wait()
-		require.Equal(t, 10_000, entryOf(rt, "api.example").queue.n)
-		cancel()
-		wg.Wait()
-		require.Zero(t, entryOf(rt, "api.example").queue.n)
-	})
-}
-
-// Pace refuses no request, however many are ahead of it.
-func TestTransportPaceDeadlines(t *testing.T) {
-	for _, tc := range []struct {
-		name      string
-		deadlines []int // in seconds, of requests that come at the same time, one after the other
-		want      []int // when each is sent, in seconds
-	}{
-		{"none is in a hurry", []int{30, 30, 30}, []int{3, 6, 9}},
-		{"one behind two others", []int{30, 30, 8, 30}, []int{0, 3, 6, 9}},
-		{"all are", []int{1, 1, 1}, []int{0, 0, 0}},
-		{"no more than remain", []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 25}, []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
-	} {
-		inBubble(t, tc.name, func(t *testing.T) {
-			s := newScript(`RateLimit: "a";r=10;t=30`, "")
-			rt := &Transport{Base: s, Gate: &Gate{Pace: true}}
-			require.NoError(t, get(t, rt, example))
-			s.seen, s.lines = nil, []string{""}
-			var wg sync.WaitGroup
-			for _, d := range tc.deadlines {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(d)*time.Second)
-				defer cancel()
-				wg.Go(func() { _, _ = rt.RoundTrip(newRequest(t, example).WithContext(ctx)) })
-				synctest.Wait()
-			}
-			wg.Wait()
-			require.Equal(t, seconds(tc.want...), s.seen)
-		})
-	}
-	inBubble(t, "a pace that becomes slower", func(t *testing.T) {
-		s := newScript(`RateLimit: "a";r=10;t=10`, `RateLimit: "a";r=10;t=100`)
-		rt := &Transport{Base: s, Gate: &Gate{Pace: true}}
-		require.NoError(t, get(t, rt, example))
-		var wg sync.WaitGroup
-		for range 4 {
-			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
-			defer cancel()
-			wg.Go(func() {
-				_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
-				require.NoError(t, err)
-			})
-		}
-		wg.Wait()
-		require.Equal(t, seconds(0, 1, 11, 11, 11), s.seen)
-	})
 }
