@@ -1,13 +1,11 @@
 package ratelimit
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -20,100 +18,84 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A window is a server with a fixed window, and a network that delays and
-// reorders. It counts what it had to refuse, all by the clock of the test.
-type window struct {
-	quota  int
-	length time.Duration
-	every  int // only each such answer carries fields, 1 is all
+// A network takes requests to a host, and its answers back, each of which takes a while,
+// so that they overtake each other. It counts them by their status.
+type network struct {
+	host   *host
+	most   time.Duration // each way
+	every  int           // only each such answer carries fields; 0 and 1 are all
+	mu     sync.Mutex
 	rnd    *rand.Rand
-
-	mu      sync.Mutex
-	end     time.Time
-	used    int
-	served  int
-	refused int
+	counts map[int]int
 }
 
-func (w *window) RoundTrip(req *http.Request) (*http.Response, error) {
-	w.travel()
-	lines := w.serve()
-	w.travel()
-	return answer(req, lines), nil
+func networkTo(l limiter, most time.Duration, seed uint64) *network {
+	return &network{
+		host: &host{form: "current", limiters: []limiter{l}},
+		most: most, rnd: rand.New(rand.NewPCG(seed, 0)), counts: map[int]int{},
+	}
 }
 
-func (w *window) travel() {
-	w.mu.Lock()
-	d := time.Duration(w.rnd.Int64N(int64(50 * time.Millisecond)))
-	w.mu.Unlock()
+func (n *network) RoundTrip(req *http.Request) (*http.Response, error) {
+	n.travel()
+	resp := n.host.serve(0)
+	n.mu.Lock()
+	n.counts[resp.StatusCode]++
+	if n.every > 0 && (n.counts[200]+n.counts[429])%n.every != 0 {
+		resp.Header = http.Header{}
+	}
+	n.mu.Unlock()
+	n.travel()
+	resp.Body, resp.Request = http.NoBody, req
+	return resp, nil
+}
+
+func (n *network) travel() {
+	n.mu.Lock()
+	d := time.Duration(n.rnd.Int64N(int64(n.most)))
+	n.mu.Unlock()
 	time.Sleep(d)
-}
-
-func (w *window) serve() (lines string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := time.Now()
-	if !now.Before(w.end) {
-		w.end, w.used = now.Add(w.length), 0
-	}
-	if w.used == w.quota {
-		w.refused++
-	} else {
-		w.used++
-		w.served++
-	}
-	if (w.served+w.refused)%w.every != 0 {
-		return ""
-	}
-	l := Limit{Name: "a", Remaining: int64(w.quota - w.used), Reset: CeilSeconds(w.end.Sub(now))}
-	return LimitField + ": " + l.String()
 }
 
 // Whatever the order of answers, no request is sent that the server has to
 // refuse.
 func TestTransportExact(t *testing.T) {
 	for seed := range uint64(20) {
-		w := &window{quota: 1 + int(seed)*3, length: 3 * time.Second, every: 1, rnd: rand.New(rand.NewPCG(seed, 0))}
 		synctest.Test(t, func(t *testing.T) {
-			rt := &Transport{Base: w}
+			const requests, window = 1 + 64*3, 3 * time.Second
+			quota := 1 + int(seed)*3
+			n := networkTo(&fixed{name: "a", quota: int64(quota), window: window}, 50*time.Millisecond, seed)
+			rt := &Transport{Base: n}
 			start := time.Now()
 			require.NoError(t, get(t, rt, example)) // ten at once would be too many
-			var wg sync.WaitGroup
-			for range 64 {
-				wg.Go(func() {
-					for range 3 {
-						require.NoError(t, get(t, rt, example))
-					}
-				})
+			var all sync.WaitGroup
+			for range requests - 1 {
+				all.Go(func() { require.NoError(t, get(t, rt, example)) })
 			}
-			wg.Wait()
-			require.Zero(t, w.refused, "quota %d", w.quota)
-			require.Equal(t, 1+64*3, w.served)
+			all.Wait()
+			require.Equal(t, map[int]int{200: requests}, n.counts, "quota %d", quota)
 			// Each window loses at most the rounding of t and a few flights.
-			windows := (1 + 64*3 + w.quota - 1) / w.quota
-			require.LessOrEqual(t, time.Since(start), time.Duration(windows)*(w.length+1200*time.Millisecond))
-			e := entryOf(rt, "api.example")
-			require.Zero(t, e.machine.under.n)
-			require.Zero(t, e.queue.n)
+			windows := (requests + quota - 1) / quota
+			require.LessOrEqual(t, time.Since(start), time.Duration(windows)*(window+1200*time.Millisecond))
 		})
 	}
 }
 
 // Fields that come with each third answer only.
 func TestTransportExactSilence(t *testing.T) {
-	w := &window{quota: 20, length: 3 * time.Second, every: 3, rnd: rand.New(rand.NewPCG(1, 0))}
 	synctest.Test(t, func(t *testing.T) {
-		rt := &Transport{Base: w}
+		n := networkTo(&fixed{name: "a", quota: 20, window: 3 * time.Second}, 50*time.Millisecond, 1)
+		n.every = 3
+		rt := &Transport{Base: n}
 		for range 3 { // nothing is announced before the third answer
 			require.NoError(t, get(t, rt, example))
 		}
-		var wg sync.WaitGroup
+		var all sync.WaitGroup
 		for range 17 {
-			wg.Go(func() { require.NoError(t, get(t, rt, example)) })
+			all.Go(func() { require.NoError(t, get(t, rt, example)) })
 		}
-		wg.Wait()
-		require.Equal(t, 20, w.served)
-		require.Zero(t, w.refused)
+		all.Wait()
+		require.Equal(t, map[int]int{200: 20}, n.counts)
 	})
 }
 
@@ -177,117 +159,38 @@ func TestTransportServers(t *testing.T) {
 	}
 }
 
-// A pipeListener is a network in memory, whose time a test can drive.
-type pipeListener struct {
-	conns chan net.Conn
-	done  chan struct{}
-}
-
-func (l *pipeListener) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
-}
-
-func (l *pipeListener) Close() error   { close(l.done); return nil }
-func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
-
-func (l *pipeListener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	client, server := net.Pipe()
-	select {
-	case l.conns <- server:
-		return client, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// A bucketServer is a limiting server: a token bucket that refuses what it has no
-// token for.
-type bucketServer struct {
-	policy Policy
-
-	mu      sync.Mutex
-	tokens  float64
-	at      time.Time
-	served  int
-	refused int
-}
-
-func (b *bucketServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	time.Sleep(5 * time.Millisecond) // of a network
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	now := time.Now()
-	rate := float64(b.policy.Quota) / float64(b.policy.Window.n)
-	b.tokens = min(b.tokens+now.Sub(b.at).Seconds()*rate, float64(b.policy.Quota))
-	b.at = now
-	status := http.StatusOK
-	if b.tokens < 1 {
-		status = http.StatusTooManyRequests
-		b.refused++
-	} else {
-		b.tokens--
-		b.served++
-	}
-	next := time.Duration((1 - b.tokens + float64(int(b.tokens))) / rate * float64(time.Second))
-	f := Fields{
-		Policies: []Policy{b.policy},
-		Limits:   []Limit{{Name: b.policy.Name, Remaining: int64(b.tokens), Reset: CeilSeconds(next)}},
-	}
-	if err := f.Set(w.Header()); err != nil {
-		panic(err)
-	}
-	w.WriteHeader(status)
-}
-
 // What a Transport is worth: 50 requests by 10 workers to a server that allows
 // 5 a second.
 func TestTransportWorth(t *testing.T) {
-	run := func(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) (server *bucketServer, took time.Duration) {
-		policy := Policy{Name: "default", Quota: 5, Window: SecondsOf(1)}
-		server = &bucketServer{policy: policy, tokens: float64(policy.Quota)}
+	const workers, each, quota = 10, 5, 5
+	run := func(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) (served, refused int, took time.Duration) {
 		synctest.Test(t, func(t *testing.T) {
-			server.at = time.Now()
-			listener := &pipeListener{make(chan net.Conn), make(chan struct{})}
-			httpServer := &http.Server{Handler: server}
-			go func() { _ = httpServer.Serve(listener) }()
-			base := &http.Transport{DialContext: listener.dial, MaxIdleConnsPerHost: 10}
-			client := &http.Client{Transport: wrap(base)}
+			n := networkTo(&pail{name: "default", burst: quota, perSecond: quota}, 5*time.Millisecond, 1)
+			rt := wrap(n)
 			start := time.Now()
-			var wg sync.WaitGroup
-			for range 10 {
-				wg.Go(func() {
-					for range 5 {
-						resp, err := client.Get(example)
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						resp.Body.Close()
+			var all sync.WaitGroup
+			for range workers {
+				all.Go(func() {
+					for range each {
+						require.NoError(t, get(t, rt, example))
 					}
 				})
 			}
-			wg.Wait()
-			took = time.Since(start)
-			base.CloseIdleConnections()
-			require.NoError(t, httpServer.Close())
+			all.Wait()
+			served, refused, took = n.counts[200], n.counts[429], time.Since(start)
 		})
-		return server, took
+		return served, refused, took
 	}
 
-	without, took := run(t, func(base http.RoundTripper) http.RoundTripper { return base })
-	t.Logf("without Transport: %d served, %d refused, in %v", without.served, without.refused, took)
-	require.Greater(t, without.refused, 25, "most are refused")
+	served, refused, took := run(t, func(base http.RoundTripper) http.RoundTripper { return base })
+	t.Logf("without Transport: %d served, %d refused, in %v", served, refused, took)
+	require.Greater(t, refused, 25, "most are refused")
 
-	with, took := run(t, func(base http.RoundTripper) http.RoundTripper { return &Transport{Base: base} })
-	early := 10 - int(with.policy.Quota)                                             // ten at once are five too many
-	best := float64(with.served-int(with.policy.Quota)) / float64(with.policy.Quota) // beyond the bucket's first tokens
-	t.Logf("with Transport: %d served, %d refused, in %v; the quota allows it in %.1fs", with.served, with.refused, took, best)
-	require.Equal(t, 50-early, with.served)
-	require.Equal(t, early, with.refused)
+	served, refused, took = run(t, func(base http.RoundTripper) http.RoundTripper { return &Transport{Base: base} })
+	const early = workers - quota                          // ten at once are five too many
+	const best = float64(workers*each-early-quota) / quota // beyond the bucket's first tokens
+	t.Logf("with Transport: %d served, %d refused, in %v; the quota allows it in %.1fs", served, refused, took, best)
+	require.Equal(t, workers*each-early, served)
+	require.Equal(t, early, refused)
 	require.LessOrEqual(t, took.Seconds(), best/0.9, "within 10 % of the quota")
 }
