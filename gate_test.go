@@ -459,6 +459,9 @@ func TestGate(t *testing.T) {
 		var g Gate
 		enter(t, &g, "").Answered(wait, time.Now())
 		enter(t, &g, "").Failed()
+		p, until := g.TryEnter("")
+		require.NotNil(t, p)
+		require.Zero(t, until)
 		require.Empty(t, g.keys)
 	})
 	t.Run("the context has ended", func(t *testing.T) {

@@ -45,15 +45,6 @@ func TestMachineAlone(t *testing.T) {
 const tokenFields = `RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=`
 
 func TestTryEnter(t *testing.T) {
-	t.Run("the key that is not held back", func(t *testing.T) {
-		var g Gate
-		for range 100 {
-			p, until := g.TryEnter("")
-			require.NotNil(t, p)
-			require.Zero(t, until)
-		}
-		require.Empty(t, g.keys)
-	})
 	inBubble(t, "it does not overtake those that wait", func(t *testing.T) {
 		start := time.Now()
 		var g Gate
@@ -66,23 +57,6 @@ func TestTryEnter(t *testing.T) {
 		require.Equal(t, 30*time.Second, until.Sub(start))
 		all.Wait()
 		require.Equal(t, 30*time.Second, time.Since(start))
-	})
-	inBubble(t, "asked again at that time, it goes in the end", func(t *testing.T) {
-		for _, fields := range []string{"a r=0;t=7", "429", "a r=1", "429; Retry-After: 5", tokenFields + "0;t=1", "a r=9;t=1; Retry-After: 3"} {
-			var g Gate
-			entered(t, &g, "a", fields, Cost{Unit: "tokens", Units: 1000})
-			goes := 0
-			for tries := 0; goes < 10 && tries < 1000; tries++ {
-				p, until := g.TryEnter("a", Cost{Unit: "tokens", Units: 3})
-				if p != nil {
-					goes++
-					continue
-				}
-				require.True(t, until.After(time.Now()), fields)
-				time.Sleep(time.Until(until))
-			}
-			require.Equal(t, 10, goes, fields)
-		}
 	})
 	inBubble(t, "behind one whose turn has come", func(t *testing.T) {
 		var g Gate
@@ -113,104 +87,79 @@ func TestTryEnter(t *testing.T) {
 	})
 }
 
-// What Waiting returns is called when the wait is over, once, whatever ends it.
+// What Waiting returns is called when the wait is over, once, whatever ends it: that of the
+// Transport last, and whatever panics. Neither is told anything else of the response.
 func TestWaitingDone(t *testing.T) {
-	var events []string
-	listener := func(name string) func(time.Time) func() {
-		return func(until time.Time) func() {
-			events = append(events, name+" waits")
-			return func() { events = append(events, name+" is done") }
-		}
-	}
-	both := []string{"transport waits", "gate waits", "gate is done", "transport is done"}
-	newTransport := func(lines ...string) *Transport {
-		events = nil
-		request, gate := listener("transport"), listener("gate")
-		return &Transport{
-			Base:    newScript(lines...),
-			Gate:    &Gate{Waiting: func(key string, until time.Time, _ Advice) func() { return gate(until) }},
-			Waiting: func(_ *http.Request, until time.Time, _ Advice) func() { return request(until) },
-			Observe: func(*http.Request, Advice) { events = append(events, "observed") },
-		}
-	}
-	send := func(t *testing.T, rt *Transport, timeout time.Duration) error {
-		ctx, cancel := context.WithTimeout(t.Context(), timeout)
-		defer cancel()
-		_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
-		return err
-	}
+	const (
+		both      = "transport waits 5s retry-after, gate waits 5s retry-after, gate is done, transport is done"
+		wait      = "Retry-After: 5"
+		gateWaits = "transport waits 5s retry-after, gate waits 5s retry-after"
+	)
 	for _, tc := range []struct {
-		name    string
-		lines   []string
-		timeout time.Duration
-		fails   bool
-		want    []string
+		name   string
+		first  string        // answer
+		limit  time.Duration // of the second request, with which it cannot wait
+		cancel time.Duration // it
+		panics string        // at which event
+		want   string
 	}{
-		{"it goes", []string{"Retry-After: 5", "", ""}, time.Minute, false, both},
-		{"refused at once", []string{"Retry-After: 5", ""}, time.Second, true, both},
-		{"no wait", []string{"", ""}, time.Second, false, nil},
+		{name: "it goes", first: wait, want: both},
+		{name: "refused at once", first: wait, limit: time.Second, want: both},
+		{name: "no wait", first: ""},
+		{name: "cancelled", first: wait, cancel: time.Second, want: both},
+		{name: "a redirection that asks for a wait", first: seeOther + wait, want: both},
+		{name: "a redirection that asks for none", first: seeOther + "Retry-After: 0"},
+		{name: "Gate.Waiting panics", first: wait, panics: "gate waits 5s retry-after", want: gateWaits + ", transport is done"},
+		{name: "what it has returned panics", first: wait, panics: "gate is done", want: both},
+		{name: "what Transport.Waiting has returned panics", first: wait, panics: "transport is done", want: both},
 	} {
 		inBubble(t, tc.name, func(t *testing.T) {
-			rt := newTransport(tc.lines...)
-			require.NoError(t, send(t, rt, time.Minute))
-			events = nil
-			require.Equal(t, tc.fails, send(t, rt, tc.timeout) != nil)
-			require.Equal(t, tc.want, events)
+			var events []string
+			s := newScript(tc.first, "")
+			note := func(event string) {
+				events = append(events, event)
+				if event == tc.panics {
+					panic(event)
+				}
+			}
+			waits := func(name string, until time.Time, a Advice) func() {
+				require.Zero(t, a.Fields, "nothing of the response is kept")
+				note(fmt.Sprint(name, " waits ", until.Sub(s.start), " ", a.Source))
+				return func() { note(name + " is done") }
+			}
+			rt := &Transport{
+				Base: s,
+				Gate: &Gate{Waiting: func(key string, until time.Time, a Advice) func() {
+					require.Equal(t, "http://api.example", key)
+					return waits("gate", until, a)
+				}},
+				Waiting: func(req *http.Request, until time.Time, a Advice) func() {
+					require.Equal(t, "api.example", req.URL.Host)
+					return waits("transport", until, a)
+				},
+			}
+			client := &http.Client{Transport: rt}
+			_, err := client.Do(newRequest(t, example))
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if tc.limit > 0 {
+				ctx, cancel = context.WithTimeout(ctx, tc.limit)
+				defer cancel()
+			}
+			if tc.cancel > 0 {
+				time.AfterFunc(tc.cancel, cancel)
+			}
+			func() {
+				defer func() { require.Equal(t, tc.panics != "", recover() != nil) }()
+				_, err = rt.RoundTrip(newRequest(t, example).WithContext(ctx))
+			}()
+			require.Equal(t, tc.limit+tc.cancel > 0, err != nil)
+			require.Equal(t, tc.want, strings.Join(events, ", "))
+			e := entryOf(rt, "api.example")
+			require.Zero(t, e.machine.under.n+e.queue.n)
 		})
 	}
-	inBubble(t, "cancelled", func(t *testing.T) {
-		rt := newTransport("Retry-After: 5", "")
-		require.NoError(t, send(t, rt, time.Minute))
-		events = nil
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, cancel)
-		_, err := rt.RoundTrip(newRequest(t, example).WithContext(ctx))
-		require.ErrorIs(t, err, context.Canceled)
-		require.Equal(t, both, events)
-	})
-	inBubble(t, "a redirection that asks for a wait", func(t *testing.T) {
-		rt := newTransport("HTTP/1.1 303 See Other\nLocation: /a\nRetry-After: 5", "")
-		rt.Observe = nil
-		resp, err := (&http.Client{Transport: rt}).Get(example)
-		require.NoError(t, err)
-		resp.Body.Close()
-		require.Equal(t, both, events)
-
-		rt = newTransport("HTTP/1.1 303 See Other\nLocation: /a\nRetry-After: 0", "")
-		rt.Observe = nil
-		resp, err = (&http.Client{Transport: rt}).Get(example)
-		require.NoError(t, err)
-		resp.Body.Close()
-		require.Empty(t, events, "there is nothing to wait for")
-	})
-	t.Run("panics", func(t *testing.T) {
-		for _, at := range []string{"gate waits", "gate is done", "transport is done"} {
-			synctest.Test(t, func(t *testing.T) {
-				rt := newTransport("Retry-After: 5", "")
-				note := func(event string) {
-					events = append(events, event)
-					if event == at {
-						panic(at)
-					}
-				}
-				rt.Gate.Waiting = func(string, time.Time, Advice) func() {
-					note("gate waits")
-					return func() { note("gate is done") }
-				}
-				rt.Waiting = func(*http.Request, time.Time, Advice) func() {
-					note("transport waits")
-					return func() { note("transport is done") }
-				}
-				require.NoError(t, send(t, rt, time.Minute))
-				events = nil
-				require.PanicsWithValue(t, at, func() { _ = send(t, rt, time.Minute) })
-				require.Contains(t, events, "transport is done", "whatever panics")
-				e := entryOf(rt, "api.example")
-				require.Zero(t, e.machine.under.n)
-				require.Zero(t, e.queue.n)
-			})
-		}
-	})
 }
 
 // A Waiting that blocks holds back its caller alone.

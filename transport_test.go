@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -383,28 +382,6 @@ func TestTransportPanics(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestTransportWaiting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var waits []string
-		s := newScript(`RateLimit: "a";r=0;t=30`, "Retry-After: 7", "")
-		rt := &Transport{Base: s, Waiting: func(req *http.Request, until time.Time, a Advice) func() {
-			require.Zero(t, a.Fields, "nothing of the response is kept")
-			waits = append(waits, fmt.Sprint(req.URL.Path, " ", until.Sub(s.start), " ", a.Source))
-			return nil
-		}}
-		for i := range 4 {
-			require.NoError(t, get(t, rt, example+strconv.Itoa(i)))
-			if i == 0 {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				_, err := rt.RoundTrip(httptest.NewRequestWithContext(ctx, "GET", example+"refused", nil))
-				require.ErrorAs(t, err, new(*WaitError))
-			}
-		}
-		require.Equal(t, []string{"/refused 30s limit", "/1 30s limit", "/2 37s retry-after"}, waits)
-	})
 }
 
 // The key "" is for requests that nothing holds back: health checks, and streams.
