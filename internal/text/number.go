@@ -69,6 +69,37 @@ func parseFraction(s string) (billionths int64, ok bool) {
 	return billionths, s != ""
 }
 
+// ParseCount reads a number. Commas may separate its thousands.
+func ParseCount(s string) (Number, bool) {
+	v, ok := ParseNumber(s)
+	if !ok && IsThousands(s) {
+		b := make([]byte, 0, len(s))
+		for i := range len(s) {
+			if s[i] != ',' {
+				b = append(b, s[i])
+			}
+		}
+		return ParseNumber(string(b))
+	}
+	return v, ok
+}
+
+// IsThousands reports whether commas in a number separate thousands: 1,000 or
+// 12,345,678.90, but not 12,34, nor 0,100.
+func IsThousands(s string) bool {
+	whole := s
+	if i := strings.IndexByte(s, '.'); i >= 0 {
+		whole = s[:i]
+	}
+	for i := range len(whole) {
+		comma := (len(whole)-i)%4 == 0
+		if comma != (whole[i] == ',') || !comma && !Is(whole[i], Digit) {
+			return false
+		}
+	}
+	return whole != "" && whole[0] > '0' && All(strings.TrimPrefix(s[len(whole):], "."), Digit)
+}
+
 // Floor returns the number rounded down. A negative number becomes 0, one above
 // MaxInteger becomes MaxInteger.
 func (v Number) Floor() int64 {
