@@ -9,6 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // DefaultMaxWait is the longest wait that an Advisor and a Gate obey unless told
@@ -94,29 +97,29 @@ type Advice struct {
 // The second time of a wait that is cut is Asked. Times are rounded: to seconds from a
 // minute on, to milliseconds from a second on. Names are cut to 128 bytes.
 func (a Advice) String() string {
-	var text string
+	var says string
 	switch {
 	case a.Refused && a.Source == SourceNone:
-		text = "refused; it does not say for how long"
+		says = "refused; it does not say for how long"
 	case a.Refused:
-		text = "refused, wait " + readable(a.Wait)
+		says = "refused, wait " + readable(a.Wait)
 	case a.Wait > 0:
-		text = "wait " + readable(a.Wait)
+		says = "wait " + readable(a.Wait)
 	case a.Source == SourceNone && a.Fields.exhausted():
-		text = "nothing remains; it does not say for how long"
+		says = "nothing remains; it does not say for how long"
 	default:
-		text = "go on"
+		says = "go on"
 	}
 	if a.Capped {
-		text += " of " + readable(a.Asked)
+		says += " of " + readable(a.Asked)
 	}
 	if why := a.why(); why != "" {
-		text += " (" + why + ")"
+		says += " (" + why + ")"
 	}
 	if a.Pace > 0 {
-		text += ", pace " + readable(a.Pace)
+		says += ", pace " + readable(a.Pace)
 	}
-	return text
+	return says
 }
 
 // why returns the reason for a wait, without what may tell who the client is.
@@ -225,19 +228,18 @@ func (f *Fields) exhausted() bool {
 }
 
 func (c *Advisor) adviseHeader(a *Advice, h http.Header, received time.Time) {
-	clock := readClock(h, received)
-	wait, asked := readRetryAfter(h, clock)
-	old := clock.Stored
-	if !old {
-		var elsewhere time.Duration
-		c.Legacy.Now = received
-		a.Fields, elsewhere, _ = parseAny(h, &c.Legacy) // what cannot be read MUST be ignored (draft-11 Section 7)
-		if !asked {
-			wait, asked = elsewhere, elsewhere > 0
-		}
+	arrival := readClock(h, received)
+	clock := func() text.Clock { return arrival }
+	wait, asked := readRetryAfter(h, arrival)
+	var elsewhere time.Duration
+	if !arrival.Stored {
+		a.Fields, elsewhere, _ = parseAny(h, &c.Legacy, clock) // what cannot be read MUST be ignored (draft-11 Section 7)
 	}
-	if !asked && (old || a.Fields.Dialect == currentDialect || a.Fields.Dialect == nextDialect) { // parseAny has not looked for the fields in place of Retry-After then
-		wait, asked = askedWait(h, clock)
+	if !asked {
+		if arrival.Stored || a.Fields.Dialect == currentDialect || a.Fields.Dialect == nextDialect { // for which parseAny has not looked
+			elsewhere = older.Waits(h, clock).Duration()
+		}
+		wait, asked = elsewhere, elsewhere > 0
 	}
 	if asked {
 		a.Wait, a.Source = wait, SourceRetryAfter
@@ -312,17 +314,17 @@ type RefusedError struct {
 // Error names Advice.Limit, if there is one, how long the server asks to wait, and what
 // the problem document says. The name is quoted and cut to 128 bytes.
 func (e *RefusedError) Error() string {
-	text := "ratelimit: refused with status " + strconv.Itoa(e.Status)
+	says := "ratelimit: refused with status " + strconv.Itoa(e.Status)
 	if e.Advice.hasLimit() {
-		text += ", limit " + strconv.QuoteToASCII(cutName(e.Advice.Limit.Name))
+		says += ", limit " + strconv.QuoteToASCII(cutName(e.Advice.Limit.Name))
 	}
 	if e.Advice.Asked > 0 {
-		text += ", wait " + readable(e.Advice.Asked)
+		says += ", wait " + readable(e.Advice.Asked)
 	}
 	if e.Problem != nil {
-		text += ": " + strings.TrimPrefix(e.Problem.Error(), "ratelimit: ")
+		says += ": " + strings.TrimPrefix(e.Problem.Error(), "ratelimit: ")
 	}
-	return text
+	return says
 }
 
 // Unwrap returns the problem document, or nil.

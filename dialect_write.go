@@ -394,7 +394,7 @@ func (w *writing) verify() error {
 	for i, key := range w.lines {
 		found = append(found, w.d.table().Field(key, w.values[i:i+1:i+1]))
 	}
-	f, _, faults := readFound(found, nil, &LegacyOptions{Name: w.written[0].name, Now: w.now})
+	f, _, faults := readFound(found, older.Options{Name: w.written[0].name, Clock: text.Clock{Arrived: w.now}})
 	for _, e := range faults {
 		return refuse(e.Field, e.Err)
 	}

@@ -114,7 +114,7 @@ func lawAny(t testing.TB, h http.Header) {
 		lawNext(t, h)
 		return
 	}
-	legacy, _, _ := parseLegacy(h, &o)
+	legacy, _, _ := parseLegacy(h, &o, func() text.Clock { return readClock(h, o.Now) })
 	requireEqual(t, legacy.Limits, got.Limits)
 	if current.Policies == nil {
 		requireEqual(t, legacy.Policies, got.Policies)

@@ -101,13 +101,14 @@ const defaultName = "default"
 // that was read first; else the family in lower case: "x-ratelimit", for GitHub too unless
 // o.Dialects has [GitHub].
 func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
-	f, _, faults := parseAny(h, &o)
+	f, _, faults := parseAny(h, &o, func() text.Clock { return readClock(h, o.Now) })
 	return f, joinFaults(faults)
 }
 
-// parseAny is ParseAny. It also returns how long fields other than Retry-After ask
-// to wait, if the limits are not in the current field.
-func parseAny(h http.Header, o *LegacyOptions) (f Fields, asked time.Duration, faults []*FieldError) {
+// parseAny is ParseAny for a response whose clock is read if it is needed. It also returns
+// how long fields other than Retry-After ask to wait, if the limits are not in the current
+// field.
+func parseAny(h http.Header, o *LegacyOptions, clock func() text.Clock) (f Fields, asked time.Duration, faults []*FieldError) {
 	if lines := h[limitKey]; isCurrent(lines) {
 		var err error
 		if f.Limits, err = ParseLimits(lines...); err == nil {
@@ -120,7 +121,7 @@ func parseAny(h http.Header, o *LegacyOptions) (f Fields, asked time.Duration, f
 		f, faults = parseNext(limits, h[policyKey])
 		return f, 0, faults
 	}
-	return parseLegacy(h, o)
+	return parseLegacy(h, o, clock)
 }
 
 // isCurrent reports whether the first member of a field is a String, so that the
@@ -166,7 +167,7 @@ func secondNames(lines []string) (line string, found bool) {
 
 // parseLegacy reads all fields for limits but those of a well-formed RateLimit. It also
 // returns how long fields other than Retry-After ask to wait.
-func parseLegacy(h http.Header, o *LegacyOptions) (f Fields, asked time.Duration, faults []*FieldError) {
+func parseLegacy(h http.Header, o *LegacyOptions, clock func() text.Clock) (f Fields, asked time.Duration, faults []*FieldError) {
 	var few [8]older.Field // so that most responses need no memory but that of the result
 	var own [4]*older.Table
 	found, ok := older.Find(few[:0], h, o.tables(own[:0]))
@@ -176,7 +177,7 @@ func parseLegacy(h http.Header, o *LegacyOptions) (f Fields, asked time.Duration
 	case len(found) == 0:
 		return f, asked, nil
 	}
-	return readFound(found, h, o)
+	return readFound(found, o.older(clock()))
 }
 
 // tables appends the tables of the caller's dialects.
@@ -190,8 +191,7 @@ func (o *LegacyOptions) tables(list []*older.Table) []*older.Table {
 }
 
 // readFound reads fields that were found in a header.
-func readFound(found []older.Field, h http.Header, o *LegacyOptions) (f Fields, asked time.Duration, faults []*FieldError) {
-	options := o.older(h)
+func readFound(found []older.Field, options older.Options) (f Fields, asked time.Duration, faults []*FieldError) {
 	var room older.Room
 	policies, limits, r := older.Read(&room, found, &options)
 	for i := range r.Current {
@@ -205,9 +205,9 @@ func readFound(found []older.Field, h http.Header, o *LegacyOptions) (f Fields, 
 	return f, r.Asked.Duration(), faults
 }
 
-// older returns the options as package older knows them, for a response with header h.
-func (o *LegacyOptions) older(h http.Header) older.Options {
-	options := older.Options{Reset: text.Format(o.Reset), Name: o.Name, Clock: readClock(h, o.Now)}
+// older returns the options as package older knows them, for a response with a clock.
+func (o *LegacyOptions) older(clock text.Clock) older.Options {
+	options := older.Options{Reset: text.Format(o.Reset), Name: o.Name, Clock: clock}
 	if o.Name == "" || !text.IsName(o.Name) {
 		options.Name = defaultName
 	}

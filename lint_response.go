@@ -138,16 +138,18 @@ func (c *checker) older() {
 // cannot be compared with seconds, so it is absent in the result. The fields are read
 // twice, with two arrival times: a reset that changes is absolute.
 func (c *checker) readOlder(h http.Header) Fields {
-	if !c.clock.Made().IsZero() {
-		old, _, _ := parseLegacy(h, &LegacyOptions{Now: c.clock.Made()})
+	read := func(arrived time.Time) Fields {
+		old, _, _ := parseLegacy(h, &LegacyOptions{}, func() text.Clock { return readClock(h, arrived) })
 		return old
+	}
+	if !c.clock.Made().IsZero() {
+		return read(c.clock.Made())
 	}
 	epoch := time.Unix(0, 0) // before all points in time that servers write
 	if now := time.Now(); now.Unix() < text.LeastUnix {
 		epoch = now.Add(-text.Month / 2) // a bubble of testing/synctest, where they are near the clock
 	}
-	old, _, _ := parseLegacy(h, &LegacyOptions{Now: epoch})
-	later, _, _ := parseLegacy(h, &LegacyOptions{Now: epoch.Add(time.Hour)})
+	old, later := read(epoch), read(epoch.Add(time.Hour))
 	for i := range old.Limits {
 		if i >= len(later.Limits) || old.Limits[i].Reset != later.Limits[i].Reset {
 			old.Limits[i].Reset = Seconds{}

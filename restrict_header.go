@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // RestrictHeader makes the header of a response that passes an intermediary say what
@@ -168,7 +169,8 @@ func noMoreThan(before, after *Advice) bool {
 // An olderEdit lowers older fields in place.
 type olderEdit struct {
 	h       http.Header
-	now     time.Time       // from which points in time are measured
+	clock   text.Clock
+	now     time.Time       // of the clock, from which points in time are measured
 	found   []older.Field   // but for those of the current keys
 	readers []LegacyOptions // those of the caller, and those of a client who has none
 	limits  []olderLimit    // by form
@@ -185,8 +187,9 @@ type writtenLines struct {
 
 // newOlderEdit finds the limits that the older fields report.
 func newOlderEdit(h http.Header, found []older.Field, o *LegacyOptions) *olderEdit {
-	options := o.older(h)
-	e := &olderEdit{h: h, found: found, now: options.Clock.Now(), readers: []LegacyOptions{*o}}
+	e := &olderEdit{h: h, found: found, clock: readClock(h, o.Now), readers: []LegacyOptions{*o}}
+	e.now = e.clock.Now()
+	options := o.older(e.clock)
 	if o.Dialects != nil || o.Reset != TimeGuess {
 		e.readers = append(e.readers, LegacyOptions{Now: o.Now})
 	}
@@ -256,7 +259,7 @@ func (e *olderEdit) read(form string) []Advice {
 	said := make([]Advice, len(e.readers))
 	for i := range e.readers {
 		found, _ := older.Find(nil, h, e.readers[i].tables(nil))
-		options := e.readers[i].older(e.h)
+		options := e.readers[i].older(e.clock)
 		policies, limits, _ := older.Read(new(older.Room), found, &options)
 		said[i] = advise(policies, limits)
 	}

@@ -94,25 +94,15 @@ func (r *retryAfter) wait(now time.Time) time.Duration {
 // if a positive Age says that the response comes from a cache. A wait too long for a
 // Duration is the longest.
 func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
-	return askedWait(h, readClock(h, received))
-}
-
-// askedWait is ParseRetryAfter for a response with a clock.
-func askedWait(h http.Header, c text.Clock) (d time.Duration, ok bool) {
+	c := readClock(h, received)
 	if d, ok := readRetryAfter(h, c); ok {
 		return d, true
 	}
-	d = askedElsewhere(h, c)
+	d = older.Waits(h, func() text.Clock { return c }).Duration()
 	return d, d > 0
 }
 
-// askedElsewhere returns the longest wait that h asks for in fields other than
-// Retry-After, 0 if there is none.
-func askedElsewhere(h http.Header, c text.Clock) time.Duration {
-	return older.Waits(h, func() text.Clock { return c }).Duration()
-}
-
-// readRetryAfter is askedWait for the field Retry-After alone.
+// readRetryAfter is ParseRetryAfter for the field Retry-After alone.
 func readRetryAfter(h http.Header, c text.Clock) (d time.Duration, ok bool) {
 	for _, line := range h[retryAfterKey] {
 		if r, ok := parseRetryAfter(line); ok {
@@ -152,11 +142,11 @@ func raiseRetryAfter(h http.Header, longest Seconds, received time.Time) {
 	if h == nil || !ok || wait < 0 {
 		return
 	}
-	c := readClock(h, received)
-	if _, ok := readRetryAfter(h, c); !ok { // then clients read the fields in its place
-		longest = longer(longest, CeilSeconds(askedElsewhere(h, c)))
+	if asked, ok := ParseRetryAfter(h, received); ok { // in fields in its place too
+		longest = longer(longest, CeilSeconds(asked))
 	}
 	value := strconv.FormatInt(min(longest.n, MaxInteger), 10)
+	c := readClock(h, received)
 	for _, line := range h[retryAfterKey] {
 		if r, ok := parseRetryAfter(line); ok && r.wait(c.Now()) >= wait {
 			wait, value = r.wait(c.Now()), line

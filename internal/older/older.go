@@ -96,7 +96,8 @@ func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 		f.tally = -1
 		switch {
 		case f.name.kind == waitKind && f.name.policy == "": // with a policy: NestJS (seen)
-			r.Asked = longer(r.Asked, f.name.asked(f.Lines, &o.Clock))
+			asked := f.name.asked(f.Lines, &o.Clock)
+			r.Asked = longer(r.Asked, asked)
 			continue
 		case f.isCurrent():
 			n := f.name
@@ -239,7 +240,8 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 		}
 		if n := nameOf(key); n.kind == waitKind && n.policy == "" {
 			c := clock()
-			longest = longer(longest, n.asked(lines, &c))
+			asked := n.asked(lines, &c)
+			longest = longer(longest, asked)
 		}
 	}
 	return longest

@@ -288,7 +288,8 @@ func parseTimestamp(s string) (Date, bool) {
 	if !ok {
 		return Date{}, false
 	}
-	year, month, day, hour, minute := atoi(s[:4]), atoi(s[5:7]), atoi(s[8:10]), atoi(s[11:13]), atoi(s[14:16])
+	year, month, day := 100*twoDigits(s)+twoDigits(s[2:]), twoDigits(s[5:]), twoDigits(s[8:])
+	hour, minute := twoDigits(s[11:]), twoDigits(s[14:])
 	if !isDay(year, month, day) || !isTime(hour, minute, sec) {
 		return Date{}, false
 	}
@@ -329,7 +330,7 @@ func parseSecond(s string) (sec, nsec int, rest string, ok bool) {
 	if len(s) < len(":00") || s[0] != ':' || !All(s[1:3], Digit) {
 		return 0, 0, s, true // no zone begins with a colon
 	}
-	sec, rest = atoi(s[1:3]), s[3:]
+	sec, rest = twoDigits(s[1:]), s[3:]
 	if rest == "" || rest[0] != '.' && rest[0] != ',' {
 		return sec, 0, rest, true
 	}
@@ -364,11 +365,8 @@ func parseZone(s string) (minutes int, ok bool) {
 	if sign == 0 || len(digits) != len("0000") || !All(digits, Digit) {
 		return 0, false
 	}
-	return sign * (60*atoi(digits[:2]) + atoi(digits[2:])), true
+	return sign * (60*twoDigits(digits) + twoDigits(digits[2:])), true
 }
-
-// atoi returns the value of a text that is known to be a few digits.
-func atoi(s string) int { return int(ParseDigits(s)) }
 
 // ParseDate reads an HTTP-date, and variants that servers write: one with UTC
 // or an offset in place of GMT, the form of Date.toString in JavaScript, and the one

@@ -29,8 +29,8 @@ func ParseNumber(s string) (v Number, ok bool) {
 		v.Neg = s[0] == '-'
 		s = s[1:]
 	}
-	end := Skip(s, 0, Digit)
-	v.N = ParseDigits(s[:end])
+	var end int
+	v.N, end = cutDigits(s)
 	if end == len(s) || end == 0 || s[end] != '.' {
 		return v, end > 0 && end == len(s)
 	}
@@ -38,16 +38,23 @@ func ParseNumber(s string) (v Number, ok bool) {
 	return v, ok
 }
 
-// ParseDigits returns the value of a text of digits, at most math.MaxInt64.
-func ParseDigits(s string) (n int64) {
-	for i := range len(s) {
-		d := int64(s[i] - '0')
-		if n > (math.MaxInt64-d)/10 {
-			return math.MaxInt64
-		}
-		n = n*10 + d
-	}
+// ParseDigits returns the value of the digits that a text begins with, at most
+// math.MaxInt64.
+func ParseDigits(s string) int64 {
+	n, _ := cutDigits(s)
 	return n
+}
+
+// cutDigits is ParseDigits. It also returns the index behind the digits.
+func cutDigits(s string) (n int64, end int) {
+	for ; end < len(s) && Is(s[end], Digit); end++ {
+		if d := int64(s[end] - '0'); n > (math.MaxInt64-d)/10 {
+			n = math.MaxInt64
+		} else {
+			n = n*10 + d
+		}
+	}
+	return n, end
 }
 
 // parseFraction reads the digits behind a decimal point, in billionths. Digits
