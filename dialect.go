@@ -90,6 +90,7 @@ type Dialect struct {
 	once   sync.Once
 	fields *older.Table
 	keys   []string // of the fields
+	all    bool     // a name carries a *: every limit is written
 	bad    error    // why it cannot be written
 }
 
@@ -100,6 +101,7 @@ func (d *Dialect) table() *older.Table {
 		for i := range d.Fields {
 			f := &d.Fields[i]
 			d.keys = append(d.keys, http.CanonicalHeaderKey(f.Name))
+			d.all = d.all || f.starred() && f.Role != RoleNone
 			if f.fault() == nil {
 				rows = append(rows, f.row())
 			}

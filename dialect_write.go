@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -49,26 +48,30 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if d.table(); d.bad != nil {
 		return d.bad
 	}
-	w := writing{d: d, h: h, now: now, keys: d.keys}
-	w.lines, w.values = make([]string, 0, len(d.Fields)), make([]string, 0, len(d.Fields))
+	w := writing{d: d, now: now}
+	for i, key := range d.keys {
+		current := isCurrent(h[key])
+		w.limits = w.limits || current && d.Fields[i].write == dictionarySyntax
+		w.policies = w.policies || current && d.Fields[i].Role == RolePolicies
+	}
 	if err := w.write(&f); err != nil {
 		return err
 	}
 	if err := w.verify(); err != nil {
 		return err
 	}
-	d.remove(h, w.current)
+	d.remove(h)
 	for i := range w.lines {
 		h[w.lines[i]] = w.values[i : i+1 : i+1]
 	}
 	return nil
 }
 
-// remove deletes the fields of a dialect, but a field of policies that holds the
-// current form, if current says that there is one.
-func (d *Dialect) remove(h http.Header, current bool) {
-	for key := range h {
-		if role, ok := d.table().Role(key); ok && !(role == older.Policies && current) {
+// remove deletes the fields of a dialect, but a field of policies that holds the current
+// form.
+func (d *Dialect) remove(h http.Header) {
+	for key, lines := range h {
+		if role, ok := d.table().Role(key); ok && !(role == older.Policies && isCurrent(lines)) {
 			delete(h, key)
 		}
 	}
@@ -76,43 +79,26 @@ func (d *Dialect) remove(h http.Header, current bool) {
 
 // A writing is a set of fields that is being written.
 type writing struct {
-	d       *Dialect
-	keys    []string // of its fields
-	h       http.Header
-	now     time.Time
-	lines   []string // keys, each of one line
-	values  []string // of these
-	written []writtenLimit
-	current bool // the field of policies holds the current form
+	d                *Dialect
+	now              time.Time
+	limits, policies bool     // a field of the dialect holds them in the current form
+	lines            []string // keys, each of one line
+	values           []string // of these
+	written          []writtenLimit
 }
 
-// A writtenLimit is what the fields say of a limit; what they do not is Unknown,
-// or absent.
+// A writtenLimit is a limit to write with its policy, and what the fields say of them;
+// what they do not is Unknown, or absent.
 type writtenLimit struct {
-	name             string
-	title            string // the name, if a field of RoleName can say it
+	Limit
+	policy           *Policy
 	quota, remaining int64
 	reset            Seconds
-	window           Seconds // that of the policy, written or not
 }
 
 // refuse is the error about a field.
 func refuse(name string, cause error) error {
 	return &FieldError{Field: name, Offset: -1, Item: -1, Err: cause}
-}
-
-func (w *writing) write(f *Fields) error {
-	starred := false
-	for i := range w.d.Fields {
-		field := &w.d.Fields[i]
-		starred = starred || field.starred() && field.Role != RoleNone
-		w.current = w.current || field.Role == RolePolicies && isCurrent(w.h[w.keys[i]])
-	}
-	policies := newMatcher(f.Policies)
-	if starred {
-		return w.writeAll(f, &policies)
-	}
-	return w.writeOne(f, &policies)
 }
 
 // unwritable returns the fault of the first field that cannot be written, or nil.
@@ -129,108 +115,6 @@ func (d *Dialect) unwritable() error {
 	return nil
 }
 
-// writeAll writes every limit, to fields with its name in them.
-func (w *writing) writeAll(f *Fields, policies *matcher) error {
-	seen := make(map[string]bool, len(f.Limits))
-	for i := range f.Limits {
-		l := &f.Limits[i]
-		if seen[nameID(l.Name)] {
-			return refuse(w.anyName(), ErrDuplicate)
-		}
-		seen[nameID(l.Name)] = true
-		if err := w.writeLimit(l, policies.policy(l)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writeOne writes the tightest limit, or the first policy if there are no
-// limits, and then the list of all policies.
-func (w *writing) writeOne(f *Fields, policies *matcher) error {
-	l, ok := f.Tightest()
-	p := policies.policy(&l)
-	switch {
-	case ok:
-	case len(f.Policies) > 0:
-		p = &f.Policies[0]
-		l = Limit{Name: p.Name, Remaining: Unknown}
-	default:
-		return nil
-	}
-	if err := w.writeLimit(&l, p); err != nil {
-		return err
-	}
-	return w.writePolicies(f, p)
-}
-
-// writeLimit writes a limit and its policy, whose quota is Unknown if there is
-// none.
-func (w *writing) writeLimit(l *Limit, p *Policy) error {
-	done := writtenLimit{name: cmp.Or(l.Name, defaultName), quota: Unknown, remaining: Unknown, window: p.Window}
-	if !text.IsName(l.Name) {
-		return refuse(w.anyName(), ErrSyntax)
-	}
-	if l.Name != defaultName && text.Unquote(text.Trim(l.Name)) == l.Name {
-		done.title = l.Name
-	}
-	for i := range w.d.Fields {
-		field := &w.d.Fields[i]
-		value, err := w.value(field, l, p, &done)
-		if field.write == dictionarySyntax && isCurrent(w.h[w.keys[i]]) {
-			err = ErrDuplicate
-		}
-		if err != nil {
-			return refuse(field.Name, err)
-		}
-		if err := w.put(i, l.Name, value); err != nil {
-			return err
-		}
-	}
-	w.written = append(w.written, done)
-	return nil
-}
-
-// value returns what a field says of a limit, "" if nothing, and notes it.
-func (w *writing) value(field *DialectField, l *Limit, p *Policy, done *writtenLimit) (value string, err error) {
-	if field.write == dictionarySyntax {
-		return dictionary(l, p, done)
-	}
-	switch field.Role {
-	case RoleQuota:
-		value, err = formatCount(p.Quota)
-		done.quota = p.Quota
-	case RoleRemaining:
-		value, err = formatCount(l.Remaining)
-		done.remaining = l.Remaining
-	case RoleUsed:
-		if l.Remaining >= 0 && l.Remaining <= p.Quota && w.d.has(RoleQuota, RoleRemaining) {
-			value, err = formatCount(p.Quota - l.Remaining)
-			done.quota, done.remaining = p.Quota, l.Remaining // the third number follows from two
-		}
-	case RoleReset:
-		if l.Reset.ok {
-			var ok bool
-			if value, ok = text.Format(field.Format).Write(l.Reset.n, w.now); !ok {
-				err = ErrRange
-			}
-			done.reset = l.Reset
-		}
-	case RoleWindow:
-		if p.Window.ok {
-			value, err = formatWindow(p.Window.n, field.Format)
-		}
-	case RoleName:
-		value = done.title
-	}
-	return value, err
-}
-
-// has reports whether d has a field of one of the roles.
-func (d *Dialect) has(wanted ...Role) bool {
-	return slices.ContainsFunc(d.Fields, func(f DialectField) bool { return slices.Contains(wanted, f.Role) })
-}
-
 // unwritable reports whether the field has a syntax of its own, which can only be
 // read.
 func (f *DialectField) unwritable() bool { return f.Read != nil && f.Role != RoleNone }
@@ -238,16 +122,122 @@ func (f *DialectField) unwritable() bool { return f.Read != nil && f.Role != Rol
 // starred reports whether the policy's name is in that of the field.
 func (f *DialectField) starred() bool { return strings.IndexByte(f.Name, '*') >= 0 }
 
+// write writes every limit where names carry a *, else the tightest, or the first policy
+// if there are no limits, and then the list of all policies.
+func (w *writing) write(f *Fields) error {
+	w.lines, w.values = make([]string, 0, len(w.d.Fields)), make([]string, 0, len(w.d.Fields))
+	if err := w.choose(f); err != nil {
+		return err
+	}
+	for i := range w.written {
+		if err := w.writeLimit(&w.written[i]); err != nil {
+			return err
+		}
+	}
+	if w.d.all || len(w.written) == 0 {
+		return nil
+	}
+	return w.writePolicies(f.Policies, w.written[0].policy)
+}
+
+// choose finds the limits to write, and their policies, whose Quota is Unknown if there
+// are none.
+func (w *writing) choose(f *Fields) error {
+	policies := newMatcher(f.Policies)
+	add := func(l Limit) {
+		w.written = append(w.written, writtenLimit{Limit: l, policy: policies.policy(&l), quota: Unknown, remaining: Unknown})
+	}
+	if !w.d.all {
+		if l, ok := f.Tightest(); ok {
+			add(l)
+		} else if len(f.Policies) > 0 {
+			p := &f.Policies[0]
+			add(Limit{Name: p.Name, PartitionKey: p.PartitionKey, Remaining: Unknown})
+		}
+		return nil
+	}
+	seen := make(map[string]bool, len(f.Limits))
+	for _, l := range f.Limits {
+		if seen[nameID(l.Name)] {
+			return refuse(w.anyName(), ErrDuplicate)
+		}
+		seen[nameID(l.Name)] = true
+		add(l)
+	}
+	return nil
+}
+
+// writeLimit writes a limit and its policy.
+func (w *writing) writeLimit(l *writtenLimit) error {
+	if !text.IsName(l.Name) {
+		return refuse(w.anyName(), ErrSyntax)
+	}
+	for i := range w.d.Fields {
+		field := &w.d.Fields[i]
+		value, err := w.value(field, l)
+		if err != nil {
+			return refuse(field.Name, err)
+		}
+		if err := w.put(i, l.Name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// value returns what a field says of a limit, "" if nothing, and notes it.
+func (w *writing) value(field *DialectField, l *writtenLimit) (value string, err error) {
+	p := l.policy
+	if field.write == dictionarySyntax {
+		return w.dictionary(l)
+	}
+	switch field.Role {
+	case RoleQuota:
+		l.quota = p.Quota
+		return w.count(p.Quota)
+	case RoleRemaining:
+		l.remaining = l.Remaining
+		return w.count(l.Remaining)
+	case RoleUsed:
+		if l.Remaining >= 0 && l.Remaining <= p.Quota && w.d.has(RoleQuota, RoleRemaining) {
+			l.quota, l.remaining = p.Quota, l.Remaining // the third number follows from two
+			return w.count(p.Quota - l.Remaining)
+		}
+	case RoleReset:
+		l.reset = l.Reset
+		return w.time(l.Reset, field.Format)
+	case RoleWindow:
+		if p.Window.ok && p.Window.n < minWindow {
+			return "", ErrRange
+		}
+		if field.Format != TimeMilli && field.Format != TimeDuration {
+			return w.time(p.Window, TimeSeconds)
+		}
+		return w.time(p.Window, field.Format)
+	case RoleName:
+		if l.Name != defaultName && text.Unquote(text.Trim(l.Name)) == l.Name { // else it is read as another
+			return l.Name, nil
+		}
+	}
+	return "", nil
+}
+
+// has reports whether d has a field of one of the roles.
+func (d *Dialect) has(wanted ...Role) bool {
+	return slices.ContainsFunc(d.Fields, func(f DialectField) bool { return slices.Contains(wanted, f.Role) })
+}
+
 // put writes the field at an index, if there is a value.
 func (w *writing) put(i int, name, value string) error {
 	if value == "" {
 		return nil
 	}
-	field, key := &w.d.Fields[i], w.keys[i]
-	if field.starred() {
-		if !isLowerToken(name) {
-			return refuse(field.Name, ErrSyntax)
-		}
+	field, key := &w.d.Fields[i], w.d.keys[i]
+	switch {
+	case !field.starred():
+	case !text.IsToken(name), strings.ToLower(name) != name, strings.Contains(name, "*"): // names of fields do not keep capitals
+		return refuse(field.Name, ErrSyntax)
+	default:
 		key = http.CanonicalHeaderKey(strings.Replace(key, "*", name, 1))
 	}
 	if len(w.lines) == older.MaxFields {
@@ -256,127 +246,103 @@ func (w *writing) put(i int, name, value string) error {
 	if slices.Contains(w.lines, key) {
 		return refuse(field.Name, ErrDuplicate)
 	}
-	w.lines = append(w.lines, key)
-	w.values = append(w.values, value)
+	w.lines, w.values = append(w.lines, key), append(w.values, value)
 	return nil
 }
 
-// isLowerToken reports whether a name survives in the name of a field, which
-// does not keep capitals.
-func isLowerToken(name string) bool {
-	return text.IsToken(name) && strings.ToLower(name) == name && !strings.Contains(name, "*")
+// count writes a number of units, "" if it is Unknown.
+func (w *writing) count(n int64) (string, error) {
+	return w.time(Seconds{n: n, ok: n != Unknown}, TimeSeconds)
 }
 
-func formatCount(n int64) (string, error) {
-	switch {
-	case n == Unknown:
+// time writes a number of seconds from now, "" if it is absent.
+func (w *writing) time(s Seconds, format TimeFormat) (value string, err error) {
+	if !s.ok {
 		return "", nil
-	case !isInteger(n, 0):
+	}
+	value, ok := text.Format(format).Write(s.n, w.now)
+	if !ok {
 		return "", ErrRange
 	}
-	return strconv.FormatInt(n, 10), nil
-}
-
-// formatWindow writes the length of a window.
-func formatWindow(n int64, format TimeFormat) (string, error) {
-	switch {
-	case !isInteger(n, minWindow):
-		return "", ErrRange
-	case format == TimeMilli:
-		n *= 1000
-	case format == TimeDuration:
-		return SecondsOf(n).String(), nil
-	}
-	return strconv.FormatInt(n, 10), nil
+	return value, nil
 }
 
 // dictionary returns the field RateLimit of draft-07 Section 3, in which remaining
 // is optional.
-func dictionary(l *Limit, p *Policy, done *writtenLimit) (string, error) {
-	if p.Quota == Unknown || !l.Reset.ok {
+func (w *writing) dictionary(l *writtenLimit) (string, error) {
+	if w.limits {
+		return "", ErrDuplicate
+	}
+	l.quota, l.remaining, l.reset = l.policy.Quota, l.Remaining, l.Reset
+	quota, err := w.count(l.quota)
+	remaining, err2 := w.count(l.remaining)
+	reset, err3 := w.time(l.reset, TimeSeconds)
+	if err := cmp.Or(err, err2, err3); err != nil {
+		return "", err
+	}
+	if quota == "" || reset == "" {
 		return "", ErrMissing
 	}
-	if !isInteger(p.Quota, 0) || !isInteger(l.Reset.n, 0) || l.Remaining != Unknown && !isInteger(l.Remaining, 0) {
-		return "", ErrRange
+	if remaining != "" {
+		remaining = ", remaining=" + remaining
 	}
-	done.quota, done.remaining, done.reset = p.Quota, l.Remaining, l.Reset
-	remaining := ""
-	if l.Remaining != Unknown {
-		remaining = ", remaining=" + strconv.FormatInt(l.Remaining, 10)
-	}
-	return "limit=" + strconv.FormatInt(p.Quota, 10) + remaining + ", reset=" + strconv.FormatInt(l.Reset.n, 10), nil
+	return "limit=" + quota + remaining + ", reset=" + reset, nil
 }
 
-// writePolicies writes the Integer policies: behind the quota in drafts 00 to
-// 03 (the policy of the limit first, so that it is found again), into a field
-// of their own from draft-04 on.
-func (w *writing) writePolicies(f *Fields, own *Policy) error {
+// writePolicies writes the Integer policies: behind the quota in drafts 00 to 03 (the
+// policy of the limit first, so that it is found again), into a field of their own from
+// draft-04 on.
+func (w *writing) writePolicies(policies []Policy, own *Policy) error {
 	for i := range w.d.Fields {
 		field := &w.d.Fields[i]
 		switch {
 		case (field.write == windowSyntax || field.write == quotaSyntax) && own.Quota != Unknown:
-			return w.writeBehind(i, f, own)
-		case field.Role == RolePolicies && !w.current:
-			return w.writeList(i, f)
+			value := &w.values[slices.Index(w.lines, w.d.keys[i])]
+			others := slices.DeleteFunc(slices.Clone(policies), own.Equal)
+			b, err := field.appendPolicies([]byte(*value), append([]Policy{*own}, others...))
+			*value = string(b)
+			return err
+		case field.Role == RolePolicies && !w.policies:
+			seen := make(map[int64]bool, len(policies))
+			for j := range policies {
+				if q := policies[j].Quota; seen[q] && q != Unknown {
+					return refuse(field.Name, ErrDuplicate)
+				}
+				seen[policies[j].Quota] = true
+			}
+			b, err := field.appendPolicies(nil, policies)
+			if err != nil {
+				return err
+			}
+			return w.put(i, "", string(b))
 		}
 	}
 	return nil
 }
 
-func (w *writing) writeBehind(i int, f *Fields, own *Policy) error {
-	field, value := &w.d.Fields[i], &w.values[slices.Index(w.lines, w.keys[i])]
-	b, err := field.appendPolicy([]byte(*value), own)
-	for j := range f.Policies {
-		if p := &f.Policies[j]; err == nil && !p.Equal(*own) {
-			b, err = field.appendPolicy(b, p)
-		}
+// appendPolicies appends Integer policies, those that have the window that they need.
+func (f *DialectField) appendPolicies(b []byte, policies []Policy) ([]byte, error) {
+	window := ";w=" // draft-06 Section 3.2
+	if f.write == windowSyntax {
+		window = ";window="
 	}
-	*value = string(b)
-	return err
-}
-
-func (w *writing) writeList(i int, f *Fields) error {
-	field := &w.d.Fields[i]
-	var b []byte
-	seen := make(map[int64]bool, len(f.Policies))
-	for j := range f.Policies {
-		p := &f.Policies[j]
-		if p.Quota == Unknown {
+	for i := range policies {
+		p := &policies[i]
+		if !p.Window.ok || p.Quota == Unknown {
 			continue
 		}
-		if seen[p.Quota] {
-			return refuse(field.Name, ErrDuplicate)
+		if !isInteger(p.Quota, 0) || !isInteger(p.Window.n, minWindow) {
+			return nil, refuse(f.Name, ErrRange)
 		}
-		seen[p.Quota] = true
+		if len(b) > 0 {
+			b = append(b, separator...)
+		}
+		b = append(appendInteger(b, uint64(p.Quota)), window...)
+		b = appendInteger(b, uint64(p.Window.n))
 		var err error
-		if b, err = field.appendPolicy(b, p); err != nil {
-			return err
+		if b, _, err = p.Params.append(b, policyField, 2); err != nil { // the quota and the window
+			return nil, refuse(f.Name, err)
 		}
-	}
-	return w.put(i, "", string(b))
-}
-
-// appendPolicy appends an Integer policy, if it has the window that it needs.
-func (f *DialectField) appendPolicy(b []byte, p *Policy) ([]byte, error) {
-	if !p.Window.ok || p.Quota == Unknown {
-		return b, nil
-	}
-	if !isInteger(p.Quota, 0) || !isInteger(p.Window.n, minWindow) {
-		return nil, refuse(f.Name, ErrRange)
-	}
-	if len(b) > 0 {
-		b = append(b, separator...)
-	}
-	window := "w" // draft-06 Section 3.2
-	if f.write == windowSyntax {
-		window = "window"
-	}
-	b = appendInteger(b, uint64(p.Quota))
-	b = append(append(append(b, ';'), window...), '=')
-	b = appendInteger(b, uint64(p.Window.n))
-	b, _, err := p.Params.append(b, policyField, 2) // the quota and the window
-	if err != nil {
-		return nil, refuse(f.Name, err)
 	}
 	return b, nil
 }
@@ -394,7 +360,7 @@ func (w *writing) verify() error {
 	for i, key := range w.lines {
 		found = append(found, w.d.table().Field(key, w.values[i:i+1:i+1]))
 	}
-	f, _, faults := readFound(found, older.Options{Name: w.written[0].name, Clock: text.Clock{Arrived: w.now}})
+	f, _, faults := readFound(found, older.Options{Name: cmp.Or(w.written[0].Name, defaultName), Clock: text.Clock{Arrived: w.now}})
 	for _, e := range faults {
 		return refuse(e.Field, e.Err)
 	}
@@ -407,15 +373,15 @@ func (w *writing) verify() error {
 }
 
 // in reports whether fields say what has been written.
-func (w *writtenLimit) in(f *Fields) bool {
-	got := Limit{Remaining: Unknown}
-	if i := slices.IndexFunc(f.Limits, func(l Limit) bool { return nameID(l.Name) == nameID(w.name) }); i >= 0 {
+func (l *writtenLimit) in(f *Fields) bool {
+	got, id := Limit{Remaining: Unknown}, nameID(cmp.Or(l.Name, defaultName))
+	if i := slices.IndexFunc(f.Limits, func(m Limit) bool { return nameID(m.Name) == id }); i >= 0 {
 		got = f.Limits[i]
 	}
 	policies := matcher{policies: f.Policies}
-	p := policies.policy(&Limit{Name: w.name})
-	return got.Remaining == w.remaining && got.Reset == w.reset && p.Quota == w.quota &&
-		(!w.window.ok || !p.Window.ok || p.Window == w.window)
+	p := policies.policy(&Limit{Name: id})
+	return got.Remaining == l.remaining && got.Reset == l.reset && p.Quota == l.quota &&
+		(!l.policy.Window.ok || !p.Window.ok || p.Window == l.policy.Window)
 }
 
 // anyName returns the name of a field, or of the dialect if it has none.

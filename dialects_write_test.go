@@ -172,7 +172,7 @@ func TestSet(t *testing.T) {
 		{"gitlab, whose policies are of a minute", GitLab, Fields{Policies: []Policy{{Name: "t", Quota: 10, Window: SecondsOf(60)}}, Limits: []Limit{{Name: "t", Remaining: 4}}}, "RateLimit-Limit: 10\nRateLimit-Remaining: 4\nRateLimit-Observed: 6\nRateLimit-Name: t"},
 		{"openai", OpenAI, one, "X-RateLimit-Limit-Day: 5000\nX-RateLimit-Limit-Hour: 1000\nX-RateLimit-Remaining-Day: 4000\nX-RateLimit-Remaining-Hour: 37\nX-RateLimit-Reset-Day: 22h13m20s\nX-RateLimit-Reset-Hour: 1m30s"},
 		{"anthropic", Anthropic, Fields{Limits: one.Limits[1:]}, "Anthropic-RateLimit-Hour-Remaining: 37\nAnthropic-RateLimit-Hour-Reset: @rfc+90"},
-		{"a window as a duration", timed, one, "X-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 37\nX-RateLimit-Reset: @unix+90\nX-RateLimit-Resource: hour\nX-RateLimit-Used: 963\nX-RateLimit-Interval: 3600s"},
+		{"a window as a duration", timed, one, "X-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 37\nX-RateLimit-Reset: @unix+90\nX-RateLimit-Resource: hour\nX-RateLimit-Used: 963\nX-RateLimit-Interval: 1h0m0s"},
 		{"milliseconds", millis, one, "Acme-Max: 1000\nAcme-Left: 37\nAcme-Reset: 90000\nAcme-Window: 3600000"},
 		{"Unix milliseconds", unixMilli, one, "Acme-Left: 37\nAcme-Reset: @ms+90"},
 		{"an HTTP-date", httpDate, one, "Acme-Left: 37\nAcme-Reset: @http+90"},

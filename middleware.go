@@ -308,7 +308,7 @@ func (s *handling) joinThere() error {
 			err = errors.Join(err, fault) // what is there in that form is lowered
 			continue
 		}
-		d.remove(s.header, isCurrent(s.header[policyKey])) // it is written anew
+		d.remove(s.header) // it is written anew
 	}
 	err = errors.Join(err, f.pass(s.header, &own, &o))
 	maps.Copy(s.header, legacy)
