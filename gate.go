@@ -169,7 +169,7 @@ func (p *Pass) answered(a *Advice, received, now time.Time) {
 	if p == nil || p.gate == nil {
 		return
 	}
-	if received.After(now) {
+	if now.Before(received) {
 		received = now
 	}
 	g := p.gate

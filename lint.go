@@ -284,5 +284,5 @@ func invites(l *Limit, p, shortest *Policy) bool {
 		return true
 	}
 	windows := (l.Reset.n + shortest.Window.n - 1) / shortest.Window.n
-	return mulDiv(uint64(shortest.Quota), uint64(windows), 1, 1) >= l.Remaining
+	return text.SaturatingMul(shortest.Quota, windows) >= l.Remaining
 }

@@ -272,11 +272,11 @@ func (m *machine) wait(until time.Time, careful bool) bool {
 		return true
 	}
 	m.pause.careful = m.pause.careful || careful
-	if !until.After(m.pause.until) {
-		return false
+	later := m.pause.until.Before(until)
+	if later {
+		m.pause.until = until
 	}
-	m.pause.until = until
-	return true
+	return later
 }
 
 // idle reports whether nothing is lost with a machine that has not been used for

@@ -31,7 +31,7 @@ func (b *budget) over(now time.Time) bool { return !b.end.IsZero() && !now.Befor
 
 // outlasts reports whether a budget is in force for longer than another.
 func (b *budget) outlasts(c *budget) bool {
-	return !c.end.IsZero() && (b.end.IsZero() || b.end.After(c.end))
+	return !c.end.IsZero() && (b.end.IsZero() || c.end.Before(b.end))
 }
 
 // covers reports whether b allows nothing that c does not. A budget without an end can
@@ -159,7 +159,7 @@ func (l *budgets) add(b budget) bool {
 	if b.left < last.left {
 		last.left, last.from, last.number = b.left, b.from, b.number
 	}
-	if last.end.IsZero() || b.end.After(last.end) { // a budget without an end does not erase the end of the last
+	if last.end.IsZero() || last.end.Before(b.end) { // a budget without an end does not erase the end of the last
 		last.end = b.end
 	}
 	return true
@@ -173,7 +173,7 @@ func (l *budgets) giveBack(t *trip, r *settings) {
 		switch b := &(*l)[i]; {
 		case t.number > b.number:
 			b.left += takes(t.prices, requestUnit, b.policy)
-		case t.at.After(b.from):
+		case b.from.Before(t.at):
 			b.left += takes(t.prices, requestUnit, b.policy) * r.share
 		}
 	}
@@ -184,13 +184,13 @@ func (l *budgets) giveBack(t *trip, r *settings) {
 func requestsSince(l *trips, policy string, after time.Time) float64 {
 	t, n := l.first, 0.0
 	if l.priced == 0 { // each takes one, and most began after that time
-		for n = float64(l.n); t != nil && !t.at.After(after); t = t.next {
+		for n = float64(l.n); t != nil && !after.Before(t.at); t = t.next {
 			n--
 		}
 		return n
 	}
 	for ; t != nil; t = t.next {
-		if t.at.After(after) {
+		if after.Before(t.at) {
 			n += takes(t.prices, requestUnit, policy)
 		}
 	}
@@ -293,7 +293,7 @@ func (x *meter) ask(v *verdict, now time.Time, r *settings, prices []price, sent
 	case sent.under.priced == 0:
 		return
 	}
-	if latest := sent.last.Add(r.maxWait); until.After(latest) {
+	if latest := sent.last.Add(r.maxWait); latest.Before(until) {
 		until = latest
 	}
 	if now.Before(until) {
@@ -373,7 +373,7 @@ func (x *meter) fill(t *trip, s *stock, refused bool, received time.Time, r *set
 		since := max(x.asked.Sub(t.at), 0).Seconds()
 		x.left, x.at = x.now(received, r)+own*r.share, received
 		x.left = min(x.left, (left+x.flow.rate()*since-under)*r.share)
-		if end := received.Add(s.reset); s.ends && !x.end.IsZero() && end.After(x.end) {
+		if end := received.Add(s.reset); s.ends && !x.end.IsZero() && x.end.Before(end) {
 			x.end = end
 		}
 		return

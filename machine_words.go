@@ -82,7 +82,7 @@ func (v *verdict) hurries(deadline time.Time, ahead int) bool {
 
 // later makes a verdict wait until a time, if it does not wait for longer already.
 func (v *verdict) later(until time.Time, known bool) {
-	if v.open || until.After(v.until) {
+	if v.open || v.until.Before(until) {
 		v.open, v.until, v.known = false, until, known
 	}
 }
