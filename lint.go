@@ -59,6 +59,20 @@ func Check(resp *http.Response) []Finding {
 	return c.findings
 }
 
+// A checker collects the findings of one response.
+type checker struct {
+	resp     *http.Response
+	h        http.Header
+	clock    text.Clock
+	fields   Fields
+	findings []Finding
+}
+
+// add notes a finding.
+func (c *checker) add(r rule, field string, item int) {
+	c.findings = append(c.findings, Finding{r.id, r.level, field, item, r.message})
+}
+
 // list checks that a field can be parsed, and that it has a member. members is
 // how many it has, err the error of parsing it.
 func (c *checker) list(field *fieldDef, members int, err error) {

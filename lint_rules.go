@@ -1,11 +1,6 @@
 package ratelimit
 
-import (
-	"net/http"
-	"strings"
-
-	"github.com/httpfields/ratelimit/internal/text"
-)
+import "strings"
 
 // A Level says how much a [Finding] matters; a higher one matters more.
 type Level int
@@ -118,18 +113,4 @@ var rules = [...]rule{
 func (r rule) with(form string) rule {
 	r.message = strings.Replace(r.message, "%s", form, 1)
 	return r
-}
-
-// A checker collects the findings of one response.
-type checker struct {
-	resp     *http.Response
-	h        http.Header
-	clock    text.Clock
-	fields   Fields
-	findings []Finding
-}
-
-// add notes a finding.
-func (c *checker) add(r rule, field string, item int) {
-	c.findings = append(c.findings, Finding{r.id, r.level, field, item, r.message})
 }

@@ -45,49 +45,6 @@ const (
 	maxFound = 256 // distinct findings; hostile responses may give any number
 )
 
-// sequenceRules are the rules that a Sequence checks. Each is a note unless a
-// Sequence raises it. CONFORMANCE.md has a row for each.
-var sequenceRules = [...]rule{
-	ruleSpent:    {"L5", LevelShould, "let " + remainingKey + " fall by what each request costs, because it stays higher than what was spent allows"},
-	ruleUneven:   {"L5", LevelNote, "let " + remainingKey + " fall by the same for each request, because clients cannot tell what a request costs"},
-	ruleClock:    {"L7", LevelShould, "let " + resetKey + " go down with the clock, because it stays the same, and more comes back before it is over"},
-	ruleStays:    {"L7", LevelNote, "let " + resetKey + " go down with the clock, unless every request begins the time anew"},
-	ruleFast:     {"L7", LevelShould, "write " + resetKey + " in seconds, because it goes down faster than the clock"},
-	ruleUnixTime: {"L7", LevelShould, "write " + resetKey + " as seconds from now, because this is the present time since 1970"},
-	ruleNoMore:   {"L7", LevelShould, "let something come back at the end of " + resetKey + ", because requests after it are refused again and again"},
-	ruleTooSoon:  {"S3", LevelShould, "let Retry-After be no earlier than when a request is served, because requests after it are refused again and again"},
-	ruleBefore:   {"6-8", LevelNote, "let Retry-After be no earlier than the reset, because they should be the same point in time"},
-	ruleEarly:    {"L5", LevelShould, "let " + remainingKey + " be 0 before a request is refused, because something remained"},
-	ruleServed:   {"L5", LevelShould, "refuse requests when " + remainingKey + " is 0, or say what remains, because more were served than can have come back"},
-	ruleExceeded: {"P6", LevelShould, "let " + quotaKey + " be the quota that is applied, because more than twice of it was served within a window"},
-	ruleShort:    {"P6", LevelShould, "let " + quotaKey + " be the quota that is applied, because much less remains after a window in which nothing was asked"},
-	ruleChanged:  {"P3", LevelShould, "let a policy stay the same over a sequence of responses, or give the other one another name"},
-	ruleBare:     {"6585-4", LevelShould, "say on a refusal when to come back, by Retry-After or by the fields"},
-	ruleNegative: {"6-9", LevelShould, "write a number that is 0 or more, because clients may ignore the field or take it for a large one"},
-	ruleFraction: {"6-9", LevelShould, "write a whole number, because many clients read nothing else"},
-}
-
-// The indices of the rules of a Sequence.
-const (
-	ruleSpent = iota
-	ruleUneven
-	ruleClock
-	ruleStays
-	ruleFast
-	ruleUnixTime
-	ruleNoMore
-	ruleTooSoon
-	ruleBefore
-	ruleEarly
-	ruleServed
-	ruleExceeded
-	ruleShort
-	ruleChanged
-	ruleBare
-	ruleNegative
-	ruleFraction
-)
-
 // Add checks the next response, in the order of arrival, and returns the findings that
 // it adds: those of [Check], and those that it shows together with earlier ones. None is
 // returned twice. The form of drafts 04 to 07 is a note here, and so is a Retry-After a
@@ -275,13 +232,6 @@ type subject struct {
 	terms
 }
 
-// terms are what has to stay the same of a policy.
-type terms struct {
-	quota  int64
-	unit   Unit
-	window Seconds
-}
-
 func (p *Policy) terms() terms { return terms{p.Quota, p.Unit.canonical(), p.Window} }
 
 // run returns what is remembered of a policy, or nil if there are too many.
@@ -338,6 +288,37 @@ func (x *exchange) limits() {
 	}
 }
 
+// limit checks l, whose policy is p, against what is remembered of it. A doubt is certain
+// only if the requests concern the limit: one of several that never falls may be that of
+// others.
+func (x *exchange) limit(r *run, l *Limit, p *Policy, item int) {
+	now := told{true, l.Remaining, float64(l.Reset.n), x.sent, x.received, x.served && !x.refused, x.refused}
+	v := visit{run: r, policy: p, now: &now, idle: x.idle, pending: x.pending, slack: x.slack(), overlaps: x.overlaps > 0, alone: x.Alone}
+	doubts := v.check(l.Reset.ok)
+	concerned := r.most > 0 || len(x.advice.Fields.Limits) == 1
+	for _, d := range doubts {
+		field, whose := LimitField, item
+		if d.role == RoleQuota {
+			field, whose = PolicyField, -1
+		}
+		field, whose = x.field(field, l.Name, d.role, whose)
+		x.add(d.rule, d.certain && concerned, field, whose)
+	}
+}
+
+// unixTime checks that a current reset is no point in time. ParseAny takes an older
+// one for what it is.
+func (x *exchange) unixTime(l *Limit, item int) {
+	if !x.isCurrent() || !l.Reset.ok {
+		return
+	}
+	now := x.received.UnixMilli()
+	near := func(ms int64) bool { return max(ms-now, now-ms) <= text.Month.Milliseconds() }
+	if near(l.Reset.n) || l.Reset.n <= math.MaxInt64/1000 && near(l.Reset.n*1000) {
+		x.judge(ruleUnixTime, LimitField, item)
+	}
+}
+
 // refusal checks a refusal, and what it promises.
 func (x *exchange) refusal() {
 	f := &x.advice.Fields
@@ -352,4 +333,157 @@ func (x *exchange) refusal() {
 	x.early()
 	x.promised()
 	x.retryEarly()
+}
+
+// calm is the latest response that was served, as long as nothing has happened
+// since that could explain a refusal.
+type calm struct {
+	ok       bool
+	spare    spare
+	received time.Time
+	early    int // refusals with something remaining before
+	inTime   int // and with nothing
+}
+
+// spare is how many more requests a response leaves.
+type spare struct {
+	requests int64
+	priced   bool // what a request costs is known of each limit
+	all      bool // every limit is told, not the tightest alone
+}
+
+// early checks that a request is refused only when nothing remains.
+func (x *exchange) early() {
+	const few, lost = 3, 5 // lost is how many answers in a row may have been lost
+	now, says := x.spare()
+	if !x.refused {
+		if says {
+			x.calm.ok, x.calm.spare, x.calm.received = true, now, x.received
+		}
+		return
+	}
+	before := x.calm
+	x.calm.ok = false
+	if says && now.requests > 0 { // the refusal itself says so
+		x.refusedEarly(now.priced && (now.all || now.requests >= lost))
+		return
+	}
+	if !before.ok || x.overlaps > 0 || x.added < few || x.sent.Before(before.received) {
+		return
+	}
+	then := before.spare
+	if then.requests == 0 {
+		x.calm.inTime++
+		return
+	}
+	x.calm.early++
+	often := x.calm.early >= few && x.calm.early > x.calm.inTime
+	x.refusedEarly(then.priced && (then.requests >= lost || then.all && often) || x.complete())
+}
+
+func (x *exchange) refusedEarly(certain bool) {
+	field := LimitField
+	if len(x.advice.Fields.Limits) > 0 {
+		field, _ = x.field(LimitField, x.advice.Fields.Limits[0].Name, RoleRemaining, 0)
+	}
+	x.add(ruleEarly, certain, field, -1)
+}
+
+// spare returns how many more requests the response leaves. ok is false if it does not
+// say, or has a limit in a unit that may refuse requests while some of it is left.
+func (x *exchange) spare() (s spare, ok bool) {
+	f := &x.advice.Fields
+	policies := newMatcher(f.Policies)
+	s = spare{math.MaxInt64, true, x.isCurrent()}
+	for i := range f.Limits {
+		l := &f.Limits[i]
+		p := policies.policy(l)
+		cost, unit := int64(0), p.Unit.canonical()
+		if r := x.run(p); r != nil {
+			cost = r.most
+		}
+		switch {
+		case l.exhausted(p):
+			s.requests = 0
+		case unit == ConcurrentRequests:
+			s.requests = min(s.requests, l.Remaining)
+		case l.Remaining == Unknown || unit != Requests:
+			return spare{}, false
+		default:
+			s.requests = min(s.requests, l.Remaining/max(cost, 1))
+			s.priced = s.priced && cost > 0
+		}
+	}
+	return s, len(f.Limits) > 0
+}
+
+// complete reports whether a whole quota of some limit was served with something left.
+func (x *exchange) complete() bool {
+	for _, r := range x.runs {
+		if r.complete() {
+			return true
+		}
+	}
+	return false
+}
+
+// A promise is what the latest refusal says: when to come back.
+type promise struct {
+	ok           bool
+	end          time.Time
+	source       Source
+	row          int // refusals after the end of such a promise, since a request was served
+	broken, kept int
+}
+
+// promised checks that something comes back when a refusal says so.
+func (x *exchange) promised() {
+	o := &x.owed
+	switch {
+	case !x.refused:
+		if o.ok && x.sent.After(o.end) {
+			o.kept++
+		}
+		o.ok, o.row = false, 0
+		return
+	case x.advice.Source == SourceNone || x.counts(ConcurrentRequests):
+		o.ok = false
+		return
+	}
+	switch after := x.sent.Sub(o.end).Seconds(); {
+	case !o.ok || after < -x.slack(): // what was said last counts
+	case after < x.slack():
+		return // this may be the end, or not yet
+	default:
+		o.row++
+		o.broken++
+		index, field := ruleNoMore, LimitField
+		if o.source == SourceRetryAfter {
+			index, field = ruleTooSoon, retryAfterKey
+		}
+		// A bucket gives back one at a time, which a request may have taken whose
+		// answer was lost; three times in a row it is not that.
+		x.add(index, o.row >= 3 && o.broken > o.kept && x.overlaps == 0, field, -1)
+	}
+	o.ok, o.end, o.source = true, x.received.Add(x.advice.Asked), x.advice.Source
+}
+
+// counts reports whether the response has a policy of a unit.
+func (x *exchange) counts(unit Unit) bool {
+	for i := range x.advice.Fields.Policies {
+		if x.advice.Fields.Policies[i].Unit == unit {
+			return true
+		}
+	}
+	return false
+}
+
+// retryEarly notes a Retry-After before the reset of an older limit with nothing
+// remaining. It may be that the reset tells when all is back, and Retry-After when
+// the next unit is. For current limits Check has the rule.
+func (x *exchange) retryEarly() {
+	least, ok := x.advice.Fields.RetryAfter().Duration()
+	if x.refused && ok && !x.isCurrent() && x.advice.Source == SourceRetryAfter && x.advice.Asked.Seconds()+x.slack() < least.Seconds() {
+		x.add(ruleBefore, false, retryAfterKey, -1)
+	}
 }

@@ -3,11 +3,60 @@ package ratelimit
 import (
 	"math"
 	"time"
-
-	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A run is what a Sequence remembers of a policy and its limit.
+// sequenceRules are the rules that a Sequence checks. Each is a note unless a
+// Sequence raises it. CONFORMANCE.md has a row for each.
+var sequenceRules = [...]rule{
+	ruleSpent:    {"L5", LevelShould, "let " + remainingKey + " fall by what each request costs, because it stays higher than what was spent allows"},
+	ruleUneven:   {"L5", LevelNote, "let " + remainingKey + " fall by the same for each request, because clients cannot tell what a request costs"},
+	ruleClock:    {"L7", LevelShould, "let " + resetKey + " go down with the clock, because it stays the same, and more comes back before it is over"},
+	ruleStays:    {"L7", LevelNote, "let " + resetKey + " go down with the clock, unless every request begins the time anew"},
+	ruleFast:     {"L7", LevelShould, "write " + resetKey + " in seconds, because it goes down faster than the clock"},
+	ruleUnixTime: {"L7", LevelShould, "write " + resetKey + " as seconds from now, because this is the present time since 1970"},
+	ruleNoMore:   {"L7", LevelShould, "let something come back at the end of " + resetKey + ", because requests after it are refused again and again"},
+	ruleTooSoon:  {"S3", LevelShould, "let Retry-After be no earlier than when a request is served, because requests after it are refused again and again"},
+	ruleBefore:   {"6-8", LevelNote, "let Retry-After be no earlier than the reset, because they should be the same point in time"},
+	ruleEarly:    {"L5", LevelShould, "let " + remainingKey + " be 0 before a request is refused, because something remained"},
+	ruleServed:   {"L5", LevelShould, "refuse requests when " + remainingKey + " is 0, or say what remains, because more were served than can have come back"},
+	ruleExceeded: {"P6", LevelShould, "let " + quotaKey + " be the quota that is applied, because more than twice of it was served within a window"},
+	ruleShort:    {"P6", LevelShould, "let " + quotaKey + " be the quota that is applied, because much less remains after a window in which nothing was asked"},
+	ruleChanged:  {"P3", LevelShould, "let a policy stay the same over a sequence of responses, or give the other one another name"},
+	ruleBare:     {"6585-4", LevelShould, "say on a refusal when to come back, by Retry-After or by the fields"},
+	ruleNegative: {"6-9", LevelShould, "write a number that is 0 or more, because clients may ignore the field or take it for a large one"},
+	ruleFraction: {"6-9", LevelShould, "write a whole number, because many clients read nothing else"},
+}
+
+// The indices of the rules of a Sequence.
+const (
+	ruleSpent = iota
+	ruleUneven
+	ruleClock
+	ruleStays
+	ruleFast
+	ruleUnixTime
+	ruleNoMore
+	ruleTooSoon
+	ruleBefore
+	ruleEarly
+	ruleServed
+	ruleExceeded
+	ruleShort
+	ruleChanged
+	ruleBare
+	ruleNegative
+	ruleFraction
+)
+
+// terms are what has to stay the same of a policy.
+type terms struct {
+	quota  int64
+	unit   Unit
+	window Seconds
+}
+
+// A run is what a Sequence remembers of a policy and its limit. It is told numbers, and
+// returns what no honest limiter explains.
 type run struct {
 	announced bool  // as a current policy
 	terms     terms // as it was announced
@@ -59,79 +108,67 @@ func (t *told) stays(u *told) bool {
 	return passed >= enough && t.reset > u.reset-passed+enough
 }
 
-// horizon returns for how many seconds after t no window ends.
-func (x *exchange) horizon(t *told, p *Policy) float64 {
-	h := t.reset
-	if p.Window.ok {
-		h = min(h, float64(p.Window.n))
-	}
-	return h - x.slack()
-}
-
-// limit checks l, whose policy is p, against what is remembered of it.
-func (x *exchange) limit(r *run, l *Limit, p *Policy, item int) {
-	now := told{true, l.Remaining, float64(l.Reset.n), x.sent, x.received, x.served && !x.refused, x.refused}
-	at := &place{exchange: x, run: r, policy: p, now: &now, name: l.Name, item: item}
-	at.cost()
-	at.exceeded()
-	at.short()
-	if l.Reset.ok {
-		at.remaining()
-		at.exhausted()
-		at.refusals()
-		at.speed()
-	}
-	r.last, r.quota = now, p.Quota
-}
-
-// A place is a limit of a response, while it is checked.
-type place struct {
-	*exchange
+// A visit is a response that a run is told of.
+type visit struct {
 	*run
-	policy *Policy
-	now    *told
-	name   string
-	item   int
+	policy   *Policy
+	now      *told
+	idle     time.Duration // since the latest response before it
+	pending  int           // responses that arrived after its request was sent
+	slack    float64       // by how many seconds its reset may be off
+	overlaps bool          // it is not certain which of some requests was counted first
+	alone    bool          // no other client uses the quota
+	doubts   []doubt
 }
 
-// fault adds a finding about the number of a role. It is certain only if the
-// requests concern the limit: one of several that never falls may be that of others.
-func (at *place) fault(index int, certain bool, role Role) {
-	concerned := at.most > 0 || len(at.advice.Fields.Limits) == 1
-	field, whose := LimitField, at.item
-	if role == RoleQuota {
-		field, whose = PolicyField, -1
-	}
-	name, item := at.field(field, at.name, role, whose)
-	at.add(index, certain && concerned, name, item)
+// A doubt is about the number of a role.
+type doubt struct {
+	rule    int  // its index in sequenceRules
+	certain bool // it has no explanation but a fault, given that the client is alone
+	role    Role
 }
 
-// unixTime checks that a current reset is no point in time. ParseAny takes an older
-// one for what it is.
-func (x *exchange) unixTime(l *Limit, item int) {
-	if !x.isCurrent() || !l.Reset.ok {
-		return
+func (v *visit) doubt(rule int, certain bool, role Role) {
+	v.doubts = append(v.doubts, doubt{rule, certain, role})
+}
+
+// horizon returns for how many seconds after t no window ends.
+func (v *visit) horizon(t *told) float64 {
+	h := t.reset
+	if v.policy.Window.ok {
+		h = min(h, float64(v.policy.Window.n))
 	}
-	now := x.received.UnixMilli()
-	near := func(ms int64) bool { return max(ms-now, now-ms) <= text.Month.Milliseconds() }
-	if near(l.Reset.n) || l.Reset.n <= math.MaxInt64/1000 && near(l.Reset.n*1000) {
-		x.judge(ruleUnixTime, LimitField, item)
+	return h - v.slack
+}
+
+// check checks the response against what is remembered, and remembers it.
+func (v *visit) check(hasReset bool) []doubt {
+	v.cost()
+	v.exceeded()
+	v.short()
+	if hasReset {
+		v.remaining()
+		v.exhausted()
+		v.refusals()
+		v.speed()
 	}
+	v.last, v.quota = *v.now, v.policy.Quota
+	return v.doubts
 }
 
 // cost notes by how much a request lowers what remains. Answers that were lost look
 // like requests that cost more.
-func (at *place) cost() {
-	fall := at.last.remaining - at.now.remaining
-	if !at.last.ok || !at.now.served || fall <= 0 || at.overlaps > 0 {
+func (v *visit) cost() {
+	fall := v.last.remaining - v.now.remaining
+	if !v.last.ok || !v.now.served || fall <= 0 || v.overlaps {
 		return
 	}
-	if at.least == 0 || fall < at.least {
-		at.least = fall
+	if v.least == 0 || fall < v.least {
+		v.least = fall
 	}
-	at.most = max(at.most, fall)
-	if at.least < at.most && at.Alone {
-		at.fault(ruleUneven, false, RoleRemaining)
+	v.most = max(v.most, fall)
+	if v.least < v.most && v.alone {
+		v.doubt(ruleUneven, false, RoleRemaining)
 	}
 }
 
@@ -142,10 +179,10 @@ func (at *place) cost() {
 //   - of a bucket, or of a weighted window: as much as would fill it by the reset,
 //     and one for what is rounded;
 //   - of a log that tells when all is back: all that was used before the epoch.
-func (at *place) remaining() {
-	r, a, now := at.run, &at.anchor, at.now
+func (v *visit) remaining() {
+	r, a, now := v.run, &v.anchor, v.now
 	most, least := now.passedSince(a)
-	h := at.horizon(a, at.policy)
+	h := v.horizon(a)
 	if !a.ok || most >= h {
 		r.anchor, r.spent, r.jumps = *now, 0, 0
 		return
@@ -153,7 +190,7 @@ func (at *place) remaining() {
 	if now.served && !now.sent.Before(a.received) {
 		r.spent++
 	}
-	n, quota := r.spent-at.pending, float64(at.policy.Quota)
+	n, quota := r.spent-v.pending, float64(v.policy.Quota)
 	if n < 1 {
 		return
 	}
@@ -167,25 +204,25 @@ func (at *place) remaining() {
 	stays := n > 3 && least >= 3 && now.reset >= a.reset
 	switch jumped := remains > float64(r.last.remaining)+1; {
 	case remains <= flown && stays:
-		at.fault(ruleStays, false, RoleReset)
+		v.doubt(ruleStays, false, RoleReset)
 	case remains <= flown || spent < 3 && !jumped:
 	case !jumped:
-		at.fault(ruleSpent, remains > cleared || now.served && now.fell(a), RoleRemaining)
+		v.doubt(ruleSpent, remains > cleared || now.served && now.fell(a), RoleRemaining)
 	case remains > cleared && r.last.stays(a):
-		at.fault(ruleClock, true, RoleReset)
+		v.doubt(ruleClock, true, RoleReset)
 		r.anchor, r.spent = *now, 0
 	default:
 		r.jumps++ // a reset that is too long, as one that is jittered, explains a few
-		at.fault(ruleSpent, remains > cleared && r.jumps >= 3, RoleRemaining)
+		v.doubt(ruleSpent, remains > cleared && r.jumps >= 3, RoleRemaining)
 		r.anchor, r.spent = *now, 0
 	}
 }
 
 // exhausted checks that requests are refused while nothing remains.
-func (at *place) exhausted() {
-	r, z, now := at.run, &at.zero, at.now
+func (v *visit) exhausted() {
+	r, z, now := v.run, &v.zero, v.now
 	most, _ := now.passedSince(z)
-	h := at.horizon(z, at.policy)
+	h := v.horizon(z)
 	switch {
 	case now.remaining > 0:
 		r.zero = told{}
@@ -197,9 +234,9 @@ func (at *place) exhausted() {
 		return
 	}
 	r.free++
-	quota := float64(at.policy.Quota)
+	quota := float64(v.policy.Quota)
 	if free := float64(r.free); free >= 2 && free > quota*most/h+1 {
-		at.fault(ruleServed, free > quota || now.fell(z), RoleRemaining)
+		v.doubt(ruleServed, free > quota || now.fell(z), RoleRemaining)
 	}
 }
 
@@ -207,226 +244,78 @@ func (at *place) exhausted() {
 // time anew: a limiter that counts refused ones as well does not serve before the end
 // it tells. One answer that was lost may have raised it, so that it is enough that it
 // goes down at all.
-func (at *place) refusals() {
+func (v *visit) refusals() {
 	const often, long = 4, 4
-	r, now := at.run, at.now
+	r, now := v.run, v.now
 	most, least := now.passedSince(&r.stall)
 	switch {
 	case !now.refused:
-		if r.stuck >= often && r.last.refused && r.last.reset-now.received.Sub(r.last.sent).Seconds() > 2*at.slack() {
-			at.fault(ruleClock, true, RoleReset)
+		if r.stuck >= often && r.last.refused && r.last.reset-now.received.Sub(r.last.sent).Seconds() > 2*v.slack {
+			v.doubt(ruleClock, true, RoleReset)
 		}
 		r.stall, r.stuck = told{}, 0
-	case now.remaining > 0 || !r.stall.ok || now.reset < r.last.reset || most >= at.horizon(&r.stall, at.policy):
+	case now.remaining > 0 || !r.stall.ok || now.reset < r.last.reset || most >= v.horizon(&r.stall):
 		r.stall, r.stuck = *now, 0
 	case least >= long:
 		if r.stuck++; r.stuck >= often {
-			at.fault(ruleStays, false, RoleReset)
+			v.doubt(ruleStays, false, RoleReset)
 		}
 	}
 }
 
 // speed checks that the reset does not go down faster than the clock, as one in
 // milliseconds does.
-func (at *place) speed() {
+func (v *visit) speed() {
 	const often, tenfold = 8, 10
-	r, now := at.run, at.now
+	r, now := v.run, v.now
 	most, _ := now.passedSince(&r.last)
-	if !r.last.ok || now.remaining > r.last.remaining || r.last.reset-now.reset <= tenfold*most+2*at.slack() {
+	if !r.last.ok || now.remaining > r.last.remaining || r.last.reset-now.reset <= tenfold*most+2*v.slack {
 		r.fast = 0
 		return
 	}
 	if r.fast++; r.fast >= often {
-		at.fault(ruleFast, true, RoleReset)
+		v.doubt(ruleFast, true, RoleReset)
 	}
 }
 
 // exceeded checks that no more is served in less than a window than two windows
 // allow, or a full bucket and what flows in.
-func (at *place) exceeded() {
-	r, now := at.run, at.now
-	if !at.policy.Window.ok || at.policy.Quota > math.MaxInt/4 {
+func (v *visit) exceeded() {
+	r, now := v.run, v.now
+	if !v.policy.Window.ok || v.policy.Quota > math.MaxInt/4 {
 		return
 	}
-	if r.began.IsZero() || now.received.Sub(r.began).Seconds() >= float64(at.policy.Window.n)-at.slack() {
+	if r.began.IsZero() || now.received.Sub(r.began).Seconds() >= float64(v.policy.Window.n)-v.slack {
 		r.began, r.served = now.sent, 0
 	}
 	if now.served {
 		r.served++
 	}
-	if r.served > int(2*at.policy.Quota+1) {
-		at.fault(ruleExceeded, true, RoleQuota)
+	if r.served > int(2*v.policy.Quota+1) {
+		v.doubt(ruleExceeded, true, RoleQuota)
 	}
 }
 
 // short checks that all is there after two windows in which nothing was asked: a
 // weighted window needs two.
-func (at *place) short() {
+func (v *visit) short() {
 	const lost = 5 // answers that may have been lost meanwhile
-	w, ok := at.policy.Window.Duration()
-	if !ok || !at.last.ok || w > math.MaxInt64/4 || at.idle < 2*w+2*time.Second {
+	w, ok := v.policy.Window.Duration()
+	if !ok || !v.last.ok || w > math.MaxInt64/4 || v.idle < 2*w+2*time.Second {
 		return
 	}
-	if remains, spent := float64(at.now.remaining), lost*float64(max(at.most, 1)); remains+spent < float64(at.policy.Quota) {
-		at.fault(ruleShort, remains < float64(at.policy.Quota)/2, RoleQuota)
+	if remains, spent := float64(v.now.remaining), lost*float64(max(v.most, 1)); remains+spent < float64(v.policy.Quota) {
+		v.doubt(ruleShort, remains < float64(v.policy.Quota)/2, RoleQuota)
 	}
-}
-
-// calm is the latest response that was served, as long as nothing has happened
-// since that could explain a refusal.
-type calm struct {
-	ok       bool
-	spare    spare
-	received time.Time
-	early    int // refusals with something remaining before
-	inTime   int // and with nothing
-}
-
-// spare is how many more requests a response leaves.
-type spare struct {
-	requests int64
-	priced   bool // what a request costs is known of each limit
-	all      bool // every limit is told, not the tightest alone
-}
-
-// early checks that a request is refused only when nothing remains.
-func (x *exchange) early() {
-	const few, lost = 3, 5 // lost is how many answers in a row may have been lost
-	now, says := x.spare()
-	if !x.refused {
-		if says {
-			x.calm.ok, x.calm.spare, x.calm.received = true, now, x.received
-		}
-		return
-	}
-	before := x.calm
-	x.calm.ok = false
-	if says && now.requests > 0 { // the refusal itself says so
-		x.refusedEarly(now.priced && (now.all || now.requests >= lost))
-		return
-	}
-	if !before.ok || x.overlaps > 0 || x.added < few || x.sent.Before(before.received) {
-		return
-	}
-	then := before.spare
-	if then.requests == 0 {
-		x.calm.inTime++
-		return
-	}
-	x.calm.early++
-	often := x.calm.early >= few && x.calm.early > x.calm.inTime
-	x.refusedEarly(then.priced && (then.requests >= lost || then.all && often) || x.complete())
-}
-
-func (x *exchange) refusedEarly(certain bool) {
-	field := LimitField
-	if len(x.advice.Fields.Limits) > 0 {
-		field, _ = x.field(LimitField, x.advice.Fields.Limits[0].Name, RoleRemaining, 0)
-	}
-	x.add(ruleEarly, certain, field, -1)
-}
-
-// spare returns how many more requests the response leaves. ok is false if it does not
-// say, or has a limit in a unit that may refuse requests while some of it is left.
-func (x *exchange) spare() (s spare, ok bool) {
-	f := &x.advice.Fields
-	policies := newMatcher(f.Policies)
-	s = spare{math.MaxInt64, true, x.isCurrent()}
-	for i := range f.Limits {
-		l := &f.Limits[i]
-		p := policies.policy(l)
-		cost, unit := int64(0), p.Unit.canonical()
-		if r := x.run(p); r != nil {
-			cost = r.most
-		}
-		switch {
-		case l.exhausted(p):
-			s.requests = 0
-		case unit == ConcurrentRequests:
-			s.requests = min(s.requests, l.Remaining)
-		case l.Remaining == Unknown || unit != Requests:
-			return spare{}, false
-		default:
-			s.requests = min(s.requests, l.Remaining/max(cost, 1))
-			s.priced = s.priced && cost > 0
-		}
-	}
-	return s, len(f.Limits) > 0
 }
 
 // complete reports whether a whole quota was served in an epoch that said at its end
 // that something remains, so that no lost answer explains a refusal.
-func (x *exchange) complete() bool {
-	for _, r := range x.runs {
-		n, a := r.spent, &r.anchor
-		if a.served {
-			n++
-		}
-		most, _ := r.last.passedSince(a)
-		if a.ok && r.quota > 0 && int64(n) >= r.quota && float64(n)*most < a.reset/2 {
-			return true
-		}
+func (r *run) complete() bool {
+	n, a := r.spent, &r.anchor
+	if a.served {
+		n++
 	}
-	return false
-}
-
-// A promise is what the latest refusal says: when to come back.
-type promise struct {
-	ok           bool
-	end          time.Time
-	source       Source
-	row          int // refusals after the end of such a promise, since a request was served
-	broken, kept int
-}
-
-// promised checks that something comes back when a refusal says so.
-func (x *exchange) promised() {
-	o := &x.owed
-	switch {
-	case !x.refused:
-		if o.ok && x.sent.After(o.end) {
-			o.kept++
-		}
-		o.ok, o.row = false, 0
-		return
-	case x.advice.Source == SourceNone || x.counts(ConcurrentRequests):
-		o.ok = false
-		return
-	}
-	switch after := x.sent.Sub(o.end).Seconds(); {
-	case !o.ok || after < -x.slack(): // what was said last counts
-	case after < x.slack():
-		return // this may be the end, or not yet
-	default:
-		o.row++
-		o.broken++
-		index, field := ruleNoMore, LimitField
-		if o.source == SourceRetryAfter {
-			index, field = ruleTooSoon, retryAfterKey
-		}
-		// A bucket gives back one at a time, which a request may have taken whose
-		// answer was lost; three times in a row it is not that.
-		x.add(index, o.row >= 3 && o.broken > o.kept && x.overlaps == 0, field, -1)
-	}
-	o.ok, o.end, o.source = true, x.received.Add(x.advice.Asked), x.advice.Source
-}
-
-// counts reports whether the response has a policy of a unit.
-func (x *exchange) counts(unit Unit) bool {
-	for i := range x.advice.Fields.Policies {
-		if x.advice.Fields.Policies[i].Unit == unit {
-			return true
-		}
-	}
-	return false
-}
-
-// retryEarly notes a Retry-After before the reset of an older limit with nothing
-// remaining. It may be that the reset tells when all is back, and Retry-After when
-// the next unit is. For current limits Check has the rule.
-func (x *exchange) retryEarly() {
-	least, ok := x.advice.Fields.RetryAfter().Duration()
-	if x.refused && ok && !x.isCurrent() && x.advice.Source == SourceRetryAfter && x.advice.Asked.Seconds()+x.slack() < least.Seconds() {
-		x.add(ruleBefore, false, retryAfterKey, -1)
-	}
+	most, _ := r.last.passedSince(a)
+	return a.ok && r.quota > 0 && int64(n) >= r.quota && float64(n)*most < a.reset/2
 }
