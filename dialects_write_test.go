@@ -341,23 +341,6 @@ func TestSetClocks(t *testing.T) {
 	}
 }
 
-// TestSetLaw writes every dialect.
-func TestSetLaw(t *testing.T) {
-	for _, d := range writtenDialects {
-		for _, name := range []string{"default", "minute", "a b", "", "requests", "tokens", "daily"} {
-			for _, f := range []Fields{
-				{Policies: []Policy{{Name: name, Quota: 100, Window: SecondsOf(60)}}, Limits: []Limit{{Name: name, Remaining: 37, Reset: SecondsOf(30)}}},
-				{Policies: []Policy{{Name: name, Quota: 100}}, Limits: []Limit{{Name: name, Remaining: 370, Reset: SecondsOf(1)}}},
-				{Policies: []Policy{{Name: name, Quota: 0}}, Limits: []Limit{{Name: name, Remaining: 0, Reset: SecondsOf(0)}}},
-				{Limits: []Limit{{Name: name, Remaining: 5}, {Name: "hour", Remaining: Unknown, Reset: SecondsOf(1e8)}}},
-			} {
-				lawSet(t, d, f, then)
-				lawSet(t, d, f, late)
-			}
-		}
-	}
-}
-
 // TestSetRandom: how many of random fields each dialect refuses. Those that have a
 // field for all that is there refuse none.
 func TestSetRandom(t *testing.T) {
@@ -472,31 +455,44 @@ func TestCallersDialect(t *testing.T) {
 	}
 }
 
-// TestReadFunction: whatever a caller's function returns, nothing breaks.
+// TestReadFunction: what a caller's function says is read as what the fields say. A fact
+// with a role or a format that does not exist is a fault, and the others stay.
 func TestReadFunction(t *testing.T) {
-	for _, facts := range [][]Fact{
-		nil, {{}}, {{Role: 99, Value: "5"}}, {{Role: RoleRemaining, Value: "\x00"}}, {{Role: RoleRemaining, Policy: "caf\u00e9", Value: "5"}},
-		{{Role: RoleName, Value: "caf\u00e9"}}, {{Role: RolePolicies, Value: "5;w=1"}}, {{Role: RoleReset, Format: 99, Value: "5"}}, {{Role: -5, Format: -5, Value: "5"}},
+	const five = "5"
+	left := Fact{Role: RoleRemaining, Value: five}
+	for _, tt := range []struct {
+		name  string
+		field DialectField
+		facts []Fact
+		wire  string
+		want  string
+		fault bool
+	}{
+		{"nothing", DialectField{Role: RoleRemaining}, nil, "", "no limits", false},
+		{"a name", DialectField{}, []Fact{{Role: RoleName, Value: "mine"}, left}, "", `limits "mine";r=5; dialect acme`, false},
+		{"a policy behind that of the field", DialectField{Policy: "api"}, []Fact{left, {Policy: "day", Role: RoleRemaining, Value: five}}, "",
+			`policies "api-day";w=86400; limits "api";r=5, "api-day";r=5; dialect acme`, false},
+		{"the policy of which the words of other fields tell", DialectField{}, []Fact{left}, "X-RateLimit-Reset-After: 30", `limits "default";r=5;t=30; dialect acme`, false},
+		{"a name that is not printable", DialectField{}, []Fact{left, {Role: RoleName, Value: "caf\u00e9"}}, "", `limits "default";r=5; dialect acme`, true},
+		{"a policy that is not printable", DialectField{}, []Fact{{Policy: "caf\u00e9", Role: RoleRemaining, Value: five}}, "", "no limits", true},
+		{"a number that is none", DialectField{}, []Fact{left, {Role: RoleQuota, Value: "\x00"}}, "", `limits "default";r=5; dialect acme`, true},
+		{"no role", DialectField{}, []Fact{{Value: "1"}, left}, "", `limits "default";r=5; dialect acme`, true},
+		{"a role below the first", DialectField{}, []Fact{{Role: -1, Value: "1"}, left}, "", `limits "default";r=5; dialect acme`, true},
+		{"a role that no fact has", DialectField{}, []Fact{{Role: RolePolicies, Value: "5;w=1"}, left}, "", `limits "default";r=5; dialect acme`, true},
+		{"a role behind the last", DialectField{}, []Fact{{Role: RolePolicies + 1, Value: "1"}, left}, "", `limits "default";r=5; dialect acme`, true},
+		{"a format below the first", DialectField{}, []Fact{{Role: RoleReset, Format: -1, Value: "1"}, left}, "", `limits "default";r=5; dialect acme`, true},
+		{"a format behind the last", DialectField{}, []Fact{{Role: RoleReset, Format: timeFormats, Value: "1"}, left}, "", `limits "default";r=5; dialect acme`, true},
 	} {
-		d := &Dialect{Name: "acme", Fields: []DialectField{{Name: "Acme", Role: RoleRemaining, Read: func([]Fact, string) ([]Fact, bool) { return facts, true }}}}
-		got, _ := ParseAny(wire("Acme: x\nX-RateLimit-Remaining: 5"), LegacyOptions{Dialects: []*Dialect{d}})
-		lawFields(t, got)
+		t.Run(tt.name, func(t *testing.T) {
+			tt.field.Name = "Acme"
+			tt.field.Read = func(facts []Fact, _ string) ([]Fact, bool) { return append(facts, tt.facts...), true }
+			d := &Dialect{Name: "acme", Fields: []DialectField{tt.field}}
+			got, err := ParseAny(wire("Acme: x\n"+tt.wire), LegacyOptions{Dialects: []*Dialect{d}})
+			require.Equal(t, tt.want, got.String())
+			require.Equal(t, map[bool]string{true: "Acme"}[tt.fault], faultsOf(t, err))
+			lawFields(t, got)
+		})
 	}
-	named := func(facts []Fact, value string) ([]Fact, bool) {
-		return append(facts, Fact{Role: RoleName, Value: "mine"}, Fact{Role: RoleRemaining, Value: value}), true
-	}
-	d := &Dialect{Name: "acme", Fields: []DialectField{{Name: "Acme", Role: RoleRemaining, Read: named}}}
-	got, err := ParseAny(wire("Acme: 5"), LegacyOptions{Dialects: []*Dialect{d}})
-	require.NoError(t, err)
-	require.Equal(t, []Limit{{Name: "mine", Remaining: 5}}, got.Limits)
-
-	joined := func(facts []Fact, value string) ([]Fact, bool) {
-		return append(facts, Fact{Role: RoleRemaining, Value: value}, Fact{Policy: "day", Role: RoleRemaining, Value: value}), true
-	}
-	d = &Dialect{Name: "acme", Fields: []DialectField{{Name: "Acme", Policy: "api", Read: joined}}}
-	got, err = ParseAny(wire("Acme: 5"), LegacyOptions{Dialects: []*Dialect{d}})
-	require.NoError(t, err)
-	require.Equal(t, []Limit{{Name: "api", Remaining: 5}, {Name: "api-day", Remaining: 5}}, got.Limits)
 }
 
 // TestDialectConcurrently uses one dialect for the first time from many goroutines.

@@ -536,14 +536,3 @@ func TestMergedUnit(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"burst points: 4/10 w=5 t=-"}, vendorLimits(got))
 }
-
-// TestReadJoins: what a function reads belongs to the policy of which the words of
-// other fields tell.
-func TestReadJoins(t *testing.T) {
-	d := &Dialect{Name: "acme", Fields: []DialectField{{Name: "Acme", Read: func(facts []Fact, value string) ([]Fact, bool) {
-		return append(facts, Fact{Role: RoleRemaining, Value: value}), true
-	}}}}
-	got, err := ParseAny(wire("Acme: 5\nX-RateLimit-Reset-After: 30"), LegacyOptions{Dialects: []*Dialect{d}})
-	require.NoError(t, err)
-	require.Equal(t, []Limit{{Name: "default", Remaining: 5, Reset: SecondsOf(30)}}, got.Limits)
-}

@@ -21,63 +21,6 @@ func TestTwoClocks(t *testing.T) { runLegacy(t, clockCases()) }
 
 func clockCases() []legacyCase { return readTable("clocks") }
 
-// TestTwoClocksOnTheWay: nor does it for a client, for a gateway or for Check.
-func TestTwoClocksOnTheWay(t *testing.T) {
-	const text = "Retry-After: 2\nRateLimit-Limit: 1000\nRateLimit-Remaining: 600\nRateLimit-Reset: 1900\nRateLimit-Policy: 1000;w=3600"
-	a := Advisor{}.Advise(responseOf("HTTP/1.1 503 Service Unavailable\n"+text), late)
-	require.Equal(t, 2*time.Second, a.Wait, "Retry-After takes precedence (draft-11 Section 7)")
-	require.Equal(t, 3166666667*time.Nanosecond, a.Pace, "1900 s for 600 requests")
-
-	h := wire(text)
-	require.NoError(t, RestrictHeader(h, Fields{}, LegacyOptions{Name: "default", Now: late}))
-	got, err := Parse(h)
-	require.NoError(t, err)
-	require.Equal(t, []Limit{{Name: "default", Remaining: 600, Reset: SecondsOf(1900)}}, got.Limits)
-
-	// What a Middleware writes whose first policy refuses: the quota of a second, in
-	// the middle of that of an hour.
-	f := Fields{
-		Policies: []Policy{{Name: "second", Quota: 5, Window: SecondsOf(1)}, {Name: "hour", Quota: 1000, Window: SecondsOf(3600)}},
-		Limits:   []Limit{{Name: "second", Reset: SecondsOf(1)}, {Name: "hour", Remaining: 600, Reset: SecondsOf(1500)}},
-	}
-	resp := responseOf("HTTP/1.1 429 Too Many Requests")
-	require.NoError(t, f.Set(resp.Header))
-	f.SetRetryAfter(resp.Header)
-	require.NoError(t, XRateLimitByName.Set(resp.Header, f, late))
-	require.Empty(t, Check(resp))
-	delete(resp.Header, http.CanonicalHeaderKey(LimitField))
-	got, err = ParseAny(resp.Header, LegacyOptions{Now: late})
-	require.NoError(t, err)
-	requireEqual(t, f.Limits, []Limit{got.Limits[1], got.Limits[0]})
-}
-
-// TestSetBesideRetryAfter: what Set writes reads back as it was, also beside a
-// Retry-After that is in the header already (law 9).
-func TestSetBesideRetryAfter(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		format TimeFormat
-		reset  int64
-	}{
-		{"without a format, about a thousand times as long", TimeGuess, 1500},
-		{"without a format, as long", TimeGuess, 2},
-		{"seconds", TimeSeconds, 1500},
-		{"milliseconds", TimeMilli, 2},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			d := &Dialect{Name: "acme", Fields: []DialectField{
-				{Name: "Acme-Left", Role: RoleRemaining}, {Name: "Acme-Reset", Role: RoleReset, Format: tt.format},
-			}}
-			f := Fields{Limits: []Limit{{Name: "default", Remaining: 5, Reset: SecondsOf(tt.reset)}}}
-			h := wire("Retry-After: 2")
-			require.NoError(t, d.Set(h, f, late))
-			got, err := ParseAny(h, LegacyOptions{Dialects: []*Dialect{d}, Now: late})
-			require.NoError(t, err)
-			requireEqual(t, f.Limits, got.Limits)
-		})
-	}
-}
-
 // TestSeveralLines: nobody can tell which of several numbers of one field is meant, as
 // a proxy adds them that has a limiter of its own. The one that allows least counts.
 func TestSeveralLines(t *testing.T) { runLegacy(t, lineCases()) }
@@ -231,19 +174,3 @@ func TestLineThatCounts(t *testing.T) {
 // TestFamiliesApart: two families that have nothing to do with each other, and name no
 // policy, are two limits, which never fill each other's gaps.
 func TestFamiliesApart(t *testing.T) { runLegacy(t, readTable("apart")) }
-
-// TestReadRoles: of what a caller's function reads, facts with a role or a format that
-// does not exist are a fault, and the others stay.
-func TestReadRoles(t *testing.T) {
-	for _, bad := range []Fact{
-		{Role: -1, Value: "1"}, {Role: RoleNone, Value: "1"}, {Role: RolePolicies, Value: "1"}, {Role: RolePolicies + 1, Value: "1"},
-		{Role: RoleReset, Format: -1, Value: "1"}, {Role: RoleReset, Format: timeFormats, Value: "1"},
-	} {
-		d := &Dialect{Name: "acme", Fields: []DialectField{{Name: "Acme", Role: RoleRemaining, Read: func(facts []Fact, _ string) ([]Fact, bool) {
-			return append(facts, Fact{Role: RoleQuota, Value: "9"}, bad, Fact{Role: RoleRemaining, Value: "4"}), true
-		}}}}
-		got, err := ParseAny(http.Header{"Acme": {"x"}}, LegacyOptions{Dialects: []*Dialect{d}})
-		require.Equal(t, "Acme", faultsOf(t, err), bad)
-		require.Equal(t, `policies "default";q=9; limits "default";r=4; dialect acme`, got.String(), bad)
-	}
-}

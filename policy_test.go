@@ -9,38 +9,47 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestPolicyEqual(t *testing.T) {
-	full := Policy{
-		Name: "a", Quota: 1, Unit: Requests, Window: SecondsOf(60), PartitionKey: []byte("k"), Params: Params{{"x", int64(1)}},
-	}
-	for _, tc := range []struct {
-		name   string
-		change func(*Policy)
-		want   bool
-	}{
-		{"the same", func(p *Policy) {}, true},
-		{"another array", func(p *Policy) { p.PartitionKey = []byte("k"); p.Params = Params{{"x", int64(1)}} }, true},
-		{"name", func(p *Policy) { p.Name = "b" }, false},
-		{"quota", func(p *Policy) { p.Quota = 2 }, false},
-		{"an absent unit", func(p *Policy) { p.Unit = "" }, false},
-		{"window", func(p *Policy) { p.Window = SecondsOf(61) }, false},
-		{"an absent window", func(p *Policy) { p.Window = Seconds{} }, false},
-		{"key", func(p *Policy) { p.PartitionKey = []byte("l") }, false},
-		{"an absent key", func(p *Policy) { p.PartitionKey = nil }, false},
-		{"no parameters", func(p *Policy) { p.Params = nil }, false},
-		{"a parameter's key", func(p *Policy) { p.Params = Params{{"y", int64(1)}} }, false},
-		{"a parameter's value", func(p *Policy) { p.Params = Params{{"x", int64(2)}} }, false},
-		{"a parameter's type", func(p *Policy) { p.Params = Params{{"x", 1.0}} }, false},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			other := full
-			tc.change(&other)
-			require.Equal(t, tc.want, full.Equal(other))
-			require.Equal(t, tc.want, other.Equal(full))
-		})
-	}
-	require.False(t, Policy{}.Equal(Policy{PartitionKey: []byte{}}), "an empty key is not an absent one")
+// Whatever else a member says, it is another one.
+func TestEqual(t *testing.T) {
+	requireOthers(t, policyCodec,
+		`"a";q=1;qu="requests";w=60;pk=:aw==:;x=1`,
+		`"b";q=1;qu="requests";w=60;pk=:aw==:;x=1`,
+		`"a";q=2;qu="requests";w=60;pk=:aw==:;x=1`,
+		`"a";q=1;w=60;pk=:aw==:;x=1`,
+		`"a";q=1;qu="requests";w=61;pk=:aw==:;x=1`,
+		`"a";q=1;qu="requests";pk=:aw==:;x=1`,
+		`"a";q=1;qu="requests";w=60;pk=:bA==:;x=1`,
+		`"a";q=1;qu="requests";w=60;pk=::;x=1`,
+		`"a";q=1;qu="requests";w=60;x=1`,
+		`"a";q=1;qu="requests";w=60;pk=:aw==:`,
+		`"a";q=1;qu="requests";w=60;pk=:aw==:;y=1`,
+		`"a";q=1;qu="requests";w=60;pk=:aw==:;x=2`,
+		`"a";q=1;qu="requests";w=60;pk=:aw==:;x=1.0`,
+	)
+	requireOthers(t, limitCodec,
+		`"a";r=1;t=60;pk=:aw==:;x="y"`,
+		`"b";r=1;t=60;pk=:aw==:;x="y"`,
+		`"a";r=2;t=60;pk=:aw==:;x="y"`,
+		`"a";r=1;t=0;pk=:aw==:;x="y"`,
+		`"a";r=1;pk=:aw==:;x="y"`,
+		`"a";r=1;t=60;pk=::;x="y"`,
+		`"a";r=1;t=60;x="y"`,
+		`"a";r=1;t=60;pk=:aw==:;x="y";z`,
+	)
 	require.True(t, Policy{Params: Params{}}.Equal(Policy{}))
+}
+
+// requireOthers fails if one of the others equals a member, or if it does not equal
+// itself.
+func requireOthers[T memberType[T]](t *testing.T, c codec[T], member string, others ...string) {
+	t.Helper()
+	list, err := c.parse(append([]string{member, member}, others...)...)
+	require.NoError(t, err)
+	require.True(t, list[0].Equal(list[1]))
+	for _, other := range list[2:] {
+		require.False(t, list[0].Equal(other), "%v", other)
+		require.False(t, other.Equal(list[0]), "%v", other)
+	}
 }
 
 func TestEqualValue(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -303,30 +302,6 @@ func TestNilHeader(t *testing.T) {
 	require.NoError(t, Fields{}.Add(nil))
 }
 
-// A parameter is found by field and key: each field knows its own alone.
-func TestParamTable(t *testing.T) {
-	for _, tc := range []struct {
-		field *fieldDef
-		keys  []string
-	}{
-		{policyField, []string{"q", "qu", "w", "pk"}},
-		{limitField, []string{"r", "t", "pk"}},
-	} {
-		for i, d := range tc.field.params {
-			require.Equal(t, tc.keys[i], d.key)
-			require.Same(t, &tc.field.params[i], tc.field.find(d.key))
-			require.NotEmpty(t, d.form)
-		}
-		for _, key := range []string{"", "a", "quq", "x"} {
-			require.Nil(t, tc.field.find(key))
-		}
-		require.Same(t, tc.field, fieldOf(tc.field.name))
-	}
-	require.Nil(t, policyField.find("r"))
-	require.Nil(t, limitField.find("w"))
-	require.Nil(t, fieldOf("RateLimit-Limit").find("q"), "an older field")
-}
-
 func TestAllocations(t *testing.T) {
 	policies, err := ParsePolicies(benchPolicies)
 	require.NoError(t, err)
@@ -340,15 +315,6 @@ func TestAllocations(t *testing.T) {
 	requireAllocs(t, 4, func() { _, _ = ParsePolicies(benchFull) })
 	requireAllocs(t, 1, func() { _, _ = ParseLimits(`"a";r=1`, `"b";r=1, "c";r=1`, `"d";r=1`) })
 	requireAllocs(t, 0, func() { _, _ = Parse(h) })
-}
-
-// The names of a field line with escapes come out as they went in.
-func TestEscapesRoundTrip(t *testing.T) {
-	var all strings.Builder
-	for c := byte(0x20); c < 0x7f; c++ {
-		all.WriteByte(c)
-	}
-	limitCodec.lawWrite(t, Limit{Name: all.String()}, Limit{Name: strings.Repeat(`\"`, 100)})
 }
 
 // jsonCases are members in JSON, with the member itself in wire text or, where
