@@ -52,23 +52,9 @@ func ExampleParseAny_errors() {
 	// Ratelimit-Remaining true
 }
 
-func ExampleDialect_Set() {
-	f := ratelimit.Fields{
-		Policies: []ratelimit.Policy{{Name: "default", Quota: 100, Window: ratelimit.SecondsOf(60)}},
-		Limits:   []ratelimit.Limit{{Name: "default", Remaining: 37, Reset: ratelimit.SecondsOf(12)}},
-	}
-	h := http.Header{}
-	if err := ratelimit.Draft03.Set(h, f, time.Time{}); err != nil {
-		fmt.Println(err)
-	}
-	fmt.Println(h)
-	// Output:
-	// map[Ratelimit-Limit:[100, 100;w=60] Ratelimit-Remaining:[37] Ratelimit-Reset:[12]]
-}
-
 // A server that moves to the current fields writes them next to those that its
 // clients know.
-func ExampleDialect_Set_sideBySide() {
+func ExampleDialect_Set() {
 	f := ratelimit.Fields{
 		Policies: []ratelimit.Policy{{Name: "default", Quota: 100, Window: ratelimit.SecondsOf(60)}},
 		Limits:   []ratelimit.Limit{{Name: "default", Remaining: 37, Reset: ratelimit.SecondsOf(12)}},

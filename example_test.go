@@ -4,67 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"time"
 
 	"github.com/dunglas/httpsfv"
 	"github.com/httpfields/ratelimit"
 )
-
-// A server announces its policies, and what a client has left of them.
-func Example_server() {
-	policies := []ratelimit.Policy{
-		{Name: "burst", Quota: 100, Window: ratelimit.SecondsOf(60)},
-		{Name: "daily", Quota: 1000, Window: ratelimit.CeilSeconds(24 * time.Hour)},
-	}
-	handler := func(w http.ResponseWriter, r *http.Request) {
-		f := ratelimit.Fields{
-			Policies: policies,
-			Limits: []ratelimit.Limit{ // from the limiter
-				{Name: "burst", Remaining: 37, Reset: ratelimit.CeilSeconds(11500 * time.Millisecond)},
-				{Name: "daily", Remaining: 990, Reset: ratelimit.SecondsOf(80000)},
-			},
-		}
-		if err := f.Set(w.Header()); err != nil {
-			panic(err) // a policy that cannot be written
-		}
-		fmt.Fprintln(w, "hello")
-	}
-
-	w := httptest.NewRecorder()
-	handler(w, httptest.NewRequest("GET", "/", nil))
-	fmt.Println(ratelimit.PolicyField+":", w.Header().Get(ratelimit.PolicyField))
-	fmt.Println(ratelimit.LimitField+":", w.Header().Get(ratelimit.LimitField))
-	// Output:
-	// RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400
-	// RateLimit: "burst";r=37;t=12, "daily";r=990;t=80000
-}
-
-// A client reads what a response says.
-func Example_client() {
-	resp := &http.Response{Header: http.Header{
-		"Ratelimit-Policy": {`"burst";q=100;w=60`, `"daily";q=1000;w=86400`},
-		"Ratelimit":        {`"burst";r=0;t=12, "daily";r=990;t=80000`},
-	}}
-	f, err := ratelimit.Parse(resp.Header)
-	if err != nil {
-		fmt.Println(err) // worth a log line; f holds what is well-formed
-	}
-	for _, l := range f.Limits {
-		p, _ := f.PolicyOf(l)
-		fmt.Printf("%s: %d of %d for the next %v\n", l.Name, l.Remaining, p.Quota, l.Reset)
-	}
-	if l, ok := f.Tightest(); ok && l.Remaining == 0 {
-		if wait, ok := l.Reset.Duration(); ok {
-			fmt.Println("wait", wait)
-		}
-	}
-	// Output:
-	// burst: 0 of 100 for the next 12s
-	// daily: 990 of 1000 for the next 80000s
-	// wait 12s
-}
 
 // An error says where it is, and of what kind.
 func ExampleFieldError() {
@@ -266,13 +211,6 @@ func ExampleSeconds() {
 	// absent 0s false
 	// false
 	// true true
-}
-
-func ExampleSecondsOf() {
-	l := ratelimit.Limit{Name: "default", Remaining: 50, Reset: ratelimit.SecondsOf(30)}
-	fmt.Println(l, l.Reset)
-	// Output:
-	// "default";r=50;t=30 30s
 }
 
 // An absent unit means requests, and units that are not registered are kept.

@@ -403,6 +403,15 @@ func TestManyNames(t *testing.T) {
 	}
 }
 
+// manyKeys returns a header of numbered keys.
+func manyKeys(n int, format, value string) http.Header {
+	h := make(http.Header, n)
+	for i := range n {
+		h[http.CanonicalHeaderKey(fmt.Sprintf(format, i))] = []string{value}
+	}
+	return h
+}
+
 // TestManyOthers: names that the filters refuse are not looked at, however many they
 // are, also beside a family without an anchor.
 func TestManyOthers(t *testing.T) {
