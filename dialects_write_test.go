@@ -130,6 +130,10 @@ func TestSet(t *testing.T) {
 		Policies: []Policy{{Name: "day", Quota: 5000, Window: SecondsOf(86400)}, {Name: "hour", Quota: 1000, Window: SecondsOf(3600), Params: Params{{"burst", int64(5)}}}},
 		Limits:   []Limit{{Name: "day", Remaining: 4000, Reset: SecondsOf(80000)}, {Name: "hour", Remaining: 37, Reset: SecondsOf(90)}},
 	}
+	unknown := Fields{
+		Policies: []Policy{{Name: "a", Quota: 5, Window: SecondsOf(60)}, {Name: "b", Quota: Unknown, Window: SecondsOf(1)}, {Name: "c", Quota: Unknown}},
+		Limits:   []Limit{{Name: "a", Remaining: 4}},
+	}
 	timed := &Dialect{Name: "timed", Fields: append(slices.Clone(GitHub.Fields), DialectField{Name: "X-RateLimit-Interval", Role: RoleWindow, Format: TimeDuration})}
 	millis := &Dialect{Name: "millis", Fields: []DialectField{
 		{Name: "Acme-Max", Role: RoleQuota},
@@ -177,6 +181,8 @@ func TestSet(t *testing.T) {
 		{"Unix milliseconds", unixMilli, one, "Acme-Left: 37\nAcme-Reset: @ms+90"},
 		{"an HTTP-date", httpDate, one, "Acme-Left: 37\nAcme-Reset: @http+90"},
 		{"a limit without a policy", Draft06, Fields{Limits: one.Limits}, "RateLimit-Remaining: 37\nRateLimit-Reset: 90"},
+		{"policies without a quota, behind one", Draft06, unknown, "RateLimit-Limit: 5\nRateLimit-Remaining: 4\nRateLimit-Policy: 5;w=60"},
+		{"policies without a quota, behind the quota", Draft03, unknown, "RateLimit-Limit: 5, 5;w=60\nRateLimit-Remaining: 4"},
 		{"policies without a limit", Draft06, Fields{Policies: one.Policies}, "RateLimit-Limit: 5000\nRateLimit-Policy: 5000;w=86400, 1000;w=3600;burst=5"},
 		{"policies of other limits", Draft03, Fields{Policies: one.Policies, Limits: []Limit{{Name: "x", Remaining: 1}}}, "RateLimit-Remaining: 1"},
 		{"an Unknown remaining", Draft06, Fields{Limits: []Limit{{Name: "x", Remaining: Unknown, Reset: SecondsOf(5)}}}, "RateLimit-Reset: 5"},

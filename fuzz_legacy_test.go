@@ -161,6 +161,9 @@ func addLegacySeeds(f *testing.F) {
 		"X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 42\nX-RateLimit-Reset: 37",
 		"RateLimit-Policy: \"a\";q=10;w=60, \"b\";q=5\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 42",
 		"Retry-After: 60\nRetry-After-long: 60000\nX-Ms-Retry-After-Ms: 5\nX-RateLimit-Reset: 60000",
+		"", "Retry-After: 5", "X-RateLimit-NearLimit: true", "X-RateLimit-Limit-Minute: x\nX-RateLimit-Limit: y",
+		"RateLimit-Policy: \"minute\";q=9;w=60\nX-RateLimit-Limit-Minute: 10", "RateLimit-ResourceRemaining: 5", "X-RateLimit-Used: 5",
+		"X-RateLimit-Reset-After: 5", "X-RateLimit-Remaining-Quota: 5",
 	} {
 		f.Add(seed)
 	}
@@ -289,15 +292,4 @@ func FuzzDialectSet(f *testing.F) {
 		}
 		lawSet(t, d, fields, time.Unix(now, now%1e9))
 	})
-}
-
-// TestLegacyLaws runs the laws upon headers that tables do not have.
-func TestLegacyLaws(t *testing.T) {
-	for _, text := range []string{
-		"", "Retry-After: 5", "X-RateLimit-NearLimit: true", "X-RateLimit-Limit-Minute: x\nX-RateLimit-Limit: y",
-		"RateLimit-Policy: \"minute\";q=9;w=60\nX-RateLimit-Limit-Minute: 10", "RateLimit-ResourceRemaining: 5", "X-RateLimit-Used: 5", "X-RateLimit-Reset-After: 5", "X-RateLimit-Remaining-Quota: 5",
-	} {
-		lawLegacy(t, wire(text))
-		lawAny(t, wire(text))
-	}
 }

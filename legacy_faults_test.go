@@ -77,14 +77,6 @@ func manyRecords() string {
 	return b.String()
 }
 
-// TestRefusedElsewhere: a Retry-After decides over limits that are not exhausted.
-func TestRefusedElsewhere(t *testing.T) {
-	resp := &http.Response{StatusCode: http.StatusTooManyRequests, Header: wire("Retry-After: 60\nX-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9\nX-RateLimit-Reset-After: 1")}
-	got := Advisor{}.Advise(resp, late)
-	require.Equal(t, SourceRetryAfter, got.Source)
-	require.Equal(t, time.Minute, got.Wait)
-}
-
 // TestManyPoliciesTwice: of many listed policies each counts once, and that of the
 // limit is found among them.
 func TestManyPoliciesTwice(t *testing.T) {
@@ -114,19 +106,4 @@ func TestHostileJSON(t *testing.T) {
 		got, _ := ParseAny(h, LegacyOptions{})
 		require.Empty(t, got)
 	}
-}
-
-// TestSetUnknownQuotas: policies without a quota are not written as Integer
-// policies, and are not of the same quota.
-func TestSetUnknownQuotas(t *testing.T) {
-	h := http.Header{}
-	f := Fields{
-		Policies: []Policy{{Name: "a", Quota: 5, Window: SecondsOf(60)}, {Name: "b", Quota: Unknown, Window: SecondsOf(1)}, {Name: "c", Quota: Unknown}},
-		Limits:   []Limit{{Name: "a", Remaining: 4}},
-	}
-	require.NoError(t, Draft06.Set(h, f, late))
-	require.Equal(t, http.Header{"Ratelimit-Limit": {"5"}, "Ratelimit-Remaining": {"4"}, "Ratelimit-Policy": {"5;w=60"}}, h)
-	h = http.Header{}
-	require.NoError(t, Draft03.Set(h, f, late))
-	require.Equal(t, http.Header{"Ratelimit-Limit": {"5, 5;w=60"}, "Ratelimit-Remaining": {"4"}}, h)
 }

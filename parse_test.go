@@ -411,16 +411,6 @@ func TestParseBounds(t *testing.T) {
 	}
 }
 
-// As many parameters as are allowed, in two members.
-func TestParseWideMembers(t *testing.T) {
-	lines := []string{wideMembers(0), wideMembers(0)}
-	got, err := ParseLimits(lines...)
-	require.NoError(t, err)
-	wide, narrow := Limit{Remaining: 1, Params: wideParams()}, Limit{Remaining: 1}
-	requireEqual(t, []Limit{wide, narrow, wide, narrow}, got)
-	limitCodec.lawRead(t, lines...)
-}
-
 // Every byte, at every place of a member.
 func TestParseEveryByte(t *testing.T) {
 	t.Parallel()
@@ -429,15 +419,6 @@ func TestParseEveryByte(t *testing.T) {
 		for c := range 256 {
 			limitCodec.lawRead(t, line[:i]+string([]byte{byte(c)})+line[i:])
 		}
-	}
-}
-
-// TestParseDigits: a number may begin with any digit.
-func TestParseDigits(t *testing.T) {
-	for n := range int64(10) {
-		got, err := ParseLimits(fmt.Sprintf(`"a";r=%d0;x=%d0`, n, n))
-		require.NoError(t, err)
-		require.Equal(t, []Limit{{Name: "a", Remaining: 10 * n, Params: Params{{"x", 10 * n}}}}, got)
 	}
 }
 

@@ -12,12 +12,29 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// formatPolicyCases are policies, and the text that is written for them.
-var formatPolicyCases = []struct {
-	name     string
-	policies []Policy
-	want     string
-}{
+// A formatCase is members, and the text that is written for them.
+type formatCase[T any] struct {
+	name    string
+	members []T
+	want    string
+}
+
+func runFormatCases[T memberType[T]](t *testing.T, c codec[T], cases []formatCase[T]) {
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := c.format(tc.members...)
+			require.NoError(t, err)
+			require.Equal(t, tc.want, got)
+			c.lawWrite(t, tc.members...)
+		})
+	}
+}
+
+func TestFormatPolicies(t *testing.T) { runFormatCases(t, policyCodec, formatPolicyCases) }
+
+func TestFormatLimits(t *testing.T) { runFormatCases(t, limitCodec, formatLimitCases) }
+
+var formatPolicyCases = []formatCase[Policy]{
 	{"none", nil, ``},
 	{"zero", []Policy{{}}, `"";q=0`},
 	{"all parameters, in order", []Policy{{
@@ -31,23 +48,7 @@ var formatPolicyCases = []struct {
 	{"pad bits are zero", []Policy{{PartitionKey: unbase64("cHsdsRa894==")}}, `"";q=0;pk=:cHsdsRa89w==:`},
 }
 
-func TestFormatPolicies(t *testing.T) {
-	for _, tc := range formatPolicyCases {
-		t.Run(tc.name, func(t *testing.T) {
-			got, err := FormatPolicies(tc.policies...)
-			require.NoError(t, err)
-			require.Equal(t, tc.want, got)
-			policyCodec.lawWrite(t, tc.policies...)
-		})
-	}
-}
-
-// formatLimitCases are limits, and the text that is written for them.
-var formatLimitCases = []struct {
-	name   string
-	limits []Limit
-	want   string
-}{
+var formatLimitCases = []formatCase[Limit]{
 	{"none", nil, ``},
 	{"zero", []Limit{{}}, `"";r=0`},
 	{"all parameters, in order", []Limit{{
@@ -58,17 +59,6 @@ var formatLimitCases = []struct {
 		`"a";r=999999999999999, "b";r=0;t=999999999999999`},
 	{"numbers of every length", []Limit{{Remaining: 9}, {Remaining: 10}, {Remaining: 99}, {Remaining: 100}, {Remaining: 1000}, {Remaining: 10203}},
 		`"";r=9, "";r=10, "";r=99, "";r=100, "";r=1000, "";r=10203`},
-}
-
-func TestFormatLimits(t *testing.T) {
-	for _, tc := range formatLimitCases {
-		t.Run(tc.name, func(t *testing.T) {
-			got, err := FormatLimits(tc.limits...)
-			require.NoError(t, err)
-			require.Equal(t, tc.want, got)
-			limitCodec.lawWrite(t, tc.limits...)
-		})
-	}
 }
 
 // valueCases are Go values of an extension parameter, each with the text behind
@@ -167,13 +157,37 @@ func extensions(n int) Params {
 	return ps
 }
 
-// formatPolicyErrorCases are policies that cannot be written.
-var formatPolicyErrorCases = []struct {
+// A formatErrorCase is a member that cannot be written.
+type formatErrorCase[T any] struct {
 	name   string
-	policy Policy
+	member T
 	param  string
 	want   error
-}{
+}
+
+func runFormatErrorCases[T memberType[T]](t *testing.T, c codec[T], cases []formatErrorCase[T], good T) {
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			want := &FieldError{Field: c.field, Offset: -1, Item: 1, Param: tc.param, Err: tc.want}
+			_, err := c.format(good, tc.member)
+			require.Equal(t, want, err)
+			want.Item = 0
+			require.Equal(t, want, tc.member.Validate())
+			c.lawWrite(t, tc.member)
+			c.lawWrite(t, good, tc.member)
+		})
+	}
+}
+
+func TestFormatPolicyErrors(t *testing.T) {
+	runFormatErrorCases(t, policyCodec, formatPolicyErrorCases, Policy{Name: "good"})
+}
+
+func TestFormatLimitErrors(t *testing.T) {
+	runFormatErrorCases(t, limitCodec, formatLimitErrorCases, Limit{Name: "good"})
+}
+
+var formatPolicyErrorCases = []formatErrorCase[Policy]{
 	{"a name with CR", Policy{Name: "a\r"}, "", ErrSyntax},
 	{"a name with LF", Policy{Name: "\na"}, "", ErrSyntax},
 	{"a name with NUL", Policy{Name: "\x00"}, "", ErrSyntax},
@@ -200,27 +214,7 @@ var formatPolicyErrorCases = []struct {
 	{"257 parameters, all defined", Policy{Unit: "u", Window: SecondsOf(1), PartitionKey: []byte{}, Params: extensions(253)}, "", ErrTooMany},
 }
 
-func TestFormatPolicyErrors(t *testing.T) {
-	for _, tc := range formatPolicyErrorCases {
-		t.Run(tc.name, func(t *testing.T) {
-			want := &FieldError{Field: PolicyField, Offset: -1, Item: 1, Param: tc.param, Err: tc.want}
-			_, err := FormatPolicies(Policy{Name: "good"}, tc.policy)
-			require.Equal(t, want, err)
-			want.Item = 0
-			require.Equal(t, want, tc.policy.Validate())
-			policyCodec.lawWrite(t, tc.policy)
-			policyCodec.lawWrite(t, Policy{Name: "good"}, tc.policy)
-		})
-	}
-}
-
-// formatLimitErrorCases are limits that cannot be written.
-var formatLimitErrorCases = []struct {
-	name  string
-	limit Limit
-	param string
-	want  error
-}{
+var formatLimitErrorCases = []formatErrorCase[Limit]{
 	{"a name with CRLF", Limit{Name: "a\r\nSet-Cookie: b"}, "", ErrSyntax},
 	{"remaining below 0", Limit{Remaining: -2}, "r", ErrRange},
 	{"remaining unknown", Limit{Remaining: Unknown}, "r", ErrRange},
@@ -233,17 +227,6 @@ var formatLimitErrorCases = []struct {
 	{"a key that is t", Limit{Params: Params{{"t", int64(1)}}}, "t", ErrDuplicate},
 	{"a key that is pk", Limit{Params: Params{{"pk", []byte{}}}}, "pk", ErrDuplicate},
 	{"257 parameters", Limit{Reset: SecondsOf(1), PartitionKey: []byte{}, Params: extensions(254)}, "", ErrTooMany},
-}
-
-func TestFormatLimitErrors(t *testing.T) {
-	for _, tc := range formatLimitErrorCases {
-		t.Run(tc.name, func(t *testing.T) {
-			want := &FieldError{Field: LimitField, Offset: -1, Param: tc.param, Err: tc.want}
-			require.Equal(t, want, tc.limit.Validate())
-			limitCodec.lawWrite(t, tc.limit)
-			limitCodec.lawWrite(t, Limit{Name: "good"}, tc.limit)
-		})
-	}
 }
 
 func TestFormatBounds(t *testing.T) {

@@ -512,16 +512,16 @@ func valueRule(v any) string {
 func textVectors(t *testing.T) {
 	var texts []textVector
 	for _, tc := range formatPolicyCases {
-		texts = append(texts, textVector{Name: "policies: " + tc.name, Policies: policyMembers(tc.policies...)})
+		texts = append(texts, textVector{Name: "policies: " + tc.name, Policies: policyMembers(tc.members...)})
 	}
 	for _, tc := range formatLimitCases {
-		texts = append(texts, textVector{Name: "limits: " + tc.name, Limits: limitMembers(tc.limits...)})
+		texts = append(texts, textVector{Name: "limits: " + tc.name, Limits: limitMembers(tc.members...)})
 	}
 	for _, tc := range formatPolicyErrorCases {
-		texts = append(texts, textVector{Name: "policies: " + tc.name, Policies: policyMembers(tc.policy)})
+		texts = append(texts, textVector{Name: "policies: " + tc.name, Policies: policyMembers(tc.member)})
 	}
 	for _, tc := range formatLimitErrorCases {
-		texts = append(texts, textVector{Name: "limits: " + tc.name, Limits: limitMembers(tc.limit)})
+		texts = append(texts, textVector{Name: "limits: " + tc.name, Limits: limitMembers(tc.member)})
 	}
 	checkVectors(t, "texts", "members, and the line that is written for them", texts, func(v *textVector) {
 		var policies []Policy
