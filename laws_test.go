@@ -380,14 +380,6 @@ func repeatTo(prefix, unit, suffix string) func(int) string {
 	}
 }
 
-func wideParams() Params {
-	var ps Params
-	for i := range maxParams - 1 {
-		ps = append(ps, Param{fmt.Sprintf("k%03d", i), true})
-	}
-	return ps
-}
-
 // shortParams returns members of as many extension parameters as are allowed,
 // with keys of two letters and the given text after each.
 func shortParams(value string) func(int) string {
