@@ -54,7 +54,7 @@ func BenchmarkRoundTripRatios(b *testing.B) {
 		}, 1, silent},
 		{"2000 keys against one", roundTrip, 2000, responseOf(unrelated + LimitField + ": " + benchLimit)},
 		{"current fields against httpsfv", func(*Transport, *http.Request) {
-			if _, err := httpsfvParseLimits(benchLimit); err != nil {
+			if _, err := oracleLimits(benchLimit); err != nil {
 				b.Fatal(err)
 			}
 		}, 1, &http.Response{Header: http.Header{limitKey: {benchLimit}}}},

@@ -44,7 +44,7 @@ type codec[T memberType[T]] struct {
 	field     string
 	key       string
 	parse     func(...string) ([]T, error)
-	baseline  func(...string) ([]T, error) // the same by httpsfv
+	oracle    func(...string) ([]T, error) // the same by httpsfv
 	append    func([]byte, ...T) ([]byte, error)
 	format    func(...T) (string, error)
 	alone     func(...T) Fields
@@ -53,11 +53,11 @@ type codec[T memberType[T]] struct {
 
 var (
 	policyCodec = codec[Policy]{
-		PolicyField, policyKey, ParsePolicies, httpsfvParsePolicies,
+		PolicyField, policyKey, ParsePolicies, oraclePolicies,
 		AppendPolicies, FormatPolicies, policiesAlone, (*Policy).UnmarshalText,
 	}
 	limitCodec = codec[Limit]{
-		LimitField, limitKey, ParseLimits, httpsfvParseLimits,
+		LimitField, limitKey, ParseLimits, oracleLimits,
 		AppendLimits, FormatLimits, limitsAlone, (*Limit).UnmarshalText,
 	}
 )
@@ -139,7 +139,7 @@ func (c codec[T]) lawOracle(t testing.TB, list []T, err error, lines []string) {
 			"law 5: too many only where there are many")
 		return
 	}
-	want, wantErr := c.baseline(padBase64(joined))
+	want, wantErr := c.oracle(padBase64(joined))
 	require.Equal(t, wantErr == nil, err == nil, "law 5: httpsfv says %v, we say %v", wantErr, err)
 	requireEqual(t, want, list)
 }

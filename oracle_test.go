@@ -10,114 +10,82 @@ import (
 // The oracle of law 5 does the same work with httpsfv: it parses, and then checks the
 // types.
 
-var errBaseline = errors.New("baseline: refused")
+var errOracle = errors.New("oracle: refused")
 
-func httpsfvItems(lines []string) ([]httpsfv.Item, error) {
-	list, err := httpsfv.UnmarshalList(lines)
+func oraclePolicies(lines ...string) ([]Policy, error) {
+	return oracleItems(lines, func(i *oracleItem) Policy {
+		return Policy{i.name(), i.required("q"), Unit(oracleParam[string](i, "qu")), i.integer("w", 1), oracleParam[[]byte](i, "pk"), i.rest("q", "qu", "w", "pk")}
+	})
+}
+
+func oracleLimits(lines ...string) ([]Limit, error) {
+	return oracleItems(lines, func(i *oracleItem) Limit {
+		return Limit{i.name(), i.required("r"), i.integer("t", 0), oracleParam[[]byte](i, "pk"), i.rest("r", "t", "pk")}
+	})
+}
+
+// An oracleItem is a member that httpsfv has read, and whether the draft refuses it.
+type oracleItem struct {
+	httpsfv.Item
+	refused bool
+}
+
+func oracleItems[T any](lines []string, read func(*oracleItem) T) (list []T, err error) {
+	members, err := httpsfv.UnmarshalList(lines)
 	if err != nil {
 		return nil, err
 	}
-	items := make([]httpsfv.Item, 0, len(list))
-	for _, m := range list {
+	for _, m := range members {
 		item, ok := m.(httpsfv.Item)
 		if !ok {
-			return nil, errBaseline
+			return nil, errOracle
 		}
-		if _, ok := item.Value.(string); !ok {
-			return nil, errBaseline
+		i := oracleItem{Item: item}
+		list = append(list, read(&i))
+		if i.refused {
+			return nil, errOracle
 		}
-		items = append(items, item)
 	}
-	return items, nil
+	return list, nil
 }
 
-// httpsfvParam reads a defined parameter of type T; present says whether it is
-// there.
-func httpsfvParam[T any](params *httpsfv.Params, key string) (v T, present bool, err error) {
-	got, present := params.Get(key)
-	if !present {
-		return v, false, nil
-	}
-	v, ok := got.(T)
-	if !ok {
-		return v, true, errBaseline
-	}
-	return v, true, nil
+func (i *oracleItem) name() string {
+	name, ok := i.Value.(string)
+	i.refused = i.refused || !ok
+	return name
 }
 
-func httpsfvInteger(params *httpsfv.Params, key string, least int64) (Seconds, error) {
-	n, present, err := httpsfvParam[int64](params, key)
-	if err != nil || !present {
-		return Seconds{}, err
+// oracleParam returns a defined parameter of type T, or zero if it is absent.
+func oracleParam[T any](i *oracleItem, key string) (v T) {
+	if got, present := i.Params.Get(key); present {
+		var ok bool
+		v, ok = got.(T)
+		i.refused = i.refused || !ok
 	}
-	if n < least {
-		return Seconds{}, errBaseline
-	}
-	return SecondsOf(n), nil
+	return v
 }
 
-func httpsfvExtensions(params *httpsfv.Params, defined ...string) Params {
-	var ps Params
-	for _, key := range params.Names() {
+func (i *oracleItem) integer(key string, least int64) Seconds {
+	if _, present := i.Params.Get(key); !present {
+		return Seconds{}
+	}
+	n := oracleParam[int64](i, key)
+	i.refused = i.refused || n < least
+	return SecondsOf(n)
+}
+
+func (i *oracleItem) required(key string) int64 {
+	n := i.integer(key, 0)
+	i.refused = i.refused || !n.ok
+	return n.n
+}
+
+func (i *oracleItem) rest(defined ...string) (ps Params) {
+	for _, key := range i.Params.Names() {
 		if !slices.Contains(defined, key) {
-			v, _ := params.Get(key)
+			v, _ := i.Params.Get(key)
 			ps = append(ps, Param{key, v})
 		}
 	}
 	return ps
-}
-
-func httpsfvParsePolicies(lines ...string) ([]Policy, error) {
-	items, err := httpsfvItems(lines)
-	if err != nil {
-		return nil, err
-	}
-	var policies []Policy
-	for _, item := range items {
-		p := Policy{Name: item.Value.(string)}
-		q, err := httpsfvInteger(item.Params, "q", 0)
-		if err != nil || !q.ok {
-			return nil, errBaseline
-		}
-		p.Quota = q.n
-		if p.Window, err = httpsfvInteger(item.Params, "w", 1); err != nil {
-			return nil, err
-		}
-		unit, _, err := httpsfvParam[string](item.Params, "qu")
-		if err != nil {
-			return nil, err
-		}
-		p.Unit = Unit(unit)
-		if p.PartitionKey, _, err = httpsfvParam[[]byte](item.Params, "pk"); err != nil {
-			return nil, err
-		}
-		p.Params = httpsfvExtensions(item.Params, "q", "qu", "w", "pk")
-		policies = append(policies, p)
-	}
-	return policies, nil
-}
-
-func httpsfvParseLimits(lines ...string) ([]Limit, error) {
-	items, err := httpsfvItems(lines)
-	if err != nil {
-		return nil, err
-	}
-	var limits []Limit
-	for _, item := range items {
-		l := Limit{Name: item.Value.(string)}
-		r, err := httpsfvInteger(item.Params, "r", 0)
-		if err != nil || !r.ok {
-			return nil, errBaseline
-		}
-		l.Remaining = r.n
-		if l.Reset, err = httpsfvInteger(item.Params, "t", 0); err != nil {
-			return nil, err
-		}
-		if l.PartitionKey, _, err = httpsfvParam[[]byte](item.Params, "pk"); err != nil {
-			return nil, err
-		}
-		l.Params = httpsfvExtensions(item.Params, "r", "t", "pk")
-		limits = append(limits, l)
-	}
-	return limits, nil
 }
