@@ -215,21 +215,20 @@ var sizedHeaders = []sizedHeader{
 		return http.Header{"Ratelimit": {strings.Repeat("limit=1,", n/8) + "reset=1"}}
 	}},
 	{"parallel lists", func(n int) http.Header {
-		h := membersOf(n/2, "X-Ratelimit-Limit", "%d, ")
-		maps.Copy(h, membersOf(n/2, "X-Ratelimit-Remaining", "%d, "))
-		return h
+		list := membersOf(n/2, "%d, ")
+		return http.Header{"X-Ratelimit-Limit": {list}, "X-Ratelimit-Remaining": {list}}
 	}},
-	{"a record", func(n int) http.Header { return membersOf(n, "X-Ratelimit-Remaining", "n%[1]d=%[1]d;") }},
-	{"bans", func(n int) http.Header { return membersOf(n, "X-Sentry-Rate-Limits", "%[1]d:n%[1]d,") }},
-	{"comments", func(n int) http.Header { return membersOf(n, "Ratelimit-Limit", ";c%[1]d=%[1]d") }},
+	{"a record", func(n int) http.Header { return http.Header{"X-Ratelimit-Remaining": {membersOf(n, "n%[1]d=%[1]d;")}} }},
+	{"bans", func(n int) http.Header { return http.Header{"X-Sentry-Rate-Limits": {membersOf(n, "%[1]d:n%[1]d,")}} }},
+	{"comments", func(n int) http.Header { return http.Header{"Ratelimit-Limit": {membersOf(n, ";c%[1]d=%[1]d")}} }},
 }
 
 // listedHeaders are headers of which more is kept than of sizedHeaders: each policy of a
 // line, before there are too many.
 var listedHeaders = []sizedHeader{
-	{"Integer policies", func(n int) http.Header { return membersOf(n, "Ratelimit-Policy", "%[1]d;w=%[1]d,") }},
+	{"Integer policies", func(n int) http.Header { return http.Header{"Ratelimit-Policy": {membersOf(n, "%[1]d;w=%[1]d,")}} }},
 	{"one Integer policy", func(n int) http.Header { return http.Header{"Ratelimit-Policy": {strings.Repeat("9;w=9,", n/6)}} }},
-	{"policies behind the quota", func(n int) http.Header { return membersOf(n, "X-Ratelimit-Limit", "%[1]d;w=%[1]d,") }},
+	{"policies behind the quota", func(n int) http.Header { return http.Header{"X-Ratelimit-Limit": {membersOf(n, "%[1]d;w=%[1]d,")}} }},
 }
 
 // keysOf returns a header of some length in fields of one line each.
@@ -243,14 +242,13 @@ func keysOf(size int, format, value string) http.Header {
 	return h
 }
 
-// membersOf returns a header of some length in one line, each of whose members has its
-// own number.
-func membersOf(size int, key, format string) http.Header {
+// membersOf returns a list of some length, each of whose members has its own number.
+func membersOf(size int, format string) string {
 	var b []byte
 	for i := 1; len(b) < size; i++ {
 		b = fmt.Appendf(b, format, i)
 	}
-	return http.Header{key: {string(b)}}
+	return string(b)
 }
 
 // linesOf returns a header of some length in lines of one field.
