@@ -2,8 +2,10 @@ package report
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -20,8 +22,8 @@ func TestIsToken(t *testing.T) {
 
 // TestMemberAt: a comma within a String ends no member.
 func TestMemberAt(t *testing.T) {
-	lines := []string{`"a, b";q=1, "c\", d";q=2,`, `  "e\\", \f, "g"`}
-	for item, want := range []string{`0 0 "a, b"`, `0 12 "c\", d"`, `1 2 "e\\"`, `1 9 \f`, `1 13 "g"`, `2 0 `} {
+	lines := []string{`"a, b";q=1, "c\", d";q=2,`, `  "e\\", \f, "g"`, `\"h, i", j`}
+	for item, want := range []string{`0 0 "a, b"`, `0 12 "c\", d"`, `1 2 "e\\"`, `1 9 \f`, `1 13 "g"`, `2 0 \"h, i"`, `2 9 j`, `3 0 `} {
 		line, offset := memberAt(lines, item)
 		begins := ""
 		if line < len(lines) {
@@ -47,4 +49,60 @@ func TestLinesBounds(t *testing.T) {
 			require.Equal(t, named, len(numbers) == 1, "%d limits: %v", n, numbers)
 		}
 	}
+}
+
+// TestTexts: a limit and its times in words.
+func TestTexts(t *testing.T) {
+	number := func(n int64) *int64 { return &n }
+	for name, test := range map[string]struct {
+		limit  Limit
+		left   string
+		filled string // of 10
+		state  State
+	}{
+		"nothing":        {Limit{}, "-", "0 false", ""},
+		"no quota":       {Limit{Remaining: number(7)}, "7 left", "0 false", ""},
+		"a quota alone":  {Limit{Quota: number(7)}, "quota 7", "0 false", ""},
+		"whole":          {Limit{Remaining: number(7), Quota: number(7)}, "7 of 7", "10 true", ""},
+		"more":           {Limit{Remaining: number(9), Quota: number(7)}, "9 of 7", "10 true", ""},
+		"nearly whole":   {Limit{Remaining: number(99), Quota: number(100)}, "99 of 100", "9 true", ""},
+		"a fifth":        {Limit{Remaining: number(1), Quota: number(5)}, "1 of 5", "2 true", ""},
+		"low":            {Limit{Remaining: number(1), Quota: number(6)}, "1 of 6", "1 true", Low},
+		"exhausted":      {Limit{Remaining: number(0), Quota: number(7)}, "0 of 7", "0 true", Exhausted},
+		"nothing of any": {Limit{Remaining: number(0)}, "0 left", "0 false", Exhausted},
+		"nothing at all": {Limit{Remaining: number(0), Quota: number(0)}, "0 of 0", "0 true", Exhausted},
+	} {
+		n, ok := test.limit.Filled(10)
+		require.Equal(t, test.left, test.limit.Left(), name)
+		require.Equal(t, test.filled, fmt.Sprint(n, ok), name)
+		require.Equal(t, test.state, test.limit.State(), name)
+	}
+	for d, want := range map[time.Duration]string{
+		0: "0s", 1500 * time.Millisecond: "1.5s", 1234567 * time.Microsecond: "1.235s", 59_999 * time.Millisecond: "59.999s",
+		time.Minute - time.Microsecond: "1m", 90*time.Second + time.Millisecond: "1m30s", 49 * time.Hour: "2d1h",
+	} {
+		require.Equal(t, want, duration(d))
+	}
+	require.Equal(t, "-", Limit{}.Key())
+	require.Equal(t, ":aw==:", Limit{PartitionKey: []byte("k")}.Key())
+	require.Equal(t, "? ~?", Printable("\x1f ~\x7f"))
+}
+
+// TestExcerpt: what is cut off is shown by an ellipsis, under which the offset never is.
+func TestExcerpt(t *testing.T) {
+	for offset, want := range map[int]string{0: "012345678... 0", 6: "012345678... 6", 7: "...456789... 6", 12: "...9abcdefgh 6", 17: "...9abcdefgh 11"} {
+		text, column := Excerpt("0123456789abcdefgh", offset, 12)
+		require.Equal(t, want, fmt.Sprint(text, " ", column))
+	}
+	text, column := Excerpt("0123456789ab", 11, 12)
+	require.Equal(t, "0123456789ab 11", fmt.Sprint(text, " ", column))
+}
+
+// TestWriteJSONFails: the error of the writer is that of WriteJSON.
+func TestWriteJSONFails(t *testing.T) {
+	r, err := Read("paste", limitLine)
+	require.NoError(t, err)
+	reader, writer := io.Pipe()
+	reader.Close()
+	require.ErrorIs(t, r.WriteJSON(writer), io.ErrClosedPipe)
 }

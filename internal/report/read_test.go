@@ -41,6 +41,7 @@ func TestRead(t *testing.T) {
 		"HAR file":            {`{"log":{"entries":[{"response":{"status":200,"headers":[]}},{"request":{"headers":[{"name":"RateLimit","value":"no"}]},"response":{"status":429,"statusText":"Too Many Requests","headers":[{"name":"ratelimit","value":"\"a\";r=1;t=5"}]}},{"response":{"status":204,"headers":[{"name":"Date","value":"x"}]}}]}}`, "429 Too Many Requests", `"a";r=1;t=5`},
 		"HAR entry":           {` {"response":{"status":200,"headers":[{"name":"RateLimit","value":"\"a\";r=1;t=5"}]}}`, "200", `"a";r=1;t=5`},
 		"HAR response":        {`{"status":200,"statusText":"","headers":[{"name":"RateLimit","value":"\"a\";r=1;t=5"}]}`, "200", `"a";r=1;t=5`},
+		"switched protocols":  {"HTTP/1.1 101 Switching Protocols\n" + limitLine + "\n\nHTTP/1.1 200 OK\nDate: x", "101 Switching Protocols", `"a";r=1;t=5`},
 		"HAR headers":         {`[{"name":"RateLimit","value":"\"a\";r=1;t=5"},{"name":"no token","value":"x"}]`, "", `"a";r=1;t=5`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -59,6 +60,7 @@ func TestReadRefuses(t *testing.T) {
 		"prose":           {"Some words.\nMore words.", errNoResponse.Error()},
 		"prose, a colon":  {"Some words.\nNote: more words.\nAnd more.", errNoResponse.Error()},
 		"a program":       {"package main\n\nfunc main() {\n\tdefault:\n}\n", errNoResponse.Error()},
+		"as many others":  {"Some words.\nNote: more words.", errNoResponse.Error()},
 		"a request":       {"> GET / HTTP/1.1", errNoResponse.Error()},
 		"interim alone":   {"HTTP/1.1 103 Early Hints\r\n\r\n", errNoResponse.Error()},
 		"no HAR":          {"{\n\"log\": oh no}", errNoHAR.Error() + ": invalid character 'o' looking for beginning of value"},
@@ -160,6 +162,14 @@ func TestLines(t *testing.T) {
 		"curl -v":          {"> GET / HTTP/1.1\n< HTTP/1.1 200 OK\n< " + limitLine, [][]int{{3}}},
 		"the last of two":  {"HTTP/1.1 301 Moved\n\nHTTP/1.1 200 OK\n" + limitLine, [][]int{{4}}},
 		"HAR has no lines": {`[{"name":"RateLimit","value":"\"a\";r=1"}]`, [][]int{nil}},
+		"another name":     {limitLine + "\nRateLimit: \"b\";r=1;t=5", [][]int{{1}, {2}}},
+		"another key":      {"RateLimit: \"a\";r=1;pk=:YQ==:\nRateLimit: \"a\";r=1;pk=:Yg==:", [][]int{{1}, {2}}},
+		"another number":   {limitLine + "\nRateLimit: \"a\";r=2;t=5", [][]int{{1}, {2}}},
+		"another reset":    {limitLine + "\nRateLimit: \"a\";r=1;t=6", [][]int{{1}, {2}}},
+		"another quota":    {limitLine + "\nRateLimit-Policy: \"a\";q=9\nRateLimit-Policy: \"a\";q=8", [][]int{{1, 2}, {2, 3}}},
+		"another window":   {limitLine + "\nRateLimit-Policy: \"a\";q=9;w=1\nRateLimit-Policy: \"a\";q=9;w=2", [][]int{{1, 2}, {2, 3}}},
+		"long":             {limitLine + "\nX: " + strings.Repeat("x", maxSize-len("RateLimit"+`"a";r=1;t=5`+"X")), [][]int{{1}}},
+		"too long":         {limitLine + "\nX: " + strings.Repeat("x", maxSize-len("RateLimit"+`"a";r=1;t=5`)), [][]int{nil}},
 		"many lines":       {limitLine + strings.Repeat("\nX: y", maxLines), [][]int{nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
