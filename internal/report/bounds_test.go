@@ -106,3 +106,32 @@ func TestWriteJSONFails(t *testing.T) {
 	reader.Close()
 	require.ErrorIs(t, r.WriteJSON(writer), io.ErrClosedPipe)
 }
+
+// TestAdvice: what a response asks for in a sentence, with its reason, below a heading.
+func TestAdvice(t *testing.T) {
+	const current = ", current form (draft-08 to draft-11)"
+	for name, test := range map[string]struct{ text, heading, want string }{
+		"nothing":      {"HTTP/1.1 200 OK\nServer: x", "200 OK", ""},
+		"a reset":      {"HTTP/1.1 200 OK\nRateLimit: \"a\";r=0;t=5", "200 OK" + current, `Wait 5s (RateLimit "a" is exhausted).`},
+		"no wait":      {"HTTP/1.1 200 OK\nRateLimit: \"a\";r=0;t=0", "200 OK" + current, ""},
+		"refused":      {"HTTP/1.1 429 x\nRateLimit: \"a\";r=0;t=0", "429 x" + current, `Refused. It asks for no wait (RateLimit "a" is exhausted).`},
+		"refused only": {"HTTP/1.1 429 x", "429 x", "Refused. It does not say for how long: back off, and double the wait each time."},
+		"no reset":     {"HTTP/1.1 200 OK\nRateLimit: \"b\";r=9;t=9, \"a\";r=0", "200 OK" + current, "Nothing remains, and it does not say for how long."},
+		"a window":     {"RateLimit-Policy: \"a\";q=5;w=60\nRateLimit: \"a\";r=0", "no status line" + current, `Wait 1m (RateLimit "a" is exhausted, for its window).`},
+		"a pace":       {"RateLimit: \"a\";r=50000;t=50", "no status line" + current, `Go on. To make "a" last: one request every 0.001s.`},
+		"no pace":      {"RateLimit: \"a\";r=50001;t=50", "no status line" + current, ""},
+		"the slowest":  {"RateLimit: \"a\";r=5;t=10, \"b\";r=5;t=60, \"c\";r=5;t=60", "no status line" + current, `Go on. To make "b" last: one request every 12s.`},
+		"a century":    {"RateLimit: \"a\";r=0;t=3153600001", "no status line" + current, `Wait more than a century (RateLimit "a" is exhausted).`},
+		"not quite":    {"RateLimit: \"a\";r=0;t=3153600000", "no status line" + current, `Wait 36500d (RateLimit "a" is exhausted).`},
+		"Retry-After":  {"HTTP/1.1 503 x\nRetry-After: 5", "503 x", "Refused. Wait 5s (Retry-After)."},
+		"older":        {"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 7", "no status line, older form: x-ratelimit", `Wait 7s (x-ratelimit "default" is exhausted).`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Read("paste", test.text)
+			require.NoError(t, err)
+			require.Equal(t, test.heading, r.Heading())
+			require.Equal(t, test.want, r.Advice.String())
+		})
+	}
+	require.Equal(t, "-", Seconds(nil))
+}

@@ -94,6 +94,7 @@ func TestHeaderTooLong(t *testing.T) {
 			r, err := Read("paste", write(long(maxHeader)))
 			require.NoError(t, err)
 			require.Len(t, r.Limits, 1)
+			require.Equal(t, long(maxHeader), r.response.Header.Get("X"))
 			_, err = Read("paste", write(long(maxHeader+1)))
 			require.ErrorIs(t, err, errHeaderTooLong)
 		})
