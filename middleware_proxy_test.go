@@ -10,7 +10,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/http/httputil"
+	"net/textproto"
 	"net/url"
 	"slices"
 	"strings"
@@ -22,6 +24,9 @@ import (
 
 	"github.com/httpfields/ratelimit/internal/older"
 )
+
+// tenant is what a gateway says of its own.
+var tenant = [2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}
 
 // upstreamCases are responses of upstream, what a gateway says of its own, and the
 // fields for limits of what its clients get.
@@ -36,7 +41,7 @@ var upstreamCases = []struct {
 	{"the current fields", `
 		RateLimit-Policy: "api";q=9;w=1
 		RateLimit: "api";r=3;t=1`,
-		[2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}, nil, `
+		tenant, nil, `
 		RateLimit-Policy: "api";q=9;w=1, "tenant";q=100;w=60
 		RateLimit: "api";r=3;t=1, "tenant";r=99;t=60`, nil},
 	{"the current fields of one policy", `
@@ -45,27 +50,19 @@ var upstreamCases = []struct {
 		[2]string{`"api";q=100;w=60`, `"api";r=99;t=60`}, []*Dialect{XRateLimit}, `
 		RateLimit-Policy: "api";q=9;w=60
 		RateLimit: "api";r=3;t=60
-		X-RateLimit-Limit: 9
-		X-RateLimit-Remaining: 3
-		X-RateLimit-Reset: 60`, nil},
+		X-RateLimit-*: 9, 3, 60`, nil},
 	{"older fields, exhausted, which counted as 99 beside those of the gateway", `
-		X-RateLimit-Limit: 50
-		X-RateLimit-Remaining: 0
-		X-RateLimit-Reset: @unix+30`,
-		[2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}, []*Dialect{XRateLimit}, `
+		X-RateLimit-*: 50, 0, @unix+30`,
+		tenant, []*Dialect{XRateLimit}, `
 		RateLimit-Policy: "default";q=50, "tenant";q=100;w=60
 		RateLimit: "default";r=0;t=30, "tenant";r=99;t=60
-		X-RateLimit-Limit: 50
-		X-RateLimit-Remaining: 0
-		X-RateLimit-Reset: @unix+60`, nil},
+		X-RateLimit-*: 50, 0, @unix+60`, nil},
 	{"a quota alone in an older field", `
 		X-RateLimit-Limit: 50`,
-		[2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}, []*Dialect{XRateLimit}, `
+		tenant, []*Dialect{XRateLimit}, `
 		RateLimit-Policy: "default";q=50, "tenant";q=100;w=60
 		RateLimit: "tenant";r=99;t=60
-		X-RateLimit-Limit: 100
-		X-RateLimit-Remaining: 99
-		X-RateLimit-Reset: 60`, nil},
+		X-RateLimit-*: 100, 99, 60`, nil},
 	{"OpenAI, tokens exhausted", `
 		X-RateLimit-Limit-Requests: 500
 		X-RateLimit-Limit-Tokens: 30000
@@ -73,7 +70,7 @@ var upstreamCases = []struct {
 		X-RateLimit-Remaining-Tokens: 0
 		X-RateLimit-Reset-Requests: 120ms
 		X-RateLimit-Reset-Tokens: 6m0s`,
-		[2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}, nil, `
+		tenant, nil, `
 		RateLimit-Policy: "requests";q=500, "tokens";q=30000;qu="tokens", "tenant";q=100;w=60
 		RateLimit: "requests";r=499;t=1, "tokens";r=0;t=360, "tenant";r=99;t=60
 		X-RateLimit-Limit-Requests: 500
@@ -83,28 +80,20 @@ var upstreamCases = []struct {
 		X-RateLimit-Reset-Requests: 1m0s
 		X-RateLimit-Reset-Tokens: 6m0s`, nil},
 	{"GitHub", `
-		X-RateLimit-Limit: 5000
-		X-RateLimit-Remaining: 4987
-		X-RateLimit-Reset: @unix+2040
+		X-RateLimit-*: 5000, 4987, @unix+2040
 		X-RateLimit-Resource: core
 		X-RateLimit-Used: 13`,
-		[2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}, []*Dialect{GitHub}, `
+		tenant, []*Dialect{GitHub}, `
 		RateLimit-Policy: "core";q=5000, "tenant";q=100;w=60
 		RateLimit: "core";r=4987;t=2040, "tenant";r=99;t=60
-		X-RateLimit-Limit: 5000
-		X-RateLimit-Remaining: 99
-		X-RateLimit-Reset: @unix+2040
+		X-RateLimit-*: 5000, 99, @unix+2040
 		X-RateLimit-Resource: core
 		X-RateLimit-Used: 4901`, nil},
-	{"nothing", ``, [2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}, []*Dialect{XRateLimit, Draft06}, `
+	{"nothing", ``, tenant, []*Dialect{XRateLimit, Draft06}, `
 		RateLimit-Policy: "tenant";q=100;w=60
 		RateLimit: "tenant";r=99;t=60
-		RateLimit-Limit: 100
-		RateLimit-Remaining: 99
-		RateLimit-Reset: 60
-		X-RateLimit-Limit: 100
-		X-RateLimit-Remaining: 99
-		X-RateLimit-Reset: 60`, nil},
+		RateLimit-*: 100, 99, 60
+		X-RateLimit-*: 100, 99, 60`, nil},
 	{"nothing at all", ``, [2]string{}, []*Dialect{XRateLimit}, ``, nil},
 	{"older fields, and a gateway that has nothing to say", `
 		X-RateLimit-Remaining: 5`, [2]string{}, []*Dialect{XRateLimit}, `
@@ -119,13 +108,13 @@ var upstreamCases = []struct {
 		Retry-After: 3000`, nil},
 	{"a refusal with a reset alone", `HTTP/1.1 429 Too Many Requests
 		X-RateLimit-Reset: 40`,
-		[2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}, []*Dialect{XRateLimit}, `
+		tenant, []*Dialect{XRateLimit}, `
 		RateLimit-Policy: "tenant";q=100;w=60
 		RateLimit: "default";r=0;t=40, "tenant";r=99;t=60
 		X-RateLimit-Remaining: 0
 		X-RateLimit-Reset: 40`, nil},
 	{"a refusal that says nothing", `HTTP/1.1 429 Too Many Requests`,
-		[2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}, nil, `
+		tenant, nil, `
 		RateLimit-Policy: "tenant";q=100;w=60
 		RateLimit: "tenant";r=99;t=60`, nil},
 	{"one name for two policies", `
@@ -141,27 +130,19 @@ var upstreamCases = []struct {
 		RateLimit-Policy: "default";q=10;w=60, "default";q=1000;qu="tokens"
 		RateLimit: "default";r=900, "default";r=1;t=60`, ErrConflict},
 	{"one name, whose window upstream does not say", `
-		X-RateLimit-Limit: 20
-		X-RateLimit-Remaining: 9
-		X-RateLimit-Reset: @unix+30`,
+		X-RateLimit-*: 20, 9, @unix+30`,
 		[2]string{`"default";q=100;w=60`, `"default";r=2;t=60`}, nil, `
 		RateLimit-Policy: "default";q=20;w=60
 		RateLimit: "default";r=2;t=60
-		X-RateLimit-Limit: 20
-		X-RateLimit-Remaining: 2
-		X-RateLimit-Reset: @unix+60`, nil},
+		X-RateLimit-*: 20, 2, @unix+60`, nil},
 	{"Kong, in both of its forms", `
-		RateLimit-Limit: 10
-		RateLimit-Remaining: 9
-		RateLimit-Reset: 40
+		RateLimit-*: 10, 9, 40
 		X-RateLimit-Limit-Minute: 10
 		X-RateLimit-Remaining-Minute: 9`,
 		[2]string{`"tenant";q=100;w=60`, `"tenant";r=0;t=60`}, nil, `
 		RateLimit-Policy: "minute";q=10;w=60, "tenant";q=100;w=60
 		RateLimit: "minute";r=9;t=40, "tenant";r=0;t=60
-		RateLimit-Limit: 10
-		RateLimit-Remaining: 0
-		RateLimit-Reset: 60
+		RateLimit-*: 10, 0, 60
 		X-RateLimit-Limit-Minute: 10
 		X-RateLimit-Remaining-Minute: 0`, nil},
 	{"several numbers in a field that Legacy writes", `
@@ -180,7 +161,7 @@ var upstreamCases = []struct {
 		RateLimit: default
 		RateLimit-Policy: "a"
 		X-RateLimit-Remaining: 7`,
-		[2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}, nil, `
+		tenant, nil, `
 		RateLimit-Policy: "tenant";q=100;w=60
 		RateLimit: "default";r=7, "tenant";r=99;t=60
 		X-RateLimit-Remaining: 7`, ErrMissing},
@@ -212,7 +193,7 @@ func limitFields(h http.Header) http.Header {
 func TestModifyResponse(t *testing.T) {
 	for _, tc := range upstreamCases {
 		inBubble(t, tc.name, func(t *testing.T) {
-			upstream := responseOf(strings.TrimLeft(spell(tc.upstream, time.Now()), "\n"))
+			upstream := responseOf(strings.TrimLeft(written(spell(tc.upstream, time.Now())), "\n"))
 			upstream.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 			direct := Advisor{}.Advise(upstream, time.Now())
 			own := Decision{Fields: fieldsOf(t, tc.own[0], tc.own[1])}
@@ -223,10 +204,9 @@ func TestModifyResponse(t *testing.T) {
 				faults = append(faults, err)
 				return true
 			}}
-			w := httptest.NewRecorder()
-			m.Handler(proxyTo(upstream, m)).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+			w := served(m.Handler(proxyTo(upstream, m)), nil)
 			require.Equal(t, upstream.StatusCode, w.Code)
-			require.Equal(t, wire(spell(tc.want, time.Now())), limitFields(w.Header()))
+			require.Equal(t, wire(written(spell(tc.want, time.Now()))), limitFields(w.Header()))
 			if tc.faults == nil {
 				require.Empty(t, faults)
 			} else {
@@ -253,9 +233,7 @@ func TestModifyResponseTakesBack(t *testing.T) {
 	const want = `
 		RateLimit-Policy: "api";q=9;w=60
 		RateLimit: "api";r=0;t=60
-		X-RateLimit-Limit: 9
-		X-RateLimit-Remaining: 0
-		X-RateLimit-Reset: 60`
+		X-RateLimit-*: 9, 0, 60`
 	same := func(next http.Handler) http.Handler { return next }
 	under := func(derive func(context.Context) (context.Context, context.CancelFunc)) func(http.Handler) http.Handler {
 		return func(next http.Handler) http.Handler {
@@ -275,7 +253,7 @@ func TestModifyResponseTakesBack(t *testing.T) {
 	foreign := func(text string) func(http.Handler) http.Handler {
 		return func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				maps.Copy(w.Header(), wire(text))
+				maps.Copy(w.Header(), wire(written(text)))
 				next.ServeHTTP(w, r)
 			})
 		}
@@ -317,13 +295,11 @@ func TestModifyResponseTakesBack(t *testing.T) {
 		X-RateLimit-Docs: https://a.example
 		X-RateLimit-Remaining: 0
 		X-RateLimit-Reset: 90`},
-		{name: "another limiter outside, in the form of upstream", outside: foreign("X-RateLimit-Limit: 20\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30"),
-			upstream: "X-RateLimit-Limit: 50\nX-RateLimit-Remaining: 7\nX-RateLimit-Reset: 10", want: `
+		{name: "another limiter outside, in the form of upstream", outside: foreign("X-RateLimit-*: 20, 0, 30"),
+			upstream: "X-RateLimit-*: 50, 7, 10", want: `
 		RateLimit-Policy: "default";q=20, "api";q=100;w=60
 		RateLimit: "default";r=0;t=30, "api";r=99;t=60
-		X-RateLimit-Limit: 20
-		X-RateLimit-Remaining: 0
-		X-RateLimit-Reset: 60`},
+		X-RateLimit-*: 20, 0, 60`},
 		{name: "documents of a handler between", inside: foreign("X-RateLimit-Docs: https://a.example"), want: want + `
 		X-RateLimit-Docs: https://a.example`},
 	} {
@@ -332,7 +308,7 @@ func TestModifyResponseTakesBack(t *testing.T) {
 				Take:   decide(Decision{Fields: fieldsOf(t, `"api";q=100;w=60`, `"api";r=99;t=60`)}, nil),
 				Legacy: []*Dialect{XRateLimit},
 			}
-			proxy := proxyTo(responseOf(cmp.Or(tc.upstream, upstream)), m)
+			proxy := proxyTo(responseOf(written(cmp.Or(tc.upstream, upstream))), m)
 			if tc.transport != nil {
 				proxy.Transport = tc.transport(proxy.Transport)
 			}
@@ -343,16 +319,15 @@ func TestModifyResponseTakesBack(t *testing.T) {
 			if around == nil {
 				around = same
 			}
-			w := httptest.NewRecorder()
-			around(m.Handler(between(proxy))).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-			require.Equal(t, wire(cmp.Or(tc.want, want)), limitFields(w.Header()))
+			w := served(around(m.Handler(between(proxy))), nil)
+			require.Equal(t, wire(written(cmp.Or(tc.want, want))), limitFields(w.Header()))
 		})
 	}
 }
 
 // A response without a header gets one.
 func TestModifyResponseNilHeader(t *testing.T) {
-	m := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, ``, `"tenant";r=99;t=60`)}, nil)}
+	m := limited(t, ``, `"tenant";r=99;t=60`)
 	w := httptest.NewRecorder()
 	m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		resp := &http.Response{Request: r}
@@ -375,6 +350,38 @@ func proxyTo(upstream *http.Response, m *Middleware) *httputil.ReverseProxy {
 	}
 }
 
+// overWire serves a handler behind a Middleware over HTTP/1.1 and over HTTP/2.
+func overWire(t *testing.T, m *Middleware, next http.HandlerFunc, check func(t *testing.T, server *httptest.Server)) {
+	t.Helper()
+	for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
+		t.Run(version, func(t *testing.T) {
+			server := httptest.NewUnstartedServer(m.Handler(next))
+			server.Config.ErrorLog = log.New(io.Discard, "", 0) // it reports panics
+			server.EnableHTTP2 = version == "HTTP/2.0"
+			server.StartTLS()
+			t.Cleanup(server.Close) // when the context of the test has ended, and with it whatever waits
+			resp, err := server.Client().Get(server.URL + "/version")
+			if err == nil {
+				require.Equal(t, version, resp.Proto)
+				require.NoError(t, resp.Body.Close())
+			}
+			check(t, server)
+		})
+	}
+}
+
+// informed returns a context whose trace sends informational responses to a
+// channel.
+func informed(t *testing.T) (context.Context, chan http.Header) {
+	informational := make(chan http.Header, 1)
+	return httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+		Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+			informational <- http.Header(h)
+			return nil
+		},
+	}), informational
+}
+
 // TestModifyResponseOverWire: over HTTP/1.1 and HTTP/2, with early hints of upstream,
 // which make the proxy clear the header that Handler has written to.
 func TestModifyResponseOverWire(t *testing.T) {
@@ -393,7 +400,7 @@ func TestModifyResponseOverWire(t *testing.T) {
 		defer upstream.Close()
 		to, err := url.Parse(upstream.URL)
 		require.NoError(t, err)
-		m := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, `"tenant";q=100;w=60`, `"tenant";r=99;t=60`)}, nil), Legacy: []*Dialect{Draft06}}
+		m := limited(t, tenant[0], tenant[1], Draft06)
 		proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, ModifyResponse: m.ModifyResponse}
 		overWire(t, m, proxy.ServeHTTP, func(t *testing.T, server *httptest.Server) {
 			ctx, informational := informed(t)
@@ -408,42 +415,13 @@ func TestModifyResponseOverWire(t *testing.T) {
 			if hints {
 				require.Equal(t, "</a.css>; rel=preload", receive(t, informational).Get("Link"))
 			}
-			require.Equal(t, wire(`
+			require.Equal(t, wire(written(`
 				RateLimit-Policy: "default";q=50, "tenant";q=100;w=60
 				RateLimit: "default";r=0;t=30, "tenant";r=99;t=60
-				RateLimit-Limit: 50
-				RateLimit-Remaining: 0
-				RateLimit-Reset: 30
-				X-RateLimit-Limit: 50
-				X-RateLimit-Remaining: 0
-				X-RateLimit-Reset: 60`), limitFields(resp.Header))
+				RateLimit-*: 50, 0, 30
+				X-RateLimit-*: 50, 0, 60`)), limitFields(resp.Header))
 			require.Equal(t, 30*time.Second, Advisor{}.Advise(resp, time.Now()).Wait)
 			require.Empty(t, faultsAbove(resp, LevelNote))
-		})
-	}
-}
-
-// Each upstream over HTTP/1.1 and HTTP/2: no client waits less than without the gateway,
-// and nothing is there twice.
-func TestModifyResponseCasesOverWire(t *testing.T) {
-	t.Parallel()
-	for _, tc := range upstreamCases {
-		t.Run(tc.name, func(t *testing.T) {
-			upstream := responseOf(strings.TrimLeft(spell(tc.upstream, time.Now()), "\n"))
-			upstream.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
-			direct := Advisor{}.Advise(upstream, time.Now())
-			m := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, tc.own[0], tc.own[1])}, nil), Legacy: tc.legacy}
-			overWire(t, m, proxyTo(upstream, m).ServeHTTP, func(t *testing.T, server *httptest.Server) {
-				resp, err := server.Client().Get(server.URL)
-				require.NoError(t, err)
-				require.NoError(t, resp.Body.Close())
-				require.Equal(t, upstream.StatusCode, resp.StatusCode)
-				through := Advisor{}.Advise(resp, time.Now())
-				require.GreaterOrEqual(t, through.Asked, direct.Asked)
-				for key, lines := range limitFields(resp.Header) {
-					require.Len(t, lines, 1, key)
-				}
-			})
 		})
 	}
 }
@@ -455,11 +433,10 @@ func faultsAbove(resp *http.Response, level Level) []Finding {
 
 // A proxy that has no answer: the fields of Handler stay on the error.
 func TestModifyResponseWithoutUpstream(t *testing.T) {
-	m := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, ``, `"tenant";r=99;t=60`)}, nil), Legacy: []*Dialect{XRateLimit}}
+	m := limited(t, ``, `"tenant";r=99;t=60`, XRateLimit)
 	proxy := proxyTo(&http.Response{}, m)
 	proxy.Transport = roundTripFunc(func(*http.Request) (*http.Response, error) { return nil, errors.New("down") })
-	w := httptest.NewRecorder()
-	m.Handler(proxy).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	w := served(m.Handler(proxy), nil)
 	require.Equal(t, http.StatusBadGateway, w.Code)
 	require.Equal(t, wire("RateLimit: \"tenant\";r=99;t=60\nX-RateLimit-Remaining: 99\nX-RateLimit-Reset: 60"), limitFields(w.Header()))
 }
@@ -477,18 +454,14 @@ func TestModifyResponseAlone(t *testing.T) {
 // Several Handlers in front of a proxy: their limits, their older forms, and a header
 // that somebody between them has replaced, all arrive once.
 func TestModifyResponseStack(t *testing.T) {
-	outer := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, `"global";q=3;w=60`, `"global";r=2;t=50`)}, nil), Legacy: []*Dialect{XRateLimit}}
-	inner := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, `"route";q=9;w=60`, `"route";r=8;t=60`)}, nil), Legacy: []*Dialect{Draft06}}
+	outer := limited(t, `"global";q=3;w=60`, `"global";r=2;t=50`, XRateLimit)
+	inner := limited(t, `"route";q=9;w=60`, `"route";r=8;t=60`, Draft06)
 	upstream := responseOf("RateLimit-Policy: \"api\";q=9;w=1\nRateLimit: \"api\";r=1;t=1\nAccess-Control-Expose-Headers: X-Id")
 	const want = `
 		RateLimit-Policy: "api";q=9;w=1, "global";q=3;w=60, "route";q=9;w=60
 		RateLimit: "api";r=1;t=1, "global";r=2;t=50, "route";r=8;t=60
-		RateLimit-Limit: 9
-		RateLimit-Remaining: 1
-		RateLimit-Reset: 1
-		X-RateLimit-Limit: 9
-		X-RateLimit-Remaining: 1
-		X-RateLimit-Reset: 1`
+		RateLimit-*: 9, 1, 1
+		X-RateLimit-*: 9, 1, 1`
 	cors := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Access-Control-Allow-Origin", "*")
@@ -504,9 +477,8 @@ func TestModifyResponseStack(t *testing.T) {
 		"for scripts, by the gateway": cors(outer.Handler(inner.Handler(proxyTo(upstream, inner)))),
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-			require.Equal(t, wire(want), limitFields(w.Header()))
+			w := served(handler, nil)
+			require.Equal(t, wire(written(want)), limitFields(w.Header()))
 			if strings.HasPrefix(name, "for scripts") {
 				exposed := strings.Join(w.Header().Values("Access-Control-Expose-Headers"), ", ")
 				for key := range limitFields(w.Header()) {
@@ -521,7 +493,7 @@ func TestModifyResponseStack(t *testing.T) {
 // Fields of upstream are exposed to scripts where the gateway itself allows another
 // origin.
 func TestModifyResponseExposes(t *testing.T) {
-	m := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, ``, `"tenant";r=99;t=60`)}, nil)}
+	m := limited(t, ``, `"tenant";r=99;t=60`)
 	w := httptest.NewRecorder()
 	w.Header().Set("Access-Control-Allow-Origin", "*")
 	m.Handler(proxyTo(responseOf("Acme-RateLimit-Remaining: 5"), m)).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
@@ -531,7 +503,7 @@ func TestModifyResponseExposes(t *testing.T) {
 // The header that Handler has written to belongs to another goroutine where a handler
 // between runs the proxy in one of its own: it is left alone.
 func TestModifyResponseLeavesHeader(t *testing.T) {
-	m := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, ``, `"tenant";r=99;t=60`)}, nil)}
+	m := limited(t, ``, `"tenant";r=99;t=60`)
 	proxy := proxyTo(responseOf(""), m)
 	for name, tc := range map[string]struct {
 		between func(http.Handler) http.Handler
@@ -608,8 +580,7 @@ func lawProxy(t testing.TB, rnd *rand.Rand) (joined bool) {
 			handler = http.TimeoutHandler(handler, time.Minute, "")
 		}
 	}
-	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	w := served(handler, nil)
 	through := Advisor{}.Advise(w.Result(), time.Now())
 	require.GreaterOrEqual(t, through.Asked, direct.Asked, "law 11: %v\n%v", upstream.Header, w.Header())
 	if faulty {

@@ -46,12 +46,7 @@ func stack(t testing.TB, h http.Header, next http.Handler, levels ...level) (w *
 		}
 		next = m.Handler(next)
 	}
-	w = httptest.NewRecorder()
-	for key, lines := range h {
-		w.Header()[key] = lines
-	}
-	next.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-	return w, reached, faults
+	return served(next, h), reached, faults
 }
 
 // accept is a handler that lets everything pass.
@@ -98,27 +93,17 @@ func TestMiddlewareStack(t *testing.T) {
 		{"an older form of the outer one says no more than a refusal of the inner one", "", []level{with(global, XRateLimit), refusing(route, "route", `"route";r=0;t=30`)}, 429, `
 			RateLimit-Policy: "global";q=3;w=60, "route";q=100;w=60
 			RateLimit: "global";r=2;t=50, "route";r=0;t=30
-			X-RateLimit-Limit: 3
-			X-RateLimit-Remaining: 0
-			X-RateLimit-Reset: 50
+			X-RateLimit-*: 3, 0, 50
 			Retry-After: 30`, nil},
 		{"one older form tells the tightest of all", "", []level{with(global, XRateLimit), with(route, XRateLimit)}, 202, both + `
-			X-RateLimit-Limit: 3
-			X-RateLimit-Remaining: 2
-			X-RateLimit-Reset: 50`, nil},
+			X-RateLimit-*: 3, 2, 50`, nil},
 		{"of the inner one alone", "", []level{global, with(route, XRateLimit)}, 202, both + `
-			X-RateLimit-Limit: 3
-			X-RateLimit-Remaining: 2
-			X-RateLimit-Reset: 50`, nil},
+			X-RateLimit-*: 3, 2, 50`, nil},
 		{"two older forms", "", []level{with(route, XRateLimit), with(global, Draft06)}, 202, `
 			RateLimit-Policy: "route";q=100;w=60, "global";q=3;w=60
 			RateLimit: "route";r=99;t=60, "global";r=2;t=50
-			X-RateLimit-Limit: 100
-			X-RateLimit-Remaining: 2
-			X-RateLimit-Reset: 60
-			RateLimit-Limit: 3
-			RateLimit-Remaining: 2
-			RateLimit-Reset: 50`, nil},
+			X-RateLimit-*: 100, 2, 60
+			RateLimit-*: 3, 2, 50`, nil},
 		{"a form that no other Middleware knows", "", []level{with(route, acme), global}, 202, `
 			RateLimit-Policy: "route";q=100;w=60, "global";q=3;w=60
 			RateLimit: "route";r=99;t=60, "global";r=2;t=50
@@ -130,17 +115,13 @@ func TestMiddlewareStack(t *testing.T) {
 		}, 202, `
 			RateLimit-Policy: "global";q=3;w=60, "age";q=1
 			RateLimit: "global";r=2;t=50, "age";r=1;t=999999999999
-			X-RateLimit-Limit: 3
-			X-RateLimit-Remaining: 1
-			X-RateLimit-Reset: @unix+50`, nil},
+			X-RateLimit-*: 3, 1, @unix+50`, nil},
 		{"a form that the inner one cannot write", "", []level{
 			with(global, XRateLimitUnix), {policies: `"age";q=1`, limits: `"age";r=1;t=999999999999`, legacy: []*Dialect{XRateLimitUnix}},
 		}, 202, `
 			RateLimit-Policy: "global";q=3;w=60, "age";q=1
 			RateLimit: "global";r=2;t=50, "age";r=1;t=999999999999
-			X-RateLimit-Limit: 3
-			X-RateLimit-Remaining: 1
-			X-RateLimit-Reset: @unix+50`, []error{ErrRange}},
+			X-RateLimit-*: 3, 1, @unix+50`, []error{ErrRange}},
 		{"windows in names, and a longer one behind", "", []level{
 			{policies: `"minute";q=60;w=60`, limits: `"minute";r=10;t=39`, legacy: []*Dialect{XRateLimitByName}},
 			{policies: `"hour";q=100;w=3600`, limits: `"hour";r=0;t=1614`},
@@ -156,9 +137,7 @@ func TestMiddlewareStack(t *testing.T) {
 		}, 202, `
 			RateLimit-Policy: "minute";q=60;w=60, "route";q=9;w=60
 			RateLimit: "minute";r=50;t=39, "route";r=0;t=50
-			RateLimit-Limit: 60
-			RateLimit-Remaining: 0
-			RateLimit-Reset: 50
+			RateLimit-*: 60, 0, 50
 			X-RateLimit-Limit-Minute: 60
 			X-RateLimit-Remaining-Minute: 0
 			X-RateLimit-Reset-Minute: 50`, nil},
@@ -167,17 +146,13 @@ func TestMiddlewareStack(t *testing.T) {
 		}, 202, `
 			RateLimit-Policy: "default";q=20;w=60
 			RateLimit: "default";r=2;t=60
-			X-RateLimit-Limit: 20
-			X-RateLimit-Remaining: 2
-			X-RateLimit-Reset: 60`, nil},
+			X-RateLimit-*: 20, 2, 60`, nil},
 		{"a form that is written anew need not be lowered in place", "", []level{
 			with(global, XRateLimitUnix), {policies: `"age";q=9`, limits: `"age";r=9;t=999999999999`, legacy: []*Dialect{XRateLimit}},
 		}, 202, `
 			RateLimit-Policy: "global";q=3;w=60, "age";q=9
 			RateLimit: "global";r=2;t=50, "age";r=9;t=999999999999
-			X-RateLimit-Limit: 3
-			X-RateLimit-Remaining: 2
-			X-RateLimit-Reset: 50`, nil},
+			X-RateLimit-*: 3, 2, 50`, nil},
 		{"one policy of both, the outer one is tighter", "", []level{
 			{policies: `"api";q=3;w=60`, limits: `"api";r=2;t=50`}, {policies: `"api";q=100;w=60`, limits: `"api";r=99;t=60`},
 		}, 202, `
@@ -194,9 +169,7 @@ func TestMiddlewareStack(t *testing.T) {
 		}, 202, `
 			RateLimit-Policy: "api";q=100;w=60
 			RateLimit: "api";r=99;t=60
-			X-RateLimit-Limit: 100
-			X-RateLimit-Remaining: 99
-			X-RateLimit-Reset: 60`, []error{ErrConflict}},
+			X-RateLimit-*: 100, 99, 60`, []error{ErrConflict}},
 		{"one name for two policies, and the inner one refuses", "", []level{
 			{policies: `"api";q=100;w=60`, limits: `"api";r=99;t=60`}, {policies: `"api";q=3;w=1`, limits: `"api";r=0;t=7`, violated: "api"},
 		}, 429, `
@@ -216,18 +189,14 @@ func TestMiddlewareStack(t *testing.T) {
 		{"what the inner one says cannot be written", "", []level{global, {policies: `"route";q=unknown`}}, 202, `
 			RateLimit-Policy: "global";q=3;w=60
 			RateLimit: "global";r=2;t=50`, []error{ErrRange}},
-		{"another limiter outside, which is tighter", "X-RateLimit-Limit: 50\nX-RateLimit-Remaining: 7\nX-RateLimit-Reset: 20", []level{with(route, XRateLimit)}, 202, `
+		{"another limiter outside, which is tighter", "X-RateLimit-*: 50, 7, 20", []level{with(route, XRateLimit)}, 202, `
 			RateLimit-Policy: "default";q=50, "route";q=100;w=60
 			RateLimit: "default";r=7;t=20, "route";r=99;t=60
-			X-RateLimit-Limit: 50
-			X-RateLimit-Remaining: 7
-			X-RateLimit-Reset: 20`, nil},
-		{"another limiter outside, in another form", "X-RateLimit-Limit: 50\nX-RateLimit-Remaining: 7\nX-RateLimit-Reset: 20", []level{global}, 202, `
+			X-RateLimit-*: 50, 7, 20`, nil},
+		{"another limiter outside, in another form", "X-RateLimit-*: 50, 7, 20", []level{global}, 202, `
 			RateLimit-Policy: "default";q=50, "global";q=3;w=60
 			RateLimit: "default";r=7;t=20, "global";r=2;t=50
-			X-RateLimit-Limit: 50
-			X-RateLimit-Remaining: 2
-			X-RateLimit-Reset: 50`, nil},
+			X-RateLimit-*: 50, 2, 50`, nil},
 		{"another limiter outside, which does not say what remains", "X-RateLimit-Limit: 50\nX-RateLimit-Reset: 20", []level{global}, 202, `
 			RateLimit-Policy: "default";q=50, "global";q=3;w=60
 			RateLimit: "global";r=2;t=50
@@ -238,19 +207,17 @@ func TestMiddlewareStack(t *testing.T) {
 			RateLimit: "global";r=2;t=50
 			X-Id: 1`, []error{ErrType}},
 		{"for scripts", "Access-Control-Allow-Origin: *", []level{with(global, XRateLimit), route}, 202, both + `
-			X-RateLimit-Limit: 3
-			X-RateLimit-Remaining: 2
-			X-RateLimit-Reset: 60
+			X-RateLimit-*: 3, 2, 60
 			Access-Control-Allow-Origin: *
 			Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset`, nil},
 	} {
 		inBubble(t, tc.name, func(t *testing.T) {
-			w, _, faults := stack(t, wire(tc.before), accept, tc.levels...)
+			w, _, faults := stack(t, wire(written(tc.before)), accept, tc.levels...)
 			require.Equal(t, tc.status, w.Code)
 			got := w.Header().Clone()
 			got.Del("Content-Type")
 			got.Del("Cache-Control")
-			require.Equal(t, wire(spell(tc.header, time.Now())), got)
+			require.Equal(t, wire(written(spell(tc.header, time.Now()))), got)
 			for _, finding := range Check(w.Result()) {
 				early := finding.Rule == "6-5" && (strings.HasSuffix(tc.name, "say the reset") || strings.Contains(tc.name, "write") || strings.HasSuffix(tc.name, "a longer one behind"))
 				require.True(t, early || finding.Level == LevelNote, "%v", finding)
@@ -270,10 +237,9 @@ func TestMiddlewareStack(t *testing.T) {
 // A handler between two Middlewares may answer with a header of its own, which
 // replaces the fields of the outer one: the inner one knows them all the same.
 func TestMiddlewareBehindTimeout(t *testing.T) {
-	outer := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, `"global";q=3;w=60`, `"global";r=2;t=50`)}, nil)}
-	inner := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, `"route";q=100;w=60`, `"route";r=99;t=60`)}, nil)}
-	w := httptest.NewRecorder()
-	outer.Handler(http.TimeoutHandler(inner.Handler(accept), time.Minute, "")).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	outer := limited(t, `"global";q=3;w=60`, `"global";r=2;t=50`)
+	inner := limited(t, `"route";q=100;w=60`, `"route";r=99;t=60`)
+	w := served(outer.Handler(http.TimeoutHandler(inner.Handler(accept), time.Minute, "")), nil)
 	require.Equal(t, wire(`
 		RateLimit-Policy: "global";q=3;w=60, "route";q=100;w=60
 		RateLimit: "global";r=2;t=50, "route";r=99;t=60`), w.Header())

@@ -1,20 +1,14 @@
 package ratelimit
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"io"
-	"log"
+	"maps"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httptrace"
-	"net/textproto"
-	"slices"
+	"regexp"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -25,6 +19,26 @@ func decide(d Decision, err error) func(*http.Request) (Decision, error) {
 }
 
 var errDown = errors.New("the limiter is down")
+
+// limited is a Middleware that lets all requests pass with these fields.
+func limited(t testing.TB, policies, limits string, legacy ...*Dialect) *Middleware {
+	return &Middleware{Take: decide(Decision{Fields: fieldsOf(t, policies, limits)}, nil), Legacy: legacy}
+}
+
+// served is what a handler answers, in a header that holds these fields already.
+func served(handler http.Handler, before http.Header) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	maps.Copy(w.Header(), before)
+	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	return w
+}
+
+// written writes "X-RateLimit-*: 10, 4, 9" out, which is Limit, Remaining and Reset.
+func written(text string) string {
+	return triple.ReplaceAllString(text, "$1-Limit: $2\n$1-Remaining: $3\n$1-Reset: $4")
+}
+
+var triple = regexp.MustCompile(`(\S+)-\*: (\S+), (\S+), (\S+)`)
 
 // TestMiddleware holds what a response says, byte by byte, and whether the next
 // handler was called.
@@ -61,22 +75,14 @@ func TestMiddleware(t *testing.T) {
 			body: `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503}`},
 		{name: "a problem without a violated policy passes", policies: policies, limits: spare, problem: NewProblem(QuotaExceeded), status: 202, header: current},
 		{name: "older forms beside", policies: policies, limits: spare, legacy: []*Dialect{XRateLimit, Draft06}, status: 202, header: current + `
-			RateLimit-Limit: 10
-			RateLimit-Remaining: 4
-			RateLimit-Reset: 9
-			X-RateLimit-Limit: 10
-			X-RateLimit-Remaining: 4
-			X-RateLimit-Reset: 9`},
+			RateLimit-*: 10, 4, 9
+			X-RateLimit-*: 10, 4, 9`},
 		{name: "older forms of a refusal", policies: policies, limits: spent, violated: []string{"burst"}, legacy: []*Dialect{XRateLimit}, status: 429, body: exceeded, header: exhausted + `
-			X-RateLimit-Limit: 10
-			X-RateLimit-Remaining: 0
-			X-RateLimit-Reset: 9`},
+			X-RateLimit-*: 10, 0, 9`},
 		{name: "for scripts", before: "Access-Control-Allow-Origin: *", policies: policies, limits: spare, legacy: []*Dialect{XRateLimit}, status: 202, header: current + `
 			Access-Control-Allow-Origin: *
 			Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset
-			X-RateLimit-Limit: 10
-			X-RateLimit-Remaining: 4
-			X-RateLimit-Reset: 9`},
+			X-RateLimit-*: 10, 4, 9`},
 		{name: "a refusal for scripts", before: "Access-Control-Allow-Origin: *", policies: policies, limits: spent, violated: []string{"burst"}, status: 429, body: exceeded, header: exhausted + `
 			Access-Control-Allow-Origin: *
 			Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, Retry-After`},
@@ -117,21 +123,19 @@ func TestMiddleware(t *testing.T) {
 					return false
 				},
 			}
+			header := wire(written(tc.header))
 			handler := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				require.Zero(t, done, "the slot is taken")
-				require.Equal(t, wire(tc.header), w.Header(), "next sees the header")
+				require.IsType(t, &httptest.ResponseRecorder{}, w, "it can be flushed, hijacked, and informed")
+				require.Equal(t, header, w.Header(), "next sees the header")
 				w.WriteHeader(http.StatusAccepted)
 			}))
 			serve := func() {
 				done = 0
-				w := httptest.NewRecorder()
-				for key, values := range wire(tc.before) {
-					w.Header()[key] = values
-				}
-				handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+				w := served(handler, wire(tc.before))
 				require.Equal(t, tc.status, w.Code)
 				require.Equal(t, sentDocument(tc.body), w.Body.String())
-				require.Equal(t, wire(tc.header), w.Header())
+				require.Equal(t, header, w.Header())
 				require.Equal(t, 1, done)
 			}
 			serve()
@@ -167,16 +171,14 @@ func TestMiddlewareOnError(t *testing.T) {
 				http.Error(w, "closed", http.StatusServiceUnavailable)
 				return true
 			}}
-			w := httptest.NewRecorder()
-			m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("next was called") })).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+			w := served(m.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("next was called") })), nil)
 			require.Equal(t, 503, w.Code)
 			require.Equal(t, "closed\n", w.Body.String())
 			require.Equal(t, 1, done)
 		})
 	}
 	open := (&Middleware{Take: decide(Decision{}, errDown)}).Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
-	w := httptest.NewRecorder()
-	open.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	w := served(open, nil)
 	require.Equal(t, http.StatusTeapot, w.Code, "without OnError it fails open")
 	require.Empty(t, w.Header())
 
@@ -225,12 +227,10 @@ func TestMiddlewarePanics(t *testing.T) {
 // TestMiddlewareLater: later changes to a Middleware, its slices included, have no
 // effect.
 func TestMiddlewareLater(t *testing.T) {
-	m := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, ``, `"a";r=5`)}, nil), Legacy: []*Dialect{XRateLimit}}
+	m := limited(t, ``, `"a";r=5`, XRateLimit)
 	handler := m.Handler(accept)
 	m.Legacy[0], m.Take = nil, nil
-	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-	require.Equal(t, "5", w.Header().Get("X-RateLimit-Remaining"))
+	require.Equal(t, "5", served(handler, nil).Header().Get("X-RateLimit-Remaining"))
 }
 
 // TestMiddlewareEachForm: where the current fields cannot be written, the older ones
@@ -243,264 +243,30 @@ func TestMiddlewareEachForm(t *testing.T) {
 		heard = err
 		return false
 	}}
-	w := httptest.NewRecorder()
-	m.Handler(accept).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	w := served(m.Handler(accept), nil)
 	require.ErrorIs(t, heard, ErrSyntax)
 	require.Equal(t, wire("X-RateLimit-Remaining: 5\nX-RateLimit-Remaining-A: 5"), w.Header())
 }
 
-// overWire serves a handler behind a Middleware over HTTP/1.1 and over HTTP/2.
-func overWire(t *testing.T, m *Middleware, next http.HandlerFunc, check func(t *testing.T, server *httptest.Server)) {
-	t.Helper()
-	for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
-		t.Run(version, func(t *testing.T) {
-			server := httptest.NewUnstartedServer(m.Handler(next))
-			server.Config.ErrorLog = log.New(io.Discard, "", 0) // it reports panics
-			server.EnableHTTP2 = version == "HTTP/2.0"
-			server.StartTLS()
-			t.Cleanup(server.Close) // when the context of the test has ended, and with it whatever waits
-			resp, err := server.Client().Get(server.URL + "/version")
-			if err == nil {
-				require.Equal(t, version, resp.Proto)
-				require.NoError(t, resp.Body.Close())
-			}
-			check(t, server)
-		})
-	}
-}
-
-// informed returns a context whose trace sends informational responses to a
-// channel.
-func informed(t *testing.T) (context.Context, chan http.Header) {
-	informational := make(chan http.Header, 1)
-	return httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
-		Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
-			informational <- http.Header(h)
-			return nil
-		},
-	}), informational
-}
-
-// Early hints, a flushed part of the body, and the rest of it arrive one after the
-// other, each with the fields.
-func TestMiddlewareStreams(t *testing.T) {
-	f := fieldsOf(t, `"a";q=9;w=60`, `"a";r=5;t=30`)
-	proceed := make(chan bool, 1)
-	wait := func(r *http.Request) {
-		select {
-		case <-proceed:
-		case <-r.Context().Done():
-		}
-	}
-	var done atomic.Int32
-	m := &Middleware{Take: decide(Decision{Fields: f, Done: func() { done.Add(1) }}, nil), Legacy: []*Dialect{XRateLimit}}
-	overWire(t, m, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/version" {
-			return
-		}
-		before := done.Load()
-		w.Header().Set("Link", "</a.css>; rel=preload")
-		w.WriteHeader(http.StatusEarlyHints)
-		wait(r)
-		_, _ = io.WriteString(w, "first,")
-		_ = http.NewResponseController(w).Flush()
-		wait(r)
-		_, _ = io.WriteString(w, "last")
-		if done.Load() != before {
-			t.Error("the slot is free before next has returned")
-		}
-	}, func(t *testing.T, server *httptest.Server) {
-		before := done.Load()
-		ctx, informational := informed(t)
-		req, err := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
-		require.NoError(t, err)
-		responses := make(chan *http.Response, 1)
-		go func() {
-			resp, _ := server.Client().Do(req)
-			responses <- resp
-		}()
-		require.Equal(t, "</a.css>; rel=preload", receive(t, informational).Get("Link"))
-		proceed <- true
-		resp := receive(t, responses)
-		require.NotNil(t, resp)
-		defer resp.Body.Close()
-		got, err := Parse(resp.Header)
-		require.NoError(t, err)
-		require.Equal(t, f, got)
-		require.Equal(t, "5", resp.Header.Get("X-RateLimit-Remaining"))
-		part := make([]byte, len("first,"))
-		_, err = io.ReadFull(resp.Body, part)
-		require.NoError(t, err)
-		require.Equal(t, "first,", string(part), "flushed")
-		proceed <- true
-		rest, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		require.Equal(t, "last", string(rest))
-		server.Close() // which waits for the handler
-		require.Equal(t, before+1, done.Load())
-	})
-}
-
-// A handler can take the connection over. The slot is free when it returns.
-func TestMiddlewareHijack(t *testing.T) {
-	var done atomic.Int32
-	m := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, ``, `"a";r=5`), Done: func() { done.Add(1) }}, nil)}
-	server := httptest.NewServer(m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		conn, rw, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer conn.Close()
-		_, _ = rw.WriteString("HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
-		_ = rw.Flush()
-		line, _ := rw.ReadString('\n')
-		_, _ = rw.WriteString("echo " + line)
-		_ = rw.Flush()
-	})))
-	defer server.Close()
-	req, err := http.NewRequest("GET", server.URL, nil)
-	require.NoError(t, err)
-	req.Header.Set("Connection", "Upgrade")
-	req.Header.Set("Upgrade", "echo")
-	resp, err := server.Client().Do(req)
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	require.Equal(t, http.StatusSwitchingProtocols, resp.StatusCode)
-	_, err = io.WriteString(resp.Body.(io.Writer), "hello\n")
-	require.NoError(t, err)
-	line, err := bufio.NewReader(resp.Body).ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "echo hello\n", line)
-	require.Eventually(t, func() bool { return done.Load() == 1 }, 10*time.Second, time.Millisecond)
-}
-
-// What panics, panics on: the client gets no answer, the slot is free, and the
-// server goes on.
+// What panics, panics on: what was not decided does not pass, and the slot is free.
 func TestMiddlewarePanicking(t *testing.T) {
-	var done, served atomic.Int32
-	m := &Middleware{Take: func(r *http.Request) (Decision, error) {
+	done := 0
+	m := limited(t, ``, `"a";r=5`)
+	take := m.Take
+	m.Take = func(r *http.Request) (Decision, error) {
 		if r.URL.Path == "/take" {
-			panic("take")
-		}
-		return Decision{Fields: fieldsOf(t, ``, `"a";r=5`), Done: func() { done.Add(1) }}, nil
-	}}
-	overWire(t, m, func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/next" {
 			panic(http.ErrAbortHandler)
 		}
-		served.Add(1)
-	}, func(t *testing.T, server *httptest.Server) {
-		taken, before := done.Load(), served.Load()
-		for _, path := range []string{"/take", "/next"} {
-			resp, err := server.Client().Post(server.URL+path, "", nil) // which is not sent again
-			if err == nil {
-				resp.Body.Close()
-			}
-			require.Error(t, err, path)
-		}
-		require.Equal(t, before, served.Load(), "what was not decided does not pass")
-		require.Equal(t, taken+1, done.Load())
-		resp, err := server.Client().Get(server.URL)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		require.Equal(t, `"a";r=5`, resp.Header.Get("RateLimit"))
-		require.Equal(t, before+1, served.Load())
-	})
-}
-
-// A Take that waits hears that the client has gone, and the request goes no
-// further.
-func TestMiddlewareContext(t *testing.T) {
-	taking, left, answer := make(chan bool, 1), make(chan error, 1), make(chan bool, 1)
-	m := &Middleware{Take: func(r *http.Request) (Decision, error) {
-		if r.URL.Path == "/version" {
-			return Decision{}, nil
-		}
-		taking <- true
-		<-r.Context().Done()
-		left <- r.Context().Err()
-		<-answer // not before the client has ended, which may still read it
-		return Decision{}, r.Context().Err()
-	}}
-	overWire(t, m, func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/version" {
-			t.Error("next was called")
-		}
-	}, func(t *testing.T, server *httptest.Server) {
-		defer func() { answer <- true }()
-		ctx, cancel := context.WithCancel(t.Context())
-		req, err := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
-		require.NoError(t, err)
-		result := make(chan error, 1)
-		go func() {
-			resp, err := server.Client().Do(req)
-			if err == nil {
-				resp.Body.Close()
-			}
-			result <- err
-		}()
-		receive(t, taking)
-		cancel()
-		require.ErrorIs(t, receive(t, result), context.Canceled)
-		require.ErrorIs(t, receive(t, left), context.Canceled)
-	})
-}
-
-// A semaphore serves as many requests at a time as it has slots, and says so.
-func TestMiddlewareSemaphore(t *testing.T) {
-	const slots = 2
-	free := make(chan struct{}, slots)
-	m := &Middleware{Take: func(*http.Request) (Decision, error) {
-		f := Fields{Policies: []Policy{{Name: "slots", Quota: slots, Unit: ConcurrentRequests}}}
-		select {
-		case free <- struct{}{}:
-			f.Limits = []Limit{{Name: "slots", Remaining: slots - int64(len(free))}}
-			return Decision{Fields: f, Done: func() { <-free }}, nil
-		default:
-			f.Limits = []Limit{{Name: "slots"}}
-			return Decision{Fields: f, Violated: []string{"slots"}}, nil
-		}
-	}}
-	inside, leave := make(chan bool, slots), make(chan bool, slots)
-	server := httptest.NewServer(m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		inside <- true
-		select {
-		case <-leave:
-		case <-r.Context().Done():
-		}
-	})))
-	t.Cleanup(server.Close) // when the context of the test has ended, and with it whatever waits
-	get := func() *http.Response {
-		resp, err := server.Client().Do(newRequest(t, server.URL).WithContext(t.Context()))
-		if err != nil {
-			return &http.Response{Status: err.Error()}
-		}
-		resp.Body.Close()
-		return resp
+		d, err := take(r)
+		d.Done = func() { done++ }
+		return d, err
 	}
-	for range 3 {
-		passed := make(chan *http.Response, slots)
-		for range slots {
-			go func() { passed <- get() }()
-			receive(t, inside)
-		}
-		refused := get()
-		require.Equal(t, http.StatusTooManyRequests, refused.StatusCode)
-		require.Equal(t, `"slots";r=0`, refused.Header.Get("RateLimit"))
-		require.Equal(t, `"slots";q=2;qu="concurrent-requests"`, refused.Header.Get("RateLimit-Policy"))
-		require.Empty(t, refused.Header.Get("Retry-After"), "nobody knows")
-		require.Empty(t, Check(refused))
-		var remaining []string
-		for range slots {
-			leave <- true
-			resp := receive(t, passed)
-			require.Equal(t, http.StatusOK, resp.StatusCode, resp.Status)
-			require.Empty(t, Check(resp))
-			remaining = append(remaining, resp.Header.Get("RateLimit"))
-		}
-		slices.Sort(remaining)
-		require.Equal(t, []string{`"slots";r=0`, `"slots";r=1`}, remaining)
-		require.Eventually(t, func() bool { return len(free) == 0 }, 10*time.Second, time.Millisecond)
+	handler := m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		require.Equal(t, "/next", r.URL.Path)
+		panic(http.ErrAbortHandler)
+	}))
+	for i, path := range []string{"/take", "/next"} {
+		require.PanicsWithValue(t, http.ErrAbortHandler, func() { handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", path, nil)) })
+		require.Equal(t, i, done)
 	}
 }

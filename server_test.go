@@ -419,11 +419,9 @@ func TestRefuseLowersOlder(t *testing.T) {
 	outer.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.NoError(t, Refuse(w, r, fieldsOf(t, `"inner";q=9;w=60`, `"inner";r=0;t=55`), nil))
 	})).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-	require.Equal(t, wire(`
+	require.Equal(t, wire(written(`
 		RateLimit-Policy: "inner";q=9;w=60
 		RateLimit: "inner";r=0;t=55
 		Retry-After: 55
-		X-RateLimit-Limit: 100
-		X-RateLimit-Remaining: 0
-		X-RateLimit-Reset: 55`), limitFields(w.Header()))
+		X-RateLimit-*: 100, 0, 55`)), limitFields(w.Header()))
 }
