@@ -15,17 +15,18 @@ import (
 // received is when the responses below arrive.
 var received = time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
 
-// A client asks each response how long to wait before the next request.
+// A client asks each response how long to wait before the next request, and at which pace
+// to go on, which spreads what remains over the time left.
 func ExampleAdvisor_Advise() {
 	resp := &http.Response{Header: http.Header{
 		"Ratelimit-Policy": {`"burst";q=100;w=60, "daily";q=1000;w=86400`},
 		"Ratelimit":        {`"burst";r=0;t=12, "daily";r=990;t=80000`},
 	}}
 	a := ratelimit.Advisor{}.Advise(resp, received)
-	fmt.Println("wait", a.Wait)
+	fmt.Println("wait", a.Wait, "then go at", a.Pace)
 	fmt.Println(a.Source, a.Limit.Name)
 	// Output:
-	// wait 12s
+	// wait 12s then go at 1m20.808080809s
 	// limit burst
 }
 
@@ -60,15 +61,6 @@ func ExampleSource() {
 	// Output: Retry-After says 20s
 }
 
-// Pace spreads what remains over the time left.
-func ExampleAdvice() {
-	a := ratelimit.Advisor{}.Advise(&http.Response{Header: http.Header{
-		"Ratelimit": {`"default";r=20;t=30`},
-	}}, received)
-	fmt.Println(a.Wait, a.Pace)
-	// Output: 0s 1.5s
-}
-
 // An Advice is printed for people. Its Fields are everything that the response said.
 func ExampleAdvice_String() {
 	for _, h := range []http.Header{
@@ -96,23 +88,6 @@ func ExampleFields_String() {
 	}, ratelimit.LegacyOptions{})
 	fmt.Println(f)
 	// Output: policies "default";q=5000; limits "default";r=4997;t=30; dialect x-ratelimit, guessed
-}
-
-// The error of a refusal names the limit, and says when to come back.
-func ExampleRefusedError() {
-	resp := &http.Response{
-		StatusCode: http.StatusTooManyRequests,
-		Header:     http.Header{"Ratelimit": {`"daily";r=0;t=7200`}, "Retry-After": {"7200"}},
-	}
-	err := ratelimit.Advisor{}.CheckResponse(resp, received)
-	fmt.Println(err)
-	var refused *ratelimit.RefusedError
-	if errors.As(err, &refused) {
-		fmt.Println(refused.Advice.Limit.Name, refused.Until.Format(time.Kitchen))
-	}
-	// Output:
-	// ratelimit: refused with status 429, limit "daily", wait 2h0m0s
-	// daily 5:00AM
 }
 
 func ExampleParseRetryAfter() {
@@ -222,33 +197,6 @@ func ExampleSequence() {
 	// L5 should, RateLimit: let r be 0 before a request is refused, because something remained
 }
 
-// A test may insist on some levels only.
-func ExampleLevel() {
-	resp := &http.Response{Header: http.Header{
-		"Ratelimit-Policy": {`"burst";q=100;w=60`},
-		"Ratelimit":        {`"bursts";r=50;t=30`},
-	}}
-	for _, f := range ratelimit.Check(resp) {
-		if f.Level >= ratelimit.LevelShould {
-			panic(f.Message)
-		}
-		fmt.Println(f.Level, f.Message)
-	}
-	// Output: note announce the policy of this limit in RateLimit-Policy, which gives it a unit, a quota and a window
-}
-
-// A Finding says which member of which field it is about.
-func ExampleFinding() {
-	findings := ratelimit.Check(&http.Response{Header: http.Header{
-		"Ratelimit-Policy": {`"burst";q=100;w=60, "daily";q=1000;w=0`},
-	}})
-	fmt.Println(findings[0].Rule, findings[0].Field, findings[0].Item)
-	fmt.Println(findings[0].Message)
-	// Output:
-	// P16 RateLimit-Policy 1
-	// line 1, byte 38: write the parameter w as an Integer from 1, or strict clients ignore the whole field
-}
-
 // A Gate waits in front of anything: here a function that calls another process.
 func ExampleGate() {
 	gate := ratelimit.Gate{MaxWait: time.Minute}
@@ -354,7 +302,7 @@ func ExampleGate_shared() {
 	// true default
 }
 
-// A refusal is an error with the server's own words.
+// A refusal is an error with the server's own words, and says when to come back.
 func ExampleAdvisor_CheckResponse() {
 	resp := &http.Response{
 		StatusCode: http.StatusTooManyRequests,
@@ -366,11 +314,14 @@ func ExampleAdvisor_CheckResponse() {
 		}`)),
 	}
 	err := ratelimit.Advisor{}.CheckResponse(resp, received)
+	fmt.Println(err)
 	var refused *ratelimit.RefusedError
 	if errors.As(err, &refused) {
-		fmt.Println(refused.Status, refused.Advice.Wait, refused.Problem.ViolatedPolicies)
+		fmt.Println(refused.Status, refused.Problem.ViolatedPolicies, refused.Until.Format(time.TimeOnly))
 	}
-	// Output: 429 30s [daily]
+	// Output:
+	// ratelimit: refused with status 429, wait 30s: problem Request cannot be satisfied as assigned quota has been exceeded
+	// 429 [daily] 03:00:30
 }
 
 // Users with credentials of their own have quotas of their own.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -56,13 +55,6 @@ func ExampleNewProblem() {
 	// ratelimit: problem 503 Temporary Reduced Capacity: One of three data centres is down.
 }
 
-func ExampleProblem_Error() {
-	p := &ratelimit.Problem{Type: "https://example.com/probs/asleep", Detail: "Come back in the morning."}
-	fmt.Println(p.Error())
-	// Output:
-	// ratelimit: problem https://example.com/probs/asleep: Come back in the morning.
-}
-
 // Extensions stand beside the other members.
 func ExampleProblem_MarshalJSON() {
 	p := ratelimit.NewProblem(ratelimit.AbnormalUsageDetected, "burst")
@@ -86,37 +78,6 @@ func ExampleProblem_UnmarshalJSON() {
 	fmt.Println(p.Title, p.Status, p.ViolatedPolicies, string(p.Extensions["balance"]))
 	// Output:
 	// Slow down 0 [burst] 30
-}
-
-// A problem is a handler.
-func ExampleProblem_ServeHTTP() {
-	mux := http.NewServeMux()
-	mux.Handle("/export", ratelimit.NewProblem(ratelimit.TemporaryReducedCapacity))
-
-	w := httptest.NewRecorder()
-	mux.ServeHTTP(w, httptest.NewRequest("GET", "/export", nil))
-	fmt.Println(w.Code, w.Header().Get("Content-Type"), w.Header().Get("Cache-Control"))
-	// Output:
-	// 503 application/problem+json no-store
-}
-
-func ExampleReadProblem() {
-	w := httptest.NewRecorder()
-	ratelimit.NewProblem(ratelimit.QuotaExceeded, "burst").ServeHTTP(w, nil)
-	resp := w.Result()
-	defer resp.Body.Close()
-
-	p, err := ratelimit.ReadProblem(resp)
-	if err != nil {
-		panic(err)
-	}
-	fmt.Println(p.Title, p.ViolatedPolicies)
-
-	_, err = ratelimit.ReadProblem(&http.Response{Header: http.Header{"Content-Type": {"text/html"}}, Body: io.NopCloser(nil)})
-	fmt.Println(err)
-	// Output:
-	// Quota Exceeded [burst]
-	// ratelimit: problem document: media type is not application/problem+json: wrong type
 }
 
 // The example of the draft: the whole quota, ten seconds before the window ends,

@@ -259,6 +259,8 @@ func TestMachine(t *testing.T) {
 		{"refused with something remaining", `0 told 429; a r=50;t=10 | shut 50-100 certain`},
 		{"refused with r=0;t=0", `0 told 429; a r=0;t=0 | shut 50-100 certain`},
 		{"refused with nothing remaining, for nobody knows how long", `0 told 429; a r=0 | shut 50-100 certain`},
+		{"refused by a limit that does not say what remains", `
+			0 told 429; X-RateLimit-Limit: 10; X-RateLimit-Reset-After: 30 | shut 30000 certain`},
 		{"refused again, half as long again", `
 			0 told 429
 			100 told 429 | shut 175-250 certain
@@ -390,6 +392,8 @@ func TestMachine(t *testing.T) {
 			0 send 1 requests=3 | answer 1 a r=1 | send 1 requests=3 | shut 1000 requests=3`},
 		{"costs, a share", `
 			with share=0.5: 0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=50;t=1 | send 2 tokens=10 | shut 10000 tokens=10`},
+		{"costs, less than nothing is nothing", `
+			0 send tokens=9 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=5;t=1 | send 9 tokens=-9 | shut 1000 tokens=6`},
 		{"costs, a limit that the server does not announce", `
 			0 send 1 points=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=5;t=1 | send 100 points=10`},
 

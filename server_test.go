@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -246,62 +245,6 @@ func TestRefuseWithRetryAfter(t *testing.T) {
 			}
 			require.NoError(t, Refuse(w, nil, f, nil))
 			require.Equal(t, []string{tc.want}, w.Header()["Retry-After"])
-		})
-	}
-}
-
-// TestRefuseCost: requests that cost 20 of a bucket in which fewer are left. The
-// client hears that it is refused, and for how long only where the server says so.
-func TestRefuseCost(t *testing.T) {
-	const cost, burst, perSecond = 20.0, 25, 2.0
-	for _, tc := range []struct {
-		name  string
-		knows bool          // the server sets Retry-After
-		wait  time.Duration // of the first refusal
-		most  int           // of refusals, until two requests have been served
-	}{
-		{"the server does not say how long", false, 0, 14},
-		{"it does", true, 8 * time.Second, 1},
-	} {
-		inBubble(t, tc.name, func(t *testing.T) {
-			began, tokens := time.Now(), float64(burst)
-			var refusals []Advice
-			base := roundTripFunc(func(r *http.Request) (*http.Response, error) {
-				w := httptest.NewRecorder()
-				now := time.Now()
-				tokens = min(burst, tokens+perSecond*now.Sub(began).Seconds())
-				began = now
-				passes := tokens >= cost
-				if passes {
-					tokens -= cost
-				}
-				f := TokenBucket{Name: "search", Burst: burst, PerSecond: perSecond, Tokens: tokens}.Fields()
-				if passes {
-					require.NoError(t, f.Set(w.Header()))
-					return w.Result(), nil
-				}
-				if tc.knows {
-					w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil((cost-tokens)/perSecond))))
-				}
-				require.NoError(t, Refuse(w, r, f, NewProblem(QuotaExceeded, "search")))
-				resp := w.Result()
-				a := Advisor{}.Advise(resp, now)
-				require.True(t, a.Refused)
-				require.Positive(t, a.Fields.Limits[0].Remaining)
-				refusals = append(refusals, a)
-				return resp, nil
-			})
-			client := &http.Client{Transport: &Transport{Base: base}}
-			for served := 0; served < 2; {
-				resp, err := client.Get("http://api.example/")
-				require.NoError(t, err)
-				require.NoError(t, resp.Body.Close())
-				if resp.StatusCode == http.StatusOK {
-					served++
-				}
-			}
-			require.Equal(t, tc.wait, refusals[0].Asked)
-			require.LessOrEqual(t, len(refusals), tc.most)
 		})
 	}
 }
