@@ -484,8 +484,8 @@ func shownResponses(t testing.TB, file string) (responses []string) {
 // rule, but for those that are shown because they do.
 func TestCheckDocuments(t *testing.T) {
 	meant := map[string]string{
-		"example_test.go: P2 must RateLimit-Policy 0":         "the form of draft-06, which Parse refuses",
-		"example_client_test.go: S3 should Retry-After -1":    "a Retry-After that is too early, which Check finds",
+		"example_test.go: P2 must RateLimit-Policy 0":      "the form of draft-06, which Parse refuses",
+		"example_client_test.go: S3 should Retry-After -1": "a Retry-After that is too early, which Check finds",
 	}
 	least := map[string]int{"README.md": 1, "doc.go": 1, "examples/server/README.md": 1, "examples/gateway/README.md": 1}
 	files := []string{"README.md", "doc.go"}

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -235,94 +234,78 @@ func TestModifyResponseTakesBack(t *testing.T) {
 		RateLimit: "api";r=0;t=60
 		X-RateLimit-*: 9, 0, 60`
 	same := func(next http.Handler) http.Handler { return next }
-	under := func(derive func(context.Context) (context.Context, context.CancelFunc)) func(http.Handler) http.Handler {
-		return func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				ctx, cancel := derive(r.Context())
-				defer cancel()
-				next.ServeHTTP(w, r.WithContext(ctx))
-			})
-		}
-	}
-	minute := func(ctx context.Context) (context.Context, context.CancelFunc) {
-		return context.WithTimeout(ctx, time.Minute)
-	}
-	never := func(ctx context.Context) (context.Context, context.CancelFunc) {
-		return context.WithoutCancel(ctx), func() {}
-	}
-	foreign := func(text string) func(http.Handler) http.Handler {
-		return func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				maps.Copy(w.Header(), wire(written(text)))
-				next.ServeHTTP(w, r)
-			})
-		}
-	}
-	try := func(derive func(context.Context) (context.Context, context.CancelFunc)) func(http.RoundTripper) http.RoundTripper {
-		return func(base http.RoundTripper) http.RoundTripper {
-			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
-				ctx, cancel := derive(r.Context())
-				defer cancel()
-				return base.RoundTrip(r.WithContext(ctx))
-			})
-		}
-	}
-	for _, tc := range []struct {
-		name            string
-		outside, inside func(http.Handler) http.Handler
-		transport       func(http.RoundTripper) http.RoundTripper
-		upstream, want  string
-	}{
-		{name: "a deadline for each try", transport: try(minute)},
-		{name: "a try that is never canceled", transport: try(never)},
-		{name: "an http.Client for a transport", transport: func(base http.RoundTripper) http.RoundTripper {
-			client := &http.Client{Transport: base, Timeout: time.Minute}
-			return roundTripFunc(func(r *http.Request) (*http.Response, error) {
-				r.RequestURI = ""
-				return client.Do(r)
-			})
-		}},
-		{name: "a deadline of a handler", inside: under(minute)},
-		{name: "http.TimeoutHandler, which replaces the header", inside: func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "") }},
-		{name: "http.TimeoutHandler, and a deadline for each try", transport: try(minute),
-			inside: func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "") }},
-		{name: "another limiter outside, in another form, and documents", outside: foreign("Acme-RateLimit-Remaining: 0\nAcme-RateLimit-Reset: 90s\nX-RateLimit-Docs: https://a.example"),
-			want: `
-		RateLimit-Policy: "api";q=9;w=60
-		RateLimit: "api";r=0;t=60, "acme";r=0;t=90
-		Acme-RateLimit-Remaining: 0
-		Acme-RateLimit-Reset: 90s
-		X-RateLimit-Docs: https://a.example
-		X-RateLimit-Remaining: 0
-		X-RateLimit-Reset: 90`},
-		{name: "another limiter outside, in the form of upstream", outside: foreign("X-RateLimit-*: 20, 0, 30"),
-			upstream: "X-RateLimit-*: 50, 7, 10", want: `
-		RateLimit-Policy: "default";q=20, "api";q=100;w=60
-		RateLimit: "default";r=0;t=30, "api";r=99;t=60
-		X-RateLimit-*: 20, 0, 60`},
-		{name: "documents of a handler between", inside: foreign("X-RateLimit-Docs: https://a.example"), want: want + `
-		X-RateLimit-Docs: https://a.example`},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			m := &Middleware{
-				Take:   decide(Decision{Fields: fieldsOf(t, `"api";q=100;w=60`, `"api";r=99;t=60`)}, nil),
-				Legacy: []*Dialect{XRateLimit},
-			}
-			proxy := proxyTo(responseOf(written(cmp.Or(tc.upstream, upstream))), m)
-			if tc.transport != nil {
-				proxy.Transport = tc.transport(proxy.Transport)
-			}
-			between, around := tc.inside, tc.outside
-			if between == nil {
-				between = same
-			}
-			if around == nil {
-				around = same
-			}
-			w := served(around(m.Handler(between(proxy))), nil)
-			require.Equal(t, wire(written(cmp.Or(tc.want, want))), limitFields(w.Header()))
+	timeout := func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "") }
+	deadline := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+			defer cancel()
+			next.ServeHTTP(w, r.WithContext(ctx))
 		})
 	}
+	documented := func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-RateLimit-Docs", "https://a.example")
+			next.ServeHTTP(w, r)
+		})
+	}
+	base := func(base http.RoundTripper) http.RoundTripper { return base }
+	never := func(base http.RoundTripper) http.RoundTripper {
+		return roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			return base.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
+		})
+	}
+	client := func(base http.RoundTripper) http.RoundTripper {
+		return roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			r.RequestURI = ""
+			return (&http.Client{Transport: base, Timeout: time.Minute}).Do(r)
+		})
+	}
+	for _, tc := range []struct {
+		name      string
+		between   func(http.Handler) http.Handler
+		transport func(http.RoundTripper) http.RoundTripper
+		before    string // of somebody outside
+		upstream  string
+		want      string
+	}{
+		{"a deadline for each try", same, tryInTime, "", upstream, want},
+		{"a try that is never canceled", same, never, "", upstream, want},
+		{"an http.Client for a transport", same, client, "", upstream, want},
+		{"a deadline of a handler", deadline, base, "", upstream, want},
+		{"http.TimeoutHandler, which replaces the header", timeout, base, "", upstream, want},
+		{"http.TimeoutHandler, and a deadline for each try", timeout, tryInTime, "", upstream, want},
+		{"documents of a handler between", documented, base, "", upstream, want + "\nX-RateLimit-Docs: https://a.example"},
+		{"another limiter outside, in another form, and documents", same, base,
+			"Acme-RateLimit-Remaining: 0\nAcme-RateLimit-Reset: 90s\nX-RateLimit-Docs: https://a.example", upstream, `
+			RateLimit-Policy: "api";q=9;w=60
+			RateLimit: "api";r=0;t=60, "acme";r=0;t=90
+			Acme-RateLimit-Remaining: 0
+			Acme-RateLimit-Reset: 90s
+			X-RateLimit-Docs: https://a.example
+			X-RateLimit-Remaining: 0
+			X-RateLimit-Reset: 90`},
+		{"another limiter outside, in the form of upstream", same, base, "X-RateLimit-*: 20, 0, 30", "X-RateLimit-*: 50, 7, 10", `
+			RateLimit-Policy: "default";q=20, "api";q=100;w=60
+			RateLimit: "default";r=0;t=30, "api";r=99;t=60
+			X-RateLimit-*: 20, 0, 60`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := limited(t, `"api";q=100;w=60`, `"api";r=99;t=60`, XRateLimit)
+			proxy := proxyTo(responseOf(written(tc.upstream)), m)
+			proxy.Transport = tc.transport(proxy.Transport)
+			w := served(m.Handler(tc.between(proxy)), wire(written(tc.before)))
+			require.Equal(t, wire(written(tc.want)), limitFields(w.Header()))
+		})
+	}
+}
+
+// tryInTime has a deadline for each request.
+func tryInTime(base http.RoundTripper) http.RoundTripper {
+	return roundTripFunc(func(r *http.Request) (*http.Response, error) {
+		ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+		defer cancel()
+		return base.RoundTrip(r.WithContext(ctx))
+	})
 }
 
 // A response without a header gets one.
@@ -350,85 +333,56 @@ func proxyTo(upstream *http.Response, m *Middleware) *httputil.ReverseProxy {
 	}
 }
 
-// overWire serves a handler behind a Middleware over HTTP/1.1 and over HTTP/2.
-func overWire(t *testing.T, m *Middleware, next http.HandlerFunc, check func(t *testing.T, server *httptest.Server)) {
-	t.Helper()
-	for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
-		t.Run(version, func(t *testing.T) {
-			server := httptest.NewUnstartedServer(m.Handler(next))
-			server.Config.ErrorLog = log.New(io.Discard, "", 0) // it reports panics
-			server.EnableHTTP2 = version == "HTTP/2.0"
-			server.StartTLS()
-			t.Cleanup(server.Close) // when the context of the test has ended, and with it whatever waits
-			resp, err := server.Client().Get(server.URL + "/version")
-			if err == nil {
-				require.Equal(t, version, resp.Proto)
-				require.NoError(t, resp.Body.Close())
-			}
-			check(t, server)
-		})
-	}
-}
-
-// informed returns a context whose trace sends informational responses to a
-// channel.
-func informed(t *testing.T) (context.Context, chan http.Header) {
-	informational := make(chan http.Header, 1)
-	return httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
-		Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
-			informational <- http.Header(h)
-			return nil
-		},
-	}), informational
-}
-
 // TestModifyResponseOverWire: over HTTP/1.1 and HTTP/2, with early hints of upstream,
 // which make the proxy clear the header that Handler has written to.
 func TestModifyResponseOverWire(t *testing.T) {
-	for _, hints := range []bool{false, true} {
-		upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if hints {
-				w.Header().Set("Link", "</a.css>; rel=preload")
-				w.WriteHeader(http.StatusEarlyHints)
-			}
-			h := w.Header()
-			h.Set("X-RateLimit-Limit", "50")
-			h.Set("X-RateLimit-Remaining", "0")
-			h.Set("X-RateLimit-Reset", "30")
-			_, _ = io.WriteString(w, "hello")
-		}))
-		defer upstream.Close()
-		to, err := url.Parse(upstream.URL)
-		require.NoError(t, err)
-		m := limited(t, tenant[0], tenant[1], Draft06)
-		proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, ModifyResponse: m.ModifyResponse}
-		overWire(t, m, proxy.ServeHTTP, func(t *testing.T, server *httptest.Server) {
-			ctx, informational := informed(t)
-			req, err := http.NewRequestWithContext(ctx, "GET", server.URL, nil)
+	const link = "</a.css>; rel=preload"
+	for name, tc := range map[string]struct {
+		version int
+		link    string
+	}{"HTTP/1.1": {1, ""}, "HTTP/1.1, with hints": {1, link}, "HTTP/2": {2, ""}, "HTTP/2, with hints": {2, link}} {
+		t.Run(name, func(t *testing.T) {
+			upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if tc.link != "" {
+					w.Header().Set("Link", tc.link)
+					w.WriteHeader(http.StatusEarlyHints)
+				}
+				maps.Copy(w.Header(), wire(written("X-RateLimit-*: 50, 0, 30")))
+				_, _ = io.WriteString(w, "hello")
+			}))
+			defer upstream.Close()
+			to, err := url.Parse(upstream.URL)
 			require.NoError(t, err)
-			resp, err := server.Client().Do(req)
+			m := limited(t, tenant[0], tenant[1], Draft06)
+			proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, ModifyResponse: m.ModifyResponse}
+			server := httptest.NewUnstartedServer(m.Handler(proxy))
+			server.EnableHTTP2 = tc.version == 2
+			server.StartTLS()
+			defer server.Close()
+			hinted := ""
+			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+				hinted = h.Get("Link")
+				return nil
+			}})
+			resp, err := server.Client().Do(newRequest(t, server.URL).WithContext(ctx))
 			require.NoError(t, err)
+			defer resp.Body.Close()
+			require.Equal(t, tc.version, resp.ProtoMajor)
 			body, err := io.ReadAll(resp.Body)
 			require.NoError(t, err)
-			require.NoError(t, resp.Body.Close())
 			require.Equal(t, "hello", string(body))
-			if hints {
-				require.Equal(t, "</a.css>; rel=preload", receive(t, informational).Get("Link"))
-			}
+			require.Equal(t, tc.link, hinted)
 			require.Equal(t, wire(written(`
 				RateLimit-Policy: "default";q=50, "tenant";q=100;w=60
 				RateLimit: "default";r=0;t=30, "tenant";r=99;t=60
 				RateLimit-*: 50, 0, 30
 				X-RateLimit-*: 50, 0, 60`)), limitFields(resp.Header))
 			require.Equal(t, 30*time.Second, Advisor{}.Advise(resp, time.Now()).Wait)
-			require.Empty(t, faultsAbove(resp, LevelNote))
+			for _, f := range Check(resp) {
+				require.Equal(t, LevelNote, f.Level, "%v", f)
+			}
 		})
 	}
-}
-
-// faultsAbove returns what Check finds above a level.
-func faultsAbove(resp *http.Response, level Level) []Finding {
-	return slices.DeleteFunc(Check(resp), func(f Finding) bool { return f.Level <= level })
 }
 
 // A proxy that has no answer: the fields of Handler stay on the error.
@@ -555,12 +509,8 @@ func lawProxy(t testing.TB, rnd *rand.Rand) (joined bool) {
 	faulty := false
 	inner := stack[len(stack)-1]
 	proxy := proxyTo(upstream, inner)
-	if base := proxy.Transport; rnd.IntN(4) == 0 {
-		proxy.Transport = roundTripFunc(func(r *http.Request) (*http.Response, error) {
-			ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
-			defer cancel()
-			return base.RoundTrip(r.WithContext(ctx))
-		})
+	if rnd.IntN(4) == 0 {
+		proxy.Transport = tryInTime(proxy.Transport)
 	}
 	var handler http.Handler = proxy
 	for i, m := range slices.Backward(stack) {
