@@ -126,17 +126,6 @@ func inBubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
-// receive returns what a goroutine sends, and fails if nothing comes.
-func receive[T any](t testing.TB, from <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-from:
-	case <-time.After(10 * time.Second):
-		require.FailNow(t, "nothing was sent")
-	}
-	return v
-}
-
 // requireAllocs fails if a call of f costs more allocations than wanted, or
 // fewer.
 func requireAllocs(t *testing.T, want int, f func()) {
