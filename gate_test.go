@@ -236,21 +236,6 @@ func TestTransportMemory(t *testing.T) {
 		enter(t, &g, "slow").Failed()
 		require.Equal(t, time.Minute, time.Since(start))
 	})
-	inBubble(t, "a key that was not used for long begins anew", func(t *testing.T) {
-		s := newScript("")
-		rt := &Transport{Base: s}
-		fill(t, rt, 0, 1)
-		require.Equal(t, counting, entryOf(rt, host(0)).machine.phase)
-		time.Sleep(idleTime + time.Second)
-		s.delay = time.Millisecond
-		var wg sync.WaitGroup
-		wg.Go(func() { fill(t, rt, 0, 1) })
-		synctest.Wait()
-		rt.gate().mu.Lock()
-		require.Equal(t, unknown, entryOf(rt, host(0)).machine.phase)
-		rt.gate().mu.Unlock()
-		wg.Wait()
-	})
 	t.Run("nothing of a response is kept", func(t *testing.T) {
 		long := strings.Repeat("n", 1000)
 		rt := &Transport{Base: newScript(`RateLimit: "` + long + `";r=0;t=60;pk=:YQ==:;x="` + strings.Repeat("x", 1<<20) + `"`)}
@@ -310,21 +295,6 @@ func TestGateWakesNobodyInVain(t *testing.T) {
 // A Gate by itself, in front of something that is no HTTP.
 func TestGate(t *testing.T) {
 	wait := Advice{Wait: time.Minute, Source: SourceRetryAfter}
-	inBubble(t, "waits", func(t *testing.T) {
-		start := time.Now()
-		var waits []string
-		g := Gate{Waiting: func(key string, until time.Time, a Advice) func() {
-			waits = append(waits, fmt.Sprint(key, " ", until.Sub(start), " ", a.Source))
-			return nil
-		}}
-		enter(t, &g, "a").Answered(wait, time.Now())
-		enter(t, &g, "b").Answered(Advice{}, time.Now())
-		enter(t, &g, "b").Failed()
-		require.Zero(t, time.Since(start))
-		enter(t, &g, "a").Failed()
-		require.Equal(t, time.Minute, time.Since(start))
-		require.Equal(t, []string{"a 1m0s retry-after"}, waits)
-	})
 	t.Run("a share that is none is all", func(t *testing.T) {
 		for share, want := range map[float64]float64{0.5: 0.5, 0: 1, -0.5: 1, 1: 1, 1.5: 1, math.Inf(1): 1, math.NaN(): 1} {
 			require.Equal(t, want, (&Gate{Share: share}).settings().share, share)
@@ -399,24 +369,6 @@ func TestGate(t *testing.T) {
 		require.Equal(t, 1, g.keys[keyName{rest: "a"}].machine.under.n)
 		next.Failed()
 		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
-	})
-	inBubble(t, "who need not wait is not told to", func(t *testing.T) {
-		var g Gate
-		enter(t, &g, "a").Answered(wait, time.Now())
-		start := time.Now()
-		var waits []time.Duration
-		g.Waiting = func(_ string, until time.Time, _ Advice) func() {
-			waits = append(waits, until.Sub(start))
-			time.Sleep(2 * time.Minute) // it should not
-			return nil
-		}
-		var wg sync.WaitGroup
-		wg.Go(func() { enter(t, &g, "a").Failed() })
-		time.Sleep(61 * time.Second)
-		enter(t, &g, "a").Failed()
-		require.Equal(t, 61*time.Second, time.Since(start))
-		wg.Wait()
-		require.Equal(t, []time.Duration{time.Minute}, waits)
 	})
 	t.Run("let through, and Waiting panics", func(t *testing.T) {
 		var g Gate

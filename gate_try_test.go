@@ -279,18 +279,6 @@ func TestSharedGate(t *testing.T) {
 	})
 }
 
-// What Cost returns counts, and the refusals that only Advisor.Refused tells.
-func TestTransportCost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScript(`RateLimit-Policy: "t";q=60;w=60;qu="tokens"` + "\n" + `RateLimit: "t";r=10;t=1`)
-		rt := &Transport{Base: s, Cost: func(*http.Request) []Cost { return []Cost{{Unit: "tokens", Units: 20}} }}
-		for range 3 {
-			require.NoError(t, get(t, rt, example))
-		}
-		require.Equal(t, seconds(0, 10, 20), s.seen)
-	})
-}
-
 func TestAdvisorRefused(t *testing.T) {
 	secondary := "HTTP/1.1 403 Forbidden\nX-RateLimit-Limit: 5000\nX-RateLimit-Remaining: 17\nX-RateLimit-Reset: 1800\nX-Body: secondary"
 	c := Advisor{Refused: func(resp *http.Response) bool {
@@ -361,14 +349,6 @@ func TestExactTimes(t *testing.T) {
 		require.Equal(t, 2*time.Second, d)
 		d, _ = f.reset(1)
 		require.Equal(t, 9*time.Second, d)
-	})
-	inBubble(t, "the gate", func(t *testing.T) {
-		s := newScript("x-ratelimit-limit-requests: 9\nx-ratelimit-remaining-requests: 0\nx-ratelimit-reset-requests: 120ms")
-		rt := &Transport{Base: s}
-		for range 3 {
-			require.NoError(t, get(t, rt, example))
-		}
-		require.Equal(t, times(0, 120, 240), s.seen)
 	})
 }
 

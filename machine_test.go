@@ -178,6 +178,8 @@ func TestMachine(t *testing.T) {
 			1000 is counting`}, {"waiting, ten minutes at the most", `
 			0 told a r=0;t=999999999999999 | shut 600000 certain
 			600000 told a r=9;t=0 | is counting | send 5`},
+		{"waiting, part of a second", `
+			0 told X-RateLimit-Limit-Requests: 9; X-RateLimit-Remaining-Requests: 0; X-RateLimit-Reset-Requests: 120ms | shut 120 certain`},
 		{"waiting, nothing remains of bytes", `0 told RateLimit-Policy: "a";q=9;qu="content-bytes"; a r=0;t=30 | shut 30000 certain`},
 
 		// probing
