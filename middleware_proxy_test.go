@@ -38,29 +38,23 @@ var upstreamCases = []struct {
 	faults   error // of which OnError hears
 }{
 	{"the current fields", `
-		RateLimit-Policy: "api";q=9;w=1
-		RateLimit: "api";r=3;t=1`,
+		limits: api 3/9 w=1 t=1`,
 		tenant, nil, `
-		RateLimit-Policy: "api";q=9;w=1, "tenant";q=100;w=60
-		RateLimit: "api";r=3;t=1, "tenant";r=99;t=60`, nil},
+		limits: api 3/9 w=1 t=1, tenant 99/100 w=60 t=60`, nil},
 	{"the current fields of one policy", `
-		RateLimit-Policy: "api";q=9;w=60
-		RateLimit: "api";r=3;t=1`,
+		limits: api 3/9 w=60 t=1`,
 		[2]string{`"api";q=100;w=60`, `"api";r=99;t=60`}, []*Dialect{XRateLimit}, `
-		RateLimit-Policy: "api";q=9;w=60
-		RateLimit: "api";r=3;t=60
+		limits: api 3/9 w=60 t=60
 		X-RateLimit-*: 9, 3, 60`, nil},
 	{"older fields, exhausted, which counted as 99 beside those of the gateway", `
 		X-RateLimit-*: 50, 0, @unix+30`,
 		tenant, []*Dialect{XRateLimit}, `
-		RateLimit-Policy: "default";q=50, "tenant";q=100;w=60
-		RateLimit: "default";r=0;t=30, "tenant";r=99;t=60
+		limits: default 0/50 t=30, tenant 99/100 w=60 t=60
 		X-RateLimit-*: 50, 0, @unix+60`, nil},
 	{"a quota alone in an older field", `
 		X-RateLimit-Limit: 50`,
 		tenant, []*Dialect{XRateLimit}, `
-		RateLimit-Policy: "default";q=50, "tenant";q=100;w=60
-		RateLimit: "tenant";r=99;t=60
+		limits: default -/50, tenant 99/100 w=60 t=60
 		X-RateLimit-*: 100, 99, 60`, nil},
 	{"OpenAI, tokens exhausted", `
 		X-RateLimit-Limit-Requests: 500
@@ -83,14 +77,12 @@ var upstreamCases = []struct {
 		X-RateLimit-Resource: core
 		X-RateLimit-Used: 13`,
 		tenant, []*Dialect{GitHub}, `
-		RateLimit-Policy: "core";q=5000, "tenant";q=100;w=60
-		RateLimit: "core";r=4987;t=2040, "tenant";r=99;t=60
+		limits: core 4987/5000 t=2040, tenant 99/100 w=60 t=60
 		X-RateLimit-*: 5000, 99, @unix+2040
 		X-RateLimit-Resource: core
 		X-RateLimit-Used: 4901`, nil},
 	{"nothing", ``, tenant, []*Dialect{XRateLimit, Draft06}, `
-		RateLimit-Policy: "tenant";q=100;w=60
-		RateLimit: "tenant";r=99;t=60
+		limits: tenant 99/100 w=60 t=60
 		RateLimit-*: 100, 99, 60
 		X-RateLimit-*: 100, 99, 60`, nil},
 	{"nothing at all", ``, [2]string{}, []*Dialect{XRateLimit}, ``, nil},
@@ -98,27 +90,22 @@ var upstreamCases = []struct {
 		X-RateLimit-Remaining: 5`, [2]string{}, []*Dialect{XRateLimit}, `
 		X-RateLimit-Remaining: 5`, nil},
 	{"a refusal", `HTTP/1.1 429 Too Many Requests
-		RateLimit-Policy: "api";q=9;w=60
-		RateLimit: "api";r=0;t=40
+		limits: api 0/9 w=60 t=40
 		Retry-After: 40`,
 		[2]string{`"tenant";q=100;w=3600`, `"tenant";r=0;t=3000`}, nil, `
-		RateLimit-Policy: "api";q=9;w=60, "tenant";q=100;w=3600
-		RateLimit: "api";r=0;t=40, "tenant";r=0;t=3000
+		limits: api 0/9 w=60 t=40, tenant 0/100 w=3600 t=3000
 		Retry-After: 3000`, nil},
 	{"a refusal with a reset alone", `HTTP/1.1 429 Too Many Requests
 		X-RateLimit-Reset: 40`,
 		tenant, []*Dialect{XRateLimit}, `
-		RateLimit-Policy: "tenant";q=100;w=60
-		RateLimit: "default";r=0;t=40, "tenant";r=99;t=60
+		limits: default 0/- t=40, tenant 99/100 w=60 t=60
 		X-RateLimit-Remaining: 0
 		X-RateLimit-Reset: 40`, nil},
 	{"a refusal that says nothing", `HTTP/1.1 429 Too Many Requests`,
 		tenant, nil, `
-		RateLimit-Policy: "tenant";q=100;w=60
-		RateLimit: "tenant";r=99;t=60`, nil},
+		limits: tenant 99/100 w=60 t=60`, nil},
 	{"one name for two policies", `
-		RateLimit-Policy: "default";q=1000;w=3600
-		RateLimit: "default";r=900;t=3000`,
+		limits: default 900/1000 w=3600 t=3000`,
 		[2]string{`"default";q=10;w=10`, `"default";r=0`}, nil, `
 		RateLimit-Policy: "default";q=1000;w=3600, "default";q=10;w=10
 		RateLimit: "default";r=900;t=3000, "default";r=0;t=10`, ErrConflict},
@@ -131,16 +118,14 @@ var upstreamCases = []struct {
 	{"one name, whose window upstream does not say", `
 		X-RateLimit-*: 20, 9, @unix+30`,
 		[2]string{`"default";q=100;w=60`, `"default";r=2;t=60`}, nil, `
-		RateLimit-Policy: "default";q=20;w=60
-		RateLimit: "default";r=2;t=60
+		limits: default 2/20 w=60 t=60
 		X-RateLimit-*: 20, 2, @unix+60`, nil},
 	{"Kong, in both of its forms", `
 		RateLimit-*: 10, 9, 40
 		X-RateLimit-Limit-Minute: 10
 		X-RateLimit-Remaining-Minute: 9`,
 		[2]string{`"tenant";q=100;w=60`, `"tenant";r=0;t=60`}, nil, `
-		RateLimit-Policy: "minute";q=10;w=60, "tenant";q=100;w=60
-		RateLimit: "minute";r=9;t=40, "tenant";r=0;t=60
+		limits: minute 9/10 w=60 t=40, tenant 0/100 w=60 t=60
 		RateLimit-*: 10, 0, 60
 		X-RateLimit-Limit-Minute: 10
 		X-RateLimit-Remaining-Minute: 0`, nil},
@@ -161,15 +146,13 @@ var upstreamCases = []struct {
 		RateLimit-Policy: "a"
 		X-RateLimit-Remaining: 7`,
 		tenant, nil, `
-		RateLimit-Policy: "tenant";q=100;w=60
-		RateLimit: "default";r=7, "tenant";r=99;t=60
+		limits: default 7/-, tenant 99/100 w=60 t=60
 		X-RateLimit-Remaining: 7`, ErrMissing},
 	{"an older field that is malformed", `
 		X-RateLimit-Limit: many
 		X-RateLimit-Remaining: 7`,
 		[2]string{`"tenant";q=100;w=60`, `"tenant";r=5;t=60`}, nil, `
-		RateLimit-Policy: "tenant";q=100;w=60
-		RateLimit: "default";r=7, "tenant";r=5;t=60
+		limits: default 7/-, tenant 5/100 w=60 t=60
 		X-RateLimit-Limit: many
 		X-RateLimit-Remaining: 5`, ErrSyntax},
 	{"an older field that cannot say the reset", `
@@ -230,8 +213,7 @@ func TestModifyResponse(t *testing.T) {
 func TestModifyResponseTakesBack(t *testing.T) {
 	const upstream = "RateLimit-Policy: \"api\";q=9;w=60\nRateLimit: \"api\";r=0;t=60"
 	const want = `
-		RateLimit-Policy: "api";q=9;w=60
-		RateLimit: "api";r=0;t=60
+		limits: api 0/9 w=60 t=60
 		X-RateLimit-*: 9, 0, 60`
 	same := func(next http.Handler) http.Handler { return next }
 	timeout := func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "") }
@@ -277,16 +259,14 @@ func TestModifyResponseTakesBack(t *testing.T) {
 		{"documents of a handler between", documented, base, "", upstream, want + "\nX-RateLimit-Docs: https://a.example"},
 		{"another limiter outside, in another form, and documents", same, base,
 			"Acme-RateLimit-Remaining: 0\nAcme-RateLimit-Reset: 90s\nX-RateLimit-Docs: https://a.example", upstream, `
-			RateLimit-Policy: "api";q=9;w=60
-			RateLimit: "api";r=0;t=60, "acme";r=0;t=90
+			limits: api 0/9 w=60 t=60, acme 0/- t=90
 			Acme-RateLimit-Remaining: 0
 			Acme-RateLimit-Reset: 90s
 			X-RateLimit-Docs: https://a.example
 			X-RateLimit-Remaining: 0
 			X-RateLimit-Reset: 90`},
 		{"another limiter outside, in the form of upstream", same, base, "X-RateLimit-*: 20, 0, 30", "X-RateLimit-*: 50, 7, 10", `
-			RateLimit-Policy: "default";q=20, "api";q=100;w=60
-			RateLimit: "default";r=0;t=30, "api";r=99;t=60
+			limits: default 0/20 t=30, api 99/100 w=60 t=60
 			X-RateLimit-*: 20, 0, 60`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -373,8 +353,7 @@ func TestModifyResponseOverWire(t *testing.T) {
 			require.Equal(t, "hello", string(body))
 			require.Equal(t, tc.link, hinted)
 			require.Equal(t, wire(written(`
-				RateLimit-Policy: "default";q=50, "tenant";q=100;w=60
-				RateLimit: "default";r=0;t=30, "tenant";r=99;t=60
+				limits: default 0/50 t=30, tenant 99/100 w=60 t=60
 				RateLimit-*: 50, 0, 30
 				X-RateLimit-*: 50, 0, 60`)), limitFields(resp.Header))
 			require.Equal(t, 30*time.Second, Advisor{}.Advise(resp, time.Now()).Wait)
@@ -412,8 +391,7 @@ func TestModifyResponseStack(t *testing.T) {
 	inner := limited(t, `"route";q=9;w=60`, `"route";r=8;t=60`, Draft06)
 	upstream := responseOf("RateLimit-Policy: \"api\";q=9;w=1\nRateLimit: \"api\";r=1;t=1\nAccess-Control-Expose-Headers: X-Id")
 	const want = `
-		RateLimit-Policy: "api";q=9;w=1, "global";q=3;w=60, "route";q=9;w=60
-		RateLimit: "api";r=1;t=1, "global";r=2;t=50, "route";r=8;t=60
+		limits: api 1/9 w=1 t=1, global 2/3 w=60 t=50, route 8/9 w=60 t=60
 		RateLimit-*: 9, 1, 1
 		X-RateLimit-*: 9, 1, 1`
 	cors := func(next http.Handler) http.Handler {

@@ -66,8 +66,7 @@ func TestMiddlewareStack(t *testing.T) {
 		return l
 	}
 	const both = `
-		RateLimit-Policy: "global";q=3;w=60, "route";q=100;w=60
-		RateLimit: "global";r=2;t=50, "route";r=99;t=60`
+		limits: global 2/3 w=60 t=50, route 99/100 w=60 t=60`
 	for _, tc := range []struct {
 		name   string
 		before string
@@ -78,111 +77,90 @@ func TestMiddlewareStack(t *testing.T) {
 	}{
 		{"a limit for all, and one for a route", "", []level{global, route}, 202, both, nil},
 		{"the outer one refuses", "", []level{refusing(global, "global", `"global";r=0;t=50`), route}, 429, `
-			RateLimit-Policy: "global";q=3;w=60
-			RateLimit: "global";r=0;t=50
+			limits: global 0/3 w=60 t=50
 			Retry-After: 50`, nil},
 		{"the inner one refuses", "", []level{global, refusing(route, "route", `"route";r=0;t=60`)}, 429, `
-			RateLimit-Policy: "global";q=3;w=60, "route";q=100;w=60
-			RateLimit: "global";r=2;t=50, "route";r=0;t=60
+			limits: global 2/3 w=60 t=50, route 0/100 w=60 t=60
 			Retry-After: 60`, nil},
 		{"the inner one refuses, and the outer one has given its last unit", "", []level{{policies: global.policies, limits: `"global";r=0;t=50`}, refusing(route, "route", `"route";r=0;t=9`)}, 429, `
-			RateLimit-Policy: "global";q=3;w=60, "route";q=100;w=60
-			RateLimit: "global";r=0;t=50, "route";r=0;t=9
+			limits: global 0/3 w=60 t=50, route 0/100 w=60 t=9
 			Retry-After: 50`, nil},
 		{"an older form of the outer one says no more than a refusal of the inner one", "", []level{with(global, XRateLimit), refusing(route, "route", `"route";r=0;t=30`)}, 429, `
-			RateLimit-Policy: "global";q=3;w=60, "route";q=100;w=60
-			RateLimit: "global";r=2;t=50, "route";r=0;t=30
+			limits: global 2/3 w=60 t=50, route 0/100 w=60 t=30
 			X-RateLimit-*: 3, 0, 50
 			Retry-After: 30`, nil},
 		{"one older form tells the tightest of all", "", []level{with(global, XRateLimit), with(route, XRateLimit)}, 202, both + `
 			X-RateLimit-*: 3, 2, 50`, nil},
 		{"two older forms", "", []level{with(route, XRateLimit), with(global, Draft06)}, 202, `
-			RateLimit-Policy: "route";q=100;w=60, "global";q=3;w=60
-			RateLimit: "route";r=99;t=60, "global";r=2;t=50
+			limits: route 99/100 w=60 t=60, global 2/3 w=60 t=50
 			X-RateLimit-*: 100, 2, 60
 			RateLimit-*: 3, 2, 50`, nil},
 		{"a form that no other Middleware knows", "", []level{with(route, acme), global}, 202, `
-			RateLimit-Policy: "route";q=100;w=60, "global";q=3;w=60
-			RateLimit: "route";r=99;t=60, "global";r=2;t=50
+			limits: route 99/100 w=60 t=60, global 2/3 w=60 t=50
 			Acme-Allowed: 100
 			Acme-Still: 2
 			Acme-In: 60`, nil},
 		{"a form that cannot say the reset", "", []level{
 			with(global, XRateLimitUnix), {policies: `"age";q=1`, limits: `"age";r=1;t=999999999999`},
 		}, 202, `
-			RateLimit-Policy: "global";q=3;w=60, "age";q=1
-			RateLimit: "global";r=2;t=50, "age";r=1;t=999999999999
+			limits: global 2/3 w=60 t=50, age 1/1 t=999999999999
 			X-RateLimit-*: 3, 1, @unix+50`, nil},
 		{"a form that the inner one cannot write", "", []level{
 			with(global, XRateLimitUnix), {policies: `"age";q=1`, limits: `"age";r=1;t=999999999999`, legacy: []*Dialect{XRateLimitUnix}},
 		}, 202, `
-			RateLimit-Policy: "global";q=3;w=60, "age";q=1
-			RateLimit: "global";r=2;t=50, "age";r=1;t=999999999999
+			limits: global 2/3 w=60 t=50, age 1/1 t=999999999999
 			X-RateLimit-*: 3, 1, @unix+50`, []error{ErrRange}},
 		{"windows in names, and a longer one behind", "", []level{
 			{policies: `"minute";q=60;w=60`, limits: `"minute";r=10;t=39`, legacy: []*Dialect{XRateLimitByName}},
 			{policies: `"hour";q=100;w=3600`, limits: `"hour";r=0;t=1614`},
 		}, 202, `
-			RateLimit-Policy: "minute";q=60;w=60, "hour";q=100;w=3600
-			RateLimit: "minute";r=10;t=39, "hour";r=0;t=1614
+			limits: minute 10/60 w=60 t=39, hour 0/100 w=3600 t=1614
 			X-RateLimit-Limit-Minute: 60
 			X-RateLimit-Remaining-Minute: 0
 			X-RateLimit-Reset-Minute: 39`, nil},
 		{"one name, whose window stands here alone", "X-RateLimit-Limit: 20\nX-RateLimit-Remaining: 9", []level{
 			{policies: `"default";q=100;w=60`, limits: `"default";r=2;t=60`, legacy: []*Dialect{XRateLimit}},
 		}, 202, `
-			RateLimit-Policy: "default";q=20;w=60
-			RateLimit: "default";r=2;t=60
+			limits: default 2/20 w=60 t=60
 			X-RateLimit-*: 20, 2, 60`, nil},
 		{"a form that is written anew need not be lowered in place", "", []level{
 			with(global, XRateLimitUnix), {policies: `"age";q=9`, limits: `"age";r=9;t=999999999999`, legacy: []*Dialect{XRateLimit}},
 		}, 202, `
-			RateLimit-Policy: "global";q=3;w=60, "age";q=9
-			RateLimit: "global";r=2;t=50, "age";r=9;t=999999999999
+			limits: global 2/3 w=60 t=50, age 9/9 t=999999999999
 			X-RateLimit-*: 3, 2, 50`, nil},
 		{"one policy of both, the inner one is tighter", "", []level{
 			{policies: `"api";q=100;w=60`, limits: `"api";r=99;t=60`}, {policies: `"api";q=3;w=60`, limits: `"api";r=0;t=50`, violated: "api"},
 		}, 429, `
-			RateLimit-Policy: "api";q=3;w=60
-			RateLimit: "api";r=0;t=60
+			limits: api 0/3 w=60 t=60
 			Retry-After: 60`, nil},
 		{"one name for two policies", "", []level{
 			{policies: `"api";q=100;w=60`, limits: `"api";r=99;t=60`, legacy: []*Dialect{XRateLimit}}, {policies: `"api";q=3;w=1`, limits: `"api";r=2;t=1`, legacy: []*Dialect{XRateLimit}},
 		}, 202, `
-			RateLimit-Policy: "api";q=100;w=60
-			RateLimit: "api";r=99;t=60
+			limits: api 99/100 w=60 t=60
 			X-RateLimit-*: 100, 99, 60`, []error{ErrConflict}},
 		{"one name for two policies, and the inner one refuses", "", []level{
 			{policies: `"api";q=100;w=60`, limits: `"api";r=99;t=60`}, {policies: `"api";q=3;w=1`, limits: `"api";r=0;t=7`, violated: "api"},
 		}, 429, `
-			RateLimit-Policy: "api";q=100;w=60
-			RateLimit: "api";r=99;t=60
+			limits: api 99/100 w=60 t=60
 			Retry-After: 7`, []error{ErrConflict}},
 		{"the outer limiter is down", "", []level{with(level{err: errDown}, XRateLimit), route}, 202, `
-			RateLimit-Policy: "route";q=100;w=60
-			RateLimit: "route";r=99;t=60`, []error{errDown}},
+			limits: route 99/100 w=60 t=60`, []error{errDown}},
 		{"the inner limiter is down", "", []level{global, with(level{err: errDown}, XRateLimit)}, 202, `
-			RateLimit-Policy: "global";q=3;w=60
-			RateLimit: "global";r=2;t=50`, []error{errDown}},
+			limits: global 2/3 w=60 t=50`, []error{errDown}},
 		{"the limiter between is down", "", []level{global, {err: errDown}, route}, 202, both, []error{errDown}},
 		{"what the outer one says cannot be written", "", []level{{policies: `"global";q=unknown`}, route}, 202, `
-			RateLimit-Policy: "route";q=100;w=60
-			RateLimit: "route";r=99;t=60`, []error{ErrRange}},
+			limits: route 99/100 w=60 t=60`, []error{ErrRange}},
 		{"what the inner one says cannot be written", "", []level{global, {policies: `"route";q=unknown`}}, 202, `
-			RateLimit-Policy: "global";q=3;w=60
-			RateLimit: "global";r=2;t=50`, []error{ErrRange}},
+			limits: global 2/3 w=60 t=50`, []error{ErrRange}},
 		{"another limiter outside, in another form", "X-RateLimit-*: 50, 7, 20", []level{global}, 202, `
-			RateLimit-Policy: "default";q=50, "global";q=3;w=60
-			RateLimit: "default";r=7;t=20, "global";r=2;t=50
+			limits: default 7/50 t=20, global 2/3 w=60 t=50
 			X-RateLimit-*: 50, 2, 50`, nil},
 		{"another limiter outside, which does not say what remains", "X-RateLimit-Limit: 50\nX-RateLimit-Reset: 20", []level{global}, 202, `
-			RateLimit-Policy: "default";q=50, "global";q=3;w=60
-			RateLimit: "global";r=2;t=50
+			limits: default -/50, global 2/3 w=60 t=50
 			X-RateLimit-Limit: 50
 			X-RateLimit-Reset: 20`, nil},
 		{"what stands there is malformed", "RateLimit: global\nX-Id: 1", []level{global}, 202, `
-			RateLimit-Policy: "global";q=3;w=60
-			RateLimit: "global";r=2;t=50
+			limits: global 2/3 w=60 t=50
 			X-Id: 1`, []error{ErrType}},
 		{"for scripts", "Access-Control-Allow-Origin: *", []level{with(global, XRateLimit), route}, 202, both + `
 			X-RateLimit-*: 3, 2, 60
@@ -218,9 +196,8 @@ func TestMiddlewareBehindTimeout(t *testing.T) {
 	outer := limited(t, `"global";q=3;w=60`, `"global";r=2;t=50`)
 	inner := limited(t, `"route";q=100;w=60`, `"route";r=99;t=60`)
 	w := served(outer.Handler(http.TimeoutHandler(inner.Handler(accept), time.Minute, "")), nil)
-	require.Equal(t, wire(`
-		RateLimit-Policy: "global";q=3;w=60, "route";q=100;w=60
-		RateLimit: "global";r=2;t=50, "route";r=99;t=60`), w.Header())
+	require.Equal(t, wire(written(`
+		limits: global 2/3 w=60 t=50, route 99/100 w=60 t=60`)), w.Header())
 }
 
 // randomStack returns random Middlewares around each other: some refuse, some fail,

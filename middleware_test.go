@@ -33,12 +33,45 @@ func served(handler http.Handler, before http.Header) *httptest.ResponseRecorder
 	return w
 }
 
-// written writes "X-RateLimit-*: 10, 4, 9" out, which is Limit, Remaining and Reset.
+// written writes out what these tables have words for: "X-RateLimit-*: 10, 4, 9" is Limit,
+// Remaining and Reset, and "limits: burst 4/10 w=60 t=9, daily -/100" is RateLimit-Policy and
+// RateLimit, what remains of each quota, and a dash for what is not said.
 func written(text string) string {
-	return triple.ReplaceAllString(text, "$1-Limit: $2\n$1-Remaining: $3\n$1-Reset: $4")
+	text = triple.ReplaceAllString(text, "$1-Limit: $2\n$1-Remaining: $3\n$1-Reset: $4")
+	return current.ReplaceAllStringFunc(text, func(line string) string {
+		policies, limits := membersOf(strings.TrimPrefix(line, "limits: "))
+		return PolicyField + ": " + policies + "\n" + LimitField + ": " + limits
+	})
 }
 
-var triple = regexp.MustCompile(`(\S+)-\*: (\S+), (\S+), (\S+)`)
+var (
+	triple  = regexp.MustCompile(`(\S+)-\*: (\S+), (\S+), (\S+)`)
+	current = regexp.MustCompile(`limits: .*`)
+)
+
+// membersOf returns the values of the two fields.
+func membersOf(text string) (policies, limits string) {
+	var ps, ls []string
+	for member := range strings.SplitSeq(text, ", ") {
+		words := strings.Fields(member)
+		left, quota, _ := strings.Cut(words[1], "/")
+		p, l := `"`+words[0]+`";q=`+quota, `"`+words[0]+`";r=`+left
+		for _, word := range words[2:] {
+			if word[0] == 'w' {
+				p += ";" + word
+			} else {
+				l += ";" + word
+			}
+		}
+		if quota != "-" {
+			ps = append(ps, p)
+		}
+		if left != "-" {
+			ls = append(ls, l)
+		}
+	}
+	return strings.Join(ps, ", "), strings.Join(ls, ", ")
+}
 
 // TestMiddleware holds what a response says, byte by byte, and whether the next
 // handler was called.

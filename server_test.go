@@ -363,8 +363,7 @@ func TestRefuseLowersOlder(t *testing.T) {
 		require.NoError(t, Refuse(w, r, fieldsOf(t, `"inner";q=9;w=60`, `"inner";r=0;t=55`), nil))
 	})).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	require.Equal(t, wire(written(`
-		RateLimit-Policy: "inner";q=9;w=60
-		RateLimit: "inner";r=0;t=55
+		limits: inner 0/9 w=60 t=55
 		Retry-After: 55
 		X-RateLimit-*: 100, 0, 55`)), limitFields(w.Header()))
 }
