@@ -175,7 +175,8 @@ func TestMachine(t *testing.T) {
 			100 answer 2 | shut 7000 certain`},
 		{"waiting, no longer than MaxWait", `
 			with maxwait=1000: 0 told Retry-After: 7 | shut 1000 certain
-			1000 is counting`}, {"waiting, ten minutes at the most", `
+			1000 is counting`},
+		{"waiting, ten minutes at the most", `
 			0 told a r=0;t=999999999999999 | shut 600000 certain
 			600000 told a r=9;t=0 | is counting | send 5`},
 		{"waiting, part of a second", `

@@ -255,12 +255,16 @@ func TestSequenceQuiet(t *testing.T) {
 // The times may be left out, and are then those of the call.
 func TestSequenceTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &Sequence{Alone: true}
-		for i := range 30 {
-			found := s.Add(responseOf(say("q=100;w=60", "r=%d;t=%d", 99-i, 60-i)), time.Time{}, time.Time{})
-			require.Empty(t, found)
+		var s, timed Sequence
+		var got, want []Finding
+		for range 30 {
+			resp := responseOf(status429 + "Retry-After: 2")
+			got = append(got, s.Add(resp, time.Time{}, time.Time{})...)
+			want = append(want, timed.Add(resp, time.Now(), time.Now())...)
 			time.Sleep(time.Second)
 		}
+		require.NotEmpty(t, want)
+		require.Equal(t, want, got)
 		require.Empty(t, s.Add(nil, time.Time{}, time.Time{}))
 	})
 }
