@@ -120,29 +120,35 @@ type listID struct {
 	n              int
 }
 
+// listID returns the identity of a field that lists n numbers or times.
+func (f *Field) listID(n int) listID {
+	if f.name.policy != "" {
+		return listID{policy: f.name.policy, n: n}
+	}
+	return listID{family: f.name.family, n: n}
+}
+
 // align finds parallel lists: at least two fields of one family and policy with as
 // many members, at least one of which is not a number with thousands.
 func align(fields []Field) {
-	var lists map[listID][]int // indices of fields
+	var lists, certain map[listID]int // how many fields each has
 	for i := range fields {
 		f := &fields[i]
-		if n := f.list(); n != 0 {
-			if lists == nil {
-				lists = map[listID][]int{}
-			}
-			id := listID{f.name.family, f.name.policy, n}
-			if id.policy != "" {
-				id.family = ""
-			}
-			lists[id] = append(lists[id], i)
+		if f.columns = f.list(); f.columns == 0 {
+			continue
+		}
+		if lists == nil {
+			lists, certain = map[listID]int{}, map[listID]int{}
+		}
+		lists[f.listID(f.columns)]++
+		if !text.IsThousands(f.line()) {
+			certain[f.listID(f.columns)]++
 		}
 	}
-	for id, list := range lists {
-		certain := slices.ContainsFunc(list, func(i int) bool { return !text.IsThousands(fields[i].line()) })
-		for _, i := range list {
-			if len(list) > 1 && certain {
-				fields[i].columns = id.n
-			}
+	for i := range fields {
+		f := &fields[i]
+		if id := f.listID(f.columns); lists[id] < 2 || certain[id] == 0 {
+			f.columns = 0
 		}
 	}
 }

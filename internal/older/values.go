@@ -68,7 +68,9 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 	case n.role.number() && text.All(line, text.Digit): // as nearly all values
 		facts = append(facts, Fact{Role: n.role, Value: line})
 	case n.kind == waitKind: // nothing of the policy remains until then (NestJS) (seen)
-		facts, ok = n.refusal(facts, line)
+		if _, ok = text.ParseMoment(line, n.format); ok {
+			facts = append(facts, Fact{Role: Remaining, Value: "0"}, Fact{Role: Reset, Value: line})
+		}
 	case n.role == Name:
 		facts = append(facts, Fact{Role: Name, Value: text.Unquote(line)})
 	case f.columns != 0:
@@ -94,15 +96,6 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 	return facts, noFault
 }
 
-// refusal reads the wait for a policy.
-func (n *name) refusal(facts []Fact, line string) ([]Fact, bool) {
-	_, ok := text.ParseMoment(line, n.format)
-	if ok {
-		facts = append(facts, Fact{Role: Remaining, Value: "0"}, Fact{Role: Reset, Value: line})
-	}
-	return facts, ok
-}
-
 // firstMember cuts off the parameters and further members of a value, which drafts 04 to
 // 06 ask to ignore.
 func firstMember(line string) string {
@@ -113,25 +106,20 @@ func firstMember(line string) string {
 		return line
 	}
 	value, _, _ := strings.Cut(line, ";")
-	if !isCommas(value) {
-		value, _, _ = strings.Cut(value, ",")
-	}
-	return text.Unquote(text.Trim(value))
+	value, _ = cutMember(value)
+	return text.Unquote(value)
 }
 
 // readMember reads a value that is a number or a pair. Further members and parameters
 // repeat what other fields say (Roblox); only a window among them is read (Docker Hub).
 func (n *name) readMember(facts []Fact, line string) (_ []Fact, ok bool) {
-	member, ok := line, true
-	if !isCommas(line) {
-		member, _, ok = text.Cut(line, ',')
-	}
+	member, _ := cutMember(line)
 	value, params, _ := text.Cut(member, ';')
 	role := n.role
 	if n.kind == plainKind {
 		role = roleOfPlain(value)
 	}
-	if ok {
+	if _, _, ok = text.Cut(params, ','); ok { // else a quote is never closed
 		facts, ok = readCount(facts, role, value)
 	}
 	var m item
@@ -191,15 +179,9 @@ func parseWindow(s string) int64 {
 	return span.Ceil()
 }
 
-// isCommas reports whether a value has digits, points and commas alone. It may be
-// one number, so it is never cut at a comma.
-func isCommas(s string) bool {
-	return strings.Trim(s, "0123456789.,") == "" && strings.IndexByte(strings.TrimSuffix(s, ","), ',') >= 0
-}
-
-// nextNumber cuts the first member off a list of numbers. A comma between two digits may
-// separate thousands, and separates no members.
-func nextNumber(line string) (number, rest string) {
+// cutMember cuts the first member off a list. A comma between two digits may separate
+// thousands, and separates no members.
+func cutMember(line string) (member, rest string) {
 	for i := range len(line) {
 		if line[i] == ',' && !(0 < i && i < len(line)-1 && text.Is(line[i-1], text.Digit) && text.Is(line[i+1], text.Digit)) {
 			return text.Trim(line[:i]), line[i+1:]
@@ -216,7 +198,7 @@ func isNumbers(line string) bool {
 	}
 	for n := 0; line != "" && n <= maxMembers; n++ {
 		var number string
-		if number, line = nextNumber(line); !isCount(number) {
+		if number, line = cutMember(line); !isCount(number) {
 			return false
 		}
 	}
@@ -230,7 +212,7 @@ func readNumbers(facts []Fact, role Role, line string) ([]Fact, bool) {
 			return facts, false
 		}
 		var number string
-		number, line = nextNumber(line)
+		number, line = cutMember(line)
 		facts = append(facts, Fact{Role: role, Value: number})
 	}
 	return facts, true
