@@ -188,67 +188,52 @@ var (
 // The fields of these dialects.
 var (
 	draft00 = Dialect{Name: "draft-00", Fields: []DialectField{
-		{Name: "RateLimit-Limit", Role: RoleQuota, write: windowSyntax},
-		{Name: "RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "RateLimit-Limit", Role: RoleQuota, write: windowSyntax}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
 	}}
 	draft03 = Dialect{Name: "draft-03", Fields: []DialectField{
-		{Name: "RateLimit-Limit", Role: RoleQuota, write: quotaSyntax},
-		{Name: "RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "RateLimit-Limit", Role: RoleQuota, write: quotaSyntax}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
 	}}
 	draft06 = Dialect{Name: "draft-06", Fields: []DialectField{
-		{Name: "RateLimit-Limit", Role: RoleQuota},
-		{Name: "RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
-		{Name: "RateLimit-Policy", Role: RolePolicies},
+		{Name: "RateLimit-Limit", Role: RoleQuota}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds}, {Name: "RateLimit-Policy", Role: RolePolicies},
 	}}
 	draft07 = Dialect{Name: "draft-07", Fields: []DialectField{
-		{Name: "RateLimit", Role: RoleQuota, write: dictionarySyntax},
-		{Name: "RateLimit-Policy", Role: RolePolicies},
+		{Name: "RateLimit", Role: RoleQuota, write: dictionarySyntax}, {Name: "RateLimit-Policy", Role: RolePolicies},
 	}}
 	xRateLimit = Dialect{Name: "x-ratelimit", Fields: []DialectField{
-		{Name: "X-RateLimit-Limit", Role: RoleQuota},
-		{Name: "X-RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
 	}}
 	xRateLimitUnix = Dialect{Name: "x-ratelimit-unix", Fields: []DialectField{
-		{Name: "X-RateLimit-Limit", Role: RoleQuota},
-		{Name: "X-RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix},
 	}}
 	xRateLimitDate = Dialect{Name: "x-ratelimit-date", Fields: []DialectField{
-		{Name: "X-RateLimit-Limit", Role: RoleQuota},
-		{Name: "X-RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeRFC3339},
 	}}
 	xRateLimitByName = Dialect{Name: "x-ratelimit-by-name", Fields: []DialectField{
-		{Name: "X-RateLimit-Limit-*", Role: RoleQuota},
-		{Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
+		{Name: "X-RateLimit-Limit-*", Role: RoleQuota}, {Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeSeconds},
 	}}
 	twitter = Dialect{Name: "twitter", Fields: []DialectField{
-		{Name: "X-Rate-Limit-Limit", Role: RoleQuota},
-		{Name: "X-Rate-Limit-Remaining", Role: RoleRemaining},
+		{Name: "X-Rate-Limit-Limit", Role: RoleQuota}, {Name: "X-Rate-Limit-Remaining", Role: RoleRemaining},
 		{Name: "X-Rate-Limit-Reset", Role: RoleReset, Format: TimeUnix},
 	}}
 	gitHub = Dialect{Name: "github", Fields: []DialectField{
-		{Name: "X-RateLimit-Limit", Role: RoleQuota},
-		{Name: "X-RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix},
-		{Name: "X-RateLimit-Used", Role: RoleUsed},
+		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix}, {Name: "X-RateLimit-Used", Role: RoleUsed},
 		{Name: "X-RateLimit-Resource", Role: RoleName},
 	}}
 	gitLab = Dialect{Name: "gitlab", Fields: []DialectField{
-		{Name: "RateLimit-Limit", Role: RoleQuota},
-		{Name: "RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeUnix},
-		{Name: "RateLimit-Observed", Role: RoleUsed},
+		{Name: "RateLimit-Limit", Role: RoleQuota}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
+		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeUnix}, {Name: "RateLimit-Observed", Role: RoleUsed},
 		{Name: "RateLimit-Name", Role: RoleName},
 	}}
 	openAI = Dialect{Name: "openai", Fields: []DialectField{
-		{Name: "X-RateLimit-Limit-*", Role: RoleQuota},
-		{Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
+		{Name: "X-RateLimit-Limit-*", Role: RoleQuota}, {Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeDuration},
 	}}
 	anthropic = Dialect{Name: "anthropic", Fields: []DialectField{

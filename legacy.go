@@ -238,13 +238,13 @@ func (f *Fields) addOlder(policies []older.Policy, limits []older.Limit, form st
 	if n := len(policies); n > 0 && f.Policies == nil {
 		f.Policies = make([]Policy, 0, n)
 	}
+	if n := len(limits); n > 0 && f.Limits == nil {
+		f.Limits = make([]Limit, 0, n)
+	}
 	for i := range policies {
 		if p := &policies[i]; !current[nameID(p.Name)] {
 			f.Policies = append(f.Policies, policyOf(p))
 		}
-	}
-	if n := len(limits); n > 0 && f.Limits == nil {
-		f.Limits = make([]Limit, 0, n)
 	}
 	for i := range limits {
 		l := &limits[i]

@@ -39,7 +39,7 @@ var exceptions = []struct {
 	{"cohere", Row{Name: "X-Trial-Endpoint-Call-Remaining", Role: Remaining, Policy: "trial"}},
 	{"cohere", Row{Name: "X-Endpoint-Monthly-Call-Limit", Role: Quota, Policy: "monthly"}},
 	{"cohere", Row{Name: "X-Endpoint-Monthly-Call-Remaining", Role: Remaining, Policy: "monthly"}},
-	{"discogs", Row{Name: "X-Discogs-RateLimit", Role: Quota, Window: 60}},
+	{"discogs", Row{Name: "X-Discogs-RateLimit", Role: Quota, Window: 60}}, // a limiter in between lowers what is used by it
 	{"discogs", Row{Name: "X-Discogs-RateLimit-Used", Role: Used, Window: 60}},
 	{"egnyte", Row{Name: "X-Quota-Reset", Role: Reset, Policy: "accesstoken", Loose: true}}, // it counts only with the other fields
 	{"elevenlabs", Row{Name: "Maximum-Concurrent-Requests", Role: Quota, Policy: "concurrent", Unit: "concurrent-requests"}},

@@ -54,6 +54,7 @@ type name struct {
 	order  order
 	role   Role
 	weak   bool        // a field for the same role with a surer word goes before it
+	place  int         // among the fields of a response, by order, role and weakness
 	format text.Format // of a time
 	policy string      // in lower case, "" if the name has none
 	digits bool        // the policy begins with the seconds of its window
@@ -64,21 +65,6 @@ type name struct {
 	unit   string      // of its policy
 	loose  looseness   // proves or asks: there is a limit where quota and used are told
 	row    *Row        // nil if its words tell all
-}
-
-// compare orders names by family, role and how sure it is, by policy, and then by length.
-func (n *name) compare(m *name) int {
-	placeOf := func(n *name) int {
-		at := int(n.order)<<8 | int(n.role)<<1
-		if n.weak {
-			at++
-		}
-		return at
-	}
-	if d := placeOf(n) - placeOf(m); d != 0 {
-		return d
-	}
-	return cmp.Or(strings.Compare(n.policy, m.policy), cmp.Compare(len(n.key), len(m.key)), strings.Compare(n.key, m.key))
 }
 
 // maxWords is how many words of a key are looked at; the last holds all behind.

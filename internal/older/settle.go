@@ -78,7 +78,7 @@ func fits(reset, window int64) bool { return reset <= window+window/10+1 }
 func (ts *tallies) joinUnnamed() {
 	for i := range ts.list {
 		u := &ts.list[i]
-		if u.policy != "" || u.title != "" || ts.find(tallyID{family: u.family, column: 1}) >= 0 {
+		if u.policy != "" || u.title != "" || ts.find(tallyID{family: u.family, column: 1}) >= 0 { // a column of several
 			continue
 		}
 		j := ts.about(u, 1)
