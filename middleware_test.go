@@ -39,7 +39,7 @@ func served(handler http.Handler, before http.Header) *httptest.ResponseRecorder
 func written(text string) string {
 	text = triple.ReplaceAllString(text, "$1-Limit: $2\n$1-Remaining: $3\n$1-Reset: $4")
 	return current.ReplaceAllStringFunc(text, func(line string) string {
-		policies, limits := membersOf(strings.TrimPrefix(line, "limits: "))
+		policies, limits := bothFields(strings.TrimPrefix(line, "limits: "))
 		return PolicyField + ": " + policies + "\n" + LimitField + ": " + limits
 	})
 }
@@ -49,8 +49,8 @@ var (
 	current = regexp.MustCompile(`limits: .*`)
 )
 
-// membersOf returns the values of the two fields.
-func membersOf(text string) (policies, limits string) {
+// bothFields returns the values of the two fields.
+func bothFields(text string) (policies, limits string) {
 	var ps, ls []string
 	for member := range strings.SplitSeq(text, ", ") {
 		words := strings.Fields(member)
