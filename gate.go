@@ -125,7 +125,7 @@ func (e *WaitError) Timeout() bool { return true }
 // never held back. It returns a [*WaitError] when the deadline of ctx comes, or as soon
 // as it is certain to come too early. If ctx ends otherwise, it returns the cause.
 func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, error) {
-	return g.enter(ctx, entrant{key: nameOfKey(key), prices: pricesOf(costs)})
+	return g.enter(ctx, &entrant{key: nameOfKey(key), prices: pricesOf(costs)})
 }
 
 // TryEnter is Enter for a caller that has other work to do. If the request may not be

@@ -210,7 +210,7 @@ type entrant struct {
 }
 
 // enter waits until a request may be sent.
-func (g *Gate) enter(ctx context.Context, r entrant) (*Pass, error) {
+func (g *Gate) enter(ctx context.Context, r *entrant) (*Pass, error) {
 	if ctx.Err() != nil { // it would be counted without being sent
 		return nil, context.Cause(ctx)
 	}
@@ -220,15 +220,15 @@ func (g *Gate) enter(ctx context.Context, r entrant) (*Pass, error) {
 		return p, nil
 	}
 	deadline, _ := ctx.Deadline()
-	w, e, err := g.begin(p, &r, deadline)
+	w, e, err := g.begin(p, r, deadline)
 	switch {
 	case err != nil:
-		g.announce(&r, err.Until, err.Advice)()
+		g.announce(r, err.Until, err.Advice)()
 		return nil, err
 	case w == nil:
 		return p, nil
 	}
-	return g.wait(ctx, &r, e, w)
+	return g.wait(ctx, r, e, w)
 }
 
 // begin lets a request through if it may be sent at once. Otherwise it puts the request
@@ -367,11 +367,13 @@ func (w *waiter) result() (*Pass, error) {
 // admit lets through all waiters that may be sent, first come, first served, and has the
 // timer ring when there may be more.
 func (g *Gate) admit(e *entry, now time.Time) {
-	var until time.Time
-	for e.queue.n > 0 && until.IsZero() {
-		until = e.admitOne(g, now)
+	if e.queue.n > 0 || e.timer != nil {
+		var until time.Time
+		for e.queue.n > 0 && until.IsZero() {
+			until = e.admitOne(g, now)
+		}
+		g.ringAt(e, until, now)
 	}
-	g.ringAt(e, until, now)
 	g.settle(e, now)
 }
 

@@ -229,13 +229,13 @@ func (m *machine) answered(t *trip, a *report, received time.Time, r *settings) 
 		m.phase, m.pace = counting, 0
 	}
 	stricter := wait > 0 && m.wait(received.Add(wait), a.refused || a.exhausted())
+	m.meters.learn(t, a, received, r, &m.traffic)
 	if says {
 		m.pace = max(m.pace, scale(a.pace, 1/r.share))
+		stricter = m.budgets.learn(t, a, newer, received, r, &m.traffic) || stricter
 	} else {
 		m.silent++
 	}
-	m.meters.learn(t, a, received, r, &m.traffic)
-	stricter = m.budgets.learn(t, a, newer, received, r, &m.traffic) || stricter
 	if newer || stricter {
 		m.learnt = m.number
 	}

@@ -156,7 +156,7 @@ func (t *Transport) enter(req *http.Request) (*Pass, error) {
 		}
 		r.atOnce = true
 	}
-	return t.gate().enter(req.Context(), r)
+	return t.gate().enter(req.Context(), &r)
 }
 
 // noteRedirect remembers a response that may be followed. http.Client does so at
