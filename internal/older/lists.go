@@ -120,35 +120,29 @@ type listID struct {
 	n              int
 }
 
-// listID returns the identity of a field that lists n numbers or times.
-func (f *Field) listID(n int) listID {
-	if f.name.policy != "" {
-		return listID{policy: f.name.policy, n: n}
-	}
-	return listID{family: f.name.family, n: n}
-}
-
 // align finds parallel lists: at least two fields of one family and policy with as
 // many members, at least one of which is not a number with thousands.
 func align(fields []Field) {
-	var lists, certain map[listID]int // how many fields each has
+	var lists map[listID][]int // indices of fields
 	for i := range fields {
 		f := &fields[i]
-		if f.columns = f.list(); f.columns == 0 {
-			continue
+		id := listID{f.name.family, f.name.policy, f.list()}
+		if id.n == 0 {
+			continue // as nearly all fields
+		}
+		if id.policy != "" {
+			id.family = ""
 		}
 		if lists == nil {
-			lists, certain = map[listID]int{}, map[listID]int{}
+			lists = map[listID][]int{}
 		}
-		lists[f.listID(f.columns)]++
-		if !text.IsThousands(f.line()) {
-			certain[f.listID(f.columns)]++
-		}
+		lists[id] = append(lists[id], i)
 	}
-	for i := range fields {
-		f := &fields[i]
-		if id := f.listID(f.columns); lists[id] < 2 || certain[id] == 0 {
-			f.columns = 0
+	for id, list := range lists {
+		if len(list) > 1 && slices.ContainsFunc(list, func(i int) bool { return !text.IsThousands(fields[i].line()) }) {
+			for _, i := range list {
+				fields[i].columns = id.n
+			}
 		}
 	}
 }
@@ -183,14 +177,6 @@ func separatorOf(line string) string {
 		return ","
 	}
 	return "|"
-}
-
-// readColumns reads a parallel list. Each member belongs to another policy.
-func (f *Field) readColumns(facts []Fact, line string) []Fact {
-	for part := range strings.SplitSeq(line, separatorOf(line)) {
-		facts = append(facts, Fact{Role: f.name.role, Value: text.Trim(part)})
-	}
-	return facts
 }
 
 // line returns the line of a field of one number: of several plain numbers the one that

@@ -129,7 +129,7 @@ func findAnchor(said []token) (a anchor, ok bool) {
 	start := 0
 	for i := range said {
 		s := said[i].text
-		if at := indexFold(s, whole); at >= 0 {
+		if at := strings.Index(strings.ToLower(s), whole); at >= 0 {
 			end := at + len(whole)
 			return anchor{i, i + 1, start + end, s[:at], s[end:]}, true
 		}
@@ -144,16 +144,6 @@ func findAnchor(said []token) (a anchor, ok bool) {
 // repeatsAnchor reports whether a sentence begins with the anchor in two words.
 func repeatsAnchor(said []token) bool {
 	return len(said) > 1 && said[0].is("rate") && said[1].is("limit")
-}
-
-// indexFold is strings.Index without case.
-func indexFold(s, lower string) int {
-	for i := 0; i+len(lower) <= len(s); i++ {
-		if strings.EqualFold(s[i:i+len(lower)], lower) {
-			return i
-		}
-	}
-	return -1
 }
 
 // wait reads a name whose word at an index is retry. The units of a time follow. In

@@ -109,7 +109,7 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 			best = i
 		case counted:
 			several = true
-		case t.left() < ts.list[best].left():
+		case uint64(t.remaining) < uint64(ts.list[best].remaining): // Unknown is the largest
 			best = i
 		}
 	}

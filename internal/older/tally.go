@@ -339,9 +339,6 @@ func (t *tally) agrees(u *tally) bool {
 	return same(t.quota, u.quota) && same(t.remaining, u.remaining) && same(t.used, u.used)
 }
 
-// left returns what remains of a policy, the largest number if that is not known.
-func (t *tally) left() uint64 { return uint64(t.remaining) }
-
 // absorb moves to one tally what it lacks and another has, which is empty afterwards.
 func (ts *tallies) absorb(into, other int) {
 	t, from := &ts.list[into], &ts.list[other]

@@ -73,8 +73,10 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 		}
 	case n.role == Name:
 		facts = append(facts, Fact{Role: Name, Value: text.Unquote(line)})
-	case f.columns != 0:
-		facts = f.readColumns(facts, line)
+	case f.columns != 0: // each member belongs to another policy
+		for part := range strings.SplitSeq(line, separatorOf(line)) {
+			facts = append(facts, Fact{Role: n.role, Value: text.Trim(part)})
+		}
 	case line[0] == '{':
 		facts, ok = readJSON(facts, line)
 	case isRecord(line):
@@ -113,44 +115,34 @@ func firstMember(line string) string {
 // readMember reads a value that is a number or a pair. Further members and parameters
 // repeat what other fields say (Roblox); only a window among them is read (Docker Hub).
 func (n *name) readMember(facts []Fact, line string) (_ []Fact, ok bool) {
-	member, _ := cutMember(line)
-	value, params, _ := text.Cut(member, ';')
-	role := n.role
-	if n.kind == plainKind {
-		role = roleOfPlain(value)
-	}
-	if _, _, ok = text.Cut(params, ','); ok { // else a quote is never closed
-		facts, ok = readCount(facts, role, value)
+	value, params, _ := text.Cut(line, ';')
+	value, more := cutMember(value)
+	params, _, ok = text.Cut(params, ',')
+	if ok { // else a quote is never closed
+		facts, ok = readCount(facts, n.role, value)
 	}
 	var m item
-	m.readParams(params)
-	return appendWindow(facts, m.window, ok), ok
-}
-
-// roleOfPlain returns the role of a value in a field without one: 5/60 is used and
-// quota (Hotstuff), 60/1m is quota and window.
-func roleOfPlain(value string) Role {
-	first, second, pair := strings.Cut(value, "/")
-	a, _ := text.ParseCount(text.Trim(first))
-	b, counted := text.ParseCount(text.Trim(second))
-	switch {
-	case !pair:
-		return None
-	case counted && a.N <= b.N:
-		return Used
+	if more == "" { // else they belong to the last of several
+		m.readParams(params)
 	}
-	return Quota
+	return appendWindow(facts, m.window, ok), ok
 }
 
 // readCount reads the value of a quota, a remaining, or what is used: a number, a
 // pair (600/15m, 39/40), or for a quota a window alone (12h, of AspNetCoreRateLimit).
+// Without a role, 5/60 is used and quota (Hotstuff), 60/1m quota and window.
 func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
 	value = text.Trim(text.Unquote(text.Trim(value)))
 	if isCount(value) {
 		return append(facts, Fact{Role: role, Value: value}), true
 	}
 	first, second, over := strings.Cut(value, "/")
-	if over && isCount(text.Trim(first)) {
+	if a, ok := text.ParseCount(text.Trim(first)); ok && over {
+		if b, counted := text.ParseCount(text.Trim(second)); role == None && counted && a.N <= b.N {
+			role = Used
+		} else if role == None {
+			role = Quota
+		}
 		other := Fact{Role: Window, Format: text.Seconds, Value: text.Trim(second)}
 		ok := parseWindow(other.Value) > 0
 		if role != Quota {
