@@ -127,8 +127,8 @@ func align(fields []Field) {
 	for i := range fields {
 		f := &fields[i]
 		id := listID{f.name.family, f.name.policy, f.list()}
-		if id.n == 0 {
-			continue // as nearly all fields
+		if id.n == 0 { // as nearly all fields
+			continue
 		}
 		if id.policy != "" {
 			id.family = ""

@@ -116,15 +116,13 @@ func firstMember(line string) string {
 // repeat what other fields say (Roblox); only a window among them is read (Docker Hub).
 func (n *name) readMember(facts []Fact, line string) (_ []Fact, ok bool) {
 	value, params, _ := text.Cut(line, ';')
-	value, more := cutMember(value)
+	value, _ = cutMember(value)
 	params, _, ok = text.Cut(params, ',')
 	if ok { // else a quote is never closed
 		facts, ok = readCount(facts, n.role, value)
 	}
 	var m item
-	if more == "" { // else they belong to the last of several
-		m.readParams(params)
-	}
+	m.readParams(params)
 	return appendWindow(facts, m.window, ok), ok
 }
 
@@ -138,9 +136,11 @@ func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
 	}
 	first, second, over := strings.Cut(value, "/")
 	if a, ok := text.ParseCount(text.Trim(first)); ok && over {
-		if b, counted := text.ParseCount(text.Trim(second)); role == None && counted && a.N <= b.N {
+		switch b, counted := text.ParseCount(text.Trim(second)); {
+		case role != None:
+		case counted && a.N <= b.N:
 			role = Used
-		} else if role == None {
+		default:
 			role = Quota
 		}
 		other := Fact{Role: Window, Format: text.Seconds, Value: text.Trim(second)}
