@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -337,8 +338,8 @@ func (f *DialectField) appendPolicies(b []byte, policies []Policy) ([]byte, erro
 		if len(b) > 0 {
 			b = append(b, separator...)
 		}
-		b = append(appendInteger(b, uint64(p.Quota)), window...)
-		b = appendInteger(b, uint64(p.Window.n))
+		b = append(strconv.AppendInt(b, p.Quota, 10), window...)
+		b = strconv.AppendInt(b, p.Window.n, 10)
 		var err error
 		if b, _, err = p.Params.append(b, policyField, 2); err != nil { // the quota and the window
 			return nil, refuse(f.Name, err)

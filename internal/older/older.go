@@ -227,6 +227,16 @@ func (f *Field) isCurrent() bool {
 	return line[0] == '"'
 }
 
+// firstLine returns the first line that is not blank.
+func firstLine(lines []string) (line string, i int) {
+	for i, line = range lines {
+		if line = text.Trim(line); line != "" {
+			break
+		}
+	}
+	return line, i
+}
+
 // Waits returns the longest wait that h asks for in fields other than Retry-After; none
 // if there is none, or if too many fields may be one.
 func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {

@@ -19,16 +19,6 @@ const (
 	maxDepth   = 8
 )
 
-// firstLine returns the first line that is not blank.
-func firstLine(lines []string) (line string, i int) {
-	for i, line = range lines {
-		if line = text.Trim(line); line != "" {
-			break
-		}
-	}
-	return line, i
-}
-
 // isCount reports whether a value is a number.
 func isCount(s string) bool {
 	_, ok := text.ParseCount(s)
