@@ -60,3 +60,13 @@ func TestNamesAllocations(t *testing.T) {
 		require.Zero(t, testing.AllocsPerRun(100, func() { nameOf(key) }), key)
 	}
 }
+
+// TestSortFields: keys that differ by case alone have one order, whatever that of the header.
+func TestSortFields(t *testing.T) {
+	table := NewTable("acme", []Row{{Name: "Acme-Left", Role: Remaining}})
+	for _, keys := range [][]string{{"Acme-Left", "Acme-left"}, {"Acme-left", "Acme-Left"}} {
+		fields := []Field{table.Field(keys[0], nil), table.Field(keys[1], nil)}
+		sortFields(fields)
+		require.Equal(t, "Acme-Left", fields[0].Key)
+	}
+}
