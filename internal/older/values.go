@@ -106,13 +106,15 @@ func firstMember(line string) string {
 // repeat what other fields say (Roblox); only a window among them is read (Docker Hub).
 func (n *name) readMember(facts []Fact, line string) (_ []Fact, ok bool) {
 	value, params, _ := text.Cut(line, ';')
-	value, _ = cutMember(value)
+	value, others := cutMember(value)
 	params, _, ok = text.Cut(params, ',')
 	if ok { // else a quote is never closed
 		facts, ok = readCount(facts, n.role, value)
 	}
 	var m item
-	m.readParams(params)
+	if others == "" { // else they are those of the last of several
+		m.readParams(params)
+	}
 	return appendWindow(facts, m.window, ok), ok
 }
 
