@@ -85,8 +85,7 @@ func TestGateQueue(t *testing.T) {
 			0 told a r=0;t=30 | wait 4
 			10000 cancel 2 | cancel 4
 			30000 went 3 | answer 3 | went 5`},
-		{"many give up", `
-			0 told a r=0;t=30 | wait 5 | cancel 4 | cancel 2 | cancel 6 | cancel 3 | cancel 5`},
+		{"many give up", `0 told a r=0;t=30 | wait 5 | cancel 4 | cancel 2 | cancel 6 | cancel 3 | cancel 5`},
 
 		{"a deadline before the end of the wait", `0 told a r=0;t=30 | wait 1 by=29000 | missed 2 30000`},
 		{"a deadline before Retry-After", `0 told Retry-After: 60 | wait 1 by=59000 | missed 2 60000`},
@@ -112,7 +111,7 @@ func TestGateQueue(t *testing.T) {
 			100 told | send | wait 1 by=600
 			600 missed 4 0`},
 		{"a deadline that comes before enough has flowed in", `
-			0 send tokens=30 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=30;t=1
+			0 send tokens=30 | answer 1 t r=30;t=1 of q=60;w=60;qu="tokens"
 			0 send tokens=30 | wait 1 tokens=30 by=500
 			500 missed 3 30000`},
 		{"a deadline before any answer could come", `

@@ -42,15 +42,13 @@ func TestMachineAlone(t *testing.T) {
 	require.NoError(t, err)
 }
 
-const tokenFields = `RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=`
-
 func TestTryEnter(t *testing.T) {
 	inBubble(t, "it does not overtake those that wait", func(t *testing.T) {
 		start := time.Now()
 		var g Gate
-		entered(t, &g, "a", tokenFields+"20;t=1", Cost{Unit: "tokens", Units: 40})
+		entered(t, &g, "a", `t r=20;t=1 of q=60;w=60;qu="tokens"`, Cost{Unit: "tokens", Units: 40})
 		var all sync.WaitGroup
-		all.Go(func() { entered(t, &g, "a", tokenFields+"0;t=1", Cost{Unit: "tokens", Units: 50}) })
+		all.Go(func() { entered(t, &g, "a", `t r=0;t=1 of q=60;w=60;qu="tokens"`, Cost{Unit: "tokens", Units: 50}) })
 		synctest.Wait()
 		p, until := g.TryEnter("a", Cost{Unit: "tokens", Units: 1})
 		require.Nil(t, p)

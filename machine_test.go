@@ -89,8 +89,8 @@ func TestMachine(t *testing.T) {
 		{"counting, r without t beside a window that is known, which is kept", `
 			0 send 3 | answer 2 a r=0 | answer 3 a r=1;t=30 | fail 1 | shut 30000 certain`},
 		{"counting, t of 0 is within a second", `0 told a r=2;t=0 | send 2 | shut 1000`},
-		{"counting, other units are not counted", `0 told RateLimit-Policy: "a";q=9;qu="content-bytes"; a r=1;t=30 | send 5`},
-		{"counting, the window of the policy", `0 told RateLimit-Policy: "a";q=9;w=60; a r=1 | send | shut 60000`},
+		{"counting, other units are not counted", `0 told a r=1;t=30 of q=9;qu="content-bytes" | send 5`},
+		{"counting, the window of the policy", `0 told a r=1 of q=9;w=60 | send | shut 60000`},
 		{"counting, malformed fields", `0 told RateLimit: "a";r= | is counting | send 5`},
 		{"counting, fields from a cache", `0 told Age: 5; a r=0;t=30 | is counting | send 5`},
 		{"counting, what remains is not said", `0 told X-RateLimit-Limit: 9; X-RateLimit-Reset: 30 | is counting | send 5`},
@@ -181,7 +181,7 @@ func TestMachine(t *testing.T) {
 			600000 told a r=9;t=0 | is counting | send 5`},
 		{"waiting, part of a second", `
 			0 told X-RateLimit-Limit-Requests: 9; X-RateLimit-Remaining-Requests: 0; X-RateLimit-Reset-Requests: 120ms | shut 120 certain`},
-		{"waiting, nothing remains of bytes", `0 told RateLimit-Policy: "a";q=9;qu="content-bytes"; a r=0;t=30 | shut 30000 certain`},
+		{"waiting, nothing remains of bytes", `0 told a r=0;t=30 of q=9;qu="content-bytes" | shut 30000 certain`},
 
 		// probing
 		{"probing, one, two, four", `
@@ -318,16 +318,16 @@ func TestMachine(t *testing.T) {
 			0 send 8 | answer 1 | answer 2 429; a r=0;t=1 | fail 3 | fail 4 | fail 5 | fail 6 | fail 7
 			1000 told | send 2 | shut 33000`},
 		{"a policy of concurrent requests says how many are under way", `
-			0 told RateLimit-Policy: "c";q=3;qu="concurrent-requests"; c r=2 | send 3 | shut 32000
-			100 answer 2 RateLimit-Policy: "c";q=3;qu="concurrent-requests"; c r=0 | send | shut 32100`},
+			0 told c r=2 of q=3;qu="concurrent-requests" | send 3 | shut 32000
+			100 answer 2 c r=0 of q=3;qu="concurrent-requests" | send | shut 32100`},
 		{"of two policies of concurrent requests the lower counts", `
 			0 told RateLimit-Policy: "c";q=3;qu="concurrent-requests", "d";q=2;qu="concurrent-requests", "e";q=9;qu="concurrent-requests"; c r=2
 			0 send 2 | shut 32000`},
 		{"a share of a policy of concurrent requests, at least one", `
-			with share=0.1: 0 told RateLimit-Policy: "c";q=3;qu="concurrent-requests"; c r=2 | send | shut 32000`},
+			with share=0.1: 0 told c r=2 of q=3;qu="concurrent-requests" | send | shut 32000`},
 		{"more are under way than a policy of concurrent requests allows: half as many", `
-			0 told RateLimit-Policy: "c";q=4;qu="concurrent-requests"; c r=3 | send 4
-			0 answer 2 429; RateLimit-Policy: "c";q=4;qu="concurrent-requests"; c r=0 | shut 50-100 certain
+			0 told c r=3 of q=4;qu="concurrent-requests" | send 4
+			0 answer 2 429; c r=0 of q=4;qu="concurrent-requests" | shut 50-100 certain
 			100 shut 32000`},
 		{"refused with something remaining, half as many are under way", `
 			0 send 8 | answer 1 429; Retry-After: 1 | answer 2 429; Retry-After: 1 | answer 3 429; Retry-After: 1 | answer 4 429; Retry-After: 1 | answer 5
@@ -351,41 +351,41 @@ func TestMachine(t *testing.T) {
 			700 fail 1 | send 1 tokens=10 | shut 32700 tokens=10
 			32700 open tokens=10`},
 		{"costs, as many as remain, and then what flows in by the window", `
-			0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=50;t=1 | send 5 tokens=10 | shut 10000 tokens=10 | open
+			0 send 1 tokens=10 | answer 1 t r=50;t=1 of q=60;w=60;qu="tokens" | send 5 tokens=10 | shut 10000 tokens=10 | open
 			10000 send 1 tokens=10`},
 		{"costs, no more than the quota flows in", `
-			0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=50;t=1
+			0 send 1 tokens=10 | answer 1 t r=50;t=1 of q=60;w=60;qu="tokens"
 			500000 send 6 tokens=10 | shut 510000 tokens=10`},
 		{"costs, the longer wait of two limits", `
-			0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens", "u";q=600;w=6000;qu="tokens"; t r=0;t=1; u r=0;t=1
+			0 send 1 tokens=10 | answer 1 t r=0;t=1 of q=60;w=60;qu="tokens"; u r=0;t=1 of q=600;w=6000;qu="tokens"
 			0 shut 100000 tokens=10 certain`},
 		{"costs, of the policy that is named", `
 			0 send 1 in:tokens=10 out:tokens=5
-			0 answer 1 RateLimit-Policy: "in";q=60;w=60;qu="tokens", "out";q=60;w=60;qu="tokens"; in r=0;t=1; out r=3;t=1 | shut 10000 in:tokens=10 certain
+			0 answer 1 in r=0;t=1 of q=60;w=60;qu="tokens"; out r=3;t=1 of q=60;w=60;qu="tokens" | shut 10000 in:tokens=10 certain
 			0 shut 2000 out:tokens=5 certain | shut 7000 tokens=1 out:tokens=10 certain | open other:tokens=5`},
 		{"costs, until the window ends where nothing tells how fast units flow", `
-			0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;qu="tokens"; t r=5;t=30 | shut 30000 tokens=10 certain | open tokens=5
+			0 send 1 tokens=10 | answer 1 t r=5;t=30 of q=60;qu="tokens" | shut 30000 tokens=10 certain | open tokens=5
 			30000 send 1 tokens=10 | shut 62000 tokens=10
-			31000 answer 2 RateLimit-Policy: "t";q=60;qu="tokens"; t r=50;t=29 | send 5 tokens=10`},
+			31000 answer 2 t r=50;t=29 of q=60;qu="tokens" | send 5 tokens=10`},
 		{"costs, no end is known", `
-			0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;qu="tokens"; t r=5 | send 1 tokens=10 | shut 32000 tokens=10
+			0 send 1 tokens=10 | answer 1 t r=5 of q=60;qu="tokens" | send 1 tokens=10 | shut 32000 tokens=10
 			32000 open tokens=10`},
 		{"costs, more than the quota goes when all is there", `
-			0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=50;t=1 | shut 10000 tokens=1000 certain
+			0 send 1 tokens=10 | answer 1 t r=50;t=1 of q=60;w=60;qu="tokens" | shut 10000 tokens=1000 certain
 			10000 send 1 tokens=1000 | shut 11000 tokens=1 | shut 70000 tokens=1000`},
 		{"costs, an answer settles its own reservation alone", `
-			0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=50;t=1
+			0 send 1 tokens=10 | answer 1 t r=50;t=1 of q=60;w=60;qu="tokens"
 			1000 send 1 tokens=20
 			2000 send 1 tokens=20
-			3000 answer 2 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=31;t=1 | shut 5000 tokens=13
-			3000 answer 3 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=12;t=1 | open tokens=12 | shut 4000 tokens=13 certain`},
+			3000 answer 2 t r=31;t=1 of q=60;w=60;qu="tokens" | shut 5000 tokens=13
+			3000 answer 3 t r=12;t=1 of q=60;w=60;qu="tokens" | open tokens=12 | shut 4000 tokens=13 certain`},
 		{"costs, a refused request has taken nothing", `
-			0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=50;t=1 | send 1 tokens=20 | send 1 tokens=20
-			0 answer 3 429; Retry-After: 1; RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=15;t=1
-			0 answer 2 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=30;t=1
+			0 send 1 tokens=10 | answer 1 t r=50;t=1 of q=60;w=60;qu="tokens" | send 1 tokens=20 | send 1 tokens=20
+			0 answer 3 429; Retry-After: 1; t r=15;t=1 of q=60;w=60;qu="tokens"
+			0 answer 2 t r=30;t=1 of q=60;w=60;qu="tokens"
 			1000 shut 5000 tokens=20 certain | open tokens=16`},
 		{"costs, nothing remains: those that cost nothing of it go", `
-			0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=0;t=1 | is counting | send 5 | shut 10000 tokens=10`},
+			0 send 1 tokens=10 | answer 1 t r=0;t=1 of q=60;w=60;qu="tokens" | is counting | send 5 | shut 10000 tokens=10`},
 		{"costs of requests", `
 			0 send 1 requests=3 | answer 1 a r=7;t=30 | send 2 requests=3 | send 5 requests=0 | shut 30000 requests=3 | send 1 requests=1 | shut 30000`},
 		{"costs of one that is under way", `
@@ -394,11 +394,11 @@ func TestMachine(t *testing.T) {
 		{"costs of more requests than are left, where no end is known: a probe", `
 			0 send 1 requests=3 | answer 1 a r=1 | send 1 requests=3 | shut 1000 requests=3`},
 		{"costs, a share", `
-			with share=0.5: 0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=50;t=1 | send 2 tokens=10 | shut 10000 tokens=10`},
+			with share=0.5: 0 send 1 tokens=10 | answer 1 t r=50;t=1 of q=60;w=60;qu="tokens" | send 2 tokens=10 | shut 10000 tokens=10`},
 		{"costs, less than nothing is nothing", `
-			0 send tokens=9 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=5;t=1 | send 9 tokens=-9 | shut 1000 tokens=6`},
+			0 send tokens=9 | answer 1 t r=5;t=1 of q=60;w=60;qu="tokens" | send 9 tokens=-9 | shut 1000 tokens=6`},
 		{"costs, a limit that the server does not announce", `
-			0 send 1 points=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=5;t=1 | send 100 points=10`},
+			0 send 1 points=10 | answer 1 t r=5;t=1 of q=60;w=60;qu="tokens" | send 100 points=10`},
 
 		// the draft that follows
 		{"the server moves to the next draft", `0 told RateLimit: "d";r=9;t=30 | told RateLimit: "d";a=1;w=30 | send | shut 30000`},
@@ -417,7 +417,7 @@ func TestMachine(t *testing.T) {
 		{"not paced", `0 told a r=10;t=30 | send 10`},
 		{"paced, a share", `with pace share=0.5: 0 told a r=10;t=30 | shut 6000 polite`},
 		{"not paced where nothing tells, however small the share", `
-			with pace share=5e-324: 0 told RateLimit-Policy: "a";q=9; a r=0;t=0; Retry-After: 0 | open`},
+			with pace share=5e-324: 0 told a r=0;t=0 of q=9; Retry-After: 0 | open`},
 		{"paced, no slower than MaxWait", `with pace maxwait=60000: 0 told a r=1;t=999999999999999 | shut 60000 polite`},
 	} {
 		t.Run(tc.name, func(t *testing.T) { runScore(t, tc.score) })

@@ -327,60 +327,48 @@ func TestMiddlewareStackRandom(t *testing.T) {
 	require.Greater(t, several, 1000)
 }
 
-// TestDecisionOf: a handler hears what the innermost limiter has said of its request.
+// TestDecisionOf: a handler hears what the innermost limiter has said of its request, in a
+// copy of its own.
 func TestDecisionOf(t *testing.T) {
 	_, ok := DecisionOf(t.Context())
 	require.False(t, ok)
-	outer := Decision{Fields: fieldsOf(t, `"outer";q=3;w=60`, `"outer";r=2;t=50`)}
-	made := func() Decision {
+	said := func() Decision {
 		problem := NewProblem(QuotaExceeded, "inner")
 		problem.Extensions = map[string]json.RawMessage{"a": json.RawMessage("1")}
 		return Decision{
 			Fields:  fieldsOf(t, `"inner";q=100;w=60;pk=:YQ==:;x=1`, `"inner";r=99;t=60;pk=:YQ==:;x=1`),
-			Problem: problem, Violated: []string{"inner"}, Done: func() {},
+			Problem: problem, Violated: []string{"inner"},
 		}
 	}
-	inner := made()
-	var heard *Decision
-	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithCancel(r.Context())
-		defer cancel()
-		d, ok := DecisionOf(ctx)
-		require.Equal(t, heard != nil, ok)
-		if heard == nil {
-			require.Nil(t, d)
-			return
-		}
-		require.Equal(t, heard.Fields, d.Fields)
-		require.Equal(t, heard.Problem, d.Problem)
-		require.Nil(t, d.Done, "the Middleware calls it")
-		p, l := &d.Fields.Policies[0], &d.Fields.Limits[0]
-		p.Quota, p.PartitionKey[0], p.Params[0].Key = 0, 'x', "changed"
-		l.Remaining, l.PartitionKey[0], l.Params[0].Key = 0, 'x', "changed"
-		d.Problem.Title, d.Problem.ViolatedPolicies[0], d.Problem.Extensions["a"], d.Violated[0] = "changed", "changed", nil, "changed"
-		again, _ := DecisionOf(r.Context())
-		want := made()
-		require.Equal(t, want.Fields, again.Fields, "changes have no effect")
-		require.Equal(t, want.Problem, again.Problem, "changes have no effect")
-		require.Equal(t, want.Violated, again.Violated, "changes have no effect")
-		require.Equal(t, want.Fields, heard.Fields, "that of the limiter is another")
-		require.Equal(t, want.Problem, heard.Problem, "that of the limiter is another")
-	})
-	behind := (&Middleware{Take: decide(inner, nil)}).Handler(next)
-	both := (&Middleware{Take: decide(outer, nil)}).Handler(behind)
-	down := (&Middleware{Take: decide(outer, nil)}).Handler((&Middleware{Take: decide(inner, errDown)}).Handler(next))
-	for _, tc := range []struct {
-		name    string
-		handler http.Handler
-		want    *Decision
-	}{
-		{"one", behind, &inner},
-		{"the inner one of two", both, &inner},
-		{"the inner one, which is down", down, nil},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			heard = tc.want
-			tc.handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+	inner := said()
+	inner.Done = func() {} // which the Middleware calls
+	next := func(heard bool) http.Handler {
+		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			d, ok := DecisionOf(ctx)
+			require.Equal(t, heard, ok)
+			if !heard {
+				require.Nil(t, d)
+				return
+			}
+			require.Equal(t, said(), *d)
+			p, l := &d.Fields.Policies[0], &d.Fields.Limits[0]
+			p.Quota, p.PartitionKey[0], p.Params[0].Key = 0, 'x', "changed"
+			l.Remaining, l.PartitionKey[0], l.Params[0].Key = 0, 'x', "changed"
+			d.Problem.Title, d.Problem.ViolatedPolicies[0], d.Problem.Extensions["a"], d.Violated[0] = "changed", "changed", nil, "changed"
+			again, _ := DecisionOf(r.Context())
+			require.Equal(t, said(), *again, "changes have no effect")
+			require.Equal(t, said().Fields, inner.Fields, "that of the limiter is another")
 		})
+	}
+	outer := limited(t, `"outer";q=3;w=60`, `"outer";r=2;t=50`)
+	behind := (&Middleware{Take: decide(inner, nil)}).Handler(next(true))
+	for name, handler := range map[string]http.Handler{
+		"one":                              behind,
+		"the inner one of two":             outer.Handler(behind),
+		"the inner one, and it has failed": outer.Handler((&Middleware{Take: decide(inner, errDown)}).Handler(next(false))),
+	} {
+		t.Run(name, func(t *testing.T) { served(handler, nil) })
 	}
 }

@@ -41,7 +41,8 @@ import (
 //	500 cancel 7            this one gives up
 //
 // It may begin with how the Gate is set up: "with share=0.5 pace maxwait=1000: 0 send".
-// Field lines are short: "a r=5;t=30" is RateLimit: "a";r=5;t=30.
+// Field lines are short: "a r=5;t=30" is RateLimit: "a";r=5;t=30, and "a r=5;t=30 of q=9" has
+// RateLimit-Policy: "a";q=9 too.
 type play struct {
 	t     testing.TB
 	where string // the line and the event
@@ -434,7 +435,11 @@ func shortResponse(text string) *http.Response {
 		} else if name, value, ok := strings.Cut(part, ": "); ok {
 			resp.Header.Add(name, value)
 		} else if name, params, ok := strings.Cut(part, " "); ok {
-			resp.Header.Add(LimitField, `"`+name+`";`+params)
+			limit, policy, known := strings.Cut(params, " of ")
+			resp.Header.Add(LimitField, `"`+name+`";`+limit)
+			if known {
+				resp.Header.Add(PolicyField, `"`+name+`";`+policy)
+			}
 		}
 	}
 	return resp
