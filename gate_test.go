@@ -51,6 +51,10 @@ func TestGateQueue(t *testing.T) {
 			0 send 10 | wait 2
 			100 answer 1 Retry-After: 30
 			30100 went 11 12`},
+		{"a key that was not used for long begins anew", `
+			0 told
+			601000 send 10 | wait 1
+			601500 went 12`},
 		{"the probe goes alone", `
 			0 told a r=0;t=30 | wait 5
 			30000 went 2
