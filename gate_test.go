@@ -144,97 +144,84 @@ func TestGateQueue(t *testing.T) {
 	}
 }
 
-func TestTransportMemory(t *testing.T) {
+// So many keys are remembered. Those go with which the least is lost.
+func TestGateMemory(t *testing.T) {
 	host := func(i int) string { return fmt.Sprintf("%d.example", i) }
-	fill := func(t *testing.T, rt *Transport, from, n int) {
+	fill := func(t *testing.T, g *Gate, from, n int, a Advice) {
+		t.Helper()
 		for i := range n {
-			require.NoError(t, get(t, rt, "http://"+host(from+i)+"/"))
-			require.LessOrEqual(t, len(rt.gate().keys), maxKeys)
+			enter(t, g, host(from+i)).Answered(a, time.Now())
+			require.LessOrEqual(t, len(g.keys), maxKeys)
 		}
 	}
+	wait := func(d time.Duration) Advice { return Advice{Wait: d, Source: SourceRetryAfter} }
+	left := Advice{Fields: Fields{Limits: []Limit{{Name: "a", Remaining: 5, Reset: SecondsOf(1e9)}}}}
+	known := func(g *Gate, key string) bool { return g.keys[keyName{rest: key}] != nil }
 	inBubble(t, "the oldest goes first", func(t *testing.T) {
-		rt := &Transport{Base: newScript(`RateLimit: "a";r=5;t=999999999999999`)}
-		fill(t, rt, 0, maxKeys)
-		fill(t, rt, 0, 1) // is the newest now
-		fill(t, rt, maxKeys, 1)
-		require.NotNil(t, entryOf(rt, host(0)))
-		require.Nil(t, entryOf(rt, host(1)))
-		fill(t, rt, maxKeys, 2*maxKeys)
-		require.NotNil(t, entryOf(rt, host(3*maxKeys-1)))
-		require.Nil(t, entryOf(rt, host(0)))
+		var g Gate
+		fill(t, &g, 0, maxKeys, left)
+		fill(t, &g, 0, 1, left) // is the newest now
+		fill(t, &g, maxKeys, 1, left)
+		require.True(t, known(&g, host(0)) && !known(&g, host(1)))
+		fill(t, &g, maxKeys, 2*maxKeys, left)
+		require.True(t, known(&g, host(3*maxKeys-1)) && !known(&g, host(0)))
 	})
 	inBubble(t, "one that says nothing goes before one that counts", func(t *testing.T) {
-		s := newScript(`RateLimit: "a";r=5;t=60`)
-		rt := &Transport{Base: s}
-		fill(t, rt, 0, maxKeys-1)
-		s.lines = []string{""}
-		fill(t, rt, maxKeys, 2)
-		require.NotNil(t, entryOf(rt, host(0)))
-		require.Nil(t, entryOf(rt, host(maxKeys)))
+		var g Gate
+		fill(t, &g, 0, maxKeys-1, left)
+		fill(t, &g, maxKeys, 2, Advice{})
+		require.True(t, known(&g, host(0)) && !known(&g, host(maxKeys)))
 	})
 	inBubble(t, "a wait in force is never displaced", func(t *testing.T) {
-		s := newScript("Retry-After: 60")
-		rt := &Transport{Base: s}
-		fill(t, rt, 0, 1)
-		s.lines = []string{`RateLimit: "a";r=0;t=999999999`}
-		fill(t, rt, 1, 3*maxKeys) // hostile hosts
+		var g Gate
+		fill(t, &g, 0, 1, wait(time.Minute))
+		fill(t, &g, 1, 3*maxKeys, wait(DefaultMaxWait)) // hostile hosts
 		start := time.Now()
-		fill(t, rt, 0, 1)
+		fill(t, &g, 0, 1, wait(DefaultMaxWait))
 		require.Equal(t, time.Minute, time.Since(start))
-		require.Nil(t, entryOf(rt, host(maxKeys)), "nothing is kept of it")
+		require.False(t, known(&g, host(maxKeys)), "nothing is kept of it")
 		time.Sleep(DefaultMaxWait)
-		fill(t, rt, 4*maxKeys, 1)
-		require.NotNil(t, entryOf(rt, host(4*maxKeys)), "the waits have ended")
+		fill(t, &g, 4*maxKeys, 1, left)
+		require.True(t, known(&g, host(4*maxKeys)), "the waits have ended")
 	})
-	waits := func(t *testing.T, g *Gate, from, n int, wait time.Duration) {
-		for i := range n {
-			enter(t, g, host(from+i)).Answered(Advice{Wait: wait, Source: SourceRetryAfter}, time.Now())
-		}
-	}
 	inBubble(t, "the one wait that has ended is displaced", func(t *testing.T) {
 		var g Gate
-		waits(t, &g, 0, 1, 2*time.Second)
-		waits(t, &g, 1, maxKeys, time.Minute)
-		require.Nil(t, g.keys[keyName{rest: host(maxKeys)}])
+		fill(t, &g, 0, 1, wait(2*time.Second))
+		fill(t, &g, 1, maxKeys, wait(time.Minute))
+		require.False(t, known(&g, host(maxKeys)))
 		time.Sleep(3 * time.Second)
-		waits(t, &g, maxKeys, 1, time.Minute)
-		require.NotNil(t, g.keys[keyName{rest: host(maxKeys)}])
-		require.Nil(t, g.keys[keyName{rest: host(0)}])
+		fill(t, &g, maxKeys, 1, wait(time.Minute))
+		require.True(t, known(&g, host(maxKeys)) && !known(&g, host(0)))
 	})
 	inBubble(t, "a wait that is forgotten is displaced at once", func(t *testing.T) {
 		var g Gate
-		waits(t, &g, 0, maxKeys+1, time.Minute)
+		fill(t, &g, 0, maxKeys+1, wait(time.Minute))
 		g.Forget(host(5))
-		waits(t, &g, maxKeys, 1, time.Minute)
-		require.NotNil(t, g.keys[keyName{rest: host(maxKeys)}])
-		require.Nil(t, g.keys[keyName{rest: host(5)}])
+		fill(t, &g, maxKeys, 1, wait(time.Minute))
+		require.True(t, known(&g, host(maxKeys)) && !known(&g, host(5)))
 	})
 	inBubble(t, "waits are looked at once a second", func(t *testing.T) {
 		var g Gate
-		waits(t, &g, 0, 1, 1500*time.Millisecond)
-		waits(t, &g, 1, maxKeys-1, time.Minute)
-		for _, tc := range []struct {
-			after time.Duration
-			kept  bool
-		}{{0, false}, {time.Second, false}, {600 * time.Millisecond, false}, {400 * time.Millisecond, true}} {
-			time.Sleep(tc.after)
-			waits(t, &g, maxKeys, 1, time.Minute)
-			require.Equal(t, tc.kept, g.keys[keyName{rest: host(maxKeys)}] != nil)
+		fill(t, &g, 0, 1, wait(1500*time.Millisecond))
+		fill(t, &g, 1, maxKeys-1, wait(time.Minute))
+		for i, after := range times(0, 1000, 600, 400) {
+			time.Sleep(after)
+			fill(t, &g, maxKeys, 1, wait(time.Minute))
+			require.Equal(t, i == 3, known(&g, host(maxKeys)))
 		}
 	})
 	inBubble(t, "a key that was displaced learns from an answer that comes later", func(t *testing.T) {
 		var g Gate
-		known := func(key string) bool { return g.keys[keyName{rest: key}] != nil }
 		answered, failed, late := enter(t, &g, "slow"), enter(t, &g, "slow"), enter(t, &g, "late")
-		waits(t, &g, 0, maxKeys, 0)
-		require.False(t, known("slow") || known("late"))
-		answered.Answered(Advice{Wait: time.Minute, Source: SourceRetryAfter}, time.Now())
+		fill(t, &g, 0, maxKeys, Advice{})
+		require.False(t, known(&g, "slow") || known(&g, "late"))
+		answered.Answered(wait(time.Minute), time.Now())
 		failed.Failed()
 		require.Len(t, g.keys, maxKeys)
 		require.Zero(t, g.keys[keyName{rest: "slow"}].machine.under.n)
-		waits(t, &g, maxKeys, maxKeys, time.Minute)
-		late.Answered(Advice{Wait: time.Minute, Source: SourceRetryAfter}, time.Now())
-		require.False(t, known("late"), "all others have to wait")
+		fill(t, &g, maxKeys, maxKeys, wait(time.Minute))
+		late.Answered(wait(time.Minute), time.Now())
+		require.False(t, known(&g, "late"), "all others have to wait")
 		start := time.Now()
 		enter(t, &g, "slow").Failed()
 		require.Equal(t, time.Minute, time.Since(start))
