@@ -222,33 +222,6 @@ func TestRefuse(t *testing.T) {
 	require.NoError(t, Refuse(w, nil, Fields{}, nil), "a nil request")
 }
 
-func TestRefuseWithRetryAfter(t *testing.T) {
-	f := fieldsOf(t, ``, `"a";r=0;t=3600`)
-	date := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
-	soon, late, dated := date(time.Hour/2), date(2*time.Hour), date(-12*time.Hour)
-	for _, tc := range []struct {
-		name   string
-		header http.Header
-		want   string
-	}{
-		{"a date that is earlier", http.Header{"Retry-After": {soon}}, "3600"},
-		{"a date that is later", http.Header{"Retry-After": {late}}, late},
-		{"a date that is past", http.Header{"Retry-After": {"Tue, 15 Nov 1994 08:00:00 GMT"}}, "3600"},
-		{"a date that is later than Date", http.Header{"Retry-After": {soon}, "Date": {dated}}, soon},
-		{"a date without Date, which counts from now", http.Header{"Retry-After": {soon}, "Date": nil}, "3600"},
-		{"seconds", http.Header{"Retry-After": {"5"}}, "3600"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			w := httptest.NewRecorder()
-			for key, values := range tc.header {
-				w.Header()[key] = values
-			}
-			require.NoError(t, Refuse(w, nil, f, nil))
-			require.Equal(t, []string{tc.want}, w.Header()["Retry-After"])
-		})
-	}
-}
-
 func TestRefuseErrors(t *testing.T) {
 	good := fieldsOf(t, `"a";q=1`, `"a";r=0;t=1`)
 	for _, tc := range []struct {
