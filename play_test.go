@@ -58,7 +58,8 @@ type play struct {
 	waits    atomic.Int64 // those that the Gate was heard to make wait, and not yet to release
 }
 
-// A request comes to a Gate or to a Transport.
+// A request comes to a Gate or to a Transport. What becomes of it is guarded by the lock of
+// the Gate, as time alone does not keep the goroutines of a bubble apart.
 type request struct {
 	costs  []Cost
 	cancel context.CancelFunc
@@ -159,6 +160,7 @@ func (p *play) run(place, lines string) {
 // is what there is.
 func (p *play) settled() {
 	p.t.Helper()
+	defer p.lock()()
 	waits, under := 0, 0
 	for i, r := range p.requests {
 		require.Equal(p.t, r.done, r.seen, "%s: request %d: %v", p.where, i+1, r.err)
@@ -179,6 +181,15 @@ func (p *play) settled() {
 	}
 }
 
+// lock takes the lock of the Gate, if there is one, and returns how it is given back.
+func (p *play) lock() (unlock func()) {
+	if p.gate == nil {
+		return func() {}
+	}
+	p.gate.mu.Lock()
+	return p.gate.mu.Unlock
+}
+
 // entry is what the Gate knows, if there is one.
 func (p *play) entry() *entry {
 	if p.gate == nil {
@@ -190,6 +201,7 @@ func (p *play) entry() *entry {
 // verdict asks the machine, which that changes in nothing.
 func (p *play) verdict(now time.Time, costs []Cost) verdict {
 	p.t.Helper()
+	defer p.lock()()
 	if e := p.entry(); e != nil {
 		p.m = &e.machine
 	}
@@ -285,6 +297,7 @@ func (p *play) send(now time.Time, costs []Cost, deadline time.Time) {
 		p.requests = append(p.requests, &request{pass: pass, answer: make(chan string), done: true, seen: true})
 	default:
 		r := p.come(costs, deadline)
+		defer p.lock()()
 		require.True(p.t, r.done, "%s: request %d", p.where, len(p.requests))
 		require.NoError(p.t, r.err, p.where)
 		r.seen = true
@@ -303,13 +316,16 @@ func (p *play) come(costs []Cost, deadline time.Time) *request {
 	}
 	go func() {
 		if p.via == nil {
-			r.pass, r.err = p.gate.Enter(ctx, "a", costs...)
-			r.done, r.at = true, time.Now()
+			pass, err := p.gate.Enter(ctx, "a", costs...)
+			defer p.lock()()
+			r.pass, r.err, r.done, r.at = pass, err, true, time.Now()
 			return
 		}
 		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, example, &r.body)
-		if _, err := p.via.RoundTrip(req); !r.done {
-			r.done, r.at, r.err = true, time.Now(), err
+		_, err := p.via.RoundTrip(req)
+		defer p.lock()()
+		if !r.done {
+			r.err, r.done, r.at = err, true, time.Now()
 		}
 	}()
 	synctest.Wait()
@@ -321,7 +337,9 @@ func (p *play) requestOf(req *http.Request) *request { return req.Context().Valu
 // serve is the server behind the Transport, which answers when the score says so.
 func (p *play) serve(req *http.Request) (*http.Response, error) {
 	r := p.requestOf(req)
+	unlock := p.lock()
 	r.done, r.at = true, time.Now()
+	unlock()
 	select {
 	case fields := <-r.answer:
 		if fields == "fail" {
@@ -379,28 +397,34 @@ func (p *play) gone(now time.Time, how string, words []string) {
 			r.cancel()
 			synctest.Wait()
 		}
-		require.True(p.t, r.done && !r.seen, "%s: request %s", p.where, word)
-		require.Equal(p.t, now, r.at, "%s: request %s", p.where, word)
-		r.seen = true
+		p.ended(now, how, until, word, r)
+	}
+}
+
+func (p *play) ended(now time.Time, how, until, word string, r *request) {
+	p.t.Helper()
+	defer p.lock()()
+	require.True(p.t, r.done && !r.seen, "%s: request %s", p.where, word)
+	require.Equal(p.t, now, r.at, "%s: request %s", p.where, word)
+	r.seen = true
+	switch how {
+	case "went":
+		require.NoError(p.t, r.err, p.where)
+		return // a body that is sent is not ours
+	case "cancel":
+		require.ErrorIs(p.t, r.err, context.Canceled, p.where)
+	default:
 		var early *WaitError
-		switch how {
-		case "went":
-			require.NoError(p.t, r.err, p.where)
-			continue // a body that is sent is not ours
-		case "cancel":
-			require.ErrorIs(p.t, r.err, context.Canceled, p.where)
-		default:
-			require.ErrorAs(p.t, r.err, &early, p.where)
-			require.ErrorIs(p.t, r.err, context.DeadlineExceeded, p.where)
-			if until == "0" {
-				require.Zero(p.t, early.Until, p.where)
-			} else {
-				require.Equal(p.t, p.begin.Add(milliseconds(p.t, until)), early.Until, p.where)
-			}
+		require.ErrorAs(p.t, r.err, &early, p.where)
+		require.ErrorIs(p.t, r.err, context.DeadlineExceeded, p.where)
+		if until == "0" {
+			require.Zero(p.t, early.Until, p.where)
+		} else {
+			require.Equal(p.t, p.begin.Add(milliseconds(p.t, until)), early.Until, p.where)
 		}
-		if p.via != nil {
-			require.Equal(p.t, 1, r.body.closed, p.where)
-		}
+	}
+	if p.via != nil {
+		require.Equal(p.t, 1, r.body.closed, p.where)
 	}
 }
 
@@ -419,6 +443,7 @@ func (p *play) shut(v verdict, words []string, costs []Cost) {
 	if p.gate != nil {
 		pass, until := p.gate.TryEnter("a", costs...)
 		require.Nil(p.t, pass, p.where)
+		defer p.lock()()
 		if e := p.entry(); e.queue.n == 0 {
 			require.Equal(p.t, v.until, until, p.where)
 		}
