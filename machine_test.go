@@ -330,8 +330,8 @@ func TestMachine(t *testing.T) {
 			0 answer 2 429; c r=0 of q=4;qu="concurrent-requests" | shut 50-100 certain
 			100 shut 32000`},
 		{"refused with something remaining, half as many are under way", `
-			0 send 8 | answer 1 429; Retry-After: 1 | answer 2 429; Retry-After: 1 | answer 3 429; Retry-After: 1 | answer 4 429; Retry-After: 1 | answer 5
-			0 answer 6 | answer 7 | answer 8
+			0 send 8 | answer 1 429; Retry-After: 1 | answer 2 429; Retry-After: 1 | answer 3 429; Retry-After: 1
+			0 answer 4 429; Retry-After: 1 | answer 5 | answer 6 | answer 7 | answer 8
 			1000 told | send 4 | shut 33000`},
 		{"refused with something remaining, another that was under way hangs", `
 			0 send 2 | answer 2 429; Retry-After: 1
