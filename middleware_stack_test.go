@@ -337,13 +337,15 @@ func TestDecisionOf(t *testing.T) {
 		problem.Extensions = map[string]json.RawMessage{"a": json.RawMessage("1")}
 		return Decision{
 			Fields:  fieldsOf(t, `"inner";q=100;w=60;pk=:YQ==:;x=1`, `"inner";r=99;t=60;pk=:YQ==:;x=1`),
-			Problem: problem, Violated: []string{"inner"},
+			Problem: problem, // who violates a policy is refused, and no handler hears of it
 		}
 	}
 	inner := said()
 	inner.Done = func() {} // which the Middleware calls
+	called := 0
 	next := func(heard bool) http.Handler {
 		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			called++
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
 			d, ok := DecisionOf(ctx)
@@ -356,10 +358,11 @@ func TestDecisionOf(t *testing.T) {
 			p, l := &d.Fields.Policies[0], &d.Fields.Limits[0]
 			p.Quota, p.PartitionKey[0], p.Params[0].Key = 0, 'x', "changed"
 			l.Remaining, l.PartitionKey[0], l.Params[0].Key = 0, 'x', "changed"
-			d.Problem.Title, d.Problem.ViolatedPolicies[0], d.Problem.Extensions["a"], d.Violated[0] = "changed", "changed", nil, "changed"
+			d.Problem.Title, d.Problem.ViolatedPolicies[0], d.Problem.Extensions["a"] = "changed", "changed", nil
 			again, _ := DecisionOf(r.Context())
 			require.Equal(t, said(), *again, "changes have no effect")
 			require.Equal(t, said().Fields, inner.Fields, "that of the limiter is another")
+			require.Equal(t, said().Problem, inner.Problem, "that of the limiter is another")
 		})
 	}
 	outer := limited(t, `"outer";q=3;w=60`, `"outer";r=2;t=50`)
@@ -371,4 +374,5 @@ func TestDecisionOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { served(handler, nil) })
 	}
+	require.Equal(t, 3, called)
 }
