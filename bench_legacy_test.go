@@ -112,8 +112,9 @@ func BenchmarkLegacyRatios(b *testing.B) {
 	}
 	const text = "RateLimit: \"default\";r=50;t=30\nRateLimit-Policy: \"default\";q=100;w=60"
 	current := &http.Response{StatusCode: http.StatusOK, Header: amongOthers(text)}
-	own := Fields{Policies: []Policy{{Name: "gateway", Quota: 10, Window: SecondsOf(1)}}, Limits: []Limit{{Name: "gateway", Remaining: 4, Reset: SecondsOf(1)}}}
-	problem, refused := NewProblem(QuotaExceeded, "default"), Fields{Policies: benchFields.Policies, Limits: []Limit{{Name: "default", Reset: SecondsOf(30)}}}
+	own := fieldsOf(b, `"gateway";q=10;w=1`, `"gateway";r=4;t=1`)
+	problem, refused := NewProblem(QuotaExceeded, "default"), fieldsOf(b, `"default";q=100;w=60`, `"default";r=0;t=30`)
+	o := LegacyOptions{Now: late}
 	h, w, r := http.Header{}, &discardWriter{h: wire(unrelated)}, &http.Request{Method: http.MethodGet}
 	for _, bm := range []struct {
 		name string
@@ -121,7 +122,7 @@ func BenchmarkLegacyRatios(b *testing.B) {
 	}{
 		{"Set", func() { _ = XRateLimit.Set(h, benchFields, late) }},
 		{"Advise", func() { _ = Advisor{}.Advise(current, late) }},
-		{"RestrictHeader", func() { _ = RestrictHeader(maps.Clone(githubHeader), own, LegacyOptions{Now: late}) }}, // and a copy of the header
+		{"RestrictHeader", func() { _ = RestrictHeader(maps.Clone(githubHeader), own, o) }}, // and a copy of the header
 		{"Expose", func() { delete(current.Header, exposeField); Expose(current.Header) }},
 		{"Check", func() { _ = Check(current) }},
 		{"Refuse", func() { _ = Refuse(w, r, refused, problem) }},

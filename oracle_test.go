@@ -14,7 +14,10 @@ var errOracle = errors.New("oracle: refused")
 
 func oraclePolicies(lines ...string) ([]Policy, error) {
 	return oracleItems(lines, func(i *oracleItem) Policy {
-		return Policy{i.name(), i.required("q"), Unit(oracleParam[string](i, "qu")), i.integer("w", 1), oracleParam[[]byte](i, "pk"), i.rest("q", "qu", "w", "pk")}
+		return Policy{
+			i.name(), i.required("q"), Unit(oracleParam[string](i, "qu")), i.integer("w", 1),
+			oracleParam[[]byte](i, "pk"), i.rest("q", "qu", "w", "pk"),
+		}
 	})
 }
 

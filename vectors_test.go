@@ -253,8 +253,10 @@ type fieldVector struct {
 }
 
 func fieldVectors(t *testing.T) {
-	policies := oneFieldVectors(t, policyCodec, "policies", policyCases, policyErrorCases, func(v *fieldVector, list []Policy) { v.Policies = list })
-	limits := oneFieldVectors(t, limitCodec, "limits", limitCases, errorCases, func(v *fieldVector, list []Limit) { v.Limits = list })
+	putPolicies := func(v *fieldVector, list []Policy) { v.Policies = list }
+	policies := oneFieldVectors(t, policyCodec, "policies", policyCases, policyErrorCases, putPolicies)
+	putLimits := func(v *fieldVector, list []Limit) { v.Limits = list }
+	limits := oneFieldVectors(t, limitCodec, "limits", limitCases, errorCases, putLimits)
 	listVectors(t, append(policies, limits...))
 }
 
@@ -401,7 +403,7 @@ func vectorMemberOf(m memberJSON) vectorMember {
 func policyMembers(list ...Policy) []vectorMember {
 	members := []vectorMember{}
 	for _, p := range list {
-		m := memberJSON{Name: p.Name, Quota: orNil(p.Quota), Unit: p.Unit, Window: p.Window, PartitionKey: p.PartitionKey, Params: p.Params}
+		m := memberJSON{p.Name, orNil(p.Quota), p.Unit, p.Window, nil, Seconds{}, p.PartitionKey, p.Params}
 		members = append(members, vectorMemberOf(m))
 	}
 	return members
@@ -410,7 +412,7 @@ func policyMembers(list ...Policy) []vectorMember {
 func limitMembers(list ...Limit) []vectorMember {
 	members := []vectorMember{}
 	for _, l := range list {
-		m := memberJSON{Name: l.Name, Remaining: orNil(l.Remaining), Reset: l.Reset, PartitionKey: l.PartitionKey, Params: l.Params}
+		m := memberJSON{l.Name, nil, "", Seconds{}, orNil(l.Remaining), l.Reset, l.PartitionKey, l.Params}
 		members = append(members, vectorMemberOf(m))
 	}
 	return members
