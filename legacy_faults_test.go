@@ -11,17 +11,6 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// TestMistakes: readings that an adapter of these fields gets wrong easily, by
-// what goes wrong.
-func TestMistakes(t *testing.T) { runLegacy(t, readTable("mistakes")) }
-
-// TestNamesAndShapes: names and values that were once read as something else.
-func TestNamesAndShapes(t *testing.T) { runLegacy(t, readTable("names")) }
-
-// TestMalformed: values that are no more than nearly right, one for each condition
-// that refuses them. What is right in them is kept.
-func TestMalformed(t *testing.T) { runLegacy(t, readTable("malformed")) }
-
 // TestFaultPlaces: where a field is at fault, and why.
 func TestFaultPlaces(t *testing.T) {
 	for _, tt := range []struct{ name, wire, want string }{

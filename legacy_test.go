@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -153,40 +154,46 @@ func readTable(table string) (cases []legacyCase) {
 	return cases
 }
 
-func runLegacy(t *testing.T, cases []legacyCase) {
-	t.Helper()
-	for _, tt := range cases {
-		eachClock(t, tt.name, tt.wire, func(t *testing.T, text string, now time.Time) {
-			o := LegacyOptions{Now: now}
-			got, err := ParseAny(wire(text), o)
-			lawFields(t, got)
-			lawSpelling(t, wire(text), o, got)
-			require.Equal(t, tt.want, strings.Join(vendorLimits(got), " | "))
-			require.Equal(t, tt.wantErr, faultsOf(t, err))
-			dialect := got.Dialect
-			if got.Guessed {
-				dialect += "?"
-			}
-			require.Equal(t, tt.dialect, dialect)
-		})
-	}
+// olderTables are the tables of testdata/older that have cases of this form.
+var olderTables = []string{
+	"generations", // what the drafts of the specification show
+	"edges",       // what the grammar of drafts 00 and 01 allows and that of Structured Fields does not, and what no grammar allows
+	"families",    // what servers made of the drafts
+	"units",       // what settles the unit of a time, and what is a guess
+	"policies",    // how facts are joined to policies
+	"clocks",      // a Retry-After never decides the unit of a reset: two such numbers agree by chance
+	"lines",       // of several numbers of one field, as a proxy adds them that has a limiter of its own, the one that allows least counts
+	"apart",       // two families that have nothing to do with each other are two limits, which never fill each other's gaps
+	"spellings",   // general forms of which testdata/vendors has no case
+	"generality",  // spellings of which no vendor is known: they are told by the grammar, and not by a list
+	"shapes",      // values that hold more than one number
+	"names",       // names and values that were once read as something else
+	"mistakes",    // readings that an adapter of these fields gets wrong easily
+	"malformed",   // values that are nearly right, one for each condition that refuses them; what is right in them is kept
 }
 
-// TestOlderGenerations reads what the drafts of the specification show.
-func TestOlderGenerations(t *testing.T) { runLegacy(t, generationCases()) }
-
-func generationCases() []legacyCase { return readTable("generations") }
-
-// TestSpellings reads forms that the grammar has to know although no case of
-// testdata/vendors has them: each row is a general form, under a name made up or
-// seen in the wild.
-func TestSpellings(t *testing.T) { runLegacy(t, readTable("spellings")) }
-
-// TestOlderEdges: what the grammar of drafts 00 and 01 allows and that of
-// structured fields does not, and what no grammar allows.
-func TestOlderEdges(t *testing.T) { runLegacy(t, edgeCases()) }
-
-func edgeCases() []legacyCase { return readTable("edges") }
+func TestOlder(t *testing.T) {
+	files, err := filepath.Glob("testdata/older/*.txt")
+	require.NoError(t, err)
+	require.Len(t, files, len(olderTables)+1, "all tables but restrict.txt are named")
+	for _, table := range olderTables {
+		for _, tt := range readTable(table) {
+			eachClock(t, table+"/"+tt.name, tt.wire, func(t *testing.T, text string, now time.Time) {
+				o := LegacyOptions{Now: now}
+				got, err := ParseAny(wire(text), o)
+				lawFields(t, got)
+				lawSpelling(t, wire(text), o, got)
+				require.Equal(t, tt.want, strings.Join(vendorLimits(got), " | "))
+				require.Equal(t, tt.wantErr, faultsOf(t, err))
+				dialect := got.Dialect
+				if got.Guessed {
+					dialect += "?"
+				}
+				require.Equal(t, tt.dialect, dialect)
+			})
+		}
+	}
+}
 
 // A current field that cannot be read with lenience either is at fault where the
 // strict parser says.
@@ -198,16 +205,6 @@ func TestParseAnyStrictFault(t *testing.T) {
 		&FieldError{Field: "X-Ratelimit-Limit", Item: -1, Err: ErrSyntax},
 	), err)
 }
-
-// TestOlderFamilies reads what servers made of the drafts.
-func TestOlderFamilies(t *testing.T) { runLegacy(t, familyCases()) }
-
-func familyCases() []legacyCase { return readTable("families") }
-
-// TestUnits: what settles the unit of a time, and what is a guess.
-func TestUnits(t *testing.T) { runLegacy(t, unitCases()) }
-
-func unitCases() []legacyCase { return readTable("units") }
 
 // TestResetOption: what nothing settles is as the caller says, and no guess.
 func TestResetOption(t *testing.T) {
@@ -231,11 +228,6 @@ func TestResetOption(t *testing.T) {
 		})
 	}
 }
-
-// TestPolicies: how facts are joined to policies.
-func TestPolicies(t *testing.T) { runLegacy(t, policyFactCases()) }
-
-func policyFactCases() []legacyCase { return readTable("policies") }
 
 // TestUsedAlone: units spent alone are a policy with the parameter "used".
 func TestUsedAlone(t *testing.T) {

@@ -220,9 +220,6 @@ func TestOlderCounts(t *testing.T) {
 	}
 }
 
-// TestShapes: values that hold more than one number.
-func TestShapes(t *testing.T) { runLegacy(t, readTable("shapes")) }
-
 func TestOlderPolicies(t *testing.T) {
 	h := wire(`RateLimit-Limit: 100, 100;window=60;burst=1000;Comment="sliding window";x=1.5;y=tok;z;bad="` + "\u00e9" + `";w2=(;Q=1, 5000;window=3600;burst=0;burst=7`)
 	got, err := ParseAny(h, LegacyOptions{Name: "mine"})

@@ -10,10 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGenerality reads spellings of which no vendor is known: what is told by the
-// grammar, and not by a list.
-func TestGenerality(t *testing.T) { runLegacy(t, readTable("generality")) }
-
 // A lookalike is fields that say nothing about limits: each name with each value,
 // or whole sets.
 type lookalike struct {

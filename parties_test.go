@@ -14,20 +14,8 @@ import (
 // Responses in which several parties speak: two limiters, two families, the clock of
 // a Retry-After beside that of a reset (law 11).
 
-// TestTwoClocks: a Retry-After never decides the unit of a reset. It says when a
-// bucket has its next unit, or when another limiter lets the client come back, and
-// the reset says when all is back; two such numbers agree by chance.
-func TestTwoClocks(t *testing.T) { runLegacy(t, clockCases()) }
-
-func clockCases() []legacyCase { return readTable("clocks") }
-
-// TestSeveralLines: nobody can tell which of several numbers of one field is meant, as
-// a proxy adds them that has a limiter of its own. The one that allows least counts.
-func TestSeveralLines(t *testing.T) { runLegacy(t, lineCases()) }
-
-func lineCases() []legacyCase { return readTable("lines") }
-
-// TestSeveralLinesOnTheWay: a client and a gateway understand them alike.
+// TestSeveralLinesOnTheWay: a client and a gateway understand several lines of a field
+// alike.
 func TestSeveralLinesOnTheWay(t *testing.T) {
 	own := fieldsOf(t, `"gateway";q=50;w=10`, `"gateway";r=40;t=10`)
 	for _, tt := range []struct {
@@ -170,7 +158,3 @@ func TestLineThatCounts(t *testing.T) {
 	require.Equal(t, []string{"30", "60"}, h["X-Ratelimit-Reset-After"], "it says a later one already")
 	require.Equal(t, []string{"0"}, h["X-Ratelimit-Remaining"])
 }
-
-// TestFamiliesApart: two families that have nothing to do with each other, and name no
-// policy, are two limits, which never fill each other's gaps.
-func TestFamiliesApart(t *testing.T) { runLegacy(t, readTable("apart")) }

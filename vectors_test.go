@@ -581,15 +581,9 @@ func legacyVectors(t *testing.T) {
 	add := func(group, name, wire string) {
 		list = append(list, legacyVector{Name: name, Group: group, Header: vectorHeader(spell(wire, late)), Arrived: late})
 	}
-	for _, group := range []struct {
-		name  string
-		cases []legacyCase
-	}{
-		{"generations", generationCases()}, {"edges", edgeCases()}, {"families", familyCases()}, {"units", unitCases()}, {"policies", policyFactCases()},
-		{"clocks", clockCases()}, {"lines", lineCases()},
-	} {
-		for _, tc := range group.cases {
-			add(group.name, tc.name, tc.wire)
+	for _, group := range []string{"generations", "edges", "families", "units", "policies", "clocks", "lines"} {
+		for _, tc := range readTable(group) {
+			add(group, tc.name, tc.wire)
 		}
 	}
 	for _, tc := range resetCases() {
