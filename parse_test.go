@@ -460,6 +460,8 @@ func TestFieldErrorText(t *testing.T) {
 		{"a field of a dialect", FieldError{Field: "Acme Left", Offset: -1, Item: -1, Err: ErrSyntax}, "ratelimit: Acme Left: not well-formed"},
 		{"an extension parameter", FieldError{Field: PolicyField, Offset: -1, Param: "secret", Err: ErrSyntax},
 			"ratelimit: member 1 of RateLimit-Policy: an extension parameter: not well-formed"},
+		{"a parameter in an older field", FieldError{Field: "RateLimit-Limit", Offset: -1, Param: "q", Err: ErrSyntax},
+			"ratelimit: member 1 of RateLimit-Limit: an extension parameter: not well-formed"},
 		{"no member", FieldError{Field: LimitField, Offset: 3, Item: -1, Err: ErrMissing},
 			"ratelimit: RateLimit, line 1, byte 4: missing"},
 		{"nothing", FieldError{}, "ratelimit: fields of limits, line 1, byte 1: "},
