@@ -176,9 +176,3 @@ func released(t testing.TB) bool {
 	}
 	return err != nil
 }
-
-// inSeconds returns f as its exported parts say it, without the parts of a second.
-func inSeconds(f Fields) Fields {
-	f.exact = nil
-	return f
-}
