@@ -75,10 +75,14 @@ func ownFields(rnd *rand.Rand) Fields {
 // FuzzRestrict is law 7, for random pairs and for fields in wire text.
 func FuzzRestrict(f *testing.F) {
 	for i, tc := range restrictCases {
-		f.Add(uint64(i), tc.upstream[0], tc.upstream[1], tc.own[0], tc.own[1])
+		policies, limits := halves(tc.upstream)
+		ownPolicies, ownLimits := halves(tc.own)
+		f.Add(uint64(i), policies, limits, ownPolicies, ownLimits)
 	}
 	for i, tc := range restrictErrorCases {
-		f.Add(uint64(i), tc.upstream[0], tc.upstream[1], tc.own[0], tc.own[1])
+		policies, limits := halves(tc.upstream)
+		ownPolicies, ownLimits := halves(tc.own)
+		f.Add(uint64(i), policies, limits, ownPolicies, ownLimits)
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, upstreamPolicies, upstreamLimits, ownPolicies, ownLimits string) {
 		rnd := rand.New(rand.NewPCG(seed, 0))

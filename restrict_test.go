@@ -6,114 +6,119 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// restrictCases are pairs of fields with what Restrict makes of them; each half
-// is policies and limits.
+// restrictCases are pairs of fields with what Restrict makes of them; each is policies
+// and limits, with a bar between them.
 var restrictCases = []struct {
 	name     string
-	upstream [2]string
-	own      [2]string
-	want     [2]string
+	upstream string
+	own      string
+	want     string
 }{
-	{"nothing", [2]string{}, [2]string{}, [2]string{}},
-	{"upstream alone", [2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}, [2]string{}, [2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}},
-	{"own alone", [2]string{}, [2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}, [2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}},
-	{"no window in own", [2]string{`"a";q=10;w=60`, `"a";r=0`}, [2]string{`"a";q=1`, `"a";r=1;t=9`}, [2]string{`"a";q=1;w=60`, `"a";r=0;t=60`}},
-	{"no window upstream, as in older forms", [2]string{`"default";q=20`, `"default";r=9;t=30`}, [2]string{`"default";q=100;w=60`, `"default";r=0`},
-		[2]string{`"default";q=20;w=60`, `"default";r=0;t=60`}},
-	{"another policy joins", [2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}, [2]string{`"b";q=5;w=1`, `"b";r=2;t=1`},
-		[2]string{`"a";q=10;w=60, "b";q=5;w=1`, `"a";r=5;t=30, "b";r=2;t=1`}},
-	{"own is stricter", [2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}, [2]string{`"a";q=8;w=60`, `"a";r=4;t=40`},
-		[2]string{`"a";q=8;w=60`, `"a";r=4;t=40`}},
-	{"own is laxer", [2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}, [2]string{`"a";q=20;w=60`, `"a";r=9;t=20`},
-		[2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}},
-	{"each is stricter in one", [2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}, [2]string{`"a";q=8;w=60`, `"a";r=9;t=40`},
-		[2]string{`"a";q=8;w=60`, `"a";r=5;t=40`}},
-	{"no windows agree", [2]string{`"a";q=10`, ``}, [2]string{`"a";q=8`, ``}, [2]string{`"a";q=8`, ``}},
-	{"the default unit", [2]string{`"a";q=10;qu="requests";w=60`, ``}, [2]string{`"a";q=8;w=60`, ``}, [2]string{`"a";q=8;qu="requests";w=60`, ``}},
-	{"the unit of the registry", [2]string{`"a";q=10;qu="request"`, ``}, [2]string{`"a";q=8`, ``}, [2]string{`"a";q=8;qu="request"`, ``}},
-	{"another unit, the same", [2]string{`"a";q=10;qu="content-bytes"`, `"a";r=5`}, [2]string{`"a";q=8;qu="content-bytes"`, `"a";r=4`},
-		[2]string{`"a";q=8;qu="content-bytes"`, `"a";r=4`}},
-	{"parameters are those of upstream", [2]string{`"a";q=10;x=1`, `"a";r=5;y=1`}, [2]string{`"a";q=8;x=2`, `"a";r=4;y=2`},
-		[2]string{`"a";q=8;x=1`, `"a";r=4;y=1`}},
-	{"another partition", [2]string{`"a";q=10;w=60;pk=:YQ==:`, `"a";r=5;pk=:YQ==:`}, [2]string{`"a";q=8;w=60;pk=:Yg==:`, `"a";r=4;pk=:Yg==:`},
-		[2]string{`"a";q=10;w=60;pk=:YQ==:, "a";q=8;w=60;pk=:Yg==:`, `"a";r=5;pk=:YQ==:, "a";r=4;pk=:Yg==:`}},
-	{"windows of two partitions", [2]string{`"a";q=10;w=60;pk=:YQ==:`, `"a";r=5;pk=:YQ==:`}, [2]string{`"a";q=1;w=30;pk=:Yg==:`, `"a";r=0;pk=:Yg==:`},
-		[2]string{`"a";q=10;w=60;pk=:YQ==:, "a";q=1;w=30;pk=:Yg==:`, `"a";r=5;pk=:YQ==:, "a";r=0;pk=:Yg==:`}},
-	{"an empty key is not an absent one", [2]string{``, `"a";r=5`}, [2]string{``, `"a";r=4;pk=::`}, [2]string{``, `"a";r=5, "a";r=4;pk=::`}},
-	{"a limit without policies", [2]string{``, `"a";r=5;t=30`}, [2]string{``, `"a";r=4;t=40`}, [2]string{``, `"a";r=4;t=40`}},
-	{"a limit of upstream without policy", [2]string{``, `"a";r=5;t=30`}, [2]string{`"a";q=10;w=60`, `"a";r=4;t=40`}, [2]string{`"a";q=10;w=60`, `"a";r=4;t=40`}},
-	{"a limit of own without policy", [2]string{`"a";q=10;w=60`, `"a";r=5;t=30`}, [2]string{``, `"a";r=4;t=40`}, [2]string{`"a";q=10;w=60`, `"a";r=4;t=40`}},
-	{"the key on the policy of upstream alone", [2]string{`"a";q=10;w=60;pk=:YQ==:`, `"a";r=5`}, [2]string{`"a";q=8;w=60;pk=:YQ==:`, `"a";r=4`},
-		[2]string{`"a";q=8;w=60;pk=:YQ==:`, `"a";r=4`}},
-	{"upstream repeats itself", [2]string{`"a";q=10, "a";q=5`, `"a";r=5;t=10, "a";r=3;t=60`}, [2]string{`"a";q=8`, `"a";r=4;t=30`},
-		[2]string{`"a";q=8, "a";q=5`, `"a";r=4;t=30, "a";r=3;t=60`}},
-	{"a quota of 0 upstream", [2]string{`"a";q=0;w=60`, `"a";r=3`}, [2]string{`"a";q=5;w=60`, `"a";r=2;t=1`}, [2]string{`"a";q=0;w=60`, `"a";r=2;t=60`}},
-	{"a quota of 0 here", [2]string{`"a";q=5;w=60`, `"a";r=2;t=1`}, [2]string{`"a";q=0;w=60`, `"a";r=3`}, [2]string{`"a";q=0;w=60`, `"a";r=2;t=60`}},
-	{"an unknown quota yields", [2]string{`"a";q=unknown;w=60`, `"a";r=2`}, [2]string{`"a";q=9;w=60`, `"a";r=3`}, [2]string{`"a";q=9;w=60`, `"a";r=2`}},
-	{"upstream has no reset, and something remains", [2]string{`"a";q=9;w=60`, `"a";r=5`}, [2]string{`"a";q=9;w=60`, `"a";r=3;t=10`},
-		[2]string{`"a";q=9;w=60`, `"a";r=3;t=10`}},
-	{"upstream has no reset", [2]string{``, `"a";r=5`}, [2]string{``, `"a";r=4;t=30`}, [2]string{``, `"a";r=4;t=30`}},
-	{"own has no reset", [2]string{``, `"a";r=5;t=30`}, [2]string{``, `"a";r=4`}, [2]string{``, `"a";r=4;t=30`}},
-	{"upstream does not say what remains", [2]string{``, `"a";r=unknown;t=30`}, [2]string{``, `"a";r=4;t=10`}, [2]string{``, `"a";r=4;t=30`}},
-	{"nothing remains upstream, for the window", [2]string{`"a";q=10;w=60`, `"a";r=0`}, [2]string{`"a";q=10;w=60`, `"a";r=4;t=10`},
-		[2]string{`"a";q=10;w=60`, `"a";r=0;t=60`}},
-	{"nothing remains here, for the window", [2]string{`"a";q=10;w=60`, `"a";r=5;t=10`}, [2]string{`"a";q=10;w=60`, `"a";r=0`},
-		[2]string{`"a";q=10;w=60`, `"a";r=0;t=60`}},
-	{"nothing remains anywhere, for the window", [2]string{`"a";q=10;w=60`, `"a";r=0`}, [2]string{`"a";q=10;w=60`, `"a";r=0`},
-		[2]string{`"a";q=10;w=60`, `"a";r=0`}},
-	{"nothing remains upstream, nobody knows for how long", [2]string{``, `"a";r=0`}, [2]string{``, `"a";r=4;t=10`}, [2]string{``, `"a";r=0;t=10`}},
-	{"a reset longer than the window", [2]string{`"a";q=10;w=60`, `"a";r=0`}, [2]string{`"a";q=10;w=60`, `"a";r=4;t=90`},
-		[2]string{`"a";q=10;w=60`, `"a";r=0;t=90`}},
+	{"nothing", ``, ``, ``},
+	{"upstream alone", `"a";q=10;w=60 | "a";r=5;t=30`, ``, `"a";q=10;w=60 | "a";r=5;t=30`},
+	{"own alone", ``, `"a";q=10;w=60 | "a";r=5;t=30`, `"a";q=10;w=60 | "a";r=5;t=30`},
+	{"no window in own", `"a";q=10;w=60 | "a";r=0`, `"a";q=1 | "a";r=1;t=9`, `"a";q=1;w=60 | "a";r=0;t=60`},
+	{"no window upstream, as in older forms", `"default";q=20 | "default";r=9;t=30`, `"default";q=100;w=60 | "default";r=0`,
+		`"default";q=20;w=60 | "default";r=0;t=60`},
+	{"another policy joins", `"a";q=10;w=60 | "a";r=5;t=30`, `"b";q=5;w=1 | "b";r=2;t=1`,
+		`"a";q=10;w=60, "b";q=5;w=1 | "a";r=5;t=30, "b";r=2;t=1`},
+	{"own is stricter", `"a";q=10;w=60 | "a";r=5;t=30`, `"a";q=8;w=60 | "a";r=4;t=40`, `"a";q=8;w=60 | "a";r=4;t=40`},
+	{"own is laxer", `"a";q=10;w=60 | "a";r=5;t=30`, `"a";q=20;w=60 | "a";r=9;t=20`, `"a";q=10;w=60 | "a";r=5;t=30`},
+	{"each is stricter in one", `"a";q=10;w=60 | "a";r=5;t=30`, `"a";q=8;w=60 | "a";r=9;t=40`, `"a";q=8;w=60 | "a";r=5;t=40`},
+	{"no windows agree", `"a";q=10`, `"a";q=8`, `"a";q=8`},
+	{"the default unit", `"a";q=10;qu="requests";w=60`, `"a";q=8;w=60`, `"a";q=8;qu="requests";w=60`},
+	{"the unit of the registry", `"a";q=10;qu="request"`, `"a";q=8`, `"a";q=8;qu="request"`},
+	{"another unit, the same", `"a";q=10;qu="content-bytes" | "a";r=5`, `"a";q=8;qu="content-bytes" | "a";r=4`,
+		`"a";q=8;qu="content-bytes" | "a";r=4`},
+	{"parameters are those of upstream", `"a";q=10;x=1 | "a";r=5;y=1`, `"a";q=8;x=2 | "a";r=4;y=2`, `"a";q=8;x=1 | "a";r=4;y=1`},
+	{"another partition", `"a";q=10;w=60;pk=:YQ==: | "a";r=5;pk=:YQ==:`, `"a";q=8;w=60;pk=:Yg==: | "a";r=4;pk=:Yg==:`,
+		`"a";q=10;w=60;pk=:YQ==:, "a";q=8;w=60;pk=:Yg==: | "a";r=5;pk=:YQ==:, "a";r=4;pk=:Yg==:`},
+	{"windows of two partitions", `"a";q=10;w=60;pk=:YQ==: | "a";r=5;pk=:YQ==:`, `"a";q=1;w=30;pk=:Yg==: | "a";r=0;pk=:Yg==:`,
+		`"a";q=10;w=60;pk=:YQ==:, "a";q=1;w=30;pk=:Yg==: | "a";r=5;pk=:YQ==:, "a";r=0;pk=:Yg==:`},
+	{"an empty key is not an absent one", `| "a";r=5`, `| "a";r=4;pk=::`, `| "a";r=5, "a";r=4;pk=::`},
+	{"a limit without policies", `| "a";r=5;t=30`, `| "a";r=4;t=40`, `| "a";r=4;t=40`},
+	{"a limit of upstream without policy", `| "a";r=5;t=30`, `"a";q=10;w=60 | "a";r=4;t=40`, `"a";q=10;w=60 | "a";r=4;t=40`},
+	{"a limit of own without policy", `"a";q=10;w=60 | "a";r=5;t=30`, `| "a";r=4;t=40`, `"a";q=10;w=60 | "a";r=4;t=40`},
+	{"the key on the policy of upstream alone", `"a";q=10;w=60;pk=:YQ==: | "a";r=5`, `"a";q=8;w=60;pk=:YQ==: | "a";r=4`,
+		`"a";q=8;w=60;pk=:YQ==: | "a";r=4`},
+	{"upstream repeats itself", `"a";q=10, "a";q=5 | "a";r=5;t=10, "a";r=3;t=60`, `"a";q=8 | "a";r=4;t=30`,
+		`"a";q=8, "a";q=5 | "a";r=4;t=30, "a";r=3;t=60`},
+	{"a quota of 0 upstream", `"a";q=0;w=60 | "a";r=3`, `"a";q=5;w=60 | "a";r=2;t=1`, `"a";q=0;w=60 | "a";r=2;t=60`},
+	{"a quota of 0 here", `"a";q=5;w=60 | "a";r=2;t=1`, `"a";q=0;w=60 | "a";r=3`, `"a";q=0;w=60 | "a";r=2;t=60`},
+	{"an unknown quota yields", `"a";q=unknown;w=60 | "a";r=2`, `"a";q=9;w=60 | "a";r=3`, `"a";q=9;w=60 | "a";r=2`},
+	{"upstream has no reset, and something remains", `"a";q=9;w=60 | "a";r=5`, `"a";q=9;w=60 | "a";r=3;t=10`,
+		`"a";q=9;w=60 | "a";r=3;t=10`},
+	{"upstream has no reset", `| "a";r=5`, `| "a";r=4;t=30`, `| "a";r=4;t=30`},
+	{"own has no reset", `| "a";r=5;t=30`, `| "a";r=4`, `| "a";r=4;t=30`},
+	{"upstream does not say what remains", `| "a";r=unknown;t=30`, `| "a";r=4;t=10`, `| "a";r=4;t=30`},
+	{"nothing remains upstream, for the window", `"a";q=10;w=60 | "a";r=0`, `"a";q=10;w=60 | "a";r=4;t=10`,
+		`"a";q=10;w=60 | "a";r=0;t=60`},
+	{"nothing remains here, for the window", `"a";q=10;w=60 | "a";r=5;t=10`, `"a";q=10;w=60 | "a";r=0`,
+		`"a";q=10;w=60 | "a";r=0;t=60`},
+	{"nothing remains anywhere, for the window", `"a";q=10;w=60 | "a";r=0`, `"a";q=10;w=60 | "a";r=0`, `"a";q=10;w=60 | "a";r=0`},
+	{"nothing remains upstream, nobody knows for how long", `| "a";r=0`, `| "a";r=4;t=10`, `| "a";r=0;t=10`},
+	{"a reset longer than the window", `"a";q=10;w=60 | "a";r=0`, `"a";q=10;w=60 | "a";r=4;t=90`, `"a";q=10;w=60 | "a";r=0;t=90`},
 }
 
 // restrictErrorCases are pairs of fields that mean different things by a name.
 var restrictErrorCases = []struct {
 	name     string
-	upstream [2]string
-	own      [2]string
+	upstream string
+	own      string
 	field    string
 	item     int
 	param    string
 	err      error // nil is ErrConflict
 }{
-	{"units", [2]string{`"a";q=10`}, [2]string{`"b";q=1, "a";q=1;qu="content-bytes"`}, PolicyField, 1, "qu", nil},
-	{"unit and window", [2]string{`"a";q=10;qu="x";w=1`}, [2]string{`"a";q=1;qu="y";w=2`}, PolicyField, 0, "qu", nil},
-	{"windows", [2]string{`"a";q=10;w=60`}, [2]string{`"a";q=1;w=30`}, PolicyField, 0, "w", nil},
-	{"upstream repeats itself with another window", [2]string{`"a";q=10;w=60, "a";q=10;w=30`}, [2]string{`"b";q=1, "a";q=1;w=60`}, PolicyField, 1, "w", nil},
-	{"own repeats a policy", [2]string{`"a";q=10;w=60`}, [2]string{`"a";q=1;w=60, "a";q=1;w=30`}, PolicyField, 1, "", ErrDuplicate},
-	{"own repeats a limit that upstream has not", [2]string{}, [2]string{``, `"a";r=4, "a";r=3`}, LimitField, 1, "", ErrDuplicate},
-	{"own does not say what remains", [2]string{``, `"a";r=5;t=30`}, [2]string{``, `"a";r=unknown;t=40`}, LimitField, 0, "r", ErrRange},
-	{"own does not say its quota", [2]string{`"a";q=5`}, [2]string{`"a";q=unknown`}, PolicyField, 0, "q", ErrRange},
-	{"a limit of upstream that loses its policy", [2]string{`"api";q=10;pk=:YQ==:`, `"api";r=90;t=60`}, [2]string{`"api";q=50;pk=:Yg==:`}, LimitField, -1, "", nil},
-	{"a limit of own that loses its policy", [2]string{`"api";q=50;pk=:Yg==:`}, [2]string{`"api";q=10;pk=:YQ==:`, `"api";r=90;t=60`}, LimitField, -1, "", nil},
-	{"a limit of upstream without policy, in requests", [2]string{``, `"a";r=5`}, [2]string{`"a";q=10;qu="content-bytes"`, `"a";r=4`}, LimitField, -1, "", nil},
-	{"a limit of own without policy, in requests", [2]string{`"a";q=10;qu="content-bytes"`, `"a";r=5`}, [2]string{``, `"a";r=4`}, LimitField, -1, "", nil},
-	{"a limit of upstream that two policies would claim", [2]string{`"a";q=10;w=60;pk=:YQ==:`, `"a";r=5`}, [2]string{`"a";q=10;w=60;pk=:Yg==:`},
+	{"units", `"a";q=10`, `"b";q=1, "a";q=1;qu="content-bytes"`, PolicyField, 1, "qu", nil},
+	{"unit and window", `"a";q=10;qu="x";w=1`, `"a";q=1;qu="y";w=2`, PolicyField, 0, "qu", nil},
+	{"windows", `"a";q=10;w=60`, `"a";q=1;w=30`, PolicyField, 0, "w", nil},
+	{"upstream repeats itself with another window", `"a";q=10;w=60, "a";q=10;w=30`, `"b";q=1, "a";q=1;w=60`, PolicyField, 1, "w", nil},
+	{"own repeats a policy", `"a";q=10;w=60`, `"a";q=1;w=60, "a";q=1;w=30`, PolicyField, 1, "", ErrDuplicate},
+	{"own repeats a limit that upstream has not", ``, `| "a";r=4, "a";r=3`, LimitField, 1, "", ErrDuplicate},
+	{"own does not say what remains", `| "a";r=5;t=30`, `| "a";r=unknown;t=40`, LimitField, 0, "r", ErrRange},
+	{"own does not say its quota", `"a";q=5`, `"a";q=unknown`, PolicyField, 0, "q", ErrRange},
+	{"a limit of upstream that loses its policy", `"api";q=10;pk=:YQ==: | "api";r=90;t=60`, `"api";q=50;pk=:Yg==:`, LimitField, -1, "", nil},
+	{"a limit of own that loses its policy", `"api";q=50;pk=:Yg==:`, `"api";q=10;pk=:YQ==: | "api";r=90;t=60`, LimitField, -1, "", nil},
+	{"a limit of upstream without policy, in requests", `| "a";r=5`, `"a";q=10;qu="content-bytes" | "a";r=4`, LimitField, -1, "", nil},
+	{"a limit of own without policy, in requests", `"a";q=10;qu="content-bytes" | "a";r=5`, `| "a";r=4`, LimitField, -1, "", nil},
+	{"a limit of upstream that two policies would claim", `"a";q=10;w=60;pk=:YQ==: | "a";r=5`, `"a";q=10;w=60;pk=:Yg==:`,
 		LimitField, -1, "", nil},
-	{"a limit of own that two policies would claim", [2]string{`"a";q=10;w=60;pk=:YQ==:`}, [2]string{`"a";q=10;w=60;pk=:Yg==:`, `"a";r=5`},
+	{"a limit of own that two policies would claim", `"a";q=10;w=60;pk=:YQ==:`, `"a";q=10;w=60;pk=:Yg==: | "a";r=5`,
 		LimitField, -1, "", nil},
-	{"a limit of upstream that would get a higher quota", [2]string{`"a";q=10;w=60;pk=:YQ==:`, `"a";r=5`}, [2]string{`"a";q=20;w=60`}, LimitField, -1, "", nil},
+	{"a limit of upstream that would get a higher quota", `"a";q=10;w=60;pk=:YQ==: | "a";r=5`, `"a";q=20;w=60`, LimitField, -1, "", nil},
+}
+
+// halves returns the policies and the limits of such a pair.
+func halves(text string) (policies, limits string) {
+	policies, limits, _ = strings.Cut(text, "|")
+	return strings.TrimSpace(policies), strings.TrimSpace(limits)
+}
+
+func pairOf(t testing.TB, text string) Fields {
+	policies, limits := halves(text)
+	return fieldsOf(t, policies, limits)
 }
 
 func TestRestrict(t *testing.T) {
 	for _, tc := range restrictCases {
 		t.Run(tc.name, func(t *testing.T) {
-			upstream, own := fieldsOf(t, tc.upstream[0], tc.upstream[1]), fieldsOf(t, tc.own[0], tc.own[1])
-			want := fieldsOf(t, tc.want[0], tc.want[1])
+			upstream, own := pairOf(t, tc.upstream), pairOf(t, tc.own)
 			got, err := Restrict(upstream, own)
 			require.NoError(t, err)
-			require.Equal(t, want, got)
+			require.Equal(t, pairOf(t, tc.want), got)
 			lawRestrict(t, upstream, own)
 		})
 	}
 	for _, tc := range restrictErrorCases {
 		t.Run(tc.name, func(t *testing.T) {
-			upstream, own := fieldsOf(t, tc.upstream[0], tc.upstream[1]), fieldsOf(t, tc.own[0], tc.own[1])
+			upstream, own := pairOf(t, tc.upstream), pairOf(t, tc.own)
 			_, err := Restrict(upstream, own)
 			require.Equal(t, &FieldError{Field: tc.field, Offset: -1, Item: tc.item, Param: tc.param, Err: cmp.Or(tc.err, ErrConflict)}, err)
 			lawRestrict(t, upstream, own)

@@ -775,8 +775,8 @@ type restrictVector struct {
 
 func restrictVectors(t *testing.T) {
 	var list []restrictVector
-	add := func(name string, upstream, own [2]string) {
-		u, o := fieldsOf(t, upstream[0], upstream[1]), fieldsOf(t, own[0], own[1])
+	add := func(name, upstream, own string) {
+		u, o := pairOf(t, upstream), pairOf(t, own)
 		u.Dialect, o.Dialect = "", ""
 		list = append(list, restrictVector{Name: name, Upstream: u, Own: o})
 	}
