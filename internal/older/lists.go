@@ -69,10 +69,11 @@ func (m *item) readPolicy(value string) bool {
 // readItems reads a list of Integer policies (draft-06 Section 3.2), in which a word is the
 // name of an algorithm and no policy; or a quota, and the policies that may follow it
 // (drafts 00 to 03 Section 3.1). In the first line of a quota the first number is the
-// quota; in another line it belongs to another limiter.
+// quota; in another line it belongs to another limiter. Behind more policies than are kept
+// nothing is read.
 func readItems(facts []Fact, role Role, line string, first bool) (_ []Fact, bad int) {
 	bad = noFault
-	for off, leads := 0, true; off <= len(line); leads = false {
+	for off, leads := 0, true; off <= len(line) && len(facts) <= maxMembers; leads = false {
 		member, _, ok := text.Cut(line[off:], ',')
 		value, params, _ := text.Cut(member, ';')
 		value = text.Trim(value)
