@@ -324,6 +324,23 @@ func ExampleAdvisor_CheckResponse() {
 	// 429 [daily] 03:00:30
 }
 
+// The error of a refusal names the limit, and says when to come back.
+func ExampleRefusedError() {
+	resp := &http.Response{
+		StatusCode: http.StatusTooManyRequests,
+		Header:     http.Header{"Ratelimit": {`"daily";r=0;t=7200`}, "Retry-After": {"7200"}},
+	}
+	err := ratelimit.Advisor{}.CheckResponse(resp, received)
+	fmt.Println(err)
+	var refused *ratelimit.RefusedError
+	if errors.As(err, &refused) {
+		fmt.Println(refused.Advice.Limit.Name, refused.Until.Format(time.Kitchen))
+	}
+	// Output:
+	// ratelimit: refused with status 429, limit "daily", wait 2h0m0s
+	// daily 5:00AM
+}
+
 // Users with credentials of their own have quotas of their own.
 func ExampleKeyBy() {
 	client := &http.Client{Transport: &ratelimit.Transport{Key: ratelimit.KeyBy("Authorization", "X-API-Key")}}
