@@ -123,6 +123,11 @@ func TestGateQueue(t *testing.T) {
 			4000 answer 1 a r=1;t=600 | send | wait 1 by=17000 | wait 1 by=18000
 			14000 answer 2 a r=5;t=60 | missed 3 14000 | went 4 | send 1 by=14001`},
 
+		{"of two deadlines the earlier is too early", `
+			0 told a r=1;t=60 | send | wait 1 by=50000 | wait 1 by=5000
+			100 answer 2 a r=0;t=30 | missed 4 30100
+			30100 went 3`},
+
 		{"paced", `
 			with pace: 0 told a r=10;t=30 | wait 2
 			3000 went 2

@@ -212,6 +212,7 @@ var lintCases = []lintCase{
 	{"6-5, another policy is in the name of a field before it", clean + "\nX-RateLimit-Remaining-Abc: 50\nX-RateLimit-Remaining-Default: 49", []string{"6-5 should X-Ratelimit-Remaining-Default -1"}},
 	{"6-5, two families, of which the first is named", clean + "\nRateLimit-Limit: 100\nRateLimit-Remaining: 49\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 49", []string{"6-5 should Ratelimit-Remaining -1"}},
 	{"6-5, the policy is in the name, and the same", clean + "\nX-RateLimit-Remaining-Default: 50\nX-RateLimit-Reset-Default: 30s", nil},
+	{"6-5, the field of no policy is named before that of another", clean + "\nX-RateLimit-Used: 5\nX-RateLimit-Requests-Left: 6", []string{"6-5 should X-Ratelimit-Used -1", "6-5 should X-Ratelimit-Used -1"}},
 	{"6-5, the triple of draft-06", clean + "\nRateLimit-Limit: 100\nRateLimit-Remaining: 1\nRateLimit-Reset: 30", []string{"6-5 should Ratelimit-Remaining -1"}},
 }
 
@@ -308,7 +309,7 @@ func TestPersonal(t *testing.T) {
 	long := strings.Repeat("a", 250) + "@b.c"
 	for key, want := range map[string]bool{
 		"": false, "user 1": false, "192.0.2.1": true, "192.0.2.1:80": true, "192.0.2.0/24": true, "2001:db8::1": true, "[2001:db8::1]:80": true,
-		"192.0.2": false, "me@mail.example": true, "@mail.example": false, "me@mail": false, "me@.example": false, "me": false, "m e@mail.example": false,
+		"192.0.2": false, "me@mail.example": true, "@mail.example": false, "me@mail": false, "me@.example": false, "me": false, "m e@mail.example": false, " me@mail.example": false,
 		"me@mail.example\n": false, "m\x7f@mail.example": false, "mé@mail.example": false, long: true, "a" + long: false, "~@mail.example": true,
 	} {
 		require.Equal(t, want, personal([]byte(key)), "%q", key)

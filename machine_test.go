@@ -419,6 +419,30 @@ func TestMachine(t *testing.T) {
 		{"not paced where nothing tells, however small the share", `
 			with pace share=5e-324: 0 told a r=0;t=0 of q=9; Retry-After: 0 | open`},
 		{"paced, no slower than MaxWait", `with pace maxwait=60000: 0 told a r=1;t=999999999999999 | shut 60000 polite`},
+
+		// what an answer says of another limit, or does not say
+		{"costs, another limit has something left, and makes nobody wait", `
+			0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens", "r";q=9;w=60; t r=0;t=1; r r=5;t=50 | is counting | send 1`},
+		{"costs, nothing remains for the window", `
+			0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=0 | is counting | send 1`},
+		{"costs, more was under way than is left: those that cost nothing of it go", `
+			0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=50;t=1 | send 2 tokens=10 | answer 2 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=5;t=1 | open points=1 | send 5 | shut 15000 tokens=10`},
+		{"costs of requests, more was under way than is left: those that cost none go", `
+			0 send 3 | answer 1 a r=1;t=30 | shut 30000 | open requests=0`},
+		{"costs, an older answer does not move the end of the window forwards", `
+			0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;qu="tokens"; t r=50;t=60
+			0 send 2 tokens=20 | answer 3 RateLimit-Policy: "t";q=60;qu="tokens"; t r=10;t=60 | answer 2 RateLimit-Policy: "t";q=60;qu="tokens"; t r=30;t=10
+			0 shut 60000 tokens=20 certain`},
+		{"costs, nothing flows in before the window ends, as answers show", `
+			0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=50;t=60
+			10000 send 1 | send 1 tokens=10 | send 1 | answer 3 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=40;t=50 | answer 2 | answer 4
+			20000 send 1 | send 1 tokens=10 | send 1 | answer 6 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=30;t=40 | answer 5 | answer 7
+			30000 send 1 | send 1 tokens=10 | send 1 | answer 9 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=20;t=30 | answer 8 | answer 10
+			40000 send 1 tokens=10 | send 1 | answer 11 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=10;t=20 | answer 12 | shut 60000 tokens=20 certain`},
+		{"an answer that says nothing of concurrent requests leaves their number as it is", `
+			0 told RateLimit-Policy: "c";q=2;qu="concurrent-requests"; c r=1 | told | send 2 | shut 32000`},
+		{"one request at a time", `
+			0 told RateLimit-Policy: "c";q=1;qu="concurrent-requests"; c r=0 | send | shut 32000`},
 	} {
 		t.Run(tc.name, func(t *testing.T) { runScore(t, tc.score) })
 	}

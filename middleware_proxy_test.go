@@ -136,6 +136,20 @@ var upstreamCases = []struct {
 		RateLimit: "default";r=7;t=60, "tenant";r=5;t=999999999999
 		X-RateLimit-Remaining: 5
 		X-RateLimit-Reset: @unix+60`, nil},
+	{"older fields that cannot be lowered", `
+		X-RateLimit-Limit: 100
+		X-RateLimit-Window: 90s
+		X-RateLimit-Remaining: 40
+		X-RateLimit-Remaining: 4
+		X-RateLimit-Reset: 60060`,
+		[2]string{``, `"tenant";r=0;t=30`}, nil, `
+		RateLimit-Policy: "default";q=100;w=90
+		RateLimit: "default";r=4;t=60060, "tenant";r=0;t=30
+		X-RateLimit-Limit: 100
+		X-RateLimit-Window: 90s
+		X-RateLimit-Remaining: 40
+		X-RateLimit-Remaining: 4
+		X-RateLimit-Reset: 60060`, ErrRange},
 }
 
 // limitFields returns the fields for limits of a header, and Retry-After.

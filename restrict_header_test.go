@@ -150,6 +150,7 @@ func TestRestrictHeaderErrors(t *testing.T) {
 		{"a malformed older field", "X-RateLimit-Limit: many\nX-RateLimit-Remaining: 1", fieldsOf(t, ``, `"g";r=1`), ErrSyntax},
 		{"a name that no field can hold", "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8\nX-RateLimit-Resource: é", fieldsOf(t, ``, `"g";r=1`), ErrSyntax},
 		{"two meanings of a name", `RateLimit-Policy: "a";q=9;w=1`, fieldsOf(t, `"a";q=5;w=10`, ``), ErrConflict},
+		{"a number that cannot be lowered beside a reset that may be milliseconds", "X-RateLimit-Limit: 100\nX-RateLimit-Window: 90s\nX-RateLimit-Remaining: 40\nX-RateLimit-Remaining: 4\nX-RateLimit-Reset: 60060", fieldsOf(t, ``, `"g";r=0;t=30`), ErrRange},
 		{"own cannot be written", ``, Fields{Limits: []Limit{{Name: "é"}}}, ErrSyntax},
 		{"own does not say what remains", ``, fieldsOf(t, ``, `"g";r=unknown`), ErrRange},
 	} {
