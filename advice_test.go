@@ -382,6 +382,7 @@ func TestAdviseAllocations(t *testing.T) {
 	limit := responseOf(unrelated)
 	limit.Header["Ratelimit"] = []string{`"default";r=50;t=30`}
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { Advisor{}.Advise(limit, arrival) }), 1.0)
+	require.Equal(t, 600*time.Millisecond, Advisor{}.Advise(limit, arrival).Pace)
 }
 
 // An Advice is printed for people: what to do, why, and at which pace to go on.

@@ -27,6 +27,9 @@ func TestRoundTripAllocations(t *testing.T) {
 			rt := &Transport{Base: &shelf{responseOf(unrelated + tc.lines)}}
 			req := newRequest(t, example)
 			require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = rt.RoundTrip(req) }), tc.want)
+			resp, err := rt.RoundTrip(req)
+			require.NoError(t, err)
+			require.Equal(t, tc.lines != "", (Advisor{}).Advise(resp, arrival).Pace > 0)
 		})
 	}
 }

@@ -94,6 +94,7 @@ func TestSetAllocations(t *testing.T) {
 	h := http.Header{}
 	require.NoError(t, XRateLimit.Set(h, benchFields, late))
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = XRateLimit.Set(h, benchFields, late) }), 6.0)
+	require.Equal(t, wire("X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 30"), h)
 }
 
 // BenchmarkLegacyRatios measures the older forms, and what clients and servers do, in the

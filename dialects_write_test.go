@@ -187,6 +187,7 @@ func TestSet(t *testing.T) {
 		{"policies of other limits", Draft03, Fields{Policies: one.Policies, Limits: []Limit{{Name: "x", Remaining: 1}}}, "RateLimit-Remaining: 1"},
 		{"an Unknown remaining", Draft06, Fields{Limits: []Limit{{Name: "x", Remaining: Unknown, Reset: SecondsOf(5)}}}, "RateLimit-Reset: 5"},
 		{"an Unknown quota", XRateLimit, Fields{Policies: []Policy{{Name: "x", Quota: Unknown, Window: SecondsOf(5)}}, Limits: []Limit{{Name: "x", Remaining: 3}}}, "X-RateLimit-Remaining: 3"},
+		{"draft-07, nothing remains", Draft07, Fields{Policies: one.Policies, Limits: []Limit{{Name: "day", Reset: SecondsOf(48)}}}, "RateLimit: limit=5000, remaining=0, reset=48\nRateLimit-Policy: 5000;w=86400, 1000;w=3600;burst=5"},
 		{"draft-07 without remaining", Draft07, Fields{Policies: one.Policies, Limits: []Limit{{Name: "day", Remaining: Unknown, Reset: SecondsOf(5)}}}, "RateLimit: limit=5000, reset=5\nRateLimit-Policy: 5000;w=86400, 1000;w=3600;burst=5"},
 		{"a name in quotes is left out", GitHub, Fields{Limits: []Limit{{Name: `"q"`, Remaining: 1}}}, "X-RateLimit-Remaining: 1"},
 		{"the longest duration", OpenAI, Fields{Limits: []Limit{{Name: "a", Remaining: 1, Reset: SecondsOf(MaxInteger)}}}, "X-RateLimit-Remaining-A: 1\nX-RateLimit-Reset-A: 999999999999999s"},
@@ -317,6 +318,13 @@ func TestSetRefuses(t *testing.T) {
 	}
 	require.ErrorIs(t, XRateLimitByName.Set(http.Header{}, Fields{Limits: many[:older.MaxFields/2+1]}, late), ErrTooMany, "more fields than are read")
 	f := Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", 1, 1)}
+	for i := range 254 {
+		f.Policies[0].Params = append(f.Policies[0].Params, Param{fmt.Sprint("k", i), 1})
+	}
+	require.NoError(t, Draft06.Set(http.Header{}, f, late))
+	f.Policies[0].Params = append(f.Policies[0].Params, Param{"k", 1})
+	require.ErrorIs(t, Draft06.Set(http.Header{}, f, late), ErrTooMany)
+	f.Policies[0].Params = nil
 	h := wire("RateLimit: \"a\";r=1")
 	require.ErrorIs(t, Draft07.Set(h, f, late), ErrDuplicate, "next to the current form")
 	require.Equal(t, wire("RateLimit: \"a\";r=1"), h)
@@ -510,7 +518,9 @@ func TestDialectConcurrently(t *testing.T) {
 			got, err := ParseAny(http.Header{"Acme-Left": {"5"}}, LegacyOptions{Dialects: []*Dialect{d}})
 			assert.NoError(t, err)
 			assert.Len(t, got.Limits, 1)
-			assert.NoError(t, d.Set(http.Header{}, got, late))
+			h := http.Header{}
+			assert.NoError(t, d.Set(h, got, late))
+			assert.Equal(t, http.Header{"Acme-Left": {"5"}}, h)
 		})
 	}
 	group.Wait()

@@ -61,4 +61,6 @@ func TestHostileJSON(t *testing.T) {
 		got, _ := ParseAny(h, LegacyOptions{})
 		require.Empty(t, got)
 	}
+	got, _ := ParseAny(http.Header{"X-App-Usage": {`{"a":{"call_count":1}}`}}, LegacyOptions{})
+	require.NotEmpty(t, got, "not as deep")
 }
