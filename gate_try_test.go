@@ -252,6 +252,10 @@ func TestForgetOrigin(t *testing.T) {
 				require.True(t, waits(address, user))
 			}
 		}
+		entered(t, rt.Gate, "api.example#a", "Retry-After: 60")
+		rt.Gate.Forget("api.example")
+		pass, _ := rt.Gate.TryEnter("api.example#a")
+		require.Nil(t, pass, "the key of a caller, who may write what he likes")
 		rt.Gate.Forget("https://api.example")
 		for _, user := range []string{"", "a", "b"} {
 			require.False(t, waits("https://api.example/", user))
