@@ -441,6 +441,10 @@ func TestMachine(t *testing.T) {
 			40000 send 1 tokens=10 | send 1 | answer 11 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=10;t=20 | answer 12 | shut 60000 tokens=20 certain`},
 		{"an answer that says nothing of concurrent requests leaves their number as it is", `
 			0 told RateLimit-Policy: "c";q=2;qu="concurrent-requests"; c r=1 | told | send 2 | shut 32000`},
+		{"costs of a policy, in whatever unit it is", `
+			0 send 1 in:=10 | answer 1 RateLimit-Policy: "in";q=60;w=60;qu="tokens"; in r=0;t=1 | shut 10000 in:=10 certain | open out:=10`},
+		{"costs in no unit and of no policy are requests", `
+			0 send 1 =10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=5;t=1; a r=15;t=30 | send 1 =10 | shut 30000 =10`},
 		{"one request at a time", `
 			0 told RateLimit-Policy: "c";q=1;qu="concurrent-requests"; c r=0 | send | shut 32000`},
 	} {

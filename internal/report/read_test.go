@@ -42,6 +42,8 @@ func TestRead(t *testing.T) {
 		"HAR entry":           {` {"response":{"status":200,"headers":[{"name":"RateLimit","value":"\"a\";r=1;t=5"}]}}`, "200", `"a";r=1;t=5`},
 		"HAR response":        {`{"status":200,"statusText":"","headers":[{"name":"RateLimit","value":"\"a\";r=1;t=5"}]}`, "200", `"a";r=1;t=5`},
 		"switched protocols":  {"HTTP/1.1 101 Switching Protocols\n" + limitLine + "\n\nHTTP/1.1 200 OK\nDate: x", "101 Switching Protocols", `"a";r=1;t=5`},
+		"a status alone":      {"HTTP/1.1 200 OK\n\n", "200 OK", ""},
+		"no limits":           {"Date: x", "", ""},
 		"HAR headers":         {`[{"name":"RateLimit","value":"\"a\";r=1;t=5"},{"name":"no token","value":"x"}]`, "", `"a";r=1;t=5`},
 	} {
 		t.Run(name, func(t *testing.T) {
