@@ -319,10 +319,10 @@ func TestSetRefuses(t *testing.T) {
 	require.ErrorIs(t, XRateLimitByName.Set(http.Header{}, Fields{Limits: many[:older.MaxFields/2+1]}, late), ErrTooMany, "more fields than are read")
 	f := Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", 1, 1)}
 	for i := range 254 {
-		f.Policies[0].Params = append(f.Policies[0].Params, Param{fmt.Sprint("k", i), 1})
+		f.Policies[0].Params = append(f.Policies[0].Params, Param{fmt.Sprint("k", i), int64(1)})
 	}
 	require.NoError(t, Draft06.Set(http.Header{}, f, late))
-	f.Policies[0].Params = append(f.Policies[0].Params, Param{"k", 1})
+	f.Policies[0].Params = append(f.Policies[0].Params, Param{"k", int64(1)})
 	require.ErrorIs(t, Draft06.Set(http.Header{}, f, late), ErrTooMany)
 	f.Policies[0].Params = nil
 	h := wire("RateLimit: \"a\";r=1")
