@@ -78,6 +78,16 @@ type DialectField struct {
 	write syntax // how the drafts' own fields are written
 }
 
+// A syntax is how a field is written whose value is more than one number.
+type syntax uint8
+
+const (
+	plainSyntax      syntax = iota
+	windowSyntax            // policies behind the quota, with window (draft-polli-00)
+	quotaSyntax             // the same with w (drafts 01 to 03)
+	dictionarySyntax        // limit=100, remaining=50, reset=5 (draft-07)
+)
+
 // A Dialect is how a server spells its limits: for reading, in addition to the words
 // that [ParseAny] knows, and for writing. It must not be copied or changed after its
 // first use. To derive one from another, copy its Fields:
@@ -145,11 +155,11 @@ func (d *Dialect) Validate() error {
 	for i := range d.Fields {
 		f := &d.Fields[i]
 		if err := f.fault(); err != nil {
-			return &FieldError{Field: f.Name, Offset: -1, Item: -1, Err: err}
+			return refuse(f.Name, err)
 		}
 		key := http.CanonicalHeaderKey(f.Name)
 		if seen[key] {
-			return &FieldError{Field: f.Name, Offset: -1, Item: -1, Err: ErrDuplicate}
+			return refuse(f.Name, ErrDuplicate)
 		}
 		seen[key] = true
 	}
@@ -165,6 +175,32 @@ func (f *DialectField) fault() error {
 	}
 	return nil
 }
+
+// refuse is the error about a field.
+func refuse(name string, cause error) error {
+	return &FieldError{Field: name, Offset: -1, Item: -1, Err: cause}
+}
+
+// unwritable returns the fault of the first field that cannot be written, or nil.
+func (d *Dialect) unwritable() error {
+	for i := range d.Fields {
+		field := &d.Fields[i]
+		if err := field.fault(); err != nil {
+			return refuse(field.Name, err)
+		}
+		if field.unwritable() {
+			return refuse(field.Name, ErrType)
+		}
+	}
+	return nil
+}
+
+// unwritable reports whether the field has a syntax of its own, which can only be
+// read.
+func (f *DialectField) unwritable() bool { return f.Read != nil && f.Role != RoleNone }
+
+// starred reports whether the policy's name is in that of the field.
+func (f *DialectField) starred() bool { return strings.IndexByte(f.Name, '*') >= 0 }
 
 // The dialects that servers write, for [Dialect.Set] and [LegacyOptions]. They are data
 // alone; a program that uses none of them has none in its binary. docs/older.md lists

@@ -12,16 +12,6 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A syntax is how a field is written whose value is more than one number.
-type syntax uint8
-
-const (
-	plainSyntax      syntax = iota
-	windowSyntax            // policies behind the quota, with window (draft-polli-00)
-	quotaSyntax             // the same with w (drafts 01 to 03)
-	dictionarySyntax        // limit=100, remaining=50, reset=5 (draft-07)
-)
-
 // Set writes f to h as the dialect spells it: the tightest limit and its policy or,
 // where names carry a *, every limit. It replaces the dialect's fields in h. A number
 // that f does not have is left out, and so is what the dialect has no field for.
@@ -96,32 +86,6 @@ type writtenLimit struct {
 	quota, remaining int64
 	reset            Seconds
 }
-
-// refuse is the error about a field.
-func refuse(name string, cause error) error {
-	return &FieldError{Field: name, Offset: -1, Item: -1, Err: cause}
-}
-
-// unwritable returns the fault of the first field that cannot be written, or nil.
-func (d *Dialect) unwritable() error {
-	for i := range d.Fields {
-		field := &d.Fields[i]
-		if err := field.fault(); err != nil {
-			return refuse(field.Name, err)
-		}
-		if field.unwritable() {
-			return refuse(field.Name, ErrType)
-		}
-	}
-	return nil
-}
-
-// unwritable reports whether the field has a syntax of its own, which can only be
-// read.
-func (f *DialectField) unwritable() bool { return f.Read != nil && f.Role != RoleNone }
-
-// starred reports whether the policy's name is in that of the field.
-func (f *DialectField) starred() bool { return strings.IndexByte(f.Name, '*') >= 0 }
 
 // write writes every limit where names carry a *, else the tightest, or the first policy
 // if there are no limits, and then the list of all policies.

@@ -198,7 +198,7 @@ func readFound(found []older.Field, options older.Options) (f Fields, asked time
 		faults = append(faults, f.addCurrent(&r.Current[i])...)
 	}
 	for _, fault := range r.Faults {
-		faults = append(faults, fieldError(fault))
+		faults = append(faults, errorOf(fault))
 	}
 	f.Guessed = r.Guessed
 	f.addOlder(policies, limits, r.Form)
@@ -214,8 +214,8 @@ func (o *LegacyOptions) older(clock text.Clock) older.Options {
 	return options
 }
 
-// fieldError returns a fault as an error.
-func fieldError(fault older.Fault) *FieldError {
+// errorOf returns a fault as an error.
+func errorOf(fault older.Fault) *FieldError {
 	causes := [...]error{older.Syntax: ErrSyntax, older.Missing: ErrMissing, older.TooMany: ErrTooMany}
 	return &FieldError{Field: fieldName(fault.Key), Line: fault.Line, Offset: fault.Offset, Item: -1, Err: causes[fault.Cause]}
 }
