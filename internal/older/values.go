@@ -107,14 +107,14 @@ func firstMember(line string) string {
 func (n *name) readMember(facts []Fact, line string) (_ []Fact, ok bool) {
 	value, params, _ := text.Cut(line, ';')
 	value, others := cutMember(value)
-	params, _, ok = text.Cut(params, ',')
-	if ok { // else a quote is never closed
-		facts, ok = readCount(facts, n.role, value)
-	}
 	var m item
-	if others == "" { // else they are those of the last of several
-		m.readParams(params)
+	if others == "" { // else the parameters are those of the last of several
+		params, _, ok = text.Cut(params, ',')
+		if m.readParams(params); !ok { // a quote is never closed
+			return facts, false
+		}
 	}
+	facts, ok = readCount(facts, n.role, value)
 	return appendWindow(facts, m.window, ok), ok
 }
 
