@@ -75,11 +75,7 @@ func lawPlain(t testing.TB, h http.Header) {
 
 func lawFaults(t testing.TB, h http.Header, err error) {
 	t.Helper()
-	if err == nil {
-		return
-	}
-	for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
-		e := requireFieldError(t, err)
+	for _, e := range requireFieldErrors(t, err) {
 		if e.Field == "" {
 			require.Greater(t, len(h), older.MaxFields)
 			continue

@@ -101,16 +101,25 @@ func fieldsOf(t testing.TB, policies, limits string) Fields {
 // faultsOf returns the names of the fields that an error is about.
 func faultsOf(t testing.TB, err error) string {
 	t.Helper()
+	var names []string
+	for _, e := range requireFieldErrors(t, err) {
+		names = append(names, e.Field)
+	}
+	return strings.Join(names, ", ")
+}
+
+// requireFieldErrors returns the errors that are joined in one, or nil.
+func requireFieldErrors(t testing.TB, err error) (list []*FieldError) {
+	t.Helper()
 	if err == nil {
-		return ""
+		return nil
 	}
 	joined, ok := err.(interface{ Unwrap() []error })
 	require.True(t, ok, "%T", err)
-	var names []string
 	for _, err := range joined.Unwrap() {
-		names = append(names, requireFieldError(t, err).Field)
+		list = append(list, requireFieldError(t, err))
 	}
-	return strings.Join(names, ", ")
+	return list
 }
 
 func requireFieldError(t testing.TB, err error) *FieldError {

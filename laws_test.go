@@ -397,13 +397,7 @@ func shortParams(value string) func(int) string {
 // wideMembers returns members of 255 distinct extension parameters each, whose
 // keys are equally long.
 func wideMembers(size int) string {
-	var m strings.Builder
-	m.WriteString(`"";r=1`)
-	for i := range maxParams - 1 {
-		fmt.Fprintf(&m, ";k%03d", i)
-	}
-	m.WriteByte(',')
-	return strings.Repeat(m.String(), max(size/m.Len(), 1)) + `"";r=1`
+	return repeatTo("", `"";r=1`+extensionText(maxParams-1)+",", `"";r=1`)(size)
 }
 
 var hostileShapes = []hostileShape{

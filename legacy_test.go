@@ -206,51 +206,81 @@ func TestParseAnyStrictFault(t *testing.T) {
 	), err)
 }
 
-// TestResetOption: what nothing settles is as the caller says, and no guess.
-func TestResetOption(t *testing.T) {
+// TestRead: what options change, and what the table of TestOlder does not show of a
+// response. A name that is given to all of a response is that of the policy without one.
+func TestRead(t *testing.T) {
+	var none LegacyOptions
+	milli, seconds, mine := LegacyOptions{Reset: TimeMilli}, LegacyOptions{Reset: TimeSeconds}, LegacyOptions{Name: "mine"}
+	const core = "X-RateLimit-Limit: 5000\nX-RateLimit-Remaining: 4997\nX-RateLimit-Used: 3\nX-RateLimit-Resource: core"
 	for _, tt := range []struct {
-		name   string
-		format TimeFormat
-		wire   string
-		want   int64
+		name string
+		o    LegacyOptions
+		wire string
+		want string // Fields.String
 	}{
-		{"milliseconds", TimeMilli, "X-RateLimit-Reset: 60000", 60},
-		{"seconds", TimeSeconds, "X-RateLimit-Reset: 60000", 60000},
-		{"the name settles it", TimeMilli, "X-RateLimit-Reset-After: 60", 60},
-		{"the size settles it", TimeSeconds, "X-RateLimit-Reset: @unix+60", 60},
-		{"the drafts settle it", TimeMilli, "RateLimit-Reset: 60000", 60000},
+		{"nothing", none, "", "no limits"},
+		{"current policies", none, `RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400`,
+			`policies "burst";q=100;w=60, "daily";q=1000;w=86400; dialect ratelimit`},
+		{"a current limit", none, `RateLimit: "burst";r=0;t=12`, `limits "burst";r=0;t=12; dialect ratelimit`},
+		{"both current fields", none, `RateLimit-Policy: "burst";q=100;w=60` + "\n" + `RateLimit: "burst";r=0;t=12`,
+			`policies "burst";q=100;w=60; limits "burst";r=0;t=12; dialect ratelimit`},
+		{"an older form", none, "RateLimit-Limit: 100\nRateLimit-Remaining: 9",
+			`policies "default";q=100; limits "default";r=9; dialect draft-06`},
+		{"a guess", none, "X-RateLimit-Remaining: 9\nX-RateLimit-Reset: 60",
+			`limits "default";r=9;t=60; dialect x-ratelimit, guessed`},
+		{"a reset that is none", none, "X-RateLimit-Remaining: 1\nX-RateLimit-Reset: -1",
+			`limits "default";r=1; dialect x-ratelimit`},
+		{"a reset that is none, with a parameter", none, "X-RateLimit-Remaining: 1\nX-RateLimit-Reset: -1;x=1",
+			`limits "default";r=1; dialect x-ratelimit`},
+		{"resets that are none", none, "X-RateLimit-Remaining: 1\nX-RateLimit-Reset: -1, -1",
+			`limits "default";r=1; dialect x-ratelimit`},
+		{"of two members of draft-next that say the same the first stays", none,
+			"RateLimit-Policy: d;q=9;w=60;x=1, D;q=9;w=60;x=2\nRateLimit: d;a=5;w=3;x=1, D;a=5;w=3;x=2",
+			`policies "d";q=9;w=60;x=1; limits "d";r=5;t=3;x=1; dialect draft-next`},
+
+		// Whatever nothing else settles is as the caller says, and no guess.
+		{"a caller's milliseconds", milli, "X-RateLimit-Reset: 60000", `limits "default";t=60; dialect x-ratelimit`},
+		{"a caller's seconds", seconds, "X-RateLimit-Reset: 60000", `limits "default";t=60000; dialect x-ratelimit`},
+		{"the name settles it", milli, "X-RateLimit-Reset-After: 60", `limits "default";t=60; dialect x-ratelimit`},
+		{"the size settles it", seconds, "X-RateLimit-Reset: @unix+60", `limits "default";t=60; dialect x-ratelimit`},
+		{"the drafts settle it", milli, "RateLimit-Reset: 60000", `limits "default";t=60000; dialect draft-06`},
+		{"a caller's name", mine, "X-RateLimit-Remaining: 1", `limits "mine";r=1; dialect x-ratelimit`},
+		{"a caller's name that is not printable", LegacyOptions{Name: "caf\u00e9"}, "X-RateLimit-Remaining: 1",
+			`limits "default";r=1; dialect x-ratelimit`},
+		{"the dialect is that of the family as it is spelled", none, core,
+			`policies "core";q=5000; limits "core";r=4997; dialect x-ratelimit`},
+		{"that of a vendor only where a caller asks for it", LegacyOptions{Dialects: []*Dialect{GitHub}}, core,
+			`policies "core";q=5000; limits "core";r=4997; dialect github`},
+
+		// What policies say.
+		{"units spent alone are a parameter of the policy", none, "X-MBX-USED-WEIGHT-1M: 6500",
+			`policies "weight-1m";qu="weight";w=60;used=6500; dialect binance`},
+		{"nothing is said to be used", none, "X-RateLimit-Reset-Hour: 1",
+			`policies "hour";w=3600; limits "hour";t=1; dialect x-ratelimit`},
+		{"comments of all kinds", mine,
+			`RateLimit-Limit: 100, 100;window=60;burst=1000;Comment="sliding window";x=1.5;y=tok;z;bad="` + "\u00e9" +
+				`";w2=(;Q=1, 5000;window=3600;burst=0;burst=7`,
+			`policies "mine";q=100;w=60;burst=1000;comment="sliding window";x=1.5;y=tok;z, ` +
+				`"5000/3600";q=5000;w=3600;burst=7; dialect draft-00`},
+		{"the first comments count", none, "RateLimit-Limit: 5;c=1\nX-RateLimit-Limit: 5;d=2",
+			`policies "default";q=5;c=1; dialect draft-06`},
+		{"a comment in single quotes, and one that is malformed", none, `RateLimit-Limit: 5;w=2;c='single';d=5x`,
+			`policies "default";q=5;w=2;c="single"; dialect draft-03`},
+		{"policies stay in the order of the field", mine,
+			"RateLimit-Policy: 5000;w=3600, 100;w=60\nRateLimit-Limit: 100\nRateLimit-Remaining: 1",
+			`policies "5000/3600";q=5000;w=3600, "mine";q=100;w=60; limits "mine";r=1; dialect draft-06`},
 	} {
 		eachClock(t, tt.name, tt.wire, func(t *testing.T, text string, now time.Time) {
-			got, err := ParseAny(wire(text), LegacyOptions{Reset: tt.format, Now: now})
+			tt.o.Now = now
+			got, err := ParseAny(wire(text), tt.o)
 			require.NoError(t, err)
-			require.Equal(t, SecondsOf(tt.want), got.Limits[0].Reset)
-			require.False(t, got.Guessed)
+			require.Equal(t, tt.want, fmt.Sprint(got))
+			lawFields(t, got)
+			lawSpelling(t, wire(text), tt.o, got)
 		})
 	}
-}
-
-// TestUsedAlone: units spent alone are a policy with the parameter "used".
-func TestUsedAlone(t *testing.T) {
-	got, err := ParseAny(wire("X-MBX-USED-WEIGHT-1M: 6500"), LegacyOptions{})
-	require.NoError(t, err)
-	require.Equal(t, Fields{
-		Policies: []Policy{{Name: "weight-1m", Quota: Unknown, Unit: "weight", Window: SecondsOf(60), Params: Params{{"used", int64(6500)}}}},
-		Dialect:  "binance",
-	}, got)
-	got, err = ParseAny(wire("X-RateLimit-Reset-Hour: 1"), LegacyOptions{})
-	require.NoError(t, err)
-	require.Equal(t, []Policy{{Name: "hour", Quota: Unknown, Window: SecondsOf(3600)}}, got.Policies, "it does not say that anything is used")
-}
-
-// TestLenientParams: the parameters that are not defined are kept also where a
-// current field can be read with lenience alone.
-func TestLenientParams(t *testing.T) {
-	got, err := ParseAny(wire("RateLimit: a;r=1;x=5;y"), LegacyOptions{})
-	require.NoError(t, err)
-	require.Equal(t, []Limit{{Name: "a", Remaining: 1, Params: Params{{"x", int64(5)}, {"y", true}}}}, got.Limits)
-	got, err = ParseAny(wire(`RateLimit-Policy: a;q=5;pk=key, b;q=5;pk=:a2V5:`), LegacyOptions{})
-	require.NoError(t, err)
-	require.Equal(t, []Policy{{Name: "a", Quota: 5, PartitionKey: []byte("key")}, {Name: "b", Quota: 5, PartitionKey: []byte("key")}}, got.Policies)
+	own := FixedWindow{Name: "own", Quota: 5, Used: 1, Window: time.Minute, Left: time.Second}.Fields()
+	require.Equal(t, `policies "own";q=5;w=60; limits "own";r=4;t=1`, own.String(), "of no dialect")
 }
 
 // TestLenient: the malformed current fields that the documentation of ParseAny shows.
@@ -263,6 +293,9 @@ func TestLenient(t *testing.T) {
 		{"a window of 0", `RateLimit-Policy: "burst";q=100;w=0`, `policies "burst";q=100; dialect draft-08`},
 		{"a String for the partition key", `RateLimit-Policy: "burst";q=100;pk="x"`, `policies "burst";q=100;pk=:eA==:; dialect draft-08`},
 		{"both fields", "RateLimit-Policy: burst;q=100;w=60\nRateLimit: burst;r=37;t=12", `policies "burst";q=100;w=60; limits "burst";r=37;t=12; dialect draft-08`},
+		{"parameters that are not defined", `RateLimit: a;r=1;x=5;y`, `limits "a";r=1;x=5;y; dialect draft-08`},
+		{"a Token for the partition key, and another policy", `RateLimit-Policy: a;q=5;pk=key, b;q=5;pk=:a2V5:`,
+			`policies "a";q=5;pk=:a2V5:, "b";q=5;pk=:a2V5:; dialect draft-08`},
 		{"two lines", "RateLimit: burst;r=37;t=12\nRateLimit: daily;r=0;t=600", `limits "burst";r=37;t=12, "daily";r=0;t=600; dialect draft-08`},
 		{"two lines, of which one is well-formed", "RateLimit: burst;r=37;t=12\n" + `RateLimit: "daily";r=0;t=600`, `limits "burst";r=37;t=12, "daily";r=0;t=600; dialect draft-08`},
 	} {
@@ -274,28 +307,6 @@ func TestLenient(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tt.want, got.String())
 		})
-	}
-}
-
-// TestDialectAsSpelled: a response has the name of the family as it is spelled, and that
-// of a vendor's dialect only where a caller asks for it.
-func TestDialectAsSpelled(t *testing.T) {
-	h := wire("X-RateLimit-Limit: 5000\nX-RateLimit-Remaining: 4997\nX-RateLimit-Used: 3\nX-RateLimit-Resource: core")
-	for want, dialects := range map[string][]*Dialect{"x-ratelimit": nil, "github": {GitHub}} {
-		got, err := ParseAny(h, LegacyOptions{Dialects: dialects})
-		require.NoError(t, err)
-		require.Equal(t, want, got.Dialect)
-		require.Equal(t, []Limit{{Name: "core", Remaining: 4997}}, got.Limits)
-	}
-}
-
-// TestOptionName: the name of the policy that has none, unless it is not printable.
-func TestOptionName(t *testing.T) {
-	h := wire("X-RateLimit-Remaining: 1")
-	for name, want := range map[string]string{"": "default", "mine": "mine", "caf\u00e9": "default"} {
-		got, err := ParseAny(h, LegacyOptions{Name: name})
-		require.NoError(t, err)
-		require.Equal(t, want, got.Limits[0].Name)
 	}
 }
 
@@ -324,14 +335,7 @@ func TestManyParameters(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, got.Policies[0].Window.ok, "it is not read")
 
-	lenient := func(n int) http.Header {
-		var b strings.Builder
-		b.WriteString("a;r=1")
-		for i := range n - 1 {
-			fmt.Fprintf(&b, ";x%d", i)
-		}
-		return http.Header{limitKey: {b.String()}}
-	}
+	lenient := func(n int) http.Header { return http.Header{limitKey: {"a;r=1" + extensionText(n-1)}} }
 	got, err = ParseAny(lenient(maxParams), LegacyOptions{})
 	require.NoError(t, err)
 	require.Len(t, got.Limits[0].Params, maxParams-1)
@@ -423,21 +427,6 @@ func TestManyWaits(t *testing.T) {
 	}
 }
 
-// TestHostileMemory: a header of 1 MiB, of which most is not looked at, takes little
-// memory (law 12). The time is that of BenchmarkSizedHeaders.
-func TestHostileMemory(t *testing.T) {
-	const room = 8 << 20 // for what is read of 1024 fields, or of 16 lines
-	took := func(h http.Header) uint64 {
-		return allocated(func() { _ = Advisor{}.Advise(&http.Response{Header: h}, late) })
-	}
-	took(http.Header{"X-Remaining": {"5"}}) // makes the tables
-	for _, tt := range sizedHeaders {
-		t.Run(tt.name, func(t *testing.T) {
-			require.Less(t, took(tt.make(hostileSize)), uint64(room))
-		})
-	}
-}
-
 // TestLongGroups: what is named once, and stands before the names of many.
 func TestLongGroups(t *testing.T) {
 	const size = 60_000
@@ -521,16 +510,4 @@ func TestManyMembers(t *testing.T) {
 		_, err := ParseAny(http.Header{"X-App-Usage": {app}}, LegacyOptions{})
 		require.Equal(t, ok, err == nil)
 	}
-}
-
-// TestMergedUnit: what remains brings its unit and its usual window along where it
-// belongs to the quota of a policy by name.
-func TestMergedUnit(t *testing.T) {
-	d := &Dialect{Name: "acme", Fields: []DialectField{
-		{Name: "Acme-Burst", Role: RoleQuota, Policy: "burst"},
-		{Name: "Acme-Left", Role: RoleRemaining, Unit: "points", Window: SecondsOf(5)},
-	}}
-	got, err := ParseAny(wire("Acme-Burst: 10\nAcme-Left: 4"), LegacyOptions{Dialects: []*Dialect{d}})
-	require.NoError(t, err)
-	require.Equal(t, []string{"burst points: 4/10 w=5 t=-"}, vendorLimits(got))
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dunglas/httpsfv"
 	"github.com/stretchr/testify/require"
 
 	"github.com/httpfields/ratelimit/internal/text"
@@ -16,7 +15,7 @@ import (
 // TestOlderReset reads a reset by its shape and size. A number that is
 // guessed ends in a question mark.
 func TestOlderReset(t *testing.T) {
-	for _, tt := range resetCases() {
+	for _, tt := range resetCases {
 		eachClock(t, tt.name, tt.value, func(t *testing.T, value string, now time.Time) {
 			got, err := ParseAny(http.Header{"X-Ratelimit-Reset": {value}}, LegacyOptions{Now: now})
 			require.NoError(t, err)
@@ -30,77 +29,64 @@ func TestOlderReset(t *testing.T) {
 	}
 }
 
-// A resetCase is the value of a reset, and the seconds that it is read as.
-type resetCase struct {
+// resetCases are values of a reset, and the seconds that they are read as.
+var resetCases = []struct {
 	name    string
 	value   string
 	want    int64
 	guessed bool
-}
-
-func resetCases() []resetCase {
-	return []resetCase{
-		{"now", "0", 0, false},
-		{"one, in whatever unit", "1", 1, false},
-		{"a small number", "30", 30, true},
-		{"a fraction of a second", "0.001", 1, false},
-		{"more digits than a fraction keeps", "1.0000000001", 2, false},
-		{"more digits than a fraction keeps, all 0", "1.0000000000", 1, false},
-		{"more digits than a fraction keeps, rounded up", "1.9999999999", 2, false},
-		{"the largest number of seconds from now", "999999999", 999999999, true},
-		{"Unix seconds", "@unix+60", 60, false},
-		{"Unix seconds with a fraction", "@unix+60.4", 60, false},
-		{"Unix seconds with a fraction behind that of now", "@unix+60.6", 61, false},
-		{"milliseconds", "@ms+60", 60, false},
-		{"milliseconds that are past", "100000000000", 0, false},
-		{"milliseconds with a fraction", "@ms+60.5", 60, false},
-		{"microseconds", "@us+60", 60, false},
-		{"nanoseconds", "@ns+60", 60, false},
-		{"a negative number", "-2", 0, false},
-		{"a negative number as large as a point in time", "-99999999999", 0, false},
-		{"thousands", "1,500", 1500, true},
-		{"thousands in Unix milliseconds that are past", "784,887,120,000", 0, false},
-		{"an IMF-fixdate", "@http+60", 60, false},
-		{"an IMF-fixdate that is past", "Tue, 15 Nov 1994 08:11:59 GMT", 0, false},
-		{"RFC 3339", "@rfc+60", 60, false},
-		{"RFC 3339 in quotes", `"@rfc+60"`, 60, false},
-		{"a number in quotes with spaces", `" 5 "`, 5, true},
-		{"a parameter behind a number", "5 ;x=1", 5, true},
-		{"a parameter behind thousands", "1,500;x=1", 1500, true},
-		{"a number behind a number, the later", "5\t, 6", 6, true},
-		{"a word behind a number", "5\t, x", 5, true},
-		{"a number behind one that says nothing", "-1, 5", 5, true},
-		{"a unit", "1s", 1, false},
-		{"minutes and seconds", "6m0s", 360, false},
-		{"milliseconds by their unit", "120ms", 1, false},
-		{"a fraction of a unit", "2m52.8s", 173, false},
-		{"hours and minutes", "1h2m", 3720, false},
-		{"a fraction of hours", "1.5h", 5400, false},
-		{"a fraction of minutes", "0.1m", 6, false},
-		{"days and hours", "1d2h", 93600, false},
-		{"a week", "1w", 604800, false},
-		{"microseconds by their unit", "1\u00b5s", 1, false},
-		{"a nanosecond by its unit", "1ns", 1, false},
-		{"no time at all", "0s", 0, false},
-		{"a nanosecond less than a second", "999999999ns", 1, false},
-		{"a word for the unit", "30 seconds", 30, false},
-		{"two words for units", "1 minute 5 seconds", 65, false},
-		{"fractions that make a whole second", "1.5s 500ms", 2, false},
-		{"more hours than a number holds", "999999999999999999999h", MaxInteger, false},
-		{"a clock", "00:00:03", 3, false},
-		{"a clock with a fraction", "01:02:03.5", 3724, false},
-		{"a clock with days", "2.00:00:00", 172800, false},
-		{"a clock that no number holds", "99999999999999999999:00:00", MaxInteger, false},
-	}
-}
-
-// TestOlderNothing reads words and numbers that servers write for no reset.
-func TestOlderNothing(t *testing.T) {
-	for _, value := range []string{"-1", "-1;x=1", "-1, -1"} {
-		got, err := ParseAny(http.Header{"X-Ratelimit-Reset": {value}, "X-Ratelimit-Remaining": {"1"}}, LegacyOptions{Now: late})
-		require.NoError(t, err, value)
-		require.Equal(t, Fields{Limits: []Limit{{Name: "default", Remaining: 1}}, Dialect: "x-ratelimit"}, got, value)
-	}
+}{
+	{"now", "0", 0, false},
+	{"one, in whatever unit", "1", 1, false},
+	{"a small number", "30", 30, true},
+	{"a fraction of a second", "0.001", 1, false},
+	{"more digits than a fraction keeps", "1.0000000001", 2, false},
+	{"more digits than a fraction keeps, all 0", "1.0000000000", 1, false},
+	{"more digits than a fraction keeps, rounded up", "1.9999999999", 2, false},
+	{"the largest number of seconds from now", "999999999", 999999999, true},
+	{"Unix seconds", "@unix+60", 60, false},
+	{"Unix seconds with a fraction", "@unix+60.4", 60, false},
+	{"Unix seconds with a fraction behind that of now", "@unix+60.6", 61, false},
+	{"milliseconds", "@ms+60", 60, false},
+	{"milliseconds that are past", "100000000000", 0, false},
+	{"milliseconds with a fraction", "@ms+60.5", 60, false},
+	{"microseconds", "@us+60", 60, false},
+	{"nanoseconds", "@ns+60", 60, false},
+	{"a negative number", "-2", 0, false},
+	{"a negative number as large as a point in time", "-99999999999", 0, false},
+	{"thousands", "1,500", 1500, true},
+	{"thousands in Unix milliseconds that are past", "784,887,120,000", 0, false},
+	{"an IMF-fixdate", "@http+60", 60, false},
+	{"an IMF-fixdate that is past", "Tue, 15 Nov 1994 08:11:59 GMT", 0, false},
+	{"RFC 3339", "@rfc+60", 60, false},
+	{"RFC 3339 in quotes", `"@rfc+60"`, 60, false},
+	{"a number in quotes with spaces", `" 5 "`, 5, true},
+	{"a parameter behind a number", "5 ;x=1", 5, true},
+	{"a parameter behind thousands", "1,500;x=1", 1500, true},
+	{"a number behind a number, the later", "5\t, 6", 6, true},
+	{"a word behind a number", "5\t, x", 5, true},
+	{"a number behind one that says nothing", "-1, 5", 5, true},
+	{"a unit", "1s", 1, false},
+	{"minutes and seconds", "6m0s", 360, false},
+	{"milliseconds by their unit", "120ms", 1, false},
+	{"a fraction of a unit", "2m52.8s", 173, false},
+	{"hours and minutes", "1h2m", 3720, false},
+	{"a fraction of hours", "1.5h", 5400, false},
+	{"a fraction of minutes", "0.1m", 6, false},
+	{"days and hours", "1d2h", 93600, false},
+	{"a week", "1w", 604800, false},
+	{"microseconds by their unit", "1\u00b5s", 1, false},
+	{"a nanosecond by its unit", "1ns", 1, false},
+	{"no time at all", "0s", 0, false},
+	{"a nanosecond less than a second", "999999999ns", 1, false},
+	{"a word for the unit", "30 seconds", 30, false},
+	{"two words for units", "1 minute 5 seconds", 65, false},
+	{"fractions that make a whole second", "1.5s 500ms", 2, false},
+	{"more hours than a number holds", "999999999999999999999h", MaxInteger, false},
+	{"a clock", "00:00:03", 3, false},
+	{"a clock with a fraction", "01:02:03.5", 3724, false},
+	{"a clock with days", "2.00:00:00", 172800, false},
+	{"a clock that no number holds", "99999999999999999999:00:00", MaxInteger, false},
 }
 
 func TestOlderResetFaults(t *testing.T) {
@@ -167,7 +153,8 @@ func TestOlderFormats(t *testing.T) {
 	}
 }
 
-// TestOlderReference: what absolute times count from.
+// TestOlderReference: what absolute times count from. retryAfterCases have more of the
+// same clock.
 func TestOlderReference(t *testing.T) {
 	const base = "X-RateLimit-Reset: 1994-11-15T09:00:00Z\n"
 	for _, tt := range []struct {
@@ -180,15 +167,9 @@ func TestOlderReference(t *testing.T) {
 		{"a Date in the zone UTC", "Date: Tue, 15 Nov 1994 08:59:00 UTC", 60},
 		{"a Date with space around it", "Date: Tue, 15 Nov 1994 08:59:00 GMT\t ", 60},
 		{"a Date of RFC 850", "Date: Tuesday, 15-Nov-94 08:59:00 GMT", 60},
-		{"a Date that nobody can read", "Date: yesterday", 2880},
-		{"a Date that is 25 hours off", "Date: Mon, 14 Nov 1994 07:12:00 GMT", 2880},
-		{"an Age of 0", "Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: 0", 60},
 		{"an Age that is none", "Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: x", 60},
 		{"a negative Age", "Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: -5", 60},
-		{"a positive Age", "Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: 1", 2880},
 		{"a fraction for an Age", "Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: 0.5", 2880},
-		{"a list for an Age, of which the first is positive", "Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: 5, 0", 2880},
-		{"a list for an Age, of which the first is 0", "Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: 0, 5", 60},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := ParseAny(wire(base+tt.wire), LegacyOptions{Now: then})
@@ -221,46 +202,10 @@ func TestOlderCounts(t *testing.T) {
 	}
 }
 
-func TestOlderPolicies(t *testing.T) {
-	h := wire(`RateLimit-Limit: 100, 100;window=60;burst=1000;Comment="sliding window";x=1.5;y=tok;z;bad="` + "\u00e9" + `";w2=(;Q=1, 5000;window=3600;burst=0;burst=7`)
-	got, err := ParseAny(h, LegacyOptions{Name: "mine"})
-	require.NoError(t, err)
-	require.Equal(t, []Policy{
-		{Name: "mine", Quota: 100, Window: SecondsOf(60), Params: Params{
-			{"burst", int64(1000)}, {"comment", "sliding window"}, {"x", 1.5}, {"y", httpsfv.Token("tok")}, {"z", true},
-		}},
-		{Name: "5000/3600", Quota: 5000, Window: SecondsOf(3600), Params: Params{{"burst", int64(7)}}},
-	}, got.Policies)
-
-	got, err = ParseAny(wire("RateLimit-Limit: 5;c=1\nX-RateLimit-Limit: 5;d=2"), LegacyOptions{})
-	require.NoError(t, err)
-	require.Equal(t, []Policy{{Name: "default", Quota: 5, Params: Params{{"c", int64(1)}}}}, got.Policies, "the first comments count")
-
-	got, err = ParseAny(wire(`RateLimit-Limit: 5;w=2;c='single';d=5x`), LegacyOptions{})
-	require.NoError(t, err)
-	require.Equal(t, []Policy{{Name: "default", Quota: 5, Window: SecondsOf(2), Params: Params{{"c", "single"}}}}, got.Policies)
-
-	got, err = ParseAny(wire("RateLimit-Policy: 5000;w=3600, 100;w=60\nRateLimit-Limit: 100\nRateLimit-Remaining: 1"), LegacyOptions{Name: "mine"})
-	require.NoError(t, err)
-	p, ok := got.PolicyOf(got.Limits[0])
-	require.True(t, ok)
-	require.Equal(t, Policy{Name: "mine", Quota: 100, Window: SecondsOf(60)}, p)
-	require.Equal(t, "5000/3600", got.Policies[0].Name, "in the order of the field")
-}
-
 // TestComments: as many as are kept, and one more.
 func TestComments(t *testing.T) {
-	list := func(n int) string {
-		var b strings.Builder
-		b.WriteString("5;w=1")
-		for i := range n {
-			b.WriteString(";c")
-			b.WriteString(strings.Repeat("x", i))
-		}
-		return b.String()
-	}
 	for _, n := range []int{maxComments, maxComments + 1} {
-		got, err := ParseAny(http.Header{"Ratelimit-Limit": {list(n)}}, LegacyOptions{})
+		got, err := ParseAny(http.Header{"Ratelimit-Limit": {"5;w=1" + extensionText(n)}}, LegacyOptions{})
 		require.NoError(t, err)
 		require.Len(t, got.Policies[0].Params, maxComments)
 	}

@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -368,14 +367,7 @@ func TestParsePolicyErrors(t *testing.T) { runErrorCases(t, policyCodec, policyE
 func TestParseBounds(t *testing.T) {
 	members := func(n int) string { return strings.Repeat(`"a";r=1, `, n-1) + `"a";r=1` }
 	written := func(n int) string { return `"a";r=1` + strings.Repeat(";x", n-1) }
-	params := func(n int) string {
-		var b strings.Builder
-		b.WriteString(`"a";r=1`)
-		for i := range n - 1 {
-			fmt.Fprintf(&b, ";k%03d", i)
-		}
-		return b.String()
-	}
+	params := func(n int) string { return `"a";r=1` + extensionText(n-1) }
 	for _, tc := range []struct {
 		name  string
 		lines []string

@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"net/http"
 	"slices"
@@ -195,31 +194,6 @@ var tightestOfOneUnit = []struct{ name, limits, want string }{
 }
 
 const tokens = `;qu="tokens"`
-
-// Fields are printed for people.
-func TestFieldsString(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		wire string
-		want string
-	}{
-		{"nothing", "", "no limits"},
-		{"policies", `RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400`, `policies "burst";q=100;w=60, "daily";q=1000;w=86400; dialect ratelimit`},
-		{"a limit", `RateLimit: "burst";r=0;t=12`, `limits "burst";r=0;t=12; dialect ratelimit`},
-		{"both", `RateLimit-Policy: "burst";q=100;w=60` + "\n" + `RateLimit: "burst";r=0;t=12`, `policies "burst";q=100;w=60; limits "burst";r=0;t=12; dialect ratelimit`},
-		{"an older form", "RateLimit-Limit: 100\nRateLimit-Remaining: 9", `policies "default";q=100; limits "default";r=9; dialect draft-06`},
-		{"a guess", "X-RateLimit-Remaining: 9\nX-RateLimit-Reset: 60", `limits "default";r=9;t=60; dialect x-ratelimit, guessed`},
-		{"what an older form does not say", "X-RateLimit-Reset-After: 60", `limits "default";t=60; dialect x-ratelimit`},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			f, err := ParseAny(wire(tc.wire), LegacyOptions{})
-			require.NoError(t, err)
-			require.Equal(t, tc.want, fmt.Sprint(f))
-		})
-	}
-	own := FixedWindow{Name: "own", Quota: 5, Used: 1, Window: time.Minute, Left: time.Second}.Fields()
-	require.Equal(t, `policies "own";q=5;w=60; limits "own";r=4;t=1`, own.String())
-}
 
 // tightestCases are fields with limits of several units, and the name of the
 // tightest.

@@ -164,14 +164,6 @@ func vectorResponse(text string) (status int, header []string) {
 // headerOf makes a header of lines in a vector.
 func headerOf(lines []string) http.Header { return wire(strings.Join(bytesOf(lines), "\n")) }
 
-// indexOrNil returns a pointer to an index, or nil if it is -1.
-func indexOrNil(i int) *int {
-	if i < 0 {
-		return nil
-	}
-	return &i
-}
-
 // A vectorError says that something is refused, and why.
 type vectorError struct {
 	Rule   string `json:"rule"`             // an id in CONFORMANCE.md, or a section of an RFC
@@ -179,7 +171,7 @@ type vectorError struct {
 	Field  string `json:"field,omitempty"`  // if the case has several
 	Line   *int   `json:"line,omitempty"`   // index of the line, from 0
 	Offset *int   `json:"offset,omitempty"` // byte in that line, from 0
-	Item   *int   `json:"item,omitempty"`   // index of the member, from 0; absent if none is at fault
+	Item   *int64 `json:"item,omitempty"`   // index of the member, from 0; absent if none is at fault
 	Param  string `json:"param,omitempty"`  // key of the parameter at fault
 }
 
@@ -195,7 +187,7 @@ func vectorErrorOf(t *testing.T, err error) *vectorError {
 		return nil
 	}
 	e := requireFieldError(t, err)
-	v := &vectorError{Rule: vectorRule(e), Cause: causeNames[e.Err], Item: indexOrNil(e.Item), Param: e.Param}
+	v := &vectorError{Rule: vectorRule(e), Cause: causeNames[e.Err], Item: orNil(int64(e.Item)), Param: e.Param}
 	if e.Offset >= 0 {
 		v.Line, v.Offset = &e.Line, &e.Offset
 	}
@@ -205,12 +197,9 @@ func vectorErrorOf(t *testing.T, err error) *vectorError {
 // vectorErrors returns what ParseAny or Parse says of several fields.
 func vectorErrors(t *testing.T, err error) (list []vectorError) {
 	t.Helper()
-	if err == nil {
-		return nil
-	}
-	for _, err := range err.(interface{ Unwrap() []error }).Unwrap() {
-		v := vectorErrorOf(t, err)
-		v.Field = requireFieldError(t, err).Field
+	for _, e := range requireFieldErrors(t, err) {
+		v := vectorErrorOf(t, e)
+		v.Field = e.Field
 		list = append(list, *v)
 	}
 	return list
@@ -392,30 +381,30 @@ type vectorMember struct {
 	Params []vectorParam `json:"params,omitempty"`
 }
 
-func vectorMemberOf(m memberJSON) vectorMember {
-	v := vectorMember{memberJSON: m}
-	for _, p := range m.Params {
-		v.Params = append(v.Params, vectorParam(p))
+func vectorMembers[T any](list []T, of func(T) memberJSON) []vectorMember {
+	members := []vectorMember{}
+	for _, m := range list {
+		v := vectorMember{memberJSON: of(m)}
+		for _, p := range v.memberJSON.Params {
+			v.Params = append(v.Params, vectorParam(p))
+		}
+		members = append(members, v)
 	}
-	return v
+	return members
 }
 
 func policyMembers(list ...Policy) []vectorMember {
-	members := []vectorMember{}
-	for _, p := range list {
-		m := memberJSON{p.Name, orNil(p.Quota), p.Unit, p.Window, nil, Seconds{}, p.PartitionKey, p.Params}
-		members = append(members, vectorMemberOf(m))
-	}
-	return members
+	return vectorMembers(list, func(p Policy) memberJSON {
+		return memberJSON{
+			Name: p.Name, Quota: orNil(p.Quota), Unit: p.Unit, Window: p.Window, PartitionKey: p.PartitionKey, Params: p.Params,
+		}
+	})
 }
 
 func limitMembers(list ...Limit) []vectorMember {
-	members := []vectorMember{}
-	for _, l := range list {
-		m := memberJSON{l.Name, nil, "", Seconds{}, orNil(l.Remaining), l.Reset, l.PartitionKey, l.Params}
-		members = append(members, vectorMemberOf(m))
-	}
-	return members
+	return vectorMembers(list, func(l Limit) memberJSON {
+		return memberJSON{Name: l.Name, Remaining: orNil(l.Remaining), Reset: l.Reset, PartitionKey: l.PartitionKey, Params: l.Params}
+	})
 }
 
 func (m vectorMember) params() (ps Params) {
@@ -586,7 +575,7 @@ func legacyVectors(t *testing.T) {
 			add(group, tc.name, tc.wire)
 		}
 	}
-	for _, tc := range resetCases() {
+	for _, tc := range resetCases {
 		add("resets", tc.name, "X-RateLimit-Reset: "+tc.value)
 	}
 	checkVectors(t, "legacy", "responses in older forms, and what they say", list, func(v *legacyVector) {
@@ -813,11 +802,11 @@ type lintFinding struct {
 	Rule  string `json:"rule"`
 	Level string `json:"level"`
 	Field string `json:"field"`
-	Item  *int   `json:"item,omitempty"`
+	Item  *int64 `json:"item,omitempty"`
 }
 
 func lintFindingOf(f Finding) lintFinding {
-	return lintFinding{f.Rule, f.Level.String(), f.Field, indexOrNil(f.Item)}
+	return lintFinding{f.Rule, f.Level.String(), f.Field, orNil(int64(f.Item))}
 }
 
 func lintVectors(t *testing.T) {
