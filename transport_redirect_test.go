@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -116,22 +115,6 @@ func TestTransportRedirections(t *testing.T) {
 		require.Len(t, s.seen, 2*len(rt.redirected))
 		runtime.KeepAlive(following)
 	})
-}
-
-// Nothing is sent of a redirection that is followed after its context has ended.
-func TestTransportRedirectEnded(t *testing.T) {
-	s := newScript(found)
-	rt := &Transport{Base: s}
-	resp, err := rt.RoundTrip(newRequest(t, example))
-	require.NoError(t, err)
-	ended := errors.New("ended")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(ended)
-	next := newRequest(t, example).WithContext(ctx)
-	next.Response = resp
-	_, err = rt.RoundTrip(next)
-	require.Equal(t, ended, err)
-	require.Len(t, s.seen, 1)
 }
 
 // Only http.Client follows a redirection. Whoever sends the same request again waits.

@@ -131,21 +131,24 @@ func TestTransportClientTimeout(t *testing.T) {
 	})
 }
 
-// A request whose context has ended is not sent, nor counted.
+// A request whose context has ended is not sent, nor counted, though it follows a redirection.
 func TestTransportEnded(t *testing.T) {
-	s := newScript("")
+	s := newScript(found)
 	rt := &Transport{Base: s}
-	body := &closing{}
+	resp, err := rt.RoundTrip(newRequest(t, example))
+	require.NoError(t, err)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	errStop := errors.New("stop")
 	cancel(errStop)
-	req := newRequest(t, example).WithContext(ctx)
-	req.Body = body
-	_, err := rt.RoundTrip(req)
-	require.Equal(t, errStop, err)
-	require.Equal(t, 1, body.closed)
-	require.Empty(t, s.seen)
-	require.Empty(t, rt.gate().keys)
+	for address, redirection := range map[string]*http.Response{example: resp, "http://other.example/": nil} {
+		body, req := &closing{}, newRequest(t, address).WithContext(ctx)
+		req.Body, req.Response = body, redirection
+		_, err := rt.RoundTrip(req)
+		require.Equal(t, errStop, err)
+		require.Equal(t, 1, body.closed)
+	}
+	require.Len(t, s.seen, 1)
+	require.Len(t, rt.gate().keys, 1)
 }
 
 // MaxWait of the Advisor is that of a Transport without a Gate.
@@ -283,36 +286,25 @@ func TestTransportCloseIdleConnections(t *testing.T) {
 	(&Transport{Base: newScript("")}).CloseIdleConnections() // has none to close
 }
 
-// Request.Cancel ends a wait, as it does in net/http.
+// Request.Cancel ends a wait, as it does in net/http: that of a limit, and that of a redirection.
 func TestTransportRequestCancel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScript(`RateLimit: "a";r=0;t=30`)
-		rt := &Transport{Base: s}
-		require.NoError(t, get(t, rt, example))
-		cancel := make(chan struct{})
-		req := newRequest(t, example)
-		req.Cancel = cancel //lint:ignore SA1019 net/http still obeys it
-		body := &closing{}
-		req.Body = body
-		time.AfterFunc(time.Second, func() { close(cancel) })
-		_, err := rt.RoundTrip(req)
-		require.Equal(t, errCancelled, err)
-		require.Equal(t, time.Second, time.Since(s.start))
-		require.Equal(t, 1, body.closed)
-		require.Zero(t, entryOf(rt, "api.example").queue.n)
-
-		rt = &Transport{Base: newScript("HTTP/1.1 303 See Other\nLocation: /a\nRetry-After: 30")}
-		redirection, err := rt.RoundTrip(newRequest(t, example))
-		require.NoError(t, err)
-		start, again := time.Now(), make(chan struct{})
-		req = newRequest(t, example)
-		req.Response = redirection
-		req.Cancel = again //lint:ignore SA1019 net/http still obeys it
-		time.AfterFunc(time.Second, func() { close(again) })
-		_, err = rt.RoundTrip(req)
-		require.Equal(t, errCancelled, err, "the wait of a redirection")
-		require.Equal(t, time.Second, time.Since(start))
-	})
+	for _, first := range []string{`RateLimit: "a";r=0;t=30`, seeOther + "Retry-After: 30"} {
+		inBubble(t, first, func(t *testing.T) {
+			s := newScript(first)
+			rt := &Transport{Base: s}
+			resp, err := rt.RoundTrip(newRequest(t, example))
+			require.NoError(t, err)
+			req, cancel, body := newRequest(t, example), make(chan struct{}), &closing{}
+			req.Response, req.Body = resp, body // which is a redirection or not
+			req.Cancel = cancel                 //lint:ignore SA1019 net/http still obeys it
+			time.AfterFunc(time.Second, func() { close(cancel) })
+			_, err = rt.RoundTrip(req)
+			require.Equal(t, errCancelled, err)
+			require.Equal(t, time.Second, time.Since(s.start))
+			require.Equal(t, 1, body.closed)
+			require.Zero(t, entryOf(rt, "api.example").queue.n)
+		})
+	}
 }
 
 // Whatever panics, bodies are closed, and the request counts as one without answer.
