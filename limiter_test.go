@@ -97,20 +97,21 @@ func TestFixedWindow(t *testing.T) {
 		{"the lowest numbers", math.MinInt64, math.MaxInt64, math.MinInt64, math.MinInt64, `"a";q=0`, `"a";r=0;t=1`, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p, l := theOnly(FixedWindow{"a", tc.quota, tc.used, tc.window, tc.left}.Fields())
-			require.Equal(t, tc.policy, p.String())
-			require.Equal(t, tc.limit, l.String())
-			require.Equal(t, tc.pace, paceOf(p, l))
+			requireLimiter(t, FixedWindow{"a", tc.quota, tc.used, tc.window, tc.left}.Fields(), tc.policy, tc.limit, tc.pace)
 			lawFixedWindow(t, tc.quota, tc.used, tc.window, tc.left)
 		})
 	}
 }
 
-// paceOf returns the pace that a client goes at.
-func paceOf(p Policy, l Limit) time.Duration {
-	a := Advice{Fields: Fields{Policies: []Policy{p}, Limits: []Limit{l}}}
+// requireLimiter holds what a limiter says, and the pace that a client goes at.
+func requireLimiter(t testing.TB, f Fields, policy, limit string, pace time.Duration) {
+	t.Helper()
+	p, l := theOnly(f)
+	require.Equal(t, policy, p.String())
+	require.Equal(t, limit, l.String())
+	a := Advice{Fields: f}
 	a.follow()
-	return a.Pace
+	require.Equal(t, pace, a.Pace)
 }
 
 // lawTokenBucket holds TokenBucket against its definition, in numbers that lose no
@@ -192,46 +193,9 @@ func TestTokenBucket(t *testing.T) {
 		{"the largest numbers", math.MaxInt64, 1, math.MaxFloat64, `"a";q=999999999999999;w=999999999999999`, `"a";r=999999999999999;t=1`, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p, l := theOnly(TokenBucket{"a", tc.burst, tc.perSecond, tc.tokens}.Fields())
-			require.Equal(t, tc.policy, p.String())
-			require.Equal(t, tc.limit, l.String())
-			require.Equal(t, tc.pace, paceOf(p, l))
+			requireLimiter(t, TokenBucket{"a", tc.burst, tc.perSecond, tc.tokens}.Fields(), tc.policy, tc.limit, tc.pace)
 			lawTokenBucket(t, tc.burst, tc.perSecond, tc.tokens)
 		})
-	}
-}
-
-// A bucket is a limiter that counts in exact numbers.
-type bucket struct {
-	burst, perSecond, tokens float64
-}
-
-func (b *bucket) flow(seconds float64) { b.tokens = min(b.tokens+seconds*b.perSecond, b.burst) }
-
-func (b *bucket) take() bool {
-	if b.tokens < 1 {
-		return false
-	}
-	b.tokens--
-	return true
-}
-
-// What a bucket says can be taken at once, one more is refused, and after the
-// reset one passes again.
-func TestTokenBucketTrue(t *testing.T) {
-	for _, b := range []bucket{{20, 10, 20}, {20, 0.125, 7.25}, {1, 32, 1}, {5, 0.5, 0}, {3, 4, 2.5}, {1000, 8, 999}} {
-		for range 20 {
-			_, l := theOnly(TokenBucket{"a", int64(b.burst), b.perSecond, b.tokens}.Fields())
-			for range l.Remaining {
-				require.True(t, b.take(), "%v of %v", l, b)
-			}
-			require.False(t, b.take(), "%v of %v", l, b)
-			_, l = theOnly(TokenBucket{"a", int64(b.burst), b.perSecond, b.tokens}.Fields())
-			require.Zero(t, l.Remaining)
-			b.flow(float64(l.Reset.n))
-			require.True(t, b.take(), "%v of %v", l, b)
-			b.flow(0.375)
-		}
 	}
 }
 
@@ -246,18 +210,17 @@ func TestTokenBucketPace(t *testing.T) {
 		{2, 2, 1}, {3, 2, 2}, {5, 5, 4}, {6, 5, 5}, {10, 10, 9}, {11, 10, 10}, {1, 20, 1}, {1, 0.5, 0.5}, {2, 0.5, 0.5},
 	} {
 		const served = 1000
-		b := bucket{burst: float64(tc.burst), perSecond: tc.perSecond, tokens: float64(tc.burst)}
-		took := 0.0
+		l, now := pail{name: "a", burst: tc.burst, perSecond: tc.perSecond}, epoch
 		for range served {
-			require.True(t, b.take(), "%v", tc)
-			f := TokenBucket{Name: "a", Burst: tc.burst, PerSecond: tc.perSecond, Tokens: b.tokens}.Fields()
-			a := Advice{Fields: f}
+			_, passes := l.left(now)
+			require.True(t, passes, "%v", tc)
+			l.take(now)
+			var a Advice
+			a.Fields, _ = l.left(now)
 			a.follow()
-			wait := max(a.Pace, a.Wait).Seconds()
-			b.flow(wait)
-			took += wait
+			now = now.Add(max(a.Pace, a.Wait))
 		}
-		require.InDelta(t, tc.want, served/took, 0.05*tc.want, "%v", tc)
+		require.InDelta(t, tc.want, served/now.Sub(epoch).Seconds(), 0.05*tc.want, "%v", tc)
 	}
 }
 
