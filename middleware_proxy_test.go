@@ -470,27 +470,13 @@ func lawProxy(t testing.TB, rnd *rand.Rand) (joined bool) {
 		upstream.Header.Set("Retry-After", []string{"0", "1", "60"}[rnd.IntN(3)])
 	}
 	direct := Advisor{}.Advise(upstream, time.Now())
-	stack, decisions, fails := randomStack(rnd)
-	var said []Fields
-	faulty := false
-	inner := stack[len(stack)-1]
-	proxy := proxyTo(upstream, inner)
+	stack := newRandomStack(rnd, false)
+	proxy := proxyTo(upstream, stack.middlewares[len(stack.middlewares)-1])
 	if rnd.IntN(4) == 0 {
 		proxy.Transport = tryInTime(proxy.Transport)
 	}
 	var handler http.Handler = proxy
-	for i, m := range slices.Backward(stack) {
-		decisions[i].Violated = nil
-		m.Take = func(*http.Request) (Decision, error) {
-			if fails[i] == nil {
-				said = append(said, decisions[i].Fields)
-			}
-			return decisions[i], fails[i]
-		}
-		m.OnError = func(http.ResponseWriter, *http.Request, error) bool {
-			faulty = true
-			return false
-		}
+	for _, m := range slices.Backward(stack.middlewares) {
 		handler = m.Handler(handler)
 		if rnd.IntN(8) == 0 {
 			handler = http.TimeoutHandler(handler, time.Minute, "")
@@ -499,11 +485,11 @@ func lawProxy(t testing.TB, rnd *rand.Rand) (joined bool) {
 	w := served(handler, nil)
 	through := Advisor{}.Advise(w.Result(), time.Now())
 	require.GreaterOrEqual(t, through.Asked, direct.Asked, "law 11: %v\n%v", upstream.Header, w.Header())
-	if faulty {
+	if stack.faulty {
 		return false
 	}
 	require.GreaterOrEqual(t, max(through.Pace, through.Asked), direct.Pace, "law 11: %v\n%v", upstream.Header, w.Header())
-	for _, own := range said {
+	for _, own := range stack.said {
 		mine := Advice{Fields: own}
 		mine.follow()
 		require.GreaterOrEqual(t, max(through.Pace, through.Asked), mine.Pace, "law 11: %v\n%v", own, w.Header())
@@ -514,8 +500,8 @@ func lawProxy(t testing.TB, rnd *rand.Rand) (joined bool) {
 	for key, lines := range w.Header() {
 		require.Len(t, lines, 1, key)
 	}
-	lawForms(t, w.Header(), said)
-	return len(said) > 0 && w.Header()[limitKey] != nil
+	lawForms(t, w.Header(), stack.said)
+	return len(stack.said) > 0 && w.Header()[limitKey] != nil
 }
 
 // TestModifyResponseRandom is law 11 for random upstreams behind random Middlewares.

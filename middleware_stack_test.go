@@ -23,30 +23,23 @@ type level struct {
 	err              error // of Take
 }
 
-// stack serves a request through Middlewares, the first of which is the outermost,
-// and returns the response, how many of them it has reached, and what OnError has
-// heard.
-func stack(t testing.TB, h http.Header, next http.Handler, levels ...level) (w *httptest.ResponseRecorder, reached int, faults []error) {
+// stack serves a request through Middlewares, the first of which is the outermost, and
+// returns the response, and what OnError has heard.
+func stack(t testing.TB, h http.Header, levels ...level) (w *httptest.ResponseRecorder, faults []error) {
 	t.Helper()
+	var next http.Handler = accept
 	for _, of := range slices.Backward(levels) {
 		d := Decision{Fields: fieldsOf(t, of.policies, of.limits)}
 		if of.violated != "" {
 			d.Violated = []string{of.violated}
 		}
-		m := &Middleware{
-			Take: func(*http.Request) (Decision, error) {
-				reached++
-				return d, of.err
-			},
-			Legacy: of.legacy,
-			OnError: func(_ http.ResponseWriter, _ *http.Request, err error) bool {
-				faults = append(faults, err)
-				return false
-			},
-		}
+		m := &Middleware{Take: decide(d, of.err), Legacy: of.legacy, OnError: func(_ http.ResponseWriter, _ *http.Request, err error) bool {
+			faults = append(faults, err)
+			return false
+		}}
 		next = m.Handler(next)
 	}
-	return served(next, h), reached, faults
+	return served(next, h), faults
 }
 
 // accept is a handler that lets everything pass.
@@ -168,7 +161,7 @@ func TestMiddlewareStack(t *testing.T) {
 			Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset`, nil},
 	} {
 		inBubble(t, tc.name, func(t *testing.T) {
-			w, _, faults := stack(t, wire(written(tc.before)), accept, tc.levels...)
+			w, faults := stack(t, wire(written(tc.before)), tc.levels...)
 			require.Equal(t, tc.status, w.Code)
 			got := w.Header().Clone()
 			got.Del("Content-Type")
@@ -200,28 +193,48 @@ func TestMiddlewareBehindTimeout(t *testing.T) {
 		limits: global 2/3 w=60 t=50, route 99/100 w=60 t=60`)), w.Header())
 }
 
-// randomStack returns random Middlewares around each other: some refuse, some fail,
-// some mean different things by one name, and some write older forms.
-func randomStack(rnd *rand.Rand) (stack []*Middleware, decisions []Decision, fails []error) {
+// A random stack are random Middlewares around each other, of which some refuse, some fail,
+// some mean different things by one name, and some write older forms; and what has become
+// of a request.
+type randomStack struct {
+	middlewares []*Middleware
+	said        []Fields // by those whom it has reached
+	faulty      bool     // OnError has heard of one, which is not among those, as it is not said in all forms
+}
+
+func newRandomStack(rnd *rand.Rand, refuses bool) *randomStack {
+	s := &randomStack{}
 	for range 1 + rnd.IntN(4) {
 		d := Decision{Fields: ownFields(rnd)}
-		if rnd.IntN(8) == 0 {
+		if rnd.IntN(8) == 0 && refuses {
 			d.Violated = []string{"a"}
 		}
 		var err error
 		if rnd.IntN(8) == 0 {
 			err = errDown
 		}
-		var legacy []*Dialect
+		before := 0
+		m := &Middleware{
+			Take: func(*http.Request) (Decision, error) {
+				before = len(s.said)
+				if err == nil {
+					s.said = append(s.said, d.Fields)
+				}
+				return d, err
+			},
+			OnError: func(http.ResponseWriter, *http.Request, error) bool {
+				s.faulty, s.said = true, s.said[:before]
+				return false
+			},
+		}
 		for rnd.IntN(2) == 0 {
 			if d := writtenDialects[rnd.IntN(len(writtenDialects))]; d != Draft07 {
-				legacy = append(legacy, d)
+				m.Legacy = append(m.Legacy, d)
 			}
 		}
-		stack = append(stack, &Middleware{Legacy: legacy})
-		decisions, fails = append(decisions, d), append(fails, err)
+		s.middlewares = append(s.middlewares, m)
 	}
-	return stack, decisions, fails
+	return s
 }
 
 // lawStack is law 11 for Middlewares around each other: what a client reads permits
@@ -230,24 +243,9 @@ func randomStack(rnd *rand.Rand) (stack []*Middleware, decisions []Decision, fai
 // they are.
 func lawStack(t testing.TB, rnd *rand.Rand) (joined int) {
 	t.Helper()
-	stack, decisions, fails := randomStack(rnd)
-	var said []Fields
-	faulty := false
+	stack := newRandomStack(rnd, true)
 	var handler http.Handler = accept
-	for i, m := range slices.Backward(stack) {
-		before := 0
-		m.Take = func(*http.Request) (Decision, error) {
-			before = len(said)
-			if fails[i] == nil {
-				said = append(said, decisions[i].Fields)
-			}
-			return decisions[i], fails[i]
-		}
-		m.OnError = func(_ http.ResponseWriter, _ *http.Request, err error) bool {
-			faulty = true
-			said = said[:before] // it is not said, or not in all forms
-			return false
-		}
+	for _, m := range slices.Backward(stack.middlewares) {
 		handler = m.Handler(handler)
 	}
 	w := httptest.NewRecorder()
@@ -261,17 +259,17 @@ func lawStack(t testing.TB, rnd *rand.Rand) (joined int) {
 		return 0
 	}
 	require.NoError(t, err)
-	for _, own := range said {
+	for _, own := range stack.said {
 		lawAdviseNoMore(t, own, got)
 	}
 	require.Zero(t, max(repeated(got.Policies), repeated(got.Limits)), "nothing is there twice: %v", got)
 	for key, lines := range w.Header() {
 		require.Len(t, lines, 1, key)
 	}
-	if !faulty {
-		lawForms(t, w.Header(), said)
+	if !stack.faulty {
+		lawForms(t, w.Header(), stack.said)
 	}
-	return len(said)
+	return len(stack.said)
 }
 
 // form matches the beginning of the names of one older form.
