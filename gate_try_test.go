@@ -218,18 +218,6 @@ func TestEnterCause(t *testing.T) {
 	})
 }
 
-// An answer from the future lasts no longer than one that arrives now.
-func TestAnsweredInFuture(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var g Gate
-		p := enter(t, &g, "a")
-		p.Answered(advised("Retry-After: 5"), time.Now().Add(1e6*time.Hour))
-		start := time.Now()
-		entered(t, &g, "a", "")
-		require.Equal(t, 5*time.Second, time.Since(start))
-	})
-}
-
 // Forget knows a key by the text that Enter and Transport use for it, and an origin
 // stands for the keys that KeyBy has made of it.
 func TestForgetOrigin(t *testing.T) {

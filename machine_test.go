@@ -452,29 +452,18 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// A refusal without a wait is waited for 32 s at the most.
-func TestMachineBackoff(t *testing.T) {
-	m, r := &machine{}, settings{maxWait: time.Hour, share: 1}
-	now, longest := epoch, leastBackoff
-	for range 100 {
-		m.tick(now, &r)
-		var sent trip
-		m.send(&sent, now, &r)
-		m.answered(&sent, &report{refused: true}, now, &r)
-		wait := m.pause.until.Sub(now)
-		require.LessOrEqual(t, wait, longest)
-		require.GreaterOrEqual(t, wait, longest/2)
-		now, longest = m.pause.until, min(longest+longest/2, mostBackoff)
-	}
-}
-
-// Where the first wait was enough, it is the first again, and the second is longer by half.
-func TestBackoffEnough(t *testing.T) {
+// Waits that nobody has asked for grow by half, to 32 s at the most. Where the first was
+// enough, it is the first again.
+func TestBackoff(t *testing.T) {
 	var b backoff
 	require.Equal(t, leastBackoff, b.next())
 	b.recovered()
-	require.Equal(t, leastBackoff, b.next())
-	require.Equal(t, leastBackoff*3/2, b.next())
+	want := leastBackoff
+	for range 100 {
+		require.Equal(t, want, b.next())
+		want = min(want*3/2, mostBackoff)
+	}
+	require.Equal(t, 32*time.Second, want)
 }
 
 // Budgets of which one allows nothing that another does not are one.

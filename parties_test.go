@@ -150,11 +150,3 @@ func TestManyLines(t *testing.T) {
 		require.EqualValues(t, 5, got.Policies[0].Quota)
 	}
 }
-
-// TestLineThatCounts: the line that a gateway lowers, where a field has several.
-func TestLineThatCounts(t *testing.T) {
-	h := wire("X-RateLimit-Remaining: 5\nX-RateLimit-Reset-After: 30\nX-RateLimit-Reset-After: 60")
-	require.NoError(t, RestrictHeader(h, fieldsOf(t, "", `"gateway";r=0;t=45`), LegacyOptions{Now: late}))
-	require.Equal(t, []string{"30", "60"}, h["X-Ratelimit-Reset-After"], "it says a later one already")
-	require.Equal(t, []string{"0"}, h["X-Ratelimit-Remaining"])
-}

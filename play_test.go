@@ -241,7 +241,7 @@ func (p *play) event(now time.Time, event string) {
 	case "went", "missed", "cancel":
 		p.gone(now, word, words)
 	case "fail":
-		p.fail(p.number(words[0]))
+		p.answer(now, p.number(words[0]), word)
 	case "open":
 		require.True(p.t, v.open, "%s: %+v", p.where, *p.m)
 	case "shut":
@@ -351,37 +351,28 @@ func (p *play) serve(req *http.Request) (*http.Response, error) {
 	}
 }
 
+// answer answers a request with field lines, or not at all: "fail".
 func (p *play) answer(now time.Time, n int, fields string) {
-	if p.via != nil {
-		p.requests[n-1].answer <- fields
-		synctest.Wait()
-		p.requests[n-1].answer = nil
+	if p.gate == nil && fields == "fail" {
+		p.m.failed(p.trips[n-1])
 		return
 	}
 	a := Advisor{MaxWait: p.r.maxWait}.Advise(shortResponse(fields), now)
-	if p.gate != nil {
-		p.requests[n-1].pass.Answered(a, now)
-		p.requests[n-1].answer = nil
-		synctest.Wait()
+	if p.gate == nil {
+		told := reportOf(&a, p.trips[n-1].prices, nil)
+		p.m.answered(p.trips[n-1], &told, now, &p.r)
 		return
 	}
-	told := reportOf(&a, p.trips[n-1].prices, nil)
-	p.m.answered(p.trips[n-1], &told, now, &p.r)
-}
-
-func (p *play) fail(n int) {
-	switch {
+	switch r := p.requests[n-1]; {
 	case p.via != nil:
-		p.requests[n-1].answer <- "fail"
-		synctest.Wait()
-		p.requests[n-1].answer = nil
-	case p.gate != nil:
-		p.requests[n-1].pass.Failed()
-		p.requests[n-1].answer = nil
-		synctest.Wait()
+		r.answer <- fields
+	case fields == "fail":
+		r.pass.Failed()
 	default:
-		p.m.failed(p.trips[n-1])
+		r.pass.Answered(a, now)
 	}
+	synctest.Wait()
+	p.requests[n-1].answer = nil
 }
 
 // gone: requests went on, missed their deadlines, or give up.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -223,19 +224,13 @@ func (h *host) serve(takes time.Duration) *http.Response {
 }
 
 func (h *host) write(header http.Header, f Fields, now time.Time) {
-	name := h.form
-	switch h.form {
-	case "current":
-		name = ""
-	case "current and x-ratelimit":
-		name = "x-ratelimit"
-	}
-	if name != h.form {
+	name, both := strings.CutPrefix(h.form, "current")
+	if both {
 		if err := f.Set(header); err != nil {
 			panic(err)
 		}
 	}
-	if d, ok := LookupDialect(name); ok {
+	if d, ok := LookupDialect(strings.TrimPrefix(name, " and ")); ok {
 		if err := d.Set(header, f, now); err != nil {
 			panic(err)
 		}
