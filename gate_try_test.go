@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -166,14 +167,9 @@ func TestWaitingBlocks(t *testing.T) {
 		var g Gate
 		entered(t, &g, "a", "Retry-After: 5")
 		start := time.Now()
-		var mu sync.Mutex
-		first := true
+		var waiting atomic.Int64
 		g.Waiting = func(string, time.Time, Advice) func() {
-			mu.Lock()
-			blocks := first
-			first = false
-			mu.Unlock()
-			if blocks {
+			if waiting.Add(1) == 1 {
 				time.Sleep(time.Hour)
 			}
 			return nil

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -253,17 +252,6 @@ func TestCheck(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A gateway in front of a language model passes its own lint, though the unit of
-// its tokens is not registered.
-func TestCheckRestrictedTokens(t *testing.T) {
-	resp := responseOf("X-RateLimit-Limit-Requests: 100\nX-RateLimit-Remaining-Requests: 99\nX-RateLimit-Reset-Requests: 1s\n" +
-		"X-RateLimit-Limit-Tokens: 30000\nX-RateLimit-Remaining-Tokens: 29900\nX-RateLimit-Reset-Tokens: 6m0s")
-	own := FixedWindow{Name: "gateway", Quota: 50, Used: 1, Window: time.Minute, Left: 30 * time.Second}.Fields()
-	require.NoError(t, RestrictHeader(resp.Header, own, LegacyOptions{}))
-	require.Contains(t, resp.Header.Get(PolicyField), `qu="tokens"`)
-	require.Equal(t, []string{"P15 note RateLimit-Policy 1"}, summaries(Check(resp)), "%v", resp.Header)
 }
 
 // Whatever the older fields of a vendor are called, a finding about them names one.

@@ -279,12 +279,11 @@ func tryInTime(base http.RoundTripper) http.RoundTripper {
 // A response without a header gets one.
 func TestModifyResponseNilHeader(t *testing.T) {
 	m := limited(t, ``, `"tenant";r=99;t=60`)
-	w := httptest.NewRecorder()
-	m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	served(m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		resp := &http.Response{Request: r}
 		require.NoError(t, m.ModifyResponse(resp))
 		require.Equal(t, wire(`RateLimit: "tenant";r=99;t=60`), resp.Header)
-	})).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	})), nil)
 }
 
 // proxyTo is a proxy in front of an upstream that always answers alike.
@@ -414,9 +413,7 @@ func TestModifyResponseStack(t *testing.T) {
 // origin.
 func TestModifyResponseExposes(t *testing.T) {
 	m := limited(t, ``, `"tenant";r=99;t=60`)
-	w := httptest.NewRecorder()
-	w.Header().Set("Access-Control-Allow-Origin", "*")
-	m.Handler(proxyTo(responseOf("Acme-RateLimit-Remaining: 5"), m)).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	w := served(m.Handler(proxyTo(responseOf("Acme-RateLimit-Remaining: 5"), m)), wire("Access-Control-Allow-Origin: *"))
 	require.Contains(t, w.Header().Values("Access-Control-Expose-Headers"), "Acme-Ratelimit-Remaining, RateLimit")
 }
 

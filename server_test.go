@@ -235,17 +235,12 @@ func TestRefuseErrors(t *testing.T) {
 			require.ErrorIs(t, err, tc.want)
 			require.Equal(t, http.Header{limitKey: {"old"}}, w.Header(), "nothing has been written")
 			require.Empty(t, w.Body.String())
-			require.False(t, wroteHeader(w))
+			w.WriteHeader(http.StatusTeapot) // which has no effect after another
+			require.Equal(t, http.StatusTeapot, w.Code)
 		})
 	}
 	err := Refuse(httptest.NewRecorder(), nil, good, NewProblem(QuotaExceeded, "a", "b"))
 	require.EqualError(t, err, "ratelimit: violated policy 2 is not in the fields: missing")
-}
-
-// wroteHeader finds out by writing another one.
-func wroteHeader(w *httptest.ResponseRecorder) bool {
-	w.WriteHeader(http.StatusTeapot)
-	return w.Code != http.StatusTeapot
 }
 
 func TestExpose(t *testing.T) {
@@ -308,11 +303,10 @@ func TestExpose(t *testing.T) {
 
 // Older fields of somebody outside are lowered to what Refuse says.
 func TestRefuseLowersOlder(t *testing.T) {
-	outer := &Middleware{Take: decide(Decision{Fields: fieldsOf(t, `"global";q=100;w=60`, `"global";r=60;t=50`)}, nil), Legacy: []*Dialect{XRateLimit}}
-	w := httptest.NewRecorder()
-	outer.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	outer := limited(t, `"global";q=100;w=60`, `"global";r=60;t=50`, XRateLimit)
+	w := served(outer.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.NoError(t, Refuse(w, r, fieldsOf(t, `"inner";q=9;w=60`, `"inner";r=0;t=55`), nil))
-	})).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	})), nil)
 	require.Equal(t, wire(written(`
 		limits: inner 0/9 w=60 t=55
 		Retry-After: 55

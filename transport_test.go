@@ -46,12 +46,8 @@ func (s *script) RoundTrip(req *http.Request) (*http.Response, error) {
 	lines := s.lines[min(len(s.seen), len(s.lines))-1]
 	s.mu.Unlock()
 	time.Sleep(s.delay)
-	switch lines {
-	case "fail":
+	if lines == "fail" {
 		return nil, errors.New("script: no connection")
-	case "hang":
-		time.Sleep(time.Hour)
-		return answer(req, ""), nil
 	}
 	return answer(req, lines), nil
 }
