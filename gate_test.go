@@ -89,6 +89,9 @@ func TestGateQueue(t *testing.T) {
 			0 told a r=0;t=30 | wait 4
 			10000 cancel 2 | cancel 4
 			30000 went 3 | answer 3 | went 5`},
+		{"who asks does not overtake those that wait", `
+			0 send tokens=40 | answer 1 t r=20;t=1 of q=60;w=60;qu="tokens" | wait 1 tokens=50 | shut 30000 tokens=1 behind
+			30000 went 2`},
 		{"many give up", `0 told a r=0;t=30 | wait 5 | cancel 4 | cancel 2 | cancel 6 | cancel 3 | cancel 5`},
 
 		{"a deadline before the end of the wait", `0 told a r=0;t=30 | wait 1 by=29000 | missed 2 30000`},
@@ -185,6 +188,10 @@ func TestGateMemory(t *testing.T) {
 		fill(t, &g, 0, 1, wait(DefaultMaxWait))
 		require.Equal(t, time.Minute, time.Since(start))
 		require.False(t, known(&g, host(maxKeys)), "nothing is kept of it")
+		p, until := g.TryEnter("another")
+		require.NotNil(t, p)
+		require.Zero(t, until)
+		p.Answered(left, time.Now())
 		time.Sleep(DefaultMaxWait)
 		fill(t, &g, 4*maxKeys, 1, left)
 		require.True(t, known(&g, host(4*maxKeys)), "the waits have ended")

@@ -44,19 +44,6 @@ func TestMachineAlone(t *testing.T) {
 }
 
 func TestTryEnter(t *testing.T) {
-	inBubble(t, "it does not overtake those that wait", func(t *testing.T) {
-		start := time.Now()
-		var g Gate
-		entered(t, &g, "a", `t r=20;t=1 of q=60;w=60;qu="tokens"`, Cost{Unit: "tokens", Units: 40})
-		var all sync.WaitGroup
-		all.Go(func() { entered(t, &g, "a", `t r=0;t=1 of q=60;w=60;qu="tokens"`, Cost{Unit: "tokens", Units: 50}) })
-		synctest.Wait()
-		p, until := g.TryEnter("a", Cost{Unit: "tokens", Units: 1})
-		require.Nil(t, p)
-		require.Equal(t, 30*time.Second, until.Sub(start))
-		all.Wait()
-		require.Equal(t, 30*time.Second, time.Since(start))
-	})
 	inBubble(t, "behind one whose turn has come", func(t *testing.T) {
 		var g Gate
 		entered(t, &g, "a", "a r=0;t=7")
@@ -73,16 +60,6 @@ func TestTryEnter(t *testing.T) {
 		require.Nil(t, p, "the other is the probe")
 		require.True(t, until.After(time.Now()))
 		all.Wait()
-	})
-	inBubble(t, "all keys wait", func(t *testing.T) {
-		var g Gate
-		for i := range maxKeys {
-			entered(t, &g, fmt.Sprint(i), "a r=0;t=60")
-		}
-		p, until := g.TryEnter("another")
-		require.NotNil(t, p)
-		require.Zero(t, until)
-		p.Answered(advised("a r=0;t=60"), time.Now())
 	})
 }
 

@@ -30,6 +30,7 @@ import (
 //	100 open tokens=500     one of that price may be
 //	100 shut 500 certain    and no answer opens the gate earlier
 //	100 shut 500 polite     and one that is in a hurry goes
+//	100 shut 500 behind     none may, but only as others wait, who came before
 //	100 is waiting          the phase
 //
 // Where somebody can wait, in front of a Gate and of a Transport:
@@ -421,7 +422,19 @@ func (p *play) ended(now time.Time, how, until, word string, r *request) {
 
 func (p *play) shut(v verdict, words []string, costs []Cost) {
 	p.t.Helper()
-	require.False(p.t, v.open, "%s: %+v", p.where, *p.m)
+	behind := slices.Contains(words, "behind")
+	require.Equal(p.t, behind, v.open, "%s: %+v", p.where, *p.m)
+	if p.gate != nil {
+		pass, until := p.gate.TryEnter("a", costs...)
+		require.Nil(p.t, pass, p.where)
+		unlock := p.lock()
+		waits := p.entry().queue.n > 0
+		unlock()
+		require.True(p.t, waits || until.Equal(v.until), p.where)
+		if behind {
+			v.until = until
+		}
+	}
 	from, to, isRange := strings.Cut(words[0], "-")
 	if !isRange {
 		to = from
@@ -431,14 +444,6 @@ func (p *play) shut(v verdict, words []string, costs []Cost) {
 	require.LessOrEqual(p.t, until, milliseconds(p.t, to), p.where)
 	require.Equal(p.t, v.certain, slices.Contains(words, "certain"), p.where)
 	require.Equal(p.t, v.polite, slices.Contains(words, "polite"), p.where)
-	if p.gate != nil {
-		pass, until := p.gate.TryEnter("a", costs...)
-		require.Nil(p.t, pass, p.where)
-		defer p.lock()()
-		if e := p.entry(); e.queue.n == 0 {
-			require.Equal(p.t, v.until, until, p.where)
-		}
-	}
 }
 
 // shortResponse reads "429; a r=5;t=30; Retry-After: 7".
