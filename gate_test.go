@@ -91,7 +91,7 @@ func TestGateQueue(t *testing.T) {
 			30000 went 3 | answer 3 | went 5`},
 		{"who asks does not overtake those that wait", `
 			0 send tokens=40 | answer 1 t r=20;t=1 of q=60;w=60;qu="tokens" | wait 1 tokens=50 | shut 30000 tokens=1 behind
-			30000 went 2`},
+			30000 went 2 | answer 2 t r=0;t=1 of q=60;w=60;qu="tokens" | shut 31000 tokens=1 certain`},
 		{"many give up", `0 told a r=0;t=30 | wait 5 | cancel 4 | cancel 2 | cancel 6 | cancel 3 | cancel 5`},
 
 		{"a deadline before the end of the wait", `0 told a r=0;t=30 | wait 1 by=29000 | missed 2 30000`},
