@@ -61,6 +61,8 @@ func faults() []faulty {
 			func(int, float64) string { return say("q=1000;w=60", "r=1000;t=60") }},
 		{"what remains is any number", ruleSpent, LevelShould, LevelNote, 0.2, 30,
 			func(i int, s float64) string { return say("q=100;w=60", "r=%d;t=%d", i*7919%100, 60-int(s)) }},
+		{"what remains rises after one request", ruleSpent, LevelNote, LevelNote, 1, 2,
+			func(i int, _ float64) string { return say("q=10;w=60", "r=%d;t=%d", 5+4*i, 60-i) }},
 		{"older fields that never change", ruleSpent, LevelShould, LevelNote, 0.2, 30,
 			func(int, float64) string {
 				return "X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 100\nX-RateLimit-Reset: 60\n"
