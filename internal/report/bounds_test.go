@@ -89,6 +89,22 @@ func TestTexts(t *testing.T) {
 	require.Equal(t, "? ~?", Printable("\x1f ~\x7f"))
 }
 
+// TestPlaces: the first member has a number, and a key of the policy is that of its limit.
+func TestPlaces(t *testing.T) {
+	r, err := Read("paste", "RateLimit-Policy: \"a\";q=9;pk=:YQ==:\nRateLimit: \"a\";r=1")
+	require.NoError(t, err)
+	require.Equal(t, ":YQ==:", r.Limits[0].Key())
+	require.Empty(t, r.Malformed)
+	r, err = Read("paste", `RateLimit: "a";r=x`)
+	require.NoError(t, err)
+	require.Equal(t, 0, *r.Malformed[0].Item)
+	r, err = Read("paste", "Age: 5\n"+limitLine)
+	require.NoError(t, err)
+	r.Check()
+	require.Len(t, r.Findings, 1)
+	require.False(t, r.Doubtful(), "a note")
+}
+
 // TestExcerpt: what is cut off is shown by an ellipsis, under which the offset never is.
 func TestExcerpt(t *testing.T) {
 	for offset, want := range map[int]string{0: "012345678... 0", 6: "012345678... 6", 7: "...456789... 6", 12: "...9abcdefgh 6", 17: "...9abcdefgh 11"} {

@@ -34,6 +34,8 @@ func TestRead(t *testing.T) {
 		"curl -v":             {"* Host: x\n> GET / HTTP/2\n> RateLimit: no\n< HTTP/2 200 \n< ratelimit: \"a\";r=1;t=5\n< \n{ [5 bytes data]", "200", `"a";r=1;t=5`},
 		"curl -v, indented":   {"  > GET / HTTP/2\n  < HTTP/2 200\n  < ratelimit: \"a\";r=1;t=5\n  <\n  ratelimit: x", "200", `"a";r=1;t=5`},
 		"curl -v, a body":     {"< HTTP/2 200\n< ratelimit: \"a\";r=1;t=5\n<\nratelimit: x", "200", `"a";r=1;t=5`},
+		"curl -v, tabs":       {"\t> GET / HTTP/2\n\t< HTTP/2 200\n\t< ratelimit: \"a\";r=1;t=5\n", "200", `"a";r=1;t=5`},
+		"the last that asks":  {"HTTP/1.1 200 OK\nRetry-After: 5\n\nHTTP/1.1 204 x\nDate: x", "200 OK", ""},
 		"pseudo field":        {":status: 429\n" + limitLine, "429", `"a";r=1;t=5`},
 		"value on a new line": {"date:\nSat, 21 Nov 2026 02:45:42 GMT\nratelimit:\n\"a\";r=1;t=5\nserver:\nx", "", `"a";r=1;t=5`},
 		"empty value":         {"Server:\n" + limitLine, "", `"a";r=1;t=5`},
@@ -101,6 +103,8 @@ func TestHeaderTooLong(t *testing.T) {
 			require.ErrorIs(t, err, errHeaderTooLong)
 		})
 	}
+	_, err := Read("paste", `{"headers":[{"name":"X","value":"`+strings.Repeat("x", maxHeader-1)+`"},{"name":"Y","value":""}]}`)
+	require.ErrorIs(t, err, errHeaderTooLong)
 	// A body is as long as it likes.
 	r, err := Read("paste", "HTTP/1.1 200 OK\n"+limitLine+"\n\n"+strings.Repeat("x\n", maxHeader))
 	require.NoError(t, err)

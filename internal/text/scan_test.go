@@ -1,6 +1,7 @@
 package text
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,4 +31,18 @@ func TestClasses(t *testing.T) {
 			require.True(t, got[b], "%q in %q", b, want)
 		}
 	}
+}
+
+// TestUnits: each name of a unit of time is one of that length.
+func TestUnits(t *testing.T) {
+	for length, names := range map[int64]string{
+		1: "ns", 1e3: "us µs μs", 1e6: "ms", billion: "s sec second seconds", 60 * billion: "m min minute minutes",
+		3600 * billion: "h hour hours", 86400 * billion: "d day days", 604800 * billion: "w week weeks", 0: "y S",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			require.Equal(t, length, unitOf(name), name)
+		}
+	}
+	_, ok := ParseSpan("00:+1:00")
+	require.False(t, ok, "a sign")
 }
