@@ -88,6 +88,8 @@ func TestFixedWindow(t *testing.T) {
 		{"spent, after the end", 100, 100, time.Minute, -time.Second, `"a";q=100;w=60`, `"a";r=0;t=1`, 0},
 		{"no window has begun", 100, 0, time.Minute, 0, `"a";q=100;w=60`, `"a";r=100;t=60`, 600 * time.Millisecond},
 		{"a window has begun, with nothing used", 100, 0, time.Minute, 5 * time.Second, `"a";q=100;w=60`, `"a";r=100;t=5`, 50 * time.Millisecond},
+		{"a window ends, with one used", 10, 1, time.Minute, 0, `"a";q=10;w=60`, `"a";r=9;t=1`, 111111112},
+		{"a window ends in a nanosecond, with nothing used", 10, 0, time.Minute, 1, `"a";q=10;w=60`, `"a";r=10;t=1`, 100 * time.Millisecond},
 		{"less than a second", 10, 4, 100 * time.Millisecond, 50 * time.Millisecond, `"a";q=10;w=1`, `"a";r=6;t=1`, 166666667},
 		{"a window of no length", 10, 4, 0, 5 * time.Second, `"a";q=10`, `"a";r=6;t=5`, 833333334},
 		{"a negative window", 10, 0, -1, -1, `"a";q=10`, `"a";r=10;t=1`, 100 * time.Millisecond},

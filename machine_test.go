@@ -445,6 +445,13 @@ func TestMachine(t *testing.T) {
 			0 send 1 in:=10 | answer 1 RateLimit-Policy: "in";q=60;w=60;qu="tokens"; in r=0;t=1 | shut 10000 in:=10 certain | open out:=10`},
 		{"costs in no unit and of no policy are requests", `
 			0 send 1 =10 | answer 1 RateLimit-Policy: "t";q=60;w=60;qu="tokens"; t r=5;t=1; a r=15;t=30 | send 1 =10 | shut 30000 =10`},
+		{"costs, tokens are rounded to thousands, and may be half of one less", `
+			0 send 1 tokens=10 | answer 1 RateLimit-Policy: "t";q=6000;w=60;qu="tokens"; t r=1000;t=1 | open tokens=500 | shut 10 tokens=501 certain`},
+		{"costs, other units are not rounded", `
+			0 send 1 points=10 | answer 1 RateLimit-Policy: "t";q=6000;w=60;qu="points"; t r=1000;t=1 | open points=1000 | shut 10 points=1001 certain`},
+		{"paced, an answer that says nothing leaves the pace", `
+			with pace: 0 told a r=10;t=30
+			3000 told | shut 6000 polite`},
 		{"one request at a time", `
 			0 told RateLimit-Policy: "c";q=1;qu="concurrent-requests"; c r=0 | send | shut 32000`},
 	} {
@@ -530,6 +537,7 @@ func TestLoss(t *testing.T) {
 		{"a wait that has ended", machine{phase: waiting, pause: pause{until: epoch.Add(after)}}, after, nothingLost, true},
 		{"as many as may be under way", machine{pool: pool{most: 2}}, at, countLost, false},
 		{"one may be under way", machine{pool: pool{most: 1}}, at, countLost, false},
+		{"as many as a policy says may be under way", machine{pool: pool{atOnce: 2}}, at, countLost, false},
 		{"as many as might be under way", machine{pool: pool{most: 2}}, after, nothingLost, true},
 		{"something is left", machine{budgets: ends(5, 2*after)}, after, countLost, false},
 		{"something was left", machine{budgets: ends(5, after)}, after, nothingLost, true},
