@@ -343,6 +343,8 @@ var policyErrorCases = []errorCase{
 	{"w behind a String that is split", `"a";q=1;qu="x|y";w=^0`, 0, "w", ErrRange},
 	{"the example of draft 08 with Tokens", `^quota;q=100;w=1`, 0, "", ErrType},
 	{"an Integer of drafts 04 to 07", `^100;w=60`, 0, "", ErrType},
+	{"a colon behind a negative Integer", `"a";q=1;x=-1^:`, 0, "", ErrSyntax},
+	{"a String that begins with another mark", `^!a";q=1`, 0, "", ErrSyntax},
 	{"a policy in use that is no List", `"fixed window";^"api";q=500;w=300`, 0, "", ErrSyntax},
 }
 

@@ -440,6 +440,8 @@ func TestJSONErrors(t *testing.T) {
 			require.Equal(t, before, got)
 		})
 	}
+	_, err := json.Marshal(Param{"A", int64(1)})
+	require.ErrorIs(t, err, ErrSyntax)
 	got := Policy{Name: "before"}
 	require.NoError(t, json.Unmarshal([]byte(`null`), &got))
 	require.Equal(t, Policy{Name: "before"}, got)
@@ -462,7 +464,7 @@ func TestJSONErrors(t *testing.T) {
 		require.Equal(t, Param{Key: "before"}, param, text)
 	}
 
-	_, err := Policy{Quota: -2}.MarshalJSON()
+	_, err = Policy{Quota: -2}.MarshalJSON()
 	require.Equal(t, &FieldError{Field: PolicyField, Offset: -1, Param: "q", Err: ErrRange}, err)
 	_, err = Limit{Remaining: -2}.MarshalJSON()
 	require.Equal(t, &FieldError{Field: LimitField, Offset: -1, Param: "r", Err: ErrRange}, err)
