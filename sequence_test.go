@@ -77,6 +77,8 @@ func faults() []faulty {
 			func(i int, _ float64) string { return say("q=100;w=60", "r=%d;t=60", 99-i) }},
 		{"the reset is in milliseconds", ruleFast, LevelShould, LevelNote, 0.2, 30,
 			func(i int, s float64) string { return say("q=100;w=60", "r=%d;t=%d", 99-i, int(60000-1000*s)) }},
+		{"the reset goes down by five in a fifth of a second", ruleFast, LevelShould, LevelNote, 0.2, 30,
+			func(i int, _ float64) string { return say("q=100;w=600", "r=%d;t=%d", 99-i, 600-5*i) }},
 		{"the reset is a Unix time", ruleUnixTime, LevelShould, LevelShould, 0.2, 1,
 			func(int, float64) string { return say("q=100;w=60", "r=99;t=%d", arrival.Unix()+60) }},
 		{"the reset is a Unix time in milliseconds", ruleUnixTime, LevelShould, LevelShould, 0.2, 1,
@@ -236,6 +238,8 @@ func TestSequenceQuiet(t *testing.T) {
 		"a failure took what came back":      {status500, status429 + "Retry-After: 4\n"},
 		"a failure took the last one":        {first, second, status500, status429 + "Retry-After: 4\n"},
 		"the same, and it says so":           {first, second, status500 + say("q=3;w=19", "r=0;t=9"), status429 + "Retry-After: 4\n"},
+		"a point without digits behind it":   {"X-RateLimit-Limit: 3\nX-RateLimit-Remaining: 2\nX-RateLimit-Reset: 60.\n"},
+		"a point without digits before it":   {"X-RateLimit-Limit: 3\nX-RateLimit-Remaining: 2\nX-RateLimit-Reset: .5\n"},
 		"what took it was served by a cache": {"Age: 1\n", status429 + "Retry-After: 4\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
