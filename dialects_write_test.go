@@ -234,6 +234,15 @@ func TestSetReplaces(t *testing.T) {
 	require.NoError(t, Draft06.Set(h, f, late))
 	require.Equal(t, wire("RateLimit-Limit: 5\nRateLimit-Remaining: 4\nRateLimit-Policy: \"minute\";q=5;w=60"), h, "the current form stays")
 
+	h = http.Header{"ratelimit-policy": {`"minute";q=5;w=60`}, "Ratelimit-Policy": {"9;w=9"}}
+	require.NoError(t, Draft06.Set(h, f, late))
+	h.Del("RateLimit-Policy")
+	require.Equal(t, http.Header{"ratelimit-policy": {`"minute";q=5;w=60`}, "Ratelimit-Limit": {"5"}, "Ratelimit-Remaining": {"4"}}, h, "in another case")
+
+	h = http.Header{"Ratelimit-Policy": {`"minute";q=5;w=60`}, "ratelimit-policy": {"9;w=9"}}
+	require.NoError(t, Draft06.Set(h, f, late))
+	require.NotContains(t, h, "ratelimit-policy", "an older form in another case goes")
+
 	soon := http.Header{}
 	f.Limits[0].Reset = SecondsOf(10)
 	require.NoError(t, XRateLimitUnix.Set(soon, f, time.Time{}))

@@ -419,7 +419,7 @@ func (g *Gate) ringAt(e *entry, until, now time.Time) {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			if e.queue.n > 0 {
-				e.until = time.Time{}
+				e.until = time.Time{} // or a timer that rings too early is not set to that time again
 				g.admit(e, time.Now())
 			}
 		})

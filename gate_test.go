@@ -35,6 +35,9 @@ func entered(t *testing.T, g *Gate, key, fields string, costs ...Cost) {
 // soon as it is certain that their deadlines come before.
 func TestGateQueue(t *testing.T) {
 	for _, tc := range []struct{ name, score string }{
+		{"a dear request gives up, and a cheap one behind it goes", `
+			0 send 1 tokens=1 | answer 1 t r=20;t=1 of q=60;w=60;qu="tokens" | wait 1 tokens=50 | wait 1 tokens=5
+			100 cancel 2 | went 3`},
 		{"the first answer lets go", `
 			0 send 10 | wait 2
 			100 answer 1 500 | went 11 12`},

@@ -177,7 +177,9 @@ func TestOlder(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, files, len(olderTables)+1, "all tables but restrict.txt are named")
 	for _, table := range olderTables {
-		for _, tt := range readTable(table) {
+		cases := readTable(table)
+		require.NotEmpty(t, cases, table)
+		for _, tt := range cases {
 			eachClock(t, table+"/"+tt.name, tt.wire, func(t *testing.T, text string, now time.Time) {
 				o := LegacyOptions{Now: now}
 				got, err := ParseAny(wire(text), o)

@@ -1,7 +1,9 @@
 package ratelimit
 
 import (
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,10 @@ import (
 
 // Every transition of the machine, alone, in a Gate and in a Transport.
 func TestMachine(t *testing.T) {
+	var many strings.Builder
+	for i := range maxBudgets + 1 {
+		fmt.Fprintf(&many, `m%d r=0;t=60 of q=60;qu="tokens"; `, i)
+	}
 	for _, tc := range []struct{ name, score string }{
 		// unknown
 		{"unknown, ten go, the others wait half a second", `
@@ -88,7 +94,9 @@ func TestMachine(t *testing.T) {
 		{"counting, r without t, nothing under way", `0 told a r=0 | is probing | send`},
 		{"counting, r without t beside a window that is known, which is kept", `
 			0 send 3 | answer 2 a r=0 | answer 3 a r=1;t=30 | fail 1 | shut 30000 certain`},
-		{"counting, t of 0 is within a second", `0 told a r=2;t=0 | send 2 | shut 1000`},
+		{"counting, t of 0 is within a second", `
+			0 told a r=2;t=0 | send
+			500 send | shut 1000`},
 		{"counting, other units are not counted", `0 told a r=1;t=30 of q=9;qu="content-bytes" | send 5`},
 		{"counting, the window of the policy", `0 told a r=1 of q=9;w=60 | send | shut 60000`},
 		{"counting, malformed fields", `0 told RateLimit: "a";r= | is counting | send 5`},
@@ -359,6 +367,12 @@ func TestMachine(t *testing.T) {
 		{"costs, the longer wait of two limits", `
 			0 send 1 tokens=10 | answer 1 t r=0;t=1 of q=60;w=60;qu="tokens"; u r=0;t=1 of q=600;w=6000;qu="tokens"
 			0 shut 100000 tokens=10 certain`},
+		{"costs, a policy with a long name", strings.ReplaceAll(`
+			0 send 1 NAME:tokens=10 | answer 1 NAME r=0;t=30 of q=60;w=60;qu="tokens" | shut 10000 NAME:tokens=10 certain
+			0 open other:tokens=10`, "NAME", strings.Repeat("n", 200))},
+		{"costs, more limits than are counted apart", `
+			0 send 1 tokens=1 | answer 1 ` + many.String() + ` | shut 60000 m0:tokens=9 certain
+			0 shut 60000 m15:tokens=9 certain | open m16:tokens=9`},
 		{"costs, of the policy that is named", `
 			0 send 1 in:tokens=10 out:tokens=5
 			0 answer 1 in r=0;t=1 of q=60;w=60;qu="tokens"; out r=3;t=1 of q=60;w=60;qu="tokens" | shut 10000 in:tokens=10 certain

@@ -7,7 +7,8 @@ import (
 )
 
 // The words of the machine: what it is told of settings, prices and answers, what it
-// answers, and the requests under way.
+// answers, and the requests under way. Those that wait in front of a Gate are in a list
+// of the same kind.
 
 // requestUnit is the unit of which each request takes one.
 const requestUnit = "requests"
@@ -61,7 +62,7 @@ type stock struct {
 // A verdict says whether a request may be sent.
 type verdict struct {
 	open  bool
-	until time.Time // if not open: when to ask again at the latest
+	until time.Time // if not open: when to ask again at the latest; then it is never zero
 	// known is true if until is when a limit lets more through, as far as anything
 	// tells.
 	known bool

@@ -55,8 +55,8 @@ type terms struct {
 	window Seconds
 }
 
-// A run is what a Sequence remembers of a policy and its limit. It is told numbers, and
-// returns what no honest limiter explains.
+// A run is what a Sequence remembers of a policy and its limit. It is told numbers, not
+// responses, and returns what no honest limiter explains.
 type run struct {
 	announced bool  // as a current policy
 	terms     terms // as it was announced
