@@ -204,6 +204,8 @@ func TestOlderCounts(t *testing.T) {
 
 // TestComments: as many as are kept, and one more.
 func TestComments(t *testing.T) {
+	require.NotEmpty(t, comments(strings.Repeat("w=1;", maxParams-1)+"x=1"))
+	require.Empty(t, comments(strings.Repeat("w=1;", maxParams)+"x=1"), "no more are looked at")
 	for _, n := range []int{maxComments, maxComments + 1} {
 		got, err := ParseAny(http.Header{"Ratelimit-Limit": {"5;w=1" + extensionText(n)}}, LegacyOptions{})
 		require.NoError(t, err)

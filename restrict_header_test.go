@@ -313,3 +313,12 @@ func FuzzRestrictHeader(f *testing.F) {
 		lawRestrictDialect(t, d, fuzzFields(rnd), own)
 	})
 }
+
+// TestRestrictHeaderLeaves: older fields that stay as they are do not raise Retry-After,
+// which is about the current ones.
+func TestRestrictHeaderLeaves(t *testing.T) {
+	h := wire("Retry-After: 5\nRateLimit: \"a\";r=0;t=10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60")
+	require.NoError(t, RestrictHeader(h, fieldsOf(t, ``, `"g";r=4;t=10`), LegacyOptions{Now: passed}))
+	require.Equal(t, []string{"10"}, h[retryAfterKey])
+	require.Equal(t, []string{"60"}, h["X-Ratelimit-Reset"])
+}
