@@ -104,6 +104,10 @@ func faults() []faulty {
 				}
 				return say("q=10;w=60", "r=%d;t=%d", 9-i, 60-int(s))
 			}},
+		{"the refusal says that two remain", ruleEarly, LevelShould, LevelNote, 0.2, 4,
+			func(i int, s float64) string {
+				return strings.Repeat(status429, i/3) + say("q=5;w=60", "r=%d;t=%d", max(4-i, 2), 60-int(s))
+			}},
 		{"what remains counts the request itself", ruleEarly, LevelShould, LevelNote, 0.2, 6,
 			func(i int, s float64) string {
 				return strings.Repeat(status429, i/5) + say("q=5;w=60", "r=%d;t=%d", 5-i, 60-int(s))
