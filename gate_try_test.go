@@ -194,6 +194,7 @@ func TestEnterCause(t *testing.T) {
 // Forget knows a key by the text that Enter and Transport use for it, and an origin
 // stands for the keys that KeyBy has made of it.
 func TestForgetOrigin(t *testing.T) {
+	require.Equal(t, "://a", nameOfKey("://a").String())
 	synctest.Test(t, func(t *testing.T) {
 		rt := &Transport{Base: newScript("Retry-After: 60"), Gate: new(Gate), Key: KeyBy("Authorization")}
 		byUser := func(address, user string) error {

@@ -302,6 +302,9 @@ func TestPersonal(t *testing.T) {
 		require.Equal(t, want, personal([]byte(key)), "%q", key)
 	}
 	require.False(t, personal(nil))
+	for key, want := range map[string]bool{"a-b": true, "a_b": true, "a.b": true, "ab": false, "-a": false} {
+		require.Equal(t, want, prefixed(key), key)
+	}
 }
 
 // Messages say where, and never what the field said.

@@ -466,6 +466,10 @@ func TestMachine(t *testing.T) {
 		{"paced, an answer that says nothing leaves the pace", `
 			with pace: 0 told a r=10;t=30
 			3000 told | shut 6000 polite`},
+		{"costs, what several answers agree on flows in where no window is known", `
+			0 send 1 tokens=1 | answer 1 RateLimit-Policy: "t";q=60;qu="tokens"; t r=50;t=10
+			300 send 1 tokens=1 | answer 2 RateLimit-Policy: "t";q=60;qu="tokens"; t r=50;t=10
+			600 send 1 tokens=1 | answer 3 RateLimit-Policy: "t";q=60;qu="tokens"; t r=50;t=10 | shut 5600 tokens=55 certain`},
 		{"one request at a time", `
 			0 told RateLimit-Policy: "c";q=1;qu="concurrent-requests"; c r=0 | send | shut 32000`},
 	} {
@@ -476,7 +480,11 @@ func TestMachine(t *testing.T) {
 // Waits that nobody has asked for grow by half, to 32 s at the most. Where the first was
 // enough, it is the first again.
 func TestBackoff(t *testing.T) {
-	var b backoff
+	b := backoff{latest: time.Second}
+	b.recovered()
+	b.recovered()
+	require.Equal(t, time.Second, b.proven, "whatever follows the first answer")
+	b = backoff{}
 	require.Equal(t, leastBackoff, b.next())
 	b.recovered()
 	want := leastBackoff

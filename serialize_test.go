@@ -442,6 +442,7 @@ func TestJSONErrors(t *testing.T) {
 	}
 	_, err := json.Marshal(Param{"A", int64(1)})
 	require.ErrorIs(t, err, ErrSyntax)
+	require.NotErrorIs(t, new(Fields).UnmarshalJSON([]byte(`{"limits":[{"remaining":-2}]}`)), ErrSyntax)
 	got := Policy{Name: "before"}
 	require.NoError(t, json.Unmarshal([]byte(`null`), &got))
 	require.Equal(t, Policy{Name: "before"}, got)

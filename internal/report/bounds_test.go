@@ -103,6 +103,9 @@ func TestPlaces(t *testing.T) {
 	r.Check()
 	require.Len(t, r.Findings, 1)
 	require.False(t, r.Doubtful(), "a note")
+	r, err = Read("paste", "X-RateLimit-Limit: many")
+	require.NoError(t, err)
+	require.True(t, r.Doubtful())
 }
 
 // TestExcerpt: what is cut off is shown by an ellipsis, under which the offset never is.
