@@ -470,6 +470,9 @@ func TestMachine(t *testing.T) {
 			0 send 1 tokens=1 | answer 1 RateLimit-Policy: "t";q=60;qu="tokens"; t r=50;t=10
 			300 send 1 tokens=1 | answer 2 RateLimit-Policy: "t";q=60;qu="tokens"; t r=50;t=10
 			600 send 1 tokens=1 | answer 3 RateLimit-Policy: "t";q=60;qu="tokens"; t r=50;t=10 | shut 5600 tokens=55 certain`},
+		{"unknown, half a second after one", `
+			0 send
+			500 is counting`},
 		{"one request at a time", `
 			0 told RateLimit-Policy: "c";q=1;qu="concurrent-requests"; c r=0 | send | shut 32000`},
 	} {

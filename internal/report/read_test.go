@@ -36,6 +36,7 @@ func TestRead(t *testing.T) {
 		"curl -v, a body":     {"< HTTP/2 200\n< ratelimit: \"a\";r=1;t=5\n<\nratelimit: x", "200", `"a";r=1;t=5`},
 		"curl -v, tabs":       {"\t> GET / HTTP/2\n\t< HTTP/2 200\n\t< ratelimit: \"a\";r=1;t=5\n", "200", `"a";r=1;t=5`},
 		"the last that asks":  {"HTTP/1.1 200 OK\nRetry-After: 5\n\nHTTP/1.1 204 x\nDate: x", "200 OK", ""},
+		"the last, malformed": {"HTTP/1.1 200 OK\nRateLimit: \"a\";r=x\n\nHTTP/1.1 204 x\nDate: x", "200 OK", `"a";r=x`},
 		"pseudo field":        {":status: 429\n" + limitLine, "429", `"a";r=1;t=5`},
 		"value on a new line": {"date:\nSat, 21 Nov 2026 02:45:42 GMT\nratelimit:\n\"a\";r=1;t=5\nserver:\nx", "", `"a";r=1;t=5`},
 		"empty value":         {"Server:\n" + limitLine, "", `"a";r=1;t=5`},
