@@ -454,7 +454,7 @@ func (f *flow) learn(at time.Time, left, taken, grain float64, full bool) {
 func (f *flow) note(s *stock) {
 	was := f.reset
 	f.policy, f.reset, f.until = 0, 0, s.reset
-	if s.quota > 0 && s.window > 0 {
+	if s.window > 0 {
 		f.policy = float64(s.quota) / s.window.Seconds()
 	}
 	if s.quota > s.left && s.ends && s.reset > 0 {

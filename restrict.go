@@ -134,6 +134,6 @@ func changed(f, out Fields) bool {
 	return slices.ContainsFunc(f.Limits, func(l Limit) bool {
 		p, q := before.policy(&l), after.policy(&l)
 		return p.Unit.canonical() != q.Unit.canonical() ||
-			p != &noPolicy && (p.Window.ok && p.Window != q.Window || lower(p.Quota, q.Quota) != q.Quota)
+			p.Window.ok && p.Window != q.Window || lower(p.Quota, q.Quota) != q.Quota
 	})
 }
