@@ -11,6 +11,31 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
+// A client reads what a response says.
+func Example_client() {
+	resp := &http.Response{Header: http.Header{
+		"Ratelimit-Policy": {`"burst";q=100;w=60`, `"daily";q=1000;w=86400`},
+		"Ratelimit":        {`"burst";r=0;t=12, "daily";r=990;t=80000`},
+	}}
+	f, err := ratelimit.Parse(resp.Header)
+	if err != nil {
+		fmt.Println(err) // worth a log line; f holds what is well-formed
+	}
+	for _, l := range f.Limits {
+		p, _ := f.PolicyOf(l)
+		fmt.Printf("%s: %d of %d for the next %v\n", l.Name, l.Remaining, p.Quota, l.Reset)
+	}
+	if l, ok := f.Tightest(); ok && l.Remaining == 0 {
+		if wait, ok := l.Reset.Duration(); ok {
+			fmt.Println("wait", wait)
+		}
+	}
+	// Output:
+	// burst: 0 of 100 for the next 12s
+	// daily: 990 of 1000 for the next 80000s
+	// wait 12s
+}
+
 // An error says where it is, and of what kind.
 func ExampleFieldError() {
 	line := `"burst";r=37;t=12, "daily";r="990"`
