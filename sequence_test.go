@@ -253,9 +253,16 @@ func TestSequenceQuiet(t *testing.T) {
 				n = 1
 			}
 			for i := range n {
-				at := arrival.Add(time.Duration(i) * 5 * time.Second)
-				for _, f := range s.Add(responseOf(answers[i%len(answers)]), at, at) {
+				at, answer := arrival.Add(time.Duration(i)*5*time.Second), answers[i%len(answers)]
+				found := s.Add(responseOf(answer), at, at)
+				for _, f := range found {
 					require.Equal(t, LevelNote, f.Level, "%v", f)
+				}
+				if strings.HasPrefix(answer, older) {
+					require.NotEmpty(t, found, "an older draft is worth a note")
+				}
+				if answer == status429+"Age: 5\n" {
+					require.Empty(t, found, "bare of fields by right")
 				}
 			}
 		})
