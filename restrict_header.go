@@ -138,18 +138,50 @@ func restrictOlder(h http.Header, own *Fields, o *LegacyOptions) (lowered Fields
 		return lowered, nil // as for most responses, which need not be read once more
 	}
 	e := newOlderEdit(h, found, o)
-	policies := newMatcher(own.Policies)
-	for limits := range e.forms() {
-		bind(limits, own, &policies)
-		if err := e.lowerForm(limits); err != nil {
-			e.undo(0)
-			return lowered, err
-		}
-	}
+	before := e.read("")
+	err = e.restrict(own)
 	if len(e.written) == 0 {
 		return lowered, nil
 	}
-	return e.read("")[0].Fields, nil
+	after := e.read("")
+	if err == nil && !noneMoreThan(before, after) {
+		err = e.unsaid()
+	}
+	if err != nil {
+		e.undo(0)
+		return lowered, err
+	}
+	return after[0].Fields, nil
+}
+
+// maxRounds is how many rounds restrict takes at most, the last of which finds nothing to
+// do. No response is known that needs more.
+const maxRounds = 3
+
+// restrict lowers the fields to what own allows. Of several limits one may say after that
+// what another says, so that the two are read as one, with the reset of either: this one
+// has to be lowered as well, by a further round.
+func (e *olderEdit) restrict(own *Fields) error {
+	policies := newMatcher(own.Policies)
+	for range maxRounds {
+		mark := len(e.written)
+		for limits := range e.forms() {
+			bind(limits, own, &policies)
+			if err := e.lowerForm(limits); err != nil {
+				return err
+			}
+		}
+		if len(e.written) == mark {
+			return nil
+		}
+		e.holdAgain()
+	}
+	return e.unsaid()
+}
+
+// unsaid is the error for the field that was written last.
+func (e *olderEdit) unsaid() error {
+	return refuse(fieldName(e.written[len(e.written)-1].key), ErrRange)
 }
 
 // advise returns what older fields ask for by themselves.
@@ -166,6 +198,16 @@ func noMoreThan(before, after *Advice) bool {
 	return after.Wait >= before.Wait && max(after.Pace, after.Wait) >= before.Pace
 }
 
+// noneMoreThan reports whether none of the readers is asked for less than before.
+func noneMoreThan(before, after []Advice) bool {
+	for i := range before {
+		if !noMoreThan(&before[i], &after[i]) {
+			return false
+		}
+	}
+	return true
+}
+
 // An olderEdit lowers older fields in place.
 type olderEdit struct {
 	h       http.Header
@@ -175,43 +217,48 @@ type olderEdit struct {
 	readers []LegacyOptions // those of the caller, and those of a client who has none
 	limits  []olderLimit    // by form
 	written []writtenLines
-	sole    string  // the form of all fields, "" if there are several
-	said    *Advice // what all fields ask of the caller's reader; nil if it is not known
+	sole    string   // the form of all fields, "" if there are several
+	said    []Advice // what all fields ask of the caller's reader alone; nil if it is not known
 }
 
 // writtenLines are the lines that a field had before it was written to.
 type writtenLines struct {
-	held   *older.Holder
+	key    string
 	before []string
 }
 
-// newOlderEdit finds the limits that the older fields report.
+// newOlderEdit finds the limits that the older fields report, and who reads them.
 func newOlderEdit(h http.Header, found []older.Field, o *LegacyOptions) *olderEdit {
 	e := &olderEdit{h: h, found: found, clock: readClock(h, o.Now), readers: []LegacyOptions{*o}}
 	e.now = e.clock.Now()
-	options := o.older(e.clock)
 	if o.Dialects != nil || o.Reset != TimeGuess {
 		e.readers = append(e.readers, LegacyOptions{Now: o.Now})
 	}
-	policies, limits, holders := older.Hold(found, &options)
-	said := advise(policies, limits)
-	e.said, e.limits = &said, collect(holders)
 	if e.sole = found[0].Form(); slices.ContainsFunc(found, func(f older.Field) bool { return f.Form() != e.sole }) {
 		e.sole = ""
 	}
-	slices.SortStableFunc(e.limits, func(l, m olderLimit) int { return strings.Compare(l.form, m.form) })
+	e.hold(found)
 	return e
+}
+
+// hold reads what all fields say, and which of them hold the numbers.
+func (e *olderEdit) hold(found []older.Field) {
+	options := e.readers[0].older(e.clock)
+	policies, limits, holders := older.Hold(new(older.Room), found, &options)
+	e.said, e.limits = []Advice{advise(policies, limits)}, collect(holders)
+	slices.SortStableFunc(e.limits, func(l, m olderLimit) int { return strings.Compare(l.form, m.form) })
 }
 
 // forms returns the limits of one form after the other. Whoever reads one of them may
 // know no other, so that each has to say what own allows.
 func (e *olderEdit) forms() iter.Seq[[]olderLimit] {
 	return func(yield func([]olderLimit) bool) {
-		for from, to := 0, 0; from < len(e.limits); from = to {
-			for to < len(e.limits) && e.limits[to].form == e.limits[from].form {
+		limits := e.limits
+		for from, to := 0, 0; from < len(limits); from = to {
+			for to < len(limits) && limits[to].form == limits[from].form {
 				to++
 			}
-			if !yield(e.limits[from:to]) {
+			if !yield(limits[from:to]) {
 				return
 			}
 		}
@@ -229,10 +276,9 @@ func (e *olderEdit) lowerForm(limits []olderLimit) error {
 		if len(e.written) == mark && ok {
 			return nil
 		}
-		for i, after := range e.read(form) {
-			ok = ok && noMoreThan(&before[i], &after) && noMoreThan(&bounds, &after)
-		}
-		if ok {
+		after := e.read(form)
+		short := func(a Advice) bool { return !noMoreThan(&bounds, &a) }
+		if ok && noneMoreThan(before, after) && !slices.ContainsFunc(after, short) {
 			return nil
 		}
 		if !resets {
@@ -240,40 +286,48 @@ func (e *olderEdit) lowerForm(limits []olderLimit) error {
 		}
 		e.undo(mark)
 	}
-	return refuse(fieldName(e.written[len(e.written)-1].held.Key), ErrRange)
+	return e.unsaid()
 }
 
 // read returns what the fields of one form ask of each reader, or all older fields if it
 // is "".
 func (e *olderEdit) read(form string) []Advice {
-	all := form == "" || form == e.sole
-	if all && e.said != nil && len(e.readers) == 1 {
-		return []Advice{*e.said} // as of most responses
+	if (form == "" || form == e.sole) && len(e.readers) == 1 { // as of most responses
+		e.holdAgain()
+		return e.said
 	}
+	said := make([]Advice, len(e.readers))
+	for i := range e.readers {
+		options := e.readers[i].older(e.clock)
+		policies, limits, _ := older.Read(new(older.Room), e.find(form, &e.readers[i]), &options)
+		said[i] = advise(policies, limits)
+	}
+	return said
+}
+
+// holdAgain is hold, if a field has been written to since.
+func (e *olderEdit) holdAgain() {
+	if e.said == nil {
+		e.hold(e.find("", &e.readers[0]))
+	}
+}
+
+// find returns the fields of one form as they are now, or all older fields if it is "".
+func (e *olderEdit) find(form string, o *LegacyOptions) []older.Field {
 	h := make(http.Header, len(e.found))
 	for i := range e.found {
 		if f := &e.found[i]; form == "" || f.Form() == form {
 			h[f.Key] = e.h[f.Key]
 		}
 	}
-	said := make([]Advice, len(e.readers))
-	for i := range e.readers {
-		found, _ := older.Find(nil, h, e.readers[i].tables(nil))
-		options := e.readers[i].older(e.clock)
-		policies, limits, _ := older.Read(new(older.Room), found, &options)
-		said[i] = advise(policies, limits)
-	}
-	if all {
-		e.said = &said[0]
-	}
-	return said
+	found, _ := older.Find(make([]older.Field, 0, len(h)), h, o.tables(nil))
+	return found
 }
 
 // undo writes back what was there, but for the first so many fields.
 func (e *olderEdit) undo(but int) {
 	for _, w := range slices.Backward(e.written[but:]) {
-		w.held.Set(w.before)
-		e.h[w.held.Key] = w.before
+		e.h[w.key] = w.before
 	}
 	e.written, e.said = e.written[:but], nil
 }
@@ -428,7 +482,11 @@ func (l *olderLimit) lowered(held *older.Holder) (n int64, lowers bool) {
 
 // write writes a number in the form in which it is.
 func (e *olderEdit) write(held *older.Holder, n int64) (ok bool) {
-	e.written, e.said = append(e.written, writtenLines{held, e.h[held.Key]}), nil
-	e.h[held.Key], ok = held.Write(n, e.now)
+	line, ok := held.Write(n, e.now)
+	e.written, e.said = append(e.written, writtenLines{held.Key, e.h[held.Key]}), nil
+	e.h[held.Key] = []string{line}
+	if held.Role == older.Reset {
+		held.Until = n // which may be that of further limits
+	}
 	return ok
 }

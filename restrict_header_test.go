@@ -151,6 +151,8 @@ func TestRestrictHeaderErrors(t *testing.T) {
 		{"a name that no field can hold", "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8\nX-RateLimit-Resource: é", fieldsOf(t, ``, `"g";r=1`), ErrSyntax},
 		{"two meanings of a name", `RateLimit-Policy: "a";q=9;w=1`, fieldsOf(t, `"a";q=5;w=10`, ``), ErrConflict},
 		{"a number that cannot be lowered beside a reset that may be milliseconds", "X-RateLimit-Limit: 100\nX-RateLimit-Window: 90s\nX-RateLimit-Remaining: 40\nX-RateLimit-Remaining: 4\nX-RateLimit-Reset: 60060", fieldsOf(t, ``, `"g";r=0;t=30`), ErrRange},
+		{"forms that say more together than each by itself", "RateLimit-Remaining: 2\nX-Rate-Limit-Remaining-Day: 0\nX-Rate-Limit-Reset: 2", fieldsOf(t, ``, `"a";r=0;t=60`), ErrRange},
+		{"policies that are read as one after each round", "X-RateLimit-Reset-Day: 1000\nX-RateLimit-Window: 1000\nX-Rate-Limit-Reset: 0\nX-RateLimit-Remaining: 10\nX-Rate-Limit-Remaining-Day: 4\nX-Rate-Limit-Window-Day: 9", fieldsOf(t, ``, `"day";r=0;t=60`), ErrRange},
 		{"own cannot be written", ``, Fields{Limits: []Limit{{Name: "é"}}}, ErrSyntax},
 		{"own does not say what remains", ``, fieldsOf(t, ``, `"g";r=unknown`), ErrRange},
 	} {
@@ -277,6 +279,34 @@ func TestRestrictHeaderRandom(t *testing.T) {
 	}
 }
 
+// mixedForms returns what several limiters say that know nothing of each other.
+func mixedForms(rnd *rand.Rand) http.Header {
+	pick := func(words string) string {
+		w := strings.Split(words, " ")
+		return w[rnd.IntN(len(w))]
+	}
+	h := wire(passing)
+	for range 2 + rnd.IntN(8) {
+		key := pick("X-RateLimit- RateLimit- X-Rate-Limit- Acme-RateLimit- -RateLimit") +
+			pick("Limit Remaining Remaining Used Window Reset Reset") + pick(" -Out -Day -Minute")
+		h.Add(key, pick("0 1 2 3 3 4 9 10 60 30s 1000 1795231460"))
+	}
+	return h
+}
+
+// TestRestrictHeaderMixed is law 7 where older forms are mixed.
+func TestRestrictHeaderMixed(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(7, 7))
+	restricted := 0
+	for range 3000 {
+		if _, err := lawRestrictHeader(t, mixedForms(rnd), ownFields(rnd), LegacyOptions{Now: passed}); err == nil {
+			restricted++
+		}
+	}
+	require.Greater(t, restricted, 1500)
+}
+
 // What vendors send is lowered likewise, but where a reset would be longer than its
 // window: then it would be read as that of another policy.
 func TestRestrictHeaderVendors(t *testing.T) {
@@ -311,6 +341,8 @@ func FuzzRestrictHeader(f *testing.F) {
 		d := writtenDialects[rnd.IntN(len(writtenDialects))]
 		lawRestrictDialect(t, d, fuzzFields(rnd), ownFields(rnd))
 		lawRestrictDialect(t, d, fuzzFields(rnd), own)
+		_, _ = lawRestrictHeader(t, mixedForms(rnd), own, o)
+		_, _ = lawRestrictHeader(t, mixedForms(rnd), ownFields(rnd), o)
 	})
 }
 

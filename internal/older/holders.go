@@ -19,15 +19,14 @@ type Holder struct {
 	Until  int64  // the seconds until the reset
 	Shared bool   // the reset is in a field that names no policy, and may be that of several
 
-	field  *Field
 	format text.Format // of a reset
 	units  int64       // how many of them make a second, where it is a number
 }
 
 // Hold reads fields as Read does, and returns which of them hold the numbers. Fields with
 // several numbers in a line are none of these.
-func Hold(fields []Field, o *Options) (policies []Policy, limits []Limit, holders []Holder) {
-	policies, limits, _, ts := read(new(Room), fields, o)
+func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []Limit, holders []Holder) {
+	policies, limits, _, ts := read(room, fields, o)
 	for i := range fields {
 		f := &fields[i]
 		n := f.name
@@ -38,29 +37,29 @@ func Hold(fields []Field, o *Options) (policies []Policy, limits []Limit, holder
 		for t.into > 0 {
 			t = &ts.list[t.into-1]
 		}
-		h := Holder{Key: f.Key, Form: n.form, Limit: t.called, Unit: t.unit, Role: n.role, field: f}
-		if t.called != "" && h.read(t, &o.Clock) {
+		h := Holder{Key: f.Key, Form: n.form, Limit: t.called, Unit: t.unit, Role: n.role}
+		if t.called != "" && h.read(f, t, &o.Clock) {
 			holders = append(holders, h)
 		}
 	}
 	return policies, limits, holders
 }
 
-// read reads the number.
-func (h *Holder) read(t *tally, c *text.Clock) (ok bool) {
-	line := h.field.line()
+// read reads the number of a field, of whose policy the tally is.
+func (h *Holder) read(f *Field, t *tally, c *text.Clock) (ok bool) {
+	line := f.line()
 	if h.Role != Reset {
 		v, ok := text.ParseCount(text.Unquote(line))
 		h.Count = v.Floor()
 		return ok
 	}
 	line = text.Trim(firstMember(line))
-	m, _ := text.ParseMoment(line, h.field.name.format)
+	m, _ := text.ParseMoment(line, f.name.format)
 	m = m.Settle(c)
 	if m.Kind == text.Bare && t.reset.Kind == text.Later && t.reset.Units > 0 {
 		m = m.In(t.reset.Units) // as it was settled
 	}
-	h.Until, h.units, h.Shared = m.Until(c).Ceil(), max(m.Units, 1), t.shared && h.field.name.policy == ""
+	h.Until, h.units, h.Shared = m.Until(c).Ceil(), max(m.Units, 1), t.shared && f.name.policy == ""
 	switch {
 	case m.Kind == text.Point && m.Units > 0:
 		h.format = text.Unix
@@ -76,18 +75,12 @@ func (h *Holder) read(t *tally, c *text.Clock) (ok bool) {
 	return m.Kind != text.NoMoment
 }
 
-// Write writes another number in place of that of the field: of units, or of seconds from
-// now. The header has to be written as well. It returns the new lines; ok is false if the
-// form of the field cannot express the number.
-func (h *Holder) Write(n int64, now time.Time) (lines []string, ok bool) {
-	line, ok := strconv.FormatInt(n, 10), true
-	if h.Role == Reset {
-		line, ok = h.format.Write(n, now)
-		line += strconv.FormatInt(h.units, 10)[1:] // 000 for milliseconds
+// Write returns another number in the form of the field: of units, or of seconds from
+// now. It is false if the form cannot express the number.
+func (h *Holder) Write(n int64, now time.Time) (line string, ok bool) {
+	if h.Role != Reset {
+		return strconv.FormatInt(n, 10), true
 	}
-	h.field.Lines = []string{line}
-	return h.field.Lines, ok
+	line, ok = h.format.Write(n, now)
+	return line + strconv.FormatInt(h.units, 10)[1:], ok // 000 for milliseconds
 }
-
-// Set writes lines back that Write has replaced.
-func (h *Holder) Set(lines []string) { h.field.Lines = lines }
