@@ -236,7 +236,7 @@ var (
 		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds}, {Name: "RateLimit-Policy", Role: RolePolicies},
 	}}
 	draft07 = Dialect{Name: "draft-07", Fields: []DialectField{
-		{Name: "RateLimit", Role: RoleQuota, write: dictionarySyntax}, {Name: "RateLimit-Policy", Role: RolePolicies},
+		{Name: "RateLimit", Role: RoleQuota, Format: TimeSeconds, write: dictionarySyntax}, {Name: "RateLimit-Policy", Role: RolePolicies},
 	}}
 	xRateLimit = Dialect{Name: "x-ratelimit", Fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},

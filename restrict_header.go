@@ -187,7 +187,6 @@ func (e *olderEdit) unsaid() error {
 // advise returns what older fields ask for by themselves.
 func advise(policies []older.Policy, limits []older.Limit) (a Advice) {
 	a.Fields.addOlder(policies, limits, "")
-	a.Fields.exact = nil // what is written has whole seconds
 	a.follow()
 	return a
 }

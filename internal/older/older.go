@@ -211,10 +211,13 @@ func (ts *tallies) cause(facts []Fact) Cause {
 // RateLimit-Policy themselves that is all but a Dictionary and Integer policies.
 func (f *Field) isCurrent() bool {
 	n := f.name
-	if n.row != nil || n.kind != anchorKind && n.role != Policies {
+	line, _ := firstLine(f.Lines)
+	if n.row != nil { // a dialect of draft-07, next to which a policy is current
+		return n.role == Policies && n.row.Read == nil && line != "" && line[0] == '"'
+	}
+	if n.kind != anchorKind && n.role != Policies {
 		return false
 	}
-	line, _ := firstLine(f.Lines)
 	switch {
 	case line == "":
 		return false
