@@ -18,7 +18,7 @@ import (
 // A code is what the Go files of a folder declare and say.
 type code struct {
 	names map[string]bool // functions, types, constants and variables, Type.Method, Type.Field
-	rows  map[string]bool // all string literals of tests, and all cases in testdata/older, as names of subtests
+	rows  map[string]bool // all string literals of tests, and all cases in testdata/older and testdata/check, as names of subtests
 }
 
 // readCode reads the Go files of a folder, and of internal in it.
@@ -47,11 +47,13 @@ func readCode(t testing.TB, dir string) code {
 			})
 		}
 	}
-	tables, err := filepath.Glob(filepath.Join(dir, "testdata", "older", "*.txt"))
-	require.NoError(t, err)
-	for _, file := range tables {
-		for _, b := range readBlocks(strings.TrimSuffix(filepath.Base(file), ".txt")) {
-			c.rows[strings.ReplaceAll(b.name, " ", "_")] = true
+	for _, tables := range []string{"older", "check"} {
+		files, err := filepath.Glob(filepath.Join(dir, "testdata", tables, "*.txt"))
+		require.NoError(t, err)
+		for _, file := range files {
+			for _, b := range blocksOf(file) {
+				c.rows[strings.ReplaceAll(b.name, " ", "_")] = true
+			}
 		}
 	}
 	return c

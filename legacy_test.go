@@ -116,12 +116,14 @@ type legacyCase struct {
 	wantErr string
 }
 
-// A block is one case of a table in testdata/older: its name stands behind two number
+// A block is one case of a table in testdata: its name stands behind two number
 // signs, and a line of which blanks matter, or bytes, is in quotes.
 type block struct{ name, text string }
 
-func readBlocks(table string) (blocks []block) {
-	b, err := os.ReadFile("testdata/older/" + table + ".txt")
+func readBlocks(table string) []block { return blocksOf("testdata/older/" + table + ".txt") }
+
+func blocksOf(file string) (blocks []block) {
+	b, err := os.ReadFile(file)
 	if err != nil {
 		panic(err)
 	}
