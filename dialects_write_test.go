@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dunglas/httpsfv"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -125,94 +124,36 @@ func TestLookupDialect(t *testing.T) {
 	require.False(t, ok)
 }
 
+// dialectOf returns the dialect of a name, or one of fields, each with its role and format:
+// "Acme-Left remaining, Acme-Reset reset unix".
+func dialectOf(said string) *Dialect {
+	if d, ok := LookupDialect(said); ok {
+		return d
+	}
+	roles := []string{"none", "quota", "remaining", "used", "reset", "window", "name", "policies"}
+	d := &Dialect{Name: "own"}
+	for field := range strings.SplitSeq(said, ", ") {
+		name, role, _ := strings.Cut(field, " ")
+		role, format, _ := strings.Cut(role, " ")
+		f := DialectField{Name: name, Role: Role(slices.Index(roles, role)), Format: formatWords[format]}
+		d.Fields = append(d.Fields, f)
+	}
+	return d
+}
+
+// TestSet: policies and limits in the current form, the dialect behind an equals sign, and
+// what it writes of them.
 func TestSet(t *testing.T) {
-	one := Fields{
-		Policies: []Policy{{Name: "day", Quota: 5000, Window: SecondsOf(86400)}, {Name: "hour", Quota: 1000, Window: SecondsOf(3600), Params: Params{{"burst", int64(5)}}}},
-		Limits:   []Limit{{Name: "day", Remaining: 4000, Reset: SecondsOf(80000)}, {Name: "hour", Remaining: 37, Reset: SecondsOf(90)}},
-	}
-	unknown := Fields{
-		Policies: []Policy{{Name: "a", Quota: 5, Window: SecondsOf(60)}, {Name: "b", Quota: Unknown, Window: SecondsOf(1)}, {Name: "c", Quota: Unknown}},
-		Limits:   []Limit{{Name: "a", Remaining: 4}},
-	}
-	timed := &Dialect{Name: "timed", Fields: append(slices.Clone(GitHub.Fields), DialectField{Name: "X-RateLimit-Interval", Role: RoleWindow, Format: TimeDuration})}
-	millis := &Dialect{Name: "millis", Fields: []DialectField{
-		{Name: "Acme-Max", Role: RoleQuota},
-		{Name: "Acme-Left", Role: RoleRemaining},
-		{Name: "Acme-Reset", Role: RoleReset, Format: TimeMilli},
-		{Name: "Acme-Window", Role: RoleWindow, Format: TimeMilli},
-	}}
-	inSeconds := &Dialect{Name: "in-seconds", Fields: []DialectField{
-		{Name: "Acme-Max", Role: RoleQuota}, {Name: "Acme-Left", Role: RoleRemaining}, {Name: "Acme-Window", Role: RoleWindow, Format: TimeSeconds},
-	}}
-	unixMilli := &Dialect{Name: "unix-milli", Fields: []DialectField{{Name: "Acme-Left", Role: RoleRemaining}, {Name: "Acme-Reset", Role: RoleReset, Format: TimeUnixMilli}}}
-	httpDate := &Dialect{Name: "http-date", Fields: []DialectField{{Name: "Acme-Left", Role: RoleRemaining}, {Name: "Acme-Reset", Role: RoleReset, Format: TimeHTTPDate}}}
-	for _, tt := range []struct {
-		name string
-		d    *Dialect
-		f    Fields
-		want string
-	}{
-		{"draft-00", Draft00, one, "RateLimit-Limit: 1000, 1000;window=3600;burst=5, 5000;window=86400\nRateLimit-Remaining: 37\nRateLimit-Reset: 90"},
-		{"draft-03", Draft03, one, "RateLimit-Limit: 1000, 1000;w=3600;burst=5, 5000;w=86400\nRateLimit-Remaining: 37\nRateLimit-Reset: 90"},
-		{"draft-06", Draft06, one, "RateLimit-Limit: 1000\nRateLimit-Policy: 5000;w=86400, 1000;w=3600;burst=5\nRateLimit-Remaining: 37\nRateLimit-Reset: 90"},
-		{"draft-07", Draft07, one, "RateLimit: limit=1000, remaining=37, reset=90\nRateLimit-Policy: 5000;w=86400, 1000;w=3600;burst=5"},
-		{"draft-03, a policy that is there twice", Draft03, Fields{Policies: []Policy{one.Policies[0], one.Policies[0]}, Limits: one.Limits[:1]},
-			"RateLimit-Limit: 5000, 5000;w=86400\nRateLimit-Remaining: 4000\nRateLimit-Reset: 80000"},
-		{"a limit whose name is empty", XRateLimit, Fields{Limits: []Limit{{Remaining: 3, Reset: SecondsOf(77)}}},
-			"X-RateLimit-Remaining: 3\nX-RateLimit-Reset: 77"},
-		{"draft-06, a Display String that ends in a backslash", Draft06,
-			Fields{Policies: []Policy{{Name: "default", Quota: 7, Window: SecondsOf(60), Params: Params{{"x", httpsfv.DisplayString(`\`)}}}}},
-			"RateLimit-Limit: 7\nRateLimit-Policy: 7;w=60;x=%\"\\\""},
-		{"draft-03, a policy without window", Draft03, Fields{Policies: []Policy{{Name: "default", Quota: 7}}}, "RateLimit-Limit: 7"},
-		{"draft-06, a policy without window", Draft06, Fields{Policies: []Policy{{Name: "default", Quota: 7}}}, "RateLimit-Limit: 7"},
-		{"seconds", XRateLimit, one, "X-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 37\nX-RateLimit-Reset: 90"},
-		{"Unix seconds", XRateLimitUnix, one, "X-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 37\nX-RateLimit-Reset: @unix+90"},
-		{"a timestamp", XRateLimitDate, one, "X-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 37\nX-RateLimit-Reset: @rfc+90"},
-		{"names in names", XRateLimitByName, one, "X-RateLimit-Limit-Day: 5000\nX-RateLimit-Limit-Hour: 1000\nX-RateLimit-Remaining-Day: 4000\nX-RateLimit-Remaining-Hour: 37\nX-RateLimit-Reset-Day: 80000\nX-RateLimit-Reset-Hour: 90"},
-		{"twitter", Twitter, one, "X-Rate-Limit-Limit: 1000\nX-Rate-Limit-Remaining: 37\nX-Rate-Limit-Reset: @unix+90"},
-		{"github", GitHub, one, "X-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 37\nX-RateLimit-Reset: @unix+90\nX-RateLimit-Resource: hour\nX-RateLimit-Used: 963"},
-		{"gitlab, with nothing remaining", GitLab, Fields{Policies: []Policy{{Name: "t", Quota: 10, Window: SecondsOf(60)}}, Limits: []Limit{{Name: "t"}}}, "RateLimit-Limit: 10\nRateLimit-Remaining: 0\nRateLimit-Observed: 10\nRateLimit-Name: t"},
-		{"a name before all else", &Dialect{Name: "first", Fields: []DialectField{{Name: "*-Acme-Left", Role: RoleRemaining}}}, Fields{Limits: []Limit{{Name: "t", Remaining: 4}}}, "T-Acme-Left: 4"},
-		{"gitlab, whose policies are of a minute", GitLab, Fields{Policies: []Policy{{Name: "t", Quota: 10, Window: SecondsOf(60)}}, Limits: []Limit{{Name: "t", Remaining: 4}}}, "RateLimit-Limit: 10\nRateLimit-Remaining: 4\nRateLimit-Observed: 6\nRateLimit-Name: t"},
-		{"openai", OpenAI, one, "X-RateLimit-Limit-Day: 5000\nX-RateLimit-Limit-Hour: 1000\nX-RateLimit-Remaining-Day: 4000\nX-RateLimit-Remaining-Hour: 37\nX-RateLimit-Reset-Day: 22h13m20s\nX-RateLimit-Reset-Hour: 1m30s"},
-		{"anthropic", Anthropic, Fields{Limits: one.Limits[1:]}, "Anthropic-RateLimit-Hour-Remaining: 37\nAnthropic-RateLimit-Hour-Reset: @rfc+90"},
-		{"a window as a duration", timed, one, "X-RateLimit-Limit: 1000\nX-RateLimit-Remaining: 37\nX-RateLimit-Reset: @unix+90\nX-RateLimit-Resource: hour\nX-RateLimit-Used: 963\nX-RateLimit-Interval: 1h0m0s"},
-		{"milliseconds", millis, one, "Acme-Max: 1000\nAcme-Left: 37\nAcme-Reset: 90000\nAcme-Window: 3600000"},
-		{"Unix milliseconds", unixMilli, one, "Acme-Left: 37\nAcme-Reset: @ms+90"},
-		{"an HTTP-date", httpDate, one, "Acme-Left: 37\nAcme-Reset: @http+90"},
-		{"a limit without a policy", Draft06, Fields{Limits: one.Limits}, "RateLimit-Remaining: 37\nRateLimit-Reset: 90"},
-		{"policies without a quota, behind one", Draft06, unknown, "RateLimit-Limit: 5\nRateLimit-Remaining: 4\nRateLimit-Policy: 5;w=60"},
-		{"policies without a quota, behind the quota", Draft03, unknown, "RateLimit-Limit: 5, 5;w=60\nRateLimit-Remaining: 4"},
-		{"policies without a limit", Draft06, Fields{Policies: one.Policies}, "RateLimit-Limit: 5000\nRateLimit-Policy: 5000;w=86400, 1000;w=3600;burst=5"},
-		{"policies of other limits", Draft03, Fields{Policies: one.Policies, Limits: []Limit{{Name: "x", Remaining: 1}}}, "RateLimit-Remaining: 1"},
-		{"an Unknown remaining", Draft06, Fields{Limits: []Limit{{Name: "x", Remaining: Unknown, Reset: SecondsOf(5)}}}, "RateLimit-Reset: 5"},
-		{"an Unknown quota", XRateLimit, Fields{Policies: []Policy{{Name: "x", Quota: Unknown, Window: SecondsOf(5)}}, Limits: []Limit{{Name: "x", Remaining: 3}}}, "X-RateLimit-Remaining: 3"},
-		{"draft-07, nothing remains", Draft07, Fields{Policies: one.Policies, Limits: []Limit{{Name: "day", Reset: SecondsOf(48)}}}, "RateLimit: limit=5000, remaining=0, reset=48\nRateLimit-Policy: 5000;w=86400, 1000;w=3600;burst=5"},
-		{"draft-07 without remaining", Draft07, Fields{Policies: one.Policies, Limits: []Limit{{Name: "day", Remaining: Unknown, Reset: SecondsOf(5)}}}, "RateLimit: limit=5000, reset=5\nRateLimit-Policy: 5000;w=86400, 1000;w=3600;burst=5"},
-		{"a name in quotes is left out", GitHub, Fields{Limits: []Limit{{Name: `"q"`, Remaining: 1}}}, "X-RateLimit-Remaining: 1"},
-		{"the longest duration", OpenAI, Fields{Limits: []Limit{{Name: "a", Remaining: 1, Reset: SecondsOf(MaxInteger)}}}, "X-RateLimit-Remaining-A: 1\nX-RateLimit-Reset-A: 999999999999999s"},
-		{"nothing", XRateLimit, Fields{}, ""},
-		{"nothing is used", GitHub, Fields{Policies: []Policy{{Name: "x", Quota: 9}}, Limits: []Limit{{Name: "x", Remaining: 9}}}, "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 9\nX-RateLimit-Resource: x\nX-RateLimit-Used: 0"},
-		{"more remains than the quota", GitHub, Fields{Policies: []Policy{{Name: "x", Quota: 9}}, Limits: []Limit{{Name: "x", Remaining: 11}}}, "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 11\nX-RateLimit-Resource: x"},
-		{"no window for the field of it", millis, Fields{Policies: []Policy{{Name: "x", Quota: 9}}, Limits: []Limit{{Name: "x", Remaining: 8}}}, "Acme-Max: 9\nAcme-Left: 8"},
-		{"a window in seconds", inSeconds, Fields{Policies: []Policy{{Name: "x", Quota: 9, Window: SecondsOf(60)}}, Limits: []Limit{{Name: "x", Remaining: 8}}}, "Acme-Max: 9\nAcme-Left: 8\nAcme-Window: 60"},
-		{"two policies of one quota, and no field for policies", XRateLimit, Fields{Policies: []Policy{{Name: "x", Quota: 9, Window: SecondsOf(1)}, {Name: "y", Quota: 9, Window: SecondsOf(2)}}, Limits: []Limit{{Name: "x", Remaining: 8}}}, "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8"},
-		{"a name that is the default one is left out", GitHub, Fields{Policies: []Policy{{Name: "default", Quota: 9}}, Limits: []Limit{{Name: "default", Remaining: 8}}}, "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8\nX-RateLimit-Used: 1"},
-		{"a name that ends in a space is left out", GitHub, Fields{Limits: []Limit{{Name: "a ", Remaining: 1}}}, "X-RateLimit-Remaining: 1"},
-		{"what is used, of an Unknown remaining", GitHub, Fields{Policies: []Policy{{Name: "x", Quota: 9}}, Limits: []Limit{{Name: "x", Remaining: Unknown, Reset: SecondsOf(5)}}}, "X-RateLimit-Limit: 9\nX-RateLimit-Reset: @unix+5\nX-RateLimit-Resource: x"},
-		{"what is used, next to the quota alone", &Dialect{Name: "used", Fields: []DialectField{{Name: "Acme-Max", Role: RoleQuota}, {Name: "Acme-Used", Role: RoleUsed}}},
-			Fields{Policies: []Policy{{Name: "x", Quota: 9}}, Limits: []Limit{{Name: "x", Remaining: 8}}}, "Acme-Max: 9\nAcme-Used: 1"},
-		{"what is used, next to what remains alone", &Dialect{Name: "used", Fields: []DialectField{{Name: "Acme-Left", Role: RoleRemaining}, {Name: "Acme-Used", Role: RoleUsed}}},
-			Fields{Policies: []Policy{{Name: "x", Quota: 9}}, Limits: []Limit{{Name: "x", Remaining: 8}}}, "Acme-Left: 8\nAcme-Used: 1"},
-		{"a field with a star that says nothing", &Dialect{Name: "none", Fields: []DialectField{{Name: "Acme-Left", Role: RoleRemaining}, {Name: "Acme-*-Unit", Role: RoleNone}}}, one, "Acme-Left: 37"},
-		{"names that tell windows, of policies without", XRateLimitByName, Fields{Policies: []Policy{{Name: "minute", Quota: 9}}, Limits: []Limit{{Name: "minute", Remaining: 8}}}, "X-RateLimit-Limit-Minute: 9\nX-RateLimit-Remaining-Minute: 8"},
-		{"nothing but policies, by name", OpenAI, Fields{Policies: one.Policies}, ""},
-	} {
-		eachClock(t, tt.name, tt.want, func(t *testing.T, want string, now time.Time) {
+	for _, b := range readBlocks("set") {
+		given, rest, _ := strings.Cut("\n"+b.text, "\n= ")
+		dialect, written, _ := strings.Cut(rest, "\n")
+		d, h := dialectOf(dialect), wire(given)
+		f := fieldsOf(t, h.Get(PolicyField), h.Get(LimitField))
+		eachClock(t, b.name, written, func(t *testing.T, want string, now time.Time) {
 			h := http.Header{}
-			require.NoError(t, tt.d.Set(h, tt.f, now))
+			require.NoError(t, d.Set(h, f, now))
 			require.Equal(t, wire(want), h)
-			lawSet(t, tt.d, tt.f, now)
+			lawSet(t, d, f, now)
 		})
 	}
 }
@@ -443,36 +384,7 @@ func TestCallersDialect(t *testing.T) {
 		{Name: "X-Other-Limit", Role: RoleNone},
 	}}
 	require.NoError(t, acme.Validate())
-	for _, tt := range []struct {
-		name, wire, dialect, want, wantErr string
-	}{
-		{"a star names the policy, behind the field's own", "Acme-Calls-Day: 9\nAcme-Left-Day: 4", "acme", "api-day points: 4/9 w=86400 t=-", ""},
-		{"the usual window", "Acme-Calls-X: 9", "acme", "api-x points: -/9 w=5 t=-", ""},
-		{"the longer name goes first", "Acme-Calls-X: 9\nAcme-Left-Total-X: 4", "acme", "api-x points: 5/9 w=5 t=-", ""},
-		{"a pair of remaining and quota", "Acme-Pair: 4/9\nAcme-Until: 2026-11-21T03:01:00Z\nAcme-Long: 60000", "acme", "pair : 4/9 w=60 t=60", ""},
-		{"a pair of quota and window", "Acme-Per: 100/60", "acme", "per : -/100 w=60 t=-", ""},
-		{"a pair of quota and a unit", "Acme-Per: 100/h", "acme", "per : -/100 w=3600 t=-", ""},
-		{"what remains brings its unit and its window to the quota of a policy by name",
-			"Acme-Burst: 10\nAcme-Left: 4", "acme", "burst points: 4/10 w=5 t=-", ""},
-		{"a function", "Acme-List: a;5, b;6", "acme", "a : 5/- w=- t=- | b : 6/- w=- t=-", ""},
-		{"a function that refuses, and what it has read", "Acme-List: a;5, b", "acme", "a : 5/- w=- t=-", "Acme-List"},
-		{"Integer policies, and a title for a limit", "Acme-Rules: 9;w=60\nX-RateLimit-Remaining: 5\nX-RateLimit-Total: 9\nAcme-Title: t", "acme", "t : 5/9 w=60 t=-", ""},
-		{"a built-in name that says nothing", "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 5", "x-ratelimit", "default : 5/- w=- t=-", ""},
-		{"a wait that says nothing", "Retry-After-Acme: 9", "", "", ""},
-		{"one of two loose names that says nothing", "X-Other-Remaining: 4\nX-Other-Limit: 9", "", "", ""},
-		{"a loose name that says nothing", "X-Rl: 0\nX-Ttl: 5", "", "", ""},
-		{"all others by their words", "X-Ratelimit-Remaining: 5", "x-ratelimit", "default : 5/- w=- t=-", ""},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			o := LegacyOptions{Dialects: []*Dialect{nil, acme}, Now: late.Truncate(time.Second)}
-			got, err := ParseAny(wire(tt.wire), o)
-			lawFields(t, got)
-			lawSpelling(t, wire(tt.wire), o, got)
-			require.Equal(t, tt.want, strings.Join(vendorLimits(got), " | "))
-			require.Equal(t, tt.wantErr, faultsOf(t, err))
-			require.Equal(t, tt.dialect, got.Dialect)
-		})
-	}
+	lawTable(t, "dialect", nil, acme)
 }
 
 // TestReadFunction: what a caller's function says is read as what the fields say. A fact

@@ -143,6 +143,15 @@ func blocksOf(file string) (blocks []block) {
 	return blocks
 }
 
+// told cuts off what a caller says, which stands before a case behind a question mark.
+func (b *block) told() (option, rest string) {
+	if after, ok := strings.CutPrefix(b.text, "? "); ok {
+		option, rest, _ = strings.Cut(after, "\n")
+		return option, rest
+	}
+	return "", b.text
+}
+
 // readTable reads cases: the fields, a line with the dialect behind an equals sign, the
 // limits, and the fields at fault behind an exclamation mark.
 func readTable(table string) (cases []legacyCase) {
@@ -177,25 +186,35 @@ var olderTables = []string{
 func TestOlder(t *testing.T) {
 	files, err := filepath.Glob("testdata/older/*.txt")
 	require.NoError(t, err)
-	require.Len(t, files, len(olderTables)+1, "all tables but restrict.txt are named")
+	for i, file := range files {
+		files[i] = strings.TrimSuffix(filepath.Base(file), ".txt")
+	}
+	others := []string{"dialect", "fields", "formats", "resets", "restrict", "set"}
+	require.ElementsMatch(t, append(others, olderTables...), files, "all tables are named")
 	for _, table := range olderTables {
-		cases := readTable(table)
-		require.NotEmpty(t, cases, table)
-		for _, tt := range cases {
-			eachClock(t, table+"/"+tt.name, tt.wire, func(t *testing.T, text string, now time.Time) {
-				o := LegacyOptions{Now: now}
-				got, err := ParseAny(wire(text), o)
-				lawFields(t, got)
-				lawSpelling(t, wire(text), o, got)
-				require.Equal(t, tt.want, strings.Join(vendorLimits(got), " | "))
-				require.Equal(t, tt.wantErr, faultsOf(t, err))
-				dialect := got.Dialect
-				if got.Guessed {
-					dialect += "?"
-				}
-				require.Equal(t, tt.dialect, dialect)
-			})
-		}
+		lawTable(t, table)
+	}
+}
+
+// lawTable: the cases of a table are read as they say, with a caller's dialects.
+func lawTable(t *testing.T, table string, dialects ...*Dialect) {
+	t.Helper()
+	cases := readTable(table)
+	require.NotEmpty(t, cases, table)
+	for _, tt := range cases {
+		eachClock(t, table+"/"+tt.name, tt.wire, func(t *testing.T, text string, now time.Time) {
+			o := LegacyOptions{Now: now, Dialects: dialects}
+			got, err := ParseAny(wire(text), o)
+			lawFields(t, got)
+			lawSpelling(t, wire(text), o, got)
+			require.Equal(t, tt.want, strings.Join(vendorLimits(got), " | "))
+			require.Equal(t, tt.wantErr, faultsOf(t, err))
+			dialect := got.Dialect
+			if got.Guessed {
+				dialect += "?"
+			}
+			require.Equal(t, tt.dialect, dialect)
+		})
 	}
 }
 
@@ -210,108 +229,35 @@ func TestParseAnyStrictFault(t *testing.T) {
 	), err)
 }
 
-// TestRead: what options change, and what the table of TestOlder does not show of a
-// response. A name that is given to all of a response is that of the policy without one.
+// TestRead: what options change, and what the tables of TestOlder do not show of a
+// response, as Fields.String has it. A name that is given to all of a response is that of
+// the policy without one. Parse refuses what is read with lenience.
 func TestRead(t *testing.T) {
-	var none LegacyOptions
-	milli, seconds, mine := LegacyOptions{Reset: TimeMilli}, LegacyOptions{Reset: TimeSeconds}, LegacyOptions{Name: "mine"}
-	const core = "X-RateLimit-Limit: 5000\nX-RateLimit-Remaining: 4997\nX-RateLimit-Used: 3\nX-RateLimit-Resource: core"
-	for _, tt := range []struct {
-		name string
-		o    LegacyOptions
-		wire string
-		want string // Fields.String
-	}{
-		{"nothing", none, "", "no limits"},
-		{"current policies", none, `RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400`,
-			`policies "burst";q=100;w=60, "daily";q=1000;w=86400; dialect ratelimit`},
-		{"a current limit", none, `RateLimit: "burst";r=0;t=12`, `limits "burst";r=0;t=12; dialect ratelimit`},
-		{"both current fields", none, `RateLimit-Policy: "burst";q=100;w=60` + "\n" + `RateLimit: "burst";r=0;t=12`,
-			`policies "burst";q=100;w=60; limits "burst";r=0;t=12; dialect ratelimit`},
-		{"an older form", none, "RateLimit-Limit: 100\nRateLimit-Remaining: 9",
-			`policies "default";q=100; limits "default";r=9; dialect draft-06`},
-		{"a guess", none, "X-RateLimit-Remaining: 9\nX-RateLimit-Reset: 60",
-			`limits "default";r=9;t=60; dialect x-ratelimit, guessed`},
-		{"a reset that is none", none, "X-RateLimit-Remaining: 1\nX-RateLimit-Reset: -1",
-			`limits "default";r=1; dialect x-ratelimit`},
-		{"a reset that is none, with a parameter", none, "X-RateLimit-Remaining: 1\nX-RateLimit-Reset: -1;x=1",
-			`limits "default";r=1; dialect x-ratelimit`},
-		{"resets that are none", none, "X-RateLimit-Remaining: 1\nX-RateLimit-Reset: -1, -1",
-			`limits "default";r=1; dialect x-ratelimit`},
-		{"of two members of draft-next that say the same the first stays", none,
-			"RateLimit-Policy: d;q=9;w=60;x=1, D;q=9;w=60;x=2\nRateLimit: d;a=5;w=3;x=1, D;a=5;w=3;x=2",
-			`policies "d";q=9;w=60;x=1; limits "d";r=5;t=3;x=1; dialect draft-next`},
-
-		// Whatever nothing else settles is as the caller says, and no guess.
-		{"a caller's milliseconds", milli, "X-RateLimit-Reset: 60000", `limits "default";t=60; dialect x-ratelimit`},
-		{"a caller's seconds", seconds, "X-RateLimit-Reset: 60000", `limits "default";t=60000; dialect x-ratelimit`},
-		{"the name settles it", milli, "X-RateLimit-Reset-After: 60", `limits "default";t=60; dialect x-ratelimit`},
-		{"the size settles it", seconds, "X-RateLimit-Reset: @unix+60", `limits "default";t=60; dialect x-ratelimit`},
-		{"the drafts settle it", milli, "RateLimit-Reset: 60000", `limits "default";t=60000; dialect draft-06`},
-		{"a caller's name", mine, "X-RateLimit-Remaining: 1", `limits "mine";r=1; dialect x-ratelimit`},
-		{"a caller's name that is not printable", LegacyOptions{Name: "caf\u00e9"}, "X-RateLimit-Remaining: 1",
-			`limits "default";r=1; dialect x-ratelimit`},
-		{"the dialect is that of the family as it is spelled", none, core,
-			`policies "core";q=5000; limits "core";r=4997; dialect x-ratelimit`},
-		{"that of a vendor only where a caller asks for it", LegacyOptions{Dialects: []*Dialect{GitHub}}, core,
-			`policies "core";q=5000; limits "core";r=4997; dialect github`},
-
-		// What policies say.
-		{"units spent alone are a parameter of the policy", none, "X-MBX-USED-WEIGHT-1M: 6500",
-			`policies "weight-1m";qu="weight";w=60;used=6500; dialect binance`},
-		{"nothing is said to be used", none, "X-RateLimit-Reset-Hour: 1",
-			`policies "hour";w=3600; limits "hour";t=1; dialect x-ratelimit`},
-		{"comments of all kinds", mine,
-			`RateLimit-Limit: 100, 100;window=60;burst=1000;Comment="sliding window";x=1.5;y=tok;z;bad="` + "\u00e9" +
-				`";w2=(;Q=1, 5000;window=3600;burst=0;burst=7`,
-			`policies "mine";q=100;w=60;burst=1000;comment="sliding window";x=1.5;y=tok;z, ` +
-				`"5000/3600";q=5000;w=3600;burst=7; dialect draft-00`},
-		{"the first comments count", none, "RateLimit-Limit: 5;c=1\nX-RateLimit-Limit: 5;d=2",
-			`policies "default";q=5;c=1; dialect draft-06`},
-		{"a comment in single quotes, and one that is malformed", none, `RateLimit-Limit: 5;w=2;c='single';d=5x`,
-			`policies "default";q=5;w=2;c="single"; dialect draft-03`},
-		{"policies stay in the order of the field", mine,
-			"RateLimit-Policy: 5000;w=3600, 100;w=60\nRateLimit-Limit: 100\nRateLimit-Remaining: 1",
-			`policies "5000/3600";q=5000;w=3600, "mine";q=100;w=60; limits "mine";r=1; dialect draft-06`},
-	} {
-		eachClock(t, tt.name, tt.wire, func(t *testing.T, text string, now time.Time) {
-			tt.o.Now = now
-			got, err := ParseAny(wire(text), tt.o)
+	options := map[string]LegacyOptions{
+		"": {}, "milliseconds": {Reset: TimeMilli}, "seconds": {Reset: TimeSeconds}, "dialect github": {Dialects: []*Dialect{GitHub}},
+		"name mine": {Name: "mine"}, "name caf\u00e9": {Name: "caf\u00e9"},
+	}
+	for _, b := range readBlocks("fields") {
+		told, rest := b.told()
+		o, ok := options[told]
+		require.True(t, ok, told)
+		lines, want, _ := strings.Cut(rest, "= ")
+		eachClock(t, b.name, lines, func(t *testing.T, text string, now time.Time) {
+			o.Now = now
+			got, err := ParseAny(wire(text), o)
 			require.NoError(t, err)
-			require.Equal(t, tt.want, fmt.Sprint(got))
+			require.Equal(t, strings.TrimSpace(want), got.String())
 			lawFields(t, got)
-			lawSpelling(t, wire(text), tt.o, got)
+			lawSpelling(t, wire(text), o, got)
+			if got.Dialect == lenientDialect {
+				strict, err := Parse(wire(text))
+				require.Error(t, err)
+				require.Empty(t, strict)
+			}
 		})
 	}
 	own := FixedWindow{Name: "own", Quota: 5, Used: 1, Window: time.Minute, Left: time.Second}.Fields()
 	require.Equal(t, `policies "own";q=5;w=60; limits "own";r=4;t=1`, own.String(), "of no dialect")
-}
-
-// TestLenient: the malformed current fields that the documentation of ParseAny shows.
-// Parse refuses each of them.
-func TestLenient(t *testing.T) {
-	for _, tt := range []struct{ name, wire, want string }{
-		{"a Decimal", `RateLimit: "burst";r=0.5;t=30`, `limits "burst";r=0;t=30; dialect draft-08`},
-		{"a Token for the name", `RateLimit: burst;r=37;t=12.5`, `limits "burst";r=37;t=13; dialect draft-08`},
-		{"no r", `RateLimit: "burst";t=30`, `limits "burst";t=30; dialect draft-08`},
-		{"a window of 0", `RateLimit-Policy: "burst";q=100;w=0`, `policies "burst";q=100; dialect draft-08`},
-		{"a String for the partition key", `RateLimit-Policy: "burst";q=100;pk="x"`, `policies "burst";q=100;pk=:eA==:; dialect draft-08`},
-		{"both fields", "RateLimit-Policy: burst;q=100;w=60\nRateLimit: burst;r=37;t=12", `policies "burst";q=100;w=60; limits "burst";r=37;t=12; dialect draft-08`},
-		{"parameters that are not defined", `RateLimit: a;r=1;x=5;y`, `limits "a";r=1;x=5;y; dialect draft-08`},
-		{"a Token for the partition key, and another policy", `RateLimit-Policy: a;q=5;pk=key, b;q=5;pk=:a2V5:`,
-			`policies "a";q=5;pk=:a2V5:, "b";q=5;pk=:a2V5:; dialect draft-08`},
-		{"two lines", "RateLimit: burst;r=37;t=12\nRateLimit: daily;r=0;t=600", `limits "burst";r=37;t=12, "daily";r=0;t=600; dialect draft-08`},
-		{"two lines, of which one is well-formed", "RateLimit: burst;r=37;t=12\n" + `RateLimit: "daily";r=0;t=600`, `limits "burst";r=37;t=12, "daily";r=0;t=600; dialect draft-08`},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			strict, err := Parse(wire(tt.wire))
-			require.Error(t, err)
-			require.Empty(t, strict)
-			got, err := ParseAny(wire(tt.wire), LegacyOptions{})
-			require.NoError(t, err)
-			require.Equal(t, tt.want, got.String())
-		})
-	}
 }
 
 func TestErrorSaysNoContent(t *testing.T) {

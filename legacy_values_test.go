@@ -12,8 +12,38 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// TestOlderReset reads a reset by its shape and size. A number that is
-// guessed ends in a question mark.
+// A resetCase is a value of a reset, what its format is said to be, and the seconds that it
+// is read as.
+type resetCase struct {
+	name    string
+	format  TimeFormat
+	value   string
+	want    int64
+	guessed bool
+}
+
+// resetCases are values of all shapes and sizes, of which nothing else is said.
+var resetCases = readResets("resets")
+
+// formatWords are the words for formats in tables.
+var formatWords = map[string]TimeFormat{
+	"": TimeGuess, "seconds": TimeSeconds, "milliseconds": TimeMilli, "unix": TimeUnix, "unix-milliseconds": TimeUnixMilli,
+	"http-date": TimeHTTPDate, "rfc3339": TimeRFC3339, "duration": TimeDuration,
+}
+
+// readResets reads a table: the format behind a question mark, the value, and the seconds
+// behind an equals sign. A number that is guessed ends in a question mark.
+func readResets(table string) (cases []resetCase) {
+	for _, b := range readBlocks(table) {
+		format, rest := b.told()
+		value, want, _ := strings.Cut(rest, "\n= ")
+		seconds, guessed := strings.CutSuffix(strings.TrimSpace(want), "?")
+		cases = append(cases, resetCase{b.name, formatWords[format], value, text.ParseDigits(seconds), guessed})
+	}
+	return cases
+}
+
+// TestOlderReset reads a reset by its shape and size.
 func TestOlderReset(t *testing.T) {
 	for _, tt := range resetCases {
 		eachClock(t, tt.name, tt.value, func(t *testing.T, value string, now time.Time) {
@@ -27,66 +57,6 @@ func TestOlderReset(t *testing.T) {
 			}, got)
 		})
 	}
-}
-
-// resetCases are values of a reset, and the seconds that they are read as.
-var resetCases = []struct {
-	name    string
-	value   string
-	want    int64
-	guessed bool
-}{
-	{"now", "0", 0, false},
-	{"one, in whatever unit", "1", 1, false},
-	{"a small number", "30", 30, true},
-	{"a fraction of a second", "0.001", 1, false},
-	{"more digits than a fraction keeps", "1.0000000001", 2, false},
-	{"more digits than a fraction keeps, all 0", "1.0000000000", 1, false},
-	{"more digits than a fraction keeps, rounded up", "1.9999999999", 2, false},
-	{"the largest number of seconds from now", "999999999", 999999999, true},
-	{"Unix seconds", "@unix+60", 60, false},
-	{"Unix seconds with a fraction", "@unix+60.4", 60, false},
-	{"Unix seconds with a fraction behind that of now", "@unix+60.6", 61, false},
-	{"milliseconds", "@ms+60", 60, false},
-	{"milliseconds that are past", "100000000000", 0, false},
-	{"milliseconds with a fraction", "@ms+60.5", 60, false},
-	{"microseconds", "@us+60", 60, false},
-	{"nanoseconds", "@ns+60", 60, false},
-	{"a negative number", "-2", 0, false},
-	{"a negative number as large as a point in time", "-99999999999", 0, false},
-	{"thousands", "1,500", 1500, true},
-	{"thousands in Unix milliseconds that are past", "784,887,120,000", 0, false},
-	{"an IMF-fixdate", "@http+60", 60, false},
-	{"an IMF-fixdate that is past", "Tue, 15 Nov 1994 08:11:59 GMT", 0, false},
-	{"RFC 3339", "@rfc+60", 60, false},
-	{"RFC 3339 in quotes", `"@rfc+60"`, 60, false},
-	{"a number in quotes with spaces", `" 5 "`, 5, true},
-	{"a parameter behind a number", "5 ;x=1", 5, true},
-	{"a parameter behind thousands", "1,500;x=1", 1500, true},
-	{"a number behind a number, the later", "5\t, 6", 6, true},
-	{"a word behind a number", "5\t, x", 5, true},
-	{"a number behind one that says nothing", "-1, 5", 5, true},
-	{"a unit", "1s", 1, false},
-	{"minutes and seconds", "6m0s", 360, false},
-	{"milliseconds by their unit", "120ms", 1, false},
-	{"a fraction of a unit", "2m52.8s", 173, false},
-	{"hours and minutes", "1h2m", 3720, false},
-	{"a fraction of hours", "1.5h", 5400, false},
-	{"a fraction of minutes", "0.1m", 6, false},
-	{"days and hours", "1d2h", 93600, false},
-	{"a week", "1w", 604800, false},
-	{"microseconds by their unit", "1\u00b5s", 1, false},
-	{"a nanosecond by its unit", "1ns", 1, false},
-	{"no time at all", "0s", 0, false},
-	{"a nanosecond less than a second", "999999999ns", 1, false},
-	{"a word for the unit", "30 seconds", 30, false},
-	{"two words for units", "1 minute 5 seconds", 65, false},
-	{"fractions that make a whole second", "1.5s 500ms", 2, false},
-	{"more hours than a number holds", "999999999999999999999h", MaxInteger, false},
-	{"a clock", "00:00:03", 3, false},
-	{"a clock with a fraction", "01:02:03.5", 3724, false},
-	{"a clock with days", "2.00:00:00", 172800, false},
-	{"a clock that no number holds", "99999999999999999999:00:00", MaxInteger, false},
 }
 
 func TestOlderResetFaults(t *testing.T) {
@@ -113,33 +83,8 @@ func TestOlderResetFaults(t *testing.T) {
 // TestOlderFormats: the format says what a number is that its size does not
 // refute.
 func TestOlderFormats(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		format TimeFormat
-		value  string
-		want   int64
-	}{
-		{"seconds are rounded up", TimeSeconds, "10.1", 11},
-		{"seconds that are a date", TimeSeconds, "@unix+60", 60},
-		{"milliseconds are rounded up", TimeMilli, "1", 1},
-		{"milliseconds", TimeMilli, "22273", 23},
-		{"milliseconds with a fraction", TimeMilli, "1000.1", 2},
-		{"the largest number of milliseconds from now", TimeMilli, "99999999999", 100000000},
-		{"milliseconds that are a date", TimeMilli, "@ms+60", 60},
-		{"Unix seconds", TimeUnix, "@unix+60", 60},
-		{"Unix seconds that are milliseconds", TimeUnix, "@ms+60", 60},
-		{"Unix seconds that are microseconds", TimeUnix, "@us+60", 60},
-		{"Unix seconds that are past", TimeUnix, "784887120", 0},
-		{"Unix seconds that are too few", TimeUnix, "10", 10},
-		{"Unix milliseconds", TimeUnixMilli, "@ms+60", 60},
-		{"Unix milliseconds that are seconds", TimeUnixMilli, "@unix+60", 60},
-		{"a date", TimeHTTPDate, "@http+60", 60},
-		{"a date that is a timestamp", TimeHTTPDate, "@rfc+60", 60},
-		{"a date that is a number", TimeHTTPDate, "10", 10},
-		{"a timestamp", TimeRFC3339, "@rfc+60", 60},
-		{"a duration", TimeDuration, "1m10s", 70},
-		{"a duration that is a number", TimeDuration, "10.1", 11},
-	} {
+	for _, tt := range readResets("formats") {
+		require.NotEqual(t, TimeGuess, tt.format, tt.name)
 		eachClock(t, tt.name, tt.value, func(t *testing.T, value string, now time.Time) {
 			d := &Dialect{Name: "mine", Fields: []DialectField{
 				{Name: "Mine-Left", Role: RoleRemaining},
