@@ -196,12 +196,8 @@ func TestSetRefuses(t *testing.T) {
 	policy := func(q, w int64) Policy { return Policy{Name: "a", Quota: q, Window: SecondsOf(w)} }
 	limit := func(name string, r, s int64) []Limit { return []Limit{{Name: name, Remaining: r, Reset: SecondsOf(s)}} }
 	dialect := func(name string, fields ...DialectField) *Dialect { return &Dialect{Name: name, Fields: fields} }
-	twin := dialect("twin", DialectField{Name: "Twin", Role: RoleQuota}, DialectField{Name: "Twin", Role: RoleRemaining})
-	mixed := dialect("mixed", DialectField{Name: "Mixed-*", Role: RoleQuota}, DialectField{Name: "Mixed-*-Left", Role: RoleRemaining})
-	other := dialect("other", DialectField{Name: "Other-*", Role: RoleRemaining}, DialectField{Name: "Other-*-Max", Role: RoleQuota})
-	shared := dialect("shared", DialectField{Name: "Acme-*", Role: RoleRemaining}, DialectField{Name: "Acme", Role: RoleReset})
-	seconds := dialect("seconds", DialectField{Name: "Acme-Left", Role: RoleRemaining, Window: SecondsOf(60)}, DialectField{Name: "Acme-Max", Role: RoleQuota})
-	window := dialect("window", DialectField{Name: "Acme-Max", Role: RoleQuota}, DialectField{Name: "Acme-Window", Role: RoleWindow})
+	quota, minute := DialectField{Name: "Acme-Max", Role: RoleQuota}, DialectField{Name: "Acme-Left", Role: RoleRemaining, Window: SecondsOf(60)}
+	one, alone := Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", 1, 1)}, Fields{Limits: limit("a", 1, 1)}
 	for _, tt := range []struct {
 		why   string
 		d     *Dialect
@@ -218,8 +214,8 @@ func TestSetRefuses(t *testing.T) {
 		{"a window below 1 in a list", Draft06, Fields{Policies: []Policy{policy(1, 0)}, Limits: limit("a", 1, 1)}, "RateLimit-Policy", ErrRange},
 		{"a window below 1 behind the quota", Draft03, Fields{Policies: []Policy{policy(1, 0)}, Limits: limit("a", 1, 1)}, "RateLimit-Limit", ErrRange},
 		{"a window below 1 behind the quota, before a good one", Draft03, Fields{Policies: []Policy{policy(1, 0), {Name: "b", Quota: 5, Window: SecondsOf(60)}}, Limits: limit("a", 1, 1)}, "RateLimit-Limit", ErrRange},
-		{"a window below 1 in a field", window, Fields{Policies: []Policy{policy(1, 0)}, Limits: limit("a", 1, 1)}, "Acme-Window", ErrRange},
-		{"another window than the usual one of the field", seconds, Fields{Policies: []Policy{policy(1, 5)}, Limits: limit("a", 1, 1)}, "Acme-Left", ErrRange},
+		{"a window below 1 in a field", dialectOf("Acme-Max quota, Acme-Window window"), Fields{Policies: []Policy{policy(1, 0)}, Limits: limit("a", 1, 1)}, "Acme-Window", ErrRange},
+		{"another window than the usual one of the field", dialect("x", quota, minute), Fields{Policies: []Policy{policy(1, 5)}, Limits: limit("a", 1, 1)}, "Acme-Max", ErrRange},
 		{"another window than that of the name", XRateLimitByName, Fields{Policies: []Policy{{Name: "minute", Quota: 1, Window: SecondsOf(5)}}, Limits: limit("minute", 1, 1)}, "X-RateLimit-Limit-*", ErrRange},
 		{"a name with a space", OpenAI, Fields{Limits: limit("a b", 1, 1)}, "X-RateLimit-Remaining-*", ErrSyntax},
 		{"a name with a colon", OpenAI, Fields{Limits: limit("a:b", 1, 1)}, "X-RateLimit-Remaining-*", ErrSyntax},
@@ -231,23 +227,23 @@ func TestSetRefuses(t *testing.T) {
 		{"one quota twice", Draft06, Fields{Policies: []Policy{policy(1, 1), policy(1, 2)}, Limits: limit("a", 1, 1)}, "RateLimit-Policy", ErrDuplicate},
 		{"a negative quota of another policy", Draft06, Fields{Policies: []Policy{policy(1, 1), {Name: "b", Quota: -5, Window: SecondsOf(1)}}, Limits: limit("a", 1, 1)}, "RateLimit-Policy", ErrRange},
 		{"a comment of a wrong type", Draft06, Fields{Policies: []Policy{{Name: "a", Window: SecondsOf(1), Params: Params{{"a", 1}}}}, Limits: limit("a", 1, 1)}, "RateLimit-Policy", ErrType},
-		{"draft-07 without a quota", Draft07, Fields{Limits: limit("a", 1, 1)}, "RateLimit", ErrMissing},
+		{"draft-07 without a quota", Draft07, alone, "RateLimit", ErrMissing},
 		{"draft-07 without a reset", Draft07, Fields{Policies: []Policy{policy(1, 1)}, Limits: []Limit{{Name: "a"}}}, "RateLimit", ErrMissing},
 		{"draft-07 with a remaining below 0", Draft07, Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", -2, 1)}, "RateLimit", ErrRange},
 		{"draft-07 with a quota below 0", Draft07, Fields{Policies: []Policy{policy(-2, 1)}, Limits: limit("a", 1, 1)}, "RateLimit", ErrRange},
 		{"draft-07 with a reset below 0", Draft07, Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", 1, -1)}, "RateLimit", ErrRange},
 		{"draft-07 with a reset that reads as a date", Draft07, Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", 1, 1e9)}, "RateLimit", ErrRange},
-		{"what remains, under a name that reads as another field", other, Fields{Limits: []Limit{{Name: "a-max", Remaining: 1}}}, "Other-*", ErrRange},
-		{"a reset that reads as that of two", shared, Fields{Limits: []Limit{{Name: "a-minute", Remaining: 1, Reset: SecondsOf(5)}, {Name: "b-minute", Remaining: 2}}}, "Acme-*", ErrRange},
+		{"what remains, under a name that reads as another field", dialectOf("Other-* remaining, Other-*-Max quota"), Fields{Limits: []Limit{{Name: "a-max", Remaining: 1}}}, "Other-*", ErrRange},
+		{"a reset that reads as that of two", dialectOf("Acme-* remaining, Acme reset"), Fields{Limits: []Limit{{Name: "a-minute", Remaining: 1, Reset: SecondsOf(5)}, {Name: "b-minute", Remaining: 2}}}, "Acme-*", ErrRange},
 		{"nothing to say", OpenAI, Fields{Limits: []Limit{{Name: "a", Remaining: Unknown}}}, "X-RateLimit-Limit-*", ErrMissing},
-		{"no field for it", dialect("none"), Fields{Limits: limit("a", 1, 1)}, "none", ErrMissing},
-		{"a use without a quota", dialect("used", DialectField{Name: "Acme-Used", Role: RoleUsed}), Fields{Policies: []Policy{policy(5, 1)}, Limits: limit("a", 1, 1)}, "Acme-Used", ErrMissing},
-		{"a syntax of its own", dialect("own", DialectField{Name: "Acme", Role: RoleRemaining, Read: readHeads}), Fields{Limits: limit("a", 1, 1)}, "Acme", ErrType},
-		{"one field twice", twin, Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", 1, 1)}, "Twin", ErrDuplicate},
-		{"a field that is no token", dialect("x", DialectField{Name: "X Y", Role: RoleQuota}), Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", 1, 1)}, "X Y", ErrSyntax},
-		{"a name that reads as another field", mixed, Fields{Policies: []Policy{{Name: "a-left", Quota: 1}}, Limits: limit("a-left", 1, 1)}, "Mixed-*", ErrRange},
+		{"no field for it", dialect("none"), alone, "none", ErrMissing},
+		{"a use without a quota", dialectOf("Acme-Used used"), Fields{Policies: []Policy{policy(5, 1)}, Limits: limit("a", 1, 1)}, "Acme-Used", ErrMissing},
+		{"a syntax of its own", dialect("own", DialectField{Name: "Acme", Role: RoleRemaining, Read: readHeads}), alone, "Acme", ErrType},
+		{"one field twice", dialectOf("Twin quota, Twin remaining"), one, "Twin", ErrDuplicate},
+		{"a field that is no token", dialect("x", DialectField{Name: "X Y", Role: RoleQuota}), one, "X Y", ErrSyntax},
+		{"a name that reads as another field", dialectOf("Mixed-* quota, Mixed-*-Left remaining"), Fields{Policies: []Policy{{Name: "a-left", Quota: 1}}, Limits: limit("a-left", 1, 1)}, "Mixed-*", ErrRange},
 		{"a comment that reads as a name", Draft03, Fields{Policies: []Policy{{Name: "a", Quota: 5, Window: SecondsOf(1), Params: Params{{"name", "b"}}}}, Limits: limit("a", 1, 1)}, "RateLimit-Limit", ErrRange},
-		{"a format that does not exist", dialect("x", DialectField{Name: "X-R", Role: RoleReset, Format: 99}), Fields{Limits: limit("a", 1, 1)}, "X-R", ErrRange},
+		{"a format that does not exist", dialect("x", DialectField{Name: "X-R", Role: RoleReset, Format: 99}), alone, "X-R", ErrRange},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
 			h := http.Header{"Other": {"stays"}}
@@ -267,7 +263,7 @@ func TestSetRefuses(t *testing.T) {
 		many[i].Reset = SecondsOf(5)
 	}
 	require.ErrorIs(t, XRateLimitByName.Set(http.Header{}, Fields{Limits: many[:older.MaxFields/2+1]}, late), ErrTooMany, "more fields than are read")
-	f := Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", 1, 1)}
+	f := one
 	for i := range 254 {
 		f.Policies[0].Params = append(f.Policies[0].Params, Param{fmt.Sprint("k", i), int64(1)})
 	}

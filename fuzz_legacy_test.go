@@ -143,26 +143,12 @@ func addLegacySeeds(f *testing.F) {
 	for _, tc := range nextCases {
 		f.Add(tc.wire)
 	}
-	for _, seed := range []string{
-		"X-RateLimit-Limit: 10, 10;w=1;name=\"per-ip\", 1000;w=3600\nX-RateLimit-Reset: 1994-11-15 09:13:00.5 +0100 CET m=+0.1",
-		"X-App-Rate-Limit: 100:1,1000:10\nX-App-Rate-Limit-Count: 1:1,1:10",
-		"RateLimit: a;r=1;pk=\"k\"\nRateLimit-Policy: \"x\";\"a\";q=1;w=0",
-		"X-RateLimit-Limit-Minute: 5\nX-RateLimit-Remaining-Minute: 4\nRateLimit-Reset: 12.5",
-		"X-App-Usage: {\"x\":[{\"type\":\"t\",\"call_count\":99.5,\"estimated_time_to_regain_access\":1e300}]}",
-		"Date: Tue, 15 Nov 1994 08:12:31 GMT\nAge: 1\nX-RateLimit-Reset: 9999999999999999999.9999999999",
-		"X-Rate-Limit-A-Max: 1\nX-Rate-Limit-A-Interval-Ms: 1500\nX-Quota-Reset: -1",
-		"Zendesk-RateLimit-A: total=100; remaining=99; resets=1d2:3:4",
-		"X-RateLimit: {\"minute\": {\"limit\": 10, \"remaining\": 9}}\nX-RateLimit-Minute: 1/2",
-		"X-RateLimit-Limit: 1, 15000\nX-RateLimit-Remaining: 0, 14999\nX-RateLimit-Reset: 1, 1800000",
-		"X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 42\nX-RateLimit-Reset: 37",
-		"RateLimit-Policy: \"a\";q=10;w=60, \"b\";q=5\nX-RateLimit-Limit: 100\nX-RateLimit-Remaining: 42",
-		"Retry-After: 60\nRetry-After-long: 60000\nX-Ms-Retry-After-Ms: 5\nX-RateLimit-Reset: 60000",
-		"", "Retry-After: 5", "X-RateLimit-NearLimit: true", "X-RateLimit-Limit-Minute: x\nX-RateLimit-Limit: y",
-		"RateLimit-Policy: \"minute\";q=9;w=60\nX-RateLimit-Limit-Minute: 10", "RateLimit-ResourceRemaining: 5", "X-RateLimit-Used: 5",
-		"X-RateLimit-Reset-After: 5", "X-RateLimit-Remaining-Quota: 5",
-	} {
-		f.Add(seed)
+	for _, table := range olderTables {
+		for _, tt := range readTable(table) {
+			f.Add(spell(tt.wire, late))
+		}
 	}
+	f.Add(`X-App-Usage: {"x":[{"type":"t","call_count":99.5,"estimated_time_to_regain_access":1e300}]}`)
 }
 
 func FuzzOlder(f *testing.F) {

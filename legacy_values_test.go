@@ -86,47 +86,13 @@ func TestOlderFormats(t *testing.T) {
 	for _, tt := range readResets("formats") {
 		require.NotEqual(t, TimeGuess, tt.format, tt.name)
 		eachClock(t, tt.name, tt.value, func(t *testing.T, value string, now time.Time) {
-			d := &Dialect{Name: "mine", Fields: []DialectField{
-				{Name: "Mine-Left", Role: RoleRemaining},
-				{Name: "Mine-Reset", Role: RoleReset, Format: tt.format},
-			}}
-			got, err := ParseAny(http.Header{"Mine-Left": {"1"}, "Mine-Reset": {value}}, LegacyOptions{Dialects: []*Dialect{d}, Now: now})
+			d := &Dialect{Name: "mine", Fields: []DialectField{{Name: "Mine-Reset", Role: RoleReset, Format: tt.format}}}
+			got, err := ParseAny(http.Header{"Mine-Reset": {value}}, LegacyOptions{Dialects: []*Dialect{d}, Now: now})
 			require.NoError(t, err)
 			require.Equal(t, SecondsOf(tt.want), got.Limits[0].Reset)
 			require.Equal(t, "mine", got.Dialect)
 		})
 	}
-}
-
-// TestOlderReference: what absolute times count from. retryAfterCases have more of the
-// same clock.
-func TestOlderReference(t *testing.T) {
-	const base = "X-RateLimit-Reset: 1994-11-15T09:00:00Z\n"
-	for _, tt := range []struct {
-		name string
-		wire string
-		want int64
-	}{
-		{"the arrival, without Date", "", 2880},
-		{"Date", "Date: Tue, 15 Nov 1994 08:59:00 GMT", 60},
-		{"a Date in the zone UTC", "Date: Tue, 15 Nov 1994 08:59:00 UTC", 60},
-		{"a Date with space around it", "Date: Tue, 15 Nov 1994 08:59:00 GMT\t ", 60},
-		{"a Date of RFC 850", "Date: Tuesday, 15-Nov-94 08:59:00 GMT", 60},
-		{"an Age that is none", "Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: x", 60},
-		{"a negative Age", "Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: -5", 60},
-		{"a fraction for an Age", "Date: Tue, 15 Nov 1994 08:59:00 GMT\nAge: 0.5", 2880},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := ParseAny(wire(base+tt.wire), LegacyOptions{Now: then})
-			require.NoError(t, err)
-			require.Equal(t, SecondsOf(tt.want), got.Limits[0].Reset)
-		})
-	}
-	soon := http.Header{"X-Ratelimit-Reset": {time.Now().Add(time.Hour).Format(time.RFC3339)}}
-	got, err := ParseAny(soon, LegacyOptions{})
-	require.NoError(t, err)
-	n, ok := got.Limits[0].Reset.Value()
-	require.True(t, ok && 3590 < n && n <= 3600, "%d", n)
 }
 
 // TestOlderCounts reads numbers of units.
