@@ -10,16 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestIsToken: every byte that RFC 9110 Section 5.6.2 allows in a token, and no other.
-func TestIsToken(t *testing.T) {
-	const tchars = "!#$%&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	for c := range 256 {
-		b := string([]byte{byte(c)})
-		require.Equal(t, strings.Contains(tchars, b), IsToken(b), "%q", b)
-	}
-	require.False(t, IsToken(""))
-}
-
 // TestMemberAt: a comma within a String ends no member.
 func TestMemberAt(t *testing.T) {
 	lines := []string{`"a, b";q=1, "c\", d";q=2,`, `  "e\\", \f, "g"`, `\"h, i", j`}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // A Malformed is a field that had to be ignored. Where no byte is at fault, but
@@ -195,39 +196,19 @@ func place(field string, item *int) string {
 // memberAt returns the line of a list on which a member is, and the offset at which
 // it begins. Without such a member the line is none of them.
 func memberAt(lines []string, item int) (line, offset int) {
-	for line, text := range lines {
-		for begin := 0; ; {
-			end := begin + memberLength(text[begin:])
-			if member := strings.Trim(text[begin:end], " \t"); member != "" {
+	for line, value := range lines {
+		for begin := 0; begin <= len(value); {
+			one, _, _ := text.Cut(value[begin:], ',')
+			if member := text.Trim(one); member != "" {
 				if item == 0 {
-					return line, begin + strings.Index(text[begin:], member)
+					return line, begin + strings.Index(one, member)
 				}
 				item--
 			}
-			if end == len(text) {
-				break
-			}
-			begin = end + 1
+			begin += len(one) + 1
 		}
 	}
 	return len(lines), 0
-}
-
-// memberLength returns the length of a text until the comma that ends its first
-// member, which is none within a String (RFC 9651 Section 3.3.3).
-func memberLength(text string) int {
-	quoted := false
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '"':
-			quoted = !quoted
-		case c == '\\' && quoted:
-			i++
-		case c == ',' && !quoted:
-			return i
-		}
-	}
-	return len(text)
 }
 
 // lineOf returns the number of the line of the text that holds a value of a field, or

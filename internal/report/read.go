@@ -220,14 +220,3 @@ func (p *response) add(name, value string, number int) {
 		p.empty = &p.Header[key][len(p.Header[key])-1]
 	}
 }
-
-// IsToken reports whether s can be the name of a field (RFC 9110 Section 5.6.2).
-func IsToken(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if !('0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
-			return false
-		}
-	}
-	return s != ""
-}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // A Report is what a response says about rate limits. All of its text is
@@ -226,3 +227,6 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	enc.SetIndent("", "  ")
 	return enc.Encode(r)
 }
+
+// IsToken reports whether s can be the name of a field (RFC 9110 Section 5.6.2).
+func IsToken(s string) bool { return text.IsToken(s) }
