@@ -114,9 +114,9 @@ func (c *checker) older() {
 		remaining, reset := c.agrees(l)
 		switch {
 		case !remaining:
-			c.add(rules[ruleOlder], olderKey(fields, l.Name, older.Remaining), -1)
+			c.add(rules[ruleOlder], olderKey(fields, &old, l.Name, older.Remaining), -1)
 		case !reset && l.Remaining != Unknown: // else the current fields have no member for it
-			c.add(rules[ruleOlder], olderKey(fields, l.Name, older.Reset), -1)
+			c.add(rules[ruleOlder], olderKey(fields, &old, l.Name, older.Reset), -1)
 		}
 	}
 	blamed := map[string]bool{} // one field may hold many quotas
@@ -125,7 +125,7 @@ func (c *checker) older() {
 		if p.Quota == Unknown || c.allots(p.Quota) {
 			continue
 		}
-		if key := olderKey(fields, p.Name, older.Quota); !blamed[key] {
+		if key := olderKey(fields, &old, p.Name, older.Quota); !blamed[key] {
 			blamed[key] = true
 			c.add(rules[ruleOlder], key, -1)
 		}
@@ -158,18 +158,26 @@ func (c *checker) readOlder(h http.Header) Fields {
 	return old
 }
 
-// olderKey returns the key of the older field that gives a policy's number of that role.
-// The first of these counts, and of several the first in alphabetical order:
+// olderKey returns the key of the older field out of which a policy's number of that role was
+// read. The first of these counts, and of several the first in alphabetical order:
 //
-//   - a field of that role that belongs to that policy, or to none;
-//   - another field of that policy, or of none;
+//   - a field of that role that belongs to that policy, or to none that was read: the word
+//     Requests names no policy where nothing else is counted;
+//   - another field of that policy, or of none that was read;
 //   - a field of that role;
 //   - any field.
-func olderKey(fields []older.Field, policy string, role older.Role) (best string) {
+func olderKey(fields []older.Field, read *Fields, policy string, role older.Role) (best string) {
+	named := map[string]bool{}
+	for i := range read.Limits {
+		named[read.Limits[i].Name] = true
+	}
+	for i := range read.Policies {
+		named[read.Policies[i].Name] = true
+	}
 	highest := -1
 	for i := range fields {
 		f, rank := &fields[i], 0
-		if of := f.Policy(); of == "" || of == policy {
+		if of := f.Policy(); of == policy || !named[of] {
 			rank += 2
 		}
 		if f.Role() == role {

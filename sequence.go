@@ -218,7 +218,7 @@ func (x *exchange) field(field, policy string, role Role, item int) (string, int
 		return field, item
 	}
 	found, _ := older.Find(nil, x.resp.Header, nil)
-	if key := olderKey(found, policy, older.Role(role)); key != "" {
+	if key := olderKey(found, &x.advice.Fields, policy, older.Role(role)); key != "" {
 		return key, -1
 	}
 	return field, item
