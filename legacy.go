@@ -360,7 +360,7 @@ func readCurrent[T Policy | Limit](lines []string, field *fieldDef) (list []T, l
 		more = rest != ""
 		m := member{num: [integerParams]int64{amountParam: Unknown}}
 		if !ok || len(list) == maxMembers || !m.read(item, field) {
-			return nil, true, err
+			return nil, false, err
 		}
 		list = append(list, *new(T))
 		switch last := any(&list[len(list)-1]).(type) {

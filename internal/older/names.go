@@ -334,11 +334,11 @@ func roleAt(said []token) (at int, part string) {
 	}
 	t := &said[last]
 	switch {
-	case t.kind == roleWord && sure >= 0 && t.yields():
+	case sure >= 0 && t.yields():
 		return sure, ""
-	case t.kind == roleWord && (t.role < Name || between < 0):
+	case t.kind == roleWord:
 		return last, ""
-	case said[0].kind == roleWord && said[0].role < Name:
+	case said[0].kind == roleWord:
 		for at < last && said[at+1].kind == roleWord && said[at].yields() {
 			at++
 		}
@@ -419,7 +419,7 @@ func looseName(policy []string) string {
 // not limited: Photos, Projects.
 func isPlural(s string) bool {
 	t, n := tokenOf(s), len(s)
-	return n >= 4 && s[n-1]|0x20 == 's' && strings.IndexByte("aius", s[n-2]|0x20) < 0 && t.word == (word{})
+	return n >= 4 && s[n-1]|0x20 == 's' && t.word == (word{})
 }
 
 // joinWords joins the words of a policy's name, in lower case.

@@ -236,9 +236,9 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 		switch {
 		case parts >= 4*maxMembers:
 			return facts, false
-		case !keyed && named == "" && isCount(part):
+		case isCount(part) && named == "":
 			ok = false
-		case !keyed && isCount(part):
+		case isCount(part):
 			facts = append(facts, Fact{Policy: named, Role: n.role, Value: part})
 		case !keyed, said.role == Name:
 			if value = text.Unquote(value); text.IsName(value) {
@@ -246,7 +246,7 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 			} else {
 				ok = false
 			}
-		case said.role != None && strings.IndexByte(value, '/') < 0: // else it is a name that looks like a word
+		case said.role != None && !strings.Contains(value, "/"): // else it is a name that looks like a word
 			facts = append(facts, Fact{Policy: below(named, said.policy), Role: said.role, Format: said.format, Value: text.Unquote(value)})
 		case n.role.time():
 			facts = append(facts, Fact{Policy: below(named, key), Role: n.role, Value: value})

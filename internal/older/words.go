@@ -208,8 +208,8 @@ func glued(s string) (policy string, t token) {
 // a role among them: RemainingPerMinute, ResetInSeconds, RenewalPeriod.
 func spread(list, said []token) []token {
 	for _, t := range said {
-		parts, ok := unglue(list, t.text)
-		if ok && slices.ContainsFunc(parts[len(list):], func(t token) bool { return t.kind == roleWord }) {
+		parts, _ := unglue(list, t.text)
+		if slices.ContainsFunc(parts[len(list):], func(t token) bool { return t.kind == roleWord }) {
 			list = parts
 		} else {
 			list = append(list, t)
