@@ -164,7 +164,7 @@ func TestSet(t *testing.T) {
 // TestSetReplaces: the fields of the dialect, and no others.
 func TestSetReplaces(t *testing.T) {
 	f := Fields{Policies: []Policy{{Name: "minute", Quota: 5, Window: SecondsOf(60)}}, Limits: []Limit{{Name: "minute", Remaining: 4}}}
-	h := wire("X-RateLimit-Limit-Hour: 9\nX-RateLimit-Remaining-Minute: 9\nX-RateLimit-Limit: 9\nRateLimit-Limit: 9")
+	h := wire("X-RateLimit-Limit-Hour: \"9\"\nX-RateLimit-Remaining-Minute: 9\nX-RateLimit-Limit: 9\nRateLimit-Limit: 9")
 	require.NoError(t, XRateLimitByName.Set(h, f, late))
 	require.Equal(t, wire("X-RateLimit-Limit-Minute: 5\nX-RateLimit-Remaining-Minute: 4\nX-RateLimit-Limit: 9\nRateLimit-Limit: 9"), h)
 

@@ -393,7 +393,7 @@ func TestManyMembers(t *testing.T) {
 		for i := range n {
 			fmt.Fprintf(&b, format, i+1, i+1)
 		}
-		return strings.Trim(b.String(), ",;")
+		return strings.Trim(b.String(), ",; ")
 	}
 	for _, tt := range []struct {
 		name, key, format string
@@ -434,9 +434,19 @@ func TestManyMembers(t *testing.T) {
 	got, err := ParseAny(http.Header{"Ratelimit-Policy": {`"a";q=1;w=1`}, "X-Ratelimit-Policy": {lines("%d;w=%d,", maxMembers)}}, LegacyOptions{})
 	require.NoError(t, err)
 	require.Len(t, got.Policies, maxMembers, "the current one and all others but one")
-	for n, ok := range map[int]bool{4 * maxMembers: true, 4*maxMembers + 1: false} {
-		_, err := ParseAny(http.Header{"X-Sentry-Rate-Limits": {strings.TrimSuffix(strings.Repeat("1:c,", n), ",")}}, LegacyOptions{})
-		require.Equal(t, ok, err == nil, "%d parts of one policy", n)
+	for _, tt := range []struct {
+		key, part string
+		most      int
+	}{{"X-Sentry-Rate-Limits", "1:c", 4 * maxMembers}, {"X-Ms-Ratelimit-Remaining-Resource", "a;1", 4*maxMembers + 1}, {"X-App-Rate-Limit", "5:1", 2*maxMembers + 1}} {
+		for n, ok := range map[int]bool{tt.most: true, tt.most + 1: false} {
+			_, err := ParseAny(http.Header{tt.key: {tt.part + strings.Repeat(","+tt.part, n-1)}}, LegacyOptions{})
+			require.Equal(t, ok, err == nil, "%s: %d parts of one policy", tt.key, n)
+		}
+	}
+	for n, want := range map[int]int{maxMembers: maxMembers, maxMembers + 1: 1} {
+		list := lines("%[1]d, ", n)
+		got, _ := ParseAny(http.Header{"X-Ratelimit-Limit": {list}, "X-Ratelimit-Remaining": {list}}, LegacyOptions{})
+		require.Len(t, got.Limits, want, "parallel lists")
 	}
 	json := `{` + strings.TrimSuffix(lines(`"n%d-remaining":%d,`, maxMembers), ",") + `}`
 	got, err = ParseAny(http.Header{"X-Ratelimit": {json}}, LegacyOptions{})

@@ -90,6 +90,7 @@ func TestOlderFormats(t *testing.T) {
 			got, err := ParseAny(http.Header{"Mine-Reset": {value}}, LegacyOptions{Dialects: []*Dialect{d}, Now: now})
 			require.NoError(t, err)
 			require.Equal(t, SecondsOf(tt.want), got.Limits[0].Reset)
+			require.Equal(t, tt.guessed, got.Guessed)
 			require.Equal(t, "mine", got.Dialect)
 		})
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -176,9 +177,12 @@ func TestLines(t *testing.T) {
 		"another reset":    {limitLine + "\nRateLimit: \"a\";r=1;t=6", [][]int{{1}, {2}}},
 		"another quota":    {limitLine + "\nRateLimit-Policy: \"a\";q=9\nRateLimit-Policy: \"a\";q=8", [][]int{{1, 2}, {2, 3}}},
 		"another window":   {limitLine + "\nRateLimit-Policy: \"a\";q=9;w=1\nRateLimit-Policy: \"a\";q=9;w=2", [][]int{{1, 2}, {2, 3}}},
-		"long":             {limitLine + "\nX: " + strings.Repeat("x", maxSize-len("RateLimit"+`"a";r=1;t=5`+"X")), [][]int{{1}}},
-		"too long":         {limitLine + "\nX: " + strings.Repeat("x", maxSize-len("RateLimit"+`"a";r=1;t=5`)), [][]int{nil}},
-		"many lines":       {limitLine + strings.Repeat("\nX: y", maxLines), [][]int{nil}},
+		"a reset too late": {"x-ratelimit-remaining: 3\nx-ratelimit-reset: 60\nx-ratelimit-reset-after: 30", [][]int{{1, 3}}},
+		"the unit of another": {"x-ratelimit-remaining-minute: 5\nx-ratelimit-reset-minute: 30000\nx-ratelimit-remaining-search: 7\nx-ratelimit-reset-search: 45000",
+			[][]int{{1, 2}, {2, 3, 4}}},
+		"long":       {limitLine + "\nX: " + strings.Repeat("x", maxSize-len("RateLimit"+`"a";r=1;t=5`+"X")), [][]int{{1}}},
+		"too long":   {limitLine + "\nX: " + strings.Repeat("x", maxSize-len("RateLimit"+`"a";r=1;t=5`)), [][]int{nil}},
+		"many lines": {limitLine + strings.Repeat("\nX: y", maxLines), [][]int{nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := Read("paste", test.text)
@@ -190,23 +194,22 @@ func TestLines(t *testing.T) {
 
 // What is malformed and the rule that it breaks are one fault. The worst come first.
 func TestFaults(t *testing.T) {
-	r, err := Read("paste", "HTTP/1.1 200 OK\nX-RateLimit-Remaining: 2 of 5\nRateLimit-Policy: \"a\";q=5;w=60, \"a, b\";q=1;w=0\nRateLimit: \"a\";r=1;t=5, \"c\";r=x\nRetry-After: soon")
-	require.NoError(t, err)
-	r.Check()
-	type fault struct {
-		level, rule, place string
-		line, offset       int
+	for text, want := range map[string][]string{
+		"HTTP/1.1 200 OK\nX-RateLimit-Remaining: 2 of 5\nRateLimit-Policy: \"a\";q=5;w=60, \"a, b\";q=1;w=0\nRateLimit: \"a\";r=1;t=5, \"c\";r=x\nRetry-After: soon": {
+			"must L5 RateLimit, member 2 4:19", "malformed  X-RateLimit-Remaining 2:0",
+			"must P16 RateLimit-Policy, member 2 3:27", "must 9110-10.2.3 Retry-After 5:0",
+		},
+		`RateLimit-Policy: "a";q=5;w=60, "b";q=1;qu="points"`: {"should P15 RateLimit-Policy, member 2 1:14"},
+	} {
+		r, err := Read("paste", text)
+		require.NoError(t, err)
+		r.Check()
+		var got []string
+		for _, f := range r.Faults() {
+			got = append(got, fmt.Sprintf("%s %s %s %d:%d", f.Level, f.Rule, f.Place, f.Line, f.Offset))
+		}
+		require.Equal(t, want, got)
 	}
-	var got []fault
-	for _, f := range r.Faults() {
-		got = append(got, fault{f.Level, f.Rule, f.Place, f.Line, f.Offset})
-	}
-	require.Equal(t, []fault{
-		{"must", "L5", "RateLimit, member 2", 4, 19},
-		{LevelMalformed, "", "X-RateLimit-Remaining", 2, 0},
-		{"must", "P16", "RateLimit-Policy, member 2", 3, 27},
-		{"must", "9110-10.2.3", "Retry-After", 5, 0},
-	}, got)
 }
 
 // FuzzRead checks that any text is read or refused, within bounds and in printable
