@@ -96,24 +96,6 @@ func TestOlderFormats(t *testing.T) {
 	}
 }
 
-// TestOlderCounts reads numbers of units.
-func TestOlderCounts(t *testing.T) {
-	for value, want := range map[string]int64{
-		"5": 5, "+5": 5, "-5": 0, "5.99": 5, "99999999999999999999": MaxInteger, "1,000": 1000, "12,345,678.9": 12345678, `"5"`: 5,
-	} {
-		got, err := ParseAny(http.Header{"X-Ratelimit-Remaining": {value}}, LegacyOptions{})
-		require.NoError(t, err, value)
-		require.Equal(t, []Limit{{Name: "default", Remaining: want}}, got.Limits, value)
-	}
-	for value, fault := range map[string]bool{
-		"unlimited": false, "some": true, "5 of 10": true, "1.2.3": true, "1e3": true, "0x10": true, "\u0661": true, // a digit of Arabic
-	} {
-		got, err := ParseAny(http.Header{"X-Ratelimit-Remaining": {value}}, LegacyOptions{})
-		require.Equal(t, map[bool]string{true: "X-Ratelimit-Remaining"}[fault], faultsOf(t, err), value)
-		require.Empty(t, got, value)
-	}
-}
-
 // TestComments: as many as are kept, and one more.
 func TestComments(t *testing.T) {
 	require.NotEmpty(t, comments(strings.Repeat("w=1;", maxParams-1)+"x=1"))
