@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -241,9 +242,10 @@ var sizedHeaders = []struct {
 
 // keysOf returns a header of some length in fields of one line each.
 func keysOf(size int, format, value string) http.Header {
-	h := http.Header{}
+	before, behind, _ := strings.Cut(http.CanonicalHeaderKey(format), "%d")
+	h := make(http.Header, size/(len(format)+len(": \r\n")+len(value)))
 	for i := 0; size > 0; i++ {
-		key := http.CanonicalHeaderKey(fmt.Sprintf(format, i))
+		key := before + strconv.Itoa(i) + behind
 		h[key] = []string{value}
 		size -= len(key) + len(": \r\n") + len(value)
 	}
@@ -252,7 +254,7 @@ func keysOf(size int, format, value string) http.Header {
 
 // membersOf returns a list of some length, each of whose members has its own number.
 func membersOf(size int, format string) string {
-	var b []byte
+	b := make([]byte, 0, size+len(format))
 	for i := 1; len(b) < size; i++ {
 		b = fmt.Appendf(b, format, i)
 	}
