@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -105,12 +104,4 @@ func TestComments(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, got.Policies[0].Params, maxComments)
 	}
-}
-
-// TestNanosecondsSaturate: a number of nanoseconds that no int64 holds is far away,
-// and neither now nor in the past.
-func TestNanosecondsSaturate(t *testing.T) {
-	got, err := ParseAny(http.Header{"X-Ratelimit-Reset": {strings.Repeat("9", 40)}}, LegacyOptions{Now: late})
-	require.NoError(t, err)
-	require.Equal(t, SecondsOf(math.MaxInt64/1_000_000_000-late.Unix()+1), got.Limits[0].Reset)
 }

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -128,6 +129,7 @@ func TestSizes(t *testing.T) {
 		{Guess, "100000000000000", Point, 1e8},
 		{Guess, "99999999999999999", Point, 99999999999},
 		{Guess, "100000000000000000", Point, 1e8},
+		{Guess, strings.Repeat("9", 40), Point, math.MaxInt64 / billion}, // far away, and neither now nor in the past
 		{Milli, "99999999999", Later, 1e8},
 		{Milli, "100000000000", Point, 1e8},
 		{Unix, "99999999", Bare, 99999999},
