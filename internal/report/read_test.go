@@ -20,35 +20,36 @@ func TestRead(t *testing.T) {
 		status string
 		want   string // RateLimit
 	}{
-		"HTTP/1.1":            {"HTTP/1.1 200 OK\r\n" + limitLine + "\r\n\r\nbody: x", "200 OK", `"a";r=1;t=5`},
-		"LF alone":            {"HTTP/1.1 200 OK\n" + limitLine, "200 OK", `"a";r=1;t=5`},
-		"curl -i of HTTP/2":   {"HTTP/2 429 \r\nratelimit: \"a\";r=1;t=5\r\n", "429", `"a";r=1;t=5`},
-		"header lines alone":  {"Date: x\n" + limitLine, "", `"a";r=1;t=5`},
-		"blank lines before":  {"\n \n" + limitLine, "", `"a";r=1;t=5`},
-		"indented":            {"  HTTP/1.1 200 OK\n  Date: x\n  " + limitLine, "200 OK", `"a";r=1;t=5`},
-		"byte order mark":     {"\ufeff" + limitLine, "", `"a";r=1;t=5`},
-		"two lines":           {limitLine + "\nRateLimit: \"b\";r=2", "", `"a";r=1;t=5|"b";r=2`},
-		"in the body":         {"HTTP/1.1 200 OK\nDate: x\n\n" + limitLine, "200 OK", ""},
-		"last of redirects":   {"HTTP/2 301\nRateLimit: \"old\";r=1\n\nHTTP/2 200\n" + limitLine + "\n\n", "200", `"a";r=1;t=5`},
-		"last that says":      {"HTTP/2 200\n" + limitLine + "\n\nHTTP/2 204\nDate: x", "200", `"a";r=1;t=5`},
-		"interim":             {"HTTP/1.1 103 Early Hints\nLink: x\n\nHTTP/1.1 200 OK\nDate: x", "200 OK", ""},
-		"curl -v":             {"* Host: x\n> GET / HTTP/2\n> RateLimit: no\n< HTTP/2 200 \n< ratelimit: \"a\";r=1;t=5\n< \n{ [5 bytes data]", "200", `"a";r=1;t=5`},
-		"curl -v, indented":   {"  > GET / HTTP/2\n  < HTTP/2 200\n  < ratelimit: \"a\";r=1;t=5\n  <\n  ratelimit: x", "200", `"a";r=1;t=5`},
-		"curl -v, a body":     {"< HTTP/2 200\n< ratelimit: \"a\";r=1;t=5\n<\nratelimit: x", "200", `"a";r=1;t=5`},
-		"curl -v, tabs":       {"\t> GET / HTTP/2\n\t< HTTP/2 200\n\t< ratelimit: \"a\";r=1;t=5\n", "200", `"a";r=1;t=5`},
-		"the last that asks":  {"HTTP/1.1 200 OK\nRetry-After: 5\n\nHTTP/1.1 204 x\nDate: x", "200 OK", ""},
-		"the last, malformed": {"HTTP/1.1 200 OK\nRateLimit: \"a\";r=x\n\nHTTP/1.1 204 x\nDate: x", "200 OK", `"a";r=x`},
-		"pseudo field":        {":status: 429\n" + limitLine, "429", `"a";r=1;t=5`},
-		"value on a new line": {"date:\nSat, 21 Nov 2026 02:45:42 GMT\nratelimit:\n\"a\";r=1;t=5\nserver:\nx", "", `"a";r=1;t=5`},
-		"empty value":         {"Server:\n" + limitLine, "", `"a";r=1;t=5`},
-		"control characters":  {"RateLimit: \"a\x00\x1b\";r=1", "", "\"a\x00\x1b\";r=1"},
-		"HAR file":            {`{"log":{"entries":[{"response":{"status":200,"headers":[]}},{"request":{"headers":[{"name":"RateLimit","value":"no"}]},"response":{"status":429,"statusText":"Too Many Requests","headers":[{"name":"ratelimit","value":"\"a\";r=1;t=5"}]}},{"response":{"status":204,"headers":[{"name":"Date","value":"x"}]}}]}}`, "429 Too Many Requests", `"a";r=1;t=5`},
-		"HAR entry":           {` {"response":{"status":200,"headers":[{"name":"RateLimit","value":"\"a\";r=1;t=5"}]}}`, "200", `"a";r=1;t=5`},
-		"HAR response":        {`{"status":200,"statusText":"","headers":[{"name":"RateLimit","value":"\"a\";r=1;t=5"}]}`, "200", `"a";r=1;t=5`},
-		"switched protocols":  {"HTTP/1.1 101 Switching Protocols\n" + limitLine + "\n\nHTTP/1.1 200 OK\nDate: x", "101 Switching Protocols", `"a";r=1;t=5`},
-		"a status alone":      {"HTTP/1.1 200 OK\n\n", "200 OK", ""},
-		"no limits":           {"Date: x", "", ""},
-		"HAR headers":         {`[{"name":"RateLimit","value":"\"a\";r=1;t=5"},{"name":"no token","value":"x"}]`, "", `"a";r=1;t=5`},
+		"HTTP/1.1":              {"HTTP/1.1 200 OK\r\n" + limitLine + "\r\n\r\nbody: x", "200 OK", `"a";r=1;t=5`},
+		"LF alone":              {"HTTP/1.1 200 OK\n" + limitLine, "200 OK", `"a";r=1;t=5`},
+		"curl -i of HTTP/2":     {"HTTP/2 429 \r\nratelimit: \"a\";r=1;t=5\r\n", "429", `"a";r=1;t=5`},
+		"header lines alone":    {"Date: x\n" + limitLine, "", `"a";r=1;t=5`},
+		"blank lines before":    {"\n \n" + limitLine, "", `"a";r=1;t=5`},
+		"indented":              {"  HTTP/1.1 200 OK\n  Date: x\n  " + limitLine, "200 OK", `"a";r=1;t=5`},
+		"byte order mark":       {"\ufeff" + limitLine, "", `"a";r=1;t=5`},
+		"two lines":             {limitLine + "\nRateLimit: \"b\";r=2", "", `"a";r=1;t=5|"b";r=2`},
+		"in the body":           {"HTTP/1.1 200 OK\nDate: x\n\n" + limitLine, "200 OK", ""},
+		"last of redirects":     {"HTTP/2 301\nRateLimit: \"old\";r=1\n\nHTTP/2 200\n" + limitLine + "\n\n", "200", `"a";r=1;t=5`},
+		"last that says":        {"HTTP/2 200\n" + limitLine + "\n\nHTTP/2 204\nDate: x", "200", `"a";r=1;t=5`},
+		"interim":               {"HTTP/1.1 103 Early Hints\nLink: x\n\nHTTP/1.1 200 OK\nDate: x", "200 OK", ""},
+		"curl -v":               {"* Host: x\n> GET / HTTP/2\n> RateLimit: no\n< HTTP/2 200 \n< ratelimit: \"a\";r=1;t=5\n< \n{ [5 bytes data]", "200", `"a";r=1;t=5`},
+		"curl -v, indented":     {"  > GET / HTTP/2\n  < HTTP/2 200\n  < ratelimit: \"a\";r=1;t=5\n  <\n  ratelimit: x", "200", `"a";r=1;t=5`},
+		"curl -v, a body":       {"< HTTP/2 200\n< ratelimit: \"a\";r=1;t=5\n<\nratelimit: x", "200", `"a";r=1;t=5`},
+		"curl -v, tabs":         {"\t> GET / HTTP/2\n\t< HTTP/2 200\n\t< ratelimit: \"a\";r=1;t=5\n", "200", `"a";r=1;t=5`},
+		"the last that asks":    {"HTTP/1.1 200 OK\nRetry-After: 5\n\nHTTP/1.1 204 x\nDate: x", "200 OK", ""},
+		"the last that refuses": {"HTTP/1.1 429 Too Many Requests\r\n\r\nHTTP/1.1 200 OK\r\nServer: x\r\n\r\n", "429 Too Many Requests", ""},
+		"the last, malformed":   {"HTTP/1.1 200 OK\nRateLimit: \"a\";r=x\n\nHTTP/1.1 204 x\nDate: x", "200 OK", `"a";r=x`},
+		"pseudo field":          {":status: 429\n" + limitLine, "429", `"a";r=1;t=5`},
+		"value on a new line":   {"date:\nSat, 21 Nov 2026 02:45:42 GMT\nratelimit:\n\"a\";r=1;t=5\nserver:\nx", "", `"a";r=1;t=5`},
+		"empty value":           {"Server:\n" + limitLine, "", `"a";r=1;t=5`},
+		"control characters":    {"RateLimit: \"a\x00\x1b\";r=1", "", "\"a\x00\x1b\";r=1"},
+		"HAR file":              {`{"log":{"entries":[{"response":{"status":200,"headers":[]}},{"request":{"headers":[{"name":"RateLimit","value":"no"}]},"response":{"status":429,"statusText":"Too Many Requests","headers":[{"name":"ratelimit","value":"\"a\";r=1;t=5"}]}},{"response":{"status":204,"headers":[{"name":"Date","value":"x"}]}}]}}`, "429 Too Many Requests", `"a";r=1;t=5`},
+		"HAR entry":             {` {"response":{"status":200,"headers":[{"name":"RateLimit","value":"\"a\";r=1;t=5"}]}}`, "200", `"a";r=1;t=5`},
+		"HAR response":          {`{"status":200,"statusText":"","headers":[{"name":"RateLimit","value":"\"a\";r=1;t=5"}]}`, "200", `"a";r=1;t=5`},
+		"switched protocols":    {"HTTP/1.1 101 Switching Protocols\n" + limitLine + "\n\nHTTP/1.1 200 OK\nDate: x", "101 Switching Protocols", `"a";r=1;t=5`},
+		"a status alone":        {"HTTP/1.1 200 OK\n\n", "200 OK", ""},
+		"no limits":             {"Date: x", "", ""},
+		"HAR headers":           {`[{"name":"RateLimit","value":"\"a\";r=1;t=5"},{"name":"no token","value":"x"}]`, "", `"a";r=1;t=5`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := Read("paste", test.text)
@@ -111,16 +112,6 @@ func TestHeaderTooLong(t *testing.T) {
 	r, err := Read("paste", "HTTP/1.1 200 OK\n"+limitLine+"\n\n"+strings.Repeat("x\n", maxHeader))
 	require.NoError(t, err)
 	require.Len(t, r.Limits, 1)
-}
-
-// A status says something by itself.
-func TestStatusAlone(t *testing.T) {
-	r, err := Read("paste", "HTTP/1.1 429 Too Many Requests\r\n\r\n")
-	require.NoError(t, err)
-	require.True(t, r.Advice.Refused)
-	r, err = Read("paste", "HTTP/1.1 429 Too Many Requests\r\n\r\nHTTP/1.1 200 OK\r\nServer: x\r\n\r\n")
-	require.NoError(t, err)
-	require.Equal(t, "429 Too Many Requests", r.Status, "a refusal is about limits, too")
 }
 
 func TestUnread(t *testing.T) {
