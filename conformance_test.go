@@ -18,7 +18,7 @@ import (
 // A code is what the Go files of a folder declare and say.
 type code struct {
 	names map[string]bool // functions, types, constants and variables, Type.Method, Type.Field
-	rows  map[string]bool // all string literals of tests, and all cases in testdata/older and testdata/check, as names of subtests
+	rows  map[string]bool // all string literals of tests, and all cases of the tables in testdata, as names of subtests
 }
 
 // readCode reads the Go files of a folder, and of internal in it.
@@ -47,7 +47,7 @@ func readCode(t testing.TB, dir string) code {
 			})
 		}
 	}
-	for _, tables := range []string{"older", "check"} {
+	for _, tables := range []string{"older", "check", "fields", "middleware"} {
 		files, err := filepath.Glob(filepath.Join(dir, "testdata", tables, "*.txt"))
 		require.NoError(t, err)
 		for _, file := range files {

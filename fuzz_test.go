@@ -21,15 +21,8 @@ func fuzzLines(s string) []string { return strings.Split(s, "\n") }
 // seeds returns the lines of every table.
 func seeds() []string {
 	var all []string
-	for _, tc := range policyCases {
+	for _, tc := range slices.Concat(policyCases, limitCases) {
 		all = append(all, strings.Join(tc.lines, "\n"))
-	}
-	for _, tc := range limitCases {
-		all = append(all, strings.Join(tc.lines, "\n"))
-	}
-	for _, tc := range slices.Concat(errorCases, policyErrorCases) {
-		lines, _, _ := tc.lines()
-		all = append(all, strings.Join(lines, "\n"))
 	}
 	for _, shape := range hostileShapes {
 		all = append(all, shape.value(64))

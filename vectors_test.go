@@ -243,21 +243,17 @@ type fieldVector struct {
 
 func fieldVectors(t *testing.T) {
 	putPolicies := func(v *fieldVector, list []Policy) { v.Policies = list }
-	policies := oneFieldVectors(t, policyCodec, "policies", policyCases, policyErrorCases, putPolicies)
+	policies := oneFieldVectors(t, policyCodec, "policies", policyCases, putPolicies)
 	putLimits := func(v *fieldVector, list []Limit) { v.Limits = list }
-	limits := oneFieldVectors(t, limitCodec, "limits", limitCases, errorCases, putLimits)
+	limits := oneFieldVectors(t, limitCodec, "limits", limitCases, putLimits)
 	listVectors(t, append(policies, limits...))
 }
 
 func oneFieldVectors[T memberType[T]](
-	t *testing.T, c codec[T], kind string, good []readCase[T], bad []errorCase, put func(*fieldVector, []T),
+	t *testing.T, c codec[T], kind string, cases []fieldCase, put func(*fieldVector, []T),
 ) (list []fieldVector) {
-	for _, tc := range good {
+	for _, tc := range cases {
 		list = append(list, fieldVector{Name: tc.name, Lines: escapeLatin1(tc.lines)})
-	}
-	for _, tc := range bad {
-		lines, _, _ := tc.lines()
-		list = append(list, fieldVector{Name: tc.name, Lines: escapeLatin1(lines)})
 	}
 	checkVectors(t, kind, "lines of the field "+c.field, list, func(v *fieldVector) {
 		members, err := c.parse(bytesOf(v.Lines)...)
