@@ -2,13 +2,17 @@ package ratelimit
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -73,136 +77,225 @@ func bothFields(text string) (policies, limits string) {
 	return strings.Join(ps, ", "), strings.Join(ls, ", ")
 }
 
-// TestMiddleware holds what a response says, byte by byte, and whether the next
-// handler was called.
-func TestMiddleware(t *testing.T) {
-	const policies, spare, spent = `"burst";q=10;w=60, "daily";q=100;w=86400`, `"burst";r=4;t=9`, `"burst";r=0;t=9`
-	const current = `
-		RateLimit-Policy: "burst";q=10;w=60, "daily";q=100;w=86400
-		RateLimit: "burst";r=4;t=9`
-	const exhausted = `
-		RateLimit-Policy: "burst";q=10;w=60, "daily";q=100;w=86400
-		RateLimit: "burst";r=0;t=9
-		Retry-After: 9
-		Cache-Control: no-store
-		Content-Type: application/problem+json`
-	const exceeded = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"violated-policies":["burst"]}`
-	for _, tc := range []struct {
-		name     string
-		before   string // header
-		policies string
-		limits   string
-		violated []string
-		problem  *Problem
-		err      error
-		legacy   []*Dialect
-		status   int
-		header   string
-		body     string
-		faults   error // of which OnError hears
-	}{
-		{name: "passes", policies: policies, limits: spare, status: 202, header: current},
-		{name: "refused", policies: policies, limits: spent, violated: []string{"burst"}, status: 429, header: exhausted, body: exceeded},
-		{name: "refused with a problem of its own", policies: policies, limits: spent, violated: []string{"burst"},
-			problem: NewProblem(TemporaryReducedCapacity), status: 503, header: exhausted,
-			body: `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503}`},
-		{name: "a problem without a violated policy passes", policies: policies, limits: spare, problem: NewProblem(QuotaExceeded), status: 202, header: current},
-		{name: "older forms beside", policies: policies, limits: spare, legacy: []*Dialect{XRateLimit, Draft06}, status: 202, header: current + `
-			RateLimit-*: 10, 4, 9
-			X-RateLimit-*: 10, 4, 9`},
-		{name: "older forms of a refusal", policies: policies, limits: spent, violated: []string{"burst"}, legacy: []*Dialect{XRateLimit}, status: 429, body: exceeded, header: exhausted + `
-			X-RateLimit-*: 10, 0, 9`},
-		{name: "for scripts", before: "Access-Control-Allow-Origin: *", policies: policies, limits: spare, legacy: []*Dialect{XRateLimit}, status: 202, header: current + `
-			Access-Control-Allow-Origin: *
-			Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, X-Ratelimit-Limit, X-Ratelimit-Remaining, X-Ratelimit-Reset
-			X-RateLimit-*: 10, 4, 9`},
-		{name: "a refusal for scripts", before: "Access-Control-Allow-Origin: *", policies: policies, limits: spent, violated: []string{"burst"}, status: 429, body: exceeded, header: exhausted + `
-			Access-Control-Allow-Origin: *
-			Access-Control-Expose-Headers: RateLimit, RateLimit-Policy, Retry-After`},
-		{name: "a later Retry-After stays", before: "Retry-After: 60", policies: policies, limits: spent, violated: []string{"burst"}, status: 429, body: exceeded,
-			header: strings.Replace(exhausted, "After: 9", "After: 60", 1)},
-		{name: "nothing to say", before: `RateLimit: "outer";r=1`, status: 202, header: `RateLimit: "outer";r=1`},
+// A scene is a request that passes one or more limiters, and a proxy behind them if there is
+// an upstream, and what becomes of it: a case of testdata/middleware.
+type scene struct {
+	before   string // what the header holds already
+	limiters []*level
+	upstream string
+	proxied  bool
+	status   int
+	answer   string
+	breaks   []string // the rules that Check finds broken
+	hears    []string // the faults of which OnError hears
+}
 
-		{name: "Take fails", before: "X-Id: 1", policies: policies, limits: spent, violated: []string{"burst"}, err: errDown, status: 202, header: "X-Id: 1", faults: errDown},
-		{name: "fields that cannot be written", policies: "", limits: `"burst";r=unknown`, status: 202, faults: ErrRange},
-		{name: "fields of a refusal that cannot be written", policies: policies, limits: `"burst";r=0;t=9, "x";r=unknown`, violated: []string{"burst"}, status: 429, body: exceeded, faults: ErrRange, header: `
-			Retry-After: 9
-			Cache-Control: no-store
-			Content-Type: application/problem+json`},
-		{name: "fields that only older forms can say", policies: policies, limits: `"burst";r=4;t=9, "daily";r=unknown;t=9`,
-			legacy: []*Dialect{XRateLimitByName, XRateLimit}, status: 202, faults: ErrRange, header: `
-			X-RateLimit-*: 10, 4, 9
-			X-RateLimit-Limit-Burst: 10
-			X-RateLimit-Limit-Daily: 100
-			X-RateLimit-Remaining-Burst: 4
-			X-RateLimit-Reset-Burst: 9
-			X-RateLimit-Reset-Daily: 9`},
-		{name: "an older form that cannot be written", policies: policies, limits: `"burst";r=4;t=999999999999`, legacy: []*Dialect{XRateLimitUnix, Draft03}, status: 202, faults: ErrRange,
-			header: strings.Replace(current, "t=9", "t=999999999999", 1)},
-		{name: "an older form of a refusal that cannot be written", policies: policies, limits: `"Burst";r=0;t=9`, violated: []string{"Burst"}, legacy: []*Dialect{XRateLimitByName}, status: 429,
-			body: strings.Replace(exceeded, "burst", "Burst", 1), faults: ErrSyntax,
-			header: strings.Replace(exhausted, `RateLimit: "burst"`, `RateLimit: "Burst"`, 1)},
-		{name: "a violated policy that is not among the fields", policies: policies, limits: spent, violated: []string{"burst", "x"}, status: 429, header: exhausted,
-			body: strings.Replace(exceeded, `["burst"]`, `["burst","x"]`, 1), faults: ErrMissing},
-		{name: "a violated policy and no fields", violated: []string{"burst"}, status: 429, body: exceeded, faults: ErrMissing, header: `
-			Cache-Control: no-store
-			Content-Type: application/problem+json`},
-		{name: "a problem that cannot be written", policies: policies, limits: spent, violated: []string{"burst"}, status: 503, header: exhausted, body: `{"title":"busy","status":503}`, faults: ErrSyntax,
-			problem: &Problem{Title: "busy", Status: 503, Extensions: map[string]raw{"x": raw(`{`)}}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			var faults []error
-			done, closed := 0, false
-			m := &Middleware{
-				Take: decide(Decision{
-					Fields: fieldsOf(t, tc.policies, tc.limits), Violated: tc.violated, Problem: tc.problem,
-					Done: func() { done++ },
-				}, tc.err),
-				Legacy: tc.legacy,
-				OnError: func(w http.ResponseWriter, _ *http.Request, err error) bool {
-					faults = append(faults, err)
-					if closed {
-						http.Error(w, "closed", http.StatusServiceUnavailable)
-					}
-					return closed
-				},
+// A level is a Middleware of a scene; the first of them is the outermost.
+type level struct {
+	Middleware
+	decision Decision
+	err      error // of Take
+}
+
+var acme = &Dialect{Name: "acme", Fields: []DialectField{
+	{Name: "Acme-Allowed", Role: RoleQuota}, {Name: "Acme-Still", Role: RoleRemaining}, {Name: "Acme-In", Role: RoleReset, Format: TimeSeconds},
+}}
+
+// readScene reads a scene. Its parts begin with lines such as `> limiter, refuses burst, writes
+// x-ratelimit`, behind which stand header lines.
+func readScene(t testing.TB, text string) (s scene) {
+	t.Helper()
+	for part := range strings.SplitSeq(strings.TrimPrefix(text, "> "), "\n> ") {
+		head, body, _ := strings.Cut(part, "\n")
+		words := strings.Fields(strings.ReplaceAll(head, ",", " ,"))
+		switch words[0] {
+		case "before":
+			s.before = body
+		case "limiter":
+			s.limiters = append(s.limiters, readLevel(t, words[1:], body))
+		case "problem": // of the last limiter
+			p := new(Problem)
+			require.NoError(t, p.UnmarshalJSON([]byte(body)))
+			if len(words) > 1 { // with a member that cannot be written
+				p.Extensions = map[string]raw{words[2]: raw(words[3])}
 			}
-			header := wire(written(tc.header))
-			handler := m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				require.False(t, closed, "next was called")
-				require.Zero(t, done, "the slot is taken")
-				require.IsType(t, &httptest.ResponseRecorder{}, w, "it can be flushed, hijacked, and informed")
-				require.Equal(t, header, w.Header(), "next sees the header")
-				w.WriteHeader(http.StatusAccepted)
-			}))
-			serve := func() {
-				done = 0
-				w := served(handler, wire(tc.before))
-				require.Equal(t, tc.status, w.Code)
-				require.Equal(t, sentDocument(tc.body), w.Body.String())
-				require.Equal(t, header, w.Header())
-				require.Equal(t, 1, done)
+			s.limiters[len(s.limiters)-1].decision.Problem = p
+		case "upstream":
+			s.upstream, s.proxied = body, true
+		case "answer":
+			s.status, _ = strconv.Atoi(words[1])
+			if s.answer = body; len(words) > 2 {
+				s.breaks = words[4:]
 			}
-			serve()
-			if tc.faults == nil {
-				require.Empty(t, faults)
-			} else {
-				require.Len(t, faults, 1)
-				require.ErrorIs(t, faults[0], tc.faults)
+		case "hears":
+			s.hears = append(s.hears, words[1])
+		default:
+			t.Fatalf("no part of a scene: %q", head)
+		}
+	}
+	return s
+}
+
+func readLevel(t testing.TB, words []string, body string) *level {
+	t.Helper()
+	h := wire(written(body))
+	l := &level{decision: Decision{Fields: fieldsOf(t, h.Get(PolicyField), h.Get(LimitField))}}
+	verb := ""
+	for _, word := range words {
+		switch {
+		case word == ",":
+			verb = ""
+		case word == "down":
+			l.err = errDown
+		case verb == "":
+			verb = word
+		case verb == "refuses":
+			l.decision.Violated = append(l.decision.Violated, word)
+		case word == acme.Name:
+			l.Legacy = append(l.Legacy, acme)
+		default:
+			d, ok := LookupDialect(word)
+			require.True(t, ok, word)
+			l.Legacy = append(l.Legacy, d)
+		}
+	}
+	return l
+}
+
+// refusal returns the problem document of the scene's answer.
+func (s *scene) refusal(t testing.TB) string {
+	for _, l := range s.limiters {
+		if violated := l.decision.Violated; violated != nil && l.err == nil {
+			if p := l.decision.Problem; p != nil {
+				b, err := (&Problem{Type: p.Type, Title: p.Title, Status: p.Status}).MarshalJSON()
+				require.NoError(t, err)
+				return string(b)
 			}
-			clear(m.Legacy) // which has no effect any more, as all of this
-			m.OnError, m.Take, m.Legacy = nil, nil, nil
-			serve()
-			if closed = tc.faults != nil; closed { // OnError answers in place of the next handler, and of the refusal
-				done = 0
-				w := served(handler, wire(tc.before))
-				require.Equal(t, 503, w.Code)
-				require.Equal(t, "closed\n", w.Body.String())
-				require.Equal(t, 1, done)
+			names, _ := json.Marshal(violated)
+			return `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"violated-policies":` + string(names) + `}`
+		}
+	}
+	return ""
+}
+
+// run plays a scene, byte by byte: what the response says, and whether the next handler is
+// called.
+func (s *scene) run(t *testing.T) {
+	text := func(lines string) string { return written(spell(lines, time.Now())) }
+	header, document := wire(text(s.answer)), s.refusal(t)
+	if document != "" {
+		header.Set("Cache-Control", "no-store")
+		header.Set("Content-Type", ProblemMediaType)
+	}
+	var faults []error
+	taken, done, closed := 0, 0, false
+	var next http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		require.False(t, closed, "next was called")
+		require.Zero(t, done, "the slot is taken")
+		require.IsType(t, &httptest.ResponseRecorder{}, w, "it can be flushed, hijacked, and informed")
+		require.Equal(t, header, w.Header(), "next sees the header")
+		w.WriteHeader(http.StatusAccepted)
+	})
+	upstream := responseOf(text(s.upstream))
+	if s.proxied {
+		upstream.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+		next = proxyTo(upstream, &s.limiters[len(s.limiters)-1].Middleware)
+	}
+	for _, l := range slices.Backward(s.limiters) {
+		l.decision.Done = func() { done++ }
+		l.Take = func(*http.Request) (Decision, error) { taken++; return l.decision, l.err }
+		l.OnError = func(w http.ResponseWriter, r *http.Request, err error) bool {
+			require.NotNil(t, r)
+			require.Equal(t, s.proxied, w == nil)
+			if faults = append(faults, err); closed {
+				http.Error(w, "closed", http.StatusServiceUnavailable)
 			}
+			return closed || s.proxied
+		}
+		next = l.Handler(next)
+	}
+	serve := func() *httptest.ResponseRecorder {
+		faults, taken, done = nil, 0, 0
+		w := served(next, wire(text(s.before)))
+		require.Equal(t, taken, done)
+		require.Positive(t, done)
+		return w
+	}
+	w := serve()
+	s.requireAnswer(t, w, header, document)
+	require.Len(t, faults, len(s.hears))
+	for i, cause := range s.hears {
+		require.ErrorIs(t, faults[i], causeOf(cause))
+	}
+	if s.proxied {
+		s.requireNoLess(t, upstream, w.Result())
+		return
+	}
+	for _, l := range s.limiters { // this has no effect any more
+		clear(l.Legacy)
+		l.OnError, l.Take, l.Legacy = nil, nil, nil
+	}
+	s.requireAnswer(t, serve(), header, document)
+	if closed = len(s.hears) > 0; closed { // OnError answers in place of the next handler, and of the refusal
+		w := serve()
+		require.Equal(t, 503, w.Code)
+		require.Equal(t, "closed\n", w.Body.String())
+	}
+}
+
+func (s *scene) requireAnswer(t *testing.T, w *httptest.ResponseRecorder, header http.Header, document string) {
+	t.Helper()
+	require.Equal(t, s.status, w.Code)
+	if s.proxied {
+		require.Equal(t, header, limitFields(w.Header()))
+		return
+	}
+	require.Equal(t, header, w.Header())
+	require.Equal(t, sentDocument(document), w.Body.String())
+	if len(s.limiters) > 1 {
+		var broken []string
+		for _, f := range Check(w.Result()) {
+			if f.Level > LevelNote {
+				broken = append(broken, f.Rule)
+			}
+		}
+		require.Equal(t, s.breaks, broken)
+	}
+}
+
+// requireNoLess: nobody waits less than without the gateway, or than it asks for itself.
+func (s *scene) requireNoLess(t *testing.T, upstream, answer *http.Response) {
+	t.Helper()
+	direct, through := Advisor{}.Advise(upstream, time.Now()), Advisor{}.Advise(answer, time.Now())
+	require.GreaterOrEqual(t, through.Asked, direct.Asked)
+	mine := Advice{Fields: s.limiters[0].decision.Fields}
+	mine.follow()
+	require.GreaterOrEqual(t, through.Asked, mine.Wait)
+	if upstream.Header.Get("Age") == "" {
+		require.GreaterOrEqual(t, max(through.Pace, through.Asked), mine.Pace)
+	}
+}
+
+func runScenes(t *testing.T, table string) {
+	for _, b := range blocksOf("testdata/middleware/" + table + ".txt") {
+		inBubble(t, b.name, func(t *testing.T) {
+			s := readScene(t, b.text)
+			s.run(t)
 		})
 	}
 }
+
+// One limiter.
+func TestMiddleware(t *testing.T) { runScenes(t, "one") }
+
+// Several around each other.
+func TestMiddlewareStack(t *testing.T) { runScenes(t, "stack") }
+
+// One in front of a proxy.
+func TestModifyResponse(t *testing.T) { runScenes(t, "proxy") }
+
+// accept is a handler that lets everything pass.
+var accept = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })
 
 // Without OnError a Middleware fails open, but for those who hang up early, which is no way
 // around the limit.

@@ -47,20 +47,28 @@ func fieldCases(field, table string) (cases []fieldCase) {
 
 // readFault reads a fault without its place: `member 2, r: type`.
 func readFault(field, text string) *FieldError {
-	e := &FieldError{Field: field}
-	where, name, _ := strings.Cut(text, ": ")
+	where, cause, _ := strings.Cut(text, ": ")
+	e := &FieldError{Field: field, Err: causeOf(cause)}
 	member, param, _ := strings.Cut(where, ", ")
 	if _, err := fmt.Sscanf(member, "member %d", &e.Item); err != nil {
 		panic(err)
 	}
 	e.Item--
 	e.Param = param
+	return e
+}
+
+// causeOf returns the error whose name in a table is that of causeNames, or down.
+func causeOf(name string) error {
 	for err, cause := range causeNames {
 		if cause == name {
-			e.Err = err
+			return err
 		}
 	}
-	return e
+	if name != "down" {
+		panic("no cause " + name)
+	}
+	return errDown
 }
 
 func runFieldCases[T memberType[T]](t *testing.T, c codec[T], cases []fieldCase) {
