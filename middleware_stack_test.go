@@ -10,20 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
-
-// A handler between two Middlewares may answer with a header of its own, which
-// replaces the fields of the outer one: the inner one knows them all the same.
-func TestMiddlewareBehindTimeout(t *testing.T) {
-	outer := limited(t, `"global";q=3;w=60`, `"global";r=2;t=50`)
-	inner := limited(t, `"route";q=100;w=60`, `"route";r=99;t=60`)
-	w := served(outer.Handler(http.TimeoutHandler(inner.Handler(accept), time.Minute, "")), nil)
-	require.Equal(t, wire(written(`
-		limits: global 2/3 w=60 t=50, route 99/100 w=60 t=60`)), w.Header())
-}
 
 // A random stack are random Middlewares around each other, of which some refuse, some fail,
 // some mean different things by one name, and some write older forms; and what has become

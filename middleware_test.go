@@ -81,16 +81,21 @@ func bothFields(text string) (policies, limits string) {
 // an upstream, and what becomes of it: a case of testdata/middleware.
 type scene struct {
 	before   string // what the header holds already
-	limiters []*level
+	handlers []interface {
+		Handler(http.Handler) http.Handler
+	}
+	limiters []*level // which are among the handlers; the first of both is the outermost
 	upstream string
 	proxied  bool
+	by       int    // whose ModifyResponse the proxy has
+	tries    string // how its Transport tries
 	status   int
 	answer   string
 	breaks   []string // the rules that Check finds broken
 	hears    []string // the faults of which OnError hears
 }
 
-// A level is a Middleware of a scene; the first of them is the outermost.
+// A level is a Middleware of a scene.
 type level struct {
 	Middleware
 	decision Decision
@@ -112,7 +117,8 @@ func readScene(t testing.TB, text string) (s scene) {
 		case "before":
 			s.before = body
 		case "limiter":
-			s.limiters = append(s.limiters, readLevel(t, words[1:], body))
+			l := readLevel(t, words[1:], body)
+			s.limiters, s.handlers = append(s.limiters, l), append(s.handlers, l)
 		case "problem": // of the last limiter
 			p := new(Problem)
 			require.NoError(t, p.UnmarshalJSON([]byte(body)))
@@ -121,7 +127,10 @@ func readScene(t testing.TB, text string) (s scene) {
 			}
 			s.limiters[len(s.limiters)-1].decision.Problem = p
 		case "upstream":
-			s.upstream, s.proxied = body, true
+			s.upstream, s.proxied, s.by = body, true, len(s.limiters)-1
+			if _, s.tries, _ = strings.Cut(head, ", "); s.tries == "for the outer one" {
+				s.by = 0
+			}
 		case "answer":
 			s.status, _ = strconv.Atoi(words[1])
 			if s.answer = body; len(words) > 2 {
@@ -130,7 +139,8 @@ func readScene(t testing.TB, text string) (s scene) {
 		case "hears":
 			s.hears = append(s.hears, words[1])
 		default:
-			t.Fatalf("no part of a scene: %q", head)
+			require.Contains(t, between, head)
+			s.handlers = append(s.handlers, between[head])
 		}
 	}
 	return s
@@ -160,6 +170,60 @@ func readLevel(t testing.TB, words []string, body string) *level {
 		}
 	}
 	return l
+}
+
+// A constructor makes a handler around another.
+type constructor func(next http.Handler) http.Handler
+
+func (c constructor) Handler(next http.Handler) http.Handler { return c(next) }
+
+// setting sets a field of the response.
+func setting(name, value string) constructor {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set(name, value)
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// between are the other handlers of a scene.
+var between = map[string]constructor{
+	"cors":      setting("Access-Control-Allow-Origin", "*"),
+	"documents": setting("X-RateLimit-Docs", "https://a.example"),
+	"timeout":   func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "") },
+	"deadline": func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+			defer cancel()
+			next.ServeHTTP(w, r.WithContext(ctx))
+		})
+	},
+}
+
+// tries are ways in which a proxy sends a request.
+var tries = map[string]func(base http.RoundTripper, r *http.Request) (*http.Response, error){
+	"in time": func(base http.RoundTripper, r *http.Request) (*http.Response, error) {
+		ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+		defer cancel()
+		return base.RoundTrip(r.WithContext(ctx))
+	},
+	"never canceled": func(base http.RoundTripper, r *http.Request) (*http.Response, error) {
+		return base.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
+	},
+	"by an http.Client": func(base http.RoundTripper, r *http.Request) (*http.Response, error) {
+		r.RequestURI = ""
+		return (&http.Client{Transport: base, Timeout: time.Minute}).Do(r)
+	},
+	"down": func(http.RoundTripper, *http.Request) (*http.Response, error) { return nil, errDown },
+}
+
+// trying returns a Transport that tries in that way.
+func trying(way string, base http.RoundTripper) http.RoundTripper {
+	if tries[way] == nil {
+		return base
+	}
+	return roundTripFunc(func(r *http.Request) (*http.Response, error) { return tries[way](base, r) })
 }
 
 // refusal returns the problem document of the scene's answer.
@@ -192,16 +256,20 @@ func (s *scene) run(t *testing.T) {
 	var next http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.False(t, closed, "next was called")
 		require.Zero(t, done, "the slot is taken")
-		require.IsType(t, &httptest.ResponseRecorder{}, w, "it can be flushed, hijacked, and informed")
+		if len(s.handlers) == len(s.limiters) {
+			require.IsType(t, &httptest.ResponseRecorder{}, w, "it can be flushed, hijacked, and informed")
+		}
 		require.Equal(t, header, w.Header(), "next sees the header")
 		w.WriteHeader(http.StatusAccepted)
 	})
 	upstream := responseOf(text(s.upstream))
 	if s.proxied {
 		upstream.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
-		next = proxyTo(upstream, &s.limiters[len(s.limiters)-1].Middleware)
+		proxy := proxyTo(upstream, &s.limiters[s.by].Middleware)
+		proxy.Transport = trying(s.tries, proxy.Transport)
+		next = proxy
 	}
-	for _, l := range slices.Backward(s.limiters) {
+	for _, l := range s.limiters {
 		l.decision.Done = func() { done++ }
 		l.Take = func(*http.Request) (Decision, error) { taken++; return l.decision, l.err }
 		l.OnError = func(w http.ResponseWriter, r *http.Request, err error) bool {
@@ -212,7 +280,9 @@ func (s *scene) run(t *testing.T) {
 			}
 			return closed || s.proxied
 		}
-		next = l.Handler(next)
+	}
+	for _, h := range slices.Backward(s.handlers) {
+		next = h.Handler(next)
 	}
 	serve := func() *httptest.ResponseRecorder {
 		faults, taken, done = nil, 0, 0
@@ -268,11 +338,13 @@ func (s *scene) requireNoLess(t *testing.T, upstream, answer *http.Response) {
 	t.Helper()
 	direct, through := Advisor{}.Advise(upstream, time.Now()), Advisor{}.Advise(answer, time.Now())
 	require.GreaterOrEqual(t, through.Asked, direct.Asked)
-	mine := Advice{Fields: s.limiters[0].decision.Fields}
-	mine.follow()
-	require.GreaterOrEqual(t, through.Asked, mine.Wait)
-	if upstream.Header.Get("Age") == "" {
-		require.GreaterOrEqual(t, max(through.Pace, through.Asked), mine.Pace)
+	for _, l := range s.limiters {
+		mine := Advice{Fields: l.decision.Fields}
+		mine.follow()
+		require.GreaterOrEqual(t, through.Asked, mine.Wait)
+		if upstream.Header.Get("Age") == "" {
+			require.GreaterOrEqual(t, max(through.Pace, through.Asked), mine.Pace)
+		}
 	}
 }
 
