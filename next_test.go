@@ -9,8 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A nextCase is a response, and what ParseAny reads of it: Fields.String, and the
-// errors, each `member field line byte`.
+// A nextCase is a response in the form of the draft that follows draft-11, which is not
+// published, or a neighbour of it; and what ParseAny reads of it: Fields.String, and the
+// errors, each `member field line byte`. They are the cases of testdata/fields/next.txt, and
+// vectors, too.
 type nextCase struct {
 	name   string
 	wire   string
@@ -18,74 +20,19 @@ type nextCase struct {
 	faults []string
 }
 
-// nextCases are responses in the form of the draft that follows draft-11, which is not
-// published, and their neighbours. They are vectors, too.
-var nextCases = []nextCase{
-	{"a and w", `RateLimit: "d";a=50;w=30`, `limits "d";r=50;t=30; dialect draft-next`, nil},
-	{"a alone", `RateLimit: "d";a=50`, `limits "d";r=50; dialect draft-next`, nil},
-	{"a Token for the name", `RateLimit: d;a=50;w=30`, `limits "d";r=50;t=30; dialect draft-next`, nil},
-	{"a Token with all that it may have", `RateLimit: *a/b:c.d%;a=1`, `limits "*a/b:c.d%";r=1; dialect draft-next`, nil},
-	{"nothing remains, and the window has ended", `RateLimit: "d";a=0;w=0`, `limits "d";r=0;t=0; dialect draft-next`, nil},
-	{"the largest numbers", `RateLimit: "d";a=999999999999999;w=999999999999999`,
-		`limits "d";r=999999999999999;t=999999999999999; dialect draft-next`, nil},
-	{"a partition key", `RateLimit: d;a=1;pk=:YQ==:`, `limits "d";r=1;pk=:YQ==:; dialect draft-next`, nil},
-	{"c, which is kept", `RateLimit: d;a=50;w=30;c=5`, `limits "d";r=50;t=30;c=5; dialect draft-next`, nil},
-	{"c before a", `RateLimit: d;c=5;a=50`, `limits "d";r=50;c=5; dialect draft-next`, nil},
-	{"parameters that nobody defines", `RateLimit: d;x;a=50;acme="y"`, `limits "d";r=50;x;acme="y"; dialect draft-next`, nil},
-	{"the last duplicate counts", `RateLimit: d;a=x;a=5;w=1;w=30`, `limits "d";r=5;t=30; dialect draft-next`, nil},
-	{"t beside a, which is not defined there", `RateLimit: d;a=50;t=1700000000;w=30`, `limits "d";r=50;t=30; dialect draft-next`, nil},
-	{"t beside a, and no w", `RateLimit: d;a=50;t=1700000000`, `limits "d";r=50; dialect draft-next`, nil},
-	{"spaces as RFC 9651 has them", `RateLimit:  d; a=50; w=30 ,  e;  a=1`, `limits "d";r=50;t=30, "e";r=1; dialect draft-next`, nil},
-	{"two lines", "RateLimit: d;a=50\nRateLimit: e;a=1;w=2", `limits "d";r=50, "e";r=1;t=2; dialect draft-next`, nil},
-	{"a name over two lines", "RateLimit: \"d\nRateLimit: e\";a=50", `limits "d, e";r=50; dialect draft-next`, nil},
+var nextCases = readNextCases()
 
-	{"members of both kinds", `RateLimit: "d";a=50;w=30, "e";r=7;t=9`, `limits "d";r=50;t=30, "e";r=7;t=9; dialect draft-next`, nil},
-	{"members of both kinds, Tokens", `RateLimit: e;r=7;t=9, d;a=50;w=30`, `limits "e";r=7;t=9, "d";r=50;t=30; dialect draft-next`, nil},
-	{"in a mixed list r counts, and a is an extension", `RateLimit: "e";r=7;a=8;w=9, d;a=50`, `limits "e";r=7;a=8;w=9, "d";r=50; dialect draft-next`, nil},
-	{"r and a in every member are draft-11", `RateLimit: "d";r=7;t=9;a=50;w=30`, `limits "d";r=7;t=9;a=50;w=30; dialect ratelimit`, nil},
-
-	{"policies", "RateLimit-Policy: \"d\";q=100;w=60, e;q=1000\nRateLimit: d;a=50;w=30",
-		`policies "d";q=100;w=60, "e";q=1000; limits "d";r=50;t=30; dialect draft-next`, nil},
-	{"a policy with a window of 0", "RateLimit-Policy: d;q=100;w=60, e;q=5;w=0\nRateLimit: d;a=50",
-		`policies "d";q=100;w=60; limits "d";r=50; dialect draft-next`, []string{"2 RateLimit-Policy 1 23"}},
-	{"a policy without q, and one whose unit is a Token", "RateLimit-Policy: d;w=60, e;q=5;w=60\nRateLimit-Policy: f;q=1;qu=tokens\nRateLimit: e;a=5",
-		`policies "e";q=5;w=60; limits "e";r=5; dialect draft-next`, []string{"1 RateLimit-Policy 1 1", "3 RateLimit-Policy 2 10"}},
-	{"a policy with a negative q", "RateLimit-Policy: d;q=-1, e;q=5\nRateLimit: e;a=5",
-		`policies "e";q=5; limits "e";r=5; dialect draft-next`, []string{"1 RateLimit-Policy 1 5"}},
-	{"a policy whose name is an Integer", "RateLimit-Policy: 100;w=60, e;q=5\nRateLimit: e;a=5",
-		`policies "e";q=5; limits "e";r=5; dialect draft-next`, []string{"1 RateLimit-Policy 1 1"}},
-	{"every policy is bad", "RateLimit-Policy: d;q=x, e;q=y\nRateLimit: e;a=5",
-		`limits "e";r=5; dialect draft-next`, []string{"1 RateLimit-Policy 1 5", "2 RateLimit-Policy 1 12"}},
-	{"policies that are no List", "RateLimit-Policy: d;q=1, e;q=\nRateLimit: e;a=5",
-		`limits "e";r=5; dialect draft-next`, []string{"2 RateLimit-Policy 1 12"}},
-	{"policies with an empty member", "RateLimit-Policy: d;q=1,, e;q=2\nRateLimit: e;a=5",
-		`limits "e";r=5; dialect draft-next`, []string{"2 RateLimit-Policy 1 7"}},
-	{"policies with an Inner List", "RateLimit-Policy: (d);q=1, e;q=2\nRateLimit: e;a=5",
-		`limits "e";r=5; dialect draft-next`, []string{"1 RateLimit-Policy 1 1"}},
-	{"a bad policy beside draft-11 takes all with it", "RateLimit-Policy: \"d\";q=1, \"e\";q=5;w=0\nRateLimit: \"d\";r=5",
-		`limits "d";r=5; dialect ratelimit`, []string{"2 RateLimit-Policy 1 20"}},
-
-	{"names that differ by case have the spelling of the limit", "RateLimit-Policy: DAY;q=100;w=60\nRateLimit: \"Day\";a=50;w=30",
-		`policies "Day";q=100;w=60; limits "Day";r=50;t=30; dialect draft-next`, nil},
-	{"of two limits with one name the lower counts", `RateLimit: d;a=50;w=30, e;a=1, D;a=7;w=3`, `limits "d";r=7;t=3, "e";r=1; dialect draft-next`, nil},
-	{"of two limits with the same number the longer window counts", `RateLimit: d;a=0;w=3, D;a=0;w=30`, `limits "d";r=0;t=30; dialect draft-next`, nil},
-	{"of two policies with one name the lower counts", "RateLimit-Policy: D;q=100;w=60, d;q=10;w=60\nRateLimit: d;a=5",
-		`policies "d";q=10;w=60; limits "d";r=5; dialect draft-next`, nil},
-	{"of two policies with the same quota the longer window counts", "RateLimit-Policy: D;q=10;w=60, d;q=10;w=600\nRateLimit: d;a=5",
-		`policies "d";q=10;w=600; limits "d";r=5; dialect draft-next`, nil},
-	{"two partition keys of one name", "RateLimit: d;a=50;pk=:YQ==:, D;a=7;pk=:Yg==:", `limits "d";r=50;pk=:YQ==:, "d";r=7;pk=:Yg==:; dialect draft-next`, nil},
-	{"names that differ by case in draft-11 are two", `RateLimit: "d";r=50, "D";r=7`, `limits "d";r=50, "D";r=7; dialect ratelimit`, nil},
-
-	{"older fields beside it are not looked at", "RateLimit: d;a=50\nX-RateLimit-Remaining: 7", `limits "d";r=50; dialect draft-next`, nil},
-	{"a is a Decimal", `RateLimit: "d";a=5.5;w=30`, "no limits", []string{"1 RateLimit 1 1"}},
-	{"a is negative", `RateLimit: "d";a=-5;w=30`, "no limits", []string{"1 RateLimit 1 1"}},
-	{"w is negative", `RateLimit: "d";a=5;w=-1`, "no limits", []string{"1 RateLimit 1 1"}},
-	{"a without value", `RateLimit: "d";a`, "no limits", []string{"1 RateLimit 1 1"}},
-	{"r is malformed, and a beside it is no help", `RateLimit: "d";r=x;a=5`, "no limits", []string{"1 RateLimit 1 7"}},
-	{"one of two members has neither r nor a", `RateLimit: "d";a=5, "e";w=5`, "no limits", []string{"1 RateLimit 1 1"}},
-	{"it is no List", `RateLimit: "d";a=5,`, "no limits", []string{"1 RateLimit 1 1"}},
-	{"malformed, where older fields say it", "RateLimit: d;a=x\nX-RateLimit-Remaining: 7", `limits "default";r=7; dialect x-ratelimit`, []string{"1 RateLimit 1 1"}},
-	{"a Token with r is read with lenience, as before", `RateLimit: d;r=50;t=30`, `limits "d";r=50;t=30; dialect draft-08`, nil},
+func readNextCases() (cases []nextCase) {
+	for _, b := range blocksOf("testdata/fields/next.txt") {
+		wire, said, _ := strings.Cut(strings.TrimSuffix(b.text, "\n"), "\n= ")
+		said, faults, faulty := strings.Cut(said, "\n! ")
+		tc := nextCase{name: b.name, wire: wire, want: said}
+		if faulty {
+			tc.faults = strings.Split(faults, "\n! ")
+		}
+		cases = append(cases, tc)
+	}
+	return cases
 }
 
 // faultPlaces says where errors are, each as in a nextCase.

@@ -2,8 +2,8 @@ package ratelimit
 
 import (
 	"errors"
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -34,7 +34,7 @@ func fieldCases(field, table string) (cases []fieldCase) {
 		last := len(lines) - 1
 		tc := fieldCase{name: b.name, lines: lines[:last], want: strings.TrimPrefix(lines[last][1:], " ")}
 		if fault, ok := strings.CutPrefix(lines[last], "! "); ok {
-			tc.fault = readFault(field, fault)
+			tc.fault = readFault(field + ", " + fault)
 			tc.fault.Line = slices.IndexFunc(tc.lines, func(line string) bool { return strings.Contains(line, "^") })
 			at := &tc.lines[tc.fault.Line]
 			tc.fault.Offset = strings.Index(*at, "^")
@@ -45,16 +45,20 @@ func fieldCases(field, table string) (cases []fieldCase) {
 	return cases
 }
 
-// readFault reads a fault without its place: `member 2, r: type`.
-func readFault(field, text string) *FieldError {
+// readFault reads a fault without a place, such as `RateLimit-Policy, member 2, qu: conflict`.
+func readFault(text string) *FieldError {
 	where, cause, _ := strings.Cut(text, ": ")
-	e := &FieldError{Field: field, Err: causeOf(cause)}
-	member, param, _ := strings.Cut(where, ", ")
-	if _, err := fmt.Sscanf(member, "member %d", &e.Item); err != nil {
-		panic(err)
+	e := &FieldError{Offset: -1, Item: -1, Err: causeOf(cause)}
+	for part := range strings.SplitSeq(where, ", ") {
+		if member, ok := strings.CutPrefix(part, "member "); ok {
+			n, _ := strconv.Atoi(member)
+			e.Item = n - 1
+		} else if strings.HasPrefix(part, LimitField) {
+			e.Field = part
+		} else {
+			e.Param = part
+		}
 	}
-	e.Item--
-	e.Param = param
 	return e
 }
 
