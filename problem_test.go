@@ -2,11 +2,13 @@ package ratelimit
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -24,125 +26,67 @@ var (
 
 type raw = json.RawMessage
 
-// problemCases are problems with what is written for them, which is read as the
-// problem again.
-var problemCases = []struct {
-	name    string
-	problem Problem
-	json    string
-}{
-	{"nothing", Problem{}, `{}`},
-	{"quota exceeded", *NewProblem(QuotaExceeded, "daily", "bandwidth"),
-		`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"violated-policies":["daily","bandwidth"]}`},
-	{"temporary reduced capacity", *NewProblem(TemporaryReducedCapacity, "hourly"),
-		`{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"violated-policies":["hourly"]}`},
-	{"abnormal usage", *NewProblem(AbnormalUsageDetected),
-		`{"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected","title":"Abnormal Usage Detected","status":429}`},
-	{"another type", *NewProblem("https://example.com/probs/slow", "a"),
-		`{"type":"https://example.com/probs/slow","violated-policies":["a"]}`},
-	{"every member", Problem{"a", "b", 500, "c", "d", []string{"e"}, map[string]json.RawMessage{"f": raw(`1`)}},
-		`{"type":"a","title":"b","status":500,"detail":"c","instance":"d","violated-policies":["e"],"f":1}`},
-	{"an empty list", Problem{ViolatedPolicies: []string{}}, `{"violated-policies":[]}`},
-	{"an empty name", Problem{ViolatedPolicies: []string{""}}, `{"violated-policies":[""]}`},
-	{"a negative status", Problem{Status: -1}, `{"status":-1}`},
-	{"extensions alone, sorted", Problem{Extensions: map[string]json.RawMessage{"b": raw(`{"x":[1.50,null]}`), "a": raw(`"y"`), "B": raw(`true`)}},
-		`{"B":true,"a":"y","b":{"x":[1.50,null]}}`},
-	{"names that differ by case", Problem{Type: "t", Extensions: map[string]json.RawMessage{"Type": raw(`"T"`), "": raw(`1`)}},
-		`{"type":"t","":1,"Type":"T"}`},
-	{"what HTML would escape", Problem{Instance: "/?a=1&b=<2>", Extensions: map[string]json.RawMessage{"<&>": raw(`"<&>"`)}},
-		`{"instance":"/?a=1&b=<2>","<&>":"<&>"}`},
-	{"what JSON escapes", Problem{Detail: "\"\\\n\x00é"}, `{"detail":"\"\\\n\u0000é"}`},
+// A problemCase is a document of testdata/fields/problems.txt, with the document that is written
+// for the same problem: an equals sign alone says that it is the same document, and an
+// exclamation mark that it is no problem document.
+type problemCase struct {
+	name, json, want string
+	malformed        bool
 }
 
-// problemReadCases are documents that are written in another way than they were
-// read.
-var problemReadCases = []struct {
-	name string
-	json string
-	want Problem
-}{
-	{"white space", " {\n\"title\" : \"a\" } ", Problem{Title: "a"}},
-	{"wrong types", `{"type":1,"title":["a"],"status":"429","detail":{},"instance":false,"violated-policies":"a","x":1}`,
-		Problem{Extensions: map[string]json.RawMessage{"x": raw(`1`)}}},
-	{"null", `{"type":null,"title":null,"status":null,"detail":null,"instance":null,"violated-policies":null,"x":null}`,
-		Problem{Extensions: map[string]json.RawMessage{"x": raw(`null`)}}},
-	{"one wrong type", `{"type":"a","title":1,"status":429}`, Problem{Type: "a", Status: 429}},
-	{"policies with a number", `{"title":"a","violated-policies":["a",1]}`, Problem{Title: "a"}},
-	{"policies with null", `{"title":"a","violated-policies":["a",null]}`, Problem{Title: "a"}},
-	{"policies as objects", `{"title":"a","violated-policies":[{"name":"a"}]}`, Problem{Title: "a"}},
-	{"policies as an object", `{"title":"a","violated-policies":{"0":"a"}}`, Problem{Title: "a"}},
-	{"a status with a point", `{"status":429.0}`, Problem{Status: 429}},
-	{"a status with an exponent", `{"status":4.29e2}`, Problem{Status: 429}},
-	{"a status that is not whole", `{"status":429.5}`, Problem{}},
-	{"the largest status, with a point", `{"status":2147483647.0}`, Problem{Status: 2147483647}},
-	{"a status beyond int32, with a point", `{"status":2147483648.0}`, Problem{}},
-	{"a status beyond int32", `{"status":1e10}`, Problem{}},
-	{"a status beyond float64", `{"status":1e999}`, Problem{}},
-	{"a status of -0", `{"status":-0}`, Problem{}},
-	{"a duplicate, the last counts", `{"title":"a","title":"b","x":1,"x":2}`,
-		Problem{Title: "b", Extensions: map[string]json.RawMessage{"x": raw(`2`)}}},
-	{"a duplicate of the wrong type", `{"title":"a","title":1}`, Problem{}},
-	{"an extension, as it stands", `{"x": {"b" : [1.0, "\u0041<"],"a":1E2 } }`,
-		Problem{Extensions: map[string]json.RawMessage{"x": raw(`{"b" : [1.0, "\u0041<"],"a":1E2 }`)}}},
-	{"escaped names", `{"\u0074itle":"a","\u0078":1}`,
-		Problem{Title: "a", Extensions: map[string]json.RawMessage{"x": raw(`1`)}}},
-	{"half of a surrogate", `{"title":"\ud800"}`, Problem{Title: "\uFFFD"}},
-}
+var problemCases = readProblemCases()
 
-// problemSyntaxErrors are no problem documents.
-var problemSyntaxErrors = []struct{ name, json string }{
-	{"nothing", ``},
-	{"a space", ` `},
-	{"null", `null`},
-	{"true", `true`},
-	{"a number", `1`},
-	{"a string", `"a"`},
-	{"an array", `[]`},
-	{"an array of objects", `[{}]`},
-	{"half an object", `{`},
-	{"two objects", `{}{}`},
-	{"a word behind the object", `{} x`},
-	{"a name without value", `{"a"}`},
-	{"no value", `{"a":}`},
-	{"a comma at the end", `{"a":1,}`},
-	{"single quotes", `{'a':1}`},
-	{"a newline in a string", "{\"a\":\"\n\"}"},
-	{"arrays nested too deeply", `{"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`},
-	{"objects nested too deeply", strings.Repeat(`{"a":`, 1<<20/5)},
+func readProblemCases() (cases []problemCase) {
+	for _, b := range blocksOf("testdata/fields/problems.txt") {
+		lines := strings.Split(strings.TrimSuffix(b.text, "\n"), "\n")
+		last := len(lines) - 1
+		tc := problemCase{name: b.name, json: strings.Join(lines[:last], "\n"), malformed: lines[last] == "!"}
+		tc.want = cmp.Or(strings.TrimPrefix(lines[last][1:], " "), tc.json)
+		cases = append(cases, tc)
+	}
+	return append(cases,
+		problemCase{name: "arrays nested too deeply", json: `{"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`, malformed: true},
+		problemCase{name: "objects nested too deeply", json: strings.Repeat(`{"a":`, 1<<20/5), malformed: true},
+	)
 }
 
 func TestProblemJSON(t *testing.T) {
 	for _, tc := range problemCases {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := tc.problem.MarshalJSON()
-			require.NoError(t, err)
-			require.Equal(t, tc.json, string(got))
-
+			lawProblemRead(t, []byte(tc.json))
 			read := Problem{Title: "old", Extensions: map[string]json.RawMessage{"old": raw(`1`)}}
-			require.NoError(t, read.UnmarshalJSON([]byte(tc.json)))
-			require.Equal(t, tc.problem, read)
-			lawProblem(t, tc.problem)
-			lawProblemRead(t, []byte(tc.json))
-		})
-	}
-	for _, tc := range problemReadCases {
-		t.Run(tc.name, func(t *testing.T) {
-			var got Problem
-			require.NoError(t, got.UnmarshalJSON([]byte(tc.json)))
-			require.Equal(t, tc.want, got)
-			lawProblem(t, got)
-			lawProblemRead(t, []byte(tc.json))
+			err := read.UnmarshalJSON([]byte(tc.json))
+			if tc.malformed {
+				require.Error(t, err)
+				return
+			}
+			require.NoError(t, err)
+			got, err := read.MarshalJSON()
+			require.NoError(t, err)
+			require.Equal(t, tc.want, string(got))
+			lawProblem(t, read)
 		})
 	}
 }
 
-func TestProblemUnmarshalErrors(t *testing.T) {
-	for _, tc := range problemSyntaxErrors {
-		t.Run(tc.name, func(t *testing.T) {
-			require.Error(t, new(Problem).UnmarshalJSON([]byte(tc.json)))
-			lawProblemRead(t, []byte(tc.json))
-		})
+// The problem types of the draft, and another.
+func TestNewProblem(t *testing.T) {
+	for _, want := range []string{
+		`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"violated-policies":["a","b"]}`,
+		`{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity","title":"Temporary Reduced Capacity","status":503,"violated-policies":["a"]}`,
+		`{"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected","title":"Abnormal Usage Detected","status":429}`,
+		`{"type":"https://example.com/probs/slow"}`,
+	} {
+		var read Problem
+		require.NoError(t, read.UnmarshalJSON([]byte(want)))
+		names := slices.Clone(read.ViolatedPolicies)
+		p := NewProblem(read.Type, names...)
+		clear(names)
+		require.Equal(t, &read, p, "the names are copied")
+		p.Title = "changed"
+		require.Equal(t, &read, NewProblem(read.Type, read.ViolatedPolicies...))
 	}
+	require.Nil(t, NewProblem(QuotaExceeded, []string{}...).ViolatedPolicies)
 }
 
 func TestProblemMarshalErrors(t *testing.T) {
@@ -318,16 +262,6 @@ func lawProblemRead(t testing.TB, b []byte) {
 		require.True(t, json.Valid(value) && bytes.Contains([]byte(string([]rune(string(b)))), value), "as it stands")
 	}
 	lawProblem(t, p)
-}
-
-func TestNewProblemCopies(t *testing.T) {
-	names := []string{"a"}
-	p := NewProblem(QuotaExceeded, names...)
-	names[0] = "b"
-	require.Equal(t, []string{"a"}, p.ViolatedPolicies)
-	p.Title = "changed"
-	require.Equal(t, "Quota Exceeded", NewProblem(QuotaExceeded).Title)
-	require.Nil(t, NewProblem(QuotaExceeded, []string{}...).ViolatedPolicies)
 }
 
 func TestProblemError(t *testing.T) {

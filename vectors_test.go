@@ -671,13 +671,11 @@ type vectorProblem struct {
 func problemVectors(t *testing.T) {
 	var list []problemVector
 	for _, tc := range problemCases {
-		list = append(list, problemVector{Name: tc.name, Document: tc.json})
-	}
-	for _, tc := range problemReadCases {
-		list = append(list, problemVector{Name: tc.name, Document: tc.json})
-	}
-	for _, tc := range problemSyntaxErrors {
-		list = append(list, problemVector{Name: "no problem document: " + tc.name, Document: tc.json})
+		name := tc.name
+		if tc.malformed {
+			name = "no problem document: " + name
+		}
+		list = append(list, problemVector{Name: name, Document: tc.json})
 	}
 	checkVectors(t, "problems", "texts of problem documents (RFC 9457), and what they say", list, func(v *problemVector) {
 		*v = problemVector{Name: v.Name, Document: v.Document}
