@@ -139,12 +139,12 @@ func lawRestrict(t testing.TB, upstream, own Fields) {
 // lawAdviseNoMore is law 7 as a client understands it: no shorter wait, and no
 // shorter pace, unless the wait takes its place.
 func lawAdviseNoMore(t testing.TB, before, after Fields) {
-	t.Helper()
 	a, b := Advice{Fields: before}, Advice{Fields: after}
 	a.follow()
 	b.follow()
-	require.GreaterOrEqual(t, b.Wait, a.Wait, "law 7: %v, got %v", before, after)
-	require.GreaterOrEqual(t, max(b.Pace, b.Wait), a.Pace, "law 7: %v, got %v", before, after)
+	if b.Wait < a.Wait || max(b.Pace, b.Wait) < a.Pace { // assertions would take half of the time of a random test
+		require.Fail(t, "law 7", "%v, got %v: wait %v, pace %v, got %v, %v", before, after, a.Wait, a.Pace, b.Wait, b.Pace)
+	}
 }
 
 func lawPolicyNoMore(t testing.TB, p, q Policy) {

@@ -1,0 +1,8 @@
+package ratelimit
+
+func AllMessages() (all []string) {
+	for _, r := range append(rules[:], sequenceRules[:]...) {
+		all = append(all, r.message)
+	}
+	return all
+}
