@@ -4,12 +4,14 @@ import (
 	"go/ast"
 	goparser "go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,19 +23,19 @@ type code struct {
 	rows  map[string]bool // all string literals of tests, and all cases of the tables in testdata, as names of subtests
 }
 
+// rootCode is that of the package.
+var rootCode = sync.OnceValue(func() code { return readCode(".") })
+
 // readCode reads the Go files of a folder, and of internal in it.
-func readCode(t testing.TB, dir string) code {
-	t.Helper()
+func readCode(dir string) code {
 	c := code{names: map[string]bool{}, rows: map[string]bool{}}
-	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-	require.NoError(t, err)
-	require.NotEmpty(t, files, dir)
-	inner, err := filepath.Glob(filepath.Join(dir, "internal", "*", "*.go"))
-	require.NoError(t, err)
-	files = append(files, inner...)
-	for _, file := range files {
+	files, _ := filepath.Glob(filepath.Join(dir, "*.go"))
+	inner, _ := filepath.Glob(filepath.Join(dir, "internal", "*", "*.go"))
+	for _, file := range append(files, inner...) {
 		f, err := goparser.ParseFile(token.NewFileSet(), file, nil, goparser.SkipObjectResolution)
-		require.NoError(t, err)
+		if err != nil {
+			panic(err)
+		}
 		for _, d := range f.Decls {
 			c.declare(d)
 		}
@@ -48,8 +50,7 @@ func readCode(t testing.TB, dir string) code {
 		}
 	}
 	for _, tables := range []string{"older", "check", "fields", "middleware"} {
-		files, err := filepath.Glob(filepath.Join(dir, "testdata", tables, "*.txt"))
-		require.NoError(t, err)
+		files, _ := filepath.Glob(filepath.Join(dir, "testdata", tables, "*.txt"))
 		for _, file := range files {
 			for _, b := range blocksOf(file) {
 				c.rows[strings.ReplaceAll(b.name, " ", "_")] = true
@@ -64,7 +65,8 @@ func (c *code) declare(d ast.Decl) {
 	case *ast.FuncDecl:
 		name := d.Name.Name
 		if d.Recv != nil {
-			name = receiver(d.Recv.List[0].Type) + "." + name
+			of, _, _ := strings.Cut(strings.TrimPrefix(types.ExprString(d.Recv.List[0].Type), "*"), "[")
+			name = of + "." + name
 		}
 		c.names[name] = true
 	case *ast.GenDecl:
@@ -88,18 +90,6 @@ func (c *code) declare(d ast.Decl) {
 	}
 }
 
-func receiver(e ast.Expr) string {
-	switch e := e.(type) {
-	case *ast.StarExpr:
-		return receiver(e.X)
-	case *ast.IndexExpr:
-		return receiver(e.X)
-	case *ast.Ident:
-		return e.Name
-	}
-	return ""
-}
-
 // hasRow reports whether tests have a row of a name, of which "…" stands for any
 // end.
 func (c *code) hasRow(name string) bool {
@@ -120,7 +110,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("CONFORMANCE.md")
 	require.NoError(t, err)
-	root := readCode(t, ".")
+	root := rootCode()
 	quoted := regexp.MustCompile("`([^`]+)`( in (examples/\\w+))?")
 	checked, missing := 0, released(t)
 	for i, line := range strings.Split(string(text), "\n") {
@@ -140,7 +130,7 @@ func TestConformance(t *testing.T) {
 						t.Errorf("line %d: no folder %s", i+1, m[3])
 						continue
 					}
-					example := readCode(t, m[3])
+					example := readCode(m[3])
 					in = &example
 				}
 				checked++
@@ -171,7 +161,7 @@ func TestContributing(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("CONTRIBUTING.md")
 	require.NoError(t, err)
-	root := readCode(t, ".")
+	root := rootCode()
 	declared := map[string]bool{}
 	for name := range root.names {
 		declared[name] = true
