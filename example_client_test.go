@@ -46,25 +46,12 @@ func ExampleAdvisor() {
 	// Output: 1m0s true acme
 }
 
-// Retry-After takes precedence over the fields of rate limits.
-func ExampleSource() {
-	a := ratelimit.Advisor{}.Advise(&http.Response{Header: http.Header{
-		"Retry-After": {"20"},
-		"Ratelimit":   {`"default";r=15;t=40`},
-	}}, received)
-	switch a.Source {
-	case ratelimit.SourceRetryAfter:
-		fmt.Println("Retry-After says", a.Wait)
-	case ratelimit.SourceLimit, ratelimit.SourceWindow:
-		fmt.Println(a.Limit.Name, "is exhausted for", a.Wait)
-	}
-	// Output: Retry-After says 20s
-}
-
 // An Advice is printed for people. Its Fields are everything that the response said.
 func ExampleAdvice_String() {
 	for _, h := range []http.Header{
-		{"Ratelimit": {`"burst";r=60;t=30`}},
+		{
+			"Ratelimit": {`"burst";r=60;t=30`},
+		},
 		{"Ratelimit": {`"burst";r=0;t=30`}},
 		{"Ratelimit": {`"daily";r=0;t=2040`}, "Retry-After": {"2040"}},
 	} {
@@ -175,28 +162,6 @@ func ExampleCheck() {
 	// S3 should, Retry-After: let Retry-After be no earlier than the end of the wait of each limit with nothing remaining
 }
 
-// A test asks a server until it refuses. Here the last answer before that says that
-// something remains.
-func ExampleSequence() {
-	s := ratelimit.Sequence{Alone: true} // nobody else uses the quota of the test
-	start := time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
-	for i, limit := range []string{`"default";r=3;t=60`, `"default";r=2;t=60`, `"default";r=1;t=60`, `"default";r=0;t=60`} {
-		resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{
-			"Ratelimit-Policy": {`"default";q=3;w=60`},
-			"Ratelimit":        {limit},
-		}}
-		if i == 3 {
-			resp.StatusCode = http.StatusTooManyRequests
-		}
-		sent := start.Add(time.Duration(i) * 100 * time.Millisecond)
-		for _, f := range s.Add(resp, sent, sent.Add(10*time.Millisecond)) {
-			fmt.Printf("%s %v, %s: %s\n", f.Rule, f.Level, f.Field, f.Message)
-		}
-	}
-	// Output:
-	// L5 should, RateLimit: let r be 0 before a request is refused, because something remained
-}
-
 // A Gate waits in front of anything: here a function that calls another process.
 func ExampleGate() {
 	gate := ratelimit.Gate{MaxWait: time.Minute}
@@ -215,7 +180,9 @@ func ExampleGate() {
 		return nil
 	}
 	remote := func() (http.Header, error) {
-		return http.Header{"Ratelimit": {`"default";r=0;t=60`}}, nil
+		return http.Header{
+			"Ratelimit": {`"default";r=0;t=60`},
+		}, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -272,7 +239,9 @@ func ExampleGate_shared() {
 	const key = "https://api.example" // that of the Transport without a Key
 	gate := new(ratelimit.Gate)
 	client := &http.Client{Transport: &ratelimit.Transport{Gate: gate, Base: roundTrip(func(req *http.Request) *http.Response {
-		h := http.Header{"Ratelimit": {`"default";r=0;t=60`}}
+		h := http.Header{
+			"Ratelimit": {`"default";r=0;t=60`},
+		}
 		return &http.Response{StatusCode: http.StatusOK, Header: h, Body: http.NoBody, Request: req}
 	})}}
 	// What a grpc.UnaryClientInterceptor does: call invokes, and returns the header metadata of the answer.
@@ -306,7 +275,10 @@ func ExampleGate_shared() {
 func ExampleAdvisor_CheckResponse() {
 	resp := &http.Response{
 		StatusCode: http.StatusTooManyRequests,
-		Header:     http.Header{"Retry-After": {"30"}, "Content-Type": {"application/problem+json"}},
+		Header: http.Header{
+			"Retry-After":  {"30"},
+			"Content-Type": {"application/problem+json"},
+		},
 		Body: io.NopCloser(strings.NewReader(`{
 			"type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
 			"title": "Request cannot be satisfied as assigned quota has been exceeded",
@@ -322,23 +294,6 @@ func ExampleAdvisor_CheckResponse() {
 	// Output:
 	// ratelimit: refused with status 429, wait 30s: problem Request cannot be satisfied as assigned quota has been exceeded
 	// 429 [daily] 03:00:30
-}
-
-// The error of a refusal names the limit, and says when to come back.
-func ExampleRefusedError() {
-	resp := &http.Response{
-		StatusCode: http.StatusTooManyRequests,
-		Header:     http.Header{"Ratelimit": {`"daily";r=0;t=7200`}, "Retry-After": {"7200"}},
-	}
-	err := ratelimit.Advisor{}.CheckResponse(resp, received)
-	fmt.Println(err)
-	var refused *ratelimit.RefusedError
-	if errors.As(err, &refused) {
-		fmt.Println(refused.Advice.Limit.Name, refused.Until.Format(time.Kitchen))
-	}
-	// Output:
-	// ratelimit: refused with status 429, limit "daily", wait 2h0m0s
-	// daily 5:00AM
 }
 
 // Users with credentials of their own have quotas of their own.

@@ -3,9 +3,7 @@ package ratelimit_test
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -50,36 +48,6 @@ func ExampleParseAny_errors() {
 	// Output:
 	// ["default";q=100;w=60] 0
 	// Ratelimit-Remaining true
-}
-
-// A server that moves to the current fields writes them next to those that its
-// clients know.
-func ExampleDialect_Set() {
-	f := ratelimit.Fields{
-		Policies: []ratelimit.Policy{{Name: "default", Quota: 100, Window: ratelimit.SecondsOf(60)}},
-		Limits:   []ratelimit.Limit{{Name: "default", Remaining: 37, Reset: ratelimit.SecondsOf(12)}},
-	}
-	h := http.Header{}
-	if err := f.Set(h); err != nil {
-		fmt.Println(err)
-	}
-	for _, d := range []*ratelimit.Dialect{ratelimit.Draft06, ratelimit.XRateLimit} {
-		if err := d.Set(h, f, arrived); err != nil {
-			fmt.Println(err)
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(h)) {
-		fmt.Printf("%s: %s\n", key, h.Get(key))
-	}
-	// Output:
-	// Ratelimit: "default";r=37;t=12
-	// Ratelimit-Limit: 100
-	// Ratelimit-Policy: "default";q=100;w=60
-	// Ratelimit-Remaining: 37
-	// Ratelimit-Reset: 12
-	// X-Ratelimit-Limit: 100
-	// X-Ratelimit-Remaining: 37
-	// X-Ratelimit-Reset: 12
 }
 
 // acme is the dialect of a vendor with names of its own. It is made once.

@@ -111,7 +111,8 @@ func refusal() *http.Response {
 	}))
 }
 
-func Example_readmeAdvisor() {
+// Retry-After takes precedence over the fields of limits.
+func ExampleSource() {
 	toStdout()
 	resp := refusal()
 	advice := ratelimit.Advisor{}.Advise(resp, time.Now())
@@ -121,7 +122,8 @@ func Example_readmeAdvisor() {
 	// Output: waiting 12s, as retry-after says
 }
 
-func Example_readmeCheckResponse() {
+// The error of a refusal says when to come back.
+func ExampleRefusedError() {
 	toStdout()
 	resp := refusal()
 	err := ratelimit.Advisor{}.CheckResponse(resp, time.Now())
@@ -132,7 +134,8 @@ func Example_readmeCheckResponse() {
 	// Output: refused with 429, come back in 12s
 }
 
-func Example_readmeParseAny() {
+// A client reads what a response says.
+func Example_client() {
 	toStdout()
 	resp := refusal()
 	f, err := ratelimit.ParseAny(resp.Header, ratelimit.LegacyOptions{})
@@ -185,7 +188,8 @@ func Example_readmeCheck() {
 	// Output: L1 (must) RateLimit: line 1, byte 1: write the name in double quotes, or strict clients ignore the whole field
 }
 
-func Example_readmeSequence() {
+// A test asks a server often. Here what remains never falls.
+func ExampleSequence() {
 	get := func() *http.Response {
 		return &http.Response{StatusCode: 200, Header: http.Header{
 			"Ratelimit-Policy": {`"burst";q=100;w=60`},
@@ -205,7 +209,9 @@ func Example_readmeSequence() {
 	// Output: L5 should let r fall by what each request costs, because it stays higher than what was spent allows
 }
 
-func Example_readmeDialectSet() {
+// A server that moves to the current fields writes them next to those that its clients
+// know.
+func ExampleDialect_Set() {
 	f := ratelimit.Fields{Limits: []ratelimit.Limit{{Name: "burst", Remaining: 37, Reset: ratelimit.SecondsOf(12)}}}
 	h := http.Header{}
 	err := f.Set(h)

@@ -11,31 +11,6 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A client reads what a response says.
-func Example_client() {
-	resp := &http.Response{Header: http.Header{
-		"Ratelimit-Policy": {`"burst";q=100;w=60`, `"daily";q=1000;w=86400`},
-		"Ratelimit":        {`"burst";r=0;t=12, "daily";r=990;t=80000`},
-	}}
-	f, err := ratelimit.Parse(resp.Header)
-	if err != nil {
-		fmt.Println(err) // worth a log line; f holds what is well-formed
-	}
-	for _, l := range f.Limits {
-		p, _ := f.PolicyOf(l)
-		fmt.Printf("%s: %d of %d for the next %v\n", l.Name, l.Remaining, p.Quota, l.Reset)
-	}
-	if l, ok := f.Tightest(); ok && l.Remaining == 0 {
-		if wait, ok := l.Reset.Duration(); ok {
-			fmt.Println("wait", wait)
-		}
-	}
-	// Output:
-	// burst: 0 of 100 for the next 12s
-	// daily: 990 of 1000 for the next 80000s
-	// wait 12s
-}
-
 // An error says where it is, and of what kind.
 func ExampleFieldError() {
 	line := `"burst";r=37;t=12, "daily";r="990"`
@@ -113,14 +88,6 @@ func ExampleFormatLimits() {
 	// ratelimit: member 1 of RateLimit: parameter r: out of range, it has to be an Integer from 0
 }
 
-func ExampleAppendPolicies() {
-	buf := make([]byte, 0, 128)
-	buf, err := ratelimit.AppendPolicies(buf, ratelimit.Policy{Name: "default", Quota: 100})
-	fmt.Println(string(buf), err)
-	// Output:
-	// "default";q=100 <nil>
-}
-
 func ExampleAppendLimits() {
 	buf := make([]byte, 0, 128) // reused over many responses
 	for remaining := range int64(3) {
@@ -177,14 +144,6 @@ func ExamplePolicy() {
 	fmt.Println(p)
 	// Output:
 	// "peruser";q=65535;qu="content-bytes";w=10;pk=:QXBwLTk5OQ==:;acme-burst=1000
-}
-
-func ExamplePolicy_Validate() {
-	fmt.Println(ratelimit.Policy{Name: "default", Quota: 100}.Validate())
-	fmt.Println(ratelimit.Policy{Name: "default", Quota: 100, Window: ratelimit.SecondsOf(0)}.Validate())
-	// Output:
-	// <nil>
-	// ratelimit: member 1 of RateLimit-Policy: parameter w: out of range, it has to be an Integer from 1
 }
 
 func ExamplePolicy_UnmarshalText() {
@@ -292,7 +251,9 @@ func ExampleFields_PolicyOf() {
 }
 
 func ExampleFields_Tightest() {
-	f, _ := ratelimit.Parse(http.Header{"Ratelimit": {`"burst";r=37;t=12, "daily";r=3;t=80000`}})
+	f, _ := ratelimit.Parse(http.Header{
+		"Ratelimit": {`"burst";r=37;t=12, "daily";r=3;t=80000`},
+	})
 	l, ok := f.Tightest()
 	fmt.Println(l, ok)
 	// Output:
