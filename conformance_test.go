@@ -20,7 +20,7 @@ import (
 // A code is what the Go files of a folder declare and say.
 type code struct {
 	names map[string]bool // functions, types, constants and variables, Type.Method, Type.Field
-	rows  map[string]bool // all string literals of tests, and all cases of the tables in testdata, as names of subtests
+	rows  map[string]bool // all string literals of tests, and all cases of the tables and vectors in testdata, as names of subtests
 }
 
 // rootCode is that of the package.
@@ -55,6 +55,16 @@ func readCode(dir string) code {
 			for _, b := range blocksOf(file) {
 				c.rows[strings.ReplaceAll(b.name, " ", "_")] = true
 			}
+		}
+	}
+	vectors, _ := filepath.Glob(filepath.Join(dir, "testdata", "vectors", "*.json"))
+	for _, file := range vectors {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			panic(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^\{"name":"([^"]*)"`).FindAllSubmatch(b, -1) {
+			c.rows[strings.ReplaceAll(string(m[1]), " ", "_")] = true
 		}
 	}
 	return c

@@ -76,6 +76,16 @@ func checkVectors[T any](t *testing.T, kind, about string, cases []T, complete f
 	}
 }
 
+// readVectors returns the cases of a file that is a table itself, and is not made of one.
+func readVectors[T any](t *testing.T, kind string) []T {
+	t.Helper()
+	b, err := os.ReadFile("testdata/vectors/" + kind + ".json")
+	require.NoError(t, err)
+	var file struct{ Cases []T }
+	require.NoError(t, json.Unmarshal(b, &file))
+	return file.Cases
+}
+
 func encodeVector(t *testing.T, v any) string {
 	t.Helper()
 	var b strings.Builder
@@ -377,32 +387,6 @@ type vectorMember struct {
 	Params []vectorParam `json:"params,omitempty"`
 }
 
-func vectorMembers[T any](list []T, of func(T) memberJSON) []vectorMember {
-	members := []vectorMember{}
-	for _, m := range list {
-		v := vectorMember{memberJSON: of(m)}
-		for _, p := range v.memberJSON.Params {
-			v.Params = append(v.Params, vectorParam(p))
-		}
-		members = append(members, v)
-	}
-	return members
-}
-
-func policyMembers(list ...Policy) []vectorMember {
-	return vectorMembers(list, func(p Policy) memberJSON {
-		return memberJSON{
-			Name: p.Name, Quota: orNil(p.Quota), Unit: p.Unit, Window: p.Window, PartitionKey: p.PartitionKey, Params: p.Params,
-		}
-	})
-}
-
-func limitMembers(list ...Limit) []vectorMember {
-	return vectorMembers(list, func(l Limit) memberJSON {
-		return memberJSON{Name: l.Name, Remaining: orNil(l.Remaining), Reset: l.Reset, PartitionKey: l.PartitionKey, Params: l.Params}
-	})
-}
-
 func (m vectorMember) params() (ps Params) {
 	for _, p := range m.Params {
 		ps = append(ps, Param(p))
@@ -473,6 +457,20 @@ type textVector struct {
 	Error    *vectorError   `json:"error,omitempty"`
 }
 
+func (v *textVector) policies() (list []Policy) {
+	for _, m := range v.Policies {
+		list = append(list, Policy{m.Name, orUnknown(m.Quota), m.Unit, m.Window, m.PartitionKey, m.params()})
+	}
+	return list
+}
+
+func (v *textVector) limits() (list []Limit) {
+	for _, m := range v.Limits {
+		list = append(list, Limit{m.Name, orUnknown(m.Remaining), m.Reset, m.PartitionKey, m.params()})
+	}
+	return list
+}
+
 // valueVector is the value of a parameter, and the text behind its key.
 type valueVector struct {
 	Name  string          `json:"name"`
@@ -496,32 +494,13 @@ func valueRule(v any) string {
 	return "9651-4.1.10" // a Date
 }
 
+// The files of texts and values are tables themselves: whoever adds a case writes what goes in.
 func textVectors(t *testing.T) {
-	var texts []textVector
-	for _, tc := range formatPolicyCases {
-		texts = append(texts, textVector{Name: "policies: " + tc.name, Policies: policyMembers(tc.members...)})
-	}
-	for _, tc := range formatLimitCases {
-		texts = append(texts, textVector{Name: "limits: " + tc.name, Limits: limitMembers(tc.members...)})
-	}
-	for _, tc := range formatPolicyErrorCases {
-		texts = append(texts, textVector{Name: "policies: " + tc.name, Policies: policyMembers(tc.member)})
-	}
-	for _, tc := range formatLimitErrorCases {
-		texts = append(texts, textVector{Name: "limits: " + tc.name, Limits: limitMembers(tc.member)})
-	}
+	texts := readVectors[textVector](t, "texts")
 	checkVectors(t, "texts", "members, and the line that is written for them", texts, func(v *textVector) {
-		var policies []Policy
-		for _, m := range v.Policies {
-			policies = append(policies, Policy{m.Name, orUnknown(m.Quota), m.Unit, m.Window, m.PartitionKey, m.params()})
-		}
-		var limits []Limit
-		for _, m := range v.Limits {
-			limits = append(limits, Limit{m.Name, orUnknown(m.Remaining), m.Reset, m.PartitionKey, m.params()})
-		}
-		text, err := FormatPolicies(policies...)
+		text, err := FormatPolicies(v.policies()...)
 		if v.Limits != nil {
-			text, err = FormatLimits(limits...)
+			text, err = FormatLimits(v.limits()...)
 		}
 		v.Text, v.Error = &text, vectorErrorOf(t, err)
 		if err != nil {
@@ -529,14 +508,7 @@ func textVectors(t *testing.T) {
 		}
 	})
 
-	var values []valueVector
-	for _, tc := range valueCases {
-		value := vectorValue(tc.value)
-		if value == nil || strings.HasPrefix(tc.name, "a little") {
-			continue // only Go has such a value, or a float64
-		}
-		values = append(values, valueVector{Name: tc.name, Value: json.RawMessage(encodeVector(t, value))})
-	}
+	values := readVectors[valueVector](t, "values")
 	about := "values of a parameter, and the text that is written behind its key"
 	checkVectors(t, "values", about, values, func(v *valueVector) {
 		value := readVectorValue(v.Value)
