@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,35 +137,27 @@ func TestFieldsSet(t *testing.T) {
 	}
 }
 
-// policyOfCases are policies and a limit, with the policy that it reports on.
-var policyOfCases = []struct {
-	name     string
-	policies string
-	limit    string
-	want     string // "" is none
-}{
-	{"no policy", ``, `"a";r=1`, ``},
-	{"by name", `"a";q=1, "b";q=2`, `"b";r=1`, `"b";q=2`},
-	{"another name", `"a";q=1`, `"A";r=1`, ``},
-	{"by name and key", `"a";q=1;pk=:YQ==:, "a";q=2;pk=:Yg==:`, `"a";r=1;pk=:Yg==:`, `"a";q=2;pk=:Yg==:`},
-	{"exact goes before name", `"a";q=1;pk=:YQ==:, "a";q=2`, `"a";r=1`, `"a";q=2`},
-	{"a key on the policy alone", `"a";q=1;pk=:YQ==:, "b";q=2`, `"a";r=1`, `"a";q=1;pk=:YQ==:`},
-	{"a key on the limit alone", `"a";q=1, "b";q=2`, `"a";r=1;pk=:YQ==:`, `"a";q=1`},
-	{"another key", `"a";q=1;pk=:YQ==:`, `"a";r=1;pk=:Yg==:`, ``},
-	{"another key, one of them empty", `"a";q=1;pk=:YQ==:`, `"a";r=1;pk=::`, ``},
-	{"another key, and one without", `"a";q=1;pk=:YQ==:, "a";q=2`, `"a";r=1;pk=:Yg==:`, `"a";q=2`},
-	{"another key, and two without", `"a";q=1, "a";q=2`, `"a";r=1;pk=:Yg==:`, ``},
-	{"an ambiguous name", `"a";q=1;pk=:YQ==:, "a";q=2;pk=:Yg==:`, `"a";r=1`, ``},
-	{"an ambiguous name, one key empty", `"a";q=1;pk=::, "a";q=2;pk=:Yg==:`, `"a";r=1`, ``},
-	{"an empty key", `"a";q=1;pk=:YQ==:, "a";q=2;pk=::`, `"a";r=1;pk=::`, `"a";q=2;pk=::`},
-	{"the first of two that are the same", `"a";q=1, "a";q=2`, `"a";r=1`, `"a";q=1`},
-	{"an empty name", `"";q=1`, `"";r=1`, `"";q=1`},
+// A pairCase is a case of a table in testdata/fields: policies and limits with a bar between
+// them, and what is said of both.
+type pairCase struct{ name, pair, want string }
+
+func readPairs(table string) (cases []pairCase) {
+	for _, b := range blocksOf("testdata/fields/" + table + ".txt") {
+		pair, want, _ := strings.Cut(b.text, "\n=")
+		cases = append(cases, pairCase{b.name, pair, strings.TrimSpace(want)})
+	}
+	return cases
 }
+
+var (
+	policyOfCases = readPairs("policyof") // with the policy that the limit reports on
+	tightestCases = readPairs("tightest") // with the name of the tightest limit
+)
 
 func TestPolicyOf(t *testing.T) {
 	for _, tc := range policyOfCases {
 		t.Run(tc.name, func(t *testing.T) {
-			f := fieldsOf(t, tc.policies, tc.limit)
+			f := pairOf(t, tc.pair)
 			got, ok := f.PolicyOf(f.Limits[0])
 			require.Equal(t, tc.want != "", ok)
 			if ok {
@@ -177,59 +170,16 @@ func TestPolicyOf(t *testing.T) {
 	}
 }
 
-// tightestOfOneUnit are limits alone, all of requests, and the name of the tightest.
-var tightestOfOneUnit = []struct{ name, limits, want string }{
-	{"one", `"a";r=7`, "a"},
-	{"the lowest Remaining", `"a";r=7, "b";r=3, "c";r=5`, "b"},
-	{"then the longest Reset", `"a";r=0;t=1, "b";r=0;t=2, "c";r=0;t=1`, "b"},
-	{"an absent Reset is the shortest", `"a";r=0, "b";r=0;t=0`, "b"},
-	{"an absent Reset is the shortest, whatever the order", `"a";r=0;t=0, "b";r=0`, "a"},
-	{"then the first", `"a";r=0;t=1, "b";r=0;t=1`, "a"},
-	{"Unknown comes last", `"u";r=unknown;t=9, "a";r=999999999999999`, "a"},
-	{"Unknown comes last, whatever the order", `"a";r=999999999999999, "u";r=unknown;t=9`, "a"},
-	{"Unknown alone", `"u";r=unknown;t=9`, "u"},
-	{"Unknown alone, without a Reset", `"a";r=unknown`, "a"},
-	{"Unknown among others", `"u";r=unknown;t=9, "a";r=1, "v";r=unknown;t=9`, "a"},
-	{"two Unknown", `"a";r=unknown, "u";r=unknown;t=9`, "u"},
-}
-
-const tokens = `;qu="tokens"`
-
-// tightestCases are fields with limits of several units, and the name of the
-// tightest.
-var tightestCases = []struct{ name, policies, limits, want string }{
-	{"a lower number of another unit is not tighter", `"r";q=50, "t";q=50000` + tokens, `"r";r=40, "t";r=300`, "t"},
-	{"whatever the order", `"t";q=50000` + tokens + `, "r";q=50`, `"t";r=300, "r";r=40`, "t"},
-	{"within a unit the number counts, not the part", `"a";q=50, "b";q=5000`, `"a";r=40, "b";r=50`, "a"},
-	{"the least of each unit is compared", `"a";q=50, "b";q=1000, "t";q=100` + tokens, `"a";r=40, "b";r=50, "t";r=30`, "t"},
-	{"requests by any name are one unit", `"a";q=50;qu="requests", "b";q=5000;qu="request", "c";q=10`, `"a";r=40, "b";r=30, "c";r=31`, "b"},
-	{"nothing remaining is tightest in any unit", `"r";q=1000`, `"r";r=1, "t";r=0`, "t"},
-	{"equal parts, the longest reset", `"r";q=50, "t";q=5000` + tokens, `"r";r=40;t=1, "t";r=4000;t=2`, "t"},
-	{"equal parts, the first", `"r";q=50, "t";q=5000` + tokens, `"r";r=40, "t";r=4000`, "r"},
-	{"a part that is not known comes after one that is", `"r";q=50, "t";q=unknown` + tokens, `"t";r=1, "r";r=40`, "r"},
-	{"parts that are not known, the longest reset", `"t";q=unknown` + tokens, `"r";r=1;t=5, "t";r=2;t=6`, "t"},
-	{"an unknown remaining comes last", `"t";q=5` + tokens, `"t";r=unknown;t=5, "r";r=1`, "r"},
-	{"a quota of 0 leaves nothing", `"r";q=0, "t";q=100` + tokens, `"t";r=1, "r";r=50`, "r"},
-	{"the largest numbers", `"r";q=999999999999999, "t";q=999999999999998` + tokens, `"r";r=999999999999998, "t";r=999999999999997`, "t"},
-	{"products of 65 bits", `"r";q=4294967296, "t";q=4294967296` + tokens, `"r";r=8589934592;t=90, "t";r=4294967296;t=30`, "t"},
-}
-
 // Numbers of different units cannot be compared; parts of a quota can.
 func TestTightest(t *testing.T) {
-	test := func(name, policies, limits, want string) {
-		t.Run(name, func(t *testing.T) {
-			f := fieldsOf(t, policies, limits)
+	for _, tc := range tightestCases {
+		t.Run(tc.name, func(t *testing.T) {
+			f := pairOf(t, tc.pair)
 			got, ok := f.Tightest()
 			require.True(t, ok)
-			require.Equal(t, want, got.Name)
+			require.Equal(t, tc.want, got.Name)
 			lawJoin(t, f)
 		})
-	}
-	for _, tc := range tightestOfOneUnit {
-		test(tc.name, "", tc.limits, tc.want)
-	}
-	for _, tc := range tightestCases {
-		test(tc.name, tc.policies, tc.limits, tc.want)
 	}
 	_, ok := Fields{}.Tightest()
 	require.False(t, ok)

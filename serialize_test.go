@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -253,85 +254,28 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, Fields{}, got, "what is missing is absent")
 }
 
-// Fields are read as a whole or not at all.
-func TestFieldsJSONErrors(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		text string
-		want error
-	}{
-		{"a number", `5`, ErrSyntax},
-		{"half an object", `{"limits":[{"name":"b","remaining":1}]`, ErrSyntax},
-		{"policies that are a number", `{"policies":5,"limits":[{"name":"b","remaining":1}]}`, ErrSyntax},
-		{"a bad limit behind a good one", `{"limits":[{"name":"b","remaining":1},{"name":"é"}]}`, ErrSyntax},
-		{"a bad limit before a good one", `{"limits":[{"name":5},{"name":"b","remaining":1}]}`, ErrSyntax},
-		{"a bad limit behind a good policy", `{"policies":[{"name":"a","quota":5}],"limits":[{"remaining":-2}]}`, ErrRange},
-		{"a policy with a key twice", `{"policies":[{"quota":1,"params":[["a",1],["a",1]]}]}`, ErrDuplicate},
-		{"a policy that is null", `{"policies":[null]}`, ErrSyntax},
-		{"a limit that is null", `{"policies":[{"quota":1}],"limits":[{"remaining":1},null]}`, ErrSyntax},
-		{"a dialect that is a number", `{"policies":[{"quota":1}],"dialect":5}`, ErrSyntax},
-		{"guessed that is a string", `{"policies":[{"quota":1}],"guessed":"yes"}`, ErrSyntax},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			before := Fields{Policies: []Policy{{Name: "before"}}, Limits: []Limit{{Name: "before"}}, Dialect: "before", Guessed: true}
-			got := before
-			require.ErrorIs(t, got.UnmarshalJSON([]byte(tc.text)), tc.want)
-			require.Equal(t, before, got)
-			require.Error(t, json.Unmarshal([]byte(tc.text), &got))
-			require.Equal(t, before, got)
+// What is refused, as a policy or as fields, changes nothing: fields are read as a whole or not
+// at all.
+func TestJSONErrors(t *testing.T) {
+	policy := Policy{Name: "before", Quota: 7}
+	fields := Fields{Policies: []Policy{policy}, Limits: []Limit{{Name: "before"}}, Dialect: "before", Guessed: true}
+	for _, b := range blocksOf("testdata/fields/json.txt") {
+		t.Run(b.name, func(t *testing.T) {
+			text, cause, _ := strings.Cut(strings.TrimSpace(b.text), "\n! ")
+			p, f := policy, fields
+			if strings.HasPrefix(b.name, "fields: ") {
+				require.ErrorIs(t, f.UnmarshalJSON([]byte(text)), causeOf(cause))
+				require.Error(t, json.Unmarshal([]byte(text), &f))
+			} else {
+				require.ErrorIs(t, json.Unmarshal([]byte(text), &p), causeOf(cause))
+			}
+			require.Equal(t, policy, p)
+			require.Equal(t, fields, f)
 		})
 	}
 	var fault *FieldError
 	require.ErrorAs(t, new(Fields).UnmarshalJSON([]byte(`{"limits":[{"remaining":-2}]}`)), &fault)
 	require.Equal(t, Limit{Remaining: -2}.Validate(), fault)
-}
-
-func TestJSONErrors(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		text string
-		want error
-	}{
-		{"a number", `5`, ErrSyntax},
-		{"the text of a member", `"\"a\";q=1"`, ErrSyntax},
-		{"a name that is a number", `{"name":5}`, ErrSyntax},
-		{"a name that is not ASCII", `{"name":"é"}`, ErrSyntax},
-		{"a quota with a fraction", `{"quota":1.5}`, ErrSyntax},
-		{"a quota below 0", `{"quota":-2}`, ErrRange},
-		{"a quota too large", `{"quota":1000000000000000}`, ErrRange},
-		{"a window of 0", `{"window":0}`, ErrRange},
-		{"a window that is a string", `{"window":"60"}`, ErrSyntax},
-		{"a window with a point", `{"window":60.0}`, ErrSyntax},
-		{"a unit with LF", `{"unit":"\n"}`, ErrSyntax},
-		{"a partition key that is not base64", `{"partition_key":"?"}`, ErrSyntax},
-		{"params that are a number", `{"params":5}`, ErrSyntax},
-		{"a parameter that is a number", `{"params":[5]}`, ErrSyntax},
-		{"a parameter without value", `{"params":[["a"]]}`, ErrSyntax},
-		{"a parameter with two values", `{"params":[["a",1,2]]}`, ErrSyntax},
-		{"a key that is a number", `{"params":[[1,1]]}`, ErrSyntax},
-		{"a key in upper case", `{"params":[["A",1]]}`, ErrSyntax},
-		{"a key that is q", `{"params":[["q",1]]}`, ErrDuplicate},
-		{"a value that is null", `{"params":[["a",null]]}`, ErrSyntax},
-		{"a value that is an array", `{"params":[["a",[]]]}`, ErrSyntax},
-		{"an object without type", `{"params":[["a",{}]]}`, ErrSyntax},
-		{"a String that is not ASCII", `{"params":[["a","é"]]}`, ErrSyntax},
-		{"an Integer too large", `{"params":[["a",1000000000000000]]}`, ErrSyntax},
-		{"an Integer that no int64 holds", `{"params":[["a",100000000000000000000]]}`, ErrSyntax},
-		{"a Token with a space", `{"params":[["a",{"__type":"token","value":"a b"}]]}`, ErrSyntax},
-		{"a Token that is a number", `{"params":[["a",{"__type":"token","value":5}]]}`, ErrSyntax},
-		{"a Token without value", `{"params":[["a",{"__type":"token"}]]}`, ErrSyntax},
-		{"a Byte Sequence that is not base32", `{"params":[["a",{"__type":"binary","value":"1"}]]}`, ErrSyntax},
-		{"a Date with a fraction", `{"params":[["a",{"__type":"date","value":1.5}]]}`, ErrSyntax},
-		{"a Date that is a string", `{"params":[["a",{"__type":"date","value":"1"}]]}`, ErrSyntax},
-		{"a type that does not exist", `{"params":[["a",{"__type":"other","value":"1"}]]}`, ErrSyntax},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			before := Policy{Name: "before", Quota: 7}
-			got := before
-			require.ErrorIs(t, json.Unmarshal([]byte(tc.text), &got), tc.want)
-			require.Equal(t, before, got)
-		})
-	}
 	_, err := json.Marshal(Param{"A", int64(1)})
 	require.ErrorIs(t, err, ErrSyntax)
 	require.NotErrorIs(t, new(Fields).UnmarshalJSON([]byte(`{"limits":[{"remaining":-2}]}`)), ErrSyntax)
@@ -341,7 +285,6 @@ func TestJSONErrors(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(`{"future":1}`), &got))
 	require.Equal(t, Policy{Quota: Unknown}, got, "a missing quota is not 0")
 	limit := Limit{Name: "before"}
-	var fault *FieldError
 	require.ErrorAs(t, json.Unmarshal([]byte(`{"quota":-2}`), &got), &fault)
 	require.Equal(t, Policy{Quota: -2}.Validate(), fault)
 	require.ErrorAs(t, json.Unmarshal([]byte(`{"remaining":-2}`), &limit), &fault)

@@ -587,7 +587,7 @@ type capVector struct {
 func joinVectors(t *testing.T) {
 	var joins []joinVector
 	for _, tc := range policyOfCases {
-		f := fieldsOf(t, tc.policies, tc.limit)
+		f := pairOf(t, tc.pair)
 		joins = append(joins, joinVector{Name: tc.name, Policies: append([]Policy{}, f.Policies...), Limit: f.Limits[0]})
 	}
 	checkVectors(t, "joins", "policies and a limit, and the policy that the limit reports on", joins, func(v *joinVector) {
@@ -599,8 +599,9 @@ func joinVectors(t *testing.T) {
 
 	var tightest []tightestVector
 	for _, tc := range tightestCases {
-		f := fieldsOf(t, tc.policies, tc.limits)
-		tightest = append(tightest, tightestVector{Name: tc.name, Policies: f.Policies, Limits: f.Limits})
+		if f := pairOf(t, tc.pair); f.Policies != nil { // the others are about limits of one unit
+			tightest = append(tightest, tightestVector{Name: tc.name, Policies: f.Policies, Limits: f.Limits})
+		}
 	}
 	about := "policies and limits, and the name of the limit that a client is likely to run into first"
 	checkVectors(t, "tightest", about, tightest, func(v *tightestVector) {
