@@ -89,7 +89,6 @@ func fuzzKey(present bool, key []byte) []byte {
 // lawDecimal: a float64 is written as the nearest Decimal, and between two as the
 // one whose last digit is even (RFC 9651 Section 4.1.5).
 func lawDecimal(t testing.TB, x float64) {
-	t.Helper()
 	s, err := FormatPolicies(Policy{Name: "a", Params: Params{{"x", x}}})
 	if err != nil {
 		require.False(t, math.Abs(x) < 1e12-0.0006, "%v", x)

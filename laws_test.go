@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The laws hold for every input. Tables and fuzzers call the same helpers.
+// The laws hold for every input. Tables and fuzzers call the same helpers. They do without
+// t.Helper, which walks the stack at each call: a failing assertion shows all calls.
 
 var (
 	_ fmt.Stringer             = Policy{}
@@ -73,7 +74,6 @@ func requireEqual[T memberType[T]](t testing.TB, want, got []T) {
 
 // lawRead checks laws 1 to 5 for what the lines are read as.
 func (c codec[T]) lawRead(t testing.TB, lines ...string) {
-	t.Helper()
 	list, err := c.parse(lines...)
 	c.lawResult(t, list, err, lines)
 	c.lawJoined(t, list, err, lines)
@@ -92,7 +92,6 @@ func (c codec[T]) lawRead(t testing.TB, lines ...string) {
 
 // lawResult is law 1, and the part of law 4 about positions.
 func (c codec[T]) lawResult(t testing.TB, list []T, err error, lines []string) {
-	t.Helper()
 	if err == nil {
 		for _, m := range list {
 			require.NoError(t, m.Validate(), "law 1: what was read is valid")
@@ -110,7 +109,6 @@ func (c codec[T]) lawResult(t testing.TB, list []T, err error, lines []string) {
 // lawJoined is law 4: lines mean what they mean when joined, and an error is at
 // the same byte.
 func (c codec[T]) lawJoined(t testing.TB, list []T, err error, lines []string) {
-	t.Helper()
 	if len(lines) < 2 {
 		return
 	}
@@ -132,7 +130,6 @@ func (c codec[T]) lawJoined(t testing.TB, list []T, err error, lines []string) {
 // RFC 9651 Section 4.2.7 asks a parser to accept, and the bounds. Pad bits that
 // are not zero httpsfv accepts as well.
 func (c codec[T]) lawOracle(t testing.TB, list []T, err error, lines []string) {
-	t.Helper()
 	joined := strings.Join(lines, ", ")
 	if errors.Is(err, ErrTooMany) {
 		require.True(t, strings.Count(joined, ",") >= maxMembers || strings.Count(joined, ";") > maxParams,
@@ -175,7 +172,6 @@ func padBase64(s string) string {
 
 // lawWrite checks laws 1 to 3 for what is written of any values, valid or not.
 func (c codec[T]) lawWrite(t testing.TB, list ...T) {
-	t.Helper()
 	const prefix = "prefix"
 	s, err := c.format(list...)
 	b, appendErr := c.append([]byte(prefix), list...)
@@ -199,7 +195,6 @@ func (c codec[T]) lawWrite(t testing.TB, list ...T) {
 
 // lawHeader is the part of law 3 about headers.
 func (c codec[T]) lawHeader(t testing.TB, s string, err error, list ...T) {
-	t.Helper()
 	const old = "old"
 	set, added := http.Header{c.key: {old}}, http.Header{c.key: {old}}
 	require.Equal(t, err, c.alone(list...).Set(set), "law 3")
@@ -219,7 +214,6 @@ func (c codec[T]) lawHeader(t testing.TB, s string, err error, list ...T) {
 
 // lawMember is law 3 for one member.
 func (c codec[T]) lawMember(t testing.TB, m T) {
-	t.Helper()
 	s, err := c.format(m)
 	require.Equal(t, err, m.Validate())
 	text, textErr := m.MarshalText()
@@ -251,7 +245,6 @@ func (c codec[T]) lawMember(t testing.TB, m T) {
 // lawParse checks that Parse agrees with the parsers of the two fields, and laws
 // 1 and 2 for its result.
 func lawParse(t testing.TB, h http.Header) {
-	t.Helper()
 	f, err := Parse(h)
 	policies, policyErr := ParsePolicies(h.Values(PolicyField)...)
 	limits, limitErr := ParseLimits(h.Values(LimitField)...)
@@ -272,7 +265,6 @@ func lawParse(t testing.TB, h http.Header) {
 
 // lawJoin checks PolicyOf, Tightest and Validate against their slow definitions.
 func lawJoin(t testing.TB, f Fields) {
-	t.Helper()
 	// Values that cannot be written may not even equal themselves.
 	comparable := !slices.ContainsFunc(f.Policies, func(p Policy) bool { return p.Validate() != nil }) &&
 		!slices.ContainsFunc(f.Limits, func(l Limit) bool { return l.Validate() != nil })
@@ -323,7 +315,6 @@ func lawJoin(t testing.TB, f Fields) {
 // lawTightest checks Tightest against its definition: nothing of the same unit has
 // less remaining, and no other unit's least has a lower part remaining.
 func lawTightest(t testing.TB, f Fields) {
-	t.Helper()
 	tightest, ok := f.Tightest()
 	require.Equal(t, len(f.Limits) > 0, ok)
 	if !ok {

@@ -14,7 +14,6 @@ import (
 // Reset is at least a second, Check has nothing against it but that the whole
 // quota comes at once, and nothing at all where it is capped.
 func lawLimiter(t testing.TB, p Policy, l Limit) {
-	t.Helper()
 	f := Fields{Policies: []Policy{p}, Limits: []Limit{l}}
 	require.NoError(t, f.Validate())
 	require.LessOrEqual(t, l.Remaining, p.Quota)
@@ -45,7 +44,6 @@ func theOnly(f Fields) (Policy, Limit) { return f.Policies[0], f.Limits[0] }
 // lawFixedWindow holds FixedWindow against its definition, in numbers that do not
 // wrap around.
 func lawFixedWindow(t testing.TB, quota, used int64, window, left time.Duration) {
-	t.Helper()
 	p, l := theOnly(FixedWindow{"a", quota, used, window, left}.Fields())
 	unspent := new(big.Int).Sub(big.NewInt(quota), big.NewInt(max(used, 0)))
 	require.LessOrEqual(t, big.NewInt(l.Remaining).Cmp(unspent), max(0, -unspent.Sign()), "no more than is left: %v of %v", l, unspent)
@@ -119,7 +117,6 @@ func requireLimiter(t testing.TB, f Fields, policy, limit string, pace time.Dura
 // lawTokenBucket holds TokenBucket against its definition, in numbers that lose no
 // digits.
 func lawTokenBucket(t testing.TB, burst int64, perSecond, tokens float64) {
-	t.Helper()
 	p, l := theOnly(TokenBucket{"a", burst, perSecond, tokens}.Fields())
 	if !(tokens < -float64(p.Quota)) { // debts may be longer than any window
 		lawLimiter(t, p, l)

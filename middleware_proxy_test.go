@@ -153,7 +153,6 @@ func TestModifyResponseLeavesHeader(t *testing.T) {
 // it would without the gateway, or than the gateway asks for; and nothing is there
 // twice.
 func lawProxy(t testing.TB, rnd *rand.Rand) (joined bool) {
-	t.Helper()
 	upstream := responseOf("")
 	upstream.StatusCode = []int{200, 200, 403, 429, 503}[rnd.IntN(5)]
 	upstream.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))

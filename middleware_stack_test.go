@@ -63,7 +63,6 @@ func newRandomStack(rnd *rand.Rand, refuses bool) *randomStack {
 // has heard of, and whoever reads older forms alone is told no higher number than
 // they are.
 func lawStack(t testing.TB, rnd *rand.Rand) (joined int) {
-	t.Helper()
 	stack := newRandomStack(rnd, true)
 	var handler http.Handler = accept
 	for _, m := range slices.Backward(stack.middlewares) {
@@ -100,7 +99,6 @@ var form = regexp.MustCompile(`(?i)^.*rate-?limit`)
 // they are told of no more requests than any of those who speak in it. Where there are
 // limits in other units, a form with one set of names may tell of these instead.
 func lawForms(t testing.TB, h http.Header, said []Fields) {
-	t.Helper()
 	forms := map[string]http.Header{}
 	for key, lines := range withoutCurrent(h) {
 		name := strings.ToLower(form.FindString(key))

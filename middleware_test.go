@@ -81,13 +81,10 @@ func bothFields(text string) (policies, limits string) {
 // an upstream, and what becomes of it: a case of testdata/middleware.
 type scene struct {
 	before   string // what the header holds already
-	handlers []interface {
-		Handler(http.Handler) http.Handler
-	}
+	handlers []handlerMaker
 	limiters []*level // which are among the handlers; the first of both is the outermost
 	upstream string
 	proxied  bool
-	by       int    // whose ModifyResponse the proxy has
 	tries    string // how its Transport tries
 	status   int
 	answer   string
@@ -112,12 +109,13 @@ func readScene(t testing.TB, text string) (s scene) {
 	t.Helper()
 	for part := range strings.SplitSeq(strings.TrimPrefix(text, "> "), "\n> ") {
 		head, body, _ := strings.Cut(part, "\n")
-		words := strings.Fields(strings.ReplaceAll(head, ",", " ,"))
+		head, more, _ := strings.Cut(head, ", ")
+		words := strings.Fields(head)
 		switch words[0] {
 		case "before":
 			s.before = body
 		case "limiter":
-			l := readLevel(t, words[1:], body)
+			l := readLevel(t, more, body)
 			s.limiters, s.handlers = append(s.limiters, l), append(s.handlers, l)
 		case "problem": // of the last limiter
 			p := new(Problem)
@@ -127,14 +125,12 @@ func readScene(t testing.TB, text string) (s scene) {
 			}
 			s.limiters[len(s.limiters)-1].decision.Problem = p
 		case "upstream":
-			s.upstream, s.proxied, s.by = body, true, len(s.limiters)-1
-			if _, s.tries, _ = strings.Cut(head, ", "); s.tries == "for the outer one" {
-				s.by = 0
-			}
+			s.upstream, s.proxied, s.tries = body, true, more
 		case "answer":
 			s.status, _ = strconv.Atoi(words[1])
-			if s.answer = body; len(words) > 2 {
-				s.breaks = words[4:]
+			s.answer = body
+			if rules, ok := strings.CutPrefix(more, "breaks "); ok {
+				s.breaks = strings.Fields(rules)
 			}
 		case "hears":
 			s.hears = append(s.hears, words[1])
@@ -146,33 +142,37 @@ func readScene(t testing.TB, text string) (s scene) {
 	return s
 }
 
-func readLevel(t testing.TB, words []string, body string) *level {
+// readLevel reads what stands behind `> limiter, `, and its fields.
+func readLevel(t testing.TB, clauses, body string) *level {
 	t.Helper()
 	h := wire(written(body))
 	l := &level{decision: Decision{Fields: fieldsOf(t, h.Get(PolicyField), h.Get(LimitField))}}
-	verb := ""
-	for _, word := range words {
-		switch {
-		case word == ",":
-			verb = ""
-		case word == "down":
+	for clause := range strings.SplitSeq(clauses, ", ") {
+		verb, names, _ := strings.Cut(clause, " ")
+		switch verb {
+		case "down":
 			l.err = errDown
-		case verb == "":
-			verb = word
-		case verb == "refuses":
-			l.decision.Violated = append(l.decision.Violated, word)
-		case word == acme.Name:
-			l.Legacy = append(l.Legacy, acme)
-		default:
-			d, ok := LookupDialect(word)
-			require.True(t, ok, word)
-			l.Legacy = append(l.Legacy, d)
+		case "refuses":
+			l.decision.Violated = strings.Fields(names)
+		case "writes":
+			for name := range strings.FieldsSeq(names) {
+				d, ok := LookupDialect(name)
+				if !ok {
+					require.Equal(t, acme.Name, name)
+					d = acme
+				}
+				l.Legacy = append(l.Legacy, d)
+			}
 		}
 	}
 	return l
 }
 
-// A constructor makes a handler around another.
+// A handlerMaker makes a handler around another, as a Middleware does.
+type handlerMaker interface {
+	Handler(next http.Handler) http.Handler
+}
+
 type constructor func(next http.Handler) http.Handler
 
 func (c constructor) Handler(next http.Handler) http.Handler { return c(next) }
@@ -265,7 +265,11 @@ func (s *scene) run(t *testing.T) {
 	upstream := responseOf(text(s.upstream))
 	if s.proxied {
 		upstream.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
-		proxy := proxyTo(upstream, &s.limiters[s.by].Middleware)
+		inner := s.limiters[len(s.limiters)-1]
+		if s.tries == "for the outer one" {
+			inner = s.limiters[0]
+		}
+		proxy := proxyTo(upstream, &inner.Middleware)
 		proxy.Transport = trying(s.tries, proxy.Transport)
 		next = proxy
 	}

@@ -9,24 +9,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A nextCase is a response in the form of the draft that follows draft-11, which is not
-// published, or a neighbour of it; and what ParseAny reads of it: Fields.String, and the
-// errors, each `member field line byte`. They are the cases of testdata/fields/next.txt, and
-// vectors, too.
-type nextCase struct {
-	name   string
-	wire   string
-	want   string
-	faults []string
+// A responseCase is a case of a table in testdata/fields: a response, and what is read of it,
+// Fields.String and the errors, each `member field line byte`.
+type responseCase struct {
+	name, wire, want string
+	faults           []string
 }
 
-var nextCases = readNextCases()
-
-func readNextCases() (cases []nextCase) {
-	for _, b := range blocksOf("testdata/fields/next.txt") {
+func readResponses(table string) (cases []responseCase) {
+	for _, b := range blocksOf("testdata/fields/" + table + ".txt") {
 		wire, said, _ := strings.Cut(strings.TrimSuffix(b.text, "\n"), "\n= ")
 		said, faults, faulty := strings.Cut(said, "\n! ")
-		tc := nextCase{name: b.name, wire: wire, want: said}
+		tc := responseCase{name: b.name, wire: wire, want: said}
 		if faulty {
 			tc.faults = strings.Split(faults, "\n! ")
 		}
@@ -35,7 +29,11 @@ func readNextCases() (cases []nextCase) {
 	return cases
 }
 
-// faultPlaces says where errors are, each as in a nextCase.
+// nextCases are in the form of the draft that follows draft-11, which is not published, or
+// neighbours of it. They are vectors, too.
+var nextCases = readResponses("next")
+
+// faultPlaces says where errors are, each as in a responseCase.
 func faultPlaces(t testing.TB, err error) (places []string) {
 	t.Helper()
 	for _, e := range requireFieldErrors(t, err) {
@@ -65,7 +63,6 @@ func nextText(t testing.TB, limits []Limit) string {
 // written as draft-11 and read back, has one spelling of each name, and reads the same
 // when it is spelled anew in that form.
 func lawNext(t testing.TB, h http.Header) {
-	t.Helper()
 	got, _ := ParseAny(h, LegacyOptions{Now: late})
 	if got.Dialect != nextDialect {
 		return

@@ -124,7 +124,6 @@ func TestProblemMarshalErrors(t *testing.T) {
 
 // lawProblem is the law of round trips: what is written is read as it was.
 func lawProblem(t testing.TB, p Problem) {
-	t.Helper()
 	b, err := p.MarshalJSON()
 	if err != nil {
 		require.Nil(t, b)
@@ -219,7 +218,6 @@ func utf8Problem(p Problem) Problem {
 // lawProblemRead checks that reading agrees with a slow reader, which decodes
 // into any.
 func lawProblemRead(t testing.TB, b []byte) {
-	t.Helper()
 	p := Problem{Title: "old"}
 	err := p.UnmarshalJSON(b)
 	var slow any

@@ -105,7 +105,6 @@ func cloneFields(f Fields) Fields {
 
 // lawRestrict is law 7 for Restrict.
 func lawRestrict(t testing.TB, upstream, own Fields) {
-	t.Helper()
 	upstreamBefore, ownBefore := cloneFields(upstream), cloneFields(own)
 	got, err := Restrict(upstream, own)
 	require.Equal(t, upstreamBefore, upstream, "the arguments stay as they are")
@@ -148,7 +147,6 @@ func lawAdviseNoMore(t testing.TB, before, after Fields) {
 }
 
 func lawPolicyNoMore(t testing.TB, p, q Policy) {
-	t.Helper()
 	require.Equal(t, q.Quota, lower(p.Quota, q.Quota), "law 7")
 	q.Quota = p.Quota
 	if !p.Window.ok {
@@ -159,7 +157,6 @@ func lawPolicyNoMore(t testing.TB, p, q Policy) {
 
 // lawOwn: what own says is in the result as well.
 func lawOwn(t testing.TB, own, got Fields) {
-	t.Helper()
 	for _, p := range own.Policies {
 		require.True(t, slices.ContainsFunc(got.Policies, func(q Policy) bool {
 			return q.Name == p.Name && equalKey(q.PartitionKey, p.PartitionKey) && difference(&p, &q) == "" && lower(p.Quota, q.Quota) == q.Quota

@@ -363,7 +363,7 @@ type headerVector struct {
 func headerVectors(t *testing.T) {
 	var headers, next []headerVector
 	for _, tc := range parseCases {
-		headers = append(headers, headerVector{Name: tc.name, Header: vectorHeader(tc.header)})
+		headers = append(headers, headerVector{Name: tc.name, Header: vectorHeader(tc.wire)})
 	}
 	for _, tc := range nextCases {
 		next = append(next, headerVector{Name: tc.name, Header: vectorHeader(tc.wire)})
