@@ -185,7 +185,7 @@ func TestTokenBucket(t *testing.T) {
 		{"a rate that is no number", 20, math.NaN(), 5, `"a";q=20`, `"a";r=5`, 0},
 		{"all that may flow", 20, math.Inf(1), 5, `"a";q=20;w=1`, `"a";r=5;t=1`, 200 * time.Millisecond},
 		{"hardly anything flows", 20, math.SmallestNonzeroFloat64, 5, `"a";q=20;w=999999999999999`, `"a";r=5;t=999999999999999`, math.MaxInt64/5 + 1},
-		{"no number of tokens", 20, 10, math.NaN(), `"a";q=20;w=2`, `"a";r=0;t=1`, 0},
+		{"no number of tokens", 20, 0.1, math.NaN(), `"a";q=20;w=200`, `"a";r=0;t=10`, 0},
 		{"tokens without end", 20, 10, math.Inf(1), `"a";q=20;w=2`, `"a";r=20;t=1`, 50 * time.Millisecond},
 		{"a debt without end", 20, 10, math.Inf(-1), `"a";q=20;w=2`, `"a";r=0;t=999999999999999`, 0},
 		{"a debt without end that is paid at once", 20, math.Inf(1), math.Inf(-1), `"a";q=20;w=1`, `"a";r=0;t=1`, 0},
