@@ -89,6 +89,7 @@ func TestFixedWindow(t *testing.T) {
 		{"a window ends, with one used", 10, 1, time.Minute, 0, `"a";q=10;w=60`, `"a";r=9;t=1`, 111111112},
 		{"a window ends in a nanosecond, with nothing used", 10, 0, time.Minute, 1, `"a";q=10;w=60`, `"a";r=10;t=1`, 100 * time.Millisecond},
 		{"less than a second", 10, 4, 100 * time.Millisecond, 50 * time.Millisecond, `"a";q=10;w=1`, `"a";r=6;t=1`, 166666667},
+		{"a window of a nanosecond", 10, 4, 1, 5 * time.Second, `"a";q=10;w=1`, `"a";r=6;t=5`, 833333334},
 		{"a window of no length", 10, 4, 0, 5 * time.Second, `"a";q=10`, `"a";r=6;t=5`, 833333334},
 		{"a negative window", 10, 0, -1, -1, `"a";q=10`, `"a";r=10;t=1`, 100 * time.Millisecond},
 		{"negative numbers", -1, -1, time.Second, time.Second, `"a";q=0;w=1`, `"a";r=0;t=1`, 0},
