@@ -2,11 +2,13 @@ package ratelimit
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,58 +16,33 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// capCases are a policy and a limit, with the Remaining that Cap leaves.
-var capCases = []struct {
-	name   string
-	policy string
-	limit  string
-	burst  float64
-	want   int64
-}{
-	{"example of Section 8.5", `"somepolicy";q=10000;w=1000`, `"somepolicy";r=10000;t=10`, 1, 100},
-	{"twice the rate", `"a";q=10000;w=1000`, `"a";r=10000;t=10`, 2, 200},
-	{"half the rate", `"a";q=10000;w=1000`, `"a";r=10000;t=10`, 0.5, 50},
-	{"never raises", `"a";q=10000;w=1000`, `"a";r=7;t=10`, 1, 7},
-	{"exactly at the cap", `"a";q=10000;w=1000`, `"a";r=100;t=10`, 1, 100},
-	{"rounded down", `"a";q=10;w=60`, `"a";r=10;t=59`, 1, 9},
-	{"a decimal that no float64 holds", `"a";q=10;w=10`, `"a";r=10;t=10`, 0.3, 3},
-	{"the largest Integers", `"a";q=999999999999999;w=999999999999999`, `"a";r=999999999999999;t=999999999999998`, 1, 999999999999998},
-	{"a product beyond 128 bits", `"a";q=999999999999999;w=999999999999999`, `"a";r=999999999999999;t=999999999999999`, 1e30, 999999999999999},
-	{"the largest product", `"a";q=999999999999999;w=1`, `"a";r=999999999999999;t=999999999999999`, math.MaxFloat64, 999999999999999},
-	{"the least burst", `"a";q=999999999999999;w=1`, `"a";r=999999999999999;t=999999999999999`, math.SmallestNonzeroFloat64, 0},
-	{"a burst of 0", `"a";q=10;w=10`, `"a";r=10;t=10`, 0, 0},
-	{"a negative burst", `"a";q=10;w=10`, `"a";r=10;t=10`, -1, 0},
-	{"a negative burst of a part", `"a";q=10;w=10`, `"a";r=10;t=10`, -0.5, 0},
-	{"no number", `"a";q=10;w=10`, `"a";r=10;t=10`, math.NaN(), 0},
-	{"infinity", `"a";q=10;w=10`, `"a";r=1000;t=10`, math.Inf(1), 1000},
-	{"negative infinity", `"a";q=10;w=10`, `"a";r=10;t=10`, math.Inf(-1), 0},
-	{"at the reset", `"a";q=10;w=10`, `"a";r=10;t=0`, 1, 0},
-	{"a quota of 0", `"a";q=0;w=60`, `"a";r=1000;t=10`, 1, 0},
-	{"a quota of 0, and any burst", `"a";q=0;w=60`, `"a";r=1000;t=10`, math.Inf(1), 0},
-	{"a quota of 0 without window", `"a";q=0`, `"a";r=1000;t=10`, 1, 0},
-	{"a quota of 0 without reset", `"a";q=0;w=60`, `"a";r=1000`, 1, 0},
-	{"a quota of 0, of which the response does not say what remains", `"a";q=0;w=60`, `"a";r=unknown`, 1, 0},
-	{"no quota", `"a";q=unknown;w=10`, `"a";r=10;t=5`, 1, 10},
-	{"an integral burst beyond 53 bits", `"a";q=1;w=999999999999999`, `"a";r=999999999999999;t=1`, 1 << 60, 1152},
-	{"an integral burst beyond 64 bits", `"a";q=1;w=999999999999999`, `"a";r=1000000;t=1`, 1e23, 1000000},
-	{"a product of 160 bits", `"a";q=999999999999999;w=999999999999999`, `"a";r=999999999999999;t=1`, 1 << 52, 999999999999999},
-	{"a product that reaches 128 bits by a carry", `"a";q=564355468129373;w=999999999999999`, `"a";r=999999999999999;t=560646128710438`, 1075468959, 999999999999999},
-	{"a product of 2 to the 64th", `"a";q=4294967296;w=1`, `"a";r=999999999999999;t=4294967296`, 1, 999999999999999},
-	{"a product of 2 to the 80th", `"a";q=1099511627776;w=1`, `"a";r=999999999999999;t=1099511627776`, 1, 999999999999999},
-	{"a product of 2 to the 150th", `"a";q=562949953421312;w=1`, `"a";r=999999999999999;t=562949953421312`, 1 << 52, 999999999999999},
-	{"no window", `"a";q=10`, `"a";r=1000;t=5`, 1, 1000},
-	{"no reset", `"a";q=10;w=10`, `"a";r=1000`, 1, 1000},
-	{"unknown", `"a";q=10;w=10`, `"a";r=unknown;t=5`, 1, Unknown},
-	{"nothing remaining", `"a";q=10;w=10`, `"a";r=0;t=5`, 1, 0},
+// A capCase is a policy and a limit, with the Remaining that Cap leaves of a burst.
+type capCase struct {
+	name, pair string
+	burst      float64
+	want       string
+}
+
+var capCases = readCaps()
+
+func readCaps() (cases []capCase) {
+	for _, tc := range readPairs("caps") {
+		pair, burst, _ := strings.Cut(tc.pair, "\n× ")
+		x, err := strconv.ParseFloat(burst, 64)
+		if err != nil {
+			panic(err)
+		}
+		cases = append(cases, capCase{tc.name, pair, x, tc.want})
+	}
+	return cases
 }
 
 func TestCap(t *testing.T) {
 	for _, tc := range capCases {
 		t.Run(tc.name, func(t *testing.T) {
-			f := fieldsOf(t, tc.policy, tc.limit)
-			p, l := f.Policies[0], f.Limits[0]
-			got := l.Cap(p, tc.burst)
-			require.Equal(t, tc.want, got.Remaining)
+			p, l := theOnly(pairOf(t, tc.pair))
+			got := fmt.Sprint(l.Cap(p, tc.burst).Remaining)
+			require.Equal(t, strings.Replace(tc.want, "unknown", fmt.Sprint(Unknown), 1), got)
 			lawCap(t, l, p, tc.burst)
 		})
 	}

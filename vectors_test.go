@@ -614,7 +614,7 @@ func joinVectors(t *testing.T) {
 		if tc.burst != 0 && !(math.Abs(tc.burst) <= 1e15 && math.Abs(tc.burst) >= 1e-15) {
 			continue // no other language reads such a number alike
 		}
-		f := fieldsOf(t, tc.policy, tc.limit)
+		f := pairOf(t, tc.pair)
 		caps = append(caps, capVector{Name: tc.name, Policy: f.Policies[0], Limit: f.Limits[0], Burst: tc.burst})
 	}
 	about = "a policy and a limit, and what remains when it is capped (draft-11 Section 8.5)"
