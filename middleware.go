@@ -162,7 +162,6 @@ func DecisionOf(ctx context.Context) (d *Decision, ok bool) {
 	copied := s.decision
 	copied.Done = nil
 	copied.Fields = copied.Fields.clone()
-	copied.Violated = slices.Clone(copied.Violated)
 	if copied.Problem != nil {
 		p := *copied.Problem
 		p.ViolatedPolicies, p.Extensions = slices.Clone(p.ViolatedPolicies), maps.Clone(p.Extensions)

@@ -165,6 +165,7 @@ func TestDecisionOf(t *testing.T) {
 			called++
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
+			require.Equal(t, "of the server", ctx.Value(http.ServerContextKey), "values of others are there")
 			d, ok := DecisionOf(ctx)
 			require.Equal(t, heard, ok)
 			if !heard {
@@ -189,7 +190,10 @@ func TestDecisionOf(t *testing.T) {
 		"the inner one of two":             outer.Handler(behind),
 		"the inner one, and it has failed": outer.Handler((&Middleware{Take: decide(inner, errDown)}).Handler(next(false))),
 	} {
-		t.Run(name, func(t *testing.T) { served(handler, nil) })
+		t.Run(name, func(t *testing.T) {
+			ctx := context.WithValue(t.Context(), http.ServerContextKey, "of the server")
+			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", "/", nil))
+		})
 	}
 	require.Equal(t, 3, called)
 }
