@@ -44,6 +44,14 @@ func TestModifyResponseNilHeader(t *testing.T) {
 	})), nil)
 }
 
+// Without OnError nobody hears of a fault, and the response passes.
+func TestModifyResponseUnheard(t *testing.T) {
+	m := limited(t, ``, `"tenant";r=99;t=60`)
+	w := served(m.Handler(proxyTo(responseOf("RateLimit: default"), m)), nil)
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, wire(`RateLimit: "tenant";r=99;t=60`), limitFields(w.Header()))
+}
+
 // proxyTo is a proxy in front of an upstream that always answers alike.
 func proxyTo(upstream *http.Response, m *Middleware) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
