@@ -302,6 +302,7 @@ func TestProblemServeHTTP(t *testing.T) {
 		{"no status", &Problem{Title: "a"}, "GET", 429, `{"title":"a"}`},
 		{"nil", nil, "GET", 429, `{}`},
 		{"an informational status", &Problem{Status: 103}, "GET", 429, `{"status":429}`},
+		{"the last informational status", &Problem{Status: 199}, "GET", 429, `{"status":429}`},
 		{"a status that net/http refuses", &Problem{Status: 1000}, "GET", 429, `{"status":429}`},
 		{"a negative status", &Problem{Status: -1}, "GET", 429, `{"status":429}`},
 		{"the least status", &Problem{Status: 200}, "GET", 200, `{"status":200}`},

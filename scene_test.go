@@ -1,0 +1,350 @@
+package ratelimit
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// written writes out what these tables have words for: "X-RateLimit-*: 10, 4, 9" is Limit,
+// Remaining and Reset, and "limits: burst 4/10 w=60 t=9, daily -/100" is RateLimit-Policy and
+// RateLimit, what remains of each quota, and a dash for what is not said.
+func written(text string) string {
+	text = triple.ReplaceAllString(text, "$1-Limit: $2\n$1-Remaining: $3\n$1-Reset: $4")
+	return current.ReplaceAllStringFunc(text, func(line string) string {
+		policies, limits := bothFields(strings.TrimPrefix(line, "limits: "))
+		return PolicyField + ": " + policies + "\n" + LimitField + ": " + limits
+	})
+}
+
+var (
+	triple  = regexp.MustCompile(`(\S+)-\*: (\S+), (\S+), (\S+)`)
+	current = regexp.MustCompile(`limits: .*`)
+)
+
+// bothFields returns the values of the two fields.
+func bothFields(text string) (policies, limits string) {
+	var ps, ls []string
+	for member := range strings.SplitSeq(text, ", ") {
+		words := strings.Fields(member)
+		left, quota, _ := strings.Cut(words[1], "/")
+		p, l := `"`+words[0]+`";q=`+quota, `"`+words[0]+`";r=`+left
+		for _, word := range words[2:] {
+			if word[0] == 'w' {
+				p += ";" + word
+			} else {
+				l += ";" + word
+			}
+		}
+		if quota != "-" {
+			ps = append(ps, p)
+		}
+		if left != "-" {
+			ls = append(ls, l)
+		}
+	}
+	return strings.Join(ps, ", "), strings.Join(ls, ", ")
+}
+
+// A scene is a request that passes one or more limiters, and a proxy behind them if there is
+// an upstream, and what becomes of it: a case of testdata/middleware.
+type scene struct {
+	before   string // what the header holds already
+	handlers []handlerMaker
+	limiters []*level // which are among the handlers; the first of both is the outermost
+	upstream string
+	proxied  bool
+	tries    string // how its Transport tries
+	status   int
+	answer   string
+	breaks   []string // the rules that Check finds broken
+	hears    []string // the faults of which OnError hears
+
+	faults      []error // of which it has heard
+	taken, done int     // how many limiters were asked, and how many have heard of the end
+	closed      bool    // OnError answers
+}
+
+// A level is a Middleware of a scene.
+type level struct {
+	Middleware
+	decision Decision
+	err      error // of Take
+}
+
+var acme = &Dialect{Name: "acme", Fields: []DialectField{
+	{Name: "Acme-Allowed", Role: RoleQuota}, {Name: "Acme-Still", Role: RoleRemaining}, {Name: "Acme-In", Role: RoleReset, Format: TimeSeconds},
+}}
+
+// readScene reads a scene. Its parts begin with lines such as `> limiter, refuses burst, writes
+// x-ratelimit`, behind which stand header lines.
+func readScene(t testing.TB, text string) (s scene) {
+	t.Helper()
+	for part := range strings.SplitSeq(strings.TrimPrefix(text, "> "), "\n> ") {
+		head, body, _ := strings.Cut(part, "\n")
+		head, more, _ := strings.Cut(head, ", ")
+		words := strings.Fields(head)
+		switch words[0] {
+		case "before":
+			s.before = body
+		case "limiter":
+			l := readLevel(t, more, body)
+			s.limiters, s.handlers = append(s.limiters, l), append(s.handlers, l)
+		case "problem": // of the last limiter
+			p := new(Problem)
+			require.NoError(t, p.UnmarshalJSON([]byte(body)))
+			if len(words) > 1 { // with a member that cannot be written
+				p.Extensions = map[string]raw{words[2]: raw(words[3])}
+			}
+			s.limiters[len(s.limiters)-1].decision.Problem = p
+		case "upstream":
+			s.upstream, s.proxied, s.tries = body, true, more
+		case "answer":
+			s.status, _ = strconv.Atoi(words[1])
+			s.answer = body
+			if rules, ok := strings.CutPrefix(more, "breaks "); ok {
+				s.breaks = strings.Fields(rules)
+			}
+		case "hears":
+			s.hears = append(s.hears, words[1])
+		default:
+			require.Contains(t, between, head)
+			s.handlers = append(s.handlers, between[head])
+		}
+	}
+	return s
+}
+
+// readLevel reads what stands behind `> limiter, `, and its fields.
+func readLevel(t testing.TB, clauses, body string) *level {
+	t.Helper()
+	h := wire(written(body))
+	l := &level{decision: Decision{Fields: fieldsOf(t, h.Get(PolicyField), h.Get(LimitField))}}
+	for clause := range strings.SplitSeq(clauses, ", ") {
+		verb, names, _ := strings.Cut(clause, " ")
+		switch verb {
+		case "down":
+			l.err = errDown
+		case "refuses":
+			l.decision.Violated = strings.Fields(names)
+		case "writes":
+			for name := range strings.FieldsSeq(names) {
+				d, ok := LookupDialect(name)
+				if !ok {
+					require.Equal(t, acme.Name, name)
+					d = acme
+				}
+				l.Legacy = append(l.Legacy, d)
+			}
+		}
+	}
+	return l
+}
+
+// A handlerMaker makes a handler around another, as a Middleware does.
+type handlerMaker interface {
+	Handler(next http.Handler) http.Handler
+}
+
+type constructor func(next http.Handler) http.Handler
+
+func (c constructor) Handler(next http.Handler) http.Handler { return c(next) }
+
+// setting sets a field of the response.
+func setting(name, value string) constructor {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set(name, value)
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// between are the other handlers of a scene.
+var between = map[string]constructor{
+	"cors":      setting("Access-Control-Allow-Origin", "*"),
+	"documents": setting("X-RateLimit-Docs", "https://a.example"),
+	"timeout":   func(next http.Handler) http.Handler { return http.TimeoutHandler(next, time.Minute, "") },
+	"deadline": func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+			defer cancel()
+			next.ServeHTTP(w, r.WithContext(ctx))
+		})
+	},
+}
+
+// tries are ways in which a proxy sends a request.
+var tries = map[string]func(base http.RoundTripper, r *http.Request) (*http.Response, error){
+	"in time": func(base http.RoundTripper, r *http.Request) (*http.Response, error) {
+		ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+		defer cancel()
+		return base.RoundTrip(r.WithContext(ctx))
+	},
+	"never canceled": func(base http.RoundTripper, r *http.Request) (*http.Response, error) {
+		return base.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
+	},
+	"by an http.Client": func(base http.RoundTripper, r *http.Request) (*http.Response, error) {
+		r.RequestURI = ""
+		return (&http.Client{Transport: base, Timeout: time.Minute}).Do(r)
+	},
+	"down": func(http.RoundTripper, *http.Request) (*http.Response, error) { return nil, errDown },
+}
+
+// trying returns a Transport that tries in that way.
+func trying(way string, base http.RoundTripper) http.RoundTripper {
+	if tries[way] == nil {
+		return base
+	}
+	return roundTripFunc(func(r *http.Request) (*http.Response, error) { return tries[way](base, r) })
+}
+
+// refusal returns the problem document of the scene's answer.
+func (s *scene) refusal(t testing.TB) string {
+	for _, l := range s.limiters {
+		if violated := l.decision.Violated; violated != nil && l.err == nil {
+			if p := l.decision.Problem; p != nil {
+				b, err := (&Problem{Type: p.Type, Title: p.Title, Status: p.Status}).MarshalJSON()
+				require.NoError(t, err)
+				return string(b)
+			}
+			names, _ := json.Marshal(violated)
+			return `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"violated-policies":` + string(names) + `}`
+		}
+	}
+	return ""
+}
+
+// handler makes the handlers of a scene around each other. The innermost one sees the header of
+// the answer.
+func (s *scene) handler(t *testing.T, upstream *http.Response, header http.Header) http.Handler {
+	var next http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		require.False(t, s.closed, "next was called")
+		require.Zero(t, s.done, "the slot is taken")
+		if len(s.handlers) == len(s.limiters) {
+			require.IsType(t, &httptest.ResponseRecorder{}, w, "it can be flushed, hijacked, and informed")
+		}
+		require.Equal(t, header, w.Header(), "next sees the header")
+		w.WriteHeader(http.StatusAccepted)
+	})
+	if s.proxied {
+		inner := s.limiters[len(s.limiters)-1]
+		if s.tries == "for the outer one" {
+			inner = s.limiters[0]
+		}
+		proxy := proxyTo(upstream, &inner.Middleware)
+		proxy.Transport = trying(s.tries, proxy.Transport)
+		next = proxy
+	}
+	for _, l := range s.limiters {
+		l.decision.Done = func() { s.done++ }
+		l.Take = func(*http.Request) (Decision, error) { s.taken++; return l.decision, l.err }
+		l.OnError = func(w http.ResponseWriter, r *http.Request, err error) bool {
+			require.NotNil(t, r)
+			require.Equal(t, s.proxied, w == nil)
+			if s.faults = append(s.faults, err); s.closed {
+				http.Error(w, "closed", http.StatusServiceUnavailable)
+			}
+			return s.closed || s.proxied
+		}
+	}
+	for _, h := range slices.Backward(s.handlers) {
+		next = h.Handler(next)
+	}
+	return next
+}
+
+// run plays a scene, byte by byte: what the response says, and whether the next handler is
+// called.
+func (s *scene) run(t *testing.T) {
+	text := func(lines string) string { return written(spell(lines, time.Now())) }
+	header, document := wire(text(s.answer)), s.refusal(t)
+	if document != "" {
+		header.Set("Cache-Control", "no-store")
+		header.Set("Content-Type", ProblemMediaType)
+	}
+	upstream := responseOf(text(s.upstream))
+	upstream.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	handler := s.handler(t, upstream, header)
+	serve := func() *httptest.ResponseRecorder {
+		s.faults, s.taken, s.done = nil, 0, 0
+		w := served(handler, wire(text(s.before)))
+		require.Equal(t, s.taken, s.done)
+		require.Positive(t, s.done)
+		require.Equal(t, len(s.hears) > 0, len(s.faults) > 0)
+		return w
+	}
+	w := serve()
+	s.requireAnswer(t, w, header, document)
+	require.Len(t, s.faults, len(s.hears))
+	for i, cause := range s.hears {
+		require.ErrorIs(t, s.faults[i], causeOf(cause))
+	}
+	if s.proxied {
+		s.requireNoLess(t, upstream, w.Result())
+		return
+	}
+	for _, l := range s.limiters { // this has no effect any more
+		clear(l.Legacy)
+		l.OnError, l.Take, l.Legacy = nil, nil, nil
+	}
+	s.requireAnswer(t, serve(), header, document)
+	if s.closed = len(s.hears) > 0; s.closed { // OnError answers in place of the next handler, and of the refusal
+		w := serve()
+		require.Equal(t, 503, w.Code)
+		require.Equal(t, "closed\n", w.Body.String())
+	}
+}
+
+func (s *scene) requireAnswer(t *testing.T, w *httptest.ResponseRecorder, header http.Header, document string) {
+	t.Helper()
+	require.Equal(t, s.status, w.Code)
+	if s.proxied {
+		require.Equal(t, header, limitFields(w.Header()))
+		return
+	}
+	require.Equal(t, header, w.Header())
+	require.Equal(t, sentDocument(document), w.Body.String())
+	if len(s.limiters) > 1 {
+		var broken []string
+		for _, f := range Check(w.Result()) {
+			if f.Level > LevelNote {
+				broken = append(broken, f.Rule)
+			}
+		}
+		require.Equal(t, s.breaks, broken)
+	}
+}
+
+// requireNoLess: nobody waits less than without the gateway, or than it asks for itself.
+func (s *scene) requireNoLess(t *testing.T, upstream, answer *http.Response) {
+	t.Helper()
+	direct, through := Advisor{}.Advise(upstream, time.Now()), Advisor{}.Advise(answer, time.Now())
+	require.GreaterOrEqual(t, through.Asked, direct.Asked)
+	for _, l := range s.limiters {
+		mine := Advice{Fields: l.decision.Fields}
+		mine.follow()
+		require.GreaterOrEqual(t, through.Asked, mine.Wait)
+		if upstream.Header.Get("Age") == "" {
+			require.GreaterOrEqual(t, max(through.Pace, through.Asked), mine.Pace)
+		}
+	}
+}
+
+func runScenes(t *testing.T, table string) {
+	for _, b := range blocksOf("testdata/middleware/" + table + ".txt") {
+		inBubble(t, b.name, func(t *testing.T) {
+			s := readScene(t, b.text)
+			s.run(t)
+		})
+	}
+}
