@@ -28,6 +28,7 @@ var update = flag.Bool("update", false, "rewrite the files that tests generate")
 // TestVectors fails if the files are not what the tables of the tests say, or if what
 // goes in cannot be read from the files as another implementation would.
 func TestVectors(t *testing.T) {
+	t.Parallel()
 	fieldVectors(t)
 	headerVectors(t)
 	textVectors(t)
