@@ -14,7 +14,7 @@ import (
 
 func FuzzProblem(f *testing.F) {
 	for _, tc := range problemCases {
-		text := tc.json[:min(len(tc.json), 1000)]
+		text := tc.in[:min(len(tc.in), 1000)]
 		f.Add([]byte(text), text, 429)
 		f.Add([]byte(text), "\xff", -1)
 	}

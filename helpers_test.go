@@ -25,8 +25,10 @@ import (
 //   - A pair of fields is the values of RateLimit-Policy and RateLimit; r=unknown
 //     and q=unknown are numbers that only an older response leaves out. See
 //     fieldsOf.
-//   - A malformed field has a caret before the byte where the fault is; a | stands
-//     between two lines. See errorCase.
+//   - A malformed field has a caret before the byte where the fault is, and the fault is
+//     `member 2, r: type`. See fieldCase and readFault.
+//   - Policies and limits stand next to each other with a bar between them. See pairOf.
+//   - A request that passes Middlewares is a scene. See readScene.
 //   - A finding is `rule level field item`. See Finding.summary.
 //   - What an older response says is `name unit: remaining/quota w=window
 //     t=reset`, with a dash for what it does not say. See vendorLimit.
@@ -62,6 +64,23 @@ func responseOf(text string) *http.Response {
 	}
 	resp.Header = wire(text)
 	return resp
+}
+
+// A plainCase is a case of a table in testdata/fields: what goes in, and what is said of it
+// behind an equals sign in the last line, or why it is refused behind an exclamation mark.
+type plainCase struct {
+	name, in, want string
+	refused        bool
+}
+
+func plainCases(table string) (cases []plainCase) {
+	for _, b := range blocksOf("testdata/fields/" + table + ".txt") {
+		text := "\n" + strings.TrimSuffix(b.text, "\n")
+		last := strings.LastIndexByte(text, '\n')
+		in, verdict := strings.TrimPrefix(text[:last], "\n"), text[last+1:]
+		cases = append(cases, plainCase{b.name, in, strings.TrimPrefix(verdict[1:], " "), verdict[0] == '!'})
+	}
+	return cases
 }
 
 // readCapture reads a captured response.

@@ -26,19 +26,18 @@ var (
 )
 
 func fieldCases(field, table string) (cases []fieldCase) {
-	for _, b := range blocksOf("testdata/fields/" + table + ".txt") {
-		lines := strings.Split(strings.TrimSuffix(b.text, "\n"), "\n")
-		for i := range lines {
-			lines[i] = strings.ReplaceAll(lines[i], "␊", "\n")
+	for _, c := range plainCases(table) {
+		tc := fieldCase{name: c.name, want: c.want}
+		if c.name != "no line" {
+			tc.lines = strings.Split(c.in, "\n")
 		}
-		last := len(lines) - 1
-		tc := fieldCase{name: b.name, lines: lines[:last], want: strings.TrimPrefix(lines[last][1:], " ")}
-		if fault, ok := strings.CutPrefix(lines[last], "! "); ok {
-			tc.fault = readFault(field + ", " + fault)
-			tc.fault.Line = slices.IndexFunc(tc.lines, func(line string) bool { return strings.Contains(line, "^") })
-			at := &tc.lines[tc.fault.Line]
-			tc.fault.Offset = strings.Index(*at, "^")
-			*at = strings.Replace(*at, "^", "", 1)
+		for i, line := range tc.lines {
+			if at := strings.Index(line, "^"); c.refused && at >= 0 {
+				tc.fault = readFault(field + ", " + c.want)
+				tc.fault.Line, tc.fault.Offset = i, at
+				line = line[:at] + line[at+1:]
+			}
+			tc.lines[i] = strings.ReplaceAll(line, "␊", "\n")
 		}
 		cases = append(cases, tc)
 	}

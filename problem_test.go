@@ -26,44 +26,27 @@ var (
 
 type raw = json.RawMessage
 
-// A problemCase is a document of testdata/fields/problems.txt, with the document that is written
-// for the same problem: an equals sign alone says that it is the same document, and an
-// exclamation mark that it is no problem document.
-type problemCase struct {
-	name, json, want string
-	malformed        bool
-}
-
-var problemCases = readProblemCases()
-
-func readProblemCases() (cases []problemCase) {
-	for _, b := range blocksOf("testdata/fields/problems.txt") {
-		lines := strings.Split(strings.TrimSuffix(b.text, "\n"), "\n")
-		last := len(lines) - 1
-		tc := problemCase{name: b.name, json: strings.Join(lines[:last], "\n"), malformed: lines[last] == "!"}
-		tc.want = cmp.Or(strings.TrimPrefix(lines[last][1:], " "), tc.json)
-		cases = append(cases, tc)
-	}
-	return append(cases,
-		problemCase{name: "arrays nested too deeply", json: `{"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`, malformed: true},
-		problemCase{name: "objects nested too deeply", json: strings.Repeat(`{"a":`, 1<<20/5), malformed: true},
-	)
-}
+// problemCases are documents, with the document that is written for the same problem; nothing
+// behind the equals sign says that it is the same document.
+var problemCases = append(plainCases("problems"),
+	plainCase{name: "arrays nested too deeply", in: `{"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`, refused: true},
+	plainCase{name: "objects nested too deeply", in: strings.Repeat(`{"a":`, 1<<20/5), refused: true},
+)
 
 func TestProblemJSON(t *testing.T) {
 	for _, tc := range problemCases {
 		t.Run(tc.name, func(t *testing.T) {
-			lawProblemRead(t, []byte(tc.json))
+			lawProblemRead(t, []byte(tc.in))
 			read := Problem{Title: "old", Extensions: map[string]json.RawMessage{"old": raw(`1`)}}
-			err := read.UnmarshalJSON([]byte(tc.json))
-			if tc.malformed {
+			err := read.UnmarshalJSON([]byte(tc.in))
+			if tc.refused {
 				require.Error(t, err)
 				return
 			}
 			require.NoError(t, err)
 			got, err := read.MarshalJSON()
 			require.NoError(t, err)
-			require.Equal(t, tc.want, string(got))
+			require.Equal(t, cmp.Or(tc.want, tc.in), string(got))
 			lawProblem(t, read)
 		})
 	}

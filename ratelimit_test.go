@@ -4,7 +4,6 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -96,27 +95,15 @@ func TestFieldsSet(t *testing.T) {
 	}
 }
 
-// A pairCase is a case of a table in testdata/fields: policies and limits with a bar between
-// them, and what is said of both.
-type pairCase struct{ name, pair, want string }
-
-func readPairs(table string) (cases []pairCase) {
-	for _, b := range blocksOf("testdata/fields/" + table + ".txt") {
-		pair, want, _ := strings.Cut(b.text, "\n=")
-		cases = append(cases, pairCase{b.name, pair, strings.TrimSpace(want)})
-	}
-	return cases
-}
-
 var (
-	policyOfCases = readPairs("policyof") // with the policy that the limit reports on
-	tightestCases = readPairs("tightest") // with the name of the tightest limit
+	policyOfCases = plainCases("policyof") // policies and a limit, with the policy that it reports on
+	tightestCases = plainCases("tightest") // policies and limits, with the name of the tightest
 )
 
 func TestPolicyOf(t *testing.T) {
 	for _, tc := range policyOfCases {
 		t.Run(tc.name, func(t *testing.T) {
-			f := pairOf(t, tc.pair)
+			f := pairOf(t, tc.in)
 			got, ok := f.PolicyOf(f.Limits[0])
 			require.Equal(t, tc.want != "", ok)
 			if ok {
@@ -133,7 +120,7 @@ func TestPolicyOf(t *testing.T) {
 func TestTightest(t *testing.T) {
 	for _, tc := range tightestCases {
 		t.Run(tc.name, func(t *testing.T) {
-			f := pairOf(t, tc.pair)
+			f := pairOf(t, tc.in)
 			got, ok := f.Tightest()
 			require.True(t, ok)
 			require.Equal(t, tc.want, got.Name)

@@ -22,13 +22,11 @@ type restrictCase struct {
 var restrictCases = readRestrictCases()
 
 func readRestrictCases() (cases []restrictCase) {
-	for _, b := range blocksOf("testdata/fields/restrict.txt") {
-		lines := strings.Split(b.text, "\n")
-		tc := restrictCase{name: b.name, upstream: lines[0], own: strings.TrimPrefix(lines[1], "+ ")}
-		if fault, ok := strings.CutPrefix(lines[2], "! "); ok {
-			tc.fault = readFault(fault)
-		} else {
-			tc.want = strings.TrimPrefix(lines[2], "= ")
+	for _, c := range plainCases("restrict") {
+		tc := restrictCase{name: c.name, want: c.want}
+		tc.upstream, tc.own, _ = strings.Cut(c.in, "\n+ ")
+		if c.refused {
+			tc.fault = readFault(c.want)
 		}
 		cases = append(cases, tc)
 	}

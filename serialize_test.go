@@ -198,24 +198,23 @@ func TestAllocations(t *testing.T) {
 
 // TestJSON: members are written as testdata/fields/json.txt says, and read again.
 func TestJSON(t *testing.T) {
-	for _, b := range blocksOf("testdata/fields/json.txt") {
-		text, member, ok := strings.Cut(strings.TrimSpace(b.text), "\n= ")
-		if !ok {
-			continue // it is refused: see TestJSONErrors
+	for _, tc := range plainCases("json") {
+		if tc.refused {
+			continue // see TestJSONErrors
 		}
-		t.Run(b.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			var read interface {
 				json.Unmarshaler
 				fmt.Stringer
 			} = new(Policy)
-			if strings.HasPrefix(b.name, "a limit") {
+			if strings.HasPrefix(tc.name, "a limit") {
 				read = new(Limit)
 			}
-			require.NoError(t, json.Unmarshal([]byte(text), read))
-			require.Equal(t, member, read.String())
+			require.NoError(t, json.Unmarshal([]byte(tc.in), read))
+			require.Equal(t, tc.want, read.String())
 			again, err := json.Marshal(read)
 			require.NoError(t, err)
-			require.Equal(t, text, string(again))
+			require.Equal(t, tc.in, string(again))
 		})
 	}
 	rounded, err := json.Marshal(Param{"c", -0.0625})
@@ -245,18 +244,17 @@ func TestJSON(t *testing.T) {
 func TestJSONErrors(t *testing.T) {
 	policy := Policy{Name: "before", Quota: 7}
 	fields := Fields{Policies: []Policy{policy}, Limits: []Limit{{Name: "before"}}, Dialect: "before", Guessed: true}
-	for _, b := range blocksOf("testdata/fields/json.txt") {
-		text, cause, ok := strings.Cut(strings.TrimSpace(b.text), "\n! ")
-		if !ok {
-			continue // it is well-formed: see TestJSON
+	for _, tc := range plainCases("json") {
+		if !tc.refused {
+			continue // see TestJSON
 		}
-		t.Run(b.name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			p, f := policy, fields
-			if strings.HasPrefix(b.name, "fields: ") {
-				require.ErrorIs(t, f.UnmarshalJSON([]byte(text)), causeOf(cause))
-				require.Error(t, json.Unmarshal([]byte(text), &f))
+			if strings.HasPrefix(tc.name, "fields: ") {
+				require.ErrorIs(t, f.UnmarshalJSON([]byte(tc.in)), causeOf(tc.want))
+				require.Error(t, json.Unmarshal([]byte(tc.in), &f))
 			} else {
-				require.ErrorIs(t, json.Unmarshal([]byte(text), &p), causeOf(cause))
+				require.ErrorIs(t, json.Unmarshal([]byte(tc.in), &p), causeOf(tc.want))
 			}
 			require.Equal(t, policy, p)
 			require.Equal(t, fields, f)

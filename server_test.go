@@ -16,34 +16,25 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A capCase is a policy and a limit, with the Remaining that Cap leaves of a burst.
-type capCase struct {
-	name, pair string
-	burst      float64
-	want       string
-}
+// capCases are a policy and a limit, with the Remaining that Cap leaves of a burst.
+var capCases = plainCases("caps")
 
-var capCases = readCaps()
-
-func readCaps() (cases []capCase) {
-	for _, tc := range readPairs("caps") {
-		pair, burst, _ := strings.Cut(tc.pair, "\n× ")
-		x, err := strconv.ParseFloat(burst, 64)
-		if err != nil {
-			panic(err)
-		}
-		cases = append(cases, capCase{tc.name, pair, x, tc.want})
-	}
-	return cases
+// readCap returns what goes into Cap.
+func readCap(t testing.TB, in string) (p Policy, l Limit, burst float64) {
+	pair, text, _ := strings.Cut(in, "\n× ")
+	p, l = theOnly(pairOf(t, pair))
+	burst, err := strconv.ParseFloat(text, 64)
+	require.NoError(t, err)
+	return p, l, burst
 }
 
 func TestCap(t *testing.T) {
 	for _, tc := range capCases {
 		t.Run(tc.name, func(t *testing.T) {
-			p, l := theOnly(pairOf(t, tc.pair))
-			got := fmt.Sprint(l.Cap(p, tc.burst).Remaining)
+			p, l, burst := readCap(t, tc.in)
+			got := fmt.Sprint(l.Cap(p, burst).Remaining)
 			require.Equal(t, strings.Replace(tc.want, "unknown", fmt.Sprint(Unknown), 1), got)
-			lawCap(t, l, p, tc.burst)
+			lawCap(t, l, p, burst)
 		})
 	}
 	l := Limit{Remaining: 5, Reset: SecondsOf(-1)}

@@ -588,7 +588,7 @@ type capVector struct {
 func joinVectors(t *testing.T) {
 	var joins []joinVector
 	for _, tc := range policyOfCases {
-		f := pairOf(t, tc.pair)
+		f := pairOf(t, tc.in)
 		joins = append(joins, joinVector{Name: tc.name, Policies: append([]Policy{}, f.Policies...), Limit: f.Limits[0]})
 	}
 	checkVectors(t, "joins", "policies and a limit, and the policy that the limit reports on", joins, func(v *joinVector) {
@@ -600,7 +600,7 @@ func joinVectors(t *testing.T) {
 
 	var tightest []tightestVector
 	for _, tc := range tightestCases {
-		if f := pairOf(t, tc.pair); f.Policies != nil { // the others are about limits of one unit
+		if f := pairOf(t, tc.in); f.Policies != nil { // the others are about limits of one unit
 			tightest = append(tightest, tightestVector{Name: tc.name, Policies: f.Policies, Limits: f.Limits})
 		}
 	}
@@ -612,11 +612,11 @@ func joinVectors(t *testing.T) {
 
 	var caps []capVector
 	for _, tc := range capCases {
-		if tc.burst != 0 && !(math.Abs(tc.burst) <= 1e15 && math.Abs(tc.burst) >= 1e-15) {
+		p, l, burst := readCap(t, tc.in)
+		if burst != 0 && !(math.Abs(burst) <= 1e15 && math.Abs(burst) >= 1e-15) {
 			continue // no other language reads such a number alike
 		}
-		f := pairOf(t, tc.pair)
-		caps = append(caps, capVector{Name: tc.name, Policy: f.Policies[0], Limit: f.Limits[0], Burst: tc.burst})
+		caps = append(caps, capVector{Name: tc.name, Policy: p, Limit: l, Burst: burst})
 	}
 	about = "a policy and a limit, and what remains when it is capped (draft-11 Section 8.5)"
 	checkVectors(t, "caps", about, caps, func(v *capVector) { v.Remaining = orNil(v.Limit.Cap(v.Policy, v.Burst).Remaining) })
@@ -646,10 +646,10 @@ func problemVectors(t *testing.T) {
 	var list []problemVector
 	for _, tc := range problemCases {
 		name := tc.name
-		if tc.malformed {
+		if tc.refused {
 			name = "no problem document: " + name
 		}
-		list = append(list, problemVector{Name: name, Document: tc.json})
+		list = append(list, problemVector{Name: name, Document: tc.in})
 	}
 	checkVectors(t, "problems", "texts of problem documents (RFC 9457), and what they say", list, func(v *problemVector) {
 		*v = problemVector{Name: v.Name, Document: v.Document}
