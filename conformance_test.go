@@ -49,7 +49,7 @@ func readCode(dir string) code {
 			})
 		}
 	}
-	for _, tables := range []string{"older", "check", "fields", "middleware"} {
+	for _, tables := range []string{"older", "check", "fields", "middleware", "client"} {
 		files, _ := filepath.Glob(filepath.Join(dir, "testdata", tables, "*.txt"))
 		for _, file := range files {
 			for _, b := range blocksOf(file) {
