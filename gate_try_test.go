@@ -281,51 +281,6 @@ func TestAdvisorRefused(t *testing.T) {
 	require.ErrorAs(t, err, new(*RefusedError))
 }
 
-// Times keep the precision that the response had. The seconds of a limit are whole.
-func TestExactTimes(t *testing.T) {
-	const openAI = "X-RateLimit-Reset-Requests: "
-	for _, tc := range []struct {
-		name, wire string
-		want       string // of the advice, and of the reset
-	}{
-		{"OpenAI", "X-RateLimit-Remaining-Requests: 0 | " + openAI + "120ms", "wait 120ms by limit requests 1"},
-		{"more than a minute", "X-RateLimit-Remaining-Requests: 0 | " + openAI + "1m12.5s", "wait 1m12.5s by limit requests 73"},
-		{"a pace", "X-RateLimit-Remaining-Requests: 5 | " + openAI + "120ms", "pace 24ms 1"},
-		{"a fraction", "X-RateLimit-Remaining: 0 | X-RateLimit-Reset: 0.25", "wait 250ms by limit default 1"},
-		{"milliseconds by the name", "X-RateLimit-Remaining: 0 | X-RateLimit-Reset-Ms: 1250", "wait 1.25s by limit default 2"},
-		{"Unix milliseconds", "X-RateLimit-Remaining: 0 | X-RateLimit-Reset: 1795230001250", "wait 1.25s by limit default 2"},
-		{"Unix milliseconds, from Date", "X-RateLimit-Remaining: 0 | X-RateLimit-Reset: 1795230001250 | Date: Sat, 21 Nov 2026 03:00:01 GMT",
-			"wait 250ms by limit default 1"},
-		{"a timestamp", "X-RateLimit-Remaining: 0 | X-RateLimit-Reset: 2026-11-21T03:00:00.75Z", "wait 750ms by limit default 1"},
-		{"past", "X-RateLimit-Remaining: 0 | X-RateLimit-Reset: 2026-11-21T02:59:59.75Z", "wait 0s by limit default 0"},
-		{"whole seconds", "X-RateLimit-Remaining: 0 | X-RateLimit-Reset: 12", "wait 12s by limit default 12"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			a := Advisor{MaxWait: 1e6 * time.Hour}.Advise(responseOf(writtenOut(tc.wire)), arrival)
-			reset, ok := a.Fields.Limits[0].Reset.Value()
-			require.True(t, ok)
-			require.Equal(t, tc.want, fmt.Sprint(adviceSummary(a), " ", reset))
-			require.Nil(t, a.Fields.Writable().exact)
-		})
-	}
-	retry := Advisor{}.Advise(responseOf("Retry-After: 0.25"), arrival)
-	require.Equal(t, 250*time.Millisecond, retry.Wait)
-	most := Advisor{MaxWait: 1e6 * time.Hour}.Advise(responseOf("X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 99999999.5"), arrival)
-	require.GreaterOrEqual(t, most.Wait, 99999999500*time.Millisecond)
-	require.Equal(t, SecondsOf(100000000), most.Fields.Limits[0].Reset)
-	t.Run("not of a limit that has changed since", func(t *testing.T) {
-		f := Fields{Limits: []Limit{{Reset: SecondsOf(1)}, {Reset: SecondsOf(9)}}, exact: []time.Duration{120 * time.Millisecond}}
-		d, ok := f.reset(0)
-		require.True(t, ok)
-		require.Equal(t, 120*time.Millisecond, d)
-		f.Limits[0].Reset = SecondsOf(2)
-		d, _ = f.reset(0)
-		require.Equal(t, 2*time.Second, d)
-		d, _ = f.reset(1)
-		require.Equal(t, 9*time.Second, d)
-	})
-}
-
 // Errors name the limit, quoted and cut, and nothing else of the fields.
 func TestWaitErrorText(t *testing.T) {
 	until := time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
