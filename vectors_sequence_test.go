@@ -111,45 +111,6 @@ func (v *sequenceVector) next(t *testing.T) int64 {
 	}
 }
 
-// clientCases are what a client sent and got: each line is when in milliseconds a
-// request was sent and answered, or "-", and the answer, whose lines stand between
-// bars. next is when the next request may go.
-var clientCases = []struct {
-	name      string
-	exchanges string
-	next      int64
-}{
-	{"two remain, and one request may go at once", `0 100 RateLimit: "a";r=2;t=30`, 100},
-	{"two remain, and two are under way", `
-		0 100 RateLimit: "a";r=2;t=30
-		200 -
-		300 -`, 30100},
-	{"one remains, and a request that was sent after that of the answer is under way", `
-		0 100 RateLimit: "a";r=3;t=30
-		150 300 RateLimit: "a";r=1;t=30
-		200 -`, 30300},
-	{"nothing remains until the reset", `0 100 RateLimit: "a";r=0;t=30`, 30100},
-	{"nothing remains, and the window of the policy tells for how long", `
-		0 100 RateLimit-Policy: "a";q=5;w=20 | RateLimit: "a";r=0`, 20100},
-	{"of two limits one is exhausted", `0 100 RateLimit: "a";r=9;t=5, "b";r=0;t=40`, 40100},
-	{"of two limits both are, and the later reset counts", `0 100 RateLimit: "a";r=0;t=50, "b";r=0;t=40`, 50100},
-	{"Retry-After goes before the reset", `0 100 HTTP/1.1 429 Too Many Requests | Retry-After: 7 | RateLimit: "a";r=0;t=30`, 7100},
-	{"Retry-After of a 503", `0 100 HTTP/1.1 503 Service Unavailable | Retry-After: 7`, 7100},
-	{"an older answer does not give back what a newer one took", `
-		100 400 RateLimit: "a";r=0;t=30
-		0 500 RateLimit: "a";r=1;t=30`, 30400},
-	{"a newer answer does", `
-		0 100 RateLimit: "a";r=1;t=30
-		200 300 RateLimit: "a";r=1;t=30`, 300},
-	{"an answer without fields leaves what was said in force", `
-		0 100 RateLimit: "a";r=1;t=30
-		200 300 Content-Type: text/plain`, 30100},
-	{"a malformed field is as good as absent", `
-		0 100 RateLimit: "a";r=1;t=30
-		200 300 RateLimit: "a";r=many;t=1`, 30100},
-	{"older fields count alike", `0 100 X-RateLimit-Limit: 10 | X-RateLimit-Remaining: 0 | X-RateLimit-Reset: 12`, 12100},
-}
-
 func sequenceVectors(t *testing.T) {
 	list := honestSequences(t)
 	for _, f := range faults() {
@@ -171,12 +132,12 @@ func sequenceVectors(t *testing.T) {
 			list = append(list, v)
 		}
 	}
-	for _, tc := range clientCases {
-		v := sequenceVector{Name: "a client: " + tc.name, Began: arrival, Next: &tc.next}
-		for line := range strings.Lines(tc.exchanges) {
-			if strings.TrimSpace(line) != "" {
-				v.Exchanges = append(v.Exchanges, parseExchange(t, line))
-			}
+	for _, tc := range readRows("sequences") {
+		next, err := strconv.ParseInt(tc.want, 10, 64)
+		require.NoError(t, err, tc.name)
+		v := sequenceVector{Name: "a client: " + tc.name, Began: arrival, Next: &next}
+		for line := range strings.Lines(tc.wire) {
+			v.Exchanges = append(v.Exchanges, parseExchange(t, strings.TrimSpace(line)))
 		}
 		list = append(list, v)
 	}
@@ -197,9 +158,9 @@ func sequenceVectors(t *testing.T) {
 	}
 }
 
-// parseExchange reads a line of clientCases.
+// parseExchange reads a line of testdata/client/sequences.txt.
 func parseExchange(t *testing.T, line string) exchangeVector {
-	words := strings.SplitN(strings.TrimSpace(line), " ", 3)
+	words := strings.SplitN(line, " ", 3)
 	sent, err := strconv.ParseInt(words[0], 10, 64)
 	require.NoError(t, err)
 	if words[1] == "-" {
