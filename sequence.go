@@ -249,10 +249,11 @@ func (x *exchange) run(p *Policy) *run {
 	return r
 }
 
-// policies checks that policies stay, which only the current fields name. One of a
-// 503 may be one that holds for a time (draft-11 Section 5.2).
+// policies checks that policies stay: those of the current fields, since another quota in
+// older ones is another subject. One of a 503 may be one that holds for a time (draft-11
+// Section 5.2).
 func (x *exchange) policies() {
-	if !x.isCurrent() || x.resp.StatusCode == http.StatusServiceUnavailable {
+	if x.resp.StatusCode == http.StatusServiceUnavailable {
 		return
 	}
 	for i := range x.advice.Fields.Policies {
@@ -292,7 +293,7 @@ func (x *exchange) limits() {
 // only if the requests concern the limit: one of several that never falls may be that of
 // others.
 func (x *exchange) limit(r *run, l *Limit, p *Policy, item int) {
-	now := told{true, l.Remaining, float64(l.Reset.n), x.sent, x.received, x.served && !x.refused, x.refused}
+	now := told{l.Remaining, float64(l.Reset.n), x.sent, x.received, x.served, x.refused}
 	v := visit{run: r, policy: p, now: &now, idle: x.idle, pending: x.pending, slack: x.slack(), overlaps: x.overlaps > 0, alone: x.Alone}
 	doubts := v.check(l.Reset.ok)
 	concerned := r.most > 0 || len(x.advice.Fields.Limits) == 1
@@ -323,7 +324,7 @@ func (x *exchange) unixTime(l *Limit, item int) {
 func (x *exchange) refusal() {
 	f := &x.advice.Fields
 	silent := f.Limits == nil && f.Policies == nil
-	if silent && isStored(x.resp.Header) || !x.refused && !x.served {
+	if isStored(x.resp.Header) || !x.refused && !x.served {
 		x.lose()
 		return
 	}

@@ -81,9 +81,9 @@ type run struct {
 	served int       // in this span
 }
 
-// told is what one response says of a limit.
+// told is what one response says of a limit. The zero told has no reset, so that no
+// epoch begins with it.
 type told struct {
-	ok              bool
 	remaining       int64
 	reset           float64 // in seconds
 	sent, received  time.Time
@@ -160,7 +160,7 @@ func (v *visit) check(hasReset bool) []doubt {
 // like requests that cost more.
 func (v *visit) cost() {
 	fall := v.last.remaining - v.now.remaining
-	if !v.last.ok || !v.now.served || fall <= 0 || v.overlaps {
+	if !v.now.served || fall <= 0 || v.overlaps {
 		return
 	}
 	if v.least == 0 || fall < v.least {
@@ -183,7 +183,7 @@ func (v *visit) remaining() {
 	r, a, now := v.run, &v.anchor, v.now
 	most, least := now.passedSince(a)
 	h := v.horizon(a)
-	if !a.ok || most >= h {
+	if most >= h {
 		r.anchor, r.spent, r.jumps = *now, 0, 0
 		return
 	}
@@ -227,7 +227,7 @@ func (v *visit) exhausted() {
 	case now.remaining > 0:
 		r.zero = told{}
 		return
-	case !z.ok || most >= h:
+	case most >= h:
 		r.zero, r.free = *now, 0
 		return
 	case !now.served || now.sent.Before(z.received):
@@ -254,7 +254,7 @@ func (v *visit) refusals() {
 			v.doubt(ruleClock, true, RoleReset)
 		}
 		r.stall, r.stuck = told{}, 0
-	case now.remaining > 0 || !r.stall.ok || now.reset < r.last.reset || most >= v.horizon(&r.stall):
+	case now.remaining > 0 || now.reset < r.last.reset || most >= v.horizon(&r.stall):
 		r.stall, r.stuck = *now, 0
 	case least >= long:
 		if r.stuck++; r.stuck >= often {
@@ -269,7 +269,7 @@ func (v *visit) speed() {
 	const often, tenfold = 8, 10
 	r, now := v.run, v.now
 	most, _ := now.passedSince(&r.last)
-	if !r.last.ok || now.remaining > r.last.remaining || r.last.reset-now.reset <= tenfold*most+2*v.slack {
+	if now.remaining > r.last.remaining || r.last.reset-now.reset <= tenfold*most+2*v.slack {
 		r.fast = 0
 		return
 	}
@@ -279,10 +279,10 @@ func (v *visit) speed() {
 }
 
 // exceeded checks that no more is served in less than a window than two windows
-// allow, or a full bucket and what flows in.
+// allow, or a full bucket and what flows in. Without a window each request begins anew.
 func (v *visit) exceeded() {
 	r, now := v.run, v.now
-	if !v.policy.Window.ok || v.policy.Quota > math.MaxInt/4 {
+	if v.policy.Quota > math.MaxInt/4 {
 		return
 	}
 	if r.began.IsZero() || now.received.Sub(r.began).Seconds() >= float64(v.policy.Window.n)-v.slack {
@@ -301,7 +301,7 @@ func (v *visit) exceeded() {
 func (v *visit) short() {
 	const lost = 5 // answers that may have been lost meanwhile
 	w, ok := v.policy.Window.Duration()
-	if !ok || !v.last.ok || w > math.MaxInt64/4 || v.idle < 2*w+2*time.Second {
+	if !ok || v.last.received.IsZero() || w > math.MaxInt64/4 || v.idle < 2*w+2*time.Second {
 		return
 	}
 	if remains, spent := float64(v.now.remaining), lost*float64(max(v.most, 1)); remains+spent < float64(v.policy.Quota) {
@@ -317,5 +317,5 @@ func (r *run) complete() bool {
 		n++
 	}
 	most, _ := r.last.passedSince(a)
-	return a.ok && r.quota > 0 && int64(n) >= r.quota && float64(n)*most < a.reset/2
+	return r.quota > 0 && int64(n) >= r.quota && float64(n)*most < a.reset/2
 }
