@@ -97,6 +97,7 @@ func TestCheckResponse(t *testing.T) {
 	}{
 		{"nothing else", "429", "", "", 0},
 		{"for a time", "429 | Retry-After: 90", "slow down", ", wait 1m30s", 90 * time.Second},
+		{"for the least time", "429 | Retry-After: 2026-11-21T03:00:00.000000001Z", "", ", wait 1ns", 1},
 		{"for longer than obeyed", "429 | Retry-After: 3600", "slow down", ", wait 1h0m0s", time.Hour},
 		{"by a limit", `429 | RateLimit: "a \"b\"";r=0;t=30;pk=:YWxpY2U=:`, "", `, limit "a \"b\"", wait 30s`, 30 * time.Second},
 		{"by a limit beside a Retry-After", `429 | Retry-After: 20 | RateLimit: "a";r=0;t=30`, "", `, limit "a", wait 20s`, 20 * time.Second},
@@ -250,5 +251,5 @@ func TestAdviceString(t *testing.T) {
 			require.Equal(t, inLog+"\n", b.String())
 		})
 	}
-	require.Equal(t, 9, logged)
+	require.Equal(t, 10, logged)
 }

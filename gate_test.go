@@ -293,6 +293,30 @@ func TestGate(t *testing.T) {
 		wg.Wait()
 		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
 	})
+	inBubble(t, "an error names the response that asks for the longest wait, of those to requests sent together", func(t *testing.T) {
+		var g Gate
+		passes := []*Pass{enter(t, &g, "a"), enter(t, &g, "a"), enter(t, &g, "a")}
+		for i, minutes := range []int{2, 3, 1} {
+			passes[i].Answered(Advice{Wait: time.Duration(minutes) * time.Minute, Source: SourceRetryAfter}, time.Now())
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := g.Enter(ctx, "a")
+		var early *WaitError
+		require.ErrorAs(t, err, &early)
+		require.Equal(t, 3*time.Minute, time.Until(early.Until))
+		require.Equal(t, 3*time.Minute, early.Advice.Wait)
+	})
+	inBubble(t, "an answer from before its request took no time", func(t *testing.T) {
+		var g Gate
+		start := time.Now()
+		enter(t, &g, "a").Answered(wait, start.Add(-time.Second))
+		ctx, cancel := context.WithDeadline(t.Context(), start.Add(wait.Wait-time.Second-1))
+		defer cancel()
+		_, err := g.Enter(ctx, "a")
+		require.ErrorAs(t, err, new(*WaitError))
+		require.Zero(t, time.Since(start), "it is certain to come too early")
+	})
 	t.Run("no key", func(t *testing.T) {
 		var g Gate
 		enter(t, &g, "").Answered(wait, time.Now())
