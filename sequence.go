@@ -218,10 +218,7 @@ func (x *exchange) field(field, policy string, role Role, item int) (string, int
 		return field, item
 	}
 	found, _ := older.Find(nil, x.resp.Header, nil)
-	if key := olderKey(found, &x.advice.Fields, policy, older.Role(role)); key != "" {
-		return key, -1
-	}
-	return field, item
+	return olderKey(found, &x.advice.Fields, policy, older.Role(role)), -1
 }
 
 // A subject is what is remembered apart. Older fields have one set of names for all

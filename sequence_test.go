@@ -33,6 +33,7 @@ func say(policy, limit string, args ...any) string {
 const (
 	status429 = "HTTP/1.1 429 Too Many Requests\n"
 	status500 = "HTTP/1.1 500 Internal Server Error\n"
+	status503 = "HTTP/1.1 503 Service Unavailable\n"
 )
 
 // windows answers as a fixed window does, but for what a server says of it.
@@ -66,6 +67,11 @@ func faults() []faulty {
 		{"older fields that never change", ruleSpent, LevelShould, LevelNote, 0.2, 30,
 			func(int, float64) string {
 				return "X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 100\nX-RateLimit-Reset: 60\n"
+			}},
+		{"of two limits one is any number, which falls at times", ruleSpent, LevelShould, LevelNote, 0.2, 30,
+			func(i int, s float64) string {
+				return say("q=100;w=60", "r=%d;t=%d", i*7919%100, 60-int(s)) +
+					fmt.Sprintf("RateLimit-Policy: \"b\";q=100;w=60\nRateLimit: \"b\";r=%d;t=%d\n", 99-i, 60-int(s))
 			}},
 		{"some cost two", ruleUneven, LevelNote, none, 0.2, 20,
 			func(i int, s float64) string { return say("q=100;w=60", "r=%d;t=%d", 99-i-i/3, 60-int(s)) }},
@@ -232,39 +238,47 @@ func TestSequenceRounding(t *testing.T) {
 // draft; a response from a cache, which says nothing of the limits; and a refusal after a
 // request that has failed, which may have been counted, whether its answer says so or not.
 func TestSequenceQuiet(t *testing.T) {
-	const older = "RateLimit-Policy: 10;w=60\n"
+	const (
+		older = "RateLimit-Policy: 10;w=60\n"
+		again = "Retry-After: 4\n"
+		reset = "X-RateLimit-Limit: 3\nX-RateLimit-Remaining: 2\nX-RateLimit-Reset: "
+	)
 	first, second := say("q=3;w=19", "r=2;t=19"), say("q=3;w=19", "r=1;t=14")
-	for name, answers := range map[string][]string{
-		"draft-06":                           {older + "RateLimit-Limit: 10\nRateLimit-Remaining: 9\nRateLimit-Reset: 60\n"},
-		"draft-07":                           {older + "RateLimit: limit=10, remaining=9, reset=60\n"},
-		"draft-07, from a cache":             {older + "RateLimit: limit=10, remaining=9, reset=60\nAge: 5\n"},
-		"from a cache, and a refusal too":    {"Age: 5\n" + say("q=10;w=60", "r=9;t=60"), status429 + "Age: 5\n"},
-		"a failure took what came back":      {status500, status429 + "Retry-After: 4\n"},
-		"a failure took the last one":        {first, second, status500, status429 + "Retry-After: 4\n"},
-		"the same, and it says so":           {first, second, status500 + say("q=3;w=19", "r=0;t=9"), status429 + "Retry-After: 4\n"},
-		"a point without digits behind it":   {"X-RateLimit-Limit: 3\nX-RateLimit-Remaining: 2\nX-RateLimit-Reset: 60.\n"},
-		"a point without digits before it":   {"X-RateLimit-Limit: 3\nX-RateLimit-Remaining: 2\nX-RateLimit-Reset: .5\n"},
-		"what took it was served by a cache": {"Age: 1\n", status429 + "Retry-After: 4\n"},
+	seven, full := say("q=10;w=60", "r=7;t=60"), say("q=100;w=60", "r=99;t=60")
+	later := slices.Repeat([]string{say("q=100;w=60", "r=99")}, 11)
+	policy := func(quota int) string { return fmt.Sprintf("RateLimit-Policy: \"a\";q=%d;w=60\n", quota) }
+	for _, tc := range []struct {
+		name    string
+		highest Level // of the findings
+		n       int   // requests, of which one comes every five seconds
+		answers []string
+	}{
+		{"draft-06", LevelNote, 1, []string{older + "RateLimit-Limit: 10\nRateLimit-Remaining: 9\nRateLimit-Reset: 60\n"}},
+		{"draft-07", LevelNote, 1, []string{older + "RateLimit: limit=10, remaining=9, reset=60\n"}},
+		{"draft-07, from a cache", LevelNote, 1, []string{older + "RateLimit: limit=10, remaining=9, reset=60\nAge: 5\n"}},
+		{"from a cache, and a refusal too", LevelNote, 40, []string{"Age: 5\n" + seven, status429 + "Age: 5\n"}},
+		{"a refusal from a cache, which is bare by right", none, 40, []string{status429 + "Age: 5\n"}},
+		{"a failure took what came back", none, 40, []string{status500, status429 + again}},
+		{"a failure took the last one", none, 40, []string{first, second, status500, status429 + again}},
+		{"the same, and it says so", none, 40, []string{first, second, status500 + say("q=3;w=19", "r=0;t=9"), status429 + again}},
+		{"a point without digits behind it", none, 1, []string{reset + "60.\n"}},
+		{"a point without digits before it", none, 1, []string{reset + ".5\n"}},
+		{"what took it was served by a cache", none, 40, []string{"Age: 1\n", status429 + again}},
+		{"a policy that holds for a time", none, 40, []string{policy(9), status503 + policy(5) + again}},
+		{"an older reset with its unit", none, 1, []string{fmt.Sprintf(reset+"%ds\n", arrival.Unix())}},
+		{"a refusal is the second answer", none, 2, []string{seven, status429 + again}},
+		{"only the first answer has a reset", none, 12, append([]string{full}, later...)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			s := &Sequence{Alone: true}
-			n := 40
-			if len(answers) == 1 {
-				n = 1
-			}
-			for i := range n {
-				at, answer := arrival.Add(time.Duration(i)*5*time.Second), answers[i%len(answers)]
-				found := s.Add(responseOf(answer), at, at)
-				for _, f := range found {
-					require.Equal(t, LevelNote, f.Level, "%v", f)
-				}
-				if strings.HasPrefix(answer, older) {
-					require.NotEmpty(t, found, "an older draft is worth a note")
-				}
-				if answer == status429+"Age: 5\n" {
-					require.Empty(t, found, "bare of fields by right")
+		t.Run(tc.name, func(t *testing.T) {
+			s, highest := &Sequence{Alone: true}, none
+			for i := range tc.n {
+				at := arrival.Add(time.Duration(i) * 5 * time.Second)
+				for _, f := range s.Add(responseOf(tc.answers[i%len(tc.answers)]), at, at) {
+					t.Log(i, f)
+					highest = max(highest, f.Level)
 				}
 			}
+			require.Equal(t, tc.highest, highest)
 		})
 	}
 }
@@ -284,6 +298,8 @@ func TestSequenceTimes(t *testing.T) {
 		require.Equal(t, want, got)
 		require.Empty(t, s.Add(nil, time.Time{}, time.Time{}))
 	})
+	in1970 := time.Unix(5, 0)
+	require.Empty(t, (&Sequence{}).Add(responseOf(say("q=10;w=60", "r=9")), in1970, in1970), "no reset is no point in time")
 }
 
 // Its memory is bounded, and so is what it returns.
