@@ -52,8 +52,10 @@ func TestGateMemory(t *testing.T) {
 		var g Gate
 		fill(t, &g, 0, maxKeys, left)
 		fill(t, &g, 0, 1, left) // is the newest now
+		pass, _ := g.TryEnter(host(1))
+		require.NotNil(t, pass, "and so is this")
 		fill(t, &g, maxKeys, 1, left)
-		require.True(t, known(&g, host(0)) && !known(&g, host(1)))
+		require.True(t, known(&g, host(0)) && known(&g, host(1)) && !known(&g, host(2)))
 		fill(t, &g, maxKeys, 2*maxKeys, left)
 		require.True(t, known(&g, host(3*maxKeys-1)) && !known(&g, host(0)))
 	})
