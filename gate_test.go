@@ -33,7 +33,7 @@ func entered(t *testing.T, g *Gate, key, fields string, costs ...Cost) {
 
 // Those that wait go on first come, first served, as soon as they may, and are refused as
 // soon as it is certain that their deadlines come before.
-func TestGateQueue(t *testing.T) { playScores(t, "queue") }
+func TestGateQueue(t *testing.T) { playScores(t, "queue", []string{"gate", "transport"}) }
 
 // So many keys are remembered. Those go with which the least is lost.
 func TestGateMemory(t *testing.T) {
@@ -230,33 +230,6 @@ func TestGate(t *testing.T) {
 		require.Equal(t, time.Minute, time.Since(start))
 		enter(t, &g, "a").Failed()
 		require.Equal(t, 2*time.Minute, time.Since(start))
-	})
-	inBubble(t, "forget", func(t *testing.T) {
-		start := time.Now()
-		var g Gate
-		late := enter(t, &g, "a")
-		enter(t, &g, "a").Answered(wait, time.Now())
-		var wg sync.WaitGroup
-		wg.Go(func() { enter(t, &g, "a").Failed() })
-		time.Sleep(time.Second)
-		g.Forget("a")
-		wg.Wait()
-		require.Equal(t, time.Second, time.Since(start), "whoever waits goes")
-		late.Answered(wait, time.Now())
-		enter(t, &g, "a").Failed()
-		require.Equal(t, time.Second, time.Since(start), "an answer from before is not learnt from")
-		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
-		g.Forget("never seen")
-	})
-	inBubble(t, "nothing was known of the key for longer than one request took", func(t *testing.T) {
-		var g Gate
-		slow := enter(t, &g, "a")
-		time.Sleep(idleTime + time.Second)
-		next := enter(t, &g, "a")
-		slow.Answered(wait, time.Now())
-		require.Equal(t, 1, g.keys[keyName{rest: "a"}].machine.under.n)
-		next.Failed()
-		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
 	})
 	t.Run("let through, and Waiting panics", func(t *testing.T) {
 		var g Gate

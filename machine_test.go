@@ -10,21 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// playScores plays the scores of a table of testdata/client, and more.
-func playScores(t *testing.T, table string, more ...block) {
-	t.Helper()
-	for _, b := range append(blocksOf("testdata/client/"+table+".txt"), more...) {
-		t.Run(b.name, func(t *testing.T) { runScore(t, b.text) })
-	}
-}
-
 // Every transition of the machine, alone, in a Gate and in a Transport.
 func TestMachine(t *testing.T) {
 	var many strings.Builder
 	for i := range maxBudgets + 1 {
 		fmt.Fprintf(&many, `m%d r=0;t=60 of q=60;qu="tokens"; `, i)
 	}
-	playScores(t, "machine",
+	playScores(t, "machine", []string{"machine", "gate", "transport"},
 		block{"costs, a policy with a long name", strings.ReplaceAll(`
 			0 send 1 NAME:tokens=10 | answer 1 NAME r=0;t=30 of q=60;w=60;qu="tokens" | shut 10000 NAME:tokens=10 certain
 			0 open other:tokens=10`, "NAME", strings.Repeat("n", 200))},

@@ -40,6 +40,7 @@ import (
 //	500 went 4 5            these, and no others, have gone on at this time
 //	500 missed 6 900        this one would go on at 900, which is too late; 0 is when nobody knows
 //	500 cancel 7            this one gives up
+//	500 forget              the key is forgotten
 //
 // It may begin with how the Gate is set up: "with share=0.5 pace maxwait=1000: 0 send".
 // Field lines are short: "a r=5;t=30" is RateLimit: "a";r=5;t=30, and "a r=5;t=30 of q=9" has
@@ -108,31 +109,42 @@ func milliseconds(t testing.TB, text string) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// runScore plays a score to a machine, to a Gate, and to a Transport.
-func runScore(t *testing.T, score string) {
-	g, lines := gateOf(t, score)
-	if !strings.Contains(lines, " wait ") && !strings.Contains(lines, " by=") {
-		p := &play{t: t, begin: epoch, r: g.settings(), m: &machine{}}
-		p.run("machine", lines)
-	}
-	for _, place := range []string{"gate", "transport"} {
-		synctest.Test(t, func(t *testing.T) {
-			g, lines := gateOf(t, score)
-			p := &play{t: t, begin: time.Now(), r: g.settings(), m: &machine{}, gate: g}
-			g.Waiting = func(string, time.Time, Advice) func() {
-				p.waits.Add(1)
-				return func() { p.waits.Add(-1) }
+// playScores plays the scores of a table of testdata/client, and more, in these places: to
+// a machine that is alone, to a Gate, and to a Transport.
+func playScores(t *testing.T, table string, places []string, more ...block) {
+	t.Helper()
+	for _, b := range append(blocksOf("testdata/client/"+table+".txt"), more...) {
+		t.Run(b.name, func(t *testing.T) {
+			for _, place := range places {
+				playScore(t, place, b.text)
 			}
-			if place == "transport" {
-				p.via = &Transport{
-					Base: roundTripFunc(p.serve), Gate: g, Advisor: Advisor{MaxWait: g.MaxWait},
-					Key:  func(*http.Request) string { return "a" },
-					Cost: func(req *http.Request) []Cost { return p.requestOf(req).costs },
-				}
-			}
-			p.run(place, lines)
 		})
 	}
+}
+
+func playScore(t *testing.T, place, score string) {
+	if place == "machine" {
+		g, lines := gateOf(t, score)
+		p := &play{t: t, begin: epoch, r: g.settings(), m: &machine{}}
+		p.run(place, lines)
+		return
+	}
+	synctest.Test(t, func(t *testing.T) {
+		g, lines := gateOf(t, score)
+		p := &play{t: t, begin: time.Now(), r: g.settings(), m: &machine{}, gate: g}
+		g.Waiting = func(string, time.Time, Advice) func() {
+			p.waits.Add(1)
+			return func() { p.waits.Add(-1) }
+		}
+		if place == "transport" {
+			p.via = &Transport{
+				Base: roundTripFunc(p.serve), Gate: g, Advisor: Advisor{MaxWait: g.MaxWait},
+				Key:  func(*http.Request) string { return "a" },
+				Cost: func(req *http.Request) []Cost { return p.requestOf(req).costs },
+			}
+		}
+		p.run(place, lines)
+	})
 }
 
 func (p *play) run(place, lines string) {
@@ -243,6 +255,10 @@ func (p *play) event(now time.Time, event string) {
 		p.gone(now, word, words)
 	case "fail":
 		p.answer(now, p.number(words[0]), word)
+	case "forget":
+		p.gate.Forget("a")
+		p.gate.Forget("never seen")
+		synctest.Wait()
 	case "open":
 		require.True(p.t, v.open, "%s: %+v", p.where, *p.m)
 	case "shut":
