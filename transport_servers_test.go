@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -90,54 +91,54 @@ func TestTransportExact(t *testing.T) {
 // Real servers, of both versions of HTTP, on a real network.
 func TestTransportServers(t *testing.T) {
 	t.Parallel()
-	const quota = 80
+	const quota, workers, each = 80, 64, 2
 	for _, version := range []int{1, 2} {
 		t.Run(fmt.Sprintf("HTTP %d", version), func(t *testing.T) {
-			var served atomic.Int64
+			var served, ok, refused atomic.Int64
 			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.ProtoMajor != version {
-					t.Errorf("HTTP/%d", r.ProtoMajor)
-				}
+				assert.Equal(t, version, r.ProtoMajor)
 				n := served.Add(1)
 				if n > quota {
 					w.WriteHeader(http.StatusTooManyRequests)
 					return
 				}
-				if err := (Fields{Limits: []Limit{{Name: "a", Remaining: quota - n, Reset: SecondsOf(60)}}}).Set(w.Header()); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, (Fields{Limits: []Limit{{Name: "a", Remaining: quota - n, Reset: SecondsOf(60)}}}).Set(w.Header()))
 				_, _ = io.Copy(w, r.Body)
 			}))
-			server.EnableHTTP2 = version == 2
 			server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that were dialled in vain
-			server.StartTLS()
+			if server.EnableHTTP2 = version == 2; server.EnableHTTP2 {
+				server.StartTLS()
+			} else {
+				server.Start()
+			}
 			defer server.Close()
 
 			client := &http.Client{Transport: &Transport{Base: server.Client().Transport}, Timeout: 30 * time.Second}
-			var ok, refused atomic.Int64
-			var wg sync.WaitGroup
-			for range 64 {
-				wg.Go(func() {
-					for range 2 {
-						resp, err := client.Post(server.URL, "text/plain", strings.NewReader("hello"))
-						if errors.As(err, new(*WaitError)) {
-							refused.Add(1)
-							continue
-						}
-						if err != nil {
-							t.Error(err)
-							continue
-						}
-						if body, err := io.ReadAll(resp.Body); err != nil || string(body) != "hello" {
-							t.Errorf("%s: %q, %v", resp.Status, body, err)
-						}
-						resp.Body.Close()
-						ok.Add(1)
+			send := func() {
+				resp, err := client.Post(server.URL, "text/plain", strings.NewReader("hello"))
+				if errors.As(err, new(*WaitError)) {
+					refused.Add(1)
+					return
+				}
+				if !assert.NoError(t, err) {
+					return
+				}
+				defer resp.Body.Close()
+				body, err := io.ReadAll(resp.Body)
+				assert.NoError(t, err)
+				assert.Equal(t, "hello", string(body))
+				ok.Add(1)
+			}
+			var all sync.WaitGroup
+			for range workers {
+				all.Go(func() {
+					for range each {
+						send()
 					}
 				})
 			}
-			wg.Wait()
-			require.Equal(t, []int64{quota, quota, 2*64 - quota}, []int64{served.Load(), ok.Load(), refused.Load()}, "as many as allowed, and no more")
+			all.Wait()
+			require.Equal(t, []int64{quota, quota, workers*each - quota}, []int64{served.Load(), ok.Load(), refused.Load()}, "as many as allowed, and no more")
 		})
 	}
 }
