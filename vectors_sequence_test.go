@@ -184,42 +184,24 @@ func honestSequences(t *testing.T) (list []sequenceVector) {
 		{"two windows", []limiter{&fixed{name: "a", quota: 3, window: 3 * time.Second}, &fixed{name: "b", quota: 7, window: 60 * time.Second}}},
 	} {
 		v := sequenceVector{Name: "honest: " + server.name, Began: arrival, Alone: true}
-		for i := range int64(12) {
-			var f Fields
-			served := answerOf(server.limiters, v.at(500*i), &f)
-			policies, err := FormatPolicies(f.Policies...)
-			require.NoError(t, err)
-			limits, err := FormatLimits(f.Limits...)
-			require.NoError(t, err)
-			text := "RateLimit-Policy: " + policies + "\nRateLimit: " + limits
-			if !served {
-				text = status429 + text
+		synctest.Test(t, func(t *testing.T) {
+			h := host{form: "current", limiters: server.limiters}
+			for i := range int64(12) {
+				time.Sleep(time.Until(v.at(500 * i)))
+				resp := h.serve(0)
+				text := "RateLimit-Policy: " + resp.Header.Get(PolicyField) + "\nRateLimit: " + resp.Header.Get(LimitField)
+				if resp.StatusCode == http.StatusTooManyRequests {
+					text = status429 + text
+				}
+				x := exchangeOf(500*i, 500*i+10, text)
+				if i == 2 {
+					x = exchangeVector{Sent: x.Sent}
+				}
+				v.Exchanges = append(v.Exchanges, x)
 			}
-			x := exchangeOf(500*i, 500*i+10, text)
-			if i == 2 {
-				x = exchangeVector{Sent: x.Sent}
-			}
-			v.Exchanges = append(v.Exchanges, x)
-		}
+		})
 		require.Empty(t, v.findings(), server.name)
 		list = append(list, v)
 	}
 	return list
-}
-
-// answerOf reports whether limiters let a request pass, of which f becomes what they say.
-func answerOf(limiters []limiter, now time.Time, f *Fields) bool {
-	served := true
-	for _, l := range limiters {
-		_, ok := l.left(now)
-		served = served && ok
-	}
-	for _, l := range limiters {
-		if served {
-			l.take(now)
-		}
-		one, _ := l.left(now)
-		*f = f.Join(one)
-	}
-	return served
 }

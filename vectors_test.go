@@ -253,16 +253,12 @@ type fieldVector struct {
 }
 
 func fieldVectors(t *testing.T) {
-	putPolicies := func(v *fieldVector, list []Policy) { v.Policies = list }
-	policies := oneFieldVectors(t, policyCodec, "policies", policyCases, putPolicies)
-	putLimits := func(v *fieldVector, list []Limit) { v.Limits = list }
-	limits := oneFieldVectors(t, limitCodec, "limits", limitCases, putLimits)
+	policies := oneFieldVectors(t, policyCodec, "policies", policyCases)
+	limits := oneFieldVectors(t, limitCodec, "limits", limitCases)
 	listVectors(t, append(policies, limits...))
 }
 
-func oneFieldVectors[T memberType[T]](
-	t *testing.T, c codec[T], kind string, cases []fieldCase, put func(*fieldVector, []T),
-) (list []fieldVector) {
+func oneFieldVectors[T memberType[T]](t *testing.T, c codec[T], kind string, cases []fieldCase) (list []fieldVector) {
 	for _, tc := range cases {
 		list = append(list, fieldVector{Name: tc.name, Lines: escapeLatin1(tc.lines)})
 	}
@@ -277,7 +273,12 @@ func oneFieldVectors[T memberType[T]](
 		text, err := c.format(members...)
 		require.NoError(t, err)
 		v.Canonical = &text
-		put(v, append([]T{}, members...))
+		switch members := any(append([]T{}, members...)).(type) {
+		case []Policy:
+			v.Policies = members
+		case []Limit:
+			v.Limits = members
+		}
 	})
 	return list
 }
