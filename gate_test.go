@@ -292,20 +292,4 @@ func TestGate(t *testing.T) {
 		require.ErrorAs(t, err, new(*WaitError))
 		require.Zero(t, time.Since(start), "it is certain to come too early")
 	})
-	t.Run("no key", func(t *testing.T) {
-		var g Gate
-		enter(t, &g, "").Answered(wait, time.Now())
-		enter(t, &g, "").Failed()
-		p, until := g.TryEnter("")
-		require.NotNil(t, p)
-		require.Zero(t, until)
-		require.Empty(t, g.keys)
-	})
-	t.Run("the context has ended", func(t *testing.T) {
-		var g Gate
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		_, err := g.Enter(ctx, "a")
-		require.Equal(t, context.Canceled, err)
-	})
 }

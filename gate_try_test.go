@@ -58,8 +58,9 @@ func (emptyPackages) Import(path string) (*types.Package, error) {
 	return p, nil
 }
 
+// Who asks does not overtake one whose turn has come.
 func TestTryEnter(t *testing.T) {
-	inBubble(t, "behind one whose turn has come", func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var g Gate
 		entered(t, &g, "a", "a r=0;t=7")
 		var all sync.WaitGroup

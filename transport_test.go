@@ -364,6 +364,9 @@ func TestTransportNoKey(t *testing.T) {
 		}
 		require.Zero(t, time.Since(s.start))
 		require.Equal(t, 50, seen, "answers are read all the same")
+		pass, until := rt.gate().TryEnter("")
+		require.NotNil(t, pass)
+		require.Zero(t, until)
 		require.Empty(t, rt.gate().keys)
 	})
 }
