@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -247,8 +246,9 @@ type crowd struct {
 	others  int           // clients that nobody tells the Sequence of
 }
 
-// drive adds n responses of h to s, and returns the findings.
-func (c *crowd) drive(rnd *rand.Rand, h *host, s *Sequence, n int) (findings []Finding, trace []string) {
+// drive adds n responses of h to s, and returns the findings, and what there was, which
+// is printed only if that matters.
+func (c *crowd) drive(rnd *rand.Rand, h *host, s *Sequence, n int) (findings []Finding, trace [][]any) {
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	between := func(most time.Duration) time.Duration {
@@ -272,17 +272,19 @@ func (c *crowd) drive(rnd *rand.Rand, h *host, s *Sequence, n int) (findings []F
 				}
 				if worker < c.workers {
 					n--
+					seen := []any{sent, received, resp.StatusCode, resp.Header}
 					switch lost := rnd.Float64() < c.lost; {
 					case lost && rnd.IntN(2) == 0:
 						s.Add(nil, sent, received)
-						trace = append(trace, fmt.Sprint(clockOf(sent), " ", clockOf(received), " lost, told"))
+						seen = append(seen, "lost, told")
 					case lost:
-						trace = append(trace, fmt.Sprint(clockOf(sent), " ", clockOf(received), " lost ", resp.StatusCode, resp.Header))
+						seen = append(seen, "lost")
 					default:
 						found := s.Add(resp, sent, received)
 						findings = append(findings, found...)
-						trace = append(trace, fmt.Sprint(clockOf(sent), " ", clockOf(received), " ", resp.StatusCode, resp.Header, found))
+						seen = append(seen, found)
 					}
+					trace = append(trace, seen)
 				}
 				mu.Unlock()
 				if resp.StatusCode != http.StatusOK && c.waits {
@@ -294,8 +296,6 @@ func (c *crowd) drive(rnd *rand.Rand, h *host, s *Sequence, n int) (findings []F
 	wait.Wait()
 	return findings, trace
 }
-
-func clockOf(t time.Time) string { return t.UTC().Format("04:05.000") }
 
 // lawHonest holds a Sequence against a host of honest limiters that a seed makes:
 // nothing is above a note, whatever the host, the network and the client are like.
@@ -329,8 +329,8 @@ func lawHonest(t *testing.T, seed uint64) {
 		findings, trace := c.drive(rnd, h, s, 200)
 		for _, f := range findings {
 			if f.Level > LevelNote {
-				for i, l := range trace {
-					t.Log(i, l)
+				for _, seen := range trace {
+					t.Log(seen...)
 				}
 				for _, l := range h.limiters {
 					t.Logf("%T %+v", l, l)
