@@ -25,7 +25,7 @@ type faulty struct {
 	serve func(i int, s float64) string
 }
 
-// told writes the current fields of a policy.
+// say writes the current fields of a policy.
 func say(policy, limit string, args ...any) string {
 	return "RateLimit-Policy: \"a\";" + policy + "\nRateLimit: \"a\";" + fmt.Sprintf(limit, args...) + "\n"
 }
@@ -35,6 +35,11 @@ const (
 	status500 = "HTTP/1.1 500 Internal Server Error\n"
 	status503 = "HTTP/1.1 503 Service Unavailable\n"
 )
+
+// always gives the same answer.
+func always(answer string) func(int, float64) string {
+	return func(int, float64) string { return answer }
+}
 
 // windows answers as a fixed window does, but for what a server says of it.
 func windows(quota int, window float64, say func(left int, reset float64) string) func(int, float64) string {
@@ -59,15 +64,13 @@ func faults() []faulty {
 		{"what remains is always the same", ruleSpent, LevelShould, LevelNote, 0.2, 30,
 			func(_ int, s float64) string { return say("q=100;w=60", "r=50;t=%d", 60-int(s)) }},
 		{"nothing is ever spent, and no time passes", ruleSpent, LevelShould, LevelNote, 0.2, 30,
-			func(int, float64) string { return say("q=1000;w=60", "r=1000;t=60") }},
+			always(say("q=1000;w=60", "r=1000;t=60"))},
 		{"what remains is any number", ruleSpent, LevelShould, LevelNote, 0.2, 30,
 			func(i int, s float64) string { return say("q=100;w=60", "r=%d;t=%d", i*7919%100, 60-int(s)) }},
 		{"what remains rises after one request", ruleSpent, LevelNote, LevelNote, 1, 2,
 			func(i int, _ float64) string { return say("q=10;w=60", "r=%d;t=%d", 5+4*i, 60-i) }},
 		{"older fields that never change", ruleSpent, LevelShould, LevelNote, 0.2, 30,
-			func(int, float64) string {
-				return "X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 100\nX-RateLimit-Reset: 60\n"
-			}},
+			always("X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 100\nX-RateLimit-Reset: 60\n")},
 		{"of two limits one is any number, which falls at times", ruleSpent, LevelShould, LevelNote, 0.2, 30,
 			func(i int, s float64) string {
 				return say("q=100;w=60", "r=%d;t=%d", i*7919%100, 60-int(s)) +
@@ -86,19 +89,17 @@ func faults() []faulty {
 		{"the reset goes down by five in a fifth of a second", ruleFast, LevelShould, LevelNote, 0.2, 30,
 			func(i int, _ float64) string { return say("q=100;w=600", "r=%d;t=%d", 99-i, 600-5*i) }},
 		{"the reset is a Unix time", ruleUnixTime, LevelShould, LevelShould, 0.2, 1,
-			func(int, float64) string { return say("q=100;w=60", "r=99;t=%d", arrival.Unix()+60) }},
+			always(say("q=100;w=60", "r=99;t=%d", arrival.Unix()+60))},
 		{"the reset is a Unix time in milliseconds", ruleUnixTime, LevelShould, LevelShould, 0.2, 1,
-			func(int, float64) string { return say("q=100;w=60", "r=99;t=%d", arrival.UnixMilli()+60000) }},
+			always(say("q=100;w=60", "r=99;t=%d", arrival.UnixMilli()+60000))},
 		{"nothing comes back after the reset", ruleNoMore, LevelShould, LevelNote, 1, 30,
 			windows(3, 600, func(left int, reset float64) string {
 				return say("q=3;w=3", "r=%d;t=%d", left, 1+int(reset)%3)
 			})},
 		{"nothing comes back after Retry-After", ruleTooSoon, LevelShould, LevelNote, 1, 30,
-			func(int, float64) string { return status429 + "Retry-After: 2\n" }},
+			always(status429 + "Retry-After: 2\n")},
 		{"Retry-After is before the reset", ruleBefore, LevelNote, LevelNote, 0.2, 1,
-			func(int, float64) string {
-				return status429 + "X-RateLimit-Limit: 3\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60\nRetry-After: 1\n"
-			}},
+			always(status429 + "X-RateLimit-Limit: 3\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60\nRetry-After: 1\n")},
 		{"the refusal says that something remains", ruleEarly, LevelShould, LevelNote, 0.2, 6,
 			func(i int, s float64) string {
 				return strings.Repeat(status429, i/5) + say("q=10;w=60", "r=%d;t=%d", max(9-i, 5), 60-int(s))
@@ -125,19 +126,16 @@ func faults() []faulty {
 		{"requests are served at nothing remaining", ruleServed, LevelShould, LevelNote, 0.2, 30,
 			func(i int, s float64) string { return say("q=3;w=60", "r=%d;t=%d", max(2-i, 0), 60-int(s)) }},
 		{"much more than the quota is served", ruleExceeded, LevelShould, LevelNote, 0.2, 30,
-			func(int, float64) string { return say("q=10;w=60", "r=5") }},
+			always(say("q=10;w=60", "r=5"))},
 		{"the quota is a tenth of what is said", ruleShort, LevelShould, LevelNote, 10, 5,
-			func(int, float64) string { return say("q=100;w=2", "r=9") }},
+			always(say("q=100;w=2", "r=9"))},
 		{"the policy changes", ruleChanged, LevelShould, LevelShould, 0.2, 2,
 			func(i int, _ float64) string { return say(fmt.Sprintf("q=%d;w=60", 10+10*i), "r=%d;t=60", 9-i) }},
-		{"a refusal that says nothing", ruleBare, LevelShould, LevelShould, 0.2, 1,
-			func(int, float64) string { return status429 }},
+		{"a refusal that says nothing", ruleBare, LevelShould, LevelShould, 0.2, 1, always(status429)},
 		{"less than nothing remains", ruleNegative, LevelShould, LevelShould, 0.2, 1,
-			func(int, float64) string { return status429 + "X-RateLimit-Limit: 3\nX-RateLimit-Remaining: -1\n" }},
+			always(status429 + "X-RateLimit-Limit: 3\nX-RateLimit-Remaining: -1\n")},
 		{"a fraction of a Unix time", ruleFraction, LevelShould, LevelShould, 0.2, 1,
-			func(int, float64) string {
-				return fmt.Sprintf("X-RateLimit-Limit: 3\nX-RateLimit-Remaining: 2\nX-RateLimit-Reset: %d.5\n", arrival.Unix()+60)
-			}},
+			always(fmt.Sprintf("X-RateLimit-Limit: 3\nX-RateLimit-Remaining: 2\nX-RateLimit-Reset: %d.5\n", arrival.Unix()+60))},
 	}
 }
 
