@@ -268,7 +268,7 @@ func TestGate(t *testing.T) {
 		wg.Wait()
 		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
 	})
-	inBubble(t, "an error names the response that asks for the longest wait, of those to requests sent together", func(t *testing.T) {
+	inBubble(t, "an error has the longest wait of several responses", func(t *testing.T) {
 		var g Gate
 		passes := []*Pass{enter(t, &g, "a"), enter(t, &g, "a"), enter(t, &g, "a")}
 		for i, minutes := range []int{2, 3, 1} {

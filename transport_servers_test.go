@@ -102,7 +102,8 @@ func TestTransportServers(t *testing.T) {
 					w.WriteHeader(http.StatusTooManyRequests)
 					return
 				}
-				assert.NoError(t, (Fields{Limits: []Limit{{Name: "a", Remaining: quota - n, Reset: SecondsOf(60)}}}).Set(w.Header()))
+				f := Fields{Limits: []Limit{{Name: "a", Remaining: quota - n, Reset: SecondsOf(60)}}}
+				assert.NoError(t, f.Set(w.Header()))
 				_, _ = io.Copy(w, r.Body)
 			}))
 			server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that were dialled in vain
@@ -138,7 +139,8 @@ func TestTransportServers(t *testing.T) {
 				})
 			}
 			all.Wait()
-			require.Equal(t, []int64{quota, quota, workers*each - quota}, []int64{served.Load(), ok.Load(), refused.Load()}, "as many as allowed, and no more")
+			counts := []int64{served.Load(), ok.Load(), refused.Load()}
+			require.Equal(t, []int64{quota, quota, workers*each - quota}, counts, "as many as allowed, and no more")
 		})
 	}
 }
