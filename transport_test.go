@@ -147,16 +147,33 @@ func TestTransportEnded(t *testing.T) {
 	require.Len(t, rt.gate().keys, 1)
 }
 
-// MaxWait of the Advisor is that of a Transport without a Gate.
-func TestTransportMaxWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScript(`RateLimit: "a";r=0;t=30`)
-		rt := &Transport{Base: s, Advisor: Advisor{MaxWait: time.Second}}
-		for range 3 {
-			require.NoError(t, get(t, rt, example))
-		}
-		require.Equal(t, seconds(0, 1, 2), s.seen)
-	})
+// Requests wait for those of their key: of their origin, or what Key says. MaxWait of the
+// Advisor is that of a Transport without a Gate.
+func TestTransportWaits(t *testing.T) {
+	user := func(req *http.Request) string { return req.Header.Get("Authorization") }
+	for _, tc := range []struct {
+		name      string
+		transport *Transport
+		requests  string // addresses, each with the user behind a number sign
+		want      []time.Duration
+	}{
+		{"other origins", &Transport{}, "http://a/ https://a/ http://a:8080/ http://b/", seconds(0, 0, 0, 0)},
+		{"one origin", &Transport{}, "http://api.example/a http://API.EXAMPLE:80/b", seconds(0, 30)},
+		{"one user", &Transport{Key: user}, "http://a/#a http://a/#b http://a/ http://b/#a", seconds(0, 0, 0, 30)},
+		{"MaxWait", &Transport{Advisor: Advisor{MaxWait: time.Second}}, "http://a/ http://a/ http://a/", seconds(0, 1, 2)},
+	} {
+		inBubble(t, tc.name, func(t *testing.T) {
+			s := newScript(`RateLimit: "a";r=0;t=30`)
+			tc.transport.Base = s
+			for address := range strings.FieldsSeq(tc.requests) {
+				req := newRequest(t, address)
+				req.Header.Set("Authorization", req.URL.Fragment)
+				_, err := tc.transport.RoundTrip(req)
+				require.NoError(t, err)
+			}
+			require.Equal(t, tc.want, s.seen)
+		})
+	}
 }
 
 func TestTransportDefault(t *testing.T) {
@@ -187,28 +204,6 @@ func TestTransportKeys(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, originOf(u).String())
 	}
-	synctest.Test(t, func(t *testing.T) {
-		s := newScript(`RateLimit: "a";r=0;t=30`)
-		rt := &Transport{Base: s}
-		require.NoError(t, get(t, rt, "http://api.example/a"))
-		require.NoError(t, get(t, rt, "https://api.example/a"))
-		require.NoError(t, get(t, rt, "http://api.example:8080/a"))
-		require.NoError(t, get(t, rt, "http://example/a"))
-		require.Equal(t, seconds(0, 0, 0, 0), s.seen)
-		require.NoError(t, get(t, rt, "http://API.EXAMPLE:80/b"))
-		require.Equal(t, seconds(0, 0, 0, 0, 30), s.seen)
-	})
-	synctest.Test(t, func(t *testing.T) {
-		s := newScript(`RateLimit: "a";r=0;t=30`)
-		rt := &Transport{Base: s, Key: func(req *http.Request) string { return req.Header.Get("Authorization") }}
-		for _, user := range []string{"a", "b", "", "a"} {
-			req := newRequest(t, example)
-			req.Header.Set("Authorization", user)
-			_, err := rt.RoundTrip(req)
-			require.NoError(t, err)
-		}
-		require.Equal(t, seconds(0, 0, 0, 30), s.seen)
-	})
 }
 
 func TestTransportLeavesResponses(t *testing.T) {
