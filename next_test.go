@@ -191,14 +191,6 @@ func TestNextBounds(t *testing.T) {
 	}
 }
 
-// What is not in the form of the next draft costs no memory to see.
-func TestNextAllocations(t *testing.T) {
-	for _, line := range []string{"limit=100, remaining=50, reset=5", `burst;r=0.5;t=30`, `"burst";t=30`} {
-		lines := []string{line}
-		requireAllocs(t, 0, func() { _ = parseNextLimits(lines) })
-	}
-}
-
 // extensionText returns so many extension parameters, each of five bytes.
 func extensionText(n int) string {
 	var b strings.Builder

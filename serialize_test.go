@@ -194,6 +194,13 @@ func TestAllocations(t *testing.T) {
 	requireAllocs(t, 4, func() { _, _ = ParsePolicies(benchFull) })
 	requireAllocs(t, 1, func() { _, _ = ParseLimits(`"a";r=1`, `"b";r=1, "c";r=1`, `"d";r=1`) })
 	requireAllocs(t, 0, func() { _, _ = Parse(h) })
+
+	f := fieldsOf(t, `"a";q=10000;w=1000`, `"a";r=10000;t=10`)
+	requireAllocs(t, 0, func() { _ = f.Limits[0].Cap(f.Policies[0], 2) }) // a burst that is a whole number
+	for _, line := range []string{"limit=100, remaining=50, reset=5", `burst;r=0.5;t=30`, `"burst";t=30`} {
+		lines := []string{line} // not in the form of the next draft
+		requireAllocs(t, 0, func() { _ = parseNextLimits(lines) })
+	}
 }
 
 // TestJSON: members are written as testdata/fields/json.txt says, and read again.

@@ -86,12 +86,6 @@ func lawCap(t testing.TB, l Limit, p Policy, burst float64) {
 	}
 }
 
-// A burst that is a whole number costs no allocation.
-func TestCapAllocations(t *testing.T) {
-	f := fieldsOf(t, `"a";q=10000;w=1000`, `"a";r=10000;t=10`)
-	requireAllocs(t, 0, func() { _ = f.Limits[0].Cap(f.Policies[0], 2) })
-}
-
 func TestJitter(t *testing.T) {
 	source := func() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 	for _, tc := range []struct {
