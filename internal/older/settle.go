@@ -11,7 +11,6 @@ import (
 // settle finds what the tallies say together, and reports whether it had to guess the unit
 // of a reset. Each step needs those before it.
 func (ts *tallies) settle(option text.Format) (guessed bool) {
-	ts.joinNames() // facts of one policy under two names
 	for i := range ts.list {
 		ts.list[i].spend()
 	}
@@ -27,22 +26,6 @@ func (ts *tallies) settle(option text.Format) (guessed bool) {
 		ts.dropComments()
 	}
 	return guessed
-}
-
-// joinNames joins what remains of the daily limit to the daily limit: a policy whose name
-// ends in a word for the quota, and has none, belongs to the one without that word.
-func (ts *tallies) joinNames() {
-	for i := range ts.list {
-		t := &ts.list[i]
-		if t.quota != Unknown {
-			continue // as nearly always
-		}
-		if before, last := cutLast(t.policy); tokenOf(last).role == Quota {
-			if j := ts.find(tallyID{before, t.family, t.column}); j >= 0 && ts.list[j].quota != Unknown {
-				ts.absorb(j, i)
-			}
-		}
-	}
 }
 
 // settleWindow finds the window of a policy: that of a field; else that of the listed
