@@ -282,6 +282,17 @@ func TestGate(t *testing.T) {
 		require.Equal(t, 3*time.Minute, time.Until(early.Until))
 		require.Equal(t, 3*time.Minute, early.Advice.Wait)
 	})
+	inBubble(t, "what was over when an answer came does not count any more", func(t *testing.T) {
+		var g Gate
+		refused, late := enter(t, &g, "a"), enter(t, &g, "a")
+		refused.Answered(advised("429; a r=0;t=60"), time.Now())
+		time.Sleep(2 * time.Minute)
+		late.Answered(wait, time.Now())
+		start := time.Now()
+		enter(t, &g, "a")
+		enter(t, &g, "a")
+		require.Equal(t, time.Minute, time.Since(start), "no probe goes alone after a wait that refused nothing")
+	})
 	inBubble(t, "an answer from before its request took no time", func(t *testing.T) {
 		var g Gate
 		start := time.Now()
