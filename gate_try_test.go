@@ -58,24 +58,39 @@ func (emptyPackages) Import(path string) (*types.Package, error) {
 	return p, nil
 }
 
-// Who asks does not overtake one whose turn has come.
-func TestTryEnter(t *testing.T) {
+// Who asks does not overtake one whose turn has come, though its timer has not rung yet, and
+// is then behind it: too late for a deadline before an answer could come.
+func TestTimerIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
-		entered(t, &g, "a", "a r=0;t=7")
-		var all sync.WaitGroup
-		all.Go(func() { entered(t, &g, "a", "a r=5;t=60") })
-		synctest.Wait()
-		g.mu.Lock()
-		for _, e := range g.keys {
-			e.timer.Stop() // as if it had not rung yet
+		late := func(fields string) (waits *sync.WaitGroup) {
+			waits = new(sync.WaitGroup)
+			waits.Go(func() { entered(t, &g, "a", fields) })
+			synctest.Wait()
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			for _, e := range g.keys {
+				e.timer.Stop()
+			}
+			return waits
 		}
-		g.mu.Unlock()
+		first := enter(t, &g, "a")
+		time.Sleep(4 * time.Second) // no answer was faster
+		first.Answered(advised("Retry-After: 10"), time.Now())
+		waits := late("a r=0;t=7")
+		time.Sleep(20 * time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := g.Enter(ctx, "a")
+		require.ErrorAs(t, err, new(*WaitError))
+		waits.Wait()
+
+		waits = late("a r=5;t=60")
 		time.Sleep(10 * time.Second)
 		p, until := g.TryEnter("a")
 		require.Nil(t, p, "the other is the probe")
 		require.True(t, until.After(time.Now()))
-		all.Wait()
+		waits.Wait()
 	})
 }
 
