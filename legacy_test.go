@@ -412,7 +412,11 @@ func TestManyMembers(t *testing.T) {
 	for _, tt := range []struct {
 		key, part string
 		most      int
-	}{{"X-Sentry-Rate-Limits", "1:c", 4 * maxMembers}, {"X-Ms-Ratelimit-Remaining-Resource", "a;1", 4*maxMembers + 1}, {"X-App-Rate-Limit", "5:1", 2*maxMembers + 1}} {
+	}{
+		{"X-Sentry-Rate-Limits", "1:c", 4 * maxMembers},
+		{"X-Ms-Ratelimit-Remaining-Resource", "a;1", 4*maxMembers + 1},
+		{"X-App-Rate-Limit", "5:1", 2*maxMembers + 1},
+	} {
 		for n, ok := range map[int]bool{tt.most: true, tt.most + 1: false} {
 			_, err := ParseAny(http.Header{tt.key: {tt.part + strings.Repeat(","+tt.part, n-1)}}, LegacyOptions{})
 			require.Equal(t, ok, err == nil, "%s: %d parts of one policy", tt.key, n)
