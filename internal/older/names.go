@@ -339,7 +339,7 @@ func roleAt(said []token) (at int, part string) {
 	case t.kind == roleWord:
 		return last, ""
 	case said[0].kind == roleWord:
-		for at < last && said[at+1].kind == roleWord && said[at].yields() {
+		for said[at+1].kind == roleWord && said[at].yields() { // the last word is no role, so that it ends there
 			at++
 		}
 		return at, ""
