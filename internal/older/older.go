@@ -211,12 +211,12 @@ func (ts *tallies) cause(facts []Fact) Cause {
 // RateLimit-Policy themselves that is all but a Dictionary and Integer policies.
 func (f *Field) isCurrent() bool {
 	n := f.name
-	line, _ := firstLine(f.Lines)
-	if n.row != nil { // a dialect of draft-07, next to which a policy is current
-		return n.role == Policies && n.row.Read == nil && line != "" && line[0] == '"'
-	}
-	if n.kind != anchorKind && n.role != Policies {
+	if n.role != Policies && (n.kind != anchorKind || n.row != nil) {
 		return false
+	}
+	line, _ := firstLine(f.Lines)
+	if n.row != nil { // of a dialect of draft-07, next to which a policy is current
+		return n.row.Read == nil && line != "" && line[0] == '"'
 	}
 	switch {
 	case line == "":
