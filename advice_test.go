@@ -26,7 +26,7 @@ type row struct{ name, wire, want string }
 // the response above it.
 func readRows(table string) (rows []row) {
 	for _, b := range blocksOf("testdata/client/" + table + ".txt") {
-		wire, want, _ := strings.Cut("\n"+b.text, "\n= ")
+		wire, want := b.cut("\n"+b.text, "\n= ")
 		rows = append(rows, row{b.name, strings.TrimPrefix(wire, "\n"), strings.TrimSuffix(want, "\n")})
 	}
 	return rows

@@ -135,7 +135,10 @@ func dialectOf(said string) *Dialect {
 	for field := range strings.SplitSeq(said, ", ") {
 		name, role, _ := strings.Cut(field, " ")
 		role, format, _ := strings.Cut(role, " ")
-		f := DialectField{Name: name, Role: Role(slices.Index(roles, role)), Format: formatWords[format]}
+		f := DialectField{Name: name, Role: Role(slices.Index(roles, role)), Format: formatOf(format)}
+		if f.Role < 0 {
+			panic("no role: " + field)
+		}
 		d.Fields = append(d.Fields, f)
 	}
 	return d
@@ -145,8 +148,8 @@ func dialectOf(said string) *Dialect {
 // what it writes of them, or why it does not behind an exclamation mark.
 func TestSet(t *testing.T) {
 	for _, b := range readBlocks("set") {
-		given, rest, _ := strings.Cut("\n"+b.text, "\n= ")
-		dialect, written, _ := strings.Cut(rest, "\n")
+		given, rest := b.cut("\n"+b.text, "\n= ")
+		dialect, written := b.cut(rest, "\n")
 		d, h := dialectOf(dialect), wire(given)
 		f := fieldsOf(t, h.Get(PolicyField), h.Get(LimitField))
 		eachClock(t, b.name, written, func(t *testing.T, want string, now time.Time) {

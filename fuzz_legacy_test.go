@@ -153,14 +153,18 @@ func addLegacySeeds(f *testing.F) {
 
 func FuzzOlder(f *testing.F) {
 	addLegacySeeds(f)
-	f.Fuzz(func(t *testing.T, text string) { lawLegacy(t, wire(text)) })
+	f.Fuzz(func(t *testing.T, text string) {
+		h, _ := readLines(text)
+		lawLegacy(t, h)
+	})
 }
 
 func FuzzParseAny(f *testing.F) {
 	addLegacySeeds(f)
 	f.Fuzz(func(t *testing.T, text string) {
-		lawAny(t, wire(text))
-		d, ok := ParseRetryAfter(wire(text), late)
+		h, _ := readLines(text)
+		lawAny(t, h.Clone())
+		d, ok := ParseRetryAfter(h, late)
 		require.True(t, d >= 0 && (ok || d == 0))
 	})
 }

@@ -41,16 +41,30 @@ import (
 // arrival is when the responses of the tables arrive.
 var arrival = time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
 
-// wire makes a header of its lines.
+// wire makes a header of its lines. Another line is a mistake of the table.
 func wire(lines string) http.Header {
-	h := http.Header{}
-	for line := range strings.Lines(lines) {
-		name, value, ok := strings.Cut(strings.TrimLeft(strings.TrimSuffix(line, "\n"), " \t"), ":")
-		if ok {
-			h.Add(name, strings.TrimLeft(value, " "))
+	h, others := readLines(lines)
+	for _, line := range others {
+		if line != "" {
+			panic("no header line: " + line)
 		}
 	}
 	return h
+}
+
+// readLines makes a header of its lines, and returns those that are none.
+func readLines(lines string) (h http.Header, others []string) {
+	h = http.Header{}
+	for line := range strings.Lines(lines) {
+		line = strings.TrimLeft(strings.TrimSuffix(line, "\n"), " \t")
+		name, value, ok := strings.Cut(line, ":")
+		if ok {
+			h.Add(name, strings.TrimLeft(value, " "))
+		} else {
+			others = append(others, line)
+		}
+	}
+	return h, others
 }
 
 // responseOf makes a response of its lines.
@@ -78,6 +92,9 @@ func plainCases(table string) (cases []plainCase) {
 		text := "\n" + strings.TrimSuffix(b.text, "\n")
 		last := strings.LastIndexByte(text, '\n')
 		in, verdict := strings.TrimPrefix(text[:last], "\n"), text[last+1:]
+		if verdict != "=" && !strings.HasPrefix(verdict, "= ") && verdict != "!" && !strings.HasPrefix(verdict, "! ") {
+			panic(table + ": " + b.name + ": nothing is said of it")
+		}
 		cases = append(cases, plainCase{b.name, in, strings.TrimPrefix(verdict[1:], " "), verdict[0] == '!'})
 	}
 	return cases

@@ -104,9 +104,19 @@ type legacyCase struct {
 	wantErr string
 }
 
-// A block is one case of a table in testdata: its name stands behind two number
-// signs, and a line of which blanks matter, or bytes, is in quotes.
+// A block is one case of a table in testdata: its name, which no other case of the table has,
+// stands behind two number signs, and a line of which blanks matter, or bytes, is in quotes.
 type block struct{ name, text string }
+
+// cut cuts the text of a case in two. A case without the separator says nothing of what is
+// expected, which is a mistake.
+func (b *block) cut(text, separator string) (before, after string) {
+	before, after, ok := strings.Cut(text, separator)
+	if !ok {
+		panic(fmt.Sprintf("%s: there is no %q", b.name, separator))
+	}
+	return before, after
+}
 
 func readBlocks(table string) []block { return blocksOf("testdata/older/" + table + ".txt") }
 
@@ -128,6 +138,16 @@ func blocksOf(file string) (blocks []block) {
 			blocks[len(blocks)-1].text += line
 		}
 	}
+	names := map[string]bool{}
+	for _, b := range blocks {
+		if b.text == "" || names[b.name] {
+			panic(file + ": " + b.name + ": it is empty, or there twice")
+		}
+		names[b.name] = true
+	}
+	if len(blocks) == 0 {
+		panic(file + ": it is empty")
+	}
 	return blocks
 }
 
@@ -144,8 +164,8 @@ func (b *block) told() (option, rest string) {
 // limits, and the fields at fault behind an exclamation mark.
 func readTable(table string) (cases []legacyCase) {
 	for _, b := range readBlocks(table) {
-		wire, said, _ := strings.Cut(b.text, "\n=")
-		dialect, rest, _ := strings.Cut(said, "\n")
+		wire, said := b.cut(b.text, "\n=")
+		dialect, rest := b.cut(said, "\n")
 		rest, faults, _ := strings.Cut("\n"+rest, "\n! ")
 		limits := strings.ReplaceAll(strings.TrimSpace(rest), "\n", " | ")
 		cases = append(cases, legacyCase{b.name, wire, strings.TrimSpace(dialect), limits, strings.TrimSpace(faults)})
@@ -219,7 +239,7 @@ func TestRead(t *testing.T) {
 		told, rest := b.told()
 		o, ok := options[told]
 		require.True(t, ok, told)
-		lines, want, _ := strings.Cut(rest, "= ")
+		lines, want := b.cut(rest, "= ")
 		eachClock(t, b.name, lines, func(t *testing.T, text string, now time.Time) {
 			o.Now = now
 			got, err := ParseAny(wire(text), o)

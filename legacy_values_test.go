@@ -30,14 +30,23 @@ var formatWords = map[string]TimeFormat{
 	"http-date": TimeHTTPDate, "rfc3339": TimeRFC3339, "duration": TimeDuration,
 }
 
+// formatOf returns the format for which a table has a word.
+func formatOf(word string) TimeFormat {
+	format, ok := formatWords[word]
+	if !ok {
+		panic("no format: " + word)
+	}
+	return format
+}
+
 // readResets reads a table: the format behind a question mark, the value, and the seconds
 // behind an equals sign. A number that is guessed ends in a question mark.
 func readResets(table string) (cases []resetCase) {
 	for _, b := range readBlocks(table) {
 		format, rest := b.told()
-		value, want, _ := strings.Cut(rest, "\n= ")
+		value, want := b.cut(rest, "\n= ")
 		seconds, guessed := strings.CutSuffix(strings.TrimSpace(want), "?")
-		cases = append(cases, resetCase{b.name, formatWords[format], value, text.ParseDigits(seconds), guessed})
+		cases = append(cases, resetCase{b.name, formatOf(format), value, text.ParseDigits(seconds), guessed})
 	}
 	return cases
 }

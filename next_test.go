@@ -18,7 +18,7 @@ type responseCase struct {
 
 func readResponses(table string) (cases []responseCase) {
 	for _, b := range blocksOf("testdata/fields/" + table + ".txt") {
-		wire, said, _ := strings.Cut(strings.TrimSuffix(b.text, "\n"), "\n= ")
+		wire, said := b.cut(strings.TrimSuffix(b.text, "\n"), "\n= ")
 		said, faults, faulty := strings.Cut(said, "\n! ")
 		tc := responseCase{name: b.name, wire: wire, want: said}
 		if faulty {

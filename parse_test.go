@@ -50,7 +50,10 @@ func readFault(text string) *FieldError {
 	e := &FieldError{Offset: -1, Item: -1, Err: causeOf(cause)}
 	for part := range strings.SplitSeq(where, ", ") {
 		if member, ok := strings.CutPrefix(part, "member "); ok {
-			n, _ := strconv.Atoi(member)
+			n, err := strconv.Atoi(member)
+			if err != nil {
+				panic(err)
+			}
 			e.Item = n - 1
 		} else if strings.HasPrefix(part, LimitField) {
 			e.Field = part

@@ -152,9 +152,9 @@ func (p *play) run(place, lines string) {
 	number := 0
 	for line := range strings.Lines(lines) {
 		number++
-		at, events, ok := strings.Cut(strings.TrimSpace(line), " ")
-		if !ok {
-			continue
+		at, events, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if at == "" {
+			continue // the rest of the line of the settings
 		}
 		now := p.begin.Add(milliseconds(p.t, at))
 		if p.gate != nil {
@@ -226,6 +226,9 @@ func (p *play) verdict(now time.Time, costs []Cost) verdict {
 	return v
 }
 
+// mostWords are how many words follow that of an event, but for costs and a deadline.
+var mostWords = map[string]int{"send": 1, "wait": 1, "missed": 2, "fail": 1, "forget": 0, "open": 0, "is": 1}
+
 func (p *play) event(now time.Time, event string) {
 	p.t.Helper()
 	word, rest, _ := strings.Cut(event, " ")
@@ -234,6 +237,9 @@ func (p *play) event(now time.Time, event string) {
 	var deadline time.Time
 	if word != "answer" && word != "told" {
 		words, costs, deadline = p.options(words)
+	}
+	if most, ok := mostWords[word]; ok {
+		require.LessOrEqual(p.t, len(words), most, p.where)
 	}
 	v := p.verdict(now, costs)
 	switch word {
@@ -374,7 +380,10 @@ func (p *play) answer(now time.Time, n int, fields string) {
 		p.m.failed(p.trips[n-1])
 		return
 	}
-	a := Advisor{MaxWait: p.r.maxWait}.Advise(shortResponse(fields), now)
+	var a Advice
+	if fields != "fail" {
+		a = Advisor{MaxWait: p.r.maxWait}.Advise(shortResponse(fields), now)
+	}
 	if p.gate == nil {
 		told := reportOf(&a, p.trips[n-1].prices, nil)
 		p.m.answered(p.trips[n-1], &told, now, &p.r)
@@ -438,6 +447,7 @@ func (p *play) ended(now time.Time, how, until, word string, r *request) {
 
 func (p *play) shut(v verdict, words []string, costs []Cost) {
 	p.t.Helper()
+	require.Subset(p.t, []string{"certain", "polite", "behind"}, words[1:], p.where)
 	behind := slices.Contains(words, "behind")
 	require.Equal(p.t, behind, v.open, "%s: %+v", p.where, *p.m)
 	if p.gate != nil {
@@ -477,6 +487,8 @@ func shortResponse(text string) *http.Response {
 			if known {
 				resp.Header.Add(PolicyField, `"`+name+`";`+policy)
 			}
+		} else if part != "" {
+			panic("no part of a response: " + part)
 		}
 	}
 	return resp

@@ -95,8 +95,8 @@ type restrictHeaderCase struct {
 
 func restrictHeaderCases() (cases []restrictHeaderCase) {
 	for _, b := range readBlocks("restrict") {
-		header, rest, _ := strings.Cut(b.text, "= own\n")
-		own, want, _ := strings.Cut(rest, "= want\n")
+		header, rest := b.cut(b.text, "= own\n")
+		own, want := b.cut(rest, "= want\n")
 		cases = append(cases, restrictHeaderCase{b.name, header, own, want})
 	}
 	return cases

@@ -91,8 +91,9 @@ func readScene(t testing.TB, text string) (s scene) {
 	t.Helper()
 	for part := range strings.SplitSeq(strings.TrimPrefix(text, "> "), "\n> ") {
 		head, body, _ := strings.Cut(part, "\n")
-		head, more, _ := strings.Cut(head, ", ")
+		head, more, clauses := strings.Cut(head, ", ")
 		words := strings.Fields(head)
+		require.True(t, !clauses || words[0] == "limiter" || words[0] == "upstream" || words[0] == "answer", head)
 		switch words[0] {
 		case "before":
 			s.before = body
@@ -108,16 +109,23 @@ func readScene(t testing.TB, text string) (s scene) {
 			s.limiters[len(s.limiters)-1].decision.Problem = p
 		case "upstream":
 			s.upstream, s.proxied, s.tries = body, true, more
+			require.True(t, !clauses || tries[more] != nil || more == forOuter, more)
 		case "answer":
-			s.status, _ = strconv.Atoi(words[1])
+			var err error
+			s.status, err = strconv.Atoi(words[1])
+			require.NoError(t, err)
 			s.answer = body
-			if rules, ok := strings.CutPrefix(more, "breaks "); ok {
+			if clauses {
+				rules, ok := strings.CutPrefix(more, "breaks ")
+				require.True(t, ok, more)
 				s.breaks = strings.Fields(rules)
 			}
 		case "hears":
+			require.Empty(t, body, head)
 			s.hears = append(s.hears, words[1])
 		default:
 			require.Contains(t, between, head)
+			require.Empty(t, body, head)
 			s.handlers = append(s.handlers, between[head])
 		}
 	}
@@ -145,6 +153,8 @@ func readLevel(t testing.TB, clauses, body string) *level {
 				}
 				l.Legacy = append(l.Legacy, d)
 			}
+		default:
+			require.Empty(t, clause, "no clause of a limiter")
 		}
 	}
 	return l
@@ -200,6 +210,9 @@ var tries = map[string]func(base http.RoundTripper, r *http.Request) (*http.Resp
 	"down": func(http.RoundTripper, *http.Request) (*http.Response, error) { return nil, errDown },
 }
 
+// forOuter is an upstream to which the proxy of the outermost limiter sends.
+const forOuter = "for the outer one"
+
 // trying returns a Transport that tries in that way.
 func trying(way string, base http.RoundTripper) http.RoundTripper {
 	if tries[way] == nil {
@@ -238,7 +251,7 @@ func (s *scene) handler(t *testing.T, upstream *http.Response, header http.Heade
 	})
 	if s.proxied {
 		inner := s.limiters[len(s.limiters)-1]
-		if s.tries == "for the outer one" {
+		if s.tries == forOuter {
 			inner = s.limiters[0]
 		}
 		proxy := proxyTo(upstream, &inner.Middleware)
