@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -87,13 +88,15 @@ type plainCase struct {
 	refused        bool
 }
 
+var isVerdict = regexp.MustCompile(`(?m)^[=!]( |$)`)
+
 func plainCases(table string) (cases []plainCase) {
 	for _, b := range blocksOf("testdata/fields/" + table + ".txt") {
 		text := "\n" + strings.TrimSuffix(b.text, "\n")
 		last := strings.LastIndexByte(text, '\n')
 		in, verdict := strings.TrimPrefix(text[:last], "\n"), text[last+1:]
-		if verdict != "=" && !strings.HasPrefix(verdict, "= ") && verdict != "!" && !strings.HasPrefix(verdict, "! ") {
-			panic(table + ": " + b.name + ": nothing is said of it")
+		if !isVerdict.MatchString(verdict) || isVerdict.MatchString(in) {
+			panic(table + ": " + b.name + ": nothing is said of it, or twice")
 		}
 		cases = append(cases, plainCase{b.name, in, strings.TrimPrefix(verdict[1:], " "), verdict[0] == '!'})
 	}

@@ -28,8 +28,8 @@ var (
 
 var pointInTime = regexp.MustCompile(`@[a-z]+\+[0-9]+`)
 
-// spell replaces the points in time in a header: @unix+60, @ms+60, @us+60, @ns+60,
-// @http+60 and @rfc+60 lie a minute behind the second of now.
+// spell replaces the points in time in a header: @unix+60, @ms+60, @us+60, @ns+60, @http+60,
+// @utc+60, @long+60 (RFC 850) and @rfc+60 lie a minute behind the second of now.
 func spell(wire string, now time.Time) string {
 	forms := map[string]func(t time.Time) string{
 		"unix": func(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) },
@@ -37,6 +37,8 @@ func spell(wire string, now time.Time) string {
 		"us":   func(t time.Time) string { return strconv.FormatInt(t.UnixMicro(), 10) },
 		"ns":   func(t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) },
 		"http": func(t time.Time) string { return t.Format(http.TimeFormat) },
+		"utc":  func(t time.Time) string { return t.Format(time.RFC1123) },
+		"long": func(t time.Time) string { return t.Format("Monday, 02-Jan-06 15:04:05 GMT") },
 		"rfc":  func(t time.Time) string { return t.Format(time.RFC3339) },
 	}
 	return pointInTime.ReplaceAllStringFunc(wire, func(point string) string {

@@ -1,7 +1,9 @@
 package ratelimit
 
 import (
+	"math"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -45,8 +47,12 @@ func readResets(table string) (cases []resetCase) {
 	for _, b := range readBlocks(table) {
 		format, rest := b.told()
 		value, want := b.cut(rest, "\n= ")
-		seconds, guessed := strings.CutSuffix(strings.TrimSpace(want), "?")
-		cases = append(cases, resetCase{b.name, formatOf(format), value, text.ParseDigits(seconds), guessed})
+		digits, guessed := strings.CutSuffix(strings.TrimSpace(want), "?")
+		seconds, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil {
+			panic(b.name + ": " + err.Error())
+		}
+		cases = append(cases, resetCase{b.name, formatOf(format), value, seconds, guessed})
 	}
 	return cases
 }
@@ -65,6 +71,13 @@ func TestOlderReset(t *testing.T) {
 			}, got)
 		})
 	}
+}
+
+// TestOlderResetSaturates: a number that no count of nanoseconds holds is the latest time.
+func TestOlderResetSaturates(t *testing.T) {
+	got, err := ParseAny(http.Header{"X-Ratelimit-Reset": {strings.Repeat("9", 40)}}, LegacyOptions{Now: late})
+	require.NoError(t, err)
+	require.Equal(t, SecondsOf(math.MaxInt64/1_000_000_000-late.Unix()+1), got.Limits[0].Reset)
 }
 
 func TestOlderResetFaults(t *testing.T) {

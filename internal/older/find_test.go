@@ -42,6 +42,14 @@ func TestNamesRemembered(t *testing.T) {
 	}
 }
 
+// TestNamesAllocations: a name that is remembered costs nothing.
+func TestNamesAllocations(t *testing.T) {
+	for _, key := range []string{"X-Amzn-Requestid", "X-Amzn-Trace-Id", "X-Ms-Request-Id", "X-Acme-Remaining"} {
+		require.Equal(t, key, nameOf(key).key)
+		require.Zero(t, testing.AllocsPerRun(100, func() { nameOf(key) }), key)
+	}
+}
+
 // TestSortFields: keys that differ by case alone have one order, whatever that of the header.
 func TestSortFields(t *testing.T) {
 	table := NewTable("acme", []Row{{Name: "Acme-Left", Role: Remaining}})
