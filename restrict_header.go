@@ -141,7 +141,7 @@ func restrictOlder(h http.Header, own *Fields, o *LegacyOptions) (lowered Fields
 	before := e.read("")
 	err = e.restrict(own)
 	if len(e.written) == 0 {
-		return lowered, nil
+		return lowered, err
 	}
 	after := e.read("")
 	if err == nil && !noneMoreThan(before, after) {
@@ -158,9 +158,9 @@ func restrictOlder(h http.Header, own *Fields, o *LegacyOptions) (lowered Fields
 // do. No response is known that needs more.
 const maxRounds = 3
 
-// restrict lowers the fields to what own allows. Of several limits one may say after that
-// what another says, so that the two are read as one, with the reset of either: this one
-// has to be lowered as well, by a further round.
+// restrict lowers the fields to what own allows. A limit that has been lowered may say the
+// same as another, and whoever reads the two as one gives it the reset of either. What is
+// read so has to be lowered as well, by a further round.
 func (e *olderEdit) restrict(own *Fields) error {
 	policies := newMatcher(own.Policies)
 	for range maxRounds {
@@ -271,8 +271,11 @@ func (e *olderEdit) lowerForm(limits []olderLimit) error {
 	form, mark := limits[0].form, len(e.written)
 	before := e.read(form)
 	for _, resets := range []bool{true, false} {
+		if !resets {
+			e.undo(mark)
+		}
 		bounds, ok := e.lower(limits, resets)
-		if len(e.written) == mark && ok {
+		if len(e.written) == mark {
 			return nil
 		}
 		after := e.read(form)
@@ -280,10 +283,6 @@ func (e *olderEdit) lowerForm(limits []olderLimit) error {
 		if ok && noneMoreThan(before, after) && !slices.ContainsFunc(after, short) {
 			return nil
 		}
-		if !resets {
-			break
-		}
-		e.undo(mark)
 	}
 	return e.unsaid()
 }
@@ -445,14 +444,13 @@ func (e *olderEdit) lower(limits []olderLimit, resets bool) (bounds Advice, ok b
 			continue
 		}
 		for _, held := range l.holders {
-			n, lowers := l.lowered(held)
 			if held.Role == older.Reset && !resets {
 				continue
 			}
 			if held.Role == older.Reset && l.remaining != Unknown {
 				bounds.Fields.Limits = append(bounds.Fields.Limits, Limit{Remaining: l.least(), Reset: l.bound.reset})
 			}
-			if lowers {
+			if n, lowers := l.lowered(held); lowers {
 				ok = e.write(held, n) && ok
 			}
 		}
