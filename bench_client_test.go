@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"net/http"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,51 +30,5 @@ func TestRoundTripAllocations(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, tc.lines != "", (Advisor{}).Advise(resp, arrival).Pace > 0)
 		})
-	}
-}
-
-// What a Transport costs, as ratios: a response without fields against reading it,
-// many keys against one, and one with the current fields against a parse by httpsfv.
-func BenchmarkRoundTripRatios(b *testing.B) {
-	requests := func(n int) (list []*http.Request) {
-		for i := range n {
-			list = append(list, newRequest(b, "http://"+strconv.Itoa(i)+".example/"))
-		}
-		return list
-	}
-	silent := responseOf(unrelated)
-	for _, bc := range []struct {
-		name string
-		one  func(*Transport, *http.Request)
-		keys int
-		resp *http.Response
-	}{
-		{"silent against ParseAny", func(rt *Transport, _ *http.Request) {
-			if _, err := ParseAny(silent.Header, LegacyOptions{}); err != nil {
-				b.Fatal(err)
-			}
-		}, 1, silent},
-		{"2000 keys against one", roundTrip, 2000, responseOf(unrelated + LimitField + ": " + benchLimit)},
-		{"current fields against httpsfv", func(*Transport, *http.Request) {
-			if _, err := oracleLimits(benchLimit); err != nil {
-				b.Fatal(err)
-			}
-		}, 1, &http.Response{Header: http.Header{limitKey: {benchLimit}}}},
-	} {
-		b.Run(bc.name, func(b *testing.B) {
-			one, all := requests(1)[0], requests(bc.keys)
-			few, many := &Transport{Base: &shelf{bc.resp}}, &Transport{Base: &shelf{bc.resp}}
-			i := 0
-			benchRatio(b, func() {
-				roundTrip(many, all[i%len(all)])
-				i++
-			}, func() { bc.one(few, one) })
-		})
-	}
-}
-
-func roundTrip(rt *Transport, req *http.Request) {
-	if resp, err := rt.RoundTrip(req); err != nil || resp == nil {
-		panic("no response")
 	}
 }

@@ -2,9 +2,7 @@ package ratelimit
 
 import (
 	"fmt"
-	"math"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -32,62 +30,4 @@ func BenchmarkHostile(b *testing.B) {
 			})
 		}
 	}
-}
-
-// BenchmarkParams reports how many times as long ten times the parameters of a
-// member take.
-func BenchmarkParams(b *testing.B) {
-	few, many := Limit{Params: extensions(25)}, Limit{Params: extensions(250)}
-	buf := make([]byte, 0, 8<<10)
-	b.Run("AppendLimits", func(b *testing.B) {
-		benchRatio(b, func() { _, _ = AppendLimits(buf, many) }, func() { _, _ = AppendLimits(buf, few) })
-	})
-	fewLine, manyLine := few.String(), many.String()
-	b.Run("ParseLimits", func(b *testing.B) {
-		benchRatio(b, func() { _, _ = ParseLimits(manyLine) }, func() { _, _ = ParseLimits(fewLine) })
-	})
-}
-
-// A side is one of two ways to do the same work.
-type side struct {
-	work  func()
-	calls int           // of a round
-	best  time.Duration // of the fastest round
-}
-
-// newSide finds out how many calls take about a millisecond.
-func newSide(work func()) *side {
-	s := &side{work: work, calls: 1}
-	for {
-		s.best = math.MaxInt64
-		if s.round(); s.best >= time.Millisecond {
-			return s
-		}
-		s.calls *= 2
-	}
-}
-
-func (s *side) round() {
-	start := time.Now()
-	for range s.calls {
-		s.work()
-	}
-	s.best = min(s.best, time.Since(start))
-}
-
-// each returns the nanoseconds of one call in the fastest round.
-func (s *side) each() float64 { return float64(s.best) / float64(s.calls) }
-
-// benchRatio reports the time of ours as a part of that of the baseline: of each
-// the fastest of interleaved rounds, so that both see the same machine.
-func benchRatio(b *testing.B, ours, baseline func()) {
-	o, base := newSide(ours), newSide(baseline)
-	for b.Loop() {
-		o.round()
-		base.round()
-	}
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(o.each(), "ours-ns")
-	b.ReportMetric(base.each(), "baseline-ns")
-	b.ReportMetric(o.each()/base.each(), "ratio")
 }

@@ -1,13 +1,15 @@
 //go:build unix
 
-package ratelimit
+package main
 
 import (
+	"net/http"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/httpfields/ratelimit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -18,19 +20,22 @@ func cpuTime(tb testing.TB) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// What a request to one key costs the processors, by one goroutine and by sixteen, in
-// turns: the best of each.
-func BenchmarkOneKey(b *testing.B) {
+// BenchmarkOneKeyRatio: what a request to one key costs the processors, by one goroutine and
+// by sixteen, in turns: the best of each.
+func BenchmarkOneKeyRatio(b *testing.B) {
 	const requests, many = 16 * 2000, 16
-	rt := &Transport{Base: &shelf{responseOf(unrelated + LimitField + ": " + benchLimit)}}
-	req := newRequest(b, example)
+	rt := &ratelimit.Transport{Base: &shelf{&http.Response{Header: response(currentLimit)}}}
+	req, err := http.NewRequest(http.MethodGet, "http://api.example/", nil)
+	require.NoError(b, err)
 	each := func(goroutines int) float64 {
 		begin := cpuTime(b)
 		var all sync.WaitGroup
 		for range goroutines {
 			all.Go(func() {
 				for range requests / goroutines {
-					roundTrip(rt, req)
+					if _, err := rt.RoundTrip(req); err != nil {
+						panic(err)
+					}
 				}
 			})
 		}

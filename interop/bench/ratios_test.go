@@ -1,0 +1,178 @@
+package main
+
+import (
+	"maps"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+	"github.com/httpfields/ratelimit"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	current      = "RateLimit-Policy: \"default\";q=100;w=60\nRateLimit: " + oneLimit
+	currentLimit = "RateLimit: " + oneLimit
+)
+
+// fieldsOf reads the two fields of their values.
+func fieldsOf(b *testing.B, policies, limits string) ratelimit.Fields {
+	f, err := ratelimit.Parse(http.Header{"Ratelimit-Policy": {policies}, "Ratelimit": {limits}})
+	require.NoError(b, err)
+	return f
+}
+
+// parsed is one limit in the current form, read by httpsfv.
+func parsed() *contender {
+	return inGo(func() (httpsfv.List, error) { return httpsfv.UnmarshalList([]string{oneLimit}) })
+}
+
+// done makes a contender of what returns nothing.
+func done(do func()) *contender {
+	return inGo(func() (struct{}, error) {
+		do()
+		return struct{}{}, nil
+	})
+}
+
+// otherForms are responses that the table of docs/speed.md does not have.
+var otherForms = []form{
+	{name: "ids of a cloud", header: response(`
+		X-Amzn-Requestid: 5bbd2b3c-6f8a-4f0f-8d3f-0a7b6c5d4e3f
+		X-Amzn-Trace-Id: Root=1-5759e988-bd862e3fe1be46a994272793
+		X-Ms-Request-Id: 6a5d4b3c-1f2e-4d3c-8b7a-9f8e7d6c5b4a`)},
+	{name: "a look-alike", header: response("X-Acme-Remaining: 5")},
+	{name: "words", header: response(`
+		Acme-Rate-Limit-Limit: 60
+		Acme-Rate-Limit-Remaining: 56
+		Acme-Rate-Limit-Reset: 30s`)},
+	{name: "x-ratelimit", header: response(`
+		X-RateLimit-Limit: 60
+		X-RateLimit-Remaining: 56
+		X-RateLimit-Reset: 30`)},
+	{name: "anthropic", header: response(`
+		Anthropic-RateLimit-Requests-Limit: 50
+		Anthropic-RateLimit-Requests-Remaining: 49
+		Anthropic-RateLimit-Requests-Reset: 2026-11-21T03:00:30Z`)},
+}
+
+// BenchmarkLegacyRatios measures the older forms in the time in which httpsfv reads one limit
+// in the current one, and what a dialect of the caller's adds.
+func BenchmarkLegacyRatios(b *testing.B) {
+	now := time.Now()
+	mine := &ratelimit.Dialect{Name: "mine", Fields: []ratelimit.DialectField{
+		{Name: "Acme-Quota", Role: ratelimit.RoleQuota}, {Name: "Acme-Left", Role: ratelimit.RoleRemaining},
+	}}
+	for _, f := range append(forms(now), otherForms...) {
+		parse := func(dialects ...*ratelimit.Dialect) *contender {
+			return inGo(func() (ratelimit.Fields, error) {
+				return ratelimit.ParseAny(f.header, ratelimit.LegacyOptions{Now: now, Dialects: dialects})
+			})
+		}
+		b.Run("ParseAny/"+f.name, func(b *testing.B) { benchRatio(b, parse(), parsed()) })
+		b.Run("OneDialect/"+f.name, func(b *testing.B) { benchRatio(b, parse(mine), parse()) })
+	}
+}
+
+// BenchmarkPartyRatios measures what clients and servers do, in the same time.
+func BenchmarkPartyRatios(b *testing.B) {
+	now := time.Now()
+	resp := &http.Response{StatusCode: http.StatusOK, Header: response(current)}
+	github := response("X-RateLimit-Limit: 5000\nX-RateLimit-Remaining: 4997\nX-RateLimit-Used: 3\nX-RateLimit-Resource: core\n" +
+		"X-RateLimit-Reset: " + strconv.FormatInt(now.Unix()+60, 10))
+	own := fieldsOf(b, `"gateway";q=10;w=1`, `"gateway";r=4;t=1`)
+	left, refused := fieldsOf(b, `"default";q=100;w=60`, oneLimit), fieldsOf(b, `"default";q=100;w=60`, `"default";r=0;t=30`)
+	problem := ratelimit.NewProblem(ratelimit.QuotaExceeded, "default")
+	h, w, r := http.Header{}, &sink{header: response("")}, &http.Request{Method: http.MethodGet}
+	for _, bc := range []struct {
+		name string
+		work func() error
+	}{
+		{"Set", func() error { return ratelimit.XRateLimit.Set(h, left, now) }},
+		{"RestrictHeader, and a copy of the header", func() error {
+			return ratelimit.RestrictHeader(maps.Clone(github), own, ratelimit.LegacyOptions{Now: now})
+		}},
+		{"Refuse", func() error { return ratelimit.Refuse(w, r, refused, problem) }},
+	} {
+		b.Run(bc.name, func(b *testing.B) {
+			benchRatio(b, inGo(func() (struct{}, error) { return struct{}{}, bc.work() }), parsed())
+		})
+	}
+	for _, bc := range []struct {
+		name string
+		work func()
+	}{
+		{"Advise", func() { ratelimit.Advisor{}.Advise(resp, now) }},
+		{"Check", func() { ratelimit.Check(resp) }},
+		{"Expose", func() {
+			delete(resp.Header, "Access-Control-Expose-Headers")
+			ratelimit.Expose(resp.Header)
+		}},
+	} {
+		b.Run(bc.name, func(b *testing.B) { benchRatio(b, done(bc.work), parsed()) })
+	}
+}
+
+// BenchmarkParamsRatios reports how many times as long ten times the parameters of a member
+// take.
+func BenchmarkParamsRatios(b *testing.B) {
+	limit := func(n int) (l ratelimit.Limit) {
+		for i := range n {
+			l.Params = append(l.Params, ratelimit.Param{Key: "x" + strconv.Itoa(i), Value: true})
+		}
+		return l
+	}
+	few, many := limit(25), limit(250)
+	buf := make([]byte, 0, 8<<10)
+	write := func(l ratelimit.Limit) *contender {
+		return inGo(func() ([]byte, error) { return ratelimit.AppendLimits(buf, l) })
+	}
+	read := func(l ratelimit.Limit) *contender {
+		line := l.String()
+		return inGo(func() ([]ratelimit.Limit, error) { return ratelimit.ParseLimits(line) })
+	}
+	b.Run("AppendLimits", func(b *testing.B) { benchRatio(b, write(many), write(few)) })
+	b.Run("ParseLimits", func(b *testing.B) { benchRatio(b, read(many), read(few)) })
+}
+
+// A shelf is a base of a Transport that answers out of memory.
+type shelf struct{ resp *http.Response }
+
+func (s *shelf) RoundTrip(*http.Request) (*http.Response, error) { return s.resp, nil }
+
+// passing is a Transport that lets requests to so many origins pass, one after the other.
+func passing(b *testing.B, origins int, resp *http.Response) *contender {
+	var requests []*http.Request
+	for i := range origins {
+		req, err := http.NewRequest(http.MethodGet, "http://"+strconv.Itoa(i)+".example/", nil)
+		require.NoError(b, err)
+		requests = append(requests, req)
+	}
+	rt, i := &ratelimit.Transport{Base: &shelf{resp}}, 0
+	return inGo(func() (*http.Response, error) {
+		i++
+		return rt.RoundTrip(requests[i%origins])
+	})
+}
+
+// BenchmarkRoundTripRatios: what a Transport costs, as ratios: a response without fields
+// against reading it, many keys against one, and one with the current fields against a parse
+// by httpsfv and its checks.
+func BenchmarkRoundTripRatios(b *testing.B) {
+	silent := response("")
+	b.Run("silent against ParseAny", func(b *testing.B) {
+		benchRatio(b, passing(b, 1, &http.Response{Header: silent}), inGo(func() (ratelimit.Fields, error) {
+			return ratelimit.ParseAny(silent, ratelimit.LegacyOptions{})
+		}))
+	})
+	b.Run("2000 keys against one", func(b *testing.B) {
+		resp := &http.Response{Header: response(currentLimit)}
+		benchRatio(b, passing(b, 2000, resp), passing(b, 1, resp))
+	})
+	b.Run("current fields against httpsfv", func(b *testing.B) {
+		resp := &http.Response{Header: http.Header{"Ratelimit": {oneLimit}}}
+		benchRatio(b, passing(b, 1, resp), inGo(func() ([]ratelimit.Limit, error) { return sfvLimits(oneLimit) }))
+	})
+}
