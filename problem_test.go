@@ -135,14 +135,7 @@ func lawProblem(t testing.TB, p Problem) {
 
 // slowProblem is what package json makes of p.
 func slowProblem(t testing.TB, p Problem) string {
-	encode := func(v any) string {
-		var b strings.Builder
-		enc := json.NewEncoder(&b)
-		enc.SetEscapeHTML(false)
-		require.NoError(t, enc.Encode(v))
-		return strings.TrimSpace(b.String())
-	}
-	text := encode(struct {
+	text := encodeVector(t, struct {
 		Type             string   `json:"type,omitzero"`
 		Title            string   `json:"title,omitzero"`
 		Status           int      `json:"status,omitzero"`
@@ -157,7 +150,7 @@ func slowProblem(t testing.TB, p Problem) string {
 	if text == "{}" {
 		comma = ""
 	}
-	return text[:len(text)-1] + comma + encode(p.Extensions)[1:]
+	return text[:len(text)-1] + comma + encodeVector(t, p.Extensions)[1:]
 }
 
 // Strings are written as package json writes them, with whatever has to be escaped

@@ -13,20 +13,30 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// A writtenVector is what testdata/vectors says of members, or of a value.
+type writtenVector struct {
+	Text  *string
+	Error *vectorError
+}
+
 // TestFormat: the members of testdata/vectors/texts.json are written as it says, or refused.
 func TestFormat(t *testing.T) {
-	for _, v := range readVectors[textVector](t, "texts") {
+	type text struct {
+		textVector
+		writtenVector
+	}
+	for _, v := range readVectors[text](t, "texts") {
 		t.Run(v.Name, func(t *testing.T) {
 			if v.Limits != nil {
-				runFormat(t, limitCodec, v.limits(), v, Limit{Name: "good"})
+				runFormat(t, limitCodec, vectorMembers(t, v.Limits, (*vectorMember).limit), v.writtenVector, Limit{Name: "good"})
 			} else {
-				runFormat(t, policyCodec, v.policies(), v, Policy{Name: "good"})
+				runFormat(t, policyCodec, vectorMembers(t, v.Policies, (*vectorMember).policy), v.writtenVector, Policy{Name: "good"})
 			}
 		})
 	}
 }
 
-func runFormat[T memberType[T]](t *testing.T, c codec[T], members []T, v textVector, good T) {
+func runFormat[T memberType[T]](t *testing.T, c codec[T], members []T, v writtenVector, good T) {
 	got, err := c.format(members...)
 	c.lawWrite(t, members...)
 	if v.Error == nil {
@@ -81,7 +91,11 @@ var goValues = []valueCase{
 // Values of every type that Param lists, and what is refused.
 func TestFormatValues(t *testing.T) {
 	cases := goValues
-	for _, v := range readVectors[valueVector](t, "values") {
+	type value struct {
+		valueVector
+		writtenVector
+	}
+	for _, v := range readVectors[value](t, "values") {
 		tc := valueCase{name: v.Name, value: readVectorValue(v.Value)}
 		if v.Error != nil {
 			tc.err = causeOf(v.Error.Cause)

@@ -14,15 +14,14 @@ import (
 )
 
 type (
-	// sequenceVector is what a server answered to one client, and either the findings
-	// of a Sequence, or when a client that obeys may send its next request.
+	// sequenceVector is what a server answered to one client, and when a client that obeys may
+	// send its next request. If that is absent, it is about the findings of a Sequence.
 	sequenceVector struct {
-		Name      string            `json:"name"`
-		Began     time.Time         `json:"began"` // from which the times count
-		Alone     bool              `json:"alone,omitempty"`
-		Exchanges []exchangeVector  `json:"exchanges"` // in the order in which their answers arrived
-		Findings  []sequenceFinding `json:"findings,omitzero"`
-		Next      *int64            `json:"next,omitempty"` // in milliseconds
+		Name      string           `json:"name"`
+		Began     time.Time        `json:"began"` // from which the times count
+		Alone     bool             `json:"alone,omitempty"`
+		Exchanges []exchangeVector `json:"exchanges"`      // in the order in which their answers arrived
+		Next      *int64           `json:"next,omitempty"` // in milliseconds
 	}
 	// exchangeVector is a request and its answer, which is absent where it was lost, or
 	// has not arrived yet. Times are in milliseconds.
@@ -40,8 +39,8 @@ type (
 
 // exchangeOf returns the exchange of a request, and of an answer in the wire's text.
 func exchangeOf(sent, received int64, text string) exchangeVector {
-	status, header := vectorResponse(text)
-	return exchangeVector{sent, &received, status, header}
+	v := vectorResponse("", text, time.Time{})
+	return exchangeVector{sent, &received, v.Status, v.Header}
 }
 
 // response returns the answer, or nil if there is none.
@@ -49,7 +48,7 @@ func (x *exchangeVector) response() *http.Response {
 	if x.Received == nil {
 		return nil
 	}
-	return &http.Response{StatusCode: x.Status, Header: headerOf(x.Header), Body: http.NoBody}
+	return (&responseVector{Status: x.Status, Header: x.Header}).response()
 }
 
 func (v *sequenceVector) at(ms int64) time.Time {
@@ -118,17 +117,15 @@ func sequenceVectors(t *testing.T) {
 		for i := range f.n {
 			ms := int64(float64(i)*f.every*1000 + 0.5)
 			v.Exchanges = append(v.Exchanges, exchangeOf(ms, ms+10, f.serve(i, float64(ms)/1000)))
-			v.Findings = v.findings()
 			r := sequenceRules[f.rule]
-			if slices.ContainsFunc(v.Findings, func(found sequenceFinding) bool { return found.Rule == r.id && found.Level == f.alone.String() }) {
+			if slices.ContainsFunc(v.findings(), func(found sequenceFinding) bool { return found.Rule == r.id && found.Level == f.alone.String() }) {
 				break
 			}
 		}
-		require.NotEmpty(t, v.Findings, f.name)
+		require.NotEmpty(t, v.findings(), f.name)
 		list = append(list, v)
 		if f.rule == ruleEarly { // others explain it
 			v.Name, v.Alone = "not alone: "+f.name, false
-			v.Findings = v.findings()
 			list = append(list, v)
 		}
 	}
@@ -143,15 +140,16 @@ func sequenceVectors(t *testing.T) {
 	}
 	shown := map[string]bool{} // the rules
 	about := "what a server answered to one client, and what it shows, or when the client may go on"
-	checkVectors(t, "sequences", about, list, func(v *sequenceVector) {
-		if v.Next == nil {
-			v.Findings = v.findings()
-			for _, f := range v.Findings {
-				shown[f.Rule] = true
-			}
-			return
+	checkVectors(t, "sequences", about, list, func(v sequenceVector) madeVector {
+		if v.Next != nil {
+			synctest.Test(t, func(t *testing.T) { require.Equal(t, *v.Next, v.next(t)) })
+			return madeVector{}
 		}
-		synctest.Test(t, func(t *testing.T) { require.Equal(t, *v.Next, v.next(t)) })
+		findings := v.findings()
+		for _, f := range findings {
+			shown[f.Rule] = true
+		}
+		return madeVector{Findings: findings}
 	})
 	for _, r := range sequenceRules {
 		require.True(t, shown[r.id], "no vector breaks %s", r.id)

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"encoding/base32"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,8 +20,8 @@ import (
 var update = flag.Bool("update", false, "rewrite the files that tests generate")
 
 // The vectors give the tables of the tests to other implementations.
-// testdata/vectors/README.md describes their form, and schema.json defines it. Each
-// type of a case begins with what goes in; the rest is what this package makes of it.
+// testdata/vectors/README.md describes their form, and schema.json defines it. A case begins
+// with what goes in, which has a type; what this package makes of that stands behind it.
 
 // TestVectors fails if the files are not what the tables of the tests say, or if what
 // goes in cannot be read from the files as another implementation would.
@@ -34,6 +32,7 @@ func TestVectors(t *testing.T) {
 	textVectors(t)
 	legacyVectors(t)
 	joinVectors(t)
+	capVectors(t)
 	problemVectors(t)
 	adviceVectors(t)
 	restrictVectors(t)
@@ -41,40 +40,69 @@ func TestVectors(t *testing.T) {
 	sequenceVectors(t)
 }
 
+// A madeVector is what this package makes of a case. Each kind has some of its members.
+type madeVector struct {
+	Dialect   *string        `json:"dialect,omitempty"`
+	Guessed   bool           `json:"guessed,omitempty"`
+	Want      any            `json:"want,omitempty"`
+	Policy    *Policy        `json:"policy,omitempty"`
+	Policies  []Policy       `json:"policies,omitzero"`
+	Limits    []Limit        `json:"limits,omitzero"`
+	Canonical *string        `json:"canonical,omitempty"`
+	Text      *string        `json:"text,omitempty"`
+	Problem   *vectorProblem `json:"problem,omitempty"`
+	Written   string         `json:"written,omitempty"` // if that is the text of the problem
+	Wait      *time.Duration `json:"wait,omitempty"`    // in nanoseconds
+	Pace      *time.Duration `json:"pace,omitempty"`
+	Source    string         `json:"source,omitempty"`
+	Limit     string         `json:"limit,omitempty"`
+	Capped    bool           `json:"capped,omitempty"`
+	Tightest  *string        `json:"tightest,omitempty"`
+	Remaining *int64         `json:"remaining,omitempty"`
+	Findings  any            `json:"findings,omitempty"`
+	Error     *vectorError   `json:"error,omitempty"`
+	Errors    []vectorError  `json:"errors,omitempty"`
+}
+
 // maxVector is the length from which a case is no vector. Longer ones are about
 // bounds, and say the same as their names.
 const maxVector = 3000
 
-// checkVectors checks the file of a kind. The function completes a case: first those
-// of the tables, which give the file, and then those that the file has.
-func checkVectors[T any](t *testing.T, kind, about string, cases []T, complete func(*T)) {
+// checkVectors checks the file of a kind. The function says what is made of a case: first of
+// those of the tables, which give the file, and then of those that are read out of it.
+func checkVectors[In any](t *testing.T, kind, about string, cases []In, made func(In) madeVector) {
 	t.Helper()
 	var list []string
-	for i := range cases {
-		complete(&cases[i])
-		if c := encodeVector(t, cases[i]); len(c) < maxVector {
-			list = append(list, c)
+	seen := map[string]bool{}
+	for _, in := range cases {
+		c := vectorOf(t, in, made(in))
+		if len(c) >= maxVector {
+			continue
 		}
+		list = append(list, c)
+		var named struct{ Name, Group string }
+		require.NoError(t, json.Unmarshal([]byte(c), &named))
+		require.False(t, seen[named.Group+"/"+named.Name], "%s has %q twice", kind, named.Name)
+		seen[named.Group+"/"+named.Name] = true
+		var read In
+		require.NoError(t, json.Unmarshal([]byte(c), &read))
+		require.Equal(t, c, vectorOf(t, read, made(read)), "%s: %s", kind, named.Name)
 	}
 	head := fmt.Sprintf("{\n\"kind\": %q,\n\"about\": %q,\n", kind, about)
 	if kind == "next" {
 		head += "\"unpublished\": true,\n"
 	}
 	checkVectorFile(t, kind+".json", head+"\"cases\": [\n"+strings.Join(list, ",\n")+"\n]\n}\n")
+}
 
-	seen := map[string]bool{}
-	for _, c := range list {
-		var named struct{ Name, Group string }
-		require.NoError(t, json.Unmarshal([]byte(c), &named))
-		require.False(t, seen[named.Group+"/"+named.Name], "%s has %q twice", kind, named.Name)
-		seen[named.Group+"/"+named.Name] = true
-		dec := json.NewDecoder(strings.NewReader(c))
-		dec.DisallowUnknownFields()
-		var v T
-		require.NoError(t, dec.Decode(&v))
-		complete(&v)
-		require.Equal(t, c, encodeVector(t, v), "%s: %s", kind, named.Name)
+// vectorOf returns a case: what goes in, and what is made of it.
+func vectorOf(t *testing.T, in, made any) string {
+	t.Helper()
+	c, rest := encodeVector(t, in), encodeVector(t, made)
+	if rest == "{}" {
+		return c
 	}
+	return strings.TrimSuffix(c, "}") + "," + strings.TrimPrefix(rest, "{")
 }
 
 // readVectors returns the cases of a file that is a table itself, and is not made of one.
@@ -87,7 +115,7 @@ func readVectors[T any](t *testing.T, kind string) []T {
 	return file.Cases
 }
 
-func encodeVector(t *testing.T, v any) string {
+func encodeVector(t testing.TB, v any) string {
 	t.Helper()
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -163,17 +191,29 @@ func vectorHeader(text string) []string {
 	return escapeLatin1(lines)
 }
 
-// vectorResponse returns the status and the header of a response in the wire's text.
-func vectorResponse(text string) (status int, header []string) {
-	status = responseOf(text).StatusCode
+// A responseVector is a response, or its header alone, or the moment at which that arrived too.
+type responseVector struct {
+	Name    string    `json:"name"`
+	Group   string    `json:"group,omitempty"`
+	Status  int       `json:"status,omitempty"`
+	Header  []string  `json:"header"`
+	Arrived time.Time `json:"arrived,omitzero"`
+}
+
+// vectorResponse returns a response in the wire's text.
+func vectorResponse(name, text string, arrived time.Time) responseVector {
+	status := responseOf(text).StatusCode
 	if strings.HasPrefix(text, "HTTP/") {
 		_, text, _ = strings.Cut(text, "\n")
 	}
-	return status, vectorHeader(text)
+	return responseVector{Name: name, Status: status, Header: vectorHeader(text), Arrived: arrived}
 }
 
-// headerOf makes a header of lines in a vector.
-func headerOf(lines []string) http.Header { return wire(strings.Join(bytesOf(lines), "\n")) }
+func (v *responseVector) header() http.Header { return wire(strings.Join(bytesOf(v.Header), "\n")) }
+
+func (v *responseVector) response() *http.Response {
+	return &http.Response{StatusCode: v.Status, Header: v.header(), Body: http.NoBody}
+}
 
 // A vectorError says that something is refused, and why.
 type vectorError struct {
@@ -242,14 +282,10 @@ func vectorRule(e *FieldError) string {
 	return rules[e.Param]
 }
 
-// fieldVector is the lines of one field, and what they mean.
-type fieldVector struct {
-	Name      string       `json:"name"`
-	Lines     []string     `json:"lines"`
-	Policies  []Policy     `json:"policies,omitzero"`
-	Limits    []Limit      `json:"limits,omitzero"`
-	Canonical *string      `json:"canonical,omitempty"`
-	Error     *vectorError `json:"error,omitempty"`
+// A lineVector is the lines of one field.
+type lineVector struct {
+	Name  string   `json:"name"`
+	Lines []string `json:"lines"`
 }
 
 func fieldVectors(t *testing.T) {
@@ -258,27 +294,22 @@ func fieldVectors(t *testing.T) {
 	listVectors(t, append(policies, limits...))
 }
 
-func oneFieldVectors[T memberType[T]](t *testing.T, c codec[T], kind string, cases []fieldCase) (list []fieldVector) {
+func oneFieldVectors[T memberType[T]](t *testing.T, c codec[T], kind string, cases []fieldCase) (list []lineVector) {
 	for _, tc := range cases {
-		list = append(list, fieldVector{Name: tc.name, Lines: escapeLatin1(tc.lines)})
+		list = append(list, lineVector{tc.name, escapeLatin1(tc.lines)})
 	}
-	checkVectors(t, kind, "lines of the field "+c.field, list, func(v *fieldVector) {
-		members, err := c.parse(bytesOf(v.Lines)...)
-		*v = fieldVector{Name: v.Name, Lines: v.Lines, Error: vectorErrorOf(t, err)}
+	checkVectors(t, kind, "lines of the field "+c.field, list, func(v lineVector) madeVector {
+		lines := bytesOf(v.Lines)
+		members, err := c.parse(lines...)
 		if err != nil {
-			finding := Check(&http.Response{Header: http.Header{c.key: bytesOf(v.Lines)}})[0]
-			require.Equal(t, v.Error.Rule, finding.Rule)
-			return
+			e := vectorErrorOf(t, err)
+			require.Equal(t, e.Rule, Check(&http.Response{Header: http.Header{c.key: lines}})[0].Rule)
+			return madeVector{Error: e}
 		}
 		text, err := c.format(members...)
 		require.NoError(t, err)
-		v.Canonical = &text
-		switch members := any(append([]T{}, members...)).(type) {
-		case []Policy:
-			v.Policies = members
-		case []Limit:
-			v.Limits = members
-		}
+		f := c.alone(append([]T{}, members...)...)
+		return madeVector{Policies: f.Policies, Limits: f.Limits, Canonical: &text}
 	})
 	return list
 }
@@ -298,7 +329,7 @@ type listVector struct {
 // listVectors checks the lines of field vectors as httpsfv reads them. A parser should
 // not fail on a Byte Sequence without its padding (RFC 9651 Section 4.2.7), but httpsfv
 // does.
-func listVectors(t *testing.T, fields []fieldVector) {
+func listVectors(t *testing.T, fields []lineVector) {
 	var list []string
 	seen := map[string]bool{}
 	for _, f := range fields {
@@ -316,7 +347,9 @@ func listVectors(t *testing.T, fields []fieldVector) {
 		members, err := httpsfv.UnmarshalList(padded)
 		if err != nil {
 			v.MustFail, v.CanFail = true, false
-			require.NotNil(t, f.Error, "what fails as a List fails as a field: %s", f.Name)
+			_, policyErr := ParsePolicies(bytesOf(f.Lines)...)
+			_, limitErr := ParseLimits(bytesOf(f.Lines)...)
+			require.True(t, policyErr != nil && limitErr != nil, "what fails as a List fails as a field: %s", f.Name)
 		} else {
 			v.Expected = expectedList(t, members)
 		}
@@ -326,59 +359,59 @@ func listVectors(t *testing.T, fields []fieldVector) {
 }
 
 func expectedList(t *testing.T, members httpsfv.List) []any {
-	params := func(ps *httpsfv.Params) []any {
-		list := []any{}
-		for _, key := range ps.Names() {
-			value, _ := ps.Get(key)
-			list = append(list, vectorParam{key, value})
+	item := func(value any, params *httpsfv.Params) any {
+		list := Params{}
+		for _, key := range params.Names() {
+			value, _ := params.Get(key)
+			list = append(list, Param{key, value})
 		}
-		return list
+		return []any{value, list}
 	}
-	item := func(i httpsfv.Item) any { return []any{vectorValue(i.Value), params(i.Params)} }
 	list := []any{}
 	for _, m := range members {
 		switch m := m.(type) {
 		case httpsfv.Item:
-			list = append(list, item(m))
+			list = append(list, item(bareItem(t, m.Value), m.Params))
 		case httpsfv.InnerList:
 			items := []any{}
 			for _, i := range m.Items {
-				items = append(items, item(i))
+				items = append(items, item(bareItem(t, i.Value), i.Params))
 			}
-			list = append(list, []any{items, params(m.Params)})
+			list = append(list, item(items, m.Params))
 		}
 	}
 	return list
 }
 
-// headerVector is a header, and the two fields in it. In one of kind next they are in
-// the form of the draft that follows.
-type headerVector struct {
-	Name     string        `json:"name"`
-	Header   []string      `json:"header"`
-	Dialect  *string       `json:"dialect,omitempty"` // of kind next alone
-	Policies []Policy      `json:"policies,omitempty"`
-	Limits   []Limit       `json:"limits,omitempty"`
-	Errors   []vectorError `json:"errors,omitempty"`
+// bareItem returns a value as it stands in JSON behind the key of a parameter.
+func bareItem(t *testing.T, value any) any {
+	if s, ok := value.(string); ok {
+		return s
+	}
+	b, err := Param{"x", value}.MarshalJSON()
+	require.NoError(t, err)
+	var pair [2]json.RawMessage
+	require.NoError(t, json.Unmarshal(b, &pair))
+	return pair[1]
 }
 
 func headerVectors(t *testing.T) {
-	var headers, next []headerVector
+	var headers, next []responseVector
 	for _, tc := range parseCases {
-		headers = append(headers, headerVector{Name: tc.name, Header: vectorHeader(tc.wire)})
+		headers = append(headers, responseVector{Name: tc.name, Header: vectorHeader(tc.wire)})
 	}
 	for _, tc := range nextCases {
-		next = append(next, headerVector{Name: tc.name, Header: vectorHeader(tc.wire)})
+		next = append(next, responseVector{Name: tc.name, Header: vectorHeader(tc.wire)})
 	}
 	about := "the fields RateLimit-Policy and RateLimit in a header; a malformed one is ignored alone"
-	checkVectors(t, "headers", about, headers, func(v *headerVector) {
-		f, err := Parse(headerOf(v.Header))
-		*v = headerVector{v.Name, v.Header, nil, f.Policies, f.Limits, vectorErrors(t, err)}
+	checkVectors(t, "headers", about, headers, func(v responseVector) madeVector {
+		f, err := Parse(v.header())
+		return madeVector{Policies: f.Policies, Limits: f.Limits, Errors: vectorErrors(t, err)}
 	})
 	about = "both fields in the form of the draft that follows draft-11, which is not published and may change"
-	checkVectors(t, "next", about, next, func(v *headerVector) {
-		f, err := ParseAny(headerOf(v.Header), LegacyOptions{})
-		*v = headerVector{v.Name, v.Header, &f.Dialect, f.Policies, f.Limits, vectorErrors(t, err)}
+	checkVectors(t, "next", about, next, func(v responseVector) madeVector {
+		f, err := ParseAny(v.header(), LegacyOptions{})
+		return madeVector{Dialect: &f.Dialect, Policies: f.Policies, Limits: f.Limits, Errors: vectorErrors(t, err)}
 	})
 }
 
@@ -386,59 +419,27 @@ func headerVectors(t *testing.T) {
 // its own methods for JSON refuse it.
 type vectorMember struct {
 	memberJSON
-	Params []vectorParam `json:"params,omitempty"`
+	Params [][2]json.RawMessage `json:"params"` // key and value
 }
 
-func (m vectorMember) params() (ps Params) {
+func (m *vectorMember) policy() Policy {
+	return Policy{m.Name, orUnknown(m.Quota), m.Unit, m.Window, m.PartitionKey, m.params()}
+}
+
+func (m *vectorMember) limit() Limit {
+	return Limit{m.Name, orUnknown(m.Remaining), m.Reset, m.PartitionKey, m.params()}
+}
+
+func (m *vectorMember) params() (ps Params) {
 	for _, p := range m.Params {
-		ps = append(ps, Param(p))
+		var key string
+		_ = json.Unmarshal(p[0], &key)
+		ps = append(ps, Param{key, readVectorValue(p[1])})
 	}
 	return ps
 }
 
-// A vectorParam is a Param, in range or not.
-type vectorParam Param
-
-func (p vectorParam) MarshalJSON() ([]byte, error) {
-	return json.Marshal([]any{p.Key, vectorValue(p.Value)})
-}
-
-func (p *vectorParam) UnmarshalJSON(b []byte) error {
-	var pair [2]json.RawMessage
-	if err := json.Unmarshal(b, &pair); err != nil {
-		return err
-	}
-	p.Value = readVectorValue(pair[1])
-	return json.Unmarshal(pair[0], &p.Key)
-}
-
-// vectorValue returns what stands for a value in JSON, as in the test files of the
-// Structured Fields working group. It is nil if nothing does.
-func vectorValue(v any) any {
-	switch v := v.(type) {
-	case int64, string, bool:
-		return v
-	case float64:
-		if s := strconv.FormatFloat(v, 'f', -1, 64); strings.Contains(s, ".") {
-			return json.RawMessage(s)
-		} else if math.Abs(v) <= 1e15 {
-			return json.RawMessage(s + ".0")
-		}
-	case httpsfv.Token:
-		return typedJSON{tokenType, string(v)}
-	case []byte:
-		return typedJSON{binaryType, base32.StdEncoding.EncodeToString(v)}
-	case time.Time:
-		return typedJSON{dateType, v.Unix()}
-	case httpsfv.DisplayString:
-		if strings.ToValidUTF8(string(v), "") == string(v) {
-			return typedJSON{displayType, string(v)}
-		}
-	}
-	return nil
-}
-
-// readVectorValue reads what vectorValue returns.
+// readVectorValue reads the value of a parameter.
 func readVectorValue(b []byte) any {
 	var date struct {
 		Type  string `json:"__type"`
@@ -450,35 +451,35 @@ func readVectorValue(b []byte) any {
 	return unmarshalValue(b)
 }
 
-// textVector is members of a field, and the line that is written for them.
+// A textVector is members of a field: each list as it stands in the file.
 type textVector struct {
-	Name     string         `json:"name"`
-	Policies []vectorMember `json:"policies,omitzero"`
-	Limits   []vectorMember `json:"limits,omitzero"`
-	Text     *string        `json:"text,omitempty"`
-	Error    *vectorError   `json:"error,omitempty"`
+	Name     string          `json:"name"`
+	Policies json.RawMessage `json:"policies,omitempty"`
+	Limits   json.RawMessage `json:"limits,omitempty"`
 }
 
-func (v *textVector) policies() (list []Policy) {
-	for _, m := range v.Policies {
-		list = append(list, Policy{m.Name, orUnknown(m.Quota), m.Unit, m.Window, m.PartitionKey, m.params()})
+// vectorMembers reads a list of members.
+func vectorMembers[T any](t *testing.T, text json.RawMessage, of func(*vectorMember) T) (members []T) {
+	var list []vectorMember
+	require.NoError(t, json.Unmarshal(text, &list))
+	for i := range list {
+		members = append(members, of(&list[i]))
 	}
-	return list
+	return members
 }
 
-func (v *textVector) limits() (list []Limit) {
-	for _, m := range v.Limits {
-		list = append(list, Limit{m.Name, orUnknown(m.Remaining), m.Reset, m.PartitionKey, m.params()})
-	}
-	return list
-}
-
-// valueVector is the value of a parameter, and the text behind its key.
+// A valueVector is the value of a parameter.
 type valueVector struct {
 	Name  string          `json:"name"`
 	Value json.RawMessage `json:"value"`
-	Text  *string         `json:"text,omitempty"`
-	Error *vectorError    `json:"error,omitempty"`
+}
+
+// writtenOf is the line that is written for members, or an error.
+func writtenOf(t *testing.T, text string, err error) madeVector {
+	if err != nil {
+		return madeVector{Error: vectorErrorOf(t, err)}
+	}
+	return madeVector{Text: &text}
 }
 
 // valueRule returns the rule for writing a value of a type.
@@ -499,46 +500,32 @@ func valueRule(v any) string {
 // The files of texts and values are tables themselves: whoever adds a case writes what goes in.
 func textVectors(t *testing.T) {
 	texts := readVectors[textVector](t, "texts")
-	checkVectors(t, "texts", "members, and the line that is written for them", texts, func(v *textVector) {
-		text, err := FormatPolicies(v.policies()...)
+	checkVectors(t, "texts", "members, and the line that is written for them", texts, func(v textVector) madeVector {
 		if v.Limits != nil {
-			text, err = FormatLimits(v.limits()...)
+			text, err := FormatLimits(vectorMembers(t, v.Limits, (*vectorMember).limit)...)
+			return writtenOf(t, text, err)
 		}
-		v.Text, v.Error = &text, vectorErrorOf(t, err)
-		if err != nil {
-			v.Text = nil
-		}
+		text, err := FormatPolicies(vectorMembers(t, v.Policies, (*vectorMember).policy)...)
+		return writtenOf(t, text, err)
 	})
 
 	values := readVectors[valueVector](t, "values")
 	about := "values of a parameter, and the text that is written behind its key"
-	checkVectors(t, "values", about, values, func(v *valueVector) {
+	checkVectors(t, "values", about, values, func(v valueVector) madeVector {
 		value := readVectorValue(v.Value)
 		text, err := FormatLimits(Limit{Params: Params{{"x", value}}})
-		text = strings.TrimPrefix(text, `"";r=0;x`)
-		v.Text, v.Error = &text, nil
+		made := writtenOf(t, strings.TrimPrefix(text, `"";r=0;x`), err)
 		if err != nil {
-			v.Text, v.Error = nil, &vectorError{Rule: valueRule(value), Cause: causeNames[requireFieldError(t, err).Err], Param: "x"}
+			made.Error.Rule, made.Error.Item = valueRule(value), nil
 		}
+		return made
 	})
 }
 
-// legacyVector is a response in an older form, and what it says.
-type legacyVector struct {
-	Name    string        `json:"name"`
-	Group   string        `json:"group"`
-	Header  []string      `json:"header"`
-	Arrived time.Time     `json:"arrived"`
-	Dialect string        `json:"dialect"`
-	Guessed bool          `json:"guessed,omitempty"`
-	Want    []vendorLimit `json:"want"`
-	Errors  []vectorError `json:"errors,omitempty"`
-}
-
 func legacyVectors(t *testing.T) {
-	var list []legacyVector
+	var list []responseVector
 	add := func(group, name, wire string) {
-		list = append(list, legacyVector{Name: name, Group: group, Header: vectorHeader(spell(wire, late)), Arrived: late})
+		list = append(list, responseVector{Name: name, Group: group, Header: vectorHeader(spell(wire, late)), Arrived: late})
 	}
 	for _, group := range []string{"generations", "edges", "families", "units", "policies", "clocks", "lines"} {
 		for _, tc := range readTable(group) {
@@ -548,89 +535,80 @@ func legacyVectors(t *testing.T) {
 	for _, tc := range resetCases {
 		add("resets", tc.name, "X-RateLimit-Reset: "+tc.value)
 	}
-	checkVectors(t, "legacy", "responses in older forms, and what they say", list, func(v *legacyVector) {
-		f, err := ParseAny(headerOf(v.Header), LegacyOptions{Now: v.Arrived})
-		v.Dialect, v.Guessed, v.Want, v.Errors = f.Dialect, f.Guessed, append([]vendorLimit{}, joinedLimits(f)...), nil
+	checkVectors(t, "legacy", "responses in older forms, and what they say", list, func(v responseVector) madeVector {
+		f, err := ParseAny(v.header(), LegacyOptions{Now: v.Arrived})
+		made := madeVector{Dialect: &f.Dialect, Guessed: f.Guessed, Want: append([]vendorLimit{}, joinedLimits(f)...)}
 		for _, e := range vectorErrors(t, err) {
 			rule := "6-9"
 			if e.Field == PolicyField || e.Field == LimitField {
 				rule = "C3"
 			}
-			v.Errors = append(v.Errors, vectorError{Rule: rule, Field: e.Field})
+			made.Errors = append(made.Errors, vectorError{Rule: rule, Field: e.Field})
 		}
+		return made
 	})
-}
-
-// joinVector is policies and a limit, and the policy that it reports on.
-type joinVector struct {
-	Name     string   `json:"name"`
-	Policies []Policy `json:"policies"`
-	Limit    Limit    `json:"limit"`
-	Policy   *Policy  `json:"policy,omitempty"`
-}
-
-// tightestVector is fields, and the name of their tightest limit.
-type tightestVector struct {
-	Name     string   `json:"name"`
-	Policies []Policy `json:"policies"`
-	Limits   []Limit  `json:"limits"`
-	Tightest string   `json:"tightest"`
-}
-
-// capVector is a policy, a limit, and what remains of it when it is capped.
-type capVector struct {
-	Name      string  `json:"name"`
-	Policy    Policy  `json:"policy"`
-	Limit     Limit   `json:"limit"`
-	Burst     float64 `json:"burst"`
-	Remaining *int64  `json:"remaining,omitempty"`
 }
 
 func joinVectors(t *testing.T) {
-	var joins []joinVector
+	type join struct {
+		Name     string   `json:"name"`
+		Policies []Policy `json:"policies"`
+		Limit    Limit    `json:"limit"`
+	}
+	var joins []join
 	for _, tc := range policyOfCases {
 		f := pairOf(t, tc.in)
-		joins = append(joins, joinVector{Name: tc.name, Policies: append([]Policy{}, f.Policies...), Limit: f.Limits[0]})
+		joins = append(joins, join{tc.name, append([]Policy{}, f.Policies...), f.Limits[0]})
 	}
-	checkVectors(t, "joins", "policies and a limit, and the policy that the limit reports on", joins, func(v *joinVector) {
-		v.Policy = nil
+	checkVectors(t, "joins", "policies and a limit, and the policy that the limit reports on", joins, func(v join) madeVector {
 		if p, ok := (Fields{Policies: v.Policies}).PolicyOf(v.Limit); ok {
-			v.Policy = &p
+			return madeVector{Policy: &p}
 		}
+		return madeVector{}
 	})
 
-	var tightest []tightestVector
+	type pair struct {
+		Name     string   `json:"name"`
+		Policies []Policy `json:"policies"`
+		Limits   []Limit  `json:"limits"`
+	}
+	var pairs []pair
 	for _, tc := range tightestCases {
 		if f := pairOf(t, tc.in); f.Policies != nil { // the others are about limits of one unit
-			tightest = append(tightest, tightestVector{Name: tc.name, Policies: f.Policies, Limits: f.Limits})
+			pairs = append(pairs, pair{tc.name, f.Policies, f.Limits})
 		}
 	}
 	about := "policies and limits, and the name of the limit that a client is likely to run into first"
-	checkVectors(t, "tightest", about, tightest, func(v *tightestVector) {
+	checkVectors(t, "tightest", about, pairs, func(v pair) madeVector {
 		l, _ := Fields{Policies: v.Policies, Limits: v.Limits}.Tightest()
-		v.Tightest = l.Name
+		return madeVector{Tightest: &l.Name}
 	})
-
-	var caps []capVector
-	for _, tc := range capCases {
-		p, l, burst := readCap(t, tc.in)
-		if burst != 0 && !(math.Abs(burst) <= 1e15 && math.Abs(burst) >= 1e-15) {
-			continue // no other language reads such a number alike
-		}
-		caps = append(caps, capVector{Name: tc.name, Policy: p, Limit: l, Burst: burst})
-	}
-	about = "a policy and a limit, and what remains when it is capped (draft-11 Section 8.5)"
-	checkVectors(t, "caps", about, caps, func(v *capVector) { v.Remaining = orNil(v.Limit.Cap(v.Policy, v.Burst).Remaining) })
 }
 
-// problemVector is the text of a problem document, what it says, and the text that is
-// written for it if that is the same.
+func capVectors(t *testing.T) {
+	type cap struct {
+		Name   string  `json:"name"`
+		Policy Policy  `json:"policy"`
+		Limit  Limit   `json:"limit"`
+		Burst  float64 `json:"burst"`
+	}
+	var caps []cap
+	for _, tc := range capCases {
+		p, l, burst := readCap(t, tc.in)
+		if burst == 0 || math.Abs(burst) <= 1e15 && math.Abs(burst) >= 1e-15 { // else no other language reads it alike
+			caps = append(caps, cap{tc.name, p, l, burst})
+		}
+	}
+	about := "a policy and a limit, and what remains when it is capped (draft-11 Section 8.5)"
+	checkVectors(t, "caps", about, caps, func(v cap) madeVector {
+		return madeVector{Remaining: orNil(v.Limit.Cap(v.Policy, v.Burst).Remaining)}
+	})
+}
+
+// A problemVector is the text of a problem document.
 type problemVector struct {
-	Name     string         `json:"name"`
-	Document string         `json:"document"`
-	Problem  *vectorProblem `json:"problem,omitempty"`
-	Written  string         `json:"written,omitempty"`
-	Error    *vectorError   `json:"error,omitempty"`
+	Name     string `json:"name"`
+	Document string `json:"document"`
 }
 
 type vectorProblem struct {
@@ -650,85 +628,57 @@ func problemVectors(t *testing.T) {
 		if tc.refused {
 			name = "no problem document: " + name
 		}
-		list = append(list, problemVector{Name: name, Document: tc.in})
+		list = append(list, problemVector{name, tc.in})
 	}
-	checkVectors(t, "problems", "texts of problem documents (RFC 9457), and what they say", list, func(v *problemVector) {
-		*v = problemVector{Name: v.Name, Document: v.Document}
+	checkVectors(t, "problems", "texts of problem documents (RFC 9457), and what they say", list, func(v problemVector) madeVector {
 		var p Problem
 		if err := p.UnmarshalJSON([]byte(v.Document)); err != nil {
-			v.Error = &vectorError{Rule: "9457-3"}
-			return
+			return madeVector{Error: &vectorError{Rule: "9457-3"}}
 		}
-		v.Problem = (*vectorProblem)(&p)
+		made := madeVector{Problem: (*vectorProblem)(&p)}
 		text, err := p.MarshalJSON()
 		require.NoError(t, err)
 		if string(text) == v.Document {
-			v.Written = v.Document
+			made.Written = v.Document
 		}
+		return made
 	})
 }
 
-// adviceVector is a response, and what it asks of a client. Durations are in
-// nanoseconds.
-type adviceVector struct {
-	Name    string        `json:"name"`
-	Status  int           `json:"status"`
-	Header  []string      `json:"header"`
-	Arrived time.Time     `json:"arrived"`
-	Wait    time.Duration `json:"wait"`
-	Pace    time.Duration `json:"pace"`
-	Source  string        `json:"source"`
-	Limit   string        `json:"limit,omitempty"`
-	Capped  bool          `json:"capped,omitempty"`
-}
-
-// retryVector is a header, and how long it asks to wait, in nanoseconds.
-type retryVector struct {
-	Name    string         `json:"name"`
-	Header  []string       `json:"header"`
-	Arrived time.Time      `json:"arrived"`
-	Wait    *time.Duration `json:"wait,omitempty"`
-}
-
 func adviceVectors(t *testing.T) {
-	var advice []adviceVector
+	var advice []responseVector
 	for _, tc := range adviseCases {
 		if aboutNext(tc.name) || (Advisor{}).Advise(responseOf(tc.wire), arrival).Pace == math.MaxInt64 {
 			continue // only Go saturates there
 		}
-		status, header := vectorResponse(tc.wire)
-		advice = append(advice, adviceVector{Name: tc.name, Status: status, Header: header, Arrived: arrival})
+		advice = append(advice, vectorResponse(tc.name, tc.wire, arrival))
 	}
 	about := "responses, and how long and at which pace a client has to wait, in nanoseconds"
-	checkVectors(t, "advice", about, advice, func(v *adviceVector) {
-		a := Advisor{}.Advise(&http.Response{StatusCode: v.Status, Header: headerOf(v.Header)}, v.Arrived)
-		*v = adviceVector{v.Name, v.Status, v.Header, v.Arrived, a.Wait, a.Pace, a.Source.String(), a.Limit.Name, a.Capped}
+	checkVectors(t, "advice", about, advice, func(v responseVector) madeVector {
+		a := Advisor{}.Advise(v.response(), v.Arrived)
+		return madeVector{Wait: &a.Wait, Pace: &a.Pace, Source: a.Source.String(), Limit: a.Limit.Name, Capped: a.Capped}
 	})
 
-	var retry []retryVector
+	var retry []responseVector
 	for _, tc := range retryAfterCases {
 		if tc.want != time.Duration(math.MaxInt64).String() { // where only Go saturates
-			retry = append(retry, retryVector{Name: tc.name, Header: vectorHeader(tc.wire), Arrived: arrival})
+			retry = append(retry, responseVector{Name: tc.name, Header: vectorHeader(tc.wire), Arrived: arrival})
 		}
 	}
 	about = "headers, and how long they ask a client to wait, in nanoseconds"
-	checkVectors(t, "retry-after", about, retry, func(v *retryVector) {
-		wait, ok := ParseRetryAfter(headerOf(v.Header), v.Arrived)
-		v.Wait = &wait
-		if !ok {
-			v.Wait = nil
+	checkVectors(t, "retry-after", about, retry, func(v responseVector) madeVector {
+		if wait, ok := ParseRetryAfter(v.header(), v.Arrived); ok {
+			return madeVector{Wait: &wait}
 		}
+		return madeVector{}
 	})
 }
 
-// restrictVector is what a server says, what an intermediary in front of it says, and
-// what both say together.
+// A restrictVector is what a server says, and what an intermediary in front of it says.
 type restrictVector struct {
-	Name     string       `json:"name"`
-	Upstream Fields       `json:"upstream"`
-	Own      Fields       `json:"own"`
-	Want     *Fields      `json:"want,omitempty"`
-	Error    *vectorError `json:"error,omitempty"`
+	Name     string `json:"name"`
+	Upstream Fields `json:"upstream"`
+	Own      Fields `json:"own"`
 }
 
 func restrictVectors(t *testing.T) {
@@ -736,7 +686,7 @@ func restrictVectors(t *testing.T) {
 	add := func(name, upstream, own string) {
 		u, o := pairOf(t, upstream), pairOf(t, own)
 		u.Dialect, o.Dialect = "", ""
-		list = append(list, restrictVector{Name: name, Upstream: u, Own: o})
+		list = append(list, restrictVector{name, u, o})
 	}
 	for _, tc := range restrictCases {
 		if tc.fault == nil {
@@ -746,24 +696,18 @@ func restrictVectors(t *testing.T) {
 		}
 	}
 	about := "what a server says, what an intermediary in front of it says, and what both say together"
-	checkVectors(t, "restrict", about, list, func(v *restrictVector) {
+	checkVectors(t, "restrict", about, list, func(v restrictVector) madeVector {
 		f, err := Restrict(v.Upstream, v.Own)
-		v.Want, v.Error = &f, vectorErrorOf(t, err)
-		if err != nil {
-			v.Want, v.Error.Rule, v.Error.Field = nil, "I1", requireFieldError(t, err).Field // it would permit more
-			if v.Error.Param == unitKey {
-				v.Error.Rule = "I2"
-			}
+		if err == nil {
+			return madeVector{Want: &f}
 		}
+		e := vectorErrorOf(t, err)
+		e.Rule, e.Field = "I1", requireFieldError(t, err).Field // it would permit more
+		if e.Param == unitKey {
+			e.Rule = "I2"
+		}
+		return madeVector{Error: e}
 	})
-}
-
-// lintVector is a response, and the rules that it breaks.
-type lintVector struct {
-	Name     string        `json:"name"`
-	Status   int           `json:"status"`
-	Header   []string      `json:"header"`
-	Findings []lintFinding `json:"findings"`
 }
 
 type lintFinding struct {
@@ -778,18 +722,18 @@ func lintFindingOf(f Finding) lintFinding {
 }
 
 func lintVectors(t *testing.T) {
-	var list []lintVector
+	var list []responseVector
 	for _, tc := range append(append([]lintCase{}, lintCases...), draftExamples...) {
 		if !aboutNext(tc.name) {
-			status, header := vectorResponse(tc.wire)
-			list = append(list, lintVector{Name: tc.name, Status: status, Header: header})
+			list = append(list, vectorResponse(tc.name, tc.wire, time.Time{}))
 		}
 	}
-	checkVectors(t, "lint", "responses, and the rules of CONFORMANCE.md that they break", list, func(v *lintVector) {
-		v.Findings = []lintFinding{}
-		for _, f := range Check(&http.Response{StatusCode: v.Status, Header: headerOf(v.Header)}) {
-			v.Findings = append(v.Findings, lintFindingOf(f))
+	checkVectors(t, "lint", "responses, and the rules of CONFORMANCE.md that they break", list, func(v responseVector) madeVector {
+		findings := []lintFinding{}
+		for _, f := range Check(v.response()) {
+			findings = append(findings, lintFindingOf(f))
 		}
+		return madeVector{Findings: findings}
 	})
 }
 
