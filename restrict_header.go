@@ -36,7 +36,7 @@ import (
 //
 // On error h is as it was, and best forwarded so. The error is that of [ParseAny],
 // [Restrict] or [Fields.Set], or a [*FieldError] that wraps ErrRange if the older fields
-// would be read as other numbers than are written.
+// would be read as other numbers than are written, alone or together.
 func RestrictHeader(h http.Header, own Fields, o LegacyOptions) error {
 	if h == nil {
 		return errNilHeader
