@@ -35,8 +35,8 @@ import (
 // limit belongs to the same policy for clients on both sides.
 //
 // On error h is as it was, and best forwarded so. The error is that of [ParseAny],
-// [Restrict] or [Fields.Set], or a [*FieldError] that wraps ErrRange if the older fields
-// would be read as other numbers than are written, alone or together.
+// [Restrict] or [Fields.Set], or a [*FieldError] that wraps ErrRange if older fields
+// would be read as other numbers than written, alone or together.
 func RestrictHeader(h http.Header, own Fields, o LegacyOptions) error {
 	if h == nil {
 		return errNilHeader
