@@ -355,7 +355,7 @@ func collect(holders []older.Holder) (limits []olderLimit) {
 			l.remaining = max(l.quota-l.used, 0)
 		}
 		for _, held := range shared {
-			if held.Form == l.form && !slices.Contains(l.holders, held) && !l.timed {
+			if held.Form == l.form && !l.timed {
 				l.holders, l.timed = append(l.holders, held), true
 			}
 		}
@@ -447,7 +447,7 @@ func (e *olderEdit) lower(limits []olderLimit, resets bool) (bounds Advice, ok b
 			if held.Role == older.Reset && !resets {
 				continue
 			}
-			if held.Role == older.Reset && l.remaining != Unknown {
+			if held.Role == older.Reset {
 				bounds.Fields.Limits = append(bounds.Fields.Limits, Limit{Remaining: l.least(), Reset: l.bound.reset})
 			}
 			if n, lowers := l.lowered(held); lowers {
@@ -469,7 +469,7 @@ func (l *olderLimit) lowered(held *older.Holder) (n int64, lowers bool) {
 	case older.Remaining:
 		return b.remaining, held.Count > b.remaining
 	case older.Used:
-		used := max(lower(l.quota, b.quota)-b.remaining, 0)
+		used := lower(l.quota, b.quota) - b.remaining
 		return used, held.Count < used
 	case older.Reset:
 		return b.reset.n, held.Until < b.reset.n
