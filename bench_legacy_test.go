@@ -13,6 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+const (
+	benchLimit    = `"default";r=50;t=30`
+	benchPolicies = `"burst";q=100;w=60, "daily";q=1000;w=86400`
+	benchFull     = `"burst";q=100;qu="requests";w=60;pk=:dHJpYWwxMjEzMjM=:;acme-burst=1000`
+)
+
 // amongOthers adds fields of limits to a response of twenty others.
 func amongOthers(lines string) http.Header {
 	h := wire(unrelated)
@@ -89,6 +95,28 @@ func TestSetAllocations(t *testing.T) {
 	require.NoError(t, XRateLimit.Set(h, f, late))
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _ = XRateLimit.Set(h, f, late) }), 6.0)
 	require.Equal(t, wire("X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 30"), h)
+}
+
+func TestRoundTripAllocations(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		lines string
+		want  float64
+	}{
+		{"no fields", "", 1},
+		{"current fields", LimitField + ": " + benchLimit, 4},
+		{"older fields", "X-RateLimit-Limit: 60\nX-RateLimit-Remaining: 50\nX-RateLimit-Reset: 30", 4},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			answer := responseOf(unrelated + tc.lines)
+			rt := &Transport{Base: roundTripFunc(func(*http.Request) (*http.Response, error) { return answer, nil })}
+			req := newRequest(t, example)
+			require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = rt.RoundTrip(req) }), tc.want)
+			resp, err := rt.RoundTrip(req)
+			require.NoError(t, err)
+			require.Equal(t, tc.lines != "", (Advisor{}).Advise(resp, arrival).Pace > 0)
+		})
+	}
 }
 
 // TestSizedHeaders: a header of 1 MiB, of which most is not looked at, takes little
@@ -217,6 +245,25 @@ func membersOf(size int, format string) string {
 func linesOf(size int, key, value string) http.Header {
 	n := size/(len(key)+len(": \r\n")+len(value)) + 1
 	return http.Header{key: slices.Repeat([]string{value}, n)}
+}
+
+// BenchmarkHostile reads field values of a size, all of a shape that costs a
+// careless parser more than linear time.
+func BenchmarkHostile(b *testing.B) {
+	for _, shape := range hostileShapes {
+		for _, size := range []int{100 << 10, 1 << 20} {
+			value := shape.value(size)
+			b.Run(fmt.Sprintf("%s/%dKiB", shape.name, size>>10), func(b *testing.B) {
+				b.ReportAllocs()
+				b.SetBytes(int64(len(value)))
+				var err error
+				for b.Loop() {
+					_, err = ParseLimits(value)
+				}
+				require.ErrorIs(b, err, shape.err)
+			})
+		}
+	}
 }
 
 // BenchmarkSizedHeaders reports how many times as much as ordinary fields of 1 MiB such
