@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"net/http"
@@ -68,51 +69,36 @@ func lawFixedWindow(t testing.TB, quota, used int64, window, left time.Duration)
 	}
 }
 
-func TestFixedWindow(t *testing.T) {
-	for _, tc := range []struct {
-		name         string
-		quota, used  int64
-		window, left time.Duration
-		policy       string
-		limit        string
-		pace         time.Duration
-	}{
-		{"in the middle", 100, 40, time.Minute, 30 * time.Second, `"a";q=100;w=60`, `"a";r=60;t=30`, 500 * time.Millisecond},
-		{"one more than a second", 100, 40, time.Minute, time.Second + 1, `"a";q=100;w=60`, `"a";r=60;t=2`, 33333334},
-		{"spent", 100, 100, time.Minute, 30 * time.Second, `"a";q=100;w=60`, `"a";r=0;t=30`, 0},
-		{"more than spent", 100, 140, time.Minute, 30 * time.Second, `"a";q=100;w=60`, `"a";r=0;t=30`, 0},
-		{"spent, a moment before the end", 100, 100, time.Minute, 1, `"a";q=100;w=60`, `"a";r=0;t=1`, 0},
-		{"spent, at the end", 100, 100, time.Minute, 0, `"a";q=100;w=60`, `"a";r=0;t=1`, 0},
-		{"spent, after the end", 100, 100, time.Minute, -time.Second, `"a";q=100;w=60`, `"a";r=0;t=1`, 0},
-		{"no window has begun", 100, 0, time.Minute, 0, `"a";q=100;w=60`, `"a";r=100;t=60`, 600 * time.Millisecond},
-		{"a window has begun, with nothing used", 100, 0, time.Minute, 5 * time.Second, `"a";q=100;w=60`, `"a";r=100;t=5`, 50 * time.Millisecond},
-		{"a window ends, with one used", 10, 1, time.Minute, 0, `"a";q=10;w=60`, `"a";r=9;t=1`, 111111112},
-		{"a window ends in a nanosecond, with nothing used", 10, 0, time.Minute, 1, `"a";q=10;w=60`, `"a";r=10;t=1`, 100 * time.Millisecond},
-		{"less than a second", 10, 4, 100 * time.Millisecond, 50 * time.Millisecond, `"a";q=10;w=1`, `"a";r=6;t=1`, 166666667},
-		{"a window of a nanosecond", 10, 4, 1, 5 * time.Second, `"a";q=10;w=1`, `"a";r=6;t=5`, 833333334},
-		{"a window of no length", 10, 4, 0, 5 * time.Second, `"a";q=10`, `"a";r=6;t=5`, 833333334},
-		{"a negative window", 10, 0, -1, -1, `"a";q=10`, `"a";r=10;t=1`, 100 * time.Millisecond},
-		{"negative numbers", -1, -1, time.Second, time.Second, `"a";q=0;w=1`, `"a";r=0;t=1`, 0},
-		{"less than nothing used", 10, -5, time.Second, time.Second, `"a";q=10;w=1`, `"a";r=10;t=1`, 100 * time.Millisecond},
-		{"the largest numbers", math.MaxInt64, math.MinInt64, math.MaxInt64, math.MaxInt64, `"a";q=999999999999999;w=9223372037`, `"a";r=999999999999999;t=9223372037`, 9224},
-		{"the lowest numbers", math.MinInt64, math.MaxInt64, math.MinInt64, math.MinInt64, `"a";q=0`, `"a";r=0;t=1`, 0},
-	} {
+// TestLimiters: what limiters know is said as testdata/fields/limiters.txt has it.
+func TestLimiters(t *testing.T) {
+	for _, tc := range plainCases("limiters") {
 		t.Run(tc.name, func(t *testing.T) {
-			requireLimiter(t, FixedWindow{"a", tc.quota, tc.used, tc.window, tc.left}.Fields(), tc.policy, tc.limit, tc.pace)
-			lawFixedWindow(t, tc.quota, tc.used, tc.window, tc.left)
+			f := readLimiter(t, tc.in)
+			p, l := theOnly(f)
+			a := Advice{Fields: f}
+			a.follow()
+			require.Equal(t, tc.want, fmt.Sprintf("%v | %v | %v", p, l, a.Pace))
 		})
 	}
 }
 
-// requireLimiter holds what a limiter says, and the pace that a client goes at.
-func requireLimiter(t testing.TB, f Fields, policy, limit string, pace time.Duration) {
-	t.Helper()
-	p, l := theOnly(f)
-	require.Equal(t, policy, p.String())
-	require.Equal(t, limit, l.String())
-	a := Advice{Fields: f}
-	a.follow()
-	require.Equal(t, pace, a.Pace)
+// readLimiter holds a limiter of the table against its law, and returns what it says.
+func readLimiter(t *testing.T, in string) Fields {
+	var quota, used int64
+	var perSecond, tokens float64
+	var window, left string
+	if n, _ := fmt.Sscanf(in, "bucket %d %g %g", &quota, &perSecond, &tokens); n == 3 {
+		lawTokenBucket(t, quota, perSecond, tokens)
+		return TokenBucket{"a", quota, perSecond, tokens}.Fields()
+	}
+	_, err := fmt.Sscanf(in, "window %d %d %s %s", &quota, &used, &window, &left)
+	require.NoError(t, err)
+	long, err := time.ParseDuration(window)
+	require.NoError(t, err)
+	rest, err := time.ParseDuration(left)
+	require.NoError(t, err)
+	lawFixedWindow(t, quota, used, long, rest)
+	return FixedWindow{"a", quota, used, long, rest}.Fields()
 }
 
 // lawTokenBucket holds TokenBucket against its definition, in numbers that lose no
@@ -155,47 +141,6 @@ func requireAbout(t testing.TB, want *big.Float, got Seconds) {
 	if got.n > 1 {
 		high := new(big.Float).Add(want, slack)
 		require.Negative(t, exact(float64(got.n)-1).Cmp(high), "too late: want %v, got %v", want, got)
-	}
-}
-
-func TestTokenBucket(t *testing.T) {
-	for _, tc := range []struct {
-		name      string
-		burst     int64
-		perSecond float64
-		tokens    float64
-		policy    string
-		limit     string
-		pace      time.Duration
-	}{
-		{"full", 20, 10, 20, `"a";q=20;w=2`, `"a";r=20;t=1`, 50 * time.Millisecond},
-		{"more than full", 20, 10, 21, `"a";q=20;w=2`, `"a";r=20;t=1`, 50 * time.Millisecond},
-		{"at the rate, where pace and flow are the same", 20, 10, 10, `"a";q=20;w=2`, `"a";r=10;t=1`, 100 * time.Millisecond},
-		{"a part of a token", 20, 10, 0.9, `"a";q=20;w=2`, `"a";r=0;t=1`, 0},
-		{"nearly a token", 20, 10, math.Nextafter(1, 0), `"a";q=20;w=2`, `"a";r=0;t=1`, 0},
-		{"empty", 20, 0.1, 0, `"a";q=20;w=200`, `"a";r=0;t=10`, 0},
-		{"half a token missing", 20, 0.1, 7.5, `"a";q=20;w=200`, `"a";r=7;t=5`, 714285715},
-		{"promised to others", 20, 0.1, -3, `"a";q=20;w=200`, `"a";r=0;t=40`, 0},
-		{"a rate that no float64 holds", 17, 17.0 / 7, 0, `"a";q=17;w=7`, `"a";r=0;t=1`, 0},
-		{"a burst of less than a second", 1, 20, 1, `"a";q=1;w=1`, `"a";r=1;t=1`, time.Second},
-		{"a burst of one", 1, 0.1, 1, `"a";q=1;w=10`, `"a";r=1;t=10`, 10 * time.Second},
-		{"no burst", 0, 10, 0, `"a";q=0;w=1`, `"a";r=0;t=1`, 0},
-		{"a negative burst", -5, 10, 3, `"a";q=0;w=1`, `"a";r=0;t=1`, 0},
-		{"nothing flows", 20, 0, 5, `"a";q=20`, `"a";r=5`, 0},
-		{"a negative rate", 20, -1, 0, `"a";q=20`, `"a";r=0`, 0},
-		{"a rate that is no number", 20, math.NaN(), 5, `"a";q=20`, `"a";r=5`, 0},
-		{"all that may flow", 20, math.Inf(1), 5, `"a";q=20;w=1`, `"a";r=5;t=1`, 200 * time.Millisecond},
-		{"hardly anything flows", 20, math.SmallestNonzeroFloat64, 5, `"a";q=20;w=999999999999999`, `"a";r=5;t=999999999999999`, math.MaxInt64/5 + 1},
-		{"no number of tokens", 20, 0.1, math.NaN(), `"a";q=20;w=200`, `"a";r=0;t=10`, 0},
-		{"tokens without end", 20, 10, math.Inf(1), `"a";q=20;w=2`, `"a";r=20;t=1`, 50 * time.Millisecond},
-		{"a debt without end", 20, 10, math.Inf(-1), `"a";q=20;w=2`, `"a";r=0;t=999999999999999`, 0},
-		{"a debt without end that is paid at once", 20, math.Inf(1), math.Inf(-1), `"a";q=20;w=1`, `"a";r=0;t=1`, 0},
-		{"the largest numbers", math.MaxInt64, 1, math.MaxFloat64, `"a";q=999999999999999;w=999999999999999`, `"a";r=999999999999999;t=1`, 1},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			requireLimiter(t, TokenBucket{"a", tc.burst, tc.perSecond, tc.tokens}.Fields(), tc.policy, tc.limit, tc.pace)
-			lawTokenBucket(t, tc.burst, tc.perSecond, tc.tokens)
-		})
 	}
 }
 
