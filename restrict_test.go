@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -198,25 +197,4 @@ func TestRestrictRandom(t *testing.T) {
 	}
 	require.Less(t, refused, pairs*3/4, "most pairs agree")
 	require.Greater(t, refused, pairs/100, "some do not")
-}
-
-// Restrict is linear: ten times the members take about ten times as long.
-func BenchmarkRestrict(b *testing.B) {
-	for _, n := range []int{100, 1000} {
-		var upstream, own Fields
-		for i := range n {
-			name := fmt.Sprint("policy", i)
-			upstream.Policies = append(upstream.Policies, Policy{Name: name, Quota: 10, Window: SecondsOf(60)})
-			upstream.Limits = append(upstream.Limits, Limit{Name: name, Remaining: 5, Reset: SecondsOf(30)})
-		}
-		own = cloneFields(upstream)
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			b.ReportAllocs()
-			var got Fields
-			for b.Loop() {
-				got, _ = Restrict(upstream, own)
-			}
-			require.Len(b, got.Limits, n)
-		})
-	}
 }

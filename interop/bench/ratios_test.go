@@ -137,6 +137,20 @@ func BenchmarkParamsRatios(b *testing.B) {
 	b.Run("ParseLimits", func(b *testing.B) { benchRatio(b, read(many), read(few)) })
 }
 
+// BenchmarkRestrictRatio reports how many times as long ten times the members take.
+func BenchmarkRestrictRatio(b *testing.B) {
+	restrict := func(members int) *contender {
+		var f ratelimit.Fields
+		for i := range members {
+			name := "policy" + strconv.Itoa(i)
+			f.Policies = append(f.Policies, ratelimit.Policy{Name: name, Quota: 10, Window: ratelimit.SecondsOf(60)})
+			f.Limits = append(f.Limits, ratelimit.Limit{Name: name, Remaining: 5, Reset: ratelimit.SecondsOf(30)})
+		}
+		return inGo(func() (ratelimit.Fields, error) { return ratelimit.Restrict(f, f) })
+	}
+	benchRatio(b, restrict(1000), restrict(100))
+}
+
 // A shelf is a base of a Transport that answers out of memory.
 type shelf struct{ resp *http.Response }
 
