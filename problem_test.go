@@ -342,9 +342,9 @@ func TestReadProblem(t *testing.T) {
 		{"an array", "application/problem+json", `[]`, ErrSyntax},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			body := &watchedBody{Reader: strings.NewReader(tc.body)}
+			body := &closing{Reader: strings.NewReader(tc.body)}
 			got, err := ReadProblem(&http.Response{Header: http.Header{"Content-Type": {tc.media}}, Body: body})
-			require.False(t, body.closed, "the caller closes it")
+			require.Zero(t, body.closed, "the caller closes it")
 			require.LessOrEqual(t, body.read, 1<<20+1)
 			if tc.want != nil {
 				require.ErrorIs(t, err, tc.want)
@@ -356,24 +356,6 @@ func TestReadProblem(t *testing.T) {
 			require.Equal(t, &Problem{Title: "a"}, got)
 		})
 	}
-}
-
-// A watchedBody counts what is read of it.
-type watchedBody struct {
-	io.Reader
-	read   int
-	closed bool
-}
-
-func (b *watchedBody) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
-	b.read += n
-	return n, err
-}
-
-func (b *watchedBody) Close() error {
-	b.closed = true
-	return nil
 }
 
 func TestReadProblemWithoutBody(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -52,17 +51,10 @@ func (s *script) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer(req, lines), nil
 }
 
-// answer is a response with those field lines, after a status line if it is not 200.
+// answer is a response of those lines to a request.
 func answer(req *http.Request, lines string) *http.Response {
-	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody, Request: req}
-	for line := range strings.Lines(lines) {
-		name, value, ok := strings.Cut(strings.TrimSpace(line), ": ")
-		if !ok { // HTTP/1.1 200 OK
-			resp.StatusCode, _ = strconv.Atoi(strings.Fields(line)[1])
-			continue
-		}
-		resp.Header.Add(name, value)
-	}
+	resp := responseOf(lines)
+	resp.Request = req
 	return resp
 }
 
@@ -103,7 +95,13 @@ func times(list ...int) (all []time.Duration) {
 // closing is a body that notes what happens to it.
 type closing struct {
 	io.Reader
-	closed int
+	read, closed int
+}
+
+func (c *closing) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.read += n
+	return n, err
 }
 
 func (c *closing) Close() error { c.closed++; return nil }
