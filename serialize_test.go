@@ -28,9 +28,11 @@ func TestFormat(t *testing.T) {
 	for _, v := range readVectors[text](t, "texts") {
 		t.Run(v.Name, func(t *testing.T) {
 			if v.Limits != nil {
-				runFormat(t, limitCodec, vectorMembers(t, v.Limits, (*vectorMember).limit), v.writtenVector, Limit{Name: "good"})
+				limits := vectorMembers(t, v.Limits, (*vectorMember).limit)
+				runFormat(t, limitCodec, limits, v.writtenVector, Limit{Name: "good"})
 			} else {
-				runFormat(t, policyCodec, vectorMembers(t, v.Policies, (*vectorMember).policy), v.writtenVector, Policy{Name: "good"})
+				policies := vectorMembers(t, v.Policies, (*vectorMember).policy)
+				runFormat(t, policyCodec, policies, v.writtenVector, Policy{Name: "good"})
 			}
 		})
 	}

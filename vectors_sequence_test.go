@@ -117,8 +117,10 @@ func sequenceVectors(t *testing.T) {
 		for i := range f.n {
 			ms := int64(float64(i)*f.every*1000 + 0.5)
 			v.Exchanges = append(v.Exchanges, exchangeOf(ms, ms+10, f.serve(i, float64(ms)/1000)))
-			r := sequenceRules[f.rule]
-			if slices.ContainsFunc(v.findings(), func(found sequenceFinding) bool { return found.Rule == r.id && found.Level == f.alone.String() }) {
+			shows := func(found sequenceFinding) bool {
+				return found.Rule == sequenceRules[f.rule].id && found.Level == f.alone.String()
+			}
+			if slices.ContainsFunc(v.findings(), shows) {
 				break
 			}
 		}

@@ -525,7 +525,8 @@ func textVectors(t *testing.T) {
 func legacyVectors(t *testing.T) {
 	var list []responseVector
 	add := func(group, name, wire string) {
-		list = append(list, responseVector{Name: name, Group: group, Header: vectorHeader(spell(wire, late)), Arrived: late})
+		header := vectorHeader(spell(wire, late))
+		list = append(list, responseVector{Name: name, Group: group, Header: header, Arrived: late})
 	}
 	for _, group := range []string{"generations", "edges", "families", "units", "policies", "clocks", "lines"} {
 		for _, tc := range readTable(group) {
@@ -560,7 +561,8 @@ func joinVectors(t *testing.T) {
 		f := pairOf(t, tc.in)
 		joins = append(joins, join{tc.name, append([]Policy{}, f.Policies...), f.Limits[0]})
 	}
-	checkVectors(t, "joins", "policies and a limit, and the policy that the limit reports on", joins, func(v join) madeVector {
+	about := "policies and a limit, and the policy that the limit reports on"
+	checkVectors(t, "joins", about, joins, func(v join) madeVector {
 		if p, ok := (Fields{Policies: v.Policies}).PolicyOf(v.Limit); ok {
 			return madeVector{Policy: &p}
 		}
@@ -578,7 +580,7 @@ func joinVectors(t *testing.T) {
 			pairs = append(pairs, pair{tc.name, f.Policies, f.Limits})
 		}
 	}
-	about := "policies and limits, and the name of the limit that a client is likely to run into first"
+	about = "policies and limits, and the name of the limit that a client is likely to run into first"
 	checkVectors(t, "tightest", about, pairs, func(v pair) madeVector {
 		l, _ := Fields{Policies: v.Policies, Limits: v.Limits}.Tightest()
 		return madeVector{Tightest: &l.Name}
@@ -630,7 +632,8 @@ func problemVectors(t *testing.T) {
 		}
 		list = append(list, problemVector{name, tc.in})
 	}
-	checkVectors(t, "problems", "texts of problem documents (RFC 9457), and what they say", list, func(v problemVector) madeVector {
+	about := "texts of problem documents (RFC 9457), and what they say"
+	checkVectors(t, "problems", about, list, func(v problemVector) madeVector {
 		var p Problem
 		if err := p.UnmarshalJSON([]byte(v.Document)); err != nil {
 			return madeVector{Error: &vectorError{Rule: "9457-3"}}
@@ -728,7 +731,8 @@ func lintVectors(t *testing.T) {
 			list = append(list, vectorResponse(tc.name, tc.wire, time.Time{}))
 		}
 	}
-	checkVectors(t, "lint", "responses, and the rules of CONFORMANCE.md that they break", list, func(v responseVector) madeVector {
+	about := "responses, and the rules of CONFORMANCE.md that they break"
+	checkVectors(t, "lint", about, list, func(v responseVector) madeVector {
 		findings := []lintFinding{}
 		for _, f := range Check(v.response()) {
 			findings = append(findings, lintFindingOf(f))

@@ -80,10 +80,15 @@ func BenchmarkLegacyRatios(b *testing.B) {
 func BenchmarkPartyRatios(b *testing.B) {
 	now := time.Now()
 	resp := &http.Response{StatusCode: http.StatusOK, Header: response(current)}
-	github := response("X-RateLimit-Limit: 5000\nX-RateLimit-Remaining: 4997\nX-RateLimit-Used: 3\nX-RateLimit-Resource: core\n" +
-		"X-RateLimit-Reset: " + strconv.FormatInt(now.Unix()+60, 10))
+	github := response(`
+		X-RateLimit-Limit: 5000
+		X-RateLimit-Remaining: 4997
+		X-RateLimit-Used: 3
+		X-RateLimit-Resource: core
+		X-RateLimit-Reset: ` + strconv.FormatInt(now.Unix()+60, 10))
 	own := fieldsOf(b, `"gateway";q=10;w=1`, `"gateway";r=4;t=1`)
-	left, refused := fieldsOf(b, `"default";q=100;w=60`, oneLimit), fieldsOf(b, `"default";q=100;w=60`, `"default";r=0;t=30`)
+	left := fieldsOf(b, `"default";q=100;w=60`, oneLimit)
+	refused := fieldsOf(b, `"default";q=100;w=60`, `"default";r=0;t=30`)
 	problem := ratelimit.NewProblem(ratelimit.QuotaExceeded, "default")
 	h, w, r := http.Header{}, &sink{header: response("")}, &http.Request{Method: http.MethodGet}
 	for _, bc := range []struct {
