@@ -33,7 +33,7 @@ func addResponses(f *testing.F) {
 func FuzzAdvise(f *testing.F) {
 	addResponses(f)
 	f.Fuzz(func(t *testing.T, status int, lines string, received, most int64) {
-		resp := responseOf(lines)
+		resp, _ := anyResponse(lines)
 		resp.StatusCode = status
 		c := Advisor{MaxWait: time.Duration(most)}
 		a := c.Advise(resp, time.Unix(received, 0))
@@ -121,7 +121,7 @@ func lawAdvise(t testing.TB, h http.Header, a Advice) {
 func FuzzCheck(f *testing.F) {
 	addResponses(f)
 	f.Fuzz(func(t *testing.T, status int, lines string, trailers, _ int64) {
-		resp := responseOf(lines)
+		resp, _ := anyResponse(lines)
 		resp.StatusCode = status
 		if trailers < 0 {
 			resp.Trailer = resp.Header

@@ -45,12 +45,17 @@ var arrival = time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
 // wire makes a header of its lines. Another line is a mistake of the table.
 func wire(lines string) http.Header {
 	h, others := readLines(lines)
+	allLines(others)
+	return h
+}
+
+// allLines stops a test of which a table has lines that are none of a header.
+func allLines(others []string) {
 	for _, line := range others {
 		if line != "" {
 			panic("no header line: " + line)
 		}
 	}
-	return h
 }
 
 // readLines makes a header of its lines, and returns those that are none.
@@ -68,17 +73,24 @@ func readLines(lines string) (h http.Header, others []string) {
 	return h, others
 }
 
-// responseOf makes a response of its lines.
+// responseOf makes a response of its lines. Another line is a mistake of the table.
 func responseOf(text string) *http.Response {
-	resp := &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody}
+	resp, others := anyResponse(text)
+	allLines(others)
+	return resp
+}
+
+// anyResponse makes a response of its lines, and returns those that are none.
+func anyResponse(text string) (resp *http.Response, others []string) {
+	resp = &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody}
 	if rest, ok := strings.CutPrefix(text, "HTTP/1.1 "); ok {
 		var status string
 		status, text, _ = strings.Cut(rest, "\n")
 		code, _, _ := strings.Cut(status, " ")
 		resp.StatusCode, _ = strconv.Atoi(code)
 	}
-	resp.Header = wire(text)
-	return resp
+	resp.Header, others = readLines(text)
+	return resp, others
 }
 
 // A plainCase is a case of a table in testdata/fields: what goes in, and what is said of it

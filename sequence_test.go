@@ -336,7 +336,7 @@ func FuzzSequence(f *testing.F) {
 		at := arrival
 		for i, text := range strings.Split(texts, "\n\n") {
 			for range 3 {
-				resp := responseOf(text)
+				resp, _ := anyResponse(text)
 				if i%7 == 6 {
 					resp = nil
 				}
