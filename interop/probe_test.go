@@ -63,6 +63,7 @@ var faultyServers = []server{
 // TestProbe runs ratelimit probe against every server, and holds docs/probe.md
 // against what it has found.
 func TestProbe(t *testing.T) {
+	t.Parallel() // it waits half a minute for windows to begin
 	program := buildProgram(t)
 	var rows strings.Builder
 	rows.WriteString("| limiter | version | form | served | refused | faults |\n|---|---|---|---|---|---|\n")
