@@ -304,3 +304,12 @@ func TestGate(t *testing.T) {
 		require.Zero(t, time.Since(start), "it is certain to come too early")
 	})
 }
+
+// TestGateEnded: whoever asks a Gate with a context that has ended hears why.
+func TestGateEnded(t *testing.T) {
+	var g Gate
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := g.Enter(ctx, "a")
+	require.Equal(t, context.Canceled, err)
+}

@@ -107,11 +107,8 @@ func TestTransportServers(t *testing.T) {
 				_, _ = io.Copy(w, r.Body)
 			}))
 			server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that were dialled in vain
-			if server.EnableHTTP2 = version == 2; server.EnableHTTP2 {
-				server.StartTLS()
-			} else {
-				server.Start()
-			}
+			server.EnableHTTP2 = version == 2
+			server.StartTLS()
 			defer server.Close()
 
 			client := &http.Client{Transport: &Transport{Base: server.Client().Transport}, Timeout: 30 * time.Second}
