@@ -145,8 +145,11 @@ func (a *Advice) hasLimit() bool {
 	return a.Source == SourceLimit || a.Source == SourceWindow || !a.Limit.Equal(Limit{})
 }
 
-// cutName cuts the name of a limit to what is remembered and printed of it: a server
+// maxKeptName is how many bytes of a limit's name are remembered and printed: a server
 // may send a long one.
+const maxKeptName = 128
+
+// cutName cuts a name to that length.
 func cutName(name string) string { return name[:min(len(name), maxKeptName)] }
 
 // LogValue returns the wait, the pace, the source and the Limit as a group, without

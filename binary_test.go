@@ -23,7 +23,7 @@ func buildPrograms(t *testing.T, programs, files map[string]string) string {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	}
-	for _, pattern := range []string{"go.mod", "go.sum", "*.go", "internal/text/*.go", "internal/older/*.go"} {
+	for _, pattern := range []string{"go.mod", "go.sum", "*.go", "internal/*/*.go"} {
 		paths, err := filepath.Glob(filepath.FromSlash(pattern))
 		require.NoError(t, err)
 		for _, path := range paths {
@@ -78,4 +78,24 @@ func main() { _, _ = ratelimit.CALL }
 	allocs, err := strconv.Atoi(string(m[1]))
 	require.NoError(t, err)
 	require.LessOrEqual(t, allocs, 50)
+}
+
+// Packages below internal import nothing that stands above them.
+func TestFloors(t *testing.T) {
+	t.Parallel()
+	const module = "github.com/httpfields/ratelimit"
+	for name, want := range map[string][]string{
+		"text": {}, "machine": {}, "older": {"text"}, "report": {"", "text"},
+	} {
+		cmd := exec.CommandContext(t.Context(), "go", "list", "-f", "{{join .Imports \"\\n\"}}", "./internal/"+name)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		got := []string{}
+		for path := range strings.Lines(string(out)) {
+			if rest, ours := strings.CutPrefix(strings.TrimSpace(path), module); ours {
+				got = append(got, strings.TrimPrefix(strings.TrimPrefix(rest, "/internal"), "/"))
+			}
+		}
+		require.Subset(t, want, got, name)
+	}
 }

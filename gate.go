@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/httpfields/ratelimit/internal/machine"
 )
 
 // A Cost is what a request takes of limits. Without one it takes one of each limit of
@@ -82,8 +84,8 @@ type Gate struct {
 
 	mu    sync.Mutex
 	keys  map[keyName]*entry
-	lists [losses]list.List // of *entry, those used longest ago first
-	swept time.Time         // when waits were last looked at
+	lists [machine.Losses]list.List // of *entry, those used longest ago first
+	swept time.Time                 // when waits were last looked at
 }
 
 // A Pass is the leave to send one request. Call either Answered or Failed; a second call
@@ -92,7 +94,7 @@ type Pass struct {
 	gate  *Gate
 	entry *entry // nil if nothing is to be learnt, or the end is known
 	era   int
-	trip  trip
+	trip  machine.Trip
 }
 
 // A WaitError says that a request was not sent because the deadline of its context comes
@@ -135,7 +137,7 @@ func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, err
 // the same Gate would count it twice.
 func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time) {
 	p := &Pass{gate: g}
-	p.trip.prices = pricesOf(costs)
+	p.trip.Prices = pricesOf(costs)
 	if key == "" {
 		return p, time.Time{}
 	}
@@ -153,9 +155,9 @@ func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time)
 	if e.queue.n > 0 {
 		return nil, e.until
 	}
-	v := e.look(g, now, p.trip.prices)
-	if !v.open {
-		return nil, v.until
+	v := e.look(g, now, p.trip.Prices)
+	if !v.Open {
+		return nil, v.Until
 	}
 	e.send(g, p, now)
 	return p, time.Time{}
@@ -176,10 +178,10 @@ func (p *Pass) answered(a *Advice, received, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if e := p.end(now); e != nil {
-		var few [4]stock
+		var few [4]machine.Stock
 		r := g.settings()
-		answer := reportOf(a, p.trip.prices, few[:0])
-		if e.machine.answered(&p.trip, &answer, received, &r) {
+		answer := reportOf(a, p.trip.Prices, few[:0])
+		if e.machine.Answered(&p.trip, &answer, received, &r) {
 			e.advice = a.kept(e.advice.Limit.Name)
 		}
 		g.admit(e, now)
@@ -199,7 +201,7 @@ func (p *Pass) Failed() {
 	}
 	now := time.Now()
 	if e := p.end(now); e != nil {
-		e.machine.failed(&p.trip)
+		e.machine.Failed(&p.trip)
 		g.admit(e, now)
 	}
 }
@@ -219,9 +221,9 @@ func (p *Pass) end(now time.Time) *entry {
 		}
 	}
 	r := g.settings()
-	e.machine.tick(now, &r)
+	e.machine.Tick(now, &r)
 	if displaced { // what it has not counted yet
-		e.machine.send(&p.trip, now, &r)
+		e.machine.Send(&p.trip, now, &r)
 	}
 	return e
 }
@@ -244,20 +246,20 @@ func (g *Gate) Forget(key string) {
 }
 
 // settings returns the settings that the machine obeys.
-func (g *Gate) settings() settings {
-	r := settings{maxWait: longestWait(g.MaxWait), share: min(g.Share, 1), pace: g.Pace}
-	if !(r.share > 0) { // NaN included
-		r.share = 1
+func (g *Gate) settings() machine.Settings {
+	r := machine.Settings{MaxWait: longestWait(g.MaxWait), Share: min(g.Share, 1), Pace: g.Pace}
+	if !(r.Share > 0) { // NaN included
+		r.Share = 1
 	}
 	return r
 }
 
 // pricesOf returns costs in the words of the machine, nil if there are none.
-func pricesOf(costs []Cost) (prices []price) {
+func pricesOf(costs []Cost) (prices []machine.Price) {
 	for _, c := range costs {
-		p := price{policy: cutName(c.Policy), units: float64(max(c.Units, 0))}
+		p := machine.Price{Policy: cutName(c.Policy), Units: float64(max(c.Units, 0))}
 		if c.Policy == "" || c.Unit != "" {
-			p.unit = string(c.Unit.canonical())
+			p.Unit = string(c.Unit.canonical())
 		}
 		prices = append(prices, p)
 	}
@@ -266,14 +268,14 @@ func pricesOf(costs []Cost) (prices []price) {
 
 // reportOf puts an advice into the words of the machine, for a request with these
 // prices. It appends the stocks to a list of the caller's.
-func reportOf(a *Advice, prices []price, stocks []stock) report {
-	out := report{
-		wait: max(a.Wait, a.Asked), pace: a.Pace, refused: a.Refused, waived: a.Source == SourceRetryAfter, stocks: stocks,
+func reportOf(a *Advice, prices []machine.Price, stocks []machine.Stock) machine.Answer {
+	out := machine.Answer{
+		Wait: max(a.Wait, a.Asked), Pace: a.Pace, Refused: a.Refused, RetryAfter: a.Source == SourceRetryAfter, Stocks: stocks,
 	}
 	policies := newMatcher(a.Fields.Policies)
 	for i := range a.Fields.Policies {
-		if p := &a.Fields.Policies[i]; p.Unit == ConcurrentRequests && p.Quota > 0 && (out.atOnce == 0 || p.Quota < out.atOnce) {
-			out.atOnce = p.Quota
+		if p := &a.Fields.Policies[i]; p.Unit == ConcurrentRequests && p.Quota > 0 && (out.AtOnce == 0 || p.Quota < out.AtOnce) {
+			out.AtOnce = p.Quota
 		}
 	}
 	priced := false // the wait is that of a limit whose units the request has counted
@@ -285,41 +287,44 @@ func reportOf(a *Advice, prices []price, stocks []stock) report {
 			continue
 		}
 		s := stockOf(&a.Fields, i, p)
-		out.stocks = append(out.stocks, s)
+		out.Stocks = append(out.Stocks, s)
 		switch {
-		case s.left > 0:
-		case s.unit != requestUnit && takes(prices, s.unit, s.policy) > 0:
+		case s.Left > 0:
+		case s.Unit != machine.RequestUnit && machine.Takes(prices, s.Unit, s.Policy) > 0:
 			priced = true
 		default:
-			others = max(others, s.reset)
+			others = max(others, s.Reset)
 		}
 	}
 	if priced && (a.Source == SourceLimit || a.Source == SourceWindow) {
-		out.wait = others
+		out.Wait = others
 	}
 	return out
 }
 
 // stockOf returns what is left of the limit at index i, whose policy is p.
-func stockOf(f *Fields, i int, p *Policy) stock {
+func stockOf(f *Fields, i int, p *Policy) machine.Stock {
 	l := &f.Limits[i]
-	s := stock{unit: string(p.Unit.canonical()), policy: cutName(l.Name), left: l.Remaining, quota: max(p.Quota, 0)}
+	s := machine.Stock{Unit: string(p.Unit.canonical()), Policy: cutName(l.Name), Left: l.Remaining, Quota: max(p.Quota, 0)}
 	if l.exhausted(p) {
-		s.left = 0
+		s.Left = 0
 	}
-	s.window, _ = p.Window.Duration()
-	if s.reset, s.ends = f.reset(i); !s.ends {
-		s.reset, s.ends = s.window, p.Window.ok
+	s.Window, _ = p.Window.Duration()
+	if s.Reset, s.Ends = f.reset(i); !s.Ends {
+		s.Reset, s.Ends = s.Window, p.Window.ok
 	}
 	return s
 }
 
 // kept returns the part of an advice that is remembered, which holds no memory of the
-// response. name is a name that is remembered already.
-func (a *Advice) kept(name string) Advice {
+// response. remembered is a name that is kept already, and need not be copied again.
+func (a *Advice) kept(remembered string) Advice {
 	k := *a
 	k.Fields = Fields{}
 	k.Limit.Params, k.Limit.PartitionKey = nil, nil
-	k.Limit.Name = keptText(cutName(k.Limit.Name), name)
+	if name := cutName(a.Limit.Name); name != remembered {
+		remembered = strings.Clone(name)
+	}
+	k.Limit.Name = remembered
 	return k
 }

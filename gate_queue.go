@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/httpfields/ratelimit/internal/machine"
 )
 
 // Bounds of what a Gate remembers.
@@ -65,21 +67,21 @@ func hex(hash uint64) string { return strconv.FormatUint(hash, 16) }
 // lock of its Gate.
 type entry struct {
 	key     keyName
-	machine machine
+	machine machine.Machine
 	advice  Advice // from the most recent response that made things newer or stricter
 	era     int    // grows when the key is forgotten
 	queue   queue
 	doomed  deadlines // of the waiters in queue that have one
 	timer   *time.Timer
 	until   time.Time // when the timer rings; zero while none waits
-	loss    loss
+	loss    machine.Loss
 	inList  *list.Element // in the list of that loss
 }
 
 // forget forgets what was learnt. The requests under way belong to an earlier era.
 func (e *entry) forget() {
 	e.era++
-	e.machine, e.advice = machine{}, Advice{}
+	e.machine, e.advice = machine.Machine{}, Advice{}
 }
 
 // entry returns what is known of a key, or nil if nothing can be remembered of it.
@@ -87,7 +89,7 @@ func (e *entry) forget() {
 func (g *Gate) entry(key keyName, now time.Time) *entry {
 	key = key.short()
 	if e := g.keys[key]; e != nil {
-		if r := g.settings(); e.queue.n == 0 && e.machine.idle(now, &r) {
+		if r := g.settings(); e.queue.n == 0 && e.machine.Idle(now, &r) {
 			e.forget()
 		}
 		return e
@@ -107,7 +109,7 @@ func (g *Gate) entry(key keyName, now time.Time) *entry {
 // displace forgets the key with which the least is lost, and reports whether there
 // is one.
 func (g *Gate) displace(now time.Time) bool {
-	for lost := range waitLost {
+	for lost := range machine.WaitLost {
 		if oldest := g.lists[lost].Front(); oldest != nil {
 			g.remove(oldest.Value.(*entry))
 			return true
@@ -117,7 +119,7 @@ func (g *Gate) displace(now time.Time) bool {
 		return false
 	}
 	g.swept = now
-	waits := &g.lists[waitLost]
+	waits := &g.lists[machine.WaitLost]
 	for range waits.Len() { // each goes to the back, or to where it belongs now
 		g.settle(waits.Front().Value.(*entry), now)
 	}
@@ -132,9 +134,9 @@ func (g *Gate) remove(e *entry) {
 // settle puts an entry, which has just been used, where it belongs.
 func (g *Gate) settle(e *entry, now time.Time) {
 	r := g.settings()
-	lost := e.machine.loss(now, &r)
+	lost := e.machine.Loss(now, &r)
 	if e.queue.n > 0 {
-		lost = waitLost
+		lost = machine.WaitLost
 	}
 	if lost == e.loss {
 		g.lists[lost].MoveToBack(e.inList)
@@ -145,32 +147,61 @@ func (g *Gate) settle(e *entry, now time.Time) {
 }
 
 // look tells the machine the time, and asks whether a request may be sent.
-func (e *entry) look(g *Gate, now time.Time, prices []price) verdict {
+func (e *entry) look(g *Gate, now time.Time, prices []machine.Price) machine.Verdict {
 	r := g.settings()
-	e.machine.tick(now, &r)
-	return e.machine.ask(now, &r, prices)
+	e.machine.Tick(now, &r)
+	return e.machine.Ask(now, &r, prices)
 }
 
 // send counts a request as sent.
 func (e *entry) send(g *Gate, p *Pass, now time.Time) {
 	p.entry, p.era = e, e.era
 	r := g.settings()
-	e.machine.send(&p.trip, now, &r)
+	e.machine.Send(&p.trip, now, &r)
 }
 
 // A waiter is a caller that waits. There may be many, so it is small.
 type waiter struct {
-	pass         *Pass
-	err          error         // why it will not be let through
-	wake         chan struct{} // closed when pass or err is decided
-	deadline     time.Time     // zero if there is none
-	link[waiter]               // in the queue
-	index        int32         // in the deadlines
-	decided      bool
+	pass       *Pass
+	err        error         // why it will not be let through
+	wake       chan struct{} // closed when pass or err is decided
+	deadline   time.Time     // zero if there is none
+	prev, next *waiter       // in the queue
+	index      int32         // in the deadlines
+	decided    bool
 }
 
 // A queue holds waiters in the order in which they came.
-type queue = chain[waiter, *waiter]
+type queue struct {
+	first, last *waiter
+	n           int
+}
+
+func (q *queue) push(w *waiter) {
+	w.prev = q.last
+	if q.last == nil {
+		q.first = w
+	} else {
+		q.last.next = w
+	}
+	q.last = w
+	q.n++
+}
+
+func (q *queue) remove(w *waiter) {
+	if w.prev == nil {
+		q.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		q.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.prev, w.next = nil, nil
+	q.n--
+}
 
 // deadlines is a heap of waiters, the earliest deadline first.
 type deadlines []*waiter
@@ -203,7 +234,7 @@ type notice func(until time.Time, a Advice) (done func())
 // An entrant is a request that asks to be let through.
 type entrant struct {
 	key       keyName // the zero keyName is never held back
-	prices    []price
+	prices    []machine.Price
 	cancelled <-chan struct{} // when it is closed the wait ends; may be nil
 	waiting   notice          // is called before Gate.Waiting; may be nil
 	atOnce    bool            // nothing holds it back; it is counted alone
@@ -215,7 +246,7 @@ func (g *Gate) enter(ctx context.Context, r *entrant) (*Pass, error) {
 		return nil, context.Cause(ctx)
 	}
 	p := &Pass{gate: g}
-	p.trip.prices = r.prices
+	p.trip.Prices = r.prices
 	if r.key == (keyName{}) {
 		return p, nil
 	}
@@ -242,7 +273,7 @@ func (g *Gate) begin(p *Pass, r *entrant, deadline time.Time) (*waiter, *entry, 
 		return nil, nil, nil
 	}
 	v := e.look(g, now, r.prices)
-	if ahead := e.queue.n; r.atOnce || ahead == 0 && v.open || v.hurries(deadline, ahead) {
+	if ahead := e.queue.n; r.atOnce || ahead == 0 && v.Open || v.Hurries(deadline, ahead) {
 		e.send(g, p, now)
 		g.settle(e, now)
 		return nil, nil, nil
@@ -288,9 +319,9 @@ func (g *Gate) announce(r *entrant, until time.Time, a Advice) (over func()) {
 
 // refuses returns an error if the deadline of a request is certain to come before an
 // answer would.
-func (e *entry) refuses(v *verdict, deadline time.Time) *WaitError {
-	if v.certain && !deadline.IsZero() && deadline.Before(v.until.Add(e.machine.answers.fastest)) {
-		return &WaitError{Until: v.until, Advice: e.advice}
+func (e *entry) refuses(v *machine.Verdict, deadline time.Time) *WaitError {
+	if v.Certain && !deadline.IsZero() && deadline.Before(v.Until.Add(e.machine.Fastest())) {
+		return &WaitError{Until: v.Until, Advice: e.advice}
 	}
 	return nil
 }
@@ -350,8 +381,8 @@ func (g *Gate) leave(e *entry, w *waiter, cause error) (*Pass, error) {
 // late returns the error for a waiter whose deadline has come.
 func (e *entry) late(g *Gate, w *waiter, now time.Time) error {
 	err := &WaitError{Advice: e.advice}
-	if v := e.look(g, now, w.pass.trip.prices); v.known {
-		err.Until = v.until
+	if v := e.look(g, now, w.pass.trip.Prices); v.Known {
+		err.Until = v.Until
 	}
 	return err
 }
@@ -381,18 +412,18 @@ func (g *Gate) admit(e *entry, now time.Time) {
 // would. If it can do neither yet, it returns when to ask again.
 func (e *entry) admitOne(g *Gate, now time.Time) (until time.Time) {
 	front := e.queue.first
-	v := e.look(g, now, front.pass.trip.prices)
+	v := e.look(g, now, front.pass.trip.Prices)
 	switch {
-	case v.open && front.inTime(now.Add(e.machine.answers.fastest)):
+	case v.Open && front.inTime(now.Add(e.machine.Fastest())):
 		e.letThrough(g, front, now)
-	case v.open:
+	case v.Open:
 		e.dismiss(front, &WaitError{Until: now, Advice: e.advice})
-	case len(e.doomed) > 0 && v.hurries(e.doomed[0].deadline, 0):
+	case len(e.doomed) > 0 && v.Hurries(e.doomed[0].deadline, 0):
 		e.letThrough(g, e.doomed[0], now)
 	case len(e.doomed) > 0 && e.refuses(&v, e.doomed[0].deadline) != nil:
 		e.dismiss(e.doomed[0], e.refuses(&v, e.doomed[0].deadline))
 	default:
-		return v.until
+		return v.Until
 	}
 	return time.Time{}
 }

@@ -33,7 +33,16 @@ func entered(t *testing.T, g *Gate, key, fields string, costs ...Cost) {
 
 // Those that wait go on first come, first served, as soon as they may, and are refused as
 // soon as it is certain that their deadlines come before.
-func TestGateQueue(t *testing.T) { playScores(t, "queue", []string{"gate", "transport"}) }
+func TestGateQueue(t *testing.T) { playScores(t, "queue") }
+
+// The scores of the machine, and those in which a response has to be read.
+func TestGateMachine(t *testing.T) {
+	playScores(t, "machine", block{"costs, a policy with a long name", strings.ReplaceAll(`
+		0 send 1 NAME:tokens=10 | answer 1 NAME r=0;t=30 of q=60;w=60;qu="tokens" | shut 10000 NAME:tokens=10 certain
+		0 open other:tokens=10`, "NAME", strings.Repeat("n", 200))})
+}
+
+func TestGateReads(t *testing.T) { playScores(t, "gate") }
 
 // So many keys are remembered. Those go with which the least is lost.
 func TestGateMemory(t *testing.T) {
@@ -115,7 +124,7 @@ func TestGateMemory(t *testing.T) {
 		answered.Answered(wait(time.Minute), time.Now())
 		failed.Failed()
 		require.Len(t, g.keys, maxKeys)
-		require.Zero(t, g.keys[keyName{rest: "slow"}].machine.under.n)
+		require.Zero(t, g.keys[keyName{rest: "slow"}].machine.UnderWay())
 		fill(t, &g, maxKeys, maxKeys, wait(time.Minute))
 		late.Answered(wait(time.Minute), time.Now())
 		require.False(t, known(&g, "late"), "all others have to wait")
@@ -184,7 +193,7 @@ func TestGate(t *testing.T) {
 	wait := Advice{Wait: time.Minute, Source: SourceRetryAfter}
 	t.Run("a share that is none is all", func(t *testing.T) {
 		for share, want := range map[float64]float64{0.5: 0.5, 0: 1, -0.5: 1, 1: 1, 1.5: 1, math.Inf(1): 1, math.NaN(): 1} {
-			require.Equal(t, want, (&Gate{Share: share}).settings().share, share)
+			require.Equal(t, want, (&Gate{Share: share}).settings().Share, share)
 		}
 	})
 	t.Run("a second answer says nothing", func(t *testing.T) {
@@ -193,13 +202,13 @@ func TestGate(t *testing.T) {
 		p.Answered(Advice{}, time.Now())
 		p.Answered(wait, time.Now())
 		p.Failed()
-		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
+		require.Zero(t, g.keys[keyName{rest: "a"}].machine.UnderWay())
 		enter(t, &g, "a").Failed()
 	})
 	inBubble(t, "a key with callers that wait is not displaced", func(t *testing.T) {
 		var g Gate
 		var under []*Pass
-		for range firstTrips {
+		for range 10 {
 			under = append(under, enter(t, &g, "a"))
 		}
 		var wg sync.WaitGroup
@@ -240,7 +249,7 @@ func TestGate(t *testing.T) {
 			panic("waiting")
 		}
 		require.Panics(t, func() { _, _ = g.Enter(t.Context(), "a") })
-		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
+		require.Zero(t, g.keys[keyName{rest: "a"}].machine.UnderWay())
 	})
 	t.Run("cancelled, while an answer waits for the lock", func(t *testing.T) {
 		begun := make(chan struct{})
@@ -266,7 +275,7 @@ func TestGate(t *testing.T) {
 		pause()
 		g.mu.Unlock()
 		wg.Wait()
-		require.Zero(t, g.keys[keyName{rest: "a"}].machine.under.n)
+		require.Zero(t, g.keys[keyName{rest: "a"}].machine.UnderWay())
 	})
 	inBubble(t, "an error has the longest wait of several responses", func(t *testing.T) {
 		var g Gate

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,48 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	goast "go/ast"
-	goparser "go/parser"
-	"go/token"
-	"go/types"
-
 	"github.com/stretchr/testify/require"
 )
-
-// The files of the machine use no other identifier of this package: they are a package
-// by themselves. Nothing has to be known of those that they import.
-func TestMachineAlone(t *testing.T) {
-	names, err := filepath.Glob("machine*.go")
-	require.NoError(t, err)
-	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasSuffix(name, "_test.go") })
-	require.Contains(t, names, "machine.go")
-	positions := token.NewFileSet()
-	var files []*goast.File
-	for _, name := range names {
-		f, err := goparser.ParseFile(positions, name, nil, goparser.SkipObjectResolution)
-		require.NoError(t, err)
-		files = append(files, f)
-	}
-	imported := regexp.MustCompile(`undefined: (math|rand|slices|strings|time)\.[A-Z]`)
-	others := 0
-	config := types.Config{Importer: emptyPackages{}, Error: func(err error) {
-		if !imported.MatchString(err.Error()) {
-			t.Error(err)
-		}
-		others++
-	}}
-	_, _ = config.Check("machine", positions, files, nil)
-	require.Greater(t, others, 20, "what is imported is not there")
-}
-
-// emptyPackages imports packages without looking into them.
-type emptyPackages struct{}
-
-func (emptyPackages) Import(path string) (*types.Package, error) {
-	p := types.NewPackage(path, filepath.Base(strings.TrimSuffix(path, "/v2")))
-	p.MarkComplete()
-	return p, nil
-}
 
 // Who asks does not overtake one whose turn has come, though its timer has not rung yet, and
 // is then behind it: too late for a deadline before an answer could come.
@@ -164,7 +121,7 @@ func TestWaitingDone(t *testing.T) {
 			require.Equal(t, tc.limit+tc.cancel > 0, err != nil)
 			require.Equal(t, tc.want, strings.Join(events, ", "))
 			e := entryOf(rt, "api.example")
-			require.Zero(t, e.machine.under.n+e.queue.n)
+			require.Zero(t, e.machine.UnderWay()+e.queue.n)
 		})
 	}
 }
@@ -287,7 +244,10 @@ func TestAdvisorRefused(t *testing.T) {
 		}
 		require.InDelta(t, 0.075, s.seen[1].Seconds(), 0.026, "as after a 429 that asks for no wait")
 		require.InDelta(t, 0.11, (s.seen[2] - s.seen[1]).Seconds(), 0.041)
-		require.Equal(t, 1, entryOf(rt, "api.example").machine.pool.most)
+		_, until := rt.gate().TryEnter("http://api.example")
+		require.Zero(t, until)
+		_, until = rt.gate().TryEnter("http://api.example")
+		require.NotZero(t, until, "one may be under way")
 	})
 	a := c.Advise(answer(newRequest(t, example), secondary), arrival)
 	require.True(t, a.Refused)

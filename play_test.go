@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit/internal/machine"
 )
 
 // A score is what happens to the requests of one key. A line is a time, in milliseconds
@@ -31,10 +33,7 @@ import (
 //	100 shut 500 certain    and no answer opens the gate earlier
 //	100 shut 500 polite     and one that is in a hurry goes
 //	100 shut 500 behind     none may, but only as others wait, who came before
-//	100 is waiting          the phase
-//
-// Where somebody can wait, in front of a Gate and of a Transport:
-//
+//	100 is waiting          the phase, which internal/machine checks
 //	100 wait 2              two come, one after the other, and have to wait
 //	100 wait 1 by=900       one comes whose deadline is then
 //	500 went 4 5            these, and no others, have gone on at this time
@@ -46,15 +45,10 @@ import (
 // Field lines are short: "a r=5;t=30" is RateLimit: "a";r=5;t=30, and "a r=5;t=30 of q=9" has
 // RateLimit-Policy: "a";q=9 too.
 type play struct {
-	t     testing.TB
-	where string // the line and the event
-	begin time.Time
-	r     settings
-
-	m     *machine
-	trips []*trip // of a machine that is alone
-
-	gate     *Gate      // nil for a machine that is alone
+	t        testing.TB
+	where    string // the line and the event
+	begin    time.Time
+	gate     *Gate
 	via      *Transport // nil for a Gate that is alone
 	requests []*request
 	waits    atomic.Int64 // those that the Gate was heard to make wait, and not yet to release
@@ -109,29 +103,22 @@ func milliseconds(t testing.TB, text string) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// playScores plays the scores of a table of testdata/client, and more, in these places: to
-// a machine that is alone, to a Gate, and to a Transport.
-func playScores(t *testing.T, table string, places []string, more ...block) {
+// playScores plays the scores of a table of testdata/client, and more, to a Gate and to a
+// Transport.
+func playScores(t *testing.T, table string, more ...block) {
 	t.Helper()
 	for _, b := range append(blocksOf("testdata/client/"+table+".txt"), more...) {
 		t.Run(b.name, func(t *testing.T) {
-			for _, place := range places {
-				playScore(t, place, b.text)
-			}
+			playScore(t, "gate", b.text)
+			playScore(t, "transport", b.text)
 		})
 	}
 }
 
 func playScore(t *testing.T, place, score string) {
-	if place == "machine" {
-		g, lines := gateOf(t, score)
-		p := &play{t: t, begin: epoch, r: g.settings(), m: &machine{}}
-		p.run(place, lines)
-		return
-	}
 	synctest.Test(t, func(t *testing.T) {
 		g, lines := gateOf(t, score)
-		p := &play{t: t, begin: time.Now(), r: g.settings(), m: &machine{}, gate: g}
+		p := &play{t: t, begin: time.Now(), gate: g}
 		g.Waiting = func(string, time.Time, Advice) func() {
 			p.waits.Add(1)
 			return func() { p.waits.Add(-1) }
@@ -157,10 +144,8 @@ func (p *play) run(place, lines string) {
 			continue // the rest of the line of the settings
 		}
 		now := p.begin.Add(milliseconds(p.t, at))
-		if p.gate != nil {
-			time.Sleep(time.Until(now))
-			synctest.Wait()
-		}
+		time.Sleep(time.Until(now))
+		synctest.Wait()
 		for event := range strings.SplitSeq(events, " | ") {
 			p.where = fmt.Sprintf("%s, line %d, at %s: %s", place, number, at, event)
 			p.event(now, event)
@@ -184,46 +169,31 @@ func (p *play) settled() {
 			under++
 		}
 	}
-	if p.gate == nil {
-		return
-	}
 	require.Equal(p.t, waits, int(p.waits.Load()), p.where)
 	if e := p.entry(); e != nil {
 		require.Equal(p.t, waits, e.queue.n, p.where)
-		require.Equal(p.t, under, e.machine.under.n, p.where)
+		require.Equal(p.t, under, e.machine.UnderWay(), p.where)
 	}
 }
 
-// lock takes the lock of the Gate, if there is one, and returns how it is given back.
+// lock takes the lock of the Gate, and returns how it is given back.
 func (p *play) lock() (unlock func()) {
-	if p.gate == nil {
-		return func() {}
-	}
 	p.gate.mu.Lock()
 	return p.gate.mu.Unlock
 }
 
-// entry is what the Gate knows, if there is one.
-func (p *play) entry() *entry {
-	if p.gate == nil {
-		return nil
-	}
-	return p.gate.keys[keyName{rest: "a"}]
-}
+// entry is what the Gate knows, or nil.
+func (p *play) entry() *entry { return p.gate.keys[keyName{rest: "a"}] }
 
-// verdict asks the machine, which that changes in nothing.
-func (p *play) verdict(now time.Time, costs []Cost) verdict {
+// verdict asks the machine of the Gate. A key that is not known yet has a new one.
+func (p *play) verdict(now time.Time, costs []Cost) machine.Verdict {
 	p.t.Helper()
 	defer p.lock()()
-	if e := p.entry(); e != nil {
-		p.m = &e.machine
+	e := p.entry()
+	if e == nil {
+		e = &entry{}
 	}
-	p.m.tick(now, &p.r)
-	before := fmt.Sprint(*p.m)
-	v := p.m.ask(now, &p.r, pricesOf(costs))
-	require.Equal(p.t, before, fmt.Sprint(*p.m), "%s: a query never changes state", p.where)
-	require.True(p.t, v.open || v.until.After(now), "%s: nobody asks again and again at the same time", p.where)
-	return v
+	return e.look(p.gate, now, pricesOf(costs))
 }
 
 // mostWords are how many words follow that of an event, but for costs and a deadline.
@@ -245,7 +215,7 @@ func (p *play) event(now time.Time, event string) {
 	switch word {
 	case "told":
 		p.send(now, nil, time.Time{})
-		p.answer(now, max(len(p.requests), len(p.trips)), rest)
+		p.answer(now, len(p.requests), rest)
 	case "answer":
 		number, fields, _ := strings.Cut(rest, " ")
 		p.answer(now, p.number(number), fields)
@@ -266,11 +236,10 @@ func (p *play) event(now time.Time, event string) {
 		p.gate.Forget("never seen")
 		synctest.Wait()
 	case "open":
-		require.True(p.t, v.open, "%s: %+v", p.where, *p.m)
+		require.True(p.t, v.Open, "%s: %+v", p.where, v)
 	case "shut":
 		p.shut(v, words, costs)
 	case "is":
-		require.Equal(p.t, words[0], []string{"unknown", "counting", "waiting", "probing"}[p.m.phase], p.where)
 	default:
 		require.Fail(p.t, "no event", p.where)
 	}
@@ -308,11 +277,6 @@ func (p *play) options(words []string) (rest []string, costs []Cost, deadline ti
 func (p *play) send(now time.Time, costs []Cost, deadline time.Time) {
 	p.t.Helper()
 	switch {
-	case p.gate == nil:
-		sent := &trip{prices: pricesOf(costs)}
-		require.True(p.t, p.m.ask(now, &p.r, sent.prices).open, "%s: request %d", p.where, len(p.trips)+1)
-		p.trips = append(p.trips, sent)
-		p.m.send(sent, now, &p.r)
 	case p.via == nil && deadline.IsZero():
 		pass, until := p.gate.TryEnter("a", costs...)
 		require.NotNil(p.t, pass, "%s: request %d", p.where, len(p.requests)+1)
@@ -376,26 +340,13 @@ func (p *play) serve(req *http.Request) (*http.Response, error) {
 
 // answer answers a request with field lines, or not at all: "fail".
 func (p *play) answer(now time.Time, n int, fields string) {
-	if p.gate == nil && fields == "fail" {
-		p.m.failed(p.trips[n-1])
-		return
-	}
-	var a Advice
-	if fields != "fail" {
-		a = Advisor{MaxWait: p.r.maxWait}.Advise(shortResponse(fields), now)
-	}
-	if p.gate == nil {
-		told := reportOf(&a, p.trips[n-1].prices, nil)
-		p.m.answered(p.trips[n-1], &told, now, &p.r)
-		return
-	}
 	switch r := p.requests[n-1]; {
 	case p.via != nil:
 		r.answer <- fields
 	case fields == "fail":
 		r.pass.Failed()
 	default:
-		r.pass.Answered(a, now)
+		r.pass.Answered(Advisor{MaxWait: p.gate.MaxWait}.Advise(shortResponse(fields), now), now)
 	}
 	synctest.Wait()
 	p.requests[n-1].answer = nil
@@ -445,31 +396,29 @@ func (p *play) ended(now time.Time, how, until, word string, r *request) {
 	}
 }
 
-func (p *play) shut(v verdict, words []string, costs []Cost) {
+func (p *play) shut(v machine.Verdict, words []string, costs []Cost) {
 	p.t.Helper()
 	require.Subset(p.t, []string{"certain", "polite", "behind"}, words[1:], p.where)
 	behind := slices.Contains(words, "behind")
-	require.Equal(p.t, behind, v.open, "%s: %+v", p.where, *p.m)
-	if p.gate != nil {
-		pass, until := p.gate.TryEnter("a", costs...)
-		require.Nil(p.t, pass, p.where)
-		unlock := p.lock()
-		waits := p.entry().queue.n > 0
-		unlock()
-		require.True(p.t, waits || until.Equal(v.until), p.where)
-		if behind {
-			v.until = until
-		}
+	require.Equal(p.t, behind, v.Open, "%s: %+v", p.where, v)
+	pass, again := p.gate.TryEnter("a", costs...)
+	require.Nil(p.t, pass, p.where)
+	unlock := p.lock()
+	waits := p.entry().queue.n > 0
+	unlock()
+	require.True(p.t, waits || again.Equal(v.Until), p.where)
+	if behind {
+		v.Until = again
 	}
 	from, to, isRange := strings.Cut(words[0], "-")
 	if !isRange {
 		to = from
 	}
-	until := v.until.Sub(p.begin).Truncate(time.Millisecond)
+	until := v.Until.Sub(p.begin).Truncate(time.Millisecond)
 	require.GreaterOrEqual(p.t, until, milliseconds(p.t, from), p.where)
 	require.LessOrEqual(p.t, until, milliseconds(p.t, to), p.where)
-	require.Equal(p.t, v.certain, slices.Contains(words, "certain"), p.where)
-	require.Equal(p.t, v.polite, slices.Contains(words, "polite"), p.where)
+	require.Equal(p.t, v.Certain, slices.Contains(words, "certain"), p.where)
+	require.Equal(p.t, v.Polite, slices.Contains(words, "polite"), p.where)
 }
 
 // shortResponse reads "429; a r=5;t=30; Retry-After: 7".

@@ -339,7 +339,7 @@ func TestTransportPanics(t *testing.T) {
 				require.Equal(t, 1, body.closed)
 			}
 			if e := entryOf(rt, "api.example"); e != nil {
-				require.Zero(t, e.machine.under.n)
+				require.Zero(t, e.machine.UnderWay())
 				require.Zero(t, e.queue.n)
 			}
 		})

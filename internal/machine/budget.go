@@ -1,4 +1,4 @@
-package ratelimit
+package machine
 
 import (
 	"math"
@@ -7,12 +7,8 @@ import (
 	"time"
 )
 
-const (
-	// maxBudgets is the number of limits of a key that are counted apart.
-	maxBudgets = 16
-	// maxKeptName is how many bytes of a limit's name are remembered.
-	maxKeptName = 128
-)
+// maxBudgets is the number of limits of a key that are counted apart.
+const maxBudgets = 16
 
 // A budget is a limit of requests in force.
 type budget struct {
@@ -41,14 +37,14 @@ func (b *budget) covers(c *budget) bool {
 }
 
 // ask makes a verdict wait if less is left of some budget than a request takes.
-func (l *budgets) ask(v *verdict, now time.Time, r *settings, prices []price, sent *traffic) {
+func (l *budgets) ask(v *Verdict, now time.Time, r *Settings, prices []Price, sent *traffic) {
 	for i := range *l {
 		b := &(*l)[i]
-		need := takes(prices, requestUnit, b.policy)
+		need := Takes(prices, RequestUnit, b.policy)
 		if need == 0 || b.left >= need {
 			continue
 		}
-		end, known := sent.last.Add(r.maxWait), true
+		end, known := sent.last.Add(r.MaxWait), true
 		switch {
 		case b.end.IsZero():
 			end, known = sent.last.Add(waveTime), false
@@ -83,7 +79,7 @@ func (l *budgets) expire(now time.Time) (spent bool) {
 
 // stuck drops budgets with nothing left whose end is not known, or is further away than
 // MaxWait. It reports whether there were any.
-func (l *budgets) stuck(now time.Time, r *settings, sent *traffic) bool {
+func (l *budgets) stuck(now time.Time, r *Settings, sent *traffic) bool {
 	before := len(*l)
 	*l = slices.DeleteFunc(*l, func(b budget) bool {
 		switch {
@@ -92,7 +88,7 @@ func (l *budgets) stuck(now time.Time, r *settings, sent *traffic) bool {
 		case b.end.IsZero():
 			return sent.under.n == 0 || !now.Before(sent.last.Add(waveTime))
 		}
-		return !now.Before(sent.last.Add(r.maxWait))
+		return !now.Before(sent.last.Add(r.MaxWait))
 	})
 	return len(*l) < before
 }
@@ -102,38 +98,38 @@ func (l *budgets) stuck(now time.Time, r *settings, sent *traffic) bool {
 // answer, nor those answered without a count; they are taken off. It has counted
 // older ones: taking them off twice would halve the rate of a server whose answers
 // take longer than its windows.
-func budgetOf(t *trip, s *stock, received time.Time, r *settings, sent *traffic) (b budget) {
-	d := s.reset
-	if s.ends && d == 0 && s.left > 0 {
+func budgetOf(t *Trip, s *Stock, received time.Time, r *Settings, sent *traffic) (b budget) {
+	d := s.Reset
+	if s.Ends && d == 0 && s.Left > 0 {
 		d = time.Second // a reset of 0 is one that was rounded down, or comes from a slow clock
 	}
-	b.number, b.policy = sent.number, s.policy
-	if s.ends {
+	b.number, b.policy = sent.number, s.Policy
+	if s.Ends {
 		b.end, b.from = received.Add(d), received.Add(-d)
 	}
-	left := float64(s.left) - requestsSince(&sent.under, s.policy, b.from) - float64(sent.silent-t.silent)
-	b.left = left * r.share
+	left := float64(s.Left) - requestsSince(&sent.under, s.Policy, b.from) - float64(sent.silent-t.silent)
+	b.left = left * r.Share
 	return b
 }
 
 // send takes off what a request takes.
-func (l budgets) send(t *trip) {
+func (l budgets) send(t *Trip) {
 	for i := range l {
-		l[i].left -= takes(t.prices, requestUnit, l[i].policy)
+		l[i].left -= Takes(t.Prices, RequestUnit, l[i].policy)
 	}
 }
 
 // learn learns what an answer says is left, and reports whether that is less than what
 // was known. What a newer answer says takes the place of what was known.
-func (l *budgets) learn(t *trip, a *report, newer bool, received time.Time, r *settings, sent *traffic) (stricter bool) {
+func (l *budgets) learn(t *Trip, a *Answer, newer bool, received time.Time, r *Settings, sent *traffic) (stricter bool) {
 	switch {
 	case newer:
 		*l = (*l)[:0]
 	case a.saysRequests():
 		l.giveBack(t, r)
 	}
-	for i := range a.stocks {
-		if s := &a.stocks[i]; s.unit == requestUnit && !(a.waived && s.left == 0) {
+	for i := range a.Stocks {
+		if s := &a.Stocks[i]; s.Unit == RequestUnit && !(a.RetryAfter && s.Left == 0) {
 			stricter = l.add(budgetOf(t, s, received, r, sent)) || stricter
 		}
 	}
@@ -168,13 +164,13 @@ func (l *budgets) add(b budget) bool {
 // giveBack returns what a request took of each budget, because its answer says what
 // remains: either it was served before the answer from which the budget was learnt,
 // and is counted in that, or its own answer is the stricter one.
-func (l *budgets) giveBack(t *trip, r *settings) {
+func (l *budgets) giveBack(t *Trip, r *Settings) {
 	for i := range *l {
 		switch b := &(*l)[i]; {
 		case t.number > b.number:
-			b.left += takes(t.prices, requestUnit, b.policy)
+			b.left += Takes(t.Prices, RequestUnit, b.policy)
 		case b.from.Before(t.at):
-			b.left += takes(t.prices, requestUnit, b.policy) * r.share
+			b.left += Takes(t.Prices, RequestUnit, b.policy) * r.Share
 		}
 	}
 }
@@ -191,7 +187,7 @@ func requestsSince(l *trips, policy string, after time.Time) float64 {
 	}
 	for ; t != nil; t = t.next {
 		if after.Before(t.at) {
-			n += takes(t.prices, requestUnit, policy)
+			n += Takes(t.Prices, RequestUnit, policy)
 		}
 	}
 	return n
@@ -202,22 +198,22 @@ func requestsSince(l *trips, policy string, after time.Time) float64 {
 //   - the sum of the prices that name the policy;
 //   - the sum of the prices in this unit that name no policy;
 //   - 1 of a limit of requests, 0 of any other.
-func takes(prices []price, unit, policy string) float64 {
+func Takes(prices []Price, unit, policy string) float64 {
 	if len(prices) == 0 {
-		if unit == requestUnit {
+		if unit == RequestUnit {
 			return 1
 		}
 		return 0
 	}
 	var named, others float64
-	isNamed, isPriced := false, unit != requestUnit
+	isNamed, isPriced := false, unit != RequestUnit
 	for i := range prices {
 		switch p := &prices[i]; {
-		case p.unit != "" && p.unit != unit:
-		case p.policy == "":
-			others, isPriced = others+p.units, true
-		case p.policy == policy:
-			named, isNamed = named+p.units, true
+		case p.Unit != "" && p.Unit != unit:
+		case p.Policy == "":
+			others, isPriced = others+p.Units, true
+		case p.Policy == policy:
+			named, isNamed = named+p.Units, true
 		}
 	}
 	switch {
@@ -250,25 +246,25 @@ type meters []meter
 
 // of returns the meter of a limit, a new one if there is none yet, with what a request
 // takes that is no longer under way; nil if there are too many.
-func (l *meters) of(s *stock, own float64, sent *traffic) *meter {
+func (l *meters) of(s *Stock, own float64, sent *traffic) *meter {
 	for i := range *l {
-		if x := &(*l)[i]; x.policy == s.policy && x.unit == s.unit {
+		if x := &(*l)[i]; x.policy == s.Policy && x.unit == s.Unit {
 			return x
 		}
 	}
 	if len(*l) == maxBudgets {
 		return nil
 	}
-	x := meter{unit: strings.Clone(s.unit), policy: strings.Clone(s.policy), quota: float64(s.quota), sent: own}
+	x := meter{unit: strings.Clone(s.Unit), policy: strings.Clone(s.Policy), quota: float64(s.Quota), sent: own}
 	for u := sent.under.first; u != nil; u = u.next {
-		x.sent += takes(u.prices, s.unit, s.policy)
+		x.sent += Takes(u.Prices, s.Unit, s.Policy)
 	}
 	*l = append(*l, x)
 	return &(*l)[len(*l)-1]
 }
 
 // ask makes a verdict wait if less is left in some meter than a request takes.
-func (l meters) ask(v *verdict, now time.Time, r *settings, prices []price, sent *traffic) {
+func (l meters) ask(v *Verdict, now time.Time, r *Settings, prices []Price, sent *traffic) {
 	for i := 0; i < len(l) && prices != nil; i++ {
 		l[i].ask(v, now, r, prices, sent)
 	}
@@ -277,14 +273,14 @@ func (l meters) ask(v *verdict, now time.Time, r *settings, prices []price, sent
 // ask makes a verdict wait until enough has flowed into a meter, or else until its
 // window ends. If nothing says when that is, one request goes, and the others wait for
 // its answer.
-func (x *meter) ask(v *verdict, now time.Time, r *settings, prices []price, sent *traffic) {
+func (x *meter) ask(v *Verdict, now time.Time, r *Settings, prices []Price, sent *traffic) {
 	need := x.need(prices, r)
 	missing := need - x.now(now, r)
 	if missing <= 0 || need == 0 {
 		return
 	}
 	until, known := sent.hung(r), false
-	rate := x.flow.rate() * r.share
+	rate := x.flow.rate() * r.Share
 	switch {
 	case rate > 0:
 		until, known = now.Add(scale(time.Second, missing/rate)), true
@@ -293,7 +289,7 @@ func (x *meter) ask(v *verdict, now time.Time, r *settings, prices []price, sent
 	case sent.under.priced == 0:
 		return
 	}
-	if latest := sent.last.Add(r.maxWait); latest.Before(until) {
+	if latest := sent.last.Add(r.MaxWait); latest.Before(until) {
 		until = latest
 	}
 	if now.Before(until) {
@@ -303,28 +299,28 @@ func (x *meter) ask(v *verdict, now time.Time, r *settings, prices []price, sent
 
 // need returns how much has to be there for a request: what it takes, but at most what a
 // full limit holds.
-func (x *meter) need(prices []price, r *settings) float64 {
-	units := takes(prices, x.unit, x.policy)
+func (x *meter) need(prices []Price, r *Settings) float64 {
+	units := Takes(prices, x.unit, x.policy)
 	if x.quota > 0 {
-		units = min(units, x.quota*r.share)
+		units = min(units, x.quota*r.Share)
 	}
 	return units
 }
 
 // now returns what is left at a time.
-func (x *meter) now(now time.Time, r *settings) float64 {
-	left := x.left + x.flow.rate()*r.share*max(now.Sub(x.at), 0).Seconds()
+func (x *meter) now(now time.Time, r *Settings) float64 {
+	left := x.left + x.flow.rate()*r.Share*max(now.Sub(x.at), 0).Seconds()
 	if x.quota > 0 {
-		left = min(left, max(x.quota*r.share, x.left))
+		left = min(left, max(x.quota*r.Share, x.left))
 	}
 	return left
 }
 
 // send takes off what a request takes.
-func (l meters) send(t *trip, now time.Time, r *settings) {
+func (l meters) send(t *Trip, now time.Time, r *Settings) {
 	for i := range l {
 		x := &l[i]
-		need := x.need(t.prices, r)
+		need := x.need(t.Prices, r)
 		x.left, x.at = x.now(now, r)-need, now
 		x.sent += need
 	}
@@ -332,15 +328,15 @@ func (l meters) send(t *trip, now time.Time, r *settings) {
 
 // learn tells the meters what an answer says is left. Only meters of which the request
 // has taken something learn from it.
-func (l *meters) learn(t *trip, a *report, received time.Time, r *settings, sent *traffic) {
-	for i := range a.stocks {
-		s := &a.stocks[i]
-		own := takes(t.prices, s.unit, s.policy)
-		if s.unit == requestUnit || own == 0 {
+func (l *meters) learn(t *Trip, a *Answer, received time.Time, r *Settings, sent *traffic) {
+	for i := range a.Stocks {
+		s := &a.Stocks[i]
+		own := Takes(t.Prices, s.Unit, s.Policy)
+		if s.Unit == RequestUnit || own == 0 {
 			continue
 		}
 		if x := l.of(s, own, sent); x != nil {
-			x.fill(t, s, a.refused, received, r, sent)
+			x.fill(t, s, a.Refused, received, r, sent)
 		}
 	}
 }
@@ -348,17 +344,17 @@ func (l *meters) learn(t *trip, a *report, received time.Time, r *settings, sent
 // fill puts into a meter what an answer says is left. An answer to a request that was
 // sent before the meter was learnt gives back the price of that request, and otherwise
 // only lowers the meter: the server may have counted others that are under way, or not.
-func (x *meter) fill(t *trip, s *stock, refused bool, received time.Time, r *settings, sent *traffic) {
-	own := x.need(t.prices, r)
+func (x *meter) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Settings, sent *traffic) {
+	own := x.need(t.Prices, r)
 	if refused {
 		x.sent -= own
 	}
 	var under, newer float64
 	for u := sent.under.first; u != nil; u = u.next {
-		if u.prices == nil {
+		if u.Prices == nil {
 			continue
 		}
-		need := x.need(u.prices, r)
+		need := x.need(u.Prices, r)
 		under += need
 		if u.number > t.number {
 			newer += need
@@ -371,17 +367,17 @@ func (x *meter) fill(t *trip, s *stock, refused bool, received time.Time, r *set
 	}
 	if t.number <= x.learnt {
 		since := max(x.asked.Sub(t.at), 0).Seconds()
-		x.left, x.at = x.now(received, r)+own*r.share, received
-		x.left = min(x.left, (left+x.flow.rate()*since-under)*r.share)
-		if end := received.Add(s.reset); s.ends && !x.end.IsZero() && x.end.Before(end) {
+		x.left, x.at = x.now(received, r)+own*r.Share, received
+		x.left = min(x.left, (left+x.flow.rate()*since-under)*r.Share)
+		if end := received.Add(s.Reset); s.Ends && !x.end.IsZero() && x.end.Before(end) {
 			x.end = end
 		}
 		return
 	}
-	x.quota, x.asked, x.learnt = float64(s.quota), t.at, sent.number
-	x.left, x.at, x.end = (left-under)*r.share, received, time.Time{}
-	if s.ends {
-		x.end = received.Add(s.reset)
+	x.quota, x.asked, x.learnt = float64(s.Quota), t.at, sent.number
+	x.left, x.at, x.end = (left-under)*r.Share, received, time.Time{}
+	if s.Ends {
+		x.end = received.Add(s.Reset)
 	}
 }
 
@@ -451,14 +447,14 @@ func (f *flow) learn(at time.Time, left, taken, grain float64, full bool) {
 }
 
 // note stores what a limit says of its flow.
-func (f *flow) note(s *stock) {
+func (f *flow) note(s *Stock) {
 	was := f.reset
-	f.policy, f.reset, f.until = 0, 0, s.reset
-	if s.window > 0 {
-		f.policy = float64(s.quota) / s.window.Seconds()
+	f.policy, f.reset, f.until = 0, 0, s.Reset
+	if s.Window > 0 {
+		f.policy = float64(s.Quota) / s.Window.Seconds()
 	}
-	if s.quota > s.left && s.ends && s.reset > 0 {
-		f.reset = float64(s.quota-s.left) / s.reset.Seconds()
+	if s.Quota > s.Left && s.Ends && s.Reset > 0 {
+		f.reset = float64(s.Quota-s.Left) / s.Reset.Seconds()
 	}
 	if f.agreed++; math.Abs(f.reset-was) > was/20 {
 		f.agreed = 0
@@ -467,12 +463,12 @@ func (f *flow) note(s *stock) {
 
 // pessimist returns the least that may be left, and the number to whose multiples it is
 // rounded: Anthropic rounds tokens to the nearest thousand.
-func (s *stock) pessimist() (left, grain float64) {
+func (s *Stock) pessimist() (left, grain float64) {
 	const rounded = 1000
-	if s.unit == "tokens" && s.left%rounded == 0 {
-		return float64(max(s.left-rounded/2, 0)), rounded
+	if s.Unit == "tokens" && s.Left%rounded == 0 {
+		return float64(max(s.Left-rounded/2, 0)), rounded
 	}
-	return float64(s.left), 1
+	return float64(s.Left), 1
 }
 
 // keptText returns a text that holds no memory of the response: the remembered one, if

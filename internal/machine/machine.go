@@ -1,14 +1,7 @@
-package ratelimit
-
-import (
-	"math"
-	"math/rand/v2"
-	"time"
-)
-
-// The state of a key is a machine without lock, clock or channel: the time is
-// passed in, and time itself is an event like any other (tick). It is told numbers,
-// and uses nothing else of this package. Gate is in front of it.
+// Package machine decides when the requests of one key may be sent. A Machine has no
+// lock, no clock and no channel: its caller passes the time, and the passage of time is
+// an event like any other (Tick). It gets numbers and returns numbers, and knows neither
+// HTTP nor the fields of limits.
 //
 //	                     an answer, or half a second
 //	unknown ────────────────────────────────────▶ counting ◀──────────────┐
@@ -19,9 +12,18 @@ import (
 //	any state ───────────────────▶ waiting ──────▶ probing ───────────────┘
 //	             a refusal         nothing goes    1, 2, 4, … go
 //
-// After a wait, probing follows where nothing remained or a request was refused,
-// else counting (a Retry-After on 200). A window that ended with something left goes
+// A wait is followed by probing if nothing remained or a request was refused, else by
+// counting, as after a Retry-After on 200. A window that ended with something left goes
 // on with that.
+package machine
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// A phase is one of the four states of the picture above.
 type phase uint8
 
 const (
@@ -44,7 +46,7 @@ const (
 )
 
 // A machine is what is known of a key.
-type machine struct {
+type Machine struct {
 	phase   phase
 	start   opening
 	pause   pause
@@ -84,7 +86,7 @@ type probes struct {
 }
 
 // tick is the passage of time.
-func (m *machine) tick(now time.Time, r *settings) {
+func (m *Machine) Tick(now time.Time, r *Settings) {
 	switch m.phase {
 	case unknown:
 		if m.start.sent > 0 && !now.Before(m.start.since.Add(firstWait)) {
@@ -107,60 +109,60 @@ func (m *machine) tick(now time.Time, r *settings) {
 }
 
 // probe begins to probe: nothing is known but that there was nothing left.
-func (m *machine) probe() { m.phase, m.probes = probing, probes{} }
+func (m *Machine) probe() { m.phase, m.probes = probing, probes{} }
 
 // ask returns whether a request with these prices may be sent now. The machine must
 // have been told the time.
-func (m *machine) ask(now time.Time, r *settings, prices []price) verdict {
-	if v := m.askPhase(now, r, prices); !v.open {
+func (m *Machine) Ask(now time.Time, r *Settings, prices []Price) Verdict {
+	if v := m.askPhase(now, r, prices); !v.Open {
 		return v
 	}
-	v := verdict{open: true, certain: m.under.n == 0}
+	v := Verdict{Open: true, Certain: m.under.n == 0}
 	m.budgets.ask(&v, now, r, prices, &m.traffic)
 	m.meters.ask(&v, now, r, prices, &m.traffic)
-	if !v.open {
+	if !v.Open {
 		return v
 	}
 	if most := m.pool.room(r); most > 0 && m.under.n >= most { // and some of these may hang
 		if next := m.hung(r); now.Before(next) {
-			return verdict{until: next}
+			return Verdict{Until: next}
 		}
 	}
-	step := min(m.pace, r.maxWait)
-	if next := m.last.Add(step); r.pace && now.Before(next) {
-		return verdict{until: next, polite: true, step: step}
+	step := min(m.pace, r.MaxWait)
+	if next := m.last.Add(step); r.Pace && now.Before(next) {
+		return Verdict{Until: next, Polite: true, step: step}
 	}
-	return verdict{open: true}
+	return Verdict{Open: true}
 }
 
 // askPhase returns whether the phase lets a request go.
-func (m *machine) askPhase(now time.Time, r *settings, prices []price) verdict {
+func (m *Machine) askPhase(now time.Time, r *Settings, prices []Price) Verdict {
 	switch m.phase {
 	case waiting:
-		return verdict{until: m.pause.until, known: true, certain: true}
+		return Verdict{Until: m.pause.until, Known: true, Certain: true}
 	case unknown:
-		if most := max(1, int64(firstTrips*r.share)); m.start.sent >= most {
-			return verdict{until: m.start.since.Add(firstWait), polite: true}
+		if most := max(1, int64(firstTrips*r.Share)); m.start.sent >= most {
+			return Verdict{Until: m.start.since.Add(firstWait), Polite: true}
 		}
 	case probing:
 		if end := m.probes.since.Add(waveTime); float64(m.probes.sent) >= m.probes.wave && now.Before(end) {
-			return verdict{until: end}
+			return Verdict{Until: end}
 		}
 	}
 	if prices != nil && !m.priced && m.under.priced > 0 { // wait for its answer, which says what is left
 		if next := m.hung(r); now.Before(next) {
-			return verdict{until: next}
+			return Verdict{Until: next}
 		}
 	}
-	return verdict{open: true}
+	return Verdict{Open: true}
 }
 
 // send counts a request as sent.
-func (m *machine) send(t *trip, now time.Time, r *settings) {
+func (m *Machine) Send(t *Trip, now time.Time, r *Settings) {
 	m.number++
 	m.last = now
-	*t = trip{prices: t.prices, number: m.number, silent: m.silent, at: now}
-	if u := m.under.last; u != nil && u.prices != nil && t.prices != nil && now.Sub(u.at) < closeBy {
+	*t = Trip{Prices: t.Prices, number: m.number, silent: m.silent, at: now}
+	if u := m.under.last; u != nil && u.Prices != nil && t.Prices != nil && now.Sub(u.at) < closeBy {
 		u.crowded, t.crowded = true, true
 	}
 	switch m.phase {
@@ -195,7 +197,7 @@ func (p *probes) send(now time.Time, fastest time.Duration) {
 
 // failed says that a request got no answer. It may have been served. Where others
 // wait for its answer, one of them goes in its place.
-func (m *machine) failed(t *trip) {
+func (m *Machine) Failed(t *Trip) {
 	m.under.remove(t)
 	m.silent++
 	switch {
@@ -208,17 +210,17 @@ func (m *machine) failed(t *trip) {
 
 // answered learns from an answer, and reports whether what is known has become newer
 // or stricter by it.
-func (m *machine) answered(t *trip, a *report, received time.Time, r *settings) bool {
+func (m *Machine) Answered(t *Trip, a *Answer, received time.Time, r *Settings) bool {
 	m.under.remove(t)
 	m.answers.add(t, a, received)
-	m.priced = m.priced || t.prices != nil
-	if a.atOnce > 0 {
-		m.pool.atOnce = int(min(a.atOnce, math.MaxInt32))
+	m.priced = m.priced || t.Prices != nil
+	if a.AtOnce > 0 {
+		m.pool.atOnce = int(min(a.AtOnce, math.MaxInt32))
 	}
-	wait := min(a.wait, r.maxWait)
+	wait := min(a.Wait, r.MaxWait)
 	fresh := t.number > m.refused // not under way when a refusal was heeded
 	switch {
-	case !a.refused:
+	case !a.Refused:
 		m.served(a, fresh)
 	case fresh:
 		wait = m.rejected(a, r)
@@ -228,10 +230,10 @@ func (m *machine) answered(t *trip, a *report, received time.Time, r *settings) 
 	if newer {
 		m.phase, m.pace = counting, 0
 	}
-	stricter := wait > 0 && m.wait(received.Add(wait), a.refused || a.exhausted())
+	stricter := wait > 0 && m.wait(received.Add(wait), a.Refused || a.exhausted())
 	m.meters.learn(t, a, received, r, &m.traffic)
 	if says {
-		m.pace = max(m.pace, scale(a.pace, 1/r.share))
+		m.pace = max(m.pace, scale(a.Pace, 1/r.Share))
 		stricter = m.budgets.learn(t, a, newer, received, r, &m.traffic) || stricter
 	} else {
 		m.silent++
@@ -243,11 +245,11 @@ func (m *machine) answered(t *trip, a *report, received time.Time, r *settings) 
 }
 
 // served takes note of an answer that is no refusal.
-func (m *machine) served(a *report, fresh bool) {
+func (m *Machine) served(a *Answer, fresh bool) {
 	if m.phase == unknown || m.phase == probing {
 		m.phase = counting
 	}
-	m.mute = len(a.stocks) == 0
+	m.mute = len(a.Stocks) == 0
 	if fresh {
 		m.backoff.recovered()
 		m.pool.regrow()
@@ -256,17 +258,17 @@ func (m *machine) served(a *report, fresh bool) {
 
 // rejected takes note of a refusal, once for all requests that were under way together,
 // and returns how long the key has to wait.
-func (m *machine) rejected(a *report, r *settings) time.Duration {
+func (m *Machine) rejected(a *Answer, r *Settings) time.Duration {
 	m.refused = m.number
 	if m.mute || !a.exhausted() {
 		m.pool.shrink(m.under.n + 1)
 	}
-	return m.backoff.wait(a.wait, r.maxWait)
+	return m.backoff.wait(a.Wait, r.MaxWait)
 }
 
 // wait makes the key wait until a time, and probe afterwards if it has to be
 // careful. It reports whether that is later than what was known.
-func (m *machine) wait(until time.Time, careful bool) bool {
+func (m *Machine) wait(until time.Time, careful bool) bool {
 	if m.phase != waiting {
 		m.phase, m.pause = waiting, pause{until, careful}
 		return true
@@ -281,41 +283,41 @@ func (m *machine) wait(until time.Time, careful bool) bool {
 
 // idle reports whether nothing is lost with a machine that has not been used for
 // some time.
-func (m *machine) idle(now time.Time, r *settings) bool {
-	return now.Sub(m.last) > idleTime && m.loss(now, r) == nothingLost
+func (m *Machine) Idle(now time.Time, r *Settings) bool {
+	return now.Sub(m.last) > idleTime && m.Loss(now, r) == NothingLost
 }
 
 // A loss is what would be lost with a machine.
-type loss int
+type Loss int
 
 const (
-	nothingLost loss = iota
-	countLost        // what remains of limits, or how many may be under way
-	waitLost         // a wait in force, or callers that wait
+	NothingLost Loss = iota
+	CountLost        // what remains of limits, or how many may be under way
+	WaitLost         // a wait in force, or callers that wait
 
-	losses // their number
+	Losses // their number
 )
 
 // idleTime is how long a key with nothing in force is remembered.
 const idleTime = 10 * time.Minute
 
 // loss returns what would be lost with a machine.
-func (m *machine) loss(now time.Time, r *settings) loss {
+func (m *Machine) Loss(now time.Time, r *Settings) Loss {
 	if m.phase == waiting && now.Before(m.pause.until) {
-		return waitLost
+		return WaitLost
 	}
 	used := now.Sub(m.last) <= idleTime
-	most := nothingLost
+	most := NothingLost
 	if used && (m.pool.most > 0 || m.pool.atOnce > 0 || len(m.meters) > 0) {
-		most = countLost
+		most = CountLost
 	}
 	for i := range m.budgets {
 		switch b := &m.budgets[i]; {
 		case b.over(now) || b.end.IsZero() && !used:
-		case b.left < 1 && !b.end.IsZero() && now.Before(m.last.Add(r.maxWait)):
-			return waitLost
+		case b.left < 1 && !b.end.IsZero() && now.Before(m.last.Add(r.MaxWait)):
+			return WaitLost
 		default:
-			most = countLost
+			most = CountLost
 		}
 	}
 	return most
@@ -327,11 +329,17 @@ type answers struct {
 	fastest time.Duration // the shortest time to one; 0 if nothing is known
 }
 
+// Fastest returns the shortest time to an answer lately, 0 if nothing is known.
+func (m *Machine) Fastest() time.Duration { return m.answers.fastest }
+
+// UnderWay returns how many requests were sent and not answered.
+func (m *Machine) UnderWay() int { return m.under.n }
+
 // manyAnswers is how many answers the fastest is sought among.
 const manyAnswers = 64
 
-func (l *answers) add(t *trip, a *report, received time.Time) {
-	if a.refused { // which takes no time
+func (l *answers) add(t *Trip, a *Answer, received time.Time) {
+	if a.Refused { // which takes no time
 		return
 	}
 	took := max(received.Sub(t.at), 0)
@@ -418,11 +426,11 @@ type pool struct {
 }
 
 // room returns how many may be under way, 0 for any number.
-func (p *pool) room(r *settings) int {
+func (p *pool) room(r *Settings) int {
 	if p.atOnce == 0 {
 		return p.most
 	}
-	most := max(1, int(float64(p.atOnce)*r.share))
+	most := max(1, int(float64(p.atOnce)*r.Share))
 	if p.most > 0 {
 		most = min(most, p.most)
 	}
