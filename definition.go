@@ -1,5 +1,7 @@
 package ratelimit
 
+import "github.com/httpfields/ratelimit/internal/sf"
+
 // A slot is the place in a member that holds a defined parameter. Parameters of
 // different fields may share a slot, as q and r do; those of one field do not.
 type slot uint8
@@ -14,23 +16,11 @@ const (
 	integerParams = keyParam // the number of slots that hold Integers, which come first
 )
 
-// An itemKind is the type of a bare item (RFC 9651 Section 3.3), as far as the parser
-// has to know it.
-type itemKind uint8
-
-const (
-	absent itemKind = iota // there is none, or it is not well-formed
-	integerKind
-	stringKind
-	bytesKind
-	otherKind // a Decimal, Token, Boolean, Date or Display String, which httpsfv reads
-)
-
 // A paramDef is the definition of a parameter in one field.
 type paramDef struct {
 	key      string
 	param    slot // the slot for its value
-	kind     itemKind
+	kind     sf.Kind
 	least    int64  // the least value of an Integer
 	form     string // how the value is written, for humans
 	formRule string // the rule about this form: its id in CONFORMANCE.md

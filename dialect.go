@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
@@ -170,7 +171,7 @@ func (f *DialectField) fault() error {
 	switch {
 	case !text.IsToken(f.Name), strings.Count(f.Name, "*") > 1, !text.IsName(f.Policy), !text.IsName(string(f.Unit)):
 		return ErrSyntax
-	case f.Role < 0 || f.Role >= roleCount, f.Format < 0 || f.Format >= timeFormats, f.Window.ok && !isInteger(f.Window.n, minWindow):
+	case f.Role < 0 || f.Role >= roleCount, f.Format < 0 || f.Format >= timeFormats, f.Window.ok && !sf.IsInteger(f.Window.n, minWindow):
 		return ErrRange
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
@@ -296,7 +297,7 @@ func (f *DialectField) appendPolicies(b []byte, policies []Policy) ([]byte, erro
 		if !p.Window.ok || p.Quota == Unknown {
 			continue
 		}
-		if !isInteger(p.Quota, 0) || !isInteger(p.Window.n, minWindow) {
+		if !sf.IsInteger(p.Quota, 0) || !sf.IsInteger(p.Window.n, minWindow) {
 			return nil, refuse(f.Name, ErrRange)
 		}
 		if len(b) > 0 {

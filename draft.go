@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"net/http"
 	"strings"
+
+	"github.com/httpfields/ratelimit/internal/sf"
 )
 
 // The draft on one page: draft-ietf-httpapi-ratelimit-headers-11, and what the next
@@ -67,10 +69,10 @@ var (
 	policyField = newField(fieldDef{
 		name: PolicyField, key: policyKey,
 		params: []paramDef{
-			{key: quotaKey, param: amountParam, kind: integerKind, form: countForm, formRule: "P13"},                   // draft-11 Section 3.1.1
-			{key: unitKey, param: unitParam, kind: stringKind, form: nameForm, formRule: "P14"},                        // draft-11 Section 3.1.2
-			{key: windowKey, param: timeParam, kind: integerKind, least: minWindow, form: windowForm, formRule: "P16"}, // draft-11 Section 3.1.3
-			{key: partitionKey, param: keyParam, kind: bytesKind, form: bytesForm, formRule: "P17"},                    // draft-11 Section 3.1.4
+			{key: quotaKey, param: amountParam, kind: sf.Integer, form: countForm, formRule: "P13"},                   // draft-11 Section 3.1.1
+			{key: unitKey, param: unitParam, kind: sf.String, form: nameForm, formRule: "P14"},                        // draft-11 Section 3.1.2
+			{key: windowKey, param: timeParam, kind: sf.Integer, least: minWindow, form: windowForm, formRule: "P16"}, // draft-11 Section 3.1.3
+			{key: partitionKey, param: keyParam, kind: sf.Bytes, form: bytesForm, formRule: "P17"},                    // draft-11 Section 3.1.4
 		},
 		required: 1 << amountParam,
 		listRule: "P1", nameRule: "P2", missingRule: "P6", trailerRule: "P12",
@@ -78,9 +80,9 @@ var (
 	limitField = newField(fieldDef{
 		name: LimitField, key: limitKey,
 		params: []paramDef{
-			{key: remainingKey, param: amountParam, kind: integerKind, form: countForm, formRule: "L5"}, // draft-11 Section 4.1.1
-			{key: resetKey, param: timeParam, kind: integerKind, form: countForm, formRule: "L7"},       // draft-11 Section 4.1.2
-			{key: partitionKey, param: keyParam, kind: bytesKind, form: bytesForm, formRule: "L10"},     // draft-11 Section 4.1.3
+			{key: remainingKey, param: amountParam, kind: sf.Integer, form: countForm, formRule: "L5"}, // draft-11 Section 4.1.1
+			{key: resetKey, param: timeParam, kind: sf.Integer, form: countForm, formRule: "L7"},       // draft-11 Section 4.1.2
+			{key: partitionKey, param: keyParam, kind: sf.Bytes, form: bytesForm, formRule: "L10"},     // draft-11 Section 4.1.3
 		},
 		required: 1 << amountParam,
 		listRule: "L1", nameRule: "L1", missingRule: "L2", trailerRule: "L4",
@@ -89,9 +91,9 @@ var (
 	nextLimitField = newField(fieldDef{
 		name: LimitField, key: limitKey,
 		params: []paramDef{
-			{key: nextRemainingKey, param: amountParam, kind: integerKind, form: countForm},
-			{key: nextResetKey, param: timeParam, kind: integerKind, form: countForm},
-			{key: partitionKey, param: keyParam, kind: bytesKind, form: bytesForm},
+			{key: nextRemainingKey, param: amountParam, kind: sf.Integer, form: countForm},
+			{key: nextResetKey, param: timeParam, kind: sf.Integer, form: countForm},
+			{key: partitionKey, param: keyParam, kind: sf.Bytes, form: bytesForm},
 		},
 		required: 1 << amountParam,
 	})

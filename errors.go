@@ -3,15 +3,17 @@ package ratelimit
 import (
 	"errors"
 	"strconv"
+
+	"github.com/httpfields/ratelimit/internal/sf"
 )
 
 // The causes of a [FieldError]. Test for them with [errors.Is].
 var (
-	ErrSyntax   = errors.New("not well-formed") // no structured field (RFC 9651), or a value that cannot be one, such as a String with an accent
-	ErrType     = errors.New("wrong type")      // r="5", a Go value that is not listed at [Param], a response that is no problem document
-	ErrMissing  = errors.New("missing")         // of a parameter, the one member of a text, the policy that a request exceeds ([Refuse])
-	ErrRange    = errors.New("out of range")    // of a number that is not allowed in its place, such as a window of 0
-	ErrConflict = errors.New("conflict")        // policies of one name that differ in unit or window ([Restrict])
+	ErrSyntax   = sf.ErrSyntax           // no structured field (RFC 9651), or a value that cannot be one, such as a String with an accent
+	ErrType     = sf.ErrType             // r="5", a Go value that is not listed at [Param], a response that is no problem document
+	ErrMissing  = errors.New("missing")  // of a parameter, the one member of a text, the policy that a request exceeds ([Refuse])
+	ErrRange    = sf.ErrRange            // of a number that is not allowed in its place, such as a window of 0
+	ErrConflict = errors.New("conflict") // policies of one name that differ in unit or window ([Restrict])
 	// ErrDuplicate: a key of [Params] is there twice, or is that of a struct field; so is a
 	// name and partition key in one field ([Fields.Validate]), or a name in a [Dialect] or
 	// in a [Problem].

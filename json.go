@@ -13,6 +13,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 
+	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
@@ -208,7 +209,7 @@ func (p Param) MarshalJSON() ([]byte, error) {
 	if !text.IsKey(p.Key) {
 		return nil, fmt.Errorf("ratelimit: key of a parameter: %w", ErrSyntax)
 	}
-	encoded, err := appendValue(nil, p.Value)
+	encoded, err := sf.AppendValue(nil, p.Value)
 	if err != nil {
 		return nil, fmt.Errorf("ratelimit: value of a parameter: %w", err)
 	}
@@ -237,7 +238,7 @@ func (p *Param) UnmarshalJSON(b []byte) error {
 		return fmt.Errorf("ratelimit: parameter in JSON is not an array of key and value: %w", ErrSyntax)
 	}
 	q.Value = unmarshalValue(pair[1])
-	if _, err := appendValue(nil, q.Value); err != nil {
+	if _, err := sf.AppendValue(nil, q.Value); err != nil {
 		return fmt.Errorf("ratelimit: value of a parameter in JSON: %w", ErrSyntax)
 	}
 	*p = q

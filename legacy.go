@@ -9,6 +9,7 @@ import (
 	"github.com/dunglas/httpsfv"
 
 	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
@@ -303,8 +304,8 @@ func comments(params string) (ps Params) {
 // commentValue returns the value of a comment: a number, a quoted string or a
 // token.
 func commentValue(s string) any {
-	if item, form := scanBareItem(s); form != absent {
-		return item.any(form)
+	if item, form := sf.Scan(s); form != sf.None {
+		return item.Value(form)
 	}
 	if name := text.Unquote(s); name != s && text.IsName(name) {
 		return name
@@ -396,11 +397,11 @@ func (m *member) readParam(def *paramDef, key, value string, valued bool) (ok bo
 	if def == nil || !valued {
 		var v any = true
 		if valued {
-			item, form := scanBareItem(value)
-			if form == absent {
+			item, form := sf.Scan(value)
+			if form == sf.None {
 				return false
 			}
-			v = item.any(form)
+			v = item.Value(form)
 		}
 		m.params = append(m.params, Param{key, v})
 		return def == nil
@@ -409,8 +410,8 @@ func (m *member) readParam(def *paramDef, key, value string, valued bool) (ok bo
 	case unitParam:
 		m.unit, ok = nameItem(value)
 	case keyParam:
-		if item, form := scanBareItem(value); form == bytesKind {
-			m.key, ok = item.bytes, true
+		if item, form := sf.Scan(value); form == sf.Bytes {
+			m.key, ok = item.Bytes, true
 		} else {
 			var s string
 			s, ok = nameItem(value)
@@ -432,10 +433,10 @@ func (m *member) readParam(def *paramDef, key, value string, valued bool) (ok bo
 
 // nameItem returns the content of a String or a Token.
 func nameItem(s string) (string, bool) {
-	item, form := scanBareItem(s)
-	if form == stringKind {
-		return item.str, true
+	item, form := sf.Scan(s)
+	if form == sf.String {
+		return item.String, true
 	}
-	token, ok := item.other.(httpsfv.Token)
-	return string(token), ok && form == otherKind
+	token, ok := item.Other.(httpsfv.Token)
+	return string(token), ok && form == sf.Other
 }

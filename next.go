@@ -144,5 +144,5 @@ func parseEach[T Policy | Limit](field *fieldDef, lines []string) (list []T, fau
 // complete reports whether the member with a fault is well-formed nevertheless, so that
 // the parser stands behind it and can go on.
 func (p *parser) complete() bool {
-	return p.err != ErrSyntax && (p.i == len(p.s) || p.s[p.i] == ',')
+	return p.err != ErrSyntax && (p.i == len(p.Text) || p.Text[p.i] == ',')
 }

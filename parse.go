@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
@@ -55,7 +56,7 @@ func parseList[T Policy | Limit](field *fieldDef, most int, lines []string) ([]T
 		}
 	}
 	switch {
-	case p.cut:
+	case p.Cut:
 		list, err := parseList[T](field, most, join(lines))
 		return list, unjoin(err, lines)
 	case p.err != nil:
@@ -70,10 +71,10 @@ func parseList[T Policy | Limit](field *fieldDef, most int, lines []string) ([]T
 // text of commas can make it reserve.
 func (p *parser) estimate(lines []string) int {
 	const shortest = 7
-	if p.last && p.i == len(p.s) {
+	if p.Last && p.i == len(p.Text) {
 		return 1 // most fields have one member
 	}
-	n := 1 + min(strings.Count(p.s[p.i:], ","), (len(p.s)-p.i)/shortest)
+	n := 1 + min(strings.Count(p.Text[p.i:], ","), (len(p.Text)-p.i)/shortest)
 	for _, line := range lines[p.line+1:] {
 		n += 1 + min(strings.Count(line, ","), len(line)/shortest)
 	}
@@ -103,11 +104,11 @@ func unjoin(err error, lines []string) error {
 type member struct {
 	off    int // where the member starts in the current line
 	name   string
-	seen   uint8                   // the slots of the parameters that are there, as bits
-	bad    uint8                   // the slots of those that break their definition, as bits
-	num    [integerParams]int64    // their values, by slot
-	offs   [definedParams]int      // where their values start in the current line, by slot
-	kinds  [definedParams]itemKind // the types of their values, by slot
+	seen   uint8                  // the slots of the parameters that are there, as bits
+	bad    uint8                  // the slots of those that break their definition, as bits
+	num    [integerParams]int64   // their values, by slot
+	offs   [definedParams]int     // where their values start in the current line, by slot
+	kinds  [definedParams]sf.Kind // the types of their values, by slot
 	unit   string
 	key    []byte
 	params Params // the parameters that the field does not define
@@ -148,13 +149,13 @@ func (m *member) limit(l *Limit) {
 // The methods that read a part of a line take the offset at which the part
 // begins, and return the offset behind it.
 type parser struct {
-	scanner // of the current line
-	field   *fieldDef
-	most    int // how many members are allowed
-	line    int // the index of the current line
-	i       int // the offset behind the current member
-	item    int // the index of the current member, -1 before the first
-	member  member
+	sf.Scanner // of the current line
+	field      *fieldDef
+	most       int // how many members are allowed
+	line       int // the index of the current line
+	i          int // the offset behind the current member
+	item       int // the index of the current member, -1 before the first
+	member     member
 
 	index map[string]int // indices in member.params by key, if there are more than manyParams
 
@@ -195,7 +196,7 @@ func (p *parser) next(lines []string) bool {
 		m.seen, m.bad, m.unit, m.key, m.params = 0, 0, "", nil, nil
 	}
 	p.item++
-	if p.item == p.most && p.i < len(p.s) && p.s[p.i] != ',' {
+	if p.item == p.most && p.i < len(p.Text) && p.Text[p.i] != ',' {
 		return p.fail(p.i, "", ErrTooMany)
 	}
 	return p.readMember()
@@ -207,24 +208,24 @@ func (p *parser) begin(lines []string) bool {
 	if len(lines) == 0 {
 		return false
 	}
-	p.s, p.last = lines[0], len(lines) == 1
-	p.i = text.Skip(p.s, 0, text.Space)
-	return p.i < len(p.s) || !p.last
+	p.Text, p.Last = lines[0], len(lines) == 1
+	p.i = text.Skip(p.Text, 0, text.Space)
+	return p.i < len(p.Text) || !p.Last
 }
 
 // comma moves past the separator of two members, and reports whether it is
 // there. The separator is a comma, or the end of a line that is not the last.
 func (p *parser) comma(lines []string) bool {
 	switch {
-	case p.i < len(p.s):
+	case p.i < len(p.Text):
 		p.i++
-	case p.last:
+	case p.Last:
 		return false
 	default:
 		p.line++
-		p.s, p.i, p.last = lines[p.line], 0, p.line == len(lines)-1
+		p.Text, p.i, p.Last = lines[p.line], 0, p.line == len(lines)-1
 	}
-	p.i = text.Skip(p.s, p.i, text.OWS)
+	p.i = text.Skip(p.Text, p.i, text.OWS)
 	return true
 }
 
@@ -233,22 +234,22 @@ func (p *parser) comma(lines []string) bool {
 //
 //	sf-item = bare-item parameters
 func (p *parser) readMember() bool {
-	m, s, start := &p.member, p.s, p.i
+	m, s, start := &p.member, p.Text, p.i
 	m.off = start
-	kind, i := absent, start
+	kind, i := sf.None, start
 	switch {
 	case start == len(s):
 	case s[start] == '"':
-		kind, i = p.readString(start)
+		kind, i = p.ReadString(start)
 	case s[start] == '(': // the start of an Inner List, which no member may be
 		return p.fail(start, "", ErrType)
 	default:
-		kind, i = p.readBareItem(start)
+		kind, i = p.Read(start)
 	}
-	if kind == absent {
+	if kind == sf.None {
 		return p.fail(start, "", ErrSyntax)
 	}
-	m.name = p.str
+	m.name = p.String
 	if !p.readParams(i) {
 		return false
 	}
@@ -256,7 +257,7 @@ func (p *parser) readMember() bool {
 	if p.i < len(s) && s[p.i] != ',' {
 		return p.fail(p.i, "", ErrSyntax)
 	}
-	if kind != stringKind && !p.tokenName(start) {
+	if kind != sf.String && !p.tokenName(start) {
 		return p.fail(start, "", ErrType)
 	}
 	return p.field.required&^m.seen|m.bad == 0 || p.judge()
@@ -267,11 +268,11 @@ func (p *parser) readMember() bool {
 //
 //go:noinline
 func (p *parser) tokenName(start int) bool {
-	c := p.s[start]
+	c := p.Text[start]
 	if !tokenNames && !p.tokens || !text.Is(c, text.Alpha) && c != '*' {
 		return false
 	}
-	p.member.name = p.s[start:text.Skip(p.s, start, text.TokenByte)]
+	p.member.name = p.Text[start:text.Skip(p.Text, start, text.TokenByte)]
 	return true
 }
 
@@ -282,7 +283,7 @@ func (p *parser) tokenName(start int) bool {
 // parameter (RFC 9651 Section 4.2.3.2).
 func (p *parser) judge() bool {
 	m := &p.member
-	p.off = len(p.s)
+	p.off = len(p.Text)
 	for i := range p.field.params {
 		d := &p.field.params[i]
 		bit := uint8(1) << d.param
@@ -307,7 +308,7 @@ func (p *parser) judge() bool {
 //	parameters = *( ";" *SP param-key [ "=" bare-item ] )
 //	param-key  = ( lcalpha / "*" ) *( lcalpha / DIGIT / "_" / "-" / "." / "*" )
 func (p *parser) readParams(i int) bool {
-	m, s := &p.member, p.s
+	m, s := &p.member, p.Text
 	for n := 0; i < len(s) && s[i] == ';'; n++ {
 		off := text.Skip(s, i+1, text.Space)
 		i = text.SkipKey(s, off)
@@ -319,7 +320,7 @@ func (p *parser) readParams(i int) bool {
 		if n >= maxParams && p.full(key, def, n) {
 			return p.fail(off, "", ErrTooMany)
 		}
-		kind := otherKind
+		kind := sf.Other
 		if i < len(s) && s[i] == '=' {
 			off = i + 1
 			end, n := off, int64(0)
@@ -327,20 +328,20 @@ func (p *parser) readParams(i int) bool {
 				n = n*10 + int64(s[end]-'0')
 			}
 			switch {
-			case off < end && end <= off+maxDigits && (end == len(s) || s[end] != '.'): // an Integer, as most values are
-				kind, i, p.num = integerKind, end, n
+			case off < end && end <= off+sf.MaxDigits && (end == len(s) || s[end] != '.'): // an Integer, as most values are
+				kind, i, p.Int = sf.Integer, end, n
 			default:
-				if kind, i = p.readBareItem(off); kind == absent {
+				if kind, i = p.Read(off); kind == sf.None {
 					return p.fail(off, key, ErrSyntax)
 				}
 			}
 		} else {
-			p.other = true
+			p.Other = true
 		}
 		if def != nil {
-			m.set(def, kind, off, &p.scanner)
+			m.set(def, kind, off, &p.Scanner)
 		} else {
-			p.setParam(key, p.any(kind), i)
+			p.setParam(key, p.Value(kind), i)
 		}
 	}
 	p.i = i
@@ -363,21 +364,21 @@ func (p *parser) full(key string, def *paramDef, n int) bool {
 
 // set stores the bare item that s has read last, which begins at off, as the
 // defined parameter d. It replaces an earlier value.
-func (m *member) set(d *paramDef, kind itemKind, off int, s *scanner) {
+func (m *member) set(d *paramDef, kind sf.Kind, off int, s *sf.Scanner) {
 	at := d.param % definedParams
 	bit := uint8(1) << at
 	m.seen |= bit
 	m.bad &^= bit
 	m.kinds[at], m.offs[at] = kind, off
 	switch {
-	case kind != d.kind || s.num < d.least:
+	case kind != d.kind || s.Int < d.least:
 		m.bad |= bit
 	case at == unitParam:
-		m.unit = s.str
+		m.unit = s.String
 	case at == keyParam:
-		m.key = s.bytes
+		m.key = s.Bytes
 	default:
-		m.num[at%integerParams] = s.num
+		m.num[at%integerParams] = s.Int
 	}
 }
 
@@ -408,7 +409,7 @@ func (p *parser) setParam(key string, value any, i int) {
 // number of semicolons up to the next comma for the number of parameters.
 func (p *parser) makeRoom(i int) {
 	m := &p.member
-	rest, _, _ := strings.Cut(p.s[i:], ",")
+	rest, _, _ := strings.Cut(p.Text[i:], ",")
 	m.params = slices.Grow(m.params, min(1+strings.Count(rest, ";"), maxParams-manyParams))
 	if p.index == nil {
 		p.index = make(map[string]int, maxParams)

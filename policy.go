@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/httpfields/ratelimit/internal/sf"
 )
 
 // A Policy is a member of the field RateLimit-Policy, such as "burst";q=100;w=60
@@ -93,8 +95,8 @@ func equalValue(a, b any) bool {
 // sameDecimal reports whether a and b are written as the same Decimal. It is
 // false if one of them cannot be written.
 func sameDecimal(a, b float64) bool {
-	s, err := formatOther(a)
-	t, _ := formatOther(b)
+	s, err := sf.FormatOther(a)
+	t, _ := sf.FormatOther(b)
 	return err == nil && s == t
 }
 

@@ -1,5 +1,7 @@
 package ratelimit
 
+import "github.com/httpfields/ratelimit/internal/text"
+
 // A Limit is a member of the field RateLimit, such as "burst";r=37;t=12 (draft-11
 // Section 4.1): what is left of the quota of a policy. It may change with every
 // response, and is no promise that requests will be served (draft-11 Section 4.1.1). The
@@ -19,6 +21,10 @@ type Limit struct {
 // response leaves out. The current fields require both numbers, so a member without one
 // cannot be written; see [Fields.Writable].
 const Unknown = -1
+
+// MaxInteger is the largest Integer of a structured field, 999,999,999,999,999 (RFC 9651
+// Section 3.3.1), and so the largest number of quota units or seconds.
+const MaxInteger = text.MaxInteger
 
 // Equal is as [Policy.Equal]; an absent Reset is not equal to one of 0.
 func (l Limit) Equal(m Limit) bool {

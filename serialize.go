@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"log/slog"
 
+	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
@@ -70,36 +71,36 @@ func FormatLimits(limits ...Limit) (string, error) {
 
 // append appends p as an Item (RFC 9651 Section 4.1.3); see writer.
 func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
-	b, ok := appendString(b, p.Name)
+	b, ok := sf.AppendString(b, p.Name)
 	if !ok {
 		return nil, "", ErrSyntax
 	}
 	switch {
-	case isInteger(p.Quota, 0):
+	case sf.IsInteger(p.Quota, 0):
 		b = append(b, ";"+quotaKey+"="...)
-		b = appendInteger(b, uint64(p.Quota))
+		b = sf.AppendInteger(b, uint64(p.Quota))
 	case !partial || p.Quota != Unknown:
 		return nil, quotaKey, ErrRange
 	}
 	written := 1
 	if p.Unit != "" {
 		b = append(b, ";"+unitKey+"="...)
-		if b, ok = appendString(b, string(p.Unit)); !ok {
+		if b, ok = sf.AppendString(b, string(p.Unit)); !ok {
 			return nil, unitKey, ErrSyntax
 		}
 		written++
 	}
 	if p.Window.ok {
-		if !isInteger(p.Window.n, minWindow) {
+		if !sf.IsInteger(p.Window.n, minWindow) {
 			return nil, windowKey, ErrRange
 		}
 		b = append(b, ";"+windowKey+"="...)
-		b = appendInteger(b, uint64(p.Window.n))
+		b = sf.AppendInteger(b, uint64(p.Window.n))
 		written++
 	}
 	if p.PartitionKey != nil {
 		b = append(b, ";"+partitionKey+"="...)
-		b = appendBytes(b, p.PartitionKey)
+		b = sf.AppendBytes(b, p.PartitionKey)
 		written++
 	}
 	return p.Params.append(b, policyField, written)
@@ -107,29 +108,29 @@ func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 
 // append appends l as an Item (RFC 9651 Section 4.1.3); see writer.
 func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
-	b, ok := appendString(b, l.Name)
+	b, ok := sf.AppendString(b, l.Name)
 	if !ok {
 		return nil, "", ErrSyntax
 	}
 	switch {
-	case isInteger(l.Remaining, 0):
+	case sf.IsInteger(l.Remaining, 0):
 		b = append(b, ";"+remainingKey+"="...)
-		b = appendInteger(b, uint64(l.Remaining))
+		b = sf.AppendInteger(b, uint64(l.Remaining))
 	case !partial || l.Remaining != Unknown:
 		return nil, remainingKey, ErrRange
 	}
 	written := 1
 	if l.Reset.ok {
-		if !isInteger(l.Reset.n, 0) {
+		if !sf.IsInteger(l.Reset.n, 0) {
 			return nil, resetKey, ErrRange
 		}
 		b = append(b, ";"+resetKey+"="...)
-		b = appendInteger(b, uint64(l.Reset.n))
+		b = sf.AppendInteger(b, uint64(l.Reset.n))
 		written++
 	}
 	if l.PartitionKey != nil {
 		b = append(b, ";"+partitionKey+"="...)
-		b = appendBytes(b, l.PartitionKey)
+		b = sf.AppendBytes(b, l.PartitionKey)
 		written++
 	}
 	return l.Params.append(b, limitField, written)
@@ -162,7 +163,7 @@ func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string,
 			continue
 		}
 		var err error
-		if b, err = appendValue(append(b, '='), p.Value); err != nil {
+		if b, err = sf.AppendValue(append(b, '='), p.Value); err != nil {
 			return nil, p.Key, err
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/httpfields/ratelimit/internal/sf"
 )
 
 // Cap returns l with a Remaining of at most burst × quota × reset ÷ window, rounded
@@ -75,7 +77,7 @@ func mulDiv(a, b, c, by uint64) int64 {
 // from rnd or, if that is nil, from package rand. Call Jitter before
 // [Fields.SetRetryAfter], so that Retry-After agrees with the limits.
 func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
-	if !l.Reset.ok || !isInteger(l.Reset.n, 0) {
+	if !l.Reset.ok || !sf.IsInteger(l.Reset.n, 0) {
 		return l
 	}
 	int64N := rand.Int64N

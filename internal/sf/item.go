@@ -1,7 +1,10 @@
-package ratelimit
+// Package sf reads and writes the bare items of structured fields (RFC 9651 Section 3.3).
+// It leaves the rare types to httpsfv.
+package sf
 
 import (
 	"encoding/base64"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -13,68 +16,81 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Bare items (RFC 9651 Section 3.3), read and written. This file knows nothing of rate
-// limits.
+// The faults of values that cannot be written.
+var (
+	ErrSyntax = errors.New("not well-formed")
+	ErrType   = errors.New("wrong type")
+	ErrRange  = errors.New("out of range")
+)
 
-// MaxInteger is the largest Integer of a structured field (RFC 9651 Section 3.3.1), and
-// so the largest number of quota units or seconds.
-const MaxInteger = 999_999_999_999_999
+// A Kind is the type of a bare item (RFC 9651 Section 3.3), as far as a parser has to
+// tell types apart.
+type Kind uint8
 
-const maxDigits = 15 // of an Integer, RFC 9651 Section 4.2.4
+const (
+	None Kind = iota // there is no bare item, or it is not well-formed
+	Integer
+	String
+	Bytes // a Byte Sequence
+	Other // a Decimal, Token, Boolean, Date or Display String, which httpsfv reads
+)
 
-// isInteger reports whether n is from least to MaxInteger.
-func isInteger(n, least int64) bool { return least <= n && n <= MaxInteger }
+// MaxDigits is the number of digits that an Integer may have, RFC 9651 Section 4.2.4.
+const MaxDigits = 15
 
-// A scanner reads bare items out of a line (RFC 9651 Section 4.2.3.1). It holds
+// IsInteger reports whether n is from least to the largest Integer.
+func IsInteger(n, least int64) bool { return least <= n && n <= text.MaxInteger }
+
+// A Scanner reads bare items out of a line (RFC 9651 Section 4.2.3.1). It holds
 // the value of the one that it has read last.
-type scanner struct {
-	s    string
-	last bool // s is the last line of the field
-	cut  bool // s ends inside a String or a Display String, and is not the last line
+type Scanner struct {
+	Text string
+	Last bool // Text is the last line of the field
+	Cut  bool // Text ends inside a String or a Display String, and is not the last line
 
-	num   int64  // the value of an integerKind, else 0
-	str   string // the value of a stringKind
-	bytes []byte // the value of a bytesKind
-	other any    // the value of an otherKind
+	Int    int64  // the value of an Integer, else 0
+	String string // the value of a String
+	Bytes  []byte // the value of a Byte Sequence
+	Other  any    // any other value
 }
 
-// scanBareItem reads a text that is one bare item and nothing else. The kind is
-// absent if it is not.
-func scanBareItem(item string) (scanner, itemKind) {
-	s := scanner{s: item, last: true}
-	kind, end := s.readBareItem(0)
+// Scan reads a text that is one bare item and nothing else. The kind is None if it is
+// not.
+func Scan(item string) (Scanner, Kind) {
+	s := Scanner{Text: item, Last: true}
+	kind, end := s.Read(0)
 	if end < len(item) {
-		kind = absent
+		kind = None
 	}
 	return s, kind
 }
 
-// any returns the value of the bare item read last, which is of that kind.
-func (p *scanner) any(kind itemKind) any {
+// Value returns the value of the bare item read last, which is of that kind.
+func (p *Scanner) Value(kind Kind) any {
 	switch kind {
-	case integerKind:
-		return p.num
-	case stringKind:
-		return p.str
-	case bytesKind:
-		return p.bytes
+	case Integer:
+		return p.Int
+	case String:
+		return p.String
+	case Bytes:
+		return p.Bytes
 	default:
-		return p.other
+		return p.Other
 	}
 }
 
-// readBareItem reads the bare item at i (RFC 9651 Section 4.2.3.1). The kind is
-// absent if it is not well-formed.
-func (p *scanner) readBareItem(i int) (itemKind, int) {
-	if i == len(p.s) {
-		return absent, i
+// Read reads the bare item at i (RFC 9651 Section 4.2.3.1), and returns the offset behind
+// it. The kind is None if it is not well-formed.
+func (p *Scanner) Read(i int) (Kind, int) {
+	if i == len(p.Text) {
+		return None, i
 	}
-	p.num = 0
-	switch p.s[i] {
+	p.Int = 0
+	switch p.Text[i] {
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		return p.readNumber(i)
 	case '"':
-		return p.readString(i)
+		return p.ReadString(i)
 	case ':':
 		return p.readBytes(i)
 	default:
@@ -84,29 +100,29 @@ func (p *scanner) readBareItem(i int) (itemKind, int) {
 
 // open is the result for a bare item that has no end in this line. If another
 // line follows, it may have its end there.
-func (p *scanner) open() (itemKind, int) {
-	p.cut = !p.last
-	return absent, len(p.s)
+func (p *Scanner) open() (Kind, int) {
+	p.Cut = !p.Last
+	return None, len(p.Text)
 }
 
-// readString reads the String at start (RFC 9651 Section 4.2.5). One without escapes is
+// ReadString reads the String at start (RFC 9651 Section 4.2.5). One without escapes is
 // a part of the line, and costs no allocation.
 //
 //	sf-string = DQUOTE *( unescaped / "\" DQUOTE / "\\" ) DQUOTE
 //	unescaped = %x20-21 / %x23-5B / %x5D-7E
-func (p *scanner) readString(start int) (itemKind, int) {
-	i := text.Skip(p.s, start+1, text.Plain)
-	if i < len(p.s) && p.s[i] == '"' {
-		p.str = p.s[start+1 : i]
-		return stringKind, i + 1
+func (p *Scanner) ReadString(start int) (Kind, int) {
+	i := text.Skip(p.Text, start+1, text.Plain)
+	if i < len(p.Text) && p.Text[i] == '"' {
+		p.String = p.Text[start+1 : i]
+		return String, i + 1
 	}
 	return p.readEscaped(start)
 }
 
 // readEscaped reads the String at start that has escapes, or is not well-formed
 // (RFC 9651 Section 4.2.5).
-func (p *scanner) readEscaped(start int) (itemKind, int) {
-	s := p.s
+func (p *Scanner) readEscaped(start int) (Kind, int) {
+	s := p.Text
 	var b []byte
 	for i := start + 1; ; i++ {
 		from := i
@@ -116,12 +132,12 @@ func (p *scanner) readEscaped(start int) (itemKind, int) {
 		}
 		b = append(b, s[from:i]...)
 		if s[i] == '"' {
-			p.str = string(b)
-			return stringKind, i + 1
+			p.String = string(b)
+			return String, i + 1
 		}
 		i++
 		if s[i-1] != '\\' || i == len(s) || s[i] != '"' && s[i] != '\\' {
-			return absent, i
+			return None, i
 		}
 		b = append(b, s[i])
 	}
@@ -132,8 +148,8 @@ func (p *scanner) readEscaped(start int) (itemKind, int) {
 //
 //	sf-integer = [ "-" ] 1*15DIGIT
 //	sf-decimal = [ "-" ] 1*12DIGIT "." 1*3DIGIT
-func (p *scanner) readNumber(start int) (itemKind, int) {
-	s, i := p.s, start
+func (p *Scanner) readNumber(start int) (Kind, int) {
+	s, i := p.Text, start
 	if s[i] == '-' {
 		i++
 	}
@@ -149,25 +165,25 @@ func (p *scanner) readNumber(start int) (itemKind, int) {
 	if i < len(s) && s[i] == '.' {
 		return p.delegate(start, text.Skip(s, i+1, text.Digit))
 	}
-	if i == first || i-first > maxDigits {
-		return absent, i
+	if i == first || i-first > MaxDigits {
+		return None, i
 	}
 	if first > start {
 		n = -n
 	}
-	p.num = n
-	return integerKind, i
+	p.Int = n
+	return Integer, i
 }
 
 // readBytes reads the Byte Sequence at start (RFC 9651 Section 4.2.7). As that section
 // asks, it does not fail if padding is absent or pad bits are not zero.
 //
 //	sf-binary = ":" *( ALPHA / DIGIT / "+" / "/" / "=" ) ":"
-func (p *scanner) readBytes(start int) (itemKind, int) {
-	encoded := p.s[start+1:]
+func (p *Scanner) readBytes(start int) (Kind, int) {
+	encoded := p.Text[start+1:]
 	n := strings.IndexByte(encoded, ':')
 	if n < 0 {
-		return absent, start
+		return None, start
 	}
 	encoded = encoded[:n]
 	enc := base64.RawStdEncoding
@@ -176,10 +192,10 @@ func (p *scanner) readBytes(start int) (itemKind, int) {
 	}
 	b, err := enc.DecodeString(encoded)
 	if err != nil || strings.IndexByte(encoded, '\n') >= 0 || strings.IndexByte(encoded, '\r') >= 0 { // package base64 skips line breaks
-		return absent, start
+		return None, start
 	}
-	p.bytes = b
-	return bytesKind, start + 1 + n + 1
+	p.Bytes = b
+	return Bytes, start + 1 + n + 1
 }
 
 // readOther reads the Token, Boolean, Date or Display String at start (RFC 9651 Sections
@@ -190,14 +206,14 @@ func (p *scanner) readBytes(start int) (itemKind, int) {
 //	sf-boolean       = "?" ( "0" / "1" )
 //	sf-date          = "@" sf-integer
 //	sf-displaystring = "%" DQUOTE *( unescaped / "\" / pct-encoded ) DQUOTE
-func (p *scanner) readOther(start int) (itemKind, int) {
-	s := p.s
+func (p *Scanner) readOther(start int) (Kind, int) {
+	s := p.Text
 	i := start + 1
 	switch c := s[start]; {
 	case text.Is(c, text.Alpha) || c == '*':
 		i = text.Skip(s, i, text.TokenByte)
-		p.other = httpsfv.Token(s[start:i]) // well-formed: every byte has been checked
-		return otherKind, i
+		p.Other = httpsfv.Token(s[start:i]) // well-formed: every byte has been checked
+		return Other, i
 	case c == '?':
 		i = min(i+1, len(s))
 	case c == '@':
@@ -216,41 +232,44 @@ func (p *scanner) readOther(start int) (itemKind, int) {
 }
 
 // delegate lets httpsfv read the bare item between two offsets.
-func (p *scanner) delegate(start, end int) (itemKind, int) {
-	item, err := httpsfv.UnmarshalItem([]string{p.s[start:end]})
+func (p *Scanner) delegate(start, end int) (Kind, int) {
+	item, err := httpsfv.UnmarshalItem([]string{p.Text[start:end]})
 	if err != nil {
-		return absent, end
+		return None, end
 	}
-	p.other = item.Value
-	return otherKind, end
+	p.Other = item.Value
+	return Other, end
 }
 
-// appendValue appends the value of an extension parameter as a bare item
-// (RFC 9651 Section 4.1.3.1).
-func appendValue(b []byte, v any) ([]byte, error) {
+// AppendValue appends a value as a bare item (RFC 9651 Section 4.1.3.1). On error the
+// result is nil.
+func AppendValue(b []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case int64:
-		if !isInteger(v, -MaxInteger) {
+		if !IsInteger(v, -text.MaxInteger) {
 			return nil, ErrRange
 		}
 		return strconv.AppendInt(b, v, 10), nil
 	case string:
-		b, ok := appendString(b, v)
+		b, ok := AppendString(b, v)
 		if !ok {
 			return nil, ErrSyntax
 		}
 		return b, nil
 	case []byte:
-		return appendBytes(b, v), nil
+		return AppendBytes(b, v), nil
 	default:
-		s, err := formatOther(v)
-		return append(b, s...), err
+		s, err := FormatOther(v)
+		if err != nil {
+			return nil, err
+		}
+		return append(b, s...), nil
 	}
 }
 
-// appendString appends s as a String (RFC 9651 Section 4.1.6), and reports
+// AppendString appends s as a String (RFC 9651 Section 4.1.6), and reports
 // whether it can be one.
-func appendString(b []byte, s string) ([]byte, bool) {
+func AppendString(b []byte, s string) ([]byte, bool) {
 	b = append(b, '"')
 	for {
 		i := text.Skip(s, 0, text.Plain)
@@ -266,30 +285,30 @@ func appendString(b []byte, s string) ([]byte, bool) {
 	}
 }
 
-// appendInteger appends n as an Integer (RFC 9651 Section 4.1.4). Most of the
+// AppendInteger appends n as an Integer (RFC 9651 Section 4.1.4). Most of the
 // values that are written are small Integers, and this takes half the time of
 // package strconv.
-func appendInteger(b []byte, n uint64) []byte {
+func AppendInteger(b []byte, n uint64) []byte {
 	if n < 10 {
 		return append(b, '0'+byte(n))
 	}
 	if n >= 100 {
-		b = appendInteger(b, n/100)
+		b = AppendInteger(b, n/100)
 		n %= 100
 	}
 	return append(b, '0'+byte(n/10), '0'+byte(n%10))
 }
 
-// appendBytes appends v as a Byte Sequence (RFC 9651 Section 4.1.8).
-func appendBytes(b, v []byte) []byte {
+// AppendBytes appends v as a Byte Sequence (RFC 9651 Section 4.1.8).
+func AppendBytes(b, v []byte) []byte {
 	b = append(b, ':')
 	b = base64.StdEncoding.AppendEncode(b, v)
 	return append(b, ':')
 }
 
-// formatOther lets httpsfv write a bare item. It refuses the values that
-// httpsfv would write wrongly, or on which it would panic.
-func formatOther(v any) (string, error) {
+// FormatOther lets httpsfv write a bare item. It refuses the values that httpsfv would
+// write wrongly, or on which it would panic.
+func FormatOther(v any) (string, error) {
 	switch v := v.(type) {
 	case bool, httpsfv.Token:
 	case float64:
@@ -298,7 +317,7 @@ func formatOther(v any) (string, error) {
 		}
 		return formatDecimal(v)
 	case time.Time:
-		if !isInteger(v.Unix(), -MaxInteger) {
+		if !IsInteger(v.Unix(), -text.MaxInteger) {
 			return "", ErrRange
 		}
 	case httpsfv.DisplayString:
