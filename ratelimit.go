@@ -1,6 +1,19 @@
 package ratelimit
 
-import "github.com/httpfields/ratelimit/internal/text"
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/httpfields/ratelimit/internal/text"
+)
 
 // A Limit is a member of the field RateLimit, such as "burst";r=37;t=12 (draft-11
 // Section 4.1): what is left of the quota of a policy. It may change with every
@@ -38,4 +51,502 @@ func lower(a, b int64) int64 {
 		return a
 	}
 	return b
+}
+
+// Fields holds the policies and limits of a response. The zero Fields holds none. Texts
+// in it may be parts of the header that was read, which then stays in memory: if you
+// keep many Fields for long, clone their names.
+type Fields struct {
+	Policies []Policy `json:"policies,omitempty"` // the members of RateLimit-Policy, or what older fields announce; nil is absent
+	Limits   []Limit  `json:"limits,omitempty"`   // the members of RateLimit, or what older fields report; nil is absent
+	// Dialect names the form that was read: "ratelimit" for the current fields,
+	// "draft-next" for those of the draft that follows, another name for older fields,
+	// such as "x-ratelimit" (see [ParseAny]), "" if nothing was found. It is not
+	// written.
+	Dialect string `json:"dialect,omitempty"`
+	// Guessed is true if nothing told the unit of a reset or a window in older fields,
+	// so that it was guessed: see [LegacyOptions.Reset]. It is not written.
+	Guessed bool `json:"guessed,omitempty"`
+
+	// exact has the resets of Limits that are no number of whole seconds, by index, and 0
+	// for the others. It may be shorter. See reset.
+	exact []time.Duration
+}
+
+// String returns f for people, partition keys included, as in
+//
+//	policies "day";q=100;w=86400; limits "day";r=90;t=600; dialect x-ratelimit, guessed
+//
+// or "no limits".
+func (f Fields) String() string {
+	var parts []string
+	if len(f.Policies) > 0 {
+		parts = append(parts, "policies "+memberTexts(f.Policies))
+	}
+	if len(f.Limits) > 0 {
+		parts = append(parts, "limits "+memberTexts(f.Limits))
+	}
+	if parts == nil {
+		return "no limits"
+	}
+	if f.Dialect != "" {
+		parts = append(parts, "dialect "+f.Dialect)
+	}
+	text := strings.Join(parts, "; ")
+	if f.Guessed {
+		text += ", guessed"
+	}
+	return text
+}
+
+// memberTexts returns the texts of members, joined as in a field.
+func memberTexts[T fmt.Stringer](list []T) string {
+	texts := make([]string, len(list))
+	for i := range list {
+		texts[i] = list[i].String()
+	}
+	return strings.Join(texts, separator)
+}
+
+// Parse reads the fields RateLimit-Policy and RateLimit of h, and no others: see
+// [ParseAny] for older fields. h is the header section of a response, never its
+// trailers, in which these fields MUST NOT be (draft-11 Sections 3.1 and 4.1).
+//
+// Each field is judged on its own. A malformed one is nil in the result, and a
+// [*FieldError] that is joined into the error. A client may ignore the error and use the
+// result: "Malformed RateLimit header fields MUST be ignored" (draft-11 Section 7). A
+// field that is absent or blank is nil, and no error.
+func Parse(h http.Header) (Fields, error) {
+	policyLines, limitLines := h[policyKey], h[limitKey]
+	if len(policyLines) == 0 && len(limitLines) == 0 {
+		return Fields{}, nil // the common case, in half the time
+	}
+	var f Fields
+	var policyErr, limitErr error
+	f.Policies, policyErr = ParsePolicies(policyLines...)
+	f.Limits, limitErr = ParseLimits(limitLines...)
+	if f.Policies != nil || f.Limits != nil {
+		f.Dialect = currentDialect
+	}
+	return f, errors.Join(policyErr, limitErr)
+}
+
+// Set writes f to h as the fields RateLimit-Policy and RateLimit, each in one line. It
+// replaces both fields: one without members in f is deleted. h is the header section of
+// a response, never its trailers (draft-11 Sections 3.1 and 4.1). On a redirection the
+// fields may keep a client from following it (draft-11 Section 6).
+//
+// On error h is as it was. The error is a [*FieldError] about the first member that
+// Validate refuses, see [Policy.Validate], or the first beyond 1024; or h is nil. See
+// [Fields.Writable] for members of older responses.
+func (f Fields) Set(h http.Header) error { return f.write(h, setLine) }
+
+// Add adds a line to each of the fields RateLimit-Policy and RateLimit, as a second
+// limiter of a response does. A list without members adds nothing. The lines of a field
+// are one List (RFC 9110 Section 5.2): if one that is there is malformed, clients ignore
+// the new one too, which Add does not check. The error is that of [Fields.Set].
+//
+// Add compares nothing: [Restrict], [RestrictHeader] and nested Handlers of a
+// [Middleware] join what two parties say of one policy.
+func (f Fields) Add(h http.Header) error { return f.write(h, addLine) }
+
+// write writes the line of each field by a function, or none on error.
+func (f *Fields) write(h http.Header, line func(h http.Header, key, line string)) error {
+	policies, err := FormatPolicies(f.Policies...)
+	if err != nil {
+		return err
+	}
+	limits, err := FormatLimits(f.Limits...)
+	if err != nil {
+		return err
+	}
+	if h == nil && policies+limits != "" {
+		return errNilHeader
+	}
+	line(h, policyKey, policies)
+	line(h, limitKey, limits)
+	return nil
+}
+
+// Join returns the policies and limits of f, then those of g, with the Dialect and
+// Guessed of f. Members of one name are not compared, see [Restrict]. f and g stay as
+// they are.
+func (f Fields) Join(g Fields) Fields {
+	f.Policies = slices.Concat(f.Policies, g.Policies)
+	f.Limits = slices.Concat(f.Limits, g.Limits)
+	return f
+}
+
+// Writable returns f without the members that lack a number which the current fields
+// require: limits whose Remaining is [Unknown], and policies whose Quota is.
+func (f Fields) Writable() Fields {
+	f.Policies = slices.DeleteFunc(slices.Clone(f.Policies), func(p Policy) bool { return p.Quota == Unknown })
+	f.Limits = slices.DeleteFunc(slices.Clone(f.Limits), func(l Limit) bool { return l.Remaining == Unknown })
+	f.exact = nil // as their indices may have changed
+	return f
+}
+
+// PolicyOf returns the policy of f that l reports on, and whether there is one: the
+// first with its name and partition key. Some servers put the key on one field only, so
+// without such a policy it is the only one with that name, if l has no key, or the only
+// one with that name and no key, if l has one. An absent key and an empty one differ.
+// Names are compared byte by byte.
+func (f Fields) PolicyOf(l Limit) (Policy, bool) {
+	m := matcher{policies: f.Policies}
+	i := m.find(&l)
+	if i < 0 {
+		return Policy{}, false
+	}
+	return f.Policies[i], true
+}
+
+// An identity is what distinguishes the members of one field: name and
+// partition key. Quotas are allocated per partition key (draft-11
+// Section 3.1.4).
+type identity struct {
+	name, key string
+	keyed     bool // the key is not absent
+}
+
+// identify returns the identity of a member with that name and partition key.
+func identify(name string, key []byte) identity {
+	return identity{nameID(name), string(key), key != nil}
+}
+
+func (p *Policy) identity() identity { return identify(p.Name, p.PartitionKey) }
+func (l *Limit) identity() identity  { return identify(l.Name, l.PartitionKey) }
+
+// A matcher finds the policies that limits report on. If there are many
+// policies, it uses maps, so that the time for many limits stays linear.
+type matcher struct {
+	policies []Policy
+	// The maps are nil if there are few policies. They hold indices of
+	// policies.
+	exact   map[identity]int // the first with that identity
+	named   map[string]int   // the only one with that name, or -1 if there are several
+	keyless map[string]int   // the only one with that name and no partition key, or -1
+}
+
+const manyPolicies = 16 // the number of policies from which on maps find them
+
+// newMatcher returns a matcher for policies.
+func newMatcher(policies []Policy) matcher {
+	m := matcher{policies: policies}
+	if len(policies) < manyPolicies {
+		return m
+	}
+	m.exact = make(map[identity]int, len(policies))
+	m.named = make(map[string]int, len(policies))
+	m.keyless = make(map[string]int)
+	for i := range policies {
+		p := &policies[i]
+		if _, again := m.exact[p.identity()]; !again {
+			m.exact[p.identity()] = i
+		}
+		only(m.named, nameID(p.Name), i)
+		if p.PartitionKey == nil {
+			only(m.keyless, nameID(p.Name), i)
+		}
+	}
+	return m
+}
+
+// only notes i as the index of a name, or -1 if the name has an index already.
+func only(indices map[string]int, name string, i int) {
+	if _, again := indices[name]; again {
+		i = -1
+	}
+	indices[name] = i
+}
+
+// find returns the index of the policy that l reports on, as [Fields.PolicyOf]
+// defines it, or -1.
+func (m *matcher) find(l *Limit) int {
+	if m.exact == nil {
+		return m.search(l)
+	}
+	i, ok := m.exact[l.identity()]
+	if !ok && l.PartitionKey == nil {
+		i, ok = m.named[nameID(l.Name)]
+	} else if !ok {
+		i, ok = m.keyless[nameID(l.Name)]
+	}
+	if !ok {
+		return -1
+	}
+	return i
+}
+
+// search is find without the maps.
+func (m *matcher) search(l *Limit) int {
+	found, n := -1, 0
+	for i := range m.policies {
+		p := &m.policies[i]
+		switch {
+		case nameID(p.Name) != nameID(l.Name):
+		case equalKey(p.PartitionKey, l.PartitionKey):
+			return i
+		case p.PartitionKey == nil || l.PartitionKey == nil:
+			found, n = i, n+1
+		}
+	}
+	if n > 1 {
+		return -1
+	}
+	return found
+}
+
+// policy returns the policy that l reports on, or a pointer to noPolicy.
+func (m *matcher) policy(l *Limit) *Policy {
+	if i := m.find(l); i >= 0 {
+		return &m.policies[i]
+	}
+	return &noPolicy
+}
+
+// noPolicy is the policy of a limit that has none: nothing is known of it. It
+// is never written to.
+var noPolicy = Policy{Quota: Unknown}
+
+// exhausted reports whether nothing remains of l, whose policy is p. A quota of
+// 0 permits nothing, so nothing remains of it, whatever l says.
+func (l *Limit) exhausted(p *Policy) bool { return l.Remaining == 0 || p.Quota == 0 }
+
+// wait returns for how long nothing remains of l, whose policy is p: "a";r=0;t=9 waits 9
+// seconds, "a";r=0 the window of the policy. It is absent if something remains, or if
+// there is neither a reset nor a window.
+func (l *Limit) wait(p *Policy) Seconds {
+	switch {
+	case !l.exhausted(p):
+		return Seconds{}
+	case l.Reset.ok:
+		return l.Reset
+	}
+	return p.Window
+}
+
+// Tightest returns the limit that a client is likely to run into first, and whether
+// there is a limit: among the limits of one unit, the one with the lowest Remaining;
+// among these, one of each unit, the one with the lowest part of its quota remaining,
+// because numbers of different units cannot be compared. Limits without a known quota
+// come after those, and a Remaining that is [Unknown] last; a quota of 0 is as nothing
+// remaining. Between equals the longer Reset decides, an absent one being the shortest,
+// and then the order in f.
+func (f Fields) Tightest() (Limit, bool) {
+	policies := newMatcher(f.Policies)
+	best := make(map[Unit]tightness, 2)
+	for i := range f.Limits {
+		l := &f.Limits[i]
+		p := policies.policy(l)
+		of, unit := leftOf(l, p, i), p.Unit.canonical()
+		if other, ok := best[unit]; !ok || of.compare(other) < 0 {
+			best[unit] = of
+		}
+	}
+	tightest := tightness{rank: 3, index: -1} // less tight than any
+	for _, l := range best {
+		if l.compareParts(tightest) < 0 {
+			tightest = l
+		}
+	}
+	if tightest.index < 0 {
+		return Limit{}, false
+	}
+	return f.Limits[tightest.index], true
+}
+
+// A tightness holds the numbers of a limit that Tightest compares.
+type tightness struct {
+	remaining   uint64 // Unknown is the largest
+	reset       int64  // an absent one is the shortest
+	rank        int    // 0 if it is known which part of the quota remains, 1 if only the number is, 2 if neither is
+	part, whole uint64 // the part of the quota that remains, where the rank is 0
+	index       int    // of the limit
+}
+
+// leftOf returns the numbers of l, whose policy is p and whose index is i.
+func leftOf(l *Limit, p *Policy, i int) tightness {
+	of := tightness{remaining: uint64(max(l.Remaining, Unknown)), reset: Unknown, index: i}
+	if l.Reset.ok {
+		of.reset = l.Reset.n
+	}
+	switch {
+	case l.exhausted(p): // nothing is the same part of every quota, so the quota need not be known
+		of.remaining, of.whole = 0, 1
+	case l.Remaining < 0:
+		of.rank = 2
+	case p.Quota < 0:
+		of.rank = 1
+	default:
+		of.part, of.whole = of.remaining, uint64(p.Quota)
+	}
+	return of
+}
+
+// compare is below 0 if l is tighter than m, a limit of the same unit, and 0 if
+// nothing but their order decides.
+func (l tightness) compare(m tightness) int {
+	return cmp.Or(cmp.Compare(l.remaining, m.remaining), cmp.Compare(m.reset, l.reset))
+}
+
+// compareParts is below 0 if l is tighter than m, a limit of another unit.
+func (l tightness) compareParts(m tightness) int {
+	hi1, lo1 := bits.Mul64(l.part, m.whole)
+	hi2, lo2 := bits.Mul64(m.part, l.whole)
+	return cmp.Or(cmp.Compare(l.rank, m.rank), cmp.Compare(hi1, hi2), cmp.Compare(lo1, lo2),
+		cmp.Compare(m.reset, l.reset), cmp.Compare(l.index, m.index))
+}
+
+// Validate returns nil if f keeps these rules, else the first that it breaks, as a
+// [*FieldError] with Offset -1:
+//
+//   - Each member can be written, see [Policy.Validate] and [Limit.Validate].
+//   - A field has at most 1024 members (ErrTooMany).
+//   - No two members of one field have the same name and partition key (ErrDuplicate).
+//     Only Validate checks this: [Parse] and [Fields.Set] accept such fields.
+func (f Fields) Validate() error {
+	if _, err := FormatPolicies(f.Policies...); err != nil {
+		return err
+	}
+	if _, err := FormatLimits(f.Limits...); err != nil {
+		return err
+	}
+	if i := repeated(f.Policies); i > 0 {
+		return &FieldError{Field: PolicyField, Offset: -1, Item: i, Err: ErrDuplicate}
+	}
+	if i := repeated(f.Limits); i > 0 {
+		return &FieldError{Field: LimitField, Offset: -1, Item: i, Err: ErrDuplicate}
+	}
+	return nil
+}
+
+// repeated returns the index of the first member of a list that has the
+// identity of an earlier one, or 0, which has none before it.
+func repeated[T any, M interface {
+	*T
+	identity() identity
+}](list []T) int {
+	seen := make(map[identity]bool, len(list))
+	for i := range list {
+		id := M(&list[i]).identity()
+		if seen[id] {
+			return i
+		}
+		seen[id] = true
+	}
+	return 0
+}
+
+// exactly returns the precise time where it is what the reset has been rounded up from.
+func (s Seconds) exactly(precise time.Duration) time.Duration {
+	if precise > 0 && CeilSeconds(precise) == s {
+		return precise
+	}
+	return 0
+}
+
+// note remembers the precise reset of a limit by its index, unless it is a number of whole
+// seconds.
+func (f *Fields) note(i int, precise time.Duration) {
+	if precise <= 0 || precise%time.Second == 0 {
+		return
+	}
+	for len(f.exact) <= i {
+		f.exact = append(f.exact, 0)
+	}
+	f.exact[i] = precise
+}
+
+// reset returns the time until the reset of a limit, as precise as the response had it.
+func (f *Fields) reset(i int) (d time.Duration, ok bool) {
+	s := f.Limits[i].Reset
+	if i < len(f.exact) {
+		if precise := s.exactly(f.exact[i]); precise > 0 {
+			return precise, true
+		}
+	}
+	return s.Duration()
+}
+
+// Seconds is a whole number of seconds that may be absent. The zero value is absent, and
+// differs from SecondsOf(0). Values can be compared with ==.
+type Seconds struct {
+	n  int64 // 0 if not ok
+	ok bool  // there is a number
+}
+
+// SecondsOf returns n seconds. It does not check n: Validate of the policy or limit that
+// has it refuses a number below 0 or above MaxInteger.
+func SecondsOf(n int64) Seconds { return Seconds{n, true} }
+
+// CeilSeconds returns d rounded up to whole seconds, so that a client never comes back
+// too early. A negative d becomes 0.
+func CeilSeconds(d time.Duration) Seconds {
+	n := int64(d / time.Second)
+	if d%time.Second > 0 {
+		n++
+	}
+	return SecondsOf(max(n, 0))
+}
+
+// Value returns the number of seconds, 0 if it is absent, and whether there is one.
+func (s Seconds) Value() (n int64, ok bool) { return s.n, s.ok }
+
+// Duration returns s as a duration, 0 if it is absent, and whether there is one; it
+// saturates at some 292 years.
+func (s Seconds) Duration() (d time.Duration, ok bool) {
+	const most = math.MaxInt64 / int64(time.Second)
+	switch {
+	case s.n > most:
+		return math.MaxInt64, true
+	case s.n < -most:
+		return math.MinInt64, true
+	default:
+		return time.Duration(s.n) * time.Second, s.ok
+	}
+}
+
+// After returns the time s after t, or the zero time, and whether s has a number. It
+// rounds up to a whole second, so that responses which announce the same end lead to the
+// same time, and saturates as Duration.
+func (s Seconds) After(t time.Time) (time.Time, bool) {
+	d, ok := s.Duration()
+	if !ok {
+		return time.Time{}, false
+	}
+	end := t.Add(d)
+	if whole := end.Truncate(time.Second); whole.Before(end) {
+		return whole.Add(time.Second), true
+	}
+	return end.Round(0), true
+}
+
+// String returns the number with its unit, such as "30s", or "absent".
+func (s Seconds) String() string {
+	if !s.ok {
+		return "absent"
+	}
+	return strconv.FormatInt(s.n, 10) + "s"
+}
+
+// readable returns a duration as people read it: as package time writes it, in whole
+// seconds from a minute on, in whole milliseconds from a second on.
+func readable(d time.Duration) string {
+	switch {
+	case d > 100*365*24*time.Hour: // it may have been cut to what a Duration can hold
+		return "more than a century"
+	case d >= time.Minute:
+		d = d.Round(time.Second)
+	case d >= time.Second:
+		d = d.Round(time.Millisecond)
+	}
+	return d.String()
+}
+
+// longer returns the longer of two waits. An absent wait is the shortest.
+func longer(s, t Seconds) Seconds {
+	if !s.ok || t.n > s.n {
+		return t
+	}
+	return s
 }

@@ -4,13 +4,142 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/dunglas/httpsfv"
+	"github.com/httpfields/ratelimit/internal/sf"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// The form of the draft that follows draft-11 is read here, for ParseAny and Advise. A
-// response has it if a member of its RateLimit has a and no r, which no other form has.
+// Fields that the strict parser refuses are read here, for ParseAny and Advise: malformed
+// ones as servers in use write them, and the form of the draft that follows draft-11.
 
-// parseNextLimits reads RateLimit in the form of the next draft. A member with r is one
-// of draft-11, whatever else it has. The result is nil if no member has the new form,
+// parseBeside reads RateLimit-Policy if RateLimit is well-formed.
+func parseBeside(lines []string) ([]Policy, []*FieldError) {
+	policies, err := ParsePolicies(lines...)
+	if err == nil {
+		return policies, nil
+	}
+	if line, found := secondNames(lines); found {
+		if policies, err := ParsePolicies(line); err == nil {
+			return policies, nil
+		}
+	}
+	return nil, []*FieldError{err.(*FieldError)}
+}
+
+// secondNames drops the first of two names: "fixed window";"api";q=500 is the
+// policy api (Hugging Face). found reports whether there are any.
+func secondNames(lines []string) (line string, found bool) {
+	var members []string
+	for rest := strings.Join(lines, separator); text.Trim(rest) != ""; {
+		var one string
+		one, rest, _ = text.Cut(rest, ',')
+		_, params, _ := text.Cut(one, ';')
+		if second := text.Trim(params); second != "" && second[0] == '"' {
+			one, found = second, true
+		}
+		members = append(members, one)
+	}
+	return strings.Join(members, separator), found
+}
+
+// readCurrent reads a field in the current form. One that the strict parser refuses it
+// reads with lenience, as servers write them: names that are Tokens, no r, Decimals, a
+// partition key that is a String, a w of 0. The error is that of the strict parser where
+// a member cannot be read even so.
+func readCurrent[T Policy | Limit](lines []string, field *fieldDef) (list []T, lenient bool, err error) {
+	if list, err = parseList[T](field, maxMembers, lines); err == nil {
+		return list, false, nil
+	}
+	for rest, more := strings.Join(lines, separator), true; more; {
+		var item string
+		var ok bool
+		item, rest, ok = text.Cut(rest, ',')
+		more = rest != ""
+		m := member{num: [integerParams]int64{amountParam: Unknown}}
+		if !ok || len(list) == maxMembers || !m.read(item, field) {
+			return nil, false, err
+		}
+		list = append(list, *new(T))
+		switch last := any(&list[len(list)-1]).(type) {
+		case *Policy:
+			m.policy(last)
+		case *Limit:
+			m.limit(last)
+		}
+	}
+	return list, true, nil
+}
+
+// read reads a member with lenience.
+func (m *member) read(item string, field *fieldDef) (ok bool) {
+	name, params, _ := text.Cut(item, ';')
+	if m.name, ok = nameItem(text.Trim(name)); !ok {
+		return false
+	}
+	for n := 0; params != ""; n++ {
+		var one string
+		one, params, ok = text.Cut(params, ';')
+		key, value, valued := strings.Cut(text.Trim(one), "=")
+		if !ok || n == maxParams || !text.IsKey(key) || !m.readParam(field.find(key), key, value, valued) {
+			return false
+		}
+	}
+	return m.num[amountParam] != Unknown || field == limitField && m.seen != 0
+}
+
+// readParam reads a parameter with lenience; def is nil if it is not defined. A number
+// below the least is absent.
+func (m *member) readParam(def *paramDef, key, value string, valued bool) (ok bool) {
+	if def == nil || !valued {
+		var v any = true
+		if valued {
+			item, form := sf.Scan(value)
+			if form == sf.None {
+				return false
+			}
+			v = item.Value(form)
+		}
+		m.params = append(m.params, Param{key, v})
+		return def == nil
+	}
+	switch def.param {
+	case unitParam:
+		m.unit, ok = nameItem(value)
+	case keyParam:
+		if item, form := sf.Scan(value); form == sf.Bytes {
+			m.key, ok = item.Bytes, true
+		} else {
+			var s string
+			s, ok = nameItem(value)
+			m.key = []byte(s)
+		}
+	default:
+		v, isNumber := text.ParseNumber(text.Unquote(value))
+		n := v.Ceil()
+		if def.param == amountParam {
+			n = v.Floor()
+		}
+		if ok = isNumber && !v.Neg; ok && n >= def.least {
+			m.num[def.param] = n
+			m.seen |= 1 << def.param
+		}
+	}
+	return ok
+}
+
+// nameItem returns the content of a String or a Token.
+func nameItem(s string) (string, bool) {
+	item, form := sf.Scan(s)
+	if form == sf.String {
+		return item.String, true
+	}
+	token, ok := item.Other.(httpsfv.Token)
+	return string(token), ok && form == sf.Other
+}
+
+// parseNextLimits reads RateLimit in the form of the next draft: a member with a and no r,
+// which no other form has. A member with r is one of draft-11, whatever else it has. The result is nil if no member has the new form,
 // or if the field is malformed.
 func parseNextLimits(lines []string) []Limit {
 	if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, nextRemainingKey+"=") }) {
