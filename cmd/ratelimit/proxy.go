@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/internal/proxy"
 	"github.com/httpfields/ratelimit/internal/report"
 )
 
@@ -59,12 +60,8 @@ const patience = 30 * time.Second
 
 // A proxyConfig is the command line.
 type proxyConfig struct {
-	to            *url.URL
+	proxy.Config
 	listen, admin string // addresses; admin may be ""
-	fields        []string
-	costHeader    string // "" is none
-	pace          bool
-	maxWait       time.Duration
 }
 
 func runProxy(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Writer) int {
@@ -90,23 +87,23 @@ func proxyFlags(flags *flag.FlagSet) (*proxyConfig, func() error) {
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:8700", "the `address` to listen at; with port 0 the system chooses one")
 	flags.StringVar(&c.admin, "admin", "", "the `address` that serves /metrics and /state, such as 127.0.0.1:8701")
 	fields := flags.String("key", "Authorization,X-API-Key", "the `fields` by which the server tells its users apart; an empty list is one user")
-	flags.StringVar(&c.costHeader, "cost-header", "", "the `field` of a request that says how many tokens it takes; it is not forwarded")
-	flags.BoolVar(&c.pace, "pace", false, "spread the requests over the window")
-	flags.DurationVar(&c.maxWait, "max-wait", ratelimit.DefaultMaxWait, "how long a request is held at most")
+	flags.StringVar(&c.CostHeader, "cost-header", "", "the `field` of a request that says how many tokens it takes; it is not forwarded")
+	flags.BoolVar(&c.Pace, "pace", false, "spread the requests over the window")
+	flags.DurationVar(&c.MaxWait, "max-wait", ratelimit.DefaultMaxWait, "how long a request is held at most")
 	return c, func() (err error) {
 		if flags.NArg() > 0 {
 			return errors.New("it takes flags alone; the server is that of -to")
 		}
-		if c.maxWait <= 0 {
+		if c.MaxWait <= 0 {
 			return errors.New("-max-wait has to be more than 0")
 		}
-		if c.costHeader != "" && !report.IsToken(c.costHeader) {
+		if c.CostHeader != "" && !report.IsToken(c.CostHeader) {
 			return errors.New("-cost-header has to be the name of a field")
 		}
-		if c.fields, err = splitFields(*fields); err != nil {
+		if c.Fields, err = splitFields(*fields); err != nil {
 			return err
 		}
-		c.to, err = parseServer(*to)
+		c.To, err = parseServer(*to)
 		return err
 	}
 }
@@ -147,7 +144,8 @@ func serveProxy(ctx context.Context, c *proxyConfig, stdout, stderr io.Writer) e
 	}
 	defer listener.Close()
 	logger := log.New(stderr, "ratelimit proxy: ", 0)
-	p := newProxy(c, logger)
+	c.Log = logger
+	p := proxy.New(c.Config)
 	fmt.Fprintf(stdout, "listening on http://%s\n", listener.Addr())
 	if c.admin != "" {
 		admin, err := net.Listen("tcp", c.admin)
@@ -155,7 +153,7 @@ func serveProxy(ctx context.Context, c *proxyConfig, stdout, stderr io.Writer) e
 			return err
 		}
 		defer admin.Close()
-		go newServer(p.stats.handler(), logger).Serve(admin)
+		go newServer(p.Admin(), logger).Serve(admin)
 		fmt.Fprintf(stdout, "metrics on http://%s/metrics\n", admin.Addr())
 	}
 	server := newServer(p, logger)
@@ -165,7 +163,7 @@ func serveProxy(ctx context.Context, c *proxyConfig, stdout, stderr io.Writer) e
 	case err := <-served:
 		return err
 	case <-ctx.Done():
-		p.shutdown(server)
+		shutdown(p, server)
 		return nil
 	}
 }
@@ -176,15 +174,15 @@ func newServer(h http.Handler, logger *log.Logger) *http.Server {
 	return &http.Server{Handler: h, ErrorLog: logger, ReadHeaderTimeout: 30 * time.Second}
 }
 
-// shutdown ends the proxy after what is under way.
-func (p *proxy) shutdown(server *http.Server) {
+// shutdown ends a proxy and its server after what is under way.
+func shutdown(p *proxy.Proxy, server *http.Server) {
 	signal.Reset(os.Interrupt, syscall.SIGTERM) // a second one ends the program
-	p.stop(errStopping)
+	p.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_ = server.Shutdown(ctx) // an error says that something has not ended in time
 	select {
-	case <-p.ended(): // what net/http does not know, such as WebSockets
+	case <-p.Ended():
 	case <-ctx.Done():
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package proxy
 
 import (
 	"io"
@@ -13,7 +13,7 @@ import (
 // How much longer a request takes through the proxy than directly, in the median. The
 // server is in this process, and says that much remains. To measure:
 //
-//	go test -run '^$' -bench Proxy -benchtime 10000x ./cmd/ratelimit
+//	go test -run '^$' -bench Proxy -benchtime 10000x ./internal/proxy
 func BenchmarkProxy(b *testing.B) {
 	server := serve(b, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("RateLimit-Policy", `"minute";q=1000000;w=60`)

@@ -1,4 +1,6 @@
-package main
+// Package proxy is an HTTP proxy in front of one server, which holds requests back until
+// the limits that the server announces allow them. The command ratelimit proxy runs it.
+package proxy
 
 import (
 	"context"
@@ -7,6 +9,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httputil"
+	"net/url"
 	"strconv"
 	"sync"
 	"time"
@@ -14,14 +17,23 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A proxy forwards requests when the limits of the server allow it.
-type proxy struct {
-	config  *proxyConfig
+// A Config says where requests go, and how they are held back.
+type Config struct {
+	To         *url.URL      // the server; its path is put before those of requests
+	Fields     []string      // of requests, by which the server tells its users apart
+	CostHeader string        // the field of a request with the tokens that it takes, not forwarded; "" is none
+	Pace       bool          // spread requests over the window
+	MaxWait    time.Duration // how long a request is held at most; more than 0
+	Log        *log.Logger
+}
+
+// A Proxy is a handler that forwards requests when the limits of the server allow it.
+type Proxy struct {
+	config  Config
 	key     func(*http.Request) string
 	reverse *httputil.ReverseProxy
 	limited *ratelimit.Transport
 	stats   *stats
-	log     *log.Logger
 
 	stopping context.Context // ends when the proxy does
 	stop     context.CancelCauseFunc
@@ -30,19 +42,39 @@ type proxy struct {
 
 var errStopping = errors.New("the proxy ends")
 
-func newProxy(c *proxyConfig, logger *log.Logger) *proxy {
-	p := &proxy{config: c, key: ratelimit.KeyBy(c.fields...), stats: newStats(), log: logger}
+// New returns a Proxy.
+func New(c Config) *Proxy {
+	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats()}
 	p.stopping, p.stop = context.WithCancelCause(context.Background())
 	p.limited = &ratelimit.Transport{
 		Base:    forward{newBase()},
-		Gate:    &ratelimit.Gate{MaxWait: max(c.maxWait, ratelimit.DefaultMaxWait), Pace: c.pace},
+		Gate:    &ratelimit.Gate{MaxWait: max(c.MaxWait, ratelimit.DefaultMaxWait), Pace: c.Pace},
 		Key:     func(r *http.Request) string { return jobOf(r).key },
 		Cost:    func(r *http.Request) []ratelimit.Cost { return jobOf(r).costs },
 		Waiting: p.waiting,
 		Observe: func(r *http.Request, a ratelimit.Advice) { p.stats.observe(jobOf(r).key, a, time.Now()) },
 	}
-	p.reverse = &httputil.ReverseProxy{Rewrite: p.rewrite, Transport: p, ModifyResponse: endEarly, ErrorHandler: p.fail, ErrorLog: logger}
+	p.reverse = &httputil.ReverseProxy{
+		Rewrite: p.rewrite, Transport: turns{p}, ModifyResponse: endEarly, ErrorHandler: p.fail, ErrorLog: c.Log,
+	}
 	return p
+}
+
+// Admin returns the handler of /metrics and /state.
+func (p *Proxy) Admin() http.Handler { return p.stats.handler() }
+
+// Stop answers what waits, and what comes from now on and has to wait, with 503.
+func (p *Proxy) Stop() { p.stop(errStopping) }
+
+// Ended returns a channel that is closed when no request is under way, those included
+// that net/http does not know any more, such as WebSockets.
+func (p *Proxy) Ended() <-chan struct{} {
+	ended := make(chan struct{})
+	go func() {
+		p.underWay.Wait()
+		close(ended)
+	}()
+	return ended
 }
 
 // newBase returns what sends the requests: bodies pass as they are, compressed or not.
@@ -69,8 +101,8 @@ type jobKey struct{}
 func jobOf(r *http.Request) *job { return r.Context().Value(jobKey{}).(*job) }
 
 // ServeHTTP forwards a request. One in absolute form is meant for another server, for
-// which this is no proxy: that of -to must not get its credentials.
-func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// which this is no proxy: the server of the Config must not get its credentials.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.underWay.Add(1)
 	defer p.underWay.Done()
 	if r.URL.Host != "" {
@@ -90,22 +122,12 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ended returns a channel that is closed when no request is under way.
-func (p *proxy) ended() <-chan struct{} {
-	ended := make(chan struct{})
-	go func() {
-		p.underWay.Wait()
-		close(ended)
-	}()
-	return ended
-}
-
 // rewrite makes the request that is forwarded.
-func (p *proxy) rewrite(r *httputil.ProxyRequest) {
-	r.SetURL(p.config.to)
+func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
+	r.SetURL(p.config.To)
 	r.Out.URL.RawQuery = r.In.URL.RawQuery // whatever the server makes of it
 	j := jobOf(r.Out)
-	if field := p.config.costHeader; field != "" {
+	if field := p.config.CostHeader; field != "" {
 		j.costs = costsOf(r.Out.Header.Values(field))
 		r.Out.Header.Del(field)
 	}
@@ -129,16 +151,19 @@ func costsOf(lines []string) []ratelimit.Cost {
 	return []ratelimit.Cost{{Unit: "tokens", Units: int64(n)}}
 }
 
+// turns holds requests back.
+type turns struct{ *Proxy }
+
 // RoundTrip holds a request back, and then forwards it. Two contexts do that: what ends
-// the wait, which is -max-wait and an interrupt, must not end the exchange.
-func (p *proxy) RoundTrip(r *http.Request) (*http.Response, error) {
+// the wait, which is MaxWait and Stop, must not end the exchange.
+func (p turns) RoundTrip(r *http.Request) (*http.Response, error) {
 	j := jobOf(r)
 	j.sent = r.Context()
 	ctx, leave := context.WithCancelCause(j.sent)
 	defer leave(nil)
 	defer context.AfterFunc(p.stopping, func() { leave(errStopping) })()
 	j.leave = leave
-	ctx, cancel := context.WithTimeout(ctx, p.config.maxWait)
+	ctx, cancel := context.WithTimeout(ctx, p.config.MaxWait)
 	defer cancel()
 	return p.limited.RoundTrip(r.WithContext(ctx))
 }
@@ -152,7 +177,7 @@ func (f forward) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // waiting is told that a request begins to wait.
-func (p *proxy) waiting(r *http.Request, until time.Time, _ ratelimit.Advice) func() {
+func (p *Proxy) waiting(r *http.Request, until time.Time, _ ratelimit.Advice) func() {
 	j := jobOf(r)
 	j.until = until
 	over := p.stats.wait(j.key, time.Now(), until)
@@ -178,7 +203,7 @@ func endEarly(resp *http.Response) error {
 }
 
 // fail answers a request that the server has not answered.
-func (p *proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
+func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	j := jobOf(r)
 	if j.body.early() { // as in endEarly
 		w.Header().Set("Connection", "close")
@@ -200,7 +225,7 @@ func (p *proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case j.body != nil && j.body.broken.Load():
 		http.Error(w, "the body of the request is broken", http.StatusBadRequest)
 	default:
-		p.log.Printf("%s %s: %v", r.Method, r.URL.EscapedPath(), err) // a query may hold a key
+		p.config.Log.Printf("%s %s: %v", r.Method, r.URL.EscapedPath(), err) // a query may hold a key
 		w.WriteHeader(http.StatusBadGateway)
 	}
 }

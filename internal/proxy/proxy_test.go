@@ -1,0 +1,764 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// A running proxy.
+type runningProxy struct {
+	url, admin string
+	proxy      *Proxy
+	server     *httptest.Server
+	log        *bytes.Buffer // to be read after end
+}
+
+// startProxy runs a proxy in front of a server until the test ends.
+func startProxy(t testing.TB, to string, set ...func(*Config)) *runningProxy {
+	t.Helper()
+	address, err := url.Parse(to)
+	require.NoError(t, err)
+	r := &runningProxy{log: &bytes.Buffer{}}
+	logger := log.New(r.log, "", 0)
+	c := Config{To: address, Fields: []string{"Authorization", "X-API-Key"}, MaxWait: ratelimit.DefaultMaxWait, Log: logger}
+	for _, f := range set {
+		f(&c)
+	}
+	r.proxy = New(c)
+	r.server = httptest.NewUnstartedServer(r.proxy)
+	r.server.Config.ErrorLog = logger
+	r.server.Start()
+	admin := httptest.NewServer(r.proxy.Admin())
+	t.Cleanup(func() {
+		admin.Close()
+		r.end()
+	})
+	r.url, r.admin = r.server.URL, admin.URL
+	return r
+}
+
+// end ends the proxy, and waits until nothing is under way.
+func (p *runningProxy) end() {
+	p.proxy.Stop()
+	p.server.CloseClientConnections()
+	p.server.Close()
+	<-p.proxy.Ended()
+}
+
+// The settings of some tests.
+func maxWait(d time.Duration) func(*Config)  { return func(c *Config) { c.MaxWait = d } }
+func costHeader(field string) func(*Config)  { return func(c *Config) { c.CostHeader = field } }
+func fieldsOf(names ...string) func(*Config) { return func(c *Config) { c.Fields = names } }
+
+// serve runs a server on a socket until the test ends.
+func serve(t testing.TB, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s.URL
+}
+
+// send sends a request, and returns its response with its body read.
+func send(t testing.TB, method, url string, body io.Reader, fields ...string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequest(method, url, body)
+	require.NoError(t, err)
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Add(fields[i], fields[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp, string(text)
+}
+
+// metric returns the value of a line of /metrics, or -1.
+func (p *runningProxy) metric(t testing.TB, line string) float64 {
+	t.Helper()
+	_, text := send(t, "GET", p.admin+"/metrics", nil)
+	for l := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(l, line+" "); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			require.NoError(t, err)
+			return v
+		}
+	}
+	return -1
+}
+
+// dial connects to the proxy, for what no client of net/http sends.
+func (p *runningProxy) dial(t testing.TB) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+	return conn
+}
+
+// until waits until a condition holds, for as long as the longest pause of a busy machine.
+func until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	require.Eventually(t, holds, 20*time.Second, 5*time.Millisecond, what)
+}
+
+func TestProxyForwards(t *testing.T) {
+	type seen struct {
+		method, uri, host, body string
+		header                  http.Header
+	}
+	var got seen
+	upstream := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = seen{r.Method, r.RequestURI, r.Host, string(body), r.Header}
+		w.Header()["X-Two"] = []string{"a", "b"}
+		w.Header().Set("Trailer", "X-Sum")
+		w.WriteHeader(http.StatusTeapot)
+		io.WriteString(w, "short and stout")
+		w.Header().Set("X-Sum", "15")
+	})
+	host := strings.TrimPrefix(upstream, "http://")
+	for _, tc := range []struct {
+		name, to, method, path, body string
+		fields                       []string
+		uri                          string
+		header                       http.Header // with "" for a field that must not be there
+	}{
+		{name: "as it is", method: "GET", path: "/a/b?c=d", uri: "/a/b?c=d",
+			fields: []string{"Authorization", "Bearer secret", "User-Agent", "mine/1", "Accept-Encoding", "br"},
+			header: http.Header{"Authorization": {"Bearer secret"}, "User-Agent": {"mine/1"}, "Accept-Encoding": {"br"}}},
+		{name: "a path before", to: "/v1/", method: "POST", path: "/chat", body: "{}", uri: "/v1/chat"},
+		{name: "escapes and a query that net/url does not like", method: "GET", path: "/a%2Fb/%C3%A9?x=1;y=%zz", uri: "/a%2Fb/%C3%A9?x=1;y=%zz"},
+		{name: "a method of its own", method: "PURGE", path: "/", uri: "/"},
+		{name: "hop by hop", method: "GET", path: "/", uri: "/",
+			fields: []string{"Connection", "X-Hop", "X-Hop", "1", "Keep-Alive", "timeout=5", "Proxy-Authorization", "Basic eA=="},
+			header: http.Header{"X-Hop": nil, "Keep-Alive": nil, "Proxy-Authorization": nil}},
+		{name: "what tells who asks", method: "GET", path: "/", uri: "/",
+			fields: []string{"X-Forwarded-For", "10.0.0.1", "Forwarded", "for=10.0.0.1"},
+			header: http.Header{"X-Forwarded-For": nil, "Forwarded": nil}},
+		{name: "the cost", method: "POST", path: "/", body: "x", uri: "/",
+			fields: []string{"X-Request-Tokens", "12"}, header: http.Header{"X-Request-Tokens": nil}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := startProxy(t, upstream+tc.to, costHeader("x-request-tokens"))
+			resp, body := send(t, tc.method, p.url+tc.path, strings.NewReader(tc.body), tc.fields...)
+			require.Equal(t, []any{tc.method, tc.uri, host, tc.body}, []any{got.method, got.uri, got.host, got.body})
+			for name, want := range tc.header {
+				require.Equal(t, want, got.header[name], name)
+			}
+			require.Equal(t, http.StatusTeapot, resp.StatusCode)
+			require.Equal(t, "short and stout", body)
+			require.Equal(t, []string{"a", "b"}, resp.Header["X-Two"])
+			require.Equal(t, "15", resp.Trailer.Get("X-Sum"))
+		})
+	}
+}
+
+func TestProxyPassesBodiesAsTheyAre(t *testing.T) {
+	upstream := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		require.Empty(t, r.Header["Accept-Encoding"])
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		io.WriteString(z, "hello")
+		z.Close()
+	})
+	p := startProxy(t, upstream)
+	client := http.Client{Transport: &http.Transport{DisableCompression: true}}
+	resp, err := client.Get(p.url)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, "gzip", resp.Header.Get("Content-Encoding"))
+}
+
+func TestProxyEarlyHints(t *testing.T) {
+	p := startProxy(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</a.css>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	hints := 0
+	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
+		Got1xxResponse: func(int, textproto.MIMEHeader) error { hints++; return nil },
+	})
+	r, _ := http.NewRequestWithContext(ctx, "GET", p.url, nil)
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	resp.Body.Close()
+	require.Equal(t, []int{1, http.StatusNoContent}, []int{hints, resp.StatusCode})
+}
+
+// Each event arrives before the next one is sent.
+func TestProxyStreamsEvents(t *testing.T) {
+	next := make(chan bool)
+	p := startProxy(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range 3 {
+			fmt.Fprintf(w, "data: %d\n\n", i)
+			w.(http.Flusher).Flush()
+			<-next
+		}
+	}))
+	resp, err := http.Get(p.url)
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	events := bufio.NewScanner(resp.Body)
+	for i := range 3 {
+		require.True(t, events.Scan())
+		require.Equal(t, "data: "+strconv.Itoa(i), events.Text())
+		events.Scan()
+		next <- true
+	}
+}
+
+// The server answers each part of a body before the client sends the next one; and a
+// body of 64 MiB passes both ways. Both after a wait, with a part that was read early.
+func TestProxyStreamsBodies(t *testing.T) {
+	var n atomic.Int64
+	upstream := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if n.Add(1)%2 == 1 {
+			w.Header().Set("RateLimit", `"default";r=0;t=1`)
+			return
+		}
+		http.NewResponseController(w).EnableFullDuplex()
+		w.WriteHeader(http.StatusOK)
+		buffer := make([]byte, 32<<10)
+		for {
+			k, err := r.Body.Read(buffer)
+			w.Write(buffer[:k])
+			w.(http.Flusher).Flush()
+			if err != nil {
+				return
+			}
+		}
+	})
+	p := startProxy(t, upstream)
+	t.Run("part by part", func(t *testing.T) {
+		send(t, "GET", p.url, nil)
+		out, in := io.Pipe()
+		go func() { io.WriteString(in, "part 0\n") }()
+		resp, err := http.Post(p.url, "text/plain", out)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		lines := bufio.NewReader(resp.Body)
+		for i := range 5 {
+			line, err := lines.ReadString('\n')
+			require.NoError(t, err)
+			require.Equal(t, fmt.Sprintf("part %d\n", i), line)
+			fmt.Fprintf(in, "part %d\n", i+1)
+		}
+		in.Close()
+	})
+	t.Run("64 MiB", func(t *testing.T) {
+		send(t, "GET", p.url, nil)
+		sent := bytes.Repeat([]byte("0123456789abcdef"), 4<<20)
+		_, got := send(t, "POST", p.url, bytes.NewReader(sent))
+		require.True(t, got == string(sent))
+	})
+}
+
+func TestProxyWebSocket(t *testing.T) {
+	p := startProxy(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		require.Equal(t, "websocket", r.Header.Get("Upgrade"))
+		_, err := io.CopyN(io.Discard, r.Body, min(r.ContentLength, 4))
+		require.NoError(t, err)
+		conn, buffer, err := http.NewResponseController(w).Hijack()
+		require.NoError(t, err)
+		defer conn.Close()
+		io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		io.Copy(conn, buffer)
+	}))
+	for _, tc := range []struct {
+		name, body string
+		status     int
+	}{
+		{"no body", "Content-Length: 0\r\n\r\n", http.StatusSwitchingProtocols},
+		{"a body", "Content-Length: 4\r\n\r\nbody", http.StatusSwitchingProtocols},
+		{"a body that has not ended", "Content-Length: 9\r\n\r\nbody", http.StatusBadGateway},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			conn := p.dial(t)
+			io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+tc.body)
+			answers := bufio.NewReader(conn)
+			resp, err := http.ReadResponse(answers, nil)
+			require.NoError(t, err)
+			require.Equal(t, tc.status, resp.StatusCode)
+			for range 3 {
+				if tc.status != http.StatusSwitchingProtocols {
+					break
+				}
+				io.WriteString(conn, "ping\n")
+				line, err := answers.ReadString('\n')
+				require.NoError(t, err)
+				require.Equal(t, "ping\n", line)
+			}
+		})
+	}
+	p.end()
+	require.NotContains(t, p.log.String(), "panic")
+}
+
+// A window is a server of a fixed number of requests a second that tells it.
+type secondWindow struct {
+	quota int
+
+	mu      sync.Mutex
+	end     time.Time
+	used    int
+	served  int
+	refused int
+}
+
+func (s *secondWindow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if !now.Before(s.end) {
+		s.end, s.used = now.Add(time.Second), 0
+	}
+	s.used++
+	w.Header().Set("RateLimit-Policy", fmt.Sprintf(`"s";q=%d;w=1`, s.quota))
+	w.Header().Set("RateLimit", fmt.Sprintf(`"s";r=%d;t=1`, max(s.quota-s.used, 0)))
+	if s.used > s.quota {
+		s.refused++
+		w.WriteHeader(http.StatusTooManyRequests)
+		return
+	}
+	s.served++
+}
+
+// What several clients with one credential send is within the limit.
+func TestProxyShares(t *testing.T) {
+	s := &secondWindow{quota: 20}
+	p := startProxy(t, serve(t, s.ServeHTTP))
+	send(t, "GET", p.url, nil) // from now on the limit is known
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for range 5 {
+				resp, err := (&http.Client{}).Get(p.url)
+				if err == nil {
+					resp.Body.Close()
+				}
+			}
+		})
+	}
+	clients.Wait()
+	require.Equal(t, []int{41, 0}, []int{s.served, s.refused})
+	require.Equal(t, 41.0, p.metric(t, `ratelimit_requests_total{key="anonymous"}`))
+	require.Positive(t, p.metric(t, `ratelimit_waited_seconds_total{key="anonymous"}`))
+	require.Zero(t, p.metric(t, `ratelimit_waiting{key="anonymous"}`))
+}
+
+// waitingFor answers what it is told of, and everything else with 200.
+func waitingFor(field, value string, n *atomic.Int64) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		n.Add(1)
+		if r.URL.Path == "/exhaust" {
+			w.Header().Set(field, value)
+		}
+	}
+}
+
+func TestProxyHoldsNoLongerThanMaxWait(t *testing.T) {
+	var n atomic.Int64
+	p := startProxy(t, serve(t, waitingFor("RateLimit", `"hour";r=0;t=60`, &n)), maxWait(5*time.Second))
+	send(t, "GET", p.url+"/exhaust", nil)
+	for _, body := range []io.Reader{nil, strings.NewReader("with a body")} {
+		resp, text := send(t, "POST", p.url, body)
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		require.Contains(t, []string{"60", "59"}, resp.Header.Get("Retry-After"))
+		require.Equal(t, "application/problem+json", resp.Header.Get("Content-Type"))
+		var problem struct {
+			Type       string   `json:"type"`
+			Violated   []string `json:"violated-policies"`
+			RetryAfter int      `json:"retry-after"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(text), &problem))
+		require.Contains(t, problem.Type, "quota-exceeded")
+		require.Equal(t, []string{"hour"}, problem.Violated)
+		require.Equal(t, resp.Header.Get("Retry-After"), strconv.Itoa(problem.RetryAfter))
+	}
+	require.EqualValues(t, 1, n.Load())
+	require.Equal(t, 2.0, p.metric(t, `ratelimit_refused_total{key="anonymous",by="proxy"}`))
+	require.Equal(t, 0.0, p.metric(t, `ratelimit_refused_total{key="anonymous",by="server"}`))
+}
+
+// Refusals pass, and nothing is sent twice.
+func TestProxyPassesRefusals(t *testing.T) {
+	var n atomic.Int64
+	p := startProxy(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		n.Add(1)
+		w.Header().Set("Retry-After", "60")
+		w.WriteHeader(http.StatusTooManyRequests)
+		io.WriteString(w, "no")
+	}))
+	resp, body := send(t, "POST", p.url, strings.NewReader("x"))
+	require.Equal(t, []any{http.StatusTooManyRequests, "60", "no"}, []any{resp.StatusCode, resp.Header.Get("Retry-After"), body})
+	require.EqualValues(t, 1, n.Load())
+	require.Equal(t, 1.0, p.metric(t, `ratelimit_refused_total{key="anonymous",by="server"}`))
+}
+
+// The clients of one credential wait, those of another do not.
+func TestProxyKeys(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		set   []func(*Config)
+		field string
+		other bool // whether the other credential waits too
+	}{
+		{name: "authorization", field: "Authorization"},
+		{name: "key", field: "X-Api-Key"},
+		{name: "another field", field: "X-Tenant", other: true},
+		{name: "a field of its own", field: "X-Tenant", set: []func(*Config){fieldsOf("x-tenant")}},
+		{name: "one user", field: "Authorization", set: []func(*Config){fieldsOf()}, other: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var n atomic.Int64
+			p := startProxy(t, serve(t, waitingFor("RateLimit", `"d";r=0;t=60`, &n)), append(tc.set, maxWait(time.Second))...)
+			send(t, "GET", p.url+"/exhaust", nil, tc.field, "first-secret")
+			resp, _ := send(t, "GET", p.url, nil, tc.field, "first-secret")
+			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+			resp, _ = send(t, "GET", p.url, nil, tc.field, "second-secret")
+			require.Equal(t, tc.other, resp.StatusCode == http.StatusTooManyRequests)
+			for _, path := range []string{"/metrics", "/state"} {
+				resp, text := send(t, "GET", p.admin+path, nil)
+				require.Equal(t, http.StatusOK, resp.StatusCode)
+				require.NotContains(t, text, "secret")
+				require.Contains(t, text, "remaining")
+			}
+		})
+	}
+}
+
+// A request that says what it takes waits until there is as much.
+func TestProxyCosts(t *testing.T) {
+	require.Nil(t, costsOf(nil))
+	for _, text := range []string{"", "0", "-1", "+1", " 1", "1.5", "1e3", "0x10", "1_0", "9223372036854775808", "many"} {
+		require.Nil(t, costsOf([]string{text}), text)
+	}
+	require.Nil(t, costsOf([]string{"1", "2"}))
+	require.EqualValues(t, 12, costsOf([]string{"12"})[0].Units)
+
+	var n atomic.Int64
+	p := startProxy(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		n.Add(1)
+		w.Header().Set("RateLimit-Policy", `"t";q=100;w=3600;qu="tokens"`)
+		w.Header().Set("RateLimit", `"t";r=50;t=3600`)
+	}), costHeader("X-Request-Tokens"), maxWait(time.Second))
+	for _, tc := range []struct {
+		cost   string
+		status int
+	}{{"10", 200}, {"40", 200}, {"90", 429}, {"", 200}, {"many", 200}} {
+		resp, _ := send(t, "POST", p.url, strings.NewReader("x"), "X-Request-Tokens", tc.cost)
+		require.Equal(t, tc.status, resp.StatusCode, tc.cost)
+	}
+	require.EqualValues(t, 4, n.Load())
+}
+
+// A client that hangs up leaves the queue, whatever it has sent of a body.
+func TestProxyClientHangsUp(t *testing.T) {
+	for _, tc := range []struct{ name, fields, body string }{
+		{"no body", "", ""},
+		{"a body", "Content-Length: 8\r\n", "a prompt"},
+		{"200 KiB", "Content-Length: 204800\r\n", strings.Repeat("a", 200<<10)},
+		{"a part of a body", "Content-Length: 80\r\n", "a prompt"},
+		{"small parts", "Transfer-Encoding: chunked\r\n", strings.Repeat("1\r\na\r\n", 200)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var n atomic.Int64
+			p := startProxy(t, serve(t, waitingFor("Retry-After", "60", &n)))
+			send(t, "GET", p.url+"/exhaust", nil)
+			conn := p.dial(t)
+			io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\n"+tc.fields+"\r\n")
+			waiting := `ratelimit_waiting{key="anonymous"}`
+			until(t, "it waits", func() bool { return p.metric(t, waiting) == 1 })
+			for part := range slices.Chunk([]byte(tc.body), len(tc.body)/200+1) {
+				conn.Write(part)
+				time.Sleep(time.Millisecond)
+			}
+			conn.Close()
+			until(t, "it has left", func() bool { return p.metric(t, waiting) == 0 })
+			require.EqualValues(t, 1, n.Load())
+		})
+	}
+}
+
+// A body that is none is the client's fault, before and while it is forwarded.
+func TestProxyBrokenBodies(t *testing.T) {
+	const text = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\nno length\r\n"
+	for _, waits := range []bool{false, true} {
+		var n atomic.Int64
+		p := startProxy(t, serve(t, waitingFor("Retry-After", "60", &n)))
+		if waits {
+			send(t, "GET", p.url+"/exhaust", nil)
+		}
+		conn := p.dial(t)
+		io.WriteString(conn, text)
+		answer, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		require.Regexp(t, `(?s)^HTTP/1.1 400 .*\r\nConnection: close\r\n.*is broken\n`, string(answer))
+		p.end()
+		require.Empty(t, p.log.String())
+	}
+}
+
+// A client that waits for it is told to send its body when its request begins to wait,
+// and hints of the server do not disturb that.
+func TestProxyExpectations(t *testing.T) {
+	p := startProxy(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", "</a.css>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Retry-After", "1")
+		w.Write(body)
+	}))
+	send(t, "GET", p.url, nil)
+	conn := p.dial(t)
+	answers := bufio.NewReader(conn)
+	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\nExpect: 100-continue\r\n\r\n")
+	resp, err := http.ReadResponse(answers, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusContinue, resp.StatusCode)
+	require.EqualValues(t, 1, p.metric(t, `ratelimit_waiting{key="anonymous"}`))
+	resp, err = http.ReadResponse(answers, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusEarlyHints, resp.StatusCode)
+	io.WriteString(conn, "a prompt")
+	for resp.StatusCode != http.StatusOK {
+		require.Less(t, resp.StatusCode, 200)
+		resp, err = http.ReadResponse(answers, nil)
+		require.NoError(t, err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.Equal(t, "a prompt", string(body))
+}
+
+func TestProxyServerDown(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := l.Addr().String()
+	l.Close()
+	p := startProxy(t, "http://"+address)
+	var clients sync.WaitGroup
+	statuses := make([]int, 30)
+	for i := range statuses {
+		clients.Go(func() {
+			resp, err := http.Get(p.url + "/a?key=secret")
+			if err == nil {
+				statuses[i] = resp.StatusCode
+				resp.Body.Close()
+			}
+		})
+	}
+	clients.Wait()
+	require.Equal(t, slices.Repeat([]int{http.StatusBadGateway}, len(statuses)), statuses)
+	require.Zero(t, p.metric(t, `ratelimit_waiting{key="anonymous"}`))
+	p.end()
+	require.Contains(t, p.log.String(), "GET /a: dial tcp "+address)
+	require.NotContains(t, p.log.String(), "secret")
+}
+
+// A request for another server is none that the server of -to may see.
+func TestProxyIsNoForwardProxy(t *testing.T) {
+	var n atomic.Int64
+	p := startProxy(t, serve(t, waitingFor("", "", &n)))
+	for _, text := range []string{
+		"GET http://other.example/ HTTP/1.1\r\nHost: other.example\r\nAuthorization: Bearer x\r\n\r\n",
+		"CONNECT other.example:443 HTTP/1.1\r\nHost: other.example:443\r\n\r\n",
+	} {
+		conn := p.dial(t)
+		io.WriteString(conn, text)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+	}
+	require.Zero(t, n.Load())
+}
+
+func TestProxyMetrics(t *testing.T) {
+	var n atomic.Int64
+	p := startProxy(t, serve(t, waitingFor("RateLimit", `"a \"b\" \\c";r=7;t=60, "a \"b\" \\c";r=5;t=30;pk=:c2VjcmV0:, "x";r=0`, &n)))
+	send(t, "GET", p.url+"/exhaust", nil)
+	require.Equal(t, 5.0, p.metric(t, `ratelimit_remaining{key="anonymous",policy="a \"b\" \\c"}`))
+	require.Equal(t, 0.0, p.metric(t, `ratelimit_remaining{key="anonymous",policy="x"}`))
+	require.Equal(t, -1.0, p.metric(t, `ratelimit_reset_seconds{key="anonymous",policy="x"}`))
+	reset := p.metric(t, `ratelimit_reset_seconds{key="anonymous",policy="a \"b\" \\c"}`)
+	require.True(t, 0 < reset && reset <= 30, reset)
+	_, text := send(t, "GET", p.admin+"/metrics", nil)
+	require.NotContains(t, text, "c2VjcmV0")
+
+	_, text = send(t, "GET", p.admin+"/state", nil)
+	var state struct{ Keys []keyStats }
+	require.NoError(t, json.Unmarshal([]byte(text), &state))
+	require.Len(t, state.Keys, 1)
+	require.Equal(t, []any{"anonymous", int64(1), int64(5)}, []any{state.Keys[0].Key, state.Keys[0].Requests, state.Keys[0].Limits[0].Remaining})
+	resp, _ := send(t, "GET", p.admin+"/", nil)
+	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+}
+
+// The keys, and the policies of each, are bounded.
+func TestProxyStatsAreBounded(t *testing.T) {
+	s := newStats()
+	end := s.wait("first", time.Now(), time.Now())
+	for i := range 3 * maxKeys {
+		s.count(strconv.Itoa(i), false)
+	}
+	require.Len(t, s.snapshot(time.Now()), maxKeys)
+	end() // of a key that was dropped
+	s.count("last", false)
+	require.Len(t, s.keys, maxKeys)
+	require.Contains(t, s.keys, strconv.Itoa(3*maxKeys-1), "the latest are kept")
+
+	var header []string
+	for i := range 100 {
+		header = append(header, fmt.Sprintf(`"p%d";r=1`, i))
+	}
+	var n atomic.Int64
+	p := startProxy(t, serve(t, waitingFor("RateLimit", strings.Join(header, ", "), &n)))
+	send(t, "GET", p.url+"/exhaust", nil)
+	_, text := send(t, "GET", p.admin+"/metrics", nil)
+	require.Equal(t, maxPolicies, strings.Count(text, "ratelimit_remaining{"))
+
+	s.observe("long", ratelimit.Advice{Fields: ratelimit.Fields{Limits: []ratelimit.Limit{{Name: strings.Repeat("n", 1<<20)}}}}, time.Now())
+	require.Len(t, s.keys["long"].Limits[0].Policy, maxName)
+}
+
+// A request that is refused at once gets its answer, again and again on one connection,
+// while its body is on the way; and so does one whose body never ends.
+func TestProxyRefusesBodies(t *testing.T) {
+	var n atomic.Int64
+	p := startProxy(t, serve(t, waitingFor("Retry-After", "60", &n)), maxWait(time.Second))
+	send(t, "GET", p.url+"/exhaust", nil)
+	for range 200 {
+		resp, _ := send(t, "POST", p.url, strings.NewReader("a prompt"))
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	}
+	out, in := io.Pipe()
+	defer in.Close()
+	go io.WriteString(in, "the first part")
+	resp, err := http.Post(p.url, "text/plain", out)
+	require.NoError(t, err)
+	resp.Body.Close()
+	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+	require.EqualValues(t, 1, n.Load())
+}
+
+// An answer that comes before the body has ended reaches the client, whatever is still
+// on the way, and net/http never reads a body behind its handler.
+func TestProxyEarlyAnswers(t *testing.T) {
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		read, err := strconv.ParseInt(r.URL.Query().Get("read"), 10, 64)
+		require.NoError(t, err)
+		_, err = io.CopyN(io.Discard, r.Body, read)
+		require.NoError(t, err)
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+		io.WriteString(w, "too large")
+	})
+	p := startProxy(t, server)
+	for _, tc := range []struct {
+		name string
+		body func() io.Reader
+	}{
+		{"short", func() io.Reader { return strings.NewReader("a prompt of 16 b") }},
+		{"of 100 KiB", func() io.Reader { return strings.NewReader(strings.Repeat("a", 100<<10)) }},
+		{"of 1 MiB", func() io.Reader { return strings.NewReader(strings.Repeat("a", 1<<20)) }},
+		{"chunked", func() io.Reader { return io.MultiReader(strings.NewReader(strings.Repeat("a", 100<<10))) }},
+		{"slow", func() io.Reader { return &slowReader{left: 10} }},
+	} {
+		for _, read := range []string{"0", "10"} {
+			t.Run(tc.name+", of which "+read+" bytes are read", func(t *testing.T) {
+				for range 60 {
+					resp, text := send(t, "POST", p.url+"/?read="+read, tc.body())
+					require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
+					require.Equal(t, "too large", text)
+				}
+			})
+		}
+	}
+	p.end()
+	require.NotContains(t, p.log.String(), "panic")
+}
+
+// The connection of a client that never sends the rest of its body is closed.
+func TestProxyUnfinishedBody(t *testing.T) {
+	p := startProxy(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		require.NoError(t, http.NewResponseController(w).EnableFullDuplex()) // it does not wait for the body
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	}))
+	conn := p.dial(t)
+	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nabc")
+	answer, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Regexp(t, `(?s)^HTTP/1.1 413 .*\r\nConnection: close\r\n`, string(answer))
+}
+
+// A slowReader has ten bytes each millisecond.
+type slowReader struct{ left int }
+
+func (r *slowReader) Read(p []byte) (int, error) {
+	if r.left == 0 {
+		return 0, io.EOF
+	}
+	r.left--
+	time.Sleep(time.Millisecond)
+	return copy(p, "0123456789"), nil
+}
+
+func TestRequestBody(t *testing.T) {
+	for _, size := range []int{0, 1, mostAhead - 1, mostAhead, mostAhead + 1, 1 << 20} {
+		for _, begun := range []bool{false, true} {
+			sent := strings.Repeat("abcdefg", size/7+1)[:size]
+			b := &requestBody{server: io.NopCloser(strings.NewReader(sent))}
+			if begun {
+				b.begin(nil)
+				b.begin(nil)
+			}
+			got, err := io.ReadAll(b)
+			require.NoError(t, err)
+			require.True(t, string(got) == sent, size)
+			n, err := b.Read(make([]byte, 1))
+			require.Equal(t, []any{0, io.EOF}, []any{n, err}, "at its end")
+		}
+	}
+	b := &requestBody{server: io.NopCloser(io.MultiReader(strings.NewReader("ab"), &brokenReader{}))}
+	left := make(chan error, 1)
+	b.begin(func(err error) { left <- err })
+	require.ErrorIs(t, <-left, io.ErrUnexpectedEOF)
+	got, err := io.ReadAll(b)
+	require.Equal(t, "ab", string(got))
+	require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+}
+
+type brokenReader struct{}
+
+func (*brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
