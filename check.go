@@ -247,7 +247,7 @@ func (c *checker) joins() {
 			c.add(rules[ruleOrphan], LimitField, i)
 		}
 		switch late := overdue(l, p); {
-		case late && l.Reset.n >= text.LeastUnix:
+		case late && l.Reset.n >= older.LeastUnix:
 			c.add(rules[ruleMoment], LimitField, i)
 		case late:
 			c.add(rules[ruleReset], LimitField, i)
@@ -284,7 +284,7 @@ const tolerance = 10
 func overdue(l *Limit, p *Policy) bool {
 	const jitter = int64(DefaultMaxWait / time.Second)
 	if !p.Window.ok {
-		return l.Reset.n >= text.LeastUnix
+		return l.Reset.n >= older.LeastUnix
 	}
 	return l.Reset.n > p.Window.n+jitter && l.Reset.n/tolerance >= p.Window.n
 }
@@ -439,7 +439,7 @@ func (c *checker) readOlder(h http.Header) Fields {
 		return read(c.clock.Made())
 	}
 	epoch := time.Unix(0, 0) // before all points in time that servers write
-	if now := time.Now(); now.Unix() < text.LeastUnix {
+	if now := time.Now(); now.Unix() < older.LeastUnix {
 		epoch = now.Add(-text.Month / 2) // a bubble of testing/synctest, where they are near the clock
 	}
 	old, later := read(epoch), read(epoch.Add(time.Hour))

@@ -129,7 +129,7 @@ func (d *Dialect) table() *older.Table {
 // row returns the field as package older knows it.
 func (f *DialectField) row() older.Row {
 	row := older.Row{
-		Name: f.Name, Role: older.Role(f.Role), Format: text.Format(f.Format), Policy: f.Policy,
+		Name: f.Name, Role: older.Role(f.Role), Format: older.Format(f.Format), Policy: f.Policy,
 		Window: f.Window.n, Unit: string(f.Unit),
 	}
 	if read := f.Read; read != nil {
@@ -141,7 +141,7 @@ func (f *DialectField) row() older.Row {
 					continue
 				}
 				facts = append(facts, older.Fact{
-					Policy: fact.Policy, Role: older.Role(fact.Role), Format: text.Format(fact.Format), Value: fact.Value,
+					Policy: fact.Policy, Role: older.Role(fact.Role), Format: older.Format(fact.Format), Value: fact.Value,
 				})
 			}
 			return facts, ok
@@ -512,7 +512,7 @@ func (w *writing) time(s Seconds, format TimeFormat) (value string, err error) {
 	if !s.ok {
 		return "", nil
 	}
-	value, ok := text.Format(format).Write(s.n, w.now)
+	value, ok := older.Format(format).Write(s.n, w.now)
 	if !ok {
 		return "", ErrRange
 	}

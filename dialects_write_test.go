@@ -273,7 +273,7 @@ func TestSetRefuses(t *testing.T) {
 // TestSetClocks: the earliest and the latest moment from which points in time are
 // written, and those next to them.
 func TestSetClocks(t *testing.T) {
-	first, last := time.Unix(text.LeastNear, 0), time.Unix(253402300798, 0) // a second before the year 10000
+	first, last := time.Unix(older.LeastNear, 0), time.Unix(253402300798, 0) // a second before the year 10000
 	f := Fields{Limits: []Limit{{Name: "a", Remaining: 1, Reset: SecondsOf(1)}}}
 	for format := range timeFormats {
 		d := &Dialect{Name: "x", Fields: []DialectField{{Name: "X-R", Role: RoleReset, Format: format}}}

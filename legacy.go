@@ -176,7 +176,7 @@ func readFound(found []older.Field, options older.Options) (f Fields, asked time
 
 // older returns the options as package older knows them, for a response with a clock.
 func (o *LegacyOptions) older(clock text.Clock) older.Options {
-	options := older.Options{Reset: text.Format(o.Reset), Name: o.Name, Clock: clock}
+	options := older.Options{Reset: older.Format(o.Reset), Name: o.Name, Clock: clock}
 	if o.Name == "" || !text.IsName(o.Name) {
 		options.Name = defaultName
 	}

@@ -193,7 +193,7 @@ func requestsSince(l *trips, policy string, after time.Time) float64 {
 	return n
 }
 
-// takes returns what a request takes of a limit. The first of these that applies counts:
+// Takes returns what a request takes of a limit. The first of these that applies counts:
 //
 //   - the sum of the prices that name the policy;
 //   - the sum of the prices in this unit that name no policy;

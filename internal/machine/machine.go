@@ -45,7 +45,7 @@ const (
 	closeBy = 100 * time.Millisecond
 )
 
-// A machine is what is known of a key.
+// A Machine is what is known of a key. The zero Machine knows nothing.
 type Machine struct {
 	phase   phase
 	start   opening
@@ -85,7 +85,7 @@ type probes struct {
 	sent  int64     // requests of this wave
 }
 
-// tick is the passage of time.
+// Tick tells the machine the time. It comes before every other call.
 func (m *Machine) Tick(now time.Time, r *Settings) {
 	switch m.phase {
 	case unknown:
@@ -111,8 +111,7 @@ func (m *Machine) Tick(now time.Time, r *Settings) {
 // probe begins to probe: nothing is known but that there was nothing left.
 func (m *Machine) probe() { m.phase, m.probes = probing, probes{} }
 
-// ask returns whether a request with these prices may be sent now. The machine must
-// have been told the time.
+// Ask returns whether a request with these prices may be sent now. It changes nothing.
 func (m *Machine) Ask(now time.Time, r *Settings, prices []Price) Verdict {
 	if v := m.askPhase(now, r, prices); !v.Open {
 		return v
@@ -157,7 +156,7 @@ func (m *Machine) askPhase(now time.Time, r *Settings, prices []Price) Verdict {
 	return Verdict{Open: true}
 }
 
-// send counts a request as sent.
+// Send counts a request as sent.
 func (m *Machine) Send(t *Trip, now time.Time, r *Settings) {
 	m.number++
 	m.last = now
@@ -195,8 +194,8 @@ func (p *probes) send(now time.Time, fastest time.Duration) {
 	p.sent++
 }
 
-// failed says that a request got no answer. It may have been served. Where others
-// wait for its answer, one of them goes in its place.
+// Failed takes note that a request got no answer; the server may have counted it. If
+// other requests wait for the answer, one of them goes in its place.
 func (m *Machine) Failed(t *Trip) {
 	m.under.remove(t)
 	m.silent++
@@ -208,7 +207,7 @@ func (m *Machine) Failed(t *Trip) {
 	}
 }
 
-// answered learns from an answer, and reports whether what is known has become newer
+// Answered learns from an answer, and reports whether what is known has become newer
 // or stricter by it.
 func (m *Machine) Answered(t *Trip, a *Answer, received time.Time, r *Settings) bool {
 	m.under.remove(t)
@@ -281,13 +280,13 @@ func (m *Machine) wait(until time.Time, careful bool) bool {
 	return later
 }
 
-// idle reports whether nothing is lost with a machine that has not been used for
+// Idle reports whether nothing is lost with a machine that has not been used for
 // some time.
 func (m *Machine) Idle(now time.Time, r *Settings) bool {
 	return now.Sub(m.last) > idleTime && m.Loss(now, r) == NothingLost
 }
 
-// A loss is what would be lost with a machine.
+// A Loss is what would be lost with a machine.
 type Loss int
 
 const (
@@ -301,7 +300,7 @@ const (
 // idleTime is how long a key with nothing in force is remembered.
 const idleTime = 10 * time.Minute
 
-// loss returns what would be lost with a machine.
+// Loss returns what would be lost with a machine.
 func (m *Machine) Loss(now time.Time, r *Settings) Loss {
 	if m.phase == waiting && now.Before(m.pause.until) {
 		return WaitLost

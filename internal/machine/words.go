@@ -6,37 +6,36 @@ import (
 	"time"
 )
 
-// The words of the machine: what it is told of settings, prices and answers, what it
-// answers, and the requests under way. Those that wait in front of a Gate are in a list
-// of the same kind.
+// The words of the machine: settings, prices and answers go in, a Verdict comes out. Below
+// them are the requests under way.
 
-// requestUnit is the unit of which each request takes one.
+// RequestUnit is the unit of which each request takes one.
 const RequestUnit = "requests"
 
 const (
 	// waveTime is how long a wave of probes is waited for before the next goes. A
 	// probe that hangs must not starve its key.
 	waveTime = time.Second
-	// mostBackoff is the longest wait after a refusal that asks for none. Where a request
-	// waits for those under way, and all of these hang, it goes after it.
+	// mostBackoff is the longest wait after a refusal that asks for none. A request that
+	// waits for requests under way, all of which hang, goes after it too.
 	mostBackoff = 32 * time.Second
 )
 
-// settings are those of a Gate that the machine obeys.
+// Settings are the settings of a Gate that the machine obeys.
 type Settings struct {
-	MaxWait time.Duration
-	Share   float64 // more than 0, at most 1
-	Pace    bool
+	MaxWait time.Duration // the longest wait that is obeyed
+	Share   float64       // the part of what remains that may be used, more than 0, at most 1
+	Pace    bool          // requests are spaced by Answer.Pace
 }
 
-// A report is what an answer says, in the words of the machine.
+// An Answer is what the answer to a request asks for.
 type Answer struct {
 	Wait       time.Duration // before the next request, however long; 0 to go on
 	Pace       time.Duration // between requests, 0 if there is none
-	Refused    bool
-	AtOnce     int64   // as many requests may be under way, 0 if no policy says so
-	Stocks     []Stock // what remains of each limit that says so
-	RetryAfter bool    // the wait takes the place of limits with nothing remaining
+	Refused    bool          // a limit refused the request
+	AtOnce     int64         // how many requests may be under way, 0 if no policy bounds that
+	Stocks     []Stock       // the limits whose remaining units are known
+	RetryAfter bool          // Retry-After decided Wait: it overrides exhausted limits
 }
 
 // exhausted reports whether nothing remains of some limit.
@@ -49,33 +48,27 @@ func (a *Answer) saysRequests() bool {
 	return slices.ContainsFunc(a.Stocks, func(s Stock) bool { return s.Unit == RequestUnit })
 }
 
-// A stock is what remains of a limit.
+// A Stock is what remains of a limit.
 type Stock struct {
-	Unit, Policy string // requestUnit, or another; and the name, as much as is remembered
-	Left         int64
+	Unit, Policy string        // RequestUnit or another; the name, as much as is remembered
+	Left         int64         // quota units
 	Quota        int64         // 0 if it is not known
 	Window       time.Duration // of the policy, 0 if it is not known
 	Reset        time.Duration // until the limit changes, else the window
-	Ends         bool          // whether reset is known
+	Ends         bool          // Reset is known
 }
 
-// A verdict says whether a request may be sent.
+// A Verdict is whether a request may be sent.
 type Verdict struct {
-	Open  bool
-	Until time.Time // if not open: when to ask again at the latest; then it is never zero
-	// known is true if until is when a limit lets more through, as far as anything
-	// tells.
-	Known bool
-	// certain is true if no answer to a request under way can open the gate
-	// earlier.
-	Certain bool
-	// polite is true if waiting is a courtesy. A request whose deadline comes
-	// earlier goes at once.
-	Polite bool
-	step   time.Duration // polite: the time between that request and the next
+	Open    bool          // it may be sent
+	Until   time.Time     // if not Open: when to ask again at the latest, never zero
+	Known   bool          // Until is when a limit allows more, as far as answers have shown
+	Certain bool          // no answer to a request under way allows it earlier
+	Polite  bool          // waiting is a courtesy: a request whose deadline comes earlier is sent at once
+	step    time.Duration // if Polite: the time between that request and the next
 }
 
-// hurries reports whether a request with that many ahead of it would miss its deadline
+// Hurries reports whether a request with that many ahead of it would miss its deadline
 // by waiting politely.
 func (v *Verdict) Hurries(deadline time.Time, ahead int) bool {
 	return v.Polite && !deadline.IsZero() && deadline.Before(v.Until.Add(scale(v.step, float64(ahead))))
@@ -99,11 +92,10 @@ func scale(d time.Duration, by float64) time.Duration {
 	return math.MaxInt64
 }
 
-// A price is what a request takes of the limits that it concerns. The unit or the
-// policy may be "", which is any.
+// A Price is what a request takes of the limits of a unit, of a policy, or of both.
 type Price struct {
-	Unit, Policy string
-	Units        float64 // more than 0
+	Unit, Policy string  // either may be "", which is any
+	Units        float64 // 0 or more
 }
 
 // traffic is what has been sent with a key.

@@ -29,12 +29,12 @@ var exceptions = []struct {
 	{"bitget", Row{Name: "X-Mbx-Used-Remain-Limit", Role: Remaining, Window: 1}}, // in a second
 	{"bitmart", Row{Name: "X-BM-RateLimit-Limit", Role: Quota}},                  // what is called remaining is used, says the vendor, and the reset is the window
 	{"bitmart", Row{Name: "X-BM-RateLimit-Remaining", Role: Used}},
-	{"bitmart", Row{Name: "X-BM-RateLimit-Reset", Role: Window, Format: text.Seconds}},
+	{"bitmart", Row{Name: "X-BM-RateLimit-Reset", Role: Window, Format: Seconds}},
 	{"brightpearl", Row{Name: "Brightpearl-Requests-Remaining", Role: Remaining}},
-	{"brightpearl", Row{Name: "Brightpearl-Next-Throttle-Period", Role: Reset, Format: text.Milli}},
+	{"brightpearl", Row{Name: "Brightpearl-Next-Throttle-Period", Role: Reset, Format: Milli}},
 	{"bybit", Row{Name: "X-Bapi-Limit", Role: Quota}},
 	{"bybit", Row{Name: "X-Bapi-Limit-Status", Role: Remaining}},
-	{"bybit", Row{Name: "X-Bapi-Limit-Reset-Timestamp", Role: Reset, Format: text.UnixMilli}},
+	{"bybit", Row{Name: "X-Bapi-Limit-Reset-Timestamp", Role: Reset, Format: UnixMilli}},
 	{"cohere", Row{Name: "X-Trial-Endpoint-Call-Limit", Role: Quota, Policy: "trial"}},
 	{"cohere", Row{Name: "X-Trial-Endpoint-Call-Remaining", Role: Remaining, Policy: "trial"}},
 	{"cohere", Row{Name: "X-Endpoint-Monthly-Call-Limit", Role: Quota, Policy: "monthly"}},
@@ -51,15 +51,15 @@ var exceptions = []struct {
 	{"etsy", Row{Name: "X-Remaining-This-Second", Role: Remaining, Policy: "second"}},
 	{"etsy", Row{Name: "X-Remaining-Today", Role: Remaining, Policy: "day"}},
 	{"eve-online", Row{Name: "X-Esi-Error-Limit-Remain", Role: Remaining, Policy: "error-limit", Window: 60, Unit: "errors"}},
-	{"eve-online", Row{Name: "X-Esi-Error-Limit-Reset", Role: Reset, Format: text.Seconds, Policy: "error-limit", Window: 60, Unit: "errors"}},
-	{"football-data", Row{Name: "X-RequestCounter-Reset", Role: Reset, Format: text.Seconds, Policy: "minute"}},
+	{"eve-online", Row{Name: "X-Esi-Error-Limit-Reset", Role: Reset, Format: Seconds, Policy: "error-limit", Window: 60, Unit: "errors"}},
+	{"football-data", Row{Name: "X-RequestCounter-Reset", Role: Reset, Format: Seconds, Policy: "minute"}},
 	{"gitlab", Row{Name: "RateLimit-Observed", Role: Used, Window: 60}}, // limits are given per minute
 	{"hubspot", Row{Name: "X-HubSpot-RateLimit-Max", Role: Quota, Policy: "interval"}},
 	{"hubspot", Row{Name: "X-HubSpot-RateLimit-Remaining", Role: Remaining, Policy: "interval"}},
-	{"hubspot", Row{Name: "X-HubSpot-RateLimit-Interval-Milliseconds", Role: Window, Format: text.Milli, Policy: "interval"}},
+	{"hubspot", Row{Name: "X-HubSpot-RateLimit-Interval-Milliseconds", Role: Window, Format: Milli, Policy: "interval"}},
 	{"hotstuff", Row{Name: "X-Used-Weight-*", Role: Used, Policy: "weight"}},
 	{"ip-api", Row{Name: "X-Rl", Role: Remaining, Loose: true}}, // each of the two counts only with the other
-	{"ip-api", Row{Name: "X-Ttl", Role: Reset, Format: text.Seconds, Loose: true}},
+	{"ip-api", Row{Name: "X-Ttl", Role: Reset, Format: Seconds, Loose: true}},
 	{"keap", Row{Name: "X-Keap-*-Available", Role: Remaining}},
 	{"keap", Row{Name: "X-Keap-*-Used", Role: Used}},
 	{"keap", Row{Name: "X-Keap-*-Time-Unit", Role: Window}},
@@ -120,7 +120,7 @@ func readPairs(facts []Fact, role Role, line string) ([]Fact, bool) {
 			policy = strconv.FormatInt(w.Ceil(), 10)
 		}
 		facts = append(facts, Fact{Policy: policy, Role: role, Value: text.Trim(count)},
-			Fact{Policy: policy, Role: Window, Format: text.Seconds, Value: text.Trim(window)})
+			Fact{Policy: policy, Role: Window, Format: Seconds, Value: text.Trim(window)})
 	}
 	return facts, ok
 }
@@ -152,7 +152,7 @@ func readBans(facts []Fact, line string) ([]Fact, bool) {
 			continue
 		}
 		facts = append(facts, Fact{Policy: policy, Role: Remaining, Value: "0"},
-			Fact{Policy: policy, Role: Reset, Format: text.Seconds, Value: text.Trim(seconds)})
+			Fact{Policy: policy, Role: Reset, Format: Seconds, Value: text.Trim(seconds)})
 	}
 	return facts, ok
 }
@@ -167,7 +167,7 @@ func readProse(facts []Fact, line string) ([]Fact, bool) {
 		_, rest, _ := strings.Cut(line, said.words)
 		rest = text.Trim(rest)
 		if end := text.Skip(rest, 0, text.Digit); end > 0 {
-			facts = append(facts, Fact{Role: said.role, Format: text.Seconds, Value: rest[:end]})
+			facts = append(facts, Fact{Role: said.role, Format: Seconds, Value: rest[:end]})
 		}
 	}
 	return facts, len(facts) > before
@@ -199,7 +199,7 @@ func appendPercents(facts []Fact, v any, depth int) []Fact {
 			case isPercent(key):
 				facts = append(facts, Fact{Policy: policy, Role: Quota, Value: "100"}, Fact{Policy: policy, Role: Used, Value: used.String()})
 				if seconds := regain(v); seconds != "0" {
-					facts = append(facts, Fact{Policy: policy, Role: Reset, Format: text.Seconds, Value: seconds})
+					facts = append(facts, Fact{Policy: policy, Role: Reset, Format: Seconds, Value: seconds})
 				}
 			}
 		}

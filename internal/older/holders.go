@@ -19,8 +19,8 @@ type Holder struct {
 	Until  int64  // the seconds until the reset
 	Shared bool   // the reset is in a field that names no policy, and may be that of several
 
-	format text.Format // of a reset
-	units  int64       // how many of them make a second, where it is a number
+	format Format // of a reset
+	units  int64  // how many of them make a second, where it is a number
 }
 
 // Hold reads fields as Read does, and returns which of them hold the numbers. Fields with
@@ -54,25 +54,25 @@ func (h *Holder) read(f *Field, t *tally, c *text.Clock) (ok bool) {
 		return ok
 	}
 	line = text.Trim(firstMember(line))
-	m, _ := text.ParseMoment(line, f.name.format)
+	m, _ := ParseMoment(line, f.name.format)
 	m = m.Settle(c)
-	if m.Kind == text.Bare && t.reset.Kind == text.Later && t.reset.Units > 0 {
+	if m.Kind == Bare && t.reset.Kind == Later && t.reset.Units > 0 {
 		m = m.In(t.reset.Units) // as it was settled
 	}
 	h.Until, h.units, h.Shared = m.Until(c).Ceil(), max(m.Units, 1), t.shared && f.name.policy == ""
 	switch {
-	case m.Kind == text.Point && m.Units > 0:
-		h.format = text.Unix
-	case m.Kind == text.Point && text.Is(line[0], text.Digit):
-		h.format = text.RFC3339
-	case m.Kind == text.Point:
-		h.format = text.HTTPDate
-	case m.Units == 0 && m.Kind == text.Later:
-		h.format = text.Duration
+	case m.Kind == Point && m.Units > 0:
+		h.format = Unix
+	case m.Kind == Point && text.Is(line[0], text.Digit):
+		h.format = RFC3339
+	case m.Kind == Point:
+		h.format = HTTPDate
+	case m.Units == 0 && m.Kind == Later:
+		h.format = Duration
 	default:
-		h.format = text.Seconds
+		h.format = Seconds
 	}
-	return m.Kind != text.NoMoment
+	return m.Kind != NoMoment
 }
 
 // Write returns another number in the form of the field: of units, or of seconds from

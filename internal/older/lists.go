@@ -108,7 +108,7 @@ func readItems(facts []Fact, role Role, line string, first bool) (_ []Fact, bad 
 // appendWindow appends the window among the parameters of a number, if it could be read.
 func appendWindow(facts []Fact, window int64, ok bool) []Fact {
 	if ok && window > 0 {
-		facts = append(facts, Fact{Role: Window, Format: text.Seconds, Value: strconv.FormatInt(window, 10)})
+		facts = append(facts, Fact{Role: Window, Format: Seconds, Value: strconv.FormatInt(window, 10)})
 	}
 	return facts
 }
@@ -161,7 +161,7 @@ func (f *Field) list() (n int) {
 		part = text.Trim(part)
 		_, ok := text.ParseNumber(part)
 		if !ok && f.name.role.time() {
-			_, isTime := text.ParseMoment(part, text.Guess)
+			_, isTime := ParseMoment(part, Guess)
 			ok = isTime || parseWindow(part) > 0
 		}
 		if n++; !ok || n > maxMembers {

@@ -53,18 +53,18 @@ type name struct {
 	kind   nameKind
 	order  order
 	role   Role
-	weak   bool        // a field for the same role with a surer word goes before it
-	place  int         // among the fields of a response, by order, role and weakness
-	format text.Format // of a time
-	policy string      // in lower case, "" if the name has none
-	digits bool        // the policy begins with the seconds of its window
-	told   told        // by the policy
-	family string      // the vendor's; "" for the drafts, X- and a caller's dialect
-	form   string      // the key up to the anchor or the role, in lower case; or the name of a dialect
-	window int64       // of its policy, if no field says
-	unit   string      // of its policy
-	loose  looseness   // proves or asks: there is a limit where quota and used are told
-	row    *Row        // nil if its words tell all
+	weak   bool      // a field for the same role with a surer word goes before it
+	place  int       // among the fields of a response, by order, role and weakness
+	format Format    // of a time
+	policy string    // in lower case, "" if the name has none
+	digits bool      // the policy begins with the seconds of its window
+	told   told      // by the policy
+	family string    // the vendor's; "" for the drafts, X- and a caller's dialect
+	form   string    // the key up to the anchor or the role, in lower case; or the name of a dialect
+	window int64     // of its policy, if no field says
+	unit   string    // of its policy
+	loose  looseness // proves or asks: there is a limit where quota and used are told
+	row    *Row      // nil if its words tell all
 }
 
 // maxWords is how many words of a key are looked at; the last holds all behind.
@@ -152,7 +152,7 @@ func (n name) wait(said []token, at int) name {
 	a, anchored := findAnchor(said[:at])
 	var few [maxWords]string
 	policy, isTime := few[:0], anchored
-	n.format, n.form, n.order = text.Seconds, waitForm, ownOrder // before what else is said of a policy
+	n.format, n.form, n.order = Seconds, waitForm, ownOrder // before what else is said of a policy
 	for _, t := range said[at+1:] {
 		switch {
 		case t.kind == unitWord:
@@ -348,7 +348,7 @@ func roleAt(said []token) (at int, part string) {
 		*t = w
 		return last, policy
 	}
-	if last == 0 && t.format != text.Guess {
+	if last == 0 && t.format != Guess {
 		t.role = Reset
 		return 0, ""
 	}

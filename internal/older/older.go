@@ -15,9 +15,9 @@ import (
 
 // Options are how fields are read.
 type Options struct {
-	Reset text.Format // what a bare number in a reset is where nothing tells
-	Name  string      // of the policy that the response does not name
-	Clock text.Clock  // of the response
+	Reset Format     // what a bare number in a reset is where nothing tells
+	Name  string     // of the policy that the response does not name
+	Clock text.Clock // of the response
 }
 
 // A Limit is what a response says of a limit.
@@ -264,7 +264,7 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 // nothing: some servers send it with every response.
 func (n *name) asked(lines []string, c *text.Clock) text.Span {
 	line, _ := firstLine(lines)
-	m, _ := text.ParseMoment(text.Unquote(line), n.format)
+	m, _ := ParseMoment(text.Unquote(line), n.format)
 	return m.Settle(c).Until(c)
 }
 

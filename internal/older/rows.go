@@ -12,7 +12,7 @@ import (
 type Fact struct {
 	Policy string // "" means the policy of the field
 	Role   Role
-	Format text.Format // of a time
+	Format Format // of a time
 	Value  string
 
 	item // of a policy, or of a quota in a list
@@ -23,12 +23,12 @@ type Fact struct {
 type Row struct {
 	Name   string // its key in http.Header; one * stands for the name of the policy
 	Role   Role
-	Format text.Format // of a time
-	Policy string      // whose it is; in front of what the * stands for
-	Window int64       // the seconds of its window, if no field says; 0 is none
-	Unit   string      // its quota unit, if no field says
-	Tail   bool        // a value of the role Name is the second half of the name
-	Loose  bool        // it counts only together with other fields of its vendor
+	Format Format // of a time
+	Policy string // whose it is; in front of what the * stands for
+	Window int64  // the seconds of its window, if no field says; 0 is none
+	Unit   string // its quota unit, if no field says
+	Tail   bool   // a value of the role Name is the second half of the name
+	Loose  bool   // it counts only together with other fields of its vendor
 	// Read appends the facts of a value that has a syntax of its own, and reports
 	// whether it is well-formed; nil reads one value of Role.
 	Read func(facts []Fact, value string) ([]Fact, bool)

@@ -10,7 +10,7 @@ import (
 
 // settle finds what the tallies say together, and reports whether it had to guess the unit
 // of a reset. Each step needs those before it.
-func (ts *tallies) settle(option text.Format) (guessed bool) {
+func (ts *tallies) settle(option Format) (guessed bool) {
 	for i := range ts.list {
 		ts.list[i].spend()
 	}
@@ -96,7 +96,7 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 			best = i
 		}
 	}
-	if several || !counted && u.reset.Kind == text.NoMoment {
+	if several || !counted && u.reset.Kind == NoMoment {
 		return -1
 	}
 	return best
@@ -116,7 +116,7 @@ func (t *tally) main() bool { return t.order < vendorOrder }
 // mayFit reports whether the reset may lie in a window, if a bare one counts so many units
 // to a second.
 func (t *tally) mayFit(window, units int64) bool {
-	if t.reset.Kind == text.Bare {
+	if t.reset.Kind == Bare {
 		return fits(t.reset.In(units).Until(nil).Ceil(), window)
 	}
 	return fits(t.until.Ceil(), window)
@@ -127,11 +127,11 @@ func (t *tally) mayFit(window, units int64) bool {
 // reports whether nothing tells, and the unit makes a difference. A Retry-After does not
 // tell: it says when a bucket has its next unit, or when another limiter lets the client
 // come back, so that it agrees with a reset by chance alone.
-func (ts *tallies) settleResets(option text.Format) (guessed bool) {
+func (ts *tallies) settleResets(option Format) (guessed bool) {
 	var byForm map[string]int64 // how many units make a second, by family
 	for i := range ts.list {
 		t := &ts.list[i]
-		if t.reset.Kind != text.Bare {
+		if t.reset.Kind != Bare {
 			continue
 		}
 		if units := t.unitsTold(); units > 0 {
@@ -147,13 +147,13 @@ func (ts *tallies) settleResets(option text.Format) (guessed bool) {
 	for i := range ts.list {
 		t := &ts.list[i]
 		switch {
-		case t.reset.Kind != text.Bare:
+		case t.reset.Kind != Bare:
 		case byForm[t.form] != 0:
 			t.resetIn(byForm[t.form])
-		case option == text.Milli:
+		case option == Milli:
 			t.resetIn(1000)
 		default:
-			guessed = guessed || option == text.Guess && t.reset.In(1).Until(nil).Ceil() != t.reset.In(1000).Until(nil).Ceil()
+			guessed = guessed || option == Guess && t.reset.In(1).Until(nil).Ceil() != t.reset.In(1000).Until(nil).Ceil()
 			t.resetIn(1)
 		}
 	}
@@ -190,7 +190,7 @@ func (ts *tallies) shareReset() {
 		from := &ts.list[i]
 		for j := 0; from.shared && j < len(ts.list); j++ {
 			t := &ts.list[j]
-			if t.reset.Kind == text.NoMoment && t.window != 0 && t.window == from.window {
+			if t.reset.Kind == NoMoment && t.window != 0 && t.window == from.window {
 				t.reset, t.until = from.reset, from.until
 			}
 		}
@@ -320,7 +320,7 @@ func (ts *tallies) result(room *Room, option string) (policies []Policy, limits 
 		}
 		t.called = ts.nameOf(t, option)
 		if t.hasLimit() {
-			limits = append(limits, Limit{Name: t.called, Remaining: t.remaining, Reset: t.until, Resets: t.reset.Kind != text.NoMoment})
+			limits = append(limits, Limit{Name: t.called, Remaining: t.remaining, Reset: t.until, Resets: t.reset.Kind != NoMoment})
 		}
 		if !t.hasPolicy() {
 			continue

@@ -43,7 +43,7 @@ type counts struct {
 type times struct {
 	window, bare int64 // in seconds; without a unit, until the reset tells it
 	windowBy     int16 // the number of the field that says it
-	reset        text.Moment
+	reset        Moment
 	until        text.Span // that is how long
 	resetBy      int16
 	seconds      bool // a bare reset is in seconds, as the drafts define it, unless the window refutes it
@@ -241,7 +241,7 @@ func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 
 // takeWindow adds the length of a window. One that cannot be read, or has no fixed length,
 // says nothing.
-func (t *tally) takeWindow(field int16, value string, format text.Format) {
+func (t *tally) takeWindow(field int16, value string, format Format) {
 	if t.window != 0 || t.bare != 0 || t.lost == field {
 		return
 	}
@@ -249,9 +249,9 @@ func (t *tally) takeWindow(field int16, value string, format text.Format) {
 	switch v, ok := text.ParseCount(value); {
 	case !ok:
 		t.window = parseWindow(value)
-	case format == text.Milli:
+	case format == Milli:
 		t.window = v.CeilDiv(1000)
-	case format != text.Guess:
+	case format != Guess:
 		t.window = v.Ceil()
 	default:
 		t.bare = v.Ceil()
@@ -275,17 +275,17 @@ func (t *tally) takeName(n *name, value string) bool {
 // two clocks to agree, and both are better than a number without unit.
 func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool {
 	value := text.Trim(text.Unquote(fact.Value))
-	m, ok := text.ParseMoment(value, cmp.Or(fact.Format, n.format))
-	if m.Kind == text.NoMoment {
+	m, ok := ParseMoment(value, cmp.Or(fact.Format, n.format))
+	if m.Kind == NoMoment {
 		return ok
 	}
 	m = m.Settle(c)
 	until, again := m.Until(c), t.resetBy == field
 	seconds := n.order == draftOrder || n.kind == anchorKind
-	t.dated = t.dated || n.order == draftOrder && m.Kind == text.Point && m.Units == 0
+	t.dated = t.dated || n.order == draftOrder && m.Kind == Point && m.Units == 0
 	t.several = t.several || again && until != t.until
 	switch {
-	case t.reset.Kind == text.NoMoment:
+	case t.reset.Kind == NoMoment:
 	case again && longer(until, t.until) == t.until: // of several that a field says the latest counts, on whatever clock
 		return true
 	case !again && rank(m, seconds) >= rank(t.reset, t.seconds):
@@ -296,11 +296,11 @@ func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool 
 }
 
 // rank orders the kinds of a reset. A bare number in the fields of the drafts is seconds.
-func rank(m text.Moment, seconds bool) int {
+func rank(m Moment, seconds bool) int {
 	switch {
-	case m.Kind == text.Later, m.Kind == text.Bare && seconds:
+	case m.Kind == Later, m.Kind == Bare && seconds:
 		return 0
-	case m.Kind == text.Point:
+	case m.Kind == Point:
 		return 1
 	}
 	return 2
@@ -322,7 +322,7 @@ func (t *tally) spend() {
 }
 
 // hasLimit reports whether a field says what remains, or when the reset is.
-func (t *tally) hasLimit() bool { return t.remaining != Unknown || t.reset.Kind != text.NoMoment }
+func (t *tally) hasLimit() bool { return t.remaining != Unknown || t.reset.Kind != NoMoment }
 
 // hasPolicy reports whether a tally makes a policy: it has a quota, or used units, or
 // its limit has a window or a unit.
@@ -352,7 +352,7 @@ func (ts *tallies) absorb(into, other int) {
 	fill(&t.used, from.used)
 	t.part = cmp.Or(t.part, from.part)
 	t.window, t.bare = cmp.Or(t.window, from.window), cmp.Or(t.bare, from.bare)
-	if t.reset.Kind == text.NoMoment {
+	if t.reset.Kind == NoMoment {
 		t.reset, t.until, t.seconds, t.shared = from.reset, from.until, from.seconds, from.policy == ""
 	}
 	t.usual, t.unit = cmp.Or(t.usual, from.usual), cmp.Or(t.unit, from.unit)

@@ -58,7 +58,7 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 	case n.role.number() && text.All(line, text.Digit): // as nearly all values
 		facts = append(facts, Fact{Role: n.role, Value: line})
 	case n.kind == waitKind: // nothing of the policy remains until then (NestJS) (seen)
-		if _, ok = text.ParseMoment(line, n.format); ok {
+		if _, ok = ParseMoment(line, n.format); ok {
 			facts = append(facts, Fact{Role: Remaining, Value: "0"}, Fact{Role: Reset, Value: line})
 		}
 	case n.role == Name:
@@ -135,7 +135,7 @@ func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
 		default:
 			role = Quota
 		}
-		other := Fact{Role: Window, Format: text.Seconds, Value: text.Trim(second)}
+		other := Fact{Role: Window, Format: Seconds, Value: text.Trim(second)}
 		ok := parseWindow(other.Value) > 0
 		if role != Quota {
 			second, _, _ = strings.Cut(second, "(") // 32/40 (Shopify), 18/5000 (api) (Salesforce)
@@ -297,7 +297,7 @@ func (f *Field) readDictionary(facts []Fact) (_ []Fact, faults []Fault) {
 // A keyWord is what a key in a record, or in a JSON object, says.
 type keyWord struct {
 	role   Role
-	format text.Format // of a time
+	format Format // of a time
 	policy string
 }
 
@@ -309,9 +309,9 @@ func keyOf(key string) (k keyWord) {
 	case "r":
 		return keyWord{role: Remaining}
 	case "t":
-		return keyWord{role: Reset, format: text.Seconds}
+		return keyWord{role: Reset, format: Seconds}
 	case "w":
-		return keyWord{role: Window, format: text.Seconds}
+		return keyWord{role: Window, format: Seconds}
 	case "b":
 		return keyWord{role: Name}
 	}

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // A Role is which part of a limit a field, or a value in it, tells.
@@ -59,12 +57,12 @@ const (
 type word struct {
 	kind   wordKind
 	role   Role
-	weak   bool        // it has other uses: a word that has none goes before it
-	format text.Format // of a time
-	span   bool        // it says of any number that it is a time
-	window int64       // the seconds of a window
-	unit   string      // the quota unit
-	number int64       // it is a number
+	weak   bool   // it has other uses: a word that has none goes before it
+	format Format // of a time
+	span   bool   // it says of any number that it is a time
+	window int64  // the seconds of a window
+	unit   string // the quota unit
+	number int64  // it is a number
 	loose  looseness
 }
 
@@ -88,9 +86,9 @@ var vocabulary = []struct {
 	{"scope", word{kind: roleWord, role: Name, weak: true}},
 	{"policy", word{kind: roleWord, role: Policies}},
 
-	{"ms milliseconds", word{kind: unitWord, format: text.Milli, span: true}},
-	{"seconds ttl", word{kind: unitWord, format: text.Seconds, span: true}},
-	{"after in", word{kind: unitWord, format: text.Seconds}},
+	{"ms milliseconds", word{kind: unitWord, format: Milli, span: true}},
+	{"seconds ttl", word{kind: unitWord, format: Seconds, span: true}},
+	{"after in", word{kind: unitWord, format: Seconds}},
 	{"at date timestamp", word{kind: unitWord}}, // (seen)
 	{"time", word{kind: unitWord, span: true, loose: refuses}},
 	{"per to", word{kind: fillWord}},
@@ -127,9 +125,9 @@ var vendors = []struct {
 	spellings string
 	vendor
 }{
-	{"sib ogw contentful zendesk", vendor{format: text.Seconds}},  // Brevo, Lark
-	{"ai", vendor{unit: "tokens", format: text.Seconds}},          // Kong, APISIX
-	{"gw", vendor{format: text.Milli}},                            // KuCoin
+	{"sib ogw contentful zendesk", vendor{format: Seconds}},       // Brevo, Lark
+	{"ai", vendor{unit: "tokens", format: Seconds}},               // Kong, APISIX
+	{"gw", vendor{format: Milli}},                                 // KuCoin
 	{"beta", vendor{unit: "points"}},                              // Atlassian
 	{"gate sentry anthropic hubspot discogs ms github", vendor{}}, // github: (seen)
 }
@@ -137,7 +135,7 @@ var vendors = []struct {
 // A vendor is what the prefix of a family says.
 type vendor struct {
 	unit   string
-	format text.Format // of small resets
+	format Format // of small resets
 }
 
 const longestWord = 14 // of those above

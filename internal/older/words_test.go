@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // eachWord runs a test with every word of the table.
@@ -38,7 +36,7 @@ func TestWords(t *testing.T) {
 			require.Equal(t, roleKind, n.kind)
 			require.Equal(t, w.role, n.role)
 			require.Empty(t, n.policy)
-		case w.kind == unitWord && w.format != text.Guess:
+		case w.kind == unitWord && w.format != Guess:
 			require.Equal(t, Reset, n.role)
 			require.Equal(t, w.format, n.format)
 		case w.kind == stopWord:

@@ -1,162 +1,9 @@
 package text
 
 import (
-	"strconv"
 	"strings"
 	"time"
 )
-
-// A Format is what a number means that stands for a time.
-type Format uint8
-
-// The formats. Dates, durations and clocks show by their shape what they are.
-const (
-	Guess     Format = iota // by its size
-	Seconds                 // from now
-	Milli                   // milliseconds from now
-	Unix                    // seconds since the Unix epoch
-	UnixMilli               // milliseconds since the Unix epoch
-	HTTPDate                // RFC 9110 Section 5.6.7
-	RFC3339
-	Duration // as Go writes it
-
-	Formats // their number
-)
-
-// The sizes by which a number is a point in time. Seconds since the epoch have at
-// most eleven digits until the year 5138; milliseconds had fewer than twelve
-// before 1973. From LeastNear on, in 1973, seconds may be a point in time if
-// something else says so.
-const (
-	LeastNear  = 1e8
-	LeastUnix  = 1e9
-	leastMilli = 1e11
-)
-
-// A Kind is which form of a time a value has.
-type Kind uint8
-
-// The kinds of moments.
-const (
-	NoMoment Kind = iota
-	Later         // a span from now
-	Bare          // a small number whose unit the value does not tell
-	Point         // a point in time
-)
-
-// A Moment is a time as a value says it.
-type Moment struct {
-	Kind   Kind
-	Units  int64  // how many make a second; 0 if it is a text, or not known
-	Number Number // unless it is a text
-	span   Span   // from now, or of a point in time since the Unix epoch
-	short  bool   // a date whose year has two digits
-}
-
-// ParseMoment reads a time: a text by its shape, a number by its size and its format.
-func ParseMoment(s string, f Format) (Moment, bool) {
-	if v, ok := ParseCount(s); ok {
-		return momentOf(v, f), true
-	}
-	if len(s) > MaxTime {
-		return Moment{}, false
-	}
-	if t, ok := ParseTime(s); ok {
-		return Moment{Kind: Point, span: Span{t.Unix(), int64(t.Nanosecond())}, short: t.short}, true
-	}
-	span, ok := ParseSpan(s)
-	if !ok || !Is(s[0], Digit) && s[0] != 'P' { // a unit alone is a window, and no time
-		return Moment{}, false
-	}
-	return Moment{Kind: Later, span: span}, true
-}
-
-// momentOf takes a number for a time. Its size goes before the format: 1.8e12 is never a
-// number of seconds. Milliseconds from now are told from a point in time by the size of
-// one in milliseconds, so that they can count three years.
-func momentOf(v Number, f Format) Moment {
-	switch {
-	case v == Number{N: 1, Neg: true}: // -1 is a word for nothing (Gravitee, Omnisend)
-		return Moment{}
-	case v.N >= leastMilli || v.N >= LeastUnix && f != Milli || v.N >= LeastNear && f == Unix:
-		units := int64(1)
-		for size := v.N; size >= leastMilli && units < billion; size /= 1000 {
-			units *= 1000
-		}
-		return Moment{Kind: Point, Units: units, Number: v, span: v.Span(units)}
-	case f == Milli:
-		return Moment{Kind: Later, Units: 1000, Number: v, span: v.Span(1000)}
-	case f == Seconds, f == Duration:
-		return Moment{Kind: Later, Units: 1, Number: v, span: v.Span(1)}
-	}
-	return Moment{Kind: Bare, Number: v}
-}
-
-// Settle makes a number of seconds a point in time that lies near the clock of the
-// response, however small it is: a bubble of testing/synctest begins in 2000, where
-// Unix seconds look like a span of thirty years. It leaves numbers below LeastNear, so
-// that small seconds stay what they are beside a clock that stands in 1970.
-func (m Moment) Settle(c *Clock) Moment {
-	seconds := m.Kind == Bare || m.Kind == Later && m.Units == 1
-	if seconds && m.Number.N >= LeastNear && c.near(m.Number.N) {
-		return Moment{Kind: Point, Units: 1, Number: m.Number, span: m.Number.Span(1)}
-	}
-	return m
-}
-
-// In takes a bare number for so many units a second.
-func (m Moment) In(units int64) Moment {
-	return Moment{Kind: Later, Units: units, Number: m.Number, span: m.Number.Span(units)}
-}
-
-// Until returns how long it is from now until a moment. A bare number is in seconds.
-func (m Moment) Until(c *Clock) Span {
-	switch {
-	case m.Kind == Bare:
-		return m.Number.Span(1)
-	case m.Kind == Point && m.short:
-		t := Date{time.Unix(m.span.Sec, 0).UTC(), true}.In(c.Now())
-		return c.until(t.Unix(), 0)
-	case m.Kind == Point:
-		return c.until(m.span.Sec, m.span.Nsec)
-	}
-	return m.span
-}
-
-// imfFixdate is the layout of an HTTP-date that is written (RFC 9110 Section 5.6.7).
-const imfFixdate = "Mon, 02 Jan 2006 15:04:05 GMT"
-
-// Write writes a time, in seconds from now, if the format can express it.
-func (f Format) Write(n int64, now time.Time) (s string, ok bool) {
-	const lastYear = 253402300799 // 9999-12-31T23:59:59Z
-	unix := now.Unix()
-	if n < 0 || n > MaxInteger || f >= Unix && f <= RFC3339 && (unix < LeastNear || unix+n > lastYear) {
-		return "", false
-	}
-	switch f {
-	case Milli:
-		n *= 1000
-	case Unix:
-		n += unix
-	case UnixMilli:
-		n = (unix + n) * 1000
-	case HTTPDate:
-		return time.Unix(unix+n, 0).UTC().Format(imfFixdate), true
-	case RFC3339:
-		return time.Unix(unix+n, 0).UTC().Format(time.RFC3339), true
-	case Duration:
-		return Span{Sec: n}.text(), true
-	}
-	return strconv.FormatInt(n, 10), true
-}
-
-// text writes a span of whole seconds as a duration.
-func (s Span) text() string {
-	if d := s.Duration(); s.Sec <= int64(d/time.Second) {
-		return d.String()
-	}
-	return strconv.FormatInt(s.Sec, 10) + "s"
-}
 
 // mostSkew is how far the date of a response may be from its arrival. A date
 // that is further away comes from a clock that is wrong, so nothing is measured
@@ -179,7 +26,7 @@ type Clock struct {
 func (c *Clock) Made() time.Time {
 	if !c.read && c.Date != "" {
 		d, _ := ParseDate(Trim(c.Date))
-		if c.made = d.Time; d.short {
+		if c.made = d.Time; d.Short {
 			c.made = d.In(c.arrival())
 		}
 	}
@@ -207,25 +54,25 @@ func (c *Clock) arrival() time.Time {
 	return c.Arrived
 }
 
-// Month is how far a number may lie from the clock of a response that is a point in time
-// however small it is (see Moment.Settle).
+// Month is how far a point in time may lie from the clock of a response that is taken for
+// one although its number is small (see Near).
 const Month = 31 * 24 * time.Hour
 
-// near reports whether a point in time, in seconds since the Unix epoch, lies within a
+// Near reports whether a point in time, in seconds since the Unix epoch, lies within a
 // month of when the response was made, or of when it arrived.
-func (c *Clock) near(sec int64) bool {
+func (c *Clock) Near(sec int64) bool {
 	t, made := time.Unix(sec, 0), c.Made()
 	return t.Sub(c.arrival()).Abs() <= Month || !made.IsZero() && t.Sub(made).Abs() <= Month
 }
 
-// until returns the time from now until a point in time since the Unix epoch; none if
+// Until returns the time from now until a point in time since the Unix epoch; none if
 // that is in the past. A point in time in whole seconds is no more precise than that, so
 // the span is rounded up to whole seconds.
-func (c *Clock) until(sec, nsec int64) Span {
+func (c *Clock) Until(sec, nsec int64) Span {
 	now := c.Now()
 	d := Span{sec - now.Unix(), nsec - int64(now.Nanosecond())}
 	if d.Nsec < 0 {
-		d = Span{d.Sec - 1, d.Nsec + billion}
+		d = Span{d.Sec - 1, d.Nsec + Billion}
 	}
 	switch {
 	case d.Sec < 0:
@@ -244,14 +91,14 @@ const MaxTime = 128
 // A Date is a point in time as a text says it.
 type Date struct {
 	time.Time
-	short bool // its year has two digits, and is one of 1969 to 2068, as in package time
+	Short bool // its year has two digits, and is one of 1969 to 2068, as in package time
 }
 
 // In returns the point in time for a reader whose time is now. A year of two digits is
 // the latest one with these digits that is no more than 50 years ahead (RFC 9110
 // Section 5.6.7). The zero now is that of a reader without a clock.
 func (d Date) In(now time.Time) time.Time {
-	if !d.short || now.IsZero() {
+	if !d.Short || now.IsZero() {
 		return d.Time
 	}
 	latest := now.AddDate(50, 0, 0)

@@ -10,7 +10,7 @@ import (
 // MaxInteger is the largest Integer of a structured field (RFC 9651 Section 3.3.1).
 const MaxInteger = 999_999_999_999_999
 
-const billion = int64(time.Second) // the nanoseconds of a second, and the billionths of 1
+const Billion = int64(time.Second) // the nanoseconds of a second, and the billionths of 1
 
 // A Number is a decimal number as it stands in a field. A number that is too
 // large for N becomes the largest that N can hold: the reader of a limit needs
@@ -61,7 +61,7 @@ func cutDigits(s string) (n int64, end int) {
 // behind the ninth add one billionth, unless all of them are 0, so that no
 // number above 0 is read as 0. There has to be a digit.
 func parseFraction(s string) (billionths int64, ok bool) {
-	unit := billion
+	unit := Billion
 	for i := range len(s) {
 		if !Is(s[i], Digit) {
 			return 0, false
@@ -140,7 +140,7 @@ func (v Number) Span(perSecond int64) Span {
 	if v.Neg {
 		return Span{}
 	}
-	nsec := v.N%perSecond*(billion/perSecond) + (v.Frac+perSecond-1)/perSecond
+	nsec := v.N%perSecond*(Billion/perSecond) + (v.Frac+perSecond-1)/perSecond
 	return spanOf(v.N/perSecond, nsec)
 }
 
@@ -166,7 +166,7 @@ type Span struct {
 
 // spanOf returns a span; nsec may be a second or more.
 func spanOf(sec, nsec int64) Span {
-	return Span{SaturatingAdd(sec, nsec/billion), nsec % billion}
+	return Span{SaturatingAdd(sec, nsec/Billion), nsec % Billion}
 }
 
 // Ceil returns the span in seconds, rounded up, at most MaxInteger.
@@ -174,7 +174,7 @@ func (s Span) Ceil() int64 { return Number{N: s.Sec, Frac: s.Nsec}.Ceil() }
 
 // Duration returns the span as a duration, or the longest that there is.
 func (s Span) Duration() time.Duration {
-	return time.Duration(SaturatingAdd(SaturatingMul(s.Sec, billion), s.Nsec))
+	return time.Duration(SaturatingAdd(SaturatingMul(s.Sec, Billion), s.Nsec))
 }
 
 // unitOf returns the length of a unit of time in nanoseconds. It knows the
@@ -188,15 +188,15 @@ func unitOf(name string) int64 {
 	case "ms":
 		return 1e6
 	case "s", "sec", "second", "seconds":
-		return billion
+		return Billion
 	case "m", "min", "minute", "minutes":
-		return 60 * billion
+		return 60 * Billion
 	case "h", "hour", "hours":
-		return 3600 * billion
+		return 3600 * Billion
 	case "d", "day", "days":
-		return 86400 * billion
+		return 86400 * Billion
 	case "w", "week", "weeks":
-		return 604800 * billion
+		return 604800 * Billion
 	}
 	return 0
 }
@@ -234,9 +234,9 @@ func parseDuration(s string) (d Span, ok bool) {
 
 // add adds a number of units, of so many nanoseconds each.
 func (s Span) add(v Number, unit int64) Span {
-	part := Span{SaturatingMul(v.N, unit/billion), v.Frac * (unit / billion)}
-	if unit < billion {
-		part = v.Span(billion / unit)
+	part := Span{SaturatingMul(v.N, unit/Billion), v.Frac * (unit / Billion)}
+	if unit < Billion {
+		part = v.Span(Billion / unit)
 	}
 	return spanOf(SaturatingAdd(s.Sec, part.Sec), s.Nsec+part.Nsec)
 }
@@ -296,7 +296,7 @@ func parseClockTime(s string) (d Span, ok bool) {
 		if !ok || !Is(part.digits[0], Digit) || i < 3 && v.Frac > 0 {
 			return Span{}, false
 		}
-		d = d.add(v, part.unit*billion)
+		d = d.add(v, part.unit*Billion)
 	}
 	return d, true
 }

@@ -36,8 +36,8 @@ func TestClasses(t *testing.T) {
 // TestUnits: each name of a unit of time is one of that length.
 func TestUnits(t *testing.T) {
 	for length, names := range map[int64]string{
-		1: "ns", 1e3: "us µs μs", 1e6: "ms", billion: "s sec second seconds", 60 * billion: "m min minute minutes",
-		3600 * billion: "h hour hours", 86400 * billion: "d day days", 604800 * billion: "w week weeks", 0: "y S",
+		1: "ns", 1e3: "us µs μs", 1e6: "ms", Billion: "s sec second seconds", 60 * Billion: "m min minute minutes",
+		3600 * Billion: "h hour hours", 86400 * Billion: "d day days", 604800 * Billion: "w week weeks", 0: "y S",
 	} {
 		for name := range strings.FieldsSeq(names) {
 			require.Equal(t, length, unitOf(name), name)

@@ -1,0 +1,160 @@
+package older
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/httpfields/ratelimit/internal/text"
+)
+
+// A Format is what a number means that stands for a time.
+type Format uint8
+
+// The formats. Dates, durations and clocks show by their shape what they are.
+const (
+	Guess     Format = iota // by its size
+	Seconds                 // from now
+	Milli                   // milliseconds from now
+	Unix                    // seconds since the Unix epoch
+	UnixMilli               // milliseconds since the Unix epoch
+	HTTPDate                // RFC 9110 Section 5.6.7
+	RFC3339
+	Duration // as Go writes it
+
+	Formats // their number
+)
+
+// The sizes by which a number is a point in time. Seconds since the epoch have at
+// most eleven digits until the year 5138; milliseconds had fewer than twelve
+// before 1973. From LeastNear on, in 1973, seconds may be a point in time if
+// something else says so.
+const (
+	LeastNear  = 1e8
+	LeastUnix  = 1e9
+	leastMilli = 1e11
+)
+
+// A Kind is which form of a time a value has.
+type Kind uint8
+
+// The kinds of moments.
+const (
+	NoMoment Kind = iota
+	Later         // a span from now
+	Bare          // a small number whose unit the value does not tell
+	Point         // a point in time
+)
+
+// A Moment is a time as a value says it.
+type Moment struct {
+	Kind   Kind
+	Units  int64       // how many make a second; 0 if it is a text, or not known
+	Number text.Number // unless it is a text
+	span   text.Span   // from now, or of a point in time since the Unix epoch
+	short  bool        // a date whose year has two digits
+}
+
+// ParseMoment reads a time: a text by its shape, a number by its size and its format.
+func ParseMoment(s string, f Format) (Moment, bool) {
+	if v, ok := text.ParseCount(s); ok {
+		return momentOf(v, f), true
+	}
+	if len(s) > text.MaxTime {
+		return Moment{}, false
+	}
+	if t, ok := text.ParseTime(s); ok {
+		return Moment{Kind: Point, span: text.Span{Sec: t.Unix(), Nsec: int64(t.Nanosecond())}, short: t.Short}, true
+	}
+	span, ok := text.ParseSpan(s)
+	if !ok || !text.Is(s[0], text.Digit) && s[0] != 'P' { // a unit alone is a window, and no time
+		return Moment{}, false
+	}
+	return Moment{Kind: Later, span: span}, true
+}
+
+// momentOf takes a number for a time. Its size goes before the format: 1.8e12 is never a
+// number of seconds. Milliseconds from now are told from a point in time by the size of
+// one in milliseconds, so that they can count three years.
+func momentOf(v text.Number, f Format) Moment {
+	switch {
+	case v == text.Number{N: 1, Neg: true}: // -1 is a word for nothing (Gravitee, Omnisend)
+		return Moment{}
+	case v.N >= leastMilli || v.N >= LeastUnix && f != Milli || v.N >= LeastNear && f == Unix:
+		units := int64(1)
+		for size := v.N; size >= leastMilli && units < text.Billion; size /= 1000 {
+			units *= 1000
+		}
+		return Moment{Kind: Point, Units: units, Number: v, span: v.Span(units)}
+	case f == Milli:
+		return Moment{Kind: Later, Units: 1000, Number: v, span: v.Span(1000)}
+	case f == Seconds, f == Duration:
+		return Moment{Kind: Later, Units: 1, Number: v, span: v.Span(1)}
+	}
+	return Moment{Kind: Bare, Number: v}
+}
+
+// Settle makes a number of seconds a point in time that lies near the clock of the
+// response, however small it is: a bubble of testing/synctest begins in 2000, where
+// Unix seconds look like a span of thirty years. It leaves numbers below LeastNear, so
+// that small seconds stay what they are beside a clock that stands in 1970.
+func (m Moment) Settle(c *text.Clock) Moment {
+	seconds := m.Kind == Bare || m.Kind == Later && m.Units == 1
+	if seconds && m.Number.N >= LeastNear && c.Near(m.Number.N) {
+		return Moment{Kind: Point, Units: 1, Number: m.Number, span: m.Number.Span(1)}
+	}
+	return m
+}
+
+// In takes a bare number for so many units a second.
+func (m Moment) In(units int64) Moment {
+	return Moment{Kind: Later, Units: units, Number: m.Number, span: m.Number.Span(units)}
+}
+
+// Until returns how long it is from now until a moment. A bare number is in seconds.
+func (m Moment) Until(c *text.Clock) text.Span {
+	switch {
+	case m.Kind == Bare:
+		return m.Number.Span(1)
+	case m.Kind == Point && m.short:
+		t := text.Date{Time: time.Unix(m.span.Sec, 0).UTC(), Short: true}.In(c.Now())
+		return c.Until(t.Unix(), 0)
+	case m.Kind == Point:
+		return c.Until(m.span.Sec, m.span.Nsec)
+	}
+	return m.span
+}
+
+// imfFixdate is the layout of an HTTP-date that is written (RFC 9110 Section 5.6.7).
+const imfFixdate = "Mon, 02 Jan 2006 15:04:05 GMT"
+
+// Write writes a time, in seconds from now, if the format can express it.
+func (f Format) Write(n int64, now time.Time) (s string, ok bool) {
+	const lastYear = 253402300799 // 9999-12-31T23:59:59Z
+	unix := now.Unix()
+	if n < 0 || n > text.MaxInteger || f >= Unix && f <= RFC3339 && (unix < LeastNear || unix+n > lastYear) {
+		return "", false
+	}
+	switch f {
+	case Milli:
+		n *= 1000
+	case Unix:
+		n += unix
+	case UnixMilli:
+		n = (unix + n) * 1000
+	case HTTPDate:
+		return time.Unix(unix+n, 0).UTC().Format(imfFixdate), true
+	case RFC3339:
+		return time.Unix(unix+n, 0).UTC().Format(time.RFC3339), true
+	case Duration:
+		return wholeSeconds(n), true
+	}
+	return strconv.FormatInt(n, 10), true
+}
+
+// wholeSeconds writes a number of seconds as a duration.
+func wholeSeconds(n int64) string {
+	if d := (text.Span{Sec: n}).Duration(); n <= int64(d/time.Second) {
+		return d.String()
+	}
+	return strconv.FormatInt(n, 10) + "s"
+}

@@ -1,0 +1,120 @@
+package older
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit/internal/text"
+)
+
+// TestShortYears: a date whose year has two digits, as the end of a window, is the latest
+// one with these digits that is no more than 50 years ahead (RFC 9110 Section 5.6.7).
+func TestShortYears(t *testing.T) {
+	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
+	for value, want := range map[string]time.Time{
+		"Saturday, 21-Nov-26 03:00:30 GMT": now.Add(30 * time.Second),
+		"Friday, 21-Nov-25 03:00:00 GMT":   now, // in the past
+		"Friday, 21-Nov-70 03:00:00 GMT":   now.AddDate(44, 0, 0),
+		"Saturday, 21-Nov-76 03:00:00 GMT": now.AddDate(50, 0, 0),
+		"Sunday, 21-Nov-76 03:00:01 GMT":   now, // 50 years ago
+	} {
+		m, ok := ParseMoment(value, Guess)
+		require.True(t, ok, value)
+		require.Equal(t, want.Sub(now), m.Until(&text.Clock{Arrived: now}).Duration(), value)
+	}
+}
+
+// TestLongMoments: texts as long as are looked at, and one byte longer.
+func TestLongMoments(t *testing.T) {
+	for n, want := range map[int]bool{text.MaxTime: true, text.MaxTime + 1: false} {
+		_, ok := ParseMoment("6m"+strings.Repeat(" ", n-len("6m1s"))+"1s", Guess)
+		require.Equal(t, want, ok)
+	}
+}
+
+// TestParseMoment reads dates in all the forms in which servers write them, each a
+// minute past 08:12 on the 15th of November 1994, or a little more.
+func TestParseMoment(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		value string
+		want  time.Duration
+	}{
+		{"IMF-fixdate", "Tue, 15 Nov 1994 08:13:00 GMT", 0},
+		{"RFC 850", "Tuesday, 15-Nov-94 08:13:00 GMT", 0},
+		{"asctime", "Tue Nov 15 08:13:00 1994", 0},
+		{"zone UTC, as sethvargo/go-limiter writes it", "Tue, 15 Nov 1994 08:13:00 UTC", 0},
+		{"RFC 1123 with an offset", "Tue, 15 Nov 1994 09:13:00 +0100", 0},
+		{"RFC 3339", "1994-11-15T08:13:00Z", 0},
+		{"RFC 3339 in lower case", "1994-11-15t08:13:00z", 0},
+		{"an offset to the east", "1994-11-15T09:13:00+01:00", 0},
+		{"an offset to the west", "1994-11-15T07:13:00-01:00", 0},
+		{"an offset without a colon", "1994-11-15T09:13:00+0100", 0},
+		{"an offset of half an hour to the east", "1994-11-15T13:43:00+05:30", 0},
+		{"an offset of half an hour to the west", "1994-11-15T02:43:00-05:30", 0},
+		{"an offset of half an hour, without a colon", "1994-11-15T13:43:00+0530", 0},
+		{"an offset of hours alone", "1994-11-15T09:13:00+01", 0},
+		{"no zone", "1994-11-15T08:13:00", 0},
+		{"no seconds", "1994-11-15T08:13Z", 0},
+		{"neither", "1994-11-15T08:13", 0},
+		{"seven digits", "1994-11-15T08:13:00.4999999Z", 499999900},
+		{"nine digits", "1994-11-15T08:13:00.500000001Z", 500000001},
+		{"the ninth digit", "1994-11-15T08:13:00.000000009Z", 9},
+		{"a comma", "1994-11-15T08:13:00,5Z", 5e8},
+		{"a leap second", "1994-11-15T08:12:60Z", 0},
+		{"a space for the T", "1994-11-15 08:13:00", 0},
+		{"Ruby with an offset", "1994-11-15 09:13:00 +0100", 0},
+		{"Ruby in UTC", "1994-11-15 08:13:00 UTC", 0},
+		{"Go", "1994-11-15 09:13:00.5 +0100 CET", 5e8},
+		{"Go with its other clock", "1994-11-15 09:13:00.5 +0100 CET m=+0.1", 5e8},
+		{"JavaScript", "Tue Nov 15 1994 09:13:00 GMT+0100 (Central European Standard Time)", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, ok := ParseMoment(tt.value, Guess)
+			require.True(t, ok)
+			want := time.Date(1994, 11, 15, 8, 13, 0, 0, time.UTC).Add(tt.want)
+			require.Equal(t, want, time.Unix(got.span.Sec, got.span.Nsec).UTC())
+			require.True(t, got.Kind == Point && got.Units == 0)
+		})
+	}
+}
+
+// TestSizes: the last number of each unit, and the first of the next.
+func TestSizes(t *testing.T) {
+	for _, tt := range []struct {
+		format Format
+		value  string
+		want   Kind
+		sec    int64 // from now, or since the epoch
+	}{
+		{Guess, "999999999", Bare, 999999999},
+		{Guess, "1000000000", Point, 1e9},
+		{Guess, "99999999999", Point, 99999999999},
+		{Guess, "100000000000", Point, 1e8},
+		{Guess, "99999999999999", Point, 99999999999},
+		{Guess, "100000000000000", Point, 1e8},
+		{Guess, "99999999999999999", Point, 99999999999},
+		{Guess, "100000000000000000", Point, 1e8},
+		{Guess, strings.Repeat("9", 40), Point, math.MaxInt64 / text.Billion}, // far away, and neither now nor in the past
+		{Milli, "99999999999", Later, 1e8},
+		{Milli, "100000000000", Point, 1e8},
+		{Unix, "99999999", Bare, 99999999},
+		{Unix, "100000000", Point, 1e8},
+	} {
+		got, ok := ParseMoment(tt.value, tt.format)
+		require.True(t, ok)
+		require.Equal(t, tt.want, got.Kind, tt.value)
+		if got.Kind == Bare {
+			got = got.In(1)
+		}
+		sec := got.span.Sec
+		if got.Kind == Later {
+			sec = got.span.Ceil()
+		}
+		require.Equal(t, tt.sec, sec, tt.value)
+	}
+}
