@@ -172,9 +172,15 @@ func (a Advice) LogValue() slog.Value {
 		attrs = append(attrs, slog.String("source", a.Source.String()))
 	}
 	if a.hasLimit() {
-		attrs = append(attrs, slog.Any("limit", a.Limit))
+		attrs = append(attrs, slog.String("limit", a.Limit.String()))
 	}
 	return slog.GroupValue(attrs...)
+}
+
+// Advise returns what resp, which arrived at received, asks of the client: it is
+// [Advisor.Advise] of the zero Advisor.
+func Advise(resp *http.Response, received time.Time) Advice {
+	return Advisor{}.Advise(resp, received)
 }
 
 // Advise returns what resp, which arrived at received, asks of the client. Neither the

@@ -145,7 +145,7 @@ func (c *checker) policies() {
 // Policy does not tell them from members without qu.
 func emptyUnits(lines []string) map[int]bool {
 	empty := map[int]bool{}
-	p := parser{field: policyField, most: maxMembers, item: -1}
+	p := parser{field: policyField, item: -1}
 	for joined := join(lines); p.next(joined); {
 		empty[p.item] = p.member.seen&(1<<unitParam) != 0 && p.member.unit == ""
 	}

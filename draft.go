@@ -151,9 +151,9 @@ func (u Unit) canonical() Unit {
 
 // The values of Fields.Dialect for the two fields.
 const (
-	currentDialect = "ratelimit"  // as the draft has them
-	lenientDialect = "draft-08"   // read with lenience
-	nextDialect    = "draft-next" // as the next draft has them
+	currentDialect = "ratelimit"         // as the draft has them
+	lenientDialect = "ratelimit-lenient" // read with lenience
+	nextDialect    = "ratelimit-next"    // as the next draft has them
 )
 
 // The problem types that draft-11 Section 5 defines. The extension member

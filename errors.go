@@ -11,7 +11,7 @@ import (
 var (
 	ErrSyntax   = sf.ErrSyntax           // no structured field (RFC 9651), or a value that cannot be one, such as a String with an accent
 	ErrType     = sf.ErrType             // r="5", a Go value that is not listed at [Param], a response that is no problem document
-	ErrMissing  = errors.New("missing")  // of a parameter, the one member of a text, the policy that a request exceeds ([Refuse])
+	ErrMissing  = errors.New("missing")  // of a parameter, or the policy that a request exceeds ([Refuse])
 	ErrRange    = sf.ErrRange            // of a number that is not allowed in its place, such as a window of 0
 	ErrConflict = errors.New("conflict") // policies of one name that differ in unit or window ([Restrict])
 	// ErrDuplicate: a key of [Params] is there twice, or is that of a struct field; so is a
@@ -19,8 +19,7 @@ var (
 	// in a [Problem].
 	ErrDuplicate = errors.New("duplicate")
 	// ErrTooMany: a field has more than 1024 members, a member more than 256 parameters (or
-	// 1024, repeated ones included), a text of one member several, or a response more than
-	// 1024 older fields.
+	// 1024, repeated ones included), or a response more than 1024 older fields.
 	ErrTooMany = errors.New("too many")
 )
 

@@ -53,7 +53,7 @@ func Example_readmeServer() {
 			}
 			return d, err // where the limiter fails, requests pass; OnError can do otherwise
 		},
-		Legacy: []*ratelimit.Dialect{ratelimit.XRateLimit},
+		Dialects: []*ratelimit.Dialect{ratelimit.XRateLimit},
 	}
 	handler := limiter.Handler(mux) // for http.ListenAndServe; chi: r.Use(limiter.Handler)
 	for range 2 {

@@ -146,14 +146,6 @@ func ExamplePolicy() {
 	// "peruser";q=65535;qu="content-bytes";w=10;pk=:QXBwLTk5OQ==:;acme-burst=1000
 }
 
-func ExamplePolicy_UnmarshalText() {
-	var p ratelimit.Policy
-	err := p.UnmarshalText([]byte(`"default";q=100;w=10`))
-	fmt.Println(p.Quota, p.Window, err)
-	// Output:
-	// 100 10s <nil>
-}
-
 func ExampleLimit() {
 	fmt.Println(ratelimit.Limit{Name: "default", Remaining: 50, Reset: ratelimit.SecondsOf(30)})
 	fmt.Println(ratelimit.Limit{Name: "default", Remaining: 50}) // no window

@@ -38,7 +38,7 @@ func (w *window) take(*http.Request) (ratelimit.Decision, error) {
 
 // A limiter that counts requests in windows of a minute, in front of a handler.
 func ExampleFixedWindow() {
-	limiter := &ratelimit.Middleware{Take: new(window).take, Legacy: []*ratelimit.Dialect{ratelimit.XRateLimit}}
+	limiter := &ratelimit.Middleware{Take: new(window).take, Dialects: []*ratelimit.Dialect{ratelimit.XRateLimit}}
 	handler := limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
 
 	for range 3 {

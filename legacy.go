@@ -70,7 +70,7 @@ const defaultName = "default"
 // # Malformed current fields, and the next draft
 //
 // Clients ignore a malformed current field (draft-11 Section 7), and so does Parse.
-// ParseAny reads some as servers in use write them, with the Dialect "draft-08":
+// ParseAny reads some as servers in use write them, with the Dialect "ratelimit-lenient":
 //
 //	RateLimit: "burst";r=0.5;t=30           a Decimal: r=0, t=30
 //	RateLimit: burst;r=37;t=12.5            a Token for the name: r=37, t=13
@@ -81,7 +81,7 @@ const defaultName = "default"
 // If one member cannot be read even so, the field is ignored as a whole.
 //
 // The draft that follows draft-11 is not published, and may change. Its form has the
-// Dialect "draft-next", and is known by a member of RateLimit with a and no r:
+// Dialect "ratelimit-next", and is known by a member of RateLimit with a and no r:
 //
 //	RateLimit-Policy: day;q=1000;w=86400, "Burst";q=10;w=1
 //	RateLimit: day;a=50;w=30;c=5, burst;a=9
@@ -95,7 +95,7 @@ const defaultName = "default"
 // # Dialect
 //
 // Fields.Dialect is "ratelimit" for the current form; "draft-00" to "draft-07" by the syntax
-// in the drafts' own names; "draft-08" and "draft-next" as above; the name of a dialect in
+// in the drafts' own names; "ratelimit-lenient" and "ratelimit-next" as above; the name of a dialect in
 // o.Dialects, or of a vendor whose fields are known by their whole names ("shopify"), if
 // that was read first; else the family in lower case: "x-ratelimit", for GitHub too unless
 // o.Dialects has [GitHub].

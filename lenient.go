@@ -48,7 +48,7 @@ func secondNames(lines []string) (line string, found bool) {
 // partition key that is a String, a w of 0. The error is that of the strict parser where
 // a member cannot be read even so.
 func readCurrent[T Policy | Limit](lines []string, field *fieldDef) (list []T, lenient bool, err error) {
-	if list, err = parseList[T](field, maxMembers, lines); err == nil {
+	if list, err = parseList[T](field, lines); err == nil {
 		return list, false, nil
 	}
 	for rest, more := strings.Join(lines, separator), true; more; {
@@ -246,7 +246,7 @@ func tightestOfEach[T any, M interface {
 // member in the list, and the fault at the same index. The error is that of lines that
 // are no List of Items, or have more than 1024; then there is nothing else.
 func parseEach[T Policy | Limit](field *fieldDef, lines []string) (list []T, faults []*FieldError, err *FieldError) {
-	p := parser{field: field, most: maxMembers, item: -1, tokens: true}
+	p := parser{field: field, item: -1, tokens: true}
 	for joined := join(lines); ; {
 		ok := p.next(joined)
 		if !ok && p.err == nil {

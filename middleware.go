@@ -41,10 +41,10 @@ type Middleware struct {
 	// called by several goroutines at once. If it returns an error, nothing of the
 	// Decision is used but Done, and the request passes, unless OnError answers it.
 	Take func(*http.Request) (Decision, error)
-	// Legacy are older forms that are written as well, for clients that know nothing
+	// Dialects are older forms that are written as well, for clients that know nothing
 	// else. Each costs a request some two microseconds, three times what the current
 	// fields do, because Dialect.Set reads back what it writes.
-	Legacy []*Dialect
+	Dialects []*Dialect
 	// OnError hears of a Take that failed, and of what could not be written of a
 	// Decision, as a [*FieldError] or another error of [Refuse]: it is where to log, and
 	// where a service that would rather be closed than open answers 503. It returns true
@@ -60,7 +60,7 @@ type Middleware struct {
 //
 // Fields that the header holds already, of an outer Handler or another limiter, are
 // joined with the Decision as by [RestrictHeader]: members of one name become the
-// tighter of the two, all others stand next to each other. Legacy is written of the
+// tighter of the two, all others stand next to each other. Dialects are written of the
 // result, and other older fields are lowered in place, so that what a client reads is
 // true, whichever limiter refuses it. If the two mean different things by one name,
 // OnError hears of an ErrConflict, and the fields stay as they are.
@@ -73,20 +73,20 @@ type Middleware struct {
 // request whose context is done gets 503 and nothing else: to hang up early must not be
 // a way around the limit.
 //
-// Handler panics if Take or next is nil, or a dialect of Legacy is nil, does not
+// Handler panics if Take or next is nil, or one of the Dialects is nil, does not
 // [Dialect.Validate], has a Read function, or writes to the current fields, as [Draft07]
 // does. Later changes to m, its slices included, have no effect.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	if m.Take == nil || next == nil {
 		panic("ratelimit: a Middleware without Take, or without a next handler")
 	}
-	for _, d := range m.Legacy {
+	for _, d := range m.Dialects {
 		if err := d.beside(); err != nil {
 			panic("ratelimit: a dialect that cannot be written beside the current fields: " + err.Error())
 		}
 	}
 	fixed := *m
-	fixed.Legacy = slices.Clone(m.Legacy)
+	fixed.Dialects = slices.Clone(m.Dialects)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fixed.serve(w, r, next) })
 }
 
@@ -242,7 +242,7 @@ func (m *Middleware) decide(w http.ResponseWriter, r *http.Request, next http.Ha
 	}
 }
 
-// announce writes the fields of the decision in the current form and in those of Legacy,
+// announce writes the fields of the decision in the current form and in those of Dialects,
 // each as far as it can be written.
 func (s *handling) announce() error {
 	own := &s.decision.Fields
@@ -260,7 +260,7 @@ func (s *handling) announce() error {
 	if err == nil {
 		s.said = own
 	}
-	return errors.Join(err, s.by.setLegacy(s.header, own))
+	return errors.Join(err, s.by.setOlder(s.header, own))
 }
 
 // empty reports whether f has no members.
@@ -277,9 +277,9 @@ func hasAnchors(h http.Header) bool {
 	return false
 }
 
-// setLegacy writes f in the older forms.
-func (m *Middleware) setLegacy(h http.Header, f *Fields) (err error) {
-	for _, d := range m.Legacy {
+// setOlder writes f in the older forms.
+func (m *Middleware) setOlder(h http.Header, f *Fields) (err error) {
+	for _, d := range m.Dialects {
 		err = errors.Join(err, d.Set(h, *f, time.Time{}))
 	}
 	return err
@@ -304,7 +304,7 @@ func (s *handling) joinThere() error {
 	}
 	legacy := make(http.Header, 6)
 	err = errors.Join(err, f.Set(legacy)) // for what yields to the current form
-	for _, d := range s.by.Legacy {
+	for _, d := range s.by.Dialects {
 		if fault := d.Set(legacy, f, o.Now); fault != nil {
 			err = errors.Join(err, fault) // what is there in that form is lowered
 			continue
@@ -320,7 +320,7 @@ func (s *handling) joinThere() error {
 // dialects returns the dialects that this and all outer Handlers write.
 func (s *handling) dialects() (list []*Dialect) {
 	for of := range s.outward() {
-		list = append(list, of.by.Legacy...)
+		list = append(list, of.by.Dialects...)
 	}
 	return list
 }
@@ -332,7 +332,7 @@ func (s *handling) dialects() (list []*Dialect) {
 //
 // It joins what Handler, and outer Handlers, have said of the request to what upstream
 // says in whatever form, as [RestrictHeader] does: a client is told no more than either
-// allows, and nothing twice. Legacy is written of the result, unless upstream says in
+// allows, and nothing twice. Dialects are written of the result, unless upstream says in
 // those fields what remains; then these are lowered in place. A response stays as it is
 // if Handler had nothing to say of the request, or its context has lost its values on
 // the way.
@@ -347,7 +347,7 @@ func (s *handling) dialects() (list []*Dialect) {
 // and reports to OnError what could not be joined: members that mean different things by
 // one name stand next to each other (ErrConflict), and a malformed current field is
 // replaced, since clients ignore it. An older field with more than one number stays as
-// it is, unless Legacy writes it. If the response has an Age, clients ignore all limits
+// it is, unless one of the Dialects writes it. If the response has an Age, clients ignore all limits
 // in it (draft-11 Section 7.3).
 func (m *Middleware) ModifyResponse(resp *http.Response) error {
 	if resp.Request == nil {
@@ -460,7 +460,7 @@ func (s *handling) joinResponse(resp *http.Response) error {
 		err = errors.Join(err, fault, f.Set(h))
 	}
 	for of := range s.outward() {
-		for _, d := range of.by.Legacy {
+		for _, d := range of.by.Dialects {
 			if !d.tells(h) {
 				err = errors.Join(err, d.Set(h, f, o.Now))
 			}

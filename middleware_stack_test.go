@@ -50,7 +50,7 @@ func newRandomStack(rnd *rand.Rand, refuses bool) *randomStack {
 		}
 		for rnd.IntN(2) == 0 {
 			if d := writtenDialects[rnd.IntN(len(writtenDialects))]; d != Draft07 {
-				m.Legacy = append(m.Legacy, d)
+				m.Dialects = append(m.Dialects, d)
 			}
 		}
 		s.middlewares = append(s.middlewares, m)

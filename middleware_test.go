@@ -20,7 +20,7 @@ var errDown = errors.New("the limiter is down")
 
 // limited is a Middleware that lets all requests pass with these fields.
 func limited(t testing.TB, policies, limits string, legacy ...*Dialect) *Middleware {
-	return &Middleware{Take: decide(Decision{Fields: fieldsOf(t, policies, limits)}, nil), Legacy: legacy}
+	return &Middleware{Take: decide(Decision{Fields: fieldsOf(t, policies, limits)}, nil), Dialects: legacy}
 }
 
 // served is what a handler answers, in a header that holds these fields already.
@@ -76,7 +76,7 @@ func TestMiddlewarePanics(t *testing.T) {
 		{"a list of policies, which yields to the current form", Draft06, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			m := &Middleware{Take: decide(Decision{}, nil), Legacy: []*Dialect{XRateLimit, tc.dialect}}
+			m := &Middleware{Take: decide(Decision{}, nil), Dialects: []*Dialect{XRateLimit, tc.dialect}}
 			handle := func() { m.Handler(http.NotFoundHandler()) }
 			if tc.panics {
 				defer func() { require.Contains(t, recover(), "cannot be written beside the current fields") }()

@@ -25,7 +25,7 @@ const manyParams = 16
 //
 //go:noinline
 func ParsePolicies(lines ...string) ([]Policy, error) {
-	return parseList[Policy](policyField, maxMembers, lines)
+	return parseList[Policy](policyField, lines)
 }
 
 // ParseLimits reads the field RateLimit (draft-11 Section 4), as [ParsePolicies] reads
@@ -33,15 +33,15 @@ func ParsePolicies(lines ...string) ([]Policy, error) {
 //
 //go:noinline
 func ParseLimits(lines ...string) ([]Limit, error) {
-	return parseList[Limit](limitField, maxMembers, lines)
+	return parseList[Limit](limitField, lines)
 }
 
-// parseList reads the lines of a field as one List, which may have no more than
-// that number of members. Its exported callers are not inlined: seen from another
-// package, the argument of a generic function escapes to the heap.
-func parseList[T Policy | Limit](field *fieldDef, most int, lines []string) ([]T, error) {
+// parseList reads the lines of a field as one List. Its exported callers are not
+// inlined: seen from another package, the argument of a generic function escapes to the
+// heap.
+func parseList[T Policy | Limit](field *fieldDef, lines []string) ([]T, error) {
 	var p parser
-	p.field, p.most, p.item = field, most, -1
+	p.field, p.item = field, -1
 	var list []T
 	for p.next(lines) {
 		if list == nil {
@@ -57,7 +57,7 @@ func parseList[T Policy | Limit](field *fieldDef, most int, lines []string) ([]T
 	}
 	switch {
 	case p.Cut:
-		list, err := parseList[T](field, most, join(lines))
+		list, err := parseList[T](field, join(lines))
 		return list, unjoin(err, lines)
 	case p.err != nil:
 		return nil, p.fieldError()
@@ -151,7 +151,6 @@ func (m *member) limit(l *Limit) {
 type parser struct {
 	sf.Scanner // of the current line
 	field      *fieldDef
-	most       int // how many members are allowed
 	line       int // the index of the current line
 	i          int // the offset behind the current member
 	item       int // the index of the current member, -1 before the first
@@ -196,7 +195,7 @@ func (p *parser) next(lines []string) bool {
 		m.seen, m.bad, m.unit, m.key, m.params = 0, 0, "", nil, nil
 	}
 	p.item++
-	if p.item == p.most && p.i < len(p.Text) && p.Text[p.i] != ',' {
+	if p.item == maxMembers && p.i < len(p.Text) && p.Text[p.i] != ',' {
 		return p.fail(p.i, "", ErrTooMany)
 	}
 	return p.readMember()
@@ -431,31 +430,4 @@ func (p *parser) indexParam(key string) int {
 		return i
 	}
 	return -1
-}
-
-// UnmarshalText reads exactly one member, as [ParsePolicies] does: without one the error
-// wraps ErrMissing, with several ErrTooMany. On error p is as it was.
-func (p *Policy) UnmarshalText(text []byte) error {
-	list, err := parseList[Policy](policyField, 1, []string{string(text)})
-	return setOnly(p, list, err, PolicyField, len(text))
-}
-
-// UnmarshalText reads exactly one member, as [ParseLimits] does: without one the error
-// wraps ErrMissing, with several ErrTooMany. On error l is as it was.
-func (l *Limit) UnmarshalText(text []byte) error {
-	list, err := parseList[Limit](limitField, 1, []string{string(text)})
-	return setOnly(l, list, err, LimitField, len(text))
-}
-
-// setOnly sets *v to the only member of a list, which was parsed from a text of
-// that length. On error, or if the list is empty, *v stays as it is.
-func setOnly[T any](v *T, list []T, err error, field string, length int) error {
-	if err != nil {
-		return err
-	}
-	if len(list) == 0 {
-		return &FieldError{Field: field, Offset: length, Item: -1, Err: ErrMissing}
-	}
-	*v = list[0]
-	return nil
 }

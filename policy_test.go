@@ -105,42 +105,9 @@ func TestParamsGet(t *testing.T) {
 	require.False(t, ok)
 }
 
-func TestUnmarshalText(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		text string
-		want error
-	}{
-		{"one member", ` "a";q=1 `, nil},
-		{"nothing", ``, &FieldError{Field: PolicyField, Item: -1, Err: ErrMissing}},
-		{"spaces", `  `, &FieldError{Field: PolicyField, Offset: 2, Item: -1, Err: ErrMissing}},
-		{"two members", `"a";q=1, "b";q=2`, &FieldError{Field: PolicyField, Offset: 9, Item: 1, Err: ErrTooMany}},
-		{"two members, the second malformed", `"a";q=1, b`, &FieldError{Field: PolicyField, Offset: 9, Item: 1, Err: ErrTooMany}},
-		{"a trailing comma", `"a";q=1,`, &FieldError{Field: PolicyField, Offset: 8, Item: 1, Err: ErrSyntax}},
-		{"malformed", `"a";q`, &FieldError{Field: PolicyField, Offset: 4, Param: "q", Err: ErrType}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			before := Policy{Name: "before", Quota: 7}
-			got := before
-			err := got.UnmarshalText([]byte(tc.text))
-			require.Equal(t, tc.want, err)
-			if err != nil {
-				require.Equal(t, before, got)
-			} else {
-				require.Equal(t, Policy{Name: "a", Quota: 1}, got)
-			}
-		})
-	}
-}
-
 func TestInvalidString(t *testing.T) {
 	require.Equal(t, `<invalid: ratelimit: member 1 of RateLimit-Policy: parameter q: out of range, it has to be an Integer from 0>`, Policy{Quota: -2}.String())
 	require.Equal(t, `<invalid: ratelimit: member 1 of RateLimit: parameter r: out of range, it has to be an Integer from 0>`, Limit{Remaining: -2}.String())
 	require.Equal(t, `"a";w=60`, Policy{Name: "a", Quota: Unknown, Window: SecondsOf(60)}.String(), "not a member: q is missing")
 	require.Equal(t, `"a";t=60`, Limit{Name: "a", Remaining: Unknown, Reset: SecondsOf(60)}.String(), "not a member: r is missing")
-}
-
-func TestLogValue(t *testing.T) {
-	require.Equal(t, `"a";q=1`, Policy{Name: "a", Quota: 1}.LogValue().String())
-	require.Equal(t, `"a";t=60`, Limit{Name: "a", Remaining: Unknown, Reset: SecondsOf(60)}.LogValue().String())
 }

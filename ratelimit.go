@@ -59,10 +59,13 @@ func lower(a, b int64) int64 {
 type Fields struct {
 	Policies []Policy `json:"policies,omitempty"` // the members of RateLimit-Policy, or what older fields announce; nil is absent
 	Limits   []Limit  `json:"limits,omitempty"`   // the members of RateLimit, or what older fields report; nil is absent
-	// Dialect names the form that was read: "ratelimit" for the current fields,
-	// "draft-next" for those of the draft that follows, another name for older fields,
-	// such as "x-ratelimit" (see [ParseAny]), "" if nothing was found. It is not
-	// written.
+	// Dialect names the form that was read (see [ParseAny]). It is not written.
+	//
+	//   - "ratelimit": the current fields.
+	//   - "ratelimit-lenient": current fields that [Parse] refuses.
+	//   - "ratelimit-next": the form of the draft that follows draft-11.
+	//   - "draft-00" to "draft-07", "x-ratelimit", "github" and others: older fields.
+	//   - "": nothing was found.
 	Dialect string `json:"dialect,omitempty"`
 	// Guessed is true if nothing told the unit of a reset or a window in older fields,
 	// so that it was guessed: see [LegacyOptions.Reset]. It is not written.

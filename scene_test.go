@@ -151,7 +151,7 @@ func readLevel(t testing.TB, clauses, body string) *level {
 					require.Equal(t, acme.Name, name)
 					d = acme
 				}
-				l.Legacy = append(l.Legacy, d)
+				l.Dialects = append(l.Dialects, d)
 			}
 		default:
 			require.Empty(t, clause, "no clause of a limiter")
@@ -307,8 +307,8 @@ func (s *scene) run(t *testing.T) {
 		return
 	}
 	for _, l := range s.limiters { // this has no effect any more
-		clear(l.Legacy)
-		l.OnError, l.Take, l.Legacy = nil, nil, nil
+		clear(l.Dialects)
+		l.OnError, l.Take, l.Dialects = nil, nil, nil
 	}
 	s.requireAnswer(t, serve(), header, document)
 	if s.closed = len(s.hears) > 0; s.closed { // OnError answers in place of the next handler, and of the refusal

@@ -1,8 +1,6 @@
 package ratelimit
 
 import (
-	"log/slog"
-
 	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -182,7 +180,7 @@ func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string,
 //   - Values in Params have a type that is listed at [Param] (ErrType), and can be
 //     written (ErrSyntax, ErrRange).
 func (p Policy) Validate() error {
-	_, err := p.AppendText(nil)
+	_, err := AppendPolicies(nil, p)
 	return err
 }
 
@@ -193,22 +191,12 @@ func (p Policy) String() string {
 	return memberString(b, PolicyField, param, err)
 }
 
-// LogValue returns the text of [Policy.String], partition key included.
-func (p Policy) LogValue() slog.Value { return slog.StringValue(p.String()) }
-
-// AppendText appends p to b as [AppendPolicies] does.
-func (p Policy) AppendText(b []byte) ([]byte, error) { return AppendPolicies(b, p) }
-
-// MarshalText returns p as a member of RateLimit-Policy; on error, that of
-// [Policy.Validate], nil.
-func (p Policy) MarshalText() ([]byte, error) { return p.AppendText(nil) }
-
 // Validate returns nil if l can be written as a member of RateLimit, else the first rule
 // that it breaks, as a [*FieldError] with Offset -1. The rules are those of
 // [Policy.Validate]; Remaining and Reset are from 0 to MaxInteger, and no key in Params
 // is r, t or pk.
 func (l Limit) Validate() error {
-	_, err := l.AppendText(nil)
+	_, err := AppendLimits(nil, l)
 	return err
 }
 
@@ -218,16 +206,6 @@ func (l Limit) String() string {
 	b, param, err := l.append(nil, true)
 	return memberString(b, LimitField, param, err)
 }
-
-// LogValue returns the text of [Limit.String], partition key included.
-func (l Limit) LogValue() slog.Value { return slog.StringValue(l.String()) }
-
-// AppendText appends l to b as [AppendLimits] does.
-func (l Limit) AppendText(b []byte) ([]byte, error) { return AppendLimits(b, l) }
-
-// MarshalText returns l as a member of RateLimit; on error, that of [Limit.Validate],
-// nil.
-func (l Limit) MarshalText() ([]byte, error) { return l.AppendText(nil) }
 
 // memberString returns the String of a member, given the result of its append.
 func memberString(b []byte, field, param string, err error) string {

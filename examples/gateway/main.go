@@ -44,7 +44,16 @@ func configure(args []string, now func() time.Time, stderr io.Writer) (addr stri
 	}
 	flags.StringVar(&addr, "addr", "localhost:8081", "address to listen on")
 	policy := ratelimit.Policy{Name: "gateway", Quota: 5, Window: ratelimit.SecondsOf(10)}
-	flags.TextVar(&policy, "policy", policy, "the gateway's policy, a member of RateLimit-Policy in requests, with a window")
+	flags.Func("policy", "the gateway's policy, a `member` of RateLimit-Policy in requests, with a window (default "+policy.String()+")", func(line string) error {
+		list, err := ratelimit.ParsePolicies(line)
+		if err == nil && len(list) != 1 {
+			err = errors.New("one policy is needed")
+		}
+		if err == nil {
+			policy = list[0]
+		}
+		return err
+	})
 	if err := flags.Parse(args); err != nil {
 		return "", nil, err
 	}

@@ -23,9 +23,9 @@ type api struct {
 // handler puts the api in front of next.
 func (a *api) handler(next http.Handler) http.Handler {
 	m := ratelimit.Middleware{
-		Take:    a.take,
-		Legacy:  []*ratelimit.Dialect{ratelimit.XRateLimit}, // for old clients
-		OnError: a.failed,
+		Take:     a.take,
+		Dialects: []*ratelimit.Dialect{ratelimit.XRateLimit}, // for old clients
+		OnError:  a.failed,
 	}
 	limited := m.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -122,9 +122,9 @@ func formName(dialect string) string {
 	switch dialect {
 	case "ratelimit":
 		return "current form (draft-08 to draft-11)"
-	case "draft-08":
+	case "ratelimit-lenient":
 		return "current form (draft-08 to draft-11), with values that strict clients refuse"
-	case "draft-next":
+	case "ratelimit-next":
 		return "form of the editors' copy after draft-11"
 	}
 	return "older form: " + Clip(dialect)

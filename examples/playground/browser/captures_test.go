@@ -137,7 +137,7 @@ func requireReport(t *testing.T, want report, got rendered) {
 	t.Helper()
 	require.Contains(t, got.Heading, want.Status)
 	form := want.Dialect
-	if form == "ratelimit" || form == "draft-08" {
+	if form == "ratelimit" || form == "ratelimit-lenient" {
 		form = "current form (draft-08 to draft-11)"
 	}
 	require.Contains(t, got.Heading, form)

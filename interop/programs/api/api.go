@@ -28,7 +28,7 @@ func New(client *redis.Client) http.Handler {
 			}
 			return decide(result), nil
 		},
-		Legacy: []*ratelimit.Dialect{ratelimit.XRateLimitUnix},
+		Dialects: []*ratelimit.Dialect{ratelimit.XRateLimitUnix},
 		OnError: func(_ http.ResponseWriter, _ *http.Request, err error) bool {
 			log.Print("without a limit: ", err)
 			return false

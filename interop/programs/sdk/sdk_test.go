@@ -53,7 +53,7 @@ func (a *api) take(r *http.Request) (ratelimit.Decision, error) {
 func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 	time.Sleep(10 * time.Millisecond)
 	w := httptest.NewRecorder()
-	limiter := &ratelimit.Middleware{Take: a.take, Legacy: []*ratelimit.Dialect{ratelimit.XRateLimit}}
+	limiter := &ratelimit.Middleware{Take: a.take, Dialects: []*ratelimit.Dialect{ratelimit.XRateLimit}}
 	limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.status != 0 {
 			w.WriteHeader(a.status)
