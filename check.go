@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -38,14 +37,29 @@ import (
 //     is no Date.
 //   - What several responses show: see [Sequence].
 func Check(resp *http.Response) []Finding {
+	var findings []Finding
+	for _, b := range check(resp) {
+		findings = append(findings, b.Finding)
+	}
+	return findings
+}
+
+// A breach is a finding with its rule.
+type breach struct {
+	Finding
+	rule checkRule
+}
+
+// check is Check.
+func check(resp *http.Response) []breach {
 	if resp == nil {
 		return nil
 	}
 	c := checker{resp: resp, h: resp.Header, clock: readClock(resp.Header, time.Time{})}
 	if parseNextLimits(c.h[limitKey]) != nil {
-		c.add(rules[ruleNext], LimitField, -1)
+		c.add(ruleNext, LimitField, -1)
 		c.retryAfter() // its form is that of RFC 9110, whatever the draft
-		return c.findings
+		return c.breaches
 	}
 	var policyErr, limitErr error
 	c.fields.Policies, policyErr = ParsePolicies(c.h[policyKey]...)
@@ -58,7 +72,7 @@ func Check(resp *http.Response) []Finding {
 	c.response()
 	c.retryAfter()
 	c.older()
-	return c.findings
+	return c.breaches
 }
 
 // A checker collects the findings of one response.
@@ -67,12 +81,15 @@ type checker struct {
 	h        http.Header
 	clock    text.Clock
 	fields   Fields
-	findings []Finding
+	breaches []breach
 }
 
-// add notes a finding.
-func (c *checker) add(r rule, field string, item int) {
-	c.findings = append(c.findings, Finding{r.id, r.level, field, item, r.message})
+// add notes that a rule is broken by a member of a field, or by the field if item is -1.
+func (c *checker) add(r checkRule, field string, item int) { c.addAbout(r, field, item, "") }
+
+// addAbout is add for a rule whose message leaves something open.
+func (c *checker) addAbout(r checkRule, field string, item int, about string) {
+	c.breaches = append(c.breaches, breach{r.at(FieldError{Field: field, Line: -1, Offset: -1, Item: item}, about), r})
 }
 
 // list checks that a field can be parsed, and that it has a member. members is
@@ -81,45 +98,39 @@ func (c *checker) list(field *fieldDef, members int, err error) {
 	var e *FieldError
 	switch {
 	case errors.As(err, &e):
-		r := malformed(field, e, c.h[field.key])
-		r.message = fmt.Sprintf("line %d, byte %d: %s", e.Line+1, e.Offset+1, r.message)
-		c.add(r, field.name, e.Item)
+		r, about := malformed(field, e, c.h[field.key])
+		c.breaches = append(c.breaches, breach{r.at(*e, about), r})
 	case len(c.h[field.key]) > 0 && members == 0:
-		r := rules[ruleEmpty]
-		r.id = field.listRule
-		c.add(r, field.name, -1)
+		c.add(ruleEmpty, field.name, -1)
 	}
 }
 
-// malformed returns the rule that a field breaks, given the error of parsing it.
-func malformed(field *fieldDef, e *FieldError, lines []string) rule {
-	with := func(r rule, id, form string) rule {
-		r.id = id
-		return r.with(form)
-	}
+// malformed returns the rule that a field breaks, given the error of parsing it, and what
+// its message is about.
+func malformed(field *fieldDef, e *FieldError, lines []string) (r checkRule, about string) {
 	before, rest := lines[e.Line][:e.Offset], lines[e.Line][e.Offset:]
 	def := field.find(e.Param)
 	switch {
 	case e.Err == ErrMissing:
-		return with(rules[ruleMissing], field.missingRule, e.Param)
+		return ruleMissing, e.Param
 	case def != nil && (e.Err == ErrType || e.Err == ErrRange):
-		return with(rules[ruleParam], def.formRule, def.key+" as "+def.form)
+		return ruleParam, def.key + " as " + def.form
 	case e.Err == ErrType && field == policyField && rest != "" && text.Is(rest[0], text.Digit):
-		return with(rules[ruleDraft06], field.nameRule, "")
+		return ruleDraft06, ""
 	case field == limitField && strings.HasPrefix(rest, "=") && text.IsToken(text.Trim(before)):
-		return with(rules[ruleDraft07], field.listRule, "")
+		return ruleDraft07, ""
 	case e.Err == ErrType:
-		return with(rules[ruleToken], field.nameRule, "")
+		return ruleToken, ""
 	case e.Err == ErrTooMany:
-		return with(rules[ruleMany], field.listRule, "")
+		return ruleMany, ""
 	}
-	return with(rules[ruleMalformed], field.listRule, "")
+	return ruleMalformed, ""
 }
 
 // policies checks each policy on its own.
 func (c *checker) policies() {
 	if i := repeated(c.fields.Policies); i > 0 {
-		c.add(rules[ruleTwice], PolicyField, i)
+		c.add(ruleTwice, PolicyField, i)
 	}
 	empty := emptyUnits(c.h[policyKey])
 	for i := range c.fields.Policies {
@@ -128,15 +139,15 @@ func (c *checker) policies() {
 		switch p.Unit {
 		case "":
 			if empty[i] {
-				c.add(rules[ruleEmptyUnit], PolicyField, i)
+				c.add(ruleEmptyUnit, PolicyField, i)
 			}
 		case Requests, ContentBytes, ConcurrentRequests:
 		case requestAlias:
-			c.add(rules[ruleAlias], PolicyField, i)
+			c.add(ruleAlias, PolicyField, i)
 		case "tokens", "cost", "percent": // of language models, of GraphQL, and of those who tell no number
-			c.add(rules[ruleUsedUnit], PolicyField, i)
+			c.add(ruleUsedUnit, PolicyField, i)
 		default:
-			c.add(rules[ruleUnit], PolicyField, i)
+			c.add(ruleUnit, PolicyField, i)
 		}
 	}
 }
@@ -155,7 +166,7 @@ func emptyUnits(lines []string) map[int]bool {
 // limits checks each limit on its own.
 func (c *checker) limits() {
 	if i := repeated(c.fields.Limits); i > 0 {
-		c.add(rules[ruleTwice], LimitField, i)
+		c.add(ruleTwice, LimitField, i)
 	}
 	for i := range c.fields.Limits {
 		l := &c.fields.Limits[i]
@@ -166,19 +177,21 @@ func (c *checker) limits() {
 // member checks a member by the rules that policies and limits share.
 func (c *checker) member(field *fieldDef, i int, name string, key []byte, params Params) {
 	if name == "" {
-		r := rules[ruleNameless]
-		r.id = field.nameRule
-		c.add(r, field.name, i)
+		c.add(ruleNameless, field.name, i)
 	}
-	foreign := func(p Param) bool { return otherField(p.Key) != nil }
+	foreign := func(p Param) bool { return policyField.find(p.Key) != nil || limitField.find(p.Key) != nil }
 	if slices.ContainsFunc(params, func(p Param) bool { return !prefixed(p.Key) && !foreign(p) }) {
-		c.add(rules[rulePrefix], field.name, i)
+		c.add(rulePrefix, field.name, i)
 	}
 	if at := slices.IndexFunc(params, foreign); at >= 0 {
-		c.add(otherField(params[at].Key).with(params[at].Key), field.name, i)
+		rule, key := ruleOfLimit, params[at].Key // no parameter of a field is among its extension parameters
+		if policyField.find(key) != nil {
+			rule = ruleOfPolicy
+		}
+		c.addAbout(rule, field.name, i, key)
 	}
 	if personal(key) {
-		c.add(rules[rulePersonal], field.name, i)
+		c.add(rulePersonal, field.name, i)
 	}
 }
 
@@ -191,19 +204,6 @@ func prefixed(key string) bool {
 		return true
 	}
 	return strings.IndexAny(key, "-_.") > 0
-}
-
-// otherField returns the rule that an extension parameter breaks because its key is
-// one that the other field defines, or nil. No parameter that a field defines is
-// among its extension parameters.
-func otherField(key string) *rule {
-	switch {
-	case policyField.find(key) != nil:
-		return &rules[ruleOfPolicy]
-	case limitField.find(key) != nil:
-		return &rules[ruleOfLimit]
-	}
-	return nil
 }
 
 // personal reports whether a partition key looks like an IP address, with or
@@ -241,19 +241,19 @@ func (c *checker) joins() {
 		switch {
 		case p != &noPolicy:
 			if l.Remaining > p.Quota {
-				c.add(rules[ruleQuota], LimitField, i)
+				c.add(ruleQuota, LimitField, i)
 			}
 		case len(c.fields.Policies) > 0:
-			c.add(rules[ruleOrphan], LimitField, i)
+			c.add(ruleOrphan, LimitField, i)
 		}
 		switch late := overdue(l, p); {
 		case late && l.Reset.n >= older.LeastUnix:
-			c.add(rules[ruleMoment], LimitField, i)
+			c.add(ruleMoment, LimitField, i)
 		case late:
-			c.add(rules[ruleReset], LimitField, i)
+			c.add(ruleReset, LimitField, i)
 		}
 		if invites(l, p, shortest[p.Unit.canonical()]) {
-			c.add(rules[ruleRatio], LimitField, i)
+			c.add(ruleRatio, LimitField, i)
 		}
 	}
 }
@@ -313,21 +313,19 @@ func (c *checker) response() {
 	storable := c.storable()
 	for _, field := range [...]*fieldDef{policyField, limitField} {
 		if trailers[field.key] {
-			r := rules[ruleTrailer]
-			r.id = field.trailerRule
-			c.add(r, field.name, -1)
+			c.add(ruleTrailer, field.name, -1)
 		}
 		if len(c.h[field.key]) == 0 {
 			continue
 		}
 		if redirection {
-			c.add(rules[ruleRedirection], field.name, -1)
+			c.add(ruleRedirection, field.name, -1)
 		}
 		switch {
 		case c.clock.Stored:
-			c.add(rules[ruleCached], field.name, -1)
+			c.add(ruleCached, field.name, -1)
 		case storable:
-			c.add(rules[ruleStorable], field.name, -1)
+			c.add(ruleStorable, field.name, -1)
 		}
 	}
 }
@@ -382,11 +380,11 @@ func (c *checker) retryAfter() {
 		}
 	}
 	if len(lines) > 0 && !standard {
-		c.add(rules[ruleRetryForm], retryAfterKey, -1)
+		c.add(ruleRetryForm, retryAfterKey, -1)
 	}
 	least, ok := c.fields.RetryAfter().Duration()
 	if ok && found && asked.wait(c.clock.Made()) < least { // a date without Date is as far away as can be
-		c.add(rules[ruleRetryEarly], retryAfterKey, -1)
+		c.add(ruleRetryEarly, retryAfterKey, -1)
 	}
 }
 
@@ -407,9 +405,9 @@ func (c *checker) older() {
 		remaining, reset := c.agrees(l)
 		switch {
 		case !remaining:
-			c.add(rules[ruleOlder], olderKey(fields, &old, l.Name, older.Remaining), -1)
+			c.add(ruleOlder, olderKey(fields, &old, l.Name, older.Remaining), -1)
 		case !reset && l.Remaining != Unknown: // else the current fields have no member for it
-			c.add(rules[ruleOlder], olderKey(fields, &old, l.Name, older.Reset), -1)
+			c.add(ruleOlder, olderKey(fields, &old, l.Name, older.Reset), -1)
 		}
 	}
 	blamed := map[string]bool{} // one field may hold many quotas
@@ -420,7 +418,7 @@ func (c *checker) older() {
 		}
 		if key := olderKey(fields, &old, p.Name, older.Quota); !blamed[key] {
 			blamed[key] = true
-			c.add(rules[ruleOlder], key, -1)
+			c.add(ruleOlder, key, -1)
 		}
 	}
 }

@@ -22,25 +22,40 @@ func (l Level) String() string {
 	return "note"
 }
 
-// A Finding is a rule that a response breaks.
+// A Finding is a rule that a response breaks, or that several break together.
 type Finding struct {
 	Rule    string // the id of the rule in CONFORMANCE.md, such as "P16"
 	Level   Level  // how much it matters
-	Field   string // the field at fault, such as "RateLimit"; of an older one the key in http.Header
+	Field   string // the field at fault, such as "RateLimit"; the key in http.Header if it is an older field
+	Line    int    // the index of the field line at fault, from 0; -1 if there is none
+	Offset  int    // the byte of the line where the fault is, from 0; -1 if there is none
 	Item    int    // the index of the member at fault over all lines, from 0; -1 if there is none
 	Message string // what to do, in one sentence, without the content of a field
 }
 
-// A rule is a rule that Check checks. CONFORMANCE.md has a row for each.
+// String returns the finding in one line, as in
+//
+//	P16 (must) member 1 of RateLimit-Policy, line 1, byte 14: write the parameter w as …
+//
+// It counts from 1.
+func (f Finding) String() string {
+	at := FieldError{Field: f.Field, Line: f.Line, Offset: f.Offset, Item: f.Item}
+	return f.Rule + " (" + f.Level.String() + ") " + at.place() + ": " + f.Message
+}
+
+// A rule is a rule that Check or a Sequence checks. CONFORMANCE.md has a row for each.
 type rule struct {
-	id      string // "" if the fieldDef or the paramDef has the id
+	id      string // "" if it depends on the field: see checkRule.id
 	level   Level
 	message string // with %s for the parameter
 }
 
-// The indices of the rules, in the order in which Check checks them.
+// A checkRule is the index of a rule in checkRules.
+type checkRule int
+
+// The rules in the order in which Check checks them.
 const (
-	ruleNext = iota
+	ruleNext checkRule = iota
 	ruleMissing
 	ruleParam
 	ruleToken
@@ -73,7 +88,8 @@ const (
 	ruleOlder
 )
 
-var rules = [...]rule{
+// checkRules are the rules that Check checks.
+var checkRules = [...]rule{
 	ruleNext: {"D8", LevelNote, "write what remains as " + remainingKey + " and the reset as " + resetKey +
 		", because this is the form of a draft that is not published, which few clients read, and by whose rules nothing is checked"},
 	ruleMissing:   {"", LevelMust, "add the parameter %s, without which strict clients ignore the whole field"},
@@ -109,8 +125,30 @@ var rules = [...]rule{
 	ruleOlder:       {"6-5", LevelShould, "say the same as in RateLimit and RateLimit-Policy, because clients read the one or the other"},
 }
 
-// with returns r about something that its message leaves open.
-func (r rule) with(form string) rule {
-	r.message = strings.Replace(r.message, "%s", form, 1)
-	return r
+// id returns the id of a rule about a field and one of its parameters. field may be nil if
+// the rule does not depend on it.
+func (r checkRule) id(field *fieldDef, param string) string {
+	switch r {
+	case ruleMissing:
+		return field.missingRule
+	case ruleParam:
+		return field.find(param).formRule
+	case ruleToken, ruleDraft06, ruleNameless:
+		return field.nameRule
+	case ruleDraft07, ruleMany, ruleMalformed, ruleEmpty:
+		return field.listRule
+	case ruleTrailer:
+		return field.trailerRule
+	}
+	return checkRules[r].id
+}
+
+// at returns the finding that the rule is broken at a place. about replaces the %s of the
+// message.
+func (r checkRule) at(e FieldError, about string) Finding {
+	return Finding{
+		Rule: r.id(fieldOf(e.Field), e.Param), Level: checkRules[r].level,
+		Field: e.Field, Line: e.Line, Offset: e.Offset, Item: e.Item,
+		Message: strings.Replace(checkRules[r].message, "%s", about, 1),
+	}
 }

@@ -38,13 +38,7 @@ type FieldError struct {
 // to have. It counts from 1, for humans. A parameter that the specification does not
 // define is not named, because its key may be secret too.
 func (e *FieldError) Error() string {
-	b := append([]byte("ratelimit: "), e.where()...)
-	if e.Offset >= 0 {
-		b = append(b, ", line "...)
-		b = strconv.AppendInt(b, int64(e.Line)+1, 10)
-		b = append(b, ", byte "...)
-		b = strconv.AppendInt(b, int64(e.Offset)+1, 10)
-	}
+	b := append([]byte("ratelimit: "), e.place()...)
 	part, form := e.part()
 	b = append(append(b, part...), ": "...)
 	if e.Err != nil {
@@ -59,16 +53,19 @@ func (e *FieldError) Error() string {
 	return string(b)
 }
 
-// where returns the name of the field, with the number of the member before it
-// if there is one.
-func (e *FieldError) where() string {
+// place returns the member, the field, the line and the byte, as far as they are known.
+func (e *FieldError) place() string {
+	s := e.Field
 	switch {
 	case e.Field == "":
-		return "fields of limits"
-	case e.Item < 0:
-		return e.Field
+		s = "fields of limits"
+	case e.Item >= 0:
+		s = "member " + strconv.Itoa(e.Item+1) + " of " + e.Field
 	}
-	return "member " + strconv.Itoa(e.Item+1) + " of " + e.Field
+	if e.Offset >= 0 {
+		s += ", line " + strconv.Itoa(e.Line+1) + ", byte " + strconv.Itoa(e.Offset+1)
+	}
+	return s
 }
 
 // part returns which part of the member is at fault, and the form that this

@@ -156,10 +156,10 @@ func ExampleCheck() {
 		"Retry-After":      {"1"},
 	}})
 	for _, f := range findings {
-		fmt.Printf("%s %v, %s: %s\n", f.Rule, f.Level, f.Field, f.Message)
+		fmt.Println(f)
 	}
 	// Output:
-	// S3 should, Retry-After: let Retry-After be no earlier than the end of the wait of each limit with nothing remaining
+	// S3 (should) Retry-After: let Retry-After be no earlier than the end of the wait of each limit with nothing remaining
 }
 
 // A Gate waits in front of anything: here a function that calls another process.

@@ -175,17 +175,17 @@ func Example_readmeGateway() {
 // A printer prints the errors of a test.
 type printer struct{}
 
-func (printer) Errorf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+func (printer) Error(args ...any) { fmt.Println(args...) }
 
 func Example_readmeCheck() {
 	var t printer
 	resp := &http.Response{Header: http.Header{"Ratelimit": {`burst;r=37`}}}
 	for _, f := range ratelimit.Check(resp) {
 		if f.Level > ratelimit.LevelNote {
-			t.Errorf("%s (%v) %s: %s", f.Rule, f.Level, f.Field, f.Message)
+			t.Error(f)
 		}
 	}
-	// Output: L1 (must) RateLimit: line 1, byte 1: write the name in double quotes, or strict clients ignore the whole field
+	// Output: L1 (must) member 1 of RateLimit, line 1, byte 1: write the name in double quotes, or strict clients ignore the whole field
 }
 
 // A test asks a server often. Here what remains never falls.
@@ -204,9 +204,9 @@ func ExampleSequence() {
 		findings = append(findings, s.Add(resp, sent, time.Now())...)
 	}
 	for _, f := range findings {
-		fmt.Println(f.Rule, f.Level, f.Message)
+		fmt.Println(f)
 	}
-	// Output: L5 should let r fall by what each request costs, because it stays higher than what was spent allows
+	// Output: L5 (should) member 1 of RateLimit: let r fall by what each request costs, because it stays higher than what was spent allows
 }
 
 // A server that moves to the current fields writes them next to those that its clients

@@ -19,15 +19,15 @@ func lawLimiter(t testing.TB, p Policy, l Limit) {
 	require.NoError(t, f.Validate())
 	require.LessOrEqual(t, l.Remaining, p.Quota)
 	require.True(t, !l.Reset.ok || l.Reset.n >= 1, "t is never 0")
-	require.Empty(t, checkRules(t, f, "S5"))
+	require.Empty(t, requireNoFindings(t, f, "S5"))
 	if p.Window.ok {
 		f.Limits[0] = l.Cap(p, tolerance)
-		require.Empty(t, checkRules(t, f))
+		require.Empty(t, requireNoFindings(t, f))
 	}
 }
 
-// checkRules returns what Check finds, but for notes of some rules.
-func checkRules(t testing.TB, f Fields, but ...string) (found []Finding) {
+// requireNoFindings returns what Check finds, but for notes of some rules.
+func requireNoFindings(t testing.TB, f Fields, but ...string) (found []Finding) {
 	t.Helper()
 	resp := &http.Response{StatusCode: 200, Header: http.Header{}}
 	require.NoError(t, f.Set(resp.Header))

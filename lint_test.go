@@ -80,8 +80,11 @@ func lawFinding(t testing.TB, f Finding) {
 	require.NotEmpty(t, f.Field, f.Rule)
 	require.GreaterOrEqual(t, f.Item, -1)
 	require.LessOrEqual(t, f.Item, maxMembers)
-	require.Regexp(t, regexp.MustCompile(`^(line \d+, byte \d+: )?[a-z][^\n]{20,}$`), f.Message)
+	require.Regexp(t, regexp.MustCompile(`^[a-z][^\n]{20,}$`), f.Message)
 	require.NotContains(t, f.Message, "  ")
+	require.GreaterOrEqual(t, f.Line, -1)
+	require.GreaterOrEqual(t, f.Offset, -1)
+	require.Equal(t, f.Line < 0, f.Offset < 0, "a byte is in a line")
 }
 
 func TestCheck(t *testing.T) {
@@ -156,26 +159,26 @@ func TestPersonal(t *testing.T) {
 // Messages say where, and never what the field said.
 func TestCheckMessages(t *testing.T) {
 	for wire, want := range map[string]string{
-		`RateLimit-Policy: "secret";q=1` + "\n" + `RateLimit-Policy: secret;q=1`: "line 2, byte 1: write the name in double quotes, or strict clients ignore the whole field",
-		`RateLimit-Policy: "secret";w=1`:                                         "line 1, byte 1: add the parameter q, without which strict clients ignore the whole field",
-		`RateLimit: "secret";r="secret"`:                                         "line 1, byte 12: write the parameter r as an Integer from 0, or strict clients ignore the whole field",
-		`RateLimit: limit=2, remaining=1, reset=60`:                              "line 1, byte 6: this is the form of draft-07: write an item for each policy, its name in double quotes, and what remains as r",
-		`RateLimit-Policy: limit=2, w=60`:                                        "line 1, byte 6: write what RFC 9651 allows here, or strict clients ignore the whole field",
-		`RateLimit: secret secret`:                                               "line 1, byte 8: write what RFC 9651 allows here, or strict clients ignore the whole field",
-		`RateLimit: 100`:                                                         "line 1, byte 1: write the name in double quotes, or strict clients ignore the whole field",
-		`RateLimit-Policy: 2;w=60`:                                               "line 1, byte 1: this is the form of drafts 04 to 07: write a name in double quotes, and the quota as q",
-		`RateLimit-Policy: "a";q=1, 2;w=60`:                                      "line 1, byte 10: this is the form of drafts 04 to 07: write a name in double quotes, and the quota as q",
-		`RateLimit: "secret";r=1;w=2`:                                            "w belongs to RateLimit-Policy, and clients ignore it here",
-		`RateLimit-Policy: "secret";q=1;t=2`:                                     "t belongs to RateLimit, and clients ignore it here",
-		`RateLimit: "secret";r=1;secret=secret=`:                                 "line 1, byte 27: write what RFC 9651 allows here, or strict clients ignore the whole field",
+		`RateLimit-Policy: "secret";q=1` + "\n" + `RateLimit-Policy: secret;q=1`: "P2 (must) member 2 of RateLimit-Policy, line 2, byte 1: write the name in double quotes, or strict clients ignore the whole field",
+		`RateLimit-Policy: "secret";w=1`:                                         "P6 (must) member 1 of RateLimit-Policy, line 1, byte 1: add the parameter q, without which strict clients ignore the whole field",
+		`RateLimit: "secret";r="secret"`:                                         "L5 (must) member 1 of RateLimit, line 1, byte 12: write the parameter r as an Integer from 0, or strict clients ignore the whole field",
+		`RateLimit: limit=2, remaining=1, reset=60`:                              "L1 (must) member 1 of RateLimit, line 1, byte 6: this is the form of draft-07: write an item for each policy, its name in double quotes, and what remains as r",
+		`RateLimit-Policy: limit=2, w=60`:                                        "P1 (must) member 1 of RateLimit-Policy, line 1, byte 6: write what RFC 9651 allows here, or strict clients ignore the whole field",
+		`RateLimit: secret secret`:                                               "L1 (must) member 1 of RateLimit, line 1, byte 8: write what RFC 9651 allows here, or strict clients ignore the whole field",
+		`RateLimit: 100`:                                                         "L1 (must) member 1 of RateLimit, line 1, byte 1: write the name in double quotes, or strict clients ignore the whole field",
+		`RateLimit-Policy: 2;w=60`:                                               "P2 (must) member 1 of RateLimit-Policy, line 1, byte 1: this is the form of drafts 04 to 07: write a name in double quotes, and the quota as q",
+		`RateLimit-Policy: "a";q=1, 2;w=60`:                                      "P2 (must) member 2 of RateLimit-Policy, line 1, byte 10: this is the form of drafts 04 to 07: write a name in double quotes, and the quota as q",
+		`RateLimit: "secret";r=1;w=2`:                                            "P11 (note) member 1 of RateLimit: w belongs to RateLimit-Policy, and clients ignore it here",
+		`RateLimit-Policy: "secret";q=1;t=2`:                                     "P11 (note) member 1 of RateLimit-Policy: t belongs to RateLimit, and clients ignore it here",
+		`RateLimit: "secret";r=1;secret=secret=`:                                 "L1 (must) member 1 of RateLimit, line 1, byte 27: write what RFC 9651 allows here, or strict clients ignore the whole field",
 	} {
 		findings := Check(responseOf(wire))
 		require.NotEmpty(t, findings)
-		require.Equal(t, want, findings[0].Message, wire)
+		require.Equal(t, want, findings[0].String(), wire)
 	}
 	for _, tc := range lintCases {
 		for _, f := range Check(responseOf(strings.ReplaceAll(tc.wire, "default", "secret"))) {
-			require.NotContains(t, f.Message, "secret")
+			require.NotContains(t, f.String(), "secret")
 		}
 	}
 }
@@ -186,11 +189,7 @@ func TestCheckRules(t *testing.T) {
 	shown := map[rule]bool{}
 	note := func(findings []Finding) {
 		for _, f := range findings {
-			_, message, placed := strings.Cut(f.Message, ": ")
-			if !placed || !strings.HasPrefix(f.Message, "line ") {
-				message = f.Message
-			}
-			shown[rule{f.Rule, f.Level, message}] = true
+			shown[rule{f.Rule, f.Level, f.Message}] = true
 		}
 	}
 	for _, tc := range lintCases {
@@ -201,7 +200,7 @@ func TestCheckRules(t *testing.T) {
 	note(Check(resp))
 
 	var want []string
-	for _, r := range rules {
+	for _, r := range checkRules {
 		ids := map[string]bool{}
 		form := strings.Replace(regexp.QuoteMeta(r.message), "%s", ".*", 1)
 		for s := range shown {

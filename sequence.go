@@ -142,30 +142,26 @@ func (x *exchange) check() {
 	old := dialect == "draft-06" || dialect == "draft-07"
 	least, _ := x.advice.Fields.RetryAfter().Duration()
 	rounded := x.advice.Asked >= least-time.Second
-	for _, f := range Check(x.resp) {
-		of := func(index int) bool { return strings.HasSuffix(f.Message, rules[index].message) }
-		if old && (of(ruleDraft06) || of(ruleDraft07)) || rounded && of(ruleRetryEarly) {
-			f.Level = LevelNote
+	for _, b := range check(x.resp) {
+		if old && (b.rule == ruleDraft06 || b.rule == ruleDraft07) || rounded && b.rule == ruleRetryEarly {
+			b.Level = LevelNote
 		}
-		x.report(f)
+		x.report(b.Finding)
 	}
 }
 
 // add adds a finding about a field and the index of its member. certain reports
 // whether it has no explanation but a fault, given that the client is alone.
-func (x *exchange) add(index int, certain bool, field string, item int) {
-	r := sequenceRules[index]
+func (x *exchange) add(r sequenceRule, certain bool, field string, item int) {
+	f := r.in(field, item)
 	if !certain || !x.Alone {
-		r.level = LevelNote
+		f.Level = LevelNote
 	}
-	x.report(Finding{r.id, r.level, field, item, r.message})
+	x.report(f)
 }
 
 // judge adds a finding that other clients are no explanation of.
-func (x *exchange) judge(index int, field string, item int) {
-	r := sequenceRules[index]
-	x.report(Finding{r.id, r.level, field, item, r.message})
-}
+func (x *exchange) judge(r sequenceRule, field string, item int) { x.report(r.in(field, item)) }
 
 // isCurrent reports whether the numbers are those of RateLimit-Policy and RateLimit.
 func (x *exchange) isCurrent() bool {

@@ -27,9 +27,11 @@ var sequenceRules = [...]rule{
 	ruleFraction: {"6-9", LevelShould, "write a whole number, because many clients read nothing else"},
 }
 
-// The indices of the rules of a Sequence.
+// A sequenceRule is the index of a rule in sequenceRules.
+type sequenceRule int
+
 const (
-	ruleSpent = iota
+	ruleSpent sequenceRule = iota
 	ruleUneven
 	ruleClock
 	ruleStays
@@ -47,6 +49,13 @@ const (
 	ruleNegative
 	ruleFraction
 )
+
+// in returns the finding that the rule is broken by a member of a field, or by the field if
+// item is -1.
+func (r sequenceRule) in(field string, item int) Finding {
+	of := &sequenceRules[r]
+	return Finding{Rule: of.id, Level: of.level, Field: field, Line: -1, Offset: -1, Item: item, Message: of.message}
+}
 
 // terms are what has to stay the same of a policy.
 type terms struct {
@@ -123,12 +132,12 @@ type visit struct {
 
 // A doubt is about the number of a role.
 type doubt struct {
-	rule    int  // its index in sequenceRules
+	rule    sequenceRule
 	certain bool // it has no explanation but a fault, given that the client is alone
 	role    Role
 }
 
-func (v *visit) doubt(rule int, certain bool, role Role) {
+func (v *visit) doubt(rule sequenceRule, certain bool, role Role) {
 	v.doubts = append(v.doubts, doubt{rule, certain, role})
 }
 

@@ -16,7 +16,7 @@ import (
 // A faulty server breaks a rule. It is asked at regular times.
 type faulty struct {
 	name  string
-	rule  int
+	rule  sequenceRule
 	alone Level   // of the finding, for a client that is alone
 	other Level   // and for one that is not
 	every float64 // seconds
@@ -177,7 +177,7 @@ func TestSequenceRules(t *testing.T) {
 	all := faults()
 	rows.WriteString("| Rule | Level, alone | otherwise | What to do |\n|---|---|---|---|\n")
 	for i, r := range sequenceRules {
-		at := slices.IndexFunc(all, func(f faulty) bool { return f.rule == i })
+		at := slices.IndexFunc(all, func(f faulty) bool { return f.rule == sequenceRule(i) })
 		require.GreaterOrEqual(t, at, 0, "nothing breaks %q", r.message)
 		require.Equal(t, r.level, all[at].alone, r.message)
 		other := all[at].other.String()

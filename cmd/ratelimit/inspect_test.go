@@ -654,7 +654,7 @@ func TestLint(t *testing.T) {
 	status, stdout, stderr := inspecting(raw, "-lint")
 	require.Empty(t, stderr)
 	require.Equal(t, plain, status, "a note makes no difference to the status")
-	require.Equal(t, want+`L7 (note) RateLimit, member 1: let t be about the w of the policy at most, because no window lasts that much longer
+	require.Equal(t, want+`L7 (note) member 1 of RateLimit: let t be about the w of the policy at most, because no window lasts that much longer
   "a";r=5;t=9000
   ^
 K1 (note) RateLimit-Policy: send Cache-Control: no-store, or leave the field out, because clients ignore it on a response from a cache
@@ -685,7 +685,7 @@ K1 (note) RateLimit: send Cache-Control: no-store, or leave the field out, becau
 
 	for raw, want := range map[string]string{
 		response(`RateLimit: "a";t=5`): `[{"rule": "L2", "level": "must", "field": "RateLimit", "item": 0,
-			"message": "line 1, byte 1: add the parameter r, without which strict clients ignore the whole field"}]`,
+			"line": 0, "offset": 0, "message": "add the parameter r, without which strict clients ignore the whole field"}]`,
 		clean: `[]`,
 	} {
 		_, stdout, _ = inspecting(raw, "-lint", "-json")

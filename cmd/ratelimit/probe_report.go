@@ -185,7 +185,7 @@ func (r *probeReport) writeText(w io.Writer) error {
 		fmt.Fprintln(&b, "no findings")
 	}
 	for _, f := range r.findings {
-		fmt.Fprintf(&b, "%s (%v) %s: %s\n", f.Rule, f.Level, report.FindingOf(f).Place(), f.Message)
+		fmt.Fprintln(&b, f)
 	}
 	for _, rule := range r.seen.notSeen() {
 		fmt.Fprintf(&b, "not seen: %s\n", rule)

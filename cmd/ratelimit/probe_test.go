@@ -110,8 +110,8 @@ func TestProbe(t *testing.T) {
 			"6 sent, 6 answered, 1 refused; a request was refused", `"a"`, "[########--] r=4 t=60", "refused, wait 60s",
 			"no findings", "not seen: resets go down with the clock", "not seen: older and current fields agree",
 		}},
-		"never spent":            {static, nil, 1, []string{"30 sent, 30 answered, 0 refused; all requests are sent", "L5 (should) RateLimit, member 1", "not seen: a refusal comes"}},
-		"never spent, but lent":  {static, []string{"-shared"}, 0, []string{"L5 (note) RateLimit, member 1"}},
+		"never spent":            {static, nil, 1, []string{"30 sent, 30 answered, 0 refused; all requests are sent", "L5 (should) member 1 of RateLimit", "not seen: a refusal comes"}},
+		"never spent, but lent":  {static, []string{"-shared"}, 0, []string{"L5 (note) member 1 of RateLimit"}},
 		"nothing is said":        {http.NotFoundHandler(), []string{"-n", "2"}, 0, []string{"no rate limits found", "2 sent", "no findings"}},
 		"a refusal without word": {bare, nil, 1, []string{"1 sent", "6585-4 (should)", "refused, it does not say for how long"}},
 	} {

@@ -64,15 +64,13 @@ type Finding struct {
 	Rule    string `json:"rule"`
 	Level   string `json:"level"`
 	Field   string `json:"field"`
+	Line    *int   `json:"line,omitzero"`   // from 0; nil if no line is at fault
+	Offset  *int   `json:"offset,omitzero"` // of the byte in it, from 0
 	Item    *int   `json:"item,omitzero"`
 	Message string `json:"message"`
 
-	level  ratelimit.Level
-	key    string // of the field in http.Header
-	remedy string // Message without the place
-	line   int    // of the field, and the byte in it, from 0
-	offset int
-	placed bool // whether Message says line and offset
+	level ratelimit.Level
+	key   string // of the field in http.Header
 }
 
 // Check sets the findings about the response that the report is about. They are not
@@ -92,18 +90,10 @@ func FindingOf(f ratelimit.Finding) Finding {
 	if f.Item >= 0 {
 		out.Item = &f.Item
 	}
-	out.locate()
-	return out
-}
-
-// locate takes the place out of the message, which is the only one to say it.
-func (f *Finding) locate() {
-	n, err := fmt.Sscanf(f.Message, "line %d, byte %d: ", &f.line, &f.offset)
-	f.remedy, f.placed = f.Message, err == nil && n == 2
-	if f.placed {
-		f.line, f.offset = f.line-1, f.offset-1
-		_, f.remedy, _ = strings.Cut(f.Message, ": ")
+	if f.Offset >= 0 {
+		out.Line, out.Offset = &f.Line, &f.Offset
 	}
+	return out
 }
 
 // Doubtful reports whether something in the response is malformed, or a finding is
@@ -148,7 +138,7 @@ func (r *Report) Faults() []Fault {
 		for i, finding := range r.Findings {
 			if !told[i] && finding.about(m) {
 				told[i] = true
-				f.Level, f.Rule, f.Remedy = finding.Level, finding.Rule, finding.remedy
+				f.Level, f.Rule, f.Remedy = finding.Level, finding.Rule, finding.Message
 				break
 			}
 		}
@@ -165,15 +155,18 @@ func (r *Report) Faults() []Fault {
 
 // about reports whether a finding is about what is malformed there.
 func (f Finding) about(m Malformed) bool {
-	return f.placed && f.key == m.key && f.line == m.Line && f.offset == m.Offset
+	return f.Offset != nil && f.key == m.key && *f.Line == m.Line && *f.Offset == m.Offset
 }
 
 // fault returns a finding as a fault, with the line that it is about.
 func (r *Report) fault(f Finding) Fault {
-	out := Fault{Level: f.Level, Rule: f.Rule, Place: f.Place(), Remedy: f.remedy, Offset: -1, rank: int(f.level)}
+	out := Fault{Level: f.Level, Rule: f.Rule, Place: place(f.Field, f.Item), Remedy: f.Message, Offset: -1, rank: int(f.level)}
 	lines := r.response.Header.Values(f.key)
-	line, offset := f.line, f.offset
-	if !f.placed && f.Item != nil {
+	line, offset := 0, 0
+	switch {
+	case f.Offset != nil:
+		line, offset = *f.Line, *f.Offset
+	case f.Item != nil:
 		line, offset = memberAt(lines, *f.Item)
 	}
 	if line < len(lines) && offset <= len(lines[line]) {
@@ -182,15 +175,12 @@ func (r *Report) fault(f Finding) Fault {
 	return out
 }
 
-// Place returns the field, with the number of the member.
-func (f Finding) Place() string { return place(f.Field, f.Item) }
-
 // place returns a field, with the number of its member.
 func place(field string, item *int) string {
 	if item == nil {
 		return field
 	}
-	return fmt.Sprintf("%s, member %d", field, *item+1)
+	return fmt.Sprintf("member %d of %s", *item+1, field)
 }
 
 // memberAt returns the line of a list on which a member is, and the offset at which

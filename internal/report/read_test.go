@@ -187,10 +187,10 @@ func TestLines(t *testing.T) {
 func TestFaults(t *testing.T) {
 	for text, want := range map[string][]string{
 		"HTTP/1.1 200 OK\nX-RateLimit-Remaining: 2 of 5\nRateLimit-Policy: \"a\";q=5;w=60, \"a, b\";q=1;w=0\nRateLimit: \"a\";r=1;t=5, \"c\";r=x\nRetry-After: soon": {
-			"must L5 RateLimit, member 2 4:19", "malformed  X-RateLimit-Remaining 2:0",
-			"must P16 RateLimit-Policy, member 2 3:27", "must 9110-10.2.3 Retry-After 5:0",
+			"must L5 member 2 of RateLimit 4:19", "malformed  X-RateLimit-Remaining 2:0",
+			"must P16 member 2 of RateLimit-Policy 3:27", "must 9110-10.2.3 Retry-After 5:0",
 		},
-		`RateLimit-Policy: "a";q=5;w=60, "b";q=1;qu="points"`: {"should P15 RateLimit-Policy, member 2 1:14"},
+		`RateLimit-Policy: "a";q=5;w=60, "b";q=1;qu="points"`: {"should P15 member 2 of RateLimit-Policy 1:14"},
 	} {
 		r, err := Read("paste", text)
 		require.NoError(t, err)
