@@ -178,9 +178,8 @@ func TestAdviseOptions(t *testing.T) {
 		require.Equal(t, want, adviceSummary(Advisor{MaxWait: most}.Advise(exhausted, arrival)), most)
 	}
 	own := Advisor{Legacy: LegacyOptions{
-		Dialects: []*Dialect{{Name: "acme", Fields: []DialectField{
-			{Name: "Acme-Left", Role: RoleRemaining}, {Name: "Acme-End", Role: RoleReset, Format: TimeUnix},
-		}}},
+		Dialects: []*Dialect{mustDialect("acme",
+			DialectField{Name: "Acme-Left", Role: RoleRemaining}, DialectField{Name: "Acme-End", Role: RoleReset, Format: TimeUnix})},
 		Name: "acme",
 		Now:  arrival.Add(-time.Hour), // ignored
 	}}

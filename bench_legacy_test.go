@@ -77,7 +77,7 @@ var benchmarkHeaders = []struct {
 }
 
 func TestParseAnyAllocations(t *testing.T) {
-	mine := &Dialect{Name: "mine", Fields: []DialectField{{Name: "Acme-Left", Role: RoleRemaining}}}
+	mine := mustDialect("mine", DialectField{Name: "Acme-Left", Role: RoleRemaining})
 	for _, tt := range benchmarkHeaders {
 		for _, o := range []LegacyOptions{{Now: late}, {Now: late, Dialects: []*Dialect{mine}}} {
 			got, err := ParseAny(tt.h, o)

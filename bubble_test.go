@@ -91,9 +91,9 @@ func TestUnixInBubble(t *testing.T) {
 		Policies: []Policy{{Name: "core", Quota: 1, Window: SecondsOf(60)}},
 		Limits:   []Limit{{Name: "core", Reset: SecondsOf(30)}},
 	}
-	for _, d := range []*Dialect{GitHub, XRateLimitUnix, Twitter, GitLab, XRateLimit, XRateLimitDate, OpenAI} {
+	for _, d := range []*Dialect{GitHub, XRateLimitUnix, &twitter, &gitLab, XRateLimit, &xRateLimitDate, OpenAI} {
 		for _, dated := range []string{"", "Date"} {
-			inBubble(t, d.Name+" "+dated, func(t *testing.T) {
+			inBubble(t, d.Name()+" "+dated, func(t *testing.T) {
 				now, resp := time.Now(), responseOf("")
 				if dated != "" {
 					resp.Header.Set(dated, now.UTC().Format(http.TimeFormat))

@@ -54,34 +54,29 @@ const (
 	timeFormats // their number
 )
 
-// A Fact is one thing that a field says: a number, a name or a time, of one policy.
-type Fact struct {
-	// Policy is the name of the policy. "" is the Policy of the DialectField or, if that is
-	// empty too, the policy of the response. Two names are joined by a dash, that of the
-	// field first.
-	Policy string
-	Role   Role       // what Value means; RoleNone and RolePolicies make the line malformed
-	Format TimeFormat // how a value of RoleReset or RoleWindow is counted
-	Value  string     // one number, name or time, as it was sent
-}
-
 // A DialectField says what a header field means.
 type DialectField struct {
 	// Name is the name of the field, such as "X-Acme-Calls-Left". One * in it stands for
 	// the name of the policy, which is read in lower case.
 	Name   string
-	Role   Role       // what the field tells, unless Read says that; with RoleNone and without Read it is not read
+	Role   Role       // what the field tells; with RoleNone it is not read
 	Format TimeFormat // how a field with RoleReset or RoleWindow is counted
 	Policy string     // the policy of the field, such as "burst"; "" is that of the response; a * in Name follows it after a dash
 	Window Seconds    // of the policy, such as SecondsOf(60), if nothing in the response tells it; may be absent
 	Unit   Unit       // of the policy, if no field tells it; "" is absent
-	// Read appends the facts of a value that has a syntax of its own, and reports
-	// whether it is well-formed; it is called for each of the first 16 lines. nil reads
-	// one value of Role.
-	Read func(facts []Fact, value string) ([]Fact, bool)
 
 	write syntax // how the drafts' own fields are written
 }
+
+// The Roles and TimeFormats are those of package older, in the same order: this does not
+// compile otherwise.
+var (
+	_ = [1]struct{}{}[RoleNone-Role(older.None)|RoleQuota-Role(older.Quota)|RoleRemaining-Role(older.Remaining)|RoleUsed-Role(older.Used)|
+		RoleReset-Role(older.Reset)|RoleWindow-Role(older.Window)|RoleName-Role(older.Name)|RolePolicies-Role(older.Policies)]
+	_ = [1]struct{}{}[TimeGuess-TimeFormat(older.Guess)|TimeSeconds-TimeFormat(older.Seconds)|TimeMilli-TimeFormat(older.Milli)|
+		TimeUnix-TimeFormat(older.Unix)|TimeUnixMilli-TimeFormat(older.UnixMilli)|TimeHTTPDate-TimeFormat(older.HTTPDate)|
+		TimeRFC3339-TimeFormat(older.RFC3339)|TimeDuration-TimeFormat(older.Duration)|timeFormats-TimeFormat(older.Formats)]
+)
 
 // A syntax is how a field is written whose value is more than one number.
 type syntax uint8
@@ -94,83 +89,69 @@ const (
 )
 
 // A Dialect is how a server spells its limits: for reading, in addition to the words
-// that [ParseAny] knows, and for writing. It must not be copied or changed after its
-// first use. To derive one from another, copy its Fields:
-//
-//	&Dialect{Name: "acme", Fields: append(slices.Clone(GitHub.Fields), …)}
+// that [ParseAny] knows, and for writing. It cannot be changed, and is safe for concurrent
+// use. The zero Dialect has no fields; [NewDialect] makes others.
 type Dialect struct {
-	Name   string         // becomes Fields.Dialect where the dialect has read something; it should not be ""
-	Fields []DialectField // what each field means
+	name   string
+	fields []DialectField
 
-	once   sync.Once
-	fields *older.Table
-	keys   []string // of the fields
-	all    bool     // a name carries a *: every limit is written
-	bad    error    // why it cannot be written
+	once sync.Once // makes these, at first use: built-in dialects cost nothing before
+	rows *older.Table
+	keys []string // of the fields
+	all  bool     // a name carries a *: every limit is written
 }
 
-// table returns the fields of d as rows, made at first use.
-func (d *Dialect) table() *older.Table {
-	d.once.Do(func() {
-		rows := make([]older.Row, 0, len(d.Fields))
-		for i := range d.Fields {
-			f := &d.Fields[i]
-			d.keys = append(d.keys, http.CanonicalHeaderKey(f.Name))
-			d.all = d.all || f.starred() && f.Role != RoleNone
-			if f.fault() == nil {
-				rows = append(rows, f.row())
-			}
-		}
-		d.fields, d.bad = older.NewTable(d.Name, rows), d.unwritable()
-	})
-	return d.fields
-}
-
-// row returns the field as package older knows it.
-func (f *DialectField) row() older.Row {
-	row := older.Row{
-		Name: f.Name, Role: older.Role(f.Role), Format: older.Format(f.Format), Policy: f.Policy,
-		Window: f.Window.n, Unit: string(f.Unit),
-	}
-	if read := f.Read; read != nil {
-		row.Read = func(_ []older.Fact, value string) (facts []older.Fact, ok bool) {
-			said, ok := read(nil, value)
-			for _, fact := range said {
-				if fact.Role <= RoleNone || fact.Role >= RolePolicies || fact.Format < 0 || fact.Format >= timeFormats {
-					ok = false
-					continue
-				}
-				facts = append(facts, older.Fact{
-					Policy: fact.Policy, Role: older.Role(fact.Role), Format: older.Format(fact.Format), Value: fact.Value,
-				})
-			}
-			return facts, ok
-		}
-	}
-	return row
-}
-
-// Validate returns the first thing that is wrong with d, as a [*FieldError] with the
-// name of the field: a name that is no field name or has more than one *, a policy or a
-// unit that is not printable ASCII (ErrSyntax); a name for the second time, whatever its
-// case (ErrDuplicate); a role or a format that does not exist, a window below 1 or above
-// MaxInteger (ErrRange). [ParseAny] and [Dialect.Set] do not use such fields.
-func (d *Dialect) Validate() error {
-	seen := make(map[string]bool, len(d.Fields))
-	for i := range d.Fields {
-		f := &d.Fields[i]
+// NewDialect returns a dialect. Its name becomes [Fields.Dialect] when it has read
+// something. To derive one from another, add to a copy of its fields:
+//
+//	NewDialect("acme", append(GitHub.Fields(), …)...)
+//
+// The error is a [*FieldError] about the first of the fields that cannot be used, by its
+// name: the name is no field name or has more than one *, or the policy or the unit is not
+// printable ASCII (ErrSyntax); the name is there twice, whatever its case (ErrDuplicate);
+// the role or the format does not exist, or the window is below 1 or above MaxInteger
+// (ErrRange).
+func NewDialect(name string, fields ...DialectField) (*Dialect, error) {
+	seen := make(map[string]bool, len(fields))
+	for i := range fields {
+		f := &fields[i]
 		if err := f.fault(); err != nil {
-			return refuse(f.Name, err)
+			return nil, refuse(f.Name, err)
 		}
 		key := http.CanonicalHeaderKey(f.Name)
 		if seen[key] {
-			return refuse(f.Name, ErrDuplicate)
+			return nil, refuse(f.Name, ErrDuplicate)
 		}
 		seen[key] = true
 	}
-	return nil
+	return &Dialect{name: name, fields: slices.Clone(fields)}, nil
 }
 
+// Name returns the name of d, such as "github".
+func (d *Dialect) Name() string { return d.name }
+
+// Fields returns a copy of the fields of d.
+func (d *Dialect) Fields() []DialectField { return slices.Clone(d.fields) }
+
+// table returns the fields of d as rows.
+func (d *Dialect) table() *older.Table {
+	d.once.Do(func() {
+		rows := make([]older.Row, len(d.fields))
+		for i := range d.fields {
+			f := &d.fields[i]
+			d.keys = append(d.keys, http.CanonicalHeaderKey(f.Name))
+			d.all = d.all || f.starred() && f.Role != RoleNone
+			rows[i] = older.Row{
+				Name: f.Name, Role: older.Role(f.Role), Format: older.Format(f.Format), Policy: f.Policy,
+				Window: f.Window.n, Unit: string(f.Unit),
+			}
+		}
+		d.rows = older.NewTable(d.name, rows)
+	})
+	return d.rows
+}
+
+// fault returns why the field cannot be used.
 func (f *DialectField) fault() error {
 	switch {
 	case !text.IsToken(f.Name), strings.Count(f.Name, "*") > 1, !text.IsName(f.Policy), !text.IsName(string(f.Unit)):
@@ -186,113 +167,94 @@ func refuse(name string, cause error) error {
 	return &FieldError{Field: name, Offset: -1, Item: -1, Err: cause}
 }
 
-// unwritable returns the fault of the first field that cannot be written, or nil.
-func (d *Dialect) unwritable() error {
-	for i := range d.Fields {
-		field := &d.Fields[i]
-		if err := field.fault(); err != nil {
-			return refuse(field.Name, err)
-		}
-		if field.unwritable() {
-			return refuse(field.Name, ErrType)
-		}
-	}
-	return nil
-}
-
-// unwritable reports whether the field has a syntax of its own, which can only be
-// read.
-func (f *DialectField) unwritable() bool { return f.Read != nil && f.Role != RoleNone }
-
 // starred reports whether the policy's name is in that of the field.
 func (f *DialectField) starred() bool { return strings.IndexByte(f.Name, '*') >= 0 }
 
-// The dialects that servers write, for [Dialect.Set] and [LegacyOptions]. They are data
-// alone; a program that uses none of them has none in its binary. docs/older.md lists
-// their fields.
+// The dialects that most programs write, for [Dialect.Set] and [LegacyOptions].
+// [LookupDialect] has more. They are data alone: a program that uses none of them has none
+// in its binary.
 var (
-	Draft00          = &draft00          // draft-polli-00: RateLimit-Limit: 100, 100;window=60
-	Draft03          = &draft03          // draft-polli-01 to draft-ietf-03: RateLimit-Limit: 100, 100;w=60
-	Draft06          = &draft06          // draft-ietf-04 to -06: RateLimit-Limit: 100 and RateLimit-Policy: 100;w=60
-	Draft07          = &draft07          // draft-ietf-07: RateLimit: limit=100, remaining=50, reset=5; needs a quota and a reset, and no current fields
-	XRateLimit       = &xRateLimit       // X-RateLimit-*, a reset in seconds from now: throttled, fastify, Envoy
-	XRateLimitUnix   = &xRateLimitUnix   // the same, a reset in Unix seconds: Laravel, ulule/limiter, go-chi/httprate
-	XRateLimitDate   = &xRateLimitDate   // the same, a timestamp of RFC 3339 for a reset: Mastodon, Atlassian
-	XRateLimitByName = &xRateLimitByName // X-RateLimit-Limit-Minute, a reset in seconds: Kong, the throttler of NestJS
-	Twitter          = &twitter          // X-Rate-Limit-*, a reset in Unix seconds: X (Twitter), Okta
-	GitHub           = &gitHub           // X-RateLimit-* with what is used, and the policy's name as the resource; Unix seconds
-	GitLab           = &gitLab           // RateLimit-*, a reset in Unix seconds
-	OpenAI           = &openAI           // X-RateLimit-Limit-Requests, a duration for a reset
-	Anthropic        = &anthropic        // Anthropic-RateLimit-Requests-Limit, a timestamp of RFC 3339 for a reset
+	Draft06        = &draft06        // draft-ietf-04 to -06: RateLimit-Limit: 100 and RateLimit-Policy: 100;w=60
+	Draft07        = &draft07        // draft-ietf-07: RateLimit: limit=100, remaining=50, reset=5; needs a quota and a reset, and no current fields
+	XRateLimit     = &xRateLimit     // X-RateLimit-*, a reset in seconds from now: throttled, fastify, Envoy
+	XRateLimitUnix = &xRateLimitUnix // the same, a reset in Unix seconds: Laravel, ulule/limiter, go-chi/httprate
+	GitHub         = &gitHub         // X-RateLimit-* with what is used, and the policy's name as the resource; Unix seconds
+	OpenAI         = &openAI         // X-RateLimit-Limit-Requests, a duration for a reset
+	Anthropic      = &anthropic      // Anthropic-RateLimit-Requests-Limit, a timestamp of RFC 3339 for a reset
 )
 
-// The fields of these dialects.
+// All dialects. docs/older.md has a table of them.
 var (
-	draft00 = Dialect{Name: "draft-00", Fields: []DialectField{
+	// draft-polli-00: RateLimit-Limit: 100, 100;window=60
+	draft00 = Dialect{name: "draft-00", fields: []DialectField{
 		{Name: "RateLimit-Limit", Role: RoleQuota, write: windowSyntax}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
 	}}
-	draft03 = Dialect{Name: "draft-03", Fields: []DialectField{
+	// draft-polli-01 to draft-ietf-03: RateLimit-Limit: 100, 100;w=60
+	draft03 = Dialect{name: "draft-03", fields: []DialectField{
 		{Name: "RateLimit-Limit", Role: RoleQuota, write: quotaSyntax}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
 	}}
-	draft06 = Dialect{Name: "draft-06", Fields: []DialectField{
+	draft06 = Dialect{name: "draft-06", fields: []DialectField{
 		{Name: "RateLimit-Limit", Role: RoleQuota}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds}, {Name: "RateLimit-Policy", Role: RolePolicies},
 	}}
-	draft07 = Dialect{Name: "draft-07", Fields: []DialectField{
+	draft07 = Dialect{name: "draft-07", fields: []DialectField{
 		{Name: "RateLimit", Role: RoleQuota, Format: TimeSeconds, write: dictionarySyntax}, {Name: "RateLimit-Policy", Role: RolePolicies},
 	}}
-	xRateLimit = Dialect{Name: "x-ratelimit", Fields: []DialectField{
+	xRateLimit = Dialect{name: "x-ratelimit", fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
 	}}
-	xRateLimitUnix = Dialect{Name: "x-ratelimit-unix", Fields: []DialectField{
+	xRateLimitUnix = Dialect{name: "x-ratelimit-unix", fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix},
 	}}
-	xRateLimitDate = Dialect{Name: "x-ratelimit-date", Fields: []DialectField{
+	// X-RateLimit-*, a timestamp of RFC 3339 for a reset: Mastodon, Atlassian
+	xRateLimitDate = Dialect{name: "x-ratelimit-date", fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeRFC3339},
 	}}
-	xRateLimitByName = Dialect{Name: "x-ratelimit-by-name", Fields: []DialectField{
+	// X-RateLimit-Limit-Minute, a reset in seconds: Kong, the throttler of NestJS
+	xRateLimitByName = Dialect{name: "x-ratelimit-by-name", fields: []DialectField{
 		{Name: "X-RateLimit-Limit-*", Role: RoleQuota}, {Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeSeconds},
 	}}
-	twitter = Dialect{Name: "twitter", Fields: []DialectField{
+	// X-Rate-Limit-*, a reset in Unix seconds: X (Twitter), Okta
+	twitter = Dialect{name: "twitter", fields: []DialectField{
 		{Name: "X-Rate-Limit-Limit", Role: RoleQuota}, {Name: "X-Rate-Limit-Remaining", Role: RoleRemaining},
 		{Name: "X-Rate-Limit-Reset", Role: RoleReset, Format: TimeUnix},
 	}}
-	gitHub = Dialect{Name: "github", Fields: []DialectField{
+	gitHub = Dialect{name: "github", fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix}, {Name: "X-RateLimit-Used", Role: RoleUsed},
 		{Name: "X-RateLimit-Resource", Role: RoleName},
 	}}
-	gitLab = Dialect{Name: "gitlab", Fields: []DialectField{
+	// RateLimit-*, a reset in Unix seconds
+	gitLab = Dialect{name: "gitlab", fields: []DialectField{
 		{Name: "RateLimit-Limit", Role: RoleQuota}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeUnix}, {Name: "RateLimit-Observed", Role: RoleUsed},
 		{Name: "RateLimit-Name", Role: RoleName},
 	}}
-	openAI = Dialect{Name: "openai", Fields: []DialectField{
+	openAI = Dialect{name: "openai", fields: []DialectField{
 		{Name: "X-RateLimit-Limit-*", Role: RoleQuota}, {Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeDuration},
 	}}
-	anthropic = Dialect{Name: "anthropic", Fields: []DialectField{
+	anthropic = Dialect{name: "anthropic", fields: []DialectField{
 		{Name: "Anthropic-RateLimit-*-Limit", Role: RoleQuota},
 		{Name: "Anthropic-RateLimit-*-Remaining", Role: RoleRemaining},
 		{Name: "Anthropic-RateLimit-*-Reset", Role: RoleReset, Format: TimeRFC3339},
 	}}
 )
 
-// LookupDialect returns the variable of this package with that Dialect.Name, such as
-// "draft-06" or "github", for a flag or a configuration file; if there is none, nil and
-// false.
+// LookupDialect returns the dialect of a name, such as "draft-06" or "github", for a flag
+// or a configuration file; if there is none, nil and false. docs/older.md lists the names.
 func LookupDialect(name string) (*Dialect, bool) {
 	for _, d := range []*Dialect{
-		Draft00, Draft03, Draft06, Draft07, XRateLimit, XRateLimitUnix, XRateLimitDate, XRateLimitByName, Twitter,
-		GitHub, GitLab, OpenAI, Anthropic,
+		&draft00, &draft03, &draft06, &draft07, &xRateLimit, &xRateLimitUnix, &xRateLimitDate, &xRateLimitByName, &twitter,
+		&gitHub, &gitLab, &openAI, &anthropic,
 	} {
-		if d.Name == name {
+		if d.name == name {
 			return d, true
 		}
 	}
@@ -315,7 +277,7 @@ func LookupDialect(name string) (*Dialect, bool) {
 // place of a *, or not printable ASCII (ErrSyntax); two limits of one name, two Integer
 // policies of one quota (draft-06 Section 3.2), a draft-07 field next to the current one
 // (ErrDuplicate); draft-07 without quota or reset, and fields that hold nothing of f
-// (ErrMissing); a field with a Read function (ErrType). A nil h is an error too.
+// (ErrMissing). A nil h is an error too.
 func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if h == nil {
 		return errNilHeader
@@ -323,14 +285,12 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if now.IsZero() {
 		now = time.Now()
 	}
-	if d.table(); d.bad != nil {
-		return d.bad
-	}
+	d.table()
 	w := writing{d: d, now: now}
 	for i, key := range d.keys {
 		current := isCurrent(h[key])
-		w.limits = w.limits || current && d.Fields[i].write == dictionarySyntax
-		w.policies = w.policies || current && d.Fields[i].Role == RolePolicies
+		w.limits = w.limits || current && d.fields[i].write == dictionarySyntax
+		w.policies = w.policies || current && d.fields[i].Role == RolePolicies
 	}
 	if err := w.write(&f); err != nil {
 		return err
@@ -377,7 +337,7 @@ type writtenLimit struct {
 // write writes every limit where names carry a *, else the tightest, or the first policy
 // if there are no limits, and then the list of all policies.
 func (w *writing) write(f *Fields) error {
-	w.lines, w.values = make([]string, 0, len(w.d.Fields)), make([]string, 0, len(w.d.Fields))
+	w.lines, w.values = make([]string, 0, len(w.d.fields)), make([]string, 0, len(w.d.fields))
 	if err := w.choose(f); err != nil {
 		return err
 	}
@@ -424,8 +384,8 @@ func (w *writing) writeLimit(l *writtenLimit) error {
 	if !text.IsName(l.Name) {
 		return refuse(w.anyName(), ErrSyntax)
 	}
-	for i := range w.d.Fields {
-		field := &w.d.Fields[i]
+	for i := range w.d.fields {
+		field := &w.d.fields[i]
 		value, err := w.value(field, l)
 		if err != nil {
 			return refuse(field.Name, err)
@@ -476,7 +436,7 @@ func (w *writing) value(field *DialectField, l *writtenLimit) (value string, err
 
 // has reports whether d has a field of one of the roles.
 func (d *Dialect) has(wanted ...Role) bool {
-	return slices.ContainsFunc(d.Fields, func(f DialectField) bool { return slices.Contains(wanted, f.Role) })
+	return slices.ContainsFunc(d.fields, func(f DialectField) bool { return slices.Contains(wanted, f.Role) })
 }
 
 // put writes the field at an index, if there is a value.
@@ -484,7 +444,7 @@ func (w *writing) put(i int, name, value string) error {
 	if value == "" {
 		return nil
 	}
-	field, key := &w.d.Fields[i], w.d.keys[i]
+	field, key := &w.d.fields[i], w.d.keys[i]
 	switch {
 	case !field.starred():
 	case !text.IsToken(name), strings.ToLower(name) != name, strings.Contains(name, "*"): // names of fields do not keep capitals
@@ -545,8 +505,8 @@ func (w *writing) dictionary(l *writtenLimit) (string, error) {
 // policy of the limit first, so that it is found again), into a field of their own from
 // draft-04 on.
 func (w *writing) writePolicies(policies []Policy, own *Policy) error {
-	for i := range w.d.Fields {
-		field := &w.d.Fields[i]
+	for i := range w.d.fields {
+		field := &w.d.fields[i]
 		switch {
 		case (field.write == windowSyntax || field.write == quotaSyntax) && own.Quota != Unknown:
 			value := &w.values[slices.Index(w.lines, w.d.keys[i])]
@@ -638,8 +598,8 @@ func (l *writtenLimit) in(f *Fields) bool {
 
 // anyName returns the name of a field, or of the dialect if it has none.
 func (w *writing) anyName() string {
-	if len(w.d.Fields) == 0 {
-		return w.d.Name
+	if len(w.d.fields) == 0 {
+		return w.d.name
 	}
-	return w.d.Fields[0].Name
+	return w.d.fields[0].Name
 }

@@ -18,15 +18,6 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// readHeads is a Read function, of a;5, b;6.
-func readHeads(facts []Fact, value string) ([]Fact, bool) {
-	for head := range strings.SplitSeq(value, ",") {
-		policy, left, _ := strings.Cut(head, ";")
-		facts = append(facts, Fact{Policy: strings.TrimSpace(policy), Role: RoleRemaining, Value: left})
-	}
-	return facts, true
-}
-
 // lawSet is law 9: every number that Set writes reads back with the dialect as it
 // was, and on error nothing is written.
 func lawSet(t testing.TB, d *Dialect, f Fields, now time.Time) {
@@ -58,7 +49,7 @@ func lawSet(t testing.TB, d *Dialect, f Fields, now time.Time) {
 	for _, l := range limits {
 		lawSetLimit(t, d, f, got, l)
 	}
-	for _, field := range d.Fields {
+	for _, field := range d.Fields() {
 		if used := h.Get(field.Name); field.Role == RoleUsed && used != "" {
 			p, ok := f.PolicyOf(limits[0])
 			require.True(t, ok && len(limits) == 1)
@@ -68,7 +59,7 @@ func lawSet(t testing.TB, d *Dialect, f Fields, now time.Time) {
 }
 
 func (d *Dialect) starred() bool {
-	return slices.ContainsFunc(d.Fields, func(f DialectField) bool { return strings.Contains(f.Name, "*") && f.Role != RoleNone })
+	return slices.ContainsFunc(d.Fields(), func(f DialectField) bool { return strings.Contains(f.Name, "*") && f.Role != RoleNone })
 }
 
 // lawSetLimit: a limit that has been written, and its policy, read back.
@@ -83,7 +74,7 @@ func lawSetLimit(t testing.TB, d *Dialect, f, got Fields, l Limit) {
 	if i := slices.IndexFunc(got.Limits, same); i >= 0 {
 		m = got.Limits[i]
 	}
-	dictionary := d.has(RoleQuota) && d.Fields[0].write == dictionarySyntax
+	dictionary := d.has(RoleQuota) && d.fields[0].write == dictionarySyntax
 	if d.has(RoleRemaining) || dictionary {
 		require.Equal(t, l.Remaining, m.Remaining, "%v of %v", l, got)
 	}
@@ -106,17 +97,18 @@ func lawSetLimit(t testing.TB, d *Dialect, f, got Fields, l Limit) {
 	}
 }
 
-// writtenDialects are the exported dialects.
+// writtenDialects are all that LookupDialect knows.
 var writtenDialects = []*Dialect{
-	Draft00, Draft03, Draft06, Draft07, XRateLimit, XRateLimitUnix, XRateLimitDate, XRateLimitByName, Twitter, GitHub, GitLab, OpenAI, Anthropic,
+	&draft00, &draft03, Draft06, Draft07, XRateLimit, XRateLimitUnix, &xRateLimitDate, &xRateLimitByName, &twitter, GitHub, &gitLab, OpenAI, Anthropic,
 }
 
 func TestLookupDialect(t *testing.T) {
 	for _, d := range writtenDialects {
-		got, ok := LookupDialect(d.Name)
+		got, ok := LookupDialect(d.Name())
 		require.True(t, ok)
 		require.Same(t, d, got)
-		require.NoError(t, d.Validate())
+		_, err := NewDialect(d.Name(), d.Fields()...)
+		require.NoError(t, err)
 	}
 	_, ok := LookupDialect("GitHub")
 	require.False(t, ok, "names are compared byte by byte")
@@ -131,7 +123,7 @@ func dialectOf(said string) *Dialect {
 		return d
 	}
 	roles := []string{"none", "quota", "remaining", "used", "reset", "window", "name", "policies"}
-	d := &Dialect{Name: "own"}
+	var fields []DialectField
 	for field := range strings.SplitSeq(said, ", ") {
 		name, role, _ := strings.Cut(field, " ")
 		role, format, _ := strings.Cut(role, " ")
@@ -139,9 +131,9 @@ func dialectOf(said string) *Dialect {
 		if f.Role < 0 {
 			panic("no role: " + field)
 		}
-		d.Fields = append(d.Fields, f)
+		fields = append(fields, f)
 	}
-	return d
+	return mustDialect("own", fields...)
 }
 
 // TestSet: policies and limits in the current form, the dialect behind an equals sign, and
@@ -168,7 +160,7 @@ func TestSet(t *testing.T) {
 func TestSetReplaces(t *testing.T) {
 	f := Fields{Policies: []Policy{{Name: "minute", Quota: 5, Window: SecondsOf(60)}}, Limits: []Limit{{Name: "minute", Remaining: 4}}}
 	h := wire("X-RateLimit-Limit-Hour: \"9\"\nX-RateLimit-Remaining-Minute: 9\nX-RateLimit-Limit: 9\nRateLimit-Limit: 9")
-	require.NoError(t, XRateLimitByName.Set(h, f, late))
+	require.NoError(t, xRateLimitByName.Set(h, f, late))
 	require.Equal(t, wire("X-RateLimit-Limit-Minute: 5\nX-RateLimit-Remaining-Minute: 4\nX-RateLimit-Limit: 9\nRateLimit-Limit: 9"), h)
 
 	h = wire("RateLimit-Reset: 9\nRateLimit-Policy: 9;w=9\nRateLimit-Policy: 8;w=8")
@@ -201,7 +193,6 @@ func TestSetReplaces(t *testing.T) {
 func TestSetRefuses(t *testing.T) {
 	policy := func(q, w int64) Policy { return Policy{Name: "a", Quota: q, Window: SecondsOf(w)} }
 	limit := func(name string, r, s int64) []Limit { return []Limit{{Name: name, Remaining: r, Reset: SecondsOf(s)}} }
-	dialect := func(name string, fields ...DialectField) *Dialect { return &Dialect{Name: name, Fields: fields} }
 	quota, minute := DialectField{Name: "Acme-Max", Role: RoleQuota}, DialectField{Name: "Acme-Left", Role: RoleRemaining, Window: SecondsOf(60)}
 	one, alone := Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", 1, 1)}, Fields{Limits: limit("a", 1, 1)}
 	for _, tt := range []struct {
@@ -216,20 +207,17 @@ func TestSetRefuses(t *testing.T) {
 		{"a reset below 0", XRateLimit, Fields{Limits: limit("a", 1, -1)}, "X-RateLimit-Reset", ErrRange},
 		{"a quota below 0", XRateLimit, Fields{Policies: []Policy{policy(-2, 1)}, Limits: limit("a", 1, 1)}, "X-RateLimit-Limit", ErrRange},
 		{"a window below 1 in a list", Draft06, Fields{Policies: []Policy{policy(1, 0)}, Limits: limit("a", 1, 1)}, "RateLimit-Policy", ErrRange},
-		{"a window below 1 behind the quota", Draft03, Fields{Policies: []Policy{policy(1, 0)}, Limits: limit("a", 1, 1)}, "RateLimit-Limit", ErrRange},
-		{"a window below 1 behind the quota, before a good one", Draft03, Fields{Policies: []Policy{policy(1, 0), {Name: "b", Quota: 5, Window: SecondsOf(60)}}, Limits: limit("a", 1, 1)}, "RateLimit-Limit", ErrRange},
+		{"a window below 1 behind the quota", &draft03, Fields{Policies: []Policy{policy(1, 0)}, Limits: limit("a", 1, 1)}, "RateLimit-Limit", ErrRange},
+		{"a window below 1 behind the quota, before a good one", &draft03, Fields{Policies: []Policy{policy(1, 0), {Name: "b", Quota: 5, Window: SecondsOf(60)}}, Limits: limit("a", 1, 1)}, "RateLimit-Limit", ErrRange},
 		{"a window below 1 in a field", dialectOf("Acme-Max quota, Acme-Window window"), Fields{Policies: []Policy{policy(1, 0)}, Limits: limit("a", 1, 1)}, "Acme-Window", ErrRange},
-		{"another window than the usual one of the field", dialect("x", quota, minute), Fields{Policies: []Policy{policy(1, 5)}, Limits: limit("a", 1, 1)}, "Acme-Max", ErrRange},
+		{"another window than the usual one of the field", mustDialect("x", quota, minute), Fields{Policies: []Policy{policy(1, 5)}, Limits: limit("a", 1, 1)}, "Acme-Max", ErrRange},
 		{"a name that no field value holds", GitHub, Fields{Limits: limit("a\nb", 1, 1)}, "X-RateLimit-Limit", ErrSyntax},
 		{"a negative quota of another policy", Draft06, Fields{Policies: []Policy{policy(1, 1), {Name: "b", Quota: -5, Window: SecondsOf(1)}}, Limits: limit("a", 1, 1)}, "RateLimit-Policy", ErrRange},
 		{"a comment of a wrong type", Draft06, Fields{Policies: []Policy{{Name: "a", Window: SecondsOf(1), Params: Params{{"a", 1}}}}, Limits: limit("a", 1, 1)}, "RateLimit-Policy", ErrType},
 		{"draft-07 with a remaining below 0", Draft07, Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", -2, 1)}, "RateLimit", ErrRange},
 		{"draft-07 with a quota below 0", Draft07, Fields{Policies: []Policy{policy(-2, 1)}, Limits: limit("a", 1, 1)}, "RateLimit", ErrRange},
 		{"draft-07 with a reset below 0", Draft07, Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", 1, -1)}, "RateLimit", ErrRange},
-		{"no field for it", dialect("none"), alone, "none", ErrMissing},
-		{"a syntax of its own", dialect("own", DialectField{Name: "Acme", Role: RoleRemaining, Read: readHeads}), alone, "Acme", ErrType},
-		{"a field that is no token", dialect("x", DialectField{Name: "X Y", Role: RoleQuota}), one, "X Y", ErrSyntax},
-		{"a format that does not exist", dialect("x", DialectField{Name: "X-R", Role: RoleReset, Format: 99}), alone, "X-R", ErrRange},
+		{"no field for it", mustDialect("none"), alone, "none", ErrMissing},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
 			h := http.Header{"Other": {"stays"}}
@@ -243,12 +231,12 @@ func TestSetRefuses(t *testing.T) {
 	for i := range many {
 		many[i] = Limit{Name: fmt.Sprint("n", i), Remaining: 1}
 	}
-	require.NoError(t, XRateLimitByName.Set(http.Header{}, Fields{Limits: many[:maxMembers]}, late))
-	require.ErrorIs(t, XRateLimitByName.Set(http.Header{}, Fields{Limits: many}, late), ErrTooMany)
+	require.NoError(t, xRateLimitByName.Set(http.Header{}, Fields{Limits: many[:maxMembers]}, late))
+	require.ErrorIs(t, xRateLimitByName.Set(http.Header{}, Fields{Limits: many}, late), ErrTooMany)
 	for i := range many {
 		many[i].Reset = SecondsOf(5)
 	}
-	require.ErrorIs(t, XRateLimitByName.Set(http.Header{}, Fields{Limits: many[:older.MaxFields/2+1]}, late), ErrTooMany, "more fields than are read")
+	require.ErrorIs(t, xRateLimitByName.Set(http.Header{}, Fields{Limits: many[:older.MaxFields/2+1]}, late), ErrTooMany, "more fields than are read")
 	f := one
 	for i := range 254 {
 		f.Policies[0].Params = append(f.Policies[0].Params, Param{fmt.Sprint("k", i), int64(1)})
@@ -263,7 +251,7 @@ func TestSetRefuses(t *testing.T) {
 	require.Equal(t, errNilHeader, Draft07.Set(nil, f, late))
 	for _, format := range []TimeFormat{TimeUnix, TimeUnixMilli, TimeHTTPDate, TimeRFC3339} {
 		for _, now := range []time.Time{time.Unix(-5, 0), time.Unix(1<<60, 0)} {
-			d := dialect("x", DialectField{Name: "X-R", Role: RoleReset, Format: format})
+			d := mustDialect("x", DialectField{Name: "X-R", Role: RoleReset, Format: format})
 			require.ErrorIs(t, d.Set(http.Header{}, Fields{Limits: limit("a", 1, 1)}, now), ErrRange)
 			require.ErrorIs(t, d.Set(http.Header{}, Fields{Limits: limit("a", 1, 0)}, now), ErrRange)
 		}
@@ -276,7 +264,7 @@ func TestSetClocks(t *testing.T) {
 	first, last := time.Unix(older.LeastNear, 0), time.Unix(253402300798, 0) // a second before the year 10000
 	f := Fields{Limits: []Limit{{Name: "a", Remaining: 1, Reset: SecondsOf(1)}}}
 	for format := range timeFormats {
-		d := &Dialect{Name: "x", Fields: []DialectField{{Name: "X-R", Role: RoleReset, Format: format}}}
+		d := mustDialect("x", DialectField{Name: "X-R", Role: RoleReset, Format: format})
 		point := format >= TimeUnix && format <= TimeRFC3339
 		for now, ok := range map[time.Time]bool{first: true, first.Add(-time.Second): !point, last.Add(time.Second): !point} {
 			require.Equal(t, ok, d.Set(http.Header{}, f, now) == nil, "%v at %v", format, now)
@@ -302,13 +290,13 @@ func TestSetRandom(t *testing.T) {
 				Limits:   []Limit{{Name: "default", Remaining: rnd.Int64N(quota + 1), Reset: SecondsOf(rnd.Int64N(window + 1))}},
 			}
 			err := d.Set(http.Header{}, f, late)
-			require.True(t, err == nil || d == GitLab, "%s: %v of %v", d.Name, err, f) // GitLab's windows are a minute
+			require.True(t, err == nil || d == &gitLab, "%s: %v of %v", d.Name(), err, f) // GitLab's windows are a minute
 			lawSet(t, d, f, late)
 		}
 	}
 }
 
-func TestDialectValidate(t *testing.T) {
+func TestNewDialect(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		field DialectField
@@ -330,23 +318,32 @@ func TestDialectValidate(t *testing.T) {
 		{"the name of the first field, in another case", DialectField{Name: "first", Role: RoleRemaining}, ErrDuplicate},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := &Dialect{Name: "acme", Fields: []DialectField{{Name: "First", Role: RoleQuota}, tt.field}}
-			err := d.Validate()
-			if tt.want == nil {
-				require.NoError(t, err)
+			fields := []DialectField{{Name: "First", Role: RoleQuota}, tt.field}
+			d, err := NewDialect("acme", fields...)
+			if tt.want != nil {
+				require.Nil(t, d)
+				require.Equal(t, &FieldError{Field: tt.field.Name, Offset: -1, Item: -1, Err: tt.want}, err)
 				return
 			}
-			require.Equal(t, &FieldError{Field: tt.field.Name, Offset: -1, Item: -1, Err: tt.want}, err)
-			got, err := ParseAny(http.Header{"First": {"5"}, tt.field.Name: {"4"}}, LegacyOptions{Dialects: []*Dialect{d}})
 			require.NoError(t, err)
-			require.Empty(t, got.Limits, "the field is not read")
+			require.Equal(t, "acme", d.Name())
+			fields[0].Name = "Changed"
+			got := d.Fields()
+			require.Equal(t, []DialectField{{Name: "First", Role: RoleQuota}, tt.field}, got)
+			got[0].Name = "Changed"
+			require.Equal(t, "First", d.Fields()[0].Name, "nobody can change a dialect")
 		})
 	}
+	derived := mustDialect("mine", append(Draft07.Fields(), DialectField{Name: "Acme-Left", Role: RoleRemaining})...)
+	require.NoError(t, derived.Set(http.Header{}, Fields{Policies: []Policy{{Quota: 5}}, Limits: []Limit{{Remaining: 1, Reset: SecondsOf(1)}}}, late))
+	var none Dialect
+	require.NoError(t, none.Set(http.Header{}, Fields{}, late))
+	require.Empty(t, none.Fields())
 }
 
 // TestCallersDialect: what a caller's own dialect can say.
 func TestCallersDialect(t *testing.T) {
-	acme := &Dialect{Name: "acme", Fields: []DialectField{
+	acme := mustDialect("acme", []DialectField{
 		{Name: "Acme-Calls-*", Role: RoleQuota, Policy: "api", Unit: "points", Window: SecondsOf(5)},
 		{Name: "acme-left-*", Role: RoleRemaining, Policy: "api"},
 		{Name: "Acme-Left-Total-*", Role: RoleUsed, Policy: "api"},
@@ -354,7 +351,6 @@ func TestCallersDialect(t *testing.T) {
 		{Name: "Acme-Per", Role: RoleQuota, Policy: "per"},
 		{Name: "Acme-Burst", Role: RoleQuota, Policy: "burst"},
 		{Name: "Acme-Left", Role: RoleRemaining, Unit: "points", Window: SecondsOf(5)},
-		{Name: "Acme-List", Role: RoleRemaining, Read: readHeads},
 		{Name: "Acme-Rules", Role: RolePolicies},
 		{Name: "Acme-Title", Role: RoleName},
 		{Name: "Acme-Until", Role: RoleReset, Format: TimeRFC3339, Policy: "pair"},
@@ -363,54 +359,13 @@ func TestCallersDialect(t *testing.T) {
 		{Name: "Retry-After-Acme", Role: RoleNone},
 		{Name: "X-Rl", Role: RoleNone},
 		{Name: "X-Other-Limit", Role: RoleNone},
-	}}
-	require.NoError(t, acme.Validate())
+	}...)
 	lawTable(t, "dialect", nil, acme)
-}
-
-// TestReadFunction: what a caller's function says is read as what the fields say. A fact
-// with a role or a format that does not exist is a fault, and the others stay.
-func TestReadFunction(t *testing.T) {
-	const five = "5"
-	left := Fact{Role: RoleRemaining, Value: five}
-	for _, tt := range []struct {
-		name  string
-		field DialectField
-		facts []Fact
-		wire  string
-		want  string
-		fault bool
-	}{
-		{"nothing", DialectField{Role: RoleRemaining}, nil, "", "no limits", false},
-		{"a name", DialectField{}, []Fact{{Role: RoleName, Value: "mine"}, left}, "", `limits "mine";r=5; dialect acme`, false},
-		{"a policy behind that of the field", DialectField{Policy: "api"}, []Fact{left, {Policy: "day", Role: RoleRemaining, Value: five}}, "",
-			`policies "api-day";w=86400; limits "api";r=5, "api-day";r=5; dialect acme`, false},
-		{"the policy of which the words of other fields tell", DialectField{}, []Fact{left}, "X-RateLimit-Reset-After: 30", `limits "default";r=5;t=30; dialect acme`, false},
-		{"a name that is not printable", DialectField{}, []Fact{left, {Role: RoleName, Value: "caf\u00e9"}}, "", `limits "default";r=5; dialect acme`, true},
-		{"a policy that is not printable", DialectField{}, []Fact{{Policy: "caf\u00e9", Role: RoleRemaining, Value: five}}, "", "no limits", true},
-		{"a number that is none", DialectField{}, []Fact{left, {Role: RoleQuota, Value: "\x00"}}, "", `limits "default";r=5; dialect acme`, true},
-		{"no role", DialectField{}, []Fact{{Value: "1"}, left}, "", `limits "default";r=5; dialect acme`, true},
-		{"a role below the first", DialectField{}, []Fact{{Role: -1, Value: "1"}, left}, "", `limits "default";r=5; dialect acme`, true},
-		{"a role that no fact has", DialectField{}, []Fact{{Role: RolePolicies, Value: "5;w=1"}, left}, "", `limits "default";r=5; dialect acme`, true},
-		{"a role behind the last", DialectField{}, []Fact{{Role: RolePolicies + 1, Value: "1"}, left}, "", `limits "default";r=5; dialect acme`, true},
-		{"a format below the first", DialectField{}, []Fact{{Role: RoleReset, Format: -1, Value: "1"}, left}, "", `limits "default";r=5; dialect acme`, true},
-		{"a format behind the last", DialectField{}, []Fact{{Role: RoleReset, Format: timeFormats, Value: "1"}, left}, "", `limits "default";r=5; dialect acme`, true},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			tt.field.Name = "Acme"
-			tt.field.Read = func(facts []Fact, _ string) ([]Fact, bool) { return append(facts, tt.facts...), true }
-			d := &Dialect{Name: "acme", Fields: []DialectField{tt.field}}
-			got, err := ParseAny(wire("Acme: x\n"+tt.wire), LegacyOptions{Dialects: []*Dialect{d}})
-			require.Equal(t, tt.want, got.String())
-			require.Equal(t, map[bool]string{true: "Acme"}[tt.fault], faultsOf(t, err))
-			lawFields(t, got)
-		})
-	}
 }
 
 // TestDialectConcurrently uses one dialect for the first time from many goroutines.
 func TestDialectConcurrently(t *testing.T) {
-	d := &Dialect{Name: "acme", Fields: []DialectField{{Name: "Acme-Left", Role: RoleRemaining}}}
+	d := mustDialect("acme", DialectField{Name: "Acme-Left", Role: RoleRemaining})
 	var group sync.WaitGroup
 	for range 16 {
 		group.Go(func() {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/httpfields/ratelimit"
@@ -50,19 +49,18 @@ func ExampleParseAny_errors() {
 	// Ratelimit-Remaining true
 }
 
-// acme is the dialect of a vendor with names of its own. It is made once.
-var acme = &ratelimit.Dialect{
-	Name: "acme",
-	Fields: []ratelimit.DialectField{
-		{Name: "Acme-Quota", Role: ratelimit.RoleQuota}, // 100/60: quota and window
-		{Name: "Acme-Left", Role: ratelimit.RoleRemaining},
-		{Name: "Acme-Renew", Role: ratelimit.RoleReset, Format: ratelimit.TimeRFC3339},
-	},
-}
-
-// A vendor may spell its limits in any way. What it sends is read, and a server
-// that stands in for it writes the same.
-func ExampleDialect() {
+// A vendor has names of its own. What it sends is read, and a server that stands in for it
+// writes the same.
+func ExampleNewDialect() {
+	acme, err := ratelimit.NewDialect("acme",
+		ratelimit.DialectField{Name: "Acme-Quota", Role: ratelimit.RoleQuota}, // 100/60: quota and window
+		ratelimit.DialectField{Name: "Acme-Left", Role: ratelimit.RoleRemaining},
+		ratelimit.DialectField{Name: "Acme-Renew", Role: ratelimit.RoleReset, Format: ratelimit.TimeRFC3339},
+	)
+	if err != nil {
+		fmt.Println(err) // a name that is no field name, say
+		return
+	}
 	h := http.Header{}
 	h.Set("Acme-Quota", "100/60")
 	h.Set("Acme-Left", "40")
@@ -79,32 +77,20 @@ func ExampleDialect() {
 	// map[Acme-Left:[40] Acme-Quota:[100] Acme-Renew:[2026-11-21T12:00:30Z]] <nil>
 }
 
-// readBudget reads search:40:100;export:0:5, what remains of which quota.
-func readBudget(facts []ratelimit.Fact, value string) ([]ratelimit.Fact, bool) {
-	for part := range strings.SplitSeq(value, ";") {
-		s := strings.Split(part, ":")
-		if len(s) != 3 {
-			return facts, false
-		}
-		facts = append(facts,
-			ratelimit.Fact{Policy: s[0], Role: ratelimit.RoleRemaining, Value: s[1]},
-			ratelimit.Fact{Policy: s[0], Role: ratelimit.RoleQuota, Value: s[2]})
-	}
-	return facts, true
-}
-
-// A function reads a value that has a syntax of its own.
-func ExampleDialectField() {
-	budget := &ratelimit.Dialect{
-		Name:   "budget",
-		Fields: []ratelimit.DialectField{{Name: "X-Budget", Role: ratelimit.RoleRemaining, Read: readBudget}},
+// A dialect is derived from another: here that of GitHub, with one more field.
+func ExampleDialect_Fields() {
+	mine, err := ratelimit.NewDialect("mine", append(ratelimit.GitHub.Fields(),
+		ratelimit.DialectField{Name: "X-Search-Left", Role: ratelimit.RoleRemaining, Policy: "search"})...)
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
 	h := http.Header{}
-	h.Set("X-Budget", "search:40:100;export:0:5")
-	f, err := ratelimit.ParseAny(h, ratelimit.LegacyOptions{Dialects: []*ratelimit.Dialect{budget}})
-	fmt.Println(f.Limits, err)
+	h.Set("X-Search-Left", "7")
+	f, _ := ratelimit.ParseAny(h, ratelimit.LegacyOptions{Dialects: []*ratelimit.Dialect{mine}})
+	fmt.Println(f)
 	// Output:
-	// ["search";r=40 "export";r=0] <nil>
+	// limits "search";r=7; dialect mine
 }
 
 // Only a caller who knows the vendor knows that these resets are milliseconds.
@@ -131,9 +117,8 @@ func ExampleLegacyOptions_override() {
 	f, _ := ratelimit.ParseAny(h, ratelimit.LegacyOptions{})
 	fmt.Println(f.Dialect, f.Policies, f.Limits)
 
-	mine := &ratelimit.Dialect{Name: "mine", Fields: []ratelimit.DialectField{
-		{Name: "Sforce-Limit-Info", Role: ratelimit.RoleUsed, Window: ratelimit.SecondsOf(3600)},
-	}}
+	mine, _ := ratelimit.NewDialect("mine",
+		ratelimit.DialectField{Name: "Sforce-Limit-Info", Role: ratelimit.RoleUsed, Window: ratelimit.SecondsOf(3600)})
 	f, _ = ratelimit.ParseAny(h, ratelimit.LegacyOptions{Dialects: []*ratelimit.Dialect{mine}})
 	fmt.Println(f.Dialect, f.Policies, f.Limits)
 	// Output:
@@ -154,7 +139,7 @@ func ExampleTimeFormat() {
 		ratelimit.TimeSeconds, ratelimit.TimeMilli, ratelimit.TimeUnix, ratelimit.TimeUnixMilli,
 		ratelimit.TimeHTTPDate, ratelimit.TimeRFC3339, ratelimit.TimeDuration,
 	} {
-		d := ratelimit.Dialect{Fields: []ratelimit.DialectField{{Name: "X-Reset", Role: ratelimit.RoleReset, Format: format}}}
+		d, _ := ratelimit.NewDialect("mine", ratelimit.DialectField{Name: "X-Reset", Role: ratelimit.RoleReset, Format: format})
 		h := http.Header{}
 		if err := d.Set(h, f, arrived); err != nil {
 			fmt.Println(err)

@@ -220,17 +220,26 @@ func ExampleDialect_Set() {
 	// Output: "burst";r=37;t=12 37 12 <nil>
 }
 
+// readAcme reads fields whose words do not tell what they are.
+func readAcme(resp *http.Response) error {
+	acme, err := ratelimit.NewDialect("acme",
+		ratelimit.DialectField{Name: "Acme-*-Credits", Role: ratelimit.RoleRemaining, Unit: "credits"},
+		ratelimit.DialectField{Name: "Acme-*-Again", Role: ratelimit.RoleReset, Format: ratelimit.TimeUnixMilli})
+	if err != nil {
+		return err // a name that is no field name, or is there twice
+	}
+	f, err := ratelimit.ParseAny(resp.Header, ratelimit.LegacyOptions{Dialects: []*ratelimit.Dialect{acme}})
+	fmt.Println(f.Dialect, f.Limits[0].Name, f.Limits[0].Remaining)
+	return err
+}
+
 func Example_readmeDialect() {
-	resp := &http.Response{Header: http.Header{
+	fmt.Println(readAcme(&http.Response{Header: http.Header{
 		"Date":                {"Sat, 21 Nov 2026 03:00:00 GMT"},
 		"Acme-Search-Credits": {"37"},
 		"Acme-Search-Again":   {"1795230012000"},
-	}}
-	acme := &ratelimit.Dialect{Name: "acme", Fields: []ratelimit.DialectField{
-		{Name: "Acme-*-Credits", Role: ratelimit.RoleRemaining, Unit: "credits"},
-		{Name: "Acme-*-Again", Role: ratelimit.RoleReset, Format: ratelimit.TimeUnixMilli},
-	}}
-	f, err := ratelimit.ParseAny(resp.Header, ratelimit.LegacyOptions{Dialects: []*ratelimit.Dialect{acme}})
-	fmt.Println(f.Dialect, f.Limits[0].Name, f.Limits[0].Remaining, err)
-	// Output: acme search 37 <nil>
+	}}))
+	// Output:
+	// acme search 37
+	// <nil>
 }

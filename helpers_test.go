@@ -180,6 +180,15 @@ func requireFieldError(t testing.TB, err error) *FieldError {
 	return e
 }
 
+// mustDialect returns a dialect of fields that NewDialect accepts.
+func mustDialect(name string, fields ...DialectField) *Dialect {
+	d, err := NewDialect(name, fields...)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
 // inBubble is t.Run in virtual time.
 func inBubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()

@@ -107,7 +107,7 @@ func TestOlderFormats(t *testing.T) {
 	for _, tt := range readResets("formats") {
 		require.NotEqual(t, TimeGuess, tt.format, tt.name)
 		eachClock(t, tt.name, tt.value, func(t *testing.T, value string, now time.Time) {
-			d := &Dialect{Name: "mine", Fields: []DialectField{{Name: "Mine-Reset", Role: RoleReset, Format: tt.format}}}
+			d := mustDialect("mine", DialectField{Name: "Mine-Reset", Role: RoleReset, Format: tt.format})
 			got, err := ParseAny(http.Header{"Mine-Reset": {value}}, LegacyOptions{Dialects: []*Dialect{d}, Now: now})
 			require.NoError(t, err)
 			require.Equal(t, SecondsOf(tt.want), got.Limits[0].Reset)

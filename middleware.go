@@ -73,9 +73,8 @@ type Middleware struct {
 // request whose context is done gets 503 and nothing else: to hang up early must not be
 // a way around the limit.
 //
-// Handler panics if Take or next is nil, or one of the Dialects is nil, does not
-// [Dialect.Validate], has a Read function, or writes to the current fields, as [Draft07]
-// does. Later changes to m, its slices included, have no effect.
+// Handler panics if Take or next is nil, or one of the Dialects is nil or writes to the
+// current fields, as [Draft07] does. Later changes to m, its slices included, have no effect.
 func (m *Middleware) Handler(next http.Handler) http.Handler {
 	if m.Take == nil || next == nil {
 		panic("ratelimit: a Middleware without Take, or without a next handler")
@@ -94,14 +93,6 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 func (d *Dialect) beside() error {
 	if d == nil {
 		return errors.New("it is nil")
-	}
-	if err := d.Validate(); err != nil {
-		return err
-	}
-	for i := range d.Fields {
-		if d.Fields[i].unwritable() {
-			return refuse(d.Fields[i].Name, ErrType)
-		}
 	}
 	known := d.table()
 	if _, ok := known.Role(limitKey); ok {

@@ -59,9 +59,9 @@ func TestSeveralLimitersRandom(t *testing.T) {
 			Limits:   []Limit{{Name: name, Remaining: max(rnd.Int64N(quota+1)-quota/4, 0), Reset: SecondsOf(rnd.Int64N(window + 1))}},
 		}
 	}
-	for _, d := range []*Dialect{Draft00, Draft03, Draft06, XRateLimit, XRateLimitUnix, XRateLimitDate, Twitter, GitHub, XRateLimitByName, OpenAI} {
+	for _, d := range []*Dialect{&draft00, &draft03, Draft06, XRateLimit, XRateLimitUnix, &xRateLimitDate, &twitter, GitHub, &xRateLimitByName, OpenAI} {
 		for _, now := range []time.Time{then, late} {
-			t.Run(d.Name+"/"+now.Format("2006"), func(t *testing.T) {
+			t.Run(d.Name()+"/"+now.Format("2006"), func(t *testing.T) {
 				for range 100 {
 					first, second := limiter("search"), limiter("search")
 					one, two := http.Header{}, http.Header{}
@@ -106,23 +106,17 @@ func TestSeveralLimitersRandom(t *testing.T) {
 
 // TestManyLines: as many lines of a field are read, and one more is not.
 func TestManyLines(t *testing.T) {
-	calls := 0
-	acme := &Dialect{Name: "acme", Fields: []DialectField{{Name: "Acme-Left", Role: RoleRemaining, Read: func(facts []Fact, value string) ([]Fact, bool) {
-		calls++
-		return append(facts, Fact{Role: RoleRemaining, Value: value}), true
-	}}}}
 	for _, tt := range []struct{ name, key, value, last string }{
 		{"a number", "X-Ratelimit-Remaining", "5", "3"},
 		{"a quota", "X-Ratelimit-Limit", "5", "3"},
 		{"a quota, the last in a list", "X-Ratelimit-Limit", "5, 6", "3, 4"},
 		{"the Dictionary", "Ratelimit", "limit=5, reset=1", "limit=3, reset=1"},
 		{"a function of a vendor", "X-Ms-Ratelimit-Remaining-Resource", "a;5", "a;3"},
-		{"a function of a caller's", "Acme-Left", "5", "3"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			read := func(lines int) int64 {
 				h := http.Header{tt.key: append(slices.Repeat([]string{tt.value}, lines-1), tt.last)}
-				got, err := ParseAny(h, LegacyOptions{Dialects: []*Dialect{acme}})
+				got, err := ParseAny(h, LegacyOptions{})
 				require.NoError(t, err)
 				if len(got.Policies) > 0 {
 					return got.Policies[0].Quota
@@ -135,7 +129,6 @@ func TestManyLines(t *testing.T) {
 			}
 		})
 	}
-	require.Equal(t, 2*16, calls)
 
 	for n, want := range map[int]error{maxMembers: nil, maxMembers + 1: ErrTooMany, 100 * maxMembers: ErrTooMany} {
 		for _, key := range []string{"X-Ratelimit-Remaining", "X-Ratelimit-Limit", "X-Ratelimit-Reset-After"} {

@@ -287,7 +287,7 @@ func TestRestrictHeaderRandom(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(11, 11))
 	for _, d := range writtenDialects {
-		t.Run(d.Name, func(t *testing.T) {
+		t.Run(d.Name(), func(t *testing.T) {
 			restricted := 0
 			for range 400 {
 				if lawRestrictDialect(t, d, fuzzFields(rnd), ownFields(rnd)) {

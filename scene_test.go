@@ -81,9 +81,8 @@ type level struct {
 	err      error // of Take
 }
 
-var acme = &Dialect{Name: "acme", Fields: []DialectField{
-	{Name: "Acme-Allowed", Role: RoleQuota}, {Name: "Acme-Still", Role: RoleRemaining}, {Name: "Acme-In", Role: RoleReset, Format: TimeSeconds},
-}}
+var acme = mustDialect("acme", DialectField{Name: "Acme-Allowed", Role: RoleQuota}, DialectField{Name: "Acme-Still", Role: RoleRemaining},
+	DialectField{Name: "Acme-In", Role: RoleReset, Format: TimeSeconds})
 
 // readScene reads a scene. Its parts begin with lines such as `> limiter, refuses burst, writes
 // x-ratelimit`, behind which stand header lines.
@@ -148,7 +147,7 @@ func readLevel(t testing.TB, clauses, body string) *level {
 			for name := range strings.FieldsSeq(names) {
 				d, ok := LookupDialect(name)
 				if !ok {
-					require.Equal(t, acme.Name, name)
+					require.Equal(t, acme.Name(), name)
 					d = acme
 				}
 				l.Dialects = append(l.Dialects, d)

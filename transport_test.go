@@ -303,9 +303,7 @@ func TestTransportPanics(t *testing.T) {
 		"Key":     {Key: func(*http.Request) string { panic("key") }},
 		"Observe": {Observe: func(*http.Request, Advice) { panic("observe") }},
 		"Waiting": {Waiting: func(*http.Request, time.Time, Advice) func() { panic("waiting") }},
-		"Advise": {Advisor: Advisor{Legacy: LegacyOptions{Dialects: []*Dialect{{Name: "broken", Fields: []DialectField{
-			{Name: "X-Unknown", Read: func([]Fact, string) ([]Fact, bool) { panic("read") }},
-		}}}}}},
+		"Advise":  {Advisor: Advisor{Refused: func(*http.Response) bool { panic("refused") }}},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			var answers []*closing

@@ -319,7 +319,7 @@ func forms(r *report.Report) (list []form) {
 
 // named reports whether a dialect has fields for each limit.
 func named(d *ratelimit.Dialect) bool {
-	return slices.ContainsFunc(d.Fields, func(f ratelimit.DialectField) bool { return strings.Contains(f.Name, "*") })
+	return slices.ContainsFunc(d.Fields(), func(f ratelimit.DialectField) bool { return strings.Contains(f.Name, "*") })
 }
 
 // headerText returns the lines of a header, with names as the drafts spell them.

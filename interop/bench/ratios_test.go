@@ -62,9 +62,9 @@ var otherForms = []form{
 // in the current one, and what a dialect of the caller's adds.
 func BenchmarkLegacyRatios(b *testing.B) {
 	now := time.Now()
-	mine := &ratelimit.Dialect{Name: "mine", Fields: []ratelimit.DialectField{
-		{Name: "Acme-Quota", Role: ratelimit.RoleQuota}, {Name: "Acme-Left", Role: ratelimit.RoleRemaining},
-	}}
+	mine, err := ratelimit.NewDialect("mine",
+		ratelimit.DialectField{Name: "Acme-Quota", Role: ratelimit.RoleQuota}, ratelimit.DialectField{Name: "Acme-Left", Role: ratelimit.RoleRemaining})
+	require.NoError(b, err)
 	for _, f := range append(forms(now), otherForms...) {
 		parse := func(dialects ...*ratelimit.Dialect) *contender {
 			return inGo(func() (ratelimit.Fields, error) {
