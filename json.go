@@ -54,10 +54,7 @@ func orUnknown(n *int64) int64 {
 // What is absent or [Unknown] is left out. The error is that of [Policy.Validate] but
 // for an unknown Quota.
 func (p Policy) MarshalJSON() ([]byte, error) {
-	if _, param, err := p.append(nil, true); err != nil {
-		return nil, &FieldError{Field: PolicyField, Offset: -1, Param: param, Err: err}
-	}
-	return json.Marshal(memberJSON{
+	return marshalMember(&p, PolicyField, memberJSON{
 		Name: p.Name, Quota: orNil(p.Quota), Unit: p.Unit, Window: p.Window, PartitionKey: p.PartitionKey, Params: p.Params,
 	})
 }
@@ -67,40 +64,48 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 // The error wraps ErrSyntax if b is no such object; otherwise it is that of
 // [Policy.Validate].
 func (p *Policy) UnmarshalJSON(b []byte) error {
-	var m memberJSON
-	if done, err := unmarshalMember(b, &m); done {
-		return err
-	}
-	q := Policy{Name: m.Name, Quota: orUnknown(m.Quota), Unit: m.Unit, Window: m.Window, PartitionKey: m.PartitionKey, Params: m.Params}
-	if _, param, err := q.append(nil, true); err != nil {
-		return &FieldError{Field: PolicyField, Offset: -1, Param: param, Err: err}
-	}
-	*p = q
-	return nil
+	return unmarshalMember(p, b, PolicyField, func(m *memberJSON) Policy {
+		return Policy{Name: m.Name, Quota: orUnknown(m.Quota), Unit: m.Unit, Window: m.Window, PartitionKey: m.PartitionKey, Params: m.Params}
+	})
 }
 
 // MarshalJSON returns l as an object, as [Policy.MarshalJSON] does. Its members are
 // "name", "remaining", "reset", "partition_key" and "params".
 func (l Limit) MarshalJSON() ([]byte, error) {
-	if _, param, err := l.append(nil, true); err != nil {
-		return nil, &FieldError{Field: LimitField, Offset: -1, Param: param, Err: err}
-	}
-	return json.Marshal(memberJSON{
+	return marshalMember(&l, LimitField, memberJSON{
 		Name: l.Name, Remaining: orNil(l.Remaining), Reset: l.Reset, PartitionKey: l.PartitionKey, Params: l.Params,
 	})
 }
 
 // UnmarshalJSON reads what [Limit.MarshalJSON] writes, as [Policy.UnmarshalJSON] does.
 func (l *Limit) UnmarshalJSON(b []byte) error {
-	var m memberJSON
-	if done, err := unmarshalMember(b, &m); done {
+	return unmarshalMember(l, b, LimitField, func(m *memberJSON) Limit {
+		return Limit{Name: m.Name, Remaining: orUnknown(m.Remaining), Reset: m.Reset, PartitionKey: m.PartitionKey, Params: m.Params}
+	})
+}
+
+// marshalMember writes a member of a field as out, if the member is valid.
+func marshalMember[T any, W writer[T]](m W, field string, out memberJSON) ([]byte, error) {
+	if err := validate(m, field); err != nil {
+		return nil, err
+	}
+	return json.Marshal(out)
+}
+
+// unmarshalMember reads b into a member of a field, if that is then valid.
+func unmarshalMember[T any, W writer[T]](to W, b []byte, field string, of func(*memberJSON) T) error {
+	if isNull(b) { // by the convention of package json
+		return nil
+	}
+	var in memberJSON
+	if err := json.Unmarshal(b, &in); err != nil {
+		return fmt.Errorf("ratelimit: member in JSON: %w: %w", ErrSyntax, err)
+	}
+	m := of(&in)
+	if err := validate(W(&m), field); err != nil {
 		return err
 	}
-	k := Limit{Name: m.Name, Remaining: orUnknown(m.Remaining), Reset: m.Reset, PartitionKey: m.PartitionKey, Params: m.Params}
-	if _, param, err := k.append(nil, true); err != nil {
-		return &FieldError{Field: LimitField, Offset: -1, Param: param, Err: err}
-	}
-	*l = k
+	*to = m
 	return nil
 }
 
@@ -146,18 +151,6 @@ func elements[T any](list []*T) ([]T, bool) {
 		out[i] = *v
 	}
 	return out, true
-}
-
-// unmarshalMember reads b into m. done is true if nothing is left to do: b is
-// null, which by the convention of package json changes nothing, or err is set.
-func unmarshalMember(b []byte, m *memberJSON) (done bool, err error) {
-	if isNull(b) {
-		return true, nil
-	}
-	if err := json.Unmarshal(b, m); err != nil {
-		return true, fmt.Errorf("ratelimit: member in JSON: %w: %w", ErrSyntax, err)
-	}
-	return false, nil
 }
 
 func isNull(b []byte) bool { return string(bytes.TrimSpace(b)) == "null" }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/httpfields/ratelimit/internal/limiters"
 	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -86,8 +87,8 @@ func (s *Sequence) Add(resp *http.Response, sent, received time.Time) []Finding 
 	return x.findings
 }
 
-// lose forgets what earlier responses promise: nothing tells whether a request was
-// counted whose answer was lost, came from a cache, or is that it failed.
+// lose forgets what earlier responses promise: it is unknown whether the server counted a
+// request whose answer was lost, cached or an error.
 func (s *Sequence) lose() { s.calm.ok, s.owed.ok, s.owed.row = false, false, 0 }
 
 // An exchange is a request and its response, while it is added.
@@ -217,6 +218,22 @@ func (x *exchange) field(field, policy string, role Role, item int) (string, int
 	return olderKey(found, &x.advice.Fields, policy, older.Role(role)), -1
 }
 
+// A run is what a Sequence remembers of a policy and its limit.
+type run struct {
+	limiters.Run
+	announced bool  // as a current policy
+	terms     terms // as it was announced
+}
+
+// terms are what has to stay the same of a policy.
+type terms struct {
+	quota  int64
+	unit   Unit
+	window Seconds
+}
+
+func (p *Policy) terms() terms { return terms{p.Quota, p.Unit.canonical(), p.Window} }
+
 // A subject is what is remembered apart. Older fields have one set of names for all
 // limits of a server, and tell the tightest, so that there another quota or window is
 // another limit.
@@ -224,8 +241,6 @@ type subject struct {
 	identity
 	terms
 }
-
-func (p *Policy) terms() terms { return terms{p.Quota, p.Unit.canonical(), p.Window} }
 
 // run returns what is remembered of a policy, or nil if there are too many.
 func (x *exchange) run(p *Policy) *run {
@@ -286,17 +301,25 @@ func (x *exchange) limits() {
 // only if the requests concern the limit: one of several that never falls may be that of
 // others.
 func (x *exchange) limit(r *run, l *Limit, p *Policy, item int) {
-	now := told{l.Remaining, float64(l.Reset.n), x.sent, x.received, x.served, x.refused}
-	v := visit{run: r, policy: p, now: &now, idle: x.idle, pending: x.pending, slack: x.slack(), overlaps: x.overlaps > 0, alone: x.Alone}
-	doubts := v.check(l.Reset.ok)
-	concerned := r.most > 0 || len(x.advice.Fields.Limits) == 1
+	now := limiters.Response{
+		Observation: limiters.Observation{
+			Remaining: l.Remaining, Reset: float64(l.Reset.n), Sent: x.sent, Received: x.received, Served: x.served, Refused: x.refused,
+		},
+		HasReset: l.Reset.ok, Quota: p.Quota, Idle: x.idle, Pending: x.pending, Slack: x.slack(), Overlaps: x.overlaps > 0, Alone: x.Alone,
+	}
+	now.Window, _ = p.Window.Duration()
+	doubts := r.Add(&now)
+	concerned := r.Most() > 0 || len(x.advice.Fields.Limits) == 1
 	for _, d := range doubts {
-		field, whose := LimitField, item
-		if d.role == RoleQuota {
-			field, whose = PolicyField, -1
+		field, whose, role := LimitField, item, RoleRemaining
+		switch d.Number {
+		case limiters.Quota:
+			field, whose, role = PolicyField, -1, RoleQuota
+		case limiters.Reset:
+			role = RoleReset
 		}
-		field, whose = x.field(field, l.Name, d.role, whose)
-		x.add(d.rule, d.certain && concerned, field, whose)
+		field, whose = x.field(field, l.Name, role, whose)
+		x.add(sequenceRule(d.Rule), d.Certain && concerned, field, whose)
 	}
 }
 
@@ -394,7 +417,7 @@ func (x *exchange) spare() (s spare, ok bool) {
 		p := policies.policy(l)
 		cost, unit := int64(0), p.Unit.canonical()
 		if r := x.run(p); r != nil {
-			cost = r.most
+			cost = r.Most()
 		}
 		switch {
 		case l.exhausted(p):
@@ -414,7 +437,7 @@ func (x *exchange) spare() (s spare, ok bool) {
 // complete reports whether a whole quota of some limit was served with something left.
 func (x *exchange) complete() bool {
 	for _, r := range x.runs {
-		if r.complete() {
+		if r.Complete() {
 			return true
 		}
 	}

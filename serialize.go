@@ -168,6 +168,25 @@ func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string,
 	return b, "", nil
 }
 
+// validate returns why a member of a field cannot be written, but for a number that is
+// Unknown.
+func validate[T any, W writer[T]](m W, field string) error {
+	if _, param, err := m.append(nil, true); err != nil {
+		return &FieldError{Field: field, Offset: -1, Param: param, Err: err}
+	}
+	return nil
+}
+
+// memberString returns the String of a member.
+func memberString[T any, W writer[T]](m W, field string) string {
+	b, param, err := m.append(nil, true)
+	if err != nil {
+		e := FieldError{Field: field, Offset: -1, Param: param, Err: err}
+		return "<invalid: " + e.Error() + ">" // no member begins with "<"
+	}
+	return string(b)
+}
+
 // Validate returns nil if p can be written as a member of RateLimit-Policy, else the
 // first rule that it breaks, as a [*FieldError] with Offset -1:
 //
@@ -186,10 +205,7 @@ func (p Policy) Validate() error {
 
 // String returns p as a member of RateLimit-Policy, without a Quota that is [Unknown].
 // If [Policy.Validate] refuses p, the text is no valid member.
-func (p Policy) String() string {
-	b, param, err := p.append(nil, true)
-	return memberString(b, PolicyField, param, err)
-}
+func (p Policy) String() string { return memberString(&p, PolicyField) }
 
 // Validate returns nil if l can be written as a member of RateLimit, else the first rule
 // that it breaks, as a [*FieldError] with Offset -1. The rules are those of
@@ -202,16 +218,4 @@ func (l Limit) Validate() error {
 
 // String returns l as a member of RateLimit, without a Remaining that is [Unknown]. If
 // [Limit.Validate] refuses l, the text is no valid member.
-func (l Limit) String() string {
-	b, param, err := l.append(nil, true)
-	return memberString(b, LimitField, param, err)
-}
-
-// memberString returns the String of a member, given the result of its append.
-func memberString(b []byte, field, param string, err error) string {
-	if err != nil {
-		e := FieldError{Field: field, Offset: -1, Item: 0, Param: param, Err: err}
-		return "<invalid: " + e.Error() + ">" // no member begins with "<"
-	}
-	return string(b)
-}
+func (l Limit) String() string { return memberString(&l, LimitField) }
