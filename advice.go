@@ -74,7 +74,7 @@ type Advice struct {
 	// left, rounded up, such as 500 ms for r=60;t=30; 0 if the response does not tell.
 	// MaxWait does not cut it.
 	Pace   time.Duration
-	Source Source // the reason for Wait, which there may be for 0 too
+	Source Source // what decided Wait; it can be set when Wait is 0, as for t=0
 	// Limit is the limit that decided or, where Retry-After did, the tightest one with
 	// nothing remaining ([Fields.Tightest]), which is likely the reason. It may be zero.
 	Limit  Limit

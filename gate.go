@@ -278,7 +278,7 @@ func reportOf(a *Advice, prices []machine.Price, stocks []machine.Stock) machine
 			out.AtOnce = p.Quota
 		}
 	}
-	priced := false // the wait is that of a limit whose units the request has counted
+	metered := false // a limit is exhausted for which this request has costs: its meter waits instead
 	var others time.Duration
 	for i := range a.Fields.Limits {
 		l := &a.Fields.Limits[i]
@@ -291,12 +291,12 @@ func reportOf(a *Advice, prices []machine.Price, stocks []machine.Stock) machine
 		switch {
 		case s.Left > 0:
 		case s.Unit != machine.RequestUnit && machine.Takes(prices, s.Unit, s.Policy) > 0:
-			priced = true
+			metered = true
 		default:
 			others = max(others, s.Reset)
 		}
 	}
-	if priced && (a.Source == SourceLimit || a.Source == SourceWindow) {
+	if metered && (a.Source == SourceLimit || a.Source == SourceWindow) {
 		out.Wait = others
 	}
 	return out

@@ -440,7 +440,7 @@ func repeated[T any, M interface {
 	return 0
 }
 
-// exactly returns the precise time where it is what the reset has been rounded up from.
+// exactly returns precise if rounding it up gives s, else 0: s may have been changed since.
 func (s Seconds) exactly(precise time.Duration) time.Duration {
 	if precise > 0 && CeilSeconds(precise) == s {
 		return precise

@@ -193,7 +193,7 @@ func newName(key string) *name {
 
 // knowing adds what the name of the policy tells, and the place of the field.
 func (n *name) knowing() *name {
-	n.told = tells(n.policy, n.digits)
+	n.hint = hintOf(n.policy, n.digits)
 	n.place = int(n.order)<<8 | int(n.role)<<1
 	if n.weak {
 		n.place++

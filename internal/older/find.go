@@ -123,18 +123,18 @@ func appendLimits(found, loose []Field) []Field {
 			to++
 		}
 		named := slices.ContainsFunc(anchored, func(f Field) bool { return f.name.policy == policy })
-		found = append(found, limitOf(loose[from:to], named)...)
+		found = append(found, limitFields(loose[from:to], named)...)
 		from = to
 	}
 	return found
 }
 
-// limitOf returns the fields of a family if one of them says what remains and another
+// limitFields returns the fields of a family if one of them says what remains and another
 // something else, or an anchored field does: X-Rate-Limit-Hourly next to
 // X-Hourly-Requests-Left (Apollo). Where the names leave no doubt that requests are
 // limited, quota and used are enough (Cardmarket, Egnyte). Fields with values that do not
 // fit are dropped.
-func limitOf(fields []Field, named bool) []Field {
+func limitFields(fields []Field, named bool) []Field {
 	least := int64(Unknown) // of what remains, as a header has no order
 	for i := range fields {
 		if n, ok := fields[i].units(); ok && fields[i].name.role == Remaining && (least == Unknown || n < least) {

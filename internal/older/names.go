@@ -58,7 +58,7 @@ type name struct {
 	format Format    // of a time
 	policy string    // in lower case, "" if the name has none
 	digits bool      // the policy begins with the seconds of its window
-	told   told      // by the policy
+	hint   hint      // by the policy
 	family string    // the vendor's; "" for the drafts, X- and a caller's dialect
 	form   string    // the key up to the anchor or the role, in lower case; or the name of a dialect
 	window int64     // of its policy, if no field says
@@ -157,7 +157,7 @@ func (n name) wait(said []token, at int) name {
 		switch {
 		case t.kind == unitWord:
 			n.format, isTime = cmp.Or(t.format, n.format), true
-		case at > 0 && !anchored: // X-Retry-Count; Retry-After-NAME (seen)
+		case at > 0 && !anchored: // X-Retry-Count; Retry-After-NAME (no vendor case)
 			return name{key: n.key}
 		default:
 			policy = append(policy, t.text)
@@ -167,7 +167,7 @@ func (n name) wait(said []token, at int) name {
 		return name{key: n.key}
 	}
 	n.kind = waitKind
-	if n.policy = joinWords(policy); anchored && n.policy != "" { // until more becomes available (Phemex); else NestJS (seen)
+	if n.policy = joinWords(policy); anchored && n.policy != "" { // until more becomes available (Phemex); else NestJS (no vendor case)
 		n.kind, n.role, n.order = roleKind, Reset, vendorOrder
 		n.form = strings.ToLower(n.key[:a.end])
 	}
@@ -193,7 +193,7 @@ func (n name) anchored(said []token, first int, a anchor) name {
 		switch _, isRole := unglue(nil, a.after); {
 		case strings.EqualFold(a.after, "bysize"): // Mistral
 			n.unit = "tokens"
-		case isRole: // RateLimitRemaining (seen)
+		case isRole: // RateLimitRemaining (no vendor case)
 			behind = said[a.behind-1:]
 			behind[0] = tokenOf(a.after)
 		default:

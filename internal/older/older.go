@@ -95,7 +95,7 @@ func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 		f := &fields[i]
 		f.tally = -1
 		switch {
-		case f.name.kind == waitKind && f.name.policy == "": // with a policy: NestJS (seen)
+		case f.name.kind == waitKind && f.name.policy == "": // with a policy: NestJS (no vendor case)
 			asked := f.name.asked(f.Lines, &o.Clock)
 			r.Asked = longer(r.Asked, asked)
 			continue
@@ -111,7 +111,7 @@ func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 			if f.name.order == draftOrder {
 				g = max(g, said)
 			}
-			if r.Form == "" || r.Form == waitForm { // (seen)
+			if r.Form == "" || r.Form == waitForm { // (no vendor case)
 				r.Form = f.name.form
 			}
 		}
@@ -196,7 +196,7 @@ func (ts tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faul
 // clear reports whether a value that cannot be read is an error. It is if the name
 // of the field leaves no doubt about its meaning, or if the value holds a digit.
 func (n *name) clear(line string) bool {
-	return n.kind != plainKind && n.kind != looseKind && (n.policy == "" || strings.ContainsAny(line, "0123456789") || n.told != (told{}))
+	return n.kind != plainKind && n.kind != looseKind && (n.policy == "" || strings.ContainsAny(line, "0123456789") || n.hint != (hint{}))
 }
 
 // cause is why not all facts of a field were taken.

@@ -43,8 +43,8 @@ func (ts *tallies) settleWindow(t *tally) {
 			t.window = ts.listed[i].Window
 		}
 	}
-	t.window = cmp.Or(t.window, t.told.window, windowOfName(t.tail, false), t.usual)
-	t.unit = cmp.Or(t.unit, t.told.unit)
+	t.window = cmp.Or(t.window, t.hint.window, windowOfName(t.tail, false), t.usual)
+	t.unit = cmp.Or(t.unit, t.hint.unit)
 	if t.quota == 0 && t.part != 0 && t.window != 0 { // 0.5 in a second is 1 in two
 		t.quota = 1
 		t.window = text.SaturatingAdd(text.SaturatingMul(t.window, 1e9), t.part-1) / t.part
@@ -165,7 +165,7 @@ func (ts *tallies) settleResets(option Format) (guessed bool) {
 func (t *tally) unitsTold() int64 {
 	window := t.window
 	if t.several { // the window may be that of one limiter and the reset that of another
-		window = t.told.window
+		window = t.hint.window
 	}
 	switch {
 	case window != 0 && fits(t.reset.In(1).Until(nil).Ceil(), window):

@@ -60,7 +60,7 @@ type label struct {
 	form        string // the family as it is spelled
 	usual       int64  // its window if nothing says another
 	unit        string
-	told        told // by its name
+	hint        hint // by its name
 	order       order
 }
 
@@ -100,9 +100,9 @@ func (ts tallies) begin(id tallyID, n *name) (tallies, int) {
 		ts.full = true
 		return ts, -1
 	}
-	ts.list = append(ts.list, tally{tallyID: id, counts: noCounts, label: label{form: n.form, order: n.order, told: n.told}})
+	ts.list = append(ts.list, tally{tallyID: id, counts: noCounts, label: label{form: n.form, order: n.order, hint: n.hint}})
 	if id.policy != n.policy {
-		ts.list[i].told = tells(id.policy, n.digits)
+		ts.list[i].hint = hintOf(id.policy, n.digits)
 	}
 	switch {
 	case ts.index != nil:

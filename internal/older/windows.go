@@ -7,15 +7,15 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A told is what the name of a policy tells of it, as far as it does.
-type told struct {
+// A hint is what the name of a policy contains about it: perhaps a window, perhaps a unit.
+type hint struct {
 	window int64
 	unit   string
 }
 
-// tells returns what the name of a policy tells.
-func tells(policy string, digits bool) told {
-	return told{windowOfName(policy, digits), unitOfName(policy)}
+// hintOf returns the hint in the name of a policy.
+func hintOf(policy string, digits bool) hint {
+	return hint{windowOfName(policy, digits), unitOfName(policy)}
 }
 
 // windowOfName returns the window, in seconds, that the name of a policy tells: the

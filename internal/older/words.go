@@ -78,7 +78,7 @@ var vocabulary = []struct {
 	{"remaining remain left", word{kind: roleWord, role: Remaining, loose: begins}},
 	{"available", word{kind: roleWord, role: Remaining, weak: true, loose: begins}},
 	{"used", word{kind: roleWord, role: Used, loose: begins}},
-	{"usage observed count current made", word{kind: roleWord, role: Used, weak: true, loose: begins}}, // made and observed: (seen)
+	{"usage observed count current made", word{kind: roleWord, role: Used, weak: true, loose: begins}}, // made and observed: (no vendor case)
 	{"reset resets refresh", word{kind: roleWord, role: Reset}},
 	{"next expiry renewal until", word{kind: roleWord, role: Reset, weak: true}},
 	{"window interval period duration", word{kind: roleWord, role: Window, weak: true}},
@@ -89,7 +89,7 @@ var vocabulary = []struct {
 	{"ms milliseconds", word{kind: unitWord, format: Milli, span: true}},
 	{"seconds ttl", word{kind: unitWord, format: Seconds, span: true}},
 	{"after in", word{kind: unitWord, format: Seconds}},
-	{"at date timestamp", word{kind: unitWord}}, // (seen)
+	{"at date timestamp", word{kind: unitWord}}, // (no vendor case)
 	{"time", word{kind: unitWord, span: true, loose: refuses}},
 	{"per to", word{kind: fillWord}},
 	{"size", word{kind: fillWord, loose: refuses}},
@@ -106,13 +106,13 @@ var vocabulary = []struct {
 	{"requests request calls", word{loose: asks}},
 	{"tokens", word{unit: "tokens", loose: limited}},
 	{"weight", word{unit: "weight"}},
-	{"concurrent concurrency", word{unit: "concurrent-requests"}}, // (seen)
+	{"concurrent concurrency", word{unit: "concurrent-requests"}}, // (no vendor case)
 
-	{"url uri link docs help message reason", word{kind: stopWord}},                               // texts (seen)
-	{"enabled active exceeded reached nearlimit overlimit over near", word{kind: stopWord}},       // states (seen)
-	{"cost requested currentrequest increment rate fillrate delay metrics", word{kind: stopWord}}, // of one request (seen)
-	{"bit frame heart", word{kind: foreignAnchor}},                                                // before the anchor (seen)
-	{"key id ip user client account tier", word{loose: doubts}},                                   // of whom (seen)
+	{"url uri link docs help message reason", word{kind: stopWord}},                               // texts (no vendor case)
+	{"enabled active exceeded reached nearlimit overlimit over near", word{kind: stopWord}},       // states (no vendor case)
+	{"cost requested currentrequest increment rate fillrate delay metrics", word{kind: stopWord}}, // of one request (no vendor case)
+	{"bit frame heart", word{kind: foreignAnchor}},                                                // before the anchor (no vendor case)
+	{"key id ip user client account tier", word{loose: doubts}},                                   // of whom (no vendor case)
 	{"page item result record row list cursor product customer cart order stock seat ticket coupon", word{loose: refuses}},
 	{"storage disk space memory heap cpu battery upload download file length content body", word{loose: refuses}},
 	{"session login password otp attempt trial license balance price discount budget cache range", word{loose: refuses}},
@@ -129,7 +129,7 @@ var vendors = []struct {
 	{"ai", vendor{unit: "tokens", format: Seconds}},               // Kong, APISIX
 	{"gw", vendor{format: Milli}},                                 // KuCoin
 	{"beta", vendor{unit: "points"}},                              // Atlassian
-	{"gate sentry anthropic hubspot discogs ms github", vendor{}}, // github: (seen)
+	{"gate sentry anthropic hubspot discogs ms github", vendor{}}, // github: (no vendor case)
 }
 
 // A vendor is what the prefix of a family says.

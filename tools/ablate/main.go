@@ -81,7 +81,7 @@ func run(root string, all bool) error {
 			return err
 		}
 		for line := range strings.Lines(string(text)) {
-			if strings.HasPrefix(line, "\t{\"") && strings.Contains(line, "(seen)") {
+			if strings.HasPrefix(line, "\t{\"") && strings.Contains(line, "(no vendor case)") {
 				seen = append(seen, strings.Fields(strings.Split(line, "\"")[1])...)
 			}
 		}
@@ -129,7 +129,7 @@ func rewrite(file string, places []string) ([]string, error) {
 			return
 		}
 		remark := ""
-		if strings.Contains(lines[p.Line-1], "(seen)") {
+		if strings.Contains(lines[p.Line-1], "(no vendor case)") {
 			remark = " seen"
 		}
 		list = append(list, condition{from, to, inert, fmt.Sprintf("%s:%d%s\t%s", filepath.Base(file), p.Line, remark, strings.Join(strings.Fields(string(text[from:to])), " "))})
