@@ -14,7 +14,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A Role is which part of a limit a field, or a value in it, tells.
+// A Role is the part of a limit that a field contains.
 type Role int
 
 const (
@@ -26,14 +26,11 @@ const (
 	RoleWindow                // the length of the window, as a time
 	RoleName                  // the name of the policy
 	RolePolicies              // a list of Integer policies, 100;w=60 (draft-06 Section 3.2)
-
-	roleCount // their number
 )
 
-// A TimeFormat is what a number means that stands for a time. Dates, durations with
-// units (6m0s) and clocks (00:01:30) are known by their shape, and read in any format. A
-// number too large for its format is read by its size: 1.8e12 is never a number of
-// seconds.
+// A TimeFormat is how a number stands for a time. Dates, durations with units (6m0s) and
+// clocks (00:01:30) are read in any format. A number too large for its format is read by its
+// size: 1.8e12 is never a number of seconds.
 type TimeFormat int
 
 const (
@@ -50,8 +47,6 @@ const (
 	TimeHTTPDate             // an HTTP-date (RFC 9110 Section 5.6.7), written as an IMF-fixdate
 	TimeRFC3339              // a timestamp of RFC 3339, written in UTC
 	TimeDuration             // a duration as Go writes it, such as 6m0s or 120ms
-
-	timeFormats // their number
 )
 
 // A DialectField says what a header field means.
@@ -75,7 +70,7 @@ var (
 		RoleReset-Role(older.Reset)|RoleWindow-Role(older.Window)|RoleName-Role(older.Name)|RolePolicies-Role(older.Policies)]
 	_ = [1]struct{}{}[TimeGuess-TimeFormat(older.Guess)|TimeSeconds-TimeFormat(older.Seconds)|TimeMilli-TimeFormat(older.Milli)|
 		TimeUnix-TimeFormat(older.Unix)|TimeUnixMilli-TimeFormat(older.UnixMilli)|TimeHTTPDate-TimeFormat(older.HTTPDate)|
-		TimeRFC3339-TimeFormat(older.RFC3339)|TimeDuration-TimeFormat(older.Duration)|timeFormats-TimeFormat(older.Formats)]
+		TimeRFC3339-TimeFormat(older.RFC3339)|TimeDuration-TimeFormat(older.Duration)]
 )
 
 // A syntax is how a field is written whose value is more than one number.
@@ -156,7 +151,7 @@ func (f *DialectField) fault() error {
 	switch {
 	case !text.IsToken(f.Name), strings.Count(f.Name, "*") > 1, !text.IsName(f.Policy), !text.IsName(string(f.Unit)):
 		return ErrSyntax
-	case f.Role < 0 || f.Role >= roleCount, f.Format < 0 || f.Format >= timeFormats, f.Window.ok && !sf.IsInteger(f.Window.n, minWindow):
+	case f.Role < 0 || f.Role > RolePolicies, f.Format < 0 || f.Format > TimeDuration, f.Window.ok && !sf.IsInteger(f.Window.n, minWindow):
 		return ErrRange
 	}
 	return nil

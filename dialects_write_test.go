@@ -263,7 +263,7 @@ func TestSetRefuses(t *testing.T) {
 func TestSetClocks(t *testing.T) {
 	first, last := time.Unix(older.LeastNear, 0), time.Unix(253402300798, 0) // a second before the year 10000
 	f := Fields{Limits: []Limit{{Name: "a", Remaining: 1, Reset: SecondsOf(1)}}}
-	for format := range timeFormats {
+	for format := range TimeDuration + 1 {
 		d := mustDialect("x", DialectField{Name: "X-R", Role: RoleReset, Format: format})
 		point := format >= TimeUnix && format <= TimeRFC3339
 		for now, ok := range map[time.Time]bool{first: true, first.Add(-time.Second): !point, last.Add(time.Second): !point} {

@@ -25,80 +25,48 @@ type LegacyOptions struct {
 
 const defaultName = "default"
 
-// ParseAny reads what h says about limits, in whatever form. docs/older.md tells how it
-// reads names, values and times.
+// ParseAny reads what h announces about limits, in any form that servers are known to
+// send: the current fields, those of older drafts, X-RateLimit-* and vendors' own.
+// docs/older.md has every rule.
 //
-// If there is a well-formed RateLimit, the result is that of [Parse], or that of the
-// next draft, and no other field for limits is looked at. A malformed RateLimit-Policy
-// is then ignored, except for one form in use: two names before the parameters, of which
-// the second is the policy's. Otherwise all other fields are read, and joined by the
-// current policies if RateLimit-Policy is well-formed.
+// A well-formed RateLimit goes before everything else: the result is then that of [Parse],
+// and no other field for limits is read. Otherwise all other fields are read, together with
+// a well-formed RateLimit-Policy.
 //
-// Fields are judged one by one. A malformed one leaves the others as they are and is
-// joined into the error, as a [*FieldError] with its name as it was sent; the Fields
-// next to an error may be used. A response with more than 1024 fields that look like
-// limits is not read (ErrTooMany); of more than 1024 policies, limits or numbers of a
-// list the first 1024 are. A response without any costs no allocation.
+// Each field is judged on its own. A malformed field is a [*FieldError] in the error, which
+// joins several, with its name as it was sent. The Fields next to an error may be used. If
+// more than 1024 fields look like limits, none is read (ErrTooMany). At most 1024 policies,
+// limits and list elements are read. A response without any costs no allocation.
 //
-// # Names
-//
-// A field is known by the words of its name: [X-][vendor-]RateLimit, then the policy and the
-// role in any order, then the unit of a time, as in X-RateLimit-Remaining-Minute or
+// A field is known by the words of its name: [X-][vendor-]RateLimit, then the policy and
+// the role in any order, then the unit of a time, as in X-RateLimit-Remaining-Minute or
 // Acme-Rate-Limit-Requests-Reset-Ms; or X-Acme-Remaining next to X-Acme-Limit, -Used or
-// -Reset. Some eighty more fields are known by their whole names.
-//
-// A policy is named by the words between RateLimit and the role, or by a field for the
-// name, else by o.Name. A family with another prefix that names no policy is called by its
-// prefix (X-Sib-RateLimit-Remaining: sib). Of Integer policies the one with the quota of
-// the limit has the limit's name; any other is named by quota and window, as 1000/3600.
-//
-// # Values
+// -Reset. Some eighty more fields are known by their whole names. A policy is named by the
+// words between RateLimit and the role, or by a field for the name, else by o.Name. A
+// second family that names no policy is called by its prefix (X-Sib-RateLimit-Limit: sib).
 //
 // What is absent stays absent: Remaining and Quota are [Unknown], Reset is the zero
 // [Seconds]. Fractions of what remains are rounded down, those of resets up. A negative
 // remaining is 0, and so is a reset in the past. Numbers above MaxInteger become
-// MaxInteger. Of several lines of one number the strictest counts; of two fields for one
-// number that of the drafts goes before X-, and X- before a vendor's. Absolute times count
-// from the field Date, unless that is more than a day off or the response comes from a
-// cache; then from o.Now.
+// MaxInteger. If several lines contain the same number, the strictest counts. If several
+// families do, the drafts go before X-, and X- before a vendor.
 //
-// A bare number in a reset is a point in time from 1e9 on. A smaller one is seconds in
-// the fields of the drafts; in others a word of the name, the window into which it has
-// to fit, a fraction, or o.Reset tells seconds from milliseconds. If nothing does, it is
-// seconds, and Guessed is set.
+// A number from 1e9 on in a reset is a point in time. It counts from the field Date; if
+// Date is more than a day off, or the response comes from a cache, from o.Now. A smaller
+// number is seconds or milliseconds: its name, its window, a fraction or o.Reset decide. If
+// nothing does, it is seconds, and Guessed is set.
 //
-// # Malformed current fields, and the next draft
-//
-// Clients ignore a malformed current field (draft-11 Section 7), and so does Parse.
-// ParseAny reads some as servers in use write them, with the Dialect "ratelimit-lenient":
+// ParseAny also reads current fields that Parse refuses, because some servers send them:
 //
 //	RateLimit: "burst";r=0.5;t=30           a Decimal: r=0, t=30
 //	RateLimit: burst;r=37;t=12.5            a Token for the name: r=37, t=13
-//	RateLimit: "burst";t=30                 r is missing: Unknown
 //	RateLimit-Policy: "burst";q=100;w=0     no window
-//	RateLimit-Policy: "burst";q=100;pk="x"  a String for the partition key
 //
-// If one member cannot be read even so, the field is ignored as a whole.
-//
-// The draft that follows draft-11 is not published, and may change. Its form has the
-// Dialect "ratelimit-next", and is known by a member of RateLimit with a and no r:
+// and the form of the draft that follows draft-11, which has a and no r. There a is
+// Remaining and w is Reset, and names are compared without case:
 //
 //	RateLimit-Policy: day;q=1000;w=86400, "Burst";q=10;w=1
 //	RateLimit: day;a=50;w=30;c=5, burst;a=9
-//
-// There a is Remaining, w is Reset, and what the request has cost, c, is in Params.
-// Names may be Tokens; those that differ by case alone are one, as the first limit
-// spells it, and of its limits that with the lower Remaining counts, of its policies
-// that with the lower Quota. A policy with a bad parameter is ignored alone, a malformed
-// RateLimit as a whole.
-//
-// # Dialect
-//
-// Fields.Dialect is "ratelimit" for the current form; "draft-00" to "draft-07" by the syntax
-// in the drafts' own names; "ratelimit-lenient" and "ratelimit-next" as above; the name of a dialect in
-// o.Dialects, or of a vendor whose fields are known by their whole names ("shopify"), if
-// that was read first; else the family in lower case: "x-ratelimit", for GitHub too unless
-// o.Dialects has [GitHub].
 func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
 	f, _, faults := parseAny(h, &o, func() text.Clock { return readClock(h, o.Now) })
 	return f, joinFaults(faults)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"math/bits"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -46,7 +45,7 @@ func burstShare(burst float64, quota, reset, window int64) int64 {
 	case !(burst > 0): // NaN included
 		return 0
 	case burst < exact && burst == math.Trunc(burst):
-		return mulDiv(uint64(burst), uint64(quota), uint64(reset), uint64(window))
+		return text.MulDiv(uint64(burst), uint64(quota), uint64(reset), uint64(window))
 	}
 	x, _ := new(big.Rat).SetString(strconv.FormatFloat(burst, 'g', -1, 64))
 	x.Mul(x, big.NewRat(quota, window))
@@ -56,22 +55,6 @@ func burstShare(burst float64, quota, reset, window int64) int64 {
 		return math.MaxInt64
 	}
 	return n.Int64()
-}
-
-// mulDiv returns a × b × c ÷ by, rounded down and saturating.
-func mulDiv(a, b, c, by uint64) int64 {
-	high, low := bits.Mul64(b, c)
-	middle, low := bits.Mul64(low, a)
-	high, carried := bits.Mul64(high, a)
-	middle, carry := bits.Add64(middle, carried, 0)
-	high += carry
-	above, rest := high/by, high%by
-	over, rest := bits.Div64(rest, middle, by)
-	n, _ := bits.Div64(rest, low, by)
-	if above > 0 || over > 0 || n > math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return int64(n)
 }
 
 // Jitter returns l with a Reset that is longer by a random number of whole seconds, from

@@ -20,8 +20,6 @@ const (
 	HTTPDate                // RFC 9110 Section 5.6.7
 	RFC3339
 	Duration // as Go writes it
-
-	Formats // their number
 )
 
 // The sizes by which a number is a point in time. Seconds since the epoch have at
