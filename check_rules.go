@@ -2,8 +2,6 @@ package ratelimit
 
 import (
 	"strings"
-
-	"github.com/httpfields/ratelimit/internal/limiters"
 )
 
 // A Level says how much a [Finding] matters; a higher one matters more.
@@ -155,60 +153,4 @@ func (r checkRule) at(e FieldError, about string) Finding {
 		Field: e.Field, Line: e.Line, Offset: e.Offset, Item: e.Item,
 		Message: strings.Replace(checkRules[r].message, "%s", about, 1),
 	}
-}
-
-// sequenceRules are the rules that a Sequence checks. Each is a note unless a
-// Sequence raises it. CONFORMANCE.md has a row for each.
-var sequenceRules = [...]rule{
-	ruleSpent:    {"L5", LevelShould, "let " + remainingKey + " fall by what each request costs, because it stays higher than what was spent allows"},
-	ruleUneven:   {"L5", LevelNote, "let " + remainingKey + " fall by the same for each request, because clients cannot tell what a request costs"},
-	ruleClock:    {"L7", LevelShould, "let " + resetKey + " go down with the clock, because it stays the same, and more comes back before it is over"},
-	ruleStays:    {"L7", LevelNote, "let " + resetKey + " go down with the clock, unless every request begins the time anew"},
-	ruleFast:     {"L7", LevelShould, "write " + resetKey + " in seconds, because it goes down faster than the clock"},
-	ruleUnixTime: {"L7", LevelShould, "write " + resetKey + " as seconds from now, because this is the present time since 1970"},
-	ruleNoMore:   {"L7", LevelShould, "let something come back at the end of " + resetKey + ", because requests after it are refused again and again"},
-	ruleTooSoon:  {"S3", LevelShould, "let Retry-After be no earlier than when a request is served, because requests after it are refused again and again"},
-	ruleBefore:   {"6-8", LevelNote, "let Retry-After be no earlier than the reset, because they should be the same point in time"},
-	ruleEarly:    {"L5", LevelShould, "let " + remainingKey + " be 0 before a request is refused, because something remained"},
-	ruleServed:   {"L5", LevelShould, "refuse requests when " + remainingKey + " is 0, or say what remains, because more were served than can have come back"},
-	ruleExceeded: {"P6", LevelShould, "let " + quotaKey + " be the quota that is applied, because more than twice of it was served within a window"},
-	ruleShort:    {"P6", LevelShould, "let " + quotaKey + " be the quota that is applied, because much less remains after a window in which nothing was asked"},
-	ruleChanged:  {"P3", LevelShould, "let a policy stay the same over a sequence of responses, or give the other one another name"},
-	ruleBare:     {"6585-4", LevelShould, "say on a refusal when to come back, by Retry-After or by the fields"},
-	ruleNegative: {"6-9", LevelShould, "write a number that is 0 or more, because clients may ignore the field or take it for a large one"},
-	ruleFraction: {"6-9", LevelShould, "write a whole number, because many clients read nothing else"},
-}
-
-// A sequenceRule is the index of a rule in sequenceRules. The first are those of package
-// limiters.
-type sequenceRule int
-
-const (
-	ruleSpent    = sequenceRule(limiters.Spent)
-	ruleUneven   = sequenceRule(limiters.Uneven)
-	ruleClock    = sequenceRule(limiters.Clock)
-	ruleStays    = sequenceRule(limiters.Stays)
-	ruleFast     = sequenceRule(limiters.Fast)
-	ruleServed   = sequenceRule(limiters.Served)
-	ruleExceeded = sequenceRule(limiters.Exceeded)
-	ruleShort    = sequenceRule(limiters.Short)
-)
-
-const (
-	ruleUnixTime = sequenceRule(limiters.Rules) + iota
-	ruleNoMore
-	ruleTooSoon
-	ruleBefore
-	ruleEarly
-	ruleChanged
-	ruleBare
-	ruleNegative
-	ruleFraction
-)
-
-// in returns the finding that the rule is broken by a member of a field, or by the field if
-// item is -1.
-func (r sequenceRule) in(field string, item int) Finding {
-	of := &sequenceRules[r]
-	return Finding{Rule: of.id, Level: of.level, Field: field, Line: -1, Offset: -1, Item: item, Message: of.message}
 }

@@ -63,14 +63,15 @@ type DialectField struct {
 	write syntax // how the drafts' own fields are written
 }
 
-// The Roles and TimeFormats are those of package older, in the same order: this does not
-// compile otherwise.
+// A Role and a TimeFormat have the numbers of package older: this does not compile
+// otherwise.
 var (
-	_ = [1]struct{}{}[RoleNone-Role(older.None)|RoleQuota-Role(older.Quota)|RoleRemaining-Role(older.Remaining)|RoleUsed-Role(older.Used)|
-		RoleReset-Role(older.Reset)|RoleWindow-Role(older.Window)|RoleName-Role(older.Name)|RolePolicies-Role(older.Policies)]
-	_ = [1]struct{}{}[TimeGuess-TimeFormat(older.Guess)|TimeSeconds-TimeFormat(older.Seconds)|TimeMilli-TimeFormat(older.Milli)|
-		TimeUnix-TimeFormat(older.Unix)|TimeUnixMilli-TimeFormat(older.UnixMilli)|TimeHTTPDate-TimeFormat(older.HTTPDate)|
-		TimeRFC3339-TimeFormat(older.RFC3339)|TimeDuration-TimeFormat(older.Duration)]
+	_ = [1]struct{}{}[(RoleNone-Role(older.None))|(RoleQuota-Role(older.Quota))|(RoleRemaining-Role(older.Remaining))|
+		(RoleUsed-Role(older.Used))|(RoleReset-Role(older.Reset))|(RoleWindow-Role(older.Window))|(RoleName-Role(older.Name))|
+		(RolePolicies-Role(older.Policies))]
+	_ = [1]struct{}{}[(TimeGuess-TimeFormat(older.Guess))|(TimeSeconds-TimeFormat(older.Seconds))|
+		(TimeMilli-TimeFormat(older.Milli))|(TimeUnix-TimeFormat(older.Unix))|(TimeUnixMilli-TimeFormat(older.UnixMilli))|
+		(TimeHTTPDate-TimeFormat(older.HTTPDate))|(TimeRFC3339-TimeFormat(older.RFC3339))|(TimeDuration-TimeFormat(older.Duration))]
 )
 
 // A syntax is how a field is written whose value is more than one number.

@@ -119,36 +119,6 @@ func nameID(name string) string { return name }
 // nextNameID is nameID by the next draft: names are compared without case.
 func nextNameID(name string) string { return strings.ToLower(name) }
 
-// A Unit is a quota unit (draft-11 Section 3.1.2). The set is open: units are registered
-// with IANA (draft-11 Section 10.3), and all others are kept as they are. "" means
-// Requests.
-type Unit string
-
-// The quota units that draft-11 Section 3.1.2 defines.
-const (
-	Requests           Unit = "requests"            // requests that the server processes
-	ContentBytes       Unit = "content-bytes"       // bytes of content that the server processes
-	ConcurrentRequests Unit = "concurrent-requests" // requests that the server processes at the same time
-)
-
-// requestAlias is the name of Requests in the table of draft-11 Section 10.3,
-// apparently by mistake.
-const requestAlias Unit = "request"
-
-// countsRequests reports whether each request takes one quota unit. Without a
-// unit it does, because that is the default (draft-11 Section 3.1.2).
-func (u Unit) countsRequests() bool {
-	return u == "" || u == Requests || u == requestAlias
-}
-
-// canonical returns the same spelling for all units that mean the same.
-func (u Unit) canonical() Unit {
-	if u.countsRequests() {
-		return Requests
-	}
-	return u
-}
-
 // The values of Fields.Dialect for the two fields.
 const (
 	currentDialect = "ratelimit"         // as the draft has them

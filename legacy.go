@@ -25,6 +25,10 @@ type LegacyOptions struct {
 
 const defaultName = "default"
 
+// Package older has the bounds of the draft, and Unknown, too: this does not compile if they
+// differ.
+var _ = [1]struct{}{}[(maxMembers-older.MaxMembers)|(maxParams-older.MaxParams)|(Unknown-older.Unknown)]
+
 // ParseAny reads what h announces about limits, in any form that servers are known to
 // send: the current fields, those of older drafts, X-RateLimit-* and vendors' own.
 // docs/older.md has every rule.

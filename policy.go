@@ -25,6 +25,36 @@ type Policy struct {
 	Params       Params  // all other parameters, in the order of the field
 }
 
+// A Unit is a quota unit (draft-11 Section 3.1.2). The set is open: units are registered
+// with IANA (draft-11 Section 10.3), and all others are kept as they are. "" means
+// Requests.
+type Unit string
+
+// The quota units that draft-11 Section 3.1.2 defines.
+const (
+	Requests           Unit = "requests"            // requests that the server processes
+	ContentBytes       Unit = "content-bytes"       // bytes of content that the server processes
+	ConcurrentRequests Unit = "concurrent-requests" // requests that the server processes at the same time
+)
+
+// requestAlias is the name of Requests in the table of draft-11 Section 10.3,
+// apparently by mistake.
+const requestAlias Unit = "request"
+
+// countsRequests reports whether each request takes one quota unit. Without a
+// unit it does, because that is the default (draft-11 Section 3.1.2).
+func (u Unit) countsRequests() bool {
+	return u == "" || u == Requests || u == requestAlias
+}
+
+// canonical returns the same spelling for all units that mean the same.
+func (u Unit) canonical() Unit {
+	if u.countsRequests() {
+		return Requests
+	}
+	return u
+}
+
 // A Param is a parameter that the specification does not define, such as acme-burst=10.
 // Recipients may regard it as a comment (draft-11 Sections 3.1 and 4.1).
 type Param struct {

@@ -12,14 +12,9 @@ import (
 // RequestUnit is the unit of which each request takes one.
 const RequestUnit = "requests"
 
-const (
-	// waveTime is how long a wave of probes is waited for before the next goes. A
-	// probe that hangs must not starve its key.
-	waveTime = time.Second
-	// mostBackoff is the longest wait after a refusal that asks for none. A request that
-	// waits for requests under way, all of which hang, goes after it too.
-	mostBackoff = 32 * time.Second
-)
+// waveTime is how long a wave of probes is waited for before the next goes. A probe that
+// hangs must not starve its key.
+const waveTime = time.Second
 
 // Settings are the settings of a Gate that the machine obeys.
 type Settings struct {

@@ -111,7 +111,7 @@ func readPairs(facts []Fact, role Role, line string) ([]Fact, bool) {
 	for pair := range strings.SplitSeq(line, ",") {
 		count, window, _ := strings.Cut(pair, ":")
 		w, isWindow := text.ParseNumber(text.Trim(window))
-		if len(facts) > 4*maxMembers || !isWindow {
+		if len(facts) > 4*MaxMembers || !isWindow {
 			ok = false
 			continue
 		}
@@ -130,7 +130,7 @@ func readPairs(facts []Fact, role Role, line string) ([]Fact, bool) {
 func readHeads(facts []Fact, line string) ([]Fact, bool) {
 	for part := range strings.SplitSeq(line, ",") {
 		policy, remaining, _ := strings.Cut(part, ";")
-		if len(facts) > 4*maxMembers {
+		if len(facts) > 4*MaxMembers {
 			return facts, false
 		}
 		facts = append(facts, Fact{Policy: text.Trim(policy), Role: Remaining, Value: text.Trim(remaining)})
@@ -147,7 +147,7 @@ func readBans(facts []Fact, line string) ([]Fact, bool) {
 		categories, rest, _ := strings.Cut(rest, ":")
 		scope, _, _ := strings.Cut(rest, ":")
 		policy := strings.Trim(text.Trim(categories)+":"+text.Trim(scope), ":")
-		if _, isNumber := text.ParseNumber(text.Trim(seconds)); len(facts) >= 8*maxMembers || !isNumber {
+		if _, isNumber := text.ParseNumber(text.Trim(seconds)); len(facts) >= 8*MaxMembers || !isNumber {
 			ok = false
 			continue
 		}

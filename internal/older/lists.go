@@ -32,7 +32,7 @@ type item struct {
 // readParams reads what the parameters of a member say.
 func (m *item) readParams(params string) {
 	m.params = params
-	for n := 0; params != "" && n < maxParams; n++ {
+	for n := 0; params != "" && n < MaxParams; n++ {
 		var param string
 		param, params, _ = text.Cut(params, ';')
 		key, value, _ := strings.Cut(text.Trim(param), "=")
@@ -73,7 +73,7 @@ func (m *item) readPolicy(value string) bool {
 // nothing is read.
 func readItems(facts []Fact, role Role, line string, first bool) (_ []Fact, bad int) {
 	bad = noFault
-	for off, leads := 0, true; off <= len(line) && len(facts) <= maxMembers; leads = false {
+	for off, leads := 0, true; off <= len(line) && len(facts) <= MaxMembers; leads = false {
 		member, _, ok := text.Cut(line[off:], ',')
 		value, params, _ := text.Cut(member, ';')
 		value = text.Trim(value)
@@ -164,7 +164,7 @@ func (f *Field) list() (n int) {
 			_, isTime := ParseMoment(part, Guess)
 			ok = isTime || parseWindow(part) > 0
 		}
-		if n++; !ok || n > maxMembers {
+		if n++; !ok || n > MaxMembers {
 			return 0
 		}
 	}

@@ -201,7 +201,7 @@ func (n *name) clear(line string) bool {
 
 // cause is why not all facts of a field were taken.
 func (ts *tallies) cause(facts []Fact) Cause {
-	if ts.full || len(facts) >= maxMembers || len(ts.listed) >= maxMembers {
+	if ts.full || len(facts) >= MaxMembers || len(ts.listed) >= MaxMembers {
 		return TooMany
 	}
 	return Syntax

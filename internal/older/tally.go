@@ -96,7 +96,7 @@ func (ts *tallies) find(id tallyID) int {
 // begin returns the tallies with another one, and its index; -1 if there is no room for it.
 func (ts tallies) begin(id tallyID, n *name) (tallies, int) {
 	i := len(ts.list)
-	if i == maxMembers {
+	if i == MaxMembers {
 		ts.full = true
 		return ts, -1
 	}
@@ -124,7 +124,7 @@ func (ts tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (_ ta
 	for i := range facts {
 		fact, n, column := &facts[i], f.name, 0
 		if fact.Role == Policies {
-			if len(ts.listed) < maxMembers {
+			if len(ts.listed) < MaxMembers {
 				ts.listed = append(ts.listed, Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.unit, Used: Unknown, Params: fact.params})
 				taken++
 			}

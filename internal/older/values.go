@@ -13,8 +13,8 @@ import (
 // Bounds of a field. RFC 9651 Sections 3.1 and 3.1.2 ask a parser of the current fields to
 // support so many members and parameters.
 const (
-	maxMembers = 1024
-	maxParams  = 256
+	MaxMembers = 1024
+	MaxParams  = 256
 	maxJSON    = 64 << 10
 	maxDepth   = 8
 )
@@ -180,7 +180,7 @@ func isNumbers(line string) bool {
 	if strings.IndexByte(line, ',') < 0 {
 		return false // as nearly all values
 	}
-	for n := 0; line != "" && n <= maxMembers; n++ {
+	for n := 0; line != "" && n <= MaxMembers; n++ {
 		var number string
 		if number, line = cutMember(line); !isCount(number) {
 			return false
@@ -192,7 +192,7 @@ func isNumbers(line string) bool {
 // readNumbers reads a list of numbers. One of them counts (see tally.heeds).
 func readNumbers(facts []Fact, role Role, line string) ([]Fact, bool) {
 	for n := 0; line != ""; n++ {
-		if n == maxMembers {
+		if n == MaxMembers {
 			return facts, false
 		}
 		var number string
@@ -234,7 +234,7 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 		key, value, keyed := cutKey(part)
 		said := keyOf(key)
 		switch {
-		case parts >= 4*maxMembers:
+		case parts >= 4*MaxMembers:
 			return facts, false
 		case isCount(part) && named == "":
 			ok = false
@@ -288,8 +288,8 @@ func (f *Field) readDictionary(facts []Fact) (_ []Fact, faults []Fault) {
 	switch {
 	case said>>Quota&1 == 0 || said>>Reset&1 == 0:
 		return nil, []Fault{{Key: f.Key, Cause: Missing}}
-	case len(facts) > maxMembers:
-		return facts[:maxMembers], []Fault{{Key: f.Key, Cause: TooMany}}
+	case len(facts) > MaxMembers:
+		return facts[:MaxMembers], []Fault{{Key: f.Key, Cause: TooMany}}
 	}
 	return facts, nil
 }

@@ -156,3 +156,91 @@ func wholeSeconds(n int64) string {
 	}
 	return strconv.FormatInt(n, 10) + "s"
 }
+
+// settleResets finds the units of bare numbers in resets: each by its own window, else as
+// the last of its family that has one; else they are what the caller says, or seconds. It
+// reports whether nothing tells, and the unit makes a difference. A Retry-After does not
+// tell: it says when a bucket has its next unit, or when another limiter lets the client
+// come back, so that it agrees with a reset by chance alone.
+func (ts *tallies) settleResets(option Format) (guessed bool) {
+	var byForm map[string]int64 // how many units make a second, by family
+	for i := range ts.list {
+		t := &ts.list[i]
+		if t.reset.Kind != Bare {
+			continue
+		}
+		if units := t.unitsTold(); units > 0 {
+			t.resetIn(units)
+			if len(ts.list) > 1 && t.window != 0 {
+				if byForm == nil {
+					byForm = make(map[string]int64)
+				}
+				byForm[t.form] = units
+			}
+		}
+	}
+	for i := range ts.list {
+		t := &ts.list[i]
+		switch {
+		case t.reset.Kind != Bare:
+		case byForm[t.form] != 0:
+			t.resetIn(byForm[t.form])
+		case option == Milli:
+			t.resetIn(1000)
+		default:
+			guessed = guessed || option == Guess && t.reset.In(1).Until(nil).Ceil() != t.reset.In(1000).Until(nil).Ceil()
+			t.resetIn(1)
+		}
+	}
+	return guessed
+}
+
+// unitsTold returns how many units of a bare reset make a second: those in which it fits
+// into the window, else those that the drafts define; 0 if nothing of its policy tells.
+func (t *tally) unitsTold() int64 {
+	window := t.window
+	if t.several { // the window may be that of one limiter and the reset that of another
+		window = t.hint.window
+	}
+	switch {
+	case window != 0 && fits(t.reset.In(1).Until(nil).Ceil(), window):
+		return 1
+	case window != 0 && t.reset.Number.N >= 1000 && fits(t.reset.In(1000).Until(nil).Ceil(), window): // no server counts milliseconds and then sends less than a second
+		return 1000
+	case t.seconds, window != 0, t.reset.Number.Frac > 0: // no server counts milliseconds and then sends a fraction
+		return 1
+	}
+	return 0
+}
+
+// resetIn takes a bare reset for so many units to a second.
+func (t *tally) resetIn(units int64) {
+	t.reset = t.reset.In(units)
+	t.until = t.reset.Until(nil)
+}
+
+// shareReset gives a reset that no field gives to a policy to all with that window.
+func (ts *tallies) shareReset() {
+	for i := range ts.list {
+		from := &ts.list[i]
+		for j := 0; from.shared && j < len(ts.list); j++ {
+			t := &ts.list[j]
+			if t.reset.Kind == NoMoment && t.window != 0 && t.window == from.window {
+				t.reset, t.until = from.reset, from.until
+			}
+		}
+	}
+}
+
+// fits reports whether a reset may lie in a window, or is not known to. Servers round both,
+// so a tenth more is allowed.
+func fits(reset, window int64) bool { return reset <= window+window/10+1 }
+
+// mayFit reports whether the reset may lie in a window, if a bare one counts so many units
+// to a second.
+func (t *tally) mayFit(window, units int64) bool {
+	if t.reset.Kind == Bare {
+		return fits(t.reset.In(units).Until(nil).Ceil(), window)
+	}
+	return fits(t.until.Ceil(), window)
+}
