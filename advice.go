@@ -122,6 +122,20 @@ func (a Advice) String() string {
 	return says
 }
 
+// readable returns a duration as people read it: as package time writes it, in whole
+// seconds from a minute on, in whole milliseconds from a second on.
+func readable(d time.Duration) string {
+	switch {
+	case d > 100*365*24*time.Hour: // it may have been cut to what a Duration can hold
+		return "more than a century"
+	case d >= time.Minute:
+		d = d.Round(time.Second)
+	case d >= time.Second:
+		d = d.Round(time.Millisecond)
+	}
+	return d.String()
+}
+
 // why returns the reason for a wait, without what may tell who the client is.
 func (a *Advice) why() string {
 	limit := "limit " + Limit{Name: cutName(a.Limit.Name), Remaining: a.Limit.Remaining, Reset: a.Limit.Reset}.String()

@@ -1,16 +1,21 @@
 package ratelimit
 
 import (
+	"encoding/json"
 	"math"
 	"math/big"
+	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dunglas/httpsfv"
 	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // The fuzzers check the laws for arbitrary input. A newline stands between two
@@ -123,5 +128,239 @@ func FuzzFormat(f *testing.F) {
 		limitCodec.lawWrite(t, Limit{Name: s, Remaining: n, PartitionKey: key}, l)
 		lawDecimal(t, x)
 		lawJoin(t, Fields{Policies: []Policy{p, {Name: unit}, p}, Limits: []Limit{l, {Name: unit, Remaining: n}, {Name: s}}})
+	})
+}
+
+func addResponses(f *testing.F) {
+	for _, tc := range adviseCases {
+		f.Add(200, tc.wire, int64(0), int64(0))
+	}
+	for _, tc := range lintCases {
+		if len(tc.wire) < 1000 {
+			f.Add(302, tc.wire, int64(1795230000), int64(time.Second))
+		}
+	}
+	for _, s := range seeds() {
+		if len(s) < 1000 && !strings.Contains(s, "\n") {
+			f.Add(429, "RateLimit: "+s+"\nRateLimit-Policy: "+s+"\nRetry-After: "+s, int64(-1<<62), int64(-5))
+		}
+	}
+}
+
+func FuzzAdvise(f *testing.F) {
+	addResponses(f)
+	f.Fuzz(func(t *testing.T, status int, lines string, received, most int64) {
+		resp, _ := anyResponse(lines)
+		resp.StatusCode = status
+		c := Advisor{MaxWait: time.Duration(most)}
+		a := c.Advise(resp, time.Unix(received, 0))
+		require.GreaterOrEqual(t, a.Wait, time.Duration(0))
+		require.LessOrEqual(t, a.Wait, longestWait(c.MaxWait))
+		require.GreaterOrEqual(t, a.Pace, time.Duration(0))
+		require.True(t, !a.Capped || a.Wait == longestWait(c.MaxWait))
+		require.True(t, a.Wait == 0 || a.Source != SourceNone)
+		lawAdviceLimit(t, &a)
+		require.True(t, text.IsName(strings.ReplaceAll(a.String(), "µs", "us")), "%q", a.String())
+
+		d, ok := ParseRetryAfter(resp.Header, time.Unix(received, 0))
+		require.GreaterOrEqual(t, d, time.Duration(0))
+		require.True(t, ok || d == 0)
+		require.Equal(t, ok, a.Source == SourceRetryAfter)
+		lawAdvise(t, resp.Header, a)
+	})
+}
+
+// lawAdviceLimit: a limit that is the reason for a wait is one of the fields, and one
+// beside a Retry-After is the tightest of them, and exhausted.
+func lawAdviceLimit(t testing.TB, a *Advice) {
+	t.Helper()
+	same := func(l Limit) bool { return l.Equal(a.Limit) }
+	switch a.Source {
+	case SourceNone:
+		require.True(t, a.Limit.Equal(Limit{}))
+	case SourceRetryAfter:
+		tightest, ok := a.Fields.Tightest()
+		p, known := a.Fields.PolicyOf(tightest)
+		if ok && (tightest.Remaining == 0 || known && p.Quota == 0) {
+			require.True(t, same(tightest), "%v", a.Fields)
+		} else {
+			require.True(t, a.Limit.Equal(Limit{}))
+		}
+	default:
+		require.True(t, slices.ContainsFunc(a.Fields.Limits, same), "%v", a.Fields)
+	}
+}
+
+// lawAdvise checks an Advice against its definition: Retry-After in seconds, else
+// the longest wait of a limit with nothing remaining, else, for a refusal, the longest
+// of one that does not say what remains; and the slowest pace.
+func lawAdvise(t testing.TB, h http.Header, a Advice) {
+	t.Helper()
+	seconds := h[retryAfterKey]
+	if len(seconds) == 1 && len(seconds[0]) < 10 && text.All(seconds[0], text.Digit) && seconds[0] != "" {
+		n, err := strconv.Atoi(seconds[0])
+		require.NoError(t, err)
+		require.Equal(t, time.Duration(n)*time.Second, a.Asked)
+	}
+	var wait, pace, unknown time.Duration
+	explained := false // a limit with nothing remaining says when it ends
+	for _, l := range a.Fields.Limits {
+		p, known := a.Fields.PolicyOf(l)
+		left, _ := l.Reset.Duration()
+		switch {
+		case l.Remaining == 0 || known && p.Quota == 0:
+			if !l.Reset.ok {
+				left, _ = p.Window.Duration()
+			}
+			wait = max(wait, left)
+			explained = explained || l.Reset.ok || p.Window.ok
+		case l.Remaining == Unknown:
+			unknown = max(unknown, left)
+		case l.Remaining > 0 && (p.Unit == "" || p.Unit == Requests || p.Unit == "request"):
+			n := big.NewInt(l.Remaining)
+			if known && 0 < p.Quota && p.Quota < l.Remaining {
+				n = big.NewInt(p.Quota)
+			}
+			d := new(big.Int).Add(big.NewInt(int64(left)), n)
+			d.Sub(d, big.NewInt(1)).Quo(d, n) // rounded up
+			pace = max(pace, time.Duration(d.Int64()))
+		}
+	}
+	require.Equal(t, pace, a.Pace, "%v", a.Fields)
+	if a.Refused && !explained {
+		wait = unknown
+	}
+	if a.Source != SourceRetryAfter {
+		require.Equal(t, wait, a.Asked, "%v", a.Fields)
+	}
+}
+
+func FuzzCheck(f *testing.F) {
+	addResponses(f)
+	f.Fuzz(func(t *testing.T, status int, lines string, trailers, _ int64) {
+		resp, _ := anyResponse(lines)
+		resp.StatusCode = status
+		if trailers < 0 {
+			resp.Trailer = resp.Header
+		}
+		for _, found := range Check(resp) {
+			lawFinding(t, found)
+		}
+	})
+}
+
+func FuzzProblem(f *testing.F) {
+	for _, tc := range problemCases {
+		text := tc.in[:min(len(tc.in), 1000)]
+		f.Add([]byte(text), text, 429)
+		f.Add([]byte(text), "\xff", -1)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, s string, status int) {
+		lawProblemRead(t, b)
+		lawProblem(t, Problem{s, s, status, s, s, []string{s}, map[string]json.RawMessage{s: b}})
+		lawProblem(t, *NewProblem(s))
+	})
+}
+
+// fuzzFields makes fields of few names, keys, units and numbers, so that pairs
+// of them meet often.
+func fuzzFields(rnd *rand.Rand) Fields {
+	var f Fields
+	name := func() string { return []string{"a", "b", "c"}[rnd.IntN(3)] }
+	key := func() []byte { return [][]byte{nil, nil, {}, []byte("k")}[rnd.IntN(4)] }
+	number := func() int64 { return []int64{0, 0, 1, 2, 5, 60, MaxInteger}[rnd.IntN(7)] }
+	seconds := func(least int64) Seconds {
+		if rnd.IntN(3) == 0 {
+			return Seconds{}
+		}
+		return SecondsOf(max(number(), least))
+	}
+	for range rnd.IntN(4) {
+		unit := []Unit{"", "", Requests, ContentBytes}[rnd.IntN(4)]
+		window := []Seconds{{}, SecondsOf(60), SecondsOf(60), SecondsOf(1)}[rnd.IntN(4)]
+		f.Policies = append(f.Policies, Policy{Name: name(), Quota: number(), Unit: unit, Window: window, PartitionKey: key()})
+	}
+	for range rnd.IntN(4) {
+		remaining := number()
+		if rnd.IntN(8) == 0 {
+			remaining = Unknown
+		}
+		f.Limits = append(f.Limits, Limit{Name: name(), Remaining: remaining, Reset: seconds(0), PartitionKey: key()})
+	}
+	return f
+}
+
+// ownFields returns random fields that a gateway may have of its own: they validate.
+func ownFields(rnd *rand.Rand) Fields {
+	f := fuzzFields(rnd)
+	for i := range f.Limits {
+		f.Limits[i].Remaining = max(f.Limits[i].Remaining, 0)
+	}
+	for i := repeated(f.Policies); i > 0; i = repeated(f.Policies) {
+		f.Policies = slices.Delete(f.Policies, i, i+1)
+	}
+	for i := repeated(f.Limits); i > 0; i = repeated(f.Limits) {
+		f.Limits = slices.Delete(f.Limits, i, i+1)
+	}
+	return f
+}
+
+// FuzzRestrict is law 7, for random pairs and for fields in wire text.
+func FuzzRestrict(f *testing.F) {
+	for i, tc := range restrictCases {
+		policies, limits := halves(tc.upstream)
+		ownPolicies, ownLimits := halves(tc.own)
+		f.Add(uint64(i), policies, limits, ownPolicies, ownLimits)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, upstreamPolicies, upstreamLimits, ownPolicies, ownLimits string) {
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		for range 4 {
+			lawRestrict(t, fuzzFields(rnd), ownFields(rnd))
+		}
+		upstream, _ := Parse(http.Header{policyKey: {upstreamPolicies}, limitKey: {upstreamLimits}})
+		own, _ := Parse(http.Header{policyKey: {ownPolicies}, limitKey: {ownLimits}})
+		lawRestrict(t, upstream, own)
+		lawRestrict(t, upstream, ownFields(rnd))
+	})
+}
+
+// FuzzCap is law 7 for Cap, and that nothing else of this file panics.
+func FuzzCap(f *testing.F) {
+	f.Add(int64(10000), int64(1000), int64(10000), int64(10), 1.0, "30", "Tue, 15 Nov 1994 08:00:00 GMT")
+	f.Add(int64(MaxInteger), int64(MaxInteger), int64(MaxInteger), int64(MaxInteger), math.MaxFloat64, "", "*")
+	f.Add(int64(MaxInteger), int64(1), int64(MaxInteger), int64(MaxInteger), 0.1, "-1", "X, RateLimit")
+	f.Add(int64(math.MinInt64), int64(-1), int64(math.MaxInt64), int64(math.MinInt64), math.NaN(), "99999999999999999999", ",")
+	f.Fuzz(func(t *testing.T, quota, window, remaining, reset int64, burst float64, line, other string) {
+		p := Policy{Quota: quota, Window: SecondsOf(window)}
+		l := Limit{Remaining: remaining, Reset: SecondsOf(reset)}
+		lawCap(t, l, p, burst)
+		lawCap(t, Limit{Remaining: remaining}, p, burst)
+		lawCap(t, l, Policy{Quota: quota}, burst)
+
+		rnd := rand.New(rand.NewPCG(uint64(quota), uint64(window)))
+		jittered := l.Jitter(time.Duration(window), rnd)
+		require.GreaterOrEqual(t, jittered.Reset.n, l.Reset.n)
+
+		h := http.Header{"Retry-After": {line}, "Date": {other}, exposeField: {other, line}}
+		lawSetRetryAfter(t, h, Fields{Policies: []Policy{p}, Limits: []Limit{l, {Remaining: remaining}}})
+		Expose(h)
+		exposed := h.Clone()
+		Expose(h)
+		require.Equal(t, exposed, h, "twice is as once")
+	})
+}
+
+// FuzzMiddleware is law 11, for random Middlewares around each other and in front of
+// a proxy.
+func FuzzMiddleware(f *testing.F) {
+	for seed := range uint64(20) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		rnd := rand.New(rand.NewPCG(seed, 11))
+		for range 2 {
+			lawStack(t, rnd)
+			lawProxy(t, rnd)
+		}
 	})
 }

@@ -2,13 +2,28 @@ package ratelimit
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
+	"log"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/http/httputil"
+	"net/textproto"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit/internal/older"
 )
 
 // decide makes a Take that always says the same.
@@ -111,4 +126,391 @@ func TestMiddlewarePanicking(t *testing.T) {
 		require.PanicsWithValue(t, http.ErrAbortHandler, func() { handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", path, nil)) })
 		require.Equal(t, i, done)
 	}
+}
+
+// A random stack are random Middlewares around each other, of which some refuse, some fail,
+// some mean different things by one name, and some write older forms; and what has become
+// of a request.
+type randomStack struct {
+	middlewares []*Middleware
+	said        []Fields // by those whom it has reached
+	faulty      bool     // OnError has heard of one, which is not among those, as it is not said in all forms
+}
+
+func newRandomStack(rnd *rand.Rand, refuses bool) *randomStack {
+	s := &randomStack{}
+	for range 1 + rnd.IntN(4) {
+		d := Decision{Fields: ownFields(rnd)}
+		if rnd.IntN(8) == 0 && refuses {
+			d.Violated = []string{"a"}
+		}
+		var err error
+		if rnd.IntN(8) == 0 {
+			err = errDown
+		}
+		before := 0
+		m := &Middleware{
+			Take: func(*http.Request) (Decision, error) {
+				before = len(s.said)
+				if err == nil {
+					s.said = append(s.said, d.Fields)
+				}
+				return d, err
+			},
+			OnError: func(http.ResponseWriter, *http.Request, error) bool {
+				s.faulty, s.said = true, s.said[:before]
+				return false
+			},
+		}
+		for rnd.IntN(2) == 0 {
+			if d := writtenDialects[rnd.IntN(len(writtenDialects))]; d != Draft07 {
+				m.Dialects = append(m.Dialects, d)
+			}
+		}
+		s.middlewares = append(s.middlewares, m)
+	}
+	return s
+}
+
+// lawStack is law 11 for Middlewares around each other: what a client reads permits
+// no more than any of them that the request has reached, but for one that OnError
+// has heard of, and whoever reads older forms alone is told no higher number than
+// they are.
+func lawStack(t testing.TB, rnd *rand.Rand) (joined int) {
+	stack := newRandomStack(rnd, true)
+	var handler http.Handler = accept
+	for _, m := range slices.Backward(stack.middlewares) {
+		handler = m.Handler(handler)
+	}
+	w := httptest.NewRecorder()
+	if d := writtenDialects[rnd.IntN(len(writtenDialects))]; rnd.IntN(4) == 0 { // of another limiter
+		_ = d.Set(w.Header(), fuzzFields(rnd), late)
+	}
+	outside := w.Header().Clone()
+	handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	got, err := Parse(w.Header())
+	if w.Header()[limitKey] == nil && w.Header()[policyKey] == nil || slices.Equal(outside[limitKey], w.Header()[limitKey]) {
+		return 0
+	}
+	require.NoError(t, err)
+	for _, own := range stack.said {
+		lawAdviseNoMore(t, own, got)
+	}
+	require.Zero(t, max(repeated(got.Policies), repeated(got.Limits)), "nothing is there twice: %v", got)
+	for key, lines := range w.Header() {
+		require.Len(t, lines, 1, key)
+	}
+	if !stack.faulty {
+		lawForms(t, w.Header(), stack.said)
+	}
+	return len(stack.said)
+}
+
+// form matches the beginning of the names of one older form.
+var form = regexp.MustCompile(`(?i)^.*rate-?limit`)
+
+// lawForms is law 11 for readers of each older form in a header, who may know no other:
+// they are told of no more requests than any of those who speak in it. Where there are
+// limits in other units, a form with one set of names may tell of these instead.
+func lawForms(t testing.TB, h http.Header, said []Fields) {
+	forms := map[string]http.Header{}
+	for key, lines := range withoutCurrent(h) {
+		name := strings.ToLower(form.FindString(key))
+		if forms[name] == nil {
+			forms[name] = http.Header{}
+		}
+		forms[name][key] = lines
+	}
+	now, err := Parse(h)
+	if err != nil || slices.ContainsFunc(now.Policies, func(p Policy) bool { return !p.Unit.countsRequests() }) {
+		return
+	}
+	least := func(f Fields) (n int64) {
+		n = Unknown
+		for _, l := range f.Limits {
+			if p, ok := f.PolicyOf(l); ok && p.Quota == 0 {
+				n = 0
+			}
+			n = lower(n, l.Remaining)
+		}
+		return n
+	}
+	for name, fields := range forms {
+		f, _ := ParseAny(fields, LegacyOptions{Now: late})
+		if older := least(f); older != Unknown {
+			for _, own := range said {
+				require.Equal(t, older, lower(older, least(own)), "law 11, for readers of %q: %v\n%v", name, own, h)
+			}
+		}
+	}
+}
+
+// TestMiddlewareStackRandom is law 11 for random Middlewares.
+func TestMiddlewareStackRandom(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(11, 17))
+	several := 0
+	for range 4000 {
+		if lawStack(t, rnd) > 1 {
+			several++
+		}
+	}
+	require.Greater(t, several, 1000)
+}
+
+// TestDecisionOf: a handler hears what the innermost limiter has said of its request, in a
+// copy of its own.
+func TestDecisionOf(t *testing.T) {
+	_, ok := DecisionOf(t.Context())
+	require.False(t, ok)
+	said := func() Decision {
+		problem := NewProblem(QuotaExceeded, "inner")
+		problem.Extensions = map[string]json.RawMessage{"a": json.RawMessage("1")}
+		return Decision{
+			Fields:  fieldsOf(t, `"inner";q=100;w=60;pk=:YQ==:;x=1`, `"inner";r=99;t=60;pk=:YQ==:;x=1`),
+			Problem: problem, // who violates a policy is refused, and no handler hears of it
+		}
+	}
+	inner := said()
+	inner.Done = func() {} // which the Middleware calls
+	called := 0
+	next := func(heard bool) http.Handler {
+		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			called++
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			require.Equal(t, "of the server", ctx.Value(http.ServerContextKey), "values of others are there")
+			d, ok := DecisionOf(ctx)
+			require.Equal(t, heard, ok)
+			if !heard {
+				require.Nil(t, d)
+				return
+			}
+			require.Equal(t, said(), *d)
+			p, l := &d.Fields.Policies[0], &d.Fields.Limits[0]
+			p.Quota, p.PartitionKey[0], p.Params[0].Key = 0, 'x', "changed"
+			l.Remaining, l.PartitionKey[0], l.Params[0].Key = 0, 'x', "changed"
+			d.Problem.Title, d.Problem.ViolatedPolicies[0], d.Problem.Extensions["a"] = "changed", "changed", nil
+			again, _ := DecisionOf(r.Context())
+			require.Equal(t, said(), *again, "changes have no effect")
+			require.Equal(t, said().Fields, inner.Fields, "that of the limiter is another")
+			require.Equal(t, said().Problem, inner.Problem, "that of the limiter is another")
+		})
+	}
+	outer := limited(t, `"outer";q=3;w=60`, `"outer";r=2;t=50`)
+	behind := (&Middleware{Take: decide(inner, nil)}).Handler(next(true))
+	for name, handler := range map[string]http.Handler{
+		"one":                              behind,
+		"the inner one of two":             outer.Handler(behind),
+		"the inner one, and it has failed": outer.Handler((&Middleware{Take: decide(inner, errDown)}).Handler(next(false))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.WithValue(t.Context(), http.ServerContextKey, "of the server")
+			handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", "/", nil))
+		})
+	}
+	require.Equal(t, 3, called)
+}
+
+// tenant is what a gateway says of its own.
+var tenant = [2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}
+
+// limitFields returns the fields for limits of a header, Retry-After, and which fields are exposed.
+func limitFields(h http.Header) http.Header {
+	h = maps.Clone(h)
+	maps.DeleteFunc(h, func(key string, _ []string) bool {
+		return !older.HasAnchor(key) && key != retryAfterKey && key != exposeField
+	})
+	return h
+}
+
+// A response without a header gets one.
+func TestModifyResponseNilHeader(t *testing.T) {
+	m := limited(t, ``, `"tenant";r=99;t=60`)
+	served(m.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		resp := &http.Response{Request: r}
+		require.NoError(t, m.ModifyResponse(resp))
+		require.Equal(t, wire(`RateLimit: "tenant";r=99;t=60`), resp.Header)
+	})), nil)
+}
+
+// Without OnError nobody hears of a fault, and the response passes.
+func TestModifyResponseUnheard(t *testing.T) {
+	m := limited(t, ``, `"tenant";r=99;t=60`)
+	w := served(m.Handler(proxyTo(responseOf("RateLimit: default"), m)), nil)
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, wire(`RateLimit: "tenant";r=99;t=60`), limitFields(w.Header()))
+}
+
+// proxyTo is a proxy in front of an upstream that always answers alike.
+func proxyTo(upstream *http.Response, m *Middleware) *httputil.ReverseProxy {
+	return &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "upstream.example"}) },
+		Transport: roundTripFunc(func(r *http.Request) (*http.Response, error) {
+			resp := *upstream
+			resp.Header, resp.Request, resp.Body = upstream.Header.Clone(), r, io.NopCloser(strings.NewReader("body"))
+			return &resp, nil
+		}),
+		ModifyResponse: m.ModifyResponse,
+		ErrorLog:       log.New(io.Discard, "", 0),
+	}
+}
+
+// TestModifyResponseOverWire: over HTTP/1.1 and HTTP/2, with early hints of upstream,
+// which make the proxy clear the header that Handler has written to.
+func TestModifyResponseOverWire(t *testing.T) {
+	const link = "</a.css>; rel=preload"
+	for name, tc := range map[string]struct {
+		version int
+		link    string
+	}{"HTTP/1.1": {1, ""}, "HTTP/1.1, with hints": {1, link}, "HTTP/2": {2, ""}, "HTTP/2, with hints": {2, link}} {
+		t.Run(name, func(t *testing.T) {
+			upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if tc.link != "" {
+					w.Header().Set("Link", tc.link)
+					w.WriteHeader(http.StatusEarlyHints)
+				}
+				maps.Copy(w.Header(), wire(written("X-RateLimit-*: 50, 0, 30")))
+				_, _ = io.WriteString(w, "hello")
+			}))
+			defer upstream.Close()
+			to, err := url.Parse(upstream.URL)
+			require.NoError(t, err)
+			m := limited(t, tenant[0], tenant[1], Draft06)
+			proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, ModifyResponse: m.ModifyResponse}
+			server := httptest.NewUnstartedServer(m.Handler(proxy))
+			server.EnableHTTP2 = tc.version == 2
+			server.StartTLS()
+			defer server.Close()
+			hinted := ""
+			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+				hinted = h.Get("Link")
+				return nil
+			}})
+			resp, err := server.Client().Do(newRequest(t, server.URL).WithContext(ctx))
+			require.NoError(t, err)
+			defer resp.Body.Close()
+			require.Equal(t, tc.version, resp.ProtoMajor)
+			body, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.Equal(t, "hello", string(body))
+			require.Equal(t, tc.link, hinted)
+			require.Equal(t, wire(written(`
+				limits: default 0/50 t=30, tenant 99/100 w=60 t=60
+				RateLimit-*: 50, 0, 30
+				X-RateLimit-*: 50, 0, 60`)), limitFields(resp.Header))
+			require.Equal(t, 30*time.Second, Advisor{}.Advise(resp, time.Now()).Wait)
+			for _, f := range Check(resp) {
+				require.Equal(t, LevelNote, f.Level, "%v", f)
+			}
+		})
+	}
+}
+
+// ModifyResponse without a Handler in front of it has nothing to say.
+func TestModifyResponseAlone(t *testing.T) {
+	m := &Middleware{OnError: func(http.ResponseWriter, *http.Request, error) bool { t.Error("heard of nothing"); return false }}
+	for _, r := range []*http.Request{nil, httptest.NewRequest("GET", "/", nil)} {
+		resp := &http.Response{Header: wire("X-RateLimit-Remaining: 5"), Request: r}
+		require.NoError(t, m.ModifyResponse(resp))
+		require.Equal(t, wire("X-RateLimit-Remaining: 5"), resp.Header)
+	}
+}
+
+// The header that Handler has written to belongs to another goroutine where a handler
+// between runs the proxy in one of its own: it is left alone.
+func TestModifyResponseLeavesHeader(t *testing.T) {
+	m := limited(t, ``, `"tenant";r=99;t=60`)
+	proxy := proxyTo(responseOf(""), m)
+	for name, tc := range map[string]struct {
+		between func(http.Handler) http.Handler
+		leaves  bool
+	}{
+		"the proxy itself": {func(next http.Handler) http.Handler { return next }, false},
+		"a timeout":        {func(next http.Handler) http.Handler { return http.TimeoutHandler(next, 10*time.Second, "") }, true},
+		"a timeout, and another Handler behind it": {func(next http.Handler) http.Handler {
+			return http.TimeoutHandler(m.Handler(next), 10*time.Second, "")
+		}, true},
+		"another Handler": {m.Handler, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			proxy.ModifyResponse = func(resp *http.Response) error {
+				err := m.ModifyResponse(resp)
+				require.Equal(t, tc.leaves, w.Header()[limitKey] != nil)
+				require.NotEmpty(t, resp.Header[limitKey])
+				return err
+			}
+			m.Handler(tc.between(proxy)).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+			require.Equal(t, wire(`RateLimit: "tenant";r=99;t=60`), limitFields(w.Header()))
+		})
+	}
+}
+
+// lawProxy is law 11 for a Middleware in front of a proxy: no client waits less than
+// it would without the gateway, or than the gateway asks for; and nothing is there
+// twice.
+func lawProxy(t testing.TB, rnd *rand.Rand) (joined bool) {
+	upstream := responseOf("")
+	upstream.StatusCode = []int{200, 200, 403, 429, 503}[rnd.IntN(5)]
+	upstream.Header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	for range rnd.IntN(3) {
+		f := fuzzFields(rnd)
+		if rnd.IntN(3) == 0 {
+			_ = f.Writable().Set(upstream.Header)
+		} else {
+			_ = writtenDialects[rnd.IntN(len(writtenDialects))].Set(upstream.Header, f, time.Now())
+		}
+	}
+	if rnd.IntN(4) == 0 {
+		upstream.Header.Set("Retry-After", []string{"0", "1", "60"}[rnd.IntN(3)])
+	}
+	direct := Advisor{}.Advise(upstream, time.Now())
+	stack := newRandomStack(rnd, false)
+	proxy := proxyTo(upstream, stack.middlewares[len(stack.middlewares)-1])
+	if rnd.IntN(4) == 0 {
+		proxy.Transport = trying("in time", proxy.Transport)
+	}
+	var handler http.Handler = proxy
+	for _, m := range slices.Backward(stack.middlewares) {
+		handler = m.Handler(handler)
+		if rnd.IntN(8) == 0 {
+			handler = http.TimeoutHandler(handler, time.Minute, "")
+		}
+	}
+	w := served(handler, nil)
+	through := Advisor{}.Advise(w.Result(), time.Now())
+	require.GreaterOrEqual(t, through.Asked, direct.Asked, "law 11: %v\n%v", upstream.Header, w.Header())
+	if stack.faulty {
+		return false
+	}
+	require.GreaterOrEqual(t, max(through.Pace, through.Asked), direct.Pace, "law 11: %v\n%v", upstream.Header, w.Header())
+	for _, own := range stack.said {
+		mine := Advice{Fields: own}
+		mine.follow()
+		require.GreaterOrEqual(t, max(through.Pace, through.Asked), mine.Pace, "law 11: %v\n%v", own, w.Header())
+		if through.Source != SourceRetryAfter {
+			require.GreaterOrEqual(t, through.Asked, mine.Wait, "law 11: %v\n%v", own, w.Header())
+		}
+	}
+	for key, lines := range w.Header() {
+		require.Len(t, lines, 1, key)
+	}
+	lawForms(t, w.Header(), stack.said)
+	return len(stack.said) > 0 && w.Header()[limitKey] != nil
+}
+
+// TestModifyResponseRandom is law 11 for random upstreams behind random Middlewares.
+func TestModifyResponseRandom(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(3, 17))
+	joined := 0
+	synctest.Test(t, func(t *testing.T) {
+		for range 2500 {
+			if lawProxy(t, rnd) {
+				joined++
+			}
+		}
+	})
+	require.Greater(t, joined, 500)
 }
