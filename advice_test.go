@@ -71,7 +71,7 @@ func TestAdvise(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			resp := responseOf(tc.wire)
 			before := resp.Header.Clone()
-			got := Advisor{}.Advise(resp, arrival)
+			got := Advise(resp, arrival)
 			want, fields, ok := strings.Cut(tc.want, ": ")
 			require.Equal(t, want, adviceSummary(got))
 			require.Equal(t, before, resp.Header)
@@ -120,7 +120,7 @@ func TestCheckResponse(t *testing.T) {
 			require.Equal(t, resp.StatusCode, refused.Status)
 			require.Equal(t, tc.until != 0, !refused.Until.IsZero())
 			require.True(t, tc.until == 0 || refused.Until.Equal(arrival.Add(tc.until)))
-			require.Equal(t, Advisor{}.Advise(resp, arrival), refused.Advice)
+			require.Equal(t, Advise(resp, arrival), refused.Advice)
 			text := err.Error()
 			var problem *Problem
 			if errors.As(err, &problem) {
@@ -199,13 +199,13 @@ func TestAdviseHandMade(t *testing.T) {
 	bodiless := &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Content-Type": {ProblemMediaType}}}
 	require.ErrorAs(t, Advisor{}.CheckResponse(bodiless, arrival), new(*RefusedError))
 	require.Nil(t, bodiless.Body)
-	require.Zero(t, Advisor{}.Advise(nil, arrival))
-	require.Zero(t, Advisor{}.Advise(&http.Response{}, time.Time{}))
-	require.Zero(t, Advisor{}.Advise(&http.Response{Header: http.Header{"Ratelimit": nil, "Retry-After": {}}}, arrival))
-	got := Advisor{}.Advise(&http.Response{Header: http.Header{"Ratelimit": {`"a";r=0;t=3`}}}, time.Time{})
+	require.Zero(t, Advise(nil, arrival))
+	require.Zero(t, Advise(&http.Response{}, time.Time{}))
+	require.Zero(t, Advise(&http.Response{Header: http.Header{"Ratelimit": nil, "Retry-After": {}}}, arrival))
+	got := Advise(&http.Response{Header: http.Header{"Ratelimit": {`"a";r=0;t=3`}}}, time.Time{})
 	require.Equal(t, 3*time.Second, got.Wait)
 	trailer := &http.Response{Trailer: http.Header{"Ratelimit": {`"a";r=0;t=3`}, "Retry-After": {"5"}}}
-	require.Zero(t, Advisor{}.Advise(trailer, arrival), "trailers are not read")
+	require.Zero(t, Advise(trailer, arrival), "trailers are not read")
 }
 
 func TestSourceString(t *testing.T) {
@@ -218,12 +218,12 @@ func TestSourceString(t *testing.T) {
 
 func TestAdviseAllocations(t *testing.T) {
 	silent := responseOf(unrelated)
-	require.Zero(t, testing.AllocsPerRun(100, func() { Advisor{}.Advise(silent, arrival) }))
+	require.Zero(t, testing.AllocsPerRun(100, func() { Advise(silent, arrival) }))
 	// The slice of limits.
 	limit := responseOf(unrelated)
 	limit.Header["Ratelimit"] = []string{`"default";r=50;t=30`}
-	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { Advisor{}.Advise(limit, arrival) }), 1.0)
-	require.Equal(t, 600*time.Millisecond, Advisor{}.Advise(limit, arrival).Pace)
+	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { Advise(limit, arrival) }), 1.0)
+	require.Equal(t, 600*time.Millisecond, Advise(limit, arrival).Pace)
 }
 
 // An Advice is printed for people: what to do, why, and at which pace to go on. In a log
@@ -232,7 +232,7 @@ func TestAdviceString(t *testing.T) {
 	logged := 0
 	for _, tc := range readRows("advice-text") {
 		t.Run(tc.name, func(t *testing.T) {
-			a := Advisor{}.Advise(responseOf(tc.wire), arrival)
+			a := Advise(responseOf(tc.wire), arrival)
 			said, inLog, ok := strings.Cut(tc.want, "\n")
 			require.Equal(t, said, fmt.Sprint(a))
 			if !ok {

@@ -114,7 +114,7 @@ func TestRoundTripAllocations(t *testing.T) {
 			require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = rt.RoundTrip(req) }), tc.want)
 			resp, err := rt.RoundTrip(req)
 			require.NoError(t, err)
-			require.Equal(t, tc.lines != "", (Advisor{}).Advise(resp, arrival).Pace > 0)
+			require.Equal(t, tc.lines != "", Advise(resp, arrival).Pace > 0)
 		})
 	}
 }
@@ -124,7 +124,7 @@ func TestRoundTripAllocations(t *testing.T) {
 func TestSizedHeaders(t *testing.T) {
 	const room = 8 << 20 // for what is read of 1024 fields, or of 16 lines
 	took := func(h http.Header) uint64 {
-		return allocated(func() { _ = Advisor{}.Advise(&http.Response{Header: h}, late) })
+		return allocated(func() { _ = Advise(&http.Response{Header: h}, late) })
 	}
 	took(http.Header{"X-Remaining": {"5"}}) // makes the tables
 	for _, tt := range sizedHeaders {
@@ -271,7 +271,7 @@ func BenchmarkHostile(b *testing.B) {
 func BenchmarkSizedHeaders(b *testing.B) {
 	advise := func(h http.Header) time.Duration {
 		start := time.Now()
-		Advisor{}.Advise(&http.Response{StatusCode: http.StatusOK, Header: h}, late)
+		Advise(&http.Response{StatusCode: http.StatusOK, Header: h}, late)
 		return time.Since(start)
 	}
 	ordinary := ordinaryHeader(hostileSize)

@@ -14,7 +14,7 @@
 //   - A server that announces limits: a [Middleware], or [Fields.Set], and [Refuse] for
 //     requests that exceed one. See Serving.
 //   - A client: put a [Transport] into your [http.Client], and it waits when servers ask
-//     for it. To wait in your own way, ask [Advisor.Advise]. To see the numbers, call
+//     for it. To wait in your own way, call [Advise]. To see the numbers, call
 //     [ParseAny], or [Parse] for the current fields alone. See Clients.
 //   - A gateway with limits of its own: [Middleware.ModifyResponse] or [RestrictHeader].
 //   - A test of a server: [Check] lists the rules that a response breaks, and a
@@ -121,6 +121,6 @@
 // above the Transport. If N processes share a quota, set [Gate.Share] to 1/N; otherwise
 // each of them takes all that remains for its own.
 //
-// [Advisor.Advise] says how long to wait, at which pace to go on, and why.
-// [Advisor.CheckResponse] makes an error of a refusal.
+// [Advise] returns how long to wait, at which pace to go on, and why. An [Advisor] does so
+// with options, and [Advisor.CheckResponse] makes an error of a refusal.
 package ratelimit

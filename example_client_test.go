@@ -17,12 +17,12 @@ var received = time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
 
 // A client asks each response how long to wait before the next request, and at which pace
 // to go on, which spreads what remains over the time left.
-func ExampleAdvisor_Advise() {
+func ExampleAdvise() {
 	resp := &http.Response{Header: http.Header{
 		"Ratelimit-Policy": {`"burst";q=100;w=60, "daily";q=1000;w=86400`},
 		"Ratelimit":        {`"burst";r=0;t=12, "daily";r=990;t=80000`},
 	}}
-	a := ratelimit.Advisor{}.Advise(resp, received)
+	a := ratelimit.Advise(resp, received)
 	fmt.Println("wait", a.Wait, "then go at", a.Pace)
 	fmt.Println(a.Source, a.Limit.Name)
 	// Output:
@@ -55,10 +55,10 @@ func ExampleAdvice_String() {
 		{"Ratelimit": {`"burst";r=0;t=30`}},
 		{"Ratelimit": {`"daily";r=0;t=2040`}, "Retry-After": {"2040"}},
 	} {
-		a := ratelimit.Advisor{}.Advise(&http.Response{Header: h}, received)
+		a := ratelimit.Advise(&http.Response{Header: h}, received)
 		fmt.Println(a) // log.Print does the same
 	}
-	a := ratelimit.Advisor{}.Advise(&http.Response{StatusCode: http.StatusTooManyRequests}, received)
+	a := ratelimit.Advise(&http.Response{StatusCode: http.StatusTooManyRequests}, received)
 	fmt.Println(a)
 	// Output:
 	// go on, pace 500ms
@@ -176,7 +176,7 @@ func ExampleGate() {
 			return err
 		}
 		received := time.Now()
-		pass.Answered(ratelimit.Advisor{}.Advise(&http.Response{StatusCode: http.StatusOK, Header: header}, received), received)
+		pass.Answered(ratelimit.Advise(&http.Response{StatusCode: http.StatusOK, Header: header}, received), received)
 		return nil
 	}
 	remote := func() (http.Header, error) {
@@ -224,7 +224,7 @@ func ExampleGate_TryEnter() {
 			continue
 		}
 		resp := fetch(next.host)
-		pass.Answered(ratelimit.Advisor{}.Advise(resp, time.Now()), time.Now())
+		pass.Answered(ratelimit.Advise(resp, time.Now()), time.Now())
 		fmt.Println(next.host, "is done")
 	}
 	// Output:
@@ -255,7 +255,7 @@ func ExampleGate_shared() {
 		if len(md) > 0 {
 			received := time.Now()
 			resp := &http.Response{Header: ratelimit.HeaderOf(md)} // and StatusTooManyRequests for codes.ResourceExhausted
-			pass.Answered(ratelimit.Advisor{}.Advise(resp, received), received)
+			pass.Answered(ratelimit.Advise(resp, received), received)
 		}
 		return err
 	}

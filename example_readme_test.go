@@ -115,7 +115,7 @@ func refusal() *http.Response {
 func ExampleSource() {
 	toStdout()
 	resp := refusal()
-	advice := ratelimit.Advisor{}.Advise(resp, time.Now())
+	advice := ratelimit.Advise(resp, time.Now())
 	if advice.Wait > 0 {
 		log.Printf("waiting %v, as %v says", advice.Wait, advice.Source)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // advised is the advice of a response, as in the tests of the machine.
-func advised(fields string) Advice { return Advisor{}.Advise(shortResponse(fields), time.Now()) }
+func advised(fields string) Advice { return Advise(shortResponse(fields), time.Now()) }
 
 // enter lets a request with costs through.
 func enter(t *testing.T, g *Gate, key string, costs ...Cost) *Pass {

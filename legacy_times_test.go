@@ -197,7 +197,7 @@ func TestNearClockElsewhere(t *testing.T) {
 			"X-Retry-After: @unix+30",
 			"X-RateLimit-Remaining: 0\nX-RateLimit-Reset-Ms: @ms+30",
 		} {
-			a := Advisor{}.Advise(responseOf(spell(text, now)), now)
+			a := Advise(responseOf(spell(text, now)), now)
 			require.Equal(t, 30*time.Second, a.Asked, text)
 			require.False(t, a.Fields.Guessed, text)
 		}
@@ -219,7 +219,7 @@ func TestUnixInBubble(t *testing.T) {
 					resp.Header.Set(dated, now.UTC().Format(http.TimeFormat))
 				}
 				require.NoError(t, d.Set(resp.Header, f, now))
-				a := Advisor{}.Advise(resp, now)
+				a := Advise(resp, now)
 				require.Equal(t, 30*time.Second, a.Wait)
 				require.Equal(t, SecondsOf(30), a.Fields.Limits[0].Reset)
 			})

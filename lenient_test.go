@@ -144,7 +144,7 @@ func TestNext(t *testing.T) {
 			lawAny(t, h)
 			lawLegacy(t, h)
 
-			a := Advisor{}.Advise(&http.Response{StatusCode: http.StatusOK, Header: h}, late)
+			a := Advise(&http.Response{StatusCode: http.StatusOK, Header: h}, late)
 			require.Equal(t, tc.want, a.Fields.String())
 		})
 	}

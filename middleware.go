@@ -438,7 +438,7 @@ func (s *handling) joinResponse(resp *http.Response) error {
 	h, own := resp.Header, *s.said
 	o := LegacyOptions{Now: time.Now()}
 	upstream, err := ParseAny(h, o)
-	upstream = upstream.known(Advisor{}.Advise(resp, o.Now).Refused)
+	upstream = upstream.known(Advise(resp, o.Now).Refused)
 	f, clash := Restrict(upstream, own)
 	if clash != nil {
 		f = upstream.explicit().Join(own.explicit())

@@ -340,7 +340,7 @@ func (s *scene) requireAnswer(t *testing.T, w *httptest.ResponseRecorder, header
 // requireNoLess: nobody waits less than without the gateway, or than it asks for itself.
 func (s *scene) requireNoLess(t *testing.T, upstream, answer *http.Response) {
 	t.Helper()
-	direct, through := Advisor{}.Advise(upstream, time.Now()), Advisor{}.Advise(answer, time.Now())
+	direct, through := Advise(upstream, time.Now()), Advise(answer, time.Now())
 	require.GreaterOrEqual(t, through.Asked, direct.Asked)
 	for _, l := range s.limiters {
 		mine := Advice{Fields: l.decision.Fields}

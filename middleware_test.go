@@ -399,7 +399,7 @@ func TestModifyResponseOverWire(t *testing.T) {
 				limits: default 0/50 t=30, tenant 99/100 w=60 t=60
 				RateLimit-*: 50, 0, 30
 				X-RateLimit-*: 50, 0, 60`)), limitFields(resp.Header))
-			require.Equal(t, 30*time.Second, Advisor{}.Advise(resp, time.Now()).Wait)
+			require.Equal(t, 30*time.Second, Advise(resp, time.Now()).Wait)
 			for _, f := range Check(resp) {
 				require.Equal(t, LevelNote, f.Level, "%v", f)
 			}
@@ -465,7 +465,7 @@ func lawProxy(t testing.TB, rnd *rand.Rand) (joined bool) {
 	if rnd.IntN(4) == 0 {
 		upstream.Header.Set("Retry-After", []string{"0", "1", "60"}[rnd.IntN(3)])
 	}
-	direct := Advisor{}.Advise(upstream, time.Now())
+	direct := Advise(upstream, time.Now())
 	stack := newRandomStack(rnd, false)
 	proxy := proxyTo(upstream, stack.middlewares[len(stack.middlewares)-1])
 	if rnd.IntN(4) == 0 {
@@ -479,7 +479,7 @@ func lawProxy(t testing.TB, rnd *rand.Rand) (joined bool) {
 		}
 	}
 	w := served(handler, nil)
-	through := Advisor{}.Advise(w.Result(), time.Now())
+	through := Advise(w.Result(), time.Now())
 	require.GreaterOrEqual(t, through.Asked, direct.Asked, "law 11: %v\n%v", upstream.Header, w.Header())
 	if stack.faulty {
 		return false

@@ -251,7 +251,7 @@ func TestAdvisorRefused(t *testing.T) {
 	})
 	a := c.Advise(answer(newRequest(t, example), secondary), arrival)
 	require.True(t, a.Refused)
-	require.False(t, Advisor{}.Advise(answer(newRequest(t, example), secondary), arrival).Refused)
+	require.False(t, Advise(answer(newRequest(t, example), secondary), arrival).Refused)
 	require.False(t, c.Advise(answer(newRequest(t, example), "HTTP/1.1 403 Forbidden"), arrival).Refused)
 	err := c.CheckResponse(answer(newRequest(t, example), secondary), arrival)
 	require.ErrorAs(t, err, new(*RefusedError))

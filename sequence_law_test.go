@@ -288,7 +288,7 @@ func (c *crowd) drive(rnd *rand.Rand, h *host, s *Sequence, n int) (findings []F
 				}
 				mu.Unlock()
 				if resp.StatusCode != http.StatusOK && c.waits {
-					time.Sleep(Advisor{}.Advise(resp, received).Wait)
+					time.Sleep(Advise(resp, received).Wait)
 				}
 			}
 		})

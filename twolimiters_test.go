@@ -30,16 +30,16 @@ func TestSeveralLinesOnTheWay(t *testing.T) {
 	} {
 		eachClock(t, tt.name, tt.wire, func(t *testing.T, text string, now time.Time) {
 			now = now.Truncate(time.Second)
-			a := Advisor{}.Advise(responseOf(text), now)
+			a := Advise(responseOf(text), now)
 			require.Equal(t, tt.wait, a.Wait)
 			require.True(t, a.Fields.exhausted())
 
 			h := wire(text)
 			require.NoError(t, RestrictHeader(h, own, LegacyOptions{Name: "default", Now: now}))
-			require.Equal(t, tt.wait, Advisor{}.Advise(&http.Response{Header: h}, now).Wait)
+			require.Equal(t, tt.wait, Advise(&http.Response{Header: h}, now).Wait)
 			delete(h, policyKey)
 			delete(h, limitKey)
-			older := Advisor{}.Advise(&http.Response{Header: h}, now)
+			older := Advise(&http.Response{Header: h}, now)
 			require.True(t, older.Fields.exhausted(), "the older fields are not raised: %v", h)
 			require.Equal(t, tt.wait, older.Wait)
 		})
@@ -77,7 +77,7 @@ func TestSeveralLimitersRandom(t *testing.T) {
 						status = http.StatusTooManyRequests
 					}
 					advise := func(h http.Header) Advice {
-						return Advisor{}.Advise(&http.Response{StatusCode: status, Header: h}, now)
+						return Advise(&http.Response{StatusCode: status, Header: h}, now)
 					}
 					got := advise(both)
 					require.Equal(t, got.Fields.Limits, advise(other).Fields.Limits, "the order makes no difference: %v", both)

@@ -91,7 +91,7 @@ func (v *sequenceVector) next(t *testing.T) int64 {
 		}})
 		if resp := x.response(); resp != nil {
 			events = append(events, event{*x.Received, func() {
-				passes[i].Answered(Advisor{}.Advise(resp, time.Now()), time.Now())
+				passes[i].Answered(Advise(resp, time.Now()), time.Now())
 			}})
 		}
 	}

@@ -651,14 +651,14 @@ func problemVectors(t *testing.T) {
 func adviceVectors(t *testing.T) {
 	var advice []responseVector
 	for _, tc := range adviseCases {
-		if aboutNext(tc.name) || (Advisor{}).Advise(responseOf(tc.wire), arrival).Pace == math.MaxInt64 {
+		if aboutNext(tc.name) || Advise(responseOf(tc.wire), arrival).Pace == math.MaxInt64 {
 			continue // only Go saturates there
 		}
 		advice = append(advice, vectorResponse(tc.name, tc.wire, arrival))
 	}
 	about := "responses, and how long and at which pace a client has to wait, in nanoseconds"
 	checkVectors(t, "advice", about, advice, func(v responseVector) madeVector {
-		a := Advisor{}.Advise(v.response(), v.Arrived)
+		a := Advise(v.response(), v.Arrived)
 		return madeVector{Wait: &a.Wait, Pace: &a.Pace, Source: a.Source.String(), Limit: a.Limit.Name, Capped: a.Capped}
 	})
 

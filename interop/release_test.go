@@ -76,7 +76,7 @@ import (
 
 func main() {
 	resp := &http.Response{Header: http.Header{"Ratelimit": {"\"burst\";r=0;t=12"}}}
-	a := ratelimit.Advisor{}.Advise(resp, time.Now())
+	a := ratelimit.Advise(resp, time.Now())
 	fmt.Println(a.Wait, a.Source)
 }
 `

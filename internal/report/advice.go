@@ -23,7 +23,7 @@ type Advice struct {
 }
 
 func adviceOf(resp *http.Response, received moment) Advice {
-	a := ratelimit.Advisor{}.Advise(resp, received.Time)
+	a := ratelimit.Advise(resp, received.Time)
 	out := Advice{
 		Wait:     a.Wait.Seconds(),
 		Asked:    a.Asked.Seconds(),
@@ -91,7 +91,7 @@ func paced(f ratelimit.Fields) string {
 		if alone.Writable().Set(h) != nil {
 			continue
 		}
-		if a := (ratelimit.Advisor{}).Advise(&http.Response{Header: h}, time.Time{}); a.Pace > slowest {
+		if a := ratelimit.Advise(&http.Response{Header: h}, time.Time{}); a.Pace > slowest {
 			name, slowest = Quoted(l.Name), a.Pace
 		}
 	}

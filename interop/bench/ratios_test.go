@@ -109,7 +109,7 @@ func BenchmarkPartyRatios(b *testing.B) {
 		name string
 		work func()
 	}{
-		{"Advise", func() { ratelimit.Advisor{}.Advise(resp, now) }},
+		{"Advise", func() { ratelimit.Advise(resp, now) }},
 		{"Check", func() { ratelimit.Check(resp) }},
 		{"Expose", func() {
 			delete(resp.Header, "Access-Control-Expose-Headers")

@@ -23,7 +23,7 @@ func main() {
 	fmt.Println(f, err)
 	p, ok := f.PolicyOf(f.Limits[0])
 	fmt.Println(p, ok)
-	fmt.Println(ratelimit.Advisor{}.Advise(&http.Response{StatusCode: 200, Header: h}, time.Now()))
+	fmt.Println(ratelimit.Advise(&http.Response{StatusCode: 200, Header: h}, time.Now()))
 	fmt.Println(f.Set(h), h)
 	b, err := json.Marshal(f.Limits)
 	fmt.Println(string(b), err)

@@ -41,7 +41,7 @@ func Wait(gate *ratelimit.Gate) grpc.UnaryClientInterceptor {
 			if status.Code(err) == codes.ResourceExhausted {
 				resp.StatusCode = http.StatusTooManyRequests
 			}
-			pass.Answered(ratelimit.Advisor{}.Advise(&resp, time.Now()), time.Now())
+			pass.Answered(ratelimit.Advise(&resp, time.Now()), time.Now())
 		}
 		return err
 	}

@@ -39,7 +39,7 @@ func Wait(gate *ratelimit.Gate) grpc.UnaryClientInterceptor {
 		case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
 			return err // which may be no answer of the server
 		}
-		pass.Answered(ratelimit.Advisor{}.Advise(resp, time.Now()), time.Now())
+		pass.Answered(ratelimit.Advise(resp, time.Now()), time.Now())
 		return err
 	}
 }

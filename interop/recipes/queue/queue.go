@@ -31,7 +31,7 @@ func (w *Worker) Work(job *http.Request) {
 	}
 	defer resp.Body.Close()
 	received := time.Now()
-	advice := ratelimit.Advisor{}.Advise(resp, received)
+	advice := ratelimit.Advise(resp, received)
 	pass.Answered(advice, received)
 	if advice.Refused {
 		w.Later(job, received.Add(max(advice.Asked, time.Second)))

@@ -19,6 +19,6 @@ func NewClient(base http.RoundTripper) *resty.Client {
 			if err != nil {
 				return !errors.As(err, new(*ratelimit.WaitError)) // the deadline comes before the end of a wait
 			}
-			return ratelimit.Advisor{}.Advise(resp.RawResponse, time.Now()).Refused
+			return ratelimit.Advise(resp.RawResponse, time.Now()).Refused
 		})
 }

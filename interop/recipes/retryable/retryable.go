@@ -22,7 +22,7 @@ func NewClient(base http.RoundTripper) *retryablehttp.Client {
 		return retryablehttp.DefaultRetryPolicy(ctx, resp, err)
 	}
 	client.Backoff = func(least, most time.Duration, attempt int, resp *http.Response) time.Duration {
-		if resp != nil && (ratelimit.Advisor{}).Advise(resp, time.Now()).Refused {
+		if resp != nil && ratelimit.Advise(resp, time.Now()).Refused {
 			return 0 // the Transport waits
 		}
 		return retryablehttp.DefaultBackoff(least, most, attempt, resp)
