@@ -209,7 +209,10 @@ func (f *Field) compare(g *Field) int {
 	if f.name.place != g.name.place {
 		return f.name.place - g.name.place
 	}
-	return cmp.Or(strings.Compare(f.name.policy, g.name.policy), cmp.Compare(len(f.Key), len(g.Key)), strings.Compare(f.Key, g.Key))
+	if f.name.policy != g.name.policy {
+		return strings.Compare(f.name.policy, g.name.policy)
+	}
+	return cmp.Or(cmp.Compare(len(f.Key), len(g.Key)), strings.Compare(f.Key, g.Key))
 }
 
 // sortFields puts fields into the order in which they count, because a header has
