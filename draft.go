@@ -46,16 +46,6 @@ const tokenNames = false
 
 const minWindow = 1 // draft-11 Section 3.1.3
 
-// Bounds of a field. RFC 9651 Sections 3.1 and 3.1.2 ask a parser to support at
-// least 1024 members, and 256 parameters in each, so a sender must not count on
-// more. A parameter that is written twice counts once. Because the work has to
-// stay linear, the number of parameters as they are written is bounded too.
-const (
-	maxMembers = 1024
-	maxParams  = 256
-	maxWritten = 4 * maxParams
-)
-
 // The forms of values, for humans.
 const (
 	nameForm   = "a String of printable ASCII"

@@ -9,6 +9,16 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
+// Bounds of a field. RFC 9651 Sections 3.1 and 3.1.2 ask a parser to support at
+// least 1024 members, and 256 parameters in each, so a sender must not count on
+// more. A parameter that is written twice counts once. Because the work has to
+// stay linear, the number of parameters as they are written is bounded too.
+const (
+	maxMembers = 1024
+	maxParams  = 256
+	maxWritten = 4 * maxParams
+)
+
 // manyParams is up to how many extension parameters of a member are searched
 // one by one for a repeated key. If there are more, a map finds it.
 const manyParams = 16
