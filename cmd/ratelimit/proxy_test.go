@@ -93,16 +93,6 @@ func (p *runningProxy) metric(t testing.TB, line string) float64 {
 	return -1
 }
 
-// dial connects to the proxy, for what no client of net/http sends.
-func (p *runningProxy) dial(t testing.TB) net.Conn {
-	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
-	require.NoError(t, err)
-	t.Cleanup(func() { conn.Close() })
-	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
-	return conn
-}
-
 // until waits until a condition holds, for as long as the longest pause of a busy machine.
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
