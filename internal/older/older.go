@@ -106,7 +106,7 @@ func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 		}
 		var said generation
 		var taken bool
-		ts, r.Faults, said, taken = ts.field(f, int16(i+1), room.facts[:0], &o.Clock, r.Faults)
+		r.Faults, said, taken = ts.field(f, int16(i+1), room.facts[:0], &o.Clock, r.Faults)
 		if taken {
 			if f.name.order == draftOrder {
 				g = max(g, said)
@@ -150,16 +150,16 @@ var generationNames = [...]string{draft06: "draft-06", draft03: "draft-03", draf
 
 // field adds what a field says to the tallies. It returns the generation that the syntax
 // shows, and whether it has read some.
-func (ts tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faults []Fault) (_ tallies, _ []Fault, g generation, some bool) {
+func (ts *tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faults []Fault) (_ []Fault, g generation, some bool) {
 	n := f.name
 	if strings.EqualFold(f.Key, limitKey) {
 		facts, bad := f.readDictionary(room)
-		ts, taken := ts.add(f, number, facts, c)
+		taken := ts.add(f, number, facts, c)
 		if taken < len(facts) {
 			bad = []Fault{{Key: f.Key}}
 		}
 		faults = append(faults, bad...)
-		return ts, faults, draft07, taken > 0
+		return faults, draft07, taken > 0
 	}
 	lines, first := f.several(), -1
 	if n.role == Policies {
@@ -174,8 +174,7 @@ func (ts tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faul
 			first = i
 		}
 		facts, bad := f.read(room, line, i == first)
-		var taken int
-		ts, taken = ts.add(f, number, facts, c)
+		taken := ts.add(f, number, facts, c)
 		some = some || taken > 0
 		for j := range facts {
 			if n.role != Policies {
@@ -190,7 +189,7 @@ func (ts tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faul
 			break
 		}
 	}
-	return ts, faults, g, some
+	return faults, g, some
 }
 
 // clear reports whether a value that cannot be read is an error. It is if the name

@@ -64,8 +64,9 @@ type label struct {
 	order       order
 }
 
-// tallies are the sums of a response, and the policies that it lists. Its methods return
-// a new value: a pointer to it would make the first few tallies escape to the heap.
+// tallies are the sums of a response, and the policies that it lists. Its lists begin in a
+// Room. They grow by a slice of themselves, because append would make the Room escape to
+// the heap, which costs a third of a reading.
 type tallies struct {
 	list   []tally
 	index  map[tallyID]int // of list, if there are many
@@ -93,14 +94,25 @@ func (ts *tallies) find(id tallyID) int {
 	return -1
 }
 
-// begin returns the tallies with another one, and its index; -1 if there is no room for it.
-func (ts tallies) begin(id tallyID, n *name) (tallies, int) {
+// grown returns a copy of a list, with room for more.
+func grown[T any](list []T) []T {
+	g := make([]T, len(list), 2*len(list)+1)
+	copy(g, list)
+	return g
+}
+
+// begin adds another tally, and returns its index; -1 if there is no room for it.
+func (ts *tallies) begin(id tallyID, n *name) int {
 	i := len(ts.list)
-	if i == MaxMembers {
+	switch i {
+	case MaxMembers:
 		ts.full = true
-		return ts, -1
+		return -1
+	case cap(ts.list):
+		ts.list = grown(ts.list)
 	}
-	ts.list = append(ts.list, tally{tallyID: id, counts: noCounts, label: label{form: n.form, order: n.order, hint: n.hint}})
+	ts.list = ts.list[:i+1]
+	ts.list[i] = tally{tallyID: id, counts: noCounts, label: label{form: n.form, order: n.order, hint: n.hint}}
 	if id.policy != n.policy {
 		ts.list[i].hint = hintOf(id.policy, n.digits)
 	}
@@ -113,19 +125,29 @@ func (ts tallies) begin(id tallyID, n *name) (tallies, int) {
 			ts.index[ts.list[j].tallyID] = j
 		}
 	}
-	return ts, i
+	return i
+}
+
+// addListed adds a policy of a list.
+func (ts *tallies) addListed(p Policy) {
+	i := len(ts.listed)
+	if i == cap(ts.listed) {
+		ts.listed = grown(ts.listed)
+	}
+	ts.listed = ts.listed[:i+1]
+	ts.listed[i] = p
 }
 
 var noCounts = counts{quota: Unknown, remaining: Unknown, used: Unknown, plain: Unknown}
 
 // add adds the facts of a field with a number of its own, from 1, and returns how many of
 // them can be read.
-func (ts tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (_ tallies, taken int) {
+func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (taken int) {
 	for i := range facts {
 		fact, n, column := &facts[i], f.name, 0
 		if fact.Role == Policies {
 			if len(ts.listed) < MaxMembers {
-				ts.listed = append(ts.listed, Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.unit, Used: Unknown, Params: fact.params})
+				ts.addListed(Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.unit, Used: Unknown, Params: fact.params})
 				taken++
 			}
 			continue
@@ -142,7 +164,7 @@ func (ts tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (_ ta
 		}
 		at := ts.find(id)
 		if at < 0 {
-			if ts, at = ts.begin(id, n); at < 0 {
+			if at = ts.begin(id, n); at < 0 {
 				break
 			}
 		}
@@ -158,7 +180,7 @@ func (ts tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (_ ta
 			f.tally = -1
 		}
 	}
-	return ts, taken
+	return taken
 }
 
 // take adds one fact. It is false if the value is malformed.
