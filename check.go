@@ -50,7 +50,7 @@ type breach struct {
 	rule checkRule
 }
 
-// check is Check.
+// check returns the findings of Check, each with its rule.
 func check(resp *http.Response) []breach {
 	if resp == nil {
 		return nil

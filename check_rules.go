@@ -1,8 +1,6 @@
 package ratelimit
 
-import (
-	"strings"
-)
+import "strings"
 
 // A Level says how much a [Finding] matters; a higher one matters more.
 type Level int

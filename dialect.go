@@ -108,6 +108,7 @@ type Dialect struct {
 // the role or the format does not exist, or the window is below 1 or above MaxInteger
 // (ErrRange).
 func NewDialect(name string, fields ...DialectField) (*Dialect, error) {
+	fields = slices.Clone(fields)
 	seen := make(map[string]bool, len(fields))
 	for i := range fields {
 		f := &fields[i]
@@ -119,8 +120,11 @@ func NewDialect(name string, fields ...DialectField) (*Dialect, error) {
 			return nil, refuse(f.Name, ErrDuplicate)
 		}
 		seen[key] = true
+		if f.Role != RoleQuota { // a field of a draft has been made another
+			f.write = plainSyntax
+		}
 	}
-	return &Dialect{name: name, fields: slices.Clone(fields)}, nil
+	return &Dialect{name: name, fields: fields}, nil
 }
 
 // Name returns the name of d, such as "github".
@@ -237,8 +241,7 @@ var (
 		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeDuration},
 	}}
 	anthropic = Dialect{name: "anthropic", fields: []DialectField{
-		{Name: "Anthropic-RateLimit-*-Limit", Role: RoleQuota},
-		{Name: "Anthropic-RateLimit-*-Remaining", Role: RoleRemaining},
+		{Name: "Anthropic-RateLimit-*-Limit", Role: RoleQuota}, {Name: "Anthropic-RateLimit-*-Remaining", Role: RoleRemaining},
 		{Name: "Anthropic-RateLimit-*-Reset", Role: RoleReset, Format: TimeRFC3339},
 	}}
 )
@@ -342,10 +345,10 @@ func (w *writing) write(f *Fields) error {
 			return err
 		}
 	}
-	if w.d.all || len(w.written) == 0 {
-		return nil
+	if !w.d.all && len(w.written) > 0 {
+		return w.writePolicies(f.Policies, w.written[0].policy)
 	}
-	return w.writePolicies(f.Policies, w.written[0].policy)
+	return nil
 }
 
 // choose finds the limits to write, and their policies, whose Quota is Unknown if there
@@ -407,7 +410,8 @@ func (w *writing) value(field *DialectField, l *writtenLimit) (value string, err
 		l.remaining = l.Remaining
 		return w.count(l.Remaining)
 	case RoleUsed:
-		if l.Remaining >= 0 && l.Remaining <= p.Quota && w.d.has(RoleQuota, RoleRemaining) {
+		other := func(f DialectField) bool { return f.Role == RoleQuota || f.Role == RoleRemaining }
+		if l.Remaining >= 0 && l.Remaining <= p.Quota && slices.ContainsFunc(w.d.fields, other) {
 			l.quota, l.remaining = p.Quota, l.Remaining // the third number follows from two
 			return w.count(p.Quota - l.Remaining)
 		}
@@ -418,21 +422,16 @@ func (w *writing) value(field *DialectField, l *writtenLimit) (value string, err
 		if p.Window.ok && p.Window.n < minWindow {
 			return "", ErrRange
 		}
-		if field.Format != TimeMilli && field.Format != TimeDuration {
-			return w.time(p.Window, TimeSeconds)
+		if field.Format == TimeMilli || field.Format == TimeDuration {
+			return w.time(p.Window, field.Format)
 		}
-		return w.time(p.Window, field.Format)
+		return w.time(p.Window, TimeSeconds)
 	case RoleName:
 		if l.Name != defaultName && text.Unquote(text.Trim(l.Name)) == l.Name { // else it is read as another
 			return l.Name, nil
 		}
 	}
 	return "", nil
-}
-
-// has reports whether d has a field of one of the roles.
-func (d *Dialect) has(wanted ...Role) bool {
-	return slices.ContainsFunc(d.fields, func(f DialectField) bool { return slices.Contains(wanted, f.Role) })
 }
 
 // put writes the field at an index, if there is a value.
@@ -557,10 +556,10 @@ func (f *DialectField) appendPolicies(b []byte, policies []Policy) ([]byte, erro
 
 // verify reads back what is to be written.
 func (w *writing) verify() error {
+	if len(w.written) == 0 {
+		return nil
+	}
 	if len(w.lines) == 0 {
-		if len(w.written) == 0 {
-			return nil
-		}
 		return refuse(w.anyName(), ErrMissing)
 	}
 	var few [8]older.Field

@@ -74,25 +74,25 @@ func lawSetLimit(t testing.TB, d *Dialect, f, got Fields, l Limit) {
 	if i := slices.IndexFunc(got.Limits, same); i >= 0 {
 		m = got.Limits[i]
 	}
-	dictionary := d.has(RoleQuota) && d.fields[0].write == dictionarySyntax
-	if d.has(RoleRemaining) || dictionary {
+	dictionary := has(d, RoleQuota) && d.fields[0].write == dictionarySyntax
+	if has(d, RoleRemaining) || dictionary {
 		require.Equal(t, l.Remaining, m.Remaining, "%v of %v", l, got)
 	}
-	if d.has(RoleReset) || dictionary {
+	if has(d, RoleReset) || dictionary {
 		require.Equal(t, l.Reset, m.Reset, "%v of %v", l, got)
 	}
 	if !ok {
 		return
 	}
 	q, found := got.PolicyOf(Limit{Name: l.Name})
-	if d.has(RoleQuota) && p.Quota != Unknown {
+	if has(d, RoleQuota) && p.Quota != Unknown {
 		require.True(t, found, "%v of %v", l, got)
 		require.Equal(t, p.Quota, q.Quota)
 	}
 	if found && q.Window.ok && p.Window.ok {
 		require.Equal(t, p.Window, q.Window)
 	}
-	if d.has(RoleWindow, RolePolicies) && p.Window.ok && p.Quota != Unknown {
+	if has(d, RoleWindow, RolePolicies) && p.Window.ok && p.Quota != Unknown {
 		require.Equal(t, p.Window, q.Window, "%v of %v", p, got)
 	}
 }
@@ -336,6 +336,16 @@ func TestNewDialect(t *testing.T) {
 	}
 	derived := mustDialect("mine", append(Draft07.Fields(), DialectField{Name: "Acme-Left", Role: RoleRemaining})...)
 	require.NoError(t, derived.Set(http.Header{}, Fields{Policies: []Policy{{Quota: 5}}, Limits: []Limit{{Remaining: 1, Reset: SecondsOf(1)}}}, late))
+	for _, name := range []string{"draft-00", "draft-03", "draft-07"} { // a field of a draft as another
+		d, _ := LookupDialect(name)
+		for role := range RolePolicies + 1 {
+			fields := d.Fields()
+			fields[0].Role = role
+			_ = mustDialect("mine", fields...).Set(http.Header{}, Fields{ // whatever it writes, it does not panic
+				Policies: []Policy{{Name: "a", Quota: 5, Window: SecondsOf(60)}}, Limits: []Limit{{Name: "a", Remaining: 1, Reset: SecondsOf(1)}},
+			}, late)
+		}
+	}
 	var none Dialect
 	require.NoError(t, none.Set(http.Header{}, Fields{}, late))
 	require.Empty(t, none.Fields())
@@ -378,4 +388,9 @@ func TestDialectConcurrently(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// has reports whether a dialect has a field of one of the roles.
+func has(d *Dialect, wanted ...Role) bool {
+	return slices.ContainsFunc(d.fields, func(f DialectField) bool { return slices.Contains(wanted, f.Role) })
 }

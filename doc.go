@@ -9,7 +9,8 @@
 // day. The unit is requests if nothing else is said. The second line says that 37 units
 // are left for the next 12 seconds, and 990 for the next 80000.
 //
-// Where to start depends on what you write:
+// For most clients, use [Transport]; for most servers, [Middleware]. Where to start depends
+// on what you write:
 //
 //   - A server that announces limits: a [Middleware], or [Fields.Set], and [Refuse] for
 //     requests that exceed one. See Serving.

@@ -288,8 +288,7 @@ func TestReadmeWords(t *testing.T) {
 	require.Empty(t, roles, "no row has words for them")
 }
 
-// The dialects of docs/older.md are those that can be written, and the one that is what
-// Parse refuses of the current form.
+// The dialects of docs/older.md are those that can be written.
 func TestReadmeDialects(t *testing.T) {
 	variables := map[*Dialect]string{
 		Draft06: "Draft06", Draft07: "Draft07", XRateLimit: "XRateLimit", XRateLimitUnix: "XRateLimitUnix", GitHub: "GitHub", OpenAI: "OpenAI",
@@ -315,13 +314,5 @@ func TestReadmeDialects(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", d.Name(), variable, strings.Join(fields, " "), reset)
 	}
-	lenient, err := ParseAny(http.Header{limitKey: {`"a";r=0.5;t=30`}}, LegacyOptions{})
-	require.NoError(t, err)
-	fmt.Fprintf(&b, "| `%s` | – | `%s` `%s` with values that `Parse` refuses, such as `r=0.5`: read leniently by `ParseAny`, never written | seconds from now |\n",
-		lenient.Dialect, LimitField, PolicyField)
-	next, err := ParseAny(http.Header{limitKey: {`a;a=5;w=30`}}, LegacyOptions{})
-	require.NoError(t, err)
-	fmt.Fprintf(&b, "| `%s` | – | `%s` `%s` as the version after draft-11 may have them, `a;a=5;w=30`: read by `ParseAny`, never written | seconds from now |\n",
-		next.Dialect, LimitField, PolicyField)
 	checkSection(t, "docs/older.md", "dialects", b.String())
 }

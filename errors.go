@@ -9,11 +9,11 @@ import (
 
 // The causes of a [FieldError]. Test for them with [errors.Is].
 var (
-	ErrSyntax   = sf.ErrSyntax           // no structured field (RFC 9651), or a value that cannot be one, such as a String with an accent
-	ErrType     = sf.ErrType             // r="5", a Go value that is not listed at [Param], a response that is no problem document
-	ErrMissing  = errors.New("missing")  // of a parameter, or the policy that a request exceeds ([Refuse])
-	ErrRange    = sf.ErrRange            // of a number that is not allowed in its place, such as a window of 0
-	ErrConflict = errors.New("conflict") // policies of one name that differ in unit or window ([Restrict])
+	ErrSyntax   = errors.New("not well-formed") // no structured field (RFC 9651), or a value that cannot be one, such as a String with an accent
+	ErrType     = errors.New("wrong type")      // r="5", a Go value that is not listed at [Param], a response that is no problem document
+	ErrMissing  = errors.New("missing")         // of a parameter, or the policy that a request exceeds ([Refuse])
+	ErrRange    = errors.New("out of range")    // of a number that is not allowed in its place, such as a window of 0
+	ErrConflict = errors.New("conflict")        // policies of one name that differ in unit or window ([Restrict])
 	// ErrDuplicate: a key of [Params] is there twice, or is that of a struct field; so is a
 	// name and partition key in one field ([Fields.Validate]), or a name in a [Dialect] or
 	// in a [Problem].
@@ -22,6 +22,9 @@ var (
 	// 1024, repeated ones included), or a response more than 1024 older fields.
 	ErrTooMany = errors.New("too many")
 )
+
+// itemErrors are the causes why a value is not written as a bare item.
+var itemErrors = [...]error{sf.Syntax: ErrSyntax, sf.Type: ErrType, sf.Range: ErrRange}
 
 // A FieldError says what is wrong with a field, and where. Its text never repeats the
 // content of the field, which may hold a partition key.

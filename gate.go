@@ -180,7 +180,7 @@ func (p *Pass) answered(a *Advice, received, now time.Time) {
 	if e := p.end(now); e != nil {
 		var few [4]machine.Stock
 		r := g.settings()
-		answer := reportOf(a, p.trip.Prices, few[:0])
+		answer := answerOf(a, p.trip.Prices, few[:0])
 		if e.machine.Answered(&p.trip, &answer, received, &r) {
 			e.advice = a.kept(e.advice.Limit.Name)
 		}
@@ -268,7 +268,7 @@ func pricesOf(costs []Cost) (prices []machine.Price) {
 
 // reportOf puts an advice into the words of the machine, for a request with these
 // prices. It appends the stocks to a list of the caller's.
-func reportOf(a *Advice, prices []machine.Price, stocks []machine.Stock) machine.Answer {
+func answerOf(a *Advice, prices []machine.Price, stocks []machine.Stock) machine.Answer {
 	out := machine.Answer{
 		Wait: max(a.Wait, a.Asked), Pace: a.Pace, Refused: a.Refused, RetryAfter: a.Source == SourceRetryAfter, Stocks: stocks,
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit/internal/machine"
 )
 
 // advised is the advice of a response, as in the tests of the machine.
@@ -321,4 +323,10 @@ func TestGateEnded(t *testing.T) {
 	cancel()
 	_, err := g.Enter(ctx, "a")
 	require.Equal(t, context.Canceled, err)
+}
+
+// The machine counts requests in the unit that the root calls Requests.
+func TestRequestUnit(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, string(Requests), machine.RequestUnit)
 }

@@ -202,9 +202,9 @@ func (p Param) MarshalJSON() ([]byte, error) {
 	if !text.IsKey(p.Key) {
 		return nil, fmt.Errorf("ratelimit: key of a parameter: %w", ErrSyntax)
 	}
-	encoded, err := sf.AppendValue(nil, p.Value)
-	if err != nil {
-		return nil, fmt.Errorf("ratelimit: value of a parameter: %w", err)
+	encoded, fault := sf.AppendValue(nil, p.Value)
+	if fault != sf.Fine {
+		return nil, fmt.Errorf("ratelimit: value of a parameter: %w", itemErrors[fault])
 	}
 	value := p.Value
 	switch v := p.Value.(type) {
@@ -231,7 +231,7 @@ func (p *Param) UnmarshalJSON(b []byte) error {
 		return fmt.Errorf("ratelimit: parameter in JSON is not an array of key and value: %w", ErrSyntax)
 	}
 	q.Value = unmarshalValue(pair[1])
-	if _, err := sf.AppendValue(nil, q.Value); err != nil {
+	if _, fault := sf.AppendValue(nil, q.Value); fault != sf.Fine {
 		return fmt.Errorf("ratelimit: value of a parameter in JSON: %w", ErrSyntax)
 	}
 	*p = q

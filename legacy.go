@@ -11,8 +11,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// LegacyOptions are options of [ParseAny]. The zero value is
-// ready to use.
+// LegacyOptions are options of [ParseAny]. The zero value is ready to use.
 type LegacyOptions struct {
 	Dialects []*Dialect // what the fields that they name mean; of two for one field the first counts
 	// Reset is how a bare number in a reset is counted if nothing in the response tells,
@@ -25,17 +24,17 @@ type LegacyOptions struct {
 
 const defaultName = "default"
 
-// Package older has the bounds of the draft, and Unknown, too: this does not compile if they
+// Packages older and text have some of these constants, too: this does not compile if they
 // differ.
-var _ = [1]struct{}{}[(maxMembers-older.MaxMembers)|(maxParams-older.MaxParams)|(Unknown-older.Unknown)]
+var _ = [1]struct{}{}[(maxMembers-older.MaxMembers)|(maxParams-older.MaxParams)|(Unknown-older.Unknown)|(MaxInteger-text.MaxInteger)]
 
 // ParseAny reads what h announces about limits, in any form that servers are known to
 // send: the current fields, those of older drafts, X-RateLimit-* and vendors' own.
 // docs/older.md has every rule.
 //
-// A well-formed RateLimit goes before everything else: the result is then that of [Parse],
-// and no other field for limits is read. Otherwise all other fields are read, together with
-// a well-formed RateLimit-Policy.
+// A well-formed RateLimit goes before everything else: the result is then that of [Parse]
+// (docs/older.md has an exception), and no other field for limits is read. Otherwise all
+// other fields are read, together with a well-formed RateLimit-Policy.
 //
 // Each field is judged on its own. A malformed field is a [*FieldError] in the error, which
 // joins several, with its name as it was sent. The Fields next to an error may be used. If

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dunglas/httpsfv"
+
 	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -139,8 +140,8 @@ func nameItem(s string) (string, bool) {
 }
 
 // parseNextLimits reads RateLimit in the form of the next draft: a member with a and no r,
-// which no other form has. A member with r is one of draft-11, whatever else it has. The result is nil if no member has the new form,
-// or if the field is malformed.
+// which no other form has. A member with r is one of draft-11, whatever else it has. The
+// result is nil if no member has the new form, or if the field is malformed.
 func parseNextLimits(lines []string) []Limit {
 	if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, nextRemainingKey+"=") }) {
 		return nil // nearly all that are not in the current form either

@@ -338,8 +338,8 @@ func (s *handling) dialects() (list []*Dialect) {
 // and reports to OnError what could not be joined: members that mean different things by
 // one name stand next to each other (ErrConflict), and a malformed current field is
 // replaced, since clients ignore it. An older field with more than one number stays as
-// it is, unless one of the Dialects writes it. If the response has an Age, clients ignore all limits
-// in it (draft-11 Section 7.3).
+// it is, unless one of the Dialects writes it. If the response has an Age, clients ignore
+// all limits in it (draft-11 Section 7.3).
 func (m *Middleware) ModifyResponse(resp *http.Response) error {
 	if resp.Request == nil {
 		return nil

@@ -1,7 +1,9 @@
 package ratelimit
 
 import (
+	"errors"
 	"math/bits"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -22,6 +24,29 @@ const (
 // manyParams is up to how many extension parameters of a member are searched
 // one by one for a repeated key. If there are more, a map finds it.
 const manyParams = 16
+
+// Parse reads the fields RateLimit-Policy and RateLimit of h, and no others: see
+// [ParseAny] for older fields. h is the header section of a response, never its
+// trailers, in which these fields MUST NOT be (draft-11 Sections 3.1 and 4.1).
+//
+// Each field is judged on its own. A malformed one is nil in the result, and a
+// [*FieldError] that is joined into the error. A client may ignore the error and use the
+// result: "Malformed RateLimit header fields MUST be ignored" (draft-11 Section 7). A
+// field that is absent or blank is nil, and no error.
+func Parse(h http.Header) (Fields, error) {
+	policyLines, limitLines := h[policyKey], h[limitKey]
+	if len(policyLines) == 0 && len(limitLines) == 0 {
+		return Fields{}, nil // the common case, in half the time
+	}
+	var f Fields
+	var policyErr, limitErr error
+	f.Policies, policyErr = ParsePolicies(policyLines...)
+	f.Limits, limitErr = ParseLimits(limitLines...)
+	if f.Policies != nil || f.Limits != nil {
+		f.Dialect = currentDialect
+	}
+	return f, errors.Join(policyErr, limitErr)
+}
 
 // ParsePolicies reads the field RateLimit-Policy (draft-11 Section 3). lines are its
 // field lines in order, as http.Header.Values returns them; together they are one List
@@ -154,7 +179,7 @@ func (m *member) limit(l *Limit) {
 // A parser reads the lines of a field as if they were joined by ", " (RFC 9651
 // Section 4.2). It does not have to join them, because a member can hold a
 // comma only inside a String. If a line ends inside a String, the parser stops
-// and sets cut; then parseList joins the lines and starts again.
+// and sets Cut; then parseList joins the lines and starts again.
 //
 // The methods that read a part of a line take the offset at which the part
 // begins, and return the offset behind it.

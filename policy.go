@@ -125,9 +125,9 @@ func equalValue(a, b any) bool {
 // sameDecimal reports whether a and b are written as the same Decimal. It is
 // false if one of them cannot be written.
 func sameDecimal(a, b float64) bool {
-	s, err := sf.FormatOther(a)
+	s, fault := sf.FormatOther(a)
 	t, _ := sf.FormatOther(b)
-	return err == nil && s == t
+	return fault == sf.Fine && s == t
 }
 
 // equalKey reports whether two partition keys are the same. An absent key and

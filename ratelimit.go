@@ -2,17 +2,13 @@ package ratelimit
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"math/bits"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // A Limit is a member of the field RateLimit, such as "burst";r=37;t=12 (draft-11
@@ -35,9 +31,9 @@ type Limit struct {
 // cannot be written; see [Fields.Writable].
 const Unknown = -1
 
-// MaxInteger is the largest Integer of a structured field, 999,999,999,999,999 (RFC 9651
-// Section 3.3.1), and so the largest number of quota units or seconds.
-const MaxInteger = text.MaxInteger
+// MaxInteger is the largest Integer of a structured field (RFC 9651 Section 3.3.1), and so
+// the largest number of quota units or seconds.
+const MaxInteger = 999_999_999_999_999
 
 // Equal is as [Policy.Equal]; an absent Reset is not equal to one of 0.
 func (l Limit) Equal(m Limit) bool {
@@ -128,12 +124,14 @@ func longer(s, t Seconds) Seconds {
 type Fields struct {
 	Policies []Policy `json:"policies,omitempty"` // the members of RateLimit-Policy, or what older fields announce; nil is absent
 	Limits   []Limit  `json:"limits,omitempty"`   // the members of RateLimit, or what older fields report; nil is absent
-	// Dialect names the form that was read (see [ParseAny]). It is not written.
+	// Dialect names the form that was read. It is not written.
 	//
 	//   - "ratelimit": the current fields.
 	//   - "ratelimit-lenient": current fields that [Parse] refuses.
 	//   - "ratelimit-next": the form of the draft that follows draft-11.
-	//   - "draft-00" to "draft-07", "x-ratelimit", "github" and others: older fields.
+	//   - "draft-00" to "draft-07": older fields in the names of the drafts.
+	//   - "x-ratelimit", "shopify" and others: other older fields, by their family or vendor.
+	//   - The name of one of [LegacyOptions].Dialects, if it has read something.
 	//   - "": nothing was found.
 	Dialect string `json:"dialect,omitempty"`
 	// Guessed is true if nothing told the unit of a reset or a window in older fields,
@@ -164,11 +162,10 @@ func (f Fields) String() string {
 	if f.Dialect != "" {
 		parts = append(parts, "dialect "+f.Dialect)
 	}
-	text := strings.Join(parts, "; ")
 	if f.Guessed {
-		text += ", guessed"
+		parts[len(parts)-1] += ", guessed"
 	}
-	return text
+	return strings.Join(parts, "; ")
 }
 
 // memberTexts returns the texts of members, joined as in a field.
@@ -178,66 +175,6 @@ func memberTexts[T fmt.Stringer](list []T) string {
 		texts[i] = list[i].String()
 	}
 	return strings.Join(texts, separator)
-}
-
-// Parse reads the fields RateLimit-Policy and RateLimit of h, and no others: see
-// [ParseAny] for older fields. h is the header section of a response, never its
-// trailers, in which these fields MUST NOT be (draft-11 Sections 3.1 and 4.1).
-//
-// Each field is judged on its own. A malformed one is nil in the result, and a
-// [*FieldError] that is joined into the error. A client may ignore the error and use the
-// result: "Malformed RateLimit header fields MUST be ignored" (draft-11 Section 7). A
-// field that is absent or blank is nil, and no error.
-func Parse(h http.Header) (Fields, error) {
-	policyLines, limitLines := h[policyKey], h[limitKey]
-	if len(policyLines) == 0 && len(limitLines) == 0 {
-		return Fields{}, nil // the common case, in half the time
-	}
-	var f Fields
-	var policyErr, limitErr error
-	f.Policies, policyErr = ParsePolicies(policyLines...)
-	f.Limits, limitErr = ParseLimits(limitLines...)
-	if f.Policies != nil || f.Limits != nil {
-		f.Dialect = currentDialect
-	}
-	return f, errors.Join(policyErr, limitErr)
-}
-
-// Set writes f to h as the fields RateLimit-Policy and RateLimit, each in one line. It
-// replaces both fields: one without members in f is deleted. h is the header section of
-// a response, never its trailers (draft-11 Sections 3.1 and 4.1). On a redirection the
-// fields may keep a client from following it (draft-11 Section 6).
-//
-// On error h is as it was. The error is a [*FieldError] about the first member that
-// Validate refuses, see [Policy.Validate], or the first beyond 1024; or h is nil. See
-// [Fields.Writable] for members of older responses.
-func (f Fields) Set(h http.Header) error { return f.write(h, setLine) }
-
-// Add adds a line to each of the fields RateLimit-Policy and RateLimit, as a second
-// limiter of a response does. A list without members adds nothing. The lines of a field
-// are one List (RFC 9110 Section 5.2): if one that is there is malformed, clients ignore
-// the new one too, which Add does not check. The error is that of [Fields.Set].
-//
-// Add compares nothing: [Restrict], [RestrictHeader] and nested Handlers of a
-// [Middleware] join what two parties say of one policy.
-func (f Fields) Add(h http.Header) error { return f.write(h, addLine) }
-
-// write writes the line of each field by a function, or none on error.
-func (f *Fields) write(h http.Header, line func(h http.Header, key, line string)) error {
-	policies, err := FormatPolicies(f.Policies...)
-	if err != nil {
-		return err
-	}
-	limits, err := FormatLimits(f.Limits...)
-	if err != nil {
-		return err
-	}
-	if h == nil && policies+limits != "" {
-		return errNilHeader
-	}
-	line(h, policyKey, policies)
-	line(h, limitKey, limits)
-	return nil
 }
 
 // Join returns the policies and limits of f, then those of g, with the Dialect and

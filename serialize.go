@@ -1,6 +1,8 @@
 package ratelimit
 
 import (
+	"net/http"
+
 	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -40,7 +42,7 @@ func appendList[T any, W writer[T]](b []byte, field string, list []T) ([]byte, e
 	out := b
 	for i := range list {
 		if i > 0 {
-			out = append(out, ", "...)
+			out = append(out, separator...)
 		}
 		var param string
 		var err error
@@ -65,6 +67,43 @@ func FormatPolicies(policies ...Policy) (string, error) {
 func FormatLimits(limits ...Limit) (string, error) {
 	b, err := AppendLimits(make([]byte, 0, usualLine), limits...)
 	return string(b), err
+}
+
+// Set writes f to h as the fields RateLimit-Policy and RateLimit, each in one line. It
+// replaces both fields: one without members in f is deleted. h is the header section of
+// a response, never its trailers (draft-11 Sections 3.1 and 4.1). On a redirection the
+// fields may keep a client from following it (draft-11 Section 6).
+//
+// On error h is as it was. The error is a [*FieldError] about the first member that
+// Validate refuses, see [Policy.Validate], or the first beyond 1024; or h is nil. See
+// [Fields.Writable] for members of older responses.
+func (f Fields) Set(h http.Header) error { return f.write(h, setLine) }
+
+// Add adds a line to each of the fields RateLimit-Policy and RateLimit, as a second
+// limiter of a response does. A list without members adds nothing. The lines of a field
+// are one List (RFC 9110 Section 5.2): if one that is there is malformed, clients ignore
+// the new one too, which Add does not check. The error is that of [Fields.Set].
+//
+// Add compares nothing: [Restrict], [RestrictHeader] and nested Handlers of a
+// [Middleware] join what two parties say of one policy.
+func (f Fields) Add(h http.Header) error { return f.write(h, addLine) }
+
+// write writes the line of each field by a function, or none on error.
+func (f *Fields) write(h http.Header, line func(h http.Header, key, line string)) error {
+	policies, err := FormatPolicies(f.Policies...)
+	if err != nil {
+		return err
+	}
+	limits, err := FormatLimits(f.Limits...)
+	if err != nil {
+		return err
+	}
+	if h == nil && policies+limits != "" {
+		return errNilHeader
+	}
+	line(h, policyKey, policies)
+	line(h, limitKey, limits)
+	return nil
 }
 
 // append appends p as an Item (RFC 9651 Section 4.1.3); see writer.
@@ -160,9 +199,9 @@ func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string,
 		if p.Value == true {
 			continue
 		}
-		var err error
-		if b, err = sf.AppendValue(append(b, '='), p.Value); err != nil {
-			return nil, p.Key, err
+		var fault sf.Fault
+		if b, fault = sf.AppendValue(append(b, '='), p.Value); fault != sf.Fine {
+			return nil, p.Key, itemErrors[fault]
 		}
 	}
 	return b, "", nil

@@ -74,7 +74,7 @@ func TestProbe(t *testing.T) {
 			for _, f := range r.Findings {
 				if f.Level != "note" {
 					got = append(got, f.Rule+" "+f.Field)
-					texts = append(texts, fmt.Sprintf("%s (%s) `%s`: %s", f.Rule, f.Level, f.Field, f.Message))
+					texts = append(texts, fmt.Sprintf("%s (%s) `%s`%s: %s", f.Rule, f.Level, f.Field, f.place(), f.Message))
 				}
 			}
 			require.Equal(t, knownFaults[s.name], got)
@@ -171,7 +171,21 @@ func buildProgram(t *testing.T) string {
 type probeResult struct {
 	Answered, Refused int
 	Requests          []struct{ Form string }
-	Findings          []struct{ Rule, Level, Field, Message string }
+	Findings          []probeFinding
+}
+
+// A probeFinding is one finding of it.
+type probeFinding struct {
+	Rule, Level, Field, Message string
+	Line, Offset                *int // nil if there is none
+}
+
+// place returns where the fault is, counted from 1, as ", line 1, byte 7".
+func (f probeFinding) place() string {
+	if f.Line == nil || f.Offset == nil {
+		return ""
+	}
+	return fmt.Sprintf(", line %d, byte %d", *f.Line+1, *f.Offset+1)
 }
 
 // runProbe runs ratelimit probe, and holds its exit status against its findings. The

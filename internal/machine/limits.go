@@ -231,7 +231,7 @@ func Takes(prices []Price, unit, policy string) float64 {
 type meter struct {
 	unit, policy string
 	quota        float64   // 0 if it is not known
-	left         float64   // of this Gate's share, at the time at
+	left         float64   // of the caller's share, at the time at
 	at           time.Time // when left was true
 	end          time.Time // of the window; zero if that is not said
 	asked        time.Time // when the request was sent whose answer said what is left

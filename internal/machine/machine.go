@@ -1,7 +1,7 @@
 // Package machine decides when the requests of one key may be sent. A Machine has no
 // lock, no clock and no channel: its caller passes the time, and the passage of time is
-// an event like any other (Tick). It gets numbers and returns numbers, and knows neither
-// HTTP nor the fields of limits.
+// an event like any other (Tick). It gets numbers and returns numbers, and reads no
+// response.
 //
 //	                     an answer, or half a second
 //	unknown ────────────────────────────────────▶ counting ◀──────────────┐

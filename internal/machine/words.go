@@ -16,7 +16,7 @@ const RequestUnit = "requests"
 // hangs must not starve its key.
 const waveTime = time.Second
 
-// Settings are the settings of a Gate that the machine obeys.
+// Settings are what the caller sets.
 type Settings struct {
 	MaxWait time.Duration // the longest wait that is obeyed
 	Share   float64       // the part of what remains that may be used, more than 0, at most 1

@@ -179,6 +179,6 @@ func (f *Field) plausible(remaining int64) bool {
 		return ok && n >= max(remaining, 1)
 	}
 	line, _ := firstLine(f.Lines)
-	_, ok = ParseMoment(line, f.name.format)
+	_, ok = parseMoment(line, f.name.format)
 	return ok
 }

@@ -54,25 +54,25 @@ func (h *Holder) read(f *Field, t *tally, c *text.Clock) (ok bool) {
 		return ok
 	}
 	line = text.Trim(firstMember(line))
-	m, _ := ParseMoment(line, f.name.format)
-	m = m.Settle(c)
-	if m.Kind == Bare && t.reset.Kind == Later && t.reset.Units > 0 {
-		m = m.In(t.reset.Units) // as it was settled
+	m, _ := parseMoment(line, f.name.format)
+	m = m.settle(c)
+	if m.kind == bareMoment && t.reset.kind == laterMoment && t.reset.units > 0 {
+		m = m.in(t.reset.units) // as it was settled
 	}
-	h.Until, h.units, h.Shared = m.Until(c).Ceil(), max(m.Units, 1), t.shared && f.name.policy == ""
+	h.Until, h.units, h.Shared = m.until(c).Ceil(), max(m.units, 1), t.shared && f.name.policy == ""
 	switch {
-	case m.Kind == Point && m.Units > 0:
+	case m.kind == pointMoment && m.units > 0:
 		h.format = Unix
-	case m.Kind == Point && text.Is(line[0], text.Digit):
+	case m.kind == pointMoment && text.Is(line[0], text.Digit):
 		h.format = RFC3339
-	case m.Kind == Point:
+	case m.kind == pointMoment:
 		h.format = HTTPDate
-	case m.Units == 0 && m.Kind == Later:
+	case m.units == 0 && m.kind == laterMoment:
 		h.format = Duration
 	default:
 		h.format = Seconds
 	}
-	return m.Kind != NoMoment
+	return m.kind != noMoment
 }
 
 // Write returns another number in the form of the field: of units, or of seconds from

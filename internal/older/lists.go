@@ -161,7 +161,7 @@ func (f *Field) list() (n int) {
 		part = text.Trim(part)
 		_, ok := text.ParseNumber(part)
 		if !ok && f.name.role.time() {
-			_, isTime := ParseMoment(part, Guess)
+			_, isTime := parseMoment(part, Guess)
 			ok = isTime || parseWindow(part) > 0
 		}
 		if n++; !ok || n > MaxMembers {

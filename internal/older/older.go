@@ -263,8 +263,8 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 // nothing: some servers send it with every response.
 func (n *name) asked(lines []string, c *text.Clock) text.Span {
 	line, _ := firstLine(lines)
-	m, _ := ParseMoment(text.Unquote(line), n.format)
-	return m.Settle(c).Until(c)
+	m, _ := parseMoment(text.Unquote(line), n.format)
+	return m.settle(c).until(c)
 }
 
 // longer returns the longer of two spans.

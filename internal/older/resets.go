@@ -33,90 +33,90 @@ const (
 )
 
 // A Kind is which form of a time a value has.
-type Kind uint8
+type momentKind uint8
 
 // The kinds of moments.
 const (
-	NoMoment Kind = iota
-	Later         // a span from now
-	Bare          // a small number whose unit the value does not tell
-	Point         // a point in time
+	noMoment    momentKind = iota
+	laterMoment            // a span from now
+	bareMoment             // a small number whose unit the value does not tell
+	pointMoment            // a point in time
 )
 
-// A Moment is a time as a value says it.
-type Moment struct {
-	Kind   Kind
-	Units  int64       // how many make a second; 0 if it is a text, or not known
-	Number text.Number // unless it is a text
+// A moment is a time as a value has it.
+type moment struct {
+	kind   momentKind
+	units  int64       // how many make a second; 0 if it is a text, or not known
+	number text.Number // unless it is a text
 	span   text.Span   // from now, or of a point in time since the Unix epoch
 	short  bool        // a date whose year has two digits
 }
 
-// ParseMoment reads a time: a text by its shape, a number by its size and its format.
-func ParseMoment(s string, f Format) (Moment, bool) {
+// parseMoment reads a time: a text by its shape, a number by its size and its format.
+func parseMoment(s string, f Format) (moment, bool) {
 	if v, ok := text.ParseCount(s); ok {
 		return momentOf(v, f), true
 	}
 	if len(s) > text.MaxTime {
-		return Moment{}, false
+		return moment{}, false
 	}
 	if t, ok := text.ParseTime(s); ok {
-		return Moment{Kind: Point, span: text.Span{Sec: t.Unix(), Nsec: int64(t.Nanosecond())}, short: t.Short}, true
+		return moment{kind: pointMoment, span: text.Span{Sec: t.Unix(), Nsec: int64(t.Nanosecond())}, short: t.Short}, true
 	}
 	span, ok := text.ParseSpan(s)
 	if !ok || !text.Is(s[0], text.Digit) && s[0] != 'P' { // a unit alone is a window, and no time
-		return Moment{}, false
+		return moment{}, false
 	}
-	return Moment{Kind: Later, span: span}, true
+	return moment{kind: laterMoment, span: span}, true
 }
 
 // momentOf takes a number for a time. Its size goes before the format: 1.8e12 is never a
 // number of seconds. Milliseconds from now are told from a point in time by the size of
 // one in milliseconds, so that they can count three years.
-func momentOf(v text.Number, f Format) Moment {
+func momentOf(v text.Number, f Format) moment {
 	switch {
 	case v == text.Number{N: 1, Neg: true}: // -1 is a word for nothing (Gravitee, Omnisend)
-		return Moment{}
+		return moment{}
 	case v.N >= leastMilli || v.N >= LeastUnix && f != Milli || v.N >= LeastNear && f == Unix:
 		units := int64(1)
 		for size := v.N; size >= leastMilli && units < text.Billion; size /= 1000 {
 			units *= 1000
 		}
-		return Moment{Kind: Point, Units: units, Number: v, span: v.Span(units)}
+		return moment{kind: pointMoment, units: units, number: v, span: v.Span(units)}
 	case f == Milli:
-		return Moment{Kind: Later, Units: 1000, Number: v, span: v.Span(1000)}
+		return moment{kind: laterMoment, units: 1000, number: v, span: v.Span(1000)}
 	case f == Seconds, f == Duration:
-		return Moment{Kind: Later, Units: 1, Number: v, span: v.Span(1)}
+		return moment{kind: laterMoment, units: 1, number: v, span: v.Span(1)}
 	}
-	return Moment{Kind: Bare, Number: v}
+	return moment{kind: bareMoment, number: v}
 }
 
-// Settle makes a number of seconds a point in time that lies near the clock of the
+// settle makes a number of seconds a point in time that lies near the clock of the
 // response, however small it is: a bubble of testing/synctest begins in 2000, where
 // Unix seconds look like a span of thirty years. It leaves numbers below LeastNear, so
 // that small seconds stay what they are beside a clock that stands in 1970.
-func (m Moment) Settle(c *text.Clock) Moment {
-	seconds := m.Kind == Bare || m.Kind == Later && m.Units == 1
-	if seconds && m.Number.N >= LeastNear && c.Near(m.Number.N) {
-		return Moment{Kind: Point, Units: 1, Number: m.Number, span: m.Number.Span(1)}
+func (m moment) settle(c *text.Clock) moment {
+	seconds := m.kind == bareMoment || m.kind == laterMoment && m.units == 1
+	if seconds && m.number.N >= LeastNear && c.Near(m.number.N) {
+		return moment{kind: pointMoment, units: 1, number: m.number, span: m.number.Span(1)}
 	}
 	return m
 }
 
-// In takes a bare number for so many units a second.
-func (m Moment) In(units int64) Moment {
-	return Moment{Kind: Later, Units: units, Number: m.Number, span: m.Number.Span(units)}
+// in takes a bare number for so many units a second.
+func (m moment) in(units int64) moment {
+	return moment{kind: laterMoment, units: units, number: m.number, span: m.number.Span(units)}
 }
 
-// Until returns how long it is from now until a moment. A bare number is in seconds.
-func (m Moment) Until(c *text.Clock) text.Span {
+// until returns how long it is from now until a moment. A bare number is in seconds.
+func (m moment) until(c *text.Clock) text.Span {
 	switch {
-	case m.Kind == Bare:
-		return m.Number.Span(1)
-	case m.Kind == Point && m.short:
+	case m.kind == bareMoment:
+		return m.number.Span(1)
+	case m.kind == pointMoment && m.short:
 		t := text.Date{Time: time.Unix(m.span.Sec, 0).UTC(), Short: true}.In(c.Now())
 		return c.Until(t.Unix(), 0)
-	case m.Kind == Point:
+	case m.kind == pointMoment:
 		return c.Until(m.span.Sec, m.span.Nsec)
 	}
 	return m.span
@@ -166,7 +166,7 @@ func (ts *tallies) settleResets(option Format) (guessed bool) {
 	var byForm map[string]int64 // how many units make a second, by family
 	for i := range ts.list {
 		t := &ts.list[i]
-		if t.reset.Kind != Bare {
+		if t.reset.kind != bareMoment {
 			continue
 		}
 		if units := t.unitsTold(); units > 0 {
@@ -182,13 +182,13 @@ func (ts *tallies) settleResets(option Format) (guessed bool) {
 	for i := range ts.list {
 		t := &ts.list[i]
 		switch {
-		case t.reset.Kind != Bare:
+		case t.reset.kind != bareMoment:
 		case byForm[t.form] != 0:
 			t.resetIn(byForm[t.form])
 		case option == Milli:
 			t.resetIn(1000)
 		default:
-			guessed = guessed || option == Guess && t.reset.In(1).Until(nil).Ceil() != t.reset.In(1000).Until(nil).Ceil()
+			guessed = guessed || option == Guess && t.reset.in(1).until(nil).Ceil() != t.reset.in(1000).until(nil).Ceil()
 			t.resetIn(1)
 		}
 	}
@@ -203,11 +203,11 @@ func (t *tally) unitsTold() int64 {
 		window = t.hint.window
 	}
 	switch {
-	case window != 0 && fits(t.reset.In(1).Until(nil).Ceil(), window):
+	case window != 0 && fits(t.reset.in(1).until(nil).Ceil(), window):
 		return 1
-	case window != 0 && t.reset.Number.N >= 1000 && fits(t.reset.In(1000).Until(nil).Ceil(), window): // no server counts milliseconds and then sends less than a second
+	case window != 0 && t.reset.number.N >= 1000 && fits(t.reset.in(1000).until(nil).Ceil(), window): // no server counts milliseconds and then sends less than a second
 		return 1000
-	case t.seconds, window != 0, t.reset.Number.Frac > 0: // no server counts milliseconds and then sends a fraction
+	case t.seconds, window != 0, t.reset.number.Frac > 0: // no server counts milliseconds and then sends a fraction
 		return 1
 	}
 	return 0
@@ -215,8 +215,8 @@ func (t *tally) unitsTold() int64 {
 
 // resetIn takes a bare reset for so many units to a second.
 func (t *tally) resetIn(units int64) {
-	t.reset = t.reset.In(units)
-	t.until = t.reset.Until(nil)
+	t.reset = t.reset.in(units)
+	t.until = t.reset.until(nil)
 }
 
 // shareReset gives a reset that no field gives to a policy to all with that window.
@@ -225,7 +225,7 @@ func (ts *tallies) shareReset() {
 		from := &ts.list[i]
 		for j := 0; from.shared && j < len(ts.list); j++ {
 			t := &ts.list[j]
-			if t.reset.Kind == NoMoment && t.window != 0 && t.window == from.window {
+			if t.reset.kind == noMoment && t.window != 0 && t.window == from.window {
 				t.reset, t.until = from.reset, from.until
 			}
 		}
@@ -239,8 +239,8 @@ func fits(reset, window int64) bool { return reset <= window+window/10+1 }
 // mayFit reports whether the reset may lie in a window, if a bare one counts so many units
 // to a second.
 func (t *tally) mayFit(window, units int64) bool {
-	if t.reset.Kind == Bare {
-		return fits(t.reset.In(units).Until(nil).Ceil(), window)
+	if t.reset.kind == bareMoment {
+		return fits(t.reset.in(units).until(nil).Ceil(), window)
 	}
 	return fits(t.until.Ceil(), window)
 }

@@ -22,16 +22,16 @@ func TestShortYears(t *testing.T) {
 		"Saturday, 21-Nov-76 03:00:00 GMT": now.AddDate(50, 0, 0),
 		"Sunday, 21-Nov-76 03:00:01 GMT":   now, // 50 years ago
 	} {
-		m, ok := ParseMoment(value, Guess)
+		m, ok := parseMoment(value, Guess)
 		require.True(t, ok, value)
-		require.Equal(t, want.Sub(now), m.Until(&text.Clock{Arrived: now}).Duration(), value)
+		require.Equal(t, want.Sub(now), m.until(&text.Clock{Arrived: now}).Duration(), value)
 	}
 }
 
 // TestLongMoments: texts as long as are looked at, and one byte longer.
 func TestLongMoments(t *testing.T) {
 	for n, want := range map[int]bool{text.MaxTime: true, text.MaxTime + 1: false} {
-		_, ok := ParseMoment("6m"+strings.Repeat(" ", n-len("6m1s"))+"1s", Guess)
+		_, ok := parseMoment("6m"+strings.Repeat(" ", n-len("6m1s"))+"1s", Guess)
 		require.Equal(t, want, ok)
 	}
 }
@@ -74,11 +74,11 @@ func TestParseMoment(t *testing.T) {
 		{"JavaScript", "Tue Nov 15 1994 09:13:00 GMT+0100 (Central European Standard Time)", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, ok := ParseMoment(tt.value, Guess)
+			got, ok := parseMoment(tt.value, Guess)
 			require.True(t, ok)
 			want := time.Date(1994, 11, 15, 8, 13, 0, 0, time.UTC).Add(tt.want)
 			require.Equal(t, want, time.Unix(got.span.Sec, got.span.Nsec).UTC())
-			require.True(t, got.Kind == Point && got.Units == 0)
+			require.True(t, got.kind == pointMoment && got.units == 0)
 		})
 	}
 }
@@ -88,31 +88,31 @@ func TestSizes(t *testing.T) {
 	for _, tt := range []struct {
 		format Format
 		value  string
-		want   Kind
+		want   momentKind
 		sec    int64 // from now, or since the epoch
 	}{
-		{Guess, "999999999", Bare, 999999999},
-		{Guess, "1000000000", Point, 1e9},
-		{Guess, "99999999999", Point, 99999999999},
-		{Guess, "100000000000", Point, 1e8},
-		{Guess, "99999999999999", Point, 99999999999},
-		{Guess, "100000000000000", Point, 1e8},
-		{Guess, "99999999999999999", Point, 99999999999},
-		{Guess, "100000000000000000", Point, 1e8},
-		{Guess, strings.Repeat("9", 40), Point, math.MaxInt64 / text.Billion}, // far away, and neither now nor in the past
-		{Milli, "99999999999", Later, 1e8},
-		{Milli, "100000000000", Point, 1e8},
-		{Unix, "99999999", Bare, 99999999},
-		{Unix, "100000000", Point, 1e8},
+		{Guess, "999999999", bareMoment, 999999999},
+		{Guess, "1000000000", pointMoment, 1e9},
+		{Guess, "99999999999", pointMoment, 99999999999},
+		{Guess, "100000000000", pointMoment, 1e8},
+		{Guess, "99999999999999", pointMoment, 99999999999},
+		{Guess, "100000000000000", pointMoment, 1e8},
+		{Guess, "99999999999999999", pointMoment, 99999999999},
+		{Guess, "100000000000000000", pointMoment, 1e8},
+		{Guess, strings.Repeat("9", 40), pointMoment, math.MaxInt64 / text.Billion}, // far away, and neither now nor in the past
+		{Milli, "99999999999", laterMoment, 1e8},
+		{Milli, "100000000000", pointMoment, 1e8},
+		{Unix, "99999999", bareMoment, 99999999},
+		{Unix, "100000000", pointMoment, 1e8},
 	} {
-		got, ok := ParseMoment(tt.value, tt.format)
+		got, ok := parseMoment(tt.value, tt.format)
 		require.True(t, ok)
-		require.Equal(t, tt.want, got.Kind, tt.value)
-		if got.Kind == Bare {
-			got = got.In(1)
+		require.Equal(t, tt.want, got.kind, tt.value)
+		if got.kind == bareMoment {
+			got = got.in(1)
 		}
 		sec := got.span.Sec
-		if got.Kind == Later {
+		if got.kind == laterMoment {
 			sec = got.span.Ceil()
 		}
 		require.Equal(t, tt.sec, sec, tt.value)

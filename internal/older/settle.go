@@ -34,7 +34,7 @@ func (ts *tallies) settle(option Format) (guessed bool) {
 func (ts *tallies) settleWindow(t *tally) {
 	if t.bare != 0 {
 		t.window = t.bare
-		if t.reset.Units == 1000 {
+		if t.reset.units == 1000 {
 			t.window = (t.bare + 999) / 1000
 		}
 	}
@@ -92,7 +92,7 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 			best = i
 		}
 	}
-	if several || !counted && u.reset.Kind == NoMoment {
+	if several || !counted && u.reset.kind == noMoment {
 		return -1
 	}
 	return best
@@ -232,7 +232,7 @@ func (ts *tallies) result(room *Room, option string) (policies []Policy, limits 
 		}
 		t.called = ts.nameOf(t, option)
 		if t.hasLimit() {
-			limits = append(limits, Limit{Name: t.called, Remaining: t.remaining, Reset: t.until, Resets: t.reset.Kind != NoMoment})
+			limits = append(limits, Limit{Name: t.called, Remaining: t.remaining, Reset: t.until, Resets: t.reset.kind != noMoment})
 		}
 		if !t.hasPolicy() {
 			continue

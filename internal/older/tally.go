@@ -43,7 +43,7 @@ type counts struct {
 type times struct {
 	window, bare int64 // in seconds; without a unit, until the reset tells it
 	windowBy     int16 // the number of the field that says it
-	reset        Moment
+	reset        moment
 	until        text.Span // that is how long
 	resetBy      int16
 	seconds      bool // a bare reset is in seconds, as the drafts define it, unless the window refutes it
@@ -297,17 +297,17 @@ func (t *tally) takeName(n *name, value string) bool {
 // two clocks to agree, and both are better than a number without unit.
 func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool {
 	value := text.Trim(text.Unquote(fact.Value))
-	m, ok := ParseMoment(value, cmp.Or(fact.Format, n.format))
-	if m.Kind == NoMoment {
+	m, ok := parseMoment(value, cmp.Or(fact.Format, n.format))
+	if m.kind == noMoment {
 		return ok
 	}
-	m = m.Settle(c)
-	until, again := m.Until(c), t.resetBy == field
+	m = m.settle(c)
+	until, again := m.until(c), t.resetBy == field
 	seconds := n.order == draftOrder || n.kind == anchorKind
-	t.dated = t.dated || n.order == draftOrder && m.Kind == Point && m.Units == 0
+	t.dated = t.dated || n.order == draftOrder && m.kind == pointMoment && m.units == 0
 	t.several = t.several || again && until != t.until
 	switch {
-	case t.reset.Kind == NoMoment:
+	case t.reset.kind == noMoment:
 	case again && longer(until, t.until) == t.until: // of several that a field says the latest counts, on whatever clock
 		return true
 	case !again && rank(m, seconds) >= rank(t.reset, t.seconds):
@@ -318,11 +318,11 @@ func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool 
 }
 
 // rank orders the kinds of a reset. A bare number in the fields of the drafts is seconds.
-func rank(m Moment, seconds bool) int {
+func rank(m moment, seconds bool) int {
 	switch {
-	case m.Kind == Later, m.Kind == Bare && seconds:
+	case m.kind == laterMoment, m.kind == bareMoment && seconds:
 		return 0
-	case m.Kind == Point:
+	case m.kind == pointMoment:
 		return 1
 	}
 	return 2
@@ -344,7 +344,7 @@ func (t *tally) spend() {
 }
 
 // hasLimit reports whether a field says what remains, or when the reset is.
-func (t *tally) hasLimit() bool { return t.remaining != Unknown || t.reset.Kind != NoMoment }
+func (t *tally) hasLimit() bool { return t.remaining != Unknown || t.reset.kind != noMoment }
 
 // hasPolicy reports whether a tally makes a policy: it has a quota, or used units, or
 // its limit has a window or a unit.
@@ -374,7 +374,7 @@ func (ts *tallies) absorb(into, other int) {
 	fill(&t.used, from.used)
 	t.part = cmp.Or(t.part, from.part)
 	t.window, t.bare = cmp.Or(t.window, from.window), cmp.Or(t.bare, from.bare)
-	if t.reset.Kind == NoMoment {
+	if t.reset.kind == noMoment {
 		t.reset, t.until, t.seconds, t.shared = from.reset, from.until, from.seconds, from.policy == ""
 	}
 	t.usual, t.unit = cmp.Or(t.usual, from.usual), cmp.Or(t.unit, from.unit)

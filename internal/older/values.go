@@ -44,7 +44,7 @@ func below(group, s string) string {
 // policies. A header can name a group once, and then a hundred thousand of these.
 const maxGroup = 128
 
-// noFault is returned in place of the offset of unreadable text.
+// noFault stands for the offset of unreadable text if all of the text could be read.
 const noFault = -1
 
 // read appends what a line of a field says, and returns the offset of what cannot be
@@ -58,7 +58,7 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 	case n.role.number() && text.All(line, text.Digit): // as nearly all values
 		facts = append(facts, Fact{Role: n.role, Value: line})
 	case n.kind == waitKind: // nothing of the policy remains until then (NestJS) (no vendor case)
-		if _, ok = ParseMoment(line, n.format); ok {
+		if _, ok = parseMoment(line, n.format); ok {
 			facts = append(facts, Fact{Role: Remaining, Value: "0"}, Fact{Role: Reset, Value: line})
 		}
 	case n.role == Name:

@@ -24,7 +24,7 @@ type Config struct {
 	CostHeader string        // the field of a request with the tokens that it takes, not forwarded; "" is none
 	Pace       bool          // spread requests over the window
 	MaxWait    time.Duration // how long a request is held at most; more than 0
-	Log        *log.Logger
+	Log        *log.Logger   // for what goes wrong; must not be nil
 }
 
 // A Proxy is a handler that forwards requests when the limits of the server allow it.
@@ -63,11 +63,11 @@ func New(c Config) *Proxy {
 // Admin returns the handler of /metrics and /state.
 func (p *Proxy) Admin() http.Handler { return p.stats.handler() }
 
-// Stop answers what waits, and what comes from now on and has to wait, with 503.
+// Stop answers requests that wait, now or later, with 503.
 func (p *Proxy) Stop() { p.stop(errStopping) }
 
-// Ended returns a channel that is closed when no request is under way, those included
-// that net/http does not know any more, such as WebSockets.
+// Ended returns a channel that is closed when no request is under way. It includes
+// connections that net/http no longer tracks, such as WebSockets.
 func (p *Proxy) Ended() <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {

@@ -23,7 +23,8 @@ type Malformed struct {
 	Error  string `json:"error"`
 	Value  string `json:"value"`
 
-	key string // of the field in http.Header
+	key   string // of the field in http.Header
+	cause string // Error without the place
 }
 
 func malformedOf(p *response, err error) []Malformed {
@@ -32,6 +33,8 @@ func malformedOf(p *response, err error) []Malformed {
 		spelled := *e
 		spelled.Field = p.names.of(e.Field)
 		m := Malformed{Field: spelled.Field, Line: e.Line, Offset: e.Offset, Param: e.Param, Error: spelled.Error(), key: e.Field}
+		spelled.Offset, spelled.Item = -1, -1
+		m.cause = strings.TrimPrefix(strings.TrimPrefix(spelled.Error(), "ratelimit: "), spelled.Field+": ")
 		if lines := p.Header.Values(e.Field); e.Line < len(lines) {
 			m.Value = Printable(lines[e.Line])
 		}
@@ -127,12 +130,8 @@ func (r *Report) Faults() []Fault {
 	var list []Fault
 	told := make([]bool, len(r.Findings)) // by what is malformed
 	for _, m := range r.Malformed {
-		f := Fault{Level: LevelMalformed, Error: strings.TrimPrefix(m.Error, "ratelimit: "), Value: m.Value, Offset: m.Offset}
+		f := Fault{Level: LevelMalformed, Error: strings.TrimPrefix(m.Error, "ratelimit: "), Cause: m.cause, Value: m.Value, Offset: m.Offset}
 		f.Place = place(m.Field, m.Item)
-		f.Cause = f.Error
-		if _, cause, ok := strings.Cut(f.Error, fmt.Sprintf("byte %d: ", m.Offset+1)); ok {
-			f.Cause = cause
-		}
 		f.Line = r.response.lineOf(m.key, m.Line)
 		f.rank = int(ratelimit.LevelMust) + 1
 		for i, finding := range r.Findings {

@@ -4,7 +4,6 @@ package sf
 
 import (
 	"encoding/base64"
-	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -16,11 +15,14 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// The faults of values that cannot be written.
-var (
-	ErrSyntax = errors.New("not well-formed")
-	ErrType   = errors.New("wrong type")
-	ErrRange  = errors.New("out of range")
+// A Fault is why a value cannot be written.
+type Fault uint8
+
+const (
+	Fine   Fault = iota
+	Syntax       // no item of its type, such as a String with an accent
+	Type         // of no type that an item has
+	Range        // a number or a Date that is too large
 )
 
 // A Kind is the type of a bare item (RFC 9651 Section 3.3), as far as a parser has to
@@ -66,43 +68,43 @@ func Scan(item string) (Scanner, Kind) {
 }
 
 // Value returns the value of the bare item read last, which is of that kind.
-func (p *Scanner) Value(kind Kind) any {
+func (s *Scanner) Value(kind Kind) any {
 	switch kind {
 	case Integer:
-		return p.Int
+		return s.Int
 	case String:
-		return p.String
+		return s.String
 	case Bytes:
-		return p.Bytes
+		return s.Bytes
 	default:
-		return p.Other
+		return s.Other
 	}
 }
 
 // Read reads the bare item at i (RFC 9651 Section 4.2.3.1), and returns the offset behind
 // it. The kind is None if it is not well-formed.
-func (p *Scanner) Read(i int) (Kind, int) {
-	if i == len(p.Text) {
+func (s *Scanner) Read(i int) (Kind, int) {
+	if i == len(s.Text) {
 		return None, i
 	}
-	p.Int = 0
-	switch p.Text[i] {
+	s.Int = 0
+	switch s.Text[i] {
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-		return p.readNumber(i)
+		return s.readNumber(i)
 	case '"':
-		return p.ReadString(i)
+		return s.ReadString(i)
 	case ':':
-		return p.readBytes(i)
+		return s.readBytes(i)
 	default:
-		return p.readOther(i)
+		return s.readOther(i)
 	}
 }
 
 // open is the result for a bare item that has no end in this line. If another
 // line follows, it may have its end there.
-func (p *Scanner) open() (Kind, int) {
-	p.Cut = !p.Last
-	return None, len(p.Text)
+func (s *Scanner) open() (Kind, int) {
+	s.Cut = !s.Last
+	return None, len(s.Text)
 }
 
 // ReadString reads the String at start (RFC 9651 Section 4.2.5). One without escapes is
@@ -110,36 +112,36 @@ func (p *Scanner) open() (Kind, int) {
 //
 //	sf-string = DQUOTE *( unescaped / "\" DQUOTE / "\\" ) DQUOTE
 //	unescaped = %x20-21 / %x23-5B / %x5D-7E
-func (p *Scanner) ReadString(start int) (Kind, int) {
-	i := text.Skip(p.Text, start+1, text.Plain)
-	if i < len(p.Text) && p.Text[i] == '"' {
-		p.String = p.Text[start+1 : i]
+func (s *Scanner) ReadString(start int) (Kind, int) {
+	i := text.Skip(s.Text, start+1, text.Plain)
+	if i < len(s.Text) && s.Text[i] == '"' {
+		s.String = s.Text[start+1 : i]
 		return String, i + 1
 	}
-	return p.readEscaped(start)
+	return s.readEscaped(start)
 }
 
 // readEscaped reads the String at start that has escapes, or is not well-formed
 // (RFC 9651 Section 4.2.5).
-func (p *Scanner) readEscaped(start int) (Kind, int) {
-	s := p.Text
+func (s *Scanner) readEscaped(start int) (Kind, int) {
+	line := s.Text
 	var b []byte
 	for i := start + 1; ; i++ {
 		from := i
-		i = text.Skip(s, i, text.Plain)
-		if i == len(s) {
-			return p.open()
+		i = text.Skip(line, i, text.Plain)
+		if i == len(line) {
+			return s.open()
 		}
-		b = append(b, s[from:i]...)
-		if s[i] == '"' {
-			p.String = string(b)
+		b = append(b, line[from:i]...)
+		if line[i] == '"' {
+			s.String = string(b)
 			return String, i + 1
 		}
 		i++
-		if s[i-1] != '\\' || i == len(s) || s[i] != '"' && s[i] != '\\' {
+		if line[i-1] != '\\' || i == len(line) || line[i] != '"' && line[i] != '\\' {
 			return None, i
 		}
-		b = append(b, s[i])
+		b = append(b, line[i])
 	}
 }
 
@@ -148,22 +150,22 @@ func (p *Scanner) readEscaped(start int) (Kind, int) {
 //
 //	sf-integer = [ "-" ] 1*15DIGIT
 //	sf-decimal = [ "-" ] 1*12DIGIT "." 1*3DIGIT
-func (p *Scanner) readNumber(start int) (Kind, int) {
-	s, i := p.Text, start
-	if s[i] == '-' {
+func (s *Scanner) readNumber(start int) (Kind, int) {
+	line, i := s.Text, start
+	if line[i] == '-' {
 		i++
 	}
 	first := i
 	var n int64 // overflows if there are too many digits, which is found out below
-	for ; i < len(s); i++ {
-		d := s[i] - '0'
+	for ; i < len(line); i++ {
+		d := line[i] - '0'
 		if d > 9 {
 			break
 		}
 		n = n*10 + int64(d)
 	}
-	if i < len(s) && s[i] == '.' {
-		return p.delegate(start, text.Skip(s, i+1, text.Digit))
+	if i < len(line) && line[i] == '.' {
+		return s.delegate(start, text.Skip(line, i+1, text.Digit))
 	}
 	if i == first || i-first > MaxDigits {
 		return None, i
@@ -171,7 +173,7 @@ func (p *Scanner) readNumber(start int) (Kind, int) {
 	if first > start {
 		n = -n
 	}
-	p.Int = n
+	s.Int = n
 	return Integer, i
 }
 
@@ -179,8 +181,8 @@ func (p *Scanner) readNumber(start int) (Kind, int) {
 // asks, it does not fail if padding is absent or pad bits are not zero.
 //
 //	sf-binary = ":" *( ALPHA / DIGIT / "+" / "/" / "=" ) ":"
-func (p *Scanner) readBytes(start int) (Kind, int) {
-	encoded := p.Text[start+1:]
+func (s *Scanner) readBytes(start int) (Kind, int) {
+	encoded := s.Text[start+1:]
 	n := strings.IndexByte(encoded, ':')
 	if n < 0 {
 		return None, start
@@ -194,7 +196,7 @@ func (p *Scanner) readBytes(start int) (Kind, int) {
 	if err != nil || strings.IndexByte(encoded, '\n') >= 0 || strings.IndexByte(encoded, '\r') >= 0 { // package base64 skips line breaks
 		return None, start
 	}
-	p.Bytes = b
+	s.Bytes = b
 	return Bytes, start + 1 + n + 1
 }
 
@@ -206,64 +208,64 @@ func (p *Scanner) readBytes(start int) (Kind, int) {
 //	sf-boolean       = "?" ( "0" / "1" )
 //	sf-date          = "@" sf-integer
 //	sf-displaystring = "%" DQUOTE *( unescaped / "\" / pct-encoded ) DQUOTE
-func (p *Scanner) readOther(start int) (Kind, int) {
-	s := p.Text
+func (s *Scanner) readOther(start int) (Kind, int) {
+	line := s.Text
 	i := start + 1
-	switch c := s[start]; {
+	switch c := line[start]; {
 	case text.Is(c, text.Alpha) || c == '*':
-		i = text.Skip(s, i, text.TokenByte)
-		p.Other = httpsfv.Token(s[start:i]) // well-formed: every byte has been checked
+		i = text.Skip(line, i, text.TokenByte)
+		s.Other = httpsfv.Token(line[start:i]) // well-formed: every byte has been checked
 		return Other, i
 	case c == '?':
-		i = min(i+1, len(s))
+		i = min(i+1, len(line))
 	case c == '@':
-		if i < len(s) && s[i] == '-' {
+		if i < len(line) && line[i] == '-' {
 			i++
 		}
-		i = text.Skip(s, i, text.Digit)
-	case strings.HasPrefix(s[start:], `%"`):
-		n := strings.IndexByte(s[i+1:], '"')
+		i = text.Skip(line, i, text.Digit)
+	case strings.HasPrefix(line[start:], `%"`):
+		n := strings.IndexByte(line[i+1:], '"')
 		if n < 0 {
-			return p.open()
+			return s.open()
 		}
 		i += 1 + n + 1
 	}
-	return p.delegate(start, i)
+	return s.delegate(start, i)
 }
 
 // delegate lets httpsfv read the bare item between two offsets.
-func (p *Scanner) delegate(start, end int) (Kind, int) {
-	item, err := httpsfv.UnmarshalItem([]string{p.Text[start:end]})
+func (s *Scanner) delegate(start, end int) (Kind, int) {
+	item, err := httpsfv.UnmarshalItem([]string{s.Text[start:end]})
 	if err != nil {
 		return None, end
 	}
-	p.Other = item.Value
+	s.Other = item.Value
 	return Other, end
 }
 
-// AppendValue appends a value as a bare item (RFC 9651 Section 4.1.3.1). On error the
+// AppendValue appends a value as a bare item (RFC 9651 Section 4.1.3.1). If it cannot, the
 // result is nil.
-func AppendValue(b []byte, v any) ([]byte, error) {
+func AppendValue(b []byte, v any) ([]byte, Fault) {
 	switch v := v.(type) {
 	case int64:
 		if !IsInteger(v, -text.MaxInteger) {
-			return nil, ErrRange
+			return nil, Range
 		}
-		return strconv.AppendInt(b, v, 10), nil
+		return strconv.AppendInt(b, v, 10), Fine
 	case string:
 		b, ok := AppendString(b, v)
 		if !ok {
-			return nil, ErrSyntax
+			return nil, Syntax
 		}
-		return b, nil
+		return b, Fine
 	case []byte:
-		return AppendBytes(b, v), nil
+		return AppendBytes(b, v), Fine
 	default:
-		s, err := FormatOther(v)
-		if err != nil {
-			return nil, err
+		s, fault := FormatOther(v)
+		if fault != Fine {
+			return nil, fault
 		}
-		return append(b, s...), nil
+		return append(b, s...), Fine
 	}
 }
 
@@ -308,44 +310,44 @@ func AppendBytes(b, v []byte) []byte {
 
 // FormatOther lets httpsfv write a bare item. It refuses the values that httpsfv would
 // write wrongly, or on which it would panic.
-func FormatOther(v any) (string, error) {
+func FormatOther(v any) (string, Fault) {
 	switch v := v.(type) {
 	case bool, httpsfv.Token:
 	case float64:
 		if math.IsNaN(v) {
-			return "", ErrRange
+			return "", Range
 		}
 		return formatDecimal(v)
 	case time.Time:
 		if !IsInteger(v.Unix(), -text.MaxInteger) {
-			return "", ErrRange
+			return "", Range
 		}
 	case httpsfv.DisplayString:
 		if !utf8.ValidString(string(v)) {
-			return "", ErrSyntax
+			return "", Syntax
 		}
 	default:
-		return "", ErrType
+		return "", Type
 	}
 	s, err := httpsfv.Marshal(httpsfv.NewItem(v))
 	if err != nil {
-		return "", ErrSyntax
+		return "", Syntax
 	}
-	return s, nil
+	return s, Fine
 }
 
 // formatDecimal writes v as a Decimal, rounded to thousandths, half to even
 // (RFC 9651 Section 4.1.5). It rounds v itself: httpsfv multiplies by a
 // thousand before it rounds, which is not exact, and writes a negative number
 // that rounds to 0 as -0.0.
-func formatDecimal(v float64) (string, error) {
+func formatDecimal(v float64) (string, Fault) {
 	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'f', 3, 64), 64)
 	if v == 0 {
 		v = 0 // in place of -0, which is equal to it
 	}
 	s, err := httpsfv.Marshal(httpsfv.NewItem(v))
 	if err != nil {
-		return "", ErrRange
+		return "", Range
 	}
-	return s, nil
+	return s, Fine
 }

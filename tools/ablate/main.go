@@ -71,7 +71,7 @@ func run(root string, all bool) error {
 	if err != nil {
 		return err
 	}
-	var places, seen []string
+	var places, apart []string
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") || slices.Contains(notJudged, filepath.Base(file)) {
 			continue
@@ -82,7 +82,7 @@ func run(root string, all bool) error {
 		}
 		for line := range strings.Lines(string(text)) {
 			if strings.HasPrefix(line, "\t{\"") && strings.Contains(line, "(no vendor case)") {
-				seen = append(seen, strings.Fields(strings.Split(line, "\"")[1])...)
+				apart = append(apart, strings.Fields(strings.Split(line, "\"")[1])...)
 			}
 		}
 		if places, err = rewrite(file, places); err != nil {
@@ -97,7 +97,7 @@ func run(root string, all bool) error {
 		filepath.Join(older, "ablate.go"): hook,
 		filepath.Join(main, "main.go"):    runner,
 		filepath.Join(main, "places.txt"): []byte(strings.Join(places, "\n")),
-		filepath.Join(main, "seen.txt"):   []byte(strings.Join(seen, " ")),
+		filepath.Join(main, "apart.txt"):  []byte(strings.Join(apart, " ")),
 		filepath.Join(main, "all.txt"):    fmt.Append(nil, all),
 	} {
 		if err := os.WriteFile(file, text, 0o644); err != nil {
@@ -130,7 +130,7 @@ func rewrite(file string, places []string) ([]string, error) {
 		}
 		remark := ""
 		if strings.Contains(lines[p.Line-1], "(no vendor case)") {
-			remark = " seen"
+			remark = " (no vendor case)"
 		}
 		list = append(list, condition{from, to, inert, fmt.Sprintf("%s:%d%s\t%s", filepath.Base(file), p.Line, remark, strings.Join(strings.Fields(string(text[from:to])), " "))})
 	}
