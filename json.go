@@ -85,7 +85,7 @@ func (l *Limit) UnmarshalJSON(b []byte) error {
 }
 
 // marshalMember writes a member of a field as out, if the member is valid.
-func marshalMember[T any, W writer[T]](m W, field string, out memberJSON) ([]byte, error) {
+func marshalMember[T Policy | Limit](m *T, field string, out memberJSON) ([]byte, error) {
 	if err := validate(m, field); err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func marshalMember[T any, W writer[T]](m W, field string, out memberJSON) ([]byt
 }
 
 // unmarshalMember reads b into a member of a field, if that is then valid.
-func unmarshalMember[T any, W writer[T]](to W, b []byte, field string, of func(*memberJSON) T) error {
+func unmarshalMember[T Policy | Limit](to *T, b []byte, field string, of func(*memberJSON) T) error {
 	if isNull(b) { // by the convention of package json
 		return nil
 	}
@@ -102,7 +102,7 @@ func unmarshalMember[T any, W writer[T]](to W, b []byte, field string, of func(*
 		return fmt.Errorf("ratelimit: member in JSON: %w: %w", ErrSyntax, err)
 	}
 	m := of(&in)
-	if err := validate(W(&m), field); err != nil {
+	if err := validate(&m, field); err != nil {
 		return err
 	}
 	*to = m

@@ -342,6 +342,9 @@ func (l *Limit) wait(p *Policy) Seconds {
 // remaining. Between equals the longer Reset decides, an absent one being the shortest,
 // and then the order in f.
 func (f Fields) Tightest() (Limit, bool) {
+	if len(f.Limits) == 1 { // as in most responses
+		return f.Limits[0], true
+	}
 	policies := newMatcher(f.Policies)
 	best := make(map[Unit]tightness, 2)
 	for i := range f.Limits {
@@ -414,12 +417,18 @@ func (l tightness) compareParts(m tightness) int {
 //   - No two members of one field have the same name and partition key (ErrDuplicate).
 //     Only Validate checks this: [Parse] and [Fields.Set] accept such fields.
 func (f Fields) Validate() error {
-	if _, err := FormatPolicies(f.Policies...); err != nil {
+	var room [2 * usualLine]byte
+	if _, err := appendList(room[:0], PolicyField, f.Policies); err != nil {
 		return err
 	}
-	if _, err := FormatLimits(f.Limits...); err != nil {
+	if _, err := appendList(room[:0], LimitField, f.Limits); err != nil {
 		return err
 	}
+	return f.unique()
+}
+
+// unique returns what Validate finds beyond that each member can be written.
+func (f *Fields) unique() error {
 	if i := repeated(f.Policies); i > 0 {
 		return &FieldError{Field: PolicyField, Offset: -1, Item: i, Err: ErrDuplicate}
 	}
@@ -435,6 +444,9 @@ func repeated[T any, M interface {
 	*T
 	identity() identity
 }](list []T) int {
+	if len(list) < 2 {
+		return 0
+	}
 	seen := make(map[identity]bool, len(list))
 	for i := range list {
 		id := M(&list[i]).identity()

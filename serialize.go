@@ -24,18 +24,8 @@ func AppendLimits(b []byte, limits ...Limit) ([]byte, error) {
 	return appendList(b, LimitField, limits)
 }
 
-// A writer is a pointer to a member that can be written.
-type writer[T any] interface {
-	*T
-	// append appends the member to b, or returns the key of the parameter that
-	// cannot be written, and the cause. With partial set, it leaves out a
-	// required number that is Unknown, for texts that are not parsed as a
-	// member.
-	append(b []byte, partial bool) (out []byte, param string, err error)
-}
-
 // appendList appends the members of a field as a List (RFC 9651 Section 4.1.1).
-func appendList[T any, W writer[T]](b []byte, field string, list []T) ([]byte, error) {
+func appendList[T Policy | Limit](b []byte, field string, list []T) ([]byte, error) {
 	if len(list) > maxMembers {
 		return b, &FieldError{Field: field, Offset: -1, Item: maxMembers, Err: ErrTooMany}
 	}
@@ -46,7 +36,7 @@ func appendList[T any, W writer[T]](b []byte, field string, list []T) ([]byte, e
 		}
 		var param string
 		var err error
-		out, param, err = W(&list[i]).append(out, false)
+		out, param, err = appendMember(out, &list[i], false)
 		if err != nil {
 			return b, &FieldError{Field: field, Offset: -1, Item: i, Param: param, Err: err}
 		}
@@ -54,18 +44,30 @@ func appendList[T any, W writer[T]](b []byte, field string, list []T) ([]byte, e
 	return out, nil
 }
 
+// appendMember appends a member to b as an Item (RFC 9651 Section 4.1.3), or returns the
+// key of the parameter that cannot be written, and the cause. With partial set, it leaves
+// out a required number that is Unknown, for texts that are not parsed as a member.
+func appendMember[T Policy | Limit](b []byte, m *T, partial bool) (out []byte, param string, err error) {
+	if p, ok := any(m).(*Policy); ok { // a method of an interface would make b escape
+		return p.append(b, partial)
+	}
+	return any(m).(*Limit).append(b, partial)
+}
+
 // usualLine is room for most fields.
-const usualLine = 64
+const usualLine = 128
 
 // FormatPolicies returns what [AppendPolicies] appends, "" on error.
 func FormatPolicies(policies ...Policy) (string, error) {
-	b, err := AppendPolicies(make([]byte, 0, usualLine), policies...)
+	var room [usualLine]byte
+	b, err := appendList(room[:0], PolicyField, policies)
 	return string(b), err
 }
 
 // FormatLimits returns what [AppendLimits] appends, "" on error.
 func FormatLimits(limits ...Limit) (string, error) {
-	b, err := AppendLimits(make([]byte, 0, usualLine), limits...)
+	var room [usualLine]byte
+	b, err := appendList(room[:0], LimitField, limits)
 	return string(b), err
 }
 
@@ -90,11 +92,7 @@ func (f Fields) Add(h http.Header) error { return f.write(h, addLine) }
 
 // write writes the line of each field by a function, or none on error.
 func (f *Fields) write(h http.Header, line func(h http.Header, key, line string)) error {
-	policies, err := FormatPolicies(f.Policies...)
-	if err != nil {
-		return err
-	}
-	limits, err := FormatLimits(f.Limits...)
+	policies, limits, err := f.lines()
 	if err != nil {
 		return err
 	}
@@ -106,7 +104,22 @@ func (f *Fields) write(h http.Header, line func(h http.Header, key, line string)
 	return nil
 }
 
-// append appends p as an Item (RFC 9651 Section 4.1.3); see writer.
+// lines returns the values of both fields.
+func (f *Fields) lines() (policies, limits string, err error) {
+	var room [2 * usualLine]byte
+	b, err := appendList(room[:0], PolicyField, f.Policies)
+	if err != nil {
+		return "", "", err
+	}
+	n := len(b)
+	if b, err = appendList(b, LimitField, f.Limits); err != nil {
+		return "", "", err
+	}
+	both := string(b)
+	return both[:n], both[n:], nil
+}
+
+// append appends p to b; see appendMember.
 func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 	b, ok := sf.AppendString(b, p.Name)
 	if !ok {
@@ -143,7 +156,7 @@ func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 	return p.Params.append(b, policyField, written)
 }
 
-// append appends l as an Item (RFC 9651 Section 4.1.3); see writer.
+// append appends l to b; see appendMember.
 func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 	b, ok := sf.AppendString(b, l.Name)
 	if !ok {
@@ -209,16 +222,16 @@ func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string,
 
 // validate returns why a member of a field cannot be written, but for a number that is
 // Unknown.
-func validate[T any, W writer[T]](m W, field string) error {
-	if _, param, err := m.append(nil, true); err != nil {
+func validate[T Policy | Limit](m *T, field string) error {
+	if _, param, err := appendMember(nil, m, true); err != nil {
 		return &FieldError{Field: field, Offset: -1, Param: param, Err: err}
 	}
 	return nil
 }
 
 // memberString returns the String of a member.
-func memberString[T any, W writer[T]](m W, field string) string {
-	b, param, err := m.append(nil, true)
+func memberString[T Policy | Limit](m *T, field string) string {
+	b, param, err := appendMember(nil, m, true)
 	if err != nil {
 		e := FieldError{Field: field, Offset: -1, Param: param, Err: err}
 		return "<invalid: " + e.Error() + ">" // no member begins with "<"
