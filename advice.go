@@ -244,6 +244,22 @@ func (a *Advice) refused(status int) bool {
 	return false
 }
 
+// asked returns what fields of a response with a status ask of a client.
+func (f Fields) asked(status int) Advice {
+	a := Advice{Fields: f}
+	a.follow()
+	if a.Source == SourceNone && a.refused(status) {
+		a.followUnknown()
+	}
+	return a
+}
+
+// atLeastAsStrict reports whether after asks a client for no shorter wait than before, and
+// for no shorter pace; where nothing remains, the wait takes the place of the pace.
+func atLeastAsStrict(after, before *Advice) bool {
+	return after.Wait >= before.Wait && (max(after.Pace, after.Wait) >= before.Pace || after.Fields.exhausted())
+}
+
 // exhausted reports whether nothing remains of some limit.
 func (f *Fields) exhausted() bool {
 	policies := newMatcher(f.Policies)

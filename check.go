@@ -483,9 +483,9 @@ func olderKey(fields []older.Field, read *Fields, policy string, role older.Role
 
 // agrees reports whether a current limit has the Remaining of an older one, and whether
 // one of those also has its Reset; both are true if there is no current limit. Resets
-// may differ by a second, because of rounding. A Reset that agrees with another limit,
-// and is later than that of the limit with the Remaining, counts as well: it says less
-// than either, as [RestrictHeader] writes it.
+// may differ by a second, because of rounding. A later Reset than that of the limit with
+// the Remaining counts as well, if it is not later than that of another limit: it says less
+// than the one, as [RestrictHeader] writes it.
 func (c *checker) agrees(old *Limit) (remaining, reset bool) {
 	if len(c.fields.Limits) == 0 {
 		return true, true
@@ -497,7 +497,7 @@ func (c *checker) agrees(old *Limit) (remaining, reset bool) {
 		before, behind := known && d < -1, known && d > 1
 		switch same := !before && !behind; {
 		case old.Remaining != Unknown && old.Remaining != l.Remaining:
-			another = another || same && l.Reset.ok
+			another = another || known && !behind
 		case same:
 			return true, true
 		default:

@@ -95,6 +95,8 @@ type Dialect struct {
 	rows *older.Table
 	keys []string // of the fields
 	all  bool     // a name carries a *: every limit is written
+
+	custom bool // it is not one of this package
 }
 
 // NewDialect returns a dialect. Its name becomes [Fields.Dialect] when it has read
@@ -124,7 +126,7 @@ func NewDialect(name string, fields ...DialectField) (*Dialect, error) {
 			f.write = plainSyntax
 		}
 	}
-	return &Dialect{name: name, fields: fields}, nil
+	return &Dialect{name: name, fields: fields, custom: true}, nil
 }
 
 // Name returns the name of d, such as "github".
@@ -264,6 +266,10 @@ func LookupDialect(name string) (*Dialect, bool) {
 // where names carry a *, every limit. It replaces the dialect's fields in h. A number
 // that f does not have is left out, and so is what the dialect has no field for.
 //
+// Only limits of requests are written where there are some, and limits with nothing
+// remaining, because readers take the one limit of an older form for one of requests. If
+// nothing remains and f has no Reset, the Window of the policy is written for it.
+//
 // Resets are written in the formats of the dialect, points in time from the second in
 // which now lies; the zero time is time.Now(). All policies with a window go to a field
 // of Integer policies, but not to a RateLimit-Policy in the current form, which stays as
@@ -285,7 +291,8 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 		now = time.Now()
 	}
 	d.table()
-	w := writing{d: d, now: now}
+	w := writing{d: d, clock: readClock(h, now)}
+	w.now = w.clock.Now()
 	for i, key := range d.keys {
 		current := isCurrent(h[key])
 		w.limits = w.limits || current && d.fields[i].write == dictionarySyntax
@@ -314,13 +321,24 @@ func (d *Dialect) remove(h http.Header) {
 	}
 }
 
+// fieldsIn returns the fields of the dialect that are in h.
+func (d *Dialect) fieldsIn(h http.Header) (found []older.Field) {
+	for key, lines := range h {
+		if role, ok := d.table().Role(key); ok && role != older.Policies && len(lines) > 0 {
+			found = append(found, d.table().Field(key, lines))
+		}
+	}
+	return found
+}
+
 // A writing is a set of fields that is being written.
 type writing struct {
 	d                *Dialect
-	now              time.Time
-	limits, policies bool     // a field of the dialect holds them in the current form
-	lines            []string // keys, each of one line
-	values           []string // of these
+	clock            text.Clock // of the response, by which it is read
+	now              time.Time  // of the clock
+	limits, policies bool       // a field of the dialect holds them in the current form
+	lines            []string   // keys, each of one line
+	values           []string   // of these
 	written          []writtenLimit
 }
 
@@ -352,14 +370,30 @@ func (w *writing) write(f *Fields) error {
 }
 
 // choose finds the limits to write, and their policies, whose Quota is Unknown if there
-// are none.
+// are none. A reader takes the one limit of a dialect for one of requests, and knows no
+// window: a limit with nothing remaining has its wait for a Reset.
 func (w *writing) choose(f *Fields) error {
 	policies := newMatcher(f.Policies)
 	add := func(l Limit) {
 		w.written = append(w.written, writtenLimit{Limit: l, policy: policies.policy(&l), quota: Unknown, remaining: Unknown})
 	}
+	var room [4]Limit
+	limits := room[:0]
+	for _, l := range f.Limits {
+		p := policies.policy(&l)
+		if l.exhausted(p) {
+			l.Reset = l.wait(p)
+		}
+		if w.d.all || len(f.Limits) == 1 || p.Unit.countsRequests() || l.exhausted(p) {
+			limits = append(limits, l)
+		}
+	}
 	if !w.d.all {
-		if l, ok := f.Tightest(); ok {
+		few := Fields{Policies: f.Policies, Limits: limits}
+		if len(limits) == 0 {
+			few.Limits = f.Limits
+		}
+		if l, ok := few.Tightest(); ok {
 			add(l)
 		} else if len(f.Policies) > 0 {
 			p := &f.Policies[0]
@@ -368,7 +402,7 @@ func (w *writing) choose(f *Fields) error {
 		return nil
 	}
 	seen := make(map[string]bool, len(f.Limits))
-	for _, l := range f.Limits {
+	for _, l := range limits {
 		if seen[nameID(l.Name)] {
 			return refuse(w.anyName(), ErrDuplicate)
 		}
@@ -567,7 +601,7 @@ func (w *writing) verify() error {
 	for i, key := range w.lines {
 		found = append(found, w.d.table().Field(key, w.values[i:i+1:i+1]))
 	}
-	f, _, faults := readFound(found, older.Options{Name: cmp.Or(w.written[0].Name, defaultName), Clock: text.Clock{Arrived: w.now}})
+	f, _, faults := readFound(found, older.Options{Name: cmp.Or(w.written[0].Name, defaultName), Clock: w.clock})
 	for _, e := range faults {
 		return refuse(e.Field, e.Err)
 	}

@@ -17,7 +17,8 @@
 //   - A client: put a [Transport] into your [http.Client], and it waits when servers ask
 //     for it. To wait in your own way, call [Advise]. To see the numbers, call
 //     [ParseAny], or [Parse] for the current fields alone. See Clients.
-//   - A gateway with limits of its own: [Middleware.ModifyResponse] or [RestrictHeader].
+//   - A gateway with limits of its own: a [Middleware] in front of a reverse proxy, or
+//     [RestrictHeader] if the gateway does not use net/http.
 //   - A test of a server: [Check] lists the rules that a response breaks, and a
 //     [Sequence] those that several break. CONFORMANCE.md has all rules, with the code
 //     that keeps them.
@@ -110,8 +111,7 @@
 // it (Section 8.2).
 //
 // An intermediary with limits of its own may lower what upstream allows, and never raise
-// it (Section 7.2). A reverse proxy is a [Middleware] in front of an
-// [net/http/httputil.ReverseProxy] with [Middleware.ModifyResponse].
+// it (Section 7.2). Put a [Middleware] in front of an [net/http/httputil.ReverseProxy].
 //
 // # Clients
 //

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/httpfields/ratelimit/internal/sf"
 )
@@ -89,6 +90,37 @@ func (e *FieldError) part() (part, form string) {
 // Unwrap returns e.Err, for [errors.Is].
 func (e *FieldError) Unwrap() error { return e.Err }
 
+// A several is several errors as one, as by [errors.Join], but in one line, for logs.
+type several []error
+
+// joinErrors joins those errors that are not nil; it returns nil if all are.
+func joinErrors(errs ...error) error {
+	var all several
+	for _, err := range errs {
+		if more, ok := err.(several); ok {
+			all = append(all, more...)
+		} else if err != nil {
+			all = append(all, err)
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	return all
+}
+
+// Error returns the texts of all errors, with semicolons between them.
+func (s several) Error() string {
+	text := s[0].Error()
+	for _, err := range s[1:] {
+		text += "; " + strings.TrimPrefix(err.Error(), "ratelimit: ")
+	}
+	return text
+}
+
+// Unwrap returns all errors, for [errors.Is] and [errors.As].
+func (s several) Unwrap() []error { return s }
+
 // joinFaults joins errors, one for each line or member of a field.
 func joinFaults(faults []*FieldError) error {
 	if len(faults) == 0 {
@@ -99,7 +131,7 @@ func joinFaults(faults []*FieldError) error {
 		line, item int
 	}
 	seen := make(map[spot]bool, len(faults))
-	errs := make([]error, 0, len(faults))
+	errs := make(several, 0, len(faults))
 	for _, e := range faults {
 		at := spot{e.Field, e.Line, e.Item}
 		if !seen[at] {
@@ -107,5 +139,5 @@ func joinFaults(faults []*FieldError) error {
 			errs = append(errs, e)
 		}
 	}
-	return errors.Join(errs...)
+	return errs
 }

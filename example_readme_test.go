@@ -51,7 +51,11 @@ func Example_readmeServer() {
 			if used > 100 {
 				d.Violated = []string{"minute"}
 			}
-			return d, err // where the limiter fails, requests pass; OnError can do otherwise
+			return d, err
+		},
+		OnError: func(w http.ResponseWriter, r *http.Request, err error) bool {
+			log.Print(err)
+			return false // the request passes; to refuse it, answer 503 and return true
 		},
 		Dialects: []*ratelimit.Dialect{ratelimit.XRateLimit},
 	}
@@ -157,15 +161,8 @@ func Example_readmeGateway() {
 	defer server.Close()
 	upstream, _ := url.Parse(server.URL)
 	take := new(window).take
-	report := func(_ http.ResponseWriter, _ *http.Request, err error) bool {
-		log.Print(err)
-		return false
-	}
-	limiter := &ratelimit.Middleware{Take: take, OnError: report} // which hears where the two contradict each other
-	proxy := &httputil.ReverseProxy{
-		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
-		ModifyResponse: limiter.ModifyResponse,
-	}
+	limiter := &ratelimit.Middleware{Take: take}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(upstream) }}
 	handler := limiter.Handler(proxy) // for http.ListenAndServe
 	resp := respond(handler)
 	fmt.Println(resp.Header.Get("RateLimit"), resp.Header.Get("X-RateLimit-Remaining"))

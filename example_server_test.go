@@ -214,7 +214,7 @@ func ExampleMiddleware_stacked() {
 	}
 	// Output:
 	// / "global";r=600;t=1800
-	// /search "global";r=600;t=1800, "search";r=3;t=20
+	// /search "search";r=3;t=20, "global";r=600;t=1800
 }
 
 // Each user may open five sessions an hour. A login that fails opens none, so its unit is
@@ -278,7 +278,7 @@ func ExampleRestrictHeader() {
 	own := ratelimit.FixedWindow{Name: "gateway", Quota: 5, Used: 1, Window: 10 * time.Second, Left: 10 * time.Second}.Fields()
 
 	arrived := time.Date(2026, time.November, 21, 3, 40, 1, 0, time.UTC)
-	err := ratelimit.RestrictHeader(h, own, ratelimit.LegacyOptions{Now: arrived}) // the zero Now is time.Now()
+	err := ratelimit.RestrictHeader(h, http.StatusOK, own, ratelimit.LegacyOptions{Now: arrived}) // the zero Now is time.Now()
 	if err != nil {
 		panic(err) // forward it as it is
 	}

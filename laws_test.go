@@ -230,7 +230,7 @@ func lawParse(t testing.TB, h http.Header) {
 	limits, limitErr := ParseLimits(h.Values(LimitField)...)
 	requireEqual(t, policies, f.Policies)
 	requireEqual(t, limits, f.Limits)
-	require.Equal(t, errors.Join(policyErr, limitErr), err)
+	require.Equal(t, joinErrors(policyErr, limitErr), err)
 	require.Equal(t, f.Policies != nil || f.Limits != nil, f.Dialect == "ratelimit")
 	require.False(t, f.Guessed)
 

@@ -79,19 +79,28 @@ func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
 // how long fields other than Retry-After ask to wait, if the limits are not in the current
 // field.
 func parseAny(h http.Header, o *LegacyOptions, clock func() text.Clock) (f Fields, asked time.Duration, faults []*FieldError) {
-	if lines := h[limitKey]; isCurrent(lines) {
-		var err error
-		if f.Limits, err = ParseLimits(lines...); err == nil {
-			f.Policies, faults = parseBeside(h[policyKey])
-			f.Dialect = currentDialect
-			return f, 0, faults
-		}
-	}
-	if limits := parseNextLimits(h[limitKey]); limits != nil {
-		f, faults = parseNext(limits, h[policyKey])
+	if f, faults, ok := parseCurrent(h); ok {
 		return f, 0, faults
 	}
 	return parseLegacy(h, o, clock)
+}
+
+// parseCurrent reads the current fields, or those of the next draft. It is false if
+// RateLimit is neither, or not there.
+func parseCurrent(h http.Header) (f Fields, faults []*FieldError, ok bool) {
+	lines := h[limitKey]
+	if isCurrent(lines) {
+		if limits, err := ParseLimits(lines...); err == nil {
+			f.Limits, f.Dialect = limits, currentDialect
+			f.Policies, faults = parseBeside(h[policyKey])
+			return f, faults, true
+		}
+	}
+	if limits := parseNextLimits(lines); limits != nil {
+		f, faults = parseNext(limits, h[policyKey])
+		return f, faults, true
+	}
+	return f, nil, false
 }
 
 // isCurrent reports whether the first member of a field is a String, so that the
@@ -134,6 +143,12 @@ func (o *LegacyOptions) tables(list []*older.Table) []*older.Table {
 func readFound(found []older.Field, options older.Options) (f Fields, asked time.Duration, faults []*FieldError) {
 	var room older.Room
 	policies, limits, r := older.Read(&room, found, &options)
+	faults = f.addFound(policies, limits, &r)
+	return f, r.Asked.Duration(), faults
+}
+
+// addFound adds what fields say that were found in a header.
+func (f *Fields) addFound(policies []older.Policy, limits []older.Limit, r *older.Result) (faults []*FieldError) {
 	for i := range r.Current {
 		faults = append(faults, f.addCurrent(&r.Current[i])...)
 	}
@@ -142,7 +157,7 @@ func readFound(found []older.Field, options older.Options) (f Fields, asked time
 	}
 	f.Guessed = r.Guessed
 	f.addOlder(policies, limits, r.Form)
-	return f, r.Asked.Duration(), faults
+	return faults
 }
 
 // older returns the options as package older knows them, for a response with a clock.

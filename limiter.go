@@ -3,10 +3,17 @@ package ratelimit
 import (
 	"math"
 	"time"
+
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // A FixedWindow is what a limiter that counts in windows of time knows. For a sliding
 // log, Used is the number of its entries, and Left the time until the oldest leaves it.
+//
+// It is wrong for limiters that weigh the previous window, such as go-chi/httprate, which
+// have [SlidingWindow]: half of the time clients would wait for nothing. It is also wrong for
+// limiters that refill all the time, such as x/time/rate, redis_rate and throttled, which
+// have [TokenBucket].
 type FixedWindow struct {
 	Name   string        // of the policy
 	Quota  int64         // quota units that a window has, such as 100
@@ -36,6 +43,46 @@ func (w FixedWindow) Fields() Fields {
 	}
 	remaining := p.Quota - min(max(w.Used, 0), p.Quota)
 	return oneLimit(p, Limit{Name: w.Name, Remaining: remaining, Reset: SecondsOf(max(CeilSeconds(left).n, 1))})
+}
+
+// A SlidingWindow is what a limiter knows that adds a part of the previous window to the
+// current one, as go-chi/httprate, Cloudflare, Symfony and limits for Python do.
+type SlidingWindow struct {
+	Name     string        // of the policy
+	Quota    int64         // quota units that a window has, such as 100
+	Previous int64         // quota units that were spent in the previous window, such as 80
+	Current  int64         // quota units that are spent in the current window, such as 40
+	Window   time.Duration // how long a window lasts, such as a minute; 0 or less is absent, and Previous does not count
+	Left     time.Duration // how long the current window still lasts, such as 30 s; at most Window
+}
+
+// Fields returns one policy and its limit: "minute";q=100;w=60 and "minute";r=20;t=30 for
+// the numbers above. [Fields.Join] joins several. Remaining is Quota − Current −
+// Previous × Left ÷ Window, rounded down, at least 0. Reset is Left, or, if nothing remains,
+// the time until Remaining is 1, provided that no request is served before. If that never
+// happens, because Quota is 0, Reset is Left. Numbers and times are cut and rounded as by
+// [FixedWindow.Fields].
+func (w SlidingWindow) Fields() Fields {
+	p := Policy{Name: w.Name, Quota: min(max(w.Quota, 0), MaxInteger)}
+	window, left := max(w.Window, 0), min(max(w.Left, 0), max(w.Window, 0))
+	previous, current := max(w.Previous, 0), max(w.Current, 0)
+	l := Limit{Name: w.Name, Remaining: max(p.Quota-current, 0)}
+	if window > 0 {
+		p.Window = CeilSeconds(window)
+		l.Remaining = max(l.Remaining-text.MulDivUp(uint64(left), uint64(previous), uint64(window)), 0)
+	}
+	wait := left
+	switch fit := func(quota, spent int64) time.Duration { // how much of a window may count, for a request to fit in
+		return time.Duration(text.MulDiv(uint64(quota-1), uint64(window), 1, uint64(spent)))
+	}; {
+	case l.Remaining > 0 || p.Quota == 0:
+	case current < p.Quota:
+		wait = left - fit(p.Quota-current, previous)
+	default: // the current window is the previous one then
+		wait = time.Duration(text.SaturatingAdd(int64(left), int64(window-fit(p.Quota, current))))
+	}
+	l.Reset = SecondsOf(max(CeilSeconds(wait).n, 1))
+	return oneLimit(p, l)
 }
 
 // oneLimit returns the Fields of one policy and its limit.

@@ -91,6 +91,15 @@ func readLimiter(t *testing.T, in string) Fields {
 		lawTokenBucket(t, quota, perSecond, tokens)
 		return TokenBucket{"a", quota, perSecond, tokens}.Fields()
 	}
+	var previous int64
+	if n, _ := fmt.Sscanf(in, "sliding %d %d %d %s %s", &quota, &previous, &used, &window, &left); n == 5 {
+		long, err := time.ParseDuration(window)
+		require.NoError(t, err)
+		rest, err := time.ParseDuration(left)
+		require.NoError(t, err)
+		lawSlidingWindow(t, quota, previous, used, long, rest)
+		return SlidingWindow{"a", quota, previous, used, long, rest}.Fields()
+	}
 	_, err := fmt.Sscanf(in, "window %d %d %s %s", &quota, &used, &window, &left)
 	require.NoError(t, err)
 	long, err := time.ParseDuration(window)
@@ -99,6 +108,49 @@ func readLimiter(t *testing.T, in string) Fields {
 	require.NoError(t, err)
 	lawFixedWindow(t, quota, used, long, rest)
 	return FixedWindow{"a", quota, used, long, rest}.Fields()
+}
+
+// lawSlidingWindow holds SlidingWindow against its definition: so much remains now, and
+// after Reset, but not a second before, something does.
+func lawSlidingWindow(t testing.TB, quota, previous, current int64, window, left time.Duration) {
+	p, l := theOnly(SlidingWindow{"a", quota, previous, current, window, left}.Fields())
+	require.NoError(t, Fields{Policies: []Policy{p}, Limits: []Limit{l}}.Validate())
+	require.GreaterOrEqual(t, l.Reset.n, int64(1))
+	require.Equal(t, window > 0, p.Window.ok)
+	previous, current = max(previous, 0), max(current, 0)
+	if quota < 0 || quota > MaxInteger || window <= 0 || left < 0 || left > window {
+		return
+	}
+	rest := func(after *big.Rat) *big.Rat { // of the quota, if nothing is served until then
+		x := new(big.Rat).Sub(new(big.Rat).SetInt64(int64(left)), after) // of the current window
+		spent, before := current, previous
+		if x.Sign() < 0 {
+			x.Add(x, new(big.Rat).SetInt64(int64(window)))
+			spent, before = 0, current
+			if x.Sign() < 0 {
+				return new(big.Rat).SetInt64(quota)
+			}
+		}
+		x.Mul(x, big.NewRat(before, int64(window)))
+		r := new(big.Rat).SetInt64(quota)
+		return r.Sub(r, new(big.Rat).SetInt64(spent)).Sub(r, x)
+	}
+	one, now := big.NewRat(1, 1), rest(new(big.Rat))
+	remains := new(big.Rat).SetInt64(l.Remaining)
+	require.True(t, remains.Cmp(now) <= 0 || l.Remaining == 0, "no more than remains: %v of %v", l, now)
+	require.Negative(t, now.Cmp(remains.Add(remains, one)), "nor one less: %v of %v", l, now)
+	d, _ := l.Reset.Duration()
+	switch {
+	case d == math.MaxInt64 || quota == 0:
+	case l.Remaining > 0:
+		require.True(t, d >= left && (d-left < time.Second || l.Reset.n == 1))
+	default:
+		reset := new(big.Rat).SetInt64(int64(d))
+		require.True(t, rest(reset).Cmp(one) >= 0, "a request fits in after Reset: %v", rest(reset))
+		if l.Reset.n > 1 {
+			require.Negative(t, rest(reset.Sub(reset, new(big.Rat).SetInt64(int64(time.Second)))).Cmp(one), "but not a second earlier")
+		}
+	}
 }
 
 // lawTokenBucket holds TokenBucket against its definition, in numbers that lose no
@@ -178,5 +230,7 @@ func FuzzLimiter(f *testing.F) {
 	f.Fuzz(func(t *testing.T, quota, used, window, left int64, perSecond, tokens float64) {
 		lawFixedWindow(t, quota, used, time.Duration(window), time.Duration(left))
 		lawTokenBucket(t, quota, perSecond, tokens)
+		lawSlidingWindow(t, quota, used, int64(perSecond), time.Duration(window), time.Duration(left))
+		lawSlidingWindow(t, quota, int64(tokens), used, time.Duration(window), time.Duration(left))
 	})
 }

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"errors"
 	"math/bits"
 	"net/http"
 	"slices"
@@ -45,7 +44,7 @@ func Parse(h http.Header) (Fields, error) {
 	if f.Policies != nil || f.Limits != nil {
 		f.Dialect = currentDialect
 	}
-	return f, errors.Join(policyErr, limitErr)
+	return f, joinErrors(policyErr, limitErr)
 }
 
 // ParsePolicies reads the field RateLimit-Policy (draft-11 Section 3). lines are its

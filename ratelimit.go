@@ -195,6 +195,43 @@ func (f Fields) Writable() Fields {
 	return f
 }
 
+// asCurrent returns what the current fields can carry of f, so that a client does the
+// same: it waits as long, and paces itself no faster. Nothing remains of a limit that
+// refused the request, and does not say what remains.
+func (f Fields) asCurrent(refused bool) Fields {
+	policies := newMatcher(f.Policies)
+	limits := make([]Limit, 0, len(f.Limits))
+	for _, l := range f.Limits {
+		p := policies.policy(&l)
+		spent := l.exhausted(p) || refused && l.Remaining == Unknown && l.Reset.ok
+		if spent && l.Remaining == Unknown {
+			l.Remaining = 0
+		}
+		if spent && p.Quota == Unknown { // the window goes with the policy
+			l.Reset = l.wait(p)
+		}
+		if spent || p.Quota != Unknown || p.Unit.countsRequests() { // the unit goes too
+			limits = append(limits, l)
+		}
+	}
+	f.Limits = limits
+	return f.Writable()
+}
+
+// explicit returns f with the numbers that a limit has from its policy, so that limits
+// mean the same without their policies.
+func (f Fields) explicit() Fields {
+	policies := newMatcher(f.Policies)
+	f.Limits = slices.Clone(f.Limits)
+	for i := range f.Limits {
+		l := &f.Limits[i]
+		p := policies.policy(l)
+		wait := l.wait(p)
+		l.Remaining, l.Reset = lower(l.Remaining, p.Quota), longer(l.Reset, wait)
+	}
+	return f
+}
+
 // PolicyOf returns the policy of f that l reports on, and whether there is one: the
 // first with its name and partition key. Some servers put the key on one field only, so
 // without such a policy it is the only one with that name, if l has no key, or the only
@@ -365,6 +402,19 @@ func (f Fields) Tightest() (Limit, bool) {
 		return Limit{}, false
 	}
 	return f.Limits[tightest.index], true
+}
+
+// leastOf returns the lowest number of requests that remain.
+func leastOf(f *Fields) uint64 {
+	policies := newMatcher(f.Policies)
+	least := int64(Unknown)
+	for i := range f.Limits {
+		l := &f.Limits[i]
+		if p := policies.policy(l); p.Unit.countsRequests() && (l.Remaining != Unknown || p.Quota == 0) {
+			least = lower(least, lower(l.Remaining, p.Quota))
+		}
+	}
+	return uint64(least) // Unknown is the largest
 }
 
 // A tightness holds the numbers of a limit that Tightest compares.

@@ -8,10 +8,10 @@ import "slices"
 //
 // Of policies with one name and partition key the lower Quota is taken, and the Window
 // of the one that has one. Of such limits the lower Remaining and the longer Reset are
-// taken; one that is Unknown or absent yields to one that is not, and the window of a
-// policy counts as the Reset of a limit with nothing remaining. All else stays as
-// upstream has it. Members that only one side has are kept, those of upstream first.
-// Forward a malformed field of upstream as it is.
+// taken; one that is Unknown or absent yields to one that is not. But if exactly one of
+// them has nothing remaining, the Reset is that of this one, so that nobody waits longer
+// than either side asks. All else stays as upstream has it. Members that only one side has
+// are kept, those of upstream first. Forward a malformed field of upstream as it is.
 //
 // The error is a [*FieldError], and the result is then upstream as it was:
 //
@@ -26,6 +26,11 @@ func Restrict(upstream, own Fields) (Fields, error) {
 	if err := own.Validate(); err != nil {
 		return upstream, err
 	}
+	return restrict(upstream, own)
+}
+
+// restrict is Restrict for a valid own.
+func restrict(upstream, own Fields) (Fields, error) {
 	out := upstream
 	if out.Dialect == "" {
 		out.Dialect = own.Dialect
@@ -50,22 +55,37 @@ func Restrict(upstream, own Fields) (Fields, error) {
 // restrictPolicies returns the policies of upstream with the lower quotas, and
 // those that own adds.
 func restrictPolicies(upstream, own []Policy) ([]Policy, error) {
-	index := make(map[identity]int, len(own))
-	for i := range own {
-		index[own[i].identity()] = i
-	}
-	out := slices.Clone(upstream)
-	joined := make([]bool, len(own))
-	for i := range out {
-		p := &out[i]
-		j, both := index[p.identity()]
-		if !both {
-			continue
-		}
+	return joinLists(upstream, own, func(p *Policy, j int) error {
 		if param := difference(p, &own[j]); param != "" {
-			return nil, &FieldError{Field: PolicyField, Offset: -1, Item: j, Param: param, Err: ErrConflict}
+			return &FieldError{Field: PolicyField, Offset: -1, Item: j, Param: param, Err: ErrConflict}
 		}
 		p.Quota, p.Window = lower(p.Quota, own[j].Quota), longer(p.Window, own[j].Window)
+		return nil
+	})
+}
+
+// joinLists returns the members of upstream, each joined with the own one of its identity,
+// and then the other members of own. join gets a copy of the one, and the index of the
+// other.
+func joinLists[T Policy | Limit](upstream, own []T, join func(m *T, j int) error) ([]T, error) {
+	if len(own) == 0 {
+		return slices.Clone(upstream), nil
+	}
+	out := append(make([]T, 0, len(upstream)+len(own)), upstream...)
+	of := newFinder(own)
+	var few [manyPolicies]bool
+	joined := few[:]
+	if len(own) > len(few) {
+		joined = make([]bool, len(own))
+	}
+	for i := range out {
+		j := of.find(&out[i])
+		if j < 0 {
+			continue
+		}
+		if err := join(&out[i], j); err != nil {
+			return nil, err
+		}
 		joined[j] = true
 	}
 	for j := range own {
@@ -74,6 +94,50 @@ func restrictPolicies(upstream, own []Policy) ([]Policy, error) {
 		}
 	}
 	return out, nil
+}
+
+// A finder finds the members of a list by their identities, which differ.
+type finder[T Policy | Limit] struct {
+	list  []T
+	index map[identity]int // nil if there are few, which are searched
+}
+
+func newFinder[T Policy | Limit](list []T) finder[T] {
+	f := finder[T]{list: list}
+	if len(list) < manyPolicies {
+		return f
+	}
+	f.index = make(map[identity]int, len(list))
+	for i := range list {
+		f.index[identify(nameAndKey(&list[i]))] = i
+	}
+	return f
+}
+
+// find returns the index of the member with the identity of m, or -1.
+func (f *finder[T]) find(m *T) int {
+	name, key := nameAndKey(m)
+	if f.index != nil {
+		if i, ok := f.index[identify(name, key)]; ok {
+			return i
+		}
+		return -1
+	}
+	for i := range f.list {
+		if n, k := nameAndKey(&f.list[i]); nameID(n) == nameID(name) && equalKey(k, key) {
+			return i
+		}
+	}
+	return -1
+}
+
+// nameAndKey returns the parts of a member's identity.
+func nameAndKey[T Policy | Limit](m *T) (name string, key []byte) {
+	if p, ok := any(m).(*Policy); ok {
+		return p.Name, p.PartitionKey
+	}
+	l := any(m).(*Limit)
+	return l.Name, l.PartitionKey
 }
 
 // difference returns the key of the parameter by which two policies of one name
@@ -92,36 +156,27 @@ func difference(p, q *Policy) string {
 // those that own adds.
 func restrictLimits(upstream, own Fields) []Limit {
 	theirs, ours := newMatcher(upstream.Policies), newMatcher(own.Policies)
-	index := make(map[identity]int, len(own.Limits))
-	for i := range own.Limits {
-		index[own.Limits[i].identity()] = i
-	}
-	out := slices.Clone(upstream.Limits)
-	joined := make([]bool, len(own.Limits))
-	for i := range out {
-		l := &out[i]
-		if j, both := index[l.identity()]; both {
-			l.restrict(theirs.policy(l), &own.Limits[j], ours.policy(&own.Limits[j]))
-			joined[j] = true
-		}
-	}
-	for j := range own.Limits {
-		if !joined[j] {
-			out = append(out, own.Limits[j])
-		}
-	}
+	out, _ := joinLists(upstream.Limits, own.Limits, func(l *Limit, j int) error {
+		m := &own.Limits[j]
+		l.restrict(theirs.policy(l), m, ours.policy(m))
+		return nil
+	})
 	return out
 }
 
-// restrict lowers l, whose policy is p, to m, whose policy is q. A client that waits for
-// a window, because nothing remains and there is no Reset, must not wait less when a
-// Reset takes its place.
+// restrict lowers l, whose policy is p, to m, whose policy is q. If nothing remains of
+// both, a client that waits for the window of one must not wait less because the other has
+// a Reset.
 func (l *Limit) restrict(p *Policy, m *Limit, q *Policy) {
 	reset := longer(l.Reset, m.Reset)
-	if reset.ok {
-		before := l.wait(p)
-		after := m.wait(q)
-		reset = longer(reset, longer(before, after))
+	switch spent, alike := l.exhausted(p), l.exhausted(p) == m.exhausted(q); {
+	case !alike && spent:
+		reset = l.Reset
+	case !alike:
+		reset = m.Reset
+	case reset.ok:
+		wait, other := l.wait(p), m.wait(q)
+		reset = longer(reset, longer(wait, other))
 	}
 	l.Remaining, l.Reset = lower(l.Remaining, m.Remaining), reset
 }
@@ -136,4 +191,42 @@ func changed(f, out Fields) bool {
 		return p.Unit.canonical() != q.Unit.canonical() ||
 			p.Window.ok && p.Window != q.Window || lower(p.Quota, q.Quota) != q.Quota
 	})
+}
+
+// sideBySide returns the members of both, whose names mean different things. A policy that
+// does not count requests goes, if the other side's limits of requests have its name: they
+// would be read as limits in its unit.
+func sideBySide(upstream, own Fields) Fields {
+	upstream, own = upstream.explicit(), own.explicit()
+	f, g := upstream.without(&own), own.without(&upstream)
+	f.Policies = f.Policies[:min(maxMembers-len(g.Policies), len(f.Policies))]
+	f.Limits = f.Limits[:min(maxMembers-len(g.Limits), len(f.Limits))]
+	f = f.Join(g)
+	slices.SortStableFunc(f.Policies, func(p, q Policy) int { // of two policies with one name the first counts
+		switch requests := p.Unit.countsRequests(); {
+		case requests == q.Unit.countsRequests():
+			return 0
+		case requests:
+			return -1
+		}
+		return 1
+	})
+	return f
+}
+
+// without returns f without the policies in another unit whose names limits of requests in
+// g have. Limits with a policy of their own identity keep that.
+func (f Fields) without(g *Fields) Fields {
+	policies := newMatcher(g.Policies)
+	taken := make(map[string]bool, len(g.Limits))
+	for i := range g.Limits {
+		l := &g.Limits[i]
+		if p := policies.policy(l); p.Unit.countsRequests() && p.identity() != l.identity() {
+			taken[nameID(l.Name)] = true
+		}
+	}
+	f.Policies = slices.DeleteFunc(slices.Clone(f.Policies), func(p Policy) bool {
+		return !p.Unit.countsRequests() && taken[nameID(p.Name)]
+	})
+	return f
 }

@@ -92,29 +92,27 @@ func Refuse(w http.ResponseWriter, r *http.Request, f Fields, p *Problem) error 
 	if p == nil {
 		p = NewProblem(QuotaExceeded)
 	}
-	a, err := newRefusal(&f, p)
+	status, body, err := refusalOf(&f, p)
 	if err != nil {
 		return err
 	}
-	if err := f.Set(w.Header()); err != nil {
+	h := w.Header()
+	if err := f.Set(h); err != nil {
 		return err
 	}
-	_, _ = restrictOlder(w.Header(), &f, &LegacyOptions{Now: time.Now()}) // as far as they can say it
-	a.send(w, r)
+	o := LegacyOptions{Now: time.Now()}
+	found, _ := older.Find(nil, h, nil)
+	_ = lowerOlder(h, notCurrent(found), &f, &o, status) // as far as they can say it
+	raiseRetryAfter(h, f.RetryAfter(), o.Now)
+	exposeAbroad(h)
+	sendProblem(w, r, status, body)
 	return nil
 }
 
-// A refusal is the answer to a request that exceeds a limit.
-type refusal struct {
-	wait   Seconds
-	status int
-	body   []byte
-}
-
-// newRefusal returns the refusal that p describes. On error it holds as much as can be
-// sent.
-func newRefusal(f *Fields, p *Problem) (refusal, error) {
-	status, body, err := p.document()
+// refusalOf returns the status and the JSON of a refusal that p describes. On error it
+// returns as much as can be sent.
+func refusalOf(f *Fields, p *Problem) (status int, body []byte, err error) {
+	status, body, err = p.document()
 	if err != nil { // then an extension is to blame
 		plain := *p
 		plain.Extensions = nil
@@ -125,14 +123,7 @@ func newRefusal(f *Fields, p *Problem) (refusal, error) {
 			err = fmt.Errorf("ratelimit: violated policy %d is not in the fields: %w", i+1, ErrMissing)
 		}
 	}
-	return refusal{f.RetryAfter(), status, body}, err
-}
-
-// send sends a refusal whose fields have been written.
-func (a *refusal) send(w http.ResponseWriter, r *http.Request) {
-	raiseRetryAfter(w.Header(), a.wait, time.Time{})
-	exposeAbroad(w.Header())
-	sendProblem(w, r, a.status, a.body)
+	return status, body, err
 }
 
 // names reports whether f has a policy or a limit of that name.

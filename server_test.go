@@ -263,14 +263,21 @@ func TestExpose(t *testing.T) {
 	require.Equal(t, []string{"A"}, shared, "lines may be shared")
 }
 
-// Older fields of somebody outside are lowered to what Refuse says.
+// Older fields of somebody outside are lowered to what Refuse says, and a Middleware joins
+// both.
 func TestRefuseLowersOlder(t *testing.T) {
-	outer := limited(t, `"global";q=100;w=60`, `"global";r=60;t=50`, XRateLimit)
-	w := served(outer.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.NoError(t, Refuse(w, r, fieldsOf(t, `"inner";q=9;w=60`, `"inner";r=0;t=55`), nil))
-	})), nil)
+	})
+	w := served(refuse, wire(written("X-RateLimit-*: 100, 60, 50")))
 	require.Equal(t, wire(written(`
 		limits: inner 0/9 w=60 t=55
 		Retry-After: 55
-		X-RateLimit-*: 100, 0, 55`)), limitFields(w.Header()))
+		X-RateLimit-*: 9, 0, 55`)), limitFields(w.Header()))
+
+	w = served(limited(t, `"global";q=100;w=60`, `"global";r=60;t=50`, XRateLimit).Handler(refuse), nil)
+	require.Equal(t, wire(written(`
+		limits: inner 0/9 w=60 t=55, global 60/100 w=60 t=50
+		Retry-After: 55
+		X-RateLimit-*: 9, 0, 55`)), limitFields(w.Header()))
 }

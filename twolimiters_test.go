@@ -35,7 +35,7 @@ func TestSeveralLinesOnTheWay(t *testing.T) {
 			require.True(t, a.Fields.exhausted())
 
 			h := wire(text)
-			require.NoError(t, RestrictHeader(h, own, LegacyOptions{Name: "default", Now: now}))
+			require.NoError(t, RestrictHeader(h, 200, own, LegacyOptions{Name: "default", Now: now}))
 			require.Equal(t, tt.wait, Advise(&http.Response{Header: h}, now).Wait)
 			delete(h, policyKey)
 			delete(h, limitKey)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"log"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -16,21 +15,14 @@ import (
 // (draft-11 Section 7.2).
 func newGateway(upstream *url.URL, policy ratelimit.Policy, now func() time.Time) http.Handler {
 	w := &window{policy: policy, now: now}
-	limiter := &ratelimit.Middleware{Take: w.take, OnError: report}
+	limiter := &ratelimit.Middleware{Take: w.take}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(upstream)
 			r.SetXForwarded()
 		},
-		ModifyResponse: limiter.ModifyResponse,
 	}
 	return allowOrigins(limiter.Handler(leaveOrigins(proxy)))
-}
-
-// report logs what could not be said. The response goes out all the same.
-func report(_ http.ResponseWriter, r *http.Request, err error) bool {
-	log.Printf("%s %s: %v", r.Method, r.URL.Path, err)
-	return false
 }
 
 const allowOrigin = "Access-Control-Allow-Origin"

@@ -11,6 +11,10 @@ import (
 // MaxFields bounds the fields of a response that say something about limits.
 const MaxFields = 1024
 
+// longestName is the length of the longest key whose words are read: to find out what a key
+// of a megabyte means would take a tenth of a second.
+const longestName = 256
+
 // A Field is a field for limits that was found in a header.
 type Field struct {
 	Key   string
@@ -40,7 +44,7 @@ func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok 
 	var heads filter // of families without an anchor
 	looked := 0
 	for key, lines := range h {
-		if !keys.may(key) && (len(tables) == 0 || !tablesMay(tables, key)) || len(lines) == 0 {
+		if len(key) > longestName || !keys.may(key) && (len(tables) == 0 || !tablesMay(tables, key)) || len(lines) == 0 {
 			continue // as nearly all keys
 		}
 		if looked++; looked > MaxFields {
@@ -66,7 +70,7 @@ func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok 
 	}
 	begun := len(loose)
 	for key, lines := range h {
-		if !heads.has(shortHash(head(key))) || keys.may(key) || tablesMay(tables, key) || len(lines) == 0 {
+		if len(key) > longestName || !heads.has(shortHash(head(key))) || keys.may(key) || tablesMay(tables, key) || len(lines) == 0 {
 			continue
 		}
 		if looked++; looked > MaxFields {

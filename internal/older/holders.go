@@ -25,8 +25,8 @@ type Holder struct {
 
 // Hold reads fields as Read does, and returns which of them hold the numbers. Fields with
 // several numbers in a line are none of these.
-func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []Limit, holders []Holder) {
-	policies, limits, _, ts := read(room, fields, o)
+func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []Limit, r Result, holders []Holder) {
+	policies, limits, r, ts := read(room, fields, o)
 	for i := range fields {
 		f := &fields[i]
 		n := f.name
@@ -42,24 +42,38 @@ func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 			holders = append(holders, h)
 		}
 	}
-	return policies, limits, holders
+	return policies, limits, r, holders
 }
 
 // read reads the number of a field, of whose policy the tally is.
 func (h *Holder) read(f *Field, t *tally, c *text.Clock) (ok bool) {
-	line := f.line()
 	if h.Role != Reset {
-		v, ok := text.ParseCount(text.Unquote(line))
+		v, ok := text.ParseCount(text.Unquote(f.line()))
 		h.Count = v.Floor()
 		return ok
 	}
-	line = text.Trim(firstMember(line))
-	m, _ := parseMoment(line, f.name.format)
+	h.Shared = t.shared && f.name.policy == ""
+	for _, line := range f.several() {
+		ok = h.readReset(text.Trim(firstMember(text.Trim(line))), f.name.format, t, c) || ok
+	}
+	return ok
+}
+
+// readReset reads one line of a reset, if it is later than those before it.
+func (h *Holder) readReset(line string, format Format, t *tally, c *text.Clock) (ok bool) {
+	m, _ := parseMoment(line, format)
 	m = m.settle(c)
 	if m.kind == bareMoment && t.reset.kind == laterMoment && t.reset.units > 0 {
 		m = m.in(t.reset.units) // as it was settled
 	}
-	h.Until, h.units, h.Shared = m.until(c).Ceil(), max(m.units, 1), t.shared && f.name.policy == ""
+	if m.kind == noMoment {
+		return false
+	}
+	until := m.until(c).Ceil()
+	if h.units > 0 && until <= h.Until {
+		return true
+	}
+	h.Until, h.units = until, max(m.units, 1)
 	switch {
 	case m.kind == pointMoment && m.units > 0:
 		h.format = Unix
@@ -72,7 +86,20 @@ func (h *Holder) read(f *Field, t *tally, c *text.Clock) (ok bool) {
 	default:
 		h.format = Seconds
 	}
-	return m.kind != noMoment
+	return true
+}
+
+// With returns the holder of another number: of units, or of seconds from now.
+func (h Holder) With(n int64) Holder {
+	if h.Count = n; h.Role == Reset {
+		h.Count, h.Until = 0, n
+	}
+	return h
+}
+
+// Agrees reports whether other is the same field, and holds the same number.
+func (h *Holder) Agrees(other Holder) bool {
+	return h.Key == other.Key && h.Role == other.Role && h.Count == other.Count && h.Until == other.Until
 }
 
 // Write returns another number in the form of the field: of units, or of seconds from

@@ -127,6 +127,7 @@ func align(fields []Field) {
 	var lists map[listID][]int // indices of fields
 	for i := range fields {
 		f := &fields[i]
+		f.columns = 0 // it may have been read before
 		id := listID{f.name.family, f.name.policy, f.list()}
 		if id.n == 0 { // as nearly all fields
 			continue

@@ -244,7 +244,7 @@ func firstLine(lines []string) (line string, i int) {
 func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 	keys, looked := filters(), 0
 	for key, lines := range h {
-		if !keys.may(key) || len(lines) == 0 {
+		if len(key) > longestName || !keys.may(key) || len(lines) == 0 {
 			continue
 		}
 		if looked++; looked > MaxFields {

@@ -174,6 +174,16 @@ func MulDiv(a, b, c, by uint64) int64 {
 	return int64(n)
 }
 
+// MulDivUp returns a × b ÷ by, rounded up, where a is at most by. by may not be 0.
+func MulDivUp(a, b, by uint64) int64 {
+	hi, lo := bits.Mul64(a, b)
+	n, rest := bits.Div64(hi, lo, by)
+	if rest > 0 {
+		n++
+	}
+	return int64(n)
+}
+
 // A Span is a length of time. It can be much longer than a time.Duration.
 type Span struct {
 	Sec  int64 // whole seconds, from 0 to math.MaxInt64

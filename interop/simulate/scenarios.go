@@ -52,6 +52,12 @@ func sliding(quota int64, window time.Duration) func() limiter {
 	return func() limiter { return &slidingWindow{quota: quota, window: window} }
 }
 
+func weighted(quota int64, window time.Duration, plain bool) func() limiter {
+	return func() limiter {
+		return &weightedWindow{fixedWindow: fixedWindow{quota: quota, window: window}, plain: plain}
+	}
+}
+
 func tokens(perSecond, burst float64, untilFull bool) func() limiter {
 	return func() limiter {
 		return &bucket{perSecond: perSecond, burst: burst, untilFull: untilFull, tokens: burst}
@@ -75,6 +81,10 @@ var shortAnswers = []scenario{
 		server: short(fifty, current, refuseTooMany), wanted: wanted{seconds: 62, refused: 0}},
 	{name: "sliding window, 50 per 10 s", ideal: 50, load: jobs300, before: "65.0 / 0",
 		server: short(sliding(50, 10*time.Second), current, refuseTooMany), wanted: wanted{seconds: 66, refused: 0}},
+	{name: "weighted window, 50 per 10 s", ideal: 60, load: jobs300, before: "–",
+		server: short(weighted(50, 10*time.Second, false), current, refuseTooMany), wanted: wanted{seconds: 66, refused: 0}},
+	{name: "the same, announced as a fixed window", loses: "it waits for the end of each window, as it is asked to", ideal: 60, load: jobs300, before: "–",
+		server: short(weighted(50, 10*time.Second, true), current, refuseTooMany), wanted: wanted{seconds: 102, refused: 6}},
 	{name: "token bucket, 5/s, burst 50, t is the next unit", ideal: 50, load: jobs300, before: "52.7 / 0",
 		server: short(tokens(5, 50, false), current, refuseTooMany), wanted: wanted{seconds: 54, refused: 0}},
 	{name: "GCRA, 5/s, burst 10, t is until full", ideal: 58, load: jobs300, before: "71.2 / 0",

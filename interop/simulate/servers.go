@@ -142,6 +142,48 @@ func (l *slidingWindow) allows(d time.Duration) float64 {
 	return (&fixedWindow{quota: l.quota, window: l.window}).allows(d)
 }
 
+// A weightedWindow counts requests in windows, and adds a part of the previous window to
+// the current one: the part that is less than a window ago.
+type weightedWindow struct {
+	fixedWindow
+	previous int64
+	plain    bool // it is announced as a fixed window
+}
+
+func (l *weightedWindow) turn(now time.Time) {
+	before, used := l.number, l.used
+	if l.fixedWindow.turn(now); !l.number.Equal(before) {
+		if l.previous = 0; l.number.Sub(before) == l.window {
+			l.previous = used
+		}
+	}
+}
+
+func (l *weightedWindow) fields(now time.Time) ratelimit.Fields {
+	l.turn(now)
+	left := l.number.Add(l.window).Sub(now)
+	return ratelimit.SlidingWindow{Quota: l.quota, Previous: l.previous, Current: l.used, Window: l.window, Left: left}.Fields()
+}
+
+func (l *weightedWindow) has(now time.Time, _ []cost) bool { return l.fields(now).Limits[0].Remaining > 0 }
+
+func (l *weightedWindow) take(now time.Time, costs []cost) (bool, func()) {
+	if !l.has(now, costs) {
+		return false, nil
+	}
+	l.used++
+	return true, nil
+}
+
+func (l *weightedWindow) state(now time.Time) []state {
+	limit := l.fields(now).Limits[0]
+	reset, _ := limit.Reset.Duration()
+	if l.plain {
+		reset = l.number.Add(l.window).Sub(now)
+	}
+	return []state{{policyOf(l.quota, l.window), limit.Remaining, reset}}
+}
+
 // A bucket holds up to so many tokens, of which a request takes one, and more flow
 // in all the time. GCRA (generic cell rate algorithm) is the same, told otherwise.
 type bucket struct {

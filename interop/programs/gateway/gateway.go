@@ -26,7 +26,6 @@ func New(upstream *url.URL) http.Handler {
 		return d, nil
 	}}
 	return m.Handler(&httputil.ReverseProxy{
-		Rewrite:        func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
-		ModifyResponse: m.ModifyResponse,
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
 	})
 }

@@ -1,0 +1,214 @@
+package ratelimit
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/httpfields/ratelimit/internal/older"
+)
+
+// A handling is what a Handler knows of one request. It is part of the context of the
+// handlers behind it, which read its Decision, perhaps from other goroutines. Their
+// ResponseWriter changes the rest.
+type handling struct {
+	context.Context
+	by        *handler
+	writer    http.ResponseWriter // of the server, or of the handler in front
+	request   *http.Request
+	outer     *handling // of the next Handler in front that announces; nil if there is none
+	decision  Decision
+	decided   bool        // there is a Decision
+	announces bool        // it has fields
+	announced bool        // they are in the header
+	outside   http.Header // the fields of another limiter in front; nil if there are none
+
+	mu    sync.Mutex // http.TimeoutHandler may leave a Handler running behind it
+	inner []*Dialect // which the Handlers behind it write
+}
+
+type handlingKey struct{}
+
+// Value returns the handling itself for its key, so that it needs no second context.
+func (s *handling) Value(key any) any {
+	if key == (handlingKey{}) {
+		return s
+	}
+	return s.Context.Value(key)
+}
+
+// handlingOf returns the handling of the innermost Handler in front of a context, or
+// nil.
+func handlingOf(ctx context.Context) *handling {
+	s, _ := ctx.Value(handlingKey{}).(*handling)
+	return s
+}
+
+// announcing returns the innermost handling that announces, or nil.
+func (s *handling) announcing() *handling {
+	for s != nil && !s.announces {
+		s = s.outer
+	}
+	return s
+}
+
+// DecisionOf returns the Decision of the innermost [Middleware] in front of a handler, given
+// the context of the request. ok is false if there is none, or if its Take failed. The
+// slices and the Problem of the Decision are shared: do not change them. Its Done is nil,
+// because the Middleware calls it.
+func DecisionOf(ctx context.Context) (d *Decision, ok bool) {
+	s := handlingOf(ctx)
+	if s == nil || !s.decided {
+		return nil, false
+	}
+	copied := s.decision
+	copied.Done = nil
+	return &copied, true
+}
+
+// lookOutside keeps the fields that another limiter has written in front of the Handler: a
+// handler behind may replace them.
+func (s *handling) lookOutside() {
+	for key, lines := range s.writer.Header() {
+		if older.Knows(key) {
+			if s.outside == nil {
+				s.outside = make(http.Header)
+			}
+			s.outside[key] = lines
+		}
+	}
+}
+
+// joinOutside adds what that limiter announces to own. A reverse proxy deletes its fields
+// after an informational response, or adds those of upstream to them: they are put back, or
+// taken away from upstream's.
+func (s *handling) joinOutside(j *joining) {
+	for key, lines := range s.outside {
+		switch now := j.h[key]; {
+		case len(now) == 0:
+			j.h[key] = lines
+		case len(now) > len(lines) && slices.Equal(now[:len(lines)], lines):
+			j.h[key] = now[len(lines):]
+		}
+	}
+	outside, err := ParseAny(s.outside, LegacyOptions{})
+	j.note(err)
+	if f, err := Restrict(outside.asCurrent(false), j.own); err == nil {
+		j.own = f
+	}
+}
+
+// announce joins the Decision with the header of a response, which is complete but for
+// what Handlers in front add, and has that final status.
+func (s *handling) announce(status int) {
+	if s.announced {
+		return
+	}
+	s.announced = true
+	h := s.writer.Header()
+	j := joining{h: h, status: status, own: s.decision.Fields, refuses: len(s.decision.Violated) > 0}
+	if j.refuses {
+		j.status = 0 // nobody else refuses
+	}
+	s.mu.Lock()
+	j.forms = slices.Concat(s.by.Dialects, s.inner)
+	s.mu.Unlock()
+	if s.outside != nil {
+		s.joinOutside(&j)
+	}
+	if s.outer != nil { // which writes each form once, of all that there is
+		s.outer.mu.Lock()
+		s.outer.inner = append(s.outer.inner, j.forms...)
+		s.outer.mu.Unlock()
+		j.forms = nil
+	}
+	if err := j.join(); err != nil {
+		s.by.fault(s.request, err)
+	}
+}
+
+// An announcer is the ResponseWriter of handlers behind a Handler. It announces before the
+// final header is sent. It holds one pointer, as do the types below, so that none of them
+// needs memory.
+type announcer struct{ s *handling }
+
+// announcer returns a ResponseWriter that is a Flusher and a Hijacker if that of the
+// handler in front is.
+func (s *handling) announcer() http.ResponseWriter {
+	a := announcer{s}
+	_, flushes := s.writer.(http.Flusher)
+	_, hijacks := s.writer.(http.Hijacker)
+	switch {
+	case flushes && hijacks:
+		return flushHijacker{hijacker{a}}
+	case flushes:
+		return flusher{a}
+	case hijacks:
+		return hijacker{a}
+	}
+	return a
+}
+
+func (a announcer) Header() http.Header { return a.s.writer.Header() }
+
+// WriteHeader passes informational responses, which are not final. After 101 another
+// protocol follows.
+func (a announcer) WriteHeader(status int) {
+	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
+		a.s.announce(status)
+	}
+	a.s.writer.WriteHeader(status)
+}
+
+func (a announcer) Write(b []byte) (int, error) {
+	a.s.announce(http.StatusOK)
+	return a.s.writer.Write(b)
+}
+
+func (a announcer) WriteString(text string) (int, error) {
+	a.s.announce(http.StatusOK)
+	return io.WriteString(a.s.writer, text)
+}
+
+// ReadFrom lets the server send a file without copying it.
+func (a announcer) ReadFrom(r io.Reader) (int64, error) {
+	a.s.announce(http.StatusOK)
+	return io.Copy(a.s.writer, r)
+}
+
+// FlushError is there even if nothing can be flushed: otherwise [http.ResponseController]
+// would flush the writer in front, and send a header without the fields.
+func (a announcer) FlushError() error {
+	a.s.announce(http.StatusOK)
+	return http.NewResponseController(a.s.writer).Flush()
+}
+
+// Unwrap returns the writer in front, with a Hijack that announces, for
+// [http.ResponseController].
+func (a announcer) Unwrap() http.ResponseWriter { return hijacker{a} }
+
+type flusher struct{ announcer }
+
+func (f flusher) Flush() { _ = f.FlushError() }
+
+type hijacker struct{ announcer }
+
+func (h hijacker) Unwrap() http.ResponseWriter { return h.s.writer }
+
+// Hijack announces as well: a reverse proxy hijacks first, and then sends the header with
+// the answer of upstream, without WriteHeader.
+func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(h.s.writer).Hijack()
+	if err == nil {
+		h.s.announce(http.StatusSwitchingProtocols)
+	}
+	return conn, buffered, err
+}
+
+type flushHijacker struct{ hijacker }
+
+func (f flushHijacker) Flush() { _ = f.FlushError() }
