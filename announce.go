@@ -12,9 +12,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/older"
 )
 
-// A handling is what a Handler knows of one request. It is part of the context of the
-// handlers behind it, which read its Decision, perhaps from other goroutines. Their
-// ResponseWriter changes the rest.
+// A handling is one request in a Handler. It is the context of the handlers behind it, which
+// read its Decision, perhaps from other goroutines. Only their ResponseWriter changes it.
 type handling struct {
 	context.Context
 	by        *handler
@@ -22,9 +21,8 @@ type handling struct {
 	request   *http.Request
 	outer     *handling // of the next Handler in front that announces; nil if there is none
 	decision  Decision
-	decided   bool        // there is a Decision
-	announces bool        // it has fields
-	announced bool        // they are in the header
+	decided   bool        // Take succeeded
+	announced bool        // the fields are in the header
 	outside   http.Header // the fields of another limiter in front; nil if there are none
 
 	mu    sync.Mutex // http.TimeoutHandler may leave a Handler running behind it
@@ -41,16 +39,19 @@ func (s *handling) Value(key any) any {
 	return s.Context.Value(key)
 }
 
-// handlingOf returns the handling of the innermost Handler in front of a context, or
-// nil.
+// handlingOf returns the handling of the innermost Handler in front, or nil.
 func handlingOf(ctx context.Context) *handling {
 	s, _ := ctx.Value(handlingKey{}).(*handling)
 	return s
 }
 
+func (s *handling) announces() bool {
+	return s.decided && len(s.decision.Fields.Policies)+len(s.decision.Fields.Limits) > 0
+}
+
 // announcing returns the innermost handling that announces, or nil.
 func (s *handling) announcing() *handling {
-	for s != nil && !s.announces {
+	for s != nil && !s.announces() {
 		s = s.outer
 	}
 	return s
@@ -102,17 +103,16 @@ func (s *handling) joinOutside(j *joining) {
 	}
 }
 
-// announce joins the Decision with the header of a response, which is complete but for
-// what Handlers in front add, and has that final status.
+// announce joins the Decision with the header of a response, once, before the header is
+// sent with a final status.
 func (s *handling) announce(status int) {
 	if s.announced {
 		return
 	}
 	s.announced = true
-	h := s.writer.Header()
-	j := joining{h: h, status: status, own: s.decision.Fields, refuses: len(s.decision.Violated) > 0}
+	j := joining{h: s.writer.Header(), status: status, own: s.decision.Fields, refuses: len(s.decision.Violated) > 0}
 	if j.refuses {
-		j.status = 0 // nobody else refuses
+		j.status = 0 // no other limiter refuses
 	}
 	s.mu.Lock()
 	j.forms = slices.Concat(s.by.Dialects, s.inner)
@@ -120,7 +120,7 @@ func (s *handling) announce(status int) {
 	if s.outside != nil {
 		s.joinOutside(&j)
 	}
-	if s.outer != nil { // which writes each form once, of all that there is
+	if s.outer != nil { // which writes each form once, from all limits
 		s.outer.mu.Lock()
 		s.outer.inner = append(s.outer.inner, j.forms...)
 		s.outer.mu.Unlock()
@@ -131,13 +131,11 @@ func (s *handling) announce(status int) {
 	}
 }
 
-// An announcer is the ResponseWriter of handlers behind a Handler. It announces before the
-// final header is sent. It holds one pointer, as do the types below, so that none of them
-// needs memory.
+// An announcer is the ResponseWriter of the handlers behind a Handler. It announces before
+// the header is sent. Like the types below it is one pointer, so that it is not allocated.
 type announcer struct{ s *handling }
 
-// announcer returns a ResponseWriter that is a Flusher and a Hijacker if that of the
-// handler in front is.
+// announcer returns a ResponseWriter that is a Flusher and a Hijacker if s.writer is.
 func (s *handling) announcer() http.ResponseWriter {
 	a := announcer{s}
 	_, flushes := s.writer.(http.Flusher)
@@ -155,8 +153,7 @@ func (s *handling) announcer() http.ResponseWriter {
 
 func (a announcer) Header() http.Header { return a.s.writer.Header() }
 
-// WriteHeader passes informational responses, which are not final. After 101 another
-// protocol follows.
+// WriteHeader passes informational responses; 101 is final.
 func (a announcer) WriteHeader(status int) {
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		a.s.announce(status)
@@ -180,15 +177,14 @@ func (a announcer) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(a.s.writer, r)
 }
 
-// FlushError is there even if nothing can be flushed: otherwise [http.ResponseController]
-// would flush the writer in front, and send a header without the fields.
+// FlushError exists even if s.writer cannot be flushed: otherwise [http.ResponseController]
+// would flush a writer further in front, and send the header without the fields.
 func (a announcer) FlushError() error {
 	a.s.announce(http.StatusOK)
 	return http.NewResponseController(a.s.writer).Flush()
 }
 
-// Unwrap returns the writer in front, with a Hijack that announces, for
-// [http.ResponseController].
+// Unwrap returns a writer with a Hijack that announces, for [http.ResponseController].
 func (a announcer) Unwrap() http.ResponseWriter { return hijacker{a} }
 
 type flusher struct{ announcer }
@@ -199,8 +195,7 @@ type hijacker struct{ announcer }
 
 func (h hijacker) Unwrap() http.ResponseWriter { return h.s.writer }
 
-// Hijack announces as well: a reverse proxy hijacks first, and then sends the header with
-// the answer of upstream, without WriteHeader.
+// Hijack announces: a reverse proxy hijacks, and then sends the header without WriteHeader.
 func (h hijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(h.s.writer).Hijack()
 	if err == nil {

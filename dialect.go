@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"cmp"
+	"errors"
 	"net/http"
 	"slices"
 	"strconv"
@@ -321,14 +322,19 @@ func (d *Dialect) remove(h http.Header) {
 	}
 }
 
-// fieldsIn returns the fields of the dialect that are in h.
-func (d *Dialect) fieldsIn(h http.Header) (found []older.Field) {
-	for key, lines := range h {
-		if role, ok := d.table().Role(key); ok && role != older.Policies && len(lines) > 0 {
-			found = append(found, d.table().Field(key, lines))
-		}
+// beside returns why d cannot be written next to the current fields.
+func (d *Dialect) beside() error {
+	if d == nil {
+		return errors.New("it is nil")
 	}
-	return found
+	known := d.table()
+	if _, ok := known.Role(limitKey); ok {
+		return refuse(LimitField, ErrDuplicate)
+	}
+	if role, ok := known.Role(policyKey); ok && role != older.Policies { // a list of policies yields to the current form
+		return refuse(PolicyField, ErrDuplicate)
+	}
+	return nil
 }
 
 // A writing is a set of fields that is being written.

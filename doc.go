@@ -89,14 +89,15 @@
 //	limiter             q      w             r                t
 //	fixed window        limit  window        limit − used     end of the window − now
 //	sliding log         limit  window        limit − entries  oldest entry + window − now
+//	sliding counter     limit  window        see SlidingWindow
 //	token bucket, GCRA  burst  burst ÷ rate  whole tokens     until there is one more; refused: until it could pass
 //	concurrency         slots  absent        free slots       absent; and qu="concurrent-requests"
 //
-// [FixedWindow] makes the first two, [TokenBucket] the third, and the examples have the
-// last. A client that keeps to the fields waits for t if r is 0. Otherwise its pace is t
-// ÷ r, a request every half second where 60 remain for 30 seconds, so that it does not
-// run into the limit at all. With a token bucket into which 10 flow each second it
-// settles at r=10;t=1.
+// [FixedWindow] makes the first two, [SlidingWindow] the third, [TokenBucket] the fourth,
+// and the examples have the last. A client that keeps to the fields waits for t if r is 0.
+// Otherwise its pace is t ÷ r, a request every half second where 60 remain for 30 seconds,
+// so that it does not run into the limit at all. With a token bucket into which 10 flow each
+// second it settles at r=10;t=1.
 //
 // A server MUST NOT announce numbers that invite more requests than it can serve
 // (Section 6). [Limit.Cap] lowers what remains to near the rate of the policy: use it

@@ -138,6 +138,19 @@ func ExampleTokenBucket() {
 	// "burst";q=20;w=200 "burst";r=0;t=10
 }
 
+// A limiter that adds a part of the previous window to the current one.
+func ExampleSlidingWindow() {
+	// 45 of 50 were used in the previous 10 seconds, 28 in the current window, of which 4.5 s are left:
+	// 28 + 45 × 0.45 = 48.25.
+	w := ratelimit.SlidingWindow{Name: "search", Quota: 50, Previous: 45, Current: 28, Window: 10 * time.Second, Left: 4500 * time.Millisecond}
+	fmt.Println(w.Fields())
+	w.Current += 2 // two more are served
+	fmt.Println(w.Fields())
+	// Output:
+	// policies "search";q=50;w=10; limits "search";r=1;t=5
+	// policies "search";q=50;w=10; limits "search";r=0;t=1
+}
+
 // A service that would rather refuse all requests than let them through uncounted
 // while its limiter is down.
 func ExampleMiddleware() {

@@ -18,6 +18,7 @@ import (
 // lowerOlder lowers each older form of h to what own allows. It returns an error for each
 // form that cannot hold its numbers.
 func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOptions, status int) error {
+	found = slices.DeleteFunc(found, func(f older.Field) bool { return f.Key == policyKey || f.Key == limitKey })
 	if len(found) == 0 || len(own.Limits) == 0 {
 		return nil
 	}

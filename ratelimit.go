@@ -195,9 +195,8 @@ func (f Fields) Writable() Fields {
 	return f
 }
 
-// asCurrent returns what the current fields can carry of f, so that a client does the
-// same: it waits as long, and paces itself no faster. Nothing remains of a limit that
-// refused the request, and does not say what remains.
+// asCurrent returns f in terms of the current fields, so that a client waits as long and
+// goes no faster. In a refusal nothing remains of a limit with a reset alone.
 func (f Fields) asCurrent(refused bool) Fields {
 	policies := newMatcher(f.Policies)
 	limits := make([]Limit, 0, len(f.Limits))
@@ -218,8 +217,7 @@ func (f Fields) asCurrent(refused bool) Fields {
 	return f.Writable()
 }
 
-// explicit returns f with the numbers that a limit has from its policy, so that limits
-// mean the same without their policies.
+// explicit returns f with limits that mean the same without their policies.
 func (f Fields) explicit() Fields {
 	policies := newMatcher(f.Policies)
 	f.Limits = slices.Clone(f.Limits)

@@ -8,29 +8,24 @@ import (
 	"github.com/httpfields/ratelimit/internal/older"
 )
 
-// RestrictHeader makes the header of a response that passes an intermediary announce what
-// upstream announces, in whatever form, joined with what own adds, as [Restrict] does. It
-// is for gateways without net/http: a reverse proxy behind a [Middleware] needs nothing
-// else. status is that of the response: a refusal may have a reset alone.
+// RestrictHeader joins own limits with those that the header of a response announces, in any
+// form, as [Restrict] does. It is for gateways that do not use net/http; others put a
+// [Middleware] in front of a reverse proxy. status is that of the response.
 //
-//   - RateLimit-Policy and RateLimit get the members of both, without those that lack a
-//     number. A malformed field is replaced. If two policies of one name mean different
-//     things (ErrConflict), both stand next to each other.
-//   - Each older form of h is lowered in place, by itself, since a client may know no
-//     other. A limit of own lowers the one of its name. Of all others the tightest takes
-//     the place of the tightest older one, if that allows more, and never at a faster pace
-//     than upstream's. Only what changes is written, in the format in which it was read. A
-//     field with several numbers in a line, such as JSON, stays.
-//   - Retry-After, if it is there, is raised to the longest wait of own
-//     ([Fields.SetRetryAfter]).
+//   - RateLimit-Policy and RateLimit get the members of both. If policies of one name mean
+//     different things (ErrConflict), both stay. A malformed field is replaced.
+//   - Each older form is lowered in place, alone, because a client may know no other. A
+//     limit of own lowers the older limit of its name. The tightest other limit of own
+//     replaces the tightest older limit, if it is tighter, at no faster pace than upstream's.
+//     Numbers keep their format. Lines with several numbers, and JSON, stay.
+//   - Retry-After, if it is there, is raised to the longest wait of own.
 //
-// If the response allows another origin, the fields are exposed, as by [Expose]. A policy
-// without a name is called o.Name, or "default", as by [ParseAny].
+// The fields are exposed if the response allows another origin ([Expose]). o is for reading
+// the older forms, as by [ParseAny].
 //
-// RestrictHeader writes what it can next to an error. The error is one of [ParseAny],
+// RestrictHeader writes what it can, even if it returns an error: that of [ParseAny],
 // [Restrict] or [Fields.Validate], or ErrRange for an older field that cannot hold its
-// number: a reset of 1614 seconds in X-RateLimit-Reset-Minute would be read as
-// milliseconds.
+// number, such as 1614 seconds in X-RateLimit-Reset-Minute, which are read as milliseconds.
 func RestrictHeader(h http.Header, status int, own Fields, o LegacyOptions) error {
 	if h == nil {
 		return errNilHeader
@@ -39,7 +34,7 @@ func RestrictHeader(h http.Header, status int, own Fields, o LegacyOptions) erro
 	return j.join()
 }
 
-// A joining makes a header announce what it announces already and what own adds.
+// A joining joins own limits with those in the header of a response.
 type joining struct {
 	h       http.Header
 	status  int // of the response of upstream; 0 is a success
@@ -47,15 +42,15 @@ type joining struct {
 	joined  Fields     // what both announce
 	silent  bool       // upstream refused, and only resets tell until when
 	refuses bool       // own refuses the request, so that it adds Retry-After
-	forms   []*Dialect // to write as well
+	forms   []*Dialect // older forms to write as well
 	options LegacyOptions
 	errs    []error
 }
 
-// join returns what could not be announced.
+// join returns an error for each thing that cannot be announced.
 func (j *joining) join() error {
 	for _, d := range j.forms {
-		if d.custom { // whose fields no word tells
+		if d.custom { // its names may be read in no other way
 			j.options.Dialects = append(j.options.Dialects, d)
 		}
 	}
@@ -72,22 +67,21 @@ func (j *joining) join() error {
 	}
 	if _, asked := ParseRetryAfter(j.h, j.options.Now); asked {
 		raiseRetryAfter(j.h, j.own.RetryAfter(), j.options.Now)
-	} else if j.refuses { // it goes before all limits
+	} else if j.refuses { // clients obey it before all limits
 		raiseRetryAfter(j.h, j.joined.RetryAfter(), j.options.Now)
 	}
 	exposeAbroad(j.h)
 	return joinErrors(j.errs...)
 }
 
-// note remembers an error, if it is one.
 func (j *joining) note(err error) {
 	if err != nil {
 		j.errs = append(j.errs, err)
 	}
 }
 
-// alone writes what own says into a header that says nothing of limits. What the current
-// fields cannot say may fit an older form.
+// alone writes own into a header without limits. An older form may hold what the current
+// fields cannot.
 func (j *joining) alone() {
 	j.joined = j.own
 	err := j.own.unique()
@@ -100,7 +94,7 @@ func (j *joining) alone() {
 	}
 }
 
-// beside joins own with what is found in the header.
+// beside joins own with the fields that are found in the header.
 func (j *joining) beside(found []older.Field) {
 	o := &j.options
 	if o.Now.IsZero() {
@@ -127,8 +121,7 @@ func (j *joining) beside(found []older.Field) {
 	j.writeForms(&f, found)
 }
 
-// isSilent reports whether a limit of upstream refused the request, and nothing tells until
-// when but limits that do not say what remains.
+// isSilent reports whether upstream refused, and announces resets, but not what remains.
 func (j *joining) isSilent(upstream Fields) bool {
 	a := upstream.asked(0)
 	_, asked := ParseRetryAfter(j.h, j.options.Now)
@@ -142,9 +135,8 @@ func replaceLine(h http.Header, key, line string) {
 	}
 }
 
-// writeForms writes each of the older forms once, of all that f announces. One that
-// upstream has written is lowered in place, as are all others of upstream. A form that
-// cannot hold the resets goes without.
+// writeForms writes each of the older forms once, from all limits. Those of upstream are
+// lowered in place. If a form cannot hold the resets, the rest is written.
 func (j *joining) writeForms(f *Fields, found []older.Field) {
 	for i, d := range j.forms {
 		if slices.Contains(j.forms[:i], d) || j.speaks(d) {
@@ -155,15 +147,27 @@ func (j *joining) writeForms(f *Fields, found []older.Field) {
 			_ = d.Set(j.h, f.withoutResets(), j.options.Now)
 		}
 	}
-	found = slices.DeleteFunc(notCurrent(found), func(f older.Field) bool { // what has been written over
-		lines := j.h[f.Key]
-		return len(lines) == 0 || &lines[0] != &f.Lines[0]
-	})
+	if len(j.forms) > 0 {
+		found, _ = older.Find(nil, j.h, j.options.tables(nil))
+	}
 	j.note(lowerOlder(j.h, found, &j.own, &j.options, j.status))
 }
 
+// speaks reports whether upstream has fields of a dialect that can be lowered: with what
+// remains, or, in a refusal, with a reset.
+func (j *joining) speaks(d *Dialect) bool {
+	for key, lines := range j.h {
+		role, ok := d.table().Role(key)
+		reset := role == older.Reset && j.status >= http.StatusBadRequest && !j.silent
+		if ok && len(lines) > 0 && (role == older.Remaining || role == older.Used || reset) {
+			return true
+		}
+	}
+	return false
+}
+
 func (f Fields) withoutResets() Fields {
-	f.Policies, f.Limits = slices.Clone(f.Policies), slices.Clone(f.Limits)
+	f = f.Writable() // a copy
 	for i := range f.Policies {
 		f.Policies[i].Window = Seconds{}
 	}
@@ -171,23 +175,4 @@ func (f Fields) withoutResets() Fields {
 		f.Limits[i].Reset = Seconds{}
 	}
 	return f
-}
-
-// notCurrent returns those fields that are not in the current ones, which are written anew.
-func notCurrent(found []older.Field) []older.Field {
-	return slices.DeleteFunc(found, func(f older.Field) bool { return f.Key == policyKey || f.Key == limitKey })
-}
-
-// speaks reports whether upstream says in the fields of a dialect what remains, so that they
-// can be lowered in place; or, next to a refusal that nothing else explains, until when.
-func (j *joining) speaks(d *Dialect) bool {
-	found := d.fieldsIn(j.h)
-	if len(found) == 0 {
-		return false
-	}
-	e := newLowering(j.h, &Fields{}, &j.options, j.status)
-	form := e.read(found)
-	return slices.ContainsFunc(limitsOf(&form), func(l olderLimit) bool {
-		return l.left() != Unknown || l.timed && j.status >= http.StatusBadRequest && !j.silent
-	})
 }

@@ -102,7 +102,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, f Fields, p *Problem) error 
 	}
 	o := LegacyOptions{Now: time.Now()}
 	found, _ := older.Find(nil, h, nil)
-	_ = lowerOlder(h, notCurrent(found), &f, &o, status) // as far as they can say it
+	_ = lowerOlder(h, found, &f, &o, status) // as far as they can say it
 	raiseRetryAfter(h, f.RetryAfter(), o.Now)
 	exposeAbroad(h)
 	sendProblem(w, r, status, body)
