@@ -19,7 +19,7 @@ type handling struct {
 	by        *handler
 	writer    http.ResponseWriter // of the server, or of the handler in front
 	request   *http.Request
-	outer     *handling // of the next Handler in front that announces; nil if there is none
+	outer     *handling // of the next Handler in front; nil if there is none
 	decision  Decision
 	decided   bool        // Take succeeded
 	announced bool        // the fields are in the header
@@ -39,7 +39,7 @@ func (s *handling) Value(key any) any {
 	return s.Context.Value(key)
 }
 
-// handlingOf returns the handling of the innermost Handler in front, or nil.
+// handlingOf returns the innermost handling, or nil.
 func handlingOf(ctx context.Context) *handling {
 	s, _ := ctx.Value(handlingKey{}).(*handling)
 	return s
@@ -47,14 +47,6 @@ func handlingOf(ctx context.Context) *handling {
 
 func (s *handling) announces() bool {
 	return s.decided && len(s.decision.Fields.Policies)+len(s.decision.Fields.Limits) > 0
-}
-
-// announcing returns the innermost handling that announces, or nil.
-func (s *handling) announcing() *handling {
-	for s != nil && !s.announces() {
-		s = s.outer
-	}
-	return s
 }
 
 // DecisionOf returns the Decision of the innermost [Middleware] in front of a handler, given
@@ -111,19 +103,20 @@ func (s *handling) announce(status int) {
 	}
 	s.announced = true
 	j := joining{h: s.writer.Header(), status: status, own: s.decision.Fields, refuses: len(s.decision.Violated) > 0}
-	if j.refuses {
-		j.status = 0 // no other limiter refuses
-	}
 	s.mu.Lock()
 	j.forms = slices.Concat(s.by.Dialects, s.inner)
 	s.mu.Unlock()
 	if s.outside != nil {
 		s.joinOutside(&j)
 	}
-	if s.outer != nil { // which writes each form once, from all limits
-		s.outer.mu.Lock()
-		s.outer.inner = append(s.outer.inner, j.forms...)
-		s.outer.mu.Unlock()
+	outer := s.outer
+	for outer != nil && !outer.announces() {
+		outer = outer.outer
+	}
+	if outer != nil { // it writes each form once, from all limits
+		outer.mu.Lock()
+		outer.inner = append(outer.inner, j.forms...)
+		outer.mu.Unlock()
 		j.forms = nil
 	}
 	if err := j.join(); err != nil {

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -12,11 +13,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// An older form announces the tightest limit of all, as Dialect.Set would write it, but
-// never more than upstream says in it.
-
-// lowerOlder lowers each older form of h to what own allows. It returns an error for each
-// form that cannot hold its numbers.
+// lowerOlder lowers each older form of h, so that it announces the tightest limit of all and
+// never more than before. It returns an error for each form that cannot hold its numbers.
 func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOptions, status int) error {
 	found = slices.DeleteFunc(found, func(f older.Field) bool { return f.Key == policyKey || f.Key == limitKey })
 	if len(found) == 0 || len(own.Limits) == 0 {
@@ -58,18 +56,14 @@ type lowering struct {
 
 func newLowering(h http.Header, own *Fields, o *LegacyOptions, status int) *lowering {
 	clock := readClock(h, o.Now)
-	e := &lowering{least: math.MaxUint64, status: status, now: clock.Now(), options: o.older(clock)}
+	e := &lowering{least: leastOf(own), wait: own.asked(0).Wait, status: status, now: clock.Now(), options: o.older(clock)}
 	policies := newMatcher(own.Policies)
 	for _, l := range own.Limits {
 		s := share{l, policies.policy(&l)}
 		s.Remaining = lower(s.left(), s.policy.Quota)
 		if s.Remaining == 0 {
-			s.Reset = s.wait(s.policy)
-			wait, known := s.Reset.Duration()
-			e.wait, e.endless = max(e.wait, wait), e.endless || !known
-		}
-		if s.bindsAny() {
-			e.least = min(e.least, uint64(s.Remaining))
+			s.Reset, e.least = s.wait(s.policy), 0
+			e.endless = e.endless || !s.Reset.ok
 		}
 		e.shares = append(e.shares, s)
 	}
@@ -90,9 +84,6 @@ func (s *share) left() int64 {
 	return s.Remaining
 }
 
-// bindsAny reports whether s binds limits of any name: nothing remains, or so many requests.
-func (s *share) bindsAny() bool { return s.Remaining == 0 || s.policy.Unit.countsRequests() }
-
 // tighter reports whether less remains of s than of other, or as much until later.
 func (s *share) tighter(other *share) bool {
 	left, of := s.left(), other.left()
@@ -109,8 +100,8 @@ type olderForm struct {
 func (e *lowering) read(found []older.Field) (f olderForm) {
 	f.found = found
 	policies, limits, r, holders := older.Hold(&e.room, slices.Clone(found), &e.options)
-	f.said.addFound(policies, limits, &r)
 	f.holders = holders
+	f.said.addFound(policies, limits, &r)
 	return f
 }
 
@@ -138,9 +129,8 @@ func (e *lowering) lowerForm(found []older.Field) (lowered []older.Field, fault 
 	return form.found, fault
 }
 
-// maxRounds is how often a form is lowered. Two limits that are equal once they are
-// lowered may be read as one, with the reset of either, which is lowered in turn. No
-// response is known that needs more than two rounds.
+// maxRounds is how often a form is lowered: two limits may be read as one after the first
+// round, with the reset of either. No response is known that needs more than two.
 const maxRounds = 3
 
 // write writes the fields that allow too much, with their resets or without. It returns
@@ -148,7 +138,7 @@ const maxRounds = 3
 // cannot hold its number.
 func (e *lowering) write(form *olderForm, limits []olderLimit, before *Fields, resets bool) (next *olderForm, fault string) {
 	found := slices.Clone(form.found)
-	var want []older.Holder
+	want := map[string]int64{}
 	for i := range limits {
 		for _, held := range limits[i].holders {
 			n, changes := limits[i].number(held, resets)
@@ -161,20 +151,21 @@ func (e *lowering) write(form *olderForm, limits []olderLimit, before *Fields, r
 			}
 			at, _ := slices.BinarySearchFunc(found, held.Key, func(f older.Field, key string) int { return strings.Compare(f.Key, key) })
 			found[at].Lines = []string{line}
-			want = append(want, held.With(n))
+			want[held.Key] = n
 		}
 	}
 	if len(want) == 0 {
 		return nil, ""
 	}
 	written := e.read(found)
-	for i := range want {
-		if !slices.ContainsFunc(written.holders, want[i].Agrees) {
-			return nil, want[i].Key
+	fault = slices.Min(slices.Collect(maps.Keys(want)))
+	for i := range written.holders {
+		if held := &written.holders[i]; want[held.Key] == held.Number() {
+			delete(want, held.Key)
 		}
 	}
-	if !e.bounds(before, &written.said) {
-		return nil, want[0].Key
+	if len(want) > 0 || !e.bounds(before, &written.said) {
+		return nil, fault
 	}
 	return &written, ""
 }
@@ -195,22 +186,20 @@ func (e *lowering) bounds(before, after *Fields) bool {
 // exceeds reports whether a form allows more than own: that more remains, or that it
 // comes back earlier.
 func (e *lowering) exceeds(said *Fields) bool {
-	left := leastOf(said)
-	untimed := func(l Limit) bool { return !l.Reset.ok }
+	left, untimed := leastOf(said), func(l Limit) bool { return !l.Reset.ok }
 	early := said.asked(e.status).Wait < e.wait && !slices.ContainsFunc(said.Limits, untimed)
 	return left != math.MaxUint64 && (left > e.least || early)
 }
 
 // An olderLimit is a limit that the fields of one form announce.
 type olderLimit struct {
-	share          // as the fields may have it at most
-	said     Limit // as they have it
-	quota    int64 // that they may have at most; Unknown if they have none
-	used     int64 // that they have; Unknown if they do not
-	holders  []*older.Holder
-	requests bool // they contain how many requests remain
-	timed    bool // they contain the reset
-	shared   bool // the reset is also that of others
+	share         // as the fields may have it at most
+	said    Limit // as they have it
+	quota   int64 // that they may have at most; Unknown if they have none
+	used    int64 // that they have; Unknown if they do not
+	holders []*older.Holder
+	timed   bool // they contain the reset
+	shared  bool // the reset is also that of others
 }
 
 // limitsOf returns the limits of a form. A reset that names no limit is also the reset of
@@ -243,7 +232,7 @@ func limitsOf(f *olderForm) (limits []olderLimit) {
 		if l.said.Remaining == Unknown && l.quota != Unknown && l.used != Unknown {
 			l.said.Remaining = max(l.quota-l.used, 0)
 		}
-		l.Limit, l.requests = l.said, l.said.Remaining != Unknown && l.policy.Unit.countsRequests()
+		l.Limit = l.said
 	}
 	return limits
 }
@@ -279,7 +268,8 @@ func (e *lowering) bind(limits []olderLimit) {
 		case l != nil && l.said.Remaining != Unknown && l.policy.Unit.canonical() == s.policy.Unit.canonical():
 			l.restrict(l.policy, &s.Limit, s.policy)
 			l.quota = lower(l.quota, s.policy.Quota)
-		case s.bindsAny() && (tightest == nil || s.tighter(tightest)):
+		case s.Remaining > 0 && !s.policy.Unit.countsRequests(): // it says nothing of others
+		case tightest == nil || s.tighter(tightest):
 			tightest = s
 		}
 	}
@@ -289,22 +279,16 @@ func (e *lowering) bind(limits []olderLimit) {
 	bindShared(limits)
 }
 
-// bindTightest lowers the tightest limit of requests, if s is tighter. A limit without a
-// reset comes after all others, as it cannot tell when more is available.
+// bindTightest lowers the tightest limit of requests, if s is tighter.
 func (e *lowering) bindTightest(limits []olderLimit, s *share) {
-	var tightest, l *olderLimit
+	var l *olderLimit
 	for i := range limits {
-		switch m := &limits[i]; {
-		case !m.requests:
-			continue
-		case tightest == nil || m.tighter(&tightest.share):
-			tightest = m
-		}
-		if m := &limits[i]; l == nil || m.timed && !l.timed || m.timed == l.timed && m.left() < l.left() {
+		m := &limits[i]
+		if m.said.Remaining != Unknown && m.policy.Unit.countsRequests() && (l == nil || m.tighter(&l.share)) {
 			l = m
 		}
 	}
-	if l == nil || !s.tighter(&tightest.share) {
+	if l == nil || !s.tighter(&l.share) {
 		return
 	}
 	left, alone := l.left(), len(limits) == 1

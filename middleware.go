@@ -84,15 +84,18 @@ type handler struct {
 
 func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
-	s := &handling{Context: ctx, by: m, writer: w, request: r, outer: handlingOf(ctx).announcing()}
+	s := &handling{Context: ctx, by: m, writer: w, request: r, outer: handlingOf(ctx)}
 	var err error
 	s.decision, err = m.Take(r)
 	if s.decision.Done != nil {
 		defer s.decision.Done()
 	}
 	s.decided = err == nil
+	if err != nil && m.OnError == nil {
+		m.fault(r, err)
+	}
 	switch {
-	case err != nil && m.answers(w, r, err):
+	case err != nil && m.OnError != nil && m.OnError(w, r, err):
 	case err != nil && ctx.Err() != nil:
 		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 	case s.decided && len(s.decision.Violated) > 0:
@@ -108,16 +111,6 @@ func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answers reports whether OnError answers the request.
-func (m *handler) answers(w http.ResponseWriter, r *http.Request, err error) bool {
-	if m.OnError == nil {
-		m.fault(r, err)
-		return false
-	}
-	return m.OnError(w, r, err)
-}
-
-// fault reports what cannot be announced.
 func (m *handler) fault(r *http.Request, err error) {
 	if m.OnFault != nil {
 		m.OnFault(r, err)

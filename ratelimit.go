@@ -230,6 +230,17 @@ func (f Fields) explicit() Fields {
 	return f
 }
 
+func (f Fields) withoutResets() Fields {
+	f = f.Writable() // a copy
+	for i := range f.Policies {
+		f.Policies[i].Window = Seconds{}
+	}
+	for i := range f.Limits {
+		f.Limits[i].Reset = Seconds{}
+	}
+	return f
+}
+
 // PolicyOf returns the policy of f that l reports on, and whether there is one: the
 // first with its name and partition key. Some servers put the key on one field only, so
 // without such a policy it is the only one with that name, if l has no key, or the only

@@ -9,35 +9,33 @@ import (
 )
 
 // RestrictHeader joins own limits with those that the header of a response announces, in any
-// form, as [Restrict] does. It is for gateways that do not use net/http; others put a
-// [Middleware] in front of a reverse proxy. status is that of the response.
+// form, as [Restrict] does. It is for gateways without net/http; others put a [Middleware]
+// in front of a reverse proxy. status is that of the response.
 //
 //   - RateLimit-Policy and RateLimit get the members of both. If policies of one name mean
 //     different things (ErrConflict), both stay. A malformed field is replaced.
-//   - Each older form is lowered in place, alone, because a client may know no other. A
-//     limit of own lowers the older limit of its name. The tightest other limit of own
-//     replaces the tightest older limit, if it is tighter, at no faster pace than upstream's.
-//     Numbers keep their format. Lines with several numbers, and JSON, stay.
+//   - Each older form is lowered alone, because a client may know no other. A limit of own
+//     lowers the older limit of its name. The tightest other limit of own replaces the
+//     tightest older limit, if it is tighter, at no faster pace than upstream's. Numbers
+//     keep their format. Lines with several numbers, and JSON, stay.
 //   - Retry-After, if it is there, is raised to the longest wait of own.
 //
-// The fields are exposed if the response allows another origin ([Expose]). o is for reading
-// the older forms, as by [ParseAny].
+// If the response allows another origin, the fields are exposed ([Expose]). o is for reading
+// older forms, as by [ParseAny].
 //
 // RestrictHeader writes what it can, even if it returns an error: that of [ParseAny],
-// [Restrict] or [Fields.Validate], or ErrRange for an older field that cannot hold its
-// number, such as 1614 seconds in X-RateLimit-Reset-Minute, which are read as milliseconds.
+// [Restrict] or [Fields.Validate], or ErrRange for an older field that cannot hold its number.
 func RestrictHeader(h http.Header, status int, own Fields, o LegacyOptions) error {
 	if h == nil {
 		return errNilHeader
 	}
-	j := joining{h: h, status: status, own: own, options: o}
-	return j.join()
+	return (&joining{h: h, status: status, own: own, options: o}).join()
 }
 
 // A joining joins own limits with those in the header of a response.
 type joining struct {
 	h       http.Header
-	status  int // of the response of upstream; 0 is a success
+	status  int // of the response
 	own     Fields
 	joined  Fields     // what both announce
 	silent  bool       // upstream refused, and only resets tell until when
@@ -125,14 +123,7 @@ func (j *joining) beside(found []older.Field) {
 func (j *joining) isSilent(upstream Fields) bool {
 	a := upstream.asked(0)
 	_, asked := ParseRetryAfter(j.h, j.options.Now)
-	return !asked && a.Source == SourceNone && a.refused(j.status)
-}
-
-// replaceLine sets a field to one line, unless that is empty.
-func replaceLine(h http.Header, key, line string) {
-	if line != "" {
-		setLine(h, key, line)
-	}
+	return !j.refuses && !asked && a.Source == SourceNone && a.refused(j.status)
 }
 
 // writeForms writes each of the older forms once, from all limits. Those of upstream are
@@ -164,15 +155,4 @@ func (j *joining) speaks(d *Dialect) bool {
 		}
 	}
 	return false
-}
-
-func (f Fields) withoutResets() Fields {
-	f = f.Writable() // a copy
-	for i := range f.Policies {
-		f.Policies[i].Window = Seconds{}
-	}
-	for i := range f.Limits {
-		f.Limits[i].Reset = Seconds{}
-	}
-	return f
 }

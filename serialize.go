@@ -104,6 +104,13 @@ func (f *Fields) write(h http.Header, line func(h http.Header, key, line string)
 	return nil
 }
 
+// replaceLine sets a field to one line, unless that is empty.
+func replaceLine(h http.Header, key, line string) {
+	if line != "" {
+		setLine(h, key, line)
+	}
+}
+
 // lines returns the values of both fields.
 func (f *Fields) lines() (policies, limits string, err error) {
 	var room [2 * usualLine]byte

@@ -89,17 +89,12 @@ func (h *Holder) readReset(line string, format Format, t *tally, c *text.Clock) 
 	return true
 }
 
-// With returns the holder of another number: of units, or of seconds from now.
-func (h Holder) With(n int64) Holder {
-	if h.Count = n; h.Role == Reset {
-		h.Count, h.Until = 0, n
+// Number returns the number of units, or of seconds until the reset.
+func (h *Holder) Number() int64 {
+	if h.Role == Reset {
+		return h.Until
 	}
-	return h
-}
-
-// Agrees reports whether other is the same field, and holds the same number.
-func (h *Holder) Agrees(other Holder) bool {
-	return h.Key == other.Key && h.Role == other.Role && h.Count == other.Count && h.Until == other.Until
+	return h.Count
 }
 
 // Write returns another number in the form of the field: of units, or of seconds from
