@@ -138,7 +138,7 @@ const maxRounds = 3
 // cannot hold its number.
 func (e *lowering) write(form *olderForm, limits []olderLimit, before *Fields, resets bool) (next *olderForm, fault string) {
 	found := slices.Clone(form.found)
-	want := map[string]int64{}
+	want := make(map[string]int64, 4)
 	for i := range limits {
 		for _, held := range limits[i].holders {
 			n, changes := limits[i].number(held, resets)
@@ -204,9 +204,9 @@ type olderLimit struct {
 
 // limitsOf returns the limits of a form. A reset that names no limit is also the reset of
 // limits that have none of their own.
-func limitsOf(f *olderForm) (limits []olderLimit) {
+func limitsOf(f *olderForm) []olderLimit {
 	policies := newMatcher(f.said.Policies)
-	index := make(map[string]int, len(f.said.Limits))
+	limits, index := make([]olderLimit, 0, len(f.said.Limits)), make(map[string]int, len(f.said.Limits))
 	var shared []*older.Holder
 	for i := range f.holders {
 		held := &f.holders[i]

@@ -27,6 +27,7 @@ type Holder struct {
 // several numbers in a line are none of these.
 func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []Limit, r Result, holders []Holder) {
 	policies, limits, r, ts := read(room, fields, o)
+	holders = make([]Holder, 0, len(fields))
 	for i := range fields {
 		f := &fields[i]
 		n := f.name
