@@ -137,6 +137,9 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 			}
 		}
 	}
+	if len(p.Extensions) == 0 {
+		return append(b, '}'), nil
+	}
 	for _, name := range slices.Sorted(maps.Keys(p.Extensions)) {
 		value := p.Extensions[name]
 		switch {
@@ -149,9 +152,6 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 		b = append(b, value...)
 	}
 	b = append(b, '}')
-	if len(p.Extensions) == 0 {
-		return b, nil
-	}
 	// Values that are valid by themselves may be nested too deeply together.
 	var out bytes.Buffer
 	if err := json.Compact(&out, b); err != nil {
@@ -291,9 +291,8 @@ func bearsBody(status int) bool {
 // glued to it in a terminal.
 func sendProblem(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	h := w.Header()
-	h.Del("Content-Length") // the handler may have set it for another body
-	h.Set("Content-Type", ProblemMediaType)
-	h.Set("Cache-Control", "no-store")
+	delete(h, "Content-Length") // the handler may have set it for another body
+	h["Content-Type"], h["Cache-Control"] = []string{ProblemMediaType}, []string{"no-store"}
 	w.WriteHeader(status)
 	if r == nil || r.Method != http.MethodHead {
 		_, _ = w.Write(append(body, '\n')) // a client that has gone away needs no answer

@@ -52,8 +52,7 @@ func (j *joining) join() error {
 			j.options.Dialects = append(j.options.Dialects, d)
 		}
 	}
-	var few [8]older.Field
-	found, ok := older.Find(few[:0], j.h, j.options.tables(nil))
+	found, ok := older.Find(nil, j.h, j.options.tables(nil))
 	switch {
 	case !ok:
 		j.note(refuse("", ErrTooMany))
@@ -63,11 +62,11 @@ func (j *joining) join() error {
 	default:
 		j.beside(found)
 	}
-	if _, asked := ParseRetryAfter(j.h, j.options.Now); asked {
-		raiseRetryAfter(j.h, j.own.RetryAfter(), j.options.Now)
-	} else if j.refuses { // clients obey it before all limits
-		raiseRetryAfter(j.h, j.joined.RetryAfter(), j.options.Now)
+	wait := j.own.RetryAfter()
+	if j.refuses { // clients obey it before all limits
+		wait = j.joined.RetryAfter()
 	}
+	raiseRetryAfter(j.h, wait, j.options.Now, j.refuses)
 	exposeAbroad(j.h)
 	return joinErrors(j.errs...)
 }
@@ -121,9 +120,11 @@ func (j *joining) beside(found []older.Field) {
 
 // isSilent reports whether upstream refused, and announces resets, but not what remains.
 func (j *joining) isSilent(upstream Fields) bool {
-	a := upstream.asked(0)
+	if a := upstream.asked(0); j.refuses || a.Source != SourceNone || !a.refused(j.status) {
+		return false
+	}
 	_, asked := ParseRetryAfter(j.h, j.options.Now)
-	return !j.refuses && !asked && a.Source == SourceNone && a.refused(j.status)
+	return !asked
 }
 
 // writeForms writes each of the older forms once, from all limits. Those of upstream are

@@ -132,18 +132,21 @@ func (f Fields) RetryAfter() Seconds {
 // finds in h: the line of Retry-After with the longest wait stays, if it is longer, and
 // a field in its place that asks for longer is obeyed. One line remains, because some
 // recipients read only the first, and others none of several.
-func (f Fields) SetRetryAfter(h http.Header) { raiseRetryAfter(h, f.RetryAfter(), time.Time{}) }
+func (f Fields) SetRetryAfter(h http.Header) { raiseRetryAfter(h, f.RetryAfter(), time.Time{}, true) }
 
 // raiseRetryAfter sets the field Retry-After of a response that arrived at received
 // to a wait, as [Fields.SetRetryAfter] does; the zero received stands for
-// time.Now().
-func raiseRetryAfter(h http.Header, longest Seconds, received time.Time) {
+// time.Now(). With adds false it only raises a wait that is there.
+func raiseRetryAfter(h http.Header, longest Seconds, received time.Time, adds bool) {
 	wait, ok := longest.Duration()
 	if h == nil || !ok || wait < 0 {
 		return
 	}
-	if asked, ok := ParseRetryAfter(h, received); ok { // in fields in its place too
+	asked, ok := ParseRetryAfter(h, received)
+	if ok { // in fields in its place too
 		longest = longer(longest, CeilSeconds(asked))
+	} else if !adds {
+		return
 	}
 	value := strconv.FormatInt(min(longest.n, MaxInteger), 10)
 	c := readClock(h, received)

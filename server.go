@@ -78,8 +78,8 @@ func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 // those that w has ([Fields.Set]), lowers the older fields there ([RestrictHeader]),
 // raises Retry-After ([Fields.SetRetryAfter]), and sends p ([Problem.ServeHTTP]); a nil
 // p is NewProblem(QuotaExceeded). If w has an Access-Control-Allow-Origin, it exposes
-// the fields to scripts ([Expose]). Behind a [Middleware] it replaces the fields of its
-// Decision: let a second Middleware refuse, which joins them.
+// the fields to scripts ([Expose]). Behind a [Middleware] the response announces the
+// limits of its Decision, too.
 //
 // A request that costs more than what is left is refused while something remains. The
 // fields then do not say when enough will be, so Refuse writes no Retry-After, and a
@@ -97,13 +97,13 @@ func Refuse(w http.ResponseWriter, r *http.Request, f Fields, p *Problem) error 
 		return err
 	}
 	h := w.Header()
+	found, _ := older.Find(nil, h, nil)
 	if err := f.Set(h); err != nil {
 		return err
 	}
 	o := LegacyOptions{Now: time.Now()}
-	found, _ := older.Find(nil, h, nil)
 	_ = lowerOlder(h, found, &f, &o, status) // as far as they can say it
-	raiseRetryAfter(h, f.RetryAfter(), o.Now)
+	raiseRetryAfter(h, f.RetryAfter(), o.Now, true)
 	exposeAbroad(h)
 	sendProblem(w, r, status, body)
 	return nil
@@ -183,7 +183,7 @@ func exposable(key string) bool {
 // exposeAbroad exposes the fields of a response that scripts of another origin
 // may read.
 func exposeAbroad(h http.Header) {
-	if h.Get("Access-Control-Allow-Origin") != "" {
+	if lines := h["Access-Control-Allow-Origin"]; len(lines) > 0 && lines[0] != "" {
 		Expose(h)
 	}
 }
