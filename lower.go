@@ -20,8 +20,7 @@ func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOption
 	if len(found) == 0 || len(own.Limits) == 0 {
 		return nil
 	}
-	var errs []error
-	e := newLowering(h, own, o, status)
+	e, errs := newLowering(h, own, o, status), []error(nil)
 	slices.SortFunc(found, func(f, g older.Field) int {
 		return cmp.Or(strings.Compare(f.Form(), g.Form()), strings.Compare(f.Key, g.Key))
 	})
