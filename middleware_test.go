@@ -397,3 +397,38 @@ func TestMiddlewareProxyRandom(t *testing.T) {
 	})
 	require.Greater(t, joined, 500)
 }
+
+// TestRefuseBehind: a handler that refuses behind a Middleware takes nothing from what that
+// announces.
+func TestRefuseBehind(t *testing.T) {
+	upload := fieldsOf(t, ``, `"upload";r=0;t=40`)
+	handler := limited(t, ``, `"all";r=9;t=60`).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		require.NoError(t, Refuse(w, r, upload, NewProblem(QuotaExceeded, "upload")))
+	}))
+	w := served(handler, nil)
+	require.Equal(t, http.StatusTooManyRequests, w.Code)
+	require.Equal(t, []string{`"upload";r=0;t=40, "all";r=9;t=60`}, w.Header()[limitKey])
+	require.Equal(t, []string{"40"}, w.Header()[retryAfterKey])
+}
+
+// TestMiddlewareClocks: points in time count from the Date of upstream, whose clock may be
+// another than that of the gateway.
+func TestMiddlewareClocks(t *testing.T) {
+	for _, skew := range []time.Duration{-time.Minute, 0, time.Minute} {
+		t.Run(skew.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				for _, d := range []*Dialect{XRateLimitUnix, &xRateLimitDate, GitHub, &twitter, Anthropic, XRateLimit} {
+					m := limited(t, ``, `"g";r=0;t=50`)
+					m.Dialects = []*Dialect{d}
+					w := served(m.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+						w.Header().Set("Date", time.Now().Add(skew).UTC().Format(http.TimeFormat))
+					})), nil)
+					h := withoutCurrent(w.Header())
+					require.Greater(t, len(h), 1, d.Name())
+					a := Advise(&http.Response{StatusCode: http.StatusOK, Header: h}, time.Now())
+					require.InDelta(t, 50, a.Wait.Seconds(), 1, d.Name())
+				}
+			})
+		})
+	}
+}
