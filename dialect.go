@@ -322,8 +322,8 @@ func (d *Dialect) remove(h http.Header) {
 	}
 }
 
-// beside returns why d cannot be written next to the current fields.
-func (d *Dialect) beside() error {
+// conflict returns why d cannot be written next to the current fields.
+func (d *Dialect) conflict() error {
 	if d == nil {
 		return errors.New("it is nil")
 	}

@@ -29,7 +29,7 @@ func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOption
 		for n < len(found) && found[n].Form() == found[0].Form() {
 			n++
 		}
-		lowered, fault := e.lowerForm(found[:n]) // by itself, since a client may know no other
+		lowered, fault := e.lowerForm(found[:n]) // alone, since a client may know no other
 		if fault != "" {
 			errs = append(errs, refuse(fieldName(fault), ErrRange))
 		}

@@ -65,8 +65,8 @@ func (m *Middleware) Handler(next http.Handler) http.Handler {
 		panic("ratelimit: a Middleware without Take, or without a next handler")
 	}
 	for _, d := range m.Dialects {
-		if err := d.beside(); err != nil {
-			panic("ratelimit: a dialect that cannot be written beside the current fields: " + err.Error())
+		if err := d.conflict(); err != nil {
+			panic("ratelimit: a dialect that cannot be written next to the current fields: " + err.Error())
 		}
 	}
 	h := &handler{Middleware: *m, next: next, began: time.Now()}

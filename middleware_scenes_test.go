@@ -68,9 +68,9 @@ type scene struct {
 	status   int
 	answer   string
 	breaks   []string // the rules that Check finds broken
-	hears    []string // the faults of which OnError or OnFault is told
+	hears    []string // the faults with which OnError or OnFault is called
 
-	faults      []error // of which they were told
+	faults      []error // with which they were called
 	failed      bool    // OnError was
 	taken, done int     // how many limiters were asked, and how many have heard of the end
 	closed      bool    // OnError answers
@@ -345,7 +345,7 @@ func (s *scene) requireAnswer(t *testing.T, w *httptest.ResponseRecorder, header
 	}
 }
 
-// requireNoLess: nobody waits less than without the gateway, or than it asks for itself.
+// requireNoLess: no client waits less than without the gateway, or than the gateway asks.
 func (s *scene) requireNoLess(t *testing.T, upstream, answer *http.Response) {
 	t.Helper()
 	direct, through := Advise(upstream, time.Now()), Advise(answer, time.Now())

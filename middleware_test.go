@@ -90,7 +90,7 @@ func TestMiddlewarePanics(t *testing.T) {
 			m := &Middleware{Take: decide(Decision{}, nil), Dialects: []*Dialect{XRateLimit, tc.dialect}}
 			handle := func() { m.Handler(http.NotFoundHandler()) }
 			if tc.panics {
-				defer func() { require.Contains(t, recover(), "cannot be written beside the current fields") }()
+				defer func() { require.Contains(t, recover(), "cannot be written next to the current fields") }()
 				handle()
 			} else {
 				require.NotPanics(t, handle)
@@ -99,7 +99,7 @@ func TestMiddlewarePanics(t *testing.T) {
 	}
 	for _, d := range writtenDialects {
 		if d != Draft07 {
-			require.NoError(t, d.beside(), d.Name())
+			require.NoError(t, d.conflict(), d.Name())
 		}
 	}
 }
@@ -127,9 +127,8 @@ func TestMiddlewarePanicking(t *testing.T) {
 	}
 }
 
-// A random stack are random Middlewares around each other, of which some refuse, some fail,
-// some mean different things by one name, and some write older forms; and what has become
-// of a request.
+// A randomStack is random Middlewares around each other, and the fate of a request. Some
+// refuse, some fail, some write older forms, and some use one name for different policies.
 type randomStack struct {
 	middlewares []*Middleware
 	said        []Fields // by those whom it has reached
@@ -167,8 +166,8 @@ func newRandomStack(rnd *rand.Rand, refuses bool) *randomStack {
 	return s
 }
 
-// lawStack is law 7 for Middlewares around each other, and another limiter outside: no
-// client is told more than any of them allows, and nothing is there twice.
+// lawStack is law 7 for Middlewares around each other, with another limiter outside. No
+// client may do more than one of them allows, and no field is written twice.
 func lawStack(t testing.TB, rnd *rand.Rand) (joined int) {
 	stack := newRandomStack(rnd, true)
 	var handler http.Handler = accept
@@ -227,7 +226,7 @@ func TestDecisionOf(t *testing.T) {
 		problem.Extensions = map[string]json.RawMessage{"a": json.RawMessage("1")}
 		return Decision{
 			Fields:  fieldsOf(t, `"inner";q=100;w=60;pk=:YQ==:;x=1`, `"inner";r=99;t=60;pk=:YQ==:;x=1`),
-			Problem: problem, // who violates a policy is refused, and no handler hears of it
+			Problem: problem, // without Violated, which would refuse the request
 		}
 	}
 	inner := said()

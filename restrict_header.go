@@ -56,11 +56,11 @@ func (j *joining) join() error {
 	switch {
 	case !ok:
 		j.note(refuse("", ErrTooMany))
-		j.beside(nil)
+		j.joinFound(nil)
 	case len(found) == 0:
-		j.alone()
+		j.writeAlone()
 	default:
-		j.beside(found)
+		j.joinFound(found)
 	}
 	wait := j.own.RetryAfter()
 	if j.refuses { // clients obey it before all limits
@@ -77,9 +77,9 @@ func (j *joining) note(err error) {
 	}
 }
 
-// alone writes own into a header without limits. An older form may hold what the current
+// writeAlone writes own into a header without limits. An older form may hold what the current
 // fields cannot.
-func (j *joining) alone() {
+func (j *joining) writeAlone() {
 	j.joined = j.own
 	err := j.own.unique()
 	if err == nil {
@@ -91,8 +91,8 @@ func (j *joining) alone() {
 	}
 }
 
-// beside joins own with the fields that are found in the header.
-func (j *joining) beside(found []older.Field) {
+// joinFound joins own with the fields that are found in the header.
+func (j *joining) joinFound(found []older.Field) {
 	o := &j.options
 	if o.Now.IsZero() {
 		o.Now = time.Now()

@@ -80,9 +80,9 @@ type passage struct {
 	endless       bool // one of them refuses, and does not say until when
 }
 
-// lawBetween is law 7 for a passage: no client is told more than upstream says or, if nothing
-// was reported, than a party allows; and none is asked to wait longer than one of them asks,
-// unless one says that nothing remains and not until when.
+// lawBetween is law 7 for a passage. No client may do more than upstream allows. If no fault
+// was reported, no client may do more than a party allows. No client waits longer than the
+// strictest party asks, unless a limit has nothing remaining and no time.
 func lawBetween(t testing.TB, p passage) {
 	t.Helper()
 	was := map[string]Advice{}
@@ -106,12 +106,12 @@ func lawBetween(t testing.TB, p passage) {
 			continue
 		}
 		if a, ok := was[r.client]; ok {
-			require.True(t, atLeastAsStrict(&r.Advice, &a), "law 7: who reads %s is told more than upstream says: %v\nbefore %v\nafter  %v", r.client, p.parties, p.before, p.after)
+			require.True(t, atLeastAsStrict(&r.Advice, &a), "law 7: a reader of %s may do more than upstream allows: %v\nbefore %v\nafter  %v", r.client, p.parties, p.before, p.after)
 		}
 		if p.reported || isStored(p.before) {
 			continue
 		}
-		require.True(t, endless || r.Asked-longest < time.Second || r.Source == SourceWindow, "law 7: who reads %s waits %v, not %v: %v\nbefore %v\nafter  %v", r.client, r.Asked, longest, p.parties, p.before, p.after)
+		require.True(t, endless || r.Asked-longest < time.Second || r.Source == SourceWindow, "law 7: a reader of %s waits %v, not %v: %v\nbefore %v\nafter  %v", r.client, r.Asked, longest, p.parties, p.before, p.after)
 		for _, own := range p.parties {
 			lawAllows(t, r, own, p)
 		}
@@ -139,14 +139,14 @@ func lawAllows(t testing.TB, r reading, own Fields, p passage) {
 	}
 	told := leastOf(&r.Fields)
 	if r.client == allFields {
-		require.True(t, atLeastAsStrict(&r.Advice, &mine), "law 7: who reads %s is told more than is allowed: %v\nbefore %v\nafter  %v", r.client, own, p.before, p.after)
+		require.True(t, atLeastAsStrict(&r.Advice, &mine), "law 7: a reader of %s may do more than own allows: %v\nbefore %v\nafter  %v", r.client, own, p.before, p.after)
 	}
 	if told == math.MaxUint64 || r.client == allFields { // several forms as one
 		return
 	}
 	untimed := slices.ContainsFunc(r.Fields.Limits, func(l Limit) bool { return !l.Reset.ok })
-	require.LessOrEqual(t, told, least, "law 7: who reads %s is told more than is allowed: %v\nbefore %v\nafter  %v", r.client, own, p.before, p.after)
-	require.True(t, untimed || r.Asked >= mine.Wait, "law 7: who reads %s waits %v: %v\nbefore %v\nafter  %v", r.client, r.Asked, own, p.before, p.after)
+	require.LessOrEqual(t, told, least, "law 7: a reader of %s may do more than own allows: %v\nbefore %v\nafter  %v", r.client, own, p.before, p.after)
+	require.True(t, untimed || r.Asked >= mine.Wait, "law 7: a reader of %s waits %v: %v\nbefore %v\nafter  %v", r.client, r.Asked, own, p.before, p.after)
 }
 
 // lawRestrictHeader is law 7 for RestrictHeader; and nothing else changes, and a second
@@ -195,7 +195,7 @@ func lawRestrictStatus(t testing.TB, status int, h http.Header, own Fields, o Le
 // result differs.
 type restrictHeaderCase struct {
 	name, header, own, want string
-	reports                 string // the field of which the error is, "" if there is none
+	reports                 string // the field that the error names, "" if there is none
 }
 
 func restrictHeaderCases() (cases []restrictHeaderCase) {
@@ -265,7 +265,7 @@ func TestRestrictHeaderErrors(t *testing.T) {
 			require.NotContains(t, err.Error(), "\n")
 			for _, l := range tc.own.Limits {
 				if l.Validate() == nil {
-					require.Contains(t, got.Get("RateLimit"), l.String(), "it is told all the same")
+					require.Contains(t, got.Get("RateLimit"), l.String(), "own is announced all the same")
 				}
 			}
 		})
@@ -339,8 +339,8 @@ func TestRestrictHeaderHops(t *testing.T) {
 	}
 }
 
-// lawRestrictDialect is law 7 for what a dialect writes: its readers are told no
-// more than the dialect said, and no more than own says of requests.
+// lawRestrictDialect is law 7 for the fields of a dialect: its readers may do no more than
+// the dialect allowed, and no more than own allows in requests.
 func lawRestrictDialect(t testing.TB, d *Dialect, f, own Fields) (restricted bool) {
 	t.Helper()
 	h := wire(passing)
@@ -371,11 +371,11 @@ func says(d *Dialect, f, own Fields) bool {
 	policies := newMatcher(own.Policies)
 	for _, l := range own.Limits {
 		reset := longer(l.wait(policies.policy(&l)), l.Reset)
-		beside := cloneFields(f)
-		for i := range beside.Limits {
-			beside.Limits[i].Reset = reset
+		both := cloneFields(f)
+		for i := range both.Limits {
+			both.Limits[i].Reset = reset
 		}
-		for _, said := range []Fields{{Limits: []Limit{{Name: "minute", Reset: reset}}}, beside} {
+		for _, said := range []Fields{{Limits: []Limit{{Name: "minute", Reset: reset}}}, both} {
 			h := wire(passing)
 			if d.Set(h, said, passed) != nil {
 				return false
@@ -434,7 +434,7 @@ func TestRestrictHeaderMixed(t *testing.T) {
 	require.Greater(t, restricted, 1500)
 }
 
-// What vendors send is lowered likewise, but for lists, for JSON, and where a reset would be
+// What vendors send is lowered too, but for lists, for JSON, and where a reset would be
 // longer than its window: then it would be read as that of another policy.
 func TestRestrictHeaderVendors(t *testing.T) {
 	t.Parallel()

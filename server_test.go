@@ -82,7 +82,7 @@ func lawCap(t testing.TB, l Limit, p Policy, burst float64) {
 	low := new(big.Float).Sub(rate, slack)
 	require.GreaterOrEqual(t, high.Cmp(new(big.Float).SetInt64(got.Remaining)), 0, "law 7")
 	if got.Remaining < l.Remaining {
-		require.Negative(t, low.Cmp(new(big.Float).SetInt64(got.Remaining+1)), "no lower than it has to be")
+		require.Negative(t, low.Cmp(new(big.Float).SetInt64(got.Remaining+1)), "no lower than necessary")
 	}
 }
 

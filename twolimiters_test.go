@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Responses in which several parties speak: two limiters, two families, the clock of
-// a Retry-After beside that of a reset (law 11).
+// Responses with the fields of several parties: two limiters, two families, the clock of a
+// Retry-After and that of a reset (law 11).
 
 // TestSeveralLinesOnTheWay: a client and a gateway understand several lines of a field
 // alike.
@@ -24,7 +24,7 @@ func TestSeveralLinesOnTheWay(t *testing.T) {
 	}{
 		{"nothing remains of the second limiter", "X-RateLimit-Remaining: 99\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30s\nX-RateLimit-Reset: 60s", time.Minute},
 		{"nothing remains of the first", "X-RateLimit-Remaining: 0\nX-RateLimit-Remaining: 99\nX-RateLimit-Reset: 30s\nX-RateLimit-Reset: 60s", time.Minute},
-		{"nothing remains, and nobody says until when", "X-RateLimit-Remaining: 99\nX-RateLimit-Remaining: 0", 0},
+		{"nothing remains, and there is no reset", "X-RateLimit-Remaining: 99\nX-RateLimit-Remaining: 0", 0},
 		{"nothing remains in a list", "X-RateLimit-Remaining: 99, 0\nX-RateLimit-Reset: @http+60", time.Minute},
 		{"all of it is used", "X-RateLimit-Limit: 100\nX-RateLimit-Used: 1\nX-RateLimit-Used: 100\nX-RateLimit-Reset-After: 60", time.Minute},
 	} {

@@ -1,5 +1,5 @@
-// Gateway is a reverse proxy that says what its upstream says about rate limits
-// in the current fields, and adds a policy of its own.
+// Gateway is a reverse proxy that converts the rate limits of its upstream to the current
+// fields, and adds a policy of its own.
 //
 //	gateway [-addr localhost:8081] [-policy '"gateway";q=5;w=10'] upstream
 //
