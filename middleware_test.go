@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,7 +61,7 @@ var accept = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.W
 // Without OnError a Middleware fails open, but for those who hang up early, which is no way
 // around the limit.
 func TestMiddlewareFailsOpen(t *testing.T) {
-	open := (&Middleware{Take: decide(Decision{}, errDown)}).Handler(accept)
+	open := (&Middleware{Take: decide(Decision{}, errDown), OnFault: func(*http.Request, error) {}}).Handler(accept)
 	w := served(open, nil)
 	require.Equal(t, http.StatusAccepted, w.Code)
 	require.Empty(t, w.Header())
@@ -70,6 +71,123 @@ func TestMiddlewareFailsOpen(t *testing.T) {
 	w = httptest.NewRecorder()
 	open.ServeHTTP(w, httptest.NewRequestWithContext(ctx, "GET", "/", nil))
 	require.Equal(t, 503, w.Code)
+}
+
+// logged returns what f logs.
+func logged(f func()) string {
+	var b strings.Builder
+	flags, out := log.Flags(), log.Writer()
+	defer func() {
+		log.SetFlags(flags)
+		log.SetOutput(out)
+	}()
+	log.SetFlags(0)
+	log.SetOutput(&b)
+	f()
+	return b.String()
+}
+
+// Without OnFault each Handler logs a line a minute, whichever faults there are.
+func TestMiddlewareLogs(t *testing.T) {
+	down := errDown.Error() + "\n"
+	inBubble(t, "a limiter that is down", func(t *testing.T) {
+		m := &Middleware{Take: decide(Decision{}, errDown)}
+		one, another := m.Handler(accept), m.Handler(accept)
+		send := func(handler http.Handler) string {
+			return logged(func() {
+				for range 3 {
+					require.Equal(t, http.StatusAccepted, served(handler, nil).Code)
+				}
+			})
+		}
+		require.Equal(t, down, send(one))
+		require.Equal(t, down, send(another), "each Handler by itself")
+		time.Sleep(time.Minute - time.Second)
+		require.Empty(t, send(one))
+		time.Sleep(2 * time.Second)
+		require.Equal(t, down, send(one))
+		require.Empty(t, send(one))
+		time.Sleep(time.Hour)
+		require.Equal(t, down, send(one))
+	})
+	inBubble(t, "several faults of one response are one line", func(t *testing.T) {
+		m := limited(t, `"a";q=1, "b";q=1`, ``)
+		m.Take = decide(Decision{Fields: Fields{Policies: []Policy{{Name: "é"}, {Name: "ü"}}, Limits: []Limit{{Remaining: -5}}}}, nil)
+		text := logged(func() { served(m.Handler(accept), nil) })
+		require.Equal(t, 1, strings.Count(text, "\n"), text)
+	})
+	inBubble(t, "from many goroutines at once", func(t *testing.T) {
+		handler := (&Middleware{Take: decide(Decision{}, errDown)}).Handler(accept)
+		require.Equal(t, down, logged(func() {
+			var all sync.WaitGroup
+			for range 50 {
+				all.Go(func() { served(handler, nil) })
+			}
+			all.Wait()
+		}))
+	})
+	inBubble(t, "OnError answers for Take alone, and nothing is logged", func(t *testing.T) {
+		heard := 0
+		m := &Middleware{Take: decide(Decision{}, errDown), OnError: func(http.ResponseWriter, *http.Request, error) bool {
+			heard++
+			return false
+		}}
+		require.Empty(t, logged(func() { served(m.Handler(accept), nil) }))
+		require.Equal(t, 1, heard)
+		m = &Middleware{Take: decide(Decision{Fields: Fields{Policies: []Policy{{Name: "é"}}}}, nil), OnError: m.OnError}
+		require.NotEmpty(t, logged(func() { served(m.Handler(accept), nil) }))
+		require.Equal(t, 1, heard)
+	})
+}
+
+// A Take that fails goes to OnFault if there is no OnError.
+func TestMiddlewareOnFault(t *testing.T) {
+	var heard []error
+	onFault := func(r *http.Request, err error) {
+		require.NotNil(t, r)
+		heard = append(heard, err)
+	}
+	m := &Middleware{Take: decide(Decision{}, errDown), OnFault: onFault}
+	require.Empty(t, logged(func() {
+		for range 3 { // each time
+			require.Equal(t, http.StatusAccepted, served(m.Handler(accept), nil).Code)
+		}
+	}))
+	require.Equal(t, []error{errDown, errDown, errDown}, heard)
+
+	m.OnError = func(http.ResponseWriter, *http.Request, error) bool { return false }
+	heard = nil
+	served(m.Handler(accept), nil)
+	require.Empty(t, heard, "OnError has heard it")
+}
+
+// A policy whose name cannot be written is no reason to be silent of all else.
+func TestMiddlewareCafé(t *testing.T) {
+	own := fieldsOf(t, `"cafe";q=10;w=60`, `"cafe";r=4;t=9`)
+	own.Policies[0].Name, own.Limits[0].Name = "café", "café"
+	for _, tc := range []struct {
+		name, before, upstream, answer string
+	}{
+		{name: "alone"},
+		{name: "before an upstream", upstream: "limits: api 50/100 w=60 t=30", answer: "limits: api 50/100 w=60 t=30"},
+		{name: "before an upstream with an older form", upstream: "X-RateLimit-*: 100, 50, 30", answer: "limits: default 50/100 t=30\nX-RateLimit-*: 100, 50, 30"},
+		{name: "behind another limiter", before: "limits: api 50/100 w=60 t=30", answer: "limits: api 50/100 w=60 t=30"},
+	} {
+		inBubble(t, tc.name, func(t *testing.T) {
+			var heard []error
+			m := &Middleware{
+				Take:    decide(Decision{Fields: own}, nil),
+				OnFault: func(_ *http.Request, err error) { heard = append(heard, err) },
+				OnError: func(http.ResponseWriter, *http.Request, error) bool { panic("Take has not failed") },
+			}
+			w := served(m.Handler(setter(tc.upstream)(accept)), wire(written(tc.before)))
+			require.Equal(t, http.StatusAccepted, w.Code)
+			require.Equal(t, wire(written(tc.answer)), w.Header())
+			require.Len(t, heard, 1)
+			require.ErrorIs(t, heard[0], ErrSyntax)
+			require.NotContains(t, heard[0].Error(), "\n")
+		})
+	}
 }
 
 func TestMiddlewarePanics(t *testing.T) {
