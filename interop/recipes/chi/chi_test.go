@@ -24,7 +24,7 @@ func TestChi(t *testing.T) {
 			code  int
 			limit string
 		}{
-			{http.StatusOK, `"window";r=0;t=60, "search";r=3;t=60`},
+			{http.StatusOK, `"search";r=3;t=60, "window";r=0;t=60`},
 			{http.StatusTooManyRequests, `"window";r=0;t=60`},
 		} {
 			w := httptest.NewRecorder()
