@@ -1,0 +1,2 @@
+// Package caddy tests a Middleware in Caddy, in front of its reverse proxy.
+package caddy
