@@ -278,11 +278,11 @@ func TestAnnounceSendsFiles(t *testing.T) {
 		l := &countingListener{Listener: s.Listener}
 		s.Listener = l
 		s.Start()
-		defer s.Close()
 		resp := sendTo(t, s, 1, "GET")
 		n, err := io.Copy(io.Discard, resp.Body)
 		require.NoError(t, err)
 		require.Equal(t, int64(size), n)
+		s.Close() // and the handler has returned
 		return l.n.Load()
 	}
 	for name, serve := range map[string]http.HandlerFunc{
