@@ -16,17 +16,17 @@ import (
 // read its Decision, perhaps from other goroutines. Only their ResponseWriter changes it.
 type handling struct {
 	context.Context
-	by        *handler
-	writer    http.ResponseWriter // of the server, or of the handler in front
-	request   *http.Request
-	outer     *handling // of the next Handler in front; nil if there is none
-	decision  Decision
-	decided   bool        // Take succeeded
-	announced bool        // the fields are in the header
-	outside   http.Header // the fields of another limiter in front; nil if there are none
+	by       *handler
+	writer   http.ResponseWriter // of the server, or of the handler in front
+	request  *http.Request
+	outer    *handling // of the next Handler in front; nil if there is none
+	decision Decision
+	decided  bool        // Take succeeded
+	outside  http.Header // the fields of another limiter in front; nil if there are none
 
-	mu    sync.Mutex // http.TimeoutHandler may leave a Handler running behind it
-	inner []*Dialect // which the Handlers behind it write
+	mu        sync.Mutex // http.TimeoutHandler may leave a Handler running behind it
+	announced bool       // the fields are in the header
+	inner     []*Dialect // which the Handlers behind it write
 }
 
 type handlingKey struct{}
@@ -39,23 +39,16 @@ func (s *handling) Value(key any) any {
 	return s.Context.Value(key)
 }
 
-// handlingOf returns the innermost handling, or nil.
-func handlingOf(ctx context.Context) *handling {
-	s, _ := ctx.Value(handlingKey{}).(*handling)
-	return s
-}
-
 func (s *handling) announces() bool {
 	return s.decided && len(s.decision.Fields.Policies)+len(s.decision.Fields.Limits) > 0
 }
 
-// DecisionOf returns the Decision of the innermost [Middleware] in front of a handler, given
-// the context of the request. ok is false if there is none, or if its Take failed. The
-// slices and the Problem of the Decision are shared: do not change them. Its Done is nil,
-// because the Middleware calls it.
+// DecisionOf returns the Decision of the innermost [Middleware] in front of a handler. ok is
+// false if there is none, or if its Take failed. The slices and the Problem of the Decision
+// are shared: do not change them. Its Done is nil, because the Middleware calls it.
 func DecisionOf(ctx context.Context) (d *Decision, ok bool) {
-	s := handlingOf(ctx)
-	if s == nil || !s.decided {
+	s, ok := ctx.Value(handlingKey{}).(*handling)
+	if !ok || !s.decided {
 		return nil, false
 	}
 	copied := s.decision
@@ -101,27 +94,31 @@ func (s *handling) announce(status int) {
 	if s.announced {
 		return
 	}
-	s.announced = true
 	j := joining{h: s.writer.Header(), status: status, own: s.decision.Fields, refuses: len(s.decision.Violated) > 0}
 	s.mu.Lock()
-	j.forms = slices.Concat(s.by.Dialects, s.inner)
+	s.announced, j.forms = true, slices.Concat(s.by.Dialects, s.inner)
 	s.mu.Unlock()
 	if s.outside != nil {
 		s.joinOutside(&j)
 	}
-	outer := s.outer
-	for outer != nil && !outer.announces() {
-		outer = outer.outer
-	}
-	if outer != nil { // it writes each form once, from all limits
-		outer.mu.Lock()
-		outer.inner = append(outer.inner, j.forms...)
-		outer.mu.Unlock()
+	if s.outer.writes(j.forms) {
 		j.forms = nil
 	}
 	if err := j.join(); err != nil {
 		s.by.fault(s.request, err)
 	}
+}
+
+// writes reports whether a Handler in front will write the forms, each once, from all limits.
+// If a handler has hijacked the connection, those in front have announced before.
+func (s *handling) writes(forms []*Dialect) bool {
+	if s == nil || !s.announces() {
+		return s != nil && s.outer.writes(forms)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inner = append(s.inner, forms...)
+	return !s.announced
 }
 
 // An announcer is the ResponseWriter of the handlers behind a Handler. It announces before

@@ -384,3 +384,23 @@ func TestAnnounceMaxBytes(t *testing.T) {
 		})
 	}
 }
+
+// TestAnnounceSwitchesOlder: the older form of an inner limiter is written next to 101 as next
+// to any other status.
+func TestAnnounceSwitchesOlder(t *testing.T) {
+	upstream := start(t, 1, echoing(t, ""))
+	for name, next := range map[string]http.Handler{"direct": echoing(t, ""), "through a proxy": reverseProxy(t, upstream)} {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t)
+			p.inner.Dialects = []*Dialect{XRateLimit}
+			s := start(t, 1, p.outer.Handler(p.inner.Handler(next)))
+			req := newRequest(t, s.URL)
+			req.Header.Set("Connection", "Upgrade")
+			req.Header.Set("Upgrade", "echo")
+			resp, err := s.Client().Do(req)
+			require.NoError(t, err)
+			require.NoError(t, resp.Body.(io.Closer).Close())
+			require.Equal(t, "5", resp.Header.Get("X-RateLimit-Remaining"))
+		})
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"time"
 
 	"github.com/httpfields/ratelimit"
@@ -353,4 +354,88 @@ func ExampleExpose() {
 	fmt.Println(h.Get("Access-Control-Expose-Headers"))
 	// Output:
 	// RateLimit, Retry-After, X-Ratelimit-Remaining
+}
+
+// A window lets two requests through in each minute.
+type window struct {
+	mu   sync.Mutex
+	end  time.Time
+	used int64
+}
+
+const quota, length = 2, time.Minute
+
+func (w *window) take(*http.Request) (ratelimit.Decision, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	if !now.Before(w.end) {
+		w.end, w.used = now.Add(length), 0
+	}
+	var d ratelimit.Decision
+	if w.used < quota {
+		w.used++
+	} else {
+		d.Violated = []string{"minute"}
+	}
+	d.Fields = ratelimit.FixedWindow{Name: "minute", Quota: quota, Used: w.used, Window: length, Left: w.end.Sub(now)}.Fields()
+	return d, nil
+}
+
+// A limiter that counts requests in windows of a minute, in front of a handler.
+func ExampleFixedWindow() {
+	limiter := &ratelimit.Middleware{Take: new(window).take, Dialects: []*ratelimit.Dialect{ratelimit.XRateLimit}}
+	handler := limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
+
+	for range 3 {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		fmt.Println(w.Code, w.Header().Get("RateLimit"), w.Header().Get("X-RateLimit-Remaining"), w.Header()["Retry-After"])
+	}
+	// Output:
+	// 200 "minute";r=1;t=60 1 []
+	// 200 "minute";r=0;t=60 0 []
+	// 429 "minute";r=0;t=60 0 [60]
+}
+
+// A semaphore lets as many requests through at a time as it has slots.
+type semaphore chan struct{}
+
+func (s semaphore) take(*http.Request) (ratelimit.Decision, error) {
+	var d ratelimit.Decision
+	select {
+	case s <- struct{}{}:
+		d.Done = func() { <-s } // when the handler has returned
+	default:
+		d.Violated = []string{"slots"}
+	}
+	// Nobody knows when a slot will be free, so there is neither window nor reset.
+	d.Fields = ratelimit.Fields{
+		Policies: []ratelimit.Policy{{Name: "slots", Quota: int64(cap(s)), Unit: ratelimit.ConcurrentRequests}},
+		Limits:   []ratelimit.Limit{{Name: "slots", Remaining: int64(cap(s) - len(s))}},
+	}
+	return d, nil
+}
+
+// A limit on the requests that are served at the same time.
+func ExampleMiddleware_semaphore() {
+	limiter := &ratelimit.Middleware{Take: make(semaphore, 1).take}
+	var handler http.Handler
+	get := func(path string) {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		fmt.Println(path, w.Code, w.Header().Get("RateLimit"))
+	}
+	handler = limiter.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			get("/meanwhile")
+		}
+	}))
+
+	get("/slow")
+	get("/afterwards")
+	// Output:
+	// /meanwhile 429 "slots";r=0
+	// /slow 200 "slots";r=0
+	// /afterwards 200 "slots";r=0
 }

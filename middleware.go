@@ -84,7 +84,8 @@ type handler struct {
 
 func (m *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
-	s := &handling{Context: ctx, by: m, writer: w, request: r, outer: handlingOf(ctx)}
+	s := &handling{Context: ctx, by: m, writer: w, request: r}
+	s.outer, _ = ctx.Value(handlingKey{}).(*handling)
 	var err error
 	s.decision, err = m.Take(r)
 	if s.decision.Done != nil {
