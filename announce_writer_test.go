@@ -100,7 +100,7 @@ func TestAnnounceHijack(t *testing.T) {
 			require.ErrorIs(t, err, http.ErrNotSupported)
 			require.ErrorIs(t, http.NewResponseController(w).EnableFullDuplex(), http.ErrNotSupported)
 			require.Empty(t, w.Header())
-			http.Error(w, "no websockets here", 501)
+			http.Error(w, "no websockets here", http.StatusNotImplemented)
 		})), time.Minute, "")
 		resp := sendTo(t, start(t, 1, handler), 1, "GET")
 		require.Equal(t, 501, resp.StatusCode)

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -97,7 +98,7 @@ func answerWith(h http.Header) *http.Response {
 
 func recorderOf(h http.Header) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	w.HeaderMap = h
+	maps.Copy(w.Header(), h)
 	return w
 }
 
