@@ -269,7 +269,7 @@ func LookupDialect(name string) (*Dialect, bool) {
 //
 // Only limits of requests are written where there are some, and limits with nothing
 // remaining, because readers take the one limit of an older form for one of requests. If
-// nothing remains and f has no Reset, the Window of the policy is written for it.
+// nothing remains and f has no Reset, a Window of up to three years is written for it.
 //
 // Resets are written in the formats of the dialect, points in time from the second in
 // which now lies; the zero time is time.Now(). All policies with a window go to a field
@@ -375,6 +375,10 @@ func (w *writing) write(f *Fields) error {
 	return nil
 }
 
+// implied is the least number of seconds that a window does not stand for a reset: three
+// years, which no form takes for a point in time.
+const implied = 1e8
+
 // choose finds the limits to write, and their policies, whose Quota is Unknown if there
 // are none. A reader takes the one limit of a dialect for one of requests, and knows no
 // window: a limit with nothing remaining has its wait for a Reset.
@@ -387,8 +391,8 @@ func (w *writing) choose(f *Fields) error {
 	limits := room[:0]
 	for _, l := range f.Limits {
 		p := policies.policy(&l)
-		if l.exhausted(p) {
-			l.Reset = l.wait(p)
+		if l.exhausted(p) && !l.Reset.ok && p.Window.n < implied {
+			l.Reset = p.Window
 		}
 		if w.d.all || len(f.Limits) == 1 || p.Unit.countsRequests() || l.exhausted(p) {
 			limits = append(limits, l)

@@ -227,11 +227,7 @@ func written(t *testing.T, r random, d *ratelimit.Dialect, now time.Time) (http.
 		if len(f.Limits) == 0 {
 			continue
 		}
-		l, _ := f.Tightest()
-		p, ok := f.PolicyOf(l)
-		if !ok {
-			p.Quota = ratelimit.Unknown
-		}
+		l, p := told(f)
 		h := http.Header{}
 		err := d.Set(h, f, now)
 		switch {
@@ -243,6 +239,34 @@ func written(t *testing.T, r random, d *ratelimit.Dialect, now time.Time) (http.
 		require.NoError(t, err, "%v", f)
 		return h, p, l
 	}
+}
+
+// told returns the limit that an older form announces, and its policy: the tightest of those
+// in requests and of those with nothing remaining.
+func told(f ratelimit.Fields) (ratelimit.Limit, ratelimit.Policy) {
+	policy := func(l ratelimit.Limit) ratelimit.Policy {
+		p, ok := f.PolicyOf(l)
+		if !ok {
+			p.Quota = ratelimit.Unknown
+		}
+		return p
+	}
+	few := ratelimit.Fields{Policies: f.Policies}
+	for _, l := range f.Limits {
+		p := policy(l)
+		spent := l.Remaining == 0 || p.Quota == 0
+		if window, _ := p.Window.Value(); spent && l.Reset == (ratelimit.Seconds{}) && window < 1e8 {
+			l.Reset = p.Window
+		}
+		if spent || p.Unit == "" || strings.EqualFold(string(p.Unit), "requests") || len(f.Limits) == 1 {
+			few.Limits = append(few.Limits, l)
+		}
+	}
+	l, ok := few.Tightest()
+	if !ok {
+		l, _ = f.Tightest()
+	}
+	return l, policy(l)
 }
 
 // beyond reports whether the reset of a limit lies behind the end of its window.
