@@ -73,8 +73,8 @@ func Example_readmeTransport() {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	client := &http.Client{
-		Transport: &ratelimit.Transport{}, // waits up to 10 minutes when a server asks for it, then tries one request
-		Timeout:   time.Minute,            // waiting included: who would wait for longer is refused as soon as that is certain
+		Transport: &ratelimit.Transport{}, // waits as servers ask, for 10 minutes at most, then tries one request
+		Timeout:   time.Minute,            // includes the time spent waiting; a request that cannot go in time fails at once
 	}
 	resp, err := client.Get(server.URL)
 	if err != nil {
@@ -121,9 +121,9 @@ func ExampleSource() {
 	resp := refusal()
 	advice := ratelimit.Advise(resp, time.Now())
 	if advice.Wait > 0 {
-		log.Printf("waiting %v, as %v says", advice.Wait, advice.Source)
+		log.Printf("waiting %v because of %v", advice.Wait, advice.Source)
 	}
-	// Output: waiting 12s, as retry-after says
+	// Output: waiting 12s because of retry-after
 }
 
 // The error of a refusal says when to come back.
@@ -133,7 +133,7 @@ func ExampleRefusedError() {
 	err := ratelimit.Advisor{}.CheckResponse(resp, time.Now())
 	var refused *ratelimit.RefusedError
 	if errors.As(err, &refused) {
-		log.Printf("refused with %d, come back in %v", refused.Status, refused.Advice.Asked) // 0s if it does not say when
+		log.Printf("refused with %d, come back in %v", refused.Status, refused.Advice.Asked) // 0s if the server named no time
 	}
 	// Output: refused with 429, come back in 12s
 }
