@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// start runs an upstream that answers with a status and a header, and a gateway
-// before it whose clock stands still until it is moved, each on a socket.
+// start runs an upstream that answers with a status and a header, and a gateway in front of
+// it, each on a socket. The clock of the gateway stands still until it is moved.
 func start(t *testing.T, status int, header http.Header, args ...string) (url string, now *time.Time, served *int) {
 	t.Helper()
 	served = new(int)
@@ -46,7 +46,7 @@ func get(t *testing.T, url string) (*http.Response, string) {
 	return resp, string(body)
 }
 
-// getClean sends a request to a gateway whose answer breaks no rule.
+// getClean sends a request to a gateway, and requires that the answer breaks no rule.
 func getClean(t *testing.T, url string) *http.Response {
 	t.Helper()
 	resp, _ := get(t, url)
@@ -62,7 +62,7 @@ func TestForwarded(t *testing.T) {
 		status int
 		header http.Header
 		policy string
-		want   http.Header // the fields that differ from what upstream says
+		want   http.Header // the fields that differ from those of upstream
 	}{
 		{"nothing from upstream", 200, http.Header{}, `"gateway";q=5;w=10`,
 			http.Header{"Ratelimit-Policy": {`"gateway";q=5;w=10`}, "Ratelimit": {`"gateway";r=4;t=10`}}},
@@ -113,7 +113,7 @@ func TestForwarded(t *testing.T) {
 			resp.Header.Del("Content-Length")
 			resp.Header.Del("Content-Type")
 			require.Equal(t, want, resp.Header)
-			for _, finding := range ratelimit.Check(resp) { // a limit without a policy is noted
+			for _, finding := range ratelimit.Check(resp) { // a limit without a policy gets a note
 				require.True(t, finding.Level == ratelimit.LevelNote || strings.Contains(tc.name, "meanings"), "%v", finding)
 			}
 		})
@@ -144,7 +144,7 @@ func TestRefused(t *testing.T) {
 	require.Equal(t, 3, *served)
 }
 
-// What upstream would refuse is forwarded all the same.
+// Requests that upstream would refuse are forwarded.
 func TestForwardsWithNothingRemaining(t *testing.T) {
 	url, _, served := start(t, 429, http.Header{"Ratelimit-Policy": {`"a";q=9;w=60`}, "Ratelimit": {`"a";r=0;t=60`}})
 	for i := range 3 {
@@ -174,8 +174,7 @@ func TestConfigure(t *testing.T) {
 	require.Equal(t, ":0", addr)
 }
 
-// A policy that cannot be written is refused on the command line, but one could
-// be made.
+// The command line rejects a policy that cannot be written, but a program could make one.
 func TestRefusalThatCannotBeWritten(t *testing.T) {
 	g := newGateway(nil, ratelimit.Policy{Name: "é", Window: ratelimit.SecondsOf(1)}, time.Now)
 	w := httptest.NewRecorder()
