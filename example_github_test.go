@@ -12,9 +12,8 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// resourceOf returns the origin of a request to GitHub, and the resource whose limit
-// it counts against: search and GraphQL have limits of their own, and all other paths
-// share the limit "core".
+// resourceOf returns the origin of a request to GitHub, and the resource whose limit it counts
+// against. Search and GraphQL have limits of their own. All other paths share the limit "core".
 func resourceOf(req *http.Request) string {
 	resource := "core"
 	switch first, _, _ := strings.Cut(strings.TrimPrefix(req.URL.Path, "/"), "/"); first {
@@ -24,7 +23,7 @@ func resourceOf(req *http.Request) string {
 	return req.URL.Scheme + "://" + req.URL.Host + "#" + resource
 }
 
-// gitHub answers as GitHub does: nothing is left of the search, and much of the rest.
+// gitHub answers like GitHub: nothing is left of search, and much of core.
 func gitHub(w http.ResponseWriter, r *http.Request) {
 	limit := ratelimit.Limit{Name: "core", Remaining: 4999, Reset: ratelimit.SecondsOf(3600)}
 	policy := ratelimit.Policy{Name: "core", Quota: 5000}
@@ -38,14 +37,14 @@ func gitHub(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// GitHub counts its resources apart. Without a Key an exhausted search would hold back
-// all other requests to the same host.
+// GitHub counts its resources separately. Without a Key an exhausted search would delay all
+// other requests to the same host.
 func ExampleTransport_github() {
 	server := httptest.NewServer(http.HandlerFunc(gitHub))
 	defer server.Close()
 	client := &http.Client{Transport: &ratelimit.Transport{Key: resourceOf}}
 	for _, path := range []string{"/search/issues", "/search/issues", "/repos/golang/go", "/users/gopher"} {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // less than the search has to wait
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // less than the wait of search
 		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+path, nil)
 		resp, err := client.Do(req)
 		var wait *ratelimit.WaitError

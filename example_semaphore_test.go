@@ -8,18 +8,18 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A semaphore lets as many requests through at a time as it has slots.
+// A semaphore allows as many requests at the same time as it has slots.
 type semaphore chan struct{}
 
 func (s semaphore) take(*http.Request) (ratelimit.Decision, error) {
 	var d ratelimit.Decision
 	select {
 	case s <- struct{}{}:
-		d.Done = func() { <-s } // when the handler has returned
+		d.Done = func() { <-s } // called when the handler has returned
 	default:
 		d.Violated = []string{"slots"}
 	}
-	// Nobody knows when a slot will be free, so there is neither window nor reset.
+	// There is neither window nor reset, because it is unknown when a slot will be free.
 	d.Fields = ratelimit.Fields{
 		Policies: []ratelimit.Policy{{Name: "slots", Quota: int64(cap(s)), Unit: ratelimit.ConcurrentRequests}},
 		Limits:   []ratelimit.Limit{{Name: "slots", Remaining: int64(cap(s) - len(s))}},
@@ -27,7 +27,7 @@ func (s semaphore) take(*http.Request) (ratelimit.Decision, error) {
 	return d, nil
 }
 
-// A limit on the requests that are served at the same time.
+// A limit on requests at the same time.
 func ExampleMiddleware_semaphore() {
 	limiter := &ratelimit.Middleware{Take: make(semaphore, 1).take}
 	var handler http.Handler

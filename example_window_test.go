@@ -10,7 +10,7 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A window lets two requests through in each minute.
+// A window allows two requests in each minute.
 type window struct {
 	mu   sync.Mutex
 	end  time.Time
