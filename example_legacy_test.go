@@ -93,7 +93,7 @@ func ExampleDialect_Fields() {
 	// limits "search";r=7; dialect mine
 }
 
-// These resets are in milliseconds, which only a caller can know who knows the vendor.
+// Only a caller who knows the vendor can know that these resets are in milliseconds.
 func ExampleLegacyOptions_reset() {
 	h := http.Header{}
 	h.Set("X-Rate-Limit-Limit", "40")
