@@ -248,11 +248,9 @@ func memberString[T Policy | Limit](m *T, field string) string {
 // returns a [*FieldError] with Offset -1 for the first rule that p breaks:
 //
 //   - Name and Unit are printable ASCII (ErrSyntax).
-//   - Quota is from 0 to MaxInteger, and not [Unknown] (ErrRange).
-//   - Window is absent or from 1 to MaxInteger (ErrRange).
+//   - Quota is from 0 to MaxInteger, and Window is absent or from 1 (ErrRange).
 //   - There are at most 256 parameters, including those with a struct field (ErrTooMany).
-//   - Keys in Params are legal (ErrSyntax). Each occurs once, and none is q, qu, w or pk
-//     (ErrDuplicate).
+//   - Keys in Params are legal (ErrSyntax), distinct, and not q, qu, w or pk (ErrDuplicate).
 //   - Values in Params have a type listed at [Param] (ErrType), and can be written
 //     (ErrSyntax, ErrRange).
 func (p Policy) Validate() error {

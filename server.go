@@ -136,10 +136,8 @@ const exposeField = "Access-Control-Expose-Headers" // Fetch Standard, CORS prot
 // Expose lets scripts of another origin read the limits in h. It adds the names of the
 // fields in h to Access-Control-Expose-Headers: RateLimit-Policy, RateLimit, Retry-After,
 // and every older field that [ParseAny] reads. Call it after the fields are set. [Refuse]
-// and [Middleware] call it if the response allows another origin.
-//
-// Names that are listed stay, and are not added again. "*" does not replace them, because
-// for a request with credentials it is an ordinary name.
+// and [Middleware] call it if the response allows another origin. Listed names stay. "*"
+// does not replace names, because for a request with credentials it is an ordinary name.
 func Expose(h http.Header) {
 	lines := h[exposeField]
 	seen := make(map[string]bool, 8) // by canonical key
