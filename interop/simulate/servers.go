@@ -165,7 +165,9 @@ func (l *weightedWindow) fields(now time.Time) ratelimit.Fields {
 	return ratelimit.SlidingWindow{Quota: l.quota, Previous: l.previous, Current: l.used, Window: l.window, Left: left}.Fields()
 }
 
-func (l *weightedWindow) has(now time.Time, _ []cost) bool { return l.fields(now).Limits[0].Remaining > 0 }
+func (l *weightedWindow) has(now time.Time, _ []cost) bool {
+	return l.fields(now).Limits[0].Remaining > 0
+}
 
 func (l *weightedWindow) take(now time.Time, costs []cost) (bool, func()) {
 	if !l.has(now, costs) {
