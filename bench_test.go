@@ -19,15 +19,14 @@ const (
 	benchFull     = `"burst";q=100;qu="requests";w=60;pk=:dHJpYWwxMjEzMjM=:;acme-burst=1000`
 )
 
-// amongOthers adds fields of limits to a response of twenty others.
+// amongOthers adds fields of limits to a response with twenty other fields.
 func amongOthers(lines string) http.Header {
 	h := wire(unrelated)
 	maps.Copy(h, wire(lines))
 	return h
 }
 
-// benchmarkHeaders are what ParseAny is measured upon, with the allocations that
-// it may cost.
+// benchmarkHeaders are the inputs for ParseAny, with the allowed allocations.
 var benchmarkHeaders = []struct {
 	name    string
 	h       http.Header
@@ -119,10 +118,10 @@ func TestRoundTripAllocations(t *testing.T) {
 	}
 }
 
-// TestSizedHeaders: a header of 1 MiB, of which most is not looked at, takes little
-// memory (law 12). It would not end if any reader took more than linear time.
+// TestSizedHeaders: a header of 1 MiB takes little memory (law 12), because most of it is not read.
+// The test would not end if any reader took more than linear time.
 func TestSizedHeaders(t *testing.T) {
-	const room = 8 << 20 // for what is read of 1024 fields, or of 16 lines
+	const room = 8 << 20 // for the results of 1024 fields, or of 16 lines
 	took := func(h http.Header) uint64 {
 		return allocated(func() { _ = Advise(&http.Response{Header: h}, late) })
 	}
@@ -151,7 +150,7 @@ func TestHostileShapes(t *testing.T) {
 	}
 }
 
-// lawHostile: what is read is valid, and what is said of the rest is not much.
+// lawHostile: the result is valid, and the error is short.
 func lawHostile(t *testing.T, h http.Header) {
 	t.Helper()
 	f, err := ParseAny(h, LegacyOptions{Now: late})
@@ -161,15 +160,14 @@ func lawHostile(t *testing.T, h http.Header) {
 	}
 }
 
-// hostileSize is the length of the headers of sizedHeaders: package http reads no longer
-// ones from a server, unless it is told to.
+// hostileSize is the length of the headers of sizedHeaders. By default package http reads no longer
+// header from a server.
 const hostileSize = 1 << 20
 
-// ordinaryHeader returns a header of some length, in fields that say nothing of limits.
+// ordinaryHeader returns a header of some length, in fields that are not about limits.
 func ordinaryHeader(size int) http.Header { return keysOf(size, "X-Custom-Field-%d", "some value") }
 
-// sizedHeaders are headers of some length that cost a reader more than ordinary fields
-// would.
+// sizedHeaders are headers of some length that cost a reader more than ordinary fields.
 var sizedHeaders = []struct {
 	name string
 	make func(size int) http.Header
@@ -247,8 +245,8 @@ func linesOf(size int, key, value string) http.Header {
 	return http.Header{key: slices.Repeat([]string{value}, n)}
 }
 
-// BenchmarkHostile reads field values of a size, all of a shape that costs a
-// careless parser more than linear time.
+// BenchmarkHostile reads field values of a size, in shapes that cost a careless parser more than
+// linear time.
 func BenchmarkHostile(b *testing.B) {
 	for _, shape := range hostileShapes {
 		for _, size := range []int{100 << 10, 1 << 20} {
@@ -266,8 +264,8 @@ func BenchmarkHostile(b *testing.B) {
 	}
 }
 
-// BenchmarkSizedHeaders reports how many times as much as ordinary fields of 1 MiB such
-// headers cost a client, which law 12 bounds by ten.
+// BenchmarkSizedHeaders reports the cost of sizedHeaders for a client, in multiples of ordinary
+// fields of 1 MiB. Law 12 bounds it by ten.
 func BenchmarkSizedHeaders(b *testing.B) {
 	advise := func(h http.Header) time.Duration {
 		start := time.Now()

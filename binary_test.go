@@ -12,9 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// buildPrograms compiles programs that use a copy of the package, each by its name, and
-// returns their folder. Some files of the copy may have other contents. The package
-// itself may lie where nothing can be written.
+// buildPrograms compiles programs by name that use a copy of the package, and returns their folder.
+// Some files of the copy may have other contents. The folder of the package may be read-only.
 func buildPrograms(t *testing.T, programs, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,8 +49,8 @@ func buildPrograms(t *testing.T, programs, files map[string]string) string {
 	return dir
 }
 
-// TestBinary: a program that calls ParseLimits alone has no data of dialects in it, and
-// one that calls ParseAny has; and what importing the package costs before main begins.
+// TestBinary: a program that calls only ParseLimits contains no data of dialects, and one that calls
+// ParseAny does. It also bounds the cost of importing the package before main begins.
 func TestBinary(t *testing.T) {
 	t.Parallel()
 	const program = `package main
@@ -80,7 +79,7 @@ func main() { _, _ = ratelimit.CALL }
 	require.LessOrEqual(t, allocs, 50)
 }
 
-// Packages below internal import nothing that stands above them.
+// Packages in internal do not import packages above them.
 func TestFloors(t *testing.T) {
 	t.Parallel()
 	const module = "github.com/httpfields/ratelimit"

@@ -7,9 +7,9 @@ import (
 	"github.com/httpfields/ratelimit/internal/sf"
 )
 
-// The draft on one page: draft-ietf-httpapi-ratelimit-headers-11, and what the next
-// one changes. Whatever the draft spells or bounds is spelled and bounded here, and
-// nowhere else but in the older forms, which have words of their own.
+// This file is the draft on one page: draft-ietf-httpapi-ratelimit-headers-11, and what the
+// next draft changes. All names and bounds of the draft are constants of this file. Only the
+// older forms have words of their own.
 
 // The names of the two fields.
 const (
@@ -17,7 +17,7 @@ const (
 	LimitField  = "RateLimit"        // draft-11 Section 4
 )
 
-// The keys under which http.Header holds the two fields.
+// The keys of the two fields in http.Header.
 const (
 	policyKey = "Ratelimit-Policy"
 	limitKey  = "Ratelimit"
@@ -33,20 +33,20 @@ const (
 	partitionKey = "pk"
 )
 
-// The keys of RateLimit in the draft that follows, which is not published. ParseAny
-// reads them as well, so that a client does not go blind on the day on which a server
-// moves. On the day on which this package moves, they change places with those above.
+// The keys of RateLimit in the next draft, which is not published. ParseAny reads them too,
+// so that a client still sees the limits of a server that moves first. When this package
+// moves, they change places with the keys above.
 const (
 	nextRemainingKey = "a"
-	nextResetKey     = "w" // the window of a policy is w too: a key means what its field says
+	nextResetKey     = "w" // in RateLimit-Policy, w is the window
 )
 
-// tokenNames is whether names may be Tokens, too, as they may in the next draft.
+// tokenNames reports whether names may be Tokens, as in the next draft.
 const tokenNames = false
 
 const minWindow = 1 // draft-11 Section 3.1.3
 
-// The forms of values, for humans.
+// The forms of values, for error messages.
 const (
 	nameForm   = "a String of printable ASCII"
 	countForm  = "an Integer from 0"
@@ -54,7 +54,7 @@ const (
 	bytesForm  = "a Byte Sequence, base64 between colons"
 )
 
-// The two fields, with what each parameter holds.
+// The two fields and their parameters.
 var (
 	policyField = newField(fieldDef{
 		name: PolicyField, key: policyKey,
@@ -77,7 +77,7 @@ var (
 		required: 1 << amountParam,
 		listRule: "L1", nameRule: "L1", missingRule: "L2", trailerRule: "L4",
 	})
-	// RateLimit by the next draft.
+	// RateLimit in the next draft.
 	nextLimitField = newField(fieldDef{
 		name: LimitField, key: limitKey,
 		params: []paramDef{
@@ -89,8 +89,7 @@ var (
 	})
 )
 
-// fieldOf returns the definition of the field of a name, or nil if the name is
-// that of an older field.
+// fieldOf returns the definition of the field with a name, or nil for an older field.
 func fieldOf(name string) *fieldDef {
 	switch name {
 	case PolicyField:
@@ -101,34 +100,33 @@ func fieldOf(name string) *fieldDef {
 	return nil
 }
 
-// nameID returns the same text for two names exactly if they are the name of
-// one policy. draft-11 does not say how names are compared; here it is byte by
-// byte. But for Equal, nothing else compares the names of members.
+// nameID returns the same text for two names if and only if they name the same policy.
+// draft-11 does not define how names are compared; this package compares bytes. Except for
+// Equal, all comparisons of names use nameID.
 func nameID(name string) string { return name }
 
-// nextNameID is nameID by the next draft: names are compared without case.
+// nextNameID is nameID for the next draft, which compares names without case.
 func nextNameID(name string) string { return strings.ToLower(name) }
 
 // The values of Fields.Dialect for the two fields.
 const (
-	currentDialect = "ratelimit"         // as the draft has them
-	lenientDialect = "ratelimit-lenient" // read with lenience
-	nextDialect    = "ratelimit-next"    // as the next draft has them
+	currentDialect = "ratelimit"         // the form of the draft
+	lenientDialect = "ratelimit-lenient" // malformed, and read leniently
+	nextDialect    = "ratelimit-next"    // the form of the next draft
 )
 
-// The problem types that draft-11 Section 5 defines. The extension member
-// violated-policies of each names the policies that were exceeded.
+// The problem types that draft-11 Section 5 defines. The member violated-policies of such a
+// problem names the exceeded policies.
 const (
-	// Requests exceed one or more policies. Its status is 429.
+	// The requests exceed one or more policies: 429.
 	QuotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-	// Requests cannot be satisfied now, within policies that may be lower than usual: 503.
+	// The server has less capacity than usual, and may have lowered its policies: 503.
 	TemporaryReducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
-	// The requests follow a pattern that looks unintended or malicious: 429.
+	// The pattern of the requests looks unintended or malicious: 429.
 	AbnormalUsageDetected = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
 )
 
-// registrations hold the title and the status of each type (draft-11
-// Section 10.2).
+// registrations has the title and the status of each type (draft-11 Section 10.2).
 var registrations = [...]struct {
 	uri, title string
 	status     int
@@ -138,8 +136,8 @@ var registrations = [...]struct {
 	{AbnormalUsageDetected, "Abnormal Usage Detected", http.StatusTooManyRequests},
 }
 
-// A slot is the place in a member that holds a defined parameter. Parameters of
-// different fields may share a slot, as q and r do; those of one field do not.
+// A slot is the place in a member for a defined parameter. Parameters of different fields
+// may share a slot, as q and r do. Parameters of one field do not.
 type slot uint8
 
 const (
@@ -149,7 +147,7 @@ const (
 	unitParam                 // the quota unit: qu
 	definedParams             // the number of slots
 
-	integerParams = keyParam // the number of slots that hold Integers, which come first
+	integerParams = keyParam // the number of slots for Integers, which come first
 )
 
 // A paramDef is the definition of a parameter in one field.
@@ -158,25 +156,23 @@ type paramDef struct {
 	param    slot // the slot for its value
 	kind     sf.Kind
 	least    int64  // the least value of an Integer
-	form     string // how the value is written, for humans
-	formRule string // the rule about this form: its id in CONFORMANCE.md
+	form     string // how the value is written, for error messages
+	formRule string // the id in CONFORMANCE.md of the rule about the form
 }
 
-// A fieldDef is the definition of a field. A parameter is found by field and
-// key: the same key may mean something else in another field.
+// A fieldDef is the definition of a field. A parameter is found by field and key, because
+// the same key may have another meaning in another field.
 type fieldDef struct {
 	name     string
-	key      string // under which http.Header holds it
+	key      string // in http.Header
 	params   []paramDef
-	required uint8 // the slots of the parameters that have to be there, as bits
-	// The rules that the field is a List, that its names are Strings, that its
-	// required parameter is there, and that it is never in a trailer: their ids
-	// in CONFORMANCE.md.
+	required uint8 // the slots of the required parameters, as bits
+	// The ids in CONFORMANCE.md of four rules: the field is a List, its names are Strings,
+	// the required parameter is present, and the field is never in a trailer.
 	listRule, nameRule, missingRule, trailerRule string
 
-	// byLast holds, for each byte, 1 + the index in params of the parameter
-	// whose key ends in that byte, or 0. No two keys of a field may end in the
-	// same byte.
+	// byLast has, for each byte, 1 + the index in params of the parameter whose key ends in
+	// that byte, or 0. No two keys of a field may end in the same byte.
 	byLast [256]uint8
 }
 
@@ -189,8 +185,8 @@ func newField(f fieldDef) *fieldDef {
 	return &f
 }
 
-// find returns the definition of the parameter with a key, or nil if the field
-// defines no such parameter. f may be nil, which defines none.
+// find returns the definition of the parameter with a key, or nil if there is none. A nil
+// f defines none.
 func (f *fieldDef) find(key string) *paramDef {
 	if f == nil || key == "" {
 		return nil

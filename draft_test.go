@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// draftSwaps make draft.go that of the next draft: the keys of RateLimit change places,
-// names may be Tokens, and they are compared without case.
+// draftSwaps turn draft.go into that of the next draft: the keys of RateLimit change places, and
+// names may be Tokens and are compared without case.
 var draftSwaps = map[string]string{
 	`(?m)^\tremainingKey( *)= "r"$`:         "\tremainingKey$1= \"a\"",
 	`(?m)^\tresetKey( *)= "t"$`:             "\tresetKey$1= \"w\"",
@@ -21,10 +21,9 @@ var draftSwaps = map[string]string{
 	`(?m)^(func nameID.*) return name }$`:   "$1 return nextNameID(name) }",
 }
 
-// TestDraftMoves: what the next draft renames is changed in draft.go alone, as
-// CONTRIBUTING.md says, and then the package reads and writes that draft, checks by it,
-// and reads the one before. The older forms, which have w too, are as they were. A program
-// in testdata/draft says so, which is compiled with the package so changed.
+// TestDraftMoves changes only draft.go, as in CONTRIBUTING.md. The package then reads, writes and
+// checks the next draft, and still reads the current one. The older forms, which have w too, do
+// not change. A program in testdata/draft is compiled with the changed package, and shows this.
 func TestDraftMoves(t *testing.T) {
 	t.Parallel()
 	read := func(path string) string {

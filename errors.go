@@ -10,37 +10,36 @@ import (
 
 // The causes of a [FieldError]. Test for them with [errors.Is].
 var (
-	ErrSyntax   = errors.New("not well-formed") // no structured field (RFC 9651), or a value that cannot be one, such as a String with an accent
-	ErrType     = errors.New("wrong type")      // r="5", a Go value that is not listed at [Param], a response that is no problem document
-	ErrMissing  = errors.New("missing")         // of a parameter, or the policy that a request exceeds ([Refuse])
-	ErrRange    = errors.New("out of range")    // of a number that is not allowed in its place, such as a window of 0
+	ErrSyntax   = errors.New("not well-formed") // not a structured field (RFC 9651), or a value that cannot be written as one, such as a String with an accent
+	ErrType     = errors.New("wrong type")      // r="5", a Go type that is not listed at [Param], a response that is not a problem document
+	ErrMissing  = errors.New("missing")         // a required parameter, or the policy that a request exceeds ([Refuse])
+	ErrRange    = errors.New("out of range")    // a number that is not allowed in its place, such as a window of 0
 	ErrConflict = errors.New("conflict")        // policies of one name that differ in unit or window ([Restrict])
-	// ErrDuplicate: a key of [Params] is there twice, or is that of a struct field; so is a
-	// name and partition key in one field ([Fields.Validate]), or a name in a [Dialect] or
-	// in a [Problem].
+	// ErrDuplicate: a key of [Params] occurs twice or belongs to a struct field, or a name
+	// occurs twice: of a member ([Fields.Validate]), in a [Dialect] or in a [Problem].
 	ErrDuplicate = errors.New("duplicate")
 	// ErrTooMany: a field has more than 1024 members, a member more than 256 parameters (or
-	// 1024, repeated ones included), or a response more than 1024 older fields.
+	// 1024 with repeated ones), or a response more than 1024 older fields.
 	ErrTooMany = errors.New("too many")
 )
 
-// itemErrors are the causes why a value is not written as a bare item.
+// itemErrors are the causes for a value that cannot be written as a bare item.
 var itemErrors = [...]error{sf.Syntax: ErrSyntax, sf.Type: ErrType, sf.Range: ErrRange}
 
-// A FieldError says what is wrong with a field, and where. Its text never repeats the
-// content of the field, which may hold a partition key.
+// A FieldError is a fault in a field, with its place. Its text never contains the content
+// of the field, which may be a partition key.
 type FieldError struct {
-	Field  string // PolicyField, LimitField or an older field; "" if it is about all older fields together
+	Field  string // PolicyField, LimitField or an older field; "" for all older fields together
 	Line   int    // the index of the field line, from 0
-	Offset int    // the byte of the line where the offending token starts, from 0; -1 if no text was parsed
-	Item   int    // the index of the member over all lines, from 0; -1 if no member is at fault
-	Param  string // the key of the parameter, such as "q"; "" if the member itself is at fault
+	Offset int    // the index in the line of the first byte at fault, from 0; -1 if no text was parsed
+	Item   int    // the index of the member over all lines, from 0; -1 if the fault is in no member
+	Param  string // the key of the parameter, such as "q"; "" if the fault is in no parameter
 	Err    error  // ErrSyntax, ErrType, ErrMissing, ErrRange, ErrDuplicate, ErrConflict or ErrTooMany
 }
 
-// Error names the field, the place, the cause, and the form that a defined parameter has
-// to have. It counts from 1, for humans. A parameter that the specification does not
-// define is not named, because its key may be secret too.
+// Error returns the field, the place, the cause, and the required form of a defined
+// parameter. It counts from 1. It does not name extension parameters, because their keys may
+// be secret too.
 func (e *FieldError) Error() string {
 	b := append([]byte("ratelimit: "), e.place()...)
 	part, form := e.part()
@@ -57,7 +56,7 @@ func (e *FieldError) Error() string {
 	return string(b)
 }
 
-// place returns the member, the field, the line and the byte, as far as they are known.
+// place returns the member, the field, the line and the byte, if they are known.
 func (e *FieldError) place() string {
 	s := e.Field
 	switch {
@@ -72,8 +71,8 @@ func (e *FieldError) place() string {
 	return s
 }
 
-// part returns which part of the member is at fault, and the form that this
-// part has to have. Both are "" if neither can be told.
+// part returns the part of the member that is at fault, and its required form. Both are ""
+// if they are unknown.
 func (e *FieldError) part() (part, form string) {
 	if e.Param == "" {
 		if e.Item >= 0 && (e.Err == ErrType || e.Err == ErrSyntax && e.Offset < 0) {
@@ -90,10 +89,10 @@ func (e *FieldError) part() (part, form string) {
 // Unwrap returns e.Err, for [errors.Is].
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// A several is several errors as one, as by [errors.Join], but in one line, for logs.
+// A several joins errors like [errors.Join], but its text is one line, for logs.
 type several []error
 
-// joinErrors joins those errors that are not nil; it returns nil if all are.
+// joinErrors joins the errors that are not nil. It returns nil if all are.
 func joinErrors(errs ...error) error {
 	var all several
 	for _, err := range errs {
@@ -121,7 +120,7 @@ func (s several) Error() string {
 // Unwrap returns all errors, for [errors.Is] and [errors.As].
 func (s several) Unwrap() []error { return s }
 
-// joinFaults joins errors, one for each line or member of a field.
+// joinFaults joins errors, and keeps only the first for each line and member.
 func joinFaults(faults []*FieldError) error {
 	if len(faults) == 0 {
 		return nil

@@ -31,8 +31,7 @@ func ExampleAdvise() {
 	// limit burst
 }
 
-// Older fields are read as well, and no server makes a client wait for longer
-// than it wants.
+// Older fields are read too. MaxWait bounds the wait, whatever the server asks for.
 func ExampleAdvisor() {
 	advisor := ratelimit.Advisor{
 		MaxWait: time.Minute,
@@ -47,7 +46,7 @@ func ExampleAdvisor() {
 	// Output: 1m0s true acme
 }
 
-// An Advice is printed for people. Its Fields are everything that the response said.
+// The text of an Advice is for people. Fields has all limits of the response.
 func ExampleAdvice_String() {
 	for _, h := range []http.Header{
 		{
@@ -94,7 +93,7 @@ type roundTrip func(*http.Request) *http.Response
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req), nil }
 
-// A Transport waits by itself.
+// A Transport waits when the server asks for it.
 func ExampleTransport() {
 	remaining := 3
 	server := roundTrip(func(req *http.Request) *http.Response {
@@ -106,12 +105,12 @@ func ExampleTransport() {
 	})
 	client := &http.Client{
 		Transport: &ratelimit.Transport{
-			Base: server, // usually left out
+			Base: server, // usually nil
 			Observe: func(_ *http.Request, a ratelimit.Advice) {
 				fmt.Println(a.Fields.Limits[0].Remaining, "left, wait", a.Wait)
 			},
 		},
-		Timeout: 10 * time.Second, // waiting included
+		Timeout: 10 * time.Second, // includes the time spent waiting
 	}
 	for range 4 {
 		_, err := client.Get("https://api.example/")
@@ -126,8 +125,8 @@ func ExampleTransport() {
 	// not sent
 }
 
-// A request whose deadline is too early is refused at once; the error says when
-// to come back.
+// A request whose deadline is before the end of the wait fails at once. The error contains the
+// time to come back.
 func ExampleWaitError() {
 	client := &http.Client{Transport: &ratelimit.Transport{
 		Base: roundTrip(func(req *http.Request) *http.Response {
@@ -149,7 +148,7 @@ func ExampleWaitError() {
 	// Output: retry-after 1m0s true
 }
 
-// The test of a server holds its responses against the specification.
+// A test of a server checks its responses against the specification.
 func ExampleCheck() {
 	findings := ratelimit.Check(&http.Response{Header: http.Header{
 		"Ratelimit-Policy": {`"default";q=100;w=60`},
@@ -163,7 +162,7 @@ func ExampleCheck() {
 	// S3 (should) Retry-After: let Retry-After be no earlier than the end of the wait of each limit with nothing remaining
 }
 
-// A Gate waits in front of anything: here a function that calls another process.
+// A Gate can delay any kind of call, here a function that calls another process.
 func ExampleGate() {
 	gate := ratelimit.Gate{MaxWait: time.Minute}
 	call := func(ctx context.Context, remote func() (http.Header, error)) error {
@@ -195,11 +194,11 @@ func ExampleGate() {
 	// true
 }
 
-// A worker with a queue of work does not wait for one host while there is something
-// to do for another: it puts back what may not be sent yet.
+// A worker with a queue does not wait for one host while there is work for another. It puts
+// back jobs that may not be sent yet.
 func ExampleGate_TryEnter() {
 	gate := new(ratelimit.Gate)
-	left := map[string]int64{"fast": 9, "slow": 1} // what the hosts allow in this minute
+	left := map[string]int64{"fast": 9, "slow": 1} // requests that the hosts allow in this minute
 	fetch := func(host string) *http.Response {
 		left[host]--
 		h := http.Header{}
@@ -216,7 +215,7 @@ func ExampleGate_TryEnter() {
 		next := todo[0]
 		todo = todo[1:]
 		if time.Until(next.after) > 0 {
-			fmt.Println(next.host, "has to wait") // when all others are done
+			fmt.Println(next.host, "has to wait") // all other jobs are done
 			continue
 		}
 		pass, until := gate.TryEnter(next.host)
@@ -237,7 +236,7 @@ func ExampleGate_TryEnter() {
 
 // An API has one quota for HTTP and for gRPC: a Transport and an interceptor share a Gate.
 func ExampleGate_shared() {
-	const key = "https://api.example" // that of the Transport without a Key
+	const key = "https://api.example" // the key of a Transport with a nil Key
 	gate := new(ratelimit.Gate)
 	client := &http.Client{Transport: &ratelimit.Transport{Gate: gate, Base: roundTrip(func(req *http.Request) *http.Response {
 		h := http.Header{
@@ -245,13 +244,13 @@ func ExampleGate_shared() {
 		}
 		return &http.Response{StatusCode: http.StatusOK, Header: h, Body: http.NoBody, Request: req}
 	})}}
-	// What a grpc.UnaryClientInterceptor does: call invokes, and returns the header metadata of the answer.
+	// The work of a grpc.UnaryClientInterceptor. call invokes, and returns the header metadata of the answer.
 	intercept := func(ctx context.Context, call func(context.Context) (md map[string][]string, err error)) error {
 		pass, err := gate.Enter(ctx, key)
 		if err != nil {
 			return err
 		}
-		defer pass.Failed() // unless it is answered
+		defer pass.Failed() // does nothing after an answer
 		md, err := call(ctx)
 		if len(md) > 0 {
 			received := time.Now()
@@ -272,7 +271,7 @@ func ExampleGate_shared() {
 	// true default
 }
 
-// A refusal is an error with the server's own words, and says when to come back.
+// A refusal is an error with the server's own words and the time to come back.
 func ExampleAdvisor_CheckResponse() {
 	resp := &http.Response{
 		StatusCode: http.StatusTooManyRequests,
@@ -297,15 +296,14 @@ func ExampleAdvisor_CheckResponse() {
 	// 429 [daily] 03:00:30
 }
 
-// Users with credentials of their own have quotas of their own.
+// Users with different credentials have separate quotas.
 func ExampleKeyBy() {
 	client := &http.Client{Transport: &ratelimit.Transport{Key: ratelimit.KeyBy("Authorization", "X-API-Key")}}
 	client.CloseIdleConnections()
 }
 
-// resourceOf returns the origin of a request to GitHub, and the resource whose limit
-// it counts against: search and GraphQL have limits of their own, and all other paths
-// share the limit "core".
+// resourceOf returns the origin of a request to GitHub, and the resource whose limit it counts
+// against. Search and GraphQL have limits of their own. All other paths share the limit "core".
 func resourceOf(req *http.Request) string {
 	resource := "core"
 	switch first, _, _ := strings.Cut(strings.TrimPrefix(req.URL.Path, "/"), "/"); first {
@@ -315,7 +313,7 @@ func resourceOf(req *http.Request) string {
 	return req.URL.Scheme + "://" + req.URL.Host + "#" + resource
 }
 
-// gitHub answers as GitHub does: nothing is left of the search, and much of the rest.
+// gitHub answers like GitHub: nothing is left of search, and much of core.
 func gitHub(w http.ResponseWriter, r *http.Request) {
 	limit := ratelimit.Limit{Name: "core", Remaining: 4999, Reset: ratelimit.SecondsOf(3600)}
 	policy := ratelimit.Policy{Name: "core", Quota: 5000}
@@ -329,14 +327,14 @@ func gitHub(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// GitHub counts its resources apart. Without a Key an exhausted search would hold back
-// all other requests to the same host.
+// GitHub counts its resources separately. Without a Key an exhausted search would delay all
+// other requests to the same host.
 func ExampleTransport_github() {
 	server := httptest.NewServer(http.HandlerFunc(gitHub))
 	defer server.Close()
 	client := &http.Client{Transport: &ratelimit.Transport{Key: resourceOf}}
 	for _, path := range []string{"/search/issues", "/search/issues", "/repos/golang/go", "/users/gopher"} {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // less than the search has to wait
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // less than the wait of search
 		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+path, nil)
 		resp, err := client.Do(req)
 		var wait *ratelimit.WaitError

@@ -9,7 +9,7 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// arrived is when the responses of the examples came in.
+// arrived is the arrival time of the responses in the examples.
 var arrived = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func ExampleParseAny() {
@@ -22,7 +22,7 @@ func ExampleParseAny() {
 
 	f, err := ratelimit.ParseAny(h, ratelimit.LegacyOptions{Now: arrived})
 	if err != nil {
-		fmt.Println(err) // about fields that could not be read; f has the others
+		fmt.Println(err) // some fields are unreadable; f has the others
 	}
 	for _, l := range f.Limits {
 		p, _ := f.PolicyOf(l)
@@ -49,8 +49,8 @@ func ExampleParseAny_errors() {
 	// Ratelimit-Remaining true
 }
 
-// A vendor has names of its own. What it sends is read, and a server that stands in for it
-// writes the same.
+// A vendor has names of its own. A dialect reads them, and writes them for a server that
+// replaces the vendor's.
 func ExampleNewDialect() {
 	acme, err := ratelimit.NewDialect("acme",
 		ratelimit.DialectField{Name: "Acme-Quota", Role: ratelimit.RoleQuota}, // 100/60: quota and window
@@ -58,7 +58,7 @@ func ExampleNewDialect() {
 		ratelimit.DialectField{Name: "Acme-Renew", Role: ratelimit.RoleReset, Format: ratelimit.TimeRFC3339},
 	)
 	if err != nil {
-		fmt.Println(err) // a name that is no field name, say
+		fmt.Println(err) // such as a name that is not a field name
 		return
 	}
 	h := http.Header{}
@@ -93,7 +93,7 @@ func ExampleDialect_Fields() {
 	// limits "search";r=7; dialect mine
 }
 
-// Only a caller who knows the vendor knows that these resets are milliseconds.
+// Only a caller who knows the vendor can know that these resets are in milliseconds.
 func ExampleLegacyOptions_reset() {
 	h := http.Header{}
 	h.Set("X-Rate-Limit-Limit", "40")
@@ -109,7 +109,7 @@ func ExampleLegacyOptions_reset() {
 	// ["default";r=39;t=5] false
 }
 
-// What is built in can be said otherwise: here a limit of a day is one of an hour.
+// A dialect can override a built-in field: here a limit per day becomes one per hour.
 func ExampleLegacyOptions_override() {
 	h := http.Header{}
 	h.Set("Sforce-Limit-Info", "api-usage=18/5000")
@@ -127,7 +127,7 @@ func ExampleLegacyOptions_override() {
 }
 
 func ExampleLookupDialect() {
-	d, ok := ratelimit.LookupDialect("draft-06") // out of a configuration file, say
+	d, ok := ratelimit.LookupDialect("draft-06") // for a name in a configuration file
 	fmt.Println(ok, d == ratelimit.Draft06)
 	// Output:
 	// true true

@@ -16,8 +16,8 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// The code of README.md stands in this file word for word; TestReadmeCode fails
-// if it does not. The functions around it make it run.
+// This file contains the code of README.md word for word, which TestReadmeCode checks. The
+// functions around it make it run.
 
 // A minuteCounter counts the requests of a minute, in place of one in Redis.
 type minuteCounter struct{ used int64 }
@@ -34,7 +34,7 @@ func respond(h http.Handler) *http.Response {
 	return w.Result()
 }
 
-// toStdout lets package log write what the example prints.
+// toStdout makes package log write to the output of the example.
 func toStdout() {
 	log.SetFlags(0)
 	log.SetOutput(os.Stdout)
@@ -73,8 +73,8 @@ func Example_readmeTransport() {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	client := &http.Client{
-		Transport: &ratelimit.Transport{}, // waits up to 10 minutes when a server asks for it, then tries one request
-		Timeout:   time.Minute,            // waiting included: who would wait for longer is refused as soon as that is certain
+		Transport: &ratelimit.Transport{}, // waits as servers ask, for 10 minutes at most, then tries one request
+		Timeout:   time.Minute,            // includes the time spent waiting; a request that cannot go in time fails at once
 	}
 	resp, err := client.Get(server.URL)
 	if err != nil {
@@ -121,24 +121,24 @@ func ExampleSource() {
 	resp := refusal()
 	advice := ratelimit.Advise(resp, time.Now())
 	if advice.Wait > 0 {
-		log.Printf("waiting %v, as %v says", advice.Wait, advice.Source)
+		log.Printf("waiting %v because of %v", advice.Wait, advice.Source)
 	}
-	// Output: waiting 12s, as retry-after says
+	// Output: waiting 12s because of retry-after
 }
 
-// The error of a refusal says when to come back.
+// The error of a refusal contains the time to come back.
 func ExampleRefusedError() {
 	toStdout()
 	resp := refusal()
 	err := ratelimit.Advisor{}.CheckResponse(resp, time.Now())
 	var refused *ratelimit.RefusedError
 	if errors.As(err, &refused) {
-		log.Printf("refused with %d, come back in %v", refused.Status, refused.Advice.Asked) // 0s if it does not say when
+		log.Printf("refused with %d, come back in %v", refused.Status, refused.Advice.Asked) // 0s if the server named no time
 	}
 	// Output: refused with 429, come back in 12s
 }
 
-// A client reads what a response says.
+// A client reads the limits of a response.
 func Example_client() {
 	toStdout()
 	resp := refusal()
@@ -185,7 +185,7 @@ func Example_readmeCheck() {
 	// Output: L1 (must) member 1 of RateLimit, line 1, byte 1: write the name in double quotes, or strict clients ignore the whole field
 }
 
-// A test asks a server often. Here what remains never falls.
+// A test sends many requests to a server. On this server the remaining number never falls.
 func ExampleSequence() {
 	get := func() *http.Response {
 		return &http.Response{StatusCode: 200, Header: http.Header{
@@ -206,8 +206,7 @@ func ExampleSequence() {
 	// Output: L5 (should) member 1 of RateLimit: let r fall by what each request costs, because it stays higher than what was spent allows
 }
 
-// A server that moves to the current fields writes them next to those that its clients
-// know.
+// A server that moves to the current fields also writes the older fields that its clients know.
 func ExampleDialect_Set() {
 	f := ratelimit.Fields{Limits: []ratelimit.Limit{{Name: "burst", Remaining: 37, Reset: ratelimit.SecondsOf(12)}}}
 	h := http.Header{}
@@ -217,7 +216,7 @@ func ExampleDialect_Set() {
 	// Output: "burst";r=37;t=12 37 12 <nil>
 }
 
-// readAcme reads fields whose words do not tell what they are.
+// readAcme reads fields whose names do not reveal their meaning.
 func readAcme(resp *http.Response) error {
 	acme, err := ratelimit.NewDialect("acme",
 		ratelimit.DialectField{Name: "Acme-*-Credits", Role: ratelimit.RoleRemaining, Unit: "credits"},

@@ -30,7 +30,7 @@ func ExampleProblem() {
 		}
 		p, err := ratelimit.ReadProblem(resp)
 		if err != nil {
-			return errors.New(resp.Status) // it does not say why
+			return errors.New(resp.Status) // no reason is known
 		}
 		return fmt.Errorf("get greeting: %w", p)
 	}
@@ -56,7 +56,7 @@ func ExampleNewProblem() {
 	// ratelimit: problem 503 Temporary Reduced Capacity: One of three data centres is down.
 }
 
-// Extensions stand beside the other members.
+// Extensions are members like all others.
 func ExampleProblem_MarshalJSON() {
 	p := ratelimit.NewProblem(ratelimit.AbnormalUsageDetected, "burst")
 	p.Extensions = map[string]json.RawMessage{"support": json.RawMessage(`"https://example.com/help?topic=7"`)}
@@ -69,7 +69,7 @@ func ExampleProblem_MarshalJSON() {
 	// {"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected","title":"Abnormal Usage Detected","status":429,"violated-policies":["burst"],"support":"https://example.com/help?topic=7"}
 }
 
-// A member of the wrong type hides none of the others.
+// A member of the wrong type is ignored, and the others are read.
 func ExampleProblem_UnmarshalJSON() {
 	var p ratelimit.Problem
 	err := json.Unmarshal([]byte(`{"title": "Slow down", "status": "429", "violated-policies": ["burst"], "balance": 30}`), &p)
@@ -81,13 +81,13 @@ func ExampleProblem_UnmarshalJSON() {
 	// Slow down 0 [burst] 30
 }
 
-// The example of the draft: the whole quota, ten seconds before the window ends,
-// would invite a hundred times the rate that the policy stands for.
+// The example of the draft: the whole quota, ten seconds before the window ends, would invite a
+// hundred times the rate of the policy.
 func ExampleLimit_Cap() {
 	p := ratelimit.Policy{Name: "somepolicy", Quota: 10000, Window: ratelimit.SecondsOf(1000)}
 	l := ratelimit.Limit{Name: "somepolicy", Remaining: 10000, Reset: ratelimit.SecondsOf(10)}
 	fmt.Println(l.Cap(p, 1))
-	fmt.Println(l.Cap(p, 2.5)) // a server that stands bursts
+	fmt.Println(l.Cap(p, 2.5)) // for a server that can handle bursts
 	// Output:
 	// "somepolicy";r=100;t=10
 	// "somepolicy";r=250;t=10
@@ -106,8 +106,7 @@ func ExampleLimit_Jitter() {
 	// "daily";r=0;t=3624
 }
 
-// Nothing remains of the daily quota, which has no reset: clients wait for its
-// window.
+// Nothing remains of the daily quota, and the limit has no reset, so clients wait for the window.
 func ExampleFields_SetRetryAfter() {
 	f := ratelimit.Fields{
 		Policies: []ratelimit.Policy{
@@ -126,8 +125,8 @@ func ExampleFields_SetRetryAfter() {
 	// map[Retry-After:[86400]]
 }
 
-// A bucket of 20 requests, into which one flows every ten seconds: what it says
-// when it is full, when one more has half flown in, and when it refuses.
+// A bucket of 20 requests gets one every ten seconds. The fields when it is full, when half a
+// request has flowed in, and when it refuses.
 func ExampleTokenBucket() {
 	for _, tokens := range []float64{20, 7.5, 0} {
 		f := ratelimit.TokenBucket{Name: "burst", Burst: 20, PerSecond: 0.1, Tokens: tokens}.Fields()
@@ -141,19 +140,18 @@ func ExampleTokenBucket() {
 
 // A limiter that adds a part of the previous window to the current one.
 func ExampleSlidingWindow() {
-	// 45 of 50 were used in the previous 10 seconds, 28 in the current window, of which 4.5 s are left:
-	// 28 + 45 × 0.45 = 48.25.
+	// 45 of 50 were used in the previous 10 seconds, and 28 in the current window, with 4.5 s
+	// left: 28 + 45 × 0.45 = 48.25.
 	w := ratelimit.SlidingWindow{Name: "search", Quota: 50, Previous: 45, Current: 28, Window: 10 * time.Second, Left: 4500 * time.Millisecond}
 	fmt.Println(w.Fields())
-	w.Current += 2 // two more are served
+	w.Current += 2 // two more requests are served
 	fmt.Println(w.Fields())
 	// Output:
 	// policies "search";q=50;w=10; limits "search";r=1;t=5
 	// policies "search";q=50;w=10; limits "search";r=0;t=1
 }
 
-// A service that would rather refuse all requests than let them through uncounted
-// while its limiter is down.
+// This service refuses all requests while its limiter is down, rather than serve them uncounted.
 func ExampleMiddleware() {
 	limiter := &ratelimit.Middleware{
 		Take: func(*http.Request) (ratelimit.Decision, error) {
@@ -176,8 +174,7 @@ func ExampleMiddleware() {
 	// 503
 }
 
-// A gateway has a stricter share of a policy of the origin, and a policy of its
-// own.
+// A gateway lowers a policy of the origin, and adds a policy of its own.
 func ExampleRestrict() {
 	upstream, err := ratelimit.Parse(http.Header{
 		"Ratelimit-Policy": {`"daily";q=1000;w=86400`},
@@ -200,7 +197,7 @@ func ExampleRestrict() {
 	fmt.Println(f.Policies, err)
 	fmt.Println(f.Limits)
 
-	own.Policies[0].Window = ratelimit.SecondsOf(3600) // which is not the same policy
+	own.Policies[0].Window = ratelimit.SecondsOf(3600) // now it is another policy
 	_, err = ratelimit.Restrict(upstream, own)
 	fmt.Println(err)
 	// Output:
@@ -209,7 +206,7 @@ func ExampleRestrict() {
 	// ratelimit: member 1 of RateLimit-Policy: parameter w: conflict
 }
 
-// A limit for all routes, and one for a route behind it: every response tells both.
+// A limit for all routes, and one for a route behind it. Responses announce both.
 func ExampleMiddleware_stacked() {
 	always := func(w ratelimit.FixedWindow) func(*http.Request) (ratelimit.Decision, error) { // in place of a limiter
 		return func(*http.Request) (ratelimit.Decision, error) { return ratelimit.Decision{Fields: w.Fields()}, nil }
@@ -231,11 +228,11 @@ func ExampleMiddleware_stacked() {
 	// /search "search";r=3;t=20, "global";r=600;t=1800
 }
 
-// Each user may open five sessions an hour. A login that fails opens none, so its unit is
-// given back: the handler hears from the Decision whose it is. What limits guesses is
-// another Middleware, which gives nothing back.
+// Each user may open five sessions an hour. A failed login opens none, so the handler gives the
+// unit back to the user in the Decision. To limit guesses of passwords, add another Middleware
+// that gives nothing back.
 func ExampleDecisionOf() {
-	sessions := map[string]int64{} // in Redis, say, or under a lock
+	sessions := map[string]int64{} // use Redis or a lock
 	limiter := &ratelimit.Middleware{Take: func(r *http.Request) (d ratelimit.Decision, err error) {
 		user := r.FormValue("user")
 		sessions[user]++
@@ -262,8 +259,8 @@ func ExampleDecisionOf() {
 	// 200 map[ada:1]
 }
 
-// A request that costs 20 tokens is refused while 5 are left. The fields say what is
-// left, but not when 20 will be: whoever knows that says so in Retry-After, which
+// A request that costs 20 tokens is refused while 5 are left. The fields contain the number of
+// tokens left, but not when there will be 20. If you know the time, set Retry-After, which
 // Refuse keeps.
 func ExampleRefuse_cost() {
 	const cost, tokens, perSecond = 20, 5, 0.5
@@ -281,8 +278,8 @@ func ExampleRefuse_cost() {
 	// 429 "search";r=5;t=2 30
 }
 
-// A gateway lets five requests through in ten seconds. Upstream knows an older form
-// alone, whose readers hear of the gateway as well.
+// A gateway allows five requests in ten seconds. Upstream sends only an older form, which then
+// also announces the gateway's limit.
 func ExampleRestrictHeader() {
 	h := http.Header{}
 	h.Set("Date", "Sat, 21 Nov 2026 03:40:00 GMT")
@@ -311,7 +308,7 @@ func ExampleHeaderOf() {
 	metadata := map[string][]string{"content-type": {"application/grpc"}, "ratelimit": {`"burst";r=9;t=1`}}
 	f, err := ratelimit.Parse(ratelimit.HeaderOf(metadata))
 	fmt.Println(f.Limits, err)
-	f, err = ratelimit.Parse(http.Header(metadata)) // compiles as well
+	f, err = ratelimit.Parse(http.Header(metadata)) // compiles too, and finds nothing
 	fmt.Println(f.Limits, err)
 	// Output:
 	// ["burst";r=9;t=1] <nil>
@@ -326,7 +323,7 @@ func ExampleRefuse() {
 			Limits:   []ratelimit.Limit{{Name: "daily", Remaining: 0, Reset: ratelimit.SecondsOf(3600)}},
 		}
 		err := ratelimit.Refuse(w, r, f, ratelimit.NewProblem(ratelimit.QuotaExceeded, "daily"))
-		if err != nil { // nothing has been written
+		if err != nil { // nothing was written
 			http.Error(w, "too many requests", http.StatusTooManyRequests)
 		}
 	}
@@ -356,7 +353,7 @@ func ExampleExpose() {
 	// RateLimit, Retry-After, X-Ratelimit-Remaining
 }
 
-// A window lets two requests through in each minute.
+// A window allows two requests in each minute.
 type window struct {
 	mu   sync.Mutex
 	end  time.Time
@@ -398,18 +395,18 @@ func ExampleFixedWindow() {
 	// 429 "minute";r=0;t=60 0 [60]
 }
 
-// A semaphore lets as many requests through at a time as it has slots.
+// A semaphore allows as many requests at the same time as it has slots.
 type semaphore chan struct{}
 
 func (s semaphore) take(*http.Request) (ratelimit.Decision, error) {
 	var d ratelimit.Decision
 	select {
 	case s <- struct{}{}:
-		d.Done = func() { <-s } // when the handler has returned
+		d.Done = func() { <-s } // called when the handler has returned
 	default:
 		d.Violated = []string{"slots"}
 	}
-	// Nobody knows when a slot will be free, so there is neither window nor reset.
+	// There is neither window nor reset, because it is unknown when a slot will be free.
 	d.Fields = ratelimit.Fields{
 		Policies: []ratelimit.Policy{{Name: "slots", Quota: int64(cap(s)), Unit: ratelimit.ConcurrentRequests}},
 		Limits:   []ratelimit.Limit{{Name: "slots", Remaining: int64(cap(s) - len(s))}},
@@ -417,7 +414,7 @@ func (s semaphore) take(*http.Request) (ratelimit.Decision, error) {
 	return d, nil
 }
 
-// A limit on the requests that are served at the same time.
+// A limit on requests at the same time.
 func ExampleMiddleware_semaphore() {
 	limiter := &ratelimit.Middleware{Take: make(semaphore, 1).take}
 	var handler http.Handler

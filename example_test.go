@@ -11,7 +11,7 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// An error says where it is, and of what kind.
+// An error has a place and a cause.
 func ExampleFieldError() {
 	line := `"burst";r=37;t=12, "daily";r="990"`
 	_, err := ratelimit.ParseLimits(line)
@@ -28,10 +28,10 @@ func ExampleFieldError() {
 	// true
 }
 
-// The two fields are judged apart.
+// The two fields are judged separately.
 func ExampleParse() {
 	h := http.Header{
-		"Ratelimit-Policy": {`100;w=60`}, // of an older draft
+		"Ratelimit-Policy": {`100;w=60`}, // the form of an older draft
 		"Ratelimit":        {`"default";r=50;t=30`},
 	}
 	f, err := ratelimit.Parse(h)
@@ -100,7 +100,7 @@ func ExampleAppendLimits() {
 	// "default";r=2 <nil>
 }
 
-// A second limiter of a response adds to what the first has said.
+// A second limiter adds its limits to those of the first.
 func ExampleFields_Add() {
 	h := http.Header{}
 	burst := ratelimit.FixedWindow{Name: "burst", Quota: 100, Used: 63, Window: time.Minute, Left: 12 * time.Second}
@@ -116,7 +116,7 @@ func ExampleFields_Add() {
 	// "daily";r=990;t=80000
 }
 
-// What two limiters know of one request, in one announcement.
+// The limits of two limiters, announced together.
 func ExampleFields_Join() {
 	minute := ratelimit.FixedWindow{Name: "minute", Quota: 100, Used: 63, Window: time.Minute, Left: 12 * time.Second}
 	tokens := ratelimit.Fields{
@@ -162,12 +162,12 @@ func ExampleLimit_Equal() {
 	// true false
 }
 
-// What the specification does not define is kept.
+// Parameters that the specification does not define are kept.
 func ExampleParams_Get() {
 	policies, _ := ratelimit.ParsePolicies(`"sliding";q=100;w=60;burst=1000;comment="sliding window"`)
 	burst, ok := policies[0].Params.Get("burst")
 	fmt.Println(burst, ok)
-	_, ok = policies[0].Params.Get("w") // has a field of its own
+	_, ok = policies[0].Params.Get("w") // w is the field Window
 	fmt.Println(ok)
 	// Output:
 	// 1000 true
@@ -213,8 +213,8 @@ func ExampleParam() {
 	// "default";q=100;acme-burst=1000;acme-kind=sliding;acme-note="per user";acme-shared
 }
 
-// A limiter knows more exactly than the field can say. Rounding up keeps a
-// client from coming back early.
+// A limiter knows the time more precisely than the field. Rounding up keeps a client from coming
+// back early.
 func ExampleCeilSeconds() {
 	fmt.Println(ratelimit.CeilSeconds(1500*time.Millisecond), ratelimit.CeilSeconds(-time.Second))
 	// Output:

@@ -171,7 +171,7 @@ func FuzzParseAny(f *testing.F) {
 	})
 }
 
-// The words of which FuzzNames builds names. One of each row stands for the role.
+// The words in the names that FuzzNames builds. Each row has the words for a role.
 var (
 	prefixWords = []string{"", "X-", "Acme-", "X-Acme-", "X-Acme", "Anthropic-", "HTTP-X-"}
 	anchorWords = []string{"RateLimit", "Rate-Limit", "Ratelimit", "RATE-LIMIT"}

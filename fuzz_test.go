@@ -18,8 +18,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// The fuzzers check the laws for arbitrary input. A newline stands between two
-// field lines, because a field line cannot hold one.
+// The fuzzers check the laws for arbitrary input. A newline separates two field lines, because a
+// field line cannot contain one.
 
 func fuzzLines(s string) []string { return strings.Split(s, "\n") }
 
@@ -91,8 +91,8 @@ func fuzzKey(present bool, key []byte) []byte {
 	return append([]byte{}, key...)
 }
 
-// lawDecimal: a float64 is written as the nearest Decimal, and between two as the
-// one whose last digit is even (RFC 9651 Section 4.1.5).
+// lawDecimal: a float64 is written as the nearest Decimal. If two are equally near, it is the one
+// with an even last digit (RFC 9651 Section 4.1.5).
 func lawDecimal(t testing.TB, x float64) {
 	s, err := FormatPolicies(Policy{Name: "a", Params: Params{{"x", x}}})
 	if err != nil {
@@ -170,8 +170,8 @@ func FuzzAdvise(f *testing.F) {
 	})
 }
 
-// lawAdviceLimit: a limit that is the reason for a wait is one of the fields, and one
-// beside a Retry-After is the tightest of them, and exhausted.
+// lawAdviceLimit: a limit that is the reason for a wait is one of the fields. If the reason is a
+// Retry-After, the limit is the tightest one, and exhausted.
 func lawAdviceLimit(t testing.TB, a *Advice) {
 	t.Helper()
 	same := func(l Limit) bool { return l.Equal(a.Limit) }
@@ -191,9 +191,9 @@ func lawAdviceLimit(t testing.TB, a *Advice) {
 	}
 }
 
-// lawAdvise checks an Advice against its definition: Retry-After in seconds, else
-// the longest wait of a limit with nothing remaining, else, for a refusal, the longest
-// of one that does not say what remains; and the slowest pace.
+// lawAdvise checks an Advice against its definition. The wait is Retry-After in seconds, else the
+// longest wait of a limit with nothing remaining, else, for a refusal, the longest wait of a
+// limit with an unknown remaining. The pace is the slowest.
 func lawAdvise(t testing.TB, h http.Header, a Advice) {
 	t.Helper()
 	seconds := h[retryAfterKey]
@@ -203,7 +203,7 @@ func lawAdvise(t testing.TB, h http.Header, a Advice) {
 		require.Equal(t, time.Duration(n)*time.Second, a.Asked)
 	}
 	var wait, pace, unknown time.Duration
-	explained := false // a limit with nothing remaining says when it ends
+	explained := false // a limit with nothing remaining has an end
 	for _, l := range a.Fields.Limits {
 		p, known := a.Fields.PolicyOf(l)
 		left, _ := l.Reset.Duration()
@@ -262,8 +262,8 @@ func FuzzProblem(f *testing.F) {
 	})
 }
 
-// fuzzFields makes fields of few names, keys, units and numbers, so that pairs
-// of them meet often.
+// fuzzFields makes fields with few names, keys, units and numbers, so that members of two fields
+// often match.
 func fuzzFields(rnd *rand.Rand) Fields {
 	var f Fields
 	name := func() string { return []string{"a", "b", "c"}[rnd.IntN(3)] }
@@ -290,7 +290,7 @@ func fuzzFields(rnd *rand.Rand) Fields {
 	return f
 }
 
-// ownFields returns random fields that a gateway may have of its own: they validate.
+// ownFields returns random valid fields of a gateway.
 func ownFields(rnd *rand.Rand) Fields {
 	f := fuzzFields(rnd)
 	for i := range f.Limits {
@@ -305,7 +305,7 @@ func ownFields(rnd *rand.Rand) Fields {
 	return f
 }
 
-// FuzzRestrict is law 7, for random pairs and for fields in wire text.
+// FuzzRestrict is law 7 for random pairs and for fields in wire text.
 func FuzzRestrict(f *testing.F) {
 	for i, tc := range restrictCases {
 		policies, limits := halves(tc.upstream)
@@ -324,7 +324,7 @@ func FuzzRestrict(f *testing.F) {
 	})
 }
 
-// FuzzCap is law 7 for Cap, and that nothing else of this file panics.
+// FuzzCap is law 7 for Cap. It also calls the other functions of server.go, which must not panic.
 func FuzzCap(f *testing.F) {
 	f.Add(int64(10000), int64(1000), int64(10000), int64(10), 1.0, "30", "Tue, 15 Nov 1994 08:00:00 GMT")
 	f.Add(int64(MaxInteger), int64(MaxInteger), int64(MaxInteger), int64(MaxInteger), math.MaxFloat64, "", "*")

@@ -9,11 +9,9 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// HeaderOf returns a header with the fields of m under their canonical keys, as this
-// package and the methods of http.Header look for them, for what has other keys: the
-// metadata of gRPC, the headers of an event of AWS Lambda. A conversion alone compiles
-// as well, and finds nothing. Lines under several spellings of a name are joined in the
-// order of the spellings. The result shares no memory with m.
+// HeaderOf copies m into an http.Header with canonical keys. Use it for gRPC metadata or
+// the events of AWS Lambda. A plain conversion compiles, but lower-case keys are then not
+// found. Lines under several spellings of a name are joined, in the order of the spellings.
 //
 //	f, err := ratelimit.Parse(ratelimit.HeaderOf(metadata))
 func HeaderOf(m map[string][]string) http.Header {
@@ -27,9 +25,8 @@ func HeaderOf(m map[string][]string) http.Header {
 
 var errNilHeader = errors.New("ratelimit: nil http.Header")
 
-// setLine sets a field to one line, or deletes it if the line is empty, because
-// both fields are Lists and an empty List is not written (RFC 9651
-// Section 4.1).
+// setLine sets a field to one line. If the line is empty, it deletes the field, because an
+// empty List is not written (RFC 9651 Section 4.1).
 func setLine(h http.Header, key, line string) {
 	if line == "" {
 		delete(h, key)
@@ -44,7 +41,7 @@ func addLine(h http.Header, key, line string) {
 	switch {
 	case line == "":
 	case len(old) == 0 || len(old) == 1 && text.All(old[0], text.Space):
-		setLine(h, key, line) // a blank line and another are not a List, only a blank line alone is
+		setLine(h, key, line) // a blank line is an empty List, but not next to another line
 	default:
 		h[key] = append(old, line)
 	}

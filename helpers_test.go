@@ -16,40 +16,38 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tables of the tests are written in the wire's own text. These are their
-// little languages:
+// The tables of the tests are in the text of the wire. These are their languages:
 //
-//   - A header is its lines, `Name: value`, one below the other; spaces before a
-//     name are for the eye alone. See wire.
+//   - A header is lines of `Name: value`. Spaces before a name have no meaning. See wire.
 //   - A response is a header, with a status line before it if the status matters.
 //     See responseOf.
 //   - A pair of fields is the values of RateLimit-Policy and RateLimit; r=unknown
 //     and q=unknown are numbers that only an older response leaves out. See
 //     fieldsOf.
-//   - A malformed field has a caret before the byte where the fault is, and the fault is
-//     `member 2, r: type`. See fieldCase and readFault.
-//   - Policies and limits stand next to each other with a bar between them. See pairOf.
+//   - A malformed field has a caret before the byte at fault. The fault is `member 2, r: type`.
+//     See fieldCase and readFault.
+//   - Policies and limits in one line have a bar between them. See pairOf.
 //   - A request that passes Middlewares is a scene. See readScene.
 //   - A finding is `rule level field item`. See Finding.summary.
-//   - What an older response says is `name unit: remaining/quota w=window
-//     t=reset`, with a dash for what it does not say. See vendorLimit.
+//   - A limit of an older response is `name unit: remaining/quota w=window t=reset`, with a dash
+//     for an absent number. See vendorLimit.
 //   - A point in time in an older response is @unix+60, @ms+60, @http+60 or
-//     @rfc+60: a minute after the moment at which the test reads it. See spell.
-//   - A dialect that ends in a question mark is one with a guess. See legacyCase.
+//     @rfc+60: a minute after the test reads it. See spell.
+//   - A question mark after a dialect means that a unit was guessed. See legacyCase.
 //   - Faults of a response are the names of the fields, joined by a comma. See
 //     faultsOf.
 
 // arrival is when the responses of the tables arrive.
 var arrival = time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
 
-// wire makes a header of its lines. Another line is a mistake of the table.
+// wire makes a header of its lines. Any other line is a mistake in the table.
 func wire(lines string) http.Header {
 	h, others := readLines(lines)
 	allLines(others)
 	return h
 }
 
-// allLines stops a test of which a table has lines that are none of a header.
+// allLines fails a test if a table has lines that are not fields.
 func allLines(others []string) {
 	for _, line := range others {
 		if line != "" {
@@ -58,7 +56,7 @@ func allLines(others []string) {
 	}
 }
 
-// readLines makes a header of its lines, and returns those that are none.
+// readLines makes a header of its lines, and returns the lines that are not fields.
 func readLines(lines string) (h http.Header, others []string) {
 	h = http.Header{}
 	for line := range strings.Lines(lines) {
@@ -73,14 +71,14 @@ func readLines(lines string) (h http.Header, others []string) {
 	return h, others
 }
 
-// responseOf makes a response of its lines. Another line is a mistake of the table.
+// responseOf makes a response of its lines. Any other line is a mistake in the table.
 func responseOf(text string) *http.Response {
 	resp, others := anyResponse(text)
 	allLines(others)
 	return resp
 }
 
-// anyResponse makes a response of its lines, and returns those that are none.
+// anyResponse makes a response of its lines, and returns the lines that are not fields.
 func anyResponse(text string) (resp *http.Response, others []string) {
 	resp = &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody}
 	if rest, ok := strings.CutPrefix(text, "HTTP/1.1 "); ok {
@@ -93,8 +91,8 @@ func anyResponse(text string) (resp *http.Response, others []string) {
 	return resp, others
 }
 
-// A plainCase is a case of a table in testdata/fields: what goes in, and what is said of it
-// behind an equals sign in the last line, or why it is refused behind an exclamation mark.
+// A plainCase is a case of a table in testdata/fields. The last line has the result after an
+// equals sign, or the fault after an exclamation mark.
 type plainCase struct {
 	name, in, want string
 	refused        bool
@@ -211,7 +209,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// unrelated are twenty fields of a response that say nothing about limits.
+// unrelated are twenty fields of a response that are not about limits.
 const unrelated = `
 	Accept-Ranges: bytes
 	Access-Control-Allow-Origin: *
@@ -235,8 +233,8 @@ const unrelated = `
 	X-Xss-Protection: 0
 `
 
-// released reports whether this is the module as it is released, in which nested
-// modules, such as examples/server, are missing.
+// released reports whether this is the released module, without nested modules such as
+// examples/server.
 func released(t testing.TB) bool {
 	t.Helper()
 	_, err := os.Stat(".git")

@@ -17,8 +17,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A memberJSON is a Policy or a Limit in JSON. A quota or a remaining that is
-// missing is Unknown, not 0.
+// A memberJSON is a Policy or a Limit in JSON. A missing quota or remaining is Unknown,
+// not 0.
 type memberJSON struct {
 	Name         string  `json:"name"`
 	Quota        *int64  `json:"quota,omitempty"`
@@ -50,41 +50,40 @@ func orUnknown(n *int64) int64 {
 //
 //	{"name":"burst","quota":100,"unit":"requests","window":60,"partition_key":"AQI=","params":[["acme-burst",10]]}
 //
-// with the partition key in base64, and each of Params as [Param.MarshalJSON] writes it.
-// What is absent or [Unknown] is left out. The error is that of [Policy.Validate] but
-// for an unknown Quota.
+// with the partition key in base64, and Params in the form of [Param.MarshalJSON]. Absent
+// and [Unknown] values are left out. The error is that of [Policy.Validate], except that
+// Quota may be unknown.
 func (p Policy) MarshalJSON() ([]byte, error) {
 	return marshalMember(&p, PolicyField, memberJSON{
 		Name: p.Name, Quota: orNil(p.Quota), Unit: p.Unit, Window: p.Window, PartitionKey: p.PartitionKey, Params: p.Params,
 	})
 }
 
-// UnmarshalJSON reads what [Policy.MarshalJSON] writes. A missing quota is [Unknown].
-// Members with other names are ignored; null leaves p as it is. On error p is as it was.
-// The error wraps ErrSyntax if b is no such object; otherwise it is that of
-// [Policy.Validate].
+// UnmarshalJSON reads the form of [Policy.MarshalJSON]. A missing quota is [Unknown]. Members
+// with other names are ignored. null and errors leave p unchanged. The error wraps ErrSyntax
+// if b is not such an object. Otherwise it is that of [Policy.Validate].
 func (p *Policy) UnmarshalJSON(b []byte) error {
 	return unmarshalMember(p, b, PolicyField, func(m *memberJSON) Policy {
 		return Policy{Name: m.Name, Quota: orUnknown(m.Quota), Unit: m.Unit, Window: m.Window, PartitionKey: m.PartitionKey, Params: m.Params}
 	})
 }
 
-// MarshalJSON returns l as an object, as [Policy.MarshalJSON] does. Its members are
-// "name", "remaining", "reset", "partition_key" and "params".
+// MarshalJSON returns l as an object, as [Policy.MarshalJSON] does, with the members name,
+// remaining, reset, partition_key and params.
 func (l Limit) MarshalJSON() ([]byte, error) {
 	return marshalMember(&l, LimitField, memberJSON{
 		Name: l.Name, Remaining: orNil(l.Remaining), Reset: l.Reset, PartitionKey: l.PartitionKey, Params: l.Params,
 	})
 }
 
-// UnmarshalJSON reads what [Limit.MarshalJSON] writes, as [Policy.UnmarshalJSON] does.
+// UnmarshalJSON reads the form of [Limit.MarshalJSON], as [Policy.UnmarshalJSON] does.
 func (l *Limit) UnmarshalJSON(b []byte) error {
 	return unmarshalMember(l, b, LimitField, func(m *memberJSON) Limit {
 		return Limit{Name: m.Name, Remaining: orUnknown(m.Remaining), Reset: m.Reset, PartitionKey: m.PartitionKey, Params: m.Params}
 	})
 }
 
-// marshalMember writes a member of a field as out, if the member is valid.
+// marshalMember returns out in JSON, if the member of the field is valid.
 func marshalMember[T Policy | Limit](m *T, field string, out memberJSON) ([]byte, error) {
 	if err := validate(m, field); err != nil {
 		return nil, err
@@ -92,7 +91,7 @@ func marshalMember[T Policy | Limit](m *T, field string, out memberJSON) ([]byte
 	return json.Marshal(out)
 }
 
-// unmarshalMember reads b into a member of a field, if that is then valid.
+// unmarshalMember reads b into a member of a field, if the result is valid.
 func unmarshalMember[T Policy | Limit](to *T, b []byte, field string, of func(*memberJSON) T) error {
 	if isNull(b) { // by the convention of package json
 		return nil
@@ -109,8 +108,8 @@ func unmarshalMember[T Policy | Limit](to *T, b []byte, field string, of func(*m
 	return nil
 }
 
-// UnmarshalJSON reads what package json writes for Fields, by the rules of
-// [Policy.UnmarshalJSON]. What is missing is absent afterwards; on error f is as it was.
+// UnmarshalJSON reads the form in which package json writes Fields, by the rules of
+// [Policy.UnmarshalJSON]. Missing members are absent afterwards. An error leaves f unchanged.
 func (f *Fields) UnmarshalJSON(b []byte) error {
 	if isNull(b) {
 		return nil
@@ -139,9 +138,9 @@ func (f *Fields) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// elements returns what the elements of a list point to, and false if one is nil.
-// Lists are read from JSON so, because package json would take a null for a zero
-// value, which permits nothing.
+// elements returns the values that the elements of a list point to, and false if one is nil.
+// Lists in JSON are read as pointers, because package json reads null as a zero value, which
+// permits nothing.
 func elements[T any](list []*T) ([]T, bool) {
 	if list == nil || slices.Contains(list, nil) {
 		return nil, list == nil
@@ -163,8 +162,8 @@ func (s Seconds) MarshalJSON() ([]byte, error) {
 	return strconv.AppendInt(nil, s.n, 10), nil
 }
 
-// UnmarshalJSON reads a whole number of seconds, or null, which is absent. Any other b
-// is an error that wraps ErrSyntax; then s is as it was.
+// UnmarshalJSON reads a whole number of seconds, or null, which is absent. For any other b
+// the error wraps ErrSyntax, and s is unchanged.
 func (s *Seconds) UnmarshalJSON(b []byte) error {
 	if isNull(b) {
 		*s = Seconds{}
@@ -178,14 +177,14 @@ func (s *Seconds) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// A typedJSON is a value whose type JSON does not have. The test files of
-// RFC 9651 (github.com/httpwg/structured-field-tests) write such values so.
+// A typedJSON is a value of a type that JSON lacks, in the form of the test files of RFC
+// 9651 (github.com/httpwg/structured-field-tests).
 type typedJSON struct {
 	Type  string `json:"__type"`
 	Value any    `json:"value"`
 }
 
-// The types of such values.
+// The types of a typedJSON.
 const (
 	tokenType   = "token"
 	binaryType  = "binary"        // a Byte Sequence, in base32
@@ -193,11 +192,11 @@ const (
 	displayType = "displaystring" // a Display String
 )
 
-// MarshalJSON returns p as an array of key and value. An Integer, a Decimal (always with
-// a point, such as 1.0), a String and a Boolean are JSON values; other types are objects
-// as in the test files of RFC 9651, such as {"__type":"token","value":"x"}, and further
-// "binary" (in base32), "date" (seconds since the Unix epoch) and "displaystring". What
-// cannot be written to a field is an error that wraps ErrSyntax, ErrRange or ErrType.
+// MarshalJSON returns p as an array of key and value. An Integer, a Decimal (always with a
+// point, such as 1.0), a String and a Boolean are JSON values. Other types are objects, as in
+// the test files of RFC 9651: {"__type":"token","value":"x"}, "binary" (in base32), "date"
+// (seconds since the Unix epoch) and "displaystring". If p cannot be written to a field, the
+// error wraps ErrSyntax, ErrRange or ErrType.
 func (p Param) MarshalJSON() ([]byte, error) {
 	if !text.IsKey(p.Key) {
 		return nil, fmt.Errorf("ratelimit: key of a parameter: %w", ErrSyntax)
@@ -222,8 +221,8 @@ func (p Param) MarshalJSON() ([]byte, error) {
 	return json.Marshal([...]any{p.Key, value})
 }
 
-// UnmarshalJSON reads what [Param.MarshalJSON] writes. Any other b is an error that
-// wraps ErrSyntax; then p is as it was.
+// UnmarshalJSON reads the form of [Param.MarshalJSON]. For any other b the error wraps
+// ErrSyntax, and p is unchanged.
 func (p *Param) UnmarshalJSON(b []byte) error {
 	var pair []json.RawMessage
 	var q Param
@@ -238,14 +237,14 @@ func (p *Param) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// unmarshalValue returns the value of a parameter that b stands for. It is nil,
-// or of a type that cannot be written, if b stands for none.
+// unmarshalValue returns the value of a parameter in JSON. If b is none, the result is nil
+// or of a type that cannot be written.
 func unmarshalValue(b []byte) any {
 	if n, err := strconv.ParseInt(string(b), 10, 64); err == nil {
 		return n
 	}
 	var v any
-	_ = json.Unmarshal(b, &v) // fails for a number that no float64 holds
+	_ = json.Unmarshal(b, &v) // fails for a number beyond float64
 	typed, ok := v.(map[string]any)
 	if !ok {
 		return v // a float64, string or bool; anything else cannot be written
@@ -261,8 +260,7 @@ func unmarshalValue(b []byte) any {
 	return nil
 }
 
-// typedValue returns the value of one of the types above that text stands for,
-// or nil.
+// typedValue returns a value of one of the types above, or nil.
 func typedValue(of any, value string) any {
 	switch of {
 	case tokenType:

@@ -25,7 +25,7 @@ var (
 	_ error        = (*FieldError)(nil)
 )
 
-// memberType is what Policy and Limit have in common.
+// memberType has the common methods of Policy and Limit.
 type memberType[T any] interface {
 	Validate() error
 	Equal(T) bool
@@ -63,7 +63,7 @@ func requireEqual[T memberType[T]](t testing.TB, want, got []T) {
 	require.True(t, slices.EqualFunc(want, got, T.Equal), "want %v\ngot  %v", want, got)
 }
 
-// lawRead checks laws 1 to 5 for what the lines are read as.
+// lawRead checks laws 1 to 5 for the members that are read from lines.
 func (c codec[T]) lawRead(t testing.TB, lines ...string) {
 	list, err := c.parse(lines...)
 	c.lawResult(t, list, err, lines)
@@ -89,7 +89,7 @@ func (c codec[T]) lawResult(t testing.TB, list []T, err error, lines []string) {
 		}
 		return
 	}
-	require.Nil(t, list, "law 1: nothing beside an error")
+	require.Nil(t, list, "law 1: no result next to an error")
 	e := requireFieldError(t, err)
 	require.Equal(t, c.field, e.Field)
 	require.True(t, 0 <= e.Line && e.Line < len(lines), "law 4: line %d", e.Line)
@@ -97,8 +97,7 @@ func (c codec[T]) lawResult(t testing.TB, list []T, err error, lines []string) {
 	require.True(t, 0 <= e.Item && e.Item <= maxMembers, "item %d", e.Item)
 }
 
-// lawJoined is law 4: lines mean what they mean when joined, and an error is at
-// the same byte.
+// lawJoined is law 4: joined lines have the same meaning, and an error is at the same byte.
 func (c codec[T]) lawJoined(t testing.TB, list []T, err error, lines []string) {
 	if len(lines) < 2 {
 		return
@@ -117,9 +116,8 @@ func (c codec[T]) lawJoined(t testing.TB, list []T, err error, lines []string) {
 	require.Equal(t, &e, joinedErr)
 }
 
-// lawOracle is law 5. The exceptions are Byte Sequences without padding, which
-// RFC 9651 Section 4.2.7 asks a parser to accept, and the bounds. Pad bits that
-// are not zero httpsfv accepts as well.
+// lawOracle is law 5. The exceptions are the bounds, and Byte Sequences without padding, which
+// a parser should accept (RFC 9651 Section 4.2.7). httpsfv accepts pad bits that are not zero.
 func (c codec[T]) lawOracle(t testing.TB, list []T, err error, lines []string) {
 	joined := strings.Join(lines, ", ")
 	if errors.Is(err, ErrTooMany) {
@@ -135,7 +133,7 @@ func (c codec[T]) lawOracle(t testing.TB, list []T, err error, lines []string) {
 // padBase64 adds the padding that httpsfv needs to the Byte Sequences of s.
 func padBase64(s string) string {
 	var b strings.Builder
-	quoted, escapes := false, false // a Display String knows no backslash
+	quoted, escapes := false, false // a Display String has no escape by backslash
 	for i := 0; i < len(s); i++ {
 		b.WriteByte(s[i])
 		switch {
@@ -161,7 +159,7 @@ func padBase64(s string) string {
 	return b.String()
 }
 
-// lawWrite checks laws 1 to 3 for what is written of any values, valid or not.
+// lawWrite checks laws 1 to 3 for writing values, valid or not.
 func (c codec[T]) lawWrite(t testing.TB, list ...T) {
 	const prefix = "prefix"
 	s, err := c.format(list...)
@@ -192,8 +190,8 @@ func (c codec[T]) lawHeader(t testing.TB, s string, err error, list ...T) {
 	require.Equal(t, err, c.alone(list...).Add(added), "law 3")
 	switch {
 	case err != nil:
-		require.Equal(t, http.Header{c.key: {old}}, set, "nothing is written beside an error")
-		require.Equal(t, http.Header{c.key: {old}}, added, "nothing is written beside an error")
+		require.Equal(t, http.Header{c.key: {old}}, set, "on error nothing is written")
+		require.Equal(t, http.Header{c.key: {old}}, added, "on error nothing is written")
 	case s == "":
 		require.Empty(t, set)
 		require.Equal(t, http.Header{c.key: {old}}, added)
@@ -245,7 +243,7 @@ func lawParse(t testing.TB, h http.Header) {
 
 // lawJoin checks PolicyOf, Tightest and Validate against their slow definitions.
 func lawJoin(t testing.TB, f Fields) {
-	// Values that cannot be written may not even equal themselves.
+	// Values that cannot be written need not equal themselves.
 	comparable := !slices.ContainsFunc(f.Policies, func(p Policy) bool { return p.Validate() != nil }) &&
 		!slices.ContainsFunc(f.Limits, func(l Limit) bool { return l.Validate() != nil })
 	many := f
@@ -292,8 +290,8 @@ func lawJoin(t testing.TB, f Fields) {
 	require.Equal(t, comparable && duplicate, comparable && errors.Is(f.Validate(), ErrDuplicate))
 }
 
-// lawTightest checks Tightest against its definition: nothing of the same unit has
-// less remaining, and no other unit's least has a lower part remaining.
+// lawTightest checks Tightest against its definition: no limit of the same unit has less
+// remaining, and the lowest limit of no other unit has a smaller fraction remaining.
 func lawTightest(t testing.TB, f Fields) {
 	tightest, ok := f.Tightest()
 	require.Equal(t, len(f.Limits) > 0, ok)
@@ -337,8 +335,8 @@ func lawTightest(t testing.TB, f Fields) {
 	}
 }
 
-// A hostileShape makes a field value of about the given size that costs a
-// careless parser more than linear time or memory.
+// A hostileShape makes a field value of about a given size that costs a careless parser more than
+// linear time or memory.
 type hostileShape struct {
 	name  string
 	value func(size int) string
@@ -431,7 +429,7 @@ func oracleLimits(lines ...string) ([]Limit, error) {
 	})
 }
 
-// An oracleItem is a member that httpsfv has read, and whether the draft refuses it.
+// An oracleItem is a member that httpsfv read, with a flag for members that the draft rejects.
 type oracleItem struct {
 	httpsfv.Item
 	refused bool

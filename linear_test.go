@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// families returns a header of n limits with a remaining and a reset each: of one older form
-// whose names carry the policy, or each of a form of its own.
+// families returns a header of n limits with a remaining and a reset each. They are of one older
+// form with the policy in the names, or each of a form of its own.
 func families(n int, remaining, reset string) http.Header {
 	h := http.Header{dateKey: {late.Format(http.TimeFormat)}}
 	for i := range n {
@@ -22,7 +22,7 @@ func families(n int, remaining, reset string) http.Header {
 	return h
 }
 
-// doubling are headers whose size is proportional to n.
+// doubling has headers with a size proportional to n.
 var doubling = []struct {
 	name string
 	make func(n int) http.Header
@@ -57,8 +57,8 @@ var doubling = []struct {
 	}},
 }
 
-// readers are the exported functions that take a header or a response, with limits of their
-// own where they join two parties.
+// readers are the exported functions that take a header or a response. Functions that join two
+// parties also get limits.
 var readers = map[string]func(h http.Header, own Fields){
 	"Parse":           func(h http.Header, _ Fields) { _, _ = Parse(h) },
 	"ParseAny":        func(h http.Header, _ Fields) { _, _ = ParseAny(h, LegacyOptions{}) },
@@ -102,8 +102,8 @@ func recorderOf(h http.Header) *httptest.ResponseRecorder {
 	return w
 }
 
-// handleWith calls a Handler with a header: of a handler behind it, which answers with that
-// status, or, if status is 0, of a limiter in front.
+// handleWith calls a Handler with a header. A handler behind it writes the header with a status. If
+// status is 0, a limiter in front writes it.
 func handleWith(h http.Header, own Fields, status int) {
 	m := &Middleware{Take: decide(Decision{Fields: own}, nil), Dialects: []*Dialect{XRateLimit}, OnFault: func(*http.Request, error) {}}
 	w := httptest.NewRecorder()
@@ -120,9 +120,8 @@ func handleWith(h http.Header, own Fields, status int) {
 	})).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 }
 
-// TestLinear: twice the header and twice the limits of the other party take at most twice
-// the memory (law 12), whatever reads them. BenchmarkSizedHeaders and BenchmarkRestrictHeader
-// have the times.
+// TestLinear: in all readers twice the header and twice the limits of the other party take at most
+// twice the memory (law 12). BenchmarkSizedHeaders and BenchmarkRestrictHeader measure the times.
 func TestLinear(t *testing.T) {
 	const n, slack = 250, 128 << 10 // a map doubles at once
 	for _, shape := range doubling {

@@ -10,32 +10,32 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Bounds of a field. RFC 9651 Sections 3.1 and 3.1.2 ask a parser to support at
-// least 1024 members, and 256 parameters in each, so a sender must not count on
-// more. A parameter that is written twice counts once. Because the work has to
-// stay linear, the number of parameters as they are written is bounded too.
+// Bounds of a field. RFC 9651 Sections 3.1 and 3.1.2 require a parser to support at least
+// 1024 members, and 256 parameters in each, so a sender cannot rely on more. A parameter
+// that is written twice counts once. The number of written parameters is bounded too, so
+// that the work stays linear.
 const (
 	maxMembers = 1024
 	maxParams  = 256
 	maxWritten = 4 * maxParams
 )
 
-// manyParams is up to how many extension parameters of a member are searched
-// one by one for a repeated key. If there are more, a map finds it.
+// manyParams is the number of extension parameters up to which a repeated key is searched
+// one by one. If a member has more, a map finds it.
 const manyParams = 16
 
-// Parse reads the fields RateLimit-Policy and RateLimit of h, and no others: see
-// [ParseAny] for older fields. h is the header section of a response, never its
-// trailers, in which these fields MUST NOT be (draft-11 Sections 3.1 and 4.1).
+// Parse reads the fields RateLimit-Policy and RateLimit of h. For older fields see
+// [ParseAny]. h is the header section of a response, never its trailers, in which these
+// fields MUST NOT occur (draft-11 Sections 3.1 and 4.1).
 //
-// Each field is judged on its own. A malformed one is nil in the result, and a
-// [*FieldError] that is joined into the error. A client may ignore the error and use the
-// result: "Malformed RateLimit header fields MUST be ignored" (draft-11 Section 7). A
-// field that is absent or blank is nil, and no error.
+// Each field is judged on its own. A malformed field is nil in the result, and the error
+// joins a [*FieldError] for it. A client may ignore the error and use the result: "Malformed
+// RateLimit header fields MUST be ignored" (draft-11 Section 7). A field that is absent or
+// blank is nil, and not an error.
 func Parse(h http.Header) (Fields, error) {
 	policyLines, limitLines := h[policyKey], h[limitKey]
 	if len(policyLines) == 0 && len(limitLines) == 0 {
-		return Fields{}, nil // the common case, in half the time
+		return Fields{}, nil // this common case takes half the time
 	}
 	var f Fields
 	var policyErr, limitErr error
@@ -47,22 +47,21 @@ func Parse(h http.Header) (Fields, error) {
 	return f, joinErrors(policyErr, limitErr)
 }
 
-// ParsePolicies reads the field RateLimit-Policy (draft-11 Section 3). lines are its
-// field lines in order, as http.Header.Values returns them; together they are one List
-// (RFC 9110 Section 5.2). Without lines, or with one that is blank, the field is absent:
-// the result is nil, without an error.
+// ParsePolicies reads the field RateLimit-Policy (draft-11 Section 3). lines are its field
+// lines in order, as http.Header.Values returns them. Together they are one List (RFC 9110
+// Section 5.2). If there are no lines, or only a blank one, the field is absent, and the
+// result is nil without an error.
 //
-// A field is all or nothing (RFC 9651 Section 4.2): on error the result is nil. The
-// error is a [*FieldError] that wraps ErrSyntax, ErrType, ErrMissing, ErrRange or
-// ErrTooMany. Names and Strings of the result may be parts of the lines; Byte Sequences
-// are copies.
+// On error the result is nil, because a field is valid as a whole or not at all (RFC 9651
+// Section 4.2). The error is a [*FieldError] that wraps ErrSyntax, ErrType, ErrMissing,
+// ErrRange or ErrTooMany. Strings of the result may be parts of the lines.
 //
 //go:noinline
 func ParsePolicies(lines ...string) ([]Policy, error) {
 	return parseList[Policy](policyField, lines)
 }
 
-// ParseLimits reads the field RateLimit (draft-11 Section 4), as [ParsePolicies] reads
+// ParseLimits reads the field RateLimit (draft-11 Section 4) as [ParsePolicies] reads
 // RateLimit-Policy.
 //
 //go:noinline
@@ -70,9 +69,8 @@ func ParseLimits(lines ...string) ([]Limit, error) {
 	return parseList[Limit](limitField, lines)
 }
 
-// parseList reads the lines of a field as one List. Its exported callers are not
-// inlined: seen from another package, the argument of a generic function escapes to the
-// heap.
+// parseList reads the lines of a field as one List. Its exported callers are not inlined,
+// because in another package the argument of a generic function escapes to the heap.
 func parseList[T Policy | Limit](field *fieldDef, lines []string) ([]T, error) {
 	var p parser
 	p.field, p.item = field, -1
@@ -99,10 +97,9 @@ func parseList[T Policy | Limit](field *fieldDef, lines []string) ([]T, error) {
 	return list, nil
 }
 
-// estimate returns how many members the lines may hold, so that one allocation
-// holds them all. It is called when the first member has been read. No member
-// is shorter than the seven bytes of `"";q=1,`, which bounds the memory that a
-// text of commas can make it reserve.
+// estimate returns the number of members that the lines may contain, so that one allocation
+// has room for all. It is called after the first member. No member is shorter than the seven
+// bytes of `"";q=1,`, which bounds the memory that a text of commas can reserve.
 func (p *parser) estimate(lines []string) int {
 	const shortest = 7
 	if p.Last && p.i == len(p.Text) {
@@ -115,13 +112,13 @@ func (p *parser) estimate(lines []string) int {
 	return min(n, maxMembers)
 }
 
-const separator = ", " // stands between two lines that are joined, RFC 9651 Section 4.2
+const separator = ", " // between two joined lines, RFC 9651 Section 4.2
 
 // join returns the lines of a field as one line.
 func join(lines []string) []string { return []string{strings.Join(lines, separator)} }
 
-// unjoin changes the position in err, which counts in the joined lines, into
-// one that counts in the lines themselves.
+// unjoin changes the position in err, which is one in the joined lines, into one in the
+// lines themselves.
 func unjoin(err error, lines []string) error {
 	e, ok := err.(*FieldError)
 	if !ok {
@@ -134,15 +131,15 @@ func unjoin(err error, lines []string) error {
 	return e
 }
 
-// A member is the part of one member of the List that has been read so far.
+// A member has the parts of the current member that were read so far.
 type member struct {
 	off    int // where the member starts in the current line
 	name   string
-	seen   uint8                  // the slots of the parameters that are there, as bits
-	bad    uint8                  // the slots of those that break their definition, as bits
-	num    [integerParams]int64   // their values, by slot
-	offs   [definedParams]int     // where their values start in the current line, by slot
-	kinds  [definedParams]sf.Kind // the types of their values, by slot
+	seen   uint8                  // the slots of the defined parameters that were read, as bits
+	bad    uint8                  // the slots of the parameters that break their definition, as bits
+	num    [integerParams]int64   // the values, by slot
+	offs   [definedParams]int     // where the values start in the current line, by slot
+	kinds  [definedParams]sf.Kind // the types of the values, by slot
 	unit   string
 	key    []byte
 	params Params // the parameters that the field does not define
@@ -156,7 +153,7 @@ func (m *member) seconds() Seconds {
 	return SecondsOf(m.num[timeParam])
 }
 
-// policy sets p to the policy that the member is.
+// policy sets p to the member as a policy.
 func (m *member) policy(p *Policy) {
 	p.Name = m.name
 	p.Quota = m.num[amountParam]
@@ -166,7 +163,7 @@ func (m *member) policy(p *Policy) {
 	p.Params = m.params
 }
 
-// limit sets l to the limit that the member is.
+// limit sets l to the member as a limit.
 func (m *member) limit(l *Limit) {
 	l.Name = m.name
 	l.Remaining = m.num[amountParam]
@@ -176,17 +173,17 @@ func (m *member) limit(l *Limit) {
 }
 
 // A parser reads the lines of a field as if they were joined by ", " (RFC 9651
-// Section 4.2). It does not have to join them, because a member can hold a
-// comma only inside a String. If a line ends inside a String, the parser stops
-// and sets Cut; then parseList joins the lines and starts again.
+// Section 4.2). It need not join them, because a member can contain a comma only inside a
+// String. If a line ends inside a String, the parser stops and sets Cut. parseList then
+// joins the lines and starts again.
 //
-// The methods that read a part of a line take the offset at which the part
-// begins, and return the offset behind it.
+// The methods that read a part of a line take the offset of its first byte, and return the
+// offset behind it.
 type parser struct {
 	sf.Scanner // of the current line
 	field      *fieldDef
 	line       int // the index of the current line
-	i          int // the offset behind the current member
+	i          int // the offset after the current member
 	item       int // the index of the current member, -1 before the first
 	member     member
 
@@ -201,19 +198,19 @@ type parser struct {
 	tokens bool // names may be Tokens
 }
 
-// fail notes a fault, and returns false.
+// fail stores a fault, and returns false.
 func (p *parser) fail(off int, key string, cause error) bool {
 	p.off, p.key, p.err = off, key, cause
 	return false
 }
 
-// fieldError returns the fault that was noted.
+// fieldError returns the stored fault.
 func (p *parser) fieldError() *FieldError {
 	return &FieldError{Field: p.field.name, Line: p.line, Offset: p.off, Item: p.item, Param: p.key, Err: p.err}
 }
 
-// next reads the next member of the List (RFC 9651 Section 4.2.1), and checks it by the
-// rules of the field. It returns false at the end of the List, and if there is a fault.
+// next reads the next member of the List (RFC 9651 Section 4.2.1), and checks it against the
+// rules of the field. It returns false at the end of the List, and at a fault.
 //
 //	sf-list = list-member *( OWS "," OWS list-member )
 func (p *parser) next(lines []string) bool {
@@ -235,8 +232,8 @@ func (p *parser) next(lines []string) bool {
 	return p.readMember()
 }
 
-// begin moves past the spaces before the List, and reports whether there is a
-// List: whether there is anything but spaces, or another line.
+// begin moves past the spaces before the List. It reports whether anything follows: a byte
+// that is not a space, or another line.
 func (p *parser) begin(lines []string) bool {
 	if len(lines) == 0 {
 		return false
@@ -246,8 +243,8 @@ func (p *parser) begin(lines []string) bool {
 	return p.i < len(p.Text) || !p.Last
 }
 
-// comma moves past the separator of two members, and reports whether it is
-// there. The separator is a comma, or the end of a line that is not the last.
+// comma moves past the separator of two members, and reports whether there is one. The
+// separator is a comma, or the end of a line that is not the last.
 func (p *parser) comma(lines []string) bool {
 	switch {
 	case p.i < len(p.Text):
@@ -262,8 +259,8 @@ func (p *parser) comma(lines []string) bool {
 	return true
 }
 
-// readMember reads one Item (RFC 9651 Section 4.2.3) whose value is a String (draft-11
-// Sections 3 and 4), up to the separator behind it.
+// readMember reads one Item (RFC 9651 Section 4.2.3), whose value is a String (draft-11
+// Sections 3 and 4), up to the next separator.
 //
 //	sf-item = bare-item parameters
 func (p *parser) readMember() bool {
@@ -274,7 +271,7 @@ func (p *parser) readMember() bool {
 	case start == len(s):
 	case s[start] == '"':
 		kind, i = p.ReadString(start)
-	case s[start] == '(': // the start of an Inner List, which no member may be
+	case s[start] == '(': // an Inner List, which is not allowed here
 		return p.fail(start, "", ErrType)
 	default:
 		kind, i = p.Read(start)
@@ -296,8 +293,8 @@ func (p *parser) readMember() bool {
 	return p.field.required&^m.seen|m.bad == 0 || p.judge()
 }
 
-// tokenName sets the name of the member to the Token at start, and reports whether
-// there is one and it may be a name. It is not inlined, to leave readMember small.
+// tokenName sets the name of the member to the Token at start. It reports whether there is
+// a Token, and Tokens are allowed. It is not inlined, to keep readMember small.
 //
 //go:noinline
 func (p *parser) tokenName(start int) bool {
@@ -309,11 +306,10 @@ func (p *parser) tokenName(start int) bool {
 	return true
 }
 
-// judge is called for a member that lacks a required parameter or has one that
-// breaks its definition. It notes the fault that comes first in the line; a
-// missing parameter counts as a fault at the start of the member. This waits
-// until the whole member is read, because a later duplicate replaces an earlier
-// parameter (RFC 9651 Section 4.2.3.2).
+// judge stores the first fault in a member that lacks a required parameter, or has a
+// parameter that breaks its definition. A missing parameter is a fault at the start of the
+// member. judge is called after the whole member, because a later duplicate replaces an
+// earlier parameter (RFC 9651 Section 4.2.3.2).
 func (p *parser) judge() bool {
 	m := &p.member
 	p.off = len(p.Text)
@@ -361,7 +357,7 @@ func (p *parser) readParams(i int) bool {
 				n = n*10 + int64(s[end]-'0')
 			}
 			switch {
-			case off < end && end <= off+sf.MaxDigits && (end == len(s) || s[end] != '.'): // an Integer, as most values are
+			case off < end && end <= off+sf.MaxDigits && (end == len(s) || s[end] != '.'): // an Integer, like most values
 				kind, i, p.Int = sf.Integer, end, n
 			default:
 				if kind, i = p.Read(off); kind == sf.None {
@@ -381,9 +377,9 @@ func (p *parser) readParams(i int) bool {
 	return true
 }
 
-// full reports whether a member has no room for the parameter with a key, before
-// which n have been written. def is its definition, or nil. A parameter that is
-// there already takes no room, but only maxWritten may be written.
+// full reports whether a member has no room for another parameter after n written ones. def
+// is the definition of key, or nil. A repeated parameter takes no room, but only maxWritten
+// may be written.
 func (p *parser) full(key string, def *paramDef, n int) bool {
 	m := &p.member
 	var known bool
@@ -395,8 +391,8 @@ func (p *parser) full(key string, def *paramDef, n int) bool {
 	return n == maxWritten || !known && bits.OnesCount8(m.seen)+len(m.params) >= maxParams
 }
 
-// set stores the bare item that s has read last, which begins at off, as the
-// defined parameter d. It replaces an earlier value.
+// set stores the item that s read last, which begins at off, as the defined parameter d. It
+// replaces an earlier value.
 func (m *member) set(d *paramDef, kind sf.Kind, off int, s *sf.Scanner) {
 	at := d.param % definedParams
 	bit := uint8(1) << at
@@ -415,12 +411,11 @@ func (m *member) set(d *paramDef, kind sf.Kind, off int, s *sf.Scanner) {
 	}
 }
 
-// setParam adds an extension parameter, which ends at i in the line. One with the
-// key of an earlier one replaces its value, at its place (RFC 9651
-// Section 4.2.3.2).
+// setParam adds an extension parameter, which ends at i in the line. If the key is a
+// duplicate, it replaces the earlier value in place (RFC 9651 Section 4.2.3.2).
 func (p *parser) setParam(key string, value any, i int) {
 	m := &p.member
-	if m.params == nil { // the only one in most members, for which this is enough room
+	if m.params == nil { // most members have only one, so room for one is enough
 		m.params = Params{{key, value}}
 		return
 	}
@@ -437,9 +432,9 @@ func (p *parser) setParam(key string, value any, i int) {
 	m.params = append(m.params, Param{key, value})
 }
 
-// makeRoom makes room for the other parameters of the member at once, which saves
-// a third of the time, and makes an index of those that it has. It takes the
-// number of semicolons up to the next comma for the number of parameters.
+// makeRoom makes room for all further parameters of the member at once, which saves a third
+// of the time. It counts the semicolons up to the next comma. It also indexes the
+// parameters that were read.
 func (p *parser) makeRoom(i int) {
 	m := &p.member
 	rest, _, _ := strings.Cut(p.Text[i:], ",")
@@ -453,9 +448,8 @@ func (p *parser) makeRoom(i int) {
 	}
 }
 
-// indexParam returns the index of the extension parameter with a key, or -1 if
-// the member has none yet. If there are many, a map finds it: a search through
-// all of them for each would take quadratic time.
+// indexParam returns the index of the extension parameter with a key, or -1. If there are
+// many, it uses a map, because searches would take quadratic time.
 func (p *parser) indexParam(key string) int {
 	if len(p.member.params) <= manyParams {
 		return p.member.params.index(key)

@@ -11,8 +11,8 @@ import (
 )
 
 // A fieldCase is a case of testdata/fields: the lines of a field, with the one line that is
-// written for the same members. If the field is malformed, a caret stands before the token
-// at fault, which the last line names. A newline within a field line is written ␊.
+// written for the same members. If the field is malformed, it has a caret before the token at
+// fault, and the last line has the fault. A newline within a field line is written ␊.
 type fieldCase struct {
 	name  string
 	lines []string
@@ -64,7 +64,7 @@ func readFault(text string) *FieldError {
 	return e
 }
 
-// causeOf returns the error whose name in a table is that of causeNames, or down.
+// causeOf returns the error of a name in causeNames, or down.
 func causeOf(name string) error {
 	for err, cause := range causeNames {
 		if cause == name {
@@ -100,8 +100,7 @@ func TestParsePolicies(t *testing.T) { runFieldCases(t, policyCodec, policyCases
 
 func TestParseLimits(t *testing.T) { runFieldCases(t, limitCodec, limitCases) }
 
-// The result has room for as many members as there may be, and no more: a text of
-// commas reserves no memory.
+// The result has room for the members and no more: a text of commas reserves no memory.
 func TestParseRoom(t *testing.T) {
 	commas := strings.Repeat(",", 70)
 	for _, tc := range []struct {
@@ -127,7 +126,7 @@ func TestParseRoom(t *testing.T) {
 	}
 }
 
-// The bounds hold at N and not at N+1, over any number of lines.
+// N members are accepted and N+1 are not, over any number of lines.
 func TestParseBounds(t *testing.T) {
 	members := func(n int) string { return strings.Repeat(`"a";r=1, `, n-1) + `"a";r=1` }
 	written := func(n int) string { return `"a";r=1` + strings.Repeat(";x", n-1) }
@@ -178,9 +177,9 @@ func TestParseEveryByte(t *testing.T) {
 	}
 }
 
-// A hostile value is refused, or read, without more memory than a small
-// multiple of its length, garbage included: two bytes of a parameter become a
-// Param of 32, in a slice that grows. That the time is linear is shown by BenchmarkHostile.
+// A hostile value takes at most a small multiple of its length in memory, including garbage: two
+// bytes of a parameter become a Param of 32, in a growing slice. BenchmarkHostile measures the
+// time.
 func TestParseHostile(t *testing.T) {
 	const size = 1 << 20
 	for _, shape := range hostileShapes {
@@ -230,7 +229,7 @@ func TestFieldErrorText(t *testing.T) {
 	}
 }
 
-// No error repeats what the field said.
+// No error contains the content of the field.
 func TestFieldErrorHidesContent(t *testing.T) {
 	const secret = "s3cr3t"
 	for _, text := range []string{
@@ -252,7 +251,7 @@ func TestFieldErrorHidesContent(t *testing.T) {
 	}
 }
 
-// Partition keys are the caller's own.
+// Partition keys are copies.
 func TestParseCopies(t *testing.T) {
 	const line = `"a";r=1;pk=:YQ==:;x="y"`
 	first, err := ParseLimits(line)

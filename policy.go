@@ -10,24 +10,23 @@ import (
 )
 
 // A Policy is a member of the field RateLimit-Policy, such as "burst";q=100;w=60
-// (draft-11 Section 3.1): the quota that a server allots to a partition of its clients
+// (draft-11 Section 3.1). It is the quota that a server allots to a partition of its clients
 // for each window of time. A server SHOULD announce the same policies over a sequence of
-// responses (draft-11 Section 3). The zero Policy is valid: its name is empty, and its
-// quota of 0 permits nothing.
+// responses (draft-11 Section 3). The zero Policy is valid: its name is empty, and its quota
+// of 0 permits nothing.
 type Policy struct {
-	// Name is printable ASCII, such as "burst". A [Limit] with that name reports on the
-	// policy, see [Fields.PolicyOf]. If it is empty, clients have nothing to call it by.
+	// Name is printable ASCII, such as "burst", and may be empty. A [Limit] with that name
+	// reports on the policy, see [Fields.PolicyOf].
 	Name         string
 	Quota        int64   // q, such as 100 quota units, 0 to MaxInteger, or [Unknown]; 0 permits nothing
-	Unit         Unit    // qu, such as "content-bytes"; "" is absent and means Requests; qu="" is read as absent
+	Unit         Unit    // qu, such as "content-bytes"; "" is absent and means Requests; qu="" is read as ""
 	Window       Seconds // w, such as SecondsOf(60), 1 to MaxInteger, or absent
 	PartitionKey []byte  // pk, any bytes; nil is absent, []byte{} is an empty key
 	Params       Params  // all other parameters, in the order of the field
 }
 
-// A Unit is a quota unit (draft-11 Section 3.1.2). The set is open: units are registered
-// with IANA (draft-11 Section 10.3), and all others are kept as they are. "" means
-// Requests.
+// A Unit is a quota unit (draft-11 Section 3.1.2). Units are registered with IANA (draft-11
+// Section 10.3), but all others are kept as they are. "" means Requests.
 type Unit string
 
 // The quota units that draft-11 Section 3.1.2 defines.
@@ -37,17 +36,17 @@ const (
 	ConcurrentRequests Unit = "concurrent-requests" // requests that the server processes at the same time
 )
 
-// requestAlias is the name of Requests in the table of draft-11 Section 10.3,
-// apparently by mistake.
+// requestAlias is how the table of draft-11 Section 10.3 spells Requests, apparently by
+// mistake.
 const requestAlias Unit = "request"
 
-// countsRequests reports whether each request takes one quota unit. Without a
-// unit it does, because that is the default (draft-11 Section 3.1.2).
+// countsRequests reports whether each request takes one quota unit. It is true without a
+// unit, because requests are the default (draft-11 Section 3.1.2).
 func (u Unit) countsRequests() bool {
 	return u == "" || u == Requests || u == requestAlias
 }
 
-// canonical returns the same spelling for all units that mean the same.
+// canonical returns one spelling for units with the same meaning.
 func (u Unit) canonical() Unit {
 	if u.countsRequests() {
 		return Requests
@@ -66,8 +65,8 @@ type Param struct {
 	// is github.com/dunglas/httpsfv.
 	//
 	//   - int64: an Integer, from -MaxInteger to MaxInteger.
-	//   - float64: a Decimal, at most twelve digits before the point; it is written with
-	//     at most three behind it, rounded half to even.
+	//   - float64: a Decimal, at most twelve digits before the point. At most three are
+	//     written after it, rounded half to even.
 	//   - string: a String, of printable ASCII.
 	//   - httpsfv.Token: a Token.
 	//   - []byte: a Byte Sequence.
@@ -77,10 +76,10 @@ type Param struct {
 	Value any
 }
 
-// Params are parameters in the order of the field. Each key occurs once.
+// Params are extension parameters in the order of the field. Each key occurs once.
 type Params []Param
 
-// Get returns the value of the parameter with that key, and whether there is one.
+// Get returns the value of the parameter with a key, and false if there is none.
 func (ps Params) Get(key string) (value any, ok bool) {
 	if i := ps.index(key); i >= 0 {
 		return ps[i].Value, true
@@ -88,7 +87,7 @@ func (ps Params) Get(key string) (value any, ok bool) {
 	return nil, false
 }
 
-// index returns the index of the parameter with that key, or -1.
+// index returns the index of the parameter with a key, or -1.
 func (ps Params) index(key string) int {
 	for i := range ps {
 		if ps[i].Key == key {
@@ -103,9 +102,8 @@ func (ps Params) equal(qs Params) bool {
 	return slices.EqualFunc(ps, qs, func(p, q Param) bool { return p.Key == q.Key && equalValue(p.Value, q.Value) })
 }
 
-// equalValue reports whether a and b are the same on the wire, where Decimals
-// are in thousandths and Dates in whole seconds (RFC 9651 Sections 3.3.2 and
-// 3.3.7).
+// equalValue reports whether a and b are the same on the wire. Decimals are written in
+// thousandths and Dates in whole seconds (RFC 9651 Sections 3.3.2 and 3.3.7).
 func equalValue(a, b any) bool {
 	switch a := a.(type) {
 	case float64:
@@ -122,22 +120,22 @@ func equalValue(a, b any) bool {
 	}
 }
 
-// sameDecimal reports whether a and b are written as the same Decimal. It is
-// false if one of them cannot be written.
+// sameDecimal reports whether a and b are written as the same Decimal. It is false if
+// either cannot be written.
 func sameDecimal(a, b float64) bool {
 	s, fault := sf.FormatOther(a)
 	t, _ := sf.FormatOther(b)
 	return fault == sf.Fine && s == t
 }
 
-// equalKey reports whether two partition keys are the same. An absent key and
-// an empty one differ.
+// equalKey reports whether two partition keys are the same. An absent key and an empty one
+// differ.
 func equalKey(a, b []byte) bool {
 	return (a == nil) == (b == nil) && bytes.Equal(a, b)
 }
 
-// Equal reports whether p and q are the same on the wire, the order of Params included.
-// An absent Unit is not equal to [Requests], nor an absent PartitionKey to an empty one.
+// Equal reports whether p and q are the same on the wire, including the order of Params. An
+// absent Unit is not equal to [Requests], and an absent PartitionKey not to an empty one.
 func (p Policy) Equal(q Policy) bool {
 	return p.Name == q.Name && p.Quota == q.Quota && p.Unit == q.Unit && p.Window == q.Window &&
 		equalKey(p.PartitionKey, q.PartitionKey) && p.Params.equal(q.Params)

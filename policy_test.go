@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever else a member says, it is another one.
+// A member with any other value is not equal.
 func TestEqual(t *testing.T) {
 	requireOthers(t, policyCodec,
 		`"a";q=1;qu="requests";w=60;pk=:aw==:;x=1`,
@@ -39,8 +39,7 @@ func TestEqual(t *testing.T) {
 	require.True(t, Policy{Params: Params{}}.Equal(Policy{}))
 }
 
-// requireOthers fails if one of the others equals a member, or if it does not equal
-// itself.
+// requireOthers fails if a member equals one of the others, or does not equal itself.
 func requireOthers[T memberType[T]](t *testing.T, c codec[T], member string, others ...string) {
 	t.Helper()
 	list, err := c.parse(append([]string{member, member}, others...)...)

@@ -21,10 +21,9 @@ import (
 // ProblemMediaType is the media type of a [Problem] (RFC 9457 Section 6.1).
 const ProblemMediaType = "application/problem+json"
 
-// A Problem says in the body of a response why a request failed (RFC 9457), here that it
-// exceeds a policy. It is a handler that sends itself, and an error that a client can
-// find with [errors.As]. The zero Problem is valid and says nothing: its type is
-// about:blank.
+// A Problem is the body of a response to a failed request (RFC 9457), for example one that
+// exceeds a policy. It is a handler that sends itself, and an error that a client can find
+// with [errors.As]. The zero Problem is valid, and its type is about:blank.
 type Problem struct {
 	Type     string // the kind of problem, a URI reference such as [QuotaExceeded]; "" means about:blank
 	Title    string // a summary of the type for humans; "" is absent
@@ -34,14 +33,13 @@ type Problem struct {
 	// ViolatedPolicies are the names of the policies that were exceeded, such as "burst";
 	// nil is absent.
 	ViolatedPolicies []string
-	// Extensions are all other members by name, each one JSON value. In the document they
-	// stand on the top level, as the others do (RFC 9457 Section 3.2).
+	// Extensions are all other members by name, each one JSON value. They are members of
+	// the document itself (RFC 9457 Section 3.2).
 	Extensions map[string]json.RawMessage
 }
 
-// NewProblem returns a problem of a type, with the title and the status that are
-// registered for it, if it is one of the three of this package. violated are the names
-// of the policies that were exceeded.
+// NewProblem returns a problem of a type. For the three types of this package it has the
+// registered title and status. violated are the names of the exceeded policies.
 func NewProblem(typ string, violated ...string) *Problem {
 	p := &Problem{Type: typ}
 	for _, r := range registrations {
@@ -55,8 +53,8 @@ func NewProblem(typ string, violated ...string) *Problem {
 	return p
 }
 
-// Error returns the status, the title (without one, the type) and the detail in one
-// line, each character that cannot be printed replaced by U+FFFD.
+// Error returns the status, the title (or the type if there is none) and the detail in one
+// line. Characters that cannot be printed become U+FFFD.
 func (p *Problem) Error() string {
 	if p == nil {
 		p = &Problem{}
@@ -84,15 +82,15 @@ func replaceUnprintable(r rune) rune {
 	return utf8.RuneError
 }
 
-// A problemMember is a member of the document that has a struct field.
+// A problemMember is a member of the document with a struct field.
 type problemMember struct {
 	name  string
 	value any // *string, *int or *[]string; the zero value is absent
 }
 
-// members returns the members that have a struct field, in the order in which
-// they are written: those of RFC 9457 Section 3.1, and violated-policies of
-// draft-11 Section 5. Their names are spelled nowhere else.
+// members returns the members with a struct field, in the order in which they are written:
+// those of RFC 9457 Section 3.1, and violated-policies of draft-11 Section 5. Their names are
+// spelled only here.
 func (p *Problem) members() [6]problemMember {
 	return [...]problemMember{
 		{"type", &p.Type},
@@ -105,10 +103,9 @@ func (p *Problem) members() [6]problemMember {
 }
 
 // MarshalJSON returns p as a JSON object: type, title, status, detail, instance,
-// violated-policies, then the Extensions sorted by name. What is absent is left out.
-// Bytes that are not UTF-8 become U+FFFD. It returns an error if one of the Extensions
-// has the name of another member (ErrDuplicate), is not UTF-8, or is not one JSON value
-// (ErrSyntax).
+// violated-policies, then the Extensions sorted by name. Absent members are left out. Bytes
+// that are not UTF-8 become U+FFFD. It returns an error if an extension has the name of
+// another member (ErrDuplicate), is not UTF-8, or is not one JSON value (ErrSyntax).
 func (p Problem) MarshalJSON() ([]byte, error) {
 	b := append(make([]byte, 0, usualProblem), '{')
 	begin := func(name string) {
@@ -152,7 +149,7 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 		b = append(b, value...)
 	}
 	b = append(b, '}')
-	// Values that are valid by themselves may be nested too deeply together.
+	// Values that are valid alone may be nested too deeply within the object.
 	var out bytes.Buffer
 	if err := json.Compact(&out, b); err != nil {
 		return nil, fmt.Errorf("ratelimit: problem extensions: %w: %w", ErrSyntax, err)
@@ -162,9 +159,9 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 
 const usualProblem = 256 // room for most documents, in bytes
 
-// appendJSONString appends a string in JSON. A problem is not put into HTML, and
-// people read it, so it leaves <, > and & as they are. Package json writes the few
-// strings in which something has to be escaped.
+// appendJSONString appends a string in JSON. It does not escape <, > and &, because people
+// read a problem, and it is not part of HTML. Package json writes the few strings with
+// characters to escape.
 func appendJSONString(b []byte, s string) []byte {
 	if text.All(s, text.Plain) {
 		b = append(b, '"')
@@ -189,17 +186,16 @@ func appendJSONStrings(b []byte, list []string) []byte {
 	return append(b, ']')
 }
 
-// UnmarshalJSON reads a JSON object. Names are compared exactly; of one name twice the
-// last counts. Bytes that are not UTF-8 become U+FFFD. A member whose JSON type is not
-// that of RFC 9457 Section 3.1 is ignored, and so are a status that is no whole number,
-// and violated-policies that are no array of strings. All other members become
-// Extensions, with the text that they have in b. On error p is as it was. The error
-// wraps ErrSyntax: b is no JSON object, or is nested more deeply than package json
-// allows.
+// UnmarshalJSON reads a JSON object. Names are case-sensitive, and the last of two equal
+// names counts. Bytes that are not UTF-8 become U+FFFD. A member is ignored if its type is
+// not that of RFC 9457 Section 3.1, if it is a status with a fraction, or if
+// violated-policies is not an array of strings. All other members become Extensions, with
+// their text in b. If b is not a JSON object, or is nested too deeply for package json, the
+// error wraps ErrSyntax, and p is unchanged.
 func (p *Problem) UnmarshalJSON(b []byte) error {
 	var all map[string]json.RawMessage
 	if !utf8.Valid(b) {
-		b = []byte(string([]rune(string(b)))) // as package json does it within values
+		b = []byte(string([]rune(string(b)))) // as package json does within values
 	}
 	if err := json.Unmarshal(b, &all); err != nil {
 		return fmt.Errorf("ratelimit: problem document: %w: %w", ErrSyntax, err)
@@ -211,7 +207,7 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 	for _, m := range q.members() {
 		switch v := m.value.(type) {
 		case *string:
-			_ = json.Unmarshal(all[m.name], v) // on error it stays as it is
+			_ = json.Unmarshal(all[m.name], v) // an error leaves it unchanged
 		case *int:
 			*v = readStatus(all[m.name])
 		case *[]string:
@@ -226,8 +222,8 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// readStatus reads a status. It also reads 429.0, which some languages write
-// for a whole number. It returns 0 for anything else.
+// readStatus reads a status. It accepts 429.0, which some languages write for a whole
+// number. It returns 0 for anything else.
 func readStatus(raw json.RawMessage) int {
 	var x float64
 	if json.Unmarshal(raw, &x) != nil || x != math.Trunc(x) || math.Abs(x) > math.MaxInt32 {
@@ -246,11 +242,11 @@ func readStrings(raw json.RawMessage) []string {
 	return out
 }
 
-// ServeHTTP sends p: its Status, its JSON and a newline, and Cache-Control: no-store,
-// because p is about this request alone. A HEAD request gets no body. Without a Status,
-// or with one that no response with a body can have (204, 205, 304, any below 200 or
-// above 599), it sends 429, in the JSON too (RFC 9457 Section 3.1.2). If
-// [Problem.MarshalJSON] refuses p, the response is a 500 with nothing of p.
+// ServeHTTP sends p with its Status, its JSON, and Cache-Control: no-store, because p is
+// about this request alone. A HEAD request gets no body. It sends 429 if Status is 0 or one
+// that no response with a body can have (204, 205, 304, below 200 or above 599). The JSON
+// then contains 429 too (RFC 9457 Section 3.1.2), unless Status is 0. If
+// [Problem.MarshalJSON] returns an error, the response is a plain 500.
 func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, body, err := p.document()
 	if err != nil {
@@ -287,8 +283,7 @@ func bearsBody(status int) bool {
 	return 200 <= status && status <= 599
 }
 
-// sendProblem sends a problem document, and a newline behind it, so that nothing is
-// glued to it in a terminal.
+// sendProblem sends a problem document and a newline, for readers at a terminal.
 func sendProblem(w http.ResponseWriter, r *http.Request, status int, body []byte) {
 	h := w.Header()
 	delete(h, "Content-Length") // the handler may have set it for another body
@@ -303,11 +298,10 @@ const maxProblem = 1 << 20 // the most bytes of a problem document that are read
 
 var errNoResponse = errors.New("ratelimit: problem document: no response body")
 
-// ReadProblem reads the problem document of a response, whatever its status, and leaves
-// it to the caller to close the body. On error the result is nil. The error wraps
-// ErrType if the media type is not [ProblemMediaType], and nothing has been read;
-// ErrTooMany if the document is longer than 1 MiB; ErrSyntax if it is not a JSON object;
-// else the error of reading.
+// ReadProblem reads the problem document of a response with any status. It does not close
+// the body. On error the result is nil. The error wraps ErrType if the media type is not
+// [ProblemMediaType] (the body is then not read), ErrTooMany if the document is longer than
+// 1 MiB, ErrSyntax if it is not a JSON object, or else the error from the body.
 func ReadProblem(resp *http.Response) (*Problem, error) {
 	if resp == nil || resp.Body == nil {
 		return nil, errNoResponse

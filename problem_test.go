@@ -26,8 +26,8 @@ var (
 
 type raw = json.RawMessage
 
-// problemCases are documents, with the document that is written for the same problem; nothing
-// behind the equals sign says that it is the same document.
+// problemCases are documents, with the document that is written for the same problem. If nothing
+// follows the equals sign, it is the same document.
 var problemCases = append(plainCases("problems"),
 	plainCase{name: "arrays nested too deeply", in: `{"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`, refused: true},
 	plainCase{name: "objects nested too deeply", in: strings.Repeat(`{"a":`, 1<<20/5), refused: true},
@@ -103,10 +103,10 @@ func TestProblemMarshalErrors(t *testing.T) {
 			require.Equal(t, sentDocument(`{"title":"Internal Server Error","status":500}`), w.Body.String())
 		})
 	}
-	require.True(t, json.Valid([]byte(deepest)), "by itself it is valid")
+	require.True(t, json.Valid([]byte(deepest)), "alone it is valid")
 }
 
-// lawProblem is the law of round trips: what is written is read as it was.
+// lawProblem is the law of round trips: a written problem is read unchanged.
 func lawProblem(t testing.TB, p Problem) {
 	b, err := p.MarshalJSON()
 	if err != nil {
@@ -133,7 +133,7 @@ func lawProblem(t testing.TB, p Problem) {
 	require.NotContains(t, p.Error(), "\n")
 }
 
-// slowProblem is what package json makes of p.
+// slowProblem returns p in JSON as written by package json.
 func slowProblem(t testing.TB, p Problem) string {
 	text := encodeVector(t, struct {
 		Type             string   `json:"type,omitzero"`
@@ -153,8 +153,8 @@ func slowProblem(t testing.TB, p Problem) string {
 	return text[:len(text)-1] + comma + encodeVector(t, p.Extensions)[1:]
 }
 
-// Strings are written as package json writes them, with whatever has to be escaped
-// and whatever only looks so, each beside each other.
+// Strings are written as by package json. The strings contain all pairs of characters that need
+// an escape or seem to.
 func TestProblemStrings(t *testing.T) {
 	t.Parallel()
 	letters := []string{"", "a", "Z", "0", " ", "~", `"`, `\`, "/", "<", ">", "&", "'",
@@ -171,7 +171,7 @@ func TestProblemStrings(t *testing.T) {
 	}
 }
 
-// utf8Problem returns p as JSON can carry it.
+// utf8Problem returns p with valid UTF-8, as in JSON.
 func utf8Problem(p Problem) Problem {
 	clean := func(s string) string { return string([]rune(s)) }
 	q := Problem{Type: clean(p.Type), Title: clean(p.Title), Status: p.Status, Detail: clean(p.Detail), Instance: clean(p.Instance)}
@@ -192,8 +192,7 @@ func utf8Problem(p Problem) Problem {
 	return q
 }
 
-// lawProblemRead checks that reading agrees with a slow reader, which decodes
-// into any.
+// lawProblemRead compares with a slow reader, which decodes into any.
 func lawProblemRead(t testing.TB, b []byte) {
 	p := Problem{Title: "old"}
 	err := p.UnmarshalJSON(b)
@@ -201,7 +200,7 @@ func lawProblemRead(t testing.TB, b []byte) {
 	slowErr := json.Unmarshal(b, &slow)
 	object, ok := slow.(map[string]any)
 	if slowErr != nil && json.Valid(b) {
-		return // a number that no float64 holds
+		return // a number beyond float64
 	}
 	require.Equal(t, slowErr == nil && ok, err == nil)
 	if err != nil {
@@ -256,8 +255,7 @@ func TestProblemError(t *testing.T) {
 	}
 }
 
-// sentDocument returns the body with which a document is sent: it ends with a
-// newline, so that no terminal writes on behind it.
+// sentDocument returns the body in which a document is sent. It ends with a newline.
 func sentDocument(json string) string {
 	if json == "" {
 		return "" // a response to HEAD

@@ -12,30 +12,31 @@ import (
 )
 
 // A Limit is a member of the field RateLimit, such as "burst";r=37;t=12 (draft-11
-// Section 4.1): what is left of the quota of a policy. It may change with every
-// response, and is no promise that requests will be served (draft-11 Section 4.1.1). The
-// zero Limit is valid: its name is empty, and nothing remains of it.
+// Section 4.1). It is what is left of the quota of a policy. It may change with every
+// response, and does not promise that requests will be served (draft-11 Section 4.1.1).
+// The zero Limit is valid: its name is empty, and nothing remains.
 type Limit struct {
 	Name      string // of the [Policy] that the limit reports on, such as "burst"; may be empty
 	Remaining int64  // r, such as 37 quota units, 0 to MaxInteger, or [Unknown]
 	// Reset is t, such as SecondsOf(12), 0 to MaxInteger, or absent. It counts from the
-	// response, and until then the client may use no more than Remaining. It does not say
-	// that the whole quota is back afterwards (draft-11 Section 8.4).
+	// response. Until then the client may use no more than Remaining. Afterwards the whole
+	// quota need not be back (draft-11 Section 8.4).
 	Reset        Seconds
 	PartitionKey []byte // pk, as in the Policy
 	Params       Params // all other parameters, in the order of the field
 }
 
-// Unknown is the Remaining of a [Limit] or the Quota of a [Policy] that an older
-// response leaves out. The current fields require both numbers, so a member without one
-// cannot be written; see [Fields.Writable].
+// Unknown is the Remaining of a [Limit] or the Quota of a [Policy] that an older response
+// leaves out. The current fields require both numbers, so such a member cannot be written;
+// see [Fields.Writable].
 const Unknown = -1
 
-// MaxInteger is the largest Integer of a structured field (RFC 9651 Section 3.3.1), and so
-// the largest number of quota units or seconds.
+// MaxInteger is the largest number of quota units or seconds. It is the largest Integer of
+// a structured field (RFC 9651 Section 3.3.1).
 const MaxInteger = 999_999_999_999_999
 
-// Equal is as [Policy.Equal]; an absent Reset is not equal to one of 0.
+// Equal reports whether l and m are the same on the wire, as [Policy.Equal] does. An absent
+// Reset is not equal to one of 0.
 func (l Limit) Equal(m Limit) bool {
 	return l.Name == m.Name && l.Remaining == m.Remaining && l.Reset == m.Reset &&
 		equalKey(l.PartitionKey, m.PartitionKey) && l.Params.equal(m.Params)
@@ -49,15 +50,15 @@ func lower(a, b int64) int64 {
 	return b
 }
 
-// Seconds is a whole number of seconds that may be absent. The zero value is absent, and
-// differs from SecondsOf(0). Values can be compared with ==.
+// Seconds is a whole number of seconds, or absent. The zero value is absent, and differs
+// from SecondsOf(0). Compare values with ==.
 type Seconds struct {
 	n  int64 // 0 if not ok
-	ok bool  // there is a number
+	ok bool  // not absent
 }
 
-// SecondsOf returns n seconds. It does not check n: Validate of the policy or limit that
-// has it refuses a number below 0 or above MaxInteger.
+// SecondsOf returns n seconds. It does not check n. Validate of the policy or limit returns
+// an error if n is below 0 or above MaxInteger.
 func SecondsOf(n int64) Seconds { return Seconds{n, true} }
 
 // CeilSeconds returns d rounded up to whole seconds, so that a client never comes back
@@ -70,11 +71,11 @@ func CeilSeconds(d time.Duration) Seconds {
 	return SecondsOf(max(n, 0))
 }
 
-// Value returns the number of seconds, 0 if it is absent, and whether there is one.
+// Value returns the number of seconds, and false if it is absent.
 func (s Seconds) Value() (n int64, ok bool) { return s.n, s.ok }
 
-// Duration returns s as a duration, 0 if it is absent, and whether there is one; it
-// saturates at some 292 years.
+// Duration returns s as a duration, and false if it is absent. It saturates at some 292
+// years.
 func (s Seconds) Duration() (d time.Duration, ok bool) {
 	const most = math.MaxInt64 / int64(time.Second)
 	switch {
@@ -87,9 +88,9 @@ func (s Seconds) Duration() (d time.Duration, ok bool) {
 	}
 }
 
-// After returns the time s after t, or the zero time, and whether s has a number. It
-// rounds up to a whole second, so that responses which announce the same end lead to the
-// same time, and saturates as Duration.
+// After returns the time s after t, and false if s is absent. It rounds up to a whole
+// second, so that responses that announce the same end give the same time. It saturates
+// like Duration.
 func (s Seconds) After(t time.Time) (time.Time, bool) {
 	d, ok := s.Duration()
 	if !ok {
@@ -118,9 +119,9 @@ func longer(s, t Seconds) Seconds {
 	return s
 }
 
-// Fields holds the policies and limits of a response. The zero Fields holds none. Texts
-// in it may be parts of the header that was read, which then stays in memory: if you
-// keep many Fields for long, clone their names.
+// Fields holds the policies and limits of a response. The zero Fields holds none. Its
+// strings may be parts of the header that was read, which then stays in memory. If you keep
+// many Fields for long, clone their names.
 type Fields struct {
 	Policies []Policy `json:"policies,omitempty"` // the members of RateLimit-Policy, or what older fields announce; nil is absent
 	Limits   []Limit  `json:"limits,omitempty"`   // the members of RateLimit, or what older fields report; nil is absent
@@ -131,19 +132,19 @@ type Fields struct {
 	//   - "ratelimit-next": the form of the draft that follows draft-11.
 	//   - "draft-00" to "draft-07": older fields in the names of the drafts.
 	//   - "x-ratelimit", "shopify" and others: other older fields, by their family or vendor.
-	//   - The name of one of [LegacyOptions].Dialects, if it has read something.
+	//   - The name of one of [LegacyOptions].Dialects, if a field of it was read.
 	//   - "": nothing was found.
 	Dialect string `json:"dialect,omitempty"`
-	// Guessed is true if nothing told the unit of a reset or a window in older fields,
-	// so that it was guessed: see [LegacyOptions.Reset]. It is not written.
+	// Guessed is true if the unit of a reset or a window in older fields is a guess: see
+	// [LegacyOptions.Reset]. It is not written.
 	Guessed bool `json:"guessed,omitempty"`
 
-	// exact has the resets of Limits that are no number of whole seconds, by index, and 0
-	// for the others. It may be shorter. See reset.
+	// exact has, by index in Limits, the resets that are not whole seconds, and 0 for all
+	// others. It may be shorter than Limits. See reset.
 	exact []time.Duration
 }
 
-// String returns f for people, partition keys included, as in
+// String returns f as text for people, with the partition keys, such as
 //
 //	policies "day";q=100;w=86400; limits "day";r=90;t=600; dialect x-ratelimit, guessed
 //
@@ -177,26 +178,27 @@ func memberTexts[T fmt.Stringer](list []T) string {
 	return strings.Join(texts, separator)
 }
 
-// Join returns the policies and limits of f, then those of g, with the Dialect and
-// Guessed of f. Members of one name are not compared, see [Restrict]. f and g stay as
-// they are.
+// Join returns the policies and limits of f, followed by those of g, with the Dialect and
+// Guessed of f. It does not compare members with the same name; [Restrict] does. f and g
+// are not changed.
 func (f Fields) Join(g Fields) Fields {
 	f.Policies = slices.Concat(f.Policies, g.Policies)
 	f.Limits = slices.Concat(f.Limits, g.Limits)
 	return f
 }
 
-// Writable returns f without the members that lack a number which the current fields
-// require: limits whose Remaining is [Unknown], and policies whose Quota is.
+// Writable returns f without the members that [Fields.Set] cannot write: limits whose
+// Remaining is [Unknown], and policies whose Quota is.
 func (f Fields) Writable() Fields {
 	f.Policies = slices.DeleteFunc(slices.Clone(f.Policies), func(p Policy) bool { return p.Quota == Unknown })
 	f.Limits = slices.DeleteFunc(slices.Clone(f.Limits), func(l Limit) bool { return l.Remaining == Unknown })
-	f.exact = nil // as their indices may have changed
+	f.exact = nil // the indices may have changed
 	return f
 }
 
-// asCurrent returns f in terms of the current fields, so that a client waits as long and
-// goes no faster. In a refusal nothing remains of a limit with a reset alone.
+// asCurrent converts f to what RateLimit and RateLimit-Policy can express, so that a client
+// waits as long and goes no faster. In a refusal, nothing remains of a limit that has only a
+// reset.
 func (f Fields) asCurrent(refused bool) Fields {
 	policies := newMatcher(f.Policies)
 	limits := make([]Limit, 0, len(f.Limits))
@@ -206,10 +208,10 @@ func (f Fields) asCurrent(refused bool) Fields {
 		if spent && l.Remaining == Unknown {
 			l.Remaining = 0
 		}
-		if spent && p.Quota == Unknown { // the window goes with the policy
+		if spent && p.Quota == Unknown { // the policy is dropped, and its window with it
 			l.Reset = l.wait(p)
 		}
-		if spent || p.Quota != Unknown || p.Unit.countsRequests() { // the unit goes too
+		if spent || p.Quota != Unknown || p.Unit.countsRequests() { // the unit of a policy is dropped too
 			limits = append(limits, l)
 		}
 	}
@@ -217,7 +219,7 @@ func (f Fields) asCurrent(refused bool) Fields {
 	return f.Writable()
 }
 
-// explicit returns f with limits that mean the same without their policies.
+// explicit returns f with limits that have the same meaning without their policies.
 func (f Fields) explicit() Fields {
 	policies := newMatcher(f.Policies)
 	f.Limits = slices.Clone(f.Limits)
@@ -241,11 +243,11 @@ func (f Fields) withoutResets() Fields {
 	return f
 }
 
-// PolicyOf returns the policy of f that l reports on, and whether there is one: the
-// first with its name and partition key. Some servers put the key on one field only, so
-// without such a policy it is the only one with that name, if l has no key, or the only
-// one with that name and no key, if l has one. An absent key and an empty one differ.
-// Names are compared byte by byte.
+// PolicyOf returns the policy of f that l reports on, and false if there is none. It is the
+// first policy with the name and partition key of l. Some servers write the key in only one
+// field. If no policy matches, the result is therefore the only policy with that name if l
+// has no key, or the only one with that name and no key if l has one. An absent key and an
+// empty one differ. Names are compared byte by byte.
 func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	m := matcher{policies: f.Policies}
 	i := m.find(&l)
@@ -255,15 +257,14 @@ func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	return f.Policies[i], true
 }
 
-// An identity is what distinguishes the members of one field: name and
-// partition key. Quotas are allocated per partition key (draft-11
-// Section 3.1.4).
+// An identity distinguishes the members of one field. It is the name and the partition key,
+// because quotas are allocated per partition key (draft-11 Section 3.1.4).
 type identity struct {
 	name, key string
 	keyed     bool // the key is not absent
 }
 
-// identify returns the identity of a member with that name and partition key.
+// identify returns the identity of a member.
 func identify(name string, key []byte) identity {
 	return identity{nameID(name), string(key), key != nil}
 }
@@ -271,18 +272,17 @@ func identify(name string, key []byte) identity {
 func (p *Policy) identity() identity { return identify(p.Name, p.PartitionKey) }
 func (l *Limit) identity() identity  { return identify(l.Name, l.PartitionKey) }
 
-// A matcher finds the policies that limits report on. If there are many
-// policies, it uses maps, so that the time for many limits stays linear.
+// A matcher finds the policy of each limit. If there are many policies, it uses maps, so
+// that the time for many limits stays linear.
 type matcher struct {
 	policies []Policy
-	// The maps are nil if there are few policies. They hold indices of
-	// policies.
-	exact   map[identity]int // the first with that identity
-	named   map[string]int   // the only one with that name, or -1 if there are several
-	keyless map[string]int   // the only one with that name and no partition key, or -1
+	// The maps contain indices of policies. They are nil if there are few policies.
+	exact   map[identity]int // the first policy with that identity
+	named   map[string]int   // the only policy with that name, or -1 if there are several
+	keyless map[string]int   // the only policy with that name and no partition key, or -1
 }
 
-const manyPolicies = 16 // the number of policies from which on maps find them
+const manyPolicies = 16 // from this number on, a matcher uses maps
 
 // newMatcher returns a matcher for policies.
 func newMatcher(policies []Policy) matcher {
@@ -306,7 +306,7 @@ func newMatcher(policies []Policy) matcher {
 	return m
 }
 
-// only notes i as the index of a name, or -1 if the name has an index already.
+// only stores i as the index of a name, or -1 if the name has an index already.
 func only(indices map[string]int, name string, i int) {
 	if _, again := indices[name]; again {
 		i = -1
@@ -351,7 +351,7 @@ func (m *matcher) search(l *Limit) int {
 	return found
 }
 
-// policy returns the policy that l reports on, or a pointer to noPolicy.
+// policy returns the policy of l, or a pointer to noPolicy.
 func (m *matcher) policy(l *Limit) *Policy {
 	if i := m.find(l); i >= 0 {
 		return &m.policies[i]
@@ -359,17 +359,16 @@ func (m *matcher) policy(l *Limit) *Policy {
 	return &noPolicy
 }
 
-// noPolicy is the policy of a limit that has none: nothing is known of it. It
-// is never written to.
+// noPolicy stands for the policy of a limit that has none. It is never modified.
 var noPolicy = Policy{Quota: Unknown}
 
-// exhausted reports whether nothing remains of l, whose policy is p. A quota of
-// 0 permits nothing, so nothing remains of it, whatever l says.
+// exhausted reports whether nothing remains of l, whose policy is p. A quota of 0 permits
+// nothing, whatever Remaining is.
 func (l *Limit) exhausted(p *Policy) bool { return l.Remaining == 0 || p.Quota == 0 }
 
-// wait returns for how long nothing remains of l, whose policy is p: "a";r=0;t=9 waits 9
-// seconds, "a";r=0 the window of the policy. It is absent if something remains, or if
-// there is neither a reset nor a window.
+// wait returns how long nothing remains of l, whose policy is p: 9 seconds for
+// "a";r=0;t=9, the window of the policy for "a";r=0. It is absent if something remains, or
+// if there is neither a reset nor a window.
 func (l *Limit) wait(p *Policy) Seconds {
 	switch {
 	case !l.exhausted(p):
@@ -380,15 +379,17 @@ func (l *Limit) wait(p *Policy) Seconds {
 	return p.Window
 }
 
-// Tightest returns the limit that a client is likely to run into first, and whether
-// there is a limit: among the limits of one unit, the one with the lowest Remaining;
-// among these, one of each unit, the one with the lowest part of its quota remaining,
-// because numbers of different units cannot be compared. Limits without a known quota
-// come after those, and a Remaining that is [Unknown] last; a quota of 0 is as nothing
-// remaining. Between equals the longer Reset decides, an absent one being the shortest,
-// and then the order in f.
+// Tightest returns the limit that a client is likely to reach first, and false if f has
+// none. For each unit it takes the limit with the lowest Remaining. Of these it returns the
+// one with the smallest fraction of its quota left, because numbers of different units
+// cannot be compared.
+//
+// A limit with nothing remaining, or with a quota of 0, comes first, whether or not its
+// quota is known. Other limits without a known quota come after those with one, and limits
+// whose Remaining is [Unknown] come last. Between equals the longer Reset decides (absent is
+// shortest), then the order in f.
 func (f Fields) Tightest() (Limit, bool) {
-	if len(f.Limits) == 1 { // as in most responses
+	if len(f.Limits) == 1 { // most responses
 		return f.Limits[0], true
 	}
 	policies := newMatcher(f.Policies)
@@ -413,7 +414,7 @@ func (f Fields) Tightest() (Limit, bool) {
 	return f.Limits[tightest.index], true
 }
 
-// leastOf returns the lowest number of requests that remain.
+// leastOf returns the lowest number of remaining requests.
 func leastOf(f *Fields) uint64 {
 	policies := newMatcher(f.Policies)
 	least := int64(Unknown)
@@ -430,8 +431,8 @@ func leastOf(f *Fields) uint64 {
 type tightness struct {
 	remaining   uint64 // Unknown is the largest
 	reset       int64  // an absent one is the shortest
-	rank        int    // 0 if it is known which part of the quota remains, 1 if only the number is, 2 if neither is
-	part, whole uint64 // the part of the quota that remains, where the rank is 0
+	rank        int    // 0 if the remaining fraction of the quota is known, 1 if only the number is, 2 if neither is
+	part, whole uint64 // the remaining fraction of the quota, if the rank is 0
 	index       int    // of the limit
 }
 
@@ -442,7 +443,7 @@ func leftOf(l *Limit, p *Policy, i int) tightness {
 		of.reset = l.Reset.n
 	}
 	switch {
-	case l.exhausted(p): // nothing is the same part of every quota, so the quota need not be known
+	case l.exhausted(p): // the fraction is 0, whatever the quota is
 		of.remaining, of.whole = 0, 1
 	case l.Remaining < 0:
 		of.rank = 2
@@ -454,8 +455,8 @@ func leftOf(l *Limit, p *Policy, i int) tightness {
 	return of
 }
 
-// compare is below 0 if l is tighter than m, a limit of the same unit, and 0 if
-// nothing but their order decides.
+// compare is below 0 if l is tighter than m, a limit of the same unit, and 0 if only their
+// order decides.
 func (l tightness) compare(m tightness) int {
 	return cmp.Or(cmp.Compare(l.remaining, m.remaining), cmp.Compare(m.reset, l.reset))
 }
@@ -468,13 +469,14 @@ func (l tightness) compareParts(m tightness) int {
 		cmp.Compare(m.reset, l.reset), cmp.Compare(l.index, m.index))
 }
 
-// Validate returns nil if f keeps these rules, else the first that it breaks, as a
-// [*FieldError] with Offset -1:
+// Validate returns nil if f can be announced. Call it when a program reads its policies
+// from a configuration. The error is a [*FieldError] with Offset -1, for the first rule
+// that f breaks:
 //
 //   - Each member can be written, see [Policy.Validate] and [Limit.Validate].
 //   - A field has at most 1024 members (ErrTooMany).
 //   - No two members of one field have the same name and partition key (ErrDuplicate).
-//     Only Validate checks this: [Parse] and [Fields.Set] accept such fields.
+//     [Parse] and [Fields.Set] accept such members.
 func (f Fields) Validate() error {
 	var room [2 * usualLine]byte
 	if _, err := appendList(room[:0], PolicyField, f.Policies); err != nil {
@@ -486,7 +488,7 @@ func (f Fields) Validate() error {
 	return f.unique()
 }
 
-// unique returns what Validate finds beyond that each member can be written.
+// unique returns an error if two members of one field have the same identity.
 func (f *Fields) unique() error {
 	if i := repeated(f.Policies); i > 0 {
 		return &FieldError{Field: PolicyField, Offset: -1, Item: i, Err: ErrDuplicate}
@@ -497,8 +499,8 @@ func (f *Fields) unique() error {
 	return nil
 }
 
-// repeated returns the index of the first member of a list that has the
-// identity of an earlier one, or 0, which has none before it.
+// repeated returns the index of the first member of a list that has the identity of an
+// earlier one, or 0 if there is none.
 func repeated[T any, M interface {
 	*T
 	identity() identity
@@ -517,7 +519,8 @@ func repeated[T any, M interface {
 	return 0
 }
 
-// exactly returns precise if rounding it up gives s, else 0: s may have been changed since.
+// exactly returns precise if rounding it up gives s. Otherwise s was changed since precise
+// was stored, and the result is 0.
 func (s Seconds) exactly(precise time.Duration) time.Duration {
 	if precise > 0 && CeilSeconds(precise) == s {
 		return precise
@@ -525,8 +528,7 @@ func (s Seconds) exactly(precise time.Duration) time.Duration {
 	return 0
 }
 
-// note remembers the precise reset of a limit by its index, unless it is a number of whole
-// seconds.
+// note stores the precise reset of a limit by its index, unless it is in whole seconds.
 func (f *Fields) note(i int, precise time.Duration) {
 	if precise <= 0 || precise%time.Second == 0 {
 		return
@@ -537,7 +539,7 @@ func (f *Fields) note(i int, precise time.Duration) {
 	f.exact[i] = precise
 }
 
-// reset returns the time until the reset of a limit, as precise as the response had it.
+// reset returns the time until the reset of a limit, as precisely as the response had it.
 func (f *Fields) reset(i int) (d time.Duration, ok bool) {
 	s := f.Limits[i].Reset
 	if i < len(f.exact) {

@@ -96,7 +96,7 @@ func TestFieldsSet(t *testing.T) {
 }
 
 var (
-	policyOfCases = plainCases("policyof") // policies and a limit, with the policy that it reports on
+	policyOfCases = plainCases("policyof") // policies and a limit, with its policy
 	tightestCases = plainCases("tightest") // policies and limits, with the name of the tightest
 )
 

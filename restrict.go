@@ -2,25 +2,25 @@ package ratelimit
 
 import "slices"
 
-// Restrict returns what an intermediary may say that enforces limits of its own
-// (draft-11 Section 7.2): all that upstream says, never more permissive, and what own
-// adds.
+// Restrict joins the limits of upstream with those of an intermediary (draft-11 Section
+// 7.2). The result is never more permissive than upstream. For an http.Header, use
+// [RestrictHeader].
 //
-// Of policies with one name and partition key the lower Quota is taken, and the Window
-// of the one that has one. Of such limits the lower Remaining and the longer Reset are
-// taken; one that is Unknown or absent yields to one that is not. But if exactly one of
-// them has nothing remaining, the Reset is that of this one, so that nobody waits longer
-// than either side asks. All else stays as upstream has it. Members that only one side has
-// are kept, those of upstream first. Forward a malformed field of upstream as it is.
+// If both sides have a policy with the same name and partition key, the result has the lower
+// Quota, and the Window that is not absent. If both have such a limit, the result has the
+// lower Remaining and the longer Reset; a known value replaces one that is Unknown or
+// absent. If exactly one of the two limits has nothing remaining, its Reset is taken, so
+// that clients wait no longer than either side asks. Everything else is that of upstream.
+// Members of only one side are kept, those of upstream first. Forward a malformed field of
+// upstream unchanged.
 //
-// The error is a [*FieldError], and the result is then upstream as it was:
+// On error the result is upstream unchanged. The error is a [*FieldError]:
 //
-//   - That of [Fields.Validate], if own does not validate.
-//   - ErrConflict with Param "qu" or "w", if policies of one name and partition key
-//     differ in unit, or in a window that both have. Item is the index in own.Policies.
-//   - ErrConflict with Field LimitField, if a limit would report on a policy of another
-//     unit or window, of a higher quota, or on none any more, so that a client might go
-//     faster.
+//   - The error of [Fields.Validate] for own.
+//   - ErrConflict with Param "qu" or "w", if two policies with the same name and partition
+//     key differ in unit or window. Item is the index in own.Policies.
+//   - ErrConflict with Field LimitField, if a client might go faster, because a limit would
+//     belong to no policy, or to one with another unit or window or a higher quota.
 //   - ErrTooMany, if a field would have more than 1024 members.
 func Restrict(upstream, own Fields) (Fields, error) {
 	if err := own.Validate(); err != nil {
@@ -52,8 +52,8 @@ func restrict(upstream, own Fields) (Fields, error) {
 	return out, nil
 }
 
-// restrictPolicies returns the policies of upstream with the lower quotas, and
-// those that own adds.
+// restrictPolicies returns the policies of upstream with the lower quotas, and the other
+// policies of own.
 func restrictPolicies(upstream, own []Policy) ([]Policy, error) {
 	return joinLists(upstream, own, func(p *Policy, j int) error {
 		if param := difference(p, &own[j]); param != "" {
@@ -64,9 +64,9 @@ func restrictPolicies(upstream, own []Policy) ([]Policy, error) {
 	})
 }
 
-// joinLists returns the members of upstream, each joined with the own one of its identity,
-// and then the other members of own. join gets a copy of the one, and the index of the
-// other.
+// joinLists returns the members of upstream, each joined with the member of own of the same
+// identity, and then the other members of own. join gets a copy of the member of upstream,
+// and the index in own.
 func joinLists[T Policy | Limit](upstream, own []T, join func(m *T, j int) error) ([]T, error) {
 	if len(own) == 0 {
 		return slices.Clone(upstream), nil
@@ -96,10 +96,10 @@ func joinLists[T Policy | Limit](upstream, own []T, join func(m *T, j int) error
 	return out, nil
 }
 
-// A finder finds the members of a list by their identities, which differ.
+// A finder finds the members of a list by identity. No two have the same identity.
 type finder[T Policy | Limit] struct {
 	list  []T
-	index map[identity]int // nil if there are few, which are searched
+	index map[identity]int // nil if there are few members
 }
 
 func newFinder[T Policy | Limit](list []T) finder[T] {
@@ -114,7 +114,7 @@ func newFinder[T Policy | Limit](list []T) finder[T] {
 	return f
 }
 
-// find returns the index of the member with the identity of m, or -1.
+// find returns the index of the member that has the identity of m, or -1.
 func (f *finder[T]) find(m *T) int {
 	name, key := nameAndKey(m)
 	if f.index != nil {
@@ -140,8 +140,8 @@ func nameAndKey[T Policy | Limit](m *T) (name string, key []byte) {
 	return l.Name, l.PartitionKey
 }
 
-// difference returns the key of the parameter by which two policies of one name
-// mean different things, "" if they mean the same.
+// difference returns the key of the parameter in which two policies with the same name
+// conflict, "" if they do not.
 func difference(p, q *Policy) string {
 	switch {
 	case p.Unit.canonical() != q.Unit.canonical():
@@ -152,8 +152,8 @@ func difference(p, q *Policy) string {
 	return ""
 }
 
-// restrictLimits returns the limits of upstream, lowered to those of own, and
-// those that own adds.
+// restrictLimits returns the limits of upstream, lowered to those of own, and the other
+// limits of own.
 func restrictLimits(upstream, own Fields) []Limit {
 	theirs, ours := newMatcher(upstream.Policies), newMatcher(own.Policies)
 	out, _ := joinLists(upstream.Limits, own.Limits, func(l *Limit, j int) error {
@@ -164,9 +164,8 @@ func restrictLimits(upstream, own Fields) []Limit {
 	return out
 }
 
-// restrict lowers l, whose policy is p, to m, whose policy is q. If nothing remains of
-// both, a client that waits for the window of one must not wait less because the other has
-// a Reset.
+// restrict lowers l, whose policy is p, to m, whose policy is q. If both are exhausted, a
+// client that waits for the window of one must not wait less because the other has a Reset.
 func (l *Limit) restrict(p *Policy, m *Limit, q *Policy) {
 	reset := longer(l.Reset, m.Reset)
 	switch spent, alike := l.exhausted(p), l.exhausted(p) == m.exhausted(q); {
@@ -181,9 +180,8 @@ func (l *Limit) restrict(p *Policy, m *Limit, q *Policy) {
 	l.Remaining, l.Reset = lower(l.Remaining, m.Remaining), reset
 }
 
-// changed reports whether a limit of f reports on another policy in out, so that a
-// client might go faster: on one of another unit or window, on one of a higher
-// quota, or on none.
+// changed reports whether a client might go faster by out, because a limit of f belongs to
+// another policy there: one with another unit or window or a higher quota, or none.
 func changed(f, out Fields) bool {
 	before, after := newMatcher(f.Policies), newMatcher(out.Policies)
 	return slices.ContainsFunc(f.Limits, func(l Limit) bool {
@@ -193,16 +191,16 @@ func changed(f, out Fields) bool {
 	})
 }
 
-// sideBySide returns the members of both, whose names mean different things. A policy that
-// does not count requests goes, if the other side's limits of requests have its name: they
-// would be read as limits in its unit.
+// sideBySide returns the members of both sides, for names with different meanings. It drops
+// a policy that does not count requests if a limit of requests on the other side has its
+// name. That limit would otherwise be read in the unit of the policy.
 func sideBySide(upstream, own Fields) Fields {
 	upstream, own = upstream.explicit(), own.explicit()
 	f, g := upstream.without(&own), own.without(&upstream)
 	f.Policies = f.Policies[:min(maxMembers-len(g.Policies), len(f.Policies))]
 	f.Limits = f.Limits[:min(maxMembers-len(g.Limits), len(f.Limits))]
 	f = f.Join(g)
-	slices.SortStableFunc(f.Policies, func(p, q Policy) int { // of two policies with one name the first counts
+	slices.SortStableFunc(f.Policies, func(p, q Policy) int { // the first of two policies with one name counts
 		switch requests := p.Unit.countsRequests(); {
 		case requests == q.Unit.countsRequests():
 			return 0
@@ -214,8 +212,8 @@ func sideBySide(upstream, own Fields) Fields {
 	return f
 }
 
-// without returns f without the policies in another unit whose names limits of requests in
-// g have. Limits with a policy of their own identity keep that.
+// without returns f without the policies in other units that share a name with a limit of
+// requests in g. A limit in g with a policy of its own identity does not count.
 func (f Fields) without(g *Fields) Fields {
 	policies := newMatcher(g.Policies)
 	taken := make(map[string]bool, len(g.Limits))

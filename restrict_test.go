@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A restrictCase is a case of testdata/fields/restrict.txt: what upstream says and what a
-// gateway says, with what Restrict makes of both, or why it refuses. Each is policies and
-// limits, with a bar between them.
+// A restrictCase is a case of testdata/fields/restrict.txt: the fields of upstream and those of a
+// gateway, with the result of Restrict or its error. Each has policies and limits, with a bar
+// between them.
 type restrictCase struct {
 	name, upstream, own, want string
 	fault                     *FieldError
@@ -33,7 +33,7 @@ func readRestrictCases() (cases []restrictCase) {
 	return cases
 }
 
-// halves returns the policies and the limits of such a pair.
+// halves returns the policies and the limits of a pair.
 func halves(text string) (policies, limits string) {
 	policies, limits, _ = strings.Cut(text, "|")
 	return strings.TrimSpace(policies), strings.TrimSpace(limits)
@@ -132,15 +132,14 @@ func lawRestrict(t testing.TB, upstream, own Fields) {
 	require.Equal(t, got, again, "twice is as once")
 }
 
-// lawAdviseBetween is law 7 as a client understands it: what two parties say together asks
-// for no shorter wait than either, and for no shorter pace, unless nothing remains; and
-// for no longer wait than both.
+// lawAdviseBetween is law 7 for a client. The joined fields ask for no shorter wait than either
+// party, for no longer wait than both, and for no shorter pace, unless nothing remains.
 func lawAdviseBetween(t testing.TB, got Fields, parties ...Fields) {
 	after := got.asked(0)
 	var longest time.Duration
 	for _, f := range parties {
 		before := f.asked(0)
-		if !atLeastAsStrict(&after, &before) { // assertions would take half of the time of a random test
+		if !atLeastAsStrict(&after, &before) { // assertions would double the time of a random test
 			require.Fail(t, "law 7", "%v, got %v: wait %v, pace %v, got %v, %v", f, got, before.Wait, before.Pace, after.Wait, after.Pace)
 		}
 		if longest = max(longest, before.Wait); f.endless() {
@@ -152,8 +151,8 @@ func lawAdviseBetween(t testing.TB, got Fields, parties ...Fields) {
 	}
 }
 
-// endless reports whether nothing remains of a limit that does not say until when, so that
-// nobody knows how long it asks to wait, or nothing of whatever reports on a quota of 0.
+// endless reports whether the wait for an exhausted limit is unknown, because it has no reset, or
+// because a limit reports on a quota of 0.
 func (f Fields) endless() bool {
 	policies := newMatcher(f.Policies)
 	return slices.ContainsFunc(f.Policies, func(p Policy) bool { return p.Quota == 0 }) || slices.ContainsFunc(f.Limits, func(l Limit) bool {
@@ -171,7 +170,7 @@ func lawPolicyNoMore(t testing.TB, p, q Policy) {
 	require.Equal(t, p, q)
 }
 
-// lawOwn: what own says is in the result as well.
+// lawOwn: the members of own are in the result.
 func lawOwn(t testing.TB, own, got Fields) {
 	for _, p := range own.Policies {
 		require.True(t, slices.ContainsFunc(got.Policies, func(q Policy) bool {
@@ -197,8 +196,8 @@ func noMore(f Fields, l Limit, g Fields, m Limit) bool {
 		(!wait.ok || least.ok && least.n >= wait.n)
 }
 
-// TestRestrictRandom is law 7 for random pairs, with duplicates, keys, units, and quotas
-// of 0. FuzzRestrict looks for more.
+// TestRestrictRandom is law 7 for random pairs, with duplicates, keys, units, and quotas of 0, as
+// in FuzzRestrict.
 func TestRestrictRandom(t *testing.T) {
 	t.Parallel()
 	const pairs = 50_000

@@ -12,14 +12,13 @@ import (
 
 const retryAfterKey = "Retry-After" // RFC 9110 Section 10.2.3
 
-// The fields that a clock reads. Nothing else in this package reads them.
+// The fields of a clock. No other code in this package reads them.
 const (
 	dateKey = "Date" // RFC 9110 Section 6.6.1
 	ageKey  = "Age"  // RFC 9111 Section 5.1
 )
 
-// readClock returns the clock of a response with header h. The zero arrived
-// stands for time.Now().
+// readClock returns the clock of a response with header h. A zero arrived means time.Now().
 func readClock(h http.Header, arrived time.Time) text.Clock {
 	date := ""
 	if lines := h[dateKey]; len(lines) > 0 {
@@ -28,9 +27,8 @@ func readClock(h http.Header, arrived time.Time) text.Clock {
 	return text.Clock{Date: date, Stored: isStored(h), Arrived: arrived}
 }
 
-// isStored reports whether a response comes from a cache: whether it has a
-// positive Age. If Age is a list, its first member decides (RFC 9111
-// Section 5.1).
+// isStored reports whether a response comes from a cache, because it has a positive Age. If
+// Age is a list, its first member decides (RFC 9111 Section 5.1).
 func isStored(h http.Header) bool {
 	lines := h[ageKey]
 	if len(lines) == 0 {
@@ -43,13 +41,13 @@ func isStored(h http.Header) bool {
 
 // A retryAfter is the value of one line of the field Retry-After.
 type retryAfter struct {
-	seconds  text.Number // to wait from the arrival of the response on
-	date     text.Date   // until which to wait; zero if the value is a number
+	seconds  text.Number // the wait, from the arrival of the response
+	date     text.Date   // the end of the wait; zero if the value is a number
 	standard bool        // the value has a form that RFC 9110 allows
 }
 
-// parseRetryAfter reads a number of seconds or a date (RFC 9110 Section 10.2.3). It is
-// looser than that: Shopify sends 2.0, and others dates in forms of their own.
+// parseRetryAfter reads a number of seconds or a date (RFC 9110 Section 10.2.3). It accepts
+// more than the RFC: Shopify sends 2.0, and other servers send dates in other forms.
 //
 //	Retry-After = HTTP-date / delay-seconds
 func parseRetryAfter(line string) (r retryAfter, ok bool) {
@@ -68,8 +66,8 @@ func parseRetryAfter(line string) (r retryAfter, ok bool) {
 	return r, ok
 }
 
-// wait returns how long the line asks to wait. A date is measured from now. The
-// result is at least 0, and saturates.
+// wait returns the wait that the line asks for, at least 0. A date is measured from now. The
+// result saturates.
 func (r *retryAfter) wait(now time.Time) time.Duration {
 	if r.date.IsZero() {
 		return r.seconds.Span(1).Duration()
@@ -77,22 +75,21 @@ func (r *retryAfter) wait(now time.Time) time.Duration {
 	return max(r.date.In(now).Sub(now), 0)
 }
 
-// ParseRetryAfter returns how long h asks to wait, at least 0, and whether it asks at
-// all. received is when the response arrived; the zero time is time.Now().
+// ParseRetryAfter returns the wait that h asks for, at least 0, and false if h asks for
+// none. received is when the response arrived. The zero time means time.Now().
 //
-// Of the field Retry-After (RFC 9110 Section 10.2.3) the first line that can be read
-// counts. Without one, the longest wait counts of the fields that servers send in its
-// place: Retry-After-Ms, X-Retry-After, X-RateLimit-Retry-After-Seconds and others of a
-// vendor's prefix, Retry-After and a unit of time. A wait of 0 in these is ignored,
-// because some servers send it with every response; of more than 1024 of them none is
-// read.
+// The first readable line of Retry-After (RFC 9110 Section 10.2.3) counts. If there is none,
+// the longest wait counts of the fields that servers send in its place, such as
+// Retry-After-Ms, X-Retry-After and X-RateLimit-Retry-After-Seconds: an optional prefix of a
+// vendor, Retry-After, and a unit of time. In these a wait of 0 is ignored, because some
+// servers send it in every response. If h has more than 1024 of them, none is read.
 //
-// A number is seconds, unless the name has another unit, and may have a fraction. A date
-// is an HTTP-date in any of its three forms, or a timestamp of RFC 3339; a year of two
-// digits is at most 50 years ahead (RFC 9110 Section 5.6.7). It is measured from the
-// field Date, or from received if there is no Date, if that is more than a day away, or
-// if a positive Age says that the response comes from a cache. A wait too long for a
-// Duration is the longest.
+// A number is in seconds, unless the name contains another unit, and may have a fraction. A
+// date is an HTTP-date in any of its three forms, or a timestamp of RFC 3339. A year of two
+// digits is at most 50 years ahead (RFC 9110 Section 5.6.7). A date is measured from the
+// field Date. It is measured from received if there is no Date, if Date is more than a day
+// away from received, or if a positive Age shows that the response comes from a cache. A
+// wait too long for a Duration becomes the longest Duration.
 func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
 	c := readClock(h, received)
 	if d, ok := readRetryAfter(h, c); ok {
@@ -112,9 +109,8 @@ func readRetryAfter(h http.Header, c text.Clock) (d time.Duration, ok bool) {
 	return 0, false
 }
 
-// RetryAfter returns the longest wait of the limits with nothing remaining, as
-// [Advisor.Advise] finds it: the Reset of the limit or, if that is absent, the Window of
-// its policy. It is absent if there is none.
+// RetryAfter returns the longest wait of the limits with nothing remaining, absent if there
+// is none. The wait of a limit is its Reset or, if that is absent, the Window of its policy.
 func (f Fields) RetryAfter() Seconds {
 	policies := newMatcher(f.Policies)
 	var longest Seconds
@@ -126,24 +122,23 @@ func (f Fields) RetryAfter() Seconds {
 	return longest
 }
 
-// SetRetryAfter sets the field Retry-After of h to [Fields.RetryAfter], because it
-// SHOULD NOT be earlier than the end of the effective window (draft-11 Section 6). If
-// that is absent, h stays as it is. It never shortens the wait that [ParseRetryAfter]
-// finds in h: the line of Retry-After with the longest wait stays, if it is longer, and
-// a field in its place that asks for longer is obeyed. One line remains, because some
-// recipients read only the first, and others none of several.
+// SetRetryAfter sets the field Retry-After of h to [Fields.RetryAfter], because it SHOULD
+// NOT be earlier than the end of the effective window (draft-11 Section 6). If there is no
+// such wait, h is unchanged. It never shortens the wait that [ParseRetryAfter] finds in h.
+// It leaves one line: some clients read only the first line, and others ignore a repeated
+// field.
 func (f Fields) SetRetryAfter(h http.Header) { raiseRetryAfter(h, f.RetryAfter(), time.Time{}, true) }
 
-// raiseRetryAfter sets the field Retry-After of a response that arrived at received
-// to a wait, as [Fields.SetRetryAfter] does; the zero received stands for
-// time.Now(). With adds false it only raises a wait that is there.
+// raiseRetryAfter sets the field Retry-After of a response that arrived at received to a
+// wait, as [Fields.SetRetryAfter] does. A zero received means time.Now(). If adds is false,
+// it only raises an existing wait.
 func raiseRetryAfter(h http.Header, longest Seconds, received time.Time, adds bool) {
 	wait, ok := longest.Duration()
 	if h == nil || !ok || wait < 0 {
 		return
 	}
 	asked, ok := ParseRetryAfter(h, received)
-	if ok { // in fields in its place too
+	if ok { // in Retry-After, or in a field that a server sends in its place
 		longest = longer(longest, CeilSeconds(asked))
 	} else if !adds {
 		return

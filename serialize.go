@@ -7,19 +7,18 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// AppendPolicies appends the value of the field RateLimit-Policy (draft-11 Section 3) to
-// b: the members, joined by ", ", with their parameters in the order q, qu, w, pk,
+// AppendPolicies appends the value of the field RateLimit-Policy (draft-11 Section 3) to b.
+// It joins the members by ", ", and writes their parameters in the order q, qu, w, pk,
 // Params. Without policies it appends nothing.
 //
-// On error it returns b as it was. The error is a [*FieldError] with Offset -1, about
-// the first policy that [Policy.Validate] refuses, or the first beyond 1024
-// (ErrTooMany).
+// On error it returns b unchanged. The error is a [*FieldError] with Offset -1, for the
+// first policy that [Policy.Validate] rejects, or the first after 1024 (ErrTooMany).
 func AppendPolicies(b []byte, policies ...Policy) ([]byte, error) {
 	return appendList(b, PolicyField, policies)
 }
 
 // AppendLimits appends the value of the field RateLimit (draft-11 Section 4) to b, as
-// [AppendPolicies] does. The parameters of a limit have the order r, t, pk, Params.
+// [AppendPolicies] does. The order of parameters is r, t, pk, Params.
 func AppendLimits(b []byte, limits ...Limit) ([]byte, error) {
 	return appendList(b, LimitField, limits)
 }
@@ -45,10 +44,10 @@ func appendList[T Policy | Limit](b []byte, field string, list []T) ([]byte, err
 }
 
 // appendMember appends a member to b as an Item (RFC 9651 Section 4.1.3), or returns the
-// key of the parameter that cannot be written, and the cause. With partial set, it leaves
-// out a required number that is Unknown, for texts that are not parsed as a member.
+// key of the parameter that cannot be written, and the cause. If partial is set, it leaves
+// out a required number that is Unknown. Such a text is not a valid member.
 func appendMember[T Policy | Limit](b []byte, m *T, partial bool) (out []byte, param string, err error) {
-	if p, ok := any(m).(*Policy); ok { // a method of an interface would make b escape
+	if p, ok := any(m).(*Policy); ok { // through an interface method, b would escape
 		return p.append(b, partial)
 	}
 	return any(m).(*Limit).append(b, partial)
@@ -57,14 +56,14 @@ func appendMember[T Policy | Limit](b []byte, m *T, partial bool) (out []byte, p
 // usualLine is room for most fields.
 const usualLine = 128
 
-// FormatPolicies returns what [AppendPolicies] appends, "" on error.
+// FormatPolicies returns the text that [AppendPolicies] appends, "" on error.
 func FormatPolicies(policies ...Policy) (string, error) {
 	var room [usualLine]byte
 	b, err := appendList(room[:0], PolicyField, policies)
 	return string(b), err
 }
 
-// FormatLimits returns what [AppendLimits] appends, "" on error.
+// FormatLimits returns the text that [AppendLimits] appends, "" on error.
 func FormatLimits(limits ...Limit) (string, error) {
 	var room [usualLine]byte
 	b, err := appendList(room[:0], LimitField, limits)
@@ -72,25 +71,25 @@ func FormatLimits(limits ...Limit) (string, error) {
 }
 
 // Set writes f to h as the fields RateLimit-Policy and RateLimit, each in one line. It
-// replaces both fields: one without members in f is deleted. h is the header section of
+// replaces both fields, and deletes a field without members in f. h is the header section of
 // a response, never its trailers (draft-11 Sections 3.1 and 4.1). On a redirection the
 // fields may keep a client from following it (draft-11 Section 6).
 //
-// On error h is as it was. The error is a [*FieldError] about the first member that
-// Validate refuses, see [Policy.Validate], or the first beyond 1024; or h is nil. See
-// [Fields.Writable] for members of older responses.
+// On error h is unchanged. The error is a [*FieldError] for the first member that cannot be
+// written, see [Policy.Validate], or the first after 1024. It is another error if h is nil.
+// Call [Fields.Writable] first if f was read from an older response.
 func (f Fields) Set(h http.Header) error { return f.write(h, setLine) }
 
-// Add adds a line to each of the fields RateLimit-Policy and RateLimit, as a second
-// limiter of a response does. A list without members adds nothing. The lines of a field
-// are one List (RFC 9110 Section 5.2): if one that is there is malformed, clients ignore
-// the new one too, which Add does not check. The error is that of [Fields.Set].
+// Add adds a line to each of the fields RateLimit-Policy and RateLimit. Use it for a second
+// limiter. A list without members adds nothing. The error is that of [Fields.Set].
 //
-// Add compares nothing: [Restrict], [RestrictHeader] and nested Handlers of a
-// [Middleware] join what two parties say of one policy.
+// The lines of a field are one List (RFC 9110 Section 5.2). If a line of h is malformed,
+// clients ignore the new line too; Add does not check this. Add does not compare members
+// either. If both limiters may announce the same policy, use [Restrict], [RestrictHeader]
+// or nested Handlers of a [Middleware].
 func (f Fields) Add(h http.Header) error { return f.write(h, addLine) }
 
-// write writes the line of each field by a function, or none on error.
+// write calls line for each field, or writes nothing on error.
 func (f *Fields) write(h http.Header, line func(h http.Header, key, line string)) error {
 	policies, limits, err := f.lines()
 	if err != nil {
@@ -104,7 +103,7 @@ func (f *Fields) write(h http.Header, line func(h http.Header, key, line string)
 	return nil
 }
 
-// replaceLine sets a field to one line, unless that is empty.
+// replaceLine sets a field to one line, unless the line is empty.
 func replaceLine(h http.Header, key, line string) {
 	if line != "" {
 		setLine(h, key, line)
@@ -126,7 +125,7 @@ func (f *Fields) lines() (policies, limits string, err error) {
 	return both[:n], both[n:], nil
 }
 
-// append appends p to b; see appendMember.
+// append appends p to b, as appendMember does.
 func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 	b, ok := sf.AppendString(b, p.Name)
 	if !ok {
@@ -163,7 +162,7 @@ func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 	return p.Params.append(b, policyField, written)
 }
 
-// append appends l to b; see appendMember.
+// append appends l to b, as appendMember does.
 func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 	b, ok := sf.AppendString(b, l.Name)
 	if !ok {
@@ -193,13 +192,13 @@ func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 	return l.Params.append(b, limitField, written)
 }
 
-// append appends the parameters that the field does not define (RFC 9651
-// Section 4.1.1.2) to a member that has that many defined ones already.
+// append appends the extension parameters (RFC 9651 Section 4.1.1.2) to a member. written is
+// the number of defined parameters before them.
 func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string, error) {
 	if written+len(ps) > maxParams {
 		return nil, "", ErrTooMany
 	}
-	var seen map[string]bool // keys, if there are many: a search for each would take quadratic time
+	var seen map[string]bool // keys, if there are many, because searches would take quadratic time
 	if len(ps) > manyParams {
 		seen = make(map[string]bool, len(ps))
 	}
@@ -227,8 +226,7 @@ func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string,
 	return b, "", nil
 }
 
-// validate returns why a member of a field cannot be written, but for a number that is
-// Unknown.
+// validate returns why a member of a field cannot be written. Unknown numbers are allowed.
 func validate[T Policy | Limit](m *T, field string) error {
 	if _, param, err := appendMember(nil, m, true); err != nil {
 		return &FieldError{Field: field, Offset: -1, Param: param, Err: err}
@@ -246,35 +244,32 @@ func memberString[T Policy | Limit](m *T, field string) string {
 	return string(b)
 }
 
-// Validate returns nil if p can be written as a member of RateLimit-Policy, else the
-// first rule that it breaks, as a [*FieldError] with Offset -1:
+// Validate returns nil if p can be written as a member of RateLimit-Policy. Otherwise it
+// returns a [*FieldError] with Offset -1 for the first rule that p breaks:
 //
 //   - Name and Unit are printable ASCII (ErrSyntax).
-//   - Quota is from 0 to MaxInteger and so not [Unknown], Window is absent or from 1 to
-//     MaxInteger (ErrRange).
-//   - There are at most 256 parameters, those with a struct field included (ErrTooMany).
-//   - Keys in Params are legal (ErrSyntax), each occurs once, and none is q, qu, w or pk
-//     (ErrDuplicate).
-//   - Values in Params have a type that is listed at [Param] (ErrType), and can be
-//     written (ErrSyntax, ErrRange).
+//   - Quota is from 0 to MaxInteger, and Window is absent or from 1 (ErrRange).
+//   - There are at most 256 parameters, including those with a struct field (ErrTooMany).
+//   - Keys in Params are legal (ErrSyntax), distinct, and not q, qu, w or pk (ErrDuplicate).
+//   - Values in Params have a type listed at [Param] (ErrType), and can be written
+//     (ErrSyntax, ErrRange).
 func (p Policy) Validate() error {
 	_, err := AppendPolicies(nil, p)
 	return err
 }
 
-// String returns p as a member of RateLimit-Policy, without a Quota that is [Unknown].
-// If [Policy.Validate] refuses p, the text is no valid member.
+// String returns p as a member of RateLimit-Policy, without an [Unknown] Quota. If
+// [Policy.Validate] rejects p, the text is not a valid member.
 func (p Policy) String() string { return memberString(&p, PolicyField) }
 
-// Validate returns nil if l can be written as a member of RateLimit, else the first rule
-// that it breaks, as a [*FieldError] with Offset -1. The rules are those of
-// [Policy.Validate]; Remaining and Reset are from 0 to MaxInteger, and no key in Params
-// is r, t or pk.
+// Validate returns nil if l can be written as a member of RateLimit. The rules and the error
+// are those of [Policy.Validate]. Remaining and Reset are from 0 to MaxInteger, and no key
+// in Params is r, t or pk.
 func (l Limit) Validate() error {
 	_, err := AppendLimits(nil, l)
 	return err
 }
 
-// String returns l as a member of RateLimit, without a Remaining that is [Unknown]. If
-// [Limit.Validate] refuses l, the text is no valid member.
+// String returns l as a member of RateLimit, without an [Unknown] Remaining. If
+// [Limit.Validate] rejects l, the text is not a valid member.
 func (l Limit) String() string { return memberString(&l, LimitField) }

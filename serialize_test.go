@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A writtenVector is what testdata/vectors says of members, or of a value.
+// A writtenVector is the part of a vector about writing members or a value.
 type writtenVector struct {
 	Text  *string
 	Error *vectorError
 }
 
-// TestFormat: the members of testdata/vectors/texts.json are written as it says, or refused.
+// TestFormat writes the members of testdata/vectors/texts.json, or gets the error there.
 func TestFormat(t *testing.T) {
 	type text struct {
 		textVector
@@ -55,8 +55,8 @@ func runFormat[T memberType[T]](t *testing.T, c codec[T], members []T, v written
 	require.Equal(t, want, err)
 }
 
-// A valueCase is a Go value of an extension parameter, with the text behind its key, or with the
-// cause for which it is refused.
+// A valueCase is a Go value of an extension parameter, with the text after its key, or the cause of
+// the error.
 type valueCase struct {
 	name  string
 	value any
@@ -64,9 +64,9 @@ type valueCase struct {
 	err   error
 }
 
-// goValues are values that no JSON has; testdata/vectors/values.json has the others.
+// goValues are values that JSON lacks. testdata/vectors/values.json has the others.
 var goValues = []valueCase{
-	{"a little more than half a thousandth", 2.0005, `=2.001`, nil}, // as a float64 a little more than half
+	{"a little more than half a thousandth", 2.0005, `=2.001`, nil}, // the float64 is a little more than half
 	{"a little less than half a thousandth", 1.0005, `=1.0`, nil},   // a little less
 	{"the largest float64", math.MaxFloat64, ``, ErrRange},
 	{"no number", math.NaN(), ``, ErrRange},
@@ -90,7 +90,7 @@ var goValues = []valueCase{
 	{"an Item of httpsfv", httpsfv.NewItem(true), ``, ErrType},
 }
 
-// Values of every type that Param lists, and what is refused.
+// Values of every type that Param lists, and values that cannot be written.
 func TestFormatValues(t *testing.T) {
 	cases := goValues
 	type value struct {
@@ -151,7 +151,7 @@ func TestFormatBounds(t *testing.T) {
 	require.Equal(t, &FieldError{Field: PolicyField, Offset: -1, Item: 1024, Err: ErrTooMany}, err)
 }
 
-// A line is added to those of the header, and takes the place of a blank one.
+// Add appends a line, or replaces a blank one.
 func TestFieldsAdd(t *testing.T) {
 	good, bad := Limit{Name: "a", Remaining: 1}, Limit{Remaining: -1}
 	for _, tc := range []struct {
@@ -177,7 +177,7 @@ func TestFieldsAdd(t *testing.T) {
 	}
 }
 
-// A slice that somebody took out of the header is not written to.
+// A slice that was taken from the header is not modified.
 func TestSetKeepsOldLines(t *testing.T) {
 	h := http.Header{limitKey: {"old"}}
 	old := h[limitKey]
@@ -219,7 +219,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestJSON: members are written as testdata/fields/json.txt says, and read again.
+// TestJSON writes members as in testdata/fields/json.txt, and reads them again.
 func TestJSON(t *testing.T) {
 	for _, tc := range plainCases("json") {
 		if tc.refused {
@@ -262,8 +262,7 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, Fields{}, got, "what is missing is absent")
 }
 
-// What is refused, as a policy or as fields, changes nothing: fields are read as a whole or not
-// at all.
+// On error nothing changes: fields are read as a whole or not at all.
 func TestJSONErrors(t *testing.T) {
 	policy := Policy{Name: "before", Quota: 7}
 	fields := Fields{Policies: []Policy{policy}, Limits: []Limit{{Name: "before"}}, Dialect: "before", Guessed: true}

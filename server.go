@@ -16,15 +16,15 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Cap returns l with a Remaining of at most burst × quota × reset ÷ window, rounded
-// down, so that a client which uses it up until the reset takes at most burst times as
-// much a second as the policy p of l allows on average (draft-11 Sections 6 and 8.5). It
-// never raises Remaining.
+// Cap lowers Remaining to at most burst × quota × reset ÷ window, rounded down. Use it to
+// keep a client from spending the whole quota at the end of a window. p is the policy of l.
+// Until the reset the client then takes at most burst times the average rate of p (draft-11
+// Sections 6 and 8.5). Cap never raises Remaining.
 //
-// burst is the decimal that it prints as, so 0.1 is a tenth. Nothing remains if burst is
-// 0, negative or NaN, at a Quota of 0, and at a Reset of 0. l stays as it is if burst is
-// positive infinity, or if there is no rate: p has no Window, Reset is absent, or
-// Remaining or Quota is [Unknown].
+// burst is the decimal that it prints as, so 0.1 is a tenth. Remaining becomes 0 if burst is
+// 0, negative or NaN, or if Quota or Reset is 0. l is unchanged if burst is positive
+// infinity, or if there is no rate: p has no Window, Reset is absent, or Remaining or Quota
+// is [Unknown].
 func (l Limit) Cap(p Policy, burst float64) Limit {
 	switch {
 	case p.Quota == 0:
@@ -36,11 +36,11 @@ func (l Limit) Cap(p Policy, burst float64) Limit {
 	return l
 }
 
-// burstShare returns burst × quota × reset ÷ window, rounded down and saturating. The
-// product of three integers of fifteen digits overflows int64 and loses digits in
-// float64, hence the long multiplication.
+// burstShare returns burst × quota × reset ÷ window, rounded down and saturating. It
+// multiplies in more than 64 bits, because the product of three integers of fifteen digits
+// overflows int64, and loses digits in float64.
 func burstShare(burst float64, quota, reset, window int64) int64 {
-	const exact = 1 << 53 // below, every integral float64 is the number that it prints as
+	const exact = 1 << 53 // below this, every integral float64 is the number that it prints as
 	switch {
 	case !(burst > 0): // NaN included
 		return 0
@@ -57,11 +57,11 @@ func burstShare(burst float64, quota, reset, window int64) int64 {
 	return n.Int64()
 }
 
-// Jitter returns l with a Reset that is longer by a random number of whole seconds, from
-// 0 to most, so that throttled clients do not all come back at once (draft-11 Section
-// 8.5). Reset never passes MaxInteger, and an absent one stays absent. The number comes
-// from rnd or, if that is nil, from package rand. Call Jitter before
-// [Fields.SetRetryAfter], so that Retry-After agrees with the limits.
+// Jitter adds a random number of whole seconds to Reset, from 0 to most, so that throttled
+// clients do not all come back at once (draft-11 Section 8.5). Reset never exceeds
+// MaxInteger, and an absent Reset stays absent. The number comes from rnd, or from package
+// rand if rnd is nil. Call Jitter before [Fields.SetRetryAfter], so that Retry-After agrees
+// with the limits.
 func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 	if !l.Reset.ok || !sf.IsInteger(l.Reset.n, 0) {
 		return l
@@ -74,20 +74,19 @@ func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 	return l
 }
 
-// Refuse answers a request that exceeds a limit. It writes the fields of f in place of
-// those that w has ([Fields.Set]), lowers the older fields there ([RestrictHeader]),
-// raises Retry-After ([Fields.SetRetryAfter]), and sends p ([Problem.ServeHTTP]); a nil
-// p is NewProblem(QuotaExceeded). If w has an Access-Control-Allow-Origin, it exposes
-// the fields to scripts ([Expose]). Behind a [Middleware] the response announces the
-// limits of its Decision, too.
+// Refuse answers a request that exceeds a limit. It replaces the fields of w by those of f
+// ([Fields.Set]), lowers the older fields ([RestrictHeader]), raises Retry-After
+// ([Fields.SetRetryAfter]), and sends p ([Problem.ServeHTTP]). A nil p is
+// NewProblem(QuotaExceeded). If w has an Access-Control-Allow-Origin, Refuse exposes the
+// fields to scripts ([Expose]). Behind a [Middleware], the response also announces the
+// limits of its Decision.
 //
-// A request that costs more than what is left is refused while something remains. The
-// fields then do not say when enough will be, so Refuse writes no Retry-After, and a
-// [Gate] backs off. Set Retry-After before, if the time is known: Refuse keeps it.
+// A request may cost more than what is left. The fields then do not contain the time at
+// which enough is available, so Refuse writes no Retry-After, and a [Gate] backs off. If you
+// know the time, set Retry-After before: Refuse keeps it.
 //
-// On error nothing has been written. The error wraps ErrMissing if p names a violated
-// policy that f does not have; otherwise it is that of [Fields.Set] or
-// [Problem.MarshalJSON].
+// On error nothing is written. The error wraps ErrMissing if p names a violated policy that
+// is not in f. Otherwise it is that of [Fields.Set] or [Problem.MarshalJSON].
 func Refuse(w http.ResponseWriter, r *http.Request, f Fields, p *Problem) error {
 	if p == nil {
 		p = NewProblem(QuotaExceeded)
@@ -102,18 +101,18 @@ func Refuse(w http.ResponseWriter, r *http.Request, f Fields, p *Problem) error 
 		return err
 	}
 	o := LegacyOptions{Now: time.Now()}
-	_ = lowerOlder(h, found, &f, &o, status) // as far as they can say it
+	_ = lowerOlder(h, found, &f, &o, status) // as far as the older forms can express it
 	raiseRetryAfter(h, f.RetryAfter(), o.Now, true)
 	exposeAbroad(h)
 	sendProblem(w, r, status, body)
 	return nil
 }
 
-// refusalOf returns the status and the JSON of a refusal that p describes. On error it
-// returns as much as can be sent.
+// refusalOf returns the status and the JSON of a refusal by p. On error it returns the parts
+// that can be sent.
 func refusalOf(f *Fields, p *Problem) (status int, body []byte, err error) {
 	status, body, err = p.document()
-	if err != nil { // then an extension is to blame
+	if err != nil { // an extension is invalid
 		plain := *p
 		plain.Extensions = nil
 		status, body, _ = plain.document()
@@ -126,7 +125,7 @@ func refusalOf(f *Fields, p *Problem) (status int, body []byte, err error) {
 	return status, body, err
 }
 
-// names reports whether f has a policy or a limit of that name.
+// names reports whether f has a policy or a limit with that name.
 func (f Fields) names(policy string) bool {
 	return slices.ContainsFunc(f.Policies, func(p Policy) bool { return nameID(p.Name) == nameID(policy) }) ||
 		slices.ContainsFunc(f.Limits, func(l Limit) bool { return nameID(l.Name) == nameID(policy) })
@@ -134,12 +133,11 @@ func (f Fields) names(policy string) bool {
 
 const exposeField = "Access-Control-Expose-Headers" // Fetch Standard, CORS protocol
 
-// Expose adds the names of the fields that h has to Access-Control-Expose-Headers, so
-// that scripts of another origin may read them: RateLimit-Policy, RateLimit,
-// Retry-After, and every older field that [ParseAny] reads. All that is listed stays,
-// and is not added again; "*" covers no name, because for a request with credentials it
-// is a name like any other. Call it after the fields have been set. [Refuse] and a
-// [Middleware] call it if the response allows another origin.
+// Expose lets scripts of another origin read the limits in h. It adds the names of the
+// fields in h to Access-Control-Expose-Headers: RateLimit-Policy, RateLimit, Retry-After,
+// and every older field that [ParseAny] reads. Call it after the fields are set. [Refuse]
+// and [Middleware] call it if the response allows another origin. Listed names stay. "*"
+// does not replace names, because for a request with credentials it is an ordinary name.
 func Expose(h http.Header) {
 	lines := h[exposeField]
 	seen := make(map[string]bool, 8) // by canonical key
@@ -174,14 +172,13 @@ func Expose(h http.Header) {
 	}
 }
 
-// exposable reports whether a key of http.Header is that of a field to expose.
-// It refuses keys that are not tokens, which a header made by hand may have.
+// exposable reports whether a key of http.Header belongs to a field to expose. It is false
+// for keys that are not tokens, which a hand-made header may contain.
 func exposable(key string) bool {
 	return (strings.EqualFold(key, retryAfterKey) || older.Knows(key)) && text.IsToken(key)
 }
 
-// exposeAbroad exposes the fields of a response that scripts of another origin
-// may read.
+// exposeAbroad calls Expose if scripts of another origin may read the response.
 func exposeAbroad(h http.Header) {
 	if lines := h["Access-Control-Allow-Origin"]; len(lines) > 0 && lines[0] != "" {
 		Expose(h)

@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// capCases are a policy and a limit, with the Remaining that Cap leaves of a burst.
+// capCases are a policy, a limit and a burst, with the Remaining after Cap.
 var capCases = plainCases("caps")
 
-// readCap returns what goes into Cap.
+// readCap returns the arguments of Cap.
 func readCap(t testing.TB, in string) (p Policy, l Limit, burst float64) {
 	pair, text, _ := strings.Cut(in, "\n× ")
 	p, l = theOnly(pairOf(t, pair))
@@ -70,8 +70,8 @@ func lawCap(t testing.TB, l Limit, p Policy, burst float64) {
 		require.Zero(t, got.Remaining)
 		return
 	}
-	// got ≤ burst × q × t ÷ w, but for the digits that burst does not print, and
-	// one more would be too many.
+	// got ≤ burst × q × t ÷ w, except for the digits that burst does not print, and got + 1 is
+	// larger.
 	rate := new(big.Float).SetPrec(500).SetFloat64(burst)
 	for _, n := range []int64{p.Quota, reset} {
 		rate.Mul(rate, new(big.Float).SetInt64(n))
@@ -82,7 +82,7 @@ func lawCap(t testing.TB, l Limit, p Policy, burst float64) {
 	low := new(big.Float).Sub(rate, slack)
 	require.GreaterOrEqual(t, high.Cmp(new(big.Float).SetInt64(got.Remaining)), 0, "law 7")
 	if got.Remaining < l.Remaining {
-		require.Negative(t, low.Cmp(new(big.Float).SetInt64(got.Remaining+1)), "no lower than necessary")
+		require.Negative(t, low.Cmp(new(big.Float).SetInt64(got.Remaining+1)), "not lower than necessary")
 	}
 }
 
@@ -197,7 +197,7 @@ func TestRefuseErrors(t *testing.T) {
 			require.ErrorIs(t, err, tc.want)
 			require.Equal(t, http.Header{limitKey: {"old"}}, w.Header(), "nothing has been written")
 			require.Empty(t, w.Body.String())
-			w.WriteHeader(http.StatusTeapot) // which has no effect after another
+			w.WriteHeader(http.StatusTeapot) // has no effect after the first status
 			require.Equal(t, http.StatusTeapot, w.Code)
 		})
 	}
@@ -246,7 +246,7 @@ func TestExpose(t *testing.T) {
 			require.Equal(t, before, tc.header)
 		})
 	}
-	for _, d := range writtenDialects { // whatever is written is exposed
+	for _, d := range writtenDialects { // all written fields are exposed
 		f := Fields{
 			Policies: []Policy{{Name: "minute", Quota: 10, Window: SecondsOf(60)}},
 			Limits:   []Limit{{Name: "minute", Remaining: 5, Reset: SecondsOf(30)}},
@@ -263,8 +263,7 @@ func TestExpose(t *testing.T) {
 	require.Equal(t, []string{"A"}, shared, "lines may be shared")
 }
 
-// Older fields of somebody outside are lowered to what Refuse says, and a Middleware joins
-// both.
+// Refuse lowers the older fields of another limiter, and a Middleware joins both.
 func TestRefuseLowersOlder(t *testing.T) {
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.NoError(t, Refuse(w, r, fieldsOf(t, `"inner";q=9;w=60`, `"inner";r=0;t=55`), nil))

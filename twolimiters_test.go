@@ -11,11 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Responses with the fields of several parties: two limiters, two families, the clock of a
-// Retry-After and that of a reset (law 11).
+// Responses with numbers of several parties: two limiters, two families, or the clocks of a
+// Retry-After and a reset (law 11).
 
-// TestSeveralLinesOnTheWay: a client and a gateway understand several lines of a field
-// alike.
+// TestSeveralLinesOnTheWay: a client and a gateway read several lines of a field alike.
 func TestSeveralLinesOnTheWay(t *testing.T) {
 	own := fieldsOf(t, `"gateway";q=50;w=10`, `"gateway";r=40;t=10`)
 	for _, tt := range []struct {
@@ -24,7 +23,7 @@ func TestSeveralLinesOnTheWay(t *testing.T) {
 	}{
 		{"nothing remains of the second limiter", "X-RateLimit-Remaining: 99\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 30s\nX-RateLimit-Reset: 60s", time.Minute},
 		{"nothing remains of the first", "X-RateLimit-Remaining: 0\nX-RateLimit-Remaining: 99\nX-RateLimit-Reset: 30s\nX-RateLimit-Reset: 60s", time.Minute},
-		{"nothing remains, and there is no reset", "X-RateLimit-Remaining: 99\nX-RateLimit-Remaining: 0", 0},
+		{"nothing remains, for an unknown time", "X-RateLimit-Remaining: 99\nX-RateLimit-Remaining: 0", 0},
 		{"nothing remains in a list", "X-RateLimit-Remaining: 99, 0\nX-RateLimit-Reset: @http+60", time.Minute},
 		{"all of it is used", "X-RateLimit-Limit: 100\nX-RateLimit-Used: 1\nX-RateLimit-Used: 100\nX-RateLimit-Reset-After: 60", time.Minute},
 	} {
@@ -46,8 +45,8 @@ func TestSeveralLinesOnTheWay(t *testing.T) {
 	}
 }
 
-// TestSeveralLimitersRandom: of what two limiters write in one form, into lines of the
-// same fields or into lists, a client reads no more than either permits (law 11).
+// TestSeveralLimitersRandom: two limiters write the same form, into lines of the same fields or
+// into lists. A client reads no more than either permits (law 11).
 func TestSeveralLimitersRandom(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(17, 1))
@@ -104,7 +103,7 @@ func TestSeveralLimitersRandom(t *testing.T) {
 	}
 }
 
-// TestManyLines: as many lines of a field are read, and one more is not.
+// TestManyLines: the allowed number of lines of a field is read, and one more is not.
 func TestManyLines(t *testing.T) {
 	for _, tt := range []struct{ name, key, value, last string }{
 		{"a number", "X-Ratelimit-Remaining", "5", "3"},
@@ -124,7 +123,7 @@ func TestManyLines(t *testing.T) {
 				return got.Limits[0].Remaining
 			}
 			require.EqualValues(t, 3, read(16))
-			if tt.name != "a quota" { // of whose lines each may be a list of policies
+			if tt.name != "a quota" { // each line may be a list of policies
 				require.EqualValues(t, 5, read(16+1))
 			}
 		})

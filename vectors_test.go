@@ -21,10 +21,10 @@ var update = flag.Bool("update", false, "rewrite the files that tests generate")
 
 // The vectors give the tables of the tests to other implementations.
 // testdata/vectors/README.md describes their form, and schema.json defines it. A case begins
-// with what goes in, which has a type; what this package makes of that stands behind it.
+// with its input, which has a type. The result of this package follows.
 
-// TestVectors fails if the files are not what the tables of the tests say, or if what
-// goes in cannot be read from the files as another implementation would.
+// TestVectors fails if the files differ from the tables of the tests, or if an input cannot be read
+// back from the files.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	fieldVectors(t)
@@ -40,7 +40,7 @@ func TestVectors(t *testing.T) {
 	sequenceVectors(t)
 }
 
-// A madeVector is what this package makes of a case. Each kind has some of its members.
+// A madeVector is the result of this package for a case. Each kind has some of its members.
 type madeVector struct {
 	Dialect   *string        `json:"dialect,omitempty"`
 	Guessed   bool           `json:"guessed,omitempty"`
@@ -64,12 +64,11 @@ type madeVector struct {
 	Errors    []vectorError  `json:"errors,omitempty"`
 }
 
-// maxVector is the length from which a case is no vector. Longer ones are about
-// bounds, and say the same as their names.
+// maxVector is the largest length of a vector. Longer cases are about bounds.
 const maxVector = 3000
 
-// checkVectors checks the file of a kind. The function says what is made of a case: first of
-// those of the tables, which give the file, and then of those that are read out of it.
+// checkVectors checks the file of a kind. It calls the function for the cases of the tables, which
+// give the file, and then for the cases that it reads back from the file.
 func checkVectors[In any](t *testing.T, kind, about string, cases []In, made func(In) madeVector) {
 	t.Helper()
 	var list []string
@@ -95,7 +94,7 @@ func checkVectors[In any](t *testing.T, kind, about string, cases []In, made fun
 	checkVectorFile(t, kind+".json", head+"\"cases\": [\n"+strings.Join(list, ",\n")+"\n]\n}\n")
 }
 
-// vectorOf returns a case: what goes in, and what is made of it.
+// vectorOf returns a case with its input and its result.
 func vectorOf(t *testing.T, in, made any) string {
 	t.Helper()
 	c, rest := encodeVector(t, in), encodeVector(t, made)
@@ -105,7 +104,7 @@ func vectorOf(t *testing.T, in, made any) string {
 	return strings.TrimSuffix(c, "}") + "," + strings.TrimPrefix(rest, "{")
 }
 
-// readVectors returns the cases of a file that is a table itself, and is not made of one.
+// readVectors returns the cases of a file that is itself a table.
 func readVectors[T any](t *testing.T, kind string) []T {
 	t.Helper()
 	b, err := os.ReadFile("testdata/vectors/" + kind + ".json")
@@ -180,7 +179,7 @@ func bytesOf(lines []string) []string {
 	return out
 }
 
-// vectorHeader returns the lines of a header as they stand in a vector.
+// vectorHeader returns the lines of a header in the form of a vector.
 func vectorHeader(text string) []string {
 	lines := []string{}
 	for line := range strings.Lines(text) {
@@ -191,7 +190,7 @@ func vectorHeader(text string) []string {
 	return escapeLatin1(lines)
 }
 
-// A responseVector is a response, or its header alone, or the moment at which that arrived too.
+// A responseVector is a response, or its header alone, with or without the time of arrival.
 type responseVector struct {
 	Name    string    `json:"name"`
 	Group   string    `json:"group,omitempty"`
@@ -215,7 +214,7 @@ func (v *responseVector) response() *http.Response {
 	return &http.Response{StatusCode: v.Status, Header: v.header(), Body: http.NoBody}
 }
 
-// A vectorError says that something is refused, and why.
+// A vectorError is the fault of a rejected input.
 type vectorError struct {
 	Rule   string `json:"rule"`             // an id in CONFORMANCE.md, or a section of an RFC
 	Cause  string `json:"cause,omitempty"`  // one of causeNames
@@ -245,7 +244,7 @@ func vectorErrorOf(t *testing.T, err error) *vectorError {
 	return v
 }
 
-// vectorErrors returns what ParseAny or Parse says of several fields.
+// vectorErrors returns the errors of ParseAny or Parse for several fields.
 func vectorErrors(t *testing.T, err error) (list []vectorError) {
 	t.Helper()
 	for _, e := range requireFieldErrors(t, err) {
@@ -256,15 +255,15 @@ func vectorErrors(t *testing.T, err error) (list []vectorError) {
 	return list
 }
 
-// vectorRules are the rules that a field breaks which cannot be read or written:
-// by parameter, and "name", "list" and "missing" for the rest of a member.
+// vectorRules are the rules that an unreadable or unwritable field breaks: by parameter, and
+// "name", "list" and "missing" for the rest of a member.
 var vectorRules = map[string]map[string]string{
 	PolicyField: {"q": "P13", "qu": "P14", "w": "P16", "pk": "P17", "missing": "P6", "name": "P2", "list": "P1"},
 	LimitField:  {"r": "L5", "t": "L7", "pk": "L10", "missing": "L2", "name": "L1", "list": "L1"},
 }
 
-// vectorRule returns the rule that a field breaks when it is read or, without a
-// position, written.
+// vectorRule returns the rule that a field breaks when it is read, or written if there is no
+// position.
 func vectorRule(e *FieldError) string {
 	rules, reads := vectorRules[e.Field], e.Offset >= 0
 	switch {
@@ -383,7 +382,7 @@ func expectedList(t *testing.T, members httpsfv.List) []any {
 	return list
 }
 
-// bareItem returns a value as it stands in JSON behind the key of a parameter.
+// bareItem returns the JSON of a value after the key of a parameter.
 func bareItem(t *testing.T, value any) any {
 	if s, ok := value.(string); ok {
 		return s
@@ -451,7 +450,7 @@ func readVectorValue(b []byte) any {
 	return unmarshalValue(b)
 }
 
-// A textVector is members of a field: each list as it stands in the file.
+// A textVector has the members of a field, each list in the form of the file.
 type textVector struct {
 	Name     string          `json:"name"`
 	Policies json.RawMessage `json:"policies,omitempty"`
@@ -497,7 +496,7 @@ func valueRule(v any) string {
 	return "9651-4.1.10" // a Date
 }
 
-// The files of texts and values are tables themselves: whoever adds a case writes what goes in.
+// The files of texts and values are tables themselves. A new case needs only its input.
 func textVectors(t *testing.T) {
 	texts := readVectors[textVector](t, "texts")
 	checkVectors(t, "texts", "members, and the line that is written for them", texts, func(v textVector) madeVector {
@@ -597,7 +596,7 @@ func capVectors(t *testing.T) {
 	var caps []cap
 	for _, tc := range capCases {
 		p, l, burst := readCap(t, tc.in)
-		if burst == 0 || math.Abs(burst) <= 1e15 && math.Abs(burst) >= 1e-15 { // else no other language reads it alike
+		if burst == 0 || math.Abs(burst) <= 1e15 && math.Abs(burst) >= 1e-15 { // other languages may read other numbers differently
 			caps = append(caps, cap{tc.name, p, l, burst})
 		}
 	}
@@ -677,7 +676,7 @@ func adviceVectors(t *testing.T) {
 	})
 }
 
-// A restrictVector is what a server says, and what an intermediary in front of it says.
+// A restrictVector has the fields of a server and those of an intermediary in front of it.
 type restrictVector struct {
 	Name     string `json:"name"`
 	Upstream Fields `json:"upstream"`
@@ -741,8 +740,7 @@ func lintVectors(t *testing.T) {
 	})
 }
 
-// aboutNext reports whether a row is about the draft that is not published, which has
-// a file of its own.
+// aboutNext reports whether a row is about the unpublished draft, which has its own file.
 func aboutNext(name string) bool { return nextRule.MatchString(name) }
 
 var nextRule = regexp.MustCompile(`^D\d`)

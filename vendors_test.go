@@ -18,23 +18,22 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A vendorCase is a response of testdata/vendors/cases.json, with what its
-// source says that it means.
+// A vendorCase is a response of testdata/vendors/cases.json, with its meaning by its source.
 type vendorCase struct {
 	Vendor, Case, Source, Confidence string
 
 	Status  int
 	Headers []string
 	Now     time.Time
-	Resets  string // "milliseconds" if a caller has to say so
+	Resets  string // "milliseconds" if only a caller can know
 	Dialect string
 	Guessed bool
 	Want    []vendorLimit
-	Reason  string // why the case cannot be read as its source says
+	Reason  string // why the case cannot be read as in its source
 }
 
-// options are those for reading the case. Without a time of its own it arrives
-// when it was made.
+// options returns the options for reading the case. Without a time of its own it arrives when it
+// was made.
 func (c *vendorCase) options() LegacyOptions {
 	o := LegacyOptions{Now: c.Now}
 	if date := wire(strings.Join(c.Headers, "\n")).Get("Date"); o.Now.IsZero() && date != "" {
@@ -113,9 +112,9 @@ func readCases(t testing.TB) []vendorCase {
 	return cases
 }
 
-// TestVendors reads what vendors send.
+// TestVendors reads responses of vendors.
 func TestVendors(t *testing.T) {
-	const most = 5 // cases that cannot be right
+	const most = 5 // cases that cannot be read as in their source
 	wrong := 0
 	seen := map[string]bool{}
 	for _, tt := range readCases(t) {
@@ -147,10 +146,9 @@ func TestVendors(t *testing.T) {
 	require.LessOrEqual(t, wrong, most)
 }
 
-// TestVendorsLaws: a response says the same out of a cache, long after it was made, but
-// for what counts from a point in time; with each line of one number twice, as two
-// limiters of one kind write them; and where a key without lines takes the place of one
-// that is missing.
+// TestVendorsLaws: a response has the same meaning in three variants. It comes from a cache, long
+// after it was made, except for points in time. Each line with one number occurs twice, as if
+// from two limiters of one kind. A key without lines takes the place of a missing key.
 func TestVendorsLaws(t *testing.T) {
 	for _, tt := range readCases(t) {
 		name, h, o := tt.Vendor+"/"+tt.Case, wire(strings.Join(tt.Headers, "\n")), tt.options()
@@ -183,7 +181,7 @@ func TestVendorsLaws(t *testing.T) {
 	}
 }
 
-// TestWire reads captured responses, each as testdata/wire/read.txt says.
+// TestWire reads captured responses, with the results in testdata/wire/read.txt.
 func TestWire(t *testing.T) {
 	files, err := filepath.Glob("testdata/wire/*.http")
 	require.NoError(t, err)
@@ -209,8 +207,7 @@ func TestWire(t *testing.T) {
 	require.Equal(t, string(want), read.String())
 }
 
-// A lookalike is fields that say nothing about limits: each name with each value,
-// or whole sets.
+// A lookalike has fields that are not about limits: each name with each value, or whole sets.
 type lookalike struct {
 	Why    string
 	Names  []string
@@ -238,7 +235,7 @@ func readLookalikes(t testing.TB) []lookalike {
 	return list
 }
 
-// TestLookalikes: nothing is read of ordinary fields, and nothing is their fault.
+// TestLookalikes: ordinary fields contain no limits and no faults.
 func TestLookalikes(t *testing.T) {
 	n := 0
 	for _, group := range readLookalikes(t) {

@@ -19,8 +19,8 @@ const nodeDir = "node"
 // install is done once, and not again where it fails.
 var install = sync.OnceValue(func() error { return npm.Install(nodeDir) })
 
-// needNode skips a test where there is no Node, unless it has to be there, and
-// installs the packages of the lock file.
+// needNode installs the packages of the lock file. If there is no Node, it skips the test, except
+// in CI.
 func needNode(t *testing.T) {
 	t.Helper()
 	if err := npm.Look(); err != nil {
@@ -52,7 +52,7 @@ func node(script string, args ...string) func(*testing.T) string {
 		require.NoError(t, cmd.Start())
 		stop := sync.OnceFunc(func() {
 			_ = cmd.Process.Kill()
-			_ = cmd.Wait() // says that it was killed
+			_ = cmd.Wait() // returns that it was killed
 		})
 		t.Cleanup(stop)
 

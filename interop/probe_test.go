@@ -22,8 +22,7 @@ import (
 
 const probeFile = "../docs/probe.md"
 
-// knownFaults are the faults that are known of servers, by name: `rule field`. Those
-// that are not here are honest.
+// knownFaults are the known faults of servers, by name: `rule field`. Other servers are honest.
 var knownFaults = map[string][]string{
 	"sethvargo/go-limiter":                            {"9110-10.2.3 Retry-After"},
 	"tollbooth v7":                                    {"6-9 X-Rate-Limit-Limit"},
@@ -39,8 +38,8 @@ var knownFaults = map[string][]string{
 	"by hand: a refusal without a word":               {"6585-4 Retry-After"},
 }
 
-// faultyServers are asked beside those that are read: one that is configured to a
-// fault, and two as they are often written by hand.
+// faultyServers are further servers: one with a faulty configuration, and two hand-written
+// limiters of a common kind.
 var faultyServers = []server{
 	{name: "express-rate-limit, draft 8, a name with quotes", module: "express-rate-limit", start: node("express.mjs", "draft-8", "unescaped")},
 	{name: "by hand: fields that never change", start: serve(func(*testing.T) http.Handler {
@@ -60,8 +59,8 @@ var faultyServers = []server{
 	})},
 }
 
-// TestProbe runs ratelimit probe against every server, and holds docs/probe.md
-// against what it has found.
+// TestProbe runs ratelimit probe against every server, and compares the findings with
+// docs/probe.md.
 func TestProbe(t *testing.T) {
 	t.Parallel() // it waits half a minute for windows to begin
 	program := buildProgram(t)
@@ -120,8 +119,8 @@ func probeServer(t *testing.T, program string, s server) (url string, r probeRes
 	return "", r
 }
 
-// askOn asks a server 200 times more, and fails if a Sequence finds that it breaks a
-// rule of which that is not known, whether it takes the client to be alone or not.
+// askOn sends 200 more requests to a server. It fails if a Sequence finds an unknown fault, alone or
+// not.
 func askOn(t *testing.T, url string, known []string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{}}
@@ -195,7 +194,7 @@ func runProbe(t *testing.T, program, url string) (r probeResult) {
 	cmd := exec.CommandContext(t.Context(), program, "probe", "-json", "-rate", "20", "-n", "12", url)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	_ = cmd.Run() // the status says how it went
+	_ = cmd.Run() // the status shows the result
 	require.Empty(t, stderr.String())
 	require.NoError(t, json.Unmarshal(stdout.Bytes(), &r), "%s", &stdout)
 	want := 0

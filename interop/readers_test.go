@@ -63,7 +63,7 @@ var readers = []reader{
 		name: "ratelimit-header-parser, draft 7", module: "ratelimit-header-parser", form: "draft-07",
 		read:  readByHeaderParser(ratelimit.Draft07, "seconds"),
 		reads: "limit, remaining, reset",
-		note:  "likewise",
+		note:  "it does not read RateLimit-Policy",
 	},
 	{
 		name: "ratelimit-header-parser, X-", module: "ratelimit-header-parser", form: "x-ratelimit",
@@ -344,9 +344,8 @@ func retryAfters(t *testing.T, read func(h http.Header, want time.Duration)) {
 	}
 }
 
-// waits is a server within the process that refuses the first request and serves
-// the second, and says how much time passed in between. In the bubble of a
-// synctest that is the wait of the client to the nanosecond.
+// waits is a server within the process. It refuses the first request, serves the second, and
+// returns the time between them. In a bubble of synctest that is the exact wait of the client.
 type waits struct {
 	refusal http.Header
 	first   time.Time

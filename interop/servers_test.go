@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A server is a rate limiter in use, configured to 3 requests in 60 seconds if
-// note does not say otherwise, and what is to be read from its responses.
+// A server is a rate limiter in use, and the expected reading of its responses. It is configured to
+// 3 requests in 60 seconds, unless note differs.
 //
 // A response is written as
 //
@@ -157,7 +157,7 @@ var servers = []server{
 		first:   "default 999/1000 w=86400 t=86400",
 		last:    "default 997/1000 w=86400 t=86400",
 		refused: "default 0/3 w=60 t=60; wait=60 by retry-after",
-		note:    "and 1000 a day: the second limiter replaces what the first has said",
+		note:    "and 1000 a day: the second limiter replaces the fields of the first",
 	},
 	{
 		name: "express-rate-limit, draft 7, two", module: "express-rate-limit",
@@ -165,7 +165,7 @@ var servers = []server{
 		first:   "default 999/1000 w=86400 t=86400",
 		last:    "default 997/1000 w=86400 t=86400",
 		refused: "default 0/3 w=60 t=60; wait=60 by retry-after",
-		note:    "likewise",
+		note:    "and 1000 a day: the second limiter replaces the fields of the first",
 	},
 	{
 		name: "express-rate-limit, draft 8, two", module: "express-rate-limit",
@@ -182,7 +182,7 @@ var servers = []server{
 		first:   "default 999/1000 t=86400",
 		last:    "default 997/1000 t=86400",
 		refused: "default 0/3 t=60; wait=60 by retry-after",
-		note:    "and 1000 a day: the second limiter replaces what the first has said",
+		note:    "and 1000 a day: the second limiter replaces the fields of the first",
 	},
 	{
 		name: "@fastify/rate-limit", module: "@fastify/rate-limit",
@@ -266,7 +266,7 @@ var servers = []server{
 		first:   "path 2/3 t=60, user 4/5 t=600",
 		last:    "path 0/3 t=60, user 2/5 t=600; wait=60 by limit",
 		refused: "path 0/3 t=60, user 1/5 t=600; wait=60 by limit",
-		note:    "and 5 in 600 s for a user; a refusal says that -1 remains",
+		note:    "and 5 in 600 s for a user; a refusal has -1 as remaining",
 	},
 	{
 		name: "moleculer-web", module: "moleculer-web",
@@ -319,7 +319,7 @@ func readServer(t *testing.T, s server) {
 // exhaust asks a server until it refuses, and returns all answers.
 func exhaust(t *testing.T, client *http.Client, s server) []exchange {
 	t.Helper()
-	const most = 10 // no server is configured to so many, and none is asked anew so often
+	const most = 10 // more than any server allows, and more retries than any needs
 	for range most {
 		url := s.start(t)
 		var answers []exchange

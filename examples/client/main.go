@@ -1,18 +1,17 @@
-// Client downloads what a list of addresses names, no faster than the servers
-// allow: it sends its requests through ratelimit.Transport.
+// Client downloads the addresses in a list, no faster than the servers allow, because it
+// sends its requests through a ratelimit.Transport.
 //
 //	client -dir downloads list.txt
 //	client -H 'X-API-Key: demo' -dir downloads list.txt
 //
-// The list holds one http:// or https:// address a line; blank lines and those
-// that begin with "#" are skipped. "-" is standard input. Each answer is stored
-// under the number of its line and the last part of its path. What a server refuses
-// because of a limit is asked for again. A line on standard error says how many
-// are done, and until when and why the rest waits.
+// The list has one http:// or https:// address in each line. Blank lines and lines that
+// begin with "#" are skipped. "-" is standard input. Each answer is stored in a file that is
+// named by its line number and the last part of its path. A request that is refused because
+// of a limit is tried again. A line on standard error shows how many are done, and the end of
+// the wait of the others with its reason.
 //
-// The exit status is 0 if everything was stored, 1 if something was not, and 2
-// if the list cannot be read, the folder takes no files or the command line is
-// wrong.
+// The exit status is 0 if every answer was stored, 1 if not, and 2 if the list cannot be
+// read, the folder cannot be written to, or the command line is wrong.
 package main
 
 import (
@@ -146,7 +145,7 @@ type downloader struct {
 	progress *progress
 }
 
-// fetchAll fetches a list, so many at a time.
+// fetchAll fetches a list, with a number of workers.
 func (d *downloader) fetchAll(ctx context.Context, list []entry, jobs int) {
 	entries := make(chan entry)
 	var wg sync.WaitGroup
@@ -166,8 +165,8 @@ func (d *downloader) fetchAll(ctx context.Context, list []entry, jobs int) {
 
 var errNotStored = errors.New("not stored")
 
-// fetch stores what an entry names. It tries again as long as a limit refuses that:
-// the Transport holds the next try back, as the server asks.
+// fetch downloads an entry. It retries as long as a limit refuses the request. The Transport
+// delays the next try as the server asks.
 func (d *downloader) fetch(ctx context.Context, e entry) error {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
@@ -202,8 +201,8 @@ func (d *downloader) try(ctx context.Context, e entry) error {
 
 const part = ".part-*" // the name of a file that is not complete
 
-// takesFiles makes a file in a folder, and removes it, so that nothing is asked for
-// that could not be stored.
+// takesFiles checks that a folder can be written to, so that no request is sent whose answer
+// cannot be stored.
 func takesFiles(dir string) error {
 	f, err := os.CreateTemp(dir, part)
 	if err != nil {
@@ -212,7 +211,7 @@ func takesFiles(dir string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// store writes a file, all or nothing.
+// store writes a file completely or not at all.
 func store(name string, r io.Reader) error {
 	f, err := os.CreateTemp(filepath.Dir(name), part)
 	if err != nil {
@@ -226,8 +225,8 @@ func store(name string, r io.Reader) error {
 	return os.Rename(f.Name(), name)
 }
 
-// fileName is the number of the line and the last part of the path, in letters
-// that no file system or terminal takes amiss.
+// fileName returns the line number and the last part of the path, in letters that are safe for
+// file systems and terminals.
 func fileName(line int, u *url.URL) string {
 	const longest = 100
 	base := path.Base(u.Path)

@@ -67,7 +67,7 @@ func TestDownload(t *testing.T) {
 	require.Equal(t, "3 of 3 done\n", stderr)
 }
 
-// A server allows two requests, and then none for longer than the client waits.
+// A server allows two requests, and then none for longer than the timeout of the client.
 func TestWaits(t *testing.T) {
 	var served atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -131,7 +131,7 @@ func TestRefusedForGood(t *testing.T) {
 	require.True(t, strings.HasSuffix(stderr, "\n1 of 1 done, 1 failed\n"), stderr)
 }
 
-// In a terminal one line is written over the other.
+// In a terminal each line replaces the last.
 func TestTerminal(t *testing.T) {
 	var out strings.Builder
 	p := &progress{w: &out, total: 2, terminal: true}
@@ -151,7 +151,7 @@ func TestTerminal(t *testing.T) {
 	require.True(t, isTerminal(null), "a device of characters, as a terminal is")
 }
 
-// Nothing is asked for what could not be stored.
+// No request is sent if its answer cannot be stored.
 func TestFolder(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") }))
 	defer server.Close()

@@ -13,9 +13,9 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A progress is the line that says how far the downloads are. Requests of
-// several workers tell it. In a terminal the line is written over and over, elsewhere
-// there is a line for each wait that begins, and one at the end.
+// A progress is the line that shows the state of the downloads. Several workers update it. In
+// a terminal the line is rewritten. Elsewhere each wait begins with a line of its own, and one
+// comes at the end.
 type progress struct {
 	w        io.Writer
 	total    int
@@ -26,8 +26,8 @@ type progress struct {
 	failed int
 	until  time.Time // end of the last wait that a server asked for
 	why    string
-	shown  int    // length of the line as it stands in a terminal
-	said   string // the last line elsewhere, because several responses may say the same
+	shown  int    // length of the line in a terminal
+	said   string // the last line elsewhere, to write it only once
 }
 
 // isTerminal reports whether w may be a terminal, which is a device of characters.
@@ -40,7 +40,7 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// observe learns of a wait. It is ratelimit.Transport.Observe.
+// observe stores the wait of a response. It is used as ratelimit.Transport.Observe.
 func (p *progress) observe(req *http.Request, a ratelimit.Advice) {
 	if a.Wait == 0 {
 		return
@@ -56,14 +56,13 @@ func (p *progress) observe(req *http.Request, a ratelimit.Advice) {
 	p.show()
 }
 
-// printable escapes what is not printable ASCII, so that no terminal obeys what
-// a server sent.
+// printable escapes all but printable ASCII, so that no terminal obeys bytes from a server.
 func printable(s string) string {
 	q := strconv.QuoteToASCII(s)
 	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
 }
 
-// why says what a server asks to wait for, in printable ASCII.
+// why returns the reason for a wait, in printable ASCII.
 func why(a ratelimit.Advice) string {
 	if a.Source == ratelimit.SourceRetryAfter {
 		return "Retry-After"
@@ -75,8 +74,7 @@ func why(a ratelimit.Advice) string {
 	return text
 }
 
-// finish counts a download, and reports one that has failed on a line of its
-// own.
+// finish counts a download. If it failed, it writes a line.
 func (p *progress) finish(e entry, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,7 +101,7 @@ func (p *progress) end() int {
 	return exitStored
 }
 
-// line returns the line as it stands.
+// line returns the current line.
 func (p *progress) line() string {
 	line := fmt.Sprintf("%d of %d done", p.done, p.total)
 	if p.failed > 0 {

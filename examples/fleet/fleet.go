@@ -12,10 +12,10 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// newClient returns a client of a fleet: all processes that use one Redis send at most
-// perSecond requests a second together, with bursts of as many, and each of them obeys
-// what the server says. The Transport is on top, because Redis knows no more than the
-// rate that it was told.
+// newClient returns a client of a fleet. All processes that use one Redis together send at most
+// perSecond requests a second, with bursts of the same size. Each process also obeys the
+// server's announcements. The Transport is on top, because Redis knows only the configured
+// rate.
 func newClient(store *redis.Client, key string, perSecond int, timeout time.Duration) *http.Client {
 	turns := &turns{
 		base:    http.DefaultTransport,
@@ -41,13 +41,13 @@ func newStore(addr string, timeout time.Duration) *redis.Client {
 // The client would log each connection that fails, at each request.
 func init() { logging.Disable() }
 
-// turns sends each request when it is its turn among those of all processes.
+// turns sends each request when it is its turn among the requests of all processes.
 type turns struct {
 	base    http.RoundTripper
 	limiter *redis_rate.Limiter
 	key     string
 	limit   redis_rate.Limit
-	timeout time.Duration // for each question to Redis
+	timeout time.Duration // of each request to Redis
 }
 
 // RoundTrip waits for the turn of a request, and sends it.
@@ -61,8 +61,8 @@ func (t *turns) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.base.RoundTrip(r)
 }
 
-// wait asks Redis until it gives a turn. Where Redis does not answer, the request goes:
-// the Transport still knows what the server says.
+// wait asks Redis until it grants a turn. If Redis does not answer, the request is sent: the
+// Transport still obeys the server.
 func (t *turns) wait(ctx context.Context) error {
 	for {
 		asked, cancel := context.WithTimeout(ctx, t.timeout)

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startRedis starts a Redis or Valkey that keeps nothing on disk, and returns its
-// address. It skips the test where there is none, but not in CI.
+// startRedis starts a Redis or Valkey that keeps nothing on disk, and returns its address. If
+// neither is installed, it skips the test, except in CI.
 func startRedis(t *testing.T) string {
 	t.Helper()
 	program := ""
@@ -57,7 +57,7 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// A window is a server that allows so many requests in each second.
+// A window is a server that allows a number of requests in each second.
 type window struct {
 	quota int
 
@@ -84,8 +84,8 @@ func (s *window) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	s.served++
 }
 
-// Four processes share what the server allows. A rate of r with a burst of r lets up to
-// 2r through within a second, so the server allows twice as many.
+// Four processes share the limit of the server. A rate of r with a burst of r allows up to 2r
+// requests within a second, so the server allows twice the rate.
 func TestFleetShares(t *testing.T) {
 	addr := startRedis(t)
 	s := &window{quota: 20}
@@ -107,7 +107,7 @@ func TestFleetShares(t *testing.T) {
 	require.Equal(t, []int{40, 0}, []int{s.served, s.refused})
 }
 
-// What the server says counts, whatever Redis allows.
+// The server's announcements count, whatever Redis allows.
 func TestFleetObeysTheServer(t *testing.T) {
 	addr := startRedis(t)
 	s := &window{quota: 2}
@@ -121,7 +121,7 @@ func TestFleetObeysTheServer(t *testing.T) {
 	require.Zero(t, s.refused)
 }
 
-// Without Redis the requests go.
+// Without Redis the requests are sent.
 func TestFleetWithoutRedis(t *testing.T) {
 	s := &window{quota: 100}
 	server := httptest.NewServer(s)
@@ -133,7 +133,7 @@ func TestFleetWithoutRedis(t *testing.T) {
 	require.Equal(t, map[int]int{200: 3}, counts)
 }
 
-// A request that waits for its turn ends with its context.
+// A request that waits for its turn fails when its context ends.
 func TestFleetWaitEnds(t *testing.T) {
 	addr := startRedis(t)
 	s := &window{quota: 100}

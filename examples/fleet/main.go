@@ -1,9 +1,9 @@
-// Fleet is one of any number of processes that send requests to one server, and share a
-// rate of requests by one Redis.
+// Fleet is one of any number of processes that send requests to one server, and share a rate
+// of requests through one Redis.
 //
 //	fleet [-redis localhost:6379] [-rate 10] [-n 50] URL
 //
-// It prints how many of its requests got which status. See README.md.
+// It prints the number of responses for each status. See README.md.
 package main
 
 import (

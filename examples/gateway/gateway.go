@@ -10,9 +10,8 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// newGateway returns a handler that forwards requests within a policy, and refuses
-// the others. Requests that upstream is likely to refuse are forwarded as well
-// (draft-11 Section 7.2).
+// newGateway returns a handler that forwards requests within a policy, and refuses all others.
+// It also forwards requests that upstream is likely to refuse (draft-11 Section 7.2).
 func newGateway(upstream *url.URL, policy ratelimit.Policy, now func() time.Time) http.Handler {
 	w := &window{policy: policy, now: now}
 	limiter := &ratelimit.Middleware{Take: w.take}
@@ -27,8 +26,8 @@ func newGateway(upstream *url.URL, policy ratelimit.Policy, now func() time.Time
 
 const allowOrigin = "Access-Control-Allow-Origin"
 
-// allowOrigins lets scripts of any origin read what the gateway itself answers: else
-// a page would see a refusal as an error of the network.
+// allowOrigins lets scripts of any origin read the gateway's own answers. Without it a page
+// would see a refusal as a network error.
 func allowOrigins(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(allowOrigin, "*")
@@ -36,7 +35,7 @@ func allowOrigins(next http.Handler) http.Handler {
 	})
 }
 
-// leaveOrigins leaves it to upstream who may read what upstream answers.
+// leaveOrigins leaves the answers of upstream to the rules of upstream.
 func leaveOrigins(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Del(allowOrigin)
@@ -55,7 +54,7 @@ type window struct {
 	used int64
 }
 
-// take takes one request out of the window, if one is left.
+// take counts a request, if one is left in the window.
 func (w *window) take(*http.Request) (d ratelimit.Decision, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

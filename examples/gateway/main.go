@@ -1,10 +1,10 @@
-// Gateway is a reverse proxy that converts the rate limits of its upstream to the current
-// fields, and adds a policy of its own.
+// Gateway is a reverse proxy that announces the limits of its upstream in the current fields,
+// and adds a policy of its own.
 //
 //	gateway [-addr localhost:8081] [-policy '"gateway";q=5;w=10'] upstream
 //
-// It enforces its policy over all clients together, and refuses requests beyond
-// it. See README.md.
+// It enforces its policy for all clients together, and refuses requests beyond it. See
+// README.md.
 package main
 
 import (

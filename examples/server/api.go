@@ -11,7 +11,7 @@ import (
 
 const keyField = "X-API-Key"
 
-// An api lets requests within their quotas through to a handler.
+// An api forwards requests within their quotas to a handler.
 type api struct {
 	engine  engine
 	buckets []bucket
@@ -45,9 +45,8 @@ func (a *api) handler(next http.Handler) http.Handler {
 	})
 }
 
-// failed is the OnError of the Middleware. Better without a quota than not at
-// all. The first error of many in a row is logged, unless it is the client that
-// has gone.
+// failed is the OnError of the Middleware. Requests pass without a quota rather than fail. Of
+// errors in a row only the first is logged. An error because the client has gone is not.
 func (a *api) failed(_ http.ResponseWriter, r *http.Request, err error) (answered bool) {
 	if r.Context().Err() == nil && !a.failing.Swap(true) {
 		log.Printf("requests pass without a quota: %v", err)
@@ -57,9 +56,8 @@ func (a *api) failed(_ http.ResponseWriter, r *http.Request, err error) (answere
 
 // take is the Take of the Middleware.
 //
-// While capacity is reduced, it is the capacity that is to blame for a full
-// burst, and many clients at a time are refused: jitter keeps them from coming
-// back together (draft-11 Section 8.5).
+// While capacity is reduced, many clients are refused at the same time. Jitter keeps them from
+// coming back together (draft-11 Section 8.5).
 func (a *api) take(r *http.Request) (d ratelimit.Decision, err error) {
 	partition := a.clients[r.Header.Get(keyField)]
 	tokens, violated, err := a.engine.take(r.Context(), partition, a.buckets)

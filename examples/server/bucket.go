@@ -14,17 +14,17 @@ const (
 	daily = "daily"
 )
 
-// A bucket is a quota that every client gets, once full in each window. Units
-// flow in evenly, so that it does not come back at one moment.
+// A bucket is a quota of each client for a window. Units flow in evenly, so that the quota does
+// not come back all at once.
 type bucket struct {
 	name   string
 	quota  int
 	window time.Duration
 }
 
-// buckets are what every client gets. The short window keeps clients from using
-// up the long one at once (draft-11 Section 8.5). While capacity is reduced the
-// fields say so with a lower quota (Section 5.2).
+// buckets returns the quotas of each client. The short window keeps clients from using up the
+// long one at once (draft-11 Section 8.5). While capacity is reduced, the quota is lower
+// (Section 5.2).
 func buckets(reduced bool) []bucket {
 	perTenSeconds := 10
 	if reduced {
@@ -37,13 +37,13 @@ func (b bucket) perSecond() float64 { return float64(b.quota) / b.window.Seconds
 
 // An engine keeps the buckets of the clients.
 type engine interface {
-	// take takes a unit out of each bucket of a client, where none of them is
-	// empty. It returns what is in them then, in units and parts of one, and the
-	// names of those that were empty. An error means that nobody knows.
+	// take takes a unit from each bucket of a client, if no bucket is empty. It returns the
+	// contents afterwards, in units with fractions, and the names of the empty buckets. On
+	// error the contents are unknown.
 	take(ctx context.Context, partition []byte, buckets []bucket) (tokens []float64, violated []string, err error)
 }
 
-// fieldsOf says what is in the buckets of a client.
+// fieldsOf returns the fields that announce the buckets of a client.
 func fieldsOf(partition []byte, buckets []bucket, tokens []float64) ratelimit.Fields {
 	var f ratelimit.Fields
 	for i, b := range buckets {
@@ -54,9 +54,9 @@ func fieldsOf(partition []byte, buckets []bucket, tokens []float64) ratelimit.Fi
 	return f
 }
 
-// partitionKey tells clients apart without telling who they are: it comes from
-// the request alone (draft-11 Section 6.1), and nobody can find the API key that
-// belongs to it, nor the one that would give another client's.
+// partitionKey distinguishes clients without identifying them. It depends on the request alone
+// (draft-11 Section 6.1). Without the secret, it reveals neither the API key nor the partition
+// keys of other clients.
 func partitionKey(secret []byte, apiKey string) []byte {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(apiKey))

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// ofRate returns what a limiter of golang.org/x/time/rate knows.
+// ofRate returns the state of a limiter of golang.org/x/time/rate.
 func ofRate(name string, limiter *rate.Limiter, now time.Time) (ratelimit.Policy, ratelimit.Limit) {
 	b := ratelimit.TokenBucket{Name: name, Burst: int64(limiter.Burst()), PerSecond: float64(limiter.Limit()), Tokens: limiter.TokensAt(now)}
 	f := b.Fields()
 	return f.Policies[0], f.Limits[0]
 }
 
-// ofRedisRate returns what a result of go-redis/redis_rate tells. It is a bucket
-// that will be full after ResetAfter.
+// ofRedisRate returns the state in a result of go-redis/redis_rate: a bucket that will be full
+// after ResetAfter.
 func ofRedisRate(name string, r *redis_rate.Result) (ratelimit.Policy, ratelimit.Limit) {
 	burst, perSecond := float64(r.Limit.Burst), float64(r.Limit.Rate)/r.Limit.Period.Seconds()
 	b := ratelimit.TokenBucket{Name: name, Burst: int64(r.Limit.Burst), PerSecond: perSecond, Tokens: burst - r.ResetAfter.Seconds()*perSecond}
@@ -47,8 +47,7 @@ func Example_timeRate() {
 	// "api";q=3;w=6 "api";r=0;t=2
 }
 
-// Results of go-redis/redis_rate, of a request that passes and of one that does
-// not.
+// Results of go-redis/redis_rate, for a request that passes and one that does not.
 func Example_redisRate() {
 	limit := redis_rate.PerMinute(60)
 	passed := &redis_rate.Result{Limit: limit, Allowed: 1, Remaining: 39, RetryAfter: -1, ResetAfter: 20500 * time.Millisecond}
@@ -63,8 +62,8 @@ func Example_redisRate() {
 	// "minute";r=0;t=1
 }
 
-// TestTimeRateTrue: what a limiter of x/time/rate says can be taken at once, one
-// more is refused, and after the reset one passes.
+// TestTimeRateTrue: the announced number of requests passes at once, the next is refused, and
+// one passes after the reset.
 func TestTimeRateTrue(t *testing.T) {
 	for _, perSecond := range []rate.Limit{0.1, 0.75, 3, 20} {
 		limiter, now := rate.NewLimiter(perSecond, 20), time.Unix(1_800_000_000, 0)
@@ -82,8 +81,7 @@ func TestTimeRateTrue(t *testing.T) {
 	}
 }
 
-// TestRedisRateTrue: what is made of a result of a real Redis is what the result
-// says itself.
+// TestRedisRateTrue: the fields agree with the result of a real Redis.
 func TestRedisRateTrue(t *testing.T) {
 	s := newRedis(t)
 	s.start()

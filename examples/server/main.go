@@ -1,11 +1,11 @@
-// Server is an API that tells its clients how much of their quota is left.
+// Server is an API that announces to its clients how much of their quota is left.
 //
 //	server [-addr localhost:8080] [-keys demo,other] [-reduced] [-redis host:port]
 //
-// Each API key has two quotas, kept by golang.org/x/time/rate or, for any number
-// of servers, in one Redis by go-redis/redis_rate. Responses carry the fields RateLimit-Policy and RateLimit, X-RateLimit-* for old clients, and
-// what CORS needs to let scripts read them. A request beyond a quota is answered
-// with a problem document. See README.md.
+// Each API key has two quotas, kept by golang.org/x/time/rate or, for any number of servers, in
+// one Redis by go-redis/redis_rate. Responses carry the fields RateLimit-Policy and RateLimit,
+// X-RateLimit-* for old clients, and the fields of CORS that let scripts read them. A request
+// beyond a quota is answered with a problem document. See README.md.
 package main
 
 import (
@@ -43,8 +43,8 @@ func configure(args []string, stderr io.Writer) (addr string, a *api, err error)
 	if err := flags.Parse(args); err != nil {
 		return "", nil, err
 	}
-	// RATELIMIT_SECRET keeps partition keys the same over restarts, and on all
-	// servers that share quotas.
+	// RATELIMIT_SECRET keeps partition keys the same across restarts, and on all servers that
+	// share quotas.
 	secret := []byte(os.Getenv("RATELIMIT_SECRET"))
 	a = &api{buckets: buckets(*reduced), reduced: *reduced, clients: map[string][]byte{}}
 	switch {
@@ -66,7 +66,7 @@ func configure(args []string, stderr io.Writer) (addr string, a *api, err error)
 	return addr, a, nil
 }
 
-// hello is what the server has quotas for.
+// hello is the handler behind the quotas.
 func hello() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /hello", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "hello") })

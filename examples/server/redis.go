@@ -17,8 +17,8 @@ type shared struct {
 	timeout time.Duration
 }
 
-// newShared connects to Redis when it is first asked. A request that has no
-// answer after the timeout passes without a quota.
+// newShared connects to Redis at first use. If Redis does not answer within the timeout, a
+// request passes without a quota.
 func newShared(addr string, timeout time.Duration) *shared {
 	client := redis.NewClient(&redis.Options{
 		Addr:                  addr,
@@ -33,10 +33,10 @@ func newShared(addr string, timeout time.Duration) *shared {
 // The client would log each connection that fails, at each request.
 func init() { logging.Disable() }
 
-// take asks for one bucket after the other, as redis_rate takes out of one at a
-// time. After an empty one it only looks at the rest: a request that the first
-// refuses takes nothing. One that a later bucket refuses has taken a unit of
-// those before, so let the first be one that fills up fast.
+// take takes a unit from one bucket after the other, because redis_rate takes from one at a
+// time. After an empty bucket it only reads the rest, so a request that the first bucket
+// refuses takes nothing. A request that a later bucket refuses has taken a unit of the earlier
+// ones, so the first bucket should fill up fast.
 func (s *shared) take(ctx context.Context, partition []byte, buckets []bucket) (tokens []float64, violated []string, err error) {
 	limited, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()

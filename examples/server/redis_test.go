@@ -27,8 +27,8 @@ type redisServer struct {
 	cmd     *exec.Cmd
 }
 
-// newRedis finds the program and a free port. It skips the test where there is
-// no such program, but not in CI.
+// newRedis finds the program and a free port. If there is no program, it skips the test, except
+// in CI.
 func newRedis(t *testing.T) *redisServer {
 	t.Helper()
 	s := &redisServer{t: t}
@@ -55,7 +55,7 @@ func newRedis(t *testing.T) *redisServer {
 
 func (s *redisServer) addr() string { return "127.0.0.1:" + s.port }
 
-// start returns when the server answers.
+// start starts the server, and returns when it answers.
 func (s *redisServer) start() {
 	s.t.Helper()
 	s.cmd = exec.Command(s.program, "--bind", "127.0.0.1", "--port", s.port, "--save", "", "--appendonly", "no", "--dir", s.t.TempDir())
@@ -78,7 +78,7 @@ func (s *redisServer) stop() {
 	s.cmd = nil
 }
 
-// A lockedBuilder holds what several servers log.
+// A lockedBuilder stores the logs of several servers.
 type lockedBuilder struct {
 	mu sync.Mutex
 	strings.Builder
@@ -118,7 +118,7 @@ type load struct {
 	ended  atomic.Bool
 }
 
-// A count is of the responses to one key that had a quota.
+// A count has the responses to one key that had a quota.
 type count struct{ served, refused int }
 
 func (l *load) start(clients int) {
@@ -186,7 +186,7 @@ func (l *load) send(client int, server, key string) {
 	}
 }
 
-// await returns when what is counted fulfils a condition.
+// await returns when the counts fulfil a condition.
 func (l *load) await(what string, condition func() bool) {
 	l.t.Helper()
 	require.Eventually(l.t, func() bool {
@@ -197,8 +197,8 @@ func (l *load) await(what string, condition func() bool) {
 	require.False(l.t, l.ended.Load())
 }
 
-// within reports whether each key has got its burst, and no more than has flowed
-// in since a time before the first request.
+// within reports whether each key got its burst, and no more than flowed in since a time before
+// the first request.
 func (l *load) within(since time.Time) {
 	l.t.Helper()
 	l.mu.Lock()
@@ -211,8 +211,8 @@ func (l *load) within(since time.Time) {
 	}
 }
 
-// Two servers share the quotas in one Redis under load, which is stopped and
-// started in the middle. It forgets everything then, so all buckets are full.
+// Two servers share the quotas in one Redis under load. Redis is stopped and started in the
+// middle. It then has no data, so all buckets are full.
 func TestRedis(t *testing.T) {
 	logged := captureLog(t)
 	t.Setenv("RATELIMIT_SECRET", "secret of the tests")

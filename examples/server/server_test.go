@@ -62,8 +62,8 @@ func request(t *testing.T, method, url, key string) (*http.Response, string) {
 	return resp, string(body)
 }
 
-// faults returns what Check has against a response. A note is none: a bucket for
-// a whole day that is nearly empty is worth one, and it is true all the same.
+// faults returns the findings of Check for a response, without notes. A nearly empty bucket for
+// a whole day gets a note, although its numbers are true.
 func faults(resp *http.Response) []ratelimit.Finding {
 	return slices.DeleteFunc(ratelimit.Check(resp), func(f ratelimit.Finding) bool { return f.Level == ratelimit.LevelNote })
 }
@@ -93,7 +93,7 @@ func TestAllowed(t *testing.T) {
 		{Name: "daily", Remaining: 999, Reset: ratelimit.SecondsOf(87), PartitionKey: key},
 	}, f.Limits)
 
-	// The tightest, for old clients.
+	// The tightest limit, for old clients.
 	require.Equal(t, "10", resp.Header.Get("X-RateLimit-Limit"))
 	require.Equal(t, "9", resp.Header.Get("X-RateLimit-Remaining"))
 	require.Equal(t, "1", resp.Header.Get("X-RateLimit-Reset"))
@@ -128,7 +128,7 @@ func TestBurstExceeded(t *testing.T) {
 	resp, _ := request(t, "GET", url, "other")
 	require.Equal(t, http.StatusOK, resp.StatusCode, "another client has a quota of its own")
 
-	clock.move(time.Second) // as Retry-After says
+	clock.move(time.Second) // the wait in Retry-After
 	resp, _ = request(t, "GET", url, "demo")
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	resp, _ = request(t, "GET", url, "demo")
@@ -254,7 +254,7 @@ func TestConfigure(t *testing.T) {
 	require.Contains(t, stderr.String(), "RATELIMIT_SECRET")
 }
 
-// A field that cannot be written is a fault of the server, and no refusal.
+// A field that cannot be written is a fault of the server, not a refusal.
 func TestUnwritable(t *testing.T) {
 	for quota, want := range []int{http.StatusTooManyRequests, http.StatusOK} {
 		logged := captureLog(t)

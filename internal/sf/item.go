@@ -20,13 +20,13 @@ type Fault uint8
 
 const (
 	Fine   Fault = iota
-	Syntax       // no item of its type, such as a String with an accent
-	Type         // of no type that an item has
+	Syntax       // not a valid item of its type, such as a String with an accent
+	Type         // a type that no item has
 	Range        // a number or a Date that is too large
 )
 
-// A Kind is the type of a bare item (RFC 9651 Section 3.3), as far as a parser has to
-// tell types apart.
+// A Kind is the type of a bare item (RFC 9651 Section 3.3). Types that a parser need not
+// distinguish are one Kind.
 type Kind uint8
 
 const (
@@ -37,14 +37,14 @@ const (
 	Other // a Decimal, Token, Boolean, Date or Display String, which httpsfv reads
 )
 
-// MaxDigits is the number of digits that an Integer may have, RFC 9651 Section 4.2.4.
+// MaxDigits is the largest number of digits in an Integer, RFC 9651 Section 4.2.4.
 const MaxDigits = 15
 
 // IsInteger reports whether n is from least to the largest Integer.
 func IsInteger(n, least int64) bool { return least <= n && n <= text.MaxInteger }
 
-// A Scanner reads bare items out of a line (RFC 9651 Section 4.2.3.1). It holds
-// the value of the one that it has read last.
+// A Scanner reads bare items in a line (RFC 9651 Section 4.2.3.1). It holds the value of the
+// last item.
 type Scanner struct {
 	Text string
 	Last bool // Text is the last line of the field
@@ -56,8 +56,7 @@ type Scanner struct {
 	Other  any    // any other value
 }
 
-// Scan reads a text that is one bare item and nothing else. The kind is None if it is
-// not.
+// Scan reads a text that is one bare item. The kind is None if it is not.
 func Scan(item string) (Scanner, Kind) {
 	s := Scanner{Text: item, Last: true}
 	kind, end := s.Read(0)
@@ -67,7 +66,7 @@ func Scan(item string) (Scanner, Kind) {
 	return s, kind
 }
 
-// Value returns the value of the bare item read last, which is of that kind.
+// Value returns the value of the last bare item, which is of that kind.
 func (s *Scanner) Value(kind Kind) any {
 	switch kind {
 	case Integer:
@@ -81,8 +80,8 @@ func (s *Scanner) Value(kind Kind) any {
 	}
 }
 
-// Read reads the bare item at i (RFC 9651 Section 4.2.3.1), and returns the offset behind
-// it. The kind is None if it is not well-formed.
+// Read reads the bare item at i (RFC 9651 Section 4.2.3.1), and returns the offset after it.
+// The kind is None if it is not well-formed.
 func (s *Scanner) Read(i int) (Kind, int) {
 	if i == len(s.Text) {
 		return None, i
@@ -100,15 +99,15 @@ func (s *Scanner) Read(i int) (Kind, int) {
 	}
 }
 
-// open is the result for a bare item that has no end in this line. If another
-// line follows, it may have its end there.
+// open is the result for a bare item without an end in this line. If another line follows,
+// the end may be there.
 func (s *Scanner) open() (Kind, int) {
 	s.Cut = !s.Last
 	return None, len(s.Text)
 }
 
-// ReadString reads the String at start (RFC 9651 Section 4.2.5). One without escapes is
-// a part of the line, and costs no allocation.
+// ReadString reads the String at start (RFC 9651 Section 4.2.5). A String without escapes is
+// a part of the line, and needs no allocation.
 //
 //	sf-string = DQUOTE *( unescaped / "\" DQUOTE / "\\" ) DQUOTE
 //	unescaped = %x20-21 / %x23-5B / %x5D-7E
@@ -156,7 +155,7 @@ func (s *Scanner) readNumber(start int) (Kind, int) {
 		i++
 	}
 	first := i
-	var n int64 // overflows if there are too many digits, which is found out below
+	var n int64 // overflows if there are too many digits, which is checked below
 	for ; i < len(line); i++ {
 		d := line[i] - '0'
 		if d > 9 {
@@ -177,8 +176,8 @@ func (s *Scanner) readNumber(start int) (Kind, int) {
 	return Integer, i
 }
 
-// readBytes reads the Byte Sequence at start (RFC 9651 Section 4.2.7). As that section
-// asks, it does not fail if padding is absent or pad bits are not zero.
+// readBytes reads the Byte Sequence at start. As RFC 9651 Section 4.2.7 recommends, it
+// accepts absent padding and pad bits that are not zero.
 //
 //	sf-binary = ":" *( ALPHA / DIGIT / "+" / "/" / "=" ) ":"
 func (s *Scanner) readBytes(start int) (Kind, int) {
@@ -243,7 +242,7 @@ func (s *Scanner) delegate(start, end int) (Kind, int) {
 	return Other, end
 }
 
-// AppendValue appends a value as a bare item (RFC 9651 Section 4.1.3.1). If it cannot, the
+// AppendValue appends a value as a bare item (RFC 9651 Section 4.1.3.1). On a fault the
 // result is nil.
 func AppendValue(b []byte, v any) ([]byte, Fault) {
 	switch v := v.(type) {
@@ -287,9 +286,8 @@ func AppendString(b []byte, s string) ([]byte, bool) {
 	}
 }
 
-// AppendInteger appends n as an Integer (RFC 9651 Section 4.1.4). Most of the
-// values that are written are small Integers, and this takes half the time of
-// package strconv.
+// AppendInteger appends n as an Integer (RFC 9651 Section 4.1.4). It takes half the time of
+// package strconv, and most written values are small Integers.
 func AppendInteger(b []byte, n uint64) []byte {
 	if n < 10 {
 		return append(b, '0'+byte(n))
@@ -308,8 +306,8 @@ func AppendBytes(b, v []byte) []byte {
 	return append(b, ':')
 }
 
-// FormatOther lets httpsfv write a bare item. It refuses the values that httpsfv would
-// write wrongly, or on which it would panic.
+// FormatOther lets httpsfv write a bare item. It rejects values that httpsfv writes wrongly,
+// or for which it panics.
 func FormatOther(v any) (string, Fault) {
 	switch v := v.(type) {
 	case bool, httpsfv.Token:
@@ -336,14 +334,13 @@ func FormatOther(v any) (string, Fault) {
 	return s, Fine
 }
 
-// formatDecimal writes v as a Decimal, rounded to thousandths, half to even
-// (RFC 9651 Section 4.1.5). It rounds v itself: httpsfv multiplies by a
-// thousand before it rounds, which is not exact, and writes a negative number
-// that rounds to 0 as -0.0.
+// formatDecimal writes v as a Decimal, rounded to thousandths, half to even (RFC 9651
+// Section 4.1.5). It rounds v itself, because httpsfv multiplies by a thousand before it
+// rounds, which is not exact, and writes a negative number that rounds to 0 as -0.0.
 func formatDecimal(v float64) (string, Fault) {
 	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'f', 3, 64), 64)
 	if v == 0 {
-		v = 0 // in place of -0, which is equal to it
+		v = 0 // not -0, which is equal
 	}
 	s, err := httpsfv.Marshal(httpsfv.NewItem(v))
 	if err != nil {

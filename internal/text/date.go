@@ -5,24 +5,23 @@ import (
 	"time"
 )
 
-// mostSkew is how far the date of a response may be from its arrival. A date
-// that is further away comes from a clock that is wrong, so nothing is measured
-// from it.
+// mostSkew is the longest time between the date of a response and its arrival. A date that
+// is further away comes from a wrong clock, and is not used.
 const mostSkew = 24 * time.Hour
 
-// A Clock says when a response was made and when it arrived. From one of the
-// two the absolute times in its fields are measured.
+// A Clock has the times at which a response was made and arrived. The absolute times in its
+// fields are measured from one of them.
 type Clock struct {
-	Date    string    // as the response says, "" if it does not
-	Arrived time.Time // zero stands for time.Now(), until it is needed
+	Date    string    // the field Date, "" if there is none
+	Arrived time.Time // zero means time.Now(), which is called when it is needed
 	Stored  bool      // the response comes from a cache
 
-	made time.Time // what Date says, when it has been read
+	made time.Time // Date as a time, if read is set
 	read bool
 }
 
-// Made returns when the response was made, as it says; zero if it does not. Most of them
-// say nothing that depends on it, so that it is read when it is needed.
+// Made returns the time in the field Date, zero if there is none. Date is read only when it
+// is needed, because most responses contain no absolute times.
 func (c *Clock) Made() time.Time {
 	if !c.read && c.Date != "" {
 		d, _ := ParseDate(Trim(c.Date))
@@ -34,10 +33,9 @@ func (c *Clock) Made() time.Time {
 	return c.made
 }
 
-// Now returns the time from which absolute times in the response are measured.
-// That is its date, because the clock that wrote it wrote them too. It is the time of
-// arrival if there is no date, if the date is more than mostSkew away, or if
-// the response comes from a cache, which was made some time ago.
+// Now returns the time from which absolute times in the response are measured. It is the
+// date, because the same clock wrote it. It is the time of arrival if there is no date, if
+// the date is more than mostSkew away, or if the response comes from a cache.
 func (c *Clock) Now() time.Time {
 	made := c.Made()
 	if made.IsZero() || c.Stored || made.Sub(c.arrival()).Abs() > mostSkew {
@@ -54,20 +52,20 @@ func (c *Clock) arrival() time.Time {
 	return c.Arrived
 }
 
-// Month is how far a point in time may lie from the clock of a response that is taken for
-// one although its number is small (see Near).
+// Month is the distance from the clock of a response within which a small number can be a
+// point in time (see Near).
 const Month = 31 * 24 * time.Hour
 
-// Near reports whether a point in time, in seconds since the Unix epoch, lies within a
-// month of when the response was made, or of when it arrived.
+// Near reports whether a time, in seconds since the Unix epoch, is within a month of the
+// time at which the response was made or arrived.
 func (c *Clock) Near(sec int64) bool {
 	t, made := time.Unix(sec, 0), c.Made()
 	return t.Sub(c.arrival()).Abs() <= Month || !made.IsZero() && t.Sub(made).Abs() <= Month
 }
 
-// Until returns the time from now until a point in time since the Unix epoch; none if
-// that is in the past. A point in time in whole seconds is no more precise than that, so
-// the span is rounded up to whole seconds.
+// Until returns the span from now until a time since the Unix epoch, 0 if it is in the past.
+// If the time is in whole seconds, the span is rounded up to whole seconds, because it is no
+// more precise.
 func (c *Clock) Until(sec, nsec int64) Span {
 	now := c.Now()
 	d := Span{sec - now.Unix(), nsec - int64(now.Nanosecond())}
@@ -83,20 +81,19 @@ func (c *Clock) Until(sec, nsec int64) Span {
 	return d
 }
 
-// MaxTime is the length in bytes of the longest text that is read as a date or
-// a span. No server writes one that is nearly as long; the bound keeps the
-// work small.
+// MaxTime is the length in bytes of the longest text that is read as a date or a span. No
+// server writes one that is nearly as long. The bound keeps the work small.
 const MaxTime = 128
 
-// A Date is a point in time as a text says it.
+// A Date is a point in time in a text.
 type Date struct {
 	time.Time
-	Short bool // its year has two digits, and is one of 1969 to 2068, as in package time
+	Short bool // the year was written with two digits; it is from 1969 to 2068, as in package time
 }
 
-// In returns the point in time for a reader whose time is now. A year of two digits is
-// the latest one with these digits that is no more than 50 years ahead (RFC 9110
-// Section 5.6.7). The zero now is that of a reader without a clock.
+// In returns the point in time for a reader whose time is now. A year of two digits is the
+// latest year with these digits that is at most 50 years ahead (RFC 9110 Section 5.6.7). If
+// now is zero, the date is not changed.
 func (d Date) In(now time.Time) time.Time {
 	if !d.Short || now.IsZero() {
 		return d.Time
@@ -109,8 +106,8 @@ func (d Date) In(now time.Time) time.Time {
 	return d.AddDate(years-100, 0, 0)
 }
 
-// ParseTime reads a date in any form that servers write: a timestamp, or an
-// HTTP-date and its variants.
+// ParseTime reads a date in any form that servers write: a timestamp, or an HTTP-date and
+// its variants.
 func ParseTime(s string) (Date, bool) {
 	if s != "" && Is(s[0], Digit) { // no form of an HTTP-date begins with a digit
 		return parseTimestamp(s)
@@ -118,10 +115,10 @@ func ParseTime(s string) (Date, bool) {
 	return ParseDate(s)
 }
 
-// parseTimestamp reads a timestamp of RFC 3339, and variants that servers
-// write: a space in place of the T, no seconds, a fraction of any length, also
-// behind a comma, an offset without a colon or with a space before it, no zone
-// at all (which is taken for UTC), and the name of the zone that Go adds.
+// parseTimestamp reads a timestamp of RFC 3339, and variants that servers write: a space in
+// place of the T, no seconds, a fraction of any length, a comma before the fraction, an
+// offset without a colon or with a space before it, no zone (which means UTC), and the name
+// of the zone that Go adds.
 func parseTimestamp(s string) (Date, bool) {
 	const form = "0000-00-00T00:00"
 	if len(s) < len(form) || s[10] != 'T' && s[10] != 't' && s[10] != ' ' || !shaped(s, form) {
@@ -143,9 +140,8 @@ func parseTimestamp(s string) (Date, bool) {
 	return Date{Time: time.Date(year, time.Month(month), day, hour, minute-offset, sec, nsec, time.UTC)}, true
 }
 
-// shaped reports whether s, which is at least as long as form, has a digit wherever
-// form has one, and the punctuation of form. Where form has a letter, s may have
-// anything but a digit.
+// shaped reports whether s, which is at least as long as form, has digits and punctuation at
+// the same places as form. In place of a letter, s may have any byte but a digit.
 func shaped(s, form string) bool {
 	for i := range len(form) {
 		if c := form[i]; Is(c, Digit) != Is(s[i], Digit) || !Is(c, Digit|Alpha) && c != s[i] {
@@ -155,7 +151,7 @@ func shaped(s, form string) bool {
 	return true
 }
 
-// isDay reports whether the calendar has such a day.
+// isDay reports whether the calendar has a day.
 func isDay(year, month, day int) bool {
 	if month < 1 || month > 12 || day < 1 {
 		return false
@@ -167,12 +163,12 @@ func isDay(year, month, day int) bool {
 	return day <= days
 }
 
-// isTime reports whether a day may have such a time. The second 60 is a leap
-// second, which dates may have (RFC 3339 Section 5.6, RFC 9110 Section 5.6.7).
+// isTime reports whether a day can have a time. The second 60 is a leap second, which is
+// allowed in dates (RFC 3339 Section 5.6, RFC 9110 Section 5.6.7).
 func isTime(hour, minute, sec int) bool { return hour <= 23 && minute <= 59 && sec <= 60 }
 
-// parseSecond reads the seconds of a timestamp, such as :05.123, and returns
-// the rest of it. Without seconds, they are 0.
+// parseSecond reads the seconds of a timestamp, such as :05.123, and returns the rest of s.
+// Missing seconds are 0.
 func parseSecond(s string) (sec, nsec int, rest string, ok bool) {
 	if len(s) < len(":00") || s[0] != ':' || !All(s[1:3], Digit) {
 		return 0, 0, s, true // no zone begins with a colon
@@ -186,15 +182,14 @@ func parseSecond(s string) (sec, nsec int, rest string, ok bool) {
 	return sec, int(frac), rest[end:], ok
 }
 
-// parseZone reads the zone of a timestamp, and returns its offset from UTC in
-// minutes.
+// parseZone reads the zone of a timestamp, and returns its offset from UTC in minutes.
 func parseZone(s string) (minutes int, ok bool) {
 	s = strings.TrimLeft(s, " ")
 	switch s {
 	case "", "Z", "z", "UTC", "GMT":
 		return 0, true
 	}
-	offset, _, _ := strings.Cut(s, " ") // behind the space comes the zone's name
+	offset, _, _ := strings.Cut(s, " ") // the zone's name follows the space
 	var sign int
 	switch offset[0] {
 	case '+':
@@ -215,9 +210,9 @@ func parseZone(s string) (minutes int, ok bool) {
 	return sign * (60*twoDigits(digits) + twoDigits(digits[2:])), true
 }
 
-// ParseDate reads an HTTP-date, and variants that servers write: one with UTC
-// or an offset in place of GMT, the form of Date.toString in JavaScript, and the one
-// that Americans write, with a clock of twelve hours (Mashery).
+// ParseDate reads an HTTP-date, and variants that servers write: UTC or an offset in place of
+// GMT, the form of Date.toString in JavaScript, and the American form with a clock of twelve
+// hours (Mashery).
 func ParseDate(s string) (Date, bool) {
 	if t, ok := ParseHTTPDate(s); ok {
 		return t, true
@@ -229,20 +224,19 @@ func ParseDate(s string) (Date, bool) {
 	return parseLayouts(s, time.RFC1123Z, "Mon Jan _2 2006 15:04:05 GMT-0700", "Monday, January _2, 2006 3:04:05 PM GMT")
 }
 
-// ParseHTTPDate reads an HTTP-date in any of its three forms (RFC 9110
-// Section 5.6.7).
+// ParseHTTPDate reads an HTTP-date in any of its three forms (RFC 9110 Section 5.6.7).
 func ParseHTTPDate(s string) (Date, bool) {
 	if t, ok := parseIMF(s); ok {
 		return t, true
 	}
-	if strings.HasSuffix(s, " GMT") { // any other zone package time would take for UTC
+	if strings.HasSuffix(s, " GMT") { // package time reads any other zone as UTC
 		return parseLayouts(s, time.RFC850)
 	}
 	return parseLayouts(s, time.ANSIC)
 }
 
-// parseLayouts reads s by the first layout of package time that fits. Unlike
-// package time it accepts a leap second, whose second is 60.
+// parseLayouts reads s by the first layout of package time that fits. Unlike package time it
+// accepts the leap second 60.
 func parseLayouts(s string, layouts ...string) (Date, bool) {
 	if len(s) > MaxTime {
 		return Date{}, false
@@ -262,9 +256,8 @@ func parseLayouts(s string, layouts ...string) (Date, bool) {
 	return Date{}, false
 }
 
-// parseIMF reads an IMF-fixdate (RFC 9110 Section 5.6.7). Nearly every response
-// has a Date in this form, and package time takes ten times as long. The
-// day of the week is not looked at.
+// parseIMF reads an IMF-fixdate (RFC 9110 Section 5.6.7). It is ten times as fast as package
+// time, and nearly every response has a Date in this form. It ignores the day of the week.
 func parseIMF(s string) (Date, bool) {
 	const form = "Sun, 06 Nov 1994 08:49:37 GMT"
 	const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
@@ -283,8 +276,7 @@ func parseIMF(s string) (Date, bool) {
 	return Date{Time: time.Date(year, time.Month(month/3+1), day, hour, minute, sec, 0, time.UTC)}, true
 }
 
-// twoDigits returns the value of the two digits that a text begins with, or a number
-// far below 0.
+// twoDigits returns the value of the first two digits of a text, or a number far below 0.
 func twoDigits(s string) int {
 	tens, ones := s[0]-'0', s[1]-'0'
 	if tens > 9 || ones > 9 {

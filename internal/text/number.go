@@ -12,18 +12,16 @@ const MaxInteger = 999_999_999_999_999
 
 const Billion = int64(time.Second) // the nanoseconds of a second, and the billionths of 1
 
-// A Number is a decimal number as it stands in a field. A number that is too
-// large for N becomes the largest that N can hold: the reader of a limit needs
-// to know that it is huge, and no more.
+// A Number is a decimal number in a field. If it is too large for N, N is the largest value,
+// because a reader of limits only needs to know that it is huge.
 type Number struct {
 	N    int64 // the whole part, at most math.MaxInt64
 	Frac int64 // the fraction in billionths, rounded up: 0 to billion
 	Neg  bool  // there is a minus sign, also before 0
 }
 
-// ParseNumber reads digits, with an optional sign before them and an optional
-// fraction behind them, such as -1.5. Digits are required on both sides of a
-// point.
+// ParseNumber reads digits with an optional sign and an optional fraction, such as -1.5. A
+// point needs digits on both sides.
 func ParseNumber(s string) (v Number, ok bool) {
 	if s != "" && (s[0] == '-' || s[0] == '+') {
 		v.Neg = s[0] == '-'
@@ -38,14 +36,13 @@ func ParseNumber(s string) (v Number, ok bool) {
 	return v, ok
 }
 
-// ParseDigits returns the value of the digits that a text begins with, at most
-// math.MaxInt64.
+// ParseDigits returns the value of the digits at the start of a text, at most math.MaxInt64.
 func ParseDigits(s string) int64 {
 	n, _ := cutDigits(s)
 	return n
 }
 
-// cutDigits is ParseDigits. It also returns the index behind the digits.
+// cutDigits is ParseDigits, and also returns the index after the digits.
 func cutDigits(s string) (n int64, end int) {
 	for ; end < len(s) && Is(s[end], Digit); end++ {
 		if d := int64(s[end] - '0'); n > (math.MaxInt64-d)/10 {
@@ -57,9 +54,9 @@ func cutDigits(s string) (n int64, end int) {
 	return n, end
 }
 
-// parseFraction reads the digits behind a decimal point, in billionths. Digits
-// behind the ninth add one billionth, unless all of them are 0, so that no
-// number above 0 is read as 0. There has to be a digit.
+// parseFraction reads the digits after a decimal point, in billionths. Digits after the ninth
+// add one billionth unless all of them are 0, so that no number above 0 is read as 0. At
+// least one digit is required.
 func parseFraction(s string) (billionths int64, ok bool) {
 	unit := Billion
 	for i := range len(s) {
@@ -76,7 +73,7 @@ func parseFraction(s string) (billionths int64, ok bool) {
 	return billionths, s != ""
 }
 
-// ParseCount reads a number. Commas may separate its thousands.
+// ParseCount reads a number, in which commas may separate thousands.
 func ParseCount(s string) (Number, bool) {
 	v, ok := ParseNumber(s)
 	if !ok && IsThousands(s) {
@@ -134,8 +131,8 @@ func (v Number) CeilDiv(by int64) int64 {
 	return min(n, MaxInteger)
 }
 
-// Span takes the number as a count of units, perSecond of which make a second. A
-// negative number is no time at all.
+// Span converts a count of units to a span, with perSecond units in a second. A negative
+// number becomes 0.
 func (v Number) Span(perSecond int64) Span {
 	if v.Neg {
 		return Span{}
@@ -203,8 +200,8 @@ func (s Span) Duration() time.Duration {
 	return time.Duration(SaturatingAdd(SaturatingMul(s.Sec, Billion), s.Nsec))
 }
 
-// unitOf returns the length of a unit of time in nanoseconds. It knows the
-// unit by the names that servers use for it, and returns 0 for any other name.
+// unitOf returns the length in nanoseconds of a unit of time, by the names that servers use.
+// It returns 0 for any other name.
 func unitOf(name string) int64 {
 	switch name {
 	case "ns":
@@ -227,10 +224,9 @@ func unitOf(name string) int64 {
 	return 0
 }
 
-// ParseSpan reads a span of time in a form that names its unit: a duration as Go
-// writes it (6m0s), which may have days, weeks, and spaces between its parts; a clock
-// (00:06:00); a duration of ISO 8601 (PT6M); or a unit alone, which is one of that
-// unit (the h of 600/h).
+// ParseSpan reads a span of time in a form that names its unit: a duration in the form of Go
+// (6m0s), also with days, weeks, and spaces between its parts; a clock (00:06:00); a duration
+// of ISO 8601 (PT6M); or a unit alone, which means one such unit (the h of 600/h).
 func ParseSpan(s string) (Span, bool) {
 	switch {
 	case s == "" || len(s) > MaxTime:
@@ -258,7 +254,7 @@ func parseDuration(s string) (d Span, ok bool) {
 	return d, true
 }
 
-// add adds a number of units, of so many nanoseconds each.
+// add adds a number of units, each of unit nanoseconds.
 func (s Span) add(v Number, unit int64) Span {
 	part := Span{SaturatingMul(v.N, unit/Billion), v.Frac * (unit / Billion)}
 	if unit < Billion {
@@ -267,8 +263,8 @@ func (s Span) add(v Number, unit int64) Span {
 	return spanOf(SaturatingAdd(s.Sec, part.Sec), s.Nsec+part.Nsec)
 }
 
-// cutDuration cuts the first number and its unit off a duration. It returns the
-// unit in nanoseconds, and the rest of the duration.
+// cutDuration cuts the first number and its unit off a duration. It returns the unit in
+// nanoseconds, and the rest of the duration.
 func cutDuration(s string) (v Number, unit int64, rest string, ok bool) {
 	end := 0
 	for end < len(s) && (Is(s[end], Digit) || s[end] == '.') {
@@ -284,8 +280,8 @@ func cutDuration(s string) (v Number, unit int64, rest string, ok bool) {
 	return v, unit, strings.TrimLeft(s[end:], " "), ok && unit > 0
 }
 
-// parseISO reads what stands behind the P of a duration of ISO 8601. Years and
-// months have no fixed length.
+// parseISO reads the part after the P of a duration of ISO 8601. It rejects years and months,
+// which have no fixed length.
 func parseISO(s string) (d Span, ok bool) {
 	for units := "WD"; s != ""; ok = true {
 		if s[0] == 'T' {
@@ -305,8 +301,8 @@ func parseISO(s string) (d Span, ok bool) {
 	return d, ok
 }
 
-// parseClockTime reads a span of time written as hh:mm:ss. Days may stand
-// before it (1.02:03:04), and a fraction of a second behind it.
+// parseClockTime reads a span of time in the form hh:mm:ss. Days may come before it
+// (1.02:03:04), and a fraction of a second after it.
 func parseClockTime(s string) (d Span, ok bool) {
 	hours, rest, _ := strings.Cut(s, ":")
 	minutes, seconds, _ := strings.Cut(rest, ":")

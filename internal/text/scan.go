@@ -13,15 +13,15 @@ const (
 	Alpha           // letters of either case
 	keyStart        // the first byte of a parameter's key, RFC 9651 Section 3.1.2
 	keyByte         // the other bytes of a key
-	TokenByte       // the bytes of a Token behind the first, RFC 9651 Section 3.3.4
+	TokenByte       // the bytes of a Token after the first, RFC 9651 Section 3.3.4
 	nameByte        // the bytes of a field's name, RFC 9110 Section 5.6.2
-	Plain           // the bytes that stand for themselves in a String, RFC 9651 Section 3.3.3
-	printable       // the bytes of a String, some of which need a backslash before them
+	Plain           // the bytes that need no escape in a String, RFC 9651 Section 3.3.3
+	printable       // the bytes of a String, including the two that need a backslash
 	Space           // the space
 	OWS             // the space and the tab, RFC 9110 Section 5.6.3
 )
 
-// The punctuation in three of the classes.
+// The punctuation of three classes.
 const (
 	keyMarks   = "_-.*"
 	nameMarks  = "!#$%&'*+-.^_`|~"
@@ -63,8 +63,8 @@ var classes = func() (table [256]Class) {
 // Is reports whether b belongs to class c.
 func Is(b byte, c Class) bool { return classes[b]&c != 0 }
 
-// Skip returns the index of the first byte of s, from i on, that does not
-// belong to class c: len(s) if there is none.
+// Skip returns the index of the first byte of s, from i on, that does not belong to class c,
+// or len(s).
 func Skip(s string, i int, c Class) int {
 	for i < len(s) && Is(s[i], c) {
 		i++
@@ -80,8 +80,8 @@ func All(s string, c Class) bool { return Skip(s, 0, c) == len(s) }
 // Section 3.1.2).
 func IsKey(s string) bool { return s != "" && SkipKey(s, 0) == len(s) }
 
-// SkipKey returns the index behind the key that begins at i, or i if no key
-// begins there (RFC 9651 Section 4.2.3.3).
+// SkipKey returns the index after the key at i, or i if there is no key (RFC 9651
+// Section 4.2.3.3).
 func SkipKey(s string, i int) int {
 	if i < len(s) && Is(s[i], keyStart) {
 		return Skip(s, i, keyByte)
@@ -89,12 +89,12 @@ func SkipKey(s string, i int) int {
 	return i
 }
 
-// IsToken reports whether s is a token, as the name of a field has to be
-// (RFC 9110 Sections 5.1 and 5.6.2).
+// IsToken reports whether s is a token, such as the name of a field (RFC 9110 Sections 5.1
+// and 5.6.2).
 func IsToken(s string) bool { return s != "" && All(s, nameByte) }
 
-// IsName reports whether s can be written as a String, and so be the name of a
-// policy (RFC 9651 Section 3.3.3).
+// IsName reports whether s can be the name of a policy, because it can be written as a String
+// (RFC 9651 Section 3.3.3).
 func IsName(s string) bool { return All(s, printable) }
 
 // Trim removes the spaces and tabs at both ends of s (RFC 9110 Section 5.6.3).
@@ -108,10 +108,10 @@ func TrimRight(s string, c Class) string {
 	return s
 }
 
-// Cut cuts s at the first separator that is not between double quotes. Between
-// them, a backslash escapes the next byte, except in a Display String, which begins
-// with a percent sign (RFC 9651 Section 3.3.8). Without such a separator, head is
-// all of s. ok is false if a quote is never closed.
+// Cut cuts s at the first separator that is not between double quotes. Between quotes a
+// backslash escapes the next byte, except in a Display String, which begins with a percent
+// sign (RFC 9651 Section 3.3.8). If there is no such separator, head is all of s. ok is false
+// if a quote is never closed.
 func Cut(s string, sep byte) (head, tail string, ok bool) {
 	quoted, escapes := false, false
 	for i := 0; i < len(s); i++ {
@@ -128,9 +128,9 @@ func Cut(s string, sep byte) (head, tail string, ok bool) {
 	return s, "", !quoted
 }
 
-// Unquote returns the content of a quoted string, with its escapes resolved
-// (RFC 9110 Section 5.6.4). It also removes single quotes, between which
-// nothing is escaped. Any other s it returns as it is.
+// Unquote returns the content of a quoted string, with its escapes resolved (RFC 9110
+// Section 5.6.4). It also removes single quotes, and resolves no escapes between them. It
+// returns any other s unchanged.
 func Unquote(s string) string {
 	if len(s) < 2 || s[0] != s[len(s)-1] || s[0] != '"' && s[0] != '\'' {
 		return s

@@ -30,10 +30,10 @@ var libraryNames = [libraries]string{
 // A work is a row of the table.
 type work struct {
 	name string
-	// members is what the time of the row is divided by; 0 is 1.
+	// members divides the time of the row; 0 is 1.
 	members    int
 	contenders [libraries]*contender
-	// js says what the packages of npm are to do; "" is nothing.
+	// js is the work for the packages of npm; "" is none.
 	js [libraries]string
 	// input is that of js.
 	input any
@@ -48,14 +48,13 @@ type contender struct {
 	best   float64 // in nanoseconds
 }
 
-// An answer is what a contender has read, or what it has written.
+// An answer is the result of reading or writing by a contender.
 type answer struct {
 	Rates []rate
 	Text  string
 }
 
-// A rate is a policy, a limit or both; what it has not is zero, which no input
-// has as a number.
+// A rate is a policy, a limit or both. Absent numbers are zero, which no input contains.
 type rate struct {
 	Name, Unit, Key                 string
 	Quota, Window, Remaining, Reset int64
@@ -63,7 +62,7 @@ type rate struct {
 
 // inGo makes a contender of a function.
 func inGo[T any](do func() (T, error)) *contender {
-	var got T // what is not kept might not be made
+	var got T // an unused result might be optimized away
 	var err error
 	n := 1
 	return &contender{
@@ -125,7 +124,7 @@ func rateOf(p ratelimit.Policy, l ratelimit.Limit) rate {
 
 var errAnswer = errors.New("another answer")
 
-// checkAll holds all answers of a work against those of this package.
+// checkAll compares all answers of a work with those of this package.
 func checkAll(works []work) error {
 	for _, w := range works {
 		want, err := w.contenders[ours].answer()

@@ -10,9 +10,8 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// By hand a program splits the fields that it expects at commas and semicolons,
-// and takes the numbers. It knows beforehand which form a server has, and reads
-// no name that has a comma, a semicolon or a quote in it.
+// Hand-written code splits the expected fields at commas and semicolons, and reads the numbers. It
+// knows the form of the server, and misreads names with a comma, a semicolon or a quote.
 
 func handMembers(line string) ([]rate, error) {
 	var rates []rate
@@ -162,7 +161,7 @@ func handDraft06(h http.Header, _ time.Time) ([]rate, error) {
 	return []rate{{Name: "default", Quota: n[0], Window: window, Remaining: n[1], Reset: n[2]}}, err
 }
 
-// handX reads what GitHub says, if a response says it.
+// handX reads the fields of GitHub, if a response has them.
 func handX(h http.Header, now time.Time) ([]rate, error) {
 	if h.Get("X-RateLimit-Limit") == "" {
 		return nil, nil

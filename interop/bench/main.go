@@ -121,9 +121,9 @@ func table(works []work, o options, node string) string {
 		}
 		b.WriteString("\n")
 	}
-	fmt.Fprintf(&b, "\nEach cell has the time, the allocations of Go and, in parentheses, how many times that of this package it is. It is the\n"+
-		"fastest of %d interleaved rounds of %v, of `go run -C interop/bench .`:\n"+
-		"%s %s/%s, Node %s, %s. What each column does: [interop/bench](interop/bench).\n",
+	fmt.Fprintf(&b, "\nEach time is the fastest of %d interleaved rounds of %v, by `go run -C interop/bench .` with\n"+
+		"%s %s/%s, Node %s, %s.\n"+
+		"[interop/bench](interop/bench) explains the columns.\n",
 		o.rounds, o.round, runtime.Version(), runtime.GOOS, runtime.GOARCH, node, processor())
 	return b.String()
 }

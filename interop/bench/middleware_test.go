@@ -37,11 +37,11 @@ func (s *sink) Header() http.Header         { return s.header }
 func (s *sink) WriteHeader(status int)      { s.status = status }
 func (s *sink) Write(b []byte) (int, error) { return len(b), nil }
 
-// byHand is what a careful author writes without this package, for one policy whose
-// name needs no escapes.
+// byHand is the code of a careful author without this package, for one policy whose name needs
+// no escapes.
 type byHand struct {
 	counter
-	refuses, hands bool // hands says that it hands its decision on, by a context
+	refuses, hands bool // hands: it hands its decision on by a context
 	next           http.Handler
 }
 

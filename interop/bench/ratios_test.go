@@ -161,7 +161,7 @@ type shelf struct{ resp *http.Response }
 
 func (s *shelf) RoundTrip(*http.Request) (*http.Response, error) { return s.resp, nil }
 
-// passing is a Transport that lets requests to so many origins pass, one after the other.
+// passing is a Transport that sends requests to a number of origins, one after the other.
 func passing(b *testing.B, origins int, resp *http.Response) *contender {
 	var requests []*http.Request
 	for i := range origins {

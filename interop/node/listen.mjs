@@ -1,5 +1,5 @@
 // What the servers have in common: they say where they listen, in one line, and
-// end with whoever started them.
+// end with the process that started them.
 import http from 'node:http'
 
 export const host = '127.0.0.1'

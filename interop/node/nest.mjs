@@ -1,4 +1,4 @@
-// node nest.mjs [first|second]: two throttlers, of which that one refuses.
+// node nest.mjs [first|second]: two throttlers; the named one refuses.
 import 'reflect-metadata'
 import { Controller, Get, Module } from '@nestjs/common'
 import { APP_GUARD, NestFactory } from '@nestjs/core'

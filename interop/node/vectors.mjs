@@ -37,7 +37,7 @@ function readMember(defined, [name, params]) {
     if (!as) {
       ;(member.params ??= []).push([key, typed(v)])
     } else if (!allowed(v)) {
-      throw new Error(`${key} is not what it has to be`)
+      throw new Error(`${key} has a wrong value`)
     } else if (v !== '') { // qu="" is as good as absent
       member[as] = bytes(v) ? Buffer.from(v).toString('base64') : Object.is(v, -0) ? 0 : v
     }

@@ -1,5 +1,5 @@
 # Reads RateLimit-Policy and RateLimit by RFC 9651 Section 4.2. Of each case of policies.json
-# and limits.json it says what it reads, in the form of the vectors, or null if it refuses.
+# and limits.json it prints the members in the form of the vectors, or null if it rejects them.
 import base64
 import json
 import re
@@ -52,7 +52,7 @@ def parse_member(text, at, defined):
             continue
         called, wanted, least = defined[key]
         if type(value) is not wanted or wanted is int and value < least:
-            raise ValueError("not what it has to be")
+            raise ValueError("a wrong value")
         if value != "":  # qu="" is as good as absent
             member[called] = base64.b64encode(value).decode() if wanted is bytes else value
     if next(iter(defined.values()))[0] not in member:

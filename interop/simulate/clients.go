@@ -14,7 +14,7 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A client is what a process sends its requests by.
+// A client sends the requests of a process.
 type client struct {
 	name string
 	make func(base http.RoundTripper) http.RoundTripper
@@ -54,7 +54,7 @@ func transport(maxWait time.Duration, pace bool, share float64) func(base http.R
 	}
 }
 
-// costOf returns what a request says that it costs.
+// costOf returns the costs in the fields of a request.
 func costOf(req *http.Request) (costs []ratelimit.Cost) {
 	for _, field := range []struct{ name, policy string }{{costField, ""}, {inputField, "input-tokens"}, {outputField, "output-tokens"}} {
 		if n, err := strconv.ParseInt(req.Header.Get(field.name), 10, 64); err == nil {
@@ -71,8 +71,8 @@ func shared(n int) client {
 
 var errThrottled = errors.New("simulate: throttled")
 
-// adaptive is the rate limiter of the adaptive mode of the AWS SDK around plain
-// requests. Its users have its retries as well, for which the jobs' own stand here.
+// adaptive is the rate limiter of the adaptive mode of the AWS SDK around plain requests. The
+// retries of the jobs replace the SDK's own.
 type adaptive struct {
 	base http.RoundTripper
 	mode *retry.AdaptiveMode
@@ -80,7 +80,7 @@ type adaptive struct {
 
 func (c adaptive) RoundTrip(req *http.Request) (*http.Response, error) {
 	release, err := c.mode.GetAttemptToken(req.Context())
-	for err != nil { // its own wait is rounded down, to nothing in the end, which lasts for ever in virtual time
+	for err != nil { // its wait is rounded down, in the end to 0, which never ends in virtual time
 		if req.Context().Err() != nil {
 			return nil, err
 		}

@@ -10,11 +10,11 @@ import (
 // Limits of a model: 500 requests and 30,000 tokens a minute.
 const (
 	tokensPerMinute = 30_000
-	allTokens       = 340_850 // of 300 jobs: what is not in the bucket at first flows in within 621.7 s
+	allTokens       = 340_850 // of 300 jobs: the tokens beyond the full bucket flow in within 621.7 s
 	answerTime      = 2 * time.Second
 )
 
-// A bill is what 300 jobs cost, by seed.
+// A bill has the costs of 300 jobs, by seed.
 type bill struct {
 	mu   sync.Mutex
 	jobs map[uint64][]int64
@@ -22,8 +22,8 @@ type bill struct {
 
 var bills = bill{jobs: make(map[uint64][]int64)}
 
-// of returns what a job costs: from 200 to 6,000 tokens, small ones more often, and as
-// many in all whatever the seed.
+// of returns the cost of a job: from 200 to 6,000 tokens, small costs more often. The sum is the
+// same for every seed.
 func (b *bill) of(seed uint64, job int) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -54,7 +54,7 @@ func honest(seed uint64, job int) []cost {
 	return []cost{{costField, n, n}}
 }
 
-// apart tells input and output tokens apart, three to one.
+// apart splits input and output tokens, three to one.
 func apart(seed uint64, job int) []cost {
 	n := bills.of(seed, job)
 	return []cost{{inputField, n * 3 / 4, n * 3 / 4}, {outputField, n - n*3/4, n - n*3/4}}
@@ -114,7 +114,7 @@ func tokenLoad(workers int, costs func(uint64, int) []cost) load {
 	return load{workers: workers, jobs: 300, costs: costs}
 }
 
-// inTokens are servers that count tokens, too.
+// inTokens are servers that also count tokens.
 var inTokens = []scenario{
 	{name: "OpenAI's fields; 10 workers", ideal: 621.7, load: tokenLoad(10, honest), before: "626.6 / 97", server: openAI, wanted: wanted{seconds: 628}},
 	{name: "OpenAI's fields; 40 workers", ideal: 621.7, load: tokenLoad(40, honest), before: "625.2 / 149", server: openAI, wanted: wanted{seconds: 628}},

@@ -1,14 +1,14 @@
-// Simulate compares clients of rate-limited servers, in virtual time: it prints how
-// long they take, how many of their requests are refused, how long one job may take,
-// how fair they are, and how much of the quota they use, as tables in Markdown.
+// Simulate compares clients of rate-limited servers, in virtual time. It prints tables in
+// Markdown: how long the clients take, how many requests are refused, how long one job may take,
+// how fair they are, and how much of the quota they use.
 //
 //	go run -C interop ./simulate
 //	go run -C interop ./simulate -plot DIR
 //	go run -C interop ./simulate -search 450
 //
-// The second draws two of the runs as SVG: served requests over time against what
-// the quota allows, refused ones as marks. The third runs all clients against so many
-// random servers and loads, and prints percentiles.
+// The second draws two of the runs as SVG: served requests over time, the quota, and marks for
+// refused requests. The third runs all clients against 450 random servers and loads, and prints
+// percentiles.
 package main
 
 import (
@@ -39,8 +39,8 @@ func main() {
 	})
 }
 
-// inTest calls a function in a test, as only there is virtual time to be had, and
-// exits. The verdict on the test is no part of the output.
+// inTest calls a function in a test, because only tests have virtual time, and exits. The output
+// does not contain the result of the test.
 func inTest(f func(t *testing.T)) {
 	os.Stdout = os.Stderr
 	testing.Init()

@@ -26,7 +26,7 @@ var pictures = []picture{
 	{"concurrency.svg", &shortAnswers[6], []client{plain, hashicorp, cubic, ours}},
 }
 
-// The colours of clients, which those who confuse red and green can tell, too.
+// The colours of clients, which colour-blind readers can distinguish.
 var colours = []color.Color{
 	color.RGBA{0xD5, 0x5E, 0x00, 0xFF}, color.RGBA{0xE6, 0x9F, 0x00, 0xFF},
 	color.RGBA{0x56, 0xB4, 0xE9, 0xFF}, color.RGBA{0x00, 0x72, 0xB2, 0xFF},
@@ -85,8 +85,8 @@ func (p *picture) draw(t *testing.T, dir string) error {
 	return drawing.Save(16*vg.Centimeter, 9*vg.Centimeter, filepath.Join(dir, p.file))
 }
 
-// points returns how many were served when, and a mark for each part of a second in
-// which some were refused: a point for each part keeps the pictures small.
+// points returns the number of served requests over time, and a mark for each part of a second
+// with refusals. One point for each part keeps the pictures small.
 func points(events []event) (served, refused plotter.XYs) {
 	const part = time.Second / 2
 	n := 0
@@ -110,7 +110,7 @@ func points(events []event) (served, refused plotter.XYs) {
 	return served, refused
 }
 
-// allowed returns how many may be served when, of as many as there are jobs.
+// allowed returns the number of jobs that the quota allows over time.
 func (p *picture) allowed(end time.Duration) (line plotter.XYs) {
 	limit := p.scenario.server().limit
 	for d := time.Duration(1); d < end; d += time.Second / 10 {

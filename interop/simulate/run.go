@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// Fields of a request that say for which job it is, and how many tokens it is estimated
-// to cost: all of them, or those of its input and output.
+// Fields of a request: its job, and its estimated cost in tokens, in all or for input and output.
 const (
 	jobField    = "Simulate-Job"
 	costField   = "Simulate-Cost"
@@ -21,7 +20,7 @@ const (
 	outputField = "Simulate-Output"
 )
 
-// A load is what is asked of a server.
+// A load is the jobs for a server.
 type load struct {
 	processes int           // each with a client of its own
 	workers   int           // of each process
@@ -52,8 +51,8 @@ type result struct {
 	events  []event
 }
 
-// epoch is when simulations begin: a time that no reader of Unix times takes for a
-// number of seconds to wait, and the beginning of a window.
+// epoch is when simulations begin: the beginning of a window, and a Unix time that no reader takes
+// for a number of seconds to wait.
 var epoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // run has workers do jobs in virtual time.
@@ -187,7 +186,7 @@ func (w *worker) try(o *office, job int) bool {
 
 type costKey struct{}
 
-// costsOf returns what a request really costs.
+// costsOf returns the true costs of a request.
 func costsOf(req *http.Request) []cost {
 	costs, _ := req.Context().Value(costKey{}).([]cost)
 	return costs

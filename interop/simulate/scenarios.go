@@ -9,14 +9,14 @@ import (
 // A scenario is a row of a table.
 type scenario struct {
 	name  string
-	ideal float64 // seconds that the quota asks for if no request is lost, 0 where that is not said
+	ideal float64 // the seconds that the quota requires if no request is lost, 0 if unknown
 	load
 	server  func() *server
 	maxWait time.Duration // of the Transports, 0 for the default
 	github  bool          // whether clients for GitHub understand it
-	before  string        // what the first Transport did, which sent one probe at a time
+	before  string        // the figures of the first Transport, which sent one probe at a time
 	wanted  wanted
-	note    string  // why what is wanted is out of reach
+	note    string  // why the wanted figures are out of reach
 	reached float64 // the most seconds in its place
 	loses   string  // why another client is faster
 }
@@ -87,7 +87,7 @@ var shortAnswers = []scenario{
 		server: short(tokens(5, 10, true), current, refuseTooMany), wanted: wanted{seconds: 71, refused: 0}},
 	{name: "GCRA, 20/s, burst 1, t is the next unit", ideal: 15, load: jobs300, before: "346.8 / 0",
 		server: short(tokens(20, 1, false), current, refuseTooMany), wanted: wanted{seconds: 60, refused: 60},
-		note: "every answer says that nothing remains for a second, which is what 50 ms are in whole seconds: who obeys sends one request a second, 300 s in all", reached: 350},
+		note: "every answer announces that nothing remains for a second, because 50 ms are rounded up: a client that obeys sends one request a second, 300 s in all", reached: 350},
 	{name: "10 per 1 s and 50 per 10 s", ideal: 50, load: jobs300, before: "61.6 / 0",
 		server: short(func() limiter { return several{fixed(10, time.Second)(), fifty()} }, current, refuseTooMany), wanted: wanted{seconds: 62, refused: 0}},
 	{name: "5 at a time, 503 and Retry-After: 1", ideal: 12, load: jobs300, before: "86.1 / 577",
@@ -141,8 +141,7 @@ var slowAnswers = []scenario{
 		}, wanted: wanted{seconds: 3.5, refused: 0}},
 }
 
-// firstRequests: 50 at once to a server of which nothing is known, each tried until
-// it succeeds.
+// firstRequests: 50 requests at once to an unknown server, each tried until it succeeds.
 var firstRequests = []scenario{
 	{name: "no fields", load: load{workers: 50, each: 1}, before: "0.4 / 0.4", wanted: wanted{seconds: 0.4, half: 0.4},
 		server: first(lasts(200 * time.Millisecond))},

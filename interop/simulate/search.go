@@ -20,7 +20,7 @@ type found struct {
 	ended   bool // whether it did all jobs within 20 times what the oracle took, and 10 minutes
 }
 
-// search runs all clients against n random servers, and writes how they fare.
+// search runs all clients against n random servers, and writes the results.
 func search(t *testing.T, w io.Writer, n int, seed uint64) {
 	all := make([][]found, len(peers))
 	for i := range uint64(n) {
@@ -99,11 +99,11 @@ func compare(t *testing.T, seed uint64) []found {
 	return list
 }
 
-// mostTime bounds what is simulated, where nobody can do all jobs.
+// mostTime bounds the simulated time if no client can do all jobs.
 const mostTime = 2 * time.Hour
 
-// randomScenario returns the honest server, and the load, of a number: from tens of
-// requests in a second to some in a minute, that say all or nothing of it.
+// randomScenario returns an honest server and a load for a number: from tens of requests in a
+// second to a few in a minute. The server announces all or nothing.
 func randomScenario(seed uint64) scenario {
 	rnd := rand.New(rand.NewPCG(seed, 2))
 	among := func(least, most float64) float64 { return least * math.Pow(most/least, rnd.Float64()) }
@@ -129,7 +129,7 @@ func randomScenario(seed uint64) scenario {
 		s.loses = 0.1 * rnd.Float64()
 	}
 	limit := randomLimiter(rnd, perSecond, work, among)
-	if _, ok := limit().(*concurrent); ok { // older fields cannot tell of it
+	if _, ok := limit().(*concurrent); ok { // older fields cannot express it
 		s.say = []func(http.Header, *visit){current, silent}[rnd.IntN(2)]
 	}
 	return scenario{load: l, server: func() *server {

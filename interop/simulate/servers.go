@@ -34,8 +34,8 @@ type state struct {
 	reset     time.Duration // below 0 is none
 }
 
-// A fixedWindow allows so many requests in each window. The first window begins
-// with the simulation.
+// A fixedWindow allows a number of requests in each window. The first window begins with the
+// simulation.
 type fixedWindow struct {
 	quota  int64
 	window time.Duration
@@ -44,10 +44,10 @@ type fixedWindow struct {
 	used   int64
 }
 
-// A meter is what a limit counts: requests, or the costs of requests in one field.
+// A meter counts requests, or the costs of requests in one field.
 type meter struct{ name, field string }
 
-// units returns what a request takes.
+// units returns the units that a request takes.
 func (m meter) units(costs []cost) (n int64) {
 	if m.field == "" {
 		return 1
@@ -60,7 +60,7 @@ func (m meter) units(costs []cost) (n int64) {
 	return n
 }
 
-// policy names a policy after what it counts.
+// policy names a policy after the things that it counts.
 func (m meter) policy(quota int64, window time.Duration) ratelimit.Policy {
 	p := policyOf(quota, window)
 	if m.field != "" {
@@ -103,7 +103,7 @@ func policyOf(quota int64, window time.Duration) ratelimit.Policy {
 	return ratelimit.Policy{Name: "per-" + window.String(), Quota: quota, Window: ratelimit.CeilSeconds(window)}
 }
 
-// A slidingWindow allows so many requests within any time of the window's length.
+// A slidingWindow allows a number of requests within any time of the window's length.
 type slidingWindow struct {
 	quota  int64
 	window time.Duration
@@ -186,8 +186,8 @@ func (l *weightedWindow) state(now time.Time) []state {
 	return []state{{policyOf(l.quota, l.window), limit.Remaining, reset}}
 }
 
-// A bucket holds up to so many tokens, of which a request takes one, and more flow
-// in all the time. GCRA (generic cell rate algorithm) is the same, told otherwise.
+// A bucket has room for a number of tokens. A request takes one, and tokens flow in all the time.
+// GCRA (generic cell rate algorithm) is the same in other words.
 type bucket struct {
 	perSecond float64
 	burst     float64
@@ -253,7 +253,7 @@ func (l *bucket) state(now time.Time) []state {
 
 func (l *bucket) allows(d time.Duration) float64 { return l.burst + d.Seconds()*l.perSecond }
 
-// several are limiters all of which must have a unit.
+// several are limiters that must all have a unit for a request.
 type several []limiter
 
 func (l several) has(now time.Time, costs []cost) bool {
@@ -290,7 +290,7 @@ func (l several) allows(d time.Duration) float64 {
 	return least
 }
 
-// concurrent serves so many requests at a time, each for that long.
+// concurrent serves a number of requests at the same time, each for a fixed time.
 type concurrent struct {
 	slots, used int64
 	each        time.Duration
@@ -337,8 +337,8 @@ type visit struct {
 	rnd    *rand.Rand
 }
 
-// accepted says that a job goes on, and when to ask again, as many APIs do that work in
-// the background.
+// accepted answers that a job goes on, with the time to ask again, like many APIs that work in the
+// background.
 func accepted(h http.Header, _ *visit) { h.Set("Retry-After", "1") }
 
 // silent writes nothing.
@@ -368,8 +368,8 @@ func untrue(lie func(s *state, rnd *rand.Rand)) func(http.Header, *visit) {
 	}
 }
 
-// unix writes X-RateLimit with the Unix time of the end of the window. The clock of
-// the server is wrong by skew, and does not show where there is no Date.
+// unix writes X-RateLimit with the Unix time of the end of the window. The clock of the server is
+// wrong by skew, which clients cannot see without a Date.
 func unix(skew time.Duration, date bool) func(http.Header, *visit) {
 	return func(h http.Header, v *visit) {
 		s := v.states[0]
@@ -383,7 +383,7 @@ func unix(skew time.Duration, date bool) func(http.Header, *visit) {
 	}
 }
 
-// likeGitHub writes what GitHub does.
+// likeGitHub writes the fields of GitHub.
 func likeGitHub(h http.Header, v *visit) {
 	unix(0, true)(h, v)
 	h.Set("X-RateLimit-Used", strconv.FormatInt(v.states[0].policy.Quota-v.states[0].remaining, 10))
@@ -408,7 +408,7 @@ func refuseUnavailable(h http.Header, _ *visit) int {
 type server struct {
 	limit  limiter
 	say    func(http.Header, *visit)      // writes fields on every response
-	refuse func(http.Header, *visit) int  // and on those of refused requests, of which it returns the status
+	refuse func(http.Header, *visit) int  // writes fields on refusals, and returns the status
 	work   func(number int) time.Duration // for how long the handler works, of the requests served the first is 0
 	way    time.Duration                  // the longest time from client to server, and back; half of it on average
 	loses  float64                        // the part of the requests that are lost, half of them after they were served
@@ -421,7 +421,7 @@ type server struct {
 	events []event
 }
 
-// An event is what became of a request that reached a server.
+// An event is the result of a request that reached a server.
 type event struct {
 	at     time.Duration // since the beginning
 	served bool
@@ -492,7 +492,7 @@ func (s *server) serve(req *http.Request, rnd *rand.Rand) (*http.Response, error
 	return resp, nil
 }
 
-// hold decides when an oracle would send the request: where there is enough for it.
+// hold returns when an oracle would send the request: when there is enough for it.
 func (s *server) hold(req *http.Request, rnd *rand.Rand) (v *visit, work time.Duration, done func()) {
 	if s.turn != nil {
 		s.turn <- struct{}{}
@@ -532,8 +532,8 @@ func (s *server) decide(rnd *rand.Rand, costs []cost) (v *visit, work time.Durat
 	return v, work, done
 }
 
-// waitOf returns how long a request has to wait until a limiter has enough for it, if
-// nothing else takes of it, to a tenth of a second; an hour if it never has.
+// waitOf returns the time until a limiter has enough for a request, if no other request takes from
+// it, to a tenth of a second. It returns an hour if the limiter never has enough.
 func waitOf(l limiter, now time.Time, costs []cost) time.Duration {
 	switch l := l.(type) {
 	case *bucket:
@@ -554,13 +554,13 @@ func waitOf(l limiter, now time.Time, costs []cost) time.Duration {
 	return 0
 }
 
-// refuseUntil says when the request could be served.
+// refuseUntil announces when the request could be served.
 func refuseUntil(h http.Header, v *visit) int {
 	h.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(v.wait.Seconds())), 10))
 	return http.StatusTooManyRequests
 }
 
-// likeOpenAI writes what OpenAI does: durations to the millisecond.
+// likeOpenAI writes the fields of OpenAI: durations to the millisecond.
 func likeOpenAI(h http.Header, v *visit) {
 	for _, s := range v.states {
 		name := "requests"
@@ -577,7 +577,7 @@ func likeOpenAI(h http.Header, v *visit) {
 	}
 }
 
-// likeAnthropic writes what Anthropic does: thousands of tokens, and dates.
+// likeAnthropic writes the fields of Anthropic: thousands of tokens, and dates.
 func likeAnthropic(h http.Header, v *visit) {
 	for _, s := range v.states {
 		name, remaining := "requests", s.remaining

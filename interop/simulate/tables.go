@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A figure is the mean of what a client did in a scenario.
+// A figure is the mean result of a client in a scenario.
 type figure struct {
 	seconds, refused float64
 	half             float64 // seconds until half of the jobs were done
@@ -18,7 +18,7 @@ type figure struct {
 	fair, used       float64
 }
 
-// measure returns a figure of so many seeds, from 1.
+// measure returns the figure of a number of seeds, from 1.
 func measure(t *testing.T, sc *scenario, c client, seeds int) (f figure) {
 	if sc.maxWait > 0 && c.name == ours.name {
 		c.make = transport(sc.maxWait, false, 1)
@@ -37,7 +37,7 @@ func measure(t *testing.T, sc *scenario, c client, seeds int) (f figure) {
 	return f
 }
 
-// misses says what is wanted and not reached. Figures are rounded as wanted ones are.
+// misses returns the wanted figures that were not reached. Figures are rounded like wanted ones.
 func (f *figure) misses(w wanted) (faults []string) {
 	for _, x := range []struct {
 		name        string
@@ -75,7 +75,7 @@ type table struct {
 
 var tables = []table{
 	{"Short answers", "300 jobs, 20 workers; up to 150 ms each way, 5 % of the requests lost, half of them after they were served.", shortAnswers},
-	{"Slow answers", "Many workers, each with so many jobs; nothing is lost.", slowAnswers},
+	{"Slow answers", "Many workers, each with several jobs. Nothing is lost.", slowAnswers},
 	{"Limits in tokens", "Buckets of 500 requests and 30,000 tokens a minute, or windows; 300 jobs of 200 to 6,000 tokens, answers of 2 s. Transport knows what each request\n" +
 		"costs, the other clients do not. A job is tried until it is served, so that the seconds of the others hide how many tokens are sent in vain.\n" +
 		"\"Before\" is the second Transport.", inTokens},
@@ -93,7 +93,7 @@ func writeTables(t *testing.T, w io.Writer, seeds int) {
 		fmt.Fprintf(w, "\n### %s\n\n%s\n\n", x.title, x.text)
 		writeScenarios(t, w, x.rows, seeds)
 	}
-	fmt.Fprint(w, "\n### First requests\n\n50 at once to a server of which nothing is known: seconds until half are answered / all are.\n\n")
+	fmt.Fprint(w, "\n### First requests\n\n50 requests at once to an unknown server: seconds until half of them are answered / all are.\n\n")
 	writeFirst(t, w)
 	fmt.Fprintf(w, "\n### A fleet\n\nProcesses of 8 workers, always busy, share 100 requests per 10 s: refused per window / part of the quota used.\n\n")
 	writeFleet(t, w)

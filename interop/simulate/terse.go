@@ -12,12 +12,12 @@ func plainServer(limit func() limiter, say func(http.Header, *visit), refuse fun
 	return func() *server { return &server{limit: limit(), say: say, refuse: refuse, work: lasts(work)} }
 }
 
-// near is a plainServer behind a network that takes up to so long each way.
+// near is a plainServer behind a network that takes up to a given time each way.
 func near(way time.Duration, limit func() limiter, say func(http.Header, *visit), refuse func(http.Header, *visit) int, work time.Duration) func() *server {
 	return func() *server { return &server{limit: limit(), say: say, refuse: refuse, work: lasts(work), way: way} }
 }
 
-// crowded is a bucket of which others take a part.
+// crowded is a bucket from which other clients take a part.
 func crowded(perSecond, burst, part float64) func() limiter {
 	return func() limiter {
 		return &bucket{perSecond: perSecond, burst: burst, others: perSecond * part, each: 1}
@@ -41,9 +41,9 @@ func dateRetryAfter(h http.Header, v *visit) int {
 	return http.StatusTooManyRequests
 }
 
-// terse are servers that say little, or whose answers take long.
+// terse are servers that announce little, or whose answers take long.
 var terse = []scenario{
-	{name: "fields on refusals alone; 20/s, burst 5; 30 workers", loses: "between two refusals nothing says what is left, so that it lets a few at a time go and waits a whole second each time", ideal: 15, load: load{workers: 30, jobs: 300}, before: "60.5 / 783",
+	{name: "fields on refusals alone; 20/s, burst 5; 30 workers", loses: "between two refusals it does not know what is left, so it sends a few at a time and waits a whole second each time", ideal: 15, load: load{workers: 30, jobs: 300}, before: "60.5 / 783",
 		server: near(40*time.Millisecond, tokens(20, 5, false), onRefusal(current), refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 33, refused: 70}},
 	{name: `5 at a time, qu="concurrent-requests"; 0.2 s; 30 workers`, ideal: 12, load: load{workers: 30, jobs: 300}, before: "36.0 / 691",
 		server: plainServer(fiveAtOnce, current, refuseTooMany, 200*time.Millisecond), wanted: wanted{seconds: 13, refused: 10}},
@@ -73,7 +73,7 @@ var worst = []scenario{
 		server: plainServer(tokens(223, 1, false), onRefusal(current), refuseTooMany, 55*time.Millisecond), wanted: wanted{seconds: 46, refused: 35}},
 	{name: "56/s, burst 1; 0.6 s; 31 workers", ideal: 5.4, load: load{workers: 31, jobs: 300}, before: "479.0 / 1",
 		server: plainServer(tokens(225.0/4, 1, false), current, refuseTooMany, 600*time.Millisecond), wanted: wanted{seconds: 160, refused: 30},
-		note: "every answer says that nothing remains for a second, which is what 18 ms are in whole seconds", reached: 485},
+		note: "every answer announces that nothing remains for a second, because 18 ms are rounded up", reached: 485},
 	{name: "21.5/s, burst 1, dates in Retry-After; 2.2 s; 300 at 20/s, timeouts of 11 s", ideal: 15, load: load{workers: 300, each: 1, apart: 50 * time.Millisecond, timeout: 11 * time.Second}, before: "17.1 / 0",
 		server: plainServer(tokens(21.5, 1, false), silent, dateRetryAfter, 2200*time.Millisecond), wanted: wanted{seconds: 18, refused: 1}},
 	{name: "10/s, burst 2; 2.7 s; 300 at 9/s, timeouts of 14 s", loses: "answers say that nothing remains for a second, and take longer than that", ideal: 33, load: load{workers: 300, each: 1, apart: 111 * time.Millisecond, timeout: 14 * time.Second}, before: "–",

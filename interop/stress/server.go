@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A server answers at random, until it is calm. Then it says in each response that so
-// many requests remain as the request asks for.
+// A server answers at random, until it is calm. Then each response announces as many remaining
+// requests as the request asks for.
 type server struct {
 	calm   atomic.Bool
 	served atomic.Int64
@@ -58,7 +58,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// slowBody writes on and on, until nobody reads any more.
+// slowBody writes until the client stops reading.
 func slowBody(w http.ResponseWriter, r *http.Request) {
 	for range 20 {
 		if _, err := w.Write(make([]byte, 512)); err != nil || r.Context().Err() != nil {

@@ -36,7 +36,7 @@ type counts struct {
 	tries, waits, over                  atomic.Int64
 }
 
-// String says what has happened.
+// String returns the counts as text.
 func (c *counts) String() string {
 	return fmt.Sprintf("stress: %d requests sent, %d of them by TryEnter, %d panics, %d deadlines refused, %d cancelled; %d of %d waits over; %d of %d bodies and %d of %d uploads closed",
 		c.sent.Load(), c.tries.Load(), c.panics.Load(), c.deadlines.Load(), c.cancelled.Load(), c.over.Load(), c.waits.Load(),
@@ -122,10 +122,10 @@ type rig struct {
 	since   [keys]time.Time // when the last of that key was sent, or there were none that wait
 }
 
-// keyField is the field of a request with its key, none of which is for "".
+// keyField is the field of a request with its key; it is absent for "".
 const keyField = "Stress-Key"
 
-// costField is the field of a request with what it costs of tokens.
+// costField is the field of a request with its cost in tokens.
 const costField = "Stress-Cost"
 
 // Stages of a request, in its context, at which something panics.
@@ -166,7 +166,7 @@ func (r *rig) waiting(req *http.Request, _ time.Time, _ ratelimit.Advice) (done 
 	}
 }
 
-// cost returns what a request says that it costs of tokens.
+// cost returns the cost in tokens in the fields of a request.
 func (r *rig) cost(req *http.Request) (costs []ratelimit.Cost) {
 	panicAt(req, inCost)
 	if n, err := strconv.ParseInt(req.Header.Get(costField), 10, 64); err == nil {
@@ -344,9 +344,9 @@ func (r *rig) newRequest(ctx context.Context, rnd *rand.Rand) *http.Request {
 	return req
 }
 
-// atRest returns an error if a Transport still counts requests as under way that are
-// not: it would take them off what remains. Where as few remain as make one request
-// of its share, the next one has to wait then. One at its pace waits anyway.
+// atRest returns an error if a Transport still counts finished requests as under way. It would
+// subtract them from the remaining number. If that number allows only one request of its share, the
+// next request would have to wait. A Transport with Pace waits anyway.
 func (r *rig) atRest() error {
 	for k := 0; k < keys && !r.pace; k++ {
 		for range 3 { // the first may find out about the past, the second waits for the first

@@ -7,7 +7,7 @@ import (
 )
 
 // Replace replaces what stands between the comments <!-- name --> and
-// <!-- /name -->, each of which has a line of its own.
+// <!-- /name -->, each on a line of its own.
 func Replace(text, name, block string) (string, error) {
 	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->\n"
 	before, rest, ok := strings.Cut(text, begin)

@@ -40,7 +40,7 @@ func New(client *redis.Client) http.Handler {
 	return router
 }
 
-// decide says what Redis knows of a bucket: when it will be full.
+// decide returns the fields for a bucket. Redis knows when it will be full.
 func decide(result *redis_rate.Result) (d ratelimit.Decision) {
 	burst, perSecond := result.Limit.Burst, float64(result.Limit.Rate)/result.Limit.Period.Seconds()
 	tokens := float64(burst) - perSecond*result.ResetAfter.Seconds()

@@ -1,4 +1,4 @@
-// Package rpc says limits in the header metadata of gRPC, and keeps to them.
+// Package rpc announces limits in the header metadata of gRPC, and obeys them.
 package rpc
 
 import (
@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Limit lets calls through that take allows, and says in each answer what it says.
+// Limit forwards the calls that take allows, and announces the limits in each answer.
 func Limit(take func(context.Context) (f ratelimit.Fields, ok bool)) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		f, ok := take(ctx)
@@ -27,7 +27,7 @@ func Limit(take func(context.Context) (f ratelimit.Fields, ok bool)) grpc.UnaryS
 	}
 }
 
-// Wait holds calls back as their servers ask.
+// Wait delays calls as their servers ask.
 func Wait(gate *ratelimit.Gate) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		pass, err := gate.Enter(ctx, cc.Target())

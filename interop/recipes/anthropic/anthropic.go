@@ -1,5 +1,5 @@
-// Package anthropic waits for the limits of Anthropic, which counts the tokens that go
-// in and those that come out apart.
+// Package anthropic waits for the limits of Anthropic, which counts input and output tokens
+// separately.
 package anthropic
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// NewClient returns a client for one model. An answer is taken to have as many tokens
-// as that.
+// NewClient returns a client for one model. answer is the estimated number of tokens in an
+// answer.
 func NewClient(answer int64, opts ...option.RequestOption) anthropic.Client {
 	limits := &ratelimit.Transport{Cost: func(r *http.Request) []ratelimit.Cost {
 		return []ratelimit.Cost{

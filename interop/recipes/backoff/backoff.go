@@ -21,14 +21,14 @@ func Get(ctx context.Context, client *http.Client, url string) (*http.Response, 
 		resp, err := client.Do(req)
 		switch {
 		case errors.As(err, new(*ratelimit.WaitError)):
-			return nil, backoff.Permanent(err) // the deadline comes first
+			return nil, backoff.Permanent(err) // the deadline is before the end of the wait
 		case err != nil:
 			return nil, err
 		}
 		if err := (ratelimit.Advisor{}).CheckResponse(resp, time.Now()); err != nil {
 			resp.Body.Close()
-			return nil, &backoff.RetryAfterError{} // at once: the Transport waits
+			return nil, &backoff.RetryAfterError{} // without a pause: the Transport waits
 		}
 		return resp, nil
-	}, backoff.WithMaxElapsedTime(0)) // ctx says how long
+	}, backoff.WithMaxElapsedTime(0)) // ctx sets the limit
 }

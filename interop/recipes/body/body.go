@@ -1,4 +1,4 @@
-// Package body says in the body when to come back, for agents and scripts that see no
+// Package body writes the wait into the body, for agents and scripts that do not see the
 // header.
 package body
 
@@ -12,7 +12,7 @@ import (
 
 type Take = func(*http.Request) (ratelimit.Decision, error)
 
-// InBody makes a limiter whose refusals say the wait in words, and as a member of the
+// InBody returns a limiter whose refusals contain the wait in words, and as a member of the
 // problem document.
 func InBody(take Take) Take {
 	return func(r *http.Request) (ratelimit.Decision, error) {

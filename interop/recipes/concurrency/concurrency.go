@@ -1,4 +1,4 @@
-// Package concurrency limits the requests of each user that are served at a time.
+// Package concurrency limits how many requests of a user are served at the same time.
 package concurrency
 
 import (
@@ -10,13 +10,13 @@ import (
 
 const slots = 4
 
-// A Limiter counts the requests of each user that are under way.
+// A Limiter counts the requests of each user that are being served.
 type Limiter struct {
 	mu   sync.Mutex
 	busy map[string]int64
 }
 
-// Take is that of a ratelimit.Middleware.
+// Take is the Take of a ratelimit.Middleware.
 func (l *Limiter) Take(r *http.Request) (d ratelimit.Decision, err error) {
 	user := r.Header.Get("X-API-Key")
 	l.mu.Lock()
@@ -26,11 +26,11 @@ func (l *Limiter) Take(r *http.Request) (d ratelimit.Decision, err error) {
 	}
 	if l.busy[user] < slots {
 		l.busy[user]++
-		d.Done = func() { l.leave(user) } // when the handler has returned
+		d.Done = func() { l.leave(user) } // called when the handler has returned
 	} else {
 		d.Violated = []string{"slots"}
 	}
-	d.Fields = ratelimit.Fields{ // nobody knows when a slot will be free: there is neither window nor reset
+	d.Fields = ratelimit.Fields{ // no window and no reset: it is unknown when a slot will be free
 		Policies: []ratelimit.Policy{{Name: "slots", Quota: slots, Unit: ratelimit.ConcurrentRequests}},
 		Limits:   []ratelimit.Limit{{Name: "slots", Remaining: slots - l.busy[user]}},
 	}

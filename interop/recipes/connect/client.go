@@ -1,4 +1,4 @@
-// Package connect says limits in the header of Connect, and keeps to them.
+// Package connect announces limits in the header of Connect, and obeys them.
 package connect
 
 import (
@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// NewClient returns a client of a procedure; that of generated code is made in the same way.
+// NewClient returns a client of a procedure. Clients of generated code are made in the same way.
 func NewClient(url string) *connect.Client[emptypb.Empty, wrapperspb.StringValue] {
 	httpClient := &http.Client{Transport: &ratelimit.Transport{}}
 	return connect.NewClient[emptypb.Empty, wrapperspb.StringValue](httpClient, url)

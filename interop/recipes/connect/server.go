@@ -8,7 +8,7 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// Limit asks a limiter about each call, and says what it says.
+// Limit asks a limiter about each call, and announces the limits.
 func Limit(take func(context.Context, connect.AnyRequest) ratelimit.Decision) connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {

@@ -1,4 +1,4 @@
-// Package dryrun finds out whom a limit would refuse.
+// Package dryrun logs the requests that a limit would refuse.
 package dryrun
 
 import (
@@ -10,7 +10,7 @@ import (
 
 type Take = func(*http.Request) (ratelimit.Decision, error)
 
-// DryRun makes a limiter that refuses nobody, and says nothing to clients.
+// DryRun returns a limiter that refuses no request, and announces nothing.
 func DryRun(take Take) Take {
 	return func(r *http.Request) (ratelimit.Decision, error) {
 		d, err := take(r)

@@ -9,15 +9,15 @@ import (
 
 type Take = func(*http.Request) (ratelimit.Decision, error)
 
-// Exempt makes a limiter that does not count the requests that are free.
+// Exempt returns a limiter that does not count free requests.
 func Exempt(take Take, free func(*http.Request) bool) Take {
 	return func(r *http.Request) (ratelimit.Decision, error) {
 		if free(r) {
-			return ratelimit.Decision{}, nil // it passes, and nothing is said
+			return ratelimit.Decision{}, nil // it passes, without fields
 		}
 		return take(r)
 	}
 }
 
-// Free is true for probes and for preflights.
+// Free reports whether a request is a health check or a preflight.
 func Free(r *http.Request) bool { return r.URL.Path == "/healthz" || r.Method == http.MethodOptions }

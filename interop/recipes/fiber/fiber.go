@@ -1,4 +1,4 @@
-// Package fiber says limits in fiber, which is not net/http.
+// Package fiber announces limits in fiber, which is not net/http.
 package fiber
 
 import (
@@ -8,8 +8,8 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// Limit asks a limiter about each request, and says what it says. Where the limiter
-// fails, requests pass.
+// Limit asks a limiter about each request, and announces the limits. If the limiter fails,
+// requests pass.
 func Limit(take func(fiber.Ctx) (ratelimit.Decision, error)) fiber.Handler {
 	return func(c fiber.Ctx) error {
 		d, err := take(c)
@@ -21,7 +21,7 @@ func Limit(take func(fiber.Ctx) (ratelimit.Decision, error)) fiber.Handler {
 		}
 		said := http.Header{}
 		if err := d.Fields.Set(said); err != nil {
-			return err // the limiter has said what cannot be written: a negative number, say
+			return err // the fields cannot be written, for example a negative number
 		}
 		if len(d.Violated) > 0 {
 			d.Fields.SetRetryAfter(said)

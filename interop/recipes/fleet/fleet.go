@@ -7,11 +7,12 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// NewClient returns a client, and the address of an API to call with it: that of a proxy
-// which all processes share, or, without one, the API's own and a share of what remains.
+// NewClient returns a client, and the address to call. With a proxy, which all processes
+// share, it is the proxy's address. Otherwise it is that of the API, and the client takes a
+// share of the quota.
 func NewClient(api, proxy string, processes int) (client *http.Client, base string) {
 	if proxy != "" {
-		return &http.Client{}, proxy // which waits, and nobody else
+		return &http.Client{}, proxy // only the proxy waits
 	}
 	gate := &ratelimit.Gate{Share: 1 / float64(processes)}
 	return &http.Client{Transport: &ratelimit.Transport{Gate: gate}}, api

@@ -8,7 +8,7 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// Limit returns a handler for Use: of all routes, of a group, or of one route.
+// Limit returns a handler for Use, for all routes, a group, or one route.
 func Limit(m *ratelimit.Middleware) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		passed := false

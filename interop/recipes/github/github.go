@@ -1,5 +1,5 @@
-// Package github waits for the limits of GitHub: for the secondary ones, and for each
-// resource by itself.
+// Package github waits for the limits of GitHub: the secondary ones, and those of each
+// resource separately.
 package github
 
 import (
@@ -18,7 +18,7 @@ func NewClient(token string) (*github.Client, error) {
 	return github.NewClient(github.WithTransport(limits), github.WithAuthToken(token), github.WithDisableRateLimitCheck())
 }
 
-// resource returns what shares a limit: search and GraphQL have limits of their own.
+// resource returns the key of a request: search and GraphQL have limits of their own.
 func resource(r *http.Request) string {
 	path := strings.TrimPrefix(r.URL.Path, "/api/v3") // of GitHub Enterprise
 	for _, own := range []string{"/search/code", "/search/", "/graphql"} {
@@ -29,7 +29,7 @@ func resource(r *http.Request) string {
 	return r.URL.Host
 }
 
-// secondary reports a refusal that only the body tells.
+// secondary reports whether a response is a refusal, which only its body shows.
 func secondary(resp *http.Response) bool {
 	if resp.StatusCode != http.StatusForbidden {
 		return false

@@ -1,4 +1,4 @@
-// Package giveback counts no request that has failed through no fault of the client.
+// Package giveback gives a unit back if a request fails through no fault of the client.
 package giveback
 
 import (
@@ -7,8 +7,8 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// GiveBack calls back for each response with a status of 500 or more, with what the
-// limiter had said. It stands behind the Middleware.
+// GiveBack calls back with the Decision for each response with a status of 500 or more. Put
+// it behind the Middleware.
 func GiveBack(next http.Handler, back func(*http.Request, *ratelimit.Decision)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen := &statusWriter{ResponseWriter: w}

@@ -1,4 +1,4 @@
-// Package grpc says limits in the metadata of gRPC, and keeps to them.
+// Package grpc announces limits in the metadata of gRPC, and obeys them.
 package grpc
 
 import (
@@ -16,14 +16,14 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Wait holds calls back as their servers ask.
+// Wait delays calls as their servers ask.
 func Wait(gate *ratelimit.Gate) grpc.UnaryClientInterceptor {
 	return func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 		pass, err := gate.Enter(ctx, conn.Target())
 		if err != nil {
 			return status.FromContextError(err).Err()
 		}
-		defer pass.Failed() // unless it is answered
+		defer pass.Failed() // does nothing if it was answered
 		var md metadata.MD
 		err = call(ctx, method, req, reply, conn, append(opts, grpc.Header(&md))...)
 		resp := &http.Response{StatusCode: http.StatusOK, Header: ratelimit.HeaderOf(md)}
@@ -37,7 +37,7 @@ func Wait(gate *ratelimit.Gate) grpc.UnaryClientInterceptor {
 		case codes.ResourceExhausted:
 			resp.StatusCode = http.StatusTooManyRequests
 		case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
-			return err // which may be no answer of the server
+			return err // which need not come from the server
 		}
 		pass.Answered(ratelimit.Advise(resp, time.Now()), time.Now())
 		return err

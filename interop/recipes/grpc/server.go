@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// Limit asks a limiter about each call, and says what it says: in the header, and for
-// a call that is refused as RetryInfo too.
+// Limit asks a limiter about each call, and announces the limits in the header. A refusal
+// also has RetryInfo.
 func Limit(take func(context.Context) ratelimit.Decision) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		d := take(ctx)

@@ -9,7 +9,7 @@ import (
 	"github.com/tmc/langchaingo/llms/openai"
 )
 
-// New returns a model. An answer is taken to have as many tokens as that.
+// New returns a model. answer is the estimated number of tokens in an answer.
 func New(answer int64, opts ...openai.Option) (llms.Model, error) {
 	limits := &ratelimit.Transport{Cost: func(r *http.Request) []ratelimit.Cost {
 		prompt := r.ContentLength / 4 // four bytes of JSON to a token, by an estimate

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/oauth2"
 )
 
-// NewClient returns a client for one user. A token is added when a request is sent, so
-// that none expires while it waits.
+// NewClient returns a client for one user. The token is added after the wait, so that it
+// cannot expire during the wait.
 func NewClient(tokens oauth2.TokenSource, base http.RoundTripper) *http.Client {
 	signed := &oauth2.Transport{Source: oauth2.ReuseTokenSource(nil, tokens), Base: base}
 	return &http.Client{Transport: &ratelimit.Transport{Base: signed}}

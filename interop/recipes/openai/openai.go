@@ -9,8 +9,8 @@ import (
 	"github.com/openai/openai-go/v3/option"
 )
 
-// NewClient returns a client for one model. An answer is taken to have as many tokens
-// as that.
+// NewClient returns a client for one model. answer is the estimated number of tokens in an
+// answer.
 func NewClient(answer int64, opts ...option.RequestOption) openai.Client {
 	limits := &ratelimit.Transport{Cost: func(r *http.Request) []ratelimit.Cost {
 		prompt := r.ContentLength / 4 // four bytes of JSON to a token, by an estimate

@@ -1,4 +1,4 @@
-// Package otel tells OpenTelemetry of limits and of waits.
+// Package otel reports limits and waits to OpenTelemetry.
 package otel
 
 import (
@@ -13,8 +13,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// NewTransport returns a Transport that says in the span of each request what the tightest
-// limit of its response is, and how long it has waited.
+// NewTransport returns a Transport that adds the tightest limit and the wait to the span of
+// each request.
 func NewTransport(meter metric.Meter) (*ratelimit.Transport, error) {
 	remaining, err1 := meter.Int64Gauge("http.ratelimit.remaining")
 	waits, err2 := meter.Float64Histogram("http.ratelimit.wait.duration", metric.WithUnit("s"))

@@ -1,4 +1,4 @@
-// Package plans has a limit for each customer, as large as the customer's plan says.
+// Package plans has a limit for each customer, as large as the customer's plan.
 package plans
 
 import (
@@ -23,7 +23,7 @@ type Limiter struct {
 	buckets sync.Map
 }
 
-// Take is that of a ratelimit.Middleware.
+// Take is the Take of a ratelimit.Middleware.
 func (l *Limiter) Take(r *http.Request) (d ratelimit.Decision, err error) {
 	customer, plan := l.PlanOf(r)
 	loaded, _ := l.buckets.LoadOrStore([2]string{customer, plan.Name}, rate.NewLimiter(plan.Rate, plan.Burst))

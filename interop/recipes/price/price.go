@@ -12,7 +12,7 @@ import (
 
 const perSecond, burst = 10, 100
 
-// PriceOf says what a request takes, at most burst.
+// PriceOf returns the price of a request, at most burst.
 func PriceOf(r *http.Request) int {
 	if strings.HasPrefix(r.URL.Path, "/export") {
 		return 50
@@ -29,7 +29,7 @@ func New() *ratelimit.Middleware {
 		tokens := bucket.TokensAt(now)
 		if !allowed {
 			d.Violated = []string{"points"}
-			tokens -= float64(price - 1) // so that the reset is when the price is there, not the next point
+			tokens -= float64(price - 1) // the reset is then the time until the whole price is available
 		}
 		d.Fields = ratelimit.TokenBucket{Name: "points", Burst: burst, PerSecond: perSecond, Tokens: tokens}.Fields()
 		d.Fields.Policies[0].Unit = "points"

@@ -8,22 +8,22 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A Worker runs the jobs of a queue. Its Client has no Transport that waits.
+// A Worker runs the jobs of a queue. Its Client must not have a Transport that waits.
 type Worker struct {
 	Client *http.Client
 	Gate   ratelimit.Gate
 	Done   func(job *http.Request, resp *http.Response, err error)
-	Later  func(job *http.Request, at time.Time) // puts it back: a run_at in a database, a delay in a queue
+	Later  func(job *http.Request, at time.Time) // puts a job back, for example by run_at in a database
 }
 
-// Work runs a job, or puts it back. It never waits for a limit.
+// Work runs a job or puts it back. It never waits for a limit.
 func (w *Worker) Work(job *http.Request) {
 	pass, until := w.Gate.TryEnter(job.URL.Host)
 	if pass == nil {
 		w.Later(job, until)
 		return
 	}
-	defer pass.Failed() // unless it is answered
+	defer pass.Failed() // does nothing if it was answered
 	resp, err := w.Client.Do(job)
 	if err != nil {
 		w.Done(job, nil, err)

@@ -10,14 +10,14 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// NewClient returns a client that waits, and sends twice again what was refused.
+// NewClient returns a client that waits, and retries a refused request twice.
 func NewClient(base http.RoundTripper) *resty.Client {
 	return resty.New().
 		SetTransport(&ratelimit.Transport{Base: base}).
 		SetRetryCount(2).
 		AddRetryCondition(func(resp *resty.Response, err error) bool {
 			if err != nil {
-				return !errors.As(err, new(*ratelimit.WaitError)) // the deadline comes before the end of a wait
+				return !errors.As(err, new(*ratelimit.WaitError)) // the deadline is before the end of the wait
 			}
 			return ratelimit.Advise(resp.RawResponse, time.Now()).Refused
 		})

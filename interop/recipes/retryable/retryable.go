@@ -11,13 +11,13 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// NewClient returns a client that waits, and sends again what was refused.
+// NewClient returns a client that waits, and retries refused requests.
 func NewClient(base http.RoundTripper) *retryablehttp.Client {
 	client := retryablehttp.NewClient()
 	client.HTTPClient.Transport = &ratelimit.Transport{Base: base}
 	client.CheckRetry = func(ctx context.Context, resp *http.Response, err error) (bool, error) {
 		if errors.As(err, new(*ratelimit.WaitError)) {
-			return false, err // the deadline comes first: no try before it is allowed
+			return false, err // the deadline is before the end of the wait
 		}
 		return retryablehttp.DefaultRetryPolicy(ctx, resp, err)
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A RateLimitError says which limit a request has run into, and when to come back.
+// A RateLimitError contains the exhausted limit, and the time to come back.
 type RateLimitError struct {
 	Policy string
-	Until  time.Time // zero if the API does not say when
+	Until  time.Time // zero if unknown
 	err    error
 }
 
@@ -26,7 +26,7 @@ var client = &http.Client{Transport: &ratelimit.Transport{Key: ratelimit.KeyBy("
 // Do sends a request, and reads the answer into v.
 func Do(req *http.Request, v any) error {
 	resp, err := client.Do(req)
-	var wait *ratelimit.WaitError // not sent: the deadline of its context comes before the end of the wait
+	var wait *ratelimit.WaitError // not sent: the deadline is before the end of the wait
 	if errors.As(err, &wait) {
 		return &RateLimitError{wait.Advice.Limit.Name, wait.Until, wait}
 	}

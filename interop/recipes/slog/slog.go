@@ -1,4 +1,4 @@
-// Package slog logs what servers say of limits, and when requests wait.
+// Package slog logs announced limits and waits.
 package slog
 
 import (

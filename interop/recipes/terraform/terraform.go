@@ -1,5 +1,4 @@
-// Package terraform is a provider of Terraform whose requests wait for the limits of
-// its API.
+// Package terraform is a Terraform provider whose requests wait for the limits of its API.
 package terraform
 
 import (
@@ -16,7 +15,7 @@ import (
 
 type Provider struct{}
 
-// Configure makes the client that all resources share.
+// Configure makes the client, which all resources share.
 func (Provider) Configure(_ context.Context, _ provider.ConfigureRequest, resp *provider.ConfigureResponse) {
 	client := &http.Client{Transport: &ratelimit.Transport{
 		Waiting: func(r *http.Request, until time.Time, a ratelimit.Advice) (done func()) {

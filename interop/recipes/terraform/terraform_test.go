@@ -24,7 +24,7 @@ func TestTerraform(t *testing.T) {
 	client := configured.ResourceData.(*http.Client)
 
 	var log bytes.Buffer
-	ctx, cancel := context.WithTimeout(tflogtest.RootLogger(t.Context(), &log), 30*time.Second) // as of an apply
+	ctx, cancel := context.WithTimeout(tflogtest.RootLogger(t.Context(), &log), 30*time.Second) // the timeout of an apply
 	defer cancel()
 	get := func() error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)

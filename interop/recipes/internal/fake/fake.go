@@ -1,4 +1,4 @@
-// Package fake has what the tests of the recipes talk to.
+// Package fake has servers for the tests of the recipes.
 package fake
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A Window lets Quota requests through in each window of time, for all clients
-// together. Its Take is that of a ratelimit.Middleware.
+// A Window allows Quota requests in each window of time, for all clients together. Its Take
+// is the Take of a ratelimit.Middleware.
 type Window struct {
 	Quota  int64
 	Length time.Duration
@@ -52,10 +52,10 @@ func (w *Window) Handler(next http.Handler) http.Handler {
 	return (&ratelimit.Middleware{Take: w.Take}).Handler(next)
 }
 
-// Spent takes one request: nothing is left then for a minute.
+// Spent takes one request, after which nothing is left for a minute.
 func Spent() *Window { return &Window{Quota: 1, Length: time.Minute} }
 
-// Memory sends requests to a handler without a network, so that time may be virtual.
+// Memory sends requests to a handler without a network, which virtual time requires.
 func Memory(h http.Handler) http.RoundTripper { return memory{h} }
 
 type memory struct{ http.Handler }
@@ -68,7 +68,7 @@ func (m memory) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// JSON answers with a value.
+// JSON answers with a value in JSON.
 func JSON(v any) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
