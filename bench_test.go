@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -108,8 +109,11 @@ func TestRoundTripAllocations(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			answer := responseOf(unrelated + tc.lines)
+			// A request that would have to wait fails, and the test with it.
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
 			rt := &Transport{Base: roundTripFunc(func(*http.Request) (*http.Response, error) { return answer, nil })}
-			req := newRequest(t, example)
+			req := newRequest(t, example).WithContext(ctx)
 			require.LessOrEqual(t, testing.AllocsPerRun(100, func() { _, _ = rt.RoundTrip(req) }), tc.want)
 			resp, err := rt.RoundTrip(req)
 			require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,8 +14,9 @@ import (
 )
 
 // buildPrograms compiles programs by name that use a copy of the package, and returns their folder.
-// Some files of the copy may have other contents. The folder of the package may be read-only.
-func buildPrograms(t *testing.T, programs, files map[string]string) string {
+// Some files of the copy may have other contents. The folder of the package may be read-only. env is
+// added to the environment.
+func buildPrograms(t *testing.T, programs, files map[string]string, env ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	write := func(path, content string) {
@@ -43,7 +45,7 @@ func buildPrograms(t *testing.T, programs, files map[string]string) string {
 		args = append(args, "./cmd/"+name)
 	}
 	cmd := exec.CommandContext(t.Context(), "go", args...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	cmd.Dir, cmd.Env = dir, slices.Concat(os.Environ(), []string{"GOFLAGS=", "GOWORK=off"}, env)
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return dir
@@ -77,6 +79,54 @@ func main() { _, _ = ratelimit.CALL }
 	allocs, err := strconv.Atoi(string(m[1]))
 	require.NoError(t, err)
 	require.LessOrEqual(t, allocs, 50)
+}
+
+// TestBinarySize: by how much the package makes a program with net/http larger. Before a
+// maintainer requires a package for one function, its size is looked at. Ratios hold for
+// other versions of Go, but not for other platforms.
+func TestBinarySize(t *testing.T) {
+	t.Parallel()
+	const program = `package main
+
+import (
+	"net/http"
+	"os"
+	IMPORTS
+)
+
+func main() {
+	resp, err := http.Get(os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	println(resp.StatusCode)
+	CALL
+}
+`
+	write := func(call, imports string) string {
+		return strings.NewReplacer("IMPORTS", imports, "CALL", call).Replace(program)
+	}
+	const ours = `"github.com/httpfields/ratelimit"`
+	dir := buildPrograms(t, map[string]string{
+		"without":    write("", ""),
+		"retryafter": write("println(ratelimit.ParseRetryAfter(resp.Header, time.Now()))", ours+`; "time"`),
+		"parse":      write("f, err := ratelimit.Parse(resp.Header); println(len(f.Limits), err)", ours),
+		"add":        write("println(ratelimit.FixedWindow{Quota: 10}.Fields().Add(resp.Header))", ours),
+	}, nil, "GOOS=linux", "GOARCH=amd64")
+	size := func(name string) float64 {
+		info, err := os.Stat(filepath.Join(dir, name))
+		require.NoError(t, err)
+		return float64(info.Size())
+	}
+	for name, most := range map[string]float64{
+		"retryafter": 1.0204, // 120 KB of 5.9 MB
+		"parse":      1.0280,
+		"add":        1.0210,
+	} {
+		got := size(name) / size("without")
+		t.Logf("%s: %.4f of a program without the package, %.0f KB more", name, got, (size(name)-size("without"))/1000)
+		require.LessOrEqual(t, got, most, name)
+	}
 }
 
 // Packages in internal do not import packages above them.

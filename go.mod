@@ -4,7 +4,11 @@ go 1.25.0
 
 require (
 	github.com/dunglas/httpsfv v1.1.2
-	github.com/stretchr/testify v1.12.1
+	github.com/stretchr/testify v1.8.0
 )
 
-require go.yaml.in/yaml/v3 v3.0.5 // indirect
+require (
+	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/pmezard/go-difflib v1.0.0 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
+)

@@ -243,3 +243,20 @@ func released(t testing.TB) bool {
 	}
 	return err != nil
 }
+
+// requireText compares long texts, and shows the first lines that differ.
+func requireText(t testing.TB, want, got, hint string) {
+	t.Helper()
+	if want == got {
+		return
+	}
+	wants, gots := strings.Split(want, "\n"), strings.Split(got, "\n")
+	first := 0
+	for first < min(len(wants), len(gots)) && wants[first] == gots[first] {
+		first++
+	}
+	few := func(lines []string) string {
+		return strings.Join(lines[first:min(first+3, len(lines))], "\n")
+	}
+	require.Fail(t, "line "+strconv.Itoa(first+1)+" differs", "want:\n%s\ngot:\n%s\n%s", few(wants), few(gots), hint)
+}

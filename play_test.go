@@ -236,7 +236,7 @@ func (p *play) event(now time.Time, event string) {
 		p.gate.Forget("never seen")
 		synctest.Wait()
 	case "open":
-		require.True(p.t, v.Open, "%s: %+v", p.where, v)
+		require.True(p.t, v.Open, "%s: %s", p.where, p.describe(v))
 	case "shut":
 		p.shut(v, words, costs)
 	case "is":
@@ -279,7 +279,7 @@ func (p *play) send(now time.Time, costs []Cost, deadline time.Time) {
 	switch {
 	case p.via == nil && deadline.IsZero():
 		pass, until := p.gate.TryEnter("a", costs...)
-		require.NotNil(p.t, pass, "%s: request %d", p.where, len(p.requests)+1)
+		require.NotNil(p.t, pass, "%s: request %d has to wait until %d", p.where, len(p.requests)+1, until.Sub(p.begin).Milliseconds())
 		require.Zero(p.t, until, p.where)
 		p.requests = append(p.requests, &request{pass: pass, answer: make(chan string), done: true, seen: true})
 	default:
@@ -400,7 +400,7 @@ func (p *play) shut(v machine.Verdict, words []string, costs []Cost) {
 	p.t.Helper()
 	require.Subset(p.t, []string{"certain", "polite", "behind"}, words[1:], p.where)
 	behind := slices.Contains(words, "behind")
-	require.Equal(p.t, behind, v.Open, "%s: %+v", p.where, v)
+	require.Equal(p.t, behind, v.Open, "%s: %s", p.where, p.describe(v))
 	pass, again := p.gate.TryEnter("a", costs...)
 	require.Nil(p.t, pass, p.where)
 	unlock := p.lock()
@@ -415,10 +415,25 @@ func (p *play) shut(v machine.Verdict, words []string, costs []Cost) {
 		to = from
 	}
 	until := v.Until.Sub(p.begin).Truncate(time.Millisecond)
-	require.GreaterOrEqual(p.t, until, milliseconds(p.t, from), p.where)
-	require.LessOrEqual(p.t, until, milliseconds(p.t, to), p.where)
+	require.GreaterOrEqual(p.t, until, milliseconds(p.t, from), "%s: %s", p.where, p.describe(v))
+	require.LessOrEqual(p.t, until, milliseconds(p.t, to), "%s: %s", p.where, p.describe(v))
 	require.Equal(p.t, v.Certain, slices.Contains(words, "certain"), p.where)
 	require.Equal(p.t, v.Polite, slices.Contains(words, "polite"), p.where)
+}
+
+// describe returns until when a request waits, and why, for the author of a score.
+func (p *play) describe(v machine.Verdict) string {
+	p.t.Helper()
+	defer p.lock()()
+	waits, under := 0, 0
+	if e := p.entry(); e != nil {
+		waits, under = e.queue.n, e.machine.UnderWay()
+	}
+	state := fmt.Sprintf("under way %d, waiting %d", under, waits)
+	if v.Open {
+		return "the machine is open, " + state
+	}
+	return fmt.Sprintf("shut until %d (limit %t, certain %t, polite %t), %s", v.Until.Sub(p.begin).Milliseconds(), v.Known, v.Certain, v.Polite, state)
 }
 
 // shortResponse reads "429; a r=5;t=30; Retry-After: 7".

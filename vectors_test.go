@@ -132,7 +132,7 @@ func checkVectorFile(t *testing.T, name, want string) {
 	}
 	got, err := os.ReadFile(file)
 	require.NoError(t, err)
-	require.True(t, string(got) == want, "%s is not what the tables say: go test -run TestVectors -update .", file)
+	requireText(t, want, string(got), file+" is made of the tables: go test -run TestVectors -update .")
 }
 
 // Every rule that a vector names is in CONFORMANCE.md, or is a section of an RFC.

@@ -204,7 +204,7 @@ func TestWire(t *testing.T) {
 	}
 	want, err := os.ReadFile("testdata/wire/read.txt")
 	require.NoError(t, err)
-	require.Equal(t, string(want), read.String())
+	requireText(t, string(want), read.String(), "testdata/wire/read.txt is made by: go test -run TestWire -update .")
 }
 
 // A lookalike has fields that are not about limits: each name with each value, or whole sets.

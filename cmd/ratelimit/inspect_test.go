@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -57,9 +58,26 @@ func TestGolden(t *testing.T) {
 			}
 			want, err := os.ReadFile(golden)
 			require.NoError(t, err)
-			require.Equal(t, string(want), stdout)
+			requireText(t, string(want), stdout, golden+" is made by: go test ./cmd/ratelimit -run TestGolden -update")
 		})
 	}
+}
+
+// requireText compares long texts, and shows the first lines that differ.
+func requireText(t testing.TB, want, got, hint string) {
+	t.Helper()
+	if want == got {
+		return
+	}
+	wants, gots := strings.Split(want, "\n"), strings.Split(got, "\n")
+	first := 0
+	for first < min(len(wants), len(gots)) && wants[first] == gots[first] {
+		first++
+	}
+	few := func(lines []string) string {
+		return strings.Join(lines[first:min(first+3, len(lines))], "\n")
+	}
+	require.Fail(t, "line "+strconv.Itoa(first+1)+" differs", "want:\n%s\ngot:\n%s\n%s", few(wants), few(gots), hint)
 }
 
 func TestExitStatus(t *testing.T) {

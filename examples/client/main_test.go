@@ -221,7 +221,8 @@ func TestFailures(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{}, {"-"}, {"a", "b"}, {"-jobs", "0", "-"}, {"-H", "demo", "-"}, {"-yaml"}, {"testdata/missing.txt"}} {
+	t.Chdir(t.TempDir()) // the package may lie where nothing can be written
+	for _, args := range [][]string{{}, {"-"}, {"a", "b"}, {"-jobs", "0", "-"}, {"-H", "demo", "-"}, {"-yaml"}, {"missing.txt"}} {
 		var stderr strings.Builder
 		want := exitUsage
 		if len(args) == 1 && args[0] == "-" {

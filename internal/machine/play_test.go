@@ -164,11 +164,11 @@ func (p *play) event(now time.Time, event string) {
 		p.m.Failed(p.trips[p.number(rest)-1])
 	case "open":
 		require.Empty(p.t, words, p.where)
-		require.True(p.t, v.Open, "%s: %+v", p.where, p.m)
+		require.True(p.t, v.Open, "%s: %s", p.where, p.describe(v))
 	case "shut":
 		p.shut(v, words)
 	case "is":
-		require.Equal(p.t, rest, []string{"unknown", "counting", "waiting", "probing"}[p.m.phase], p.where)
+		require.Equal(p.t, rest, phaseNames[p.m.phase], p.where)
 	default:
 		require.Fail(p.t, "no event", p.where)
 	}
@@ -176,7 +176,8 @@ func (p *play) event(now time.Time, event string) {
 
 func (p *play) send(now time.Time, prices []Price) {
 	p.t.Helper()
-	require.True(p.t, p.m.Ask(now, &p.r, prices).Open, "%s: request %d", p.where, len(p.trips)+1)
+	v := p.m.Ask(now, &p.r, prices)
+	require.True(p.t, v.Open, "%s: request %d: %s", p.where, len(p.trips)+1, p.describe(v))
 	sent := &Trip{Prices: prices}
 	p.trips = append(p.trips, sent)
 	p.m.Send(sent, now, &p.r)
@@ -190,14 +191,14 @@ func (p *play) answer(now time.Time, sent *Trip, fields string) {
 
 func (p *play) shut(v Verdict, words []string) {
 	p.t.Helper()
-	require.False(p.t, v.Open, "%s: %+v", p.where, p.m)
+	require.False(p.t, v.Open, "%s: %s", p.where, p.describe(v))
 	from, to, isRange := strings.Cut(words[0], "-")
 	if !isRange {
 		to = from
 	}
 	until := v.Until.Sub(epoch).Truncate(time.Millisecond)
-	require.GreaterOrEqual(p.t, until, p.milliseconds(from), p.where)
-	require.LessOrEqual(p.t, until, p.milliseconds(to), p.where)
+	require.GreaterOrEqual(p.t, until, p.milliseconds(from), "%s: %s", p.where, p.describe(v))
+	require.LessOrEqual(p.t, until, p.milliseconds(to), "%s: %s", p.where, p.describe(v))
 	got := Verdict{Certain: v.Certain, Polite: v.Polite}
 	var want Verdict
 	for _, word := range words[1:] {
@@ -210,7 +211,27 @@ func (p *play) shut(v Verdict, words []string) {
 			require.Fail(p.t, "no way to be shut", p.where)
 		}
 	}
-	require.Equal(p.t, want, got, p.where)
+	require.Equal(p.t, want, got, "%s: %s", p.where, p.describe(v))
+}
+
+var phaseNames = [...]string{"unknown", "counting", "waiting", "probing"}
+
+// describe returns until when a request waits, and why, for the author of a score.
+func (p *play) describe(v Verdict) string {
+	state := fmt.Sprintf("phase %s, under way %d", phaseNames[p.m.phase], p.m.UnderWay())
+	if v.Open {
+		return "open, " + state
+	}
+	why := "until an answer at the earliest"
+	switch {
+	case v.Polite:
+		why = "for the sake of pace"
+	case v.Known:
+		why = "because of a limit"
+	case v.Certain:
+		why = "because of a wait"
+	}
+	return fmt.Sprintf("shut until %d %s, %s", v.Until.Sub(epoch).Milliseconds(), why, state)
 }
 
 // A limitText is a limit of a score, with the parameters of its policy.

@@ -148,6 +148,29 @@ func HasAnchor(key string) bool {
 	return false
 }
 
+// hasRetry reports whether a key holds the word retry, as HasAnchor does for its words.
+func hasRetry(key string) bool {
+	const retry = "retry"
+	for i := len(retry) - 1; i < len(key); {
+		switch key[i] | 0x20 {
+		case 'y':
+			if strings.EqualFold(key[i-4:i+1], retry) {
+				return true
+			}
+			i += 5
+		case 'r':
+			i++
+		case 't':
+			i += 2
+		case 'e':
+			i += 3
+		default:
+			i += 5
+		}
+	}
+	return false
+}
+
 // What was found out about names is remembered: a client gets the same ones in response
 // after response. A key has two places; where both are taken it has the second: no server
 // can make the memory grow, nor know which keys share a place.

@@ -2,6 +2,7 @@ package older
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -57,5 +58,22 @@ func TestSortFields(t *testing.T) {
 		fields := []Field{table.Field(keys[0], nil), table.Field(keys[1], nil)}
 		sortFields(fields)
 		require.Equal(t, "Acme-Left", fields[0].Key)
+	}
+}
+
+// TestHasRetry: the jumps of the search leave out no place where the word may be.
+func TestHasRetry(t *testing.T) {
+	const letters = "retyRETY-"
+	for range 100_000 {
+		b := make([]byte, rand.IntN(12))
+		for i := range b {
+			b[i] = letters[rand.IntN(len(letters))]
+		}
+		key := string(b)
+		if rand.IntN(2) == 0 {
+			at := rand.IntN(len(key) + 1)
+			key = key[:at] + "Retry" + key[at:]
+		}
+		require.Equal(t, strings.Contains(strings.ToLower(key), "retry"), hasRetry(key), key)
 	}
 }

@@ -106,7 +106,7 @@ func parse(key string) name {
 	n := name{key: key}
 	var room [maxWords]token
 	said, first := sentence(room[:0], key)
-	if at := slices.IndexFunc(said, func(t token) bool { return t.kind == retryWord }); at >= 0 {
+	if at := retryAt(said); at >= 0 {
 		return n.wait(said, at)
 	}
 	if a, ok := findAnchor(said); ok {
@@ -144,6 +144,25 @@ func findAnchor(said []token) (a anchor, ok bool) {
 // repeatsAnchor reports whether a sentence begins with the anchor in two words.
 func repeatsAnchor(said []token) bool {
 	return len(said) > 1 && said[0].is("rate") && said[1].is("limit")
+}
+
+// retryAt returns the index of the word retry, or -1.
+func retryAt(said []token) int {
+	return slices.IndexFunc(said, func(t token) bool { return t.kind == retryWord })
+}
+
+// waitOf is parse for a key that may have the word retry.
+func waitOf(key string) (n name) {
+	if !text.IsToken(key) {
+		return n
+	}
+	var room [maxWords]token
+	said, _ := sentence(room[:0], key)
+	if at := retryAt(said); at >= 0 {
+		n.key = key
+		n = n.wait(said, at)
+	}
+	return n
 }
 
 // wait reads a name whose word at an index is retry. The units of a time follow. In

@@ -240,17 +240,19 @@ func firstLine(lines []string) (line string, i int) {
 }
 
 // Waits returns the longest wait that h asks for in fields other than Retry-After; none
-// if there is none, or if too many fields may be one.
+// if there is none, or if too many fields may be one. It reads the words of names alone,
+// so that a program that looks for a wait has no table of vendors in it, nor a parser of
+// their JSON.
 func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
-	keys, looked := filters(), 0
+	looked := 0
 	for key, lines := range h {
-		if len(key) > longestName || !keys.may(key) || len(lines) == 0 {
-			continue
+		if !hasRetry(key) || len(key) > longestName || len(lines) == 0 {
+			continue // as nearly all keys
 		}
 		if looked++; looked > MaxFields {
 			return text.Span{}
 		}
-		if n := nameOf(key); n.kind == waitKind && n.policy == "" {
+		if n := waitOf(key); n.kind == waitKind && n.policy == "" {
 			c := clock()
 			asked := n.asked(lines, &c)
 			longest = longer(longest, asked)

@@ -178,7 +178,14 @@ func tokenOf(s string) token {
 		return token{text: s}
 	}
 	dictionary.once.Do(makeDictionary)
-	return token{s, dictionary.words[strings.ToLower(s)]}
+	var room [longestWord]byte // strings.ToLower would allocate
+	lower := append(room[:0], s...)
+	for i, c := range lower {
+		if 'A' <= c && c <= 'Z' {
+			lower[i] = c | 0x20
+		}
+	}
+	return token{s, dictionary.words[string(lower)]}
 }
 
 // vendorOf looks a word before the anchor up.
