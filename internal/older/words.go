@@ -69,7 +69,7 @@ type word struct {
 }
 
 // vocabulary has all words, several to a row. A remark (no vendor case) says that
-// docs/older.md promises the words, and that no public response shows them.
+// the words are promised in docs/older.md, and that no public response shows them.
 var vocabulary = []struct {
 	spellings string
 	word
