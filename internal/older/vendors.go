@@ -116,9 +116,6 @@ zoom                  X-RateLimit-Type                             subname    - 
 const abbreviations = "amazon:amzn azure:ms binance:mbx binance:sapi bitget:mbx bitmart:bm bybit:bapi dataverse:xrm eve-online:esi " +
 	"lightspeed:ls meta:fb salesforce:sforce world-weather-online:wwo"
 
-// syntaxes read values of a syntax of their own, by the word in the column of the format.
-var syntaxes = map[string]func(facts []Fact, value string) ([]Fact, bool){"bans": readBans, "percents": readPercents}
-
 // vendorRows returns the rows of the table.
 func vendorRows() (rows []Row) {
 	roles := strings.Fields("none quota remaining used reset window name policies subname rate")
@@ -128,8 +125,15 @@ func vendorRows() (rows []Row) {
 		for i := range c {
 			c[i] = strings.TrimPrefix(c[i], "-")
 		}
-		row := Row{Name: c[1], Role: Role(slices.Index(roles, c[2])), Policy: c[4], Unit: c[6], vendor: c[0], Read: syntaxes[c[3]]}
-		row.Format = Format(max(slices.Index(formats, c[3]), 0))
+		row := Row{Name: c[1], Role: Role(slices.Index(roles, c[2])), Policy: c[4], Unit: c[6], vendor: c[0]}
+		switch c[3] {
+		case "bans":
+			row.Read = readBans
+		case "percents":
+			row.Read = readPercents
+		default:
+			row.Format = Format(max(slices.Index(formats, c[3]), 0))
+		}
 		row.Window, _ = strconv.ParseInt(c[5], 10, 64)
 		if i := strings.LastIndexByte(row.Policy, ':') + 1; strings.IndexByte(row.Policy, '|') > 0 {
 			row.Policy, row.columns = strings.TrimSuffix(row.Policy[:i], ":"), row.Policy[i:]
