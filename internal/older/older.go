@@ -242,10 +242,10 @@ func firstLine(lines []string) (line string, i int) {
 // Waits returns the longest wait that h asks for in fields other than Retry-After; none
 // if there is none, or if too many fields may be one.
 func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
-	keys, looked := filters(), 0
+	looked := 0
 	for key, lines := range h {
-		if len(key) > longestName || !keys.may(key) || len(lines) == 0 {
-			continue
+		if len(key) > longestName || !hasRetry(key) || len(lines) == 0 {
+			continue // as nearly all keys
 		}
 		if looked++; looked > MaxFields {
 			return text.Span{}
@@ -257,6 +257,28 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 		}
 	}
 	return longest
+}
+
+// hasRetry reports whether a key contains the word retry, as HasAnchor does.
+func hasRetry(key string) bool {
+	for i := 4; i < len(key); {
+		switch key[i] | 0x20 {
+		case 'y':
+			if strings.EqualFold(key[i-4:i+1], "retry") {
+				return true
+			}
+			i += 5
+		case 'r':
+			i++
+		case 't':
+			i += 2
+		case 'e':
+			i += 3
+		default:
+			i += 5
+		}
+	}
+	return false
 }
 
 // asked returns how long the lines of a field ask to wait. A wait of 0 asks for

@@ -92,26 +92,28 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 	return facts, noFault
 }
 
-// firstMember cuts off the parameters and further members of a value, which drafts 04 to
-// 06 ask to ignore.
+// firstMember returns the first value of a time, without its parameters.
 func firstMember(line string) string {
-	if !strings.ContainsAny(line, ";,") { // as nearly all values
-		return text.Unquote(line)
+	n := name{role: Reset}
+	facts, _ := n.readMembers(nil, line)
+	if len(facts) == 0 {
+		return ""
 	}
-	if _, ok := text.ParseTime(line); ok { // a date has a comma
-		return line
-	}
-	value, _, _ := strings.Cut(line, ";")
-	value, _ = cutMember(value)
-	return text.Unquote(value)
+	return facts[0].Value
 }
 
 // readMembers reads what remains, what is used, or a time: a value, and others with a
 // window of their own, as in 99, 99;w=1, 0;w=60. A member that repeats the first one tells
 // the window of the first.
 func (n *name) readMembers(facts []Fact, line string) (_ []Fact, bad int) {
-	if _, isDate := text.ParseTime(line); isDate { // which has a comma
-		return append(facts, Fact{Role: n.role, Value: line}), noFault
+	if n.role.time() {
+		single := !strings.ContainsAny(line, ";,") // as nearly all values
+		if !single {                               // a date has a comma
+			_, single = text.ParseTime(line)
+		}
+		if single {
+			return append(facts, Fact{Role: n.role, Value: text.Unquote(line)}), noFault
+		}
 	}
 	from := len(facts)
 	for off := 0; off <= len(line) && len(facts) <= MaxMembers; {
@@ -340,6 +342,9 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 
 // isProse reports whether a part of a record has several keys.
 func isProse(part string) bool {
+	if strings.IndexByte(part, ' ') < 0 { // as nearly all parts
+		return false
+	}
 	keys := 0
 	for word := range strings.FieldsSeq(part) {
 		if key, _, ok := cutKey(word); ok && text.Is(key[0], text.Alpha) {
