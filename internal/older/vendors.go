@@ -69,7 +69,6 @@ hubspot               X-HubSpot-RateLimit-Interval-Milliseconds    window     mi
 ip-api                X-Rl                                         remaining  -                  -                 -       -
 ip-api                X-Ttl                                        reset      seconds            -                 -       -
 keap                  X-Keap-*-Available                           remaining  -                  -                 -       -
-keap                  X-Keap-*-Used                                used       -                  -                 -       -
 keap                  X-Keap-*-Time-Unit                           window     -                  -                 -       -
 keap                  X-Keap-*-Expiry-Time                         reset      -                  -                 -       -
 keap                  X-Keap-*-Limit                               quota      -                  -                 -       -

@@ -102,7 +102,7 @@ var vocabulary = []struct {
 	{"minute minutely min", word{window: 60, shows: timed}},
 	{"hour hourly", word{window: 3600, shows: timed}},
 	{"day daily", word{window: 86400, shows: timed}},
-	{"week weekly", word{window: 604800, shows: timed}},
+	{"week weekly", word{window: 604800, shows: timed}}, // (no vendor case)
 	{"qps", word{window: 1, shows: counted}},
 	{"five", word{number: 5}},
 
