@@ -23,7 +23,7 @@ func buildPrograms(t *testing.T, programs, files map[string]string) string {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	}
-	for _, pattern := range []string{"go.mod", "go.sum", "*.go", "internal/*/*.go"} {
+	for _, pattern := range []string{"go.mod", "go.sum", "*.go", "internal/*/*.go", "internal/*/*.txt"} {
 		paths, err := filepath.Glob(filepath.FromSlash(pattern))
 		require.NoError(t, err)
 		for _, path := range paths {

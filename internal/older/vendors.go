@@ -1,6 +1,7 @@
 package older
 
 import (
+	_ "embed"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -16,100 +17,9 @@ import (
 // its value has a syntax of its own, or next to another field of its vendor. A field without
 // a role is not read. A window is in seconds; a | is between the policies of
 // parallel lists. testdata/vendors has a case for each row.
-const vendorTableText = `
-vendor                field                                        role       format             policy            window  unit
-amazon                X-Amzn-RateLimit-Limit                       quota      -                  -                 1       -
-auth0                 Auth0-Client-Quota-Limit                     quota      -                  client            -       tokens
-auth0                 Auth0-Organization-Quota-Limit               quota      -                  organization      -       tokens
-azure                 X-Ms-RateLimit-Remaining-Resource            remaining  -                  -                 -       -
-azure                 X-Ms-User-Quota-Remaining                    remaining  -                  user-quota        -       -
-azure                 X-Ms-User-Quota-Resets-After                 reset      -                  user-quota        -       -
-binance               X-Mbx-Used-*                                 used       -                  -                 -       -
-binance               X-Mbx-Order-Count-*                          used       -                  order-count       -       -
-binance               X-Sapi-Used-*                                used       -                  sapi              -       -
-bitget                X-Mbx-Used-Remain-Limit                      remaining  -                  -                 1       -
-bitmart               X-BM-RateLimit-Limit                         quota      -                  -                 -       -
-bitmart               X-BM-RateLimit-Remaining                     used       -                  -                 -       -
-bitmart               X-BM-RateLimit-Reset                         window     seconds            -                 -       -
-brightpearl           Brightpearl-Requests-Remaining               remaining  -                  -                 -       -
-brightpearl           Brightpearl-Next-Throttle-Period             reset      milliseconds       -                 -       -
-bybit                 X-Bapi-Limit                                 quota      -                  -                 -       -
-bybit                 X-Bapi-Limit-Status                          remaining  -                  -                 -       -
-bybit                 X-Bapi-Limit-Reset-Timestamp                 reset      unix-milliseconds  -                 -       -
-cohere                X-Trial-Endpoint-Call-Limit                  quota      -                  trial             -       -
-cohere                X-Trial-Endpoint-Call-Remaining              remaining  -                  trial             -       -
-cohere                X-Endpoint-Monthly-Call-Limit                quota      -                  monthly           -       -
-cohere                X-Endpoint-Monthly-Call-Remaining            remaining  -                  monthly           -       -
-dataverse             X-Ms-RateLimit-Burst-Remaining-Xrm-Requests  remaining  -                  burst             -       -
-dataverse             X-Ms-RateLimit-Time-Remaining-Xrm-Requests   remaining  -                  time              -       seconds
-discogs               X-Discogs-RateLimit                          quota      -                  -                 60      -
-discogs               X-Discogs-RateLimit-Used                     used       -                  -                 60      -
-e621                  X-Api-Limit-Read                             quota      -                  api-read          -       -
-e621                  X-Api-Limit-Write                            quota      -                  api-write         -       -
-egnyte                X-AccessToken-Quota-Allotted                 quota      -                  accesstoken       -       -
-egnyte                X-AccessToken-Quota-Current                  used       -                  accesstoken       -       -
-egnyte                X-Quota-Reset                                reset      -                  accesstoken       -       -
-elevenlabs            Maximum-Concurrent-Requests                  quota      -                  concurrent        -       concurrent-requests
-elevenlabs            Current-Concurrent-Requests                  used       -                  concurrent        -       concurrent-requests
-epo                   X-IndividualQuotaPerHour-Used                used       -                  individual        3600    bytes
-epo                   X-RegisteredQuotaPerWeek-Used                used       -                  registered        604800  bytes
-etsy                  X-Limit-Per-Second                           quota      -                  second            -       -
-etsy                  X-Limit-Per-Day                              quota      -                  day               -       -
-etsy                  X-Remaining-This-Second                      remaining  -                  second            -       -
-etsy                  X-Remaining-Today                            remaining  -                  day               -       -
-eve-online            X-Esi-Error-Limit-Remain                     remaining  -                  error-limit       60      errors
-eve-online            X-Esi-Error-Limit-Reset                      reset      seconds            error-limit       60      errors
-football-data         X-Requests-Available-Minute                  remaining  -                  minute            -       -
-football-data         X-RequestCounter-Reset                       reset      seconds            minute            -       -
-gitlab                RateLimit-Name                               name       -                  -                 -       -
-gitlab                RateLimit-Observed                           used       -                  -                 60      -
-hubspot               X-HubSpot-RateLimit-Max                      quota      -                  interval          -       -
-hubspot               X-HubSpot-RateLimit-Remaining                remaining  -                  interval          -       -
-hubspot               X-HubSpot-RateLimit-Interval-Milliseconds    window     milliseconds       interval          -       -
-ip-api                X-Rl                                         remaining  -                  -                 -       -
-ip-api                X-Ttl                                        reset      seconds            -                 -       -
-keap                  X-Keap-*-Available                           remaining  -                  -                 -       -
-keap                  X-Keap-*-Time-Unit                           window     -                  -                 -       -
-keap                  X-Keap-*-Expiry-Time                         reset      -                  -                 -       -
-keap                  X-Keap-*-Limit                               quota      -                  -                 -       -
-keap                  X-Keap-*-Interval                            none       -                  -                 -       -
-lightspeed            X-Ls-Api-Bucket-Level                        used       -                  bucket            -       -
-lightspeed            X-Ls-Api-Burst-Level                         used       -                  burst             -       -
-litellm               X-Litellm-Key-Remaining-Requests-*           remaining  -                  requests          -       -
-litellm               X-Litellm-Key-Remaining-Tokens-*             remaining  -                  tokens            -       tokens
-meta                  X-App-Usage                                  used       percents           -                 -       percent
-meta                  X-Business-Use-Case-Usage                    used       percents           -                 -       percent
-meta                  X-Ad-Account-Usage                           used       percents           -                 -       percent
-meta                  X-Fb-Ads-Insights-Throttle                   used       percents           -                 -       percent
-path-of-exile         X-Rate-Limit-Rules                           name       -                  -                 -       -
-path-of-exile         X-Rate-Limit-*-State                         used       -                  -                 -       -
-pingdom               Req-Limit-Short                              remaining  -                  short             -       -
-pingdom               Req-Limit-Long                               remaining  -                  long              -       -
-recharge              X-Recharge-Limit                             used       -                  -                 -       -
-resend                X-Resend-Daily-Quota                         used       -                  daily             -       -
-resend                X-Resend-Monthly-Quota                       used       -                  monthly           -       -
-salesforce            Sforce-Limit-Info                            used       -                  -                 86400   -
-sentry                X-Sentry-Rate-Limits                         reset      bans               -                 -       -
-shopify               X-Shopify-Shop-Api-Call-Limit                used       -                  -                 -       -
-sophos                X-Rate-Limit-Value                           quota      -                  -                 -       -
-sophos                X-Rate-Limit-End                             reset      seconds            -                 -       -
-spring-cloud-gateway  X-RateLimit-Burst-Capacity                   quota      -                  -                 -       tokens
-spring-cloud-gateway  X-RateLimit-Replenish-Rate                   rate       -                  -                 -       -
-strava                X-RateLimit-Usage                            used       -                  15min|daily       -       -
-strava                X-ReadRateLimit-Usage                        used       -                  read:15min|daily  -       -
-twilio                Twilio-Concurrent-Requests                   used       -                  concurrent        -       concurrent-requests
-walmart               X-Current-Token-Count                        remaining  -                  -                 -       tokens
-walmart               X-Next-Replenish-Time                        reset      -                  -                 -       -
-walmart               X-Next-Replenishment-Time                    reset      -                  -                 -       -
-world-weather-online  X-WWO-Qpd-Left                               remaining  -                  qpd               86400   -
-xero                  X-DayLimit-Remaining                         remaining  -                  day               -       -
-xero                  X-MinLimit-Remaining                         remaining  -                  min               -       -
-xero                  X-AppMinLimit-Remaining                      remaining  -                  appmin            60      -
-yelp                  RateLimit-ResourceDailyLimit                 quota      -                  resource          86400   -
-yelp                  RateLimit-ResourceRemaining                  remaining  -                  resource          -       -
-zoom                  X-RateLimit-Category                         name       -                  -                 -       -
-zoom                  X-RateLimit-Type                             subname    -                  -                 -       -
-`
+//
+//go:embed vendors.txt
+var vendorTableText string
 
 // abbreviations are words that vendors use in place of their names.
 const abbreviations = "amazon:amzn azure:ms binance:mbx binance:sapi bitget:mbx bitmart:bm bybit:bapi dataverse:xrm eve-online:esi " +
@@ -119,7 +29,7 @@ const abbreviations = "amazon:amzn azure:ms binance:mbx binance:sapi bitget:mbx 
 func vendorRows() (rows []Row) {
 	roles := strings.Fields("none quota remaining used reset window name policies subname rate")
 	formats := strings.Fields("- seconds milliseconds unix unix-milliseconds")
-	for line := range strings.Lines(strings.TrimSpace(vendorTableText)) {
+	for line := range strings.Lines(vendorTableText) {
 		c := strings.Fields(line)
 		for i := range c {
 			c[i] = strings.TrimPrefix(c[i], "-")
