@@ -88,8 +88,13 @@ func filters() *knowledge {
 		tokenOf("") // makes the dictionary
 		setTail := func(before, spelling string) {
 			for _, dash := range [...]string{"-", "_"} {
-				for c := byte('0'); c <= 'z'; c++ { // before a short word
-					known.tails.set(tailOf("    " + string(c) + before + dash + spelling))
+				tail := before + dash + spelling
+				if len(tail) >= 5 {
+					known.tails.set(tailOf(tail))
+					continue
+				}
+				for c := byte('0'); c <= 'z'; c++ { // the byte before a short word
+					known.tails.set(tailOf(string(c) + tail))
 				}
 			}
 		}
