@@ -24,7 +24,7 @@ func buildPrograms(t *testing.T, programs, files map[string]string, env ...strin
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 	}
-	for _, pattern := range []string{"go.mod", "go.sum", "*.go", "internal/*/*.go"} {
+	for _, pattern := range []string{"go.mod", "go.sum", "*.go", "internal/*/*.go", "internal/*/*.txt"} {
 		paths, err := filepath.Glob(filepath.FromSlash(pattern))
 		require.NoError(t, err)
 		for _, path := range paths {
@@ -134,7 +134,7 @@ func TestFloors(t *testing.T) {
 	t.Parallel()
 	const module = "github.com/httpfields/ratelimit"
 	for name, want := range map[string][]string{
-		"text": {}, "machine": {}, "limiters": {}, "sf": {"text"}, "older": {"text"}, "report": {"", "text"}, "proxy": {""},
+		"text": {}, "machine": {}, "limiters": {}, "sf": {"text"}, "older": {"text"}, "report": {"", "text", "older"}, "proxy": {""},
 	} {
 		cmd := exec.CommandContext(t.Context(), "go", "list", "-f", "{{join .Imports \"\\n\"}}", "./internal/"+name)
 		out, err := cmd.CombinedOutput()

@@ -19,14 +19,14 @@ import (
 type Role int
 
 const (
-	RoleNone      Role = iota // nothing about limits: the field is not read
-	RoleQuota                 // the quota, in quota units; 100/60 is quota and window
-	RoleRemaining             // what remains of the quota; 60/100 is remaining and quota
-	RoleUsed                  // what has been spent of the quota; 40/100 is used and quota
-	RoleReset                 // when more becomes available, as a time
-	RoleWindow                // the length of the window, as a time
-	RoleName                  // the name of the policy
-	RolePolicies              // a list of Integer policies, 100;w=60 (draft-06 Section 3.2)
+	RoleNone      = Role(older.None)      // nothing about limits: the field is not read
+	RoleQuota     = Role(older.Quota)     // the quota, in quota units; 100/60 is quota and window
+	RoleRemaining = Role(older.Remaining) // what remains of the quota; 60/100 is remaining and quota
+	RoleUsed      = Role(older.Used)      // what has been spent of the quota; 40/100 is used and quota
+	RoleReset     = Role(older.Reset)     // when more becomes available, as a time
+	RoleWindow    = Role(older.Window)    // the length of the window, as a time
+	RoleName      = Role(older.Name)      // the name of the policy
+	RolePolicies  = Role(older.Policies)  // a list of Integer policies, 100;w=60 (draft-06 Section 3.2)
 )
 
 // A TimeFormat is how a number stands for a time. Dates, durations with units (6m0s) and
@@ -40,14 +40,14 @@ const (
 	// number is seconds from now, unless the rest of the response says otherwise, or it
 	// is 1e8 or more and lies, as seconds since the epoch, within a month of the
 	// response. It is written as seconds from now.
-	TimeGuess     TimeFormat = iota
-	TimeSeconds              // seconds from now; fractions are rounded up
-	TimeMilli                // milliseconds from now
-	TimeUnix                 // seconds since the Unix epoch; fractions are rounded up
-	TimeUnixMilli            // milliseconds since the Unix epoch
-	TimeHTTPDate             // an HTTP-date (RFC 9110 Section 5.6.7), written as an IMF-fixdate
-	TimeRFC3339              // a timestamp of RFC 3339, written in UTC
-	TimeDuration             // a duration as Go writes it, such as 6m0s or 120ms
+	TimeGuess     = TimeFormat(older.Guess)
+	TimeSeconds   = TimeFormat(older.Seconds)   // seconds from now; fractions are rounded up
+	TimeMilli     = TimeFormat(older.Milli)     // milliseconds from now
+	TimeUnix      = TimeFormat(older.Unix)      // seconds since the Unix epoch; fractions are rounded up
+	TimeUnixMilli = TimeFormat(older.UnixMilli) // milliseconds since the Unix epoch
+	TimeHTTPDate  = TimeFormat(older.HTTPDate)  // an HTTP-date (RFC 9110 Section 5.6.7), written as an IMF-fixdate
+	TimeRFC3339   = TimeFormat(older.RFC3339)   // a timestamp of RFC 3339, written in UTC
+	TimeDuration  = TimeFormat(older.Duration)  // a duration as Go writes it, such as 6m0s or 120ms
 )
 
 // A DialectField says what a header field means.
@@ -63,17 +63,6 @@ type DialectField struct {
 
 	write syntax // how the drafts' own fields are written
 }
-
-// A Role and a TimeFormat have the numbers of package older: this does not compile
-// otherwise.
-var (
-	_ = [1]struct{}{}[(RoleNone-Role(older.None))|(RoleQuota-Role(older.Quota))|(RoleRemaining-Role(older.Remaining))|
-		(RoleUsed-Role(older.Used))|(RoleReset-Role(older.Reset))|(RoleWindow-Role(older.Window))|(RoleName-Role(older.Name))|
-		(RolePolicies-Role(older.Policies))]
-	_ = [1]struct{}{}[(TimeGuess-TimeFormat(older.Guess))|(TimeSeconds-TimeFormat(older.Seconds))|
-		(TimeMilli-TimeFormat(older.Milli))|(TimeUnix-TimeFormat(older.Unix))|(TimeUnixMilli-TimeFormat(older.UnixMilli))|
-		(TimeHTTPDate-TimeFormat(older.HTTPDate))|(TimeRFC3339-TimeFormat(older.RFC3339))|(TimeDuration-TimeFormat(older.Duration))]
-)
 
 // A syntax is how a field is written whose value is more than one number.
 type syntax uint8

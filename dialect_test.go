@@ -397,3 +397,12 @@ func TestDialectConcurrently(t *testing.T) {
 func has(d *Dialect, wanted ...Role) bool {
 	return slices.ContainsFunc(d.fields, func(f DialectField) bool { return slices.Contains(wanted, f.Role) })
 }
+
+// TestEmptyPolicyNextToDraft07: an empty RateLimit-Policy is not read, whichever field comes
+// first.
+func TestEmptyPolicyNextToDraft07(t *testing.T) {
+	h := http.Header{policyKey: {""}, limitKey: {"limit=10, remaining=5, reset=5"}}
+	got, err := ParseAny(h, LegacyOptions{Dialects: []*Dialect{Draft07}})
+	require.NoError(t, err)
+	require.Equal(t, []string{"default : 5/10 w=- t=5"}, vendorLimits(got))
+}

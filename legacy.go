@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"cmp"
 	"net/http"
 	"strings"
 	"time"
@@ -263,39 +262,6 @@ func commentValue(s string) any {
 	}
 	if name := text.Unquote(s); name != s && text.IsName(name) {
 		return name
-	}
-	return nil
-}
-
-// addCurrent adds a field in the current form.
-func (f *Fields) addCurrent(c *older.Current) []*FieldError {
-	var own, lenient bool
-	var err error
-	if c.Policies {
-		var policies []Policy
-		policies, lenient, err = readCurrent[Policy](c.Lines, policyField)
-		for i := range policies {
-			policies[i].Unit = cmp.Or(policies[i].Unit, Unit(c.Unit))
-		}
-		f.Policies, own = append(f.Policies, policies...), strings.EqualFold(c.Key, policyKey)
-	} else {
-		var limits []Limit
-		limits, lenient, err = readCurrent[Limit](c.Lines, limitField)
-		f.Limits, own = append(f.Limits, limits...), strings.EqualFold(c.Key, limitKey)
-	}
-	form := c.Form
-	switch {
-	case err != nil:
-		e := err.(*FieldError)
-		e.Field = fieldName(c.Key)
-		return []*FieldError{e}
-	case own && lenient:
-		form = lenientDialect
-	case own:
-		form = currentDialect
-	}
-	if f.Dialect == "" || f.Dialect == currentDialect {
-		f.Dialect = form
 	}
 	return nil
 }

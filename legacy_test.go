@@ -306,7 +306,6 @@ func TestManyNames(t *testing.T) {
 		{"what remains, and nothing else of that name", "X-P%d-Remaining", two, both},
 		{"words glued to each other", "Limits#Bucketkeyin%d-Limused", two, both},
 		{"waits", "X-N%d-Retry-After", two, both},
-		{"names that may join a family", "X-Acme-N%d", "X-Acme-Remaining: 5\nX-Acme-Limit: 9", "acme : 5/9 w=- t=-"},
 		{"roles that may join a family", "X-Acme-N%d-Limit", "X-Acme-Remaining: 5\nX-Acme-Limit: 9", "acme : 5/9 w=- t=-"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -345,7 +344,7 @@ func manyKeys(n int, format, value string) http.Header {
 // TestManyOthers: names that the filters refuse are not looked at, however many they
 // are, also beside a family without an anchor.
 func TestManyOthers(t *testing.T) {
-	h := manyKeys(16*older.MaxFields, "X-N%d-Reset", "1")
+	h := manyKeys(16*older.MaxFields, "X-N%d-Nonce", "1")
 	maps.Copy(h, wire("X-Ratelimit-Remaining: 5\nX-Acme-Remaining: 7\nX-Acme-Limit: 10"))
 	got, err := ParseAny(h, LegacyOptions{})
 	require.NoError(t, err)
@@ -436,7 +435,7 @@ func TestManyMembers(t *testing.T) {
 		most      int
 	}{
 		{"X-Sentry-Rate-Limits", "1:c", 4 * maxMembers},
-		{"X-Ms-Ratelimit-Remaining-Resource", "a;1", 4*maxMembers + 1},
+		{"X-Ms-Ratelimit-Remaining-Resource", "a;1", 2 * maxMembers},
 		{"X-App-Rate-Limit", "5:1", 2*maxMembers + 1},
 	} {
 		for n, ok := range map[int]bool{tt.most: true, tt.most + 1: false} {

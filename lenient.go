@@ -7,6 +7,7 @@ import (
 
 	"github.com/dunglas/httpsfv"
 
+	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -70,6 +71,39 @@ func readCurrent[T Policy | Limit](lines []string, field *fieldDef) (list []T, l
 		}
 	}
 	return list, true, nil
+}
+
+// addCurrent adds a field in the current form.
+func (f *Fields) addCurrent(c *older.Current) []*FieldError {
+	var own, lenient bool
+	var err error
+	if c.Policies {
+		var policies []Policy
+		policies, lenient, err = readCurrent[Policy](c.Lines, policyField)
+		for i := range policies {
+			policies[i].Unit = cmp.Or(policies[i].Unit, Unit(c.Unit))
+		}
+		f.Policies, own = append(f.Policies, policies...), strings.EqualFold(c.Key, policyKey)
+	} else {
+		var limits []Limit
+		limits, lenient, err = readCurrent[Limit](c.Lines, limitField)
+		f.Limits, own = append(f.Limits, limits...), strings.EqualFold(c.Key, limitKey)
+	}
+	form := c.Form
+	switch {
+	case err != nil:
+		e := err.(*FieldError)
+		e.Field = fieldName(c.Key)
+		return []*FieldError{e}
+	case own && lenient:
+		form = lenientDialect
+	case own:
+		form = currentDialect
+	}
+	if f.Dialect == "" || f.Dialect == currentDialect {
+		f.Dialect = form
+	}
+	return nil
 }
 
 // read reads a member with lenience.

@@ -34,15 +34,22 @@ func (f *Field) Role() Role { return f.name.role }
 // Policy returns the policy that the field is about by its name, or "".
 func (f *Field) Policy() string { return f.name.policy }
 
-// Find appends the fields of h for limits; those that a table names are read as it says.
-// A field whose words have to be read counts as well if they say nothing, because to read
-// them costs a hundred times as much as to see that another name is none of a limit: ok
-// is false if there are more than MaxFields of these.
+// Vendor returns the vendor whose row has read the field, or "".
+func (f *Field) Vendor() string {
+	if f.name.row == nil {
+		return ""
+	}
+	return f.name.row.vendor
+}
+
+// Find appends the fields of h for limits. A table decides what the fields in it mean. A
+// field whose words have to be read counts even if they mean nothing, because that costs a
+// hundred times as much as to refuse another name: ok is false if there are more than
+// MaxFields of them.
 func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok bool) {
 	keys := filters()
 	var loose []Field
-	var heads filter // of families without an anchor
-	looked := 0
+	looked, shared := 0, false
 	for key, lines := range h {
 		if len(key) > longestName || !keys.may(key) && (len(tables) == 0 || !tablesMay(tables, key)) || len(lines) == 0 {
 			continue // as nearly all keys
@@ -54,47 +61,52 @@ func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok 
 		if n == nil {
 			n = nameOf(key)
 		}
-		switch n.kind {
-		case noKind:
-		case looseKind:
-			loose = append(loose, Field{Key: key, Lines: lines, name: n})
-			if n.role == Remaining || n.role == Used { // without which there is no limit
-				heads.set(shortHash(head(key)))
-			}
-		default:
-			found = append(found, Field{Key: key, Lines: lines, name: n})
+		switch f := (Field{Key: key, Lines: lines, name: n}); {
+		case n.words != nil: // as few fields
+			shared = true
+			fallthrough
+		case n.kind == looseKind:
+			loose = append(loose, f)
+		case n.kind != noKind:
+			found = append(found, f)
 		}
+	}
+	if shared {
+		found, loose = settleVendors(found, loose)
 	}
 	if loose == nil { // as nearly always
 		return found, true
 	}
-	begun := len(loose)
-	for key, lines := range h {
-		if len(key) > longestName || !heads.has(shortHash(head(key))) || keys.may(key) || tablesMay(tables, key) || len(lines) == 0 {
-			continue
-		}
-		if looked++; looked > MaxFields {
-			return nil, false
-		}
-		// It joins a family that begins as it does, and would be looked at without others.
-		if n := nameOf(key); n.kind == looseKind && slices.ContainsFunc(loose[:begun], func(f Field) bool {
-			return f.name.policy == n.policy && head(f.Key) == head(key)
-		}) {
-			loose = append(loose, Field{Key: key, Lines: lines, name: n})
-		}
-	}
 	return appendLimits(found, loose), true
 }
 
-// head returns the first three bytes of a key behind X-: those of the vendor in
-// X-Rl-Remaining and X-Rl-Limit.
-func head(key string) string {
-	key = key[headAt(key):]
-	return key[:min(3, len(key))]
+// settleVendors decides about fields with rows whose names any server may use: the row
+// counts next to another field of its vendor, else the words of the name do.
+func settleVendors(found, loose []Field) (_, rest []Field) {
+	seen := make(map[string]int, 4)
+	for i := range loose {
+		seen[loose[i].Vendor()]++
+	}
+	for i := range found {
+		seen[found[i].Vendor()]++
+	}
+	for _, f := range loose {
+		if f.name.words != nil && seen[f.Vendor()] < 2 {
+			f.name = f.name.words
+		}
+		switch f.name.kind {
+		case noKind:
+		case looseKind:
+			rest = append(rest, f)
+		default:
+			found = append(found, f)
+		}
+	}
+	return found, rest
 }
 
 // Knows reports whether a key names a field for limits.
-func Knows(key string) bool { return HasAnchor(key) || exceptionTable().find(key) != nil }
+func Knows(key string) bool { return HasAnchor(key) || vendorTable().find(key) != nil }
 
 // tablesMay reports whether one of the tables may have a row for a key.
 func tablesMay(tables []*Table, key string) bool {
@@ -133,56 +145,86 @@ func appendLimits(found, loose []Field) []Field {
 	return found
 }
 
-// limitFields returns the fields of a family if one of them says what remains and another
-// something else, or an anchored field does: X-Rate-Limit-Hourly next to
-// X-Hourly-Requests-Left (Apollo). Where the names leave no doubt that requests are
-// limited, quota and used are enough (Cardmarket, Egnyte). Fields with values that do not
-// fit are dropped.
+// limitFields returns the fields of a family if they contain a limit: what remains, and
+// something else; or what remains alone, or a quota next to what is used or to a window, of
+// something that is counted. An anchored field of that policy is something else, too:
+// X-Rate-Limit-Hourly next to X-Hourly-Requests-Left (Apollo). Fields with values that do
+// not fit are dropped.
 func limitFields(fields []Field, named bool) []Field {
 	least := int64(Unknown) // of what remains, as a header has no order
+	quota := false
 	for i := range fields {
-		if n, ok := fields[i].units(); ok && fields[i].name.role == Remaining && (least == Unknown || n < least) {
+		n, ok := fields[i].units()
+		if ok && fields[i].name.role == Remaining && (least == Unknown || n < least) {
 			least = n
 		}
+		quota = quota || ok && fields[i].name.role == Quota
 	}
-	fields = slices.DeleteFunc(fields, func(f Field) bool { return !f.plausible(least) })
 	var said uint // roles, as bits
-	certain := false
-	for i := range fields {
-		n := fields[i].name
-		said |= 1 << n.role
-		certain = certain || n.loose == proves || n.loose == asks
+	counted, total := false, false
+	fields = slices.DeleteFunc(fields, func(f Field) bool {
+		roles := f.roles(least, quota)
+		said |= roles
+		counted = counted || roles != 0 && f.name.counted
+		total = total || f.name.total
+		return roles == 0
+	})
+	has := func(roles ...Role) bool {
+		return slices.ContainsFunc(roles, func(r Role) bool { return said>>r&1 != 0 })
 	}
 	several := said&(said-1) != 0
-	switch {
-	case said&(1<<Remaining) != 0 && (several || named):
-	case certain && said&(1<<Quota) != 0 && said&(1<<Used) != 0:
-	default:
-		return nil
+	if has(Remaining) && (several || named || counted) || counted && !total && has(Quota) && has(Used, Window) {
+		return fields
 	}
-	return fields
+	return nil
 }
 
-// units returns the number of units that a field says; 0 for a negative one, since more
-// requests than allowed may have been used.
+// units returns the number of units that a field contains.
 func (f *Field) units() (n int64, ok bool) {
 	line, _ := firstLine(f.Lines)
 	v, ok := text.ParseCount(line)
-	return v.Floor(), ok && (!v.Neg || f.name.loose == asks)
+	if v.Neg {
+		return 0, ok && f.name.counted // more than the quota may have been used
+	}
+	return v.Floor(), ok
 }
 
-// plausible reports whether the value of a field without an anchor can be that of
-// a limit: a number that is not negative, a quota that is not lower than what
-// remains, or a time.
-func (f *Field) plausible(remaining int64) bool {
-	n, ok := f.units()
-	switch f.name.role {
-	case Remaining, Used:
-		return ok
-	case Quota:
-		return ok && n >= max(remaining, 1)
-	}
+// roles returns the roles, as bits, of what a field without an anchor contains; 0 if its
+// value cannot be that of a limit. A quota is not lower than what remains. Without a quota,
+// a remaining of -1 is a word for unlimited.
+func (f *Field) roles(remaining int64, quota bool) (roles uint) {
 	line, _ := firstLine(f.Lines)
-	_, ok = parseMoment(line, f.name.format)
-	return ok
+	n, ok := f.units()
+	switch {
+	case ok && f.name.role == Quota && n < max(remaining, 1), !quota && line == "-1", line == "":
+		return 0
+	case !ok && strings.HasPrefix(line, "-"):
+		return 0
+	}
+	var room [4]Fact
+	facts, bad := f.read(room[:0], line, true)
+	for i := range facts {
+		if !facts[i].readable(f.name.format) {
+			return 0
+		}
+		roles |= 1 << facts[i].Role
+	}
+	if bad != noFault {
+		return 0
+	}
+	return roles
+}
+
+// readable reports whether the value of a fact has the form of its role.
+func (f *Fact) readable(format Format) bool {
+	switch f.Role {
+	case Reset:
+		_, ok := parseMoment(f.Value, cmp.Or(f.Format, format))
+		return ok
+	case Window:
+		return parseWindow(f.Value) > 0
+	case Quota, Remaining, Used:
+		return isCount(f.Value) || isNothing(f.Value)
+	}
+	return f.Role != None
 }

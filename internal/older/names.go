@@ -49,22 +49,24 @@ const (
 
 // A name is what the key of a field says.
 type name struct {
-	key    string
-	kind   nameKind
-	order  order
-	role   Role
-	weak   bool      // a field for the same role with a surer word goes before it
-	place  int       // among the fields of a response, by order, role and weakness
-	format Format    // of a time
-	policy string    // in lower case, "" if the name has none
-	digits bool      // the policy begins with the seconds of its window
-	hint   hint      // by the policy
-	family string    // the vendor's; "" for the drafts, X- and a caller's dialect
-	form   string    // the key up to the anchor or the role, in lower case; or the name of a dialect
-	window int64     // of its policy, if no field says
-	unit   string    // of its policy
-	loose  looseness // proves or asks: there is a limit where quota and used are told
-	row    *Row      // nil if its words tell all
+	key     string
+	kind    nameKind
+	order   order
+	role    Role
+	weak    bool   // a field for the same role with a surer word goes before it
+	place   int    // among the fields of a response, by order, role and weakness
+	format  Format // of a time
+	policy  string // in lower case, "" if the name has none
+	digits  bool   // the policy begins with the seconds of its window
+	hint    hint   // by the policy
+	family  string // the vendor's; "" for the drafts, X- and a caller's dialect
+	form    string // the key up to the anchor or the role, in lower case; or the name of a dialect
+	window  int64  // of its policy, if no field says
+	unit    string // of its policy
+	counted bool   // without an anchor: a word that rate limits count is in the policy
+	total   bool   // without an anchor: its role is total, which may be that of one request
+	row     *Row   // nil if its words tell all
+	words   *name  // what its words tell, if the row counts only next to another field of its vendor
 }
 
 // maxWords is how many words of a key are looked at; the last holds all behind.
@@ -170,7 +172,7 @@ func waitOf(key string) (n name) {
 func (n name) wait(said []token, at int) name {
 	a, anchored := findAnchor(said[:at])
 	var few [maxWords]string
-	policy, isTime := few[:0], anchored
+	policy, isTime := few[:0], anchored || said[at].format != Guess
 	n.format, n.form, n.order = Seconds, waitForm, ownOrder // before what else is said of a policy
 	for _, t := range said[at+1:] {
 		switch {
@@ -289,7 +291,7 @@ func (n *name) clause(policy []string, said []token) []string {
 		}
 	}
 	if n.kind = plainKind; at >= 0 {
-		n.kind, n.role, n.weak, n.loose = roleKind, role.role, role.weak, role.loose
+		n.kind, n.role, n.weak = roleKind, role.role, role.weak
 	}
 	for i, t := range said {
 		switch {
@@ -315,7 +317,7 @@ func (role *token) covers(t token, offset int) bool {
 	case Reset:
 		return offset < 0 && t.role.time() || offset == 1 && t.role == Quota
 	}
-	return t.role == Used
+	return offset > 0 && t.role == Used
 }
 
 // isSpan reports whether one of the words is the unit of a span of time. A number before
@@ -380,8 +382,8 @@ func roleAt(said []token) (at int, part string) {
 // yields reports whether a surer word before it is the role.
 func (t *token) yields() bool { return t.weak || t.role == Quota }
 
-// unanchored reads a name without an anchor. It counts only if another field of the
-// same policy says more.
+// unanchored reads a name without an anchor. It counts only with the rest of its family,
+// unless what remains is of something that is counted.
 func (n name) unanchored(said []token, first int) name {
 	none := name{key: n.key}
 	said = said[first:]
@@ -390,32 +392,30 @@ func (n name) unanchored(said []token, first int) name {
 	if !n.role.number() && n.role != Window || len(policy) == 0 && first == 0 {
 		return none
 	}
-	counted, doubted := false, n.weak
+	doubted, sure := n.weak, false
 	for _, t := range said {
-		switch t.loose {
-		case refuses:
+		if t.shows == excluded {
 			return none
-		case doubts:
-			doubted = true
-		case asks:
-			n.loose = asks
 		}
+		doubted = doubted || t.shows == ambiguous
+		n.total = n.total || t.shows == ambiguous && t.role == Quota
 	}
 	for _, part := range policy {
 		t := tokenOf(part)
-		counted = counted || t.loose == limited || t.loose == asks
+		n.counted = n.counted || t.shows == counted || t.shows == isRequests
+		sure = sure || t.shows == timed
 	}
-	if doubted && !counted || len(policy) > 0 && isPlural(policy[len(policy)-1]) {
+	if doubted && !n.counted && !sure || len(policy) > 0 && isPlural(policy[len(policy)-1]) {
 		return none
 	}
 	n.kind, n.order, n.policy = looseKind, looseOrder, looseName(policy)
-	n.form = strings.ToLower(cmp.Or(strings.TrimSuffix(n.key[:len(n.key)-len(said[len(said)-1].text)], "-"), n.policy))
+	n.form = strings.ToLower(cmp.Or(strings.TrimRight(n.key[:len(n.key)-len(said[len(said)-1].text)], "-_"), n.policy))
 	return n
 }
 
-// looseName joins the words of a policy without an anchor. It leaves out those that
-// only say that there is a quota, and, if another tells the window, that it is one
-// of requests. A word may end in limit (DayLimit).
+// looseName joins the words of a policy without an anchor. It leaves out words that only
+// mean that there is a quota, and, if another word is a window, that requests are counted.
+// A word may end in limit (DayLimit).
 func looseName(policy []string) string {
 	var few [maxWords]string
 	said := few[:0]
@@ -424,7 +424,7 @@ func looseName(policy []string) string {
 		if before, t := glued(part); t.role == Quota {
 			part = before
 		}
-		if t := tokenOf(part); t.role != Quota && !(windowed && t.loose == asks) {
+		if t := tokenOf(part); t.role != Quota && !(windowed && t.shows == isRequests) {
 			said = append(said, part)
 		}
 	}

@@ -195,7 +195,7 @@ func (ts *tallies) field(f *Field, number int16, room []Fact, c *text.Clock, fau
 // clear reports whether a value that cannot be read is an error. It is if the name
 // of the field leaves no doubt about its meaning, or if the value holds a digit.
 func (n *name) clear(line string) bool {
-	return n.kind != plainKind && n.kind != looseKind && (n.policy == "" || strings.ContainsAny(line, "0123456789") || n.hint != (hint{}))
+	return n.kind != plainKind && n.kind != looseKind && (n.policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789") || n.hint != (hint{}))
 }
 
 // cause is why not all facts of a field were taken.
@@ -246,7 +246,7 @@ func firstLine(lines []string) (line string, i int) {
 func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 	looked := 0
 	for key, lines := range h {
-		if !hasRetry(key) || len(key) > longestName || len(lines) == 0 {
+		if len(key) > longestName || !hasRetry(key) || len(lines) == 0 {
 			continue // as nearly all keys
 		}
 		if looked++; looked > MaxFields {

@@ -18,8 +18,8 @@ type Fact struct {
 	item // of a policy, or of a quota in a list
 }
 
-// A Row says what a field means whose words do not tell it: an exception, or a field of
-// a caller's dialect.
+// A Row says what a field means whose words do not tell it. The columns are those of a
+// field of a caller's dialect.
 type Row struct {
 	Name   string // its key in http.Header; one * stands for the name of the policy
 	Role   Role
@@ -27,20 +27,12 @@ type Row struct {
 	Policy string // whose it is; in front of what the * stands for
 	Window int64  // the seconds of its window, if no field says; 0 is none
 	Unit   string // its quota unit, if no field says
-	Tail   bool   // a value of the role Name is the second half of the name
-	Loose  bool   // it counts only together with other fields of its vendor
-	// Read appends the facts of a value that has a syntax of its own, and reports
-	// whether it is well-formed; nil reads one value of Role.
-	Read func(facts []Fact, value string) ([]Fact, bool)
-	// Columns names the policies of parallel lists that have as many members. It is no slice,
-	// so that no code makes the table, in every program.
-	Columns *[2]Column
-}
 
-// A Column is the policy of one member of parallel lists.
-type Column struct {
-	Name   string
-	Window int64
+	vendor  string // of a row of this package
+	columns string // the policies of parallel lists of two members, apart by a blank
+	// Read appends the facts of a value that has a syntax of its own, and reports whether it
+	// is well-formed; nil reads one value of Role.
+	Read func(facts []Fact, value string) ([]Fact, bool)
 }
 
 // A Table finds rows by the keys of fields.
@@ -66,7 +58,7 @@ func NewTable(dialect string, rows []Row) *Table {
 	return t
 }
 
-// add adds a row. An exception belongs to the family of its vendor, unless its name begins
+// add adds a row. A vendor's row belongs to the family of its vendor, unless its name begins
 // as those of the drafts, or with X-RateLimit.
 func (t *Table) add(dialect string, row Row, o order) {
 	key := textproto.CanonicalMIMEHeaderKey(row.Name)
@@ -74,20 +66,21 @@ func (t *Table) add(dialect string, row Row, o order) {
 		key: key, kind: roleKind, order: o, role: row.Role, format: row.Format, policy: row.Policy,
 		window: row.Window, unit: row.Unit, form: dialect, row: &row,
 	}
-	switch {
-	case row.Role == None && row.Read == nil:
+	if row.Role == None && row.Read == nil {
 		n.kind = noKind
-	case row.Loose:
-		n.kind = looseKind
 	}
+	prefix, suffix, starred := strings.Cut(key, "*")
 	if o == rowOrder {
 		n.family = dialect
 		said, first := sentence(nil, key)
 		if a, ok := findAnchor(said); ok && place(first, a) < vendorOrder {
 			n.family, n.order, n.form = "", place(first, a), formOf(place(first, a), key[:a.end])
 		}
+		if !row.isVendors() {
+			words := parse(key)
+			n.words = words.knowing()
+		}
 	}
-	prefix, suffix, starred := strings.Cut(key, "*")
 	if starred {
 		t.stars = append(t.stars, star{prefix, suffix, n})
 	} else if t.exact[key] == nil {
@@ -151,12 +144,13 @@ var builtin struct {
 	table Table
 }
 
-// exceptionTable returns the table of the exceptions, made at first use.
-func exceptionTable() *Table {
+// vendorTable returns the table of the vendors' rows, made at first use.
+func vendorTable() *Table {
 	builtin.once.Do(func() {
-		builtin.table.exact = make(map[string]*name, 2*len(exceptions))
-		for _, e := range exceptions {
-			builtin.table.add(e.vendor, e.row, rowOrder)
+		rows := vendorRows()
+		builtin.table.exact = make(map[string]*name, 2*len(rows))
+		for _, row := range rows {
+			builtin.table.add(row.vendor, row, rowOrder)
 		}
 	})
 	return &builtin.table

@@ -32,6 +32,14 @@ func (ts *tallies) settle(option Format) (guessed bool) {
 // policy with its quota; else that of its name; else the usual one of its field. A window
 // without a unit is counted in milliseconds if the reset is (HTX), else in seconds.
 func (ts *tallies) settleWindow(t *tally) {
+	if t.column < 0 {
+		t.window = -t.column
+		for i := range ts.listed {
+			if p := &ts.listed[i]; p.Window == t.window && t.quota == Unknown {
+				t.quota = p.Quota
+			}
+		}
+	}
 	if t.bare != 0 {
 		t.window = t.bare
 		if t.reset.units == 1000 {
@@ -49,6 +57,9 @@ func (ts *tallies) settleWindow(t *tally) {
 		t.quota = 1
 		t.window = text.SaturatingAdd(text.SaturatingMul(t.window, 1e9), t.part-1) / t.part
 	}
+	if t.window == 0 && t.rate > 0 && t.quota > 0 { // in which an empty bucket fills
+		t.window = (t.quota + t.rate - 1) / t.rate
+	}
 }
 
 // joinUnnamed joins the tally of each family that names no policy to the policy of that
@@ -57,7 +68,7 @@ func (ts *tallies) settleWindow(t *tally) {
 func (ts *tallies) joinUnnamed() {
 	for i := range ts.list {
 		u := &ts.list[i]
-		if u.policy != "" || u.title != "" || ts.find(tallyID{family: u.family, column: 1}) >= 0 { // a column of several
+		if u.policy != "" || u.title != "" || u.column != 0 || ts.find(tallyID{family: u.family, column: 1}) >= 0 { // a column of several
 			continue
 		}
 		j := ts.about(u, 1)
@@ -185,9 +196,9 @@ func (ts *tallies) listedWith(t *tally) int {
 // usual fields have a limit without a name, a vendor's is called by its family (sib).
 func (ts *tallies) nameOf(t *tally, option string) string {
 	switch {
-	case t.half != "":
-		return below(t.policy, t.half)
-	case t.column > 0:
+	case t.columnName != "":
+		return below(t.policy, t.columnName)
+	case t.column != 0:
 		return below(t.policy, numbersName(t.quota, t.window))
 	case t.policy != "":
 		return t.policy

@@ -2,6 +2,7 @@ package older
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -14,7 +15,7 @@ const Unknown = -1
 type tallyID struct {
 	policy string
 	family string // "" where there is a policy
-	column int    // of parallel lists, from 0
+	column int64  // of parallel lists, from 0; or the negative window of a member of a list
 }
 
 // A tally sums up what the fields say of one policy.
@@ -32,11 +33,12 @@ type counts struct {
 	quota, remaining, used int64
 	plain                  int64 // without a role, which may be the quota
 	part                   int64 // the fraction of the quota, in billionths
+	rate                   int64 // the units that come back in a second
 	by                     [Reset]int16
-	lost                   int16 // the number of the field whose higher quota has been left out
+	droppedQuotaIn         int16 // the number of the field whose larger quota lost; its window is ignored too
 	several                bool  // a field says several numbers
 	quotaOf                order // of the field that says the quota
-	deaf                   bool  // the next family is about another quota
+	closed                 bool  // a family of lower rank announced another quota, so it describes another limiter
 }
 
 // times are the window and the reset of a tally.
@@ -56,7 +58,7 @@ type label struct {
 	title, tail string // of a field for the name
 	param       string // the name among the parameters of a list
 	params      string // all of them
-	half        string // of its name, by its column
+	columnName  string // which is added to that of the policy
 	form        string // the family as it is spelled
 	usual       int64  // its window if nothing says another
 	unit        string
@@ -144,7 +146,7 @@ var noCounts = counts{quota: Unknown, remaining: Unknown, used: Unknown, plain: 
 // them can be read.
 func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (taken int) {
 	for i := range facts {
-		fact, n, column := &facts[i], f.name, 0
+		fact, n, column := &facts[i], f.name, int64(0)
 		if fact.Role == Policies {
 			if len(ts.listed) < MaxMembers {
 				ts.addListed(Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.unit, Used: Unknown, Params: fact.params})
@@ -155,8 +157,11 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 		if !text.IsName(fact.Policy) {
 			continue
 		}
-		if f.columns != 0 {
-			column = i
+		switch {
+		case f.columns != 0:
+			column = int64(i)
+		case fact.window > 0 && fact.Role != Quota:
+			column = -fact.window
 		}
 		id := tallyID{policy: below(n.policy, fact.Policy), column: column}
 		if id.policy == "" {
@@ -170,8 +175,9 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 		}
 		t := &ts.list[at]
 		t.usual, t.unit = cmp.Or(t.usual, n.window), cmp.Or(t.unit, n.unit)
-		if n.row != nil && n.row.Columns != nil && f.columns == len(n.row.Columns) {
-			t.half, t.usual = n.row.Columns[column].Name, n.row.Columns[column].Window
+		if n.row != nil && n.row.columns != "" && f.columns == 2 {
+			t.columnName = strings.Split(n.row.columns, "|")[column]
+			t.usual = windowOfName(t.columnName, false)
 		}
 		if t.take(n, number, fact, c) {
 			taken++
@@ -185,7 +191,7 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 
 // take adds one fact. It is false if the value is malformed.
 func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
-	if t.deaf {
+	if t.closed {
 		return true
 	}
 	switch fact.Role {
@@ -194,7 +200,7 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 	case Window:
 		t.takeWindow(number, fact.Value, cmp.Or(fact.Format, n.format))
 		return true
-	case Name:
+	case Name, Subname:
 		return t.takeName(n, fact.Value)
 	}
 	v, ok := text.ParseCount(fact.Value)
@@ -204,13 +210,15 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 	switch fact.Role {
 	case Quota:
 		if t.quota != Unknown && t.quotaOf < n.order && t.quota != v.Floor() {
-			t.deaf = true
+			t.closed = true
 			return true
 		}
 		t.quotaOf = n.order
 		t.takeQuota(number, v, &fact.item)
 	case Remaining:
 		t.heeds(number, Remaining, &t.remaining, v.Floor())
+	case Rate:
+		t.rate = v.Ceil()
 	case Used:
 		if !v.Neg {
 			t.heeds(number, Used, &t.used, v.Ceil())
@@ -252,19 +260,19 @@ func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 		if before != Unknown && t.windowBy == field {
 			t.window, t.bare = 0, 0
 		}
-		t.part, t.lost = v.Frac, 0
+		t.part, t.droppedQuotaIn = v.Frac, 0
 		if t.params == "" {
 			t.param, t.params = cmp.Or(t.param, m.name), m.params
 		}
 	case t.by[Quota] == field && v.Floor() > t.quota:
-		t.lost = field
+		t.droppedQuotaIn = field
 	}
 }
 
 // takeWindow adds the length of a window. One that cannot be read, or has no fixed length,
 // says nothing.
 func (t *tally) takeWindow(field int16, value string, format Format) {
-	if t.window != 0 || t.bare != 0 || t.lost == field {
+	if t.window != 0 || t.bare != 0 || t.droppedQuotaIn == field {
 		return
 	}
 	value, t.windowBy = text.Trim(text.Unquote(value)), field
@@ -285,7 +293,7 @@ func (t *tally) takeName(n *name, value string) bool {
 	switch {
 	case !text.IsName(value):
 		return false
-	case n.row != nil && n.row.Tail:
+	case n.role == Subname:
 		t.tail = cmp.Or(t.tail, value)
 	default:
 		t.title = cmp.Or(t.title, value)
@@ -328,15 +336,15 @@ func rank(m moment, seconds bool) int {
 	return 2
 }
 
-// spend computes what remains from the quota and what is used, or the quota from
-// the other two.
+// spend computes what remains from the quota and what is used, or the quota from the other
+// two. Without an anchor, what is used may be what one request has used.
 func (t *tally) spend() {
 	if t.remaining != Unknown && t.quota == Unknown {
 		t.quota = t.plain
 	}
 	switch {
 	case t.used == Unknown:
-	case t.quota == Unknown && t.remaining != Unknown:
+	case t.quota == Unknown && t.remaining != Unknown && t.order != looseOrder:
 		t.quota = min(t.remaining+t.used, text.MaxInteger)
 	case t.quota != Unknown && t.remaining == Unknown:
 		t.remaining = max(t.quota-t.used, 0)
@@ -346,10 +354,10 @@ func (t *tally) spend() {
 // hasLimit reports whether a field says what remains, or when the reset is.
 func (t *tally) hasLimit() bool { return t.remaining != Unknown || t.reset.kind != noMoment }
 
-// hasPolicy reports whether a tally makes a policy: it has a quota, or used units, or
+// hasPolicy reports whether a tally makes a policy: it has a quota, or used units alone, or
 // its limit has a window or a unit.
 func (t *tally) hasPolicy() bool {
-	return t.quota != Unknown || t.used != Unknown || t.hasLimit() && (t.window != 0 || t.unit != "")
+	return t.quota != Unknown || t.used != Unknown && t.remaining == Unknown || t.hasLimit() && (t.window != 0 || t.unit != "")
 }
 
 // numbers reports whether a tally says how many units there are.

@@ -2,9 +2,11 @@ package older
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/httpfields/ratelimit/internal/text"
@@ -61,26 +63,28 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 		if _, ok = parseMoment(line, n.format); ok {
 			facts = append(facts, Fact{Role: Remaining, Value: "0"}, Fact{Role: Reset, Value: line})
 		}
-	case n.role == Name:
+	case n.role == Name || n.role == Subname:
 		facts = append(facts, Fact{Role: Name, Value: text.Unquote(line)})
 	case f.columns != 0: // each member belongs to another policy
 		for part := range strings.SplitSeq(line, separatorOf(line)) {
 			facts = append(facts, Fact{Role: n.role, Value: text.Trim(part)})
 		}
 	case line[0] == '{':
-		facts, ok = readJSON(facts, line)
+		facts, ok = n.readJSON(facts, line)
+	case !n.role.time() && isPairs(line):
+		facts, ok = n.readPairs(facts, line)
 	case isRecord(line):
 		facts, ok = n.readRecord(facts, line)
 	case n.role == Policies:
 		return readItems(facts, Policies, line, first)
 	case isNumbers(line):
 		facts, ok = readNumbers(facts, n.role, line)
-	case n.role.time():
-		facts = append(facts, Fact{Role: n.role, Value: firstMember(line)})
+	case n.kind == looseKind && n.role == Quota && strings.IndexByte(line, '/') > 0: // 10/40 is used and quota (Gorgias)
+		facts, ok = readCount(facts, None, line)
 	case n.role == Quota || n.kind == anchorKind:
 		return readItems(facts, Quota, line, first)
 	default:
-		facts, ok = n.readMember(facts, line)
+		return n.readMembers(facts, line)
 	}
 	if !ok {
 		return facts, 0
@@ -88,34 +92,96 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 	return facts, noFault
 }
 
-// firstMember cuts off the parameters and further members of a value, which drafts 04 to
-// 06 ask to ignore.
+// firstMember returns the first value of a time, without its parameters.
 func firstMember(line string) string {
-	if !strings.ContainsAny(line, ";,") { // as nearly all values
-		return text.Unquote(line)
+	n := name{role: Reset}
+	facts, _ := n.readMembers(nil, line)
+	if len(facts) == 0 {
+		return ""
 	}
-	if _, ok := text.ParseTime(line); ok { // a date has a comma
-		return line
-	}
-	value, _, _ := strings.Cut(line, ";")
-	value, _ = cutMember(value)
-	return text.Unquote(value)
+	return facts[0].Value
 }
 
-// readMember reads a value that is a number or a pair. Further members and parameters
-// repeat what other fields say (Roblox); only a window among them is read (Docker Hub).
-func (n *name) readMember(facts []Fact, line string) (_ []Fact, ok bool) {
-	value, params, _ := text.Cut(line, ';')
-	value, others := cutMember(value)
-	var m item
-	if others == "" { // else the parameters are those of the last of several
-		params, _, ok = text.Cut(params, ',')
-		if m.readParams(params); !ok { // a quote is never closed
-			return facts, false
+// readMembers reads what remains, what is used, or a time: a value, and others with a
+// window of their own, as in 99, 99;w=1, 0;w=60. A member that repeats the first one tells
+// the window of the first.
+func (n *name) readMembers(facts []Fact, line string) (_ []Fact, bad int) {
+	if n.role.time() {
+		single := !strings.ContainsAny(line, ";,") // as nearly all values
+		if !single {                               // a date has a comma
+			_, single = text.ParseTime(line)
+		}
+		if single {
+			return append(facts, Fact{Role: n.role, Value: text.Unquote(line)}), noFault
 		}
 	}
-	facts, ok = readCount(facts, n.role, value)
-	return appendWindow(facts, m.window, ok), ok
+	from := len(facts)
+	for off := 0; off <= len(line) && len(facts) <= MaxMembers; {
+		member, _, ok := text.Cut(line[off:], ',')
+		for end := off + len(member); isThousands(line, end); end = off + len(member) {
+			more, _, _ := text.Cut(line[end+1:], ',')
+			member = line[off : end+1+len(more)]
+		}
+		value, params, _ := text.Cut(member, ';')
+		value = text.Unquote(text.Trim(value))
+		var m item
+		m.readParams(params)
+		switch {
+		case !ok:
+		case len(facts) == from && n.role.time():
+			facts = append(facts, Fact{Role: n.role, Value: value})
+		case len(facts) == from:
+			if facts, ok = readCount(facts, n.role, value); len(line) == len(member) {
+				facts = appendWindow(facts, m.window, ok)
+			}
+		case m.window == 0:
+			ok = false
+		case value == facts[from].Value:
+			facts = appendWindow(facts, m.window, len(facts) == from+1)
+		default:
+			facts = append(facts, Fact{Role: n.role, Value: value, item: item{window: m.window}})
+		}
+		if !ok {
+			return facts, off
+		}
+		off += len(member) + 1
+	}
+	return facts, noFault
+}
+
+// isThousands reports whether a comma is between two digits, and so may separate thousands.
+func isThousands(line string, comma int) bool {
+	return 0 < comma && comma < len(line)-1 && line[comma] == ',' && text.Is(line[comma-1], text.Digit) && text.Is(line[comma+1], text.Digit)
+}
+
+// Pairs: 100:1,1000:10 (Riot), or 5:10:60 with a penalty behind the window (Path of Exile).
+
+// isPairs reports whether a value begins with a number before a colon.
+func isPairs(line string) bool {
+	rest := strings.TrimLeft(line[text.Skip(line, 0, text.Digit):], " ")
+	return text.Is(line[0], text.Digit) && rest != "" && rest[0] == ':'
+}
+
+// readPairs reads numbers with their windows in seconds. If there are several, the window
+// names the policy.
+func (n *name) readPairs(facts []Fact, line string) ([]Fact, bool) {
+	role, several, ok := cmp.Or(n.role, Quota), strings.IndexByte(line, ',') >= 0, true
+	for pair := range strings.SplitSeq(line, ",") {
+		count, rest, _ := strings.Cut(pair, ":")
+		window, _, _ := strings.Cut(rest, ":")
+		w, isWindow := text.ParseNumber(text.Trim(window))
+		if len(facts) > 4*MaxMembers || !isWindow {
+			ok = false
+			continue
+		}
+		policy := ""
+		if several {
+			policy = strconv.FormatInt(w.Ceil(), 10)
+		}
+		facts = append(facts, Fact{Policy: policy, Role: role, Value: text.Trim(count)},
+			Fact{Policy: policy, Role: Window, Format: Seconds, Value: text.Trim(window)})
+	}
+	return facts, ok
 }
 
 // readCount reads the value of a quota, a remaining, or what is used: a number, a
@@ -163,11 +229,10 @@ func parseWindow(s string) int64 {
 	return span.Ceil()
 }
 
-// cutMember cuts the first member off a list. A comma between two digits may separate
-// thousands, and separates no members.
+// cutMember cuts the first member off a list of numbers.
 func cutMember(line string) (member, rest string) {
 	for i := range len(line) {
-		if line[i] == ',' && !(0 < i && i < len(line)-1 && text.Is(line[i-1], text.Digit) && text.Is(line[i+1], text.Digit)) {
+		if line[i] == ',' && !isThousands(line, i) {
 			return text.Trim(line[:i]), line[i+1:]
 		}
 	}
@@ -204,10 +269,20 @@ func readNumbers(facts []Fact, role Role, line string) ([]Fact, bool) {
 
 // Records: total=100; remaining=99, or HttpRequestRatePerPort:1499.
 
-// isRecord reports whether a value looks like a record.
+// isRecord reports whether a value looks like a record, or like names that have a number
+// each: Microsoft.Compute/HighCostGet3Min;46 (Azure).
 func isRecord(s string) bool {
+	if s == "" || !text.Is(s[0], text.Alpha) {
+		return false
+	}
 	key, _, ok := cutKey(s)
-	return ok && text.Is(key[0], text.Alpha) && strings.IndexByte(key, ' ') < 0
+	if !ok {
+		var number string
+		key, number, _ = strings.Cut(s, ";")
+		number, _, _ = strings.Cut(number, ",")
+		ok = isCount(text.Trim(number))
+	}
+	return ok && strings.IndexByte(key, ' ') < 0
 }
 
 // cutKey cuts a part of a record at its first = or colon.
@@ -236,6 +311,8 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 		switch {
 		case parts >= 4*MaxMembers:
 			return facts, false
+		case isProse(part):
+			facts = readProse(facts, part)
 		case isCount(part) && named == "":
 			ok = false
 		case isCount(part):
@@ -261,6 +338,48 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 		}
 	}
 	return facts, ok
+}
+
+// isProse reports whether a part of a record has several keys.
+func isProse(part string) bool {
+	if strings.IndexByte(part, ' ') < 0 { // as nearly all parts
+		return false
+	}
+	keys := 0
+	for word := range strings.FieldsSeq(part) {
+		if key, _, ok := cutKey(word); ok && text.Is(key[0], text.Alpha) {
+			keys++
+		}
+	}
+	return keys > 1
+}
+
+// readProse reads Remaining: 394 Time until reset: 3589 (Pingdom), and key:abc 22/2000
+// reset=3530s (Eventbrite), in which the first key is the name of the policy.
+func readProse(facts []Fact, part string) []Fact {
+	policy, last := "", ""
+	for word := range strings.FieldsSeq(part) {
+		key, value, keyed := cutKey(word)
+		if !keyed {
+			key = last
+		}
+		last = ""
+		switch said := keyOf(key); {
+		case value == "":
+			last = key
+		case said.role != None:
+			facts = append(facts, Fact{Policy: policy, Role: said.role, Format: Seconds, Value: value})
+		case keyed:
+			policy = key
+		default:
+			from := len(facts)
+			facts, _ = readCount(facts, None, value)
+			for i := from; i < len(facts); i++ {
+				facts[i].Policy = policy
+			}
+		}
+	}
+	return facts
 }
 
 // cutPart cuts the first part off a record.
@@ -334,7 +453,7 @@ const longestKey = 64
 
 // readJSON reads an object in JSON (Trakt, Basecamp), whose keys are the words of field
 // names.
-func readJSON(facts []Fact, line string) ([]Fact, bool) {
+func (n *name) readJSON(facts []Fact, line string) ([]Fact, bool) {
 	v, ok := parseJSON(line)
 	object, _ := v.(map[string]any)
 	named := ""
@@ -348,7 +467,11 @@ func readJSON(facts []Fact, line string) ([]Fact, bool) {
 		if number, isNumber := object[key].(json.Number); isNumber {
 			value, isText = number.String(), true
 		}
-		if said := keyOf(key); said.role != Name && isText {
+		switch said := keyOf(key); {
+		case said.role == Name || !isText:
+		case said.role == None && n.role != None: // {"minute": 6} under Remaining
+			facts = append(facts, Fact{Policy: below(named, key), Role: n.role, Value: value})
+		default:
 			facts = append(facts, Fact{Policy: below(named, said.policy), Role: said.role, Format: said.format, Value: value})
 		}
 	}

@@ -71,7 +71,11 @@ func cutLast(s string) (rest, part string) {
 // fixed length.
 func windowOfPart(part string) int64 {
 	lower := strings.ToLower(part)
-	if t := tokenOf(strings.TrimPrefix(lower, "per")); t.window > 0 {
+	unit := lower
+	if i := strings.LastIndex(lower, "per"); i >= 0 { // perday, queriespermin
+		unit = lower[i+len("per"):]
+	}
+	if t := tokenOf(unit); t.window > 0 {
 		return t.window
 	}
 	number := text.TrimRight(lower, text.Alpha)

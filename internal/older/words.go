@@ -19,6 +19,9 @@ const (
 	Window                // the length of the window
 	Name                  // the name of the policy
 	Policies              // a list of Integer policies
+
+	Subname // the second half of the name of the policy (Zoom)
+	Rate    // the units that come back in a second
 )
 
 // number reports whether a value of that role is a number of units, or a reset.
@@ -40,17 +43,16 @@ const (
 	foreignAnchor                 // before the anchor: the rate of something that is not limited
 )
 
-// A looseness is what a word says of a name without the word RateLimit.
-type looseness uint8
+// An evidence is what a word shows about a name without the anchor.
+type evidence uint8
 
 const (
-	neutral looseness = iota
-	begins            // a family may begin with it: X-Acme-Remaining, X-Acme-Used
-	proves            // so it may, and a used count next to it is proof of a limit, even without a remaining one (Mashery)
-	limited           // rate limits count it, or it says how: tokens, quota, day
-	asks              // rate limits count it, and it means requests: calls
-	doubts            // the field is a limit only next to a word that rate limits count: user, key
-	refuses           // servers count it for other reasons: pages, seats, bytes
+	neutral    evidence = iota
+	counted             // rate limits count it: tokens, quota. What remains of it is a limit without another field
+	isRequests          // likewise, and it adds nothing to the name of a policy that has a window: calls
+	timed               // a window, which makes a weak word a role
+	ambiguous           // the field is a limit only next to a counted word: user, key
+	excluded            // servers count it for other reasons: pages
 )
 
 // A word is what the language of the names says about a word.
@@ -63,22 +65,22 @@ type word struct {
 	window int64  // the seconds of a window
 	unit   string // the quota unit
 	number int64  // it is a number
-	loose  looseness
+	shows  evidence
 }
 
-// vocabulary has all words, several to a row. Every one has other uses too:
-// testdata/lookalikes.json has fields that it must not turn into limits.
+// vocabulary has all words, several to a row. A remark (no vendor case) says that
+// the words are promised in docs/older.md, and that no public response shows them.
 var vocabulary = []struct {
 	spellings string
 	word
 }{
-	{"limit quota", word{kind: roleWord, role: Quota, loose: limited}},
-	{"max total capacity", word{kind: roleWord, role: Quota, weak: true}},
-	{"allotted", word{kind: roleWord, role: Quota, weak: true, loose: proves}},
-	{"remaining remain left", word{kind: roleWord, role: Remaining, loose: begins}},
-	{"available", word{kind: roleWord, role: Remaining, weak: true, loose: begins}},
-	{"used", word{kind: roleWord, role: Used, loose: begins}},
-	{"usage observed count current made", word{kind: roleWord, role: Used, weak: true, loose: begins}}, // made and observed: (no vendor case)
+	{"limit quota", word{kind: roleWord, role: Quota, shows: counted}},
+	{"max capacity allotted", word{kind: roleWord, role: Quota, weak: true}},
+	{"total", word{kind: roleWord, role: Quota, weak: true, shows: ambiguous}}, // of one request, too
+	{"remaining remain left", word{kind: roleWord, role: Remaining}},
+	{"available", word{kind: roleWord, role: Remaining, weak: true}},
+	{"used", word{kind: roleWord, role: Used}},
+	{"usage observed count current made", word{kind: roleWord, role: Used, weak: true}}, // made and observed: (no vendor case)
 	{"reset resets refresh", word{kind: roleWord, role: Reset}},
 	{"next expiry renewal until", word{kind: roleWord, role: Reset, weak: true}},
 	{"window interval period duration", word{kind: roleWord, role: Window, weak: true}},
@@ -90,33 +92,34 @@ var vocabulary = []struct {
 	{"seconds ttl", word{kind: unitWord, format: Seconds, span: true}},
 	{"after in", word{kind: unitWord, format: Seconds}},
 	{"at date timestamp", word{kind: unitWord}}, // (no vendor case)
-	{"time", word{kind: unitWord, span: true, loose: refuses}},
+	{"time", word{kind: unitWord, span: true, shows: excluded}},
 	{"per to", word{kind: fillWord}},
-	{"size", word{kind: fillWord, loose: refuses}},
+	{"size", word{kind: fillWord, shows: excluded}},
 	{"retry", word{kind: retryWord}},
+	{"retryafter", word{kind: retryWord, format: Seconds}}, // (no vendor case)
 
-	{"second secondly", word{window: 1, loose: limited}},
-	{"minute minutely min", word{window: 60, loose: limited}},
-	{"hour hourly", word{window: 3600, loose: limited}},
-	{"day daily", word{window: 86400, loose: limited}},
-	{"week weekly", word{window: 604800, loose: limited}},
-	{"qps", word{window: 1, loose: limited}},
+	{"second secondly sec", word{window: 1, shows: timed}},
+	{"minute minutely min", word{window: 60, shows: timed}},
+	{"hour hourly", word{window: 3600, shows: timed}},
+	{"day daily", word{window: 86400, shows: timed}},
+	{"week weekly", word{window: 604800, shows: timed}}, // (no vendor case)
+	{"qps", word{window: 1, shows: counted}},
 	{"five", word{number: 5}},
 
-	{"requests request calls", word{loose: asks}},
-	{"tokens", word{unit: "tokens", loose: limited}},
+	{"requests request req calls call", word{shows: isRequests}},
+	{"tokens", word{unit: "tokens", shows: counted}},
+	{"credits credit", word{unit: "credits", shows: counted}},
+	{"budget points units", word{shows: counted}}, // points and units: (no vendor case)
 	{"weight", word{unit: "weight"}},
 	{"concurrent concurrency", word{unit: "concurrent-requests"}}, // (no vendor case)
 
 	{"url uri link docs help message reason", word{kind: stopWord}},                               // texts (no vendor case)
 	{"enabled active exceeded reached nearlimit overlimit over near", word{kind: stopWord}},       // states (no vendor case)
 	{"cost requested currentrequest increment rate fillrate delay metrics", word{kind: stopWord}}, // of one request (no vendor case)
-	{"bit frame heart", word{kind: foreignAnchor}},                                                // before the anchor (no vendor case)
-	{"key id ip user client account tier", word{loose: doubts}},                                   // of whom (no vendor case)
-	{"page item result record row list cursor product customer cart order stock seat ticket coupon", word{loose: refuses}},
-	{"storage disk space memory heap cpu battery upload download file length content body", word{loose: refuses}},
-	{"session login password otp attempt trial license balance price discount budget cache range", word{loose: refuses}},
-	{"depth age times queue job pool width height bandwidth traffic data transfer volume", word{loose: refuses}},
+	{"full", word{kind: stopWord}},                                 // when all of the quota is back, which says less than the reset (no vendor case)
+	{"bit frame heart", word{kind: foreignAnchor}},                 // before the anchor (no vendor case)
+	{"key id ip user client account tier", word{shows: ambiguous}}, // of whom (no vendor case)
+	{"page pagination", word{shows: excluded}},                     // (no vendor case)
 }
 
 // vendors are words before the anchor that name no policy, and what they say of the

@@ -56,7 +56,7 @@ func TestWords(t *testing.T) {
 }
 
 // TestWordsWithoutAnchor: each word is read, or refused, without an anchor as its row says,
-// and the filter lets the fields through that begin a family.
+// and the filter lets its fields through.
 func TestWordsWithoutAnchor(t *testing.T) {
 	eachWord(t, func(t *testing.T, spelling string, w word) {
 		prefix := "X-Acme-"
@@ -65,9 +65,9 @@ func TestWordsWithoutAnchor(t *testing.T) {
 			prefix = "X-Acme-Requests-"
 		}
 		switch key := prefix + spelling; {
-		case w.kind == roleWord && w.loose == proves:
-			require.Equal(t, 2, found(key, prefix+"Current"))
 		case w.kind == roleWord && w.role == Remaining:
+			require.Equal(t, 1, found("X-Acme-Requests-"+spelling), "it is enough of what is counted")
+			require.Zero(t, found("X-Acme-"+spelling))
 			require.Equal(t, 2, found(key, prefix+"Limit"))
 		case w.kind == roleWord && w.role == Used:
 			require.Equal(t, 2, found("X-Acme-Requests-"+spelling, "X-Acme-Requests-Limit"))
@@ -75,19 +75,61 @@ func TestWordsWithoutAnchor(t *testing.T) {
 		case w.kind == roleWord && (w.role.number() || w.role == Window):
 			require.Equal(t, 2, found(key, prefix+"Remaining"))
 			require.Zero(t, found(key))
-		case w.loose == refuses:
+		case w.shows == excluded:
 			require.Zero(t, found(key+"-Remaining", key+"-Limit"))
-		case w.loose == doubts:
+		case w.shows == ambiguous:
 			require.Zero(t, found(key+"-Remaining", key+"-Limit"))
 			require.Equal(t, 2, found(key+"-Requests-Remaining", key+"-Requests-Limit"))
-		case w.loose == asks:
-			require.Equal(t, 2, found(key+"-Used", key+"-Limit"), "requests need no word for what remains")
-		case w.loose == limited && w.kind == nameWord:
-			require.Equal(t, 2, found(key+"-User-Remaining", key+"-User-Limit"), "it is counted, whoever the user is")
+		case w.shows == counted || w.shows == isRequests:
+			require.Equal(t, 2, found(key+"-Used", key+"-Limit"), "without what remains")
+			require.Equal(t, 1, found(key+"-Remaining"))
+		case w.shows == timed:
+			require.Zero(t, found(key+"-Remaining"))
+			require.Equal(t, 2, found(key+"-User-Remaining", key+"-User-Limit"), "whoever the user is")
 		case w.kind != retryWord:
 			require.Zero(t, found(key))
 		}
 	})
+}
+
+// TestVendorsNames: a row whose name any server may use counts next to another field of its
+// vendor, and one that contains the vendor's name counts alone.
+func TestVendorsNames(t *testing.T) {
+	for _, tt := range []struct {
+		keys string
+		want []string // vendors, by field; the rest is read by its words
+	}{
+		{"X-Rl", nil},
+		{"X-Rl X-Ttl", []string{"ip-api", "ip-api"}},
+		{"X-Limit-Per-Day", nil},
+		{"X-Limit-Per-Day X-Remaining-Today", []string{"etsy", "etsy"}},
+		{"X-Dayproduct-Remaining X-Quota-Reset", nil},
+		{"X-Quota-Reset X-Quota-Remaining", []string{"", ""}},
+		{"X-Quota-Reset X-Accesstoken-Quota-Current X-Accesstoken-Quota-Allotted", []string{"egnyte", "egnyte", "egnyte"}},
+		{"Ratelimit-Observed", []string{""}},
+		{"Ratelimit-Observed Ratelimit-Name", []string{"gitlab", "gitlab"}},
+		{"X-Recharge-Limit", []string{"recharge"}},
+		{"X-Mbx-Used-Weight-1m", []string{"binance"}},
+	} {
+		h := map[string][]string{}
+		for key := range strings.FieldsSeq(tt.keys) {
+			h[key] = []string{"5"}
+		}
+		fields, _ := Find(nil, h, nil)
+		var got []string
+		for i := range fields {
+			got = append(got, fields[i].Vendor())
+		}
+		require.Equal(t, tt.want, got, tt.keys)
+	}
+}
+
+// TestFilterUnderscores: names with underscores pass as names with dashes do.
+func TestFilterUnderscores(t *testing.T) {
+	for _, key := range []string{"Acme-Retry-Ms", "Limit-Retry-Ms", "X-Acme-Retry-After-Ms", "Http-X-Retry-After-Ms", "X-Acme-Requests-Left", "X-Acme-Qps-Reset-In"} {
+		require.True(t, filters().may(key), key)
+		require.True(t, filters().may(strings.ReplaceAll(key, "-", "_")), key)
+	}
 }
 
 // TestWordsOnce: a word stands in one row, and the longest of them is as long as is said.

@@ -145,3 +145,17 @@ func TestAdvice(t *testing.T) {
 	}
 	require.Equal(t, "-", Seconds(nil))
 }
+
+// TestVendors: the vendor is named whose row has read a field.
+func TestVendors(t *testing.T) {
+	for text, want := range map[string][]string{
+		"RateLimit-Limit: 60\nRateLimit-Name: t\nRateLimit-Observed: 1": {"Fields of gitlab are known by their names."},
+		"RateLimit-Limit: 60\nRateLimit-Observed: 1":                    nil,
+		"X-Rl: 4\nX-Ttl: 9\nX-Recharge-Limit: 3/40":                     {"Fields of ip-api, recharge are known by their names."},
+		"RateLimit: \"a\";r=5\nX-Recharge-Limit: 3/40":                  nil,
+	} {
+		r, err := Read("paste", text)
+		require.NoError(t, err)
+		require.Equal(t, want, r.Notes(), text)
+	}
+}

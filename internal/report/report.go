@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/internal/older"
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
@@ -20,6 +22,7 @@ type Report struct {
 	Source    string      `json:"source"`
 	Status    string      `json:"status"`
 	Dialect   string      `json:"dialect,omitzero"` // how the limits were spelled
+	Vendors   []string    `json:"vendors,omitzero"` // whose fields are known by their names
 	Guessed   bool        `json:"guessed,omitzero"` // the unit of a reset
 	Limits    []Limit     `json:"limits"`
 	Malformed []Malformed `json:"malformed"`
@@ -46,6 +49,7 @@ func newReport(source string, p *response) *Report {
 		Source:    Printable(source),
 		Status:    Printable(strings.TrimSpace(p.Status)),
 		Dialect:   fields.Dialect,
+		Vendors:   vendorsOf(p.Header, fields.Dialect),
 		Guessed:   fields.Guessed,
 		Limits:    LimitsOf(fields),
 		Malformed: malformedOf(p, err),
@@ -54,6 +58,21 @@ func newReport(source string, p *response) *Report {
 		Arrived:   arrived.Time,
 		response:  p,
 	}
+}
+
+// vendorsOf returns the vendors with whose rows an older form was read, in their order.
+func vendorsOf(h http.Header, dialect string) (list []string) {
+	if dialect == "" || strings.HasPrefix(dialect, "ratelimit") && dialect != "ratelimit-lenient" {
+		return nil
+	}
+	found, _ := older.Find(nil, h, nil)
+	for i := range found {
+		if v := found[i].Vendor(); v != "" {
+			list = append(list, v)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // Speaks reports whether the response says something about rate limits, be it
@@ -90,6 +109,9 @@ func (r *Report) Notes() []string {
 		list = append(list, fmt.Sprintf("Line %d of the text is not a header field.", unread[0]))
 	default:
 		list = append(list, fmt.Sprintf("%d lines of the text are not header fields; the first of them is line %d.", len(unread), unread[0]))
+	}
+	if len(r.Vendors) > 0 {
+		list = append(list, fmt.Sprintf("Fields of %s are known by their names.", strings.Join(r.Vendors, ", ")))
 	}
 	if r.Guessed {
 		list = append(list, "Nothing says in which unit a reset is. It was guessed, and is marked.")

@@ -276,7 +276,11 @@ func cutDuration(s string) (v Number, unit int64, rest string, ok bool) {
 	for end < len(s) && !Is(s[end], Digit|Space) {
 		end++
 	}
-	unit = unitOf(s[:end])
+	name := s[:end]
+	if end > 2 { // Seconds; but 1M is a month, and 1m a minute
+		name = strings.ToLower(name)
+	}
+	unit = unitOf(name)
 	return v, unit, strings.TrimLeft(s[end:], " "), ok && unit > 0
 }
 

@@ -1,0 +1,49 @@
+package older
+
+import (
+	"encoding/json"
+	"net/textproto"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit/internal/text"
+)
+
+// TestVendorRows: each field stands there once, with words that mean something in each
+// column, and a case of testdata/vendors shows it.
+func TestVendorRows(t *testing.T) {
+	files, err := filepath.Glob("../../testdata/vendors/*.json")
+	require.NoError(t, err)
+	var keys []string
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var cases []struct{ Headers []string }
+		require.NoError(t, json.Unmarshal(b, &cases))
+		for _, c := range cases {
+			for _, line := range c.Headers {
+				key, _, _ := strings.Cut(line, ":")
+				keys = append(keys, textproto.CanonicalMIMEHeaderKey(key))
+			}
+		}
+	}
+	seen := map[string]bool{}
+	last := ""
+	for _, row := range vendorRows() {
+		key := textproto.CanonicalMIMEHeaderKey(row.Name)
+		require.True(t, text.IsToken(key) && !seen[key], "%s twice", key)
+		seen[key] = true
+		require.GreaterOrEqual(t, row.vendor, last, "vendors are in the order of the alphabet")
+		last = row.vendor
+		require.LessOrEqual(t, row.Role, Rate)
+		prefix, suffix, starred := strings.Cut(key, "*")
+		require.True(t, slices.ContainsFunc(keys, func(sent string) bool {
+			return sent == key || starred && strings.HasPrefix(sent, prefix) && strings.HasSuffix(sent, suffix)
+		}), "no case shows %s", key)
+	}
+}
