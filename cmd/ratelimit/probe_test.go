@@ -233,7 +233,7 @@ func TestProbeJSON(t *testing.T) {
       "rule": "6585-4",
       "level": "should",
       "field": "Retry-After",
-      "message": "say on a refusal when to come back, by Retry-After or by the fields"
+      "message": "tell a refused client when to come back, by Retry-After or by the fields"
     }
   ]`)
 }
