@@ -805,3 +805,11 @@ func TestLastOfSeveral(t *testing.T) {
 	require.Contains(t, stdout, "7 of 10")
 	require.Contains(t, stdout, "Of 3 responses this is number 3")
 }
+
+// What is malformed is a fault: there are no findings, and it is not claimed.
+func TestLintMalformedOlder(t *testing.T) {
+	status, stdout, _ := inspecting("X-RateLimit-Limit: many\nX-RateLimit-Remaining: 3\n", "-lint")
+	require.Equal(t, exitDoubtful, status)
+	require.Contains(t, stdout, "malformed")
+	require.NotContains(t, stdout, "no findings")
+}
