@@ -283,7 +283,6 @@ type run struct {
 	changes   int    // of its terms
 	terms     terms  // as it was announced
 	added     int    // how many responses had arrived after the latest with this limit
-	remaining int64  // in that
 	early     int    // refusals although something remained
 	hidden    bool   // responses announced another limit in its place
 	refused
@@ -421,7 +420,7 @@ func (x *exchange) limit(r *run, l *Limit, p *Policy, item int) {
 	}
 	terms := limiters.Terms{Quota: float64(p.Quota), Window: float64(p.Window.n), Slack: x.slack()}
 	doubts := r.Add(now, terms)
-	r.added, r.remaining = x.added, l.Remaining
+	r.added = x.added
 	concerned := r.Known() || len(x.advice.Fields.Limits) == 1
 	r.hidden = r.hidden || !x.isCurrent() && now.Others > 0
 	for _, d := range doubts {

@@ -213,8 +213,7 @@ func (r *Run) step(now Response) bool {
 // A Model is a kind of limiter that explains all responses.
 type Model struct {
 	Name     string
-	Counters int  // that count apart
-	Window   bool // it has a window, in contrast to a rate
+	Counters int // that count apart
 }
 
 // Models returns the models that are left, the simplest first.
@@ -224,7 +223,7 @@ func (r *Run) Models() []Model {
 		m := &r.models[i]
 		name := kindNames[m.kind]
 		if !slices.ContainsFunc(list, func(of Model) bool { return of.Name == name }) {
-			list = append(list, Model{name, len(m.tracks), m.kind == fixedWindow})
+			list = append(list, Model{name, len(m.tracks)})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Model) int { return a.Counters - b.Counters })

@@ -82,7 +82,6 @@ type view struct {
 	*model
 	cost   float64
 	window span // seconds
-	spread float64
 }
 
 // add reports whether the model explains a response, and remembers it.
