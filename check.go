@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"maps"
+	"math"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -385,6 +386,40 @@ func (c *checker) retryAfter() {
 	least, ok := c.fields.RetryAfter().Duration()
 	if ok && found && asked.wait(c.clock.Made()) < least { // a date without Date is as far away as can be
 		c.add(ruleRetryEarly, retryAfterKey, -1)
+	}
+	if found && !(asked.date != (text.Date{}) && c.clock.Made().IsZero()) {
+		c.retryLate(int64(asked.wait(c.clock.Made()) / time.Second))
+	}
+}
+
+// retryLate checks that a Retry-After is not far beyond all resets and windows of the
+// response, current or older, as one in milliseconds is.
+func (c *checker) retryLate(asked int64) {
+	const thousand = 1000
+	h := maps.Clone(c.h)
+	delete(h, policyKey)
+	delete(h, limitKey)
+	latest, milli := int64(0), false
+	note := func(s Seconds) {
+		if s.ok && s.n > 0 {
+			latest = max(latest, s.n)
+			milli = milli || s.n <= math.MaxInt32 && asked >= (s.n-1)*thousand && asked >= s.n*thousand/2 && asked <= (s.n+1)*thousand
+		}
+	}
+	for _, f := range []Fields{c.fields, c.readOlder(h)} {
+		for i := range f.Limits {
+			note(f.Limits[i].Reset)
+		}
+		for i := range f.Policies {
+			note(f.Policies[i].Window)
+		}
+	}
+	switch {
+	case latest == 0 || asked/tolerance < latest:
+	case milli:
+		c.add(ruleRetryMilli, retryAfterKey, -1)
+	default:
+		c.add(ruleRetryLate, retryAfterKey, -1)
 	}
 }
 

@@ -1,6 +1,11 @@
 package ratelimit
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/httpfields/ratelimit/internal/limiters"
+)
 
 // A Level says how much a [Finding] matters; a higher one matters more.
 type Level int
@@ -85,6 +90,8 @@ const (
 	ruleStorable
 	ruleRetryForm
 	ruleRetryEarly
+	ruleRetryLate
+	ruleRetryMilli
 	ruleOlder
 )
 
@@ -122,6 +129,8 @@ var checkRules = [...]rule{
 	ruleStorable:    {"K1", LevelNote, "send Cache-Control: no-store, or leave the field out, because clients ignore it on a response from a cache"},
 	ruleRetryForm:   {"9110-10.2.3", LevelMust, "write one Retry-After, as whole seconds or as an HTTP-date in GMT, because many clients read nothing else"},
 	ruleRetryEarly:  {"S3", LevelShould, "let Retry-After be no earlier than the end of the wait of each limit with nothing remaining"},
+	ruleRetryLate:   {"6-8", LevelNote, "let Retry-After be about the reset, because clients obey the later one, and it is more than ten times as long (is it in milliseconds?)"},
+	ruleRetryMilli:  {"6-8", LevelShould, "write Retry-After in seconds, because it is a thousand times a reset or a window and seems to be in milliseconds"},
 	ruleOlder:       {"6-5", LevelShould, "say the same as in RateLimit and RateLimit-Policy, because clients read the one or the other"},
 }
 
@@ -151,4 +160,68 @@ func (r checkRule) at(e FieldError, about string) Finding {
 		Field: e.Field, Line: e.Line, Offset: e.Offset, Item: e.Item,
 		Message: strings.Replace(checkRules[r].message, "%s", about, 1),
 	}
+}
+
+// sequenceRules are the rules that a Sequence checks, with the words of package limiters for
+// each %s. CONFORMANCE.md has a row for each.
+var sequenceRules = [...]rule{
+	ruleSpent:    {"L5", LevelShould, "let " + remainingKey + " fall by what each request costs: %s (or is this URL free, or cached?)"},
+	ruleUneven:   {"L5", LevelNote, "let " + remainingKey + " fall by the same for each request, because clients cannot tell what a request costs"},
+	ruleDouble:   {"L5", LevelShould, "let " + remainingKey + " fall by 1 per request, or give the policy another unit: it fell by %.0f for each (is it counted twice?)"},
+	ruleClock:    {"L7", LevelShould, "let " + resetKey + " go down with the clock: %s"},
+	ruleSeconds:  {"L7", LevelShould, "write " + resetKey + " in seconds: it seems to be in %s"},
+	ruleServed:   {"L5", LevelShould, "refuse requests when " + remainingKey + " is 0, or announce what remains, because more were served than can have come back"},
+	ruleApplied:  {"P6", LevelShould, "let " + quotaKey + " be the quota that is applied: it is %.0f, but " + remainingKey + " is never more than %.0f"},
+	ruleWindow:   {"P6", LevelShould, "let " + windowKey + " be the window that is applied: it seems to be %g s, not %g s"},
+	ruleBack:     {"P6", LevelShould, "let " + quotaKey + " and " + windowKey + " be those that are applied: " + remainingKey + " is %.0f where at least %.0f must have come back"},
+	ruleUnixTime: {"L7", LevelShould, "write " + resetKey + " as seconds from now, because this is the present time since 1970"},
+	ruleNoMore:   {"L7", LevelShould, "let something come back at the end of " + resetKey + ", because requests after it are refused again and again"},
+	ruleTooSoon:  {"S3", LevelShould, "let Retry-After be no earlier than when a request is served, because requests after it are refused again and again"},
+	ruleBefore:   {"6-8", LevelNote, "let Retry-After be no earlier than the reset, because they should be the same point in time"},
+	ruleEarly:    {"L5", LevelShould, "let " + remainingKey + " be 0 before a request is refused, because something remained"},
+	ruleChanged:  {"P3", LevelShould, "let a policy stay the same over a sequence of responses, or give the other one another name"},
+	ruleNewKeys:  {"P18", LevelShould, "let the partition key stay the same for one client, because a new one each time names no limit"},
+	ruleBare:     {"6585-4", LevelShould, "tell a refused client when to come back, by Retry-After or by the fields"},
+	ruleNegative: {"6-9", LevelShould, "write a number that is 0 or more, because clients may ignore the field or take it for a large one"},
+	ruleFraction: {"6-9", LevelShould, "write a whole number, because many clients read nothing else"},
+}
+
+// A sequenceRule is the index of a rule in sequenceRules. The first are those of package
+// limiters.
+type sequenceRule int
+
+const (
+	ruleSpent   = sequenceRule(limiters.Spent)
+	ruleUneven  = sequenceRule(limiters.Uneven)
+	ruleDouble  = sequenceRule(limiters.Double)
+	ruleClock   = sequenceRule(limiters.Clock)
+	ruleSeconds = sequenceRule(limiters.Unit)
+	ruleServed  = sequenceRule(limiters.Overdrawn)
+	ruleApplied = sequenceRule(limiters.Applied)
+	ruleWindow  = sequenceRule(limiters.Window)
+	ruleBack    = sequenceRule(limiters.Back)
+)
+
+const (
+	ruleUnixTime = sequenceRule(limiters.Rules) + iota
+	ruleNoMore
+	ruleTooSoon
+	ruleBefore
+	ruleEarly
+	ruleChanged
+	ruleNewKeys
+	ruleBare
+	ruleNegative
+	ruleFraction
+)
+
+// in returns the finding that the rule is broken by a member of a field, or by the field if
+// item is -1.
+func (r sequenceRule) in(field string, item int, args ...any) Finding {
+	of := &sequenceRules[r]
+	message := of.message
+	if len(args) > 0 {
+		message = fmt.Sprintf(message, args...)
+	}
+	return Finding{Rule: of.id, Level: of.level, Field: field, Line: -1, Offset: -1, Item: item, Message: message}
 }

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"fmt"
 	"hash/maphash"
 	"math"
 	"net/http"
@@ -12,38 +13,39 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A Sequence checks what one client got from one server, response by response, for the
-// tests of servers, as [Check] does for a single one: whether the remaining quota units
-// fall by what was spent, resets go down with the clock, and something comes back after
-// them, and whether a refusal comes when nothing remains, and not before. CONFORMANCE.md
-// lists its rules. The zero Sequence is ready to use. It remembers at most 64 policies,
-// and no content of the responses. It is not for concurrent use, but the requests may
-// overlap, and answers may be lost.
+// A Sequence checks the responses that one client got from one server, for the tests of
+// servers, as [Check] checks a single one. It compares them with models of limiters: a fixed
+// window, a sliding log, a sliding window counter and a token bucket. A server that none of
+// them explains, not even as up to four servers that count apart, has a fault. CONFORMANCE.md
+// lists the rules. The zero Sequence is ready to use. It remembers at most 64 limits. It is
+// not for concurrent use, but the requests may overlap, and answers may be lost.
 type Sequence struct {
-	// Alone says that this client alone uses the quota, that every request costs the
-	// same, and that the server says all it knows. What then has no other explanation is
-	// a finding of [LevelShould]; otherwise other clients, or a server that lowers what
-	// it says (draft-11 Section 8.3), may explain it, and it is one of [LevelNote].
+	// Alone promises that no other client uses the quota, that every request costs the
+	// same, and that the server announces all it knows. A fault is then a finding of
+	// [LevelShould]. Otherwise other clients, requests that are free, or a server that
+	// lowers its numbers (draft-11 Section 8.3) may explain it, and the level is
+	// [LevelNote].
 	Alone bool
 
-	// Of names and findings there are hashes: they may be as long as a server likes.
-	seed   maphash.Seed
-	runs   map[uint64]*run
-	found  map[uint64]bool // what Add has returned
-	recent [64]time.Time   // when the latest responses arrived
-	added  int             // how many arrived, lost ones included
-	latest time.Time       // when the latest of all arrived
-	// overlaps is positive while one of the latest responses is known to have
-	// overlapped with another: then which was counted first is not known.
-	overlaps int
-	calm     calm
-	owed     promise
+	// Of policies and findings there are hashes: they may be as long as a server likes.
+	seed     maphash.Seed
+	runs     map[uint64]*run
+	order    []*run           // the runs as they came
+	found    map[uint64]bool  // what Add has returned
+	keys     map[uint64]*keys // partition keys, by the name of the policy
+	began    time.Time
+	recent   [64]time.Time // when the latest responses arrived
+	added    int           // how many arrived, lost ones included
+	overlaps int           // positive if one of the latest responses overlapped with another
+	silent   refused       // refusals without limits
+	latest   int64         // what remained of the tightest limit at least; -1 if that is unknown
 }
 
 // The bounds of what a Sequence remembers.
 const (
 	maxRuns  = 64
 	maxFound = 256 // distinct findings; hostile responses may give any number
+	maxName  = 64  // bytes of the name of a policy
 )
 
 // Add checks the next response, in the order of arrival, and returns the findings that
@@ -55,10 +57,10 @@ const (
 // request was sent, is received. A nil resp stands for an answer that was lost or late:
 // the server may have counted the request.
 //
-// A limit of requests is checked if it has a reset and a policy with a quota, in current
-// or older fields. A response from a cache says nothing (draft-11 Section 7.3). Only
-// those with a status below 400 count as served, because a server need not count those
-// that failed.
+// A limit of requests is checked if it has a policy with a quota, in current or older
+// fields. A response from a cache is not checked (draft-11 Section 7.3). Only responses
+// with a status below 400 count as served, because a server need not count those that
+// failed. A limit has at most one finding about its numbers, from the fourth response on.
 func (s *Sequence) Add(resp *http.Response, sent, received time.Time) []Finding {
 	if received.IsZero() {
 		received = time.Now()
@@ -67,40 +69,83 @@ func (s *Sequence) Add(resp *http.Response, sent, received time.Time) []Finding 
 		sent = received
 	}
 	if s.runs == nil {
-		s.seed, s.runs, s.found = maphash.MakeSeed(), map[uint64]*run{}, map[uint64]bool{}
+		s.seed, s.runs, s.found, s.keys = maphash.MakeSeed(), map[uint64]*run{}, map[uint64]bool{}, map[uint64]*keys{}
+		s.began, s.latest = received, -1
 	}
-	x := &exchange{Sequence: s, sent: sent, received: received, idle: sent.Sub(s.latest)}
+	x := &exchange{Sequence: s, sent: sent, received: received}
 	x.overlap()
 	if resp == nil {
-		s.lose()
+		s.silent.owed, s.latest = promise{}, -1
 		return nil
 	}
 	x.resp = resp
 	x.advice = Advisor{MaxWait: math.MaxInt64}.Advise(resp, received)
-	x.refused = x.advice.Refused
 	x.served = resp.StatusCode < http.StatusBadRequest
 	x.check()
 	x.numbers()
+	x.partitionKeys()
 	x.policies()
+	x.refusal() // compares with what was announced before
 	x.limits()
-	x.refusal()
 	return x.findings
 }
 
-// lose forgets what earlier responses promise: it is unknown whether the server counted a
-// request whose answer was lost, cached or an error.
-func (s *Sequence) lose() { s.calm.ok, s.owed.ok, s.owed.row = false, false, 0 }
+// Models returns in a sentence for each limit what it behaves like so far, as in
+//
+//	"api": a fixed window of 60 s with quota 100, as announced (12 responses; a sliding log would look the same so far)
+func (s *Sequence) Models() []string {
+	var list []string
+	for _, r := range s.order {
+		if n := r.Responses(); n > 0 {
+			list = append(list, fmt.Sprintf("%q: %s", r.name, r.model(n)))
+		}
+	}
+	return list
+}
+
+// model returns what the limit behaves like after n responses.
+func (r *run) model(n int) string {
+	left := r.Run.Models()
+	if len(left) == 0 {
+		return fmt.Sprintf("like no limiter that is known (%d responses)", n)
+	}
+	first := left[0]
+	var b strings.Builder
+	b.WriteString("a " + first.Name)
+	if seconds, ok := r.terms.window.Value(); ok {
+		fmt.Fprintf(&b, " of %d s", seconds)
+	}
+	fmt.Fprintf(&b, " with quota %d, as announced", r.terms.quota)
+	if first.Counters > 1 {
+		fmt.Fprintf(&b, ", counted %d times apart: servers that do not share their counts", first.Counters)
+	}
+	fmt.Fprintf(&b, " (%d responses", n)
+	for i, m := range left[1:] {
+		switch {
+		case i == 0:
+			b.WriteString("; a ")
+		case i == len(left)-2:
+			b.WriteString(" or a ")
+		default:
+			b.WriteString(", a ")
+		}
+		b.WriteString(m.Name)
+	}
+	if len(left) > 1 {
+		b.WriteString(" would look the same so far")
+	}
+	return b.String() + ")"
+}
 
 // An exchange is a request and its response, while it is added.
 type exchange struct {
 	*Sequence
-	resp            *http.Response
-	sent, received  time.Time
-	idle            time.Duration // since the latest response before it; negative if they overlap
-	pending         int           // responses that arrived after this was sent; more than recent holds if that many
-	advice          Advice
-	served, refused bool
-	findings        []Finding
+	resp           *http.Response
+	sent, received time.Time
+	pending        int // responses that arrived after this was sent; the bound of recent if there may be more
+	advice         Advice
+	served         bool
+	findings       []Finding
 }
 
 // overlap notes when the response arrived, and with how many others it overlaps.
@@ -111,13 +156,10 @@ func (x *exchange) overlap() {
 		}
 	}
 	if x.pending == len(x.recent) {
-		x.pending = math.MaxInt // there may be more
+		x.pending = math.MaxInt32 // there may be more
 	}
 	x.recent[x.added%len(x.recent)] = x.received
 	x.added++
-	if x.received.After(x.latest) {
-		x.latest = x.received
-	}
 	if x.overlaps = max(x.overlaps-1, 0); x.pending > 0 {
 		x.overlaps = len(x.recent)
 	}
@@ -153,8 +195,8 @@ func (x *exchange) check() {
 
 // add adds a finding about a field and the index of its member. certain reports
 // whether it has no explanation but a fault, given that the client is alone.
-func (x *exchange) add(r sequenceRule, certain bool, field string, item int) {
-	f := r.in(field, item)
+func (x *exchange) add(r sequenceRule, certain bool, field string, item int, args ...any) {
+	f := r.in(field, item, args...)
 	if !certain || !x.Alone {
 		f.Level = LevelNote
 	}
@@ -184,6 +226,9 @@ func (x *exchange) slack() float64 {
 func (x *exchange) numbers() {
 	h := x.older()
 	found, _ := older.Find(nil, h, nil)
+	if d := x.advice.Fields.Dialect; d == "draft-06" || d == "draft-07" {
+		x.milliseconds(h)
+	}
 	for i := range found {
 		f := &found[i]
 		if role := f.Role(); role < older.Quota || role > older.Reset {
@@ -196,6 +241,18 @@ func (x *exchange) numbers() {
 			} else if whole, part, ok := strings.Cut(line, "."); ok && whole != "" && part != "" && text.All(whole, text.Digit) && text.All(part, text.Digit) {
 				x.judge(ruleFraction, f.Key, -1)
 			}
+		}
+	}
+}
+
+// milliseconds checks that the resets of the older drafts are in seconds. ParseAny divides
+// those that are in milliseconds if a window shows it.
+func (x *exchange) milliseconds(h http.Header) {
+	plain, _ := ParseAny(h, LegacyOptions{Reset: TimeSeconds, Now: x.received})
+	for i := range plain.Limits {
+		if l := &plain.Limits[i]; i < len(x.advice.Fields.Limits) && l.Reset.n >= 1000 && x.advice.Fields.Limits[i].Reset.n*1000-l.Reset.n < 1000 && x.advice.Fields.Limits[i].Reset.n < l.Reset.n {
+			field, item := x.field(LimitField, l.Name, RoleReset, i)
+			x.report(ruleSeconds.in(field, item, "milliseconds"))
 		}
 	}
 }
@@ -221,8 +278,14 @@ func (x *exchange) field(field, policy string, role Role, item int) (string, int
 // A run is what a Sequence remembers of a policy and its limit.
 type run struct {
 	limiters.Run
-	announced bool  // as a current policy
-	terms     terms // as it was announced
+	name      string // of the policy, cut to maxName
+	announced bool   // as a current policy
+	changes   int    // of its terms
+	terms     terms  // as it was announced
+	added     int    // how many responses had arrived after the latest with this limit
+	early     int    // refusals although something remained
+	hidden    bool   // responses announced another limit in its place
+	refused
 }
 
 // terms are what has to stay the same of a policy.
@@ -235,8 +298,8 @@ type terms struct {
 func (p *Policy) terms() terms { return terms{p.Quota, p.Unit.canonical(), p.Window} }
 
 // A subject is what is remembered apart. Older fields have one set of names for all
-// limits of a server, and tell the tightest, so that there another quota or window is
-// another limit.
+// limits of a server, and announce the tightest: another quota or window there is another
+// limit.
 type subject struct {
 	identity
 	terms
@@ -251,15 +314,16 @@ func (x *exchange) run(p *Policy) *run {
 	key := maphash.Comparable(x.seed, of)
 	r := x.runs[key]
 	if r == nil && len(x.runs) < maxRuns {
-		r = &run{}
+		r = &run{name: strings.Clone(p.Name[:min(len(p.Name), maxName)]), terms: p.terms()}
 		x.runs[key] = r
+		x.order = append(x.order, r)
 	}
 	return r
 }
 
 // policies checks that policies stay: those of the current fields, since another quota in
 // older ones is another subject. One of a 503 may be one that holds for a time (draft-11
-// Section 5.2).
+// Section 5.2). One change may be that of a plan.
 func (x *exchange) policies() {
 	if x.resp.StatusCode == http.StatusServiceUnavailable {
 		return
@@ -272,8 +336,45 @@ func (x *exchange) policies() {
 		case !r.announced:
 			r.announced, r.terms = true, p.terms()
 		case r.terms != p.terms():
-			x.judge(ruleChanged, PolicyField, i)
-			*r = run{announced: true, terms: p.terms()}
+			f := ruleChanged.in(PolicyField, i)
+			if r.changes == 0 {
+				f.Level = LevelNote
+			}
+			x.report(f)
+			*r = run{name: r.name, announced: true, terms: p.terms(), changes: r.changes + 1}
+		}
+	}
+}
+
+// keys are the partition keys of policies of one name.
+type keys struct {
+	seen  map[uint64]bool
+	times int
+}
+
+// partitionKeys checks that the keys of a name are not new each time: clients cannot tell
+// then which limit is theirs.
+func (x *exchange) partitionKeys() {
+	const many = 12
+	for i := range x.advice.Fields.Limits {
+		l := &x.advice.Fields.Limits[i]
+		if l.PartitionKey == nil || !x.isCurrent() {
+			continue
+		}
+		name := maphash.String(x.seed, l.Name)
+		k := x.keys[name]
+		if k == nil {
+			if len(x.keys) == maxRuns {
+				return
+			}
+			k = &keys{seen: map[uint64]bool{}}
+			x.keys[name] = k
+		}
+		if k.times++; len(k.seen) < 4*maxRuns {
+			k.seen[maphash.Bytes(x.seed, l.PartitionKey)] = true
+		}
+		if n := len(k.seen); n >= many && n > k.times/2 {
+			x.add(ruleNewKeys, true, LimitField, i)
 		}
 	}
 }
@@ -301,15 +402,27 @@ func (x *exchange) limits() {
 // only if the requests concern the limit: one of several that never falls may be that of
 // others.
 func (x *exchange) limit(r *run, l *Limit, p *Policy, item int) {
-	now := limiters.Response{
-		Observation: limiters.Observation{
-			Remaining: l.Remaining, Reset: float64(l.Reset.n), Sent: x.sent, Received: x.received, Served: x.served, Refused: x.refused,
-		},
-		HasReset: l.Reset.ok, Quota: p.Quota, Idle: x.idle, Pending: x.pending, Slack: x.slack(), Overlaps: x.overlaps > 0, Alone: x.Alone,
+	if x.pending > len(x.recent) {
+		return // too many overlap
 	}
-	now.Window, _ = p.Window.Duration()
-	doubts := r.Add(&now)
-	concerned := r.Most() > 0 || len(x.advice.Fields.Limits) == 1
+	now := limiters.Response{
+		Sent: x.sent.Sub(x.began).Seconds(), Received: x.received.Sub(x.began).Seconds(),
+		Remaining: float64(l.Remaining), Reset: -1, Pending: x.pending, Others: x.others(r), Overlaps: x.overlaps > 0,
+	}
+	if l.Reset.ok {
+		now.Reset = float64(l.Reset.n)
+	}
+	switch {
+	case x.advice.Refused:
+		now.Outcome = limiters.Refused
+	case !x.served:
+		now.Outcome = limiters.Failed
+	}
+	terms := limiters.Terms{Quota: float64(p.Quota), Window: float64(p.Window.n), Slack: x.slack()}
+	doubts := r.Add(now, terms)
+	r.added = x.added
+	concerned := r.Known() || len(x.advice.Fields.Limits) == 1
+	r.hidden = r.hidden || !x.isCurrent() && now.Others > 0
 	for _, d := range doubts {
 		field, whose, role := LimitField, item, RoleRemaining
 		switch d.Number {
@@ -318,9 +431,21 @@ func (x *exchange) limit(r *run, l *Limit, p *Policy, item int) {
 		case limiters.Reset:
 			role = RoleReset
 		}
+		if d.Rule == limiters.Double && !x.isCurrent() || r.hidden {
+			d.Certain = false // older fields have no unit, and announce the tightest limit alone
+		}
 		field, whose = x.field(field, l.Name, role, whose)
-		x.add(sequenceRule(d.Rule), d.Certain && concerned, field, whose)
+		x.add(sequenceRule(d.Rule), d.Certain && concerned, field, whose, d.Args...)
 	}
+}
+
+// others returns how many requests came between the latest response with a limit and this
+// one, which the limit may have counted.
+func (x *exchange) others(r *run) int {
+	if r.added == 0 {
+		return x.added - 1
+	}
+	return x.added - 1 - r.added
 }
 
 // unixTime checks that a current reset is no point in time. ParseAny takes an older
@@ -334,229 +459,4 @@ func (x *exchange) unixTime(l *Limit, item int) {
 	if near(l.Reset.n) || l.Reset.n <= math.MaxInt64/1000 && near(l.Reset.n*1000) {
 		x.judge(ruleUnixTime, LimitField, item)
 	}
-}
-
-// refusal checks a refusal, and what it promises.
-func (x *exchange) refusal() {
-	f := &x.advice.Fields
-	silent := f.Limits == nil && f.Policies == nil
-	if isStored(x.resp.Header) || !x.refused && !x.served {
-		x.lose()
-		return
-	}
-	if silent && x.resp.StatusCode == http.StatusTooManyRequests && x.advice.Source == SourceNone {
-		x.judge(ruleBare, retryAfterKey, -1)
-	}
-	x.early()
-	x.promised()
-	x.retryEarly()
-}
-
-// calm is the latest response that was served, as long as nothing has happened
-// since that could explain a refusal.
-type calm struct {
-	ok       bool
-	spare    spare
-	received time.Time
-	early    int // refusals with something remaining before
-	inTime   int // and with nothing
-}
-
-// spare is how many more requests a response leaves.
-type spare struct {
-	requests int64
-	priced   bool // what a request costs is known of each limit
-	all      bool // every limit is told, not the tightest alone
-}
-
-// early checks that a request is refused only when nothing remains.
-func (x *exchange) early() {
-	const few, lost = 3, 5 // lost is how many answers in a row may have been lost
-	now, says := x.spare()
-	if !x.refused {
-		if says {
-			x.calm.ok, x.calm.spare, x.calm.received = true, now, x.received
-		}
-		return
-	}
-	before := x.calm
-	x.calm.ok = false
-	if says && now.requests > 0 { // the refusal itself says so
-		x.refusedEarly(now.priced && (now.all || now.requests >= lost))
-		return
-	}
-	if !before.ok || x.overlaps > 0 || x.added < few || x.sent.Before(before.received) {
-		return
-	}
-	then := before.spare
-	if then.requests == 0 {
-		x.calm.inTime++
-		return
-	}
-	x.calm.early++
-	often := x.calm.early >= few && x.calm.early > x.calm.inTime
-	x.refusedEarly(then.priced && (then.requests >= lost || then.all && often) || x.complete())
-}
-
-func (x *exchange) refusedEarly(certain bool) {
-	field := LimitField
-	if len(x.advice.Fields.Limits) > 0 {
-		field, _ = x.field(LimitField, x.advice.Fields.Limits[0].Name, RoleRemaining, 0)
-	}
-	x.add(ruleEarly, certain, field, -1)
-}
-
-// spare returns how many more requests the response leaves. ok is false if it does not
-// say, or has a limit in a unit that may refuse requests while some of it is left.
-func (x *exchange) spare() (s spare, ok bool) {
-	f := &x.advice.Fields
-	policies := newMatcher(f.Policies)
-	s = spare{math.MaxInt64, true, x.isCurrent()}
-	for i := range f.Limits {
-		l := &f.Limits[i]
-		p := policies.policy(l)
-		cost, unit := int64(0), p.Unit.canonical()
-		if r := x.run(p); r != nil {
-			cost = r.Most()
-		}
-		switch {
-		case l.exhausted(p):
-			s.requests = 0
-		case unit == ConcurrentRequests:
-			s.requests = min(s.requests, l.Remaining)
-		case l.Remaining == Unknown || unit != Requests:
-			return spare{}, false
-		default:
-			s.requests = min(s.requests, l.Remaining/max(cost, 1))
-			s.priced = s.priced && cost > 0
-		}
-	}
-	return s, len(f.Limits) > 0
-}
-
-// complete reports whether a whole quota of some limit was served with something left.
-func (x *exchange) complete() bool {
-	for _, r := range x.runs {
-		if r.Complete() {
-			return true
-		}
-	}
-	return false
-}
-
-// A promise is what the latest refusal says: when to come back.
-type promise struct {
-	ok           bool
-	end          time.Time
-	source       Source
-	row          int // refusals after the end of such a promise, since a request was served
-	broken, kept int
-}
-
-// promised checks that something comes back when a refusal says so.
-func (x *exchange) promised() {
-	o := &x.owed
-	switch {
-	case !x.refused:
-		if o.ok && x.sent.After(o.end) {
-			o.kept++
-		}
-		o.ok, o.row = false, 0
-		return
-	case x.advice.Source == SourceNone || x.counts(ConcurrentRequests):
-		o.ok = false
-		return
-	}
-	switch after := x.sent.Sub(o.end).Seconds(); {
-	case !o.ok || after < -x.slack(): // what was said last counts
-	case after < x.slack():
-		return // this may be the end, or not yet
-	default:
-		o.row++
-		o.broken++
-		index, field := ruleNoMore, LimitField
-		if o.source == SourceRetryAfter {
-			index, field = ruleTooSoon, retryAfterKey
-		}
-		// A bucket gives back one at a time, which a request may have taken whose
-		// answer was lost; three times in a row it is not that.
-		x.add(index, o.row >= 3 && o.broken > o.kept && x.overlaps == 0, field, -1)
-	}
-	o.ok, o.end, o.source = true, x.received.Add(x.advice.Asked), x.advice.Source
-}
-
-// counts reports whether the response has a policy of a unit.
-func (x *exchange) counts(unit Unit) bool {
-	for i := range x.advice.Fields.Policies {
-		if x.advice.Fields.Policies[i].Unit == unit {
-			return true
-		}
-	}
-	return false
-}
-
-// retryEarly notes a Retry-After before the reset of an older limit with nothing
-// remaining. It may be that the reset tells when all is back, and Retry-After when
-// the next unit is. For current limits Check has the rule.
-func (x *exchange) retryEarly() {
-	least, ok := x.advice.Fields.RetryAfter().Duration()
-	if x.refused && ok && !x.isCurrent() && x.advice.Source == SourceRetryAfter && x.advice.Asked.Seconds()+x.slack() < least.Seconds() {
-		x.add(ruleBefore, false, retryAfterKey, -1)
-	}
-}
-
-// sequenceRules are the rules that a Sequence checks. Each is a note unless a
-// Sequence raises it. CONFORMANCE.md has a row for each.
-var sequenceRules = [...]rule{
-	ruleSpent:    {"L5", LevelShould, "let " + remainingKey + " fall by what each request costs, because it stays higher than what was spent allows"},
-	ruleUneven:   {"L5", LevelNote, "let " + remainingKey + " fall by the same for each request, because clients cannot tell what a request costs"},
-	ruleClock:    {"L7", LevelShould, "let " + resetKey + " go down with the clock, because it stays the same, and more comes back before it is over"},
-	ruleStays:    {"L7", LevelNote, "let " + resetKey + " go down with the clock, unless every request begins the time anew"},
-	ruleFast:     {"L7", LevelShould, "write " + resetKey + " in seconds, because it goes down faster than the clock"},
-	ruleUnixTime: {"L7", LevelShould, "write " + resetKey + " as seconds from now, because this is the present time since 1970"},
-	ruleNoMore:   {"L7", LevelShould, "let something come back at the end of " + resetKey + ", because requests after it are refused again and again"},
-	ruleTooSoon:  {"S3", LevelShould, "let Retry-After be no earlier than when a request is served, because requests after it are refused again and again"},
-	ruleBefore:   {"6-8", LevelNote, "let Retry-After be no earlier than the reset, because they should be the same point in time"},
-	ruleEarly:    {"L5", LevelShould, "let " + remainingKey + " be 0 before a request is refused, because something remained"},
-	ruleServed:   {"L5", LevelShould, "refuse requests when " + remainingKey + " is 0, or say what remains, because more were served than can have come back"},
-	ruleExceeded: {"P6", LevelShould, "let " + quotaKey + " be the quota that is applied, because more than twice of it was served within a window"},
-	ruleShort:    {"P6", LevelShould, "let " + quotaKey + " be the quota that is applied, because much less remains after a window in which nothing was asked"},
-	ruleChanged:  {"P3", LevelShould, "let a policy stay the same over a sequence of responses, or give the other one another name"},
-	ruleBare:     {"6585-4", LevelShould, "say on a refusal when to come back, by Retry-After or by the fields"},
-	ruleNegative: {"6-9", LevelShould, "write a number that is 0 or more, because clients may ignore the field or take it for a large one"},
-	ruleFraction: {"6-9", LevelShould, "write a whole number, because many clients read nothing else"},
-}
-
-// A sequenceRule is the index of a rule in sequenceRules. The first are those of package
-// limiters.
-type sequenceRule int
-
-const (
-	ruleSpent    = sequenceRule(limiters.Spent)
-	ruleUneven   = sequenceRule(limiters.Uneven)
-	ruleClock    = sequenceRule(limiters.Clock)
-	ruleStays    = sequenceRule(limiters.Stays)
-	ruleFast     = sequenceRule(limiters.Fast)
-	ruleServed   = sequenceRule(limiters.Served)
-	ruleExceeded = sequenceRule(limiters.Exceeded)
-	ruleShort    = sequenceRule(limiters.Short)
-)
-
-const (
-	ruleUnixTime = sequenceRule(limiters.Rules) + iota
-	ruleNoMore
-	ruleTooSoon
-	ruleBefore
-	ruleEarly
-	ruleChanged
-	ruleBare
-	ruleNegative
-	ruleFraction
-)
-
-// in returns the finding that the rule is broken by a member of a field, or by the field if
-// item is -1.
-func (r sequenceRule) in(field string, item int) Finding {
-	of := &sequenceRules[r]
-	return Finding{Rule: of.id, Level: of.level, Field: field, Line: -1, Offset: -1, Item: item, Message: of.message}
 }

@@ -26,7 +26,7 @@ func newFlags(verbName string) *flag.FlagSet {
 // parse reads the flags of a verb. Where the verb has no more to do it returns true,
 // and the exit status: the help was asked for, or a flag is wrong.
 func parse(flags *flag.FlagSet, about string, args []string, stdout, stderr io.Writer) (status int, done bool) {
-	switch err := flags.Parse(args); {
+	switch err := flags.Parse(flagsFirst(flags, args)); {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprintf(stdout, "%s\nFlags:\n\n", about)
 		flags.SetOutput(stdout)
@@ -36,6 +36,32 @@ func parse(flags *flag.FlagSet, about string, args []string, stdout, stderr io.W
 		return wrong(stderr, flags.Name(), err), true
 	}
 	return exitFine, false
+}
+
+// flagsFirst returns the arguments with the flags before the others, so that they may stand
+// anywhere. What follows "--" stays as it is.
+func flagsFirst(flags *flag.FlagSet, args []string) []string {
+	var first, rest []string
+	for i := 0; i < len(args); i++ {
+		switch a := args[i]; {
+		case a == "--":
+			return append(append(append(first, "--"), rest...), args[i+1:]...)
+		case len(a) < 2 || a[0] != '-':
+			rest = append(rest, a)
+		default:
+			first = append(first, a)
+			name, _, hasValue := strings.Cut(strings.TrimLeft(a, "-"), "=")
+			f := flags.Lookup(name)
+			if f == nil || hasValue || i+1 == len(args) {
+				continue
+			}
+			if b, ok := f.Value.(interface{ IsBoolFlag() bool }); !ok || !b.IsBoolFlag() {
+				i++
+				first = append(first, args[i])
+			}
+		}
+	}
+	return append(first, rest...)
 }
 
 // failed says why a verb has failed.
@@ -130,8 +156,6 @@ var withPort = regexp.MustCompile(`^(localhost|[^/\\]+:[0-9]+)(/|$)`)
 func hint(argument string) string {
 	host, _, _ := strings.Cut(argument, "/")
 	switch {
-	case strings.HasPrefix(argument, "-"):
-		return "flags stand before inputs"
 	case strings.Contains(argument, "://"):
 		return "an address begins with http:// or https://"
 	case withPort.MatchString(argument):

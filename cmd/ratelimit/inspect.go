@@ -16,8 +16,8 @@ import (
 
 const inspectHelp = `usage: ratelimit inspect [-json] [-lint] [-H 'Name: value']... [FILE | URL | -]...
 
-Says what HTTP responses tell about rate limits, what is wrong with the way they
-do, and how long they ask to wait.
+Shows the rate limits in HTTP responses, checks them, and prints how long the
+responses ask to wait.
 
 An input is a file, an http:// or https:// address to GET, or "-" for standard
 input, which is also read if there are no inputs. A file holds a response, its
@@ -140,6 +140,8 @@ func read(source string, r io.Reader) (*report.Report, error) {
 	}
 	out, err := report.Read(source, text.String())
 	switch {
+	case n == 0 && source == "<stdin>":
+		return nil, errors.New("standard input is empty: did curl fail? -s hides its errors, -sS shows them")
 	case err != nil && n > maxInput: // what is longer may be the body, which does not matter
 		return nil, fmt.Errorf("%s: longer than 32 MiB: the header of a response is enough, or one entry of a HAR file", source)
 	case err != nil:

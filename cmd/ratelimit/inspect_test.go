@@ -109,7 +109,7 @@ func TestExitStatus(t *testing.T) {
 		"header lines alone":                {stdin: "RateLimit: \"a\";r=1", want: 0},
 		"bare 429":                          {stdin: "HTTP/1.1 429 Too Many Requests\r\n\r\n", want: 1},
 		"bare 429 with a wait":              {stdin: "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 9\r\n\r\n", want: 1},
-		"a flag after an input":             {args: []string{found, "-lint"}, want: 2},
+		"a flag after an input":             {args: []string{found, "-lint"}, want: 0},
 		"bad flag":                          {args: []string{"-yaml", found}, want: 2},
 		"help":                              {args: []string{"-h"}, want: 0},
 		"interim alone":                     {stdin: "HTTP/1.1 103 Early Hints\r\n\r\n", want: 2},
@@ -631,11 +631,11 @@ func TestAdvice(t *testing.T) {
 		"Retry-After":                       {"200 OK", []string{"Retry-After: 7", `RateLimit: "a";r=0;t=30`}, "Wait 7s (Retry-After)."},
 		"until when, where there is a Date": {"429 Too Many Requests", []string{date, "Retry-After: 41"}, "Refused. Wait 41s, until 01:07 UTC (Retry-After)."},
 		"with seconds":                      {"200 OK", []string{date, `RateLimit: "a";r=0;t=30`}, `Wait 30s, until 01:06:49 UTC (RateLimit "a" is exhausted).`},
-		"on another day":                    {"200 OK", []string{date, `RateLimit: "a";r=0;t=86400`}, "Wait 1d, until 2026-11-22 01:06:19 UTC (RateLimit \"a\" is exhausted).\nA Transport would probe after 10m."},
+		"on another day":                    {"200 OK", []string{date, `RateLimit: "a";r=0;t=86400`}, "Wait 1d, until 2026-11-22 01:06:19 UTC (RateLimit \"a\" is exhausted).\nClients of this library try one request after 10m."},
 		"longer than obeyed, by GitHub": {"403 Forbidden", []string{date, "X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1795225231"},
-			"Refused. Wait 34m12s, until 01:40:31 UTC (x-ratelimit \"default\" is exhausted).\nA Transport would probe after 10m."},
-		"longer than obeyed, by Retry-After":     {"429 Too Many Requests", []string{"Retry-After: 3600"}, "Refused. Wait 1h (Retry-After).\nA Transport would probe after 10m."},
-		"longer than a century":                  {"200 OK", []string{date, `RateLimit: "a";r=0;t=999999999999999`}, "Wait more than a century (RateLimit \"a\" is exhausted).\nA Transport would probe after 10m."},
+			"Refused. Wait 34m12s, until 01:40:31 UTC (x-ratelimit \"default\" is exhausted).\nClients of this library try one request after 10m."},
+		"longer than obeyed, by Retry-After":     {"429 Too Many Requests", []string{"Retry-After: 3600"}, "Refused. Wait 1h (Retry-After).\nClients of this library try one request after 10m."},
+		"longer than a century":                  {"200 OK", []string{date, `RateLimit: "a";r=0;t=999999999999999`}, "Wait more than a century (RateLimit \"a\" is exhausted).\nClients of this library try one request after 10m."},
 		"nothing remains, without an end":        {"200 OK", []string{`RateLimit: "a";r=0`}, `Nothing remains, and it does not say for how long.`},
 		"paced":                                  {"200 OK", []string{`RateLimit: "a";r=20;t=30`}, `Go on. To make "a" last: one request every 1.5s.`},
 		"paced by the second":                    {"200 OK", []string{`RateLimit: "a";r=20;t=30, "b";r=999;t=86400`}, `Go on. To make "b" last: one request every 1m26s.`},
@@ -737,8 +737,13 @@ func TestHints(t *testing.T) {
 		require.Empty(t, stdout)
 		require.Equal(t, "ratelimit inspect: open "+input+": no such file or directory"+want+"\n", stderr)
 	}
-	_, _, stderr := inspecting("", wire+"express-draft-8-1.http", "-lint")
-	require.Contains(t, stderr, "(flags stand before inputs)")
+	status, stdout, stderr := inspecting("", wire+"express-draft-8-1.http", "-json")
+	require.Equal(t, exitFine, status, stderr)
+	require.Contains(t, stdout, `"limits"`, "flags stand anywhere")
+	_, _, stderr = inspecting("", "--", "-lint")
+	require.Contains(t, stderr, "open -lint")
+	_, _, stderr = inspecting("")
+	require.Contains(t, stderr, "standard input is empty")
 }
 
 // The fields of -H go to addresses, in their order.
@@ -806,4 +811,23 @@ func TestColour(t *testing.T) {
 	} {
 		require.Equal(t, test.want, paletteOf(test.w, func(key string) string { return test.env[key] }), name)
 	}
+}
+
+// The last response counts, also after bodies that end without a newline.
+func TestLastOfSeveral(t *testing.T) {
+	var b strings.Builder
+	for r := 9; r > 6; r-- {
+		fmt.Fprintf(&b, "HTTP/1.1 200 OK\r\nRateLimit-Policy: \"a\";q=10;w=60\r\nRateLimit: \"a\";r=%d;t=60\r\n\r\n{\"no\":\"newline\"}", r)
+	}
+	_, stdout, _ := inspecting(b.String())
+	require.Contains(t, stdout, "7 of 10")
+	require.Contains(t, stdout, "Of 3 responses this is number 3")
+}
+
+// What is malformed is a fault: there are no findings, and it is not claimed.
+func TestLintMalformedOlder(t *testing.T) {
+	status, stdout, _ := inspecting("X-RateLimit-Limit: many\nX-RateLimit-Remaining: 3\n", "-lint")
+	require.Equal(t, exitDoubtful, status)
+	require.Contains(t, stdout, "malformed")
+	require.NotContains(t, stdout, "no findings")
 }

@@ -1,4 +1,4 @@
-// Ratelimit tells what HTTP responses say about rate limits, and keeps to it.
+// Ratelimit shows and tests the rate limits of HTTP servers, and keeps requests within them.
 //
 //	ratelimit inspect response.http
 //	curl -si https://api.example/ | ratelimit inspect
@@ -19,6 +19,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -35,9 +36,9 @@ type verb struct {
 
 // verbs are listed in the help in this order.
 var verbs = []verb{
-	{name: "inspect", about: "say what responses tell about rate limits, and what is wrong with them", run: inspect},
-	{name: "probe", about: "ask a server until it refuses, and say whether it keeps to what it tells", run: probe, ends: true},
-	{name: "proxy", about: "forward requests to a server, and hold them back as its limits ask", run: runProxy, ends: true},
+	{name: "inspect", about: "show the rate limits in HTTP responses, and check them", run: inspect},
+	{name: "probe", about: "test whether a server enforces the limits it announces", run: probe, ends: true},
+	{name: "proxy", about: "forward requests, delaying them to stay within the server's limits", run: runProxy, ends: true},
 	{name: "version", about: "print the version of this program", run: version},
 }
 
@@ -59,8 +60,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	switch args[0] {
 	case "-h", "-help", "--help", "help":
+		if len(args) > 1 && slices.ContainsFunc(verbs, func(v verb) bool { return v.name == args[1] }) {
+			return run(ctx, []string{args[1], "-h"}, stdin, stdout, stderr)
+		}
 		fmt.Fprint(stdout, help())
 		return exitFine
+	case "-v", "-version", "--version":
+		args = append([]string{"version"}, args[1:]...)
 	}
 	for _, v := range verbs {
 		if v.name != args[0] {
@@ -73,7 +79,47 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 		return v.run(ctx, args[1:], stdin, stdout, stderr)
 	}
+	if meant := nearest(args[0]); meant != "" {
+		return wrong(stderr, "", fmt.Errorf("unknown verb %q: did you mean %s?", args[0], meant))
+	}
 	return wrong(stderr, "", fmt.Errorf("unknown verb %q", args[0]))
+}
+
+// nearest returns the verb that a word was probably meant to be, or "".
+func nearest(word string) string {
+	const most = 2 // changes of a letter
+	best, meant := most+1, ""
+	for _, v := range verbs {
+		if n := distance(word, v.name); n < best {
+			best, meant = n, v.name
+		}
+	}
+	return meant
+}
+
+// distance returns how many letters have to be added, removed or replaced to turn a word
+// into a verb, or a large number if the word is long.
+func distance(word, verb string) int {
+	const longest = 32
+	if len(word) > longest {
+		return longest
+	}
+	row := make([]int, len(verb)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(word) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(verb) {
+			cost := 1
+			if word[i] == verb[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(verb)]
 }
 
 func help() string {

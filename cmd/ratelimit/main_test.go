@@ -36,7 +36,19 @@ func TestHelp(t *testing.T) {
 			require.True(t, strings.HasPrefix(stdout, "usage: ratelimit "+v.name), stdout)
 			require.Regexp(t, `(?m)^Examples?:$`, stdout)
 			require.Contains(t, stdout, "\n  ratelimit "+v.name)
+			_, helped, _ := running("", "help", v.name)
+			require.Equal(t, stdout, helped)
 		}
+	}
+}
+
+// The version is printed by the flags of other programs too.
+func TestVersionFlag(t *testing.T) {
+	_, want, _ := running("", "version")
+	for _, flag := range []string{"--version", "-version", "-v"} {
+		status, stdout, _ := running("", flag)
+		require.Equal(t, exitFine, status)
+		require.Equal(t, want, stdout)
 	}
 }
 
@@ -47,7 +59,7 @@ func TestCommandLine(t *testing.T) {
 		want string
 	}{
 		"nothing":       {nil, help()},
-		"no such verb":  {[]string{"inspekt"}, "ratelimit: unknown verb \"inspekt\"\nFor help: ratelimit -h\n"},
+		"no such verb":  {[]string{"inspekt"}, "ratelimit: unknown verb \"inspekt\": did you mean inspect?\nFor help: ratelimit -h\n"},
 		"hostile":       {[]string{"\x1b[2J"}, "ratelimit: unknown verb \"\\x1b[2J\"\nFor help: ratelimit -h\n"},
 		"flag of none":  {[]string{"-json"}, "ratelimit: unknown verb \"-json\"\nFor help: ratelimit -h\n"},
 		"no such flag":  {[]string{"inspect", "-yaml"}, "ratelimit inspect: flag provided but not defined: -yaml\nFor help: ratelimit inspect -h\n"},

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/httpfields/ratelimit"
@@ -31,12 +32,14 @@ as long as the server asks, and sends the rest; where the wait would end after
 -timeout, it ends. An interrupt ends it at once, with its report. Redirections are
 not followed. What -H gives is sent, and never printed.
 
-It takes itself to be the only one who uses the quota. With -shared it does not, and
-whatever others may be the reason for is a note. Rules for which nothing has
-happened are listed as "not seen".
+It assumes that nobody else uses the quota and that every request costs the same.
+With -shared it does not, and a fault that others may explain is a note. Rules for
+which nothing has happened are listed as "not seen". The report ends with the kind of
+limiter that the server behaves like, and a summary.
 
-Exit status: 0 if nothing is above a note, 1 if something is, and 2 if the server
-cannot be reached or the command line is wrong.
+Exit status: 0 if nothing is above a note, 1 if something is, if the server sends no
+limits, or if it refuses nothing and -require is given, 2 if the server cannot be
+reached or the command line is wrong, and 130 after an interrupt.
 
 Examples:
 
@@ -57,7 +60,9 @@ type prober struct {
 	timeout     time.Duration
 	shared      bool
 	pastRefusal bool
+	require     bool
 	json        bool
+	live        io.Writer // a terminal that shows how far the run is, or nil
 	base        http.RoundTripper
 }
 
@@ -74,6 +79,9 @@ func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 		return wrong(stderr, "probe", err)
 	}
 	base.MaxIdleConnsPerHost = p.concurrency
+	if f, ok := stderr.(*os.File); ok && isTerminal(f) {
+		p.live = f
+	}
 	r, err := p.run(ctx)
 	if err != nil {
 		return failed(stderr, "probe", err)
@@ -85,12 +93,7 @@ func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 	if err := output(stdout); err != nil {
 		return failed(stderr, "probe", err)
 	}
-	for _, f := range r.findings {
-		if f.Level > ratelimit.LevelNote {
-			return exitDoubtful
-		}
-	}
-	return exitFine
+	return r.status(p.require)
 }
 
 func (p *prober) flags(flags *flag.FlagSet) {
@@ -102,6 +105,7 @@ func (p *prober) flags(flags *flag.FlagSet) {
 	flags.DurationVar(&p.timeout, "timeout", time.Minute, "end the whole run after this time")
 	flags.BoolVar(&p.shared, "shared", false, "others use the quota as well")
 	flags.BoolVar(&p.pastRefusal, "past-refusal", false, "wait as a refusal asks, and go on")
+	flags.BoolVar(&p.require, "require", false, "exit 1 if no request was refused")
 	flags.BoolVar(&p.json, "json", false, "print JSON")
 }
 
@@ -113,7 +117,7 @@ func (p *prober) check(args []string) error {
 	case len(args) == 0:
 		return errors.New("it needs the address of a server")
 	case len(args) > 1:
-		return errors.New("it takes one address, and flags stand before it")
+		return errors.New("it takes one address")
 	case !isAddress(args[0]):
 		return errors.New("an address begins with http:// or https://")
 	case p.requests < 1 || p.requests > mostRequests:
@@ -181,6 +185,9 @@ func (p *prober) run(ctx context.Context) (*probeReport, error) {
 		c.step(ctx)
 	}
 	c.report.stopped = c.stopped
+	if c.live != nil {
+		fmt.Fprint(c.live, "\r\x1b[K")
+	}
 	switch {
 	case c.report.answered > 0 || c.stopped == interrupted:
 		return c.report, nil
@@ -263,6 +270,9 @@ func (c *course) take(ctx context.Context, a answer) {
 		a.err = nil // it was cut off
 	}
 	c.report.add(a)
+	if c.live != nil {
+		fmt.Fprintf(c.live, "\r\x1b[K%d of %d sent, %d refused", c.sent, c.requests, c.report.refused)
+	}
 	switch {
 	case a.err != nil && c.report.answered == 0:
 		c.stopped = "the server cannot be reached"

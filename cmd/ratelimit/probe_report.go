@@ -73,6 +73,43 @@ func (r *probeReport) add(a answer) {
 	r.lines = append(r.lines, l)
 }
 
+// exitInterrupted is the exit status after an interrupt, as that of a shell.
+const exitInterrupted = 130
+
+// status returns the exit status of the run.
+func (r *probeReport) status(requireRefusal bool) int {
+	switch {
+	case r.stopped == interrupted:
+		return exitInterrupted
+	case len(r.names) == 0, requireRefusal && r.refused == 0:
+		return exitDoubtful
+	}
+	for _, f := range r.findings {
+		if f.Level > ratelimit.LevelNote {
+			return exitDoubtful
+		}
+	}
+	return exitFine
+}
+
+// behaviour returns what the server behaves like, in a sentence for each limit.
+func (r *probeReport) behaviour() []string {
+	list := []string{}
+	for _, model := range r.sequence.Models() {
+		list = append(list, report.Printable(model))
+	}
+	return list
+}
+
+// summary returns the last line of the report.
+func (r *probeReport) summary() string {
+	text := fmt.Sprintf("%s: %d sent, %d answered, %d refused; %s", r.address, len(r.lines), r.answered, r.refused, r.stopped)
+	if len(r.names) == 0 {
+		text += "; the server sends no rate limits"
+	}
+	return text
+}
+
 // mostColumns is how many limits have a column in the time line.
 const mostColumns = 6
 
@@ -172,16 +209,16 @@ func (r *probeReport) writeJSON(w io.Writer) error {
 		Requests []line           `json:"requests"`
 		Findings []report.Finding `json:"findings"`
 		NotSeen  []string         `json:"not_seen"`
-	}{r.address, r.stopped, len(r.lines), r.answered, r.refused, r.lines, findings, r.seen.notSeen()})
+		Models   []string         `json:"models"` // what each limit behaves like
+	}{r.address, r.stopped, len(r.lines), r.answered, r.refused, r.lines, findings, r.seen.notSeen(), r.behaviour()})
 }
 
 // writeText writes the report for people.
 func (r *probeReport) writeText(w io.Writer) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s: %d sent, %d answered, %d refused; %s\n\n", r.address, len(r.lines), r.answered, r.refused, r.stopped)
-	r.writeLimits(&b)
 	r.writeLines(&b)
-	if len(r.findings) == 0 {
+	r.writeLimits(&b)
+	if len(r.findings) == 0 && len(r.names) > 0 {
 		fmt.Fprintln(&b, "no findings")
 	}
 	for _, f := range r.findings {
@@ -190,6 +227,10 @@ func (r *probeReport) writeText(w io.Writer) error {
 	for _, rule := range r.seen.notSeen() {
 		fmt.Fprintf(&b, "not seen: %s\n", rule)
 	}
+	for _, model := range r.behaviour() {
+		fmt.Fprintln(&b, "behaves like", model)
+	}
+	fmt.Fprintln(&b, r.summary())
 	_, err := b.WriteTo(w)
 	return err
 }
@@ -201,24 +242,24 @@ func (r *probeReport) writeLimits(b *bytes.Buffer) {
 		return
 	}
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "LIMIT\tFORM\tQUOTA\tWINDOW\tREMAINING\tRESET\tTOLD")
+	fmt.Fprintln(table, "LIMIT\tFORM\tQUOTA\tWINDOW\tREMAINING\tRESET\tRESPONSES")
 	for _, name := range r.names {
 		var left, until span
 		var quota, window *int64
-		form, told := "", 0
+		form, responses := "", 0
 		for _, l := range r.lines {
 			for _, limit := range l.Limits {
 				if limit.Name != name {
 					continue
 				}
-				told++
+				responses++
 				form = l.Form
 				quota, window = last(quota, limit.Quota), last(window, limit.Window)
 				left.add(limit.Remaining)
 				until.add(limit.Reset)
 			}
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%v\t%v\t%d\n", report.Quoted(name), report.Clip(form), number(quota, ""), number(window, "s"), left, until, told)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%v\t%v\t%d\n", report.Quoted(name), report.FormName(form), number(quota, ""), number(window, "s"), left, until, responses)
 	}
 	table.Flush()
 	b.WriteByte('\n')

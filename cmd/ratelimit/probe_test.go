@@ -112,7 +112,9 @@ func TestProbe(t *testing.T) {
 		}},
 		"never spent":            {static, nil, 1, []string{"30 sent, 30 answered, 0 refused; all requests are sent", "L5 (should) member 1 of RateLimit", "not seen: a refusal comes"}},
 		"never spent, but lent":  {static, []string{"-shared"}, 0, []string{"L5 (note) member 1 of RateLimit"}},
-		"nothing is said":        {http.NotFoundHandler(), []string{"-n", "2"}, 0, []string{"no rate limits found", "2 sent", "no findings"}},
+		"no limits":              {http.NotFoundHandler(), []string{"-n", "2"}, 1, []string{"no rate limits found", "2 sent", "; the server sends no rate limits\n"}},
+		"no refusal":             {&quota{quota: 50, window: time.Minute}, []string{"-n", "5"}, 0, []string{"no findings"}},
+		"a refusal is required":  {&quota{quota: 50, window: time.Minute}, []string{"-n", "5", "-require"}, 1, []string{"no findings", `behaves like "a": a `}},
 		"a refusal without word": {bare, nil, 1, []string{"1 sent", "6585-4 (should)", "refused, it does not say for how long"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +141,8 @@ func TestProbeCommandLine(t *testing.T) {
 		"help":              {[]string{"-h"}, 0, "costs the server"},
 		"examples":          {[]string{"-help"}, 0, "ratelimit probe -n 200"},
 		"no address":        {nil, 2, "needs the address"},
-		"two addresses":     {[]string{"http://a/", "http://b/"}, 2, "flags stand before it"},
+		"two addresses":     {[]string{"http://a/", "http://b/"}, 2, "takes one address"},
+		"flags behind it":   {[]string{"http://a/", "-n", "0"}, 2, "-n has to be"},
 		"a file":            {[]string{"a.http"}, 2, "begins with http://"},
 		"no host":           {[]string{"http://"}, 2, "no host"},
 		"an unknown flag":   {[]string{"-fast", "http://a/"}, 2, "-fast"},
@@ -199,7 +202,7 @@ func TestProbeRedirection(t *testing.T) {
 	s := httptest.NewServer(http.RedirectHandler(to.URL, http.StatusFound))
 	defer s.Close()
 	status, stdout, _ := probing("-n", "2", "-rate", "1000", "-H", "Authorization: x", s.URL)
-	require.Zero(t, status)
+	require.Equal(t, exitDoubtful, status, "it sends no limits")
 	require.Contains(t, stdout, "302")
 	require.Empty(t, other.asked)
 }
@@ -233,7 +236,7 @@ func TestProbeJSON(t *testing.T) {
       "rule": "6585-4",
       "level": "should",
       "field": "Retry-After",
-      "message": "say on a refusal when to come back, by Retry-After or by the fields"
+      "message": "tell a refused client when to come back, by Retry-After or by the fields"
     }
   ]`)
 }
@@ -315,6 +318,7 @@ func TestProbeInterrupt(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 2100*time.Millisecond, time.Since(began))
 		require.Equal(t, interrupted, r.stopped)
+		require.Equal(t, 130, r.status(false))
 		require.Equal(t, []int{3, 2}, []int{len(r.lines), r.answered})
 		require.Zero(t, r.lines[2].Status)
 	})

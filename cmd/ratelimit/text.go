@@ -99,7 +99,7 @@ func writeAdvice(w io.Writer, r *report.Report, p palette) {
 }
 
 func writeFaults(w io.Writer, r *report.Report, p palette) {
-	if r.Findings != nil && len(r.Findings) == 0 {
+	if r.Findings != nil && len(r.Findings) == 0 && len(r.Malformed) == 0 {
 		fmt.Fprintln(w, p.green("no findings"))
 	}
 	for _, f := range r.Faults() {

@@ -84,7 +84,7 @@ func TestNotes(t *testing.T) {
 		"RateLimit: \"a\";r=1":                            nil,
 		"what\nRateLimit: \"a\";r=1":                      {"Line 1 of the text is not a header field."},
 		"Server: x\nwhat\nRetry-After: 1\nis this":        {"2 lines of the text are not header fields; the first of them is line 2."},
-		"RateLimit: \"a\";r=0;t=3600":                     {"A Transport would probe after 10m."},
+		"RateLimit: \"a\";r=0;t=3600":                     {"Clients of this library try one request after 10m."},
 		"X-RateLimit-Remaining: 3\nX-RateLimit-Reset: 30": {"Nothing says in which unit a reset is. It was guessed, and is marked."},
 	} {
 		require.Equal(t, want, viewOf(text).Notes, text)

@@ -1,311 +1,255 @@
-// Package limiters has what each kind of limiter can announce: it gets the numbers of the
-// responses of one limit, and returns what no honest limiter explains.
+// Package limiters knows what each kind of limiter announces: a fixed window, a sliding log,
+// a token bucket and a sliding window counter. A Run gets the numbers of the responses of one
+// limit, keeps the models that explain them, and reports when no model is left.
 package limiters
 
 import (
 	"math"
-	"time"
+	"slices"
 )
 
-// A Run is what is remembered of a limit. It gets numbers, and returns what no honest
-// limiter explains. The zero Run has seen nothing.
-type Run struct {
-	quota       int64       // of the latest response
-	last        Observation // the latest response
-	least, most int64       // by which the remaining units fell from one request to the next; 0 if they never did
-
-	// anchor begins an epoch: the time until a second before its reset. Within an
-	// epoch no window ends, whatever the limiter.
-	anchor Observation
-	spent  int // requests served in the epoch, after the anchor
-	jumps  int // how often more came back in the epoch than any limiter gives back
-
-	sinceZero    Observation // the first response of those in which nothing remains
-	servedAtZero int         // requests served after it
-
-	frozenSince        Observation // the first refusal since which the reset has not gone down
-	refusedWhileFrozen int         // refusals long after it
-
-	fast int // how often in a row the reset went down too fast
-
-	began  time.Time // of a span shorter than the window
-	served int       // in this span
+// Terms are what a server announces of a limit, once for all.
+type Terms struct {
+	Quota  float64
+	Window float64 // in seconds; 0 if unknown
+	Slack  float64 // by how many seconds rounding may move a reset
 }
 
-// An Observation is what one response announces of a limit. The zero Observation has no
-// reset, so that no epoch begins with it.
-type Observation struct {
-	Remaining       int64   // quota units
-	Reset           float64 // in seconds
-	Sent, Received  time.Time
-	Served, Refused bool // neither is true of a request that failed
-}
+// An Outcome is what a server did with a request.
+type Outcome int
 
-// A Response is an Observation, with what is known around it.
+// The outcomes.
+const (
+	Served Outcome = iota
+	Refused
+	Failed // for another reason: the limiter may have counted it or not
+)
+
+// A Response is the numbers of one response of a limit. Times are in seconds, counted from
+// any moment, which is the same for all responses of a Run.
 type Response struct {
-	Observation
-	HasReset bool          // there is a reset
-	Quota    int64         // of the policy
-	Window   time.Duration // of the policy; 0 if it has none
-	Idle     time.Duration // since the latest response before it; negative if they overlap
-	Pending  int           // responses that arrived after its request was sent
-	Slack    float64       // by how many seconds the reset may be off
-	Overlaps bool          // it is not certain which of some requests was counted first
-	Alone    bool          // no other client uses the quota
+	Sent, Received float64 // the limiter decided in between
+	Remaining      float64 // quota units
+	Reset          float64 // in seconds; negative if there is none
+	Outcome        Outcome
+	Pending        int  // responses that arrived after this request was sent
+	Others         int  // requests since the response before, which the limiter may have counted
+	Overlaps       bool // requests overlapped lately, so that their order is not certain
 }
 
-// Most returns by how much the remaining units fell at most from one request to the next, 0
-// if they never did.
-func (r *Run) Most() int64 { return r.most }
-
-// Add checks a response against what is remembered, and remembers it.
-func (r *Run) Add(now *Response) []Doubt {
-	v := visit{Run: r, now: now}
-	v.cost()
-	v.exceeded()
-	v.short()
-	if now.HasReset {
-		v.remaining()
-		v.exhausted()
-		v.refusals()
-		v.speed()
+// counts returns how many requests this one counts as, at least.
+func (r *Response) counts() float64 {
+	if r.Outcome == Served {
+		return 1
 	}
-	v.last, v.quota = now.Observation, now.Quota
-	return v.doubts
+	return 0
 }
 
-// passedSince returns the seconds between the requests of two responses, as many and
-// as few as they can be.
-func (t *Observation) passedSince(u *Observation) (most, least float64) {
-	return t.Received.Sub(u.Sent).Seconds(), t.Sent.Sub(u.Received).Seconds()
+// passed returns the time between the decisions about two requests, as short and as long as
+// it can be.
+func (r *Response) passed(since span) span {
+	return span{max(r.Sent-since.high, 0), max(r.Received-since.low, 0)}
 }
 
-// fell reports whether the reset has gone down with the clock since u, so that it is
-// not that of a sliding log which tells when all is back: there every request begins
-// the time anew.
-func (t *Observation) fell(u *Observation) bool { return t.Reset <= u.Reset-2 }
+// A span is the lowest and the highest value that a number can have.
+type span struct{ low, high float64 }
 
-// stays reports whether the reset has not gone down although time has passed since u.
-func (t *Observation) stays(u *Observation) bool {
-	const enough = 2
-	_, passed := t.passedSince(u)
-	return passed >= enough && t.Reset > u.Reset-passed+enough
+func (s span) widened(by float64) span { return span{s.low - by, s.high + by} }
+
+func (s span) meets(other span) bool { return s.low <= other.high && other.low <= s.high }
+
+// and returns the part that two spans have in common, or s if there is none.
+func (s span) and(other span) span {
+	if !s.meets(other) {
+		return s
+	}
+	return span{max(s.low, other.low), min(s.high, other.high)}
 }
 
-// A visit is a response while it is added to a Run.
-type visit struct {
-	*Run
-	now    *Response
-	doubts []Doubt
-}
-
-// A Rule is a rule that no honest limiter breaks.
-type Rule int
-
-// The rules.
+// The bounds of what is remembered and assumed.
 const (
-	Spent    Rule = iota // what remains falls by what is spent
-	Uneven               // it falls by the same for each request
-	Clock                // the reset goes down with the clock, or nothing comes back before its end
-	Stays                // the reset goes down with the clock
-	Fast                 // and not faster
-	Served               // requests are refused while nothing remains
-	Exceeded             // no more than the quota is served
-	Short                // the whole quota is back after two windows
-
-	Rules // their number
+	maxTracks = 5   // servers or endpoints that count apart, with one restart
+	maxLog    = 128 // requests of a sliding log
+	maxEvents = 256 // responses that a diagnosis runs again
+	maxLost   = 5   // answers in a row that may be lost without a word
+	least     = 4   // responses before a verdict
+	settled   = 20  // responses after which a limiter that behaves as another has been restarted
 )
 
-// A Number is one of the numbers that are announced.
-type Number int
-
-// The numbers.
-const (
-	Quota Number = iota
-	Remaining
-	Reset
-)
-
-// A Doubt is a rule that the limiter seems to break.
-type Doubt struct {
-	Rule    Rule
-	Certain bool // there is no explanation but a fault, if the client is alone
-	Number  Number
+// A Run is what is remembered of a limit. The zero Run has seen nothing.
+type Run struct {
+	terms     Terms
+	models    []model
+	events    []Response
+	responses int
+	since     int // responses since the models began
+	lives     int // how often they began anew
+	falls     falls
+	last      Response
+	turns     turns
+	told      bool  // a verdict was returned
+	wrong     fault // of a model that was left until then
+	apart     bool  // and which had several counters in turn
 }
 
-func (v *visit) doubt(rule Rule, certain bool, of Number) {
-	v.doubts = append(v.doubts, Doubt{rule, certain, of})
+// turns are how often the resets rose, and fell back faster than the clock: those of several
+// counters in turn.
+type turns struct {
+	number int
+	risen  bool
 }
 
-// horizon returns for how many seconds after t no window ends.
-func (v *visit) horizon(t *Observation) float64 {
-	h := t.Reset
-	if v.now.Window > 0 {
-		h = min(h, v.now.Window.Seconds())
-	}
-	return h - v.now.Slack
-}
-
-// cost notes by how much a request lowers what remains. Answers that were lost look
-// like requests that cost more.
-func (v *visit) cost() {
-	fall := v.last.Remaining - v.now.Remaining
-	if !v.now.Served || fall <= 0 || v.now.Overlaps {
+func (t *turns) add(before, now *Response, responses int) {
+	const much = 3
+	if responses < 2 || before.Reset < 0 || now.Reset < 0 {
 		return
 	}
-	if v.least == 0 || fall < v.least {
-		v.least = fall
-	}
-	v.most = max(v.most, fall)
-	if v.least < v.most && v.now.Alone {
-		v.doubt(Uneven, false, Remaining)
+	switch by := now.Reset - before.Reset; {
+	case by >= much:
+		t.risen = true
+	case t.risen && by <= -much-(now.Received-before.Sent):
+		t.number++
+		t.risen = false
 	}
 }
 
-// remaining checks that what remains falls by what is spent. Without a fault no more
-// than this can have come back in an epoch:
-//
-//   - of a window, or of a log that tells when the next entry leaves it: nothing;
-//   - of a bucket, or of a weighted window: as much as would fill it by the reset,
-//     and one for what is rounded;
-//   - of a log that tells when all is back: all that was used before the epoch.
-func (v *visit) remaining() {
-	r, a, now := v.Run, &v.anchor, v.now
-	most, least := now.passedSince(a)
-	h := v.horizon(a)
-	if most >= h {
-		r.anchor, r.spent, r.jumps = now.Observation, 0, 0
-		return
-	}
-	if now.Served && !now.Sent.Before(a.Received) {
-		r.spent++
-	}
-	n, quota := r.spent-v.now.Pending, float64(v.now.Quota)
-	if n < 1 {
-		return
-	}
-	part, spent := most/h, float64(n)
-	flown := float64(a.Remaining) - spent + 1 + max(quota-float64(a.Remaining)+1, 1)*part
-	if a.Served {
-		n++
-	}
-	cleared := math.Ceil(quota - float64(n)*(1-part))
-	remains := float64(now.Remaining)
-	stays := n > 3 && least >= 3 && now.Reset >= a.Reset
-	switch jumped := remains > float64(r.last.Remaining)+1; {
-	case remains <= flown && stays:
-		v.doubt(Stays, false, Reset)
-	case remains <= flown || spent < 3 && !jumped:
-	case !jumped:
-		v.doubt(Spent, remains > cleared || now.Served && now.fell(a), Remaining)
-	case remains > cleared && r.last.stays(a):
-		v.doubt(Clock, true, Reset)
-		r.anchor, r.spent = now.Observation, 0
-	default:
-		r.jumps++ // a reset that is too long, as one that is jittered, explains a few
-		v.doubt(Spent, remains > cleared && r.jumps >= 3, Remaining)
-		r.anchor, r.spent = now.Observation, 0
-	}
+// falls are by how much what remains fell from one request to the next.
+type falls struct {
+	number      int
+	least, most float64
 }
 
-// exhausted checks that requests are refused while nothing remains.
-func (v *visit) exhausted() {
-	r, z, now := v.Run, &v.sinceZero, v.now
-	most, _ := now.passedSince(z)
-	h := v.horizon(z)
-	switch {
-	case now.Remaining > 0:
-		r.sinceZero = Observation{}
-		return
-	case most >= h:
-		r.sinceZero, r.servedAtZero = now.Observation, 0
-		return
-	case !now.Served || now.Sent.Before(z.Received):
-		return
+// Cost returns what one request costs, as far as it is known, else 1.
+func (r *Run) Cost() float64 {
+	if r.falls.number >= 3 {
+		return r.falls.least
 	}
-	r.servedAtZero++
-	quota := float64(v.now.Quota)
-	if free := float64(r.servedAtZero); free >= 2 && free > quota*most/h+1 {
-		v.doubt(Served, free > quota || now.fell(z), Remaining)
-	}
+	return 1
 }
 
-// refusals checks that the reset goes down while requests are refused, which begin no
-// time anew: a limiter that counts refused ones as well does not serve before the end
-// it tells. One answer that was lost may have raised it, so that it is enough that it
-// goes down at all.
-func (v *visit) refusals() {
-	const often, long = 4, 4
-	r, now := v.Run, v.now
-	most, least := now.passedSince(&r.frozenSince)
-	switch {
-	case !now.Refused:
-		if r.refusedWhileFrozen >= often && r.last.Refused && r.last.Reset-now.Received.Sub(r.last.Sent).Seconds() > 2*v.now.Slack {
-			v.doubt(Clock, true, Reset)
-		}
-		r.frozenSince, r.refusedWhileFrozen = Observation{}, 0
-	case now.Remaining > 0 || now.Reset < r.last.Reset || most >= v.horizon(&r.frozenSince):
-		r.frozenSince, r.refusedWhileFrozen = now.Observation, 0
-	case least >= long:
-		if r.refusedWhileFrozen++; r.refusedWhileFrozen >= often {
-			v.doubt(Stays, false, Reset)
+// Least returns the least that remains on any counter of any model that is left; ok is false
+// if none is.
+func (r *Run) Least() (least float64, ok bool) {
+	least = math.Inf(1)
+	for i := range r.models {
+		for j := range r.models[i].tracks {
+			least = min(least, r.models[i].tracks[j].shown)
 		}
 	}
+	return least, !math.IsInf(least, 1)
 }
 
-// speed checks that the reset does not go down faster than the clock, as one in
-// milliseconds does.
-func (v *visit) speed() {
-	const often, tenfold = 8, 10
-	r, now := v.Run, v.now
-	most, _ := now.passedSince(&r.last)
-	if now.Remaining > r.last.Remaining || r.last.Reset-now.Reset <= tenfold*most+2*v.now.Slack {
-		r.fast = 0
-		return
+// Known reports whether what remains has ever fallen, so that a request is known to cost
+// something.
+func (r *Run) Known() bool { return r.falls.number > 0 }
+
+// Responses returns how many responses the Run has got.
+func (r *Run) Responses() int { return r.responses }
+
+// Add checks a response against the models that are left, and returns what none explains.
+// Terms that differ begin everything anew.
+func (r *Run) Add(now Response, terms Terms) []Doubt {
+	if r.terms != terms {
+		*r = Run{terms: terms, responses: r.responses}
 	}
-	if r.fast++; r.fast >= often {
-		v.doubt(Fast, true, Reset)
+	r.responses++
+	doubts := r.fall(now)
+	if r.told {
+		return doubts
 	}
+	if len(r.events) == maxEvents {
+		r.events = slices.Delete(r.events, 0, maxEvents/2)
+	}
+	r.events = append(r.events, now)
+	if r.models == nil {
+		r.models = newModels()
+	}
+	if r.step(now) {
+		r.since++
+		return doubts
+	}
+	fresh := now.Remaining >= terms.Quota-r.Cost()*float64(4+now.Others+now.Pending)
+	if r.since >= settled && fresh && r.lives < 2 { // it was restarted, as another kind
+		r.lives++
+		r.begin(now)
+		return doubts
+	}
+	if r.responses < least {
+		r.models = nil // it is too early to tell
+		return doubts
+	}
+	r.told = true
+	doubt := r.diagnose(now)
+	r.events = nil
+	return append(doubts, doubt)
 }
 
-// exceeded checks that no more is served in less than a window than two windows
-// allow, or a full bucket and what flows in. Without a window each request begins anew.
-func (v *visit) exceeded() {
-	r, now := v.Run, v.now
-	if v.now.Quota > math.MaxInt/4 {
-		return
-	}
-	if r.began.IsZero() || now.Received.Sub(r.began).Seconds() >= v.now.Window.Seconds()-v.now.Slack {
-		r.began, r.served = now.Sent, 0
-	}
-	if now.Served {
-		r.served++
-	}
-	if r.served > int(2*v.now.Quota+1) {
-		v.doubt(Exceeded, true, Quota)
-	}
+// begin begins the models anew with a response.
+func (r *Run) begin(now Response) {
+	r.models, r.since, r.apart = newModels(), 0, false
+	r.events = append(r.events[:0], now)
+	r.step(now)
 }
 
-// short checks that all is there after two windows in which nothing was asked: a
-// weighted window needs two.
-func (v *visit) short() {
-	const lost = 5 // answers that may have been lost meanwhile
-	w := v.now.Window
-	if w == 0 || v.last.Received.IsZero() || w > math.MaxInt64/4 || v.now.Idle < 2*w+2*time.Second {
-		return
+// step drops the models that do not explain the response, and returns whether one is left.
+func (r *Run) step(now Response) bool {
+	cost := r.Cost()
+	left := r.models[:0]
+	for i := range r.models {
+		m := r.models[i]
+		if m.add(&now, &r.terms, cost, maxTracks) {
+			left = append(left, m)
+			continue
+		}
+		if i == 0 || m.wrong.number == Remaining {
+			r.wrong = m.wrong
+		}
+		r.apart = r.apart || m.moves > 3 || m.lowered >= 3 && 3*m.lowered >= m.seen || r.turns.number > 1
 	}
-	if remains, spent := float64(v.now.Remaining), lost*float64(max(v.most, 1)); remains+spent < float64(v.now.Quota) {
-		v.doubt(Short, remains < float64(v.now.Quota)/2, Quota)
-	}
+	r.models = left
+	return len(left) > 0
 }
 
-// Complete reports whether a whole quota was served in an epoch that said at its end
-// that something remains, so that no lost answer explains a refusal.
-func (r *Run) Complete() bool {
-	n, a := r.spent, &r.anchor
-	if a.Served {
-		n++
+// A Model is a kind of limiter that explains all responses.
+type Model struct {
+	Name     string
+	Counters int // that count apart
+}
+
+// Models returns the models that are left, the simplest first.
+func (r *Run) Models() []Model {
+	var list []Model
+	for i := range r.models {
+		m := &r.models[i]
+		name := kindNames[m.kind]
+		if !slices.ContainsFunc(list, func(of Model) bool { return of.Name == name }) {
+			list = append(list, Model{name, len(m.tracks)})
+		}
 	}
-	most, _ := r.last.passedSince(a)
-	return r.quota > 0 && int64(n) >= r.quota && float64(n)*most < a.Reset/2
+	slices.SortStableFunc(list, func(a, b Model) int { return a.Counters - b.Counters })
+	return list
+}
+
+var kindNames = [kinds]string{"fixed window", "sliding log", "sliding log", "token bucket", "token bucket", "sliding window counter"}
+
+// fall notes by how much the response lowers what remains.
+func (r *Run) fall(now Response) []Doubt {
+	before, f := r.last, &r.falls
+	r.turns.add(&before, &now, r.responses)
+	r.last = now
+	by := before.Remaining - now.Remaining
+	if r.responses < 2 || now.Outcome != Served || now.Overlaps || now.Others > 0 || by <= 0 {
+		return nil
+	}
+	if f.number++; f.number == 1 {
+		f.least, f.most = by, by
+	}
+	f.least, f.most = min(f.least, by), max(f.most, by)
+	switch {
+	case f.least < f.most:
+		return []Doubt{{Rule: Uneven, Number: Remaining}}
+	case f.least > 1 && f.number >= 6:
+		return []Doubt{{Rule: Double, Certain: true, Number: Remaining, Args: []any{f.least}}}
+	}
+	return nil
 }

@@ -152,6 +152,13 @@ func (h *history) readLines(text string) {
 			}
 		}
 		line = strings.Trim(strings.TrimRight(line, "\r\n"), " \t")
+		if body && !verbose { // one that ends without a newline
+			if at := strings.LastIndex(line, "HTTP/"); at > 0 {
+				if _, ok := statusOf(line[at:]); ok {
+					line = line[at:]
+				}
+			}
+		}
 		switch status, ok := statusOf(line); {
 		case ok:
 			p, body = newResponse(status), false

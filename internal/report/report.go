@@ -90,7 +90,7 @@ func (r *Report) Heading() string {
 	if r.Dialect == "" {
 		return status
 	}
-	return status + ", " + formName(r.Dialect)
+	return status + ", " + FormName(r.Dialect)
 }
 
 // Notes returns what is to be known of how the response was read, in sentences.
@@ -117,7 +117,7 @@ func (r *Report) Notes() []string {
 		list = append(list, "Nothing says in which unit a reset is. It was guessed, and is marked.")
 	}
 	if r.Advice.Capped {
-		list = append(list, fmt.Sprintf("A Transport would probe after %s.", duration(ratelimit.DefaultMaxWait)))
+		list = append(list, fmt.Sprintf("Clients of this library try one request after %s.", duration(ratelimit.DefaultMaxWait)))
 	}
 	return list
 }

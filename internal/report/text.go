@@ -117,8 +117,8 @@ func (l Limit) State() State {
 	return ""
 }
 
-// formName returns the name of a dialect in words.
-func formName(dialect string) string {
+// FormName returns the name of a dialect in words.
+func FormName(dialect string) string {
 	switch dialect {
 	case "ratelimit":
 		return "current form (draft-08 to draft-11)"
