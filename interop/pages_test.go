@@ -54,7 +54,7 @@ func TestPages(t *testing.T) {
 				if resp.NextPage == 0 {
 					return fmt.Sprintf("[%d,%d,%d]\n", numbers[0], numbers[1], numbers[2])
 				}
-				options.Page = resp.NextPage
+				options.ListOptions.Page = resp.NextPage
 			}
 		},
 	} {
