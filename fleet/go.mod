@@ -2,10 +2,11 @@ module github.com/httpfields/ratelimit/fleet
 
 go 1.25.0
 
+// In this repository alone: the released module has no such line.
 replace github.com/httpfields/ratelimit => ..
 
 require (
-	github.com/httpfields/ratelimit v0.0.0-00010101000000-000000000000
+	github.com/httpfields/ratelimit v0.1.0
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/stretchr/testify v1.12.1
 )

@@ -8,7 +8,7 @@ replace (
 )
 
 require (
-	github.com/httpfields/ratelimit v0.0.0-00010101000000-000000000000
+	github.com/httpfields/ratelimit v0.1.0
 	github.com/httpfields/ratelimit/fleet v0.0.0-00010101000000-000000000000
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/stretchr/testify v1.12.1
