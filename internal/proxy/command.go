@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/httpfields/ratelimit"
-	"github.com/httpfields/ratelimit/internal/report"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // patience is how long what is under way has to end after an interrupt.
@@ -64,11 +64,11 @@ func (c *Command) Complete() (err error) {
 		return errors.New("-queue is negative: 0 lets none wait")
 	case c.BodyMemory < 0:
 		return errors.New("-body-memory is negative: 0 reads no body before its turn")
-	case c.CostHeader != "" && !report.IsToken(c.CostHeader):
+	case c.CostHeader != "" && !text.IsToken(c.CostHeader):
 		return errors.New("-cost-header has to be the name of a field")
 	}
 	for field := range list(c.fields) {
-		if !report.IsToken(field) {
+		if !text.IsToken(field) {
 			return errors.New("-key has to be names of fields, as in Authorization,X-API-Key")
 		}
 		c.Fields = append(c.Fields, field)
@@ -85,12 +85,12 @@ func (c *Command) Complete() (err error) {
 }
 
 // list yields the elements of a list with commas, none if it is empty.
-func list(text string) func(yield func(string) bool) {
+func list(names string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
-		if strings.TrimSpace(text) == "" {
+		if strings.TrimSpace(names) == "" {
 			return
 		}
-		for element := range strings.SplitSeq(text, ",") {
+		for element := range strings.SplitSeq(names, ",") {
 			if !yield(strings.TrimSpace(element)) {
 				return
 			}
