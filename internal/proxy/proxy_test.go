@@ -622,8 +622,11 @@ func TestProxyMetrics(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(text), &state))
 	require.Len(t, state.Keys, 1)
 	require.Equal(t, []any{"anonymous", int64(1), int64(5)}, []any{state.Keys[0].Key, state.Keys[0].Requests, state.Keys[0].Limits[0].Remaining})
-	resp, _ := send(t, "GET", p.admin+"/", nil)
+	resp, _ := send(t, "GET", p.admin+"/nothing", nil)
 	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+	resp, text = send(t, "GET", p.admin+"/", nil)
+	require.Contains(t, text, "<title>ratelimit proxy</title>")
+	require.Contains(t, resp.Header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self';")
 }
 
 // The keys, and the policies of each, are bounded.

@@ -3,9 +3,11 @@ package proxy
 import (
 	"bytes"
 	"cmp"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
+	"io/fs"
 	"log"
 	"math"
 	"net/http"
@@ -211,8 +213,26 @@ func (s *stats) handler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{"keys": s.snapshot(time.Now())})
 	})
-	return mux
+	files, err := fs.Sub(page, "page")
+	if err != nil {
+		panic(err) // the folder is part of the program
+	}
+	mux.Handle("GET /", http.FileServerFS(files))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", pagePolicy)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		mux.ServeHTTP(w, r)
+	})
 }
+
+// page is what -admin shows in a browser: the limits of each key, and how many wait.
+//
+//go:embed page
+var page embed.FS
+
+// pagePolicy lets the page load nothing from elsewhere, and no other page embed it.
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // metrics writes the statistics in the text format of Prometheus.
 func metrics(keys []keyStats) []byte {
