@@ -50,7 +50,7 @@ local function save(key, limit)
   redis.call('HSET', KEYS[1], 'limit:' .. key, cjson.encode(limit))
 end
 
--- keep lets the record and the leases expire when nobody has used them for a time.
+-- keep sets when the record and the leases expire if they are not used again.
 local function keep(record_for, leases_for)
   redis.call('PEXPIRE', KEYS[1], record_for)
   redis.call('PEXPIRE', KEYS[2], leases_for)

@@ -172,7 +172,7 @@ func (t *Turns) maxWait() time.Duration {
 }
 
 // waitOf returns how long all requests wait after an answer, or -1 ms if it refuses
-// without a time. The time of a limit of which the remaining units are known is not
+// without a time. If the remaining units of a limit are known, its time is not
 // among these: requests that take nothing of it go.
 func waitOf(a *ratelimit.Advice) time.Duration {
 	switch {

@@ -50,7 +50,7 @@ func startRedis(t *testing.T) string {
 	return addr
 }
 
-// Three clients share 20 requests in 2 s. Nothing says how many there are.
+// Three clients share 20 requests in 2 s. Their number is configured nowhere.
 func TestFleet(t *testing.T) {
 	addr := startRedis(t)
 	const quota, window = 20, 2 * time.Second

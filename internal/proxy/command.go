@@ -43,7 +43,7 @@ func NewCommand(name string, flags *flag.FlagSet) *Command {
 	flags.StringVar(&c.admin, "admin", "", "the `address` that serves a page, /metrics and /state, such as 127.0.0.1:8701")
 	flags.StringVar(&c.hosts, "host", "", "the `names`, in a list with commas, by which clients reach the proxy, next to localhost and IP addresses")
 	flags.StringVar(&c.fields, "key", "Authorization,X-API-Key", "the `fields` by which the server tells its users apart; an empty list is one user")
-	flags.StringVar(&c.CostHeader, "cost-header", "", "the `field` of a request that says how many tokens it takes; it is not forwarded")
+	flags.StringVar(&c.CostHeader, "cost-header", "", "the `field` of a request with the number of tokens that it takes; it is not forwarded")
 	flags.BoolVar(&c.Pace, "pace", false, "spread the requests over the window")
 	flags.DurationVar(&c.MaxWait, "max-wait", ratelimit.DefaultMaxWait, "how long a request is held at most")
 	flags.IntVar(&c.Queue, "queue", 1000, "how many requests wait at most")
@@ -59,23 +59,23 @@ func (c *Command) Complete() (err error) {
 	case c.flags.NArg() > 0:
 		return errors.New("it takes flags alone; the server is that of -to")
 	case c.MaxWait <= 0:
-		return errors.New("-max-wait has to be more than 0")
+		return errors.New("-max-wait must be more than 0")
 	case c.Queue < 0:
 		return errors.New("-queue is negative: 0 lets none wait")
 	case c.BodyMemory < 0:
 		return errors.New("-body-memory is negative: 0 reads no body before its turn")
 	case c.CostHeader != "" && !text.IsToken(c.CostHeader):
-		return errors.New("-cost-header has to be the name of a field")
+		return errors.New("-cost-header must be the name of a field")
 	}
 	for field := range list(c.fields) {
 		if !text.IsToken(field) {
-			return errors.New("-key has to be names of fields, as in Authorization,X-API-Key")
+			return errors.New("-key must be names of fields, as in Authorization,X-API-Key")
 		}
 		c.Fields = append(c.Fields, field)
 	}
 	for name := range list(c.hosts) {
 		if name == "" || strings.ContainsAny(name, ":/ ") {
-			return errors.New("-host has to be names without a port, as in proxy.example")
+			return errors.New("-host must be names without a port, as in proxy.example")
 		}
 		c.Hosts = append(c.Hosts, name)
 	}
@@ -105,7 +105,7 @@ func parseServer(to string) (*url.URL, error) {
 	case to == "":
 		return nil, errors.New("-to is missing: give the address of the server")
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, errors.New("-to has to be an address that begins with http:// or https://")
+		return nil, errors.New("-to must be an address that begins with http:// or https://")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("-to has a scheme, a host and perhaps a path, and nothing else")
 	}
@@ -168,7 +168,7 @@ func shutdown(p *Proxy, server *http.Server) {
 	p.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	_ = server.Shutdown(ctx) // an error says that something has not ended in time
+	_ = server.Shutdown(ctx) // the error means that something has not ended in time
 	select {
 	case <-p.Ended():
 	case <-ctx.Done():

@@ -38,7 +38,7 @@ func TestMapping(t *testing.T) {
 		{"escapes", "https://api.example", "Content-Location", "https://api.example/a%2Fb", "http://proxy/a%2Fb", 1},
 		{"below a path", "https://api.example/v1/", "Location", "https://api.example/v1/x", "http://proxy/x", 1},
 		{"below a path, relative", "https://api.example/v1", "Location", "/v1/x?y", "/x?y", 1},
-		{"beside a path", "https://api.example/v1", "Location", "https://api.example/v12", "https://api.example/v12", 0},
+		{"next to a path", "https://api.example/v1", "Location", "https://api.example/v12", "https://api.example/v12", 0},
 		{"no reference", "https://api.example", "Location", "%zz", "%zz", 0},
 		{
 			"links", "https://api.example", "Link",
@@ -125,7 +125,7 @@ func TestProxyQueue(t *testing.T) {
 // Clients that hang up leave, whatever they have sent, and their requests are never sent.
 func TestProxyHangUp(t *testing.T) {
 	var n atomic.Int64
-	p := startProxy(t, serve(t, waitingFor("Retry-After", "60", &n)))
+	p := startProxy(t, serve(t, waitingFor("Retry-After", "590", &n)))
 	send(t, "GET", p.url+"/exhaust", nil)
 	const clients = 400
 	body := strings.Repeat("a", 300<<10)

@@ -52,7 +52,7 @@ func untilText(until time.Time) string {
 	return " until " + until.Format(time.TimeOnly)
 }
 
-// limitText names the limit of which the least is left.
+// limitText names the limit with the least left.
 func limitText(limits []limitStats) string {
 	if len(limits) == 0 {
 		return ""
