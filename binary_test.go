@@ -134,7 +134,7 @@ func TestFloors(t *testing.T) {
 	t.Parallel()
 	const module = "github.com/httpfields/ratelimit"
 	for name, want := range map[string][]string{
-		"text": {}, "machine": {}, "limiters": {}, "sf": {"text"}, "older": {"text"}, "report": {"", "text", "older"}, "proxy": {""},
+		"text": {}, "machine": {}, "limiters": {}, "sf": {"text"}, "older": {"text"}, "report": {"", "text", "older"}, "proxy": {"", "text"},
 	} {
 		cmd := exec.CommandContext(t.Context(), "go", "list", "-f", "{{join .Imports \"\\n\"}}", "./internal/"+name)
 		out, err := cmd.CombinedOutput()

@@ -4,10 +4,10 @@ import (
 	"container/heap"
 	"container/list"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
-	"hash/maphash"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,10 +25,6 @@ const (
 	// sweepTime is how often waits are looked at that may have ended.
 	sweepTime = time.Second
 )
-
-// keySeed is the seed of the hashes of keys. It differs in each process, so that a hash
-// does not tell a stranger what was hashed.
-var keySeed = maphash.MakeSeed()
 
 // A keyName is a key in two parts. To look up an origin, which consists of both, costs
 // no memory.
@@ -53,7 +49,7 @@ func (k keyName) String() string {
 // short returns a hash in place of a long key.
 func (k keyName) short() keyName {
 	if len(k.scheme)+len(k.rest) > maxKey {
-		return keyName{keyMark, hex(maphash.Comparable(keySeed, k))}
+		return keyName{keyMark, hashOf([]byte(k.String()))}
 	}
 	return k
 }
@@ -61,7 +57,11 @@ func (k keyName) short() keyName {
 // keyMark stands between the origin and the hash in a key of [KeyBy]. No origin has it.
 const keyMark = "#"
 
-func hex(hash uint64) string { return strconv.FormatUint(hash, 16) }
+// hashOf returns 128 bits of the SHA-256 of data, in hexadecimal: the same in every process.
+func hashOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16])
+}
 
 // An entry is what is known of a key, and who waits for it. It is guarded by the
 // lock of its Gate.

@@ -2,8 +2,8 @@ package ratelimit
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
-	"hash/maphash"
 	"net/http"
 	"net/url"
 	"slices"
@@ -208,8 +208,9 @@ func (t *Transport) waitRedirect(req *http.Request, r *entrant) error {
 
 // KeyBy returns a [Transport.Key] for servers that limit each user: requests to one
 // origin share their limits if all of these fields, such as Authorization, are the same.
-// Without any of the fields it is the origin. The key holds a hash of the fields, which
-// is of no use outside of this process.
+// Without any of the fields it is the origin. The key is the same in every process: it
+// holds 128 bits of the SHA-256 of the fields, from which a long random credential cannot
+// be found, but a short or common one can be guessed. Do not show it to strangers.
 func KeyBy(fields ...string) func(*http.Request) string {
 	keys := make([]string, len(fields))
 	for i, field := range fields {
@@ -217,21 +218,21 @@ func KeyBy(fields ...string) func(*http.Request) string {
 	}
 	return func(req *http.Request) string {
 		origin := originOf(req.URL).String()
-		var hash maphash.Hash
-		hash.SetSeed(keySeed)
-		found := false
+		var few [256]byte
+		hashed, found := few[:0], false
 		for _, key := range keys {
 			lines := req.Header[key]
 			found = found || len(lines) > 0
-			maphash.WriteComparable(&hash, len(lines))
+			hashed = binary.AppendUvarint(hashed, uint64(len(lines)))
 			for _, line := range lines {
-				maphash.WriteComparable(&hash, line)
+				hashed = binary.AppendUvarint(hashed, uint64(len(line))) // so that no two lists are one text
+				hashed = append(hashed, line...)
 			}
 		}
 		if !found {
 			return origin
 		}
-		return origin + keyMark + hex(hash.Sum64())
+		return origin + keyMark + hashOf(hashed)
 	}
 }
 

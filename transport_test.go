@@ -388,6 +388,7 @@ func TestKeyBy(t *testing.T) {
 		keys[k] = true
 	}
 	require.Len(t, keys, 9)
+	require.Equal(t, "http://api.example#f4e3f8aa2656bcc9a58b0d0e21ddd265", key(example, "Authorization: Bearer a"), "the same in every process")
 }
 
 const (

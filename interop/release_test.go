@@ -13,8 +13,9 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// The module as it is released, out of the last commit, is fetched into an empty
-// folder through a proxy of files, and used as a newcomer would.
+// The modules as they are released, out of the last commit, are fetched into an empty
+// folder through a proxy of files, and used as a newcomer would. The line in
+// fleet/go.mod that replaces the root is for this repository alone.
 func TestRelease(t *testing.T) {
 	released := module.Version{Path: "github.com/httpfields/ratelimit", Version: "v0.1.0"}
 	root, err := filepath.Abs("..")
@@ -23,6 +24,9 @@ func TestRelease(t *testing.T) {
 	tree := filepath.Join(t.TempDir(), "tree") // what is committed, and no more
 	command(t, root, nil, "git", "clone", "--quiet", "--depth=1", "file://"+root, tree)
 	publish(t, released, tree, proxy)
+	fleet := module.Version{Path: released.Path + "/fleet", Version: released.Version}
+	command(t, tree, nil, "go", "mod", "edit", "-dropreplace="+released.Path, "fleet/go.mod")
+	publish(t, fleet, filepath.Join(tree, "fleet"), proxy)
 
 	cache := strings.TrimSpace(command(t, root, nil, "go", "env", "GOMODCACHE"))
 	env := []string{
@@ -42,6 +46,12 @@ func TestRelease(t *testing.T) {
 	require.Equal(t, "12s limit\n", run("run", "."))
 
 	requireCommand(t, empty, append(env, "GOBIN="+filepath.Join(empty, "bin")), released)
+
+	command(t, empty, append(env, "GOBIN="+filepath.Join(empty, "bin")), "go", "install", fleet.Path+"/cmd/ratelimit-fleet@"+fleet.Version)
+	require.Contains(t, command(t, empty, env, filepath.Join(empty, "bin", "ratelimit-fleet"), "-h"), "\nExample:\n")
+	run("get", fleet.Path+"@"+fleet.Version)
+	require.Equal(t, fleet.String()+"\n", strings.ReplaceAll(run("list", "-m", fleet.Path), " ", "@"))
+	run("build", fleet.Path)
 
 	run("get", "-t", released.Path+"@"+released.Version)
 	run("test", released.Path) // its own tests pass without the nested modules

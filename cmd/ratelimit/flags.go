@@ -140,12 +140,14 @@ func isAddress(argument string) bool {
 	return strings.HasPrefix(argument, "http://") || strings.HasPrefix(argument, "https://")
 }
 
-// shown returns an address without a password, to be printed.
+// shown returns an address without what may be a credential, to be printed: a password, a
+// query.
 func shown(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return ""
 	}
+	u.RawQuery, u.ForceQuery, u.Fragment = "", false, ""
 	return u.Redacted()
 }
 

@@ -122,8 +122,8 @@ func (p *prober) check(args []string) error {
 		return errors.New("an address begins with http:// or https://")
 	case p.requests < 1 || p.requests > mostRequests:
 		return fmt.Errorf("-n has to be from 1 to %d", mostRequests)
-	case !(p.rate > 0 && p.rate <= mostRate):
-		return fmt.Errorf("-rate has to be more than 0, and at most %d", mostRate)
+	case !(p.rate >= leastRate && p.rate <= mostRate):
+		return fmt.Errorf("-rate has to be at least one request an hour (0.00028), and at most %d a second", mostRate)
 	case p.concurrency < 1 || p.concurrency > mostRequests:
 		return fmt.Errorf("-c has to be from 1 to %d", mostRequests)
 	case p.timeout <= 0:
@@ -138,6 +138,7 @@ func (p *prober) check(args []string) error {
 const (
 	mostRequests = 10_000
 	mostRate     = 1000
+	leastRate    = 1.0 / 3600 // below it a Duration could not hold the time between two
 )
 
 // request returns one request.

@@ -138,21 +138,22 @@ func TestProbeCommandLine(t *testing.T) {
 		want int
 		says string
 	}{
-		"help":              {[]string{"-h"}, 0, "costs the server"},
-		"examples":          {[]string{"-help"}, 0, "ratelimit probe -n 200"},
-		"no address":        {nil, 2, "needs the address"},
-		"two addresses":     {[]string{"http://a/", "http://b/"}, 2, "takes one address"},
-		"flags behind it":   {[]string{"http://a/", "-n", "0"}, 2, "-n has to be"},
-		"a file":            {[]string{"a.http"}, 2, "begins with http://"},
-		"no host":           {[]string{"http://"}, 2, "no host"},
-		"an unknown flag":   {[]string{"-fast", "http://a/"}, 2, "-fast"},
-		"no requests":       {[]string{"-n", "0", "http://a/"}, 2, "-n has to be"},
-		"no rate":           {[]string{"-rate", "0", "http://a/"}, 2, "-rate has to be"},
-		"a rate of NaN":     {[]string{"-rate", "NaN", "http://a/"}, 2, "-rate has to be"},
-		"no concurrency":    {[]string{"-c", "0", "http://a/"}, 2, "-c has to be"},
-		"no time":           {[]string{"-timeout", "0s", "http://a/"}, 2, "-timeout has to be"},
-		"no method":         {[]string{"-method", "a b", "http://a/"}, 2, "the method is none"},
-		"not to be reached": {[]string{gone.URL}, 2, "ratelimit probe: Get"},
+		"help":                  {[]string{"-h"}, 0, "costs the server"},
+		"examples":              {[]string{"-help"}, 0, "ratelimit probe -n 200"},
+		"no address":            {nil, 2, "needs the address"},
+		"two addresses":         {[]string{"http://a/", "http://b/"}, 2, "takes one address"},
+		"flags behind it":       {[]string{"http://a/", "-n", "0"}, 2, "-n has to be"},
+		"a file":                {[]string{"a.http"}, 2, "begins with http://"},
+		"no host":               {[]string{"http://"}, 2, "no host"},
+		"an unknown flag":       {[]string{"-fast", "http://a/"}, 2, "-fast"},
+		"no requests":           {[]string{"-n", "0", "http://a/"}, 2, "-n has to be"},
+		"no rate":               {[]string{"-rate", "0", "http://a/"}, 2, "-rate has to be"},
+		"a rate that overflows": {[]string{"-rate", "1e-10", "http://a/"}, 2, "-rate has to be"},
+		"a rate of NaN":         {[]string{"-rate", "NaN", "http://a/"}, 2, "-rate has to be"},
+		"no concurrency":        {[]string{"-c", "0", "http://a/"}, 2, "-c has to be"},
+		"no time":               {[]string{"-timeout", "0s", "http://a/"}, 2, "-timeout has to be"},
+		"no method":             {[]string{"-method", "a b", "http://a/"}, 2, "the method is none"},
+		"not to be reached":     {[]string{gone.URL}, 2, "ratelimit probe: Get"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, stdout, stderr := probing(test.args...)
@@ -394,4 +395,13 @@ func TestProbeSilent(t *testing.T) {
 		require.Empty(t, r.findings)
 		require.Len(t, r.seen.notSeen(), 8)
 	})
+}
+
+// A key in the query of the address is not printed.
+func TestProbeQuery(t *testing.T) {
+	s := serve(t, func(http.ResponseWriter, *http.Request) {})
+	for _, format := range [][]string{nil, {"-json"}} {
+		_, stdout, stderr := probing(append(format, "-n", "1", s+"/?key=s3cret")...)
+		require.NotContains(t, stdout+stderr, "s3cret")
+	}
 }

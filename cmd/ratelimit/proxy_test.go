@@ -173,7 +173,7 @@ func TestProxyEnds(t *testing.T) {
 	proceed <- true
 	require.Equal(t, answer{200, "", "done"}, <-answers["/slow"])
 	require.Equal(t, exitFine, <-p.status)
-	require.Empty(t, p.stderr.String())
+	require.Contains(t, p.stderr.String(), "ratelimit proxy: stopping: 1 waiting request is answered with 503\n")
 }
 
 func TestProxyFlags(t *testing.T) {
@@ -189,13 +189,17 @@ func TestProxyFlags(t *testing.T) {
 		{"help", []string{"-h"}, exitFine, "Examples:"},
 		{"what an open one means", []string{"-h"}, exitFine, "Whoever can\nconnect"},
 		{"no server", nil, exitFailed, "-to is missing"},
-		{"a file", []string{"-to", "ftp://a/"}, exitFailed, "-to has to be an address"},
-		{"no host", []string{"-to", "http:///a"}, exitFailed, "-to has to be an address"},
+		{"a file", []string{"-to", "ftp://a/"}, exitFailed, "-to must be an address"},
+		{"no host", []string{"-to", "http:///a"}, exitFailed, "-to must be an address"},
 		{"a password", []string{"-to", "http://u:p@a/"}, exitFailed, "nothing else"},
 		{"a query", []string{"-to", "http://a/?b"}, exitFailed, "nothing else"},
 		{"no wait", []string{"-to", "http://a/", "-max-wait", "0s"}, exitFailed, "-max-wait"},
 		{"a wrong key", []string{"-to", "http://a/", "-key", "a,,b"}, exitFailed, "-key"},
 		{"a wrong cost", []string{"-to", "http://a/", "-cost-header", "a b"}, exitFailed, "-cost-header"},
+		{"a negative queue", []string{"-to", "http://a/", "-queue", "-1"}, exitFailed, "-queue"},
+		{"a negative memory", []string{"-to", "http://a/", "-body-memory", "-1"}, exitFailed, "-body-memory"},
+		{"a host with a port", []string{"-to", "http://a/", "-host", "a:1"}, exitFailed, "-host"},
+		{"no socket", []string{"-to", "http://a/", "-listen", "unix:/no/such/folder/s"}, exitFailed, "no such file"},
 		{"an argument", []string{"-to", "http://a/", "b"}, exitFailed, "flags alone"},
 		{"an unknown flag", []string{"-x"}, exitFailed, "-x"},
 		{"a busy port", []string{"-to", "http://a/", "-listen", busy.Addr().String()}, exitFailed, "in use"},

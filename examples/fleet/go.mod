@@ -2,11 +2,14 @@ module github.com/httpfields/ratelimit/examples/fleet
 
 go 1.25.0
 
-replace github.com/httpfields/ratelimit => ../..
+replace (
+	github.com/httpfields/ratelimit => ../..
+	github.com/httpfields/ratelimit/fleet => ../../fleet
+)
 
 require (
-	github.com/go-redis/redis_rate/v10 v10.0.1
-	github.com/httpfields/ratelimit v0.0.0-00010101000000-000000000000
+	github.com/httpfields/ratelimit v0.1.0
+	github.com/httpfields/ratelimit/fleet v0.0.0-00010101000000-000000000000
 	github.com/redis/go-redis/v9 v9.22.0
 	github.com/stretchr/testify v1.12.1
 )

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"strings"
@@ -9,8 +10,12 @@ import (
 	"time"
 )
 
-// mostAhead is how many bytes of a body are read at most while its request waits.
-const mostAhead = 256 << 10
+// mostAhead returns how many bytes of one body are read at most while its request waits, so
+// that one body does not take the memory of all.
+func mostAhead(memory int64) int64 { return max(memory/16, 4<<10) }
+
+// partSize is how many bytes are read at once.
+const partSize = 4 << 10
 
 // linger is how long a client that still sends has to read an answer that came before
 // its body ended.
@@ -29,6 +34,7 @@ type requestBody struct {
 
 	once  sync.Once
 	ahead *ahead // nil if nothing is read ahead
+	most  int64  // how much is read ahead at most
 }
 
 // bodyOf returns the body of a request, nil if it has none.
@@ -62,11 +68,11 @@ func (b *requestBody) read(p []byte) (int, error) {
 
 // begin begins to read while the request waits, and has leave called if the body turns
 // out to be broken. It is called before Read, if at all. net/http sees that a client hangs
-// up only when it has read what the client sent before, so a request with a body of more
-// than 256 KiB stays in the queue until its turn comes.
-func (b *requestBody) begin(leave func(error)) {
+// up only when it has read what the client sent before, so a request with a body that is
+// longer than what is read ahead stays in the queue until its turn comes.
+func (b *requestBody) begin(m *memory, leave func(error)) {
 	b.once.Do(func() {
-		b.ahead = newAhead()
+		b.ahead = newAhead(m)
 		if b.proceed != nil { // by itself net/http would do so while the server's hints are passed on
 			b.proceed()
 		}
@@ -75,9 +81,9 @@ func (b *requestBody) begin(leave func(error)) {
 }
 
 func (b *requestBody) readAhead(leave func(error)) {
-	buffer := make([]byte, 4<<10)
-	for left := mostAhead; left > 0; {
-		n, err := b.read(buffer[:min(left, len(buffer))])
+	buffer := make([]byte, partSize)
+	for left := b.most; left >= partSize && b.ahead.room(partSize); left -= partSize {
+		n, err := b.read(buffer)
 		b.ahead.add(buffer[:n], err != nil, err)
 		if b.broken.Load() {
 			leave(err)
@@ -85,7 +91,7 @@ func (b *requestBody) readAhead(leave func(error)) {
 		if err != nil {
 			return
 		}
-		left -= n
+		left += int64(partSize - n)
 	}
 	b.ahead.add(nil, true, nil)
 }
@@ -93,6 +99,7 @@ func (b *requestBody) readAhead(leave func(error)) {
 // Read reads what was read ahead, and then the rest.
 func (b *requestBody) Read(p []byte) (int, error) {
 	if b.ahead != nil {
+		b.ahead.stop() // the rest is read by who asks for it
 		if n, err := b.ahead.take(p); n > 0 || err != nil {
 			return n, err
 		}
@@ -110,6 +117,9 @@ func (b *requestBody) early() bool { return b != nil && !b.whole.Load() }
 // end net/http discards a part, so that the client, which may still send, reads the
 // answer and not that the connection was reset.
 func (b *requestBody) finish(w *http.ResponseController) {
+	if b.ahead != nil {
+		b.ahead.drop()
+	}
 	if !b.early() {
 		return
 	}
@@ -120,25 +130,68 @@ func (b *requestBody) finish(w *http.ResponseController) {
 	_ = b.server.Close()
 }
 
-// An ahead is what was read of a body before anybody asked for it.
+// An ahead is what was read of a body before the request was sent.
 type ahead struct {
+	memory *memory
+	over   atomic.Bool // no more is read ahead
+
 	mu    sync.Mutex
 	grown *sync.Cond
-	data  []byte
+	parts [][]byte
+	spare int   // bytes taken of the memory, and not used yet
 	ended bool  // nothing is added any more
 	err   error // why; nil if the rest is to be read by who asks for it
+	gone  bool  // nothing is kept any more
 }
 
-func newAhead() *ahead {
-	a := &ahead{}
+func newAhead(m *memory) *ahead {
+	a := &ahead{memory: m}
 	a.grown = sync.NewCond(&a.mu)
 	return a
+}
+
+// room waits for memory, and reports whether to read on.
+func (a *ahead) room(n int) bool {
+	if !a.memory.take(n, a.over.Load) {
+		return false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.spare = n
+	return true
+}
+
+// stop ends the reading ahead.
+func (a *ahead) stop() {
+	if !a.over.Swap(true) {
+		a.memory.wake()
+	}
+}
+
+// drop forgets what was read.
+func (a *ahead) drop() {
+	a.stop()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gone = true
+	for _, part := range a.parts {
+		a.memory.give(len(part))
+	}
+	a.parts = nil
 }
 
 func (a *ahead) add(data []byte, ended bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.data = append(a.data, data...)
+	unused := a.spare
+	if len(data) > 0 && !a.gone {
+		a.parts = append(a.parts, bytes.Clone(data))
+		unused -= len(data)
+	}
+	a.spare = 0
+	if unused > 0 {
+		a.memory.give(unused)
+	}
 	a.ended, a.err = ended, err
 	a.grown.Signal()
 }
@@ -147,12 +200,16 @@ func (a *ahead) add(data []byte, ended bool, err error) {
 func (a *ahead) take(p []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for len(a.data) == 0 && !a.ended {
+	for len(a.parts) == 0 && !a.ended {
 		a.grown.Wait()
 	}
-	n := copy(p, a.data)
-	if a.data = a.data[n:]; n > 0 {
-		return n, nil
+	if len(a.parts) == 0 {
+		return 0, a.err
 	}
-	return 0, a.err
+	n := copy(p, a.parts[0])
+	if a.parts[0] = a.parts[0][n:]; len(a.parts[0]) == 0 {
+		a.parts = a.parts[1:]
+	}
+	a.memory.give(n)
+	return n, nil
 }

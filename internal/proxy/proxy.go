@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/httpfields/ratelimit"
@@ -24,7 +25,16 @@ type Config struct {
 	CostHeader string        // the field of a request with the tokens that it takes, not forwarded; "" is none
 	Pace       bool          // spread requests over the window
 	MaxWait    time.Duration // how long a request is held at most; more than 0
+	Queue      int           // how many requests wait at most
+	BodyMemory int64         // how many bytes of bodies are read while their requests wait
+	Keep       bool          // references to the server in headers of responses stay as they are
+	Hosts      []string      // names by which clients reach the proxy, next to those that Guard knows
+	AnyHost    bool          // no page in a browser can reach the proxy: it listens on a Unix socket
 	Log        *log.Logger   // for what goes wrong; must not be nil
+	Talk       *log.Logger   // for keys that begin to wait, and cease; nil is quiet
+	// Share returns what sends the requests when the limits allow it, on top of base;
+	// several proxies may so share a quota. nil is base.
+	Share func(base http.RoundTripper, key func(*http.Request) string, cost func(*http.Request) []ratelimit.Cost) http.RoundTripper
 }
 
 // A Proxy is a handler that forwards requests when the limits of the server allow it.
@@ -34,37 +44,54 @@ type Proxy struct {
 	reverse *httputil.ReverseProxy
 	limited *ratelimit.Transport
 	stats   *stats
+	memory  *memory
+	calls   *calls
+	held    atomic.Int64 // requests that wait
 
 	stopping context.Context // ends when the proxy does
 	stop     context.CancelCauseFunc
 	underWay sync.WaitGroup
 }
 
-var errStopping = errors.New("the proxy ends")
+var (
+	errStopping = errors.New("the proxy ends")
+	errFull     = errors.New("too many requests wait")
+)
 
 // New returns a Proxy.
 func New(c Config) *Proxy {
-	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats()}
+	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats(), memory: newMemory(c.BodyMemory), calls: &calls{}}
+	p.stats.talk = c.Talk
+	key, cost := func(r *http.Request) string { return jobOf(r).key }, func(r *http.Request) []ratelimit.Cost { return jobOf(r).costs }
+	var base http.RoundTripper = forward{newBase(p.calls)}
+	if c.Share != nil {
+		base = c.Share(base, key, cost)
+	}
 	p.stopping, p.stop = context.WithCancelCause(context.Background())
 	p.limited = &ratelimit.Transport{
-		Base:    forward{newBase()},
+		Base:    base,
 		Gate:    &ratelimit.Gate{MaxWait: max(c.MaxWait, ratelimit.DefaultMaxWait), Pace: c.Pace},
-		Key:     func(r *http.Request) string { return jobOf(r).key },
-		Cost:    func(r *http.Request) []ratelimit.Cost { return jobOf(r).costs },
+		Key:     key,
+		Cost:    cost,
 		Waiting: p.waiting,
 		Observe: func(r *http.Request, a ratelimit.Advice) { p.stats.observe(jobOf(r).key, a, time.Now()) },
 	}
 	p.reverse = &httputil.ReverseProxy{
-		Rewrite: p.rewrite, Transport: turns{p}, ModifyResponse: endEarly, ErrorHandler: p.fail, ErrorLog: c.Log,
+		Rewrite: p.rewrite, Transport: turns{p}, ModifyResponse: p.modify, ErrorHandler: p.fail, ErrorLog: c.Log,
 	}
 	return p
 }
 
 // Admin returns the handler of /metrics and /state.
-func (p *Proxy) Admin() http.Handler { return p.stats.handler() }
+func (p *Proxy) Admin() http.Handler { return p.Guard(p.stats.handler()) }
 
 // Stop answers requests that wait, now or later, with 503.
-func (p *Proxy) Stop() { p.stop(errStopping) }
+func (p *Proxy) Stop() {
+	if n := p.stats.waiting(); n > 0 && p.config.Talk != nil {
+		p.config.Talk.Printf("stopping: %s answered with 503", map[bool]string{true: "1 waiting request is", false: strconv.Itoa(n) + " waiting requests are"}[n == 1])
+	}
+	p.stop(errStopping)
+}
 
 // Ended returns a channel that is closed when no request is under way. It includes
 // connections that net/http no longer tracks, such as WebSockets.
@@ -78,8 +105,9 @@ func (p *Proxy) Ended() <-chan struct{} {
 }
 
 // newBase returns what sends the requests: bodies pass as they are, compressed or not.
-func newBase() http.RoundTripper {
+func newBase(c *calls) http.RoundTripper {
 	base := http.DefaultTransport.(*http.Transport).Clone()
+	c.dial, base.DialContext = base.DialContext, c.dialContext
 	base.DisableCompression = true
 	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 1024 // all go to one host
 	return base
@@ -89,6 +117,7 @@ func newBase() http.RoundTripper {
 // is forwarded.
 type job struct {
 	key   string
+	proxy string // the address by which the client has reached the proxy
 	costs []ratelimit.Cost
 	until time.Time       // when a wait ends, as far as was known when it began
 	sent  context.Context // that of the request once it need not wait any more
@@ -105,11 +134,22 @@ func jobOf(r *http.Request) *job { return r.Context().Value(jobKey{}).(*job) }
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.underWay.Add(1)
 	defer p.underWay.Done()
-	if r.URL.Host != "" {
+	switch {
+	case r.URL.Host != "":
 		http.Error(w, "this proxy forwards to one server: send it requests as if it were that server", http.StatusBadRequest)
 		return
+	case r.Method == "PRI" || r.RequestURI == "*" && r.Method != http.MethodOptions:
+		http.Error(w, "this proxy does not speak HTTP/2", http.StatusBadRequest)
+		return
+	case p.calls.made(r):
+		http.Error(w, "this proxy sends its requests to itself: -to leads back to it", http.StatusLoopDetected)
+		return
 	}
-	control, j := http.NewResponseController(w), &job{body: bodyOf(w, r)}
+	w.Header()["Content-Type"] = nil // or net/http would guess one that the server has not sent
+	control, j := http.NewResponseController(w), &job{body: bodyOf(w, r), proxy: p.addressFor(r)}
+	if j.body != nil {
+		j.body.most = mostAhead(p.config.BodyMemory)
+	}
 	r = r.WithContext(context.WithValue(r.Context(), jobKey{}, j))
 	if j.body != nil {
 		_ = control.EnableFullDuplex() // HTTP/2 always has it
@@ -122,9 +162,21 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// addressFor returns the address by which a client has reached the proxy. Behind a Unix
+// socket the client has the scheme of the server in mind.
+func (p *Proxy) addressFor(r *http.Request) string {
+	if p.config.AnyHost {
+		return p.config.To.Scheme + "://" + r.Host
+	}
+	return "http://" + r.Host
+}
+
 // rewrite makes the request that is forwarded.
 func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	r.SetURL(p.config.To)
+	if r.In.RequestURI == "*" {
+		r.Out.URL.Path, r.Out.URL.RawPath, r.Out.URL.Opaque = "", "", "*"
+	}
 	r.Out.URL.RawQuery = r.In.URL.RawQuery // whatever the server makes of it
 	j := jobOf(r.Out)
 	if field := p.config.CostHeader; field != "" {
@@ -180,11 +232,30 @@ func (f forward) RoundTrip(r *http.Request) (*http.Response, error) {
 func (p *Proxy) waiting(r *http.Request, until time.Time, _ ratelimit.Advice) func() {
 	j := jobOf(r)
 	j.until = until
+	if p.held.Add(1) > int64(p.config.Queue) {
+		j.leave(errFull)
+		return func() { p.held.Add(-1) }
+	}
 	over := p.stats.wait(j.key, time.Now(), until)
 	if j.body != nil {
-		j.body.begin(j.leave)
+		j.body.begin(p.memory, j.leave)
 	}
-	return over
+	return func() {
+		p.held.Add(-1)
+		over()
+	}
+}
+
+// modify changes a response where the proxy has to.
+func (p *Proxy) modify(resp *http.Response) error {
+	if resp.StatusCode < 100 || resp.StatusCode > 999 { // with which net/http panics
+		return errors.New("the server answers with a status that does not exist")
+	}
+	if j := jobOf(resp.Request); !p.config.Keep && j.proxy != "http://" && j.proxy != "https://" {
+		m := mapping{p.config.To, j.proxy}
+		p.stats.rewrote(j.key, m.header(resp.Header))
+	}
+	return endEarly(resp)
 }
 
 // endEarly ends the connection behind an answer that comes before the request's body was
@@ -212,6 +283,11 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, errStopping):
 		refuse(w, r, &ratelimit.Problem{Title: "The proxy ends", Status: http.StatusServiceUnavailable}, j.until)
+	case errors.Is(err, errFull):
+		p.stats.refuse(j.key)
+		problem := ratelimit.NewProblem(ratelimit.QuotaExceeded)
+		problem.Detail = "As many requests wait as this proxy holds. It was not sent."
+		refuse(w, r, problem, j.until)
 	case r.Context().Err() != nil: // the client has hung up
 		panic(http.ErrAbortHandler)
 	case errors.As(err, &late):
@@ -225,7 +301,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case j.body != nil && j.body.broken.Load():
 		http.Error(w, "the body of the request is broken", http.StatusBadRequest)
 	default:
-		p.config.Log.Printf("%s %s: %v", r.Method, r.URL.EscapedPath(), err) // a query may hold a key
+		p.config.Log.Printf("%s %s: %.200s", r.Method, p.config.To.Host, err.Error()) // paths and queries may hold credentials
 		w.WriteHeader(http.StatusBadGateway)
 	}
 }

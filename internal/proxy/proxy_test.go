@@ -43,12 +43,13 @@ func startProxy(t testing.TB, to string, set ...func(*Config)) *runningProxy {
 	require.NoError(t, err)
 	r := &runningProxy{log: &bytes.Buffer{}}
 	logger := log.New(r.log, "", 0)
-	c := Config{To: address, Fields: []string{"Authorization", "X-API-Key"}, MaxWait: ratelimit.DefaultMaxWait, Log: logger}
+	c := Config{To: address, Fields: []string{"Authorization", "X-API-Key"}, MaxWait: ratelimit.DefaultMaxWait, Queue: 1000, BodyMemory: 64 << 20, Log: logger}
 	for _, f := range set {
 		f(&c)
 	}
 	r.proxy = New(c)
-	r.server = httptest.NewUnstartedServer(r.proxy)
+	r.server = httptest.NewUnstartedServer(r.proxy.Guard(r.proxy))
+	r.server.Config.DisableGeneralOptionsHandler = true
 	r.server.Config.ErrorLog = logger
 	r.server.Start()
 	admin := httptest.NewServer(r.proxy.Admin())
@@ -305,7 +306,7 @@ func TestProxyWebSocket(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			conn := p.dial(t)
-			io.WriteString(conn, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+tc.body)
+			io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+tc.body)
 			answers := bufio.NewReader(conn)
 			resp, err := http.ReadResponse(answers, nil)
 			require.NoError(t, err)
@@ -497,7 +498,7 @@ func TestProxyClientHangsUp(t *testing.T) {
 			p := startProxy(t, serve(t, waitingFor("Retry-After", "60", &n)))
 			send(t, "GET", p.url+"/exhaust", nil)
 			conn := p.dial(t)
-			io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\n"+tc.fields+"\r\n")
+			io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\n"+tc.fields+"\r\n")
 			waiting := `ratelimit_waiting{key="anonymous"}`
 			until(t, "it waits", func() bool { return p.metric(t, waiting) == 1 })
 			for part := range slices.Chunk([]byte(tc.body), len(tc.body)/200+1) {
@@ -513,7 +514,7 @@ func TestProxyClientHangsUp(t *testing.T) {
 
 // A body that is none is the client's fault, before and while it is forwarded.
 func TestProxyBrokenBodies(t *testing.T) {
-	const text = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\nno length\r\n"
+	const text = "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\nno length\r\n"
 	for _, waits := range []bool{false, true} {
 		var n atomic.Int64
 		p := startProxy(t, serve(t, waitingFor("Retry-After", "60", &n)))
@@ -543,7 +544,7 @@ func TestProxyExpectations(t *testing.T) {
 	send(t, "GET", p.url, nil)
 	conn := p.dial(t)
 	answers := bufio.NewReader(conn)
-	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\nExpect: 100-continue\r\n\r\n")
+	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\nExpect: 100-continue\r\n\r\n")
 	resp, err := http.ReadResponse(answers, nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusContinue, resp.StatusCode)
@@ -583,7 +584,7 @@ func TestProxyServerDown(t *testing.T) {
 	require.Equal(t, slices.Repeat([]int{http.StatusBadGateway}, len(statuses)), statuses)
 	require.Zero(t, p.metric(t, `ratelimit_waiting{key="anonymous"}`))
 	p.end()
-	require.Contains(t, p.log.String(), "GET /a: dial tcp "+address)
+	require.Contains(t, p.log.String(), "GET "+address+": dial tcp "+address)
 	require.NotContains(t, p.log.String(), "secret")
 }
 
@@ -599,7 +600,7 @@ func TestProxyIsNoForwardProxy(t *testing.T) {
 		io.WriteString(conn, text)
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 		require.NoError(t, err)
-		require.Equal(t, http.StatusBadRequest, resp.StatusCode)
+		require.Equal(t, http.StatusMisdirectedRequest, resp.StatusCode)
 	}
 	require.Zero(t, n.Load())
 }
@@ -621,8 +622,11 @@ func TestProxyMetrics(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(text), &state))
 	require.Len(t, state.Keys, 1)
 	require.Equal(t, []any{"anonymous", int64(1), int64(5)}, []any{state.Keys[0].Key, state.Keys[0].Requests, state.Keys[0].Limits[0].Remaining})
-	resp, _ := send(t, "GET", p.admin+"/", nil)
+	resp, _ := send(t, "GET", p.admin+"/nothing", nil)
 	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+	resp, text = send(t, "GET", p.admin+"/", nil)
+	require.Contains(t, text, "<title>ratelimit proxy</title>")
+	require.Contains(t, resp.Header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self';")
 }
 
 // The keys, and the policies of each, are bounded.
@@ -716,7 +720,7 @@ func TestProxyUnfinishedBody(t *testing.T) {
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 	}))
 	conn := p.dial(t)
-	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nabc")
+	io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\nabc")
 	answer, err := io.ReadAll(conn)
 	require.NoError(t, err)
 	require.Regexp(t, `(?s)^HTTP/1.1 413 .*\r\nConnection: close\r\n`, string(answer))
@@ -735,13 +739,15 @@ func (r *slowReader) Read(p []byte) (int, error) {
 }
 
 func TestRequestBody(t *testing.T) {
-	for _, size := range []int{0, 1, mostAhead - 1, mostAhead, mostAhead + 1, 1 << 20} {
+	const most = 256 << 10
+	memory := newMemory(1 << 20)
+	for _, size := range []int{0, 1, most - 1, most, most + 1, 1 << 20} {
 		for _, begun := range []bool{false, true} {
 			sent := strings.Repeat("abcdefg", size/7+1)[:size]
-			b := &requestBody{server: io.NopCloser(strings.NewReader(sent))}
+			b := &requestBody{server: io.NopCloser(strings.NewReader(sent)), most: most}
 			if begun {
-				b.begin(nil)
-				b.begin(nil)
+				b.begin(memory, nil)
+				b.begin(memory, nil)
 			}
 			got, err := io.ReadAll(b)
 			require.NoError(t, err)
@@ -750,9 +756,9 @@ func TestRequestBody(t *testing.T) {
 			require.Equal(t, []any{0, io.EOF}, []any{n, err}, "at its end")
 		}
 	}
-	b := &requestBody{server: io.NopCloser(io.MultiReader(strings.NewReader("ab"), &brokenReader{}))}
+	b := &requestBody{server: io.NopCloser(io.MultiReader(strings.NewReader("ab"), &brokenReader{})), most: most}
 	left := make(chan error, 1)
-	b.begin(func(err error) { left <- err })
+	b.begin(memory, func(err error) { left <- err })
 	require.ErrorIs(t, <-left, io.ErrUnexpectedEOF)
 	got, err := io.ReadAll(b)
 	require.Equal(t, "ab", string(got))
@@ -762,3 +768,39 @@ func TestRequestBody(t *testing.T) {
 type brokenReader struct{}
 
 func (*brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// A line is printed when requests of a key wait for longer than a moment, and when none
+// waits any more. It names no credential.
+func TestProxyTalks(t *testing.T) {
+	var talk lines
+	var n atomic.Int64
+	p := startProxy(t, serve(t, waitingFor("RateLimit", `"user";r=0;t=2`, &n)), func(c *Config) { c.Talk = log.New(&talk, "", 0) })
+	send(t, "GET", p.url+"/exhaust", nil, "Authorization", "Bearer s3cret")
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() { send(t, "GET", p.url+"/path?q", nil, "Authorization", "Bearer s3cret") })
+	}
+	all.Wait()
+	until(t, "two lines", func() bool { return strings.Count(talk.String(), "\n") == 2 })
+	require.Regexp(t, `^key [0-9a-f]{9}: 3 requests wait until \d\d:\d\d:\d\d, "user" has 0 left\nkey [0-9a-f]{9}: no request waits any more; 3 have waited\n$`, talk.String())
+	_, state := send(t, "GET", p.admin+"/state", nil)
+	require.Regexp(t, `"waited_seconds":\d+(\.\d{1,3})?,`, state, "rounded")
+}
+
+// lines are a text that several goroutines write.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

@@ -3,9 +3,13 @@ package proxy
 import (
 	"bytes"
 	"cmp"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
+	"io/fs"
+	"log"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,6 +32,7 @@ type stats struct {
 	keys  map[string]*keyStats
 	turns uint64 // how often a key was used
 	seed  maphash.Seed
+	talk  *log.Logger // nil is quiet
 }
 
 // keyStats is what is known of one key.
@@ -38,16 +43,21 @@ type keyStats struct {
 	TooLate  int64        `json:"refused_by_proxy"` // because they would have waited for too long
 	Waiting  int          `json:"waiting"`          // now
 	Waited   float64      `json:"waited_seconds"`   // together
+	Rewrote  int64        `json:"rewritten"`        // references to the server in headers of responses
 	Until    time.Time    `json:"until,omitzero"`   // when the first of those that wait may go; zero if none waits
 	Limits   []limitStats `json:"limits,omitempty"`
 
-	used uint64 // its last turn
+	used      uint64 // its last turn
+	waits     int    // how often requests began to wait when none did
+	waitedFor int    // requests that have begun to wait since then
+	talked    int    // of these, when a line was printed; 0 if none was
 }
 
 // limitStats is what the server said last of one policy.
 type limitStats struct {
 	Policy    string  `json:"policy"`
 	Remaining int64   `json:"remaining"`
+	Quota     int64   `json:"quota,omitempty"`         // 0 if it is not known
 	Reset     float64 `json:"reset_seconds,omitempty"` // from now; 0 if that is past or was not said
 
 	end time.Time
@@ -101,13 +111,26 @@ func (s *stats) refuse(key string) {
 	s.of(key).TooLate++
 }
 
+// rewrote counts references that were rewritten.
+func (s *stats) rewrote(key string, n int) {
+	if n > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.of(key).Rewrote += int64(n)
+	}
+}
+
 // wait counts a request that begins to wait, and returns what ends that.
 func (s *stats) wait(key string, began, until time.Time) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.of(key)
 	k.Waiting++
+	k.waitedFor++
 	k.Until = until
+	if k.Waiting == 1 {
+		s.begun(k)
+	}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -115,13 +138,14 @@ func (s *stats) wait(key string, began, until time.Time) (end func()) {
 		k.Waited += time.Since(began).Seconds()
 		if k.Waiting == 0 {
 			k.Until = time.Time{}
+			s.over(k)
 		}
 	}
 }
 
 // observe keeps what the server says of limits.
 func (s *stats) observe(key string, a ratelimit.Advice, now time.Time) {
-	limits := limitsOf(a.Fields.Limits, now)
+	limits := limitsOf(a.Fields, now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.of(key)
@@ -134,12 +158,15 @@ func (s *stats) observe(key string, a ratelimit.Advice, now time.Time) {
 }
 
 // limitsOf returns the limits by name, the tightest of each.
-func limitsOf(limits []ratelimit.Limit, now time.Time) (list []limitStats) {
-	for _, l := range limits {
+func limitsOf(f ratelimit.Fields, now time.Time) (list []limitStats) {
+	for _, l := range f.Limits {
 		if l.Remaining == ratelimit.Unknown {
 			continue
 		}
 		next := limitStats{Policy: strings.Clone(l.Name[:min(len(l.Name), maxName)]), Remaining: l.Remaining}
+		if p, ok := f.PolicyOf(l); ok {
+			next.Quota = max(p.Quota, 0)
+		}
 		if d, ok := l.Reset.Duration(); ok {
 			next.end = now.Add(d)
 		}
@@ -161,15 +188,19 @@ func (s *stats) snapshot(now time.Time) []keyStats {
 	list := make([]keyStats, 0, len(s.keys))
 	for _, k := range s.keys {
 		c := *k
+		c.Waited = rounded(c.Waited)
 		c.Limits = slices.Clone(k.Limits)
 		for i := range c.Limits {
-			c.Limits[i].Reset = max(c.Limits[i].end.Sub(now), 0).Seconds()
+			c.Limits[i].Reset = rounded(max(c.Limits[i].end.Sub(now), 0).Seconds())
 		}
 		list = append(list, c)
 	}
 	slices.SortFunc(list, func(a, b keyStats) int { return cmp.Compare(a.Key, b.Key) })
 	return list
 }
+
+// rounded rounds seconds to milliseconds.
+func rounded(seconds float64) float64 { return math.Round(seconds*1000) / 1000 }
 
 // handler serves the statistics.
 func (s *stats) handler() http.Handler {
@@ -182,8 +213,26 @@ func (s *stats) handler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{"keys": s.snapshot(time.Now())})
 	})
-	return mux
+	files, err := fs.Sub(page, "page")
+	if err != nil {
+		panic(err) // the folder is part of the program
+	}
+	mux.Handle("GET /", http.FileServerFS(files))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", pagePolicy)
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		mux.ServeHTTP(w, r)
+	})
 }
+
+// page is what -admin shows in a browser: the limits of each key, and how many wait.
+//
+//go:embed page
+var page embed.FS
+
+// pagePolicy lets the page load nothing from elsewhere, and no other page embed it.
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // metrics writes the statistics in the text format of Prometheus.
 func metrics(keys []keyStats) []byte {
@@ -212,6 +261,8 @@ func metrics(keys []keyStats) []byte {
 		func(k *keyStats, s sample) { s(float64(k.Waiting)) })
 	family("waited_seconds_total", "counter", "For how long requests have waited together.",
 		func(k *keyStats, s sample) { s(k.Waited) })
+	family("rewritten_total", "counter", "References to the server in headers of responses that were rewritten.",
+		func(k *keyStats, s sample) { s(float64(k.Rewrote)) })
 	family("remaining", "gauge", "Quota units that remain, as the server said last.",
 		func(k *keyStats, s sample) {
 			for _, l := range k.Limits {

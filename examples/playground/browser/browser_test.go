@@ -100,21 +100,28 @@ type page struct {
 // open starts a browser, and loads the page.
 func open(t testing.TB) *page {
 	t.Helper()
-	path := requireBrowser(t)
 	server := httptest.NewServer(http.FileServer(http.Dir(requireSite(t)))) // which sends no policy of its own
 	t.Cleanup(server.Close)
+	p := browse(t, server.URL+"/")
+	p.do(chromedp.EmulateViewport(1280, 900))
+	p.load()
+	return p
+}
+
+// browse starts a browser for a page.
+func browse(t testing.TB, address string) *page {
+	t.Helper()
+	path := requireBrowser(t)
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	p := &page{TB: t, ctx: ctx, url: server.URL + "/"}
+	p := &page{TB: t, ctx: ctx, url: address}
 	require.NoError(t, chromedp.Listen(ctx, p.listen))
 	call(p, network.Enable, network.EnableParams{})
 	call(p, log.Enable, cdp.Empty{})
-	p.do(chromedp.EmulateViewport(1280, 900))
-	p.load()
 	return p
 }
 

@@ -1,0 +1,59 @@
+-- enter gives a request its turn, or renews its lease. ARGV: how long a lease and a
+-- record last, the costs of the request, and its lease if that is to be renewed. It
+-- returns the lease, or '', how long to wait, and 1 if no answer can shorten the wait.
+local lease_for, record_for = tonumber(ARGV[1]), tonumber(ARGV[2])
+if ARGV[4] ~= '' then
+  redis.call('ZADD', KEYS[2], 'XX', now + lease_for, ARGV[4])
+  keep(record_for, lease_for)
+  return {ARGV[4], 0, 0}
+end
+local all = record['until'] or 0
+if all > now then return {'', all - now, 1} end
+
+local costs, under = costs_of(ARGV[3]), redis.call('ZCARD', KEYS[2])
+local wait, over, taken = 0, {}, {}
+for key, limit in pairs(limits) do
+  local takes = price(costs, limit)
+  local needs = limit.quota > 0 and math.min(takes, limit.quota) or takes
+  local ends = limit.ends > 0 and limit.ends <= now
+  local left = left_of(limit)
+  if needs <= left or needs == 0 then
+    if ends then limit.ends = 0 end -- nothing shows that there is less than before
+    limit.left = left - takes
+    if takes > 0 then taken[key] = limit end
+  elseif ends then
+    over[#over + 1] = key
+  else
+    local until_ends = limit.ends > 0 and limit.ends - now or math.huge
+    local until_left = limit.rate > 0 and math.ceil((needs - left) / limit.rate) or math.huge
+    local this = math.min(until_ends, until_left)
+    if this < math.huge then
+      wait = math.max(wait, this)
+    elseif under > 0 then
+      wait = math.max(wait, 25) -- an answer will show more
+    else
+      over[#over + 1] = key
+    end
+  end
+end
+if wait > 0 then return {'', wait, under == 0 and 1 or 0} end
+
+-- Until the first answer ten requests go, or one with costs, but no longer than half a
+-- second.
+local few = #costs > 0 and 1 or 10
+if learnt == 0 and under >= few and now < (record.first or now) + 500 then return {'', 25, 0} end
+
+-- When nothing shows what is left, one request goes, and a second later another.
+if #over > 0 and probe == 0 then probe = 1 end
+if probe > now then return {'', math.min(probe - now, 25), 0} end
+
+turn = math.max(micros, turn + 1)
+redis.call('HSET', KEYS[1], 'turn', turn)
+if not record.first then redis.call('HSET', KEYS[1], 'first', now) end
+if probe > 0 then redis.call('HSET', KEYS[1], 'probe', now + 1000, 'probing', turn) end
+for _, key in ipairs(over) do redis.call('HDEL', KEYS[1], 'limit:' .. key) end
+for key, limit in pairs(taken) do save(key, limit) end
+local lease = string.format('%.0f', turn) .. ARGV[3]
+redis.call('ZADD', KEYS[2], now + lease_for, lease)
+keep(record_for, lease_for)
+return {lease, 0, 0}

@@ -1,0 +1,369 @@
+package fleet
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// A window is a server that allows a number of requests in each window of a credential,
+// which begins when the last one ends.
+type window struct {
+	quota  int
+	length time.Duration
+	takes  time.Duration // to answer
+	unix   bool          // it announces points in time, in an older form
+
+	mu              sync.Mutex
+	began           map[string]time.Time
+	used            map[string]int
+	served, refused int
+}
+
+func (s *window) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header, status := s.count(r.Header.Get("Authorization"))
+	for name, lines := range header {
+		w.Header()[name] = lines
+	}
+	time.Sleep(s.takes)
+	w.WriteHeader(status)
+}
+
+// count counts a request, and returns what its answer announces.
+func (s *window) count(user string) (http.Header, int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.began == nil {
+		s.began, s.used = make(map[string]time.Time), make(map[string]int)
+	}
+	now := time.Now()
+	if s.began[user].IsZero() {
+		s.began[user] = now
+	}
+	if over := now.Sub(s.began[user]) / s.length; over > 0 {
+		s.began[user], s.used[user] = s.began[user].Add(over*s.length), 0
+	}
+	status := http.StatusOK
+	if s.used[user] >= s.quota {
+		status = http.StatusTooManyRequests
+		s.refused++
+	} else {
+		s.used[user]++
+		s.served++
+	}
+	h, ends := make(http.Header), s.began[user].Add(s.length)
+	if s.unix {
+		h.Set("X-RateLimit-Limit", strconv.Itoa(s.quota))
+		h.Set("X-RateLimit-Remaining", strconv.Itoa(s.quota-s.used[user]))
+		h.Set("X-RateLimit-Reset", strconv.FormatInt(ends.Add(time.Second-1).Unix(), 10))
+		return h, status
+	}
+	f := ratelimit.FixedWindow{Name: "default", Quota: int64(s.quota), Used: int64(s.used[user]), Window: s.length, Left: ends.Sub(now)}.Fields()
+	if err := f.Set(h); err != nil {
+		panic(err)
+	}
+	return h, status
+}
+
+func (s *window) counts() (served, refused int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.served, s.refused
+}
+
+// fiftyIn5s is the server of the figures in README.md.
+func fiftyIn5s() *window {
+	return &window{quota: 50, length: 5 * time.Second, takes: 50 * time.Millisecond}
+}
+
+func serve(t testing.TB, h http.Handler) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s.URL
+}
+
+// Three processes of eight workers share 50 requests in 5 s. The best for 300 is 25 s.
+func TestFleetShares(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		requests []int
+		set      func(*window, []job)
+		took     time.Duration // at most: a window that is not used costs 5 s more
+		refused  int           // at most
+	}{
+		{name: "evenly", requests: []int{100, 100, 100}, took: 30 * time.Second, refused: 2},
+		{name: "skewed", requests: []int{260, 20, 20}, took: 30 * time.Second, refused: 2},
+		{
+			name: "two credentials", requests: []int{200, 200, 200}, took: 30 * time.Second, refused: 4,
+			set: func(_ *window, jobs []job) {
+				for i := range jobs {
+					jobs[i].Credential = []string{"Bearer one", "Bearer two"}
+				}
+			},
+		},
+		{
+			name: "clocks 60 s apart, points in time", requests: []int{100, 100, 100}, took: 30 * time.Second, refused: 2,
+			set: func(s *window, jobs []job) {
+				s.unix = true
+				jobs[0].Ahead, jobs[2].Ahead = -60*time.Second, 60*time.Second
+			},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			redis, s := startStore(t), fiftyIn5s()
+			jobs := make([]job, len(tc.requests))
+			for i, n := range tc.requests {
+				jobs[i] = job{Redis: redis.addr, Workers: 8, Requests: n}
+			}
+			if tc.set != nil {
+				tc.set(s, jobs)
+			}
+			url, total := serve(t, s), 0
+			began := time.Now()
+			var all []*process
+			for i := range jobs {
+				jobs[i].URL = url
+				total += jobs[i].Requests
+				all = append(all, jobs[i].start(t))
+			}
+			got := tallies(t, all...)
+			took := time.Since(began)
+			t.Logf("%.1f s, %d refused", took.Seconds(), got.Refused)
+			require.Equal(t, []int{total, 0}, []int{got.Served, got.Failed})
+			require.LessOrEqual(t, got.Refused, tc.refused)
+			require.LessOrEqual(t, took, tc.took)
+			requireExpiry(t, redis)
+		})
+	}
+}
+
+// requireExpiry requires that nothing in a store stays for ever, or holds what was hashed.
+func requireExpiry(t *testing.T, s *store) {
+	t.Helper()
+	keys := s.keys(t)
+	require.NotEmpty(t, keys)
+	for _, key := range keys {
+		require.Regexp(t, `^ratelimit:\{[0-9a-f]{64}\}(:leases)?$`, key)
+		left, err := s.rdb.PTTL(t.Context(), key).Result()
+		require.NoError(t, err)
+		require.Positive(t, left, key)
+		require.LessOrEqual(t, left, recordTime)
+	}
+}
+
+// fleetOf starts processes of eight workers.
+func fleetOf(t *testing.T, n int, j job) (all []*process) {
+	t.Helper()
+	for range n {
+		all = append(all, j.start(t))
+	}
+	return all
+}
+
+// A process is killed with requests under way.
+func TestFleetKill(t *testing.T) {
+	t.Parallel()
+	redis, s := startStore(t), fiftyIn5s()
+	s.takes = 200 * time.Millisecond
+	all := fleetOf(t, 3, job{Redis: redis.addr, URL: serve(t, s), Workers: 8, Requests: 100})
+	require.Eventually(t, func() bool { served, _ := s.counts(); return served >= 60 }, time.Minute, time.Millisecond)
+	require.NoError(t, all[0].cmd.Process.Kill())
+	got := tallies(t, all[1:]...)
+	require.Equal(t, []int{200, 0}, []int{got.Served, got.Failed})
+	_, refused := s.counts()
+	t.Logf("%d refused", refused)
+	require.LessOrEqual(t, refused, 2)
+	require.Eventually(t, func() bool { return redis.underWay(t) == 0 }, 2*leaseTime, 50*time.Millisecond)
+}
+
+// A process that begins in the middle of a wait does not send its first ten.
+func TestFleetJoin(t *testing.T) {
+	t.Parallel()
+	redis, s := startStore(t), fiftyIn5s()
+	url := serve(t, s)
+	first := job{Redis: redis.addr, URL: url, Workers: 8, Requests: 80}.start(t)
+	require.Eventually(t, func() bool { served, _ := s.counts(); return served == 50 }, time.Minute, time.Millisecond)
+	time.Sleep(time.Second)
+	second := job{Redis: redis.addr, URL: url, Workers: 20, Requests: 30}.start(t)
+	require.Equal(t, tally{Served: 110}, tallies(t, first, second))
+}
+
+// Redis is killed, and comes back after 8 s without what it knew.
+func TestFleetStoreRestarts(t *testing.T) {
+	t.Parallel()
+	redis, s := startStore(t), fiftyIn5s()
+	all := fleetOf(t, 3, job{Redis: redis.addr, URL: serve(t, s), Workers: 8, Requests: 100})
+	require.Eventually(t, func() bool { served, _ := s.counts(); return served == 100 }, time.Minute, time.Millisecond)
+	time.Sleep(500 * time.Millisecond)
+	require.NoError(t, redis.cmd.Process.Kill())
+	time.Sleep(8 * time.Second)
+	redis.start(t)
+	got := tallies(t, all...)
+	t.Logf("%d refused", got.Refused)
+	require.Equal(t, []int{300, 0}, []int{got.Served, got.Failed})
+	require.LessOrEqual(t, got.Refused, 20)
+}
+
+// Without Redis each process has its Transport.
+func TestFleetWithoutStore(t *testing.T) {
+	t.Parallel()
+	s := fiftyIn5s()
+	began := time.Now()
+	got := tallies(t, fleetOf(t, 3, job{Redis: freeAddress(t), URL: serve(t, s), Workers: 8, Requests: 50})...)
+	t.Logf("%.1f s, %d refused", time.Since(began).Seconds(), got.Refused)
+	require.Equal(t, []int{150, 0}, []int{got.Served, got.Failed})
+	require.LessOrEqual(t, got.Refused, 150)
+}
+
+// A process that is stopped holds back the others until its leases end.
+func TestFleetStop(t *testing.T) {
+	t.Parallel()
+	redis, s := startStore(t), fiftyIn5s()
+	s.takes = 200 * time.Millisecond
+	all := fleetOf(t, 3, job{Redis: redis.addr, URL: serve(t, s), Workers: 8, Requests: 100})
+	require.Eventually(t, func() bool { served, _ := s.counts(); return served >= 60 }, time.Minute, time.Millisecond)
+	require.NoError(t, all[0].cmd.Process.Signal(syscall.SIGSTOP))
+	got := tallies(t, all[1:]...)
+	require.NoError(t, all[0].cmd.Process.Signal(syscall.SIGCONT))
+	last := all[0].tally(t)
+	require.Equal(t, []int{300, 0}, []int{got.Served + last.Served, got.Failed + last.Failed})
+	t.Logf("%d refused", got.Refused+last.Refused)
+	require.LessOrEqual(t, got.Refused+last.Refused, 2)
+}
+
+// No request under way is forgotten whose answer takes longer than a lease.
+func TestFleetLongAnswers(t *testing.T) {
+	t.Parallel()
+	redis := startStore(t)
+	s := &window{quota: 20, length: time.Minute, takes: 30 * time.Second}
+	all := fleetOf(t, 2, job{Redis: redis.addr, URL: serve(t, s), Workers: 5, Requests: 5})
+	require.Eventually(t, func() bool { return redis.underWay(t) == 10 }, time.Minute, 10*time.Millisecond)
+	for range 25 {
+		time.Sleep(time.Second)
+		require.EqualValues(t, 10, redis.underWay(t))
+	}
+	require.Equal(t, tally{Served: 10}, tallies(t, all...))
+	require.Zero(t, redis.underWay(t))
+}
+
+// The scripts are sent again when Redis has lost them.
+func TestFleetScriptsFlushed(t *testing.T) {
+	t.Parallel()
+	redis, s := startStore(t), fiftyIn5s()
+	all := fleetOf(t, 2, job{Redis: redis.addr, URL: serve(t, s), Workers: 8, Requests: 60})
+	var stopped atomic.Bool
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		for !stopped.Load() {
+			_ = redis.rdb.ScriptFlush(t.Context()).Err()
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	got := tallies(t, all...)
+	stopped.Store(true)
+	<-done
+	require.Equal(t, []int{120, 0}, []int{got.Served, got.Failed})
+	require.LessOrEqual(t, got.Refused, 2)
+}
+
+// A meter is a server of language models: buckets of requests and of tokens, with the
+// fields of OpenAI or of Anthropic.
+type meter struct {
+	anthropic bool
+
+	mu              sync.Mutex
+	at              time.Time
+	left            [2]float64 // requests, tokens
+	served, refused int
+}
+
+// A minute of the meter lasts 5 s.
+var meterQuota = [2]float64{60, 50000}
+
+const meterMinute = 5 * time.Second
+
+func (s *meter) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, takes := time.Now(), [2]float64{1, 1000}
+	for i, quota := range meterQuota {
+		if s.at.IsZero() {
+			s.left[i] = quota
+		}
+		s.left[i] = min(quota, s.left[i]+quota*now.Sub(s.at).Seconds()/meterMinute.Seconds())
+	}
+	s.at = now
+	status := http.StatusOK
+	if s.left[0] < takes[0] || s.left[1] < takes[1] {
+		status = http.StatusTooManyRequests
+		s.refused++
+	} else {
+		s.served++
+		s.left[0] -= takes[0]
+		s.left[1] -= takes[1]
+	}
+	for i, unit := range []string{"requests", "tokens"} {
+		full := time.Duration((1 - s.left[i]/meterQuota[i]) * float64(meterMinute))
+		quota, left := fmt.Sprint(int(meterQuota[i])), fmt.Sprint(int(math.Floor(s.left[i])))
+		if s.anthropic {
+			w.Header().Set("Anthropic-RateLimit-"+unit+"-Limit", quota)
+			w.Header().Set("Anthropic-RateLimit-"+unit+"-Remaining", left)
+			w.Header().Set("Anthropic-RateLimit-"+unit+"-Reset", now.Add(full+time.Second-1).UTC().Format(time.RFC3339))
+		} else {
+			w.Header().Set("X-RateLimit-Limit-"+unit, quota)
+			w.Header().Set("X-RateLimit-Remaining-"+unit, left)
+			w.Header().Set("X-RateLimit-Reset-"+unit, full.Round(time.Millisecond).String())
+		}
+	}
+	w.WriteHeader(status)
+}
+
+// Requests cost tokens, which flow back by and by.
+func TestFleetTokens(t *testing.T) {
+	t.Parallel()
+	for _, anthropic := range []bool{false, true} {
+		t.Run(fmt.Sprintf("anthropic %t", anthropic), func(t *testing.T) {
+			t.Parallel()
+			redis, s := startStore(t), &meter{anthropic: anthropic}
+			j := job{Redis: redis.addr, URL: serve(t, s), Workers: 8, Requests: 60, Tokens: 1000}
+			began := time.Now()
+			got := tallies(t, fleetOf(t, 3, j)...) // 50 at once and 10 a second: the best is 13 s
+			t.Logf("%.1f s, %d refused", time.Since(began).Seconds(), got.Refused)
+			require.Equal(t, []int{180, 0}, []int{got.Served, got.Failed})
+			require.LessOrEqual(t, got.Refused, 2)
+			require.LessOrEqual(t, time.Since(began), 30*time.Second)
+		})
+	}
+}
+
+// KeyBy returns the same key in every process, and it is no credential.
+func TestFleetKeysAreEqual(t *testing.T) {
+	redis, s := startStore(t), &window{quota: 50, length: time.Minute}
+	j := job{Redis: redis.addr, URL: serve(t, s), Workers: 1, Requests: 1, Credential: []string{"Bearer s3cret"}}
+	require.Equal(t, tally{Served: 1}, j.start(t).tally(t))
+	keys := redis.keys(t)
+	require.Equal(t, tally{Served: 1}, j.start(t).tally(t))
+	require.ElementsMatch(t, keys, redis.keys(t)[:len(keys)])
+	for _, key := range redis.keys(t) {
+		require.NotContains(t, key, "s3cret")
+		require.NotContains(t, key, "127.0.0.1")
+	}
+}

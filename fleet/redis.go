@@ -1,0 +1,356 @@
+package fleet
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// What Redis and the processes share is in README.md, with the rules that the scripts
+// keep.
+var (
+	//go:embed record.lua
+	recordLua string
+	//go:embed enter.lua
+	enterLua string
+	//go:embed learn.lua
+	learnLua string
+
+	enterScript = redis.NewScript(recordLua + enterLua)
+	learnScript = redis.NewScript(recordLua + learnLua)
+)
+
+const (
+	leaseTime  = 10 * time.Second
+	renewAfter = leaseTime / 3
+	recordTime = time.Hour // at least
+	retryAfter = time.Second
+
+	requests = "requests" // the unit of which each request takes one
+	// Bounds of what an answer can put into a record.
+	maxLimits = 16
+	maxName   = 128     // bytes
+	most      = 1 << 50 // units; the numbers of the scripts are exact up to 2^53
+)
+
+// keysOf returns the keys of the record and of the leases. What is in braces is hashed
+// by a cluster, so that both are in one slot.
+func (t *Turns) keysOf(name string) []string {
+	prefix := t.Prefix
+	if prefix == "" {
+		prefix = "ratelimit:"
+	}
+	sum := sha256.Sum256([]byte(name))
+	tag := prefix + "{" + hex.EncodeToString(sum[:]) + "}"
+	return []string{tag, tag + ":leases"}
+}
+
+// A turn is the leave to send one request. On a nil turn its methods do nothing.
+type turn struct {
+	turns *Turns
+	keys  []string
+	costs string
+	lease string // "" if there is none
+
+	mu    sync.Mutex
+	ended bool
+	timer *time.Timer // renews the lease
+}
+
+// enter asks for a turn. It returns how long to wait before asking again, 0 if Redis does
+// not answer; certain means that no answer to another request can shorten the wait.
+func (n *turn) enter(ctx context.Context) (wait time.Duration, certain bool, err error) {
+	if ctx.Err() != nil {
+		return 0, false, ended(ctx)
+	}
+	got, ok := n.turns.ask(enterScript, n.keys, n.arguments(n.costs, ""), n.giveBack)
+	if !ok || len(got) != 3 {
+		return 0, false, nil
+	}
+	n.lease, _ = got[0].(string)
+	millis, _ := got[1].(int64)
+	if ctx.Err() != nil && n.lease != "" {
+		n.fail()
+		return 0, false, ended(ctx)
+	}
+	return time.Duration(max(millis, 1)) * time.Millisecond, got[2] == int64(1), nil
+}
+
+// giveBack ends a lease that Redis granted too late.
+func (n *turn) giveBack(got []any) {
+	if lease, _ := got[0].(string); lease != "" {
+		late := &turn{turns: n.turns, keys: n.keys, lease: lease}
+		late.fail()
+	}
+}
+
+// arguments returns those of a script, after the times with which all begin.
+func (n *turn) arguments(rest ...any) []any {
+	keep := max(recordTime, 2*n.turns.maxWait())
+	return append([]any{leaseTime.Milliseconds(), keep.Milliseconds()}, rest...)
+}
+
+// renew renews the lease until the turn ends.
+func (n *turn) renew() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.timer = time.AfterFunc(renewAfter, func() {
+		n.mu.Lock()
+		over := n.ended
+		n.mu.Unlock()
+		if over {
+			return
+		}
+		n.turns.ask(enterScript, n.keys, n.arguments("", n.lease), nil) // does nothing if the lease is over by then
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if !n.ended {
+			n.timer.Reset(renewAfter)
+		}
+	})
+}
+
+// end reports whether the turn ends now.
+func (n *turn) end() bool {
+	if n == nil {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ended {
+		return false
+	}
+	n.ended = true
+	if n.timer != nil {
+		n.timer.Stop()
+	}
+	return true
+}
+
+// fail ends a turn without an answer.
+func (n *turn) fail() {
+	if n.end() {
+		n.turns.ask(learnScript, n.keys, n.arguments(n.lease, "failed", 0, ""), nil)
+	}
+}
+
+// answered ends a turn, and lets all processes learn from the answer.
+func (n *turn) answered(a ratelimit.Advice) {
+	if !n.end() {
+		return
+	}
+	ended := "served"
+	if a.Refused {
+		ended = "refused"
+	}
+	text := ""
+	limits := limitsOf(&a, n.turns.maxWait())
+	if len(limits) > 0 {
+		b, _ := json.Marshal(limits) // of strings and numbers: it does not fail
+		text = string(b)
+	}
+	n.turns.ask(learnScript, n.keys, n.arguments(n.lease, ended, waitOf(&a).Milliseconds(), text), nil)
+}
+
+// maxWait returns the longest wait that is obeyed.
+func (t *Turns) maxWait() time.Duration {
+	if t.Advisor.MaxWait <= 0 {
+		return ratelimit.DefaultMaxWait
+	}
+	return min(t.Advisor.MaxWait, 30*24*time.Hour)
+}
+
+// waitOf returns how long all requests wait after an answer, or -1 ms if it refuses
+// without a time. If the remaining units of a limit are known, its time is not
+// among these: requests that take nothing of it go.
+func waitOf(a *ratelimit.Advice) time.Duration {
+	switch {
+	case a.Refused && a.Wait < time.Millisecond:
+		return -time.Millisecond
+	case a.Source != ratelimit.SourceRetryAfter && a.Limit.Remaining >= 0:
+		return 0
+	}
+	return a.Wait
+}
+
+// A limit is one as the scripts read it.
+type limit struct {
+	Key   string  `json:"key"`  // of the record; two units may have one name
+	Name  string  `json:"name"` // of the policy
+	Unit  string  `json:"unit"`
+	Left  int64   `json:"left"`
+	Quota int64   `json:"quota"` // 0 if it is not known
+	Rate  float64 `json:"rate"`  // units that come back each millisecond; 0 if all come back at the reset
+	Reset int64   `json:"reset"` // in milliseconds, -1 if it is not known
+}
+
+// limitsOf returns the limits whose remaining units are known, the tightest of each name.
+func limitsOf(a *ratelimit.Advice, maxWait time.Duration) (list []limit) {
+	for _, l := range a.Fields.Limits {
+		p, _ := a.Fields.PolicyOf(l)
+		if l.Remaining < 0 || p.Unit == ratelimit.ConcurrentRequests { // these do not come back with time
+			continue
+		}
+		next := limit{Name: nameOf(l.Name), Unit: string(p.Unit), Left: min(l.Remaining, most), Quota: min(max(p.Quota, 0), most), Reset: -1}
+		if next.Unit == "" {
+			next.Unit = requests
+		}
+		next.Key = next.Unit[:min(len(next.Unit), maxName)] + " " + next.Name
+		window, windowed := p.Window.Duration()
+		reset, known := l.Reset.Duration()
+		if !known {
+			reset, known = window, windowed
+		}
+		next.Rate = rateOf(&next, window, reset)
+		if a.Refused {
+			next.Rate = 0 // less came back than was thought
+		}
+		if a.Source == ratelimit.SourceRetryAfter && next.Left == 0 {
+			reset, known = a.Wait, true // it takes precedence (draft-11 Section 7)
+		}
+		if known && reset == 0 && next.Left > 0 {
+			reset = time.Second // rounded down, or by a slow clock
+		}
+		if known {
+			next.Reset = min(reset, maxWait).Milliseconds()
+		}
+		i := slices.IndexFunc(list, func(other limit) bool { return other.Key == next.Key })
+		switch {
+		case i < 0 && len(list) < maxLimits:
+			list = append(list, next)
+		case i >= 0 && next.Left < list[i].Left:
+			list[i] = next
+		}
+	}
+	return list
+}
+
+// rateOf returns how many units come back each millisecond. Requests come back at the
+// reset, as far as can be known. Other units come back by and by, as those of language
+// models do: as many as the quota in a window or, if there is none, as many as are used
+// until the reset.
+func rateOf(l *limit, window, reset time.Duration) float64 {
+	switch {
+	case l.Unit == requests || l.Quota == 0:
+		return 0
+	case window > 0:
+		return float64(l.Quota) / float64(max(window.Milliseconds(), 1))
+	case reset > 0 && l.Left < l.Quota:
+		return float64(l.Quota-l.Left) / math.Ceil(float64(reset)/float64(time.Millisecond))
+	}
+	return 0
+}
+
+// nameOf returns a name of a policy, as much of it as is kept.
+func nameOf(name string) string { return name[:min(len(name), maxName)] }
+
+// errSilent is why requests go without a turn.
+var errSilent = errors.New("ratelimit: Redis does not answer in time: requests go without a turn for a second")
+
+// ask runs a script, and reports whether Redis answered in time. If the answer of a
+// script comes after that, late is called with it.
+func (t *Turns) ask(script *redis.Script, keys []string, arguments []any, late func([]any)) (got []any, ok bool) {
+	if !t.answers() {
+		return nil, false
+	}
+	timeout := t.Timeout
+	if timeout <= 0 {
+		timeout = 250 * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	run := func() ([]any, error) {
+		value, err := script.Run(ctx, t.Redis, keys, arguments...).Result()
+		if errors.Is(err, redis.Nil) { // the script returns nothing
+			err = nil
+		}
+		list, _ := value.([]any)
+		return list, err
+	}
+	var err error
+	if obeysContext(t.Redis) {
+		got, err = run()
+	} else {
+		got, err = inTime(ctx, run, late)
+	}
+	t.note(err)
+	return got, err == nil
+}
+
+// obeysContext reports whether the questions of a client end with their context.
+func obeysContext(client redis.Scripter) bool {
+	switch c := client.(type) {
+	case *redis.Client:
+		return c.Options().ContextTimeoutEnabled
+	case *redis.ClusterClient:
+		return c.Options().ContextTimeoutEnabled
+	}
+	return false
+}
+
+// inTime runs a question in a goroutine of its own, which may outlast ctx: the timeouts
+// of the client have been chosen for other work.
+func inTime(ctx context.Context, run func() ([]any, error), late func([]any)) ([]any, error) {
+	type answer struct {
+		got []any
+		err error
+	}
+	answers := make(chan answer) // unbuffered: what is not received is late
+	go func() {
+		got, err := run()
+		select {
+		case answers <- answer{got, err}:
+		case <-ctx.Done():
+			if err == nil && late != nil && len(got) > 0 {
+				late(got)
+			}
+		}
+	}()
+	select {
+	case a := <-answers:
+		return a.got, a.err
+	case <-ctx.Done():
+		return nil, errSilent
+	}
+}
+
+// answers reports whether Redis is asked. While it does not answer, one request asks each
+// second.
+func (t *Turns) answers() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.retry.IsZero() {
+		return true
+	}
+	now := time.Now()
+	if now.Before(t.retry) {
+		return false
+	}
+	t.retry = now.Add(retryAfter)
+	return true
+}
+
+// note notes whether Redis has answered.
+func (t *Turns) note(err error) {
+	t.mu.Lock()
+	if err == nil {
+		t.retry = time.Time{}
+	} else {
+		t.retry = time.Now().Add(retryAfter)
+	}
+	t.mu.Unlock()
+	if err != nil && t.OnError != nil {
+		t.OnError(err)
+	}
+}

@@ -1,0 +1,266 @@
+// Package fleet shares the limits of a server among processes that use the same
+// credentials. They take turns by Redis or Valkey, and nothing is configured: what is
+// left is learnt from the answers that any of them gets.
+//
+//	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+//	client := &http.Client{Transport: &ratelimit.Transport{Base: &fleet.Turns{Redis: rdb}}}
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// Turns is an [http.RoundTripper] that sends a request when it is its turn among those of
+// all processes with the same Redis. Put it below a [ratelimit.Transport], which queues
+// the requests of its process, and keeps them within the limits while Redis does not
+// answer. Redis must be set. After the first use a Turns must not be copied, and its
+// fields must not be changed. It is safe for concurrent use, if its functions are.
+//
+// If the deadline of a request comes before its turn, RoundTrip returns a
+// [*ratelimit.WaitError]: at once, if that is certain.
+//
+// If Redis does not answer a question within Timeout, requests go without a turn, and
+// Redis is asked again after a second.
+type Turns struct {
+	// Redis is a client of Redis, a cluster, or Valkey. With ContextTimeoutEnabled in its
+	// options a turn takes half of the time: Timeout then needs no second goroutine.
+	Redis redis.Scripter
+	Base  http.RoundTripper // sends the requests; nil is http.DefaultTransport
+	// Key returns what requests that share their limits have in common, in every
+	// process; nil is the origin: scheme, host and port. A request with the key "" goes
+	// at once. Redis holds the SHA-256 of the key. See [ratelimit.KeyBy].
+	Key func(*http.Request) string
+	// Cost returns what a request takes of limits in other units than requests, as that
+	// of [ratelimit.Transport] does; nil is none.
+	Cost    func(*http.Request) []ratelimit.Cost
+	Advisor ratelimit.Advisor // reads the responses
+	Prefix  string            // of the keys in Redis; "" is "ratelimit:"
+	Timeout time.Duration     // of each question to Redis; 0, or less, is 250 ms
+	// OnError is called when Redis did not answer, at most once a second unless several
+	// questions fail at the same time; nil is not called.
+	OnError func(error)
+
+	mu    sync.Mutex
+	lines map[string]*line
+	retry time.Time        // when Redis may be asked again; zero while it answers
+	clock func() time.Time // of the process; nil is time.Now
+}
+
+var errNoURL = errors.New("ratelimit: request without URL")
+
+// RoundTrip sends req when it is its turn. It returns a [*ratelimit.WaitError] if the
+// deadline of its context comes before, the cause of the context if that ends otherwise,
+// and else what Base returns.
+func (t *Turns) RoundTrip(req *http.Request) (resp *http.Response, err error) {
+	sent := false
+	defer func() {
+		if !sent && req != nil && req.Body != nil { // as a RoundTripper must
+			req.Body.Close()
+		}
+	}()
+	if req == nil || req.URL == nil {
+		return nil, errNoURL
+	}
+	turn, err := t.take(req)
+	if err != nil {
+		return nil, err
+	}
+	defer turn.fail() // if Base fails, or something panics
+	sent = true
+	resp, err = t.base().RoundTrip(req)
+	if err != nil || resp == nil {
+		return resp, err
+	}
+	returned := false
+	defer func() {
+		if !returned && resp.Body != nil { // the caller does not get it
+			resp.Body.Close()
+		}
+	}()
+	turn.answered(t.Advisor.Advise(resp, t.now()))
+	returned = true
+	return resp, nil
+}
+
+// CloseIdleConnections closes those of Base, if it can.
+func (t *Turns) CloseIdleConnections() {
+	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
+		base.CloseIdleConnections()
+	}
+}
+
+func (t *Turns) base() http.RoundTripper {
+	if t.Base == nil {
+		return http.DefaultTransport
+	}
+	return t.Base
+}
+
+func (t *Turns) now() time.Time {
+	if t.clock != nil {
+		return t.clock()
+	}
+	return time.Now()
+}
+
+// originOf is the key of a request if there is no Key.
+var originOf = ratelimit.KeyBy()
+
+// take waits for the turn of a request. It returns nil if the request goes without one.
+func (t *Turns) take(req *http.Request) (*turn, error) {
+	key := originOf
+	if t.Key != nil {
+		key = t.Key
+	}
+	name := key(req)
+	if name == "" {
+		return nil, nil
+	}
+	n := &turn{turns: t, keys: t.keysOf(name)}
+	if t.Cost != nil {
+		n.costs = costsOf(t.Cost(req))
+	}
+	ctx := req.Context()
+	l, err := t.queue(ctx, n.keys[0])
+	if err != nil {
+		return nil, err
+	}
+	defer t.leave(n.keys[0], l)
+	for {
+		switch wait, certain, err := n.enter(ctx); {
+		case err != nil:
+			return nil, err
+		case n.lease != "":
+			n.renew()
+			return n, nil
+		case wait == 0: // Redis does not answer
+			return nil, nil
+		default:
+			if err := t.sleep(ctx, l, wait, certain); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// shortly is how long a request waits at most before it asks again, if an answer to
+// another may let it go earlier.
+const shortly = 50 * time.Millisecond
+
+// sleep waits, unless the deadline of a request is certain to come first.
+func (t *Turns) sleep(ctx context.Context, l *line, wait time.Duration, certain bool) error {
+	if certain {
+		until := time.Now().Add(wait)
+		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+			return &ratelimit.WaitError{Until: until}
+		}
+		t.mu.Lock()
+		l.until = until
+		t.mu.Unlock()
+	} else {
+		wait = min(wait, shortly)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+}
+
+// ended returns why a wait has ended with its context.
+func ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); cause != context.DeadlineExceeded {
+		return cause
+	}
+	return &ratelimit.WaitError{}
+}
+
+// A line is where the requests of a key in this process wait. The first of them asks
+// Redis, so that the number of questions does not grow with the number of requests, and
+// they go in the order in which they came.
+type line struct {
+	first chan struct{} // holds an element while a request is the first
+	users int
+	until time.Time // none goes before that
+}
+
+// queue returns the line of a key when the request is the first of it.
+func (t *Turns) queue(ctx context.Context, key string) (*line, error) {
+	t.mu.Lock()
+	l := t.lines[key]
+	if l == nil {
+		l = &line{first: make(chan struct{}, 1)}
+		if t.lines == nil {
+			t.lines = make(map[string]*line)
+		}
+		t.lines[key] = l
+	}
+	l.users++
+	until := l.until
+	t.mu.Unlock()
+	var err error
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+		err = &ratelimit.WaitError{Until: until}
+	} else {
+		select {
+		case l.first <- struct{}{}:
+			return l, nil
+		case <-ctx.Done():
+			err = ended(ctx)
+		}
+	}
+	t.drop(key, l)
+	return nil, err
+}
+
+// leave lets the next request of a line be the first.
+func (t *Turns) leave(key string, l *line) {
+	<-l.first
+	t.drop(key, l)
+}
+
+func (t *Turns) drop(key string, l *line) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.users--; l.users == 0 {
+		delete(t.lines, key)
+	}
+}
+
+// A cost is a [ratelimit.Cost] as the scripts read it.
+type cost struct {
+	Policy string `json:"policy"`
+	Unit   string `json:"unit"`
+	Units  int64  `json:"units"`
+}
+
+// costsOf returns costs as the scripts read them, "" if there are none.
+func costsOf(costs []ratelimit.Cost) string {
+	var list []cost
+	for _, c := range costs {
+		unit := string(c.Unit)
+		if unit == "" && c.Policy == "" {
+			unit = requests
+		}
+		if c.Units > 0 || unit == requests {
+			list = append(list, cost{nameOf(c.Policy), unit, min(max(c.Units, 0), most)})
+		}
+	}
+	if list == nil {
+		return ""
+	}
+	text, _ := json.Marshal(list) // of strings and numbers: it does not fail
+	return string(text)
+}

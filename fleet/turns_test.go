@@ -1,0 +1,308 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// A roundTrip is a server in memory.
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// answer returns a response with these fields.
+func answer(status int, fields ...string) *http.Response {
+	h := make(http.Header)
+	for i := 0; i < len(fields); i += 2 {
+		h.Add(fields[i], fields[i+1])
+	}
+	return &http.Response{StatusCode: status, Header: h, Body: http.NoBody}
+}
+
+func request(t testing.TB, ctx context.Context) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(ctx, "GET", "http://api.example/", nil)
+	require.NoError(t, err)
+	return r
+}
+
+// A request whose deadline is certain to come first fails at once, with the time.
+func TestTurnsDeadline(t *testing.T) {
+	store := startStore(t)
+	sent := 0
+	turns := &Turns{Redis: store.rdb, Base: roundTrip(func(*http.Request) (*http.Response, error) {
+		sent++
+		return answer(429, "Retry-After", "60"), nil
+	})}
+	_, err := turns.RoundTrip(request(t, t.Context()))
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	began := time.Now()
+	_, err = turns.RoundTrip(request(t, ctx))
+	var wait *ratelimit.WaitError
+	require.ErrorAs(t, err, &wait)
+	require.WithinDuration(t, began.Add(time.Minute), wait.Until, 10*time.Second)
+	require.Less(t, time.Since(began), 10*time.Second)
+
+	waits := make(chan error)
+	ctx, stop := context.WithCancelCause(t.Context())
+	go func() {
+		_, err := turns.RoundTrip(request(t, ctx))
+		waits <- err
+	}()
+	require.Eventually(t, func() bool { turns.mu.Lock(); defer turns.mu.Unlock(); return len(turns.lines) == 1 }, 20*time.Second, time.Millisecond)
+	cause := errors.New("enough")
+	stop(cause)
+	require.ErrorIs(t, <-waits, cause)
+	require.Equal(t, 1, sent)
+	require.Empty(t, turns.lines)
+}
+
+// A request that fails, or whose base panics, is not under way.
+func TestTurnsFailure(t *testing.T) {
+	store := startStore(t)
+	broken := errors.New("broken")
+	turns := &Turns{Redis: store.rdb, Base: roundTrip(func(*http.Request) (*http.Response, error) { return nil, broken })}
+	for range 30 {
+		_, err := turns.RoundTrip(request(t, t.Context()))
+		require.ErrorIs(t, err, broken)
+	}
+	turns.Base = roundTrip(func(*http.Request) (*http.Response, error) { panic("broken") })
+	require.Panics(t, func() { _, _ = turns.RoundTrip(request(t, t.Context())) })
+	require.Zero(t, store.underWay(t))
+	_, err := turns.RoundTrip(nil)
+	require.Error(t, err)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	closed := false
+	r := request(t, ctx)
+	r.Body = closer{strings.NewReader("x"), &closed}
+	_, err = turns.RoundTrip(r)
+	require.ErrorIs(t, err, context.Canceled)
+	require.True(t, closed)
+}
+
+type closer struct {
+	io.Reader
+	closed *bool
+}
+
+func (c closer) Close() error { *c.closed = true; return nil }
+
+// A key "" is not held back, and leaves nothing in Redis.
+func TestTurnsWithoutKey(t *testing.T) {
+	store := startStore(t)
+	turns := &Turns{Redis: store.rdb, Key: func(*http.Request) string { return "" }, Base: roundTrip(func(*http.Request) (*http.Response, error) {
+		return answer(200, "RateLimit", `"a";r=0;t=60`), nil
+	})}
+	for range 3 {
+		_, err := turns.RoundTrip(request(t, t.Context()))
+		require.NoError(t, err)
+	}
+	require.Empty(t, store.keys(t))
+}
+
+// At most ten requests go before the first answer, and one with costs.
+func TestTurnsFirstRequests(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		costs []ratelimit.Cost
+		want  int64
+	}{
+		{"requests", nil, 10},
+		{"tokens", []ratelimit.Cost{{Unit: "tokens", Units: 10}}, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			store := startStore(t)
+			var sent atomic.Int64
+			goOn := make(chan bool)
+			turns := &Turns{
+				Redis: store.rdb,
+				Cost:  func(*http.Request) []ratelimit.Cost { return tc.costs },
+				Base: roundTrip(func(*http.Request) (*http.Response, error) {
+					sent.Add(1)
+					<-goOn
+					return answer(200, "RateLimit", `"a";r=40;t=60`), nil
+				}),
+			}
+			var all sync.WaitGroup
+			for range 30 {
+				all.Go(func() {
+					if _, err := turns.RoundTrip(request(t, t.Context())); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			time.Sleep(200 * time.Millisecond) // the rule ends after half a second
+			require.LessOrEqual(t, sent.Load(), tc.want)
+			close(goOn)
+			all.Wait()
+			require.EqualValues(t, 30, sent.Load())
+		})
+	}
+}
+
+// What is left of a limit whose end is not known does not hold requests back for ever.
+func TestTurnsWithoutReset(t *testing.T) {
+	store := startStore(t)
+	n := 0
+	turns := &Turns{Redis: store.rdb, Base: roundTrip(func(*http.Request) (*http.Response, error) {
+		if n++; n == 1 {
+			return answer(200, "RateLimit", `"a";r=0`), nil
+		}
+		return answer(200), nil
+	})}
+	for range 5 {
+		_, err := turns.RoundTrip(request(t, t.Context()))
+		require.NoError(t, err)
+	}
+	require.Equal(t, 5, n)
+}
+
+// If Redis hangs, nothing waits longer than one time-out in each second, whatever the
+// timeouts of the client are.
+func TestTurnsStoreHangs(t *testing.T) {
+	t.Parallel()
+	for _, obeys := range []bool{false, true} {
+		t.Run(fmt.Sprintf("ContextTimeoutEnabled %t", obeys), func(t *testing.T) {
+			t.Parallel()
+			store := startStore(t)
+			rdb := redis.NewClient(&redis.Options{Addr: store.addr, ContextTimeoutEnabled: obeys})
+			defer rdb.Close()
+			var failures atomic.Int64
+			turns := &Turns{
+				Redis: rdb, Timeout: 100 * time.Millisecond,
+				OnError: func(error) { failures.Add(1) },
+				Base:    roundTrip(func(*http.Request) (*http.Response, error) { return answer(200), nil }),
+			}
+			_, err := turns.RoundTrip(request(t, t.Context()))
+			require.NoError(t, err)
+			require.NoError(t, store.cmd.Process.Signal(syscall.SIGSTOP))
+			defer func() { _ = store.cmd.Process.Signal(syscall.SIGCONT) }()
+			began, sent := time.Now(), 0
+			for time.Since(began) < 3*time.Second {
+				_, err := turns.RoundTrip(request(t, t.Context()))
+				require.NoError(t, err)
+				sent++
+			}
+			require.Greater(t, sent, 100)
+			require.LessOrEqual(t, failures.Load(), int64(3))
+			require.Positive(t, failures.Load())
+			require.NoError(t, store.cmd.Process.Signal(syscall.SIGCONT))
+			for failures.Store(0); !turns.asks() || failures.Load() > 0; failures.Store(0) {
+				_, err := turns.RoundTrip(request(t, t.Context()))
+				require.NoError(t, err)
+				time.Sleep(10 * time.Millisecond)
+			}
+			until(t, func() bool { return store.underWay(t) == 0 }) // turns that came too late are given back
+		})
+	}
+}
+
+// asks reports whether Redis has answered the last question.
+func (t *Turns) asks() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.retry.IsZero()
+}
+
+// until waits until a condition holds, for as long as the longest pause of a busy machine.
+func until(t testing.TB, holds func() bool) {
+	t.Helper()
+	require.Eventually(t, holds, 20*time.Second, 10*time.Millisecond)
+}
+
+// The record and the leases of a key are in one slot of a cluster.
+func TestTurnsCluster(t *testing.T) {
+	_, port, err := net.SplitHostPort(freeAddress(t))
+	require.NoError(t, err)
+	store := startStore(t, "--cluster-enabled", "yes", "--cluster-port", port, "--cluster-config-file", "nodes.conf")
+	require.NoError(t, store.rdb.ClusterAddSlotsRange(t.Context(), 0, 16383).Err())
+	require.Eventually(t, func() bool {
+		info, err := store.rdb.ClusterInfo(t.Context()).Result()
+		return err == nil && strings.Contains(info, "cluster_state:ok")
+	}, 20*time.Second, 20*time.Millisecond)
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{store.addr}, ContextTimeoutEnabled: true})
+	defer cluster.Close()
+	turns := &Turns{
+		Redis: cluster, Timeout: 10 * time.Second, OnError: func(err error) { t.Error(err) },
+		Base: roundTrip(func(*http.Request) (*http.Response, error) { return answer(200, "RateLimit", `"a";r=9;t=60`), nil }),
+	}
+	_, err = turns.RoundTrip(request(t, t.Context()))
+	require.NoError(t, err)
+	require.NotEmpty(t, store.keys(t))
+}
+
+// What an answer can put into a record is bounded, and any answer can be learnt.
+func TestTurnsHostileAnswers(t *testing.T) {
+	store := startStore(t)
+	var many []string
+	for i := range 100 {
+		many = append(many, `"`+strings.Repeat("n", 1000)+string(rune('a'+i%26))+strings.Repeat("x", i)+`";r=999999999999999;t=999999999999999`)
+	}
+	fields := []string{
+		strings.Join(many, ", "), `"a\"b\\c";r=1;t=1`, `"limit:x";r=1`, `"{}";r=999999999999999;t=0`, `"":r=0`, `"%s%d\\0";r=5;t=9`,
+		`"a";r=5;t=9;pk=:cGs=:, "a";r=3;t=9`,
+	}
+	i := 0
+	turns := &Turns{
+		Redis: store.rdb, Timeout: 10 * time.Second, OnError: func(err error) { t.Error(err) },
+		Base: roundTrip(func(*http.Request) (*http.Response, error) {
+			i++
+			return answer(200, "RateLimit", fields[(i-1)%len(fields)], "RateLimit-Policy", `"a";q=9;w=999999999999999, "{}";q=1;w=1;qu="\\ %"`), nil
+		}),
+		Cost: func(*http.Request) []ratelimit.Cost {
+			return []ratelimit.Cost{{Unit: "\\ %\xff", Units: 1<<63 - 1}, {Policy: "a", Units: -5}, {Units: 1}}
+		},
+	}
+	for range 3 * len(fields) {
+		_, err := turns.RoundTrip(request(t, t.Context()))
+		require.NoError(t, err)
+		record, err := store.rdb.HGetAll(t.Context(), turns.keysOf("http://api.example")[0]).Result()
+		require.NoError(t, err)
+		size := 0
+		for field, value := range record {
+			size += len(field) + len(value)
+		}
+		require.Less(t, size, 10<<10)
+	}
+	requireExpiry(t, store)
+}
+
+// How much longer a request takes with a turn than without, in the median. To measure:
+//
+//	go test -C fleet -run '^$' -bench Turns -benchtime 20000x .
+func BenchmarkTurns(b *testing.B) {
+	store := startStore(b)
+	turns := &Turns{Redis: store.rdb, Base: roundTrip(func(*http.Request) (*http.Response, error) {
+		return answer(200, "RateLimit-Policy", `"a";q=1000000;w=60`, "RateLimit", `"a";r=999999;t=60`), nil
+	})}
+	var took []time.Duration
+	for b.Loop() {
+		began := time.Now()
+		_, err := turns.RoundTrip(request(b, b.Context()))
+		took = append(took, time.Since(began))
+		require.NoError(b, err)
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "µs-median")
+	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "µs-99%")
+}

@@ -1,0 +1,176 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/internal/text"
+)
+
+// patience is how long what is under way has to end after an interrupt.
+const patience = 30 * time.Second
+
+// A Command is the command line of a proxy.
+type Command struct {
+	Config
+	name          string
+	flags         *flag.FlagSet
+	to            string
+	fields, hosts string // lists with commas
+	rewrite       bool
+	quiet         bool
+	listen, admin string // addresses; admin may be ""
+}
+
+// NewCommand returns the command line of a program with that name, whose flags it defines.
+func NewCommand(name string, flags *flag.FlagSet) *Command {
+	c := &Command{name: name, flags: flags}
+	flags.StringVar(&c.to, "to", "", "the `URL` of the server; a path in it is put before those of requests")
+	flags.StringVar(&c.listen, "listen", "127.0.0.1:8700", "the `address` to listen at, or unix:PATH; with port 0 the system chooses one")
+	flags.StringVar(&c.admin, "admin", "", "the `address` that serves a page, /metrics and /state, such as 127.0.0.1:8701")
+	flags.StringVar(&c.hosts, "host", "", "the `names`, in a list with commas, by which clients reach the proxy, next to localhost and IP addresses")
+	flags.StringVar(&c.fields, "key", "Authorization,X-API-Key", "the `fields` by which the server tells its users apart; an empty list is one user")
+	flags.StringVar(&c.CostHeader, "cost-header", "", "the `field` of a request with the number of tokens that it takes; it is not forwarded")
+	flags.BoolVar(&c.Pace, "pace", false, "spread the requests over the window")
+	flags.DurationVar(&c.MaxWait, "max-wait", ratelimit.DefaultMaxWait, "how long a request is held at most")
+	flags.IntVar(&c.Queue, "queue", 1000, "how many requests wait at most")
+	flags.Int64Var(&c.BodyMemory, "body-memory", 64<<20, "how many bytes of bodies are read at most while their requests wait")
+	flags.BoolVar(&c.rewrite, "rewrite", true, "rewrite references to the server in Location, Content-Location, Link and Refresh")
+	flags.BoolVar(&c.quiet, "quiet", false, "do not print when requests begin to wait")
+	return c
+}
+
+// Complete completes the command line once its flags are parsed, or returns what is wrong.
+func (c *Command) Complete() (err error) {
+	switch {
+	case c.flags.NArg() > 0:
+		return errors.New("it takes flags alone; the server is that of -to")
+	case c.MaxWait <= 0:
+		return errors.New("-max-wait must be more than 0")
+	case c.Queue < 0:
+		return errors.New("-queue is negative: 0 lets none wait")
+	case c.BodyMemory < 0:
+		return errors.New("-body-memory is negative: 0 reads no body before its turn")
+	case c.CostHeader != "" && !text.IsToken(c.CostHeader):
+		return errors.New("-cost-header must be the name of a field")
+	}
+	for field := range list(c.fields) {
+		if !text.IsToken(field) {
+			return errors.New("-key must be names of fields, as in Authorization,X-API-Key")
+		}
+		c.Fields = append(c.Fields, field)
+	}
+	for name := range list(c.hosts) {
+		if name == "" || strings.ContainsAny(name, ":/ ") {
+			return errors.New("-host must be names without a port, as in proxy.example")
+		}
+		c.Hosts = append(c.Hosts, name)
+	}
+	c.Keep = !c.rewrite
+	c.To, err = parseServer(c.to)
+	return err
+}
+
+// list yields the elements of a list with commas, none if it is empty.
+func list(names string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		if strings.TrimSpace(names) == "" {
+			return
+		}
+		for element := range strings.SplitSeq(names, ",") {
+			if !yield(strings.TrimSpace(element)) {
+				return
+			}
+		}
+	}
+}
+
+// parseServer returns the address of the server to which requests go.
+func parseServer(to string) (*url.URL, error) {
+	u, err := url.Parse(to)
+	switch {
+	case to == "":
+		return nil, errors.New("-to is missing: give the address of the server")
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, errors.New("-to must be an address that begins with http:// or https://")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("-to has a scheme, a host and perhaps a path, and nothing else")
+	}
+	return u, nil
+}
+
+// Run listens until ctx ends.
+func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
+	listener, shown, err := listen(c.listen)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	if name, _, err := net.SplitHostPort(c.listen); err == nil && name != "" {
+		c.Hosts = append(c.Hosts, name)
+	}
+	c.AnyHost = listener.Addr().Network() == "unix"
+	if leadsTo(ctx, c.To, listener.Addr()) {
+		return errors.New("-to leads back to this proxy: give the address of the server")
+	}
+	logger := log.New(stderr, c.name+": ", 0)
+	c.Log = logger
+	if !c.quiet {
+		c.Talk = logger
+	}
+	p := New(c.Config)
+	fmt.Fprintf(stdout, "listening on %s\n", shown)
+	if c.admin != "" {
+		admin, shown, err := listen(c.admin)
+		if err != nil {
+			return err
+		}
+		defer admin.Close()
+		go newServer(p.Admin(), logger).Serve(admin)
+		fmt.Fprintf(stdout, "metrics on %s/metrics\n", shown)
+	}
+	server := newServer(p.Guard(p), logger)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+		shutdown(p, server)
+		return nil
+	}
+}
+
+// newServer returns a server for clients that stay for as long as they use the proxy.
+func newServer(h http.Handler, logger *log.Logger) *http.Server {
+	return &http.Server{
+		Handler: h, ErrorLog: logger, ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
+		DisableGeneralOptionsHandler: true,
+	}
+}
+
+// shutdown ends a proxy and its server after what is under way.
+func shutdown(p *Proxy, server *http.Server) {
+	signal.Reset(os.Interrupt, syscall.SIGTERM) // a second one ends the program
+	p.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_ = server.Shutdown(ctx) // the error means that something has not ended in time
+	select {
+	case <-p.Ended():
+	case <-ctx.Done():
+	}
+}

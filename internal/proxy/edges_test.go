@@ -1,0 +1,306 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"flag"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// References that point to the server point to the proxy afterwards, and no others.
+func TestMapping(t *testing.T) {
+	for _, tc := range []struct {
+		name, to, field, in, want string
+		n                         int
+	}{
+		{"absolute", "https://api.example", "Location", "https://api.example/next?a=b;c#d", "http://proxy/next?a=b;c#d", 1},
+		{"no path", "https://api.example", "Location", "https://api.example", "http://proxy/", 1},
+		{"no path, a query", "https://api.example", "Location", "https://api.example?a", "http://proxy/?a", 1},
+		{"a port by default", "https://api.example", "Location", "HTTPS://API.example:443/x", "http://proxy/x", 1},
+		{"another port", "https://api.example", "Location", "https://api.example:444/x", "https://api.example:444/x", 0},
+		{"another scheme", "https://api.example", "Location", "http://api.example/x", "http://api.example/x", 0},
+		{"without a scheme", "https://api.example", "Location", "//api.example/x", "http://proxy/x", 1},
+		{"another host", "https://api.example", "Location", "https://api.example.evil/x", "https://api.example.evil/x", 0},
+		{"relative", "https://api.example", "Location", "/x", "/x", 0},
+		{"escapes", "https://api.example", "Content-Location", "https://api.example/a%2Fb", "http://proxy/a%2Fb", 1},
+		{"below a path", "https://api.example/v1/", "Location", "https://api.example/v1/x", "http://proxy/x", 1},
+		{"below a path, relative", "https://api.example/v1", "Location", "/v1/x?y", "/x?y", 1},
+		{"next to a path", "https://api.example/v1", "Location", "https://api.example/v12", "https://api.example/v12", 0},
+		{"no reference", "https://api.example", "Location", "%zz", "%zz", 0},
+		{
+			"links", "https://api.example", "Link",
+			`<https://api.example/?page=2>; rel="next", </b>; title="\"<https://api.example/>", <https://api.example/9>; rel=last, <https://other/>`,
+			`<http://proxy/?page=2>; rel="next", </b>; title="\"<https://api.example/>", <http://proxy/9>; rel=last, <https://other/>`, 2,
+		},
+		{"an open link", "https://api.example", "Link", "<https://api.example/", "<https://api.example/", 0},
+		{"refresh", "https://api.example", "Refresh", `5; URL="https://api.example/x"`, `5; URL=http://proxy/x`, 1},
+		{"refresh of itself", "https://api.example", "Refresh", "5", "5", 0},
+		{"another field", "https://api.example", "X-Location", "https://api.example/x", "https://api.example/x", 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			to, err := url.Parse(tc.to)
+			require.NoError(t, err)
+			h := http.Header{tc.field: {tc.in}}
+			m := mapping{to, "http://proxy"}
+			require.Equal(t, tc.n, m.header(h))
+			require.Equal(t, []string{tc.want}, h[tc.field])
+		})
+	}
+}
+
+// A client that follows redirections and links stays with the proxy.
+func TestProxyLeaksNowhere(t *testing.T) {
+	var direct atomic.Int64
+	var address string
+	upstream := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		direct.Add(1)
+		if r.URL.Path == "/v1/from" {
+			w.Header().Set("Link", "<"+address+"/v1/page2>; rel=next")
+			w.Header().Set("Location", address+"/v1/there")
+			w.WriteHeader(http.StatusFound)
+		}
+	})
+	address = upstream
+	for _, keep := range []bool{false, true} {
+		p := startProxy(t, upstream+"/v1", func(c *Config) { c.Keep = keep })
+		resp, err := http.DefaultTransport.RoundTrip(newRequest(t, p.url+"/from"))
+		require.NoError(t, err)
+		resp.Body.Close()
+		want, n := []string{p.url + "/there", "<" + p.url + "/page2>; rel=next"}, 2.0
+		if keep {
+			want, n = []string{upstream + "/v1/there", "<" + upstream + "/v1/page2>; rel=next"}, 0
+		}
+		require.Equal(t, want, []string{resp.Header.Get("Location"), resp.Header.Get("Link")})
+		require.Equal(t, n, p.metric(t, `ratelimit_rewritten_total{key="anonymous"}`))
+		if !keep {
+			resp, _ = send(t, "GET", p.url+"/from", nil)
+			require.Equal(t, strings.TrimPrefix(p.url, "http://"), resp.Request.URL.Host)
+		}
+	}
+}
+
+func newRequest(t *testing.T, address string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequest("GET", address, nil)
+	require.NoError(t, err)
+	return r
+}
+
+// No more requests wait than the Config allows. Those beyond are answered at once.
+func TestProxyQueue(t *testing.T) {
+	var n atomic.Int64
+	p := startProxy(t, serve(t, waitingFor("Retry-After", "60", &n)), func(c *Config) { c.Queue = 3 })
+	send(t, "GET", p.url+"/exhaust", nil)
+	for range 3 {
+		go func() {
+			if resp, err := http.Get(p.url); err == nil {
+				resp.Body.Close()
+			}
+		}()
+	}
+	until(t, "they wait", func() bool { return p.metric(t, `ratelimit_waiting{key="anonymous"}`) == 3 })
+	for range 5 {
+		resp, text := send(t, "POST", p.url, strings.NewReader("x"))
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		require.Contains(t, []string{"60", "59", "58"}, resp.Header.Get("Retry-After"))
+		require.Contains(t, text, "as this proxy holds")
+	}
+	require.EqualValues(t, 1, n.Load())
+	require.Equal(t, 3.0, p.metric(t, `ratelimit_waiting{key="anonymous"}`))
+}
+
+// Clients that hang up leave, whatever they have sent, and their requests are never sent.
+func TestProxyHangUp(t *testing.T) {
+	var n atomic.Int64
+	p := startProxy(t, serve(t, waitingFor("Retry-After", "590", &n)))
+	send(t, "GET", p.url+"/exhaust", nil)
+	const clients = 400
+	body := strings.Repeat("a", 300<<10)
+	ctx, hangUp := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			r, err := http.NewRequestWithContext(ctx, "POST", p.url, strings.NewReader(body))
+			if err == nil {
+				_, err = http.DefaultTransport.RoundTrip(r)
+			}
+			if err == nil {
+				t.Error("it was answered")
+			}
+		})
+	}
+	waiting := func() float64 { return p.metric(t, `ratelimit_waiting{key="anonymous"}`) }
+	until(t, "they wait", func() bool { return waiting() == clients })
+	until(t, "the memory is used", func() bool {
+		p.proxy.memory.mu.Lock()
+		defer p.proxy.memory.mu.Unlock()
+		return p.proxy.memory.left < 1<<20
+	})
+	hangUp()
+	all.Wait()
+	until(t, "they have left", func() bool { return waiting() == 0 })
+	until(t, "they have ended", func() bool {
+		p.proxy.memory.mu.Lock()
+		defer p.proxy.memory.mu.Unlock()
+		return p.proxy.memory.left == 64<<20
+	})
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	t.Logf("%d MiB in use", m.HeapAlloc>>20)
+	require.Less(t, m.HeapAlloc, uint64(30<<20))
+	require.EqualValues(t, 1, n.Load())
+}
+
+// A body that there is no memory for is read when its turn comes.
+func TestProxyBodyMemory(t *testing.T) {
+	var n atomic.Int64
+	upstream := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if n.Add(1) == 1 {
+			w.Header().Set("RateLimit", `"default";r=0;t=1`)
+			return
+		}
+		_, _ = io.Copy(w, r.Body)
+	})
+	p := startProxy(t, upstream, func(c *Config) { c.BodyMemory = 0 })
+	send(t, "GET", p.url, nil)
+	sent := strings.Repeat("0123456789abcdef", 1<<15)
+	_, got := send(t, "POST", p.url, strings.NewReader(sent))
+	require.True(t, got == sent)
+}
+
+// A page in a browser that has given its name the address of this machine reads nothing.
+func TestProxyHosts(t *testing.T) {
+	p := startProxy(t, serve(t, func(http.ResponseWriter, *http.Request) {}), func(c *Config) { c.Hosts = []string{"Proxy.Example"} })
+	for host, want := range map[string]int{
+		"attacker.example": 421, "attacker.example:8700": 421, "127.0.0.1.attacker.example": 421, "localhost.attacker.example": 421,
+		"localhost": 200, "LOCALHOST:8700": 200, "127.0.0.1:1": 200, "[::1]:8700": 200, "::1": 200, "10.0.0.1": 200, "proxy.example:8700": 200,
+		strings.TrimPrefix(p.proxy.config.To.String(), "http://"): 200,
+	} {
+		for _, address := range []string{p.url, p.admin + "/state"} {
+			r := newRequest(t, address)
+			r.Host = host
+			resp, err := http.DefaultClient.Do(r)
+			require.NoError(t, err)
+			resp.Body.Close()
+			require.Equal(t, want, resp.StatusCode, host)
+		}
+	}
+	p.proxy.config.To = &url.URL{Scheme: "https", Host: "API.example:443"}
+	require.True(t, p.proxy.serves("api.example"))
+}
+
+// raw sends a text, and returns the answer.
+func (p *runningProxy) raw(t *testing.T, text string) string {
+	t.Helper()
+	conn := p.dial(t)
+	_, err := io.WriteString(conn, text)
+	require.NoError(t, err)
+	answer, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	return string(answer)
+}
+
+func TestProxyIsNoServer(t *testing.T) {
+	var got atomic.Value
+	upstream, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer upstream.Close()
+	answer := "HTTP/1.1 200 OK\r\nContent-Length: 13\r\nConnection: close\r\n\r\n<html></html>"
+	go func() {
+		for {
+			conn, err := upstream.Accept()
+			if err != nil {
+				return
+			}
+			line, _ := bufio.NewReader(conn).ReadString('\n')
+			got.Store(line)
+			if strings.Contains(line, "/099") {
+				io.WriteString(conn, "HTTP/1.1 099 No\r\nContent-Length: 0\r\n\r\n")
+			} else {
+				io.WriteString(conn, answer)
+			}
+			conn.Close()
+		}
+	}()
+	p := startProxy(t, "http://"+upstream.Addr().String())
+	const rest = " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+	text := p.raw(t, "GET /"+rest)
+	require.NotContains(t, text, "Content-Type", "no type is guessed")
+	require.Contains(t, text, "<html>")
+	require.Contains(t, p.raw(t, "OPTIONS *"+rest), "<html>")
+	require.Equal(t, "OPTIONS * HTTP/1.1\r\n", got.Load())
+	require.Regexp(t, "^HTTP/1.1 400 ", p.raw(t, "PRI *"+rest))
+	require.Regexp(t, "^HTTP/1.1 400 ", p.raw(t, "GET *"+rest))
+	require.Regexp(t, "^HTTP/1.1 502 ", p.raw(t, "GET /bot123:s3cret/099?key=s3cret"+rest))
+	p.end()
+	require.NotContains(t, p.log.String(), "s3cret")
+	require.NotContains(t, p.log.String(), "panic")
+}
+
+// A proxy that is its own server sees that.
+func TestProxyLoop(t *testing.T) {
+	var p *Proxy
+	address := serve(t, func(w http.ResponseWriter, r *http.Request) { p.ServeHTTP(w, r) })
+	to, err := url.Parse(address)
+	require.NoError(t, err)
+	p = startProxy(t, address).proxy
+	require.Equal(t, to, p.config.To)
+	resp, _ := send(t, "GET", address+"/a", nil)
+	require.Equal(t, http.StatusLoopDetected, resp.StatusCode)
+
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	own := listener.Addr().String()
+	listener.Close()
+	var out, errs bytes.Buffer
+	c := NewCommand("proxy", flag.NewFlagSet("", flag.ContinueOnError))
+	require.NoError(t, c.flags.Parse([]string{"-to", "http://" + own, "-listen", own}))
+	require.NoError(t, c.Complete())
+	require.ErrorContains(t, c.Run(t.Context(), &out, &errs), "leads back to this proxy")
+}
+
+// A socket is of its user alone, takes the place of one that is dead, and is removed.
+func TestListenUnix(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.sock")
+	l, shown, err := listen("unix:" + path)
+	require.NoError(t, err)
+	require.Equal(t, "unix:"+path, shown)
+	info, err := os.Lstat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	_, _, err = listen("unix:" + path)
+	require.ErrorContains(t, err, "another program listens")
+	require.NoError(t, l.Close())
+	require.NoFileExists(t, path)
+
+	dead, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	dead.(*net.UnixListener).SetUnlinkOnClose(false)
+	require.NoError(t, dead.Close())
+	l, _, err = listen("unix:" + path)
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	_, _, err = listen("unix:" + path)
+	require.ErrorContains(t, err, "no socket")
+	require.FileExists(t, path)
+	entries, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+}

@@ -1,0 +1,79 @@
+package proxy
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Guard returns a handler that answers requests to other hosts than this one with 421. A
+// page in a browser can give its own name the address of this machine, and would
+// otherwise read what h serves. Hosts are names without a port; those in use are the IP
+// addresses, localhost, and what the Config names.
+func (p *Proxy) Guard(h http.Handler) http.Handler {
+	if p.config.AnyHost {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !p.serves(r.Host) {
+			http.Error(w, "this proxy does not serve that host: name it with -host", http.StatusMisdirectedRequest)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// serves reports whether requests to a host are for this proxy.
+func (p *Proxy) serves(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	switch {
+	case host == "", host == "localhost", strings.HasSuffix(host, ".localhost"):
+		return true // HTTP/1.0 has no host, and browsers do not speak it
+	case host == strings.ToLower(p.config.To.Hostname()):
+		return true
+	}
+	return slices.ContainsFunc(p.config.Hosts, func(name string) bool { return strings.EqualFold(name, host) })
+}
+
+// calls are the connections of the proxy to its server, by their address on this side. A
+// request that comes from one of these has been sent by the proxy itself.
+type calls struct {
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+	own  sync.Map // of string
+}
+
+func (c *calls) dialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := c.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	local := conn.LocalAddr().String()
+	c.own.Store(local, true)
+	return &call{Conn: conn, over: sync.OnceFunc(func() { c.own.Delete(local) })}, nil
+}
+
+// made reports whether a request comes from the proxy itself.
+func (c *calls) made(r *http.Request) bool {
+	_, own := c.own.Load(r.RemoteAddr)
+	return own
+}
+
+type call struct {
+	net.Conn
+	over func()
+}
+
+func (c *call) Close() error {
+	c.over()
+	return c.Conn.Close()
+}

@@ -1,0 +1,113 @@
+package proxy
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// A mapping replaces the address of the server by the one at which a client has reached
+// the proxy, so that a client that follows a link comes back to the proxy.
+type mapping struct {
+	server *url.URL
+	proxy  string // scheme and host
+}
+
+// header rewrites the references in a response's header, and returns how many.
+func (m *mapping) header(h http.Header) (n int) {
+	each := func(key string, rewrite func(string) (string, int)) {
+		for i, line := range h[key] {
+			var found int
+			h[key][i], found = rewrite(line)
+			n += found
+		}
+	}
+	each("Location", m.reference)
+	each("Content-Location", m.reference)
+	each("Link", m.link)
+	each("Refresh", m.refresh)
+	return n
+}
+
+// reference rewrites one reference (RFC 9110 Section 10.2.2), and returns 1 if it points
+// to the server.
+func (m *mapping) reference(text string) (string, int) {
+	trimmed := strings.TrimSpace(text)
+	u, err := url.Parse(trimmed)
+	if err != nil {
+		return text, 0
+	}
+	prefix := strings.TrimSuffix(m.server.EscapedPath(), "/")
+	origin := ""
+	switch {
+	case u.Host != "" && (u.Scheme == "" || strings.EqualFold(u.Scheme, m.server.Scheme)) && hostOf(m.server.Scheme, u.Host) == hostOf(m.server.Scheme, m.server.Host):
+		origin = m.proxy
+	case u.Host == "" && u.Scheme == "" && prefix != "" && strings.HasPrefix(trimmed, "/"): // relative to the host
+	default:
+		return text, 0
+	}
+	path, ok := strings.CutPrefix(u.EscapedPath(), prefix)
+	if !ok || path != "" && path[0] != '/' { // no address of the proxy leads there
+		return text, 0
+	}
+	if path == "" {
+		path = "/"
+	}
+	rest := ""
+	if i := strings.IndexAny(trimmed, "?#"); i >= 0 {
+		rest = trimmed[i:]
+	}
+	return origin + path + rest, 1
+}
+
+// hostOf returns a host with its port, unless that is the one by default.
+func hostOf(scheme, host string) string {
+	host = strings.ToLower(host)
+	if scheme == "https" {
+		return strings.TrimSuffix(host, ":443")
+	}
+	return strings.TrimSuffix(host, ":80")
+}
+
+// link rewrites the targets of a Link field (RFC 8288 Section 3), which stand between
+// angle brackets and outside of quoted parameters.
+func (m *mapping) link(line string) (string, int) {
+	var out strings.Builder
+	n, quoted := 0, false
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case quoted && c == '\\' && i+1 < len(line):
+			out.WriteByte(c)
+			i++
+		case c == '"':
+			quoted = !quoted
+		case c == '<' && !quoted:
+			end := strings.IndexByte(line[i:], '>')
+			if end < 0 {
+				out.WriteString(line[i:])
+				return out.String(), n
+			}
+			target, found := m.reference(line[i+1 : i+end])
+			out.WriteString("<" + target + ">")
+			n += found
+			i += end
+			continue
+		}
+		out.WriteByte(line[i])
+	}
+	return out.String(), n
+}
+
+// refresh rewrites the address of a Refresh field, such as 5; url=https://api.example/.
+func (m *mapping) refresh(line string) (string, int) {
+	i := strings.Index(strings.ToLower(line), "url=")
+	if i < 0 {
+		return line, 0
+	}
+	i += len("url=")
+	target := strings.Trim(line[i:], " \t\"'")
+	if rewritten, n := m.reference(target); n > 0 {
+		return line[:i] + rewritten, n
+	}
+	return line, 0
+}

@@ -1,0 +1,19 @@
+// Package kubernetes sets up clients of client-go.
+package kubernetes
+
+import (
+	"net/http"
+
+	"github.com/httpfields/ratelimit"
+	"k8s.io/client-go/rest"
+)
+
+// Configure has all clients that are made of config wait together, for as long as the API
+// server asks, in place of the rate by which client-go limits each of them.
+func Configure(config *rest.Config) {
+	gate := new(ratelimit.Gate)
+	config.QPS = -1 // or each client is limited to 5 requests a second
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper {
+		return &ratelimit.Transport{Base: rt, Gate: gate}
+	})
+}
