@@ -270,7 +270,7 @@ func pricesOf(costs []Cost) (prices []machine.Price) {
 // prices. It appends the stocks to a list of the caller's.
 func answerOf(a *Advice, prices []machine.Price, stocks []machine.Stock) machine.Answer {
 	out := machine.Answer{
-		Wait: max(a.Wait, a.Asked), Pace: a.Pace, Refused: a.Refused, RetryAfter: a.Source == SourceRetryAfter, Stocks: stocks,
+		Wait: max(a.Wait, a.Asked), Pace: a.Pace, Refused: a.Refused, RetryAfter: a.overruled(), Stocks: stocks,
 	}
 	policies := newMatcher(a.Fields.Policies)
 	for i := range a.Fields.Policies {

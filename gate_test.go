@@ -179,7 +179,7 @@ func TestGateWakesNobodyInVain(t *testing.T) {
 			require.ErrorAs(t, err, &early)
 		})
 		synctest.Wait()
-		taken.Answered(advised("Retry-After: 120"), time.Now())
+		taken.Answered(advised("302; Retry-After: 120"), time.Now())
 		queue := &g.keys[keyName{rest: "k"}].queue
 		require.Equal(t, 100, queue.n, "the hurried one is refused")
 		for w := queue.first; w != nil; w = w.next {

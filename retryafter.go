@@ -10,12 +10,17 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-const retryAfterKey = "Retry-After" // RFC 9110 Section 10.2.3
+const (
+	retryAfterKey   = "Retry-After"    // RFC 9110 Section 10.2.3
+	retryAfterMsKey = "Retry-After-Ms" // OpenAI and Azure
+)
 
 // The fields that a clock reads. Nothing else in this package reads them.
 const (
 	dateKey = "Date" // RFC 9110 Section 6.6.1
 	ageKey  = "Age"  // RFC 9111 Section 5.1
+	// cacheKey is what github.com/gregjones/httpcache sets to 1, which sends no Age.
+	cacheKey = "X-From-Cache"
 )
 
 // readClock returns the clock of a response with header h. The zero arrived
@@ -28,10 +33,12 @@ func readClock(h http.Header, arrived time.Time) text.Clock {
 	return text.Clock{Date: date, Stored: isStored(h), Arrived: arrived}
 }
 
-// isStored reports whether a response comes from a cache: whether it has a
-// positive Age. If Age is a list, its first member decides (RFC 9111
-// Section 5.1).
+// isStored reports whether a response comes from a cache: whether it has a positive Age,
+// or X-From-Cache: 1. If Age is a list, its first member decides (RFC 9111 Section 5.1).
 func isStored(h http.Header) bool {
+	if mark := h[cacheKey]; len(mark) > 0 && text.Trim(mark[0]) == "1" {
+		return true
+	}
 	lines := h[ageKey]
 	if len(lines) == 0 {
 		return false
@@ -80,12 +87,16 @@ func (r *retryAfter) wait(now time.Time) time.Duration {
 // ParseRetryAfter returns how long h asks to wait, at least 0, and whether it asks at
 // all. received is when the response arrived; the zero time is time.Now().
 //
-// Of the field Retry-After (RFC 9110 Section 10.2.3) the first line that can be read
-// counts. Without one, the longest wait counts of the fields that servers send in its
-// place: Retry-After-Ms, X-Retry-After, X-RateLimit-Retry-After-Seconds and others of a
-// vendor's prefix, Retry-After and a unit of time. A wait of 0 in these is ignored,
-// because some servers send it with every response; of more than 1024 of them none is
-// read.
+// The first of these that can be read counts:
+//
+//   - Retry-After-Ms, a number of milliseconds, which is more precise than Retry-After;
+//   - Retry-After (RFC 9110 Section 10.2.3);
+//   - the longest wait of the fields that servers send in its place: X-Retry-After,
+//     X-RateLimit-Retry-After-Seconds and others of a vendor's prefix, Retry-After and a
+//     unit of time. A wait of 0 in these is ignored, because some servers send it with
+//     every response. If there are more than 1024 of them, none is read.
+//
+// A field of several lines counts by the first of its first 16 lines that can be read.
 //
 // A number is seconds, unless the name has another unit, and may have a fraction. A date
 // is an HTTP-date in any of its three forms, or a timestamp of RFC 3339; a year of two
@@ -102,15 +113,32 @@ func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok boo
 	return d, d > 0
 }
 
-// readRetryAfter is ParseRetryAfter for the field Retry-After alone.
+// readRetryAfter is ParseRetryAfter for the fields Retry-After-Ms and Retry-After alone.
 func readRetryAfter(h http.Header, c text.Clock) (d time.Duration, ok bool) {
-	for _, line := range h[retryAfterKey] {
+	if d, ok = retryAfterMs(h); ok {
+		return d, true
+	}
+	for _, line := range firstLines(h[retryAfterKey]) {
 		if r, ok := parseRetryAfter(line); ok {
 			return r.wait(c.Now()), true
 		}
 	}
 	return 0, false
 }
+
+// retryAfterMs returns the wait of the field Retry-After-Ms.
+func retryAfterMs(h http.Header) (d time.Duration, ok bool) {
+	for _, line := range firstLines(h[retryAfterMsKey]) {
+		if n, ok := text.ParseNumber(text.Trim(line)); ok && !n.Neg {
+			return n.Span(1000).Duration(), true
+		}
+	}
+	return 0, false
+}
+
+// firstLines returns the lines of a field that are read. Nobody needs more, and each may
+// be long.
+func firstLines(lines []string) []string { return lines[:min(len(lines), 16)] }
 
 // RetryAfter returns the longest wait of the limits with nothing remaining, as
 // [Advisor.Advise] finds it: the Reset of the limit or, if that is absent, the Window of
@@ -131,7 +159,8 @@ func (f Fields) RetryAfter() Seconds {
 // that is absent, h stays as it is. It never shortens the wait that [ParseRetryAfter]
 // finds in h: the line of Retry-After with the longest wait stays, if it is longer, and
 // a field in its place that asks for longer is obeyed. One line remains, because some
-// recipients read only the first, and others none of several.
+// recipients read only the first, and others none of several. A shorter Retry-After-Ms
+// is raised too.
 func (f Fields) SetRetryAfter(h http.Header) { raiseRetryAfter(h, f.RetryAfter(), time.Time{}) }
 
 // raiseRetryAfter sets the field Retry-After of a response that arrived at received
@@ -141,6 +170,9 @@ func raiseRetryAfter(h http.Header, longest Seconds, received time.Time) {
 	wait, ok := longest.Duration()
 	if h == nil || !ok || wait < 0 {
 		return
+	}
+	if d, ok := retryAfterMs(h); ok && d < wait { // clients that read it ignore Retry-After
+		h[retryAfterMsKey] = []string{strconv.FormatInt(wait.Milliseconds(), 10)}
 	}
 	if asked, ok := ParseRetryAfter(h, received); ok { // in fields in its place too
 		longest = longer(longest, CeilSeconds(asked))

@@ -209,7 +209,7 @@ func TestTransportKeys(t *testing.T) {
 func TestTransportLeavesResponses(t *testing.T) {
 	body := &closing{Reader: strings.NewReader("no")}
 	rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
-		resp := answer(req, "Retry-After: 30")
+		resp := answer(req, "HTTP/1.1 302 Found\nRetry-After: 30")
 		resp.StatusCode, resp.Body = http.StatusTooManyRequests, body
 		return resp, nil
 	})}
@@ -246,7 +246,7 @@ func TestTransportObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []Advice
 		rt := &Transport{
-			Base: newScript("", `RateLimit-Policy: "a";q=1`, "fail", `RateLimit: "a";r=7`, "Retry-After: 3", "", "HTTP/1.1 429 Too Many Requests"),
+			Base: newScript("", `RateLimit-Policy: "a";q=1`, "fail", `RateLimit: "a";r=7`, "HTTP/1.1 302 Found\nRetry-After: 3", "", "HTTP/1.1 429 Too Many Requests"),
 			Observe: func(req *http.Request, a Advice) {
 				require.Equal(t, "api.example", req.URL.Host)
 				seen = append(seen, a)
@@ -305,7 +305,7 @@ func TestTransportPanics(t *testing.T) {
 		"Key":     {Key: func(*http.Request) string { panic("key") }},
 		"Observe": {Observe: func(*http.Request, Advice) { panic("observe") }},
 		"Waiting": {Waiting: func(*http.Request, time.Time, Advice) func() { panic("waiting") }},
-		"Advise":  {Advisor: Advisor{Refused: func(*http.Response) bool { panic("refused") }}},
+		"Advise":  {Advisor: Advisor{Refused: func(*http.Response) (time.Duration, bool) { panic("refused") }}},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			var answers []*closing
@@ -316,7 +316,7 @@ func TestTransportPanics(t *testing.T) {
 				if name == "Base" {
 					panic("base")
 				}
-				resp := answer(req, "Retry-After: 5\nX-Unknown: 1")
+				resp := answer(req, "HTTP/1.1 302 Found\nRetry-After: 5\nX-Unknown: 1")
 				body := &closing{}
 				answers, resp.Body = append(answers, body), body
 				return resp, nil
