@@ -386,6 +386,11 @@ func (c *checker) retryAfter() {
 	if ok && found && asked.wait(c.clock.Made()) < least { // a date without Date is as far away as can be
 		c.add(ruleRetryEarly, retryAfterKey, -1)
 	}
+	if found && c.resp.StatusCode/100 == 2 {
+		if a := Advise(c.resp, c.clock.Made()); a.Source == SourceNone && len(a.Fields.Limits) > 0 {
+			c.add(ruleRetryIgnored, retryAfterKey, -1)
+		}
+	}
 }
 
 // older checks that older fields do not contradict the current ones: that they
