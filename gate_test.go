@@ -246,7 +246,7 @@ func TestGate(t *testing.T) {
 		var g Gate
 		entered(t, &g, "a", "a r=1;t=60")
 		under := enter(t, &g, "a")
-		g.Waiting = func(string, time.Time, Advice) func() {
+		g.Waiting = func(Wait) func() {
 			under.Answered(advised("a r=9;t=60"), time.Now())
 			panic("waiting")
 		}
@@ -255,7 +255,7 @@ func TestGate(t *testing.T) {
 	})
 	t.Run("cancelled, while an answer waits for the lock", func(t *testing.T) {
 		begun := make(chan struct{})
-		g := Gate{Waiting: func(string, time.Time, Advice) func() { close(begun); return nil }}
+		g := Gate{Waiting: func(Wait) func() { close(begun); return nil }}
 		entered(t, &g, "a", "a r=1;t=60")
 		under := enter(t, &g, "a")
 		ctx, cancel := context.WithCancel(t.Context())

@@ -86,20 +86,18 @@ func TestWaitingDone(t *testing.T) {
 					panic(event)
 				}
 			}
-			waits := func(name string, until time.Time, a Advice) func() {
-				require.Zero(t, a.Fields, "nothing of the response is kept")
-				note(fmt.Sprint(name, " waits ", until.Sub(s.start), " ", a.Source))
+			waits := func(name string, w Wait) func() {
+				require.Zero(t, w.Advice.Fields, "nothing of the response is kept")
+				require.Equal(t, "http://api.example", w.Key)
+				note(fmt.Sprint(name, " waits ", w.Until.Sub(s.start), " ", w.Reason))
 				return func() { note(name + " is done") }
 			}
 			rt := &Transport{
 				Base: s,
-				Gate: &Gate{Waiting: func(key string, until time.Time, a Advice) func() {
-					require.Equal(t, "http://api.example", key)
-					return waits("gate", until, a)
-				}},
-				Waiting: func(req *http.Request, until time.Time, a Advice) func() {
+				Gate: &Gate{Waiting: func(w Wait) func() { return waits("gate", w) }},
+				Waiting: func(req *http.Request, w Wait) func() {
 					require.Equal(t, "api.example", req.URL.Host)
-					return waits("transport", until, a)
+					return waits("transport", w)
 				},
 			}
 			client := &http.Client{Transport: rt}
@@ -133,7 +131,7 @@ func TestWaitingBlocks(t *testing.T) {
 		entered(t, &g, "a", "302; Retry-After: 5")
 		start := time.Now()
 		var waiting atomic.Int64
-		g.Waiting = func(string, time.Time, Advice) func() {
+		g.Waiting = func(Wait) func() {
 			if waiting.Add(1) == 1 {
 				time.Sleep(time.Hour)
 			}
@@ -332,7 +330,7 @@ func TestWaitErrorText(t *testing.T) {
 	}{
 		{"no limit", WaitError{Until: arrival}, " at 2026-11-21T03:00:00Z"},
 		{"no time", WaitError{}, ""},
-		{"a limit", WaitError{arrival, by(SourceLimit, "burst")}, ` at 2026-11-21T03:00:00Z, limit "burst"`},
+		{"a limit", WaitError{Until: arrival, Advice: by(SourceLimit, "burst")}, ` at 2026-11-21T03:00:00Z, limit "burst"`},
 		{"not printable", WaitError{Advice: by(SourceLimit, "a\nb\u00e9")}, `, limit "a\nb\u00e9"`},
 		{"long", WaitError{Advice: by(SourceWindow, strings.Repeat("x", 500))}, `, limit "` + strings.Repeat("x", maxKeptName) + `"`},
 	} {

@@ -15,7 +15,7 @@ type budget struct {
 	policy string
 	left   float64   // requests that may still be sent; a part of one waits for the end
 	end    time.Time // of the window; zero if that is not said, or over
-	from   time.Time // requests under way that were sent before it were not taken off; zero if all were
+	from   time.Time // in-flight requests sent after this were subtracted from left; zero means all of them
 	number int64     // the last request when this was learnt
 }
 
@@ -360,9 +360,9 @@ func (x *meter) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Set
 			newer += need
 		}
 	}
-	left, grain := s.pessimist()
+	left, grain := s.lowerBound()
 	x.flow.note(s)
-	if !t.crowded {
+	if !t.unordered {
 		x.flow.learn(t.at, left, x.sent-newer, grain, x.quota > 0 && left+own >= x.quota)
 	}
 	if t.number <= x.learnt {
@@ -461,9 +461,9 @@ func (f *flow) note(s *Stock) {
 	}
 }
 
-// pessimist returns the least that may be left, and the number to whose multiples it is
-// rounded: Anthropic rounds tokens to the nearest thousand.
-func (s *Stock) pessimist() (left, grain float64) {
+// lowerBound returns the smallest true value of a rounded Left, and the rounding step:
+// Anthropic rounds tokens to the nearest thousand.
+func (s *Stock) lowerBound() (left, grain float64) {
 	const rounded = 1000
 	if s.Unit == "tokens" && s.Left%rounded == 0 {
 		return float64(max(s.Left-rounded/2, 0)), rounded

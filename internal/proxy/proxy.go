@@ -177,10 +177,10 @@ func (f forward) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // waiting is told that a request begins to wait.
-func (p *Proxy) waiting(r *http.Request, until time.Time, _ ratelimit.Advice) func() {
+func (p *Proxy) waiting(r *http.Request, w ratelimit.Wait) func() {
 	j := jobOf(r)
-	j.until = until
-	over := p.stats.wait(j.key, time.Now(), until)
+	j.until = w.Until
+	over := p.stats.wait(j.key, time.Now(), w.Until)
 	if j.body != nil {
 		j.body.begin(j.leave)
 	}
