@@ -186,10 +186,11 @@ func (s *fiveSlots) RoundTrip(req *http.Request) (*http.Response, error) {
 		s.refused++
 	}
 	s.mu.Unlock()
-	time.Sleep(50 * time.Millisecond)
-	if !ok {
+	if !ok { // sooner than any answer, so that the order is certain
+		time.Sleep(40 * time.Millisecond)
 		return answer(req, "HTTP/1.1 429 Too Many Requests"), nil
 	}
+	time.Sleep(50 * time.Millisecond)
 	resp := answer(req, "")
 	resp.Body = slotBody{s}
 	return resp, nil

@@ -103,7 +103,7 @@ func (m *Machine) Tick(now time.Time, r *Settings) {
 			m.probe()
 		}
 	}
-	ended, stuck := m.budgets.expire(now), m.budgets.stuck(now, r, &m.traffic)
+	ended, stuck := m.budgets.expire(now, r), m.budgets.stuck(now, r, &m.traffic)
 	if ended || stuck {
 		m.pace = 0
 		m.probe() // anew: an earlier probe is forgotten
@@ -226,7 +226,10 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time, r *Settings) 
 	if a.AtOnce > 0 {
 		m.pool.atOnce = int(min(a.AtOnce, math.MaxInt32))
 	}
-	wait := min(a.Wait, r.MaxWait)
+	wait, stale := min(a.Wait, r.MaxWait), a.isStale(m.answers.fastest)
+	if stale {
+		wait = 0 // it was over before the answer arrived
+	}
 	fresh := t.number > m.refused // not under way when a refusal was heeded
 	switch {
 	case !a.Refused:
@@ -241,7 +244,11 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time, r *Settings) 
 	}
 	stricter := wait > 0 && m.wait(received.Add(wait), a.reason(), a.Refused || a.exhausted())
 	m.meters.learn(t, a, received, r, &m.traffic)
-	if says {
+	if stale {
+		if m.phase != waiting {
+			stricter = m.budgets.learnStale(a, received, r, &m.traffic)
+		}
+	} else if says {
 		m.pace = max(m.pace, scale(a.Pace, 1/r.Share))
 		stricter = m.budgets.learn(t, a, newer, received, r, &m.traffic) || stricter
 	} else {
@@ -385,20 +392,21 @@ func (l *answers) add(t *Trip, a *Answer, received time.Time) {
 }
 
 const (
-	// calmRounds is how many rounds of answers pass before as many requests are let
-	// under way as were refused, and before there are more.
+	// slowRounds is how many rounds of answers pass before one more request is let under
+	// way.
+	slowRounds = 4
+	// calmRounds is how many times more slowly a pool grows close to the number that was
+	// refused, since each refusal costs a wait.
 	calmRounds = 10
-	// mostAgain is how often these rounds become four times as many.
-	mostAgain = 3
 )
 
 // A pool bounds how many requests may be under way.
 type pool struct {
-	most    int // 0 if there is no such bound
-	ceiling int // requests that were under way when most was set
-	again   int // how often in succession ceiling was the same
-	round   int // answers since most has grown
-	atOnce  int // the number that a policy says, 0 if none does
+	most    int  // 0 if there is no such bound
+	ceiling int  // requests that were under way when most was set
+	spell   bool // nothing was served since then
+	round   int  // answers since most has grown
+	atOnce  int  // the number that a policy says, 0 if none does
 }
 
 // room returns how many may be under way, 0 for any number.
@@ -414,25 +422,32 @@ func (p *pool) room(r *Settings) int {
 }
 
 // shrink halves the number of requests that may be under way, after a refusal that no
-// limit explains, which suggests a limit on concurrency. Requests that were under way
-// together count as one refusal.
+// limit explains, which suggests a limit on concurrency. Refusals with nothing served in
+// between are one spell, after which as many go again within seconds: only the first of
+// them sets the number close to which the pool grows slowly.
 func (p *pool) shrink(together int) {
-	p.most, p.round = max(1, together-1), 0
-	if p.again++; together != p.ceiling {
-		p.ceiling, p.again, p.most = together, 0, max(1, together/2)
+	p.round = 0
+	if p.spell {
+		p.most = max(1, p.most/2)
+		return
 	}
+	p.spell = true
+	if p.most = max(1, together/2); together == p.ceiling { // the number is certain
+		p.most = max(1, together-1)
+	}
+	p.ceiling = together
 }
 
-// regrow lets one more be under way after a round: as many answers as may be under
-// way. Close to the number that was refused it grows ten times more slowly, since each
-// refusal costs a wait, and again four times as slowly where it is that number each time.
+// regrow lets one more be under way after some rounds; a round is as many answers as may be
+// under way.
 func (p *pool) regrow() {
+	p.spell = false
 	if p.most == 0 {
 		return
 	}
-	round := p.most
+	round := slowRounds * p.most
 	if p.most == p.ceiling-1 || p.most == p.ceiling {
-		round *= calmRounds << (2 * min(p.again, mostAgain))
+		round *= calmRounds
 	}
 	if p.round++; p.round >= round {
 		p.most, p.round = p.most+1, 0
