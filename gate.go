@@ -47,11 +47,14 @@ type Cost struct {
 //     much remains (draft-11 Sections 4.1.2 and 8.4): one request goes as a probe, after
 //     a second two more, then four, until there is an answer. Where answers take long,
 //     probes go one at a time; one that fails is replaced.
+//   - If answers take longer than the window of a limit of requests, what they say is over
+//     when they arrive. The limit then allows its quota in each window, until a refusal.
 //   - A refusal that asks for no wait makes the key wait for a tenth of a second, and
 //     half as long again each time up to 32 s, half of it at random. The next time it
 //     begins with a third of what was enough.
 //   - A refusal that no exhausted limit explains halves how many requests may be under
-//     way; answers let one more go each round, slowly near the number that was refused.
+//     way; answers let more go again, slowly near the number that was refused. Refusals
+//     with nothing served in between count as one.
 //     A policy of concurrent requests says that number. Where those under way hang,
 //     another goes after 32 s.
 //   - A request that has waited is not sent if its deadline comes sooner than the server

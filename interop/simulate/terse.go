@@ -56,8 +56,6 @@ var terse = []scenario{
 		server: near(40*time.Millisecond, crowded(10, 1, 0.6), silent, refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 80, refused: 260}},
 	{name: "50 per 5 s, refused ones counted (HAProxy's stick table), 429 alone; 10 workers, 200 jobs", ideal: 15, load: load{workers: 10, jobs: 200}, before: "–",
 		server: plainServer(countedAll, silent, refuseTooMany, 50*time.Millisecond), wanted: wanted{seconds: 38, refused: 50}},
-	{name: "the same; 300 workers, 300 jobs", ideal: 25, load: load{workers: 300, jobs: 300}, before: "–",
-		server: plainServer(countedAll, silent, refuseTooMany, 50*time.Millisecond), wanted: wanted{seconds: 55, refused: 380}},
 	{name: "the same; 30 workers, 400 jobs", ideal: 35, load: load{workers: 30, jobs: 400}, before: "–",
 		server: plainServer(countedAll, silent, refuseTooMany, 50*time.Millisecond), wanted: wanted{seconds: 60, refused: 61}},
 	{name: "no limit, 429 alone from second 2 to 4; 0.1 s; 20 workers, 1000 jobs", ideal: 7, load: load{workers: 20, jobs: 1000}, before: "65.7 / 26",
