@@ -330,3 +330,12 @@ func TestRequestUnit(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, string(Requests), machine.RequestUnit)
 }
+
+// A limit of concurrent requests hides no other limit.
+func TestAnswerOfConcurrent(t *testing.T) {
+	a := Advise(responseOf("RateLimit-Policy: \"c\";q=5;qu=\"concurrent-requests\", \"a\";q=9\nRateLimit: \"c\";r=3, \"a\";r=4;t=9"), arrival)
+	got := answerOf(&a, nil, nil)
+	require.Equal(t, int64(5), got.AtOnce)
+	require.Len(t, got.Stocks, 1)
+	require.Equal(t, "a", got.Stocks[0].Policy)
+}

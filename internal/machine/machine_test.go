@@ -72,6 +72,15 @@ func TestBudgets(t *testing.T) {
 	require.Equal(t, b(50, 100), m.budgets[maxBudgets-1], "one has no end, and gets that of the other")
 }
 
+// A budget never stands in for one of another policy, whose prices may differ.
+func TestBudgetsOfPolicies(t *testing.T) {
+	var l budgets
+	require.True(t, l.add(budget{policy: "a", left: 5, end: epoch.Add(time.Second)}))
+	require.True(t, l.add(budget{policy: "b", left: 6, end: epoch.Add(time.Second)}))
+	require.Len(t, l, 2)
+	require.False(t, (&Answer{Stocks: []Stock{{Unit: "content-bytes", Left: 5}}}).saysRequests())
+}
+
 // TestLoss: what would be lost with a machine that was last used at the epoch.
 func TestLoss(t *testing.T) {
 	const before, at, after = idleTime - time.Second, idleTime, idleTime + time.Second
@@ -96,6 +105,7 @@ func TestLoss(t *testing.T) {
 		{"something was left", Machine{budgets: ends(5, after)}, after, NothingLost, true},
 		{"nothing is left", Machine{budgets: ends(0, 2*after)}, before, WaitLost, false},
 		{"nothing is left for longer than is waited", Machine{budgets: ends(0, 2*after)}, at, CountLost, false},
+		{"one is over, and nothing is left of another", Machine{budgets: append(ends(5, time.Second), ends(0, 2*after)...)}, before, WaitLost, false},
 		{"something is left without an end", Machine{budgets: []budget{{left: 5}}}, at, CountLost, false},
 		{"nothing is left without an end", Machine{budgets: []budget{{}}}, before, CountLost, false},
 		{"something is left without an end, for longer", Machine{budgets: []budget{{left: 5}}}, after, NothingLost, true},
