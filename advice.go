@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"log/slog"
+	"math"
+	"math/bits"
 	"net/http"
 	"slices"
 	"strconv"
@@ -34,10 +36,12 @@ type Advisor struct {
 	// whether the limit still stands. 0, or less, is DefaultMaxWait.
 	MaxWait time.Duration
 	Legacy  LegacyOptions // how [ParseAny] reads older forms; its Now is ignored
-	// Refused reports a refusal that neither the status nor the fields tell: GitHub's
-	// secondary limits are 403 with something remaining, and a text in the body, which
-	// it must leave to be read again. It sets Advice.Refused. nil reports none.
-	Refused func(*http.Response) bool
+	// Refused reports a refusal that only the body shows, and how long it asks to wait; 0,
+	// or less, is unknown. GitHub's secondary limits, for example, are 403 with something
+	// remaining, and ask for a minute. Refused is called for every response, and must leave
+	// the body to be read again. It adds refusals, and never takes one away. If it returns
+	// false, the wait is ignored. nil reports none.
+	Refused func(*http.Response) (wait time.Duration, refused bool)
 }
 
 // A Source is what decided the wait of an [Advice].
@@ -48,9 +52,10 @@ const (
 	SourceRetryAfter               // the field Retry-After, which takes precedence (draft-11 Section 7)
 	SourceLimit                    // the Reset of a limit with nothing remaining or, in a refusal, of one that does not say what remains
 	SourceWindow                   // the Window of the policy of such a limit without Reset
+	SourceRefused                  // Advisor.Refused, which Retry-After alone precedes
 )
 
-// String returns "none", "retry-after", "limit" or "window".
+// String returns "none", "retry-after", "limit", "window" or "refused".
 func (s Source) String() string {
 	switch s {
 	case SourceRetryAfter:
@@ -59,6 +64,8 @@ func (s Source) String() string {
 		return "limit"
 	case SourceWindow:
 		return "window"
+	case SourceRefused:
+		return "refused"
 	}
 	return "none"
 }
@@ -75,13 +82,14 @@ type Advice struct {
 	// MaxWait does not cut it.
 	Pace   time.Duration
 	Source Source // what decided Wait; it can be set when Wait is 0, as for t=0
-	// Limit is the limit that decided or, where Retry-After did, the tightest one with
-	// nothing remaining ([Fields.Tightest]), which is likely the reason. It may be zero.
+	// Limit is the limit that decided. If Retry-After or Advisor.Refused decided, it is the
+	// tightest one with nothing remaining ([Fields.Tightest]), which is likely the reason.
+	// It may be zero.
 	Limit  Limit
 	Capped bool // Wait is shorter than Asked: the next request is a probe
-	// Refused is true if a limit refused the request: the status is 429; or it is 503, and
-	// the response asks for a wait; or it is 403, and nothing remains or there is a
-	// Retry-After; or Advisor.Refused says so.
+	// Refused is true if a limit refused the request: the status is 429 or 503; or it is 403,
+	// and nothing remains or there is a Retry-After; or Advisor.Refused reports it. A 503
+	// without a wait may be an outage. It counts, because it is what nginx answers by default.
 	Refused bool
 	Fields  Fields // all policies and limits; none for a response from a cache
 }
@@ -140,11 +148,15 @@ func readable(d time.Duration) string {
 func (a *Advice) why() string {
 	limit := "limit " + Limit{Name: cutName(a.Limit.Name), Remaining: a.Limit.Remaining, Reset: a.Limit.Reset}.String()
 	switch a.Source {
-	case SourceRetryAfter:
-		if a.hasLimit() {
-			return retryAfterKey + ", " + limit
+	case SourceRetryAfter, SourceRefused:
+		reason := retryAfterKey
+		if a.Source == SourceRefused {
+			reason = "Advisor.Refused"
 		}
-		return retryAfterKey
+		if a.hasLimit() {
+			reason += ", " + limit
+		}
+		return reason
 	case SourceLimit:
 		return limit
 	case SourceWindow:
@@ -200,27 +212,42 @@ func Advise(resp *http.Response, received time.Time) Advice {
 // Advise returns what resp, which arrived at received, asks of the client. Neither the
 // body nor trailers are read. A nil resp asks for nothing.
 //
-// The first of these that says when to come back decides the wait:
+// The first of these that is there decides the wait:
 //
-//   - Retry-After (draft-11 Section 7), see [ParseRetryAfter].
+//   - Retry-After (draft-11 Section 7), see [ParseRetryAfter]. On a success (2xx) it counts
+//     if there are well-formed limits in the current form, or if nothing remains of some
+//     limit. Otherwise it repeats the reset of a limit that still has something remaining,
+//     or is a hint when to poll this one resource, and is ignored.
+//   - The wait that Advisor.Refused returns.
 //   - The longest wait of the limits with nothing remaining: the Reset or, if that is
 //     absent, the Window of the policy.
-//   - In a refusal, the longest Reset of the limits that do not say what remains, as in
-//     some older responses. They do not make a 403 or a 503 a refusal.
+//   - In a refusal, the longest Reset of the limits whose Remaining is [Unknown], as in
+//     some older responses. They do not make a 403 a refusal.
 //
 // Otherwise the fields mean the same whatever the status (Section 6). The limits of
 // requests with something remaining set the Pace, the slowest of several. Of a response
-// from a cache, one with a positive Age, nothing but Retry-After counts (Section 7.3). A
-// malformed field is ignored (Section 7) but for what [ParseAny] reads of it with
-// lenience, such as RateLimit: "burst";r=0.5;t=30, a wait of 30 s. The form of the draft
-// that follows, RateLimit: burst;a=0;w=30, counts as the current one.
+// from a cache, one with a positive Age or X-From-Cache: 1, nothing but Retry-After counts
+// (Section 7.3). A malformed field is ignored (Section 7) but for what [ParseAny] reads of
+// it with lenience, such as RateLimit: "burst";r=0.5;t=30, a wait of 30 s. The form of the
+// draft that follows, RateLimit: burst;a=0;w=30, counts as the current one.
 func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	var a Advice
 	if resp == nil {
 		return a
 	}
-	c.adviseHeader(&a, resp.Header, received)
-	a.Refused = a.refused(resp.StatusCode) || c.Refused != nil && c.Refused(resp)
+	var told time.Duration
+	if c.Refused != nil {
+		told, a.Refused = c.Refused(resp)
+	}
+	wait, asked := c.readHeader(&a, resp.Header, received)
+	switch {
+	case asked && (a.Refused || resp.StatusCode/100 != 2 || a.Fields.isCurrent() || a.Fields.exhausted()):
+		a.overrule(wait, SourceRetryAfter)
+	case a.Refused && told > 0:
+		a.overrule(told, SourceRefused)
+	}
+	a.follow()
+	a.Refused = a.Refused || a.refused(resp.StatusCode)
 	if a.Refused && a.Source == SourceNone {
 		a.followUnknown()
 	}
@@ -234,10 +261,8 @@ func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 // refused reports whether a limit refused the request, by the status.
 func (a *Advice) refused(status int) bool {
 	switch status {
-	case http.StatusTooManyRequests:
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		return true
-	case http.StatusServiceUnavailable:
-		return a.Wait > 0
 	case http.StatusForbidden: // GitHub, and others before there was 429
 		return a.Source == SourceRetryAfter || a.Fields.exhausted()
 	}
@@ -266,28 +291,37 @@ func (f *Fields) exhausted() bool {
 	return slices.ContainsFunc(f.Limits, func(l Limit) bool { return l.exhausted(policies.policy(&l)) })
 }
 
-func (c *Advisor) adviseHeader(a *Advice, h http.Header, received time.Time) {
+// isCurrent reports whether f has limits in the current form, or in that of the draft that
+// follows.
+func (f *Fields) isCurrent() bool {
+	return len(f.Limits) > 0 && (f.Dialect == currentDialect || f.Dialect == nextDialect)
+}
+
+// readHeader reads the fields of h into a, and returns how long h asks to wait.
+func (c *Advisor) readHeader(a *Advice, h http.Header, received time.Time) (wait time.Duration, asked bool) {
 	arrival := readClock(h, received)
 	clock := func() text.Clock { return arrival }
-	wait, asked := readRetryAfter(h, arrival)
+	wait, asked = readRetryAfter(h, arrival)
 	var elsewhere time.Duration
 	if !arrival.Stored {
 		a.Fields, elsewhere, _ = parseAny(h, &c.Legacy, clock) // what cannot be read MUST be ignored (draft-11 Section 7)
 	}
-	if !asked {
-		if arrival.Stored || a.Fields.Dialect == currentDialect || a.Fields.Dialect == nextDialect { // for which parseAny has not looked
-			elsewhere = older.Waits(h, clock).Duration()
-		}
-		wait, asked = elsewhere, elsewhere > 0
-	}
 	if asked {
-		a.Wait, a.Source = wait, SourceRetryAfter
-		policies := matcher{policies: a.Fields.Policies}
-		if l, ok := a.Fields.Tightest(); ok && l.exhausted(policies.policy(&l)) {
-			a.Limit = l
-		}
+		return wait, true
 	}
-	a.follow()
+	if arrival.Stored || a.Fields.Dialect == currentDialect || a.Fields.Dialect == nextDialect { // for which parseAny has not looked
+		elsewhere = older.Waits(h, clock).Duration()
+	}
+	return elsewhere, elsewhere > 0
+}
+
+// overrule makes something other than a limit the reason to wait.
+func (a *Advice) overrule(wait time.Duration, source Source) {
+	a.Wait, a.Source = wait, source
+	policies := matcher{policies: a.Fields.Policies}
+	if l, ok := a.Fields.Tightest(); ok && l.exhausted(policies.policy(&l)) {
+		a.Limit = l
+	}
 }
 
 // follow adds what the fields of a ask for.
@@ -305,8 +339,7 @@ func (a *Advice) follow() {
 			}
 			a.heed(l, wait, known, source)
 		} else if l.Remaining > 0 && p.Unit.countsRequests() {
-			left, _ := a.Fields.reset(i)
-			a.Pace = max(a.Pace, spread(l, p, left))
+			a.Pace = max(a.Pace, a.Fields.spread(i, lower(l.Remaining, p.Quota)))
 		}
 	}
 }
@@ -323,23 +356,35 @@ func (a *Advice) followUnknown() {
 }
 
 // heed makes a limit the reason to wait if it asks for longer than the limits before it.
-// A Retry-After stays the reason: it takes precedence over all limits.
+// Retry-After and Advisor.Refused take precedence over all limits.
 func (a *Advice) heed(l *Limit, wait time.Duration, known bool, source Source) {
-	if known && a.Source != SourceRetryAfter && (a.Source == SourceNone || wait > a.Wait) {
+	if known && !a.overruled() && (a.Source == SourceNone || wait > a.Wait) {
 		a.Wait, a.Source, a.Limit = wait, source, *l
 	}
 }
 
-// spread spreads what remains over the time left, rounded up: 60 over 30 seconds is 500
-// ms. Of more than the quota only the quota counts: the policy allows no more (draft-11
-// Section 8.5.1).
-func spread(l *Limit, p *Policy, left time.Duration) time.Duration {
-	remaining := time.Duration(lower(l.Remaining, p.Quota))
-	pace := left / remaining
-	if left%remaining > 0 {
+// spread divides the time until the reset of a limit by what remains of it, rounded up:
+// 30 seconds by 60 is 500 ms. The caller passes no more than the quota, because the policy
+// allows no more (draft-11 Section 8.5.1). The result saturates.
+func (f *Fields) spread(i int, remaining int64) time.Duration {
+	// The reset may be longer than a Duration, so it is divided as a number of 128 bits.
+	hi, lo := bits.Mul64(uint64(max(f.Limits[i].Reset.n, 0)), uint64(time.Second))
+	if precise := f.precise(i); precise > 0 {
+		hi, lo = 0, uint64(precise)
+	}
+	if hi >= uint64(remaining) {
+		return math.MaxInt64
+	}
+	pace, rest := bits.Div64(hi, lo, uint64(remaining))
+	if rest > 0 {
 		pace++
 	}
-	return pace
+	return time.Duration(min(pace, math.MaxInt64))
+}
+
+// overruled reports whether something other than a limit decided the wait.
+func (a *Advice) overruled() bool {
+	return a.Source == SourceRetryAfter || a.Source == SourceRefused
 }
 
 // A RefusedError says that a limit refused a request.

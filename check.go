@@ -390,6 +390,11 @@ func (c *checker) retryAfter() {
 	if found && !(asked.date != (text.Date{}) && c.clock.Made().IsZero()) {
 		c.retryLate(int64(asked.wait(c.clock.Made()) / time.Second))
 	}
+	if found && c.resp.StatusCode/100 == 2 {
+		if a := Advise(c.resp, c.clock.Made()); a.Source == SourceNone && len(a.Fields.Limits) > 0 {
+			c.add(ruleRetryIgnored, retryAfterKey, -1)
+		}
+	}
 }
 
 // retryLate checks that a Retry-After is not far beyond all resets and windows of the

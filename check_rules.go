@@ -92,6 +92,7 @@ const (
 	ruleRetryEarly
 	ruleRetryLate
 	ruleRetryMilli
+	ruleRetryIgnored
 	ruleOlder
 )
 
@@ -123,15 +124,16 @@ var checkRules = [...]rule{
 	ruleMoment:    {"L7", LevelNote, "write " + resetKey + " as seconds from now, because this looks like a point in time, and would be decades"},
 	ruleRatio: {"S5", LevelNote, "lower " + remainingKey + " or raise " + resetKey + ", so that a client which uses up " + remainingKey + " within " + resetKey +
 		" stays near " + quotaKey + " in " + windowKey + " seconds, or add a policy with a short window"},
-	ruleTrailer:     {"", LevelMust, "send the field in the header section, never in the trailer section"},
-	ruleRedirection: {"S2", LevelShould, "leave the field out of redirections, because it may keep clients from following them"},
-	ruleCached:      {"K1", LevelNote, "leave the field out of responses from a cache, where clients ignore it"},
-	ruleStorable:    {"K1", LevelNote, "send Cache-Control: no-store, or leave the field out, because clients ignore it on a response from a cache"},
-	ruleRetryForm:   {"9110-10.2.3", LevelMust, "write one Retry-After, as whole seconds or as an HTTP-date in GMT, because many clients read nothing else"},
-	ruleRetryEarly:  {"S3", LevelShould, "let Retry-After be no earlier than the end of the wait of each limit with nothing remaining"},
-	ruleRetryLate:   {"6-8", LevelNote, "let Retry-After be about the reset, because clients obey the later one, and it is more than ten times as long (is it in milliseconds?)"},
-	ruleRetryMilli:  {"6-8", LevelShould, "write Retry-After in seconds, because it is a thousand times a reset or a window and seems to be in milliseconds"},
-	ruleOlder:       {"6-5", LevelShould, "say the same as in RateLimit and RateLimit-Policy, because clients read the one or the other"},
+	ruleTrailer:      {"", LevelMust, "send the field in the header section, never in the trailer section"},
+	ruleRedirection:  {"S2", LevelShould, "leave the field out of redirections, because it may keep clients from following them"},
+	ruleCached:       {"K1", LevelNote, "leave the field out of responses from a cache, where clients ignore it"},
+	ruleStorable:     {"K1", LevelNote, "send Cache-Control: no-store, or leave the field out, because clients ignore it on a response from a cache"},
+	ruleRetryForm:    {"9110-10.2.3", LevelMust, "write one Retry-After, as whole seconds or as an HTTP-date in GMT, because many clients read nothing else"},
+	ruleRetryEarly:   {"S3", LevelShould, "let Retry-After be no earlier than the end of the wait of each limit with nothing remaining"},
+	ruleRetryLate:    {"6-8", LevelNote, "let Retry-After be about the reset, because clients obey the later one, and it is more than ten times as long (is it in milliseconds?)"},
+	ruleRetryMilli:   {"6-8", LevelShould, "write Retry-After in seconds, because it is a thousand times a reset or a window and seems to be in milliseconds"},
+	ruleRetryIgnored: {"9110-10.2.3", LevelNote, "leave Retry-After out of a success while something remains, because clients that obeyed it would stop in vain"},
+	ruleOlder:        {"6-5", LevelShould, "say the same as in RateLimit and RateLimit-Policy, because clients read the one or the other"},
 }
 
 // id returns the id of a rule about a field and one of its parameters. field may be nil if

@@ -73,8 +73,8 @@ func Example_readmeTransport() {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	client := &http.Client{
-		Transport: &ratelimit.Transport{}, // waits as servers ask, for 10 minutes at most, then tries one request
-		Timeout:   time.Minute,            // includes the time spent waiting; a request that cannot go in time fails at once
+		Transport: &ratelimit.Transport{MaxRetries: 3}, // waits as servers ask, for 10 minutes at most, then tries one request
+		Timeout:   time.Minute,                         // includes the time spent waiting; a request that cannot go in time fails at once
 	}
 	resp, err := client.Get(server.URL)
 	if err != nil {
@@ -83,6 +83,22 @@ func Example_readmeTransport() {
 	defer resp.Body.Close()
 	fmt.Println(resp.StatusCode)
 	// Output: 404
+}
+
+func Example_readmeState() {
+	gate := new(ratelimit.Gate)
+	if pass, _ := gate.TryEnter("api"); pass != nil {
+		spent := ratelimit.Advice{Wait: time.Minute, Source: ratelimit.SourceLimit}
+		pass.Answered(spent, time.Date(2099, time.January, 1, 0, 0, 0, 0, time.UTC))
+	}
+	for key := range gate.Keys() {
+		if w, ok := gate.State(key); ok && w.Reason != "" {
+			log.Printf("%s waits until %v (%s), %d queued", w.Key, w.Until, w.Reason, w.Queued)
+		}
+	}
+	w, _ := gate.State("api")
+	fmt.Println(w.Reason)
+	// Output: limit
 }
 
 func Example_readmeCost() {

@@ -165,7 +165,13 @@ func FuzzAdvise(f *testing.F) {
 		d, ok := ParseRetryAfter(resp.Header, time.Unix(received, 0))
 		require.GreaterOrEqual(t, d, time.Duration(0))
 		require.True(t, ok || d == 0)
-		require.Equal(t, ok, a.Source == SourceRetryAfter)
+		exhausted := slices.ContainsFunc(a.Fields.Limits, func(l Limit) bool {
+			p, known := a.Fields.PolicyOf(l)
+			return l.Remaining == 0 || known && p.Quota == 0
+		})
+		current := len(a.Fields.Limits) > 0 && (a.Fields.Dialect == "ratelimit" || a.Fields.Dialect == "ratelimit-next")
+		counts := ok && (status/100 != 2 || current || exhausted)
+		require.Equal(t, counts, a.Source == SourceRetryAfter)
 		lawAdvise(t, resp.Header, a)
 	})
 }
@@ -194,45 +200,84 @@ func lawAdviceLimit(t testing.TB, a *Advice) {
 // lawAdvise checks an Advice against its definition. The wait is Retry-After in seconds, else the
 // longest wait of a limit with nothing remaining, else, for a refusal, the longest wait of a
 // limit with an unknown remaining. The pace is the slowest.
+// It computes with exact numbers, and allows the Advice to be rounded up to a nanosecond and cut to
+// a Duration.
 func lawAdvise(t testing.TB, h http.Header, a Advice) {
 	t.Helper()
 	seconds := h[retryAfterKey]
-	if len(seconds) == 1 && len(seconds[0]) < 10 && text.All(seconds[0], text.Digit) && seconds[0] != "" {
+	if a.Source == SourceRetryAfter && h[retryAfterMsKey] == nil && len(seconds) == 1 && len(seconds[0]) < 10 && text.All(seconds[0], text.Digit) && seconds[0] != "" {
 		n, err := strconv.Atoi(seconds[0])
 		require.NoError(t, err)
 		require.Equal(t, time.Duration(n)*time.Second, a.Asked)
 	}
-	var wait, pace, unknown time.Duration
-	explained := false // a limit with nothing remaining has an end
-	for _, l := range a.Fields.Limits {
+	wait, pace, unknown := new(big.Rat), new(big.Rat), new(big.Rat)
+	explained := false // a limit with nothing remaining has a reset or a window
+	for i, l := range a.Fields.Limits {
 		p, known := a.Fields.PolicyOf(l)
-		left, _ := l.Reset.Duration()
+		left := exactReset(t, &a.Fields, i)
 		switch {
 		case l.Remaining == 0 || known && p.Quota == 0:
 			if !l.Reset.ok {
-				left, _ = p.Window.Duration()
+				left = nanoseconds(p.Window.n)
 			}
-			wait = max(wait, left)
+			wait = longerRat(wait, left)
 			explained = explained || l.Reset.ok || p.Window.ok
 		case l.Remaining == Unknown:
-			unknown = max(unknown, left)
+			unknown = longerRat(unknown, left)
 		case l.Remaining > 0 && (p.Unit == "" || p.Unit == Requests || p.Unit == "request"):
-			n := big.NewInt(l.Remaining)
-			if known && 0 < p.Quota && p.Quota < l.Remaining {
-				n = big.NewInt(p.Quota)
+			n := l.Remaining
+			if known && 0 < p.Quota {
+				n = min(n, p.Quota)
 			}
-			d := new(big.Int).Add(big.NewInt(int64(left)), n)
-			d.Sub(d, big.NewInt(1)).Quo(d, n) // rounded up
-			pace = max(pace, time.Duration(d.Int64()))
+			pace = longerRat(pace, left.Quo(left, big.NewRat(n, 1)))
 		}
 	}
-	require.Equal(t, pace, a.Pace, "%v", a.Fields)
+	lawRoundedUp(t, pace, a.Pace, &a)
 	if a.Refused && !explained {
 		wait = unknown
 	}
 	if a.Source != SourceRetryAfter {
-		require.Equal(t, wait, a.Asked, "%v", a.Fields)
+		lawRoundedUp(t, wait, a.Asked, &a)
 	}
+}
+
+// exactReset returns the reset of a limit in nanoseconds: as the response had it, if that
+// is more precise than whole seconds.
+func exactReset(t testing.TB, f *Fields, i int) *big.Rat {
+	t.Helper()
+	whole := nanoseconds(f.Limits[i].Reset.n)
+	if i >= len(f.exact) || f.exact[i] == 0 {
+		return whole
+	}
+	precise := big.NewRat(int64(f.exact[i]), 1)
+	require.Positive(t, whole.Cmp(precise), "whole seconds are rounded up")
+	require.Negative(t, whole.Cmp(new(big.Rat).Add(precise, nanoseconds(1))))
+	return precise
+}
+
+// nanoseconds returns how many n seconds are.
+func nanoseconds(n int64) *big.Rat {
+	x := big.NewRat(n, 1)
+	return x.Mul(x, big.NewRat(int64(time.Second), 1))
+}
+
+func longerRat(a, b *big.Rat) *big.Rat {
+	if a.Cmp(b) < 0 {
+		return b
+	}
+	return a
+}
+
+// lawRoundedUp: got is the time want in nanoseconds, rounded up, or the longest Duration.
+func lawRoundedUp(t testing.TB, want *big.Rat, got time.Duration, a *Advice) {
+	t.Helper()
+	if want.Cmp(big.NewRat(math.MaxInt64, 1)) >= 0 {
+		require.Equal(t, time.Duration(math.MaxInt64), got, "%v", a.Fields)
+		return
+	}
+	above := new(big.Rat).Sub(big.NewRat(int64(got), 1), want)
+	require.GreaterOrEqual(t, above.Sign(), 0, "%v is less than %v: %v", got, want, a.Fields)
+	require.Negative(t, above.Cmp(big.NewRat(1, 1)), "%v is more than %v: %v", got, want, a.Fields)
 }
 
 func FuzzCheck(f *testing.F) {

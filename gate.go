@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"container/list"
 	"context"
+	"iter"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,18 +47,21 @@ type Cost struct {
 //     much remains (draft-11 Sections 4.1.2 and 8.4): one request goes as a probe, after
 //     a second two more, then four, until there is an answer. Where answers take long,
 //     probes go one at a time; one that fails is replaced.
+//   - If answers take longer than the window of a limit of requests, what they say is over
+//     when they arrive. The limit then allows its quota in each window, until a refusal.
 //   - A refusal that asks for no wait makes the key wait for a tenth of a second, and
 //     half as long again each time up to 32 s, half of it at random. The next time it
 //     begins with a third of what was enough.
 //   - A refusal that no exhausted limit explains halves how many requests may be under
-//     way; answers let one more go each round, slowly near the number that was refused.
+//     way; answers let more go again, slowly near the number that was refused. Refusals
+//     with nothing served in between count as one.
 //     A policy of concurrent requests says that number. Where those under way hang,
 //     another goes after 32 s.
 //   - A request that has waited is not sent if its deadline comes sooner than the server
 //     has answered any request lately.
 //
-// It remembers at most 1024 keys; where all of these have to wait, others are not held
-// back. A wait lasts longer by the time for which the machine was suspended.
+// It remembers at most MaxKeys keys. If all of these have a wait in force, other keys are
+// not held back. A wait lasts longer by the time for which the machine was suspended.
 type Gate struct {
 	// MaxWait is the longest wait that is obeyed, after which a probe goes; 0, or less,
 	// is DefaultMaxWait. After a refused probe the next wait is half as long again, up
@@ -75,12 +79,12 @@ type Gate struct {
 	// and 33 % with 16: take Pace alone for a few processes (97 %), and Share alone for
 	// more (95 %).
 	Share float64
-	// Waiting is called before a caller begins to wait, with the time when the first of
-	// those who wait may go, and the advice in force: to go on, where requests under way
-	// take all that is left. What it returns is called when the wait is over. A caller
-	// that gets a [WaitError] at once calls both. Either may be nil. A Waiting that
-	// blocks holds back its caller alone.
-	Waiting func(key string, until time.Time, a Advice) (done func())
+	// MaxKeys is how many keys are remembered; 0, or less, is 16,384. See [Gate.Keys].
+	MaxKeys int
+	// Waiting is called before a caller begins to wait. What it returns is called when the
+	// wait is over. A caller that gets a [WaitError] at once calls both. Either may be nil.
+	// A Waiting that blocks holds back its caller alone.
+	Waiting func(Wait) (done func())
 
 	mu    sync.Mutex
 	keys  map[keyName]*entry
@@ -97,11 +101,37 @@ type Pass struct {
 	trip  machine.Trip
 }
 
+// A Wait is why requests of a key wait, and for how long.
+type Wait struct {
+	// Key is that of the requests. A [Transport] without a Key, or with one of [KeyBy],
+	// appends a space and the resource if the server counts its resources apart.
+	Key string
+	// Until is when the next request of the key may go; zero if that depends on the answer
+	// to another request.
+	Until time.Time
+	// Reason is one of these, which may be labels of metrics; "" if a request goes at once:
+	//
+	//   - "first": the first requests of the key are under way
+	//   - "limit": too little is left of a limit
+	//   - "retry-after": the server asked to wait
+	//   - "backoff": a refusal asked for no wait
+	//   - "probe": a probe is under way
+	//   - "concurrency": as many are under way as the server takes
+	//   - "pace": requests are spaced
+	Reason   string
+	Queued   int // requests of the key that wait, without the one that begins to wait
+	UnderWay int // requests sent and not answered
+	// Advice is that of the newest response that set the limits in force, with its Limit,
+	// without its Fields.
+	Advice Advice
+}
+
 // A WaitError says that a request was not sent because the deadline of its context comes
 // before the end of the wait. It matches [context.DeadlineExceeded].
 type WaitError struct {
 	Until  time.Time // when the wait ends; zero if that depends on the answers to other requests
 	Advice Advice    // of the most recent response, without its Fields
+	Reason string    // of the wait: see [Wait]
 }
 
 // Error says when the wait ends, and names the limit, if one is the reason, quoted and
@@ -165,11 +195,15 @@ func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time)
 
 // Answered says that the request was answered at a time, with the advice of its answer.
 // A time in the future is taken for now.
-func (p *Pass) Answered(a Advice, received time.Time) { p.answered(&a, received, time.Now()) }
+func (p *Pass) Answered(a Advice, received time.Time) {
+	p.answered(&a, received, time.Now(), false)
+}
 
-func (p *Pass) answered(a *Advice, received, now time.Time) {
+// answered reports whether the request stays under way until the body of the answer ends,
+// for which the caller calls closed.
+func (p *Pass) answered(a *Advice, received, now time.Time, hasBody bool) (stays bool) {
 	if p == nil || p.gate == nil {
-		return
+		return false
 	}
 	if now.Before(received) {
 		received = now
@@ -177,15 +211,33 @@ func (p *Pass) answered(a *Advice, received, now time.Time) {
 	g := p.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if e := p.end(now); e != nil {
-		var few [4]machine.Stock
-		r := g.settings()
-		answer := answerOf(a, p.trip.Prices, few[:0])
-		if e.machine.Answered(&p.trip, &answer, received, &r) {
-			e.advice = a.kept(e.advice.Limit.Name)
-		}
-		g.admit(e, now)
+	e := p.end(now)
+	if e == nil {
+		return false
 	}
+	var few [4]machine.Stock
+	r := g.settings()
+	answer := answerOf(a, p.trip.Prices, few[:0])
+	if e.machine.Answered(&p.trip, &answer, received, &r) {
+		e.advice = a.kept(e.advice.Limit.Name)
+	}
+	if hasBody && e.machine.OpenBody() {
+		p.entry, p.era, stays = e, e.era, true
+	}
+	g.admit(e, now)
+	return stays
+}
+
+// closed says that the body of an answer has ended.
+func (p *Pass) closed() {
+	g := p.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e := p.entry; e != nil && e.era == p.era && g.keys[e.key] == e {
+		e.machine.CloseBody()
+		g.admit(e, time.Now())
+	}
+	p.entry = nil
 }
 
 // Failed says that there will be no answer; the request may have been served.
@@ -231,16 +283,47 @@ func (p *Pass) end(now time.Time) *entry {
 // Forget forgets what is known of a key, as after a change of credentials. Answers to
 // requests that are under way are not learnt from. An origin, such as
 // "https://api.example", is the key of a [Transport] without a Key, and stands for all
-// keys that [KeyBy] has made of it.
+// keys that [KeyBy] has made of it. A key stands for its resources too: see [Wait].
 func (g *Gate) Forget(key string) {
 	name := nameOfKey(key)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
 	for k, e := range g.keys {
-		if k == name.short() || name.scheme != "" && k.scheme == name.scheme && strings.HasPrefix(k.rest, name.rest+keyMark) {
+		if k == name.short() || k.scheme == name.scheme && k.belongsTo(name) {
 			e.forget()
 			g.admit(e, now)
+		}
+	}
+}
+
+// State returns why the next request of a key would wait, and whether the key is known. If
+// the request would be sent at once, Reason is "". State changes nothing.
+func (g *Gate) State(key string) (w Wait, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	e := g.keys[nameOfKey(key).short()]
+	if e == nil {
+		return Wait{}, false
+	}
+	return e.state(g, time.Now(), nil), true
+}
+
+// Keys returns the keys that are known, in no order, as they were when the loop begins.
+// After ten minutes without a request, or if there are more than MaxKeys, a key is
+// forgotten if no wait is in force.
+func (g *Gate) Keys() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		g.mu.Lock()
+		names := make([]keyName, 0, len(g.keys))
+		for name := range g.keys {
+			names = append(names, name)
+		}
+		g.mu.Unlock()
+		for _, name := range names {
+			if !yield(name.String()) {
+				return
+			}
 		}
 	}
 }
@@ -266,11 +349,11 @@ func pricesOf(costs []Cost) (prices []machine.Price) {
 	return prices
 }
 
-// reportOf puts an advice into the words of the machine, for a request with these
+// answerOf puts an advice into the words of the machine, for a request with these
 // prices. It appends the stocks to a list of the caller's.
 func answerOf(a *Advice, prices []machine.Price, stocks []machine.Stock) machine.Answer {
 	out := machine.Answer{
-		Wait: max(a.Wait, a.Asked), Pace: a.Pace, Refused: a.Refused, RetryAfter: a.Source == SourceRetryAfter, Stocks: stocks,
+		Wait: max(a.Wait, a.Asked), Pace: a.Pace, Refused: a.Refused, RetryAfter: a.overruled(), Stocks: stocks,
 	}
 	policies := newMatcher(a.Fields.Policies)
 	for i := range a.Fields.Policies {

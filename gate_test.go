@@ -179,7 +179,7 @@ func TestGateWakesNobodyInVain(t *testing.T) {
 			require.ErrorAs(t, err, &early)
 		})
 		synctest.Wait()
-		taken.Answered(advised("Retry-After: 120"), time.Now())
+		taken.Answered(advised("302; Retry-After: 120"), time.Now())
 		queue := &g.keys[keyName{rest: "k"}].queue
 		require.Equal(t, 100, queue.n, "the hurried one is refused")
 		for w := queue.first; w != nil; w = w.next {
@@ -246,7 +246,7 @@ func TestGate(t *testing.T) {
 		var g Gate
 		entered(t, &g, "a", "a r=1;t=60")
 		under := enter(t, &g, "a")
-		g.Waiting = func(string, time.Time, Advice) func() {
+		g.Waiting = func(Wait) func() {
 			under.Answered(advised("a r=9;t=60"), time.Now())
 			panic("waiting")
 		}
@@ -255,7 +255,7 @@ func TestGate(t *testing.T) {
 	})
 	t.Run("cancelled, while an answer waits for the lock", func(t *testing.T) {
 		begun := make(chan struct{})
-		g := Gate{Waiting: func(string, time.Time, Advice) func() { close(begun); return nil }}
+		g := Gate{Waiting: func(Wait) func() { close(begun); return nil }}
 		entered(t, &g, "a", "a r=1;t=60")
 		under := enter(t, &g, "a")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -329,4 +329,13 @@ func TestGateEnded(t *testing.T) {
 func TestRequestUnit(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, string(Requests), machine.RequestUnit)
+}
+
+// A limit of concurrent requests hides no other limit.
+func TestAnswerOfConcurrent(t *testing.T) {
+	a := Advise(responseOf("RateLimit-Policy: \"c\";q=5;qu=\"concurrent-requests\", \"a\";q=9\nRateLimit: \"c\";r=3, \"a\";r=4;t=9"), arrival)
+	got := answerOf(&a, nil, nil)
+	require.Equal(t, int64(5), got.AtOnce)
+	require.Len(t, got.Stocks, 1)
+	require.Equal(t, "a", got.Stocks[0].Policy)
 }

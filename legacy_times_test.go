@@ -193,8 +193,8 @@ func TestNearClockElsewhere(t *testing.T) {
 			"RateLimit: limit=5, remaining=0, reset=@unix+30",
 			"RateLimit-Limit: 5, 5;w=60\nRateLimit-Remaining: 0\nRateLimit-Reset: @unix+30",
 			"X-RateLimit-Limit: 5, 6\nX-RateLimit-Remaining: 0, 6\nX-RateLimit-Reset: @unix+30, @unix+40",
-			"Retry-After-Short: @unix+30",
-			"X-Retry-After: @unix+30",
+			"HTTP/1.1 302 Found\nRetry-After-Short: @unix+30",
+			"HTTP/1.1 302 Found\nX-Retry-After: @unix+30",
 			"X-RateLimit-Remaining: 0\nX-RateLimit-Reset-Ms: @ms+30",
 		} {
 			a := Advise(responseOf(spell(text, now)), now)

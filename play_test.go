@@ -119,7 +119,7 @@ func playScore(t *testing.T, place, score string) {
 	synctest.Test(t, func(t *testing.T) {
 		g, lines := gateOf(t, score)
 		p := &play{t: t, begin: time.Now(), gate: g}
-		g.Waiting = func(string, time.Time, Advice) func() {
+		g.Waiting = func(Wait) func() {
 			p.waits.Add(1)
 			return func() { p.waits.Add(-1) }
 		}

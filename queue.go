@@ -16,10 +16,9 @@ import (
 
 // Bounds of what a Gate remembers.
 const (
-	// maxKeys is the number of keys. Beyond it the key with which the least is lost
-	// is forgotten, of these the one used longest ago, but never one with a wait in
-	// force.
-	maxKeys = 1024
+	// maxKeys is Gate.MaxKeys if that is 0. Beyond it the key with which the least is lost
+	// is forgotten, of these the one used longest ago, but never one with a wait in force.
+	maxKeys = 16_384
 	// maxKey is the length of a key; longer ones are remembered by a hash.
 	maxKey = 256
 	// sweepTime is how often waits are looked at that may have ended.
@@ -52,6 +51,11 @@ func (k keyName) short() keyName {
 		return keyName{keyMark, hashOf([]byte(k.String()))}
 	}
 	return k
+}
+
+// belongsTo reports whether k was made of another key: by KeyBy of its origin.
+func (k keyName) belongsTo(other keyName) bool {
+	return other.scheme != "" && strings.HasPrefix(k.rest, other.rest+keyMark)
 }
 
 // keyMark stands between the origin and the hash in a key of [KeyBy]. No origin has it.
@@ -94,7 +98,11 @@ func (g *Gate) entry(key keyName, now time.Time) *entry {
 		}
 		return e
 	}
-	if len(g.keys) >= maxKeys && !g.displace(now) {
+	most := g.MaxKeys
+	if most <= 0 {
+		most = maxKeys
+	}
+	if len(g.keys) >= most && !g.displace(now) {
 		return nil
 	}
 	if g.keys == nil {
@@ -153,6 +161,27 @@ func (e *entry) look(g *Gate, now time.Time, prices []machine.Price) machine.Ver
 	return e.machine.Ask(now, &r, prices)
 }
 
+// state returns the Wait of the next request with these prices. It changes nothing.
+func (e *entry) state(g *Gate, now time.Time, prices []machine.Price) Wait {
+	r := g.settings()
+	if front := e.queue.first; front != nil { // nothing overtakes it
+		prices = front.pass.trip.Prices
+	}
+	v := e.machine.Peek(now, &r, prices)
+	w := e.waitOf(&v)
+	w.Queued = e.queue.n
+	return w
+}
+
+// waitOf returns what a verdict says of a wait.
+func (e *entry) waitOf(v *machine.Verdict) Wait {
+	w := Wait{Key: e.key.String(), UnderWay: e.machine.UnderWay(), Advice: e.advice, Reason: string(v.Reason)}
+	if !v.Depends {
+		w.Until = v.Until
+	}
+	return w
+}
+
 // send counts a request as sent.
 func (e *entry) send(g *Gate, p *Pass, now time.Time) {
 	p.entry, p.era = e, e.era
@@ -185,6 +214,17 @@ func (q *queue) push(w *waiter) {
 		q.last.next = w
 	}
 	q.last = w
+	q.n++
+}
+
+func (q *queue) pushFront(w *waiter) {
+	w.next = q.first
+	if q.first == nil {
+		q.last = w
+	} else {
+		q.first.prev = w
+	}
+	q.first = w
 	q.n++
 }
 
@@ -229,15 +269,16 @@ func (d *deadlines) Pop() any {
 
 // A notice is called before a caller begins to wait, and what it returns when the wait
 // is over.
-type notice func(until time.Time, a Advice) (done func())
+type notice func(Wait) (done func())
 
 // An entrant is a request that asks to be let through.
 type entrant struct {
 	key       keyName // the zero keyName is never held back
 	prices    []machine.Price
 	cancelled <-chan struct{} // when it is closed the wait ends; may be nil
+	follows   bool            // a redirection: it has waited its turn, and waits in front of the others
 	waiting   notice          // is called before Gate.Waiting; may be nil
-	atOnce    bool            // nothing holds it back; it is counted alone
+	wait      *Wait           // for these, when the wait begins; nil if there are none
 }
 
 // enter waits until a request may be sent.
@@ -254,7 +295,7 @@ func (g *Gate) enter(ctx context.Context, r *entrant) (*Pass, error) {
 	w, e, err := g.begin(p, r, deadline)
 	switch {
 	case err != nil:
-		g.announce(r, err.Until, err.Advice)()
+		g.announce(r)()
 		return nil, err
 	case w == nil:
 		return p, nil
@@ -262,8 +303,8 @@ func (g *Gate) enter(ctx context.Context, r *entrant) (*Pass, error) {
 	return g.wait(ctx, r, e, w)
 }
 
-// begin lets a request through if it may be sent at once. Otherwise it puts the request
-// into the queue and returns its waiter, or an error if it would wait in vain.
+// begin lets a request through if it may be sent at once. Otherwise it sets r.wait and puts
+// the request into the queue, or returns an error if the request would wait in vain.
 func (g *Gate) begin(p *Pass, r *entrant, deadline time.Time) (*waiter, *entry, *WaitError) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -273,15 +314,23 @@ func (g *Gate) begin(p *Pass, r *entrant, deadline time.Time) (*waiter, *entry, 
 		return nil, nil, nil
 	}
 	v := e.look(g, now, r.prices)
-	if ahead := e.queue.n; r.atOnce || ahead == 0 && v.Open || v.Hurries(deadline, ahead) {
+	ahead := e.queue.n
+	if r.follows {
+		ahead = 0
+	}
+	if ahead == 0 && v.Open || v.Hurries(deadline, ahead) {
 		e.send(g, p, now)
 		g.settle(e, now)
 		return nil, nil, nil
 	}
+	if r.waiting != nil || g.Waiting != nil {
+		w := e.state(g, now, r.prices)
+		r.wait = &w
+	}
 	if err := e.refuses(&v, deadline); err != nil {
 		return nil, nil, err
 	}
-	w := e.enqueue(p, deadline)
+	w := e.enqueue(p, deadline, r.follows)
 	g.admit(e, now)
 	if w.decided && w.err == nil { // those ahead of it could go, and so it could
 		return nil, nil, nil
@@ -291,7 +340,10 @@ func (g *Gate) begin(p *Pass, r *entrant, deadline time.Time) (*waiter, *entry, 
 
 // announce calls r.waiting and then Gate.Waiting, because a wait begins. It returns a
 // function that calls, in the other order, what these have returned.
-func (g *Gate) announce(r *entrant, until time.Time, a Advice) (over func()) {
+func (g *Gate) announce(r *entrant) (over func()) {
+	if r.wait == nil {
+		return func() {}
+	}
 	var first, second func()
 	over = func() {
 		if first != nil {
@@ -308,10 +360,10 @@ func (g *Gate) announce(r *entrant, until time.Time, a Advice) (over func()) {
 		}
 	}()
 	if r.waiting != nil {
-		first = r.waiting(until, a)
+		first = r.waiting(*r.wait)
 	}
 	if g.Waiting != nil {
-		second = g.Waiting(r.key.String(), until, a)
+		second = g.Waiting(*r.wait)
 	}
 	begun = true
 	return over
@@ -321,7 +373,7 @@ func (g *Gate) announce(r *entrant, until time.Time, a Advice) (over func()) {
 // answer would.
 func (e *entry) refuses(v *machine.Verdict, deadline time.Time) *WaitError {
 	if v.Certain && !deadline.IsZero() && deadline.Before(v.Until.Add(e.machine.Fastest())) {
-		return &WaitError{Until: v.Until, Advice: e.advice}
+		return e.tooLate(v)
 	}
 	return nil
 }
@@ -335,13 +387,7 @@ func (g *Gate) wait(ctx context.Context, r *entrant, e *entry, w *waiter) (*Pass
 			w.pass.Failed() // if it has been let through meanwhile
 		}
 	}()
-	done := func() {}
-	if r.waiting != nil || g.Waiting != nil {
-		g.mu.Lock()
-		until, advice := e.until, e.advice
-		g.mu.Unlock()
-		done = g.announce(r, until, advice)
-	}
+	done := g.announce(r)
 	p, err := g.await(ctx, r.cancelled, e, w)
 	done()
 	over = true
@@ -380,11 +426,16 @@ func (g *Gate) leave(e *entry, w *waiter, cause error) (*Pass, error) {
 
 // late returns the error for a waiter whose deadline has come.
 func (e *entry) late(g *Gate, w *waiter, now time.Time) error {
-	err := &WaitError{Advice: e.advice}
-	if v := e.look(g, now, w.pass.trip.Prices); v.Known {
-		err.Until = v.Until
+	v := e.look(g, now, w.pass.trip.Prices)
+	if !v.Known {
+		v.Until = time.Time{}
 	}
-	return err
+	return e.tooLate(&v)
+}
+
+// tooLate returns the error for a request whose deadline comes before the end of a wait.
+func (e *entry) tooLate(v *machine.Verdict) *WaitError {
+	return &WaitError{Until: v.Until, Advice: e.advice, Reason: string(v.Reason)}
 }
 
 // result returns what has been decided.
@@ -477,10 +528,14 @@ func (w *waiter) decide(err error) {
 	close(w.wake)
 }
 
-// enqueue puts a request at the end of the queue.
-func (e *entry) enqueue(p *Pass, deadline time.Time) *waiter {
+// enqueue puts a request at the end of the queue, or at its front.
+func (e *entry) enqueue(p *Pass, deadline time.Time, first bool) *waiter {
 	w := &waiter{pass: p, wake: make(chan struct{}), deadline: deadline}
-	e.queue.push(w)
+	if first {
+		e.queue.pushFront(w)
+	} else {
+		e.queue.push(w)
+	}
 	if !deadline.IsZero() {
 		heap.Push(&e.doomed, w)
 	}

@@ -33,7 +33,7 @@ func TestTimerIsLate(t *testing.T) {
 		}
 		first := enter(t, &g, "a")
 		time.Sleep(4 * time.Second) // no answer was faster
-		first.Answered(advised("Retry-After: 10"), time.Now())
+		first.Answered(advised("302; Retry-After: 10"), time.Now())
 		waits := late("a r=0;t=7")
 		time.Sleep(20 * time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -56,7 +56,7 @@ func TestTimerIsLate(t *testing.T) {
 func TestWaitingDone(t *testing.T) {
 	const (
 		both      = "transport waits 5s retry-after, gate waits 5s retry-after, gate is done, transport is done"
-		wait      = "Retry-After: 5"
+		wait      = "RateLimit: \"b\";r=9\nRetry-After: 5"
 		gateWaits = "transport waits 5s retry-after, gate waits 5s retry-after"
 	)
 	for _, tc := range []struct {
@@ -86,20 +86,18 @@ func TestWaitingDone(t *testing.T) {
 					panic(event)
 				}
 			}
-			waits := func(name string, until time.Time, a Advice) func() {
-				require.Zero(t, a.Fields, "nothing of the response is kept")
-				note(fmt.Sprint(name, " waits ", until.Sub(s.start), " ", a.Source))
+			waits := func(name string, w Wait) func() {
+				require.Zero(t, w.Advice.Fields, "nothing of the response is kept")
+				require.Equal(t, "http://api.example", w.Key)
+				note(fmt.Sprint(name, " waits ", w.Until.Sub(s.start), " ", w.Reason))
 				return func() { note(name + " is done") }
 			}
 			rt := &Transport{
 				Base: s,
-				Gate: &Gate{Waiting: func(key string, until time.Time, a Advice) func() {
-					require.Equal(t, "http://api.example", key)
-					return waits("gate", until, a)
-				}},
-				Waiting: func(req *http.Request, until time.Time, a Advice) func() {
+				Gate: &Gate{Waiting: func(w Wait) func() { return waits("gate", w) }},
+				Waiting: func(req *http.Request, w Wait) func() {
 					require.Equal(t, "api.example", req.URL.Host)
-					return waits("transport", until, a)
+					return waits("transport", w)
 				},
 			}
 			client := &http.Client{Transport: rt}
@@ -130,10 +128,10 @@ func TestWaitingDone(t *testing.T) {
 func TestWaitingBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
-		entered(t, &g, "a", "Retry-After: 5")
+		entered(t, &g, "a", "302; Retry-After: 5")
 		start := time.Now()
 		var waiting atomic.Int64
-		g.Waiting = func(string, time.Time, Advice) func() {
+		g.Waiting = func(Wait) func() {
 			if waiting.Add(1) == 1 {
 				time.Sleep(time.Hour)
 			}
@@ -184,7 +182,7 @@ func TestEnterCause(t *testing.T) {
 func TestForgetOrigin(t *testing.T) {
 	require.Equal(t, "://a", nameOfKey("://a").String())
 	synctest.Test(t, func(t *testing.T) {
-		rt := &Transport{Base: newScript("Retry-After: 60"), Gate: new(Gate), Key: KeyBy("Authorization")}
+		rt := &Transport{Base: newScript("HTTP/1.1 302 Found\nRetry-After: 60"), Gate: new(Gate), Key: KeyBy("Authorization")}
 		byUser := func(address, user string) error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
@@ -202,7 +200,7 @@ func TestForgetOrigin(t *testing.T) {
 				require.True(t, waits(address, user))
 			}
 		}
-		entered(t, rt.Gate, "api.example#a", "Retry-After: 60")
+		entered(t, rt.Gate, "api.example#a", "302; Retry-After: 60")
 		rt.Gate.Forget("api.example")
 		pass, _ := rt.Gate.TryEnter("api.example#a")
 		require.Nil(t, pass, "the key of a caller, who may write what he likes")
@@ -219,7 +217,7 @@ func TestForgetOrigin(t *testing.T) {
 func TestSharedGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &Gate{MaxWait: time.Minute}
-		one := &Transport{Base: newScript("Retry-After: 600"), Gate: g, Advisor: Advisor{MaxWait: time.Second}}
+		one := &Transport{Base: newScript("HTTP/1.1 302 Found\nRetry-After: 600"), Gate: g, Advisor: Advisor{MaxWait: time.Second}}
 		other := &Transport{Base: newScript(""), Gate: g}
 		require.NoError(t, get(t, one, example))
 		start := time.Now()
@@ -233,8 +231,8 @@ func TestSharedGate(t *testing.T) {
 
 func TestAdvisorRefused(t *testing.T) {
 	secondary := "HTTP/1.1 403 Forbidden\nX-RateLimit-Limit: 5000\nX-RateLimit-Remaining: 17\nX-RateLimit-Reset: 1800\nX-Body: secondary"
-	c := Advisor{Refused: func(resp *http.Response) bool {
-		return resp.StatusCode == http.StatusForbidden && resp.Header.Get("X-Body") == "secondary"
+	c := Advisor{Refused: func(resp *http.Response) (time.Duration, bool) {
+		return 0, resp.StatusCode == http.StatusForbidden && resp.Header.Get("X-Body") == "secondary"
 	}}
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(secondary, secondary, "")
@@ -257,6 +255,70 @@ func TestAdvisorRefused(t *testing.T) {
 	require.ErrorAs(t, err, new(*RefusedError))
 }
 
+// Advisor.Refused may know how long to wait: Retry-After precedes its wait, limits do not.
+func TestAdvisorRefusedWait(t *testing.T) {
+	const minute = time.Minute
+	for _, tc := range []struct {
+		name, wire string
+		wait       time.Duration
+		refused    bool
+		want       string
+	}{
+		{"GitHub's secondary limit", "403 | X-RateLimit-Limit: 5000 | X-RateLimit-Remaining: 17 | X-RateLimit-Reset: 1800", minute, true,
+			"refused, wait 1m0s by refused, pace 1m45.882352942s"},
+		{"in a success", "200", minute, true, "refused, wait 1m0s by refused, no fields"},
+		{"no refusal", "200", minute, false, "no fields"},
+		{"no refusal, and a limit", `200 | RateLimit: "a";r=0;t=30`, minute, false, "wait 30s by limit a"},
+		{"beside Retry-After", "429 | Retry-After: 5", minute, true, "refused, wait 5s by retry-after, no fields"},
+		{"beside Retry-After of a success", "200 | Retry-After: 5", minute, true, "refused, wait 5s by retry-after, no fields"},
+		{"beside a limit", `429 | RateLimit: "a";r=0;t=300`, minute, true, "refused, wait 1m0s by refused a"},
+		{"no time, beside a limit", `429 | RateLimit: "a";r=0;t=300`, 0, true, "refused, wait 5m0s by limit a"},
+		{"no time", "429", -1, true, "refused, no fields"},
+		{"a status that refuses by itself", "429 | X-RateLimit-Limit: 9 | X-RateLimit-Reset: 45", minute, false, "refused, wait 45s by limit default"},
+		{"for longer than obeyed", "200", time.Hour, true, "refused, wait 10m0s of 1h0m0s by refused, no fields"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := Advisor{Refused: func(*http.Response) (time.Duration, bool) { return tc.wait, tc.refused }}
+			require.Equal(t, tc.want, adviceSummary(c.Advise(responseOf(writtenOut(tc.wire)), arrival)))
+		})
+	}
+	a := Advice{Refused: true, Wait: minute, Source: SourceRefused, Limit: Limit{Name: "a", Remaining: 0}}
+	require.Equal(t, `refused, wait 1m0s (Advisor.Refused, limit "a";r=0)`, a.String())
+}
+
+// While a secondary limit of a minute lasts, five workers are refused five times at most.
+func TestAdvisorRefusedMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		end, refused := time.Now().Add(time.Minute), 0
+		var mu sync.Mutex
+		rt := &Transport{
+			Advisor: Advisor{Refused: func(resp *http.Response) (time.Duration, bool) {
+				return time.Until(end), resp.StatusCode == http.StatusForbidden
+			}},
+			Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				time.Sleep(50 * time.Millisecond)
+				if time.Now().Before(end) {
+					mu.Lock()
+					defer mu.Unlock()
+					refused++
+					return answer(req, "HTTP/1.1 403 Forbidden\nX-RateLimit-Remaining: 17\nX-RateLimit-Reset: 1800"), nil
+				}
+				return answer(req, ""), nil
+			}),
+		}
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				for time.Now().Before(end.Add(time.Second)) {
+					require.NoError(t, get(t, rt, example))
+				}
+			})
+		}
+		all.Wait()
+		require.LessOrEqual(t, refused, 5)
+	})
+}
+
 // Errors name the limit, quoted and cut, and nothing else of the fields.
 func TestWaitErrorText(t *testing.T) {
 	const early = "ratelimit: not sent: the deadline is before the end of the wait"
@@ -268,7 +330,7 @@ func TestWaitErrorText(t *testing.T) {
 	}{
 		{"no limit", WaitError{Until: arrival}, " at 2026-11-21T03:00:00Z"},
 		{"no time", WaitError{}, ""},
-		{"a limit", WaitError{arrival, by(SourceLimit, "burst")}, ` at 2026-11-21T03:00:00Z, limit "burst"`},
+		{"a limit", WaitError{Until: arrival, Advice: by(SourceLimit, "burst")}, ` at 2026-11-21T03:00:00Z, limit "burst"`},
 		{"not printable", WaitError{Advice: by(SourceLimit, "a\nb\u00e9")}, `, limit "a\nb\u00e9"`},
 		{"long", WaitError{Advice: by(SourceWindow, strings.Repeat("x", 500))}, `, limit "` + strings.Repeat("x", maxKeptName) + `"`},
 	} {

@@ -519,18 +519,10 @@ func repeated[T any, M interface {
 	return 0
 }
 
-// exactly returns precise if rounding it up gives s. Otherwise s was changed since precise
-// was stored, and the result is 0.
-func (s Seconds) exactly(precise time.Duration) time.Duration {
-	if precise > 0 && CeilSeconds(precise) == s {
-		return precise
-	}
-	return 0
-}
-
-// note stores the precise reset of a limit by its index, unless it is in whole seconds.
+// note stores the precise reset of a limit by its index, unless it is in whole seconds, or longer
+// than a Duration.
 func (f *Fields) note(i int, precise time.Duration) {
-	if precise <= 0 || precise%time.Second == 0 {
+	if precise <= 0 || precise == math.MaxInt64 || precise%time.Second == 0 {
 		return
 	}
 	for len(f.exact) <= i {
@@ -539,13 +531,19 @@ func (f *Fields) note(i int, precise time.Duration) {
 	f.exact[i] = precise
 }
 
+// precise returns the precise reset of a limit, 0 if the response had whole seconds or if
+// the Reset has been changed since.
+func (f *Fields) precise(i int) time.Duration {
+	if i < len(f.exact) && CeilSeconds(f.exact[i]) == f.Limits[i].Reset {
+		return f.exact[i]
+	}
+	return 0
+}
+
 // reset returns the time until the reset of a limit, as precisely as the response had it.
 func (f *Fields) reset(i int) (d time.Duration, ok bool) {
-	s := f.Limits[i].Reset
-	if i < len(f.exact) {
-		if precise := s.exactly(f.exact[i]); precise > 0 {
-			return precise, true
-		}
+	if precise := f.precise(i); precise > 0 {
+		return precise, true
 	}
-	return s.Duration()
+	return f.Limits[i].Reset.Duration()
 }

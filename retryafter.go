@@ -10,12 +10,17 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-const retryAfterKey = "Retry-After" // RFC 9110 Section 10.2.3
+const (
+	retryAfterKey   = "Retry-After"    // RFC 9110 Section 10.2.3
+	retryAfterMsKey = "Retry-After-Ms" // OpenAI and Azure
+)
 
 // The fields of a clock. No other code in this package reads them.
 const (
 	dateKey = "Date" // RFC 9110 Section 6.6.1
 	ageKey  = "Age"  // RFC 9111 Section 5.1
+	// cacheKey is what github.com/gregjones/httpcache sets to 1, which sends no Age.
+	cacheKey = "X-From-Cache"
 )
 
 // readClock returns the clock of a response with header h. A zero arrived means time.Now().
@@ -27,9 +32,12 @@ func readClock(h http.Header, arrived time.Time) text.Clock {
 	return text.Clock{Date: date, Stored: isStored(h), Arrived: arrived}
 }
 
-// isStored reports whether a response comes from a cache, because it has a positive Age. If
-// Age is a list, its first member decides (RFC 9111 Section 5.1).
+// isStored reports whether a response comes from a cache, because it has a positive Age, or
+// X-From-Cache: 1. If Age is a list, its first member decides (RFC 9111 Section 5.1).
 func isStored(h http.Header) bool {
+	if mark := h[cacheKey]; len(mark) > 0 && text.Trim(mark[0]) == "1" {
+		return true
+	}
 	lines := h[ageKey]
 	if len(lines) == 0 {
 		return false
@@ -78,11 +86,16 @@ func (r *retryAfter) wait(now time.Time) time.Duration {
 // ParseRetryAfter returns the wait that h asks for, at least 0, and false if h asks for
 // none. received is when the response arrived. The zero time means time.Now().
 //
-// The first readable line of Retry-After (RFC 9110 Section 10.2.3) counts. If there is none,
-// the longest wait counts of the fields that servers send in its place, such as
-// Retry-After-Ms, X-Retry-After and X-RateLimit-Retry-After-Seconds: an optional prefix of a
-// vendor, Retry-After, and a unit of time. In these a wait of 0 is ignored, because some
-// servers send it in every response. If h has more than 1024 of them, none is read.
+// The first of these that can be read counts:
+//
+//   - Retry-After-Ms, a number of milliseconds, which is more precise than Retry-After;
+//   - Retry-After (RFC 9110 Section 10.2.3);
+//   - the longest wait of the fields that servers send in its place: X-Retry-After,
+//     X-RateLimit-Retry-After-Seconds and others of a vendor's prefix, Retry-After and a
+//     unit of time. A wait of 0 in these is ignored, because some servers send it with
+//     every response. If there are more than 1024 of them, none is read.
+//
+// A field of several lines counts by the first of its first 16 lines that can be read.
 //
 // A number is in seconds, unless the name contains another unit, and may have a fraction. A
 // date is an HTTP-date in any of its three forms, or a timestamp of RFC 3339. A year of two
@@ -99,15 +112,31 @@ func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok boo
 	return d, d > 0
 }
 
-// readRetryAfter is ParseRetryAfter for the field Retry-After alone.
+// readRetryAfter is ParseRetryAfter for the fields Retry-After-Ms and Retry-After alone.
 func readRetryAfter(h http.Header, c text.Clock) (d time.Duration, ok bool) {
-	for _, line := range h[retryAfterKey] {
+	if d, ok = retryAfterMs(h); ok {
+		return d, true
+	}
+	for _, line := range firstLines(h[retryAfterKey]) {
 		if r, ok := parseRetryAfter(line); ok {
 			return r.wait(c.Now()), true
 		}
 	}
 	return 0, false
 }
+
+// retryAfterMs returns the wait of the field Retry-After-Ms.
+func retryAfterMs(h http.Header) (d time.Duration, ok bool) {
+	for _, line := range firstLines(h[retryAfterMsKey]) {
+		if n, ok := text.ParseNumber(text.Trim(line)); ok && !n.Neg {
+			return n.Span(1000).Duration(), true
+		}
+	}
+	return 0, false
+}
+
+// firstLines returns the lines of a field that are read. Each may be long.
+func firstLines(lines []string) []string { return lines[:min(len(lines), 16)] }
 
 // RetryAfter returns the longest wait of the limits with nothing remaining, absent if there
 // is none. The wait of a limit is its Reset or, if that is absent, the Window of its policy.
@@ -125,7 +154,7 @@ func (f Fields) RetryAfter() Seconds {
 // SetRetryAfter sets the field Retry-After of h to [Fields.RetryAfter], because it SHOULD
 // NOT be earlier than the end of the effective window (draft-11 Section 6). If there is no
 // such wait, h is unchanged. It never shortens the wait that [ParseRetryAfter] finds in h.
-// It leaves one line: some clients read only the first line, and others ignore a repeated
+// A shorter Retry-After-Ms is raised too. It leaves one line: some clients read only the first line, and others ignore a repeated
 // field.
 func (f Fields) SetRetryAfter(h http.Header) { raiseRetryAfter(h, f.RetryAfter(), time.Time{}, true) }
 
@@ -136,6 +165,9 @@ func raiseRetryAfter(h http.Header, longest Seconds, received time.Time, adds bo
 	wait, ok := longest.Duration()
 	if h == nil || !ok || wait < 0 {
 		return
+	}
+	if d, ok := retryAfterMs(h); ok && d < wait { // clients that read it ignore Retry-After
+		h[retryAfterMsKey] = []string{strconv.FormatInt(wait.Milliseconds(), 10)}
 	}
 	asked, ok := ParseRetryAfter(h, received)
 	if ok { // in Retry-After, or in a field that a server sends in its place

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"time"
-	"weak"
+
+	"github.com/httpfields/ratelimit/internal/machine"
 )
 
 // A Transport is an [http.RoundTripper] that keeps a client within the limits that
@@ -18,13 +18,14 @@ import (
 // After the first use it must not be copied, and its fields must not be changed. It is
 // safe for concurrent use, if Base, Key, Cost, Waiting and Observe are.
 //
-// Each request waits until the Gate lets it through, and is sent once, as it is; each
-// response is returned as it is. A request that follows a redirection does not wait
-// (draft-11 Section 6), unless the redirection has a Retry-After (RFC 9110 Section
-// 10.2.3). A 503 without Retry-After is no refusal, as nothing tells it from a server
-// that is down; it is what nginx answers unless limit_req_status is 429. A Retry-After
-// holds for all requests of the key, which may be slower than the backoff after a 429
-// without one.
+// Each request waits until the Gate lets it through, and is sent once, as it is, unless
+// MaxRetries allows more; each response is returned as it is. A request that follows a
+// redirection is counted and waits as any other, in front of those that have not been sent
+// yet, and as long as the Retry-After of the redirection asks for (RFC 9110 Section
+// 10.2.3). A Retry-After holds for all requests of
+// the key. Give each shard of a server its own Key if one of them may answer 503 alone.
+// While it is not known how many requests a server takes at a time, and if that is bounded,
+// a request is under way until its body has been read to the end or closed.
 type Transport struct {
 	Base    http.RoundTripper // sends the requests; nil is http.DefaultTransport
 	Advisor Advisor           // reads the responses
@@ -41,17 +42,21 @@ type Transport struct {
 	Cost func(*http.Request) []Cost
 	// Waiting is as [Gate.Waiting], with the request. It is called before that of Gate,
 	// and what it returns after what that returned.
-	Waiting func(*http.Request, time.Time, Advice) (done func())
+	Waiting func(*http.Request, Wait) (done func())
 	// Observe is called, before RoundTrip returns, for every response that says anything
-	// about limits; nil is not called.
+	// about limits, and for every refusal before a retry; nil is not called.
 	Observe func(*http.Request, Advice)
+	// MaxRetries is how often a refused request is sent again, after the wait, at the end
+	// of the queue; 0, or less, is never. A request is sent again if it has no body or a
+	// GetBody. After a 503 that is no more than a status, its method must also be GET,
+	// HEAD, OPTIONS or TRACE, or it must have an Idempotency-Key. If the deadline does not
+	// allow the wait, or comes during it, the refusal is returned, with at most the first
+	// 64 KiB of its body. If the context is cancelled, its cause is returned. Cost is called
+	// once, Waiting and Observe for each try. A request with the key "" is sent once.
+	MaxRetries int
 
 	once sync.Once
 	own  Gate // where Gate is nil
-
-	mu         sync.Mutex
-	redirected [32]weak.Pointer[http.Response] // that have not been followed yet
-	nextPlace  int
 }
 
 var errNoURL = errors.New("ratelimit: request without URL")
@@ -69,24 +74,39 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	if req == nil || req.URL == nil {
 		return nil, errNoURL
 	}
-	pass, err := t.enter(req)
+	r := t.entrantOf(req)
+	if r.follows = req.Response != nil; r.follows {
+		if err := t.waitRedirect(req, &r); err != nil {
+			return nil, err
+		}
+	}
+	pass, err := t.gate().enter(req.Context(), &r)
 	if err != nil {
 		return nil, err
 	}
+	sent = true
+	resp, advice, err := t.send(req, pass)
+	for try := 0; try < t.MaxRetries && err == nil && sendsAgain(req, resp, &advice, &r); try++ {
+		resp, advice, err = t.sendAgain(req, resp, advice, &r)
+	}
+	return resp, err
+}
+
+// send sends a request that has been let through, and learns from the answer.
+func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a Advice, err error) {
 	answered := false
 	defer func() {
 		if !answered { // Base failed, or something panicked
 			pass.Failed()
 		}
 	}()
-	sent = true
 	resp, err = t.base().RoundTrip(req)
 	if err != nil || resp == nil {
-		return resp, err
+		return resp, a, err
 	}
-	t.learn(req, resp, pass)
+	a = t.learn(req, resp, pass)
 	answered = true
-	return resp, nil
+	return resp, a, nil
 }
 
 // gate returns the Gate of the requests.
@@ -100,7 +120,7 @@ func (t *Transport) gate() *Gate {
 
 // learn takes what a response says. Where a function of the caller's panics, it closes
 // the body, because the caller does not get it.
-func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass) {
+func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass) Advice {
 	done := false
 	defer func() {
 		if !done && resp.Body != nil {
@@ -109,14 +129,19 @@ func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass) {
 	}()
 	received := time.Now()
 	advice := t.Advisor.Advise(resp, received)
-	pass.answered(&advice, received, received)
-	if resp.StatusCode/100 == 3 {
-		t.noteRedirect(resp)
+	// The body of a 101 is a connection, which takes no room of a limiter of requests.
+	hasBody := resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols
+	if pass.answered(&advice, received, received, hasBody) {
+		resp.Body = &trackedBody{ReadCloser: resp.Body, pass: pass}
+	}
+	if resp.StatusCode/100 == 3 && advice.Source == SourceRetryAfter && resp.Body != nil {
+		resp.Body = &datedBody{resp.Body, received}
 	}
 	if t.Observe != nil && advice.says() {
 		t.Observe(req, advice)
 	}
 	done = true
+	return advice
 }
 
 // CloseIdleConnections closes those of Base, if it can.
@@ -138,8 +163,8 @@ func (a *Advice) says() bool {
 	return a.Refused || a.Source != SourceNone || a.Fields.Limits != nil || a.Fields.Policies != nil
 }
 
-// enter waits until req may be sent.
-func (t *Transport) enter(req *http.Request) (*Pass, error) {
+// entrantOf returns what the Gate needs to know of a request.
+func (t *Transport) entrantOf(req *http.Request) entrant {
 	r := entrant{key: originOf(req.URL), cancelled: req.Cancel} //lint:ignore SA1019 net/http still obeys it
 	if t.Key != nil {
 		r.key = nameOfKey(t.Key(req))
@@ -148,53 +173,33 @@ func (t *Transport) enter(req *http.Request) (*Pass, error) {
 		r.prices = pricesOf(t.Cost(req))
 	}
 	if t.Waiting != nil {
-		r.waiting = func(until time.Time, a Advice) func() { return t.Waiting(req, until, a) }
+		r.waiting = func(w Wait) func() { return t.Waiting(req, w) }
 	}
-	if req.Response != nil && t.follows(req.Response) {
-		if err := t.waitRedirect(req, &r); err != nil {
-			return nil, err
-		}
-		r.atOnce = true
-	}
-	return t.gate().enter(req.Context(), &r)
+	return r
 }
 
-// noteRedirect remembers a response that may be followed. http.Client does so at
-// once. A copy of the following request, sent later, follows nothing.
-func (t *Transport) noteRedirect(resp *http.Response) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.redirected[t.nextPlace] = weak.Make(resp)
-	t.nextPlace = (t.nextPlace + 1) % len(t.redirected)
-}
-
-// follows reports whether a request follows a response, for the first time.
-func (t *Transport) follows(resp *http.Response) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	i := slices.Index(t.redirected[:], weak.Make(resp))
-	if i < 0 {
-		return false
-	}
-	t.redirected[i] = weak.Pointer[http.Response]{}
-	return true
-}
-
-// waitRedirect waits for as long as a redirection asks for, which has just arrived.
+// waitRedirect waits for as long as the redirection asks for that the request follows. Its
+// key is held by the Gate, but the request may have another.
 func (t *Transport) waitRedirect(req *http.Request, r *entrant) error {
 	now := time.Now()
-	a := t.Advisor.Advise(req.Response, now)
-	if a.Source != SourceRetryAfter || a.Wait == 0 {
+	received := now
+	if b, ok := req.Response.Body.(*datedBody); ok { // else it passed another layer, and has just arrived
+		received = b.received
+	}
+	a := t.Advisor.Advise(req.Response, received)
+	until := received.Add(a.Wait)
+	if a.Source != SourceRetryAfter || !now.Before(until) {
 		return nil
 	}
 	ctx := req.Context()
-	until, kept := now.Add(a.Wait), a.kept("")
-	done := t.gate().announce(r, until, kept)
+	kept := a.kept("")
+	r.wait = &Wait{Key: r.key.String(), Until: until, Reason: string(machine.RetryAfter), Advice: kept}
+	done := t.gate().announce(r)
 	defer done()
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
-		return &WaitError{Until: until, Advice: kept}
+		return &WaitError{Until: until, Advice: kept, Reason: r.wait.Reason}
 	}
-	timer := time.NewTimer(a.Wait)
+	timer := time.NewTimer(until.Sub(now))
 	defer timer.Stop()
 	select {
 	case <-timer.C:

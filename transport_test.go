@@ -3,12 +3,10 @@ package ratelimit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -209,7 +207,7 @@ func TestTransportKeys(t *testing.T) {
 func TestTransportLeavesResponses(t *testing.T) {
 	body := &closing{Reader: strings.NewReader("no")}
 	rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
-		resp := answer(req, "Retry-After: 30")
+		resp := answer(req, "HTTP/1.1 302 Found\nRetry-After: 30")
 		resp.StatusCode, resp.Body = http.StatusTooManyRequests, body
 		return resp, nil
 	})}
@@ -246,7 +244,7 @@ func TestTransportObserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []Advice
 		rt := &Transport{
-			Base: newScript("", `RateLimit-Policy: "a";q=1`, "fail", `RateLimit: "a";r=7`, "Retry-After: 3", "", "HTTP/1.1 429 Too Many Requests"),
+			Base: newScript("", `RateLimit-Policy: "a";q=1`, "fail", `RateLimit: "a";r=7`, "HTTP/1.1 302 Found\nRetry-After: 3", "", "HTTP/1.1 429 Too Many Requests"),
 			Observe: func(req *http.Request, a Advice) {
 				require.Equal(t, "api.example", req.URL.Host)
 				seen = append(seen, a)
@@ -304,8 +302,8 @@ func TestTransportPanics(t *testing.T) {
 		"Base":    {},
 		"Key":     {Key: func(*http.Request) string { panic("key") }},
 		"Observe": {Observe: func(*http.Request, Advice) { panic("observe") }},
-		"Waiting": {Waiting: func(*http.Request, time.Time, Advice) func() { panic("waiting") }},
-		"Advise":  {Advisor: Advisor{Refused: func(*http.Response) bool { panic("refused") }}},
+		"Waiting": {Waiting: func(*http.Request, Wait) func() { panic("waiting") }},
+		"Advise":  {Advisor: Advisor{Refused: func(*http.Response) (time.Duration, bool) { panic("refused") }}},
 	} {
 		inBubble(t, name, func(t *testing.T) {
 			var answers []*closing
@@ -316,7 +314,7 @@ func TestTransportPanics(t *testing.T) {
 				if name == "Base" {
 					panic("base")
 				}
-				resp := answer(req, "Retry-After: 5\nX-Unknown: 1")
+				resp := answer(req, "HTTP/1.1 302 Found\nRetry-After: 5\nX-Unknown: 1")
 				body := &closing{}
 				answers, resp.Body = append(answers, body), body
 				return resp, nil
@@ -396,9 +394,8 @@ const (
 	seeOther = "HTTP/1.1 303 See Other\nLocation: /there\n"
 )
 
-// A redirection is followed at once (draft-11 Section 6), unless it asks for a wait (RFC
-// 9110 Section 10.2.3); the requests after it wait. What its target says is newer than what
-// it says itself.
+// A request that follows a redirection waits as any other, and for as long as the redirection
+// asks for (RFC 9110 Section 10.2.3).
 func TestTransportRedirect(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -407,9 +404,9 @@ func TestTransportRedirect(t *testing.T) {
 		want    []time.Duration // of one request of a client, and others that follow it
 		until   time.Duration   // of the WaitError of the first
 	}{
-		{"302 with limits", []string{found + `RateLimit: "a";r=0;t=10`, `RateLimit: "a";r=0;t=10`}, 0, seconds(0, 0, 10, 20), 0},
+		{"302 with limits", []string{found + `RateLimit: "a";r=0;t=10`, `RateLimit: "a";r=0;t=10`}, 0, seconds(0, 10, 20, 30), 0},
 		{"302 with limits, of which the target has more left", []string{found + `RateLimit: "a";r=0;t=10`, `RateLimit: "a";r=5;t=10`},
-			0, seconds(0, 0, 0), 0},
+			0, seconds(0, 10, 10), 0},
 		{"303 with Retry-After", []string{seeOther + "Retry-After: 5", ""}, time.Minute, seconds(0, 5), 0},
 		{"303 with Retry-After of 0", []string{seeOther + "Retry-After: 0", ""}, time.Minute, seconds(0, 0), 0},
 		{"303 with Retry-After, and the deadline is earlier", []string{seeOther + "Retry-After: 5"},
@@ -418,8 +415,8 @@ func TestTransportRedirect(t *testing.T) {
 		inBubble(t, tc.name, func(t *testing.T) {
 			s := newScript(tc.answers...)
 			var waiting []time.Duration
-			rt := &Transport{Base: s, Waiting: func(_ *http.Request, until time.Time, a Advice) func() {
-				waiting = append(waiting, until.Sub(s.start))
+			rt := &Transport{Base: s, Waiting: func(_ *http.Request, w Wait) func() {
+				waiting = append(waiting, w.Until.Sub(s.start))
 				return nil
 			}}
 			resp, err := (&http.Client{Transport: rt, Timeout: tc.timeout}).Do(newRequest(t, example))
@@ -470,34 +467,10 @@ func TestTransportRedirectProbes(t *testing.T) {
 	})
 }
 
-// As many redirections as are remembered are followed at once, whatever the order.
-func TestTransportRedirections(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newScript(found + `RateLimit: "a";r=0;t=10`)
-		rt := &Transport{Base: s}
-		var following []*http.Request
-		for i := range rt.redirected {
-			first := httptest.NewRequest("GET", fmt.Sprintf("http://%d.example/", i), nil)
-			resp, err := rt.RoundTrip(first)
-			require.NoError(t, err)
-			next := first.Clone(t.Context())
-			next.Response = resp
-			following = append(following, next)
-		}
-		for _, next := range following {
-			_, err := rt.RoundTrip(next)
-			require.NoError(t, err)
-		}
-		require.Zero(t, time.Since(s.start))
-		require.Len(t, s.seen, 2*len(rt.redirected))
-		runtime.KeepAlive(following)
-	})
-}
-
-// Only http.Client follows a redirection. Whoever sends the same request again waits.
+// A copy of a request that followed a redirection does not wait for the redirection again.
 func TestTransportRedirectClone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScript(found+`RateLimit: "a";r=0;t=10`, "", `RateLimit: "a";r=0;t=10`, "")
+		s := newScript(found+"Retry-After: 10", "", `RateLimit: "a";r=0;t=10`, "")
 		rt := &Transport{Base: s}
 		resp, err := (&http.Client{Transport: rt}).Do(newRequest(t, example))
 		require.NoError(t, err)
@@ -506,6 +479,79 @@ func TestTransportRedirectClone(t *testing.T) {
 		require.NoError(t, get(t, rt, example))
 		_, err = rt.RoundTrip(again)
 		require.NoError(t, err)
-		require.Equal(t, seconds(0, 0, 10, 20), s.seen)
+		require.Equal(t, seconds(0, 10, 10, 20), s.seen)
+	})
+}
+
+// Requests that follow redirections count, and wait for their turn.
+func TestTransportRedirectCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var window time.Time
+		refused, done, start := 0, 0, time.Now()
+		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			now := time.Now().Truncate(time.Second)
+			if now.Equal(window) {
+				refused++
+				return answer(req, "HTTP/1.1 429 Too Many Requests\nRateLimit-Policy: \"a\";q=1;w=1\nRateLimit: \"a\";r=0;t=1"), nil
+			}
+			window = now
+			fields := "RateLimit-Policy: \"a\";q=1;w=1\nRateLimit: \"a\";r=0;t=1"
+			if req.URL.Path == "/" {
+				return answer(req, "HTTP/1.1 307 Temporary Redirect\nLocation: /there\n"+fields), nil
+			}
+			return answer(req, fields), nil
+		})}
+		var all sync.WaitGroup
+		for range 30 {
+			all.Go(func() {
+				for {
+					client := &http.Client{Transport: rt, Timeout: 30 * time.Second}
+					resp, err := client.Do(newRequest(t, example))
+					if err == nil {
+						resp.Body.Close()
+					}
+					if err == nil && resp.StatusCode == http.StatusOK {
+						break
+					}
+					time.Sleep(50 * time.Millisecond)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				done++
+			})
+		}
+		all.Wait()
+		t.Log(time.Since(start), refused)
+		require.Equal(t, 30, done)
+		require.LessOrEqual(t, time.Since(start), 72*time.Second)
+		require.LessOrEqual(t, refused, 40)
+	})
+}
+
+// Another origin redirects to one whose wait is in force.
+func TestTransportRedirectElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hits := 0
+		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			if req.URL.Host == "a.example" {
+				return answer(req, "HTTP/1.1 307 Temporary Redirect\nLocation: http://b.example/"), nil
+			}
+			hits++
+			return answer(req, "RateLimit: \"b\";r=0;t=600"), nil
+		})}
+		require.NoError(t, get(t, rt, "http://b.example/"))
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				client := &http.Client{Transport: rt, Timeout: time.Minute}
+				_, err := client.Do(newRequest(t, "http://a.example/"))
+				require.Error(t, err)
+			})
+		}
+		all.Wait()
+		require.Equal(t, 1, hits, "the first")
 	})
 }

@@ -202,6 +202,7 @@ Nothing remains, and it does not say for how long.
 			`
 NAME  PARTITION KEY  REMAINING                                        UNIT      WINDOW                RESET
 "a"   -              [#########-] 999999999999998 of 999999999999999  requests  11574074074d1h46m39s  11574074074d1h46m39s
+Go on. To make "a" last: one request every 1s.
 `,
 		},
 		"names as on the wire": {

@@ -136,6 +136,7 @@ func TestProxyEnds(t *testing.T) {
 			io.WriteString(w, "done")
 		case "/exhaust":
 			w.Header().Set("Retry-After", "60")
+			w.Header().Set("RateLimit", `"hour";r=9`)
 		}
 	}))
 	type answer struct {

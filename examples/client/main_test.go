@@ -181,6 +181,7 @@ func TestHeader(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "3600")
+		w.Header().Set("RateLimit", `"hour";r=9`)
 	}))
 	defer server.Close()
 	for _, pace := range []string{"-pace=false", "-pace"} {

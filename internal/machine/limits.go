@@ -15,8 +15,49 @@ type budget struct {
 	policy string
 	left   float64   // requests that may still be sent; a part of one waits for the end
 	end    time.Time // of the window; zero if that is not said, or over
-	from   time.Time // requests under way that were sent before it were not taken off; zero if all were
+	from   time.Time // in-flight requests sent after this were subtracted from left; zero means all of them
 	number int64     // the last request when this was learnt
+	steady *steady   // nil if answers tell what is left
+}
+
+// A steady budget fills up at the end of each window, as its policy says. It is for answers
+// that take longer than a window: what they say is left is over when they arrive, and to
+// wait for each would use a part of the quota only.
+type steady struct {
+	quota  float64
+	window time.Duration
+}
+
+// stale reports whether what remains of a limit of requests is over before any answer
+// arrives that says it.
+func (s *Stock) stale(fastest time.Duration) bool {
+	return s.Unit == RequestUnit && s.Quota > 0 && 0 < s.Window && s.Window <= fastest
+}
+
+// isStale reports whether an answer that refuses nothing has stale limits of requests, and
+// no other limit that is exhausted.
+func (a *Answer) isStale(fastest time.Duration) bool {
+	return !a.Refused && !a.RetryAfter && a.saysRequests() && !slices.ContainsFunc(a.Stocks, func(s Stock) bool {
+		return !s.stale(fastest) && (s.Unit == RequestUnit || s.Left == 0)
+	})
+}
+
+// learnStale makes the limits of requests of a stale answer steady budgets.
+func (l *budgets) learnStale(a *Answer, received time.Time, r *Settings, sent *traffic) (stricter bool) {
+	*l = slices.DeleteFunc(*l, func(b budget) bool { return b.steady == nil })
+	for i := range a.Stocks {
+		s := &a.Stocks[i]
+		known := func(b budget) bool {
+			return b.policy == s.Policy && b.steady.quota == float64(s.Quota) && b.steady.window == s.Window
+		}
+		if s.Unit != RequestUnit || len(*l) == maxBudgets || slices.ContainsFunc(*l, known) {
+			continue
+		}
+		b := budget{policy: strings.Clone(s.Policy), number: sent.number, end: received.Add(s.Window), steady: &steady{float64(s.Quota), s.Window}}
+		b.left = float64(s.Quota)*r.Share - requestsSince(&sent.under, s.Policy, received.Add(-s.Window))
+		*l, stricter = append(*l, b), true
+	}
+	return stricter
 }
 
 // budgets are the limits of requests in force of a key.
@@ -63,7 +104,12 @@ func (l *budgets) ask(v *Verdict, now time.Time, r *Settings, prices []Price, se
 // expire ends the windows whose time has come, and reports whether one of them
 // ended with nothing left. One that ended with something left goes on with that:
 // nothing says that there is less (draft-11 Section 8.4).
-func (l *budgets) expire(now time.Time) (spent bool) {
+func (l *budgets) expire(now time.Time, r *Settings) (spent bool) {
+	for i := range *l {
+		if b := &(*l)[i]; b.steady != nil && b.over(now) {
+			b.left, b.end = b.steady.quota*r.Share, now.Add(b.steady.window)
+		}
+	}
 	*l = slices.DeleteFunc(*l, func(b budget) bool {
 		drop := b.over(now) && b.left <= 0
 		spent = spent || drop
@@ -167,6 +213,7 @@ func (l *budgets) add(b budget) bool {
 func (l *budgets) giveBack(t *Trip, r *Settings) {
 	for i := range *l {
 		switch b := &(*l)[i]; {
+		case b.steady != nil:
 		case t.number > b.number:
 			b.left += Takes(t.Prices, RequestUnit, b.policy)
 		case b.from.Before(t.at):
@@ -360,9 +407,9 @@ func (x *meter) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Set
 			newer += need
 		}
 	}
-	left, grain := s.pessimist()
+	left, grain := s.lowerBound()
 	x.flow.note(s)
-	if !t.crowded {
+	if !t.unordered {
 		x.flow.learn(t.at, left, x.sent-newer, grain, x.quota > 0 && left+own >= x.quota)
 	}
 	if t.number <= x.learnt {
@@ -461,9 +508,9 @@ func (f *flow) note(s *Stock) {
 	}
 }
 
-// pessimist returns the least that may be left, and the number to whose multiples it is
-// rounded: Anthropic rounds tokens to the nearest thousand.
-func (s *Stock) pessimist() (left, grain float64) {
+// lowerBound returns the smallest true value of a rounded Left, and the rounding step:
+// Anthropic rounds tokens to the nearest thousand.
+func (s *Stock) lowerBound() (left, grain float64) {
 	const rounded = 1000
 	if s.Unit == "tokens" && s.Left%rounded == 0 {
 		return float64(max(s.Left-rounded/2, 0)), rounded

@@ -19,6 +19,7 @@ package machine
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -58,10 +59,11 @@ type Machine struct {
 	answers answers
 
 	traffic
-	learnt  int64 // the last request when the budgets were learnt
-	refused int64 // the last request when a refusal was last heeded
-	mute    bool  // the latest request that was served has said nothing of what remains
-	priced  bool  // a request with prices has been answered
+	bodies     int   // answers whose bodies have not ended
+	learnt     int64 // the last request when the budgets were learnt
+	refused    int64 // the last request when a refusal was last heeded
+	lastSilent bool  // the newest successful answer had no limits
+	priced     bool  // a request with prices has been answered
 }
 
 // An opening is the data of the phase unknown.
@@ -72,8 +74,9 @@ type opening struct {
 
 // A pause is the data of the phase waiting.
 type pause struct {
-	until   time.Time
-	careful bool // probing follows, not counting
+	until     time.Time
+	reason    Reason
+	thenProbe bool // probing follows, not counting
 }
 
 // probes are the data of the phase probing.
@@ -96,11 +99,11 @@ func (m *Machine) Tick(now time.Time, r *Settings) {
 			return
 		}
 		m.phase = counting
-		if m.pause.careful {
+		if m.pause.thenProbe {
 			m.probe()
 		}
 	}
-	ended, stuck := m.budgets.expire(now), m.budgets.stuck(now, r, &m.traffic)
+	ended, stuck := m.budgets.expire(now, r), m.budgets.stuck(now, r, &m.traffic)
 	if ended || stuck {
 		m.pace = 0
 		m.probe() // anew: an earlier probe is forgotten
@@ -121,35 +124,43 @@ func (m *Machine) Ask(now time.Time, r *Settings, prices []Price) Verdict {
 	if !v.Open {
 		return v
 	}
-	if most := m.pool.room(r); most > 0 && m.under.n >= most { // and some of these may hang
+	if most := m.pool.room(r); most > 0 && m.UnderWay() >= most { // and some of these may hang
 		if next := m.hung(r); now.Before(next) {
-			return Verdict{Until: next}
+			return Verdict{Until: next, Depends: true, Reason: Concurrency}
 		}
 	}
 	step := min(m.pace, r.MaxWait)
 	if next := m.last.Add(step); r.Pace && now.Before(next) {
-		return Verdict{Until: next, Polite: true, step: step}
+		return Verdict{Until: next, Polite: true, Reason: Pace, step: step}
 	}
 	return Verdict{Open: true}
+}
+
+// Peek is Ask after Tick, but changes nothing.
+func (m *Machine) Peek(now time.Time, r *Settings, prices []Price) Verdict {
+	then := *m
+	then.budgets = slices.Clone(m.budgets)
+	then.Tick(now, r)
+	return then.Ask(now, r, prices)
 }
 
 // askPhase returns whether the phase lets a request go.
 func (m *Machine) askPhase(now time.Time, r *Settings, prices []Price) Verdict {
 	switch m.phase {
 	case waiting:
-		return Verdict{Until: m.pause.until, Known: true, Certain: true}
+		return Verdict{Until: m.pause.until, Known: true, Certain: true, Reason: m.pause.reason}
 	case unknown:
 		if most := max(1, int64(firstTrips*r.Share)); m.start.sent >= most {
-			return Verdict{Until: m.start.since.Add(firstWait), Polite: true}
+			return Verdict{Until: m.start.since.Add(firstWait), Polite: true, Reason: First}
 		}
 	case probing:
 		if end := m.probes.since.Add(waveTime); float64(m.probes.sent) >= m.probes.wave && now.Before(end) {
-			return Verdict{Until: end}
+			return Verdict{Until: end, Reason: Probe}
 		}
 	}
 	if prices != nil && !m.priced && m.under.priced > 0 { // wait for its answer, which says what is left
 		if next := m.hung(r); now.Before(next) {
-			return Verdict{Until: next}
+			return Verdict{Until: next, Depends: true, Reason: First}
 		}
 	}
 	return Verdict{Open: true}
@@ -161,7 +172,7 @@ func (m *Machine) Send(t *Trip, now time.Time, r *Settings) {
 	m.last = now
 	*t = Trip{Prices: t.Prices, number: m.number, silent: m.silent, at: now}
 	if u := m.under.last; u != nil && u.Prices != nil && t.Prices != nil && now.Sub(u.at) < closeBy {
-		u.crowded, t.crowded = true, true
+		u.unordered, t.unordered = true, true
 	}
 	switch m.phase {
 	case unknown:
@@ -215,7 +226,10 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time, r *Settings) 
 	if a.AtOnce > 0 {
 		m.pool.atOnce = int(min(a.AtOnce, math.MaxInt32))
 	}
-	wait := min(a.Wait, r.MaxWait)
+	wait, stale := min(a.Wait, r.MaxWait), a.isStale(m.answers.fastest)
+	if stale {
+		wait = 0 // it was over before the answer arrived
+	}
 	fresh := t.number > m.refused // not under way when a refusal was heeded
 	switch {
 	case !a.Refused:
@@ -228,9 +242,13 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time, r *Settings) 
 	if newer {
 		m.phase, m.pace = counting, 0
 	}
-	stricter := wait > 0 && m.wait(received.Add(wait), a.Refused || a.exhausted())
+	stricter := wait > 0 && m.wait(received.Add(wait), a.reason(), a.Refused || a.exhausted())
 	m.meters.learn(t, a, received, r, &m.traffic)
-	if says {
+	if stale {
+		if m.phase != waiting {
+			stricter = m.budgets.learnStale(a, received, r, &m.traffic)
+		}
+	} else if says {
 		m.pace = max(m.pace, scale(a.Pace, 1/r.Share))
 		stricter = m.budgets.learn(t, a, newer, received, r, &m.traffic) || stricter
 	} else {
@@ -242,12 +260,23 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time, r *Settings) 
 	return newer || stricter
 }
 
+// reason returns the reason of the wait after an answer.
+func (a *Answer) reason() Reason {
+	switch {
+	case a.RetryAfter && a.Wait > 0:
+		return RetryAfter
+	case a.Wait > 0:
+		return Limit
+	}
+	return Backoff
+}
+
 // served takes note of an answer that is no refusal.
 func (m *Machine) served(a *Answer, fresh bool) {
 	if m.phase == unknown || m.phase == probing {
 		m.phase = counting
 	}
-	m.mute = len(a.Stocks) == 0
+	m.lastSilent = len(a.Stocks) == 0
 	if fresh {
 		m.backoff.recovered()
 		m.pool.regrow()
@@ -258,23 +287,23 @@ func (m *Machine) served(a *Answer, fresh bool) {
 // and returns how long the key has to wait.
 func (m *Machine) rejected(a *Answer, r *Settings) time.Duration {
 	m.refused = m.number
-	if m.mute || !a.exhausted() {
-		m.pool.shrink(m.under.n + 1)
+	if m.lastSilent || !a.exhausted() {
+		m.pool.shrink(m.UnderWay() + 1)
 	}
 	return m.backoff.wait(a.Wait, r.MaxWait)
 }
 
-// wait makes the key wait until a time, and probe afterwards if it has to be
-// careful. It reports whether that is later than what was known.
-func (m *Machine) wait(until time.Time, careful bool) bool {
+// wait makes the key wait until a time, and probe afterwards if thenProbe. It reports
+// whether that is later than what was known.
+func (m *Machine) wait(until time.Time, reason Reason, thenProbe bool) bool {
 	if m.phase != waiting {
-		m.phase, m.pause = waiting, pause{until, careful}
+		m.phase, m.pause = waiting, pause{until, reason, thenProbe}
 		return true
 	}
-	m.pause.careful = m.pause.careful || careful
+	m.pause.thenProbe = m.pause.thenProbe || thenProbe
 	later := m.pause.until.Before(until)
 	if later {
-		m.pause.until = until
+		m.pause.until, m.pause.reason = until, reason
 	}
 	return later
 }
@@ -330,8 +359,22 @@ type answers struct {
 // Fastest returns the shortest time to an answer lately, 0 if nothing is known.
 func (m *Machine) Fastest() time.Duration { return m.answers.fastest }
 
-// UnderWay returns how many requests were sent and not answered.
-func (m *Machine) UnderWay() int { return m.under.n }
+// UnderWay returns how many requests were sent and not answered to the end of their bodies.
+func (m *Machine) UnderWay() int { return m.under.n + m.bodies }
+
+// OpenBody counts a request as under way whose answer has begun, and reports whether its
+// caller calls CloseBody when the body ends: if a pool is in force, or may be soon, because
+// the key is new.
+func (m *Machine) OpenBody() bool {
+	if m.pool.most == 0 && m.pool.atOnce == 0 && m.number > firstTrips {
+		return false
+	}
+	m.bodies++
+	return true
+}
+
+// CloseBody ends what OpenBody has begun.
+func (m *Machine) CloseBody() { m.bodies-- }
 
 // manyAnswers is how many answers the fastest is sought among.
 const manyAnswers = 64
@@ -349,20 +392,21 @@ func (l *answers) add(t *Trip, a *Answer, received time.Time) {
 }
 
 const (
-	// calmRounds is how many rounds of answers pass before as many requests are let
-	// under way as were refused, and before there are more.
+	// slowRounds is how many rounds of answers pass before one more request is let under
+	// way.
+	slowRounds = 4
+	// calmRounds is how many times more slowly a pool grows close to the number that was
+	// refused, since each refusal costs a wait.
 	calmRounds = 10
-	// mostAgain is how often these rounds become four times as many.
-	mostAgain = 3
 )
 
 // A pool bounds how many requests may be under way.
 type pool struct {
-	most    int // 0 if there is no such bound
-	ceiling int // requests that were under way when most was set
-	again   int // how often in succession ceiling was the same
-	round   int // answers since most has grown
-	atOnce  int // the number that a policy says, 0 if none does
+	most    int  // 0 if there is no such bound
+	ceiling int  // requests that were under way when most was set
+	spell   bool // nothing was served since then
+	round   int  // answers since most has grown
+	atOnce  int  // the number that a policy says, 0 if none does
 }
 
 // room returns how many may be under way, 0 for any number.
@@ -378,25 +422,32 @@ func (p *pool) room(r *Settings) int {
 }
 
 // shrink halves the number of requests that may be under way, after a refusal that no
-// limit explains, which suggests a limit on concurrency. Requests that were under way
-// together count as one refusal.
+// limit explains, which suggests a limit on concurrency. Refusals with nothing served in
+// between are one spell, after which as many go again within seconds: only the first of
+// them sets the number close to which the pool grows slowly.
 func (p *pool) shrink(together int) {
-	p.most, p.round = max(1, together-1), 0
-	if p.again++; together != p.ceiling {
-		p.ceiling, p.again, p.most = together, 0, max(1, together/2)
+	p.round = 0
+	if p.spell {
+		p.most = max(1, p.most/2)
+		return
 	}
+	p.spell = true
+	if p.most = max(1, together/2); together == p.ceiling { // the number is certain
+		p.most = max(1, together-1)
+	}
+	p.ceiling = together
 }
 
-// regrow lets one more be under way after a round: as many answers as may be under
-// way. Close to the number that was refused it grows ten times more slowly, since each
-// refusal costs a wait, and again four times as slowly where it is that number each time.
+// regrow lets one more be under way after some rounds; a round is as many answers as may be
+// under way.
 func (p *pool) regrow() {
+	p.spell = false
 	if p.most == 0 {
 		return
 	}
-	round := p.most
+	round := slowRounds * p.most
 	if p.most == p.ceiling-1 || p.most == p.ceiling {
-		round *= calmRounds << (2 * min(p.again, mostAgain))
+		round *= calmRounds
 	}
 	if p.round++; p.round >= round {
 		p.most, p.round = p.most+1, 0

@@ -72,6 +72,15 @@ func TestBudgets(t *testing.T) {
 	require.Equal(t, b(50, 100), m.budgets[maxBudgets-1], "one has no end, and gets that of the other")
 }
 
+// A budget never stands in for one of another policy, whose prices may differ.
+func TestBudgetsOfPolicies(t *testing.T) {
+	var l budgets
+	require.True(t, l.add(budget{policy: "a", left: 5, end: epoch.Add(time.Second)}))
+	require.True(t, l.add(budget{policy: "b", left: 6, end: epoch.Add(time.Second)}))
+	require.Len(t, l, 2)
+	require.False(t, (&Answer{Stocks: []Stock{{Unit: "content-bytes", Left: 5}}}).saysRequests())
+}
+
 // TestLoss: what would be lost with a machine that was last used at the epoch.
 func TestLoss(t *testing.T) {
 	const before, at, after = idleTime - time.Second, idleTime, idleTime + time.Second
@@ -96,6 +105,7 @@ func TestLoss(t *testing.T) {
 		{"something was left", Machine{budgets: ends(5, after)}, after, NothingLost, true},
 		{"nothing is left", Machine{budgets: ends(0, 2*after)}, before, WaitLost, false},
 		{"nothing is left for longer than is waited", Machine{budgets: ends(0, 2*after)}, at, CountLost, false},
+		{"one is over, and nothing is left of another", Machine{budgets: append(ends(5, time.Second), ends(0, 2*after)...)}, before, WaitLost, false},
 		{"something is left without an end", Machine{budgets: []budget{{left: 5}}}, at, CountLost, false},
 		{"nothing is left without an end", Machine{budgets: []budget{{}}}, before, CountLost, false},
 		{"something is left without an end, for longer", Machine{budgets: []budget{{left: 5}}}, after, NothingLost, true},
@@ -129,8 +139,8 @@ func TestExtremes(t *testing.T) {
 	}
 }
 
-// After a refusal of so many under way together half as many go, but at least one.
-// Then there is one more after so many answers.
+// After a refusal of so many under way together half as many go, but at least one. Then
+// there is one more after so many answers.
 func TestPoolRegrows(t *testing.T) {
 	for together, rounds := range map[int][]int{
 		1: {calmRounds, 2, 3},
@@ -147,7 +157,7 @@ func TestPoolRegrows(t *testing.T) {
 		require.Equal(t, max(1, together/2), m.pool.most)
 		for _, answers := range rounds {
 			most := m.pool.most
-			for range answers {
+			for range answers * slowRounds {
 				require.Equal(t, most, m.pool.most)
 				var one Trip
 				m.Send(&one, epoch.Add(time.Minute), &r)
@@ -158,25 +168,59 @@ func TestPoolRegrows(t *testing.T) {
 	}
 }
 
-// Where it is the same number each time that is refused, it is tried four times as
-// seldom each time, and one less goes in between.
-func TestPoolRefusedAgain(t *testing.T) {
+// Where it is the same number each time that is refused, one less goes in between. Refusals
+// with nothing served in between are one spell.
+func TestPoolSpell(t *testing.T) {
 	var p pool
 	p.shrink(6)
 	require.Equal(t, 3, p.most)
-	for _, rounds := range []int{calmRounds, 4 * calmRounds, 16 * calmRounds, 64 * calmRounds, 64 * calmRounds} {
-		for p.most < 5 {
-			p.regrow()
-		}
-		for range 5 * rounds {
-			require.Equal(t, 5, p.most)
-			p.regrow()
-		}
-		require.Equal(t, 6, p.most)
-		p.shrink(6)
-		require.Equal(t, 5, p.most)
+	p.regrow()
+	p.shrink(6)
+	require.Equal(t, 5, p.most, "the number is certain")
+	p.shrink(1)
+	require.Equal(t, 2, p.most)
+	for range 5 {
+		p.shrink(1)
 	}
-	p.shrink(4)
-	require.Equal(t, 2, p.most, "another number: from the beginning")
-	require.Zero(t, p.again)
+	require.Equal(t, 1, p.most)
+	require.Equal(t, 6, p.ceiling, "up to which it grows again soon")
+	for range slowRounds * (1 + 2 + 3 + 4) {
+		require.Less(t, p.most, 5)
+		p.regrow()
+	}
+	require.Equal(t, 5, p.most)
+}
+
+// Answers that take longer than a window say nothing of what is left: the policy does.
+func TestSteady(t *testing.T) {
+	m, r, now := Machine{}, Settings{MaxWait: 10 * time.Minute, Share: 1}, epoch
+	var trips []*Trip
+	answer := func(fields string) {
+		a := readAnswer(t, fields, nil)
+		m.Answered(trips[0], &a, now, &r)
+		trips = trips[1:]
+	}
+	send := func() (n int) {
+		for m.Tick(now, &r); m.Ask(now, &r, nil).Open; n++ {
+			trips = append(trips, &Trip{})
+			m.Send(trips[len(trips)-1], now, &r)
+		}
+		return n
+	}
+	const spent = "a r=0;t=1 of q=3;w=1"
+	trips = append(trips, &Trip{})
+	m.Tick(now, &r)
+	m.Send(trips[0], now, &r)
+	now = now.Add(1500 * time.Millisecond)
+	answer(spent) // which shows how long they take
+	require.Equal(t, 3, send(), "a quota for each window")
+	for range 10 {
+		now = now.Add(time.Second)
+		require.Equal(t, 3, send())
+		answer(spent)
+		require.Zero(t, send(), "an answer changes nothing")
+	}
+	answer("429; " + spent)
+	require.Zero(t, send())
+	require.Empty(t, m.budgets[0].steady, "a refusal ends it")
 }

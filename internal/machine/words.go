@@ -60,8 +60,23 @@ type Verdict struct {
 	Known   bool          // Until is when a limit allows more, as far as answers have shown
 	Certain bool          // no answer to a request under way allows it earlier
 	Polite  bool          // waiting is a courtesy: a request whose deadline comes earlier is sent at once
+	Depends bool          // Until is when an answer under way is no longer waited for, because it may never come
+	Reason  Reason        // if not Open
 	step    time.Duration // if Polite: the time between that request and the next
 }
+
+// A Reason is why a request may not be sent yet, as the caller shows it.
+type Reason string
+
+const (
+	First       Reason = "first"       // the first requests of a key are under way
+	Limit       Reason = "limit"       // too little is left of a limit
+	RetryAfter  Reason = "retry-after" // the server asked to wait
+	Backoff     Reason = "backoff"     // a refusal asked for no wait
+	Probe       Reason = "probe"       // a probe is under way
+	Concurrency Reason = "concurrency" // as many are under way as the server takes
+	Pace        Reason = "pace"
+)
 
 // Hurries reports whether a request with that many ahead of it would miss its deadline
 // by waiting politely.
@@ -72,7 +87,7 @@ func (v *Verdict) Hurries(deadline time.Time, ahead int) bool {
 // later makes a verdict wait until a time, if it does not wait for longer already.
 func (v *Verdict) later(until time.Time, known bool) {
 	if v.Open || v.Until.Before(until) {
-		v.Open, v.Until, v.Known = false, until, known
+		v.Open, v.Until, v.Known, v.Depends, v.Reason = false, until, known, !known, Limit
 	}
 }
 
@@ -101,7 +116,8 @@ type traffic struct {
 	under  trips     // requests under way
 }
 
-// hung returns when it is no longer waited for those under way, because they may hang.
+// hung returns when it is no longer waited for those under way, because they may hang. A
+// Verdict until then Depends.
 func (s *traffic) hung(r *Settings) time.Time { return s.last.Add(min(mostBackoff, r.MaxWait)) }
 
 // A Trip is a request on its way. It is an element of the list of those under way, so
@@ -110,7 +126,7 @@ type Trip struct {
 	Prices     []Price
 	number     int64
 	silent     int64 // traffic.silent when it was sent
-	crowded    bool  // another with prices was sent at about the same time: the server may have seen either first
+	unordered  bool  // sent within closeBy of another with prices: the server may have seen either first
 	at         time.Time
 	prev, next *Trip
 }

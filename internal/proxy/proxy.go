@@ -229,14 +229,14 @@ func (f forward) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // waiting is told that a request begins to wait.
-func (p *Proxy) waiting(r *http.Request, until time.Time, _ ratelimit.Advice) func() {
+func (p *Proxy) waiting(r *http.Request, w ratelimit.Wait) func() {
 	j := jobOf(r)
-	j.until = until
+	j.until = w.Until
 	if p.held.Add(1) > int64(p.config.Queue) {
 		j.leave(errFull)
 		return func() { p.held.Add(-1) }
 	}
-	over := p.stats.wait(j.key, time.Now(), until)
+	over := p.stats.wait(j.key, time.Now(), w.Until)
 	if j.body != nil {
 		j.body.begin(p.memory, j.leave)
 	}

@@ -384,6 +384,9 @@ func waitingFor(field, value string, n *atomic.Int64) http.HandlerFunc {
 		n.Add(1)
 		if r.URL.Path == "/exhaust" {
 			w.Header().Set(field, value)
+			if field != "RateLimit" { // a Retry-After on a success counts next to current fields
+				w.Header().Set("RateLimit", `"hour";r=9`)
+			}
 		}
 	}
 }
@@ -539,6 +542,7 @@ func TestProxyExpectations(t *testing.T) {
 		w.WriteHeader(http.StatusEarlyHints)
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("Retry-After", "1")
+		w.Header().Set("RateLimit", `"hour";r=9`)
 		w.Write(body)
 	}))
 	send(t, "GET", p.url, nil)

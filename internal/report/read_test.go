@@ -36,7 +36,7 @@ func TestRead(t *testing.T) {
 		"curl -v, indented":     {"  > GET / HTTP/2\n  < HTTP/2 200\n  < ratelimit: \"a\";r=1;t=5\n  <\n  ratelimit: x", "200", `"a";r=1;t=5`},
 		"curl -v, a body":       {"< HTTP/2 200\n< ratelimit: \"a\";r=1;t=5\n<\nratelimit: x", "200", `"a";r=1;t=5`},
 		"curl -v, tabs":         {"\t> GET / HTTP/2\n\t< HTTP/2 200\n\t< ratelimit: \"a\";r=1;t=5\n", "200", `"a";r=1;t=5`},
-		"the last that asks":    {"HTTP/1.1 200 OK\nRetry-After: 5\n\nHTTP/1.1 204 x\nDate: x", "200 OK", ""},
+		"the last that asks":    {"HTTP/1.1 302 Found\nRetry-After: 5\n\nHTTP/1.1 204 x\nDate: x", "302 Found", ""},
 		"the last that refuses": {"HTTP/1.1 429 Too Many Requests\r\n\r\nHTTP/1.1 200 OK\r\nServer: x\r\n\r\n", "429 Too Many Requests", ""},
 		"the last, malformed":   {"HTTP/1.1 200 OK\nRateLimit: \"a\";r=x\n\nHTTP/1.1 204 x\nDate: x", "200 OK", `"a";r=x`},
 		"pseudo field":          {":status: 429\n" + limitLine, "429", `"a";r=1;t=5`},

@@ -107,6 +107,7 @@ func policyOf(quota int64, window time.Duration) ratelimit.Policy {
 type slidingWindow struct {
 	quota  int64
 	window time.Duration
+	all    bool        // refused requests count too, as in a stick table of HAProxy
 	taken  []time.Time // within the window, oldest first
 }
 
@@ -116,11 +117,11 @@ func (l *slidingWindow) has(now time.Time, _ []cost) bool {
 }
 
 func (l *slidingWindow) take(now time.Time, costs []cost) (bool, func()) {
-	if !l.has(now, costs) {
-		return false, nil
+	ok := l.has(now, costs)
+	if ok || l.all {
+		l.taken = append(l.taken, now)
 	}
-	l.taken = append(l.taken, now)
-	return true, nil
+	return ok, nil
 }
 
 func (l *slidingWindow) turn(now time.Time) {
@@ -318,6 +319,18 @@ func (l *concurrent) state(time.Time) []state {
 func (l *concurrent) allows(d time.Duration) float64 {
 	return float64(l.slots) * max(1, math.Floor(float64(d)/float64(l.each)))
 }
+
+// outage refuses all requests for some time, and none before and after.
+type outage struct {
+	unlimited
+	from, to time.Duration
+}
+
+func (l outage) has(now time.Time, _ []cost) bool {
+	return now.Before(epoch.Add(l.from)) || !now.Before(epoch.Add(l.to))
+}
+
+func (l outage) take(now time.Time, costs []cost) (bool, func()) { return l.has(now, costs), nil }
 
 // unlimited serves every request.
 type unlimited struct{}

@@ -24,6 +24,9 @@ func crowded(perSecond, burst, part float64) func() limiter {
 	}
 }
 
+// countedAll is a stick table of HAProxy.
+func countedAll() limiter { return &slidingWindow{quota: 50, window: 5 * time.Second, all: true} }
+
 func fiveAtOnce() limiter { return &concurrent{slots: 5, each: 200 * time.Millisecond, says: true} }
 
 // lognormal is how long a model works: half of its answers take longer than the median.
@@ -51,6 +54,14 @@ var terse = []scenario{
 		server: near(40*time.Millisecond, tokens(20, 1, false), silent, refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 34, refused: 345}},
 	{name: "429 alone; 10/s, burst 1, others take 60 %; 9 workers, 100 jobs", ideal: 25, load: load{workers: 9, jobs: 100}, before: "1016.0 / 363",
 		server: near(40*time.Millisecond, crowded(10, 1, 0.6), silent, refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 80, refused: 260}},
+	{name: "50 per 5 s, refused ones counted (HAProxy's stick table), 429 alone; 10 workers, 200 jobs", ideal: 15, load: load{workers: 10, jobs: 200, within: 2 * time.Minute}, before: "–",
+		server: plainServer(countedAll, silent, refuseTooMany, 50*time.Millisecond), wanted: wanted{seconds: 38, refused: 50}},
+	{name: "the same; 30 workers, 400 jobs; given up after 2 min", ideal: 35, load: load{workers: 30, jobs: 400, within: 2 * time.Minute}, before: "–",
+		server: plainServer(countedAll, silent, refuseTooMany, 50*time.Millisecond), wanted: wanted{seconds: 60, refused: 61}},
+	{name: "no limit, 429 alone from second 2 to 4; 0.1 s; 20 workers, 1000 jobs", ideal: 7, load: load{workers: 20, jobs: 1000}, before: "65.7 / 26",
+		server: plainServer(func() limiter { return outage{from: 2 * time.Second, to: 4 * time.Second} }, silent, refuseTooMany, 100*time.Millisecond), wanted: wanted{seconds: 15, refused: 30}},
+	{name: "7.7/s, burst 3, q=3;w=1; 1.5 s; 40 workers, 320 jobs", ideal: 42, load: load{workers: 40, jobs: 320}, before: "–",
+		server: plainServer(tokens(7.7, 3, false), current, refuseTooMany, 1500*time.Millisecond), wanted: wanted{seconds: 110, refused: 5}},
 	{name: "OpenAI's resets of milliseconds; 20/s, burst 2; 20 workers", ideal: 15, load: jobs300, before: "111.4 / 8",
 		server: near(10*time.Millisecond, tokens(20, 2, false), likeOpenAI, refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 20, refused: 9}},
 	{name: "3 per 321 s, 3.6 s, timeouts of 18 s; 20 workers, 20 jobs", ideal: 1819, load: load{workers: 20, jobs: 20, timeout: 18 * time.Second}, before: "–",

@@ -51,8 +51,8 @@ func start(t *testing.T, take func(context.Context) (ratelimit.Fields, bool), ga
 
 func TestWaits(t *testing.T) {
 	var waited []ratelimit.Advice
-	client, _ := start(t, new(quota).take, &ratelimit.Gate{Waiting: func(_ string, _ time.Time, a ratelimit.Advice) func() {
-		waited = append(waited, a)
+	client, _ := start(t, new(quota).take, &ratelimit.Gate{Waiting: func(w ratelimit.Wait) func() {
+		waited = append(waited, w.Advice)
 		return nil
 	}})
 	for range 7 { // one after the other, so that the limit is known

@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
+	"time"
 
 	"github.com/google/go-github/v88/github"
 	"github.com/httpfields/ratelimit"
@@ -29,15 +31,16 @@ func resource(r *http.Request) string {
 	return r.URL.Host
 }
 
-// secondary reports whether a response is a refusal, which only its body shows.
-func secondary(resp *http.Response) bool {
+// secondary reports a refusal that only the body shows. GitHub asks to wait for a minute.
+func secondary(resp *http.Response) (wait time.Duration, refused bool) {
 	if resp.StatusCode != http.StatusForbidden {
-		return false
+		return 0, false
 	}
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<16))
 	resp.Body = struct {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(body), resp.Body), resp.Body}
-	return bytes.Contains(body, []byte("secondary rate limit"))
+	url := regexp.MustCompile(`"documentation_url": ?"[^"]*(secondary-rate-limits|#abuse-rate-limits)"`)
+	return time.Minute, url.Match(body) || bytes.Contains(body, []byte("abuse detection mechanism"))
 }

@@ -65,13 +65,20 @@ func TestGitHub(t *testing.T) {
 
 // Without a Retry-After only the body tells it.
 func TestSecondary(t *testing.T) {
-	for body, want := range map[string]bool{"You have exceeded a secondary rate limit.": true, "Not accessible": false} {
+	for body, want := range map[string]bool{
+		`{"documentation_url": "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`: true,
+		`{"documentation_url":"https://docs.github.com/rest/#abuse-rate-limits"}`:                                                 true,
+		`You have triggered an abuse detection mechanism.`:                                                                        true,
+		"Not accessible": false,
+	} {
 		w := httptest.NewRecorder()
 		w.WriteHeader(http.StatusForbidden)
 		w.WriteString(body)
 		resp := w.Result()
-		require.Equal(t, want, ratelimit.Advisor{Refused: secondary}.Advise(resp, time.Now()).Refused)
-		var left [100]byte
+		a := ratelimit.Advisor{Refused: secondary}.Advise(resp, time.Now())
+		require.Equal(t, want, a.Refused)
+		require.Equal(t, want, a.Wait == time.Minute && a.Source == ratelimit.SourceRefused)
+		var left [200]byte
 		n, _ := resp.Body.Read(left[:])
 		require.Equal(t, body, string(left[:n]))
 	}

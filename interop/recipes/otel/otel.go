@@ -36,8 +36,8 @@ func NewTransport(meter metric.Meter) (*ratelimit.Transport, error) {
 				span.SetAttributes(attribute.Int64("http.ratelimit.policy.quota", policy.Quota), attribute.String("http.ratelimit.policy.unit", unit))
 			}
 		},
-		Waiting: func(r *http.Request, _ time.Time, a ratelimit.Advice) (done func()) {
-			start, name := time.Now(), attribute.String("http.ratelimit.policy.name", a.Limit.Name)
+		Waiting: func(r *http.Request, w ratelimit.Wait) (done func()) {
+			start, name := time.Now(), attribute.String("http.ratelimit.wait.reason", w.Reason)
 			return func() {
 				waited := time.Since(start).Seconds()
 				waits.Record(r.Context(), waited, metric.WithAttributes(name))

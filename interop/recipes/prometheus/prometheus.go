@@ -15,7 +15,7 @@ func NewTransport(api string, reg prometheus.Registerer) *ratelimit.Transport {
 	factory := promauto.With(prometheus.WrapRegistererWith(prometheus.Labels{"api": api}, reg))
 	remaining := factory.NewGaugeVec(prometheus.GaugeOpts{Name: "ratelimit_remaining", Help: "Quota units that remain, as the server said last."}, []string{"policy"})
 	reset := factory.NewGaugeVec(prometheus.GaugeOpts{Name: "ratelimit_reset_timestamp_seconds", Help: "When they are reset."}, []string{"policy"})
-	waiting := factory.NewGauge(prometheus.GaugeOpts{Name: "ratelimit_waiting", Help: "Requests that wait now."})
+	waiting := factory.NewGaugeVec(prometheus.GaugeOpts{Name: "ratelimit_waiting", Help: "Requests that wait now."}, []string{"reason"})
 	waited := factory.NewHistogram(prometheus.HistogramOpts{
 		Name: "ratelimit_wait_seconds", Help: "How long requests have waited.", Buckets: prometheus.ExponentialBuckets(0.1, 3, 8),
 	})
@@ -30,10 +30,10 @@ func NewTransport(api string, reg prometheus.Registerer) *ratelimit.Transport {
 				}
 			}
 		},
-		Waiting: func(*http.Request, time.Time, ratelimit.Advice) (done func()) {
+		Waiting: func(_ *http.Request, w ratelimit.Wait) (done func()) {
 			start := time.Now()
-			waiting.Inc()
-			return func() { waiting.Dec(); waited.Observe(time.Since(start).Seconds()) }
+			waiting.WithLabelValues(w.Reason).Inc()
+			return func() { waiting.WithLabelValues(w.Reason).Dec(); waited.Observe(time.Since(start).Seconds()) }
 		},
 	}
 }

@@ -36,13 +36,13 @@ ratelimit_remaining{api="example",policy="window"} 0
 ratelimit_reset_timestamp_seconds{api="example",policy="window"} 9.4668486e+08
 # HELP ratelimit_waiting Requests that wait now.
 # TYPE ratelimit_waiting gauge
-ratelimit_waiting{api="example"} 1
+ratelimit_waiting{api="example",reason="limit"} 1
 `), "ratelimit_remaining", "ratelimit_reset_timestamp_seconds", "ratelimit_waiting"))
 		require.NoError(t, <-done)
 		require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
 # HELP ratelimit_waiting Requests that wait now.
 # TYPE ratelimit_waiting gauge
-ratelimit_waiting{api="example"} 0
+ratelimit_waiting{api="example",reason="limit"} 0
 `), "ratelimit_waiting"))
 		n, err := testutil.GatherAndCount(reg, "ratelimit_wait_seconds")
 		require.NoError(t, err)

@@ -19,9 +19,9 @@ func NewTransport(log *slog.Logger) *ratelimit.Transport {
 			}
 			log.Log(r.Context(), level, "limits", "host", r.URL.Host, "policy", a.Limit.Name, "refused", a.Refused, "wait", a.Wait, "pace", a.Pace)
 		},
-		Waiting: func(r *http.Request, until time.Time, a ratelimit.Advice) (done func()) {
+		Waiting: func(r *http.Request, w ratelimit.Wait) (done func()) {
 			start := time.Now()
-			log.InfoContext(r.Context(), "waiting", "host", r.URL.Host, "policy", a.Limit.Name, "until", until)
+			log.InfoContext(r.Context(), "waiting", "host", r.URL.Host, "policy", w.Advice.Limit.Name, "reason", w.Reason, "until", w.Until)
 			return func() { log.InfoContext(r.Context(), "waited", "host", r.URL.Host, "for", time.Since(start)) }
 		},
 	}

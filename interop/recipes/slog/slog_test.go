@@ -29,7 +29,7 @@ func TestSlog(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.Equal(t, `level=WARN msg=limits host=api.example policy=window refused=true wait=1m0s pace=0s
-level=INFO msg=waiting host=api.example policy=window until=2000-01-01T00:01:00.000Z
+level=INFO msg=waiting host=api.example policy=window reason=retry-after until=2000-01-01T00:01:00.000Z
 level=INFO msg=waited host=api.example for=1m0s
 `, b.String())
 	})

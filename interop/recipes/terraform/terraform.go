@@ -4,7 +4,6 @@ package terraform
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
@@ -18,8 +17,8 @@ type Provider struct{}
 // Configure makes the client, which all resources share.
 func (Provider) Configure(_ context.Context, _ provider.ConfigureRequest, resp *provider.ConfigureResponse) {
 	client := &http.Client{Transport: &ratelimit.Transport{
-		Waiting: func(r *http.Request, until time.Time, a ratelimit.Advice) (done func()) {
-			tflog.Info(r.Context(), "waiting for the rate limit", map[string]any{"policy": a.Limit.Name, "until": until})
+		Waiting: func(r *http.Request, w ratelimit.Wait) (done func()) {
+			tflog.Info(r.Context(), "waiting for the rate limit", map[string]any{"policy": w.Advice.Limit.Name, "reason": w.Reason, "until": w.Until})
 			return nil
 		},
 	}}

@@ -1,0 +1,269 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestTransportRetries: what is sent again after a refusal, and what is not.
+func TestTransportRetries(t *testing.T) {
+	const (
+		tooMany     = "HTTP/1.1 429 Too Many Requests\nRetry-After: 5"
+		unavailable = "HTTP/1.1 503 Service Unavailable\nRetry-After: 5"
+		forbidden   = "HTTP/1.1 403 Forbidden\nRetry-After: 5"
+		failed      = "HTTP/1.1 500 Internal Server Error\nRetry-After: 5"
+	)
+	cancelled := errors.New("cancelled")
+	for _, tc := range []struct {
+		name, method, body string
+		header             http.Header
+		answers            []string
+		retries            int
+		once               bool          // the body has no GetBody
+		limit, cancel      time.Duration // of the request
+		status             int           // of the response; 0 is an error
+		err                error
+		want               []time.Duration
+	}{
+		{name: "POST after 429", method: "POST", body: "x", answers: []string{tooMany, ""}, retries: 1, status: 200, want: seconds(0, 5)},
+		{name: "POST after 403", method: "POST", body: "x", answers: []string{forbidden, ""}, retries: 1, status: 200, want: seconds(0, 5)},
+		{name: "GET after 503", method: "GET", answers: []string{unavailable, ""}, retries: 1, status: 200, want: seconds(0, 5)},
+		{name: "POST after 503", method: "POST", body: "x", answers: []string{unavailable, ""}, retries: 1, status: 503, want: seconds(0)},
+		{name: "POST after 503, idempotent", method: "POST", body: "x", header: http.Header{"Idempotency-Key": {"1"}},
+			answers: []string{unavailable, ""}, retries: 1, status: 200, want: seconds(0, 5)},
+		{name: "no GetBody", method: "POST", body: "x", once: true, answers: []string{tooMany, ""}, retries: 1, status: 429, want: seconds(0)},
+		{name: "no refusal", method: "GET", answers: []string{failed, ""}, retries: 1, status: 500, want: seconds(0)},
+		{name: "never", method: "GET", answers: []string{tooMany, ""}, status: 429, want: seconds(0)},
+		{name: "used up", method: "POST", body: "x", answers: []string{tooMany}, retries: 2, status: 429, want: seconds(0, 5, 10)},
+		{name: "the deadline is too close", method: "POST", body: "x", answers: []string{tooMany}, retries: 2, limit: 4 * time.Second, status: 429, want: seconds(0)},
+		{name: "cancelled while it waits", method: "POST", body: "x", answers: []string{tooMany}, retries: 2, cancel: 2 * time.Second, err: cancelled, want: seconds(0)},
+	} {
+		inBubble(t, tc.name, func(t *testing.T) {
+			s := newScript(tc.answers...)
+			var costs, waits, observed int
+			var bodies []*closing
+			rt := &Transport{
+				MaxRetries: tc.retries,
+				Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+					if req.Body != nil {
+						sent, err := io.ReadAll(req.Body)
+						require.NoError(t, err)
+						require.Equal(t, tc.body, string(sent))
+						req.Body.Close()
+					}
+					resp, err := s.RoundTrip(req)
+					body := &closing{Reader: strings.NewReader("why")}
+					bodies, resp.Body = append(bodies, body), body
+					return resp, err
+				}),
+				Cost:    func(*http.Request) []Cost { costs++; return nil },
+				Waiting: func(*http.Request, Wait) func() { waits++; return nil },
+				Observe: func(*http.Request, Advice) { observed++ },
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			if tc.limit > 0 {
+				var stop context.CancelFunc
+				ctx, stop = context.WithTimeout(ctx, tc.limit)
+				defer stop()
+			}
+			if tc.cancel > 0 {
+				time.AfterFunc(tc.cancel, func() { cancel(cancelled) })
+			}
+			var body io.Reader
+			if tc.body != "" {
+				body = strings.NewReader(tc.body)
+			}
+			if tc.once {
+				body = io.MultiReader(body)
+			}
+			req, err := http.NewRequestWithContext(ctx, tc.method, example, body)
+			require.NoError(t, err)
+			for name, lines := range tc.header {
+				req.Header[name] = lines
+			}
+			resp, err := rt.RoundTrip(req)
+			require.Equal(t, tc.want, s.seen)
+			require.Equal(t, 1, costs)
+			require.LessOrEqual(t, len(tc.want)-1, waits)
+			if tc.status == 0 {
+				require.ErrorIs(t, err, tc.err)
+				require.Equal(t, 1, bodies[0].closed)
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, tc.status, resp.StatusCode)
+			require.Same(t, req, resp.Request)
+			text, err := io.ReadAll(resp.Body)
+			require.NoError(t, err)
+			require.Equal(t, "why", string(text))
+			resp.Body.Close()
+			for _, b := range bodies {
+				require.Equal(t, 1, b.closed)
+			}
+			if tc.status != 500 {
+				require.GreaterOrEqual(t, observed, len(tc.want)-1)
+			}
+		})
+	}
+}
+
+// Of a long refusal the first 64 KiB are kept, and reading the rest fails.
+func TestKeepBody(t *testing.T) {
+	for size, cut := range map[int]bool{0: false, mostKept: false, mostKept + 1: true} {
+		body := &closing{Reader: strings.NewReader(strings.Repeat("x", size))}
+		resp := &http.Response{Body: body}
+		keepBody(resp)
+		require.Equal(t, 1, body.closed)
+		text, err := io.ReadAll(resp.Body)
+		require.Equal(t, min(size, mostKept), len(text))
+		require.Equal(t, cut, err == io.ErrUnexpectedEOF)
+	}
+	resp := &http.Response{Body: io.NopCloser(failing{cancelledRead})}
+	keepBody(resp)
+	_, err := io.ReadAll(resp.Body)
+	require.Equal(t, cancelledRead, err)
+	keepBody(&http.Response{})
+}
+
+var cancelledRead = errors.New("cut off")
+
+// Retries over real connections: a POST, its redirection and its refusal, by HTTP/1.1 and 2.
+func TestTransportRetriesServer(t *testing.T) {
+	for _, h2 := range []bool{false, true} {
+		t.Run(fmt.Sprint(h2), func(t *testing.T) {
+			var mu sync.Mutex
+			var got []string
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				mu.Lock()
+				defer mu.Unlock()
+				got = append(got, r.Method+" "+r.URL.Path+" "+string(body))
+				switch {
+				case r.URL.Path == "/":
+					http.Redirect(w, r, "/there", http.StatusTemporaryRedirect)
+				case len(got) == 2:
+					w.WriteHeader(http.StatusTooManyRequests)
+				}
+			}))
+			server.EnableHTTP2 = h2
+			server.StartTLS()
+			defer server.Close()
+			client := server.Client()
+			client.Transport = &Transport{Base: client.Transport, MaxRetries: 1}
+			resp, err := client.Post(server.URL, "text/plain", strings.NewReader("x"))
+			require.NoError(t, err)
+			resp.Body.Close()
+			require.Equal(t, 200, resp.StatusCode)
+			require.Equal(t, []string{"POST / x", "POST /there x", "POST /there x"}, got)
+			require.Equal(t, h2, resp.ProtoMajor == 2)
+		})
+	}
+}
+
+// fiveSlots serves five requests at a time, each until its body has been read.
+type fiveSlots struct {
+	mu            sync.Mutex
+	used, refused int
+}
+
+func (s *fiveSlots) RoundTrip(req *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	ok := s.used < 5
+	if ok {
+		s.used++
+	} else {
+		s.refused++
+	}
+	s.mu.Unlock()
+	if !ok { // sooner than any answer, so that the order is certain
+		time.Sleep(40 * time.Millisecond)
+		return answer(req, "HTTP/1.1 429 Too Many Requests"), nil
+	}
+	time.Sleep(50 * time.Millisecond)
+	resp := answer(req, "")
+	resp.Body = slotBody{s}
+	return resp, nil
+}
+
+type slotBody struct{ s *fiveSlots }
+
+func (b slotBody) Read([]byte) (int, error) {
+	time.Sleep(2 * time.Second)
+	b.s.mu.Lock()
+	defer b.s.mu.Unlock()
+	b.s.used--
+	return 0, io.EOF
+}
+
+func (b slotBody) Close() error { return nil }
+
+// Where a server takes few requests at a time, one is under way until its body ends.
+func TestTransportBodies(t *testing.T) {
+	inBubble(t, "five at a time", func(t *testing.T) {
+		s, start := &fiveSlots{}, time.Now()
+		rt := &Transport{Base: s, MaxRetries: 1000}
+		var all sync.WaitGroup
+		for range 30 {
+			all.Go(func() {
+				for range 5 {
+					resp, err := rt.RoundTrip(newRequest(t, example))
+					require.NoError(t, err)
+					_, err = io.ReadAll(resp.Body)
+					require.NoError(t, err)
+					resp.Body.Close()
+				}
+			})
+		}
+		all.Wait()
+		t.Log(time.Since(start), s.refused)
+		require.LessOrEqual(t, s.refused, 10)
+		require.Zero(t, entryOf(rt, "api.example").machine.UnderWay())
+	})
+	for name, body := range map[string]io.ReadCloser{"101": &closing{Reader: strings.NewReader("")}, "no body": http.NoBody, "nil": nil} {
+		inBubble(t, name, func(t *testing.T) {
+			rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				resp := answer(req, "")
+				if resp.Body = body; name == "101" {
+					resp.StatusCode = http.StatusSwitchingProtocols
+				}
+				return resp, nil
+			})}
+			resp, err := rt.RoundTrip(newRequest(t, example))
+			require.NoError(t, err)
+			require.Equal(t, body, resp.Body)
+			require.Zero(t, entryOf(rt, "api.example").machine.UnderWay())
+		})
+	}
+	inBubble(t, "never closed", func(t *testing.T) {
+		s := newScript("HTTP/1.1 429 Too Many Requests", "")
+		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			resp, err := s.RoundTrip(req)
+			resp.Body = &closing{Reader: strings.NewReader("x")}
+			return resp, err
+		})}
+		for range 3 {
+			require.NoError(t, get(t, rt, example))
+		}
+		require.InDelta(t, 32, (s.seen[2] - s.seen[1]).Seconds(), 0.2, "it counts as hanging")
+	})
+	inBubble(t, "forgotten meanwhile", func(t *testing.T) {
+		rt := &Transport{Base: &fiveSlots{}}
+		resp, err := rt.RoundTrip(newRequest(t, example))
+		require.NoError(t, err)
+		rt.gate().Forget("http://api.example")
+		resp.Body.Close()
+		resp.Body.Close()
+		require.Zero(t, entryOf(rt, "api.example").machine.UnderWay())
+	})
+}
