@@ -156,7 +156,7 @@ func (r *rig) key(req *http.Request) string {
 	return req.Header.Get(keyField)
 }
 
-func (r *rig) waiting(req *http.Request, _ time.Time, _ ratelimit.Advice) (done func()) {
+func (r *rig) waiting(req *http.Request, _ ratelimit.Wait) (done func()) {
 	r.waited.Store(true)
 	panicAt(req, inWaiting)
 	r.waits.Add(1)
