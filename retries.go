@@ -28,7 +28,7 @@ func sendsAgain(req *http.Request, resp *http.Response, a *Advice, r *entrant) b
 
 // sendAgain sends a refused request again, after the wait. If the deadline does not allow
 // that, it returns the refusal.
-func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, a Advice, r *entrant) (*http.Response, Advice, error) {
+func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, r *entrant) (*http.Response, Advice, error) {
 	keepBody(refusal)
 	r.follows = false
 	none := Advice{} // which ends the tries

@@ -129,14 +129,14 @@ func TestKeepBody(t *testing.T) {
 		require.Equal(t, min(size, mostKept), len(text))
 		require.Equal(t, cut, err == io.ErrUnexpectedEOF)
 	}
-	resp := &http.Response{Body: io.NopCloser(failing{cancelledRead})}
+	resp := &http.Response{Body: io.NopCloser(failing{errCutOff})}
 	keepBody(resp)
 	_, err := io.ReadAll(resp.Body)
-	require.Equal(t, cancelledRead, err)
+	require.Equal(t, errCutOff, err)
 	keepBody(&http.Response{})
 }
 
-var cancelledRead = errors.New("cut off")
+var errCutOff = errors.New("cut off")
 
 // Retries over real connections: a POST, its redirection and its refusal, by HTTP/1.1 and 2.
 func TestTransportRetriesServer(t *testing.T) {

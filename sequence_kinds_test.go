@@ -20,8 +20,6 @@ type world struct {
 	quota  int64
 	window time.Duration
 	form   string
-	alone  bool
-	count  int // requests that reached the server
 }
 
 // A reply is the answer of a server, before it is written in a form.
@@ -39,10 +37,9 @@ type reply struct {
 
 // A kind is a kind of server. Its answers are a function of the time.
 type kindOfServer struct {
-	name  string
-	about string // for docs/probe.md
-	slow  bool   // the client cannot promise Alone
-	make  func(w *world) func(now time.Time) reply
+	name string
+	slow bool // the client cannot promise Alone
+	make func(w *world) func(now time.Time) reply
 }
 
 // simple returns the answers of limiters that a request has to pass, all of them.
@@ -78,8 +75,6 @@ type phased struct {
 
 func (p phased) left(now time.Time) (Fields, bool) { return p.limiter.left(now.Add(p.by)) }
 func (p phased) take(now time.Time)                { p.limiter.take(now.Add(p.by)) }
-
-func (w *world) seconds() time.Duration { return w.window.Round(time.Second) }
 
 func (w *world) aligned() limiter {
 	return phased{&fixed{name: "a", quota: w.quota, window: w.window, aligned: true}, time.Duration(w.rnd.Int64N(int64(w.window)))}

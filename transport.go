@@ -87,7 +87,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	sent = true
 	resp, advice, err := t.send(req, pass)
 	for try := 0; try < t.MaxRetries && err == nil && sendsAgain(req, resp, &advice, &r); try++ {
-		resp, advice, err = t.sendAgain(req, resp, advice, &r)
+		resp, advice, err = t.sendAgain(req, resp, &r)
 	}
 	return resp, err
 }
