@@ -1,6 +1,7 @@
 package fasthttp
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -42,7 +43,7 @@ func TestGateway(t *testing.T) {
 			require.NoError(t, err)
 			return d
 		}))
-	client := &http.Client{Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) { return gateway() }}}
+	client := &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return gateway() }}}
 	t.Cleanup(client.CloseIdleConnections)
 	get := func() (*http.Response, string) {
 		resp, err := client.Get("http://gateway.example")

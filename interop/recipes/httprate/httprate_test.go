@@ -19,7 +19,7 @@ func TestHTTPRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(20 * time.Second) // in the middle of a window
 		l := &Limiter{Quota: 10, Window: time.Minute, Key: httprate.Key("all"), Counter: httprate.NewLocalLimitCounter(time.Minute)}
-		judge := httprate.Limit(l.Quota, l.Window, httprate.WithLimitCounter(httprate.NewLocalLimitCounter(l.Window)))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		judge := httprate.LimitBy(l.Quota, l.Window, httprate.Key("*"), httprate.WithLimitCounter(httprate.NewLocalLimitCounter(l.Window)))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			for _, name := range []string{"Limit", "Remaining", "Reset"} {
 				w.Header().Del("X-RateLimit-" + name) // its reset is the end of the window
 			}
