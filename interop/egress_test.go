@@ -158,7 +158,7 @@ func TestEgressSignals(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch n.Add(1); r.URL.Path {
 		case "/exhaust":
-			w.Header().Set("Retry-After", "60")
+			w.Header().Set("RateLimit", `"a";r=0;t=60`)
 		case "/slow":
 			arrived <- true
 			<-proceed
