@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -250,6 +251,23 @@ func TestProxyIsNoServer(t *testing.T) {
 	p.end()
 	require.NotContains(t, p.log.String(), "s3cret")
 	require.NotContains(t, p.log.String(), "panic")
+}
+
+// A client may have the port of one of the proxy's connections: these go to another address.
+func TestProxyIsNoLoop(t *testing.T) {
+	server := serve(t, func(http.ResponseWriter, *http.Request) {})
+	p := startProxy(t, server).proxy
+	conn, err := p.calls.dialContext(t.Context(), "tcp", strings.TrimPrefix(server, "http://"))
+	require.NoError(t, err)
+	made := func(at net.Addr) bool {
+		r := httptest.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, at), "GET", "/", nil)
+		r.RemoteAddr = conn.LocalAddr().String()
+		return p.calls.made(r)
+	}
+	require.True(t, made(conn.RemoteAddr()))
+	require.False(t, made(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}))
+	require.NoError(t, conn.Close())
+	require.False(t, made(conn.RemoteAddr()))
 }
 
 // A proxy that is its own server sees that.

@@ -45,11 +45,12 @@ func (p *Proxy) serves(host string) bool {
 	return slices.ContainsFunc(p.config.Hosts, func(name string) bool { return strings.EqualFold(name, host) })
 }
 
-// calls are the connections of the proxy to its server, by their address on this side. A
-// request that comes from one of these has been sent by the proxy itself.
+// calls are the connections of the proxy to its server, by the addresses of both sides. A
+// request that arrives on one of these has been sent by the proxy itself. One address is not
+// enough: a client on the same machine may have the same port as a connection to the server.
 type calls struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
-	own  sync.Map // of string
+	own  sync.Map // of link
 }
 
 func (c *calls) dialContext(ctx context.Context, network, address string) (net.Conn, error) {
@@ -57,16 +58,23 @@ func (c *calls) dialContext(ctx context.Context, network, address string) (net.C
 	if err != nil {
 		return nil, err
 	}
-	local := conn.LocalAddr().String()
-	c.own.Store(local, true)
-	return &call{Conn: conn, over: sync.OnceFunc(func() { c.own.Delete(local) })}, nil
+	of := link{conn.LocalAddr().String(), conn.RemoteAddr().String()}
+	c.own.Store(of, true)
+	return &call{Conn: conn, over: sync.OnceFunc(func() { c.own.Delete(of) })}, nil
 }
 
 // made reports whether a request comes from the proxy itself.
 func (c *calls) made(r *http.Request) bool {
-	_, own := c.own.Load(r.RemoteAddr)
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return false
+	}
+	_, own := c.own.Load(link{r.RemoteAddr, local.String()})
 	return own
 }
+
+// A link is the addresses of a connection.
+type link struct{ client, server string }
 
 type call struct {
 	net.Conn
