@@ -184,7 +184,7 @@ func (hijackingWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) { return ni
 func (plainWriter) Push(string, *http.PushOptions) error             { return nil }
 func (plainWriter) CloseNotify() <-chan bool                         { return nil }
 
-// shapeOf tells what can be done with a writer.
+// shapeOf returns the interfaces that a writer has.
 func shapeOf(w http.ResponseWriter) string {
 	var s []string
 	if _, ok := w.(http.Flusher); ok {

@@ -38,8 +38,8 @@ type joining struct {
 	status  int // of the response
 	own     Fields
 	joined  Fields     // what both announce
-	silent  bool       // upstream refused, and only resets tell until when
-	refuses bool       // own refuses the request, so that it adds Retry-After
+	silent  bool       // upstream refused, and announces resets, but not what remains
+	refuses bool       // own refuses, so that Retry-After is added
 	forms   []*Dialect // older forms to write as well
 	options LegacyOptions
 	errs    []error
@@ -77,8 +77,7 @@ func (j *joining) note(err error) {
 	}
 }
 
-// writeAlone writes own into a header without limits. An older form may hold what the current
-// fields cannot.
+// writeAlone writes own into a header without limits.
 func (j *joining) writeAlone() {
 	j.joined = j.own
 	err := j.own.unique()
@@ -87,7 +86,15 @@ func (j *joining) writeAlone() {
 	}
 	j.note(err)
 	for _, d := range j.forms {
-		j.note(d.Set(j.h, j.own, j.options.Now))
+		j.writeForm(d)
+	}
+}
+
+// writeForm writes an older form of all limits, without the resets if it cannot hold them.
+func (j *joining) writeForm(d *Dialect) {
+	if err := d.Set(j.h, j.joined, j.options.Now); err != nil {
+		j.note(err)
+		_ = d.Set(j.h, j.joined.withoutResets(), j.options.Now)
 	}
 }
 
@@ -115,7 +122,7 @@ func (j *joining) joinFound(found []older.Field) {
 	}
 	j.joined = f
 	j.note(f.write(j.h, replaceLine))
-	j.writeForms(&f, found)
+	j.writeForms(found)
 }
 
 // isSilent reports whether upstream refused, and announces resets, but not what remains.
@@ -127,16 +134,11 @@ func (j *joining) isSilent(upstream Fields) bool {
 	return !asked
 }
 
-// writeForms writes each of the older forms once, from all limits. Those of upstream are
-// lowered in place. If a form cannot hold the resets, the rest is written.
-func (j *joining) writeForms(f *Fields, found []older.Field) {
+// writeForms writes each of the older forms once. Those of upstream are lowered in place.
+func (j *joining) writeForms(found []older.Field) {
 	for i, d := range j.forms {
-		if slices.Contains(j.forms[:i], d) || j.speaks(d) {
-			continue
-		}
-		if err := d.Set(j.h, *f, j.options.Now); err != nil {
-			j.note(err)
-			_ = d.Set(j.h, f.withoutResets(), j.options.Now)
+		if !slices.Contains(j.forms[:i], d) && !j.speaks(d) {
+			j.writeForm(d)
 		}
 	}
 	if len(j.forms) > 0 {

@@ -19,7 +19,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A vendorCase is a response of testdata/vendors, with what its source says that it means.
+// A vendorCase is a response of testdata/vendors, with its meaning by its source.
 type vendorCase struct {
 	Vendor, Case, Source, Confidence string
 

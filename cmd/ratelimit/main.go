@@ -97,7 +97,7 @@ func nearest(word string) string {
 	return meant
 }
 
-// distance returns how many letters have to be added, removed or replaced to turn a word
+// distance returns how many letters must be added, removed or replaced to turn a word
 // into a verb, or a large number if the word is long.
 func distance(word, verb string) int {
 	const longest = 32

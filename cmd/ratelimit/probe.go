@@ -121,13 +121,13 @@ func (p *prober) check(args []string) error {
 	case !isAddress(args[0]):
 		return errors.New("an address begins with http:// or https://")
 	case p.requests < 1 || p.requests > mostRequests:
-		return fmt.Errorf("-n has to be from 1 to %d", mostRequests)
+		return fmt.Errorf("-n must be from 1 to %d", mostRequests)
 	case !(p.rate >= leastRate && p.rate <= mostRate):
-		return fmt.Errorf("-rate has to be at least one request an hour (0.00028), and at most %d a second", mostRate)
+		return fmt.Errorf("-rate must be at least one request an hour (0.00028), and at most %d a second", mostRate)
 	case p.concurrency < 1 || p.concurrency > mostRequests:
-		return fmt.Errorf("-c has to be from 1 to %d", mostRequests)
+		return fmt.Errorf("-c must be from 1 to %d", mostRequests)
 	case p.timeout <= 0:
-		return errors.New("-timeout has to be more than 0")
+		return errors.New("-timeout must be more than 0")
 	}
 	p.address = args[0]
 	_, err := p.request(context.Background())
