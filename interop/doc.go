@@ -1,4 +1,3 @@
-// Package interop holds the tests that package ratelimit reads what rate
-// limiters in use write, and that other libraries read what it writes. README.md
-// has the results.
+// Package interop tests package ratelimit against real programs: it reads what real rate
+// limiters write, and other libraries read what it writes. README.md has the results.
 package interop

@@ -27,7 +27,7 @@ const (
 	faulty     = "Malformed"
 )
 
-// A source is where a capture is taken from.
+// A source names a capture and the place of its text. Exactly one of wire, vendor and text is set.
 type source struct {
 	group, name  string
 	wire         string // a file of testdata/wire
@@ -35,8 +35,8 @@ type source struct {
 	text         string // the capture itself
 }
 
-// sources are the captures by what they show. The page begins with the first, which
-// is refused: a wait is what people come for.
+// sources lists the captures. The page begins with the first, a refusal, because most people
+// want to know how long to wait.
 var sources = []source{
 	{group: services, name: "GitHub: refused", text: githubRefused},
 	{group: services, name: "GitHub: most is left", vendor: "GitHub", kind: "through a reverse proxy"},
@@ -49,16 +49,16 @@ var sources = []source{
 	{group: frameworks, name: "express-rate-limit: two limits", wire: "express-draft-8-two-1.http"},
 	{group: frameworks, name: "express-rate-limit: one of two is used up", wire: "express-draft-8-two-2.http"},
 	{group: frameworks, name: "hono: the form of draft-07", wire: "hono-draft-7-1.http"},
-	{group: frameworks, name: "fastify: a reset in a unit that nothing says", wire: "fastify-default-3.http"},
+	{group: frameworks, name: "fastify: a reset in an unknown unit", wire: "fastify-default-3.http"},
 	{group: frameworks, name: "httprate: a reset as a Unix time", wire: "go-httprate-2.http"},
 	{group: faulty, name: "a quote that is not escaped", wire: "express-draft-8-unescaped-1.http"},
 	{group: faulty, name: "a fraction", text: "HTTP/1.1 200 OK\nRateLimit-Policy: \"burst\";q=10;w=60\nRateLimit: \"burst\";r=0.5;t=30\n"},
 	{group: faulty, name: "a number with words", text: "HTTP/1.1 200 OK\nX-RateLimit-Limit: 5\nX-RateLimit-Remaining: 2 of 5\n"},
-	{group: faulty, name: "well-formed, with rules that are not kept", text: unkept},
-	{group: faulty, name: "a refusal without a word", text: "HTTP/1.1 429 Too Many Requests\n"},
+	{group: faulty, name: "well-formed, but against the rules", text: unkept},
+	{group: faulty, name: "a refusal without limits", text: "HTTP/1.1 429 Too Many Requests\n"},
 }
 
-// githubRefused is that of GitHub's documentation.
+// githubRefused is from GitHub's documentation.
 const githubRefused = `HTTP/2 403
 date: Tue, 20 Aug 2013 14:50:41 GMT
 x-ratelimit-limit: 60
@@ -89,7 +89,7 @@ Retry-After: 20
 Cache-Control: max-age=60
 `
 
-// captures returns the captures, of which the folder testdata has most.
+// captures returns the captures. Most of their texts are in the folder testdata.
 func captures(testdata string) ([]byte, error) {
 	cases, err := readCases(filepath.Join(testdata, "vendors", "cases.json"))
 	if err != nil {
@@ -133,8 +133,8 @@ func readCases(name string) (list []vendorCase, err error) {
 	return list, json.Unmarshal(text, &list)
 }
 
-// text returns the response as HTTP/1.1 has it. Its time is its Date, so that a reset
-// that is a point in time stays where it was.
+// text returns the response as HTTP/1.1 text, with a Date: a reset may be an instant, which
+// means a wait only together with the time of the response.
 func (c vendorCase) text() string {
 	lines := []string{fmt.Sprintf("HTTP/1.1 %d %s", c.Status, http.StatusText(c.Status))}
 	if !c.Now.IsZero() {

@@ -1,14 +1,14 @@
 //go:build !js
 
-// Playground is a page to paste the header of an HTTP response into. It shows
-// what the header says about rate limits, and what is wrong with it.
+// Playground makes a page that reads the header of an HTTP response. The page shows the rate
+// limits and what is wrong.
 //
 //	go run ./examples/playground
 //	go run ./examples/playground -o folder
 //
-// The first builds the page and serves it on localhost, the second writes it
-// for any static host. Both have to be run within the module, because they
-// compile the package to WebAssembly.
+// The first command builds the page and serves it on localhost. The second writes it to a
+// folder, for a static host. Both run only within the module, because they compile the package
+// to WebAssembly.
 //
 // The exit status is 1 if the page cannot be built or served, and 2 if the
 // command line is wrong.
@@ -27,7 +27,7 @@ import (
 
 const usage = `usage: playground [-addr address | -o folder]
 
-Builds a page to paste the header of an HTTP response into, and serves it.
+Builds a page that reads the header of an HTTP response, and serves it.
 
 `
 
@@ -73,7 +73,7 @@ func write(dir string, stdout io.Writer) error {
 }
 
 func listen(addr string, stdout io.Writer) error {
-	l, err := net.Listen("tcp", addr) // before the page is built, in case that the address is taken
+	l, err := net.Listen("tcp", addr) // first, because the build takes long and the address may be taken
 	if err != nil {
 		return err
 	}

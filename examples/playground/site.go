@@ -30,9 +30,8 @@ var page embed.FS
 // wasm is the name of the compiled program.
 const wasm = "playground.wasm"
 
-// build gathers the files of the page: those of the folder page, what Go has
-// to run WebAssembly, the captures, and this program, compiled. It says so at once,
-// because it takes long.
+// build gathers the files of the page: the folder page, Go's script that runs WebAssembly,
+// the captures, and this program, compiled. First it prints a line, because it takes long.
 func build(stdout io.Writer) (site, error) {
 	fmt.Fprintln(stdout, "compiling the page to WebAssembly: up to a minute the first time")
 	s := site{}
@@ -108,8 +107,8 @@ func (s site) write(dir string) error {
 	return nil
 }
 
-// ServeHTTP serves the page. The page brings its own Content-Security-Policy,
-// for a host that sends none; what a page cannot say of itself is said here.
+// ServeHTTP serves the page. The page contains its own Content-Security-Policy, for static
+// hosts. The fields set here have no equivalent in a page.
 func (s site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
 	if name == "" {
@@ -133,10 +132,10 @@ func (s site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
 }
 
-// gzipped ends the names of files that are compressed.
+// gzipped is the suffix of compressed files.
 const gzipped = ".gz"
 
-// compress adds a compressed file for each that gains by it.
+// compress adds a compressed copy of each file that becomes smaller.
 func (s site) compress() error {
 	for name, text := range maps.Clone(s) {
 		var b bytes.Buffer
@@ -154,7 +153,7 @@ func (s site) compress() error {
 	return nil
 }
 
-// acceptsGzip reports whether a client takes gzip (RFC 9110 Section 12.5.3).
+// acceptsGzip reports whether a client accepts gzip (RFC 9110 Section 12.5.3).
 func acceptsGzip(h http.Header) bool {
 	for coding := range strings.SplitSeq(strings.Join(h.Values("Accept-Encoding"), ","), ",") {
 		name, weight, _ := strings.Cut(coding, ";")

@@ -69,8 +69,7 @@ func TestListen(t *testing.T) {
 	require.Empty(t, said.String(), "nothing is compiled for an address that cannot be had")
 }
 
-// The page names no file that it does not have, and nothing of another host
-// but the links of its foot.
+// The page refers to no missing file, and to other hosts only by the links of its foot.
 func TestPageIsWhole(t *testing.T) {
 	s := site{wasm: nil, "wasm_exec.js": nil, "captures.json": nil}
 	require.NoError(t, s.addFolder(page))
@@ -85,7 +84,7 @@ func TestPageIsWhole(t *testing.T) {
 	require.Equal(t, 2, strings.Count(text, "://"))
 }
 
-// That it compiles is said before anything else, because it takes long.
+// The line about compiling is the first output, because compiling takes long.
 func TestCompiling(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // without Go
 	var stdout, stderr strings.Builder
@@ -102,7 +101,7 @@ func TestWrite(t *testing.T) {
 	require.Equal(t, "2", string(got))
 }
 
-// Files are compressed for who takes that.
+// Files are compressed for clients that accept gzip.
 func TestCompressed(t *testing.T) {
 	text := strings.Repeat("program ", 1000)
 	s := site{wasm: []byte(text), "short.js": []byte("x")}
@@ -141,8 +140,8 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// The captures are what their names say: the first is refused, those of faults have
-// some, and the others have limits or a wait.
+// Captures match their names: the first is refused, malformed ones have faults, and all
+// others have limits or a wait.
 func TestCaptures(t *testing.T) {
 	b, err := captures(filepath.FromSlash("../../testdata"))
 	require.NoError(t, err)
@@ -161,7 +160,7 @@ func TestCaptures(t *testing.T) {
 		}
 		if c.Group != faulty {
 			require.True(t, len(v.Limits) > 0 || strings.Contains(v.Advice, "Wait "), c.Name)
-		} else if !strings.Contains(c.Name, "without a word") {
+		} else if !strings.Contains(c.Name, "without limits") {
 			require.NotEmpty(t, v.Faults, c.Name)
 		}
 	}

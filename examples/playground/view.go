@@ -15,17 +15,16 @@ import (
 	"github.com/httpfields/ratelimit/internal/report"
 )
 
-// What the page shows at most: a field may have 1024 members, and a name may be
-// as long as the text.
+// The page shows at most these. A field may have 1024 members, and a name may be as long as
+// the text.
 const (
 	maxRows = 100      // of a list
 	maxText = 64 << 10 // bytes to copy
 )
 
-// A view is what the page shows: texts to show as they are, and parts of 1 for
-// what is drawn.
+// A view is the content of the page: texts, and positions and lengths from 0 to 1.
 type view struct {
-	Error   string   `json:"error,omitzero"` // in place of everything else
+	Error   string   `json:"error,omitzero"` // instead of everything else
 	Heading string   `json:"heading"`
 	Notes   []string `json:"notes"`
 	Advice  string   `json:"advice"`
@@ -40,7 +39,7 @@ type view struct {
 	JSON    string   `json:"json"` // "" if it is too long to show
 }
 
-// A row is a limit. Texts are "-" where the response does not say.
+// A row is a limit. An unknown value is "-".
 type row struct {
 	Name      string       `json:"name"`
 	Key       string       `json:"key"`
@@ -50,13 +49,13 @@ type row struct {
 	Window    string       `json:"window"`
 	Reset     string       `json:"reset"`
 	Guessed   bool         `json:"guessed"` // the unit of Reset
-	Filled    *float64     `json:"filled"`  // nil if it is not known
+	Filled    *float64     `json:"filled"`  // nil if unknown
 	State     report.State `json:"state"`
-	Lines     []int        `json:"lines"` // of the text, out of which the limit was read
+	Lines     []int        `json:"lines"` // of the text from which the limit was read
 }
 
-// A fault is what is wrong at one place: the byte at At is at fault, or is where the
-// member begins, and the text was cut on both sides of it if need be.
+// A fault is one thing that is wrong. At is the byte at fault, or the first one of the member.
+// Long text is cut before and after it.
 type fault struct {
 	Level  string `json:"level"`
 	Place  string `json:"place"`  // with the rule, if one is broken
@@ -65,11 +64,11 @@ type fault struct {
 	Before string `json:"before"`
 	At     string `json:"at"` // "" at the end of the text
 	After  string `json:"after"`
-	Placed bool   `json:"placed"` // whether there is such a byte
+	Placed bool   `json:"placed"` // whether the fault has a place in the text
 	Line   int    `json:"line"`   // of the text, or 0
 }
 
-// A form is a dialect, and the header fields that it has.
+// A form is a dialect and the limits as its header fields.
 type form struct {
 	Name  string `json:"name"`
 	Note  string `json:"note"`
@@ -81,7 +80,7 @@ type form struct {
 func show(text string) string {
 	b, err := json.Marshal(viewOf(text))
 	if err != nil {
-		panic(err) // a view holds nothing that JSON cannot
+		panic(err) // a view holds no value that JSON cannot express
 	}
 	return string(b)
 }
@@ -178,15 +177,15 @@ type tick struct {
 // A moment is a row of the time line.
 type moment struct {
 	Name string   `json:"name"`
-	At   *float64 `json:"at"` // nil if it is not known when
+	At   *float64 `json:"at"` // nil if unknown
 	Text string   `json:"text"`
-	Next bool     `json:"next"` // that of the next request
+	Next bool     `json:"next"` // the row of the next request
 }
 
 const doesNotSay = "does not say when"
 
-// timeline returns a logarithmic scale, for a minute is to be seen beside a
-// month, and what happens when.
+// timeline returns the ticks of a logarithmic scale, on which a minute and a month can both
+// be seen, and its rows.
 func timeline(r *report.Report) ([]tick, []moment) {
 	end := r.Advice.Asked
 	known := false
@@ -288,7 +287,7 @@ var dialects = []string{
 
 var errTooLongToShow = errors.New("longer than 64 KiB, which is too long to show")
 
-// forms returns the limits in every form, or why they cannot be written in it.
+// forms returns the limits in every form, or the reason why a form cannot hold them.
 func forms(r *report.Report) (list []form) {
 	if len(r.Limits) == 0 {
 		return nil
@@ -317,12 +316,12 @@ func forms(r *report.Report) (list []form) {
 	return list
 }
 
-// named reports whether a dialect has fields for each limit.
+// named reports whether a dialect has separate fields for each limit.
 func named(d *ratelimit.Dialect) bool {
 	return slices.ContainsFunc(d.Fields(), func(f ratelimit.DialectField) bool { return strings.Contains(f.Name, "*") })
 }
 
-// headerText returns the lines of a header, with names as the drafts spell them.
+// headerText returns the lines of a header, with names as in the drafts.
 func headerText(h http.Header) string {
 	var b strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(h)) {

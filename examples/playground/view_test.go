@@ -174,7 +174,7 @@ func TestForms(t *testing.T) {
 	require.Len(t, v.Forms, 1+len(dialects))
 }
 
-// The page offers every dialect that the package has.
+// The page offers every dialect of the package.
 func TestDialects(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.FromSlash("../../dialect.go"), nil, 0)
 	require.NoError(t, err)
@@ -215,7 +215,7 @@ func TestLongLists(t *testing.T) {
 	require.Contains(t, v.Notes, "Of a list of 1024 only the first 100 are shown.")
 }
 
-// A name as long as the text is not shown a dozen times.
+// The page does not repeat a name that is as long as the text.
 func TestLongText(t *testing.T) {
 	long := func(n int) *view {
 		v := viewOf(`RateLimit: "` + strings.Repeat("n", n) + `";r=1`)

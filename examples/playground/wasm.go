@@ -9,5 +9,5 @@ func main() {
 	js.Global().Set("readRateLimits", js.FuncOf(func(_ js.Value, args []js.Value) any {
 		return show(args[0].String())
 	}))
-	select {} // the page calls until it is closed
+	select {} // the page may call until it is closed
 }

@@ -1,10 +1,9 @@
-// Ablate shows which conditions and words of the reader of older forms have a witness: it
-// makes each of them inert, one by one, and counts the responses that are then read in
-// another way, what the drafts and ParseAny document, spoilt responses whose result is
-// then not valid, and the look-alikes that are then taken for limits. It runs on a copy,
-// and is not part of the gate:
+// Ablate shows which conditions and words of the reader of older forms have a witness. It
+// disables each of them in turn, and counts the witnesses: responses that are then read
+// differently, documented examples that fail, damaged responses whose result is invalid, and
+// look-alikes that are taken for limits. It runs on a copy, and is not part of the gate:
 //
-//	go run -C tools ./ablate            a summary, and whatever has no witness
+//	go run -C tools ./ablate            a summary, and everything without a witness
 //	go run -C tools ./ablate -all       every condition and word with its figures
 package main
 
@@ -31,16 +30,16 @@ var runner []byte
 //go:embed hook.go.txt
 var hook []byte
 
-// notJudged are files that decide about speed, or about writing.
+// notJudged are files that only make reading fast, or that write.
 var notJudged = []string{"filter.go", "holders.go"}
 
-// quick is the remark, or the filter, of a condition that saves time alone.
+// quick matches conditions that only save time, by their comment or their filter.
 var quick = regexp.MustCompile(`// as (nearly|most|few)|\b(may|tablesMay|has)\(`)
 
-// bounds is what keeps hostile input in bounds, or counts what there is room for.
+// bounds matches conditions that bound hostile input.
 var bounds = regexp.MustCompile(`\b(max|longest|many|few)[A-Z]|MaxFields|ts\.(index|full|byID)|len\(lines\)|\bTooMany\b`)
 
-// A condition is an operand that can be made inert: false, or true beside an "and".
+// A condition is an operand that can be disabled: it becomes false, or true in an "and".
 type condition struct {
 	from, to int // in bytes of the file
 	inert    bool

@@ -1,15 +1,14 @@
-// Package readme finds the shell commands of a README, so that a test can run
-// them.
+// Package readme finds the shell commands of a README, so that a test can run them.
 //
-// A block that begins with ```sh holds commands, which are run from the root of
-// the repository. The word after it says how:
+// A block that begins with ```sh holds commands. The test runs them from the root of the
+// repository, depending on the next word:
 //
 //	```sh            until they end, with exit status 0
-//	```sh server     in the background, while those that follow run
-//	```sh elsewhere  not here: they need another host, or the reader's own files
+//	```sh server     in the background, while the next commands run
+//	```sh elsewhere  never: they need another host, or the reader's own files
 //
-// A span in a sentence that begins with go run, go test or their like is run as
-// well, unless it has an address.
+// A span in a sentence is a command as well, if it begins with go run, go test, go build or
+// go vet and contains no address.
 package readme
 
 import (
@@ -18,7 +17,7 @@ import (
 	"strings"
 )
 
-// A Kind is how a command is run.
+// A Kind is the way in which the test runs a command.
 type Kind string
 
 const (
@@ -27,7 +26,7 @@ const (
 	Elsewhere Kind = "elsewhere"
 )
 
-// A Command is what one block or one span tells the shell.
+// A Command is the text of one block or one span.
 type Command struct {
 	Line int // of the block's first command, or of the span, from 1
 	Kind Kind
@@ -37,13 +36,13 @@ type Command struct {
 const fence = "```"
 
 var (
-	// begins matches how the commands begin that READMEs have.
+	// begins matches the beginning of a command.
 	begins = regexp.MustCompile(`^(\w+=\S* +)*(go (run|test|get|build|vet|tool|mod|list|install|generate|-C)|curl|git|npm|npx|node|redis-server|valkey-server|apt-get|bash|sudo|docker) `)
 	span   = regexp.MustCompile("`((?:\\w+=\\S* +)*go (?:run|test|build|vet) [^`]+)`")
 )
 
-// Commands returns the commands of a README. It is an error if one is in a block
-// that does not say how it is run.
+// Commands returns the commands of a README. A command in a block that is not marked
+// as ```sh is an error.
 func Commands(text string) ([]Command, error) {
 	var commands []Command
 	lines := strings.Split(text, "\n")

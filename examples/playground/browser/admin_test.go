@@ -15,8 +15,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/proxy"
 )
 
-// The page of ratelimit proxy -admin shows the limits of each key as bars, and how many
-// requests wait. It fits a telephone, and a name of a policy is text.
+// The page of ratelimit proxy -admin shows the limits of each key as bars, and the number of
+// waiting requests. It fits a phone, and the name of a policy is shown as text.
 func TestAdmin(t *testing.T) {
 	requireBrowser(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

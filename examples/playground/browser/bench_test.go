@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkFirstView loads the page from localhost, until it is to be seen and
-// until it has read its first response.
+// BenchmarkFirstView measures the time until the page is visible, and until it has read its
+// first response, from localhost.
 func BenchmarkFirstView(b *testing.B) {
 	p := open(b)
 	var seen, read float64

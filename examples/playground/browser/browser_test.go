@@ -1,5 +1,5 @@
-// Package browser tests the playground in a headless Chromium. It is a module
-// of its own, so that nobody else needs a browser, or what drives it.
+// Package browser tests the playground in a headless Chromium. It is a module of its own, so
+// that the other modules do not depend on a browser or its driver.
 package browser
 
 import (
@@ -29,8 +29,8 @@ const root = "../../../"
 
 var names = []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "headless-shell"}
 
-// requireBrowser returns the path of a browser. Without one the test is
-// skipped, unless this is continuous integration, which has to have one.
+// requireBrowser returns the path of a browser. Without one the test is skipped, but in CI it
+// fails.
 func requireBrowser(t testing.TB) string {
 	t.Helper()
 	for _, name := range names {
@@ -49,7 +49,7 @@ var built struct {
 	err error
 }
 
-// requireSite returns the folder of the page, which the command writes once.
+// requireSite returns the folder of the page. The command writes it once for all tests.
 func requireSite(t testing.TB) string {
 	t.Helper()
 	built.Do(func() {
@@ -73,7 +73,7 @@ type failure struct {
 
 func (f *failure) Error() string { return f.error.Error() + "\n" + string(f.output) }
 
-// command runs a program of the root module there.
+// command runs a program of the root module, in its folder.
 func command(args ...string) ([]byte, error) {
 	cmd := exec.Command("go", append([]string{"run"}, args...)...)
 	cmd.Dir = filepath.FromSlash(root)
@@ -94,13 +94,13 @@ type page struct {
 
 	mu       sync.Mutex
 	requests []string
-	problems []string // what the console says
+	problems []string // the console's messages
 }
 
 // open starts a browser, and loads the page.
 func open(t testing.TB) *page {
 	t.Helper()
-	server := httptest.NewServer(http.FileServer(http.Dir(requireSite(t)))) // which sends no policy of its own
+	server := httptest.NewServer(http.FileServer(http.Dir(requireSite(t)))) // sends no Content-Security-Policy of its own
 	t.Cleanup(server.Close)
 	p := browse(t, server.URL+"/")
 	p.do(chromedp.EmulateViewport(1280, 900))
@@ -158,7 +158,7 @@ func call[P, R any](p *page, command cdp.Command[P, R], params P) R {
 	return result
 }
 
-// eval returns the value of a script, or what its promise comes to.
+// eval returns the value of a script, or of its promise.
 func eval[T any](p *page, script string) T {
 	p.Helper()
 	value, err := chromedp.Run(p.ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise, obeyPolicy))
@@ -166,11 +166,10 @@ func eval[T any](p *page, script string) T {
 	return value
 }
 
-// obeyPolicy lets a script do no more than one of the page.
+// obeyPolicy binds a script to the page's Content-Security-Policy.
 func obeyPolicy(p *runtime.EvaluateParams) { p.AllowUnsafeEvalBlockedByCSP = new(bool) }
 
-// requireQuiet requires that nothing was asked of another host, and that the
-// console is empty.
+// requireQuiet requires that no other host got a request, and that the console is empty.
 func (p *page) requireQuiet() {
 	p.Helper()
 	p.mu.Lock()
@@ -185,7 +184,7 @@ func (p *page) requireQuiet() {
 	}
 }
 
-// quote returns a text as a script writes it.
+// quote returns a text as a string of JavaScript.
 func quote(text string) string {
 	b, _ := json.Marshal(text)
 	return string(b)

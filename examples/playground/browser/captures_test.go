@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A report is what inspect -json -lint prints.
+// A report is the output of inspect -json -lint for a response.
 type report struct {
 	Source, Status, Dialect string
 	Guessed                 bool
@@ -31,13 +31,13 @@ type report struct {
 	Findings []struct{ Rule, Level, Message string }
 }
 
-// A limit has the numbers that are there.
+// A limit has the numbers of a report. Those that are unknown are nil.
 type limit struct {
 	Name                            string
 	Remaining, Quota, Window, Reset *int64
 }
 
-// rendered is what the page shows.
+// rendered is the visible content of the page.
 type rendered struct {
 	Advice, Reason, Heading string
 	Limits                  []map[string]string
@@ -70,10 +70,10 @@ const renderedScript = `(() => {
 	};
 })()`
 
-// A capture is one that the page offers.
+// A capture is a response that the page offers.
 type capture struct{ Group, Name, Text string }
 
-// captures returns those that the page offers, and all of testdata/wire.
+// captures returns the captures of the page, and all of testdata/wire.
 func captures(t *testing.T) (list []capture) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(requireSite(t), "captures.json"))
@@ -91,7 +91,7 @@ func captures(t *testing.T) (list []capture) {
 	return list
 }
 
-// inspect returns the reports of the command on texts.
+// inspect returns the reports of the command.
 func inspect(t *testing.T, texts []capture) (list []report) {
 	t.Helper()
 	args := []string{"./cmd/ratelimit", "inspect", "-json", "-lint"}
@@ -111,7 +111,7 @@ func inspect(t *testing.T, texts []capture) (list []report) {
 	return list
 }
 
-// Every capture shows what the command says of it.
+// For every capture the page shows the same as the command.
 func TestCaptures(t *testing.T) {
 	p := open(t)
 	texts := captures(t)
@@ -181,8 +181,8 @@ func requireReport(t *testing.T, want report, got rendered) {
 	require.Equal(t, want, shown)
 }
 
-// requireFaults requires that what is malformed and what is found are shown, as one
-// where they are one.
+// requireFaults requires that malformed fields and findings are shown. A finding about a
+// malformed field is shown once, with it.
 func requireFaults(t *testing.T, want report, got rendered) {
 	t.Helper()
 	require.LessOrEqual(t, len(got.Faults), len(want.Malformed)+len(want.Findings))
@@ -206,8 +206,7 @@ func requireFaults(t *testing.T, want report, got rendered) {
 
 var leadingNumber = regexp.MustCompile(`^[0-9]+`)
 
-// requireNumber requires that a text begins with n, or says nothing if there
-// is none.
+// requireNumber requires that a text begins with n, or has no number if n is nil.
 func requireNumber(t *testing.T, n *int64, text, what string) {
 	t.Helper()
 	want := ""
@@ -217,8 +216,8 @@ func requireNumber(t *testing.T, n *int64, text, what string) {
 	require.Equal(t, want, leadingNumber.FindString(text), "%s: %q", what, text)
 }
 
-// readable writes a time as the page does, as 1m26s, and with up to three decimals
-// below a minute.
+// readable returns a time in the form of the page: 1m26s, and below a minute seconds with up
+// to three decimals.
 func readable(seconds float64) (text string) {
 	if seconds < 59.9995 {
 		return strconv.FormatFloat(math.Round(seconds*1000)/1000, 'f', -1, 64) + "s"

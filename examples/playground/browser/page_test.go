@@ -40,8 +40,7 @@ func (p *page) choose(id, value string) {
 	})(`+quote(id)+`, `+quote(value)+`)`), "no option %q", value)
 }
 
-// paste puts the value of a script into the text, as if it had been pasted,
-// and waits until the page has read it.
+// paste replaces the text by the value of a script, and waits until the page has read it.
 func (p *page) paste(script string) rendered {
 	p.Helper()
 	eval[bool](p, `(async () => {
@@ -71,7 +70,7 @@ func TestSize(t *testing.T) {
 
 const answers = "`RateLimit-Policy: \"a\";q=4;w=60\nRateLimit: \"a\";r=1;t=5`"
 
-// Hostile text is shown or refused as text, runs nothing, and the page goes on.
+// Hostile text is shown as text or refused. No script in it runs, and the page still works.
 func TestHostile(t *testing.T) {
 	p := open(t)
 	const markup = `<img src=x onerror="window.hit=1"><script>window.hit=1</script><svg onload="window.hit=1"><a href="javascript:window.hit=1">x</a>`
@@ -116,7 +115,7 @@ func TestHostile(t *testing.T) {
 	p.requireQuiet()
 }
 
-// As soon as the page is loaded it can send nothing, and make no markup of text.
+// A loaded page can send nothing, and cannot turn text into markup.
 func TestNothingLeaves(t *testing.T) {
 	p := open(t)
 	p.requireQuiet()
@@ -135,7 +134,7 @@ func TestNothingLeaves(t *testing.T) {
 	}
 }
 
-// A unit that was guessed is marked at the value, and said once.
+// A guessed unit is marked at the value, and noted once.
 func TestGuessed(t *testing.T) {
 	p := open(t)
 	got := p.paste(quote("X-RateLimit-Remaining: 2\nX-RateLimit-Reset: 30"))
@@ -146,8 +145,7 @@ func TestGuessed(t *testing.T) {
 	require.False(t, eval[bool](p, `document.getElementById("notes").checkVisibility()`))
 }
 
-// The caret is under the byte at fault, also where the text goes over several
-// lines, and at its end.
+// The caret is under the byte at fault, also in wrapped text and at the end.
 func TestCaret(t *testing.T) {
 	p := open(t)
 	for _, width := range []int64{320, 1280} {
@@ -205,7 +203,7 @@ func TestKeyboard(t *testing.T) {
 	require.Empty(t, eval[string](p, `document.getElementById("captures").value`), "the text is no capture any more")
 }
 
-// settled returns the advice once the page has read what was typed.
+// settled returns the advice after the page has read the typed text.
 func (p *page) settled() string {
 	p.Helper()
 	return eval[string](p, `new Promise(done => setTimeout(() => done(document.getElementById("advice").textContent), 300))`)
@@ -239,8 +237,7 @@ func TestCopy(t *testing.T) {
 	require.Equal(t, want, eval[string](p, `getSelection().toString() + "\n"`)[:len(want)])
 }
 
-// The form that was chosen stays, also where the next text cannot be written in it,
-// which is said.
+// The chosen form stays chosen. If it cannot hold the next text's limits, the page shows why.
 func TestForm(t *testing.T) {
 	p := open(t)
 	p.paste(answers)
@@ -256,7 +253,7 @@ func TestForm(t *testing.T) {
 	require.False(t, eval[bool](p, `document.getElementById("forms-section").checkVisibility()`))
 }
 
-// The address holds the text, whatever it is, and a page with that address shows it.
+// The address holds any text, and a page with this address shows it.
 func TestShared(t *testing.T) {
 	p := open(t)
 	require.Empty(t, eval[string](p, `location.hash`), "nothing was pasted")
@@ -287,8 +284,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// A limit and a fault point at their lines in the text, to the mouse and to the
-// keyboard, also where the text has to be scrolled.
+// Limits and faults mark their lines in the text, by mouse and by keyboard, and scroll the
+// text if necessary.
 func TestPointing(t *testing.T) {
 	p := open(t)
 	filler := strings.Repeat("X: "+strings.Repeat("word ", 60)+"\n", 20)
@@ -316,7 +313,7 @@ func TestPointing(t *testing.T) {
 		require.Empty(t, pointed())
 	}
 	require.Equal(t, "lines 22, 24", eval[string](p, `document.querySelector("#limits .link").textContent`))
-	// The copy behind the text breaks its lines where the text does.
+	// The copy behind the text wraps in the same places as the text.
 	require.True(t, eval[bool](p, `(() => {
 		const text = document.getElementById("text");
 		point([24]);
@@ -334,7 +331,7 @@ func TestPhone(t *testing.T) {
 	}
 }
 
-// At 320 pixels nothing has to be scrolled sideways.
+// At 320 pixels nothing scrolls sideways.
 func TestNarrow(t *testing.T) {
 	p := open(t)
 	p.do(chromedp.EmulateViewport(320, 640))
@@ -370,7 +367,7 @@ func TestContrast(t *testing.T) {
 		p.scheme(scheme)
 		require.True(t, eval[bool](p, `matchMedia("(prefers-color-scheme: `+scheme+`)").matches`))
 		grounds := map[string]bool{}
-		for _, capture := range []string{"express-rate-limit: two limits", "GitHub: refused", "well-formed, with rules that are not kept", "fastify: a reset in a unit that nothing says", ""} {
+		for _, capture := range []string{"express-rate-limit: two limits", "GitHub: refused", "well-formed, but against the rules", "fastify: a reset in an unknown unit", ""} {
 			if capture != "" {
 				p.pick(capture)
 			} else {
@@ -417,8 +414,7 @@ const contrastScript = `(() => {
 	return {Ground: getComputedStyle(document.body).backgroundColor, Texts: texts, Low: low};
 })()`
 
-// Everything that a screen reader stops at has a name, and the advice is said
-// when it changes.
+// Everything that a screen reader stops at has a name, and a changed advice is read aloud.
 func TestNames(t *testing.T) {
 	p := open(t)
 	p.pick("express-rate-limit: two limits")

@@ -1,6 +1,6 @@
 "use strict";
 
-// All text, whoever wrote it, reaches the page through this function, as text.
+// element makes an element. Strings become text in it, never markup.
 function element(tag, attributes, ...children) {
   const e = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes ?? {})) {
@@ -40,7 +40,7 @@ function show(view) {
   point([]);
 }
 
-// setText leaves a text alone that is the same, so that nobody hears it twice.
+// setText changes only a text that differs, so that a screen reader does not repeat it.
 function setText(id, text) {
   const e = byId(id);
   if (e.textContent !== text) e.textContent = text;
@@ -71,7 +71,7 @@ function limit(l) {
       pair("partition key", l.key), ...where(l.lines))));
 }
 
-// left returns "3 of 4 left", without what is not known.
+// left returns "3 of 4 left", without the unknown numbers.
 function left(l) {
   const number = (name, value) => element("span", {"data-of": name}, value);
   const word = text => element("span", {class: "of"}, text);
@@ -123,14 +123,14 @@ function fault(f) {
   return pointing(lines, element("li", {class: "card fault", "data-tone": tone}, ...children, element("dl", null, ...where(lines))));
 }
 
-// where returns the lines of the text that something was read from, to be pointed at
-// without a mouse as well.
+// where returns a button with the lines that something was read from, for use without a
+// mouse.
 function where(lines) {
   if (!lines?.length) return [];
   const button = element("button", {type: "button", class: "link"}, `${lines.length > 1 ? "lines" : "line"} ${lines.join(", ")}`);
   button.addEventListener("focus", () => point(lines));
   button.addEventListener("blur", () => point([]));
-  button.addEventListener("click", () => { // which gives no focus on some touch screens
+  button.addEventListener("click", () => { // on some touch screens a click gives no focus
     point(lines);
     byId("text").scrollIntoView({block: "nearest"});
   });
@@ -159,7 +159,7 @@ function point(lines) {
   copy.style.transform = `translateY(${-text.scrollTop}px)`;
 }
 
-// The form that was chosen stays chosen, whatever the text is.
+// The chosen form stays chosen when the text changes.
 let forms = [];
 function showForms(list) {
   forms = list;
@@ -185,7 +185,7 @@ function copyable(name, text) {
     try {
       await navigator.clipboard.writeText(text);
       button.textContent = "Copied";
-    } catch { // without a clipboard the user copies what is selected
+    } catch { // without a clipboard the user copies the selection
       getSelection().selectAllChildren(pre);
       button.textContent = "Selected";
     }
@@ -208,7 +208,8 @@ function read() {
   }
 }
 
-// soon reads at the next frame, or a moment after the last key where that would take long.
+// soon reads the text at the next frame. If that would take long, it waits until the user
+// stops typing.
 let waiting;
 function soon() {
   clearTimeout(waiting);
@@ -221,8 +222,8 @@ async function load(name) {
   return response;
 }
 
-// The fragment of the address holds the text, for whoever is given the address: it is
-// sent to no server. A text that would make it too long is left out.
+// The fragment of the address holds the text, so that the address can be shared. Browsers
+// do not send it to servers. Text that would make the address too long is left out.
 const longest = 16_000;
 let sharing;
 function share() {
@@ -272,7 +273,7 @@ async function start() {
   document.documentElement.dataset.ready = "true";
 }
 
-// offer lists the captures, and shows what the address holds, or else the first.
+// offer lists the captures. It shows the text in the address, or else the first capture.
 function offer(captures) {
   const select = byId("captures"), text = byId("text");
   const texts = new Map(captures.map(c => [c.name, c.text]));
