@@ -26,7 +26,7 @@ import (
 // The fields of a Middleware arrive through other libraries, over connections.
 // announce_test.go of the root has those of net/http.
 
-// announcing is a Middleware that lets all pass.
+// announcing is a Middleware that lets all requests pass.
 func announcing(name string) *ratelimit.Middleware {
 	f := ratelimit.FixedWindow{Name: name, Quota: 9, Used: 4, Window: time.Minute, Left: 30 * time.Second}.Fields()
 	return &ratelimit.Middleware{Take: func(*http.Request) (ratelimit.Decision, error) { return ratelimit.Decision{Fields: f}, nil }}
@@ -34,7 +34,7 @@ func announcing(name string) *ratelimit.Middleware {
 
 var inner, outer = announcing("inner").Handler, announcing("outer").Handler
 
-// around is what stands in front of a handler, the outermost first.
+// around lists the wrappers of a handler, the outermost first.
 func around(next http.Handler, wraps ...func(http.Handler) http.Handler) http.Handler {
 	for i := len(wraps) - 1; i >= 0; i-- {
 		next = wraps[i](next)
@@ -129,7 +129,7 @@ func TestAnnounceWebsockets(t *testing.T) {
 	}
 }
 
-// requireLimits requires that both limits are in a 101. That of upstream is a line of its own.
+// requireLimits requires that both limits are in a 101. Upstream's limit has its own line.
 func requireLimits(t *testing.T, h http.Header, way, server string) {
 	t.Helper()
 	f, err := ratelimit.Parse(h)
@@ -142,7 +142,8 @@ func requireLimits(t *testing.T, h http.Header, way, server string) {
 	require.Equal(t, want, names, "%s, %s: %v", way, server, h)
 }
 
-// TestAnnounceLibraries: handlers of others in front of two Middlewares, between, and behind.
+// TestAnnounceLibraries puts handlers of other libraries in front of two Middlewares, between
+// them, and behind them.
 func TestAnnounceLibraries(t *testing.T) {
 	gin.SetMode(gin.ReleaseMode)
 	zip := func(next http.Handler) http.Handler { return gzhttp.GzipHandler(next) }
@@ -213,7 +214,7 @@ type discard struct{}
 
 func (discard) Print(...any) {}
 
-// TestAnnounceRecoverer: chi's Recoverer in front answers for a handler that panics.
+// TestAnnounceRecoverer puts chi's Recoverer in front of a handler that panics.
 func TestAnnounceRecoverer(t *testing.T) {
 	for version := 1; version <= 2; version++ {
 		panics := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("a mistake") })

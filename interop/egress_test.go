@@ -60,7 +60,7 @@ func startEgress(t *testing.T, program string, args ...string) *egress {
 	return e
 }
 
-// port returns the flags by which another proxy takes the place of this one.
+// port returns the flags for another proxy at the same address.
 func (e *egress) port() []string {
 	return []string{"-listen", strings.TrimPrefix(e.address, "http://")}
 }
@@ -150,8 +150,8 @@ func TestEgressPrograms(t *testing.T) {
 	}
 }
 
-// A signal ends the proxy: those who wait get 503, and a second one, or a kill, leaves
-// the port to the next.
+// A signal ends the proxy, and waiting requests get 503. After a second signal or a kill the
+// port is free for the next proxy.
 func TestEgressSignals(t *testing.T) {
 	var n atomic.Int64
 	arrived, proceed := make(chan bool, 1), make(chan bool)

@@ -28,7 +28,7 @@ import (
 
 var ok = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })
 
-// serve returns how to start a server for a handler.
+// serve returns a function that starts a server for a handler.
 func serve(newHandler func(*testing.T) http.Handler) func(*testing.T) string {
 	return func(t *testing.T) string {
 		s := httptest.NewServer(newHandler(t))
@@ -95,7 +95,7 @@ func fiber3Server(t *testing.T) string {
 	}, app.Shutdown)
 }
 
-// listen starts a server that is no http.Handler, on a listener of its own.
+// listen starts a server that is not an http.Handler, on its own listener.
 func listen(t *testing.T, serve func(net.Listener) error, shutdown func() error) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -4,11 +4,11 @@ import (
 	"testing"
 )
 
-// TestInterop talks to every server and every reader, and holds the tables of
-// README.md against what it has found.
+// TestInterop talks to every server and every reader, and compares the results with the tables
+// of README.md.
 func TestInterop(t *testing.T) {
-	// Those in this process come first, one after the other: the window of some is a
-	// second.
+	// Servers in this process come first, one after the other, because some windows are as short
+	// as a second.
 	t.Run("read by us, Go", func(t *testing.T) { readServers(t, isGo) })
 	t.Run("read by us, Node", func(t *testing.T) {
 		readServers(t, func(module string) bool { return !isGo(module) })

@@ -17,8 +17,7 @@ var update = flag.Bool("update", false, "write the tables of README.md")
 
 const readmeFile = "README.md"
 
-// checkMatrix holds the tables of README.md against what has been tested. With
-// -update it writes them.
+// checkMatrix compares the tables of README.md with the results. With -update it writes them.
 func checkMatrix(t *testing.T) {
 	old, err := os.ReadFile(readmeFile)
 	require.NoError(t, err)
@@ -52,7 +51,7 @@ func readerTable(t *testing.T) string {
 	return b.String()
 }
 
-// isGo reports whether a module is one of Go, whose names begin with a host.
+// isGo reports whether a module is written in Go. Its name then begins with a host.
 func isGo(module string) bool {
 	host, _, _ := strings.Cut(module, "/")
 	return strings.Contains(host, ".")

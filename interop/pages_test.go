@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Clients that page by links stay with the proxy, which counts what they send.
+// Clients that follow the links of pages stay with the proxy, so that it sees all their requests.
 func TestPages(t *testing.T) {
 	needNode(t)
 	var server *httptest.Server

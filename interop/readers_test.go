@@ -23,8 +23,7 @@ import (
 	"resty.dev/v3"
 )
 
-// A reader is a library that reads what this one writes, of a thousand random
-// Fields.
+// A reader is a library that reads a thousand random Fields, written by this package.
 type reader struct {
 	name   string
 	module string // whose version the matrix shows
@@ -36,11 +35,11 @@ type reader struct {
 
 const thousand = 1000
 
-// century is the longest reset for readers that have it in a Duration, whose
-// end is after 292 years, or as a point in time.
+// century is the longest reset for readers that store it in a Duration, which ends after 292
+// years, or as an instant.
 const century = 100 * 365 * 24 * 60 * 60
 
-// readers are all that read us.
+// readers are all libraries that read this package's fields.
 var readers = []reader{
 	{
 		name: "httpsfv", module: "github.com/dunglas/httpsfv", form: "RateLimit, RateLimit-Policy",
@@ -218,8 +217,8 @@ func readByStructuredHeaders(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// written writes random Fields in an older form, and returns the limit that it
-// holds and its policy. It leaves out what no field of that form can say.
+// written writes random Fields in an older form, and returns the written limit and its policy,
+// without the values that this form cannot hold.
 func written(t *testing.T, r random, d *ratelimit.Dialect, now time.Time) (http.Header, ratelimit.Policy, ratelimit.Limit) {
 	t.Helper()
 	for {
@@ -241,8 +240,8 @@ func written(t *testing.T, r random, d *ratelimit.Dialect, now time.Time) (http.
 	}
 }
 
-// told returns the limit that an older form announces, and its policy: the tightest of those
-// in requests and of those with nothing remaining.
+// told returns the limit that an older form announces, and its policy. It is the tightest of
+// all limits in requests or with nothing remaining.
 func told(f ratelimit.Fields) (ratelimit.Limit, ratelimit.Policy) {
 	policy := func(l ratelimit.Limit) ratelimit.Policy {
 		p, ok := f.PolicyOf(l)
@@ -288,7 +287,7 @@ func readByHeaderParser(d *ratelimit.Dialect, unit string) func(*testing.T) {
 		now := time.Now()
 		var in []question
 		var want, got []rate
-		// Thirty years: what is longer is guessed to be a Unix time.
+		// Thirty years: a longer reset is taken for a Unix time.
 		r := newRandom(30 * 365 * 24 * 60 * 60)
 		r.types = rfc8941Types
 		for range thousand {
@@ -322,8 +321,7 @@ func readByHeaderParser(d *ratelimit.Dialect, unit string) func(*testing.T) {
 	}
 }
 
-// retryAfters writes Retry-After for random Fields, and calls read with what it
-// should be read as.
+// retryAfters writes Retry-After for random Fields, and calls read with the expected result.
 func retryAfters(t *testing.T, read func(h http.Header, want time.Duration)) {
 	r := newRandom(century)
 	for n := 0; n < thousand; {
@@ -409,7 +407,7 @@ func readByGoGitHub(t *testing.T) {
 	url := server.URL + "/"
 	client, err := github.NewClient(github.WithURLs(&url, &url))
 	require.NoError(t, err)
-	// The client is to ask again although nothing remains.
+	// The client must send a request although nothing remains.
 	ctx := context.WithValue(t.Context(), github.BypassRateLimitCheck, true)
 
 	now := time.Now()
@@ -423,8 +421,7 @@ func readByGoGitHub(t *testing.T) {
 		if reset, ok := l.Reset.Value(); ok {
 			want.Reset = github.Timestamp{Time: time.Unix(now.Unix()+reset, 0)}
 		}
-		// A name that a field cannot hold as it is, with a space at its end, is
-		// left out.
+		// Names with a space at the end are left out, because a field cannot hold them.
 		if h.Get("X-RateLimit-Resource") != "" {
 			want.Resource = l.Name
 		}

@@ -13,9 +13,8 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// The modules as they are released, out of the last commit, are fetched into an empty
-// folder through a proxy of files, and used as a newcomer would. The line in
-// fleet/go.mod that replaces the root is for this repository alone.
+// The modules of the last commit are released to a proxy of files, fetched into an empty folder,
+// and used as a newcomer would. The replace line in fleet/go.mod is only for this repository.
 func TestRelease(t *testing.T) {
 	released := module.Version{Path: "github.com/httpfields/ratelimit", Version: "v0.1.0"}
 	root, err := filepath.Abs("..")
@@ -57,8 +56,7 @@ func TestRelease(t *testing.T) {
 	run("test", released.Path) // its own tests pass without the nested modules
 }
 
-// requireCommand requires that the command installs into an empty folder, and works
-// there.
+// requireCommand requires that the command can be installed into an empty folder and runs.
 func requireCommand(t *testing.T, dir string, env []string, released module.Version) {
 	t.Helper()
 	command(t, dir, env, "go", "install", released.Path+"/cmd/ratelimit@"+released.Version)
@@ -91,7 +89,7 @@ func main() {
 }
 `
 
-// publish writes a version into a folder that serves as a proxy.
+// publish writes a version into the folder of the proxy.
 func publish(t *testing.T, m module.Version, tree, proxy string) {
 	t.Helper()
 	dir := filepath.Join(proxy, m.Path, "@v")

@@ -15,17 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A server is a rate limiter in use, and the expected reading of its responses. It is configured to
-// 3 requests in 60 seconds, unless note differs.
+// A server is a real rate limiter and the expected reading of its responses. It allows 3 requests
+// in 60 seconds, unless note differs.
 //
 // A response is written as
 //
 //	dialect: name remaining/quota w=window t=reset pk=key guessed; wait=seconds by source
 //
-// with the dialect only where it is another than that of the server, a comma
-// between two limits, a ? for a number that a server leaves out of
-// a pair, and nothing at all for the others that it leaves out. A time is
-// compared to the second. See describe.
+// The dialect is left out if it is the server's. A comma separates two limits. "?" is a number
+// missing from a pair. All other missing numbers are left out. Times are compared to the second.
+// See describe.
 type server struct {
 	name    string
 	module  string // whose version the matrix shows
@@ -36,12 +35,13 @@ type server struct {
 	last    string // the last one before the refusal
 	refused string
 
-	// within is how soon it has to refuse, else it is asked anew; 0 is any time.
+	// within is the time for the whole exchange. If it takes longer, the test repeats it. 0 is no
+	// bound.
 	within time.Duration
 	note   string
 }
 
-// servers are all that are read by us.
+// servers are all servers that this package reads.
 var servers = []server{
 	{
 		name: "go-chi/httprate", module: "github.com/go-chi/httprate",
@@ -278,7 +278,7 @@ var servers = []server{
 	},
 }
 
-// readServer talks to a server until it refuses, and compares what is read.
+// readServer sends requests to a server until it refuses one, and compares the readings.
 func readServer(t *testing.T, s server) {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -305,7 +305,7 @@ func readServer(t *testing.T, s server) {
 				require.Equal(t, response.want, got)
 			}
 
-			// Retry-After decides, but not on a success with something remaining.
+			// Retry-After decides, except on a success with something remaining.
 			d, ok := ratelimit.ParseRetryAfter(response.header, response.received)
 			if response.status/100 == 2 && response.advice.Source == ratelimit.SourceNone {
 				return
@@ -318,7 +318,7 @@ func readServer(t *testing.T, s server) {
 	}
 }
 
-// exhaust asks a server until it refuses, and returns all answers.
+// exhaust sends requests until the server refuses one, and returns all answers.
 func exhaust(t *testing.T, client *http.Client, s server) []exchange {
 	t.Helper()
 	const most = 10 // more than any server allows, and more retries than any needs
@@ -364,7 +364,7 @@ func ask(t *testing.T, client *http.Client, url string) exchange {
 	return e
 }
 
-// describe writes what a response said, as the table of servers does.
+// describe returns the limits and the wait of a response, in the form of the table of servers.
 func describe(a ratelimit.Advice, dialect string) string {
 	var parts []string
 	f := a.Fields
@@ -425,9 +425,8 @@ func describeLimit(p ratelimit.Policy, l ratelimit.Limit) string {
 	return text
 }
 
-// agree reports whether two responses are the same, but for the times in them:
-// these may be a second off, and as much lower as time has passed since the
-// first request.
+// agree reports whether two descriptions are equal. Times may differ by a second, and may be
+// lower by the time since the first request.
 func agree(want, got string, passed time.Duration) bool {
 	wants, gots := strings.Fields(want), strings.Fields(got)
 	if len(wants) != len(gots) {
@@ -446,8 +445,8 @@ func agree(want, got string, passed time.Duration) bool {
 	return true
 }
 
-// timeOf returns the number of t=60 and wait=60, and all of the word but that
-// number; "" for any other word.
+// timeOf splits t=60 and wait=60 into the number and the rest of the word. It returns "" for
+// any other word.
 func timeOf(word string) (rest string, n int64) {
 	key, value, _ := strings.Cut(word, "=")
 	digits := strings.TrimRight(value, ",;")

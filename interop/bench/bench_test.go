@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTable runs the program as briefly as possible: every contender gives the
-// answer of this package, and docs/speed.md has the same rows.
+// TestTable runs the program as briefly as possible. Every contender must return this
+// package's answer, and docs/speed.md must have the same rows.
 func TestTable(t *testing.T) {
 	got, err := run(t.Context(), options{rounds: 1, round: time.Nanosecond, node: "../node"})
 	require.NoError(t, err)
@@ -32,8 +32,7 @@ func rowNames(text string) (names []string) {
 	return names
 }
 
-// TestAllocations holds what the package promises as its callers see it, from
-// another package.
+// TestAllocations checks the promised allocations from another package, as callers see them.
 func TestAllocations(t *testing.T) {
 	for i, want := range []float64{1, 1, 4, 0, 0, 6} {
 		w := worksAt(time.Now())[i]

@@ -41,7 +41,7 @@ type work struct {
 
 // A contender does a work with a library.
 type contender struct {
-	// time does the work for a time at the least, and returns the nanoseconds of one.
+	// time repeats the work for at least some time, and returns the nanoseconds of one.
 	time   func(atLeast time.Duration) (float64, error)
 	answer func() (answer, error)
 	allocs float64 // -1 where they are not known
@@ -60,7 +60,7 @@ type rate struct {
 	Quota, Window, Remaining, Reset int64
 }
 
-// inGo makes a contender of a function.
+// inGo turns a function into a contender.
 func inGo[T any](do func() (T, error)) *contender {
 	var got T // an unused result might be optimized away
 	var err error
@@ -112,7 +112,7 @@ func answerOf(got any) (a answer) {
 	return a
 }
 
-// rateOf puts a policy and a limit into one.
+// rateOf joins a policy and a limit.
 func rateOf(p ratelimit.Policy, l ratelimit.Limit) rate {
 	window, _ := p.Window.Value()
 	reset, _ := l.Reset.Value()
@@ -147,8 +147,8 @@ func checkAll(works []work) error {
 	return nil
 }
 
-// same reports whether two answers are the same, but for a few seconds since the
-// start of the program, and for a window: not all read the field that has it.
+// same reports whether two answers are equal. Resets may differ by a few seconds, and windows
+// may be absent, because some contenders do not read the field of the window.
 func same(want, got answer) bool {
 	const seconds = 10
 	if want.Text != got.Text || len(want.Rates) != len(got.Rates) {

@@ -8,8 +8,8 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// With httpsfv a program parses a list, and then checks that every member is what
-// the draft wants: a String with Integers of a range for parameters.
+// With httpsfv a program parses a list, and then checks every member against the draft: a
+// String, with parameters that are Integers in a range.
 
 var errRefused = errors.New("refused")
 
@@ -41,8 +41,7 @@ func sfvNumber(params *httpsfv.Params, key string, least int64) (n int64, there 
 	return n, true, nil
 }
 
-// sfvRest reads the partition key, and returns the parameters that are not
-// defined.
+// sfvRest reads the partition key, and returns the undefined parameters.
 func sfvRest(params *httpsfv.Params, defined map[string]bool) (key []byte, rest ratelimit.Params, err error) {
 	for _, name := range params.Names() {
 		value, _ := params.Get(name)

@@ -13,15 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cpuTime returns how long the processors have worked for this process.
+// cpuTime returns the CPU time of this process.
 func cpuTime(tb testing.TB) time.Duration {
 	var r syscall.Rusage
 	require.NoError(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &r))
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// BenchmarkOneKeyRatio: what a request to one key costs the processors, by one goroutine and
-// by sixteen, in turns: the best of each.
+// BenchmarkOneKeyRatio compares the CPU time of a request by sixteen goroutines with one key to
+// that by one goroutine. They take turns, and the best of each counts.
 func BenchmarkOneKeyRatio(b *testing.B) {
 	const requests, many = 16 * 2000, 16
 	rt := &ratelimit.Transport{Base: &shelf{&http.Response{Header: response(currentLimit)}}}

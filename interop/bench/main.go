@@ -55,8 +55,7 @@ func writeInto(file, table string) error {
 	return os.WriteFile(file, []byte(text), 0o644)
 }
 
-// run times all works, and returns the table. Without Node the packages of npm
-// have no part in it.
+// run times all works, and returns the table. Without Node it leaves out the packages of npm.
 func run(ctx context.Context, o options) (string, error) {
 	missing := npm.Look()
 	if missing == nil {
@@ -85,8 +84,8 @@ func run(ctx context.Context, o options) (string, error) {
 	return table(works, o, version), nil
 }
 
-// timeAll lets the contenders of a work take turns, so that what else the machine
-// does meets all of them.
+// timeAll lets the contenders of a work take turns, so that other load on the machine slows
+// all of them.
 func timeAll(works []work, o options) error {
 	for _, w := range works {
 		for range o.rounds {
@@ -158,7 +157,7 @@ func duration(ns float64) string {
 	}
 }
 
-// processor returns the model of the processor, where the system tells it.
+// processor returns the model of the processor, or "" if the system does not reveal it.
 func processor() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(text)) {

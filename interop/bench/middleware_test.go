@@ -27,7 +27,7 @@ func (c *counter) take() (used int64) {
 	return c.used
 }
 
-// A sink is a ResponseWriter that keeps nothing but the header.
+// A sink is a ResponseWriter that stores only the header.
 type sink struct {
 	header http.Header
 	status int
@@ -79,7 +79,7 @@ func (m *byHand) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.next.ServeHTTP(w, r)
 }
 
-// BenchmarkMiddlewareRatios: what a Middleware costs, in times of code by hand.
+// BenchmarkMiddlewareRatios compares a Middleware to code by hand.
 func BenchmarkMiddlewareRatios(b *testing.B) {
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	middleware := func(refuses bool) http.Handler {
@@ -124,8 +124,8 @@ func BenchmarkMiddlewareRatios(b *testing.B) {
 	}
 }
 
-// benchRatio reports the time of one contender as a part of that of another: of each
-// the fastest of interleaved rounds.
+// benchRatio reports the ratio of two contenders' times. They take turns, and the fastest round
+// of each counts.
 func benchRatio(b *testing.B, of, base *contender) {
 	sides := [...]*contender{of, base}
 	for b.Loop() {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A process is a Node that times the packages of npm by its own clock: one for
-// all works, which answers one question after the other.
+// A process is a Node that times the packages of npm by its own clock. One process does all
+// works, and answers one question after the other.
 type process struct {
 	cmd       *exec.Cmd
 	stdin     io.Closer
@@ -20,15 +20,14 @@ type process struct {
 	version   string
 }
 
-// A task is a work for the process, which knows it by its place in the list that
-// it gets first.
+// A task is a work for the process. The process gets the list of tasks first, and then
+// their indexes.
 type task struct {
 	Do    string
 	Input any
 }
 
-// A question is about the task of that index: its time, or its answer where the
-// time is zero.
+// A question asks for the time of the task at an index, or for its answer if the time is zero.
 type question struct {
 	Task         int
 	Milliseconds float64

@@ -17,7 +17,7 @@ const (
 	currentLimit = "RateLimit: " + oneLimit
 )
 
-// fieldsOf reads the two fields of their values.
+// fieldsOf parses the values of the two fields.
 func fieldsOf(b *testing.B, policies, limits string) ratelimit.Fields {
 	f, err := ratelimit.Parse(http.Header{"Ratelimit-Policy": {policies}, "Ratelimit": {limits}})
 	require.NoError(b, err)
@@ -29,7 +29,7 @@ func parsed() *contender {
 	return inGo(func() (httpsfv.List, error) { return httpsfv.UnmarshalList([]string{oneLimit}) })
 }
 
-// done makes a contender of what returns nothing.
+// done turns a function without results into a contender.
 func done(do func()) *contender {
 	return inGo(func() (struct{}, error) {
 		do()
@@ -58,8 +58,8 @@ var otherForms = []form{
 		Anthropic-RateLimit-Requests-Reset: 2026-11-21T03:00:30Z`)},
 }
 
-// BenchmarkLegacyRatios measures the older forms in the time in which httpsfv reads one limit
-// in the current one, and what a dialect of the caller's adds.
+// BenchmarkLegacyRatios measures the older forms, and a dialect of the caller, relative to
+// httpsfv and one limit in the current form.
 func BenchmarkLegacyRatios(b *testing.B) {
 	now := time.Now()
 	mine, err := ratelimit.NewDialect("mine",
@@ -76,7 +76,7 @@ func BenchmarkLegacyRatios(b *testing.B) {
 	}
 }
 
-// BenchmarkPartyRatios measures what clients and servers do, in the same time.
+// BenchmarkPartyRatios measures the work of clients and servers, relative to the same.
 func BenchmarkPartyRatios(b *testing.B) {
 	now := time.Now()
 	resp := &http.Response{StatusCode: http.StatusOK, Header: response(current)}
@@ -156,7 +156,7 @@ func BenchmarkRestrictRatio(b *testing.B) {
 	benchRatio(b, restrict(1000), restrict(100))
 }
 
-// A shelf is a base of a Transport that answers out of memory.
+// A shelf is a base of a Transport that answers from memory.
 type shelf struct{ resp *http.Response }
 
 func (s *shelf) RoundTrip(*http.Request) (*http.Response, error) { return s.resp, nil }
@@ -176,9 +176,8 @@ func passing(b *testing.B, origins int, resp *http.Response) *contender {
 	})
 }
 
-// BenchmarkRoundTripRatios: what a Transport costs, as ratios: a response without fields
-// against reading it, many keys against one, and one with the current fields against a parse
-// by httpsfv and its checks.
+// BenchmarkRoundTripRatios compares a Transport's work: for a response without fields to
+// reading it, for many keys to one, and for the current fields to a parse by httpsfv with checks.
 func BenchmarkRoundTripRatios(b *testing.B) {
 	silent := response("")
 	b.Run("silent against ParseAny", func(b *testing.B) {

@@ -69,7 +69,7 @@ func parsePolicies(name, line string) work {
 	}
 }
 
-// bufferSize is enough for what is written.
+// bufferSize is enough for every written field.
 const bufferSize = 256
 
 func appendLimits(name, line string) work {
@@ -134,8 +134,7 @@ func parseAny(f form, now time.Time) work {
 	return w
 }
 
-// forms are a response without limits and five with them, each among twenty other
-// fields.
+// forms are a response without limits and five with limits, each with twenty other fields.
 func forms(now time.Time) []form {
 	parser := [libraries]string{headerParser: "response"}
 	return []form{
@@ -184,7 +183,7 @@ func forms(now time.Time) []form {
 	}
 }
 
-// response makes a header of lines, and of twenty that say nothing about limits.
+// response returns a header of lines, and of twenty unrelated ones.
 func response(lines string) http.Header {
 	h := http.Header{}
 	for line := range strings.Lines(lines + others) {

@@ -41,8 +41,8 @@ const config = `{
 	]}]}}}}
 }`
 
-// TestCaddy: Caddy's own reverse proxy behind two limiters, in front of an upstream that speaks an
-// older form, sends hints, streams, or is down.
+// TestCaddy puts two limiters in front of Caddy's reverse proxy. Upstream sends an older form,
+// sends hints, streams, or is down.
 func TestCaddy(t *testing.T) {
 	caddy.RegisterModule(Limiter{})
 	more := make(chan bool)

@@ -1,5 +1,5 @@
-// Egress sends requests to an address, ten at a time, and prints how many of them got
-// which status. It is one of the programs that share a quota through ratelimit proxy.
+// Egress sends requests to an address, ten at a time, and counts the statuses. It is one of the
+// programs that share a quota through ratelimit proxy.
 //
 //	go run ./egress http://127.0.0.1:8700/ 50
 package main

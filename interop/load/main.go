@@ -202,7 +202,7 @@ func drive(name, address string, pids []int, n int, lasts time.Duration) error {
 	return nil
 }
 
-// used returns the CPU time of a process.
+// used returns the CPU time of a process so far.
 func used(pid int) time.Duration {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
@@ -211,7 +211,7 @@ func used(pid int) time.Duration {
 	return time.Duration(user+system) * time.Second / 100
 }
 
-// resident returns how much memory a process has.
+// resident returns the memory of a process.
 func resident(pid int) int64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	pages, _ := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)

@@ -1,7 +1,6 @@
-// Stress drives Transports as hard as it can, against a server on loopback that
-// answers at random, with panics, deadlines, cancellations and slow bodies in between.
-// It fails on a goroutine, a body or a request under way that is left over, and on a
-// request that waits for longer than it may.
+// Stress sends as many requests as it can through Transports, to a server on loopback with random
+// answers, panics, deadlines, cancellations and slow bodies. It fails if a goroutine, a body or a
+// request under way is left over, or if a request waits for too long.
 //
 //	go run -C interop -race ./stress -for 300s
 package main
@@ -27,7 +26,7 @@ func main() {
 	}
 }
 
-// settle waits until no more goroutines are left than there were before.
+// settle waits until there are no more goroutines than before.
 func settle(before int) error {
 	var now int
 	for range 100 {

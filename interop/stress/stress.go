@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// maxWait is the longest that a Transport obeys here.
+	// maxWait is the longest wait that a Transport obeys here.
 	maxWait = 20 * time.Millisecond
-	// mayWait is the longest that all of a key may wait: maxWait, then as long for a
-	// probe that hangs, and as long again for a machine that has other things to do.
+	// mayWait is the longest time in which all requests of a key may wait: maxWait, as long again
+	// for a probe that hangs, and as long again for a busy machine.
 	mayWait = maxWait + time.Second + 4*time.Second
-	// workers is the number of those of each Transport.
+	// workers is the number of workers of each Transport.
 	workers = 32
 	keys    = 4
 )
 
-// counts are of what has happened, and of what must be even in the end.
+// counts are numbers of events. Some must be equal in the end.
 type counts struct {
 	sent, panics, deadlines, cancelled  atomic.Int64
 	bodies, closed, uploads, uploadDone atomic.Int64
@@ -43,7 +43,7 @@ func (c *counts) String() string {
 		c.closed.Load(), c.bodies.Load(), c.uploadDone.Load(), c.uploads.Load())
 }
 
-// stress runs for some time, and returns what went wrong.
+// stress runs for some time, and returns an error if something went wrong.
 func stress(lasts time.Duration, seed uint64) (fmt.Stringer, error) {
 	before := runtime.NumGoroutine()
 	c := new(counts)
@@ -107,7 +107,7 @@ func drive(all []*rig, lasts time.Duration, seed uint64) error {
 	}
 }
 
-// A rig is a Transport between two ends: its callers and its base.
+// A rig is a Transport with its callers and its base.
 type rig struct {
 	*counts
 	transport *ratelimit.Transport
@@ -216,8 +216,7 @@ func (r *rig) entered(req *http.Request) {
 	}
 }
 
-// left notes that a request does not wait any more, as it is sent or has failed. It
-// does so once for each: the request carries whether.
+// left notes, once for each request, that it no longer waits: it was sent or has failed.
 func (r *rig) left(req *http.Request, sent bool) {
 	k, err := strconv.Atoi(req.Header.Get(keyField))
 	once, _ := req.Context().Value(onceKey{}).(*sync.Once)
@@ -236,8 +235,7 @@ func (r *rig) left(req *http.Request, sent bool) {
 
 type onceKey struct{}
 
-// watch returns an error if the requests of a key wait, and none has been sent for
-// longer than they may.
+// watch returns an error if requests of a key wait, and none has been sent for mayWait.
 func (r *rig) watch(now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -249,7 +247,7 @@ func (r *rig) watch(now time.Time) error {
 	return nil
 }
 
-// request sends one at random.
+// request sends a random request.
 func (r *rig) request(rnd *rand.Rand) {
 	ctx := context.WithValue(context.Background(), onceKey{}, new(sync.Once))
 	if rnd.IntN(10) == 0 {
@@ -292,7 +290,7 @@ func (r *rig) request(rnd *rand.Rand) {
 	}
 }
 
-// try sends a request past the Transport if its Gate lets it through at once.
+// try sends a request without the Transport, if its Gate lets it through at once.
 func (r *rig) try(req *http.Request, rnd *rand.Rand) {
 	if req.Body != nil {
 		defer req.Body.Close()

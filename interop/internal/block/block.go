@@ -1,4 +1,4 @@
-// Package block replaces the parts of a text in Markdown that programs write.
+// Package block replaces the generated parts of a Markdown text.
 package block
 
 import (
@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Replace replaces what stands between the comments <!-- name --> and
-// <!-- /name -->, each on a line of its own.
+// Replace replaces the text between the comments <!-- name --> and <!-- /name -->. Each comment
+// is a line of its own.
 func Replace(text, name, block string) (string, error) {
 	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->\n"
 	before, rest, ok := strings.Cut(text, begin)

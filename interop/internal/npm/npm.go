@@ -1,4 +1,4 @@
-// Package npm installs the packages that a lock file names.
+// Package npm installs the packages of a lock file.
 package npm
 
 import (
@@ -24,9 +24,9 @@ const (
 	note     = ".interop-installed" // what has been installed, next to it
 )
 
-// Install leaves in a folder exactly the packages of its lock file, by npm ci, if
-// they are not what is there. Several processes may call it at the same time: each
-// installs into a folder of its own, and the first to end moves that into place.
+// Install runs npm ci in a folder, unless the packages of its lock file are there already.
+// Several processes may call it at the same time. Each installs into its own folder, and the
+// first one moves it into place.
 func Install(dir string) error {
 	var want []byte
 	files := map[string][]byte{}
@@ -67,7 +67,7 @@ func installed(dir string, want []byte) bool {
 	return err == nil && bytes.Equal(got, want)
 }
 
-// move puts the packages into place, unless another process has.
+// move puts the packages into place, unless another process was first.
 func move(from, dir string, want []byte) error {
 	here := filepath.Join(dir, packages)
 	err := os.Rename(filepath.Join(from, packages), here)
