@@ -95,10 +95,17 @@ type Gate struct {
 // A Pass is the leave to send one request. Call either Answered or Failed; a second call
 // does nothing, so Failed may be deferred. On a nil Pass both do nothing.
 type Pass struct {
-	gate  *Gate
+	gate *Gate
+	path string // as that of the entrant
+	leg         // of the key; the next ones are of the resources of the path
+}
+
+// A leg is a request as an entry counts it.
+type leg struct {
 	entry *entry // nil if nothing is to be learnt, or the end is known
 	era   int
 	trip  machine.Trip
+	next  *leg
 }
 
 // A Wait is why requests of a key wait, and for how long.
@@ -196,12 +203,13 @@ func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time)
 // Answered says that the request was answered at a time, with the advice of its answer.
 // A time in the future is taken for now.
 func (p *Pass) Answered(a Advice, received time.Time) {
-	p.answered(&a, received, time.Now(), false)
+	p.answered(&a, "", received, time.Now(), false)
 }
 
 // answered reports whether the request stays under way until the body of the answer ends,
-// for which the caller calls closed.
-func (p *Pass) answered(a *Advice, received, now time.Time, hasBody bool) (stays bool) {
+// for which the caller calls closed. resource is the name that the answer gives to what its
+// limits are for, or "".
+func (p *Pass) answered(a *Advice, resource string, received, now time.Time, hasBody bool) (stays bool) {
 	if p == nil || p.gate == nil {
 		return false
 	}
@@ -213,19 +221,111 @@ func (p *Pass) answered(a *Advice, received, now time.Time, hasBody bool) (stays
 	defer g.mu.Unlock()
 	e := p.end(now)
 	if e == nil {
+		p.fail(now)
 		return false
 	}
 	var few [4]machine.Stock
 	r := g.settings()
 	answer := answerOf(a, p.trip.Prices, few[:0])
-	if e.machine.Answered(&p.trip, &answer, received, &r) {
-		e.advice = a.kept(e.advice.Limit.Name)
+	if p.path == "" {
+		e.learn(&p.leg, a, &answer, received, &r)
+	} else {
+		p.learn(e, a, &answer, resource, received, now, &r)
 	}
 	if hasBody && e.machine.OpenBody() {
 		p.entry, p.era, stays = e, e.era, true
 	}
-	g.admit(e, now)
+	p.admit(e, now)
 	return stays
+}
+
+// learn lets an entry learn from an answer.
+func (e *entry) learn(l *leg, a *Advice, answer *machine.Answer, received time.Time, r *machine.Settings) {
+	if e.machine.Answered(&l.trip, answer, received, r) {
+		e.advice = a.kept(e.advice.Limit.Name)
+	}
+}
+
+// learn lets a key and the resources of a path learn from an answer. If it names a resource,
+// its limits hold for that. A wait, or a refusal, that no exhausted limit of the resource
+// explains holds for the key.
+func (p *Pass) learn(e *entry, a *Advice, answer *machine.Answer, resource string, received, now time.Time, r *machine.Settings) {
+	limits, named := *answer, (*leg)(nil)
+	if resource != "" && len(answer.Stocks) > 0 {
+		if x := e.name(p.path, resource, now, r); x != nil {
+			named = p.legOf(x, now, r)
+		}
+	}
+	explained := named != nil && answer.Exhausted()
+	if named != nil {
+		answer.Stocks, answer.Pace, answer.Elsewhere, limits.AtOnce = nil, 0, true, 0
+	}
+	switch {
+	case explained:
+		answer.Wait, answer.RetryAfter, answer.Refused = 0, false, false
+	case named != nil:
+		limits.Wait, limits.RetryAfter = 0, false
+	}
+	if explained && limits.Refused {
+		e.machine.Returned(&p.trip, now, r)
+	} else {
+		e.learn(&p.leg, a, answer, received, r)
+	}
+	for l := p.next; l != nil; l = l.next {
+		x := l.entry
+		if l.era != x.era {
+			continue
+		}
+		x.machine.Tick(now, r)
+		switch {
+		case x.scout:
+			x.machine.Answered(&l.trip, &machine.Answer{}, received, r)
+		case answer.Refused: // by a limit of the key: nothing shows whether it was counted here
+			x.machine.Failed(&l.trip)
+		case l == named:
+			x.learn(l, a, &limits, received, r)
+		case len(limits.Stocks) > 0: // of something else
+			x.machine.Returned(&l.trip, now, r)
+		default:
+			x.machine.Answered(&l.trip, &machine.Answer{}, received, r)
+		}
+	}
+}
+
+// legOf returns the leg of a request for a resource. If there is none, because the resource
+// was not known to hold the path when the request was sent, it is made.
+func (p *Pass) legOf(x *entry, now time.Time, r *machine.Settings) *leg {
+	for l := p.next; l != nil; l = l.next {
+		if l.entry == x {
+			return l
+		}
+	}
+	x.machine.Tick(now, r)
+	p.next = &leg{entry: x, era: x.era, next: p.next, trip: machine.Trip{Prices: p.trip.Prices}}
+	x.machine.Join(&p.next.trip, &p.trip, now, r)
+	return p.next
+}
+
+// fail takes note that there will be no answer for the resources of a request.
+func (p *Pass) fail(now time.Time) {
+	r := p.gate.settings()
+	for l := p.next; l != nil; l = l.next {
+		if l.era == l.entry.era {
+			l.entry.machine.Tick(now, &r)
+			l.entry.machine.Failed(&l.trip)
+			p.gate.admit(l.entry, now)
+		}
+	}
+	p.next = nil
+}
+
+// admit lets waiters through after the end of a request.
+func (p *Pass) admit(e *entry, now time.Time) {
+	p.gate.admit(e, now)
+	for l := p.next; l != nil; l = l.next {
+		p.gate.admit(l.entry, now)
+	}
+	p.next = nil
 }
 
 // closed says that the body of an answer has ended.
@@ -256,6 +356,7 @@ func (p *Pass) Failed() {
 		e.machine.Failed(&p.trip)
 		g.admit(e, now)
 	}
+	p.fail(now)
 }
 
 // end returns the entry that learns how the request has ended, and tells its machine the
@@ -268,6 +369,7 @@ func (p *Pass) end(now time.Time) *entry {
 	}
 	displaced := g.keys[e.key] != e
 	if displaced {
+		p.next = nil // these went with it
 		if e = g.entry(e.key, now); e == nil {
 			return nil
 		}
@@ -276,6 +378,7 @@ func (p *Pass) end(now time.Time) *entry {
 	e.machine.Tick(now, &r)
 	if displaced { // what it has not counted yet
 		e.machine.Send(&p.trip, now, &r)
+		p.trip.Owner = p
 	}
 	return e
 }
@@ -290,8 +393,16 @@ func (g *Gate) Forget(key string) {
 	defer g.mu.Unlock()
 	now := time.Now()
 	for k, e := range g.keys {
-		if k == name.short() || k.scheme == name.scheme && k.belongsTo(name) {
+		all := k == name.short() || name.scheme != "" && k.scheme == name.scheme && strings.HasPrefix(k.rest, name.rest+keyMark)
+		for _, x := range e.resources() {
+			if all || x.key == name {
+				x.forget()
+				g.admit(x, now)
+			}
+		}
+		if all {
 			e.forget()
+			e.split = nil
 			g.admit(e, now)
 		}
 	}
@@ -302,31 +413,47 @@ func (g *Gate) Forget(key string) {
 func (g *Gate) State(key string) (w Wait, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	e := g.keys[nameOfKey(key).short()]
+	e := g.find(key)
 	if e == nil {
 		return Wait{}, false
 	}
 	return e.state(g, time.Now(), nil), true
 }
 
-// Keys returns the keys that are known, in no order, as they were when the loop begins.
-// After ten minutes without a request, or if there are more than MaxKeys, a key is
-// forgotten if no wait is in force.
+// Keys returns the keys that are known and their resources, in no order. A key that comes or
+// goes during the loop may be missed. After ten minutes without a request, or if there are
+// more than MaxKeys, a key is forgotten if no wait is in force.
 func (g *Gate) Keys() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		g.mu.Lock()
-		names := make([]keyName, 0, len(g.keys))
-		for name := range g.keys {
-			names = append(names, name)
+		var names []keyName
+		pass := func() bool { // requests need not wait for the loop
+			g.mu.Unlock()
+			defer g.mu.Lock()
+			for _, name := range names {
+				if !yield(name.String()) {
+					return false
+				}
+			}
+			names = names[:0]
+			return true
 		}
-		g.mu.Unlock()
-		for _, name := range names {
-			if !yield(name.String()) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		for name, e := range g.keys { // which may change meanwhile
+			names = append(names, name)
+			for _, x := range e.resources() {
+				names = append(names, x.key)
+			}
+			if len(names) >= keysAtOnce && !pass() {
 				return
 			}
 		}
+		pass()
 	}
 }
+
+// keysAtOnce is how many keys are copied while the lock is held.
+const keysAtOnce = 256
 
 // settings returns the settings that the machine obeys.
 func (g *Gate) settings() machine.Settings {

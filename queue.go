@@ -2,168 +2,24 @@ package ratelimit
 
 import (
 	"container/heap"
-	"container/list"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/machine"
 )
 
-// Bounds of what a Gate remembers.
-const (
-	// maxKeys is Gate.MaxKeys if that is 0. Beyond it the key with which the least is lost
-	// is forgotten, of these the one used longest ago, but never one with a wait in force.
-	maxKeys = 16_384
-	// maxKey is the length of a key; longer ones are remembered by a hash.
-	maxKey = 256
-	// sweepTime is how often waits are looked at that may have ended.
-	sweepTime = time.Second
-)
-
-// A keyName is a key in two parts. To look up an origin, which consists of both, costs
-// no memory.
-type keyName struct{ scheme, rest string }
-
-// nameOfKey returns a key in its parts.
-func nameOfKey(key string) keyName {
-	if scheme, rest, ok := strings.Cut(key, "://"); ok && scheme != "" {
-		return keyName{scheme, rest}
-	}
-	return keyName{rest: key}
-}
-
-// String returns the key. An origin is written as RFC 6454 Section 6.2 has it.
-func (k keyName) String() string {
-	if k.scheme == "" {
-		return k.rest
-	}
-	return k.scheme + "://" + k.rest
-}
-
-// short returns a hash in place of a long key.
-func (k keyName) short() keyName {
-	if len(k.scheme)+len(k.rest) > maxKey {
-		return keyName{keyMark, hashOf([]byte(k.String()))}
-	}
-	return k
-}
-
-// belongsTo reports whether k was made of another key: by KeyBy of its origin.
-func (k keyName) belongsTo(other keyName) bool {
-	return other.scheme != "" && strings.HasPrefix(k.rest, other.rest+keyMark)
-}
-
-// keyMark stands between the origin and the hash in a key of [KeyBy]. No origin has it.
-const keyMark = "#"
-
-// hashOf returns 128 bits of the SHA-256 of data, in hexadecimal: the same in every process.
-func hashOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:16])
-}
-
-// An entry is what is known of a key, and who waits for it. It is guarded by the
-// lock of its Gate.
-type entry struct {
-	key     keyName
-	machine machine.Machine
-	advice  Advice // from the most recent response that made things newer or stricter
-	era     int    // grows when the key is forgotten
-	queue   queue
-	doomed  deadlines // of the waiters in queue that have one
-	timer   *time.Timer
-	until   time.Time // when the timer rings; zero while none waits
-	loss    machine.Loss
-	inList  *list.Element // in the list of that loss
-}
-
-// forget forgets what was learnt. The requests under way belong to an earlier era.
-func (e *entry) forget() {
-	e.era++
-	e.machine, e.advice = machine.Machine{}, Advice{}
-}
-
-// entry returns what is known of a key, or nil if nothing can be remembered of it.
-// The lock is held.
-func (g *Gate) entry(key keyName, now time.Time) *entry {
-	key = key.short()
-	if e := g.keys[key]; e != nil {
-		if r := g.settings(); e.queue.n == 0 && e.machine.Idle(now, &r) {
-			e.forget()
-		}
-		return e
-	}
-	most := g.MaxKeys
-	if most <= 0 {
-		most = maxKeys
-	}
-	if len(g.keys) >= most && !g.displace(now) {
-		return nil
-	}
-	if g.keys == nil {
-		g.keys = make(map[keyName]*entry)
-	}
-	e := &entry{key: keyName{strings.Clone(key.scheme), strings.Clone(key.rest)}}
-	e.inList = g.lists[e.loss].PushBack(e)
-	g.keys[e.key] = e
-	return e
-}
-
-// displace forgets the key with which the least is lost, and reports whether there
-// is one.
-func (g *Gate) displace(now time.Time) bool {
-	for lost := range machine.WaitLost {
-		if oldest := g.lists[lost].Front(); oldest != nil {
-			g.remove(oldest.Value.(*entry))
-			return true
-		}
-	}
-	if now.Sub(g.swept) < sweepTime {
-		return false
-	}
-	g.swept = now
-	waits := &g.lists[machine.WaitLost]
-	for range waits.Len() { // each goes to the back, or to where it belongs now
-		g.settle(waits.Front().Value.(*entry), now)
-	}
-	return g.displace(now)
-}
-
-func (g *Gate) remove(e *entry) {
-	g.lists[e.loss].Remove(e.inList)
-	delete(g.keys, e.key)
-}
-
-// settle puts an entry, which has just been used, where it belongs.
-func (g *Gate) settle(e *entry, now time.Time) {
-	r := g.settings()
-	lost := e.machine.Loss(now, &r)
-	if e.queue.n > 0 {
-		lost = machine.WaitLost
-	}
-	if lost == e.loss {
-		g.lists[lost].MoveToBack(e.inList)
-		return
-	}
-	g.lists[e.loss].Remove(e.inList)
-	e.loss, e.inList = lost, g.lists[lost].PushBack(e)
-}
-
 // look tells the machine the time, and asks whether a request may be sent.
 func (e *entry) look(g *Gate, now time.Time, prices []machine.Price) machine.Verdict {
-	r := g.settings()
+	r := e.settings(g)
 	e.machine.Tick(now, &r)
 	return e.machine.Ask(now, &r, prices)
 }
 
 // state returns the Wait of the next request with these prices. It changes nothing.
 func (e *entry) state(g *Gate, now time.Time, prices []machine.Price) Wait {
-	r := g.settings()
+	r := e.settings(g)
 	if front := e.queue.first; front != nil { // nothing overtakes it
 		prices = front.pass.trip.Prices
 	}
@@ -182,21 +38,59 @@ func (e *entry) waitOf(v *machine.Verdict) Wait {
 	return w
 }
 
-// send counts a request as sent.
-func (e *entry) send(g *Gate, p *Pass, now time.Time) {
-	p.entry, p.era = e, e.era
+// holder returns the entry that holds a request back, with its verdict: the key e, or a
+// resource of the path. It returns nil if the request may be sent. A request that is at the
+// front of the queue of past need not wait there again.
+func (g *Gate) holder(e *entry, p *Pass, deadline, now time.Time, first bool, past *entry) (*entry, machine.Verdict) {
+	holds := func(x *entry) (machine.Verdict, bool) {
+		if x == past {
+			return machine.Verdict{}, false
+		}
+		v := x.look(g, now, p.trip.Prices)
+		ahead := x.queue.n
+		if first {
+			ahead = 0
+		}
+		return v, !(ahead == 0 && v.Open || v.Hurries(deadline, ahead))
+	}
+	if v, ok := holds(e); ok {
+		return e, v
+	}
 	r := g.settings()
+	for _, x := range e.resourcesOf(p.path, now, &r) {
+		x.refresh(now, &r)
+		if v, ok := holds(x); ok {
+			return x, v
+		}
+	}
+	return nil, machine.Verdict{}
+}
+
+// send counts a request as sent with a key, and with the resources of its path.
+func (e *entry) send(g *Gate, p *Pass, now time.Time) {
+	r := g.settings()
+	p.entry, p.era = e, e.era
 	e.machine.Send(&p.trip, now, &r)
+	if p.path == "" {
+		return
+	}
+	p.trip.Owner = p
+	for _, x := range e.resourcesOf(p.path, now, &r) {
+		p.next = &leg{entry: x, era: x.era, next: p.next, trip: machine.Trip{Prices: p.trip.Prices}}
+		x.machine.Send(&p.next.trip, now, &r)
+	}
 }
 
 // A waiter is a caller that waits. There may be many, so it is small.
 type waiter struct {
 	pass       *Pass
+	at         *entry        // in whose queue it is
 	err        error         // why it will not be let through
 	wake       chan struct{} // closed when pass or err is decided
 	deadline   time.Time     // zero if there is none
 	prev, next *waiter       // in the queue
 	index      int32         // in the deadlines
+	first      bool          // it waits in front of the others
 	decided    bool
 }
 
@@ -274,6 +168,7 @@ type notice func(Wait) (done func())
 // An entrant is a request that asks to be let through.
 type entrant struct {
 	key       keyName // the zero keyName is never held back
+	path      string  // the first segment, by which resources are told apart; "" if they are not
 	prices    []machine.Price
 	cancelled <-chan struct{} // when it is closed the wait ends; may be nil
 	follows   bool            // a redirection: it has waited its turn, and waits in front of the others
@@ -286,13 +181,13 @@ func (g *Gate) enter(ctx context.Context, r *entrant) (*Pass, error) {
 	if ctx.Err() != nil { // it would be counted without being sent
 		return nil, context.Cause(ctx)
 	}
-	p := &Pass{gate: g}
+	p := &Pass{gate: g, path: r.path}
 	p.trip.Prices = r.prices
 	if r.key == (keyName{}) {
 		return p, nil
 	}
 	deadline, _ := ctx.Deadline()
-	w, e, err := g.begin(p, r, deadline)
+	w, err := g.begin(p, r, deadline)
 	switch {
 	case err != nil:
 		g.announce(r)()
@@ -300,42 +195,39 @@ func (g *Gate) enter(ctx context.Context, r *entrant) (*Pass, error) {
 	case w == nil:
 		return p, nil
 	}
-	return g.wait(ctx, r, e, w)
+	return g.wait(ctx, r, w)
 }
 
 // begin lets a request through if it may be sent at once. Otherwise it sets r.wait and puts
 // the request into the queue, or returns an error if the request would wait in vain.
-func (g *Gate) begin(p *Pass, r *entrant, deadline time.Time) (*waiter, *entry, *WaitError) {
+func (g *Gate) begin(p *Pass, r *entrant, deadline time.Time) (*waiter, *WaitError) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now() // not before: what the machine is told goes forwards
 	e := g.entry(r.key, now)
 	if e == nil {
-		return nil, nil, nil
+		return nil, nil
 	}
-	v := e.look(g, now, r.prices)
-	ahead := e.queue.n
-	if r.follows {
-		ahead = 0
-	}
-	if ahead == 0 && v.Open || v.Hurries(deadline, ahead) {
+	x, v := g.holder(e, p, deadline, now, r.follows, nil)
+	if x == nil {
 		e.send(g, p, now)
 		g.settle(e, now)
-		return nil, nil, nil
+		return nil, nil
 	}
 	if r.waiting != nil || g.Waiting != nil {
-		w := e.state(g, now, r.prices)
+		w := x.state(g, now, r.prices)
 		r.wait = &w
 	}
-	if err := e.refuses(&v, deadline); err != nil {
-		return nil, nil, err
+	if err := x.refuses(&v, deadline); err != nil {
+		return nil, err
 	}
-	w := e.enqueue(p, deadline, r.follows)
-	g.admit(e, now)
+	w := &waiter{pass: p, wake: make(chan struct{}), deadline: deadline, first: r.follows}
+	x.enqueue(w)
+	g.admit(x, now)
 	if w.decided && w.err == nil { // those ahead of it could go, and so it could
-		return nil, nil, nil
+		return nil, nil
 	}
-	return w, e, nil
+	return w, nil
 }
 
 // announce calls r.waiting and then Gate.Waiting, because a wait begins. It returns a
@@ -379,41 +271,41 @@ func (e *entry) refuses(v *machine.Verdict, deadline time.Time) *WaitError {
 }
 
 // wait waits until a waiter is let through.
-func (g *Gate) wait(ctx context.Context, r *entrant, e *entry, w *waiter) (*Pass, error) {
+func (g *Gate) wait(ctx context.Context, r *entrant, w *waiter) (*Pass, error) {
 	over := false
 	defer func() {
 		if !over { // Waiting panicked, or what it returned
-			_, _ = g.leave(e, w, errCancelled)
+			_, _ = g.leave(w, errCancelled)
 			w.pass.Failed() // if it has been let through meanwhile
 		}
 	}()
 	done := g.announce(r)
-	p, err := g.await(ctx, r.cancelled, e, w)
+	p, err := g.await(ctx, r.cancelled, w)
 	done()
 	over = true
 	return p, err
 }
 
 // await waits until the wait is decided, or the caller gives up.
-func (g *Gate) await(ctx context.Context, cancelled <-chan struct{}, e *entry, w *waiter) (*Pass, error) {
+func (g *Gate) await(ctx context.Context, cancelled <-chan struct{}, w *waiter) (*Pass, error) {
 	select {
 	case <-w.wake:
 		return w.result()
 	case <-ctx.Done():
-		return g.leave(e, w, context.Cause(ctx))
+		return g.leave(w, context.Cause(ctx))
 	case <-cancelled:
-		return g.leave(e, w, errCancelled)
+		return g.leave(w, errCancelled)
 	}
 }
 
 var errCancelled = errors.New("ratelimit: request canceled")
 
 // leave takes a waiter out of the queue, unless its wait has been decided meanwhile.
-func (g *Gate) leave(e *entry, w *waiter, cause error) (*Pass, error) {
+func (g *Gate) leave(w *waiter, cause error) (*Pass, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !w.decided {
-		now := time.Now()
+		e, now := w.at, time.Now()
 		if cause == context.DeadlineExceeded {
 			cause = e.late(g, w, now)
 		}
@@ -452,7 +344,7 @@ func (g *Gate) admit(e *entry, now time.Time) {
 	if e.queue.n > 0 || e.timer != nil {
 		var until time.Time
 		for e.queue.n > 0 && until.IsZero() {
-			until = e.admitOne(g, now)
+			until = g.admitOne(e, now)
 		}
 		g.ringAt(e, until, now)
 	}
@@ -461,18 +353,18 @@ func (g *Gate) admit(e *entry, now time.Time) {
 
 // admitOne lets one waiter through, or refuses one whose deadline comes before an answer
 // would. If it can do neither yet, it returns when to ask again.
-func (e *entry) admitOne(g *Gate, now time.Time) (until time.Time) {
+func (g *Gate) admitOne(e *entry, now time.Time) (until time.Time) {
 	front := e.queue.first
 	v := e.look(g, now, front.pass.trip.Prices)
 	switch {
 	case v.Open && front.inTime(now.Add(e.machine.Fastest())):
-		e.letThrough(g, front, now)
+		g.letThrough(front, now)
 	case v.Open:
-		e.dismiss(front, &WaitError{Until: now, Advice: e.advice})
+		front.dismiss(&WaitError{Until: now, Advice: e.advice})
 	case len(e.doomed) > 0 && v.Hurries(e.doomed[0].deadline, 0):
-		e.letThrough(g, e.doomed[0], now)
+		g.letThrough(e.doomed[0], now)
 	case len(e.doomed) > 0 && e.refuses(&v, e.doomed[0].deadline) != nil:
-		e.dismiss(e.doomed[0], e.refuses(&v, e.doomed[0].deadline))
+		e.doomed[0].dismiss(e.refuses(&v, e.doomed[0].deadline))
 	default:
 		return v.Until
 	}
@@ -509,16 +401,33 @@ func (g *Gate) ringAt(e *entry, until, now time.Time) {
 	e.until = until
 }
 
-// letThrough sends a request that has waited.
-func (e *entry) letThrough(g *Gate, w *waiter, now time.Time) {
-	e.dequeue(w)
-	e.send(g, w.pass, now)
-	w.decide(nil)
+// letThrough sends a request that has waited for its entry. If another entry holds it back,
+// it begins to wait for that.
+func (g *Gate) letThrough(w *waiter, now time.Time) {
+	past, e := w.at, w.at
+	if e.parent != nil {
+		e = e.parent
+	}
+	past.dequeue(w)
+	x, v := g.holder(e, w.pass, w.deadline, now, w.first, past)
+	if x == nil {
+		e.send(g, w.pass, now)
+		w.decide(nil)
+		return
+	}
+	if err := x.refuses(&v, w.deadline); err != nil {
+		w.decide(err)
+		return
+	}
+	x.enqueue(w)
+	if x.queue.n == 1 { // else its timer runs
+		g.ringAt(x, v.Until, now)
+	}
 }
 
 // dismiss ends a wait that would be in vain.
-func (e *entry) dismiss(w *waiter, err *WaitError) {
-	e.dequeue(w)
+func (w *waiter) dismiss(err *WaitError) {
+	w.at.dequeue(w)
 	w.decide(err)
 }
 
@@ -529,17 +438,16 @@ func (w *waiter) decide(err error) {
 }
 
 // enqueue puts a request at the end of the queue, or at its front.
-func (e *entry) enqueue(p *Pass, deadline time.Time, first bool) *waiter {
-	w := &waiter{pass: p, wake: make(chan struct{}), deadline: deadline}
-	if first {
+func (e *entry) enqueue(w *waiter) {
+	w.at = e
+	if w.first {
 		e.queue.pushFront(w)
 	} else {
 		e.queue.push(w)
 	}
-	if !deadline.IsZero() {
+	if !w.deadline.IsZero() {
 		heap.Push(&e.doomed, w)
 	}
-	return w
 }
 
 func (e *entry) dequeue(w *waiter) {

@@ -131,7 +131,7 @@ func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass) Ad
 	advice := t.Advisor.Advise(resp, received)
 	// The body of a 101 is a connection, which takes no room of a limiter of requests.
 	hasBody := resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols
-	if pass.answered(&advice, received, received, hasBody) {
+	if pass.answered(&advice, resourceOf(resp.Header), received, received, hasBody) {
 		resp.Body = &trackedBody{ReadCloser: resp.Body, pass: pass}
 	}
 	if resp.StatusCode/100 == 3 && advice.Source == SourceRetryAfter && resp.Body != nil {
@@ -165,9 +165,12 @@ func (a *Advice) says() bool {
 
 // entrantOf returns what the Gate needs to know of a request.
 func (t *Transport) entrantOf(req *http.Request) entrant {
-	r := entrant{key: originOf(req.URL), cancelled: req.Cancel} //lint:ignore SA1019 net/http still obeys it
+	origin := originOf(req.URL)
+	r := entrant{key: origin, path: firstSegment(req.URL.Path), cancelled: req.Cancel} //lint:ignore SA1019 net/http still obeys it
 	if t.Key != nil {
-		r.key = nameOfKey(t.Key(req))
+		if r.key = nameOfKey(t.Key(req)); !r.key.isOf(origin) {
+			r.path = ""
+		}
 	}
 	if t.Cost != nil {
 		r.prices = pricesOf(t.Cost(req))
@@ -176,6 +179,27 @@ func (t *Transport) entrantOf(req *http.Request) entrant {
 		r.waiting = func(w Wait) func() { return t.Waiting(req, w) }
 	}
 	return r
+}
+
+// firstSegment returns a path up to its second slash.
+func firstSegment(path string) string {
+	if path == "" {
+		return "/"
+	}
+	if i := strings.IndexByte(path[1:], '/'); i >= 0 {
+		path = path[:1+i]
+	}
+	return path[:min(len(path), maxKey)]
+}
+
+// resourceOf returns the name of what the limits of a response are for, "" if it has none.
+func resourceOf(h http.Header) string {
+	for _, key := range [...]string{"X-Ratelimit-Resource", "X-Ratelimit-Bucket"} {
+		if lines := h[key]; len(lines) > 0 && lines[0] != "" {
+			return lines[0]
+		}
+	}
+	return ""
 }
 
 // waitRedirect waits for as long as the redirection asks for that the request follows. Its

@@ -242,7 +242,7 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time, r *Settings) 
 	if newer {
 		m.phase, m.pace = counting, 0
 	}
-	stricter := wait > 0 && m.wait(received.Add(wait), a.reason(), a.Refused || a.exhausted())
+	stricter := wait > 0 && m.wait(received.Add(wait), a.reason(), a.Refused || a.Exhausted())
 	m.meters.learn(t, a, received, r, &m.traffic)
 	if stale {
 		if m.phase != waiting {
@@ -251,6 +251,8 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time, r *Settings) 
 	} else if says {
 		m.pace = max(m.pace, scale(a.Pace, 1/r.Share))
 		stricter = m.budgets.learn(t, a, newer, received, r, &m.traffic) || stricter
+	} else if a.Elsewhere {
+		m.budgets.giveBack(t, r)
 	} else {
 		m.silent++
 	}
@@ -287,7 +289,7 @@ func (m *Machine) served(a *Answer, fresh bool) {
 // and returns how long the key has to wait.
 func (m *Machine) rejected(a *Answer, r *Settings) time.Duration {
 	m.refused = m.number
-	if m.lastSilent || !a.exhausted() {
+	if m.lastSilent || !a.Exhausted() {
 		m.pool.shrink(m.UnderWay() + 1)
 	}
 	return m.backoff.wait(a.Wait, r.MaxWait)

@@ -31,10 +31,11 @@ type Answer struct {
 	AtOnce     int64         // how many requests may be under way, 0 if no policy bounds that
 	Stocks     []Stock       // the limits whose remaining units are known
 	RetryAfter bool          // Retry-After decided Wait: it overrides exhausted limits
+	Elsewhere  bool          // what remains is known to the machine of a resource
 }
 
-// exhausted reports whether nothing remains of some limit.
-func (a *Answer) exhausted() bool {
+// Exhausted reports whether nothing remains of some limit.
+func (a *Answer) Exhausted() bool {
 	return slices.ContainsFunc(a.Stocks, func(s Stock) bool { return s.Left == 0 })
 }
 
@@ -124,6 +125,7 @@ func (s *traffic) hung(r *Settings) time.Time { return s.last.Add(min(mostBackof
 // that to add and to remove it costs neither memory nor a search.
 type Trip struct {
 	Prices     []Price
+	Owner      any // of the caller, who sets it after Send
 	number     int64
 	silent     int64 // traffic.silent when it was sent
 	unordered  bool  // sent within closeBy of another with prices: the server may have seen either first

@@ -1,5 +1,4 @@
-// Package github waits for the limits of GitHub: the secondary ones, and those of each
-// resource separately.
+// Package github waits for the limits of GitHub, the secondary ones included.
 package github
 
 import (
@@ -7,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/google/go-github/v88/github"
@@ -16,19 +14,8 @@ import (
 
 // NewClient returns a client for one token.
 func NewClient(token string) (*github.Client, error) {
-	limits := &ratelimit.Transport{Key: resource, Advisor: ratelimit.Advisor{Refused: secondary}}
+	limits := &ratelimit.Transport{Advisor: ratelimit.Advisor{Refused: secondary}}
 	return github.NewClient(github.WithTransport(limits), github.WithAuthToken(token), github.WithDisableRateLimitCheck())
-}
-
-// resource returns the key of a request: search and GraphQL have limits of their own.
-func resource(r *http.Request) string {
-	path := strings.TrimPrefix(r.URL.Path, "/api/v3") // of GitHub Enterprise
-	for _, own := range []string{"/search/code", "/search/", "/graphql"} {
-		if strings.HasPrefix(path, own) {
-			return r.URL.Host + own
-		}
-	}
-	return r.URL.Host
 }
 
 // secondary reports a refusal that only the body shows. GitHub asks to wait for a minute.

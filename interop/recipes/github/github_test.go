@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-github/v88/github"
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,17 +20,17 @@ func gitHub(w http.ResponseWriter, r *http.Request) {
 		Policies: []ratelimit.Policy{{Name: "core", Quota: 5000}},
 		Limits:   []ratelimit.Limit{{Name: "core", Remaining: 4999, Reset: ratelimit.SecondsOf(3600)}},
 	}
-	if r.URL.Path == "/api/v3/search/issues" {
+	if r.URL.Path == "/search/issues" {
 		f.Policies[0], f.Limits[0] = ratelimit.Policy{Name: "search", Quota: 30}, ratelimit.Limit{Name: "search", Reset: ratelimit.SecondsOf(60)}
 	}
 	if err := ratelimit.GitHub.Set(w.Header(), f, time.Now()); err != nil {
 		panic(err)
 	}
 	switch r.URL.Path {
-	case "/api/v3/repos/a/private":
+	case "/repos/a/private":
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprint(w, `{"message": "Resource not accessible by personal access token"}`)
-	case "/api/v3/repos/a/busy":
+	case "/repos/a/busy":
 		w.Header().Set("Retry-After", "60")
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprint(w, `{"message": "You have exceeded a secondary rate limit.", "documentation_url": "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`)
@@ -43,7 +44,8 @@ func TestGitHub(t *testing.T) {
 	defer server.Close()
 	client, err := NewClient("token")
 	require.NoError(t, err)
-	client, err = client.Clone(github.WithEnterpriseURLs(server.URL, server.URL))
+	base := server.URL + "/"
+	client, err = client.Clone(github.WithURLs(&base, &base))
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -82,4 +84,11 @@ func TestSecondary(t *testing.T) {
 		n, _ := resp.Body.Read(left[:])
 		require.Equal(t, body, string(left[:n]))
 	}
+}
+
+// For a minute five workers are refused five times at most.
+func TestFiveWorkers(t *testing.T) {
+	fake.FiveWorkers(t, ratelimit.Advisor{Refused: secondary}, http.StatusForbidden, func(time.Duration) string {
+		return `{"documentation_url": "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`
+	})
 }

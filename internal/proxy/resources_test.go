@@ -1,0 +1,34 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// In front of GitHub, what is exhausted of one resource holds back no other: no flag is needed.
+func TestProxyResources(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		resource, left := "core", 4999
+		if r.URL.Path == "/graphql" {
+			resource, left = "graphql", 0
+		}
+		w.Header().Set("X-RateLimit-Limit", "5000")
+		w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(left))
+		w.Header().Set("X-RateLimit-Reset", fmt.Sprint(time.Now().Add(10*time.Minute).Unix()))
+		w.Header().Set("X-RateLimit-Resource", resource)
+	})
+	p := startProxy(t, to, maxWait(time.Second), fieldsOf("Authorization"))
+	for _, user := range []string{"", "Bearer a"} {
+		for _, tc := range []struct {
+			path string
+			want int
+		}{{"/graphql", 200}, {"/repos/a", 200}, {"/repos/b", 200}, {"/graphql", 429}, {"/user", 200}} {
+			resp, _ := send(t, http.MethodGet, p.url+tc.path, nil, "Authorization", user)
+			require.Equal(t, tc.want, resp.StatusCode, tc.path)
+		}
+	}
+}

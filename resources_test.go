@@ -1,0 +1,388 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A scene of resources is an exchange with one origin. A line is the time in seconds, and a
+// path with its answer, or `path: waits` for a request whose deadline comes too early. The
+// answer is a status and a resource with its limit, `core r=5;t=60`, or other field lines.
+func playResources(t *testing.T, rt *Transport, scene string) {
+	t.Helper()
+	start, header := time.Now(), http.Header{}
+	var reply string
+	rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return answer(req, reply), nil })
+	for line := range strings.Lines(scene) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		at, rest, _ := strings.Cut(line, " ")
+		path, said, _ := strings.Cut(rest, ": ")
+		d, err := time.ParseDuration(at + "s")
+		require.NoError(t, err)
+		time.Sleep(time.Until(start.Add(d)))
+		reply = resourceAnswer(said)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example"+path, nil)
+		require.NoError(t, err)
+		req.Header = header
+		resp, err := rt.RoundTrip(req)
+		cancel()
+		if reason, ok := strings.CutPrefix(said, "waits"); ok {
+			var wait *WaitError
+			require.ErrorAs(t, err, &wait, line)
+			require.Equal(t, strings.TrimSpace(reason), wait.Reason, line)
+			continue
+		}
+		require.NoError(t, err, line)
+		resp.Body.Close()
+	}
+}
+
+// resourceAnswer returns the lines of an answer.
+func resourceAnswer(said string) string {
+	text := ""
+	if status, rest, ok := strings.Cut(said, "; "); ok && len(status) == 3 {
+		text, said = "HTTP/1.1 "+status+" x\n", rest
+	}
+	name, limit, ok := strings.Cut(said, " r=")
+	if !ok || strings.Contains(name, ":") {
+		return text + strings.ReplaceAll(said, "; ", "\n")
+	}
+	limit, more, _ := strings.Cut(limit, "; ")
+	left, reset, _ := strings.Cut(limit, ";t=")
+	return text + fmt.Sprintf("X-RateLimit-Limit: 5000\nX-RateLimit-Remaining: %s\nX-RateLimit-Reset: %s\nX-RateLimit-Resource: %s\n%s", left, reset, name, more)
+}
+
+// The limits that an answer gives to a resource hold back requests of its paths alone.
+func TestResources(t *testing.T) {
+	for _, tc := range []struct{ name, scene string }{
+		{"GitHub: graphql is exhausted, the rest is served at once", `
+			0 /repos/a: core r=4999;t=60
+			0 /graphql: graphql r=0;t=60
+			0 /repos/b: core r=4998;t=60
+			0 /users/a: core r=4997;t=60
+			1 /graphql: waits limit
+			60 /graphql: graphql r=10;t=60`},
+		{"a path that has not been seen belongs to the key alone", `
+			0 /graphql: graphql r=0;t=60
+			0 /repos/a: core r=4999;t=60`},
+		{"the secondary limit holds all: Retry-After alone", `
+			0 /repos/a: core r=4999;t=60
+			0 /graphql: graphql r=10;t=60
+			0 /repos/b: 403; Retry-After: 30
+			1 /graphql: waits retry-after
+			1 /repos/a: waits retry-after
+			1 /new: waits retry-after
+			30 /graphql: graphql r=9;t=60
+			30 /repos/a: core r=4998;t=60`},
+		{"the secondary limit holds all: Retry-After next to limits that are not exhausted", `
+			0 /repos/a: core r=4999;t=60
+			0 /graphql: graphql r=10;t=60
+			0 /repos/b: 403; core r=4998;t=60; Retry-After: 30
+			1 /graphql: waits retry-after
+			1 /repos/a: waits retry-after
+			30 /graphql: graphql r=9;t=60`},
+		{"a refusal without a wait", `
+			0 /graphql: graphql r=10;t=60
+			0 /repos/b: 429; core r=4998;t=60
+			0 /graphql: waits backoff
+			1 /graphql: graphql r=9;t=60`},
+		{"Retry-After next to an exhausted limit is that of the resource", `
+			0 /repos/a: core r=1;t=60
+			0 /graphql: 403; graphql r=0;t=60; Retry-After: 30
+			0 /repos/a: core r=0;t=60
+			0 /graphql: waits retry-after
+			0 /repos/a: waits limit
+			30 /graphql: graphql r=9;t=60`},
+		{"GitHub Enterprise: one segment, two resources, both held", `
+			0 /api/v3/repos: core r=4999;t=60
+			0 /api/graphql: graphql r=0;t=60
+			1 /api/v3/repos: waits limit
+			1 /api/graphql: waits limit
+			60 /api/v3/repos: core r=4998;t=60`},
+		{"a request to one of two resources takes nothing of the other", `
+			0 /api/graphql: graphql r=2;t=60
+			0 /api/v3/a: core r=4999;t=60
+			0 /api/v3/a: core r=4998;t=60
+			0 /api/v3/a: core r=4997;t=60
+			0 /api/v3/a: core r=4996;t=60`},
+		{"two paths of one resource", `
+			0 /repos/a: core r=2;t=60
+			0 /users/a: core r=1;t=60
+			0 /repos/b: core r=0;t=60
+			0 /users/b: waits limit
+			0 /repos/b: waits limit`},
+		{"a path that names another resource than before", `
+			0 /a: one r=5;t=60
+			0 /b: two r=5;t=60
+			0 /a: two r=4;t=60
+			0 /b: two r=0;t=60
+			0 /a: waits limit
+			60 /b: two r=5;t=60
+			60 /c: one r=0;t=60
+			60 /b: two r=4;t=60
+			60 /a: waits limit`},
+		{"buckets", `
+			0 /a: X-RateLimit-Limit: 5; X-RateLimit-Remaining: 0; X-RateLimit-Reset-After: 30; X-RateLimit-Bucket: abcd
+			0 /b: X-RateLimit-Limit: 5; X-RateLimit-Remaining: 4; X-RateLimit-Reset-After: 30; X-RateLimit-Bucket: efgh
+			0 /a: waits limit
+			0 /b: X-RateLimit-Limit: 5; X-RateLimit-Remaining: 3; X-RateLimit-Reset-After: 30; X-RateLimit-Bucket: efgh`},
+		{"limits that name no resource hold all", `
+			0 /a: one r=5;t=60
+			0 /b: RateLimit: "all";r=0;t=30
+			0 /a: waits limit
+			0 /b: waits limit
+			0 /c: waits limit
+			30 /a: one r=4;t=60`},
+		{"limits of a resource leave those of the key as they are", `
+			0 /b: RateLimit: "all";r=2;t=30
+			0 /a: one r=5;t=60
+			0 /a: one r=4;t=60
+			0 /a: one r=3;t=60
+			0 /a: one r=2;t=60
+			0 /b: RateLimit: "all";r=0;t=30
+			0 /b: waits limit`},
+		{"a wait of the key outlasts one of a resource", `
+			0 /a: one r=0;t=10
+			0 /b: 503; Retry-After: 20
+			0 /a: waits retry-after
+			10 /a: waits retry-after
+			20 /a: one r=5;t=60`},
+	} {
+		inBubble(t, tc.name, func(t *testing.T) { playResources(t, &Transport{}, tc.scene) })
+		inBubble(t, tc.name+", KeyBy", func(t *testing.T) { playResources(t, &Transport{Key: KeyBy("Authorization")}, tc.scene) })
+	}
+	inBubble(t, "a Key of the user's own is not split", func(t *testing.T) {
+		playResources(t, &Transport{Key: func(*http.Request) string { return "https://api.example#mine" }}, `
+			0 /graphql: graphql r=0;t=60
+			0 /repos/a: waits limit`)
+	})
+}
+
+// With credentials, each of KeyBy has resources of its own.
+func TestResourcesOfKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := &Gate{}
+		rt := &Transport{Key: KeyBy("Authorization"), Gate: gate}
+		var reply string
+		rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) { return answer(req, reply), nil })
+		get := func(user, path, said string) error {
+			reply = resourceAnswer(said)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example"+path, nil)
+			req.Header.Set("Authorization", user)
+			_, err := rt.RoundTrip(req)
+			return err
+		}
+		require.NoError(t, get("a", "/graphql", "graphql r=0;t=60"))
+		require.NoError(t, get("b", "/graphql", "graphql r=9;t=60"))
+		require.NoError(t, get("a", "/repos", "core r=9;t=60"))
+		require.Error(t, get("a", "/graphql", ""))
+
+		keys := slices.Sorted(gate.Keys())
+		require.Len(t, keys, 5)
+		waits := 0
+		for _, key := range keys {
+			w, ok := gate.State(key)
+			require.True(t, ok)
+			require.Equal(t, key, w.Key)
+			if w.Reason != "" {
+				waits++
+				require.Equal(t, "limit", w.Reason)
+				require.True(t, strings.HasSuffix(key, " graphql"))
+				require.Equal(t, time.Minute, time.Until(w.Until))
+				gate.Forget(key)
+			}
+		}
+		require.Equal(t, 1, waits)
+		require.NoError(t, get("a", "/graphql", "graphql r=0;t=60"), "the resource is forgotten")
+		gate.Forget("https://api.example")
+		require.NoError(t, get("a", "/graphql", "graphql r=9;t=60"), "the key is, with its resources")
+		_, ok := gate.State("https://api.example nothing")
+		require.False(t, ok)
+	})
+}
+
+// Requests that wait for the first answer, and those under way, are of the resource that it names.
+func TestResourcesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		left, served, refused := 25, map[string]int{}, 0
+		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			defer time.Sleep(50 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			if strings.HasPrefix(req.URL.Path, "/b/") {
+				served["b"]++
+				return answer(req, resourceAnswer("two r=4999;t=60")), nil
+			}
+			if left == 0 {
+				refused++
+				return answer(req, resourceAnswer("403; one r=0;t=60")), nil
+			}
+			left--
+			served["a"]++
+			return answer(req, resourceAnswer(fmt.Sprintf("one r=%d;t=60", left))), nil
+		})}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for i := range 100 {
+			for _, path := range []string{"/a/", "/b/"} {
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example"+path+fmt.Sprint(i), nil)
+				require.NoError(t, err)
+				go func() { _, _ = rt.RoundTrip(req) }()
+			}
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.Equal(t, map[string]int{"a": 25, "b": 100}, served)
+		require.Zero(t, refused)
+		w, ok := rt.gate().State("https://api.example one")
+		require.True(t, ok)
+		require.Equal(t, 75, w.Queued)
+		require.Zero(t, w.UnderWay)
+		w, _ = rt.gate().State("https://api.example")
+		require.Equal(t, []any{"", 0, 0}, []any{w.Reason, w.Queued, w.UnderWay})
+		cancel()
+		synctest.Wait()
+		w, _ = rt.gate().State("https://api.example one")
+		require.Zero(t, w.Queued)
+	})
+}
+
+// After a restart, when nothing is left, paths that have not been seen are not all refused.
+func TestResourcesUnseen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		refused := 0
+		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			time.Sleep(50 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			refused++
+			return answer(req, resourceAnswer("403; core r=0;t=60")), nil
+		})}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		for i := range 500 {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://api.example/%d/x", i%10), nil)
+			require.NoError(t, err)
+			go func() { _, _ = rt.RoundTrip(req) }()
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		require.LessOrEqual(t, refused, firstOnes+9, "one for each path that the first ten requests have not been to")
+		w, _ := rt.gate().State("https://api.example core")
+		require.Equal(t, 500-refused, w.Queued)
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// A hostile server takes no more memory than that of 256 segments and 16 resources.
+func TestResourcesMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const segments = 10_000
+		named := ""
+		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			return answer(req, resourceAnswer(named+" r=4999;t=60")), nil
+		})}
+		get := func(path string) {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.example"+path, nil)
+			require.NoError(t, err)
+			_, err = rt.RoundTrip(req)
+			require.NoError(t, err)
+		}
+		for i := range segments {
+			named = fmt.Sprint("r", i%20)
+			get(fmt.Sprintf("/%d/x", i))
+		}
+		for i := range 20 {
+			named = fmt.Sprint("more", i)
+			get("/0")
+		}
+		e := rt.gate().find("https://api.example")
+		require.Len(t, e.split.paths, maxPaths)
+		require.Len(t, e.split.resources, maxResources)
+		for _, list := range e.split.paths {
+			require.LessOrEqual(t, len(list), maxNamed)
+		}
+		require.Len(t, slices.Collect(rt.gate().Keys()), 1+maxResources)
+		named = "another" // for which there is no room: the limits hold for the key
+		rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			return answer(req, resourceAnswer("another r=0;t=60")), nil
+		})
+		get("/10001")
+		w, _ := rt.gate().State("https://api.example")
+		require.Equal(t, "limit", w.Reason)
+	})
+}
+
+// A key is not displaced while one of its resources has a wait in force.
+func TestResourcesDisplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := &Transport{Gate: &Gate{MaxKeys: 2}}
+		playResources(t, rt, `0 /graphql: graphql r=0;t=540`)
+		for i := range 5 {
+			entered(t, rt.Gate, fmt.Sprint(i), "")
+		}
+		time.Sleep(8 * time.Minute)
+		w, ok := rt.Gate.State("https://api.example graphql")
+		require.True(t, ok)
+		require.Equal(t, "limit", w.Reason)
+		time.Sleep(time.Hour)
+		for i := range 5 {
+			entered(t, rt.Gate, fmt.Sprint(i), "429; Retry-After: 60")
+		}
+		_, ok = rt.Gate.State("https://api.example graphql")
+		require.False(t, ok)
+	})
+}
+
+// An exchange over HTTP with the fields of GitHub.
+func TestResourcesGitHub(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, left := "core", int64(4999)
+		if r.URL.Path == "/graphql" {
+			name, left = "graphql", 0
+		}
+		f := Fields{Policies: []Policy{{Name: name, Quota: 5000}}, Limits: []Limit{{Name: name, Remaining: left, Reset: SecondsOf(600)}}}
+		if err := GitHub.Set(w.Header(), f, time.Now()); err != nil {
+			panic(err)
+		}
+	}))
+	defer server.Close()
+	client := &http.Client{Transport: &Transport{}}
+	get := func(path string) error {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+path, nil)
+		require.NoError(t, err)
+		resp, err := client.Do(req)
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err
+	}
+	require.NoError(t, get("/graphql"))
+	require.NoError(t, get("/repos/golang/go"))
+	require.NoError(t, get("/repos/golang/net"))
+	var wait *WaitError
+	require.ErrorAs(t, get("/graphql"), &wait)
+	require.Equal(t, "graphql", wait.Advice.Limit.Name)
+}
