@@ -22,13 +22,14 @@ func main() {
 	dir := flags.String("plot", "", "the `directory` to draw pictures into, in place of the tables")
 	seeds := flags.Int("seeds", 10, "how many runs are averaged")
 	servers := flags.Int("search", 0, "how many random servers and loads are tried, in place of the tables")
+	details := flags.Bool("details", false, "with -search: list the servers on which another client is better")
 	first := flags.Uint64("first", 1, "the `number` of the first of these")
 	_ = flags.Parse(os.Args[1:]) // it exits
 	out := os.Stdout
 	inTest(func(t *testing.T) {
 		switch {
 		case *servers > 0:
-			search(t, out, *servers, *first)
+			search(t, out, *servers, *first, *details)
 		case *dir == "":
 			writeTables(t, out, max(1, *seeds))
 		default:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/httpfields/ratelimit"
 )
 
 // Fields of a request: its job, and its estimated cost in tokens, in all or for input and output.
@@ -29,6 +32,7 @@ type load struct {
 	time      time.Duration // for how long they work, where it is not 0, in place of jobs
 	apart     time.Duration // between the first jobs of two workers
 	timeout   time.Duration // of each try, 0 for none
+	cancelled time.Duration // after it the first try of every fifth job is cancelled, 0 for never
 	within    time.Duration // jobs that are not done by then are given up, 0 for never
 	costs     func(seed uint64, job int) []cost
 }
@@ -73,7 +77,7 @@ func (l load) run(s *server, c client, seed uint64) result {
 		rt := c.make(s)
 		for i := range l.workers {
 			w := &office.workers[p*l.workers+i]
-			w.number, w.rt, w.seed = p*l.workers+i, rt, seed
+			w.number, w.rt, w.obeys, w.seed = p*l.workers+i, rt, c.obeys, seed
 			all.Go(func() {
 				// So the order in which they begin does not depend on the scheduler.
 				time.Sleep(time.Duration(w.number) * max(l.apart, time.Microsecond))
@@ -117,6 +121,7 @@ func (o *office) next(w *worker) (job int, ok bool) {
 type worker struct {
 	number int
 	rt     http.RoundTripper
+	obeys  bool // Retry-After
 	seed   uint64
 	took   []time.Duration
 	end    time.Time // of the last
@@ -137,32 +142,42 @@ func (w *worker) work(o *office) {
 	}
 }
 
-// Between the tries of a job a worker waits up to backoff·2^k, no longer than
+// Between the tries of a job a worker waits up to firstBackoff·2^k, no longer than
 // maxBackoff.
 const (
-	backoff    = 100 * time.Millisecond
-	maxBackoff = 10 * time.Second
+	firstBackoff = 100 * time.Millisecond
+	maxBackoff   = 10 * time.Second
 )
 
 // do tries until a job is done, or given up.
 func (w *worker) do(o *office, job int) bool {
 	rnd := rand.New(rand.NewPCG(^w.seed, uint64(job)))
 	for try := 0; ; try++ {
-		if w.try(o, job) {
+		ok, wait := w.try(o, job, try == 0)
+		if ok {
 			return true
 		}
 		if o.within > 0 && time.Since(epoch) > o.within {
 			return false
 		}
-		time.Sleep(time.Duration(rnd.Float64() * float64(min(backoff<<min(try, 10), maxBackoff))))
+		pause := time.Duration(rnd.Float64() * float64(min(firstBackoff<<min(try, 10), maxBackoff)))
+		if wait > 0 {
+			pause = wait
+		}
+		time.Sleep(pause)
 	}
 }
 
-// try sends the request of a job, and reports whether it was served.
-func (w *worker) try(o *office, job int) bool {
+// try sends the request of a job, and reports whether it was served. wait is for how long the server
+// asks to wait, if the worker obeys.
+func (w *worker) try(o *office, job int, first bool) (ok bool, wait time.Duration) {
 	ctx, cancel := context.Background(), context.CancelFunc(func() {})
-	if o.timeout > 0 {
-		ctx, cancel = context.WithTimeout(ctx, o.timeout)
+	timeout := o.timeout
+	if first && o.cancelled > 0 && job%5 == 0 {
+		timeout = o.cancelled
+	}
+	if timeout > 0 {
+		ctx, cancel = context.WithTimeout(ctx, timeout)
 	}
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://api.example/", nil)
@@ -176,12 +191,16 @@ func (w *worker) try(o *office, job int) bool {
 			req = req.WithContext(context.WithValue(req.Context(), costKey{}, append(costsOf(req), c)))
 		}
 	}
-	resp, err := w.rt.RoundTrip(req)
+	resp, err := (&http.Client{Transport: w.rt}).Do(req)
 	if err != nil {
-		return false
+		return false, 0
 	}
+	_, err = io.Copy(io.Discard, resp.Body)
 	resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
+	if w.obeys && resp.StatusCode != http.StatusOK {
+		wait, _ = ratelimit.ParseRetryAfter(resp.Header, time.Now())
+	}
+	return err == nil && resp.StatusCode == http.StatusOK, wait
 }
 
 type costKey struct{}

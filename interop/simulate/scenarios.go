@@ -16,9 +16,11 @@ type scenario struct {
 	github  bool          // whether clients for GitHub understand it
 	before  string        // the figures of the first Transport, which sent one probe at a time
 	wanted  wanted
-	note    string  // why the wanted figures are out of reach
-	reached float64 // the most seconds in its place
-	loses   string  // why another client is faster
+	note    string   // why the wanted figures are out of reach
+	reached float64  // the most seconds in its place
+	loses   string   // why another client is faster
+	kinds   []string // the oddities of a random one
+	aside   string   // why clients obey a random one on purpose, although it costs time
 }
 
 // wanted is the most that a Transport may take.

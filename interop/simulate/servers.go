@@ -35,13 +35,15 @@ type state struct {
 }
 
 // A fixedWindow allows a number of requests in each window. The first window begins with the
-// simulation.
+// simulation if there is no phase.
 type fixedWindow struct {
-	quota  int64
-	window time.Duration
-	meter  meter
-	number time.Time // the beginning of the window
-	used   int64
+	quota     int64
+	window    time.Duration
+	phase     time.Duration // between the beginning of the simulation and that of a window
+	onRequest bool          // a window begins with the first request after the window before
+	meter     meter
+	number    time.Time // the beginning of the window
+	used      int64
 }
 
 // A meter counts requests, or the costs of requests in one field.
@@ -83,7 +85,13 @@ func (l *fixedWindow) take(now time.Time, costs []cost) (bool, func()) {
 }
 
 func (l *fixedWindow) turn(now time.Time) {
-	if begin := now.Truncate(l.window); !begin.Equal(l.number) {
+	begin := now.Add(-l.phase).Truncate(l.window).Add(l.phase)
+	if l.onRequest {
+		if begin = l.number; now.Sub(begin) >= l.window {
+			begin = now
+		}
+	}
+	if !begin.Equal(l.number) {
 		l.number, l.used = begin, 0
 	}
 }
@@ -136,7 +144,7 @@ func (l *slidingWindow) state(now time.Time) []state {
 	if len(l.taken) > 0 {
 		reset = l.taken[0].Add(l.window).Sub(now)
 	}
-	return []state{{policyOf(l.quota, l.window), l.quota - int64(len(l.taken)), reset}}
+	return []state{{policyOf(l.quota, l.window), max(0, l.quota-int64(len(l.taken))), reset}}
 }
 
 func (l *slidingWindow) allows(d time.Duration) float64 {
@@ -270,10 +278,17 @@ func (l several) take(now time.Time, costs []cost) (bool, func()) {
 	if !l.has(now, costs) {
 		return false, nil
 	}
+	var ends []func()
 	for _, one := range l {
-		one.take(now, costs)
+		if _, done := one.take(now, costs); done != nil {
+			ends = append(ends, done)
+		}
 	}
-	return true, nil
+	return true, func() {
+		for _, done := range ends {
+			done()
+		}
+	}
 }
 
 func (l several) state(now time.Time) (all []state) {
@@ -344,88 +359,26 @@ func (unlimited) allows(time.Duration) float64          { return math.Inf(1) }
 // number of the try alone, not on the order in which goroutines run.
 type visit struct {
 	now    time.Time // of the decision
+	number int       // of the requests that were decided about before
 	served bool
 	states []state
 	wait   time.Duration // until a refused request could be served
 	rnd    *rand.Rand
 }
 
-// accepted answers that a job goes on, with the time to ask again, like many APIs that work in the
-// background.
-func accepted(h http.Header, _ *visit) { h.Set("Retry-After", "1") }
-
-// silent writes nothing.
-func silent(http.Header, *visit) {}
-
-// current writes the current fields.
-func current(h http.Header, v *visit) {
-	var f ratelimit.Fields
-	for _, s := range v.states {
-		f.Policies = append(f.Policies, s.policy)
-		l := ratelimit.Limit{Name: s.policy.Name, Remaining: s.remaining}
-		if s.reset >= 0 {
-			l.Reset = ratelimit.CeilSeconds(s.reset)
-		}
-		f.Limits = append(f.Limits, l)
-	}
-	if err := f.Set(h); err != nil {
-		panic(err) // the limiters above are at fault
-	}
-}
-
-// untrue writes the current fields with other numbers than those of the limiter.
-func untrue(lie func(s *state, rnd *rand.Rand)) func(http.Header, *visit) {
-	return func(h http.Header, v *visit) {
-		lie(&v.states[0], v.rnd)
-		current(h, v)
-	}
-}
-
-// unix writes X-RateLimit with the Unix time of the end of the window. The clock of the server is
-// wrong by skew, which clients cannot see without a Date.
-func unix(skew time.Duration, date bool) func(http.Header, *visit) {
-	return func(h http.Header, v *visit) {
-		s := v.states[0]
-		end := v.now.Add(skew + s.reset + time.Second - 1).Unix() // rounded up
-		h.Set("X-RateLimit-Limit", strconv.FormatInt(s.policy.Quota, 10))
-		h.Set("X-RateLimit-Remaining", strconv.FormatInt(s.remaining, 10))
-		h.Set("X-RateLimit-Reset", strconv.FormatInt(end, 10))
-		if date {
-			h.Set("Date", time.Now().Add(skew).UTC().Format(http.TimeFormat))
-		}
-	}
-}
-
-// likeGitHub writes the fields of GitHub.
-func likeGitHub(h http.Header, v *visit) {
-	unix(0, true)(h, v)
-	h.Set("X-RateLimit-Used", strconv.FormatInt(v.states[0].policy.Quota-v.states[0].remaining, 10))
-	h.Set("X-RateLimit-Resource", "core")
-}
-
-func refuseTooMany(http.Header, *visit) int { return http.StatusTooManyRequests }
-
-func refuseForbidden(http.Header, *visit) int { return http.StatusForbidden }
-
-func refuseRetryAfter(h http.Header, v *visit) int {
-	h.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(v.states[0].reset.Seconds())), 10))
-	return http.StatusTooManyRequests
-}
-
-func refuseUnavailable(h http.Header, _ *visit) int {
-	h.Set("Retry-After", "1")
-	return http.StatusServiceUnavailable
-}
-
 // A server is an http.RoundTripper: the network and what is behind it.
 type server struct {
 	limit  limiter
+	each   []limiter // in place of limit: those of nodes, of which one gets a request at random, or of paths
+	paths  bool      // whether each is of paths
+	oddity oddity
 	say    func(http.Header, *visit)      // writes fields on every response
 	refuse func(http.Header, *visit) int  // writes fields on refusals, and returns the status
 	work   func(number int) time.Duration // for how long the handler works, of the requests served the first is 0
 	way    time.Duration                  // the longest time from client to server, and back; half of it on average
 	loses  float64                        // the part of the requests that are lost, half of them after they were served
-	turn   chan struct{}                  // if not nil, requests are held, one at a time, until the limiter lets them pass, as an oracle would
+	turns  map[int]chan struct{}          // if not nil, requests are held, one at a time for each limiter, until it lets them pass, as an oracle would
+	poll   time.Duration                  // how often an oracle looks; 0 is 10 ms
 
 	mu     sync.Mutex
 	seed   uint64
@@ -454,7 +407,7 @@ func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
 		time.Sleep(down)
 		return nil, errLost
 	}
-	resp, err := s.serve(req, rnd)
+	resp, err := s.oddity.answer(s, req, rnd)
 	time.Sleep(down)
 	if lost < s.loses || err != nil {
 		return nil, errLost
@@ -486,52 +439,93 @@ func (s *server) serve(req *http.Request, rnd *rand.Rand) (*http.Response, error
 	case <-time.After(work):
 	case <-req.Context().Done():
 	}
+	resp := answerOf(req, http.StatusOK)
+	if s.oddity.body > 0 && v.served && req.Context().Err() == nil {
+		resp.Body, done = &slowBody{ctx: req.Context(), takes: s.oddity.body, end: s.locked(done)}, nil
+	}
 	if done != nil {
-		s.mu.Lock()
-		done()
-		s.mu.Unlock()
+		s.locked(done)()
 	}
 	if req.Context().Err() != nil {
 		return nil, context.Cause(req.Context())
 	}
-	resp := &http.Response{
-		StatusCode: http.StatusOK, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: http.Header{}, Body: http.NoBody, Request: req,
-	}
 	s.say(resp.Header, v)
-	if !v.served {
+	switch {
+	case !v.served:
 		resp.StatusCode = s.refuse(resp.Header, v)
+	default:
+		s.oddity.spoil(resp, rnd)
 	}
 	return resp, nil
 }
 
-// hold returns when an oracle would send the request: when there is enough for it.
-func (s *server) hold(req *http.Request, rnd *rand.Rand) (v *visit, work time.Duration, done func()) {
-	if s.turn != nil {
-		s.turn <- struct{}{}
-		defer func() { <-s.turn }()
-		for !s.allows(req) && req.Context().Err() == nil {
-			time.Sleep(10 * time.Millisecond)
+// locked returns a function that calls another one with the server's lock held.
+func (s *server) locked(f func()) func() {
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if f != nil {
+			f()
 		}
 	}
-	return s.decide(rnd, costsOf(req))
 }
 
-func (s *server) allows(req *http.Request) bool {
+func answerOf(req *http.Request, status int) *http.Response {
+	return &http.Response{
+		StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: http.NoBody, Request: req,
+	}
+}
+
+// hold returns when an oracle would send the request: when there is enough for it.
+func (s *server) hold(req *http.Request, rnd *rand.Rand) (v *visit, work time.Duration, done func()) {
+	node, l := s.limitOf(req, rnd)
+	if s.turns != nil {
+		s.mu.Lock()
+		turn := s.turns[node]
+		if turn == nil {
+			turn = make(chan struct{}, 1)
+			s.turns[node] = turn
+		}
+		s.mu.Unlock()
+		turn <- struct{}{}
+		defer func() { <-turn }()
+		for !s.allows(l, req) && req.Context().Err() == nil {
+			time.Sleep(max(s.poll, 10*time.Millisecond))
+		}
+	}
+	return s.decide(l, rnd, costsOf(req))
+}
+
+// limitOf returns the limiter that decides about a request.
+func (s *server) limitOf(req *http.Request, rnd *rand.Rand) (node int, l limiter) {
+	switch {
+	case len(s.each) == 0:
+		return 0, s.limit
+	case s.paths:
+		job, _ := strconv.Atoi(req.Header.Get(jobField)) // luck has read it
+		node = job % len(s.each)
+	default:
+		node = rnd.IntN(len(s.each))
+	}
+	return node, s.each[node]
+}
+
+func (s *server) allows(l limiter, req *http.Request) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.limit.has(time.Now(), costsOf(req))
+	return l.has(time.Now(), costsOf(req))
 }
 
 // decide asks the limiter. A negative work is a connection that is reset.
-func (s *server) decide(rnd *rand.Rand, costs []cost) (v *visit, work time.Duration, done func()) {
+func (s *server) decide(l limiter, rnd *rand.Rand, costs []cost) (v *visit, work time.Duration, done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v = &visit{now: time.Now(), rnd: rnd}
-	v.served, done = s.limit.take(v.now, costs)
-	v.states = s.limit.state(v.now)
+	v = &visit{now: time.Now(), number: len(s.events), rnd: rnd}
+	v.served, done = l.take(v.now, costs)
+	v.states = l.state(v.now)
 	if !v.served {
-		v.wait = waitOf(s.limit, v.now, costs)
+		v.wait = waitOf(l, v.now, costs)
 	}
 	var all int64
 	for _, c := range costs {
@@ -557,6 +551,22 @@ func waitOf(l limiter, now time.Time, costs []cost) time.Duration {
 			return 0
 		}
 		return l.number.Add(l.window).Sub(now)
+	case *slidingWindow:
+		if l.has(now, costs) {
+			return 0
+		}
+		return l.taken[int64(len(l.taken))-l.quota].Add(l.window).Sub(now)
+	case *weightedWindow:
+		if l.has(now, costs) {
+			return 0
+		}
+		return l.state(now)[0].reset
+	case *crowd:
+		return waitOf(l.limiter, now, costs)
+	case renamed:
+		return waitOf(l.limiter, now, costs)
+	case *changing:
+		return waitOf(l.in(now), now, costs)
 	case several:
 		var longest time.Duration
 		for _, one := range l {
@@ -565,50 +575,4 @@ func waitOf(l limiter, now time.Time, costs []cost) time.Duration {
 		return longest
 	}
 	return 0
-}
-
-// refuseUntil announces when the request could be served.
-func refuseUntil(h http.Header, v *visit) int {
-	h.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(v.wait.Seconds())), 10))
-	return http.StatusTooManyRequests
-}
-
-// likeOpenAI writes the fields of OpenAI: durations to the millisecond.
-func likeOpenAI(h http.Header, v *visit) {
-	for _, s := range v.states {
-		name := "requests"
-		if s.policy.Unit == "tokens" {
-			name = "tokens"
-		}
-		h.Set("x-ratelimit-limit-"+name, strconv.FormatInt(s.policy.Quota, 10))
-		h.Set("x-ratelimit-remaining-"+name, strconv.FormatInt(s.remaining, 10))
-		reset := s.reset.Truncate(time.Millisecond)
-		if reset < s.reset {
-			reset += time.Millisecond
-		}
-		h.Set("x-ratelimit-reset-"+name, reset.String())
-	}
-}
-
-// likeAnthropic writes the fields of Anthropic: thousands of tokens, and dates.
-func likeAnthropic(h http.Header, v *visit) {
-	for _, s := range v.states {
-		name, remaining := "requests", s.remaining
-		if s.policy.Unit == "tokens" {
-			name, remaining = s.policy.Name, (s.remaining+500)/1000*1000
-		}
-		h.Set("anthropic-ratelimit-"+name+"-limit", strconv.FormatInt(s.policy.Quota, 10))
-		h.Set("anthropic-ratelimit-"+name+"-remaining", strconv.FormatInt(remaining, 10))
-		h.Set("anthropic-ratelimit-"+name+"-reset", v.now.Add(s.reset+time.Second-1).UTC().Format(time.RFC3339))
-	}
-	h.Set("Date", v.now.UTC().Format(http.TimeFormat))
-}
-
-// onRefusal writes fields on refusals alone.
-func onRefusal(say func(http.Header, *visit)) func(http.Header, *visit) {
-	return func(h http.Header, v *visit) {
-		if !v.served {
-			say(h, v)
-		}
-	}
 }

@@ -1,0 +1,338 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A scene is a random server and its load, while they are drawn.
+type scene struct {
+	rnd      *rand.Rand
+	load     load
+	window   time.Duration
+	quota    int64
+	limit    func(quota int64) limiter
+	around   []func(limit func(int64) limiter) func(int64) limiter // put around limit, in this order
+	nodes    int                                                   // that count apart, 0 for one
+	paths    bool                                                  // the nodes are paths
+	named    bool                                                  // each path has policies of its own names
+	others   float64                                               // the part of the quota that others take
+	work     func(number int) time.Duration
+	way      time.Duration
+	loses    float64
+	oddity   oddity
+	form     form
+	refusal  refusal
+	announce []func(states []state) []state // what is wrong with the numbers
+	silent   func(v *visit) bool            // whether an answer has no fields
+	skew     time.Duration                  // of the server's clock
+	undated  bool                           // answers have no Date
+	always   bool                           // every answer has Retry-After
+	minutes  bool                           // resets are rounded up to minutes
+	words    []string                       // describe it
+	aside    string                         // why clients obey it on purpose, although it costs time
+}
+
+// longestIdeal bounds the time that a quota requires for the jobs.
+const longestIdeal = 90 * time.Minute
+
+// among draws from a range in which each order of magnitude is as likely.
+func (s *scene) among(least, most float64) float64 {
+	return least * math.Pow(most/least, s.rnd.Float64())
+}
+
+func (s *scene) seconds(least, most float64) time.Duration {
+	return time.Duration(s.among(least, most) * float64(time.Second))
+}
+
+func (s *scene) say(format string, args ...any) {
+	s.words = append(s.words, fmt.Sprintf(format, args...))
+}
+
+// randomScenario returns a server and a load for a number: one limit, announced in one of the
+// forms, and one to three oddities.
+func randomScenario(number uint64) scenario {
+	s := &scene{rnd: rand.New(rand.NewPCG(number, 3))}
+	s.window = time.Duration(math.Ceil(s.among(0.5, 3600))) * time.Second
+	s.quota = int64(s.among(5, 500))
+	s.load = load{workers: int(s.among(1, 60))}
+	s.load.jobs = int(min(max(float64(s.quota)*s.among(0.7, 4), 20), 400))
+	work := s.seconds(0.01, 1)
+	s.work, s.way = lasts(work), s.seconds(0.001, 0.15)
+	s.drawLimiter()
+	s.form = forms[s.rnd.IntN(len(forms))]
+	s.say("%s", s.form.name)
+	s.drawRefusal()
+	drawn := s.rnd.Perm(len(oddities))[:1+s.rnd.IntN(3)]
+	slices.Sort(drawn)
+	for _, i := range drawn {
+		s.say("%s", oddities[i].name)
+		oddities[i].add(s)
+	}
+	return s.scenario(drawn)
+}
+
+// drawLimiter draws the kind of the limiter.
+func (s *scene) drawLimiter() {
+	phase := time.Duration(s.rnd.Float64() * float64(s.window))
+	kind := s.rnd.IntN(5)
+	untilFull, burst := s.rnd.IntN(2) == 0, s.rnd.Float64()
+	s.say("%s", []string{"aligned window", "window from the first request", "sliding log", "sliding counter", "bucket"}[kind])
+	s.limit = func(quota int64) limiter {
+		switch kind {
+		case 0:
+			return &fixedWindow{quota: quota, window: s.window, phase: phase}
+		case 1:
+			return &fixedWindow{quota: quota, window: s.window, onRequest: true}
+		case 2:
+			return &slidingWindow{quota: quota, window: s.window}
+		case 3:
+			return &weightedWindow{fixedWindow: fixedWindow{quota: quota, window: s.window, phase: phase}, plain: untilFull}
+		}
+		perSecond := float64(quota) / s.window.Seconds()
+		return &bucket{perSecond: perSecond, burst: math.Ceil(math.Pow(float64(quota), burst)), untilFull: untilFull}
+	}
+}
+
+// A refusal is a status, and what Retry-After says with it.
+type refusal struct {
+	status int
+	wait   func(h http.Header, v *visit, clock time.Time)
+}
+
+func noWait(http.Header, *visit, time.Time) {}
+
+func secondsToWait(h http.Header, v *visit, _ time.Time) {
+	h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(v.wait.Seconds())))))
+}
+
+func dateToWait(h http.Header, v *visit, clock time.Time) {
+	h.Set("Retry-After", clock.Add(max(v.wait, time.Second)+time.Second-1).UTC().Format(http.TimeFormat))
+}
+
+func (s *scene) drawRefusal() {
+	s.refusal = []refusal{
+		{http.StatusTooManyRequests, noWait},
+		{http.StatusTooManyRequests, secondsToWait},
+		{http.StatusTooManyRequests, secondsToWait},
+		{http.StatusTooManyRequests, dateToWait},
+		{http.StatusServiceUnavailable, secondsToWait},
+	}[s.rnd.IntN(5)]
+	if s.form.name == "GitHub" && s.rnd.IntN(2) == 0 {
+		s.refusal = refusal{http.StatusForbidden, noWait}
+	}
+	if s.form.name == "no fields" && s.rnd.IntN(2) == 0 {
+		s.refusal = refusal{http.StatusServiceUnavailable, noWait}
+	}
+}
+
+// scenario returns what was drawn.
+func (s *scene) scenario(drawn []int) scenario {
+	jobs := s.jobs()
+	// What is left when others have taken theirs is enough for the jobs within longestIdeal.
+	least := float64(jobs) / (1 - s.others) * s.window.Seconds() / longestIdeal.Seconds()
+	s.quota = max(s.quota, int64(math.Ceil(least)))
+	s.say("%d per %v", s.quota, s.window)
+	s.say("%d jobs of %d workers", jobs, s.load.workers)
+	limit := s.limit
+	for _, wrap := range s.around {
+		limit = wrap(limit)
+	}
+	if s.minutes && slices.ContainsFunc(limit(s.quota).state(epoch), func(x state) bool {
+		window, _ := x.policy.Window.Duration()
+		return window < time.Minute
+	}) {
+		s.aside = "resets longer than the window"
+	}
+	var kinds []string
+	for _, i := range drawn {
+		kinds = append(kinds, oddities[i].name)
+	}
+	return scenario{name: strings.Join(s.words, ", "), kinds: kinds, aside: s.aside, load: s.load, server: func() *server {
+		x := &server{
+			limit: limit(s.quota), paths: s.paths, say: s.write, refuse: s.refuse,
+			work: s.work, way: s.way, loses: s.loses, oddity: s.oddity, poll: s.window / 1000,
+		}
+		x.oddity.cache = new(cache)
+		for i := range s.nodes {
+			one := limit(max(1, s.quota/int64(s.nodes)))
+			if s.named {
+				one = renamed{one, fmt.Sprint("-", i)}
+			}
+			x.each = append(x.each, one)
+		}
+		return x
+	}}
+}
+
+func (s *scene) jobs() int { return max(s.load.jobs, s.load.each*s.load.workers) }
+
+// write writes the fields of an answer.
+func (s *scene) write(h http.Header, v *visit) {
+	if !s.undated {
+		h.Set("Date", time.Now().Add(s.skew).UTC().Format(http.TimeFormat))
+	}
+	states := slices.Clone(v.states)
+	for _, change := range s.announce {
+		states = change(states)
+	}
+	if s.silent != nil && s.silent(v) {
+		return
+	}
+	if len(states) > 0 && s.always {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(tightest(states).reset.Seconds()))))
+	}
+	if len(states) > 0 {
+		s.form.write(h, states, v.now.Add(s.skew))
+	}
+}
+
+func (s *scene) refuse(h http.Header, v *visit) int {
+	s.refusal.wait(h, v, v.now.Add(s.skew))
+	return s.refusal.status
+}
+
+// An oddityKind is something that a server or its load has.
+type oddityKind struct {
+	name string
+	add  func(s *scene)
+}
+
+var oddities = []oddityKind{
+	{"nested limits", func(s *scene) {
+		shorter := max(time.Second, s.window/time.Duration(s.among(5, 100)))
+		part := s.among(1.2, 4) * shorter.Seconds() / s.window.Seconds()
+		if s.rnd.IntN(2) == 0 { // a form for one limit has the same one always
+			s.announce = append(s.announce, func(states []state) []state { slices.Reverse(states); return states })
+		}
+		s.around = append(s.around, func(limit func(int64) limiter) func(int64) limiter {
+			return func(quota int64) limiter {
+				inner := &fixedWindow{quota: max(1, int64(float64(quota)*part)), window: shorter}
+				return several{limit(quota), inner}
+			}
+		})
+	}},
+	{"the plan changes", func(s *scene) { s.change(false, s.among(0.2, 2)) }},
+	{"another rate at night", func(s *scene) { s.change(true, s.among(0.05, 1)) }},
+	{"nodes that count apart", func(s *scene) { s.nodes = 2 + s.rnd.IntN(7) }},
+	{"limits by path", func(s *scene) {
+		s.nodes, s.paths, s.named = 2+s.rnd.IntN(3), true, s.rnd.IntN(2) == 0
+	}},
+	{"fields on successes alone", func(s *scene) { s.silent = func(v *visit) bool { return !v.served } }},
+	{"fields on refusals alone", func(s *scene) { s.silent = func(v *visit) bool { return v.served } }},
+	{"fields on every tenth answer", func(s *scene) { s.silent = func(v *visit) bool { return v.number%10 != 0 } }},
+	{"Retry-After on every answer", func(s *scene) {
+		s.always = true
+		if s.form.name == "current" {
+			s.aside = "current fields with Retry-After on success"
+		}
+	}},
+	{"resets rounded down", func(s *scene) { s.resets(func(d time.Duration) time.Duration { return d.Truncate(time.Second) }) }},
+	{"resets in minutes", func(s *scene) {
+		s.resets(func(d time.Duration) time.Duration { return (d + time.Minute - 1).Truncate(time.Minute) })
+		s.minutes = true
+	}},
+	{"a wrong clock", func(s *scene) {
+		s.skew = []time.Duration{-90, -20, 20, 90}[s.rnd.IntN(4)] * time.Second
+		s.undated = s.rnd.IntN(2) == 0
+	}},
+	{"a cache in front", func(s *scene) {
+		s.oddity.stored, s.oddity.storedFor = 0.1+0.6*s.rnd.Float64(), s.seconds(1, 120)
+		s.oddity.storedAged = s.rnd.IntN(2) == 0
+		s.aside = "fields from a cache"
+	}},
+	{"a few at a time", func(s *scene) {
+		slots, says := int64(s.among(1, 20)), s.rnd.IntN(2) == 0 && s.form.name == "current"
+		s.around = append(s.around, func(limit func(int64) limiter) func(int64) limiter {
+			return func(quota int64) limiter { return several{limit(quota), &concurrent{slots: slots, says: says}} }
+		})
+	}},
+	{"503 for another reason", func(s *scene) {
+		s.oddity.shard, s.oddity.shardWait = s.among(0.003, 0.03), time.Duration(s.among(1, 60))*time.Second
+		s.aside = "503 with Retry-After of one shard"
+	}},
+	{"some fail with 500", func(s *scene) { s.oddity.fails = 0.1 * s.rnd.Float64() }},
+	{"streams", func(s *scene) { s.oddity.body = s.seconds(0.5, 20) }},
+	{"slow answers", func(s *scene) {
+		work := s.seconds(1, 20)
+		if s.work = lasts(work); s.rnd.IntN(2) == 0 {
+			s.work = lognormal(work)
+		}
+	}},
+	{"all at once", func(s *scene) { s.load = load{workers: int(s.among(100, 1500)), each: 1, timeout: s.load.timeout} }},
+	{"one after the other", func(s *scene) {
+		rate := float64(s.quota) / s.window.Seconds() * s.among(0.5, 1.5)
+		s.load.each, s.load.workers = 1, s.jobs()
+		s.load.apart = min(time.Duration(float64(time.Second)/rate), longestIdeal/time.Duration(s.jobs()))
+	}},
+	{"callers that give up", func(s *scene) { s.load.cancelled = s.seconds(0.1, 10) }},
+	{"timeouts", func(s *scene) {
+		s.load.timeout = time.Duration(s.among(2, 15) * float64(max(s.longestWork(), time.Second)))
+	}},
+	{"redirects that count", func(s *scene) { s.oddity.redirects = s.among(0.1, 1) }},
+	{"others", func(s *scene) {
+		s.others = 0.1 + 0.6*s.rnd.Float64()
+		s.around = append(s.around, func(limit func(int64) limiter) func(int64) limiter {
+			return func(quota int64) limiter {
+				gap := s.window.Seconds() / float64(quota) / s.others
+				return &crowd{limiter: limit(quota), gap: time.Duration(gap * float64(time.Second))}
+			}
+		})
+	}},
+	{"refused requests are counted", func(s *scene) {
+		s.limit = func(quota int64) limiter { return &slidingWindow{quota: quota, window: s.window, all: true} }
+	}},
+	{"announces one too many", func(s *scene) {
+		s.announce = append(s.announce, func(states []state) []state {
+			for i := range states {
+				states[i].remaining = min(states[i].remaining+1, states[i].policy.Quota)
+			}
+			return states
+		})
+	}},
+	{"a bad network", func(s *scene) { s.loses = 0.02 + 0.1*s.rnd.Float64() }},
+}
+
+// change has the quota change after a part of the time that the jobs require.
+func (s *scene) change(back bool, part float64) {
+	factor := []float64{0.25, 0.5, 2, 4}[s.rnd.IntN(4)]
+	s.around = append(s.around, func(limit func(int64) limiter) func(int64) limiter {
+		return func(quota int64) limiter {
+			every := time.Duration(part * float64(s.jobs()) / float64(quota) * float64(s.window))
+			return &changing{limit(quota), limit(max(1, int64(factor*float64(quota)))), max(every, time.Second), back}
+		}
+	})
+}
+
+// resets has announced resets rounded.
+func (s *scene) resets(round func(time.Duration) time.Duration) {
+	s.announce = append(s.announce, func(states []state) []state {
+		for i := range states {
+			if states[i].reset >= 0 {
+				states[i].reset = round(states[i].reset)
+			}
+		}
+		return states
+	})
+}
+
+func (s *scene) longestWork() time.Duration {
+	var longest time.Duration
+	for i := range 100 {
+		longest = max(longest, s.work(i))
+	}
+	return longest + s.oddity.body
+}
+
+// tightest returns the state with the smallest part of its quota remaining.
+func tightest(states []state) state {
+	return slices.MinFunc(states, func(a, b state) int {
+		return int(a.remaining*b.policy.Quota - b.remaining*a.policy.Quota)
+	})
+}

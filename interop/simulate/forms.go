@@ -1,0 +1,187 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// accepted answers that a job goes on, with the time to ask again, like many APIs that work in the
+// background.
+func accepted(h http.Header, _ *visit) { h.Set("Retry-After", "1") }
+
+// silent writes nothing.
+func silent(http.Header, *visit) {}
+
+// current writes the current fields.
+func current(h http.Header, v *visit) {
+	var f ratelimit.Fields
+	for _, s := range v.states {
+		f.Policies = append(f.Policies, s.policy)
+		l := ratelimit.Limit{Name: s.policy.Name, Remaining: s.remaining}
+		if s.reset >= 0 {
+			l.Reset = ratelimit.CeilSeconds(s.reset)
+		}
+		f.Limits = append(f.Limits, l)
+	}
+	if err := f.Set(h); err != nil {
+		panic(err) // the limiters above are at fault
+	}
+}
+
+// untrue writes the current fields with other numbers than those of the limiter.
+func untrue(lie func(s *state, rnd *rand.Rand)) func(http.Header, *visit) {
+	return func(h http.Header, v *visit) {
+		lie(&v.states[0], v.rnd)
+		current(h, v)
+	}
+}
+
+// unix writes X-RateLimit with the Unix time of the end of the window. The clock of the server is
+// wrong by skew, which clients cannot see without a Date.
+func unix(skew time.Duration, date bool) func(http.Header, *visit) {
+	return func(h http.Header, v *visit) {
+		s := v.states[0]
+		end := v.now.Add(skew + s.reset + time.Second - 1).Unix() // rounded up
+		h.Set("X-RateLimit-Limit", strconv.FormatInt(s.policy.Quota, 10))
+		h.Set("X-RateLimit-Remaining", strconv.FormatInt(s.remaining, 10))
+		h.Set("X-RateLimit-Reset", strconv.FormatInt(end, 10))
+		if date {
+			h.Set("Date", time.Now().Add(skew).UTC().Format(http.TimeFormat))
+		}
+	}
+}
+
+// likeGitHub writes the fields of GitHub.
+func likeGitHub(h http.Header, v *visit) {
+	unix(0, true)(h, v)
+	h.Set("X-RateLimit-Used", strconv.FormatInt(v.states[0].policy.Quota-v.states[0].remaining, 10))
+	h.Set("X-RateLimit-Resource", "core")
+}
+
+func refuseTooMany(http.Header, *visit) int { return http.StatusTooManyRequests }
+
+func refuseForbidden(http.Header, *visit) int { return http.StatusForbidden }
+
+func refuseRetryAfter(h http.Header, v *visit) int {
+	h.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(v.states[0].reset.Seconds())), 10))
+	return http.StatusTooManyRequests
+}
+
+func refuseUnavailable(h http.Header, _ *visit) int {
+	h.Set("Retry-After", "1")
+	return http.StatusServiceUnavailable
+}
+
+// refuseUntil announces when the request could be served.
+func refuseUntil(h http.Header, v *visit) int {
+	h.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(v.wait.Seconds())), 10))
+	return http.StatusTooManyRequests
+}
+
+// likeOpenAI writes the fields of OpenAI: durations to the millisecond.
+func likeOpenAI(h http.Header, v *visit) {
+	for _, s := range v.states {
+		name := "requests"
+		if s.policy.Unit == "tokens" {
+			name = "tokens"
+		}
+		h.Set("x-ratelimit-limit-"+name, strconv.FormatInt(s.policy.Quota, 10))
+		h.Set("x-ratelimit-remaining-"+name, strconv.FormatInt(s.remaining, 10))
+		reset := s.reset.Truncate(time.Millisecond)
+		if reset < s.reset {
+			reset += time.Millisecond
+		}
+		h.Set("x-ratelimit-reset-"+name, reset.String())
+	}
+}
+
+// likeAnthropic writes the fields of Anthropic: thousands of tokens, and dates.
+func likeAnthropic(h http.Header, v *visit) {
+	for _, s := range v.states {
+		name, remaining := "requests", s.remaining
+		if s.policy.Unit == "tokens" {
+			name, remaining = s.policy.Name, (s.remaining+500)/1000*1000
+		}
+		h.Set("anthropic-ratelimit-"+name+"-limit", strconv.FormatInt(s.policy.Quota, 10))
+		h.Set("anthropic-ratelimit-"+name+"-remaining", strconv.FormatInt(remaining, 10))
+		h.Set("anthropic-ratelimit-"+name+"-reset", v.now.Add(s.reset+time.Second-1).UTC().Format(time.RFC3339))
+	}
+	h.Set("Date", v.now.UTC().Format(http.TimeFormat))
+}
+
+// onRefusal writes fields on refusals alone.
+func onRefusal(say func(http.Header, *visit)) func(http.Header, *visit) {
+	return func(h http.Header, v *visit) {
+		if !v.served {
+			say(h, v)
+		}
+	}
+}
+
+// A form is how a server announces its limits. clock is the time by its clock.
+type form struct {
+	name  string
+	write func(h http.Header, states []state, clock time.Time)
+}
+
+// forms are those of random servers. Most of them have one limit, the first of several.
+var forms = []form{
+	{"current", func(h http.Header, states []state, _ time.Time) { current(h, &visit{states: states}) }},
+	{"draft-06", func(h http.Header, states []state, _ time.Time) {
+		s := states[0]
+		h.Set("RateLimit-Policy", fmt.Sprintf("%d;w=%s", s.policy.Quota, s.policy.Window))
+		writeThree(h, "RateLimit-", s, wholeSeconds(s.reset))
+	}},
+	{"draft-07", func(h http.Header, states []state, _ time.Time) {
+		s := states[0]
+		h.Set("RateLimit-Policy", fmt.Sprintf("%d;w=%s", s.policy.Quota, s.policy.Window))
+		h.Set("RateLimit", fmt.Sprintf("limit=%d, remaining=%d, reset=%s", s.policy.Quota, s.remaining, wholeSeconds(s.reset)))
+	}},
+	{"X-RateLimit, seconds", func(h http.Header, states []state, _ time.Time) {
+		writeThree(h, "X-RateLimit-", states[0], wholeSeconds(states[0].reset))
+	}},
+	{"X-RateLimit, Unix", func(h http.Header, states []state, clock time.Time) {
+		writeThree(h, "X-RateLimit-", states[0], unixReset(states[0], clock))
+	}},
+	{"X-RateLimit, date", func(h http.Header, states []state, clock time.Time) {
+		writeThree(h, "X-RateLimit-", states[0], clock.Add(states[0].reset+time.Second-1).UTC().Format(time.RFC3339))
+	}},
+	{"GitHub", func(h http.Header, states []state, clock time.Time) {
+		s := states[0]
+		writeThree(h, "X-RateLimit-", s, unixReset(s, clock))
+		h.Set("X-RateLimit-Used", strconv.FormatInt(s.policy.Quota-s.remaining, 10))
+		h.Set("X-RateLimit-Resource", "core")
+	}},
+	{"OpenAI", func(h http.Header, states []state, _ time.Time) { likeOpenAI(h, &visit{states: states[:1]}) }},
+	{"Anthropic", func(h http.Header, states []state, clock time.Time) {
+		s, prefix := states[0], "anthropic-ratelimit-requests-"
+		h.Set(prefix+"limit", strconv.FormatInt(s.policy.Quota, 10))
+		h.Set(prefix+"remaining", strconv.FormatInt(s.remaining, 10))
+		h.Set(prefix+"reset", clock.Add(s.reset+time.Second-1).UTC().Format(time.RFC3339))
+	}},
+	{"Discord", func(h http.Header, states []state, clock time.Time) {
+		s := states[0]
+		writeThree(h, "X-RateLimit-", s, fmt.Sprintf("%.3f", float64(clock.Add(s.reset).UnixMilli())/1000))
+		h.Set("X-RateLimit-Reset-After", fmt.Sprintf("%.3f", s.reset.Seconds()))
+		h.Set("X-RateLimit-Bucket", "abcd1234")
+	}},
+	{"no fields", func(http.Header, []state, time.Time) {}},
+}
+
+func writeThree(h http.Header, prefix string, s state, reset string) {
+	h.Set(prefix+"Limit", strconv.FormatInt(s.policy.Quota, 10))
+	h.Set(prefix+"Remaining", strconv.FormatInt(s.remaining, 10))
+	h.Set(prefix+"Reset", reset)
+}
+
+func wholeSeconds(d time.Duration) string { return ratelimit.CeilSeconds(d).String() }
+
+func unixReset(s state, clock time.Time) string {
+	return strconv.FormatInt(clock.Add(s.reset+time.Second-1).Unix(), 10)
+}
