@@ -60,8 +60,8 @@ var (
 
 // New returns a Proxy.
 func New(c Config) *Proxy {
-	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats(), memory: newMemory(c.BodyMemory), calls: &calls{}}
-	p.stats.talk = c.Talk
+	gate := &ratelimit.Gate{MaxWait: max(c.MaxWait, ratelimit.DefaultMaxWait), Pace: c.Pace}
+	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats(gate, c.Talk), memory: newMemory(c.BodyMemory), calls: &calls{}}
 	key, cost := func(r *http.Request) string { return jobOf(r).key }, func(r *http.Request) []ratelimit.Cost { return jobOf(r).costs }
 	var base http.RoundTripper = forward{newBase(p.calls)}
 	if c.Share != nil {
@@ -70,7 +70,7 @@ func New(c Config) *Proxy {
 	p.stopping, p.stop = context.WithCancelCause(context.Background())
 	p.limited = &ratelimit.Transport{
 		Base:    base,
-		Gate:    &ratelimit.Gate{MaxWait: max(c.MaxWait, ratelimit.DefaultMaxWait), Pace: c.Pace},
+		Gate:    gate,
 		Key:     key,
 		Cost:    cost,
 		Waiting: p.waiting,
@@ -145,7 +145,6 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this proxy sends its requests to itself: -to leads back to it", http.StatusLoopDetected)
 		return
 	}
-	w.Header()["Content-Type"] = nil // or net/http would guess one that the server has not sent
 	control, j := http.NewResponseController(w), &job{body: bodyOf(w, r), proxy: p.addressFor(r)}
 	if j.body != nil {
 		j.body.most = mostAhead(p.config.BodyMemory)
@@ -156,9 +155,39 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = j.body
 		defer j.body.finish(control)
 	}
-	p.reverse.ServeHTTP(w, r)
+	p.reverse.ServeHTTP(&answer{w, p, j}, r)
 	if j.body.early() {
 		_ = control.Flush() // the client may wait for the answer before it sends the rest
+	}
+}
+
+// An answer is what is written to a client.
+type answer struct {
+	http.ResponseWriter
+	proxy *Proxy
+	job   *job
+}
+
+// WriteHeader rewrites informational responses, which ModifyResponse does not see. It keeps
+// net/http from guessing a type that the server has not sent.
+func (a *answer) WriteHeader(status int) {
+	h := a.Header()
+	if status < http.StatusOK {
+		a.proxy.redirect(a.job, h)
+	} else if h["Content-Type"] == nil {
+		h["Content-Type"] = nil
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for [http.ResponseController].
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// redirect rewrites the references to the server in a header.
+func (p *Proxy) redirect(j *job, h http.Header) {
+	if !p.config.Keep && j.proxy != "http://" && j.proxy != "https://" {
+		m := mapping{p.config.To, j.proxy}
+		p.stats.rewrote(j.key, m.header(h))
 	}
 }
 
@@ -236,7 +265,7 @@ func (p *Proxy) waiting(r *http.Request, w ratelimit.Wait) func() {
 		j.leave(errFull)
 		return func() { p.held.Add(-1) }
 	}
-	over := p.stats.wait(j.key, time.Now(), w.Until)
+	over := p.stats.wait(j.key)
 	if j.body != nil {
 		j.body.begin(p.memory, j.leave)
 	}
@@ -251,10 +280,7 @@ func (p *Proxy) modify(resp *http.Response) error {
 	if resp.StatusCode < 100 || resp.StatusCode > 999 { // with which net/http panics
 		return errors.New("the server answers with a status that does not exist")
 	}
-	if j := jobOf(resp.Request); !p.config.Keep && j.proxy != "http://" && j.proxy != "https://" {
-		m := mapping{p.config.To, j.proxy}
-		p.stats.rewrote(j.key, m.header(resp.Header))
-	}
+	p.redirect(jobOf(resp.Request), resp.Header)
 	return endEarly(resp)
 }
 
