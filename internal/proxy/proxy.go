@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -56,6 +57,7 @@ type Proxy struct {
 var (
 	errStopping = errors.New("the proxy ends")
 	errFull     = errors.New("too many requests wait")
+	errGone     = errors.New("the client has hung up")
 )
 
 // New returns a Proxy.
@@ -123,9 +125,13 @@ type job struct {
 	sent  context.Context // that of the request once it need not wait any more
 	leave func(error)     // ends the wait
 	body  *requestBody    // nil if the request has none
+	conn  net.Conn        // to the client; nil if it is unknown
 }
 
-type jobKey struct{}
+type (
+	jobKey  struct{}
+	connKey struct{}
+)
 
 func jobOf(r *http.Request) *job { return r.Context().Value(jobKey{}).(*job) }
 
@@ -146,6 +152,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	control, j := http.NewResponseController(w), &job{body: bodyOf(w, r), proxy: p.addressFor(r)}
+	j.conn, _ = r.Context().Value(connKey{}).(net.Conn)
 	if j.body != nil {
 		j.body.most = mostAhead(p.config.BodyMemory)
 	}
@@ -252,9 +259,36 @@ func (p turns) RoundTrip(r *http.Request) (*http.Response, error) {
 // forward sends a request that has waited.
 type forward struct{ http.RoundTripper }
 
-// RoundTrip sends it in the context that it came with.
+// RoundTrip sends it in the context that it came with, unless its client has hung up.
 func (f forward) RoundTrip(r *http.Request) (*http.Response, error) {
-	return f.RoundTripper.RoundTrip(r.WithContext(jobOf(r).sent))
+	j := jobOf(r)
+	if j.body.early() && hungUp(j.conn) {
+		return nil, errGone
+	}
+	return f.RoundTripper.RoundTrip(r.WithContext(j.sent))
+}
+
+// lookAfter is how often the proxy looks whether the client of a waiting request is there.
+const lookAfter = 500 * time.Millisecond
+
+// watch ends the wait of a request when its client hangs up. net/http sees that by itself if
+// it has read the whole body.
+func (j *job) watch() (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		for tick := time.NewTicker(lookAfter); ; {
+			select {
+			case <-tick.C:
+				if j.body.early() && hungUp(j.conn) {
+					j.leave(errGone)
+				}
+			case <-done:
+				tick.Stop()
+				return
+			}
+		}
+	}()
+	return func() { close(done) }
 }
 
 // waiting is told that a request begins to wait.
@@ -265,11 +299,13 @@ func (p *Proxy) waiting(r *http.Request, w ratelimit.Wait) func() {
 		j.leave(errFull)
 		return func() { p.held.Add(-1) }
 	}
-	over := p.stats.wait(j.key)
+	over, stop := p.stats.wait(j.key), func() {}
 	if j.body != nil {
 		j.body.begin(p.memory, j.leave)
+		stop = j.watch()
 	}
 	return func() {
+		stop()
 		p.held.Add(-1)
 		over()
 	}
@@ -314,7 +350,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		problem := ratelimit.NewProblem(ratelimit.QuotaExceeded)
 		problem.Detail = "As many requests wait as this proxy holds. It was not sent."
 		refuse(w, r, problem, j.until)
-	case r.Context().Err() != nil: // the client has hung up
+	case r.Context().Err() != nil || errors.Is(err, errGone):
 		panic(http.ErrAbortHandler)
 	case errors.As(err, &late):
 		p.stats.refuse(j.key)

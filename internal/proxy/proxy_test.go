@@ -50,6 +50,7 @@ func startProxy(t testing.TB, to string, set ...func(*Config)) *runningProxy {
 	r.proxy = New(c)
 	r.server = httptest.NewUnstartedServer(r.proxy.Guard(r.proxy))
 	r.server.Config.DisableGeneralOptionsHandler = true
+	r.server.Config.ConnContext = withConn
 	r.server.Config.ErrorLog = logger
 	r.server.Start()
 	admin := httptest.NewServer(r.proxy.Admin())
