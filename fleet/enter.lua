@@ -1,14 +1,28 @@
 -- enter gives a request its turn, or renews its lease. ARGV: how long a lease and a
--- record last, the costs of the request, and its lease if that is to be renewed. It
--- returns the lease, or '', how long to wait, and 1 if no answer can shorten the wait.
+-- record last, the costs of the request, its lease if that is to be renewed, and its
+-- process if that is to be counted. It returns the lease, or '', how long to wait, 1 if no
+-- answer can shorten the wait, and the number of processes, 0 if they were not counted.
 local lease_for, record_for = tonumber(ARGV[1]), tonumber(ARGV[2])
 if ARGV[4] ~= '' then
   redis.call('ZADD', KEYS[2], 'XX', now + lease_for, ARGV[4])
   keep(record_for, lease_for)
-  return {ARGV[4], 0, 0}
+  return {ARGV[4], 0, 0, 0}
 end
+
+-- A process counts until a minute after it may go.
+local function reply(lease, wait, certain)
+  local processes = 0
+  if ARGV[5] ~= '' then
+    redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now)
+    redis.call('ZADD', KEYS[3], now + wait + 60000, ARGV[5])
+    redis.call('PEXPIRE', KEYS[3], record_for)
+    processes = redis.call('ZCARD', KEYS[3])
+  end
+  return {lease, wait, certain, processes}
+end
+
 local all = record['until'] or 0
-if all > now then return {'', all - now, 1} end
+if all > now then return reply('', all - now, 1) end
 
 local costs, under = costs_of(ARGV[3]), redis.call('ZCARD', KEYS[2])
 local wait, over, taken = 0, {}, {}
@@ -36,16 +50,16 @@ for key, limit in pairs(limits) do
     end
   end
 end
-if wait > 0 then return {'', wait, under == 0 and 1 or 0} end
+if wait > 0 then return reply('', wait, under == 0 and 1 or 0) end
 
 -- Until the first answer ten requests go, or one with costs, but no longer than half a
 -- second.
 local few = #costs > 0 and 1 or 10
-if learnt == 0 and under >= few and now < (record.first or now) + 500 then return {'', 25, 0} end
+if learnt == 0 and under >= few and now < (record.first or now) + 500 then return reply('', 25, 0) end
 
 -- When nothing shows what is left, one request goes, and a second later another.
 if #over > 0 and probe == 0 then probe = 1 end
-if probe > now then return {'', math.min(probe - now, 25), 0} end
+if probe > now then return reply('', math.min(probe - now, 25), 0) end
 
 turn = math.max(micros, turn + 1)
 redis.call('HSET', KEYS[1], 'turn', turn)
@@ -56,4 +70,4 @@ for key, limit in pairs(taken) do save(key, limit) end
 local lease = string.format('%.0f', turn) .. ARGV[3]
 redis.call('ZADD', KEYS[2], now + lease_for, lease)
 keep(record_for, lease_for)
-return {lease, 0, 0}
+return reply(lease, 0, 0)

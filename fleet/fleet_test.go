@@ -160,7 +160,7 @@ func requireExpiry(t *testing.T, s *store) {
 	keys := s.keys(t)
 	require.NotEmpty(t, keys)
 	for _, key := range keys {
-		require.Regexp(t, `^ratelimit:\{[0-9a-f]{64}\}(:leases)?$`, key)
+		require.Regexp(t, `^ratelimit:\{[0-9a-f]{64}\}(:leases|:processes)?$`, key)
 		left, err := s.rdb.PTTL(t.Context(), key).Result()
 		require.NoError(t, err)
 		require.Positive(t, left, key)
@@ -205,20 +205,45 @@ func TestFleetJoin(t *testing.T) {
 	require.Equal(t, tally{Served: 110}, tallies(t, first, second))
 }
 
-// Redis is killed, and comes back after 8 s without what it knew.
-func TestFleetStoreRestarts(t *testing.T) {
+// Redis is lost for 8 s, and each process goes on with its share.
+func TestFleetStoreIsAway(t *testing.T) {
 	t.Parallel()
-	redis, s := startStore(t), fiftyIn5s()
-	all := fleetOf(t, 3, job{Redis: redis.addr, URL: serve(t, s), Workers: 8, Requests: 100})
-	require.Eventually(t, func() bool { served, _ := s.counts(); return served == 100 }, time.Minute, time.Millisecond)
-	time.Sleep(500 * time.Millisecond)
-	require.NoError(t, redis.cmd.Process.Kill())
-	time.Sleep(8 * time.Second)
-	redis.start(t)
-	got := tallies(t, all...)
-	t.Logf("%d refused", got.Refused)
-	require.Equal(t, []int{300, 0}, []int{got.Served, got.Failed})
-	require.LessOrEqual(t, got.Refused, 20)
+	for _, tc := range []struct {
+		name   string
+		served int // requests when Redis is lost
+		after  time.Duration
+		leave  func(*testing.T, *store)
+		back   func(*testing.T, *store)
+	}{
+		{"killed in a burst, back without data", 120, 0, kill, func(t *testing.T, s *store) { s.start(t) }},
+		{"killed in a wait, back without data", 100, 500 * time.Millisecond, kill, func(t *testing.T, s *store) { s.start(t) }},
+		{"stopped in a burst, back with old data", 120, 0, signal(syscall.SIGSTOP), signal(syscall.SIGCONT)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			redis, s := startStore(t), fiftyIn5s()
+			began := time.Now()
+			all := fleetOf(t, 3, job{Redis: redis.addr, URL: serve(t, s), Workers: 8, Requests: 100})
+			require.Eventually(t, func() bool { served, _ := s.counts(); return served >= tc.served }, time.Minute, time.Millisecond)
+			time.Sleep(tc.after)
+			tc.leave(t, redis)
+			time.Sleep(8 * time.Second)
+			tc.back(t, redis)
+			got := tallies(t, all...)
+			t.Logf("%.1f s, %d refused", time.Since(began).Seconds(), got.Refused)
+			require.Equal(t, []int{300, 0}, []int{got.Served, got.Failed})
+			require.LessOrEqual(t, got.Refused, 15)
+			require.LessOrEqual(t, time.Since(began), 36*time.Second)
+		})
+	}
+}
+
+func kill(t *testing.T, s *store) {
+	require.NoError(t, s.cmd.Process.Kill())
+}
+
+func signal(sig syscall.Signal) func(*testing.T, *store) {
+	return func(t *testing.T, s *store) { require.NoError(t, s.cmd.Process.Signal(sig)) }
 }
 
 // Without Redis each process has its Transport.

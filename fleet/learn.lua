@@ -1,6 +1,7 @@
 -- learn ends a lease, and writes down what the answer announces. ARGV: how long a lease
 -- and a record last, the lease, how the request ended ('served', 'refused' or 'failed'),
--- how long all shall wait (-1: the refusal asks for no time), and the limits.
+-- how long all shall wait (-1: the refusal asks for no time), and the limits. The lease 0
+-- and 'reported' are what a process has learnt while Redis did not answer.
 local lease_for, record_for = tonumber(ARGV[1]), tonumber(ARGV[2])
 local lease, ended, wait = ARGV[3], ARGV[4], tonumber(ARGV[5])
 redis.call('ZREM', KEYS[2], lease)
@@ -26,7 +27,7 @@ if wait < 0 then
     wait = math.floor(backoff * (1 + math.random()) / 2)
   end
 end
-if not refused then redis.call('HDEL', KEYS[1], 'backoff') end
+if ended == 'served' then redis.call('HDEL', KEYS[1], 'backoff') end
 if wait > 0 and (newer or not refused) and now + wait > (record['until'] or 0) then
   redis.call('HSET', KEYS[1], 'until', now + wait)
 end
@@ -60,12 +61,13 @@ for _, limit in ipairs(announced) do
   local known = limits[limit.key]
   local ends = limit.reset >= 0 and now + limit.reset or 0
   limit.left = limit.left - reserved(limit)
-  if newer then
+  if newer or not known and ended == 'reported' then
     save(limit.key, {
       name = limit.name, unit = limit.unit, left = limit.left, quota = limit.quota, rate = limit.rate, ends = ends,
     })
   elseif known and not (ends > 0 and ends + 1500 < known.ends) then -- not of an earlier window
-    known.left = math.min(limit.left, left_of(known) + price(costs_of(own), limit))
+    local returned = number > 0 and price(costs_of(own), limit) or 0
+    known.left = math.min(limit.left, left_of(known) + returned)
     save(limit.key, known)
   end
 end

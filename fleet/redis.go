@@ -34,8 +34,10 @@ var (
 const (
 	leaseTime  = 10 * time.Second
 	renewAfter = leaseTime / 3
-	recordTime = time.Hour // at least
-	retryAfter = time.Second
+	recordTime = time.Hour   // at least
+	retryAfter = time.Second // of a Redis that has not answered
+	countAfter = time.Second
+	maxLines   = 1024
 
 	requests = "requests" // the unit of which each request takes one
 	// Bounds of what an answer can put into a record.
@@ -44,8 +46,8 @@ const (
 	most      = 1 << 50 // units; the numbers of the scripts are exact up to 2^53
 )
 
-// keysOf returns the keys of the record and of the leases. What is in braces is hashed
-// by a cluster, so that both are in one slot.
+// keysOf returns the keys of the record, of the leases and of the processes. A cluster hashes
+// what is in braces, so that they are in one slot.
 func (t *Turns) keysOf(name string) []string {
 	prefix := t.Prefix
 	if prefix == "" {
@@ -53,15 +55,18 @@ func (t *Turns) keysOf(name string) []string {
 	}
 	sum := sha256.Sum256([]byte(name))
 	tag := prefix + "{" + hex.EncodeToString(sum[:]) + "}"
-	return []string{tag, tag + ":leases"}
+	return []string{tag, tag + ":leases", tag + ":processes"}
 }
 
 // A turn is the leave to send one request. On a nil turn its methods do nothing.
 type turn struct {
-	turns *Turns
-	keys  []string
-	costs string
-	lease string // "" if there is none
+	turns  *Turns
+	line   *line
+	keys   []string
+	prices []ratelimit.Cost
+	costs  string          // prices as the scripts read them
+	lease  string          // "" if there is none
+	pass   *ratelimit.Pass // of the gate of the line; nil if there is none
 
 	mu    sync.Mutex
 	ended bool
@@ -74,9 +79,20 @@ func (n *turn) enter(ctx context.Context) (wait time.Duration, certain bool, err
 	if ctx.Err() != nil {
 		return 0, false, ended(ctx)
 	}
-	got, ok := n.turns.ask(enterScript, n.keys, n.arguments(n.costs, ""), n.giveBack)
-	if !ok || len(got) != 3 {
+	l, process := n.line, ""
+	if l.gate != nil && !n.report() {
 		return 0, false, nil
+	}
+	if now := time.Now(); now.Sub(l.counted) >= countAfter {
+		process = n.turns.process
+	}
+	got, ok := n.turns.ask(enterScript, n.keys, n.arguments(n.costs, "", process), n.giveBack)
+	if !ok || len(got) != 4 {
+		return 0, false, nil
+	}
+	if count, _ := got[3].(int64); count > 0 {
+		l.counted = time.Now()
+		l.processes = max(int(count), l.processes-1) // a Redis that has lost its data counts few at first
 	}
 	n.lease, _ = got[0].(string)
 	millis, _ := got[1].(int64)
@@ -112,7 +128,7 @@ func (n *turn) renew() {
 		if over {
 			return
 		}
-		n.turns.ask(enterScript, n.keys, n.arguments("", n.lease), nil) // does nothing if the lease is over by then
+		n.turns.ask(enterScript, n.keys, n.arguments("", n.lease, ""), nil) // does nothing if the lease is over by then
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if !n.ended {
@@ -140,27 +156,39 @@ func (n *turn) end() bool {
 
 // fail ends a turn without an answer.
 func (n *turn) fail() {
-	if n.end() {
+	switch {
+	case !n.end():
+	case n.lease == "":
+		n.pass.Failed()
+	default:
 		n.turns.ask(learnScript, n.keys, n.arguments(n.lease, "failed", 0, ""), nil)
 	}
 }
 
 // answered ends a turn, and lets all processes learn from the answer.
-func (n *turn) answered(a ratelimit.Advice) {
+func (n *turn) answered(a ratelimit.Advice, received time.Time) {
 	if !n.end() {
+		return
+	}
+	n.line.learn(n.turns, &a)
+	if n.lease == "" {
+		n.pass.Answered(a, received)
 		return
 	}
 	ended := "served"
 	if a.Refused {
 		ended = "refused"
 	}
-	text := ""
-	limits := limitsOf(&a, n.turns.maxWait())
-	if len(limits) > 0 {
-		b, _ := json.Marshal(limits) // of strings and numbers: it does not fail
-		text = string(b)
+	n.turns.ask(learnScript, n.keys, n.arguments(n.lease, ended, waitOf(&a).Milliseconds(), textOf(limitsOf(&a, n.turns.maxWait()))), nil)
+}
+
+// textOf returns limits as the scripts read them, "" if there are none.
+func textOf(limits []limit) string {
+	if len(limits) == 0 {
+		return ""
 	}
-	n.turns.ask(learnScript, n.keys, n.arguments(n.lease, ended, waitOf(&a).Milliseconds(), text), nil)
+	text, _ := json.Marshal(limits) // of strings and numbers: it does not fail
+	return string(text)
 }
 
 // maxWait returns the longest wait that is obeyed.
@@ -264,14 +292,12 @@ func (t *Turns) ask(script *redis.Script, keys []string, arguments []any, late f
 	if !t.answers() {
 		return nil, false
 	}
-	timeout := t.Timeout
-	if timeout <= 0 {
-		timeout = 250 * time.Millisecond
-	}
+	t.once.Do(t.prepare)
+	timeout := t.timeout()
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	run := func() ([]any, error) {
-		value, err := script.Run(ctx, t.Redis, keys, arguments...).Result()
+		value, err := script.Run(ctx, t.client, keys, arguments...).Result()
 		if errors.Is(err, redis.Nil) { // the script returns nothing
 			err = nil
 		}
@@ -279,7 +305,7 @@ func (t *Turns) ask(script *redis.Script, keys []string, arguments []any, late f
 		return list, err
 	}
 	var err error
-	if obeysContext(t.Redis) {
+	if t.obeys {
 		got, err = run()
 	} else {
 		got, err = inTime(ctx, run, late)
@@ -288,15 +314,28 @@ func (t *Turns) ask(script *redis.Script, keys []string, arguments []any, late f
 	return got, err == nil
 }
 
-// obeysContext reports whether the questions of a client end with their context.
-func obeysContext(client redis.Scripter) bool {
-	switch c := client.(type) {
-	case *redis.Client:
-		return c.Options().ContextTimeoutEnabled
-	case *redis.ClusterClient:
-		return c.Options().ContextTimeoutEnabled
+func (t *Turns) timeout() time.Duration {
+	if t.Timeout <= 0 {
+		return 250 * time.Millisecond
 	}
-	return false
+	return t.Timeout
+}
+
+// prepare finds out whether questions end with their context. Those of a Client do not, by
+// default: a copy with the same connections is made, whose questions do.
+func (t *Turns) prepare() {
+	t.client = t.Redis
+	switch c := t.Redis.(type) {
+	case *redis.Client:
+		if !c.Options().ContextTimeoutEnabled {
+			c = c.WithTimeout(t.timeout())
+			c.Options().ContextTimeoutEnabled = true // of the copy
+			t.client = c
+		}
+		t.obeys = true
+	case *redis.ClusterClient:
+		t.obeys = c.Options().ContextTimeoutEnabled
+	}
 }
 
 // inTime runs a question in a goroutine of its own, which may outlast ctx: the timeouts

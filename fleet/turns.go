@@ -8,6 +8,7 @@ package fleet
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -28,11 +29,12 @@ import (
 // If the deadline of a request comes before its turn, RoundTrip returns a
 // [*ratelimit.WaitError]: at once, if that is certain.
 //
-// If Redis does not answer a question within Timeout, requests go without a turn, and
-// Redis is asked again after a second.
+// If Redis does not answer a question within Timeout, each process goes on with its share of
+// what was left, by the number of processes that used the key in the last minute, and paces
+// its requests. Redis is asked again after a second.
 type Turns struct {
-	// Redis is a client of Redis, a cluster, or Valkey. With ContextTimeoutEnabled in its
-	// options a turn takes half of the time: Timeout then needs no second goroutine.
+	// Redis is a client of Redis, a cluster, or Valkey. Set ContextTimeoutEnabled in the
+	// options of a cluster: a turn then takes half of the time.
 	Redis redis.Scripter
 	Base  http.RoundTripper // sends the requests; nil is http.DefaultTransport
 	// Key returns what requests that share their limits have in common, in every
@@ -49,10 +51,14 @@ type Turns struct {
 	// questions fail at the same time; nil is not called.
 	OnError func(error)
 
-	mu    sync.Mutex
-	lines map[string]*line
-	retry time.Time        // when Redis may be asked again; zero while it answers
-	clock func() time.Time // of the process; nil is time.Now
+	mu      sync.Mutex
+	process string // its name in Redis, a random one
+	lines   map[string]*line
+	retry   time.Time        // when Redis may be asked again; zero while it answers
+	clock   func() time.Time // of the process; nil is time.Now
+	once    sync.Once
+	client  redis.Scripter // Redis, whose questions end with their context if that is possible
+	obeys   bool           // they do
 }
 
 var errNoURL = errors.New("ratelimit: request without URL")
@@ -86,7 +92,8 @@ func (t *Turns) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 			resp.Body.Close()
 		}
 	}()
-	turn.answered(t.Advisor.Advise(resp, t.now()))
+	received := t.now()
+	turn.answered(t.Advisor.Advise(resp, received), received)
 	returned = true
 	return resp, nil
 }
@@ -127,7 +134,8 @@ func (t *Turns) take(req *http.Request) (*turn, error) {
 	}
 	n := &turn{turns: t, keys: t.keysOf(name)}
 	if t.Cost != nil {
-		n.costs = costsOf(t.Cost(req))
+		n.prices = t.Cost(req)
+		n.costs = costsOf(n.prices)
 	}
 	ctx := req.Context()
 	l, err := t.queue(ctx, n.keys[0])
@@ -135,19 +143,22 @@ func (t *Turns) take(req *http.Request) (*turn, error) {
 		return nil, err
 	}
 	defer t.leave(n.keys[0], l)
+	n.line = l
 	for {
-		switch wait, certain, err := n.enter(ctx); {
+		wait, certain, err := n.enter(ctx)
+		switch {
 		case err != nil:
 			return nil, err
 		case n.lease != "":
 			n.renew()
 			return n, nil
 		case wait == 0: // Redis does not answer
-			return nil, nil
-		default:
-			if err := t.sleep(ctx, l, wait, certain); err != nil {
-				return nil, err
+			if wait = n.alone(); wait == 0 {
+				return n, nil
 			}
+		}
+		if err := t.sleep(ctx, l, wait, certain); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -192,8 +203,17 @@ func ended(ctx context.Context) error {
 // they go in the order in which they came.
 type line struct {
 	first chan struct{} // holds an element while a request is the first
-	users int
-	until time.Time // none goes before that
+
+	// Guarded by Turns.mu.
+	users    int
+	until    time.Time // none goes before that
+	advice   ratelimit.Advice
+	received time.Time // when advice, the newest, came; zero if none did
+
+	// Used by the first request alone.
+	processes int             // that use the key, as Redis has counted them
+	counted   time.Time       // when that was
+	gate      *ratelimit.Gate // while Redis does not answer: the share of this process
 }
 
 // queue returns the line of a key when the request is the first of it.
@@ -203,7 +223,15 @@ func (t *Turns) queue(ctx context.Context, key string) (*line, error) {
 	if l == nil {
 		l = &line{first: make(chan struct{}, 1)}
 		if t.lines == nil {
-			t.lines = make(map[string]*line)
+			t.lines, t.process = make(map[string]*line), rand.Text()
+		}
+		if len(t.lines) >= maxLines {
+			for other, o := range t.lines { // in random order
+				if o.users == 0 {
+					delete(t.lines, other)
+					break
+				}
+			}
 		}
 		t.lines[key] = l
 	}
@@ -231,10 +259,12 @@ func (t *Turns) leave(key string, l *line) {
 	t.drop(key, l)
 }
 
+// drop forgets the line of a key when no request of it waits. If other processes use the key,
+// the line is kept for the time when Redis does not answer.
 func (t *Turns) drop(key string, l *line) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.users--; l.users == 0 {
+	if l.users--; l.users == 0 && (l.processes < 2 || len(t.lines) > maxLines) {
 		delete(t.lines, key)
 	}
 }

@@ -291,8 +291,15 @@ func TestTurnsHostileAnswers(t *testing.T) {
 //
 //	go test -C fleet -run '^$' -bench Turns -benchtime 20000x .
 func BenchmarkTurns(b *testing.B) {
-	store := startStore(b)
-	turns := &Turns{Redis: store.rdb, Base: roundTrip(func(*http.Request) (*http.Response, error) {
+	for _, obeys := range []bool{true, false} {
+		b.Run(fmt.Sprintf("ContextTimeoutEnabled %t", obeys), func(b *testing.B) { benchmarkTurns(b, obeys) })
+	}
+}
+
+func benchmarkTurns(b *testing.B, obeys bool) {
+	rdb := redis.NewClient(&redis.Options{Addr: startStore(b).addr, ContextTimeoutEnabled: obeys})
+	defer rdb.Close()
+	turns := &Turns{Redis: rdb, Base: roundTrip(func(*http.Request) (*http.Response, error) {
 		return answer(200, "RateLimit-Policy", `"a";q=1000000;w=60`, "RateLimit", `"a";r=999999;t=60`), nil
 	})}
 	var took []time.Duration

@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -19,49 +20,93 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A fakeGitHub allows 20 requests in 5 s, as GitHub announces it.
+// A fakeGitHub counts two resources apart, as GitHub does: 20 requests in 5 s of core, and 5
+// in an hour of graphql.
 type fakeGitHub struct {
-	mu              sync.Mutex
+	mu            sync.Mutex
+	core, graphql resource
+}
+
+type resource struct {
 	ends            time.Time
 	used            int
 	served, refused int
 }
 
 func (s *fakeGitHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	const quota, window = 20, 5 * time.Second
 	s.mu.Lock()
+	res, name, quota, window := &s.core, "core", 20, 5*time.Second
+	if r.URL.Path == "/graphql" {
+		res, name, quota, window = &s.graphql, "graphql", 5, time.Hour
+	}
 	now := time.Now()
-	if !now.Before(s.ends) {
-		s.ends, s.used = now.Add(window).Truncate(time.Second), 0
+	if !now.Before(res.ends) {
+		res.ends, res.used = now.Add(window).Truncate(time.Second), 0
 	}
 	status := http.StatusOK
-	if s.used == quota {
-		s.refused++
+	if res.used == quota {
+		res.refused++
 		status = http.StatusForbidden
 	} else {
-		s.used++
-		s.served++
+		res.used++
+		res.served++
 	}
 	h := w.Header()
 	h.Set("X-RateLimit-Limit", strconv.Itoa(quota))
-	h.Set("X-RateLimit-Remaining", strconv.Itoa(quota-s.used))
-	h.Set("X-RateLimit-Reset", strconv.FormatInt(s.ends.Unix(), 10))
-	h.Set("X-RateLimit-Resource", "core")
+	h.Set("X-RateLimit-Remaining", strconv.Itoa(quota-res.used))
+	h.Set("X-RateLimit-Used", strconv.Itoa(res.used))
+	h.Set("X-RateLimit-Reset", strconv.FormatInt(res.ends.Unix(), 10))
+	h.Set("X-RateLimit-Resource", name)
 	s.mu.Unlock()
 	h.Set("Content-Type", "application/json; charset=utf-8")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"full_name": r.URL.Path, "token": r.Header.Get("Authorization")})
+	_ = json.NewEncoder(w).Encode(map[string]any{"full_name": r.URL.Path, "data": map[string]string{"a": "b"}})
 }
 
-// The gh of the system sends all of its requests through a Unix socket. Sixty processes,
-// twelve at a time, share one token.
-func TestGitHubCommand(t *testing.T) {
+// counts returns what was served and refused of both resources.
+func (s *fakeGitHub) counts() (core, graphql [2]int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return [2]int{s.core.served, s.core.refused}, [2]int{s.graphql.served, s.graphql.refused}
+}
+
+// needGitHubCommand skips a test if gh is not installed, but fails it in CI.
+func needGitHubCommand(t *testing.T) {
+	t.Helper()
 	if _, err := exec.LookPath("gh"); err != nil {
 		if os.Getenv("CI") != "" {
 			t.Fatal(err)
 		}
 		t.Skip(err)
 	}
+}
+
+// ghBehind returns what runs gh with a Unix socket.
+func ghBehind(t *testing.T, path string) func(ctx context.Context, arguments ...string) ([]byte, error) {
+	t.Helper()
+	require.Eventually(t, func() bool { _, err := os.Stat(path); return err == nil }, 20*time.Second, 10*time.Millisecond)
+	config := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(config, "config.yml"), []byte("http_unix_socket: "+path+"\n"), 0o600))
+	return func(ctx context.Context, arguments ...string) ([]byte, error) {
+		gh := exec.CommandContext(ctx, "gh", append([]string{"api"}, arguments...)...)
+		gh.Env = append(os.Environ(), "GH_CONFIG_DIR="+config, "GH_TOKEN=s3cret", "GH_NO_UPDATE_NOTIFIER=1")
+		return gh.CombinedOutput()
+	}
+}
+
+// startSocket runs ratelimit proxy at a Unix socket until the test ends.
+func startSocket(t *testing.T, program, to, path string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program, "proxy", "-quiet", "-to", to, "-listen", "unix:"+path)
+	cmd.Stderr = os.Stderr
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Wait() }) // the context of the test has killed it
+}
+
+// The gh of the system sends all of its requests through a Unix socket. Sixty processes,
+// twelve at a time, share one token.
+func TestGitHubCommand(t *testing.T) {
+	needGitHubCommand(t)
 	t.Parallel()
 	program := build(t, "..", "./cmd/ratelimit")
 	for _, held := range []bool{true, false} {
@@ -72,10 +117,7 @@ func TestGitHubCommand(t *testing.T) {
 			defer server.Close()
 			path := filepath.Join(t.TempDir(), "gh.sock")
 			if held {
-				cmd := exec.CommandContext(t.Context(), program, "proxy", "-quiet", "-to", server.URL, "-listen", "unix:"+path)
-				cmd.Stderr = os.Stderr
-				require.NoError(t, cmd.Start())
-				t.Cleanup(func() { _ = cmd.Wait() }) // the context of the test has killed it
+				startSocket(t, program, server.URL, path)
 			} else {
 				to, err := url.Parse(server.URL)
 				require.NoError(t, err)
@@ -85,10 +127,7 @@ func TestGitHubCommand(t *testing.T) {
 				go plain.Serve(listener)
 				t.Cleanup(func() { plain.Close() })
 			}
-			require.Eventually(t, func() bool { _, err := os.Stat(path); return err == nil }, 20*time.Second, 10*time.Millisecond)
-
-			config := t.TempDir()
-			require.NoError(t, os.WriteFile(filepath.Join(config, "config.yml"), []byte("http_unix_socket: "+path+"\n"), 0o600))
+			gh := ghBehind(t, path)
 			var all sync.WaitGroup
 			var mu sync.Mutex
 			failed := 0
@@ -97,9 +136,7 @@ func TestGitHubCommand(t *testing.T) {
 				all.Go(func() {
 					places <- true
 					defer func() { <-places }()
-					gh := exec.CommandContext(t.Context(), "gh", "api", fmt.Sprintf("repos/o/r%d", i), "--jq", ".full_name")
-					gh.Env = append(os.Environ(), "GH_CONFIG_DIR="+config, "GH_TOKEN=s3cret", "GH_NO_UPDATE_NOTIFIER=1")
-					out, err := gh.CombinedOutput()
+					out, err := gh(t.Context(), fmt.Sprintf("repos/o/r%d", i), "--jq", ".full_name")
 					mu.Lock()
 					defer mu.Unlock()
 					if err != nil || string(out) != fmt.Sprintf("/repos/o/r%d\n", i) {
@@ -111,11 +148,12 @@ func TestGitHubCommand(t *testing.T) {
 				})
 			}
 			all.Wait()
-			t.Logf("%d served, %d refused, %d failed", s.served, s.refused, failed)
+			core, _ := s.counts()
+			t.Logf("%d served, %d refused, %d failed", core[0], core[1], failed)
 			if held {
-				require.Equal(t, []int{60, 0, 0}, []int{s.served, s.refused, failed})
+				require.Equal(t, []int{60, 0, 0}, []int{core[0], core[1], failed})
 			} else {
-				require.GreaterOrEqual(t, s.refused, 20)
+				require.GreaterOrEqual(t, core[1], 20)
 			}
 		})
 	}

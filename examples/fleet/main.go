@@ -19,7 +19,7 @@ import (
 // newClient returns the client of a process. All that use one Redis share the limits of
 // each server.
 func newClient(addr string) *http.Client {
-	rdb := redis.NewClient(&redis.Options{Addr: addr, ContextTimeoutEnabled: true})
+	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	return &http.Client{Transport: &ratelimit.Transport{Base: &fleet.Turns{Redis: rdb}}}
 }
 

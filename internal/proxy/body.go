@@ -67,9 +67,7 @@ func (b *requestBody) read(p []byte) (int, error) {
 }
 
 // begin begins to read while the request waits, and has leave called if the body turns
-// out to be broken. It is called before Read, if at all. net/http sees that a client hangs
-// up only when it has read what the client sent before, so a request with a body that is
-// longer than what is read ahead stays in the queue until its turn comes.
+// out to be broken. It is called before Read, if at all.
 func (b *requestBody) begin(m *memory, leave func(error)) {
 	b.once.Do(func() {
 		b.ahead = newAhead(m)

@@ -158,8 +158,13 @@ func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
 func newServer(h http.Handler, logger *log.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ErrorLog: logger, ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
-		DisableGeneralOptionsHandler: true,
+		DisableGeneralOptionsHandler: true, ConnContext: withConn,
 	}
+}
+
+// withConn lets a request know its connection.
+func withConn(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, conn)
 }
 
 // shutdown ends a proxy and its server after what is under way.

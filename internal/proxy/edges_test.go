@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -17,6 +18,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -164,7 +167,130 @@ func TestProxyHangUp(t *testing.T) {
 	t.Logf("%d MiB in use", m.HeapAlloc>>20)
 	require.Less(t, m.HeapAlloc, uint64(30<<20))
 	require.EqualValues(t, 1, n.Load())
+	connections := 0
+	p.proxy.calls.own.Range(func(any, any) bool { connections++; return true })
+	require.LessOrEqual(t, connections, 1, "that of the first request")
 }
+
+// A client hangs up with more of its body on the way than the proxy reads. It leaves although
+// its turn does not come, and if its turn comes, its request is not sent.
+func TestProxyHangUpUnread(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux shows that a client has hung up while there is more to read")
+	}
+	require.LessOrEqual(t, lookAfter, time.Second)
+	for _, reset := range []bool{false, true} {
+		var n atomic.Int64
+		p := startProxy(t, serve(t, waitingFor("Retry-After", "590", &n)), func(c *Config) { c.BodyMemory = 0 })
+		send(t, "GET", p.url+"/exhaust", nil)
+		conn := p.dial(t).(*net.TCPConn)
+		_, err := io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"+strings.Repeat("a", 20000))
+		require.NoError(t, err)
+		waiting := func() float64 { return p.metric(t, `ratelimit_waiting{key="anonymous"}`) }
+		until(t, "it waits", func() bool { return waiting() == 1 })
+		if reset {
+			require.NoError(t, conn.SetLinger(0))
+		}
+		require.NoError(t, conn.Close())
+		until(t, "it has left", func() bool { return waiting() == 0 })
+		require.EqualValues(t, 1, n.Load())
+	}
+
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer server.Close()
+	client, err := net.Dial("tcp", server.Addr().String())
+	require.NoError(t, err)
+	conn, err := server.Accept()
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = io.WriteString(client, "more")
+	require.NoError(t, err)
+	require.False(t, hungUp(conn))
+	require.NoError(t, client.Close())
+	until(t, "it shows", func() bool { return hungUp(conn) })
+	r := newRequest(t, "http://api.example/")
+	r = r.WithContext(context.WithValue(t.Context(), jobKey{}, &job{body: &requestBody{}, conn: conn, sent: t.Context()}))
+	_, err = forward{}.RoundTrip(r)
+	require.ErrorIs(t, err, errGone)
+}
+
+// A client that hangs up leaves at once, by the clock of the test.
+func TestProxyHangUpAtOnce(t *testing.T) {
+	for _, body := range []string{"", "Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			sent := 0
+			to := newPipes(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				sent++
+				w.Header().Set("RateLimit", `"user";r=0;t=590`)
+			}))
+			c := Config{To: &url.URL{Scheme: "http", Host: "api.example"}, MaxWait: time.Hour, Queue: 10, BodyMemory: 1 << 20, Log: log.New(t.Output(), "", 0)}
+			p := New(c)
+			p.calls.dial = to.dial
+			front := newPipes(t, p)
+			exchange := func(text string) net.Conn {
+				conn, _ := front.dial(t.Context(), "", "")
+				_, err := io.WriteString(conn, text)
+				require.NoError(t, err)
+				synctest.Wait()
+				return conn
+			}
+			conn := exchange("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			_, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			require.NoError(t, err)
+			conn.Close()
+			conn = exchange("POST / HTTP/1.1\r\nHost: localhost\r\n" + body + "\r\n")
+			require.Equal(t, 1, p.stats.waiting())
+			began := time.Now()
+			require.NoError(t, conn.Close())
+			synctest.Wait()
+			require.Zero(t, p.stats.waiting())
+			require.Zero(t, time.Since(began))
+			time.Sleep(time.Hour)
+			require.Equal(t, 1, sent)
+		})
+	}
+}
+
+// Pipes are a listener of connections in memory.
+type pipes struct {
+	conns chan net.Conn
+	once  sync.Once
+	ended chan bool
+}
+
+// newPipes serves pipes until the test ends.
+func newPipes(t *testing.T, h http.Handler) *pipes {
+	l := &pipes{conns: make(chan net.Conn), ended: make(chan bool)}
+	s := &http.Server{Handler: h}
+	go s.Serve(l)
+	t.Cleanup(func() { s.Close() })
+	return l
+}
+
+func (l *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.ended:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipes) Close() error { l.once.Do(func() { close(l.ended) }); return nil }
+
+func (l *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (l *pipes) dial(context.Context, string, string) (net.Conn, error) {
+	client, server := net.Pipe()
+	l.conns <- server
+	return &pipe{client}, nil
+}
+
+// A pipe has an address on one side, by which the proxy knows its own connections.
+type pipe struct{ net.Conn }
+
+func (*pipe) RemoteAddr() net.Addr { return &net.TCPAddr{} }
 
 // A body that there is no memory for is read when its turn comes.
 func TestProxyBodyMemory(t *testing.T) {

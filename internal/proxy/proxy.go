@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -56,12 +57,13 @@ type Proxy struct {
 var (
 	errStopping = errors.New("the proxy ends")
 	errFull     = errors.New("too many requests wait")
+	errGone     = errors.New("the client has hung up")
 )
 
 // New returns a Proxy.
 func New(c Config) *Proxy {
-	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats(), memory: newMemory(c.BodyMemory), calls: &calls{}}
-	p.stats.talk = c.Talk
+	gate := &ratelimit.Gate{MaxWait: max(c.MaxWait, ratelimit.DefaultMaxWait), Pace: c.Pace}
+	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats(gate, c.Talk), memory: newMemory(c.BodyMemory), calls: &calls{}}
 	key, cost := func(r *http.Request) string { return jobOf(r).key }, func(r *http.Request) []ratelimit.Cost { return jobOf(r).costs }
 	var base http.RoundTripper = forward{newBase(p.calls)}
 	if c.Share != nil {
@@ -70,7 +72,7 @@ func New(c Config) *Proxy {
 	p.stopping, p.stop = context.WithCancelCause(context.Background())
 	p.limited = &ratelimit.Transport{
 		Base:    base,
-		Gate:    &ratelimit.Gate{MaxWait: max(c.MaxWait, ratelimit.DefaultMaxWait), Pace: c.Pace},
+		Gate:    gate,
 		Key:     key,
 		Cost:    cost,
 		Waiting: p.waiting,
@@ -123,9 +125,13 @@ type job struct {
 	sent  context.Context // that of the request once it need not wait any more
 	leave func(error)     // ends the wait
 	body  *requestBody    // nil if the request has none
+	conn  net.Conn        // to the client; nil if it is unknown
 }
 
-type jobKey struct{}
+type (
+	jobKey  struct{}
+	connKey struct{}
+)
 
 func jobOf(r *http.Request) *job { return r.Context().Value(jobKey{}).(*job) }
 
@@ -145,8 +151,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this proxy sends its requests to itself: -to leads back to it", http.StatusLoopDetected)
 		return
 	}
-	w.Header()["Content-Type"] = nil // or net/http would guess one that the server has not sent
 	control, j := http.NewResponseController(w), &job{body: bodyOf(w, r), proxy: p.addressFor(r)}
+	j.conn, _ = r.Context().Value(connKey{}).(net.Conn)
 	if j.body != nil {
 		j.body.most = mostAhead(p.config.BodyMemory)
 	}
@@ -156,9 +162,39 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = j.body
 		defer j.body.finish(control)
 	}
-	p.reverse.ServeHTTP(w, r)
+	p.reverse.ServeHTTP(&answer{w, p, j}, r)
 	if j.body.early() {
 		_ = control.Flush() // the client may wait for the answer before it sends the rest
+	}
+}
+
+// An answer is what is written to a client.
+type answer struct {
+	http.ResponseWriter
+	proxy *Proxy
+	job   *job
+}
+
+// WriteHeader rewrites informational responses, which ModifyResponse does not see. It keeps
+// net/http from guessing a type that the server has not sent.
+func (a *answer) WriteHeader(status int) {
+	h := a.Header()
+	if status < http.StatusOK {
+		a.proxy.redirect(a.job, h)
+	} else if h["Content-Type"] == nil {
+		h["Content-Type"] = nil
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for [http.ResponseController].
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// redirect rewrites the references to the server in a header.
+func (p *Proxy) redirect(j *job, h http.Header) {
+	if !p.config.Keep && j.proxy != "http://" && j.proxy != "https://" {
+		m := mapping{p.config.To, j.proxy}
+		p.stats.rewrote(j.key, m.header(h))
 	}
 }
 
@@ -223,9 +259,36 @@ func (p turns) RoundTrip(r *http.Request) (*http.Response, error) {
 // forward sends a request that has waited.
 type forward struct{ http.RoundTripper }
 
-// RoundTrip sends it in the context that it came with.
+// RoundTrip sends it in the context that it came with, unless its client has hung up.
 func (f forward) RoundTrip(r *http.Request) (*http.Response, error) {
-	return f.RoundTripper.RoundTrip(r.WithContext(jobOf(r).sent))
+	j := jobOf(r)
+	if j.body.early() && hungUp(j.conn) {
+		return nil, errGone
+	}
+	return f.RoundTripper.RoundTrip(r.WithContext(j.sent))
+}
+
+// lookAfter is how often the proxy looks whether the client of a waiting request is there.
+const lookAfter = 500 * time.Millisecond
+
+// watch ends the wait of a request when its client hangs up. net/http sees that by itself if
+// it has read the whole body.
+func (j *job) watch() (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		for tick := time.NewTicker(lookAfter); ; {
+			select {
+			case <-tick.C:
+				if j.body.early() && hungUp(j.conn) {
+					j.leave(errGone)
+				}
+			case <-done:
+				tick.Stop()
+				return
+			}
+		}
+	}()
+	return func() { close(done) }
 }
 
 // waiting is told that a request begins to wait.
@@ -236,11 +299,13 @@ func (p *Proxy) waiting(r *http.Request, w ratelimit.Wait) func() {
 		j.leave(errFull)
 		return func() { p.held.Add(-1) }
 	}
-	over := p.stats.wait(j.key, time.Now(), w.Until)
+	over, stop := p.stats.wait(j.key), func() {}
 	if j.body != nil {
 		j.body.begin(p.memory, j.leave)
+		stop = j.watch()
 	}
 	return func() {
+		stop()
 		p.held.Add(-1)
 		over()
 	}
@@ -251,10 +316,7 @@ func (p *Proxy) modify(resp *http.Response) error {
 	if resp.StatusCode < 100 || resp.StatusCode > 999 { // with which net/http panics
 		return errors.New("the server answers with a status that does not exist")
 	}
-	if j := jobOf(resp.Request); !p.config.Keep && j.proxy != "http://" && j.proxy != "https://" {
-		m := mapping{p.config.To, j.proxy}
-		p.stats.rewrote(j.key, m.header(resp.Header))
-	}
+	p.redirect(jobOf(resp.Request), resp.Header)
 	return endEarly(resp)
 }
 
@@ -288,7 +350,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		problem := ratelimit.NewProblem(ratelimit.QuotaExceeded)
 		problem.Detail = "As many requests wait as this proxy holds. It was not sent."
 		refuse(w, r, problem, j.until)
-	case r.Context().Err() != nil: // the client has hung up
+	case r.Context().Err() != nil || errors.Is(err, errGone):
 		panic(http.ErrAbortHandler)
 	case errors.As(err, &late):
 		p.stats.refuse(j.key)

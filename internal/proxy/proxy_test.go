@@ -50,6 +50,7 @@ func startProxy(t testing.TB, to string, set ...func(*Config)) *runningProxy {
 	r.proxy = New(c)
 	r.server = httptest.NewUnstartedServer(r.proxy.Guard(r.proxy))
 	r.server.Config.DisableGeneralOptionsHandler = true
+	r.server.Config.ConnContext = withConn
 	r.server.Config.ErrorLog = logger
 	r.server.Start()
 	admin := httptest.NewServer(r.proxy.Admin())
@@ -200,20 +201,34 @@ func TestProxyPassesBodiesAsTheyAre(t *testing.T) {
 }
 
 func TestProxyEarlyHints(t *testing.T) {
-	p := startProxy(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Link", "</a.css>; rel=preload")
+	var upstream string
+	upstream = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Link"] = []string{"</a.css>; rel=preload", "<" + upstream + r.URL.Path + "/b.css>; rel=preload"}
 		w.WriteHeader(http.StatusEarlyHints)
-		w.WriteHeader(http.StatusNoContent)
-	}))
-	hints := 0
-	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
-		Got1xxResponse: func(int, textproto.MIMEHeader) error { hints++; return nil },
+		w.Header().Del("Link")
+		w.Header()["Content-Type"] = nil
+		_, _ = io.WriteString(w, "<html>")
 	})
-	r, _ := http.NewRequestWithContext(ctx, "GET", p.url, nil)
-	resp, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
-	resp.Body.Close()
-	require.Equal(t, []int{1, http.StatusNoContent}, []int{hints, resp.StatusCode})
+	for _, keep := range []bool{false, true} {
+		p := startProxy(t, upstream, func(c *Config) { c.Keep = keep })
+		var hints []string
+		ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
+			Got1xxResponse: func(status int, h textproto.MIMEHeader) error { hints = append(hints, h["Link"]...); return nil },
+		})
+		r, _ := http.NewRequestWithContext(ctx, "GET", p.url+"/x", nil)
+		resp, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		resp.Body.Close()
+		to, n := p.url, 1.0
+		if keep {
+			to, n = upstream, 0
+		}
+		require.Equal(t, []string{"</a.css>; rel=preload", "<" + to + "/x/b.css>; rel=preload"}, hints)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Empty(t, resp.Header["Link"])
+		require.Empty(t, resp.Header["Content-Type"], "no type is guessed")
+		require.Equal(t, n, p.metric(t, `ratelimit_rewritten_total{key="anonymous"}`))
+	}
 }
 
 // Each event arrives before the next one is sent.
@@ -633,10 +648,42 @@ func TestProxyMetrics(t *testing.T) {
 	require.Contains(t, resp.Header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self';")
 }
 
+// Page, state and metrics give the reason of a wait, as the Gate does, in rounded numbers.
+func TestProxyReasons(t *testing.T) {
+	for _, tc := range []struct{ field, value, reason string }{
+		{"RateLimit", `"user";r=0;t=60`, "limit"},
+		{"Retry-After", "60", "retry-after"},
+	} {
+		t.Run(tc.reason, func(t *testing.T) {
+			var n atomic.Int64
+			p := startProxy(t, serve(t, waitingFor(tc.field, tc.value, &n)))
+			send(t, "GET", p.url+"/exhaust", nil)
+			go func() { // until the proxy ends
+				if resp, err := http.Get(p.url); err == nil {
+					resp.Body.Close()
+				}
+			}()
+			waits := func() (list []waitStats) {
+				_, text := send(t, "GET", p.admin+"/state", nil)
+				require.NotRegexp(t, `\.\d{4}`, text, "rounded")
+				var state struct{ Keys []keyStats }
+				require.NoError(t, json.Unmarshal([]byte(text), &state))
+				return state.Keys[0].Waits
+			}
+			until(t, "it waits", func() bool { w := waits(); return len(w) == 1 && w[0].Queued == 1 })
+			w := waits()[0]
+			require.Equal(t, tc.reason, w.Reason)
+			require.WithinDuration(t, time.Now().Add(60*time.Second), w.Until, 25*time.Second)
+			left := p.metric(t, `ratelimit_wait_seconds{key="anonymous",reason="`+tc.reason+`",resource=""}`)
+			require.True(t, 30 < left && left <= 60, left)
+		})
+	}
+}
+
 // The keys, and the policies of each, are bounded.
 func TestProxyStatsAreBounded(t *testing.T) {
-	s := newStats()
-	end := s.wait("first", time.Now(), time.Now())
+	s := newStats(&ratelimit.Gate{}, nil)
+	end := s.wait("first")
 	for i := range 3 * maxKeys {
 		s.count(strconv.Itoa(i), false)
 	}

@@ -28,11 +28,13 @@ const (
 
 // stats counts what passes the proxy, by key.
 type stats struct {
+	gate *ratelimit.Gate // knows why requests wait
+	seed maphash.Seed
+	talk *log.Logger // nil is quiet
+
 	mu    sync.Mutex
 	keys  map[string]*keyStats
 	turns uint64 // how often a key was used
-	seed  maphash.Seed
-	talk  *log.Logger // nil is quiet
 }
 
 // keyStats is what is known of one key.
@@ -44,7 +46,7 @@ type keyStats struct {
 	Waiting  int          `json:"waiting"`          // now
 	Waited   float64      `json:"waited_seconds"`   // together
 	Rewrote  int64        `json:"rewritten"`        // references to the server in headers of responses
-	Until    time.Time    `json:"until,omitzero"`   // when the first of those that wait may go; zero if none waits
+	Waits    []waitStats  `json:"waits,omitempty"`  // why the next request would wait
 	Limits   []limitStats `json:"limits,omitempty"`
 
 	used      uint64 // its last turn
@@ -53,18 +55,28 @@ type keyStats struct {
 	talked    int    // of these, when a line was printed; 0 if none was
 }
 
-// limitStats is what the server said last of one policy.
+// waitStats is a [ratelimit.Wait] of a key, or of one of its resources.
+type waitStats struct {
+	Resource string    `json:"resource,omitempty"`
+	Reason   string    `json:"reason"`
+	Until    time.Time `json:"until,omitzero"` // zero if that depends on the answer to another request
+	Seconds  float64   `json:"seconds"`        // until then
+	Queued   int       `json:"queued"`
+	UnderWay int       `json:"under_way"`
+}
+
+// limitStats is what the server announced last of one policy.
 type limitStats struct {
 	Policy    string  `json:"policy"`
 	Remaining int64   `json:"remaining"`
 	Quota     int64   `json:"quota,omitempty"`         // 0 if it is not known
-	Reset     float64 `json:"reset_seconds,omitempty"` // from now; 0 if that is past or was not said
+	Reset     float64 `json:"reset_seconds,omitempty"` // from now; 0 if that is past or unknown
 
 	end time.Time
 }
 
-func newStats() *stats {
-	return &stats{keys: make(map[string]*keyStats), seed: maphash.MakeSeed()}
+func newStats(gate *ratelimit.Gate, talk *log.Logger) *stats {
+	return &stats{gate: gate, talk: talk, keys: make(map[string]*keyStats), seed: maphash.MakeSeed()}
 }
 
 // of returns what is known of a key. Where there are too many, the one that has not
@@ -121,15 +133,15 @@ func (s *stats) rewrote(key string, n int) {
 }
 
 // wait counts a request that begins to wait, and returns what ends that.
-func (s *stats) wait(key string, began, until time.Time) (end func()) {
+func (s *stats) wait(key string) (end func()) {
+	began := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.of(key)
 	k.Waiting++
 	k.waitedFor++
-	k.Until = until
 	if k.Waiting == 1 {
-		s.begun(k)
+		s.begun(key, k)
 	}
 	return func() {
 		s.mu.Lock()
@@ -137,7 +149,6 @@ func (s *stats) wait(key string, began, until time.Time) (end func()) {
 		k.Waiting--
 		k.Waited += time.Since(began).Seconds()
 		if k.Waiting == 0 {
-			k.Until = time.Time{}
 			s.over(k)
 		}
 	}
@@ -183,12 +194,14 @@ func limitsOf(f ratelimit.Fields, now time.Time) (list []limitStats) {
 
 // snapshot returns a copy of all keys, in the order of their names.
 func (s *stats) snapshot(now time.Time) []keyStats {
+	waits := s.waits(now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	list := make([]keyStats, 0, len(s.keys))
-	for _, k := range s.keys {
+	for key, k := range s.keys {
 		c := *k
 		c.Waited = rounded(c.Waited)
+		c.Waits = waits[key]
 		c.Limits = slices.Clone(k.Limits)
 		for i := range c.Limits {
 			c.Limits[i].Reset = rounded(max(c.Limits[i].end.Sub(now), 0).Seconds())
@@ -197,6 +210,24 @@ func (s *stats) snapshot(now time.Time) []keyStats {
 	}
 	slices.SortFunc(list, func(a, b keyStats) int { return cmp.Compare(a.Key, b.Key) })
 	return list
+}
+
+// waits returns by key why requests would wait.
+func (s *stats) waits(now time.Time) map[string][]waitStats {
+	all := make(map[string][]waitStats)
+	for name := range s.gate.Keys() {
+		if w, ok := s.gate.State(name); ok && w.Reason != "" {
+			key, resource, _ := strings.Cut(name, " ")
+			all[key] = append(all[key], waitStats{
+				Resource: resource, Reason: w.Reason, Queued: w.Queued, UnderWay: w.UnderWay,
+				Until: w.Until.Round(time.Millisecond), Seconds: rounded(max(w.Until.Sub(now), 0).Seconds()),
+			})
+		}
+	}
+	for _, list := range all {
+		slices.SortFunc(list, func(a, b waitStats) int { return cmp.Compare(a.Resource, b.Resource) })
+	}
+	return all
 }
 
 // rounded rounds seconds to milliseconds.
@@ -261,15 +292,21 @@ func metrics(keys []keyStats) []byte {
 		func(k *keyStats, s sample) { s(float64(k.Waiting)) })
 	family("waited_seconds_total", "counter", "For how long requests have waited together.",
 		func(k *keyStats, s sample) { s(k.Waited) })
+	family("wait_seconds", "gauge", "Seconds that the next request would wait, 0 if that depends on an answer.",
+		func(k *keyStats, s sample) {
+			for _, w := range k.Waits {
+				s(w.Seconds, "reason", w.Reason, "resource", w.Resource)
+			}
+		})
 	family("rewritten_total", "counter", "References to the server in headers of responses that were rewritten.",
 		func(k *keyStats, s sample) { s(float64(k.Rewrote)) })
-	family("remaining", "gauge", "Quota units that remain, as the server said last.",
+	family("remaining", "gauge", "Quota units that remain, as the server announced last.",
 		func(k *keyStats, s sample) {
 			for _, l := range k.Limits {
 				s(float64(l.Remaining), "policy", l.Policy)
 			}
 		})
-	family("reset_seconds", "gauge", "Seconds until the reset that the server said last.",
+	family("reset_seconds", "gauge", "Seconds until the reset that the server announced last.",
 		func(k *keyStats, s sample) {
 			for _, l := range k.Limits {
 				if !l.end.IsZero() {

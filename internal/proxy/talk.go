@@ -3,6 +3,8 @@ package proxy
 import (
 	"fmt"
 	"time"
+
+	"github.com/httpfields/ratelimit"
 )
 
 // talkAfter is how long requests of a key wait before a line is printed: short waits are
@@ -11,7 +13,7 @@ const talkAfter = time.Second
 
 // begun prints, if requests of a key still wait after a second, how many. The lock of the
 // statistics is held.
-func (s *stats) begun(k *keyStats) {
+func (s *stats) begun(key string, k *keyStats) {
 	if s.talk == nil {
 		return
 	}
@@ -24,7 +26,8 @@ func (s *stats) begun(k *keyStats) {
 			return
 		}
 		k.talked = k.waitedFor
-		s.talk.Printf("key %s: %s%s%s", short(k.Key), waiting(k.Waiting), untilText(k.Until), limitText(k.Limits))
+		w, _ := s.gate.State(key)
+		s.talk.Printf("key %s: %s%s%s", short(k.Key), waiting(k.Waiting), waitText(&w), limitText(k.Limits))
 	})
 }
 
@@ -45,11 +48,14 @@ func waiting(n int) string {
 	return fmt.Sprintf("%d requests wait", n)
 }
 
-func untilText(until time.Time) string {
-	if !until.After(time.Now()) {
-		return ""
+func waitText(w *ratelimit.Wait) (text string) {
+	if w.Until.After(time.Now()) {
+		text = " until " + w.Until.Format(time.TimeOnly)
 	}
-	return " until " + until.Format(time.TimeOnly)
+	if w.Reason != "" && w.Reason != "limit" { // the limit follows
+		text += " (" + w.Reason + ")"
+	}
+	return text
 }
 
 // limitText names the limit with the least left.

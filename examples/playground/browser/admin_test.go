@@ -46,10 +46,10 @@ func TestAdmin(t *testing.T) {
 	for _, width := range []int64{1280, 360} {
 		page.do(chromedp.EmulateViewport(width, 800), chromedp.Navigate(page.url))
 		text := eval[string](page, `(async () => {
-			while (!document.body.innerText.includes("3 wait until")) await new Promise(resolve => setTimeout(resolve, 50))
+			while (!document.body.innerText.includes("3 wait.")) await new Promise(resolve => setTimeout(resolve, 50))
 			return document.body.innerText
 		})()`)
-		for _, want := range []string{"keys: 1, requests that wait: 3", "anonymous", "<b>user</b>", "0 of 50", "900 of 1000"} {
+		for _, want := range []string{"keys: 1, requests that wait: 3", "anonymous", "<b>user</b>", "0 of 50", "900 of 1000", "the next request waits (limit) until"} {
 			require.Contains(t, text, want)
 		}
 		require.Equal(t, []float64{0, 0.9}, eval[[]float64](page, `[...document.querySelectorAll("meter")].map(m => m.value / m.max)`))

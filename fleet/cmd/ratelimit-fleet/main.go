@@ -72,7 +72,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return failed(stderr, err)
 	}
 	logging.Disable() // it would log each connection that fails
-	options.ContextTimeoutEnabled = true
 	rdb := redis.NewClient(options)
 	defer rdb.Close()
 	command.Share = func(base http.RoundTripper, key func(*http.Request) string, cost func(*http.Request) []ratelimit.Cost) http.RoundTripper {

@@ -37,11 +37,13 @@ const keySection = (key) => {
   const section = element('section')
   section.append(element('h2', key.key))
   let text = `${key.requests} requests, ${key.refused} refused by the server, ${key.refused_by_proxy} by the proxy`
-  if (key.waiting) {
-    text += `. ${key.waiting} wait`
-    if (key.until) text += ` until ${new Date(key.until).toLocaleTimeString()}`
-  }
+  if (key.waiting) text += `. ${key.waiting} wait`
   section.append(element('p', text + '.'))
+  for (const wait of key.waits ?? []) {
+    let why = `${wait.resource ? wait.resource + ': ' : ''}the next request waits (${wait.reason})`
+    if (wait.until) why += ` until ${new Date(wait.until).toLocaleTimeString()}`
+    section.append(element('p', why + '.'))
+  }
   if (key.limits?.length) {
     const table = element('table')
     const head = element('tr')
