@@ -304,7 +304,7 @@ func TestManyNames(t *testing.T) {
 		{"an anchor, and a word that says no limit", "X-RateLimit-N%d-Url", two, both},
 		{"an anchor to which something is glued", "X-RateLimitx%d", two, both},
 		{"what remains, and nothing else of that name", "X-P%d-Remaining", two, both},
-		{"words glued to each other", "Limits#Bucketkeyin%d-Limused", two, both},
+		{"words glued to each other", "Limits#Bucketkeyin%d-Limitused", two, both},
 		{"waits", "X-N%d-Retry-After", two, both},
 		{"roles that may join a family", "X-Acme-N%d-Limit", "X-Acme-Remaining: 5\nX-Acme-Limit: 9", "acme : 5/9 w=- t=-"},
 	} {
@@ -341,8 +341,8 @@ func manyKeys(n int, format, value string) http.Header {
 	return h
 }
 
-// TestManyOthers: names that the filters refuse are not looked at, however many they
-// are, also beside a family without an anchor.
+// TestManyOthers: names without a word for limits do not count, however many they are, also
+// next to a family without an anchor.
 func TestManyOthers(t *testing.T) {
 	h := manyKeys(16*older.MaxFields, "X-N%d-Nonce", "1")
 	maps.Copy(h, wire("X-Ratelimit-Remaining: 5\nX-Acme-Remaining: 7\nX-Acme-Limit: 10"))

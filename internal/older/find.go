@@ -2,17 +2,19 @@ package older
 
 import (
 	"cmp"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// MaxFields bounds the fields of a response that say something about limits.
+// MaxFields bounds the fields of a response that may contain limits.
 const MaxFields = 1024
 
-// longestName is the length of the longest key whose words are read: to find out what a key
-// of a megabyte means would take a tenth of a second.
+// longestName is the length of the longest key whose words are read: to read a key of a
+// megabyte would take a tenth of a second.
 const longestName = 256
 
 // A Field is a field for limits that was found in a header.
@@ -21,8 +23,8 @@ type Field struct {
 	Lines []string
 
 	name    *name
-	columns int // it is one of several parallel lists with so many members, 0 if it is not
-	tally   int // the index of the tally of its only number, -1 if there is none
+	columns int // the members of each of several parallel lists, or 0
+	tally   int // the index of the tally of its only number, or -1
 }
 
 // Form returns the family of the field, as it is spelled.
@@ -31,7 +33,7 @@ func (f *Field) Form() string { return f.name.form }
 // Role returns the role of the field by its name, or None.
 func (f *Field) Role() Role { return f.name.role }
 
-// Policy returns the policy that the field is about by its name, or "".
+// Policy returns the policy of the field by its name, or "".
 func (f *Field) Policy() string { return f.name.policy }
 
 // Vendor returns the vendor whose row has read the field, or "".
@@ -42,123 +44,83 @@ func (f *Field) Vendor() string {
 	return f.name.row.vendor
 }
 
-// Find appends the fields of h for limits. A table decides what the fields in it mean. A
-// field whose words have to be read counts even if they mean nothing, because that costs a
-// hundred times as much as to refuse another name: ok is false if there are more than
-// MaxFields of them.
+// Find appends the fields of h for limits. A table decides about the fields in it. A field
+// whose words have to be read counts even if they mean nothing, since reading them costs ten
+// times as much as refusing them: ok is false if there are more than MaxFields.
 func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok bool) {
-	keys := filters()
-	var loose []Field
-	looked, shared := 0, false
+	var unsure []Field
+	looked := 0
 	for key, lines := range h {
-		if len(key) > longestName || !keys.may(key) && (len(tables) == 0 || !tablesMay(tables, key)) || len(lines) == 0 {
-			continue // as nearly all keys
+		n := nameIn(tables, key)
+		if n.kind == otherKind || len(lines) == 0 {
+			continue
 		}
 		if looked++; looked > MaxFields {
 			return nil, false
 		}
-		n := nameIn(tables, key)
-		if n == nil {
-			n = nameOf(key)
-		}
 		switch f := (Field{Key: key, Lines: lines, name: n}); {
-		case n.words != nil: // as few fields
-			shared = true
-			fallthrough
-		case n.kind == looseKind:
-			loose = append(loose, f)
+		case n.kind == looseKind || n.words != nil:
+			unsure = append(unsure, f)
 		case n.kind != noKind:
 			found = append(found, f)
 		}
 	}
-	if shared {
-		found, loose = settleVendors(found, loose)
-	}
-	if loose == nil { // as nearly always
+	if unsure == nil { // as nearly always
 		return found, true
 	}
-	return appendLimits(found, loose), true
+	return appendSure(found, unsure), true
 }
 
-// settleVendors decides about fields with rows whose names any server may use: the row
-// counts next to another field of its vendor, else the words of the name do.
-func settleVendors(found, loose []Field) (_, rest []Field) {
-	seen := make(map[string]int, 4)
-	for i := range loose {
-		seen[loose[i].Vendor()]++
+// appendSure appends the fields that count next to others. A row with a name that any server
+// may use counts next to another field of its vendor, else the words of the name do. Fields
+// without an anchor count as a family.
+func appendSure(found, unsure []Field) []Field {
+	vendors := make(map[string]int, 4)
+	for _, list := range [...][]Field{found, unsure} {
+		for i := range list {
+			vendors[list[i].Vendor()]++
+		}
 	}
-	for i := range found {
-		seen[found[i].Vendor()]++
-	}
-	for _, f := range loose {
-		if f.name.words != nil && seen[f.Vendor()] < 2 {
+	loose := unsure[:0]
+	for _, f := range unsure {
+		if f.name.words != nil && vendors[f.Vendor()] < 2 {
 			f.name = f.name.words
 		}
 		switch f.name.kind {
-		case noKind:
 		case looseKind:
-			rest = append(rest, f)
-		default:
+			loose = append(loose, f)
+		case roleKind, anchorKind, plainKind:
 			found = append(found, f)
 		}
 	}
-	return found, rest
-}
-
-// Knows reports whether a key names a field for limits.
-func Knows(key string) bool { return HasAnchor(key) || vendorTable().find(key) != nil }
-
-// tablesMay reports whether one of the tables may have a row for a key.
-func tablesMay(tables []*Table, key string) bool {
-	for _, t := range tables {
-		if t.heads.has(headOf(key)) {
-			return true
-		}
-	}
-	return false
-}
-
-// nameIn returns what the first of the tables says that has a row for a key, or nil.
-func nameIn(tables []*Table, key string) *name {
-	for _, t := range tables {
-		if n := t.find(key); n != nil {
-			return n
-		}
-	}
-	return nil
-}
-
-// appendLimits appends those of the fields without an anchor that tell a limit together.
-func appendLimits(found, loose []Field) []Field {
 	family := func(f *Field) string { return cmp.Or(f.name.policy, f.name.family) }
 	slices.SortFunc(loose, func(a, b Field) int { return strings.Compare(family(&a), family(&b)) })
 	anchored := found
-	for from := 0; from < len(loose); {
-		to, policy := from, family(&loose[from])
-		for to < len(loose) && family(&loose[to]) == policy {
-			to++
+	for len(loose) > 0 {
+		n, policy := 1, family(&loose[0])
+		for n < len(loose) && family(&loose[n]) == policy {
+			n++
 		}
 		named := slices.ContainsFunc(anchored, func(f Field) bool { return f.name.policy == policy })
-		found = append(found, limitFields(loose[from:to], named)...)
-		from = to
+		found = append(found, limitFields(loose[:n], named)...)
+		loose = loose[n:]
 	}
 	return found
 }
 
-// limitFields returns the fields of a family if they contain a limit: what remains, and
-// something else; or what remains alone, or a quota next to what is used or to a window, of
-// something that is counted. An anchored field of that policy is something else, too:
-// X-Rate-Limit-Hourly next to X-Hourly-Requests-Left (Apollo). Fields with values that do
-// not fit are dropped.
+// limitFields returns the fields of a family without an anchor if they contain a limit: what
+// remains, and something else; or what remains alone, or a quota next to what is used or to
+// a window, of something that is counted. An anchored field of that policy (named) is
+// something else, too: X-Rate-Limit-Hourly next to X-Hourly-Requests-Left (Apollo). Fields
+// with values that do not fit are dropped.
 func limitFields(fields []Field, named bool) []Field {
-	least := int64(Unknown) // of what remains, as a header has no order
-	quota := false
+	least, quota := int64(Unknown), false // of what remains
 	for i := range fields {
 		n, ok := fields[i].units()
 		if ok && fields[i].name.role == Remaining && (least == Unknown || n < least) {
 			least = n
 		}
-		quota = quota || ok && fields[i].name.role == Quota
+		quota = quota || fields[i].name.role == Quota
 	}
 	var said uint // roles, as bits
 	counted, total := false, false
@@ -169,11 +131,9 @@ func limitFields(fields []Field, named bool) []Field {
 		total = total || f.name.total
 		return roles == 0
 	})
-	has := func(roles ...Role) bool {
-		return slices.ContainsFunc(roles, func(r Role) bool { return said>>r&1 != 0 })
-	}
+	has := func(roles uint) bool { return said&roles != 0 }
 	several := said&(said-1) != 0
-	if has(Remaining) && (several || named || counted) || counted && !total && has(Quota) && has(Used, Window) {
+	if has(1<<Remaining) && (several || named || counted) || counted && !total && has(1<<Quota) && has(1<<Used|1<<Window) {
 		return fields
 	}
 	return nil
@@ -183,10 +143,7 @@ func limitFields(fields []Field, named bool) []Field {
 func (f *Field) units() (n int64, ok bool) {
 	line, _ := firstLine(f.Lines)
 	v, ok := text.ParseCount(line)
-	if v.Neg {
-		return 0, ok && f.name.counted // more than the quota may have been used
-	}
-	return v.Floor(), ok
+	return v.Floor(), ok && (!v.Neg || f.name.counted) // more than the quota may have been used
 }
 
 // roles returns the roles, as bits, of what a field without an anchor contains; 0 if its
@@ -196,9 +153,7 @@ func (f *Field) roles(remaining int64, quota bool) (roles uint) {
 	line, _ := firstLine(f.Lines)
 	n, ok := f.units()
 	switch {
-	case ok && f.name.role == Quota && n < max(remaining, 1), !quota && line == "-1", line == "":
-		return 0
-	case !ok && strings.HasPrefix(line, "-"):
+	case ok && f.name.role == Quota && n < max(remaining, 1), !quota && line == "-1", line == "", !ok && line[0] == '-':
 		return 0
 	}
 	var room [4]Fact
@@ -223,8 +178,128 @@ func (f *Fact) readable(format Format) bool {
 		return ok
 	case Window:
 		return parseWindow(f.Value) > 0
-	case Quota, Remaining, Used:
-		return isCount(f.Value) || isNothing(f.Value)
 	}
-	return f.Role != None
+	return isCount(f.Value) || isNothing(f.Value)
+}
+
+// Knows reports whether a key names a field for limits.
+func Knows(key string) bool {
+	n := nameOf(key)
+	return n.row != nil || n.hasAnchor
+}
+
+// nameIn returns what the first of the tables with a row for a key says, else what its words
+// do.
+func nameIn(tables []*Table, key string) *name {
+	for _, t := range tables {
+		if n := t.find(key); n != nil {
+			return n
+		}
+	}
+	return nameOf(key)
+}
+
+// What was found out about names is remembered: a client gets the same ones in response
+// after response. A key has two places, and takes the first one that is free, else the
+// second. No server can make the memory grow. Keys that share their places cost the time of
+// reading their words.
+var names [512]atomic.Pointer[name]
+
+// longestKept is the length of a key that is remembered.
+const longestKept = 64
+
+// placesOf returns the two places of a key by its length, its ends and its middle.
+func placesOf(key string) (first, second *atomic.Pointer[name]) {
+	sum := uint64(len(key))
+	if len(key) >= 4 {
+		sum ^= uint64(load(key))<<32 | uint64(load(key[len(key)-4:])) ^ uint64(load(key[len(key)/2-2:]))<<16
+	}
+	sum *= 0x9e3779b97f4a7c15 // Fibonacci hashing
+	return &names[sum>>55], &names[sum>>46%uint64(len(names))]
+}
+
+// load returns the first four bytes of a text.
+func load(s string) uint32 {
+	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
+}
+
+// nameOf returns what a key says.
+func nameOf(key string) *name {
+	first, second := placesOf(key)
+	if n := first.Load(); n != nil && n.key == key {
+		return n
+	}
+	if n := second.Load(); n != nil && n.key == key {
+		return n
+	}
+	n := newName(key)
+	if n.kind == otherKind && rand.Uint32()%16 != 0 { // of a flood of names few are kept
+		return &unrelated
+	}
+	kept := new(name)
+	if *kept = n; len(key) > longestKept {
+		return kept
+	}
+	kept.key = strings.Clone(key)
+	if !first.CompareAndSwap(nil, kept) {
+		second.Store(kept)
+	}
+	return kept
+}
+
+var unrelated name // a name without a word for limits
+
+// newName finds out what a key says.
+func newName(key string) name {
+	if len(key) > longestName {
+		return name{key: key}
+	}
+	found := vendorTable().find(key)
+	if found == nil {
+		return parse(key)
+	}
+	n := *found
+	n.key = key
+	if n.words != nil {
+		words := parse(key)
+		n.words = &words
+	}
+	return n
+}
+
+// known adds what the name of the policy tells, and the place of the field.
+func (n name) known() name {
+	n.hint = hintOf(n.policy, n.digits)
+	n.place = int(n.order)<<8 | int(n.role)<<1
+	if n.weak {
+		n.place++
+	}
+	return n
+}
+
+// HasAnchor reports whether a key contains the word RateLimit, in one word or two.
+func HasAnchor(key string) bool { return nameOf(key).hasAnchor }
+
+// hasRetry reports whether a key contains the word retry, in any case. It takes every fifth
+// byte at best (the algorithm of Boyer, Moore and Horspool).
+func hasRetry(key string) bool {
+	const retry = "retry"
+	for i := len(retry) - 1; i < len(key); {
+		switch key[i] | 0x20 {
+		case 'y':
+			if strings.EqualFold(key[i-4:i+1], retry) {
+				return true
+			}
+			i += 5
+		case 'r':
+			i++
+		case 't':
+			i += 2
+		case 'e':
+			i += 3
+		default:
+			i += 5
+		}
+	}
+	return false
 }

@@ -25,7 +25,8 @@ import (
 type nameKind uint8
 
 const (
-	noKind     nameKind = iota // nothing: the field is none of a limit
+	otherKind  nameKind = iota // nothing: the name has no word for limits
+	noKind                     // nothing, although the name has such a word
 	roleKind                   // one value of a role
 	anchorKind                 // no more than the anchor: RateLimit, X-RateLimit
 	plainKind                  // a policy without a role: X-RateLimit-Minute
@@ -49,24 +50,25 @@ const (
 
 // A name is what the key of a field says.
 type name struct {
-	key     string
-	kind    nameKind
-	order   order
-	role    Role
-	weak    bool   // a field for the same role with a surer word goes before it
-	place   int    // among the fields of a response, by order, role and weakness
-	format  Format // of a time
-	policy  string // in lower case, "" if the name has none
-	digits  bool   // the policy begins with the seconds of its window
-	hint    hint   // by the policy
-	family  string // the vendor's; "" for the drafts, X- and a caller's dialect
-	form    string // the key up to the anchor or the role, in lower case; or the name of a dialect
-	window  int64  // of its policy, if no field says
-	unit    string // of its policy
-	counted bool   // without an anchor: a word that rate limits count is in the policy
-	total   bool   // without an anchor: its role is total, which may be that of one request
-	row     *Row   // nil if its words tell all
-	words   *name  // what its words tell, if the row counts only next to another field of its vendor
+	key       string
+	kind      nameKind
+	order     order
+	role      Role
+	weak      bool   // a field for the same role with a surer word goes before it
+	place     int    // among the fields of a response, by order, role and weakness
+	format    Format // of a time
+	policy    string // in lower case, "" if the name has none
+	digits    bool   // the policy begins with the seconds of its window
+	hint      hint   // by the policy
+	family    string // the vendor's; "" for the drafts, X- and a caller's dialect
+	form      string // the key up to the anchor or the role, in lower case; or the name of a dialect
+	window    int64  // of its policy, if no field says
+	unit      string // of its policy
+	counted   bool   // without an anchor: a word that rate limits count is in the policy
+	total     bool   // without an anchor: its role is total, which may be that of one request
+	row       *Row   // nil if its words tell all
+	words     *name  // what its words tell, if the row counts only next to another field of its vendor
+	hasAnchor bool   // it contains RateLimit
 }
 
 // maxWords is how many words of a key are looked at; the last holds all behind.
@@ -100,8 +102,10 @@ func sentence(room []token, key string) (said []token, first int) {
 	return said, first
 }
 
-// parse returns what a key says.
-func parse(key string) name {
+// parse returns what the words of a key say.
+func parse(key string) name { return parseWords(key).known() }
+
+func parseWords(key string) name {
 	if !text.IsToken(key) { // a header made by hand may have any key
 		return name{key: key}
 	}
@@ -112,8 +116,13 @@ func parse(key string) name {
 		return n.wait(said, at)
 	}
 	if a, ok := findAnchor(said); ok {
-		return n.anchored(said, first, a)
+		n.kind, n.hasAnchor = noKind, true
+		return n.behind(said, first, a)
 	}
+	if last := said[len(said)-1]; !said[first].tells() && !last.tells() { // as nearly all names
+		return n
+	}
+	n.kind = noKind
 	return n.unanchored(said, first)
 }
 
@@ -131,9 +140,10 @@ func findAnchor(said []token) (a anchor, ok bool) {
 	start := 0
 	for i := range said {
 		s := said[i].text
-		if at := strings.Index(strings.ToLower(s), whole); at >= 0 {
-			end := at + len(whole)
-			return anchor{i, i + 1, start + end, s[:at], s[end:]}, true
+		for end := len(whole); end <= len(s); end++ {
+			if at := end - len(whole); strings.EqualFold(s[at:end], whole) {
+				return anchor{i, i + 1, start + end, s[:at], s[end:]}, true
+			}
 		}
 		if repeatsAnchor(said[i:]) {
 			return anchor{first: i, behind: i + 2, end: start + len("rate-limit")}, true
@@ -179,13 +189,13 @@ func (n name) wait(said []token, at int) name {
 		case t.kind == unitWord:
 			n.format, isTime = cmp.Or(t.format, n.format), true
 		case at > 0 && !anchored: // X-Retry-Count; Retry-After-NAME (no vendor case)
-			return name{key: n.key}
+			return name{key: n.key, kind: noKind}
 		default:
 			policy = append(policy, t.text)
 		}
 	}
 	if !isTime || strings.EqualFold(n.key, "Retry-After") {
-		return name{key: n.key}
+		return name{key: n.key, kind: noKind}
 	}
 	n.kind = waitKind
 	if n.policy = joinWords(policy); anchored && n.policy != "" { // until more becomes available (Phemex); else NestJS (no vendor case)
@@ -195,9 +205,20 @@ func (n name) wait(said []token, at int) name {
 	return n
 }
 
-// anchored reads a name with an anchor.
-func (n name) anchored(said []token, first int, a anchor) name {
-	none := name{key: n.key}
+// tells reports whether a word may be the role of a name without an anchor, or end it.
+func (t *token) tells() bool {
+	if t.word == (word{}) {
+		var room [maxWords]token
+		parts, _ := unglue(room[:0], t.text)
+		part, _ := glued(t.text)
+		return part != "" || len(parts) > 0
+	}
+	return t.role.number() || t.role == Window || t.shows != neutral && t.shows != excluded || t.kind == unitWord
+}
+
+// behind reads a name with an anchor.
+func (n name) behind(said []token, first int, a anchor) name {
+	none := n
 	if a.first > 0 && said[a.first-1].kind == foreignAnchor {
 		return none
 	}
@@ -385,7 +406,7 @@ func (t *token) yields() bool { return t.weak || t.role == Quota }
 // unanchored reads a name without an anchor. It counts only with the rest of its family,
 // unless what remains is of something that is counted.
 func (n name) unanchored(said []token, first int) name {
-	none := name{key: n.key}
+	none := n
 	said = said[first:]
 	var few [maxWords]string
 	policy := n.clause(few[:0], said)

@@ -246,7 +246,7 @@ func firstLine(lines []string) (line string, i int) {
 func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 	looked := 0
 	for key, lines := range h {
-		if len(key) > longestName || !hasRetry(key) || len(lines) == 0 {
+		if !hasRetry(key) || len(lines) == 0 {
 			continue // as nearly all keys
 		}
 		if looked++; looked > MaxFields {

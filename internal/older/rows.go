@@ -1,7 +1,6 @@
 package older
 
 import (
-	"net/textproto"
 	"strings"
 	"sync"
 
@@ -36,22 +35,19 @@ type Row struct {
 }
 
 // A Table finds rows by the keys of fields.
-type Table struct {
-	exact map[string]*name
-	stars []star
-	heads filter // of the rows' keys
-}
+type Table struct{ rows []tableRow }
 
-// A star is a row with a * in its name.
-type star struct {
+// A tableRow is a row with what its name says. Without a * its prefix is the whole key.
+type tableRow struct {
 	prefix, suffix string
+	starred        bool
 	name           name
 }
 
 // NewTable returns a table of rows for the dialect of a name. Of two rows for one key the
 // first counts.
 func NewTable(dialect string, rows []Row) *Table {
-	t := &Table{exact: make(map[string]*name, len(rows))}
+	t := &Table{}
 	for _, row := range rows {
 		t.add(dialect, row, ownOrder)
 	}
@@ -61,60 +57,54 @@ func NewTable(dialect string, rows []Row) *Table {
 // add adds a row. A vendor's row belongs to the family of its vendor, unless its name begins
 // as those of the drafts, or with X-RateLimit.
 func (t *Table) add(dialect string, row Row, o order) {
-	key := textproto.CanonicalMIMEHeaderKey(row.Name)
 	n := name{
-		key: key, kind: roleKind, order: o, role: row.Role, format: row.Format, policy: row.Policy,
+		key: row.Name, kind: roleKind, order: o, role: row.Role, format: row.Format, policy: row.Policy,
 		window: row.Window, unit: row.Unit, form: dialect, row: &row,
 	}
 	if row.Role == None && row.Read == nil {
 		n.kind = noKind
 	}
-	prefix, suffix, starred := strings.Cut(key, "*")
 	if o == rowOrder {
 		n.family = dialect
-		said, first := sentence(nil, key)
+		said, first := sentence(nil, row.Name)
 		if a, ok := findAnchor(said); ok && place(first, a) < vendorOrder {
-			n.family, n.order, n.form = "", place(first, a), formOf(place(first, a), key[:a.end])
+			n.family, n.order, n.form = "", place(first, a), formOf(place(first, a), row.Name[:a.end])
 		}
 		if !row.isVendors() {
-			words := parse(key)
-			n.words = words.knowing()
+			words := parse(row.Name)
+			n.words = &words
 		}
 	}
-	if starred {
-		t.stars = append(t.stars, star{prefix, suffix, n})
-	} else if t.exact[key] == nil {
-		t.exact[key] = n.knowing()
-	}
-	t.heads.setHead(prefix, starred)
+	prefix, suffix, starred := strings.Cut(row.Name, "*")
+	t.rows = append(t.rows, tableRow{prefix, suffix, starred, n.known()})
 }
 
-// find returns what a key means, or nil. The row with that very name goes before one with
-// a *; of these the one with most letters around the * counts.
+// find returns what a key means, or nil: that of the row with most letters, in any case.
 func (t *Table) find(key string) *name {
-	if !t.heads.has(headOf(key)) {
-		return nil
-	}
-	if n := t.exact[key]; n != nil {
-		return n
-	}
-	canonical := textproto.CanonicalMIMEHeaderKey(key)
-	if n := t.exact[canonical]; n != nil {
-		return n
-	}
-	var found *star
-	for i := range t.stars {
-		s := &t.stars[i]
-		if (found == nil || len(s.prefix+s.suffix) > len(found.prefix+found.suffix)) && text.IsToken(s.inner(canonical)) {
-			found = s
+	var found *tableRow
+	for i := range t.rows {
+		r := &t.rows[i]
+		if r.matches(key) && (found == nil || len(r.prefix)+len(r.suffix) > len(found.prefix)+len(found.suffix)) {
+			found = r
 		}
 	}
-	if found == nil {
+	switch {
+	case found == nil:
 		return nil
+	case !found.starred:
+		return &found.name
 	}
 	n := found.name
-	n.policy = below(n.policy, strings.ToLower(found.inner(canonical)))
-	return n.knowing()
+	n.policy = below(n.policy, strings.ToLower(key[len(found.prefix):len(key)-len(found.suffix)]))
+	n = n.known()
+	return &n
+}
+
+// matches reports whether a row is for a key. A * stands for at least one byte.
+func (r *tableRow) matches(key string) bool {
+	rest := len(key) - len(r.prefix) - len(r.suffix)
+	return (rest > 0 && r.starred || rest == 0 && !r.starred) &&
+		strings.EqualFold(key[:len(r.prefix)], r.prefix) && strings.EqualFold(key[len(key)-len(r.suffix):], r.suffix) && text.IsToken(key)
 }
 
 // Field returns a field with the meaning of the row for its key, which has to be there.
@@ -130,15 +120,6 @@ func (t *Table) Role(key string) (Role, bool) {
 	return None, false
 }
 
-// inner returns what the * stands for in a key, "" if the key is another.
-func (s *star) inner(key string) string {
-	end := len(key) - len(s.suffix)
-	if end <= len(s.prefix) || !strings.HasPrefix(key, s.prefix) || !strings.HasSuffix(key, s.suffix) {
-		return ""
-	}
-	return key[len(s.prefix):end]
-}
-
 var builtin struct {
 	once  sync.Once
 	table Table
@@ -147,9 +128,7 @@ var builtin struct {
 // vendorTable returns the table of the vendors' rows, made at first use.
 func vendorTable() *Table {
 	builtin.once.Do(func() {
-		rows := vendorRows()
-		builtin.table.exact = make(map[string]*name, 2*len(rows))
-		for _, row := range rows {
+		for _, row := range vendorRows() {
 			builtin.table.add(row.vendor, row, rowOrder)
 		}
 	})

@@ -31,10 +31,10 @@ var runner []byte
 var hook []byte
 
 // notJudged are files that only make reading fast, or that write.
-var notJudged = []string{"filter.go", "holders.go"}
+var notJudged = []string{"holders.go"}
 
-// quick matches conditions that only save time, by their comment or their filter.
-var quick = regexp.MustCompile(`// as (nearly|most|few)|\b(may|tablesMay|has)\(`)
+// quick matches conditions that only save time, by their comment.
+var quick = regexp.MustCompile(`// as (nearly|most|few)`)
 
 // bounds matches conditions that bound hostile input.
 var bounds = regexp.MustCompile(`\b(max|longest|many|few)[A-Z]|MaxFields|ts\.(index|full|byID)|len\(lines\)|\bTooMany\b`)
