@@ -409,7 +409,7 @@ func honestKinds() []kindOfServer {
 				}
 			})
 		}},
-		{name: "remaining is capped, burst 1 to 3", make: func(w *world) func(time.Time) reply {
+		{name: "remaining is capped, burst 1 to 3", slow: true, make: func(w *world) func(time.Time) reply {
 			burst := float64(1 + w.rnd.IntN(3))
 			s := simple(w.anyKind()())
 			return func(now time.Time) reply {

@@ -24,9 +24,9 @@ type model struct {
 	tracks  []track
 	last    int     // the track of the latest response
 	moves   int     // how often another track was the latest
-	lowered int     // how often what remains was lower than it had to be, and by the rate
 	slips   int     // how often a response was taken for that of another track
 	seen    int     // responses
+	asked   float64 // requests that may have been counted
 	widest  int     // how many answers were on their way at most
 	jitter  float64 // seconds that are added to resets at random
 	longest float64 // reset
@@ -52,7 +52,7 @@ func newModels() []model {
 // A track is one counter: of a node, of an endpoint, or of a life between two restarts.
 type track struct {
 	shown   float64 // what remained in the latest response
-	whole   float64 // and how much that may have been, if the server lowers it
+	base    float64 // what remained at the time below
 	left    float64 // units at most, with the part of a token in a bucket
 	at      span    // when that was decided
 	since   float64 // requests served since then
@@ -88,6 +88,7 @@ type view struct {
 func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	m.longest = max(m.longest, r.Reset)
 	m.seen++
+	m.asked += r.counts() + float64(r.Others)
 	m.widest = max(m.widest, min(r.Pending, 64))
 	v := view{Response: r, Terms: terms, model: m, cost: cost}
 	if terms.Window > 0 {
@@ -126,13 +127,13 @@ func (v *view) begin(most int) bool {
 	if most > 3 && len(v.tracks) == 3 && v.moves < 3 && v.seen > 12 {
 		return false // servers that do not share their counts answer in turn
 	}
-	if len(v.tracks) == most || !first && v.Remaining < v.Quota-v.cost*float64(1+v.Others+v.Pending) {
+	if len(v.tracks) == most || !first && v.Remaining < v.Quota-v.cost*float64(1+v.Others+v.Pending) && !v.conserved() {
 		return false
 	}
 	if v.Remaining > v.Quota || v.tooLong() {
 		return false
 	}
-	t := track{shown: v.Remaining, left: v.Remaining, at: span{v.Sent, v.Received}, rolled: math.Inf(-1)}
+	t := track{shown: v.Remaining, base: v.Remaining, left: v.Remaining, at: span{v.Sent, v.Received}, rolled: math.Inf(-1)}
 	v.tracks = append(v.tracks, t)
 	v.model.last = len(v.tracks) - 1
 	n := &v.tracks[v.model.last]
@@ -145,13 +146,18 @@ func (v *view) begin(most int) bool {
 	if v.isBucket() || v.kind == weighted {
 		n.left = min(v.Remaining+1, v.Quota-v.cost*v.counts())
 	}
-	n.whole = v.Remaining
-	if v.capped() {
-		n.left = v.Quota - v.cost*v.counts()
-		n.whole = n.left
-	}
 	n.anchor = anchor{units: v.Remaining, at: v.Received}
 	return true
+}
+
+// conserved reports whether all that is used on all counters is no more than what was asked,
+// so that responses which overlapped may have been those of another counter.
+func (v *view) conserved() bool {
+	used := v.Quota - v.Remaining
+	for i := range v.tracks {
+		used += v.Quota - v.tracks[i].shown
+	}
+	return v.Overlaps && used <= v.cost*v.asked
 }
 
 // slip takes a response into the track that is nearest to it. Which of several counters a
@@ -217,17 +223,17 @@ func failed(of Number, early bool, most float64) step {
 func (v *view) short(t *track, least float64) (deficit float64, short bool) {
 	least -= v.cost * (1 + float64(v.Pending) + float64(v.Others))
 	if v.Overlaps { // what is missing may still be on its way
-		return t.deficit, v.Remaining < least-v.cost*float64(maxLost+v.widest) && !v.capped()
+		return t.deficit, v.Remaining < least-v.cost*float64(maxLost+v.widest)
 	}
 	deficit = max(t.deficit-0.1*v.cost, 0) + max(least-v.Remaining, 0)
-	return deficit, deficit > v.cost*float64(maxLost+v.widest) && !v.capped()
+	return deficit, deficit > v.cost*float64(maxLost+v.widest)
 }
 
 // poor reports whether a bucket holds less than what has flowed in allows.
 func (v *view) poor(t *track, rate float64) bool {
 	a := &t.anchor
 	least := min(a.units+rate*(v.Sent-a.at), v.Quota) - v.cost*(a.since+1+float64(v.Others+v.Pending))
-	return v.Remaining+1 < least-v.cost*(float64(maxLost+v.widest)+0.1*a.since) && !v.capped()
+	return v.Remaining+1 < least-v.cost*(float64(maxLost+v.widest)+0.1*a.since)
 }
 
 // moor moves the anchor to a response that proves more than the anchor does.
@@ -237,22 +243,6 @@ func (v *view) moor(t *track, rate float64) {
 	if least := min(a.units+rate*(v.Sent-a.at), v.Quota) - v.cost*a.since; v.Remaining >= least || v.Remaining+2 >= v.Quota {
 		*a = anchor{units: v.Remaining, at: v.Received}
 	}
-}
-
-// capped reports whether the server may have lowered what remains to a rate (draft-11
-// Section 8.5): up to three times the quota in a window.
-func (v *view) capped() bool {
-	window := v.window.low
-	if v.Reset < 0 || window <= 0 {
-		return false
-	}
-	rate := v.Quota / window
-	for burst := 1.0; burst <= 3; burst++ {
-		if math.Abs(v.Remaining-burst*rate*v.Reset) <= burst*rate*(v.Slack+0.5)+1 {
-			return true
-		}
-	}
-	return false
 }
 
 // after returns the most that can remain of a base when the requests since, whose answers
@@ -296,7 +286,7 @@ func (v *view) inWindow(t *track) step {
 	}
 	over := v.Received >= t.end.low-1
 	fresh := v.Quota - v.cost*v.counts()
-	short := v.Remaining < v.Quota-v.cost*float64(1+v.Pending+v.Others+maxLost+v.widest) && !v.capped()
+	short := v.Remaining < v.Quota-v.cost*float64(1+v.Pending+v.Others+maxLost+v.widest)
 	switch {
 	case !over && !fits:
 		return failed(Reset, false, 0)
@@ -364,7 +354,7 @@ func (v *view) inLog(t *track) step {
 	missing := v.missing(t)
 	most := v.Quota - v.cost*(certain+v.counts())
 	if v.kind == slidingLog && t.end.high > 0 && v.jitter == 0 && v.Received < t.end.low-1 { // before the oldest leaves
-		most = min(most, v.after(t, t.whole))
+		most = min(most, v.after(t, t.base))
 	}
 	least := v.Quota - v.cost*possible - missing
 	deficit, short := v.short(t, least)
@@ -435,7 +425,7 @@ func (v *view) inBucket(t *track) step {
 	filled := min(v.after(t, t.left+rate.high*passed.high), v.Quota-v.cost*v.counts())
 	most := math.Floor(filled + 0.5)
 	if v.kind == bucketNext && t.end.high > 0 && v.Received < t.end.low-0.5 { // before the next token
-		most = min(most, v.after(t, t.whole))
+		most = min(most, v.after(t, t.base))
 		if v.Reset >= 0 && v.Window == 0 && !v.ending(span{}).widened(1).meets(t.end) {
 			return failed(Reset, false, 0)
 		}
@@ -592,16 +582,9 @@ func (v *view) take(t *track, s step) {
 		return
 	}
 	t.at, t.since = span{v.Sent, v.Received}, 0
-	t.left, t.whole = v.Remaining, v.Remaining
+	t.left, t.base = v.Remaining, v.Remaining
 	if v.isBucket() || v.kind == weighted {
 		t.left = max(min(v.Remaining+1, s.filled), v.Remaining)
-	}
-	if s.gap >= 2 && v.capped() {
-		v.lowered++
-	}
-	if s.gap > 0 && v.capped() { // it may be higher than what is announced
-		t.whole = v.Remaining + s.gap
-		t.left = max(t.left, t.whole)
 	}
 }
 
