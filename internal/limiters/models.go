@@ -59,8 +59,7 @@ type track struct {
 	anchor  anchor
 	end     span    // of the window, or when the next token comes
 	rolled  float64 // when a window was seen to have begun
-	entries []entry // requests that were served, oldest first
-	unknown []lost  // units that are missing, and not explained
+	entries []entry // what a log or a sliding window counter has counted
 	deficit float64 // how many units were missing lately
 }
 
@@ -68,11 +67,10 @@ type track struct {
 // have counted since.
 type anchor struct{ units, at, since float64 }
 
-type entry struct{ low, high float64 }
-
-type lost struct {
-	until float64 // when they come back, at the latest
-	units float64
+// An entry is requests that were counted at some time, how many of them at least and at most.
+type entry struct {
+	span
+	least, most float64
 }
 
 // A view is a response in the eyes of a model.
@@ -137,9 +135,6 @@ func (v *view) begin(most int) bool {
 	v.tracks = append(v.tracks, t)
 	v.model.last = len(v.tracks) - 1
 	n := &v.tracks[v.model.last]
-	if missing := v.Quota - v.Remaining - v.cost*v.counts(); missing > 0 {
-		n.unknown = append(n.unknown, lost{v.Received + v.memory(), missing})
-	}
 	v.learn()
 	n.end = v.ending(span{v.Sent, v.Received + v.window.high})
 	v.enter(n)
@@ -334,29 +329,29 @@ func (v *view) begins(t *track, now span) bool {
 
 // inLog explains a response by a sliding log.
 func (v *view) inLog(t *track) step {
-	certain, possible := 0.0, 0.0
-	first, next := -1, -1 // the entries that are the oldest, at the earliest and for certain
-	for i, e := range t.entries {
+	certain, possible := 0.0, 0.0 // requests in the log
+	oldest, leaves := math.Inf(1), math.Inf(1)
+	first, last := math.Inf(-1), math.Inf(-1) // when the newest was served
+	for _, e := range t.entries {
 		if e.high+v.window.high < v.Sent {
 			continue
 		}
-		possible++
-		if first < 0 {
-			first = i
+		possible += e.most
+		oldest, last = min(oldest, e.low), max(last, e.high)
+		if e.least == 0 {
+			continue
 		}
+		first = max(first, e.low)
 		if e.low+v.window.low > v.Received && e.high <= v.Sent {
-			certain++
-			if next < 0 {
-				next = i
-			}
+			certain += e.least
+			leaves = min(leaves, e.high)
 		}
 	}
-	missing := v.missing(t)
 	most := v.Quota - v.cost*(certain+v.counts())
 	if v.kind == slidingLog && t.end.high > 0 && v.jitter == 0 && v.Received < t.end.low-1 { // before the oldest leaves
 		most = min(most, v.after(t, t.base))
 	}
-	least := v.Quota - v.cost*possible - missing
+	least := v.Quota - v.cost*possible
 	deficit, short := v.short(t, least)
 	switch {
 	case v.Remaining > most:
@@ -364,48 +359,38 @@ func (v *view) inLog(t *track) step {
 	case short:
 		return failed(Remaining, false, least)
 	}
-	if v.Reset >= 0 {
-		highest, least := v.window.high, 0.0
-		if v.kind == slidingLog {
-			if next >= 0 {
-				highest = min(highest, t.entries[next].high+v.window.high-v.Sent)
-			}
-			if missing == 0 && v.Others == 0 && first >= 0 && v.Pending == 0 {
-				least = t.entries[first].low + v.window.low - v.Received
-			} else if missing == 0 && v.Others == 0 && possible == 0 {
-				least = v.window.low
-			}
-		} else if v.Outcome == Served {
-			least = v.window.low - (v.Received - v.Sent)
-		} else if n := len(t.entries); n > 0 {
-			least = t.entries[n-1].low + v.window.low - v.Received
-			if v.Others == 0 && v.Pending == 0 && missing == 0 && v.Outcome == Refused {
-				highest = t.entries[n-1].high + v.window.high - v.Sent
-			}
+	s := step{ok: true, gap: most - v.Remaining, deficit: deficit}
+	if v.Reset < 0 {
+		return s
+	}
+	resets := span{0, v.window.high}
+	switch {
+	case v.kind == slidingLog:
+		resets.high = min(resets.high, leaves+v.window.high-v.Sent)
+		if possible > 0 && v.Pending == 0 {
+			resets.low = oldest + v.window.low - v.Received
+		} else if possible == 0 && v.Others == 0 && v.Outcome == Served {
+			resets.low = v.window.low
 		}
-		if v.Window == 0 {
-			least = min(least, v.longest-v.Slack) // the window is not known better
-		}
-		slack := v.Slack + 1
-		if v.Reset > highest+slack+v.jitter || v.Reset < least-slack {
-			if jitter := v.longest / 10; v.jitter == 0 && v.Reset >= least-slack && v.Reset <= highest+slack+jitter {
-				return step{ok: true, gap: most - v.Remaining, wider: jitter, deficit: deficit}
-			}
-			return failed(Reset, false, 0)
+	case v.Outcome == Served:
+		resets.low = v.window.low - (v.Received - v.Sent)
+	default:
+		resets.low = first + v.window.low - v.Received
+		if v.Others == 0 && v.Pending == 0 && v.Outcome == Refused && possible > 0 {
+			resets.high = last + v.window.high - v.Sent
 		}
 	}
-	return step{ok: true, gap: most - v.Remaining, deficit: deficit}
-}
-
-// missing returns how many units are missing on a track without an explanation.
-func (v *view) missing(t *track) float64 {
-	units := 0.0
-	for _, u := range t.unknown {
-		if u.until >= v.Sent {
-			units += u.units
-		}
+	if v.Window == 0 {
+		resets.low = min(resets.low, v.longest-v.Slack) // the window is not known better
 	}
-	return units
+	resets = resets.widened(v.Slack + 1)
+	if v.Reset < resets.low || v.Reset > resets.high+max(v.jitter, v.longest/10) {
+		return failed(Reset, false, 0)
+	}
+	if v.Reset > resets.high+v.jitter {
+		s.wider = v.longest / 10
+	}
+	return s
 }
 
 // rate returns how many units come back in a second.
@@ -486,9 +471,9 @@ func (v *view) inWeighted(t *track) step {
 	most := math.Floor(filled + 0.5)
 	if begin := t.end.high - v.window.low; v.Received < t.end.low-1 {
 		inside := v.counts()
-		for i := len(t.entries) - 1; i >= 0 && t.entries[i].low > begin+1; i-- {
-			if t.entries[i].high <= v.Sent {
-				inside++
+		for _, e := range t.entries {
+			if e.low > begin+1 && e.high <= v.Sent {
+				inside += e.least
 			}
 		}
 		most = min(most, v.Quota-v.cost*inside)
@@ -496,11 +481,11 @@ func (v *view) inWeighted(t *track) step {
 	possible := 0.0
 	for _, e := range t.entries {
 		if e.high+2*v.window.high >= v.Sent {
-			possible++
+			possible += e.most
 		}
 	}
-	least := v.Quota - v.cost*possible - v.missing(t) - 1
-	if v.Window == 0 || len(t.entries) == maxLog {
+	least := v.Quota - v.cost*possible - 1
+	if v.Window == 0 {
 		least = t.shown - 1
 	}
 	deficit, short := v.short(t, least)
@@ -552,14 +537,9 @@ func (v *view) commit(t *track, s step) {
 			t.anchor = anchor{units: v.Remaining, at: v.Received}
 		} else if v.kind == fixedWindow {
 			v.moor(t, 0)
-		} else {
-			v.miss(t, v.Quota-v.Remaining-v.cost*float64(len(t.entries)))
 		}
 		v.toWindow(t, s, before)
 	case slidingLog, slidingLast:
-		if missing := s.gap; missing > 0 {
-			v.miss(t, missing)
-		}
 		if v.Reset >= 0 {
 			t.end = v.ending(span{})
 		}
@@ -599,23 +579,6 @@ func (v *view) toWindow(t *track, s step, before span) {
 	}
 }
 
-// miss notes units of a log that nothing explains.
-func (v *view) miss(t *track, units float64) {
-	t.unknown = slices.DeleteFunc(t.unknown, func(u lost) bool { return u.until < v.Sent })
-	for _, u := range t.unknown {
-		units -= u.units
-	}
-	if units <= 0 {
-		return
-	}
-	if n := len(t.unknown); n >= 16 {
-		t.unknown[n-1].units += units
-		t.unknown[n-1].until = v.Received + v.memory()
-		return
-	}
-	t.unknown = append(t.unknown, lost{v.Received + v.memory(), units})
-}
-
 // memory returns how long a request counts, at most.
 func (v *view) memory() float64 {
 	if v.kind == weighted {
@@ -624,17 +587,34 @@ func (v *view) memory() float64 {
 	return v.window.high
 }
 
-// enter notes a request that was served.
+// enter notes the requests that the counter has counted, or may have.
 func (v *view) enter(t *track) {
-	if v.isBucket() || v.kind == fixedWindow || v.Outcome != Served {
+	if v.isBucket() || v.kind == fixedWindow {
 		return
 	}
-	drop := 0
-	for drop < len(t.entries) && t.entries[drop].high+2*v.window.high < v.Sent {
-		drop++
+	t.entries = slices.DeleteFunc(t.entries, func(e entry) bool { return e.high+v.memory() < v.Sent })
+	if len(t.entries) >= maxLog { // each two become one
+		half := t.entries[:0]
+		for pair := range slices.Chunk(t.entries, 2) {
+			e, next := pair[0], pair[len(pair)-1]
+			if len(pair) == 2 {
+				e = entry{span{min(e.low, next.low), max(e.high, next.high)}, e.least + next.least, e.most + next.most}
+			}
+			half = append(half, e)
+		}
+		t.entries = half
 	}
-	if len(t.entries)-drop >= maxLog {
-		drop = max(drop, 1)
+	if v.Others > 0 {
+		t.entries = append(t.entries, entry{span{t.at.low, v.Received}, 0, float64(v.Others)})
 	}
-	t.entries = append(slices.Delete(t.entries, 0, drop), entry{v.Sent, v.Received})
+	if v.Outcome != Refused {
+		t.entries = append(t.entries, entry{span{v.Sent, v.Received}, v.counts(), 1})
+	}
+	missing := (v.Quota - v.Remaining) / v.cost
+	for _, e := range t.entries {
+		missing -= e.most
+	}
+	if missing > 0 { // it was counted, and no answer shows it
+		t.entries = append(t.entries, entry{span{v.Received - v.memory(), v.Received}, 0, missing})
+	}
 }
