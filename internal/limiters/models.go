@@ -300,11 +300,14 @@ func (v *view) agrees(now, end span) (ok bool, jitter float64) {
 	if v.Reset < 0 || now.widened(1).meets(end) {
 		return true, 0
 	}
-	if most := v.longest / 10; v.jitter == 0 && now.widened(1+most).meets(end) {
+	if most := v.jittered(); v.jitter == 0 && now.widened(1+most).meets(end) {
 		return true, most
 	}
 	return false, 0
 }
+
+// jittered returns by how much resets may be longer at random.
+func (v *view) jittered() float64 { return max(v.Window, v.longest) / 10 }
 
 // begins reports whether a window that ends at now can follow one of t: by the clock, or
 // with the first request.
@@ -341,7 +344,9 @@ func (v *view) inLog(t *track) step {
 		if e.least == 0 {
 			continue
 		}
-		first = max(first, e.low)
+		if e.high <= v.Sent {
+			first = max(first, e.low)
+		}
 		if e.low+v.window.low > v.Received && e.high <= v.Sent {
 			certain += e.least
 			leaves = min(leaves, e.high)
@@ -384,11 +389,11 @@ func (v *view) inLog(t *track) step {
 		resets.low = min(resets.low, v.longest-v.Slack) // the window is not known better
 	}
 	resets = resets.widened(v.Slack + 1)
-	if v.Reset < resets.low || v.Reset > resets.high+max(v.jitter, v.longest/10) {
+	if v.Reset < resets.low || v.Reset > resets.high+max(v.jitter, v.jittered()) {
 		return failed(Reset, false, 0)
 	}
 	if v.Reset > resets.high+v.jitter {
-		s.wider = v.longest / 10
+		s.wider = v.jittered()
 	}
 	return s
 }
