@@ -137,7 +137,7 @@ func (v *view) begin(most int) bool {
 	n := &v.tracks[v.model.last]
 	v.learn()
 	n.end = v.ending(span{v.Sent, v.Received + v.window.high})
-	v.enter(n)
+	v.enter(n, step{})
 	if v.isBucket() || v.kind == weighted {
 		n.left = min(v.Remaining+1, v.Quota-v.cost*v.counts())
 	}
@@ -205,6 +205,7 @@ type step struct {
 	stays   bool    // the response is older than what is known
 	wider   float64 // the jitter that it takes
 	deficit float64 // units that are missing lately
+	later   bool    // a request was counted whose answer was lost
 	filled  float64 // units at most, with the part of a token
 	fault   fault
 }
@@ -383,6 +384,13 @@ func (v *view) inLog(t *track) step {
 		resets.low = first + v.window.low - v.Received
 		if v.Others == 0 && v.Pending == 0 && v.Outcome == Refused && possible > 0 {
 			resets.high = last + v.window.high - v.Sent
+			if s.later = v.Reset > resets.high+v.Slack+1; s.later {
+				s.deficit += v.cost
+				if s.deficit > v.cost*maxLost {
+					return failed(Reset, false, 0)
+				}
+				resets.high = v.window.high
+			}
 		}
 	}
 	if v.Window == 0 {
@@ -525,7 +533,7 @@ func (v *view) follows(t *track, now span) bool {
 
 // commit takes a response into a track.
 func (v *view) commit(t *track, s step) {
-	v.enter(t)
+	v.enter(t, s)
 	if s.stays {
 		return
 	}
@@ -544,15 +552,11 @@ func (v *view) commit(t *track, s step) {
 			v.moor(t, 0)
 		}
 		v.toWindow(t, s, before)
-	case slidingLog, slidingLast:
-		if v.Reset >= 0 {
-			t.end = v.ending(span{})
-		}
-	default:
+	case bucketNext, bucketFull:
 		v.moor(t, v.rate().low)
-		if v.Reset >= 0 {
-			t.end = v.ending(span{})
-		}
+	}
+	if v.Reset >= 0 && v.Pending == 0 && v.kind != fixedWindow && v.kind != weighted {
+		t.end = v.ending(span{}) // with what remained then
 	}
 	v.take(t, s)
 	t.shown = v.Remaining
@@ -593,7 +597,7 @@ func (v *view) memory() float64 {
 }
 
 // enter notes the requests that the counter has counted, or may have.
-func (v *view) enter(t *track) {
+func (v *view) enter(t *track, s step) {
 	if v.isBucket() || v.kind == fixedWindow {
 		return
 	}
@@ -618,6 +622,9 @@ func (v *view) enter(t *track) {
 	missing := (v.Quota - v.Remaining) / v.cost
 	for _, e := range t.entries {
 		missing -= e.most
+	}
+	if s.later {
+		t.entries = append(t.entries, entry{span: span{v.Sent, v.Received + v.Reset - v.window.low + v.Slack}})
 	}
 	if missing > 0 { // it was counted, and no answer shows it
 		t.entries = append(t.entries, entry{span{v.Received - v.memory(), v.Received}, 0, missing})
