@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"flag"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -351,10 +352,12 @@ func lawHonest(t *testing.T, seed uint64) {
 	})
 }
 
+var honestRuns = flag.Uint64("hosts", 400, "hosts of TestSequenceHonest")
+
 // TestSequenceHonest runs the law for many hosts.
 func TestSequenceHonest(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(400) {
+	for seed := range *honestRuns {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			lawHonest(t, seed)

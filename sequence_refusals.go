@@ -174,10 +174,11 @@ func (x *exchange) promised() {
 		r.owed = promise{}
 		return
 	}
+	// A refusal before the end renews the promise: the limiter may count refused requests.
 	switch after := x.sent.Sub(r.owed.end).Seconds(); {
-	case !r.owed.ok || after < -x.slack(): // what was promised last counts
+	case !r.owed.ok || after < 0:
 	case after < x.slack():
-		return // this may be the end, or not yet
+		return // rounding may have moved the end
 	default:
 		r.row++
 		r.broken++

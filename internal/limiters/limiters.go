@@ -68,11 +68,12 @@ func (s span) and(other span) span {
 
 // The bounds of what is remembered and assumed.
 const (
-	maxTracks = 5   // servers or endpoints that count apart, with one restart
+	maxTracks = 4   // servers or endpoints that count apart, with one restart
 	maxLog    = 128 // requests of a sliding log
 	maxEvents = 256 // responses that a diagnosis runs again
 	maxLost   = 5   // answers in a row that may be lost without a word
 	least     = 4   // responses before a verdict
+	maxLives  = 1   // restarts as another kind
 	settled   = 20  // responses after which a limiter that behaves as another has been restarted
 )
 
@@ -115,13 +116,15 @@ func (t *turns) add(before, now *Response, responses int) {
 
 // falls are by how much what remains fell from one request to the next.
 type falls struct {
-	number      int
-	least, most float64
+	number  int     // falls by a request that was served alone
+	most    float64 // by which one of these fell
+	changes int     // of what remains, falls and rises
+	least   float64 // of these
 }
 
 // Cost returns what one request costs, as far as it is known, else 1.
 func (r *Run) Cost() float64 {
-	if r.falls.number >= 3 {
+	if r.falls.changes >= 3 {
 		return r.falls.least
 	}
 	return 1
@@ -168,10 +171,7 @@ func (r *Run) Add(now Response, terms Terms) []Doubt {
 		r.since++
 		return doubts
 	}
-	fresh := now.Remaining >= terms.Quota-r.Cost()*float64(4+now.Others+now.Pending)
-	if r.since >= settled && fresh && r.lives < 2 { // it was restarted, as another kind
-		r.lives++
-		r.begin(now)
+	if r.since >= settled && r.lives < maxLives && r.restarted() {
 		return doubts
 	}
 	if r.responses < least {
@@ -184,11 +184,24 @@ func (r *Run) Add(now Response, terms Terms) []Doubt {
 	return append(doubts, doubt)
 }
 
-// begin begins the models anew with a response.
-func (r *Run) begin(now Response) {
-	r.models, r.since, r.apart = newModels(), 0, false
-	r.events = append(r.events[:0], now)
-	r.step(now)
+// restarted begins the models anew with the latest response that may be the first of a
+// limiter, and reports whether one of them explains the responses since. The server may have
+// been restarted as another kind.
+func (r *Run) restarted() bool {
+	first := len(r.events) - 1
+	for e := &r.events[first]; first > 0 && e.Remaining < r.terms.Quota-r.Cost()*float64(1+e.Others+e.Pending); e = &r.events[first] {
+		first--
+	}
+	before := *r
+	r.models, r.since, r.apart, r.lives = newModels(), 0, false, r.lives+1
+	for _, e := range r.events[first:] {
+		if !r.step(e) {
+			*r = before
+			return false
+		}
+	}
+	r.events = slices.Delete(r.events, 0, first)
+	return true
 }
 
 // step drops the models that do not explain the response, and returns whether one is left.
@@ -204,7 +217,7 @@ func (r *Run) step(now Response) bool {
 		if i == 0 || m.wrong.number == Remaining {
 			r.wrong = m.wrong
 		}
-		r.apart = r.apart || m.moves > 3 || m.lowered >= 3 && 3*m.lowered >= m.seen || r.turns.number > 1
+		r.apart = r.apart || m.moves > 3 || r.turns.number > 1
 	}
 	r.models = left
 	return len(left) > 0
@@ -238,13 +251,18 @@ func (r *Run) fall(now Response) []Doubt {
 	r.turns.add(&before, &now, r.responses)
 	r.last = now
 	by := before.Remaining - now.Remaining
-	if r.responses < 2 || now.Outcome != Served || now.Overlaps || now.Others > 0 || by <= 0 {
+	if r.responses < 2 || by == 0 || now.Others > 0 {
 		return nil
 	}
-	if f.number++; f.number == 1 {
-		f.least, f.most = by, by
+	if f.changes++; f.changes == 1 {
+		f.least = math.Abs(by)
 	}
-	f.least, f.most = min(f.least, by), max(f.most, by)
+	f.least = min(f.least, math.Abs(by)) // also of requests that overlap, and of rises
+	if now.Outcome != Served || now.Overlaps || by < 0 {
+		return nil
+	}
+	f.number++
+	f.most = max(f.most, by)
 	switch {
 	case f.least < f.most:
 		return []Doubt{{Rule: Uneven, Number: Remaining}}

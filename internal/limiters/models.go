@@ -24,9 +24,9 @@ type model struct {
 	tracks  []track
 	last    int     // the track of the latest response
 	moves   int     // how often another track was the latest
-	lowered int     // how often what remains was lower than it had to be, and by the rate
 	slips   int     // how often a response was taken for that of another track
 	seen    int     // responses
+	asked   float64 // requests that may have been counted
 	widest  int     // how many answers were on their way at most
 	jitter  float64 // seconds that are added to resets at random
 	longest float64 // reset
@@ -52,15 +52,14 @@ func newModels() []model {
 // A track is one counter: of a node, of an endpoint, or of a life between two restarts.
 type track struct {
 	shown   float64 // what remained in the latest response
-	whole   float64 // and how much that may have been, if the server lowers it
+	base    float64 // what remained at the time below
 	left    float64 // units at most, with the part of a token in a bucket
 	at      span    // when that was decided
 	since   float64 // requests served since then
 	anchor  anchor
 	end     span    // of the window, or when the next token comes
 	rolled  float64 // when a window was seen to have begun
-	entries []entry // requests that were served, oldest first
-	unknown []lost  // units that are missing, and not explained
+	entries []entry // what a log or a sliding window counter has counted
 	deficit float64 // how many units were missing lately
 }
 
@@ -68,11 +67,10 @@ type track struct {
 // have counted since.
 type anchor struct{ units, at, since float64 }
 
-type entry struct{ low, high float64 }
-
-type lost struct {
-	until float64 // when they come back, at the latest
-	units float64
+// An entry is requests that were counted at some time, how many of them at least and at most.
+type entry struct {
+	span
+	least, most float64
 }
 
 // A view is a response in the eyes of a model.
@@ -88,6 +86,7 @@ type view struct {
 func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	m.longest = max(m.longest, r.Reset)
 	m.seen++
+	m.asked += r.counts() + float64(r.Others)
 	m.widest = max(m.widest, min(r.Pending, 64))
 	v := view{Response: r, Terms: terms, model: m, cost: cost}
 	if terms.Window > 0 {
@@ -126,32 +125,34 @@ func (v *view) begin(most int) bool {
 	if most > 3 && len(v.tracks) == 3 && v.moves < 3 && v.seen > 12 {
 		return false // servers that do not share their counts answer in turn
 	}
-	if len(v.tracks) == most || !first && v.Remaining < v.Quota-v.cost*float64(1+v.Others+v.Pending) {
+	if len(v.tracks) == most || !first && v.Remaining < v.Quota-v.cost*float64(1+v.Others+v.Pending) && !v.conserved() {
 		return false
 	}
 	if v.Remaining > v.Quota || v.tooLong() {
 		return false
 	}
-	t := track{shown: v.Remaining, left: v.Remaining, at: span{v.Sent, v.Received}, rolled: math.Inf(-1)}
+	t := track{shown: v.Remaining, base: v.Remaining, left: v.Remaining, at: span{v.Sent, v.Received}, rolled: math.Inf(-1)}
 	v.tracks = append(v.tracks, t)
 	v.model.last = len(v.tracks) - 1
 	n := &v.tracks[v.model.last]
-	if missing := v.Quota - v.Remaining - v.cost*v.counts(); missing > 0 {
-		n.unknown = append(n.unknown, lost{v.Received + v.memory(), missing})
-	}
 	v.learn()
 	n.end = v.ending(span{v.Sent, v.Received + v.window.high})
-	v.enter(n)
+	v.enter(n, step{})
 	if v.isBucket() || v.kind == weighted {
 		n.left = min(v.Remaining+1, v.Quota-v.cost*v.counts())
 	}
-	n.whole = v.Remaining
-	if v.capped() {
-		n.left = v.Quota - v.cost*v.counts()
-		n.whole = n.left
-	}
 	n.anchor = anchor{units: v.Remaining, at: v.Received}
 	return true
+}
+
+// conserved reports whether all that is used on all counters is no more than what was asked,
+// so that responses which overlapped may have been those of another counter.
+func (v *view) conserved() bool {
+	used := v.Quota - v.Remaining
+	for i := range v.tracks {
+		used += v.Quota - v.tracks[i].shown
+	}
+	return v.Overlaps && used <= v.cost*v.asked
 }
 
 // slip takes a response into the track that is nearest to it. Which of several counters a
@@ -204,6 +205,7 @@ type step struct {
 	stays   bool    // the response is older than what is known
 	wider   float64 // the jitter that it takes
 	deficit float64 // units that are missing lately
+	later   bool    // a request was counted whose answer was lost
 	filled  float64 // units at most, with the part of a token
 	fault   fault
 }
@@ -217,17 +219,17 @@ func failed(of Number, early bool, most float64) step {
 func (v *view) short(t *track, least float64) (deficit float64, short bool) {
 	least -= v.cost * (1 + float64(v.Pending) + float64(v.Others))
 	if v.Overlaps { // what is missing may still be on its way
-		return t.deficit, v.Remaining < least-v.cost*float64(maxLost+v.widest) && !v.capped()
+		return t.deficit, v.Remaining < least-v.cost*float64(maxLost+v.widest)
 	}
 	deficit = max(t.deficit-0.1*v.cost, 0) + max(least-v.Remaining, 0)
-	return deficit, deficit > v.cost*float64(maxLost+v.widest) && !v.capped()
+	return deficit, deficit > v.cost*float64(maxLost+v.widest)
 }
 
 // poor reports whether a bucket holds less than what has flowed in allows.
 func (v *view) poor(t *track, rate float64) bool {
 	a := &t.anchor
 	least := min(a.units+rate*(v.Sent-a.at), v.Quota) - v.cost*(a.since+1+float64(v.Others+v.Pending))
-	return v.Remaining+1 < least-v.cost*(float64(maxLost+v.widest)+0.1*a.since) && !v.capped()
+	return v.Remaining+1 < least-v.cost*(float64(maxLost+v.widest)+0.1*a.since)
 }
 
 // moor moves the anchor to a response that proves more than the anchor does.
@@ -237,22 +239,6 @@ func (v *view) moor(t *track, rate float64) {
 	if least := min(a.units+rate*(v.Sent-a.at), v.Quota) - v.cost*a.since; v.Remaining >= least || v.Remaining+2 >= v.Quota {
 		*a = anchor{units: v.Remaining, at: v.Received}
 	}
-}
-
-// capped reports whether the server may have lowered what remains to a rate (draft-11
-// Section 8.5): up to three times the quota in a window.
-func (v *view) capped() bool {
-	window := v.window.low
-	if v.Reset < 0 || window <= 0 {
-		return false
-	}
-	rate := v.Quota / window
-	for burst := 1.0; burst <= 3; burst++ {
-		if math.Abs(v.Remaining-burst*rate*v.Reset) <= burst*rate*(v.Slack+0.5)+1 {
-			return true
-		}
-	}
-	return false
 }
 
 // after returns the most that can remain of a base when the requests since, whose answers
@@ -296,7 +282,7 @@ func (v *view) inWindow(t *track) step {
 	}
 	over := v.Received >= t.end.low-1
 	fresh := v.Quota - v.cost*v.counts()
-	short := v.Remaining < v.Quota-v.cost*float64(1+v.Pending+v.Others+maxLost+v.widest) && !v.capped()
+	short := v.Remaining < v.Quota-v.cost*float64(1+v.Pending+v.Others+maxLost+v.widest)
 	switch {
 	case !over && !fits:
 		return failed(Reset, false, 0)
@@ -315,11 +301,14 @@ func (v *view) agrees(now, end span) (ok bool, jitter float64) {
 	if v.Reset < 0 || now.widened(1).meets(end) {
 		return true, 0
 	}
-	if most := v.longest / 10; v.jitter == 0 && now.widened(1+most).meets(end) {
+	if most := v.jittered(); v.jitter == 0 && now.widened(1+most).meets(end) {
 		return true, most
 	}
 	return false, 0
 }
+
+// jittered returns by how much resets may be longer at random.
+func (v *view) jittered() float64 { return max(v.Window, v.longest) / 10 }
 
 // begins reports whether a window that ends at now can follow one of t: by the clock, or
 // with the first request.
@@ -344,29 +333,31 @@ func (v *view) begins(t *track, now span) bool {
 
 // inLog explains a response by a sliding log.
 func (v *view) inLog(t *track) step {
-	certain, possible := 0.0, 0.0
-	first, next := -1, -1 // the entries that are the oldest, at the earliest and for certain
-	for i, e := range t.entries {
+	certain, possible := 0.0, 0.0 // requests in the log
+	oldest, leaves := math.Inf(1), math.Inf(1)
+	first, last := math.Inf(-1), math.Inf(-1) // when the newest was served
+	for _, e := range t.entries {
 		if e.high+v.window.high < v.Sent {
 			continue
 		}
-		possible++
-		if first < 0 {
-			first = i
+		possible += e.most
+		oldest, last = min(oldest, e.low), max(last, e.high)
+		if e.least == 0 {
+			continue
+		}
+		if e.high <= v.Sent {
+			first = max(first, e.low)
 		}
 		if e.low+v.window.low > v.Received && e.high <= v.Sent {
-			certain++
-			if next < 0 {
-				next = i
-			}
+			certain += e.least
+			leaves = min(leaves, e.high)
 		}
 	}
-	missing := v.missing(t)
 	most := v.Quota - v.cost*(certain+v.counts())
 	if v.kind == slidingLog && t.end.high > 0 && v.jitter == 0 && v.Received < t.end.low-1 { // before the oldest leaves
-		most = min(most, v.after(t, t.whole))
+		most = min(most, v.after(t, t.base))
 	}
-	least := v.Quota - v.cost*possible - missing
+	least := v.Quota - v.cost*possible
 	deficit, short := v.short(t, least)
 	switch {
 	case v.Remaining > most:
@@ -374,48 +365,45 @@ func (v *view) inLog(t *track) step {
 	case short:
 		return failed(Remaining, false, least)
 	}
-	if v.Reset >= 0 {
-		highest, least := v.window.high, 0.0
-		if v.kind == slidingLog {
-			if next >= 0 {
-				highest = min(highest, t.entries[next].high+v.window.high-v.Sent)
-			}
-			if missing == 0 && v.Others == 0 && first >= 0 && v.Pending == 0 {
-				least = t.entries[first].low + v.window.low - v.Received
-			} else if missing == 0 && v.Others == 0 && possible == 0 {
-				least = v.window.low
-			}
-		} else if v.Outcome == Served {
-			least = v.window.low - (v.Received - v.Sent)
-		} else if n := len(t.entries); n > 0 {
-			least = t.entries[n-1].low + v.window.low - v.Received
-			if v.Others == 0 && v.Pending == 0 && missing == 0 && v.Outcome == Refused {
-				highest = t.entries[n-1].high + v.window.high - v.Sent
-			}
+	s := step{ok: true, gap: most - v.Remaining, deficit: deficit}
+	if v.Reset < 0 {
+		return s
+	}
+	resets := span{0, v.window.high}
+	switch {
+	case v.kind == slidingLog:
+		resets.high = min(resets.high, leaves+v.window.high-v.Sent)
+		if possible > 0 && v.Pending == 0 {
+			resets.low = oldest + v.window.low - v.Received
+		} else if possible == 0 && v.Others == 0 && v.Outcome == Served {
+			resets.low = v.window.low
 		}
-		if v.Window == 0 {
-			least = min(least, v.longest-v.Slack) // the window is not known better
-		}
-		slack := v.Slack + 1
-		if v.Reset > highest+slack+v.jitter || v.Reset < least-slack {
-			if jitter := v.longest / 10; v.jitter == 0 && v.Reset >= least-slack && v.Reset <= highest+slack+jitter {
-				return step{ok: true, gap: most - v.Remaining, wider: jitter, deficit: deficit}
+	case v.Outcome == Served:
+		resets.low = v.window.low - (v.Received - v.Sent)
+	default:
+		resets.low = first + v.window.low - v.Received
+		if v.Others == 0 && v.Pending == 0 && v.Outcome == Refused && possible > 0 {
+			resets.high = last + v.window.high - v.Sent
+			if s.later = v.Reset > resets.high+v.Slack+1; s.later {
+				s.deficit += v.cost
+				if s.deficit > v.cost*maxLost {
+					return failed(Reset, false, 0)
+				}
+				resets.high = v.window.high
 			}
-			return failed(Reset, false, 0)
 		}
 	}
-	return step{ok: true, gap: most - v.Remaining, deficit: deficit}
-}
-
-// missing returns how many units are missing on a track without an explanation.
-func (v *view) missing(t *track) float64 {
-	units := 0.0
-	for _, u := range t.unknown {
-		if u.until >= v.Sent {
-			units += u.units
-		}
+	if v.Window == 0 {
+		resets.low = min(resets.low, v.longest-v.Slack) // the window is not known better
 	}
-	return units
+	resets = resets.widened(v.Slack + 1)
+	if v.Reset < resets.low || v.Reset > resets.high+max(v.jitter, v.jittered()) {
+		return failed(Reset, false, 0)
+	}
+	if v.Reset > resets.high+v.jitter {
+		s.wider = v.jittered()
+	}
+	return s
 }
 
 // rate returns how many units come back in a second.
@@ -435,7 +423,7 @@ func (v *view) inBucket(t *track) step {
 	filled := min(v.after(t, t.left+rate.high*passed.high), v.Quota-v.cost*v.counts())
 	most := math.Floor(filled + 0.5)
 	if v.kind == bucketNext && t.end.high > 0 && v.Received < t.end.low-0.5 { // before the next token
-		most = min(most, v.after(t, t.whole))
+		most = min(most, v.after(t, t.base))
 		if v.Reset >= 0 && v.Window == 0 && !v.ending(span{}).widened(1).meets(t.end) {
 			return failed(Reset, false, 0)
 		}
@@ -496,9 +484,9 @@ func (v *view) inWeighted(t *track) step {
 	most := math.Floor(filled + 0.5)
 	if begin := t.end.high - v.window.low; v.Received < t.end.low-1 {
 		inside := v.counts()
-		for i := len(t.entries) - 1; i >= 0 && t.entries[i].low > begin+1; i-- {
-			if t.entries[i].high <= v.Sent {
-				inside++
+		for _, e := range t.entries {
+			if e.low > begin+1 && e.high <= v.Sent {
+				inside += e.least
 			}
 		}
 		most = min(most, v.Quota-v.cost*inside)
@@ -506,11 +494,11 @@ func (v *view) inWeighted(t *track) step {
 	possible := 0.0
 	for _, e := range t.entries {
 		if e.high+2*v.window.high >= v.Sent {
-			possible++
+			possible += e.most
 		}
 	}
-	least := v.Quota - v.cost*possible - v.missing(t) - 1
-	if v.Window == 0 || len(t.entries) == maxLog {
+	least := v.Quota - v.cost*possible - 1
+	if v.Window == 0 {
 		least = t.shown - 1
 	}
 	deficit, short := v.short(t, least)
@@ -545,7 +533,7 @@ func (v *view) follows(t *track, now span) bool {
 
 // commit takes a response into a track.
 func (v *view) commit(t *track, s step) {
-	v.enter(t)
+	v.enter(t, s)
 	if s.stays {
 		return
 	}
@@ -562,22 +550,13 @@ func (v *view) commit(t *track, s step) {
 			t.anchor = anchor{units: v.Remaining, at: v.Received}
 		} else if v.kind == fixedWindow {
 			v.moor(t, 0)
-		} else {
-			v.miss(t, v.Quota-v.Remaining-v.cost*float64(len(t.entries)))
 		}
 		v.toWindow(t, s, before)
-	case slidingLog, slidingLast:
-		if missing := s.gap; missing > 0 {
-			v.miss(t, missing)
-		}
-		if v.Reset >= 0 {
-			t.end = v.ending(span{})
-		}
-	default:
+	case bucketNext, bucketFull:
 		v.moor(t, v.rate().low)
-		if v.Reset >= 0 {
-			t.end = v.ending(span{})
-		}
+	}
+	if v.Reset >= 0 && v.Pending == 0 && v.kind != fixedWindow && v.kind != weighted {
+		t.end = v.ending(span{}) // with what remained then
 	}
 	v.take(t, s)
 	t.shown = v.Remaining
@@ -592,16 +571,9 @@ func (v *view) take(t *track, s step) {
 		return
 	}
 	t.at, t.since = span{v.Sent, v.Received}, 0
-	t.left, t.whole = v.Remaining, v.Remaining
+	t.left, t.base = v.Remaining, v.Remaining
 	if v.isBucket() || v.kind == weighted {
 		t.left = max(min(v.Remaining+1, s.filled), v.Remaining)
-	}
-	if s.gap >= 2 && v.capped() {
-		v.lowered++
-	}
-	if s.gap > 0 && v.capped() { // it may be higher than what is announced
-		t.whole = v.Remaining + s.gap
-		t.left = max(t.left, t.whole)
 	}
 }
 
@@ -616,23 +588,6 @@ func (v *view) toWindow(t *track, s step, before span) {
 	}
 }
 
-// miss notes units of a log that nothing explains.
-func (v *view) miss(t *track, units float64) {
-	t.unknown = slices.DeleteFunc(t.unknown, func(u lost) bool { return u.until < v.Sent })
-	for _, u := range t.unknown {
-		units -= u.units
-	}
-	if units <= 0 {
-		return
-	}
-	if n := len(t.unknown); n >= 16 {
-		t.unknown[n-1].units += units
-		t.unknown[n-1].until = v.Received + v.memory()
-		return
-	}
-	t.unknown = append(t.unknown, lost{v.Received + v.memory(), units})
-}
-
 // memory returns how long a request counts, at most.
 func (v *view) memory() float64 {
 	if v.kind == weighted {
@@ -641,17 +596,37 @@ func (v *view) memory() float64 {
 	return v.window.high
 }
 
-// enter notes a request that was served.
-func (v *view) enter(t *track) {
-	if v.isBucket() || v.kind == fixedWindow || v.Outcome != Served {
+// enter notes the requests that the counter has counted, or may have.
+func (v *view) enter(t *track, s step) {
+	if v.isBucket() || v.kind == fixedWindow {
 		return
 	}
-	drop := 0
-	for drop < len(t.entries) && t.entries[drop].high+2*v.window.high < v.Sent {
-		drop++
+	t.entries = slices.DeleteFunc(t.entries, func(e entry) bool { return e.high+v.memory() < v.Sent })
+	if len(t.entries) >= maxLog { // each two become one
+		half := t.entries[:0]
+		for pair := range slices.Chunk(t.entries, 2) {
+			e, next := pair[0], pair[len(pair)-1]
+			if len(pair) == 2 {
+				e = entry{span{min(e.low, next.low), max(e.high, next.high)}, e.least + next.least, e.most + next.most}
+			}
+			half = append(half, e)
+		}
+		t.entries = half
 	}
-	if len(t.entries)-drop >= maxLog {
-		drop = max(drop, 1)
+	if v.Others > 0 {
+		t.entries = append(t.entries, entry{span{t.at.low, v.Received}, 0, float64(v.Others)})
 	}
-	t.entries = append(slices.Delete(t.entries, 0, drop), entry{v.Sent, v.Received})
+	if v.Outcome != Refused {
+		t.entries = append(t.entries, entry{span{v.Sent, v.Received}, v.counts(), 1})
+	}
+	missing := (v.Quota - v.Remaining) / v.cost
+	for _, e := range t.entries {
+		missing -= e.most
+	}
+	if s.later {
+		t.entries = append(t.entries, entry{span: span{v.Sent, v.Received + v.Reset - v.window.low + v.Slack}})
+	}
+	if missing > 0 { // it was counted, and no answer shows it
+		t.entries = append(t.entries, entry{span{v.Received - v.memory(), v.Received}, 0, missing})
+	}
 }
