@@ -39,7 +39,7 @@ func (o once) ConfigUpdateEvent() <-chan provider.ConfigUpdateEvent {
 	events <- o
 	return events
 }
-func (once) Stop()                                       {}
+func (once) Stop()                                      {}
 func (o once) GetConfig() (config.RateLimitConfig, any) { return o.config, nil }
 
 // newService starts the service of envoyproxy/ratelimit with its fixed windows in Redis.
