@@ -39,7 +39,7 @@ func ExampleParse() {
 	fmt.Println(err)
 	// Output:
 	// [] ["default";r=50;t=30]
-	// ratelimit: member 1 of RateLimit-Policy, line 1, byte 1: name: wrong type, it has to be a String of printable ASCII
+	// ratelimit: member 1 of RateLimit-Policy, line 1, byte 1: name: wrong type, it must be a String of printable ASCII
 }
 
 func ExampleParsePolicies() {
@@ -85,7 +85,7 @@ func ExampleFormatLimits() {
 	fmt.Println(err)
 	// Output:
 	// "default";r=50;t=30 <nil>
-	// ratelimit: member 1 of RateLimit: parameter r: out of range, it has to be an Integer from 0
+	// ratelimit: member 1 of RateLimit: parameter r: out of range, it must be an Integer from 0
 }
 
 func ExampleAppendLimits() {
@@ -242,7 +242,7 @@ func ExampleFields_Set() {
 	fmt.Println(f.Set(h))
 	fmt.Println(len(h)) // all or nothing
 	// Output:
-	// ratelimit: member 2 of RateLimit: name: not well-formed, it has to be a String of printable ASCII
+	// ratelimit: member 2 of RateLimit: name: not well-formed, it must be a String of printable ASCII
 	// 0
 }
 

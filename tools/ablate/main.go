@@ -40,7 +40,7 @@ var quick = regexp.MustCompile(`// as (nearly|most|few)|\b(may|tablesMay|has)\(`
 // bounds is what keeps hostile input in bounds, or counts what there is room for.
 var bounds = regexp.MustCompile(`\b(max|longest|many|few)[A-Z]|MaxFields|ts\.(index|full|byID)|len\(lines\)|\bTooMany\b`)
 
-// A condition is an operand that can be made inert: false, or true beside an "and".
+// A condition is an operand that can be made inert: false, or true next to an "and".
 type condition struct {
 	from, to int // in bytes of the file
 	inert    bool
