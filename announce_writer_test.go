@@ -137,7 +137,7 @@ func TestAnnounceSwitches(t *testing.T) {
 		"direct":                           {p.outer.Handler(p.inner.Handler(echoing(t, ""))), []string{bothSay}},
 		"joined":                           {p.outer.Handler(p.inner.Handler(echoing(t, "upstream 7/8"))), []string{"upstream 7/8, " + bothSay}},
 		"through a proxy":                  {p.outer.Handler(p.inner.Handler(reverseProxy(t, silent))), []string{hijackedSay}},
-		"through a proxy, beside upstream": {p.outer.Handler(p.inner.Handler(reverseProxy(t, speaking))), []string{hijackedSay, "upstream 7/8"}},
+		"through a proxy, next to upstream": {p.outer.Handler(p.inner.Handler(reverseProxy(t, speaking))), []string{hijackedSay, "upstream 7/8"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, 1, tc.handler)

@@ -56,7 +56,7 @@ const (
 
 // The two fields and their parameters.
 var (
-	policyField = newField(fieldDef{
+	policyField = &fieldDef{
 		name: PolicyField, key: policyKey,
 		params: []paramDef{
 			{key: quotaKey, param: amountParam, kind: sf.Integer, form: countForm, formRule: "P13"},                   // draft-11 Section 3.1.1
@@ -66,8 +66,8 @@ var (
 		},
 		required: 1 << amountParam,
 		listRule: "P1", nameRule: "P2", missingRule: "P6", trailerRule: "P12",
-	})
-	limitField = newField(fieldDef{
+	}
+	limitField = &fieldDef{
 		name: LimitField, key: limitKey,
 		params: []paramDef{
 			{key: remainingKey, param: amountParam, kind: sf.Integer, form: countForm, formRule: "L5"}, // draft-11 Section 4.1.1
@@ -76,9 +76,9 @@ var (
 		},
 		required: 1 << amountParam,
 		listRule: "L1", nameRule: "L1", missingRule: "L2", trailerRule: "L4",
-	})
+	}
 	// RateLimit in the next draft.
-	nextLimitField = newField(fieldDef{
+	nextLimitField = &fieldDef{
 		name: LimitField, key: limitKey,
 		params: []paramDef{
 			{key: nextRemainingKey, param: amountParam, kind: sf.Integer, form: countForm},
@@ -86,7 +86,7 @@ var (
 			{key: partitionKey, param: keyParam, kind: sf.Bytes, form: bytesForm},
 		},
 		required: 1 << amountParam,
-	})
+	}
 )
 
 // fieldOf returns the definition of the field with a name, or nil for an older field.
@@ -176,13 +176,14 @@ type fieldDef struct {
 	byLast [256]uint8
 }
 
-// newField returns f with its index byLast.
-func newField(f fieldDef) *fieldDef {
-	for i := range f.params {
-		key := f.params[i].key
-		f.byLast[key[len(key)-1]] = uint8(i + 1)
+// The fields are data, and indexed later: made by a function, they would take 4 KB of code.
+func init() {
+	for _, f := range []*fieldDef{policyField, limitField, nextLimitField} {
+		for i := range f.params {
+			key := f.params[i].key
+			f.byLast[key[len(key)-1]] = uint8(i + 1)
+		}
 	}
-	return &f
 }
 
 // find returns the definition of the parameter with a key, or nil if there is none. A nil

@@ -50,7 +50,7 @@ func (e *FieldError) Error() string {
 	switch e.Err {
 	case ErrSyntax, ErrType, ErrRange:
 		if form != "" {
-			b = append(append(b, ", it has to be "...), form...)
+			b = append(append(b, ", it must be "...), form...)
 		}
 	}
 	return string(b)

@@ -39,7 +39,7 @@ func ExampleParse() {
 	fmt.Println(err)
 	// Output:
 	// [] ["default";r=50;t=30]
-	// ratelimit: member 1 of RateLimit-Policy, line 1, byte 1: name: wrong type, it has to be a String of printable ASCII
+	// ratelimit: member 1 of RateLimit-Policy, line 1, byte 1: name: wrong type, it must be a String of printable ASCII
 }
 
 func ExampleParsePolicies() {
@@ -85,7 +85,7 @@ func ExampleFormatLimits() {
 	fmt.Println(err)
 	// Output:
 	// "default";r=50;t=30 <nil>
-	// ratelimit: member 1 of RateLimit: parameter r: out of range, it has to be an Integer from 0
+	// ratelimit: member 1 of RateLimit: parameter r: out of range, it must be an Integer from 0
 }
 
 func ExampleAppendLimits() {
@@ -213,6 +213,21 @@ func ExampleParam() {
 	// "default";q=100;acme-burst=1000;acme-kind=sliding;acme-note="per user";acme-shared
 }
 
+// A client library that has published the end of a window as a point in time gets it from
+// the Date of the response. The clock of the client does not count.
+func ExampleSeconds_After() {
+	h := http.Header{"Date": {"Mon, 23 Nov 2026 12:00:00 GMT"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"1795436430"}}
+	received := time.Date(2026, 11, 23, 12, 7, 1, 0, time.UTC) // by a clock that is wrong
+	fields, _ := ratelimit.ParseAny(h, ratelimit.LegacyOptions{Now: received})
+	date, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		date = received
+	}
+	reset, ok := fields.Limits[0].Reset.After(date)
+	fmt.Println(reset.UTC(), reset.Unix(), ok)
+	// Output: 2026-11-23 12:20:30 +0000 UTC 1795436430 true
+}
+
 // A limiter knows the time more precisely than the field. Rounding up keeps a client from coming
 // back early.
 func ExampleCeilSeconds() {
@@ -227,7 +242,7 @@ func ExampleFields_Set() {
 	fmt.Println(f.Set(h))
 	fmt.Println(len(h)) // all or nothing
 	// Output:
-	// ratelimit: member 2 of RateLimit: name: not well-formed, it has to be a String of printable ASCII
+	// ratelimit: member 2 of RateLimit: name: not well-formed, it must be a String of printable ASCII
 	// 0
 }
 

@@ -191,7 +191,7 @@ func TestNextBounds(t *testing.T) {
 	}
 }
 
-// extensionText returns so many extension parameters, each of five bytes.
+// extensionText returns n extension parameters of five bytes each.
 func extensionText(n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -59,7 +59,7 @@ func lawFixedWindow(t testing.TB, quota, used int64, window, left time.Duration)
 		require.Equal(t, Seconds{}, p.Window)
 	}
 	d, ok := l.Reset.Duration()
-	require.True(t, ok && d >= left, "nobody comes back before the end of the window")
+	require.True(t, ok && d >= left, "clients come back at the end of the window")
 	require.True(t, left <= 0 || d-left < time.Second || d == math.MaxInt64, "nor a second later")
 	if used <= 0 && left <= 0 && window > 0 {
 		require.Equal(t, p.Window, l.Reset)

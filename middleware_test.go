@@ -101,7 +101,7 @@ func TestMiddlewareLogs(t *testing.T) {
 			})
 		}
 		require.Equal(t, down, send(one))
-		require.Equal(t, down, send(another), "each Handler by itself")
+		require.Equal(t, down, send(another), "each Handler alone")
 		time.Sleep(time.Minute - time.Second)
 		require.Empty(t, send(one))
 		time.Sleep(2 * time.Second)

@@ -199,13 +199,13 @@ func TestFieldErrorText(t *testing.T) {
 		want string
 	}{
 		{"a position", FieldError{Field: LimitField, Line: 1, Offset: 12, Item: 2, Param: "r", Err: ErrType},
-			"ratelimit: member 3 of RateLimit, line 2, byte 13: parameter r: wrong type, it has to be an Integer from 0"},
+			"ratelimit: member 3 of RateLimit, line 2, byte 13: parameter r: wrong type, it must be an Integer from 0"},
 		{"no position", FieldError{Field: PolicyField, Offset: -1, Item: 3, Param: "pk", Err: ErrRange},
-			"ratelimit: member 4 of RateLimit-Policy: parameter pk: out of range, it has to be a Byte Sequence, base64 between colons"},
+			"ratelimit: member 4 of RateLimit-Policy: parameter pk: out of range, it must be a Byte Sequence, base64 between colons"},
 		{"a name that cannot be written", FieldError{Field: PolicyField, Offset: -1, Err: ErrSyntax},
-			"ratelimit: member 1 of RateLimit-Policy: name: not well-formed, it has to be a String of printable ASCII"},
+			"ratelimit: member 1 of RateLimit-Policy: name: not well-formed, it must be a String of printable ASCII"},
 		{"a name that is not a String", FieldError{Field: PolicyField, Err: ErrType},
-			"ratelimit: member 1 of RateLimit-Policy, line 1, byte 1: name: wrong type, it has to be a String of printable ASCII"},
+			"ratelimit: member 1 of RateLimit-Policy, line 1, byte 1: name: wrong type, it must be a String of printable ASCII"},
 		{"a fault of the List", FieldError{Field: PolicyField, Offset: 7, Err: ErrSyntax}, "ratelimit: member 1 of RateLimit-Policy, line 1, byte 8: not well-formed"},
 		{"a fault of the List at its beginning", FieldError{Field: PolicyField, Err: ErrSyntax}, "ratelimit: member 1 of RateLimit-Policy, line 1, byte 1: not well-formed"},
 		{"a conflict", FieldError{Field: PolicyField, Offset: -1, Param: "w", Err: ErrConflict}, "ratelimit: member 1 of RateLimit-Policy: parameter w: conflict"},

@@ -254,7 +254,7 @@ malformed: member 1 of RateLimit, line 1, byte 4: not well-formed
 		"at the end": {
 			`"a";r=`,
 			`
-malformed: member 1 of RateLimit, line 1, byte 7: parameter r: not well-formed, it has to be an Integer from 0
+malformed: member 1 of RateLimit, line 1, byte 7: parameter r: not well-formed, it must be an Integer from 0
   "a";r=
         ^
 `,
@@ -262,7 +262,7 @@ malformed: member 1 of RateLimit, line 1, byte 7: parameter r: not well-formed, 
 		"at the start": {
 			`5`,
 			`
-malformed: member 1 of RateLimit, line 1, byte 1: name: wrong type, it has to be a String of printable ASCII
+malformed: member 1 of RateLimit, line 1, byte 1: name: wrong type, it must be a String of printable ASCII
   5
   ^
 `,
@@ -278,7 +278,7 @@ malformed: member 1 of RateLimit, line 1, byte 7: an extension parameter: not we
 		"long, at the start": {
 			`"a";r=!;` + long,
 			`
-malformed: member 1 of RateLimit, line 1, byte 7: parameter r: not well-formed, it has to be an Integer from 0
+malformed: member 1 of RateLimit, line 1, byte 7: parameter r: not well-formed, it must be an Integer from 0
   "a";r=!;xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
         ^
 `,
@@ -286,7 +286,7 @@ malformed: member 1 of RateLimit, line 1, byte 7: parameter r: not well-formed, 
 		"long, in the middle": {
 			`"` + long + `";r=!;` + long,
 			`
-malformed: member 1 of RateLimit, line 1, byte 206: parameter r: not well-formed, it has to be an Integer from 0
+malformed: member 1 of RateLimit, line 1, byte 206: parameter r: not well-formed, it must be an Integer from 0
   ...xxxxxxxxxxxxxxxxxxxxxxxxxxxx";r=!;xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...
                                      ^
 `,
@@ -294,7 +294,7 @@ malformed: member 1 of RateLimit, line 1, byte 206: parameter r: not well-formed
 		"long, at the end": {
 			`"` + long + `";r=1;t=`,
 			`
-malformed: member 1 of RateLimit, line 1, byte 210: parameter t: not well-formed, it has to be an Integer from 0
+malformed: member 1 of RateLimit, line 1, byte 210: parameter t: not well-formed, it must be an Integer from 0
   ...xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";r=1;t=
                                                                         ^
 `,
@@ -389,7 +389,7 @@ func TestMalformedInPart(t *testing.T) {
 	require.Equal(t, 1, status)
 	require.Equal(t, heading+`NAME  PARTITION KEY  REMAINING            UNIT  WINDOW  RESET
 "a"   -                           1 left  -     -       -
-malformed: member 2 of RateLimit-Policy, line 2, byte 7: parameter q: wrong type, it has to be an Integer from 0
+malformed: member 2 of RateLimit-Policy, line 2, byte 7: parameter q: wrong type, it must be an Integer from 0
   "b";q="1"
         ^
 `, stdout)

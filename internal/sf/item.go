@@ -4,7 +4,6 @@ package sf
 
 import (
 	"encoding/base64"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -312,9 +311,6 @@ func FormatOther(v any) (string, Fault) {
 	switch v := v.(type) {
 	case bool, httpsfv.Token:
 	case float64:
-		if math.IsNaN(v) {
-			return "", Range
-		}
 		return formatDecimal(v)
 	case time.Time:
 		if !IsInteger(v.Unix(), -text.MaxInteger) {
@@ -335,16 +331,16 @@ func FormatOther(v any) (string, Fault) {
 }
 
 // formatDecimal writes v as a Decimal, rounded to thousandths, half to even (RFC 9651
-// Section 4.1.5). It rounds v itself, because httpsfv multiplies by a thousand before it
-// rounds, which is not exact, and writes a negative number that rounds to 0 as -0.0.
+// Section 4.1.5). httpsfv multiplies by a thousand before it rounds, which is not exact, and
+// writes a negative number that rounds to 0 as -0.0.
 func formatDecimal(v float64) (string, Fault) {
-	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'f', 3, 64), 64)
-	if v == 0 {
-		v = 0 // not -0, which is equal
-	}
-	s, err := httpsfv.Marshal(httpsfv.NewItem(v))
-	if err != nil {
+	s := strconv.FormatFloat(v, 'f', 3, 64)
+	whole, thousandths, finite := strings.Cut(s, ".")
+	if !finite || len(strings.TrimPrefix(whole, "-")) > 12 {
 		return "", Range
 	}
-	return s, Fine
+	if s == "-0.000" {
+		return "0.0", Fine
+	}
+	return whole + "." + thousandths[:1] + strings.TrimRight(thousandths[1:], "0"), Fine
 }

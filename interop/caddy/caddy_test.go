@@ -6,37 +6,20 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	_ "github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
-	"github.com/httpfields/ratelimit"
 	"github.com/stretchr/testify/require"
 )
-
-// A Limiter is a Middleware as a module of Caddy.
-type Limiter struct {
-	Name string `json:"name"`
-}
-
-func (Limiter) CaddyModule() caddy.ModuleInfo {
-	return caddy.ModuleInfo{ID: "http.handlers.limiter", New: func() caddy.Module { return new(Limiter) }}
-}
-
-func (l *Limiter) ServeHTTP(w http.ResponseWriter, r *http.Request, next caddyhttp.Handler) (err error) {
-	f := ratelimit.FixedWindow{Name: l.Name, Quota: 9, Used: 4, Window: time.Minute, Left: 30 * time.Second}.Fields()
-	m := &ratelimit.Middleware{Take: func(*http.Request) (ratelimit.Decision, error) { return ratelimit.Decision{Fields: f}, nil }}
-	m.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { err = next.ServeHTTP(w, r) })).ServeHTTP(w, r)
-	return err
-}
 
 const config = `{
 	"admin": {"disabled": true, "config": {"persist": false}}, "logging": {"logs": {"default": {"level": "ERROR"}}},
 	"apps": {"http": {"servers": {"gateway": {"listen": ["ADDRESS"], "automatic_https": {"disable": true}, "routes": [{"handle": [
-		{"handler": "limiter", "name": "outer"}, {"handler": "limiter", "name": "inner"},
+		{"handler": "zone", "name": "outer", "max_events": 9, "window": "15m"}, {"handler": "zone", "name": "INNER", "max_events": 5, "window": "15m"},
 		{"handler": "reverse_proxy", "upstreams": [{"dial": "UPSTREAM"}]}
 	]}]}}}}
 }`
@@ -44,7 +27,7 @@ const config = `{
 // TestCaddy puts two limiters in front of Caddy's reverse proxy. Upstream sends an older form,
 // sends hints, streams, or is down.
 func TestCaddy(t *testing.T) {
-	caddy.RegisterModule(Limiter{})
+	caddy.RegisterModule(Zone{})
 	more := make(chan bool)
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hints" {
@@ -67,10 +50,11 @@ func TestCaddy(t *testing.T) {
 	address := l.Addr().String()
 	require.NoError(t, l.Close())
 	text := strings.NewReplacer("ADDRESS", address, "UPSTREAM", upstream.Listener.Addr().String()).Replace(config)
-	require.NoError(t, caddy.Load([]byte(text), true))
+	require.ErrorContains(t, caddy.Load([]byte(strings.ReplaceAll(text, "INNER", "zürich")), true), "zone")
+	require.NoError(t, caddy.Load([]byte(strings.ReplaceAll(text, "INNER", "inner")), true))
 	defer func() { require.NoError(t, caddy.Stop()) }()
 
-	for _, path := range []string{"/", "/hints", "/events"} {
+	for i, path := range []string{"/", "/hints", "/events"} {
 		t.Run(path, func(t *testing.T) {
 			resp, err := http.Get("http://" + address + path)
 			require.NoError(t, err)
@@ -81,19 +65,30 @@ func TestCaddy(t *testing.T) {
 			b, err := io.ReadAll(resp.Body)
 			require.NoError(t, err)
 			require.Equal(t, "hello", string(b))
-			requireHeader(t, resp.Header, `"default";r=60;t=50, "inner";r=5;t=30, "outer";r=5;t=30`, "5")
+			requireHeader(t, resp.Header, fmt.Sprintf(`"default";r=60, "inner";r=%d, "outer";r=%d`, 4-i, 8-i), strconv.Itoa(4-i))
 		})
 	}
 	upstream.Close()
-	resp, err := http.Get("http://" + address)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
-	requireHeader(t, resp.Header, `"inner";r=5;t=30, "outer";r=5;t=30`, "")
+	for _, want := range []struct {
+		status int
+		limits string
+	}{
+		{http.StatusBadGateway, `"inner";r=1, "outer";r=5`},
+		{http.StatusBadGateway, `"inner";r=0, "outer";r=4`},
+		{http.StatusTooManyRequests, `"inner";r=0, "outer";r=3`},
+	} {
+		resp, err := http.Get("http://" + address)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, want.status, resp.StatusCode)
+		requireHeader(t, resp.Header, want.limits, "")
+		require.Equal(t, want.status == http.StatusTooManyRequests, resp.Header.Get("Retry-After") != "")
+	}
 }
 
+// requireHeader compares the limits without their resets, which depend on the clock.
 func requireHeader(t *testing.T, h http.Header, limits, older string) {
 	t.Helper()
-	require.Equal(t, []string{limits}, h.Values("RateLimit"), fmt.Sprint(h))
+	require.Equal(t, []string{limits}, []string{regexp.MustCompile(`;t=\d+`).ReplaceAllString(strings.Join(h.Values("RateLimit"), "\n"), "")}, fmt.Sprint(h))
 	require.Equal(t, older, h.Get("X-RateLimit-Remaining"))
 }

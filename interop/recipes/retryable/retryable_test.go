@@ -2,7 +2,10 @@ package retryable
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
+	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,4 +46,50 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// TestVectors: retryablehttp can read the vectors of Retry-After as test data. Its own backoff
+// differs from some of them. The Transport differs from none.
+func TestVectors(t *testing.T) {
+	text, err := os.ReadFile("../../../testdata/vectors/retry-after.json")
+	require.NoError(t, err)
+	var vectors struct {
+		Cases []struct {
+			Name    string
+			Header  []string
+			Arrived time.Time
+			Wait    *time.Duration
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &vectors))
+	cases, differ := 0, []string{}
+	for _, c := range vectors.Cases {
+		h := http.Header{}
+		for _, line := range c.Header {
+			key, value, _ := strings.Cut(line, ":")
+			h.Add(key, strings.TrimSpace(value))
+		}
+		wait, ok := ratelimit.ParseRetryAfter(h, c.Arrived)
+		require.Equal(t, c.Wait != nil, ok, c.Name)
+		if c.Wait != nil {
+			require.Equal(t, *c.Wait, wait, c.Name)
+		}
+		if len(h) != 1 || len(h["Retry-After"]) != 1 {
+			continue // retryablehttp reads one line of one field
+		}
+		if _, err := http.ParseTime(h.Get("Retry-After")); err == nil {
+			continue // retryablehttp compares dates with its own clock
+		}
+		cases++
+		const backoff = 17 * time.Millisecond // of a response that asks for no wait
+		want := backoff
+		if ok {
+			want = wait
+		}
+		resp := &http.Response{StatusCode: http.StatusTooManyRequests, Header: h}
+		if retryablehttp.DefaultBackoff(backoff, backoff, 0, resp) != want {
+			differ = append(differ, c.Name)
+		}
+	}
+	require.Equal(t, []int{10, 25}, []int{len(differ), cases}, "docs/recipes.md has these figures: %q", differ)
 }
