@@ -236,16 +236,16 @@ func (p *Pass) answered(a *Advice, resource string, received, now time.Time, has
 	return stays
 }
 
-// learn lets an entry learn from an answer.
+// learn updates an entry from an answer.
 func (e *entry) learn(l *leg, a *Advice, answer *machine.Answer, received time.Time, r *machine.Settings) {
 	if e.machine.Answered(&l.trip, answer, received, r) {
 		e.advice = a.kept(e.advice.Limit.Name)
 	}
 }
 
-// learn lets a key and the resources of a path learn from an answer. If it names a resource,
-// its limits hold for that. A wait, or a refusal, that no exhausted limit of the resource
-// explains holds for the key.
+// learn updates a key, and the resources of a path, from an answer. If the answer names a
+// resource, its limits belong to the resource. A wait or a refusal that no exhausted limit of the
+// resource explains belongs to the key.
 func (p *Pass) learn(e *entry, a *Advice, answer *machine.Answer, resource string, received, now time.Time, r *machine.Settings) {
 	limits, named := *answer, (*leg)(nil)
 	if resource != "" && len(answer.Stocks) > 0 {
@@ -277,7 +277,7 @@ func (p *Pass) learn(e *entry, a *Advice, answer *machine.Answer, resource strin
 		switch {
 		case x.scout:
 			x.machine.Answered(&l.trip, &machine.Answer{}, received, r)
-		case answer.Refused: // by a limit of the key: nothing shows whether it was counted here
+		case answer.Refused: // by a limit of the key: the resource may have counted the request
 			x.machine.Failed(&l.trip)
 		case l == named:
 			x.learn(l, a, &limits, received, r)
@@ -289,8 +289,8 @@ func (p *Pass) learn(e *entry, a *Advice, answer *machine.Answer, resource strin
 	}
 }
 
-// legOf returns the leg of a request for a resource. If there is none, because the resource
-// was not known to hold the path when the request was sent, it is made.
+// legOf returns the leg of a request for a resource. If the path was not known to belong to the
+// resource when the request was sent, legOf makes one.
 func (p *Pass) legOf(x *entry, now time.Time, r *machine.Settings) *leg {
 	for l := p.next; l != nil; l = l.next {
 		if l.entry == x {
@@ -303,7 +303,7 @@ func (p *Pass) legOf(x *entry, now time.Time, r *machine.Settings) *leg {
 	return p.next
 }
 
-// fail takes note that there will be no answer for the resources of a request.
+// fail ends a request without an answer for the resources of its path.
 func (p *Pass) fail(now time.Time) {
 	r := p.gate.settings()
 	for l := p.next; l != nil; l = l.next {
@@ -316,7 +316,7 @@ func (p *Pass) fail(now time.Time) {
 	p.next = nil
 }
 
-// admit lets waiters through after the end of a request.
+// admit lets waiters through that the end of a request allows.
 func (p *Pass) admit(e *entry, now time.Time) {
 	p.gate.admit(e, now)
 	for l := p.next; l != nil; l = l.next {
@@ -366,7 +366,7 @@ func (p *Pass) end(now time.Time) *entry {
 	}
 	displaced := g.keys[e.key] != e
 	if displaced {
-		p.next = nil // these went with it
+		p.next = nil // the resources were displaced with their key
 		if e = g.entry(e.key, now); e == nil {
 			return nil
 		}
