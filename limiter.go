@@ -11,7 +11,7 @@ import (
 // too: Used is then the number of entries, and Left the time until the oldest entry expires.
 //
 // If a limiter also counts a part of the previous window, as go-chi/httprate does, use
-// [SlidingWindow], or clients wait twice as long as they must. If it refills continuously, as
+// [SlidingWindow], or clients wait longer than necessary. If it refills continuously, as
 // x/time/rate, redis_rate and throttled do, use [TokenBucket].
 type FixedWindow struct {
 	Name   string        // of the policy
