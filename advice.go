@@ -16,12 +16,11 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// DefaultMaxWait is the longest wait that an Advisor and a Gate obey unless told
-// otherwise; draft-11 Section 8.5.1 names it as a threshold.
+// DefaultMaxWait is the longest wait that an Advisor and a Gate obey if their MaxWait is 0. It is
+// the threshold that draft-11 Section 8.5.1 mentions.
 const DefaultMaxWait = 10 * time.Minute
 
-// longestWait returns the longest wait that is obeyed: d, or DefaultMaxWait if d is 0 or
-// less.
+// longestWait returns d, or DefaultMaxWait if d is 0 or less.
 func longestWait(d time.Duration) time.Duration {
 	if d <= 0 {
 		return DefaultMaxWait
@@ -29,30 +28,30 @@ func longestWait(d time.Duration) time.Duration {
 	return d
 }
 
-// An Advisor says what a response asks of whoever sent the request. The zero Advisor is
-// ready to use.
+// An Advisor decides how long a client should wait after a response. The zero Advisor is ready to
+// use.
 type Advisor struct {
-	// MaxWait is the longest wait that is obeyed, after which one request may find out
-	// whether the limit still stands. 0, or less, is DefaultMaxWait.
+	// MaxWait is the longest wait that is obeyed. After it one request can show whether the
+	// limit is still exhausted. 0, or less, is DefaultMaxWait.
 	MaxWait time.Duration
 	Legacy  LegacyOptions // how [ParseAny] reads older forms; its Now is ignored
-	// Refused reports a refusal that only the body shows, and how long it asks to wait; 0,
-	// or less, is unknown. GitHub's secondary limits, for example, are 403 with something
-	// remaining, and ask for a minute. Refused is called for every response, and must leave
-	// the body to be read again. It adds refusals, and never takes one away. If it returns
-	// false, the wait is ignored. nil reports none.
+	// Refused reports whether the body shows a refusal, and how long to wait; 0, or less, is
+	// unknown. GitHub's secondary limit, for example, is a 403 with something remaining, and
+	// means a minute. Refused is called for every response, and must leave the body to be read
+	// again. If it returns false, the wait is ignored, and the response may still be a refusal
+	// by its status. nil reports no refusal.
 	Refused func(*http.Response) (wait time.Duration, refused bool)
 }
 
-// A Source is what decided the wait of an [Advice].
+// A Source is the reason for the wait of an [Advice].
 type Source int
 
 const (
 	SourceNone       Source = iota // the response asks for no wait
 	SourceRetryAfter               // the field Retry-After, which takes precedence (draft-11 Section 7)
-	SourceLimit                    // the Reset of a limit with nothing remaining or, in a refusal, of one that does not say what remains
+	SourceLimit                    // the Reset of a limit with nothing remaining or, in a refusal, with an unknown Remaining
 	SourceWindow                   // the Window of the policy of such a limit without Reset
-	SourceRefused                  // Advisor.Refused, which Retry-After alone precedes
+	SourceRefused                  // Advisor.Refused, which only Retry-After precedes
 )
 
 // String returns "none", "retry-after", "limit", "window" or "refused".
@@ -70,21 +69,19 @@ func (s Source) String() string {
 	return "none"
 }
 
-// An Advice is what a response asks of a client. The zero Advice is to go on. It
-// promises nothing: a server may refuse a request although something remains (draft-11
-// Section 4.1.1), and the end of a wait does not restore the quota for certain (Sections
-// 4.1.2 and 8.4).
+// An Advice is what a client should do after a response. The zero Advice is to go on. An Advice
+// is no promise: a server may refuse a request although something remains (draft-11 Section
+// 4.1.1), and the quota may not be restored at the end of a wait (Sections 4.1.2 and 8.4).
 type Advice struct {
-	Wait  time.Duration // before the next request, from the arrival of the response: 0, to go on, to MaxWait
-	Asked time.Duration // the wait that the server asks for, however long it is
-	// Pace is the time between requests that spreads the remaining ones over the time
-	// left, rounded up, such as 500 ms for r=60;t=30; 0 if the response does not tell.
-	// MaxWait does not cut it.
+	Wait  time.Duration // before the next request, from the arrival of the response: 0 (go on) to MaxWait
+	Asked time.Duration // the wait that the server asks for, which may be longer than MaxWait
+	// Pace is the time between requests that spreads the remaining requests over the time left,
+	// rounded up, such as 500 ms for r=60;t=30; 0 if it is unknown. MaxWait does not cut it.
 	Pace   time.Duration
 	Source Source // what decided Wait; it can be set when Wait is 0, as for t=0
-	// Limit is the limit that decided. If Retry-After or Advisor.Refused decided, it is the
-	// tightest one with nothing remaining ([Fields.Tightest]), which is likely the reason.
-	// It may be zero.
+	// Limit is the limit that decided the wait. If Retry-After or Advisor.Refused decided it,
+	// Limit is the tightest limit with nothing remaining ([Fields.Tightest]), which is likely
+	// the reason. It may be zero.
 	Limit  Limit
 	Capped bool // Wait is shorter than Asked: the next request is a probe
 	// Refused is true if a limit refused the request: the status is 429 or 503; or it is 403,
@@ -94,7 +91,7 @@ type Advice struct {
 	Fields  Fields // all policies and limits; none for a response from a cache
 }
 
-// String returns for people what to do and why, such as
+// String returns what to do and why, for people, such as
 //
 //	go on, pace 500ms
 //	wait 30s (limit "burst";r=0;t=30)
@@ -102,8 +99,8 @@ type Advice struct {
 //	refused; it does not say for how long
 //	nothing remains; it does not say for how long
 //
-// The second time of a wait that is cut is Asked. Times are rounded: to seconds from a
-// minute on, to milliseconds from a second on. Names are cut to 128 bytes.
+// If MaxWait cut the wait, the second duration is Asked. Durations of a minute or more are rounded
+// to seconds, those of a second or more to milliseconds. Names are cut to 128 bytes.
 func (a Advice) String() string {
 	var says string
 	switch {
@@ -130,11 +127,11 @@ func (a Advice) String() string {
 	return says
 }
 
-// readable returns a duration as people read it: as package time writes it, in whole
-// seconds from a minute on, in whole milliseconds from a second on.
+// readable formats a duration for people: in whole seconds from a minute on, and in whole
+// milliseconds from a second on.
 func readable(d time.Duration) string {
 	switch {
-	case d > 100*365*24*time.Hour: // it may have been cut to what a Duration can hold
+	case d > 100*365*24*time.Hour: // it may be the longest Duration in place of a longer one
 		return "more than a century"
 	case d >= time.Minute:
 		d = d.Round(time.Second)
@@ -144,7 +141,7 @@ func readable(d time.Duration) string {
 	return d.String()
 }
 
-// why returns the reason for a wait, without what may tell who the client is.
+// why returns the reason for a wait, without data that may identify the client.
 func (a *Advice) why() string {
 	limit := "limit " + Limit{Name: cutName(a.Limit.Name), Remaining: a.Limit.Remaining, Reset: a.Limit.Reset}.String()
 	switch a.Source {
@@ -165,21 +162,21 @@ func (a *Advice) why() string {
 	return ""
 }
 
-// hasLimit reports whether there is a limit to name. Next to a Retry-After, a limit that
-// has neither a name nor a reset cannot be told from none.
+// hasLimit reports whether there is a limit to name. Next to a Retry-After, a limit without a
+// name and without a reset looks like none.
 func (a *Advice) hasLimit() bool {
 	return a.Source == SourceLimit || a.Source == SourceWindow || !a.Limit.Equal(Limit{})
 }
 
-// maxKeptName is how many bytes of a limit's name are remembered and printed: a server
-// may send a long one.
+// maxKeptName is how many bytes of the name of a limit are remembered and printed, because a
+// server may send a long one.
 const maxKeptName = 128
 
 // cutName cuts a name to that length.
 func cutName(name string) string { return name[:min(len(name), maxKeptName)] }
 
-// LogValue returns the wait, the pace, the source and the Limit as a group, without
-// those that are 0.
+// LogValue returns the wait, the pace, the source and the Limit as a group. Parts that are 0 are
+// left out.
 func (a Advice) LogValue() slog.Value {
 	attrs := make([]slog.Attr, 0, 6)
 	if a.Refused {
@@ -203,16 +200,16 @@ func (a Advice) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// Advise returns what resp, which arrived at received, asks of the client: it is
-// [Advisor.Advise] of the zero Advisor.
+// Advise returns how long to wait after resp, which arrived at received. It is [Advisor.Advise]
+// of the zero Advisor.
 func Advise(resp *http.Response, received time.Time) Advice {
 	return Advisor{}.Advise(resp, received)
 }
 
-// Advise returns what resp, which arrived at received, asks of the client. Neither the
-// body nor trailers are read. A nil resp asks for nothing.
+// Advise returns how long to wait after resp, which arrived at received, and why. It reads neither
+// the body nor trailers. If resp is nil, the Advice is to go on.
 //
-// The first of these that is there decides the wait:
+// The first of these that is present decides the wait:
 //
 //   - Retry-After (draft-11 Section 7), see [ParseRetryAfter]. On a success (2xx) it counts
 //     if there are well-formed limits in the current form, or if nothing remains of some
@@ -224,12 +221,13 @@ func Advise(resp *http.Response, received time.Time) Advice {
 //   - In a refusal, the longest Reset of the limits whose Remaining is [Unknown], as in
 //     some older responses. They do not make a 403 a refusal.
 //
-// Otherwise the fields mean the same whatever the status (Section 6). The limits of
-// requests with something remaining set the Pace, the slowest of several. Of a response
-// from a cache, one with a positive Age or X-From-Cache: 1, nothing but Retry-After counts
-// (Section 7.3). A malformed field is ignored (Section 7) but for what [ParseAny] reads of
-// it with lenience, such as RateLimit: "burst";r=0.5;t=30, a wait of 30 s. The form of the
-// draft that follows, RateLimit: burst;a=0;w=30, counts as the current one.
+// Apart from that, fields have the same meaning with every status (Section 6). The limits of
+// requests with something remaining set the Pace. If there are several, the slowest counts.
+//
+// In a response from a cache, with a positive Age or X-From-Cache: 1, only Retry-After counts
+// (Section 7.3). A malformed field is ignored (Section 7), unless [ParseAny] can read it
+// leniently: RateLimit: "burst";r=0.5;t=30 is a wait of 30 s. The form of the draft that follows,
+// RateLimit: burst;a=0;w=30, counts as the current form.
 func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	var a Advice
 	if resp == nil {
@@ -263,13 +261,13 @@ func (a *Advice) refused(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		return true
-	case http.StatusForbidden: // GitHub, and others before there was 429
+	case http.StatusForbidden: // GitHub, and servers older than 429
 		return a.Source == SourceRetryAfter || a.Fields.exhausted()
 	}
 	return false
 }
 
-// asked returns what fields of a response with a status ask of a client.
+// asked returns the Advice for the fields of a response with a status.
 func (f Fields) asked(status int) Advice {
 	a := Advice{Fields: f}
 	a.follow()
@@ -279,8 +277,8 @@ func (f Fields) asked(status int) Advice {
 	return a
 }
 
-// atLeastAsStrict reports whether after asks a client for no shorter wait than before, and
-// for no shorter pace; where nothing remains, the wait takes the place of the pace.
+// atLeastAsStrict reports whether after has no shorter wait than before, and no shorter pace. If
+// nothing remains, the wait takes the place of the pace.
 func atLeastAsStrict(after, before *Advice) bool {
 	return after.Wait >= before.Wait && (max(after.Pace, after.Wait) >= before.Pace || after.Fields.exhausted())
 }
@@ -291,8 +289,7 @@ func (f *Fields) exhausted() bool {
 	return slices.ContainsFunc(f.Limits, func(l Limit) bool { return l.exhausted(policies.policy(&l)) })
 }
 
-// isCurrent reports whether f has limits in the current form, or in that of the draft that
-// follows.
+// isCurrent reports whether f has limits in the current form, or in the form of the next draft.
 func (f *Fields) isCurrent() bool {
 	return len(f.Limits) > 0 && (f.Dialect == currentDialect || f.Dialect == nextDialect)
 }
@@ -309,13 +306,13 @@ func (c *Advisor) readHeader(a *Advice, h http.Header, received time.Time) (wait
 	if asked {
 		return wait, true
 	}
-	if arrival.Stored || a.Fields.Dialect == currentDialect || a.Fields.Dialect == nextDialect { // for which parseAny has not looked
+	if arrival.Stored || a.Fields.Dialect == currentDialect || a.Fields.Dialect == nextDialect { // parseAny has not looked for waits elsewhere
 		elsewhere = older.Waits(h, clock).Duration()
 	}
 	return elsewhere, elsewhere > 0
 }
 
-// overrule makes something other than a limit the reason to wait.
+// overrule makes Retry-After or Advisor.Refused the reason to wait.
 func (a *Advice) overrule(wait time.Duration, source Source) {
 	a.Wait, a.Source = wait, source
 	policies := matcher{policies: a.Fields.Policies}
@@ -324,7 +321,7 @@ func (a *Advice) overrule(wait time.Duration, source Source) {
 	}
 }
 
-// follow adds what the fields of a ask for.
+// follow adds the wait and the pace of the limits of a.
 func (a *Advice) follow() {
 	policies := newMatcher(a.Fields.Policies)
 	for i := range a.Fields.Limits {
@@ -344,8 +341,8 @@ func (a *Advice) follow() {
 	}
 }
 
-// followUnknown adds, for a refusal that nothing else explains, the limits that do not
-// say what remains. Any of them may be the reason, so the longest reset counts.
+// followUnknown adds the wait of the limits whose Remaining is unknown, for a refusal that nothing
+// else explains. Any of them may be the reason, so the longest reset counts.
 func (a *Advice) followUnknown() {
 	for i := range a.Fields.Limits {
 		if l := &a.Fields.Limits[i]; l.Remaining < 0 {
@@ -355,7 +352,7 @@ func (a *Advice) followUnknown() {
 	}
 }
 
-// heed makes a limit the reason to wait if it asks for longer than the limits before it.
+// heed makes a limit the reason to wait if its wait is longer than those of the limits before.
 // Retry-After and Advisor.Refused take precedence over all limits.
 func (a *Advice) heed(l *Limit, wait time.Duration, known bool, source Source) {
 	if known && !a.overruled() && (a.Source == SourceNone || wait > a.Wait) {
@@ -382,21 +379,22 @@ func (f *Fields) spread(i int, remaining int64) time.Duration {
 	return time.Duration(min(pace, math.MaxInt64))
 }
 
-// overruled reports whether something other than a limit decided the wait.
+// overruled reports whether Retry-After or Advisor.Refused decided the wait.
 func (a *Advice) overruled() bool {
 	return a.Source == SourceRetryAfter || a.Source == SourceRefused
 }
 
-// A RefusedError says that a limit refused a request.
+// A RefusedError is returned by [Advisor.CheckResponse] if a limit refused a request. A 503
+// without a wait may also be an outage: see [Advice].
 type RefusedError struct {
 	Status  int       // of the response
 	Advice  Advice    // Refused is true
 	Problem *Problem  // of the response; nil if there is none that can be read
-	Until   time.Time // the arrival of the response plus Advice.Asked; zero if it does not say when to come back
+	Until   time.Time // the arrival of the response plus Advice.Asked; zero if the wait is unknown
 }
 
-// Error names Advice.Limit, if there is one, how long the server asks to wait, and what
-// the problem document says. The name is quoted and cut to 128 bytes.
+// Error contains the status, the name of Advice.Limit, the wait, and the text of the problem
+// document, if they are known. The name is quoted and cut to 128 bytes.
 func (e *RefusedError) Error() string {
 	says := "ratelimit: refused with status " + strconv.Itoa(e.Status)
 	if e.Advice.hasLimit() {
@@ -419,9 +417,9 @@ func (e *RefusedError) Unwrap() error {
 	return e.Problem
 }
 
-// CheckResponse returns a [*RefusedError] if a limit refused the request
-// ([Advice.Refused]), else nil. It reads a problem document out of the body
-// ([ReadProblem]), which can then be read again from its beginning.
+// CheckResponse returns a [*RefusedError] if a limit refused the request ([Advice.Refused]), else
+// nil. It reads a problem document from the body ([ReadProblem]). The body can then be read again
+// from its beginning.
 func (c Advisor) CheckResponse(resp *http.Response, received time.Time) error {
 	if received.IsZero() {
 		received = time.Now()
@@ -440,7 +438,7 @@ func (c Advisor) CheckResponse(resp *http.Response, received time.Time) error {
 	var read bytes.Buffer
 	body := resp.Body
 	resp.Body = io.NopCloser(io.TeeReader(body, &read))
-	e.Problem, _ = ReadProblem(resp) // a body of another kind is no fault
+	e.Problem, _ = ReadProblem(resp) // a body of another kind is no error
 	resp.Body = struct {
 		io.Reader
 		io.Closer

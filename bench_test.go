@@ -290,3 +290,31 @@ func BenchmarkSizedHeaders(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkGateState reads the state of 10,000 keys. gap-ns is the longest time that Keys took
+// between two keys, in the fastest round: it includes the time for which the lock is held.
+func BenchmarkGateState(b *testing.B) {
+	const keys = 10_000
+	var g Gate
+	for i := range keys {
+		p, _ := g.TryEnter("https://api.example/" + strconv.Itoa(i))
+		p.Answered(Advice{Wait: time.Hour, Fields: Fields{Limits: []Limit{{Name: "a", Reset: SecondsOf(3600)}}}}, time.Now())
+	}
+	b.ReportAllocs()
+	shortest, n := time.Hour, 0
+	for b.Loop() {
+		last, longest := time.Now(), time.Duration(0)
+		n = 0
+		for key := range g.Keys() {
+			longest = max(longest, time.Since(last))
+			if w, ok := g.State(key); ok && w.Reason == "limit" {
+				n++
+			}
+			last = time.Now()
+		}
+		shortest = min(shortest, longest)
+	}
+	require.Equal(b, keys, n)
+	b.ReportMetric(float64(shortest), "gap-ns")
+	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/keys, "ns/key")
+}

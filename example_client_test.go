@@ -302,17 +302,6 @@ func ExampleKeyBy() {
 	client.CloseIdleConnections()
 }
 
-// resourceOf returns the origin of a request to GitHub, and the resource whose limit it counts
-// against. Search and GraphQL have limits of their own. All other paths share the limit "core".
-func resourceOf(req *http.Request) string {
-	resource := "core"
-	switch first, _, _ := strings.Cut(strings.TrimPrefix(req.URL.Path, "/"), "/"); first {
-	case "search", "graphql":
-		resource = first
-	}
-	return req.URL.Scheme + "://" + req.URL.Host + "#" + resource
-}
-
 // gitHub answers like GitHub: nothing is left of search, and much of core.
 func gitHub(w http.ResponseWriter, r *http.Request) {
 	limit := ratelimit.Limit{Name: "core", Remaining: 4999, Reset: ratelimit.SecondsOf(3600)}
@@ -327,12 +316,11 @@ func gitHub(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// GitHub counts its resources separately. Without a Key an exhausted search would delay all
-// other requests to the same host.
+// GitHub counts its resources separately, so an exhausted search delays no other request.
 func ExampleTransport_github() {
 	server := httptest.NewServer(http.HandlerFunc(gitHub))
 	defer server.Close()
-	client := &http.Client{Transport: &ratelimit.Transport{Key: resourceOf}}
+	client := &http.Client{Transport: &ratelimit.Transport{}}
 	for _, path := range []string{"/search/issues", "/search/issues", "/repos/golang/go", "/users/gopher"} {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second) // less than the wait of search
 		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+path, nil)
@@ -340,7 +328,7 @@ func ExampleTransport_github() {
 		var wait *ratelimit.WaitError
 		switch {
 		case errors.As(err, &wait):
-			fmt.Println(path, "has to wait for", wait.Advice.Limit.Name)
+			fmt.Println(path, "waits for the limit", wait.Advice.Limit.Name)
 		case err != nil:
 			fmt.Println(err)
 		default:
@@ -351,7 +339,7 @@ func ExampleTransport_github() {
 	}
 	// Output:
 	// /search/issues search 200
-	// /search/issues has to wait for search
+	// /search/issues waits for the limit search
 	// /repos/golang/go core 200
 	// /users/gopher core 200
 }

@@ -12,78 +12,75 @@ import (
 	"github.com/httpfields/ratelimit/internal/machine"
 )
 
-// A Cost is what a request takes of limits. Without one it takes one of each limit of
-// requests, and nothing of others, such as the tokens of a model. A Cost for a limit
-// that the server does not announce does nothing. Where a Cost names the policy of a
-// limit, those that name none are not counted for it. Otherwise all that concern a limit
-// are added up.
+// A Cost is what a request takes of a limit. A request without costs takes one unit of each
+// limit of requests, and nothing of other limits, such as the tokens of a model. A limit uses
+// the costs that name its policy. If there are none, it uses the costs that name only its
+// unit. Matching costs are added. A Cost that matches no limit has no effect.
 type Cost struct {
-	Unit   Unit   // of the policy, such as "tokens"; "" is any if Policy is given, else Requests
-	Policy string // its name, such as "input-tokens", if several have that unit; "" is each of them
-	Units  int64  // how many the request takes, by an estimate, such as 1200; 0 or less is none
+	Unit   Unit   // of the policy, such as "tokens"; "" is any unit if Policy is set, else Requests
+	Policy string // the name of the policy, such as "input-tokens"; "" is every policy with that unit
+	Units  int64  // an estimate of the units that the request takes, such as 1200; 0 or less is none
 }
 
-// A Gate holds back requests that servers do not allow yet, as [Transport] does for an
-// [http.Client]. Use it for other protocols, and for queues of work: Enter, or TryEnter,
-// before each request, and tell the [Pass] of its answer with the [Advice] of an
-// [Advisor].
+// A Gate delays requests until servers allow them. [Transport] uses one for an [http.Client].
+// Use it directly for other protocols and for queues of work: call Enter or TryEnter before
+// each request, and pass the [Advice] of an [Advisor] to the [Pass] after each answer.
 //
-// Requests of one key share their limits, and wait in the order in which they came, so
-// that small ones do not starve a large one. The zero Gate is ready to use. After the
+// Requests with the same key share their limits. They wait in the order in which they came,
+// so that small requests do not starve a large one. The zero Gate is ready to use. After the
 // first use it must not be copied, and its fields must not be changed. It is safe for
 // concurrent use.
 //
-//   - Of a new key ten requests go at once; the others wait for the first answer, half a
-//     second at most. Of those with Costs one goes, and the others wait for its answer,
-//     which says what is left.
-//   - While a wait is in force, nothing goes. Of a limit of requests no more go than
-//     remain, those under way included. An answer to a request that was sent before the
-//     newest fields were learnt can only make things stricter.
-//   - What a request costs of other limits is reserved while it is under way. Where less
-//     is left, it waits until enough has flowed in, by the window of the policy or as
-//     several answers have shown, whichever is slower, or else for the end of the
-//     window. One that costs more than the quota goes as a probe when the limit is full.
-//   - After a refusal, and after a window of which nothing was left, nothing says how
-//     much remains (draft-11 Sections 4.1.2 and 8.4): one request goes as a probe, after
-//     a second two more, then four, until there is an answer. Where answers take long,
-//     probes go one at a time; one that fails is replaced.
-//   - If answers take longer than the window of a limit of requests, what they say is over
-//     when they arrive. The limit then allows its quota in each window, until a refusal.
-//   - A refusal that asks for no wait makes the key wait for a tenth of a second, and
-//     half as long again each time up to 32 s, half of it at random. The next time it
-//     begins with a third of what was enough.
-//   - A refusal that no exhausted limit explains halves how many requests may be under
-//     way; answers let more go again, slowly near the number that was refused. Refusals
-//     with nothing served in between count as one.
-//     A policy of concurrent requests says that number. Where those under way hang,
-//     another goes after 32 s.
-//   - A request that has waited is not sent if its deadline comes sooner than the server
-//     has answered any request lately.
+//   - For a new key, ten requests are sent at once. The others wait for the first answer, at
+//     most half a second. If requests have costs, only one is sent before the first answer.
+//   - During a wait nothing is sent. Otherwise the number of requests sent and under way
+//     never exceeds what remains of a limit. The answer to a request that was sent before
+//     the newest answer arrived can only make a limit stricter.
+//   - The costs of requests under way are reserved. If less is left, a request waits until
+//     enough has flowed back: at the rate of the policy's window, or at the rate that several
+//     answers have shown, if that is slower. If no rate is known, it waits for the end of the
+//     window. A request that costs more than the quota is sent as a probe when the limit is
+//     full.
+//   - After a refusal, or a window that was used up, the server may or may not allow more
+//     (draft-11 Sections 4.1.2 and 8.4). One request is sent as a probe, after a second two
+//     more, then four, until there is an answer. If answers take long, probes are sent one at
+//     a time. If a probe fails, another takes its place.
+//   - If answers take longer than the window of a limit of requests, their numbers are out of
+//     date when they arrive. The limit then allows its quota in each window until a refusal.
+//   - After a refusal that asks for no wait, the key waits for up to 100 ms, and half as long
+//     again after each further refusal, up to 32 s. Half of each wait is random. The next
+//     such wait begins with a third of the one that was enough.
+//   - A refusal that no exhausted limit explains halves the number of requests that may be
+//     under way. Answers raise it again, slowly near the number that was refused. Refusals
+//     with no success in between count as one. A policy of concurrent requests sets the number
+//     directly. If the requests under way hang, another is sent after 32 s.
+//   - If the deadline of a request leaves less time than the fastest recent answer took, the
+//     request fails instead of being sent.
 //
-// It remembers at most MaxKeys keys. If all of these have a wait in force, other keys are
-// not held back. A wait lasts longer by the time for which the machine was suspended.
+// A wait lasts longer by the time for which the machine was suspended.
 type Gate struct {
-	// MaxWait is the longest wait that is obeyed, after which a probe goes; 0, or less,
-	// is DefaultMaxWait. After a refused probe the next wait is half as long again, up
-	// to what the server asks for.
+	// MaxWait is the longest wait that is obeyed; 0, or less, is DefaultMaxWait. After it one
+	// request is sent as a probe. If the probe is refused, the next wait is half as long
+	// again, up to the wait that the server asks for.
 	MaxWait time.Duration
-	// Pace spaces requests by Advice.Pace too. One whose deadline comes before its turn
-	// goes at once.
+	// Pace also spaces requests by Advice.Pace. A request whose deadline comes before its
+	// turn is sent at once.
 	Pace bool
-	// Share is the part of what remains that is this Gate's, more than 0 and at most 1,
-	// with a pace that many times slower: 1/N where N processes share a quota. Any other
-	// value is 1.
+	// Share is the part of each limit that this Gate may use, more than 0 and at most 1. If N
+	// processes share a quota, set 1/N. Any other value is 1. The pace is slower by the same
+	// factor.
 	//
-	// Where all processes are busy, Share and Pace together are refused nothing, and use
-	// 95 % of a fixed window. Where one is busy, they use 60 % of it with 4 processes,
-	// and 33 % with 16: take Pace alone for a few processes (97 %), and Share alone for
+	// If all processes are busy, Share and Pace together use 95 % of a fixed window, and
+	// nothing is refused. If one process is busy, they use 60 % with 4 processes, and 33 %
+	// with 16. In that case set Pace alone for a few processes (97 %), or Share alone for
 	// more (95 %).
 	Share float64
-	// MaxKeys is how many keys are remembered; 0, or less, is 16,384. See [Gate.Keys].
+	// MaxKeys is how many keys are remembered; 0, or less, is 16,384. If all of them have a
+	// wait in force, requests with other keys are sent at once. See [Gate.Keys].
 	MaxKeys int
-	// Waiting is called before a caller begins to wait. What it returns is called when the
-	// wait is over. A caller that gets a [WaitError] at once calls both. Either may be nil.
-	// A Waiting that blocks holds back its caller alone.
+	// Waiting is called before a request begins to wait, also if the wait ends at once with a
+	// [WaitError]. The function that it returns is called when the wait is over. Either may
+	// be nil. If Waiting blocks, it delays only that request.
 	Waiting func(Wait) (done func())
 
 	mu    sync.Mutex
@@ -92,57 +89,58 @@ type Gate struct {
 	swept time.Time                 // when waits were last looked at
 }
 
-// A Pass is the leave to send one request. Call either Answered or Failed; a second call
-// does nothing, so Failed may be deferred. On a nil Pass both do nothing.
+// A Pass is the permission to send one request. Call Answered or Failed after it. A second
+// call does nothing, so Failed may be deferred. On a nil Pass both do nothing.
 type Pass struct {
 	gate *Gate
-	path string // as that of the entrant
-	leg         // of the key; the next ones are of the resources of the path
+	path string // as in the entrant
+	leg         // of the key, followed by those of the resources of the path
 }
 
 // A leg is a request as an entry counts it.
 type leg struct {
-	entry *entry // nil if nothing is to be learnt, or the end is known
+	entry *entry // nil if nothing is learnt from the request, or its end is known
 	era   int
 	trip  machine.Trip
 	next  *leg
 }
 
-// A Wait is why requests of a key wait, and for how long.
+// A Wait describes why requests of a key wait, and for how long.
 type Wait struct {
-	// Key is that of the requests. A [Transport] without a Key, or with one of [KeyBy],
-	// appends a space and the resource if the server counts its resources apart.
+	// Key is the key of the requests. If the server counts resources apart and a resource
+	// is exhausted, a space and the name of the resource follow: see [Transport.Key].
 	Key string
-	// Until is when the next request of the key may go; zero if that depends on the answer
-	// to another request.
+	// Until is when the next request of the key may be sent; zero if that depends on the
+	// answer to another request.
 	Until time.Time
-	// Reason is one of these, which may be labels of metrics; "" if a request goes at once:
+	// Reason is one of these, which may be labels of metrics; "" if the next request would be
+	// sent at once:
 	//
 	//   - "first": the first requests of the key are under way
-	//   - "limit": too little is left of a limit
+	//   - "limit": a limit has too little left
 	//   - "retry-after": the server asked to wait
 	//   - "backoff": a refusal asked for no wait
 	//   - "probe": a probe is under way
-	//   - "concurrency": as many are under way as the server takes
+	//   - "concurrency": as many requests are under way as the server accepts
 	//   - "pace": requests are spaced
 	Reason   string
-	Queued   int // requests of the key that wait, without the one that begins to wait
+	Queued   int // requests of the key that wait already
 	UnderWay int // requests sent and not answered
-	// Advice is that of the newest response that set the limits in force, with its Limit,
-	// without its Fields.
+	// Advice is the advice of the newest response that set the limits in force. It has its
+	// Limit, but no Fields.
 	Advice Advice
 }
 
-// A WaitError says that a request was not sent because the deadline of its context comes
+// A WaitError is returned if a request was not sent because the deadline of its context comes
 // before the end of the wait. It matches [context.DeadlineExceeded].
 type WaitError struct {
-	Until  time.Time // when the wait ends; zero if that depends on the answers to other requests
-	Advice Advice    // of the most recent response, without its Fields
-	Reason string    // of the wait: see [Wait]
+	Until  time.Time // when the wait ends; zero if that depends on the answer to another request
+	Advice Advice    // as in [Wait]
+	Reason string    // as in [Wait]
 }
 
-// Error says when the wait ends, and names the limit, if one is the reason, quoted and
-// cut to 128 bytes.
+// Error contains the end of the wait and the name of the limit, if they are known. The name is
+// quoted and cut to 128 bytes.
 func (e *WaitError) Error() string {
 	text := "ratelimit: not sent: the deadline is before the end of the wait"
 	if !e.Until.IsZero() {
@@ -157,21 +155,20 @@ func (e *WaitError) Error() string {
 // Unwrap returns [context.DeadlineExceeded].
 func (e *WaitError) Unwrap() error { return context.DeadlineExceeded }
 
-// Timeout returns true, as [net.Error] has it.
+// Timeout returns true, because the error implements [net.Error].
 func (e *WaitError) Timeout() bool { return true }
 
-// Enter waits until a request with that key and these costs may be sent. The key "" is
-// never held back. It returns a [*WaitError] when the deadline of ctx comes, or as soon
-// as it is certain to come too early. If ctx ends otherwise, it returns the cause.
+// Enter waits until a request with this key and these costs may be sent. Requests with the
+// key "" never wait. If the deadline of ctx comes first, Enter returns a [*WaitError], as soon
+// as that is certain. If ctx ends otherwise, Enter returns its cause.
 func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, error) {
 	return g.enter(ctx, &entrant{key: nameOfKey(key), prices: pricesOf(costs)})
 }
 
-// TryEnter is Enter for a caller that has other work to do. If the request may not be
-// sent now, pass is nil, and until, which is later than now, is when to ask again;
-// otherwise until is the zero time. It does not overtake those that wait in Enter, and
-// Waiting is not called. The holder of the Pass sends the request: a [Transport] with
-// the same Gate would count it twice.
+// TryEnter is Enter for a caller that has other work to do. If the request may not be sent
+// now, pass is nil, and until is a later time at which to ask again. Otherwise until is the
+// zero time. It does not overtake requests that wait in Enter, and does not call Waiting. Send
+// the request without a [Transport] that has the same Gate, which would count it twice.
 func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time) {
 	p := &Pass{gate: g}
 	p.trip.Prices = pricesOf(costs)
@@ -200,15 +197,15 @@ func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time)
 	return p, time.Time{}
 }
 
-// Answered says that the request was answered at a time, with the advice of its answer.
-// A time in the future is taken for now.
+// Answered reports the answer to the request: its advice, and when it arrived. A time in the
+// future counts as now.
 func (p *Pass) Answered(a Advice, received time.Time) {
 	p.answered(&a, "", received, time.Now(), false)
 }
 
-// answered reports whether the request stays under way until the body of the answer ends,
-// for which the caller calls closed. resource is the name that the answer gives to what its
-// limits are for, or "".
+// answered is Answered for a Transport. resource is the name of the resource in the answer, or
+// "". If stays is true, the request is under way until the caller calls closed, when the body
+// ends.
 func (p *Pass) answered(a *Advice, resource string, received, now time.Time, hasBody bool) (stays bool) {
 	if p == nil || p.gate == nil {
 		return false
@@ -239,16 +236,16 @@ func (p *Pass) answered(a *Advice, resource string, received, now time.Time, has
 	return stays
 }
 
-// learn lets an entry learn from an answer.
+// learn updates an entry from an answer.
 func (e *entry) learn(l *leg, a *Advice, answer *machine.Answer, received time.Time, r *machine.Settings) {
 	if e.machine.Answered(&l.trip, answer, received, r) {
 		e.advice = a.kept(e.advice.Limit.Name)
 	}
 }
 
-// learn lets a key and the resources of a path learn from an answer. If it names a resource,
-// its limits hold for that. A wait, or a refusal, that no exhausted limit of the resource
-// explains holds for the key.
+// learn updates a key, and the resources of a path, from an answer. If the answer names a
+// resource, its limits belong to the resource. A wait or a refusal that no exhausted limit of the
+// resource explains belongs to the key.
 func (p *Pass) learn(e *entry, a *Advice, answer *machine.Answer, resource string, received, now time.Time, r *machine.Settings) {
 	limits, named := *answer, (*leg)(nil)
 	if resource != "" && len(answer.Stocks) > 0 {
@@ -280,7 +277,7 @@ func (p *Pass) learn(e *entry, a *Advice, answer *machine.Answer, resource strin
 		switch {
 		case x.scout:
 			x.machine.Answered(&l.trip, &machine.Answer{}, received, r)
-		case answer.Refused: // by a limit of the key: nothing shows whether it was counted here
+		case answer.Refused: // by a limit of the key: the resource may have counted the request
 			x.machine.Failed(&l.trip)
 		case l == named:
 			x.learn(l, a, &limits, received, r)
@@ -292,8 +289,8 @@ func (p *Pass) learn(e *entry, a *Advice, answer *machine.Answer, resource strin
 	}
 }
 
-// legOf returns the leg of a request for a resource. If there is none, because the resource
-// was not known to hold the path when the request was sent, it is made.
+// legOf returns the leg of a request for a resource. If the path was not known to belong to the
+// resource when the request was sent, legOf makes one.
 func (p *Pass) legOf(x *entry, now time.Time, r *machine.Settings) *leg {
 	for l := p.next; l != nil; l = l.next {
 		if l.entry == x {
@@ -306,7 +303,7 @@ func (p *Pass) legOf(x *entry, now time.Time, r *machine.Settings) *leg {
 	return p.next
 }
 
-// fail takes note that there will be no answer for the resources of a request.
+// fail ends a request without an answer for the resources of its path.
 func (p *Pass) fail(now time.Time) {
 	r := p.gate.settings()
 	for l := p.next; l != nil; l = l.next {
@@ -319,7 +316,7 @@ func (p *Pass) fail(now time.Time) {
 	p.next = nil
 }
 
-// admit lets waiters through after the end of a request.
+// admit lets waiters through that the end of a request allows.
 func (p *Pass) admit(e *entry, now time.Time) {
 	p.gate.admit(e, now)
 	for l := p.next; l != nil; l = l.next {
@@ -328,7 +325,7 @@ func (p *Pass) admit(e *entry, now time.Time) {
 	p.next = nil
 }
 
-// closed says that the body of an answer has ended.
+// closed ends a request whose answer had a body.
 func (p *Pass) closed() {
 	g := p.gate
 	g.mu.Lock()
@@ -340,7 +337,7 @@ func (p *Pass) closed() {
 	p.entry = nil
 }
 
-// Failed says that there will be no answer; the request may have been served.
+// Failed reports that there will be no answer. The server may have counted the request.
 func (p *Pass) Failed() {
 	if p == nil || p.gate == nil {
 		return
@@ -359,8 +356,8 @@ func (p *Pass) Failed() {
 	p.fail(now)
 }
 
-// end returns the entry that learns how the request has ended, and tells its machine the
-// time. It returns nil if nothing is to be learnt, and when it is called again.
+// end returns the entry of the key, after its machine has got the time. It returns nil if
+// nothing is learnt from the request, or if end was called before.
 func (p *Pass) end(now time.Time) *entry {
 	e, g := p.entry, p.gate
 	p.entry = nil
@@ -369,24 +366,24 @@ func (p *Pass) end(now time.Time) *entry {
 	}
 	displaced := g.keys[e.key] != e
 	if displaced {
-		p.next = nil // these went with it
+		p.next = nil // the resources were displaced with their key
 		if e = g.entry(e.key, now); e == nil {
 			return nil
 		}
 	}
 	r := g.settings()
 	e.machine.Tick(now, &r)
-	if displaced { // what it has not counted yet
+	if displaced { // the new entry has not counted the request yet
 		e.machine.Send(&p.trip, now, &r)
 		p.trip.Owner = p
 	}
 	return e
 }
 
-// Forget forgets what is known of a key, as after a change of credentials. Answers to
-// requests that are under way are not learnt from. An origin, such as
-// "https://api.example", is the key of a [Transport] without a Key, and stands for all
-// keys that [KeyBy] has made of it. A key stands for its resources too: see [Wait].
+// Forget forgets a key, as is useful after a change of credentials. It also forgets the
+// resources of the key (see [Transport.Key]) and, if the key is an origin, such as
+// "https://api.example", all keys that [KeyBy] has made of it. Answers to requests under way
+// have no effect.
 func (g *Gate) Forget(key string) {
 	name := nameOfKey(key)
 	g.mu.Lock()
@@ -408,8 +405,8 @@ func (g *Gate) Forget(key string) {
 	}
 }
 
-// State returns why the next request of a key would wait, and whether the key is known. If
-// the request would be sent at once, Reason is "". State changes nothing.
+// State returns why the next request of a key would wait. If the request would be sent at
+// once, Reason is "". If the Gate does not know the key, ok is false. State changes nothing.
 func (g *Gate) State(key string) (w Wait, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -420,9 +417,9 @@ func (g *Gate) State(key string) (w Wait, ok bool) {
 	return e.state(g, time.Now(), nil), true
 }
 
-// Keys returns the keys that are known and their resources, in no order. A key that comes or
-// goes during the loop may be missed. After ten minutes without a request, or if there are
-// more than MaxKeys, a key is forgotten if no wait is in force.
+// Keys returns the keys that the Gate knows, and their resources, in no order. A key that is
+// added or forgotten during the loop may be missing. If there are more than MaxKeys, the Gate
+// forgets keys that have no wait in force.
 func (g *Gate) Keys() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		var names []keyName
@@ -455,7 +452,7 @@ func (g *Gate) Keys() iter.Seq[string] {
 // keysAtOnce is how many keys are copied while the lock is held.
 const keysAtOnce = 256
 
-// settings returns the settings that the machine obeys.
+// settings returns the settings of the machines.
 func (g *Gate) settings() machine.Settings {
 	r := machine.Settings{MaxWait: longestWait(g.MaxWait), Share: min(g.Share, 1), Pace: g.Pace}
 	if !(r.Share > 0) { // NaN included
@@ -464,7 +461,7 @@ func (g *Gate) settings() machine.Settings {
 	return r
 }
 
-// pricesOf returns costs in the words of the machine, nil if there are none.
+// pricesOf converts costs for the machine. The result is nil if there are none.
 func pricesOf(costs []Cost) (prices []machine.Price) {
 	for _, c := range costs {
 		p := machine.Price{Policy: cutName(c.Policy), Units: float64(max(c.Units, 0))}
@@ -476,8 +473,8 @@ func pricesOf(costs []Cost) (prices []machine.Price) {
 	return prices
 }
 
-// answerOf puts an advice into the words of the machine, for a request with these
-// prices. It appends the stocks to a list of the caller's.
+// answerOf converts the advice of the answer to a request with these prices for the machine.
+// It appends the limits to stocks, so that the caller can provide the memory.
 func answerOf(a *Advice, prices []machine.Price, stocks []machine.Stock) machine.Answer {
 	out := machine.Answer{
 		Wait: max(a.Wait, a.Asked), Pace: a.Pace, Refused: a.Refused, RetryAfter: a.overruled(), Stocks: stocks,
@@ -488,12 +485,12 @@ func answerOf(a *Advice, prices []machine.Price, stocks []machine.Stock) machine
 			out.AtOnce = p.Quota
 		}
 	}
-	metered := false // a limit is exhausted for which this request has costs: its meter waits instead
+	metered := false // an exhausted limit that this request has costs for; its meter waits instead
 	var others time.Duration
 	for i := range a.Fields.Limits {
 		l := &a.Fields.Limits[i]
 		p := policies.policy(l)
-		if l.Remaining < 0 || p.Unit == ConcurrentRequests { // the number of these does not come back with time
+		if l.Remaining < 0 || p.Unit == ConcurrentRequests { // which do not come back with time
 			continue
 		}
 		s := stockOf(&a.Fields, i, p)
@@ -512,7 +509,7 @@ func answerOf(a *Advice, prices []machine.Price, stocks []machine.Stock) machine
 	return out
 }
 
-// stockOf returns what is left of the limit at index i, whose policy is p.
+// stockOf converts the limit at index i, whose policy is p.
 func stockOf(f *Fields, i int, p *Policy) machine.Stock {
 	l := &f.Limits[i]
 	s := machine.Stock{Unit: string(p.Unit.canonical()), Policy: cutName(l.Name), Left: l.Remaining, Quota: max(p.Quota, 0)}
@@ -526,8 +523,8 @@ func stockOf(f *Fields, i int, p *Policy) machine.Stock {
 	return s
 }
 
-// kept returns the part of an advice that is remembered, which holds no memory of the
-// response. remembered is a name that is kept already, and need not be copied again.
+// kept returns the part of an advice that is remembered. It holds no memory of the response.
+// If the name of the limit is equal to remembered, the result uses that instead of a copy.
 func (a *Advice) kept(remembered string) Advice {
 	k := *a
 	k.Fields = Fields{}

@@ -7,6 +7,7 @@ package ratelimit
 import (
 	"context"
 	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -14,16 +15,42 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A waiter holds less than 1 KiB of heap, its stack and that of its context not counted.
+// inUse returns how many bytes are in use.
+func inUse() float64 {
+	runtime.GC()
+	runtime.GC() // what the first has found may be swept now
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
+
+// A key with a wait and a limit in force holds little more than 1 KiB of heap.
+func TestKeyMemory(t *testing.T) {
+	const keys = 100_000
+	for _, tc := range []struct {
+		name   string
+		advice Advice
+		most   float64
+	}{
+		{"a wait", Advice{Wait: time.Hour, Source: SourceRetryAfter}, 1200},
+		{"two limits", Advise(responseOf("RateLimit: \"minute\";r=0;t=30, \"day\";r=5;t=300"), time.Now()), 1400},
+	} {
+		g := Gate{MaxKeys: keys}
+		before := inUse()
+		for i := range keys {
+			p, _ := g.TryEnter("https://" + strconv.Itoa(i) + ".example")
+			p.Answered(tc.advice, time.Now())
+		}
+		each := (inUse() - before) / keys
+		t.Logf("%s: %.0f bytes of heap each", tc.name, each)
+		require.Len(t, g.keys, keys)
+		require.Less(t, each, tc.most)
+	}
+}
+
+// A waiter holds less than 1,100 bytes of heap, its stack and that of its context not counted.
 func TestWaiterMemory(t *testing.T) {
 	const waiters = 2000
-	heap := func() float64 {
-		runtime.GC()
-		runtime.GC() // what the first has found may be swept now
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return float64(m.HeapAlloc)
-	}
 	var g Gate
 	p, err := g.Enter(t.Context(), "a")
 	require.NoError(t, err)
@@ -35,7 +62,7 @@ func TestWaiterMemory(t *testing.T) {
 		_, _ = g.Enter(ctx, "a")
 		all.Done()
 	}
-	before := heap()
+	before := inUse()
 	for range waiters {
 		go enter()
 	}
@@ -47,10 +74,10 @@ func TestWaiterMemory(t *testing.T) {
 	for queue() < waiters {
 		runtime.Gosched()
 	}
-	each := (heap() - before) / waiters
+	each := (inUse() - before) / waiters
 	cancel()
 	all.Wait()
 	t.Logf("%.0f bytes of heap each", each)
-	require.Less(t, each, 1024.0)
+	require.Less(t, each, 1100.0)
 	require.Greater(t, each, 100.0)
 }

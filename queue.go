@@ -10,17 +10,18 @@ import (
 	"github.com/httpfields/ratelimit/internal/machine"
 )
 
-// look tells the machine the time, and asks whether a request may be sent.
+// look asks the machine at a time whether a request with these prices may be sent.
 func (e *entry) look(g *Gate, now time.Time, prices []machine.Price) machine.Verdict {
 	r := e.settings(g)
 	e.machine.Tick(now, &r)
 	return e.machine.Ask(now, &r, prices)
 }
 
-// state returns the Wait of the next request with these prices. It changes nothing.
+// state returns the Wait of a request with these prices, or of the front of the queue, which
+// nothing overtakes. It changes nothing.
 func (e *entry) state(g *Gate, now time.Time, prices []machine.Price) Wait {
 	r := e.settings(g)
-	if front := e.queue.first; front != nil { // nothing overtakes it
+	if front := e.queue.first; front != nil {
 		prices = front.pass.trip.Prices
 	}
 	v := e.machine.Peek(now, &r, prices)
@@ -29,7 +30,7 @@ func (e *entry) state(g *Gate, now time.Time, prices []machine.Price) Wait {
 	return w
 }
 
-// waitOf returns what a verdict says of a wait.
+// waitOf returns the Wait that a verdict means.
 func (e *entry) waitOf(v *machine.Verdict) Wait {
 	w := Wait{Key: e.key.String(), UnderWay: e.machine.UnderWay(), Advice: e.advice, Reason: string(v.Reason)}
 	if !v.Depends {
@@ -38,9 +39,9 @@ func (e *entry) waitOf(v *machine.Verdict) Wait {
 	return w
 }
 
-// holder returns the entry that holds a request back, with its verdict: the key e, or a
-// resource of the path. It returns nil if the request may be sent. A request that is at the
-// front of the queue of past need not wait there again.
+// holder returns the entry that holds a request back, with its verdict: the key e, or a resource
+// of the path. It returns nil if the request may be sent. The entry past is not asked, because the
+// request has waited there.
 func (g *Gate) holder(e *entry, p *Pass, deadline, now time.Time, first bool, past *entry) (*entry, machine.Verdict) {
 	holds := func(x *entry) (machine.Verdict, bool) {
 		if x == past {
@@ -81,11 +82,11 @@ func (e *entry) send(g *Gate, p *Pass, now time.Time) {
 	}
 }
 
-// A waiter is a caller that waits. There may be many, so it is small.
+// A waiter is a request that waits. There may be many, so it is small.
 type waiter struct {
 	pass       *Pass
 	at         *entry        // in whose queue it is
-	err        error         // why it will not be let through
+	err        error         // why it is not let through
 	wake       chan struct{} // closed when pass or err is decided
 	deadline   time.Time     // zero if there is none
 	prev, next *waiter       // in the queue
@@ -94,7 +95,7 @@ type waiter struct {
 	decided    bool
 }
 
-// A queue holds waiters in the order in which they came.
+// A queue is a list of waiters in the order in which they came.
 type queue struct {
 	first, last *waiter
 	n           int
@@ -161,24 +162,24 @@ func (d *deadlines) Pop() any {
 	return last
 }
 
-// A notice is called before a caller begins to wait, and what it returns when the wait
-// is over.
+// A notice is called before a request begins to wait. The function that it returns is called
+// when the wait is over.
 type notice func(Wait) (done func())
 
-// An entrant is a request that asks to be let through.
+// An entrant is a request that comes to a Gate.
 type entrant struct {
-	key       keyName // the zero keyName is never held back
-	path      string  // the first segment, by which resources are told apart; "" if they are not
+	key       keyName // a request with the zero keyName never waits
+	path      string  // the first segment, which belongs to a resource; "" if the key has none
 	prices    []machine.Price
-	cancelled <-chan struct{} // when it is closed the wait ends; may be nil
-	follows   bool            // a redirection: it has waited its turn, and waits in front of the others
-	waiting   notice          // is called before Gate.Waiting; may be nil
-	wait      *Wait           // for these, when the wait begins; nil if there are none
+	cancelled <-chan struct{} // closed to end the wait; may be nil
+	follows   bool            // it follows a redirection: it has waited its turn already
+	waiting   notice          // called before Gate.Waiting; may be nil
+	wait      *Wait           // for both, when the wait begins; nil if neither is set
 }
 
 // enter waits until a request may be sent.
 func (g *Gate) enter(ctx context.Context, r *entrant) (*Pass, error) {
-	if ctx.Err() != nil { // it would be counted without being sent
+	if ctx.Err() != nil { // or the request is counted without being sent
 		return nil, context.Cause(ctx)
 	}
 	p := &Pass{gate: g, path: r.path}
@@ -198,12 +199,12 @@ func (g *Gate) enter(ctx context.Context, r *entrant) (*Pass, error) {
 	return g.wait(ctx, r, w)
 }
 
-// begin lets a request through if it may be sent at once. Otherwise it sets r.wait and puts
-// the request into the queue, or returns an error if the request would wait in vain.
+// begin lets a request through if it may be sent at once. Otherwise it sets r.wait and puts the
+// request into the queue. If the deadline is certain to come first, it returns an error.
 func (g *Gate) begin(p *Pass, r *entrant, deadline time.Time) (*waiter, *WaitError) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now := time.Now() // not before: what the machine is told goes forwards
+	now := time.Now() // with the lock, so that the time of the machine never goes back
 	e := g.entry(r.key, now)
 	if e == nil {
 		return nil, nil
@@ -224,14 +225,14 @@ func (g *Gate) begin(p *Pass, r *entrant, deadline time.Time) (*waiter, *WaitErr
 	w := &waiter{pass: p, wake: make(chan struct{}), deadline: deadline, first: r.follows}
 	x.enqueue(w)
 	g.admit(x, now)
-	if w.decided && w.err == nil { // those ahead of it could go, and so it could
+	if w.decided && w.err == nil { // the waiters ahead could be sent, and then this one
 		return nil, nil
 	}
 	return w, nil
 }
 
-// announce calls r.waiting and then Gate.Waiting, because a wait begins. It returns a
-// function that calls, in the other order, what these have returned.
+// announce calls r.waiting and then Gate.Waiting. It returns a function that calls their results
+// in reverse order.
 func (g *Gate) announce(r *entrant) (over func()) {
 	if r.wait == nil {
 		return func() {}
@@ -247,7 +248,7 @@ func (g *Gate) announce(r *entrant) (over func()) {
 	}
 	begun := false
 	defer func() {
-		if !begun { // the second panicked
+		if !begun { // a panic of the second
 			over()
 		}
 	}()
@@ -261,8 +262,7 @@ func (g *Gate) announce(r *entrant) (over func()) {
 	return over
 }
 
-// refuses returns an error if the deadline of a request is certain to come before an
-// answer would.
+// refuses returns an error if the deadline of a request is certain to come before its answer.
 func (e *entry) refuses(v *machine.Verdict, deadline time.Time) *WaitError {
 	if v.Certain && !deadline.IsZero() && deadline.Before(v.Until.Add(e.machine.Fastest())) {
 		return e.tooLate(v)
@@ -274,9 +274,9 @@ func (e *entry) refuses(v *machine.Verdict, deadline time.Time) *WaitError {
 func (g *Gate) wait(ctx context.Context, r *entrant, w *waiter) (*Pass, error) {
 	over := false
 	defer func() {
-		if !over { // Waiting panicked, or what it returned
+		if !over { // a panic of Waiting, or of its result
 			_, _ = g.leave(w, errCancelled)
-			w.pass.Failed() // if it has been let through meanwhile
+			w.pass.Failed() // if the request has been let through meanwhile
 		}
 	}()
 	done := g.announce(r)
@@ -300,7 +300,7 @@ func (g *Gate) await(ctx context.Context, cancelled <-chan struct{}, w *waiter) 
 
 var errCancelled = errors.New("ratelimit: request canceled")
 
-// leave takes a waiter out of the queue, unless its wait has been decided meanwhile.
+// leave removes a waiter from its queue, unless its wait has been decided meanwhile.
 func (g *Gate) leave(w *waiter, cause error) (*Pass, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -316,7 +316,7 @@ func (g *Gate) leave(w *waiter, cause error) (*Pass, error) {
 	return w.result()
 }
 
-// late returns the error for a waiter whose deadline has come.
+// late returns the error of a waiter whose deadline has come.
 func (e *entry) late(g *Gate, w *waiter, now time.Time) error {
 	v := e.look(g, now, w.pass.trip.Prices)
 	if !v.Known {
@@ -325,12 +325,12 @@ func (e *entry) late(g *Gate, w *waiter, now time.Time) error {
 	return e.tooLate(&v)
 }
 
-// tooLate returns the error for a request whose deadline comes before the end of a wait.
+// tooLate returns the error of a request whose deadline comes before the end of a wait.
 func (e *entry) tooLate(v *machine.Verdict) *WaitError {
 	return &WaitError{Until: v.Until, Advice: e.advice, Reason: string(v.Reason)}
 }
 
-// result returns what has been decided.
+// result returns the decision.
 func (w *waiter) result() (*Pass, error) {
 	if w.err != nil {
 		return nil, w.err
@@ -338,8 +338,8 @@ func (w *waiter) result() (*Pass, error) {
 	return w.pass, nil
 }
 
-// admit lets through all waiters that may be sent, first come, first served, and has the
-// timer ring when there may be more.
+// admit lets through all waiters that may be sent, in their order, and sets the timer to the
+// time of the next.
 func (g *Gate) admit(e *entry, now time.Time) {
 	if e.queue.n > 0 || e.timer != nil {
 		var until time.Time
@@ -351,8 +351,8 @@ func (g *Gate) admit(e *entry, now time.Time) {
 	g.settle(e, now)
 }
 
-// admitOne lets one waiter through, or refuses one whose deadline comes before an answer
-// would. If it can do neither yet, it returns when to ask again.
+// admitOne lets one waiter through, or fails one whose deadline comes too early. If it can do
+// neither yet, it returns when to call it again.
 func (g *Gate) admitOne(e *entry, now time.Time) (until time.Time) {
 	front := e.queue.first
 	v := e.look(g, now, front.pass.trip.Prices)
@@ -371,13 +371,13 @@ func (g *Gate) admitOne(e *entry, now time.Time) (until time.Time) {
 	return time.Time{}
 }
 
-// inTime reports whether an answer at that time comes before the deadline.
+// inTime reports whether an answer at a time comes before the deadline.
 func (w *waiter) inTime(answer time.Time) bool {
 	return w.deadline.IsZero() || !w.deadline.Before(answer)
 }
 
-// ringAt has the timer of an entry ring at a time, not at all if that is zero. The timer
-// belongs to no caller, so that a caller that is slow to look holds back no other.
+// ringAt sets the timer of an entry, or stops it if until is zero. The timer belongs to no
+// caller, so that a slow caller delays no other.
 func (g *Gate) ringAt(e *entry, until, now time.Time) {
 	switch {
 	case until.IsZero():
@@ -393,7 +393,7 @@ func (g *Gate) ringAt(e *entry, until, now time.Time) {
 			g.mu.Lock()
 			defer g.mu.Unlock()
 			if e.queue.n > 0 {
-				e.until = time.Time{} // or a timer that rings too early is not set to that time again
+				e.until = time.Time{} // so that a timer that has rung too early is set again
 				g.admit(e, time.Now())
 			}
 		})
@@ -401,8 +401,8 @@ func (g *Gate) ringAt(e *entry, until, now time.Time) {
 	e.until = until
 }
 
-// letThrough sends a request that has waited for its entry. If another entry holds it back,
-// it begins to wait for that.
+// letThrough sends a request that has waited for its entry. If another entry holds the request
+// back, it moves to the queue of that entry.
 func (g *Gate) letThrough(w *waiter, now time.Time) {
 	past, e := w.at, w.at
 	if e.parent != nil {
@@ -420,12 +420,12 @@ func (g *Gate) letThrough(w *waiter, now time.Time) {
 		return
 	}
 	x.enqueue(w)
-	if x.queue.n == 1 { // else its timer runs
+	if x.queue.n == 1 { // else the timer is set
 		g.ringAt(x, v.Until, now)
 	}
 }
 
-// dismiss ends a wait that would be in vain.
+// dismiss ends the wait of a request that cannot be sent in time.
 func (w *waiter) dismiss(err *WaitError) {
 	w.at.dequeue(w)
 	w.decide(err)
@@ -437,7 +437,7 @@ func (w *waiter) decide(err error) {
 	close(w.wake)
 }
 
-// enqueue puts a request at the end of the queue, or at its front.
+// enqueue puts a request at the end of the queue, or at its front if it is marked as first.
 func (e *entry) enqueue(w *waiter) {
 	w.at = e
 	if w.first {

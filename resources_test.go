@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -385,4 +386,70 @@ func TestResourcesGitHub(t *testing.T) {
 	var wait *WaitError
 	require.ErrorAs(t, get("/graphql"), &wait)
 	require.Equal(t, "graphql", wait.Advice.Limit.Name)
+}
+
+// Whatever servers answer, no request waits for ever, and none stays under way.
+func TestResourcesEnd(t *testing.T) {
+	for seed := range uint64(20) {
+		inBubble(t, fmt.Sprint(seed), func(t *testing.T) {
+			var mu sync.Mutex
+			r := rand.New(rand.NewPCG(seed, 0))
+			draw := func(n int) int {
+				mu.Lock()
+				defer mu.Unlock()
+				return r.IntN(n)
+			}
+			rt := &Transport{Gate: &Gate{MaxWait: time.Minute, MaxKeys: 1 + int(seed)%3}, MaxRetries: int(seed % 3), Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				time.Sleep(time.Duration(draw(2000)) * time.Millisecond)
+				resource := fmt.Sprint("r", draw(3))
+				switch draw(12) {
+				case 0:
+					return nil, errCutOff
+				case 1:
+					return answer(req, "HTTP/1.1 429 Too Many Requests"), nil
+				case 2:
+					return answer(req, "HTTP/1.1 403 Forbidden\nRetry-After: 3"), nil
+				case 3:
+					return answer(req, resourceAnswer("403; "+resource+" r=0;t=5")), nil
+				case 4:
+					return answer(req, resourceAnswer("403; "+resource+" r=7;t=5; Retry-After: 2")), nil
+				case 5:
+					return answer(req, `RateLimit: "all";r=1;t=2`), nil
+				case 6:
+					return answer(req, ""), nil
+				}
+				return answer(req, resourceAnswer(fmt.Sprintf("%s r=%d;t=5", resource, draw(4)))), nil
+			})}
+			var all sync.WaitGroup
+			for i := range 60 {
+				all.Go(func() {
+					for range 5 {
+						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+draw(300))*time.Second)
+						if draw(10) == 0 {
+							time.AfterFunc(time.Second, cancel)
+						}
+						host := "https://api.example"
+						if draw(5) == 0 {
+							host = fmt.Sprint("https://", draw(4), ".example")
+						}
+						req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/%d/x", host, draw(4)), nil)
+						require.NoError(t, err)
+						if resp, err := rt.RoundTrip(req); err == nil {
+							resp.Body.Close()
+						}
+						cancel()
+						if i == 0 && draw(3) == 0 {
+							rt.Gate.Forget("https://api.example")
+						}
+					}
+				})
+			}
+			all.Wait()
+			for key := range rt.Gate.Keys() {
+				w, ok := rt.Gate.State(key)
+				require.True(t, ok)
+				require.Equal(t, []any{0, 0}, []any{w.Queued, w.UnderWay}, key)
+			}
+		})
+	}
 }

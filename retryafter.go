@@ -90,12 +90,12 @@ func (r *retryAfter) wait(now time.Time) time.Duration {
 //
 //   - Retry-After-Ms, a number of milliseconds, which is more precise than Retry-After;
 //   - Retry-After (RFC 9110 Section 10.2.3);
-//   - the longest wait of the fields that servers send in its place: X-Retry-After,
-//     X-RateLimit-Retry-After-Seconds and others of a vendor's prefix, Retry-After and a
-//     unit of time. A wait of 0 in these is ignored, because some servers send it with
-//     every response. If there are more than 1024 of them, none is read.
+//   - the longest wait of the fields that servers send in its place: X-Retry-After, and names
+//     with a vendor's prefix or a unit of time, such as X-RateLimit-Retry-After-Seconds. A wait
+//     of 0 in these fields is ignored, because some servers send it with every response. If
+//     there are more than 1024 of these fields, none is read.
 //
-// A field of several lines counts by the first of its first 16 lines that can be read.
+// If a field has several lines, the first that can be read counts, of at most 16.
 //
 // A number is in seconds, unless the name contains another unit, and may have a fraction. A
 // date is an HTTP-date in any of its three forms, or a timestamp of RFC 3339. A year of two
@@ -152,15 +152,15 @@ func (f Fields) RetryAfter() Seconds {
 }
 
 // SetRetryAfter sets the field Retry-After of h to [Fields.RetryAfter], because it SHOULD
-// NOT be earlier than the end of the effective window (draft-11 Section 6). If there is no
-// such wait, h is unchanged. It never shortens the wait that [ParseRetryAfter] finds in h.
-// A shorter Retry-After-Ms is raised too. It leaves one line: some clients read only the first line, and others ignore a repeated
-// field.
+// NOT be earlier than the end of the effective window (draft-11 Section 6). If there is no such
+// wait, h is unchanged. SetRetryAfter never shortens the wait that [ParseRetryAfter] finds in h.
+// It also raises a shorter Retry-After-Ms. It leaves one line: some clients read only the first
+// line, and others ignore a repeated field.
 func (f Fields) SetRetryAfter(h http.Header) { raiseRetryAfter(h, f.RetryAfter(), time.Time{}, true) }
 
-// raiseRetryAfter sets the field Retry-After of a response that arrived at received to a
-// wait, as [Fields.SetRetryAfter] does. A zero received means time.Now(). If adds is false,
-// it only raises an existing wait.
+// raiseRetryAfter sets the field Retry-After of a response that arrived at received, as
+// [Fields.SetRetryAfter] does. A zero received means time.Now(). If adds is false, it only raises
+// an existing wait.
 func raiseRetryAfter(h http.Header, longest Seconds, received time.Time, adds bool) {
 	wait, ok := longest.Duration()
 	if h == nil || !ok || wait < 0 {
@@ -170,7 +170,7 @@ func raiseRetryAfter(h http.Header, longest Seconds, received time.Time, adds bo
 		h[retryAfterMsKey] = []string{strconv.FormatInt(wait.Milliseconds(), 10)}
 	}
 	asked, ok := ParseRetryAfter(h, received)
-	if ok { // in Retry-After, or in a field that a server sends in its place
+	if ok { // by Retry-After, or by a field that a server sends in its place
 		longest = longer(longest, CeilSeconds(asked))
 	} else if !adds {
 		return

@@ -1,9 +1,11 @@
 package ratelimit
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -13,57 +15,68 @@ import (
 	"github.com/httpfields/ratelimit/internal/machine"
 )
 
-// A Transport is an [http.RoundTripper] that keeps a client within the limits that
-// servers announce: a [Gate] in front of another. The zero Transport is ready to use.
-// After the first use it must not be copied, and its fields must not be changed. It is
+// A Transport is an [http.RoundTripper] that keeps a client within the limits that servers
+// announce. It puts a [Gate] in front of another RoundTripper. The zero Transport is ready to
+// use. After the first use it must not be copied, and its fields must not be changed. It is
 // safe for concurrent use, if Base, Key, Cost, Waiting and Observe are.
 //
-// Each request waits until the Gate lets it through, and is sent once, as it is, unless
-// MaxRetries allows more; each response is returned as it is. A request that follows a
-// redirection is counted and waits as any other, in front of those that have not been sent
-// yet, and as long as the Retry-After of the redirection asks for (RFC 9110 Section
-// 10.2.3). A Retry-After holds for all requests of
-// the key. Give each shard of a server its own Key if one of them may answer 503 alone.
-// While it is not known how many requests a server takes at a time, and if that is bounded,
-// a request is under way until its body has been read to the end or closed.
+// Each request waits until the Gate lets it through. It is sent once, unless MaxRetries allows
+// more. Requests and responses are not changed.
+//
+// A request that follows a redirection is counted like any other. It waits for as long as the
+// Retry-After of the redirection asks (RFC 9110 Section 10.2.3), and then in front of requests
+// that have not been sent yet.
+//
+// A Retry-After delays all requests of the key. If the shards of a server answer 503
+// independently, let Key return a different text for each shard.
+//
+// For a new key, and if the number of concurrent requests is limited, a request is under way
+// until its body has been read to the end or closed.
 type Transport struct {
 	Base    http.RoundTripper // sends the requests; nil is http.DefaultTransport
 	Advisor Advisor           // reads the responses
-	// Key returns what requests that share their limits have in common; nil is the
-	// origin: scheme, host and port. A request with the key "" is not held back. See
-	// [KeyBy].
+	// Key returns a text that is equal for requests that share their limits; nil is the
+	// origin: scheme, host and port. Requests with the key "" never wait. See [KeyBy].
+	//
+	// If Key is nil, or returns what a function of KeyBy returns, the Transport also keeps
+	// resources apart that the server counts apart: a limit with X-RateLimit-Resource or
+	// X-RateLimit-Bucket delays only requests to paths whose first segment has answered with
+	// that name. At most 256 segments and 16 resources of a key are remembered. A Retry-After
+	// or a refusal that no exhausted limit explains delays all requests of the key.
 	Key func(*http.Request) string
-	// Gate holds the requests back. Several Transports, and clients of other protocols,
-	// may share one. nil is one of the Transport's own, with the MaxWait of Advisor. A
-	// Gate obeys Advice.Asked up to its own MaxWait.
+	// Gate delays the requests. Several Transports, and clients of other protocols, may
+	// share one. nil is a Gate of the Transport's own, with the MaxWait of Advisor. A Gate
+	// obeys Advice.Asked up to its own MaxWait.
 	Gate *Gate
-	// Cost returns what a request takes of limits in other units than requests, such as
-	// the tokens of its prompt; nil is none. It must leave the body as it is.
+	// Cost returns what a request takes of limits in other units than requests, such as the
+	// tokens of its prompt; nil is none. It must leave the body as it is.
 	Cost func(*http.Request) []Cost
-	// Waiting is as [Gate.Waiting], with the request. It is called before that of Gate,
-	// and what it returns after what that returned.
+	// Waiting is like [Gate.Waiting], with the request. It is called before Gate.Waiting, and
+	// the function that it returns after that of Gate.Waiting.
 	Waiting func(*http.Request, Wait) (done func())
-	// Observe is called, before RoundTrip returns, for every response that says anything
-	// about limits, and for every refusal before a retry; nil is not called.
+	// Observe is called for every response with information about limits, before RoundTrip
+	// returns or sends the request again; nil is not called.
 	Observe func(*http.Request, Advice)
-	// MaxRetries is how often a refused request is sent again, after the wait, at the end
-	// of the queue; 0, or less, is never. A request is sent again if it has no body or a
-	// GetBody. After a 503 that is no more than a status, its method must also be GET,
-	// HEAD, OPTIONS or TRACE, or it must have an Idempotency-Key. If the deadline does not
-	// allow the wait, or comes during it, the refusal is returned, with at most the first
-	// 64 KiB of its body. If the context is cancelled, its cause is returned. Cost is called
-	// once, Waiting and Observe for each try. A request with the key "" is sent once.
+	// MaxRetries is how often a refused request is sent again; 0, or less, is never. The
+	// request waits as long as the refusal asks, and then at the end of the queue. A request
+	// is sent again if it has a key, and no body or a GetBody. After a 503 that Advisor.Refused
+	// does not report, it must also have the method GET, HEAD, OPTIONS or TRACE, or an
+	// Idempotency-Key.
+	//
+	// If the deadline comes before the end of the wait, the refusal is returned, with at most
+	// the first 64 KiB of its body. If the context is cancelled, its cause is returned. Cost is
+	// called once, Waiting and Observe for each try.
 	MaxRetries int
 
 	once sync.Once
-	own  Gate // where Gate is nil
+	own  Gate // if Gate is nil
 }
 
 var errNoURL = errors.New("ratelimit: request without URL")
 
-// RoundTrip sends req when the limits allow it. It returns a [*WaitError] at once if the
-// deadline comes before that, the cause of the context if it ends meanwhile, and
-// otherwise what Base returns.
+// RoundTrip sends req when the limits allow it, and returns the result of Base. If the deadline
+// comes first, it returns a [*WaitError], as soon as that is certain. If the context ends
+// otherwise during the wait, it returns its cause.
 func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	sent := false
 	defer func() {
@@ -92,7 +105,7 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	return resp, err
 }
 
-// send sends a request that has been let through, and learns from the answer.
+// send sends a request that the Gate has let through, and learns from the answer.
 func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a Advice, err error) {
 	answered := false
 	defer func() {
@@ -109,7 +122,7 @@ func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a 
 	return resp, a, nil
 }
 
-// gate returns the Gate of the requests.
+// gate returns the Gate that delays the requests.
 func (t *Transport) gate() *Gate {
 	if t.Gate != nil {
 		return t.Gate
@@ -118,8 +131,8 @@ func (t *Transport) gate() *Gate {
 	return &t.own
 }
 
-// learn takes what a response says. Where a function of the caller's panics, it closes
-// the body, because the caller does not get it.
+// learn passes the advice of a response to the Gate and to Observe. If a function of the caller
+// panics, it closes the body, because the caller does not get the response.
 func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass) Advice {
 	done := false
 	defer func() {
@@ -129,7 +142,7 @@ func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass) Ad
 	}()
 	received := time.Now()
 	advice := t.Advisor.Advise(resp, received)
-	// The body of a 101 is a connection, which takes no room of a limiter of requests.
+	// The body of a 101 is a connection, which no limiter of requests counts.
 	hasBody := resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols
 	if pass.answered(&advice, resourceOf(resp.Header), received, received, hasBody) {
 		resp.Body = &trackedBody{ReadCloser: resp.Body, pass: pass}
@@ -137,14 +150,14 @@ func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass) Ad
 	if resp.StatusCode/100 == 3 && advice.Source == SourceRetryAfter && resp.Body != nil {
 		resp.Body = &datedBody{resp.Body, received}
 	}
-	if t.Observe != nil && advice.says() {
+	if t.Observe != nil && advice.isInformed() {
 		t.Observe(req, advice)
 	}
 	done = true
 	return advice
 }
 
-// CloseIdleConnections closes those of Base, if it can.
+// CloseIdleConnections closes the idle connections of Base, if Base has this method.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
@@ -158,12 +171,12 @@ func (t *Transport) base() http.RoundTripper {
 	return t.Base
 }
 
-// says reports whether the response says anything about limits.
-func (a *Advice) says() bool {
+// isInformed reports whether the response has information about limits.
+func (a *Advice) isInformed() bool {
 	return a.Refused || a.Source != SourceNone || a.Fields.Limits != nil || a.Fields.Policies != nil
 }
 
-// entrantOf returns what the Gate needs to know of a request.
+// entrantOf converts a request for the Gate.
 func (t *Transport) entrantOf(req *http.Request) entrant {
 	origin := originOf(req.URL)
 	r := entrant{key: origin, path: firstSegment(req.URL.Path), cancelled: req.Cancel} //lint:ignore SA1019 net/http still obeys it
@@ -202,12 +215,12 @@ func resourceOf(h http.Header) string {
 	return ""
 }
 
-// waitRedirect waits for as long as the redirection asks for that the request follows. Its
-// key is held by the Gate, but the request may have another.
+// waitRedirect waits as long as the redirection asks that the request follows. The Gate delays
+// the key of the redirection, but the request may have another key.
 func (t *Transport) waitRedirect(req *http.Request, r *entrant) error {
 	now := time.Now()
 	received := now
-	if b, ok := req.Response.Body.(*datedBody); ok { // else it passed another layer, and has just arrived
+	if b, ok := req.Response.Body.(*datedBody); ok { // else another layer has replaced the body
 		received = b.received
 	}
 	a := t.Advisor.Advise(req.Response, received)
@@ -235,11 +248,11 @@ func (t *Transport) waitRedirect(req *http.Request, r *entrant) error {
 	}
 }
 
-// KeyBy returns a [Transport.Key] for servers that limit each user: requests to one
-// origin share their limits if all of these fields, such as Authorization, are the same.
-// Without any of the fields it is the origin. The key is the same in every process: it
-// holds 128 bits of the SHA-256 of the fields, from which a long random credential cannot
-// be found, but a short or common one can be guessed. Do not show it to strangers.
+// KeyBy returns a [Transport.Key] for servers that limit each user. Requests to one origin share
+// their limits if all of these fields, such as Authorization, are equal. If a request has none of
+// the fields, its key is the origin. The key is the same in every process. It contains 128 bits
+// of the SHA-256 of the fields. A short or common credential can be guessed from it, so do not
+// show it to strangers.
 func KeyBy(fields ...string) func(*http.Request) string {
 	keys := make([]string, len(fields))
 	for i, field := range fields {
@@ -254,7 +267,7 @@ func KeyBy(fields ...string) func(*http.Request) string {
 			found = found || len(lines) > 0
 			hashed = binary.AppendUvarint(hashed, uint64(len(lines)))
 			for _, line := range lines {
-				hashed = binary.AppendUvarint(hashed, uint64(len(line))) // so that no two lists are one text
+				hashed = binary.AppendUvarint(hashed, uint64(len(line))) // so that different lists differ
 				hashed = append(hashed, line...)
 			}
 		}
@@ -265,8 +278,8 @@ func KeyBy(fields ...string) func(*http.Request) string {
 	}
 }
 
-// originOf returns the origin of an address (RFC 6454 Section 4): its scheme, and its
-// host with the port, unless that is the one by default.
+// originOf returns the origin of an address (RFC 6454 Section 4): its scheme, and its host with
+// the port, unless it is the default port.
 func originOf(u *url.URL) keyName {
 	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Host)
 	switch scheme {
@@ -276,4 +289,105 @@ func originOf(u *url.URL) keyName {
 		host = strings.TrimSuffix(host, ":443")
 	}
 	return keyName{scheme, strings.TrimSuffix(host, ":")}
+}
+
+// sendsAgain reports whether a request may be sent again after its answer.
+func sendsAgain(req *http.Request, resp *http.Response, a *Advice, r *entrant) bool {
+	switch {
+	case !a.Refused || r.key == (keyName{}):
+		return false
+	case req.Body != nil && req.Body != http.NoBody && req.GetBody == nil:
+		return false
+	case resp.StatusCode != http.StatusServiceUnavailable || a.Source == SourceRefused:
+		return true // a limiter has refused the request before it had an effect
+	}
+	switch req.Method { // as net/http does when it loses a connection
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return req.Header["Idempotency-Key"] != nil || req.Header["X-Idempotency-Key"] != nil
+}
+
+// sendAgain sends a refused request again, after the wait. If the deadline comes first, it
+// returns the refusal.
+func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, r *entrant) (*http.Response, Advice, error) {
+	keepBody(refusal)
+	r.follows = false
+	none := Advice{} // no refusal, so that there is no further try
+	again := *req
+	if req.GetBody != nil && req.Body != nil && req.Body != http.NoBody {
+		body, err := req.GetBody()
+		if err != nil {
+			return refusal, none, nil
+		}
+		again.Body = body
+	}
+	pass, err := t.gate().enter(req.Context(), r)
+	if err != nil {
+		if again.Body != nil {
+			again.Body.Close()
+		}
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(req.Context().Err(), context.DeadlineExceeded) {
+			return refusal, none, nil
+		}
+		return nil, none, err
+	}
+	resp, a, err := t.send(&again, pass)
+	if resp != nil && resp.Request == &again {
+		resp.Request = req
+	}
+	return resp, a, err
+}
+
+// mostKept is how much of the body of a refusal is kept, in bytes.
+const mostKept = 64 << 10
+
+// keepBody replaces the body of a response by a copy of its beginning, and closes it, so that
+// its connection is free during the wait. If the body is longer, reading the copy ends with
+// io.ErrUnexpectedEOF.
+func keepBody(resp *http.Response) {
+	if resp.Body == nil || resp.Body == http.NoBody {
+		return
+	}
+	kept, err := io.ReadAll(io.LimitReader(resp.Body, mostKept+1))
+	resp.Body.Close()
+	var rest io.Reader = http.NoBody
+	switch {
+	case len(kept) > mostKept:
+		kept, rest = kept[:mostKept], failing{io.ErrUnexpectedEOF}
+	case err != nil:
+		rest = failing{err}
+	}
+	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), rest))
+}
+
+// failing is a reader that returns an error.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// A trackedBody is the body of an answer. Its request is under way until the body ends.
+type trackedBody struct {
+	io.ReadCloser
+	pass *Pass
+}
+
+func (b *trackedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.pass.closed()
+	}
+	return n, err
+}
+
+func (b *trackedBody) Close() error {
+	defer b.pass.closed()
+	return b.ReadCloser.Close()
+}
+
+// A datedBody is the body of a redirection, with the time of its arrival, from which its
+// Retry-After is counted.
+type datedBody struct {
+	io.ReadCloser
+	received time.Time
 }

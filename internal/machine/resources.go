@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A server may count resources of a key apart. Each resource then has a machine of its own,
-// next to that of the key, and a request has a Trip with each machine that it may belong to.
+// If a server counts resources of a key apart, each resource has a Machine, as the key has. A
+// request has a Trip with the key, and one with each resource that it may belong to.
 
 // Trips returns the requests under way, in the order in which they were sent.
 func (m *Machine) Trips() iter.Seq[*Trip] {
@@ -16,14 +16,14 @@ func (m *Machine) Trips() iter.Seq[*Trip] {
 	}
 }
 
-// Join counts a request as sent that is under way as another Trip of another machine.
+// Join counts a request that is under way as a Trip of another Machine.
 func (m *Machine) Join(t, other *Trip, now time.Time, r *Settings) {
 	m.Send(t, now, r)
 	t.at = other.at
 }
 
-// Returned takes note that a request took nothing of the limits of this machine, because its
-// answer is about those of another one.
+// Returned ends a request that took nothing from the limits of this Machine, because its answer
+// belongs to another Machine.
 func (m *Machine) Returned(t *Trip, now time.Time, r *Settings) {
 	m.budgets.giveBack(t, r)
 	for i := range m.meters {

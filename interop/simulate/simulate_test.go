@@ -65,29 +65,6 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// The table of docs/client.md is out of docs/simulation.md.
-func TestReadme(t *testing.T) {
-	text, err := os.ReadFile("../../docs/simulation.md")
-	require.NoError(t, err)
-	whole := make(map[string][]string)
-	for line := range strings.Lines(string(text)) {
-		if cells := strings.Split(line, " | "); len(cells) == 10 && strings.Contains(line, " / ") {
-			whole[cells[0]] = []string{cells[3], cells[5], cells[6], cells[7], cells[8]}
-		}
-	}
-	readme, err := os.ReadFile("../../docs/client.md")
-	require.NoError(t, err)
-	_, table, ok := strings.Cut(string(readme), "| Transport | plain | go-retryablehttp | rehttp | aws adaptive |\n")
-	require.True(t, ok)
-	table, _, _ = strings.Cut(table, "\n\n")
-	rows := strings.Split(table, "\n")[1:]
-	require.Len(t, rows, 11)
-	for _, row := range rows {
-		cells := strings.Split(strings.TrimSuffix(row, " |"), " | ")
-		require.Equal(t, whole[cells[0]], cells[1:], cells[0])
-	}
-}
-
 // The tables in the documentation have all the rows. Their figures change a little
 // each time, as clients draw at random.
 func TestDocumented(t *testing.T) {

@@ -1,9 +1,8 @@
-// Package otel reports limits and waits to OpenTelemetry.
+// Package otel reports to OpenTelemetry why requests wait.
 package otel
 
 import (
-	"cmp"
-	"errors"
+	"context"
 	"net/http"
 	"time"
 
@@ -13,36 +12,23 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// NewTransport returns a Transport that adds the tightest limit and the wait to the span of
-// each request.
+// NewTransport returns a Transport that reports how many requests wait, by key and reason, and
+// adds each wait to the span of its request.
 func NewTransport(meter metric.Meter) (*ratelimit.Transport, error) {
-	remaining, err1 := meter.Int64Gauge("http.ratelimit.remaining")
-	waits, err2 := meter.Float64Histogram("http.ratelimit.wait.duration", metric.WithUnit("s"))
-	return &ratelimit.Transport{
-		Observe: func(r *http.Request, a ratelimit.Advice) {
-			limit, ok := a.Fields.Tightest()
-			if !ok || limit.Remaining == ratelimit.Unknown {
-				return
-			}
-			name := attribute.String("http.ratelimit.policy.name", limit.Name)
-			remaining.Record(r.Context(), limit.Remaining, metric.WithAttributes(name))
-			span := trace.SpanFromContext(r.Context())
-			span.SetAttributes(name, attribute.Int64("http.ratelimit.remaining", limit.Remaining))
-			if reset, ok := limit.Reset.Value(); ok {
-				span.SetAttributes(attribute.Int64("http.ratelimit.reset", reset))
-			}
-			if policy, ok := a.Fields.PolicyOf(limit); ok {
-				unit := string(cmp.Or(policy.Unit, ratelimit.Requests))
-				span.SetAttributes(attribute.Int64("http.ratelimit.policy.quota", policy.Quota), attribute.String("http.ratelimit.policy.unit", unit))
-			}
-		},
-		Waiting: func(r *http.Request, w ratelimit.Wait) (done func()) {
-			start, name := time.Now(), attribute.String("http.ratelimit.wait.reason", w.Reason)
-			return func() {
-				waited := time.Since(start).Seconds()
-				waits.Record(r.Context(), waited, metric.WithAttributes(name))
-				trace.SpanFromContext(r.Context()).AddEvent("http.ratelimit.wait", trace.WithAttributes(name, attribute.Float64("seconds", waited)))
-			}
-		},
-	}, errors.Join(err1, err2)
+	gate := &ratelimit.Gate{}
+	_, err := meter.Int64ObservableGauge("http.ratelimit.queued", metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+		for key := range gate.Keys() {
+			w, _ := gate.State(key)
+			o.Observe(int64(w.Queued), metric.WithAttributes(attribute.String("key", key), attribute.String("reason", w.Reason)))
+		}
+		return nil
+	}))
+	waiting := func(r *http.Request, w ratelimit.Wait) (done func()) {
+		span, start := trace.SpanFromContext(r.Context()), time.Now()
+		return func() {
+			span.AddEvent("http.ratelimit.wait", trace.WithAttributes(attribute.String("reason", w.Reason),
+				attribute.String("limit", w.Advice.Limit.Name), attribute.Float64("seconds", time.Since(start).Seconds())))
+		}
+	}
+	return &ratelimit.Transport{Gate: gate, Waiting: waiting}, err
 }

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
 	"github.com/stretchr/testify/require"
@@ -22,37 +21,34 @@ func TestOTel(t *testing.T) {
 		rt, err := NewTransport(metric.NewMeterProvider(metric.WithReader(reader)).Meter("test"))
 		require.NoError(t, err)
 		rt.Base = fake.Memory(fake.Spent().Handler(fake.JSON("hello")))
-		for range 2 {
+		get := func() {
 			ctx, span := tracer.Start(t.Context(), "GET")
+			defer span.End()
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://api.example", nil)
 			require.NoError(t, err)
 			_, err = rt.RoundTrip(req)
 			require.NoError(t, err)
-			span.End()
 		}
-		first, second := spans.Ended()[0], spans.Ended()[1]
-		require.Equal(t, []attribute.KeyValue{
-			attribute.String("http.ratelimit.policy.name", "window"),
-			attribute.Int64("http.ratelimit.remaining", 0),
-			attribute.Int64("http.ratelimit.reset", 60),
-			attribute.Int64("http.ratelimit.policy.quota", 1),
-			attribute.String("http.ratelimit.policy.unit", "requests"),
-		}, first.Attributes())
-		require.Empty(t, first.Events())
-		require.Len(t, second.Events(), 1)
-		require.Contains(t, second.Events()[0].Attributes, attribute.Float64("seconds", 60))
-
+		get()
+		done := make(chan bool)
+		go func() {
+			get()
+			close(done)
+		}()
+		synctest.Wait()
 		var all metricdata.ResourceMetrics
 		require.NoError(t, reader.Collect(t.Context(), &all))
-		metrics := all.ScopeMetrics[0].Metrics
-		require.Len(t, metrics, 2)
-		remaining := metrics[0].Data.(metricdata.Gauge[int64]).DataPoints
-		require.Len(t, remaining, 1)
-		require.Zero(t, remaining[0].Value)
-		require.Equal(t, attribute.NewSet(attribute.String("http.ratelimit.policy.name", "window")), remaining[0].Attributes)
-		waits := metrics[1].Data.(metricdata.Histogram[float64]).DataPoints
-		require.Len(t, waits, 1)
-		require.EqualValues(t, 1, waits[0].Count)
-		require.Equal(t, time.Minute.Seconds(), waits[0].Sum)
+		require.Len(t, all.ScopeMetrics[0].Metrics, 1)
+		queued := all.ScopeMetrics[0].Metrics[0].Data.(metricdata.Gauge[int64]).DataPoints
+		require.Len(t, queued, 1)
+		require.EqualValues(t, 1, queued[0].Value)
+		require.Equal(t, attribute.NewSet(attribute.String("key", "http://api.example"), attribute.String("reason", "limit")), queued[0].Attributes)
+
+		<-done
+		require.Empty(t, spans.Ended()[0].Events())
+		require.Len(t, spans.Ended()[1].Events(), 1)
+		require.Equal(t, []attribute.KeyValue{
+			attribute.String("reason", "limit"), attribute.String("limit", "window"), attribute.Float64("seconds", 60),
+		}, spans.Ended()[1].Events()[0].Attributes)
 	})
 }

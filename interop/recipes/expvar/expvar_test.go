@@ -1,0 +1,33 @@
+package expvar
+
+import (
+	"expvar"
+	"net/http"
+	"testing"
+	"testing/synctest"
+
+	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/interop/recipes/internal/fake"
+	"github.com/stretchr/testify/require"
+)
+
+func TestExpvar(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var gate ratelimit.Gate
+		Publish("limits", &gate)
+		require.JSONEq(t, `{}`, expvar.Get("limits").String())
+		client := &http.Client{Transport: &ratelimit.Transport{Gate: &gate, Base: fake.Memory(fake.Spent().Handler(fake.JSON("hello")))}}
+		resp, err := client.Get("http://api.example")
+		require.NoError(t, err)
+		resp.Body.Close()
+		done := make(chan error)
+		go func() {
+			_, err := client.Get("http://api.example")
+			done <- err
+		}()
+		synctest.Wait()
+		require.JSONEq(t, `{"http://api.example": {"reason": "limit", "until": "2000-01-01T00:01:00Z", "queued": 1, "under_way": 0,
+			"advice": "wait 1m0s (limit \"window\";r=0;t=60)"}}`, expvar.Get("limits").String())
+		require.NoError(t, <-done)
+	})
+}
