@@ -51,7 +51,9 @@ type Cost struct {
 //     when they arrive. The limit then allows its quota in each window, until a refusal.
 //   - A refusal that asks for no wait makes the key wait for a tenth of a second, and
 //     half as long again each time up to 32 s, half of it at random. The next time it
-//     begins with a third of what was enough.
+//     begins with half of what was enough. If a request is refused although no other is
+//     under way, requests are spaced from then on: further apart after each refusal, and
+//     a little closer after each request that is served.
 //   - A refusal that no exhausted limit explains halves how many requests may be under
 //     way; answers let more go again, slowly near the number that was refused. Refusals
 //     with nothing served in between count as one.
