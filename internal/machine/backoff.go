@@ -28,21 +28,25 @@ func (b *backoff) wait(asked, longest time.Duration, x *rate) time.Duration {
 		b.latest = 0
 		return wait
 	}
-	bound := b.next(x.interval())
+	bound := b.next(x)
 	return min(bound/2+rand.N(bound/2+1), longest)
 }
 
-// next returns the upper bound of the next wait. Each bound is half as long again as the
-// bound before. Without a rate, the first bound is half of the one that was enough the
-// last time. With a rate, it is the interval between requests, and bounds grow by a tenth
-// up to twice the interval, because some limiters refuse most requests at any rate.
-func (b *backoff) next(interval time.Duration) time.Duration {
+// next returns the upper bound of the next wait: first half of the bound that was enough
+// the last time, then half as long again each time. If requests are spaced, the interval
+// replaces a tenth of a second as the least, and bounds grow by a tenth up to twice the
+// interval if few requests were served before the refusal, because some limiters refuse
+// most requests at any rate.
+func (b *backoff) next(x *rate) time.Duration {
+	interval := x.interval()
 	d := b.latest + b.latest/2
 	switch {
-	case interval > 0 && b.latest < 2*interval:
+	case interval > 0 && x.ran < enoughTries && b.latest < 2*interval:
 		d = max(b.latest+b.latest/10, interval)
+	case b.latest > 0:
 	case interval > 0:
-	case b.latest == 0:
+		d = max(b.enough/2, interval)
+	default:
 		d = max(b.enough/2, leastBackoff)
 	}
 	b.latest = min(d, mostBackoff)
@@ -80,6 +84,7 @@ type rate struct {
 	served  int
 	refused int
 	run     int // served since the latest refusal
+	ran     int // served in succession before that
 }
 
 const (
@@ -142,15 +147,15 @@ func (x *rate) recovered() {
 // Refusals with nothing served in between lower it once. It begins to space requests when
 // the refused request was the only one under way, and its refusal asked for no wait.
 func (x *rate) slow(now time.Time, alone bool) {
-	run := x.run
-	x.run = 0
 	x.refused++
-	switch {
-	case run == 0:
+	if x.run == 0 {
 		return
+	}
+	x.ran, x.run = x.run, 0
+	switch {
 	case x.most == 0 && alone:
 		x.most, x.best = firstRate/x.gap, 0
-	case x.most > 0 && (run >= enoughRun || x.served+x.refused >= enoughTries):
+	case x.most > 0 && (x.ran >= enoughRun || x.served+x.refused >= enoughTries):
 		x.learnBest(now)
 		x.most = min(x.most, max(min(x.most, 1/x.gap)*slower, x.best*bestPart))
 	default:

@@ -16,23 +16,29 @@ func TestBackoff(t *testing.T) {
 	b.recovered()
 	b.recovered()
 	require.Equal(t, time.Second, b.enough, "also after a second answer")
-	require.Equal(t, time.Second/2, b.next(0))
+	require.Equal(t, time.Second/2, b.next(&rate{}))
 	b = backoff{}
 	want := leastBackoff
 	for range 100 {
-		require.Equal(t, want, b.next(0))
+		require.Equal(t, want, b.next(&rate{}))
 		want = min(want*3/2, mostBackoff)
 	}
 	require.Equal(t, 32*time.Second, want)
 }
 
-// With a rate, bounds begin with the interval between requests, and grow by a tenth up to
-// twice the interval.
+// With a rate, the least bound is the interval between requests. If few requests were
+// served before the refusal, bounds grow by a tenth up to twice the interval.
 func TestBackoffOfRate(t *testing.T) {
-	b := backoff{enough: time.Minute}
+	b, x := backoff{enough: time.Minute}, rate{most: 1e6}
 	for _, want := range []time.Duration{1000, 1100, 1210, 1331, 1464, 1610, 1771, 1948, 2142, 3213} {
-		require.Equal(t, want, b.next(1000))
+		require.Equal(t, want, b.next(&x))
 	}
+	b, x.ran = backoff{}, enoughTries
+	for _, want := range []time.Duration{1000, 1500, 2250} {
+		require.Equal(t, want, b.next(&x))
+	}
+	b = backoff{enough: 4000}
+	require.Equal(t, 2000*time.Nanosecond, b.next(&x))
 }
 
 // play lets a rate live through answers, one after the other: "+" is served, "-" refused.

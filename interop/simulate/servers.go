@@ -107,6 +107,7 @@ func policyOf(quota int64, window time.Duration) ratelimit.Policy {
 type slidingWindow struct {
 	quota  int64
 	window time.Duration
+	all    bool        // refused requests count too, as in a stick table of HAProxy
 	taken  []time.Time // within the window, oldest first
 }
 
@@ -116,11 +117,11 @@ func (l *slidingWindow) has(now time.Time, _ []cost) bool {
 }
 
 func (l *slidingWindow) take(now time.Time, costs []cost) (bool, func()) {
-	if !l.has(now, costs) {
-		return false, nil
+	ok := l.has(now, costs)
+	if ok || l.all {
+		l.taken = append(l.taken, now)
 	}
-	l.taken = append(l.taken, now)
-	return true, nil
+	return ok, nil
 }
 
 func (l *slidingWindow) turn(now time.Time) {
@@ -184,40 +185,6 @@ func (l *weightedWindow) state(now time.Time) []state {
 		reset = l.number.Add(l.window).Sub(now)
 	}
 	return []state{{policyOf(l.quota, l.window), limit.Remaining, reset}}
-}
-
-// A stickTable is a stick table of HAProxy: it counts refused requests too, and adds the
-// part of the previous period that is less than a period ago. A period begins with a request.
-type stickTable struct {
-	fixedWindow
-	previous int64
-}
-
-func (l *stickTable) turn(now time.Time) {
-	periods := now.Sub(l.number) / l.window
-	switch {
-	case l.number.IsZero() || periods > 1:
-		l.previous, l.used = 0, 0
-	case periods == 1:
-		l.previous, l.used = l.used, 0
-	}
-	if l.number.IsZero() {
-		l.number = now
-	} else {
-		l.number = l.number.Add(periods * l.window)
-	}
-}
-
-func (l *stickTable) has(now time.Time, _ []cost) bool {
-	l.turn(now)
-	left := l.number.Add(l.window).Sub(now)
-	return l.used+int64(float64(l.previous)*float64(left)/float64(l.window)) < l.quota
-}
-
-func (l *stickTable) take(now time.Time, costs []cost) (bool, func()) {
-	ok := l.has(now, costs)
-	l.used++
-	return ok, nil
 }
 
 // A bucket has room for a number of tokens. A request takes one, and tokens flow in all the time.
