@@ -49,7 +49,9 @@ type Cost struct {
 //     date when they arrive. The limit then allows its quota in each window until a refusal.
 //   - After a refusal that asks for no wait, the key waits for up to 100 ms, and half as long
 //     again after each further refusal, up to 32 s. Half of each wait is random. The next
-//     such wait begins with a third of the one that was enough.
+//     such wait begins with half of the one that was enough. If a request is refused although
+//     no other is under way, requests are spaced from then on: further apart after each
+//     refusal, and a little closer after each served request.
 //   - A refusal that no exhausted limit explains halves the number of requests that may be
 //     under way. Answers raise it again, slowly near the number that was refused. Refusals
 //     with no success in between count as one. A policy of concurrent requests sets the number

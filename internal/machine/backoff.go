@@ -15,41 +15,47 @@ const (
 // A backoff is how long the key waits after refusals that ask for no wait, or for a
 // longer one than MaxWait.
 type backoff struct {
-	latest  time.Duration // the upper bound of the latest wait; 0 if nothing was refused since an answer
-	proven  time.Duration // the bound after which a request was served
-	longest time.Duration // the latest wait that was cut; 0 if none was since an answer
+	latest  time.Duration // the upper bound of the latest wait; 0 if a request was served since
+	enough  time.Duration // the upper bound of the wait after which a request was served
+	longest time.Duration // the latest wait that was cut; 0 if a request was served since
 }
 
 // wait returns how long the key waits after a refusal that asks for a wait, or for none
-// if that is 0. Half of a wait that nobody asked for is random, so that clients that were
-// refused together do not come back together.
-func (b *backoff) wait(asked, longest time.Duration) time.Duration {
+// if asked is 0. Half of a wait that the server did not ask for is random, so that clients
+// that were refused together do not come back together.
+func (b *backoff) wait(asked, longest time.Duration, x *rate) time.Duration {
 	if wait := b.cut(asked, longest); wait > 0 {
 		b.latest = 0
 		return wait
 	}
-	bound := b.next()
-	return min(bound/2+rand.N(bound/2), longest)
+	bound := b.next(x)
+	return min(bound/2+rand.N(bound/2+1), longest)
 }
 
-// next returns the upper bound of the next wait. It begins with a third of the wait that
-// was enough the last time, grows by a quarter up to that wait, and then by half.
-func (b *backoff) next() time.Duration {
-	d := b.proven / 3
+// next returns the upper bound of the next wait: first half of the bound that was enough
+// the last time, then half as long again each time. If requests are spaced, the interval
+// replaces a tenth of a second as the least, and bounds grow by a tenth up to twice the
+// interval if few requests were served before the refusal, because some limiters refuse
+// most requests at any rate.
+func (b *backoff) next(x *rate) time.Duration {
+	interval := x.interval()
+	d := b.latest + b.latest/2
 	switch {
-	case b.latest == 0:
-	case b.latest < b.proven:
-		d = b.latest + b.latest/4
+	case interval > 0 && x.ran < enoughTries && b.latest < 2*interval:
+		d = max(b.latest+b.latest/10, interval)
+	case b.latest > 0:
+	case interval > 0:
+		d = max(b.enough/2, interval)
 	default:
-		d = b.latest + b.latest/2
+		d = max(b.enough/2, leastBackoff)
 	}
-	b.latest = min(max(d, leastBackoff), mostBackoff)
+	b.latest = min(d, mostBackoff)
 	return b.latest
 }
 
 // cut returns the wait that is obeyed: at most longest at first, and half as much again
-// after each refusal, up to what was asked for. Otherwise a client with a short MaxWait
-// would be refused for ever.
+// after each refusal, up to what the server asked for. Otherwise a client with a short
+// MaxWait would be refused again and again.
 func (b *backoff) cut(asked, longest time.Duration) time.Duration {
 	if asked <= longest {
 		b.longest = 0
@@ -62,7 +68,108 @@ func (b *backoff) cut(asked, longest time.Duration) time.Duration {
 // recovered ends the backoff, after an answer that is no refusal.
 func (b *backoff) recovered() {
 	if b.latest > 0 {
-		b.proven, b.latest = b.latest, 0
+		b.enough, b.latest = b.latest, 0
 	}
 	b.longest = 0
+}
+
+// A rate spaces requests. It is for limiters that announce nothing and refuse requests
+// although one is under way at a time. Some of them count refused requests too, so that a
+// client that only backs off stays at their limit, and is refused most of the time.
+type rate struct {
+	most    float64   // requests a second; 0 means that requests are not spaced
+	gap     float64   // seconds between two requests, averaged over the latest of them
+	best    float64   // requests a second that were served at best
+	since   time.Time // when the counts below began
+	served  int
+	refused int
+	run     int // served since the latest refusal
+	ran     int // served in succession before that
+}
+
+const (
+	// firstRate and slower are the parts of the rate that remain after a refusal: at first,
+	// and later.
+	firstRate = 0.7
+	slower    = 0.7
+	// faster is how much the rate grows with each request that is served.
+	faster = 1.01
+	// enoughRun and enoughTries are how many requests must have been served in succession,
+	// or answered, before a refusal lowers the rate again. Fewer show little of its effect.
+	enoughRun   = 3
+	enoughTries = 8
+	// bestPart is the part of the best rate below which refusals do not lower the rate: if
+	// other clients take what there is, a slower client is refused as often.
+	bestPart = 0.9
+	// bestFades is how fast the best rate follows a lower one.
+	bestFades = 1.0 / 32
+	// rateUnused is how many times faster than requests come a rate is dropped.
+	rateUnused = 4
+	// gapWeight is the weight of the latest gap in the average.
+	gapWeight = 1.0 / 8
+	// longestGap is how many times the average a gap counts at most: a pause of the caller,
+	// or a backoff, shows little of how fast requests come.
+	longestGap = 3
+	// firstGap is the average before there are two requests, in seconds.
+	firstGap = 0.02
+	// leastGap is the shortest gap that counts, in seconds: requests that go together.
+	leastGap = 0.001
+)
+
+// interval returns the time between two requests, 0 if they are not spaced.
+func (x *rate) interval() time.Duration {
+	if x.most == 0 {
+		return 0
+	}
+	return scale(time.Second, 1/x.most)
+}
+
+// sent counts a request, and the gap between it and the last one.
+func (x *rate) sent(last, now time.Time) {
+	if last.IsZero() {
+		x.gap = firstGap
+		return
+	}
+	gap := min(max(now.Sub(last).Seconds(), leastGap), x.gap*longestGap)
+	x.gap += (gap - x.gap) * gapWeight
+}
+
+// recovered counts a request that was served.
+func (x *rate) recovered() {
+	x.served++
+	x.run++
+	if x.most *= faster; x.most*x.gap > rateUnused {
+		x.most = 0
+	}
+}
+
+// slow counts a refusal, and lowers the rate if enough requests have shown its effect.
+// Refusals with nothing served in between lower it once. It begins to space requests when
+// the refused request was the only one under way, and its refusal asked for no wait.
+func (x *rate) slow(now time.Time, alone bool) {
+	x.refused++
+	if x.run == 0 {
+		return
+	}
+	x.ran, x.run = x.run, 0
+	switch {
+	case x.most == 0 && alone:
+		x.most, x.best = firstRate/x.gap, 0
+	case x.most > 0 && (x.ran >= enoughRun || x.served+x.refused >= enoughTries):
+		x.learnBest(now)
+		x.most = min(x.most, max(min(x.most, 1/x.gap)*slower, x.best*bestPart))
+	default:
+		return
+	}
+	x.since, x.served, x.refused = now, 0, 0
+}
+
+// learnBest compares how many requests a second were served since the counts began with
+// the best of earlier times.
+func (x *rate) learnBest(now time.Time) {
+	good := float64(x.served) / max(now.Sub(x.since).Seconds(), leastGap)
+	if good > x.best {
+		x.best = good
+	}
+	x.best += (good - x.best) * bestFades
 }

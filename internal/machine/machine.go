@@ -56,6 +56,7 @@ type Machine struct {
 	pace    time.Duration
 	pool    pool
 	backoff backoff
+	rate    rate
 	answers answers
 
 	traffic
@@ -129,6 +130,9 @@ func (m *Machine) Ask(now time.Time, r *Settings, prices []Price) Verdict {
 			return Verdict{Until: next, Depends: true, Reason: Concurrency}
 		}
 	}
+	if next := m.last.Add(min(m.rate.interval(), r.MaxWait)); now.Before(next) {
+		return Verdict{Until: next, Known: true, Certain: m.under.n == 0, Reason: Backoff}
+	}
 	step := min(m.pace, r.MaxWait)
 	if next := m.last.Add(step); r.Pace && now.Before(next) {
 		return Verdict{Until: next, Polite: true, Reason: Pace, step: step}
@@ -169,6 +173,7 @@ func (m *Machine) askPhase(now time.Time, r *Settings, prices []Price) Verdict {
 // Send counts a request as sent.
 func (m *Machine) Send(t *Trip, now time.Time, r *Settings) {
 	m.number++
+	m.rate.sent(m.last, now)
 	m.last = now
 	*t = Trip{Prices: t.Prices, number: m.number, silent: m.silent, at: now}
 	if u := m.under.last; u != nil && u.Prices != nil && t.Prices != nil && now.Sub(u.at) < closeBy {
@@ -235,7 +240,7 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time, r *Settings) 
 	case !a.Refused:
 		m.served(a, fresh)
 	case fresh:
-		wait = m.rejected(a, r)
+		wait = m.rejected(a, received, r)
 	}
 	says := wait > 0 || a.saysRequests()
 	newer := says && t.number > m.learnt
@@ -281,18 +286,24 @@ func (m *Machine) served(a *Answer, fresh bool) {
 	m.lastSilent = len(a.Stocks) == 0
 	if fresh {
 		m.backoff.recovered()
+		m.rate.recovered()
 		m.pool.regrow()
 	}
 }
 
 // rejected takes note of a refusal, once for all requests that were under way together,
 // and returns how long the key has to wait.
-func (m *Machine) rejected(a *Answer, r *Settings) time.Duration {
+func (m *Machine) rejected(a *Answer, received time.Time, r *Settings) time.Duration {
 	m.refused = m.number
 	if m.lastSilent || !a.Exhausted() {
-		m.pool.shrink(m.UnderWay() + 1)
+		m.rate.slow(received, m.UnderWay() == 0 && a.Wait == 0)
+		if m.rate.most > 0 {
+			m.pool.most = 0 // the number under way is not the reason
+		} else {
+			m.pool.shrink(m.UnderWay() + 1)
+		}
 	}
-	return m.backoff.wait(a.Wait, r.MaxWait)
+	return m.backoff.wait(a.Wait, r.MaxWait, &m.rate)
 }
 
 // wait makes the key wait until a time, and probe afterwards if thenProbe. It reports
@@ -337,7 +348,7 @@ func (m *Machine) Loss(now time.Time, r *Settings) Loss {
 	}
 	used := now.Sub(m.last) <= idleTime
 	most := NothingLost
-	if used && (m.pool.most > 0 || m.pool.atOnce > 0 || len(m.meters) > 0) {
+	if used && (m.pool.most > 0 || m.rate.most > 0 || m.pool.atOnce > 0 || len(m.meters) > 0) {
 		most = CountLost
 	}
 	for i := range m.budgets {
@@ -396,7 +407,7 @@ func (l *answers) add(t *Trip, a *Answer, received time.Time) {
 const (
 	// slowRounds is how many rounds of answers pass before one more request is let under
 	// way.
-	slowRounds = 4
+	slowRounds = 6
 	// calmRounds is how many times more slowly a pool grows close to the number that was
 	// refused, since each refusal costs a wait.
 	calmRounds = 10

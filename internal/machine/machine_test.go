@@ -2,28 +2,94 @@ package machine
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// Waits that nobody has asked for grow by half, to 32 s at the most. Where the first was
-// enough, it is the first again.
+// The bounds of waits that the server did not ask for grow by half, to 32 s at most. The
+// next time the first is half of the bound that was enough.
 func TestBackoff(t *testing.T) {
 	b := backoff{latest: time.Second}
 	b.recovered()
 	b.recovered()
-	require.Equal(t, time.Second, b.proven, "whatever follows the first answer")
+	require.Equal(t, time.Second, b.enough, "also after a second answer")
+	require.Equal(t, time.Second/2, b.next(&rate{}))
 	b = backoff{}
-	require.Equal(t, leastBackoff, b.next())
-	b.recovered()
 	want := leastBackoff
 	for range 100 {
-		require.Equal(t, want, b.next())
+		require.Equal(t, want, b.next(&rate{}))
 		want = min(want*3/2, mostBackoff)
 	}
 	require.Equal(t, 32*time.Second, want)
+}
+
+// With a rate, the least bound is the interval between requests. If few requests were
+// served before the refusal, bounds grow by a tenth up to twice the interval.
+func TestBackoffOfRate(t *testing.T) {
+	b, x := backoff{enough: time.Minute}, rate{most: 1e6}
+	for _, want := range []time.Duration{1000, 1100, 1210, 1331, 1464, 1610, 1771, 1948, 2142, 3213} {
+		require.Equal(t, want, b.next(&x))
+	}
+	b, x.ran = backoff{}, enoughTries
+	for _, want := range []time.Duration{1000, 1500, 2250} {
+		require.Equal(t, want, b.next(&x))
+	}
+	b = backoff{enough: 4000}
+	require.Equal(t, 2000*time.Nanosecond, b.next(&x))
+}
+
+// play lets a rate live through answers, one after the other: "+" is served, "-" refused.
+func (x *rate) play(begin time.Time, each time.Duration, answers string) (end time.Time) {
+	for i := range answers {
+		x.sent(begin, begin.Add(each))
+		begin = begin.Add(each)
+		if answers[i] == '+' {
+			x.recovered()
+		} else {
+			x.slow(begin, true)
+		}
+	}
+	return begin
+}
+
+// A rate begins with a refusal after something was served, if no other request is under way.
+func TestRate(t *testing.T) {
+	x := rate{gap: firstGap}
+	now := x.play(epoch, 100*time.Millisecond, "----")
+	require.Zero(t, x.interval(), "nothing was served")
+	now = x.play(now, 100*time.Millisecond, strings.Repeat("+", 40))
+	x.slow(now, false)
+	require.Zero(t, x.interval(), "others are under way")
+	now = x.play(now, 100*time.Millisecond, "+-")
+	require.InDelta(t, 7, x.most, 0.3, "seven tenths of ten a second")
+	was := x.most
+	now = x.play(now, 100*time.Millisecond, "-+-")
+	require.InDelta(t, was*1.01, x.most, 0.001, "too few answers to tell whether a lower rate helps")
+	now = x.play(now, 100*time.Millisecond, "+++-")
+	require.Less(t, x.most, was*0.8, "three in succession tell")
+	was = x.most
+	now = x.play(now, 100*time.Millisecond, "-------")
+	require.Equal(t, was, x.most, "nothing was served in between")
+	now = x.play(now, 100*time.Millisecond, "+-")
+	require.Less(t, x.most, was, "eight answers tell")
+	now = x.play(now, time.Millisecond, strings.Repeat("+", 100))
+	require.NotZero(t, x.most, "it grows by a hundredth each time")
+	x.play(now, 10*time.Second, strings.Repeat("+", 40))
+	require.Zero(t, x.most, "requests are far apart")
+}
+
+// If a limiter refuses three of five requests at any rate, the rate does not fall below
+// the rate of those that were served.
+func TestRateOfRandomRefusals(t *testing.T) {
+	x := rate{gap: firstGap}
+	now := x.play(epoch, 100*time.Millisecond, strings.Repeat("+-+--", 40))
+	for range 200 {
+		now = x.play(now, max(x.interval(), 100*time.Millisecond), "+-+--")
+		require.Less(t, x.interval(), 5*time.Second)
+	}
 }
 
 // Budgets of which one allows nothing that another does not are one.
