@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-retryablehttp"
 	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/interop/internal/peers"
 	"github.com/stretchr/testify/require"
 )
 
@@ -32,7 +32,7 @@ type proxy struct {
 
 // One process, so that none is left over when it is killed.
 const nginxConfig = `daemon off; master_process off; pid DIR/pid; error_log stderr crit;
-events { worker_connections 512; }
+events { worker_connections 2048; }
 http {
 	access_log off;
 	client_body_temp_path DIR/body; proxy_temp_path DIR/proxy; fastcgi_temp_path DIR/fastcgi; uwsgi_temp_path DIR/uwsgi; scgi_temp_path DIR/scgi;
@@ -74,23 +74,14 @@ func TestProxies(t *testing.T) {
 	for _, p := range proxies {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := exec.LookPath(p.program); err != nil {
-				if os.Getenv("CI") != "" {
-					t.Fatal(err)
-				}
-				t.Skip(err)
-			}
+			p.need(t)
 			var ours, theirs tally
 			var both sync.WaitGroup
 			both.Go(func() {
 				ours.drive(p.start(t), func(base http.RoundTripper) http.RoundTripper { return &ratelimit.Transport{Base: base} })
 			})
 			both.Go(func() {
-				theirs.drive(p.start(t), func(base http.RoundTripper) http.RoundTripper {
-					c := retryablehttp.NewClient()
-					c.HTTPClient.Transport, c.Logger = base, nil
-					return &retryablehttp.RoundTripper{Client: c}
-				})
+				theirs.drive(p.start(t), peers.Retryable)
 			})
 			both.Wait()
 			t.Logf("Transport %v, go-retryablehttp %v", &ours, &theirs)
@@ -103,14 +94,19 @@ func TestProxies(t *testing.T) {
 	}
 }
 
+// need skips the test if the program is missing, except in CI.
+func (p *proxy) need(t *testing.T) {
+	if _, err := exec.LookPath(p.program); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+}
+
 // start starts the proxy, and returns its address when it answers.
 func (p *proxy) start(t *testing.T) (address string) {
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-r.Context().Done():
-		}
-	}))
+	backend := httptest.NewServer(slowly)
 	t.Cleanup(backend.Close)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

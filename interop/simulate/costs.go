@@ -124,6 +124,7 @@ var inTokens = []scenario{
 	{name: "Anthropic's, input and output apart; 10 workers", ideal: 621.7, load: tokenLoad(10, apart), before: "676.2 / 21", server: anthropic, wanted: wanted{seconds: 632}},
 	{name: "Anthropic's, input and output apart; 40 workers", ideal: 621.7, load: tokenLoad(40, apart), before: "687.3 / 115", server: anthropic, wanted: wanted{seconds: 632}},
 	{name: "estimates off by up to 30 %; 10 workers", ideal: 621.7, load: tokenLoad(10, estimated), before: "626.6 / 96", server: currentTokens, wanted: wanted{seconds: 640, refused: 2}},
+	{name: "estimates off by up to 30 %; 200 jobs of 10 workers", ideal: 394, load: load{workers: 10, jobs: 200, costs: estimated}, before: "–", server: currentTokens, wanted: wanted{seconds: 420, refused: 4}},
 	{name: "others take 150 tokens a second; 10 workers", ideal: 888, load: tokenLoad(10, honest), before: "893.1 / 174", server: othersTake, wanted: wanted{seconds: 900, refused: 52}},
 	{name: "a fixed window of a minute; 10 workers", ideal: 661, load: tokenLoad(10, honest), before: "677.4 / 19", server: tokenWindow, wanted: wanted{seconds: 675, refused: 11}},
 }

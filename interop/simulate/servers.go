@@ -115,7 +115,7 @@ func policyOf(quota int64, window time.Duration) ratelimit.Policy {
 type slidingWindow struct {
 	quota  int64
 	window time.Duration
-	all    bool        // refused requests count too, as in a stick table of HAProxy
+	all    bool        // refused requests count too
 	taken  []time.Time // within the window, oldest first
 }
 
@@ -157,6 +157,7 @@ type weightedWindow struct {
 	fixedWindow
 	previous int64
 	plain    bool // it is announced as a fixed window
+	all      bool // refused requests count too, as in a stick table of HAProxy
 }
 
 func (l *weightedWindow) turn(now time.Time) {
@@ -179,11 +180,11 @@ func (l *weightedWindow) has(now time.Time, _ []cost) bool {
 }
 
 func (l *weightedWindow) take(now time.Time, costs []cost) (bool, func()) {
-	if !l.has(now, costs) {
-		return false, nil
+	ok := l.has(now, costs)
+	if ok || l.all {
+		l.used++
 	}
-	l.used++
-	return true, nil
+	return ok, nil
 }
 
 func (l *weightedWindow) state(now time.Time) []state {

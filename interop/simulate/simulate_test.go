@@ -59,7 +59,7 @@ func TestSearch(t *testing.T) {
 	a, b := randomScenario(3), randomScenario(3)
 	require.Equal(t, run(t, a.load, plain, a.server, 3), run(t, b.load, plain, b.server, 3))
 	var out strings.Builder
-	search(t, &out, 2, 1, true)
+	search(t, &out, 4, 12, true)
 	for _, c := range rivals {
 		require.Contains(t, out.String(), "| "+c.name+" |")
 	}

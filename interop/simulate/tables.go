@@ -64,8 +64,8 @@ func roundAs(x, as float64) float64 {
 	return float64(int(x*10+0.5)) / 10
 }
 
-// peers are the clients of the tables.
-var peers = []client{ours, paced, plain, hashicorp, puerkito, cubic, github}
+// clients are the clients of the tables.
+var clients = []client{ours, paced, plain, hashicorp, puerkito, cubic, github}
 
 // A table is a heading and its rows.
 type table struct {
@@ -80,7 +80,7 @@ var tables = []table{
 		"costs, the other clients do not. A job is tried until it is served, so that the seconds of the others hide how many tokens are sent in vain.\n" +
 		"\"Before\" is the second Transport.", inTokens},
 	{"Servers that say little", "Nothing is lost. \"Before\" is the second Transport.", terse},
-	{"The worst of thousands", "Of some thousand servers and loads at random, those on which the second Transport lost most against its peers, which is \"before\".", worst},
+	{"The worst of thousands", "Of some thousand servers and loads at random, those on which the second Transport lost most against its clients, which is \"before\".", worst},
 }
 
 // writeTables writes all tables as Markdown.
@@ -103,7 +103,7 @@ func writeScenarios(t *testing.T, w io.Writer, rows []scenario, seeds int) {
 	head := []string{"server (ideal)", "wanted", "before"}
 	var times, details [][]string
 	var notes []string
-	for _, c := range peers {
+	for _, c := range clients {
 		head = append(head, c.name)
 	}
 	for i := range rows {
@@ -111,7 +111,7 @@ func writeScenarios(t *testing.T, w io.Writer, rows []scenario, seeds int) {
 		name := fmt.Sprintf("%s (%v)", sc.name, sc.ideal)
 		line := []string{name, fmt.Sprintf("%v / %v", sc.wanted.seconds, sc.wanted.refused), sc.before}
 		detail := []string{sc.name}
-		for _, c := range peers {
+		for _, c := range clients {
 			if c.name == github.name && !sc.github {
 				line, detail = append(line, "–"), append(detail, "–")
 				continue

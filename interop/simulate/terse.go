@@ -24,8 +24,13 @@ func crowded(perSecond, burst, part float64) func() limiter {
 	}
 }
 
-// countedAll is a stick table of HAProxy.
-func countedAll() limiter { return &slidingWindow{quota: 50, window: 5 * time.Second, all: true} }
+// loggedAll remembers each request of the last 5 s.
+func loggedAll() limiter { return &slidingWindow{quota: 50, window: 5 * time.Second, all: true} }
+
+// countedAll is a stick table of HAProxy: a rate is a sliding counter.
+func countedAll() limiter {
+	return &weightedWindow{fixedWindow: fixedWindow{quota: 50, window: 5 * time.Second}, all: true}
+}
 
 func fiveAtOnce() limiter { return &concurrent{slots: 5, each: 200 * time.Millisecond, says: true} }
 
@@ -44,6 +49,13 @@ func dateRetryAfter(h http.Header, v *visit) int {
 	return http.StatusTooManyRequests
 }
 
+func refuseInASecond(h http.Header, _ *visit) int {
+	h.Set("Retry-After", "1")
+	return http.StatusTooManyRequests
+}
+
+const stickTable = "what it sends keeps the counter at its limit, one request at a time, while aws adaptive sends less"
+
 // terse are servers that announce little, or whose answers take long.
 var terse = []scenario{
 	{name: "fields on refusals alone; 20/s, burst 5; 30 workers", loses: "between two refusals it does not know what is left, so it sends a few at a time and waits a whole second each time", ideal: 15, load: load{workers: 30, jobs: 300}, before: "60.5 / 783",
@@ -54,14 +66,22 @@ var terse = []scenario{
 		server: near(40*time.Millisecond, tokens(20, 1, false), silent, refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 28, refused: 90}},
 	{name: "429 alone; 10/s, burst 1, others take 60 %; 9 workers, 100 jobs", ideal: 25, load: load{workers: 9, jobs: 100}, before: "1016.0 / 363",
 		server: near(40*time.Millisecond, crowded(10, 1, 0.6), silent, refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 90, refused: 160}},
-	{name: "50 per 5 s, refused ones counted (HAProxy's stick table), 429 alone; 10 workers, 200 jobs", ideal: 15, load: load{workers: 10, jobs: 200, within: 2 * time.Minute}, before: "–",
-		server: plainServer(countedAll, silent, refuseTooMany, 50*time.Millisecond), wanted: wanted{seconds: 38, refused: 50}},
+	{name: "50 per 5 s, a sliding log, refused ones counted, 429 alone; 10 workers, 200 jobs", ideal: 15, load: load{workers: 10, jobs: 200, within: 2 * time.Minute}, before: "–",
+		server: plainServer(loggedAll, silent, refuseTooMany, 50*time.Millisecond), wanted: wanted{seconds: 38, refused: 50}},
 	{name: "the same; 30 workers, 400 jobs; given up after 2 min", ideal: 35, load: load{workers: 30, jobs: 400, within: 2 * time.Minute}, before: "–",
-		server: plainServer(countedAll, silent, refuseTooMany, 50*time.Millisecond), wanted: wanted{seconds: 60, refused: 61}},
+		server: plainServer(loggedAll, silent, refuseTooMany, 50*time.Millisecond), wanted: wanted{seconds: 60, refused: 61}},
+	{name: "HAProxy's stick table, 50 per 5 s, refused ones counted, 429 alone; 10 workers, 200 jobs", loses: stickTable, ideal: 15, load: load{workers: 10, jobs: 200, within: 5 * time.Minute}, before: "–",
+		server: near(10*time.Millisecond, countedAll, silent, refuseTooMany, 50*time.Millisecond), wanted: wanted{seconds: 60, refused: 300}},
+	{name: "HAProxy's stick table; 300 jobs at once", loses: stickTable, ideal: 25, load: load{workers: 300, each: 1, within: 5 * time.Minute}, before: "–",
+		server: near(10*time.Millisecond, countedAll, silent, refuseTooMany, 50*time.Millisecond), wanted: wanted{seconds: 95, refused: 800}},
+	{name: "HAProxy's stick table; 30 workers, 400 jobs", loses: stickTable, ideal: 35, load: load{workers: 30, jobs: 400, within: 5 * time.Minute}, before: "–",
+		server: near(10*time.Millisecond, countedAll, silent, refuseTooMany, 50*time.Millisecond), wanted: wanted{seconds: 135, refused: 800}},
 	{name: "no limit, 429 alone from second 2 to 4; 0.1 s; 20 workers, 1000 jobs", ideal: 7, load: load{workers: 20, jobs: 1000}, before: "65.7 / 26",
 		server: plainServer(func() limiter { return outage{from: 2 * time.Second, to: 4 * time.Second} }, silent, refuseTooMany, 100*time.Millisecond), wanted: wanted{seconds: 15, refused: 30}},
 	{name: "7.7/s, burst 3, q=3;w=1; 1.5 s; 40 workers, 320 jobs", ideal: 42, load: load{workers: 40, jobs: 320}, before: "–",
 		server: plainServer(tokens(7.7, 3, false), current, refuseTooMany, 1500*time.Millisecond), wanted: wanted{seconds: 110, refused: 5}},
+	{name: "5 at a time, 429 and Retry-After: 1 (an API server of Kubernetes); 50 ms; 40 workers", ideal: 3, load: load{workers: 40, jobs: 300}, before: "–",
+		server: plainServer(func() limiter { return &concurrent{slots: 5, each: 50 * time.Millisecond} }, silent, refuseInASecond, 50*time.Millisecond), wanted: wanted{seconds: 10, refused: 10}},
 	{name: "OpenAI's resets of milliseconds; 20/s, burst 2; 20 workers", ideal: 15, load: jobs300, before: "111.4 / 8",
 		server: near(10*time.Millisecond, tokens(20, 2, false), likeOpenAI, refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 20, refused: 9}},
 	{name: "3 per 321 s, 3.6 s, timeouts of 18 s; 20 workers, 20 jobs", ideal: 1819, load: load{workers: 20, jobs: 20, timeout: 18 * time.Second}, before: "–",

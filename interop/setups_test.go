@@ -1,0 +1,248 @@
+package interop
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	tollbooth8 "github.com/didip/tollbooth/v8"
+	"github.com/go-chi/httprate"
+	"github.com/httpfields/ratelimit"
+	"github.com/httpfields/ratelimit/interop/internal/block"
+	"github.com/httpfields/ratelimit/interop/internal/peers"
+	"github.com/sethvargo/go-limiter/httplimit"
+	"github.com/sethvargo/go-limiter/memorystore"
+	"github.com/stretchr/testify/require"
+	"github.com/throttled/throttled/v2"
+	throttledstore "github.com/throttled/throttled/v2/store/memstore"
+	ulule "github.com/ulule/limiter/v3"
+	ululehttp "github.com/ulule/limiter/v3/drivers/middleware/stdlib"
+	ululestore "github.com/ulule/limiter/v3/drivers/store/memory"
+)
+
+// A setup is a limiter in use in front of a handler that takes 50 ms, and how often a Transport may
+// be refused in each of the jobs.
+type setup struct {
+	name    string
+	start   func(t *testing.T) (address string) // each time with counters of its own
+	refused [3]int
+	// adaptive requires a Transport to be refused at most 1.3 times as often as aws adaptive, and to
+	// take at most 1.2 times as long.
+	adaptive bool
+}
+
+// behind returns how to start a proxy.
+func behind(program, config string) func(*testing.T) string {
+	p := proxy{program: program, config: config}
+	return func(t *testing.T) string {
+		p.need(t)
+		return p.start(t)
+	}
+}
+
+// slowly takes 50 ms.
+var slowly = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	select {
+	case <-time.After(50 * time.Millisecond):
+	case <-r.Context().Done():
+	}
+})
+
+var setups = []setup{
+	{name: "HAProxy, a stick table that counts refused requests, 50 per 5 s", start: behind("haproxy", haproxyConfig), adaptive: true},
+	{name: "nginx limit_req 20/s without burst, 503 (its default)", start: behind("nginx", nginx("limit_req zone=req;")), refused: [3]int{25, 25, 25}},
+	{name: "nginx limit_req 20/s without burst, 429", start: behind("nginx", nginx("limit_req zone=req; limit_req_status 429;")), refused: [3]int{20, 20, 20}},
+	{name: "nginx limit_req 20/s, burst=20 nodelay, 429", start: behind("nginx", nginx("limit_req zone=req burst=20 nodelay; limit_req_status 429;"))},
+	{name: "nginx limit_req 20/s, burst=20 with delay, 429", start: behind("nginx", nginx("limit_req zone=req burst=20; limit_req_status 429;"))},
+	{name: "nginx limit_conn 5, 429", start: behind("nginx", nginx("limit_conn conn 5; limit_conn_status 429;")), refused: [3]int{12, 12, 12}},
+	{name: "express-rate-limit 50 per 5 s, draft-8", start: node("load.mjs", "draft-8")},
+	{name: "express-rate-limit 50 per 5 s, draft-7", start: node("load.mjs", "draft-7")},
+	{name: "express-rate-limit 50 per 5 s, X-RateLimit", start: node("load.mjs", "legacy")},
+	{name: "ulule/limiter 50 per 5 s", start: serve(func(*testing.T) http.Handler {
+		rate := ulule.Rate{Period: 5 * time.Second, Limit: 50}
+		return ululehttp.NewMiddleware(ulule.New(ululestore.NewStore(), rate)).Handler(slowly)
+	})},
+	{name: "go-limiter 50 per 5 s", start: serve(func(t *testing.T) http.Handler {
+		store, err := memorystore.New(&memorystore.Config{Tokens: 50, Interval: 5 * time.Second})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, store.Close(t.Context())) })
+		middleware, err := httplimit.NewMiddleware(store, httplimit.IPKeyFunc())
+		require.NoError(t, err)
+		return middleware.Handle(slowly)
+	})},
+	{name: "tollbooth 10 per s", start: serve(func(*testing.T) http.Handler {
+		return tollbooth8.HTTPMiddleware(tollbooth8.NewLimiter(10, nil))(slowly)
+	})},
+	{name: "httprate 50 per 5 s, a sliding counter", start: serve(func(*testing.T) http.Handler {
+		return httprate.LimitBy(50, 5*time.Second, httprate.Key("*"))(slowly)
+	})},
+	{name: "throttled 10 per s, GCRA with burst 5", start: serve(func(t *testing.T) http.Handler {
+		store, err := throttledstore.NewCtx(16)
+		require.NoError(t, err)
+		limiter, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerSec(10), MaxBurst: 4})
+		require.NoError(t, err)
+		return (&throttled.HTTPRateLimiterCtx{RateLimiter: limiter}).RateLimit(slowly)
+	})},
+}
+
+// setupJobs are the loads of each setup.
+var setupJobs = [3]struct{ jobs, workers int }{{200, 10}, {300, 300}, {400, 30}}
+
+// setupClients are the clients of each setup.
+var setupClients = []struct {
+	name string
+	wrap func(http.RoundTripper) http.RoundTripper
+}{
+	{"Transport", func(base http.RoundTripper) http.RoundTripper { return &ratelimit.Transport{Base: base} }},
+	{"aws adaptive", peers.Adaptive},
+	{"go-retryablehttp", peers.Retryable},
+}
+
+// An outcome is how a client did the jobs of a load.
+type outcome struct {
+	seconds float64
+	refused int
+	given   int // up, because they took longer than longestSetup
+}
+
+func (o outcome) String() string {
+	if o.given > 0 {
+		return fmt.Sprintf("(%d not done)/%d", o.given, o.refused)
+	}
+	return fmt.Sprintf("%.0f/%d", o.seconds, o.refused)
+}
+
+const longestSetup = 2 * time.Minute
+
+// TestSetups has clients do jobs with limiters in use. With -update it writes the table of
+// docs/simulation.md.
+func TestSetups(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes two minutes")
+	}
+	outcomes := make([][len(setupJobs)][]outcome, len(setups))
+	var runs []func()
+	for i := range setups {
+		for j := range setupJobs {
+			outcomes[i][j] = make([]outcome, len(setupClients))
+			for k := range setupClients {
+				address := setups[i].start(t)
+				runs = append(runs, func() {
+					outcomes[i][j][k] = doJobs(address, setupJobs[j].jobs, setupJobs[j].workers, setupClients[k].wrap)
+				})
+			}
+		}
+	}
+	var all sync.WaitGroup
+	for _, run := range runs {
+		all.Go(run)
+		time.Sleep(300 * time.Millisecond) // so that not all send their first requests at once
+	}
+	all.Wait()
+	table := setupTable(outcomes)
+	t.Log("\n" + table)
+	old, err := os.ReadFile(simulationFile)
+	require.NoError(t, err)
+	text, err := block.Replace(string(old), "setups", table)
+	require.NoError(t, err)
+	if *update {
+		require.NoError(t, os.WriteFile(simulationFile, []byte(text), 0o644))
+		return
+	}
+	for i, s := range setups {
+		require.Contains(t, string(old), "| "+s.name+" | ")
+		for j := range setupJobs {
+			ours, adaptive := outcomes[i][j][0], outcomes[i][j][1]
+			require.Zero(t, ours.given, "%s, job %d: not done", s.name, j+1)
+			if s.refused[j] > 0 {
+				require.LessOrEqual(t, ours.refused, s.refused[j], "%s, job %d: refused", s.name, j+1)
+			}
+			if s.adaptive {
+				require.LessOrEqual(t, float64(ours.refused), 1.3*float64(adaptive.refused), "%s, job %d: refused", s.name, j+1)
+				require.LessOrEqual(t, ours.seconds, 1.2*adaptive.seconds, "%s, job %d: seconds", s.name, j+1)
+			}
+		}
+	}
+}
+
+const simulationFile = "../docs/simulation.md"
+
+func setupTable(outcomes [][len(setupJobs)][]outcome) string {
+	var b strings.Builder
+	b.WriteString("| server |")
+	for _, c := range setupClients {
+		fmt.Fprintf(&b, " %s |", c.name)
+	}
+	b.WriteString("\n|---|" + strings.Repeat("---|", len(setupClients)) + "\n")
+	for i, s := range setups {
+		fmt.Fprintf(&b, "| %s |", s.name)
+		for k := range setupClients {
+			var cells []string
+			for j := range setupJobs {
+				cells = append(cells, outcomes[i][j][k].String())
+			}
+			fmt.Fprintf(&b, " %s |", strings.Join(cells, ", "))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// doJobs has workers do jobs, every third of them a POST. A job is tried until it succeeds, with
+// pauses of up to 100 ms·2^k, at most 10 s.
+func doJobs(address string, jobs, workers int, wrap func(http.RoundTripper) http.RoundTripper) outcome {
+	base := &http.Transport{MaxIdleConnsPerHost: min(workers, 50), IdleConnTimeout: 5 * time.Second}
+	defer base.CloseIdleConnections()
+	var refused, done, next atomic.Int64
+	client := &http.Client{Transport: wrap(roundTrip(func(req *http.Request) (*http.Response, error) {
+		resp, err := base.RoundTrip(req)
+		if err == nil && resp.StatusCode != http.StatusOK {
+			refused.Add(1)
+		}
+		return resp, err
+	}))}
+	begin := time.Now()
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for {
+				job := next.Add(1)
+				if job > int64(jobs) {
+					return
+				}
+				for try := 0; time.Since(begin) < longestSetup; try++ {
+					if sendJob(client, address, job%3 == 0) {
+						done.Add(1)
+						break
+					}
+					time.Sleep(rand.N(min(100*time.Millisecond<<min(try, 7), 10*time.Second) + 1))
+				}
+			}
+		})
+	}
+	all.Wait()
+	return outcome{time.Since(begin).Seconds(), int(refused.Load()), jobs - int(done.Load())}
+}
+
+func sendJob(client *http.Client, address string, post bool) bool {
+	var resp *http.Response
+	var err error
+	if post {
+		resp, err = client.Post(address, "text/plain", strings.NewReader("a job"))
+	} else {
+		resp, err = client.Get(address)
+	}
+	if err != nil {
+		return false
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	return err == nil && resp.StatusCode == http.StatusOK
+}
