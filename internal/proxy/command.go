@@ -123,9 +123,6 @@ func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
 		c.Hosts = append(c.Hosts, name)
 	}
 	c.AnyHost = listener.Addr().Network() == "unix"
-	if leadsTo(ctx, c.To, listener.Addr()) {
-		return errors.New("-to leads back to this proxy: give the address of the server")
-	}
 	logger := log.New(stderr, c.name+": ", 0)
 	c.Log = logger
 	if !c.quiet {

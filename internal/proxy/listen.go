@@ -1,12 +1,9 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"net"
-	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,43 +68,4 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, err
 	}
 	return &socket{l, sync.OnceValue(func() error { return os.Remove(path) })}, nil
-}
-
-// leadsTo reports whether requests to a server arrive at a listener of this machine.
-func leadsTo(ctx context.Context, to *url.URL, at net.Addr) bool {
-	tcp, ok := at.(*net.TCPAddr)
-	port := to.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[to.Scheme]
-	}
-	_, listening, _ := net.SplitHostPort(at.String())
-	if !ok || port != listening {
-		return false
-	}
-	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", to.Hostname())
-	if err != nil {
-		return false // the first request shows it
-	}
-	own, _ := netip.AddrFromSlice(tcp.IP)
-	for _, addr := range addrs {
-		addr = addr.Unmap()
-		if addr == own.Unmap() || tcp.IP.IsUnspecified() && (addr.IsLoopback() || isLocal(addr)) {
-			return true
-		}
-	}
-	return false
-}
-
-// isLocal reports whether an address is one of this machine.
-func isLocal(addr netip.Addr) bool {
-	local, err := net.InterfaceAddrs()
-	if err != nil {
-		return false
-	}
-	for _, a := range local {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil && prefix.Addr().Unmap() == addr {
-			return true
-		}
-	}
-	return false
 }

@@ -45,7 +45,7 @@ type Proxy struct {
 	reverse *httputil.ReverseProxy
 	limited *ratelimit.Transport
 	stats   *stats
-	memory  *memory
+	memory  memory
 	calls   *calls
 	buffers buffers
 	held    atomic.Int64 // requests that wait
@@ -58,13 +58,15 @@ type Proxy struct {
 var (
 	errStopping = errors.New("the proxy ends")
 	errFull     = errors.New("too many requests wait")
+	errBroken   = errors.New("the body of the request is broken")
 	errGone     = errors.New("the client has hung up")
 )
 
 // New returns a Proxy.
 func New(c Config) *Proxy {
 	gate := &ratelimit.Gate{MaxWait: max(c.MaxWait, ratelimit.DefaultMaxWait), Pace: c.Pace}
-	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats(gate, c.Talk), memory: newMemory(c.BodyMemory), calls: &calls{}}
+	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats(gate, c.Talk), calls: &calls{}}
+	p.memory.left.Store(c.BodyMemory)
 	key, cost := func(r *http.Request) string { return jobOf(r).key }, func(r *http.Request) []ratelimit.Cost { return jobOf(r).costs }
 	var base http.RoundTripper = forward{newBase(p.calls)}
 	if c.Share != nil {
@@ -168,11 +170,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this proxy sends its requests to itself: -to leads back to it", http.StatusLoopDetected)
 		return
 	}
-	control, j := http.NewResponseController(w), &job{body: bodyOf(w, r), proxy: p.addressFor(r)}
+	control, j := http.NewResponseController(w), &job{body: p.bodyOf(w, r), proxy: p.addressFor(r)}
 	j.conn, _ = r.Context().Value(connKey{}).(net.Conn)
-	if j.body != nil {
-		j.body.most = mostAhead(p.config.BodyMemory)
-	}
 	r = r.WithContext(context.WithValue(r.Context(), jobKey{}, j))
 	if j.body != nil {
 		_ = control.EnableFullDuplex() // HTTP/2 always has it
@@ -288,14 +287,15 @@ func (f forward) RoundTrip(r *http.Request) (*http.Response, error) {
 // lookAfter is how often the proxy looks whether the client of a waiting request is there.
 const lookAfter = 500 * time.Millisecond
 
-// watch ends the wait of a request when its client hangs up. net/http sees that by itself if
-// it has read the whole body.
+// watch reads the body of a request that waits, and ends the wait if its client hangs up.
 func (j *job) watch() (stop func()) {
+	j.body.begin(j.leave)
 	done := make(chan struct{})
 	go func() {
 		for tick := time.NewTicker(lookAfter); ; {
 			select {
 			case <-tick.C:
+				j.body.begin(j.leave)
 				if j.body.early() && hungUp(j.conn) {
 					j.leave(errGone)
 				}
@@ -318,7 +318,6 @@ func (p *Proxy) waiting(r *http.Request, w ratelimit.Wait) func() {
 	}
 	over, stop := p.stats.wait(j.key), func() {}
 	if j.body != nil {
-		j.body.begin(p.memory, j.leave)
 		stop = j.watch()
 	}
 	return func() {
@@ -378,7 +377,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		problem.Detail = "The request would have to wait longer than this proxy holds it. It was not sent."
 		refuse(w, r, problem, late.Until)
 	case j.body != nil && j.body.broken.Load():
-		http.Error(w, "the body of the request is broken", http.StatusBadRequest)
+		http.Error(w, errBroken.Error(), http.StatusBadRequest)
 	default:
 		p.config.Log.Printf("%s %s: %.200s", r.Method, p.config.To.Host, err.Error()) // paths and queries may hold credentials
 		w.WriteHeader(http.StatusBadGateway)
