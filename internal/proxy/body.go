@@ -13,8 +13,7 @@ import (
 // partSize is how many bytes are read at once.
 const partSize = 4 << 10
 
-// linger is how long a client that still sends has to read an answer that came before
-// its body ended.
+// linger is how long a client that still sends its body may take to read an early answer.
 const linger = 500 * time.Millisecond
 
 // A requestBody is the body of a request that the proxy forwards. Only its method read reads
@@ -22,7 +21,7 @@ const linger = 500 * time.Millisecond
 // longer than its handler runs, and net/http panics then.
 type requestBody struct {
 	server  io.ReadCloser
-	proceed func()      // has a client that waits for it send the body; nil if it does not wait
+	proceed func()      // lets a client that expects 100 send the body; nil if it does not
 	whole   atomic.Bool // the body was read to its end
 	broken  atomic.Bool // it has no end: the client has hung up, or has broken the rules of HTTP
 
@@ -82,7 +81,7 @@ func (b *requestBody) begin(leave func(error)) {
 	b.reading = true
 	if b.proceed != nil { // net/http would do so while the server's hints are passed on
 		b.proceed()
-		b.proceed = nil
+		b.proceed = nil // once
 	}
 	go b.readAhead(leave)
 }

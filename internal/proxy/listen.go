@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// listen listens at an address, or at unix:PATH, and returns the address to be shown.
+// listen listens at an address, or at unix:PATH. It returns the address as text for users.
 func listen(address string) (l net.Listener, shown string, err error) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		l, err = listenUnix(path)
@@ -34,8 +34,8 @@ func (s *socket) Close() error {
 }
 
 // listenUnix listens at a Unix socket that this user alone may use. It replaces a socket
-// at which nothing listens, and no other file. The socket is made in a private folder, so
-// that it is never open to others.
+// without a listener, and no other file. It makes the socket in a private folder, so that the
+// socket is never open to others.
 func listenUnix(path string) (net.Listener, error) {
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
