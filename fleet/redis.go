@@ -17,8 +17,7 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// What Redis and the processes share is in README.md, with the rules that the scripts
-// keep.
+// README.md describes the records in Redis, and the rules that the scripts keep.
 var (
 	//go:embed record.lua
 	recordLua string
@@ -39,8 +38,8 @@ const (
 	countAfter = time.Second
 	maxLines   = 1024
 
-	requests = "requests" // the unit of which each request takes one
-	// Bounds of what an answer can put into a record.
+	requests = "requests" // a unit: each request takes one
+	// Bounds of what an answer can write into a record.
 	maxLimits = 16
 	maxName   = 128     // bytes
 	most      = 1 << 50 // units; the numbers of the scripts are exact up to 2^53
@@ -58,7 +57,7 @@ func (t *Turns) keysOf(name string) []string {
 	return []string{tag, tag + ":leases", tag + ":processes"}
 }
 
-// A turn is the leave to send one request. On a nil turn its methods do nothing.
+// A turn is the permission to send one request. On a nil turn its methods do nothing.
 type turn struct {
 	turns  *Turns
 	line   *line
@@ -73,8 +72,8 @@ type turn struct {
 	timer *time.Timer // renews the lease
 }
 
-// enter asks for a turn. It returns how long to wait before asking again, 0 if Redis does
-// not answer; certain means that no answer to another request can shorten the wait.
+// enter asks for a turn. Without a lease it returns how long to wait before asking again, 0 if
+// Redis does not answer. If certain, no answer to another request can shorten the wait.
 func (n *turn) enter(ctx context.Context) (wait time.Duration, certain bool, err error) {
 	if ctx.Err() != nil {
 		return 0, false, ended(ctx)
@@ -111,7 +110,7 @@ func (n *turn) giveBack(got []any) {
 	}
 }
 
-// arguments returns those of a script, after the times with which all begin.
+// arguments returns the arguments of a script. All scripts begin with the same two times.
 func (n *turn) arguments(rest ...any) []any {
 	keep := max(recordTime, 2*n.turns.maxWait())
 	return append([]any{leaseTime.Milliseconds(), keep.Milliseconds()}, rest...)
@@ -199,9 +198,9 @@ func (t *Turns) maxWait() time.Duration {
 	return min(t.Advisor.MaxWait, 30*24*time.Hour)
 }
 
-// waitOf returns how long all requests wait after an answer, or -1 ms if it refuses
-// without a time. If the remaining units of a limit are known, its time is not
-// among these: requests that take nothing of it go.
+// waitOf returns how long all requests wait after an answer, or -1 ms if it refuses without a
+// time. A limit whose remaining units are known does not count: only the requests that take of
+// it wait.
 func waitOf(a *ratelimit.Advice) time.Duration {
 	switch {
 	case a.Refused && a.Wait < time.Millisecond:
@@ -212,7 +211,7 @@ func waitOf(a *ratelimit.Advice) time.Duration {
 	return a.Wait
 }
 
-// A limit is one as the scripts read it.
+// A limit is a [ratelimit.Limit] as the scripts read it.
 type limit struct {
 	Key   string  `json:"key"`  // of the record; two units may have one name
 	Name  string  `json:"name"` // of the policy
@@ -264,10 +263,9 @@ func limitsOf(a *ratelimit.Advice, maxWait time.Duration) (list []limit) {
 	return list
 }
 
-// rateOf returns how many units come back each millisecond. Requests come back at the
-// reset, as far as can be known. Other units come back by and by, as those of language
-// models do: as many as the quota in a window or, if there is none, as many as are used
-// until the reset.
+// rateOf returns how many units come back each millisecond. Requests come back at the reset.
+// Other units, such as tokens of language models, flow back: the quota in each window or, if
+// there is no window, the used units until the reset.
 func rateOf(l *limit, window, reset time.Duration) float64 {
 	switch {
 	case l.Unit == requests || l.Quota == 0:
@@ -280,14 +278,14 @@ func rateOf(l *limit, window, reset time.Duration) float64 {
 	return 0
 }
 
-// nameOf returns a name of a policy, as much of it as is kept.
+// nameOf returns the part of a policy's name that is kept.
 func nameOf(name string) string { return name[:min(len(name), maxName)] }
 
-// errSilent is why requests go without a turn.
-var errSilent = errors.New("ratelimit: Redis does not answer in time: requests go without a turn for a second")
+// errSilent is for OnError.
+var errSilent = errors.New("ratelimit: Redis does not answer in time: each process goes on alone for a second")
 
-// ask runs a script, and reports whether Redis answered in time. If the answer of a
-// script comes after that, late is called with it.
+// ask runs a script, and reports whether Redis has answered in time. If the answer comes later,
+// late is called with it.
 func (t *Turns) ask(script *redis.Script, keys []string, arguments []any, late func([]any)) (got []any, ok bool) {
 	if !t.answers() {
 		return nil, false
@@ -321,8 +319,8 @@ func (t *Turns) timeout() time.Duration {
 	return t.Timeout
 }
 
-// prepare finds out whether questions end with their context. Those of a Client do not, by
-// default: a copy with the same connections is made, whose questions do.
+// prepare finds out whether the client obeys the deadlines of contexts. A Client does not by
+// default: prepare makes a copy that does, with the same connections.
 func (t *Turns) prepare() {
 	t.client = t.Redis
 	switch c := t.Redis.(type) {
@@ -338,14 +336,14 @@ func (t *Turns) prepare() {
 	}
 }
 
-// inTime runs a question in a goroutine of its own, which may outlast ctx: the timeouts
-// of the client have been chosen for other work.
+// inTime runs a question in a goroutine, which may outlast ctx: the timeouts of the client may
+// be longer.
 func inTime(ctx context.Context, run func() ([]any, error), late func([]any)) ([]any, error) {
 	type answer struct {
 		got []any
 		err error
 	}
-	answers := make(chan answer) // unbuffered: what is not received is late
+	answers := make(chan answer) // without a buffer, so that a late answer is not lost
 	go func() {
 		got, err := run()
 		select {
@@ -364,7 +362,7 @@ func inTime(ctx context.Context, run func() ([]any, error), late func([]any)) ([
 	}
 }
 
-// answers reports whether Redis is asked. While it does not answer, one request asks each
+// answers reports whether to ask Redis. While Redis does not answer, one request asks each
 // second.
 func (t *Turns) answers() bool {
 	t.mu.Lock()

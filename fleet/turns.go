@@ -1,6 +1,6 @@
 // Package fleet shares the limits of a server among processes that use the same
-// credentials. They take turns by Redis or Valkey, and nothing is configured: what is
-// left is learnt from the answers that any of them gets.
+// credentials. The processes take turns by Redis or Valkey. Nothing is configured: they learn
+// from every answer how much is left.
 //
 //	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 //	client := &http.Client{Transport: &ratelimit.Transport{Base: &fleet.Turns{Redis: rdb}}}
@@ -20,14 +20,10 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// Turns is an [http.RoundTripper] that sends a request when it is its turn among those of
-// all processes with the same Redis. Put it below a [ratelimit.Transport], which queues
-// the requests of its process, and keeps them within the limits while Redis does not
-// answer. Redis must be set. After the first use a Turns must not be copied, and its
-// fields must not be changed. It is safe for concurrent use, if its functions are.
-//
-// If the deadline of a request comes before its turn, RoundTrip returns a
-// [*ratelimit.WaitError]: at once, if that is certain.
+// Turns is an [http.RoundTripper] that sends a request when its turn comes among the requests
+// of all processes with the same Redis. Put it below a [ratelimit.Transport], which queues the
+// requests of its process. Redis must be set. After the first use a Turns must not be copied,
+// and its fields must not be changed. It is safe for concurrent use, if its functions are.
 //
 // If Redis does not answer a question within Timeout, each process goes on with its share of
 // what was left, by the number of processes that used the key in the last minute, and paces
@@ -37,18 +33,18 @@ type Turns struct {
 	// options of a cluster: a turn then takes half of the time.
 	Redis redis.Scripter
 	Base  http.RoundTripper // sends the requests; nil is http.DefaultTransport
-	// Key returns what requests that share their limits have in common, in every
-	// process; nil is the origin: scheme, host and port. A request with the key "" goes
-	// at once. Redis holds the SHA-256 of the key. See [ratelimit.KeyBy].
+	// Key returns the same text, in every process, for requests that share their limits;
+	// nil is the origin: scheme, host and port. A request with the key "" is sent at once.
+	// Redis holds the SHA-256 of the key. See [ratelimit.KeyBy].
 	Key func(*http.Request) string
-	// Cost returns what a request takes of limits in other units than requests, as that
-	// of [ratelimit.Transport] does; nil is none.
+	// Cost returns what a request takes of limits in other units than requests, as
+	// Transport.Cost does; nil is none.
 	Cost    func(*http.Request) []ratelimit.Cost
 	Advisor ratelimit.Advisor // reads the responses
 	Prefix  string            // of the keys in Redis; "" is "ratelimit:"
 	Timeout time.Duration     // of each question to Redis; 0, or less, is 250 ms
-	// OnError is called when Redis did not answer, at most once a second unless several
-	// questions fail at the same time; nil is not called.
+	// OnError is called when Redis has not answered: once a second, or more often if several
+	// questions fail at the same time. It may be nil.
 	OnError func(error)
 
 	mu      sync.Mutex
@@ -57,15 +53,15 @@ type Turns struct {
 	retry   time.Time        // when Redis may be asked again; zero while it answers
 	clock   func() time.Time // of the process; nil is time.Now
 	once    sync.Once
-	client  redis.Scripter // Redis, whose questions end with their context if that is possible
-	obeys   bool           // they do
+	client  redis.Scripter // Redis, or a copy that obeys contexts
+	obeys   bool           // client obeys the deadlines of contexts
 }
 
 var errNoURL = errors.New("ratelimit: request without URL")
 
-// RoundTrip sends req when it is its turn. It returns a [*ratelimit.WaitError] if the
-// deadline of its context comes before, the cause of the context if that ends otherwise,
-// and else what Base returns.
+// RoundTrip sends req when its turn comes, and returns the result of Base. If the deadline of
+// the request comes first, it returns a [*ratelimit.WaitError], as soon as that is certain. If
+// the context ends otherwise, it returns the cause.
 func (t *Turns) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	sent := false
 	defer func() {
@@ -98,7 +94,7 @@ func (t *Turns) RoundTrip(req *http.Request) (resp *http.Response, err error) {
 	return resp, nil
 }
 
-// CloseIdleConnections closes those of Base, if it can.
+// CloseIdleConnections closes the idle connections of Base, if Base can.
 func (t *Turns) CloseIdleConnections() {
 	if base, ok := t.base().(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
@@ -122,7 +118,7 @@ func (t *Turns) now() time.Time {
 // originOf is the key of a request if there is no Key.
 var originOf = ratelimit.KeyBy()
 
-// take waits for the turn of a request. It returns nil if the request goes without one.
+// take waits for the turn of a request. It returns nil if the request needs none.
 func (t *Turns) take(req *http.Request) (*turn, error) {
 	key := originOf
 	if t.Key != nil {
@@ -163,11 +159,12 @@ func (t *Turns) take(req *http.Request) (*turn, error) {
 	}
 }
 
-// shortly is how long a request waits at most before it asks again, if an answer to
-// another may let it go earlier.
+// shortly is how long a request waits at most before it asks again, if the answer to another
+// request may end the wait.
 const shortly = 50 * time.Millisecond
 
-// sleep waits, unless the deadline of a request is certain to come first.
+// sleep waits. It returns an error at once if the deadline of the request is certain to come
+// first.
 func (t *Turns) sleep(ctx context.Context, l *line, wait time.Duration, certain bool) error {
 	if certain {
 		until := time.Now().Add(wait)
@@ -198,15 +195,14 @@ func ended(ctx context.Context) error {
 	return &ratelimit.WaitError{}
 }
 
-// A line is where the requests of a key in this process wait. The first of them asks
-// Redis, so that the number of questions does not grow with the number of requests, and
-// they go in the order in which they came.
+// A line is the queue of the requests of a key in this process. Only the first request asks
+// Redis, so the number of questions does not grow with the number of requests.
 type line struct {
 	first chan struct{} // holds an element while a request is the first
 
 	// Guarded by Turns.mu.
 	users    int
-	until    time.Time // none goes before that
+	until    time.Time // no request is sent before that
 	advice   ratelimit.Advice
 	received time.Time // when advice, the newest, came; zero if none did
 
@@ -216,7 +212,7 @@ type line struct {
 	gate      *ratelimit.Gate // while Redis does not answer: the share of this process
 }
 
-// queue returns the line of a key when the request is the first of it.
+// queue returns the line of a key when the request is the first in it.
 func (t *Turns) queue(ctx context.Context, key string) (*line, error) {
 	t.mu.Lock()
 	l := t.lines[key]
@@ -253,7 +249,7 @@ func (t *Turns) queue(ctx context.Context, key string) (*line, error) {
 	return nil, err
 }
 
-// leave lets the next request of a line be the first.
+// leave makes the next request of a line the first.
 func (t *Turns) leave(key string, l *line) {
 	<-l.first
 	t.drop(key, l)

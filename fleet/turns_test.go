@@ -217,6 +217,78 @@ func TestTurnsStoreHangs(t *testing.T) {
 	}
 }
 
+// Two processes go on with half each while Redis is away, and with Redis afterwards.
+func TestTurnsAlone(t *testing.T) {
+	store := startStore(t)
+	s := &window{quota: 20, length: time.Second}
+	base := roundTrip(func(r *http.Request) (*http.Response, error) {
+		h, status := s.count("")
+		time.Sleep(10 * time.Millisecond)
+		return &http.Response{StatusCode: status, Header: h, Body: http.NoBody, Request: r}, nil
+	})
+	var both [2]*Turns
+	var all sync.WaitGroup
+	var stopped atomic.Bool
+	for i := range both {
+		rdb := redis.NewClient(&redis.Options{Addr: store.addr})
+		defer rdb.Close()
+		both[i] = &Turns{Redis: rdb, Base: base}
+		client := &http.Client{Transport: &ratelimit.Transport{Base: both[i]}}
+		for range 4 {
+			all.Go(func() {
+				for !stopped.Load() {
+					resp, err := client.Do(request(t, t.Context()))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					resp.Body.Close()
+				}
+			})
+		}
+	}
+	defer all.Wait()
+	defer stopped.Store(true)
+	served := func(n int) {
+		before, _ := s.counts()
+		until(t, func() bool { now, _ := s.counts(); return now >= before+n })
+	}
+	processes := func(n int) {
+		until(t, func() bool {
+			got := store.rdb.ZCard(t.Context(), both[0].keysOf("http://api.example")[2])
+			return got.Val() == int64(n)
+		})
+	}
+	processes(2)
+	time.Sleep(2 * countAfter) // until both have counted
+	served(20)
+	kill(t, store)
+	until(t, func() bool { return !both[0].asks() && !both[1].asks() })
+	served(40)
+	store.start(t)
+	until(t, func() bool { return both[0].asks() && both[1].asks() })
+	processes(2)
+	served(40)
+	_, refused := s.counts()
+	t.Logf("%d refused", refused)
+	require.LessOrEqual(t, refused, 10)
+}
+
+// A process that others share a key with keeps few keys that it does not use.
+func TestTurnsForgets(t *testing.T) {
+	turns := &Turns{}
+	for i := range 2 * maxLines {
+		key := fmt.Sprint(i)
+		l, err := turns.queue(t.Context(), key)
+		require.NoError(t, err)
+		l.processes = 1 + i%2
+		turns.leave(key, l)
+		require.LessOrEqual(t, len(turns.lines), maxLines)
+		require.Equal(t, i%2 == 1, turns.lines[key] == l, "kept if it is shared")
+	}
+	require.Len(t, turns.lines, maxLines)
+}
+
 // asks reports whether Redis has answered the last question.
 func (t *Turns) asks() bool {
 	t.mu.Lock()

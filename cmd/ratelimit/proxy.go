@@ -10,29 +10,31 @@ import (
 const proxyHelp = `usage: ratelimit proxy -to URL [flags]
 
 Forwards requests to one server, and holds each back until the limits that the
-server announces let it pass. Programs in any language, and any number of
+server announces allow it. Programs in any language, and any number of
 processes, share a quota through it: they send their requests to the proxy in
 place of the server, and change nothing else.
 
-A request waits for its turn for as long as -max-wait. One that would have to
-wait longer is answered at once with 429, Retry-After and a problem document, and
-so is one that comes when -queue requests wait. What the server answers is passed
-on, refusals too, and nothing is sent a second time. References to the server in
-Location, Content-Location, Link and Refresh are rewritten to the address of the
-proxy; those in bodies cannot be. Requests with the same values of the fields of -key share their
-limits, and those with none of them share theirs.
+A request waits for its turn for as long as -max-wait. A request that would wait
+longer is answered at once with 429, Retry-After and a problem document, and so
+is every request that would wait while -queue others do. The answers of the
+server are passed on, also refusals, and nothing is sent twice. References to
+the server in Location, Content-Location, Link and Refresh are rewritten to the
+address of the proxy; references in bodies are not. Requests with the same values
+of the fields of -key share their limits, and requests without these fields
+share theirs.
 
-It listens on the loopback alone unless -listen says otherwise. Whoever can
-connect can send requests to the server through it, from this machine's address:
-it adds no credentials, and asks for none. What -admin serves tells how much is
-used and names the keys by a hash, never by a credential. Both answer requests
-for other names than the server's, localhost and IP addresses with 421, so that a
-page in a browser cannot read through them; -host adds names.
+It listens on the loopback unless -listen names another address. Everybody who
+can connect can send requests to the server through it, from this machine's
+address: it adds no credentials, and asks for none. -admin serves how much is
+used, with a hash as the name of each key, and no credential. Both answer
+requests for other names than the server's, localhost and IP addresses with 421,
+so that a page in a browser cannot read through them; -host adds names.
 
-An interrupt ends it: it stops listening, answers what waits with 503 and
-Retry-After, and gives what is under way 30 seconds. A second one ends it at once.
+An interrupt ends it: it stops listening, answers waiting requests with 503 and
+Retry-After, and gives requests under way 30 seconds. A second interrupt ends it
+at once.
 
-The exit status is 0 when it was told to end, and 2 if the command line is wrong or
+The exit status is 0 after an interrupt, and 2 if the command line is wrong or
 it cannot listen.
 
 Examples:

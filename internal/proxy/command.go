@@ -20,7 +20,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// patience is how long what is under way has to end after an interrupt.
+// patience is how long requests under way may take after an interrupt.
 const patience = 30 * time.Second
 
 // A Command is the command line of a proxy.
@@ -35,14 +35,14 @@ type Command struct {
 	listen, admin string // addresses; admin may be ""
 }
 
-// NewCommand returns the command line of a program with that name, whose flags it defines.
+// NewCommand defines the flags of a program with that name.
 func NewCommand(name string, flags *flag.FlagSet) *Command {
 	c := &Command{name: name, flags: flags}
 	flags.StringVar(&c.to, "to", "", "the `URL` of the server; a path in it is put before those of requests")
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:8700", "the `address` to listen at, or unix:PATH; with port 0 the system chooses one")
 	flags.StringVar(&c.admin, "admin", "", "the `address` that serves a page, /metrics and /state, such as 127.0.0.1:8701")
 	flags.StringVar(&c.hosts, "host", "", "the `names`, in a list with commas, by which clients reach the proxy, next to localhost and IP addresses")
-	flags.StringVar(&c.fields, "key", "Authorization,X-API-Key", "the `fields` by which the server tells its users apart; an empty list is one user")
+	flags.StringVar(&c.fields, "key", "Authorization,X-API-Key", "the `fields` by which the server distinguishes its users; an empty list is one user")
 	flags.StringVar(&c.CostHeader, "cost-header", "", "the `field` of a request with the number of tokens that it takes; it is not forwarded")
 	flags.BoolVar(&c.Pace, "pace", false, "spread the requests over the window")
 	flags.DurationVar(&c.MaxWait, "max-wait", ratelimit.DefaultMaxWait, "how long a request is held at most")
@@ -53,7 +53,7 @@ func NewCommand(name string, flags *flag.FlagSet) *Command {
 	return c
 }
 
-// Complete completes the command line once its flags are parsed, or returns what is wrong.
+// Complete reads the parsed flags. Its error is about the command line.
 func (c *Command) Complete() (err error) {
 	switch {
 	case c.flags.NArg() > 0:
@@ -123,9 +123,6 @@ func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
 		c.Hosts = append(c.Hosts, name)
 	}
 	c.AnyHost = listener.Addr().Network() == "unix"
-	if leadsTo(ctx, c.To, listener.Addr()) {
-		return errors.New("-to leads back to this proxy: give the address of the server")
-	}
 	logger := log.New(stderr, c.name+": ", 0)
 	c.Log = logger
 	if !c.quiet {
@@ -154,7 +151,7 @@ func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 }
 
-// newServer returns a server for clients that stay for as long as they use the proxy.
+// newServer returns a server that ends connections without requests.
 func newServer(h http.Handler, logger *log.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ErrorLog: logger, ReadHeaderTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute,
@@ -162,12 +159,12 @@ func newServer(h http.Handler, logger *log.Logger) *http.Server {
 	}
 }
 
-// withConn lets a request know its connection.
+// withConn puts the connection into the context of its requests.
 func withConn(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
-// shutdown ends a proxy and its server after what is under way.
+// shutdown ends a proxy and its server when no request is under way, or after patience.
 func shutdown(p *Proxy, server *http.Server) {
 	signal.Reset(os.Interrupt, syscall.SIGTERM) // a second one ends the program
 	p.Stop()

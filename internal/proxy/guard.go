@@ -10,10 +10,9 @@ import (
 	"sync"
 )
 
-// Guard returns a handler that answers requests to other hosts than this one with 421. A
-// page in a browser can give its own name the address of this machine, and would
-// otherwise read what h serves. Hosts are names without a port; those in use are the IP
-// addresses, localhost, and what the Config names.
+// Guard returns a handler that answers requests for other hosts with 421. Otherwise a page in a
+// browser could give its own name the address of this machine, and read what h serves. It
+// serves IP addresses, localhost, the host of the server, and the Hosts of the Config.
 func (p *Proxy) Guard(h http.Handler) http.Handler {
 	if p.config.AnyHost {
 		return h
@@ -45,9 +44,9 @@ func (p *Proxy) serves(host string) bool {
 	return slices.ContainsFunc(p.config.Hosts, func(name string) bool { return strings.EqualFold(name, host) })
 }
 
-// calls are the connections of the proxy to its server, by the addresses of both sides. A
-// request that arrives on one of these has been sent by the proxy itself. One address is not
-// enough: a client on the same machine may have the same port as a connection to the server.
+// calls are the connections of the proxy to its server, by the addresses of both sides. The
+// proxy itself has sent a request that arrives on such a connection. One address is not enough:
+// a client on the same machine may have the same port as a connection to the server.
 type calls struct {
 	dial func(ctx context.Context, network, address string) (net.Conn, error)
 	own  sync.Map // of link

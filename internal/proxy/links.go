@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A mapping replaces the address of the server by the one at which a client has reached
-// the proxy, so that a client that follows a link comes back to the proxy.
+// A mapping replaces the address of the server by the address of the proxy, so that a client
+// that follows a link stays with the proxy.
 type mapping struct {
 	server *url.URL
 	proxy  string // scheme and host
@@ -60,7 +60,7 @@ func (m *mapping) reference(text string) (string, int) {
 	return origin + path + rest, 1
 }
 
-// hostOf returns a host with its port, unless that is the one by default.
+// hostOf returns a host with its port, without the default port.
 func hostOf(scheme, host string) string {
 	host = strings.ToLower(host)
 	if scheme == "https" {
@@ -69,8 +69,8 @@ func hostOf(scheme, host string) string {
 	return strings.TrimSuffix(host, ":80")
 }
 
-// link rewrites the targets of a Link field (RFC 8288 Section 3), which stand between
-// angle brackets and outside of quoted parameters.
+// link rewrites the targets of a Link field: what is between angle brackets and not in a quoted
+// parameter (RFC 8288 Section 3).
 func (m *mapping) link(line string) (string, int) {
 	var out strings.Builder
 	n, quoted := 0, false

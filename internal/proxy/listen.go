@@ -1,19 +1,16 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"io/fs"
 	"net"
-	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 )
 
-// listen listens at an address, or at unix:PATH, and returns the address to be shown.
+// listen listens at an address, or at unix:PATH. It returns the address as text for users.
 func listen(address string) (l net.Listener, shown string, err error) {
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
 		l, err = listenUnix(path)
@@ -37,8 +34,8 @@ func (s *socket) Close() error {
 }
 
 // listenUnix listens at a Unix socket that this user alone may use. It replaces a socket
-// at which nothing listens, and no other file. The socket is made in a private folder, so
-// that it is never open to others.
+// without a listener, and no other file. It makes the socket in a private folder, so that the
+// socket is never open to others.
 func listenUnix(path string) (net.Listener, error) {
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -71,43 +68,4 @@ func listenUnix(path string) (net.Listener, error) {
 		return nil, err
 	}
 	return &socket{l, sync.OnceValue(func() error { return os.Remove(path) })}, nil
-}
-
-// leadsTo reports whether requests to a server arrive at a listener of this machine.
-func leadsTo(ctx context.Context, to *url.URL, at net.Addr) bool {
-	tcp, ok := at.(*net.TCPAddr)
-	port := to.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[to.Scheme]
-	}
-	_, listening, _ := net.SplitHostPort(at.String())
-	if !ok || port != listening {
-		return false
-	}
-	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", to.Hostname())
-	if err != nil {
-		return false // the first request shows it
-	}
-	own, _ := netip.AddrFromSlice(tcp.IP)
-	for _, addr := range addrs {
-		addr = addr.Unmap()
-		if addr == own.Unmap() || tcp.IP.IsUnspecified() && (addr.IsLoopback() || isLocal(addr)) {
-			return true
-		}
-	}
-	return false
-}
-
-// isLocal reports whether an address is one of this machine.
-func isLocal(addr netip.Addr) bool {
-	local, err := net.InterfaceAddrs()
-	if err != nil {
-		return false
-	}
-	for _, a := range local {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil && prefix.Addr().Unmap() == addr {
-			return true
-		}
-	}
-	return false
 }

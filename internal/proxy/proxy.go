@@ -1,5 +1,5 @@
-// Package proxy is an HTTP proxy in front of one server, which holds requests back until
-// the limits that the server announces allow them. The command ratelimit proxy runs it.
+// Package proxy is an HTTP proxy in front of one server. It holds requests back until the
+// limits that the server announces allow them. The command ratelimit proxy runs it.
 package proxy
 
 import (
@@ -19,22 +19,22 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A Config says where requests go, and how they are held back.
+// A Config is where requests go, and how the proxy holds them back.
 type Config struct {
 	To         *url.URL      // the server; its path is put before those of requests
-	Fields     []string      // of requests, by which the server tells its users apart
-	CostHeader string        // the field of a request with the tokens that it takes, not forwarded; "" is none
+	Fields     []string      // the fields of requests by which the server distinguishes its users
+	CostHeader string        // the field of a request with the number of tokens that it takes, not forwarded; "" is none
 	Pace       bool          // spread requests over the window
 	MaxWait    time.Duration // how long a request is held at most; more than 0
 	Queue      int           // how many requests wait at most
 	BodyMemory int64         // how many bytes of bodies are read while their requests wait
-	Keep       bool          // references to the server in headers of responses stay as they are
-	Hosts      []string      // names by which clients reach the proxy, next to those that Guard knows
-	AnyHost    bool          // no page in a browser can reach the proxy: it listens on a Unix socket
-	Log        *log.Logger   // for what goes wrong; must not be nil
-	Talk       *log.Logger   // for keys that begin to wait, and cease; nil is quiet
-	// Share returns what sends the requests when the limits allow it, on top of base;
-	// several proxies may so share a quota. nil is base.
+	Keep       bool          // do not rewrite the references to the server in headers of responses
+	Hosts      []string      // more names by which clients reach the proxy: see Guard
+	AnyHost    bool          // serve every host: the proxy listens on a Unix socket
+	Log        *log.Logger   // for errors; must not be nil
+	Talk       *log.Logger   // for keys whose requests begin and cease to wait; nil is quiet
+	// Share puts a RoundTripper on top of base, so that several proxies share a quota; nil is
+	// base alone.
 	Share func(base http.RoundTripper, key func(*http.Request) string, cost func(*http.Request) []ratelimit.Cost) http.RoundTripper
 }
 
@@ -45,8 +45,9 @@ type Proxy struct {
 	reverse *httputil.ReverseProxy
 	limited *ratelimit.Transport
 	stats   *stats
-	memory  *memory
+	memory  memory
 	calls   *calls
+	buffers buffers
 	held    atomic.Int64 // requests that wait
 
 	stopping context.Context // ends when the proxy does
@@ -57,13 +58,15 @@ type Proxy struct {
 var (
 	errStopping = errors.New("the proxy ends")
 	errFull     = errors.New("too many requests wait")
+	errBroken   = errors.New("the body of the request is broken")
 	errGone     = errors.New("the client has hung up")
 )
 
 // New returns a Proxy.
 func New(c Config) *Proxy {
 	gate := &ratelimit.Gate{MaxWait: max(c.MaxWait, ratelimit.DefaultMaxWait), Pace: c.Pace}
-	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats(gate, c.Talk), memory: newMemory(c.BodyMemory), calls: &calls{}}
+	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats(gate, c.Talk), calls: &calls{}}
+	p.memory.left.Store(c.BodyMemory)
 	key, cost := func(r *http.Request) string { return jobOf(r).key }, func(r *http.Request) []ratelimit.Cost { return jobOf(r).costs }
 	var base http.RoundTripper = forward{newBase(p.calls)}
 	if c.Share != nil {
@@ -80,11 +83,27 @@ func New(c Config) *Proxy {
 	}
 	p.reverse = &httputil.ReverseProxy{
 		Rewrite: p.rewrite, Transport: turns{p}, ModifyResponse: p.modify, ErrorHandler: p.fail, ErrorLog: c.Log,
+		BufferPool: &p.buffers,
 	}
 	return p
 }
 
-// Admin returns the handler of /metrics and /state.
+// Responses are copied through buffers that are used again. A new buffer for each response
+// takes a quarter of the proxy's CPU time.
+type buffers struct{ pool sync.Pool }
+
+type buffer [32 << 10]byte
+
+func (b *buffers) Get() []byte {
+	if one, ok := b.pool.Get().(*buffer); ok {
+		return one[:]
+	}
+	return new(buffer)[:]
+}
+
+func (b *buffers) Put(one []byte) { b.pool.Put((*buffer)(one)) }
+
+// Admin returns the handler of the page, /metrics and /state.
 func (p *Proxy) Admin() http.Handler { return p.Guard(p.stats.handler()) }
 
 // Stop answers requests that wait, now or later, with 503.
@@ -95,8 +114,8 @@ func (p *Proxy) Stop() {
 	p.stop(errStopping)
 }
 
-// Ended returns a channel that is closed when no request is under way. It includes
-// connections that net/http no longer tracks, such as WebSockets.
+// Ended returns a channel that is closed when no request is under way. WebSockets count, which
+// net/http no longer tracks.
 func (p *Proxy) Ended() <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {
@@ -106,7 +125,7 @@ func (p *Proxy) Ended() <-chan struct{} {
 	return ended
 }
 
-// newBase returns what sends the requests: bodies pass as they are, compressed or not.
+// newBase returns a transport that passes bodies as they are, compressed or not.
 func newBase(c *calls) http.RoundTripper {
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	c.dial, base.DialContext = base.DialContext, c.dialContext
@@ -115,14 +134,13 @@ func newBase(c *calls) http.RoundTripper {
 	return base
 }
 
-// A job is what the proxy knows of a request. It is in the context of the request that
-// is forwarded.
+// A job is what the proxy knows of a request. The context of the forwarded request contains it.
 type job struct {
 	key   string
 	proxy string // the address by which the client has reached the proxy
 	costs []ratelimit.Cost
-	until time.Time       // when a wait ends, as far as was known when it began
-	sent  context.Context // that of the request once it need not wait any more
+	until time.Time       // when the wait ends, as known when it began
+	sent  context.Context // the context of the request when it is sent
 	leave func(error)     // ends the wait
 	body  *requestBody    // nil if the request has none
 	conn  net.Conn        // to the client; nil if it is unknown
@@ -135,8 +153,8 @@ type (
 
 func jobOf(r *http.Request) *job { return r.Context().Value(jobKey{}).(*job) }
 
-// ServeHTTP forwards a request. One in absolute form is meant for another server, for
-// which this is no proxy: the server of the Config must not get its credentials.
+// ServeHTTP forwards a request. A request in absolute form is meant for another server: the
+// server of the Config must not get its credentials.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.underWay.Add(1)
 	defer p.underWay.Done()
@@ -151,11 +169,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this proxy sends its requests to itself: -to leads back to it", http.StatusLoopDetected)
 		return
 	}
-	control, j := http.NewResponseController(w), &job{body: bodyOf(w, r), proxy: p.addressFor(r)}
+	control, j := http.NewResponseController(w), &job{body: p.bodyOf(w, r), proxy: p.addressFor(r)}
 	j.conn, _ = r.Context().Value(connKey{}).(net.Conn)
-	if j.body != nil {
-		j.body.most = mostAhead(p.config.BodyMemory)
-	}
 	r = r.WithContext(context.WithValue(r.Context(), jobKey{}, j))
 	if j.body != nil {
 		_ = control.EnableFullDuplex() // HTTP/2 always has it
@@ -194,12 +209,14 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 func (p *Proxy) redirect(j *job, h http.Header) {
 	if !p.config.Keep && j.proxy != "http://" && j.proxy != "https://" {
 		m := mapping{p.config.To, j.proxy}
-		p.stats.rewrote(j.key, m.header(h))
+		if n := m.header(h); n > 0 {
+			p.stats.update(j.key, func(k *keyStats) { k.Rewrote += int64(n) })
+		}
 	}
 }
 
-// addressFor returns the address by which a client has reached the proxy. Behind a Unix
-// socket the client has the scheme of the server in mind.
+// addressFor returns the address by which a client has reached the proxy. Through a Unix
+// socket the client uses the address of the server.
 func (p *Proxy) addressFor(r *http.Request) string {
 	if p.config.AnyHost {
 		return p.config.To.Scheme + "://" + r.Host
@@ -213,7 +230,7 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 	if r.In.RequestURI == "*" {
 		r.Out.URL.Path, r.Out.URL.RawPath, r.Out.URL.Opaque = "", "", "*"
 	}
-	r.Out.URL.RawQuery = r.In.URL.RawQuery // whatever the server makes of it
+	r.Out.URL.RawQuery = r.In.URL.RawQuery // ReverseProxy drops what it cannot parse
 	j := jobOf(r.Out)
 	if field := p.config.CostHeader; field != "" {
 		j.costs = costsOf(r.Out.Header.Values(field))
@@ -226,8 +243,7 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 // originOf is the key of a request without credentials.
 var originOf = ratelimit.KeyBy()
 
-// costsOf returns what a request takes of limits of tokens: a decimal number. Anything
-// else is no cost.
+// costsOf returns the cost of a request in tokens. It is none if the field is no decimal number.
 func costsOf(lines []string) []ratelimit.Cost {
 	if len(lines) != 1 {
 		return nil
@@ -242,8 +258,8 @@ func costsOf(lines []string) []ratelimit.Cost {
 // turns holds requests back.
 type turns struct{ *Proxy }
 
-// RoundTrip holds a request back, and then forwards it. Two contexts do that: what ends
-// the wait, which is MaxWait and Stop, must not end the exchange.
+// RoundTrip holds a request back, and then forwards it. The wait has a context of its own:
+// MaxWait and Stop end the wait, but not the exchange.
 func (p turns) RoundTrip(r *http.Request) (*http.Response, error) {
 	j := jobOf(r)
 	j.sent = r.Context()
@@ -271,14 +287,15 @@ func (f forward) RoundTrip(r *http.Request) (*http.Response, error) {
 // lookAfter is how often the proxy looks whether the client of a waiting request is there.
 const lookAfter = 500 * time.Millisecond
 
-// watch ends the wait of a request when its client hangs up. net/http sees that by itself if
-// it has read the whole body.
+// watch reads the body of a request that waits, and ends the wait if its client hangs up.
 func (j *job) watch() (stop func()) {
+	j.body.begin(j.leave)
 	done := make(chan struct{})
 	go func() {
 		for tick := time.NewTicker(lookAfter); ; {
 			select {
 			case <-tick.C:
+				j.body.begin(j.leave)
 				if j.body.early() && hungUp(j.conn) {
 					j.leave(errGone)
 				}
@@ -291,7 +308,7 @@ func (j *job) watch() (stop func()) {
 	return func() { close(done) }
 }
 
-// waiting is told that a request begins to wait.
+// waiting is called when a request begins to wait, and its result when the wait ends.
 func (p *Proxy) waiting(r *http.Request, w ratelimit.Wait) func() {
 	j := jobOf(r)
 	j.until = w.Until
@@ -301,7 +318,6 @@ func (p *Proxy) waiting(r *http.Request, w ratelimit.Wait) func() {
 	}
 	over, stop := p.stats.wait(j.key), func() {}
 	if j.body != nil {
-		j.body.begin(p.memory, j.leave)
 		stop = j.watch()
 	}
 	return func() {
@@ -311,7 +327,7 @@ func (p *Proxy) waiting(r *http.Request, w ratelimit.Wait) func() {
 	}
 }
 
-// modify changes a response where the proxy has to.
+// modify changes a response before it is passed on.
 func (p *Proxy) modify(resp *http.Response) error {
 	if resp.StatusCode < 100 || resp.StatusCode > 999 { // with which net/http panics
 		return errors.New("the server answers with a status that does not exist")
@@ -320,10 +336,9 @@ func (p *Proxy) modify(resp *http.Response) error {
 	return endEarly(resp)
 }
 
-// endEarly ends the connection behind an answer that comes before the request's body was
-// read to its end. The body goes on, but what is left of it when the handler ends would
-// stand where net/http expects the next request. It cannot go on beside another
-// protocol.
+// endEarly closes the connection after an answer that comes before the end of the request's
+// body. Otherwise net/http would read the rest of the body as the next request. After an
+// upgrade the rest would be read as the new protocol, so the upgrade fails.
 func endEarly(resp *http.Response) error {
 	switch {
 	case !jobOf(resp.Request).body.early():
@@ -335,7 +350,7 @@ func endEarly(resp *http.Response) error {
 	return nil
 }
 
-// fail answers a request that the server has not answered.
+// fail answers a request without an answer of the server.
 func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	j := jobOf(r)
 	if j.body.early() { // as in endEarly
@@ -346,14 +361,14 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, errStopping):
 		refuse(w, r, &ratelimit.Problem{Title: "The proxy ends", Status: http.StatusServiceUnavailable}, j.until)
 	case errors.Is(err, errFull):
-		p.stats.refuse(j.key)
+		p.stats.update(j.key, tooLate)
 		problem := ratelimit.NewProblem(ratelimit.QuotaExceeded)
 		problem.Detail = "As many requests wait as this proxy holds. It was not sent."
 		refuse(w, r, problem, j.until)
 	case r.Context().Err() != nil || errors.Is(err, errGone):
 		panic(http.ErrAbortHandler)
 	case errors.As(err, &late):
-		p.stats.refuse(j.key)
+		p.stats.update(j.key, tooLate)
 		problem := ratelimit.NewProblem(ratelimit.QuotaExceeded)
 		if name := late.Advice.Limit.Name; name != "" {
 			problem.ViolatedPolicies = []string{name}
@@ -361,15 +376,15 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		problem.Detail = "The request would have to wait longer than this proxy holds it. It was not sent."
 		refuse(w, r, problem, late.Until)
 	case j.body != nil && j.body.broken.Load():
-		http.Error(w, "the body of the request is broken", http.StatusBadRequest)
+		http.Error(w, errBroken.Error(), http.StatusBadRequest)
 	default:
-		p.config.Log.Printf("%s %s: %.200s", r.Method, p.config.To.Host, err.Error()) // paths and queries may hold credentials
+		p.config.Log.Printf("%s %s: %.200s", r.Method, p.config.To.Host, err.Error()) // paths and queries may contain credentials
 		w.WriteHeader(http.StatusBadGateway)
 	}
 }
 
-// refuse answers a request that was not sent. Where nobody knows when it could be, it
-// may come back in a second, and wait again.
+// refuse answers a request that was not sent. If it is unknown when its turn would come, the
+// client may try again after a second.
 func refuse(w http.ResponseWriter, r *http.Request, problem *ratelimit.Problem, until time.Time) {
 	wait := max((time.Until(until)+time.Second-1)/time.Second, 1)
 	text := strconv.FormatInt(int64(wait), 10)

@@ -791,26 +791,31 @@ func (r *slowReader) Read(p []byte) (int, error) {
 
 func TestRequestBody(t *testing.T) {
 	const most = 256 << 10
-	memory := newMemory(1 << 20)
 	for _, size := range []int{0, 1, most - 1, most, most + 1, 1 << 20} {
 		for _, begun := range []bool{false, true} {
+			p := &Proxy{config: Config{BodyMemory: 16 * most}}
+			p.memory.left.Store(1 << 20)
 			sent := strings.Repeat("abcdefg", size/7+1)[:size]
-			b := &requestBody{server: io.NopCloser(strings.NewReader(sent)), most: most}
+			r := httptest.NewRequest("POST", "/", io.NopCloser(strings.NewReader(sent)))
+			b := p.bodyOf(nil, r)
 			if begun {
-				b.begin(memory, nil)
-				b.begin(memory, nil)
+				b.begin(nil)
+				b.begin(nil)
 			}
 			got, err := io.ReadAll(b)
 			require.NoError(t, err)
 			require.True(t, string(got) == sent, size)
+			require.EqualValues(t, 1<<20, p.memory.left.Load(), "given back")
 			n, err := b.Read(make([]byte, 1))
 			require.Equal(t, []any{0, io.EOF}, []any{n, err}, "at its end")
 		}
 	}
-	b := &requestBody{server: io.NopCloser(io.MultiReader(strings.NewReader("ab"), &brokenReader{})), most: most}
+	p := &Proxy{config: Config{BodyMemory: 16 * most}}
+	p.memory.left.Store(1 << 20)
+	b := p.bodyOf(nil, httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader("ab"), &brokenReader{})))
 	left := make(chan error, 1)
-	b.begin(memory, func(err error) { left <- err })
-	require.ErrorIs(t, <-left, io.ErrUnexpectedEOF)
+	b.begin(func(err error) { left <- err })
+	require.ErrorIs(t, <-left, errBroken)
 	got, err := io.ReadAll(b)
 	require.Equal(t, "ab", string(got))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)

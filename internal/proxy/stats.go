@@ -19,7 +19,7 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// What the statistics keep at most.
+// Bounds of the statistics.
 const (
 	maxKeys     = 1024
 	maxPolicies = 16  // of a key
@@ -42,17 +42,17 @@ type keyStats struct {
 	Key      string       `json:"key"`              // a hash
 	Requests int64        `json:"requests"`         // all that came
 	Refused  int64        `json:"refused"`          // by the server
-	TooLate  int64        `json:"refused_by_proxy"` // because they would have waited for too long
+	TooLate  int64        `json:"refused_by_proxy"` // because the wait or the queue was too long
 	Waiting  int          `json:"waiting"`          // now
 	Waited   float64      `json:"waited_seconds"`   // together
 	Rewrote  int64        `json:"rewritten"`        // references to the server in headers of responses
 	Waits    []waitStats  `json:"waits,omitempty"`  // why the next request would wait
 	Limits   []limitStats `json:"limits,omitempty"`
 
-	used      uint64 // its last turn
-	waits     int    // how often requests began to wait when none did
-	waitedFor int    // requests that have begun to wait since then
-	talked    int    // of these, when a line was printed; 0 if none was
+	used   uint64 // the turn of its last use
+	waits  int    // how often requests began to wait when no other waited
+	waited int    // requests that have begun to wait since then
+	talked bool   // a line was printed since then
 }
 
 // waitStats is a [ratelimit.Wait] of a key, or of one of its resources.
@@ -79,8 +79,8 @@ func newStats(gate *ratelimit.Gate, talk *log.Logger) *stats {
 	return &stats{gate: gate, talk: talk, keys: make(map[string]*keyStats), seed: maphash.MakeSeed()}
 }
 
-// of returns what is known of a key. Where there are too many, the one that has not
-// been used for the longest time is dropped.
+// of returns what is known of a key. If there are too many keys, it drops the key that was used
+// longest ago.
 func (s *stats) of(key string) *keyStats {
 	s.turns++
 	k := s.keys[key]
@@ -105,41 +105,34 @@ func (s *stats) drop() {
 	delete(s.keys, oldest)
 }
 
+// update changes what is known of a key.
+func (s *stats) update(key string, change func(*keyStats)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s.of(key))
+}
+
 // count counts a request.
 func (s *stats) count(key string, anonymous bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k := s.of(key)
-	k.Requests++
-	if anonymous {
-		k.Key = "anonymous"
-	}
+	s.update(key, func(k *keyStats) {
+		k.Requests++
+		if anonymous {
+			k.Key = "anonymous"
+		}
+	})
 }
 
-// refuse counts a request that the proxy has refused.
-func (s *stats) refuse(key string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.of(key).TooLate++
-}
+// tooLate counts a request that the proxy has refused.
+func tooLate(k *keyStats) { k.TooLate++ }
 
-// rewrote counts references that were rewritten.
-func (s *stats) rewrote(key string, n int) {
-	if n > 0 {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.of(key).Rewrote += int64(n)
-	}
-}
-
-// wait counts a request that begins to wait, and returns what ends that.
+// wait counts a request that begins to wait. The result is called when the wait ends.
 func (s *stats) wait(key string) (end func()) {
 	began := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := s.of(key)
 	k.Waiting++
-	k.waitedFor++
+	k.waited++
 	if k.Waiting == 1 {
 		s.begun(key, k)
 	}
@@ -154,21 +147,20 @@ func (s *stats) wait(key string) (end func()) {
 	}
 }
 
-// observe keeps what the server says of limits.
+// observe keeps the limits that the server announces.
 func (s *stats) observe(key string, a ratelimit.Advice, now time.Time) {
 	limits := limitsOf(a.Fields, now)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k := s.of(key)
-	if a.Refused {
-		k.Refused++
-	}
-	if len(limits) > 0 {
-		k.Limits = limits
-	}
+	s.update(key, func(k *keyStats) {
+		if a.Refused {
+			k.Refused++
+		}
+		if len(limits) > 0 {
+			k.Limits = limits
+		}
+	})
 }
 
-// limitsOf returns the limits by name, the tightest of each.
+// limitsOf returns the tightest limit of each name.
 func limitsOf(f ratelimit.Fields, now time.Time) (list []limitStats) {
 	for _, l := range f.Limits {
 		if l.Remaining == ratelimit.Unknown {
@@ -246,7 +238,7 @@ func (s *stats) handler() http.Handler {
 	})
 	files, err := fs.Sub(page, "page")
 	if err != nil {
-		panic(err) // the folder is part of the program
+		panic(err) // the program contains the folder
 	}
 	mux.Handle("GET /", http.FileServerFS(files))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -256,7 +248,7 @@ func (s *stats) handler() http.Handler {
 	})
 }
 
-// page is what -admin shows in a browser: the limits of each key, and how many wait.
+// page is the page of -admin: the limits of each key, how many requests wait, and why.
 //
 //go:embed page
 var page embed.FS
@@ -317,5 +309,5 @@ func metrics(keys []keyStats) []byte {
 	return b.Bytes()
 }
 
-// labelEscapes are those of the text format.
+// labelEscapes are the escapes of labels in the text format.
 var labelEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)

@@ -1,18 +1,20 @@
 package proxy
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/httpfields/ratelimit"
 )
 
-// talkAfter is how long requests of a key wait before a line is printed: short waits are
-// not worth one.
+// talkAfter is how long requests of a key wait before a line is printed: it leaves out short
+// waits.
 const talkAfter = time.Second
 
-// begun prints, if requests of a key still wait after a second, how many. The lock of the
-// statistics is held.
+// begun prints how many requests of a key wait, if any still waits after a second. The caller
+// holds the lock of the statistics.
 func (s *stats) begun(key string, k *keyStats) {
 	if s.talk == nil {
 		return
@@ -25,18 +27,18 @@ func (s *stats) begun(key string, k *keyStats) {
 		if k.Waiting == 0 || k.waits != this {
 			return
 		}
-		k.talked = k.waitedFor
+		k.talked = true
 		w, _ := s.gate.State(key)
 		s.talk.Printf("key %s: %s%s%s", short(k.Key), waiting(k.Waiting), waitText(&w), limitText(k.Limits))
 	})
 }
 
-// over prints, after such a line, that no request waits any more.
+// over prints that no request waits any more, if begun has printed a line.
 func (s *stats) over(k *keyStats) {
-	if s.talk != nil && k.talked > 0 {
-		s.talk.Printf("key %s: no request waits any more; %d have waited", short(k.Key), k.waitedFor)
+	if k.talked {
+		s.talk.Printf("key %s: no request waits any more; %d have waited", short(k.Key), k.waited)
 	}
-	k.talked, k.waitedFor = 0, 0
+	k.talked, k.waited = false, 0
 }
 
 func short(key string) string { return key[:min(len(key), 9)] }
@@ -63,12 +65,7 @@ func limitText(limits []limitStats) string {
 	if len(limits) == 0 {
 		return ""
 	}
-	least := &limits[0]
-	for i := range limits {
-		if limits[i].Remaining < least.Remaining {
-			least = &limits[i]
-		}
-	}
+	least := slices.MinFunc(limits, func(a, b limitStats) int { return cmp.Compare(a.Remaining, b.Remaining) })
 	text := fmt.Sprintf(", %q has %d", least.Policy, least.Remaining)
 	if least.Quota > 0 {
 		text += fmt.Sprintf(" of %d", least.Quota)

@@ -54,6 +54,9 @@ func plain(to string) {
 	_ = http.Serve(l, &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: base})
 }
 
+// upstream is the server behind the proxies.
+var upstream http.Server
+
 func run(lasts time.Duration, counts []string) error {
 	dir, err := os.MkdirTemp("", "load")
 	if err != nil {
@@ -64,11 +67,12 @@ func run(lasts time.Duration, counts []string) error {
 	if err != nil {
 		return err
 	}
-	go http.Serve(server, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	upstream.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("RateLimit-Policy", `"minute";q=100000000;w=60`)
 		w.Header().Set("RateLimit", `"minute";r=99999999;t=60`)
 		_, _ = io.WriteString(w, "hello")
-	}))
+	})
+	go upstream.Serve(server)
 	to := "http://" + server.Addr().String()
 	program := filepath.Join(dir, "ratelimit")
 	if out, err := exec.Command("go", "build", "-C", "..", "-o", program, "./cmd/ratelimit").CombinedOutput(); err != nil {
@@ -78,7 +82,7 @@ func run(lasts time.Duration, counts []string) error {
 		"httputil.ReverseProxy": exec.Command(os.Args[0], "plain", to),
 		"ratelimit proxy":       exec.Command(program, "proxy", "-quiet", "-to", to, "-listen", "127.0.0.1:0"),
 	}
-	fmt.Println("| proxy | connections | requests/s | CPU of a request | memory | file descriptors before and after |\n|---|---|---|---|---|---|")
+	fmt.Println("| proxy | connections | requests/s | CPU of a request | memory halfway and at the end | file descriptors before and after |\n|---|---|---|---|---|---|")
 	for _, count := range counts {
 		n, err := strconv.Atoi(count)
 		if err != nil {
@@ -171,6 +175,8 @@ func drive(name, address string, pids []int, n int, lasts time.Duration) error {
 	cpu := used(pids[0])
 	var sent, failed atomic.Int64
 	var all sync.WaitGroup
+	var halfway atomic.Int64
+	time.AfterFunc(lasts/2, func() { halfway.Store(resident(pids[0])) })
 	end := time.Now().Add(lasts)
 	for range n {
 		all.Go(func() {
@@ -193,9 +199,11 @@ func drive(name, address string, pids []int, n int, lasts time.Duration) error {
 	cpu = used(pids[0]) - cpu
 	memory := resident(pids[0])
 	transport.CloseIdleConnections()
-	time.Sleep(time.Second)
-	fmt.Printf("| %s | %d | %.0f | %.1f µs | %d MiB | %d, %d with those to the server kept |\n", name, n,
-		float64(sent.Load())/lasts.Seconds(), cpu.Seconds()*1e6/float64(sent.Load()), memory>>20, files, descriptors(pids[0]))
+	upstream.SetKeepAlivesEnabled(false) // closes those that are idle
+	time.Sleep(2 * time.Second)
+	upstream.SetKeepAlivesEnabled(true)
+	fmt.Printf("| %s | %d | %.0f | %.1f µs | %d, %d MiB | %d, %d |\n", name, n,
+		float64(sent.Load())/lasts.Seconds(), cpu.Seconds()*1e6/float64(sent.Load()), halfway.Load()>>20, memory>>20, files, descriptors(pids[0]))
 	if failed.Load() > 0 {
 		return fmt.Errorf("%s: %d requests failed", name, failed.Load())
 	}

@@ -24,12 +24,12 @@ import (
 
 const help = `usage: ratelimit-fleet -redis URL -to URL [flags]
 
-The same as ratelimit proxy, for several proxies in front of one server: with one
+The same as ratelimit proxy, for several proxies in front of one server. By one
 Redis or Valkey they share its limits, which they learn from the answers. If Redis
-does not answer, each proxy goes on alone, and asks again after a second. Redis
+does not answer, each proxy uses its share, and asks again after a second. Redis
 holds hashes of the fields of -key, and no credential.
 
-The exit status is 0 when it was told to end, and 2 if the command line is wrong or
+The exit status is 0 after an interrupt, and 2 if the command line is wrong or
 it cannot listen.
 
 Example:
