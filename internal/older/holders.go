@@ -60,6 +60,15 @@ func (h *Holder) read(f *Field, t *tally, c *text.Clock) (ok bool) {
 	return ok
 }
 
+// firstMember returns the first value of a time, without its parameters.
+func firstMember(line string) string {
+	if !isTime(line) {
+		line, _ = cutMember(line, Reset)
+		line, _, _ = text.Cut(line, ';')
+	}
+	return text.Unquote(text.Trim(line))
+}
+
 // readReset reads one line of a reset, if it is later than those before it.
 func (h *Holder) readReset(line string, format Format, t *tally, c *text.Clock) (ok bool) {
 	m, _ := parseMoment(line, format)

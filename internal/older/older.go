@@ -20,6 +20,18 @@ type Options struct {
 	Clock text.Clock // of the response
 }
 
+// A Policy is a policy that a response announces.
+type Policy struct {
+	Name   string
+	Quota  int64 // Unknown if it is not said
+	Window int64 // in seconds; 0 if it is not said
+	Unit   string
+	Used   int64  // the units spent, if nothing else is known of them; else Unknown
+	Params string // what stands behind the quota in a list, w and name included
+
+	taken bool // it belongs to a tally
+}
+
 // A Limit is what a response says of a limit.
 type Limit struct {
 	Name      string

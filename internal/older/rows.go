@@ -7,16 +7,6 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A Fact is one thing that a field says: a number, a name or a time, of one policy.
-type Fact struct {
-	Policy string // "" means the policy of the field
-	Role   Role
-	Format Format // of a time
-	Value  string
-
-	item // of a policy, or of a quota in a list
-}
-
 // A Row says what a field means whose words do not tell it. The columns are those of a
 // field of a caller's dialect.
 type Row struct {
