@@ -133,7 +133,7 @@ func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 			g = max(g, draft00)
 		}
 	}
-	ts.listed, ts.byID = indexListed(ts.listed)
+	ts.dropRepeated()
 	r.Guessed = ts.settle(o.Reset)
 	if r.Form == draftForm {
 		r.Form = generationNames[g]

@@ -35,7 +35,7 @@ func (ts *tallies) settleWindow(t *tally) {
 	if t.column < 0 {
 		t.window = -t.column
 		for i := range ts.listed {
-			if p := &ts.listed[i]; p.Window == t.window && t.quota == Unknown {
+			if p := &ts.listed[i]; p.Window == t.window {
 				t.quota = p.Quota
 			}
 		}
@@ -57,7 +57,7 @@ func (ts *tallies) settleWindow(t *tally) {
 		t.quota = 1
 		t.window = text.SaturatingAdd(text.SaturatingMul(t.window, 1e9), t.part-1) / t.part
 	}
-	if t.window == 0 && t.rate > 0 && t.quota > 0 { // in which an empty bucket fills
+	if t.rate > 0 { // in which an empty bucket fills
 		t.window = (t.quota + t.rate - 1) / t.rate
 	}
 }
@@ -109,8 +109,8 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 	return best
 }
 
-// related reports whether one without a name, u, is of the family of another, or of one
-// that is read together with it and if it has numbers says the same one (Kong).
+// related reports whether a tally without a name, u, is of the family of another; or of one
+// that is read together with it and if it has numbers contains the same one (Kong).
 func (t *tally) related(u *tally) bool {
 	same := func(n, m int64) bool { return n == m && n != Unknown }
 	return t.form == u.form || t.main() && u.main() &&
@@ -135,36 +135,16 @@ func (ts *tallies) dropComments() {
 	}
 }
 
-// A listedID identifies listed policies: those of a quota and a window.
-type listedID struct{ quota, window int64 }
-
-const anyWindow = -1
-
-// indexListed drops repeated policies of the lists. Of many it makes an index, of the first
-// with each quota and window.
-func indexListed(all []Policy) (listed []Policy, byID map[listedID]int) {
-	if len(all) <= manyTallies {
-		for i := range all {
-			if !slices.ContainsFunc(listed, all[i].same) {
-				listed = append(all[:len(listed)], all[i])
-			}
+// dropRepeated drops repeated policies of the lists.
+func (ts *tallies) dropRepeated() {
+	kept := 0
+	for i := range ts.listed {
+		if !slices.ContainsFunc(ts.listed[:kept], ts.listed[i].same) {
+			ts.listed[kept] = ts.listed[i]
+			kept++
 		}
-		return listed, nil
 	}
-	listed, byID = all[:0], make(map[listedID]int, 2*len(all))
-	for i := range all {
-		p := &all[i]
-		if j, again := byID[listedID{p.Quota, p.Window}]; again && p.same(listed[j]) {
-			continue
-		}
-		for _, id := range [...]listedID{{p.Quota, p.Window}, {p.Quota, anyWindow}} {
-			if _, again := byID[id]; !again {
-				byID[id] = len(listed)
-			}
-		}
-		listed = append(listed, *p)
-	}
-	return listed, byID
+	ts.listed = ts.listed[:kept]
 }
 
 // same reports whether two policies of lists are one.
@@ -175,20 +155,18 @@ func (p *Policy) same(q Policy) bool {
 // listedWith returns the index of the first listed policy that has the quota of a tally,
 // and its window if it has one; else of one without a window; -1 if there is none.
 func (ts *tallies) listedWith(t *tally) int {
-	for _, id := range [...]listedID{{t.quota, cmp.Or(t.window, anyWindow)}, {t.quota, 0}} {
-		if ts.byID != nil {
-			if i, ok := ts.byID[id]; ok {
-				return i
-			}
-			continue
-		}
-		for i := range ts.listed {
-			if p := &ts.listed[i]; p.Quota == id.quota && (p.Window == id.window || id.window == anyWindow) {
-				return i
-			}
+	without := -1
+	for i := range ts.listed {
+		p := &ts.listed[i]
+		switch {
+		case p.Quota != t.quota:
+		case t.window == 0 || p.Window == t.window:
+			return i
+		case p.Window == 0 && without < 0:
+			without = i
 		}
 	}
-	return -1
+	return without
 }
 
 // nameOf returns the name of a tally's policy. It comes from the names of the fields, else
@@ -210,11 +188,9 @@ func (ts *tallies) nameOf(t *tally, option string) string {
 	if i := ts.listedWith(t); i >= 0 && ts.listed[i].Name != "" {
 		return ts.listed[i].Name
 	}
-	if t.family != "" {
-		for i := range ts.list {
-			if u := &ts.list[i]; u.policy == "" && u.family != t.family && u.column == 0 {
-				return t.family
-			}
+	for i := range ts.list {
+		if u := &ts.list[i]; u.policy == "" && u.family != t.family && t.family != "" && u.column == 0 {
+			return t.family
 		}
 	}
 	return option

@@ -73,8 +73,7 @@ type tallies struct {
 	list   []tally
 	index  map[tallyID]int // of list, if there are many
 	listed []Policy
-	byID   map[listedID]int // of listed
-	full   bool             // there was no room for a tally
+	full   bool // there was no room for a tally
 }
 
 // manyTallies is from how many on a map finds them.
