@@ -36,7 +36,7 @@ func align(fields []Field) {
 		lists[id] = append(lists[id], i)
 	}
 	for id, list := range lists {
-		if len(list) > 1 && slices.ContainsFunc(list, func(i int) bool { return !text.IsThousands(fields[i].line()) }) {
+		if len(list) > 1 && slices.ContainsFunc(list, func(i int) bool { return !text.IsThousands(text.Trim(fields[i].Lines[0])) }) {
 			for _, i := range list {
 				fields[i].columns = id.n
 			}
@@ -50,7 +50,7 @@ func (f *Field) list() (n int) {
 	if strings.IndexByte(f.Lines[0], ',') < 0 && strings.IndexByte(f.Lines[0], '|') < 0 || !f.name.role.number() && f.name.role != Window {
 		return 0 // as nearly all values
 	}
-	line := f.line()
+	line, _ := firstLine(f.Lines)
 	for rest, more := line, true; more; {
 		var part string
 		part, rest, more = strings.Cut(rest, separatorOf(line))
@@ -74,23 +74,6 @@ func separatorOf(line string) string {
 		return ","
 	}
 	return "|"
-}
-
-// line returns the line of a field of one number: of several plain numbers the one that
-// counts (see tally.heeds), else the first line that is not blank.
-func (f *Field) line() string {
-	line, first := firstLine(f.Lines)
-	if first+1 == len(f.Lines) || !f.name.role.number() {
-		return line
-	}
-	least, found := int64(0), false
-	for _, next := range f.several() {
-		next = text.Trim(next)
-		if v, ok := text.ParseCount(next); ok && (!found || stricter(f.name.role, v.Floor(), least)) {
-			line, least, found = next, v.Floor(), true
-		}
-	}
-	return line
 }
 
 // maxLines is how many lines are read of a field that is not a list of policies. Each

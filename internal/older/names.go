@@ -65,8 +65,8 @@ type name struct {
 	window    int64  // of its policy, if no field says
 	unit      string // of its policy
 	counted   bool   // without an anchor: a word that rate limits count is in the policy
-	total     bool   // without an anchor: its role is total, which may be that of one request
 	row       *Row   // nil if its words tell all
+	total     bool   // without an anchor: its quota may be that of one request
 	words     *name  // what its words tell, if the row counts only next to another field of its vendor
 	hasAnchor bool   // it contains RateLimit
 }
@@ -213,7 +213,7 @@ func (t *token) tells() bool {
 		part, _ := glued(t.text)
 		return part != "" || len(parts) > 0
 	}
-	return t.role.number() || t.role == Window || t.shows != neutral && t.shows != excluded || t.kind == unitWord
+	return t.role != None || t.window > 0 || t.shows != neutral || t.kind == unitWord
 }
 
 // behind reads a name with an anchor.
@@ -413,20 +413,15 @@ func (n name) unanchored(said []token, first int) name {
 	if !n.role.number() && n.role != Window || len(policy) == 0 && first == 0 {
 		return none
 	}
-	doubted, sure := n.weak, false
-	for _, t := range said {
-		if t.shows == excluded {
-			return none
-		}
-		doubted = doubted || t.shows == ambiguous
-		n.total = n.total || t.shows == ambiguous && t.role == Quota
+	if slices.ContainsFunc(said, func(t token) bool { return t.shows == excluded }) {
+		return none
 	}
+	n.total = slices.ContainsFunc(said, func(t token) bool { return t.shows == perRequest })
 	for _, part := range policy {
 		t := tokenOf(part)
 		n.counted = n.counted || t.shows == counted || t.shows == isRequests
-		sure = sure || t.shows == timed
 	}
-	if doubted && !n.counted && !sure || len(policy) > 0 && isPlural(policy[len(policy)-1]) {
+	if n.weak && !n.counted || len(policy) > 0 && isPlural(policy[len(policy)-1]) {
 		return none
 	}
 	n.kind, n.order, n.policy = looseKind, looseOrder, looseName(policy)

@@ -179,7 +179,7 @@ func (ts *tallies) field(f *Field, number int16, room []Fact, c *text.Clock, fau
 	}
 	for i, line := range lines {
 		line = text.Trim(line)
-		if f.columns != 0 && line != f.line() || line == "" {
+		if line == "" || f.columns != 0 && first >= 0 { // parallel lists have one line
 			continue
 		}
 		if first < 0 {
@@ -207,7 +207,7 @@ func (ts *tallies) field(f *Field, number int16, room []Fact, c *text.Clock, fau
 // clear reports whether a value that cannot be read is an error. It is if the name
 // of the field leaves no doubt about its meaning, or if the value holds a digit.
 func (n *name) clear(line string) bool {
-	return n.kind != plainKind && n.kind != looseKind && (n.policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789") || n.hint != (hint{}))
+	return n.kind != plainKind && (n.policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789") || n.hint != (hint{}))
 }
 
 // cause is why not all facts of a field were taken.
@@ -227,7 +227,7 @@ func (f *Field) isCurrent() bool {
 	}
 	line, _ := firstLine(f.Lines)
 	if n.row != nil { // of a dialect of draft-07, next to which a policy is current
-		return n.row.Read == nil && line != "" && line[0] == '"'
+		return strings.HasPrefix(line, `"`)
 	}
 	switch {
 	case line == "":

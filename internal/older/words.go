@@ -50,8 +50,7 @@ const (
 	neutral    evidence = iota
 	counted             // rate limits count it: tokens, quota. What remains of it is a limit without another field
 	isRequests          // likewise, and it adds nothing to the name of a policy that has a window: calls
-	timed               // a window, which makes a weak word a role
-	ambiguous           // the field is a limit only next to a counted word: user, key
+	perRequest          // the number may be that of one request: total
 	excluded            // servers count it for other reasons: pages
 )
 
@@ -76,7 +75,7 @@ var vocabulary = []struct {
 }{
 	{"limit quota", word{kind: roleWord, role: Quota, shows: counted}},
 	{"max capacity allotted", word{kind: roleWord, role: Quota, weak: true}},
-	{"total", word{kind: roleWord, role: Quota, weak: true, shows: ambiguous}}, // of one request, too
+	{"total", word{kind: roleWord, role: Quota, weak: true, shows: perRequest}},
 	{"remaining remain left", word{kind: roleWord, role: Remaining}},
 	{"available", word{kind: roleWord, role: Remaining, weak: true}},
 	{"used", word{kind: roleWord, role: Used}},
@@ -98,11 +97,11 @@ var vocabulary = []struct {
 	{"retry", word{kind: retryWord}},
 	{"retryafter", word{kind: retryWord, format: Seconds}}, // (no vendor case)
 
-	{"second secondly sec", word{window: 1, shows: timed}},
-	{"minute minutely min", word{window: 60, shows: timed}},
-	{"hour hourly", word{window: 3600, shows: timed}},
-	{"day daily", word{window: 86400, shows: timed}},
-	{"week weekly", word{window: 604800, shows: timed}}, // (no vendor case)
+	{"second secondly sec", word{window: 1}},
+	{"minute minutely min", word{window: 60}},
+	{"hour hourly", word{window: 3600}},
+	{"day daily", word{window: 86400}},
+	{"week weekly", word{window: 604800}}, // (no vendor case)
 	{"qps", word{window: 1, shows: counted}},
 	{"five", word{number: 5}},
 
@@ -116,10 +115,9 @@ var vocabulary = []struct {
 	{"url uri link docs help message reason", word{kind: stopWord}},                               // texts (no vendor case)
 	{"enabled active exceeded reached nearlimit overlimit over near", word{kind: stopWord}},       // states (no vendor case)
 	{"cost requested currentrequest increment rate fillrate delay metrics", word{kind: stopWord}}, // of one request (no vendor case)
-	{"full", word{kind: stopWord}},                                 // when all of the quota is back, which says less than the reset (no vendor case)
-	{"bit frame heart", word{kind: foreignAnchor}},                 // before the anchor (no vendor case)
-	{"key id ip user client account tier", word{shows: ambiguous}}, // of whom (no vendor case)
-	{"page pagination", word{shows: excluded}},                     // (no vendor case)
+	{"full", word{kind: stopWord}},                 // when all of the quota is back, which says less than the reset (no vendor case)
+	{"bit frame heart", word{kind: foreignAnchor}}, // before the anchor (no vendor case)
+	{"page pagination", word{shows: excluded}},     // (no vendor case)
 }
 
 // vendors are words before the anchor that name no policy, and what they say of the
