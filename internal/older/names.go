@@ -345,7 +345,7 @@ func (role *token) covers(t token, offset int) bool {
 // it makes it a part of the policy's name: X-RateLimit-Limit-10-Seconds.
 func isSpan(said []token) bool {
 	for i, t := range said {
-		if t.span && !(i > 0 && text.All(said[i-1].text, text.Digit)) {
+		if t.span && (i == 0 || !text.All(said[i-1].text, text.Digit)) {
 			return true
 		}
 	}
@@ -410,7 +410,7 @@ func (n name) unanchored(said []token, first int) name {
 	said = said[first:]
 	var few [maxWords]string
 	policy := n.clause(few[:0], said)
-	if !n.role.number() && n.role != Window || len(policy) == 0 && first == 0 {
+	if !n.role.number() && n.role != Window || len(policy) == 0 {
 		return none
 	}
 	if slices.ContainsFunc(said, func(t token) bool { return t.shows == excluded }) {

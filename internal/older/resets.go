@@ -1,6 +1,7 @@
 package older
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/text"
@@ -95,8 +96,7 @@ func momentOf(v text.Number, f Format) moment {
 // Unix seconds look like a span of thirty years. It leaves numbers below LeastNear, so
 // that small seconds stay what they are beside a clock that stands in 1970.
 func (m moment) settle(c *text.Clock) moment {
-	seconds := m.kind == bareMoment || m.kind == laterMoment && m.units == 1
-	if seconds && m.number.N >= LeastNear && c.Near(m.number.N) {
+	if m.kind != pointMoment && m.units != 1000 && m.number.N >= LeastNear && c.Near(m.number.N) {
 		return moment{kind: pointMoment, units: 1, number: m.number, span: m.number.Span(1)}
 	}
 	return m
@@ -127,28 +127,19 @@ func (m moment) until(c *text.Clock) text.Span {
 // tell: it says when a bucket has its next unit, or when another limiter lets the client
 // come back, so that it agrees with a reset by chance alone.
 func (ts *tallies) settleResets(option Format) (guessed bool) {
-	var byForm map[string]int64 // how many units make a second, by family
+	for i := range ts.list {
+		if t := &ts.list[i]; t.reset.kind == bareMoment {
+			t.resetIn(t.unitsTold())
+		}
+	}
 	for i := range ts.list {
 		t := &ts.list[i]
 		if t.reset.kind != bareMoment {
 			continue
 		}
-		if units := t.unitsTold(); units > 0 {
-			t.resetIn(units)
-			if len(ts.list) > 1 && t.window != 0 {
-				if byForm == nil {
-					byForm = make(map[string]int64)
-				}
-				byForm[t.form] = units
-			}
-		}
-	}
-	for i := range ts.list {
-		t := &ts.list[i]
+		t.resetIn(ts.unitsBeside(t))
 		switch {
 		case t.reset.kind != bareMoment:
-		case byForm[t.form] != 0:
-			t.resetIn(byForm[t.form])
 		case option == Milli:
 			t.resetIn(1000)
 		default:
@@ -157,6 +148,17 @@ func (ts *tallies) settleResets(option Format) (guessed bool) {
 		}
 	}
 	return guessed
+}
+
+// unitsBeside returns how many units of a reset make a second in the last policy of the
+// family that has a window; 0 if there is none.
+func (ts *tallies) unitsBeside(t *tally) (units int64) {
+	for i := range ts.list {
+		if u := &ts.list[i]; u.form == t.form && u.window != 0 {
+			units = cmp.Or(u.reset.units, units)
+		}
+	}
+	return units
 }
 
 // unitsTold returns how many units of a bare reset make a second: those in which it fits
@@ -177,10 +179,12 @@ func (t *tally) unitsTold() int64 {
 	return 0
 }
 
-// resetIn takes a bare reset for so many units to a second.
+// resetIn counts a bare reset in so many units a second; 0 leaves it bare.
 func (t *tally) resetIn(units int64) {
-	t.reset = t.reset.in(units)
-	t.until = t.reset.until(nil)
+	if units > 0 {
+		t.reset = t.reset.in(units)
+		t.until = t.reset.until(nil)
+	}
 }
 
 // shareReset gives a reset that no field gives to a policy to all with that window.

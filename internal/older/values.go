@@ -161,15 +161,13 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 			if facts, ok = readCount(facts, role, value); len(facts) > at && role == Quota {
 				facts[at].item = m
 			}
-			if ok && behind > 0 && (role == Quota || len(line) == len(member)) {
+			if ok && behind > 0 {
 				facts = appendWindow(facts, behind)
 			}
 		case role == Quota || m.window == 0:
 			ok = false
 		case value == facts[from].Value:
-			if len(facts) == from+1 {
-				facts = appendWindow(facts, m.window)
-			}
+			facts = appendWindow(facts, m.window)
 		default:
 			facts = append(facts, Fact{Role: role, Value: value, item: item{window: m.window}})
 		}

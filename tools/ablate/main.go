@@ -38,7 +38,7 @@ var notJudged = []string{"holders.go"}
 var quick = regexp.MustCompile(`// as (nearly|most|few)`)
 
 // bounds is what keeps hostile input in bounds, or counts what there is room for.
-var bounds = regexp.MustCompile(`\b(max|longest|many|few)[A-Z]|MaxFields|ts\.(index|full|byID)|len\(lines\)|\bTooMany\b`)
+var bounds = regexp.MustCompile(`\b([mM]ax|longest|many|few)[A-Z]|\blongest\b|ts\.(index|full|byID)|len\(lines\)|\bTooMany\b`)
 
 // A condition is an operand that can be made inert: false, or true beside an "and".
 type condition struct {
