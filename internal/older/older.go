@@ -8,6 +8,8 @@
 package older
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/httpfields/ratelimit/internal/text"
@@ -287,4 +289,28 @@ func longer(s, t text.Span) text.Span {
 		return t
 	}
 	return s
+}
+
+// maxLines is how many lines are read of a field that is not a list of policies. Each
+// limiter on the way may add one.
+const maxLines = 16
+
+// several returns the lines of a field that are read.
+func (f *Field) several() []string { return f.Lines[:min(len(f.Lines), maxLines)] }
+
+// compare orders fields by family, role and how sure it is, by policy, and then by length.
+func (f *Field) compare(g *Field) int {
+	if f.name.place != g.name.place {
+		return f.name.place - g.name.place
+	}
+	if f.name.policy != g.name.policy {
+		return strings.Compare(f.name.policy, g.name.policy)
+	}
+	return cmp.Or(cmp.Compare(len(f.Key), len(g.Key)), strings.Compare(f.Key, g.Key))
+}
+
+// sortFields puts fields into the order in which they count, because a header has
+// none: by family, by role, by policy, then the shorter name first.
+func sortFields(fields []Field) {
+	slices.SortFunc(fields, func(a, b Field) int { return a.compare(&b) })
 }

@@ -1,7 +1,6 @@
 package older
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/text"
@@ -119,96 +118,4 @@ func (m moment) until(c *text.Clock) text.Span {
 		return c.Until(m.span.Sec, m.span.Nsec)
 	}
 	return m.span
-}
-
-// settleResets finds the units of bare numbers in resets: each by its own window, else as
-// the last of its family that has one; else they are what the caller says, or seconds. It
-// reports whether nothing tells, and the unit makes a difference. A Retry-After does not
-// tell: it says when a bucket has its next unit, or when another limiter lets the client
-// come back, so that it agrees with a reset by chance alone.
-func (ts *tallies) settleResets(option Format) (guessed bool) {
-	for i := range ts.list {
-		if t := &ts.list[i]; t.reset.kind == bareMoment {
-			t.resetIn(t.unitsTold())
-		}
-	}
-	for i := range ts.list {
-		t := &ts.list[i]
-		if t.reset.kind != bareMoment {
-			continue
-		}
-		t.resetIn(ts.unitsBeside(t))
-		switch {
-		case t.reset.kind != bareMoment:
-		case option == Milli:
-			t.resetIn(1000)
-		default:
-			guessed = guessed || option == Guess && t.reset.in(1).until(nil).Ceil() != t.reset.in(1000).until(nil).Ceil()
-			t.resetIn(1)
-		}
-	}
-	return guessed
-}
-
-// unitsBeside returns how many units of a reset make a second in the last policy of the
-// family that has a window; 0 if there is none.
-func (ts *tallies) unitsBeside(t *tally) (units int64) {
-	for i := range ts.list {
-		if u := &ts.list[i]; u.form == t.form && u.window != 0 {
-			units = cmp.Or(u.reset.units, units)
-		}
-	}
-	return units
-}
-
-// unitsTold returns how many units of a bare reset make a second: those in which it fits
-// into the window, else those that the drafts define; 0 if nothing of its policy tells.
-func (t *tally) unitsTold() int64 {
-	window := t.window
-	if t.several { // the window may be that of one limiter and the reset that of another
-		window = t.hint.window
-	}
-	switch {
-	case window != 0 && fits(t.reset.in(1).until(nil).Ceil(), window):
-		return 1
-	case window != 0 && t.reset.number.N >= 1000 && fits(t.reset.in(1000).until(nil).Ceil(), window): // no server counts milliseconds and then sends less than a second
-		return 1000
-	case t.seconds, window != 0, t.reset.number.Frac > 0: // no server counts milliseconds and then sends a fraction
-		return 1
-	}
-	return 0
-}
-
-// resetIn counts a bare reset in so many units a second; 0 leaves it bare.
-func (t *tally) resetIn(units int64) {
-	if units > 0 {
-		t.reset = t.reset.in(units)
-		t.until = t.reset.until(nil)
-	}
-}
-
-// shareReset gives a reset that no field gives to a policy to all with that window.
-func (ts *tallies) shareReset() {
-	for i := range ts.list {
-		from := &ts.list[i]
-		for j := 0; from.shared && j < len(ts.list); j++ {
-			t := &ts.list[j]
-			if t.reset.kind == noMoment && t.window != 0 && t.window == from.window {
-				t.reset, t.until = from.reset, from.until
-			}
-		}
-	}
-}
-
-// fits reports whether a reset may lie in a window, or is not known to. Servers round both,
-// so a tenth more is allowed.
-func fits(reset, window int64) bool { return reset <= window+window/10+1 }
-
-// mayFit reports whether the reset may lie in a window, if a bare one counts so many units
-// to a second.
-func (t *tally) mayFit(window, units int64) bool {
-	if t.reset.kind == bareMoment {
-		return fits(t.reset.in(units).until(nil).Ceil(), window)
-	}
-	return fits(t.until.Ceil(), window)
 }
