@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-
-	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // MaxFields bounds the fields of a response that may contain limits.
@@ -114,72 +112,40 @@ func appendSure(found, unsure []Field) []Field {
 // something else, too: X-Rate-Limit-Hourly next to X-Hourly-Requests-Left (Apollo). Fields
 // with values that do not fit are dropped.
 func limitFields(fields []Field, named bool) []Field {
-	least, quota := int64(Unknown), false // of what remains
-	for i := range fields {
-		n, ok := fields[i].units()
-		if ok && fields[i].name.role == Remaining && (least == Unknown || n < least) {
-			least = n
-		}
-		quota = quota || fields[i].name.role == Quota
-	}
 	var said uint // roles, as bits
-	counted, total := false, false
+	counted, quota := false, false
 	fields = slices.DeleteFunc(fields, func(f Field) bool {
-		roles := f.roles(least, quota)
+		roles := f.roles()
 		said |= roles
-		counted = counted || roles != 0 && f.name.counted
-		total = total || f.name.total
+		counted = counted || f.name.counted
+		quota = quota || roles>>Quota&1 != 0 && !f.name.total
 		return roles == 0
 	})
 	has := func(roles uint) bool { return said&roles != 0 }
 	several := said&(said-1) != 0
-	if has(1<<Remaining) && (several || named || counted) || counted && !total && has(1<<Quota) && has(1<<Used|1<<Window) {
+	if has(1<<Remaining) && (several || named || counted) || counted && quota && has(1<<Used|1<<Window) {
 		return fields
 	}
 	return nil
 }
 
-// units returns the number of units that a field contains.
-func (f *Field) units() (n int64, ok bool) {
-	line, _ := firstLine(f.Lines)
-	v, ok := text.ParseCount(line)
-	return v.Floor(), ok && (!v.Neg || f.name.counted) // more than the quota may have been used
-}
-
 // roles returns the roles, as bits, of what a field without an anchor contains; 0 if its
-// value cannot be that of a limit. A quota is not lower than what remains. Without a quota,
-// a remaining of -1 is a word for unlimited.
-func (f *Field) roles(remaining int64, quota bool) (roles uint) {
+// value cannot be that of a limit. -1 is a word for unlimited; less than it remains if more of
+// something that is counted may be used than the quota.
+func (f *Field) roles() (roles uint) {
 	line, _ := firstLine(f.Lines)
-	n, ok := f.units()
-	switch {
-	case ok && f.name.role == Quota && n < max(remaining, 1), !quota && line == "-1", line == "", !ok && line[0] == '-':
+	if line == "" || line[0] == '-' && (!f.name.counted || line == "-1") || line == "0" && f.name.role == Quota {
 		return 0
 	}
 	var room [4]Fact
 	facts, bad := f.read(room[:0], line, true)
 	for i := range facts {
-		if !facts[i].readable(f.name.format) {
-			return 0
-		}
 		roles |= 1 << facts[i].Role
 	}
 	if bad != noFault {
 		return 0
 	}
 	return roles
-}
-
-// readable reports whether the value of a fact has the form of its role.
-func (f *Fact) readable(format Format) bool {
-	switch f.Role {
-	case Reset:
-		_, ok := parseMoment(f.Value, cmp.Or(f.Format, format))
-		return ok
-	case Window:
-		return parseWindow(f.Value) > 0
-	}
-	return isCount(f.Value) || isNothing(f.Value)
 }
 
 // Knows reports whether a key names a field for limits.

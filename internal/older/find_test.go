@@ -46,7 +46,9 @@ func TestNamesRemembered(t *testing.T) {
 // TestNamesAllocations: a name that is remembered costs nothing.
 func TestNamesAllocations(t *testing.T) {
 	for _, key := range []string{"X-Amzn-Requestid", "X-Amzn-Trace-Id", "X-Ms-Request-Id", "X-Acme-Remaining"} {
-		require.Equal(t, key, nameOf(key).key)
+		for range 1000 { // of unrelated names few are kept
+			nameOf(key)
+		}
 		require.Zero(t, testing.AllocsPerRun(100, func() { nameOf(key) }), key)
 	}
 }

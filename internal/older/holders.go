@@ -49,7 +49,7 @@ func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 // read reads the number of a field, of whose policy the tally is.
 func (h *Holder) read(f *Field, t *tally, c *text.Clock) (ok bool) {
 	if h.Role != Reset {
-		v, ok := text.ParseCount(text.Unquote(f.line()))
+		v, ok := text.ParseCount(text.Unquote(f.strictestLine()))
 		h.Count = v.Floor()
 		return ok
 	}
@@ -58,6 +58,15 @@ func (h *Holder) read(f *Field, t *tally, c *text.Clock) (ok bool) {
 		ok = h.readReset(text.Trim(firstMember(text.Trim(line))), f.name.format, t, c) || ok
 	}
 	return ok
+}
+
+// firstMember returns the first value of a time, without its parameters.
+func firstMember(line string) string {
+	if !isTime(line) {
+		line, _ = cutMember(line, Reset)
+		line, _, _ = text.Cut(line, ';')
+	}
+	return text.Unquote(text.Trim(line))
 }
 
 // readReset reads one line of a reset, if it is later than those before it.
@@ -106,4 +115,55 @@ func (h *Holder) Write(n int64, now time.Time) (line string, ok bool) {
 	}
 	line, ok = h.format.Write(n, now)
 	return line + strconv.FormatInt(h.units, 10)[1:], ok // 000 for milliseconds
+}
+
+// strictestLine returns the line of a field of one number that counts (see tally.heeds).
+func (f *Field) strictestLine() string {
+	line, first := firstLine(f.Lines)
+	if first+1 == len(f.Lines) || !f.name.role.number() {
+		return line
+	}
+	least, found := int64(0), false
+	for _, next := range f.several() {
+		next = text.Trim(next)
+		if v, ok := text.ParseCount(next); ok && (!found || stricter(f.name.role, v.Floor(), least)) {
+			line, least, found = next, v.Floor(), true
+		}
+	}
+	return line
+}
+
+// imfFixdate is the layout of an HTTP-date that is written (RFC 9110 Section 5.6.7).
+const imfFixdate = "Mon, 02 Jan 2006 15:04:05 GMT"
+
+// Write writes a time, in seconds from now, if the format can express it.
+func (f Format) Write(n int64, now time.Time) (s string, ok bool) {
+	const lastYear = 253402300799 // 9999-12-31T23:59:59Z
+	unix := now.Unix()
+	if n < 0 || n > text.MaxInteger || f >= Unix && f <= RFC3339 && (unix < LeastNear || unix+n > lastYear) {
+		return "", false
+	}
+	switch f {
+	case Milli:
+		n *= 1000
+	case Unix:
+		n += unix
+	case UnixMilli:
+		n = (unix + n) * 1000
+	case HTTPDate:
+		return time.Unix(unix+n, 0).UTC().Format(imfFixdate), true
+	case RFC3339:
+		return time.Unix(unix+n, 0).UTC().Format(time.RFC3339), true
+	case Duration:
+		return wholeSeconds(n), true
+	}
+	return strconv.FormatInt(n, 10), true
+}
+
+// wholeSeconds writes a number of seconds as a duration.
+func wholeSeconds(n int64) string {
+	if d := (text.Span{Sec: n}).Duration(); n <= int64(d/time.Second) {
+		return d.String()
+	}
+	return strconv.FormatInt(n, 10) + "s"
 }

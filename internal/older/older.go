@@ -8,6 +8,8 @@
 package older
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/httpfields/ratelimit/internal/text"
@@ -18,6 +20,18 @@ type Options struct {
 	Reset Format     // what a bare number in a reset is where nothing tells
 	Name  string     // of the policy that the response does not name
 	Clock text.Clock // of the response
+}
+
+// A Policy is a policy that a response announces.
+type Policy struct {
+	Name   string
+	Quota  int64 // Unknown if it is not said
+	Window int64 // in seconds; 0 if it is not said
+	Unit   string
+	Used   int64  // the units spent, if nothing else is known of them; else Unknown
+	Params string // what stands behind the quota in a list, w and name included
+
+	taken bool // it belongs to a tally
 }
 
 // A Limit is what a response says of a limit.
@@ -121,7 +135,7 @@ func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 			g = max(g, draft00)
 		}
 	}
-	ts.listed, ts.byID = indexListed(ts.listed)
+	ts.dropRepeated()
 	r.Guessed = ts.settle(o.Reset)
 	if r.Form == draftForm {
 		r.Form = generationNames[g]
@@ -167,7 +181,7 @@ func (ts *tallies) field(f *Field, number int16, room []Fact, c *text.Clock, fau
 	}
 	for i, line := range lines {
 		line = text.Trim(line)
-		if f.columns != 0 && line != f.line() || line == "" {
+		if line == "" || f.columns != 0 && first >= 0 { // parallel lists have one line
 			continue
 		}
 		if first < 0 {
@@ -195,7 +209,7 @@ func (ts *tallies) field(f *Field, number int16, room []Fact, c *text.Clock, fau
 // clear reports whether a value that cannot be read is an error. It is if the name
 // of the field leaves no doubt about its meaning, or if the value holds a digit.
 func (n *name) clear(line string) bool {
-	return n.kind != plainKind && n.kind != looseKind && (n.policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789") || n.hint != (hint{}))
+	return n.kind != plainKind && (n.policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789") || n.hint != (hint{}))
 }
 
 // cause is why not all facts of a field were taken.
@@ -215,7 +229,7 @@ func (f *Field) isCurrent() bool {
 	}
 	line, _ := firstLine(f.Lines)
 	if n.row != nil { // of a dialect of draft-07, next to which a policy is current
-		return n.row.Read == nil && line != "" && line[0] == '"'
+		return strings.HasPrefix(line, `"`)
 	}
 	switch {
 	case line == "":
@@ -275,4 +289,28 @@ func longer(s, t text.Span) text.Span {
 		return t
 	}
 	return s
+}
+
+// maxLines is how many lines are read of a field that is not a list of policies. Each
+// limiter on the way may add one.
+const maxLines = 16
+
+// several returns the lines of a field that are read.
+func (f *Field) several() []string { return f.Lines[:min(len(f.Lines), maxLines)] }
+
+// compare orders fields by family, role and how sure it is, by policy, and then by length.
+func (f *Field) compare(g *Field) int {
+	if f.name.place != g.name.place {
+		return f.name.place - g.name.place
+	}
+	if f.name.policy != g.name.policy {
+		return strings.Compare(f.name.policy, g.name.policy)
+	}
+	return cmp.Or(cmp.Compare(len(f.Key), len(g.Key)), strings.Compare(f.Key, g.Key))
+}
+
+// sortFields puts fields into the order in which they count, because a header has
+// none: by family, by role, by policy, then the shorter name first.
+func sortFields(fields []Field) {
+	slices.SortFunc(fields, func(a, b Field) int { return a.compare(&b) })
 }

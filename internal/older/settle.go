@@ -35,7 +35,7 @@ func (ts *tallies) settleWindow(t *tally) {
 	if t.column < 0 {
 		t.window = -t.column
 		for i := range ts.listed {
-			if p := &ts.listed[i]; p.Window == t.window && t.quota == Unknown {
+			if p := &ts.listed[i]; p.Window == t.window {
 				t.quota = p.Quota
 			}
 		}
@@ -57,7 +57,7 @@ func (ts *tallies) settleWindow(t *tally) {
 		t.quota = 1
 		t.window = text.SaturatingAdd(text.SaturatingMul(t.window, 1e9), t.part-1) / t.part
 	}
-	if t.window == 0 && t.rate > 0 && t.quota > 0 { // in which an empty bucket fills
+	if t.rate > 0 { // in which an empty bucket fills
 		t.window = (t.quota + t.rate - 1) / t.rate
 	}
 }
@@ -109,8 +109,8 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 	return best
 }
 
-// related reports whether one without a name, u, is of the family of another, or of one
-// that is read together with it and if it has numbers says the same one (Kong).
+// related reports whether a tally without a name, u, is of the family of another; or of one
+// that is read together with it and if it has numbers contains the same one (Kong).
 func (t *tally) related(u *tally) bool {
 	same := func(n, m int64) bool { return n == m && n != Unknown }
 	return t.form == u.form || t.main() && u.main() &&
@@ -135,36 +135,16 @@ func (ts *tallies) dropComments() {
 	}
 }
 
-// A listedID identifies listed policies: those of a quota and a window.
-type listedID struct{ quota, window int64 }
-
-const anyWindow = -1
-
-// indexListed drops repeated policies of the lists. Of many it makes an index, of the first
-// with each quota and window.
-func indexListed(all []Policy) (listed []Policy, byID map[listedID]int) {
-	if len(all) <= manyTallies {
-		for i := range all {
-			if !slices.ContainsFunc(listed, all[i].same) {
-				listed = append(all[:len(listed)], all[i])
-			}
+// dropRepeated drops repeated policies of the lists.
+func (ts *tallies) dropRepeated() {
+	kept := 0
+	for i := range ts.listed {
+		if !slices.ContainsFunc(ts.listed[:kept], ts.listed[i].same) {
+			ts.listed[kept] = ts.listed[i]
+			kept++
 		}
-		return listed, nil
 	}
-	listed, byID = all[:0], make(map[listedID]int, 2*len(all))
-	for i := range all {
-		p := &all[i]
-		if j, again := byID[listedID{p.Quota, p.Window}]; again && p.same(listed[j]) {
-			continue
-		}
-		for _, id := range [...]listedID{{p.Quota, p.Window}, {p.Quota, anyWindow}} {
-			if _, again := byID[id]; !again {
-				byID[id] = len(listed)
-			}
-		}
-		listed = append(listed, *p)
-	}
-	return listed, byID
+	ts.listed = ts.listed[:kept]
 }
 
 // same reports whether two policies of lists are one.
@@ -175,20 +155,18 @@ func (p *Policy) same(q Policy) bool {
 // listedWith returns the index of the first listed policy that has the quota of a tally,
 // and its window if it has one; else of one without a window; -1 if there is none.
 func (ts *tallies) listedWith(t *tally) int {
-	for _, id := range [...]listedID{{t.quota, cmp.Or(t.window, anyWindow)}, {t.quota, 0}} {
-		if ts.byID != nil {
-			if i, ok := ts.byID[id]; ok {
-				return i
-			}
-			continue
-		}
-		for i := range ts.listed {
-			if p := &ts.listed[i]; p.Quota == id.quota && (p.Window == id.window || id.window == anyWindow) {
-				return i
-			}
+	without := -1
+	for i := range ts.listed {
+		p := &ts.listed[i]
+		switch {
+		case p.Quota != t.quota:
+		case t.window == 0 || p.Window == t.window:
+			return i
+		case p.Window == 0 && without < 0:
+			without = i
 		}
 	}
-	return -1
+	return without
 }
 
 // nameOf returns the name of a tally's policy. It comes from the names of the fields, else
@@ -210,11 +188,9 @@ func (ts *tallies) nameOf(t *tally, option string) string {
 	if i := ts.listedWith(t); i >= 0 && ts.listed[i].Name != "" {
 		return ts.listed[i].Name
 	}
-	if t.family != "" {
-		for i := range ts.list {
-			if u := &ts.list[i]; u.policy == "" && u.family != t.family && u.column == 0 {
-				return t.family
-			}
+	for i := range ts.list {
+		if u := &ts.list[i]; u.policy == "" && u.family != t.family && t.family != "" && u.column == 0 {
+			return t.family
 		}
 	}
 	return option
@@ -268,4 +244,96 @@ func (ts *tallies) result(room *Room, option string) (policies []Policy, limits 
 		policies = append(policies, *p)
 	}
 	return policies, limits
+}
+
+// settleResets finds the units of bare numbers in resets: each by its own window, else as
+// the last of its family that has one; else they are what the caller says, or seconds. It
+// reports whether nothing tells, and the unit makes a difference. A Retry-After does not
+// tell: it says when a bucket has its next unit, or when another limiter lets the client
+// come back, so that it agrees with a reset by chance alone.
+func (ts *tallies) settleResets(option Format) (guessed bool) {
+	for i := range ts.list {
+		if t := &ts.list[i]; t.reset.kind == bareMoment {
+			t.resetIn(t.unitsTold())
+		}
+	}
+	for i := range ts.list {
+		t := &ts.list[i]
+		if t.reset.kind != bareMoment {
+			continue
+		}
+		t.resetIn(ts.unitsBeside(t))
+		switch {
+		case t.reset.kind != bareMoment:
+		case option == Milli:
+			t.resetIn(1000)
+		default:
+			guessed = guessed || option == Guess && t.reset.in(1).until(nil).Ceil() != t.reset.in(1000).until(nil).Ceil()
+			t.resetIn(1)
+		}
+	}
+	return guessed
+}
+
+// unitsBeside returns how many units of a reset make a second in the last policy of the
+// family that has a window; 0 if there is none.
+func (ts *tallies) unitsBeside(t *tally) (units int64) {
+	for i := range ts.list {
+		if u := &ts.list[i]; u.form == t.form && u.window != 0 {
+			units = cmp.Or(u.reset.units, units)
+		}
+	}
+	return units
+}
+
+// unitsTold returns how many units of a bare reset make a second: those in which it fits
+// into the window, else those that the drafts define; 0 if nothing of its policy tells.
+func (t *tally) unitsTold() int64 {
+	window := t.window
+	if t.several { // the window may be that of one limiter and the reset that of another
+		window = t.hint.window
+	}
+	switch {
+	case window != 0 && fits(t.reset.in(1).until(nil).Ceil(), window):
+		return 1
+	case window != 0 && t.reset.number.N >= 1000 && fits(t.reset.in(1000).until(nil).Ceil(), window): // no server counts milliseconds and then sends less than a second
+		return 1000
+	case t.seconds, window != 0, t.reset.number.Frac > 0: // no server counts milliseconds and then sends a fraction
+		return 1
+	}
+	return 0
+}
+
+// resetIn counts a bare reset in so many units a second; 0 leaves it bare.
+func (t *tally) resetIn(units int64) {
+	if units > 0 {
+		t.reset = t.reset.in(units)
+		t.until = t.reset.until(nil)
+	}
+}
+
+// shareReset gives a reset that no field gives to a policy to all with that window.
+func (ts *tallies) shareReset() {
+	for i := range ts.list {
+		from := &ts.list[i]
+		for j := 0; from.shared && j < len(ts.list); j++ {
+			t := &ts.list[j]
+			if t.reset.kind == noMoment && t.window != 0 && t.window == from.window {
+				t.reset, t.until = from.reset, from.until
+			}
+		}
+	}
+}
+
+// fits reports whether a reset may lie in a window, or is not known to. Servers round both,
+// so a tenth more is allowed.
+func fits(reset, window int64) bool { return reset <= window+window/10+1 }
+
+// mayFit reports whether the reset may lie in a window, if a bare one counts so many units
+// to a second.
+func (t *tally) mayFit(window, units int64) bool {
+	if t.reset.kind == bareMoment {
+		return fits(t.reset.in(units).until(nil).Ceil(), window)
+	}
+	return fits(t.until.Ceil(), window)
 }

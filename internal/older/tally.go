@@ -2,6 +2,7 @@ package older
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/httpfields/ratelimit/internal/text"
@@ -73,8 +74,7 @@ type tallies struct {
 	list   []tally
 	index  map[tallyID]int // of list, if there are many
 	listed []Policy
-	byID   map[listedID]int // of listed
-	full   bool             // there was no room for a tally
+	full   bool // there was no room for a tally
 }
 
 // manyTallies is from how many on a map finds them.
@@ -389,4 +389,72 @@ func (ts *tallies) absorb(into, other int) {
 	t.param, t.params = cmp.Or(t.param, from.param), cmp.Or(t.params, from.params)
 	*from = tally{tallyID: tallyID{column: -1}, into: into + 1, counts: noCounts}
 	t.spend()
+}
+
+// Parallel lists: X-RateLimit-Limit: 1, 15000 and X-RateLimit-Remaining: 0, 14999 (Brave).
+
+// A listID is the same for all parallel lists of one policy.
+type listID struct {
+	family, policy string
+	n              int
+}
+
+// align finds parallel lists: at least two fields of one family and policy with as
+// many members, at least one of which is not a number with thousands.
+func align(fields []Field) {
+	var lists map[listID][]int // indices of fields
+	for i := range fields {
+		f := &fields[i]
+		f.columns = 0 // it may have been read before
+		id := listID{f.name.family, f.name.policy, f.list()}
+		if id.n == 0 { // as nearly all fields
+			continue
+		}
+		if id.policy != "" {
+			id.family = ""
+		}
+		if lists == nil {
+			lists = map[listID][]int{}
+		}
+		lists[id] = append(lists[id], i)
+	}
+	for id, list := range lists {
+		if len(list) > 1 && slices.ContainsFunc(list, func(i int) bool { return !text.IsThousands(text.Trim(fields[i].Lines[0])) }) {
+			for _, i := range list {
+				fields[i].columns = id.n
+			}
+		}
+	}
+}
+
+// list returns how many numbers or times a field lists, 0 if it has any other
+// value.
+func (f *Field) list() (n int) {
+	if strings.IndexByte(f.Lines[0], ',') < 0 && strings.IndexByte(f.Lines[0], '|') < 0 || !f.name.role.number() && f.name.role != Window {
+		return 0 // as nearly all values
+	}
+	line, _ := firstLine(f.Lines)
+	for rest, more := line, true; more; {
+		var part string
+		part, rest, more = strings.Cut(rest, separatorOf(line))
+		part = text.Trim(part)
+		_, ok := text.ParseNumber(part)
+		if !ok && f.name.role.time() {
+			_, isTime := parseMoment(part, Guess)
+			ok = isTime || parseWindow(part) > 0
+		}
+		if n++; !ok || n > MaxMembers {
+			return 0
+		}
+	}
+	return n
+}
+
+// separatorOf returns what separates the members of parallel lists: a comma, or a bar
+// (Keap).
+func separatorOf(line string) string {
+	if strings.IndexByte(line, ',') >= 0 {
+		return ","
+	}
+	return "|"
 }

@@ -12,14 +12,43 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Bounds of a field. RFC 9651 Sections 3.1 and 3.1.2 ask a parser of the current fields to
-// support so many members and parameters.
+// This file reads values. The shapes, in the order in which they are tried:
+//
+//	100                               one number
+//	{"limit": 100, "remaining": 99}   an object in JSON, whose keys are words of names
+//	100:60, 1000:3600                 pairs of a number and a window
+//	limit=100; remaining=99           a record, whose keys are words of names
+//	100, 1000                         a list of numbers, of which one counts
+//	99, 99;w=1, 0;w=60                a list of numbers with their windows
+//	39/40, 600/15m, 12h               a member: with a quota, with a window, or a window alone
+
+// Bounds of a field. RFC 9651 Sections 3.1 and 3.1.2 require a parser of the current fields to
+// support as many members and parameters.
 const (
 	MaxMembers = 1024
 	MaxParams  = 256
+	maxFacts   = 4 * MaxMembers // of a record
 	maxJSON    = 64 << 10
 	maxDepth   = 8
 )
+
+// A Fact is one number, name or time that a field contains, of one policy.
+type Fact struct {
+	Policy string // "" means the policy of the field
+	Role   Role
+	Format Format // of a time
+	Value  string
+
+	item // of a policy, or of a member of a list
+}
+
+// An item is what a member of a list contains about a policy.
+type item struct {
+	quota, window int64
+	name          string
+	params        string     // all parameters
+	shows         generation // by the key of the window
+}
 
 // isCount reports whether a value is a number.
 func isCount(s string) bool {
@@ -27,7 +56,7 @@ func isCount(s string) bool {
 	return ok
 }
 
-// isNothing reports whether a value is the word that stands in place of a number where
+// isNothing reports whether a value is the word that servers send in place of a number if
 // there is no limit.
 func isNothing(s string) bool { return strings.EqualFold(s, "unlimited") }
 
@@ -42,15 +71,15 @@ func below(group, s string) string {
 	return group[:min(len(group), maxGroup)] + "-" + s
 }
 
-// maxGroup is how much of the name of a group stands before that of each of its
-// policies. A header can name a group once, and then a hundred thousand of these.
+// maxGroup is how much of the name of a group begins the name of each of its policies. A
+// header can name a group once, and then a hundred thousand policies.
 const maxGroup = 128
 
-// noFault stands for the offset of unreadable text if all of the text could be read.
+// noFault is returned in place of the offset of unreadable text.
 const noFault = -1
 
-// read appends what a line of a field says, and returns the offset of what cannot be
-// read, or noFault.
+// read appends the facts of a line, and returns the offset of what cannot be read, or
+// noFault.
 func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) {
 	n := f.name
 	ok := true
@@ -75,16 +104,12 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 		facts, ok = n.readPairs(facts, line)
 	case isRecord(line):
 		facts, ok = n.readRecord(facts, line)
-	case n.role == Policies:
-		return readItems(facts, Policies, line, first)
-	case isNumbers(line):
-		facts, ok = readNumbers(facts, n.role, line)
 	case n.kind == looseKind && n.role == Quota && strings.IndexByte(line, '/') > 0: // 10/40 is used and quota (Gorgias)
 		facts, ok = readCount(facts, None, line)
-	case n.role == Quota || n.kind == anchorKind:
-		return readItems(facts, Quota, line, first)
+	case n.role.time() && isTime(line):
+		facts = append(facts, Fact{Role: n.role, Value: text.Unquote(line)})
 	default:
-		return n.readMembers(facts, line)
+		return n.readList(facts, line, first)
 	}
 	if !ok {
 		return facts, 0
@@ -92,66 +117,132 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 	return facts, noFault
 }
 
-// firstMember returns the first value of a time, without its parameters.
-func firstMember(line string) string {
-	n := name{role: Reset}
-	facts, _ := n.readMembers(nil, line)
-	if len(facts) == 0 {
-		return ""
+// isTime reports whether a line is one time: a date has a comma.
+func isTime(line string) bool {
+	if !strings.ContainsAny(line, ";,") { // as nearly all values
+		return true
 	}
-	return facts[0].Value
+	_, ok := text.ParseTime(line)
+	return ok
 }
 
-// readMembers reads what remains, what is used, or a time: a value, and others with a
-// window of their own, as in 99, 99;w=1, 0;w=60. A member that repeats the first one tells
-// the window of the first.
-func (n *name) readMembers(facts []Fact, line string) (_ []Fact, bad int) {
-	if n.role.time() {
-		single := !strings.ContainsAny(line, ";,") // as nearly all values
-		if !single {                               // a date has a comma
-			_, single = text.ParseTime(line)
-		}
-		if single {
-			return append(facts, Fact{Role: n.role, Value: text.Unquote(line)}), noFault
-		}
+// readList reads the members of a list. A quota may be followed by policies with a window
+// (drafts 00 to 03 Section 3.1), any other role by the numbers of other windows. A member
+// that repeats the first number has the window of the first. In a list of policies (draft-06
+// Section 3.2) a word is the name of an algorithm. The first number of the first line of a
+// quota is the quota; another line belongs to another limiter. At most MaxMembers are read.
+func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad int) {
+	role, from, off, bad := n.role, len(facts), 0, noFault
+	if n.kind == anchorKind {
+		role = Quota
 	}
-	from := len(facts)
-	for off := 0; off <= len(line) && len(facts) <= MaxMembers; {
-		member, _, ok := text.Cut(line[off:], ',')
-		for end := off + len(member); isThousands(line, end); end = off + len(member) {
-			more, _, _ := text.Cut(line[end+1:], ',')
-			member = line[off : end+1+len(more)]
-		}
+	quota := role == Quota || role == Policies
+	for i := 0; off <= len(line) && i < MaxMembers; i++ {
+		leads := i == 0
+		member, ok := cutMember(line[off:], role)
 		value, params, _ := text.Cut(member, ';')
-		value = text.Unquote(text.Trim(value))
+		value = text.Trim(text.Unquote(text.Trim(value)))
 		var m item
 		m.readParams(params)
+		behind := m.window
+		isPolicy := quota && m.readPolicy(value)
 		switch {
-		case !ok:
-		case len(facts) == from && n.role.time():
-			facts = append(facts, Fact{Role: n.role, Value: value})
-		case len(facts) == from:
-			if facts, ok = readCount(facts, n.role, value); len(line) == len(member) {
-				facts = appendWindow(facts, m.window, ok)
+		case !quota && (!ok || leads && value == ""):
+			return facts, off
+		case text.Trim(member) == "":
+		case role == Policies && !isPolicy:
+			ok = text.Skip(value, 0, text.Alpha) > 0
+		case role == Policies, isPolicy && !(first && leads) && (params != "" || m.window > 0 && !leads):
+			facts = append(facts, Fact{Role: Policies, item: m})
+		case leads && role.time():
+			facts = append(facts, Fact{Role: role, Value: value})
+		case leads, params == "" && isCount(value), isPolicy:
+			at := len(facts)
+			if facts, ok = readCount(facts, role, value); len(facts) > at && role == Quota {
+				facts[at].item = m
 			}
-		case m.window == 0:
+			if ok && behind > 0 {
+				facts = appendWindow(facts, behind)
+			}
+		case role == Quota || m.window == 0:
 			ok = false
 		case value == facts[from].Value:
-			facts = appendWindow(facts, m.window, len(facts) == from+1)
+			facts = appendWindow(facts, m.window)
 		default:
-			facts = append(facts, Fact{Role: n.role, Value: value, item: item{window: m.window}})
+			facts = append(facts, Fact{Role: role, Value: value, item: item{window: m.window}})
 		}
-		if !ok {
-			return facts, off
+		if !ok && bad == noFault {
+			bad = off
 		}
 		off += len(member) + 1
 	}
-	return facts, noFault
+	if off <= len(line) && bad == noFault {
+		bad = off
+	}
+	return facts, bad
 }
 
-// isThousands reports whether a comma is between two digits, and so may separate thousands.
-func isThousands(line string, comma int) bool {
-	return 0 < comma && comma < len(line)-1 && line[comma] == ',' && text.Is(line[comma-1], text.Digit) && text.Is(line[comma+1], text.Digit)
+// appendWindow appends a window in seconds.
+func appendWindow(facts []Fact, window int64) []Fact {
+	return append(facts, Fact{Role: Window, Format: Seconds, Value: strconv.FormatInt(window, 10)})
+}
+
+// cutMember cuts the first member off a list. A comma between two digits is a part of a number,
+// but in a list of quotas only if it separates thousands, and no parameter follows.
+func cutMember(line string, role Role) (member string, ok bool) {
+	const longest = 32 // of a number
+	member, _, ok = text.Cut(line, ',')
+	for end := len(member); isInNumber(line, end); end = len(member) {
+		more, _, _ := text.Cut(line[end+1:], ',')
+		next := line[:end+1+len(more)]
+		if (role == Quota || role == Policies) && (end > longest || !isCount(text.Trim(next))) {
+			break
+		}
+		member = next
+	}
+	return member, ok
+}
+
+// isInNumber reports whether a comma is between two digits.
+func isInNumber(line string, comma int) bool {
+	return 0 < comma && comma < len(line)-1 && text.Is(line[comma-1], text.Digit) && text.Is(line[comma+1], text.Digit)
+}
+
+// readParams reads the parameters of a member.
+func (m *item) readParams(params string) {
+	m.params = params
+	for n := 0; params != "" && n < MaxParams; n++ {
+		var param string
+		param, params, _ = text.Cut(params, ';')
+		key, value, _ := strings.Cut(text.Trim(param), "=")
+		value = text.Unquote(text.Trim(value))
+		switch strings.ToLower(text.Trim(key)) {
+		case "window":
+			m.window, m.shows = parseWindow(value), draft00
+		case "w":
+			m.window, m.shows = parseWindow(value), draft03
+		case "name": // Envoy
+			if text.IsName(value) {
+				m.name = value
+			}
+		}
+	}
+}
+
+// readPolicy reads the value of a policy, which may have a window: 100/1h. It is false if
+// the value is not a number.
+func (m *item) readPolicy(value string) bool {
+	count, window, over := strings.Cut(value, "/")
+	v, ok := text.ParseCount(text.Trim(count))
+	if !ok || v.Neg {
+		return false
+	}
+	if m.quota = v.Floor(); over {
+		own := parseWindow(text.Trim(window))
+		m.window = cmp.Or(m.window, own)
+		return own > 0
+	}
+	return true
 }
 
 // Pairs: 100:1,1000:10 (Riot), or 5:10:60 with a penalty behind the window (Path of Exile).
@@ -227,44 +318,6 @@ func parseWindow(s string) int64 {
 	}
 	span, _ := text.ParseSpan(s)
 	return span.Ceil()
-}
-
-// cutMember cuts the first member off a list of numbers.
-func cutMember(line string) (member, rest string) {
-	for i := range len(line) {
-		if line[i] == ',' && !isThousands(line, i) {
-			return text.Trim(line[:i]), line[i+1:]
-		}
-	}
-	return text.Trim(line), ""
-}
-
-// isNumbers reports whether a value with a comma is a list of numbers. Of a longer one
-// than is read only the beginning is looked at.
-func isNumbers(line string) bool {
-	if strings.IndexByte(line, ',') < 0 {
-		return false // as nearly all values
-	}
-	for n := 0; line != "" && n <= MaxMembers; n++ {
-		var number string
-		if number, line = cutMember(line); !isCount(number) {
-			return false
-		}
-	}
-	return true
-}
-
-// readNumbers reads a list of numbers. One of them counts (see tally.heeds).
-func readNumbers(facts []Fact, role Role, line string) ([]Fact, bool) {
-	for n := 0; line != ""; n++ {
-		if n == MaxMembers {
-			return facts, false
-		}
-		var number string
-		number, line = cutMember(line)
-		facts = append(facts, Fact{Role: role, Value: number})
-	}
-	return facts, true
 }
 
 // Records: total=100; remaining=99, or HttpRequestRatePerPort:1499.

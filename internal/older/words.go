@@ -1,257 +1,557 @@
 package older
 
 import (
+	"cmp"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A Role is which part of a limit a field, or a value in it, tells.
-type Role uint8
+// The names of these fields are sentences in a tiny language:
+//
+//	[X-][vendor-]RateLimit[-policy…]-role[-unit]     X-RateLimit-Remaining-Minute
+//	[X-][vendor-]RateLimit-role[-unit][-policy…]     X-Acme-Rate-Limit-Reset-Ms-Search
+//	[X-]prefix-role[-unit]                           X-Acme-Remaining, beside X-Acme-Limit
+//	[X-][vendor-]Retry-After[-unit]                  X-Acme-Retry-After-Ms
+//
+// The anchor is RateLimit in one word or two. The one word may be glued to the
+// word before it (FeatureRateLimit), and the first of two may not (Corporate-Limit is
+// no anchor). The role may be glued to the anchor (RateLimitReset), to a policy
+// (UserLimit) or to its unit (ResetMs). A stop word says that the field is about
+// limits, and is none itself.
 
-// The roles of fields and values.
-const (
-	None      Role = iota // it says nothing about limits
-	Quota                 // the quota
-	Remaining             // what remains of it
-	Used                  // what has been spent of it
-	Reset                 // when more becomes available
-	Window                // the length of the window
-	Name                  // the name of the policy
-	Policies              // a list of Integer policies
-
-	Subname // the second half of the name of the policy (Zoom)
-	Rate    // the units that come back in a second
-)
-
-// number reports whether a value of that role is a number of units, or a reset.
-func (r Role) number() bool { return Quota <= r && r <= Reset }
-
-// time reports whether a value of that role is a time.
-func (r Role) time() bool { return r == Reset || r == Window }
-
-// A wordKind is the part that a word plays in a name.
-type wordKind uint8
+// A nameKind is what can be expected of a value.
+type nameKind uint8
 
 const (
-	nameWord      wordKind = iota // a part of a policy's name
-	roleWord                      // the role of a value
-	unitWord                      // the unit of a time
-	fillWord                      // it adds nothing: per, this
-	retryWord                     // how long to wait
-	stopWord                      // the field is not a limit: X-RateLimit-Enabled
-	foreignAnchor                 // before the anchor: the rate of something that is not limited
+	otherKind  nameKind = iota // nothing: the name has no word for limits
+	noKind                     // nothing, although the name has such a word
+	roleKind                   // one value of a role
+	anchorKind                 // no more than the anchor: RateLimit, X-RateLimit
+	plainKind                  // a policy without a role: X-RateLimit-Minute
+	waitKind                   // how long to wait: X-Retry-After-Ms
+	looseKind                  // a role, which counts if there are others of its family
 )
 
-// An evidence is what a word shows about a name without the anchor.
-type evidence uint8
+// An order says which fields go before others, where they say different things
+// of one policy.
+type order uint8
 
 const (
-	neutral    evidence = iota
-	counted             // rate limits count it: tokens, quota. What remains of it is a limit without another field
-	isRequests          // likewise, and it adds nothing to the name of a policy that has a window: calls
-	timed               // a window, which makes a weak word a role
-	ambiguous           // the field is a limit only next to a counted word: user, key
-	excluded            // servers count it for other reasons: pages
+	ownOrder    order = iota // of a caller's dialect
+	draftOrder               // RateLimit-*
+	xOrder                   // X-RateLimit-*
+	dashedOrder              // X-Rate-Limit-*, Rate-Limit-*
+	vendorOrder              // any other prefix before the anchor
+	rowOrder                 // known by its whole name
+	looseOrder               // without an anchor
 )
 
-// A word is what the language of the names says about a word.
-type word struct {
-	kind   wordKind
-	role   Role
-	weak   bool   // it has other uses: a word that has none goes before it
-	format Format // of a time
-	span   bool   // it says of any number that it is a time
-	window int64  // the seconds of a window
-	unit   string // the quota unit
-	number int64  // it is a number
-	shows  evidence
+// A name is what the key of a field says.
+type name struct {
+	key       string
+	kind      nameKind
+	order     order
+	role      Role
+	weak      bool   // a field for the same role with a surer word goes before it
+	place     int    // among the fields of a response, by order, role and weakness
+	format    Format // of a time
+	policy    string // in lower case, "" if the name has none
+	digits    bool   // the policy begins with the seconds of its window
+	hint      hint   // by the policy
+	family    string // the vendor's; "" for the drafts, X- and a caller's dialect
+	form      string // the key up to the anchor or the role, in lower case; or the name of a dialect
+	window    int64  // of its policy, if no field says
+	unit      string // of its policy
+	counted   bool   // without an anchor: a word that rate limits count is in the policy
+	row       *Row   // nil if its words tell all
+	total     bool   // without an anchor: its quota may be that of one request
+	words     *name  // what its words tell, if the row counts only next to another field of its vendor
+	hasAnchor bool   // it contains RateLimit
 }
 
-// vocabulary has all words, several to a row. A remark (no vendor case) says that
-// the words are promised in docs/older.md, and that no public response shows them.
-var vocabulary = []struct {
-	spellings string
-	word
-}{
-	{"limit quota", word{kind: roleWord, role: Quota, shows: counted}},
-	{"max capacity allotted", word{kind: roleWord, role: Quota, weak: true}},
-	{"total", word{kind: roleWord, role: Quota, weak: true, shows: ambiguous}}, // of one request, too
-	{"remaining remain left", word{kind: roleWord, role: Remaining}},
-	{"available", word{kind: roleWord, role: Remaining, weak: true}},
-	{"used", word{kind: roleWord, role: Used}},
-	{"usage observed count current made", word{kind: roleWord, role: Used, weak: true}}, // made and observed: (no vendor case)
-	{"reset resets refresh", word{kind: roleWord, role: Reset}},
-	{"next expiry renewal until", word{kind: roleWord, role: Reset, weak: true}},
-	{"window interval period duration", word{kind: roleWord, role: Window, weak: true}},
-	{"name resource bucket category group zone action", word{kind: roleWord, role: Name}},
-	{"scope", word{kind: roleWord, role: Name, weak: true}},
-	{"policy", word{kind: roleWord, role: Policies}},
+// maxWords is how many words of a key are looked at; the last holds all behind.
+const maxWords = 16
 
-	{"ms milliseconds", word{kind: unitWord, format: Milli, span: true}},
-	{"seconds ttl", word{kind: unitWord, format: Seconds, span: true}},
-	{"after in", word{kind: unitWord, format: Seconds}},
-	{"at date timestamp", word{kind: unitWord}}, // (no vendor case)
-	{"time", word{kind: unitWord, span: true, shows: excluded}},
-	{"per to", word{kind: fillWord}},
-	{"size", word{kind: fillWord, shows: excluded}},
-	{"retry", word{kind: retryWord}},
-	{"retryafter", word{kind: retryWord, format: Seconds}}, // (no vendor case)
-
-	{"second secondly sec", word{window: 1, shows: timed}},
-	{"minute minutely min", word{window: 60, shows: timed}},
-	{"hour hourly", word{window: 3600, shows: timed}},
-	{"day daily", word{window: 86400, shows: timed}},
-	{"week weekly", word{window: 604800, shows: timed}}, // (no vendor case)
-	{"qps", word{window: 1, shows: counted}},
-	{"five", word{number: 5}},
-
-	{"requests request req calls call", word{shows: isRequests}},
-	{"tokens", word{unit: "tokens", shows: counted}},
-	{"credits credit", word{unit: "credits", shows: counted}},
-	{"budget points units", word{shows: counted}}, // points and units: (no vendor case)
-	{"weight", word{unit: "weight"}},
-	{"concurrent concurrency", word{unit: "concurrent-requests"}}, // (no vendor case)
-
-	{"url uri link docs help message reason", word{kind: stopWord}},                               // texts (no vendor case)
-	{"enabled active exceeded reached nearlimit overlimit over near", word{kind: stopWord}},       // states (no vendor case)
-	{"cost requested currentrequest increment rate fillrate delay metrics", word{kind: stopWord}}, // of one request (no vendor case)
-	{"full", word{kind: stopWord}},                                 // when all of the quota is back, which says less than the reset (no vendor case)
-	{"bit frame heart", word{kind: foreignAnchor}},                 // before the anchor (no vendor case)
-	{"key id ip user client account tier", word{shows: ambiguous}}, // of whom (no vendor case)
-	{"page pagination", word{shows: excluded}},                     // (no vendor case)
-}
-
-// vendors are words before the anchor that name no policy, and what they say of the
-// fields of their family.
-var vendors = []struct {
-	spellings string
-	vendor
-}{
-	{"sib ogw contentful zendesk", vendor{format: Seconds}},       // Brevo, Lark
-	{"ai", vendor{unit: "tokens", format: Seconds}},               // Kong, APISIX
-	{"gw", vendor{format: Milli}},                                 // KuCoin
-	{"beta", vendor{unit: "points"}},                              // Atlassian
-	{"gate sentry anthropic hubspot discogs ms github", vendor{}}, // github: (no vendor case)
-}
-
-// A vendor is what the prefix of a family says.
-type vendor struct {
-	unit   string
-	format Format // of small resets
-}
-
-const longestWord = 14 // of those above
-
-var dictionary struct {
-	once    sync.Once
-	words   map[string]word
-	vendors map[string]vendor
-}
-
-// makeDictionary makes maps of the tables, at first use. It is not a sync.OnceValue,
-// whose data would be in every binary.
-func makeDictionary() {
-	dictionary.words = make(map[string]word, 4*len(vocabulary))
-	for _, row := range vocabulary {
-		for spelling := range strings.FieldsSeq(row.spellings) {
-			dictionary.words[spelling] = row.word
+// split cuts a key into words, in room.
+func split(room []token, key string) []token {
+	dash := "-"
+	if !strings.Contains(key, dash) {
+		dash = "_" // HTTP_X_RATELIMIT_LIMIT (GoCardless)
+	}
+	for len(room) < maxWords-1 {
+		part, rest, more := strings.Cut(key, dash)
+		if !more {
+			break
 		}
+		room, key = append(room, tokenOf(part)), rest
 	}
-	dictionary.vendors = make(map[string]vendor, 2*len(vendors))
-	for _, row := range vendors {
-		for spelling := range strings.FieldsSeq(row.spellings) {
-			dictionary.vendors[spelling] = row.vendor
-		}
-	}
+	return append(room, tokenOf(key))
 }
 
-// A token is a word as it stands in a name.
-type token struct {
-	text string
-	word
+// sentence cuts a key into words, and returns the index of the first behind HTTP and X.
+func sentence(room []token, key string) (said []token, first int) {
+	said = split(room, key)
+	if len(said) > 1 && said[0].is("http") {
+		first = 1
+	}
+	if len(said) > first+1 && said[first].is("x") {
+		first++
+	}
+	return said, first
 }
 
-// is compares a token without case; lower is in lower case.
-func (t *token) is(lower string) bool { return strings.EqualFold(t.text, lower) }
+// parse returns what the words of a key say.
+func parse(key string) name { return parseWords(key).known() }
 
-// tokenOf looks a word up, in any case.
-func tokenOf(s string) token {
-	if len(s) > longestWord {
-		return token{text: s}
+func parseWords(key string) name {
+	if !text.IsToken(key) { // a header made by hand may have any key
+		return name{key: key}
 	}
-	dictionary.once.Do(makeDictionary)
-	var room [longestWord]byte // strings.ToLower would allocate
-	lower := append(room[:0], s...)
-	for i, c := range lower {
-		if 'A' <= c && c <= 'Z' {
-			lower[i] = c | 0x20
-		}
+	n := name{key: key}
+	var room [maxWords]token
+	said, first := sentence(room[:0], key)
+	if at := retryAt(said); at >= 0 {
+		return n.wait(said, at)
 	}
-	return token{s, dictionary.words[string(lower)]}
+	if a, ok := findAnchor(said); ok {
+		n.kind, n.hasAnchor = noKind, true
+		return n.behind(said, first, a)
+	}
+	if last := said[len(said)-1]; !said[first].tells() && !last.tells() { // as nearly all names
+		return n
+	}
+	n.kind = noKind
+	return n.unanchored(said, first)
 }
 
-// vendorOf looks a word before the anchor up.
-func vendorOf(s string) (v vendor, ok bool) {
-	dictionary.once.Do(makeDictionary)
-	v, ok = dictionary.vendors[strings.ToLower(s)]
-	return v, ok
+// An anchor is where a sentence has the word RateLimit, from the word first to
+// behind. Other words may be glued to it.
+type anchor struct {
+	first, behind int
+	end           int // in bytes of the key
+	before, after string
 }
 
-// gluedRoles are the roles that may be glued to a policy's name, as in UserLimit.
-// Shorter words end too many others (focused, cleft).
-var gluedRoles = [...]string{"remaining", "limit", "reset"}
-
-// glued returns the role at the end of a word, and the policy's part of the word.
-func glued(s string) (policy string, t token) {
-	for _, role := range gluedRoles {
-		if n := len(s) - len(role); n >= 2 && strings.EqualFold(s[n:], role) {
-			return s[:n], tokenOf(s[n:])
-		}
-	}
-	return "", token{}
-}
-
-// spread appends words to a list, and cuts those that consist of known words, with
-// a role among them: RemainingPerMinute, ResetInSeconds, RenewalPeriod.
-func spread(list, said []token) []token {
-	for _, t := range said {
-		parts, _ := unglue(list, t.text)
-		if slices.ContainsFunc(parts[len(list):], func(t token) bool { return t.kind == roleWord }) {
-			list = parts
-		} else {
-			list = append(list, t)
-		}
-	}
-	return list
-}
-
-// longestGlued is the length of the longest word that is cut into others.
-const longestGlued = 24
-
-// unglue appends the known words that a text consists of, if it does. It prefers
-// long ones.
-func unglue(list []token, s string) (_ []token, ok bool) {
-	if len(s) > longestGlued {
-		return list, false
-	}
-	var dead uint32
-	return unglueFrom(list, s, 0, &dead)
-}
-
-// unglueFrom is unglue from an index on. The bit of an index in dead says that no
-// known words begin there, so that nothing is looked up twice.
-func unglueFrom(list []token, s string, from int, dead *uint32) (_ []token, ok bool) {
-	if from == len(s) || *dead>>from&1 != 0 {
-		return list, from == len(s)
-	}
-	for to := min(from+longestWord, len(s)); to >= from+2; to-- {
-		if t := tokenOf(s[from:to]); t.word != (word{}) {
-			if all, ok := unglueFrom(append(list, t), s, to, dead); ok {
-				return all, true
+// findAnchor finds the first anchor.
+func findAnchor(said []token) (a anchor, ok bool) {
+	const whole = "ratelimit"
+	start := 0
+	for i := range said {
+		s := said[i].text
+		for end := len(whole); end <= len(s); end++ {
+			if at := end - len(whole); strings.EqualFold(s[at:end], whole) {
+				return anchor{i, i + 1, start + end, s[:at], s[end:]}, true
 			}
 		}
+		if repeatsAnchor(said[i:]) {
+			return anchor{first: i, behind: i + 2, end: start + len("rate-limit")}, true
+		}
+		start += len(s) + 1
 	}
-	*dead |= 1 << from
-	return list, false
+	return a, false
+}
+
+// repeatsAnchor reports whether a sentence begins with the anchor in two words.
+func repeatsAnchor(said []token) bool {
+	return len(said) > 1 && said[0].is("rate") && said[1].is("limit")
+}
+
+// retryAt returns the index of the word retry, or -1.
+func retryAt(said []token) int {
+	return slices.IndexFunc(said, func(t token) bool { return t.kind == retryWord })
+}
+
+// waitOf is parse for a key that may have the word retry.
+func waitOf(key string) (n name) {
+	if !text.IsToken(key) {
+		return n
+	}
+	var room [maxWords]token
+	said, _ := sentence(room[:0], key)
+	if at := retryAt(said); at >= 0 {
+		n.key = key
+		n = n.wait(said, at)
+	}
+	return n
+}
+
+// wait reads a name whose word at an index is retry. The units of a time follow. In
+// Retry-After-NAME and X-RateLimit-Retry-After-NAME a policy follows.
+func (n name) wait(said []token, at int) name {
+	a, anchored := findAnchor(said[:at])
+	var few [maxWords]string
+	policy, isTime := few[:0], anchored || said[at].format != Guess
+	n.format, n.form, n.order = Seconds, waitForm, ownOrder // before what else is said of a policy
+	for _, t := range said[at+1:] {
+		switch {
+		case t.kind == unitWord:
+			n.format, isTime = cmp.Or(t.format, n.format), true
+		case at > 0 && !anchored: // X-Retry-Count; Retry-After-NAME (no vendor case)
+			return name{key: n.key, kind: noKind}
+		default:
+			policy = append(policy, t.text)
+		}
+	}
+	if !isTime || strings.EqualFold(n.key, "Retry-After") {
+		return name{key: n.key, kind: noKind}
+	}
+	n.kind = waitKind
+	if n.policy = joinWords(policy); anchored && n.policy != "" { // until more becomes available (Phemex); else NestJS (no vendor case)
+		n.kind, n.role, n.order = roleKind, Reset, vendorOrder
+		n.form = strings.ToLower(n.key[:a.end])
+	}
+	return n
+}
+
+// tells reports whether a word may be the role of a name without an anchor, or end it.
+func (t *token) tells() bool {
+	if t.word == (word{}) {
+		var room [maxWords]token
+		parts, _ := unglue(room[:0], t.text)
+		part, _ := glued(t.text)
+		return part != "" || len(parts) > 0
+	}
+	return t.role != None || t.window > 0 || t.shows != neutral || t.kind == unitWord
+}
+
+// behind reads a name with an anchor.
+func (n name) behind(said []token, first int, a anchor) name {
+	none := n
+	if a.first > 0 && said[a.first-1].kind == foreignAnchor {
+		return none
+	}
+	n.order = place(first, a)
+	n.form = formOf(n.order, n.key[:a.end])
+	var few [maxWords + 1]string
+	policy := few[:0]
+	for _, t := range said[first:a.first] {
+		policy = n.prefix(policy, t.text)
+	}
+	policy = n.prefix(policy, a.before)
+	behind := said[a.behind:]
+	if a.after != "" {
+		switch _, isRole := unglue(nil, a.after); {
+		case strings.EqualFold(a.after, "bysize"): // Mistral
+			n.unit = "tokens"
+		case isRole: // RateLimitRemaining (no vendor case)
+			behind = said[a.behind-1:]
+			behind[0] = tokenOf(a.after)
+		default:
+			return none
+		}
+	}
+	if len(behind) == 0 {
+		n.kind, n.policy = anchorKind, joinWords(policy)
+		return n
+	}
+	policy = n.clause(policy, behind)
+	if len(policy) == 1 && tokenOf(policy[0]).role == Quota {
+		policy = nil // in X-RateLimit-Remaining-Quota the word says no more than Remaining does
+	}
+	n.policy = joinWords(policy)
+	return n
+}
+
+// place returns the order of a family.
+func place(first int, a anchor) order {
+	switch {
+	case a.first > first || a.before != "":
+		return vendorOrder
+	case a.behind > a.first+1:
+		return dashedOrder
+	case first > 0:
+		return xOrder
+	}
+	return draftOrder
+}
+
+// formOf returns how a family is spelled, from the key up to the anchor.
+func formOf(o order, key string) string {
+	if o == xOrder {
+		return "x-ratelimit" // HTTP_X_RATELIMIT too
+	}
+	return strings.ToLower(key)
+}
+
+// prefix reads one word before the anchor. One that is no vendor's names a policy.
+func (n *name) prefix(policy []string, s string) []string {
+	if s == "" {
+		return policy
+	}
+	v, ok := vendorOf(s)
+	if !ok {
+		return append(policy, s)
+	}
+	n.family, n.unit, n.format = strings.ToLower(s), v.unit, v.format
+	return policy
+}
+
+// clause reads the words behind the anchor: role, unit and policy. It appends the
+// words of the policy. If the field is no limit, it leaves kind and role as they are.
+func (n *name) clause(policy []string, said []token) []string {
+	var room [2 * maxWords]token
+	said = spread(room[:0], said)
+	for i := range said {
+		if said[i].kind == stopWord && !repeatsAnchor(said[i:]) { // some repeat the anchor (Netflix Zuul)
+			return nil
+		}
+	}
+	at, part := roleAt(said)
+	role := token{}
+	if at >= 0 {
+		role = said[at]
+	}
+	if isSpan(said) {
+		switch role.role {
+		case Remaining: // what remains of a time is a reset
+			role.role = Reset
+		case Quota, Used: // other numbers have no such unit
+			return nil
+		}
+	}
+	if n.kind = plainKind; at >= 0 {
+		n.kind, n.role, n.weak = roleKind, role.role, role.weak
+	}
+	for i, t := range said {
+		switch {
+		case i == at && part != "":
+			policy = append(policy, part)
+		case i == at && t.kind != unitWord, t.kind == fillWord, t.text == "", role.covers(t, i-at):
+		case t.kind == unitWord && n.role.time():
+			n.format = cmp.Or(t.format, n.format)
+		default:
+			n.digits = n.digits || len(policy) == 0 && text.All(t.text, text.Digit)
+			policy = append(policy, t.text)
+		}
+	}
+	return policy
+}
+
+// covers reports whether another word adds nothing to the role: Remaining-Count,
+// Limit-Window, Window-Reset, Refresh-Limit.
+func (role *token) covers(t token, offset int) bool {
+	switch role.role {
+	case Window:
+		return t.role == Reset // the renewal period (GitHub Models)
+	case Reset:
+		return offset < 0 && t.role.time() || offset == 1 && t.role == Quota
+	}
+	return offset > 0 && t.role == Used
+}
+
+// isSpan reports whether one of the words is the unit of a span of time. A number before
+// it makes it a part of the policy's name: X-RateLimit-Limit-10-Seconds.
+func isSpan(said []token) bool {
+	for i, t := range said {
+		if t.span && (i == 0 || !text.All(said[i-1].text, text.Digit)) {
+			return true
+		}
+	}
+	return false
+}
+
+// roleAt returns the index of the word that is the role, and the policy if one is
+// glued to it; -1 if there is none. It is the first of these that there is:
+//
+//  1. the last word that is no unit (Minute-Remaining, Reset-Ms); but where that has
+//     other uses or is the quota, a sure word before it (Remaining-Count, Refresh-Limit)
+//  2. the last of the words that it begins with (Remaining-Minute, RenewalPeriod-Tokens)
+//  3. the end of the last word (UserLimit)
+//  4. a word in between, rather a sure one (Seconds-To-Refresh-Limit-Objects)
+//  5. a unit that stands alone, which means a reset (X-RateLimit-After)
+func roleAt(said []token) (at int, part string) {
+	last := len(said) - 1
+	for last > 0 && said[last].kind == unitWord {
+		last--
+	}
+	sure, between := -1, -1
+	for i := range said[:last] {
+		if s := &said[i]; s.kind == roleWord && !s.yields() {
+			sure = i
+		} else if s.kind == roleWord {
+			between = i
+		}
+	}
+	t := &said[last]
+	switch {
+	case sure >= 0 && t.yields():
+		return sure, ""
+	case t.kind == roleWord:
+		return last, ""
+	case said[0].kind == roleWord:
+		for said[at+1].kind == roleWord && said[at].yields() { // the last word is no role, so that it ends there
+			at++
+		}
+		return at, ""
+	}
+	if policy, w := glued(t.text); policy != "" {
+		*t = w
+		return last, policy
+	}
+	if last == 0 && t.format != Guess {
+		t.role = Reset
+		return 0, ""
+	}
+	if sure >= 0 {
+		between = sure
+	}
+	return between, ""
+}
+
+// yields reports whether a surer word before it is the role.
+func (t *token) yields() bool { return t.weak || t.role == Quota }
+
+// unanchored reads a name without an anchor. It counts only with the rest of its family,
+// unless what remains is of something that is counted.
+func (n name) unanchored(said []token, first int) name {
+	none := n
+	said = said[first:]
+	var few [maxWords]string
+	policy := n.clause(few[:0], said)
+	if !n.role.number() && n.role != Window || len(policy) == 0 {
+		return none
+	}
+	if slices.ContainsFunc(said, func(t token) bool { return t.shows == excluded }) {
+		return none
+	}
+	n.total = slices.ContainsFunc(said, func(t token) bool { return t.shows == perRequest })
+	for _, part := range policy {
+		t := tokenOf(part)
+		n.counted = n.counted || t.shows == counted || t.shows == isRequests
+	}
+	if n.weak && !n.counted || len(policy) > 0 && isPlural(policy[len(policy)-1]) {
+		return none
+	}
+	n.kind, n.order, n.policy = looseKind, looseOrder, looseName(policy)
+	n.form = strings.ToLower(cmp.Or(strings.TrimRight(n.key[:len(n.key)-len(said[len(said)-1].text)], "-_"), n.policy))
+	return n
+}
+
+// looseName joins the words of a policy without an anchor. It leaves out words that only
+// mean that there is a quota, and, if another word is a window, that requests are counted.
+// A word may end in limit (DayLimit).
+func looseName(policy []string) string {
+	var few [maxWords]string
+	said := few[:0]
+	windowed := slices.ContainsFunc(policy, func(part string) bool { return windowOfPart(part) > 0 })
+	for _, part := range policy {
+		if before, t := glued(part); t.role == Quota {
+			part = before
+		}
+		if t := tokenOf(part); t.role != Quota && !(windowed && t.shows == isRequests) {
+			said = append(said, part)
+		}
+	}
+	if len(said) == 0 {
+		said = policy
+	}
+	return joinWords(said)
+}
+
+// isPlural reports whether a word looks like the plural of things whose rate is
+// not limited: Photos, Projects.
+func isPlural(s string) bool {
+	t, n := tokenOf(s), len(s)
+	return n >= 4 && s[n-1]|0x20 == 's' && t.word == (word{})
+}
+
+// joinWords joins the words of a policy's name, in lower case.
+func joinWords(said []string) string { return strings.ToLower(strings.Join(said, "-")) }
+
+// A hint is what the name of a policy contains about it: perhaps a window, perhaps a unit.
+type hint struct {
+	window int64
+	unit   string
+}
+
+// hintOf returns the hint in the name of a policy.
+func hintOf(policy string, digits bool) hint {
+	return hint{windowOfName(policy, digits), unitOfName(policy)}
+}
+
+// windowOfName returns the window, in seconds, that the name of a policy tells: the
+// number that it begins with, if digits is true, else that of its last part with
+// a window; 0 if there is none.
+func windowOfName(s string, digits bool) int64 {
+	if digits {
+		first, rest, _ := strings.Cut(s, "-")
+		if next, _, _ := strings.Cut(rest, "-"); windowOfUnits(1, next) == 0 {
+			return min(text.ParseDigits(first), text.MaxInteger)
+		}
+	}
+	for rest := s; rest != ""; {
+		var part string
+		rest, part = cutLast(rest)
+		_, before := cutLast(rest)
+		t := tokenOf(before)
+		n := cmp.Or(t.number, numberOf(before)) // 24-hour, five-min
+		if w := cmp.Or(windowOfUnits(n, part), windowOfPart(part)); w > 0 {
+			return w
+		}
+	}
+	return 0
+}
+
+// numberOf returns the number that a text of digits stands for, else 0.
+func numberOf(s string) int64 {
+	if !text.All(s, text.Digit) {
+		return 0
+	}
+	return text.ParseDigits(s)
+}
+
+// windowOfUnits returns a window of so many units of time.
+func windowOfUnits(n int64, unit string) int64 {
+	if text.Skip(unit, 0, text.Alpha) == 0 {
+		return 0
+	}
+	span, _ := text.ParseSpan("1" + unit)
+	return min(text.SaturatingMul(n, span.Sec), text.MaxInteger)
+}
+
+// cutLast cuts the last part off a name.
+func cutLast(s string) (rest, part string) {
+	if i := strings.LastIndexByte(s, '-'); i >= 0 {
+		return s[:i], s[i+1:]
+	}
+	return "", s
+}
+
+// windowOfPart returns the window of one part of a name: minute, hourly, 5h,
+// 24hour, perday, qps; or glued to another word: AppDay, Get30Min. A month has no
+// fixed length.
+func windowOfPart(part string) int64 {
+	lower := strings.ToLower(part)
+	unit := lower
+	if i := strings.LastIndex(lower, "per"); i >= 0 { // perday, queriespermin
+		unit = lower[i+len("per"):]
+	}
+	if t := tokenOf(unit); t.window > 0 {
+		return t.window
+	}
+	number := text.TrimRight(lower, text.Alpha)
+	digits := number[len(text.TrimRight(number, text.Digit)):]
+	if w := windowOfUnits(numberOf(digits), lower[len(number):]); w > 0 {
+		return w
+	}
+	for _, suffix := range [...]string{"second", "minute", "hour", "day"} {
+		if n := len(lower) - len(suffix); n >= 2 && lower[n:] == suffix {
+			return tokenOf(suffix).window
+		}
+	}
+	return 0
+}
+
+// unitOfName returns the unit of a policy by its name; "" if the name has none.
+func unitOfName(s string) string {
+	for rest := s; rest != ""; {
+		var part string
+		rest, part = cutLast(rest)
+		if t := tokenOf(part); t.unit != "" {
+			return t.unit
+		}
+	}
+	return ""
 }

@@ -37,7 +37,7 @@ var notJudged = []string{"holders.go"}
 var quick = regexp.MustCompile(`// as (nearly|most|few)`)
 
 // bounds matches conditions that bound hostile input.
-var bounds = regexp.MustCompile(`\b(max|longest|many|few)[A-Z]|MaxFields|ts\.(index|full|byID)|len\(lines\)|\bTooMany\b`)
+var bounds = regexp.MustCompile(`\b([mM]ax|longest|many|few)[A-Z]|\blongest\b|ts\.(index|full|byID)|len\(lines\)|\bTooMany\b`)
 
 // A condition is an operand that can be disabled: it becomes false, or true in an "and".
 type condition struct {

@@ -1,7 +1,6 @@
 package older
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/text"
@@ -96,8 +95,7 @@ func momentOf(v text.Number, f Format) moment {
 // Unix seconds look like a span of thirty years. It leaves numbers below LeastNear, so
 // that small seconds stay what they are beside a clock that stands in 1970.
 func (m moment) settle(c *text.Clock) moment {
-	seconds := m.kind == bareMoment || m.kind == laterMoment && m.units == 1
-	if seconds && m.number.N >= LeastNear && c.Near(m.number.N) {
+	if m.kind != pointMoment && m.units != 1000 && m.number.N >= LeastNear && c.Near(m.number.N) {
 		return moment{kind: pointMoment, units: 1, number: m.number, span: m.number.Span(1)}
 	}
 	return m
@@ -120,127 +118,4 @@ func (m moment) until(c *text.Clock) text.Span {
 		return c.Until(m.span.Sec, m.span.Nsec)
 	}
 	return m.span
-}
-
-// imfFixdate is the layout of an HTTP-date that is written (RFC 9110 Section 5.6.7).
-const imfFixdate = "Mon, 02 Jan 2006 15:04:05 GMT"
-
-// Write writes a time, in seconds from now, if the format can express it.
-func (f Format) Write(n int64, now time.Time) (s string, ok bool) {
-	const lastYear = 253402300799 // 9999-12-31T23:59:59Z
-	unix := now.Unix()
-	if n < 0 || n > text.MaxInteger || f >= Unix && f <= RFC3339 && (unix < LeastNear || unix+n > lastYear) {
-		return "", false
-	}
-	switch f {
-	case Milli:
-		n *= 1000
-	case Unix:
-		n += unix
-	case UnixMilli:
-		n = (unix + n) * 1000
-	case HTTPDate:
-		return time.Unix(unix+n, 0).UTC().Format(imfFixdate), true
-	case RFC3339:
-		return time.Unix(unix+n, 0).UTC().Format(time.RFC3339), true
-	case Duration:
-		return wholeSeconds(n), true
-	}
-	return strconv.FormatInt(n, 10), true
-}
-
-// wholeSeconds writes a number of seconds as a duration.
-func wholeSeconds(n int64) string {
-	if d := (text.Span{Sec: n}).Duration(); n <= int64(d/time.Second) {
-		return d.String()
-	}
-	return strconv.FormatInt(n, 10) + "s"
-}
-
-// settleResets finds the units of bare numbers in resets: each by its own window, else as
-// the last of its family that has one; else they are what the caller says, or seconds. It
-// reports whether nothing tells, and the unit makes a difference. A Retry-After does not
-// tell: it says when a bucket has its next unit, or when another limiter lets the client
-// come back, so that it agrees with a reset by chance alone.
-func (ts *tallies) settleResets(option Format) (guessed bool) {
-	var byForm map[string]int64 // how many units make a second, by family
-	for i := range ts.list {
-		t := &ts.list[i]
-		if t.reset.kind != bareMoment {
-			continue
-		}
-		if units := t.unitsTold(); units > 0 {
-			t.resetIn(units)
-			if len(ts.list) > 1 && t.window != 0 {
-				if byForm == nil {
-					byForm = make(map[string]int64)
-				}
-				byForm[t.form] = units
-			}
-		}
-	}
-	for i := range ts.list {
-		t := &ts.list[i]
-		switch {
-		case t.reset.kind != bareMoment:
-		case byForm[t.form] != 0:
-			t.resetIn(byForm[t.form])
-		case option == Milli:
-			t.resetIn(1000)
-		default:
-			guessed = guessed || option == Guess && t.reset.in(1).until(nil).Ceil() != t.reset.in(1000).until(nil).Ceil()
-			t.resetIn(1)
-		}
-	}
-	return guessed
-}
-
-// unitsTold returns how many units of a bare reset make a second: those in which it fits
-// into the window, else those that the drafts define; 0 if nothing of its policy tells.
-func (t *tally) unitsTold() int64 {
-	window := t.window
-	if t.several { // the window may be that of one limiter and the reset that of another
-		window = t.hint.window
-	}
-	switch {
-	case window != 0 && fits(t.reset.in(1).until(nil).Ceil(), window):
-		return 1
-	case window != 0 && t.reset.number.N >= 1000 && fits(t.reset.in(1000).until(nil).Ceil(), window): // no server counts milliseconds and then sends less than a second
-		return 1000
-	case t.seconds, window != 0, t.reset.number.Frac > 0: // no server counts milliseconds and then sends a fraction
-		return 1
-	}
-	return 0
-}
-
-// resetIn takes a bare reset for so many units to a second.
-func (t *tally) resetIn(units int64) {
-	t.reset = t.reset.in(units)
-	t.until = t.reset.until(nil)
-}
-
-// shareReset gives a reset that no field gives to a policy to all with that window.
-func (ts *tallies) shareReset() {
-	for i := range ts.list {
-		from := &ts.list[i]
-		for j := 0; from.shared && j < len(ts.list); j++ {
-			t := &ts.list[j]
-			if t.reset.kind == noMoment && t.window != 0 && t.window == from.window {
-				t.reset, t.until = from.reset, from.until
-			}
-		}
-	}
-}
-
-// fits reports whether a reset may lie in a window, or is not known to. Servers round both,
-// so a tenth more is allowed.
-func fits(reset, window int64) bool { return reset <= window+window/10+1 }
-
-// mayFit reports whether the reset may lie in a window, if a bare one counts so many units
-// to a second.
-func (t *tally) mayFit(window, units int64) bool {
-	if t.reset.kind == bareMoment {
-		return fits(t.reset.in(units).until(nil).Ceil(), window)
-	}
-	return fits(t.until.Ceil(), window)
 }

@@ -1,0 +1,255 @@
+package older
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// A Role is which part of a limit a field, or a value in it, tells.
+type Role uint8
+
+// The roles of fields and values.
+const (
+	None      Role = iota // it says nothing about limits
+	Quota                 // the quota
+	Remaining             // what remains of it
+	Used                  // what has been spent of it
+	Reset                 // when more becomes available
+	Window                // the length of the window
+	Name                  // the name of the policy
+	Policies              // a list of Integer policies
+
+	Subname // the second half of the name of the policy (Zoom)
+	Rate    // the units that come back in a second
+)
+
+// number reports whether a value of that role is a number of units, or a reset.
+func (r Role) number() bool { return Quota <= r && r <= Reset }
+
+// time reports whether a value of that role is a time.
+func (r Role) time() bool { return r == Reset || r == Window }
+
+// A wordKind is the part that a word plays in a name.
+type wordKind uint8
+
+const (
+	nameWord      wordKind = iota // a part of a policy's name
+	roleWord                      // the role of a value
+	unitWord                      // the unit of a time
+	fillWord                      // it adds nothing: per, this
+	retryWord                     // how long to wait
+	stopWord                      // the field is not a limit: X-RateLimit-Enabled
+	foreignAnchor                 // before the anchor: the rate of something that is not limited
+)
+
+// An evidence is what a word shows about a name without the anchor.
+type evidence uint8
+
+const (
+	neutral    evidence = iota
+	counted             // rate limits count it: tokens, quota. What remains of it is a limit without another field
+	isRequests          // likewise, and it adds nothing to the name of a policy that has a window: calls
+	perRequest          // the number may be that of one request: total
+	excluded            // servers count it for other reasons: pages
+)
+
+// A word is what the language of the names says about a word.
+type word struct {
+	kind   wordKind
+	role   Role
+	weak   bool   // it has other uses: a word that has none goes before it
+	format Format // of a time
+	span   bool   // it says of any number that it is a time
+	window int64  // the seconds of a window
+	unit   string // the quota unit
+	number int64  // it is a number
+	shows  evidence
+}
+
+// vocabulary has all words, several to a row. A remark (no vendor case) says that
+// the words are promised in docs/older.md, and that no public response shows them.
+var vocabulary = []struct {
+	spellings string
+	word
+}{
+	{"limit quota", word{kind: roleWord, role: Quota, shows: counted}},
+	{"max capacity allotted", word{kind: roleWord, role: Quota, weak: true}},
+	{"total", word{kind: roleWord, role: Quota, weak: true, shows: perRequest}},
+	{"remaining remain left", word{kind: roleWord, role: Remaining}},
+	{"available", word{kind: roleWord, role: Remaining, weak: true}},
+	{"used", word{kind: roleWord, role: Used}},
+	{"usage observed count current made", word{kind: roleWord, role: Used, weak: true}}, // made and observed: (no vendor case)
+	{"reset resets refresh", word{kind: roleWord, role: Reset}},
+	{"next expiry renewal until", word{kind: roleWord, role: Reset, weak: true}},
+	{"window interval period duration", word{kind: roleWord, role: Window, weak: true}},
+	{"name resource bucket category group zone action", word{kind: roleWord, role: Name}},
+	{"scope", word{kind: roleWord, role: Name, weak: true}},
+	{"policy", word{kind: roleWord, role: Policies}},
+
+	{"ms milliseconds", word{kind: unitWord, format: Milli, span: true}},
+	{"seconds ttl", word{kind: unitWord, format: Seconds, span: true}},
+	{"after in", word{kind: unitWord, format: Seconds}},
+	{"at date timestamp", word{kind: unitWord}}, // (no vendor case)
+	{"time", word{kind: unitWord, span: true, shows: excluded}},
+	{"per to", word{kind: fillWord}},
+	{"size", word{kind: fillWord, shows: excluded}},
+	{"retry", word{kind: retryWord}},
+	{"retryafter", word{kind: retryWord, format: Seconds}}, // (no vendor case)
+
+	{"second secondly sec", word{window: 1}},
+	{"minute minutely min", word{window: 60}},
+	{"hour hourly", word{window: 3600}},
+	{"day daily", word{window: 86400}},
+	{"week weekly", word{window: 604800}}, // (no vendor case)
+	{"qps", word{window: 1, shows: counted}},
+	{"five", word{number: 5}},
+
+	{"requests request req calls call", word{shows: isRequests}},
+	{"tokens", word{unit: "tokens", shows: counted}},
+	{"credits credit", word{unit: "credits", shows: counted}},
+	{"budget points units", word{shows: counted}}, // points and units: (no vendor case)
+	{"weight", word{unit: "weight"}},
+	{"concurrent concurrency", word{unit: "concurrent-requests"}}, // (no vendor case)
+
+	{"url uri link docs help message reason", word{kind: stopWord}},                               // texts (no vendor case)
+	{"enabled active exceeded reached nearlimit overlimit over near", word{kind: stopWord}},       // states (no vendor case)
+	{"cost requested currentrequest increment rate fillrate delay metrics", word{kind: stopWord}}, // of one request (no vendor case)
+	{"full", word{kind: stopWord}},                 // when all of the quota is back, which says less than the reset (no vendor case)
+	{"bit frame heart", word{kind: foreignAnchor}}, // before the anchor (no vendor case)
+	{"page pagination", word{shows: excluded}},     // (no vendor case)
+}
+
+// vendors are words before the anchor that name no policy, and what they say of the
+// fields of their family.
+var vendors = []struct {
+	spellings string
+	vendor
+}{
+	{"sib ogw contentful zendesk", vendor{format: Seconds}},       // Brevo, Lark
+	{"ai", vendor{unit: "tokens", format: Seconds}},               // Kong, APISIX
+	{"gw", vendor{format: Milli}},                                 // KuCoin
+	{"beta", vendor{unit: "points"}},                              // Atlassian
+	{"gate sentry anthropic hubspot discogs ms github", vendor{}}, // github: (no vendor case)
+}
+
+// A vendor is what the prefix of a family says.
+type vendor struct {
+	unit   string
+	format Format // of small resets
+}
+
+const longestWord = 14 // of those above
+
+var dictionary struct {
+	once    sync.Once
+	words   map[string]word
+	vendors map[string]vendor
+}
+
+// makeDictionary makes maps of the tables, at first use. It is not a sync.OnceValue,
+// whose data would be in every binary.
+func makeDictionary() {
+	dictionary.words = make(map[string]word, 4*len(vocabulary))
+	for _, row := range vocabulary {
+		for spelling := range strings.FieldsSeq(row.spellings) {
+			dictionary.words[spelling] = row.word
+		}
+	}
+	dictionary.vendors = make(map[string]vendor, 2*len(vendors))
+	for _, row := range vendors {
+		for spelling := range strings.FieldsSeq(row.spellings) {
+			dictionary.vendors[spelling] = row.vendor
+		}
+	}
+}
+
+// A token is a word as it stands in a name.
+type token struct {
+	text string
+	word
+}
+
+// is compares a token without case; lower is in lower case.
+func (t *token) is(lower string) bool { return strings.EqualFold(t.text, lower) }
+
+// tokenOf looks a word up, in any case.
+func tokenOf(s string) token {
+	if len(s) > longestWord {
+		return token{text: s}
+	}
+	dictionary.once.Do(makeDictionary)
+	var room [longestWord]byte // strings.ToLower would allocate
+	lower := append(room[:0], s...)
+	for i, c := range lower {
+		if 'A' <= c && c <= 'Z' {
+			lower[i] = c | 0x20
+		}
+	}
+	return token{s, dictionary.words[string(lower)]}
+}
+
+// vendorOf looks a word before the anchor up.
+func vendorOf(s string) (v vendor, ok bool) {
+	dictionary.once.Do(makeDictionary)
+	v, ok = dictionary.vendors[strings.ToLower(s)]
+	return v, ok
+}
+
+// gluedRoles are the roles that may be glued to a policy's name, as in UserLimit.
+// Shorter words end too many others (focused, cleft).
+var gluedRoles = [...]string{"remaining", "limit", "reset"}
+
+// glued returns the role at the end of a word, and the policy's part of the word.
+func glued(s string) (policy string, t token) {
+	for _, role := range gluedRoles {
+		if n := len(s) - len(role); n >= 2 && strings.EqualFold(s[n:], role) {
+			return s[:n], tokenOf(s[n:])
+		}
+	}
+	return "", token{}
+}
+
+// spread appends words to a list, and cuts those that consist of known words, with
+// a role among them: RemainingPerMinute, ResetInSeconds, RenewalPeriod.
+func spread(list, said []token) []token {
+	for _, t := range said {
+		parts, _ := unglue(list, t.text)
+		if slices.ContainsFunc(parts[len(list):], func(t token) bool { return t.kind == roleWord }) {
+			list = parts
+		} else {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// longestGlued is the length of the longest word that is cut into others.
+const longestGlued = 24
+
+// unglue appends the known words that a text consists of, if it does. It prefers
+// long ones.
+func unglue(list []token, s string) (_ []token, ok bool) {
+	if len(s) > longestGlued {
+		return list, false
+	}
+	var dead uint32
+	return unglueFrom(list, s, 0, &dead)
+}
+
+// unglueFrom is unglue from an index on. The bit of an index in dead says that no
+// known words begin there, so that nothing is looked up twice.
+func unglueFrom(list []token, s string, from int, dead *uint32) (_ []token, ok bool) {
+	if from == len(s) || *dead>>from&1 != 0 {
+		return list, from == len(s)
+	}
+	for to := min(from+longestWord, len(s)); to >= from+2; to-- {
+		if t := tokenOf(s[from:to]); t.word != (word{}) {
+			if all, ok := unglueFrom(append(list, t), s, to, dead); ok {
+				return all, true
+			}
+		}
+	}
+	*dead |= 1 << from
+	return list, false
+}
