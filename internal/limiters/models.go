@@ -393,11 +393,11 @@ func (v *view) inLog(t *track) step {
 		resets.low = min(resets.low, v.longest-v.Slack) // it is at least the window that is assumed
 	}
 	resets = resets.widened(v.Slack + 1)
-	if v.Reset < resets.low || v.Reset > resets.high+max(v.jitter, v.jittered()) {
-		return failed(Reset, false, 0)
-	}
-	if v.Reset > resets.high+v.jitter {
+	if v.Reset > resets.high+v.jitter && v.jitter == 0 {
 		s.wider = v.jittered()
+	}
+	if v.Reset < resets.low || v.Reset > resets.high+v.jitter+s.wider {
+		return failed(Reset, false, 0)
 	}
 	return s
 }

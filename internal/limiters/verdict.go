@@ -203,6 +203,7 @@ func (r *Run) course() string {
 func explained(events []Response, terms Terms, cost float64) bool {
 	for _, m := range newModels() {
 		fits := true
+		m.jitter = 1e-9 // seconds: no more
 		for i := range events {
 			if !m.add(&events[i], &terms, cost, 1) {
 				fits = false
