@@ -106,6 +106,8 @@ func faults() []faulty {
 			func(i int, s float64) string { return say("q=3;w=60", "r=%d;t=%d", max(2-i, 0), 60-int(s)) }},
 		{"the quota is a tenth of what is announced", ruleApplied, LevelShould, LevelNote, 0.5, 60,
 			windows(5, 5, func(left int, reset float64) string { return say("q=50;w=5", "r=%d;t=%d", left, int(reset+0.99)) })},
+		{"the window is in milliseconds", ruleWindow, LevelShould, LevelNote, 0.5, 60,
+			windows(5, 3, func(left int, reset float64) string { return say("q=5;w=3000", "r=%d;t=%d", left, int(reset+0.99)) })},
 		{"less comes back than is announced", ruleBack, LevelShould, LevelNote, 1, 60,
 			func(i int, _ float64) string { return say("q=97;w=20", "r=%d", 96-i%20-37*min(i/20, 1)) }},
 		{"the policy changes twice", ruleChanged, LevelShould, LevelShould, 0.2, 3,
