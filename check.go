@@ -28,8 +28,9 @@ import (
 //
 // Check does not see:
 //
-//   - The body, nor the values of trailers, nor the names of trailers that are not
-//     announced until the body has been read.
+//   - The body, such as the names of policies in a problem document.
+//   - The values of trailers, and the names of trailers that are not announced before the
+//     body.
 //   - Which volume is unwanted (draft-11 Section 6): it asks for lower values from ten
 //     times the rate of a policy on.
 //   - What is sensitive in a partition key, but for addresses (Section 6.1). A limit
@@ -133,7 +134,7 @@ func (c *checker) policies() {
 	if i := repeated(c.fields.Policies); i > 0 {
 		c.add(ruleTwice, PolicyField, i)
 	}
-	empty := emptyUnits(c.h[policyKey])
+	empty := c.parameters(policyField)
 	for i := range c.fields.Policies {
 		p := &c.fields.Policies[i]
 		c.member(policyField, i, p.Name, p.PartitionKey, p.Params)
@@ -153,19 +154,32 @@ func (c *checker) policies() {
 	}
 }
 
-// emptyUnits returns the indices of the members that have the parameter qu="". A
-// Policy does not tell them from members without qu.
-func emptyUnits(lines []string) map[int]bool {
-	empty := map[int]bool{}
-	p := parser{field: policyField, item: -1}
-	for joined := join(lines); p.next(joined); {
-		empty[p.item] = p.member.seen&(1<<unitParam) != 0 && p.member.unit == ""
+// parameters checks what a Policy or a Limit does not keep: parameters that are written
+// twice. It returns the indices of the members with qu="".
+func (c *checker) parameters(field *fieldDef) (emptyUnit map[int]bool) {
+	emptyUnit = map[int]bool{}
+	p := parser{field: field, item: -1}
+	for joined := join(c.h[field.key]); p.next(joined); {
+		m := &p.member
+		emptyUnit[p.item] = m.seen&(1<<unitParam) != 0 && m.unit == ""
+		if m.twice != 0 && c.valid(field) {
+			c.add(ruleParamTwice, field.name, p.item)
+		}
 	}
-	return empty
+	return emptyUnit
+}
+
+// valid reports whether the field has members, so that it is well-formed.
+func (c *checker) valid(field *fieldDef) bool {
+	if field == policyField {
+		return len(c.fields.Policies) > 0
+	}
+	return len(c.fields.Limits) > 0
 }
 
 // limits checks each limit on its own.
 func (c *checker) limits() {
+	c.parameters(limitField)
 	if i := repeated(c.fields.Limits); i > 0 {
 		c.add(ruleTwice, LimitField, i)
 	}
@@ -194,6 +208,25 @@ func (c *checker) member(field *fieldDef, i int, name string, key []byte, params
 	if personal(key) {
 		c.add(rulePersonal, field.name, i)
 	}
+	if c.secret(key) {
+		c.add(ruleSecret, field.name, i)
+	}
+}
+
+// secret reports whether a partition key is a part of the credentials of the request.
+func (c *checker) secret(key []byte) bool {
+	const shortest = 8 // bytes; a shorter text may be there by chance
+	if c.resp.Request == nil || len(key) < shortest {
+		return false
+	}
+	for _, name := range [...]string{"Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key"} {
+		for _, line := range c.resp.Request.Header[name] {
+			if strings.Contains(line, string(key)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // prefixed reports whether the key of an extension parameter may begin with a
@@ -312,6 +345,10 @@ func (c *checker) response() {
 	}
 	redirection := c.resp.StatusCode/100 == 3 && c.resp.StatusCode != http.StatusNotModified
 	storable := c.storable()
+	if c.resp.StatusCode == http.StatusTooManyRequests {
+		c.refusal(storable)
+		storable = false
+	}
 	for _, field := range [...]*fieldDef{policyField, limitField} {
 		if trailers[field.key] {
 			c.add(ruleTrailer, field.name, -1)
@@ -331,9 +368,19 @@ func (c *checker) response() {
 	}
 }
 
-// storable reports whether the response says that a cache may use it again. If
-// the response says nothing about that, a cache may still do so, but that is not
-// a fault of the server.
+// refusal checks a response with status 429.
+func (c *checker) refusal(storable bool) {
+	if storable && len(c.h[policyKey])+len(c.h[limitKey]) > 0 {
+		c.add(ruleStored, "Cache-Control", -1)
+	}
+	limits := c.fields.Limits
+	if len(limits) == 1 && limits[0].Remaining > 0 && len(c.h[retryAfterKey]) == 0 && !c.clock.Stored {
+		c.add(ruleRefused, LimitField, 0)
+	}
+}
+
+// storable reports whether a cache may use the response again, by its header. Without such a
+// permission a cache may still do so, but that is no fault of the server.
 func (c *checker) storable() bool {
 	if r := c.resp.Request; r != nil && r.Method != "" && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false

@@ -69,6 +69,7 @@ const (
 	ruleMany
 	ruleMalformed
 	ruleEmpty
+	ruleParamTwice
 	ruleTwice
 	ruleNameless
 	rulePrefix
@@ -79,6 +80,7 @@ const (
 	ruleUnit
 	ruleEmptyUnit
 	rulePersonal
+	ruleSecret
 	ruleOrphan
 	ruleQuota
 	ruleReset
@@ -88,6 +90,8 @@ const (
 	ruleRedirection
 	ruleCached
 	ruleStorable
+	ruleStored
+	ruleRefused
 	ruleRetryForm
 	ruleRetryEarly
 	ruleRetryLate
@@ -100,34 +104,38 @@ const (
 var checkRules = [...]rule{
 	ruleNext: {"D8", LevelNote, "write what remains as " + remainingKey + " and the reset as " + resetKey +
 		", because this is the form of a draft that is not published, which few clients read, and by whose rules nothing is checked"},
-	ruleMissing:   {"", LevelMust, "add the parameter %s, without which strict clients ignore the whole field"},
-	ruleParam:     {"", LevelMust, "write the parameter %s, or strict clients ignore the whole field"},
-	ruleToken:     {"", LevelMust, "write the name in double quotes, or strict clients ignore the whole field"},
-	ruleDraft06:   {"", LevelMust, "this is the form of drafts 04 to 07: write a name in double quotes, and the quota as " + quotaKey},
-	ruleDraft07:   {"", LevelMust, "this is the form of draft-07: write an item for each policy, its name in double quotes, and what remains as " + remainingKey},
-	ruleMany:      {"", LevelMust, "write no more than clients have to read, 1024 members with 256 parameters each"},
-	ruleMalformed: {"", LevelMust, "write what RFC 9651 allows here, or strict clients ignore the whole field"},
-	ruleEmpty:     {"", LevelMust, "leave the field out when there is nothing to say"},
-	ruleTwice:     {"P18", LevelShould, "give each member of the field its own name and partition key"},
-	ruleNameless:  {"", LevelShould, "give the policy a name, by which clients and problem documents can refer to it"},
-	rulePrefix:    {"P11", LevelShould, "prefix the extension parameter with a vendor's identifier, as in acme-burst"},
-	ruleOfPolicy:  {"P11", LevelNote, "%s belongs to RateLimit-Policy, and clients ignore it here"},
-	ruleOfLimit:   {"P11", LevelNote, "%s belongs to RateLimit, and clients ignore it here"},
-	ruleAlias:     {"P15", LevelShould, `write the unit as "requests", or leave it out`},
-	ruleUsedUnit:  {"P15", LevelNote, "say in your documentation how to count this quota unit, which is in use, but not registered"},
-	ruleUnit:      {"P15", LevelShould, "use a registered quota unit, which clients know how to count"},
-	ruleEmptyUnit: {"P7", LevelShould, "leave " + unitKey + " out, because an empty unit is not a registered one"},
-	rulePersonal:  {"S9", LevelShould, "hash the partition key, because it looks like an address of the client"},
-	ruleOrphan:    {"L1", LevelNote, "announce the policy of this limit in RateLimit-Policy, which gives it a unit, a quota and a window"},
-	ruleQuota:     {"L5", LevelNote, "let " + remainingKey + " be at most the " + quotaKey + " of the policy, because clients may take no more"},
-	ruleReset:     {"L7", LevelNote, "let " + resetKey + " be about the " + windowKey + " of the policy at most, because no window lasts that much longer"},
-	ruleMoment:    {"L7", LevelNote, "write " + resetKey + " as seconds from now, because this looks like a point in time, and would be decades"},
+	ruleMissing:    {"", LevelMust, "add the parameter %s, without which strict clients ignore the whole field"},
+	ruleParam:      {"", LevelMust, "write the parameter %s, or strict clients ignore the whole field"},
+	ruleToken:      {"", LevelMust, "write the name in double quotes, or strict clients ignore the whole field"},
+	ruleDraft06:    {"", LevelMust, "this is the form of drafts 04 to 07: write a name in double quotes, and the quota as " + quotaKey},
+	ruleDraft07:    {"", LevelMust, "this is the form of draft-07: write an item for each policy, its name in double quotes, and what remains as " + remainingKey},
+	ruleMany:       {"", LevelMust, "write no more than clients have to read, 1024 members with 256 parameters each"},
+	ruleMalformed:  {"", LevelMust, "write what RFC 9651 allows here, or strict clients ignore the whole field"},
+	ruleEmpty:      {"", LevelMust, "leave the field out when there is nothing to say"},
+	ruleParamTwice: {"", LevelNote, "write each parameter of a member once, because only the last value counts"},
+	ruleTwice:      {"P18", LevelShould, "give each member of the field its own name and partition key"},
+	ruleNameless:   {"", LevelShould, "give the policy a name, by which clients and problem documents can refer to it"},
+	rulePrefix:     {"P11", LevelShould, "prefix the extension parameter with a vendor's identifier, as in acme-burst"},
+	ruleOfPolicy:   {"P11", LevelNote, "%s belongs to RateLimit-Policy, and clients ignore it here"},
+	ruleOfLimit:    {"P11", LevelNote, "%s belongs to RateLimit, and clients ignore it here"},
+	ruleAlias:      {"P15", LevelShould, `write the unit as "requests", or leave it out`},
+	ruleUsedUnit:   {"P15", LevelNote, "say in your documentation how to count this quota unit, which is in use, but not registered"},
+	ruleUnit:       {"P15", LevelShould, "use a registered quota unit, which clients know how to count"},
+	ruleEmptyUnit:  {"P7", LevelShould, "leave " + unitKey + " out, because an empty unit is not a registered one"},
+	rulePersonal:   {"S9", LevelShould, "hash the partition key, because it looks like an address of the client"},
+	ruleSecret:     {"S9", LevelShould, "hash the partition key, because it is a part of the credentials of the request"},
+	ruleOrphan:     {"L1", LevelNote, "announce the policy of this limit in RateLimit-Policy, which gives it a unit, a quota and a window"},
+	ruleQuota:      {"L5", LevelNote, "let " + remainingKey + " be at most the " + quotaKey + " of the policy, because clients may take no more"},
+	ruleReset:      {"L7", LevelNote, "let " + resetKey + " be about the " + windowKey + " of the policy at most, because no window lasts that much longer"},
+	ruleMoment:     {"L7", LevelNote, "write " + resetKey + " as seconds from now, because this looks like a point in time, and would be decades"},
 	ruleRatio: {"S5", LevelNote, "lower " + remainingKey + " or raise " + resetKey + ", so that a client which uses up " + remainingKey + " within " + resetKey +
 		" stays near " + quotaKey + " in " + windowKey + " seconds, or add a policy with a short window"},
 	ruleTrailer:      {"", LevelMust, "send the field in the header section, never in the trailer section"},
 	ruleRedirection:  {"S2", LevelShould, "leave the field out of redirections, because it may keep clients from following them"},
 	ruleCached:       {"K1", LevelNote, "leave the field out of responses from a cache, where clients ignore it"},
 	ruleStorable:     {"K1", LevelNote, "send Cache-Control: no-store, or leave the field out, because clients ignore it on a response from a cache"},
+	ruleStored:       {"6585-4", LevelMust, "send Cache-Control: no-store, because a cache must not store a response with status 429"},
+	ruleRefused:      {"L5", LevelNote, "let " + remainingKey + " be 0 in a refusal, or send Retry-After, because clients may send the next request at once"},
 	ruleRetryForm:    {"9110-10.2.3", LevelMust, "write one Retry-After, as whole seconds or as an HTTP-date in GMT, because many clients read nothing else"},
 	ruleRetryEarly:   {"S3", LevelShould, "let Retry-After be no earlier than the end of the wait of each limit with nothing remaining"},
 	ruleRetryLate:    {"6-8", LevelNote, "let Retry-After be about the reset, because clients obey the later one, and it is more than ten times as long (is it in milliseconds?)"},
@@ -146,7 +154,7 @@ func (r checkRule) id(field *fieldDef, param string) string {
 		return field.find(param).formRule
 	case ruleToken, ruleDraft06, ruleNameless:
 		return field.nameRule
-	case ruleDraft07, ruleMany, ruleMalformed, ruleEmpty:
+	case ruleParamTwice, ruleDraft07, ruleMany, ruleMalformed, ruleEmpty:
 		return field.listRule
 	case ruleTrailer:
 		return field.trailerRule

@@ -141,6 +141,25 @@ func TestCheckHandMade(t *testing.T) {
 	}
 }
 
+// withSecret returns a response with a partition key that is also in the credentials of its
+// request.
+func withSecret(credentials string) *http.Response {
+	resp := responseOf("RateLimit: \"default\";r=1;pk=:MDEyMzQ1Njc4OQ==:")
+	resp.Request = &http.Request{Header: http.Header{"Authorization": {credentials}}}
+	return resp
+}
+
+func TestCheckSecret(t *testing.T) {
+	for credentials, want := range map[string][]string{
+		"Bearer 0123456789":    {"S9 should RateLimit 0"},
+		"Bearer 012345678":     nil,
+		"Basic MDEyMzQ1Njc4OQ": nil,
+	} {
+		require.Equal(t, want, summaries(Check(withSecret(credentials))), credentials)
+	}
+	require.Nil(t, Check(responseOf("RateLimit: \"default\";r=1;pk=:MDEyMzQ1Njc4OQ==:")), "without its request")
+}
+
 func TestPersonal(t *testing.T) {
 	long := strings.Repeat("a", 250) + "@b.c"
 	for key, want := range map[string]bool{
@@ -198,6 +217,7 @@ func TestCheckRules(t *testing.T) {
 	resp := responseOf(clean)
 	resp.Trailer = http.Header{policyKey: nil, limitKey: nil}
 	note(Check(resp))
+	note(Check(withSecret("Bearer 0123456789")))
 
 	var want []string
 	for _, r := range checkRules {

@@ -219,7 +219,7 @@ func ExampleSequence() {
 	for _, f := range findings {
 		fmt.Println(f)
 	}
-	// Output: L5 (should) member 1 of RateLimit: let r fall by what each request costs: it stays 100 over 6 requests that were served (or is this URL free, or cached?)
+	// Output: L5 (should) member 1 of RateLimit: let r fall by what each request costs: it stays 100 over 5 requests that were served (or is this URL free, or cached?)
 }
 
 // A server that moves to the current fields also writes the older fields that its clients know.

@@ -137,6 +137,7 @@ type member struct {
 	name   string
 	seen   uint8                  // the slots of the defined parameters that were read, as bits
 	bad    uint8                  // the slots of the parameters that break their definition, as bits
+	twice  uint8                  // the slots of the parameters that were read more than once, as bits
 	num    [integerParams]int64   // the values, by slot
 	offs   [definedParams]int     // where the values start in the current line, by slot
 	kinds  [definedParams]sf.Kind // the types of the values, by slot
@@ -223,7 +224,7 @@ func (p *parser) next(lines []string) bool {
 			return false
 		}
 		m := &p.member
-		m.seen, m.bad, m.unit, m.key, m.params = 0, 0, "", nil, nil
+		m.seen, m.bad, m.twice, m.unit, m.key, m.params = 0, 0, 0, "", nil, nil
 	}
 	p.item++
 	if p.item == maxMembers && p.i < len(p.Text) && p.Text[p.i] != ',' {
@@ -396,6 +397,7 @@ func (p *parser) full(key string, def *paramDef, n int) bool {
 func (m *member) set(d *paramDef, kind sf.Kind, off int, s *sf.Scanner) {
 	at := d.param % definedParams
 	bit := uint8(1) << at
+	m.twice |= m.seen & bit
 	m.seen |= bit
 	m.bad &^= bit
 	m.kinds[at], m.offs[at] = kind, off

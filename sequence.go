@@ -282,6 +282,7 @@ type run struct {
 	announced bool   // as a current policy
 	changes   int    // of its terms
 	terms     terms  // as it was announced
+	former    terms  // before the latest change
 	added     int    // how many responses had arrived after the latest with this limit
 	early     int    // refusals although something remained
 	hidden    bool   // responses announced another limit in its place
@@ -335,13 +336,15 @@ func (x *exchange) policies() {
 		case r == nil:
 		case !r.announced:
 			r.announced, r.terms = true, p.terms()
-		case r.terms != p.terms():
+		case r.terms == p.terms():
+		case x.pending > 0 && r.former == p.terms(): // a response from before the change
+		default:
 			f := ruleChanged.in(PolicyField, i)
 			if r.changes == 0 {
 				f.Level = LevelNote
 			}
 			x.report(f)
-			*r = run{name: r.name, announced: true, terms: p.terms(), changes: r.changes + 1}
+			*r = run{name: r.name, announced: true, terms: p.terms(), former: r.terms, changes: r.changes + 1}
 		}
 	}
 }
@@ -392,7 +395,7 @@ func (x *exchange) limits() {
 		if l.Remaining == Unknown || p.Quota == Unknown || p.Unit.canonical() != Requests {
 			continue
 		}
-		if r := x.run(p); r != nil {
+		if r := x.run(p); r != nil && r.terms == p.terms() {
 			x.limit(r, l, p, i)
 		}
 	}

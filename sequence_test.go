@@ -83,11 +83,11 @@ func faults() []faulty {
 			always(say("q=100;w=60", "r=99;t=%d", arrival.Unix()+60))},
 		{"the reset is a Unix time in milliseconds", ruleUnixTime, LevelShould, LevelShould, 0.2, 1,
 			always(say("q=100;w=60", "r=99;t=%d", arrival.UnixMilli()+60000))},
-		{"nothing comes back after the reset", ruleNoMore, LevelShould, LevelNote, 1, 30,
+		{"nothing comes back after the reset", ruleNoMore, LevelShould, LevelNote, 4.5, 30,
 			windows(3, 600, func(left int, reset float64) string {
 				return say("q=3;w=3", "r=%d;t=%d", left, 1+int(reset)%3)
 			})},
-		{"nothing comes back after Retry-After", ruleTooSoon, LevelShould, LevelNote, 1, 30,
+		{"nothing comes back after Retry-After", ruleTooSoon, LevelShould, LevelNote, 3.5, 30,
 			always(status429 + "Retry-After: 2\n")},
 		{"Retry-After is before the reset", ruleBefore, LevelNote, LevelNote, 0.2, 1,
 			always(status429 + "X-RateLimit-Limit: 3\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60\nRetry-After: 1\n")},
@@ -106,6 +106,8 @@ func faults() []faulty {
 			func(i int, s float64) string { return say("q=3;w=60", "r=%d;t=%d", max(2-i, 0), 60-int(s)) }},
 		{"the quota is a tenth of what is announced", ruleApplied, LevelShould, LevelNote, 0.5, 60,
 			windows(5, 5, func(left int, reset float64) string { return say("q=50;w=5", "r=%d;t=%d", left, int(reset+0.99)) })},
+		{"the window is in milliseconds", ruleWindow, LevelShould, LevelNote, 0.5, 60,
+			windows(5, 3, func(left int, reset float64) string { return say("q=5;w=3000", "r=%d;t=%d", left, int(reset+0.99)) })},
 		{"less comes back than is announced", ruleBack, LevelShould, LevelNote, 1, 60,
 			func(i int, _ float64) string { return say("q=97;w=20", "r=%d", 96-i%20-37*min(i/20, 1)) }},
 		{"the policy changes twice", ruleChanged, LevelShould, LevelShould, 0.2, 3,
@@ -278,7 +280,7 @@ func TestSequenceTimes(t *testing.T) {
 			resp := responseOf(status429 + "Retry-After: 2")
 			got = append(got, s.Add(resp, time.Time{}, time.Time{})...)
 			want = append(want, timed.Add(resp, time.Now(), time.Now())...)
-			time.Sleep(time.Second)
+			time.Sleep(3 * time.Second)
 		}
 		require.NotEmpty(t, want)
 		require.Equal(t, want, got)

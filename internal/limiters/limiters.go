@@ -69,7 +69,7 @@ func (s span) and(other span) span {
 // The bounds of what is remembered and assumed.
 const (
 	maxTracks = 4   // servers or endpoints that count apart, with one restart
-	maxLog    = 128 // requests of a sliding log
+	maxLog    = 64  // requests of a sliding log
 	maxEvents = 256 // responses that a diagnosis runs again
 	maxLost   = 5   // answers in a row that may be lost without a word
 	least     = 4   // responses before a verdict
@@ -87,31 +87,9 @@ type Run struct {
 	lives     int // how often they began anew
 	falls     falls
 	last      Response
-	turns     turns
 	told      bool  // a verdict was returned
 	wrong     fault // of a model that was left until then
 	apart     bool  // and which had several counters in turn
-}
-
-// turns are how often the resets rose, and fell back faster than the clock: those of several
-// counters in turn.
-type turns struct {
-	number int
-	risen  bool
-}
-
-func (t *turns) add(before, now *Response, responses int) {
-	const much = 3
-	if responses < 2 || before.Reset < 0 || now.Reset < 0 {
-		return
-	}
-	switch by := now.Reset - before.Reset; {
-	case by >= much:
-		t.risen = true
-	case t.risen && by <= -much-(now.Received-before.Sent):
-		t.number++
-		t.risen = false
-	}
 }
 
 // falls are by how much what remains fell from one request to the next.
@@ -217,7 +195,7 @@ func (r *Run) step(now Response) bool {
 		if i == 0 || m.wrong.number == Remaining {
 			r.wrong = m.wrong
 		}
-		r.apart = r.apart || m.moves > 3 || r.turns.number > 1
+		r.apart = r.apart || m.moves > 3
 	}
 	r.models = left
 	return len(left) > 0
@@ -248,7 +226,6 @@ var kindNames = [kinds]string{"fixed window", "sliding log", "sliding log", "tok
 // fall notes by how much the response lowers what remains.
 func (r *Run) fall(now Response) []Doubt {
 	before, f := r.last, &r.falls
-	r.turns.add(&before, &now, r.responses)
 	r.last = now
 	by := before.Remaining - now.Remaining
 	if r.responses < 2 || by == 0 || now.Others > 0 {

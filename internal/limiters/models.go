@@ -5,40 +5,40 @@ import (
 	"slices"
 )
 
-// A kind is a kind of limiter, with how it writes a reset.
+// A kind is a kind of limiter, together with what its reset means.
 type kind int
 
 const (
-	fixedWindow kind = iota // t is until the end of the window
-	slidingLog              // t is until the oldest request leaves it
-	slidingLast             // t is until all have left it
-	bucketNext              // t is until the next token
-	bucketFull              // t is until the bucket is full
-	weighted                // a sliding window counter: t is until the end of its window
+	fixedWindow kind = iota // the window ends
+	slidingLog              // the oldest request leaves the log
+	slidingLast             // the last request leaves the log
+	bucketNext              // the next token comes
+	bucketFull              // the bucket is full
+	weighted                // a sliding window counter: its window ends
 	kinds
 )
 
-// A model is one kind of limiter, with as many counters as the responses need.
+// A model is a limiter of one kind, with as many counters as the responses need.
 type model struct {
 	kind    kind
 	tracks  []track
-	last    int     // the track of the latest response
-	moves   int     // how often another track was the latest
-	slips   int     // how often a response was taken for that of another track
+	last    int     // the index of the track of the latest response
+	moves   int     // changes of last
+	slips   int     // responses that fit no track and were added to the nearest
 	seen    int     // responses
-	asked   float64 // requests that may have been counted
-	widest  int     // how many answers were on their way at most
-	jitter  float64 // seconds that are added to resets at random
-	longest float64 // reset
-	each    span    // seconds in which a bucket of unknown rate gives back a unit; high 0 if nothing shows it
-	wrong   fault   // why the latest response is not explained
+	asked   float64 // requests that the limiter may have counted
+	widest  int     // the most responses that overlapped with one
+	jitter  float64 // seconds that the server adds to resets at random, at most
+	longest float64 // the longest reset, in seconds
+	each    span    // seconds between two tokens if the window is unknown; high is 0 if unknown
+	wrong   fault   // why the model does not explain the latest response
 }
 
-// A fault is what a model does not explain.
+// A fault is why a model does not explain a response.
 type fault struct {
 	number Number
-	early  bool // more remains than can have come back; else less than must have
-	most   float64
+	early  bool    // more remains than can have come back; otherwise less than must have
+	most   float64 // the bound of what remains
 }
 
 func newModels() []model {
@@ -49,31 +49,31 @@ func newModels() []model {
 	return list
 }
 
-// A track is one counter: of a node, of an endpoint, or of a life between two restarts.
+// A track is one counter: of a server, of an endpoint, or since a restart.
 type track struct {
 	shown   float64 // what remained in the latest response
-	base    float64 // what remained at the time below
-	left    float64 // units at most, with the part of a token in a bucket
-	at      span    // when that was decided
+	base    float64 // what remained at the time at
+	left    float64 // the same, with a part of a token that is not announced
+	at      span    // the time of the latest response that did not overlap with others
 	since   float64 // requests served since then
 	anchor  anchor
-	end     span    // of the window, or when the next token comes
-	rolled  float64 // when a window was seen to have begun
+	end     span    // the time at which the reset ends
+	rolled  float64 // the time at which the first response of the window arrived
 	entries []entry // what a log or a sliding window counter has counted
-	deficit float64 // how many units were missing lately
+	deficit float64 // units that were missing lately
 }
 
-// An anchor is how much a bucket held at least, before when, and how many requests it may
-// have counted since.
+// An anchor is the least that a counter held at a time, and the requests that it may have
+// counted since then.
 type anchor struct{ units, at, since float64 }
 
-// An entry is requests that were counted at some time, how many of them at least and at most.
+// An entry is the time of some requests, and the lowest and highest number of them.
 type entry struct {
 	span
 	least, most float64
 }
 
-// A view is a response in the eyes of a model.
+// A view is a response as a model sees it.
 type view struct {
 	*Response
 	*Terms
@@ -82,7 +82,7 @@ type view struct {
 	window span // seconds
 }
 
-// add reports whether the model explains a response, and remembers it.
+// add reports whether the model explains a response. If so, it remembers the response.
 func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	m.longest = max(m.longest, r.Reset)
 	m.seen++
@@ -118,12 +118,12 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	return true
 }
 
-// begin begins a track, if there may be one: the first, or that of another server, which
-// has counted no more than what was asked.
+// begin adds a track for the response: the first, or that of another server. It reports
+// false if a new track cannot explain the response.
 func (v *view) begin(most int) bool {
 	first := len(v.tracks) == 0
 	if most > 3 && len(v.tracks) == 3 && v.moves < 3 && v.seen > 12 {
-		return false // servers that do not share their counts answer in turn
+		return false // servers that count apart take turns
 	}
 	if len(v.tracks) == most || !first && v.Remaining < v.Quota-v.cost*float64(1+v.Others+v.Pending) && !v.conserved() {
 		return false
@@ -145,8 +145,8 @@ func (v *view) begin(most int) bool {
 	return true
 }
 
-// conserved reports whether all that is used on all counters is no more than what was asked,
-// so that responses which overlapped may have been those of another counter.
+// conserved reports whether all tracks together have used no more than was asked. Then
+// overlapping responses may have been added to the wrong track before.
 func (v *view) conserved() bool {
 	used := v.Quota - v.Remaining
 	for i := range v.tracks {
@@ -155,8 +155,8 @@ func (v *view) conserved() bool {
 	return v.Overlaps && used <= v.cost*v.asked
 }
 
-// slip takes a response into the track that is nearest to it. Which of several counters a
-// response is of is a guess, which may have been wrong before.
+// slip adds a response to the nearest of several tracks. The choice of a track is a guess,
+// so an earlier one may have been wrong.
 func (v *view) slip() bool {
 	if len(v.tracks) < 2 || v.slips >= v.moves/5 || v.Remaining > v.Quota || v.tooLong() {
 		return false
@@ -175,7 +175,7 @@ func (v *view) slip() bool {
 	return true
 }
 
-// tooLong reports whether a reset is longer than any of this limiter.
+// tooLong reports whether the reset is longer than the model can announce.
 func (v *view) tooLong() bool {
 	if v.Reset < 0 || v.Window == 0 {
 		return false
@@ -189,7 +189,7 @@ func (v *view) tooLong() bool {
 
 func (v *view) isBucket() bool { return v.kind == bucketNext || v.kind == bucketFull }
 
-// ending returns when the reset ends, or a default if there is none.
+// ending returns the time at which the reset ends, or otherwise if there is no reset.
 func (v *view) ending(otherwise span) span {
 	if v.Reset < 0 {
 		return otherwise
@@ -200,13 +200,13 @@ func (v *view) ending(otherwise span) span {
 // A step is how a track explains a response.
 type step struct {
 	ok      bool
-	gap     float64 // how much less remains than could
+	gap     float64 // the units by which less remains than possible
 	rolls   bool    // a window begins
-	stays   bool    // the response is older than what is known
-	wider   float64 // the jitter that it takes
-	deficit float64 // units that are missing lately
-	later   bool    // a request was counted whose answer was lost
-	filled  float64 // units at most, with the part of a token
+	stays   bool    // the response is older than the track, and does not change it
+	wider   float64 // the jitter that it needs
+	deficit float64 // units that were missing lately
+	later   bool    // the limiter counted a request whose response was lost
+	filled  float64 // the most units, with a part of a token
 	fault   fault
 }
 
@@ -214,25 +214,25 @@ func failed(of Number, early bool, most float64) step {
 	return step{fault: fault{number: of, early: early, most: most}}
 }
 
-// short reports whether more is missing than lost answers explain, given the least that
-// should remain.
+// short reports whether more units are missing than lost responses explain. least is the
+// lowest number that should remain.
 func (v *view) short(t *track, least float64) (deficit float64, short bool) {
 	least -= v.cost * (1 + float64(v.Pending) + float64(v.Others))
-	if v.Overlaps { // what is missing may still be on its way
+	if v.Overlaps { // their responses may still arrive
 		return t.deficit, v.Remaining < least-v.cost*float64(maxLost+v.widest)
 	}
 	deficit = max(t.deficit-0.1*v.cost, 0) + max(least-v.Remaining, 0)
 	return deficit, deficit > v.cost*float64(maxLost+v.widest)
 }
 
-// poor reports whether a bucket holds less than what has flowed in allows.
+// poor reports whether the counter holds less than it must, at the rate in units a second.
 func (v *view) poor(t *track, rate float64) bool {
 	a := &t.anchor
 	least := min(a.units+rate*(v.Sent-a.at), v.Quota) - v.cost*(a.since+1+float64(v.Others+v.Pending))
 	return v.Remaining+1 < least-v.cost*(float64(maxLost+v.widest)+0.1*a.since)
 }
 
-// moor moves the anchor to a response that proves more than the anchor does.
+// moor moves the anchor to a response that gives a higher lower bound.
 func (v *view) moor(t *track, rate float64) {
 	a := &t.anchor
 	a.since += 1 + float64(v.Others)
@@ -241,8 +241,8 @@ func (v *view) moor(t *track, rate float64) {
 	}
 }
 
-// after returns the most that can remain of a base when the requests since, whose answers
-// had arrived before this one was sent, and this one are taken off.
+// after subtracts this request from base, and the requests since whose responses had
+// arrived before this one was sent.
 func (v *view) after(t *track, base float64) float64 {
 	if t.at.high > v.Sent { // this one may be older than the base
 		return base + v.cost*float64(v.Pending+v.widest)
@@ -250,6 +250,7 @@ func (v *view) after(t *track, base float64) float64 {
 	return base - v.cost*(max(t.since-float64(v.Pending), 0)+v.counts())
 }
 
+// step returns how a track explains a response.
 func (v *view) step(t *track) step {
 	if v.tooLong() {
 		return failed(Reset, false, v.Window)
@@ -268,7 +269,7 @@ func (v *view) step(t *track) step {
 	return v.inBucket(t)
 }
 
-// inWindow explains a response by a fixed window, which goes on or begins.
+// inWindow is step for a fixed window. The window goes on, or another begins.
 func (v *view) inWindow(t *track) step {
 	most := v.after(t, t.left)
 	now := v.ending(span{v.Sent, math.Inf(1)})
@@ -296,7 +297,7 @@ func (v *view) inWindow(t *track) step {
 	return step{ok: true, gap: fresh - v.Remaining, rolls: true}
 }
 
-// agrees reports whether a reset ends when an earlier one did, and how much jitter that takes.
+// agrees reports whether two resets end at the same time, and the jitter that this needs.
 func (v *view) agrees(now, end span) (ok bool, jitter float64) {
 	if v.Reset < 0 || now.widened(1).meets(end) {
 		return true, 0
@@ -307,21 +308,16 @@ func (v *view) agrees(now, end span) (ok bool, jitter float64) {
 	return false, 0
 }
 
-// jittered returns by how much resets may be longer at random.
+// jittered returns the seconds that a server may add to resets at random.
 func (v *view) jittered() float64 { return max(v.Window, v.longest) / 10 }
 
-// begins reports whether a window that ends at now can follow one of t: by the clock, or
-// with the first request.
+// begins reports whether a window that ends at now can follow that of t. Windows follow the
+// clock, or begin with a request.
 func (v *view) begins(t *track, now span) bool {
 	if v.Window == 0 {
 		return now.high >= t.end.low
 	}
-	for k := 1.0; k <= 3; k++ {
-		if now.widened(1).meets(span{t.end.low + k*v.window.low, t.end.high + k*v.window.high}) {
-			return true
-		}
-	}
-	if v.Sent > t.end.high+3*v.Window {
+	if v.follows(t, now) {
 		return true
 	}
 	since := v.Sent
@@ -331,11 +327,11 @@ func (v *view) begins(t *track, now span) bool {
 	return now.widened(1).meets(span{since + v.window.low, v.Received + v.window.high})
 }
 
-// inLog explains a response by a sliding log.
+// inLog is step for a sliding log.
 func (v *view) inLog(t *track) step {
-	certain, possible := 0.0, 0.0 // requests in the log
-	oldest, leaves := math.Inf(1), math.Inf(1)
-	first, last := math.Inf(-1), math.Inf(-1) // when the newest was served
+	certain, possible := 0.0, 0.0              // requests in the log
+	oldest, leaves := math.Inf(1), math.Inf(1) // the time of the oldest, at least and at most
+	first, last := math.Inf(-1), math.Inf(-1)  // the time of the newest, at least and at most
 	for _, e := range t.entries {
 		if e.high+v.window.high < v.Sent {
 			continue
@@ -394,19 +390,19 @@ func (v *view) inLog(t *track) step {
 		}
 	}
 	if v.Window == 0 {
-		resets.low = min(resets.low, v.longest-v.Slack) // the window is not known better
+		resets.low = min(resets.low, v.longest-v.Slack) // it is at least the window that is assumed
 	}
 	resets = resets.widened(v.Slack + 1)
-	if v.Reset < resets.low || v.Reset > resets.high+max(v.jitter, v.jittered()) {
-		return failed(Reset, false, 0)
-	}
-	if v.Reset > resets.high+v.jitter {
+	if v.Reset > resets.high+v.jitter && v.jitter == 0 {
 		s.wider = v.jittered()
+	}
+	if v.Reset < resets.low || v.Reset > resets.high+v.jitter+s.wider {
+		return failed(Reset, false, 0)
 	}
 	return s
 }
 
-// rate returns how many units come back in a second.
+// rate returns the units that come back in a second.
 func (v *view) rate() span {
 	if v.Window == 0 {
 		if v.each.low > 0 {
@@ -417,7 +413,7 @@ func (v *view) rate() span {
 	return span{v.Quota / v.window.high, v.Quota / v.window.low}
 }
 
-// inBucket explains a response by a token bucket.
+// inBucket is step for a token bucket.
 func (v *view) inBucket(t *track) step {
 	rate, passed := v.rate(), v.passed(t.at)
 	filled := min(v.after(t, t.left+rate.high*passed.high), v.Quota-v.cost*v.counts())
@@ -440,7 +436,7 @@ func (v *view) inBucket(t *track) step {
 	return step{ok: true, gap: most - v.Remaining, filled: filled}
 }
 
-// full reports whether the reset is that of a bucket with a known rate.
+// full reports whether the reset fits a bucket with a known rate.
 func (v *view) full() bool {
 	rate, slack := v.rate(), v.Slack+1+v.Window/10
 	if v.kind == bucketNext {
@@ -450,8 +446,7 @@ func (v *view) full() bool {
 	return v.Reset >= (missing-1)/rate.high-v.Slack-1 && v.Reset <= (missing+1)/rate.low+slack
 }
 
-// eachUnit returns the seconds in which a bucket of unknown rate gives back a unit, by the
-// time in which it is full.
+// eachUnit returns the seconds between two tokens, given the time at which the bucket is full.
 func (v *view) eachUnit() span {
 	missing := v.Quota - v.Remaining
 	each := span{max(v.Reset-v.Slack-1, 0) / (missing + 0.5) / 1.1, math.Inf(1)}
@@ -461,7 +456,7 @@ func (v *view) eachUnit() span {
 	return each
 }
 
-// learn takes from a reset what it shows of the rate of a bucket.
+// learn narrows down the unknown rate of a bucket by the reset.
 func (v *view) learn() {
 	if v.Window > 0 || !v.isBucket() || v.Reset < 0 {
 		return
@@ -476,8 +471,8 @@ func (v *view) learn() {
 	v.each = span{max(v.each.low, each.low), min(v.each.high, each.high)}
 }
 
-// inWeighted explains a response by a sliding window counter. What the window before counts
-// melts away, at most as fast as a bucket fills.
+// inWeighted is step for a sliding window counter. What was used in the previous window
+// returns no faster than a bucket fills.
 func (v *view) inWeighted(t *track) step {
 	rate, passed := v.Quota/v.window.low, v.passed(t.at)
 	filled := min(v.after(t, t.left+rate*passed.high), v.Quota-v.cost*v.counts())
@@ -507,21 +502,23 @@ func (v *view) inWeighted(t *track) step {
 		return failed(Remaining, true, most)
 	case short:
 		return failed(Remaining, false, least)
-	case v.Reset < 0 || v.Remaining == 0:
-		return step{ok: true, gap: most - v.Remaining, deficit: deficit, filled: filled}
 	}
+	s := step{ok: true, gap: most - v.Remaining, deficit: deficit, filled: filled}
 	now := v.ending(span{})
 	fits, wider := v.agrees(now, t.end)
-	if fits && v.Sent <= t.end.high+1 {
-		return step{ok: true, gap: most - v.Remaining, wider: wider, deficit: deficit, filled: filled}
+	switch {
+	case v.Reset < 0 || v.Remaining == 0:
+	case fits && v.Sent <= t.end.high+1:
+		s.wider = wider
+	case v.Received >= t.end.low-1 && (v.Window == 0 || v.follows(t, now)):
+		s.rolls = true
+	default:
+		return failed(Reset, false, 0)
 	}
-	if v.Received >= t.end.low-1 && (v.Window == 0 || v.follows(t, now)) {
-		return step{ok: true, gap: most - v.Remaining, rolls: true, deficit: deficit, filled: filled}
-	}
-	return failed(Reset, false, 0)
+	return s
 }
 
-// follows reports whether a window that ends at now follows one of t by the clock.
+// follows reports whether a window that ends at now follows that of t by the clock.
 func (v *view) follows(t *track, now span) bool {
 	for k := 1.0; k <= 3; k++ {
 		if now.widened(1).meets(span{t.end.low + k*v.window.low, t.end.high + k*v.window.high}) {
@@ -531,7 +528,7 @@ func (v *view) follows(t *track, now span) bool {
 	return v.Sent > t.end.high+3*v.Window
 }
 
-// commit takes a response into a track.
+// commit adds a response to a track.
 func (v *view) commit(t *track, s step) {
 	v.enter(t, s)
 	if s.stays {
@@ -541,30 +538,29 @@ func (v *view) commit(t *track, s step) {
 		v.jitter = s.wider
 		t.end.low -= s.wider
 	}
-	before := t.at
 	t.deficit = s.deficit
 	v.learn()
-	switch v.kind {
-	case fixedWindow, weighted:
-		if v.kind == fixedWindow && s.rolls {
-			t.anchor = anchor{units: v.Remaining, at: v.Received}
-		} else if v.kind == fixedWindow {
-			v.moor(t, 0)
-		}
-		v.toWindow(t, s, before)
-	case bucketNext, bucketFull:
+	switch {
+	case v.kind == fixedWindow && s.rolls:
+		t.anchor = anchor{units: v.Remaining, at: v.Received}
+	case v.kind == fixedWindow:
+		v.moor(t, 0)
+	case v.isBucket():
 		v.moor(t, v.rate().low)
 	}
-	if v.Reset >= 0 && v.Pending == 0 && v.kind != fixedWindow && v.kind != weighted {
-		t.end = v.ending(span{}) // with what remained then
+	windows := v.kind == fixedWindow || v.kind == weighted
+	now := v.ending(span{t.at.low + v.window.low, v.Received + v.window.high})
+	switch {
+	case windows && s.rolls:
+		t.end, t.rolled = now, v.Received
+	case v.Reset < 0 || v.kind == weighted && v.Remaining == 0:
+	case windows:
+		t.end = t.end.and(now)
+	case v.Pending == 0:
+		t.end = now // belongs to base
 	}
-	v.take(t, s)
 	t.shown = v.Remaining
-}
-
-// take notes what remains at most. While requests overlap the response before is the base.
-func (v *view) take(t *track, s step) {
-	if v.Pending > 0 && !s.rolls {
+	if v.Pending > 0 && !s.rolls { // the base stays while requests overlap
 		if v.Sent >= t.at.high {
 			t.since += v.counts()
 		}
@@ -577,18 +573,7 @@ func (v *view) take(t *track, s step) {
 	}
 }
 
-// toWindow notes when the window ends.
-func (v *view) toWindow(t *track, s step, before span) {
-	now := v.ending(span{before.low + v.window.low, v.Received + v.window.high})
-	switch {
-	case s.rolls:
-		t.end, t.rolled = now, v.Received
-	case v.Reset >= 0 && (v.kind == fixedWindow || v.Remaining > 0):
-		t.end = t.end.and(now)
-	}
-}
-
-// memory returns how long a request counts, at most.
+// memory returns the longest time for which a request counts, in seconds.
 func (v *view) memory() float64 {
 	if v.kind == weighted {
 		return 2 * v.window.high
@@ -596,13 +581,13 @@ func (v *view) memory() float64 {
 	return v.window.high
 }
 
-// enter notes the requests that the counter has counted, or may have.
+// enter adds the requests that the counter has counted, or may have counted.
 func (v *view) enter(t *track, s step) {
 	if v.isBucket() || v.kind == fixedWindow {
 		return
 	}
 	t.entries = slices.DeleteFunc(t.entries, func(e entry) bool { return e.high+v.memory() < v.Sent })
-	if len(t.entries) >= maxLog { // each two become one
+	if len(t.entries) >= maxLog { // join them in pairs
 		half := t.entries[:0]
 		for pair := range slices.Chunk(t.entries, 2) {
 			e, next := pair[0], pair[len(pair)-1]
@@ -626,7 +611,7 @@ func (v *view) enter(t *track, s step) {
 	if s.later {
 		t.entries = append(t.entries, entry{span: span{v.Sent, v.Received + v.Reset - v.window.low + v.Slack}})
 	}
-	if missing > 0 { // it was counted, and no answer shows it
+	if missing > 0 { // counted, though no response shows it
 		t.entries = append(t.entries, entry{span{v.Received - v.memory(), v.Received}, 0, missing})
 	}
 }

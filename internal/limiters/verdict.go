@@ -55,7 +55,7 @@ var changes = []change{
 	{Unit, Reset, func(r *Run) bool { return r.longest() >= 1000 }, words("milliseconds"), scaled(0.001)},
 	{Unit, Reset, func(r *Run) bool { return r.terms.Window > 0 && r.longest() <= r.terms.Window/30 }, words("minutes"), scaled(60)},
 	{Applied, Quota, nil, func(r *Run) []any { return []any{r.terms.Quota, r.highest()} }, func(r *Run, _ []Response, terms *Terms) { terms.Quota = r.highest() + 1 }},
-	{Window, Quota, hasWindow, func(r *Run) []any { return []any{2 * r.terms.Window, r.terms.Window} }, func(_ *Run, _ []Response, terms *Terms) { terms.Window *= 2 }},
+	windowed(2),
 	{Clock, Reset, hasWindow, words("it seems to be the time that has passed"), func(r *Run, events []Response, terms *Terms) {
 		for i := range events {
 			if events[i].Reset >= 0 {
@@ -63,7 +63,7 @@ var changes = []change{
 			}
 		}
 	}},
-	{Window, Quota, hasWindow, func(r *Run) []any { return []any{r.terms.Window / 2, r.terms.Window} }, func(_ *Run, _ []Response, terms *Terms) { terms.Window /= 2 }},
+	windowed(0.5), windowed(0.001),
 	{Clock, Reset, hasWindow, nil, func(_ *Run, events []Response, _ *Terms) {
 		for i := range events {
 			events[i].Reset = -1
@@ -99,6 +99,13 @@ func rises(r *Run) bool {
 		}
 	}
 	return up > 2
+}
+
+// windowed is the change of the window by a factor.
+func windowed(by float64) change {
+	return change{Window, Quota, hasWindow,
+		func(r *Run) []any { return []any{by * r.terms.Window, r.terms.Window} },
+		func(_ *Run, _ []Response, terms *Terms) { terms.Window *= by }}
 }
 
 func words(text string) func(*Run) []any { return func(*Run) []any { return []any{text} } }
@@ -203,6 +210,7 @@ func (r *Run) course() string {
 func explained(events []Response, terms Terms, cost float64) bool {
 	for _, m := range newModels() {
 		fits := true
+		m.jitter = 1e-9 // seconds: no more
 		for i := range events {
 			if !m.add(&events[i], &terms, cost, 1) {
 				fits = false
