@@ -53,14 +53,20 @@ func TestGolden(t *testing.T) {
 			status, stdout, stderr := inspecting("", args...)
 			require.Equal(t, exitDoubtful, status)
 			require.Empty(t, stderr)
-			if *update {
-				require.NoError(t, os.WriteFile(golden, []byte(stdout), 0o644))
-			}
-			want, err := os.ReadFile(golden)
-			require.NoError(t, err)
-			requireText(t, string(want), stdout, golden+" is made by: go test ./cmd/ratelimit -run TestGolden -update")
+			requireGolden(t, golden, stdout)
 		})
 	}
+}
+
+// requireGolden compares a text with that of a file, which -update writes.
+func requireGolden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	requireText(t, string(want), got, file+" is made by: go test ./cmd/ratelimit -update")
 }
 
 // requireText compares long texts, and shows the first lines that differ.

@@ -5,6 +5,7 @@
 //	ratelimit inspect -lint https://api.example/
 //	ratelimit probe http://localhost:8080/
 //	ratelimit proxy -to https://api.example/
+//	ratelimit fuzz -- python3 parser.py
 //	ratelimit version
 //
 // Each verb explains itself: ratelimit inspect -h.
@@ -39,6 +40,7 @@ var verbs = []verb{
 	{name: "inspect", about: "show the rate limits in HTTP responses, and check them", run: inspect},
 	{name: "probe", about: "test whether a server enforces the limits it announces", run: probe, ends: true},
 	{name: "proxy", about: "forward requests, delaying them to stay within the server's limits", run: runProxy, ends: true},
+	{name: "fuzz", about: "compare a parser in any language with this one, on random cases", run: runFuzz, ends: true},
 	{name: "version", about: "print the version of this program", run: version},
 }
 
@@ -137,6 +139,7 @@ Examples:
   ratelimit inspect -lint response.http
   ratelimit probe http://localhost:8080/
   ratelimit proxy -to https://api.example/
+  ratelimit fuzz -- python3 parser.py
 `)
 	return b.String()
 }

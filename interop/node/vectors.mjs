@@ -47,7 +47,7 @@ function readMember(defined, [name, params]) {
   return member
 }
 
-function read({ kind, lines }) {
+export function read({ kind, lines }) {
   try {
     return parseList(lines.join(', ')).map((item) => readMember(fields[kind], item))
   } catch {
@@ -55,4 +55,4 @@ function read({ kind, lines }) {
   }
 }
 
-batch(read)
+if (process.argv[1].endsWith('vectors.mjs')) batch(read)

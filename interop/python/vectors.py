@@ -17,7 +17,6 @@ FIELDS = {
     "limits": {"r": ("remaining", int, 0), "t": ("reset", int, 0), "pk": ("partition_key", bytes, b"")},
 }
 
-
 TYPES = {
     "integer": int, "decimal": float, "boolean": lambda raw: raw == b"1",
     "string": lambda raw: re.sub(rb"\\(.)", rb"\1", raw).decode(),
@@ -76,4 +75,5 @@ def read(case):
     return members
 
 
-json.dump([read(case) for case in json.load(sys.stdin)], sys.stdout)
+if __name__ == "__main__":
+    json.dump([read(case) for case in json.load(sys.stdin)], sys.stdout)

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit/internal/fuzz"
+)
+
+// The test program is itself a program to be tested, if this variable names one.
+const programVariable = "RATELIMIT_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(programVariable) {
+	case "":
+		os.Exit(m.Run())
+	case "dead":
+		os.Exit(3)
+	case "garbage":
+		fmt.Println("ready")
+	}
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		var c fuzz.Case
+		_ = json.Unmarshal(in.Bytes(), &c)
+		v, _ := fuzz.Judge(c)
+		if os.Getenv(programVariable) == "wrong" && strings.Contains(c.Lines[0], ";pk=") {
+			v = fuzz.Verdict{}
+		}
+		answer, _ := json.Marshal(struct {
+			ID int `json:"id"`
+			fuzz.Verdict
+		}{c.ID, v})
+		fmt.Println(string(answer))
+	}
+}
+
+// fuzzing runs the verb against the test program.
+func fuzzing(t *testing.T, program string, args ...string) (status int, stdout, stderr string) {
+	t.Setenv(programVariable, program)
+	return running("", append(append([]string{"fuzz"}, args...), "--", os.Args[0])...)
+}
+
+// The exit status is that of the comparison. The report has the smallest case, both answers and
+// the section.
+func TestFuzz(t *testing.T) {
+	status, stdout, stderr := fuzzing(t, "right", "-n", "500")
+	require.Equal(t, exitFine, status, stderr)
+	require.Regexp(t, `^\S+: 500 cases \(\d+ well-formed, \d+ not\) with seed 1; 0 differ\n$`, stdout)
+
+	status, stdout, _ = fuzzing(t, "wrong", "-n", "2000", "-seed", "3")
+	require.Equal(t, exitDoubtful, status)
+	requireGolden(t, "testdata/fuzz.txt", strings.ReplaceAll(stdout, os.Args[0], "program"))
+	_, again, _ := fuzzing(t, "wrong", "-n", "2000", "-seed", "3")
+	require.Equal(t, stdout, again)
+
+	status, stdout, stderr = fuzzing(t, "right", "-n", "0", "-time", "50ms", "-field", "limit")
+	require.Equal(t, exitFine, status, stderr)
+	require.Contains(t, stdout, "0 differ")
+}
+
+// A program that cannot be compared ends the run with status 2.
+func TestFuzzFails(t *testing.T) {
+	for program, want := range map[string]string{
+		"dead":    "ratelimit fuzz: the program ended without an answer (exit status 3): it must answer until its input ends; the case was {",
+		"garbage": `ratelimit fuzz: the answer cannot be read, because it is not an object with "id" and "ok": it was "ready"; the case was {`,
+	} {
+		status, stdout, stderr := fuzzing(t, program)
+		require.Equal(t, exitFailed, status)
+		require.Empty(t, stdout)
+		require.True(t, strings.HasPrefix(stderr, want), stderr)
+	}
+	for want, args := range map[string][]string{
+		"ratelimit fuzz: the program is missing: give it after --\nFor help: ratelimit fuzz -h\n":                       {"fuzz"},
+		"ratelimit fuzz: -field is unknown: give policy or limit\nFor help: ratelimit fuzz -h\n":                        {"fuzz", "-field", "both", "x"},
+		"ratelimit fuzz: -n is not a number of cases: give one above 0, or 0 with -time\nFor help: ratelimit fuzz -h\n": {"fuzz", "-n", "0", "x"},
+		"ratelimit fuzz: -print starts no program: leave the program out\nFor help: ratelimit fuzz -h\n":                {"fuzz", "-print", "x"},
+		"ratelimit fuzz: exec: \"no-such-program\": executable file not found in $PATH\n":                               {"fuzz", "no-such-program"},
+	} {
+		status, _, stderr := running("", args...)
+		require.Equal(t, exitFailed, status)
+		require.Equal(t, want, stderr)
+	}
+}
+
+// An interrupt ends the run with what is known.
+func TestFuzzInterrupt(t *testing.T) {
+	t.Setenv(programVariable, "right")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, problems strings.Builder
+	require.Equal(t, exitInterrupted, run(ctx, []string{"fuzz", os.Args[0]}, nil, &out, &problems))
+	require.Contains(t, out.String(), ": 0 cases")
+	require.Empty(t, problems.String())
+}
+
+// The printed cases have the expected answers.
+func TestFuzzPrint(t *testing.T) {
+	status, stdout, stderr := running("", "fuzz", "-print", "-n", "200", "-field", "policy")
+	require.Equal(t, exitFine, status, stderr)
+	ok, n := 0, 0
+	for line := range strings.Lines(stdout) {
+		n++
+		var c struct {
+			fuzz.Case
+			fuzz.Verdict
+			Section string
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &c))
+		v, section := fuzz.Judge(c.Case)
+		require.Equal(t, []any{n, "RateLimit-Policy", v, section}, []any{c.ID, c.Field, c.Verdict, c.Section})
+		if c.OK {
+			ok++
+		}
+	}
+	require.Equal(t, 200, n)
+	require.InDelta(t, 100, ok, 60)
+}

@@ -1,0 +1,203 @@
+package fuzz
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit"
+)
+
+var both = []string{ratelimit.PolicyField, ratelimit.LimitField}
+
+// At least a fifth of the cases is well-formed, and a fifth is not, for each field and seed. The
+// cases need nearly every section, on both sides.
+func TestCases(t *testing.T) {
+	for _, field := range both {
+		for seed := range uint64(3) {
+			const n = 4000
+			g := Generator{seed, []string{field}}
+			ok, broken, needed := 0, map[string]bool{}, map[string]bool{}
+			for id := range n {
+				c := g.Case(id)
+				require.Equal(t, field, c.Field)
+				if v, section := Judge(c); v.OK {
+					ok++
+					needed[needs(c)] = true
+				} else {
+					broken[section] = true
+				}
+			}
+			require.Greater(t, ok, n/5)
+			require.Greater(t, n-ok, n/5)
+			require.Greater(t, len(broken), 15, broken)
+			require.Greater(t, len(needed), 10, needed)
+		}
+	}
+}
+
+// A case depends on its number and the seed alone.
+func TestCasesAgain(t *testing.T) {
+	g, other := Generator{5, both}, Generator{6, both}
+	differ := 0
+	for id := range 100 {
+		first := g.Case(id)
+		require.Equal(t, first, (&Generator{5, both}).Case(id))
+		if first.text() != other.Case(id).text() {
+			differ++
+		}
+	}
+	require.Greater(t, differ, 80)
+}
+
+// A line has the bytes of a case as characters, and the expected answer.
+func TestLine(t *testing.T) {
+	for name, test := range map[string]struct{ field, text, want string }{
+		"well-formed": {ratelimit.LimitField, "\"a\";r=1\n\"b\";r=2;x=%\"%f0%9f%98%80\"", `{"id":7,"field":"RateLimit","lines":["\"a\";r=1","\"b\";r=2;x=%\"%f0%9f%98%80\""],"ok":true,"members":[{"name":"a","remaining":1},{"name":"b","remaining":2,"params":[["x",{"__type":"displaystring","value":"\ud83d\ude00"}]]}]}`},
+		"absent":      {ratelimit.PolicyField, "", `{"id":7,"field":"RateLimit-Policy","lines":[""],"ok":true,"members":[]}`},
+		"bytes":       {ratelimit.LimitField, "<\x00\x7f\xc3\xff", `{"id":7,"field":"RateLimit","lines":["<\u0000\u007f\u00c3\u00ff"],"ok":false,"section":"RFC 9651 Section 4.2.3.1 (Bare Items)"}`},
+	} {
+		c := newCase(7, test.field, test.text)
+		require.Equal(t, test.text, c.text(), name)
+		require.Equal(t, test.want+"\n", string(Line(c)), name)
+		var read Case
+		require.NoError(t, json.Unmarshal(Line(c), &read), name)
+		require.Equal(t, c, read, name)
+	}
+}
+
+// The section of what is malformed is the one that it breaks.
+func TestSections(t *testing.T) {
+	for text, want := range map[string]string{
+		`"a"`: "draft-11 Section 4.1", `"a";r="5"`: "draft-11 Section 4.1.1", `"a";r=1;t=-1`: "draft-11 Section 4.1.2", `"a";r=1;pk="x"`: "draft-11 Section 4.1.3",
+		`a;r=1`: "draft-11 Section 4", `("a");r=1`: "draft-11 Section 4",
+		`"a";r=1,`: listSection, `"a" "b"`: listSection, `"a";r=1 ;t=1`: listSection, `, "a"`: listSection,
+		`"a";R=1`: "RFC 9651 Section 4.2.3.3 (Keys)", `"a";r=1;`: "RFC 9651 Section 4.2.3.3 (Keys)",
+		`"a";r=`: "RFC 9651 Section 4.2.3.1 (Bare Items)", `"a";r= 1`: "RFC 9651 Section 4.2.3.1 (Bare Items)", `"a`: "RFC 9651 Section 4.2.5 (Strings)",
+		`"a";r=1.`: "RFC 9651 Section 4.2.4 (Integers and Decimals)", `"a";r=1;x=:A`: "RFC 9651 Section 4.2.7 (Byte Sequences)",
+		`"a";r=1;x=?`: "RFC 9651 Section 4.2.8 (Booleans)", `"a";r=1;x=@`: "RFC 9651 Section 4.2.9 (Dates)", `"a";r=1;x=%`: "RFC 9651 Section 4.2.10 (Display Strings)",
+	} {
+		_, section := Judge(newCase(1, ratelimit.LimitField, text))
+		require.Equal(t, want, section, text)
+	}
+	_, section := Judge(newCase(1, ratelimit.PolicyField, `"a";q=1;w=0`))
+	require.Equal(t, "draft-11 Section 3.1.3", section)
+}
+
+// Cases that RFC 9651 leaves to the parser are not made.
+func TestDecided(t *testing.T) {
+	for text, want := range map[string]bool{
+		`"a";pk=:AQ==:`: true, `"a";pk=:AQ:`: false, `"a";pk=:AR==:`: false, `"a";pk=:A=B=:`: true, `:x`: false,
+		`"a";x=@-62135596800`: true, `"a";x=@253402214400`: true, `"a";x=@253402214401`: false, `"a";x=@-62135596801`: false, `"a";x=@99999999999999999999`: true,
+	} {
+		require.Equal(t, want, decided(text), text)
+	}
+}
+
+// reader returns a program that differs from this module where change returns true.
+func reader(change func(text string, v *Verdict) bool) Ask {
+	return func(_ context.Context, c Case) (Verdict, error) {
+		v, _ := Judge(c)
+		change(c.text(), &v)
+		return v, nil
+	}
+}
+
+// What a parser gets wrong is found, and made small.
+func TestRun(t *testing.T) {
+	rejects := func(v *Verdict) bool { *v = Verdict{}; return true }
+	for name, test := range map[string]struct {
+		change func(text string, v *Verdict) bool
+		want   []string // the cases, sorted by their kinds
+	}{
+		"right":             {func(string, *Verdict) bool { return false }, nil},
+		"refuses Dates":     {func(text string, v *Verdict) bool { return v.OK && strings.Contains(text, "=@") && rejects(v) }, []string{`program rejects well-formed lines, RFC 9651 Section 4.2.9 (Dates): "";r=0;a=@0`}},
+		"reads no reset":    {func(_ string, v *Verdict) bool { return replace(v, `"reset":`, `"x":`) }, []string{`program reads other values, draft-11 Section 4.1.2: "";r=0;t=0`}},
+		"reads no name":     {func(_ string, v *Verdict) bool { return replace(v, `"name":"burst"`, `"name":""`) }, []string{`program reads other values, draft-11 Section 4.1: "burst";r=0`}},
+		"forgets a member":  {func(_ string, v *Verdict) bool { return replace(v, `},{`, `,"x":1,`) }, []string{`program reads other values, RFC 9651 Section 4.2.1 (Lists): "";r=0,"";r=0`}},
+		"one line alone":    {func(text string, v *Verdict) bool { return v.OK && strings.Contains(text, newLine) && rejects(v) }, []string{"program rejects well-formed lines, RFC 9651 Section 4.2 (lines are joined): \"\";r=0\n\"\";r=0"}},
+		"a key occurs once": {func(text string, v *Verdict) bool { return v.OK && twice(text) && rejects(v) }, []string{`program rejects well-formed lines, RFC 9651 Section 4.2.3.2 (Parameters): "";r;r=0`}},
+		"takes any r": {func(text string, v *Verdict) bool {
+			_, section := Judge(newCase(1, ratelimit.LimitField, text))
+			return section == "draft-11 Section 4.1.1" && accept(v)
+		}, []string{`program accepts malformed lines, draft-11 Section 4.1.1: "";r`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Run(t.Context(), Options{Generator: Generator{1, []string{ratelimit.LimitField}}, N: 3000}, reader(test.change))
+			require.NoError(t, err)
+			require.Equal(t, 3000, r.Cases)
+			var got []string
+			for _, d := range r.Differences {
+				got = append(got, fmt.Sprintf("%s, %s: %s", strings.TrimPrefix(d.how, "the "), d.section, d.Case.text()))
+			}
+			require.Equal(t, test.want, got)
+		})
+	}
+}
+
+func accept(v *Verdict) bool { *v = Verdict{true, json.RawMessage("[]")}; return true }
+
+func replace(v *Verdict, old, new string) bool {
+	v.Members = json.RawMessage(strings.ReplaceAll(string(v.Members), old, new))
+	return true
+}
+
+// talking returns a Program whose answers f writes, for each line that it reads. It ends when f
+// returns false, or by the function that is returned.
+func talking(f func(line string, w io.Writer) bool) (*Program, func()) {
+	in, cases := io.Pipe()
+	out, answers := io.Pipe()
+	go func() {
+		defer answers.Close()
+		defer in.Close()
+		b := make([]byte, 1<<16)
+		for {
+			n, err := in.Read(b)
+			if err != nil || !f(string(b[:n]), answers) {
+				return
+			}
+		}
+	}()
+	return newProgram(cases, out, func() error { return errors.New("exit status 3") }), func() {
+		cases.Close()
+		out.Close()
+	}
+}
+
+// A program that fails is reported with the case.
+func TestProgramFails(t *testing.T) {
+	writes := func(text string) func(string, io.Writer) bool {
+		return func(_ string, w io.Writer) bool { _, err := io.WriteString(w, text); return err == nil }
+	}
+	for name, test := range map[string]struct {
+		program func(string, io.Writer) bool
+		want    string
+	}{
+		"dead":           {func(string, io.Writer) bool { return false }, "the program ended without an answer (exit status 3): it must answer until its input ends"},
+		"dead in a line": {func(_ string, w io.Writer) bool { _, _ = io.WriteString(w, `{"id":1,`); return false }, `the answer cannot be read, because it is not an object with "id" and "ok": it was "{\"id\":1,"`},
+		"silent":         {func(string, io.Writer) bool { return true }, "the program did not answer within 10s: it must write a line for each line that it reads, and flush it"},
+		"slow":           {func(string, io.Writer) bool { time.Sleep(time.Hour); return false }, "the program did not answer within 10s: it must write a line for each line that it reads, and flush it"},
+		"garbage":        {writes("\x1b[2J hello\n"), `the answer cannot be read, because it is not an object with "id" and "ok": it was "\x1b[2J hello"`},
+		"an old answer":  {writes("{\"id\":0,\"ok\":false}\n"), `the answer cannot be read, because its "id" is 0: it was "{\"id\":0,\"ok\":false}"`},
+		"no members":     {writes("{\"id\":1,\"ok\":true}\n"), `the answer cannot be read, because its "members" are not an array: it was "{\"id\":1,\"ok\":true}"`},
+		"without an end": {writes(strings.Repeat("x", longest+1)), "the program wrote a line of more than 1 MiB: it must write one answer in a line"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p, end := talking(test.program)
+				defer time.Sleep(2 * time.Hour) // longer than a slow program
+				defer end()
+				_, err := p.Ask(t.Context(), newCase(1, ratelimit.LimitField, `"a";r=1`))
+				require.EqualError(t, err, test.want+`; the case was {"id":1,"field":"RateLimit","lines":["\"a\";r=1"]}`)
+			})
+		})
+	}
+}
