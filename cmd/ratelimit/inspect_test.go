@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/internal/report"
@@ -380,7 +381,21 @@ func TestTooManyFields(t *testing.T) {
 func TestCapturedLongAgo(t *testing.T) {
 	_, stdout, _ := inspecting(response("Date: Sun, 06 Nov 1994 08:49:37 GMT", "X-RateLimit-Limit: 5", "X-RateLimit-Remaining: 0",
 		"X-RateLimit-Reset: 1994-11-06T08:50:07Z"))
-	require.Contains(t, stdout, "Wait 30s, until 08:50:07 UTC")
+	require.Contains(t, stdout, "Wait 30s, until 1994-11-06 08:50:07 UTC")
+}
+
+// The end of a wait has a date, unless it is today and the response is of today.
+func TestToday(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // on 2000-01-01
+		for date, want := range map[string]string{
+			"Sat, 01 Jan 2000 10:00:00 GMT": "Wait 30s, until 10:00:30 UTC (",
+			"Sat, 01 Jan 2000 23:59:45 GMT": "Wait 30s, until 2000-01-02 00:00:15 UTC (",
+			"Fri, 31 Dec 1999 23:59:45 GMT": "Wait 30s, until 2000-01-01 00:00:15 UTC (",
+		} {
+			_, stdout, _ := inspecting(response("Date: "+date, `RateLimit: "a";r=0;t=30`))
+			require.Contains(t, stdout, want)
+		}
+	})
 }
 
 // A malformed field does not hide the other one, and the line at fault is shown.
@@ -491,8 +506,8 @@ func TestHostileBytes(t *testing.T) {
 		reports := []*report.Report{report.New(attack, &http.Response{Status: attack, Header: h})}
 		require.Len(t, reports[0].Malformed, 2)
 		var out strings.Builder
-		require.NoError(t, write(&out, reports, false))
-		require.NoError(t, write(&out, reports, true))
+		require.NoError(t, writeText(&out, reports, false))
+		require.NoError(t, reports[0].WriteJSON(&out))
 		requirePrintable(t, out.String())
 	})
 }
@@ -555,11 +570,7 @@ func TestTooLong(t *testing.T) {
 	require.Empty(t, stdout)
 	require.Equal(t, "ratelimit inspect: <stdin>: header longer than 1 MiB\n", stderr)
 
-	status, _, stderr = inspecting(strings.Repeat("x", maxInput+1))
-	require.Equal(t, 2, status)
-	require.Equal(t, "ratelimit inspect: <stdin>: longer than 32 MiB: the header of a response is enough, or one entry of a HAR file\n", stderr)
-
-	status, _, stderr = inspecting(response(`RateLimit: "a";r=1`) + strings.Repeat("x", maxInput))
+	status, _, stderr = inspecting(response(`RateLimit: "a";r=1`) + strings.Repeat("x", 33<<20))
 	require.Equal(t, 0, status)
 	require.Empty(t, stderr)
 }
@@ -636,13 +647,13 @@ func TestAdvice(t *testing.T) {
 		"exhausted":                         {"200 OK", []string{`RateLimit: "default";r=0;t=30`}, `Wait 30s (RateLimit "default" is exhausted).`},
 		"for its window":                    {"200 OK", []string{`RateLimit-Policy: "a";q=1;w=60`, `RateLimit: "a";r=0`}, `Wait 1m (RateLimit "a" is exhausted, for its window).`},
 		"Retry-After":                       {"200 OK", []string{"Retry-After: 7", `RateLimit: "a";r=0;t=30`}, "Wait 7s (Retry-After)."},
-		"until when, where there is a Date": {"429 Too Many Requests", []string{date, "Retry-After: 41"}, "Refused. Wait 41s, until 01:07 UTC (Retry-After)."},
-		"with seconds":                      {"200 OK", []string{date, `RateLimit: "a";r=0;t=30`}, `Wait 30s, until 01:06:49 UTC (RateLimit "a" is exhausted).`},
-		"on another day":                    {"200 OK", []string{date, `RateLimit: "a";r=0;t=86400`}, "Wait 1d, until 2026-11-22 01:06:19 UTC (RateLimit \"a\" is exhausted).\nClients of this library try one request after 10m."},
+		"until when, where there is a Date": {"429 Too Many Requests", []string{date, "Retry-After: 41"}, "Refused. Wait 41s, until 2026-11-21 01:07 UTC (Retry-After)."},
+		"with seconds":                      {"200 OK", []string{date, `RateLimit: "a";r=0;t=30`}, `Wait 30s, until 2026-11-21 01:06:49 UTC (RateLimit "a" is exhausted).`},
+		"on another day":                    {"200 OK", []string{date, `RateLimit: "a";r=0;t=86400`}, "Wait 1d, until 2026-11-22 01:06:19 UTC (RateLimit \"a\" is exhausted)."},
 		"longer than obeyed, by GitHub": {"403 Forbidden", []string{date, "X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1795225231"},
-			"Refused. Wait 34m12s, until 01:40:31 UTC (x-ratelimit \"default\" is exhausted).\nClients of this library try one request after 10m."},
-		"longer than obeyed, by Retry-After":     {"429 Too Many Requests", []string{"Retry-After: 3600"}, "Refused. Wait 1h (Retry-After).\nClients of this library try one request after 10m."},
-		"longer than a century":                  {"200 OK", []string{date, `RateLimit: "a";r=0;t=999999999999999`}, "Wait more than a century (RateLimit \"a\" is exhausted).\nClients of this library try one request after 10m."},
+			"Refused. Wait 34m12s, until 2026-11-21 01:40:31 UTC (x-ratelimit \"default\" is exhausted)."},
+		"longer than obeyed, by Retry-After":     {"429 Too Many Requests", []string{"Retry-After: 3600"}, "Refused. Wait 1h (Retry-After)."},
+		"longer than a century":                  {"200 OK", []string{date, `RateLimit: "a";r=0;t=999999999999999`}, "Wait more than a century (RateLimit \"a\" is exhausted)."},
 		"nothing remains, without an end":        {"200 OK", []string{`RateLimit: "a";r=0`}, `Nothing remains, and it does not say for how long.`},
 		"paced":                                  {"200 OK", []string{`RateLimit: "a";r=20;t=30`}, `Go on. To make "a" last: one request every 1.5s.`},
 		"paced by the second":                    {"200 OK", []string{`RateLimit: "a";r=20;t=30, "b";r=999;t=86400`}, `Go on. To make "b" last: one request every 1m26s.`},
@@ -784,7 +795,7 @@ func TestHeaderFlag(t *testing.T) {
 // Colours are for a terminal, and change no character of the text.
 func TestColour(t *testing.T) {
 	raw := "HTTP/1.1 429 x\nRateLimit-Policy: \"a\";q=9, \"b\";q=9, \"c\";q=9;acme\nRateLimit: \"a\";r=0, \"b\";r=1;t=5, \"c\";r=8"
-	r, err := report.Read("x", raw)
+	r, err := report.Read("x", strings.NewReader(raw))
 	require.NoError(t, err)
 	r.Check()
 	var plain, coloured strings.Builder

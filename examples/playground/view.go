@@ -92,7 +92,7 @@ func viewOf(text string) *view {
 	if len(text) > maxPaste {
 		return &view{Error: "this is longer than 1 MiB: paste the header alone, or one entry of a HAR file"}
 	}
-	r, err := report.Read("paste", text)
+	r, err := report.Read("paste", strings.NewReader(text))
 	if err != nil {
 		return &view{Error: err.Error()}
 	}

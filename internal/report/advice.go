@@ -44,8 +44,6 @@ func adviceOf(resp *http.Response, received moment) Advice {
 func headline(a ratelimit.Advice, received moment) string {
 	wait := ""
 	switch {
-	case a.Asked > century:
-		wait = "Wait more than a century"
 	case a.Asked > 0:
 		wait = "Wait " + duration(a.Asked) + received.until(a.Asked)
 	case a.Refused && a.Source != ratelimit.SourceNone:

@@ -3,7 +3,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -103,21 +102,18 @@ func (r *Report) Notes() []string {
 		}
 		list = append(list, fmt.Sprintf("Of %d responses this is number %d, the last one%s.", r.of, r.number, why))
 	}
-	switch unread := r.response.unread; len(unread) {
+	switch p := r.response; p.unread {
 	case 0:
 	case 1:
-		list = append(list, fmt.Sprintf("Line %d of the text is not a header field.", unread[0]))
+		list = append(list, fmt.Sprintf("Line %d of the text is not a header field.", p.first))
 	default:
-		list = append(list, fmt.Sprintf("%d lines of the text are not header fields; the first of them is line %d.", len(unread), unread[0]))
+		list = append(list, fmt.Sprintf("%d lines of the text are not header fields; the first of them is line %d.", p.unread, p.first))
 	}
 	if len(r.Vendors) > 0 {
 		list = append(list, fmt.Sprintf("Fields of %s are known by their names.", strings.Join(r.Vendors, ", ")))
 	}
 	if r.Guessed {
 		list = append(list, "Nothing says in which unit a reset is. It was guessed, and is marked.")
-	}
-	if r.Advice.Capped {
-		list = append(list, fmt.Sprintf("Clients of this library try one request after %s.", duration(ratelimit.DefaultMaxWait)))
 	}
 	return list
 }
@@ -165,15 +161,17 @@ func arrival(h http.Header) moment {
 	return moment{Time: time.Now()}
 }
 
-// until returns the point in time at which a wait ends, if it is known when it began.
+// until returns the point in time at which a wait ends, if it is known when it began. It has a
+// date unless the response is of today and the wait ends today.
 func (m moment) until(wait time.Duration) string {
-	if !m.known {
+	if !m.known || wait > century {
 		return ""
 	}
-	begin, end := m.UTC(), m.Add(wait+time.Second-1).Truncate(time.Second).UTC() // rounded up
+	end := m.Add(wait + time.Second - 1).Truncate(time.Second).UTC() // rounded up
+	day, today := end.Format(time.DateOnly), time.Now().UTC().Format(time.DateOnly)
 	text := ", until "
-	if begin.Format(time.DateOnly) != end.Format(time.DateOnly) {
-		text += end.Format(time.DateOnly) + " "
+	if day != today || m.UTC().Format(time.DateOnly) != today {
+		text += day + " "
 	}
 	return text + strings.TrimSuffix(end.Format(time.TimeOnly), ":00") + " UTC"
 }
@@ -243,12 +241,7 @@ func secondsOf(s ratelimit.Seconds) *int64 {
 }
 
 // WriteJSON writes the report as indented JSON.
-func (r *Report) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
-}
+func (r *Report) WriteJSON(w io.Writer) error { return writeJSON(w, r) }
 
 // IsToken reports whether s can be the name of a field (RFC 9110 Section 5.6.2).
 func IsToken(s string) bool { return text.IsToken(s) }

@@ -183,6 +183,9 @@ const century = 100 * 365 * 24 * time.Hour
 // duration returns a time as Readable does. Below a minute it has up to three
 // decimals.
 func duration(d time.Duration) string {
+	if d > century {
+		return "more than a century"
+	}
 	if d = d.Round(time.Millisecond); d >= time.Minute {
 		return Readable(int64(d.Round(time.Second) / time.Second))
 	}
