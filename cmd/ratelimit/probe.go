@@ -62,7 +62,8 @@ type prober struct {
 	pastRefusal bool
 	require     bool
 	json        bool
-	live        io.Writer // a terminal that shows how far the run is, or nil
+	rows        io.Writer // for a row for each answer as it arrives, or nil
+	live        io.Writer // a terminal, for a line that shows how far the run is, or nil
 	base        http.RoundTripper
 }
 
@@ -79,6 +80,9 @@ func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 		return wrong(stderr, "probe", err)
 	}
 	base.MaxIdleConnsPerHost = p.concurrency
+	if !p.json {
+		p.rows = stdout
+	}
 	if f, ok := stderr.(*os.File); ok && isTerminal(f) {
 		p.live = f
 	}
@@ -187,7 +191,7 @@ func (p *prober) run(ctx context.Context) (*probeReport, error) {
 	}
 	c.report.stopped = c.stopped
 	if c.live != nil {
-		fmt.Fprint(c.live, "\r\x1b[K")
+		fmt.Fprint(c.live, clearLine)
 	}
 	switch {
 	case c.report.answered > 0 || c.stopped == interrupted:
@@ -270,9 +274,8 @@ func (c *course) take(ctx context.Context, a answer) {
 	if a.err != nil && ctx.Err() != nil {
 		a.err = nil // it was cut off
 	}
-	c.report.add(a)
-	if c.live != nil {
-		fmt.Fprintf(c.live, "\r\x1b[K%d of %d sent, %d refused", c.sent, c.requests, c.report.refused)
+	if l := c.report.add(a); c.report.answered > 0 {
+		c.show(l)
 	}
 	switch {
 	case a.err != nil && c.report.answered == 0:
@@ -286,5 +289,26 @@ func (c *course) take(ctx context.Context, a answer) {
 		if until := a.received.Add(a.advice.Asked); until.After(c.next) {
 			c.next = until
 		}
+	}
+}
+
+// clearLine makes a terminal write the current line anew.
+const clearLine = "\r\x1b[K"
+
+// show prints the row of an answer. A terminal shows the progress below it, or the row beside the
+// progress if rows are not printed.
+func (c *course) show(l line) {
+	row := c.report.row(l)
+	if c.live != nil {
+		fmt.Fprint(c.live, clearLine)
+	}
+	if c.rows != nil {
+		fmt.Fprintln(c.rows, row)
+		row = ""
+	}
+	if c.live != nil {
+		const columns = 79
+		progress := fmt.Sprintf("%d of %d sent, %d refused  %s", c.sent, c.requests, c.report.refused, row)
+		fmt.Fprint(c.live, progress[:min(len(progress), columns)])
 	}
 }

@@ -2,7 +2,7 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -28,6 +28,7 @@ type probeReport struct {
 	failure  error // the first, where no answer came
 	findings []ratelimit.Finding
 	seen     seen
+	widths   [mostColumns]int // of the limits in a row
 }
 
 // A line is one request in the time line.
@@ -41,8 +42,8 @@ type line struct {
 	Limits  []report.Limit `json:"limits"`
 }
 
-// add notes an answer.
-func (r *probeReport) add(a answer) {
+// add notes an answer, and returns its line.
+func (r *probeReport) add(a answer) line {
 	l := line{At: a.sent.Sub(r.started).Seconds(), Took: a.received.Sub(a.sent).Seconds(), Limits: []report.Limit{}}
 	if a.resp == nil {
 		if r.failure == nil {
@@ -50,7 +51,7 @@ func (r *probeReport) add(a answer) {
 		}
 		r.sequence.Add(nil, a.sent, a.received)
 		r.lines = append(r.lines, l)
-		return
+		return l
 	}
 	r.answered++
 	if a.advice.Refused {
@@ -71,6 +72,7 @@ func (r *probeReport) add(a answer) {
 	}
 	r.seen.add(a)
 	r.lines = append(r.lines, l)
+	return l
 }
 
 // exitInterrupted is the exit status after an interrupt, as that of a shell.
@@ -110,7 +112,7 @@ func (r *probeReport) summary() string {
 	return text
 }
 
-// mostColumns is how many limits have a column in the time line.
+// mostColumns is the largest number of limits in a row and in the table.
 const mostColumns = 6
 
 // seen is what has happened in a run, so that rules could be tried.
@@ -144,7 +146,7 @@ func (s *seen) add(a answer) {
 			s.spent++
 		}
 	}
-	s.after = s.after || !s.until.IsZero() && a.sent.After(s.until)
+	s.after = s.after || !s.until.IsZero() && !a.sent.Before(s.until)
 	if a.advice.Refused {
 		s.refused = true
 		s.retry = s.retry || a.advice.Source == ratelimit.SourceRetryAfter
@@ -197,10 +199,7 @@ func (r *probeReport) writeJSON(w io.Writer) error {
 	for _, f := range r.findings {
 		findings = append(findings, report.FindingOf(f))
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(struct {
+	return report.WriteJSON(w, struct {
 		URL      string           `json:"url"`
 		Stopped  string           `json:"stopped"`
 		Sent     int              `json:"sent"`
@@ -213,10 +212,9 @@ func (r *probeReport) writeJSON(w io.Writer) error {
 	}{r.address, r.stopped, len(r.lines), r.answered, r.refused, r.lines, findings, r.seen.notSeen(), r.behaviour()})
 }
 
-// writeText writes the report for people.
+// writeText writes the report for people, without the rows.
 func (r *probeReport) writeText(w io.Writer) error {
 	var b bytes.Buffer
-	r.writeLines(&b)
 	r.writeLimits(&b)
 	if len(r.findings) == 0 && len(r.names) > 0 {
 		fmt.Fprintln(&b, "no findings")
@@ -238,11 +236,11 @@ func (r *probeReport) writeText(w io.Writer) error {
 // writeLimits writes a table of the limits.
 func (r *probeReport) writeLimits(b *bytes.Buffer) {
 	if len(r.names) == 0 {
-		b.WriteString("no rate limits found\n\n")
+		b.WriteString("\nno rate limits found\n\n")
 		return
 	}
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "LIMIT\tFORM\tQUOTA\tWINDOW\tREMAINING\tRESET\tRESPONSES")
+	fmt.Fprintln(table, "\nNAME\tFORM\tQUOTA\tWINDOW\tREMAINING\tRESET\tRESPONSES")
 	for _, name := range r.names {
 		var left, until span
 		var quota, window *int64
@@ -254,103 +252,61 @@ func (r *probeReport) writeLimits(b *bytes.Buffer) {
 				}
 				responses++
 				form = l.Form
-				quota, window = last(quota, limit.Quota), last(window, limit.Window)
+				quota, window = cmp.Or(limit.Quota, quota), cmp.Or(limit.Window, window)
 				left.add(limit.Remaining)
 				until.add(limit.Reset)
 			}
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%v\t%v\t%d\n", report.Quoted(name), report.FormName(form), number(quota, ""), number(window, "s"), left, until, responses)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", report.Quoted(name), report.FormName(form),
+			report.Integer(quota), report.Seconds(window), left.text(report.Integer), until.text(report.Seconds), responses)
 	}
 	table.Flush()
 	b.WriteByte('\n')
 }
 
-func last(old, now *int64) *int64 {
-	if now == nil {
-		return old
-	}
-	return now
-}
-
-func number(n *int64, unit string) string {
-	if n == nil {
-		return "-"
-	}
-	return fmt.Sprint(*n, unit)
-}
-
 // A span is the lowest and the highest of some numbers.
-type span struct {
-	known     bool
-	low, high int64
-}
+type span struct{ low, high *int64 }
 
 func (s *span) add(n *int64) {
 	if n == nil {
 		return
 	}
-	if !s.known {
-		*s = span{true, *n, *n}
+	if s.low == nil || *n < *s.low {
+		s.low = n
 	}
-	s.low, s.high = min(s.low, *n), max(s.high, *n)
+	if s.high == nil || *n > *s.high {
+		s.high = n
+	}
 }
 
-// String returns "3 to 0".
-func (s span) String() string {
-	switch {
-	case !s.known:
-		return "-"
-	case s.low == s.high:
-		return fmt.Sprint(s.low)
+// text returns "3 to 0".
+func (s span) text(of func(*int64) string) string {
+	if s.low == nil || *s.low == *s.high {
+		return of(s.low)
 	}
-	return fmt.Sprint(s.high, " to ", s.low)
+	return of(s.high) + " to " + of(s.low)
 }
 
-// writeLines writes the time line, with a column for each limit.
-func (r *probeReport) writeLines(b *bytes.Buffer) {
-	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "SENT\tSTATUS")
-	for _, name := range r.names {
-		fmt.Fprint(table, "\t", report.Quoted(name))
+// row returns a line of the time line.
+func (r *probeReport) row(l line) string {
+	status := fmt.Sprint(l.Status)
+	if l.Status == 0 {
+		status = "lost"
 	}
-	fmt.Fprintln(table, "\tNOTE")
-	for _, l := range r.lines {
-		status := fmt.Sprint(l.Status)
-		if l.Status == 0 {
-			status = "lost"
+	row := fmt.Sprintf("%8.3fs  %-4s", l.At, status)
+	for i, limit := range l.Limits {
+		if i == mostColumns {
+			break
 		}
-		fmt.Fprintf(table, "%.3fs\t%s", l.At, status)
-		for _, name := range r.names {
-			fmt.Fprint(table, "\t", cell(l.Limits, name))
-		}
-		fmt.Fprintln(table, "\t"+l.note())
+		cell := fmt.Sprintf("%s %s r=%s t=%s", report.Quoted(limit.Name), bar(limit), report.Integer(limit.Remaining), report.Integer(limit.Reset))
+		r.widths[i] = max(r.widths[i], len(cell))
+		row += fmt.Sprintf("  %-*s", r.widths[i], cell)
 	}
-	table.Flush()
-	b.WriteByte('\n')
-}
-
-func cell(limits []report.Limit, name string) string {
-	const cells = 10
-	for _, l := range limits {
-		if l.Name != name {
-			continue
-		}
-		bar := ""
-		if l.Remaining != nil && l.Quota != nil && *l.Quota > 0 {
-			filled := int(min(float64(*l.Remaining)/float64(*l.Quota), 1) * cells)
-			bar = "[" + strings.Repeat("#", filled) + strings.Repeat("-", cells-filled) + "] "
-		}
-		return fmt.Sprintf("%sr=%s t=%s", bar, number(l.Remaining, ""), number(l.Reset, ""))
-	}
-	return "-"
-}
-
-func (l line) note() string {
 	switch {
 	case l.Refused && l.Asked != nil:
-		return fmt.Sprintf("refused, wait %gs", *l.Asked)
+		row += fmt.Sprintf("  refused, wait %gs", *l.Asked)
 	case l.Refused:
-		return "refused, it does not say for how long"
+		row += "  refused without a wait"
 	}
-	return ""
+	return strings.TrimRight(row, " ")
 }

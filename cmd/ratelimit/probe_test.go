@@ -21,10 +21,11 @@ import (
 
 // A quota is a server with a fixed window, and what it was asked.
 type quota struct {
-	quota  int64
-	window time.Duration
-	takes  time.Duration // how long an answer takes
-	silent bool          // it says nothing of limits
+	quota   int64
+	window  time.Duration
+	takes   time.Duration // how long an answer takes
+	silent  bool          // it announces nothing
+	lowered int64         // by how much fewer requests are served than announced
 
 	mu            sync.Mutex
 	used          int64
@@ -65,7 +66,7 @@ func (q *quota) take(r *http.Request) (f ratelimit.Fields, refused bool) {
 	if !now.Before(q.end) {
 		q.used, q.end = 0, now.Add(q.window)
 	}
-	if refused = q.used >= q.quota; !refused {
+	if refused = q.used >= q.quota-q.lowered; !refused {
 		q.used++
 	}
 	return ratelimit.FixedWindow{Name: "a", Quota: q.quota, Used: q.used, Window: q.window, Left: q.end.Sub(now)}.Fields(), refused
@@ -115,7 +116,7 @@ func TestProbe(t *testing.T) {
 		"no limits":              {http.NotFoundHandler(), []string{"-n", "2"}, 1, []string{"no rate limits found", "2 sent", "; the server sends no rate limits\n"}},
 		"no refusal":             {&quota{quota: 50, window: time.Minute}, []string{"-n", "5"}, 0, []string{"no findings"}},
 		"a refusal is required":  {&quota{quota: 50, window: time.Minute}, []string{"-n", "5", "-require"}, 1, []string{"no findings", `behaves like "a": a `}},
-		"a refusal without word": {bare, nil, 1, []string{"1 sent", "6585-4 (should)", "refused, it does not say for how long"}},
+		"a refusal without word": {bare, nil, 1, []string{"1 sent", "6585-4 (should)", "refused without a wait"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(test.server)
@@ -352,16 +353,61 @@ func (b *brittle) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestProbeLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &brittle{quota: &quota{quota: 5, window: time.Minute}}
-		p := prober{address: "http://a.example/", method: http.MethodGet, base: b, requests: 30, rate: 5, concurrency: 1, timeout: time.Minute}
+		var rows bytes.Buffer
+		p := prober{address: "http://a.example/", method: http.MethodGet, base: b, requests: 30, rate: 5, concurrency: 1, timeout: time.Minute, rows: &rows}
 		r, err := p.run(t.Context())
 		require.NoError(t, err)
 		for _, f := range r.findings {
 			require.Equal(t, ratelimit.LevelNote, f.Level, "%v", f)
 		}
-		var b2 bytes.Buffer
-		require.NoError(t, r.writeText(&b2))
-		require.Contains(t, b2.String(), "lost")
+		require.Contains(t, rows.String(), "   0.400s  lost\n")
 	})
+}
+
+// The whole report of a run, as text and as JSON.
+func TestProbeGolden(t *testing.T) {
+	for golden, q := range map[string]*quota{
+		"testdata/probe.txt":        {quota: 3, window: 10 * time.Second, takes: 100 * time.Millisecond},
+		"testdata/probe-faulty.txt": {quota: 3, window: 10 * time.Second, lowered: 1},
+		"testdata/probe.json":       {quota: 3, window: 10 * time.Second, takes: 100 * time.Millisecond},
+	} {
+		t.Run(golden, func(t *testing.T) {
+			var out bytes.Buffer
+			p := prober{requests: 5, rate: 2, concurrency: 1, timeout: time.Minute, pastRefusal: true, rows: &out}
+			p.json = strings.HasSuffix(golden, "json")
+			inBubble(t, q, p, func(r ran) {
+				write := r.writeText
+				if p.json {
+					out.Reset()
+					write = r.writeJSON
+				}
+				require.NoError(t, write(&out))
+			})
+			requireGolden(t, golden, out.String())
+		})
+	}
+}
+
+// A terminal shows the progress in one line, which a row replaces. If rows are not printed, the line
+// has the newest row.
+func TestProbeLive(t *testing.T) {
+	for name, test := range map[string]struct {
+		rows bool
+		want string
+	}{
+		"rows": {true, "<   0.000s  200   \"a\" [#####-----] r=1 t=60\n1 of 2 sent, 0 refused  <   0.500s  200   \"a\" [----------] r=0 t=60\n2 of 2 sent, 0 refused  <"},
+		"none": {false, "<1 of 2 sent, 0 refused     0.000s  200   \"a\" [#####-----] r=1 t=60<2 of 2 sent, 0 refused     0.500s  200   \"a\" [----------] r=0 t=60<"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var terminal bytes.Buffer
+			p := prober{requests: 2, rate: 2, concurrency: 1, timeout: time.Minute, live: &terminal}
+			if test.rows {
+				p.rows = &terminal
+			}
+			inBubble(t, &quota{quota: 2, window: time.Minute}, p, func(ran) {})
+			require.Equal(t, test.want, strings.ReplaceAll(terminal.String(), clearLine, "<"))
+		})
+	}
 }
 
 // A body without an end is not waited for.

@@ -71,12 +71,15 @@ func painter(l report.Limit, p palette) func(string) string {
 
 const barCells = 10
 
-func remaining(l report.Limit) string {
-	bar := strings.Repeat(" ", len("[]")+barCells)
-	if filled, ok := l.Filled(barCells); ok {
-		bar = "[" + strings.Repeat("#", int(filled)) + strings.Repeat("-", barCells-int(filled)) + "]"
+func remaining(l report.Limit) string { return bar(l) + " " + l.Left() }
+
+// bar returns a bar for what remains of the quota, or as many blanks.
+func bar(l report.Limit) string {
+	filled, ok := l.Filled(barCells)
+	if !ok {
+		return strings.Repeat(" ", len("[]")+barCells)
 	}
-	return bar + " " + l.Left()
+	return "[" + strings.Repeat("#", int(filled)) + strings.Repeat("-", barCells-int(filled)) + "]"
 }
 
 // reset marks a reset whose unit was guessed.

@@ -94,7 +94,7 @@ func (h Hosts) list() []*Host {
 
 // WriteJSON writes the hosts as indented JSON.
 func (h Hosts) WriteJSON(w io.Writer) error {
-	return writeJSON(w, struct {
+	return WriteJSON(w, struct {
 		Hosts []*Host `json:"hosts"`
 	}{append([]*Host{}, h.list()...)})
 }
@@ -122,8 +122,8 @@ func (h Hosts) WriteText(w io.Writer) error {
 	return table.Flush()
 }
 
-// writeJSON writes a value as indented JSON.
-func writeJSON(w io.Writer, v any) error {
+// WriteJSON writes a value as indented JSON.
+func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")

@@ -241,7 +241,7 @@ func secondsOf(s ratelimit.Seconds) *int64 {
 }
 
 // WriteJSON writes the report as indented JSON.
-func (r *Report) WriteJSON(w io.Writer) error { return writeJSON(w, r) }
+func (r *Report) WriteJSON(w io.Writer) error { return WriteJSON(w, r) }
 
 // IsToken reports whether s can be the name of a field (RFC 9110 Section 5.6.2).
 func IsToken(s string) bool { return text.IsToken(s) }
