@@ -105,7 +105,7 @@ func (h *headerFlag) Set(text string) error {
 // err returns what is wrong with the fields.
 func (h *headerFlag) err() error {
 	if h.wrong {
-		return errors.New("-H has to be a header field, as in 'Name: value'")
+		return errors.New("-H is not a header field: write 'Name: value'")
 	}
 	return nil
 }
@@ -127,9 +127,9 @@ func (h *headerFlag) newRequest(ctx context.Context, method, address string) (*h
 	r, err := http.NewRequestWithContext(ctx, method, address, nil)
 	switch {
 	case err != nil:
-		return nil, errors.New("the address or the method is none that HTTP has")
+		return nil, errors.New("the address or -method is malformed: check both")
 	case r.URL.Host == "":
-		return nil, errors.New("the address has no host")
+		return nil, errors.New("the address has no host: write http://HOST/")
 	}
 	h.addTo(r)
 	return r, nil

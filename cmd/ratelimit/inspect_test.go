@@ -568,7 +568,7 @@ func TestTooLong(t *testing.T) {
 	status, stdout, stderr := inspecting(response(line))
 	require.Equal(t, 2, status)
 	require.Empty(t, stdout)
-	require.Equal(t, "ratelimit inspect: <stdin>: header longer than 1 MiB\n", stderr)
+	require.Equal(t, "ratelimit inspect: <stdin>: the header is longer than 1 MiB\n", stderr)
 
 	status, _, stderr = inspecting(response(`RateLimit: "a";r=1`) + strings.Repeat("x", 33<<20))
 	require.Equal(t, 0, status)

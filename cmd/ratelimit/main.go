@@ -20,7 +20,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 )
@@ -61,10 +60,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitFailed
 	}
 	switch args[0] {
-	case "-h", "-help", "--help", "help":
-		if len(args) > 1 && slices.ContainsFunc(verbs, func(v verb) bool { return v.name == args[1] }) {
+	case "help":
+		if len(args) > 1 {
 			return run(ctx, []string{args[1], "-h"}, stdin, stdout, stderr)
 		}
+		fallthrough
+	case "-h", "-help", "--help":
 		fmt.Fprint(stdout, help())
 		return exitFine
 	case "-v", "-version", "--version":

@@ -119,19 +119,19 @@ func (p *prober) check(args []string) error {
 	case p.header.err() != nil:
 		return p.header.err()
 	case len(args) == 0:
-		return errors.New("it needs the address of a server")
+		return errors.New("the address is missing: give that of a server")
 	case len(args) > 1:
-		return errors.New("it takes one address")
+		return errors.New("there are several addresses: give one")
 	case !isAddress(args[0]):
-		return errors.New("an address begins with http:// or https://")
+		return errors.New("the argument is not an address: begin it with http:// or https://")
 	case p.requests < 1 || p.requests > mostRequests:
-		return fmt.Errorf("-n must be from 1 to %d", mostRequests)
+		return fmt.Errorf("-n is out of range: give 1 to %d", mostRequests)
 	case !(p.rate >= leastRate && p.rate <= mostRate):
-		return fmt.Errorf("-rate must be at least one request an hour (0.00028), and at most %d a second", mostRate)
+		return fmt.Errorf("-rate is out of range: give at least one request an hour (0.00028) and at most %d a second", mostRate)
 	case p.concurrency < 1 || p.concurrency > mostRequests:
-		return fmt.Errorf("-c must be from 1 to %d", mostRequests)
+		return fmt.Errorf("-c is out of range: give 1 to %d", mostRequests)
 	case p.timeout <= 0:
-		return errors.New("-timeout must be more than 0")
+		return errors.New("-timeout is out of range: give a time above 0")
 	}
 	p.address = args[0]
 	_, err := p.request(context.Background())
@@ -199,7 +199,7 @@ func (p *prober) run(ctx context.Context) (*probeReport, error) {
 	case c.report.failure != nil:
 		return nil, c.report.failure
 	}
-	return nil, fmt.Errorf("no answer within %v", p.timeout)
+	return nil, fmt.Errorf("the server did not answer within %v: check the address, or raise -timeout", p.timeout)
 }
 
 var errOver = errors.New("the time of -timeout is over")

@@ -141,19 +141,19 @@ func TestProbeCommandLine(t *testing.T) {
 	}{
 		"help":                  {[]string{"-h"}, 0, "costs the server"},
 		"examples":              {[]string{"-help"}, 0, "ratelimit probe -n 200"},
-		"no address":            {nil, 2, "needs the address"},
-		"two addresses":         {[]string{"http://a/", "http://b/"}, 2, "takes one address"},
-		"flags behind it":       {[]string{"http://a/", "-n", "0"}, 2, "-n must be"},
-		"a file":                {[]string{"a.http"}, 2, "begins with http://"},
-		"no host":               {[]string{"http://"}, 2, "no host"},
+		"no address":            {nil, 2, "the address is missing"},
+		"two addresses":         {[]string{"http://a/", "http://b/"}, 2, "there are several addresses"},
+		"flags behind it":       {[]string{"http://a/", "-n", "0"}, 2, "-n is out"},
+		"a file":                {[]string{"a.http"}, 2, "begin it with http://"},
+		"no host":               {[]string{"http://"}, 2, "has no host"},
 		"an unknown flag":       {[]string{"-fast", "http://a/"}, 2, "-fast"},
-		"no requests":           {[]string{"-n", "0", "http://a/"}, 2, "-n must be"},
-		"no rate":               {[]string{"-rate", "0", "http://a/"}, 2, "-rate must be"},
-		"a rate that overflows": {[]string{"-rate", "1e-10", "http://a/"}, 2, "-rate must be"},
-		"a rate of NaN":         {[]string{"-rate", "NaN", "http://a/"}, 2, "-rate must be"},
-		"no concurrency":        {[]string{"-c", "0", "http://a/"}, 2, "-c must be"},
-		"no time":               {[]string{"-timeout", "0s", "http://a/"}, 2, "-timeout must be"},
-		"no method":             {[]string{"-method", "a b", "http://a/"}, 2, "the method is none"},
+		"no requests":           {[]string{"-n", "0", "http://a/"}, 2, "-n is out"},
+		"no rate":               {[]string{"-rate", "0", "http://a/"}, 2, "-rate is out"},
+		"a rate that overflows": {[]string{"-rate", "1e-10", "http://a/"}, 2, "-rate is out"},
+		"a rate of NaN":         {[]string{"-rate", "NaN", "http://a/"}, 2, "-rate is out"},
+		"no concurrency":        {[]string{"-c", "0", "http://a/"}, 2, "-c is out"},
+		"no time":               {[]string{"-timeout", "0s", "http://a/"}, 2, "-timeout is out"},
+		"no method":             {[]string{"-method", "a b", "http://a/"}, 2, "-method is malformed"},
 		"not to be reached":     {[]string{gone.URL}, 2, "ratelimit probe: Get"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -331,7 +331,7 @@ func TestProbeNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := prober{address: "http://a.example/", method: http.MethodGet, base: &quota{takes: time.Hour}, requests: 3, rate: 1, concurrency: 1, timeout: 5 * time.Second}
 		_, err := p.run(t.Context())
-		require.ErrorContains(t, err, "no answer within 5s")
+		require.ErrorContains(t, err, "did not answer within 5s")
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	errNoHAR        = errors.New("this begins like a HAR file, and is none")
+	errNoHAR        = errors.New("the text begins like a HAR file but is not one")
 	errEntryTooLong = errors.New("an entry of this HAR file is longer than 32 MiB: save it without the content of responses")
 )
 

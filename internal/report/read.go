@@ -19,8 +19,8 @@ const (
 )
 
 var (
-	errHeaderTooLong = errors.New("header longer than 1 MiB")
-	errNoResponse    = errors.New("there is no response in this text, and no header of one")
+	errHeaderTooLong = errors.New("the header is longer than 1 MiB")
+	errNoResponse    = errors.New("the text contains no response: give its header lines, or the output of curl -i")
 
 	// ErrEmpty is the error for a text of no bytes.
 	ErrEmpty = errors.New("the text is empty")
