@@ -191,7 +191,7 @@ NAME  PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
 "a"   -              [##########] 1 of 1   requests  -       -
 "a"   -              [----------] 0 of 1   requests  -       -
 "a"   -                           quota 2  requests  -       -
-Nothing remains, and it does not say for how long.
+Nothing remains, and the server names no time.
 `,
 		},
 		"remaining exceeds quota": {
@@ -201,7 +201,7 @@ NAME    PARTITION KEY  REMAINING            UNIT      WINDOW  RESET
 "a"     -              [##########] 5 of 2  requests  -       -
 "none"  -              [----------] 0 of 0  requests  -       -
 "zero"  -              [##########] 4 of 0  requests  -       -
-Nothing remains, and it does not say for how long.
+Nothing remains, and the server names no time.
 `,
 		},
 		"largest numbers": {
@@ -654,18 +654,18 @@ func TestAdvice(t *testing.T) {
 			"Refused. Wait 34m12s, until 2026-11-21 01:40:31 UTC (x-ratelimit \"default\" is exhausted)."},
 		"longer than obeyed, by Retry-After":     {"429 Too Many Requests", []string{"Retry-After: 3600"}, "Refused. Wait 1h (Retry-After)."},
 		"longer than a century":                  {"200 OK", []string{date, `RateLimit: "a";r=0;t=999999999999999`}, "Wait more than a century (RateLimit \"a\" is exhausted)."},
-		"nothing remains, without an end":        {"200 OK", []string{`RateLimit: "a";r=0`}, `Nothing remains, and it does not say for how long.`},
+		"nothing remains, without an end":        {"200 OK", []string{`RateLimit: "a";r=0`}, `Nothing remains, and the server names no time.`},
 		"paced":                                  {"200 OK", []string{`RateLimit: "a";r=20;t=30`}, `Go on. To make "a" last: one request every 1.5s.`},
 		"paced by the second":                    {"200 OK", []string{`RateLimit: "a";r=20;t=30, "b";r=999;t=86400`}, `Go on. To make "b" last: one request every 1m26s.`},
 		"paced, in fractions":                    {"200 OK", []string{`RateLimit: "a";r=1000;t=351`}, `Go on. To make "a" last: one request every 0.351s.`},
 		"paced, nearly a minute":                 {"200 OK", []string{`RateLimit: "a";r=100003;t=6000179`}, `Go on. To make "a" last: one request every 1m.`},
 		"paced by requests, not by bytes":        {"200 OK", []string{`RateLimit-Policy: "b";q=9;qu="content-bytes"`, `RateLimit: "b";r=1;t=900, "a";r=20;t=30`}, `Go on. To make "a" last: one request every 1.5s.`},
 		"nothing to say":                         {"200 OK", []string{`RateLimit: "a";r=20`}, ""},
-		"refused, without a word":                {"429 Too Many Requests", nil, "Refused. It does not say for how long: back off, and double the wait each time."},
-		"refused, and a Retry-After of its own":  {"429 Too Many Requests", []string{"Retry-After: soon", `RateLimit: "a";r=20;t=7`}, "Refused. It does not say for how long: back off, and double the wait each time."},
-		"refused, and may come back at once":     {"429 Too Many Requests", []string{"Retry-After: 0"}, "Refused. It asks for no wait (Retry-After)."},
-		"refused, and the limit is over already": {"429 Too Many Requests", []string{`RateLimit: "a";r=0;t=0`}, `Refused. It asks for no wait (RateLimit "a" is exhausted).`},
-		"an older field":                         {"200 OK", []string{"X-RateLimit-Limit: 9", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 30"}, "Wait 30s (x-ratelimit \"default\" is exhausted).\nNothing says in which unit a reset is. It was guessed, and is marked."},
+		"refused, without a word":                {"429 Too Many Requests", nil, "Refused. The server names no time: back off, and double the wait each time."},
+		"refused, and a Retry-After of its own":  {"429 Too Many Requests", []string{"Retry-After: soon", `RateLimit: "a";r=20;t=7`}, "Refused. The server names no time: back off, and double the wait each time."},
+		"refused, and may come back at once":     {"429 Too Many Requests", []string{"Retry-After: 0"}, "Refused. The server asks for no wait (Retry-After)."},
+		"refused, and the limit is over already": {"429 Too Many Requests", []string{`RateLimit: "a";r=0;t=0`}, `Refused. The server asks for no wait (RateLimit "a" is exhausted).`},
+		"an older field":                         {"200 OK", []string{"X-RateLimit-Limit: 9", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 30"}, "Wait 30s (x-ratelimit \"default\" is exhausted).\nThe unit of a reset is a guess, which is marked."},
 		"a hostile name":                         {"200 OK", []string{`RateLimit: "\"` + strings.Repeat("n", 99) + `";r=0;t=1`}, `Wait 1s (RateLimit "\"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn... is exhausted).`},
 		"a hostile name that is paced":           {"200 OK", []string{`RateLimit: "\"` + strings.Repeat("n", 99) + `";r=1;t=9`}, `Go on. To make "\"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn... last: one request every 9s.`},
 		"from a cache, silent":                   {"200 OK", []string{"Age: 5", `RateLimit: "a";r=0;t=30`}, ""},

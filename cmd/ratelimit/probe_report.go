@@ -15,34 +15,34 @@ import (
 	"github.com/httpfields/ratelimit/internal/report"
 )
 
-// A probeReport is what a run has shown.
+// A probeReport is the result of a run.
 type probeReport struct {
 	address  string
 	started  time.Time
 	stopped  string
 	sequence ratelimit.Sequence
 	lines    []line
-	names    []string // of limits, in the order in which they came
+	names    []string // of limits, in the order of their first response
 	answered int
 	refused  int
-	failure  error // the first, where no answer came
+	failure  error // the first one
 	findings []ratelimit.Finding
 	seen     seen
 	widths   [mostColumns]int // of the limits in a row
 }
 
-// A line is one request in the time line.
+// A line is a request with its answer.
 type line struct {
-	At      float64        `json:"at"`             // seconds from the beginning to when it was sent
+	At      float64        `json:"at"`             // when it was sent, in seconds after the start
 	Took    float64        `json:"took"`           // seconds until the answer
-	Status  int            `json:"status"`         // 0 if there was none
+	Status  int            `json:"status"`         // 0 if no answer came
 	Refused bool           `json:"refused"`        // by a limit
-	Asked   *float64       `json:"wait,omitempty"` // seconds that a refusal asks to wait
-	Form    string         `json:"form,omitempty"` // in which it says its limits
+	Asked   *float64       `json:"wait,omitempty"` // requested by a refusal, in seconds
+	Form    string         `json:"form,omitempty"` // dialect of the limits
 	Limits  []report.Limit `json:"limits"`
 }
 
-// add notes an answer, and returns its line.
+// add adds an answer, and returns its line.
 func (r *probeReport) add(a answer) line {
 	l := line{At: a.sent.Sub(r.started).Seconds(), Took: a.received.Sub(a.sent).Seconds(), Limits: []report.Limit{}}
 	if a.resp == nil {
@@ -63,7 +63,7 @@ func (r *probeReport) add(a answer) line {
 		s := a.advice.Asked.Seconds()
 		l.Asked = &s
 	}
-	all := report.LimitsOf(a.advice.Fields) // the policies without a limit are at its end
+	all := report.LimitsOf(a.advice.Fields) // policies without a limit are at the end
 	l.Limits = all[:len(a.advice.Fields.Limits)]
 	for _, limit := range l.Limits {
 		if !slices.Contains(r.names, limit.Name) && len(r.names) < mostColumns {
@@ -75,7 +75,7 @@ func (r *probeReport) add(a answer) line {
 	return l
 }
 
-// exitInterrupted is the exit status after an interrupt, as that of a shell.
+// exitInterrupted is the exit status after an interrupt, which a shell uses too.
 const exitInterrupted = 130
 
 // status returns the exit status of the run.
@@ -94,7 +94,7 @@ func (r *probeReport) status(requireRefusal bool) int {
 	return exitFine
 }
 
-// behaviour returns what the server behaves like, in a sentence for each limit.
+// behaviour returns a sentence for each limit, with the kind of limiter that it behaves like.
 func (r *probeReport) behaviour() []string {
 	list := []string{}
 	for _, model := range r.sequence.Models() {
@@ -115,18 +115,18 @@ func (r *probeReport) summary() string {
 // mostColumns is the largest number of limits in a row and in the table.
 const mostColumns = 6
 
-// seen is what has happened in a run, so that rules could be tried.
+// seen holds the events of a run that test a rule.
 type seen struct {
-	spent     int // served responses that say what remains
+	spent     int // served responses with limits
 	counted   bool
 	exhausted bool
 	refused   bool
-	after     bool // a request after the wait that a refusal asked for
+	after     bool // a request after a requested wait
 	retry     bool
-	older     bool // older fields beside current ones
+	older     bool // older and current fields in one response
 	policies  int
 	first     time.Time
-	until     time.Time // the end of the wait
+	until     time.Time // the end of a requested wait
 }
 
 func (s *seen) add(a answer) {
@@ -157,7 +157,7 @@ func (s *seen) add(a answer) {
 	s.older = s.older || bothForms(a.resp.Header)
 }
 
-// bothForms reports whether a header has current fields and older ones.
+// bothForms reports whether a header has limits in current and in older fields.
 func bothForms(h http.Header) bool {
 	if len(h[http.CanonicalHeaderKey(ratelimit.LimitField)]) == 0 {
 		return false
@@ -169,20 +169,20 @@ func bothForms(h http.Header) bool {
 	return len(f.Limits) > 0
 }
 
-// notSeen lists the rules that could not be tried.
+// notSeen lists the rules that the run could not test.
 func (s *seen) notSeen() []string {
-	const least = 4 // responses that show how what remains falls
+	const least = 4 // responses that show how the remaining quota falls
 	list := []string{}
 	for _, rule := range []struct {
 		tried bool
 		text  string
 	}{
-		{s.spent >= least, "what remains falls by what is spent"},
-		{s.counted, "resets go down with the clock"},
-		{s.exhausted, "at nothing remaining a request is refused"},
-		{s.refused, "a refusal comes when nothing remains, and not before"},
-		{s.after, "something comes back after the wait that a refusal asks for"},
-		{s.retry, "Retry-After is not before the reset"},
+		{s.spent >= least, "the remaining quota falls with each request"},
+		{s.counted, "resets count down"},
+		{s.exhausted, "a request is refused when nothing remains"},
+		{s.refused, "no request is refused while something remains"},
+		{s.after, "quota returns after the requested wait"},
+		{s.retry, "Retry-After does not end before the reset"},
 		{s.older, "older and current fields agree"},
 		{s.policies > 1, "policies stay the same"},
 	} {
@@ -208,7 +208,7 @@ func (r *probeReport) writeJSON(w io.Writer) error {
 		Requests []line           `json:"requests"`
 		Findings []report.Finding `json:"findings"`
 		NotSeen  []string         `json:"not_seen"`
-		Models   []string         `json:"models"` // what each limit behaves like
+		Models   []string         `json:"models"` // the behaviour of each limit
 	}{r.address, r.stopped, len(r.lines), r.answered, r.refused, r.lines, findings, r.seen.notSeen(), r.behaviour()})
 }
 
@@ -279,7 +279,7 @@ func (s *span) add(n *int64) {
 	}
 }
 
-// text returns "3 to 0".
+// text returns the span, such as "3 to 0", with its numbers as of writes them.
 func (s span) text(of func(*int64) string) string {
 	if s.low == nil || *s.low == *s.high {
 		return of(s.low)
@@ -287,7 +287,7 @@ func (s span) text(of func(*int64) string) string {
 	return of(s.high) + " to " + of(s.low)
 }
 
-// row returns a line of the time line.
+// row returns a line as text.
 func (r *probeReport) row(l line) string {
 	status := fmt.Sprint(l.Status)
 	if l.Status == 0 {

@@ -109,9 +109,9 @@ func TestProbe(t *testing.T) {
 	}{
 		"honest": {&quota{quota: 5, window: time.Minute}, nil, 0, []string{
 			"6 sent, 6 answered, 1 refused; a request was refused", `"a"`, "[########--] r=4 t=60", "refused, wait 60s",
-			"no findings", "not seen: resets go down with the clock", "not seen: older and current fields agree",
+			"no findings", "not seen: resets count down", "not seen: older and current fields agree",
 		}},
-		"never spent":            {static, nil, 1, []string{"30 sent, 30 answered, 0 refused; all requests are sent", "L5 (should) member 1 of RateLimit", "not seen: a refusal comes"}},
+		"never spent":            {static, nil, 1, []string{"30 sent, 30 answered, 0 refused; all requests are sent", "L5 (should) member 1 of RateLimit", "not seen: no request is refused"}},
 		"never spent, but lent":  {static, []string{"-shared"}, 0, []string{"L5 (note) member 1 of RateLimit"}},
 		"no limits":              {http.NotFoundHandler(), []string{"-n", "2"}, 1, []string{"no rate limits found", "2 sent", "; the server sends no rate limits\n"}},
 		"no refusal":             {&quota{quota: 50, window: time.Minute}, []string{"-n", "5"}, 0, []string{"no findings"}},
@@ -139,7 +139,7 @@ func TestProbeCommandLine(t *testing.T) {
 		want int
 		says string
 	}{
-		"help":                  {[]string{"-h"}, 0, "costs the server"},
+		"help":                  {[]string{"-h"}, 0, "use up the quota"},
 		"examples":              {[]string{"-help"}, 0, "ratelimit probe -n 200"},
 		"no address":            {nil, 2, "the address is missing"},
 		"two addresses":         {[]string{"http://a/", "http://b/"}, 2, "there are several addresses"},
@@ -290,7 +290,7 @@ func TestProbePastRefusal(t *testing.T) {
 	}{
 		"ends with a refusal":      {false, time.Minute, 6, 1, time.Second, "a request was refused"},
 		"waits":                    {true, time.Minute, 15, 2, 20*time.Second + 4*200*time.Millisecond, "all requests are sent"},
-		"has no time for the wait": {true, 10 * time.Second, 6, 1, time.Second, "the wait that is asked for ends after -timeout"},
+		"has no time for the wait": {true, 10 * time.Second, 6, 1, time.Second, "the requested wait ends after -timeout"},
 		"has no time for more":     {true, 10100 * time.Millisecond, 7, 1, 10100 * time.Millisecond, errOver.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {

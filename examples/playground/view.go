@@ -149,7 +149,7 @@ func rows(r *report.Report) []row {
 	for i, l := range first(r.Limits) {
 		out := row{
 			Key:       l.Key(),
-			Name:      l.QuotedName(),
+			Name:      report.Quoted(l.Name),
 			Remaining: report.Integer(l.Remaining),
 			Quota:     report.Integer(l.Quota),
 			Unit:      l.UnitName(),
@@ -203,10 +203,10 @@ func timeline(r *report.Report) ([]tick, []moment) {
 	list := []moment{s.next(r)}
 	for _, l := range first(r.Limits) {
 		if l.Reset == nil {
-			list = append(list, moment{Name: l.QuotedName(), Text: doesNotSay})
+			list = append(list, moment{Name: report.Quoted(l.Name), Text: doesNotSay})
 			continue
 		}
-		list = append(list, s.moment(l.QuotedName(), float64(*l.Reset), "t ends", r.Arrived))
+		list = append(list, s.moment(report.Quoted(l.Name), float64(*l.Reset), "t ends", r.Arrived))
 	}
 	return s.ticks(), list
 }

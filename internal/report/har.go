@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/url"
 	"strings"
+
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 var (
@@ -15,7 +17,7 @@ var (
 	errEntryTooLong = errors.New("an entry of this HAR file is longer than 32 MiB: save it without the content of responses")
 )
 
-// A harEntry is an entry of a HAR file, its response, or the headers of that alone.
+// A harEntry is an entry of a HAR file, its response, or the headers of the response.
 type harEntry struct {
 	Request  struct{ URL string }
 	Response *harResponse
@@ -31,8 +33,8 @@ type harResponse struct {
 // harHeaders are the fields of a response.
 type harHeaders []struct{ Name, Value string }
 
-// UnmarshalJSON implements json.Unmarshaler. It bounds the number of fields, because each takes
-// more memory than it has bytes in JSON.
+// UnmarshalJSON implements json.Unmarshaler. It bounds the number of fields, because an empty field
+// takes more memory than its two bytes of JSON.
 func (h *harHeaders) UnmarshalJSON(b []byte) error {
 	const most = 1 << 16
 	if bytes.Count(b, []byte("{")) > most {
@@ -41,7 +43,7 @@ func (h *harHeaders) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]struct{ Name, Value string })(h))
 }
 
-// A bounded reader reads at most one entry ahead.
+// A bounded reader fails after a number of bytes.
 type bounded struct {
 	from io.Reader
 	left int
@@ -58,7 +60,7 @@ func (r *bounded) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// readHAR reads a HAR file, or a part of one that holds a response. It keeps one entry in memory.
+// readHAR reads a HAR file, or a part of one that contains a response. It keeps one entry in memory.
 func readHAR(from io.Reader, emit func(*response)) error {
 	in := &bounded{from, maxEntry}
 	d := json.NewDecoder(in)
@@ -93,14 +95,14 @@ func readHAR(from io.Reader, emit func(*response)) error {
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: it ends too early", errNoHAR)
 	case err != nil:
-		return errNoHAR // what else there is to say names types of Go
+		return errNoHAR // the text of err has types of Go
 	case !isLog:
 		alone.emit(emit)
 	}
 	return nil
 }
 
-// object calls the function of each member of an object, and skips members without one.
+// object calls a function for each member of an object, and skips members without a function.
 func object(d *json.Decoder, members map[string]func() error) error {
 	return delimited(d, '{', func() error {
 		key, err := d.Token()
@@ -118,7 +120,7 @@ func object(d *json.Decoder, members map[string]func() error) error {
 // array calls a function for each element of an array.
 func array(d *json.Decoder, element func() error) error { return delimited(d, '[', element) }
 
-// delimited reads an array or an object. null is as good as an empty one.
+// delimited reads an array or an object. It reads null as an empty one.
 func delimited(d *json.Decoder, begin json.Delim, one func() error) error {
 	if start, err := d.Token(); err != nil || start == nil {
 		return err
@@ -148,7 +150,7 @@ func (e *harEntry) emit(emit func(*response)) {
 		p.host = u.Host
 	}
 	for _, field := range r.Headers {
-		if IsToken(field.Name) {
+		if text.IsToken(field.Name) {
 			p.add(field.Name, field.Value, 0)
 		}
 	}

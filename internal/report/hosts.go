@@ -15,13 +15,13 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A Host is what responses of one host announce.
+// A Host summarizes the responses of one host.
 type Host struct {
-	Name     string   `json:"host"` // "" if it is not known
+	Name     string   `json:"host"` // "" if it is unknown
 	Requests int      `json:"requests"`
 	Refused  int      `json:"refused"`
 	Lowest   *Limit   `json:"lowest,omitzero"` // the limit with the lowest Remaining
-	Wait     float64  `json:"wait"`            // the longest wait that was asked for, in seconds
+	Wait     float64  `json:"wait"`            // the longest requested wait, in seconds
 	Forms    []string `json:"forms"`           // dialects of the limits
 
 	wait time.Duration
@@ -30,14 +30,14 @@ type Host struct {
 // Hosts are the hosts of a capture.
 type Hosts map[string]*Host
 
-// Bounds of what is kept, so that a capture may have any size.
+// The bounds of Hosts, for captures of any size.
 const (
 	mostHosts  = 10_000
 	mostForms  = 4 // of a host
 	otherHosts = "(other hosts)"
 )
 
-// Read adds the responses of a text, as [Read] reads it.
+// Read adds the responses of a text in a form that [Read] accepts.
 func (h Hosts) Read(text io.Reader) error { return each(text, h.add) }
 
 // Add adds a response.
@@ -85,7 +85,7 @@ func (h Hosts) Announced() bool {
 	return false
 }
 
-// list returns the hosts, those with most refused requests first.
+// list returns the hosts, sorted by the number of refused requests.
 func (h Hosts) list() []*Host {
 	return slices.SortedFunc(maps.Values(h), func(a, b *Host) int {
 		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name, b.Name))
@@ -106,7 +106,7 @@ func (h Hosts) WriteText(w io.Writer) error {
 	for _, host := range h.list() {
 		lowest, wait, form := Absent, Absent, Absent
 		if host.Lowest != nil {
-			lowest = host.Lowest.QuotedName() + " " + host.Lowest.Left()
+			lowest = Quoted(host.Lowest.Name) + " " + host.Lowest.Left()
 		}
 		if host.wait > 0 {
 			wait = duration(host.wait)

@@ -11,11 +11,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 const (
 	maxHeader    = 1 << 20 // bytes of names and values
-	maxResponses = 100     // that are looked at, from the last
+	maxResponses = 100     // kept by Read
 )
 
 var (
@@ -26,13 +28,13 @@ var (
 	ErrEmpty = errors.New("the text is empty")
 )
 
-// Read reports on the response that a text holds: whole, its header lines alone, or as curl -i,
-// curl -v or a HAR file has it. It chooses the last response that announces limits, refuses or asks
-// to wait. If there is none, it chooses the last response.
-func Read(source string, text io.Reader) (*Report, error) {
+// Read reports on a response in a text: a response, its header lines alone, the output of curl -i or
+// curl -v, or a HAR file. It chooses the last response that announces limits, refuses or asks to
+// wait. If there is none, it chooses the last response.
+func Read(source string, from io.Reader) (*Report, error) {
 	var kept []*response
 	total := 0
-	err := each(text, func(p *response) {
+	err := each(from, func(p *response) {
 		kept = append(kept, p)
 		kept = kept[max(len(kept)-maxResponses, 0):]
 		total++
@@ -62,13 +64,13 @@ func Read(source string, text io.Reader) (*Report, error) {
 
 // each calls a function for each response of a text, but not for interim ones. It keeps one
 // response in memory.
-func each(text io.Reader, emit func(*response)) error {
+func each(from io.Reader, emit func(*response)) error {
 	final := func(p *response) {
 		if !p.isInterim() {
 			emit(p)
 		}
 	}
-	r := bufio.NewReaderSize(text, 1<<16)
+	r := bufio.NewReaderSize(from, 1<<16)
 	if mark, _ := r.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
 		_, _ = r.Discard(len(byteOrderMark))
 	}
@@ -99,12 +101,12 @@ func firstByte(r *bufio.Reader) (byte, error) {
 	return start[0], nil
 }
 
-// A response is one as far as it is known.
+// A response is an http.Response with its place in a text.
 type response struct {
 	*http.Response
 	names  names
-	lines  map[string][]int // the lines of the text that hold the values, by their key, from 1
-	host   string           // that was asked, if it is known
+	lines  map[string][]int // the numbers of the lines with the values, by key, from 1
+	host   string           // "" if it is unknown
 	unread int              // the number of lines that are not header fields
 	first  int              // the number of the first of these lines
 	empty  *string          // the value of the last field, if it has none yet
@@ -117,23 +119,23 @@ func newResponse(status string) *response {
 	return p
 }
 
-// setStatus takes the status of a response, such as "200 OK".
+// setStatus sets the status of a response, such as "200 OK".
 func (p *response) setStatus(status string) {
 	p.Status = strings.TrimSpace(status)
 	code, _, _ := strings.Cut(p.Status, " ")
 	p.StatusCode, _ = strconv.Atoi(code) // 0 if there is none
 }
 
-// isHeader reports whether a text is likely to be a header, even if it says nothing
-// about limits: there are words before a colon in any text.
+// isHeader reports whether a text without limits is likely to be a header. Any text may have words
+// before a colon.
 func (p *response) isHeader() bool { return p.Status != "" || len(p.Header) > p.unread }
 
-// isInterim reports whether another response follows, RFC 9110 Section 15.2.
+// isInterim reports whether another response follows (RFC 9110 Section 15.2).
 func (p *response) isInterim() bool {
 	return p.StatusCode/100 == 1 && p.StatusCode != http.StatusSwitchingProtocols
 }
 
-// statusLine is that of RFC 9112 Section 4, and curl's of HTTP/2 and HTTP/3.
+// statusLine matches that of RFC 9112 Section 4, and those that curl prints for HTTP/2 and HTTP/3.
 var statusLine = regexp.MustCompile(`^HTTP/[0-9](?:\.[0-9])? ([0-9]{3}(?: .*)?)$`)
 
 // readLines reads HTTP/1.1 text: responses, or the lines of one header alone. In the output of
@@ -148,7 +150,7 @@ func readLines(r *bufio.Reader, emit func(*response)) error {
 			return err
 		}
 		if !found && strings.HasPrefix(line, "< HTTP/") {
-			p, verbose = nil, true // what came before was about the connection
+			p, verbose = nil, true // the lines before are about the connection
 		}
 		if name, value, _ := strings.Cut(line, ": "); strings.EqualFold(name, "> Host") && (verbose || !found) {
 			host = value
@@ -203,9 +205,9 @@ func readLine(r *bufio.Reader) (string, error) {
 	}
 }
 
-// statusOf returns the status that a line begins a response with.
+// statusOf returns the status of a status line.
 func statusOf(line string) (status string, ok bool) {
-	if !strings.HasPrefix(line, "HTTP/") { // as nearly all lines, for which the expression is slow
+	if !strings.HasPrefix(line, "HTTP/") { // for most lines, because the expression is slow
 		return "", false
 	}
 	found := statusLine.FindStringSubmatch(line)
@@ -215,7 +217,7 @@ func statusOf(line string) (status string, ok bool) {
 	return found[1], true
 }
 
-// addLine adds a line of a header. It counts lines that cannot be one.
+// addLine adds a line of a header, or counts it if it is not one.
 func (p *response) addLine(line string, number int) {
 	name, value, ok := strings.Cut(line, ":")
 	switch {
@@ -223,7 +225,7 @@ func (p *response) addLine(line string, number int) {
 		if status, ok := strings.CutPrefix(value, "status:"); ok {
 			p.setStatus(status)
 		}
-	case ok && IsToken(name):
+	case ok && text.IsToken(name):
 		p.add(name, value, number)
 	case p.empty != nil: // some browser tools begin a new line for the value
 		p.size += len(line)
@@ -234,12 +236,12 @@ func (p *response) addLine(line string, number int) {
 	}
 }
 
-// add adds a field. number is that of its line, or 0 if it has none.
+// add adds a field. number is the number of its line, or 0.
 func (p *response) add(name, value string, number int) {
 	value = strings.Trim(value, " \t")
 	p.size += len(name) + len(value)
 	if p.size > maxHeader {
-		return // it is refused as a whole
+		return // the response is refused
 	}
 	p.names.add(name)
 	key := http.CanonicalHeaderKey(name)

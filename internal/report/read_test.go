@@ -141,10 +141,10 @@ func TestManyResponses(t *testing.T) {
 	const entry = `{"response":{"status":200,"headers":[{"name":"Server","value":"x"}]}},`
 	r, err := readText("paste", `{"log":{"entries":[`+strings.Repeat(entry, 350)+`{"response":{"status":429,"headers":[]}},`+strings.Repeat(entry, 98)+`{}]}}`)
 	require.NoError(t, err)
-	require.Equal(t, []string{"Of 450 responses this is number 351, the last one that says something about rate limits."}, r.Notes())
+	require.Equal(t, []string{"Of 450 responses this is number 351, the last one with rate limits."}, r.Notes())
 	r, err = readText("paste", strings.Repeat(response, 150)+says+response)
 	require.NoError(t, err)
-	require.Equal(t, []string{"Of 152 responses this is number 151, the last one that says something about rate limits."}, r.Notes())
+	require.Equal(t, []string{"Of 152 responses this is number 151, the last one with rate limits."}, r.Notes())
 	r, err = readText("paste", response+response)
 	require.NoError(t, err)
 	require.Equal(t, []string{"Of 2 responses this is number 2, the last one."}, r.Notes())
