@@ -387,6 +387,8 @@ func TestCapturedLongAgo(t *testing.T) {
 // The end of a wait has a date, unless it is today and the response is of today.
 func TestToday(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // on 2000-01-01
+		_, stdout, _ := inspecting(response("Date: Sat, 01 Jan 2000 10:00:00 GMT", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 0.25"))
+		require.Contains(t, stdout, "Wait 0.25s, until 10:00:01 UTC (", "rounded up")
 		for date, want := range map[string]string{
 			"Sat, 01 Jan 2000 10:00:00 GMT": "Wait 30s, until 10:00:30 UTC (",
 			"Sat, 01 Jan 2000 23:59:45 GMT": "Wait 30s, until 2000-01-02 00:00:15 UTC (",

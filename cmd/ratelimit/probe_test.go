@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -450,4 +451,13 @@ func TestProbeQuery(t *testing.T) {
 		_, stdout, stderr := probing(append(format, "-n", "1", s+"/?key=s3cret")...)
 		require.NotContains(t, stdout+stderr, "s3cret")
 	}
+}
+
+// docs/probe.md shows the report of TestProbeGolden.
+func TestProbeDocument(t *testing.T) {
+	report, err := os.ReadFile("testdata/probe.txt")
+	require.NoError(t, err)
+	document, err := os.ReadFile("../../docs/probe.md")
+	require.NoError(t, err)
+	require.Contains(t, string(document), "```\n"+string(report)+"```\n")
 }
