@@ -323,7 +323,7 @@ malformed: X-RateLimit-Remaining, line 1, byte 1: not well-formed
   ^
 `, stdout)
 	_, stdout, _ = inspecting(response("X-RateLimit-Remaining: 2", "X-RateLimit-Reset: 30"), "-json")
-	require.Contains(t, stdout, `"dialect": "x-ratelimit",
+	require.Contains(t, stdout, `"form": "x-ratelimit",
   "guessed": true,`)
 }
 
@@ -419,7 +419,7 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, `{
   "source": "<stdin>",
   "status": "200 OK",
-  "dialect": "ratelimit",
+  "form": "ratelimit",
   "limits": [
     {
       "name": "<a>",

@@ -117,6 +117,17 @@ func TestHeaderTooLong(t *testing.T) {
 	require.Len(t, r.Limits, 1)
 }
 
+// A status line is found at the end of a long body without a newline, wherever its line is cut.
+func TestLongBody(t *testing.T) {
+	const buffer = 1 << 16
+	for n := range 16 {
+		r, err := readText("paste", "HTTP/1.1 200 OK\n\n"+strings.Repeat("x", 2*maxHeader+2*buffer-n)+"HTTP/1.1 429 x\n"+limitLine)
+		require.NoError(t, err)
+		require.Equal(t, "429 x", r.Status, n)
+		require.Equal(t, 2, r.of)
+	}
+}
+
 func TestUnread(t *testing.T) {
 	for text, want := range map[string]string{
 		"HTTP/1.1 200 OK\n" + limitLine:                                   "",

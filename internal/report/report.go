@@ -19,7 +19,7 @@ import (
 type Report struct {
 	Source    string      `json:"source"`
 	Status    string      `json:"status"`
-	Dialect   string      `json:"dialect,omitzero"` // the form of the limits
+	Dialect   string      `json:"form,omitzero"`    // of the limits, a dialect
 	Vendors   []string    `json:"vendors,omitzero"` // known by the names of their fields
 	Guessed   bool        `json:"guessed,omitzero"` // the unit of a reset is a guess
 	Limits    []Limit     `json:"limits"`
