@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -460,4 +462,81 @@ func TestProbeDocument(t *testing.T) {
 	document, err := os.ReadFile("../../docs/probe.md")
 	require.NoError(t, err)
 	require.Contains(t, string(document), "```\n"+string(report)+"```\n")
+}
+
+// answersOf returns a report on the responses of a server: a second apart, each with its status and
+// header.
+func answersOf(t *testing.T, responses ...string) *probeReport {
+	t.Helper()
+	r := &probeReport{started: time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)}
+	for i, text := range responses {
+		resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader("HTTP/1.1 "+strings.ReplaceAll(text, "|", "\r\n")+"\r\n\r\n")), nil)
+		require.NoError(t, err)
+		a := answer{sent: r.started.Add(time.Duration(i) * time.Second), resp: resp}
+		a.received = a.sent.Add(time.Millisecond)
+		a.advice = ratelimit.Advise(resp, a.received)
+		r.add(a)
+	}
+	return r
+}
+
+// A rule is seen if the responses could have broken it.
+func TestProbeSeen(t *testing.T) {
+	const (
+		falls, down, zero, before   = "the remaining quota falls with each request", "resets count down", "a request is refused when nothing remains", "no request is refused while something remains"
+		returns, retry, agree, same = "quota returns after the requested wait", "Retry-After does not end before the reset", "older and current fields agree", "policies stay the same"
+
+		limit  = `200 OK|RateLimit: "a";r=5;t=9`
+		policy = `200 OK|RateLimit-Policy: "a";q=5`
+		bare   = "429 x"
+		waits  = "429 x|Retry-After: 2"
+	)
+	for name, test := range map[string]struct {
+		responses []string
+		seen      []string
+	}{
+		"nothing":                 {nil, nil},
+		"no fields":               {[]string{"200 OK", "200 OK"}, nil},
+		"three responses":         {[]string{limit, limit, limit}, nil}, // within two seconds
+		"two seconds":             {[]string{limit, limit, "200 OK"}, nil},
+		"four responses":          {[]string{limit, limit, limit, limit}, []string{falls, down}},
+		"a refusal is not served": {[]string{limit, limit, limit, `429 x|RateLimit: "a";r=0;t=9`}, []string{down, zero, before}},
+		"refused":                 {[]string{bare}, []string{before}},
+		"refused, Retry-After":    {[]string{waits, bare}, []string{before, retry}},
+		"the wait is not over":    {[]string{waits, "200 OK"}, []string{before, retry}},
+		"the wait is over":        {[]string{waits, "200 OK", "200 OK", "200 OK"}, []string{before, returns, retry}},
+		"a policy":                {[]string{policy}, nil},
+		"two policies":            {[]string{policy, policy}, []string{same}},
+		"both forms":              {[]string{limit + "|RateLimit-Policy: \"a\";q=9|X-RateLimit-Remaining: 5", "200 OK"}, []string{agree}},
+		"current fields alone":    {[]string{limit + "|RateLimit-Policy: \"a\";q=9"}, nil},
+		"older fields alone":      {[]string{"200 OK|X-RateLimit-Remaining: 5"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := answersOf(t, test.responses...)
+			var seen []string
+			for _, rule := range []string{falls, down, zero, before, returns, retry, agree, same} {
+				if !slices.Contains(r.seen.notSeen(), rule) {
+					seen = append(seen, rule)
+				}
+			}
+			require.Equal(t, test.seen, seen)
+		})
+	}
+}
+
+// The table has the newest policy, and a row and the table have the first limits of many.
+func TestProbeTable(t *testing.T) {
+	r := answersOf(t, `200 OK|RateLimit-Policy: "a";q=5;w=60|RateLimit: "a";r=4;t=9`, `200 OK|RateLimit-Policy: "a";q=6;w=120|RateLimit: "a";r=3`, `200 OK|RateLimit: "a";r=7`)
+	var b bytes.Buffer
+	r.writeLimits(&b)
+	require.Contains(t, b.String(), "\"a\"   current form (draft-08 to draft-11)  6      2m      7 to 3     9s     3\n")
+
+	many := `200 OK|RateLimit: "l0";r=1`
+	for i := range 9 {
+		many += fmt.Sprintf(`, "l%d";r=1`, i+1)
+	}
+	r, b = answersOf(t, many), bytes.Buffer{}
+	r.writeLimits(&b)
+	require.Equal(t, mostColumns, strings.Count(b.String(), `"l`))
+	require.Equal(t, mostColumns, strings.Count(r.row(r.lines[0]), `"l`))
 }

@@ -201,3 +201,27 @@ func TestProgramFails(t *testing.T) {
 		})
 	}
 }
+
+// A verdict that differs has a way and a section.
+func TestCompare(t *testing.T) {
+	members := func(text string) Verdict { return Verdict{true, json.RawMessage(text)} }
+	for name, test := range map[string]struct {
+		text   string
+		theirs Verdict
+		want   kind
+	}{
+		"equal":                     {`"a";r=1`, members(`[ {"remaining":1.0, "name":"a"} ]`), kind{}},
+		"both reject":               {`"a"`, Verdict{}, kind{}},
+		"another number":            {`"a";r=1`, members(`[{"name":"a","remaining":2}]`), kind{misread, "draft-11 Section 4.1.1"}},
+		"the first of two":          {`"a";r=2;r=1`, members(`[{"name":"a","remaining":2}]`), kind{misread, paramSection}},
+		"two around a String":       {`"a";r=2;x=";,";r=1`, members(`[{"name":"a","remaining":2}]`), kind{misread, "draft-11 Section 4.1.1"}},
+		"a key in another member":   {`"a";r=2,"b";r=1`, members(`[]`), kind{misread, listSection}},
+		"an extension":              {`"a";r=1;x=?0`, members(`[{"name":"a","remaining":1,"params":[["x",true]]}]`), kind{misread, "RFC 9651 Section 4.2.8 (Booleans)"}},
+		"a member that is a String": {`"a";r=1`, members(`["a"]`), kind{misread, "draft-11 Section 4.1.1"}},
+	} {
+		require.Equal(t, test.want, compare(newCase(1, ratelimit.LimitField, test.text), test.theirs), name)
+	}
+	require.True(t, twice(`"a";r=2;x="s";r=1`))
+	require.False(t, twice(`"a;r;r";r=1`))
+	require.False(t, twice("\"a\";r=1\n\"b\";r=1"))
+}

@@ -77,6 +77,15 @@ func TestHostsBounds(t *testing.T) {
 	require.Len(t, many, mostHosts+1)
 	require.Equal(t, 100, many[otherHosts].Requests)
 
+	// The bound is one for each entry, and a host has few forms.
+	body := strings.Repeat("x", 1<<20)
+	long34 := Hosts{}
+	require.NoError(t, long34.Read(&harText{entries: 34, entry: func(i int) string {
+		return fmt.Sprintf(`{"response":{"headers":[{"name":"X%c-RateLimit-Remaining","value":"9"}],"content":{"text":"%s"}}}`, 'a'+i%26, body)
+	}}))
+	require.Equal(t, 34, long34[""].Requests)
+	require.Len(t, long34[""].Forms, mostForms)
+
 	long := func(n int) string { return `{"log":{"entries":[{"x":"` + strings.Repeat("x", n) + `"}]}}` }
 	require.ErrorIs(t, Hosts{}.Read(strings.NewReader(long(maxEntry))), errEntryTooLong)
 	require.ErrorIs(t, Hosts{}.Read(strings.NewReader(`{"headers":[`+strings.Repeat("{},", 1<<16)+`{}]}`)), errHeaderTooLong)
