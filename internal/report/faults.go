@@ -47,19 +47,16 @@ func malformedOf(p *response, err error) []Malformed {
 }
 
 // fieldErrors returns the errors that err joins.
-func fieldErrors(err error) []*ratelimit.FieldError {
+func fieldErrors(err error) (list []*ratelimit.FieldError) {
+	var e *ratelimit.FieldError
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var list []*ratelimit.FieldError
 		for _, err := range joined.Unwrap() {
 			list = append(list, fieldErrors(err)...)
 		}
-		return list
+	} else if errors.As(err, &e) {
+		list = append(list, e)
 	}
-	var e *ratelimit.FieldError
-	if errors.As(err, &e) {
-		return []*ratelimit.FieldError{e}
-	}
-	return nil
+	return list
 }
 
 // A Finding is a rule of the specification that the response breaks.
