@@ -279,7 +279,7 @@ func (s *span) add(n *int64) {
 	}
 }
 
-// text returns the span, such as "3 to 0", with its numbers as of writes them.
+// text returns the span, such as "3 to 0". The function formats a number.
 func (s span) text(of func(*int64) string) string {
 	if s.low == nil || *s.low == *s.high {
 		return of(s.low)
