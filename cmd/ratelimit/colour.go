@@ -6,18 +6,18 @@ import (
 	"runtime"
 )
 
-// A palette colours text on a terminal, and leaves it alone elsewhere.
+// A palette colours text if it is true.
 type palette bool
 
-// paletteOf returns the palette for an output: colours are for terminals alone, and
-// not for who has set NO_COLOR (https://no-color.org).
+// paletteOf returns the palette for an output. Only terminals get colours, and none if NO_COLOR is
+// set (https://no-color.org).
 func paletteOf(w io.Writer, getenv func(string) string) palette {
 	f, ok := w.(*os.File)
 	if !ok || getenv("NO_COLOR") != "" || getenv("TERM") == "dumb" {
 		return false
 	}
 	if runtime.GOOS == "windows" && getenv("WT_SESSION") == "" && getenv("TERM") == "" {
-		return false // the old console prints the sequences
+		return false // the old console prints the escape sequences
 	}
 	return palette(isTerminal(f))
 }

@@ -14,17 +14,18 @@ import (
 	"strings"
 
 	"github.com/httpfields/ratelimit/internal/report"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// newFlags returns the flags of a verb, which say nothing by themselves.
+// newFlags returns the flags of a verb. They print nothing.
 func newFlags(verbName string) *flag.FlagSet {
 	flags := flag.NewFlagSet(verbName, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	return flags
 }
 
-// parse reads the flags of a verb. Where the verb has no more to do it returns true,
-// and the exit status: the help was asked for, or a flag is wrong.
+// parse reads the flags of a verb. If it has printed the help or an error, it returns true and the
+// exit status.
 func parse(flags *flag.FlagSet, about string, args []string, stdout, stderr io.Writer) (status int, done bool) {
 	switch err := flags.Parse(flagsFirst(flags, args)); {
 	case errors.Is(err, flag.ErrHelp):
@@ -38,8 +39,8 @@ func parse(flags *flag.FlagSet, about string, args []string, stdout, stderr io.W
 	return exitFine, false
 }
 
-// flagsFirst returns the arguments with the flags before the others, so that they may stand
-// anywhere. What follows "--" stays as it is.
+// flagsFirst moves the flags before the other arguments, because package flag stops at the first of
+// these. It keeps all arguments after "--" in place.
 func flagsFirst(flags *flag.FlagSet, args []string) []string {
 	var first, rest []string
 	for i := 0; i < len(args); i++ {
@@ -64,22 +65,21 @@ func flagsFirst(flags *flag.FlagSet, args []string) []string {
 	return append(first, rest...)
 }
 
-// failed says why a verb has failed.
+// failed prints why a verb failed.
 func failed(stderr io.Writer, verbName string, err error) int {
 	fmt.Fprintf(stderr, "ratelimit %s: %s\n", verbName, report.Printable(err.Error()))
 	return exitFailed
 }
 
-// wrong says what is wrong with a command line, and where to read more.
+// wrong prints the fault of a command line, and how to get help.
 func wrong(stderr io.Writer, verbName string, err error) int {
 	name := strings.TrimSpace("ratelimit " + verbName)
 	fmt.Fprintf(stderr, "%s: %s\nFor help: %s -h\n", name, report.Printable(err.Error()), name)
 	return exitFailed
 }
 
-// A headerFlag takes header fields, one each time that it is there: -H 'Name: value'.
-// It remembers that one was wrong, because package flag would repeat in its error what
-// was given, which may be a password.
+// A headerFlag is a flag for header fields that can be repeated: -H 'Name: value'. It keeps an error
+// for later, because the errors of package flag contain the argument, which may be a password.
 type headerFlag struct {
 	fields http.Header
 	wrong  bool
@@ -88,10 +88,10 @@ type headerFlag struct {
 // String returns "", the default.
 func (h *headerFlag) String() string { return "" }
 
-// Set takes one field.
-func (h *headerFlag) Set(text string) error {
-	name, value, ok := strings.Cut(text, ":")
-	if !ok || !report.IsToken(name) || strings.ContainsAny(value, "\r\n\x00") {
+// Set adds a field.
+func (h *headerFlag) Set(field string) error {
+	name, value, ok := strings.Cut(field, ":")
+	if !ok || !text.IsToken(name) || strings.ContainsAny(value, "\r\n\x00") {
 		h.wrong = true
 		return nil
 	}
@@ -102,10 +102,10 @@ func (h *headerFlag) Set(text string) error {
 	return nil
 }
 
-// err returns what is wrong with the fields.
+// err returns an error if an argument was not a field.
 func (h *headerFlag) err() error {
 	if h.wrong {
-		return errors.New("-H has to be a header field, as in 'Name: value'")
+		return errors.New("-H is not a header field: write 'Name: value'")
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (h *headerFlag) err() error {
 // addTo adds the fields to a request.
 func (h *headerFlag) addTo(r *http.Request) {
 	for name, values := range h.fields {
-		if name == "Host" { // which net/http takes from elsewhere
+		if name == "Host" { // net/http ignores it in the header
 			r.Host = values[len(values)-1]
 			continue
 		}
@@ -121,15 +121,15 @@ func (h *headerFlag) addTo(r *http.Request) {
 	}
 }
 
-// newRequest returns a request with these fields. Its errors have no value of them, and
-// no password of the address.
+// newRequest returns a request with these fields. Its errors contain no value of a field, and no
+// password of the address.
 func (h *headerFlag) newRequest(ctx context.Context, method, address string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, address, nil)
 	switch {
 	case err != nil:
-		return nil, errors.New("the address or the method is none that HTTP has")
+		return nil, errors.New("the address or -method is malformed: check both")
 	case r.URL.Host == "":
-		return nil, errors.New("the address has no host")
+		return nil, errors.New("the address has no host: write http://HOST/")
 	}
 	h.addTo(r)
 	return r, nil
@@ -140,8 +140,7 @@ func isAddress(argument string) bool {
 	return strings.HasPrefix(argument, "http://") || strings.HasPrefix(argument, "https://")
 }
 
-// shown returns an address without what may be a credential, to be printed: a password, a
-// query.
+// shown returns an address to print. It has no password and no query, which may be a credential.
 func shown(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -151,10 +150,10 @@ func shown(address string) string {
 	return u.Redacted()
 }
 
-// withPort matches an address without its scheme, and no drive of Windows.
+// withPort matches an address without its scheme, but not a file on a drive of Windows.
 var withPort = regexp.MustCompile(`^(localhost|[^/\\]+:[0-9]+)(/|$)`)
 
-// hint suggests how an argument may have been meant that is no file, or returns "".
+// hint returns advice for an argument that is not a file, or "".
 func hint(argument string) string {
 	host, _, _ := strings.Cut(argument, "/")
 	switch {
@@ -168,5 +167,5 @@ func hint(argument string) string {
 	return ""
 }
 
-// extensions are those of files that are read.
+// extensions are the usual ones of captures.
 var extensions = []string{".http", ".har", ".json", ".txt", ".log"}

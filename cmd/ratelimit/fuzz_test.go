@@ -81,11 +81,11 @@ func TestFuzzFails(t *testing.T) {
 		"ratelimit fuzz: -field is unknown: give policy or limit\nFor help: ratelimit fuzz -h\n":                        {"fuzz", "-field", "both", "x"},
 		"ratelimit fuzz: -n is not a number of cases: give one above 0, or 0 with -time\nFor help: ratelimit fuzz -h\n": {"fuzz", "-n", "0", "x"},
 		"ratelimit fuzz: -print starts no program: leave the program out\nFor help: ratelimit fuzz -h\n":                {"fuzz", "-print", "x"},
-		"ratelimit fuzz: exec: \"no-such-program\": executable file not found in $PATH\n":                               {"fuzz", "no-such-program"},
+		"ratelimit fuzz: exec: \"no-such-program\": ":                                                                   {"fuzz", "no-such-program"},
 	} {
 		status, _, stderr := running("", args...)
 		require.Equal(t, exitFailed, status)
-		require.Equal(t, want, stderr)
+		require.True(t, strings.HasPrefix(stderr, want), stderr)
 	}
 }
 

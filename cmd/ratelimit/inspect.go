@@ -8,27 +8,32 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/report"
 )
 
-const inspectHelp = `usage: ratelimit inspect [-json] [-lint] [-H 'Name: value']... [FILE | URL | -]...
+const inspectHelp = `usage: ratelimit inspect [-json] [-lint | -by-host] [-H 'Name: value']... [FILE | URL | -]...
 
 Shows the rate limits in HTTP responses, checks them, and prints how long the
 responses ask to wait.
 
 An input is a file, an http:// or https:// address to GET, or "-" for standard
-input, which is also read if there are no inputs. A file holds a response, its
-header lines alone, what curl -i or curl -v print, or a HAR file. Of several
-responses in one file it is the last one that says something about rate limits.
-Redirections of an address are not followed: they may carry fields of their own.
+input, which is also read if there are no inputs. A file contains a response, its
+header lines alone, the output of curl -i or curl -v, or a HAR file. Of several
+responses in one file, the last one that announces limits, refuses or asks to wait
+is shown. Redirects of an address are not followed, because they may have fields of
+their own.
 
-Exit status: 0 if every input says something about rate limits, 1 if one says
-nothing, is malformed in part or, with -lint, breaks a rule that is more than a
-note, and 2 if one cannot be read or the command line is wrong. The highest of all
-inputs wins.
+With -by-host it prints one table of all responses in all inputs, of any size: the
+hosts, with most refused requests first, the limit with the lowest remaining number,
+and the longest wait that a response asked for. A HAR file and the output of curl -v
+contain the hosts.
+
+Exit status: 0 if every input has limits, 1 if one has none, is malformed in part or,
+with -lint, breaks a rule that is more than a note, and 2 if one cannot be read or the
+command line is wrong. The highest of all inputs wins. With -by-host it is 1 only if no
+response has limits.
 
 Examples:
 
@@ -36,6 +41,7 @@ Examples:
   curl -si https://api.example/ | ratelimit inspect
   curl -v https://api.example/ 2>&1 | ratelimit inspect -lint
   ratelimit inspect -json -H 'Authorization: Bearer ...' https://api.example/
+  ratelimit inspect -by-host session.har
 `
 
 // An inspection is one run of the verb.
@@ -43,19 +49,25 @@ type inspection struct {
 	stdin  io.Reader
 	header headerFlag
 	lint   bool
+	json   bool
+	byHost bool
 }
 
 func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	in := &inspection{stdin: stdin}
 	flags := newFlags("inspect")
-	asJSON := flags.Bool("json", false, "print JSON, one object per input")
-	flags.BoolVar(&in.lint, "lint", false, "name the rules of the specification that are not kept")
+	flags.BoolVar(&in.json, "json", false, "print JSON: one object for each input, or one with all hosts")
+	flags.BoolVar(&in.lint, "lint", false, "print the rules of the specification that a response breaks")
+	flags.BoolVar(&in.byHost, "by-host", false, "print a table of all responses by host")
 	flags.Var(&in.header, "H", "send this header `field` to addresses")
 	if status, done := parse(flags, inspectHelp, args, stdout, stderr); done {
 		return status
 	}
-	if err := in.header.err(); err != nil {
+	switch err := in.header.err(); {
+	case err != nil:
 		return wrong(stderr, "inspect", err)
+	case in.lint && in.byHost:
+		return wrong(stderr, "inspect", errors.New("-lint and -by-host exclude each other: leave one out"))
 	}
 	inputs := flags.Args()
 	if len(inputs) == 0 {
@@ -64,90 +76,116 @@ func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 			fmt.Fprintln(stderr, "ratelimit inspect: paste a response, and end it with Ctrl-D")
 		}
 	}
-
-	status := exitFine
-	fail := func(err error) {
+	show := in.reports
+	if in.byHost {
+		show = in.hosts
+	}
+	status, errs := show(ctx, inputs, stdout)
+	for _, err := range errs {
 		status = failed(stderr, "inspect", err)
-	}
-	var reports []*report.Report
-	for _, input := range inputs {
-		r, err := in.open(ctx, input)
-		if err != nil {
-			fail(err)
-			continue
-		}
-		reports = append(reports, r)
-		if len(r.Limits) == 0 || r.Doubtful() {
-			status = max(status, exitDoubtful)
-		}
-	}
-	if err := write(stdout, reports, *asJSON); err != nil {
-		fail(err)
 	}
 	return status
 }
 
-func write(w io.Writer, reports []*report.Report, asJSON bool) error {
-	if !asJSON {
-		return writeText(w, reports, paletteOf(w, os.Getenv))
+// reports shows a response of each input. The status is that of the responses.
+func (in *inspection) reports(ctx context.Context, inputs []string, w io.Writer) (status int, errs []error) {
+	var reports []*report.Report
+	for _, input := range inputs {
+		r, err := in.open(ctx, input)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if in.lint {
+			r.Check()
+		}
+		if len(r.Limits) == 0 || r.Doubtful() {
+			status = exitDoubtful
+		}
+		reports = append(reports, r)
+	}
+	if !in.json {
+		if err := writeText(w, reports, paletteOf(w, os.Getenv)); err != nil {
+			errs = append(errs, err)
+		}
+		return status, errs
 	}
 	for _, r := range reports {
 		if err := r.WriteJSON(w); err != nil {
-			return err
+			return status, append(errs, err)
 		}
 	}
-	return nil
+	return status, errs
+}
+
+// hosts shows the hosts of all inputs.
+func (in *inspection) hosts(ctx context.Context, inputs []string, w io.Writer) (status int, errs []error) {
+	hosts := report.Hosts{}
+	for _, input := range inputs {
+		var err error
+		if isAddress(input) {
+			var resp *http.Response
+			if resp, err = in.get(ctx, input); err == nil {
+				hosts.Add(resp.Request.URL.Host, resp)
+			}
+		} else {
+			err = in.read(input, func(_ string, text io.Reader) error { return hosts.Read(text) })
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if !hosts.Announced() {
+		status = exitDoubtful
+	}
+	write := hosts.WriteText
+	if in.json {
+		write = hosts.WriteJSON
+	}
+	if err := write(w); err != nil {
+		errs = append(errs, err)
+	}
+	return status, errs
 }
 
 const stdinInput = "-"
 
 // open reports on an input.
-func (in *inspection) open(ctx context.Context, input string) (*report.Report, error) {
-	var r *report.Report
-	var err error
-	switch {
-	case input == stdinInput:
-		r, err = read("<stdin>", in.stdin)
-	case isAddress(input):
-		r, err = in.get(ctx, input)
-	default:
-		r, err = readFile(input)
+func (in *inspection) open(ctx context.Context, input string) (r *report.Report, err error) {
+	if isAddress(input) {
+		resp, err := in.get(ctx, input)
+		if err != nil {
+			return nil, err
+		}
+		return report.New(shown(input), resp), nil
 	}
-	if err == nil && in.lint {
-		r.Check()
-	}
+	err = in.read(input, func(name string, text io.Reader) (err error) {
+		r, err = report.Read(name, text)
+		return err
+	})
 	return r, err
 }
 
-func readFile(name string) (*report.Report, error) {
-	f, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) && hint(name) != "" {
-		return nil, fmt.Errorf("%w (%s)", err, hint(name))
-	} else if err != nil {
-		return nil, err
+// read calls a function with the text of a file or of standard input.
+func (in *inspection) read(input string, f func(name string, text io.Reader) error) error {
+	name, text := "<stdin>", in.stdin
+	if input != stdinInput {
+		file, err := os.Open(input)
+		if errors.Is(err, fs.ErrNotExist) && hint(input) != "" {
+			return fmt.Errorf("%w (%s)", err, hint(input))
+		} else if err != nil {
+			return err
+		}
+		defer file.Close()
+		name, text = input, file
 	}
-	defer f.Close()
-	return read(name, f)
-}
-
-const maxInput = 32 << 20
-
-func read(source string, r io.Reader) (*report.Report, error) {
-	var text strings.Builder
-	n, err := io.Copy(&text, io.LimitReader(r, maxInput+1))
-	if err != nil {
-		return nil, err
-	}
-	out, err := report.Read(source, text.String())
-	switch {
-	case n == 0 && source == "<stdin>":
-		return nil, errors.New("standard input is empty: did curl fail? -s hides its errors, -sS shows them")
-	case err != nil && n > maxInput: // what is longer may be the body, which does not matter
-		return nil, fmt.Errorf("%s: longer than 32 MiB: the header of a response is enough, or one entry of a HAR file", source)
+	switch err := f(name, text); {
+	case input == stdinInput && errors.Is(err, report.ErrEmpty):
+		return errors.New("standard input is empty: did curl fail? -s hides its errors, -sS shows them")
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", source, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	return out, nil
+	return nil
 }
 
 var client = &http.Client{
@@ -163,15 +201,15 @@ func newTransport() *http.Transport {
 	return t
 }
 
-func (in *inspection) get(ctx context.Context, address string) (*report.Report, error) {
+// get returns the response of an address, without its body.
+func (in *inspection) get(ctx context.Context, address string) (*http.Response, error) {
 	req, err := in.header.newRequest(ctx, http.MethodGet, address)
 	if err != nil {
 		return nil, err
 	}
 	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		resp.Body.Close()
 	}
-	resp.Body.Close()
-	return report.New(shown(address), resp), nil
+	return resp, err
 }

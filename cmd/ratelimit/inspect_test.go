@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/internal/report"
@@ -190,7 +191,7 @@ NAME  PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
 "a"   -              [##########] 1 of 1   requests  -       -
 "a"   -              [----------] 0 of 1   requests  -       -
 "a"   -                           quota 2  requests  -       -
-Nothing remains, and it does not say for how long.
+Nothing remains, and the server names no time.
 `,
 		},
 		"remaining exceeds quota": {
@@ -200,7 +201,7 @@ NAME    PARTITION KEY  REMAINING            UNIT      WINDOW  RESET
 "a"     -              [##########] 5 of 2  requests  -       -
 "none"  -              [----------] 0 of 0  requests  -       -
 "zero"  -              [##########] 4 of 0  requests  -       -
-Nothing remains, and it does not say for how long.
+Nothing remains, and the server names no time.
 `,
 		},
 		"largest numbers": {
@@ -322,7 +323,7 @@ malformed: X-RateLimit-Remaining, line 1, byte 1: not well-formed
   ^
 `, stdout)
 	_, stdout, _ = inspecting(response("X-RateLimit-Remaining: 2", "X-RateLimit-Reset: 30"), "-json")
-	require.Contains(t, stdout, `"dialect": "x-ratelimit",
+	require.Contains(t, stdout, `"form": "x-ratelimit",
   "guessed": true,`)
 }
 
@@ -380,7 +381,23 @@ func TestTooManyFields(t *testing.T) {
 func TestCapturedLongAgo(t *testing.T) {
 	_, stdout, _ := inspecting(response("Date: Sun, 06 Nov 1994 08:49:37 GMT", "X-RateLimit-Limit: 5", "X-RateLimit-Remaining: 0",
 		"X-RateLimit-Reset: 1994-11-06T08:50:07Z"))
-	require.Contains(t, stdout, "Wait 30s, until 08:50:07 UTC")
+	require.Contains(t, stdout, "Wait 30s, until 1994-11-06 08:50:07 UTC")
+}
+
+// The end of a wait has a date, unless it is today and the response is of today.
+func TestToday(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // on 2000-01-01
+		_, stdout, _ := inspecting(response("Date: Sat, 01 Jan 2000 10:00:00 GMT", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 0.25"))
+		require.Contains(t, stdout, "Wait 0.25s, until 10:00:01 UTC (", "rounded up")
+		for date, want := range map[string]string{
+			"Sat, 01 Jan 2000 10:00:00 GMT": "Wait 30s, until 10:00:30 UTC (",
+			"Sat, 01 Jan 2000 23:59:45 GMT": "Wait 30s, until 2000-01-02 00:00:15 UTC (",
+			"Fri, 31 Dec 1999 23:59:45 GMT": "Wait 30s, until 2000-01-01 00:00:15 UTC (",
+		} {
+			_, stdout, _ := inspecting(response("Date: "+date, `RateLimit: "a";r=0;t=30`))
+			require.Contains(t, stdout, want)
+		}
+	})
 }
 
 // A malformed field does not hide the other one, and the line at fault is shown.
@@ -402,7 +419,7 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, `{
   "source": "<stdin>",
   "status": "200 OK",
-  "dialect": "ratelimit",
+  "form": "ratelimit",
   "limits": [
     {
       "name": "<a>",
@@ -491,8 +508,8 @@ func TestHostileBytes(t *testing.T) {
 		reports := []*report.Report{report.New(attack, &http.Response{Status: attack, Header: h})}
 		require.Len(t, reports[0].Malformed, 2)
 		var out strings.Builder
-		require.NoError(t, write(&out, reports, false))
-		require.NoError(t, write(&out, reports, true))
+		require.NoError(t, writeText(&out, reports, false))
+		require.NoError(t, reports[0].WriteJSON(&out))
 		requirePrintable(t, out.String())
 	})
 }
@@ -553,13 +570,9 @@ func TestTooLong(t *testing.T) {
 	status, stdout, stderr := inspecting(response(line))
 	require.Equal(t, 2, status)
 	require.Empty(t, stdout)
-	require.Equal(t, "ratelimit inspect: <stdin>: header longer than 1 MiB\n", stderr)
+	require.Equal(t, "ratelimit inspect: <stdin>: the header is longer than 1 MiB\n", stderr)
 
-	status, _, stderr = inspecting(strings.Repeat("x", maxInput+1))
-	require.Equal(t, 2, status)
-	require.Equal(t, "ratelimit inspect: <stdin>: longer than 32 MiB: the header of a response is enough, or one entry of a HAR file\n", stderr)
-
-	status, _, stderr = inspecting(response(`RateLimit: "a";r=1`) + strings.Repeat("x", maxInput))
+	status, _, stderr = inspecting(response(`RateLimit: "a";r=1`) + strings.Repeat("x", 33<<20))
 	require.Equal(t, 0, status)
 	require.Empty(t, stderr)
 }
@@ -636,25 +649,25 @@ func TestAdvice(t *testing.T) {
 		"exhausted":                         {"200 OK", []string{`RateLimit: "default";r=0;t=30`}, `Wait 30s (RateLimit "default" is exhausted).`},
 		"for its window":                    {"200 OK", []string{`RateLimit-Policy: "a";q=1;w=60`, `RateLimit: "a";r=0`}, `Wait 1m (RateLimit "a" is exhausted, for its window).`},
 		"Retry-After":                       {"200 OK", []string{"Retry-After: 7", `RateLimit: "a";r=0;t=30`}, "Wait 7s (Retry-After)."},
-		"until when, where there is a Date": {"429 Too Many Requests", []string{date, "Retry-After: 41"}, "Refused. Wait 41s, until 01:07 UTC (Retry-After)."},
-		"with seconds":                      {"200 OK", []string{date, `RateLimit: "a";r=0;t=30`}, `Wait 30s, until 01:06:49 UTC (RateLimit "a" is exhausted).`},
-		"on another day":                    {"200 OK", []string{date, `RateLimit: "a";r=0;t=86400`}, "Wait 1d, until 2026-11-22 01:06:19 UTC (RateLimit \"a\" is exhausted).\nClients of this library try one request after 10m."},
+		"until when, where there is a Date": {"429 Too Many Requests", []string{date, "Retry-After: 41"}, "Refused. Wait 41s, until 2026-11-21 01:07 UTC (Retry-After)."},
+		"with seconds":                      {"200 OK", []string{date, `RateLimit: "a";r=0;t=30`}, `Wait 30s, until 2026-11-21 01:06:49 UTC (RateLimit "a" is exhausted).`},
+		"on another day":                    {"200 OK", []string{date, `RateLimit: "a";r=0;t=86400`}, "Wait 1d, until 2026-11-22 01:06:19 UTC (RateLimit \"a\" is exhausted)."},
 		"longer than obeyed, by GitHub": {"403 Forbidden", []string{date, "X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1795225231"},
-			"Refused. Wait 34m12s, until 01:40:31 UTC (x-ratelimit \"default\" is exhausted).\nClients of this library try one request after 10m."},
-		"longer than obeyed, by Retry-After":     {"429 Too Many Requests", []string{"Retry-After: 3600"}, "Refused. Wait 1h (Retry-After).\nClients of this library try one request after 10m."},
-		"longer than a century":                  {"200 OK", []string{date, `RateLimit: "a";r=0;t=999999999999999`}, "Wait more than a century (RateLimit \"a\" is exhausted).\nClients of this library try one request after 10m."},
-		"nothing remains, without an end":        {"200 OK", []string{`RateLimit: "a";r=0`}, `Nothing remains, and it does not say for how long.`},
+			"Refused. Wait 34m12s, until 2026-11-21 01:40:31 UTC (x-ratelimit \"default\" is exhausted)."},
+		"longer than obeyed, by Retry-After":     {"429 Too Many Requests", []string{"Retry-After: 3600"}, "Refused. Wait 1h (Retry-After)."},
+		"longer than a century":                  {"200 OK", []string{date, `RateLimit: "a";r=0;t=999999999999999`}, "Wait more than a century (RateLimit \"a\" is exhausted)."},
+		"nothing remains, without an end":        {"200 OK", []string{`RateLimit: "a";r=0`}, `Nothing remains, and the server names no time.`},
 		"paced":                                  {"200 OK", []string{`RateLimit: "a";r=20;t=30`}, `Go on. To make "a" last: one request every 1.5s.`},
 		"paced by the second":                    {"200 OK", []string{`RateLimit: "a";r=20;t=30, "b";r=999;t=86400`}, `Go on. To make "b" last: one request every 1m26s.`},
 		"paced, in fractions":                    {"200 OK", []string{`RateLimit: "a";r=1000;t=351`}, `Go on. To make "a" last: one request every 0.351s.`},
 		"paced, nearly a minute":                 {"200 OK", []string{`RateLimit: "a";r=100003;t=6000179`}, `Go on. To make "a" last: one request every 1m.`},
 		"paced by requests, not by bytes":        {"200 OK", []string{`RateLimit-Policy: "b";q=9;qu="content-bytes"`, `RateLimit: "b";r=1;t=900, "a";r=20;t=30`}, `Go on. To make "a" last: one request every 1.5s.`},
 		"nothing to say":                         {"200 OK", []string{`RateLimit: "a";r=20`}, ""},
-		"refused, without a word":                {"429 Too Many Requests", nil, "Refused. It does not say for how long: back off, and double the wait each time."},
-		"refused, and a Retry-After of its own":  {"429 Too Many Requests", []string{"Retry-After: soon", `RateLimit: "a";r=20;t=7`}, "Refused. It does not say for how long: back off, and double the wait each time."},
-		"refused, and may come back at once":     {"429 Too Many Requests", []string{"Retry-After: 0"}, "Refused. It asks for no wait (Retry-After)."},
-		"refused, and the limit is over already": {"429 Too Many Requests", []string{`RateLimit: "a";r=0;t=0`}, `Refused. It asks for no wait (RateLimit "a" is exhausted).`},
-		"an older field":                         {"200 OK", []string{"X-RateLimit-Limit: 9", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 30"}, "Wait 30s (x-ratelimit \"default\" is exhausted).\nNothing says in which unit a reset is. It was guessed, and is marked."},
+		"refused, without a word":                {"429 Too Many Requests", nil, "Refused. The server names no time: back off, and double the wait each time."},
+		"refused, and a Retry-After of its own":  {"429 Too Many Requests", []string{"Retry-After: soon", `RateLimit: "a";r=20;t=7`}, "Refused. The server names no time: back off, and double the wait each time."},
+		"refused, and may come back at once":     {"429 Too Many Requests", []string{"Retry-After: 0"}, "Refused. The server asks for no wait (Retry-After)."},
+		"refused, and the limit is over already": {"429 Too Many Requests", []string{`RateLimit: "a";r=0;t=0`}, `Refused. The server asks for no wait (RateLimit "a" is exhausted).`},
+		"an older field":                         {"200 OK", []string{"X-RateLimit-Limit: 9", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 30"}, "Wait 30s (x-ratelimit \"default\" is exhausted).\nThe unit of a reset is a guess, which is marked."},
 		"a hostile name":                         {"200 OK", []string{`RateLimit: "\"` + strings.Repeat("n", 99) + `";r=0;t=1`}, `Wait 1s (RateLimit "\"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn... is exhausted).`},
 		"a hostile name that is paced":           {"200 OK", []string{`RateLimit: "\"` + strings.Repeat("n", 99) + `";r=1;t=9`}, `Go on. To make "\"nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn... last: one request every 9s.`},
 		"from a cache, silent":                   {"200 OK", []string{"Age: 5", `RateLimit: "a";r=0;t=30`}, ""},
@@ -784,7 +797,7 @@ func TestHeaderFlag(t *testing.T) {
 // Colours are for a terminal, and change no character of the text.
 func TestColour(t *testing.T) {
 	raw := "HTTP/1.1 429 x\nRateLimit-Policy: \"a\";q=9, \"b\";q=9, \"c\";q=9;acme\nRateLimit: \"a\";r=0, \"b\";r=1;t=5, \"c\";r=8"
-	r, err := report.Read("x", raw)
+	r, err := report.Read("x", strings.NewReader(raw))
 	require.NoError(t, err)
 	r.Check()
 	var plain, coloured strings.Builder

@@ -10,8 +10,8 @@
 //
 // Each verb explains itself: ratelimit inspect -h.
 //
-// The exit status is 2 if the command line is wrong or something cannot be read;
-// what 1 means is for the verb to say.
+// The exit status is 2 if the command line is wrong or an input cannot be read. The help of each
+// verb explains the status 1.
 package main
 
 import (
@@ -20,18 +20,16 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 )
 
-// A verb is what the program can do. It does it in run, whose result is the exit
-// status.
+// A verb is a command of the program. The result of run is the exit status.
 type verb struct {
 	name, about string
 	run         func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int
-	// ends means that an interrupt ends ctx and not the program, because the verb
-	// has something to finish.
+	// ends means that an interrupt ends ctx instead of the program, so that the verb can finish
+	// its work.
 	ends bool
 }
 
@@ -61,10 +59,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitFailed
 	}
 	switch args[0] {
-	case "-h", "-help", "--help", "help":
-		if len(args) > 1 && slices.ContainsFunc(verbs, func(v verb) bool { return v.name == args[1] }) {
+	case "help":
+		if len(args) > 1 {
 			return run(ctx, []string{args[1], "-h"}, stdin, stdout, stderr)
 		}
+		fallthrough
+	case "-h", "-help", "--help":
 		fmt.Fprint(stdout, help())
 		return exitFine
 	case "-v", "-version", "--version":
@@ -87,9 +87,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return wrong(stderr, "", fmt.Errorf("unknown verb %q", args[0]))
 }
 
-// nearest returns the verb that a word was probably meant to be, or "".
+// nearest returns the verb with the most similar name, or "" if none is similar.
 func nearest(word string) string {
-	const most = 2 // changes of a letter
+	const most = 2 // changed letters
 	best, meant := most+1, ""
 	for _, v := range verbs {
 		if n := distance(word, v.name); n < best {
@@ -99,8 +99,8 @@ func nearest(word string) string {
 	return meant
 }
 
-// distance returns how many letters must be added, removed or replaced to turn a word
-// into a verb, or a large number if the word is long.
+// distance returns the number of letters to add, remove or replace to turn a word into a verb, or a
+// large number if the word is long.
 func distance(word, verb string) int {
 	const longest = 32
 	if len(word) > longest {
@@ -131,7 +131,7 @@ func help() string {
 		fmt.Fprintf(&b, "  %-9s %s\n", v.name, v.about)
 	}
 	b.WriteString(`
-Each explains its flags, and what its exit status means: ratelimit inspect -h
+For the flags and the exit status of a verb: ratelimit help inspect
 
 Examples:
 

@@ -18,7 +18,7 @@ func running(stdin string, args ...string) (status int, stdout, stderr string) {
 
 // The help of the program and of each verb has examples, and is no failure.
 func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"-h"}, {"-help"}, {"--help"}, {"help"}} {
+	for _, args := range [][]string{{"-h"}, {"-help"}, {"--help"}, {"help"}, {"help", "help"}} {
 		status, stdout, stderr := running("", args...)
 		require.Equal(t, exitFine, status)
 		require.Empty(t, stderr)
@@ -61,13 +61,14 @@ func TestCommandLine(t *testing.T) {
 		"nothing":       {nil, help()},
 		"no such verb":  {[]string{"inspekt"}, "ratelimit: unknown verb \"inspekt\": did you mean inspect?\nFor help: ratelimit -h\n"},
 		"hostile":       {[]string{"\x1b[2J"}, "ratelimit: unknown verb \"\\x1b[2J\"\nFor help: ratelimit -h\n"},
+		"help of none":  {[]string{"help", "prob"}, "ratelimit: unknown verb \"prob\": did you mean probe?\nFor help: ratelimit -h\n"},
 		"flag of none":  {[]string{"-json"}, "ratelimit: unknown verb \"-json\"\nFor help: ratelimit -h\n"},
 		"no such flag":  {[]string{"inspect", "-yaml"}, "ratelimit inspect: flag provided but not defined: -yaml\nFor help: ratelimit inspect -h\n"},
 		"no such -h":    {[]string{"version", "-lint"}, "ratelimit version: flag provided but not defined: -lint\nFor help: ratelimit version -h\n"},
-		"arguments":     {[]string{"version", "x"}, "ratelimit version: it takes no arguments\nFor help: ratelimit version -h\n"},
-		"no field":      {[]string{"inspect", "-H", "Name"}, "ratelimit inspect: -H has to be a header field, as in 'Name: value'\nFor help: ratelimit inspect -h\n"},
-		"no name":       {[]string{"inspect", "-H", "a b: c"}, "ratelimit inspect: -H has to be a header field, as in 'Name: value'\nFor help: ratelimit inspect -h\n"},
-		"a second line": {[]string{"inspect", "-H", "a: b\nc: d"}, "ratelimit inspect: -H has to be a header field, as in 'Name: value'\nFor help: ratelimit inspect -h\n"},
+		"arguments":     {[]string{"version", "x"}, "ratelimit version: there are arguments: leave them out\nFor help: ratelimit version -h\n"},
+		"no field":      {[]string{"inspect", "-H", "Name"}, "ratelimit inspect: -H is not a header field: write 'Name: value'\nFor help: ratelimit inspect -h\n"},
+		"no name":       {[]string{"inspect", "-H", "a b: c"}, "ratelimit inspect: -H is not a header field: write 'Name: value'\nFor help: ratelimit inspect -h\n"},
+		"a second line": {[]string{"inspect", "-H", "a: b\nc: d"}, "ratelimit inspect: -H is not a header field: write 'Name: value'\nFor help: ratelimit inspect -h\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, stdout, stderr := running("", test.args...)
@@ -88,21 +89,25 @@ func TestVersion(t *testing.T) {
 		info *debug.BuildInfo
 		want string
 	}{
-		"installed": {
-			&debug.BuildInfo{GoVersion: "go1.25.0", Main: debug.Module{Path: "m", Version: "v0.1.0", Sum: "h1:x"}, Deps: []*debug.Module{{Path: "d", Version: "v1.1.2"}}},
-			"ratelimit v0.1.0\n  module  m\n  sum     h1:x\n  go      go1.25.0\n  with    d v1.1.2\n",
-		},
-		"of a tree": {
-			&debug.BuildInfo{GoVersion: "go1.25.0", Main: debug.Module{Path: "m"}, Settings: []debug.BuildSetting{
-				{Key: "CGO_ENABLED", Value: "0"}, {Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}}},
-			"ratelimit (of no version)\n  module        m\n  go            go1.25.0\n  vcs.revision  abc\n  vcs.modified  true\n",
-		},
-		"replaced": {
-			&debug.BuildInfo{GoVersion: "go1.25.0", Main: debug.Module{Path: "m", Version: "(devel)"}, Deps: []*debug.Module{{Path: "d", Version: "v1.1.2", Replace: &debug.Module{Path: "../e"}}}},
-			"ratelimit (devel)\n  module  m\n  go      go1.25.0\n  with    d v1.1.2 => ../e\n",
-		},
+		"installed": {&debug.BuildInfo{GoVersion: "go1.25.0", Main: debug.Module{Path: "m", Version: "v0.1.0"}, Deps: []*debug.Module{{Path: "d", Version: "v1.1.2"}}}, "ratelimit v0.1.0\ngo\tgo1.25.0\nmod\tm\tv0.1.0\t\ndep\td\tv1.1.2\t\n"},
+		"of a tree": {&debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}}}, "ratelimit (unknown version)\nbuild\tvcs.revision=abc\n"},
 	} {
 		t.Run(name, func(t *testing.T) { require.Equal(t, test.want, describe(test.info)) })
 	}
-	require.Contains(t, describe(nil), "of an unknown version")
+}
+
+// The help of the program and of the verbs, except for proxy, whose flags are of another package.
+func TestHelpGolden(t *testing.T) {
+	_, all, _ := running("", "help")
+	for _, v := range verbs {
+		if v.name == "proxy" {
+			continue
+		}
+		_, one, _ := running("", "help", v.name)
+		all += "\n" + strings.Repeat("=", 80) + "\n" + one
+	}
+	requireGolden(t, "testdata/help.txt", all)
+	for line := range strings.Lines(all) {
+		require.LessOrEqual(t, len(line), 101, line)
+	}
 }

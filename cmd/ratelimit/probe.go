@@ -16,28 +16,27 @@ import (
 
 const probeHelp = `usage: ratelimit probe [flags] URL
 
-Asks a server, request by request, until it refuses one, and says whether it keeps
-to what it tells: whether what remains falls, whether resets go down with the
-clock, and whether the refusal comes when nothing remains, and not before.
+Sends requests until the server refuses one, and tests whether the server enforces
+the limits that it announces: whether the remaining quota falls, whether resets count
+down, and whether a refusal comes when nothing remains, and not before.
 
-It is for a server of your own, or one whose owner has asked you to test it. It
-costs the server what it says: up to -n requests, which use up the quota of the
-credentials that they carry. Whoever shares these is refused, until the server
-lets them go on; some servers ban clients that are refused often. Requests with a
--method other than GET have their effects, as often as they are sent.
+Use it for a server of your own, or with the permission of its owner. It sends up to
+-n requests, which use up the quota of their credentials. Other clients with these
+credentials are then refused too, and some servers ban clients that are refused often.
+Each request with a -method other than GET has its effect.
 
-It sends at most -rate requests a second and -c at a time, goes on without waiting
-when nothing remains, and ends with the first refusal. With -past-refusal it waits
-as long as the server asks, and sends the rest; where the wait would end after
--timeout, it ends. An interrupt ends it at once, with its report. Redirections are
-not followed. What -H gives is sent, and never printed.
+It sends at most -rate requests a second, and -c at a time. It does not wait when
+nothing remains, and stops at the first refusal. With -past-refusal it waits as long
+as the server asks, and sends the rest, unless the wait ends after -timeout. An
+interrupt stops it, and it prints the report. It does not follow redirects. It never
+prints the fields of -H.
 
-It assumes that nobody else uses the quota and that every request costs the same.
-With -shared it does not, and a fault that others may explain is a note. Rules for
-which nothing has happened are listed as "not seen". The report ends with the kind of
-limiter that the server behaves like, and a summary.
+It assumes that no other client uses the quota, and that every request costs the
+same. With -shared, a fault that other clients can explain is a note. Rules that could
+not be tested are listed as "not seen". The report ends with the kind of limiter that
+the server behaves like, and a summary.
 
-Exit status: 0 if nothing is above a note, 1 if something is, if the server sends no
+Exit status: 0 if no finding is above a note, 1 if one is, if the server sends no
 limits, or if it refuses nothing and -require is given, 2 if the server cannot be
 reached or the command line is wrong, and 130 after an interrupt.
 
@@ -62,7 +61,8 @@ type prober struct {
 	pastRefusal bool
 	require     bool
 	json        bool
-	live        io.Writer // a terminal that shows how far the run is, or nil
+	rows        io.Writer // gets a row for each answer; may be nil
+	live        io.Writer // a terminal that shows the progress in a line; may be nil
 	base        http.RoundTripper
 }
 
@@ -79,6 +79,9 @@ func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 		return wrong(stderr, "probe", err)
 	}
 	base.MaxIdleConnsPerHost = p.concurrency
+	if !p.json {
+		p.rows = stdout
+	}
 	if f, ok := stderr.(*os.File); ok && isTerminal(f) {
 		p.live = f
 	}
@@ -100,48 +103,48 @@ func (p *prober) flags(flags *flag.FlagSet) {
 	flags.IntVar(&p.requests, "n", 30, "send at most this many requests")
 	flags.Float64Var(&p.rate, "rate", 5, "send at most this many requests a second")
 	flags.IntVar(&p.concurrency, "c", 1, "send at most this many at the same time")
-	flags.Var(&p.header, "H", "send this header `field`, as often as it is given")
+	flags.Var(&p.header, "H", "send this header `field`; can be repeated")
 	flags.StringVar(&p.method, "method", http.MethodGet, "the method of the requests")
-	flags.DurationVar(&p.timeout, "timeout", time.Minute, "end the whole run after this time")
-	flags.BoolVar(&p.shared, "shared", false, "others use the quota as well")
-	flags.BoolVar(&p.pastRefusal, "past-refusal", false, "wait as a refusal asks, and go on")
+	flags.DurationVar(&p.timeout, "timeout", time.Minute, "end the run after this time")
+	flags.BoolVar(&p.shared, "shared", false, "other clients use the quota too")
+	flags.BoolVar(&p.pastRefusal, "past-refusal", false, "after a refusal, wait as long as the server asks, and go on")
 	flags.BoolVar(&p.require, "require", false, "exit 1 if no request was refused")
 	flags.BoolVar(&p.json, "json", false, "print JSON")
 }
 
-// check returns what is wrong with the command line.
+// check returns the fault of the command line.
 func (p *prober) check(args []string) error {
 	switch {
 	case p.header.err() != nil:
 		return p.header.err()
 	case len(args) == 0:
-		return errors.New("it needs the address of a server")
+		return errors.New("the address is missing: give that of a server")
 	case len(args) > 1:
-		return errors.New("it takes one address")
+		return errors.New("there are several addresses: give one")
 	case !isAddress(args[0]):
-		return errors.New("an address begins with http:// or https://")
+		return errors.New("the argument is not an address: begin it with http:// or https://")
 	case p.requests < 1 || p.requests > mostRequests:
-		return fmt.Errorf("-n must be from 1 to %d", mostRequests)
+		return fmt.Errorf("-n is out of range: give 1 to %d", mostRequests)
 	case !(p.rate >= leastRate && p.rate <= mostRate):
-		return fmt.Errorf("-rate must be at least one request an hour (0.00028), and at most %d a second", mostRate)
+		return fmt.Errorf("-rate is out of range: give at least one request an hour (0.00028) and at most %d a second", mostRate)
 	case p.concurrency < 1 || p.concurrency > mostRequests:
-		return fmt.Errorf("-c must be from 1 to %d", mostRequests)
+		return fmt.Errorf("-c is out of range: give 1 to %d", mostRequests)
 	case p.timeout <= 0:
-		return errors.New("-timeout must be more than 0")
+		return errors.New("-timeout is out of range: give a time above 0")
 	}
 	p.address = args[0]
 	_, err := p.request(context.Background())
 	return err
 }
 
-// The bounds of -n, -c and -rate: this is no tool to put load on a server.
+// The bounds of -n, -c and -rate, because this is not a load test.
 const (
 	mostRequests = 10_000
 	mostRate     = 1000
-	leastRate    = 1.0 / 3600 // below it a Duration could not hold the time between two
+	leastRate    = 1.0 / 3600 // so that the time between two requests is a Duration
 )
 
-// request returns one request.
+// request returns a new request.
 func (p *prober) request(ctx context.Context) (*http.Request, error) {
 	r, err := p.header.newRequest(ctx, p.method, p.address)
 	if err == nil && r.Header["User-Agent"] == nil {
@@ -150,35 +153,33 @@ func (p *prober) request(ctx context.Context) (*http.Request, error) {
 	return r, err
 }
 
-// An answer is what came of one request. Of the response there are its status and its
-// header.
+// An answer is the response to a request, or an error.
 type answer struct {
 	sent, received time.Time
-	resp           *http.Response // nil if none came
+	resp           *http.Response // its status and header; nil after an error
 	advice         ratelimit.Advice
 	err            error
 }
 
-// A course is a run on its way.
+// A course is the state of a run.
 type course struct {
 	*prober
 	client   *http.Client
-	answers  chan answer   // as they arrive
-	ended    chan struct{} // one for each request that has ended: its body is read
+	answers  chan answer   // in the order of arrival
+	ended    chan struct{} // one for each response whose body was read
 	sent     int
 	underWay int
-	next     time.Time // when the next request may be sent
+	next     time.Time // the earliest time of the next request
 	end      time.Time // of the run
-	stopped  string    // why no more is sent
+	stopped  string    // why no more requests are sent, or ""
 	report   *probeReport
 }
 
-// run sends the requests, and returns what came of them. The error is that the server
-// cannot be reached.
+// run sends the requests. It returns an error if the server cannot be reached.
 func (p *prober) run(ctx context.Context) (*probeReport, error) {
 	c := &course{prober: p, answers: make(chan answer), ended: make(chan struct{}), next: time.Now(), end: time.Now().Add(p.timeout)}
 	c.report = &probeReport{address: shown(p.address), started: c.next, sequence: ratelimit.Sequence{Alone: !p.shared}}
-	// A redirection may lead to another host, which is none of those to be tested.
+	// A redirect may lead to another host, which must not be tested.
 	c.client = &http.Client{Transport: p.base, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	ctx, cancel := context.WithDeadlineCause(ctx, c.end, errOver)
 	defer cancel()
@@ -187,7 +188,7 @@ func (p *prober) run(ctx context.Context) (*probeReport, error) {
 	}
 	c.report.stopped = c.stopped
 	if c.live != nil {
-		fmt.Fprint(c.live, "\r\x1b[K")
+		fmt.Fprint(c.live, clearLine)
 	}
 	switch {
 	case c.report.answered > 0 || c.stopped == interrupted:
@@ -195,15 +196,14 @@ func (p *prober) run(ctx context.Context) (*probeReport, error) {
 	case c.report.failure != nil:
 		return nil, c.report.failure
 	}
-	return nil, fmt.Errorf("no answer within %v", p.timeout)
+	return nil, fmt.Errorf("the server did not answer within %v: check the address, or raise -timeout", p.timeout)
 }
 
 var errOver = errors.New("the time of -timeout is over")
 
 const interrupted = "it was interrupted"
 
-// step waits for whatever comes first: the time of the next request, an answer, or
-// the end.
+// step waits for the time of the next request, for an answer, or for the end.
 func (c *course) step(ctx context.Context) {
 	if c.stopped == "" && c.sent == c.requests {
 		c.stopped = "all requests are sent"
@@ -216,7 +216,7 @@ func (c *course) step(ctx context.Context) {
 	}
 	over := ctx.Done()
 	if c.stopped != "" {
-		over = nil // those under way end with it
+		over = nil // requests under way end with ctx
 	}
 	if c.stopped != "" && c.underWay == 0 {
 		return
@@ -239,8 +239,8 @@ func (c *course) step(ctx context.Context) {
 	}
 }
 
-// ask sends one request. The body of its answer is read, so that the connection can be
-// used again, unless there is no end to it.
+// ask sends a request. It reads the body of the response up to a bound, so that the connection can
+// be used again.
 func (c *course) ask(ctx context.Context) {
 	const mostBody, mostTime = 1 << 20, time.Second
 	defer func() { c.ended <- struct{}{} }()
@@ -265,14 +265,13 @@ func (c *course) ask(ctx context.Context) {
 	_ = body.Close()
 }
 
-// take notes an answer, and decides whether and when to go on.
+// take adds an answer to the report, and decides whether and when to go on.
 func (c *course) take(ctx context.Context, a answer) {
 	if a.err != nil && ctx.Err() != nil {
-		a.err = nil // it was cut off
+		a.err = nil // the end of the run cut it off
 	}
-	c.report.add(a)
-	if c.live != nil {
-		fmt.Fprintf(c.live, "\r\x1b[K%d of %d sent, %d refused", c.sent, c.requests, c.report.refused)
+	if l := c.report.add(a); c.report.answered > 0 {
+		c.show(l)
 	}
 	switch {
 	case a.err != nil && c.report.answered == 0:
@@ -281,10 +280,31 @@ func (c *course) take(ctx context.Context, a answer) {
 	case !c.pastRefusal:
 		c.stopped = "a request was refused"
 	case a.advice.Asked >= c.end.Sub(a.received):
-		c.stopped = "the wait that is asked for ends after -timeout"
+		c.stopped = "the requested wait ends after -timeout"
 	default:
 		if until := a.received.Add(a.advice.Asked); until.After(c.next) {
 			c.next = until
 		}
+	}
+}
+
+// clearLine clears the current line of a terminal.
+const clearLine = "\r\x1b[K"
+
+// show prints the row of an answer, and the progress below it. If rows are not printed, it adds the
+// row to the progress.
+func (c *course) show(l line) {
+	row := c.report.row(l)
+	if c.live != nil {
+		fmt.Fprint(c.live, clearLine)
+	}
+	if c.rows != nil {
+		fmt.Fprintln(c.rows, row)
+		row = ""
+	}
+	if c.live != nil {
+		const columns = 79
+		progress := fmt.Sprintf("%d of %d sent, %d refused  %s", c.sent, c.requests, c.report.refused, row)
+		fmt.Fprint(c.live, progress[:min(len(progress), columns)])
 	}
 }

@@ -2,7 +2,7 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,34 +15,35 @@ import (
 	"github.com/httpfields/ratelimit/internal/report"
 )
 
-// A probeReport is what a run has shown.
+// A probeReport is the result of a run.
 type probeReport struct {
 	address  string
 	started  time.Time
 	stopped  string
 	sequence ratelimit.Sequence
 	lines    []line
-	names    []string // of limits, in the order in which they came
+	names    []string // of limits, in the order of their first response
 	answered int
 	refused  int
-	failure  error // the first, where no answer came
+	failure  error // the first one
 	findings []ratelimit.Finding
 	seen     seen
+	widths   [mostColumns]int // of the limits in a row
 }
 
-// A line is one request in the time line.
+// A line is a request with its answer.
 type line struct {
-	At      float64        `json:"at"`             // seconds from the beginning to when it was sent
+	At      float64        `json:"at"`             // when it was sent, in seconds after the start
 	Took    float64        `json:"took"`           // seconds until the answer
-	Status  int            `json:"status"`         // 0 if there was none
+	Status  int            `json:"status"`         // 0 if no answer came
 	Refused bool           `json:"refused"`        // by a limit
-	Asked   *float64       `json:"wait,omitempty"` // seconds that a refusal asks to wait
-	Form    string         `json:"form,omitempty"` // in which it says its limits
+	Asked   *float64       `json:"wait,omitempty"` // requested by a refusal, in seconds
+	Form    string         `json:"form,omitempty"` // dialect of the limits
 	Limits  []report.Limit `json:"limits"`
 }
 
-// add notes an answer.
-func (r *probeReport) add(a answer) {
+// add adds an answer, and returns its line.
+func (r *probeReport) add(a answer) line {
 	l := line{At: a.sent.Sub(r.started).Seconds(), Took: a.received.Sub(a.sent).Seconds(), Limits: []report.Limit{}}
 	if a.resp == nil {
 		if r.failure == nil {
@@ -50,7 +51,7 @@ func (r *probeReport) add(a answer) {
 		}
 		r.sequence.Add(nil, a.sent, a.received)
 		r.lines = append(r.lines, l)
-		return
+		return l
 	}
 	r.answered++
 	if a.advice.Refused {
@@ -62,7 +63,7 @@ func (r *probeReport) add(a answer) {
 		s := a.advice.Asked.Seconds()
 		l.Asked = &s
 	}
-	all := report.LimitsOf(a.advice.Fields) // the policies without a limit are at its end
+	all := report.LimitsOf(a.advice.Fields) // policies without a limit are at the end
 	l.Limits = all[:len(a.advice.Fields.Limits)]
 	for _, limit := range l.Limits {
 		if !slices.Contains(r.names, limit.Name) && len(r.names) < mostColumns {
@@ -71,9 +72,10 @@ func (r *probeReport) add(a answer) {
 	}
 	r.seen.add(a)
 	r.lines = append(r.lines, l)
+	return l
 }
 
-// exitInterrupted is the exit status after an interrupt, as that of a shell.
+// exitInterrupted is the exit status after an interrupt, which a shell uses too.
 const exitInterrupted = 130
 
 // status returns the exit status of the run.
@@ -92,7 +94,7 @@ func (r *probeReport) status(requireRefusal bool) int {
 	return exitFine
 }
 
-// behaviour returns what the server behaves like, in a sentence for each limit.
+// behaviour returns a sentence for each limit, with the kind of limiter that it behaves like.
 func (r *probeReport) behaviour() []string {
 	list := []string{}
 	for _, model := range r.sequence.Models() {
@@ -110,21 +112,21 @@ func (r *probeReport) summary() string {
 	return text
 }
 
-// mostColumns is how many limits have a column in the time line.
+// mostColumns is the largest number of limits in a row and in the table.
 const mostColumns = 6
 
-// seen is what has happened in a run, so that rules could be tried.
+// seen holds the events of a run that test a rule.
 type seen struct {
-	spent     int // served responses that say what remains
+	spent     int // served responses with limits
 	counted   bool
 	exhausted bool
 	refused   bool
-	after     bool // a request after the wait that a refusal asked for
+	after     bool // a request after a requested wait
 	retry     bool
-	older     bool // older fields beside current ones
+	older     bool // older and current fields in one response
 	policies  int
 	first     time.Time
-	until     time.Time // the end of the wait
+	until     time.Time // the end of a requested wait
 }
 
 func (s *seen) add(a answer) {
@@ -144,7 +146,7 @@ func (s *seen) add(a answer) {
 			s.spent++
 		}
 	}
-	s.after = s.after || !s.until.IsZero() && a.sent.After(s.until)
+	s.after = s.after || !s.until.IsZero() && !a.sent.Before(s.until)
 	if a.advice.Refused {
 		s.refused = true
 		s.retry = s.retry || a.advice.Source == ratelimit.SourceRetryAfter
@@ -155,7 +157,7 @@ func (s *seen) add(a answer) {
 	s.older = s.older || bothForms(a.resp.Header)
 }
 
-// bothForms reports whether a header has current fields and older ones.
+// bothForms reports whether a header has limits in current and in older fields.
 func bothForms(h http.Header) bool {
 	if len(h[http.CanonicalHeaderKey(ratelimit.LimitField)]) == 0 {
 		return false
@@ -167,20 +169,20 @@ func bothForms(h http.Header) bool {
 	return len(f.Limits) > 0
 }
 
-// notSeen lists the rules that could not be tried.
+// notSeen lists the rules that the run could not test.
 func (s *seen) notSeen() []string {
-	const least = 4 // responses that show how what remains falls
+	const least = 4 // responses that show how the remaining quota falls
 	list := []string{}
 	for _, rule := range []struct {
 		tried bool
 		text  string
 	}{
-		{s.spent >= least, "what remains falls by what is spent"},
-		{s.counted, "resets go down with the clock"},
-		{s.exhausted, "at nothing remaining a request is refused"},
-		{s.refused, "a refusal comes when nothing remains, and not before"},
-		{s.after, "something comes back after the wait that a refusal asks for"},
-		{s.retry, "Retry-After is not before the reset"},
+		{s.spent >= least, "the remaining quota falls with each request"},
+		{s.counted, "resets count down"},
+		{s.exhausted, "a request is refused when nothing remains"},
+		{s.refused, "no request is refused while something remains"},
+		{s.after, "quota returns after the requested wait"},
+		{s.retry, "Retry-After does not end before the reset"},
 		{s.older, "older and current fields agree"},
 		{s.policies > 1, "policies stay the same"},
 	} {
@@ -197,10 +199,7 @@ func (r *probeReport) writeJSON(w io.Writer) error {
 	for _, f := range r.findings {
 		findings = append(findings, report.FindingOf(f))
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(struct {
+	return report.WriteJSON(w, struct {
 		URL      string           `json:"url"`
 		Stopped  string           `json:"stopped"`
 		Sent     int              `json:"sent"`
@@ -209,14 +208,13 @@ func (r *probeReport) writeJSON(w io.Writer) error {
 		Requests []line           `json:"requests"`
 		Findings []report.Finding `json:"findings"`
 		NotSeen  []string         `json:"not_seen"`
-		Models   []string         `json:"models"` // what each limit behaves like
+		Models   []string         `json:"models"` // the behaviour of each limit
 	}{r.address, r.stopped, len(r.lines), r.answered, r.refused, r.lines, findings, r.seen.notSeen(), r.behaviour()})
 }
 
-// writeText writes the report for people.
+// writeText writes the report for people, without the rows.
 func (r *probeReport) writeText(w io.Writer) error {
 	var b bytes.Buffer
-	r.writeLines(&b)
 	r.writeLimits(&b)
 	if len(r.findings) == 0 && len(r.names) > 0 {
 		fmt.Fprintln(&b, "no findings")
@@ -238,11 +236,11 @@ func (r *probeReport) writeText(w io.Writer) error {
 // writeLimits writes a table of the limits.
 func (r *probeReport) writeLimits(b *bytes.Buffer) {
 	if len(r.names) == 0 {
-		b.WriteString("no rate limits found\n\n")
+		b.WriteString("\nno rate limits found\n\n")
 		return
 	}
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "LIMIT\tFORM\tQUOTA\tWINDOW\tREMAINING\tRESET\tRESPONSES")
+	fmt.Fprintln(table, "\nNAME\tFORM\tQUOTA\tWINDOW\tREMAINING\tRESET\tRESPONSES")
 	for _, name := range r.names {
 		var left, until span
 		var quota, window *int64
@@ -254,103 +252,61 @@ func (r *probeReport) writeLimits(b *bytes.Buffer) {
 				}
 				responses++
 				form = l.Form
-				quota, window = last(quota, limit.Quota), last(window, limit.Window)
+				quota, window = cmp.Or(limit.Quota, quota), cmp.Or(limit.Window, window)
 				left.add(limit.Remaining)
 				until.add(limit.Reset)
 			}
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%v\t%v\t%d\n", report.Quoted(name), report.FormName(form), number(quota, ""), number(window, "s"), left, until, responses)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", report.Quoted(name), report.FormName(form),
+			report.Integer(quota), report.Seconds(window), left.text(report.Integer), until.text(report.Seconds), responses)
 	}
 	table.Flush()
 	b.WriteByte('\n')
 }
 
-func last(old, now *int64) *int64 {
-	if now == nil {
-		return old
-	}
-	return now
-}
-
-func number(n *int64, unit string) string {
-	if n == nil {
-		return "-"
-	}
-	return fmt.Sprint(*n, unit)
-}
-
 // A span is the lowest and the highest of some numbers.
-type span struct {
-	known     bool
-	low, high int64
-}
+type span struct{ low, high *int64 }
 
 func (s *span) add(n *int64) {
 	if n == nil {
 		return
 	}
-	if !s.known {
-		*s = span{true, *n, *n}
+	if s.low == nil || *n < *s.low {
+		s.low = n
 	}
-	s.low, s.high = min(s.low, *n), max(s.high, *n)
+	if s.high == nil || *n > *s.high {
+		s.high = n
+	}
 }
 
-// String returns "3 to 0".
-func (s span) String() string {
-	switch {
-	case !s.known:
-		return "-"
-	case s.low == s.high:
-		return fmt.Sprint(s.low)
+// text returns the span, such as "3 to 0". The function formats a number.
+func (s span) text(of func(*int64) string) string {
+	if s.low == nil || *s.low == *s.high {
+		return of(s.low)
 	}
-	return fmt.Sprint(s.high, " to ", s.low)
+	return of(s.high) + " to " + of(s.low)
 }
 
-// writeLines writes the time line, with a column for each limit.
-func (r *probeReport) writeLines(b *bytes.Buffer) {
-	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "SENT\tSTATUS")
-	for _, name := range r.names {
-		fmt.Fprint(table, "\t", report.Quoted(name))
+// row returns a line as text.
+func (r *probeReport) row(l line) string {
+	status := fmt.Sprint(l.Status)
+	if l.Status == 0 {
+		status = "lost"
 	}
-	fmt.Fprintln(table, "\tNOTE")
-	for _, l := range r.lines {
-		status := fmt.Sprint(l.Status)
-		if l.Status == 0 {
-			status = "lost"
+	row := fmt.Sprintf("%8.3fs  %-4s", l.At, status)
+	for i, limit := range l.Limits {
+		if i == mostColumns {
+			break
 		}
-		fmt.Fprintf(table, "%.3fs\t%s", l.At, status)
-		for _, name := range r.names {
-			fmt.Fprint(table, "\t", cell(l.Limits, name))
-		}
-		fmt.Fprintln(table, "\t"+l.note())
+		cell := fmt.Sprintf("%s %s r=%s t=%s", report.Quoted(limit.Name), bar(limit), report.Integer(limit.Remaining), report.Integer(limit.Reset))
+		r.widths[i] = max(r.widths[i], len(cell))
+		row += fmt.Sprintf("  %-*s", r.widths[i], cell)
 	}
-	table.Flush()
-	b.WriteByte('\n')
-}
-
-func cell(limits []report.Limit, name string) string {
-	const cells = 10
-	for _, l := range limits {
-		if l.Name != name {
-			continue
-		}
-		bar := ""
-		if l.Remaining != nil && l.Quota != nil && *l.Quota > 0 {
-			filled := int(min(float64(*l.Remaining)/float64(*l.Quota), 1) * cells)
-			bar = "[" + strings.Repeat("#", filled) + strings.Repeat("-", cells-filled) + "] "
-		}
-		return fmt.Sprintf("%sr=%s t=%s", bar, number(l.Remaining, ""), number(l.Reset, ""))
-	}
-	return "-"
-}
-
-func (l line) note() string {
 	switch {
 	case l.Refused && l.Asked != nil:
-		return fmt.Sprintf("refused, wait %gs", *l.Asked)
+		row += fmt.Sprintf("  refused, wait %gs", *l.Asked)
 	case l.Refused:
-		return "refused, it does not say for how long"
+		row += "  refused without a wait"
 	}
-	return ""
+	return strings.TrimRight(row, " ")
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -8,6 +9,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,10 +24,11 @@ import (
 
 // A quota is a server with a fixed window, and what it was asked.
 type quota struct {
-	quota  int64
-	window time.Duration
-	takes  time.Duration // how long an answer takes
-	silent bool          // it says nothing of limits
+	quota   int64
+	window  time.Duration
+	takes   time.Duration // how long an answer takes
+	silent  bool          // it announces nothing
+	lowered int64         // by how much fewer requests are served than announced
 
 	mu            sync.Mutex
 	used          int64
@@ -65,7 +69,7 @@ func (q *quota) take(r *http.Request) (f ratelimit.Fields, refused bool) {
 	if !now.Before(q.end) {
 		q.used, q.end = 0, now.Add(q.window)
 	}
-	if refused = q.used >= q.quota; !refused {
+	if refused = q.used >= q.quota-q.lowered; !refused {
 		q.used++
 	}
 	return ratelimit.FixedWindow{Name: "a", Quota: q.quota, Used: q.used, Window: q.window, Left: q.end.Sub(now)}.Fields(), refused
@@ -108,14 +112,14 @@ func TestProbe(t *testing.T) {
 	}{
 		"honest": {&quota{quota: 5, window: time.Minute}, nil, 0, []string{
 			"6 sent, 6 answered, 1 refused; a request was refused", `"a"`, "[########--] r=4 t=60", "refused, wait 60s",
-			"no findings", "not seen: resets go down with the clock", "not seen: older and current fields agree",
+			"no findings", "not seen: resets count down", "not seen: older and current fields agree",
 		}},
-		"never spent":            {static, nil, 1, []string{"30 sent, 30 answered, 0 refused; all requests are sent", "L5 (should) member 1 of RateLimit", "not seen: a refusal comes"}},
+		"never spent":            {static, nil, 1, []string{"30 sent, 30 answered, 0 refused; all requests are sent", "L5 (should) member 1 of RateLimit", "not seen: no request is refused"}},
 		"never spent, but lent":  {static, []string{"-shared"}, 0, []string{"L5 (note) member 1 of RateLimit"}},
 		"no limits":              {http.NotFoundHandler(), []string{"-n", "2"}, 1, []string{"no rate limits found", "2 sent", "; the server sends no rate limits\n"}},
 		"no refusal":             {&quota{quota: 50, window: time.Minute}, []string{"-n", "5"}, 0, []string{"no findings"}},
 		"a refusal is required":  {&quota{quota: 50, window: time.Minute}, []string{"-n", "5", "-require"}, 1, []string{"no findings", `behaves like "a": a `}},
-		"a refusal without word": {bare, nil, 1, []string{"1 sent", "6585-4 (should)", "refused, it does not say for how long"}},
+		"a refusal without word": {bare, nil, 1, []string{"1 sent", "6585-4 (should)", "refused without a wait"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(test.server)
@@ -138,21 +142,21 @@ func TestProbeCommandLine(t *testing.T) {
 		want int
 		says string
 	}{
-		"help":                  {[]string{"-h"}, 0, "costs the server"},
+		"help":                  {[]string{"-h"}, 0, "use up the quota"},
 		"examples":              {[]string{"-help"}, 0, "ratelimit probe -n 200"},
-		"no address":            {nil, 2, "needs the address"},
-		"two addresses":         {[]string{"http://a/", "http://b/"}, 2, "takes one address"},
-		"flags behind it":       {[]string{"http://a/", "-n", "0"}, 2, "-n must be"},
-		"a file":                {[]string{"a.http"}, 2, "begins with http://"},
-		"no host":               {[]string{"http://"}, 2, "no host"},
+		"no address":            {nil, 2, "the address is missing"},
+		"two addresses":         {[]string{"http://a/", "http://b/"}, 2, "there are several addresses"},
+		"flags behind it":       {[]string{"http://a/", "-n", "0"}, 2, "-n is out"},
+		"a file":                {[]string{"a.http"}, 2, "begin it with http://"},
+		"no host":               {[]string{"http://"}, 2, "has no host"},
 		"an unknown flag":       {[]string{"-fast", "http://a/"}, 2, "-fast"},
-		"no requests":           {[]string{"-n", "0", "http://a/"}, 2, "-n must be"},
-		"no rate":               {[]string{"-rate", "0", "http://a/"}, 2, "-rate must be"},
-		"a rate that overflows": {[]string{"-rate", "1e-10", "http://a/"}, 2, "-rate must be"},
-		"a rate of NaN":         {[]string{"-rate", "NaN", "http://a/"}, 2, "-rate must be"},
-		"no concurrency":        {[]string{"-c", "0", "http://a/"}, 2, "-c must be"},
-		"no time":               {[]string{"-timeout", "0s", "http://a/"}, 2, "-timeout must be"},
-		"no method":             {[]string{"-method", "a b", "http://a/"}, 2, "the method is none"},
+		"no requests":           {[]string{"-n", "0", "http://a/"}, 2, "-n is out"},
+		"no rate":               {[]string{"-rate", "0", "http://a/"}, 2, "-rate is out"},
+		"a rate that overflows": {[]string{"-rate", "1e-10", "http://a/"}, 2, "-rate is out"},
+		"a rate of NaN":         {[]string{"-rate", "NaN", "http://a/"}, 2, "-rate is out"},
+		"no concurrency":        {[]string{"-c", "0", "http://a/"}, 2, "-c is out"},
+		"no time":               {[]string{"-timeout", "0s", "http://a/"}, 2, "-timeout is out"},
+		"no method":             {[]string{"-method", "a b", "http://a/"}, 2, "-method is malformed"},
 		"not to be reached":     {[]string{gone.URL}, 2, "ratelimit probe: Get"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -289,7 +293,7 @@ func TestProbePastRefusal(t *testing.T) {
 	}{
 		"ends with a refusal":      {false, time.Minute, 6, 1, time.Second, "a request was refused"},
 		"waits":                    {true, time.Minute, 15, 2, 20*time.Second + 4*200*time.Millisecond, "all requests are sent"},
-		"has no time for the wait": {true, 10 * time.Second, 6, 1, time.Second, "the wait that is asked for ends after -timeout"},
+		"has no time for the wait": {true, 10 * time.Second, 6, 1, time.Second, "the requested wait ends after -timeout"},
 		"has no time for more":     {true, 10100 * time.Millisecond, 7, 1, 10100 * time.Millisecond, errOver.Error()},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -330,7 +334,7 @@ func TestProbeNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := prober{address: "http://a.example/", method: http.MethodGet, base: &quota{takes: time.Hour}, requests: 3, rate: 1, concurrency: 1, timeout: 5 * time.Second}
 		_, err := p.run(t.Context())
-		require.ErrorContains(t, err, "no answer within 5s")
+		require.ErrorContains(t, err, "did not answer within 5s")
 	})
 }
 
@@ -352,16 +356,61 @@ func (b *brittle) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestProbeLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &brittle{quota: &quota{quota: 5, window: time.Minute}}
-		p := prober{address: "http://a.example/", method: http.MethodGet, base: b, requests: 30, rate: 5, concurrency: 1, timeout: time.Minute}
+		var rows bytes.Buffer
+		p := prober{address: "http://a.example/", method: http.MethodGet, base: b, requests: 30, rate: 5, concurrency: 1, timeout: time.Minute, rows: &rows}
 		r, err := p.run(t.Context())
 		require.NoError(t, err)
 		for _, f := range r.findings {
 			require.Equal(t, ratelimit.LevelNote, f.Level, "%v", f)
 		}
-		var b2 bytes.Buffer
-		require.NoError(t, r.writeText(&b2))
-		require.Contains(t, b2.String(), "lost")
+		require.Contains(t, rows.String(), "   0.400s  lost\n")
 	})
+}
+
+// The whole report of a run, as text and as JSON.
+func TestProbeGolden(t *testing.T) {
+	for golden, q := range map[string]*quota{
+		"testdata/probe.txt":        {quota: 3, window: 10 * time.Second, takes: 100 * time.Millisecond},
+		"testdata/probe-faulty.txt": {quota: 3, window: 10 * time.Second, lowered: 1},
+		"testdata/probe.json":       {quota: 3, window: 10 * time.Second, takes: 100 * time.Millisecond},
+	} {
+		t.Run(golden, func(t *testing.T) {
+			var out bytes.Buffer
+			p := prober{requests: 5, rate: 2, concurrency: 1, timeout: time.Minute, pastRefusal: true, rows: &out}
+			p.json = strings.HasSuffix(golden, "json")
+			inBubble(t, q, p, func(r ran) {
+				write := r.writeText
+				if p.json {
+					out.Reset()
+					write = r.writeJSON
+				}
+				require.NoError(t, write(&out))
+			})
+			requireGolden(t, golden, out.String())
+		})
+	}
+}
+
+// A terminal shows the progress in one line, which a row replaces. If rows are not printed, the line
+// has the newest row.
+func TestProbeLive(t *testing.T) {
+	for name, test := range map[string]struct {
+		rows bool
+		want string
+	}{
+		"rows": {true, "<   0.000s  200   \"a\" [#####-----] r=1 t=60\n1 of 2 sent, 0 refused  <   0.500s  200   \"a\" [----------] r=0 t=60\n2 of 2 sent, 0 refused  <"},
+		"none": {false, "<1 of 2 sent, 0 refused     0.000s  200   \"a\" [#####-----] r=1 t=60<2 of 2 sent, 0 refused     0.500s  200   \"a\" [----------] r=0 t=60<"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var terminal bytes.Buffer
+			p := prober{requests: 2, rate: 2, concurrency: 1, timeout: time.Minute, live: &terminal}
+			if test.rows {
+				p.rows = &terminal
+			}
+			inBubble(t, &quota{quota: 2, window: time.Minute}, p, func(ran) {})
+			require.Equal(t, test.want, strings.ReplaceAll(terminal.String(), clearLine, "<"))
+		})
+	}
 }
 
 // A body without an end is not waited for.
@@ -404,4 +453,90 @@ func TestProbeQuery(t *testing.T) {
 		_, stdout, stderr := probing(append(format, "-n", "1", s+"/?key=s3cret")...)
 		require.NotContains(t, stdout+stderr, "s3cret")
 	}
+}
+
+// docs/probe.md shows the report of TestProbeGolden.
+func TestProbeDocument(t *testing.T) {
+	report, err := os.ReadFile("testdata/probe.txt")
+	require.NoError(t, err)
+	document, err := os.ReadFile("../../docs/probe.md")
+	require.NoError(t, err)
+	require.Contains(t, string(document), "```\n"+string(report)+"```\n")
+}
+
+// answersOf returns a report on the responses of a server: a second apart, each with its status and
+// header.
+func answersOf(t *testing.T, responses ...string) *probeReport {
+	t.Helper()
+	r := &probeReport{started: time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)}
+	for i, text := range responses {
+		resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader("HTTP/1.1 "+strings.ReplaceAll(text, "|", "\r\n")+"\r\n\r\n")), nil)
+		require.NoError(t, err)
+		a := answer{sent: r.started.Add(time.Duration(i) * time.Second), resp: resp}
+		a.received = a.sent.Add(time.Millisecond)
+		a.advice = ratelimit.Advise(resp, a.received)
+		r.add(a)
+	}
+	return r
+}
+
+// A rule is seen if the responses could have broken it.
+func TestProbeSeen(t *testing.T) {
+	const (
+		falls, down, zero, before   = "the remaining quota falls with each request", "resets count down", "a request is refused when nothing remains", "no request is refused while something remains"
+		returns, retry, agree, same = "quota returns after the requested wait", "Retry-After does not end before the reset", "older and current fields agree", "policies stay the same"
+
+		limit  = `200 OK|RateLimit: "a";r=5;t=9`
+		policy = `200 OK|RateLimit-Policy: "a";q=5`
+		bare   = "429 x"
+		waits  = "429 x|Retry-After: 2"
+	)
+	for name, test := range map[string]struct {
+		responses []string
+		seen      []string
+	}{
+		"nothing":                 {nil, nil},
+		"no fields":               {[]string{"200 OK", "200 OK"}, nil},
+		"three responses":         {[]string{limit, limit, limit}, nil}, // within two seconds
+		"two seconds":             {[]string{limit, limit, "200 OK"}, nil},
+		"four responses":          {[]string{limit, limit, limit, limit}, []string{falls, down}},
+		"a refusal is not served": {[]string{limit, limit, limit, `429 x|RateLimit: "a";r=0;t=9`}, []string{down, zero, before}},
+		"refused":                 {[]string{bare}, []string{before}},
+		"refused, Retry-After":    {[]string{waits, bare}, []string{before, retry}},
+		"the wait is not over":    {[]string{waits, "200 OK"}, []string{before, retry}},
+		"the wait is over":        {[]string{waits, "200 OK", "200 OK", "200 OK"}, []string{before, returns, retry}},
+		"a policy":                {[]string{policy}, nil},
+		"two policies":            {[]string{policy, policy}, []string{same}},
+		"both forms":              {[]string{limit + "|RateLimit-Policy: \"a\";q=9|X-RateLimit-Remaining: 5", "200 OK"}, []string{agree}},
+		"current fields alone":    {[]string{limit + "|RateLimit-Policy: \"a\";q=9"}, nil},
+		"older fields alone":      {[]string{"200 OK|X-RateLimit-Remaining: 5"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := answersOf(t, test.responses...)
+			var seen []string
+			for _, rule := range []string{falls, down, zero, before, returns, retry, agree, same} {
+				if !slices.Contains(r.seen.notSeen(), rule) {
+					seen = append(seen, rule)
+				}
+			}
+			require.Equal(t, test.seen, seen)
+		})
+	}
+}
+
+// The table has the newest policy, and a row and the table have the first limits of many.
+func TestProbeTable(t *testing.T) {
+	r := answersOf(t, `200 OK|RateLimit-Policy: "a";q=5;w=60|RateLimit: "a";r=4;t=9`, `200 OK|RateLimit-Policy: "a";q=6;w=120|RateLimit: "a";r=3`, `200 OK|RateLimit: "a";r=7`)
+	var b bytes.Buffer
+	r.writeLimits(&b)
+	require.Contains(t, b.String(), "\"a\"   current form (draft-08 to draft-11)  6      2m      7 to 3     9s     3\n")
+
+	many := `200 OK|RateLimit: "l0";r=1`
+	for i := range 9 {
+		many += fmt.Sprintf(`, "l%d";r=1`, i+1)
+	}
+	r, b = answersOf(t, many), bytes.Buffer{}
+	r.writeLimits(&b)
+	require.Equal(t, mostColumns, strings.Count(b.String(), `"l`))
+	require.Equal(t, mostColumns, strings.Count(r.row(r.lines[0]), `"l`))
 }

@@ -10,32 +10,30 @@ import (
 const proxyHelp = `usage: ratelimit proxy -to URL [flags]
 
 Forwards requests to one server, and holds each back until the limits that the
-server announces allow it. Programs in any language, and any number of
-processes, share a quota through it: they send their requests to the proxy in
-place of the server, and change nothing else.
+server announces let it pass. Programs in any language, and any number of processes, share
+a quota through it: they send their requests to the proxy instead of the server.
 
-A request waits for its turn for as long as -max-wait. A request that would wait
-longer is answered at once with 429, Retry-After and a problem document, and so
-is every request that would wait while -queue others do. The answers of the
-server are passed on, also refusals, and nothing is sent twice. References to
-the server in Location, Content-Location, Link and Refresh are rewritten to the
-address of the proxy; references in bodies are not. Requests with the same values
-of the fields of -key share their limits, and requests without these fields
-share theirs.
+A request waits for its turn up to -max-wait. If it would wait longer, or if -queue
+requests wait already, it is answered at once with 429, Retry-After and a problem
+document. The proxy passes on the responses of the server, refusals too, and sends no
+request twice. It rewrites references to the server in Location, Content-Location,
+Link and Refresh to its own address, but not those in bodies. Requests with the same
+values in the fields of -key share their limits. Requests without these fields share
+limits too.
 
-It listens on the loopback unless -listen names another address. Everybody who
-can connect can send requests to the server through it, from this machine's
-address: it adds no credentials, and asks for none. -admin serves how much is
-used, with a hash as the name of each key, and no credential. Both answer
-requests for other names than the server's, localhost and IP addresses with 421,
-so that a page in a browser cannot read through them; -host adds names.
+It listens on the loopback interface unless -listen has another address. Every client
+that can connect can send requests to the server from this machine's address: the
+proxy adds no credentials, and requires none. The address of -admin serves how much
+is used, with keys as hashes, never with credentials. Both addresses answer requests
+for names other than the server's, localhost and IP addresses with 421, so that a page
+in a browser cannot read through them; -host adds names.
 
-An interrupt ends it: it stops listening, answers waiting requests with 503 and
-Retry-After, and gives requests under way 30 seconds. A second interrupt ends it
-at once.
+After an interrupt it stops listening, answers waiting requests with 503 and
+Retry-After, and gives requests under way 30 seconds. A second interrupt ends it at
+once.
 
-The exit status is 0 after an interrupt, and 2 if the command line is wrong or
-it cannot listen.
+The exit status is 0 after an interrupt, and 2 if the command line is wrong or it
+cannot listen.
 
 Examples:
 

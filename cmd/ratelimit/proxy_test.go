@@ -188,7 +188,7 @@ func TestProxyFlags(t *testing.T) {
 		text string // in what is printed
 	}{
 		{"help", []string{"-h"}, exitFine, "Examples:"},
-		{"what an open one means", []string{"-h"}, exitFine, "Everybody who\ncan connect"},
+		{"what an open one means", []string{"-h"}, exitFine, "Every client\nthat can connect"},
 		{"no server", nil, exitFailed, "-to is missing"},
 		{"a file", []string{"-to", "ftp://a/"}, exitFailed, "-to must be an address"},
 		{"no host", []string{"-to", "http:///a"}, exitFailed, "-to must be an address"},

@@ -10,7 +10,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/report"
 )
 
-// A section writes one part of a report, or nothing if there is nothing to say.
+// A section writes one part of a report, or nothing.
 type section func(w io.Writer, r *report.Report, p palette)
 
 var sections = []section{writeHeading, writeLimits, writeAdvice, writeFaults}
@@ -45,11 +45,11 @@ func writeLimits(w io.Writer, r *report.Report, p palette) {
 	fmt.Fprintln(table, "NAME\tPARTITION KEY\tREMAINING\tUNIT\tWINDOW\tRESET")
 	for _, l := range r.Limits {
 		fmt.Fprintln(table, strings.Join([]string{
-			l.QuotedName(), l.Key(), remaining(l), l.UnitName(), report.Seconds(l.Window), reset(r, l),
+			report.Quoted(l.Name), l.Key(), remaining(l), l.UnitName(), report.Seconds(l.Window), reset(r, l),
 		}, "\t"))
 	}
 	table.Flush()
-	// Colours come last, because a tabwriter counts them as text.
+	// A tabwriter counts colours as text, so they come last.
 	for i, row := range strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n") {
 		paint := p.bold
 		if i > 0 {
@@ -71,12 +71,15 @@ func painter(l report.Limit, p palette) func(string) string {
 
 const barCells = 10
 
-func remaining(l report.Limit) string {
-	bar := strings.Repeat(" ", len("[]")+barCells)
-	if filled, ok := l.Filled(barCells); ok {
-		bar = "[" + strings.Repeat("#", int(filled)) + strings.Repeat("-", barCells-int(filled)) + "]"
+func remaining(l report.Limit) string { return bar(l) + " " + l.Left() }
+
+// bar returns the remaining part of the quota as a bar, or blanks if it is unknown.
+func bar(l report.Limit) string {
+	filled, ok := l.Filled(barCells)
+	if !ok {
+		return strings.Repeat(" ", len("[]")+barCells)
 	}
-	return bar + " " + l.Left()
+	return "[" + strings.Repeat("#", int(filled)) + strings.Repeat("-", barCells-int(filled)) + "]"
 }
 
 // reset marks a reset whose unit was guessed.

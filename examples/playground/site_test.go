@@ -148,7 +148,7 @@ func TestCaptures(t *testing.T) {
 	var list []capture
 	require.NoError(t, json.Unmarshal(b, &list))
 	require.Len(t, list, len(sources))
-	require.Contains(t, viewOf(list[0].Text).Advice, "Refused. Wait 50m25s, until 15:41:06 UTC")
+	require.Contains(t, viewOf(list[0].Text).Advice, "Refused. Wait 50m25s, until 2013-08-20 15:41:06 UTC")
 	names := map[string]bool{}
 	for _, c := range list {
 		require.False(t, names[c.Name], c.Name)

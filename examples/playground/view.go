@@ -91,7 +91,7 @@ func viewOf(text string) *view {
 	if len(text) > maxPaste {
 		return &view{Error: "this is longer than 1 MiB: paste the header alone, or one entry of a HAR file"}
 	}
-	r, err := report.Read("paste", text)
+	r, err := report.Read("paste", strings.NewReader(text))
 	if err != nil {
 		return &view{Error: err.Error()}
 	}
@@ -148,7 +148,7 @@ func rows(r *report.Report) []row {
 	for i, l := range first(r.Limits) {
 		out := row{
 			Key:       l.Key(),
-			Name:      l.QuotedName(),
+			Name:      report.Quoted(l.Name),
 			Remaining: report.Integer(l.Remaining),
 			Quota:     report.Integer(l.Quota),
 			Unit:      l.UnitName(),
@@ -202,10 +202,10 @@ func timeline(r *report.Report) ([]tick, []moment) {
 	list := []moment{s.next(r)}
 	for _, l := range first(r.Limits) {
 		if l.Reset == nil {
-			list = append(list, moment{Name: l.QuotedName(), Text: doesNotSay})
+			list = append(list, moment{Name: report.Quoted(l.Name), Text: doesNotSay})
 			continue
 		}
-		list = append(list, s.moment(l.QuotedName(), float64(*l.Reset), "t ends", r.Arrived))
+		list = append(list, s.moment(report.Quoted(l.Name), float64(*l.Reset), "t ends", r.Arrived))
 	}
 	return s.ticks(), list
 }

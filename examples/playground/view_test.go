@@ -22,12 +22,12 @@ import (
 
 const date = "Date: Sat, 21 Nov 2026 01:06:19 GMT\n"
 
-const refusedSilently = "Refused. It does not say for how long: back off, and double the wait each time."
+const refusedSilently = "Refused. The server names no time: back off, and double the wait each time."
 
 func TestAdvice(t *testing.T) {
 	for name, test := range map[string]struct{ text, tone, want string }{
 		"wait":                   {`RateLimit: "a";r=0;t=30`, "wait", "Wait 30s."},
-		"wait, with a Date":      {date + `RateLimit: "a";r=0;t=30`, "wait", "Wait 30s, until 01:06:49 UTC."},
+		"wait, with a Date":      {date + `RateLimit: "a";r=0;t=30`, "wait", "Wait 30s, until 2026-11-21 01:06:49 UTC."},
 		"pace":                   {`RateLimit: "a";r=20;t=30`, "go", `Go on. To make "a" last: one request every 1.5s.`},
 		"go on":                  {`RateLimit: "a";r=20`, "go", "Go on: nothing asks to wait."},
 		"malformed":              {`RateLimit: "a";r=x`, "none", "Go on: what is malformed is ignored, and nothing else asks to wait."},
@@ -36,7 +36,7 @@ func TestAdvice(t *testing.T) {
 		"refused":                {"HTTP/1.1 429\nServer: x", "wait", refusedSilently},
 		"refused, and malformed": {"HTTP/1.1 429\nRateLimit: \"a\";r=x", "wait", refusedSilently},
 		"refused, with a pace":   {"HTTP/1.1 429\nRetry-After: soon\nRateLimit: \"a\";r=20;t=7", "wait", refusedSilently},
-		"refused, without wait":  {"HTTP/1.1 429\nRetry-After: 0", "wait", "Refused. It asks for no wait."},
+		"refused, without wait":  {"HTTP/1.1 429\nRetry-After: 0", "wait", "Refused. The server asks for no wait."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := viewOf(test.text)
@@ -84,8 +84,8 @@ func TestNotes(t *testing.T) {
 		"RateLimit: \"a\";r=1":                            nil,
 		"what\nRateLimit: \"a\";r=1":                      {"Line 1 of the text is not a header field."},
 		"Server: x\nwhat\nRetry-After: 1\nis this":        {"2 lines of the text are not header fields; the first of them is line 2."},
-		"RateLimit: \"a\";r=0;t=3600":                     {"Clients of this library try one request after 10m."},
-		"X-RateLimit-Remaining: 3\nX-RateLimit-Reset: 30": {"Nothing says in which unit a reset is. It was guessed, and is marked."},
+		"RateLimit: \"a\";r=0;t=3600":                     nil,
+		"X-RateLimit-Remaining: 3\nX-RateLimit-Reset: 30": {"The unit of a reset is a guess, which is marked."},
 	} {
 		require.Equal(t, want, viewOf(text).Notes, text)
 	}

@@ -40,7 +40,7 @@ type Result struct {
 const (
 	mostShrunk    = 8       // cases of one kind that are made smaller, because each may become another kind
 	mostQuestions = 2000    // to a program, to make one case smaller
-	mostTried     = 100_000 // smaller cases, most of which are no question
+	mostTried     = 100_000 // smaller cases; few of them become a question
 )
 
 // Run sends cases to a program, and compares the verdicts. If ctx ends, it returns what is
@@ -123,7 +123,7 @@ func (d *Difference) shrink(ctx context.Context, ask Ask) error {
 // smaller returns the texts that are smaller or simpler than a text, the smallest first.
 func smaller(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		const fewest = 24 // bytes of which all runs are left out
+		const fewest = 24 // removed bytes, from which on all lengths are tried
 		for n := len(text); n > 0; n = min(n-1, max(n*3/4, fewest)) {
 			for i := range len(text) - n + 1 {
 				if !yield(text[:i] + text[i+n:]) {

@@ -11,13 +11,13 @@ import (
 
 // An Advice is what a client should do after a response.
 type Advice struct {
-	Wait    float64 `json:"wait"`           // in seconds, as Pace and Asked
+	Wait    float64 `json:"wait"`           // in seconds, like Pace and Asked
 	Asked   float64 `json:"asked,omitzero"` // the wait that the server asks for, which may be longer
 	Pace    float64 `json:"pace,omitzero"`  // between requests
 	Source  string  `json:"source"`
 	Limit   string  `json:"limit,omitzero"` // name of the limit that decided
 	Capped  bool    `json:"capped,omitzero"`
-	Refused bool    `json:"refused,omitzero"` // by a limit: whatever else the response says is no invitation
+	Refused bool    `json:"refused,omitzero"` // by a limit, whatever else the response contains
 
 	headline, reason string
 }
@@ -40,20 +40,18 @@ func adviceOf(resp *http.Response, received moment) Advice {
 	return out
 }
 
-// headline says what the server asks for, uncut, without a full stop.
+// headline returns the wait that the server asks for, without a full stop.
 func headline(a ratelimit.Advice, received moment) string {
 	wait := ""
 	switch {
-	case a.Asked > century:
-		wait = "Wait more than a century"
 	case a.Asked > 0:
 		wait = "Wait " + duration(a.Asked) + received.until(a.Asked)
 	case a.Refused && a.Source != ratelimit.SourceNone:
-		wait = "It asks for no wait"
+		wait = "The server asks for no wait"
 	case a.Refused:
-		wait = "It does not say for how long: back off, and double the wait each time"
+		wait = "The server names no time: back off, and double the wait each time"
 	case a.Source == ratelimit.SourceNone && slices.ContainsFunc(a.Fields.Limits, func(l ratelimit.Limit) bool { return l.Remaining == 0 }):
-		wait = "Nothing remains, and it does not say for how long"
+		wait = "Nothing remains, and the server names no time"
 	case a.Pace >= time.Millisecond:
 		wait = fmt.Sprintf("Go on. To make %s last: one request every %s", paced(a.Fields), duration(a.Pace))
 	}
@@ -78,8 +76,7 @@ func reason(a ratelimit.Advice) string {
 	return text
 }
 
-// paced returns the name of the limit that sets the pace: the one that asks for the
-// slowest by itself.
+// paced returns the name of the limit that sets the pace, which alone asks for the slowest one.
 func paced(f ratelimit.Fields) string {
 	name, slowest := "it", time.Duration(0)
 	for _, l := range f.Limits {
@@ -106,10 +103,10 @@ func (a Advice) Headline() string {
 	return a.headline + "."
 }
 
-// Reason returns what the advice was taken from, or "".
+// Reason returns the source of the advice, or "".
 func (a Advice) Reason() string { return a.reason }
 
-// String returns the headline with the reason in it.
+// String returns the headline with the reason.
 func (a Advice) String() string {
 	if a.reason == "" {
 		return a.Headline()

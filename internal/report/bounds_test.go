@@ -32,7 +32,7 @@ func TestLinesBounds(t *testing.T) {
 		for i := range n {
 			fmt.Fprintf(&text, `"n%d";r=%d,`, i, i)
 		}
-		r, err := Read("paste", strings.TrimSuffix(text.String(), ",")+"\nDate: x")
+		r, err := readText("paste", strings.TrimSuffix(text.String(), ",")+"\nDate: x")
 		require.NoError(t, err)
 		require.Len(t, r.Limits, n)
 		for _, numbers := range r.Lines() {
@@ -81,19 +81,19 @@ func TestTexts(t *testing.T) {
 
 // TestPlaces: the first member has a number, and a key of the policy is that of its limit.
 func TestPlaces(t *testing.T) {
-	r, err := Read("paste", "RateLimit-Policy: \"a\";q=9;pk=:YQ==:\nRateLimit: \"a\";r=1")
+	r, err := readText("paste", "RateLimit-Policy: \"a\";q=9;pk=:YQ==:\nRateLimit: \"a\";r=1")
 	require.NoError(t, err)
 	require.Equal(t, ":YQ==:", r.Limits[0].Key())
 	require.Empty(t, r.Malformed)
-	r, err = Read("paste", `RateLimit: "a";r=x`)
+	r, err = readText("paste", `RateLimit: "a";r=x`)
 	require.NoError(t, err)
 	require.Equal(t, 0, *r.Malformed[0].Item)
-	r, err = Read("paste", "Age: 5\n"+limitLine)
+	r, err = readText("paste", "Age: 5\n"+limitLine)
 	require.NoError(t, err)
 	r.Check()
 	require.Len(t, r.Findings, 1)
 	require.False(t, r.Doubtful(), "a note")
-	r, err = Read("paste", "X-RateLimit-Limit: many")
+	r, err = readText("paste", "X-RateLimit-Limit: many")
 	require.NoError(t, err)
 	require.True(t, r.Doubtful())
 }
@@ -110,7 +110,7 @@ func TestExcerpt(t *testing.T) {
 
 // TestWriteJSONFails: the error of the writer is that of WriteJSON.
 func TestWriteJSONFails(t *testing.T) {
-	r, err := Read("paste", limitLine)
+	r, err := readText("paste", limitLine)
 	require.NoError(t, err)
 	reader, writer := io.Pipe()
 	reader.Close()
@@ -124,9 +124,9 @@ func TestAdvice(t *testing.T) {
 		"nothing":      {"HTTP/1.1 200 OK\nServer: x", "200 OK", ""},
 		"a reset":      {"HTTP/1.1 200 OK\nRateLimit: \"a\";r=0;t=5", "200 OK" + current, `Wait 5s (RateLimit "a" is exhausted).`},
 		"no wait":      {"HTTP/1.1 200 OK\nRateLimit: \"a\";r=0;t=0", "200 OK" + current, ""},
-		"refused":      {"HTTP/1.1 429 x\nRateLimit: \"a\";r=0;t=0", "429 x" + current, `Refused. It asks for no wait (RateLimit "a" is exhausted).`},
-		"refused only": {"HTTP/1.1 429 x", "429 x", "Refused. It does not say for how long: back off, and double the wait each time."},
-		"no reset":     {"HTTP/1.1 200 OK\nRateLimit: \"b\";r=9;t=9, \"a\";r=0", "200 OK" + current, "Nothing remains, and it does not say for how long."},
+		"refused":      {"HTTP/1.1 429 x\nRateLimit: \"a\";r=0;t=0", "429 x" + current, `Refused. The server asks for no wait (RateLimit "a" is exhausted).`},
+		"refused only": {"HTTP/1.1 429 x", "429 x", "Refused. The server names no time: back off, and double the wait each time."},
+		"no reset":     {"HTTP/1.1 200 OK\nRateLimit: \"b\";r=9;t=9, \"a\";r=0", "200 OK" + current, "Nothing remains, and the server names no time."},
 		"a window":     {"RateLimit-Policy: \"a\";q=5;w=60\nRateLimit: \"a\";r=0", "no status line" + current, `Wait 1m (RateLimit "a" is exhausted, for its window).`},
 		"a pace":       {"RateLimit: \"a\";r=50000;t=50", "no status line" + current, `Go on. To make "a" last: one request every 0.001s.`},
 		"no pace":      {"RateLimit: \"a\";r=50001;t=50", "no status line" + current, ""},
@@ -137,7 +137,7 @@ func TestAdvice(t *testing.T) {
 		"older":        {"X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 7", "no status line, older form: x-ratelimit", `Wait 7s (x-ratelimit "default" is exhausted).`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Read("paste", test.text)
+			r, err := readText("paste", test.text)
 			require.NoError(t, err)
 			require.Equal(t, test.heading, r.Heading())
 			require.Equal(t, test.want, r.Advice.String())
@@ -154,7 +154,7 @@ func TestVendors(t *testing.T) {
 		"X-Rl: 4\nX-Ttl: 9\nX-Recharge-Limit: 3/40":                     {"Fields of ip-api, recharge are known by their names."},
 		"RateLimit: \"a\";r=5\nX-Recharge-Limit: 3/40":                  nil,
 	} {
-		r, err := Read("paste", text)
+		r, err := readText("paste", text)
 		require.NoError(t, err)
 		require.Equal(t, want, r.Notes(), text)
 	}

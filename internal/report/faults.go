@@ -12,12 +12,12 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A Malformed is a field that had to be ignored. Where no byte is at fault, but
-// the response as a whole, Offset is -1, and Field and Value are "".
+// A Malformed is a field that is ignored. If the response as a whole is at fault, Offset is -1, and
+// Field and Value are "".
 type Malformed struct {
 	Field  string `json:"field"`
 	Line   int    `json:"line"`
-	Offset int    `json:"offset"` // counts bytes, each of which is one character of Value
+	Offset int    `json:"offset"` // in bytes; each byte is one character of Value
 	Item   *int   `json:"item,omitzero"`
 	Param  string `json:"param,omitzero"`
 	Error  string `json:"error"`
@@ -28,7 +28,7 @@ type Malformed struct {
 }
 
 func malformedOf(p *response, err error) []Malformed {
-	list := []Malformed{} // null would be no array in JSON
+	list := []Malformed{} // in JSON null would not be an array
 	for _, e := range fieldErrors(err) {
 		spelled := *e
 		spelled.Field = p.names.of(e.Field)
@@ -47,28 +47,25 @@ func malformedOf(p *response, err error) []Malformed {
 }
 
 // fieldErrors returns the errors that err joins.
-func fieldErrors(err error) []*ratelimit.FieldError {
+func fieldErrors(err error) (list []*ratelimit.FieldError) {
+	var e *ratelimit.FieldError
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var list []*ratelimit.FieldError
 		for _, err := range joined.Unwrap() {
 			list = append(list, fieldErrors(err)...)
 		}
-		return list
+	} else if errors.As(err, &e) {
+		list = append(list, e)
 	}
-	var e *ratelimit.FieldError
-	if errors.As(err, &e) {
-		return []*ratelimit.FieldError{e}
-	}
-	return nil
+	return list
 }
 
-// A Finding is a rule of the specification that the response does not keep.
+// A Finding is a rule of the specification that the response breaks.
 type Finding struct {
 	Rule    string `json:"rule"`
 	Level   string `json:"level"`
 	Field   string `json:"field"`
-	Line    *int   `json:"line,omitzero"`   // from 0; nil if no line is at fault
-	Offset  *int   `json:"offset,omitzero"` // of the byte in it, from 0
+	Line    *int   `json:"line,omitzero"`   // from 0; nil if the fault is in no line
+	Offset  *int   `json:"offset,omitzero"` // of the byte in the line, from 0
 	Item    *int   `json:"item,omitzero"`
 	Message string `json:"message"`
 
@@ -76,8 +73,7 @@ type Finding struct {
 	key   string // of the field in http.Header
 }
 
-// Check sets the findings about the response that the report is about. They are not
-// nil if there are none.
+// Check sets Findings, to an empty list if there are none.
 func (r *Report) Check() {
 	r.Findings = []Finding{}
 	for _, f := range ratelimit.Check(r.response.Response) {
@@ -87,7 +83,7 @@ func (r *Report) Check() {
 	}
 }
 
-// FindingOf returns a finding of [ratelimit.Check] or of a [ratelimit.Sequence].
+// FindingOf converts a finding of [ratelimit.Check] or of a [ratelimit.Sequence].
 func FindingOf(f ratelimit.Finding) Finding {
 	out := Finding{Rule: f.Rule, Level: f.Level.String(), Field: f.Field, Message: f.Message, level: f.Level, key: f.Field}
 	if f.Item >= 0 {
@@ -99,36 +95,33 @@ func FindingOf(f ratelimit.Finding) Finding {
 	return out
 }
 
-// Doubtful reports whether something in the response is malformed, or a finding is
-// more than a note.
+// Doubtful reports whether a field is malformed, or a finding is above a note.
 func (r *Report) Doubtful() bool {
 	return len(r.Malformed) > 0 || slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.level > ratelimit.LevelNote })
 }
 
-// LevelMalformed is the level of what had to be ignored and breaks no rule of the
-// specification, because an older field has none.
+// LevelMalformed is the level of a malformed older field, for which the specification has no rule.
 const LevelMalformed = "malformed"
 
-// A Fault is one thing that is wrong with a response: text that had to be ignored, a
-// rule that is not kept, or the two where they are one.
+// A Fault is a malformed field, a broken rule, or both if they have the same place.
 type Fault struct {
 	Level  string // "must", "should", "note" or LevelMalformed
-	Rule   string // "" where none is broken
-	Place  string // the field, with the number of its member
-	Error  string // why the text had to be ignored, and where, or ""
-	Cause  string // the same without where
-	Remedy string // what the rule asks for, or ""
+	Rule   string // "" if none is broken
+	Place  string // the field, with the number of the member
+	Error  string // why the field is malformed, with the place, or ""
+	Cause  string // the same without the place
+	Remedy string // how to keep the rule, or ""
 	Value  string // a line of the field
-	Offset int    // of the byte at fault in Value, or of where the member begins; -1 if there is no such line
-	Line   int    // of the text that was read, from 1; 0 if it is not known
+	Offset int    // of the byte at fault in Value, or of the member; -1 without Value
+	Line   int    // in the text, from 1; 0 if it is unknown
 
 	rank int
 }
 
-// Faults returns all that is wrong, the worst first.
+// Faults returns all faults, the worst first.
 func (r *Report) Faults() []Fault {
 	var list []Fault
-	told := make([]bool, len(r.Findings)) // by what is malformed
+	told := make([]bool, len(r.Findings)) // findings that are part of a malformed field
 	for _, m := range r.Malformed {
 		f := Fault{Level: LevelMalformed, Error: strings.TrimPrefix(m.Error, "ratelimit: "), Cause: m.cause, Value: m.Value, Offset: m.Offset}
 		f.Place = place(m.Field, m.Item)
@@ -152,12 +145,12 @@ func (r *Report) Faults() []Fault {
 	return list
 }
 
-// about reports whether a finding is about what is malformed there.
+// about reports whether a finding has the place of a malformed field.
 func (f Finding) about(m Malformed) bool {
 	return f.Offset != nil && f.key == m.key && *f.Line == m.Line && *f.Offset == m.Offset
 }
 
-// fault returns a finding as a fault, with the line that it is about.
+// fault converts a finding, and adds its line.
 func (r *Report) fault(f Finding) Fault {
 	out := Fault{Level: f.Level, Rule: f.Rule, Place: place(f.Field, f.Item), Remedy: f.Message, Offset: -1, rank: int(f.level)}
 	lines := r.response.Header.Values(f.key)
@@ -174,7 +167,7 @@ func (r *Report) fault(f Finding) Fault {
 	return out
 }
 
-// place returns a field, with the number of its member.
+// place returns a field with the number of the member.
 func place(field string, item *int) string {
 	if item == nil {
 		return field
@@ -182,8 +175,8 @@ func place(field string, item *int) string {
 	return fmt.Sprintf("member %d of %s", *item+1, field)
 }
 
-// memberAt returns the line of a list on which a member is, and the offset at which
-// it begins. Without such a member the line is none of them.
+// memberAt returns the index of the line that contains a member of a list, and the offset of the
+// member. If there is no such member, the index is len(lines).
 func memberAt(lines []string, item int) (line, offset int) {
 	for line, value := range lines {
 		for begin := 0; begin <= len(value); {
@@ -200,8 +193,7 @@ func memberAt(lines []string, item int) (line, offset int) {
 	return len(lines), 0
 }
 
-// lineOf returns the number of the line of the text that holds a value of a field, or
-// 0 where it is not known.
+// lineOf returns the number of the line with a value of a field, or 0 if it is unknown.
 func (p *response) lineOf(key string, i int) int {
 	if numbers := p.lines[http.CanonicalHeaderKey(key)]; i < len(numbers) {
 		return numbers[i]

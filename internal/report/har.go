@@ -5,19 +5,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
-var errNoHAR = errors.New("this begins like a HAR file, and is none")
+var (
+	errNoHAR        = errors.New("the text begins like a HAR file but is not one")
+	errEntryTooLong = errors.New("an entry of this HAR file is longer than 32 MiB: save it without the content of responses")
+)
 
-// A harFile is a HAR file, or a part of one that holds a response: one of its entries,
-// the response of that, or its headers alone.
-type harFile struct {
-	Log *struct{ Entries harEntries }
-	harEntry
-}
-
+// A harEntry is an entry of a HAR file, its response, or the headers of the response.
 type harEntry struct {
+	Request  struct{ URL string }
 	Response *harResponse
 	harResponse
 }
@@ -28,85 +30,114 @@ type harResponse struct {
 	Headers    harHeaders
 }
 
-// harEntries are the last entries. What is not looked at is not kept: a file may have
-// many of them.
-type harEntries struct {
-	kept    []harEntry
-	dropped int
-}
+// harHeaders are the fields of a response.
+type harHeaders []struct{ Name, Value string }
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (e *harEntries) UnmarshalJSON(b []byte) error {
-	return eachElement(b, func(entry harEntry) {
-		e.kept = append(e.kept, entry)
-		if len(e.kept) > 2*maxResponses {
-			e.kept = slices.Delete(e.kept, 0, maxResponses)
-			e.dropped += maxResponses
-		}
-	})
-}
-
-// harHeaders are the fields of a response, as far as they are not too long.
-type harHeaders struct {
-	list []harHeader
-	size int // bytes of names and values
-}
-
-type harHeader struct{ Name, Value string }
-
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON implements json.Unmarshaler. It bounds the number of fields, because an empty field
+// takes more memory than its two bytes of JSON.
 func (h *harHeaders) UnmarshalJSON(b []byte) error {
-	return eachElement(b, func(field harHeader) {
-		if h.size > maxHeader || !IsToken(field.Name) {
-			return
+	const most = 1 << 16
+	if bytes.Count(b, []byte("{")) > most {
+		return errHeaderTooLong
+	}
+	return json.Unmarshal(b, (*[]struct{ Name, Value string })(h))
+}
+
+// A bounded reader fails after a number of bytes.
+type bounded struct {
+	from io.Reader
+	left int
+}
+
+const maxEntry = 32 << 20
+
+func (r *bounded) Read(b []byte) (int, error) {
+	if r.left <= 0 {
+		return 0, errEntryTooLong
+	}
+	n, err := r.from.Read(b[:min(len(b), r.left)])
+	r.left -= n
+	return n, err
+}
+
+// readHAR reads a HAR file, or a part of one that contains a response. It keeps one entry in memory.
+func readHAR(from io.Reader, emit func(*response)) error {
+	in := &bounded{from, maxEntry}
+	d := json.NewDecoder(in)
+	var alone harEntry
+	isLog := false
+	err := object(d, map[string]func() error{
+		"log": func() error {
+			isLog = true
+			return object(d, map[string]func() error{"entries": func() error {
+				return array(d, func() error {
+					var e harEntry
+					err := d.Decode(&e)
+					if err == nil {
+						e.emit(emit)
+					}
+					in.left = maxEntry
+					return err
+				})
+			}})
+		},
+		"response":   func() error { return d.Decode(&alone.Response) },
+		"status":     func() error { return d.Decode(&alone.Status) },
+		"statustext": func() error { return d.Decode(&alone.StatusText) },
+		"headers":    func() error { return d.Decode(&alone.Headers) },
+	})
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Errorf("%w: %s", errNoHAR, Printable(syntax.Error()))
+	case errors.Is(err, errEntryTooLong) || errors.Is(err, errHeaderTooLong):
+		return err
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%w: it ends too early", errNoHAR)
+	case err != nil:
+		return errNoHAR // the text of err has types of Go
+	case !isLog:
+		alone.emit(emit)
+	}
+	return nil
+}
+
+// object calls a function for each member of an object, and skips members without a function.
+func object(d *json.Decoder, members map[string]func() error) error {
+	return delimited(d, '{', func() error {
+		key, err := d.Token()
+		if err != nil {
+			return err
 		}
-		h.list = append(h.list, field)
-		h.size += len(field.Name) + len(field.Value)
+		if f := members[strings.ToLower(key.(string))]; f != nil {
+			return f()
+		}
+		var skipped json.RawMessage
+		return d.Decode(&skipped)
 	})
 }
 
-// eachElement calls a function for each element of an array, one after the other.
-func eachElement[T any](b []byte, f func(T)) error {
-	d := json.NewDecoder(bytes.NewReader(b))
-	switch start, err := d.Token(); {
-	case err != nil:
+// array calls a function for each element of an array.
+func array(d *json.Decoder, element func() error) error { return delimited(d, '[', element) }
+
+// delimited reads an array or an object. It reads null as an empty one.
+func delimited(d *json.Decoder, begin json.Delim, one func() error) error {
+	if start, err := d.Token(); err != nil || start == nil {
 		return err
-	case start == nil: // null, which is as good as none
-		return nil
-	case start != json.Delim('['):
+	} else if start != begin {
 		return errNoHAR
 	}
 	for d.More() {
-		var element T
-		if err := d.Decode(&element); err != nil {
+		if err := one(); err != nil {
 			return err
 		}
-		f(element)
 	}
-	return nil
+	_, err := d.Token()
+	return err
 }
 
-func (h *history) readHAR(text string) error {
-	var file harFile
-	if err := json.Unmarshal([]byte(text), &file); err != nil {
-		var syntax *json.SyntaxError
-		if errors.As(err, &syntax) {
-			return fmt.Errorf("%w: %s", errNoHAR, Printable(syntax.Error()))
-		}
-		return errNoHAR // what else there is to say names types of Go
-	}
-	if file.Log == nil {
-		h.addEntry(file.harEntry)
-		return nil
-	}
-	h.dropped = file.Log.Entries.dropped
-	for _, entry := range file.Log.Entries.kept {
-		h.addEntry(entry)
-	}
-	return nil
-}
-
-func (h *history) addEntry(e harEntry) {
+// emit calls a function for the response of an entry.
+func (e *harEntry) emit(emit func(*response)) {
 	r := e.harResponse
 	if e.Response != nil {
 		r = *e.Response
@@ -115,8 +146,13 @@ func (h *history) addEntry(e harEntry) {
 	if r.Status > 0 {
 		p.setStatus(fmt.Sprint(r.Status, " ", r.StatusText))
 	}
-	for _, field := range r.Headers.list {
-		p.add(field.Name, field.Value, 0)
+	if u, err := url.Parse(e.Request.URL); err == nil {
+		p.host = u.Host
 	}
-	h.add(p)
+	for _, field := range r.Headers {
+		if text.IsToken(field.Name) {
+			p.add(field.Name, field.Value, 0)
+		}
+	}
+	emit(p)
 }

@@ -8,16 +8,15 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// Beyond these it is not said out of which lines a limit was read, because the
-// response has to be read once more for each line.
+// The bounds of Lines, which reads the response once more for each line.
 const (
 	maxLines  = 64
 	maxLimits = 64
 	maxSize   = 32 << 10 // bytes of names and values
 )
 
-// Lines returns the numbers of the lines of the text, from 1, out of which each limit
-// was read: without the line it would be another, or alone the line says a part of it.
+// Lines returns for each limit the numbers of its lines in the text, from 1. Without such a line the
+// limit would differ, or the line alone contains a part of the limit.
 func (r *Report) Lines() [][]int {
 	found := make([][]int, len(r.Limits))
 	total := 0
@@ -54,7 +53,7 @@ func (r *Report) limitsIn(h http.Header) []Limit {
 	return LimitsOf(fields)
 }
 
-// has reports whether another limit says a part of this one, and nothing else.
+// has reports whether all that another limit contains is in this one.
 func (l Limit) has(part Limit) bool {
 	agrees := func(a, b *int64) bool { return b == nil || a != nil && *a == *b }
 	return l.Name == part.Name && bytes.Equal(l.PartitionKey, part.PartitionKey) &&

@@ -1,39 +1,54 @@
 package report
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
 	"errors"
+	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 const (
 	maxHeader    = 1 << 20 // bytes of names and values
-	maxResponses = 100     // that are looked at, from the last
+	maxResponses = 100     // kept by Read
 )
 
 var (
-	errHeaderTooLong = errors.New("header longer than 1 MiB")
-	errNoResponse    = errors.New("there is no response in this text, and no header of one")
+	errHeaderTooLong = errors.New("the header is longer than 1 MiB")
+	errNoResponse    = errors.New("the text contains no response: give its header lines, or the output of curl -i")
+
+	// ErrEmpty is the error for a text of no bytes.
+	ErrEmpty = errors.New("the text is empty")
 )
 
-// Read reports on the response that a text holds: whole, its header lines alone, or
-// as curl -i, curl -v or a HAR file has it. Of several it is the last one that says
-// something about rate limits, or without such a one the last.
-func Read(source, text string) (*Report, error) {
-	all, err := responses(text)
+// Read reports on a response in a text: a response, its header lines alone, the output of curl -i or
+// curl -v, or a HAR file. It chooses the last response that announces limits, refuses or asks to
+// wait. If there is none, it chooses the last response.
+func Read(source string, from io.Reader) (*Report, error) {
+	var kept []*response
+	total := 0
+	err := each(from, func(p *response) {
+		kept = append(kept, p)
+		kept = kept[max(len(kept)-maxResponses, 0):]
+		total++
+	})
 	if err != nil {
 		return nil, err
 	}
 	var last *Report
-	for i := len(all.kept) - 1; i >= 0; i-- {
-		p := all.kept[i]
+	for i, p := range slices.Backward(kept) {
 		if p.size > maxHeader {
 			return nil, errHeaderTooLong
 		}
 		r := newReport(source, p)
-		r.number, r.of = all.dropped+i+1, all.dropped+len(all.kept)
+		r.number, r.of = total-len(kept)+i+1, total
 		switch {
 		case r.Speaks():
 			return r, nil
@@ -47,12 +62,53 @@ func Read(source, text string) (*Report, error) {
 	return last, nil
 }
 
-// A response is one as far as it is known.
+// each calls a function for each response of a text, but not for interim ones. It keeps one
+// response in memory.
+func each(from io.Reader, emit func(*response)) error {
+	final := func(p *response) {
+		if !p.isInterim() {
+			emit(p)
+		}
+	}
+	r := bufio.NewReaderSize(from, 1<<16)
+	if mark, _ := r.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
+		_, _ = r.Discard(len(byteOrderMark))
+	}
+	switch start, err := firstByte(r); {
+	case err == io.EOF:
+		return ErrEmpty
+	case err != nil:
+		return err
+	case start == '{':
+		return readHAR(r, final)
+	case start == '[':
+		return readHAR(io.MultiReader(strings.NewReader(`{"headers":`), r, strings.NewReader(`}`)), final)
+	}
+	return readLines(r, final)
+}
+
+const byteOrderMark = "\ufeff"
+
+// firstByte returns the first byte that is not white space, among those that are buffered.
+func firstByte(r *bufio.Reader) (byte, error) {
+	if _, err := r.Peek(1); err != nil {
+		return 0, err
+	}
+	start, _ := r.Peek(r.Buffered())
+	if start = bytes.TrimSpace(start); len(start) == 0 {
+		return 0, nil
+	}
+	return start[0], nil
+}
+
+// A response is an http.Response with its place in a text.
 type response struct {
 	*http.Response
 	names  names
-	lines  map[string][]int // the lines of the text that hold the values, by their key, from 1
-	unread []int            // the lines that are no header fields
+	lines  map[string][]int // the numbers of the lines with the values, by key, from 1
+	host   string           // "" if it is unknown
+	unread int              // the number of lines that are not header fields
+	first  int              // the number of the first of these lines
 	empty  *string          // the value of the last field, if it has none yet
 	size   int              // bytes of names and values
 }
@@ -63,124 +119,95 @@ func newResponse(status string) *response {
 	return p
 }
 
-// setStatus takes the status of a response, such as "200 OK".
+// setStatus sets the status of a response, such as "200 OK".
 func (p *response) setStatus(status string) {
 	p.Status = strings.TrimSpace(status)
 	code, _, _ := strings.Cut(p.Status, " ")
 	p.StatusCode, _ = strconv.Atoi(code) // 0 if there is none
 }
 
-// isHeader reports whether a text is likely to be a header, even if it says nothing
-// about limits: there are words before a colon in any text.
-func (p *response) isHeader() bool { return p.Status != "" || len(p.Header) > len(p.unread) }
+// isHeader reports whether a text without limits is likely to be a header. Any text may have words
+// before a colon.
+func (p *response) isHeader() bool { return p.Status != "" || len(p.Header) > p.unread }
 
-// isInterim reports whether another response follows, RFC 9110 Section 15.2.
+// isInterim reports whether another response follows (RFC 9110 Section 15.2).
 func (p *response) isInterim() bool {
 	return p.StatusCode/100 == 1 && p.StatusCode != http.StatusSwitchingProtocols
 }
 
-// A history holds the last responses of a text.
-type history struct {
-	kept    []*response
-	dropped int
-}
-
-// add adds a response, after the last one is complete.
-func (h *history) add(p *response) {
-	h.trim()
-	h.kept = append(h.kept, p)
-}
-
-// trim drops what is not looked at.
-func (h *history) trim() {
-	if n := len(h.kept); n > 0 && h.kept[n-1].isInterim() {
-		h.kept = h.kept[:n-1]
-	}
-	if n := len(h.kept); n > maxResponses {
-		h.kept = h.kept[1:]
-		h.dropped++
-	}
-}
-
-func responses(text string) (*history, error) {
-	text = strings.TrimPrefix(text, "\ufeff") // a byte order mark
-	h := &history{}
-	switch start := strings.TrimSpace(text); {
-	case strings.HasPrefix(start, "{"):
-		if err := h.readHAR(start); err != nil {
-			return nil, err
-		}
-	case strings.HasPrefix(start, "["):
-		if err := h.readHAR(`{"headers":` + start + `}`); err != nil {
-			return nil, err
-		}
-	default:
-		h.readLines(text)
-	}
-	h.trim()
-	return h, nil
-}
-
-// statusLine is that of RFC 9112 Section 4, and curl's of HTTP/2 and HTTP/3.
+// statusLine matches that of RFC 9112 Section 4, and those that curl prints for HTTP/2 and HTTP/3.
 var statusLine = regexp.MustCompile(`^HTTP/[0-9](?:\.[0-9])? ([0-9]{3}(?: .*)?)$`)
 
-// isVerbose reports whether a text is the output of curl -v: its first status line
-// has a mark.
-func isVerbose(text string) bool {
-	for line := range strings.Lines(text) {
-		line = strings.TrimLeft(line, " \t")
-		if marked := strings.HasPrefix(line, "< HTTP/"); marked || strings.HasPrefix(line, "HTTP/") {
-			return marked
-		}
-	}
-	return false
-}
-
-// readLines reads HTTP/1.1 text: responses, or the lines of one header alone.
-// Lines that are no header fields do not hide the others.
-func (h *history) readLines(text string) {
-	verbose := isVerbose(text)
+// readLines reads HTTP/1.1 text: responses, or the lines of one header alone. In the output of
+// curl -v, the first status line and all lines of responses begin with "<".
+func readLines(r *bufio.Reader, emit func(*response)) error {
 	var p *response
-	body := false
-	number := 0
-	for line := range strings.Lines(text) {
-		number++
+	var line, host string
+	var err error
+	found, verbose, body := false, false, false
+	for number := 1; err == nil; number++ {
+		if line, err = readLine(r); err != nil && err != io.EOF {
+			return err
+		}
+		if !found && strings.HasPrefix(line, "< HTTP/") {
+			p, verbose = nil, true // the lines before are about the connection
+		}
+		if name, value, _ := strings.Cut(line, ": "); strings.EqualFold(name, "> Host") && (verbose || !found) {
+			host = value
+		}
 		if verbose {
 			var received bool
-			if line, received = strings.CutPrefix(strings.TrimLeft(line, " \t"), "<"); !received {
+			if line, received = strings.CutPrefix(line, "<"); !received {
 				continue
 			}
+			line = strings.TrimLeft(line, " \t")
 		}
-		line = strings.Trim(strings.TrimRight(line, "\r\n"), " \t")
-		if body && !verbose { // one that ends without a newline
-			if at := strings.LastIndex(line, "HTTP/"); at > 0 {
-				if _, ok := statusOf(line[at:]); ok {
-					line = line[at:]
-				}
-			}
+		if at := strings.LastIndex(line, "HTTP/"); body && !verbose && at > 0 && statusLine.MatchString(line[at:]) {
+			line = line[at:] // the body ends without a newline
 		}
 		switch status, ok := statusOf(line); {
 		case ok:
-			p, body = newResponse(status), false
-			h.add(p)
+			if p != nil {
+				emit(p)
+			}
+			p, found, body = newResponse(status), true, false
+			p.host = host
 		case body:
 		case line == "":
 			body = p != nil
 		default:
-			if p == nil {
-				p = newResponse("")
-				h.add(p)
-			}
-			if !p.addLine(line, number) {
-				p.unread = append(p.unread, number)
-			}
+			p = cmp.Or(p, newResponse(""))
+			p.addLine(line, number)
 		}
+	}
+	if p != nil {
+		emit(p)
+	}
+	return nil
+}
+
+// readLine returns the next line without the white space around it. It leaves out the middle of a
+// line that is longer than a header may be.
+func readLine(r *bufio.Reader) (string, error) {
+	var long []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if err != bufio.ErrBufferFull {
+			if long = append(long, part...); err == nil || err == io.EOF {
+				return strings.Trim(strings.TrimRight(string(long), "\r\n"), " \t"), err
+			}
+			return "", err
+		}
+		if len(long) > 2*maxHeader {
+			long = long[:maxHeader+1]
+		}
+		long = append(long, part...)
 	}
 }
 
-// statusOf returns the status that a line begins a response with.
+// statusOf returns the status of a status line.
 func statusOf(line string) (status string, ok bool) {
-	if !strings.HasPrefix(line, "HTTP/") { // as nearly all lines, for which the expression is slow
+	if !strings.HasPrefix(line, "HTTP/") { // for most lines, because the expression is slow
 		return "", false
 	}
 	found := statusLine.FindStringSubmatch(line)
@@ -190,33 +217,31 @@ func statusOf(line string) (status string, ok bool) {
 	return found[1], true
 }
 
-// addLine adds a line of a header, and reports whether it can be one.
-func (p *response) addLine(line string, number int) bool {
-	if pseudo, isPseudo := strings.CutPrefix(line, ":"); isPseudo { // RFC 9113 Section 8.3
-		if status, ok := strings.CutPrefix(pseudo, "status:"); ok {
+// addLine adds a line of a header, or counts it if it is not one.
+func (p *response) addLine(line string, number int) {
+	name, value, ok := strings.Cut(line, ":")
+	switch {
+	case ok && name == "": // RFC 9113 Section 8.3
+		if status, ok := strings.CutPrefix(value, "status:"); ok {
 			p.setStatus(status)
 		}
-		return true
-	}
-	if name, value, ok := strings.Cut(line, ":"); ok && IsToken(name) {
+	case ok && text.IsToken(name):
 		p.add(name, value, number)
-		return true
-	}
-	// Some browser tools begin a new line for the value.
-	if p.empty != nil {
+	case p.empty != nil: // some browser tools begin a new line for the value
 		p.size += len(line)
 		*p.empty, p.empty = line, nil
-		return true
+	default:
+		p.first = cmp.Or(p.first, number)
+		p.unread++
 	}
-	return false
 }
 
-// add adds a field. number is that of its line, or 0 if it has none.
+// add adds a field. number is the number of its line, or 0.
 func (p *response) add(name, value string, number int) {
 	value = strings.Trim(value, " \t")
 	p.size += len(name) + len(value)
 	if p.size > maxHeader {
-		return // it is refused as a whole
+		return // the response is refused
 	}
 	p.names.add(name)
 	key := http.CanonicalHeaderKey(name)

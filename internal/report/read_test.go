@@ -14,6 +14,9 @@ const (
 	xLines    = "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 3\n"
 )
 
+// readText reads a text.
+func readText(source, text string) (*Report, error) { return Read(source, strings.NewReader(text)) }
+
 func TestRead(t *testing.T) {
 	for name, test := range map[string]struct {
 		text   string
@@ -52,7 +55,7 @@ func TestRead(t *testing.T) {
 		"HAR headers":           {`[{"name":"RateLimit","value":"\"a\";r=1;t=5"},{"name":"no token","value":"x"}]`, "", `"a";r=1;t=5`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Read("paste", test.text)
+			r, err := readText("paste", test.text)
 			require.NoError(t, err)
 			require.Equal(t, test.status, r.Status)
 			require.Equal(t, test.want, strings.Join(r.response.Header.Values("RateLimit"), "|"))
@@ -63,7 +66,7 @@ func TestRead(t *testing.T) {
 
 func TestReadRefuses(t *testing.T) {
 	for name, test := range map[string]struct{ text, want string }{
-		"nothing":         {"", errNoResponse.Error()},
+		"nothing":         {"", ErrEmpty.Error()},
 		"prose":           {"Some words.\nMore words.", errNoResponse.Error()},
 		"prose, a colon":  {"Some words.\nNote: more words.\nAnd more.", errNoResponse.Error()},
 		"a program":       {"package main\n\nfunc main() {\n\tdefault:\n}\n", errNoResponse.Error()},
@@ -79,7 +82,7 @@ func TestReadRefuses(t *testing.T) {
 		"deep":            {strings.Repeat(`{"response":`, 20_000), errNoHAR.Error() + ": invalid character '{' exceeded max depth"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Read("paste", test.text)
+			r, err := readText("paste", test.text)
 			require.EqualError(t, err, test.want)
 			require.Nil(t, r)
 		})
@@ -98,20 +101,31 @@ func TestHeaderTooLong(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Read("paste", write(long(maxHeader)))
+			r, err := readText("paste", write(long(maxHeader)))
 			require.NoError(t, err)
 			require.Len(t, r.Limits, 1)
 			require.Equal(t, long(maxHeader), r.response.Header.Get("X"))
-			_, err = Read("paste", write(long(maxHeader+1)))
+			_, err = readText("paste", write(long(maxHeader+1)))
 			require.ErrorIs(t, err, errHeaderTooLong)
 		})
 	}
-	_, err := Read("paste", `{"headers":[{"name":"X","value":"`+strings.Repeat("x", maxHeader-1)+`"},{"name":"Y","value":""}]}`)
+	_, err := readText("paste", `{"headers":[{"name":"X","value":"`+strings.Repeat("x", maxHeader-1)+`"},{"name":"Y","value":""}]}`)
 	require.ErrorIs(t, err, errHeaderTooLong)
 	// A body is as long as it likes.
-	r, err := Read("paste", "HTTP/1.1 200 OK\n"+limitLine+"\n\n"+strings.Repeat("x\n", maxHeader))
+	r, err := readText("paste", "HTTP/1.1 200 OK\n"+limitLine+"\n\n"+strings.Repeat("x\n", maxHeader))
 	require.NoError(t, err)
 	require.Len(t, r.Limits, 1)
+}
+
+// A status line is found at the end of a long body without a newline, wherever its line is cut.
+func TestLongBody(t *testing.T) {
+	const buffer = 1 << 16
+	for n := range 16 {
+		r, err := readText("paste", "HTTP/1.1 200 OK\n\n"+strings.Repeat("x", 2*maxHeader+2*buffer-n)+"HTTP/1.1 429 x\n"+limitLine)
+		require.NoError(t, err)
+		require.Equal(t, "429 x", r.Status, n)
+		require.Equal(t, 2, r.of)
+	}
 }
 
 func TestUnread(t *testing.T) {
@@ -120,7 +134,7 @@ func TestUnread(t *testing.T) {
 		"HTTP/1.1 200 OK\nwhat is this\n" + limitLine:                     "Line 2 of the text is not a header field.",
 		"HTTP/1.1 200 OK\nwhat is this\n" + limitLine + "\n\"more\": 1\n": "2 lines of the text are not header fields; the first of them is line 2.",
 	} {
-		r, err := Read("paste", text)
+		r, err := readText("paste", text)
 		require.NoError(t, err)
 		require.Equal(t, want, strings.Join(r.Notes(), "|"))
 	}
@@ -131,18 +145,18 @@ func TestManyResponses(t *testing.T) {
 	const response = "HTTP/1.1 200 OK\nServer: x\n"
 	says := "HTTP/1.1 429 Too Many Requests\n" + limitLine + "\n"
 	for n, want := range map[int]string{maxResponses - 1: "429 Too Many Requests", maxResponses: "200 OK"} {
-		r, err := Read("paste", says+strings.Repeat(response, n))
+		r, err := readText("paste", says+strings.Repeat(response, n))
 		require.NoError(t, err)
 		require.Equal(t, want, r.Status)
 	}
 	const entry = `{"response":{"status":200,"headers":[{"name":"Server","value":"x"}]}},`
-	r, err := Read("paste", `{"log":{"entries":[`+strings.Repeat(entry, 350)+`{"response":{"status":429,"headers":[]}},`+strings.Repeat(entry, 98)+`{}]}}`)
+	r, err := readText("paste", `{"log":{"entries":[`+strings.Repeat(entry, 350)+`{"response":{"status":429,"headers":[]}},`+strings.Repeat(entry, 98)+`{}]}}`)
 	require.NoError(t, err)
-	require.Equal(t, []string{"Of 450 responses this is number 351, the last one that says something about rate limits."}, r.Notes())
-	r, err = Read("paste", strings.Repeat(response, 150)+says+response)
+	require.Equal(t, []string{"Of 450 responses this is number 351, the last one with rate limits."}, r.Notes())
+	r, err = readText("paste", strings.Repeat(response, 150)+says+response)
 	require.NoError(t, err)
-	require.Equal(t, []string{"Of 152 responses this is number 151, the last one that says something about rate limits."}, r.Notes())
-	r, err = Read("paste", response+response)
+	require.Equal(t, []string{"Of 152 responses this is number 151, the last one with rate limits."}, r.Notes())
+	r, err = readText("paste", response+response)
 	require.NoError(t, err)
 	require.Equal(t, []string{"Of 2 responses this is number 2, the last one."}, r.Notes())
 }
@@ -176,7 +190,7 @@ func TestLines(t *testing.T) {
 		"many lines": {limitLine + strings.Repeat("\nX: y", maxLines), [][]int{nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := Read("paste", test.text)
+			r, err := readText("paste", test.text)
 			require.NoError(t, err)
 			require.Equal(t, test.want, r.Lines())
 		})
@@ -187,17 +201,18 @@ func TestLines(t *testing.T) {
 func TestFaults(t *testing.T) {
 	for text, want := range map[string][]string{
 		"HTTP/1.1 200 OK\nX-RateLimit-Remaining: 2 of 5\nRateLimit-Policy: \"a\";q=5;w=60, \"a, b\";q=1;w=0\nRateLimit: \"a\";r=1;t=5, \"c\";r=x\nRetry-After: soon": {
-			"must L5 member 2 of RateLimit 4:19", "malformed  X-RateLimit-Remaining 2:0",
-			"must P16 member 2 of RateLimit-Policy 3:27", "must 9110-10.2.3 Retry-After 5:0",
+			"must L5 member 2 of RateLimit 4:19 parameter r: wrong type, it has to be an Integer from 0", "malformed  X-RateLimit-Remaining 2:0 not well-formed",
+			"must P16 member 2 of RateLimit-Policy 3:27 ", "must 9110-10.2.3 Retry-After 5:0 ",
 		},
-		`RateLimit-Policy: "a";q=5;w=60, "b";q=1;qu="points"`: {"should P15 member 2 of RateLimit-Policy 1:14"},
+		`RateLimit-Policy: "a";q=5;w=60, "b";q=1;qu="points"`:                                    {"should P15 member 2 of RateLimit-Policy 1:14 "},
+		"RateLimit-Policy: \"a\";q=5\nServer: x\nRateLimit-Policy: \"b\";q=5;w=60;qu=\"points\"": {"should P15 member 2 of RateLimit-Policy 3:0 "},
 	} {
-		r, err := Read("paste", text)
+		r, err := readText("paste", text)
 		require.NoError(t, err)
 		r.Check()
 		var got []string
 		for _, f := range r.Faults() {
-			got = append(got, fmt.Sprintf("%s %s %s %d:%d", f.Level, f.Rule, f.Place, f.Line, f.Offset))
+			got = append(got, fmt.Sprintf("%s %s %s %d:%d %s", f.Level, f.Rule, f.Place, f.Line, f.Offset, f.Cause))
 		}
 		require.Equal(t, want, got)
 	}
@@ -214,7 +229,7 @@ func FuzzRead(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		r, err := Read("fuzz", text)
+		r, err := readText("fuzz", text)
 		if err != nil {
 			require.Nil(t, r)
 			return

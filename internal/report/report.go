@@ -1,9 +1,8 @@
-// Package report gathers all that an HTTP response says about rate limits, for
-// what prints it (ratelimit inspect) and what shows it (the playground).
+// Package report describes the rate limits of an HTTP response, for ratelimit inspect, which prints
+// them, and for the playground, which shows them.
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,31 +12,29 @@ import (
 
 	"github.com/httpfields/ratelimit"
 	"github.com/httpfields/ratelimit/internal/older"
-	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A Report is what a response says about rate limits. All of its text is
-// printable ASCII, so that no terminal obeys what a server sent.
+// A Report describes the rate limits of a response. All of its text is printable ASCII, so that a
+// server cannot control a terminal.
 type Report struct {
 	Source    string      `json:"source"`
 	Status    string      `json:"status"`
-	Dialect   string      `json:"dialect,omitzero"` // how the limits were spelled
-	Vendors   []string    `json:"vendors,omitzero"` // whose fields are known by their names
-	Guessed   bool        `json:"guessed,omitzero"` // the unit of a reset
+	Dialect   string      `json:"form,omitzero"`    // of the limits, a dialect
+	Vendors   []string    `json:"vendors,omitzero"` // known by the names of their fields
+	Guessed   bool        `json:"guessed,omitzero"` // the unit of a reset is a guess
 	Limits    []Limit     `json:"limits"`
 	Malformed []Malformed `json:"malformed"`
 	Advice    Advice      `json:"advice"`
-	Findings  []Finding   `json:"findings,omitzero"` // nil if not asked for
+	Findings  []Finding   `json:"findings,omitzero"` // nil before Check
 
-	Fields  ratelimit.Fields `json:"-"` // out of which Limits was made
-	Arrived time.Time        `json:"-"` // the time from which the response was read
+	Fields  ratelimit.Fields `json:"-"` // the source of Limits
+	Arrived time.Time        `json:"-"` // the clock of the response
 
 	response   *response
-	number, of int // which of the responses in the text it is
+	number, of int // the number of the response in the text, and of all responses
 }
 
-// New reports on a response, without its body. Findings is nil; it is for the caller
-// to ask for them by [Report.Check].
+// New reports on the status and the header of a response. It sets no Findings; call [Report.Check].
 func New(source string, resp *http.Response) *Report {
 	return newReport(source, &response{Response: resp})
 }
@@ -60,7 +57,7 @@ func newReport(source string, p *response) *Report {
 	}
 }
 
-// vendorsOf returns the vendors with whose rows an older form was read, in their order.
+// vendorsOf returns the vendors whose rows were used to read an older form, sorted.
 func vendorsOf(h http.Header, dialect string) (list []string) {
 	if dialect == "" || strings.HasPrefix(dialect, "ratelimit") && dialect != "ratelimit-lenient" {
 		return nil
@@ -75,13 +72,12 @@ func vendorsOf(h http.Header, dialect string) (list []string) {
 	return slices.Compact(list)
 }
 
-// Speaks reports whether the response says something about rate limits, be it
-// malformed, or that it refuses, or how long to wait.
+// Speaks reports whether the response has limits, malformed ones too, refuses, or asks to wait.
 func (r *Report) Speaks() bool {
 	return len(r.Limits) > 0 || len(r.Malformed) > 0 || r.Advice.Refused || r.Advice.Asked > 0
 }
 
-// Heading returns the status, and the form of the fields in words.
+// Heading returns the status and the form of the limits.
 func (r *Report) Heading() string {
 	status := r.Status
 	if status == "" {
@@ -93,43 +89,39 @@ func (r *Report) Heading() string {
 	return status + ", " + FormName(r.Dialect)
 }
 
-// Notes returns what is to be known of how the response was read, in sentences.
+// Notes returns sentences on how the response was read.
 func (r *Report) Notes() []string {
 	var list []string
 	if r.of > 1 {
 		why := ""
 		if r.Speaks() {
-			why = " that says something about rate limits"
+			why = " with rate limits"
 		}
 		list = append(list, fmt.Sprintf("Of %d responses this is number %d, the last one%s.", r.of, r.number, why))
 	}
-	switch unread := r.response.unread; len(unread) {
+	switch p := r.response; p.unread {
 	case 0:
 	case 1:
-		list = append(list, fmt.Sprintf("Line %d of the text is not a header field.", unread[0]))
+		list = append(list, fmt.Sprintf("Line %d of the text is not a header field.", p.first))
 	default:
-		list = append(list, fmt.Sprintf("%d lines of the text are not header fields; the first of them is line %d.", len(unread), unread[0]))
+		list = append(list, fmt.Sprintf("%d lines of the text are not header fields; the first of them is line %d.", p.unread, p.first))
 	}
 	if len(r.Vendors) > 0 {
 		list = append(list, fmt.Sprintf("Fields of %s are known by their names.", strings.Join(r.Vendors, ", ")))
 	}
 	if r.Guessed {
-		list = append(list, "Nothing says in which unit a reset is. It was guessed, and is marked.")
-	}
-	if r.Advice.Capped {
-		list = append(list, fmt.Sprintf("Clients of this library try one request after %s.", duration(ratelimit.DefaultMaxWait)))
+		list = append(list, "The unit of a reset is a guess, which is marked.")
 	}
 	return list
 }
 
-// names are the names of header fields as a response spells them, by their keys in
-// http.Header.
+// names are the names of fields as the response spells them, by their keys in http.Header.
 type names map[string]string
 
 func (n names) add(name string) { n[http.CanonicalHeaderKey(name)] = name }
 
-// of returns the name of a field. The two that the specification defines are called
-// as it calls them, because what is said of them names them so.
+// of returns the name of a field. The current fields have the names of the specification, which
+// errors and findings use too.
 func (n names) of(field string) string {
 	if name, ok := n[field]; ok && !strings.EqualFold(name, ratelimit.LimitField) && !strings.EqualFold(name, ratelimit.PolicyField) {
 		return Printable(name)
@@ -137,27 +129,26 @@ func (n names) of(field string) string {
 	return field
 }
 
-// A Limit is a limit joined with its policy, or either alone. nil and "" are
-// absent, but in Name.
+// A Limit is a limit joined with its policy, or one of them alone. nil and "" are absent, except in
+// Name.
 type Limit struct {
 	Name         string `json:"name"`
 	PartitionKey []byte `json:"partition_key,omitzero"`
 	Remaining    *int64 `json:"remaining,omitzero"`
 	Quota        *int64 `json:"quota,omitzero"`
 	Unit         string `json:"unit,omitzero"`
-	Window       *int64 `json:"window,omitzero"` // in seconds, as Reset
+	Window       *int64 `json:"window,omitzero"` // in seconds, like Reset
 	Reset        *int64 `json:"reset,omitzero"`
 }
 
-// A moment is when a response arrived.
+// A moment is the time at which a response arrived.
 type moment struct {
 	time.Time
-	known bool // by its Date
+	known bool // from its Date
 }
 
-// arrival returns when a response arrived: at its Date (RFC 9110 Section
-// 6.6.1), because it may have been kept, and the points in time that it names
-// have nothing to do with the day on which it is read. Without one it is now.
+// arrival returns the Date of a response (RFC 9110 Section 6.6.1), because the response may have been
+// saved long ago. Without a Date it returns now.
 func arrival(h http.Header) moment {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		return moment{date, true}
@@ -165,20 +156,22 @@ func arrival(h http.Header) moment {
 	return moment{Time: time.Now()}
 }
 
-// until returns the point in time at which a wait ends, if it is known when it began.
+// until returns the end of a wait, if its start is known. The end has a date unless the wait starts
+// and ends today.
 func (m moment) until(wait time.Duration) string {
-	if !m.known {
+	if !m.known || wait > century {
 		return ""
 	}
-	begin, end := m.UTC(), m.Add(wait+time.Second-1).Truncate(time.Second).UTC() // rounded up
+	end := m.Add(wait + time.Second - 1).Truncate(time.Second).UTC() // rounded up
+	day, today := end.Format(time.DateOnly), time.Now().UTC().Format(time.DateOnly)
 	text := ", until "
-	if begin.Format(time.DateOnly) != end.Format(time.DateOnly) {
-		text += end.Format(time.DateOnly) + " "
+	if day != today || m.UTC().Format(time.DateOnly) != today {
+		text += day + " "
 	}
 	return text + strings.TrimSuffix(end.Format(time.TimeOnly), ":00") + " UTC"
 }
 
-// An identity is what a limit and its policy have in common.
+// An identity is common to a limit and its policy.
 type identity struct {
 	name, key string
 	keyed     bool
@@ -188,10 +181,9 @@ func identityOf(p ratelimit.Policy) identity {
 	return identity{p.Name, string(p.PartitionKey), p.PartitionKey != nil}
 }
 
-// LimitsOf joins each limit with its policy, and puts the policies to which no
-// limit belongs at the end.
+// LimitsOf joins each limit with its policy. Policies without a limit follow at the end.
 func LimitsOf(f ratelimit.Fields) []Limit {
-	list := []Limit{} // null would be no array in JSON
+	list := []Limit{} // in JSON null would not be an array
 	joined := map[identity]bool{}
 	for _, l := range f.Limits {
 		p, ok := f.PolicyOf(l)
@@ -207,7 +199,7 @@ func LimitsOf(f ratelimit.Fields) []Limit {
 		if !joined[id] {
 			list = append(list, Limit{Name: p.Name}.with(p))
 		}
-		// Limits belong to the first of an identity; a repeated one is on its own.
+		// Limits belong to the first policy of an identity. Further ones are alone.
 		delete(joined, id)
 	}
 	return list
@@ -243,12 +235,4 @@ func secondsOf(s ratelimit.Seconds) *int64 {
 }
 
 // WriteJSON writes the report as indented JSON.
-func (r *Report) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
-}
-
-// IsToken reports whether s can be the name of a field (RFC 9110 Section 5.6.2).
-func IsToken(s string) bool { return text.IsToken(s) }
+func (r *Report) WriteJSON(w io.Writer) error { return WriteJSON(w, r) }

@@ -9,13 +9,12 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// Absent stands for a number or a text that the response does not say.
+// Absent is printed for an absent number or text.
 const Absent = "-"
 
 const ellipsis = "..."
 
-// Printable replaces every byte that is not printable ASCII. It goes by bytes,
-// not by characters, to keep offsets.
+// Printable replaces each byte that is not printable ASCII, so that offsets stay the same.
 func Printable(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -35,8 +34,8 @@ func Clip(s string) string {
 	return s[:most-len(ellipsis)] + ellipsis
 }
 
-// Excerpt cuts a text to the columns around an offset, and returns the column
-// of that offset. The offset is never under an ellipsis.
+// Excerpt cuts a text to a number of columns around an offset, and returns the column of the offset,
+// which is never in an ellipsis.
 func Excerpt(s string, offset, columns int) (text string, column int) {
 	if len(s) <= columns {
 		return s, offset
@@ -53,13 +52,10 @@ func Excerpt(s string, offset, columns int) (text string, column int) {
 	return text, offset - start
 }
 
-// QuotedName returns the name of the limit in quotes, cut to 40 bytes.
-func (l Limit) QuotedName() string { return Quoted(l.Name) }
-
 // Quoted returns a name in quotes, cut to 40 bytes.
 func Quoted(name string) string { return Clip(strconv.QuoteToASCII(name)) }
 
-// Key returns the partition key as the fields write it, cut to 40 bytes.
+// Key returns the partition key in base64 between colons, cut to 40 bytes.
 func (l Limit) Key() string {
 	if l.PartitionKey == nil {
 		return Absent
@@ -67,8 +63,7 @@ func (l Limit) Key() string {
 	return Clip(":" + base64.StdEncoding.EncodeToString(l.PartitionKey) + ":")
 }
 
-// UnitName returns the quota unit, cut to 40 bytes. A policy without one has
-// the unit that it means.
+// UnitName returns the quota unit, cut to 40 bytes. The default of a policy is requests.
 func (l Limit) UnitName() string {
 	switch {
 	case l.Unit != "":
@@ -79,9 +74,8 @@ func (l Limit) UnitName() string {
 	return Absent
 }
 
-// Filled returns how many of so many parts of a bar what remains fills, and
-// false where the quota or what remains is not known. It rounds down, so that
-// only a quota that is whole looks like it. A limit may exceed its quota.
+// Filled returns the number of filled parts of a bar, and false if the quota or the remaining number
+// is unknown. It rounds down, so that only a whole quota fills the bar.
 func (l Limit) Filled(parts int64) (int64, bool) {
 	if l.Remaining == nil || l.Quota == nil {
 		return 0, false
@@ -91,21 +85,21 @@ func (l Limit) Filled(parts int64) (int64, bool) {
 	case remaining >= quota && remaining > 0:
 		return parts, true
 	case quota > 0:
-		return remaining * parts / quota, true // far from overflow: ratelimit.MaxInteger
+		return remaining * parts / quota, true // no overflow up to ratelimit.MaxInteger
 	}
 	return 0, true
 }
 
-// A State says of a limit that it is used up, or that little remains.
+// A State is how much of a limit remains.
 type State string
 
-// The states that are worth a colour.
+// The states with a colour.
 const (
 	Exhausted State = "exhausted"
 	Low       State = "low" // less than a fifth
 )
 
-// State returns how far the limit is used up, or "".
+// State returns the state of the limit, or "" if it has enough left.
 func (l Limit) State() State {
 	fifths, ok := l.Filled(5)
 	switch {
@@ -117,7 +111,7 @@ func (l Limit) State() State {
 	return ""
 }
 
-// FormName returns the name of a dialect in words.
+// FormName describes a dialect.
 func FormName(dialect string) string {
 	switch dialect {
 	case "ratelimit":
@@ -130,7 +124,7 @@ func FormName(dialect string) string {
 	return "older form: " + Clip(dialect)
 }
 
-// Integer returns a number that may be absent.
+// Integer returns a number, or Absent.
 func Integer(n *int64) string {
 	if n == nil {
 		return Absent
@@ -138,7 +132,7 @@ func Integer(n *int64) string {
 	return strconv.FormatInt(*n, 10)
 }
 
-// Left returns what remains and the quota, as far as the response says them.
+// Left returns the remaining number and the quota, as far as they are known.
 func (l Limit) Left() string {
 	switch {
 	case l.Remaining != nil && l.Quota != nil:
@@ -151,7 +145,7 @@ func (l Limit) Left() string {
 	return Absent
 }
 
-// Seconds returns a number of seconds that may be absent, as Readable does.
+// Seconds returns a number of seconds in the form of Readable, or Absent.
 func Seconds(n *int64) string {
 	if n == nil {
 		return Absent
@@ -159,8 +153,7 @@ func Seconds(n *int64) string {
 	return Readable(*n)
 }
 
-// Readable returns a number of seconds in days, hours, minutes and seconds, as
-// 1m26s. All times are written so.
+// Readable returns a number of seconds in days, hours, minutes and seconds, such as 1m26s.
 func Readable(seconds int64) string {
 	if seconds == 0 {
 		return "0s"
@@ -180,9 +173,11 @@ func Readable(seconds int64) string {
 
 const century = 100 * 365 * 24 * time.Hour
 
-// duration returns a time as Readable does. Below a minute it has up to three
-// decimals.
+// duration returns a time in the form of Readable, with up to three decimals below a minute.
 func duration(d time.Duration) string {
+	if d > century {
+		return "more than a century"
+	}
 	if d = d.Round(time.Millisecond); d >= time.Minute {
 		return Readable(int64(d.Round(time.Second) / time.Second))
 	}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// requests of several hosts, as curl -v prints them.
+const verbose = `* Connected to a.example
+> GET /1 HTTP/1.1
+> Host: A.example
+>
+< HTTP/1.1 200 OK
+< RateLimit-Policy: "burst";q=10;w=60
+< RateLimit: "burst";r=3;t=20
+<
+{ [5 bytes data]
+> GET /2 HTTP/1.1
+> Host: a.example
+>
+< HTTP/1.1 103 Early Hints
+<
+< HTTP/1.1 429 Too Many Requests
+< Retry-After: 20
+< X-RateLimit-Limit: 10
+< X-RateLimit-Remaining: 5
+<
+> GET / HTTP/2
+> Host: quiet.example
+>
+< HTTP/2 200
+< content-type: text/plain
+<
+`
+
+// A table has one row for each host of all inputs.
+func TestHosts(t *testing.T) {
+	har := filepath.Join(t.TempDir(), "session.har")
+	require.NoError(t, os.WriteFile(har, []byte(`{"log":{"version":"1.2","pages":[{"id":"p"}],"entries":[
+		{"request":{"url":"https://a.example:8443/x?token=s3cret"},"response":{"status":503,"headers":[{"name":"Retry-After","value":"7200"}]}},
+		{"request":{"url":"https://b.example/"},"response":{"status":200,"content":{"text":"{}"},"headers":[{"name":"x-ratelimit-remaining","value":"0"},{"name":"x-ratelimit-reset","value":"9"}]}},
+		{"request":{"url":"https://b.example/"},"response":{"status":200,"headers":[]}}
+	]}}`), 0o600))
+	server := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("RateLimit", `"a";r=1`) })
+	for golden, format := range map[string]string{"testdata/hosts.txt": "-json=false", "testdata/hosts.json": "-json"} {
+		status, stdout, stderr := running(verbose, "inspect", "-by-host", format, "-", har, har)
+		require.Equal(t, exitFine, status, stderr)
+		require.NotContains(t, stdout, "s3cret")
+		requireGolden(t, golden, stdout)
+	}
+	status, stdout, stderr := running("", "inspect", "-by-host", "-json", server, server, har)
+	require.Equal(t, exitFine, status, stderr)
+	var got struct {
+		Hosts []struct {
+			Host     string
+			Requests int
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
+	require.Equal(t, 2, got.Hosts[1].Requests)
+	require.Contains(t, server, got.Hosts[1].Host)
+}
+
+// The exit status is 1 if no response announces limits, and 2 if an input cannot be read. What can
+// be read is shown.
+func TestHostsStatus(t *testing.T) {
+	for name, test := range map[string]struct {
+		stdin  string
+		args   []string
+		status int
+		stdout string
+		stderr string
+	}{
+		"no limits":  {"HTTP/1.1 200 OK\n\nHTTP/1.1 429 x\nRetry-After: 5\n", nil, 1, "HOST       REQUESTS  REFUSED  LOWEST  LONGEST WAIT  FORM\n(unknown)  2         1        -       5s            -\n", ""},
+		"empty":      {"", nil, 2, "HOST  REQUESTS  REFUSED  LOWEST  LONGEST WAIT  FORM\n", "ratelimit inspect: standard input is empty: did curl fail? -s hides its errors, -sS shows them\n"},
+		"cut off":    {`{"log":{"entries":[{"request":{"url":"http://a/"},"response":{"headers":[{"name":"RateLimit","value":"\"a\";r=1"}]}},{"req`, nil, 2, "HOST  REQUESTS  REFUSED  LOWEST      LONGEST WAIT  FORM\na     1         0        \"a\" 1 left  -             current form (draft-08 to draft-11)\n", "ratelimit inspect: <stdin>: the text begins like a HAR file but is not one: it ends too early\n"},
+		"with -lint": {"", []string{"-lint"}, 2, "", "ratelimit inspect: -lint and -by-host exclude each other: leave one out\nFor help: ratelimit inspect -h\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, stdout, stderr := running(test.stdin, append([]string{"inspect", "-by-host"}, test.args...)...)
+			require.Equal(t, []any{test.status, test.stdout, test.stderr}, []any{status, stdout, stderr})
+		})
+	}
+}

@@ -1,0 +1,131 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/httpfields/ratelimit"
+)
+
+// A Host summarizes the responses of one host.
+type Host struct {
+	Name     string   `json:"host"` // "" if it is unknown
+	Requests int      `json:"requests"`
+	Refused  int      `json:"refused"`
+	Lowest   *Limit   `json:"lowest,omitzero"` // the limit with the lowest Remaining
+	Wait     float64  `json:"wait"`            // the longest requested wait, in seconds
+	Forms    []string `json:"forms"`           // dialects of the limits
+
+	wait time.Duration
+}
+
+// Hosts are the hosts of a capture.
+type Hosts map[string]*Host
+
+// The bounds of Hosts, for captures of any size.
+const (
+	mostHosts  = 10_000
+	mostForms  = 4 // of a host
+	otherHosts = "(other hosts)"
+)
+
+// Read adds the responses of a text in a form that [Read] accepts.
+func (h Hosts) Read(text io.Reader) error { return each(text, h.add) }
+
+// Add adds a response.
+func (h Hosts) Add(host string, resp *http.Response) { h.add(&response{Response: resp, host: host}) }
+
+func (h Hosts) add(p *response) {
+	name := Printable(strings.ToLower(p.host))
+	host := h[name]
+	if host == nil && len(h) >= mostHosts {
+		name = otherHosts
+		host = h[name]
+	}
+	if host == nil {
+		host = &Host{Name: name, Forms: []string{}}
+		h[name] = host
+	}
+	host.Requests++
+	a := ratelimit.Advise(p.Response, arrival(p.Header).Time)
+	if a.Refused {
+		host.Refused++
+	}
+	host.wait = max(host.wait, a.Asked)
+	host.Wait = host.wait.Seconds()
+	if d := a.Fields.Dialect; d != "" && len(host.Forms) < mostForms && !slices.Contains(host.Forms, d) {
+		host.Forms = append(host.Forms, d)
+	}
+	for _, l := range a.Fields.Limits {
+		if l.Remaining != ratelimit.Unknown && (host.Lowest == nil || l.Remaining < *host.Lowest.Remaining) {
+			lowest := limitOf(l)
+			if p, ok := a.Fields.PolicyOf(l); ok {
+				lowest = lowest.with(p)
+			}
+			host.Lowest = &lowest
+		}
+	}
+}
+
+// Announced reports whether a response announced limits.
+func (h Hosts) Announced() bool {
+	for _, host := range h {
+		if len(host.Forms) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// list returns the hosts, sorted by the number of refused requests.
+func (h Hosts) list() []*Host {
+	return slices.SortedFunc(maps.Values(h), func(a, b *Host) int {
+		return cmp.Or(cmp.Compare(b.Refused, a.Refused), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// WriteJSON writes the hosts as indented JSON.
+func (h Hosts) WriteJSON(w io.Writer) error {
+	return WriteJSON(w, struct {
+		Hosts []*Host `json:"hosts"`
+	}{append([]*Host{}, h.list()...)})
+}
+
+// WriteText writes a table of the hosts.
+func (h Hosts) WriteText(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "HOST\tREQUESTS\tREFUSED\tLOWEST\tLONGEST WAIT\tFORM")
+	for _, host := range h.list() {
+		lowest, wait, form := Absent, Absent, Absent
+		if host.Lowest != nil {
+			lowest = Quoted(host.Lowest.Name) + " " + host.Lowest.Left()
+		}
+		if host.wait > 0 {
+			wait = duration(host.wait)
+		}
+		if len(host.Forms) > 0 {
+			form = FormName(host.Forms[0])
+			for _, other := range host.Forms[1:] {
+				form += "; " + FormName(other)
+			}
+		}
+		fmt.Fprintf(table, "%s\t%d\t%d\t%s\t%s\t%s\n", cmp.Or(Clip(host.Name), "(unknown)"), host.Requests, host.Refused, lowest, wait, form)
+	}
+	return table.Flush()
+}
+
+// WriteJSON writes a value as indented JSON.
+func WriteJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

@@ -1,0 +1,128 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A harText is a HAR file with many entries, which are made as they are read.
+type harText struct {
+	entries int
+	entry   func(i int) string
+	i       int
+	rest    string
+}
+
+func (h *harText) Read(b []byte) (int, error) {
+	for h.rest == "" {
+		switch {
+		case h.i == 0:
+			h.rest = `{"log":{"version":"1.2","entries":[`
+		case h.i <= h.entries:
+			if h.rest = h.entry(h.i); h.i < h.entries {
+				h.rest += ",\n"
+			}
+		case h.i == h.entries+1:
+			h.rest = `]}}`
+		default:
+			return 0, io.EOF
+		}
+		h.i++
+	}
+	n := copy(b, h.rest)
+	h.rest = h.rest[n:]
+	return n, nil
+}
+
+// entry returns an entry as a browser saves it, to one of ten hosts.
+func entry(i int) string {
+	return fmt.Sprintf(`{"startedDateTime":"2026-11-21T03:00:00.000Z","time":31.5,"request":{"method":"GET","url":"https://h%d.example/v1/items?page=%d","httpVersion":"http/2.0","headers":[{"name":"accept","value":"*/*"},{"name":"user-agent","value":"Mozilla/5.0 (X11; Linux x86_64)"}],"queryString":[],"cookies":[],"headersSize":-1,"bodySize":0},"response":{"status":200,"statusText":"OK","httpVersion":"http/2.0","headers":[{"name":"content-type","value":"application/json"},{"name":"date","value":"Sat, 21 Nov 2026 03:00:00 GMT"},{"name":"ratelimit-policy","value":"\"burst\";q=100;w=60"},{"name":"ratelimit","value":"\"burst\";r=%d;t=30"},{"name":"server","value":"nginx"}],"cookies":[],"content":{"size":30,"mimeType":"application/json","text":"{\"id\":1,\"name\":\"x\"}"},"redirectURL":"","headersSize":-1,"bodySize":30},"cache":{},"timings":{"send":0.1,"wait":30.1,"receive":1.3}}`, i%10, i, i%101)
+}
+
+// The memory for a capture does not grow with its length, and hosts beyond a bound are counted
+// together.
+func TestHostsBounds(t *testing.T) {
+	hosts := Hosts{}
+	require.NoError(t, hosts.Read(&harText{entries: 3000, entry: entry}))
+	require.Len(t, hosts, 10)
+	require.Equal(t, 300, hosts["h3.example"].Requests)
+	require.Zero(t, *hosts["h3.example"].Lowest.Remaining)
+	peak := func(entries int) uint64 {
+		var most uint64
+		runtime.GC()
+		read := &harText{entries: entries, entry: func(i int) string {
+			if i%2000 == 0 {
+				runtime.GC()
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				most = max(most, m.HeapAlloc)
+			}
+			return entry(i)
+		}}
+		require.NoError(t, Hosts{}.Read(read))
+		return most
+	}
+	require.Less(t, peak(16_000), peak(4000)+1<<20)
+
+	many := Hosts{}
+	require.NoError(t, many.Read(&harText{entries: mostHosts + 100, entry: func(i int) string {
+		return fmt.Sprintf(`{"request":{"url":"http://h%d/"},"response":{"headers":[]}}`, i)
+	}}))
+	require.Len(t, many, mostHosts+1)
+	require.Equal(t, 100, many[otherHosts].Requests)
+
+	// The bound is one for each entry, and a host has few forms.
+	body := strings.Repeat("x", 1<<20)
+	long34 := Hosts{}
+	require.NoError(t, long34.Read(&harText{entries: 34, entry: func(i int) string {
+		return fmt.Sprintf(`{"response":{"headers":[{"name":"X%c-RateLimit-Remaining","value":"9"}],"content":{"text":"%s"}}}`, 'a'+i%26, body)
+	}}))
+	require.Equal(t, 34, long34[""].Requests)
+	require.Len(t, long34[""].Forms, mostForms)
+
+	long := func(n int) string { return `{"log":{"entries":[{"x":"` + strings.Repeat("x", n) + `"}]}}` }
+	require.ErrorIs(t, Hosts{}.Read(strings.NewReader(long(maxEntry))), errEntryTooLong)
+	require.ErrorIs(t, Hosts{}.Read(strings.NewReader(`{"headers":[`+strings.Repeat("{},", 1<<16)+`{}]}`)), errHeaderTooLong)
+}
+
+// BenchmarkHosts compares the table of a capture with reading its JSON alone.
+func BenchmarkHosts(b *testing.B) {
+	var text strings.Builder
+	_, err := io.Copy(&text, &harText{entries: 5000, entry: entry})
+	require.NoError(b, err)
+	b.Run("json", func(b *testing.B) {
+		b.SetBytes(int64(text.Len()))
+		b.ReportAllocs()
+		for b.Loop() {
+			var file struct {
+				Log struct {
+					Entries []struct {
+						Request  struct{ URL string }
+						Response struct {
+							Status     int
+							StatusText string
+							Headers    []struct{ Name, Value string }
+						}
+					}
+				}
+			}
+			require.NoError(b, json.NewDecoder(strings.NewReader(text.String())).Decode(&file))
+			require.Len(b, file.Log.Entries, 5000)
+		}
+	})
+	b.Run("hosts", func(b *testing.B) {
+		b.SetBytes(int64(text.Len()))
+		b.ReportAllocs()
+		for b.Loop() {
+			hosts := Hosts{}
+			require.NoError(b, hosts.Read(strings.NewReader(text.String())))
+			require.Len(b, hosts, 10)
+		}
+	})
+}
