@@ -109,7 +109,7 @@ const (
 	gapWeight = 1.0 / 8
 	// longestGap is how many times the average a gap counts at most: a pause of the caller,
 	// or a backoff, shows little of how fast requests come.
-	longestGap = 3
+	longestGap = 2.4
 	// firstGap is the average before there are two requests, in seconds.
 	firstGap = 0.02
 	// leastGap is the shortest gap that counts, in seconds: requests that go together.
