@@ -4,11 +4,11 @@
 //
 //	go run -C interop ./simulate
 //	go run -C interop ./simulate -plot DIR
-//	go run -C interop ./simulate -search 450
+//	go run -C interop ./simulate -search 600
 //
 // The second draws two of the runs as SVG: served requests over time, the quota, and marks for
-// refused requests. The third runs all clients against 450 random servers and loads, and prints
-// percentiles.
+// refused requests. The third runs all clients against 600 random servers and loads, and
+// compares the results with the goals.
 package main
 
 import (

@@ -89,7 +89,7 @@ var shortAnswers = []scenario{
 		server: short(tokens(5, 10, true), current, refuseTooMany), wanted: wanted{seconds: 71, refused: 0}},
 	{name: "GCRA, 20/s, burst 1, t is the next unit", ideal: 15, load: jobs300, before: "346.8 / 0",
 		server: short(tokens(20, 1, false), current, refuseTooMany), wanted: wanted{seconds: 60, refused: 60},
-		note: "every answer announces that nothing remains for a second, because 50 ms are rounded up: a client that obeys sends one request a second, 300 s in all", reached: 350},
+		note: "each answer announces that nothing remains for a second, because 50 ms are rounded up. A client that obeys sends one request a second, and takes 300 s", reached: 350},
 	{name: "10 per 1 s and 50 per 10 s", ideal: 50, load: jobs300, before: "61.6 / 0",
 		server: short(func() limiter { return several{fixed(10, time.Second)(), fifty()} }, current, refuseTooMany), wanted: wanted{seconds: 62, refused: 0}},
 	{name: "5 at a time, 503 and Retry-After: 1", ideal: 12, load: jobs300, before: "86.1 / 577",
@@ -112,13 +112,13 @@ var shortAnswers = []scenario{
 		server: short(fifty, untrue(twice), refuseTooMany), wanted: wanted{seconds: 62, refused: 28}},
 	{name: "fixed window, always says r=50", ideal: 50, load: jobs300, before: "68.7 / 465",
 		server: short(fifty, untrue(always), refuseTooMany), wanted: wanted{seconds: 62, refused: 90}},
-	{name: "fixed window, random r and t", loses: "it believes numbers that mean nothing, half of the time that all is used up", ideal: 50, load: jobs300, before: "86.0 / 33",
+	{name: "fixed window, random r and t", loses: "Transport obeys numbers that mean nothing", ideal: 50, load: jobs300, before: "86.0 / 33",
 		server: short(fifty, untrue(random), refuseTooMany), wanted: wanted{seconds: 80, refused: 38}},
 }
 
 // slowAnswers: an LLM, a report. Nothing is lost, and the way takes no time.
 var slowAnswers = []scenario{
-	{name: "token bucket, 5/s, burst 5; 3 s; 25 × 4", loses: "whatever flows in while the first answer of a window is under way for 3 s is lost to who waits for it", ideal: 22, load: load{workers: 25, each: 4}, before: "100.3 / 1",
+	{name: "token bucket, 5/s, burst 5; 3 s; 25 × 4", loses: "the first answer of a window takes 3 s, and other requests wait for it. The tokens that flow in meanwhile are lost", ideal: 22, load: load{workers: 25, each: 4}, before: "100.3 / 1",
 		server: slow(tokens(5, 5, false), 3*time.Second), wanted: wanted{seconds: 60, refused: 20}},
 	{name: "token bucket, 5/s, burst 5; 20 s; 50 × 4", ideal: 80, load: load{workers: 50, each: 4}, before: "1118.8 / 1",
 		server: slow(tokens(5, 5, false), 20*time.Second), wanted: wanted{seconds: 150, refused: 40}},
@@ -128,12 +128,12 @@ var slowAnswers = []scenario{
 		server: slow(fixed(1000, time.Second), 2*time.Second), wanted: wanted{seconds: 20.5, refused: 0}},
 	{name: "fixed window, 100 per 10 s; 2 s; 30 × 10", ideal: 22, load: load{workers: 30, each: 10}, before: "35.4 / 0",
 		server: slow(fixed(100, 10*time.Second), 2*time.Second), wanted: wanted{seconds: 26, refused: 0},
-		note: "the last 100 of 300 requests are not allowed before 20 s, and 30 workers need four rounds of 2 s for them: 28 s is the least for any client; a reset that is 2 s old when it arrives, and the probe of each window, make the rest", reached: 36},
+		note: "the last 100 of 300 requests are not allowed before 20 s. 30 workers need four rounds of 2 s for them, so 28 s is the least for any client. The rest is a reset that is 2 s old when it arrives, and the probe of each window", reached: 36},
 	{name: "weighted window, 50 per 10 s; 50 ms; 20 × 15", ideal: 60, load: load{workers: 20, each: 15}, before: "–",
 		server: slow(weighted(50, 10*time.Second, false), 50*time.Millisecond), wanted: wanted{seconds: 66, refused: 0}},
-	{name: "the same, announced as a fixed window", loses: "it waits for the end of each window, as it is asked to", ideal: 60, load: load{workers: 20, each: 15}, before: "–",
+	{name: "the same, announced as a fixed window", loses: "Transport waits for the end of each window, as the server asks", ideal: 60, load: load{workers: 20, each: 15}, before: "–",
 		server: slow(weighted(50, 10*time.Second, true), 50*time.Millisecond), wanted: wanted{seconds: 102, refused: 5}},
-	{name: "202 and Retry-After: 1 on every answer, nothing is refused; 0.5 s; 20 × 5", loses: "ten requests go before anything is known, and the others wait for the first answer", ideal: 2.5, load: load{workers: 20, each: 5}, before: "–",
+	{name: "202 and Retry-After: 1 on every answer, nothing is refused; 0.5 s; 20 × 5", loses: "ten requests are sent before anything is known, and the other requests wait for the first answer", ideal: 2.5, load: load{workers: 20, each: 5}, before: "–",
 		server: func() *server {
 			return &server{limit: unlimited{}, say: accepted, work: lasts(500 * time.Millisecond)}
 		}, wanted: wanted{seconds: 3, refused: 0}},

@@ -176,7 +176,9 @@ func (l *weightedWindow) fields(now time.Time) ratelimit.Fields {
 }
 
 func (l *weightedWindow) has(now time.Time, _ []cost) bool {
-	return l.fields(now).Limits[0].Remaining > 0
+	l.turn(now)
+	left := l.number.Add(l.window).Sub(now).Seconds() / l.window.Seconds()
+	return float64(l.quota-l.used)-float64(l.previous)*left >= 1-1e-9
 }
 
 func (l *weightedWindow) take(now time.Time, costs []cost) (bool, func()) {

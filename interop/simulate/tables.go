@@ -74,21 +74,17 @@ type table struct {
 }
 
 var tables = []table{
-	{"Short answers", "300 jobs, 20 workers; up to 150 ms each way, 5 % of the requests lost, half of them after they were served.", shortAnswers},
+	{"Short answers", "300 jobs of 20 workers. The network takes up to 150 ms each way and loses 5 % of the requests, half of them after they were served.", shortAnswers},
 	{"Slow answers", "Many workers, each with several jobs. Nothing is lost.", slowAnswers},
-	{"Limits in tokens", "Buckets of 500 requests and 30,000 tokens a minute, or windows; 300 jobs of 200 to 6,000 tokens, answers of 2 s. Transport knows what each request\n" +
-		"costs, the other clients do not. A job is tried until it is served, so that the seconds of the others hide how many tokens are sent in vain.\n" +
-		"\"Before\" is the second Transport.", inTokens},
+	{"Limits in tokens", "Buckets of 500 requests and 30,000 tokens a minute, or windows. 300 jobs of 200 to 6,000 tokens, with answers of 2 s. Transport knows the\n" +
+		"tokens of each request, and the other clients do not. \"Before\" is the second Transport.", inTokens},
 	{"Servers that say little", "Nothing is lost. \"Before\" is the second Transport.", terse},
 	{"The worst of thousands", "Of some thousand servers and loads at random, those on which the second Transport lost most against its clients, which is \"before\".", worst},
 }
 
 // writeTables writes all tables as Markdown.
 func writeTables(t *testing.T, w io.Writer, seeds int) {
-	fmt.Fprintf(w, "Each figure is the mean of %d seeds: seconds until all jobs are done / refused requests. A job is tried until it\n"+
-		"succeeds, with a pause of up to 100 ms·2^k, at most 10 s, by whatever client. \"Ideal\" is what the quota allows if nothing is lost,\n"+
-		"\"wanted\" the most that a test lets Transport take, and \"before\" the first Transport, which sent one probe at a time, or the second, where that\n"+
-		"is said; \"–\" was not measured.\n", seeds)
+	fmt.Fprintf(w, "Each figure is the mean of %d seeds: seconds until all jobs are done / refused requests.\n", seeds)
 	for _, x := range tables {
 		fmt.Fprintf(w, "\n### %s\n\n%s\n\n", x.title, x.text)
 		writeScenarios(t, w, x.rows, seeds)
