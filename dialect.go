@@ -35,11 +35,9 @@ const (
 type TimeFormat int
 
 const (
-	// TimeGuess is by size: from 1e9 on seconds since the Unix epoch, from 1e11 on
-	// milliseconds, from 1e14 on microseconds, from 1e17 on nanoseconds. A smaller
-	// number is seconds from now, unless the rest of the response says otherwise, or it
-	// is 1e8 or more and lies, as seconds since the epoch, within a month of the
-	// response. It is written as seconds from now.
+	// TimeGuess is by size: from 1e9 on seconds since the Unix epoch, from 1e11 on milliseconds,
+	// from 1e14 on microseconds, from 1e17 on nanoseconds. A smaller number is seconds from now,
+	// unless the rest of the response decides otherwise. It is written as seconds from now.
 	TimeGuess     = TimeFormat(older.Guess)
 	TimeSeconds   = TimeFormat(older.Seconds)   // seconds from now; fractions are rounded up
 	TimeMilli     = TimeFormat(older.Milli)     // milliseconds from now
@@ -50,16 +48,16 @@ const (
 	TimeDuration  = TimeFormat(older.Duration)  // a duration as Go writes it, such as 6m0s or 120ms
 )
 
-// A DialectField says what a header field means.
+// A DialectField defines a header field.
 type DialectField struct {
 	// Name is the name of the field, such as "X-Acme-Calls-Left". One * in it stands for
 	// the name of the policy, which is read in lower case.
 	Name   string
-	Role   Role       // what the field tells; with RoleNone it is not read
+	Role   Role       // what the field contains; with RoleNone it is not read
 	Format TimeFormat // how a field with RoleReset or RoleWindow is counted
 	Policy string     // the policy of the field, such as "burst"; "" is that of the response; a * in Name follows it after a dash
-	Window Seconds    // of the policy, such as SecondsOf(60), if nothing in the response tells it; may be absent
-	Unit   Unit       // of the policy, if no field tells it; "" is absent
+	Window Seconds    // of the policy, such as SecondsOf(60), if the response has none; may be absent
+	Unit   Unit       // of the policy, if no field has one; "" is absent
 
 	write syntax // how the drafts' own fields are written
 }
@@ -252,27 +250,24 @@ func LookupDialect(name string) (*Dialect, bool) {
 	return nil, false
 }
 
-// Set writes f to h as the dialect spells it: the tightest limit and its policy or,
-// where names carry a *, every limit. It replaces the dialect's fields in h. A number
-// that f does not have is left out, and so is what the dialect has no field for.
+// Set writes f to h in the form of the dialect: every limit if names carry a *, else the
+// tightest limit and its policy. It replaces the dialect's fields in h. Absent numbers, and
+// those that the dialect has no field for, are left out.
 //
-// Only limits of requests are written where there are some, and limits with nothing
-// remaining, because readers take the one limit of an older form for one of requests. If
-// nothing remains and f has no Reset, a Window of up to three years is written for it.
+// If there are limits of requests, Set writes no others, but those with nothing remaining:
+// readers take the one limit of an older form for a limit of requests. If nothing remains and f
+// has no Reset, a Window of up to three years is written for it.
 //
-// Resets are written in the formats of the dialect, points in time from the second in
-// which now lies; the zero time is time.Now(). All policies with a window go to a field
-// of Integer policies, but not to a RateLimit-Policy in the current form, which stays as
-// it is. [ParseAny] reads every number back as it was, given the dialect, the same now
-// and the name of the first limit.
+// Points in time count from the second of now; the zero time is time.Now(). A field of Integer
+// policies gets all policies with a window, unless it is in the current form. [ParseAny] reads
+// every number back as it was, given the dialect, the same now and the name of the first limit.
 //
-// On error h is as it was. Set refuses, with a [*FieldError] that has the name of the
-// field: a number below 0, above MaxInteger, or that would be read as another, such as a
-// reset of thirty years (ErrRange); a policy's name that is no lower-case token in the
-// place of a *, or not printable ASCII (ErrSyntax); two limits of one name, two Integer
-// policies of one quota (draft-06 Section 3.2), a draft-07 field next to the current one
-// (ErrDuplicate); draft-07 without quota or reset, and fields that hold nothing of f
-// (ErrMissing). A nil h is an error too.
+// On error h is as it was. A [*FieldError] with the name of the field is returned for a number
+// below 0, above MaxInteger, or that would be read as another, such as a reset of thirty years
+// (ErrRange); a policy's name that is no lower-case token in the place of a *, or not printable
+// ASCII (ErrSyntax); two limits of one name, two Integer policies of one quota (draft-06
+// Section 3.2), a draft-07 field next to the current one (ErrDuplicate); draft-07 without quota
+// or reset, and fields that hold nothing of f (ErrMissing). A nil h is an error too.
 func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if h == nil {
 		return errNilHeader
@@ -333,12 +328,11 @@ type writing struct {
 	now              time.Time  // of the clock
 	limits, policies bool       // a field of the dialect holds them in the current form
 	lines            []string   // keys, each of one line
-	values           []string   // of these
+	values           []string   // by key
 	written          []writtenLimit
 }
 
-// A writtenLimit is a limit to write with its policy, and what the fields say of them;
-// what they do not is Unknown, or absent.
+// A writtenLimit is a limit to write with its policy, and the numbers that are in fields.
 type writtenLimit struct {
 	Limit
 	policy           *Policy
@@ -429,7 +423,7 @@ func (w *writing) writeLimit(l *writtenLimit) error {
 	return nil
 }
 
-// value returns what a field says of a limit, "" if nothing, and notes it.
+// value returns the value of a field for a limit, or "", and notes the number.
 func (w *writing) value(field *DialectField, l *writtenLimit) (value string, err error) {
 	p := l.policy
 	if field.write == dictionarySyntax {
@@ -612,7 +606,7 @@ func (w *writing) verify() error {
 	return nil
 }
 
-// in reports whether fields say what has been written.
+// in reports whether f has the numbers that were written.
 func (l *writtenLimit) in(f *Fields) bool {
 	got, id := Limit{Remaining: Unknown}, nameID(cmp.Or(l.Name, defaultName))
 	if i := slices.IndexFunc(f.Limits, func(m Limit) bool { return nameID(m.Name) == id }); i >= 0 {
