@@ -29,25 +29,6 @@ const (
 	RolePolicies  = Role(older.Policies)  // a list of Integer policies, 100;w=60 (draft-06 Section 3.2)
 )
 
-// A TimeFormat is how a number stands for a time. Dates, durations with units (6m0s) and
-// clocks (00:01:30) are read in any format. A number too large for its format is read by its
-// size: 1.8e12 is never a number of seconds.
-type TimeFormat int
-
-const (
-	// TimeGuess is by size: from 1e9 on seconds since the Unix epoch, from 1e11 on milliseconds,
-	// from 1e14 on microseconds, from 1e17 on nanoseconds. A smaller number is seconds from now,
-	// unless the rest of the response decides otherwise. It is written as seconds from now.
-	TimeGuess     = TimeFormat(older.Guess)
-	TimeSeconds   = TimeFormat(older.Seconds)   // seconds from now; fractions are rounded up
-	TimeMilli     = TimeFormat(older.Milli)     // milliseconds from now
-	TimeUnix      = TimeFormat(older.Unix)      // seconds since the Unix epoch; fractions are rounded up
-	TimeUnixMilli = TimeFormat(older.UnixMilli) // milliseconds since the Unix epoch
-	TimeHTTPDate  = TimeFormat(older.HTTPDate)  // an HTTP-date (RFC 9110 Section 5.6.7), written as an IMF-fixdate
-	TimeRFC3339   = TimeFormat(older.RFC3339)   // a timestamp of RFC 3339, written in UTC
-	TimeDuration  = TimeFormat(older.Duration)  // a duration as Go writes it, such as 6m0s or 120ms
-)
-
 // A DialectField defines a header field.
 type DialectField struct {
 	// Name is the name of the field, such as "X-Acme-Calls-Left". One * in it stands for
@@ -178,62 +159,49 @@ var (
 	// draft-polli-00: RateLimit-Limit: 100, 100;window=60
 	draft00 = Dialect{name: "draft-00", fields: []DialectField{
 		{Name: "RateLimit-Limit", Role: RoleQuota, write: windowSyntax}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
-	}}
+		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds}}}
 	// draft-polli-01 to draft-ietf-03: RateLimit-Limit: 100, 100;w=60
 	draft03 = Dialect{name: "draft-03", fields: []DialectField{
 		{Name: "RateLimit-Limit", Role: RoleQuota, write: quotaSyntax}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
-	}}
+		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds}}}
 	draft06 = Dialect{name: "draft-06", fields: []DialectField{
 		{Name: "RateLimit-Limit", Role: RoleQuota}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds}, {Name: "RateLimit-Policy", Role: RolePolicies},
-	}}
+		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds}, {Name: "RateLimit-Policy", Role: RolePolicies}}}
 	draft07 = Dialect{name: "draft-07", fields: []DialectField{
-		{Name: "RateLimit", Role: RoleQuota, Format: TimeSeconds, write: dictionarySyntax}, {Name: "RateLimit-Policy", Role: RolePolicies},
-	}}
+		{Name: "RateLimit", Role: RoleQuota, Format: TimeSeconds, write: dictionarySyntax}, {Name: "RateLimit-Policy", Role: RolePolicies}}}
 	xRateLimit = Dialect{name: "x-ratelimit", fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
-	}}
+		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeSeconds}}}
 	xRateLimitUnix = Dialect{name: "x-ratelimit-unix", fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix},
-	}}
+		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix}}}
 	// X-RateLimit-*, a timestamp of RFC 3339 for a reset: Mastodon, Atlassian
 	xRateLimitDate = Dialect{name: "x-ratelimit-date", fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeRFC3339},
-	}}
+		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeRFC3339}}}
 	// X-RateLimit-Limit-Minute, a reset in seconds: Kong, the throttler of NestJS
 	xRateLimitByName = Dialect{name: "x-ratelimit-by-name", fields: []DialectField{
 		{Name: "X-RateLimit-Limit-*", Role: RoleQuota}, {Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
-		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeSeconds},
-	}}
+		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeSeconds}}}
 	// X-Rate-Limit-*, a reset in Unix seconds: X (Twitter), Okta
 	twitter = Dialect{name: "twitter", fields: []DialectField{
 		{Name: "X-Rate-Limit-Limit", Role: RoleQuota}, {Name: "X-Rate-Limit-Remaining", Role: RoleRemaining},
-		{Name: "X-Rate-Limit-Reset", Role: RoleReset, Format: TimeUnix},
-	}}
+		{Name: "X-Rate-Limit-Reset", Role: RoleReset, Format: TimeUnix}}}
 	gitHub = Dialect{name: "github", fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix}, {Name: "X-RateLimit-Used", Role: RoleUsed},
-		{Name: "X-RateLimit-Resource", Role: RoleName},
-	}}
+		{Name: "X-RateLimit-Resource", Role: RoleName}}}
 	// RateLimit-*, a reset in Unix seconds
 	gitLab = Dialect{name: "gitlab", fields: []DialectField{
 		{Name: "RateLimit-Limit", Role: RoleQuota}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeUnix}, {Name: "RateLimit-Observed", Role: RoleUsed},
-		{Name: "RateLimit-Name", Role: RoleName},
-	}}
+		{Name: "RateLimit-Name", Role: RoleName}}}
 	openAI = Dialect{name: "openai", fields: []DialectField{
 		{Name: "X-RateLimit-Limit-*", Role: RoleQuota}, {Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
-		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeDuration},
-	}}
+		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeDuration}}}
 	anthropic = Dialect{name: "anthropic", fields: []DialectField{
 		{Name: "Anthropic-RateLimit-*-Limit", Role: RoleQuota}, {Name: "Anthropic-RateLimit-*-Remaining", Role: RoleRemaining},
-		{Name: "Anthropic-RateLimit-*-Reset", Role: RoleReset, Format: TimeRFC3339},
-	}}
+		{Name: "Anthropic-RateLimit-*-Reset", Role: RoleReset, Format: TimeRFC3339}}}
 )
 
 // LookupDialect returns the dialect of a name, such as "draft-06" or "github", for a flag

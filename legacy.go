@@ -21,6 +21,25 @@ type LegacyOptions struct {
 	Now   time.Time // when the response arrived; absolute times count from it if there is no Date; zero is time.Now()
 }
 
+// A TimeFormat is how a number stands for a time. Dates, durations with units (6m0s) and
+// clocks (00:01:30) are read in any format. A number too large for its format is read by its
+// size: 1.8e12 is never a number of seconds.
+type TimeFormat int
+
+const (
+	// TimeGuess is by size: from 1e9 on seconds since the Unix epoch, from 1e11 on milliseconds,
+	// from 1e14 on microseconds, from 1e17 on nanoseconds. A smaller number is seconds from now,
+	// unless the rest of the response decides otherwise. It is written as seconds from now.
+	TimeGuess     = TimeFormat(older.Guess)
+	TimeSeconds   = TimeFormat(older.Seconds)   // seconds from now; fractions are rounded up
+	TimeMilli     = TimeFormat(older.Milli)     // milliseconds from now
+	TimeUnix      = TimeFormat(older.Unix)      // seconds since the Unix epoch; fractions are rounded up
+	TimeUnixMilli = TimeFormat(older.UnixMilli) // milliseconds since the Unix epoch
+	TimeHTTPDate  = TimeFormat(older.HTTPDate)  // an HTTP-date (RFC 9110 Section 5.6.7), written as an IMF-fixdate
+	TimeRFC3339   = TimeFormat(older.RFC3339)   // a timestamp of RFC 3339, written in UTC
+	TimeDuration  = TimeFormat(older.Duration)  // a duration as Go writes it, such as 6m0s or 120ms
+)
+
 const defaultName = "default"
 
 // Packages older and text have some of these constants, too: this does not compile if they
