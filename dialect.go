@@ -29,37 +29,16 @@ const (
 	RolePolicies  = Role(older.Policies)  // a list of Integer policies, 100;w=60 (draft-06 Section 3.2)
 )
 
-// A TimeFormat is how a number stands for a time. Dates, durations with units (6m0s) and
-// clocks (00:01:30) are read in any format. A number too large for its format is read by its
-// size: 1.8e12 is never a number of seconds.
-type TimeFormat int
-
-const (
-	// TimeGuess is by size: from 1e9 on seconds since the Unix epoch, from 1e11 on
-	// milliseconds, from 1e14 on microseconds, from 1e17 on nanoseconds. A smaller
-	// number is seconds from now, unless the rest of the response says otherwise, or it
-	// is 1e8 or more and lies, as seconds since the epoch, within a month of the
-	// response. It is written as seconds from now.
-	TimeGuess     = TimeFormat(older.Guess)
-	TimeSeconds   = TimeFormat(older.Seconds)   // seconds from now; fractions are rounded up
-	TimeMilli     = TimeFormat(older.Milli)     // milliseconds from now
-	TimeUnix      = TimeFormat(older.Unix)      // seconds since the Unix epoch; fractions are rounded up
-	TimeUnixMilli = TimeFormat(older.UnixMilli) // milliseconds since the Unix epoch
-	TimeHTTPDate  = TimeFormat(older.HTTPDate)  // an HTTP-date (RFC 9110 Section 5.6.7), written as an IMF-fixdate
-	TimeRFC3339   = TimeFormat(older.RFC3339)   // a timestamp of RFC 3339, written in UTC
-	TimeDuration  = TimeFormat(older.Duration)  // a duration as Go writes it, such as 6m0s or 120ms
-)
-
-// A DialectField says what a header field means.
+// A DialectField defines a header field.
 type DialectField struct {
 	// Name is the name of the field, such as "X-Acme-Calls-Left". One * in it stands for
 	// the name of the policy, which is read in lower case.
 	Name   string
-	Role   Role       // what the field tells; with RoleNone it is not read
+	Role   Role       // what the field contains; with RoleNone it is not read
 	Format TimeFormat // how a field with RoleReset or RoleWindow is counted
 	Policy string     // the policy of the field, such as "burst"; "" is that of the response; a * in Name follows it after a dash
-	Window Seconds    // of the policy, such as SecondsOf(60), if nothing in the response tells it; may be absent
-	Unit   Unit       // of the policy, if no field tells it; "" is absent
+	Window Seconds    // of the policy, such as SecondsOf(60), if the response has none; may be absent
+	Unit   Unit       // of the policy, if no field has one; "" is absent
 
 	write syntax // how the drafts' own fields are written
 }
@@ -180,62 +159,49 @@ var (
 	// draft-polli-00: RateLimit-Limit: 100, 100;window=60
 	draft00 = Dialect{name: "draft-00", fields: []DialectField{
 		{Name: "RateLimit-Limit", Role: RoleQuota, write: windowSyntax}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
-	}}
+		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds}}}
 	// draft-polli-01 to draft-ietf-03: RateLimit-Limit: 100, 100;w=60
 	draft03 = Dialect{name: "draft-03", fields: []DialectField{
 		{Name: "RateLimit-Limit", Role: RoleQuota, write: quotaSyntax}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
-	}}
+		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds}}}
 	draft06 = Dialect{name: "draft-06", fields: []DialectField{
 		{Name: "RateLimit-Limit", Role: RoleQuota}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds}, {Name: "RateLimit-Policy", Role: RolePolicies},
-	}}
+		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds}, {Name: "RateLimit-Policy", Role: RolePolicies}}}
 	draft07 = Dialect{name: "draft-07", fields: []DialectField{
-		{Name: "RateLimit", Role: RoleQuota, Format: TimeSeconds, write: dictionarySyntax}, {Name: "RateLimit-Policy", Role: RolePolicies},
-	}}
+		{Name: "RateLimit", Role: RoleQuota, Format: TimeSeconds, write: dictionarySyntax}, {Name: "RateLimit-Policy", Role: RolePolicies}}}
 	xRateLimit = Dialect{name: "x-ratelimit", fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeSeconds},
-	}}
+		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeSeconds}}}
 	xRateLimitUnix = Dialect{name: "x-ratelimit-unix", fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix},
-	}}
+		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix}}}
 	// X-RateLimit-*, a timestamp of RFC 3339 for a reset: Mastodon, Atlassian
 	xRateLimitDate = Dialect{name: "x-ratelimit-date", fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeRFC3339},
-	}}
+		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeRFC3339}}}
 	// X-RateLimit-Limit-Minute, a reset in seconds: Kong, the throttler of NestJS
 	xRateLimitByName = Dialect{name: "x-ratelimit-by-name", fields: []DialectField{
 		{Name: "X-RateLimit-Limit-*", Role: RoleQuota}, {Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
-		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeSeconds},
-	}}
+		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeSeconds}}}
 	// X-Rate-Limit-*, a reset in Unix seconds: X (Twitter), Okta
 	twitter = Dialect{name: "twitter", fields: []DialectField{
 		{Name: "X-Rate-Limit-Limit", Role: RoleQuota}, {Name: "X-Rate-Limit-Remaining", Role: RoleRemaining},
-		{Name: "X-Rate-Limit-Reset", Role: RoleReset, Format: TimeUnix},
-	}}
+		{Name: "X-Rate-Limit-Reset", Role: RoleReset, Format: TimeUnix}}}
 	gitHub = Dialect{name: "github", fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix}, {Name: "X-RateLimit-Used", Role: RoleUsed},
-		{Name: "X-RateLimit-Resource", Role: RoleName},
-	}}
+		{Name: "X-RateLimit-Resource", Role: RoleName}}}
 	// RateLimit-*, a reset in Unix seconds
 	gitLab = Dialect{name: "gitlab", fields: []DialectField{
 		{Name: "RateLimit-Limit", Role: RoleQuota}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeUnix}, {Name: "RateLimit-Observed", Role: RoleUsed},
-		{Name: "RateLimit-Name", Role: RoleName},
-	}}
+		{Name: "RateLimit-Name", Role: RoleName}}}
 	openAI = Dialect{name: "openai", fields: []DialectField{
 		{Name: "X-RateLimit-Limit-*", Role: RoleQuota}, {Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
-		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeDuration},
-	}}
+		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeDuration}}}
 	anthropic = Dialect{name: "anthropic", fields: []DialectField{
 		{Name: "Anthropic-RateLimit-*-Limit", Role: RoleQuota}, {Name: "Anthropic-RateLimit-*-Remaining", Role: RoleRemaining},
-		{Name: "Anthropic-RateLimit-*-Reset", Role: RoleReset, Format: TimeRFC3339},
-	}}
+		{Name: "Anthropic-RateLimit-*-Reset", Role: RoleReset, Format: TimeRFC3339}}}
 )
 
 // LookupDialect returns the dialect of a name, such as "draft-06" or "github", for a flag
@@ -252,27 +218,24 @@ func LookupDialect(name string) (*Dialect, bool) {
 	return nil, false
 }
 
-// Set writes f to h as the dialect spells it: the tightest limit and its policy or,
-// where names carry a *, every limit. It replaces the dialect's fields in h. A number
-// that f does not have is left out, and so is what the dialect has no field for.
+// Set writes f to h in the form of the dialect: every limit if names carry a *, else the
+// tightest limit and its policy. It replaces the dialect's fields in h. Absent numbers, and
+// those that the dialect has no field for, are left out.
 //
-// Only limits of requests are written where there are some, and limits with nothing
-// remaining, because readers take the one limit of an older form for one of requests. If
-// nothing remains and f has no Reset, a Window of up to three years is written for it.
+// If there are limits of requests, Set writes no others, but those with nothing remaining:
+// readers take the one limit of an older form for a limit of requests. If nothing remains and f
+// has no Reset, a Window of up to three years is written for it.
 //
-// Resets are written in the formats of the dialect, points in time from the second in
-// which now lies; the zero time is time.Now(). All policies with a window go to a field
-// of Integer policies, but not to a RateLimit-Policy in the current form, which stays as
-// it is. [ParseAny] reads every number back as it was, given the dialect, the same now
-// and the name of the first limit.
+// Points in time count from the second of now; the zero time is time.Now(). A field of Integer
+// policies gets all policies with a window, unless it is in the current form. [ParseAny] reads
+// every number back as it was, given the dialect, the same now and the name of the first limit.
 //
-// On error h is as it was. Set refuses, with a [*FieldError] that has the name of the
-// field: a number below 0, above MaxInteger, or that would be read as another, such as a
-// reset of thirty years (ErrRange); a policy's name that is no lower-case token in the
-// place of a *, or not printable ASCII (ErrSyntax); two limits of one name, two Integer
-// policies of one quota (draft-06 Section 3.2), a draft-07 field next to the current one
-// (ErrDuplicate); draft-07 without quota or reset, and fields that hold nothing of f
-// (ErrMissing). A nil h is an error too.
+// On error h is as it was. A [*FieldError] with the name of the field is returned for a number
+// below 0, above MaxInteger, or that would be read as another, such as a reset of thirty years
+// (ErrRange); a policy's name that is no lower-case token in the place of a *, or not printable
+// ASCII (ErrSyntax); two limits of one name, two Integer policies of one quota (draft-06
+// Section 3.2), a draft-07 field next to the current one (ErrDuplicate); draft-07 without quota
+// or reset, and fields that hold nothing of f (ErrMissing). A nil h is an error too.
 func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if h == nil {
 		return errNilHeader
@@ -333,12 +296,11 @@ type writing struct {
 	now              time.Time  // of the clock
 	limits, policies bool       // a field of the dialect holds them in the current form
 	lines            []string   // keys, each of one line
-	values           []string   // of these
+	values           []string   // by key
 	written          []writtenLimit
 }
 
-// A writtenLimit is a limit to write with its policy, and what the fields say of them;
-// what they do not is Unknown, or absent.
+// A writtenLimit is a limit to write with its policy, and the numbers that are in fields.
 type writtenLimit struct {
 	Limit
 	policy           *Policy
@@ -429,7 +391,7 @@ func (w *writing) writeLimit(l *writtenLimit) error {
 	return nil
 }
 
-// value returns what a field says of a limit, "" if nothing, and notes it.
+// value returns the value of a field for a limit, or "", and notes the number.
 func (w *writing) value(field *DialectField, l *writtenLimit) (value string, err error) {
 	p := l.policy
 	if field.write == dictionarySyntax {
@@ -612,7 +574,7 @@ func (w *writing) verify() error {
 	return nil
 }
 
-// in reports whether fields say what has been written.
+// in reports whether f has the numbers that were written.
 func (l *writtenLimit) in(f *Fields) bool {
 	got, id := Limit{Remaining: Unknown}, nameID(cmp.Or(l.Name, defaultName))
 	if i := slices.IndexFunc(f.Limits, func(m Limit) bool { return nameID(m.Name) == id }); i >= 0 {

@@ -12,14 +12,33 @@ import (
 
 // LegacyOptions are options of [ParseAny]. The zero value is ready to use.
 type LegacyOptions struct {
-	Dialects []*Dialect // what the fields that they name mean; of two for one field the first counts
-	// Reset is how a bare number in a reset is counted if nothing in the response tells,
-	// such as TimeMilli for a server that is known to count so. TimeGuess takes it for
-	// seconds, and sets Fields.Guessed.
+	Dialects []*Dialect // define fields; of two definitions of one field the first counts
+	// Reset is the format of a bare number in a reset if nothing in the response decides, such
+	// as TimeMilli for a server that counts milliseconds. TimeGuess is seconds, and sets
+	// Fields.Guessed.
 	Reset TimeFormat
-	Name  string    // of a policy, if the response has none; "" is "default", and so is what is not printable ASCII
-	Now   time.Time // when the response arrived, from which absolute times count if it has no Date; zero is time.Now()
+	Name  string    // of a policy without a name; "" is "default", and so is a name that is not printable ASCII
+	Now   time.Time // when the response arrived; absolute times count from it if there is no Date; zero is time.Now()
 }
+
+// A TimeFormat is how a number stands for a time. Dates, durations with units (6m0s) and
+// clocks (00:01:30) are read in any format. A number too large for its format is read by its
+// size: 1.8e12 is never a number of seconds.
+type TimeFormat int
+
+const (
+	// TimeGuess is by size: from 1e9 on seconds since the Unix epoch, from 1e11 on milliseconds,
+	// from 1e14 on microseconds, from 1e17 on nanoseconds. A smaller number is seconds from now,
+	// unless the rest of the response decides otherwise. It is written as seconds from now.
+	TimeGuess     = TimeFormat(older.Guess)
+	TimeSeconds   = TimeFormat(older.Seconds)   // seconds from now; fractions are rounded up
+	TimeMilli     = TimeFormat(older.Milli)     // milliseconds from now
+	TimeUnix      = TimeFormat(older.Unix)      // seconds since the Unix epoch; fractions are rounded up
+	TimeUnixMilli = TimeFormat(older.UnixMilli) // milliseconds since the Unix epoch
+	TimeHTTPDate  = TimeFormat(older.HTTPDate)  // an HTTP-date (RFC 9110 Section 5.6.7), written as an IMF-fixdate
+	TimeRFC3339   = TimeFormat(older.RFC3339)   // a timestamp of RFC 3339, written in UTC
+	TimeDuration  = TimeFormat(older.Duration)  // a duration as Go writes it, such as 6m0s or 120ms
+)
 
 const defaultName = "default"
 
@@ -27,48 +46,30 @@ const defaultName = "default"
 // differ.
 var _ = [1]struct{}{}[(maxMembers-older.MaxMembers)|(maxParams-older.MaxParams)|(Unknown-older.Unknown)|(MaxInteger-text.MaxInteger)]
 
-// ParseAny reads what h announces about limits, in any form that servers are known to
-// send: the current fields, those of older drafts, X-RateLimit-* and vendors' own.
-// docs/older.md has every rule.
+// ParseAny reads the limits that h announces in any form that servers are known to send: the
+// current fields, those of older drafts, X-RateLimit-*, and vendors' own. docs/older.md has
+// the rules.
 //
-// A well-formed RateLimit goes before everything else: the result is then that of [Parse]
-// (docs/older.md has an exception), and no other field for limits is read. Otherwise all
-// other fields are read, together with a well-formed RateLimit-Policy.
+// If RateLimit is well-formed, the result is that of [Parse] (docs/older.md has an exception),
+// and no other field for limits is read. Otherwise all other fields are read, together with a
+// well-formed RateLimit-Policy.
 //
 // Each field is judged on its own. A malformed field is a [*FieldError] in the error, which
-// joins several, with its name as it was sent. The Fields next to an error may be used. If
-// more than 1024 fields look like limits, none is read (ErrTooMany). At most 1024 policies,
-// limits and list elements are read. A response without any costs no allocation.
+// joins several, with the name of the field as it was sent. The Fields next to an error may be
+// used. If more than 1024 fields look like limits, none is read (ErrTooMany). At most 1024
+// policies, limits and list elements are read. A response without limits costs no allocation.
 //
-// A field is known by the words of its name: [X-][vendor-]RateLimit, then the policy and
-// the role in any order, then the unit of a time, as in X-RateLimit-Remaining-Minute or
-// Acme-Rate-Limit-Requests-Reset-Ms; or X-Acme-Remaining next to X-Acme-Limit, -Used or
-// -Reset. Some eighty more fields are known by their whole names. A policy is named by the
-// words between RateLimit and the role, or by a field for the name, else by o.Name. A
-// second family that names no policy is called by its prefix (X-Sib-RateLimit-Limit: sib).
+// Absent numbers stay absent: Remaining and Quota are [Unknown], Reset is the zero [Seconds].
+// Fractions of what remains are rounded down, those of resets up. A negative remaining is 0,
+// and so is a reset in the past. Numbers above MaxInteger become MaxInteger.
 //
-// What is absent stays absent: Remaining and Quota are [Unknown], Reset is the zero
-// [Seconds]. Fractions of what remains are rounded down, those of resets up. A negative
-// remaining is 0, and so is a reset in the past. Numbers above MaxInteger become
-// MaxInteger. If several lines contain the same number, the strictest counts. If several
-// families do, the drafts go before X-, and X- before a vendor.
+// A number from 1e9 on in a reset is a point in time. It counts from the field Date; if Date is
+// more than a day off, or the response comes from a cache, from o.Now. If nothing decides
+// whether a smaller number is in seconds or in milliseconds, it is in seconds, and Guessed is
+// set.
 //
-// A number from 1e9 on in a reset is a point in time. It counts from the field Date; if
-// Date is more than a day off, or the response comes from a cache, from o.Now. A smaller
-// number is seconds or milliseconds: its name, its window, a fraction or o.Reset decide. If
-// nothing does, it is seconds, and Guessed is set.
-//
-// ParseAny also reads current fields that Parse refuses, because some servers send them:
-//
-//	RateLimit: "burst";r=0.5;t=30           a Decimal: r=0, t=30
-//	RateLimit: burst;r=37;t=12.5            a Token for the name: r=37, t=13
-//	RateLimit-Policy: "burst";q=100;w=0     no window
-//
-// and the form of the draft that follows draft-11, which has a and no r. There a is
-// Remaining and w is Reset, and names are compared without case:
-//
-//	RateLimit-Policy: day;q=1000;w=86400, "Burst";q=10;w=1
-//	RateLimit: day;a=50;w=30;c=5, burst;a=9
+// ParseAny also reads some malformed current fields, and the form of the draft that follows
+// draft-11: Dialect is then "ratelimit-lenient" or "ratelimit-next".
 func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
 	f, _, faults := parseAny(h, &o, func() text.Clock { return readClock(h, o.Now) })
 	return f, joinFaults(faults)
@@ -146,7 +147,7 @@ func readFound(found []older.Field, options older.Options) (f Fields, asked time
 	return f, r.Asked.Duration(), faults
 }
 
-// addFound adds what fields say that were found in a header.
+// addFound adds the numbers of fields that were found in a header.
 func (f *Fields) addFound(policies []older.Policy, limits []older.Limit, r *older.Result) (faults []*FieldError) {
 	for i := range r.Current {
 		faults = append(faults, f.addCurrent(&r.Current[i])...)
@@ -174,7 +175,7 @@ func errorOf(fault older.Fault) *FieldError {
 	return &FieldError{Field: fieldName(fault.Key), Line: fault.Line, Offset: fault.Offset, Item: -1, Err: causes[fault.Cause]}
 }
 
-// addOlder adds what older fields say, but for policies that the current ones name.
+// addOlder adds the numbers of older fields, without policies that the current fields name.
 func (f *Fields) addOlder(policies []older.Policy, limits []older.Limit, form string) {
 	if len(policies)+len(limits) == 0 {
 		return

@@ -229,8 +229,8 @@ func parseNext(limits []Limit, policyLines []string) (f Fields, faults []*FieldE
 }
 
 // unify gives one spelling to names that differ by case alone, which the next draft
-// takes for one name: that of the first limit, since a client is told that one. Of
-// members that are then the same the tightest counts.
+// takes for one name: the spelling of the first limit. Of members that are then the same,
+// the tightest counts.
 func (f *Fields) unify() {
 	spellings := make(map[string]string, len(f.Limits))
 	spell := func(name *string) {

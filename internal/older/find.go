@@ -42,9 +42,9 @@ func (f *Field) Vendor() string {
 	return f.name.row.vendor
 }
 
-// Find appends the fields of h for limits. A table decides about the fields in it. A field
-// whose words have to be read counts even if they mean nothing, since reading them costs ten
-// times as much as refusing them: ok is false if there are more than MaxFields.
+// Find appends the fields of h for limits. A table decides about its fields. A field with a
+// word for limits counts even if it contains none, since reading its words takes time: ok is
+// false if there are more than MaxFields.
 func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok bool) {
 	var unsure []Field
 	looked := 0
@@ -154,8 +154,7 @@ func Knows(key string) bool {
 	return n.row != nil || n.hasAnchor
 }
 
-// nameIn returns what the first of the tables with a row for a key says, else what its words
-// do.
+// nameIn returns the meaning of a key by the first table with a row for it, else by its words.
 func nameIn(tables []*Table, key string) *name {
 	for _, t := range tables {
 		if n := t.find(key); n != nil {
@@ -165,10 +164,9 @@ func nameIn(tables []*Table, key string) *name {
 	return nameOf(key)
 }
 
-// What was found out about names is remembered: a client gets the same ones in response
-// after response. A key has two places, and takes the first one that is free, else the
-// second. No server can make the memory grow. Keys that share their places cost the time of
-// reading their words.
+// The meaning of names is remembered, because a client gets the same names in response after
+// response. A key has two places. It takes the first if that is free, else the second. No
+// server can make the memory grow. Keys that share their places are read again each time.
 var names [512]atomic.Pointer[name]
 
 // longestKept is the length of a key that is remembered.
@@ -189,7 +187,7 @@ func load(s string) uint32 {
 	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
 }
 
-// nameOf returns what a key says.
+// nameOf returns the meaning of a key, which may be remembered.
 func nameOf(key string) *name {
 	first, second := placesOf(key)
 	if n := first.Load(); n != nil && n.key == key {
@@ -215,7 +213,7 @@ func nameOf(key string) *name {
 
 var unrelated name // a name without a word for limits
 
-// newName finds out what a key says.
+// newName finds the meaning of a key: that of its vendor's row, else that of its words.
 func newName(key string) name {
 	if len(key) > longestName {
 		return name{key: key}
@@ -233,7 +231,7 @@ func newName(key string) name {
 	return n
 }
 
-// known adds what the name of the policy tells, and the place of the field.
+// known returns n with the hint in the name of its policy, and with its place.
 func (n name) known() name {
 	n.hint = hintOf(n.policy, n.digits)
 	n.place = int(n.order)<<8 | int(n.role)<<1

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNamesRemembered: what is remembered of a name is what its words say, whoever asks
-// first and however many names share its places; and it is bounded.
+// TestNamesRemembered: a name that is remembered has the meaning of its words, also if many
+// names share its places; and the memory is bounded.
 func TestNamesRemembered(t *testing.T) {
 	said := func(key string) name {
 		n := *nameOf(key)

@@ -1,10 +1,10 @@
-// Package older reads the header fields by which servers told their limits before there
-// were RateLimit and RateLimit-Policy, and tell them still: draft-00 to draft-07 of the
-// specification, X-RateLimit-*, and whatever else. It knows numbers and texts, and neither
-// the current fields nor what a client makes of them.
+// Package older reads the header fields that announce limits and are not RateLimit and
+// RateLimit-Policy in their current form: draft-00 to draft-07 of the specification,
+// X-RateLimit-*, and vendors' own. It returns numbers and texts.
 //
-// What flows through it is [Find]: a header to fields; then [Read]: each field to facts, the
-// facts to tallies by policy, the tallies to policies and limits.
+// [Find] returns the fields of a header: words.go turns a name into role, policy and unit.
+// [Read] then reads the values: values.go turns each into facts, tally.go adds the facts up by
+// policy, and settle.go makes policies and limits of them.
 package older
 
 import (
@@ -17,7 +17,7 @@ import (
 
 // Options are how fields are read.
 type Options struct {
-	Reset Format     // what a bare number in a reset is where nothing tells
+	Reset Format     // of a bare number in a reset, if nothing in the response decides
 	Name  string     // of the policy that the response does not name
 	Clock text.Clock // of the response
 }
@@ -25,7 +25,7 @@ type Options struct {
 // A Policy is a policy that a response announces.
 type Policy struct {
 	Name   string
-	Quota  int64 // Unknown if it is not said
+	Quota  int64 // Unknown if it is absent
 	Window int64 // in seconds; 0 if it is not said
 	Unit   string
 	Used   int64  // the units spent, if nothing else is known of them; else Unknown
@@ -34,12 +34,12 @@ type Policy struct {
 	taken bool // it belongs to a tally
 }
 
-// A Limit is what a response says of a limit.
+// A Limit is a limit that a response announces.
 type Limit struct {
 	Name      string
-	Remaining int64     // Unknown if it is not said
+	Remaining int64     // Unknown if it is absent
 	Reset     text.Span // from now, as precise as the response has it
-	Resets    bool      // a reset is said
+	Resets    bool      // there is a reset
 }
 
 // A Current is a field in the current form, String;parameters, which is not read here.
@@ -68,17 +68,17 @@ type Fault struct {
 	Cause        Cause
 }
 
-// A Result is what fields say in addition to policies and limits.
+// A Result is what fields contain in addition to policies and limits.
 type Result struct {
 	Current []Current
 	Form    string    // the first that was read: the family as it is spelled, a draft, or a vendor
-	Guessed bool      // nothing tells the unit of a reset
+	Guessed bool      // nothing decides the unit of a reset
 	Asked   text.Span // the wait that fields in place of Retry-After ask for
 	Faults  []Fault
 }
 
-// A Room has space for what most responses say, so that reading them needs no memory but
-// that of the result.
+// A Room has space for most responses, so that reading needs no memory but that of the
+// result.
 type Room struct {
 	tallies  [3]tally
 	listed   [2]Policy
@@ -162,7 +162,7 @@ const (
 
 var generationNames = [...]string{draft06: "draft-06", draft03: "draft-03", draft00: "draft-00", draft07: "draft-07"}
 
-// field adds what a field says to the tallies. It returns the generation that the syntax
+// field adds the facts of a field to the tallies. It returns the generation that the syntax
 // shows, and whether it has read some.
 func (ts *tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faults []Fault) (_ []Fault, g generation, some bool) {
 	n := f.name

@@ -8,8 +8,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// settle finds what the tallies say together, and reports whether it had to guess the unit
-// of a reset. Each step needs those before it.
+// settle completes each tally from its own numbers and from other tallies. It reports whether
+// the unit of a reset is a guess. Each step needs the steps before it.
 func (ts *tallies) settle(option Format) (guessed bool) {
 	for i := range ts.list {
 		ts.list[i].spend()
@@ -85,8 +85,8 @@ func (ts *tallies) joinUnnamed() {
 	}
 }
 
-// about returns the index of the tally that one without a name is about, or -1. A bare
-// reset counts so many units to a second.
+// about returns the index of the tally that one without a name is about, or -1. A second has
+// that many units of a bare reset.
 func (ts *tallies) about(u *tally, units int64) (best int) {
 	counted, several := u.numbers() || u.used != Unknown, false
 	best = -1
@@ -304,7 +304,7 @@ func (t *tally) unitsTold() int64 {
 	return 0
 }
 
-// resetIn counts a bare reset in so many units a second; 0 leaves it bare.
+// resetIn sets how many units of a bare reset make a second; 0 leaves it bare.
 func (t *tally) resetIn(units int64) {
 	if units > 0 {
 		t.reset = t.reset.in(units)
@@ -329,8 +329,8 @@ func (ts *tallies) shareReset() {
 // so a tenth more is allowed.
 func fits(reset, window int64) bool { return reset <= window+window/10+1 }
 
-// mayFit reports whether the reset may lie in a window, if a bare one counts so many units
-// to a second.
+// mayFit reports whether the reset may lie in a window, if a second has that many units of a
+// bare one.
 func (t *tally) mayFit(window, units int64) bool {
 	if t.reset.kind == bareMoment {
 		return fits(t.reset.in(units).until(nil).Ceil(), window)

@@ -8,10 +8,10 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Unknown is a number that no field says.
+// Unknown is a number that no field contains.
 const Unknown = -1
 
-// A tallyID says which policy a tally is of. Where no name tells it, each family has one:
+// A tallyID identifies the policy of a tally. If no field names it, each family has one:
 // two families that have nothing to do with each other never fill each other's gaps.
 type tallyID struct {
 	policy string
@@ -19,7 +19,7 @@ type tallyID struct {
 	column int64  // of parallel lists, from 0; or the negative window of a member of a list
 }
 
-// A tally sums up what the fields say of one policy.
+// A tally has the numbers of one policy from all fields.
 type tally struct {
 	tallyID
 	into   int    // 1 + the index of the tally that it has been joined to, 0 if it has not
@@ -29,7 +29,7 @@ type tally struct {
 	label
 }
 
-// counts are the numbers of units of a tally, each Unknown if no field says it.
+// counts are the numbers of units of a tally. A number that no field contains is Unknown.
 type counts struct {
 	quota, remaining, used int64
 	plain                  int64 // without a role, which may be the quota
@@ -37,8 +37,8 @@ type counts struct {
 	rate                   int64 // the units that come back in a second
 	by                     [Reset]int16
 	droppedQuotaIn         int16 // the number of the field whose larger quota lost; its window is ignored too
-	several                bool  // a field says several numbers
-	quotaOf                order // of the field that says the quota
+	several                bool  // a field has several numbers
+	quotaOf                order // of the field with the quota
 	closed                 bool  // a family of lower rank announced another quota, so it describes another limiter
 }
 
@@ -54,7 +54,7 @@ type times struct {
 	shared       bool // the reset came from a field that names no policy
 }
 
-// A label is what a tally is called, and what is known of its policy beforehand.
+// A label has the names of a tally, and the defaults of its policy.
 type label struct {
 	title, tail string // of a field for the name
 	param       string // the name among the parameters of a list
@@ -237,9 +237,9 @@ func stricter(role Role, n, other int64) bool {
 	return n < other
 }
 
-// heeds sets a number to what a field says, if that counts next to what is known. The
-// first field that says a number decides; of several in it the one that allows least, as
-// it cannot be told which of two limiters on the way is meant.
+// heeds sets a number to one of a field, if that counts next to what is known. The first
+// field with a number decides. If it has several, the one that allows least counts: it is
+// unknown which of two limiters on the way is meant.
 func (t *tally) heeds(field int16, role Role, number *int64, n int64) bool {
 	again := *number != Unknown && t.by[role] == field
 	t.several = t.several || again && n != *number
@@ -270,7 +270,7 @@ func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 }
 
 // takeWindow adds the length of a window. One that cannot be read, or has no fixed length,
-// says nothing.
+// is absent.
 func (t *tally) takeWindow(field int16, value string, format Format) {
 	if t.window != 0 || t.bare != 0 || t.droppedQuotaIn == field {
 		return
@@ -351,7 +351,7 @@ func (t *tally) spend() {
 	}
 }
 
-// hasLimit reports whether a field says what remains, or when the reset is.
+// hasLimit reports whether there is a remaining or a reset.
 func (t *tally) hasLimit() bool { return t.remaining != Unknown || t.reset.kind != noMoment }
 
 // hasPolicy reports whether a tally makes a policy: it has a quota, or used units alone, or
@@ -360,7 +360,7 @@ func (t *tally) hasPolicy() bool {
 	return t.quota != Unknown || t.used != Unknown && t.remaining == Unknown || t.hasLimit() && (t.window != 0 || t.unit != "")
 }
 
-// numbers reports whether a tally says how many units there are.
+// numbers reports whether there is a quota or a remaining.
 func (t *tally) numbers() bool { return t.quota != Unknown || t.remaining != Unknown }
 
 // agrees reports whether no number of one tally contradicts one of the other.
@@ -399,8 +399,8 @@ type listID struct {
 	n              int
 }
 
-// align finds parallel lists: at least two fields of one family and policy with as
-// many members, at least one of which is not a number with thousands.
+// align finds parallel lists: at least two fields of one family and policy with the same
+// number of members. At least one field is not a number with thousands.
 func align(fields []Field) {
 	var lists map[listID][]int // indices of fields
 	for i := range fields {

@@ -24,7 +24,7 @@ const (
 // The sizes by which a number is a point in time. Seconds since the epoch have at
 // most eleven digits until the year 5138; milliseconds had fewer than twelve
 // before 1973. From LeastNear on, in 1973, seconds may be a point in time if
-// something else says so.
+// something else in the response requires it.
 const (
 	LeastNear  = 1e8
 	LeastUnix  = 1e9
@@ -70,8 +70,8 @@ func parseMoment(s string, f Format) (moment, bool) {
 }
 
 // momentOf takes a number for a time. Its size goes before the format: 1.8e12 is never a
-// number of seconds. Milliseconds from now are told from a point in time by the size of
-// one in milliseconds, so that they can count three years.
+// number of seconds. A number of milliseconds from now may be three years; a point in time in
+// milliseconds is larger.
 func momentOf(v text.Number, f Format) moment {
 	switch {
 	case v == text.Number{N: 1, Neg: true}: // -1 is a word for nothing (Gravitee, Omnisend)
@@ -93,7 +93,7 @@ func momentOf(v text.Number, f Format) moment {
 // settle makes a number of seconds a point in time that lies near the clock of the
 // response, however small it is: a bubble of testing/synctest begins in 2000, where
 // Unix seconds look like a span of thirty years. It leaves numbers below LeastNear, so
-// that small seconds stay what they are beside a clock that stands in 1970.
+// that small seconds stay what they are next to a clock in 1970.
 func (m moment) settle(c *text.Clock) moment {
 	if m.kind != pointMoment && m.units != 1000 && m.number.N >= LeastNear && c.Near(m.number.N) {
 		return moment{kind: pointMoment, units: 1, number: m.number, span: m.number.Span(1)}
@@ -101,7 +101,7 @@ func (m moment) settle(c *text.Clock) moment {
 	return m
 }
 
-// in takes a bare number for so many units a second.
+// in returns a bare number as a span with that many units a second.
 func (m moment) in(units int64) moment {
 	return moment{kind: laterMoment, units: units, number: m.number, span: m.number.Span(units)}
 }

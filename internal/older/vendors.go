@@ -136,7 +136,7 @@ func regain(v map[string]any) string {
 	return strconv.FormatInt(max(text.SaturatingMul(n.Ceil(), 60), m.Ceil()), 10)
 }
 
-// A Row says what a field means whose words do not tell it. The columns are those of a
+// A Row defines a field that words do not define. The columns are those of a
 // field of a caller's dialect.
 type Row struct {
 	Name   string // its key in http.Header; one * stands for the name of the policy
@@ -226,7 +226,7 @@ func (r *tableRow) matches(key string) bool {
 		strings.EqualFold(key[:len(r.prefix)], r.prefix) && strings.EqualFold(key[len(key)-len(r.suffix):], r.suffix) && text.IsToken(key)
 }
 
-// Field returns a field with the meaning of the row for its key, which has to be there.
+// Field returns a field with the meaning of the row for its key, which must exist.
 func (t *Table) Field(key string, lines []string) Field {
 	return Field{Key: key, Lines: lines, name: t.find(key)}
 }

@@ -49,7 +49,7 @@ type evidence uint8
 const (
 	neutral    evidence = iota
 	counted             // rate limits count it: tokens, quota. What remains of it is a limit without another field
-	isRequests          // likewise, and it adds nothing to the name of a policy that has a window: calls
+	isRequests          // counted, too, and it adds nothing to the name of a policy that has a window: calls
 	perRequest          // the number may be that of one request: total
 	excluded            // servers count it for other reasons: pages
 )
@@ -67,8 +67,8 @@ type word struct {
 	shows  evidence
 }
 
-// vocabulary has all words, several to a row. A remark (no vendor case) says that
-// the words are promised in docs/older.md, and that no public response shows them.
+// vocabulary has all words, several to a row. The remark (no vendor case) marks
+// words that docs/older.md promises and that no case of testdata/vendors contains.
 var vocabulary = []struct {
 	spellings string
 	word
@@ -237,7 +237,7 @@ func unglue(list []token, s string) (_ []token, ok bool) {
 	return unglueFrom(list, s, 0, &dead)
 }
 
-// unglueFrom is unglue from an index on. The bit of an index in dead says that no
+// unglueFrom is unglue from an index on. The bit of an index in dead is set if no
 // known words begin there, so that nothing is looked up twice.
 func unglueFrom(list []token, s string, from int, dead *uint32) (_ []token, ok bool) {
 	if from == len(s) || *dead>>from&1 != 0 {

@@ -12,14 +12,14 @@ import (
 //
 //	[X-][vendor-]RateLimit[-policy…]-role[-unit]     X-RateLimit-Remaining-Minute
 //	[X-][vendor-]RateLimit-role[-unit][-policy…]     X-Acme-Rate-Limit-Reset-Ms-Search
-//	[X-]prefix-role[-unit]                           X-Acme-Remaining, beside X-Acme-Limit
+//	[X-]prefix-role[-unit]                           X-Acme-Remaining, next to X-Acme-Limit
 //	[X-][vendor-]Retry-After[-unit]                  X-Acme-Retry-After-Ms
 //
 // The anchor is RateLimit in one word or two. The one word may be glued to the
 // word before it (FeatureRateLimit), and the first of two may not (Corporate-Limit is
 // no anchor). The role may be glued to the anchor (RateLimitReset), to a policy
-// (UserLimit) or to its unit (ResetMs). A stop word says that the field is about
-// limits, and is none itself.
+// (UserLimit) or to its unit (ResetMs). A stop word marks a field about limits that contains
+// none.
 
 // A nameKind is what can be expected of a value.
 type nameKind uint8
@@ -34,8 +34,7 @@ const (
 	looseKind                  // a role, which counts if there are others of its family
 )
 
-// An order says which fields go before others, where they say different things
-// of one policy.
+// An order ranks fields that contain different numbers of one policy.
 type order uint8
 
 const (
@@ -48,7 +47,7 @@ const (
 	looseOrder               // without an anchor
 )
 
-// A name is what the key of a field says.
+// A name is the meaning of the key of a field.
 type name struct {
 	key       string
 	kind      nameKind
@@ -102,7 +101,7 @@ func sentence(room []token, key string) (said []token, first int) {
 	return said, first
 }
 
-// parse returns what the words of a key say.
+// parse returns the meaning of a key by its words.
 func parse(key string) name { return parseWords(key).known() }
 
 func parseWords(key string) name {
@@ -502,7 +501,7 @@ func numberOf(s string) int64 {
 	return text.ParseDigits(s)
 }
 
-// windowOfUnits returns a window of so many units of time.
+// windowOfUnits returns a window of n units of time.
 func windowOfUnits(n int64, unit string) int64 {
 	if text.Skip(unit, 0, text.Alpha) == 0 {
 		return 0
