@@ -134,9 +134,9 @@ func TestAnnounceSwitches(t *testing.T) {
 		handler http.Handler
 		says    []string
 	}{
-		"direct":                           {p.outer.Handler(p.inner.Handler(echoing(t, ""))), []string{bothSay}},
-		"joined":                           {p.outer.Handler(p.inner.Handler(echoing(t, "upstream 7/8"))), []string{"upstream 7/8, " + bothSay}},
-		"through a proxy":                  {p.outer.Handler(p.inner.Handler(reverseProxy(t, silent))), []string{hijackedSay}},
+		"direct":                            {p.outer.Handler(p.inner.Handler(echoing(t, ""))), []string{bothSay}},
+		"joined":                            {p.outer.Handler(p.inner.Handler(echoing(t, "upstream 7/8"))), []string{"upstream 7/8, " + bothSay}},
+		"through a proxy":                   {p.outer.Handler(p.inner.Handler(reverseProxy(t, silent))), []string{hijackedSay}},
 		"through a proxy, next to upstream": {p.outer.Handler(p.inner.Handler(reverseProxy(t, speaking))), []string{hijackedSay, "upstream 7/8"}},
 	} {
 		t.Run(name, func(t *testing.T) {

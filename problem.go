@@ -187,11 +187,9 @@ func appendJSONStrings(b []byte, list []string) []byte {
 }
 
 // UnmarshalJSON reads a JSON object. Names are case-sensitive, and the last of two equal
-// names counts. Bytes that are not UTF-8 become U+FFFD. A member is ignored if its type is
-// not that of RFC 9457 Section 3.1, if it is a status with a fraction, or if
-// violated-policies is not an array of strings. All other members become Extensions, with
-// their text in b. If b is not a JSON object, or is nested too deeply for package json, the
-// error wraps ErrSyntax, and p is unchanged.
+// names counts. A member of another type than RFC 9457 Section 3.1 has is ignored. Members
+// without a struct field become Extensions, with their text in b. If b is not a JSON object,
+// or is nested too deeply for package json, the error wraps ErrSyntax, and p is unchanged.
 func (p *Problem) UnmarshalJSON(b []byte) error {
 	var all map[string]json.RawMessage
 	if !utf8.Valid(b) {
@@ -243,10 +241,9 @@ func readStrings(raw json.RawMessage) []string {
 }
 
 // ServeHTTP sends p with its Status, its JSON, and Cache-Control: no-store, because p is
-// about this request alone. A HEAD request gets no body. It sends 429 if Status is 0 or one
-// that no response with a body can have (204, 205, 304, below 200 or above 599). The JSON
-// then contains 429 too (RFC 9457 Section 3.1.2), unless Status is 0. If
-// [Problem.MarshalJSON] returns an error, the response is a plain 500.
+// about this request alone. If Status is 0, or one that no response with a body can have
+// (such as 204), it sends 429. If [Problem.MarshalJSON] returns an error, the response is a
+// plain 500.
 func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, body, err := p.document()
 	if err != nil {
