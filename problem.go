@@ -21,20 +21,18 @@ import (
 // ProblemMediaType is the media type of a [Problem] (RFC 9457 Section 6.1).
 const ProblemMediaType = "application/problem+json"
 
-// A Problem is the body of a response to a failed request (RFC 9457), for example one that
-// exceeds a policy. It is a handler that sends itself, and an error that a client can find
-// with [errors.As]. The zero Problem is valid, and its type is about:blank.
+// A Problem is the body of a response to a failed request (RFC 9457). It is a handler that
+// sends itself, and an error that a client can find with [errors.As]. The type of the zero
+// Problem is about:blank.
 type Problem struct {
 	Type     string // the kind of problem, a URI reference such as [QuotaExceeded]; "" means about:blank
 	Title    string // a summary of the type for humans; "" is absent
 	Status   int    // such as 429; 0 is absent; recipients use that of the response instead (RFC 9457 Section 3.1.2)
 	Detail   string // explains this occurrence to humans; "" is absent
 	Instance string // identifies this occurrence, a URI reference; "" is absent
-	// ViolatedPolicies are the names of the policies that were exceeded, such as "burst";
-	// nil is absent.
+	// ViolatedPolicies are the names of the policies that were exceeded, such as "burst".
 	ViolatedPolicies []string
-	// Extensions are all other members by name, each one JSON value. They are members of
-	// the document itself (RFC 9457 Section 3.2).
+	// Extensions are all other members of the document by name (RFC 9457 Section 3.2).
 	Extensions map[string]json.RawMessage
 }
 
@@ -53,8 +51,8 @@ func NewProblem(typ string, violated ...string) *Problem {
 	return p
 }
 
-// Error returns the status, the title (or the type if there is none) and the detail in one
-// line. Characters that cannot be printed become U+FFFD.
+// Error returns the status, the title or the type, and the detail in one line. Characters
+// that cannot be printed become U+FFFD.
 func (p *Problem) Error() string {
 	if p == nil {
 		p = &Problem{}
@@ -296,9 +294,9 @@ const maxProblem = 1 << 20 // the most bytes of a problem document that are read
 var errNoResponse = errors.New("ratelimit: problem document: no response body")
 
 // ReadProblem reads the problem document of a response with any status. It does not close
-// the body. On error the result is nil. The error wraps ErrType if the media type is not
-// [ProblemMediaType] (the body is then not read), ErrTooMany if the document is longer than
-// 1 MiB, ErrSyntax if it is not a JSON object, or else the error from the body.
+// the body. The error wraps ErrType if the media type is not [ProblemMediaType] (the body is
+// then not read), ErrTooMany if the document is longer than 1 MiB, ErrSyntax if it is not a
+// JSON object, or else the error from the body.
 func ReadProblem(resp *http.Response) (*Problem, error) {
 	if resp == nil || resp.Body == nil {
 		return nil, errNoResponse
