@@ -69,32 +69,25 @@
 // r is 0. Otherwise its pace is t ÷ r: a request every half second if 60 remain for 30
 // seconds. With a token bucket that gets 10 tokens a second it settles at r=10;t=1.
 //
-// A server MUST NOT announce numbers that invite more requests than it can serve
-// (Section 6). Use [Limit.Cap] to keep a client from spending the whole quota in the last
-// second of a window, or a large bucket at once. Use [Limit.Jitter] to spread the moments
-// at which clients come back, as at midnight (Section 8.5). Apply both to the limit before
-// you put it into a [Decision].
+// Announce no more than the server can serve (Section 6). [Limit.Cap] keeps a client from
+// spending a whole quota in the last second of a window. [Limit.Jitter] spreads the moments
+// at which clients come back (Section 8.5). Apply both before you put the limit into a
+// [Decision]. An intermediary with limits of its own may lower the values of upstream, but
+// never raise them (Section 7.2); a [Middleware] in front of a reverse proxy does that.
 //
-// Make partition keys from the request alone, hash them if they could identify the client,
-// and document how they are made (Section 6.1). Fields need not be on every response
-// (Section 6.2). Announced limits do not bind clients: a server still has to protect itself
-// (Section 8.1), and should not show strangers numbers that help them to saturate it
-// (Section 8.2).
-//
-// An intermediary with limits of its own may lower the values of upstream, but never raise
-// them (Section 7.2). Put a [Middleware] in front of an
-// [net/http/httputil.ReverseProxy].
+// Make partition keys from the request alone, and hash them if they could identify the
+// client (Section 6.1). Announced limits do not bind clients: a server still has to protect
+// itself (Section 8.1).
 //
 // # Clients
 //
 // A [Transport] delays each request until the limits of its origin, or of the key that
 // [Transport.Key] returns, allow it. It is a [Gate] in front of another
 // [http.RoundTripper]. If a request would wait beyond its deadline, it fails at once with a
-// [WaitError]. A Transport never retries; put a retrying client above it. If N processes
-// share a quota, set [Gate.Share] to 1/N. Otherwise each of them uses all that remains.
-//
-// A Transport handles about a million requests a second. More cores hardly add to that,
-// because its keys share one lock.
+// [WaitError]. A refused request is sent again up to [Transport.MaxRetries] times, 0 by
+// default. If N processes share a quota, set [Gate.Share] to 1/N. Otherwise each of them
+// uses all that remains. A Transport handles about a million requests a second, on any
+// number of cores, because its keys share one lock.
 //
 // [Advise] returns how long to wait, the pace to go on with, and the reason. An [Advisor]
 // does the same with options, and [Advisor.CheckResponse] turns a refusal into an error.
@@ -104,22 +97,17 @@
 // The terms are those of the draft (Sections 1.2 and 2), of structured fields (RFC 9651),
 // whose types have a capital letter, and of HTTP (RFC 9110).
 //
-//   - Quota: the capacity that a server allots to a client, in quota units: q,
-//     [Policy.Quota].
+//   - Quota: the capacity that a server allots to a client, in quota units: q.
 //   - Quota unit: what activity is measured in: qu, [Unit].
-//   - Window: the period of time to which a quota belongs: w, [Policy.Window].
+//   - Window: the period of time to which a quota belongs: w.
 //   - Partition: a part of the capacity of a server, such as that of one user, with a quota
 //     of its own. A partition key names it: pk.
 //   - Policy: a named rule by which a server limits the activity within a partition.
-//     Several may apply to one request.
-//   - Service limit, here limit: what is left of the quota of one policy. A [Limit]
-//     belongs to a [Policy] by name and partition key ([Fields.PolicyOf]).
-//   - Remaining: the quota units that are left: r, [Limit.Remaining].
-//   - Reset: the seconds within which no more than Remaining may be used: t, [Limit.Reset].
-//   - Field line: one line of a header section. The lines of one name, in order, are the
-//     field (RFC 9110 Section 5.2).
-//   - Member: an element of a List. In these fields it is a String, the name of a policy,
-//     with parameters such as q=100 (RFC 9651 Section 3.1).
+//   - Limit: what is left of the quota of one policy. The draft calls it a service limit. A
+//     [Limit] belongs to a [Policy] by name and partition key ([Fields.PolicyOf]).
+//   - Remaining: the quota units that are left: r.
+//   - Reset: the seconds within which no more than Remaining may be used: t.
+//   - Member: an element of a field, which is a List: the name of a policy with parameters.
 //   - Current fields: the two fields in the form of drafts 08 to 11. All other fields are
 //     older ones.
 package ratelimit

@@ -15,8 +15,8 @@ var (
 	ErrMissing  = errors.New("missing")         // a required parameter, or the policy that a request exceeds ([Refuse])
 	ErrRange    = errors.New("out of range")    // a number that is not allowed in its place, such as a window of 0
 	ErrConflict = errors.New("conflict")        // policies of one name that differ in unit or window ([Restrict])
-	// ErrDuplicate: a key of [Params] occurs twice or belongs to a struct field, or a name
-	// occurs twice: of a member ([Fields.Validate]), in a [Dialect] or in a [Problem].
+	// ErrDuplicate: a key of [Params] or a name occurs twice: of a member ([Fields.Validate]),
+	// in a [Dialect], or in a [Problem].
 	ErrDuplicate = errors.New("duplicate")
 	// ErrTooMany: a field has more than 1024 members, a member more than 256 parameters (or
 	// 1024 with repeated ones), or a response more than 1024 older fields.
@@ -38,8 +38,8 @@ type FieldError struct {
 }
 
 // Error returns the field, the place, the cause, and the required form of a defined
-// parameter. It counts from 1. It does not name extension parameters, because their keys may
-// be secret too.
+// parameter. It counts from 1, and does not name extension parameters, whose keys may be
+// secret.
 func (e *FieldError) Error() string {
 	b := append([]byte("ratelimit: "), e.place()...)
 	part, form := e.part()

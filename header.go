@@ -10,10 +10,8 @@ import (
 )
 
 // HeaderOf copies m into an http.Header with canonical keys. Use it for gRPC metadata or
-// the events of AWS Lambda. A plain conversion compiles, but lower-case keys are then not
-// found. Lines under several spellings of a name are joined, in the order of the spellings.
-//
-//	f, err := ratelimit.Parse(ratelimit.HeaderOf(metadata))
+// the events of AWS Lambda, whose lower-case keys are not found in a plain conversion. Lines
+// under several spellings of a name are joined, in the order of the spellings.
 func HeaderOf(m map[string][]string) http.Header {
 	h := make(http.Header, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {

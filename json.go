@@ -59,9 +59,9 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 	})
 }
 
-// UnmarshalJSON reads the form of [Policy.MarshalJSON]. A missing quota is [Unknown]. Members
-// with other names are ignored. null and errors leave p unchanged. The error wraps ErrSyntax
-// if b is not such an object. Otherwise it is that of [Policy.Validate].
+// UnmarshalJSON reads the form of [Policy.MarshalJSON]. A missing quota is [Unknown]. null
+// and errors leave p unchanged. The error wraps ErrSyntax if b is not such an object.
+// Otherwise it is that of [Policy.Validate].
 func (p *Policy) UnmarshalJSON(b []byte) error {
 	return unmarshalMember(p, b, PolicyField, func(m *memberJSON) Policy {
 		return Policy{Name: m.Name, Quota: orUnknown(m.Quota), Unit: m.Unit, Window: m.Window, PartitionKey: m.PartitionKey, Params: m.Params}
@@ -108,8 +108,7 @@ func unmarshalMember[T Policy | Limit](to *T, b []byte, field string, of func(*m
 	return nil
 }
 
-// UnmarshalJSON reads the form in which package json writes Fields, by the rules of
-// [Policy.UnmarshalJSON]. Missing members are absent afterwards. An error leaves f unchanged.
+// UnmarshalJSON reads Fields in JSON, by the rules of [Policy.UnmarshalJSON].
 func (f *Fields) UnmarshalJSON(b []byte) error {
 	if isNull(b) {
 		return nil
@@ -163,7 +162,7 @@ func (s Seconds) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads a whole number of seconds, or null, which is absent. For any other b
-// the error wraps ErrSyntax, and s is unchanged.
+// the error wraps ErrSyntax.
 func (s *Seconds) UnmarshalJSON(b []byte) error {
 	if isNull(b) {
 		*s = Seconds{}
@@ -222,7 +221,7 @@ func (p Param) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads the form of [Param.MarshalJSON]. For any other b the error wraps
-// ErrSyntax, and p is unchanged.
+// ErrSyntax.
 func (p *Param) UnmarshalJSON(b []byte) error {
 	var pair []json.RawMessage
 	var q Param

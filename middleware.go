@@ -29,9 +29,8 @@ type Decision struct {
 //
 // Middlewares stack: a response announces the limits of all that it passes.
 type Middleware struct {
-	// Take takes a unit of quota for a request. It may wait in the context of the request.
-	// Several goroutines call it at once. If it returns an error, only Done of the Decision
-	// is used.
+	// Take takes a unit of quota for a request. Several goroutines call it at once. If it
+	// returns an error, only Done of the Decision is used.
 	Take func(*http.Request) (Decision, error)
 	// Dialects are older forms that are written as well, for clients that know no other.
 	// Each costs a request about two microseconds, because what is written is read back.
@@ -39,24 +38,23 @@ type Middleware struct {
 	// OnError is called if Take fails. To refuse the request, it answers 503, say, and
 	// returns true. If it returns false, or is nil, the request passes.
 	OnError func(http.ResponseWriter, *http.Request, error) bool
-	// OnFault is called with an error of [RestrictHeader] or [Refuse], if something cannot
-	// be announced, and with the error of Take if OnError is nil. If OnFault is nil, package
+	// OnFault is called if something cannot be announced, with an error of [RestrictHeader]
+	// or [Refuse], and with the error of Take if OnError is nil. If OnFault is nil, package
 	// log gets the error, at most once a minute.
 	OnFault func(*http.Request, error)
 }
 
 // Handler returns a handler that asks the limiter and then calls next. It writes the fields
-// when next sends the header of its response, joined with the fields that the header then
-// has, as [RestrictHeader] does: those of an inner Handler, of another limiter in front or
-// behind, or of the server behind a reverse proxy. Of nested Handlers the outermost writes
-// the Dialects of all.
+// when next sends the header of its response. It joins them as [RestrictHeader] does with
+// those of an inner Handler, of another limiter, or of the server behind a reverse proxy. Of
+// nested Handlers the outermost writes the Dialects of all.
 //
 // A refused request gets the answer of [Refuse]. If Take fails and the context of the
 // request is done, the answer is 503, so that clients cannot avoid the limit by hanging up.
 //
-// The ResponseWriter of next is a Flusher and a Hijacker if that of the server is, and can
-// be unwrapped. Until the header is sent, it contains no limits: see [DecisionOf]. An
-// [http.MaxBytesReader] in next does not make the server send Connection: close.
+// The ResponseWriter of next is a Flusher and a Hijacker if that of the server is. Until the
+// header is sent, it contains no limits: see [DecisionOf]. An [http.MaxBytesReader] in next
+// does not make the server send Connection: close.
 //
 // Handler panics if Take or next is nil, or if one of the Dialects is nil or writes
 // RateLimit, as [Draft07] does. Later changes to m have no effect.

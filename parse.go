@@ -28,10 +28,9 @@ const manyParams = 16
 // [ParseAny]. h is the header section of a response, never its trailers, in which these
 // fields MUST NOT occur (draft-11 Sections 3.1 and 4.1).
 //
-// Each field is judged on its own. A malformed field is nil in the result, and the error
-// joins a [*FieldError] for it. A client may ignore the error and use the result: "Malformed
-// RateLimit header fields MUST be ignored" (draft-11 Section 7). A field that is absent or
-// blank is nil, and not an error.
+// A malformed field is nil in the result, and the error joins a [*FieldError] for it. A
+// client may use the result, because malformed fields MUST be ignored (draft-11 Section 7).
+// A field that is absent or blank is nil, and not an error.
 func Parse(h http.Header) (Fields, error) {
 	policyLines, limitLines := h[policyKey], h[limitKey]
 	if len(policyLines) == 0 && len(limitLines) == 0 {
@@ -48,13 +47,10 @@ func Parse(h http.Header) (Fields, error) {
 }
 
 // ParsePolicies reads the field RateLimit-Policy (draft-11 Section 3). lines are its field
-// lines in order, as http.Header.Values returns them. Together they are one List (RFC 9110
-// Section 5.2). If there are no lines, or only a blank one, the field is absent, and the
-// result is nil without an error.
-//
-// On error the result is nil, because a field is valid as a whole or not at all (RFC 9651
-// Section 4.2). The error is a [*FieldError] that wraps ErrSyntax, ErrType, ErrMissing,
-// ErrRange or ErrTooMany. Strings of the result may be parts of the lines.
+// lines in order, which together are one List (RFC 9110 Section 5.2). Without lines, or with
+// only a blank one, the result is nil. On error it is nil too, because a field is valid as a
+// whole or not at all (RFC 9651 Section 4.2). The error is a [*FieldError] that wraps
+// ErrSyntax, ErrType, ErrMissing, ErrRange or ErrTooMany.
 //
 //go:noinline
 func ParsePolicies(lines ...string) ([]Policy, error) {

@@ -10,10 +10,9 @@ import (
 )
 
 // A Policy is a member of the field RateLimit-Policy, such as "burst";q=100;w=60
-// (draft-11 Section 3.1). It is the quota that a server allots to a partition of its clients
-// for each window of time. A server SHOULD announce the same policies over a sequence of
-// responses (draft-11 Section 3). The zero Policy is valid: its name is empty, and its quota
-// of 0 permits nothing.
+// (draft-11 Section 3.1): the quota that a server allots to a partition of its clients for
+// each window of time. A server SHOULD announce the same policies over a sequence of
+// responses (draft-11 Section 3). The zero Policy permits nothing.
 type Policy struct {
 	// Name is printable ASCII, such as "burst", and may be empty. A [Limit] with that name
 	// reports on the policy, see [Fields.PolicyOf].
@@ -61,18 +60,11 @@ type Param struct {
 	// "-", "." and "*" may follow (RFC 9651 Section 3.1.2). It SHOULD have a vendor's
 	// prefix, as "acme-burst" has (draft-11 Sections 3.1 and 4.1).
 	Key string
-	// Value has one of these types; any other is not written (ErrType). Package httpsfv
-	// is github.com/dunglas/httpsfv.
-	//
-	//   - int64: an Integer, from -MaxInteger to MaxInteger.
-	//   - float64: a Decimal, at most twelve digits before the point. At most three are
-	//     written after it, rounded half to even.
-	//   - string: a String, of printable ASCII.
-	//   - httpsfv.Token: a Token.
-	//   - []byte: a Byte Sequence.
-	//   - bool: a Boolean. true is written as the key alone.
-	//   - time.Time: a Date. It is written in whole seconds.
-	//   - httpsfv.DisplayString: a Display String, of UTF-8.
+	// Value is an int64 (an Integer, at most MaxInteger either way), a float64 (a Decimal of
+	// at most twelve digits before the point, written in thousandths, half to even), a
+	// string (printable ASCII), a []byte, a bool (true is written as the key alone), a
+	// time.Time (a Date, in whole seconds), or a Token or DisplayString of
+	// github.com/dunglas/httpsfv. Any other type is not written (ErrType).
 	Value any
 }
 
@@ -135,7 +127,7 @@ func equalKey(a, b []byte) bool {
 }
 
 // Equal reports whether p and q are the same on the wire, including the order of Params. An
-// absent Unit is not equal to [Requests], and an absent PartitionKey not to an empty one.
+// absent value is not equal to a default or empty one.
 func (p Policy) Equal(q Policy) bool {
 	return p.Name == q.Name && p.Quota == q.Quota && p.Unit == q.Unit && p.Window == q.Window &&
 		equalKey(p.PartitionKey, q.PartitionKey) && p.Params.equal(q.Params)

@@ -21,20 +21,18 @@ import (
 // ProblemMediaType is the media type of a [Problem] (RFC 9457 Section 6.1).
 const ProblemMediaType = "application/problem+json"
 
-// A Problem is the body of a response to a failed request (RFC 9457), for example one that
-// exceeds a policy. It is a handler that sends itself, and an error that a client can find
-// with [errors.As]. The zero Problem is valid, and its type is about:blank.
+// A Problem is the body of a response to a failed request (RFC 9457). It is a handler that
+// sends itself, and an error that a client can find with [errors.As]. The type of the zero
+// Problem is about:blank.
 type Problem struct {
 	Type     string // the kind of problem, a URI reference such as [QuotaExceeded]; "" means about:blank
 	Title    string // a summary of the type for humans; "" is absent
 	Status   int    // such as 429; 0 is absent; recipients use that of the response instead (RFC 9457 Section 3.1.2)
 	Detail   string // explains this occurrence to humans; "" is absent
 	Instance string // identifies this occurrence, a URI reference; "" is absent
-	// ViolatedPolicies are the names of the policies that were exceeded, such as "burst";
-	// nil is absent.
+	// ViolatedPolicies are the names of the policies that were exceeded, such as "burst".
 	ViolatedPolicies []string
-	// Extensions are all other members by name, each one JSON value. They are members of
-	// the document itself (RFC 9457 Section 3.2).
+	// Extensions are all other members of the document by name (RFC 9457 Section 3.2).
 	Extensions map[string]json.RawMessage
 }
 
@@ -53,8 +51,8 @@ func NewProblem(typ string, violated ...string) *Problem {
 	return p
 }
 
-// Error returns the status, the title (or the type if there is none) and the detail in one
-// line. Characters that cannot be printed become U+FFFD.
+// Error returns the status, the title or the type, and the detail in one line. Characters
+// that cannot be printed become U+FFFD.
 func (p *Problem) Error() string {
 	if p == nil {
 		p = &Problem{}
@@ -187,11 +185,9 @@ func appendJSONStrings(b []byte, list []string) []byte {
 }
 
 // UnmarshalJSON reads a JSON object. Names are case-sensitive, and the last of two equal
-// names counts. Bytes that are not UTF-8 become U+FFFD. A member is ignored if its type is
-// not that of RFC 9457 Section 3.1, if it is a status with a fraction, or if
-// violated-policies is not an array of strings. All other members become Extensions, with
-// their text in b. If b is not a JSON object, or is nested too deeply for package json, the
-// error wraps ErrSyntax, and p is unchanged.
+// names counts. A member of another type than RFC 9457 Section 3.1 has is ignored. Members
+// without a struct field become Extensions, with their text in b. If b is not a JSON object,
+// or is nested too deeply for package json, the error wraps ErrSyntax, and p is unchanged.
 func (p *Problem) UnmarshalJSON(b []byte) error {
 	var all map[string]json.RawMessage
 	if !utf8.Valid(b) {
@@ -243,10 +239,9 @@ func readStrings(raw json.RawMessage) []string {
 }
 
 // ServeHTTP sends p with its Status, its JSON, and Cache-Control: no-store, because p is
-// about this request alone. A HEAD request gets no body. It sends 429 if Status is 0 or one
-// that no response with a body can have (204, 205, 304, below 200 or above 599). The JSON
-// then contains 429 too (RFC 9457 Section 3.1.2), unless Status is 0. If
-// [Problem.MarshalJSON] returns an error, the response is a plain 500.
+// about this request alone. If Status is 0, or one that no response with a body can have
+// (such as 204), it sends 429. If [Problem.MarshalJSON] returns an error, the response is a
+// plain 500.
 func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, body, err := p.document()
 	if err != nil {
@@ -299,9 +294,9 @@ const maxProblem = 1 << 20 // the most bytes of a problem document that are read
 var errNoResponse = errors.New("ratelimit: problem document: no response body")
 
 // ReadProblem reads the problem document of a response with any status. It does not close
-// the body. On error the result is nil. The error wraps ErrType if the media type is not
-// [ProblemMediaType] (the body is then not read), ErrTooMany if the document is longer than
-// 1 MiB, ErrSyntax if it is not a JSON object, or else the error from the body.
+// the body. The error wraps ErrType if the media type is not [ProblemMediaType] (the body is
+// then not read), ErrTooMany if the document is longer than 1 MiB, ErrSyntax if it is not a
+// JSON object, or else the error from the body.
 func ReadProblem(resp *http.Response) (*Problem, error) {
 	if resp == nil || resp.Body == nil {
 		return nil, errNoResponse

@@ -12,9 +12,8 @@ import (
 )
 
 // A Limit is a member of the field RateLimit, such as "burst";r=37;t=12 (draft-11
-// Section 4.1). It is what is left of the quota of a policy. It may change with every
-// response, and does not promise that requests will be served (draft-11 Section 4.1.1).
-// The zero Limit is valid: its name is empty, and nothing remains.
+// Section 4.1): what is left of the quota of a policy. It does not promise that requests
+// will be served (draft-11 Section 4.1.1). In the zero Limit nothing remains.
 type Limit struct {
 	Name      string // of the [Policy] that the limit reports on, such as "burst"; may be empty
 	Remaining int64  // r, such as 37 quota units, 0 to MaxInteger, or [Unknown]
@@ -35,8 +34,7 @@ const Unknown = -1
 // a structured field (RFC 9651 Section 3.3.1).
 const MaxInteger = 999_999_999_999_999
 
-// Equal reports whether l and m are the same on the wire, as [Policy.Equal] does. An absent
-// Reset is not equal to one of 0.
+// Equal reports whether l and m are the same on the wire, as [Policy.Equal] does.
 func (l Limit) Equal(m Limit) bool {
 	return l.Name == m.Name && l.Remaining == m.Remaining && l.Reset == m.Reset &&
 		equalKey(l.PartitionKey, m.PartitionKey) && l.Params.equal(m.Params)
@@ -57,8 +55,7 @@ type Seconds struct {
 	ok bool  // not absent
 }
 
-// SecondsOf returns n seconds. It does not check n. Validate of the policy or limit returns
-// an error if n is below 0 or above MaxInteger.
+// SecondsOf returns n seconds. Validate of the policy or limit checks n.
 func SecondsOf(n int64) Seconds { return Seconds{n, true} }
 
 // CeilSeconds returns d rounded up to whole seconds, so that a client never comes back
@@ -74,8 +71,7 @@ func CeilSeconds(d time.Duration) Seconds {
 // Value returns the number of seconds, and false if it is absent.
 func (s Seconds) Value() (n int64, ok bool) { return s.n, s.ok }
 
-// Duration returns s as a duration, and false if it is absent. It saturates at some 292
-// years.
+// Duration returns s, and false if it is absent. It saturates at some 292 years.
 func (s Seconds) Duration() (d time.Duration, ok bool) {
 	const most = math.MaxInt64 / int64(time.Second)
 	switch {
@@ -89,8 +85,7 @@ func (s Seconds) Duration() (d time.Duration, ok bool) {
 }
 
 // After returns the time s after t, and false if s is absent. It rounds up to a whole
-// second, so that responses that announce the same end give the same time. It saturates
-// like Duration.
+// second, so that responses that announce the same end give the same time.
 func (s Seconds) After(t time.Time) (time.Time, bool) {
 	d, ok := s.Duration()
 	if !ok {
@@ -119,21 +114,16 @@ func longer(s, t Seconds) Seconds {
 	return s
 }
 
-// Fields holds the policies and limits of a response. The zero Fields holds none. Its
-// strings may be parts of the header that was read, which then stays in memory. If you keep
-// many Fields for long, clone their names.
+// Fields holds the policies and limits of a response. Its strings may be parts of the header
+// that was read, which then stays in memory: clone names that you keep for long.
 type Fields struct {
 	Policies []Policy `json:"policies,omitempty"` // the members of RateLimit-Policy, or what older fields announce; nil is absent
 	Limits   []Limit  `json:"limits,omitempty"`   // the members of RateLimit, or what older fields report; nil is absent
-	// Dialect names the form that was read. It is not written.
-	//
-	//   - "ratelimit": the current fields.
-	//   - "ratelimit-lenient": current fields that [Parse] refuses.
-	//   - "ratelimit-next": the form of the draft that follows draft-11.
-	//   - "draft-00" to "draft-07": older fields in the names of the drafts.
-	//   - "x-ratelimit", "shopify" and others: other older fields, by their family or vendor.
-	//   - The name of one of [LegacyOptions].Dialects, if a field of it was read.
-	//   - "": nothing was found.
+	// Dialect names the form that was read: "ratelimit" (the current fields),
+	// "ratelimit-lenient" (current fields that [Parse] refuses), "ratelimit-next" (the form
+	// of the draft that follows draft-11), "draft-00" to "draft-07", "x-ratelimit" and others
+	// by family or vendor, or the name of one of [LegacyOptions].Dialects. "" is none. It is
+	// not written.
 	Dialect string `json:"dialect,omitempty"`
 	// Guessed is true if the unit of a reset or a window in older fields is a guess: see
 	// [LegacyOptions.Reset]. It is not written.
@@ -179,8 +169,7 @@ func memberTexts[T fmt.Stringer](list []T) string {
 }
 
 // Join returns the policies and limits of f, followed by those of g, with the Dialect and
-// Guessed of f. It does not compare members with the same name; [Restrict] does. f and g
-// are not changed.
+// Guessed of f. It does not compare members with the same name; [Restrict] does.
 func (f Fields) Join(g Fields) Fields {
 	f.Policies = slices.Concat(f.Policies, g.Policies)
 	f.Limits = slices.Concat(f.Limits, g.Limits)
@@ -243,11 +232,10 @@ func (f Fields) withoutResets() Fields {
 	return f
 }
 
-// PolicyOf returns the policy of f that l reports on, and false if there is none. It is the
-// first policy with the name and partition key of l. Some servers write the key in only one
-// field. If no policy matches, the result is therefore the only policy with that name if l
-// has no key, or the only one with that name and no key if l has one. An absent key and an
-// empty one differ. Names are compared byte by byte.
+// PolicyOf returns the policy of f that l reports on, and false if there is none: the first
+// with the name and partition key of l. Some servers write the key in only one field. If no
+// policy matches, it is the only one with that name if l has no key, or the only one with
+// that name and no key if l has one. Names are compared byte by byte.
 func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	m := matcher{policies: f.Policies}
 	i := m.find(&l)
@@ -380,14 +368,11 @@ func (l *Limit) wait(p *Policy) Seconds {
 }
 
 // Tightest returns the limit that a client is likely to reach first, and false if f has
-// none. For each unit it takes the limit with the lowest Remaining. Of these it returns the
-// one with the smallest fraction of its quota left, because numbers of different units
-// cannot be compared.
-//
-// A limit with nothing remaining, or with a quota of 0, comes first, whether or not its
-// quota is known. Other limits without a known quota come after those with one, and limits
-// whose Remaining is [Unknown] come last. Between equals the longer Reset decides (absent is
-// shortest), then the order in f.
+// none. For each unit it takes the limit with the lowest Remaining. Numbers of different
+// units cannot be compared, so of these limits it returns the one with the smallest fraction
+// of its quota left. Limits without a known quota come after the others, unless nothing
+// remains, and limits whose Remaining is [Unknown] come last. Between equals the longer
+// Reset decides (absent is shortest), then the order in f.
 func (f Fields) Tightest() (Limit, bool) {
 	if len(f.Limits) == 1 { // most responses
 		return f.Limits[0], true
@@ -470,13 +455,9 @@ func (l tightness) compareParts(m tightness) int {
 }
 
 // Validate returns nil if f can be announced. Call it when a program reads its policies
-// from a configuration. The error is a [*FieldError] with Offset -1, for the first rule
-// that f breaks:
-//
-//   - Each member can be written, see [Policy.Validate] and [Limit.Validate].
-//   - A field has at most 1024 members (ErrTooMany).
-//   - No two members of one field have the same name and partition key (ErrDuplicate).
-//     [Parse] and [Fields.Set] accept such members.
+// from a configuration. The error is that of [Fields.Set], or a [*FieldError] with Offset -1
+// for two members of one field with the same name and partition key (ErrDuplicate), which
+// [Parse] and [Fields.Set] accept.
 func (f Fields) Validate() error {
 	var room [2 * usualLine]byte
 	if _, err := appendList(room[:0], PolicyField, f.Policies); err != nil {

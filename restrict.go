@@ -6,17 +6,16 @@ import "slices"
 // 7.2). The result is never more permissive than upstream. For an http.Header, use
 // [RestrictHeader].
 //
-// If both sides have a policy with the same name and partition key, the result has the lower
-// Quota, and the Window that is not absent. If both have such a limit, the result has the
-// lower Remaining and the longer Reset; a known value replaces one that is Unknown or
-// absent. If exactly one of the two limits has nothing remaining, its Reset is taken, so
-// that clients wait no longer than either side asks. Everything else is that of upstream.
-// Members of only one side are kept, those of upstream first. Forward a malformed field of
-// upstream unchanged.
+// Of two policies with the same name and partition key the result has the lower Quota, and
+// the Window that is not absent. Of two such limits it has the lower Remaining and the
+// longer Reset; a known value replaces one that is Unknown or absent. If exactly one of them
+// has nothing remaining, its Reset is taken, so that clients wait no longer than either side
+// asks. Everything else is that of upstream. All other members are kept, those of upstream
+// first.
 //
-// On error the result is upstream unchanged. The error is a [*FieldError]:
+// On error the result is upstream unchanged. The error is that of [Fields.Validate] for own,
+// or a [*FieldError]:
 //
-//   - The error of [Fields.Validate] for own.
 //   - ErrConflict with Param "qu" or "w", if two policies with the same name and partition
 //     key differ in unit or window. Item is the index in own.Policies.
 //   - ErrConflict with Field LimitField, if a client might go faster, because a limit would

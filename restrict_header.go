@@ -10,7 +10,7 @@ import (
 
 // RestrictHeader joins own limits with those that the header of a response announces, in any
 // form, as [Restrict] does. It is for gateways without net/http; others put a [Middleware]
-// in front of a reverse proxy. status is that of the response.
+// in front of a reverse proxy. o is for reading older forms, as by [ParseAny].
 //
 //   - RateLimit-Policy and RateLimit get the members of both. If policies of one name mean
 //     different things (ErrConflict), both stay. A malformed field is replaced.
@@ -19,9 +19,6 @@ import (
 //     tightest older limit, if it is tighter, at no faster pace than upstream's. Numbers
 //     keep their format. Lines with several numbers, and JSON, stay.
 //   - Retry-After, if it is there, is raised to the longest wait of own.
-//
-// If the response allows another origin, the fields are exposed ([Expose]). o is for reading
-// older forms, as by [ParseAny].
 //
 // RestrictHeader writes what it can, even if it returns an error: that of [ParseAny],
 // [Restrict] or [Fields.Validate], or ErrRange for an older field that cannot hold its number.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -301,6 +302,51 @@ func TestSequenceBounds(t *testing.T) {
 	}
 	require.Len(t, s.runs, maxRuns)
 	require.Len(t, s.found, maxFound)
+}
+
+// 64 limits of busy servers take at most 4 MiB.
+func TestSequenceMemory(t *testing.T) {
+	s := &Sequence{Alone: true}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range 300 * maxRuns {
+		name, n := i%maxRuns, i/maxRuns
+		at := arrival.Add(time.Duration(i) * time.Millisecond)
+		s.Add(responseOf(fmt.Sprintf("RateLimit-Policy: \"%d\";q=1000;w=60\nRateLimit: \"%d\";r=%d", name, name, 999-n)), at, at)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	require.Len(t, s.runs, maxRuns)
+	require.Len(t, s.Models(), maxRuns)
+	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(4<<20))
+	runtime.KeepAlive(s)
+}
+
+// BenchmarkSequence is one response of one limit.
+func BenchmarkSequence(b *testing.B) {
+	w := &fixed{name: "a", quota: 100, window: 20 * time.Second, aligned: true}
+	var list []*http.Response
+	for i := range 1000 {
+		now := arrival.Add(time.Duration(i) * 250 * time.Millisecond)
+		_, _ = w.left(now) // a window may begin
+		w.take(now)
+		f, _ := w.left(now)
+		resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}}
+		require.NoError(b, f.Set(resp.Header))
+		list = append(list, resp)
+	}
+	b.ReportAllocs()
+	s, i, findings := &Sequence{Alone: true}, 0, 0
+	for b.Loop() {
+		if i == len(list) {
+			s, i = &Sequence{Alone: true}, 0
+		}
+		at := arrival.Add(time.Duration(i) * 250 * time.Millisecond)
+		findings += len(s.Add(list[i], at, at))
+		i++
+	}
+	require.Zero(b, findings)
 }
 
 // Requests that overlap by more than a Sequence remembers are judged by nothing.

@@ -7,12 +7,10 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// AppendPolicies appends the value of the field RateLimit-Policy (draft-11 Section 3) to b.
-// It joins the members by ", ", and writes their parameters in the order q, qu, w, pk,
-// Params. Without policies it appends nothing.
-//
-// On error it returns b unchanged. The error is a [*FieldError] with Offset -1, for the
-// first policy that [Policy.Validate] rejects, or the first after 1024 (ErrTooMany).
+// AppendPolicies appends the value of the field RateLimit-Policy (draft-11 Section 3) to b,
+// with the parameters in the order q, qu, w, pk, Params. On error it returns b unchanged. The
+// error is a [*FieldError] with Offset -1, for the first policy that [Policy.Validate]
+// rejects, or the first after 1024 (ErrTooMany).
 func AppendPolicies(b []byte, policies ...Policy) ([]byte, error) {
 	return appendList(b, PolicyField, policies)
 }
@@ -75,18 +73,14 @@ func FormatLimits(limits ...Limit) (string, error) {
 // a response, never its trailers (draft-11 Sections 3.1 and 4.1). On a redirection the
 // fields may keep a client from following it (draft-11 Section 6).
 //
-// On error h is unchanged. The error is a [*FieldError] for the first member that cannot be
-// written, see [Policy.Validate], or the first after 1024. It is another error if h is nil.
-// Call [Fields.Writable] first if f was read from an older response.
+// On error h is unchanged. The error is that of [AppendPolicies] or [AppendLimits], or
+// another if h is nil. Call [Fields.Writable] first if f was read from an older response.
 func (f Fields) Set(h http.Header) error { return f.write(h, setLine) }
 
 // Add adds a line to each of the fields RateLimit-Policy and RateLimit. Use it for a second
-// limiter. A list without members adds nothing. The error is that of [Fields.Set].
-//
-// The lines of a field are one List (RFC 9110 Section 5.2). If a line of h is malformed,
-// clients ignore the new line too; Add does not check this. Add does not compare members
-// either. If both limiters may announce the same policy, use [Restrict], [RestrictHeader]
-// or nested Handlers of a [Middleware].
+// limiter. The error is that of [Fields.Set]. Add does not look at the lines of h. If one is
+// malformed, clients ignore the new line too. If both limiters may announce the same policy,
+// use [Restrict], [RestrictHeader] or nested Handlers of a [Middleware].
 func (f Fields) Add(h http.Header) error { return f.write(h, addLine) }
 
 // write calls line for each field, or writes nothing on error.
@@ -251,8 +245,7 @@ func memberString[T Policy | Limit](m *T, field string) string {
 //   - Quota is from 0 to MaxInteger, and Window is absent or from 1 (ErrRange).
 //   - There are at most 256 parameters, including those with a struct field (ErrTooMany).
 //   - Keys in Params are legal (ErrSyntax), distinct, and not q, qu, w or pk (ErrDuplicate).
-//   - Values in Params have a type listed at [Param] (ErrType), and can be written
-//     (ErrSyntax, ErrRange).
+//   - Values in Params are as [Param] describes (ErrType, ErrSyntax, ErrRange).
 func (p Policy) Validate() error {
 	_, err := AppendPolicies(nil, p)
 	return err
@@ -262,14 +255,12 @@ func (p Policy) Validate() error {
 // [Policy.Validate] rejects p, the text is not a valid member.
 func (p Policy) String() string { return memberString(&p, PolicyField) }
 
-// Validate returns nil if l can be written as a member of RateLimit. The rules and the error
-// are those of [Policy.Validate]. Remaining and Reset are from 0 to MaxInteger, and no key
-// in Params is r, t or pk.
+// Validate returns nil if l can be written as a member of RateLimit, by the rules of
+// [Policy.Validate]: Remaining and Reset are from 0, and no key in Params is r, t or pk.
 func (l Limit) Validate() error {
 	_, err := AppendLimits(nil, l)
 	return err
 }
 
-// String returns l as a member of RateLimit, without an [Unknown] Remaining. If
-// [Limit.Validate] rejects l, the text is not a valid member.
+// String returns l as a member of RateLimit, as [Policy.String] does.
 func (l Limit) String() string { return memberString(&l, LimitField) }

@@ -16,15 +16,13 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Cap lowers Remaining to at most burst × quota × reset ÷ window, rounded down. Use it to
-// keep a client from spending the whole quota at the end of a window. p is the policy of l.
-// Until the reset the client then takes at most burst times the average rate of p (draft-11
-// Sections 6 and 8.5). Cap never raises Remaining.
+// Cap lowers Remaining to at most burst × quota × reset ÷ window, rounded down. Until the
+// reset the client then takes at most burst times the average rate of p, the policy of l
+// (draft-11 Sections 6 and 8.5). burst is the decimal that it prints as, so 0.1 is a tenth.
 //
-// burst is the decimal that it prints as, so 0.1 is a tenth. Remaining becomes 0 if burst is
-// 0, negative or NaN, or if Quota or Reset is 0. l is unchanged if burst is positive
-// infinity, or if there is no rate: p has no Window, Reset is absent, or Remaining or Quota
-// is [Unknown].
+// Remaining becomes 0 if burst is 0, negative or NaN, or if Quota or Reset is 0. l is
+// unchanged if burst is positive infinity, or if there is no rate: p has no Window, Reset is
+// absent, or Remaining or Quota is [Unknown].
 func (l Limit) Cap(p Policy, burst float64) Limit {
 	switch {
 	case p.Quota == 0:
@@ -58,10 +56,9 @@ func burstShare(burst float64, quota, reset, window int64) int64 {
 }
 
 // Jitter adds a random number of whole seconds to Reset, from 0 to most, so that throttled
-// clients do not all come back at once (draft-11 Section 8.5). Reset never exceeds
-// MaxInteger, and an absent Reset stays absent. The number comes from rnd, or from package
-// rand if rnd is nil. Call Jitter before [Fields.SetRetryAfter], so that Retry-After agrees
-// with the limits.
+// clients do not all come back at once (draft-11 Section 8.5). An absent Reset stays absent.
+// The number comes from rnd, or from package rand if rnd is nil. Call Jitter before
+// [Fields.SetRetryAfter], so that Retry-After agrees with the limits.
 func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 	if !l.Reset.ok || !sf.IsInteger(l.Reset.n, 0) {
 		return l
@@ -81,9 +78,8 @@ func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 // fields to scripts ([Expose]). Behind a [Middleware], the response also announces the
 // limits of its Decision.
 //
-// A request may cost more than what is left. The fields then do not contain the time at
-// which enough is available, so Refuse writes no Retry-After, and a [Gate] backs off. If you
-// know the time, set Retry-After before: Refuse keeps it.
+// If something remains, but less than the request costs, the fields do not contain the time
+// at which enough is available. If you know it, set Retry-After before: Refuse keeps it.
 //
 // On error nothing is written. The error wraps ErrMissing if p names a violated policy that
 // is not in f. Otherwise it is that of [Fields.Set] or [Problem.MarshalJSON].
@@ -136,8 +132,8 @@ const exposeField = "Access-Control-Expose-Headers" // Fetch Standard, CORS prot
 // Expose lets scripts of another origin read the limits in h. It adds the names of the
 // fields in h to Access-Control-Expose-Headers: RateLimit-Policy, RateLimit, Retry-After,
 // and every older field that [ParseAny] reads. Call it after the fields are set. [Refuse]
-// and [Middleware] call it if the response allows another origin. Listed names stay. "*"
-// does not replace names, because for a request with credentials it is an ordinary name.
+// and [Middleware] call it if the response allows another origin. "*" does not replace
+// names, because for a request with credentials it is an ordinary name.
 func Expose(h http.Header) {
 	lines := h[exposeField]
 	seen := make(map[string]bool, 8) // by canonical key

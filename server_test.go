@@ -172,6 +172,11 @@ func TestRefuse(t *testing.T) {
 	}
 	w := httptest.NewRecorder()
 	require.NoError(t, Refuse(w, nil, Fields{}, nil), "a nil request")
+
+	w = httptest.NewRecorder()
+	w.Header().Set("Access-Control-Allow-Origin", "*")
+	require.NoError(t, Refuse(w, nil, fieldsOf(t, policies, limits), nil))
+	require.Equal(t, "RateLimit, RateLimit-Policy, Retry-After", w.Header().Get(exposeField), "for scripts of another origin")
 }
 
 func TestRefuseErrors(t *testing.T) {
