@@ -164,3 +164,38 @@ func TestGitHubCommand(t *testing.T) {
 		})
 	}
 }
+
+// While graphql is empty for an hour, its requests wait, and those of core are served.
+func TestGitHubCommandResources(t *testing.T) {
+	needGitHubCommand(t)
+	t.Parallel()
+	s := &fakeGitHub{}
+	server := httptest.NewServer(s)
+	defer server.Close()
+	path := filepath.Join(t.TempDir(), "gh.sock")
+	startSocket(t, build(t, "..", "./cmd/ratelimit"), server.URL, path)
+	gh := ghBehind(t, path)
+	query := []string{"graphql", "-f", "query={a}", "--jq", ".data.a"}
+	for range 5 {
+		out, err := gh(t.Context(), query...)
+		require.NoError(t, err, string(out))
+		require.Equal(t, "b\n", string(out))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	waits, hangUp := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() {
+		_, err := gh(waits, query...)
+		done <- err
+	}()
+	for i := range 25 { // more than a window of core
+		out, err := gh(ctx, fmt.Sprintf("repos/o/r%d", i), "--jq", ".full_name")
+		require.NoError(t, err, string(out))
+		require.Equal(t, fmt.Sprintf("/repos/o/r%d\n", i), string(out))
+	}
+	core, graphql := s.counts()
+	require.Equal(t, [][2]int{{25, 0}, {5, 0}}, [][2]int{core, graphql})
+	hangUp()
+	require.Error(t, <-done, "it was held back")
+}
