@@ -100,7 +100,7 @@ func TestCheckResponse(t *testing.T) {
 		{"for the least time", "429 | Retry-After: 2026-11-21T03:00:00.000000001Z", "", ", wait 1ns", 1},
 		{"for longer than obeyed", "429 | Retry-After: 3600", "slow down", ", wait 1h0m0s", time.Hour},
 		{"by a limit", `429 | RateLimit: "a \"b\"";r=0;t=30;pk=:YWxpY2U=:`, "", `, limit "a \"b\"", wait 30s`, 30 * time.Second},
-		{"by a limit beside a Retry-After", `429 | Retry-After: 20 | RateLimit: "a";r=0;t=30`, "", `, limit "a", wait 20s`, 20 * time.Second},
+		{"by a limit, next to a Retry-After", `429 | Retry-After: 20 | RateLimit: "a";r=0;t=30`, "", `, limit "a", wait 20s`, 20 * time.Second},
 		{"by a limit with a long name", `429 | RateLimit: "` + strings.Repeat("x", 129) + `";r=0;t=30`, "",
 			`, limit "` + strings.Repeat("x", 128) + `", wait 30s`, 30 * time.Second},
 		{"by one that does not say what remains", "429 | X-RateLimit-Limit: 9 | X-RateLimit-Reset: 1795230045", "",

@@ -298,7 +298,7 @@ func TestSetClocks(t *testing.T) {
 		for now, ok := range map[time.Time]bool{first: true, first.Add(-time.Second): !point, last.Add(time.Second): !point} {
 			require.Equal(t, ok, d.Set(http.Header{}, f, now) == nil, "%v at %v", format, now)
 		}
-		if format != TimeUnix && format != TimeUnixMilli { // numbers of so many seconds are read as others
+		if format != TimeUnix && format != TimeUnixMilli { // a larger number of seconds is read as a point in time
 			require.NoError(t, d.Set(http.Header{}, f, last))
 		}
 	}
@@ -360,7 +360,7 @@ func TestNewDialect(t *testing.T) {
 			got := d.Fields()
 			require.Equal(t, []DialectField{{Name: "First", Role: RoleQuota}, tt.field}, got)
 			got[0].Name = "Changed"
-			require.Equal(t, "First", d.Fields()[0].Name, "nobody can change a dialect")
+			require.Equal(t, "First", d.Fields()[0].Name, "a caller changes a copy")
 		})
 	}
 	derived := mustDialect("mine", append(Draft07.Fields(), DialectField{Name: "Acme-Left", Role: RoleRemaining})...)

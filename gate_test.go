@@ -37,7 +37,8 @@ func entered(t *testing.T, g *Gate, key, fields string, costs ...Cost) {
 // soon as it is certain that their deadlines come before.
 func TestGateQueue(t *testing.T) { playScores(t, "queue") }
 
-// The scores of the machine, and those in which a response has to be read.
+// All scores of testdata/client/machine.txt, and scores whose costs only a response can
+// carry.
 func TestGateMachine(t *testing.T) {
 	playScores(t, "machine", block{"costs, a policy with a long name", strings.ReplaceAll(`
 		0 send 1 NAME:tokens=10 | answer 1 NAME r=0;t=30 of q=60;w=60;qu="tokens" | shut 10000 NAME:tokens=10 certain
@@ -46,7 +47,7 @@ func TestGateMachine(t *testing.T) {
 
 func TestGateReads(t *testing.T) { playScores(t, "gate") }
 
-// So many keys are remembered. Those go with which the least is lost.
+// A Gate remembers at most 1024 keys. It forgets the keys whose loss matters least.
 func TestGateMemory(t *testing.T) {
 	host := func(i int) string { return fmt.Sprintf("%d.example", i) }
 	fill := func(t *testing.T, g *Gate, from, n int, a Advice) {
@@ -190,7 +191,7 @@ func TestGateWakesNobodyInVain(t *testing.T) {
 	})
 }
 
-// A Gate by itself, in front of something that is no HTTP.
+// A Gate without a Transport, for requests that are not HTTP.
 func TestGate(t *testing.T) {
 	wait := Advice{Wait: time.Minute, Source: SourceRetryAfter}
 	t.Run("a share that is none is all", func(t *testing.T) {
@@ -226,7 +227,7 @@ func TestGate(t *testing.T) {
 		wg.Wait()
 	})
 	t.Run("no pass", func(t *testing.T) {
-		var none *Pass // as of an Enter that failed
+		var none *Pass // the result of a failed Enter
 		none.Failed()
 		none.Answered(wait, time.Now())
 		new(Pass).Failed()
@@ -273,7 +274,7 @@ func TestGate(t *testing.T) {
 		wg.Go(func() { under.Answered(advised("a r=9;t=60"), time.Now()) })
 		pause()
 		g.mu.Unlock()
-		g.mu.Lock() // whoever has waited for a millisecond now gets the lock in turn
+		g.mu.Lock() // a goroutine that has waited for a millisecond now gets the lock next
 		pause()
 		g.mu.Unlock()
 		wg.Wait()
@@ -316,7 +317,7 @@ func TestGate(t *testing.T) {
 	})
 }
 
-// TestGateEnded: whoever asks a Gate with a context that has ended hears why.
+// If the context has ended, Enter returns its cause.
 func TestGateEnded(t *testing.T) {
 	var g Gate
 	ctx, cancel := context.WithCancel(t.Context())

@@ -106,8 +106,8 @@ type legacyCase struct {
 	wantErr string
 }
 
-// A block is one case of a table in testdata: its name, which no other case of the table has,
-// stands behind two number signs, and a line of which blanks matter, or bytes, is in quotes.
+// A block is one case of a table in testdata. Two number signs precede its name, which is
+// unique in the table. If blanks or single bytes of a line matter, the line is in quotes.
 type block struct{ name, text string }
 
 // cut cuts the text of a case in two. A case without the separator says nothing of what is
@@ -185,8 +185,8 @@ var olderTables = []string{
 	"clocks",      // a Retry-After never decides the unit of a reset: two such numbers agree by chance
 	"lines",       // of several numbers of one field, as a proxy adds them that has a limiter of its own, the one that allows least counts
 	"apart",       // two families that have nothing to do with each other are two limits, which never fill each other's gaps
-	"spellings",   // general forms of which testdata/vendors has no case
-	"generality",  // spellings of which no vendor is known: they are told by the grammar, and not by a list
+	"spellings",   // general forms that no case of testdata/vendors has
+	"generality",  // spellings of no known vendor, which only the grammar can read
 	"counts",      // numbers of units
 	"shapes",      // values that hold more than one number
 	"names",       // names and values that were once read as something else
@@ -290,8 +290,8 @@ func TestManyParameters(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestManyNames: a field whose words have to be read counts with those that are found,
-// whatever they say. As many are looked at, and one more is not (law 12).
+// Names with a word for limits count as limits, even if reading them shows none. At most
+// MaxFields are read (law 12).
 func TestManyNames(t *testing.T) {
 	t.Parallel()
 	const two, both = "RateLimit-Remaining: 5\nX-RateLimit-Limit: 9", "default : 5/9 w=- t=-"

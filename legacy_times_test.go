@@ -25,7 +25,8 @@ type resetCase struct {
 	guessed bool
 }
 
-// resetCases are values of all shapes and sizes, of which nothing else is said.
+// resetCases are values of all shapes and sizes, with no other field that decides their
+// format.
 var resetCases = readResets("resets")
 
 // formatWords are the words for formats in tables.
@@ -103,8 +104,7 @@ func TestOlderResetFaults(t *testing.T) {
 	}
 }
 
-// TestOlderFormats: the format says what a number is that its size does not
-// refute.
+// If the size of a number fits its format, the format decides.
 func TestOlderFormats(t *testing.T) {
 	for _, tt := range readResets("formats") {
 		require.NotEqual(t, TimeGuess, tt.format, tt.name)
@@ -156,8 +156,8 @@ func TestNearClock(t *testing.T) {
 		{"near Date alone, which is too far from the arrival to count from", late, bubble, "X-Ratelimit-Reset", bubble.Unix() - late.Unix() + 30, 0},
 		{"the least number", time.Unix(1e8, 0), time.Time{}, "X-Ratelimit-Reset", 0, 0},
 		{"a smaller number, whatever the clock", time.Unix(1e8, 0), time.Time{}, "X-Ratelimit-Reset", -1, 1e8 - 1},
-		{"a small number beside a clock in 1970", time.Unix(0, 0), time.Time{}, "X-Ratelimit-Reset", 30, 30},
-		{"a year in seconds beside a clock in 1970", time.Unix(0, 0), time.Time{}, "X-Ratelimit-Reset-After", 365 * 86400, 365 * 86400},
+		{"a small number and a clock in 1970", time.Unix(0, 0), time.Time{}, "X-Ratelimit-Reset", 30, 30},
+		{"a year in seconds and a clock in 1970", time.Unix(0, 0), time.Time{}, "X-Ratelimit-Reset-After", 365 * 86400, 365 * 86400},
 		{"today", late, time.Time{}, "X-Ratelimit-Reset", 30, 30},
 		{"milliseconds from now, by the name", bubble, time.Time{}, "X-Ratelimit-Reset-Ms", -799, 946685},
 	} {
@@ -179,8 +179,8 @@ func TestNearClock(t *testing.T) {
 	require.Equal(t, SecondsOf(946685), got.Limits[0].Reset, "a span with a unit")
 }
 
-// TestNearClockElsewhere: so it is in what stands in for Retry-After, in records, in
-// lists, and beside a number of seconds in a second line.
+// Times near the clock are found in substitutes for Retry-After, in records and lists, and in
+// a second line after a number of seconds.
 func TestNearClockElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()

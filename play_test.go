@@ -22,22 +22,22 @@ import (
 // since the beginning, and the events of that time, with a bar between them. Requests are
 // numbered in the order in which they come:
 //
-//	0   send 3              three are sent, which must be allowed
-//	0   send 2 tokens=500   two that cost so much of limits in that unit, or of a policy: input:tokens=500
+//	0   send 3              three are sent, and must be allowed
+//	0   send 2 tokens=500   two that cost 500 of limits in that unit; input:tokens=500 names the policy
 //	100 answer 1 429; F     the first is answered, with a status if it is not 200, and field lines
 //	100 fail 2              the second gets no answer
 //	100 told 429; F         one is sent and answered at once
 //	100 open                one may be sent
-//	100 shut 500            none may before that time; "shut 250-500" is a time between the two
+//	100 shut 500            none may before that time; "shut 250-500" allows any time between the two
 //	100 open tokens=500     one of that price may be
 //	100 shut 500 certain    and no answer opens the gate earlier
 //	100 shut 500 polite     and one that is in a hurry goes
-//	100 shut 500 behind     none may, but only as others wait, who came before
+//	100 shut 500 behind     none may, but only because earlier requests wait
 //	100 is waiting          the phase, which internal/machine checks
-//	100 wait 2              two come, one after the other, and have to wait
-//	100 wait 1 by=900       one comes whose deadline is then
-//	500 went 4 5            these, and no others, have gone on at this time
-//	500 missed 6 900        this one would go on at 900, which is too late; 0 is when nobody knows
+//	100 wait 2              two come, one after the other, and must wait
+//	100 wait 1 by=900       one comes; its deadline is at 900
+//	500 went 4 5            exactly these have proceeded at this time
+//	500 missed 6 900        this request could proceed at 900 at the earliest, which is too late; 0 means unknown
 //	500 cancel 7            this one gives up
 //	500 forget              the key is forgotten
 //
@@ -154,8 +154,8 @@ func (p *play) run(place, lines string) {
 	}
 }
 
-// settled: nobody went on of whom the score does not say so, and what the machine counts
-// is what there is.
+// settled checks that exactly the requests proceeded that the score names, and that the
+// counts of the machine are right.
 func (p *play) settled() {
 	p.t.Helper()
 	defer p.lock()()

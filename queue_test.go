@@ -51,8 +51,8 @@ func TestTimerIsLate(t *testing.T) {
 	})
 }
 
-// What Waiting returns is called when the wait is over, once, whatever ends it: that of the
-// Transport last, and whatever panics. Neither is told anything else of the response.
+// The function that Waiting returns is called once, when the wait is over, even if something
+// panics. The function of the Transport is called last. The response is not passed to it.
 func TestWaitingDone(t *testing.T) {
 	const (
 		both      = "transport waits 5s retry-after, gate waits 5s retry-after, gate is done, transport is done"
@@ -151,8 +151,8 @@ func TestWaitingBlocks(t *testing.T) {
 	})
 }
 
-// Whose context ends hears of its cause; a request that has been sent gets the error of its
-// base.
+// If the context of a waiting request ends, the error is the context's cause. If the request
+// has already been sent, the error is that of the base.
 func TestEnterCause(t *testing.T) {
 	inBubble(t, "with a cause of the caller's own", func(t *testing.T) {
 		var g Gate
@@ -269,12 +269,12 @@ func TestAdvisorRefusedWait(t *testing.T) {
 		{"in a success", "200", minute, true, "refused, wait 1m0s by refused, no fields"},
 		{"no refusal", "200", minute, false, "no fields"},
 		{"no refusal, and a limit", `200 | RateLimit: "a";r=0;t=30`, minute, false, "wait 30s by limit a"},
-		{"beside Retry-After", "429 | Retry-After: 5", minute, true, "refused, wait 5s by retry-after, no fields"},
-		{"beside Retry-After of a success", "200 | Retry-After: 5", minute, true, "refused, wait 5s by retry-after, no fields"},
-		{"beside a limit", `429 | RateLimit: "a";r=0;t=300`, minute, true, "refused, wait 1m0s by refused a"},
-		{"no time, beside a limit", `429 | RateLimit: "a";r=0;t=300`, 0, true, "refused, wait 5m0s by limit a"},
+		{"next to Retry-After", "429 | Retry-After: 5", minute, true, "refused, wait 5s by retry-after, no fields"},
+		{"next to Retry-After of a success", "200 | Retry-After: 5", minute, true, "refused, wait 5s by retry-after, no fields"},
+		{"next to a limit", `429 | RateLimit: "a";r=0;t=300`, minute, true, "refused, wait 1m0s by refused a"},
+		{"no time, next to a limit", `429 | RateLimit: "a";r=0;t=300`, 0, true, "refused, wait 5m0s by limit a"},
 		{"no time", "429", -1, true, "refused, no fields"},
-		{"a status that refuses by itself", "429 | X-RateLimit-Limit: 9 | X-RateLimit-Reset: 45", minute, false, "refused, wait 45s by limit default"},
+		{"a status that is a refusal", "429 | X-RateLimit-Limit: 9 | X-RateLimit-Reset: 45", minute, false, "refused, wait 45s by limit default"},
 		{"for longer than obeyed", "200", time.Hour, true, "refused, wait 10m0s of 1h0m0s by refused, no fields"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

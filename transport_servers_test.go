@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A network takes requests to a host, and its answers back, each of which takes a while,
-// so that they overtake each other. It counts them by their status.
+// A network carries requests to a host, and the responses back. Each direction takes a random
+// time, so requests and responses overtake each other. It counts the responses by status.
 type network struct {
 	host   *host
 	most   time.Duration // each way

@@ -405,7 +405,7 @@ func TestTransportRedirect(t *testing.T) {
 		until   time.Duration   // of the WaitError of the first
 	}{
 		{"302 with limits", []string{found + `RateLimit: "a";r=0;t=10`, `RateLimit: "a";r=0;t=10`}, 0, seconds(0, 10, 20, 30), 0},
-		{"302 with limits, of which the target has more left", []string{found + `RateLimit: "a";r=0;t=10`, `RateLimit: "a";r=5;t=10`},
+		{"302 with limits, the target has more left", []string{found + `RateLimit: "a";r=0;t=10`, `RateLimit: "a";r=5;t=10`},
 			0, seconds(0, 10, 10), 0},
 		{"303 with Retry-After", []string{seeOther + "Retry-After: 5", ""}, time.Minute, seconds(0, 5), 0},
 		{"303 with Retry-After of 0", []string{seeOther + "Retry-After: 0", ""}, time.Minute, seconds(0, 0), 0},

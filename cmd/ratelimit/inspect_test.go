@@ -520,19 +520,19 @@ func TestInputs(t *testing.T) {
 		stdin string
 		args  []string
 	}{
-		"no input":          {raw, nil},
-		"hyphen":            {raw, []string{"-"}},
-		"LF alone":          {strings.ReplaceAll(raw, "\r\n", "\n"), nil},
-		"short body":        {strings.Replace(raw, "\r\n\r\n", "\r\nContent-Length: 9\r\n\r\nok", 1), nil},
-		"long body":         {raw + strings.Repeat("x", 2<<20), nil},
-		"HTTP/1.0":          {strings.Replace(raw, "1.1", "1.0", 1), nil},
-		"HTTP/2 as of curl": {strings.Replace(raw, "HTTP/1.1", "HTTP/2", 1), nil},
-		"interim":           {"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + raw, nil},
-		"interim, HTTP/2":   {strings.ReplaceAll("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n"+raw, "HTTP/1.1", "HTTP/2"), nil},
-		"header lines":      {`RateLimit: "a";r=1`, nil},
-		"HAR":               {`{"log":{"entries":[{"response":{"status":200,"statusText":"OK","headers":[{"name":"RateLimit","value":"\"a\";r=1"}]}}]}}`, nil},
-		"curl -v":           {"> GET / HTTP/1.1\n>\n< HTTP/1.1 200 OK\n< RateLimit: \"a\";r=1\n<\nbody", nil},
-		"HTTP/3 as of curl": {strings.Replace(raw, "HTTP/1.1", "HTTP/3", 1), nil},
+		"no input":         {raw, nil},
+		"hyphen":           {raw, []string{"-"}},
+		"LF alone":         {strings.ReplaceAll(raw, "\r\n", "\n"), nil},
+		"short body":       {strings.Replace(raw, "\r\n\r\n", "\r\nContent-Length: 9\r\n\r\nok", 1), nil},
+		"long body":        {raw + strings.Repeat("x", 2<<20), nil},
+		"HTTP/1.0":         {strings.Replace(raw, "1.1", "1.0", 1), nil},
+		"HTTP/2 from curl": {strings.Replace(raw, "HTTP/1.1", "HTTP/2", 1), nil},
+		"interim":          {"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + raw, nil},
+		"interim, HTTP/2":  {strings.ReplaceAll("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n"+raw, "HTTP/1.1", "HTTP/2"), nil},
+		"header lines":     {`RateLimit: "a";r=1`, nil},
+		"HAR":              {`{"log":{"entries":[{"response":{"status":200,"statusText":"OK","headers":[{"name":"RateLimit","value":"\"a\";r=1"}]}}]}}`, nil},
+		"curl -v":          {"> GET / HTTP/1.1\n>\n< HTTP/1.1 200 OK\n< RateLimit: \"a\";r=1\n<\nbody", nil},
+		"HTTP/3 from curl": {strings.Replace(raw, "HTTP/1.1", "HTTP/3", 1), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, stdout, stderr := inspecting(test.stdin, test.args...)
@@ -735,8 +735,8 @@ K1 (note) RateLimit: send Cache-Control: no-store, or leave the field out, becau
 	require.NotContains(t, stdout, "findings")
 }
 
-// An input is an address only with its scheme. The error says how it may have been
-// meant otherwise.
+// An input is an address only if it has a scheme. If it has none, the error suggests what to
+// write instead.
 func TestHints(t *testing.T) {
 	for input, want := range map[string]string{
 		"localhost:8080/hello":  " (for an address write http://localhost:8080/hello)",

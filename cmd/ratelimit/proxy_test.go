@@ -159,7 +159,7 @@ func TestProxyEnds(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, got.status)
 	require.Contains(t, []string{"60", "59", "58"}, got.retryAfter)
 	require.Contains(t, got.body, `"retry-after":`)
-	until(t, "nobody listens", func() bool {
+	until(t, "the proxy no longer listens", func() bool {
 		c, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
 		if err == nil {
 			c.Close()

@@ -393,7 +393,8 @@ func TestProxyShares(t *testing.T) {
 	require.Zero(t, p.metric(t, `ratelimit_waiting{key="anonymous"}`))
 }
 
-// waitingFor answers what it is told of, and everything else with 200.
+// waitingFor answers a request that has the value in the field, and counts it. Other requests
+// get 200 at once.
 func waitingFor(field, value string, n *atomic.Int64) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		n.Add(1)
@@ -477,7 +478,7 @@ func TestProxyKeys(t *testing.T) {
 	}
 }
 
-// A request that says what it takes waits until there is as much.
+// A request that announces its cost waits until that much quota is left.
 func TestProxyCosts(t *testing.T) {
 	require.Nil(t, costsOf(nil))
 	for _, text := range []string{"", "0", "-1", "+1", " 1", "1.5", "1e3", "0x10", "1_0", "9223372036854775808", "many"} {
@@ -549,8 +550,8 @@ func TestProxyBrokenBodies(t *testing.T) {
 	}
 }
 
-// A client that waits for it is told to send its body when its request begins to wait,
-// and hints of the server do not disturb that.
+// A client with Expect: 100-continue gets the interim response when its request begins to
+// wait. An Early Hints response of the server does not disturb this.
 func TestProxyExpectations(t *testing.T) {
 	p := startProxy(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", "</a.css>; rel=preload")
@@ -750,7 +751,7 @@ func TestProxyEarlyAnswers(t *testing.T) {
 		{"slow", func() io.Reader { return &slowReader{left: 10} }},
 	} {
 		for _, read := range []string{"0", "10"} {
-			t.Run(tc.name+", of which "+read+" bytes are read", func(t *testing.T) {
+			t.Run(tc.name+", the server reads "+read+" bytes", func(t *testing.T) {
 				for range 60 {
 					resp, text := send(t, "POST", p.url+"/?read="+read, tc.body())
 					require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)

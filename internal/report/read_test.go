@@ -161,7 +161,7 @@ func TestManyResponses(t *testing.T) {
 	require.Equal(t, []string{"Of 2 responses this is number 2, the last one."}, r.Notes())
 }
 
-// A limit is traced to the lines of the text out of which it was read.
+// Each limit has the numbers of the text lines that it was read from.
 func TestLines(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string
@@ -172,7 +172,7 @@ func TestLines(t *testing.T) {
 		"a line for each":  {limitLine + "\nServer: x\nRateLimit: \"b\";r=2", [][]int{{1}, {3}}},
 		"older":            {"x-ratelimit-limit: 9\nVary: x\nx-ratelimit-remaining: 3", [][]int{{1, 3}}},
 		"redundant":        {"x-ratelimit-limit: 9\nx-ratelimit-used: 6\nx-ratelimit-remaining: 3\nx-ratelimit-reset: 1795223238", [][]int{{1, 2, 3, 4}}},
-		"older beside it":  {limitLine + "\nx-ratelimit-limit: 9\nx-ratelimit-remaining: 3", [][]int{{1}}},
+		"older next to it": {limitLine + "\nx-ratelimit-limit: 9\nx-ratelimit-remaining: 3", [][]int{{1}}},
 		"curl -v":          {"> GET / HTTP/1.1\n< HTTP/1.1 200 OK\n< " + limitLine, [][]int{{3}}},
 		"the last of two":  {"HTTP/1.1 301 Moved\n\nHTTP/1.1 200 OK\n" + limitLine, [][]int{{4}}},
 		"HAR has no lines": {`[{"name":"RateLimit","value":"\"a\";r=1"}]`, [][]int{nil}},

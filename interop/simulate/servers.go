@@ -372,7 +372,7 @@ type visit struct {
 // A server is an http.RoundTripper: the network and what is behind it.
 type server struct {
 	limit  limiter
-	each   []limiter // in place of limit: those of nodes, of which one gets a request at random, or of paths
+	each   []limiter // instead of limit: one limiter for each node or path; nodes are chosen at random
 	paths  bool      // whether each is of paths
 	oddity oddity
 	say    func(http.Header, *visit)      // writes fields on every response

@@ -167,7 +167,7 @@ func TestCaret(t *testing.T) {
 				const caret = byte.querySelector(".caret").getBoundingClientRect();
 				const centre = caret.left + caret.width / 2;
 				if (box.width < 1 || caret.width < 1) return "no size";
-				if (centre < box.left || centre > box.right) return "beside";
+				if (centre < box.left || centre > box.right) return "outside";
 				return caret.top > box.top + box.height / 3 && caret.top < box.bottom + 8 ? "under" : "elsewhere";
 			})()`), "%s at %d", name, width)
 		}
