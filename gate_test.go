@@ -16,7 +16,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/machine"
 )
 
-// advised is the advice of a response, as in the tests of the machine.
+// advised returns the advice of a response in the short form of the scores.
 func advised(fields string) Advice { return Advise(shortResponse(fields), time.Now()) }
 
 // enter lets a request with costs through.
@@ -27,14 +27,14 @@ func enter(t *testing.T, g *Gate, key string, costs ...Cost) *Pass {
 	return p
 }
 
-// entered lets a request with costs through, and tells its pass of an answer.
+// entered lets a request with costs through, and passes its answer to the Pass.
 func entered(t *testing.T, g *Gate, key, fields string, costs ...Cost) {
 	t.Helper()
 	enter(t, g, key, costs...).Answered(advised(fields), time.Now())
 }
 
-// Those that wait go on first come, first served, as soon as they may, and are refused as
-// soon as it is certain that their deadlines come before.
+// Waiting requests proceed in the order of their arrival, as soon as they may. They fail as
+// soon as it is certain that their deadlines are too early.
 func TestGateQueue(t *testing.T) { playScores(t, "queue") }
 
 // All scores of testdata/client/machine.txt, and scores whose costs only a response can
@@ -63,7 +63,7 @@ func TestGateMemory(t *testing.T) {
 	inBubble(t, "the oldest goes first", func(t *testing.T) {
 		var g Gate
 		fill(t, &g, 0, maxKeys, left)
-		fill(t, &g, 0, 1, left) // is the newest now
+		fill(t, &g, 0, 1, left) // is now the newest
 		pass, _ := g.TryEnter(host(1))
 		require.NotNil(t, pass, "and so is this")
 		fill(t, &g, maxKeys, 1, left)
@@ -161,7 +161,7 @@ func TestGateMemory(t *testing.T) {
 	})
 }
 
-// A wait that begins wakes only those whose deadlines it misses.
+// A wait that begins wakes only the requests whose deadlines are too early for it.
 func TestGateWakesNobodyInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate

@@ -15,8 +15,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A resetCase is a value of a reset, what its format is said to be, and the seconds that it
-// is read as.
+// A resetCase is the value of a reset, its format, and the expected seconds.
 type resetCase struct {
 	name    string
 	format  TimeFormat
@@ -35,7 +34,7 @@ var formatWords = map[string]TimeFormat{
 	"http-date": TimeHTTPDate, "rfc3339": TimeRFC3339, "duration": TimeDuration,
 }
 
-// formatOf returns the format for which a table has a word.
+// formatOf returns the format for a word in a table.
 func formatOf(word string) TimeFormat {
 	format, ok := formatWords[word]
 	if !ok {
@@ -44,8 +43,8 @@ func formatOf(word string) TimeFormat {
 	return format
 }
 
-// readResets reads a table: the format behind a question mark, the value, and the seconds
-// behind an equals sign. A number that is guessed ends in a question mark.
+// readResets reads a table: the format after a question mark, the value, and the seconds
+// after an equals sign. A question mark after the seconds marks a guess.
 func readResets(table string) (cases []resetCase) {
 	for _, b := range readBlocks(table) {
 		format, rest := b.told()
@@ -76,7 +75,7 @@ func TestOlderReset(t *testing.T) {
 	}
 }
 
-// TestOlderResetSaturates: a number that no count of nanoseconds holds is the latest time.
+// A number that exceeds every count of nanoseconds is read as the latest time.
 func TestOlderResetSaturates(t *testing.T) {
 	got, err := ParseAny(http.Header{"X-Ratelimit-Reset": {strings.Repeat("9", 40)}}, LegacyOptions{Now: late})
 	require.NoError(t, err)
@@ -119,7 +118,7 @@ func TestOlderFormats(t *testing.T) {
 	}
 }
 
-// TestComments: as many as are kept, and one more.
+// A bounded number of comments is kept.
 func TestComments(t *testing.T) {
 	require.NotEmpty(t, comments(strings.Repeat("w=1;", maxParams-1)+"x=1"))
 	require.Empty(t, comments(strings.Repeat("w=1;", maxParams)+"x=1"), "no more are looked at")
@@ -130,17 +129,17 @@ func TestComments(t *testing.T) {
 	}
 }
 
-// TestNearClock: a number in a reset that lies within a month of Date or arrival, as Unix
-// seconds, is a point in time, from 1e8 on.
+// A reset from 1e8 on is a point in time if it is within a month of Date or the arrival, as
+// Unix seconds.
 func TestNearClock(t *testing.T) {
-	bubble := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // where testing/synctest begins
+	bubble := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the time at which testing/synctest begins
 	const days31 = 31 * 86400
 	for _, tt := range []struct {
 		name string
 		now  time.Time
-		date time.Time // zero is none
+		date time.Time // zero means absent
 		key  string
-		from int64 // of now, in Unix seconds
+		from int64 // now, in Unix seconds
 		want int64
 	}{
 		{"in half a minute", bubble, time.Time{}, "X-Ratelimit-Reset", 30, 30},
@@ -204,8 +203,7 @@ func TestNearClockElsewhere(t *testing.T) {
 	})
 }
 
-// TestUnixInBubble: fake servers in a bubble, which begins in 2000, may write any point in
-// time.
+// In a bubble, which begins in 2000, a fake server may write any point in time.
 func TestUnixInBubble(t *testing.T) {
 	f := Fields{
 		Policies: []Policy{{Name: "core", Quota: 1, Window: SecondsOf(60)}},
@@ -227,8 +225,8 @@ func TestUnixInBubble(t *testing.T) {
 	}
 }
 
-// Times keep the precision that the response has, though Limit.Reset is whole seconds,
-// rounded up.
+// Times keep the precision of the response, although Limit.Reset is in whole seconds, rounded
+// up.
 func TestExact(t *testing.T) {
 	for _, tc := range readRows("exact") {
 		t.Run(tc.name, func(t *testing.T) {
@@ -238,7 +236,7 @@ func TestExact(t *testing.T) {
 			require.Equal(t, tc.want, fmt.Sprintf("%s; %d", adviceSummary(a), reset.n))
 			require.True(t, reset.ok)
 
-			*reset = SecondsOf(reset.n + 9) // as the caller says now
+			*reset = SecondsOf(reset.n + 9) // as if the caller had changed it
 			got, _ := a.Fields.reset(0)
 			require.Equal(t, time.Duration(reset.n)*time.Second, got)
 			require.Nil(t, a.Fields.Writable().exact)

@@ -39,7 +39,7 @@ func TestEqual(t *testing.T) {
 	require.True(t, Policy{Params: Params{}}.Equal(Policy{}))
 }
 
-// requireOthers fails if a member equals one of the others, or does not equal itself.
+// requireOthers fails if a member equals one of the other members, or does not equal itself.
 func requireOthers[T memberType[T]](t *testing.T, c codec[T], member string, others ...string) {
 	t.Helper()
 	list, err := c.parse(append([]string{member, member}, others...)...)

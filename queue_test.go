@@ -15,8 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Who asks does not overtake one whose turn has come, though its timer has not rung yet, and
-// is then behind it: too late for a deadline before an answer could come.
+// A new request does not overtake a waiting request whose time has come but whose timer has
+// not fired. It queues behind that request, so a deadline before the next response is too
+// early.
 func TestTimerIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
@@ -32,7 +33,7 @@ func TestTimerIsLate(t *testing.T) {
 			return waits
 		}
 		first := enter(t, &g, "a")
-		time.Sleep(4 * time.Second) // no answer was faster
+		time.Sleep(4 * time.Second) // as long as the fastest response so far
 		first.Answered(advised("302; Retry-After: 10"), time.Now())
 		waits := late("a r=0;t=7")
 		time.Sleep(20 * time.Second)
@@ -61,10 +62,10 @@ func TestWaitingDone(t *testing.T) {
 	)
 	for _, tc := range []struct {
 		name   string
-		first  string        // answer
-		limit  time.Duration // of the second request, with which it cannot wait
-		cancel time.Duration // it
-		panics string        // at which event
+		first  string        // the first response
+		limit  time.Duration // the deadline of the second request, which is before the end of the wait
+		cancel time.Duration // when the second request is cancelled
+		panics string        // the event that panics
 		want   string
 	}{
 		{name: "it goes", first: wait, want: both},
@@ -124,7 +125,7 @@ func TestWaitingDone(t *testing.T) {
 	}
 }
 
-// A Waiting that blocks holds back its caller alone.
+// A Waiting function that blocks delays only its own request.
 func TestWaitingBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
@@ -177,8 +178,8 @@ func TestEnterCause(t *testing.T) {
 	})
 }
 
-// Forget knows a key by the text that Enter and Transport use for it, and an origin
-// stands for the keys that KeyBy has made of it.
+// Forget finds a key by the text that Enter and Transport use. An origin matches all keys
+// that KeyBy has derived from it.
 func TestForgetOrigin(t *testing.T) {
 	require.Equal(t, "://a", nameOfKey("://a").String())
 	synctest.Test(t, func(t *testing.T) {
@@ -213,7 +214,7 @@ func TestForgetOrigin(t *testing.T) {
 	})
 }
 
-// One Gate for two Transports and a client of another protocol.
+// Two Transports and a client of another protocol share a Gate.
 func TestSharedGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &Gate{MaxWait: time.Minute}
@@ -255,7 +256,8 @@ func TestAdvisorRefused(t *testing.T) {
 	require.ErrorAs(t, err, new(*RefusedError))
 }
 
-// Advisor.Refused may know how long to wait: Retry-After precedes its wait, limits do not.
+// Advisor.Refused can return a wait. Retry-After takes precedence over it, and it takes
+// precedence over limits.
 func TestAdvisorRefusedWait(t *testing.T) {
 	const minute = time.Minute
 	for _, tc := range []struct {
@@ -286,7 +288,8 @@ func TestAdvisorRefusedWait(t *testing.T) {
 	require.Equal(t, `refused, wait 1m0s (Advisor.Refused, limit "a";r=0)`, a.String())
 }
 
-// While a secondary limit of a minute lasts, five workers are refused five times at most.
+// While a secondary limit of a minute is in effect, five workers are refused at most five
+// times.
 func TestAdvisorRefusedMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end, refused := time.Now().Add(time.Minute), 0
@@ -319,7 +322,7 @@ func TestAdvisorRefusedMinute(t *testing.T) {
 	})
 }
 
-// Errors name the limit, quoted and cut, and nothing else of the fields.
+// Errors contain the name of the limit, quoted and cut, and nothing else of the fields.
 func TestWaitErrorText(t *testing.T) {
 	const early = "ratelimit: not sent: the deadline is before the end of the wait"
 	by := func(source Source, name string) Advice { return Advice{Source: source, Limit: Limit{Name: name}} }

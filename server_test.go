@@ -45,7 +45,7 @@ func TestCap(t *testing.T) {
 	}
 }
 
-// lawCap is law 7 for Cap, against the slow definition.
+// lawCap is law 7 for Cap. It compares with the slow definition.
 func lawCap(t testing.TB, l Limit, p Policy, burst float64) {
 	t.Helper()
 	got := l.Cap(p, burst)
@@ -70,8 +70,8 @@ func lawCap(t testing.TB, l Limit, p Policy, burst float64) {
 		require.Zero(t, got.Remaining)
 		return
 	}
-	// got ≤ burst × q × t ÷ w, except for the digits that burst does not print, and got + 1 is
-	// larger.
+	// got ≤ burst × q × t ÷ w, except for the digits that are lost when burst is printed, and
+	// got + 1 is larger.
 	rate := new(big.Float).SetPrec(500).SetFloat64(burst)
 	for _, n := range []int64{p.Quota, reset} {
 		rate.Mul(rate, new(big.Float).SetInt64(n))
