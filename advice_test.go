@@ -104,7 +104,7 @@ func TestCheckResponse(t *testing.T) {
 		{"by a limit, next to a Retry-After", `429 | Retry-After: 20 | RateLimit: "a";r=0;t=30`, "", `, limit "a", wait 20s`, 20 * time.Second},
 		{"by a limit with a long name", `429 | RateLimit: "` + strings.Repeat("x", 129) + `";r=0;t=30`, "",
 			`, limit "` + strings.Repeat("x", 128) + `", wait 30s`, 30 * time.Second},
-		{"by one that does not say what remains", "429 | X-RateLimit-Limit: 9 | X-RateLimit-Reset: 1795230045", "",
+		{"by a limit without a remaining", "429 | X-RateLimit-Limit: 9 | X-RateLimit-Reset: 1795230045", "",
 			`, limit "default", wait 45s`, 45 * time.Second},
 		{"with a problem", problem + " | Retry-After: 90", violated, ", wait 1m30s: ", 90 * time.Second},
 		{"with a problem cut short", problem, violated[:50], "", 0},
@@ -196,7 +196,7 @@ func TestAdviseHandMade(t *testing.T) {
 	require.ErrorAs(t, Advisor{}.CheckResponse(responseOf(writtenOut(`429 | Retry-After: 60`)), time.Time{}), &soon)
 	require.WithinRange(t, soon.Until, now.Add(time.Minute), time.Now().Add(time.Minute))
 	require.ErrorAs(t, Advisor{}.CheckResponse(responseOf(writtenOut(`429 | Retry-After: 0`)), arrival), &soon)
-	require.Equal(t, arrival, soon.Until, "at once is said")
+	require.Equal(t, arrival, soon.Until, "Until is the arrival")
 	require.EqualError(t, soon, "ratelimit: refused with status 429")
 	bodiless := &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Content-Type": {ProblemMediaType}}}
 	require.ErrorAs(t, Advisor{}.CheckResponse(bodiless, arrival), new(*RefusedError))

@@ -25,8 +25,8 @@ func lawLegacy(t testing.TB, h http.Header) {
 	for _, o := range []LegacyOptions{{Now: then}, {Now: late, Reset: TimeMilli, Name: "mine"}} {
 		got, err := ParseAny(h, o)
 		lawFields(t, got)
-		require.True(t, got.Policies == nil || len(got.Policies) > 0, "what is absent is nil")
-		require.True(t, got.Limits == nil || len(got.Limits) > 0, "what is absent is nil")
+		require.True(t, got.Policies == nil || len(got.Policies) > 0, "an absent list is nil")
+		require.True(t, got.Limits == nil || len(got.Limits) > 0, "an absent list is nil")
 		lawFaults(t, h, err)
 		again, againErr := ParseAny(h, o)
 		require.Equal(t, got, again)

@@ -71,7 +71,7 @@ func TestGateMemory(t *testing.T) {
 		fill(t, &g, maxKeys, 2*maxKeys, left)
 		require.True(t, known(&g, host(3*maxKeys-1)) && !known(&g, host(0)))
 	})
-	inBubble(t, "one that says nothing goes before one that counts", func(t *testing.T) {
+	inBubble(t, "a key without limits is forgotten before a key with a count", func(t *testing.T) {
 		var g Gate
 		fill(t, &g, 0, maxKeys-1, left)
 		fill(t, &g, maxKeys, 2, Advice{})
@@ -199,7 +199,7 @@ func TestGate(t *testing.T) {
 			require.Equal(t, want, (&Gate{Share: share}).settings().Share, share)
 		}
 	})
-	t.Run("a second answer says nothing", func(t *testing.T) {
+	t.Run("a second answer is ignored", func(t *testing.T) {
 		var g Gate
 		p := enter(t, &g, "a")
 		p.Answered(Advice{}, time.Now())

@@ -106,7 +106,7 @@ func plainCases(table string) (cases []plainCase) {
 		last := strings.LastIndexByte(text, '\n')
 		in, verdict := strings.TrimPrefix(text[:last], "\n"), text[last+1:]
 		if !isVerdict.MatchString(verdict) || isVerdict.MatchString(in) {
-			panic(table + ": " + b.name + ": nothing is said of it, or twice")
+			panic(table + ": " + b.name + ": the expected result is missing or repeated")
 		}
 		cases = append(cases, plainCase{b.name, in, strings.TrimPrefix(verdict[1:], " "), verdict[0] == '!'})
 	}

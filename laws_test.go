@@ -126,7 +126,7 @@ func (c codec[T]) lawOracle(t testing.TB, list []T, err error, lines []string) {
 		return
 	}
 	want, wantErr := c.oracle(padBase64(joined))
-	require.Equal(t, wantErr == nil, err == nil, "law 5: httpsfv says %v, we say %v", wantErr, err)
+	require.Equal(t, wantErr == nil, err == nil, "law 5: httpsfv returns %v, this package %v", wantErr, err)
 	requireEqual(t, want, list)
 }
 

@@ -257,7 +257,7 @@ func TestRead(t *testing.T) {
 		})
 	}
 	own := FixedWindow{Name: "own", Quota: 5, Used: 1, Window: time.Minute, Left: time.Second}.Fields()
-	require.Equal(t, `policies "own";q=5;w=60; limits "own";r=4;t=1`, own.String(), "of no dialect")
+	require.Equal(t, `policies "own";q=5;w=60; limits "own";r=4;t=1`, own.String(), "without a dialect")
 }
 
 func TestErrorSaysNoContent(t *testing.T) {
@@ -267,7 +267,7 @@ func TestErrorSaysNoContent(t *testing.T) {
 	var e *FieldError
 	require.ErrorAs(t, err, &e)
 	_, err = ParseAny(http.Header{"x-RateLimit-overLimit-Remaining": {"x"}, "x-RateLimit-Remaining": {"x"}}, LegacyOptions{})
-	require.Equal(t, "x-RateLimit-Remaining", faultsOf(t, err), "as it was sent")
+	require.Equal(t, "x-RateLimit-Remaining", faultsOf(t, err), "the sent spelling")
 }
 
 // A member may have the allowed number of parameters, and no more.
@@ -301,9 +301,9 @@ func TestManyNames(t *testing.T) {
 		want         string // the result for these fields; "" if all fields are limits
 	}{
 		{"limits", "X-RateLimit-Remaining-N%d", two, ""},
-		{"an anchor, and a word that says no limit", "X-RateLimit-N%d-Url", two, both},
+		{"an anchor, and a stop word", "X-RateLimit-N%d-Url", two, both},
 		{"an anchor to which something is glued", "X-RateLimitx%d", two, both},
-		{"what remains, and nothing else of that name", "X-P%d-Remaining", two, both},
+		{"a remaining, and no other role with that name", "X-P%d-Remaining", two, both},
 		{"words glued to each other", "Limits#Bucketkeyin%d-Limitused", two, both},
 		{"waits", "X-N%d-Retry-After", two, both},
 		{"roles that may join a family", "X-Acme-N%d-Limit", "X-Acme-Remaining: 5\nX-Acme-Limit: 9", "acme : 5/9 w=- t=-"},
@@ -411,7 +411,7 @@ func TestManyMembers(t *testing.T) {
 			lawFields(t, got)
 			got, err = ParseAny(http.Header{tt.key: {lines(tt.format, tt.most+1)}}, LegacyOptions{})
 			require.Equal(t, tt.fault, errors.Is(err, ErrTooMany))
-			require.True(t, tt.fault || len(got.Limits) == 0, "what the strict parser refuses is read as a whole or not at all")
+			require.True(t, tt.fault || len(got.Limits) == 0, "a field that the strict parser refuses is read completely or not at all")
 			got, _ = ParseAny(http.Header{tt.key: {lines(tt.format, 3*tt.most)}}, LegacyOptions{})
 			lawFields(t, got)
 		})
@@ -470,7 +470,7 @@ func TestFaultPlaces(t *testing.T) {
 		{"a policy in no form", "RateLimit-Policy: 5x", "ratelimit: RateLimit-Policy, line 1, byte 1: not well-formed"},
 		{"a policy in no form behind one", "RateLimit-Policy: 100;w=60, 5x", "ratelimit: RateLimit-Policy, line 1, byte 10: not well-formed"},
 		{"a name in the second line", "X-RateLimit-Name: \nX-RateLimit-Name: caf\u00e9", "ratelimit: X-Ratelimit-Name, line 2, byte 1: not well-formed"},
-		{"a current field that cannot be read with lenience either, where the strict parser says, and an older one",
+		{"a current field that the lenient parser refuses too, with the strict parser's error, and an older field",
 			"RateLimit: \"a\";r=1, \"b\";r=\nX-RateLimit-Limit: x",
 			"ratelimit: member 2 of RateLimit, line 1, byte 16: parameter r: not well-formed, it must be an Integer from 0; " +
 				"X-Ratelimit-Limit, line 1, byte 1: not well-formed"},

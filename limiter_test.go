@@ -47,7 +47,7 @@ func theOnly(f Fields) (Policy, Limit) { return f.Policies[0], f.Limits[0] }
 func lawFixedWindow(t testing.TB, quota, used int64, window, left time.Duration) {
 	p, l := theOnly(FixedWindow{"a", quota, used, window, left}.Fields())
 	unspent := new(big.Int).Sub(big.NewInt(quota), big.NewInt(max(used, 0)))
-	require.LessOrEqual(t, big.NewInt(l.Remaining).Cmp(unspent), max(0, -unspent.Sign()), "no more than is left: %v of %v", l, unspent)
+	require.LessOrEqual(t, big.NewInt(l.Remaining).Cmp(unspent), max(0, -unspent.Sign()), "at most what is left: %v of %v", l, unspent)
 	if 0 <= used && used <= quota && quota <= MaxInteger {
 		require.Equal(t, quota-used, l.Remaining)
 		require.Equal(t, quota, p.Quota)
@@ -137,7 +137,7 @@ func lawSlidingWindow(t testing.TB, quota, previous, current int64, window, left
 	}
 	one, now := big.NewRat(1, 1), rest(new(big.Rat))
 	remains := new(big.Rat).SetInt64(l.Remaining)
-	require.True(t, remains.Cmp(now) <= 0 || l.Remaining == 0, "no more than remains: %v of %v", l, now)
+	require.True(t, remains.Cmp(now) <= 0 || l.Remaining == 0, "at most what remains: %v of %v", l, now)
 	require.Negative(t, now.Cmp(remains.Add(remains, one)), "nor one less: %v of %v", l, now)
 	d, _ := l.Reset.Duration()
 	switch {
@@ -165,7 +165,7 @@ func lawTokenBucket(t testing.TB, burst int64, perSecond, tokens float64) {
 		return
 	}
 	if burst >= 0 {
-		require.LessOrEqual(t, float64(l.Remaining), max(tokens, 0), "no more than there is")
+		require.LessOrEqual(t, float64(l.Remaining), max(tokens, 0), "at most the tokens")
 		require.Less(t, min(tokens, float64(p.Quota)), float64(l.Remaining)+1, "nor a whole token less")
 	}
 	// (r + 1 − tokens) ÷ rate, rounded up, apart from the rounding of a float64.

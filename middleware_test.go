@@ -158,7 +158,7 @@ func TestMiddlewareOnFault(t *testing.T) {
 	m.OnError = func(http.ResponseWriter, *http.Request, error) bool { return false }
 	heard = nil
 	served(m.Handler(accept), nil)
-	require.Empty(t, heard, "OnError has heard it")
+	require.Empty(t, heard, "OnError was called instead")
 }
 
 // A policy name that cannot be written does not suppress the other limits.
@@ -355,7 +355,7 @@ func TestDecisionOf(t *testing.T) {
 			called++
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
-			require.Equal(t, "of the server", ctx.Value(http.ServerContextKey), "values of others are there")
+			require.Equal(t, "of the server", ctx.Value(http.ServerContextKey), "other values are kept")
 			d, ok := DecisionOf(ctx)
 			require.Equal(t, heard, ok)
 			if !heard {

@@ -116,7 +116,7 @@ func TestParseRoom(t *testing.T) {
 		{"many commas in a name, each seventh counts", []string{`"a";r=1, "` + commas + `";r=2`}, 1 + 78/7},
 		{"many commas in a name behind a long one", []string{`"` + commas + `";r=1, "` + commas + `";r=2`}, 1 + 78/7},
 		{"many commas in a name on another line", []string{`"a";r=1`, `"` + commas + `";r=2`}, 2 + 76/7},
-		{"as many members as may be", []string{strings.Repeat(`"a";r=1,`, maxMembers-1) + `"a,b,c,d,e";r=1`}, maxMembers},
+		{"the allowed number of members", []string{strings.Repeat(`"a";r=1,`, maxMembers-1) + `"a,b,c,d,e";r=1`}, maxMembers},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			list, err := ParseLimits(tc.lines...)

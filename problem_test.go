@@ -233,7 +233,7 @@ func lawProblemRead(t testing.TB, b []byte) {
 	require.Len(t, p.Extensions, len(object))
 	for name, value := range p.Extensions {
 		require.Contains(t, object, name)
-		require.True(t, json.Valid(value) && bytes.Contains([]byte(string([]rune(string(b)))), value), "as it stands")
+		require.True(t, json.Valid(value) && bytes.Contains([]byte(string([]rune(string(b)))), value), "unchanged")
 	}
 	lawProblem(t, p)
 }

@@ -75,8 +75,8 @@ func TestWaitingDone(t *testing.T) {
 		{name: "a redirection that asks for a wait", first: seeOther + wait, want: both},
 		{name: "a redirection that asks for none", first: seeOther + "Retry-After: 0"},
 		{name: "Gate.Waiting panics", first: wait, panics: "gate waits 5s retry-after", want: gateWaits + ", transport is done"},
-		{name: "what it has returned panics", first: wait, panics: "gate is done", want: both},
-		{name: "what Transport.Waiting has returned panics", first: wait, panics: "transport is done", want: both},
+		{name: "the function of Gate.Waiting panics", first: wait, panics: "gate is done", want: both},
+		{name: "the function of Transport.Waiting panics", first: wait, panics: "transport is done", want: both},
 	} {
 		inBubble(t, tc.name, func(t *testing.T) {
 			var events []string
@@ -204,7 +204,7 @@ func TestForgetOrigin(t *testing.T) {
 		entered(t, rt.Gate, "api.example#a", "302; Retry-After: 60")
 		rt.Gate.Forget("api.example")
 		pass, _ := rt.Gate.TryEnter("api.example#a")
-		require.Nil(t, pass, "the key of a caller, who may write what he likes")
+		require.Nil(t, pass, "the key is the caller's text")
 		rt.Gate.Forget("https://api.example")
 		for _, user := range []string{"", "a", "b"} {
 			require.False(t, waits("https://api.example/", user))
@@ -224,7 +224,7 @@ func TestSharedGate(t *testing.T) {
 		start := time.Now()
 		p, until := g.TryEnter("http://api.example")
 		require.Nil(t, p)
-		require.Equal(t, time.Minute, until.Sub(start), "what is asked for, cut by the Gate")
+		require.Equal(t, time.Minute, until.Sub(start), "the asked wait, cut by the Gate")
 		require.NoError(t, get(t, other, example))
 		require.Equal(t, time.Minute, time.Since(start))
 	})

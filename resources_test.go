@@ -265,7 +265,7 @@ func TestResourcesFirst(t *testing.T) {
 	})
 }
 
-// After a restart with an exhausted quota, some requests for unseen paths are sent.
+// After a restart with an exhausted quota, at most one request is sent for each unseen path.
 func TestResourcesUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -241,7 +241,7 @@ func TestRestrictHeader(t *testing.T) {
 	h = wire("X-RateLimit-Remaining: 40\nX-RateLimit-Limit: 100")
 	got, err := lawRestrictHeader(t, h, fieldsOf(t, `"";q=5`, `"";r=4`), LegacyOptions{Now: passed})
 	require.NoError(t, err)
-	require.Equal(t, []string{"4", "5"}, []string{got.Get("X-RateLimit-Remaining"), got.Get("X-RateLimit-Limit")}, "as the tightest")
+	require.Equal(t, []string{"4", "5"}, []string{got.Get("X-RateLimit-Remaining"), got.Get("X-RateLimit-Limit")}, "the tightest limit")
 	require.Equal(t, `"default";r=40, "";r=4`, got.Get("RateLimit"), "no name is the name of nothing")
 }
 
@@ -258,7 +258,7 @@ func TestRestrictHeaderErrors(t *testing.T) {
 		{"a name that no field can hold", "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8\nX-RateLimit-Resource: é", fieldsOf(t, ``, `"g";r=1`), ErrSyntax},
 		{"two meanings of a name", `RateLimit-Policy: "a";q=9;w=1`, fieldsOf(t, `"a";q=5;w=10`, ``), ErrConflict},
 		{"own cannot be written", ``, Fields{Limits: []Limit{{Name: "é"}}}, ErrSyntax},
-		{"own does not say what remains", ``, fieldsOf(t, ``, `"g";r=unknown`), ErrRange},
+		{"own has no remaining", ``, fieldsOf(t, ``, `"g";r=unknown`), ErrRange},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := lawRestrictHeader(t, wire(passing+tc.header), tc.own, LegacyOptions{Now: passed})

@@ -137,7 +137,7 @@ func TestTransportServers(t *testing.T) {
 			}
 			all.Wait()
 			counts := []int64{served.Load(), ok.Load(), refused.Load()}
-			require.Equal(t, []int64{quota, quota, workers*each - quota}, counts, "as many as allowed, and no more")
+			require.Equal(t, []int64{quota, quota, workers*each - quota}, counts, "exactly the allowed number")
 		})
 	}
 }

@@ -141,7 +141,7 @@ func sequenceVectors(t *testing.T) {
 		list = append(list, v)
 	}
 	shown := map[string]bool{} // the rules that the vectors show
-	about := "what a server answered to one client, and what it shows, or when the client may go on"
+	about := "the responses of a server to one client, with their faults or the time of the next request"
 	checkVectors(t, "sequences", about, list, func(v sequenceVector) madeVector {
 		if v.Next != nil {
 			synctest.Test(t, func(t *testing.T) { require.Equal(t, *v.Next, v.next(t)) })

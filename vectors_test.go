@@ -347,7 +347,7 @@ func listVectors(t *testing.T, fields []lineVector) {
 			v.MustFail, v.CanFail = true, false
 			_, policyErr := ParsePolicies(bytesOf(f.Lines)...)
 			_, limitErr := ParseLimits(bytesOf(f.Lines)...)
-			require.True(t, policyErr != nil && limitErr != nil, "what fails as a List fails as a field: %s", f.Name)
+			require.True(t, policyErr != nil && limitErr != nil, "a field that fails as a List fails as a field: %s", f.Name)
 		} else {
 			v.Expected = expectedList(t, members)
 		}
@@ -534,7 +534,7 @@ func legacyVectors(t *testing.T) {
 	for _, tc := range resetCases {
 		add("resets", tc.name, "X-RateLimit-Reset: "+tc.value)
 	}
-	checkVectors(t, "legacy", "responses in older forms, and what they say", list, func(v responseVector) madeVector {
+	checkVectors(t, "legacy", "responses in older forms, and their meaning", list, func(v responseVector) madeVector {
 		f, err := ParseAny(v.header(), LegacyOptions{Now: v.Arrived})
 		made := madeVector{Dialect: &f.Dialect, Guessed: f.Guessed, Want: append([]vendorLimit{}, joinedLimits(f)...)}
 		for _, e := range vectorErrors(t, err) {
@@ -630,7 +630,7 @@ func problemVectors(t *testing.T) {
 		}
 		list = append(list, problemVector{name, tc.in})
 	}
-	about := "texts of problem documents (RFC 9457), and what they say"
+	about := "texts of problem documents (RFC 9457), and their meaning"
 	checkVectors(t, "problems", about, list, func(v problemVector) madeVector {
 		var p Problem
 		if err := p.UnmarshalJSON([]byte(v.Document)); err != nil {
@@ -696,7 +696,7 @@ func restrictVectors(t *testing.T) {
 			add("refused: "+tc.name, tc.upstream, tc.own)
 		}
 	}
-	about := "what a server says, what an intermediary in front of it says, and what both say together"
+	about := "the fields of a server, the fields of an intermediary in front of it, and the joined fields"
 	checkVectors(t, "restrict", about, list, func(v restrictVector) madeVector {
 		f, err := Restrict(v.Upstream, v.Own)
 		if err == nil {

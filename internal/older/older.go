@@ -108,7 +108,7 @@ func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 		f := &fields[i]
 		f.tally = -1
 		switch {
-		case f.name.kind == waitKind && f.name.policy == "": // with a policy, see readValue: NestJS (no vendor case)
+		case f.name.kind == waitKind && f.name.policy == "": // with a policy it belongs to a limit: NestJS (no vendor case)
 			asked := f.name.asked(f.Lines, &o.Clock)
 			r.Asked = longer(r.Asked, asked)
 			continue

@@ -407,7 +407,7 @@ func isProse(part string) bool {
 }
 
 // readProse reads Remaining: 394 Time until reset: 3589 (Pingdom), and key:abc 22/2000
-// reset=3530s (Eventbrite). In the latter form the first key is the name of the policy.
+// reset=3530s (Eventbrite). The key abc is the name of the policy.
 func readProse(facts []Fact, part string) []Fact {
 	policy, last := "", ""
 	for word := range strings.FieldsSeq(part) {

@@ -227,8 +227,8 @@ func spread(list, said []token) []token {
 // longestGlued is the length of the longest word that is split.
 const longestGlued = 24
 
-// unglue appends the known words of which a text consists. ok is false if it contains others.
-// Long words come first.
+// unglue splits a text into known words, and appends them. ok is false if that is impossible.
+// It tries long words first.
 func unglue(list []token, s string) (_ []token, ok bool) {
 	if len(s) > longestGlued {
 		return list, false
