@@ -508,7 +508,7 @@ func textVectors(t *testing.T) {
 	})
 
 	values := readVectors[valueVector](t, "values")
-	about := "values of a parameter, and the text that is written behind its key"
+	about := "values of a parameter, and the text that is written after its key"
 	checkVectors(t, "values", about, values, func(v valueVector) madeVector {
 		value := readVectorValue(v.Value)
 		text, err := FormatLimits(Limit{Params: Params{{"x", value}}})
@@ -654,7 +654,7 @@ func adviceVectors(t *testing.T) {
 		}
 		advice = append(advice, vectorResponse(tc.name, tc.wire, arrival))
 	}
-	about := "responses, and how long and at which pace a client has to wait, in nanoseconds"
+	about := "responses, with the wait and the pace for a client, in nanoseconds"
 	checkVectors(t, "advice", about, advice, func(v responseVector) madeVector {
 		a := Advise(v.response(), v.Arrived)
 		return madeVector{Wait: &a.Wait, Pace: &a.Pace, Source: a.Source.String(), Limit: a.Limit.Name, Capped: a.Capped}

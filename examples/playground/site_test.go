@@ -111,12 +111,12 @@ func TestCompressed(t *testing.T) {
 		want          bool
 	}{
 		"as browsers request": {wasm, "gzip, deflate, br, zstd", true},
-		"in capitals":        {wasm, "br;q=1, GZIP ;q=0.5", true},
-		"refused":            {wasm, "gzip;q=0, br", false},
-		"refused, at length": {wasm, "gzip; q=0.000", false},
-		"not asked":          {wasm, "", false},
-		"another":            {wasm, "x-gzip", false},
-		"not worth it":       {"short.js", "gzip", false},
+		"in capitals":         {wasm, "br;q=1, GZIP ;q=0.5", true},
+		"refused":             {wasm, "gzip;q=0, br", false},
+		"refused, at length":  {wasm, "gzip; q=0.000", false},
+		"not asked":           {wasm, "", false},
+		"another":             {wasm, "x-gzip", false},
+		"not worth it":        {"short.js", "gzip", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest("GET", "/"+test.path, nil)
