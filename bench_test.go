@@ -177,12 +177,12 @@ var sizedHeaders = []struct {
 	make func(size int) http.Header
 }{
 	{"short names", func(n int) http.Header { return keysOf(n, "A%d", "b") }},
-	{"ordinary names, and one that remains", func(n int) http.Header {
+	{"ordinary names, and a remaining", func(n int) http.Header {
 		h := ordinaryHeader(n)
 		h["X-Foo-Remaining"] = []string{"5"}
 		return h
 	}},
-	{"ordinary names of a family, and one that remains", func(n int) http.Header {
+	{"ordinary names of a family, and a remaining", func(n int) http.Header {
 		h := ordinaryHeader(n)
 		h["X-Custom-Remaining"] = []string{"5"}
 		return h
@@ -197,12 +197,12 @@ var sizedHeaders = []struct {
 	{"waits", func(n int) http.Header { return keysOf(n, "X-N%d-Retry-After", "5") }},
 	{"lines of a function", func(n int) http.Header { return linesOf(n, "X-App-Usage", "1") }},
 	{"lines of JSON", func(n int) http.Header { return linesOf(n, "X-App-Usage", `{"call_count":1}`) }},
-	{"lines of what remains", func(n int) http.Header { return linesOf(n, "X-Ratelimit-Remaining", "1") }},
+	{"lines of remaining numbers", func(n int) http.Header { return linesOf(n, "X-Ratelimit-Remaining", "1") }},
 	{"lines of quotas", func(n int) http.Header { return linesOf(n, "X-Ratelimit-Limit", "1") }},
-	{"lines of quotas that are none", func(n int) http.Header { return linesOf(n, "X-Ratelimit-Limit", "x") }},
+	{"lines of malformed quotas", func(n int) http.Header { return linesOf(n, "X-Ratelimit-Limit", "x") }},
 	{"lines of policies", func(n int) http.Header { return linesOf(n, "Ratelimit-Policy", "1;w=1") }},
 	{"lines of the Dictionary", func(n int) http.Header { return linesOf(n, "Ratelimit", "limit=1, reset=1") }},
-	{"a list of what remains", func(n int) http.Header {
+	{"a list of remaining numbers", func(n int) http.Header {
 		return http.Header{"X-Ratelimit-Remaining": {strings.Repeat("1, ", n/3) + "1"}}
 	}},
 	{"a list of resets", func(n int) http.Header { return http.Header{"X-Ratelimit-Reset": {strings.Repeat("1, ", n/3) + "1"}} }},

@@ -240,14 +240,14 @@ func TestSetRefuses(t *testing.T) {
 		{"a window below 1 behind the quota", &draft03, Fields{Policies: []Policy{policy(1, 0)}, Limits: limit("a", 1, 1)}, "RateLimit-Limit", ErrRange},
 		{"a window below 1 behind the quota, before a good one", &draft03, Fields{Policies: []Policy{policy(1, 0), {Name: "b", Quota: 5, Window: SecondsOf(60)}}, Limits: limit("a", 1, 1)}, "RateLimit-Limit", ErrRange},
 		{"a window below 1 in a field", dialectOf("Acme-Max quota, Acme-Window window"), Fields{Policies: []Policy{policy(1, 0)}, Limits: limit("a", 1, 1)}, "Acme-Window", ErrRange},
-		{"another window than the usual one of the field", mustDialect("x", quota, minute), Fields{Policies: []Policy{policy(1, 5)}, Limits: limit("a", 1, 1)}, "Acme-Max", ErrRange},
-		{"a name that no field value holds", GitHub, Fields{Limits: limit("a\nb", 1, 1)}, "X-RateLimit-Limit", ErrSyntax},
+		{"a window that differs from the field's usual one", mustDialect("x", quota, minute), Fields{Policies: []Policy{policy(1, 5)}, Limits: limit("a", 1, 1)}, "Acme-Max", ErrRange},
+		{"a name that no field value can contain", GitHub, Fields{Limits: limit("a\nb", 1, 1)}, "X-RateLimit-Limit", ErrSyntax},
 		{"a negative quota of another policy", Draft06, Fields{Policies: []Policy{policy(1, 1), {Name: "b", Quota: -5, Window: SecondsOf(1)}}, Limits: limit("a", 1, 1)}, "RateLimit-Policy", ErrRange},
 		{"a comment of a wrong type", Draft06, Fields{Policies: []Policy{{Name: "a", Window: SecondsOf(1), Params: Params{{"a", 1}}}}, Limits: limit("a", 1, 1)}, "RateLimit-Policy", ErrType},
 		{"draft-07 with a remaining below 0", Draft07, Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", -2, 1)}, "RateLimit", ErrRange},
 		{"draft-07 with a quota below 0", Draft07, Fields{Policies: []Policy{policy(-2, 1)}, Limits: limit("a", 1, 1)}, "RateLimit", ErrRange},
 		{"draft-07 with a reset below 0", Draft07, Fields{Policies: []Policy{policy(1, 1)}, Limits: limit("a", 1, -1)}, "RateLimit", ErrRange},
-		{"no field for it", mustDialect("none"), alone, "none", ErrMissing},
+		{"no field for the number", mustDialect("none"), alone, "none", ErrMissing},
 	} {
 		t.Run(tt.why, func(t *testing.T) {
 			h := http.Header{"Other": {"stays"}}

@@ -135,7 +135,7 @@ func TestGateMemory(t *testing.T) {
 		enter(t, &g, "slow").Failed()
 		require.Equal(t, time.Minute, time.Since(start))
 	})
-	t.Run("nothing of a response is kept", func(t *testing.T) {
+	t.Run("the response is not kept", func(t *testing.T) {
 		long := strings.Repeat("n", 1000)
 		rt := &Transport{Base: newScript(`RateLimit: "` + long + `";r=0;t=60;pk=:YQ==:;x="` + strings.Repeat("x", 1<<20) + `"`)}
 		require.NoError(t, get(t, rt, example))
@@ -194,7 +194,7 @@ func TestGateWakesNobodyInVain(t *testing.T) {
 // A Gate without a Transport, for requests that are not HTTP.
 func TestGate(t *testing.T) {
 	wait := Advice{Wait: time.Minute, Source: SourceRetryAfter}
-	t.Run("a share that is none is all", func(t *testing.T) {
+	t.Run("an invalid share means 1", func(t *testing.T) {
 		for share, want := range map[float64]float64{0.5: 0.5, 0: 1, -0.5: 1, 1: 1, 1.5: 1, math.Inf(1): 1, math.NaN(): 1} {
 			require.Equal(t, want, (&Gate{Share: share}).settings().Share, share)
 		}

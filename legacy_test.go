@@ -302,7 +302,7 @@ func TestManyNames(t *testing.T) {
 	}{
 		{"limits", "X-RateLimit-Remaining-N%d", two, ""},
 		{"an anchor, and a stop word", "X-RateLimit-N%d-Url", two, both},
-		{"an anchor to which something is glued", "X-RateLimitx%d", two, both},
+		{"an anchor with a glued word", "X-RateLimitx%d", two, both},
 		{"a remaining, and no other role with that name", "X-P%d-Remaining", two, both},
 		{"words glued to each other", "Limits#Bucketkeyin%d-Limitused", two, both},
 		{"waits", "X-N%d-Retry-After", two, both},
@@ -464,11 +464,11 @@ func TestFaultPlaces(t *testing.T) {
 	for _, tt := range []struct{ name, wire, want string }{
 		{"a number that is missing in the Dictionary", "RateLimit: limit=10, reset=",
 			"ratelimit: RateLimit, line 1, byte 1: missing"},
-		{"a JSON text of a vendor that is cut off", `X-App-Usage: {"call_count":`, "ratelimit: X-App-Usage, line 1, byte 1: not well-formed"},
+		{"a vendor's JSON, cut off", `X-App-Usage: {"call_count":`, "ratelimit: X-App-Usage, line 1, byte 1: not well-formed"},
 		{"a Dictionary without a reset", "RateLimit: limit=10", "ratelimit: RateLimit, line 1, byte 1: missing"},
 		{"a Dictionary without a limit (draft-07 Section 3)", "RateLimit: remaining=5, reset=1", "ratelimit: RateLimit, line 1, byte 1: missing"},
-		{"a policy in no form", "RateLimit-Policy: 5x", "ratelimit: RateLimit-Policy, line 1, byte 1: not well-formed"},
-		{"a policy in no form behind one", "RateLimit-Policy: 100;w=60, 5x", "ratelimit: RateLimit-Policy, line 1, byte 10: not well-formed"},
+		{"a malformed policy", "RateLimit-Policy: 5x", "ratelimit: RateLimit-Policy, line 1, byte 1: not well-formed"},
+		{"a malformed policy after a well-formed one", "RateLimit-Policy: 100;w=60, 5x", "ratelimit: RateLimit-Policy, line 1, byte 10: not well-formed"},
 		{"a name in the second line", "X-RateLimit-Name: \nX-RateLimit-Name: caf\u00e9", "ratelimit: X-Ratelimit-Name, line 2, byte 1: not well-formed"},
 		{"a current field that the lenient parser refuses too, with the strict parser's error, and an older field",
 			"RateLimit: \"a\";r=1, \"b\";r=\nX-RateLimit-Limit: x",

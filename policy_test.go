@@ -63,7 +63,7 @@ func TestEqualValue(t *testing.T) {
 		{"an Integer and a Decimal", int64(1), 1.0, false},
 		{"Decimals", 0.5, 0.5, true},
 		{"Decimals that are written alike", 0.1 + 0.2, 0.3, true},
-		{"Decimals that are not", 0.301, 0.302, false},
+		{"Decimals that are written differently", 0.301, 0.302, false},
 		{"the zero Date and a String", time.Time{}, "x", false},
 		{"a Decimal and a String", 0.5, "0.5", false},
 		{"a Decimal that cannot be written", 1e300, 1e300, true},

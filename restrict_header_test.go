@@ -255,7 +255,7 @@ func TestRestrictHeaderErrors(t *testing.T) {
 		{"a malformed field", `RateLimit: "a";r=ten`, fieldsOf(t, ``, `"g";r=1`), ErrType},
 		{"the next draft, with a bad policy", "RateLimit-Policy: d;q=1, e;q=x\nRateLimit: d;a=1", fieldsOf(t, ``, `"g";r=1`), ErrType},
 		{"a malformed older field", "X-RateLimit-Limit: many\nX-RateLimit-Remaining: 1", fieldsOf(t, ``, `"g";r=1`), ErrSyntax},
-		{"a name that no field can hold", "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8\nX-RateLimit-Resource: é", fieldsOf(t, ``, `"g";r=1`), ErrSyntax},
+		{"a name that no field can contain", "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8\nX-RateLimit-Resource: é", fieldsOf(t, ``, `"g";r=1`), ErrSyntax},
 		{"two meanings of a name", `RateLimit-Policy: "a";q=9;w=1`, fieldsOf(t, `"a";q=5;w=10`, ``), ErrConflict},
 		{"own cannot be written", ``, Fields{Limits: []Limit{{Name: "é"}}}, ErrSyntax},
 		{"own has no remaining", ``, fieldsOf(t, ``, `"g";r=unknown`), ErrRange},
@@ -435,8 +435,8 @@ func TestRestrictHeaderMixed(t *testing.T) {
 	require.Greater(t, restricted, 1500)
 }
 
-// What vendors send is lowered too, but for lists, for JSON, and where a reset would be
-// longer than its window: then it would be read as that of another policy.
+// Vendors' fields are lowered too, except for lists and JSON, and for a reset that would become
+// longer than its window, because it would be read as the reset of another policy.
 func TestRestrictHeaderVendors(t *testing.T) {
 	t.Parallel()
 	for own, percent := range map[string]int{`"gateway";r=1;t=3`: 7, `"gateway";r=0;t=60`: 11, `"gateway";r=0;t=100000`: 20} {

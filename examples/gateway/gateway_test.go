@@ -95,7 +95,7 @@ func TestForwarded(t *testing.T) {
 			http.Header{"Ratelimit-Policy": {`"gateway";q=5;w=10`}, "Ratelimit": {`"default";r=60, "gateway";r=4;t=10`}, "X-Ratelimit-Remaining": {"4"}}},
 		{"two meanings of a name", 200, http.Header{"Ratelimit-Policy": {`"a";q=9;w=1`}}, `"a";q=5;w=10`,
 			http.Header{"Ratelimit-Policy": {`"a";q=9;w=1, "a";q=5;w=10`}, "Ratelimit": {`"a";r=4;t=10`}}},
-		{"a name that no field can hold", 200, http.Header{"X-Ratelimit-Limit": {"9"}, "X-Ratelimit-Remaining": {"8"}, "X-Ratelimit-Resource": {"é"}}, `"gateway";q=5;w=10`,
+		{"a name that no field can contain", 200, http.Header{"X-Ratelimit-Limit": {"9"}, "X-Ratelimit-Remaining": {"8"}, "X-Ratelimit-Resource": {"é"}}, `"gateway";q=5;w=10`,
 			http.Header{"Ratelimit-Policy": {`"default";q=9, "gateway";q=5;w=10`}, "Ratelimit": {`"default";r=8, "gateway";r=4;t=10`}, "X-Ratelimit-Limit": {"5"}, "X-Ratelimit-Remaining": {"4"}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

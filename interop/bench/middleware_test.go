@@ -102,8 +102,8 @@ func BenchmarkMiddlewareRatios(b *testing.B) {
 		of   http.Handler
 		base http.Handler
 	}{
-		{"passes, against code that hands its decision on", middleware(false), &byHand{hands: true, next: next}},
-		{"passes, against code that does not", middleware(false), &byHand{next: next}},
+		{"passes, against code with a context", middleware(false), &byHand{hands: true, next: next}},
+		{"passes, against code without a context", middleware(false), &byHand{next: next}},
 		{"refuses, against json.Marshal", middleware(true), &byHand{refuses: true, next: next}},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
