@@ -19,11 +19,10 @@ import (
 
 var _ fmt.Stringer = SourceNone
 
-// A row is a response, and what is said of it.
+// A row is a response and its advice.
 type row struct{ name, wire, want string }
 
-// readRows reads a table of testdata/client: behind an equals sign stands what is said of
-// the response above it.
+// readRows reads a table of testdata/client: a response, and after an equals sign its advice.
 func readRows(table string) (rows []row) {
 	for _, b := range blocksOf("testdata/client/" + table + ".txt") {
 		wire, want := b.cut("\n"+b.text, "\n= ")
@@ -32,10 +31,12 @@ func readRows(table string) (rows []row) {
 	return rows
 }
 
-// adviseCases are responses and what they ask for, as adviceSummary has it.
+// adviseCases are responses with their advice, in the form of adviceSummary.
 var adviseCases = readRows("advice")
 
-// writtenOut writes a response out: "429 | Retry-After: 5" has a status and a line.
+// writtenOut expands the short form of a response: "429
+//
+// Retry-After: 5" has a status and a line.
 func writtenOut(text string) string {
 	lines := strings.Split(text, " | ")
 	if status, err := strconv.Atoi(lines[0]); err == nil {
@@ -44,7 +45,7 @@ func writtenOut(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// adviceSummary is everything that an Advice says, but for its Fields.
+// adviceSummary has everything in an Advice except its Fields.
 func adviceSummary(a Advice) string {
 	var parts []string
 	if a.Refused {
@@ -86,24 +87,24 @@ func TestAdvise(t *testing.T) {
 	}
 }
 
-// CheckResponse makes an error of a refusal, and leaves the response as it was.
+// CheckResponse returns an error for a refusal, and leaves the response unchanged.
 func TestCheckResponse(t *testing.T) {
 	const violated = `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"T","violated-policies":["a"]}`
 	const problem = "429 | Content-Type: application/problem+json"
 	for _, tc := range []struct {
 		name, wire, body string
-		want             string        // behind "refused with status 429"
-		until            time.Duration // from the arrival; 0 is not said
+		want             string        // the text after "refused with status 429"
+		until            time.Duration // from the arrival; 0 is unknown
 	}{
 		{"nothing else", "429", "", "", 0},
 		{"for a time", "429 | Retry-After: 90", "slow down", ", wait 1m30s", 90 * time.Second},
 		{"for the least time", "429 | Retry-After: 2026-11-21T03:00:00.000000001Z", "", ", wait 1ns", 1},
 		{"for longer than obeyed", "429 | Retry-After: 3600", "slow down", ", wait 1h0m0s", time.Hour},
 		{"by a limit", `429 | RateLimit: "a \"b\"";r=0;t=30;pk=:YWxpY2U=:`, "", `, limit "a \"b\"", wait 30s`, 30 * time.Second},
-		{"by a limit beside a Retry-After", `429 | Retry-After: 20 | RateLimit: "a";r=0;t=30`, "", `, limit "a", wait 20s`, 20 * time.Second},
+		{"by a limit, next to a Retry-After", `429 | Retry-After: 20 | RateLimit: "a";r=0;t=30`, "", `, limit "a", wait 20s`, 20 * time.Second},
 		{"by a limit with a long name", `429 | RateLimit: "` + strings.Repeat("x", 129) + `";r=0;t=30`, "",
 			`, limit "` + strings.Repeat("x", 128) + `", wait 30s`, 30 * time.Second},
-		{"by one that does not say what remains", "429 | X-RateLimit-Limit: 9 | X-RateLimit-Reset: 1795230045", "",
+		{"by a limit without a remaining", "429 | X-RateLimit-Limit: 9 | X-RateLimit-Reset: 1795230045", "",
 			`, limit "default", wait 45s`, 45 * time.Second},
 		{"with a problem", problem + " | Retry-After: 90", violated, ", wait 1m30s: ", 90 * time.Second},
 		{"with a problem cut short", problem, violated[:50], "", 0},
@@ -147,7 +148,8 @@ func withBody(wire, text string) (*http.Response, *closing) {
 	return resp, body
 }
 
-// requireBody: the body can be read from its beginning, and is closed by the caller.
+// requireBody checks that the body can be read from its beginning, and that only the caller
+// closes it.
 func requireBody(t *testing.T, resp *http.Response, want string, body *closing) {
 	t.Helper()
 	read, err := io.ReadAll(resp.Body)
@@ -158,7 +160,7 @@ func requireBody(t *testing.T, resp *http.Response, want string, body *closing) 
 	require.Equal(t, 1, body.closed)
 }
 
-// A body that fails in the middle fails in the same place when it is read again.
+// If a body fails in the middle, it fails in the same place when it is read again.
 func TestCheckResponseBodyFails(t *testing.T) {
 	broken := errors.New("connection reset")
 	resp := responseOf(writtenOut(`429 | Content-Type: application/problem+json`))
@@ -194,7 +196,7 @@ func TestAdviseHandMade(t *testing.T) {
 	require.ErrorAs(t, Advisor{}.CheckResponse(responseOf(writtenOut(`429 | Retry-After: 60`)), time.Time{}), &soon)
 	require.WithinRange(t, soon.Until, now.Add(time.Minute), time.Now().Add(time.Minute))
 	require.ErrorAs(t, Advisor{}.CheckResponse(responseOf(writtenOut(`429 | Retry-After: 0`)), arrival), &soon)
-	require.Equal(t, arrival, soon.Until, "at once is said")
+	require.Equal(t, arrival, soon.Until, "Until is the arrival")
 	require.EqualError(t, soon, "ratelimit: refused with status 429")
 	bodiless := &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Content-Type": {ProblemMediaType}}}
 	require.ErrorAs(t, Advisor{}.CheckResponse(bodiless, arrival), new(*RefusedError))
@@ -219,15 +221,15 @@ func TestSourceString(t *testing.T) {
 func TestAdviseAllocations(t *testing.T) {
 	silent := responseOf(unrelated)
 	require.Zero(t, testing.AllocsPerRun(100, func() { Advise(silent, arrival) }))
-	// The slice of limits.
+	// This allocation is the slice of limits.
 	limit := responseOf(unrelated)
 	limit.Header["Ratelimit"] = []string{`"default";r=50;t=30`}
 	require.LessOrEqual(t, testing.AllocsPerRun(100, func() { Advise(limit, arrival) }), 1.0)
 	require.Equal(t, 600*time.Millisecond, Advise(limit, arrival).Pace)
 }
 
-// An Advice is printed for people: what to do, why, and at which pace to go on. In a log
-// it is a group.
+// The text of an Advice is for people: what to do, why, and the pace. In a log an Advice is a
+// group.
 func TestAdviceString(t *testing.T) {
 	logged := 0
 	for _, tc := range readRows("advice-text") {
@@ -253,7 +255,7 @@ func TestAdviceString(t *testing.T) {
 	require.Equal(t, 10, logged)
 }
 
-// retryAfterCases are headers of responses, and how long they ask to wait.
+// retryAfterCases are headers of responses, and the waits that they ask for.
 var retryAfterCases = readRows("retry-after")
 
 func TestParseRetryAfter(t *testing.T) {
@@ -297,14 +299,14 @@ func TestSetRetryAfter(t *testing.T) {
 	Fields{Limits: []Limit{{Reset: SecondsOf(1)}}}.SetRetryAfter(nil)
 }
 
-// lawSetRetryAfter: what h asked for is never lowered, and the fields ask for
-// nothing more afterwards, both as the reader understands it.
+// lawSetRetryAfter checks, with the reader's understanding of both headers, that the wait of
+// h is never shortened, and that the fields ask for no longer wait afterwards.
 func lawSetRetryAfter(t testing.TB, h http.Header, f Fields) {
 	t.Helper()
 	now := time.Now()
 	before, asked := ParseRetryAfter(h, now)
 	f.SetRetryAfter(h)
-	after, ok := ParseRetryAfter(h, now.Add(-time.Second)) // a date may be a moment nearer
+	after, ok := ParseRetryAfter(h, now.Add(-time.Second)) // a date may be up to a second nearer
 	require.True(t, ok || !asked)
 	require.GreaterOrEqual(t, after, before)
 	if wait, ok := f.RetryAfter().Duration(); ok && wait >= 0 {

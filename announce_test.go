@@ -23,7 +23,7 @@ import (
 )
 
 // The tests of this file send requests over connections on loopback. interop/announce_test.go
-// has those with other libraries.
+// has tests with other libraries.
 
 // overBoth runs a test over HTTP/1.1 and over HTTP/2.
 func overBoth(t *testing.T, test func(t *testing.T, version int)) {
@@ -35,7 +35,7 @@ func overBoth(t *testing.T, test func(t *testing.T, version int)) {
 	}
 }
 
-// start starts a server that writes no log; that of HTTP/2 over TLS.
+// start starts a server without a log. HTTP/2 uses TLS.
 func start(t *testing.T, version int, handler http.Handler) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(handler)
@@ -49,7 +49,7 @@ func start(t *testing.T, version int, handler http.Handler) *httptest.Server {
 	return s
 }
 
-// sendTo sends a request without a body, and requires that the answer has this version.
+// sendTo sends a request without a body, and requires that the response has this version.
 func sendTo(t *testing.T, s *httptest.Server, version int, method string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, s.URL, nil)
@@ -61,7 +61,7 @@ func sendTo(t *testing.T, s *httptest.Server, version int, method string) *http.
 	return resp
 }
 
-// bodyOf reads the rest of an answer.
+// bodyOf reads the rest of a response.
 func bodyOf(t *testing.T, resp *http.Response) string {
 	t.Helper()
 	b, err := io.ReadAll(resp.Body)
@@ -69,7 +69,7 @@ func bodyOf(t *testing.T, resp *http.Response) string {
 	return string(b)
 }
 
-// What the two limiters of these tests announce.
+// The announcements of the two limiters of these tests.
 const (
 	innerSays = "inner 5/9 w=60 t=30"
 	outerSays = "outer 50/90 w=60 t=40"
@@ -78,10 +78,10 @@ const (
 	hijackedSay = outerSays + ", " + innerSays // a limiter in front announces first
 )
 
-// A pair are two Middlewares.
+// A pair is two Middlewares.
 type pair struct {
 	inner, outer *Middleware
-	done         chan string // who has heard that a request has ended
+	done         chan string // the names of limiters whose Done was called
 }
 
 func newPair(t testing.TB) *pair {
@@ -102,7 +102,7 @@ func newPair(t testing.TB) *pair {
 	return p
 }
 
-// requireDone waits until these have heard that a request has ended.
+// requireDone waits until the Done of these limiters was called.
 func (p *pair) requireDone(t *testing.T, names ...string) {
 	t.Helper()
 	var heard []string
@@ -113,7 +113,7 @@ func (p *pair) requireDone(t *testing.T, names ...string) {
 	require.Empty(t, p.done)
 }
 
-// requireSays requires that a header has the fields of these limits, once each.
+// requireSays requires that a header contains the fields of these limits exactly once.
 func requireSays(t *testing.T, says string, h http.Header) {
 	t.Helper()
 	want := http.Header{}
@@ -123,10 +123,10 @@ func requireSays(t *testing.T, says string, h http.Header) {
 	require.Equal(t, want, limitFields(h))
 }
 
-// A doubtfulReader hides all but Read.
+// A doubtfulReader hides all methods except Read.
 type doubtfulReader struct{ io.Reader }
 
-// answers are handlers, and what the client gets.
+// answers are handlers, and the responses that the client gets.
 var answers = []struct {
 	name    string
 	method  string // "" is GET
@@ -199,7 +199,7 @@ var answers = []struct {
 	}},
 }
 
-// recovering answers for a handler that panics.
+// recovering responds for a handler that panics.
 func recovering(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -215,8 +215,8 @@ func recovering(next http.Handler) http.Handler {
 	})
 }
 
-// TestAnnounce: however a handler answers, the fields are in the header, once, and the rest
-// is as it would be without.
+// The fields are in the header once, however a handler responds. The rest of the response is
+// the same as without a Middleware.
 func TestAnnounce(t *testing.T) {
 	for _, tc := range answers {
 		t.Run(tc.name, func(t *testing.T) {
@@ -240,7 +240,7 @@ func TestAnnounce(t *testing.T) {
 	}
 }
 
-// TestAnnounceRefusals: one of two limiters refuses, to GET and to HEAD.
+// One of two limiters refuses GET and HEAD requests.
 func TestAnnounceRefusals(t *testing.T) {
 	overBoth(t, func(t *testing.T, version int) {
 		for _, method := range []string{"GET", "HEAD"} {
@@ -264,8 +264,7 @@ func TestAnnounceRefusals(t *testing.T) {
 	})
 }
 
-// TestAnnounceStreams: events arrive when they are flushed, and with the first of them the
-// fields.
+// Events arrive when they are flushed. The fields arrive with the first event.
 func TestAnnounceStreams(t *testing.T) {
 	overBoth(t, func(t *testing.T, version int) {
 		p := newPair(t)
@@ -317,8 +316,8 @@ func reverseProxy(t *testing.T, upstream *httptest.Server) *httputil.ReverseProx
 	}
 }
 
-// TestAnnounceInformational: a 100 or 103 has no fields, and the final response has them once. A
-// reverse proxy clears the header after each 103.
+// A 100 or 103 has no fields, and the final response has them once. A reverse proxy clears
+// the header after each 103.
 func TestAnnounceInformational(t *testing.T) {
 	overBoth(t, func(t *testing.T, version int) {
 		p := newPair(t)
@@ -327,7 +326,7 @@ func TestAnnounceInformational(t *testing.T) {
 				w.Header().Set("Link", fmt.Sprintf("</%d.css>; rel=preload", i))
 				w.WriteHeader(http.StatusEarlyHints)
 			}
-			_, err := io.Copy(w, r.Body) // with which the server sends 100
+			_, err := io.Copy(w, r.Body) // the server sends 100 when the body is read
 			require.NoError(t, err)
 		})
 		upstream := start(t, version, p.inner.Handler(next))
@@ -356,7 +355,7 @@ func TestAnnounceInformational(t *testing.T) {
 					require.Equal(t, "hello", bodyOf(t, resp))
 					requireSays(t, bothSay, resp.Header)
 					if path == "/100" {
-						early = slices.Compact(early) // a proxy has one of its own
+						early = slices.Compact(early) // a proxy also sends its own
 					}
 					require.Equal(t, want, early)
 					p.requireDone(t, "inner", "outer")
@@ -366,8 +365,8 @@ func TestAnnounceInformational(t *testing.T) {
 	})
 }
 
-// TestAnnouncePanics: without a recoverer the server closes the connection, or resets the
-// stream. Done is called once.
+// If no handler recovers, the server closes the connection, or resets the stream. Done is
+// called once.
 func TestAnnouncePanics(t *testing.T) {
 	for _, panicking := range []any{"a mistake", http.ErrAbortHandler} {
 		t.Run(fmt.Sprint(panicking), func(t *testing.T) {
@@ -398,8 +397,8 @@ func TestAnnouncePanics(t *testing.T) {
 	}
 }
 
-// TestAnnounceTimeouts: http.TimeoutHandler keeps a header of its own, and leaves a handler
-// running that takes too long. What a limiter in that handler announces is lost with it.
+// http.TimeoutHandler has a header of its own. It abandons a handler that takes too long,
+// together with the announcements of a limiter in that handler.
 func TestAnnounceTimeouts(t *testing.T) {
 	p := newPair(t)
 	limited := map[string]func(within func(http.Handler) http.Handler, next http.Handler) http.Handler{
@@ -461,7 +460,7 @@ func TestAnnounceTimeouts(t *testing.T) {
 	}
 }
 
-// buffering is a handler that holds back a response, and sends it as a whole.
+// buffering holds back the response of a handler until it is complete.
 func buffering(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		buffer := httptest.NewRecorder()
@@ -492,8 +491,8 @@ func TestAnnounceBuffers(t *testing.T) {
 	})
 }
 
-// TestAnnounceConcurrent sends 800 requests at once through two limiters, a timeout and a proxy
-// that flushes at once. A fifth of them take too long.
+// TestAnnounceConcurrent sends 800 requests at once through two limiters, a timeout and a
+// proxy that flushes at once. A fifth of the requests take too long.
 func TestAnnounceConcurrent(t *testing.T) {
 	overBoth(t, func(t *testing.T, version int) {
 		upstream := start(t, 1, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -509,7 +508,7 @@ func TestAnnounceConcurrent(t *testing.T) {
 		answered := make(chan bool)
 		proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) {
 			<-answered
-			w.WriteHeader(http.StatusBadGateway) // which is too late
+			w.WriteHeader(http.StatusBadGateway) // too late
 		}
 		within := func(d time.Duration) http.Handler {
 			return p.outer.Handler(http.TimeoutHandler(p.inner.Handler(proxy), d, "late"))

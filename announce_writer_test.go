@@ -29,7 +29,7 @@ func unwrapping(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(unwrapper{w}, r) })
 }
 
-// wrapped are two limiters with unwrappers between.
+// wrapped returns handlers with two limiters, and unwrappers between the limiters.
 func (p *pair) wrapped(next http.Handler) map[string]http.Handler {
 	return map[string]http.Handler{
 		"without":    p.outer.Handler(p.inner.Handler(next)),
@@ -40,8 +40,8 @@ func (p *pair) wrapped(next http.Handler) map[string]http.Handler {
 	}
 }
 
-// TestAnnounceController: http.ResponseController does not pass by a limiter. It flushes the
-// header with the fields even if the writer in front is no Flusher.
+// http.ResponseController uses the writer of a limiter. It flushes the header with the fields
+// even if the writer in front is not a Flusher.
 func TestAnnounceController(t *testing.T) {
 	overBoth(t, func(t *testing.T, version int) {
 		p := newPair(t)
@@ -70,8 +70,8 @@ func TestAnnounceController(t *testing.T) {
 	})
 }
 
-// TestAnnounceHijack: the fields are in the header when a handler has hijacked, because it
-// may send that header.
+// After a handler has hijacked the connection, the header contains the fields, because the
+// handler may send that header.
 func TestAnnounceHijack(t *testing.T) {
 	p := newPair(t)
 	for name, handler := range p.wrapped(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -94,7 +94,7 @@ func TestAnnounceHijack(t *testing.T) {
 			p.requireDone(t, "inner", "outer")
 		})
 	}
-	t.Run("refused", func(t *testing.T) { // by the writer in front: the header is as it was
+	t.Run("refused", func(t *testing.T) { // the writer in front refuses, so the header is unchanged
 		handler := http.TimeoutHandler(p.outer.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _, err := http.NewResponseController(w).Hijack()
 			require.ErrorIs(t, err, http.ErrNotSupported)
@@ -108,7 +108,7 @@ func TestAnnounceHijack(t *testing.T) {
 	})
 }
 
-// echoing speaks another protocol, in which what is sent comes back.
+// echoing speaks another protocol, and returns what it receives.
 func echoing(t *testing.T, fields string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.Equal(t, "echo", r.Header.Get("Upgrade"))
@@ -125,8 +125,8 @@ func echoing(t *testing.T, fields string) http.Handler {
 	})
 }
 
-// TestAnnounceSwitches: a response with 101 is final and has the fields, also of a reverse
-// proxy, which sends the header without WriteHeader.
+// A response with 101 is final and has the fields. This holds for a reverse proxy too, which
+// sends the header without WriteHeader.
 func TestAnnounceSwitches(t *testing.T) {
 	p := newPair(t)
 	silent, speaking := start(t, 1, echoing(t, "")), start(t, 1, echoing(t, "upstream 7/8"))
@@ -170,7 +170,7 @@ func TestAnnounceSwitches(t *testing.T) {
 	}
 }
 
-// Writers that can do different things.
+// Writers with different methods.
 type (
 	plainWriter      struct{ http.ResponseWriter }
 	flushingWriter   struct{ plainWriter }
@@ -184,7 +184,7 @@ func (hijackingWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) { return ni
 func (plainWriter) Push(string, *http.PushOptions) error             { return nil }
 func (plainWriter) CloseNotify() <-chan bool                         { return nil }
 
-// shapeOf returns the interfaces that a writer has.
+// shapeOf returns the interfaces that a writer implements.
 func shapeOf(w http.ResponseWriter) string {
 	var s []string
 	if _, ok := w.(http.Flusher); ok {
@@ -203,8 +203,8 @@ func shapeOf(w http.ResponseWriter) string {
 	return strings.Join(s, " ")
 }
 
-// TestAnnounceShapes: the writer of a handler is a Flusher and a Hijacker if the writer in
-// front is, and no Pusher or CloseNotifier. It needs no memory.
+// The writer of a handler is a Flusher and a Hijacker if the writer in front is. It is never
+// a Pusher or a CloseNotifier. It needs no allocation.
 func TestAnnounceShapes(t *testing.T) {
 	plain := plainWriter{httptest.NewRecorder()}
 	p := newPair(t)
@@ -241,7 +241,7 @@ func TestAnnounceShapes(t *testing.T) {
 	})
 }
 
-// A countingListener counts the bytes that its connections send without copying them.
+// A countingListener counts the bytes that its connections send by sendfile.
 type countingListener struct {
 	net.Listener
 	n atomic.Int64
@@ -266,8 +266,8 @@ func (c *countingConn) ReadFrom(r io.Reader) (int64, error) {
 	return n, err
 }
 
-// TestAnnounceSendsFiles: the server sends a file by sendfile, whether there are limiters in
-// front or not. HTTP/2 and TLS copy.
+// The server sends a file by sendfile, with or without limiters in front. HTTP/2 and TLS
+// copy.
 func TestAnnounceSendsFiles(t *testing.T) {
 	const size = 4 << 20
 	file := filepath.Join(t.TempDir(), "file.bin")
@@ -282,7 +282,7 @@ func TestAnnounceSendsFiles(t *testing.T) {
 		n, err := io.Copy(io.Discard, resp.Body)
 		require.NoError(t, err)
 		require.Equal(t, int64(size), n)
-		s.Close() // and the handler has returned
+		s.Close() // waits until the handler has returned
 		return l.n.Load()
 	}
 	for name, serve := range map[string]http.HandlerFunc{
@@ -312,13 +312,13 @@ func TestAnnounceSendsFiles(t *testing.T) {
 	}
 }
 
-// TestAnnounceFullDuplex: a handler answers while it reads.
+// A handler responds while it reads.
 func TestAnnounceFullDuplex(t *testing.T) {
 	overBoth(t, func(t *testing.T, version int) {
 		p := newPair(t)
 		handler := p.outer.Handler(p.inner.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			c := http.NewResponseController(w)
-			if r.ProtoMajor == 1 { // HTTP/2 needs no leave
+			if r.ProtoMajor == 1 { // HTTP/2 needs no permission
 				require.NoError(t, c.EnableFullDuplex())
 			}
 			require.NoError(t, c.Flush())
@@ -353,9 +353,9 @@ func TestAnnounceFullDuplex(t *testing.T) {
 	})
 }
 
-// TestAnnounceMaxBytes: http.MaxBytesReader asks the writer of the server itself, by a method
-// that is not exported, to close the connection. It does not see it behind a Middleware, as
-// behind any other writer. In front of a Middleware it works.
+// http.MaxBytesReader closes the connection through an unexported method of the server's own
+// writer. It does not find that method behind a Middleware, or behind any other writer. In
+// front of a Middleware it works.
 func TestAnnounceMaxBytes(t *testing.T) {
 	p := newPair(t)
 	read := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -385,8 +385,8 @@ func TestAnnounceMaxBytes(t *testing.T) {
 	}
 }
 
-// TestAnnounceSwitchesOlder: the older form of an inner limiter is written next to 101 as next
-// to any other status.
+// The older form of an inner limiter is written next to status 101, as next to any other
+// status.
 func TestAnnounceSwitchesOlder(t *testing.T) {
 	upstream := start(t, 1, echoing(t, ""))
 	for name, next := range map[string]http.Handler{"direct": echoing(t, ""), "through a proxy": reverseProxy(t, upstream)} {

@@ -109,7 +109,7 @@ func TestRoundTripAllocations(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			answer := responseOf(unrelated + tc.lines)
-			// A request that would have to wait fails, and the test with it.
+			// If a request had to wait, it would fail, and the test with it.
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			rt := &Transport{Base: roundTripFunc(func(*http.Request) (*http.Response, error) { return answer, nil })}
@@ -154,7 +154,7 @@ func TestHostileShapes(t *testing.T) {
 	}
 }
 
-// lawHostile: the result is valid, and the error is short.
+// lawHostile checks that the result is valid, and the error is short.
 func lawHostile(t *testing.T, h http.Header) {
 	t.Helper()
 	f, err := ParseAny(h, LegacyOptions{Now: late})
@@ -164,14 +164,14 @@ func lawHostile(t *testing.T, h http.Header) {
 	}
 }
 
-// hostileSize is the length of the headers of sizedHeaders. By default package http reads no longer
-// header from a server.
+// hostileSize is the length of the headers of sizedHeaders. It is the longest header that
+// package http reads from a server by default.
 const hostileSize = 1 << 20
 
-// ordinaryHeader returns a header of some length, in fields that are not about limits.
+// ordinaryHeader returns a header of a given length, with fields that are not about limits.
 func ordinaryHeader(size int) http.Header { return keysOf(size, "X-Custom-Field-%d", "some value") }
 
-// sizedHeaders are headers of some length that cost a reader more than ordinary fields.
+// sizedHeaders are headers of a given length that cost a reader more than ordinary fields.
 var sizedHeaders = []struct {
 	name string
 	make func(size int) http.Header
@@ -189,8 +189,8 @@ var sizedHeaders = []struct {
 	}},
 	{"glued words", func(n int) http.Header { return keysOf(n, "Limits#Bucketkeyin%d-Limused", "1") }},
 	{"glued words behind the anchor", func(n int) http.Header { return keysOf(n, "X-Ratelimit-Limitslimitslimitsx%d", "1") }},
-	{"a word that says no limit", func(n int) http.Header { return keysOf(n, "X-Ratelimit-N%d-Url", "1") }},
-	{"what remains", func(n int) http.Header { return keysOf(n, "X-P%d-Remaining", "1") }},
+	{"a stop word", func(n int) http.Header { return keysOf(n, "X-Ratelimit-N%d-Url", "1") }},
+	{"remaining numbers", func(n int) http.Header { return keysOf(n, "X-P%d-Remaining", "1") }},
 	{"limits", func(n int) http.Header { return keysOf(n, "X-Ratelimit-Remaining-N%d", "1") }},
 	{"limits of families", func(n int) http.Header { return keysOf(n, "X-N%d-Ratelimit-Remaining", "1") }},
 	{"an exception", func(n int) http.Header { return keysOf(n, "X-Mbx-Used-N%d", "1") }},
@@ -222,7 +222,7 @@ var sizedHeaders = []struct {
 	{"policies behind the quota", func(n int) http.Header { return http.Header{"X-Ratelimit-Limit": {membersOf(n, "%[1]d;w=%[1]d,")}} }},
 }
 
-// keysOf returns a header of some length in fields of one line each.
+// keysOf returns a header of a given length, with one line in each field.
 func keysOf(size int, format, value string) http.Header {
 	before, behind, _ := strings.Cut(http.CanonicalHeaderKey(format), "%d")
 	h := make(http.Header, size/(len(format)+len(": \r\n")+len(value)))
@@ -234,7 +234,7 @@ func keysOf(size int, format, value string) http.Header {
 	return h
 }
 
-// membersOf returns a list of some length, each of whose members has its own number.
+// membersOf returns a list of a given length. Each member has its own number.
 func membersOf(size int, format string) string {
 	b := make([]byte, 0, size+len(format))
 	for i := 1; len(b) < size; i++ {
@@ -243,14 +243,14 @@ func membersOf(size int, format string) string {
 	return string(b)
 }
 
-// linesOf returns a header of some length in lines of one field.
+// linesOf returns a header of a given length, with many lines of one field.
 func linesOf(size int, key, value string) http.Header {
 	n := size/(len(key)+len(": \r\n")+len(value)) + 1
 	return http.Header{key: slices.Repeat([]string{value}, n)}
 }
 
-// BenchmarkHostile reads field values of a size, in shapes that cost a careless parser more than
-// linear time.
+// BenchmarkHostile reads field values of a given size, in shapes that cost a careless parser
+// more than linear time.
 func BenchmarkHostile(b *testing.B) {
 	for _, shape := range hostileShapes {
 		for _, size := range []int{100 << 10, 1 << 20} {
@@ -282,7 +282,7 @@ func BenchmarkSizedHeaders(b *testing.B) {
 		b.Run(tt.name, func(b *testing.B) {
 			b.ReportAllocs()
 			ours, base := advise(h), advise(ordinary)
-			for b.Loop() { // the fastest of each, in turns: both see the same machine
+			for b.Loop() { // the fastest of each, alternately: both see the same machine
 				ours, base = min(ours, advise(h)), min(base, advise(ordinary))
 			}
 			b.ReportMetric(0, "ns/op")

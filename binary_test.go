@@ -81,9 +81,9 @@ func main() { _, _ = ratelimit.CALL }
 	require.LessOrEqual(t, allocs, 50)
 }
 
-// TestBinarySize: by how much the package makes a program with net/http larger. Before a
-// maintainer requires a package for one function, its size is looked at. Ratios hold for
-// other versions of Go, but not for other platforms.
+// TestBinarySize bounds how much larger the package makes a program with net/http.
+// Maintainers look at this size before they require a package for one function. The ratios
+// hold for other versions of Go, but not for other platforms.
 func TestBinarySize(t *testing.T) {
 	t.Parallel()
 	const program = `package main

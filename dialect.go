@@ -31,19 +31,19 @@ const (
 
 // A DialectField defines a header field.
 type DialectField struct {
-	// Name is the name of the field, such as "X-Acme-Calls-Left". One * in it stands for
-	// the name of the policy, which is read in lower case.
+	// Name is the name of the field, such as "X-Acme-Calls-Left". It may contain one *, which
+	// matches the name of the policy. That name is read in lower case.
 	Name   string
-	Role   Role       // what the field contains; with RoleNone it is not read
-	Format TimeFormat // how a field with RoleReset or RoleWindow is counted
-	Policy string     // the policy of the field, such as "burst"; "" is that of the response; a * in Name follows it after a dash
+	Role   Role       // the part of a limit in the field; a field with RoleNone is not read
+	Format TimeFormat // the form of the time in a field with RoleReset or RoleWindow
+	Policy string     // the policy of the field, such as "burst"; "" is that of the response; the match of a * in Name is added after a dash
 	Window Seconds    // of the policy, such as SecondsOf(60), if the response has none; may be absent
 	Unit   Unit       // of the policy, if no field has one; "" is absent
 
-	write syntax // how the drafts' own fields are written
+	write syntax // the form of a value with several numbers, in fields of the drafts
 }
 
-// A syntax is how a field is written whose value is more than one number.
+// A syntax is the form of a written value. Most values are one number.
 type syntax uint8
 
 const (
@@ -53,31 +53,32 @@ const (
 	dictionarySyntax        // limit=100, remaining=50, reset=5 (draft-07)
 )
 
-// A Dialect is how a server spells its limits: for reading, in addition to the words
-// that [ParseAny] knows, and for writing. It cannot be changed, and is safe for concurrent
-// use. The zero Dialect has no fields; [NewDialect] makes others.
+// A Dialect defines the fields in which a server announces its limits. [ParseAny] reads them
+// in addition to the names that it knows, and [Dialect.Set] writes them. A Dialect cannot be
+// changed, and is safe for concurrent use. The zero Dialect has no fields. Use [NewDialect]
+// to make others.
 type Dialect struct {
 	name   string
 	fields []DialectField
 
-	once sync.Once // makes these, at first use: built-in dialects cost nothing before
+	once sync.Once // makes the next three at first use, so that unused dialects cost nothing
 	rows *older.Table
 	keys []string // of the fields
-	all  bool     // a name carries a *: every limit is written
+	all  bool     // a name contains a *, so every limit is written
 
-	custom bool // it is not one of this package
+	custom bool // NewDialect made it
 }
 
-// NewDialect returns a dialect. Its name becomes [Fields.Dialect] when it has read
-// something. To derive one from another, add to a copy of its fields:
+// NewDialect returns a dialect. After reading with it, [Fields.Dialect] is its name. To
+// derive a dialect from another, add to a copy of its fields:
 //
 //	NewDialect("acme", append(GitHub.Fields(), …)...)
 //
-// The error is a [*FieldError] about the first of the fields that cannot be used, by its
-// name: the name is no field name or has more than one *, or the policy or the unit is not
-// printable ASCII (ErrSyntax); the name is there twice, whatever its case (ErrDuplicate);
-// the role or the format does not exist, or the window is below 1 or above MaxInteger
-// (ErrRange).
+// If a field cannot be used, NewDialect returns a [*FieldError] with its name. The error
+// wraps ErrSyntax if the name is not a field name or contains more than one *, or if the
+// policy or the unit is not printable ASCII. It wraps ErrDuplicate if the name is repeated,
+// in any case of letters. It wraps ErrRange if the role or the format does not exist, or if
+// the window is below 1 or above MaxInteger.
 func NewDialect(name string, fields ...DialectField) (*Dialect, error) {
 	fields = slices.Clone(fields)
 	seen := make(map[string]bool, len(fields))
@@ -91,7 +92,7 @@ func NewDialect(name string, fields ...DialectField) (*Dialect, error) {
 			return nil, refuse(f.Name, ErrDuplicate)
 		}
 		seen[key] = true
-		if f.Role != RoleQuota { // a field of a draft has been made another
+		if f.Role != RoleQuota { // the caller changed the role of a draft's field
 			f.write = plainSyntax
 		}
 	}
@@ -133,25 +134,25 @@ func (f *DialectField) fault() error {
 	return nil
 }
 
-// refuse is the error about a field.
+// refuse returns an error about the field with a name.
 func refuse(name string, cause error) error {
 	return &FieldError{Field: name, Offset: -1, Item: -1, Err: cause}
 }
 
-// starred reports whether the policy's name is in that of the field.
+// starred reports whether the field's name contains the policy's name.
 func (f *DialectField) starred() bool { return strings.IndexByte(f.Name, '*') >= 0 }
 
 // The dialects that most programs write, for [Dialect.Set] and [LegacyOptions].
-// [LookupDialect] has more. They are data alone: a program that uses none of them has none
-// in its binary.
+// [LookupDialect] has more. They are pure data, so unused dialects are not in a program's
+// binary.
 var (
 	Draft06        = &draft06        // draft-ietf-04 to -06: RateLimit-Limit: 100 and RateLimit-Policy: 100;w=60
 	Draft07        = &draft07        // draft-ietf-07: RateLimit: limit=100, remaining=50, reset=5; needs a quota and a reset, and no current fields
-	XRateLimit     = &xRateLimit     // X-RateLimit-*, a reset in seconds from now: throttled, fastify, Envoy
-	XRateLimitUnix = &xRateLimitUnix // the same, a reset in Unix seconds: Laravel, ulule/limiter, go-chi/httprate
-	GitHub         = &gitHub         // X-RateLimit-* with what is used, and the policy's name as the resource; Unix seconds
-	OpenAI         = &openAI         // X-RateLimit-Limit-Requests, a duration for a reset
-	Anthropic      = &anthropic      // Anthropic-RateLimit-Requests-Limit, a timestamp of RFC 3339 for a reset
+	XRateLimit     = &xRateLimit     // X-RateLimit-* with the reset in seconds from now: throttled, fastify, Envoy
+	XRateLimitUnix = &xRateLimitUnix // the same with the reset in Unix seconds: Laravel, ulule/limiter, go-chi/httprate
+	GitHub         = &gitHub         // X-RateLimit-* with the used units, the policy's name as the resource, and the reset in Unix seconds
+	OpenAI         = &openAI         // X-RateLimit-Limit-Requests and the like, with the reset as a duration
+	Anthropic      = &anthropic      // Anthropic-RateLimit-Requests-Limit and the like, with the reset as a timestamp of RFC 3339
 )
 
 // All dialects. docs/older.md has a table of them.
@@ -175,15 +176,16 @@ var (
 	xRateLimitUnix = Dialect{name: "x-ratelimit-unix", fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix}}}
-	// X-RateLimit-*, a timestamp of RFC 3339 for a reset: Mastodon, Atlassian
+	// X-RateLimit-* with the reset as a timestamp of RFC 3339: Mastodon, Atlassian
 	xRateLimitDate = Dialect{name: "x-ratelimit-date", fields: []DialectField{
 		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeRFC3339}}}
-	// X-RateLimit-Limit-Minute, a reset in seconds: Kong, the throttler of NestJS
+	// X-RateLimit-Limit-Minute and the like, with the reset in seconds: Kong, the throttler
+	// of NestJS
 	xRateLimitByName = Dialect{name: "x-ratelimit-by-name", fields: []DialectField{
 		{Name: "X-RateLimit-Limit-*", Role: RoleQuota}, {Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeSeconds}}}
-	// X-Rate-Limit-*, a reset in Unix seconds: X (Twitter), Okta
+	// X-Rate-Limit-* with the reset in Unix seconds: X (Twitter), Okta
 	twitter = Dialect{name: "twitter", fields: []DialectField{
 		{Name: "X-Rate-Limit-Limit", Role: RoleQuota}, {Name: "X-Rate-Limit-Remaining", Role: RoleRemaining},
 		{Name: "X-Rate-Limit-Reset", Role: RoleReset, Format: TimeUnix}}}
@@ -191,7 +193,7 @@ var (
 		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix}, {Name: "X-RateLimit-Used", Role: RoleUsed},
 		{Name: "X-RateLimit-Resource", Role: RoleName}}}
-	// RateLimit-*, a reset in Unix seconds
+	// RateLimit-* with the reset in Unix seconds
 	gitLab = Dialect{name: "gitlab", fields: []DialectField{
 		{Name: "RateLimit-Limit", Role: RoleQuota}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
 		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeUnix}, {Name: "RateLimit-Observed", Role: RoleUsed},
@@ -204,8 +206,9 @@ var (
 		{Name: "Anthropic-RateLimit-*-Reset", Role: RoleReset, Format: TimeRFC3339}}}
 )
 
-// LookupDialect returns the dialect of a name, such as "draft-06" or "github", for a flag
-// or a configuration file; if there is none, nil and false. docs/older.md lists the names.
+// LookupDialect returns the dialect with a name, such as "draft-06" or "github", for a flag
+// or a configuration file. It returns nil and false if there is none. docs/older.md lists the
+// names.
 func LookupDialect(name string) (*Dialect, bool) {
 	for _, d := range []*Dialect{
 		&draft00, &draft03, &draft06, &draft07, &xRateLimit, &xRateLimitUnix, &xRateLimitDate, &xRateLimitByName, &twitter,
@@ -218,24 +221,27 @@ func LookupDialect(name string) (*Dialect, bool) {
 	return nil, false
 }
 
-// Set writes f to h in the form of the dialect: every limit if names carry a *, else the
-// tightest limit and its policy. It replaces the dialect's fields in h. Absent numbers, and
-// those that the dialect has no field for, are left out.
+// Set writes f to h in the form of the dialect. It replaces the dialect's fields in h. If
+// names of fields contain a *, it writes every limit, else the tightest limit and its policy.
+// It leaves out absent numbers, and numbers for which the dialect has no field.
 //
-// If there are limits of requests, Set writes no others, but those with nothing remaining:
-// readers take the one limit of an older form for a limit of requests. If nothing remains and f
-// has no Reset, a Window of up to three years is written for it.
+// Readers assume that the only limit of an older form limits requests. So if f has limits of
+// requests, Set writes only these and limits with nothing remaining. If nothing remains and f
+// has no Reset, Set writes a Window of up to three years in its place.
 //
-// Points in time count from the second of now; the zero time is time.Now(). A field of Integer
-// policies gets all policies with a window, unless it is in the current form. [ParseAny] reads
-// every number back as it was, given the dialect, the same now and the name of the first limit.
+// Points in time count from now, in whole seconds. The zero time means time.Now(). A field of
+// Integer policies gets all policies with a window, unless it is in the current form.
+// [ParseAny] reads every number back unchanged, given the dialect, the same now and the name
+// of the first limit.
 //
-// On error h is as it was. A [*FieldError] with the name of the field is returned for a number
-// below 0, above MaxInteger, or that would be read as another, such as a reset of thirty years
-// (ErrRange); a policy's name that is no lower-case token in the place of a *, or not printable
-// ASCII (ErrSyntax); two limits of one name, two Integer policies of one quota (draft-06
-// Section 3.2), a draft-07 field next to the current one (ErrDuplicate); draft-07 without quota
-// or reset, and fields that hold nothing of f (ErrMissing). A nil h is an error too.
+// On error h is unchanged. The error is a [*FieldError] with the name of the field. It wraps
+// ErrRange if a number is below 0 or above MaxInteger, or would be read as another number,
+// such as a reset of thirty years. It wraps ErrSyntax if a policy's name in the place of a *
+// is not a lower-case token, or if another policy's name is not printable ASCII. It wraps
+// ErrDuplicate for two limits of one name, for two Integer policies of one quota (draft-06
+// Section 3.2), and for a draft-07 field next to the current fields. It wraps ErrMissing if
+// draft-07 has no quota or no reset, or if no field can carry anything of f. A nil h is an
+// error too.
 func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	if h == nil {
 		return errNilHeader
@@ -264,8 +270,7 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 	return nil
 }
 
-// remove deletes the fields of a dialect, but a field of policies that holds the current
-// form.
+// remove deletes the fields of a dialect. It keeps a field of policies in the current form.
 func (d *Dialect) remove(h http.Header) {
 	for key, lines := range h {
 		if role, ok := d.table().Role(key); ok && !(role == older.Policies && isCurrent(lines)) {
@@ -274,7 +279,7 @@ func (d *Dialect) remove(h http.Header) {
 	}
 }
 
-// conflict returns why d cannot be written next to the current fields.
+// conflict returns an error if d cannot be written next to the current fields.
 func (d *Dialect) conflict() error {
 	if d == nil {
 		return errors.New("it is nil")
@@ -292,15 +297,15 @@ func (d *Dialect) conflict() error {
 // A writing is a set of fields that is being written.
 type writing struct {
 	d                *Dialect
-	clock            text.Clock // of the response, by which it is read
+	clock            text.Clock // of the response, for reading back
 	now              time.Time  // of the clock
-	limits, policies bool       // a field of the dialect holds them in the current form
-	lines            []string   // keys, each of one line
+	limits, policies bool       // a field of the dialect contains them in the current form
+	lines            []string   // the keys to write, each with one line
 	values           []string   // by key
 	written          []writtenLimit
 }
 
-// A writtenLimit is a limit to write with its policy, and the numbers that are in fields.
+// A writtenLimit is a limit to write, its policy, and the numbers that have been written.
 type writtenLimit struct {
 	Limit
 	policy           *Policy
@@ -308,8 +313,8 @@ type writtenLimit struct {
 	reset            Seconds
 }
 
-// write writes every limit where names carry a *, else the tightest, or the first policy
-// if there are no limits, and then the list of all policies.
+// write writes every limit if names of fields contain a *, else the tightest limit, or the
+// first policy if there are no limits. The list of all policies comes last.
 func (w *writing) write(f *Fields) error {
 	w.lines, w.values = make([]string, 0, len(w.d.fields)), make([]string, 0, len(w.d.fields))
 	if err := w.choose(f); err != nil {
@@ -326,13 +331,13 @@ func (w *writing) write(f *Fields) error {
 	return nil
 }
 
-// implied is the least number of seconds that a window does not stand for a reset: three
-// years, which no form takes for a point in time.
+// implied is the number of seconds, three years, up to which a window can replace a reset. No
+// form reads a number below it as a point in time.
 const implied = 1e8
 
-// choose finds the limits to write, and their policies, whose Quota is Unknown if there
-// are none. A reader takes the one limit of a dialect for one of requests, and knows no
-// window: a limit with nothing remaining has its wait for a Reset.
+// choose selects the limits to write, and their policies. A missing policy has the Quota
+// Unknown. Readers assume that the only limit of a dialect limits requests, and do not know
+// its window. A limit with nothing remaining therefore gets its wait as a Reset.
 func (w *writing) choose(f *Fields) error {
 	policies := newMatcher(f.Policies)
 	add := func(l Limit) {
@@ -391,7 +396,7 @@ func (w *writing) writeLimit(l *writtenLimit) error {
 	return nil
 }
 
-// value returns the value of a field for a limit, or "", and notes the number.
+// value returns the value of a field for a limit, or "", and records the number.
 func (w *writing) value(field *DialectField, l *writtenLimit) (value string, err error) {
 	p := l.policy
 	if field.write == dictionarySyntax {
@@ -407,7 +412,7 @@ func (w *writing) value(field *DialectField, l *writtenLimit) (value string, err
 	case RoleUsed:
 		other := func(f DialectField) bool { return f.Role == RoleQuota || f.Role == RoleRemaining }
 		if l.Remaining >= 0 && l.Remaining <= p.Quota && slices.ContainsFunc(w.d.fields, other) {
-			l.quota, l.remaining = p.Quota, l.Remaining // the third number follows from two
+			l.quota, l.remaining = p.Quota, l.Remaining // the third number follows from the other two
 			return w.count(p.Quota - l.Remaining)
 		}
 	case RoleReset:
@@ -429,7 +434,7 @@ func (w *writing) value(field *DialectField, l *writtenLimit) (value string, err
 	return "", nil
 }
 
-// put writes the field at an index, if there is a value.
+// put writes the field at an index, unless the value is empty.
 func (w *writing) put(i int, name, value string) error {
 	if value == "" {
 		return nil
@@ -437,7 +442,7 @@ func (w *writing) put(i int, name, value string) error {
 	field, key := &w.d.fields[i], w.d.keys[i]
 	switch {
 	case !field.starred():
-	case !text.IsToken(name), strings.ToLower(name) != name, strings.Contains(name, "*"): // names of fields do not keep capitals
+	case !text.IsToken(name), strings.ToLower(name) != name, strings.Contains(name, "*"): // names of fields lose their capitals
 		return refuse(field.Name, ErrSyntax)
 	default:
 		key = http.CanonicalHeaderKey(strings.Replace(key, "*", name, 1))
@@ -452,12 +457,12 @@ func (w *writing) put(i int, name, value string) error {
 	return nil
 }
 
-// count writes a number of units, "" if it is Unknown.
+// count formats a number of units. It returns "" if the number is Unknown.
 func (w *writing) count(n int64) (string, error) {
 	return w.time(Seconds{n: n, ok: n != Unknown}, TimeSeconds)
 }
 
-// time writes a number of seconds from now, "" if it is absent.
+// time formats a number of seconds from now. It returns "" if the number is absent.
 func (w *writing) time(s Seconds, format TimeFormat) (value string, err error) {
 	if !s.ok {
 		return "", nil
@@ -469,8 +474,7 @@ func (w *writing) time(s Seconds, format TimeFormat) (value string, err error) {
 	return value, nil
 }
 
-// dictionary returns the field RateLimit of draft-07 Section 3, in which remaining
-// is optional.
+// dictionary returns the field RateLimit of draft-07 Section 3. remaining is optional in it.
 func (w *writing) dictionary(l *writtenLimit) (string, error) {
 	if w.limits {
 		return "", ErrDuplicate
@@ -491,9 +495,9 @@ func (w *writing) dictionary(l *writtenLimit) (string, error) {
 	return "limit=" + quota + remaining + ", reset=" + reset, nil
 }
 
-// writePolicies writes the Integer policies: behind the quota in drafts 00 to 03 (the
-// policy of the limit first, so that it is found again), into a field of their own from
-// draft-04 on.
+// writePolicies writes the Integer policies. Drafts 00 to 03 have them after the quota. The
+// policy of the limit is the first of them, so that a reader finds it. From draft-04 on, they
+// have their own field.
 func (w *writing) writePolicies(policies []Policy, own *Policy) error {
 	for i := range w.d.fields {
 		field := &w.d.fields[i]
@@ -522,7 +526,7 @@ func (w *writing) writePolicies(policies []Policy, own *Policy) error {
 	return nil
 }
 
-// appendPolicies appends Integer policies, those that have the window that they need.
+// appendPolicies appends the policies with a window as Integer policies.
 func (f *DialectField) appendPolicies(b []byte, policies []Policy) ([]byte, error) {
 	window := ";w=" // draft-06 Section 3.2
 	if f.write == windowSyntax {
@@ -542,14 +546,14 @@ func (f *DialectField) appendPolicies(b []byte, policies []Policy) ([]byte, erro
 		b = append(strconv.AppendInt(b, p.Quota, 10), window...)
 		b = strconv.AppendInt(b, p.Window.n, 10)
 		var err error
-		if b, _, err = p.Params.append(b, policyField, 2); err != nil { // the quota and the window
+		if b, _, err = p.Params.append(b, policyField, 2); err != nil { // two: the quota and the window
 			return nil, refuse(f.Name, err)
 		}
 	}
 	return b, nil
 }
 
-// verify reads back what is to be written.
+// verify reads back the fields that would be written, and compares.
 func (w *writing) verify() error {
 	if len(w.written) == 0 {
 		return nil
@@ -574,7 +578,7 @@ func (w *writing) verify() error {
 	return nil
 }
 
-// in reports whether f has the numbers that were written.
+// in reports whether f contains the written numbers.
 func (l *writtenLimit) in(f *Fields) bool {
 	got, id := Limit{Remaining: Unknown}, nameID(cmp.Or(l.Name, defaultName))
 	if i := slices.IndexFunc(f.Limits, func(m Limit) bool { return nameID(m.Name) == id }); i >= 0 {

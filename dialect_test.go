@@ -18,8 +18,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// lawSet is law 9: every number that Set writes reads back with the dialect as it
-// was, and on error nothing is written.
+// lawSet is law 9: the dialect reads back every number that Set writes, and on error Set
+// writes nothing.
 func lawSet(t testing.TB, d *Dialect, f Fields, now time.Time) {
 	t.Helper()
 	old := http.Header{"Other": {"stays"}}
@@ -62,8 +62,9 @@ func (d *Dialect) starred() bool {
 	return slices.ContainsFunc(d.Fields(), func(f DialectField) bool { return strings.Contains(f.Name, "*") && f.Role != RoleNone })
 }
 
-// toldOf returns the limit that a form of one limit announces: the tightest of those in requests
-// and of those with nothing remaining, if there are any.
+// toldOf returns the limit that a form for one limit announces. It is the tightest of the
+// limits in requests and the limits with nothing remaining. If there are none, it is the
+// tightest limit.
 func toldOf(f Fields) (Limit, bool) {
 	few := Fields{Policies: f.Policies}
 	for _, l := range f.Limits {
@@ -90,7 +91,7 @@ func impliedReset(l Limit, p *Policy) Seconds {
 	return l.Reset
 }
 
-// lawSetLimit: a limit that has been written, and its policy, read back.
+// lawSetLimit checks that a written limit and its policy are read back.
 func lawSetLimit(t testing.TB, d *Dialect, f, got Fields, l Limit) {
 	t.Helper()
 	p, ok := f.PolicyOf(l)
@@ -126,7 +127,7 @@ func lawSetLimit(t testing.TB, d *Dialect, f, got Fields, l Limit) {
 	}
 }
 
-// writtenDialects are all that LookupDialect knows.
+// writtenDialects are all dialects that LookupDialect knows.
 var writtenDialects = []*Dialect{
 	&draft00, &draft03, Draft06, Draft07, XRateLimit, XRateLimitUnix, &xRateLimitDate, &xRateLimitByName, &twitter, GitHub, &gitLab, OpenAI, Anthropic,
 }
@@ -145,8 +146,8 @@ func TestLookupDialect(t *testing.T) {
 	require.False(t, ok)
 }
 
-// dialectOf returns the dialect of a name, or one of fields, each with its role and format:
-// "Acme-Left remaining, Acme-Reset reset unix".
+// dialectOf returns the dialect with a name, or a dialect with the given fields. Each field
+// has a role and a format: "Acme-Left remaining, Acme-Reset reset unix".
 func dialectOf(said string) *Dialect {
 	if d, ok := LookupDialect(said); ok {
 		return d
@@ -165,8 +166,8 @@ func dialectOf(said string) *Dialect {
 	return mustDialect("own", fields...)
 }
 
-// TestSet: policies and limits in the current form, the dialect behind an equals sign, and
-// what it writes of them, or why it does not behind an exclamation mark.
+// A case of TestSet has policies and limits in the current form. The dialect is after an
+// equals sign, and the written lines follow. An error is after an exclamation mark.
 func TestSet(t *testing.T) {
 	for _, b := range readBlocks("set") {
 		given, rest := b.cut("\n"+b.text, "\n= ")
@@ -185,7 +186,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// TestSetReplaces: the fields of the dialect, and no others.
+// Set replaces the fields of the dialect, and no other fields.
 func TestSetReplaces(t *testing.T) {
 	f := Fields{Policies: []Policy{{Name: "minute", Quota: 5, Window: SecondsOf(60)}}, Limits: []Limit{{Name: "minute", Remaining: 4}}}
 	h := wire("X-RateLimit-Limit-Hour: \"9\"\nX-RateLimit-Remaining-Minute: 9\nX-RateLimit-Limit: 9\nRateLimit-Limit: 9")
@@ -287,8 +288,8 @@ func TestSetRefuses(t *testing.T) {
 	}
 }
 
-// TestSetClocks: the earliest and the latest moment from which points in time are
-// written, and those next to them.
+// Points in time are written between an earliest and a latest moment, and not a second before
+// or after.
 func TestSetClocks(t *testing.T) {
 	first, last := time.Unix(older.LeastNear, 0), time.Unix(253402300798, 0) // a second before the year 10000
 	f := Fields{Limits: []Limit{{Name: "a", Remaining: 1, Reset: SecondsOf(1)}}}
@@ -298,14 +299,13 @@ func TestSetClocks(t *testing.T) {
 		for now, ok := range map[time.Time]bool{first: true, first.Add(-time.Second): !point, last.Add(time.Second): !point} {
 			require.Equal(t, ok, d.Set(http.Header{}, f, now) == nil, "%v at %v", format, now)
 		}
-		if format != TimeUnix && format != TimeUnixMilli { // numbers of so many seconds are read as others
+		if format != TimeUnix && format != TimeUnixMilli { // a larger number of seconds is read as a point in time
 			require.NoError(t, d.Set(http.Header{}, f, last))
 		}
 	}
 }
 
-// TestSetRandom: of random fields a dialect refuses none that has a field for all that is
-// there.
+// A dialect refuses no random fields if it has a field for each of their numbers.
 func TestSetRandom(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(1, 2))
@@ -319,7 +319,7 @@ func TestSetRandom(t *testing.T) {
 				Limits:   []Limit{{Name: "default", Remaining: rnd.Int64N(quota + 1), Reset: SecondsOf(rnd.Int64N(window + 1))}},
 			}
 			err := d.Set(http.Header{}, f, late)
-			require.True(t, err == nil || d == &gitLab, "%s: %v of %v", d.Name(), err, f) // GitLab's windows are a minute
+			require.True(t, err == nil || d == &gitLab, "%s: %v of %v", d.Name(), err, f) // GitLab's windows must be a minute
 			lawSet(t, d, f, late)
 		}
 	}
@@ -360,17 +360,17 @@ func TestNewDialect(t *testing.T) {
 			got := d.Fields()
 			require.Equal(t, []DialectField{{Name: "First", Role: RoleQuota}, tt.field}, got)
 			got[0].Name = "Changed"
-			require.Equal(t, "First", d.Fields()[0].Name, "nobody can change a dialect")
+			require.Equal(t, "First", d.Fields()[0].Name, "a caller changes a copy")
 		})
 	}
 	derived := mustDialect("mine", append(Draft07.Fields(), DialectField{Name: "Acme-Left", Role: RoleRemaining})...)
 	require.NoError(t, derived.Set(http.Header{}, Fields{Policies: []Policy{{Quota: 5}}, Limits: []Limit{{Remaining: 1, Reset: SecondsOf(1)}}}, late))
-	for _, name := range []string{"draft-00", "draft-03", "draft-07"} { // a field of a draft as another
+	for _, name := range []string{"draft-00", "draft-03", "draft-07"} { // a field of a draft gets another role
 		d, _ := LookupDialect(name)
 		for role := range RolePolicies + 1 {
 			fields := d.Fields()
 			fields[0].Role = role
-			_ = mustDialect("mine", fields...).Set(http.Header{}, Fields{ // whatever it writes, it does not panic
+			_ = mustDialect("mine", fields...).Set(http.Header{}, Fields{ // any result is allowed, but no panic
 				Policies: []Policy{{Name: "a", Quota: 5, Window: SecondsOf(60)}}, Limits: []Limit{{Name: "a", Remaining: 1, Reset: SecondsOf(1)}},
 			}, late)
 		}
@@ -380,7 +380,7 @@ func TestNewDialect(t *testing.T) {
 	require.Empty(t, none.Fields())
 }
 
-// TestCallersDialect: what a caller's own dialect can say.
+// A caller's own dialect can use every role and format.
 func TestCallersDialect(t *testing.T) {
 	acme := mustDialect("acme", []DialectField{
 		{Name: "Acme-Calls-*", Role: RoleQuota, Policy: "api", Unit: "points", Window: SecondsOf(5)},
@@ -424,8 +424,7 @@ func has(d *Dialect, wanted ...Role) bool {
 	return slices.ContainsFunc(d.fields, func(f DialectField) bool { return slices.Contains(wanted, f.Role) })
 }
 
-// TestEmptyPolicyNextToDraft07: an empty RateLimit-Policy is not read, whichever field comes
-// first.
+// An empty RateLimit-Policy is not read, whichever field is first.
 func TestEmptyPolicyNextToDraft07(t *testing.T) {
 	h := http.Header{policyKey: {""}, limitKey: {"limit=10, remaining=5, reset=5"}}
 	got, err := ParseAny(h, LegacyOptions{Dialects: []*Dialect{Draft07}})

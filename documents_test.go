@@ -25,7 +25,7 @@ import (
 // A code has the declarations and texts of the Go files of a folder.
 type code struct {
 	names map[string]bool // functions, types, constants and variables, Type.Method, Type.Field
-	rows  map[string]bool // all string literals of tests, and all cases of the tables and vectors in testdata, as names of subtests
+	rows  map[string]bool // string literals of tests, and cases of the tables and vectors in testdata: the names of subtests
 }
 
 // rootCode is the code of the package.
@@ -105,7 +105,7 @@ func (c *code) declare(d ast.Decl) {
 	}
 }
 
-// hasRow reports whether tests have a row with a name. "…" at its end matches any text.
+// hasRow reports whether tests have a row with this name. "…" at its end matches any text.
 func (c *code) hasRow(name string) bool {
 	begin, open := strings.CutSuffix(name, "…")
 	if !open {
@@ -207,8 +207,8 @@ func TestContributing(t *testing.T) {
 	}
 }
 
-// readSection returns the part of a document between <!-- name --> and
-// <!-- /name -->, and a function that makes the document with another part.
+// readSection returns the part of a document between <!-- name --> and <!-- /name -->. It
+// also returns a function that replaces this part.
 func readSection(t testing.TB, file, name string) (with func(string) string, part string) {
 	t.Helper()
 	begin, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
@@ -285,7 +285,7 @@ func TestReadmeWords(t *testing.T) {
 	require.Empty(t, roles, "no row has words for them")
 }
 
-// The dialects of docs/older.md are those that can be written.
+// docs/older.md lists exactly the dialects that can be written.
 func TestReadmeDialects(t *testing.T) {
 	variables := map[*Dialect]string{
 		Draft06: "Draft06", Draft07: "Draft07", XRateLimit: "XRateLimit", XRateLimitUnix: "XRateLimitUnix", GitHub: "GitHub", OpenAI: "OpenAI",

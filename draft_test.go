@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// draftSwaps turn draft.go into that of the next draft: the keys of RateLimit change places, and
-// names may be Tokens and are compared without case.
+// draftSwaps convert draft.go to the next draft. The keys of RateLimit change places. Names
+// may be Tokens, and are compared without case.
 var draftSwaps = map[string]string{
 	`(?m)^\tremainingKey( *)= "r"$`:         "\tremainingKey$1= \"a\"",
 	`(?m)^\tresetKey( *)= "t"$`:             "\tresetKey$1= \"w\"",
@@ -21,9 +21,10 @@ var draftSwaps = map[string]string{
 	`(?m)^(func nameID.*) return name }$`:   "$1 return nextNameID(name) }",
 }
 
-// TestDraftMoves changes only draft.go, as in CONTRIBUTING.md. The package then reads, writes and
-// checks the next draft, and still reads the current one. The older forms, which have w too, do
-// not change. A program in testdata/draft is compiled with the changed package, and shows this.
+// TestDraftMoves changes only draft.go, as CONTRIBUTING.md describes. The package then reads,
+// writes and checks the next draft, and still reads the current draft. The older forms do not
+// change, although some use w. A program in testdata/draft is compiled with the changed
+// package, and shows this.
 func TestDraftMoves(t *testing.T) {
 	t.Parallel()
 	read := func(path string) string {

@@ -17,17 +17,16 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// lawLegacy: what ParseAny returns is valid, an error is about a field that is
-// there, neither order nor space makes a difference, and what is read does not
-// depend on fields that say nothing.
+// lawLegacy checks four facts. The result of ParseAny is valid. An error names a field of the
+// header. Order and space do not matter. Fields without limits do not change the result.
 func lawLegacy(t testing.TB, h http.Header) {
 	t.Helper()
 	before := h.Clone()
 	for _, o := range []LegacyOptions{{Now: then}, {Now: late, Reset: TimeMilli, Name: "mine"}} {
 		got, err := ParseAny(h, o)
 		lawFields(t, got)
-		require.True(t, got.Policies == nil || len(got.Policies) > 0, "what is absent is nil")
-		require.True(t, got.Limits == nil || len(got.Limits) > 0, "what is absent is nil")
+		require.True(t, got.Policies == nil || len(got.Policies) > 0, "an absent list is nil")
+		require.True(t, got.Limits == nil || len(got.Limits) > 0, "an absent list is nil")
 		lawFaults(t, h, err)
 		again, againErr := ParseAny(h, o)
 		require.Equal(t, got, again)
@@ -52,8 +51,8 @@ func lawLegacy(t testing.TB, h http.Header) {
 	lawPlain(t, h)
 }
 
-// lawPlain is a second reader, of the plainest form alone: a line of digits in each of
-// three fields, and in no other.
+// lawPlain is a second reader of only the plainest form: a line of digits in each of three
+// fields.
 func lawPlain(t testing.TB, h http.Header) {
 	t.Helper()
 	var n [3]int64
@@ -71,7 +70,7 @@ func lawPlain(t testing.TB, h http.Header) {
 	p, ok := got.PolicyOf(got.Limits[0])
 	require.True(t, ok)
 	require.Equal(t, n[0], p.Quota)
-	const day = 24 * 60 * 60 // a longer one may be in milliseconds
+	const day = 24 * 60 * 60 // a longer reset may be in milliseconds
 	require.True(t, n[2] > day || got.Limits[0].Reset == SecondsOf(n[2]), "%v of %v", got, h)
 }
 
@@ -91,7 +90,7 @@ func lawFaults(t testing.TB, h http.Header, err error) {
 	}
 }
 
-// lawAny: ParseAny agrees with Parse, and with what is read of older forms.
+// lawAny checks that ParseAny agrees with Parse, and with the reader of older forms.
 func lawAny(t testing.TB, h http.Header) {
 	t.Helper()
 	o := LegacyOptions{Now: late}
@@ -185,9 +184,8 @@ var (
 	unitWords = []string{"-Ms", "-In-Ms", "-Milliseconds"}
 )
 
-// FuzzNames builds a limit, and names for its fields out of the words, in two
-// families and orders. Both read the same numbers (law 10), which are those of the
-// limit.
+// FuzzNames makes a limit, and names for its fields from these words, in two families and
+// orders. Both families are read as the numbers of the limit (law 10).
 func FuzzNames(f *testing.F) {
 	for i := range uint64(200) {
 		f.Add(i*0x9e3779b97f4a7c15, uint16(i*37), uint16(i*11), uint16(i*7))
@@ -211,7 +209,7 @@ func FuzzNames(f *testing.F) {
 		for role, list := range roleWords {
 			words[role] = pick(list)
 		}
-		delete(words, []Role{RoleRemaining, RoleUsed}[choice%2]) // one is enough
+		delete(words, []Role{RoleRemaining, RoleUsed}[choice%2]) // one of the two is enough
 		var got [2]string
 		for i, in := range []family{first, second} {
 			h := http.Header{}
@@ -235,8 +233,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// A family is how names are put together: the policy stands behind the role, or
-// before it.
+// A family is a way to join words to names: the policy is after the role, or before it.
 type family struct {
 	prefix, anchor string
 	behind         bool

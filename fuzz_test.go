@@ -91,8 +91,8 @@ func fuzzKey(present bool, key []byte) []byte {
 	return append([]byte{}, key...)
 }
 
-// lawDecimal: a float64 is written as the nearest Decimal. If two are equally near, it is the one
-// with an even last digit (RFC 9651 Section 4.1.5).
+// lawDecimal checks that a float64 is written as the nearest Decimal. If two are equally
+// near, it is the Decimal with an even last digit (RFC 9651 Section 4.1.5).
 func lawDecimal(t testing.TB, x float64) {
 	s, err := FormatPolicies(Policy{Name: "a", Params: Params{{"x", x}}})
 	if err != nil {
@@ -176,8 +176,8 @@ func FuzzAdvise(f *testing.F) {
 	})
 }
 
-// lawAdviceLimit: a limit that is the reason for a wait is one of the fields. If the reason is a
-// Retry-After, the limit is the tightest one, and exhausted.
+// lawAdviceLimit checks that the limit that causes a wait is one of the fields. If a
+// Retry-After causes the wait, the limit is the tightest one, and exhausted.
 func lawAdviceLimit(t testing.TB, a *Advice) {
 	t.Helper()
 	same := func(l Limit) bool { return l.Equal(a.Limit) }
@@ -241,8 +241,7 @@ func lawAdvise(t testing.TB, h http.Header, a Advice) {
 	}
 }
 
-// exactReset returns the reset of a limit in nanoseconds: as the response had it, if that
-// is more precise than whole seconds.
+// exactReset returns the reset of a limit in nanoseconds, as precise as the response.
 func exactReset(t testing.TB, f *Fields, i int) *big.Rat {
 	t.Helper()
 	whole := nanoseconds(f.Limits[i].Reset.n)
@@ -255,7 +254,7 @@ func exactReset(t testing.TB, f *Fields, i int) *big.Rat {
 	return precise
 }
 
-// nanoseconds returns how many n seconds are.
+// nanoseconds returns n seconds in nanoseconds.
 func nanoseconds(n int64) *big.Rat {
 	x := big.NewRat(n, 1)
 	return x.Mul(x, big.NewRat(int64(time.Second), 1))
@@ -268,7 +267,7 @@ func longerRat(a, b *big.Rat) *big.Rat {
 	return a
 }
 
-// lawRoundedUp: got is the time want in nanoseconds, rounded up, or the longest Duration.
+// lawRoundedUp checks that got is want, in nanoseconds, rounded up, or the longest Duration.
 func lawRoundedUp(t testing.TB, want *big.Rat, got time.Duration, a *Advice) {
 	t.Helper()
 	if want.Cmp(big.NewRat(math.MaxInt64, 1)) >= 0 {
@@ -395,8 +394,7 @@ func FuzzCap(f *testing.F) {
 	})
 }
 
-// FuzzMiddleware is law 11, for random Middlewares around each other and in front of
-// a proxy.
+// FuzzMiddleware is law 11 for random Middlewares around each other, and in front of a proxy.
 func FuzzMiddleware(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed)

@@ -16,7 +16,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/machine"
 )
 
-// advised is the advice of a response, as in the tests of the machine.
+// advised returns the advice of a response in the short form of the scores.
 func advised(fields string) Advice { return Advise(shortResponse(fields), time.Now()) }
 
 // enter lets a request with costs through.
@@ -27,17 +27,18 @@ func enter(t *testing.T, g *Gate, key string, costs ...Cost) *Pass {
 	return p
 }
 
-// entered lets a request with costs through, and tells its pass of an answer.
+// entered lets a request with costs through, and passes its answer to the Pass.
 func entered(t *testing.T, g *Gate, key, fields string, costs ...Cost) {
 	t.Helper()
 	enter(t, g, key, costs...).Answered(advised(fields), time.Now())
 }
 
-// Those that wait go on first come, first served, as soon as they may, and are refused as
-// soon as it is certain that their deadlines come before.
+// Waiting requests proceed in the order of their arrival, as soon as they may. They fail as
+// soon as it is certain that their deadlines are too early.
 func TestGateQueue(t *testing.T) { playScores(t, "queue") }
 
-// The scores of the machine, and those in which a response has to be read.
+// All scores of testdata/client/machine.txt, and scores whose costs only a response can
+// carry.
 func TestGateMachine(t *testing.T) {
 	playScores(t, "machine", block{"costs, a policy with a long name", strings.ReplaceAll(`
 		0 send 1 NAME:tokens=10 | answer 1 NAME r=0;t=30 of q=60;w=60;qu="tokens" | shut 10000 NAME:tokens=10 certain
@@ -46,7 +47,7 @@ func TestGateMachine(t *testing.T) {
 
 func TestGateReads(t *testing.T) { playScores(t, "gate") }
 
-// So many keys are remembered. Those go with which the least is lost.
+// A Gate remembers at most 1024 keys. It forgets the keys whose loss matters least.
 func TestGateMemory(t *testing.T) {
 	host := func(i int) string { return fmt.Sprintf("%d.example", i) }
 	fill := func(t *testing.T, g *Gate, from, n int, a Advice) {
@@ -62,7 +63,7 @@ func TestGateMemory(t *testing.T) {
 	inBubble(t, "the oldest goes first", func(t *testing.T) {
 		var g Gate
 		fill(t, &g, 0, maxKeys, left)
-		fill(t, &g, 0, 1, left) // is the newest now
+		fill(t, &g, 0, 1, left) // is now the newest
 		pass, _ := g.TryEnter(host(1))
 		require.NotNil(t, pass, "and so is this")
 		fill(t, &g, maxKeys, 1, left)
@@ -70,7 +71,7 @@ func TestGateMemory(t *testing.T) {
 		fill(t, &g, maxKeys, 2*maxKeys, left)
 		require.True(t, known(&g, host(3*maxKeys-1)) && !known(&g, host(0)))
 	})
-	inBubble(t, "one that says nothing goes before one that counts", func(t *testing.T) {
+	inBubble(t, "a key without limits is forgotten before a key with a count", func(t *testing.T) {
 		var g Gate
 		fill(t, &g, 0, maxKeys-1, left)
 		fill(t, &g, maxKeys, 2, Advice{})
@@ -160,7 +161,7 @@ func TestGateMemory(t *testing.T) {
 	})
 }
 
-// A wait that begins wakes only those whose deadlines it misses.
+// A wait that begins wakes only the requests whose deadlines are too early for it.
 func TestGateWakesNobodyInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
@@ -190,7 +191,7 @@ func TestGateWakesNobodyInVain(t *testing.T) {
 	})
 }
 
-// A Gate by itself, in front of something that is no HTTP.
+// A Gate without a Transport, for requests that are not HTTP.
 func TestGate(t *testing.T) {
 	wait := Advice{Wait: time.Minute, Source: SourceRetryAfter}
 	t.Run("a share that is none is all", func(t *testing.T) {
@@ -198,7 +199,7 @@ func TestGate(t *testing.T) {
 			require.Equal(t, want, (&Gate{Share: share}).settings().Share, share)
 		}
 	})
-	t.Run("a second answer says nothing", func(t *testing.T) {
+	t.Run("a second answer is ignored", func(t *testing.T) {
 		var g Gate
 		p := enter(t, &g, "a")
 		p.Answered(Advice{}, time.Now())
@@ -226,7 +227,7 @@ func TestGate(t *testing.T) {
 		wg.Wait()
 	})
 	t.Run("no pass", func(t *testing.T) {
-		var none *Pass // as of an Enter that failed
+		var none *Pass // the result of a failed Enter
 		none.Failed()
 		none.Answered(wait, time.Now())
 		new(Pass).Failed()
@@ -273,7 +274,7 @@ func TestGate(t *testing.T) {
 		wg.Go(func() { under.Answered(advised("a r=9;t=60"), time.Now()) })
 		pause()
 		g.mu.Unlock()
-		g.mu.Lock() // whoever has waited for a millisecond now gets the lock in turn
+		g.mu.Lock() // a goroutine that has waited for a millisecond now gets the lock next
 		pause()
 		g.mu.Unlock()
 		wg.Wait()
@@ -316,7 +317,7 @@ func TestGate(t *testing.T) {
 	})
 }
 
-// TestGateEnded: whoever asks a Gate with a context that has ended hears why.
+// If the context has ended, Enter returns its cause.
 func TestGateEnded(t *testing.T) {
 	var g Gate
 	ctx, cancel := context.WithCancel(t.Context())

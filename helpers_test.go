@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tables of the tests are in the text of the wire. These are their languages:
+// The tables of the tests are in wire text. These are their languages:
 //
 //   - A header is lines of `Name: value`. Spaces before a name have no meaning. See wire.
 //   - A response is a header, with a status line before it if the status matters.
@@ -37,10 +37,10 @@ import (
 //   - Faults of a response are the names of the fields, joined by a comma. See
 //     faultsOf.
 
-// arrival is when the responses of the tables arrive.
+// arrival is the time when the responses of the tables arrive.
 var arrival = time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
 
-// wire makes a header of its lines. Any other line is a mistake in the table.
+// wire makes a header from lines. Any other line is a mistake in the table.
 func wire(lines string) http.Header {
 	h, others := readLines(lines)
 	allLines(others)
@@ -56,7 +56,7 @@ func allLines(others []string) {
 	}
 }
 
-// readLines makes a header of its lines, and returns the lines that are not fields.
+// readLines makes a header from lines, and returns the lines that are not fields.
 func readLines(lines string) (h http.Header, others []string) {
 	h = http.Header{}
 	for line := range strings.Lines(lines) {
@@ -71,14 +71,14 @@ func readLines(lines string) (h http.Header, others []string) {
 	return h, others
 }
 
-// responseOf makes a response of its lines. Any other line is a mistake in the table.
+// responseOf makes a response from lines. Any other line is a mistake in the table.
 func responseOf(text string) *http.Response {
 	resp, others := anyResponse(text)
 	allLines(others)
 	return resp
 }
 
-// anyResponse makes a response of its lines, and returns the lines that are not fields.
+// anyResponse makes a response from lines, and returns the lines that are not fields.
 func anyResponse(text string) (resp *http.Response, others []string) {
 	resp = &http.Response{StatusCode: http.StatusOK, ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody}
 	if rest, ok := strings.CutPrefix(text, "HTTP/1.1 "); ok {
@@ -106,7 +106,7 @@ func plainCases(table string) (cases []plainCase) {
 		last := strings.LastIndexByte(text, '\n')
 		in, verdict := strings.TrimPrefix(text[:last], "\n"), text[last+1:]
 		if !isVerdict.MatchString(verdict) || isVerdict.MatchString(in) {
-			panic(table + ": " + b.name + ": nothing is said of it, or twice")
+			panic(table + ": " + b.name + ": the expected result is missing or repeated")
 		}
 		cases = append(cases, plainCase{b.name, in, strings.TrimPrefix(verdict[1:], " "), verdict[0] == '!'})
 	}
@@ -124,7 +124,7 @@ func readCapture(t testing.TB, file string) *http.Response {
 	return resp
 }
 
-// fieldsOf makes fields of their values.
+// fieldsOf makes fields from the values of two fields.
 func fieldsOf(t testing.TB, policies, limits string) Fields {
 	t.Helper()
 	const unknown int64 = 123456789012345
@@ -147,7 +147,7 @@ func fieldsOf(t testing.TB, policies, limits string) Fields {
 	return f
 }
 
-// faultsOf returns the names of the fields that an error is about.
+// faultsOf returns the names of the fields in an error.
 func faultsOf(t testing.TB, err error) string {
 	t.Helper()
 	var names []string
@@ -157,7 +157,7 @@ func faultsOf(t testing.TB, err error) string {
 	return strings.Join(names, ", ")
 }
 
-// requireFieldErrors returns the errors that are joined in one, or nil.
+// requireFieldErrors returns the errors that an error joins, or nil.
 func requireFieldErrors(t testing.TB, err error) (list []*FieldError) {
 	t.Helper()
 	if err == nil {
@@ -178,7 +178,7 @@ func requireFieldError(t testing.TB, err error) *FieldError {
 	return e
 }
 
-// mustDialect returns a dialect of fields that NewDialect accepts.
+// mustDialect returns a dialect with valid fields.
 func mustDialect(name string, fields ...DialectField) *Dialect {
 	d, err := NewDialect(name, fields...)
 	if err != nil {
@@ -193,14 +193,13 @@ func inBubble(t *testing.T, name string, f func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
-// requireAllocs fails if a call of f costs more allocations than wanted, or
-// fewer.
+// requireAllocs fails if a call of f makes another number of allocations than wanted.
 func requireAllocs(t *testing.T, want int, f func()) {
 	t.Helper()
 	require.Equal(t, float64(want), testing.AllocsPerRun(100, f))
 }
 
-// allocated returns how many bytes f takes, garbage included.
+// allocated returns how many bytes f allocates, garbage included.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -209,7 +208,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// unrelated are twenty fields of a response that are not about limits.
+// unrelated has twenty fields of a response that are not about limits.
 const unrelated = `
 	Accept-Ranges: bytes
 	Access-Control-Allow-Origin: *
@@ -233,7 +232,7 @@ const unrelated = `
 	X-Xss-Protection: 0
 `
 
-// released reports whether this is the released module, without nested modules such as
+// released reports whether this is the released module, which has no nested modules such as
 // examples/server.
 func released(t testing.TB) bool {
 	t.Helper()

@@ -83,7 +83,7 @@ func (l *Limit) UnmarshalJSON(b []byte) error {
 	})
 }
 
-// marshalMember returns out in JSON, if the member of the field is valid.
+// marshalMember returns out as JSON. It returns an error if the member is invalid.
 func marshalMember[T Policy | Limit](m *T, field string, out memberJSON) ([]byte, error) {
 	if err := validate(m, field); err != nil {
 		return nil, err
@@ -91,7 +91,8 @@ func marshalMember[T Policy | Limit](m *T, field string, out memberJSON) ([]byte
 	return json.Marshal(out)
 }
 
-// unmarshalMember reads b into a member of a field, if the result is valid.
+// unmarshalMember reads b into a member of a field. It returns an error if the result is
+// invalid.
 func unmarshalMember[T Policy | Limit](to *T, b []byte, field string, of func(*memberJSON) T) error {
 	if isNull(b) { // by the convention of package json
 		return nil
@@ -236,8 +237,8 @@ func (p *Param) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// unmarshalValue returns the value of a parameter in JSON. If b is none, the result is nil
-// or of a type that cannot be written.
+// unmarshalValue returns the value of a parameter in JSON. If b is not such a value, the
+// result is nil, or of a type that cannot be written.
 func unmarshalValue(b []byte) any {
 	if n, err := strconv.ParseInt(string(b), 10, 64); err == nil {
 		return n
@@ -259,7 +260,7 @@ func unmarshalValue(b []byte) any {
 	return nil
 }
 
-// typedValue returns a value of one of the types above, or nil.
+// typedValue returns the value of a typedJSON, or nil if there is no such value.
 func typedValue(of any, value string) any {
 	switch of {
 	case tokenType:

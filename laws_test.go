@@ -37,7 +37,7 @@ type codec[T memberType[T]] struct {
 	field  string
 	key    string
 	parse  func(...string) ([]T, error)
-	oracle func(...string) ([]T, error) // the same by httpsfv
+	oracle func(...string) ([]T, error) // the same functions, with httpsfv
 	append func([]byte, ...T) ([]byte, error)
 	format func(...T) (string, error)
 	alone  func(...T) Fields
@@ -63,7 +63,7 @@ func requireEqual[T memberType[T]](t testing.TB, want, got []T) {
 	require.True(t, slices.EqualFunc(want, got, T.Equal), "want %v\ngot  %v", want, got)
 }
 
-// lawRead checks laws 1 to 5 for the members that are read from lines.
+// lawRead checks laws 1 to 5 for the members in lines.
 func (c codec[T]) lawRead(t testing.TB, lines ...string) {
 	list, err := c.parse(lines...)
 	c.lawResult(t, list, err, lines)
@@ -126,7 +126,7 @@ func (c codec[T]) lawOracle(t testing.TB, list []T, err error, lines []string) {
 		return
 	}
 	want, wantErr := c.oracle(padBase64(joined))
-	require.Equal(t, wantErr == nil, err == nil, "law 5: httpsfv says %v, we say %v", wantErr, err)
+	require.Equal(t, wantErr == nil, err == nil, "law 5: httpsfv returns %v, this package %v", wantErr, err)
 	requireEqual(t, want, list)
 }
 
@@ -243,7 +243,7 @@ func lawParse(t testing.TB, h http.Header) {
 
 // lawJoin checks PolicyOf, Tightest and Validate against their slow definitions.
 func lawJoin(t testing.TB, f Fields) {
-	// Values that cannot be written need not equal themselves.
+	// Values that cannot be written may differ from themselves.
 	comparable := !slices.ContainsFunc(f.Policies, func(p Policy) bool { return p.Validate() != nil }) &&
 		!slices.ContainsFunc(f.Limits, func(l Limit) bool { return l.Validate() != nil })
 	many := f
@@ -335,8 +335,8 @@ func lawTightest(t testing.TB, f Fields) {
 	}
 }
 
-// A hostileShape makes a field value of about a given size that costs a careless parser more than
-// linear time or memory.
+// A hostileShape makes a field value of about a given size. A careless parser would need more
+// than linear time or memory for it.
 type hostileShape struct {
 	name  string
 	value func(size int) string
@@ -349,8 +349,8 @@ func repeatTo(prefix, unit, suffix string) func(int) string {
 	}
 }
 
-// shortParams returns members of as many extension parameters as are allowed,
-// with keys of two letters and the given text after each.
+// shortParams returns members with as many extension parameters as allowed. Their keys have
+// two letters, and the given text follows each key.
 func shortParams(value string) func(int) string {
 	return func(size int) string {
 		var m strings.Builder
@@ -363,8 +363,8 @@ func shortParams(value string) func(int) string {
 	}
 }
 
-// wideMembers returns members of 255 distinct extension parameters each, whose
-// keys are equally long.
+// wideMembers returns members with 255 distinct extension parameters each. All keys are
+// equally long.
 func wideMembers(size int) string {
 	return repeatTo("", `"";r=1`+extensionText(maxParams-1)+",", `"";r=1`)(size)
 }
@@ -409,8 +409,7 @@ var hostileShapes = []hostileShape{
 	{"inner list", repeatTo("", "(", ""), ErrType},
 }
 
-// The oracle of law 5 does the same work with httpsfv: it parses, and then checks the
-// types.
+// The oracle of law 5 does the same work with httpsfv: it parses, and then checks the types.
 
 var errOracle = errors.New("oracle: refused")
 

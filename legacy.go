@@ -12,24 +12,25 @@ import (
 
 // LegacyOptions are options of [ParseAny]. The zero value is ready to use.
 type LegacyOptions struct {
-	Dialects []*Dialect // define fields; of two definitions of one field the first counts
-	// Reset is the format of a bare number in a reset if nothing in the response decides, such
-	// as TimeMilli for a server that counts milliseconds. TimeGuess is seconds, and sets
-	// Fields.Guessed.
+	Dialects []*Dialect // define fields; if two define the same field, the first counts
+	// Reset is the format of a bare number in a reset if nothing in the response decides,
+	// such as TimeMilli for a server that counts milliseconds. TimeGuess means seconds, and
+	// sets Fields.Guessed.
 	Reset TimeFormat
-	Name  string    // of a policy without a name; "" is "default", and so is a name that is not printable ASCII
-	Now   time.Time // when the response arrived; absolute times count from it if there is no Date; zero is time.Now()
+	Name  string    // the name of a policy without a name; "" or a name that is not printable ASCII means "default"
+	Now   time.Time // when the response arrived; zero is time.Now(); absolute times count from it if there is no Date
 }
 
-// A TimeFormat is how a number stands for a time. Dates, durations with units (6m0s) and
-// clocks (00:01:30) are read in any format. A number too large for its format is read by its
-// size: 1.8e12 is never a number of seconds.
+// A TimeFormat defines which time a number means. Dates, durations with units (6m0s) and
+// clocks (00:01:30) are read in any format. The size of a number can overrule the format:
+// 1.8e12 is never a number of seconds.
 type TimeFormat int
 
 const (
-	// TimeGuess is by size: from 1e9 on seconds since the Unix epoch, from 1e11 on milliseconds,
-	// from 1e14 on microseconds, from 1e17 on nanoseconds. A smaller number is seconds from now,
-	// unless the rest of the response decides otherwise. It is written as seconds from now.
+	// TimeGuess decides by size. Numbers from 1e9 on are seconds since the Unix epoch, from
+	// 1e11 on milliseconds, from 1e14 on microseconds, and from 1e17 on nanoseconds. Smaller
+	// numbers are seconds from now, unless the rest of the response decides otherwise. For
+	// writing it means seconds from now.
 	TimeGuess     = TimeFormat(older.Guess)
 	TimeSeconds   = TimeFormat(older.Seconds)   // seconds from now; fractions are rounded up
 	TimeMilli     = TimeFormat(older.Milli)     // milliseconds from now
@@ -42,7 +43,7 @@ const (
 
 const defaultName = "default"
 
-// Packages older and text have some of these constants, too: this does not compile if they
+// Packages older and text repeat some of these constants. This does not compile if they
 // differ.
 var _ = [1]struct{}{}[(maxMembers-older.MaxMembers)|(maxParams-older.MaxParams)|(Unknown-older.Unknown)|(MaxInteger-text.MaxInteger)]
 
@@ -54,19 +55,19 @@ var _ = [1]struct{}{}[(maxMembers-older.MaxMembers)|(maxParams-older.MaxParams)|
 // and no other field for limits is read. Otherwise all other fields are read, together with a
 // well-formed RateLimit-Policy.
 //
-// Each field is judged on its own. A malformed field is a [*FieldError] in the error, which
-// joins several, with the name of the field as it was sent. The Fields next to an error may be
-// used. If more than 1024 fields look like limits, none is read (ErrTooMany). At most 1024
+// Each field is judged on its own. The error joins one [*FieldError] for each malformed
+// field, with the name of the field as it was sent. The Fields next to an error may be used.
+// If more than 1024 fields look like limits, none is read (ErrTooMany). At most 1024
 // policies, limits and list elements are read. A response without limits costs no allocation.
 //
 // Absent numbers stay absent: Remaining and Quota are [Unknown], Reset is the zero [Seconds].
 // Fractions of what remains are rounded down, those of resets up. A negative remaining is 0,
 // and so is a reset in the past. Numbers above MaxInteger become MaxInteger.
 //
-// A number from 1e9 on in a reset is a point in time. It counts from the field Date; if Date is
-// more than a day off, or the response comes from a cache, from o.Now. If nothing decides
-// whether a smaller number is in seconds or in milliseconds, it is in seconds, and Guessed is
-// set.
+// In a reset, numbers from 1e9 on are points in time. They count from the field Date. If Date
+// is more than a day off, or if the response comes from a cache, they count from o.Now. If
+// nothing decides whether a smaller number is in seconds or milliseconds, it is read as
+// seconds, and Guessed is set.
 //
 // ParseAny also reads some malformed current fields, and the form of the draft that follows
 // draft-11: Dialect is then "ratelimit-lenient" or "ratelimit-next".
@@ -75,9 +76,8 @@ func ParseAny(h http.Header, o LegacyOptions) (Fields, error) {
 	return f, joinFaults(faults)
 }
 
-// parseAny is ParseAny for a response whose clock is read if it is needed. It also returns
-// how long fields other than Retry-After ask to wait, if the limits are not in the current
-// field.
+// parseAny is ParseAny with a clock that is called only if needed. It also returns the wait
+// that fields other than Retry-After ask for, if the limits are not in the current field.
 func parseAny(h http.Header, o *LegacyOptions, clock func() text.Clock) (f Fields, asked time.Duration, faults []*FieldError) {
 	if f, faults, ok := parseCurrent(h); ok {
 		return f, 0, faults
@@ -85,8 +85,8 @@ func parseAny(h http.Header, o *LegacyOptions, clock func() text.Clock) (f Field
 	return parseLegacy(h, o, clock)
 }
 
-// parseCurrent reads the current fields, or those of the next draft. It is false if
-// RateLimit is neither, or not there.
+// parseCurrent reads the current fields, or those of the next draft. ok is false if RateLimit
+// is absent, or in neither form.
 func parseCurrent(h http.Header) (f Fields, faults []*FieldError, ok bool) {
 	lines := h[limitKey]
 	if isCurrent(lines) {
@@ -114,10 +114,10 @@ func isCurrent(lines []string) bool {
 	return false
 }
 
-// parseLegacy reads all fields for limits but those of a well-formed RateLimit. It also
-// returns how long fields other than Retry-After ask to wait.
+// parseLegacy reads all fields with limits except a well-formed RateLimit. It also returns
+// the wait that fields other than Retry-After ask for.
 func parseLegacy(h http.Header, o *LegacyOptions, clock func() text.Clock) (f Fields, asked time.Duration, faults []*FieldError) {
-	var few [8]older.Field // so that most responses need no memory but that of the result
+	var few [8]older.Field // with it, most responses need memory only for the result
 	var own [4]*older.Table
 	found, ok := older.Find(few[:0], h, o.tables(own[:0]))
 	switch {
@@ -129,7 +129,7 @@ func parseLegacy(h http.Header, o *LegacyOptions, clock func() text.Clock) (f Fi
 	return readFound(found, o.older(clock()))
 }
 
-// tables appends the tables of the caller's dialects.
+// tables appends the tables of the caller's dialects to list.
 func (o *LegacyOptions) tables(list []*older.Table) []*older.Table {
 	for _, d := range o.Dialects {
 		if d != nil {
@@ -139,7 +139,7 @@ func (o *LegacyOptions) tables(list []*older.Table) []*older.Table {
 	return list
 }
 
-// readFound reads fields that were found in a header.
+// readFound reads the fields that [older.Find] found in a header.
 func readFound(found []older.Field, options older.Options) (f Fields, asked time.Duration, faults []*FieldError) {
 	var room older.Room
 	policies, limits, r := older.Read(&room, found, &options)
@@ -147,7 +147,7 @@ func readFound(found []older.Field, options older.Options) (f Fields, asked time
 	return f, r.Asked.Duration(), faults
 }
 
-// addFound adds the numbers of fields that were found in a header.
+// addFound adds policies and limits that were read from a header.
 func (f *Fields) addFound(policies []older.Policy, limits []older.Limit, r *older.Result) (faults []*FieldError) {
 	for i := range r.Current {
 		faults = append(faults, f.addCurrent(&r.Current[i])...)
@@ -160,7 +160,7 @@ func (f *Fields) addFound(policies []older.Policy, limits []older.Limit, r *olde
 	return faults
 }
 
-// older returns the options as package older knows them, for a response with a clock.
+// older converts the options for package older.
 func (o *LegacyOptions) older(clock text.Clock) older.Options {
 	options := older.Options{Reset: older.Format(o.Reset), Name: o.Name, Clock: clock}
 	if o.Name == "" || !text.IsName(o.Name) {
@@ -169,13 +169,14 @@ func (o *LegacyOptions) older(clock text.Clock) older.Options {
 	return options
 }
 
-// errorOf returns a fault as an error.
+// errorOf converts a fault to an error.
 func errorOf(fault older.Fault) *FieldError {
 	causes := [...]error{older.Syntax: ErrSyntax, older.Missing: ErrMissing, older.TooMany: ErrTooMany}
 	return &FieldError{Field: fieldName(fault.Key), Line: fault.Line, Offset: fault.Offset, Item: -1, Err: causes[fault.Cause]}
 }
 
-// addOlder adds the numbers of older fields, without policies that the current fields name.
+// addOlder adds policies and limits of older fields. It leaves out policies that the current
+// fields name.
 func (f *Fields) addOlder(policies []older.Policy, limits []older.Limit, form string) {
 	if len(policies)+len(limits) == 0 {
 		return
@@ -213,7 +214,7 @@ func (f *Fields) addOlder(policies []older.Policy, limits []older.Limit, form st
 	f.Policies, f.Limits = f.Policies[:min(len(f.Policies), maxMembers)], f.Limits[:min(len(f.Limits), maxMembers)]
 }
 
-// policyOf returns a policy of older fields.
+// policyOf converts a policy of older fields.
 func policyOf(p *older.Policy) Policy {
 	policy := Policy{Name: p.Name, Quota: p.Quota, Unit: Unit(p.Unit), Params: comments(p.Params)}
 	if p.Window > 0 {
@@ -227,12 +228,12 @@ func policyOf(p *older.Policy) Policy {
 
 const usedName = "used"
 
-// maxComments is how many comments of a policy are kept. Looking for a repeated
-// key is a linear search, hence the bound.
+// maxComments is the number of comments of a policy that are kept. The search for a repeated
+// key is linear, hence the bound.
 const maxComments = 64
 
-// comments returns the parameters of an Integer policy that are comments (draft-06
-// Section 3.2), as far as they can be written again.
+// comments returns the parameters of an Integer policy that are comments (draft-06 Section
+// 3.2). It leaves out comments that cannot be written again.
 func comments(params string) (ps Params) {
 	for n := 0; params != "" && n < maxParams; n++ {
 		var one string

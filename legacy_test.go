@@ -19,8 +19,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// The responses of the tables arrive at two moments, both half a second past the
-// minute: in 1994, when Unix seconds had a digit less than today, and in 2026.
+// The responses of the tables arrive at two moments, half a second after a full minute: in
+// 1994, when Unix seconds had one digit less, and in 2026.
 var (
 	then = time.Date(1994, 11, 15, 8, 12, 0, 5e8, time.UTC)
 	late = time.Date(2026, 11, 21, 3, 0, 0, 5e8, time.UTC)
@@ -28,8 +28,8 @@ var (
 
 var pointInTime = regexp.MustCompile(`@[a-z]+\+[0-9]+`)
 
-// spell replaces the points in time in a header: @unix+60, @ms+60, @us+60, @ns+60, @http+60,
-// @utc+60, @long+60 (RFC 850) and @rfc+60 lie a minute behind the second of now.
+// spell replaces the points in time in a header. @unix+60, @ms+60, @us+60, @ns+60, @http+60,
+// @utc+60, @long+60 (RFC 850) and @rfc+60 are a minute after the second of now.
 func spell(wire string, now time.Time) string {
 	forms := map[string]func(t time.Time) string{
 		"unix": func(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) },
@@ -55,7 +55,8 @@ func eachClock(t *testing.T, name, text string, test func(t *testing.T, text str
 	}
 }
 
-// lawFields: what was read is valid but for what a legacy response does not say.
+// lawFields checks that the result is valid, except for numbers that an older response leaves
+// out.
 func lawFields(t testing.TB, f Fields) {
 	t.Helper()
 	require.LessOrEqual(t, len(f.Policies), maxMembers)
@@ -77,8 +78,8 @@ func lawFields(t testing.TB, f Fields) {
 	require.Equal(t, len(f.Policies)+len(f.Limits) == 0, f.Dialect == "")
 }
 
-// lawSpelling is law 10: neither the order of the keys nor space around the values
-// makes a difference, and reading changes nothing.
+// lawSpelling is law 10: the order of the keys and the space around values do not matter, and
+// reading changes nothing.
 func lawSpelling(t testing.TB, h http.Header, o LegacyOptions, want Fields) {
 	t.Helper()
 	spaced := make(http.Header, len(h))
@@ -87,7 +88,7 @@ func lawSpelling(t testing.TB, h http.Header, o LegacyOptions, want Fields) {
 			spaced[key] = append(spaced[key], "  "+line+" ")
 		}
 	}
-	for range 3 { // a map is in another order each time
+	for range 3 { // the order of a map changes
 		got, _ := ParseAny(spaced, o)
 		require.Equal(t, want, got)
 	}
@@ -95,9 +96,8 @@ func lawSpelling(t testing.TB, h http.Header, o LegacyOptions, want Fields) {
 	require.Equal(t, want, got)
 }
 
-// A legacyCase is a response, and what it says: the limits in the form of
-// vendorLimit, and the names of the fields that are at fault. A dialect that ends
-// in a question mark is one with a guess.
+// A legacyCase is a response, its limits in the form of vendorLimit, and the names of the
+// malformed fields. A question mark after the dialect marks a guess.
 type legacyCase struct {
 	name    string
 	wire    string
@@ -106,12 +106,12 @@ type legacyCase struct {
 	wantErr string
 }
 
-// A block is one case of a table in testdata: its name, which no other case of the table has,
-// stands behind two number signs, and a line of which blanks matter, or bytes, is in quotes.
+// A block is one case of a table in testdata. Two number signs precede its name, which is
+// unique in the table. If blanks or single bytes of a line matter, the line is in quotes.
 type block struct{ name, text string }
 
-// cut cuts the text of a case in two. A case without the separator says nothing of what is
-// expected, which is a mistake.
+// cut splits the text of a case at a separator, which precedes the expected result. A case
+// without the separator is a mistake in the table.
 func (b *block) cut(text, separator string) (before, after string) {
 	before, after, ok := strings.Cut(text, separator)
 	if !ok {
@@ -153,7 +153,7 @@ func blocksOf(file string) (blocks []block) {
 	return blocks
 }
 
-// told cuts off what a caller says, which stands before a case behind a question mark.
+// told cuts off the caller's option, which precedes the case after a question mark.
 func (b *block) told() (option, rest string) {
 	if after, ok := strings.CutPrefix(b.text, "? "); ok {
 		option, rest, _ = strings.Cut(after, "\n")
@@ -162,8 +162,8 @@ func (b *block) told() (option, rest string) {
 	return "", b.text
 }
 
-// readTable reads cases: the fields, a line with the dialect behind an equals sign, the
-// limits, and the fields at fault behind an exclamation mark.
+// readTable reads cases: the fields, the dialect after an equals sign, the limits, and the
+// malformed fields after an exclamation mark.
 func readTable(table string) (cases []legacyCase) {
 	for _, b := range readBlocks(table) {
 		wire, said := b.cut(b.text, "\n=")
@@ -175,23 +175,23 @@ func readTable(table string) (cases []legacyCase) {
 	return cases
 }
 
-// olderTables are the tables of testdata/older that have cases of this form.
+// olderTables are the tables of testdata/older with cases of this form.
 var olderTables = []string{
-	"generations", // what the drafts of the specification show
-	"edges",       // what the grammar of drafts 00 and 01 allows and that of Structured Fields does not, and what no grammar allows
-	"families",    // what servers made of the drafts
-	"units",       // what settles the unit of a time, and what is a guess
-	"policies",    // how facts are joined to policies
-	"clocks",      // a Retry-After never decides the unit of a reset: two such numbers agree by chance
-	"lines",       // of several numbers of one field, as a proxy adds them that has a limiter of its own, the one that allows least counts
-	"apart",       // two families that have nothing to do with each other are two limits, which never fill each other's gaps
-	"spellings",   // general forms of which testdata/vendors has no case
-	"generality",  // spellings of which no vendor is known: they are told by the grammar, and not by a list
+	"generations", // the syntax of the drafts of the specification
+	"edges",       // syntax that only the grammar of drafts 00 and 01 allows, or no grammar
+	"families",    // servers' variants of the drafts
+	"units",       // what decides the unit of a time, and when it is a guess
+	"policies",    // which policy a fact belongs to
+	"clocks",      // a Retry-After never decides the unit of a reset, because two such numbers agree by chance
+	"lines",       // if a field has several numbers, because a proxy adds its own, the strictest counts
+	"apart",       // two unrelated families are two limits, and never complete each other
+	"spellings",   // general forms that no case of testdata/vendors has
+	"generality",  // spellings of no known vendor, which only the grammar can read
 	"counts",      // numbers of units
-	"shapes",      // values that hold more than one number
-	"names",       // names and values that were once read as something else
-	"mistakes",    // readings that an adapter of these fields gets wrong easily
-	"malformed",   // values that are nearly right, one for each condition that refuses them; what is right in them is kept
+	"shapes",      // values with more than one number
+	"names",       // names and values that earlier versions misread
+	"mistakes",    // readings that adapters easily get wrong
+	"malformed",   // nearly well-formed values, one for each condition of the parser; the well-formed parts are kept
 }
 
 func TestOlder(t *testing.T) {
@@ -207,7 +207,7 @@ func TestOlder(t *testing.T) {
 	}
 }
 
-// lawTable: the cases of a table are read as they say, with a caller's dialects.
+// lawTable checks that the cases of a table are read as expected, with a caller's dialects.
 func lawTable(t *testing.T, table string, dialects ...*Dialect) {
 	t.Helper()
 	cases := readTable(table)
@@ -229,9 +229,9 @@ func lawTable(t *testing.T, table string, dialects ...*Dialect) {
 	}
 }
 
-// TestRead: what options change, and what the tables of TestOlder do not show of a
-// response, as Fields.String has it. A name that is given to all of a response is that of
-// the policy without one. Parse refuses what is read with lenience.
+// TestRead checks the effects of options, and results that the tables of TestOlder do not
+// show, in the form of Fields.String. A name for the response is the name of the policy
+// without a name. Parse refuses fields that are read leniently.
 func TestRead(t *testing.T) {
 	options := map[string]LegacyOptions{
 		"": {}, "milliseconds": {Reset: TimeMilli}, "seconds": {Reset: TimeSeconds}, "dialect github": {Dialects: []*Dialect{GitHub}},
@@ -257,7 +257,7 @@ func TestRead(t *testing.T) {
 		})
 	}
 	own := FixedWindow{Name: "own", Quota: 5, Used: 1, Window: time.Minute, Left: time.Second}.Fields()
-	require.Equal(t, `policies "own";q=5;w=60; limits "own";r=4;t=1`, own.String(), "of no dialect")
+	require.Equal(t, `policies "own";q=5;w=60; limits "own";r=4;t=1`, own.String(), "without a dialect")
 }
 
 func TestErrorSaysNoContent(t *testing.T) {
@@ -267,10 +267,10 @@ func TestErrorSaysNoContent(t *testing.T) {
 	var e *FieldError
 	require.ErrorAs(t, err, &e)
 	_, err = ParseAny(http.Header{"x-RateLimit-overLimit-Remaining": {"x"}, "x-RateLimit-Remaining": {"x"}}, LegacyOptions{})
-	require.Equal(t, "x-RateLimit-Remaining", faultsOf(t, err), "as it was sent")
+	require.Equal(t, "x-RateLimit-Remaining", faultsOf(t, err), "the sent spelling")
 }
 
-// TestManyParameters: as many parameters of a member are read, and one more is not.
+// A member may have the allowed number of parameters, and no more.
 func TestManyParameters(t *testing.T) {
 	older := func(n int) http.Header {
 		return http.Header{"Ratelimit-Policy": {"5" + strings.Repeat(";x", n-1) + ";w=60"}}
@@ -290,20 +290,20 @@ func TestManyParameters(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestManyNames: a field whose words have to be read counts with those that are found,
-// whatever they say. As many are looked at, and one more is not (law 12).
+// Names with a word for limits count as limits, even if reading them shows none. At most
+// MaxFields are read (law 12).
 func TestManyNames(t *testing.T) {
 	t.Parallel()
 	const two, both = "RateLimit-Remaining: 5\nX-RateLimit-Limit: 9", "default : 5/9 w=- t=-"
 	for _, tt := range []struct {
 		name, format string
-		with         string // a header of two fields that are looked at
-		want         string // of these; "" where all of them are limits
+		with         string // a header with two fields that count toward the bound
+		want         string // the result for these fields; "" if all fields are limits
 	}{
 		{"limits", "X-RateLimit-Remaining-N%d", two, ""},
-		{"an anchor, and a word that says no limit", "X-RateLimit-N%d-Url", two, both},
+		{"an anchor, and a stop word", "X-RateLimit-N%d-Url", two, both},
 		{"an anchor to which something is glued", "X-RateLimitx%d", two, both},
-		{"what remains, and nothing else of that name", "X-P%d-Remaining", two, both},
+		{"a remaining, and no other role with that name", "X-P%d-Remaining", two, both},
 		{"words glued to each other", "Limits#Bucketkeyin%d-Limitused", two, both},
 		{"waits", "X-N%d-Retry-After", two, both},
 		{"roles that may join a family", "X-Acme-N%d-Limit", "X-Acme-Remaining: 5\nX-Acme-Limit: 9", "acme : 5/9 w=- t=-"},
@@ -341,8 +341,8 @@ func manyKeys(n int, format, value string) http.Header {
 	return h
 }
 
-// TestManyOthers: names without a word for limits do not count, however many they are, also
-// next to a family without an anchor.
+// Any number of names without a word for limits may be present, also next to a family without
+// an anchor.
 func TestManyOthers(t *testing.T) {
 	h := manyKeys(16*older.MaxFields, "X-N%d-Nonce", "1")
 	maps.Copy(h, wire("X-Ratelimit-Remaining: 5\nX-Acme-Remaining: 7\nX-Acme-Limit: 10"))
@@ -351,7 +351,7 @@ func TestManyOthers(t *testing.T) {
 	require.Equal(t, []string{"acme : 7/10 w=- t=-", "default : 5/- w=- t=-"}, vendorLimits(got))
 }
 
-// TestManyWaits: as many fields in the place of Retry-After are looked at.
+// A bounded number of substitutes for Retry-After is read.
 func TestManyWaits(t *testing.T) {
 	for n, want := range map[int]time.Duration{older.MaxFields: 5 * time.Second, older.MaxFields + 1: 0} {
 		got, ok := ParseRetryAfter(manyKeys(n, "X-N%d-Retry-After", "5"), late)
@@ -360,7 +360,7 @@ func TestManyWaits(t *testing.T) {
 	}
 }
 
-// TestLongGroups: what is named once, and stands before the names of many.
+// A group's name, which many policies' names repeat, is cut.
 func TestLongGroups(t *testing.T) {
 	const size = 60_000
 	long, each := strings.Repeat("x", size/2), size/2/len(`,"k0000":1`)
@@ -381,7 +381,7 @@ func TestLongGroups(t *testing.T) {
 	}
 }
 
-// TestManyMembers: as many as are read, and one more, in each syntax that lists.
+// Each syntax for lists accepts the allowed number of members, and no more.
 func TestManyMembers(t *testing.T) {
 	t.Parallel()
 	lines := func(format string, n int) string {
@@ -393,7 +393,7 @@ func TestManyMembers(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name, key, format string
-		most              int // policies and limits
+		most              int // how many policies and limits are read
 		fault             bool
 	}{
 		{"Integer policies", "Ratelimit-Policy", "%d;w=%d,", maxMembers, true},
@@ -411,7 +411,7 @@ func TestManyMembers(t *testing.T) {
 			lawFields(t, got)
 			got, err = ParseAny(http.Header{tt.key: {lines(tt.format, tt.most+1)}}, LegacyOptions{})
 			require.Equal(t, tt.fault, errors.Is(err, ErrTooMany))
-			require.True(t, tt.fault || len(got.Limits) == 0, "what the strict parser refuses is read as a whole or not at all")
+			require.True(t, tt.fault || len(got.Limits) == 0, "a field that the strict parser refuses is read completely or not at all")
 			got, _ = ParseAny(http.Header{tt.key: {lines(tt.format, 3*tt.most)}}, LegacyOptions{})
 			lawFields(t, got)
 		})
@@ -459,7 +459,7 @@ func TestManyMembers(t *testing.T) {
 	}
 }
 
-// TestFaultPlaces: where a field is at fault, and why.
+// A fault names its field, its place and its cause.
 func TestFaultPlaces(t *testing.T) {
 	for _, tt := range []struct{ name, wire, want string }{
 		{"a number that is missing in the Dictionary", "RateLimit: limit=10, reset=",
@@ -470,7 +470,7 @@ func TestFaultPlaces(t *testing.T) {
 		{"a policy in no form", "RateLimit-Policy: 5x", "ratelimit: RateLimit-Policy, line 1, byte 1: not well-formed"},
 		{"a policy in no form behind one", "RateLimit-Policy: 100;w=60, 5x", "ratelimit: RateLimit-Policy, line 1, byte 10: not well-formed"},
 		{"a name in the second line", "X-RateLimit-Name: \nX-RateLimit-Name: caf\u00e9", "ratelimit: X-Ratelimit-Name, line 2, byte 1: not well-formed"},
-		{"a current field that cannot be read with lenience either, where the strict parser says, and an older one",
+		{"a current field that the lenient parser refuses too, with the strict parser's error, and an older field",
 			"RateLimit: \"a\";r=1, \"b\";r=\nX-RateLimit-Limit: x",
 			"ratelimit: member 2 of RateLimit, line 1, byte 16: parameter r: not well-formed, it must be an Integer from 0; " +
 				"X-Ratelimit-Limit, line 1, byte 1: not well-formed"},
@@ -484,8 +484,7 @@ func TestFaultPlaces(t *testing.T) {
 	}
 }
 
-// TestManyPoliciesTwice: of many listed policies each counts once, and that of the
-// limit is found among them.
+// Many listed policies count once each, and the policy of the limit is one of them.
 func TestManyPoliciesTwice(t *testing.T) {
 	var list []string
 	for i := range 3 * manyPolicies {
@@ -501,8 +500,7 @@ func TestManyPoliciesTwice(t *testing.T) {
 	require.Equal(t, Policy{Name: "default", Quota: 110, Window: SecondsOf(60)}, p)
 }
 
-// TestHostileJSON: deep objects, long keys and texts that end early cost nothing
-// and are no limits.
+// Deep objects, long keys and truncated texts in JSON cost little, and are not limits.
 func TestHostileJSON(t *testing.T) {
 	deep := func(n int, end string) string { return strings.Repeat(`{"a":`, n) + end + strings.Repeat("}", n) }
 	for _, h := range []http.Header{

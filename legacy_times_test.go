@@ -15,8 +15,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A resetCase is a value of a reset, what its format is said to be, and the seconds that it
-// is read as.
+// A resetCase is the value of a reset, its format, and the expected seconds.
 type resetCase struct {
 	name    string
 	format  TimeFormat
@@ -25,7 +24,8 @@ type resetCase struct {
 	guessed bool
 }
 
-// resetCases are values of all shapes and sizes, of which nothing else is said.
+// resetCases are values of all shapes and sizes, with no other field that decides their
+// format.
 var resetCases = readResets("resets")
 
 // formatWords are the words for formats in tables.
@@ -34,7 +34,7 @@ var formatWords = map[string]TimeFormat{
 	"http-date": TimeHTTPDate, "rfc3339": TimeRFC3339, "duration": TimeDuration,
 }
 
-// formatOf returns the format for which a table has a word.
+// formatOf returns the format for a word in a table.
 func formatOf(word string) TimeFormat {
 	format, ok := formatWords[word]
 	if !ok {
@@ -43,8 +43,8 @@ func formatOf(word string) TimeFormat {
 	return format
 }
 
-// readResets reads a table: the format behind a question mark, the value, and the seconds
-// behind an equals sign. A number that is guessed ends in a question mark.
+// readResets reads a table: the format after a question mark, the value, and the seconds
+// after an equals sign. A question mark after the seconds marks a guess.
 func readResets(table string) (cases []resetCase) {
 	for _, b := range readBlocks(table) {
 		format, rest := b.told()
@@ -75,7 +75,7 @@ func TestOlderReset(t *testing.T) {
 	}
 }
 
-// TestOlderResetSaturates: a number that no count of nanoseconds holds is the latest time.
+// A number that exceeds every count of nanoseconds is read as the latest time.
 func TestOlderResetSaturates(t *testing.T) {
 	got, err := ParseAny(http.Header{"X-Ratelimit-Reset": {strings.Repeat("9", 40)}}, LegacyOptions{Now: late})
 	require.NoError(t, err)
@@ -103,8 +103,7 @@ func TestOlderResetFaults(t *testing.T) {
 	}
 }
 
-// TestOlderFormats: the format says what a number is that its size does not
-// refute.
+// If the size of a number fits its format, the format decides.
 func TestOlderFormats(t *testing.T) {
 	for _, tt := range readResets("formats") {
 		require.NotEqual(t, TimeGuess, tt.format, tt.name)
@@ -119,7 +118,7 @@ func TestOlderFormats(t *testing.T) {
 	}
 }
 
-// TestComments: as many as are kept, and one more.
+// A bounded number of comments is kept.
 func TestComments(t *testing.T) {
 	require.NotEmpty(t, comments(strings.Repeat("w=1;", maxParams-1)+"x=1"))
 	require.Empty(t, comments(strings.Repeat("w=1;", maxParams)+"x=1"), "no more are looked at")
@@ -130,23 +129,23 @@ func TestComments(t *testing.T) {
 	}
 }
 
-// TestNearClock: a number in a reset that lies within a month of Date or arrival, as Unix
-// seconds, is a point in time, from 1e8 on.
+// A reset from 1e8 on is a point in time if it is within a month of Date or the arrival, as
+// Unix seconds.
 func TestNearClock(t *testing.T) {
-	bubble := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // where testing/synctest begins
+	bubble := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the time at which testing/synctest begins
 	const days31 = 31 * 86400
 	for _, tt := range []struct {
 		name string
 		now  time.Time
-		date time.Time // zero is none
+		date time.Time // zero means absent
 		key  string
-		from int64 // of now, in Unix seconds
+		from int64 // now, in Unix seconds
 		want int64
 	}{
 		{"in half a minute", bubble, time.Time{}, "X-Ratelimit-Reset", 30, 30},
 		{"in the names of the drafts", bubble, time.Time{}, "Ratelimit-Reset", 30, 30},
-		{"where the name says seconds", bubble, time.Time{}, "X-Ratelimit-Reset-After", 30, 30},
-		{"where the name says a point in time", bubble, time.Time{}, "X-Ratelimit-Reset-At", 30, 30},
+		{"the name contains seconds", bubble, time.Time{}, "X-Ratelimit-Reset-After", 30, 30},
+		{"the name is that of a point in time", bubble, time.Time{}, "X-Ratelimit-Reset-At", 30, 30},
 		{"past", bubble, time.Time{}, "X-Ratelimit-Reset", -30, 0},
 		{"in a month", bubble, time.Time{}, "X-Ratelimit-Reset", days31, days31},
 		{"in a month and a second", bubble, time.Time{}, "X-Ratelimit-Reset", days31 + 1, bubble.Unix() + days31 + 1},
@@ -155,9 +154,9 @@ func TestNearClock(t *testing.T) {
 		{"counted from Date", bubble, bubble.Add(-10 * time.Second), "X-Ratelimit-Reset", 30, 40},
 		{"near Date alone, which is too far from the arrival to count from", late, bubble, "X-Ratelimit-Reset", bubble.Unix() - late.Unix() + 30, 0},
 		{"the least number", time.Unix(1e8, 0), time.Time{}, "X-Ratelimit-Reset", 0, 0},
-		{"a smaller number, whatever the clock", time.Unix(1e8, 0), time.Time{}, "X-Ratelimit-Reset", -1, 1e8 - 1},
-		{"a small number beside a clock in 1970", time.Unix(0, 0), time.Time{}, "X-Ratelimit-Reset", 30, 30},
-		{"a year in seconds beside a clock in 1970", time.Unix(0, 0), time.Time{}, "X-Ratelimit-Reset-After", 365 * 86400, 365 * 86400},
+		{"a smaller number, for any clock", time.Unix(1e8, 0), time.Time{}, "X-Ratelimit-Reset", -1, 1e8 - 1},
+		{"a small number and a clock in 1970", time.Unix(0, 0), time.Time{}, "X-Ratelimit-Reset", 30, 30},
+		{"a year in seconds and a clock in 1970", time.Unix(0, 0), time.Time{}, "X-Ratelimit-Reset-After", 365 * 86400, 365 * 86400},
 		{"today", late, time.Time{}, "X-Ratelimit-Reset", 30, 30},
 		{"milliseconds from now, by the name", bubble, time.Time{}, "X-Ratelimit-Reset-Ms", -799, 946685},
 	} {
@@ -179,8 +178,8 @@ func TestNearClock(t *testing.T) {
 	require.Equal(t, SecondsOf(946685), got.Limits[0].Reset, "a span with a unit")
 }
 
-// TestNearClockElsewhere: so it is in what stands in for Retry-After, in records, in
-// lists, and beside a number of seconds in a second line.
+// Times near the clock are found in substitutes for Retry-After, in records and lists, and in
+// a second line after a number of seconds.
 func TestNearClockElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
@@ -204,8 +203,7 @@ func TestNearClockElsewhere(t *testing.T) {
 	})
 }
 
-// TestUnixInBubble: fake servers in a bubble, which begins in 2000, may write any point in
-// time.
+// In a bubble, which begins in 2000, a fake server may write any point in time.
 func TestUnixInBubble(t *testing.T) {
 	f := Fields{
 		Policies: []Policy{{Name: "core", Quota: 1, Window: SecondsOf(60)}},
@@ -227,8 +225,8 @@ func TestUnixInBubble(t *testing.T) {
 	}
 }
 
-// Times keep the precision that the response has, though Limit.Reset is whole seconds,
-// rounded up.
+// Times keep the precision of the response, although Limit.Reset is in whole seconds, rounded
+// up.
 func TestExact(t *testing.T) {
 	for _, tc := range readRows("exact") {
 		t.Run(tc.name, func(t *testing.T) {
@@ -238,7 +236,7 @@ func TestExact(t *testing.T) {
 			require.Equal(t, tc.want, fmt.Sprintf("%s; %d", adviceSummary(a), reset.n))
 			require.True(t, reset.ok)
 
-			*reset = SecondsOf(reset.n + 9) // as the caller says now
+			*reset = SecondsOf(reset.n + 9) // as if the caller had changed it
 			got, _ := a.Fields.reset(0)
 			require.Equal(t, time.Duration(reset.n)*time.Second, got)
 			require.Nil(t, a.Fields.Writable().exact)

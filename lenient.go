@@ -12,8 +12,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Fields that the strict parser refuses are read here, for ParseAny and Advise: malformed
-// ones as servers in use write them, and the form of the draft that follows draft-11.
+// ParseAny and Advise also read fields that the strict parser refuses: malformed fields as
+// servers in use write them, and the form of the draft that follows draft-11.
 
 // parseBeside reads RateLimit-Policy if RateLimit is well-formed.
 func parseBeside(lines []string) ([]Policy, []*FieldError) {
@@ -45,10 +45,10 @@ func secondNames(lines []string) (line string, found bool) {
 	return strings.Join(members, separator), found
 }
 
-// readCurrent reads a field in the current form. One that the strict parser refuses it
-// reads with lenience, as servers write them: names that are Tokens, no r, Decimals, a
-// partition key that is a String, a w of 0. The error is that of the strict parser where
-// a member cannot be read even so.
+// readCurrent reads a field in the current form. If the strict parser refuses the field,
+// readCurrent reads it leniently: names may be Tokens, r may be missing, numbers may be
+// Decimals, a partition key may be a String, and w may be 0. If even that fails, the error is
+// that of the strict parser.
 func readCurrent[T Policy | Limit](lines []string, field *fieldDef) (list []T, lenient bool, err error) {
 	if list, err = parseList[T](field, lines); err == nil {
 		return list, false, nil
@@ -106,7 +106,7 @@ func (f *Fields) addCurrent(c *older.Current) []*FieldError {
 	return nil
 }
 
-// read reads a member with lenience.
+// read reads a member leniently.
 func (m *member) read(item string, field *fieldDef) (ok bool) {
 	name, params, _ := text.Cut(item, ';')
 	if m.name, ok = nameItem(text.Trim(name)); !ok {
@@ -123,8 +123,8 @@ func (m *member) read(item string, field *fieldDef) (ok bool) {
 	return m.num[amountParam] != Unknown || field == limitField && m.seen != 0
 }
 
-// readParam reads a parameter with lenience; def is nil if it is not defined. A number
-// below the least is absent.
+// readParam reads a parameter leniently. def is nil if the parameter is not defined. A number
+// below the least allowed value counts as absent.
 func (m *member) readParam(def *paramDef, key, value string, valued bool) (ok bool) {
 	if def == nil || !valued {
 		var v any = true
@@ -173,12 +173,12 @@ func nameItem(s string) (string, bool) {
 	return string(token), ok && form == sf.Other
 }
 
-// parseNextLimits reads RateLimit in the form of the next draft: a member with a and no r,
-// which no other form has. A member with r is one of draft-11, whatever else it has. The
-// result is nil if no member has the new form, or if the field is malformed.
+// parseNextLimits reads RateLimit in the form of the next draft. Only that form has members
+// with a and without r. A member with r is in the form of draft-11. The result is nil if no
+// member has the new form, or if the field is malformed.
 func parseNextLimits(lines []string) []Limit {
 	if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, nextRemainingKey+"=") }) {
-		return nil // nearly all that are not in the current form either
+		return nil // nearly all other fields end here
 	}
 	limits, faults, err := parseEach[Limit](limitField, lines)
 	if err != nil {
@@ -195,7 +195,7 @@ func parseNextLimits(lines []string) []Limit {
 		case fault.Err == ErrMissing && movedFaults[i] == nil:
 			found = true
 			limits[i] = moved[i]
-			limits[i].Params = slices.DeleteFunc(limits[i].Params, reserved) // which no Limit can carry
+			limits[i].Params = slices.DeleteFunc(limits[i].Params, reserved) // a Limit cannot contain these parameters
 		default:
 			return nil
 		}
@@ -209,8 +209,8 @@ func parseNextLimits(lines []string) []Limit {
 // reserved reports whether a parameter has a key that draft-11 defines for RateLimit.
 func reserved(p Param) bool { return limitField.find(p.Key) != nil }
 
-// parseNext returns the limits and the policies of a response in the form of the next
-// draft, in which a policy that breaks a rule is ignored alone.
+// parseNext returns the limits and the policies of a response in the form of the next draft.
+// It ignores only the policies that break a rule.
 func parseNext(limits []Limit, policyLines []string) (f Fields, faults []*FieldError) {
 	f = Fields{Limits: limits, Dialect: nextDialect}
 	policies, each, err := parseEach[Policy](policyField, policyLines)
@@ -228,9 +228,9 @@ func parseNext(limits []Limit, policyLines []string) (f Fields, faults []*FieldE
 	return f, faults
 }
 
-// unify gives one spelling to names that differ by case alone, which the next draft
-// takes for one name: the spelling of the first limit. Of members that are then the same,
-// the tightest counts.
+// unify gives names that differ only by case the spelling of the first limit, because the
+// next draft compares names without case. If several members then have one name, the tightest
+// counts.
 func (f *Fields) unify() {
 	spellings := make(map[string]string, len(f.Limits))
 	spell := func(name *string) {
@@ -255,7 +255,7 @@ func (f *Fields) unify() {
 }
 
 // tightestOfEach returns the list with one member for each identity, at the place of the
-// first: the least of them by a comparison.
+// first such member. The least by compare is kept.
 func tightestOfEach[T any, M interface {
 	*T
 	identity() identity
@@ -276,10 +276,10 @@ func tightestOfEach[T any, M interface {
 	return firsts
 }
 
-// parseEach reads the lines of a field as the next draft does: names may be Tokens, and
-// members are judged one by one. Where one breaks a rule of the field, there is a zero
-// member in the list, and the fault at the same index. The error is that of lines that
-// are no List of Items, or have more than 1024; then there is nothing else.
+// parseEach reads the lines of a field by the rules of the next draft: names may be Tokens,
+// and each member is checked separately. If a member breaks a rule, the list contains a zero
+// member, and faults has the fault at the same index. If the lines are not a List of Items,
+// or contain more than 1024, only the error is returned.
 func parseEach[T Policy | Limit](field *fieldDef, lines []string) (list []T, faults []*FieldError, err *FieldError) {
 	p := parser{field: field, item: -1, tokens: true}
 	for joined := join(lines); ; {
@@ -305,8 +305,8 @@ func parseEach[T Policy | Limit](field *fieldDef, lines []string) (list []T, fau
 	}
 }
 
-// complete reports whether the member with a fault is well-formed nevertheless, so that
-// the parser stands behind it and can go on.
+// complete reports whether the member with a fault is nevertheless well-formed, so that the
+// parser has reached its end and can continue.
 func (p *parser) complete() bool {
 	return p.err != ErrSyntax && (p.i == len(p.Text) || p.Text[p.i] == ',')
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A responseCase is a case of a table in testdata/fields: a response, and what is read of it,
-// Fields.String and the errors, each `member field line byte`.
+// A responseCase is a case of a table in testdata/fields: a response, its Fields.String, and
+// its errors, each as `member field line byte`.
 type responseCase struct {
 	name, wire, want string
 	faults           []string
@@ -30,10 +30,10 @@ func readResponses(table string) (cases []responseCase) {
 }
 
 // nextCases are in the form of the draft that follows draft-11, which is not published, or
-// neighbours of it. They are vectors, too.
+// nearly in that form. They are vectors, too.
 var nextCases = readResponses("next")
 
-// faultPlaces says where errors are, each as in a responseCase.
+// faultPlaces returns the places of errors, in the form of a responseCase.
 func faultPlaces(t testing.TB, err error) (places []string) {
 	t.Helper()
 	for _, e := range requireFieldErrors(t, err) {
@@ -59,9 +59,9 @@ func nextText(t testing.TB, limits []Limit) string {
 	return strings.Join(members, ", ")
 }
 
-// lawNext: what is read in the form of the next draft is malformed for Parse; it can be
-// written as draft-11 and read back, has one spelling of each name, and reads the same
-// when it is spelled anew in that form.
+// lawNext checks fields in the form of the next draft. Parse refuses them. They can be
+// written as draft-11 and read back. Each name has one spelling. They are read unchanged
+// after they are written in that form again.
 func lawNext(t testing.TB, h http.Header) {
 	got, _ := ParseAny(h, LegacyOptions{Now: late})
 	if got.Dialect != nextDialect {
@@ -89,7 +89,7 @@ func lawNext(t testing.TB, h http.Header) {
 	for _, l := range got.Limits {
 		spelled(l.Name)
 		if l.Params.index("a") >= 0 {
-			return // r and a: spelled anew, a would be there twice
+			return // with r and a, the new spelling would contain a twice
 		}
 	}
 	for _, p := range got.Policies {
@@ -103,8 +103,8 @@ func lawNext(t testing.TB, h http.Header) {
 	requireEqual(t, got.Limits, again.Limits)
 }
 
-// FuzzNext: fields of draft-11 are read alike when they are spelled as the next draft
-// spells them.
+// FuzzNext checks that fields of draft-11 have the same meaning in the spelling of the next
+// draft.
 func FuzzNext(f *testing.F) {
 	all := seeds()
 	for i, s := range all {
@@ -119,7 +119,7 @@ func FuzzNext(f *testing.F) {
 		}
 		for _, l := range want.Limits {
 			if l.Params.index("a") >= 0 || l.Params.index("w") >= 0 {
-				return // extensions of draft-11 with keys of the next
+				return // extensions of draft-11 can have keys of the next draft
 			}
 		}
 		want.unify()
@@ -150,7 +150,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// The bounds are those of the current fields, and errors hold nothing of a field.
+// The bounds are those of the current fields. Errors do not contain text of a field.
 func TestNextBounds(t *testing.T) {
 	t.Parallel()
 	members := func(n int, member string) string { return strings.TrimSuffix(strings.Repeat(member+", ", n), ", ") }

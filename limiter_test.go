@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lawLimiter holds for whatever a limiter is said to know: it can be written, a
-// Reset is at least a second, Check has nothing against it but that the whole
-// quota comes at once, and nothing at all where it is capped.
+// lawLimiter checks the fields for any state of a limiter. They can be written. A Reset is at
+// least a second. Check finds at most that the whole quota comes at once, and nothing if the
+// limit is capped.
 func lawLimiter(t testing.TB, p Policy, l Limit) {
 	f := Fields{Policies: []Policy{p}, Limits: []Limit{l}}
 	require.NoError(t, f.Validate())
@@ -26,7 +26,7 @@ func lawLimiter(t testing.TB, p Policy, l Limit) {
 	}
 }
 
-// requireNoFindings returns what Check finds, but for notes of some rules.
+// requireNoFindings returns the findings of Check. It allows only notes of some rules.
 func requireNoFindings(t testing.TB, f Fields, but ...string) (found []Finding) {
 	t.Helper()
 	resp := &http.Response{StatusCode: 200, Header: http.Header{}}
@@ -39,15 +39,15 @@ func requireNoFindings(t testing.TB, f Fields, but ...string) (found []Finding) 
 	return found
 }
 
-// theOnly returns the policy and the limit of Fields that have one of each.
+// theOnly returns the policy and the limit of Fields with one of each.
 func theOnly(f Fields) (Policy, Limit) { return f.Policies[0], f.Limits[0] }
 
-// lawFixedWindow holds FixedWindow against its definition, in numbers that do not
-// wrap around.
+// lawFixedWindow compares FixedWindow with its definition, in numbers that do not wrap
+// around.
 func lawFixedWindow(t testing.TB, quota, used int64, window, left time.Duration) {
 	p, l := theOnly(FixedWindow{"a", quota, used, window, left}.Fields())
 	unspent := new(big.Int).Sub(big.NewInt(quota), big.NewInt(max(used, 0)))
-	require.LessOrEqual(t, big.NewInt(l.Remaining).Cmp(unspent), max(0, -unspent.Sign()), "no more than is left: %v of %v", l, unspent)
+	require.LessOrEqual(t, big.NewInt(l.Remaining).Cmp(unspent), max(0, -unspent.Sign()), "at most what is left: %v of %v", l, unspent)
 	if 0 <= used && used <= quota && quota <= MaxInteger {
 		require.Equal(t, quota-used, l.Remaining)
 		require.Equal(t, quota, p.Quota)
@@ -64,12 +64,12 @@ func lawFixedWindow(t testing.TB, quota, used int64, window, left time.Duration)
 	if used <= 0 && left <= 0 && window > 0 {
 		require.Equal(t, p.Window, l.Reset)
 	}
-	if left <= window { // else it is no window
+	if left <= window { // otherwise it is not a window
 		lawLimiter(t, p, l)
 	}
 }
 
-// TestLimiters: what limiters know is said as testdata/fields/limiters.txt has it.
+// TestLimiters compares the fields of limiters with testdata/fields/limiters.txt.
 func TestLimiters(t *testing.T) {
 	for _, tc := range plainCases("limiters") {
 		t.Run(tc.name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestLimiters(t *testing.T) {
 	}
 }
 
-// readLimiter holds a limiter of the table against its law, and returns what it says.
+// readLimiter checks the law of a limiter in the table, and returns its fields.
 func readLimiter(t *testing.T, in string) Fields {
 	var quota, used int64
 	var perSecond, tokens float64
@@ -110,8 +110,8 @@ func readLimiter(t *testing.T, in string) Fields {
 	return FixedWindow{"a", quota, used, long, rest}.Fields()
 }
 
-// lawSlidingWindow holds SlidingWindow against its definition: so much remains now, and
-// after Reset, but not a second before, something does.
+// lawSlidingWindow compares SlidingWindow with its definition. Remaining is right now.
+// Something remains after Reset, but not a second earlier.
 func lawSlidingWindow(t testing.TB, quota, previous, current int64, window, left time.Duration) {
 	p, l := theOnly(SlidingWindow{"a", quota, previous, current, window, left}.Fields())
 	require.NoError(t, Fields{Policies: []Policy{p}, Limits: []Limit{l}}.Validate())
@@ -121,8 +121,8 @@ func lawSlidingWindow(t testing.TB, quota, previous, current int64, window, left
 	if quota < 0 || quota > MaxInteger || window <= 0 || left < 0 || left > window {
 		return
 	}
-	rest := func(after *big.Rat) *big.Rat { // of the quota, if nothing is served until then
-		x := new(big.Rat).Sub(new(big.Rat).SetInt64(int64(left)), after) // of the current window
+	rest := func(after *big.Rat) *big.Rat { // the remaining quota, if nothing is served until then
+		x := new(big.Rat).Sub(new(big.Rat).SetInt64(int64(left)), after) // the rest of the current window
 		spent, before := current, previous
 		if x.Sign() < 0 {
 			x.Add(x, new(big.Rat).SetInt64(int64(window)))
@@ -137,7 +137,7 @@ func lawSlidingWindow(t testing.TB, quota, previous, current int64, window, left
 	}
 	one, now := big.NewRat(1, 1), rest(new(big.Rat))
 	remains := new(big.Rat).SetInt64(l.Remaining)
-	require.True(t, remains.Cmp(now) <= 0 || l.Remaining == 0, "no more than remains: %v of %v", l, now)
+	require.True(t, remains.Cmp(now) <= 0 || l.Remaining == 0, "at most what remains: %v of %v", l, now)
 	require.Negative(t, now.Cmp(remains.Add(remains, one)), "nor one less: %v of %v", l, now)
 	d, _ := l.Reset.Duration()
 	switch {
@@ -153,11 +153,10 @@ func lawSlidingWindow(t testing.TB, quota, previous, current int64, window, left
 	}
 }
 
-// lawTokenBucket holds TokenBucket against its definition, in numbers that lose no
-// digits.
+// lawTokenBucket compares TokenBucket with its definition, in numbers of arbitrary precision.
 func lawTokenBucket(t testing.TB, burst int64, perSecond, tokens float64) {
 	p, l := theOnly(TokenBucket{"a", burst, perSecond, tokens}.Fields())
-	if !(tokens < -float64(p.Quota)) { // debts may be longer than any window
+	if !(tokens < -float64(p.Quota)) { // a debt may be longer than any window
 		lawLimiter(t, p, l)
 	}
 	require.Equal(t, perSecond > 0, l.Reset.ok)
@@ -166,10 +165,10 @@ func lawTokenBucket(t testing.TB, burst int64, perSecond, tokens float64) {
 		return
 	}
 	if burst >= 0 {
-		require.LessOrEqual(t, float64(l.Remaining), max(tokens, 0), "no more than there is")
+		require.LessOrEqual(t, float64(l.Remaining), max(tokens, 0), "at most the tokens")
 		require.Less(t, min(tokens, float64(p.Quota)), float64(l.Remaining)+1, "nor a whole token less")
 	}
-	// (r + 1 − tokens) ÷ rate, rounded up, but for what a float64 rounds.
+	// (r + 1 − tokens) ÷ rate, rounded up, apart from the rounding of a float64.
 	in := exact(min(tokens, float64(p.Quota)))
 	wait := exact(float64(l.Remaining) + 1)
 	wait.Sub(wait, in).Quo(wait, exact(perSecond))
@@ -181,8 +180,8 @@ func lawTokenBucket(t testing.TB, burst int64, perSecond, tokens float64) {
 
 func exact(x float64) *big.Float { return new(big.Float).SetPrec(2400).SetFloat64(x) }
 
-// requireAbout fails if got is not want rounded up, at least 1 and at most
-// MaxInteger. A float64 rounds quotients to some 15 digits.
+// requireAbout fails unless got is want, rounded up, from 1 to MaxInteger. A float64 rounds
+// quotients to some 15 digits.
 func requireAbout(t testing.TB, want *big.Float, got Seconds) {
 	t.Helper()
 	slack := new(big.Float).Mul(want, exact(2e-15))
@@ -196,8 +195,8 @@ func requireAbout(t testing.TB, want *big.Float, got Seconds) {
 	}
 }
 
-// TestTokenBucketPace: a client that keeps to the fields gets as much as flows in, if
-// the burst is one more than what flows in within a second, and less if it is not.
+// A client that obeys the fields gets the full rate if the burst is at least one more than
+// the tokens of a second. Otherwise it gets less.
 func TestTokenBucketPace(t *testing.T) {
 	for _, tc := range []struct {
 		burst     int64
@@ -221,7 +220,7 @@ func TestTokenBucketPace(t *testing.T) {
 	}
 }
 
-// FuzzLimiter holds the laws of limiters for every number.
+// FuzzLimiter checks the laws of limiters for arbitrary numbers.
 func FuzzLimiter(f *testing.F) {
 	f.Add(int64(100), int64(40), int64(time.Minute), int64(time.Second), 10.0, 3.5)
 	f.Add(int64(math.MaxInt64), int64(math.MinInt64), int64(math.MaxInt64), int64(math.MinInt64), math.Inf(1), math.NaN())

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// families returns a header of n limits with a remaining and a reset each. They are of one older
-// form with the policy in the names, or each of a form of its own.
+// families returns a header with n limits. Each has a remaining and a reset. Their names
+// belong to one older form with the policy in the name, or each to its own form.
 func families(n int, remaining, reset string) http.Header {
 	h := http.Header{dateKey: {late.Format(http.TimeFormat)}}
 	for i := range n {
@@ -57,8 +57,8 @@ var doubling = []struct {
 	}},
 }
 
-// readers are the exported functions that take a header or a response. Functions that join two
-// parties also get limits.
+// readers are the exported functions that take a header or a response. Functions that join
+// two parties also get the limits of the other party.
 var readers = map[string]func(h http.Header, own Fields){
 	"Parse":           func(h http.Header, _ Fields) { _, _ = Parse(h) },
 	"ParseAny":        func(h http.Header, _ Fields) { _, _ = ParseAny(h, LegacyOptions{}) },
@@ -132,7 +132,7 @@ func TestLinear(t *testing.T) {
 					own, _ := ParseAny(families(n/2, "X-Ratelimit-Remaining-P%d", "X-Ratelimit-Reset-P%d"), LegacyOptions{Now: late})
 					return allocated(func() { read(h, own) })
 				}
-				took(1) // makes the tables
+				took(1) // fills the caches
 				once := took(n)
 				require.LessOrEqual(t, took(2*n), 2*once+once/2+slack, "%d bytes for half of it", once)
 				require.Less(t, once, uint64(16<<20))

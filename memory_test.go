@@ -1,6 +1,6 @@
 //go:build !race
 
-// The race detector takes memory of its own.
+// The race detector uses memory too.
 
 package ratelimit
 
@@ -15,16 +15,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// inUse returns how many bytes are in use.
+// inUse returns the number of bytes in use.
 func inUse() float64 {
 	runtime.GC()
-	runtime.GC() // what the first has found may be swept now
+	runtime.GC() // sweeps the garbage that the first call found
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
 }
 
-// A key with a wait and a limit in force holds little more than 1 KiB of heap.
+// A key with a wait and a limit in effect needs little more than 1 KiB of heap.
 func TestKeyMemory(t *testing.T) {
 	const keys = 100_000
 	for _, tc := range []struct {
@@ -48,7 +48,7 @@ func TestKeyMemory(t *testing.T) {
 	}
 }
 
-// A waiter holds less than 1,100 bytes of heap, its stack and that of its context not counted.
+// A waiting request needs less than 1,100 bytes of heap, without its stack and its context.
 func TestWaiterMemory(t *testing.T) {
 	const waiters = 2000
 	var g Gate

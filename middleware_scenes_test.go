@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// written writes out what these tables have words for: "X-RateLimit-*: 10, 4, 9" is Limit,
-// Remaining and Reset, and "limits: burst 4/10 w=60 t=9, daily -/100" is RateLimit-Policy and
-// RateLimit, what remains of each quota, and a dash for what is not said.
+// written expands the abbreviations of these tables. "X-RateLimit-*: 10, 4, 9" is Limit,
+// Remaining and Reset. "limits: burst 4/10 w=60 t=9, daily -/100" is RateLimit-Policy and
+// RateLimit: what remains of each quota, and a dash for an absent number.
 func written(text string) string {
 	text = triple.ReplaceAllString(text, "$1-Limit: $2\n$1-Remaining: $3\n$1-Reset: $4")
 	return current.ReplaceAllStringFunc(text, func(line string) string {
@@ -57,37 +57,37 @@ func bothFields(text string) (policies, limits string) {
 }
 
 // A scene is a request that passes one or more limiters, and a proxy behind them if there is
-// an upstream, and what becomes of it: a case of testdata/middleware.
+// an upstream, together with its result. It is a case of testdata/middleware.
 type scene struct {
-	before   string // what the header holds already
+	before   string // the header before the first handler
 	handlers []handlerMaker
-	limiters []*level // which are among the handlers; the first of both is the outermost
+	limiters []*level // the Middlewares among the handlers; the outermost is first
 	upstream string
 	proxied  bool
-	tries    string // how its Transport tries
+	tries    string // how the proxy's Transport sends the request
 	status   int
 	answer   string
 	breaks   []string // the rules that Check finds broken
-	hears    []string // the faults with which OnError or OnFault is called
+	hears    []string // the faults for which OnError or OnFault is called
 
-	faults      []error // with which they were called
-	failed      bool    // OnError was
-	taken, done int     // how many limiters were asked, and how many have heard of the end
-	closed      bool    // OnError answers
+	faults      []error // the faults for which they were called
+	failed      bool    // OnError was called
+	taken, done int     // how many Take and Done functions were called
+	closed      bool    // OnError responds
 }
 
 // A level is a Middleware of a scene.
 type level struct {
 	Middleware
 	decision Decision
-	err      error // of Take
+	err      error // the result of Take
 }
 
 var acme = mustDialect("acme", DialectField{Name: "Acme-Allowed", Role: RoleQuota}, DialectField{Name: "Acme-Still", Role: RoleRemaining},
 	DialectField{Name: "Acme-In", Role: RoleReset, Format: TimeSeconds})
 
-// readScene reads a scene. Its parts begin with lines such as `> limiter, refuses burst, writes
-// x-ratelimit`, behind which stand header lines.
+// readScene reads a scene. Its parts begin with lines such as `> limiter, refuses burst,
+// writes x-ratelimit`. Header lines follow.
 func readScene(t testing.TB, text string) (s scene) {
 	t.Helper()
 	for part := range strings.SplitSeq(strings.TrimPrefix(text, "> "), "\n> ") {
@@ -121,7 +121,7 @@ func readScene(t testing.TB, text string) (s scene) {
 				require.True(t, ok, more)
 				s.breaks = strings.Fields(rules)
 			}
-		case "sets": // a handler that writes these fields itself
+		case "sets": // a handler that sets these fields itself
 			s.handlers = append(s.handlers, setter(body))
 		case "hears":
 			require.Empty(t, body, head)
@@ -135,7 +135,7 @@ func readScene(t testing.TB, text string) (s scene) {
 	return s
 }
 
-// readLevel reads what stands behind `> limiter, `, and its fields.
+// readLevel reads the text after `> limiter, `, and the fields.
 func readLevel(t testing.TB, clauses, body string) *level {
 	t.Helper()
 	h := wire(written(body))
@@ -192,7 +192,7 @@ func setter(fields string) constructor {
 	}
 }
 
-// between are the other handlers of a scene.
+// between has the other handlers of a scene.
 var between = map[string]constructor{
 	"cors":      setting("Access-Control-Allow-Origin", "*"),
 	"documents": setting("X-RateLimit-Docs", "https://a.example"),
@@ -223,7 +223,7 @@ var tries = map[string]func(base http.RoundTripper, r *http.Request) (*http.Resp
 	"down": func(http.RoundTripper, *http.Request) (*http.Response, error) { return nil, errDown },
 }
 
-// trying returns a Transport that tries in that way.
+// trying returns a Transport that sends requests in that way.
 func trying(way string, base http.RoundTripper) http.RoundTripper {
 	if tries[way] == nil {
 		return base
@@ -231,7 +231,7 @@ func trying(way string, base http.RoundTripper) http.RoundTripper {
 	return roundTripFunc(func(r *http.Request) (*http.Response, error) { return tries[way](base, r) })
 }
 
-// refusal returns the problem document of the scene's answer.
+// refusal returns the problem document of the response.
 func (s *scene) refusal(t testing.TB) string {
 	for _, l := range s.limiters {
 		if violated := l.decision.Violated; violated != nil && l.err == nil {
@@ -247,7 +247,7 @@ func (s *scene) refusal(t testing.TB) string {
 	return ""
 }
 
-// handler makes the handlers of a scene around each other.
+// handler makes the nested handlers of a scene.
 func (s *scene) handler(t *testing.T, upstream *http.Response) http.Handler {
 	var next http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		require.False(t, s.closed, "next was called")
@@ -283,8 +283,8 @@ func (s *scene) handler(t *testing.T, upstream *http.Response) http.Handler {
 	return next
 }
 
-// run plays a scene, byte by byte: what the response says, and whether the next handler is
-// called.
+// run plays a scene. It compares the response byte by byte, and checks whether the next
+// handler is called.
 func (s *scene) run(t *testing.T) {
 	text := func(lines string) string { return written(spell(lines, time.Now())) }
 	header, document := wire(text(s.answer)), s.refusal(t)
@@ -313,12 +313,12 @@ func (s *scene) run(t *testing.T) {
 		s.requireNoLess(t, upstream, w.Result())
 		return
 	}
-	for _, l := range s.limiters { // this has no effect any more
+	for _, l := range s.limiters { // too late to have an effect
 		clear(l.Dialects)
 		l.OnError, l.OnFault, l.Take, l.Dialects = nil, nil, nil, nil
 	}
 	s.requireAnswer(t, serve(), header, document)
-	if s.closed = s.failed; s.closed { // OnError answers in place of the next handler, and of the refusal
+	if s.closed = s.failed; s.closed { // OnError responds instead of the next handler or the refusal
 		w := serve()
 		require.Equal(t, 503, w.Code)
 		require.Equal(t, "closed\n", w.Body.String())
@@ -345,7 +345,8 @@ func (s *scene) requireAnswer(t *testing.T, w *httptest.ResponseRecorder, header
 	}
 }
 
-// requireNoLess: no client waits less than without the gateway, or than the gateway asks.
+// requireNoLess checks that no client waits less than without the gateway, or less than the
+// gateway asks for.
 func (s *scene) requireNoLess(t *testing.T, upstream, answer *http.Response) {
 	t.Helper()
 	direct, through := Advise(upstream, time.Now()), Advise(answer, time.Now())

@@ -26,19 +26,19 @@ import (
 	"github.com/httpfields/ratelimit/internal/older"
 )
 
-// decide makes a Take that always says the same.
+// decide makes a Take that always returns the same.
 func decide(d Decision, err error) func(*http.Request) (Decision, error) {
 	return func(*http.Request) (Decision, error) { return d, err }
 }
 
 var errDown = errors.New("the limiter is down")
 
-// limited is a Middleware that lets all requests pass with these fields.
+// limited is a Middleware that serves all requests with these fields.
 func limited(t testing.TB, policies, limits string, legacy ...*Dialect) *Middleware {
 	return &Middleware{Take: decide(Decision{Fields: fieldsOf(t, policies, limits)}, nil), Dialects: legacy}
 }
 
-// served is what a handler answers, in a header that holds these fields already.
+// served is the response of a handler. The header contains these fields before.
 func served(handler http.Handler, before http.Header) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	maps.Copy(w.Header(), before)
@@ -49,17 +49,17 @@ func served(handler http.Handler, before http.Header) *httptest.ResponseRecorder
 // One limiter.
 func TestMiddleware(t *testing.T) { runScenes(t, "one") }
 
-// Several around each other.
+// Several limiters around each other.
 func TestMiddlewareStack(t *testing.T) { runScenes(t, "stack") }
 
-// One in front of a proxy.
+// One limiter in front of a proxy.
 func TestMiddlewareProxy(t *testing.T) { runScenes(t, "proxy") }
 
-// accept is a handler that lets everything pass.
+// accept is a handler that serves everything.
 var accept = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })
 
-// Without OnError a Middleware fails open, but for those who hang up early, which is no way
-// around the limit.
+// Without OnError, requests are served if Take fails. But if a client hangs up early, its
+// request is not served, so hanging up does not evade the limit.
 func TestMiddlewareFailsOpen(t *testing.T) {
 	open := (&Middleware{Take: decide(Decision{}, errDown), OnFault: func(*http.Request, error) {}}).Handler(accept)
 	w := served(open, nil)
@@ -87,7 +87,7 @@ func logged(f func()) string {
 	return b.String()
 }
 
-// Without OnFault each Handler logs a line a minute, whichever faults there are.
+// Without OnFault each Handler logs at most one line a minute, for any faults.
 func TestMiddlewareLogs(t *testing.T) {
 	down := errDown.Error() + "\n"
 	inBubble(t, "a limiter that is down", func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestMiddlewareLogs(t *testing.T) {
 	})
 }
 
-// A Take that fails goes to OnFault if there is no OnError.
+// If Take fails and there is no OnError, OnFault is called.
 func TestMiddlewareOnFault(t *testing.T) {
 	var heard []error
 	onFault := func(r *http.Request, err error) {
@@ -158,10 +158,10 @@ func TestMiddlewareOnFault(t *testing.T) {
 	m.OnError = func(http.ResponseWriter, *http.Request, error) bool { return false }
 	heard = nil
 	served(m.Handler(accept), nil)
-	require.Empty(t, heard, "OnError has heard it")
+	require.Empty(t, heard, "OnError was called instead")
 }
 
-// A policy whose name cannot be written is no reason to be silent of all else.
+// A policy name that cannot be written does not suppress the other limits.
 func TestMiddlewareCafé(t *testing.T) {
 	own := fieldsOf(t, `"cafe";q=10;w=60`, `"cafe";r=4;t=9`)
 	own.Policies[0].Name, own.Limits[0].Name = "café", "café"
@@ -222,7 +222,7 @@ func TestMiddlewarePanics(t *testing.T) {
 	}
 }
 
-// What panics, panics on: what was not decided does not pass, and the slot is free.
+// Panics are passed on. An undecided request is not served, and the slot is free again.
 func TestMiddlewarePanicking(t *testing.T) {
 	done := 0
 	m := limited(t, ``, `"a";r=5`)
@@ -245,12 +245,12 @@ func TestMiddlewarePanicking(t *testing.T) {
 	}
 }
 
-// A randomStack is random Middlewares around each other, and the fate of a request. Some
+// A randomStack is random Middlewares around each other, and the result of a request. Some
 // refuse, some fail, some write older forms, and some use one name for different policies.
 type randomStack struct {
 	middlewares []*Middleware
-	said        []Fields // by those whom it has reached
-	faulty      bool     // OnFault was called: something is not said in all forms
+	said        []Fields // the fields of the limiters that were asked
+	faulty      bool     // OnFault was called, because some form cannot express a limit
 }
 
 func newRandomStack(rnd *rand.Rand, refuses bool) *randomStack {
@@ -285,11 +285,11 @@ func newRandomStack(rnd *rand.Rand, refuses bool) *randomStack {
 }
 
 // lawStack is law 7 for Middlewares around each other, with another limiter outside. No
-// client may do more than one of them allows, and no field is written twice.
+// client may do more than any limiter allows, and no field is written twice.
 func lawStack(t testing.TB, rnd *rand.Rand) (joined int) {
 	stack := newRandomStack(rnd, true)
 	var handler http.Handler = accept
-	another := rnd.IntN(4) == 0 // limiter outside, whose header no Handler behind a timeout sees
+	another := rnd.IntN(4) == 0 // a limiter outside; Handlers behind a timeout do not see its header
 	for _, m := range slices.Backward(stack.middlewares) {
 		handler = m.Handler(handler)
 		if rnd.IntN(8) == 0 && !another {
@@ -310,7 +310,7 @@ func lawStack(t testing.TB, rnd *rand.Rand) (joined int) {
 	return len(stack.said)
 }
 
-// lawOnce: what a stack says is well-formed, and there once.
+// lawOnce checks that the fields of a stack are well-formed, and written once.
 func lawOnce(t testing.TB, h http.Header, stack *randomStack) {
 	for key, lines := range h {
 		require.Len(t, lines, 1, key)
@@ -344,18 +344,18 @@ func TestDecisionOf(t *testing.T) {
 		problem.Extensions = map[string]json.RawMessage{"a": json.RawMessage("1")}
 		return Decision{
 			Fields:  fieldsOf(t, `"inner";q=100;w=60;pk=:YQ==:;x=1`, `"inner";r=99;t=60;pk=:YQ==:;x=1`),
-			Problem: problem, // without Violated, which would refuse the request
+			Problem: problem, // Violated is empty, so the request is served
 		}
 	}
 	inner := said()
-	inner.Done = func() {} // which the Middleware calls
+	inner.Done = func() {} // the Middleware calls it
 	called := 0
 	next := func(heard bool) http.Handler {
 		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			called++
 			ctx, cancel := context.WithCancel(r.Context())
 			defer cancel()
-			require.Equal(t, "of the server", ctx.Value(http.ServerContextKey), "values of others are there")
+			require.Equal(t, "of the server", ctx.Value(http.ServerContextKey), "other values are kept")
 			d, ok := DecisionOf(ctx)
 			require.Equal(t, heard, ok)
 			if !heard {
@@ -383,10 +383,11 @@ func TestDecisionOf(t *testing.T) {
 	require.Equal(t, 3, called)
 }
 
-// tenant is what a gateway says of its own.
+// tenant has the gateway's own fields.
 var tenant = [2]string{`"tenant";q=100;w=60`, `"tenant";r=99;t=60`}
 
-// limitFields returns the fields for limits of a header, Retry-After, and which fields are exposed.
+// limitFields returns the fields for limits in a header, Retry-After, and the names of
+// exposed fields.
 func limitFields(h http.Header) http.Header {
 	h = maps.Clone(h)
 	maps.DeleteFunc(h, func(key string, _ []string) bool {
@@ -395,7 +396,7 @@ func limitFields(h http.Header) http.Header {
 	return h
 }
 
-// proxyTo is a proxy in front of an upstream that always answers alike.
+// proxyTo is a proxy in front of an upstream with one fixed response.
 func proxyTo(upstream *http.Response) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "upstream.example"}) },
@@ -408,8 +409,8 @@ func proxyTo(upstream *http.Response) *httputil.ReverseProxy {
 	}
 }
 
-// TestMiddlewareProxyOverWire: over HTTP/1.1 and HTTP/2, with early hints of upstream,
-// which make the proxy clear the header that Handler has written to.
+// Upstream sends early hints over HTTP/1.1 and HTTP/2. They make the proxy clear the header
+// to which Handler has written.
 func TestMiddlewareProxyOverWire(t *testing.T) {
 	const link = "</a.css>; rel=preload"
 	for name, tc := range map[string]struct {
@@ -459,8 +460,8 @@ func TestMiddlewareProxyOverWire(t *testing.T) {
 	}
 }
 
-// lawProxy is law 7 for Middlewares in front of a proxy, whatever upstream says, by whatever
-// clock.
+// lawProxy is law 7 for Middlewares in front of a proxy, for any fields and any clock of
+// upstream.
 func lawProxy(t testing.TB, rnd *rand.Rand) (joined bool) {
 	upstream := responseOf("")
 	upstream.StatusCode = []int{200, 200, 403, 429, 503}[rnd.IntN(5)]
@@ -515,8 +516,8 @@ func TestMiddlewareProxyRandom(t *testing.T) {
 	require.Greater(t, joined, 500)
 }
 
-// TestRefuseBehind: a handler that refuses behind a Middleware takes nothing from what that
-// announces.
+// A handler that refuses behind a Middleware removes nothing from the Middleware's
+// announcements.
 func TestRefuseBehind(t *testing.T) {
 	upload := fieldsOf(t, ``, `"upload";r=0;t=40`)
 	handler := limited(t, ``, `"all";r=9;t=60`).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -528,8 +529,7 @@ func TestRefuseBehind(t *testing.T) {
 	require.Equal(t, []string{"40"}, w.Header()[retryAfterKey])
 }
 
-// TestMiddlewareClocks: points in time count from the Date of upstream, whose clock may be
-// another than that of the gateway.
+// Points in time count from the Date of upstream. The gateway's clock may differ.
 func TestMiddlewareClocks(t *testing.T) {
 	for _, skew := range []time.Duration{-time.Minute, 0, time.Minute} {
 		t.Run(skew.String(), func(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A fieldCase is a case of testdata/fields: the lines of a field, with the one line that is
-// written for the same members. If the field is malformed, it has a caret before the token at
+// A fieldCase is a case of testdata/fields: the lines of a field, and the one line that is
+// written for the same members. If the field is malformed, a caret precedes the token at
 // fault, and the last line has the fault. A newline within a field line is written ␊.
 type fieldCase struct {
 	name  string
@@ -64,7 +64,7 @@ func readFault(text string) *FieldError {
 	return e
 }
 
-// causeOf returns the error of a name in causeNames, or down.
+// causeOf returns the error for a name in causeNames.
 func causeOf(name string) error {
 	for err, cause := range causeNames {
 		if cause == name {
@@ -100,7 +100,7 @@ func TestParsePolicies(t *testing.T) { runFieldCases(t, policyCodec, policyCases
 
 func TestParseLimits(t *testing.T) { runFieldCases(t, limitCodec, limitCases) }
 
-// The result has room for the members and no more: a text of commas reserves no memory.
+// The result has room only for the members, so a text of commas reserves no memory.
 func TestParseRoom(t *testing.T) {
 	commas := strings.Repeat(",", 70)
 	for _, tc := range []struct {
@@ -116,7 +116,7 @@ func TestParseRoom(t *testing.T) {
 		{"many commas in a name, each seventh counts", []string{`"a";r=1, "` + commas + `";r=2`}, 1 + 78/7},
 		{"many commas in a name behind a long one", []string{`"` + commas + `";r=1, "` + commas + `";r=2`}, 1 + 78/7},
 		{"many commas in a name on another line", []string{`"a";r=1`, `"` + commas + `";r=2`}, 2 + 76/7},
-		{"as many members as may be", []string{strings.Repeat(`"a";r=1,`, maxMembers-1) + `"a,b,c,d,e";r=1`}, maxMembers},
+		{"the allowed number of members", []string{strings.Repeat(`"a";r=1,`, maxMembers-1) + `"a,b,c,d,e";r=1`}, maxMembers},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			list, err := ParseLimits(tc.lines...)
@@ -126,7 +126,7 @@ func TestParseRoom(t *testing.T) {
 	}
 }
 
-// N members are accepted and N+1 are not, over any number of lines.
+// N members are accepted, and N+1 are rejected, over any number of lines.
 func TestParseBounds(t *testing.T) {
 	members := func(n int) string { return strings.Repeat(`"a";r=1, `, n-1) + `"a";r=1` }
 	written := func(n int) string { return `"a";r=1` + strings.Repeat(";x", n-1) }
@@ -166,7 +166,7 @@ func TestParseBounds(t *testing.T) {
 	}
 }
 
-// Every byte, at every place of a member.
+// Every byte is tried at every place of a member.
 func TestParseEveryByte(t *testing.T) {
 	t.Parallel()
 	const line = `"a\"b";r=1;*k-.=1.5;t=:YQ==:;x=%"%c3";y=@1;z=a`

@@ -22,55 +22,55 @@ import (
 // since the beginning, and the events of that time, with a bar between them. Requests are
 // numbered in the order in which they come:
 //
-//	0   send 3              three are sent, which must be allowed
-//	0   send 2 tokens=500   two that cost so much of limits in that unit, or of a policy: input:tokens=500
+//	0   send 3              three are sent, and must be allowed
+//	0   send 2 tokens=500   two that cost 500 of limits in that unit; input:tokens=500 names the policy
 //	100 answer 1 429; F     the first is answered, with a status if it is not 200, and field lines
 //	100 fail 2              the second gets no answer
 //	100 told 429; F         one is sent and answered at once
 //	100 open                one may be sent
-//	100 shut 500            none may before that time; "shut 250-500" is a time between the two
+//	100 shut 500            none may before that time; "shut 250-500" allows any time between the two
 //	100 open tokens=500     one of that price may be
 //	100 shut 500 certain    and no answer opens the gate earlier
 //	100 shut 500 polite     and one that is in a hurry goes
-//	100 shut 500 behind     none may, but only as others wait, who came before
+//	100 shut 500 behind     none may, but only because earlier requests wait
 //	100 is waiting          the phase, which internal/machine checks
-//	100 wait 2              two come, one after the other, and have to wait
-//	100 wait 1 by=900       one comes whose deadline is then
-//	500 went 4 5            these, and no others, have gone on at this time
-//	500 missed 6 900        this one would go on at 900, which is too late; 0 is when nobody knows
+//	100 wait 2              two come, one after the other, and must wait
+//	100 wait 1 by=900       one comes; its deadline is at 900
+//	500 went 4 5            exactly these have proceeded at this time
+//	500 missed 6 900        this request could proceed at 900 at the earliest, which is too late; 0 means unknown
 //	500 cancel 7            this one gives up
 //	500 forget              the key is forgotten
 //
-// It may begin with how the Gate is set up: "with share=0.5 pace maxwait=1000: 0 send".
-// Field lines are short: "a r=5;t=30" is RateLimit: "a";r=5;t=30, and "a r=5;t=30 of q=9" has
-// RateLimit-Policy: "a";q=9 too.
+// A score may begin with the settings of the Gate: "with share=0.5 pace maxwait=1000: 0
+// send". Field lines are short: "a r=5;t=30" is RateLimit: "a";r=5;t=30. "a r=5;t=30 of q=9"
+// also has RateLimit-Policy: "a";q=9.
 type play struct {
 	t        testing.TB
 	where    string // the line and the event
 	begin    time.Time
 	gate     *Gate
-	via      *Transport // nil for a Gate that is alone
+	via      *Transport // nil for a Gate without a Transport
 	requests []*request
-	waits    atomic.Int64 // those that the Gate was heard to make wait, and not yet to release
+	waits    atomic.Int64 // waits that the Gate has announced and not yet ended
 }
 
-// A request comes to a Gate or to a Transport. What becomes of it is guarded by the lock of
-// the Gate, as time alone does not keep the goroutines of a bubble apart.
+// A request comes to a Gate or to a Transport. The lock of the Gate guards its state, because
+// the goroutines of a bubble can run at the same virtual time.
 type request struct {
 	costs  []Cost
 	cancel context.CancelFunc
 	pass   *Pass       // of a Gate
-	answer chan string // of a Transport: with what it is answered
+	answer chan string // of a Transport: the response to send
 	body   closing
-	done   bool      // it has gone on, or given up
-	at     time.Time // and when
+	done   bool      // it has proceeded, or given up
+	at     time.Time // when it was done
 	err    error
-	seen   bool // and the score says so
+	seen   bool // the score has mentioned it
 }
 
 var epoch = time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
 
-// gateOf returns the Gate that a score sets up, and the lines behind that.
+// gateOf returns a Gate with the settings of a score, and the rest of the score.
 func gateOf(t testing.TB, score string) (g *Gate, lines string) {
 	g = &Gate{}
 	words, ok := strings.CutPrefix(strings.TrimSpace(score), "with ")
@@ -103,7 +103,7 @@ func milliseconds(t testing.TB, text string) time.Duration {
 	return time.Duration(n) * time.Millisecond
 }
 
-// playScores plays the scores of a table of testdata/client, and more, to a Gate and to a
+// playScores plays the scores of a table of testdata/client, and more, with a Gate and with a
 // Transport.
 func playScores(t *testing.T, table string, more ...block) {
 	t.Helper()
@@ -141,7 +141,7 @@ func (p *play) run(place, lines string) {
 		number++
 		at, events, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if at == "" {
-			continue // the rest of the line of the settings
+			continue // the settings fill the line
 		}
 		now := p.begin.Add(milliseconds(p.t, at))
 		time.Sleep(time.Until(now))
@@ -154,8 +154,8 @@ func (p *play) run(place, lines string) {
 	}
 }
 
-// settled: nobody went on of whom the score does not say so, and what the machine counts
-// is what there is.
+// settled checks that exactly the requests proceeded that the score names, and that the
+// counts of the machine are right.
 func (p *play) settled() {
 	p.t.Helper()
 	defer p.lock()()
@@ -176,16 +176,16 @@ func (p *play) settled() {
 	}
 }
 
-// lock takes the lock of the Gate, and returns how it is given back.
+// lock takes the lock of the Gate, and returns the function to unlock it.
 func (p *play) lock() (unlock func()) {
 	p.gate.mu.Lock()
 	return p.gate.mu.Unlock
 }
 
-// entry is what the Gate knows, or nil.
+// entry returns the state of the key in the Gate, or nil.
 func (p *play) entry() *entry { return p.gate.keys[keyName{rest: "a"}] }
 
-// verdict asks the machine of the Gate. A key that is not known yet has a new one.
+// verdict returns the verdict of the machine. An unknown key gets a new machine.
 func (p *play) verdict(now time.Time, costs []Cost) machine.Verdict {
 	p.t.Helper()
 	defer p.lock()()
@@ -196,7 +196,8 @@ func (p *play) verdict(now time.Time, costs []Cost) machine.Verdict {
 	return e.look(p.gate, now, pricesOf(costs))
 }
 
-// mostWords are how many words follow that of an event, but for costs and a deadline.
+// mostWords has the number of words that may follow the name of an event, without costs and
+// deadline.
 var mostWords = map[string]int{"send": 1, "wait": 1, "missed": 2, "fail": 1, "forget": 0, "open": 0, "is": 1}
 
 func (p *play) event(now time.Time, event string) {
@@ -252,7 +253,7 @@ func (p *play) number(text string) int {
 	return n
 }
 
-// options cuts the costs and the deadline out of the words of an event.
+// options splits the costs and the deadline from the words of an event.
 func (p *play) options(words []string) (rest []string, costs []Cost, deadline time.Time) {
 	p.t.Helper()
 	for _, word := range words {
@@ -273,7 +274,7 @@ func (p *play) options(words []string) (rest []string, costs []Cost, deadline ti
 	return rest, costs, deadline
 }
 
-// send sends a request, which must be allowed: by TryEnter, where the Gate is alone.
+// send sends a request, which must be allowed. Without a Transport it uses TryEnter.
 func (p *play) send(now time.Time, costs []Cost, deadline time.Time) {
 	p.t.Helper()
 	switch {
@@ -291,7 +292,7 @@ func (p *play) send(now time.Time, costs []Cost, deadline time.Time) {
 	}
 }
 
-// come has a request come to the Gate or the Transport.
+// come lets a request arrive at the Gate or the Transport.
 func (p *play) come(costs []Cost, deadline time.Time) *request {
 	r := &request{costs: costs, answer: make(chan string, 1)}
 	p.requests = append(p.requests, r)
@@ -321,7 +322,7 @@ func (p *play) come(costs []Cost, deadline time.Time) *request {
 
 func (p *play) requestOf(req *http.Request) *request { return req.Context().Value(p).(*request) }
 
-// serve is the server behind the Transport, which answers when the score says so.
+// serve is the server behind the Transport. It responds when the score has the response.
 func (p *play) serve(req *http.Request) (*http.Response, error) {
 	r := p.requestOf(req)
 	unlock := p.lock()
@@ -338,7 +339,7 @@ func (p *play) serve(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// answer answers a request with field lines, or not at all: "fail".
+// answer sends field lines as the response to a request. "fail" sends no response.
 func (p *play) answer(now time.Time, n int, fields string) {
 	switch r := p.requests[n-1]; {
 	case p.via != nil:
@@ -352,7 +353,7 @@ func (p *play) answer(now time.Time, n int, fields string) {
 	p.requests[n-1].answer = nil
 }
 
-// gone: requests went on, missed their deadlines, or give up.
+// gone checks that requests have proceeded or missed their deadlines, or makes them give up.
 func (p *play) gone(now time.Time, how string, words []string) {
 	p.t.Helper()
 	var until string
@@ -378,7 +379,7 @@ func (p *play) ended(now time.Time, how, until, word string, r *request) {
 	switch how {
 	case "went":
 		require.NoError(p.t, r.err, p.where)
-		return // a body that is sent is not ours
+		return // the server owns this body
 	case "cancel":
 		require.ErrorIs(p.t, r.err, context.Canceled, p.where)
 	default:
@@ -421,7 +422,7 @@ func (p *play) shut(v machine.Verdict, words []string, costs []Cost) {
 	require.Equal(p.t, v.Polite, slices.Contains(words, "polite"), p.where)
 }
 
-// describe returns until when a request waits, and why, for the author of a score.
+// describe returns the end and the reason of a wait, for the author of a score.
 func (p *play) describe(v machine.Verdict) string {
 	p.t.Helper()
 	defer p.lock()()

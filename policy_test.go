@@ -39,7 +39,7 @@ func TestEqual(t *testing.T) {
 	require.True(t, Policy{Params: Params{}}.Equal(Policy{}))
 }
 
-// requireOthers fails if a member equals one of the others, or does not equal itself.
+// requireOthers fails if a member equals one of the other members, or does not equal itself.
 func requireOthers[T memberType[T]](t *testing.T, c codec[T], member string, others ...string) {
 	t.Helper()
 	list, err := c.parse(append([]string{member, member}, others...)...)
@@ -68,7 +68,7 @@ func TestEqualValue(t *testing.T) {
 		{"a Decimal and a String", 0.5, "0.5", false},
 		{"a Decimal that cannot be written", 1e300, 1e300, true},
 		{"minus zero", math.Copysign(0, -1), 0.0, true},
-		{"what rounds to zero", -0.0004, 0.0, true},
+		{"a number that rounds to zero", -0.0004, 0.0, true},
 		{"NaN", math.NaN(), math.NaN(), false},
 		{"Byte Sequences", []byte("a"), []byte("a"), true},
 		{"nil and an empty Byte Sequence", []byte(nil), []byte{}, true},
@@ -81,7 +81,7 @@ func TestEqualValue(t *testing.T) {
 		{"a Display String and a String", httpsfv.DisplayString("a"), "a", false},
 		{"Booleans", true, true, true},
 		{"nothing", nil, nil, true},
-		{"what cannot be written", []int{1}, []int{1}, true},
+		{"values that cannot be written", []int{1}, []int{1}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			require.Equal(t, tc.want, equalValue(tc.a, tc.b))

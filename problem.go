@@ -27,7 +27,7 @@ const ProblemMediaType = "application/problem+json"
 type Problem struct {
 	Type     string // the kind of problem, a URI reference such as [QuotaExceeded]; "" means about:blank
 	Title    string // a summary of the type for humans; "" is absent
-	Status   int    // such as 429; 0 is absent; recipients use that of the response instead (RFC 9457 Section 3.1.2)
+	Status   int    // such as 429; 0 is absent; recipients use the status of the response instead (RFC 9457 Section 3.1.2)
 	Detail   string // explains this occurrence to humans; "" is absent
 	Instance string // identifies this occurrence, a URI reference; "" is absent
 	// ViolatedPolicies are the names of the policies that were exceeded, such as "burst".
@@ -36,8 +36,8 @@ type Problem struct {
 	Extensions map[string]json.RawMessage
 }
 
-// NewProblem returns a problem of a type. For the three types of this package it has the
-// registered title and status. violated are the names of the exceeded policies.
+// NewProblem returns a problem with a type, and with the names of the exceeded policies. The
+// three types of this package get their registered titles and statuses.
 func NewProblem(typ string, violated ...string) *Problem {
 	p := &Problem{Type: typ}
 	for _, r := range registrations {
@@ -86,9 +86,9 @@ type problemMember struct {
 	value any // *string, *int or *[]string; the zero value is absent
 }
 
-// members returns the members with a struct field, in the order in which they are written:
-// those of RFC 9457 Section 3.1, and violated-policies of draft-11 Section 5. Their names are
-// spelled only here.
+// members returns the members with a struct field, in the order of writing: the members of
+// RFC 9457 Section 3.1, and violated-policies of draft-11 Section 5. Only this function
+// spells their names.
 func (p *Problem) members() [6]problemMember {
 	return [...]problemMember{
 		{"type", &p.Type},

@@ -26,8 +26,8 @@ var (
 
 type raw = json.RawMessage
 
-// problemCases are documents, with the document that is written for the same problem. If nothing
-// follows the equals sign, it is the same document.
+// problemCases are documents, and the documents that are written for the same problem. If
+// nothing follows the equals sign, both are equal.
 var problemCases = append(plainCases("problems"),
 	plainCase{name: "arrays nested too deeply", in: `{"a":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000) + `}`, refused: true},
 	plainCase{name: "objects nested too deeply", in: strings.Repeat(`{"a":`, 1<<20/5), refused: true},
@@ -53,7 +53,7 @@ func TestProblemJSON(t *testing.T) {
 	}
 }
 
-// The problem types of the draft, and another.
+// The problem types of the draft, and one other type.
 func TestNewProblem(t *testing.T) {
 	for _, want := range []string{
 		`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429,"violated-policies":["a","b"]}`,
@@ -120,11 +120,11 @@ func lawProblem(t testing.TB, p Problem) {
 	require.Equal(t, utf8Problem(p), again)
 	fixed, err := again.MarshalJSON()
 	require.NoError(t, err)
-	if !bytes.Contains(b, []byte(`\ufffd`)) { // in place of a byte that is not UTF-8
+	if !bytes.Contains(b, []byte(`\ufffd`)) { // it replaces a byte that is not UTF-8
 		require.Equal(t, string(b), string(fixed), "a fixed point")
 	}
 
-	viaJSON, err := json.Marshal(p) // which escapes for HTML
+	viaJSON, err := json.Marshal(p) // escapes for HTML
 	require.NoError(t, err)
 	var escaped bytes.Buffer
 	json.HTMLEscape(&escaped, b)
@@ -133,7 +133,7 @@ func lawProblem(t testing.TB, p Problem) {
 	require.NotContains(t, p.Error(), "\n")
 }
 
-// slowProblem returns p in JSON as written by package json.
+// slowProblem returns p in JSON, as package json writes it.
 func slowProblem(t testing.TB, p Problem) string {
 	text := encodeVector(t, struct {
 		Type             string   `json:"type,omitzero"`
@@ -153,8 +153,8 @@ func slowProblem(t testing.TB, p Problem) string {
 	return text[:len(text)-1] + comma + encodeVector(t, p.Extensions)[1:]
 }
 
-// Strings are written as by package json. The strings contain all pairs of characters that need
-// an escape or seem to.
+// Strings are written as package json writes them. The strings contain all pairs of
+// characters that need an escape or look as if they do.
 func TestProblemStrings(t *testing.T) {
 	t.Parallel()
 	letters := []string{"", "a", "Z", "0", " ", "~", `"`, `\`, "/", "<", ">", "&", "'",
@@ -192,7 +192,7 @@ func utf8Problem(p Problem) Problem {
 	return q
 }
 
-// lawProblemRead compares with a slow reader, which decodes into any.
+// lawProblemRead compares with a slow reader that decodes into any.
 func lawProblemRead(t testing.TB, b []byte) {
 	p := Problem{Title: "old"}
 	err := p.UnmarshalJSON(b)
@@ -233,7 +233,7 @@ func lawProblemRead(t testing.TB, b []byte) {
 	require.Len(t, p.Extensions, len(object))
 	for name, value := range p.Extensions {
 		require.Contains(t, object, name)
-		require.True(t, json.Valid(value) && bytes.Contains([]byte(string([]rune(string(b)))), value), "as it stands")
+		require.True(t, json.Valid(value) && bytes.Contains([]byte(string([]rune(string(b)))), value), "unchanged")
 	}
 	lawProblem(t, p)
 }
@@ -255,7 +255,7 @@ func TestProblemError(t *testing.T) {
 	}
 }
 
-// sentDocument returns the body in which a document is sent. It ends with a newline.
+// sentDocument returns the body of a response with a document. It ends with a newline.
 func sentDocument(json string) string {
 	if json == "" {
 		return "" // a response to HEAD

@@ -15,8 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Who asks does not overtake one whose turn has come, though its timer has not rung yet, and
-// is then behind it: too late for a deadline before an answer could come.
+// A new request does not overtake a waiting request whose time has come but whose timer has
+// not fired. It queues behind that request, so a deadline before the next response is too
+// early.
 func TestTimerIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
@@ -32,7 +33,7 @@ func TestTimerIsLate(t *testing.T) {
 			return waits
 		}
 		first := enter(t, &g, "a")
-		time.Sleep(4 * time.Second) // no answer was faster
+		time.Sleep(4 * time.Second) // as long as the fastest response so far
 		first.Answered(advised("302; Retry-After: 10"), time.Now())
 		waits := late("a r=0;t=7")
 		time.Sleep(20 * time.Second)
@@ -51,8 +52,8 @@ func TestTimerIsLate(t *testing.T) {
 	})
 }
 
-// What Waiting returns is called when the wait is over, once, whatever ends it: that of the
-// Transport last, and whatever panics. Neither is told anything else of the response.
+// The function that Waiting returns is called once, when the wait is over, even if something
+// panics. The function of the Transport is called last. The response is not passed to it.
 func TestWaitingDone(t *testing.T) {
 	const (
 		both      = "transport waits 5s retry-after, gate waits 5s retry-after, gate is done, transport is done"
@@ -61,10 +62,10 @@ func TestWaitingDone(t *testing.T) {
 	)
 	for _, tc := range []struct {
 		name   string
-		first  string        // answer
-		limit  time.Duration // of the second request, with which it cannot wait
-		cancel time.Duration // it
-		panics string        // at which event
+		first  string        // the first response
+		limit  time.Duration // the deadline of the second request, which is before the end of the wait
+		cancel time.Duration // when the second request is cancelled
+		panics string        // the event that panics
 		want   string
 	}{
 		{name: "it goes", first: wait, want: both},
@@ -74,8 +75,8 @@ func TestWaitingDone(t *testing.T) {
 		{name: "a redirection that asks for a wait", first: seeOther + wait, want: both},
 		{name: "a redirection that asks for none", first: seeOther + "Retry-After: 0"},
 		{name: "Gate.Waiting panics", first: wait, panics: "gate waits 5s retry-after", want: gateWaits + ", transport is done"},
-		{name: "what it has returned panics", first: wait, panics: "gate is done", want: both},
-		{name: "what Transport.Waiting has returned panics", first: wait, panics: "transport is done", want: both},
+		{name: "the function of Gate.Waiting panics", first: wait, panics: "gate is done", want: both},
+		{name: "the function of Transport.Waiting panics", first: wait, panics: "transport is done", want: both},
 	} {
 		inBubble(t, tc.name, func(t *testing.T) {
 			var events []string
@@ -124,7 +125,7 @@ func TestWaitingDone(t *testing.T) {
 	}
 }
 
-// A Waiting that blocks holds back its caller alone.
+// A Waiting function that blocks delays only its own request.
 func TestWaitingBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
@@ -151,8 +152,8 @@ func TestWaitingBlocks(t *testing.T) {
 	})
 }
 
-// Whose context ends hears of its cause; a request that has been sent gets the error of its
-// base.
+// If the context of a waiting request ends, the error is the context's cause. If the request
+// has already been sent, the error is that of the base.
 func TestEnterCause(t *testing.T) {
 	inBubble(t, "with a cause of the caller's own", func(t *testing.T) {
 		var g Gate
@@ -177,8 +178,8 @@ func TestEnterCause(t *testing.T) {
 	})
 }
 
-// Forget knows a key by the text that Enter and Transport use for it, and an origin
-// stands for the keys that KeyBy has made of it.
+// Forget finds a key by the text that Enter and Transport use. An origin matches all keys
+// that KeyBy has derived from it.
 func TestForgetOrigin(t *testing.T) {
 	require.Equal(t, "://a", nameOfKey("://a").String())
 	synctest.Test(t, func(t *testing.T) {
@@ -203,7 +204,7 @@ func TestForgetOrigin(t *testing.T) {
 		entered(t, rt.Gate, "api.example#a", "302; Retry-After: 60")
 		rt.Gate.Forget("api.example")
 		pass, _ := rt.Gate.TryEnter("api.example#a")
-		require.Nil(t, pass, "the key of a caller, who may write what he likes")
+		require.Nil(t, pass, "the key is the caller's text")
 		rt.Gate.Forget("https://api.example")
 		for _, user := range []string{"", "a", "b"} {
 			require.False(t, waits("https://api.example/", user))
@@ -213,7 +214,7 @@ func TestForgetOrigin(t *testing.T) {
 	})
 }
 
-// One Gate for two Transports and a client of another protocol.
+// Two Transports and a client of another protocol share a Gate.
 func TestSharedGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &Gate{MaxWait: time.Minute}
@@ -223,7 +224,7 @@ func TestSharedGate(t *testing.T) {
 		start := time.Now()
 		p, until := g.TryEnter("http://api.example")
 		require.Nil(t, p)
-		require.Equal(t, time.Minute, until.Sub(start), "what is asked for, cut by the Gate")
+		require.Equal(t, time.Minute, until.Sub(start), "the asked wait, cut by the Gate")
 		require.NoError(t, get(t, other, example))
 		require.Equal(t, time.Minute, time.Since(start))
 	})
@@ -255,7 +256,8 @@ func TestAdvisorRefused(t *testing.T) {
 	require.ErrorAs(t, err, new(*RefusedError))
 }
 
-// Advisor.Refused may know how long to wait: Retry-After precedes its wait, limits do not.
+// Advisor.Refused can return a wait. Retry-After takes precedence over it, and it takes
+// precedence over limits.
 func TestAdvisorRefusedWait(t *testing.T) {
 	const minute = time.Minute
 	for _, tc := range []struct {
@@ -269,12 +271,12 @@ func TestAdvisorRefusedWait(t *testing.T) {
 		{"in a success", "200", minute, true, "refused, wait 1m0s by refused, no fields"},
 		{"no refusal", "200", minute, false, "no fields"},
 		{"no refusal, and a limit", `200 | RateLimit: "a";r=0;t=30`, minute, false, "wait 30s by limit a"},
-		{"beside Retry-After", "429 | Retry-After: 5", minute, true, "refused, wait 5s by retry-after, no fields"},
-		{"beside Retry-After of a success", "200 | Retry-After: 5", minute, true, "refused, wait 5s by retry-after, no fields"},
-		{"beside a limit", `429 | RateLimit: "a";r=0;t=300`, minute, true, "refused, wait 1m0s by refused a"},
-		{"no time, beside a limit", `429 | RateLimit: "a";r=0;t=300`, 0, true, "refused, wait 5m0s by limit a"},
+		{"next to Retry-After", "429 | Retry-After: 5", minute, true, "refused, wait 5s by retry-after, no fields"},
+		{"next to Retry-After of a success", "200 | Retry-After: 5", minute, true, "refused, wait 5s by retry-after, no fields"},
+		{"next to a limit", `429 | RateLimit: "a";r=0;t=300`, minute, true, "refused, wait 1m0s by refused a"},
+		{"no time, next to a limit", `429 | RateLimit: "a";r=0;t=300`, 0, true, "refused, wait 5m0s by limit a"},
 		{"no time", "429", -1, true, "refused, no fields"},
-		{"a status that refuses by itself", "429 | X-RateLimit-Limit: 9 | X-RateLimit-Reset: 45", minute, false, "refused, wait 45s by limit default"},
+		{"a status that is a refusal", "429 | X-RateLimit-Limit: 9 | X-RateLimit-Reset: 45", minute, false, "refused, wait 45s by limit default"},
 		{"for longer than obeyed", "200", time.Hour, true, "refused, wait 10m0s of 1h0m0s by refused, no fields"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -286,7 +288,8 @@ func TestAdvisorRefusedWait(t *testing.T) {
 	require.Equal(t, `refused, wait 1m0s (Advisor.Refused, limit "a";r=0)`, a.String())
 }
 
-// While a secondary limit of a minute lasts, five workers are refused five times at most.
+// While a secondary limit of a minute is in effect, five workers are refused at most five
+// times.
 func TestAdvisorRefusedMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end, refused := time.Now().Add(time.Minute), 0
@@ -319,7 +322,7 @@ func TestAdvisorRefusedMinute(t *testing.T) {
 	})
 }
 
-// Errors name the limit, quoted and cut, and nothing else of the fields.
+// Errors contain the name of the limit, quoted and cut, and nothing else of the fields.
 func TestWaitErrorText(t *testing.T) {
 	const early = "ratelimit: not sent: the deadline is before the end of the wait"
 	by := func(source Source, name string) Advice { return Advice{Source: source, Limit: Limit{Name: name}} }

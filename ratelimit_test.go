@@ -116,7 +116,7 @@ func TestPolicyOf(t *testing.T) {
 	}
 }
 
-// Numbers of different units cannot be compared; parts of a quota can.
+// Numbers of different units cannot be compared, but fractions of their quotas can.
 func TestTightest(t *testing.T) {
 	for _, tc := range tightestCases {
 		t.Run(tc.name, func(t *testing.T) {

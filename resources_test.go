@@ -16,9 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A scene of resources is an exchange with one origin. A line is the time in seconds, and a
-// path with its answer, or `path: waits` for a request whose deadline comes too early. The
-// answer is a status and a resource with its limit, `core r=5;t=60`, or other field lines.
+// playResources plays an exchange with one origin. A line has the time in seconds, and a path
+// with its response, or `path: waits` for a request whose deadline is too early. The response
+// is a status and a resource with its limit, `core r=5;t=60`, or other field lines.
 func playResources(t *testing.T, rt *Transport, scene string) {
 	t.Helper()
 	start, header := time.Now(), http.Header{}
@@ -51,7 +51,7 @@ func playResources(t *testing.T, rt *Transport, scene string) {
 	}
 }
 
-// resourceAnswer returns the lines of an answer.
+// resourceAnswer returns the lines of a response.
 func resourceAnswer(said string) string {
 	text := ""
 	if status, rest, ok := strings.Cut(said, "; "); ok && len(status) == 3 {
@@ -66,7 +66,7 @@ func resourceAnswer(said string) string {
 	return text + fmt.Sprintf("X-RateLimit-Limit: 5000\nX-RateLimit-Remaining: %s\nX-RateLimit-Reset: %s\nX-RateLimit-Resource: %s\n%s", left, reset, name, more)
 }
 
-// The limits that an answer gives to a resource hold back requests of its paths alone.
+// The limits of a resource delay only requests for its paths.
 func TestResources(t *testing.T) {
 	for _, tc := range []struct{ name, scene string }{
 		{"GitHub: graphql is exhausted, the rest is served at once", `
@@ -172,7 +172,7 @@ func TestResources(t *testing.T) {
 	})
 }
 
-// With credentials, each of KeyBy has resources of its own.
+// With credentials, each key of KeyBy has its own resources.
 func TestResourcesOfKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := &Gate{}
@@ -217,7 +217,8 @@ func TestResourcesOfKeys(t *testing.T) {
 	})
 }
 
-// Requests that wait for the first answer, and those under way, are of the resource that it names.
+// Requests that wait for the first response, and those in flight, belong to the resource that
+// it names.
 func TestResourcesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -264,7 +265,7 @@ func TestResourcesFirst(t *testing.T) {
 	})
 }
 
-// After a restart, when nothing is left, paths that have not been seen are not all refused.
+// After a restart with an exhausted quota, at most one request is sent for each unseen path.
 func TestResourcesUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -295,7 +296,7 @@ func TestResourcesUnseen(t *testing.T) {
 	})
 }
 
-// A hostile server takes no more memory than that of 256 segments and 16 resources.
+// A hostile server can use memory for at most 256 segments and 16 resources.
 func TestResourcesMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const segments = 10_000
@@ -324,7 +325,7 @@ func TestResourcesMemory(t *testing.T) {
 			require.LessOrEqual(t, len(list), maxNamed)
 		}
 		require.Len(t, slices.Collect(rt.gate().Keys()), 1+maxResources)
-		named = "another" // for which there is no room: the limits hold for the key
+		named = "another" // there is no room for it, so its limits apply to the key
 		rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
 			return answer(req, resourceAnswer("another r=0;t=60")), nil
 		})
@@ -334,7 +335,7 @@ func TestResourcesMemory(t *testing.T) {
 	})
 }
 
-// A key is not displaced while one of its resources has a wait in force.
+// A key is not displaced while a wait of one of its resources is in effect.
 func TestResourcesDisplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := &Transport{Gate: &Gate{MaxKeys: 2}}
@@ -436,7 +437,7 @@ func TestResourcesGitHub(t *testing.T) {
 	require.Equal(t, "graphql", wait.Advice.Limit.Name)
 }
 
-// Whatever servers answer, no request waits for ever, and none stays under way.
+// For any responses, every request ends, and none stays in flight.
 func TestResourcesEnd(t *testing.T) {
 	for seed := range uint64(20) {
 		inBubble(t, fmt.Sprint(seed), func(t *testing.T) {

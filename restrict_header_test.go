@@ -23,8 +23,9 @@ type reading struct {
 
 const allFields, withoutRetryAfter, andRetryAfter = "all fields", "all fields but Retry-After", " and Retry-After"
 
-// readings returns what clients read in a response: one that knows all forms, and for each
-// older form one that knows nothing else, each with and without Retry-After.
+// readings returns what different clients read in a response. One client knows all forms, and
+// each other client knows one older form. Each reads the response with and without
+// Retry-After.
 func readings(status int, h http.Header, o LegacyOptions) (list []reading) {
 	c := Advisor{Legacy: o, MaxWait: math.MaxInt64}
 	read := func(client string, h http.Header) {
@@ -54,7 +55,7 @@ func readings(status int, h http.Header, o LegacyOptions) (list []reading) {
 	return list
 }
 
-// withoutCurrent returns a header as those read it who know no current fields.
+// withoutCurrent returns a header for clients that do not know the current fields.
 func withoutCurrent(h http.Header) http.Header {
 	older := h.Clone()
 	delete(older, policyKey)
@@ -62,22 +63,21 @@ func withoutCurrent(h http.Header) http.Header {
 	return older
 }
 
-// readOlder returns what the older fields of h ask for by themselves, whatever
-// Retry-After says.
+// readOlder returns the advice of the older fields of h alone, without Retry-After.
 func readOlder(h http.Header, o *LegacyOptions) Advice {
 	f, _ := ParseAny(withoutCurrent(h), *o)
 	return f.asked(0)
 }
 
-// A passage is a response that passes parties with limits of their own.
+// A passage is a response that passes parties with their own limits.
 type passage struct {
-	status, final int // of the response of upstream, and of the one that a client gets
+	status, final int // of upstream's response, and of the client's response
 	before, after http.Header
 	options       LegacyOptions
 	parties       []Fields
-	writes        bool // they write older forms
-	reported      bool // something could not be said
-	endless       bool // one of them refuses, and does not say until when
+	writes        bool // the parties write older forms
+	reported      bool // an error reported that a form cannot express a limit
+	endless       bool // a party refuses, and does not announce for how long
 }
 
 // lawBetween is law 7 for a passage. No client may do more than upstream allows. If no fault
@@ -86,20 +86,20 @@ type passage struct {
 func lawBetween(t testing.TB, p passage) {
 	t.Helper()
 	was := map[string]Advice{}
-	longest, _ := ParseRetryAfter(p.before, p.options.Now) // a success may have one that counts only next to other fields
+	longest, _ := ParseRetryAfter(p.before, p.options.Now) // a success may have a wait that counts only next to other fields
 	endless := p.endless
 	for _, r := range readings(p.status, p.before, p.options) {
 		was[r.client] = r.Advice
 		longest, endless = max(longest, r.Asked), endless || r.Fields.endless()
 	}
-	for _, r := range readings(p.final, p.before, p.options) { // who refuses makes resets count
+	for _, r := range readings(p.final, p.before, p.options) { // a refusal makes resets count
 		longest = max(longest, r.Asked)
 	}
 	for _, f := range p.parties {
 		longest, endless = max(longest, f.asked(0).Wait), endless || f.endless()
 	}
 	for _, r := range readings(p.final, p.after, p.options) {
-		if r.client == withoutRetryAfter { // of a 403 this says another thing
+		if r.client == withoutRetryAfter { // without Retry-After, a 403 has another meaning
 			continue
 		}
 		form := strings.TrimSuffix(r.client, andRetryAfter)
@@ -131,7 +131,7 @@ func formKeys(h http.Header, form string) (keys []string) {
 	return keys
 }
 
-// lawAllows is law 7 for what one client reads, and what one party allows.
+// lawAllows is law 7 for one client and one party.
 func lawAllows(t testing.TB, r reading, own Fields, p passage) {
 	t.Helper()
 	mine, least := own.asked(0), leastOf(&own)
@@ -142,7 +142,7 @@ func lawAllows(t testing.TB, r reading, own Fields, p passage) {
 	if r.client == allFields {
 		require.True(t, atLeastAsStrict(&r.Advice, &mine), "law 7: a reader of %s may do more than own allows: %v\nbefore %v\nafter  %v", r.client, own, p.before, p.after)
 	}
-	if told == math.MaxUint64 || r.client == allFields { // several forms as one
+	if told == math.MaxUint64 || r.client == allFields { // several forms look like one
 		return
 	}
 	untimed := slices.ContainsFunc(r.Fields.Limits, func(l Limit) bool { return !l.Reset.ok })
@@ -150,8 +150,8 @@ func lawAllows(t testing.TB, r reading, own Fields, p passage) {
 	require.True(t, untimed || r.Asked >= mine.Wait, "law 7: a reader of %s waits %v: %v\nbefore %v\nafter  %v", r.client, r.Asked, own, p.before, p.after)
 }
 
-// lawRestrictHeader is law 7 for RestrictHeader; and nothing else changes, and a second
-// time changes nothing.
+// lawRestrictHeader is law 7 for RestrictHeader. It also checks that nothing else changes,
+// and that a second call changes nothing.
 func lawRestrictHeader(t testing.TB, h http.Header, own Fields, o LegacyOptions) (http.Header, error) {
 	t.Helper()
 	return lawRestrictStatus(t, http.StatusOK, h, own, o)
@@ -192,11 +192,11 @@ func lawRestrictStatus(t testing.TB, status int, h http.Header, own Fields, o Le
 	return got, err
 }
 
-// A restrictHeaderCase is a response, what the intermediary adds, and the fields in which the
-// result differs.
+// A restrictHeaderCase is a response, the fields of the intermediary, and the fields that
+// differ in the result.
 type restrictHeaderCase struct {
 	name, header, own, want string
-	reports                 string // the field that the error names, "" if there is none
+	reports                 string // the field that the error names, or ""
 }
 
 func restrictHeaderCases() (cases []restrictHeaderCase) {
@@ -209,7 +209,7 @@ func restrictHeaderCases() (cases []restrictHeaderCase) {
 	return cases
 }
 
-const passing = "Date: Sat, 21 Nov 2026 03:23:50 GMT\nServer: example\n" // which is 1795231430
+const passing = "Date: Sat, 21 Nov 2026 03:23:50 GMT\nServer: example\n" // 1795231430 in Unix seconds
 
 var passed = time.Date(2026, time.November, 21, 3, 23, 56, 0, time.UTC) // when the response arrives
 
@@ -241,7 +241,7 @@ func TestRestrictHeader(t *testing.T) {
 	h = wire("X-RateLimit-Remaining: 40\nX-RateLimit-Limit: 100")
 	got, err := lawRestrictHeader(t, h, fieldsOf(t, `"";q=5`, `"";r=4`), LegacyOptions{Now: passed})
 	require.NoError(t, err)
-	require.Equal(t, []string{"4", "5"}, []string{got.Get("X-RateLimit-Remaining"), got.Get("X-RateLimit-Limit")}, "as the tightest")
+	require.Equal(t, []string{"4", "5"}, []string{got.Get("X-RateLimit-Remaining"), got.Get("X-RateLimit-Limit")}, "the tightest limit")
 	require.Equal(t, `"default";r=40, "";r=4`, got.Get("RateLimit"), "no name is the name of nothing")
 }
 
@@ -258,7 +258,7 @@ func TestRestrictHeaderErrors(t *testing.T) {
 		{"a name that no field can hold", "X-RateLimit-Limit: 9\nX-RateLimit-Remaining: 8\nX-RateLimit-Resource: é", fieldsOf(t, ``, `"g";r=1`), ErrSyntax},
 		{"two meanings of a name", `RateLimit-Policy: "a";q=9;w=1`, fieldsOf(t, `"a";q=5;w=10`, ``), ErrConflict},
 		{"own cannot be written", ``, Fields{Limits: []Limit{{Name: "é"}}}, ErrSyntax},
-		{"own does not say what remains", ``, fieldsOf(t, ``, `"g";r=unknown`), ErrRange},
+		{"own has no remaining", ``, fieldsOf(t, ``, `"g";r=unknown`), ErrRange},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := lawRestrictHeader(t, wire(passing+tc.header), tc.own, LegacyOptions{Now: passed})
@@ -284,8 +284,8 @@ func TestRestrictHeaderErrors(t *testing.T) {
 	require.ErrorIs(t, err, ErrTooMany)
 }
 
-// TestRestrictHeaderMillis: where the caller knows that a reset counts milliseconds,
-// one that is over is raised to milliseconds, and a second intermediary leaves it.
+// If the caller knows that a reset is in milliseconds, a reset that has passed is raised in
+// milliseconds. A second intermediary leaves it unchanged.
 func TestRestrictHeaderMillis(t *testing.T) {
 	own := fieldsOf(t, ``, `"g";r=0;t=86400`)
 	for _, over := range []string{"0", "1"} {
@@ -298,8 +298,8 @@ func TestRestrictHeaderMillis(t *testing.T) {
 	}
 }
 
-// TestRestrictHeaderDraft07: where a draft-07 does not say what remains, its RateLimit stays
-// next to a current policy, and those who know the dialect read both again.
+// If a draft-07 field has no remaining, its RateLimit stays next to a current policy. Clients
+// that know the dialect read both.
 func TestRestrictHeaderDraft07(t *testing.T) {
 	o := LegacyOptions{Dialects: []*Dialect{Draft07}, Now: passed}
 	got, err := lawRestrictHeader(t, wire(passing+"RateLimit: limit=5, reset=60"), fieldsOf(t, `"g";q=9;w=60`, ``), o)
@@ -310,7 +310,7 @@ func TestRestrictHeaderDraft07(t *testing.T) {
 	require.Equal(t, `policies "default";q=5, "g";q=9;w=60; limits "default";t=60; dialect draft-07`, f.String())
 }
 
-// TestRestrictHeaderAllocs: where no older field says a number, none is read again.
+// If no older field has a number, none is read again.
 func TestRestrictHeaderAllocs(t *testing.T) {
 	own := Fields{Limits: []Limit{{Name: "own", Remaining: 1, Reset: SecondsOf(5)}}}
 	var h http.Header
@@ -321,8 +321,8 @@ func TestRestrictHeaderAllocs(t *testing.T) {
 	require.Equal(t, []string{`"a";r=5;t=3, "own";r=1;t=5`}, h[limitKey])
 }
 
-// Ten gateways, a second apart, do not move a point in time, nor change what the
-// first has said.
+// Ten gateways, a second apart, do not move a point in time, or change the fields of the
+// first.
 func TestRestrictHeaderHops(t *testing.T) {
 	for _, reset := range []string{"1795231440", "1795231440000", "2026-11-21T03:24:00Z", "Sat, 21 Nov 2026 03:24:00 GMT"} {
 		for _, own := range []string{`"g";r=5;t=2`, `"g";r=5;t=60`} {
@@ -340,8 +340,8 @@ func TestRestrictHeaderHops(t *testing.T) {
 	}
 }
 
-// lawRestrictDialect is law 7 for the fields of a dialect: its readers may do no more than
-// the dialect allowed, and no more than own allows in requests.
+// lawRestrictDialect is law 7 for the fields of a dialect. Its readers may do no more than
+// the dialect allowed before, and no more than own allows in requests.
 func lawRestrictDialect(t testing.TB, d *Dialect, f, own Fields) (restricted bool) {
 	t.Helper()
 	h := wire(passing)
@@ -366,8 +366,8 @@ func lawRestrictDialect(t testing.TB, d *Dialect, f, own Fields) (restricted boo
 	return true
 }
 
-// says reports whether a dialect can say each wait that own asks for, alone and next to
-// what it says otherwise: 7300 next to a window of 60 would be milliseconds.
+// says reports whether a dialect can express each wait of own, alone and next to its other
+// fields: 7300 next to a window of 60 would be milliseconds.
 func says(d *Dialect, f, own Fields) bool {
 	policies := newMatcher(own.Policies)
 	for _, l := range own.Limits {
@@ -390,7 +390,7 @@ func says(d *Dialect, f, own Fields) bool {
 	return true
 }
 
-// TestRestrictHeaderRandom is law 7 for all dialects that are written.
+// TestRestrictHeaderRandom is law 7 for all written dialects.
 func TestRestrictHeaderRandom(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(11, 11))
@@ -407,7 +407,7 @@ func TestRestrictHeaderRandom(t *testing.T) {
 	}
 }
 
-// mixedForms returns what several limiters say that know nothing of each other.
+// mixedForms returns the header of several unrelated limiters.
 func mixedForms(rnd *rand.Rand) http.Header {
 	pick := func(words string) string {
 		w := strings.Split(words, " ")
@@ -422,7 +422,7 @@ func mixedForms(rnd *rand.Rand) http.Header {
 	return h
 }
 
-// TestRestrictHeaderMixed is law 7 where older forms are mixed.
+// TestRestrictHeaderMixed is law 7 for mixtures of older forms.
 func TestRestrictHeaderMixed(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(7, 7))
@@ -453,8 +453,8 @@ func TestRestrictHeaderVendors(t *testing.T) {
 	}
 }
 
-// FuzzRestrictHeader is law 7 for RestrictHeader, for all dialects that are written
-// and for any header.
+// FuzzRestrictHeader is law 7 for RestrictHeader, for all written dialects and for any
+// header.
 func FuzzRestrictHeader(f *testing.F) {
 	for i, tc := range restrictHeaderCases() {
 		own := wire(tc.own)
@@ -476,8 +476,8 @@ func FuzzRestrictHeader(f *testing.F) {
 	})
 }
 
-// Upstream's own Retry-After stays, if it is early for upstream's limits; it is raised for
-// own alone.
+// Upstream's Retry-After is not raised to the waits of upstream's limits, but to those of
+// own.
 func TestRestrictHeaderRetryAfter(t *testing.T) {
 	for own, want := range map[string]string{`"g";r=4;t=20`: "5", `"g";r=0;t=8`: "8", `"g";r=0;t=3`: "5", `"g";r=0`: "5"} {
 		h := wire("Retry-After: 5\nRateLimit: \"a\";r=0;t=10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 60")

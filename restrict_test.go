@@ -170,7 +170,7 @@ func lawPolicyNoMore(t testing.TB, p, q Policy) {
 	require.Equal(t, p, q)
 }
 
-// lawOwn: the members of own are in the result.
+// lawOwn checks that the result contains the members of own.
 func lawOwn(t testing.TB, own, got Fields) {
 	for _, p := range own.Policies {
 		require.True(t, slices.ContainsFunc(got.Policies, func(q Policy) bool {
@@ -182,7 +182,7 @@ func lawOwn(t testing.TB, own, got Fields) {
 	}
 }
 
-// noMore reports whether m, a limit of g, allows no more than l, one of f.
+// noMore reports whether m, a limit of g, allows no more than l, a limit of f.
 func noMore(f Fields, l Limit, g Fields, m Limit) bool {
 	before, after := newMatcher(f.Policies), newMatcher(g.Policies)
 	p, q := before.policy(&l), after.policy(&m)

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTransportRetries: what is sent again after a refusal, and what is not.
+// TestTransportRetries checks which refused requests are sent again.
 func TestTransportRetries(t *testing.T) {
 	const (
 		tooMany     = "HTTP/1.1 429 Too Many Requests\nRetry-After: 5"
@@ -118,7 +118,7 @@ func TestTransportRetries(t *testing.T) {
 	}
 }
 
-// Of a long refusal the first 64 KiB are kept, and reading the rest fails.
+// The first 64 KiB of a long refusal are kept, and reading beyond them fails.
 func TestKeepBody(t *testing.T) {
 	for size, cut := range map[int]bool{0: false, mostKept: false, mostKept + 1: true} {
 		body := &closing{Reader: strings.NewReader(strings.Repeat("x", size))}
@@ -138,7 +138,8 @@ func TestKeepBody(t *testing.T) {
 
 var errCutOff = errors.New("cut off")
 
-// Retries over real connections: a POST, its redirection and its refusal, by HTTP/1.1 and 2.
+// Retries over real connections: a POST, its redirection and its refusal, over HTTP/1.1 and
+// HTTP/2.
 func TestTransportRetriesServer(t *testing.T) {
 	for _, h2 := range []bool{false, true} {
 		t.Run(fmt.Sprint(h2), func(t *testing.T) {
@@ -186,7 +187,7 @@ func (s *fiveSlots) RoundTrip(req *http.Request) (*http.Response, error) {
 		s.refused++
 	}
 	s.mu.Unlock()
-	if !ok { // sooner than any answer, so that the order is certain
+	if !ok { // faster than any other response, so that the order is certain
 		time.Sleep(40 * time.Millisecond)
 		return answer(req, "HTTP/1.1 429 Too Many Requests"), nil
 	}
@@ -208,7 +209,7 @@ func (b slotBody) Read([]byte) (int, error) {
 
 func (b slotBody) Close() error { return nil }
 
-// Where a server takes few requests at a time, one is under way until its body ends.
+// If a server serves few requests at a time, a request is in flight until its body ends.
 func TestTransportBodies(t *testing.T) {
 	inBubble(t, "five at a time", func(t *testing.T) {
 		s, start := &fiveSlots{}, time.Now()

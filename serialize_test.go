@@ -259,7 +259,7 @@ func TestJSON(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(`null`), &got))
 	require.Equal(t, f, got, "null changes nothing")
 	require.NoError(t, json.Unmarshal(text, &got))
-	require.Equal(t, Fields{}, got, "what is missing is absent")
+	require.Equal(t, Fields{}, got, "a missing field is absent")
 }
 
 // On error nothing changes: fields are read as a whole or not at all.

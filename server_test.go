@@ -45,7 +45,7 @@ func TestCap(t *testing.T) {
 	}
 }
 
-// lawCap is law 7 for Cap, against the slow definition.
+// lawCap is law 7 for Cap. It compares with the slow definition.
 func lawCap(t testing.TB, l Limit, p Policy, burst float64) {
 	t.Helper()
 	got := l.Cap(p, burst)
@@ -70,8 +70,8 @@ func lawCap(t testing.TB, l Limit, p Policy, burst float64) {
 		require.Zero(t, got.Remaining)
 		return
 	}
-	// got ≤ burst × q × t ÷ w, except for the digits that burst does not print, and got + 1 is
-	// larger.
+	// got ≤ burst × q × t ÷ w, except for the digits that are lost when burst is printed, and
+	// got + 1 is larger.
 	rate := new(big.Float).SetPrec(500).SetFloat64(burst)
 	for _, n := range []int64{p.Quota, reset} {
 		rate.Mul(rate, new(big.Float).SetInt64(n))
@@ -150,7 +150,7 @@ func TestRefuse(t *testing.T) {
 		{"nil", "GET", [2]string{policies, limits}, nil, 429, []string{"3600"},
 			`{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota Exceeded","status":429}`},
 		{"HEAD", "HEAD", [2]string{policies, limits}, nil, 429, []string{"3600"}, ``},
-		{"nothing to say", "GET", [2]string{}, &Problem{}, 429, nil, `{}`},
+		{"an empty problem", "GET", [2]string{}, &Problem{}, 429, nil, `{}`},
 		{"a request that costs more than what is left", "GET", [2]string{policies, `"burst";r=4;t=1`}, &Problem{}, 429, nil, `{}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestExpose(t *testing.T) {
 		{"keys in other spellings", http.Header{"RateLimit": {"1"}, "Ratelimit": {"1"}, "retry-after": {"1"}}, []string{"RateLimit, retry-after"}},
 		{"a key without lines", http.Header{"Ratelimit": {}, "Retry-After": nil}, nil},
 		{"keys that are no names", http.Header{"X-Rate\u212aLimit-Ratelimit": {"1"}, "Ratelimit, Set-Cookie": {"1"}, "Trailer:Ratelimit": {"1"}, "Ratelimit\r\n": {"1"}, "Ratelimité": {"1"}}, nil},
-		{"what is there stays", http.Header{"Ratelimit": {"1"}, expose: {"X-Request-Id"}}, []string{"X-Request-Id, RateLimit"}},
+		{"existing names are kept", http.Header{"Ratelimit": {"1"}, expose: {"X-Request-Id"}}, []string{"X-Request-Id, RateLimit"}},
 		{"a line that is there stays", http.Header{"Ratelimit": {"1"}, expose: {"A ,b", "C"}}, []string{"A ,b", "C, RateLimit"}},
 		{"a blank line", http.Header{"Ratelimit": {"1"}, expose: {" "}}, []string{"RateLimit"}},
 		{"no line", http.Header{"Ratelimit": {"1"}, expose: {}}, []string{"RateLimit"}},

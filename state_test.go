@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGateState: why requests wait, until when, and how many, for one caller and for many.
+// TestGateState checks why requests wait, until when, and how many wait, for one and for many
+// callers.
 func TestGateState(t *testing.T) {
 	const depends = -1
 	answered := func(t *testing.T, g *Gate, fields ...string) {
@@ -25,7 +26,7 @@ func TestGateState(t *testing.T) {
 		gate     func() *Gate
 		prepare  func(t *testing.T, g *Gate)
 		reason   string
-		from, to time.Duration // of Until; depends is the zero time
+		from, to time.Duration // from and to bound Until; zero if it depends on other requests
 		under    int
 	}{
 		{name: "first", reason: "first", from: 500 * time.Millisecond, under: 10, prepare: func(t *testing.T, g *Gate) {
@@ -121,7 +122,7 @@ func TestGateState(t *testing.T) {
 
 const firstOnes = 10
 
-// A deadline before the end of a wait has its reason.
+// If a deadline is before the end of a wait, the error has the reason of the wait.
 func TestWaitErrorReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Gate
@@ -135,7 +136,7 @@ func TestWaitErrorReason(t *testing.T) {
 	})
 }
 
-// While there is room no key with a wait in force is sent early.
+// While there is room, no key with a wait in effect is forgotten.
 func TestGateMaxKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 100_000

@@ -19,12 +19,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A network takes requests to a host, and its answers back, each of which takes a while,
-// so that they overtake each other. It counts them by their status.
+// A network carries requests to a host, and the responses back. Each direction takes a random
+// time, so requests and responses overtake each other. It counts the responses by status.
 type network struct {
 	host   *host
 	most   time.Duration // each way
-	every  int           // only each such answer carries fields; 0 and 1 are all
+	every  int           // only every n-th response has fields; 0 and 1 mean all
 	mu     sync.Mutex
 	rnd    *rand.Rand
 	counts map[int]int
@@ -58,13 +58,13 @@ func (n *network) travel() {
 	time.Sleep(d)
 }
 
-// Whatever the order of answers, no request is sent that the server has to refuse, nor where
-// only each third answer says anything.
+// For any order of responses, no request is sent that the server would refuse. This holds
+// even if only every third response has fields.
 func TestTransportExact(t *testing.T) {
 	for seed := range uint64(21) {
 		synctest.Test(t, func(t *testing.T) {
 			const window = 3 * time.Second
-			requests, quota, first, every := 1+64*3, 1+int(seed)*3, 1, 0 // ten at once would be too many
+			requests, quota, first, every := 1+64*3, 1+int(seed)*3, 1, 0 // ten requests at once would be too many
 			if seed == 20 {
 				requests, quota, first, every = 20, 20, 3, 3 // nothing is announced before the third answer
 			}
@@ -88,7 +88,7 @@ func TestTransportExact(t *testing.T) {
 	}
 }
 
-// Real servers, of both versions of HTTP, on a real network.
+// Real servers, with both versions of HTTP, on a real network.
 func TestTransportServers(t *testing.T) {
 	t.Parallel()
 	const quota, workers, each = 80, 64, 2
@@ -106,7 +106,7 @@ func TestTransportServers(t *testing.T) {
 				assert.NoError(t, f.Set(w.Header()))
 				_, _ = io.Copy(w, r.Body)
 			}))
-			server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that were dialled in vain
+			server.Config.ErrorLog = log.New(io.Discard, "", 0) // unused connections would be logged
 			server.EnableHTTP2 = version == 2
 			server.StartTLS()
 			defer server.Close()
@@ -137,13 +137,12 @@ func TestTransportServers(t *testing.T) {
 			}
 			all.Wait()
 			counts := []int64{served.Load(), ok.Load(), refused.Load()}
-			require.Equal(t, []int64{quota, quota, workers*each - quota}, counts, "as many as allowed, and no more")
+			require.Equal(t, []int64{quota, quota, workers*each - quota}, counts, "exactly the allowed number")
 		})
 	}
 }
 
-// What a Transport is worth: 50 requests by 10 workers to a server that allows
-// 5 a second.
+// TestTransportWorth sends 50 requests from 10 workers to a server that allows 5 a second.
 func TestTransportWorth(t *testing.T) {
 	const workers, each, quota = 10, 5, 5
 	run := func(t *testing.T, wrap func(http.RoundTripper) http.RoundTripper) (served, refused int, took time.Duration) {
@@ -170,7 +169,7 @@ func TestTransportWorth(t *testing.T) {
 	require.Greater(t, refused, 25, "most are refused")
 
 	served, refused, took = run(t, func(base http.RoundTripper) http.RoundTripper { return &Transport{Base: base} })
-	const early = workers - quota                          // ten at once are five too many
+	const early = workers - quota                          // ten requests at once are five too many
 	const best = float64(workers*each-early-quota) / quota // beyond the bucket's first tokens
 	t.Logf("with Transport: %d served, %d refused, in %v; the quota allows it in %.1fs", served, refused, took, best)
 	require.Equal(t, workers*each-early, served)

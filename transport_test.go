@@ -27,11 +27,11 @@ type roundTripFunc func(*http.Request) (*http.Response, error)
 
 func (f roundTripFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// A script answers requests one after the other, the last answer again and
-// again, and notes when they came.
+// A script returns responses one after the other, then repeats the last one. It records when
+// the requests came.
 type script struct {
 	mu    sync.Mutex
-	lines []string // field lines of each answer
+	lines []string // the field lines of each response
 	delay time.Duration
 	start time.Time
 	seen  []time.Duration
@@ -51,7 +51,7 @@ func (s *script) RoundTrip(req *http.Request) (*http.Response, error) {
 	return answer(req, lines), nil
 }
 
-// answer is a response of those lines to a request.
+// answer makes a response with the lines.
 func answer(req *http.Request, lines string) *http.Response {
 	resp := responseOf(lines)
 	resp.Request = req
@@ -65,7 +65,7 @@ func newRequest(t testing.TB, address string) *http.Request {
 	return req
 }
 
-// get sends a request and returns what went wrong.
+// get sends a request and returns the error.
 func get(t testing.TB, rt http.RoundTripper, address string) error {
 	t.Helper()
 	_, err := rt.RoundTrip(newRequest(t, address))
@@ -74,7 +74,7 @@ func get(t testing.TB, rt http.RoundTripper, address string) error {
 
 const example = "http://api.example/"
 
-// entryOf is what a Transport knows of a host.
+// entryOf returns the state of a host's key.
 func entryOf(t *Transport, host string) *entry { return t.gate().keys[keyName{"http", host}] }
 
 func seconds(list ...int) (all []time.Duration) {
@@ -84,7 +84,7 @@ func seconds(list ...int) (all []time.Duration) {
 	return all
 }
 
-// times are when requests are sent, in milliseconds.
+// times converts milliseconds, the times when requests are sent.
 func times(list ...int) (all []time.Duration) {
 	for _, n := range list {
 		all = append(all, time.Duration(n)*time.Millisecond)
@@ -92,7 +92,7 @@ func times(list ...int) (all []time.Duration) {
 	return all
 }
 
-// closing is a body that notes what happens to it.
+// closing is a body that records how it is used.
 type closing struct {
 	io.Reader
 	read, closed int
@@ -106,7 +106,7 @@ func (c *closing) Read(p []byte) (int, error) {
 
 func (c *closing) Close() error { c.closed++; return nil }
 
-// The client's Timeout is a deadline too, and its error says so.
+// The client's Timeout is a deadline too, and its error reports this.
 func TestTransportClientTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := &http.Client{Transport: &Transport{Base: newScript(`RateLimit: "a";r=0;t=30`)}, Timeout: 10 * time.Second}
@@ -125,7 +125,7 @@ func TestTransportClientTimeout(t *testing.T) {
 	})
 }
 
-// A request whose context has ended is not sent, nor counted, though it follows a redirection.
+// If its context has ended, a request is neither sent nor counted, even after a redirection.
 func TestTransportEnded(t *testing.T) {
 	s := newScript(found)
 	rt := &Transport{Base: s}
@@ -145,14 +145,14 @@ func TestTransportEnded(t *testing.T) {
 	require.Len(t, rt.gate().keys, 1)
 }
 
-// Requests wait for those of their key: of their origin, or what Key says. MaxWait of the
-// Advisor is that of a Transport without a Gate.
+// Requests wait for requests with the same key. The key is the origin, or the result of Key.
+// The MaxWait of the Advisor applies to a Transport without a Gate.
 func TestTransportWaits(t *testing.T) {
 	user := func(req *http.Request) string { return req.Header.Get("Authorization") }
 	for _, tc := range []struct {
 		name      string
 		transport *Transport
-		requests  string // addresses, each with the user behind a number sign
+		requests  string // addresses; the user follows a number sign
 		want      []time.Duration
 	}{
 		{"other origins", &Transport{}, "http://a/ https://a/ http://a:8080/ http://b/", seconds(0, 0, 0, 0)},
@@ -272,10 +272,10 @@ func TestTransportCloseIdleConnections(t *testing.T) {
 	base := &closingBase{}
 	(&http.Client{Transport: &Transport{Base: base}}).CloseIdleConnections()
 	require.Equal(t, 1, base.closed)
-	(&Transport{Base: newScript("")}).CloseIdleConnections() // has none to close
+	(&Transport{Base: newScript("")}).CloseIdleConnections() // this base has no such method
 }
 
-// Request.Cancel ends a wait, as it does in net/http: that of a limit, and that of a redirection.
+// Request.Cancel ends a wait for a limit or for a redirection, as in net/http.
 func TestTransportRequestCancel(t *testing.T) {
 	for _, first := range []string{`RateLimit: "a";r=0;t=30`, seeOther + "Retry-After: 30"} {
 		inBubble(t, first, func(t *testing.T) {
@@ -284,7 +284,7 @@ func TestTransportRequestCancel(t *testing.T) {
 			resp, err := rt.RoundTrip(newRequest(t, example))
 			require.NoError(t, err)
 			req, cancel, body := newRequest(t, example), make(chan struct{}), &closing{}
-			req.Response, req.Body = resp, body // which is a redirection or not
+			req.Response, req.Body = resp, body // nil, or a redirection
 			req.Cancel = cancel                 //lint:ignore SA1019 net/http still obeys it
 			time.AfterFunc(time.Second, func() { close(cancel) })
 			_, err = rt.RoundTrip(req)
@@ -296,7 +296,7 @@ func TestTransportRequestCancel(t *testing.T) {
 	}
 }
 
-// Whatever panics, bodies are closed, and the request counts as one without answer.
+// If anything panics, bodies are closed, and the request counts as one without a response.
 func TestTransportPanics(t *testing.T) {
 	for name, rt := range map[string]*Transport{
 		"Base":    {},
@@ -344,7 +344,7 @@ func TestTransportPanics(t *testing.T) {
 	}
 }
 
-// The key "" is for requests that nothing holds back: health checks, and streams.
+// The key "" is for requests that are never delayed, such as health checks and streams.
 func TestTransportNoKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(`RateLimit: "a";r=0;t=30`)
@@ -362,7 +362,7 @@ func TestTransportNoKey(t *testing.T) {
 	})
 }
 
-// KeyBy keeps the origin, and tells apart what the fields tell apart.
+// KeyBy keeps the origin, and adds the values of the fields.
 func TestKeyBy(t *testing.T) {
 	key := func(address string, fields ...string) string {
 		req := newRequest(t, address)
@@ -394,18 +394,18 @@ const (
 	seeOther = "HTTP/1.1 303 See Other\nLocation: /there\n"
 )
 
-// A request that follows a redirection waits as any other, and for as long as the redirection
-// asks for (RFC 9110 Section 10.2.3).
+// A request that follows a redirection waits like any other request. It also waits as long as
+// the redirection asks for (RFC 9110 Section 10.2.3).
 func TestTransportRedirect(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		answers []string
 		timeout time.Duration
-		want    []time.Duration // of one request of a client, and others that follow it
+		want    []time.Duration // when one request of a client, and the requests that follow it, are sent
 		until   time.Duration   // of the WaitError of the first
 	}{
 		{"302 with limits", []string{found + `RateLimit: "a";r=0;t=10`, `RateLimit: "a";r=0;t=10`}, 0, seconds(0, 10, 20, 30), 0},
-		{"302 with limits, of which the target has more left", []string{found + `RateLimit: "a";r=0;t=10`, `RateLimit: "a";r=5;t=10`},
+		{"302 with limits, the target has more left", []string{found + `RateLimit: "a";r=0;t=10`, `RateLimit: "a";r=5;t=10`},
 			0, seconds(0, 10, 10), 0},
 		{"303 with Retry-After", []string{seeOther + "Retry-After: 5", ""}, time.Minute, seconds(0, 5), 0},
 		{"303 with Retry-After of 0", []string{seeOther + "Retry-After: 0", ""}, time.Minute, seconds(0, 0), 0},
@@ -449,7 +449,7 @@ func TestTransportRedirect(t *testing.T) {
 	})
 }
 
-// A request that follows a redirection after its wait is the probe that is due then.
+// If a request follows a redirection after its wait, it is the probe that is due then.
 func TestTransportRedirectProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(seeOther+"Retry-After: 5\n"+`RateLimit: "a";r=0;t=5`, "")
@@ -531,7 +531,7 @@ func TestTransportRedirectCounts(t *testing.T) {
 	})
 }
 
-// Another origin redirects to one whose wait is in force.
+// Another origin redirects to an origin whose wait is in effect.
 func TestTransportRedirectElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hits := 0

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Responses with numbers of several parties: two limiters, two families, or the clocks of a
+// Responses with numbers of several parties: two limiters, two families, or two clocks, of a
 // Retry-After and a reset (law 11).
 
-// TestSeveralLinesOnTheWay: a client and a gateway read several lines of a field alike.
+// A client and a gateway read several lines of a field in the same way.
 func TestSeveralLinesOnTheWay(t *testing.T) {
 	own := fieldsOf(t, `"gateway";q=50;w=10`, `"gateway";r=40;t=10`)
 	for _, tt := range []struct {
@@ -45,8 +45,8 @@ func TestSeveralLinesOnTheWay(t *testing.T) {
 	}
 }
 
-// TestSeveralLimitersRandom: two limiters write the same form, into lines of the same fields or
-// into lists. A client reads no more than either permits (law 11).
+// Two limiters write the same form, into lines of the same fields or into lists. A client
+// reads no more than either permits (law 11).
 func TestSeveralLimitersRandom(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(17, 1))
@@ -103,7 +103,7 @@ func TestSeveralLimitersRandom(t *testing.T) {
 	}
 }
 
-// TestManyLines: the allowed number of lines of a field is read, and one more is not.
+// A bounded number of lines is read of a field.
 func TestManyLines(t *testing.T) {
 	for _, tt := range []struct{ name, key, value, last string }{
 		{"a number", "X-Ratelimit-Remaining", "5", "3"},

@@ -14,17 +14,18 @@ import (
 )
 
 type (
-	// sequenceVector is what a server answered to one client, and when a client that obeys may
-	// send its next request. If that is absent, it is about the findings of a Sequence.
+	// A sequenceVector has the responses of a server to one client, and the time at which an
+	// obedient client may send its next request. If the time is absent, the vector is about
+	// the findings of a Sequence.
 	sequenceVector struct {
 		Name      string           `json:"name"`
-		Began     time.Time        `json:"began"` // from which the times count
+		Began     time.Time        `json:"began"` // times count from then
 		Alone     bool             `json:"alone,omitempty"`
-		Exchanges []exchangeVector `json:"exchanges"`      // in the order in which their answers arrived
+		Exchanges []exchangeVector `json:"exchanges"`      // in the order in which the responses arrived
 		Next      *int64           `json:"next,omitempty"` // in milliseconds
 	}
-	// exchangeVector is a request and its answer, which is absent where it was lost, or
-	// has not arrived yet. Times are in milliseconds.
+	// An exchangeVector is a request and its response. The response is absent if it was lost
+	// or has not arrived yet. Times are in milliseconds.
 	exchangeVector struct {
 		Sent     int64    `json:"sent"`
 		Received *int64   `json:"received,omitempty"`
@@ -32,18 +33,18 @@ type (
 		Header   []string `json:"header,omitempty"`
 	}
 	sequenceFinding struct {
-		Exchange int `json:"exchange"` // index of the exchange that shows it
+		Exchange int `json:"exchange"` // index of the exchange that shows the finding
 		lintFinding
 	}
 )
 
-// exchangeOf returns the exchange of a request, and of an answer in the wire's text.
+// exchangeOf returns the exchange of a request and a response in wire text.
 func exchangeOf(sent, received int64, text string) exchangeVector {
 	v := vectorResponse("", text, time.Time{})
 	return exchangeVector{sent, &received, v.Status, v.Header}
 }
 
-// response returns the answer, or nil if there is none.
+// response returns the response, or nil if there is none.
 func (x *exchangeVector) response() *http.Response {
 	if x.Received == nil {
 		return nil
@@ -55,7 +56,7 @@ func (v *sequenceVector) at(ms int64) time.Time {
 	return v.Began.Add(time.Duration(ms) * time.Millisecond)
 }
 
-// findings returns what a Sequence finds in the exchanges.
+// findings returns the findings of a Sequence for the exchanges.
 func (v *sequenceVector) findings() []sequenceFinding {
 	list := []sequenceFinding{}
 	s := &Sequence{Alone: v.Alone}
@@ -72,8 +73,7 @@ func (v *sequenceVector) findings() []sequenceFinding {
 	return list
 }
 
-// next returns when a Gate lets the next request go, which has let through those of
-// the exchanges.
+// next returns when a Gate permits the next request after the exchanges.
 func (v *sequenceVector) next(t *testing.T) int64 {
 	type event struct {
 		at int64
@@ -126,7 +126,7 @@ func sequenceVectors(t *testing.T) {
 		}
 		require.NotEmpty(t, v.findings(), f.name)
 		list = append(list, v)
-		if f.rule == ruleEarly { // others explain it
+		if f.rule == ruleEarly { // other findings explain it
 			v.Name, v.Alone = "not alone: "+f.name, false
 			list = append(list, v)
 		}
@@ -140,8 +140,8 @@ func sequenceVectors(t *testing.T) {
 		}
 		list = append(list, v)
 	}
-	shown := map[string]bool{} // the rules
-	about := "what a server answered to one client, and what it shows, or when the client may go on"
+	shown := map[string]bool{} // the rules that the vectors show
+	about := "the responses of a server to one client, with their faults or the time of the next request"
 	checkVectors(t, "sequences", about, list, func(v sequenceVector) madeVector {
 		if v.Next != nil {
 			synctest.Test(t, func(t *testing.T) { require.Equal(t, *v.Next, v.next(t)) })
@@ -171,8 +171,8 @@ func parseExchange(t *testing.T, line string) exchangeVector {
 	return exchangeOf(sent, received, strings.ReplaceAll(words[2], " | ", "\n"))
 }
 
-// honestSequences returns what servers answer that do as they say. A client that
-// heeds nothing asks them twice a second, and one answer is lost.
+// honestSequences returns the responses of honest servers to a client that ignores all limits
+// and sends two requests a second. One response is lost.
 func honestSequences(t *testing.T) (list []sequenceVector) {
 	for _, server := range []struct {
 		name     string

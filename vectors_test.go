@@ -51,7 +51,7 @@ type madeVector struct {
 	Canonical *string        `json:"canonical,omitempty"`
 	Text      *string        `json:"text,omitempty"`
 	Problem   *vectorProblem `json:"problem,omitempty"`
-	Written   string         `json:"written,omitempty"` // if that is the text of the problem
+	Written   string         `json:"written,omitempty"` // if that is the text of a problem
 	Wait      *time.Duration `json:"wait,omitempty"`    // in nanoseconds
 	Pace      *time.Duration `json:"pace,omitempty"`
 	Source    string         `json:"source,omitempty"`
@@ -64,11 +64,11 @@ type madeVector struct {
 	Errors    []vectorError  `json:"errors,omitempty"`
 }
 
-// maxVector is the largest length of a vector. Longer cases are about bounds.
+// maxVector is the length of the longest vector. Longer cases are about bounds.
 const maxVector = 3000
 
-// checkVectors checks the file of a kind. It calls the function for the cases of the tables, which
-// give the file, and then for the cases that it reads back from the file.
+// checkVectors checks the file of a kind. It calls made for the cases of the tables, which
+// make the file, and then for the cases that it reads back from the file.
 func checkVectors[In any](t *testing.T, kind, about string, cases []In, made func(In) madeVector) {
 	t.Helper()
 	var list []string
@@ -157,7 +157,7 @@ func TestVectorRules(t *testing.T) {
 	}
 }
 
-// escapeLatin1 makes each byte a character, because JSON cannot hold bytes.
+// escapeLatin1 converts each byte to a character, because JSON cannot contain bytes.
 func escapeLatin1(lines []string) []string {
 	out := make([]string, len(lines))
 	for i, line := range lines {
@@ -190,7 +190,7 @@ func vectorHeader(text string) []string {
 	return escapeLatin1(lines)
 }
 
-// A responseVector is a response, or its header alone, with or without the time of arrival.
+// A responseVector is a response, or only its header, with or without the time of arrival.
 type responseVector struct {
 	Name    string    `json:"name"`
 	Group   string    `json:"group,omitempty"`
@@ -199,7 +199,7 @@ type responseVector struct {
 	Arrived time.Time `json:"arrived,omitzero"`
 }
 
-// vectorResponse returns a response in the wire's text.
+// vectorResponse returns a response from wire text.
 func vectorResponse(name, text string, arrived time.Time) responseVector {
 	status := responseOf(text).StatusCode
 	if strings.HasPrefix(text, "HTTP/") {
@@ -255,15 +255,15 @@ func vectorErrors(t *testing.T, err error) (list []vectorError) {
 	return list
 }
 
-// vectorRules are the rules that an unreadable or unwritable field breaks: by parameter, and
-// "name", "list" and "missing" for the rest of a member.
+// vectorRules are the rules that an unreadable or unwritable field breaks. The keys are
+// parameters, and "name", "list" and "missing" for the rest of a member.
 var vectorRules = map[string]map[string]string{
 	PolicyField: {"q": "P13", "qu": "P14", "w": "P16", "pk": "P17", "missing": "P6", "name": "P2", "list": "P1"},
 	LimitField:  {"r": "L5", "t": "L7", "pk": "L10", "missing": "L2", "name": "L1", "list": "L1"},
 }
 
-// vectorRule returns the rule that a field breaks when it is read, or written if there is no
-// position.
+// vectorRule returns the rule that a field breaks. If the error has no position, it is about
+// writing.
 func vectorRule(e *FieldError) string {
 	rules, reads := vectorRules[e.Field], e.Offset >= 0
 	switch {
@@ -281,7 +281,7 @@ func vectorRule(e *FieldError) string {
 	return rules[e.Param]
 }
 
-// A lineVector is the lines of one field.
+// A lineVector has the lines of one field.
 type lineVector struct {
 	Name  string   `json:"name"`
 	Lines []string `json:"lines"`
@@ -314,8 +314,8 @@ func oneFieldVectors[T memberType[T]](t *testing.T, c codec[T], kind string, cas
 }
 
 // A listVector is a case in the form of the tests of the Structured Fields working group
-// (https://github.com/httpwg/structured-field-tests): of parsing alone, whatever the
-// members mean.
+// (https://github.com/httpwg/structured-field-tests). It is only about parsing, not about the
+// meaning of the members.
 type listVector struct {
 	Name       string   `json:"name"`
 	Raw        []string `json:"raw"`
@@ -325,9 +325,8 @@ type listVector struct {
 	CanFail    bool     `json:"can_fail,omitempty"`
 }
 
-// listVectors checks the lines of field vectors as httpsfv reads them. A parser should
-// not fail on a Byte Sequence without its padding (RFC 9651 Section 4.2.7), but httpsfv
-// does.
+// listVectors compares field vectors with httpsfv. A parser should accept a Byte Sequence
+// without its padding (RFC 9651 Section 4.2.7), but httpsfv does not.
 func listVectors(t *testing.T, fields []lineVector) {
 	var list []string
 	seen := map[string]bool{}
@@ -348,7 +347,7 @@ func listVectors(t *testing.T, fields []lineVector) {
 			v.MustFail, v.CanFail = true, false
 			_, policyErr := ParsePolicies(bytesOf(f.Lines)...)
 			_, limitErr := ParseLimits(bytesOf(f.Lines)...)
-			require.True(t, policyErr != nil && limitErr != nil, "what fails as a List fails as a field: %s", f.Name)
+			require.True(t, policyErr != nil && limitErr != nil, "a field that fails as a List fails as a field: %s", f.Name)
 		} else {
 			v.Expected = expectedList(t, members)
 		}
@@ -414,8 +413,8 @@ func headerVectors(t *testing.T) {
 	})
 }
 
-// A vectorMember is a policy or a limit that may break the rules of its field, so that
-// its own methods for JSON refuse it.
+// A vectorMember is a policy or a limit that may break the rules of its field. The JSON
+// methods of Policy and Limit would refuse it.
 type vectorMember struct {
 	memberJSON
 	Params [][2]json.RawMessage `json:"params"` // key and value
@@ -445,7 +444,7 @@ func readVectorValue(b []byte) any {
 		Value int64
 	}
 	if json.Unmarshal(b, &date) == nil && date.Type == dateType {
-		return time.Unix(date.Value, 0) // too late for unmarshalValue, it may be
+		return time.Unix(date.Value, 0) // unmarshalValue refuses some late times
 	}
 	return unmarshalValue(b)
 }
@@ -473,7 +472,7 @@ type valueVector struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// writtenOf is the line that is written for members, or an error.
+// writtenOf returns the line that is written for members, or an error.
 func writtenOf(t *testing.T, text string, err error) madeVector {
 	if err != nil {
 		return madeVector{Error: vectorErrorOf(t, err)}
@@ -481,7 +480,7 @@ func writtenOf(t *testing.T, text string, err error) madeVector {
 	return madeVector{Text: &text}
 }
 
-// valueRule returns the rule for writing a value of a type.
+// valueRule returns the rule for writing a value of this type.
 func valueRule(v any) string {
 	switch v.(type) {
 	case int64:
@@ -509,7 +508,7 @@ func textVectors(t *testing.T) {
 	})
 
 	values := readVectors[valueVector](t, "values")
-	about := "values of a parameter, and the text that is written behind its key"
+	about := "values of a parameter, and the text that is written after its key"
 	checkVectors(t, "values", about, values, func(v valueVector) madeVector {
 		value := readVectorValue(v.Value)
 		text, err := FormatLimits(Limit{Params: Params{{"x", value}}})
@@ -535,7 +534,7 @@ func legacyVectors(t *testing.T) {
 	for _, tc := range resetCases {
 		add("resets", tc.name, "X-RateLimit-Reset: "+tc.value)
 	}
-	checkVectors(t, "legacy", "responses in older forms, and what they say", list, func(v responseVector) madeVector {
+	checkVectors(t, "legacy", "responses in older forms, and their meaning", list, func(v responseVector) madeVector {
 		f, err := ParseAny(v.header(), LegacyOptions{Now: v.Arrived})
 		made := madeVector{Dialect: &f.Dialect, Guessed: f.Guessed, Want: append([]vendorLimit{}, joinedLimits(f)...)}
 		for _, e := range vectorErrors(t, err) {
@@ -575,7 +574,7 @@ func joinVectors(t *testing.T) {
 	}
 	var pairs []pair
 	for _, tc := range tightestCases {
-		if f := pairOf(t, tc.in); f.Policies != nil { // the others are about limits of one unit
+		if f := pairOf(t, tc.in); f.Policies != nil { // the other cases are about limits of one unit
 			pairs = append(pairs, pair{tc.name, f.Policies, f.Limits})
 		}
 	}
@@ -631,7 +630,7 @@ func problemVectors(t *testing.T) {
 		}
 		list = append(list, problemVector{name, tc.in})
 	}
-	about := "texts of problem documents (RFC 9457), and what they say"
+	about := "texts of problem documents (RFC 9457), and their meaning"
 	checkVectors(t, "problems", about, list, func(v problemVector) madeVector {
 		var p Problem
 		if err := p.UnmarshalJSON([]byte(v.Document)); err != nil {
@@ -655,7 +654,7 @@ func adviceVectors(t *testing.T) {
 		}
 		advice = append(advice, vectorResponse(tc.name, tc.wire, arrival))
 	}
-	about := "responses, and how long and at which pace a client has to wait, in nanoseconds"
+	about := "responses, with the wait and the pace for a client, in nanoseconds"
 	checkVectors(t, "advice", about, advice, func(v responseVector) madeVector {
 		a := Advise(v.response(), v.Arrived)
 		return madeVector{Wait: &a.Wait, Pace: &a.Pace, Source: a.Source.String(), Limit: a.Limit.Name, Capped: a.Capped}
@@ -663,7 +662,7 @@ func adviceVectors(t *testing.T) {
 
 	var retry []responseVector
 	for _, tc := range retryAfterCases {
-		if tc.want != time.Duration(math.MaxInt64).String() { // where only Go saturates
+		if tc.want != time.Duration(math.MaxInt64).String() { // only Go saturates there
 			retry = append(retry, responseVector{Name: tc.name, Header: vectorHeader(tc.wire), Arrived: arrival})
 		}
 	}
@@ -693,11 +692,11 @@ func restrictVectors(t *testing.T) {
 	for _, tc := range restrictCases {
 		if tc.fault == nil {
 			add(tc.name, tc.upstream, tc.own)
-		} else if tc.fault.Err == ErrConflict { // else own is no announcement, which is not about joining
+		} else if tc.fault.Err == ErrConflict { // the other errors are about own, not about joining
 			add("refused: "+tc.name, tc.upstream, tc.own)
 		}
 	}
-	about := "what a server says, what an intermediary in front of it says, and what both say together"
+	about := "the fields of a server, the fields of an intermediary in front of it, and the joined fields"
 	checkVectors(t, "restrict", about, list, func(v restrictVector) madeVector {
 		f, err := Restrict(v.Upstream, v.Own)
 		if err == nil {

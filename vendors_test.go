@@ -19,30 +19,30 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A vendorCase is a response of testdata/vendors, with its meaning by its source.
+// A vendorCase is a response of testdata/vendors, with its meaning according to its source.
 type vendorCase struct {
 	Vendor, Case, Source, Confidence string
 
 	Status  int
 	Headers []string
 	Now     time.Time
-	Resets  string // "milliseconds" if only a caller can know
+	Resets  string // "milliseconds" if only a caller can know this
 	Dialect string
 	Guessed bool
 	Want    []vendorLimit
-	Reason  string // why the case cannot be read as its source says
-	Missed  string // what of the case is not read, although it could be
+	Reason  string // why the case cannot be read with its source's meaning
+	Missed  string // the part of the case that is not read, although it could be
 }
 
-// vendorFiles are the collections of responses, with how many cases cannot be read, and how
-// many are missed.
+// vendorFiles are the collections of responses. Each has the number of cases that cannot be
+// read, and the number of missed cases.
 var vendorFiles = []struct {
 	name            string
 	reasons, missed int
 }{{"cases", 5, 0}, {"third", 6, 7}}
 
-// options are those for reading the case. Without a time of its own it arrives
-// when it was made.
+// options returns the options for the case. If it has no arrival time, it arrives when it was
+// made.
 func (c *vendorCase) options() LegacyOptions {
 	o := LegacyOptions{Now: c.Now}
 	if date := wire(strings.Join(c.Headers, "\n")).Get("Date"); o.Now.IsZero() && date != "" {
@@ -55,7 +55,7 @@ func (c *vendorCase) options() LegacyOptions {
 	return o
 }
 
-// A vendorLimit is a limit and its policy. The numbers are nil if absent.
+// A vendorLimit is a limit and its policy. Absent numbers are nil.
 type vendorLimit struct {
 	Name      string `json:"name"`
 	Unit      Unit   `json:"unit,omitempty"`
@@ -75,8 +75,8 @@ func (l vendorLimit) String() string {
 	return fmt.Sprintf("%s %s: %s/%s w=%s t=%s", l.Name, l.Unit, number(l.Remaining), number(l.Quota), number(l.Window), number(l.Reset))
 }
 
-// joinedLimits returns the limits of f with their policies, and the policies without a
-// limit, in the order of their texts.
+// joinedLimits returns the limits of f with their policies, and the policies without a limit,
+// sorted by text.
 func joinedLimits(f Fields) (list []vendorLimit) {
 	joined := map[string]bool{}
 	seconds := func(s Seconds) *int64 {
@@ -158,7 +158,7 @@ func TestVendors(t *testing.T) {
 	}
 }
 
-// limitName finds names without the anchor that may be those of limits.
+// limitName finds names without the anchor that may be names of limits.
 var limitName = regexp.MustCompile(`(?i)limit|remain|reset|quota|used|usage|left|credit|budget|tokens|calls|throttle|interval|requests`)
 
 // kind returns whether the names of the limits of a case have the anchor RateLimit.
@@ -178,7 +178,7 @@ func (c *vendorCase) kind() string {
 	return "anchored"
 }
 
-// contradicts reports whether a limit has a number that is in no limit of a list.
+// contradicts reports whether l has a number that is in no limit of the list.
 func (l vendorLimit) contradicts(list []vendorLimit) bool {
 	may := func(n, m *int64) bool { return n == nil || m != nil && *n == *m }
 	return !slices.ContainsFunc(list, func(w vendorLimit) bool {
@@ -186,8 +186,8 @@ func (l vendorLimit) contradicts(list []vendorLimit) bool {
 	})
 }
 
-// TestVendorScores counts the responses of each collection that are read, of those that can
-// be known. A wrong number is a failure, also in a response that is not read completely.
+// TestVendorScores counts the responses of each collection that are read, among those that
+// can be read. A wrong number is a failure, also in a response that is not read completely.
 func TestVendorScores(t *testing.T) {
 	for _, file := range vendorFiles {
 		right, known := map[string]int{}, map[string]int{}

@@ -17,12 +17,12 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A window is a server that allows a number of requests in each window of a credential,
-// which begins when the last one ends.
+// A window is a server that allows each credential a number of requests in each window. A
+// window begins when the previous one ends.
 type window struct {
 	quota  int
 	length time.Duration
-	takes  time.Duration // to answer
+	takes  time.Duration // time for a response
 	unix   bool          // it announces points in time, in an older form
 
 	mu              sync.Mutex
@@ -40,7 +40,7 @@ func (s *window) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// count counts a request, and returns what its answer announces.
+// count counts a request, and returns the fields and the status of its response.
 func (s *window) count(user string) (http.Header, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *window) counts() (served, refused int) {
 	return s.served, s.refused
 }
 
-// fiftyIn5s is the server of the figures in README.md.
+// fiftyIn5s is the server that README.md measures.
 func fiftyIn5s() *window {
 	return &window{quota: 50, length: 5 * time.Second, takes: 50 * time.Millisecond}
 }
@@ -97,14 +97,15 @@ func serve(t testing.TB, h http.Handler) string {
 	return s.URL
 }
 
-// Three processes of eight workers share 50 requests in 5 s. The best for 300 is 25 s.
+// Three processes with eight workers each share 50 requests in 5 s. The ideal for 300
+// requests is 25 s.
 func TestFleetShares(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name     string
 		requests []int
 		set      func(*window, []job)
-		took     time.Duration // at most: each window that is not used costs 5 s, as on a busy machine
+		took     time.Duration // at most; each unused window costs 5 s, which a busy machine may cause
 		refused  int           // at most
 	}{
 		{name: "evenly", requests: []int{100, 100, 100}, took: 36 * time.Second, refused: 2},
@@ -154,7 +155,8 @@ func TestFleetShares(t *testing.T) {
 	}
 }
 
-// requireExpiry requires that nothing in a store stays for ever, or holds what was hashed.
+// requireExpiry requires that everything in a store expires, and that no hashed value is
+// stored in plain text.
 func requireExpiry(t *testing.T, s *store) {
 	t.Helper()
 	keys := s.keys(t)
@@ -168,7 +170,7 @@ func requireExpiry(t *testing.T, s *store) {
 	}
 }
 
-// fleetOf starts processes of eight workers.
+// fleetOf starts processes with eight workers each.
 func fleetOf(t *testing.T, n int, j job) (all []*process) {
 	t.Helper()
 	for range n {
@@ -177,7 +179,7 @@ func fleetOf(t *testing.T, n int, j job) (all []*process) {
 	return all
 }
 
-// A process is killed with requests under way.
+// A process is killed while it has requests in flight.
 func TestFleetKill(t *testing.T) {
 	t.Parallel()
 	redis, s := startStore(t), fiftyIn5s()
@@ -193,7 +195,7 @@ func TestFleetKill(t *testing.T) {
 	require.Eventually(t, func() bool { return redis.underWay(t) == 0 }, 2*leaseTime, 50*time.Millisecond)
 }
 
-// A process that begins in the middle of a wait does not send its first ten.
+// A process that starts in the middle of a wait does not send its first ten requests.
 func TestFleetJoin(t *testing.T) {
 	t.Parallel()
 	redis, s := startStore(t), fiftyIn5s()
@@ -205,12 +207,12 @@ func TestFleetJoin(t *testing.T) {
 	require.Equal(t, tally{Served: 110}, tallies(t, first, second))
 }
 
-// Redis is lost for 8 s, and each process goes on with its share.
+// Redis is unavailable for 8 s. Each process continues with its share.
 func TestFleetStoreIsAway(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name   string
-		served int // requests when Redis is lost
+		served int // requests served when Redis becomes unavailable
 		after  time.Duration
 		leave  func(*testing.T, *store)
 		back   func(*testing.T, *store)
@@ -246,7 +248,7 @@ func signal(sig syscall.Signal) func(*testing.T, *store) {
 	return func(t *testing.T, s *store) { require.NoError(t, s.cmd.Process.Signal(sig)) }
 }
 
-// Without Redis each process has its Transport.
+// Without Redis each process has only its Transport.
 func TestFleetWithoutStore(t *testing.T) {
 	t.Parallel()
 	s := fiftyIn5s()
@@ -257,7 +259,7 @@ func TestFleetWithoutStore(t *testing.T) {
 	require.LessOrEqual(t, got.Refused, 150)
 }
 
-// A process that is stopped holds back the others until its leases end.
+// A stopped process delays the other processes only until its leases end.
 func TestFleetStop(t *testing.T) {
 	t.Parallel()
 	redis, s := startStore(t), fiftyIn5s()
@@ -273,7 +275,7 @@ func TestFleetStop(t *testing.T) {
 	require.LessOrEqual(t, got.Refused+last.Refused, 2)
 }
 
-// No request under way is forgotten whose answer takes longer than a lease.
+// A request stays in flight even if its response takes longer than a lease.
 func TestFleetLongAnswers(t *testing.T) {
 	t.Parallel()
 	redis := startStore(t)
@@ -288,7 +290,7 @@ func TestFleetLongAnswers(t *testing.T) {
 	require.Zero(t, redis.underWay(t))
 }
 
-// The scripts are sent again when Redis has lost them.
+// If Redis has lost the scripts, they are sent again.
 func TestFleetScriptsFlushed(t *testing.T) {
 	t.Parallel()
 	redis, s := startStore(t), fiftyIn5s()
@@ -309,8 +311,8 @@ func TestFleetScriptsFlushed(t *testing.T) {
 	require.LessOrEqual(t, got.Refused, 2)
 }
 
-// A meter is a server of language models: buckets of requests and of tokens, with the
-// fields of OpenAI or of Anthropic.
+// A meter is a server of language models. It has buckets of requests and of tokens, and sends
+// the fields of OpenAI or of Anthropic.
 type meter struct {
 	anthropic bool
 
@@ -361,7 +363,7 @@ func (s *meter) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(status)
 }
 
-// Requests cost tokens, which flow back by and by.
+// Requests cost tokens, which are restored continuously.
 func TestFleetTokens(t *testing.T) {
 	t.Parallel()
 	for _, anthropic := range []bool{false, true} {
@@ -370,7 +372,7 @@ func TestFleetTokens(t *testing.T) {
 			redis, s := startStore(t), &meter{anthropic: anthropic}
 			j := job{Redis: redis.addr, URL: serve(t, s), Workers: 8, Requests: 60, Tokens: 1000}
 			began := time.Now()
-			got := tallies(t, fleetOf(t, 3, j)...) // 50 at once and 10 a second: the best is 13 s
+			got := tallies(t, fleetOf(t, 3, j)...) // 50 at once and then 10 a second: the ideal is 13 s
 			t.Logf("%.1f s, %d refused", time.Since(began).Seconds(), got.Refused)
 			require.Equal(t, []int{180, 0}, []int{got.Served, got.Failed})
 			require.LessOrEqual(t, got.Refused, 2)
@@ -379,7 +381,7 @@ func TestFleetTokens(t *testing.T) {
 	}
 }
 
-// KeyBy returns the same key in every process, and it is no credential.
+// KeyBy returns the same key in every process. The key does not contain the credential.
 func TestFleetKeysAreEqual(t *testing.T) {
 	redis, s := startStore(t), &window{quota: 50, length: time.Minute}
 	j := job{Redis: redis.addr, URL: serve(t, s), Workers: 1, Requests: 1, Credential: []string{"Bearer s3cret"}}

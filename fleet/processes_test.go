@@ -22,26 +22,26 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A job is what a process of the fleet does. The tests start their own program again for
-// each process.
+// A job is the work of a process of the fleet. For each process the tests start their own
+// program again.
 type job struct {
 	Redis, URL string
 	Workers    int
 	Requests   int
-	Credential []string      // each has its part of the workers and of the requests
+	Credential []string      // each gets its part of the workers and of the requests
 	Tokens     int64         // of each request, 0 if there is no Cost
-	Ahead      time.Duration // of its clock
+	Ahead      time.Duration // how far its clock is ahead
 	Alone      bool          // without Turns
 }
 
 // A tally is what a process prints when it ends.
 type tally struct{ Served, Refused, Failed int }
 
-// jobVariable has the job of a process.
+// jobVariable contains the job of a process.
 const jobVariable = "RATELIMIT_FLEET_JOB"
 
 func TestMain(m *testing.M) {
-	logging.Disable() // the client logs each connection that fails
+	logging.Disable() // the client logs each failed connection
 	if text := os.Getenv(jobVariable); text != "" {
 		var j job
 		if err := json.Unmarshal([]byte(text), &j); err != nil {
@@ -51,13 +51,13 @@ func TestMain(m *testing.M) {
 		return
 	}
 	flag.Parse()
-	if err := flag.Set("test.parallel", "32"); err != nil { // the tests wait for most of their time
+	if err := flag.Set("test.parallel", "32"); err != nil { // the tests wait most of the time
 		panic(err)
 	}
 	os.Exit(m.Run())
 }
 
-// run does a job, in a process of its own.
+// run does a job in this process.
 func (j *job) run() (t tally) {
 	turns := newTurns(j.Redis, j.Ahead)
 	var base http.RoundTripper = turns
@@ -122,7 +122,7 @@ func (j *job) run() (t tally) {
 	return t
 }
 
-// newTurns returns a Turns whose process has a clock that is ahead.
+// newTurns returns a Turns of a process whose clock is ahead.
 func newTurns(redisAddr string, ahead time.Duration) *Turns {
 	return &Turns{
 		Redis: redis.NewClient(&redis.Options{Addr: redisAddr, ContextTimeoutEnabled: true}),
@@ -131,13 +131,13 @@ func newTurns(redisAddr string, ahead time.Duration) *Turns {
 	}
 }
 
-// A process is one of the fleet.
+// A process is one process of the fleet.
 type process struct {
 	cmd *exec.Cmd
 	out *bufio.Reader
 }
 
-// start starts a process, which is killed when the test ends.
+// start starts a process. The end of the test kills it.
 func (j job) start(t *testing.T) *process {
 	t.Helper()
 	text, err := json.Marshal(j)
@@ -154,7 +154,7 @@ func (j job) start(t *testing.T) *process {
 	return &process{cmd, bufio.NewReader(out)}
 }
 
-// tally waits until a process ends, and returns what it has counted.
+// tally waits until a process ends, and returns its counts.
 func (p *process) tally(t *testing.T) (got tally) {
 	t.Helper()
 	line, err := p.out.ReadString('\n')
@@ -175,15 +175,15 @@ func tallies(t *testing.T, processes ...*process) (sum tally) {
 	return sum
 }
 
-// A store is a Redis or Valkey that keeps nothing on disk.
+// A store is a Redis or Valkey that writes nothing to disk.
 type store struct {
 	addr string
 	cmd  *exec.Cmd
 	rdb  *redis.Client
 }
 
-// startStore starts a store until the test ends. It skips the test if there is none, but
-// fails it in CI.
+// startStore starts a store until the test ends. If no program is installed, it skips the
+// test, or fails it in CI.
 func startStore(t testing.TB, options ...string) *store {
 	t.Helper()
 	s := &store{addr: freeAddress(t)}
@@ -232,7 +232,7 @@ func (s *store) keys(t testing.TB) []string {
 	return keys
 }
 
-// underWay returns how many leases there are.
+// underWay returns the number of leases.
 func (s *store) underWay(t testing.TB) (n int64) {
 	t.Helper()
 	for _, key := range s.keys(t) {

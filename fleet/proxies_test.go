@@ -32,8 +32,8 @@ func startProxy(t *testing.T, program, redis, to string) *fleetProxy {
 	return &fleetProxy{strings.TrimSpace(strings.TrimPrefix(line, "listening on ")), cmd}
 }
 
-// Two proxies with one Redis share a quota. One of them is killed, and requests through the
-// other go on.
+// Two proxies with one Redis share a quota. One proxy is killed, and the other one keeps
+// serving.
 func TestProxies(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "ratelimit-fleet")
@@ -56,7 +56,7 @@ func TestProxies(t *testing.T) {
 						resp, err := client.Get(proxies[i%2].url)
 						if err != nil {
 							lost.Add(1)
-							left.Add(1) // it goes through the other one
+							left.Add(1) // the other proxy serves it
 							return
 						}
 						resp.Body.Close()

@@ -42,7 +42,8 @@ func request(t testing.TB, ctx context.Context) *http.Request {
 	return r
 }
 
-// A request whose deadline is certain to come first fails at once, with the time.
+// If a request's deadline is certain to be too early, it fails at once, with the time at
+// which it could proceed.
 func TestTurnsDeadline(t *testing.T) {
 	store := startStore(t)
 	sent := 0
@@ -75,7 +76,7 @@ func TestTurnsDeadline(t *testing.T) {
 	require.Empty(t, turns.lines)
 }
 
-// A request that fails, or whose base panics, is not under way.
+// A request is no longer in flight after it fails or its base panics.
 func TestTurnsFailure(t *testing.T) {
 	store := startStore(t)
 	broken := errors.New("broken")
@@ -107,7 +108,7 @@ type closer struct {
 
 func (c closer) Close() error { *c.closed = true; return nil }
 
-// A key "" is not held back, and leaves nothing in Redis.
+// A request with the key "" is not delayed, and leaves nothing in Redis.
 func TestTurnsWithoutKey(t *testing.T) {
 	store := startStore(t)
 	turns := &Turns{Redis: store.rdb, Key: func(*http.Request) string { return "" }, Base: roundTrip(func(*http.Request) (*http.Response, error) {
@@ -120,7 +121,8 @@ func TestTurnsWithoutKey(t *testing.T) {
 	require.Empty(t, store.keys(t))
 }
 
-// At most ten requests go before the first answer, and one with costs.
+// At most ten requests are sent before the first response, or one request if requests have
+// costs.
 func TestTurnsFirstRequests(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -160,7 +162,7 @@ func TestTurnsFirstRequests(t *testing.T) {
 	}
 }
 
-// What is left of a limit whose end is not known does not hold requests back for ever.
+// If the end of a limit is unknown, its exhaustion does not delay requests for ever.
 func TestTurnsWithoutReset(t *testing.T) {
 	store := startStore(t)
 	n := 0
@@ -177,8 +179,8 @@ func TestTurnsWithoutReset(t *testing.T) {
 	require.Equal(t, 5, n)
 }
 
-// If Redis hangs, nothing waits longer than one time-out in each second, whatever the
-// timeouts of the client are.
+// If Redis hangs, requests wait for at most one time-out in each second, for any timeouts of
+// the client.
 func TestTurnsStoreHangs(t *testing.T) {
 	t.Parallel()
 	for _, obeys := range []bool{false, true} {
@@ -212,12 +214,13 @@ func TestTurnsStoreHangs(t *testing.T) {
 				require.NoError(t, err)
 				time.Sleep(10 * time.Millisecond)
 			}
-			until(t, func() bool { return store.underWay(t) == 0 }) // turns that came too late are given back
+			until(t, func() bool { return store.underWay(t) == 0 }) // late turns are given back
 		})
 	}
 }
 
-// Two processes go on with half each while Redis is away, and with Redis afterwards.
+// While Redis is away, two processes use half of the quota each. Afterwards they share it
+// through Redis.
 func TestTurnsAlone(t *testing.T) {
 	store := startStore(t)
 	s := &window{quota: 20, length: time.Second}
@@ -260,7 +263,7 @@ func TestTurnsAlone(t *testing.T) {
 		})
 	}
 	processes(2)
-	time.Sleep(2 * countAfter) // until both have counted
+	time.Sleep(2 * countAfter) // both processes have counted by then
 	served(20)
 	kill(t, store)
 	until(t, func() bool { return !both[0].asks() && !both[1].asks() })
@@ -311,7 +314,7 @@ func TestTurnsCostOfNothing(t *testing.T) {
 	require.Equal(t, 3, sent)
 }
 
-// A process that others share a key with keeps few keys that it does not use.
+// A process keeps few keys that only other processes use.
 func TestTurnsForgets(t *testing.T) {
 	turns := &Turns{}
 	for i := range 2 * maxLines {
@@ -326,14 +329,14 @@ func TestTurnsForgets(t *testing.T) {
 	require.Len(t, turns.lines, maxLines)
 }
 
-// asks reports whether Redis has answered the last question.
+// asks reports whether Redis has responded to the last request.
 func (t *Turns) asks() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.retry.IsZero()
 }
 
-// until waits until a condition holds, for as long as the longest pause of a busy machine.
+// until waits until a condition holds, for at most the longest pause of a busy machine.
 func until(t testing.TB, holds func() bool) {
 	t.Helper()
 	require.Eventually(t, holds, 20*time.Second, 10*time.Millisecond)
@@ -360,7 +363,7 @@ func TestTurnsCluster(t *testing.T) {
 	require.NotEmpty(t, store.keys(t))
 }
 
-// What an answer can put into a record is bounded, and any answer can be learnt.
+// A response can write only bounded data to a record, and any response can be processed.
 func TestTurnsHostileAnswers(t *testing.T) {
 	store := startStore(t)
 	var many []string
@@ -396,7 +399,8 @@ func TestTurnsHostileAnswers(t *testing.T) {
 	requireExpiry(t, store)
 }
 
-// How much longer a request takes with a turn than without, in the median. To measure:
+// BenchmarkTurns measures how much longer a request takes with a turn than without, in the
+// median. To measure:
 //
 //	go test -C fleet -run '^$' -bench Turns -benchtime 20000x .
 func BenchmarkTurns(b *testing.B) {

@@ -23,10 +23,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The fields of a Middleware arrive through other libraries, over connections.
-// announce_test.go of the root has those of net/http.
+// The fields of a Middleware pass through other libraries, over connections. announce_test.go
+// of the root has the tests with net/http.
 
-// announcing is a Middleware that lets all requests pass.
+// announcing is a Middleware that serves all requests.
 func announcing(name string) *ratelimit.Middleware {
 	f := ratelimit.FixedWindow{Name: name, Quota: 9, Used: 4, Window: time.Minute, Left: 30 * time.Second}.Fields()
 	return &ratelimit.Middleware{Take: func(*http.Request) (ratelimit.Decision, error) { return ratelimit.Decision{Fields: f}, nil }}
@@ -34,7 +34,7 @@ func announcing(name string) *ratelimit.Middleware {
 
 var inner, outer = announcing("inner").Handler, announcing("outer").Handler
 
-// around lists the wrappers of a handler, the outermost first.
+// around wraps a handler. The outermost wrapper is first.
 func around(next http.Handler, wraps ...func(http.Handler) http.Handler) http.Handler {
 	for i := len(wraps) - 1; i >= 0; i-- {
 		next = wraps[i](next)
@@ -42,7 +42,7 @@ func around(next http.Handler, wraps ...func(http.Handler) http.Handler) http.Ha
 	return next
 }
 
-// requireAnnounced requires that both limits are in the header, once each.
+// requireAnnounced requires that the header has both limits exactly once.
 func requireAnnounced(t *testing.T, h http.Header) {
 	t.Helper()
 	for _, key := range []string{"Ratelimit", "Ratelimit-Policy"} {
@@ -70,7 +70,7 @@ func proxied(t *testing.T, s *httptest.Server) http.Handler {
 	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: s.Client().Transport}
 }
 
-// TestAnnounceWebsockets: the fields are in the 101, and messages go both ways.
+// The 101 has the fields, and messages pass in both directions.
 func TestAnnounceWebsockets(t *testing.T) {
 	servers := map[string]http.HandlerFunc{
 		"gorilla": func(w http.ResponseWriter, r *http.Request) {
@@ -129,7 +129,7 @@ func TestAnnounceWebsockets(t *testing.T) {
 	}
 }
 
-// requireLimits requires that both limits are in a 101. Upstream's limit has its own line.
+// requireLimits requires that a 101 has both limits. Upstream's limit has its own line.
 func requireLimits(t *testing.T, h http.Header, way, server string) {
 	t.Helper()
 	f, err := ratelimit.Parse(h)
@@ -180,7 +180,7 @@ func TestAnnounceLibraries(t *testing.T) {
 				req, err := http.NewRequestWithContext(t.Context(), "GET", s.URL, nil)
 				require.NoError(t, err)
 				req.Header.Set("Origin", "https://page.example")
-				resp, err := s.Client().Do(req) // which asks for gzip
+				resp, err := s.Client().Do(req) // the request asks for gzip
 				require.NoError(t, err)
 				defer resp.Body.Close()
 				require.Equal(t, version, resp.ProtoMajor)

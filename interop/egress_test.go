@@ -32,7 +32,7 @@ func build(t *testing.T, dir, pkg string) (program string) {
 // An egress is a running ratelimit proxy.
 type egress struct {
 	address string
-	metrics string // the address of these
+	metrics string // the address of the metrics
 	process *os.Process
 	ended   chan int // its exit status
 }
@@ -65,14 +65,14 @@ func (e *egress) port() []string {
 	return []string{"-listen", strings.TrimPrefix(e.address, "http://")}
 }
 
-// tenPerSecond allows ten requests in each second, and takes 50 ms for each.
+// tenPerSecond allows ten requests a second, and takes 50 ms for each.
 type tenPerSecond struct {
 	mu      sync.Mutex
 	end     time.Time
 	used    int
 	served  int
-	first   time.Time   // when the first answer was given
-	refused []time.Time // when they arrived
+	first   time.Time   // when the first response was sent
+	refused []time.Time // when refused requests arrived
 }
 
 func (s *tenPerSecond) ServeHTTP(w http.ResponseWriter, _ *http.Request) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A fleetWindow allows 50 requests in each window of 10 s, says so, and takes 100 ms.
+// A fleetWindow allows 50 requests in each window of 10 s, announces this, and takes 100 ms.
 type fleetWindow struct {
 	mu      sync.Mutex
 	began   time.Time
@@ -41,9 +41,8 @@ func (s *fleetWindow) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: header, Body: http.NoBody, Request: r}, nil
 }
 
-// fleet has processes of five workers do 300 jobs, and returns how long that took in
-// virtual time and how many requests were refused. process returns the Transport of
-// one of them.
+// fleet lets processes with five workers each do 300 jobs. It returns the virtual time for
+// all jobs, and the number of refused requests. process returns the Transport of one process.
 func fleet(t *testing.T, jobs [4]int, process func(i int, base http.RoundTripper) http.RoundTripper) (took time.Duration, refused int) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fleetWindow{}
@@ -54,7 +53,7 @@ func fleet(t *testing.T, jobs [4]int, process func(i int, base http.RoundTripper
 			for worker := range 5 {
 				all.Go(func() {
 					for range n / 5 {
-						time.Sleep(time.Duration(5*i+worker) * time.Microsecond) // so the order is always the same
+						time.Sleep(time.Duration(5*i+worker) * time.Microsecond) // makes the order the same each time
 						for {
 							r, _ := http.NewRequest(http.MethodGet, "http://api.example/", nil)
 							resp, err := rt.RoundTrip(r)
@@ -73,8 +72,8 @@ func fleet(t *testing.T, jobs [4]int, process func(i int, base http.RoundTripper
 	return took, refused
 }
 
-// What a fleet gets out of a quota, with a Transport for each process and with one for
-// all, as a proxy has it. docs/proxy.md has the figures.
+// TestFleet compares a Transport for each process with one Transport for all, as in a proxy.
+// docs/proxy.md has the figures.
 func TestFleet(t *testing.T) {
 	each := func(pace bool, share float64) func(int, http.RoundTripper) http.RoundTripper {
 		return func(_ int, base http.RoundTripper) http.RoundTripper {

@@ -21,8 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A fakeGitHub counts two resources apart, as GitHub does: 20 requests in 5 s of core, and 5
-// in an hour of graphql.
+// A fakeGitHub has two resources, as GitHub does: 20 requests in 5 s for core, and 5 in an
+// hour for graphql.
 type fakeGitHub struct {
 	window time.Duration // of core; 0 is 5 s
 
@@ -66,14 +66,14 @@ func (s *fakeGitHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"full_name": r.URL.Path, "data": map[string]string{"a": "b"}})
 }
 
-// counts returns what was served and refused of both resources.
+// counts returns the served and refused requests of both resources.
 func (s *fakeGitHub) counts() (core, graphql [2]int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return [2]int{s.core.served, s.core.refused}, [2]int{s.graphql.served, s.graphql.refused}
 }
 
-// needGitHubCommand skips a test if gh is not installed, but fails it in CI.
+// needGitHubCommand skips a test if gh is not installed, or fails it in CI.
 func needGitHubCommand(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("gh"); err != nil {
@@ -84,7 +84,7 @@ func needGitHubCommand(t *testing.T) {
 	}
 }
 
-// ghBehind returns what runs gh with a Unix socket.
+// ghBehind returns a function that runs gh with a Unix socket.
 func ghBehind(t *testing.T, path string) func(ctx context.Context, arguments ...string) ([]byte, error) {
 	t.Helper()
 	require.Eventually(t, func() bool { _, err := os.Stat(path); return err == nil }, 20*time.Second, 10*time.Millisecond)
@@ -106,8 +106,8 @@ func startSocket(t *testing.T, program, to, path string) {
 	t.Cleanup(func() { _ = cmd.Wait() }) // the context of the test has killed it
 }
 
-// The gh of the system sends all of its requests through a Unix socket. Sixty processes,
-// twelve at a time, share one token.
+// The installed gh sends all its requests through a Unix socket. Sixty processes, twelve at a
+// time, share one token.
 func TestGitHubCommand(t *testing.T) {
 	needGitHubCommand(t)
 	t.Parallel()
@@ -117,7 +117,7 @@ func TestGitHubCommand(t *testing.T) {
 			t.Parallel()
 			s := &fakeGitHub{}
 			if !held {
-				s.window = time.Hour // however slow the machine is
+				s.window = time.Hour // longer than the test on any machine
 			}
 			server := httptest.NewServer(s)
 			defer server.Close()
@@ -165,7 +165,8 @@ func TestGitHubCommand(t *testing.T) {
 	}
 }
 
-// While graphql is empty for an hour, its requests wait, and those of core are served.
+// While graphql is exhausted for an hour, its requests wait, and requests for core are
+// served.
 func TestGitHubCommandResources(t *testing.T) {
 	needGitHubCommand(t)
 	t.Parallel()
@@ -189,7 +190,7 @@ func TestGitHubCommandResources(t *testing.T) {
 		_, err := gh(waits, query...)
 		done <- err
 	}()
-	for i := range 25 { // more than a window of core
+	for i := range 25 { // more than core allows in a window
 		out, err := gh(ctx, fmt.Sprintf("repos/o/r%d", i), "--jq", ".full_name")
 		require.NoError(t, err, string(out))
 		require.Equal(t, fmt.Sprintf("/repos/o/r%d\n", i), string(out))

@@ -16,7 +16,7 @@ import (
 
 const nodeDir = "node"
 
-// install is done once, and not again where it fails.
+// install runs at most once, even if it fails.
 var install = sync.OnceValue(func() error { return npm.Install(nodeDir) })
 
 // needNode installs the packages of the lock file. If there is no Node, it skips the test, except
@@ -30,12 +30,12 @@ func needNode(t *testing.T) {
 		t.Skip(err)
 	}
 	require.NoError(t, install())
-	_, err := os.ReadDir(nodeDir) // so that go test forgets its result when a script changes
+	_, err := os.ReadDir(nodeDir) // makes the cache of go test depend on the scripts
 	require.NoError(t, err)
 }
 
-// node returns how to start a script that serves: it says where, in one line,
-// and ends with its standard input.
+// node returns a function that starts a serving script. The script prints its address in one
+// line, and exits when its standard input ends.
 func node(script string, args ...string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		needNode(t)
@@ -43,8 +43,8 @@ func node(script string, args ...string) func(*testing.T) string {
 		cmd.Dir = nodeDir
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
-		// The pipe is never written to. It ends with this process, however that
-		// ends, and the script with it.
+		// Nothing is written to the pipe. It ends with this process, however that ends, and
+		// the script ends with it.
 		_, err := cmd.StdinPipe()
 		require.NoError(t, err)
 		stdout, err := cmd.StdoutPipe()
@@ -52,7 +52,7 @@ func node(script string, args ...string) func(*testing.T) string {
 		require.NoError(t, cmd.Start())
 		stop := sync.OnceFunc(func() {
 			_ = cmd.Process.Kill()
-			_ = cmd.Wait() // returns that it was killed
+			_ = cmd.Wait() // returns an error, because the process was killed
 		})
 		t.Cleanup(stop)
 

@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Clients that follow the links of pages stay with the proxy, so that it sees all their requests.
+// Clients that follow the links of pages stay at the proxy, so that it counts all their
+// requests.
 func TestPages(t *testing.T) {
 	needNode(t)
 	var server *httptest.Server

@@ -102,7 +102,7 @@ func TestProbe(t *testing.T) {
 	require.Equal(t, text, string(old), "docs/probe.md is out of date: go test -run TestProbe . -update")
 }
 
-// probeServer probes a server, and anew where that was too slow for its window.
+// probeServer probes a server. It tries again if the server was too slow for its window.
 func probeServer(t *testing.T, program string, s server) (url string, r probeResult) {
 	t.Helper()
 	const most = 10
@@ -116,8 +116,8 @@ func probeServer(t *testing.T, program string, s server) (url string, r probeRes
 	return "", r
 }
 
-// askOn sends 200 more requests to a server. It fails if a Sequence finds an unknown fault, alone or
-// not.
+// askOn sends 200 more requests to a server. It fails if a Sequence, with or without Alone,
+// finds an unknown fault.
 func askOn(t *testing.T, url string, known []string) {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{}}
@@ -136,7 +136,7 @@ func askOn(t *testing.T, url string, known []string) {
 	}
 }
 
-// An interrupt ends the program at once, with its report.
+// After an interrupt the program ends at once, with its report.
 func TestProbeInterrupt(t *testing.T) {
 	asked := make(chan struct{}, 100)
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{} }))
@@ -146,7 +146,7 @@ func TestProbeInterrupt(t *testing.T) {
 	cmd.Stdout = &stdout
 	require.NoError(t, cmd.Start())
 	<-asked
-	time.Sleep(100 * time.Millisecond) // until the answer has arrived
+	time.Sleep(100 * time.Millisecond) // until the response has arrived
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))
 	require.Error(t, cmd.Wait())
 	require.Equal(t, 130, cmd.ProcessState.ExitCode())
@@ -164,17 +164,17 @@ func buildProgram(t *testing.T) string {
 	return program
 }
 
-// A probeResult is what ratelimit probe -json prints.
+// A probeResult is the output of ratelimit probe -json.
 type probeResult struct {
 	Answered, Refused int
 	Requests          []struct{ Form string }
 	Findings          []probeFinding
 }
 
-// A probeFinding is one finding of it.
+// A probeFinding is a finding in the output.
 type probeFinding struct {
 	Rule, Level, Field, Message string
-	Line, Offset                *int // nil if there is none
+	Line, Offset                *int // nil if absent
 }
 
 // place returns where the fault is, counted from 1, as ", line 1, byte 7".
@@ -185,17 +185,17 @@ func (f probeFinding) place() string {
 	return fmt.Sprintf(", line %d, byte %d", *f.Line+1, *f.Offset+1)
 }
 
-// runProbe runs ratelimit probe, and holds its exit status against its findings. The
-// rate is one at which the limiters with a window of a second refuse, too.
+// runProbe runs ratelimit probe, and compares its exit status with its findings. At this
+// rate, limiters with a window of a second refuse too.
 func runProbe(t *testing.T, program, url string) (r probeResult) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, "probe", "-json", "-rate", "20", "-n", "12", url)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	_ = cmd.Run() // the status shows the result
+	_ = cmd.Run() // the status is checked below
 	require.Empty(t, stderr.String())
 	require.NoError(t, json.Unmarshal(stdout.Bytes(), &r), "%s", &stdout)
-	want := 1 // a server without limits is doubtful
+	want := 1 // the status for a server without limits
 	for _, request := range r.Requests {
 		if request.Form != "" {
 			want = 0

@@ -20,17 +20,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A proxy is a server in use that limits requests and says little of it. It stands in
-// front of a handler that takes 50 ms.
+// A proxy is an existing server that limits requests and announces little. It is in front of
+// a handler that takes 50 ms.
 type proxy struct {
 	name    string
 	program string
-	config  string  // with ADDRESS to listen at, BACKEND, and DIR
-	least   float64 // the part of what go-retryablehttp gets served that a Transport gets; 0 is not judged
-	refused bool    // whether it may be refused more often
+	config  string  // ADDRESS is the listening address; BACKEND and DIR are replaced too
+	least   float64 // the least ratio of requests served by a Transport to those by go-retryablehttp; 0 is not checked
+	refused bool    // more refusals than with go-retryablehttp are allowed
 }
 
-// One process, so that none is left over when it is killed.
+// nginx runs as one process, so that killing it leaves no other process.
 const nginxConfig = `daemon off; master_process off; pid DIR/pid; error_log stderr crit;
 events { worker_connections 2048; }
 http {
@@ -65,8 +65,8 @@ var proxies = []proxy{
 	{"nginx limit_req, with its default of 503", "nginx", nginx("limit_req zone=req;"), 0, true},
 }
 
-// TestProxies has 20 workers send requests for 20 s through each proxy, by a Transport
-// and by go-retryablehttp.
+// In TestProxies 20 workers send requests for 20 s through each proxy, with a Transport and
+// with go-retryablehttp.
 func TestProxies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes 20 s")
@@ -104,7 +104,7 @@ func (p *proxy) need(t *testing.T) {
 	}
 }
 
-// start starts the proxy, and returns its address when it answers.
+// start starts the proxy, and returns its address when it responds.
 func (p *proxy) start(t *testing.T) (address string) {
 	backend := httptest.NewServer(slowly)
 	t.Cleanup(backend.Close)
@@ -114,7 +114,7 @@ func (p *proxy) start(t *testing.T) (address string) {
 		return ""
 	}
 	address = listener.Addr().String()
-	listener.Close() // the next who asks for a port gets another
+	listener.Close() // other listeners get other ports
 	dir := t.TempDir()
 	target := backend.URL
 	if p.program == "haproxy" {
@@ -147,15 +147,15 @@ func (p *proxy) start(t *testing.T) (address string) {
 	return "http://" + address
 }
 
-// A tally counts what became of requests.
+// A tally counts served and refused requests.
 type tally struct{ served, refused atomic.Int64 }
 
 func (c *tally) String() string {
 	return fmt.Sprintf("%d served, %d refused", c.served.Load(), c.refused.Load())
 }
 
-// drive has 20 workers send requests for 20 s. A job is tried until it succeeds, with
-// pauses of up to 100 ms·2^k.
+// drive lets 20 workers send requests for 20 s. A job is tried until it succeeds, with pauses
+// of up to 100 ms·2^k.
 func (c *tally) drive(address string, wrap func(http.RoundTripper) http.RoundTripper) {
 	base := &http.Transport{MaxIdleConnsPerHost: 20}
 	defer base.CloseIdleConnections()

@@ -10,12 +10,12 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A random makes valid Fields, the same for the same seed.
+// A random makes valid Fields. The same seed makes the same Fields.
 type random struct {
 	*rand.Rand
-	// reset is the highest reset, for forms and readers that know no higher one.
+	// reset is the highest reset, for forms and readers with a bound.
 	reset int64
-	// types is how many types of values parameters have, see value.
+	// types is the number of types that values of parameters have. See value.
 	types int
 }
 
@@ -29,8 +29,8 @@ func newRandom(reset int64) random {
 	return random{rand.New(rand.NewPCG(9651, 9110)), reset, allTypes}
 }
 
-// fields returns valid Fields: policies of distinct names, limits for most of
-// them, and now and then a limit without a policy.
+// fields returns valid Fields: policies with distinct names, limits for most of them, and
+// sometimes a limit without a policy.
 func (r random) fields() ratelimit.Fields {
 	var f ratelimit.Fields
 	for i := range r.IntN(5) {
@@ -67,7 +67,7 @@ func (r random) limit(name string, quota int64, key []byte) ratelimit.Limit {
 	return l
 }
 
-// upTo returns a number from 0 to most, with as many digits as any.
+// upTo returns a number from 0 to most. All numbers of digits are equally likely.
 func (r random) upTo(most int64) int64 {
 	magnitude := int64(1)
 	for range r.IntN(16) {

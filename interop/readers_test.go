@@ -26,17 +26,17 @@ import (
 // A reader is a library that reads a thousand random Fields, written by this package.
 type reader struct {
 	name   string
-	module string // whose version the matrix shows
-	form   string // what is written
+	module string // the matrix shows its version
+	form   string // the written form
 	read   func(t *testing.T)
-	reads  string // what is compared
+	reads  string // the compared numbers
 	note   string
 }
 
 const thousand = 1000
 
-// century is the longest reset for readers that store it in a Duration, which ends after 292
-// years, or as an instant.
+// century is the longest reset for readers that store it as an instant or in a Duration,
+// which ends after 292 years.
 const century = 100 * 365 * 24 * 60 * 60
 
 // readers are all libraries that read this package's fields.
@@ -217,8 +217,8 @@ func readByStructuredHeaders(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// written writes random Fields in an older form, and returns the written limit and its policy,
-// without the values that this form cannot hold.
+// written writes random Fields in an older form. It returns the written limit and its policy,
+// without the numbers that this form cannot express.
 func written(t *testing.T, r random, d *ratelimit.Dialect, now time.Time) (http.Header, ratelimit.Policy, ratelimit.Limit) {
 	t.Helper()
 	for {
@@ -231,9 +231,9 @@ func written(t *testing.T, r random, d *ratelimit.Dialect, now time.Time) (http.
 		err := d.Set(h, f, now)
 		switch {
 		case errors.Is(err, ratelimit.ErrDuplicate), errors.Is(err, ratelimit.ErrMissing):
-			continue // two policies of one quota in draft-06, no quota or reset in draft-07
+			continue // draft-06 forbids two policies with one quota, draft-07 requires quota and reset
 		case errors.Is(err, ratelimit.ErrRange) && (l.Name == "" || beyond(l, p)):
-			continue // no name reads back as "default", a reset behind its window as milliseconds
+			continue // a missing name becomes "default"; a reset after the end of its window would be milliseconds
 		}
 		require.NoError(t, err, "%v", f)
 		return h, p, l
@@ -241,7 +241,7 @@ func written(t *testing.T, r random, d *ratelimit.Dialect, now time.Time) (http.
 }
 
 // told returns the limit that an older form announces, and its policy. It is the tightest of
-// all limits in requests or with nothing remaining.
+// the limits in requests and the limits with nothing remaining.
 func told(f ratelimit.Fields) (ratelimit.Limit, ratelimit.Policy) {
 	policy := func(l ratelimit.Limit) ratelimit.Policy {
 		p, ok := f.PolicyOf(l)
@@ -268,7 +268,7 @@ func told(f ratelimit.Fields) (ratelimit.Limit, ratelimit.Policy) {
 	return l, policy(l)
 }
 
-// beyond reports whether the reset of a limit lies behind the end of its window.
+// beyond reports whether the reset of a limit is after the end of its window.
 func beyond(l ratelimit.Limit, p ratelimit.Policy) bool {
 	reset, _ := l.Reset.Value()
 	window, ok := p.Window.Value()
@@ -277,17 +277,17 @@ func beyond(l ratelimit.Limit, p ratelimit.Policy) bool {
 
 func readByHeaderParser(d *ratelimit.Dialect, unit string) func(*testing.T) {
 	type rate struct {
-		Limit, Remaining, Reset *int64 // nil is absent
+		Limit, Remaining, Reset *int64 // nil if absent
 	}
 	type question struct {
 		Headers map[string]string
-		Reset   string // its unit; "" leaves it to the library
+		Reset   string // its unit; "" if the library decides
 	}
 	return func(t *testing.T) {
 		now := time.Now()
 		var in []question
 		var want, got []rate
-		// Thirty years: a longer reset is taken for a Unix time.
+		// Thirty years: a longer reset would be read as a Unix time.
 		r := newRandom(30 * 365 * 24 * 60 * 60)
 		r.types = rfc8941Types
 		for range thousand {
@@ -312,7 +312,7 @@ func readByHeaderParser(d *ratelimit.Dialect, unit string) func(*testing.T) {
 		require.Len(t, got, len(want))
 		for i := range want {
 			if want[i].Reset != nil && got[i].Reset != nil {
-				// Seconds count from when the library reads them.
+				// The library counts seconds from the moment when it reads them.
 				require.InDelta(t, *want[i].Reset, *got[i].Reset, passed.Seconds()+1)
 				want[i].Reset = got[i].Reset
 			}
@@ -321,12 +321,12 @@ func readByHeaderParser(d *ratelimit.Dialect, unit string) func(*testing.T) {
 	}
 }
 
-// retryAfters writes Retry-After for random Fields, and calls read with the expected result.
+// retryAfters writes Retry-After for random Fields, and calls read with the expected wait.
 func retryAfters(t *testing.T, read func(h http.Header, want time.Duration)) {
 	r := newRandom(century)
 	for n := 0; n < thousand; {
 		f := r.fields()
-		for i := range f.Policies { // a window is the wait where there is no reset
+		for i := range f.Policies { // without a reset, the window is the wait
 			if w, ok := f.Policies[i].Window.Value(); ok {
 				f.Policies[i].Window = ratelimit.SecondsOf(min(w, century))
 			}
@@ -342,8 +342,8 @@ func retryAfters(t *testing.T, read func(h http.Header, want time.Duration)) {
 	}
 }
 
-// waits is a server within the process. It refuses the first request, serves the second, and
-// returns the time between them. In a bubble of synctest that is the exact wait of the client.
+// A waits is a server in this process. It refuses the first request, serves the second, and
+// measures the time between them. In a bubble of synctest this is exactly the client's wait.
 type waits struct {
 	refusal http.Header
 	first   time.Time
@@ -407,7 +407,7 @@ func readByGoGitHub(t *testing.T) {
 	url := server.URL + "/"
 	client, err := github.NewClient(github.WithURLs(&url, &url))
 	require.NoError(t, err)
-	// The client must send a request although nothing remains.
+	// The client must send a request even though nothing remains.
 	ctx := context.WithValue(t.Context(), github.BypassRateLimitCheck, true)
 
 	now := time.Now()
@@ -421,7 +421,7 @@ func readByGoGitHub(t *testing.T) {
 		if reset, ok := l.Reset.Value(); ok {
 			want.Reset = github.Timestamp{Time: time.Unix(now.Unix()+reset, 0)}
 		}
-		// Names with a space at the end are left out, because a field cannot hold them.
+		// Names with a space at the end are left out, because a field cannot contain them.
 		if h.Get("X-RateLimit-Resource") != "" {
 			want.Resource = l.Name
 		}

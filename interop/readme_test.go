@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The program at the beginning of README.md runs, and prints what README.md shows.
+// The program at the beginning of README.md runs, and prints the output in README.md.
 func TestReadmeProgram(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
@@ -27,7 +27,7 @@ func TestReadmeProgram(t *testing.T) {
 	require.Equal(t, string(program[2]), command(t, ".", nil, "go", "run", file, server.URL))
 }
 
-// What README.md shows of the command is what it prints.
+// README.md shows the actual output of the command.
 func TestReadmeInspect(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)

@@ -13,14 +13,15 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// The modules of the last commit are released to a proxy of files, fetched into an empty folder,
-// and used as a newcomer would. The replace line in fleet/go.mod is only for this repository.
+// The modules of the last commit are released to a proxy of files, fetched into an empty
+// folder, and used as in a new project. The replace line in fleet/go.mod is only for this
+// repository.
 func TestRelease(t *testing.T) {
 	released := module.Version{Path: "github.com/httpfields/ratelimit", Version: "v0.1.0"}
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
 	proxy := t.TempDir()
-	tree := filepath.Join(t.TempDir(), "tree") // what is committed, and no more
+	tree := filepath.Join(t.TempDir(), "tree") // only committed files
 	command(t, root, nil, "git", "clone", "--quiet", "--depth=1", "file://"+root, tree)
 	publish(t, released, tree, proxy)
 	fleet := module.Version{Path: released.Path + "/fleet", Version: released.Version}
@@ -53,7 +54,7 @@ func TestRelease(t *testing.T) {
 	run("build", fleet.Path)
 
 	run("get", "-t", released.Path+"@"+released.Version)
-	run("test", released.Path) // its own tests pass without the nested modules
+	run("test", released.Path) // the released module passes its own tests without the nested modules
 }
 
 // requireCommand requires that the command can be installed into an empty folder and runs.

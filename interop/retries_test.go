@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The code of the section Retries in docs/client.md stands in this file word for word.
+// The code of the section Retries in docs/client.md is in this file word for word.
 func TestReadmeRetries(t *testing.T) {
 	readme, err := os.ReadFile("../docs/client.md")
 	require.NoError(t, err)
@@ -33,13 +33,12 @@ func TestReadmeRetries(t *testing.T) {
 	}
 }
 
-// A roundTrip is a server in memory: virtual time stands still while one on a network
-// is waited for.
+// A roundTrip is a server in memory. A network would stop virtual time.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// exhausted has nothing left for ten seconds, and says so in its first answer.
+// exhausted has nothing left for ten seconds. Its first response announces this.
 func exhausted() http.RoundTripper {
 	begin := time.Now()
 	return roundTrip(func(req *http.Request) (*http.Response, error) {
@@ -55,8 +54,8 @@ func exhausted() http.RoundTripper {
 
 const address = "http://api.example/"
 
-// jobs has ten workers call a function at once, after it was called once, and returns
-// how many calls succeed, and how long they take.
+// jobs lets ten workers call a function at once, after a first call. It returns how many
+// calls succeed, and the time they take.
 func jobs(t *testing.T, do func() error) (succeeded int, took time.Duration) {
 	require.NoError(t, do())
 	start := time.Now()
@@ -76,9 +75,9 @@ func jobs(t *testing.T, do func() error) (succeeded int, took time.Duration) {
 	return succeeded, time.Since(start)
 }
 
-// Transport below go-retryablehttp waits in place of its tries. Where each try has a
-// timeout that is shorter than the wait, the tries are used up in no time, unless
-// CheckRetry knows what a WaitError is.
+// A Transport below go-retryablehttp waits, so that no tries are used up. If each try has a
+// timeout that is shorter than the wait, all tries fail at once, unless CheckRetry recognizes
+// a WaitError.
 func TestRetryable(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -121,7 +120,7 @@ func checkRetry(client *retryablehttp.Client) {
 		if !errors.As(err, &wait) {
 			return retryablehttp.DefaultRetryPolicy(ctx, resp, err)
 		}
-		select { // the request was not sent, as its timeout comes before the end of the wait
+		select { // the request was not sent, because its timeout ends before the wait
 		case <-time.After(time.Until(wait.Until)):
 			return true, nil
 		case <-ctx.Done():

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A server is a real rate limiter and the expected reading of its responses. It allows 3 requests
-// in 60 seconds, unless note differs.
+// A server is a real rate limiter and the expected reading of its responses. It allows 3
+// requests in 60 seconds, unless note has other numbers.
 //
 // A response is written as
 //
@@ -27,16 +27,16 @@ import (
 // See describe.
 type server struct {
 	name    string
-	module  string // whose version the matrix shows
+	module  string // the matrix shows its version
 	start   func(t *testing.T) (url string)
 	dialect string
 
 	first   string // the first response
-	last    string // the last one before the refusal
+	last    string // the last response before the refusal
 	refused string
 
-	// within is the time for the whole exchange. If it takes longer, the test repeats it. 0 is no
-	// bound.
+	// within bounds the time for the whole exchange. If the exchange takes longer, the test
+	// repeats it. 0 means no bound.
 	within time.Duration
 	note   string
 }
@@ -305,7 +305,7 @@ func readServer(t *testing.T, s server) {
 				require.Equal(t, response.want, got)
 			}
 
-			// Retry-After decides, except on a success with something remaining.
+			// Retry-After decides, except on a success with a remaining quota.
 			d, ok := ratelimit.ParseRetryAfter(response.header, response.received)
 			if response.status/100 == 2 && response.advice.Source == ratelimit.SourceNone {
 				return
@@ -318,10 +318,10 @@ func readServer(t *testing.T, s server) {
 	}
 }
 
-// exhaust sends requests until the server refuses one, and returns all answers.
+// exhaust sends requests until the server refuses one, and returns all exchanges.
 func exhaust(t *testing.T, client *http.Client, s server) []exchange {
 	t.Helper()
-	const most = 10 // more than any server allows, and more retries than any needs
+	const most = 10 // more than any server allows, and more tries than any server needs
 	for range most {
 		url := s.start(t)
 		var answers []exchange

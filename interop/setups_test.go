@@ -27,16 +27,17 @@ import (
 	ululestore "github.com/ulule/limiter/v3/drivers/store/memory"
 )
 
-// A setup is a limiter in use in front of a handler that takes 50 ms.
+// A setup is an existing limiter in front of a handler that takes 50 ms.
 type setup struct {
 	name  string
-	start func(t *testing.T) (address string) // each time with counters of its own
-	// refused is how often a Transport may be refused in each of the jobs; 0 is any number.
+	start func(t *testing.T) (address string) // with new counters at each start
+	// refused is how often a Transport may be refused in each of the jobs; 0 means any number
+	// of times.
 	refused [3]int
 }
 
-// How often a Transport may be refused. docs/simulation.md has the measured figures, and the goals that
-// are not reached.
+// The allowed numbers of refusals of a Transport. docs/simulation.md has the measured
+// figures, and the missed goals.
 var (
 	// The goal is 1.3 times as often as aws adaptive. Measured: 29 to 142, 346 to 536, 330 to 414.
 	refusedByHAProxy = [3]int{450, 1000, 1100}
@@ -48,7 +49,7 @@ var (
 	refusedByConcurrency = [3]int{12, 12, 12}
 )
 
-// behind returns how to start a proxy.
+// behind returns a function that starts a proxy.
 func behind(program, config string) func(*testing.T) string {
 	p := proxy{program: program, config: config}
 	return func(t *testing.T) string {
@@ -57,7 +58,7 @@ func behind(program, config string) func(*testing.T) string {
 	}
 }
 
-// slowly takes 50 ms.
+// slowly responds after 50 ms.
 var slowly = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 	select {
 	case <-time.After(50 * time.Millisecond):
@@ -115,11 +116,11 @@ var setupClients = []struct {
 	{"go-retryablehttp", peers.Retryable},
 }
 
-// An outcome is how a client did the jobs of a load.
+// An outcome is the result of a client with the jobs of a load.
 type outcome struct {
 	seconds float64
 	refused int
-	given   int // up, because they took longer than longestSetup
+	given   int // jobs that were given up after longestSetup
 }
 
 func (o outcome) String() string {
@@ -131,8 +132,8 @@ func (o outcome) String() string {
 
 const longestSetup = 2 * time.Minute
 
-// TestSetups has clients do jobs with limiters in use. With -update it writes the table of
-// docs/simulation.md.
+// TestSetups runs the jobs of each client with existing limiters. With -update it writes the
+// table of docs/simulation.md.
 func TestSetups(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes three minutes")
@@ -153,7 +154,7 @@ func TestSetups(t *testing.T) {
 	var all sync.WaitGroup
 	for _, run := range runs {
 		all.Go(run)
-		time.Sleep(300 * time.Millisecond) // so that not all send their first requests at once
+		time.Sleep(300 * time.Millisecond) // keeps the first requests apart
 	}
 	all.Wait()
 	table := setupTable(outcomes)
@@ -201,8 +202,8 @@ func setupTable(outcomes [][len(setupJobs)][]outcome) string {
 	return b.String()
 }
 
-// doJobs has workers do jobs, every third of them a POST. A job is tried until it succeeds, with
-// pauses of up to 100 ms·2^k, at most 10 s.
+// doJobs lets workers do jobs. Every third job is a POST. A job is tried until it succeeds,
+// with pauses of up to 100 ms·2^k, at most 10 s.
 func doJobs(address string, jobs, workers int, wrap func(http.RoundTripper) http.RoundTripper) outcome {
 	base := &http.Transport{MaxIdleConnsPerHost: min(workers, 50), IdleConnTimeout: 5 * time.Second}
 	defer base.CloseIdleConnections()

@@ -27,7 +27,7 @@ func readSchema(t *testing.T) *jsonschema.Schema {
 	return schema
 }
 
-// Every file of vectors is as its schema says.
+// Every file of vectors is valid against its schema.
 func TestVectorSchema(t *testing.T) {
 	schema := readSchema(t)
 	files, err := filepath.Glob(filepath.Join(vectorDir, "*.json"))
@@ -49,7 +49,7 @@ func TestVectorSchema(t *testing.T) {
 	require.Greater(t, checked, 10)
 }
 
-// The schema refuses what no file may hold.
+// The schema refuses invalid files.
 func TestVectorSchemaRefuses(t *testing.T) {
 	schema := readSchema(t)
 	refuses := func(kind, name, c string) {
@@ -94,8 +94,8 @@ type vector struct {
 	Limits   json.RawMessage `json:"limits"`
 }
 
-// Sixty lines of JavaScript on structured-headers read the strict vectors, but for
-// those that are named here with the reason.
+// Sixty lines of JavaScript with structured-headers read the strict vectors. The exceptions
+// are listed here with their reasons.
 func TestVectorsInJavaScript(t *testing.T) {
 	const oneType = "JavaScript has one type of number, so 5.0 is as good as 5"
 	reasons := map[string]string{
@@ -109,7 +109,7 @@ func TestVectorsInJavaScript(t *testing.T) {
 	requireVectors(t, cases, got, reasons)
 }
 
-// Less than eighty lines of Python, without any package, read them all.
+// Less than eighty lines of Python, without any package, read all vectors.
 func TestVectorsInPython(t *testing.T) {
 	cases := strictVectors(t)
 	var got []json.RawMessage
@@ -117,7 +117,7 @@ func TestVectorsInPython(t *testing.T) {
 	requireVectors(t, cases, got, nil)
 }
 
-// A client in Python goes on when the vectors say.
+// A client in Python sends its next requests at the times in the vectors.
 func TestSequencesInPython(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(vectorDir, "sequences.json"))
 	require.NoError(t, err)
@@ -182,8 +182,8 @@ func strictVectors(t *testing.T) (cases []vector) {
 	return cases
 }
 
-// requireVectors requires that a reader has read each case as it is meant, but for those
-// that are named with the reason.
+// requireVectors requires that a reader has read each case correctly. The exceptions are in
+// reasons.
 func requireVectors(t *testing.T, cases []vector, got []json.RawMessage, reasons map[string]string) {
 	t.Helper()
 	require.Len(t, got, len(cases))
@@ -208,7 +208,7 @@ func requireVectors(t *testing.T, cases []vector, got []json.RawMessage, reasons
 	t.Logf("%d of %d vectors pass", passed, len(cases))
 }
 
-// sameJSON reports whether two texts hold the same value; an absent one is null.
+// sameJSON reports whether two texts have the same value. An absent value equals null.
 func sameJSON(t *testing.T, a, b json.RawMessage) bool {
 	t.Helper()
 	var values [2]any

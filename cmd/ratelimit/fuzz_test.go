@@ -14,7 +14,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/fuzz"
 )
 
-// The test program is itself a program to be tested, if this variable names one.
+// If this variable is set, the test program acts as the program under test.
 const programVariable = "RATELIMIT_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -47,8 +47,8 @@ func fuzzing(t *testing.T, program string, args ...string) (status int, stdout, 
 	return running("", append(append([]string{"fuzz"}, args...), "--", os.Args[0])...)
 }
 
-// The exit status is that of the comparison. The report has the smallest case, both answers and
-// the section.
+// The exit status is the result of the comparison. The report has the smallest case, both
+// answers and the section.
 func TestFuzz(t *testing.T) {
 	status, stdout, stderr := fuzzing(t, "right", "-n", "500")
 	require.Equal(t, exitFine, status, stderr)
@@ -65,7 +65,7 @@ func TestFuzz(t *testing.T) {
 	require.Contains(t, stdout, "0 differ")
 }
 
-// A program that cannot be compared ends the run with status 2.
+// If a program cannot be compared, the run ends with status 2.
 func TestFuzzFails(t *testing.T) {
 	for program, want := range map[string]string{
 		"dead":    "ratelimit fuzz: the program ended without an answer (exit status 3): it must answer until its input ends; the case was {",
@@ -89,7 +89,7 @@ func TestFuzzFails(t *testing.T) {
 	}
 }
 
-// An interrupt ends the run with what is known.
+// After an interrupt the run ends with the findings so far.
 func TestFuzzInterrupt(t *testing.T) {
 	t.Setenv(programVariable, "right")
 	ctx, cancel := context.WithCancel(t.Context())

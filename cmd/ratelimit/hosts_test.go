@@ -66,8 +66,8 @@ func TestHosts(t *testing.T) {
 	require.Contains(t, server, got.Hosts[1].Host)
 }
 
-// The exit status is 1 if no response announces limits, and 2 if an input cannot be read. What can
-// be read is shown.
+// The exit status is 1 if no response announces limits, and 2 if an input cannot be read.
+// Readable responses are shown.
 func TestHostsStatus(t *testing.T) {
 	for name, test := range map[string]struct {
 		stdin  string

@@ -30,7 +30,7 @@ func inspecting(stdin string, args ...string) (status int, stdout, stderr string
 	return running(stdin, append([]string{"inspect"}, args...)...)
 }
 
-// response is a raw response with those field lines.
+// response returns a raw response with these field lines.
 func response(lines ...string) string {
 	return "HTTP/1.1 200 OK\r\n" + strings.Join(append(lines, "", ""), "\r\n")
 }
@@ -59,7 +59,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// requireGolden compares a text with that of a file, which -update writes.
+// requireGolden compares a text with a file. -update writes the file.
 func requireGolden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
@@ -310,7 +310,7 @@ malformed: member 1 of RateLimit, line 1, byte 210: parameter t: not well-formed
 	}
 }
 
-// Older fields are read as well, and the header at fault is shown.
+// Older fields are read too. The header at fault is shown.
 func TestOlderFields(t *testing.T) {
 	status, stdout, _ := inspecting(response("Date: Sat, 21 Nov 2026 01:06:19 GMT",
 		"X-RateLimit-Limit: 5", "X-RateLimit-Remaining: 2 of 5", "X-RateLimit-Reset: 1795223238"))
@@ -327,8 +327,8 @@ malformed: X-RateLimit-Remaining, line 1, byte 1: not well-formed
   "guessed": true,`)
 }
 
-// Fields are called as the response spells them, not as net/http does, but the two
-// that the specification defines, which have a name.
+// Fields have the spelling of the response, not of net/http. The two fields of the
+// specification have its spelling.
 func TestSpelling(t *testing.T) {
 	for name, want := range map[string]string{
 		"x-ratelimit-remaining": "malformed: x-ratelimit-remaining, line 1, byte 1",
@@ -346,7 +346,7 @@ func TestSpelling(t *testing.T) {
 	require.Contains(t, stdout, "malformed: member 1 of RateLimit, line 1")
 }
 
-// A number that nothing says is absent, and no number is not -1.
+// Absent numbers are absent, not -1.
 func TestUnknown(t *testing.T) {
 	for name, test := range map[string]struct {
 		lines []string
@@ -364,7 +364,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// What is wrong with a response as a whole has no place in it.
+// A fault of the whole response has no place.
 func TestTooManyFields(t *testing.T) {
 	var lines []string
 	for i := range 1025 {
@@ -376,15 +376,15 @@ func TestTooManyFields(t *testing.T) {
 	require.Equal(t, "<stdin>: 200 OK\nmalformed: fields of limits: too many\n", stdout)
 }
 
-// Points in time are measured from the Date of a response, not from the day on
-// which it is read.
+// Points in time are relative to the Date of the response, not to the day on which the
+// command runs.
 func TestCapturedLongAgo(t *testing.T) {
 	_, stdout, _ := inspecting(response("Date: Sun, 06 Nov 1994 08:49:37 GMT", "X-RateLimit-Limit: 5", "X-RateLimit-Remaining: 0",
 		"X-RateLimit-Reset: 1994-11-06T08:50:07Z"))
 	require.Contains(t, stdout, "Wait 30s, until 1994-11-06 08:50:07 UTC")
 }
 
-// The end of a wait has a date, unless it is today and the response is of today.
+// The end of a wait has a date, unless both it and the response are of today.
 func TestToday(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // on 2000-01-01
 		_, stdout, _ := inspecting(response("Date: Sat, 01 Jan 2000 10:00:00 GMT", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 0.25"))
@@ -400,7 +400,7 @@ func TestToday(t *testing.T) {
 	})
 }
 
-// A malformed field does not hide the other one, and the line at fault is shown.
+// A malformed field does not hide the other field. The line at fault is shown.
 func TestMalformedInPart(t *testing.T) {
 	status, stdout, _ := inspecting(response(`RateLimit: "a";r=1`, `RateLimit-Policy: "a";q=1`, `RateLimit-Policy: "b";q="1"`))
 	require.Equal(t, 1, status)
@@ -502,7 +502,7 @@ func TestHostileBytes(t *testing.T) {
 		_, _, stderr := inspecting("", "\x1b.http")
 		requirePrintable(t, stderr)
 	})
-	// What package http refuses today does not get through tomorrow.
+	// Header lines that package http refuses today must be refused in the future too.
 	t.Run("header", func(t *testing.T) {
 		h := http.Header{"Ratelimit": {attack}, "Ratelimit-Policy": {`"a";q=` + attack}}
 		reports := []*report.Report{report.New(attack, &http.Response{Status: attack, Header: h})}
@@ -520,19 +520,19 @@ func TestInputs(t *testing.T) {
 		stdin string
 		args  []string
 	}{
-		"no input":          {raw, nil},
-		"hyphen":            {raw, []string{"-"}},
-		"LF alone":          {strings.ReplaceAll(raw, "\r\n", "\n"), nil},
-		"short body":        {strings.Replace(raw, "\r\n\r\n", "\r\nContent-Length: 9\r\n\r\nok", 1), nil},
-		"long body":         {raw + strings.Repeat("x", 2<<20), nil},
-		"HTTP/1.0":          {strings.Replace(raw, "1.1", "1.0", 1), nil},
-		"HTTP/2 as of curl": {strings.Replace(raw, "HTTP/1.1", "HTTP/2", 1), nil},
-		"interim":           {"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + raw, nil},
-		"interim, HTTP/2":   {strings.ReplaceAll("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n"+raw, "HTTP/1.1", "HTTP/2"), nil},
-		"header lines":      {`RateLimit: "a";r=1`, nil},
-		"HAR":               {`{"log":{"entries":[{"response":{"status":200,"statusText":"OK","headers":[{"name":"RateLimit","value":"\"a\";r=1"}]}}]}}`, nil},
-		"curl -v":           {"> GET / HTTP/1.1\n>\n< HTTP/1.1 200 OK\n< RateLimit: \"a\";r=1\n<\nbody", nil},
-		"HTTP/3 as of curl": {strings.Replace(raw, "HTTP/1.1", "HTTP/3", 1), nil},
+		"no input":         {raw, nil},
+		"hyphen":           {raw, []string{"-"}},
+		"LF alone":         {strings.ReplaceAll(raw, "\r\n", "\n"), nil},
+		"short body":       {strings.Replace(raw, "\r\n\r\n", "\r\nContent-Length: 9\r\n\r\nok", 1), nil},
+		"long body":        {raw + strings.Repeat("x", 2<<20), nil},
+		"HTTP/1.0":         {strings.Replace(raw, "1.1", "1.0", 1), nil},
+		"HTTP/2 from curl": {strings.Replace(raw, "HTTP/1.1", "HTTP/2", 1), nil},
+		"interim":          {"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + raw, nil},
+		"interim, HTTP/2":  {strings.ReplaceAll("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n"+raw, "HTTP/1.1", "HTTP/2"), nil},
+		"header lines":     {`RateLimit: "a";r=1`, nil},
+		"HAR":              {`{"log":{"entries":[{"response":{"status":200,"statusText":"OK","headers":[{"name":"RateLimit","value":"\"a\";r=1"}]}}]}}`, nil},
+		"curl -v":          {"> GET / HTTP/1.1\n>\n< HTTP/1.1 200 OK\n< RateLimit: \"a\";r=1\n<\nbody", nil},
+		"HTTP/3 from curl": {strings.Replace(raw, "HTTP/1.1", "HTTP/3", 1), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, stdout, stderr := inspecting(test.stdin, test.args...)
@@ -564,7 +564,7 @@ func TestSeveralInputs(t *testing.T) {
 	require.ErrorIs(t, dec.Decode(&report.Report{}), io.EOF)
 }
 
-// What is longer than the header of a response may be is refused, and a body is not.
+// A header that is too long is refused. A body may have any length.
 func TestTooLong(t *testing.T) {
 	line := "X: " + strings.Repeat("x", 1<<20)
 	status, stdout, stderr := inspecting(response(line))
@@ -612,7 +612,7 @@ NAME   PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
 	}
 }
 
-// No password of an address is printed, whatever becomes of it.
+// The password of an address is never printed, whatever the result.
 func TestAddressPrivate(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
@@ -709,7 +709,7 @@ K1 (note) RateLimit: send Cache-Control: no-store, or leave the field out, becau
 	require.Equal(t, exitFine, status)
 	require.Equal(t, want+"no findings\n", stdout)
 
-	// What is well-formed can break a rule all the same.
+	// Well-formed fields can break a rule.
 	for level, raw := range map[string]string{
 		"should": response(`RateLimit-Policy: "a";q=10;w=60, "a";q=20;w=60`, `RateLimit: "a";r=5;t=30`),
 		"must":   response(`RateLimit-Policy: "a";q=10;w=60`, `RateLimit: "a";r=5;t=30`, "Retry-After: soon"),
@@ -735,8 +735,8 @@ K1 (note) RateLimit: send Cache-Control: no-store, or leave the field out, becau
 	require.NotContains(t, stdout, "findings")
 }
 
-// An input is an address only with its scheme. The error says how it may have been
-// meant otherwise.
+// An input is an address only if it has a scheme. If it has none, the error suggests what to
+// write instead.
 func TestHints(t *testing.T) {
 	for input, want := range map[string]string{
 		"localhost:8080/hello":  " (for an address write http://localhost:8080/hello)",
@@ -759,14 +759,14 @@ func TestHints(t *testing.T) {
 	}
 	status, stdout, stderr := inspecting("", wire+"express-draft-8-1.http", "-json")
 	require.Equal(t, exitFine, status, stderr)
-	require.Contains(t, stdout, `"limits"`, "flags stand anywhere")
+	require.Contains(t, stdout, `"limits"`, "flags may be anywhere")
 	_, _, stderr = inspecting("", "--", "-lint")
 	require.Contains(t, stderr, "open -lint")
 	_, _, stderr = inspecting("")
 	require.Contains(t, stderr, "standard input is empty")
 }
 
-// The fields of -H go to addresses, in their order.
+// The fields of -H are sent to addresses, in their order.
 func TestHeaderFlag(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		said := strings.Join(append(r.Header["X-Key"], r.Header["Empty"]...), ",")
@@ -794,7 +794,7 @@ func TestHeaderFlag(t *testing.T) {
 	}
 }
 
-// Colours are for a terminal, and change no character of the text.
+// Colours are only for a terminal, and change no character of the text.
 func TestColour(t *testing.T) {
 	raw := "HTTP/1.1 429 x\nRateLimit-Policy: \"a\";q=9, \"b\";q=9, \"c\";q=9;acme\nRateLimit: \"a\";r=0, \"b\";r=1;t=5, \"c\";r=8"
 	r, err := report.Read("x", strings.NewReader(raw))
@@ -804,13 +804,13 @@ func TestColour(t *testing.T) {
 	require.NoError(t, writeText(&plain, []*report.Report{r}, false))
 	require.NoError(t, writeText(&coloured, []*report.Report{r}, true))
 	require.NotContains(t, plain.String(), "\x1b")
-	require.Contains(t, coloured.String(), "\x1b[31m\"a\" ", "what is exhausted is red")
-	require.Contains(t, coloured.String(), "\x1b[33m\"b\" ", "what is nearly so is yellow")
+	require.Contains(t, coloured.String(), "\x1b[31m\"a\" ", "an exhausted limit is red")
+	require.Contains(t, coloured.String(), "\x1b[33m\"b\" ", "a nearly exhausted limit is yellow")
 	require.Contains(t, coloured.String(), "\n\"c\" ")
 	require.Contains(t, coloured.String(), "\x1b[31mRefused. ")
 	require.Equal(t, plain.String(), regexp.MustCompile("\x1b\\[[0-9]+m").ReplaceAllString(coloured.String(), ""))
 
-	terminal, err := os.Open(os.DevNull) // a character device, as a terminal is
+	terminal, err := os.Open(os.DevNull) // a character device, like a terminal
 	require.NoError(t, err)
 	defer terminal.Close()
 	in, pipe, err := os.Pipe()
@@ -844,7 +844,8 @@ func TestLastOfSeveral(t *testing.T) {
 	require.Contains(t, stdout, "Of 3 responses this is number 3")
 }
 
-// What is malformed is a fault: there are no findings, and it is not claimed.
+// A malformed field is a fault. It has no findings, and the report does not claim that there
+// are none.
 func TestLintMalformedOlder(t *testing.T) {
 	status, stdout, _ := inspecting("X-RateLimit-Limit: many\nX-RateLimit-Remaining: 3\n", "-lint")
 	require.Equal(t, exitDoubtful, status)

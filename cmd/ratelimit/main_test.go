@@ -16,7 +16,7 @@ func running(stdin string, args ...string) (status int, stdout, stderr string) {
 	return status, out.String(), problems.String()
 }
 
-// The help of the program and of each verb has examples, and is no failure.
+// The help of the program and of each verb has examples, and exits with 0.
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"-h"}, {"-help"}, {"--help"}, {"help"}, {"help", "help"}} {
 		status, stdout, stderr := running("", args...)
@@ -42,7 +42,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// The version is printed by the flags of other programs too.
+// The flags that print the version in other programs work too.
 func TestVersionFlag(t *testing.T) {
 	_, want, _ := running("", "version")
 	for _, flag := range []string{"--version", "-version", "-v"} {
@@ -52,7 +52,7 @@ func TestVersionFlag(t *testing.T) {
 	}
 }
 
-// A wrong command line ends with 2, and says where the help is.
+// A wrong command line exits with 2, and refers to the help.
 func TestCommandLine(t *testing.T) {
 	for name, test := range map[string]struct {
 		args []string
@@ -96,7 +96,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// The help of the program and of the verbs, except for proxy, whose flags are of another package.
+// The help of the program and of the verbs. proxy is left out, because its flags belong to
+// another package.
 func TestHelpGolden(t *testing.T) {
 	_, all, _ := running("", "help")
 	for _, v := range verbs {

@@ -22,13 +22,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A quota is a server with a fixed window, and what it was asked.
+// A quota is a server with a fixed window. It counts its requests.
 type quota struct {
 	quota   int64
 	window  time.Duration
-	takes   time.Duration // how long an answer takes
+	takes   time.Duration // the time for a response
 	silent  bool          // it announces nothing
-	lowered int64         // by how much fewer requests are served than announced
+	lowered int64         // how many requests fewer it serves than it announces
 
 	mu            sync.Mutex
 	used          int64
@@ -75,7 +75,7 @@ func (q *quota) take(r *http.Request) (f ratelimit.Fields, refused bool) {
 	return ratelimit.FixedWindow{Name: "a", Quota: q.quota, Used: q.used, Window: q.window, Left: q.end.Sub(now)}.Fields(), refused
 }
 
-// RoundTrip answers without a network, so that its time may be virtual.
+// RoundTrip responds without a network, so that the time can be virtual.
 func (q *quota) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	q.ServeHTTP(w, r)
@@ -94,13 +94,13 @@ func probing(args ...string) (status int, stdout, stderr string) {
 	return status, out.String(), err.String()
 }
 
-// static always says the same.
+// static always sends the same limits.
 var static = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set(ratelimit.PolicyField, `"a";q=100;w=60`)
 	w.Header().Set(ratelimit.LimitField, `"a";r=100;t=60`)
 })
 
-// bare refuses without a word.
+// bare refuses without any fields.
 var bare = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
 
 func TestProbe(t *testing.T) {
@@ -169,7 +169,7 @@ func TestProbeCommandLine(t *testing.T) {
 	}
 }
 
-// What -H gives reaches the server, and is never printed, however the run ends.
+// Fields of -H reach the server, and are never printed, however the run ends.
 func TestProbeHeaderPrivate(t *testing.T) {
 	const secret = "hunter2"
 	q := &quota{quota: 5, window: time.Minute}
@@ -198,8 +198,8 @@ func TestProbeHeaderPrivate(t *testing.T) {
 	require.Equal(t, "1", q.header.Get("X-Other"))
 }
 
-// A redirection is not followed: its target is none of those to be tested, and would
-// see the credentials.
+// A redirection is not followed. Its target is not under test, and must not get the
+// credentials.
 func TestProbeRedirection(t *testing.T) {
 	other := &quota{quota: 5, window: time.Minute}
 	to := httptest.NewServer(other)
@@ -246,7 +246,7 @@ func TestProbeJSON(t *testing.T) {
   ]`)
 }
 
-// ran is what a run did, in virtual time.
+// A ran is the result of a run, in virtual time.
 type ran struct {
 	*probeReport
 	took time.Duration
@@ -264,7 +264,7 @@ func inBubble(t *testing.T, q *quota, p prober, check func(r ran)) {
 	})
 }
 
-// It is never faster than its rate, and has no more under way than it may.
+// The probe never exceeds its rate or its number of requests in flight.
 func TestProbeRate(t *testing.T) {
 	for _, c := range []int{1, 3} {
 		t.Run(fmt.Sprint(c, " at a time"), func(t *testing.T) {
@@ -281,7 +281,7 @@ func TestProbeRate(t *testing.T) {
 	}
 }
 
-// After a refusal it waits what is asked, and no longer than its time.
+// After a refusal the probe waits as asked, but no longer than its own time allows.
 func TestProbePastRefusal(t *testing.T) {
 	for name, test := range map[string]struct {
 		past    bool
@@ -310,8 +310,8 @@ func TestProbePastRefusal(t *testing.T) {
 	}
 }
 
-// An interrupt ends it at once, with what it has seen. A request under way is one
-// whose answer is lost.
+// An interrupt ends the run at once, with its report so far. The response of an in-flight
+// request counts as lost.
 func TestProbeInterrupt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := &quota{quota: 100, window: time.Minute, takes: 300 * time.Millisecond}
@@ -329,7 +329,7 @@ func TestProbeInterrupt(t *testing.T) {
 	})
 }
 
-// A server that never answers cannot be reached.
+// A server that never responds counts as unreachable.
 func TestProbeNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := prober{address: "http://a.example/", method: http.MethodGet, base: &quota{takes: time.Hour}, requests: 3, rate: 1, concurrency: 1, timeout: 5 * time.Second}
@@ -338,7 +338,7 @@ func TestProbeNoAnswer(t *testing.T) {
 	})
 }
 
-// brittle loses every third answer.
+// brittle loses every third response.
 type brittle struct {
 	*quota
 	n int
@@ -352,7 +352,7 @@ func (b *brittle) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// Answers that are lost are no fault, but counted.
+// Lost responses are counted, but are not faults.
 func TestProbeLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &brittle{quota: &quota{quota: 5, window: time.Minute}}
@@ -413,7 +413,7 @@ func TestProbeLive(t *testing.T) {
 	}
 }
 
-// A body without an end is not waited for.
+// The probe does not wait for the end of a body.
 func TestProbeEndlessBody(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		static(w, r)
@@ -426,7 +426,7 @@ func TestProbeEndlessBody(t *testing.T) {
 	require.Contains(t, stdout, "3 sent, 3 answered, 0 refused; all requests are sent")
 }
 
-// Whatever a server calls a limit, a line of the report is as long as ever.
+// Lines of the report have a bounded length, even if a limit has a long name.
 func TestProbeLongName(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set(ratelimit.LimitField, `"`+strings.Repeat("n", 100_000)+`";r=1`)
@@ -437,7 +437,7 @@ func TestProbeLongName(t *testing.T) {
 	require.Less(t, len(stdout), 2000)
 }
 
-// Where a server says nothing there is nothing to see.
+// If a server announces nothing, no rule can be checked.
 func TestProbeSilent(t *testing.T) {
 	q := &quota{quota: 100, window: time.Minute, silent: true}
 	inBubble(t, q, prober{requests: 5, rate: 5, concurrency: 1, timeout: time.Minute}, func(r ran) {

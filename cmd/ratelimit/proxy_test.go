@@ -17,12 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A running proxy.
+// A runningProxy is the command in front of a server.
 type runningProxy struct {
 	url, admin string
-	end        context.CancelFunc // as an interrupt does
+	end        context.CancelFunc // has the effect of an interrupt
 	status     chan int           // its exit status
-	stderr     *bytes.Buffer      // to be read when it has ended
+	stderr     *bytes.Buffer      // may be read after the end
 }
 
 // startProxy runs the verb in front of a server, on a socket, until the test ends.
@@ -93,13 +93,13 @@ func (p *runningProxy) metric(t testing.TB, line string) float64 {
 	return -1
 }
 
-// until waits until a condition holds, for as long as the longest pause of a busy machine.
+// until waits until a condition holds, for at most the longest pause of a busy machine.
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	require.Eventually(t, holds, 20*time.Second, 5*time.Millisecond, what)
 }
 
-// What the flags say reaches the proxy.
+// The flags reach the proxy.
 func TestProxyCommand(t *testing.T) {
 	var n atomic.Int64
 	upstream := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +124,7 @@ func TestProxyCommand(t *testing.T) {
 	require.Empty(t, p.stderr.String())
 }
 
-// An interrupt ends what waits, and lets what is under way end.
+// An interrupt ends waiting requests, and lets in-flight requests end.
 func TestProxyEnds(t *testing.T) {
 	proceed := make(chan bool)
 	arrived := make(chan bool)
@@ -159,7 +159,7 @@ func TestProxyEnds(t *testing.T) {
 	require.Equal(t, http.StatusServiceUnavailable, got.status)
 	require.Contains(t, []string{"60", "59", "58"}, got.retryAfter)
 	require.Contains(t, got.body, `"retry-after":`)
-	until(t, "nobody listens", func() bool {
+	until(t, "the proxy no longer listens", func() bool {
 		c, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
 		if err == nil {
 			c.Close()
@@ -185,10 +185,10 @@ func TestProxyFlags(t *testing.T) {
 		name string
 		args []string
 		want int
-		text string // in what is printed
+		text string // a part of the output
 	}{
 		{"help", []string{"-h"}, exitFine, "Examples:"},
-		{"what an open one means", []string{"-h"}, exitFine, "Every client\nthat can connect"},
+		{"the risk of an open address", []string{"-h"}, exitFine, "Every client\nthat can connect"},
 		{"no server", nil, exitFailed, "-to is missing"},
 		{"a file", []string{"-to", "ftp://a/"}, exitFailed, "-to must be an address"},
 		{"no host", []string{"-to", "http:///a"}, exitFailed, "-to must be an address"},

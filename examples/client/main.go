@@ -199,10 +199,10 @@ func (d *downloader) try(ctx context.Context, e entry) error {
 	return store(filepath.Join(d.dir, fileName(e.line, req.URL)), resp.Body)
 }
 
-const part = ".part-*" // the name of a file that is not complete
+const part = ".part-*" // the pattern of the names of incomplete files
 
-// takesFiles checks that a folder can be written to, so that no request is sent whose answer
-// cannot be stored.
+// takesFiles checks that a folder can be written to, so that no request is sent for a
+// response that cannot be stored.
 func takesFiles(dir string) error {
 	f, err := os.CreateTemp(dir, part)
 	if err != nil {
@@ -217,7 +217,7 @@ func store(name string, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails once it is renamed
+	defer os.Remove(f.Name()) // fails after the renaming
 	_, err = io.Copy(f, r)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// output is a standard error that several goroutines write to.
+// output is a standard error for several goroutines.
 type output struct {
 	mu sync.Mutex
 	strings.Builder
@@ -85,7 +85,8 @@ func TestWaits(t *testing.T) {
 	require.NotContains(t, stderr, "\r", "it is no terminal")
 }
 
-// A server refuses two requests out of three: each is tried again until it is stored.
+// A server refuses two requests out of three. Each is tried again until its response is
+// stored.
 func TestRefused(t *testing.T) {
 	for name, refuse := range map[string]func(http.ResponseWriter, *http.Request){
 		"with fields, by the package": func(w http.ResponseWriter, r *http.Request) {
@@ -120,7 +121,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A server that always refuses is given up on in time.
+// If a server always refuses, the client gives up in time.
 func TestRefusedForGood(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }))
 	defer server.Close()
@@ -131,7 +132,7 @@ func TestRefusedForGood(t *testing.T) {
 	require.True(t, strings.HasSuffix(stderr, "\n1 of 1 done, 1 failed\n"), stderr)
 }
 
-// In a terminal each line replaces the last.
+// In a terminal each line replaces the previous line.
 func TestTerminal(t *testing.T) {
 	var out strings.Builder
 	p := &progress{w: &out, total: 2, terminal: true}
@@ -151,7 +152,7 @@ func TestTerminal(t *testing.T) {
 	require.True(t, isTerminal(null), "a device of characters, as a terminal is")
 }
 
-// No request is sent if its answer cannot be stored.
+// If a response cannot be stored, its request is not sent.
 func TestFolder(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") }))
 	defer server.Close()
@@ -222,7 +223,7 @@ func TestFailures(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	t.Chdir(t.TempDir()) // the package may lie where nothing can be written
+	t.Chdir(t.TempDir()) // the package's folder may be read-only
 	for _, args := range [][]string{{}, {"-"}, {"a", "b"}, {"-jobs", "0", "-"}, {"-H", "demo", "-"}, {"-yaml"}, {"missing.txt"}} {
 		var stderr strings.Builder
 		want := exitUsage

@@ -13,8 +13,8 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A progress is the line that shows the state of the downloads. Several workers update it. In
-// a terminal the line is rewritten. Elsewhere each wait begins with a line of its own, and one
+// A progress is the line with the state of the downloads. Several workers update it. In a
+// terminal the line is rewritten. Elsewhere each wait begins with a new line, and one line
 // comes at the end.
 type progress struct {
 	w        io.Writer
@@ -26,11 +26,11 @@ type progress struct {
 	failed int
 	until  time.Time // end of the last wait that a server asked for
 	why    string
-	shown  int    // length of the line in a terminal
+	shown  int    // the length of the line in a terminal
 	said   string // the last line elsewhere, to write it only once
 }
 
-// isTerminal reports whether w may be a terminal, which is a device of characters.
+// isTerminal reports whether w may be a terminal, which is a character device.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -56,7 +56,8 @@ func (p *progress) observe(req *http.Request, a ratelimit.Advice) {
 	p.show()
 }
 
-// printable escapes all but printable ASCII, so that no terminal obeys bytes from a server.
+// printable escapes all bytes except printable ASCII, so that a server cannot control the
+// terminal.
 func printable(s string) string {
 	q := strconv.QuoteToASCII(s)
 	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
@@ -113,7 +114,7 @@ func (p *progress) line() string {
 	return line
 }
 
-// show writes the line over the one before, in a terminal.
+// show rewrites the line in a terminal.
 func (p *progress) show() {
 	if !p.terminal {
 		return

@@ -16,8 +16,8 @@ import (
 	"github.com/httpfields/ratelimit/fleet"
 )
 
-// newClient returns the client of a process. All that use one Redis share the limits of
-// each server.
+// newClient returns the client of a process. All processes with the same Redis share the
+// limits of each server.
 func newClient(addr string) *http.Client {
 	rdb := redis.NewClient(&redis.Options{Addr: addr})
 	return &http.Client{Transport: &ratelimit.Transport{Base: &fleet.Turns{Redis: rdb}}}

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startRedis starts a Redis or Valkey that keeps nothing on disk, and returns its
-// address. It skips the test if there is none, but fails it in CI.
+// startRedis starts a Redis or Valkey that writes nothing to disk, and returns its address.
+// If no program is installed, it skips the test, or fails it in CI.
 func startRedis(t *testing.T) string {
 	t.Helper()
 	program := ""
@@ -50,7 +50,7 @@ func startRedis(t *testing.T) string {
 	return addr
 }
 
-// Three clients share 20 requests in 2 s. Their number is configured nowhere.
+// Three clients share 20 requests in 2 s. The number of clients is not configured.
 func TestFleet(t *testing.T) {
 	addr := startRedis(t)
 	const quota, window = 20, 2 * time.Second

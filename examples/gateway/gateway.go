@@ -35,7 +35,7 @@ func allowOrigins(next http.Handler) http.Handler {
 	})
 }
 
-// leaveOrigins leaves the answers of upstream to the rules of upstream.
+// leaveOrigins leaves the CORS fields of upstream's responses unchanged.
 func leaveOrigins(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Del(allowOrigin)

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// start runs an upstream that answers with a status and a header, and a gateway
-// before it whose clock stands still until it is moved, each on a socket.
+// start runs an upstream that responds with a status and a header, and a gateway in front of
+// it, each on a socket. The gateway's clock stands still until the test moves it.
 func start(t *testing.T, status int, header http.Header, args ...string) (url string, now *time.Time, served *int) {
 	t.Helper()
 	served = new(int)
@@ -46,7 +46,7 @@ func get(t *testing.T, url string) (*http.Response, string) {
 	return resp, string(body)
 }
 
-// getClean sends a request to a gateway whose answer breaks no rule.
+// getClean sends a request to a gateway. The response must break no rule.
 func getClean(t *testing.T, url string) *http.Response {
 	t.Helper()
 	resp, _ := get(t, url)
@@ -62,7 +62,7 @@ func TestForwarded(t *testing.T) {
 		status int
 		header http.Header
 		policy string
-		want   http.Header // the fields that differ from what upstream says
+		want   http.Header // the fields that differ from upstream's
 	}{
 		{"nothing from upstream", 200, http.Header{}, `"gateway";q=5;w=10`,
 			http.Header{"Ratelimit-Policy": {`"gateway";q=5;w=10`}, "Ratelimit": {`"gateway";r=4;t=10`}}},
@@ -81,7 +81,7 @@ func TestForwarded(t *testing.T) {
 			http.Header{"Ratelimit-Policy": {`"a";q=9;w=1, "b";q=99;w=60, "gateway";q=5;w=10`}, "Ratelimit": {`"a";r=3;t=1, "gateway";r=4;t=10`}}},
 		{"a stricter share of a policy", 200, http.Header{"Ratelimit-Policy": {`"a";q=9;w=10`}, "Ratelimit": {`"a";r=8;t=3`}}, `"a";q=5;w=10`,
 			http.Header{"Ratelimit-Policy": {`"a";q=5;w=10`}, "Ratelimit": {`"a";r=4;t=10`}}},
-		{"what remains is unknown", 200, http.Header{"X-Ratelimit-Limit": {"100"}}, `"gateway";q=5;w=10`,
+		{"the remaining is unknown", 200, http.Header{"X-Ratelimit-Limit": {"100"}}, `"gateway";q=5;w=10`,
 			http.Header{"Ratelimit-Policy": {`"default";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"gateway";r=4;t=10`}}},
 		{"refused by upstream", 429, http.Header{"X-Ratelimit-Limit": {"100"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"30"}, "Retry-After": {"20"}}, `"gateway";q=5;w=10`,
 			http.Header{"Ratelimit-Policy": {`"default";q=100, "gateway";q=5;w=10`}, "Ratelimit": {`"default";r=0;t=30, "gateway";r=4;t=10`}}},
@@ -130,7 +130,7 @@ func TestRefused(t *testing.T) {
 	*now = now.Add(2500 * time.Millisecond)
 	resp := getClean(t, url)
 	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-	require.Equal(t, 2, *served, "the gateway enforces what it says")
+	require.Equal(t, 2, *served, "the gateway enforces its policy")
 	require.Equal(t, `"gateway";r=0;t=8;pk=:Zw==:`, resp.Header.Get("RateLimit"))
 	require.Equal(t, "8", resp.Header.Get("Retry-After"))
 	require.Equal(t, "*", resp.Header.Get("Access-Control-Allow-Origin"), "pages can read it")
@@ -145,7 +145,7 @@ func TestRefused(t *testing.T) {
 	require.Equal(t, 3, *served)
 }
 
-// What upstream would refuse is forwarded all the same.
+// Requests that upstream is likely to refuse are forwarded too.
 func TestForwardsWithNothingRemaining(t *testing.T) {
 	url, _, served := start(t, 429, http.Header{"Ratelimit-Policy": {`"a";q=9;w=60`}, "Ratelimit": {`"a";r=0;t=60`}})
 	for i := range 3 {
@@ -175,8 +175,7 @@ func TestConfigure(t *testing.T) {
 	require.Equal(t, ":0", addr)
 }
 
-// A policy that cannot be written is refused on the command line, but one could
-// be made.
+// The command line refuses a policy that cannot be written, but code could pass one.
 func TestRefusalThatCannotBeWritten(t *testing.T) {
 	g := newGateway(nil, ratelimit.Policy{Name: "é", Window: ratelimit.SecondsOf(1)}, time.Now)
 	w := httptest.NewRecorder()

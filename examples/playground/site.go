@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// A site holds the files of the page by name.
+// A site has the files of the page, by name.
 type site map[string][]byte
 
 //go:embed page
@@ -31,7 +31,8 @@ var page embed.FS
 const wasm = "playground.wasm"
 
 // build gathers the files of the page: the folder page, Go's script that runs WebAssembly,
-// the captures, and this program, compiled. First it prints a line, because it takes long.
+// the captures, and this program, compiled. It first prints a line, because compiling takes
+// long.
 func build(stdout io.Writer) (site, error) {
 	fmt.Fprintln(stdout, "compiling the page to WebAssembly: up to a minute the first time")
 	s := site{}

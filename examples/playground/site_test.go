@@ -69,7 +69,7 @@ func TestListen(t *testing.T) {
 	require.Empty(t, said.String(), "nothing is compiled for an address that cannot be had")
 }
 
-// The page refers to no missing file, and to other hosts only by the links of its foot.
+// The page refers to no missing file. Only the links of its foot refer to other hosts.
 func TestPageIsWhole(t *testing.T) {
 	s := site{wasm: nil, "wasm_exec.js": nil, "captures.json": nil}
 	require.NoError(t, s.addFolder(page))
@@ -110,13 +110,13 @@ func TestCompressed(t *testing.T) {
 		path, accepts string
 		want          bool
 	}{
-		"as browsers ask":    {wasm, "gzip, deflate, br, zstd", true},
-		"in capitals":        {wasm, "br;q=1, GZIP ;q=0.5", true},
-		"refused":            {wasm, "gzip;q=0, br", false},
-		"refused, at length": {wasm, "gzip; q=0.000", false},
-		"not asked":          {wasm, "", false},
-		"another":            {wasm, "x-gzip", false},
-		"not worth it":       {"short.js", "gzip", false},
+		"as browsers request": {wasm, "gzip, deflate, br, zstd", true},
+		"in capitals":         {wasm, "br;q=1, GZIP ;q=0.5", true},
+		"refused":             {wasm, "gzip;q=0, br", false},
+		"refused, at length":  {wasm, "gzip; q=0.000", false},
+		"not asked":           {wasm, "", false},
+		"another":             {wasm, "x-gzip", false},
+		"not worth it":        {"short.js", "gzip", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest("GET", "/"+test.path, nil)
@@ -140,8 +140,8 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// Captures match their names: the first is refused, malformed ones have faults, and all
-// others have limits or a wait.
+// Captures match their names. The first is refused, malformed captures have faults, and all
+// other captures have limits or a wait.
 func TestCaptures(t *testing.T) {
 	b, err := captures(filepath.FromSlash("../../testdata"))
 	require.NoError(t, err)

@@ -15,8 +15,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/report"
 )
 
-// The page shows at most these. A field may have 1024 members, and a name may be as long as
-// the text.
+// Bounds of the page. A field may have 1024 members, and a name may be as long as the text.
 const (
 	maxRows = 100      // of a list
 	maxText = 64 << 10 // bytes to copy
@@ -80,7 +79,7 @@ type form struct {
 func show(text string) string {
 	b, err := json.Marshal(viewOf(text))
 	if err != nil {
-		panic(err) // a view holds no value that JSON cannot express
+		panic(err) // every view can be expressed in JSON
 	}
 	return string(b)
 }
@@ -105,7 +104,7 @@ func viewOf(text string) *view {
 	v.Clean = r.Dialect == "ratelimit" && len(all) == 0
 	var b strings.Builder
 	if err := r.WriteJSON(&b); err != nil {
-		panic(err) // a builder takes everything
+		panic(err) // a builder returns no errors
 	}
 	if b.Len() <= maxText {
 		v.JSON = b.String()
@@ -278,7 +277,7 @@ func faults(all []report.Fault) []fault {
 	return list
 }
 
-// dialects are the names of all forms but the current one.
+// dialects are the names of all forms except the current form.
 var dialects = []string{
 	"draft-07", "draft-06", "draft-03", "draft-00",
 	"x-ratelimit", "x-ratelimit-unix", "x-ratelimit-date", "x-ratelimit-by-name",
@@ -287,7 +286,7 @@ var dialects = []string{
 
 var errTooLongToShow = errors.New("longer than 64 KiB, which is too long to show")
 
-// forms returns the limits in every form, or the reason why a form cannot hold them.
+// forms returns the limits in every form, or the reason why a form cannot express them.
 func forms(r *report.Report) (list []form) {
 	if len(r.Limits) == 0 {
 		return nil

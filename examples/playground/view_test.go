@@ -141,9 +141,9 @@ func TestFaults(t *testing.T) {
 	require.Equal(t, 4, v.Faults[1].Line)
 
 	v = viewOf("x-ratelimit-limit: 5\nx-ratelimit-remaining: 2 of 5")
-	require.Contains(t, v.Faults[0].Place, "x-ratelimit-remaining", "as it was pasted")
+	require.Contains(t, v.Faults[0].Place, "x-ratelimit-remaining", "the pasted spelling")
 	v = viewOf(`{"headers":[{"name":"x-RateLimit-Limit","value":"9"},{"name":"RateLimit-Policy","value":"\"a\";q=5"}]}`)
-	require.Contains(t, v.Faults[0].Place, "x-RateLimit-Limit", "as it is in a HAR file")
+	require.Contains(t, v.Faults[0].Place, "x-RateLimit-Limit", "the spelling of a HAR file")
 	require.Zero(t, v.Faults[0].Line)
 
 	var lines []string
@@ -215,7 +215,7 @@ func TestLongLists(t *testing.T) {
 	require.Contains(t, v.Notes, "Of a list of 1024 only the first 100 are shown.")
 }
 
-// The page does not repeat a name that is as long as the text.
+// If a name is as long as the text, the page does not repeat it.
 func TestLongText(t *testing.T) {
 	long := func(n int) *view {
 		v := viewOf(`RateLimit: "` + strings.Repeat("n", n) + `";r=1`)
@@ -253,7 +253,7 @@ func seeds(t testing.TB) []string {
 	return list
 }
 
-// FuzzShow checks that any text is shown or refused, in printable ASCII alone.
+// FuzzShow checks that any text is shown or refused, with a result in printable ASCII.
 func FuzzShow(f *testing.F) {
 	for _, text := range seeds(f) {
 		f.Add(text)

@@ -45,8 +45,9 @@ func (a *api) handler(next http.Handler) http.Handler {
 	})
 }
 
-// failed is the OnError of the Middleware. Requests pass without a quota rather than fail. Of
-// errors in a row only the first is logged. An error because the client has gone is not.
+// failed is the OnError of the Middleware. If the limiter fails, requests are served without
+// a quota. Only the first of several errors in a row is logged. Errors because the client has
+// gone are not logged.
 func (a *api) failed(_ http.ResponseWriter, r *http.Request, err error) (answered bool) {
 	if r.Context().Err() == nil && !a.failing.Swap(true) {
 		log.Printf("requests pass without a quota: %v", err)

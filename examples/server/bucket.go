@@ -35,7 +35,7 @@ func buckets(reduced bool) []bucket {
 
 func (b bucket) perSecond() float64 { return float64(b.quota) / b.window.Seconds() }
 
-// An engine keeps the buckets of the clients.
+// An engine stores the buckets of the clients.
 type engine interface {
 	// take takes a unit from each bucket of a client, if no bucket is empty. It returns the
 	// contents afterwards, in units with fractions, and the names of the empty buckets. On

@@ -62,8 +62,8 @@ func Example_redisRate() {
 	// "minute";r=0;t=1
 }
 
-// TestTimeRateTrue: the announced number of requests passes at once, the next is refused, and
-// one passes after the reset.
+// The announced number of requests is served at once. The next request is refused, and one is
+// served after the reset.
 func TestTimeRateTrue(t *testing.T) {
 	for _, perSecond := range []rate.Limit{0.1, 0.75, 3, 20} {
 		limiter, now := rate.NewLimiter(perSecond, 20), time.Unix(1_800_000_000, 0)
@@ -81,7 +81,7 @@ func TestTimeRateTrue(t *testing.T) {
 	}
 }
 
-// TestRedisRateTrue: the fields agree with the result of a real Redis.
+// The fields agree with the result of a real Redis.
 func TestRedisRateTrue(t *testing.T) {
 	s := newRedis(t)
 	s.start()

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A memory keeps the buckets of one process, by golang.org/x/time/rate.
+// A memory stores the buckets of one process, with golang.org/x/time/rate.
 type memory struct {
 	now func() time.Time
 

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 )
 
-// A shared keeps the buckets of any number of processes in one Redis or Valkey,
-// by go-redis/redis_rate.
+// A shared stores the buckets of any number of processes in one Redis or Valkey, with
+// go-redis/redis_rate.
 type shared struct {
 	limiter *redis_rate.Limiter
 	timeout time.Duration
@@ -30,7 +30,7 @@ func newShared(addr string, timeout time.Duration) *shared {
 	return &shared{limiter: redis_rate.NewLimiter(client), timeout: timeout}
 }
 
-// The client would log each connection that fails, at each request.
+// Without this, the client would log each failed connection, at each request.
 func init() { logging.Disable() }
 
 // take takes a unit from one bucket after the other, because redis_rate takes from one at a

@@ -18,8 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A redisServer is a Redis or Valkey on a port of its own that keeps nothing on
-// disk.
+// A redisServer is a Redis or Valkey on its own port. It writes nothing to disk.
 type redisServer struct {
 	t       *testing.T
 	program string
@@ -104,8 +103,8 @@ func captureLog(t *testing.T) *lockedBuilder {
 	return b
 }
 
-// A load is clients that send requests to all servers in turn until they are
-// stopped, each with one of the keys.
+// A load is clients that send requests to all servers in turn until they are stopped. Each
+// client has one of the keys.
 type load struct {
 	t       *testing.T
 	servers []string
@@ -118,7 +117,7 @@ type load struct {
 	ended  atomic.Bool
 }
 
-// A count has the responses to one key that had a quota.
+// A count has the responses with a quota to one key.
 type count struct{ served, refused int }
 
 func (l *load) start(clients int) {
@@ -186,7 +185,7 @@ func (l *load) send(client int, server, key string) {
 	}
 }
 
-// await returns when the counts fulfil a condition.
+// await waits until the counts satisfy a condition.
 func (l *load) await(what string, condition func() bool) {
 	l.t.Helper()
 	require.Eventually(l.t, func() bool {
@@ -197,7 +196,7 @@ func (l *load) await(what string, condition func() bool) {
 	require.False(l.t, l.ended.Load())
 }
 
-// within reports whether each key got its burst, and no more than flowed in since a time before
+// within checks that each key got its burst, and no more than flowed in since a time before
 // the first request.
 func (l *load) within(since time.Time) {
 	l.t.Helper()

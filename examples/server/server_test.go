@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A clock stands still until it is moved.
+// A clock stands still until the test moves it.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time

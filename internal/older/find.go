@@ -11,21 +11,21 @@ import (
 // MaxFields bounds the fields of a response that may contain limits.
 const MaxFields = 1024
 
-// longestName is the length of the longest key whose words are read: to read a key of a
+// longestName is the length of the longest key that is split into words. Reading a key of a
 // megabyte would take a tenth of a second.
 const longestName = 256
 
-// A Field is a field for limits that was found in a header.
+// A Field is a header field that may contain limits.
 type Field struct {
 	Key   string
 	Lines []string
 
 	name    *name
-	columns int // the members of each of several parallel lists, or 0
+	columns int // the number of members in each parallel list, or 0
 	tally   int // the index of the tally of its only number, or -1
 }
 
-// Form returns the family of the field, as it is spelled.
+// Form returns the spelling of the field's family.
 func (f *Field) Form() string { return f.name.form }
 
 // Role returns the role of the field by its name, or None.
@@ -34,7 +34,7 @@ func (f *Field) Role() Role { return f.name.role }
 // Policy returns the policy of the field by its name, or "".
 func (f *Field) Policy() string { return f.name.policy }
 
-// Vendor returns the vendor whose row has read the field, or "".
+// Vendor returns the vendor whose row defines the field, or "".
 func (f *Field) Vendor() string {
 	if f.name.row == nil {
 		return ""
@@ -42,9 +42,9 @@ func (f *Field) Vendor() string {
 	return f.name.row.vendor
 }
 
-// Find appends the fields of h for limits. A table decides about its fields. A field with a
-// word for limits counts even if it contains none, since reading its words takes time: ok is
-// false if there are more than MaxFields.
+// Find appends the fields of h that contain limits. Fields in a table follow the table. Every
+// field with a word for limits counts toward MaxFields, even if it turns out to have no
+// limit, because reading its words takes time. ok is false if there are more than MaxFields.
 func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok bool) {
 	var unsure []Field
 	looked := 0
@@ -63,15 +63,15 @@ func Find(found []Field, h map[string][]string, tables []*Table) (_ []Field, ok 
 			found = append(found, f)
 		}
 	}
-	if unsure == nil { // as nearly always
+	if unsure == nil { // usual
 		return found, true
 	}
 	return appendSure(found, unsure), true
 }
 
-// appendSure appends the fields that count next to others. A row with a name that any server
-// may use counts next to another field of its vendor, else the words of the name do. Fields
-// without an anchor count as a family.
+// appendSure appends the unsure fields that count because of other fields. If any server may
+// use a name, the row for that name needs another field of its vendor. Without one, the words
+// of the name are read. Fields without an anchor count as a family.
 func appendSure(found, unsure []Field) []Field {
 	vendors := make(map[string]int, 4)
 	for _, list := range [...][]Field{found, unsure} {
@@ -106,13 +106,13 @@ func appendSure(found, unsure []Field) []Field {
 	return found
 }
 
-// limitFields returns the fields of a family without an anchor if they contain a limit: what
-// remains, and something else; or what remains alone, or a quota next to what is used or to
-// a window, of something that is counted. An anchored field of that policy (named) is
-// something else, too: X-Rate-Limit-Hourly next to X-Hourly-Requests-Left (Apollo). Fields
-// with values that do not fit are dropped.
+// limitFields returns the fields of a family without an anchor if they contain a limit. A
+// limit is a remaining next to another role, or one of these if it is of something that is
+// counted: a remaining alone, or a quota next to used units or a window. named means that an
+// anchored field has the same policy, which serves as another role: X-Rate-Limit-Hourly next
+// to X-Hourly-Requests-Left (Apollo). Fields with unsuitable values are dropped.
 func limitFields(fields []Field, named bool) []Field {
-	var said uint // roles, as bits
+	var said uint // the roles, as bits
 	counted, quota := false, false
 	fields = slices.DeleteFunc(fields, func(f Field) bool {
 		roles := f.roles()
@@ -129,9 +129,9 @@ func limitFields(fields []Field, named bool) []Field {
 	return nil
 }
 
-// roles returns the roles, as bits, of what a field without an anchor contains; 0 if its
-// value cannot be that of a limit. -1 is a word for unlimited; less than it remains if more of
-// something that is counted may be used than the quota.
+// roles returns the roles, as bits, that a field without an anchor contains. It returns 0 if
+// the value cannot belong to a limit. -1 means unlimited. A remaining below -1 can occur if
+// servers let clients exceed the quota of something that is counted.
 func (f *Field) roles() (roles uint) {
 	line, _ := firstLine(f.Lines)
 	if line == "" || line[0] == '-' && (!f.name.counted || line == "-1") || line == "0" && f.name.role == Quota {
@@ -154,7 +154,8 @@ func Knows(key string) bool {
 	return n.row != nil || n.hasAnchor
 }
 
-// nameIn returns the meaning of a key by the first table with a row for it, else by its words.
+// nameIn returns the meaning of a key: from the first table with a row for it, else from its
+// words.
 func nameIn(tables []*Table, key string) *name {
 	for _, t := range tables {
 		if n := t.find(key); n != nil {
@@ -164,15 +165,16 @@ func nameIn(tables []*Table, key string) *name {
 	return nameOf(key)
 }
 
-// The meaning of names is remembered, because a client gets the same names in response after
-// response. A key has two places. It takes the first if that is free, else the second. No
-// server can make the memory grow. Keys that share their places are read again each time.
+// The meanings of names are cached, because a client gets the same names in every response. A
+// key has two places. It takes the first place if that is free, else the second. The size is
+// fixed, so no server can fill the memory. Keys that share their places are read again each
+// time.
 var names [512]atomic.Pointer[name]
 
-// longestKept is the length of a key that is remembered.
+// longestKept is the length of the longest key that is cached.
 const longestKept = 64
 
-// placesOf returns the two places of a key by its length, its ends and its middle.
+// placesOf hashes the length, the ends and the middle of a key to two places.
 func placesOf(key string) (first, second *atomic.Pointer[name]) {
 	sum := uint64(len(key))
 	if len(key) >= 4 {
@@ -187,7 +189,7 @@ func load(s string) uint32 {
 	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
 }
 
-// nameOf returns the meaning of a key, which may be remembered.
+// nameOf returns the meaning of a key, from the cache if possible.
 func nameOf(key string) *name {
 	first, second := placesOf(key)
 	if n := first.Load(); n != nil && n.key == key {
@@ -197,7 +199,7 @@ func nameOf(key string) *name {
 		return n
 	}
 	n := newName(key)
-	if n.kind == otherKind && rand.Uint32()%16 != 0 { // of a flood of names few are kept
+	if n.kind == otherKind && rand.Uint32()%16 != 0 { // a flood of names must not displace the rest
 		return &unrelated
 	}
 	kept := new(name)
@@ -213,7 +215,7 @@ func nameOf(key string) *name {
 
 var unrelated name // a name without a word for limits
 
-// newName finds the meaning of a key: that of its vendor's row, else that of its words.
+// newName returns the meaning of a key: from its vendor's row, else from its words.
 func newName(key string) name {
 	if len(key) > longestName {
 		return name{key: key}
@@ -231,7 +233,7 @@ func newName(key string) name {
 	return n
 }
 
-// known returns n with the hint in the name of its policy, and with its place.
+// known adds the hint in the policy's name, and the place.
 func (n name) known() name {
 	n.hint = hintOf(n.policy, n.digits)
 	n.place = int(n.order)<<8 | int(n.role)<<1
@@ -244,8 +246,8 @@ func (n name) known() name {
 // HasAnchor reports whether a key contains the word RateLimit, in one word or two.
 func HasAnchor(key string) bool { return nameOf(key).hasAnchor }
 
-// hasRetry reports whether a key contains the word retry, in any case. It takes every fifth
-// byte at best (the algorithm of Boyer, Moore and Horspool).
+// hasRetry reports whether a key contains the word retry, in any case. At best it reads only
+// every fifth byte (the algorithm of Boyer, Moore and Horspool).
 func hasRetry(key string) bool {
 	const retry = "retry"
 	for i := len(retry) - 1; i < len(key); {

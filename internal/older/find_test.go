@@ -10,16 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNamesRemembered: a name that is remembered has the meaning of its words, also if many
-// names share its places; and the memory is bounded.
+// A cached name has the meaning of its words, even if many names share its places. The cache
+// is bounded.
 func TestNamesRemembered(t *testing.T) {
 	said := func(key string) name {
 		n := *nameOf(key)
-		n.key, n.row = key, nil // many unrelated names share one
+		n.key, n.row = key, nil // many unrelated names share one value
 		return n
 	}
 	keys := []string{"X-Ratelimit-Limit", "x-ratelimit-limit", "X-Acme-Remaining", "X-Amzn-Requestid", "Server", "X-Shopify-Shop-Api-Call-Limit", "X-Keap-Day-Limit"}
-	for i := range 8 * len(names) { // so that all places are taken, and most keys share theirs
+	for i := range 8 * len(names) { // fills all places, so most keys share theirs
 		keys = append(keys, fmt.Sprintf("X-RateLimit-Limit-N%d", i))
 	}
 	var group sync.WaitGroup
@@ -43,17 +43,17 @@ func TestNamesRemembered(t *testing.T) {
 	}
 }
 
-// TestNamesAllocations: a name that is remembered costs nothing.
+// A cached name needs no allocation.
 func TestNamesAllocations(t *testing.T) {
 	for _, key := range []string{"X-Amzn-Requestid", "X-Amzn-Trace-Id", "X-Ms-Request-Id", "X-Acme-Remaining"} {
-		for range 1000 { // of unrelated names few are kept
+		for range 1000 { // few unrelated names are cached
 			nameOf(key)
 		}
 		require.Zero(t, testing.AllocsPerRun(100, func() { nameOf(key) }), key)
 	}
 }
 
-// TestSortFields: keys that differ by case alone have one order, whatever that of the header.
+// Keys that differ only by case have one order, independent of the order of the header.
 func TestSortFields(t *testing.T) {
 	table := NewTable("acme", []Row{{Name: "Acme-Left", Role: Remaining}})
 	for _, keys := range [][]string{{"Acme-Left", "Acme-left"}, {"Acme-left", "Acme-Left"}} {
@@ -63,7 +63,7 @@ func TestSortFields(t *testing.T) {
 	}
 }
 
-// TestHasRetry: the jumps of the search leave out no place where the word may be.
+// The jumps of the search skip no place where the word can be.
 func TestHasRetry(t *testing.T) {
 	const letters = "retyRETY-"
 	for range 100_000 {

@@ -7,24 +7,24 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A Holder is a field that holds one number of a limit, and can be written anew in the
-// form in which it is.
+// A Holder is a field that contains one number of a limit. The number can be replaced without
+// a change of the form.
 type Holder struct {
 	Key    string
-	Form   string // the family as it is spelled, whose readers may know no other
-	Limit  string // the name of the limit, as it was read
-	Unit   string // of its policy
+	Form   string // the spelling of the family; its readers may not know other families
+	Limit  string // the name of the limit, as read
+	Unit   string // the quota unit of its policy
 	Role   Role   // Quota, Remaining, Used or Reset
 	Count  int64  // the number of units
 	Until  int64  // the seconds until the reset
-	Shared bool   // the reset is in a field that names no policy, and may be that of several
+	Shared bool   // the reset is in a field without a policy's name, and may apply to several limits
 
 	format Format // of a reset
-	units  int64  // how many of them make a second, where it is a number
+	units  int64  // how many of them make a second, if the reset is a number
 }
 
-// Hold reads fields as Read does, and returns which of them hold the numbers. Fields with
-// several numbers in a line are none of these.
+// Hold reads fields as Read does, and also returns the fields that contain the numbers. It
+// leaves out fields with several numbers in a line.
 func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []Limit, r Result, holders []Holder) {
 	policies, limits, r, ts := read(room, fields, o)
 	holders = make([]Holder, 0, len(fields))
@@ -46,7 +46,7 @@ func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 	return policies, limits, r, holders
 }
 
-// read reads the number of a field, of whose policy the tally is.
+// read reads the number of a field. t is the tally of the field's policy.
 func (h *Holder) read(f *Field, t *tally, c *text.Clock) (ok bool) {
 	if h.Role != Reset {
 		v, ok := text.ParseCount(text.Unquote(f.strictestLine()))
@@ -69,12 +69,12 @@ func firstMember(line string) string {
 	return text.Unquote(text.Trim(line))
 }
 
-// readReset reads one line of a reset, if it is later than those before it.
+// readReset reads one line of a reset, and keeps it if it is later than the lines before.
 func (h *Holder) readReset(line string, format Format, t *tally, c *text.Clock) (ok bool) {
 	m, _ := parseMoment(line, format)
 	m = m.settle(c)
 	if m.kind == bareMoment && t.reset.kind == laterMoment && t.reset.units > 0 {
-		m = m.in(t.reset.units) // as it was settled
+		m = m.in(t.reset.units) // settle has found the unit
 	}
 	if m.kind == noMoment {
 		return false
@@ -99,7 +99,7 @@ func (h *Holder) readReset(line string, format Format, t *tally, c *text.Clock) 
 	return true
 }
 
-// Number returns the number of units, or of seconds until the reset.
+// Number returns the number of units, or the number of seconds until the reset.
 func (h *Holder) Number() int64 {
 	if h.Role == Reset {
 		return h.Until
@@ -107,17 +107,17 @@ func (h *Holder) Number() int64 {
 	return h.Count
 }
 
-// Write returns another number in the form of the field: of units, or of seconds from
-// now. It is false if the form cannot express the number.
+// Write formats another number in the form of the field. n is a number of units, or of
+// seconds from now. ok is false if the form cannot express the number.
 func (h *Holder) Write(n int64, now time.Time) (line string, ok bool) {
 	if h.Role != Reset {
 		return strconv.FormatInt(n, 10), true
 	}
 	line, ok = h.format.Write(n, now)
-	return line + strconv.FormatInt(h.units, 10)[1:], ok // 000 for milliseconds
+	return line + strconv.FormatInt(h.units, 10)[1:], ok // 1000 adds three zeros, for milliseconds
 }
 
-// strictestLine returns the line of a field of one number that counts (see tally.heeds).
+// strictestLine returns the line of a field with one number that counts (see tally.heeds).
 func (f *Field) strictestLine() string {
 	line, first := firstLine(f.Lines)
 	if first+1 == len(f.Lines) || !f.name.role.number() {
@@ -133,10 +133,10 @@ func (f *Field) strictestLine() string {
 	return line
 }
 
-// imfFixdate is the layout of an HTTP-date that is written (RFC 9110 Section 5.6.7).
+// imfFixdate is the layout of a written HTTP-date (RFC 9110 Section 5.6.7).
 const imfFixdate = "Mon, 02 Jan 2006 15:04:05 GMT"
 
-// Write writes a time, in seconds from now, if the format can express it.
+// Write formats a time, in seconds from now. ok is false if the format cannot express it.
 func (f Format) Write(n int64, now time.Time) (s string, ok bool) {
 	const lastYear = 253402300799 // 9999-12-31T23:59:59Z
 	unix := now.Unix()
@@ -160,7 +160,7 @@ func (f Format) Write(n int64, now time.Time) (s string, ok bool) {
 	return strconv.FormatInt(n, 10), true
 }
 
-// wholeSeconds writes a number of seconds as a duration.
+// wholeSeconds formats a number of seconds as a duration.
 func wholeSeconds(n int64) string {
 	if d := (text.Span{Sec: n}).Duration(); n <= int64(d/time.Second) {
 		return d.String()

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHoldNamed: each holder belongs to a limit of the result. A policy of a vendor without a
-// limit, next to the usual fields, is a comment and has no holder.
+// Each holder belongs to a limit of the result. A vendor's policy without a limit, next to
+// the usual fields, is a comment and has no holder.
 func TestHoldNamed(t *testing.T) {
 	fields, ok := Find(nil, map[string][]string{"X-Ratelimit-Remaining": {"5"}, "Acme-Ratelimit-Daylimit": {"100"}}, nil)
 	require.True(t, ok)
@@ -16,8 +16,7 @@ func TestHoldNamed(t *testing.T) {
 	require.Equal(t, "default", holders[0].Limit)
 }
 
-// TestEmptyPolicies: next to the field of draft-07, an empty field of policies contains
-// nothing.
+// Next to the field of draft-07, an empty field of policies contains nothing.
 func TestEmptyPolicies(t *testing.T) {
 	table := NewTable("draft-07", []Row{{Name: "RateLimit", Role: Quota, Format: Seconds}, {Name: "RateLimit-Policy", Role: Policies}})
 	fields, ok := Find(nil, map[string][]string{"Ratelimit": {"limit=10, remaining=5, reset=5"}, "Ratelimit-Policy": {""}}, []*Table{table})

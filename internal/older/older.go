@@ -1,10 +1,10 @@
-// Package older reads the header fields that announce limits and are not RateLimit and
-// RateLimit-Policy in their current form: draft-00 to draft-07 of the specification,
-// X-RateLimit-*, and vendors' own. It returns numbers and texts.
+// Package older reads the header fields for limits other than RateLimit and RateLimit-Policy
+// in their current form: draft-00 to draft-07 of the specification, X-RateLimit-*, and
+// vendors' own. It returns numbers and texts.
 //
-// [Find] returns the fields of a header: words.go turns a name into role, policy and unit.
-// [Read] then reads the values: values.go turns each into facts, tally.go adds the facts up by
-// policy, and settle.go makes policies and limits of them.
+// [Find] returns the fields of a header. words.go splits a name into role, policy and unit.
+// [Read] then reads the values. values.go reads facts from each value, tally.go collects the
+// facts of each policy, and settle.go makes policies and limits of them.
 package older
 
 import (
@@ -18,7 +18,7 @@ import (
 // Options are how fields are read.
 type Options struct {
 	Reset Format     // of a bare number in a reset, if nothing in the response decides
-	Name  string     // of the policy that the response does not name
+	Name  string     // the name of a policy without a name
 	Clock text.Clock // of the response
 }
 
@@ -26,32 +26,32 @@ type Options struct {
 type Policy struct {
 	Name   string
 	Quota  int64 // Unknown if it is absent
-	Window int64 // in seconds; 0 if it is not said
+	Window int64 // in seconds; 0 if it is absent
 	Unit   string
-	Used   int64  // the units spent, if nothing else is known of them; else Unknown
-	Params string // what stands behind the quota in a list, w and name included
+	Used   int64  // the used units, if no other number is known; else Unknown
+	Params string // the text after the quota in a list, with w and name
 
-	taken bool // it belongs to a tally
+	taken bool // a tally has taken it
 }
 
 // A Limit is a limit that a response announces.
 type Limit struct {
 	Name      string
 	Remaining int64     // Unknown if it is absent
-	Reset     text.Span // from now, as precise as the response has it
-	Resets    bool      // there is a reset
+	Reset     text.Span // from now, with the precision of the response
+	Resets    bool      // a reset is present
 }
 
-// A Current is a field in the current form, String;parameters, which is not read here.
+// A Current is a field in the current form, String;parameters. This package does not read it.
 type Current struct {
 	Key      string
 	Lines    []string
-	Form     string // its family as it is spelled
+	Form     string // the spelling of its family
 	Policies bool   // else it has limits
-	Unit     string // of its policies, if they have none of their own
+	Unit     string // the unit of policies without one
 }
 
-// A Cause is what is wrong with a line of a field.
+// A Cause is the reason why a line of a field cannot be read.
 type Cause uint8
 
 // The causes of faults.
@@ -61,24 +61,23 @@ const (
 	TooMany
 )
 
-// A Fault is a line that cannot be read, or not all of it.
+// A Fault is a line that cannot be read completely.
 type Fault struct {
 	Key          string
 	Line, Offset int
 	Cause        Cause
 }
 
-// A Result is what fields contain in addition to policies and limits.
+// A Result has everything that fields contain except policies and limits.
 type Result struct {
 	Current []Current
-	Form    string    // the first that was read: the family as it is spelled, a draft, or a vendor
+	Form    string    // the first form that was read: the spelling of a family, a draft, or a vendor
 	Guessed bool      // nothing decides the unit of a reset
-	Asked   text.Span // the wait that fields in place of Retry-After ask for
+	Asked   text.Span // the wait that substitutes for Retry-After ask for
 	Faults  []Fault
 }
 
-// A Room has space for most responses, so that reading needs no memory but that of the
-// result.
+// A Room has space for most responses, so that reading allocates memory only for the result.
 type Room struct {
 	tallies  [3]tally
 	listed   [2]Policy
@@ -87,13 +86,13 @@ type Room struct {
 	limits   [3]Limit
 }
 
-// The key of the field of draft-07, and of that of Integer policies.
+// The keys of the field of draft-07 and of the field of Integer policies.
 const (
 	limitKey  = "Ratelimit"
 	policyKey = "Ratelimit-Policy"
 )
 
-// Read reads fields that were found in a header. It puts them into another order.
+// Read reads the fields that Find found in a header. It reorders them.
 func Read(room *Room, fields []Field, o *Options) ([]Policy, []Limit, Result) {
 	policies, limits, r, _ := read(room, fields, o)
 	return policies, limits, r
@@ -109,7 +108,7 @@ func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 		f := &fields[i]
 		f.tally = -1
 		switch {
-		case f.name.kind == waitKind && f.name.policy == "": // with a policy: NestJS (no vendor case)
+		case f.name.kind == waitKind && f.name.policy == "": // with a policy it belongs to a limit: NestJS (no vendor case)
 			asked := f.name.asked(f.Lines, &o.Clock)
 			r.Asked = longer(r.Asked, asked)
 			continue
@@ -144,17 +143,17 @@ func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 	return policies, limits, r, ts
 }
 
-// The forms that fields may tell more of.
+// Forms that other fields can make more precise.
 const (
 	draftForm = "ratelimit"
 	waitForm  = "retry-after"
 )
 
-// A generation is the draft whose syntax the fields of the drafts show.
+// A generation is the draft whose syntax the fields show.
 type generation uint8
 
 const (
-	draft06 generation = iota // nothing
+	draft06 generation = iota // the syntax shows no draft
 	draft03                   // policies in the field of the quota
 	draft00                   // the parameter window, or a date for a reset
 	draft07                   // the Dictionary RateLimit
@@ -163,7 +162,7 @@ const (
 var generationNames = [...]string{draft06: "draft-06", draft03: "draft-03", draft00: "draft-00", draft07: "draft-07"}
 
 // field adds the facts of a field to the tallies. It returns the generation that the syntax
-// shows, and whether it has read some.
+// shows, and reports whether it has read any fact.
 func (ts *tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faults []Fault) (_ []Fault, g generation, some bool) {
 	n := f.name
 	if strings.EqualFold(f.Key, limitKey) {
@@ -206,13 +205,13 @@ func (ts *tallies) field(f *Field, number int16, room []Fact, c *text.Clock, fau
 	return faults, g, some
 }
 
-// clear reports whether a value that cannot be read is an error. It is if the name
-// of the field leaves no doubt about its meaning, or if the value holds a digit.
+// clear reports whether an unreadable value is an error. It is an error if the name of the
+// field leaves no doubt about its meaning, or if the value contains a digit.
 func (n *name) clear(line string) bool {
 	return n.kind != plainKind && (n.policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789") || n.hint != (hint{}))
 }
 
-// cause is why not all facts of a field were taken.
+// cause returns why some facts of a field were not taken.
 func (ts *tallies) cause(facts []Fact) Cause {
 	if ts.full || len(facts) >= MaxMembers || len(ts.listed) >= MaxMembers {
 		return TooMany
@@ -220,15 +219,15 @@ func (ts *tallies) cause(facts []Fact) Cause {
 	return Syntax
 }
 
-// isCurrent reports whether a field is in the current form. Of RateLimit and
-// RateLimit-Policy themselves that is all but a Dictionary and Integer policies.
+// isCurrent reports whether a field is in the current form. RateLimit and RateLimit-Policy
+// are, unless they contain a Dictionary or Integer policies.
 func (f *Field) isCurrent() bool {
 	n := f.name
 	if n.role != Policies && (n.kind != anchorKind || n.row != nil) {
 		return false
 	}
 	line, _ := firstLine(f.Lines)
-	if n.row != nil { // of a dialect of draft-07, next to which a policy is current
+	if n.row != nil { // a policy next to a dialect of draft-07 is current
 		return strings.HasPrefix(line, `"`)
 	}
 	switch {
@@ -253,15 +252,14 @@ func firstLine(lines []string) (line string, i int) {
 	return line, i
 }
 
-// Waits returns the longest wait that h asks for in fields other than Retry-After; none
-// if there is none, or if too many fields may be one. It reads the words of names alone,
-// so that a program that looks for a wait has no table of vendors in it, nor a parser of
-// their JSON.
+// Waits returns the longest wait that fields of h other than Retry-After ask for. It returns
+// 0 if there is none, or if too many fields may be one. It reads only the words of names, so
+// that programs that need only the wait do not link the table of vendors or the JSON parser.
 func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 	looked := 0
 	for key, lines := range h {
 		if !hasRetry(key) || len(lines) == 0 {
-			continue // as nearly all keys
+			continue // nearly all keys end here
 		}
 		if looked++; looked > MaxFields {
 			return text.Span{}
@@ -275,8 +273,8 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 	return longest
 }
 
-// asked returns how long the lines of a field ask to wait. A wait of 0 asks for
-// nothing: some servers send it with every response.
+// asked returns the wait that the lines of a field ask for. 0 is no wait: some servers send
+// it with every response.
 func (n *name) asked(lines []string, c *text.Clock) text.Span {
 	line, _ := firstLine(lines)
 	m, _ := parseMoment(text.Unquote(line), n.format)
@@ -291,14 +289,14 @@ func longer(s, t text.Span) text.Span {
 	return s
 }
 
-// maxLines is how many lines are read of a field that is not a list of policies. Each
-// limiter on the way may add one.
+// maxLines is the number of lines that are read of a field other than a list of policies.
+// Each limiter on the way may add one.
 const maxLines = 16
 
-// several returns the lines of a field that are read.
+// several returns the first maxLines lines of the field.
 func (f *Field) several() []string { return f.Lines[:min(len(f.Lines), maxLines)] }
 
-// compare orders fields by family, role and how sure it is, by policy, and then by length.
+// compare orders fields by family, role, certainty and policy, and then by length.
 func (f *Field) compare(g *Field) int {
 	if f.name.place != g.name.place {
 		return f.name.place - g.name.place
@@ -309,8 +307,8 @@ func (f *Field) compare(g *Field) int {
 	return cmp.Or(cmp.Compare(len(f.Key), len(g.Key)), strings.Compare(f.Key, g.Key))
 }
 
-// sortFields puts fields into the order in which they count, because a header has
-// none: by family, by role, by policy, then the shorter name first.
+// sortFields puts fields into the order in which they count, because a header has no order:
+// by family, role and policy, and then the shorter name first.
 func sortFields(fields []Field) {
 	slices.SortFunc(fields, func(a, b Field) int { return a.compare(&b) })
 }

@@ -15,7 +15,7 @@ func (ts *tallies) settle(option Format) (guessed bool) {
 		ts.list[i].spend()
 	}
 	for i := range ts.list {
-		ts.settleWindow(&ts.list[i]) // before resets, which have to fit into them
+		ts.settleWindow(&ts.list[i]) // resets must fit into windows, so windows come first
 	}
 	if len(ts.list) > 1 {
 		ts.joinUnnamed()
@@ -28,9 +28,10 @@ func (ts *tallies) settle(option Format) (guessed bool) {
 	return guessed
 }
 
-// settleWindow finds the window of a policy: that of a field; else that of the listed
-// policy with its quota; else that of its name; else the usual one of its field. A window
-// without a unit is counted in milliseconds if the reset is (HTX), else in seconds.
+// settleWindow finds the window of a policy. It takes the window from a field, else from the
+// listed policy with the same quota, else from the policy's name, else the usual window of
+// the field. A window without a unit is in milliseconds if the reset is (HTX), else in
+// seconds.
 func (ts *tallies) settleWindow(t *tally) {
 	if t.column < 0 {
 		t.window = -t.column
@@ -53,18 +54,18 @@ func (ts *tallies) settleWindow(t *tally) {
 	}
 	t.window = cmp.Or(t.window, t.hint.window, windowOfName(t.tail, false), t.usual)
 	t.unit = cmp.Or(t.unit, t.hint.unit)
-	if t.quota == 0 && t.part != 0 && t.window != 0 { // 0.5 in a second is 1 in two
+	if t.quota == 0 && t.part != 0 && t.window != 0 { // 0.5 in a second becomes 1 in two seconds
 		t.quota = 1
 		t.window = text.SaturatingAdd(text.SaturatingMul(t.window, 1e9), t.part-1) / t.part
 	}
-	if t.rate > 0 { // in which an empty bucket fills
+	if t.rate > 0 { // the window is the time in which an empty bucket fills
 		t.window = (t.quota + t.rate - 1) / t.rate
 	}
 }
 
-// joinUnnamed joins the tally of each family that names no policy to the policy of that
-// family that it is about: the only one with whose numbers its own agree; or, if it has a
-// reset alone, the tightest one into whose window it fits.
+// joinUnnamed joins the tally without a policy's name, in each family, to a policy of that
+// family. It takes the only policy whose numbers agree. If the tally has only a reset, it
+// takes the tightest policy with a window into which the reset fits.
 func (ts *tallies) joinUnnamed() {
 	for i := range ts.list {
 		u := &ts.list[i]
@@ -77,7 +78,7 @@ func (ts *tallies) joinUnnamed() {
 		}
 		switch {
 		case j < 0:
-		case ts.list[j].policy == "requests" && len(ts.list) == 2: // where nothing else is counted, requests need no name
+		case ts.list[j].policy == "requests" && len(ts.list) == 2: // if nothing else is counted, requests need no name
 			ts.absorb(i, j)
 		default:
 			ts.absorb(j, i)
@@ -85,8 +86,8 @@ func (ts *tallies) joinUnnamed() {
 	}
 }
 
-// about returns the index of the tally that one without a name is about, or -1. A second has
-// that many units of a bare reset.
+// about returns the index of the tally to which an unnamed tally belongs, or -1. units is how
+// many units of a bare reset make a second.
 func (ts *tallies) about(u *tally, units int64) (best int) {
 	counted, several := u.numbers() || u.used != Unknown, false
 	best = -1
@@ -109,19 +110,20 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 	return best
 }
 
-// related reports whether a tally without a name, u, is of the family of another; or of one
-// that is read together with it and if it has numbers contains the same one (Kong).
+// related reports whether t and an unnamed tally u belong together. They do if they are of
+// one family. They also do if both families are read together, and they share a number or u
+// has none (Kong).
 func (t *tally) related(u *tally) bool {
 	same := func(n, m int64) bool { return n == m && n != Unknown }
 	return t.form == u.form || t.main() && u.main() &&
 		(!u.numbers() || same(t.quota, u.quota) || same(t.remaining, u.remaining))
 }
 
-// main reports whether a tally is of the families that are read together.
+// main reports whether the family of t is one of the families that are read together.
 func (t *tally) main() bool { return t.order < vendorOrder }
 
-// dropComments drops the policies of a vendor without a limit, next to the usual fields:
-// they are comments on these (draft-03 Section 3.1, acme-RateLimit-DayLimit).
+// dropComments drops a vendor's policies without a limit if the usual fields are present,
+// because they are comments on these fields (draft-03 Section 3.1, acme-RateLimit-DayLimit).
 func (ts *tallies) dropComments() {
 	usual := false
 	for i := range ts.list {
@@ -147,13 +149,14 @@ func (ts *tallies) dropRepeated() {
 	ts.listed = ts.listed[:kept]
 }
 
-// same reports whether two policies of lists are one.
+// same reports whether two listed policies are equal.
 func (p *Policy) same(q Policy) bool {
 	return p.Quota == q.Quota && p.Window == q.Window && p.Name == q.Name
 }
 
-// listedWith returns the index of the first listed policy that has the quota of a tally,
-// and its window if it has one; else of one without a window; -1 if there is none.
+// listedWith returns the index of the first listed policy with the quota of a tally, and with
+// its window if it has one. If there is none, it takes a policy without a window. It returns
+// -1 if there is none either.
 func (ts *tallies) listedWith(t *tally) int {
 	without := -1
 	for i := range ts.listed {
@@ -169,9 +172,9 @@ func (ts *tallies) listedWith(t *tally) int {
 	return without
 }
 
-// nameOf returns the name of a tally's policy. It comes from the names of the fields, else
-// from a field for the name, a parameter, or a list, else from the caller; but where the
-// usual fields have a limit without a name, a vendor's is called by its family (sib).
+// nameOf returns the name of a tally's policy: from the names of the fields, else from a
+// field for the name, a parameter or a list, else from the caller. If the usual fields have a
+// limit without a name, a vendor's limit gets the name of its family (sib).
 func (ts *tallies) nameOf(t *tally, option string) string {
 	switch {
 	case t.columnName != "":
@@ -208,8 +211,7 @@ func numbersName(quota, window int64) string {
 	return string(b)
 }
 
-// result makes policies and limits. A listed policy with the quota of a tally belongs to
-// the tally.
+// result makes policies and limits. A listed policy belongs to the tally with the same quota.
 func (ts *tallies) result(room *Room, option string) (policies []Policy, limits []Limit) {
 	policies, limits = room.policies[:0], room.limits[:0]
 	for i := range ts.list {
@@ -231,7 +233,7 @@ func (ts *tallies) result(room *Room, option string) (policies []Policy, limits 
 			continue
 		}
 		p := Policy{Name: t.called, Quota: t.quota, Window: t.window, Unit: t.unit, Used: Unknown, Params: t.params}
-		if t.remaining == Unknown { // else spend has subtracted it
+		if t.remaining == Unknown { // otherwise spend has subtracted it
 			p.Used = t.used
 		}
 		policies = append(policies, p)
@@ -246,11 +248,11 @@ func (ts *tallies) result(room *Room, option string) (policies []Policy, limits 
 	return policies, limits
 }
 
-// settleResets finds the units of bare numbers in resets: each by its own window, else as
-// the last of its family that has one; else they are what the caller says, or seconds. It
-// reports whether nothing tells, and the unit makes a difference. A Retry-After does not
-// tell: it says when a bucket has its next unit, or when another limiter lets the client
-// come back, so that it agrees with a reset by chance alone.
+// settleResets finds the units of bare numbers in resets. The window of a reset decides, else
+// the last reset of its family with a window, else the caller's option. The default is
+// seconds. It reports whether the unit is a guess that matters. A Retry-After never decides:
+// it announces when a bucket gets its next unit, or when another limiter permits a request.
+// It agrees with a reset only by chance.
 func (ts *tallies) settleResets(option Format) (guessed bool) {
 	for i := range ts.list {
 		if t := &ts.list[i]; t.reset.kind == bareMoment {
@@ -276,7 +278,7 @@ func (ts *tallies) settleResets(option Format) (guessed bool) {
 }
 
 // unitsBeside returns how many units of a reset make a second in the last policy of the
-// family that has a window; 0 if there is none.
+// family with a window. It returns 0 if there is none.
 func (ts *tallies) unitsBeside(t *tally) (units int64) {
 	for i := range ts.list {
 		if u := &ts.list[i]; u.form == t.form && u.window != 0 {
@@ -286,11 +288,12 @@ func (ts *tallies) unitsBeside(t *tally) (units int64) {
 	return units
 }
 
-// unitsTold returns how many units of a bare reset make a second: those in which it fits
-// into the window, else those that the drafts define; 0 if nothing of its policy tells.
+// unitsTold returns how many units of a bare reset make a second. It takes the units with
+// which the reset fits into the window, else the units that the drafts define. It returns 0
+// if the numbers of the policy do not decide.
 func (t *tally) unitsTold() int64 {
 	window := t.window
-	if t.several { // the window may be that of one limiter and the reset that of another
+	if t.several { // the window and the reset may come from different limiters
 		window = t.hint.window
 	}
 	switch {
@@ -304,7 +307,7 @@ func (t *tally) unitsTold() int64 {
 	return 0
 }
 
-// resetIn sets how many units of a bare reset make a second; 0 leaves it bare.
+// resetIn sets how many units of a bare reset make a second. 0 leaves the reset bare.
 func (t *tally) resetIn(units int64) {
 	if units > 0 {
 		t.reset = t.reset.in(units)
@@ -312,7 +315,7 @@ func (t *tally) resetIn(units int64) {
 	}
 }
 
-// shareReset gives a reset that no field gives to a policy to all with that window.
+// shareReset copies a reset without a policy to all limits with the same window.
 func (ts *tallies) shareReset() {
 	for i := range ts.list {
 		from := &ts.list[i]
@@ -325,12 +328,12 @@ func (ts *tallies) shareReset() {
 	}
 }
 
-// fits reports whether a reset may lie in a window, or is not known to. Servers round both,
-// so a tenth more is allowed.
+// fits reports whether a reset can lie in a window, or the window is unknown. Servers round
+// both numbers, so a tenth more is allowed.
 func fits(reset, window int64) bool { return reset <= window+window/10+1 }
 
-// mayFit reports whether the reset may lie in a window, if a second has that many units of a
-// bare one.
+// mayFit reports whether the reset can lie in a window. units is how many units of a bare
+// reset make a second.
 func (t *tally) mayFit(window, units int64) bool {
 	if t.reset.kind == bareMoment {
 		return fits(t.reset.in(units).until(nil).Ceil(), window)

@@ -11,30 +11,30 @@ import (
 // Unknown is a number that no field contains.
 const Unknown = -1
 
-// A tallyID identifies the policy of a tally. If no field names it, each family has one:
-// two families that have nothing to do with each other never fill each other's gaps.
+// A tallyID identifies the policy of a tally. Numbers without a policy's name are tallied by
+// family, because unrelated families never complete each other.
 type tallyID struct {
 	policy string
-	family string // "" where there is a policy
-	column int64  // of parallel lists, from 0; or the negative window of a member of a list
+	family string // "" if there is a policy
+	column int64  // the index in parallel lists, from 0; or the negative window of a list member
 }
 
-// A tally has the numbers of one policy from all fields.
+// A tally collects the numbers of one policy from all fields.
 type tally struct {
 	tallyID
-	into   int    // 1 + the index of the tally that it has been joined to, 0 if it has not
-	called string // the name of its policy in the result
+	into   int    // 1 + the index of the tally that absorbed this one, or 0
+	called string // the policy's name in the result
 	counts
 	times
 	label
 }
 
-// counts are the numbers of units of a tally. A number that no field contains is Unknown.
+// counts are numbers of units. An absent number is Unknown.
 type counts struct {
 	quota, remaining, used int64
-	plain                  int64 // without a role, which may be the quota
+	plain                  int64 // a number without a role, which may be the quota
 	part                   int64 // the fraction of the quota, in billionths
-	rate                   int64 // the units that come back in a second
+	rate                   int64 // the units that are restored each second
 	by                     [Reset]int16
 	droppedQuotaIn         int16 // the number of the field whose larger quota lost; its window is ignored too
 	several                bool  // a field has several numbers
@@ -44,40 +44,40 @@ type counts struct {
 
 // times are the window and the reset of a tally.
 type times struct {
-	window, bare int64 // in seconds; without a unit, until the reset tells it
-	windowBy     int16 // the number of the field that says it
+	window, bare int64 // in seconds; bare has no unit until the reset decides
+	windowBy     int16 // the number of the field with the window
 	reset        moment
-	until        text.Span // that is how long
+	until        text.Span // the time until the reset
 	resetBy      int16
-	seconds      bool // a bare reset is in seconds, as the drafts define it, unless the window refutes it
-	dated        bool // a reset of the drafts is a date, as in draft-polli-00
-	shared       bool // the reset came from a field that names no policy
+	seconds      bool // a bare reset is in seconds, as the drafts define, unless the window contradicts
+	dated        bool // a reset of the drafts is a date (draft-polli-00)
+	shared       bool // the reset is from a field without a policy's name
 }
 
 // A label has the names of a tally, and the defaults of its policy.
 type label struct {
-	title, tail string // of a field for the name
-	param       string // the name among the parameters of a list
-	params      string // all of them
-	columnName  string // which is added to that of the policy
-	form        string // the family as it is spelled
-	usual       int64  // its window if nothing says another
+	title, tail string // from fields for the name
+	param       string // the name parameter in a list
+	params      string // all parameters
+	columnName  string // added to the policy's name
+	form        string // the spelling of the family
+	usual       int64  // the window if no field has one
 	unit        string
-	hint        hint // by its name
+	hint        hint // from the policy's name
 	order       order
 }
 
-// tallies are the sums of a response, and the policies that it lists. Its lists begin in a
-// Room. They grow by a slice of themselves, because append would make the Room escape to
-// the heap, which costs a third of a reading.
+// tallies has the tallies of a response, and the listed policies. Its lists begin in a Room.
+// A list grows by a copy, because append would make the Room escape to the heap, which costs
+// a third of the time.
 type tallies struct {
 	list   []tally
 	index  map[tallyID]int // of list, if there are many
 	listed []Policy
-	full   bool // there was no room for a tally
+	full   bool // a tally did not fit
 }
 
-// manyTallies is from how many on a map finds them.
+// manyTallies is the number of tallies from which a map is used.
 const manyTallies = 16
 
 // find returns the index of a tally, or -1.
@@ -103,7 +103,7 @@ func grown[T any](list []T) []T {
 	return g
 }
 
-// begin adds another tally, and returns its index; -1 if there is no room for it.
+// begin adds a tally, and returns its index. It returns -1 if there is no room.
 func (ts *tallies) begin(id tallyID, n *name) int {
 	i := len(ts.list)
 	switch i {
@@ -130,7 +130,7 @@ func (ts *tallies) begin(id tallyID, n *name) int {
 	return i
 }
 
-// addListed adds a policy of a list.
+// addListed adds a listed policy.
 func (ts *tallies) addListed(p Policy) {
 	i := len(ts.listed)
 	if i == cap(ts.listed) {
@@ -142,8 +142,8 @@ func (ts *tallies) addListed(p Policy) {
 
 var noCounts = counts{quota: Unknown, remaining: Unknown, used: Unknown, plain: Unknown}
 
-// add adds the facts of a field with a number of its own, from 1, and returns how many of
-// them can be read.
+// add adds the facts of a field, and returns how many it could read. number is the field's
+// own number, from 1.
 func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (taken int) {
 	for i := range facts {
 		fact, n, column := &facts[i], f.name, int64(0)
@@ -189,7 +189,7 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 	return taken
 }
 
-// take adds one fact. It is false if the value is malformed.
+// take adds one fact. It returns false if the value is malformed.
 func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 	if t.closed {
 		return true
@@ -229,7 +229,7 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 	return true
 }
 
-// stricter reports whether of two numbers that one field says the first allows less.
+// stricter reports whether n allows less than other. Both are numbers of one field.
 func stricter(role Role, n, other int64) bool {
 	if role == Used || role == Reset {
 		return n > other
@@ -237,9 +237,9 @@ func stricter(role Role, n, other int64) bool {
 	return n < other
 }
 
-// heeds sets a number to one of a field, if that counts next to what is known. The first
-// field with a number decides. If it has several, the one that allows least counts: it is
-// unknown which of two limiters on the way is meant.
+// heeds sets number to n if n counts next to the known number. The first field with a number
+// decides. If it has several, the strictest counts, because the limiters on the way cannot be
+// told apart.
 func (t *tally) heeds(field int16, role Role, number *int64, n int64) bool {
 	again := *number != Unknown && t.by[role] == field
 	t.several = t.several || again && n != *number
@@ -250,8 +250,8 @@ func (t *tally) heeds(field int16, role Role, number *int64, n int64) bool {
 	return true
 }
 
-// takeQuota adds a quota. A negative one is another word for unlimited. Where a field has
-// several quotas, the window behind one goes with it.
+// takeQuota adds a quota. A negative quota means unlimited. If a field has several quotas,
+// each window belongs to the quota before it.
 func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 	before := t.quota
 	switch {
@@ -269,8 +269,8 @@ func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 	}
 }
 
-// takeWindow adds the length of a window. One that cannot be read, or has no fixed length,
-// is absent.
+// takeWindow adds the length of a window. A window that is unreadable, or has no fixed
+// length, is absent.
 func (t *tally) takeWindow(field int16, value string, format Format) {
 	if t.window != 0 || t.bare != 0 || t.droppedQuotaIn == field {
 		return
@@ -301,8 +301,8 @@ func (t *tally) takeName(n *name, value string) bool {
 	return true
 }
 
-// takeReset adds a reset. Seconds from now are better than a point in time, which needs
-// two clocks to agree, and both are better than a number without unit.
+// takeReset adds a reset. Seconds from now are better than a point in time, which needs two
+// clocks that agree. Both are better than a number without a unit.
 func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool {
 	value := text.Trim(text.Unquote(fact.Value))
 	m, ok := parseMoment(value, cmp.Or(fact.Format, n.format))
@@ -316,7 +316,7 @@ func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool 
 	t.several = t.several || again && until != t.until
 	switch {
 	case t.reset.kind == noMoment:
-	case again && longer(until, t.until) == t.until: // of several that a field says the latest counts, on whatever clock
+	case again && longer(until, t.until) == t.until: // the latest reset of a field counts, whichever clock is used
 		return true
 	case !again && rank(m, seconds) >= rank(t.reset, t.seconds):
 		return true
@@ -325,7 +325,7 @@ func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool 
 	return true
 }
 
-// rank orders the kinds of a reset. A bare number in the fields of the drafts is seconds.
+// rank orders the kinds of a reset. Bare numbers in the drafts' fields are seconds.
 func rank(m moment, seconds bool) int {
 	switch {
 	case m.kind == laterMoment, m.kind == bareMoment && seconds:
@@ -336,8 +336,8 @@ func rank(m moment, seconds bool) int {
 	return 2
 }
 
-// spend computes what remains from the quota and what is used, or the quota from the other
-// two. Without an anchor, what is used may be what one request has used.
+// spend computes the remaining from the quota and the used units, or the quota from the other
+// two. Without an anchor, the used units may be those of one request.
 func (t *tally) spend() {
 	if t.remaining != Unknown && t.quota == Unknown {
 		t.quota = t.plain
@@ -354,8 +354,8 @@ func (t *tally) spend() {
 // hasLimit reports whether there is a remaining or a reset.
 func (t *tally) hasLimit() bool { return t.remaining != Unknown || t.reset.kind != noMoment }
 
-// hasPolicy reports whether a tally makes a policy: it has a quota, or used units alone, or
-// its limit has a window or a unit.
+// hasPolicy reports whether a tally makes a policy. It does if it has a quota, or only used
+// units, or a limit with a window or a unit.
 func (t *tally) hasPolicy() bool {
 	return t.quota != Unknown || t.used != Unknown && t.remaining == Unknown || t.hasLimit() && (t.window != 0 || t.unit != "")
 }
@@ -369,7 +369,7 @@ func (t *tally) agrees(u *tally) bool {
 	return same(t.quota, u.quota) && same(t.remaining, u.remaining) && same(t.used, u.used)
 }
 
-// absorb moves to one tally what it lacks and another has, which is empty afterwards.
+// absorb moves the numbers that into lacks from other to into. other is empty afterwards.
 func (ts *tallies) absorb(into, other int) {
 	t, from := &ts.list[into], &ts.list[other]
 	fill := func(n *int64, other int64) {
@@ -400,14 +400,14 @@ type listID struct {
 }
 
 // align finds parallel lists: at least two fields of one family and policy with the same
-// number of members. At least one field is not a number with thousands.
+// number of members. At least one of them is not a number with thousands separators.
 func align(fields []Field) {
 	var lists map[listID][]int // indices of fields
 	for i := range fields {
 		f := &fields[i]
-		f.columns = 0 // it may have been read before
+		f.columns = 0 // a previous reading may have set it
 		id := listID{f.name.family, f.name.policy, f.list()}
-		if id.n == 0 { // as nearly all fields
+		if id.n == 0 { // nearly all fields end here
 			continue
 		}
 		if id.policy != "" {
@@ -427,11 +427,10 @@ func align(fields []Field) {
 	}
 }
 
-// list returns how many numbers or times a field lists, 0 if it has any other
-// value.
+// list returns how many numbers or times a field lists. It returns 0 for any other value.
 func (f *Field) list() (n int) {
 	if strings.IndexByte(f.Lines[0], ',') < 0 && strings.IndexByte(f.Lines[0], '|') < 0 || !f.name.role.number() && f.name.role != Window {
-		return 0 // as nearly all values
+		return 0 // nearly all values end here
 	}
 	line, _ := firstLine(f.Lines)
 	for rest, more := line, true; more; {
@@ -450,8 +449,7 @@ func (f *Field) list() (n int) {
 	return n
 }
 
-// separatorOf returns what separates the members of parallel lists: a comma, or a bar
-// (Keap).
+// separatorOf returns the separator of parallel lists: a comma, or a bar (Keap).
 func separatorOf(line string) string {
 	if strings.IndexByte(line, ',') >= 0 {
 		return ","

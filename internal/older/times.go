@@ -6,10 +6,10 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A Format is what a number means that stands for a time.
+// A Format defines which time a number means.
 type Format uint8
 
-// The formats. Dates, durations and clocks show by their shape what they are.
+// The formats. Dates, durations and clocks are recognized by their shape.
 const (
 	Guess     Format = iota // by its size
 	Seconds                 // from now
@@ -21,9 +21,9 @@ const (
 	Duration // as Go writes it
 )
 
-// The sizes by which a number is a point in time. Seconds since the epoch have at
-// most eleven digits until the year 5138; milliseconds had fewer than twelve
-// before 1973. From LeastNear on, in 1973, seconds may be a point in time if
+// Numbers from these sizes on are points in time. Seconds since the epoch have at most eleven
+// digits until the year 5138. Milliseconds had fewer than twelve digits before 1973. Seconds
+// from LeastNear on, in 1973, can be a point in time if the rest of the response requires it.
 // something else in the response requires it.
 const (
 	LeastNear  = 1e8
@@ -31,27 +31,27 @@ const (
 	leastMilli = 1e11
 )
 
-// A Kind is which form of a time a value has.
+// A momentKind is the form of a time.
 type momentKind uint8
 
 // The kinds of moments.
 const (
 	noMoment    momentKind = iota
 	laterMoment            // a span from now
-	bareMoment             // a small number whose unit the value does not tell
+	bareMoment             // a small number without a known unit
 	pointMoment            // a point in time
 )
 
-// A moment is a time as a value has it.
+// A moment is a time in the form of a value.
 type moment struct {
 	kind   momentKind
-	units  int64       // how many make a second; 0 if it is a text, or not known
-	number text.Number // unless it is a text
-	span   text.Span   // from now, or of a point in time since the Unix epoch
-	short  bool        // a date whose year has two digits
+	units  int64       // how many units make a second; 0 for a text, or if unknown
+	number text.Number // 0 for a text
+	span   text.Span   // from now, or since the Unix epoch for a point in time
+	short  bool        // the year of the date has two digits
 }
 
-// parseMoment reads a time: a text by its shape, a number by its size and its format.
+// parseMoment reads a time: a text by its shape, and a number by its size and format.
 func parseMoment(s string, f Format) (moment, bool) {
 	if v, ok := text.ParseCount(s); ok {
 		return momentOf(v, f), true
@@ -63,18 +63,18 @@ func parseMoment(s string, f Format) (moment, bool) {
 		return moment{kind: pointMoment, span: text.Span{Sec: t.Unix(), Nsec: int64(t.Nanosecond())}, short: t.Short}, true
 	}
 	span, ok := text.ParseSpan(s)
-	if !ok || !text.Is(s[0], text.Digit) && s[0] != 'P' { // a unit alone is a window, and no time
+	if !ok || !text.Is(s[0], text.Digit) && s[0] != 'P' { // a unit without a number is a window
 		return moment{}, false
 	}
 	return moment{kind: laterMoment, span: span}, true
 }
 
-// momentOf takes a number for a time. Its size goes before the format: 1.8e12 is never a
-// number of seconds. A number of milliseconds from now may be three years; a point in time in
+// momentOf reads a number as a time. The size overrules the format: 1.8e12 is never a number
+// of seconds. A number of milliseconds from now can be three years. A point in time in
 // milliseconds is larger.
 func momentOf(v text.Number, f Format) moment {
 	switch {
-	case v == text.Number{N: 1, Neg: true}: // -1 is a word for nothing (Gravitee, Omnisend)
+	case v == text.Number{N: 1, Neg: true}: // -1 means no reset (Gravitee, Omnisend)
 		return moment{}
 	case v.N >= leastMilli || v.N >= LeastUnix && f != Milli || v.N >= LeastNear && f == Unix:
 		units := int64(1)
@@ -90,10 +90,10 @@ func momentOf(v text.Number, f Format) moment {
 	return moment{kind: bareMoment, number: v}
 }
 
-// settle makes a number of seconds a point in time that lies near the clock of the
-// response, however small it is: a bubble of testing/synctest begins in 2000, where
-// Unix seconds look like a span of thirty years. It leaves numbers below LeastNear, so
-// that small seconds stay what they are next to a clock in 1970.
+// settle converts a number of seconds to a point in time if it is near the clock of the
+// response. Such numbers can be small: a bubble of testing/synctest begins in 2000, when Unix
+// seconds look like thirty years. Numbers below LeastNear stay seconds, even next to a clock
+// in 1970.
 func (m moment) settle(c *text.Clock) moment {
 	if m.kind != pointMoment && m.units != 1000 && m.number.N >= LeastNear && c.Near(m.number.N) {
 		return moment{kind: pointMoment, units: 1, number: m.number, span: m.number.Span(1)}
@@ -101,12 +101,12 @@ func (m moment) settle(c *text.Clock) moment {
 	return m
 }
 
-// in returns a bare number as a span with that many units a second.
+// in converts a bare number to a span, with units in a second.
 func (m moment) in(units int64) moment {
 	return moment{kind: laterMoment, units: units, number: m.number, span: m.number.Span(units)}
 }
 
-// until returns how long it is from now until a moment. A bare number is in seconds.
+// until returns the time from now until a moment. A bare number is in seconds.
 func (m moment) until(c *text.Clock) text.Span {
 	switch {
 	case m.kind == bareMoment:

@@ -11,8 +11,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// TestShortYears: a date whose year has two digits, as the end of a window, is the latest
-// one with these digits that is no more than 50 years ahead (RFC 9110 Section 5.6.7).
+// A date with a two-digit year is the latest year with these digits that is at most 50 years
+// ahead (RFC 9110 Section 5.6.7).
 func TestShortYears(t *testing.T) {
 	now := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	for value, want := range map[string]time.Time{
@@ -28,7 +28,7 @@ func TestShortYears(t *testing.T) {
 	}
 }
 
-// TestLongMoments: texts as long as are looked at, and one byte longer.
+// Texts of the longest permitted length are read, and texts with one more byte are not.
 func TestLongMoments(t *testing.T) {
 	for n, want := range map[int]bool{text.MaxTime: true, text.MaxTime + 1: false} {
 		_, ok := parseMoment("6m"+strings.Repeat(" ", n-len("6m1s"))+"1s", Guess)
@@ -36,8 +36,8 @@ func TestLongMoments(t *testing.T) {
 	}
 }
 
-// TestParseMoment reads dates in all the forms in which servers write them, each a
-// minute past 08:12 on the 15th of November 1994, or a little more.
+// ParseMoment reads dates in all forms that servers write. Each date is a minute past 08:12
+// on 15 November 1994, or a little later.
 func TestParseMoment(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -83,7 +83,8 @@ func TestParseMoment(t *testing.T) {
 	}
 }
 
-// TestSizes: the last number of each unit, and the first of the next.
+// For each unit, the largest number with this unit is read, and the smallest number with the
+// next unit.
 func TestSizes(t *testing.T) {
 	for _, tt := range []struct {
 		format Format
@@ -99,7 +100,7 @@ func TestSizes(t *testing.T) {
 		{Guess, "100000000000000", pointMoment, 1e8},
 		{Guess, "99999999999999999", pointMoment, 99999999999},
 		{Guess, "100000000000000000", pointMoment, 1e8},
-		{Guess, strings.Repeat("9", 40), pointMoment, math.MaxInt64 / text.Billion}, // far away, and neither now nor in the past
+		{Guess, strings.Repeat("9", 40), pointMoment, math.MaxInt64 / text.Billion}, // far in the future
 		{Milli, "99999999999", laterMoment, 1e8},
 		{Milli, "100000000000", pointMoment, 1e8},
 		{Unix, "99999999", bareMoment, 99999999},

@@ -18,7 +18,7 @@ import (
 //	{"limit": 100, "remaining": 99}   an object in JSON, whose keys are words of names
 //	100:60, 1000:3600                 pairs of a number and a window
 //	limit=100; remaining=99           a record, whose keys are words of names
-//	100, 1000                         a list of numbers, of which one counts
+//	100, 1000                         a list of numbers; one of them counts
 //	99, 99;w=1, 0;w=60                a list of numbers with their windows
 //	39/40, 600/15m, 12h               a member: with a quota, with a window, or a window alone
 
@@ -56,11 +56,11 @@ func isCount(s string) bool {
 	return ok
 }
 
-// isNothing reports whether a value is the word that servers send in place of a number if
+// isNothing reports whether a value means that there is no limit.
 // there is no limit.
 func isNothing(s string) bool { return strings.EqualFold(s, "unlimited") }
 
-// below joins the name of a group of policies with the name of one of them.
+// below joins the name of a group and the name of a policy in it.
 func below(group, s string) string {
 	switch {
 	case s == "":
@@ -71,22 +71,21 @@ func below(group, s string) string {
 	return group[:min(len(group), maxGroup)] + "-" + s
 }
 
-// maxGroup is how much of the name of a group begins the name of each of its policies. A
-// header can name a group once, and then a hundred thousand policies.
+// maxGroup is how many bytes of a group's name begin the names of its policies. A header can
+// name a group once, and then a hundred thousand policies.
 const maxGroup = 128
 
 // noFault is returned in place of the offset of unreadable text.
 const noFault = -1
 
-// read appends the facts of a line, and returns the offset of what cannot be read, or
-// noFault.
+// read appends the facts of a line, and returns the offset of unreadable text, or noFault.
 func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) {
 	n := f.name
 	ok := true
 	switch {
 	case n.row != nil && n.row.Read != nil:
 		facts, ok = n.row.Read(nil, line)
-	case n.role.number() && text.All(line, text.Digit): // as nearly all values
+	case n.role.number() && text.All(line, text.Digit): // nearly all values
 		facts = append(facts, Fact{Role: n.role, Value: line})
 	case n.kind == waitKind: // nothing of the policy remains until then (NestJS) (no vendor case)
 		if _, ok = parseMoment(line, n.format); ok {
@@ -117,20 +116,20 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 	return facts, noFault
 }
 
-// isTime reports whether a line is one time: a date has a comma.
+// isTime reports whether a line is one time. Dates contain a comma.
 func isTime(line string) bool {
-	if !strings.ContainsAny(line, ";,") { // as nearly all values
+	if !strings.ContainsAny(line, ";,") { // nearly all values
 		return true
 	}
 	_, ok := text.ParseTime(line)
 	return ok
 }
 
-// readList reads the members of a list. A quota may be followed by policies with a window
-// (drafts 00 to 03 Section 3.1), any other role by the numbers of other windows. A member
-// that repeats the first number has the window of the first. In a list of policies (draft-06
-// Section 3.2) a word is the name of an algorithm. The first number of the first line of a
-// quota is the quota; another line belongs to another limiter. At most MaxMembers are read.
+// readList reads the members of a list. After a quota come policies with a window (drafts 00
+// to 03 Section 3.1). After a number with another role come the numbers of other windows. A
+// member that repeats the first number has the window of the first. In a list of policies
+// (draft-06 Section 3.2) a word is the name of an algorithm. The quota is the first number of
+// the first line, because other lines belong to other limiters. At most MaxMembers are read.
 func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad int) {
 	role, from, off, bad := n.role, len(facts), 0, noFault
 	if n.kind == anchorKind {
@@ -253,8 +252,8 @@ func isPairs(line string) bool {
 	return text.Is(line[0], text.Digit) && rest != "" && rest[0] == ':'
 }
 
-// readPairs reads numbers with their windows in seconds. If there are several, the window
-// names the policy.
+// readPairs reads numbers with their windows in seconds. If there are several pairs, the
+// windows name the policies.
 func (n *name) readPairs(facts []Fact, line string) ([]Fact, bool) {
 	role, several, ok := cmp.Or(n.role, Quota), strings.IndexByte(line, ',') >= 0, true
 	for pair := range strings.SplitSeq(line, ",") {
@@ -275,9 +274,9 @@ func (n *name) readPairs(facts []Fact, line string) ([]Fact, bool) {
 	return facts, ok
 }
 
-// readCount reads the value of a quota, a remaining, or what is used: a number, a
-// pair (600/15m, 39/40), or for a quota a window alone (12h, of AspNetCoreRateLimit).
-// Without a role, 5/60 is used and quota (Hotstuff), 60/1m quota and window.
+// readCount reads the value of a quota, a remaining or used units: a number, a pair (600/15m,
+// 39/40), or, for a quota, only a window (12h, AspNetCoreRateLimit). Without a role, 5/60 is
+// used and quota (Hotstuff), and 60/1m is quota and window.
 func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
 	value = text.Trim(text.Unquote(text.Trim(value)))
 	if isCount(value) {
@@ -310,8 +309,8 @@ func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
 	return facts, isNothing(value)
 }
 
-// parseWindow reads the length of a window in seconds: a number, a duration, or a word
-// for it; 0 if it is none, or has no fixed length.
+// parseWindow reads the length of a window in seconds: a number, a duration, or a word. It
+// returns 0 for any other value, and for a window without a fixed length.
 func parseWindow(s string) int64 {
 	if v, ok := text.ParseCount(s); ok {
 		return v.Ceil()
@@ -322,8 +321,8 @@ func parseWindow(s string) int64 {
 
 // Records: total=100; remaining=99, or HttpRequestRatePerPort:1499.
 
-// isRecord reports whether a value looks like a record, or like names that have a number
-// each: Microsoft.Compute/HighCostGet3Min;46 (Azure).
+// isRecord reports whether a value looks like a record, or like names with a number each:
+// Microsoft.Compute/HighCostGet3Min;46 (Azure).
 func isRecord(s string) bool {
 	if s == "" || !text.Is(s[0], text.Alpha) {
 		return false
@@ -350,10 +349,10 @@ func cutKey(part string) (key, value string, ok bool) {
 	return key, text.Trim(part[end+1:]), true
 }
 
-// readRecord reads a record. Its keys are the words of field names, or the letters
-// q, r, t and w. Any other key names a policy, whose value has the role of the field
-// (Salesforce, Microsoft Dev Tunnels); so does a part without one (Auth0), but behind a
-// name it is a number (IBM API Connect).
+// readRecord reads a record. Its keys are words of field names, or the letters q, r, t and w.
+// Any other key names a policy. Its value has the role of the field (Salesforce, Microsoft
+// Dev Tunnels). A part without a key names a policy too (Auth0), but after a name it is a
+// number (IBM API Connect).
 func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 	named, ok := "", true
 	for parts := 0; line != ""; parts++ {
@@ -376,7 +375,7 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 			} else {
 				ok = false
 			}
-		case said.role != None && !strings.Contains(value, "/"): // else it is a name that looks like a word
+		case said.role != None && !strings.Contains(value, "/"): // otherwise the key is a name that looks like a word
 			facts = append(facts, Fact{Policy: below(named, said.policy), Role: said.role, Format: said.format, Value: text.Unquote(value)})
 		case n.role.time():
 			facts = append(facts, Fact{Policy: below(named, key), Role: n.role, Value: value})
@@ -395,7 +394,7 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 
 // isProse reports whether a part of a record has several keys.
 func isProse(part string) bool {
-	if strings.IndexByte(part, ' ') < 0 { // as nearly all parts
+	if strings.IndexByte(part, ' ') < 0 { // nearly all parts
 		return false
 	}
 	keys := 0
@@ -408,7 +407,7 @@ func isProse(part string) bool {
 }
 
 // readProse reads Remaining: 394 Time until reset: 3589 (Pingdom), and key:abc 22/2000
-// reset=3530s (Eventbrite), in which the first key is the name of the policy.
+// reset=3530s (Eventbrite). The key abc is the name of the policy.
 func readProse(facts []Fact, part string) []Fact {
 	policy, last := "", ""
 	for word := range strings.FieldsSeq(part) {
@@ -444,14 +443,14 @@ func cutPart(line string) (part, rest string) {
 }
 
 // readDictionary reads RateLimit: limit=100, remaining=50, reset=5 (draft-07 Section 3), a
-// record in which limit and reset are required.
+// record with required limit and reset.
 func (f *Field) readDictionary(facts []Fact) (_ []Fact, faults []Fault) {
 	line := text.Trim(strings.Join(f.several(), ","))
 	if line == "" {
 		return nil, nil
 	}
 	facts, _ = f.name.readRecord(facts, line)
-	var said uint // roles, as bits
+	var said uint // the roles, as bits
 	for i := range facts {
 		if v, isNumber := text.ParseNumber(facts[i].Value); isNumber && !v.Neg {
 			said |= 1 << facts[i].Role
@@ -466,14 +465,14 @@ func (f *Field) readDictionary(facts []Fact) (_ []Fact, faults []Fault) {
 	return facts, nil
 }
 
-// A keyWord is what a key in a record, or in a JSON object, says.
+// A keyWord is the meaning of a key in a record or a JSON object.
 type keyWord struct {
 	role   Role
 	format Format // of a time
 	policy string
 }
 
-// keyOf returns what a key says.
+// keyOf returns the meaning of a key.
 func keyOf(key string) (k keyWord) {
 	switch key {
 	case "q":
@@ -490,7 +489,7 @@ func keyOf(key string) (k keyWord) {
 	if len(key) > longestKey {
 		return k
 	}
-	if t := tokenOf(key); t.kind == roleWord && t.role != Policies { // as nearly all keys
+	if t := tokenOf(key); t.kind == roleWord && t.role != Policies { // nearly all keys
 		return keyWord{role: t.role}
 	}
 	var n name
@@ -501,11 +500,10 @@ func keyOf(key string) (k keyWord) {
 	return k
 }
 
-// longestKey is the length of a key whose words are read.
+// longestKey is the length of the longest key that is split into words.
 const longestKey = 64
 
-// readJSON reads an object in JSON (Trakt, Basecamp), whose keys are the words of field
-// names.
+// readJSON reads a JSON object (Trakt, Basecamp). Its keys are words of field names.
 func (n *name) readJSON(facts []Fact, line string) ([]Fact, bool) {
 	v, ok := parseJSON(line)
 	object, _ := v.(map[string]any)
@@ -531,7 +529,7 @@ func (n *name) readJSON(facts []Fact, line string) ([]Fact, bool) {
 	return facts, ok
 }
 
-// parseJSON reads an object or an array in JSON.
+// parseJSON reads a JSON object or array.
 func parseJSON(s string) (v any, ok bool) {
 	s = text.Trim(s)
 	if len(s) > maxJSON {

@@ -12,12 +12,13 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// vendorTableText has the fields that words do not tell, by vendor: names without the usual
-// words, values of a syntax of their own, and windows and units that no field tells. A row
-// counts if the name of the field contains the vendor's (or an abbreviation, see below), if
-// its value has a syntax of its own, or next to another field of its vendor. A field without
-// a role is not read. A window is in seconds; a | is between the policies of
-// parallel lists. testdata/vendors has a case for each row.
+// vendorTableText defines the fields that words cannot define, by vendor: names without the
+// usual words, values with their own syntax, and windows and units that no field contains. A
+// row counts if the name of the field contains the vendor's name or abbreviation, if its
+// value has its own syntax, or if another field of the vendor is present. A field without a
+// role is not read. A window is in seconds. A
+//
+// separates the policies of parallel lists. testdata/vendors has a case for each row.
 //
 //go:embed vendors.txt
 var vendorTableText string
@@ -50,10 +51,10 @@ func vendorRows() (rows []Row) {
 		}
 		rows = append(rows, row)
 	}
-	return rows[1:] // behind the titles
+	return rows[1:] // without the titles
 }
 
-// isVendors reports whether no other server would use the field of a row.
+// isVendors reports whether only the vendor uses the field of a row.
 func (r *Row) isVendors() bool {
 	letters := strings.NewReplacer("-", "").Replace
 	words := "-" + strings.ToLower(r.Name) + "-"
@@ -64,8 +65,8 @@ func (r *Row) isVendors() bool {
 	return short || r.Read != nil || r.columns != "" || strings.Contains(letters(words), letters(r.vendor))
 }
 
-// readBans reads 60:default;error:organization:reason (Sentry): for 60 seconds
-// nothing of these categories is allowed in that scope.
+// readBans reads 60:default;error:organization:reason (Sentry): for 60 seconds, no request of
+// these categories is allowed in that scope.
 func readBans(facts []Fact, line string) ([]Fact, bool) {
 	ok := true
 	for ban := range strings.SplitSeq(line, ",") {
@@ -83,8 +84,7 @@ func readBans(facts []Fact, line string) ([]Fact, bool) {
 	return facts, ok
 }
 
-// readPercents reads JSON whose numbers are percentages of what has been spent, at
-// any depth (Meta).
+// readPercents reads JSON with percentages of used units, at any depth (Meta).
 func readPercents(facts []Fact, line string) ([]Fact, bool) {
 	v, ok := parseJSON(line)
 	return appendPercents(facts, v, maxDepth), ok
@@ -126,8 +126,7 @@ func isPercent(key string) bool {
 	return strings.HasSuffix(key, "_pct")
 }
 
-// regain returns in how many seconds access is regained, which an object gives in minutes
-// or in seconds.
+// regain returns the seconds until access is regained. Objects contain minutes or seconds.
 func regain(v map[string]any) string {
 	minutes, _ := v["estimated_time_to_regain_access"].(json.Number)
 	seconds, _ := v["reset_time_duration"].(json.Number)
@@ -136,35 +135,34 @@ func regain(v map[string]any) string {
 	return strconv.FormatInt(max(text.SaturatingMul(n.Ceil(), 60), m.Ceil()), 10)
 }
 
-// A Row defines a field that words do not define. The columns are those of a
-// field of a caller's dialect.
+// A Row defines a field that words cannot define. Rows have the same columns as the fields of
+// a caller's dialect.
 type Row struct {
-	Name   string // its key in http.Header; one * stands for the name of the policy
+	Name   string // its key in http.Header; one * matches the name of the policy
 	Role   Role
 	Format Format // of a time
-	Policy string // whose it is; in front of what the * stands for
-	Window int64  // the seconds of its window, if no field says; 0 is none
-	Unit   string // its quota unit, if no field says
+	Policy string // the name of the policy; it precedes the match of the *
+	Window int64  // the seconds of the policy's window, if no field has one; 0 is absent
+	Unit   string // the quota unit, if no field has one
 
-	vendor  string // of a row of this package
-	columns string // the policies of parallel lists of two members, apart by a blank
-	// Read appends the facts of a value that has a syntax of its own, and reports whether it
-	// is well-formed; nil reads one value of Role.
+	vendor  string // of a row in this package
+	columns string // the policies of parallel lists with two members, separated by a blank
+	// Read appends the facts of a value with its own syntax, and reports whether the value is
+	// well-formed. A nil Read means that the value is one value of Role.
 	Read func(facts []Fact, value string) ([]Fact, bool)
 }
 
 // A Table finds rows by the keys of fields.
 type Table struct{ rows []tableRow }
 
-// A tableRow is a row with what its name says. Without a * its prefix is the whole key.
+// A tableRow is a row and the meaning of its name. Without a *, prefix is the whole key.
 type tableRow struct {
 	prefix, suffix string
 	starred        bool
 	name           name
 }
 
-// NewTable returns a table of rows for the dialect of a name. Of two rows for one key the
-// first counts.
+// NewTable returns the table of a dialect's rows. If two rows have one key, the first counts.
 func NewTable(dialect string, rows []Row) *Table {
 	t := &Table{}
 	for _, row := range rows {
@@ -173,8 +171,8 @@ func NewTable(dialect string, rows []Row) *Table {
 	return t
 }
 
-// add adds a row. A vendor's row belongs to the family of its vendor, unless its name begins
-// as those of the drafts, or with X-RateLimit.
+// add adds a row. A vendor's row belongs to the vendor's family, unless its name begins with
+// RateLimit or X-RateLimit.
 func (t *Table) add(dialect string, row Row, o order) {
 	n := name{
 		key: row.Name, kind: roleKind, order: o, role: row.Role, format: row.Format, policy: row.Policy,
@@ -198,7 +196,8 @@ func (t *Table) add(dialect string, row Row, o order) {
 	t.rows = append(t.rows, tableRow{prefix, suffix, starred, n.known()})
 }
 
-// find returns what a key means, or nil: that of the row with most letters, in any case.
+// find returns the meaning of a key, in any case, or nil. The row with the most letters
+// decides.
 func (t *Table) find(key string) *name {
 	var found *tableRow
 	for i := range t.rows {
@@ -219,14 +218,14 @@ func (t *Table) find(key string) *name {
 	return &n
 }
 
-// matches reports whether a row is for a key. A * stands for at least one byte.
+// matches reports whether a row is for a key. A * matches at least one byte.
 func (r *tableRow) matches(key string) bool {
 	rest := len(key) - len(r.prefix) - len(r.suffix)
 	return (rest > 0 && r.starred || rest == 0 && !r.starred) &&
 		strings.EqualFold(key[:len(r.prefix)], r.prefix) && strings.EqualFold(key[len(key)-len(r.suffix):], r.suffix) && text.IsToken(key)
 }
 
-// Field returns a field with the meaning of the row for its key, which must exist.
+// Field returns a field with the meaning that the table has for its key. The row must exist.
 func (t *Table) Field(key string, lines []string) Field {
 	return Field{Key: key, Lines: lines, name: t.find(key)}
 }

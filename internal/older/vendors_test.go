@@ -14,8 +14,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// TestVendorRows: each field stands there once, with words that mean something in each
-// column, and a case of testdata/vendors shows it.
+// Each field has one row. Each column has a valid word. A case of testdata/vendors has the
+// field.
 func TestVendorRows(t *testing.T) {
 	files, err := filepath.Glob("../../testdata/vendors/*.json")
 	require.NoError(t, err)

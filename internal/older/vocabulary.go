@@ -6,22 +6,22 @@ import (
 	"sync"
 )
 
-// A Role is which part of a limit a field, or a value in it, tells.
+// A Role is the part of a limit that a field or a value contains.
 type Role uint8
 
 // The roles of fields and values.
 const (
-	None      Role = iota // it says nothing about limits
+	None      Role = iota // nothing about limits
 	Quota                 // the quota
-	Remaining             // what remains of it
-	Used                  // what has been spent of it
+	Remaining             // what remains of the quota
+	Used                  // the used units of the quota
 	Reset                 // when more becomes available
 	Window                // the length of the window
 	Name                  // the name of the policy
 	Policies              // a list of Integer policies
 
 	Subname // the second half of the name of the policy (Zoom)
-	Rate    // the units that come back in a second
+	Rate    // the units that are restored each second
 )
 
 // number reports whether a value of that role is a number of units, or a reset.
@@ -30,7 +30,7 @@ func (r Role) number() bool { return Quota <= r && r <= Reset }
 // time reports whether a value of that role is a time.
 func (r Role) time() bool { return r == Reset || r == Window }
 
-// A wordKind is the part that a word plays in a name.
+// A wordKind is the part that a word has in a name.
 type wordKind uint8
 
 const (
@@ -48,27 +48,27 @@ type evidence uint8
 
 const (
 	neutral    evidence = iota
-	counted             // rate limits count it: tokens, quota. What remains of it is a limit without another field
-	isRequests          // counted, too, and it adds nothing to the name of a policy that has a window: calls
+	counted             // rate limits count it: tokens, quota; its remaining is a limit without another field
+	isRequests          // counted, and it adds nothing to the name of a policy with a window: calls
 	perRequest          // the number may be that of one request: total
-	excluded            // servers count it for other reasons: pages
+	excluded            // servers count it for other purposes: pages
 )
 
-// A word is what the language of the names says about a word.
+// A word is the meaning of a word in a name.
 type word struct {
 	kind   wordKind
 	role   Role
-	weak   bool   // it has other uses: a word that has none goes before it
+	weak   bool   // it has other uses, so words without other uses take precedence
 	format Format // of a time
-	span   bool   // it says of any number that it is a time
+	span   bool   // any number with it is a time
 	window int64  // the seconds of a window
 	unit   string // the quota unit
 	number int64  // it is a number
 	shows  evidence
 }
 
-// vocabulary has all words, several to a row. The remark (no vendor case) marks
-// words that docs/older.md promises and that no case of testdata/vendors contains.
+// vocabulary has all words, several in a row. The remark (no vendor case) marks words that
+// docs/older.md promises and that no case of testdata/vendors contains.
 var vocabulary = []struct {
 	spellings string
 	word
@@ -115,13 +115,13 @@ var vocabulary = []struct {
 	{"url uri link docs help message reason", word{kind: stopWord}},                               // texts (no vendor case)
 	{"enabled active exceeded reached nearlimit overlimit over near", word{kind: stopWord}},       // states (no vendor case)
 	{"cost requested currentrequest increment rate fillrate delay metrics", word{kind: stopWord}}, // of one request (no vendor case)
-	{"full", word{kind: stopWord}},                 // when all of the quota is back, which says less than the reset (no vendor case)
+	{"full", word{kind: stopWord}},                 // when all of the quota is back, which is less useful than the reset (no vendor case)
 	{"bit frame heart", word{kind: foreignAnchor}}, // before the anchor (no vendor case)
 	{"page pagination", word{shows: excluded}},     // (no vendor case)
 }
 
-// vendors are words before the anchor that name no policy, and what they say of the
-// fields of their family.
+// vendors are words before the anchor that name no policy. They define the fields of their
+// family.
 var vendors = []struct {
 	spellings string
 	vendor
@@ -133,13 +133,13 @@ var vendors = []struct {
 	{"gate sentry anthropic hubspot discogs ms github", vendor{}}, // github: (no vendor case)
 }
 
-// A vendor is what the prefix of a family says.
+// A vendor is what the prefix of a family defines.
 type vendor struct {
 	unit   string
 	format Format // of small resets
 }
 
-const longestWord = 14 // of those above
+const longestWord = 14 // the length of the longest word above
 
 var dictionary struct {
 	once    sync.Once
@@ -147,8 +147,8 @@ var dictionary struct {
 	vendors map[string]vendor
 }
 
-// makeDictionary makes maps of the tables, at first use. It is not a sync.OnceValue,
-// whose data would be in every binary.
+// makeDictionary makes maps of the tables at first use. A sync.OnceValue would keep its data
+// in every binary.
 func makeDictionary() {
 	dictionary.words = make(map[string]word, 4*len(vocabulary))
 	for _, row := range vocabulary {
@@ -164,16 +164,16 @@ func makeDictionary() {
 	}
 }
 
-// A token is a word as it stands in a name.
+// A token is a word in a name.
 type token struct {
 	text string
 	word
 }
 
-// is compares a token without case; lower is in lower case.
+// is compares a token with a lower-case word, without case.
 func (t *token) is(lower string) bool { return strings.EqualFold(t.text, lower) }
 
-// tokenOf looks a word up, in any case.
+// tokenOf looks up a word, in any case.
 func tokenOf(s string) token {
 	if len(s) > longestWord {
 		return token{text: s}
@@ -189,18 +189,18 @@ func tokenOf(s string) token {
 	return token{s, dictionary.words[string(lower)]}
 }
 
-// vendorOf looks a word before the anchor up.
+// vendorOf looks up a word before the anchor.
 func vendorOf(s string) (v vendor, ok bool) {
 	dictionary.once.Do(makeDictionary)
 	v, ok = dictionary.vendors[strings.ToLower(s)]
 	return v, ok
 }
 
-// gluedRoles are the roles that may be glued to a policy's name, as in UserLimit.
-// Shorter words end too many others (focused, cleft).
+// gluedRoles can end the name of a policy, as in UserLimit. Shorter words end too many other
+// words (focused, cleft).
 var gluedRoles = [...]string{"remaining", "limit", "reset"}
 
-// glued returns the role at the end of a word, and the policy's part of the word.
+// glued returns the role at the end of a word, and the rest, which is the policy.
 func glued(s string) (policy string, t token) {
 	for _, role := range gluedRoles {
 		if n := len(s) - len(role); n >= 2 && strings.EqualFold(s[n:], role) {
@@ -210,8 +210,8 @@ func glued(s string) (policy string, t token) {
 	return "", token{}
 }
 
-// spread appends words to a list, and cuts those that consist of known words, with
-// a role among them: RemainingPerMinute, ResetInSeconds, RenewalPeriod.
+// spread appends words to a list. It splits words that consist of known words with a role
+// among them: RemainingPerMinute, ResetInSeconds, RenewalPeriod.
 func spread(list, said []token) []token {
 	for _, t := range said {
 		parts, _ := unglue(list, t.text)
@@ -224,11 +224,11 @@ func spread(list, said []token) []token {
 	return list
 }
 
-// longestGlued is the length of the longest word that is cut into others.
+// longestGlued is the length of the longest word that is split.
 const longestGlued = 24
 
-// unglue appends the known words that a text consists of, if it does. It prefers
-// long ones.
+// unglue splits a text into known words, and appends them. ok is false if that is impossible.
+// It tries long words first.
 func unglue(list []token, s string) (_ []token, ok bool) {
 	if len(s) > longestGlued {
 		return list, false
@@ -237,8 +237,8 @@ func unglue(list []token, s string) (_ []token, ok bool) {
 	return unglueFrom(list, s, 0, &dead)
 }
 
-// unglueFrom is unglue from an index on. The bit of an index in dead is set if no
-// known words begin there, so that nothing is looked up twice.
+// unglueFrom is unglue from an index on. dead has a bit for each index at which no known
+// words begin, so that no part is looked up twice.
 func unglueFrom(list []token, s string, from int, dead *uint32) (_ []token, ok bool) {
 	if from == len(s) || *dead>>from&1 != 0 {
 		return list, from == len(s)

@@ -17,7 +17,7 @@ func eachWord(t *testing.T, test func(t *testing.T, spelling string, w word)) {
 	}
 }
 
-// found returns how many fields of a header are found.
+// found returns the number of fields that Find returns for these keys.
 func found(keys ...string) int {
 	h := map[string][]string{}
 	for _, key := range keys {
@@ -27,7 +27,7 @@ func found(keys ...string) int {
 	return len(fields)
 }
 
-// TestWords: each word behind the anchor is what its row says.
+// Each word after the anchor has the meaning in its row.
 func TestWords(t *testing.T) {
 	eachWord(t, func(t *testing.T, spelling string, w word) {
 		n := parse("X-RateLimit-" + spelling)
@@ -55,8 +55,8 @@ func TestWords(t *testing.T) {
 	})
 }
 
-// TestWordsWithoutAnchor: each word is read, or refused, without an anchor as its row says,
-// and the filter lets its fields through.
+// Without an anchor, each word is read or refused as its row defines, and the filter accepts
+// its fields.
 func TestWordsWithoutAnchor(t *testing.T) {
 	eachWord(t, func(t *testing.T, spelling string, w word) {
 		prefix := "X-Acme-"
@@ -80,7 +80,7 @@ func TestWordsWithoutAnchor(t *testing.T) {
 		case w.shows == counted || w.shows == isRequests:
 			require.Equal(t, 2, found(key+"-Used", key+"-Limit"), "without what remains")
 			require.Equal(t, 1, found(key+"-Remaining"))
-		case w.window > 0: // what remains in a window counts next to its quota
+		case w.window > 0: // the remaining of a window counts next to its quota
 			require.Zero(t, found(key+"-Remaining"))
 		case w.kind != retryWord:
 			require.Zero(t, found(key))
@@ -88,12 +88,12 @@ func TestWordsWithoutAnchor(t *testing.T) {
 	})
 }
 
-// TestVendorsNames: a row whose name any server may use counts next to another field of its
-// vendor, and one that contains the vendor's name counts alone.
+// If any server may use the name of a row, the row counts only next to another field of its
+// vendor. If the name contains the vendor's name, the row counts alone.
 func TestVendorsNames(t *testing.T) {
 	for _, tt := range []struct {
 		keys string
-		want []string // vendors, by field; the rest is read by its words
+		want []string // vendors by field; other fields are read by their words
 	}{
 		{"X-Rl", nil},
 		{"X-Rl X-Ttl", []string{"ip-api", "ip-api"}},
@@ -120,7 +120,7 @@ func TestVendorsNames(t *testing.T) {
 	}
 }
 
-// TestUnderscores: a name with underscores is read as the name with dashes.
+// Underscores in a name have the same meaning as dashes.
 func TestUnderscores(t *testing.T) {
 	for _, key := range []string{"Acme-Retry-Ms", "Limit-Retry-Ms", "X-Acme-Retry-After-Ms", "Http-X-Retry-After-Ms", "X-Acme-Requests-Left", "X-Acme-Qps-Reset-In"} {
 		dashed, n := *nameOf(key), *nameOf(strings.ReplaceAll(key, "-", "_"))
@@ -130,7 +130,7 @@ func TestUnderscores(t *testing.T) {
 	}
 }
 
-// TestWordsOnce: a word stands in one row, and the longest of them is as long as is said.
+// A word is in one row, and longestWord is the length of the longest word.
 func TestWordsOnce(t *testing.T) {
 	seen, longest := map[string]bool{}, 0
 	for _, row := range vocabulary {

@@ -15,23 +15,22 @@ import (
 //	[X-]prefix-role[-unit]                           X-Acme-Remaining, next to X-Acme-Limit
 //	[X-][vendor-]Retry-After[-unit]                  X-Acme-Retry-After-Ms
 //
-// The anchor is RateLimit in one word or two. The one word may be glued to the
-// word before it (FeatureRateLimit), and the first of two may not (Corporate-Limit is
-// no anchor). The role may be glued to the anchor (RateLimitReset), to a policy
-// (UserLimit) or to its unit (ResetMs). A stop word marks a field about limits that contains
-// none.
+// The anchor is RateLimit in one word or two. If it is one word, it may be glued to the word
+// before (FeatureRateLimit). The first of two words may not be glued (Corporate-Limit has no
+// anchor). The role may be glued to the anchor (RateLimitReset), to a policy (UserLimit) or
+// to its unit (ResetMs). A stop word marks a field that is about limits but contains none.
 
-// A nameKind is what can be expected of a value.
+// A nameKind is the kind of value that a name announces.
 type nameKind uint8
 
 const (
-	otherKind  nameKind = iota // nothing: the name has no word for limits
-	noKind                     // nothing, although the name has such a word
+	otherKind  nameKind = iota // the name has no word for limits
+	noKind                     // the name has a word for limits, but no limit
 	roleKind                   // one value of a role
-	anchorKind                 // no more than the anchor: RateLimit, X-RateLimit
+	anchorKind                 // only the anchor: RateLimit, X-RateLimit
 	plainKind                  // a policy without a role: X-RateLimit-Minute
 	waitKind                   // how long to wait: X-Retry-After-Ms
-	looseKind                  // a role, which counts if there are others of its family
+	looseKind                  // a role that counts only with other fields of its family
 )
 
 // An order ranks fields that contain different numbers of one policy.
@@ -53,24 +52,24 @@ type name struct {
 	kind      nameKind
 	order     order
 	role      Role
-	weak      bool   // a field for the same role with a surer word goes before it
-	place     int    // among the fields of a response, by order, role and weakness
+	weak      bool   // a field for the same role with a surer word takes precedence
+	place     int    // the rank among the fields of a response, by order, role and weakness
 	format    Format // of a time
 	policy    string // in lower case, "" if the name has none
 	digits    bool   // the policy begins with the seconds of its window
 	hint      hint   // by the policy
 	family    string // the vendor's; "" for the drafts, X- and a caller's dialect
 	form      string // the key up to the anchor or the role, in lower case; or the name of a dialect
-	window    int64  // of its policy, if no field says
+	window    int64  // of its policy, if no field has one
 	unit      string // of its policy
-	counted   bool   // without an anchor: a word that rate limits count is in the policy
-	row       *Row   // nil if its words tell all
-	total     bool   // without an anchor: its quota may be that of one request
-	words     *name  // what its words tell, if the row counts only next to another field of its vendor
-	hasAnchor bool   // it contains RateLimit
+	counted   bool   // without an anchor: the policy contains a word that rate limits count
+	row       *Row   // nil if the words decide
+	total     bool   // without an anchor: the quota may be that of one request
+	words     *name  // the meaning of the words, for a row that counts only next to another field of its vendor
+	hasAnchor bool   // it contains the word RateLimit
 }
 
-// maxWords is how many words of a key are looked at; the last holds all behind.
+// maxWords is the number of words that are read of a key. The last one contains the rest.
 const maxWords = 16
 
 // split cuts a key into words, in room.
@@ -89,7 +88,7 @@ func split(room []token, key string) []token {
 	return append(room, tokenOf(key))
 }
 
-// sentence cuts a key into words, and returns the index of the first behind HTTP and X.
+// sentence splits a key into words, and returns the index of the first word after HTTP and X.
 func sentence(room []token, key string) (said []token, first int) {
 	said = split(room, key)
 	if len(said) > 1 && said[0].is("http") {
@@ -101,11 +100,11 @@ func sentence(room []token, key string) (said []token, first int) {
 	return said, first
 }
 
-// parse returns the meaning of a key by its words.
+// parse finds the meaning of a key by its words.
 func parse(key string) name { return parseWords(key).known() }
 
 func parseWords(key string) name {
-	if !text.IsToken(key) { // a header made by hand may have any key
+	if !text.IsToken(key) { // callers can make headers with any key
 		return name{key: key}
 	}
 	n := name{key: key}
@@ -118,15 +117,15 @@ func parseWords(key string) name {
 		n.kind, n.hasAnchor = noKind, true
 		return n.behind(said, first, a)
 	}
-	if last := said[len(said)-1]; !said[first].tells() && !last.tells() { // as nearly all names
+	if last := said[len(said)-1]; !said[first].tells() && !last.tells() { // nearly all names end here
 		return n
 	}
 	n.kind = noKind
 	return n.unanchored(said, first)
 }
 
-// An anchor is where a sentence has the word RateLimit, from the word first to
-// behind. Other words may be glued to it.
+// An anchor is the place of the word RateLimit in a sentence, from the word first to the word
+// before behind. Other words may be glued to it.
 type anchor struct {
 	first, behind int
 	end           int // in bytes of the key
@@ -162,7 +161,7 @@ func retryAt(said []token) int {
 	return slices.IndexFunc(said, func(t token) bool { return t.kind == retryWord })
 }
 
-// waitOf is parse for a key that may have the word retry.
+// waitOf is parse for a key that may contain the word retry.
 func waitOf(key string) (n name) {
 	if !text.IsToken(key) {
 		return n
@@ -176,13 +175,13 @@ func waitOf(key string) (n name) {
 	return n
 }
 
-// wait reads a name whose word at an index is retry. The units of a time follow. In
+// wait reads a name with the word retry at an index. The units of a time follow. In
 // Retry-After-NAME and X-RateLimit-Retry-After-NAME a policy follows.
 func (n name) wait(said []token, at int) name {
 	a, anchored := findAnchor(said[:at])
 	var few [maxWords]string
 	policy, isTime := few[:0], anchored || said[at].format != Guess
-	n.format, n.form, n.order = Seconds, waitForm, ownOrder // before what else is said of a policy
+	n.format, n.form, n.order = Seconds, waitForm, ownOrder // before any other field of the policy
 	for _, t := range said[at+1:] {
 		switch {
 		case t.kind == unitWord:
@@ -204,7 +203,7 @@ func (n name) wait(said []token, at int) name {
 	return n
 }
 
-// tells reports whether a word may be the role of a name without an anchor, or end it.
+// tells reports whether a word can be the role of a name without an anchor, or end it.
 func (t *token) tells() bool {
 	if t.word == (word{}) {
 		var room [maxWords]token
@@ -215,7 +214,7 @@ func (t *token) tells() bool {
 	return t.role != None || t.window > 0 || t.shows != neutral || t.kind == unitWord
 }
 
-// behind reads a name with an anchor.
+// behind reads the words after the anchor.
 func (n name) behind(said []token, first int, a anchor) name {
 	none := n
 	if a.first > 0 && said[a.first-1].kind == foreignAnchor {
@@ -247,7 +246,7 @@ func (n name) behind(said []token, first int, a anchor) name {
 	}
 	policy = n.clause(policy, behind)
 	if len(policy) == 1 && tokenOf(policy[0]).role == Quota {
-		policy = nil // in X-RateLimit-Remaining-Quota the word says no more than Remaining does
+		policy = nil // in X-RateLimit-Remaining-Quota the word Quota adds nothing
 	}
 	n.policy = joinWords(policy)
 	return n
@@ -266,7 +265,7 @@ func place(first int, a anchor) order {
 	return draftOrder
 }
 
-// formOf returns how a family is spelled, from the key up to the anchor.
+// formOf returns the spelling of a family: the key up to the anchor or the role.
 func formOf(o order, key string) string {
 	if o == xOrder {
 		return "x-ratelimit" // HTTP_X_RATELIMIT too
@@ -274,7 +273,7 @@ func formOf(o order, key string) string {
 	return strings.ToLower(key)
 }
 
-// prefix reads one word before the anchor. One that is no vendor's names a policy.
+// prefix reads one word before the anchor. A word that is not a vendor's names a policy.
 func (n *name) prefix(policy []string, s string) []string {
 	if s == "" {
 		return policy
@@ -287,13 +286,13 @@ func (n *name) prefix(policy []string, s string) []string {
 	return policy
 }
 
-// clause reads the words behind the anchor: role, unit and policy. It appends the
-// words of the policy. If the field is no limit, it leaves kind and role as they are.
+// clause reads the words after the anchor: role, unit and policy. It appends the words of the
+// policy. If the field has no limit, kind and role stay unchanged.
 func (n *name) clause(policy []string, said []token) []string {
 	var room [2 * maxWords]token
 	said = spread(room[:0], said)
 	for i := range said {
-		if said[i].kind == stopWord && !repeatsAnchor(said[i:]) { // some repeat the anchor (Netflix Zuul)
+		if said[i].kind == stopWord && !repeatsAnchor(said[i:]) { // some servers repeat the anchor (Netflix Zuul)
 			return nil
 		}
 	}
@@ -306,7 +305,7 @@ func (n *name) clause(policy []string, said []token) []string {
 		switch role.role {
 		case Remaining: // what remains of a time is a reset
 			role.role = Reset
-		case Quota, Used: // other numbers have no such unit
+		case Quota, Used: // other numbers cannot have this unit
 			return nil
 		}
 	}
@@ -340,8 +339,8 @@ func (role *token) covers(t token, offset int) bool {
 	return offset > 0 && t.role == Used
 }
 
-// isSpan reports whether one of the words is the unit of a span of time. A number before
-// it makes it a part of the policy's name: X-RateLimit-Limit-10-Seconds.
+// isSpan reports whether one of the words is the unit of a span of time. A number before it
+// belongs to the policy's name: X-RateLimit-Limit-10-Seconds.
 func isSpan(said []token) bool {
 	for i, t := range said {
 		if t.span && (i == 0 || !text.All(said[i-1].text, text.Digit)) {
@@ -351,8 +350,8 @@ func isSpan(said []token) bool {
 	return false
 }
 
-// roleAt returns the index of the word that is the role, and the policy if one is
-// glued to it; -1 if there is none. It is the first of these that there is:
+// roleAt returns the index of the word that is the role, and the policy if one is glued to
+// it. It returns -1 if there is none. The first match decides:
 //
 //  1. the last word that is no unit (Minute-Remaining, Reset-Ms); but where that has
 //     other uses or is the quota, a sure word before it (Remaining-Count, Refresh-Limit)
@@ -380,7 +379,7 @@ func roleAt(said []token) (at int, part string) {
 	case t.kind == roleWord:
 		return last, ""
 	case said[0].kind == roleWord:
-		for said[at+1].kind == roleWord && said[at].yields() { // the last word is no role, so that it ends there
+		for said[at+1].kind == roleWord && said[at].yields() { // the last word is not a role, so this loop ends
 			at++
 		}
 		return at, ""
@@ -399,11 +398,11 @@ func roleAt(said []token) (at int, part string) {
 	return between, ""
 }
 
-// yields reports whether a surer word before it is the role.
+// yields reports whether a surer word before takes precedence as the role.
 func (t *token) yields() bool { return t.weak || t.role == Quota }
 
 // unanchored reads a name without an anchor. It counts only with the rest of its family,
-// unless what remains is of something that is counted.
+// except for the remaining of something that is counted.
 func (n name) unanchored(said []token, first int) name {
 	none := n
 	said = said[first:]
@@ -428,8 +427,8 @@ func (n name) unanchored(said []token, first int) name {
 	return n
 }
 
-// looseName joins the words of a policy without an anchor. It leaves out words that only
-// mean that there is a quota, and, if another word is a window, that requests are counted.
+// looseName joins the words of a policy without an anchor. It leaves out words that only mean
+// that there is a quota. If another word is a window, it also leaves out words for requests.
 // A word may end in limit (DayLimit).
 func looseName(policy []string) string {
 	var few [maxWords]string
@@ -449,8 +448,8 @@ func looseName(policy []string) string {
 	return joinWords(said)
 }
 
-// isPlural reports whether a word looks like the plural of things whose rate is
-// not limited: Photos, Projects.
+// isPlural reports whether a word looks like the plural of things without a rate limit:
+// Photos, Projects.
 func isPlural(s string) bool {
 	t, n := tokenOf(s), len(s)
 	return n >= 4 && s[n-1]|0x20 == 's' && t.word == (word{})
@@ -459,7 +458,7 @@ func isPlural(s string) bool {
 // joinWords joins the words of a policy's name, in lower case.
 func joinWords(said []string) string { return strings.ToLower(strings.Join(said, "-")) }
 
-// A hint is what the name of a policy contains about it: perhaps a window, perhaps a unit.
+// A hint is what the name of a policy reveals: perhaps a window, perhaps a unit.
 type hint struct {
 	window int64
 	unit   string
@@ -470,9 +469,9 @@ func hintOf(policy string, digits bool) hint {
 	return hint{windowOfName(policy, digits), unitOfName(policy)}
 }
 
-// windowOfName returns the window, in seconds, that the name of a policy tells: the
-// number that it begins with, if digits is true, else that of its last part with
-// a window; 0 if there is none.
+// windowOfName returns the window, in seconds, in the name of a policy. If digits is true, it
+// is the number at the start, else the window of the last part that has one. It returns 0 if
+// there is none.
 func windowOfName(s string, digits bool) int64 {
 	if digits {
 		first, rest, _ := strings.Cut(s, "-")
@@ -493,7 +492,7 @@ func windowOfName(s string, digits bool) int64 {
 	return 0
 }
 
-// numberOf returns the number that a text of digits stands for, else 0.
+// numberOf returns the number in a text of digits, else 0.
 func numberOf(s string) int64 {
 	if !text.All(s, text.Digit) {
 		return 0
@@ -518,9 +517,8 @@ func cutLast(s string) (rest, part string) {
 	return "", s
 }
 
-// windowOfPart returns the window of one part of a name: minute, hourly, 5h,
-// 24hour, perday, qps; or glued to another word: AppDay, Get30Min. A month has no
-// fixed length.
+// windowOfPart returns the window in one part of a name: minute, hourly, 5h, 24hour, perday,
+// qps; or glued to another word: AppDay, Get30Min. A month has no fixed length.
 func windowOfPart(part string) int64 {
 	lower := strings.ToLower(part)
 	unit := lower
@@ -543,7 +541,7 @@ func windowOfPart(part string) int64 {
 	return 0
 }
 
-// unitOfName returns the unit of a policy by its name; "" if the name has none.
+// unitOfName returns the unit in the name of a policy, or "".
 func unitOfName(s string) string {
 	for rest := s; rest != ""; {
 		var part string

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// How much longer a request takes through the proxy than directly, in the median. The
-// server is in this process, and says that much remains. To measure:
+// BenchmarkProxy measures how much longer a request takes through the proxy than directly, in
+// the median. The server runs in this process, and announces enough quota. To measure:
 //
 //	go test -run '^$' -bench Proxy -benchtime 10000x ./internal/proxy
 func BenchmarkProxy(b *testing.B) {

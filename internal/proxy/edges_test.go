@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// References that point to the server point to the proxy afterwards, and no others.
+// References to the server become references to the proxy. Other references stay unchanged.
 func TestMapping(t *testing.T) {
 	for _, tc := range []struct {
 		name, to, field, in, want string
@@ -63,7 +63,7 @@ func TestMapping(t *testing.T) {
 	}
 }
 
-// A client that follows redirections and links stays with the proxy.
+// A client that follows redirections and links stays at the proxy.
 func TestProxyLeaksNowhere(t *testing.T) {
 	var direct atomic.Int64
 	var address string
@@ -101,7 +101,8 @@ func newRequest(t *testing.T, address string) *http.Request {
 	return r
 }
 
-// No more requests wait than the Config allows. Those beyond are answered at once.
+// At most as many requests wait as the Config allows. Further requests get a response at
+// once.
 func TestProxyQueue(t *testing.T) {
 	var n atomic.Int64
 	p := startProxy(t, serve(t, waitingFor("Retry-After", "60", &n)), func(c *Config) { c.Queue = 3 })
@@ -124,7 +125,8 @@ func TestProxyQueue(t *testing.T) {
 	require.Equal(t, 3.0, p.metric(t, `ratelimit_waiting{key="anonymous"}`))
 }
 
-// Clients that hang up leave, whatever they have sent, and their requests are never sent.
+// If a client hangs up, its request leaves the queue and is never sent, whatever part of it
+// has arrived.
 func TestProxyHangUp(t *testing.T) {
 	var n atomic.Int64
 	p := startProxy(t, serve(t, waitingFor("Retry-After", "590", &n)))
@@ -162,8 +164,8 @@ func TestProxyHangUp(t *testing.T) {
 	require.LessOrEqual(t, connections, 1, "that of the first request")
 }
 
-// A client hangs up with more of its body on the way than the proxy reads. It leaves although
-// its turn does not come, and if its turn comes, its request is not sent.
+// A client hangs up after sending more of its body than the proxy reads. Its request leaves
+// the queue, and is not sent later.
 func TestProxyHangUpUnread(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux shows that a client has hung up while there is more to read")
@@ -205,7 +207,7 @@ func TestProxyHangUpUnread(t *testing.T) {
 	require.ErrorIs(t, err, errGone)
 }
 
-// A client that hangs up leaves at once, by the clock of the test.
+// If a client hangs up, its request leaves the queue without delay, by the clock of the test.
 func TestProxyHangUpAtOnce(t *testing.T) {
 	for _, body := range []string{"", "Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -242,7 +244,7 @@ func TestProxyHangUpAtOnce(t *testing.T) {
 	}
 }
 
-// Pipes are a listener of connections in memory.
+// A pipes is a listener of connections in memory.
 type pipes struct {
 	conns chan net.Conn
 	once  sync.Once
@@ -277,12 +279,12 @@ func (l *pipes) dial(context.Context, string, string) (net.Conn, error) {
 	return &pipe{client}, nil
 }
 
-// A pipe has an address on one side, by which the proxy knows its own connections.
+// A pipe has an address on one side, so that the proxy can recognize its own connections.
 type pipe struct{ net.Conn }
 
 func (*pipe) RemoteAddr() net.Addr { return &net.TCPAddr{} }
 
-// A body that there is no memory for is read when its turn comes.
+// If memory for bodies is exhausted, a body is read when its request may proceed.
 func TestProxyBodyMemory(t *testing.T) {
 	var n atomic.Int64
 	upstream := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -299,7 +301,8 @@ func TestProxyBodyMemory(t *testing.T) {
 	require.True(t, got == sent)
 }
 
-// A page in a browser that has given its name the address of this machine reads nothing.
+// A web page cannot read responses of the proxy by resolving its own name to this machine
+// (DNS rebinding).
 func TestProxyHosts(t *testing.T) {
 	p := startProxy(t, serve(t, func(http.ResponseWriter, *http.Request) {}), func(c *Config) { c.Hosts = []string{"Proxy.Example"} })
 	for host, want := range map[string]int{
@@ -320,7 +323,7 @@ func TestProxyHosts(t *testing.T) {
 	require.True(t, p.proxy.serves("api.example"))
 }
 
-// raw sends a text, and returns the answer.
+// raw sends a text, and returns the response.
 func (p *runningProxy) raw(t *testing.T, text string) string {
 	t.Helper()
 	conn := p.dial(t)
@@ -369,7 +372,8 @@ func TestProxyIsNoServer(t *testing.T) {
 	require.NotContains(t, p.log.String(), "panic")
 }
 
-// A client may have the port of one of the proxy's connections: these go to another address.
+// A client may have the same port as one of the proxy's connections. Only a connection to the
+// proxy itself is a loop.
 func TestProxyIsNoLoop(t *testing.T) {
 	server := serve(t, func(http.ResponseWriter, *http.Request) {})
 	p := startProxy(t, server).proxy
@@ -386,7 +390,7 @@ func TestProxyIsNoLoop(t *testing.T) {
 	require.False(t, made(conn.RemoteAddr()))
 }
 
-// A proxy that is its own server sees that.
+// A proxy that forwards to itself detects the loop.
 func TestProxyLoop(t *testing.T) {
 	var p *Proxy
 	address := serve(t, func(w http.ResponseWriter, r *http.Request) { p.ServeHTTP(w, r) })
@@ -398,7 +402,7 @@ func TestProxyLoop(t *testing.T) {
 	require.Equal(t, http.StatusLoopDetected, resp.StatusCode)
 }
 
-// A socket is of its user alone, takes the place of one that is dead, and is removed.
+// A socket is accessible only to its user, replaces a dead socket, and is removed at the end.
 func TestListenUnix(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
 	l, shown, err := listen("unix:" + path)

@@ -28,12 +28,12 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A running proxy.
+// A runningProxy is a proxy in front of a server.
 type runningProxy struct {
 	url, admin string
 	proxy      *Proxy
 	server     *httptest.Server
-	log        *bytes.Buffer // to be read after end
+	log        *bytes.Buffer // may be read after end
 }
 
 // startProxy runs a proxy in front of a server until the test ends.
@@ -62,7 +62,7 @@ func startProxy(t testing.TB, to string, set ...func(*Config)) *runningProxy {
 	return r
 }
 
-// end ends the proxy, and waits until nothing is under way.
+// end ends the proxy, and waits until no request is in flight.
 func (p *runningProxy) end() {
 	p.proxy.Stop()
 	p.server.CloseClientConnections()
@@ -116,7 +116,7 @@ func (p *runningProxy) metric(t testing.TB, line string) float64 {
 	return -1
 }
 
-// dial connects to the proxy, for what no client of net/http sends.
+// dial connects to the proxy, to send bytes that net/http does not send.
 func (p *runningProxy) dial(t testing.TB) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://"))
@@ -126,7 +126,7 @@ func (p *runningProxy) dial(t testing.TB) net.Conn {
 	return conn
 }
 
-// until waits until a condition holds, for as long as the longest pause of a busy machine.
+// until waits until a condition holds, for at most the longest pause of a busy machine.
 func until(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	require.Eventually(t, holds, 20*time.Second, 5*time.Millisecond, what)
@@ -152,9 +152,9 @@ func TestProxyForwards(t *testing.T) {
 		name, to, method, path, body string
 		fields                       []string
 		uri                          string
-		header                       http.Header // with "" for a field that must not be there
+		header                       http.Header // "" means that the field must be absent
 	}{
-		{name: "as it is", method: "GET", path: "/a/b?c=d", uri: "/a/b?c=d",
+		{name: "unchanged", method: "GET", path: "/a/b?c=d", uri: "/a/b?c=d",
 			fields: []string{"Authorization", "Bearer secret", "User-Agent", "mine/1", "Accept-Encoding", "br"},
 			header: http.Header{"Authorization": {"Bearer secret"}, "User-Agent": {"mine/1"}, "Accept-Encoding": {"br"}}},
 		{name: "a path before", to: "/v1/", method: "POST", path: "/chat", body: "{}", uri: "/v1/chat"},
@@ -163,7 +163,7 @@ func TestProxyForwards(t *testing.T) {
 		{name: "hop by hop", method: "GET", path: "/", uri: "/",
 			fields: []string{"Connection", "X-Hop", "X-Hop", "1", "Keep-Alive", "timeout=5", "Proxy-Authorization", "Basic eA=="},
 			header: http.Header{"X-Hop": nil, "Keep-Alive": nil, "Proxy-Authorization": nil}},
-		{name: "what tells who asks", method: "GET", path: "/", uri: "/",
+		{name: "fields that identify the client", method: "GET", path: "/", uri: "/",
 			fields: []string{"X-Forwarded-For", "10.0.0.1", "Forwarded", "for=10.0.0.1"},
 			header: http.Header{"X-Forwarded-For": nil, "Forwarded": nil}},
 		{name: "the cost", method: "POST", path: "/", body: "x", uri: "/",
@@ -254,8 +254,9 @@ func TestProxyStreamsEvents(t *testing.T) {
 	}
 }
 
-// The server answers each part of a body before the client sends the next one; and a
-// body of 64 MiB passes both ways. Both after a wait, with a part that was read early.
+// The server responds to each part of a body before the client sends the next part. A body of
+// 64 MiB passes in both directions. Both happen after a wait, in which the proxy has already
+// read a part.
 func TestProxyStreamsBodies(t *testing.T) {
 	var n atomic.Int64
 	upstream := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -341,7 +342,8 @@ func TestProxyWebSocket(t *testing.T) {
 	require.NotContains(t, p.log.String(), "panic")
 }
 
-// A window is a server of a fixed number of requests a second that tells it.
+// A secondWindow is a server that allows a fixed number of requests a second, and announces
+// it.
 type secondWindow struct {
 	quota int
 
@@ -370,11 +372,11 @@ func (s *secondWindow) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.served++
 }
 
-// What several clients with one credential send is within the limit.
+// Several clients with one credential stay within the limit together.
 func TestProxyShares(t *testing.T) {
 	s := &secondWindow{quota: 20}
 	p := startProxy(t, serve(t, s.ServeHTTP))
-	send(t, "GET", p.url, nil) // from now on the limit is known
+	send(t, "GET", p.url, nil) // the limit is known from now on
 	var clients sync.WaitGroup
 	for range 8 {
 		clients.Go(func() {
@@ -393,7 +395,8 @@ func TestProxyShares(t *testing.T) {
 	require.Zero(t, p.metric(t, `ratelimit_waiting{key="anonymous"}`))
 }
 
-// waitingFor answers what it is told of, and everything else with 200.
+// waitingFor answers a request that has the value in the field, and counts it. Other requests
+// get 200 at once.
 func waitingFor(field, value string, n *atomic.Int64) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		n.Add(1)
@@ -430,7 +433,7 @@ func TestProxyHoldsNoLongerThanMaxWait(t *testing.T) {
 	require.Equal(t, 0.0, p.metric(t, `ratelimit_refused_total{key="anonymous",by="server"}`))
 }
 
-// Refusals pass, and nothing is sent twice.
+// Refusals are passed on, and no request is sent twice.
 func TestProxyPassesRefusals(t *testing.T) {
 	var n atomic.Int64
 	p := startProxy(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -445,7 +448,7 @@ func TestProxyPassesRefusals(t *testing.T) {
 	require.Equal(t, 1.0, p.metric(t, `ratelimit_refused_total{key="anonymous",by="server"}`))
 }
 
-// The clients of one credential wait, those of another do not.
+// Clients with one credential wait, and clients with another credential do not.
 func TestProxyKeys(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -477,7 +480,7 @@ func TestProxyKeys(t *testing.T) {
 	}
 }
 
-// A request that says what it takes waits until there is as much.
+// A request that announces its cost waits until that much quota is left.
 func TestProxyCosts(t *testing.T) {
 	require.Nil(t, costsOf(nil))
 	for _, text := range []string{"", "0", "-1", "+1", " 1", "1.5", "1e3", "0x10", "1_0", "9223372036854775808", "many"} {
@@ -502,7 +505,7 @@ func TestProxyCosts(t *testing.T) {
 	require.EqualValues(t, 4, n.Load())
 }
 
-// A client that hangs up leaves the queue, whatever it has sent of a body.
+// A client that hangs up leaves the queue, even if it has sent a part of its body.
 func TestProxyClientHangsUp(t *testing.T) {
 	for _, tc := range []struct{ name, fields, body string }{
 		{"no body", "", ""},
@@ -530,7 +533,7 @@ func TestProxyClientHangsUp(t *testing.T) {
 	}
 }
 
-// A body that is none is the client's fault, before and while it is forwarded.
+// A malformed body is the client's fault, before and while it is forwarded.
 func TestProxyBrokenBodies(t *testing.T) {
 	const text = "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\nno length\r\n"
 	for _, waits := range []bool{false, true} {
@@ -549,8 +552,8 @@ func TestProxyBrokenBodies(t *testing.T) {
 	}
 }
 
-// A client that waits for it is told to send its body when its request begins to wait,
-// and hints of the server do not disturb that.
+// A client with Expect: 100-continue gets the interim response when its request begins to
+// wait. An Early Hints response of the server does not disturb this.
 func TestProxyExpectations(t *testing.T) {
 	p := startProxy(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", "</a.css>; rel=preload")
@@ -607,7 +610,7 @@ func TestProxyServerDown(t *testing.T) {
 	require.NotContains(t, p.log.String(), "secret")
 }
 
-// A request for another server is none that the server of -to may see.
+// The server of -to does not get requests for other servers.
 func TestProxyIsNoForwardProxy(t *testing.T) {
 	var n atomic.Int64
 	p := startProxy(t, serve(t, waitingFor("", "", &n)))
@@ -648,7 +651,8 @@ func TestProxyMetrics(t *testing.T) {
 	require.Contains(t, resp.Header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self';")
 }
 
-// Page, state and metrics give the reason of a wait, as the Gate does, in rounded numbers.
+// The page, the state and the metrics have the reasons that the Gate has for waits, with
+// rounded numbers.
 func TestProxyReasons(t *testing.T) {
 	for _, tc := range []struct{ field, value, reason string }{
 		{"RateLimit", `"user";r=0;t=60`, "limit"},
@@ -680,7 +684,7 @@ func TestProxyReasons(t *testing.T) {
 	}
 }
 
-// The keys, and the policies of each, are bounded.
+// The number of keys is bounded, and the number of policies for each key.
 func TestProxyStatsAreBounded(t *testing.T) {
 	s := newStats(&ratelimit.Gate{}, nil)
 	end := s.wait("first")
@@ -688,7 +692,7 @@ func TestProxyStatsAreBounded(t *testing.T) {
 		s.count(strconv.Itoa(i), false)
 	}
 	require.Len(t, s.snapshot(time.Now()), maxKeys)
-	end() // of a key that was dropped
+	end() // the key was dropped
 	s.count("last", false)
 	require.Len(t, s.keys, maxKeys)
 	require.Contains(t, s.keys, strconv.Itoa(3*maxKeys-1), "the latest are kept")
@@ -707,8 +711,8 @@ func TestProxyStatsAreBounded(t *testing.T) {
 	require.Len(t, s.keys["long"].Limits[0].Policy, maxName)
 }
 
-// A request that is refused at once gets its answer, again and again on one connection,
-// while its body is on the way; and so does one whose body never ends.
+// A refused request gets its response at once, while its body is still being sent. This works
+// repeatedly on one connection, and for a body that never ends.
 func TestProxyRefusesBodies(t *testing.T) {
 	var n atomic.Int64
 	p := startProxy(t, serve(t, waitingFor("Retry-After", "60", &n)), maxWait(time.Second))
@@ -727,8 +731,8 @@ func TestProxyRefusesBodies(t *testing.T) {
 	require.EqualValues(t, 1, n.Load())
 }
 
-// An answer that comes before the body has ended reaches the client, whatever is still
-// on the way, and net/http never reads a body behind its handler.
+// If a response comes before the body ends, it reaches the client, whatever is left of the
+// body. net/http never reads a body after the handler has returned.
 func TestProxyEarlyAnswers(t *testing.T) {
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		read, err := strconv.ParseInt(r.URL.Query().Get("read"), 10, 64)
@@ -750,7 +754,7 @@ func TestProxyEarlyAnswers(t *testing.T) {
 		{"slow", func() io.Reader { return &slowReader{left: 10} }},
 	} {
 		for _, read := range []string{"0", "10"} {
-			t.Run(tc.name+", of which "+read+" bytes are read", func(t *testing.T) {
+			t.Run(tc.name+", the server reads "+read+" bytes", func(t *testing.T) {
 				for range 60 {
 					resp, text := send(t, "POST", p.url+"/?read="+read, tc.body())
 					require.Equal(t, http.StatusRequestEntityTooLarge, resp.StatusCode)
@@ -763,10 +767,10 @@ func TestProxyEarlyAnswers(t *testing.T) {
 	require.NotContains(t, p.log.String(), "panic")
 }
 
-// The connection of a client that never sends the rest of its body is closed.
+// If a client never sends the rest of its body, its connection is closed.
 func TestProxyUnfinishedBody(t *testing.T) {
 	p := startProxy(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
-		require.NoError(t, http.NewResponseController(w).EnableFullDuplex()) // it does not wait for the body
+		require.NoError(t, http.NewResponseController(w).EnableFullDuplex()) // the server does not wait for the body
 		w.Header().Set("Connection", "close")
 		w.WriteHeader(http.StatusRequestEntityTooLarge)
 	}))
@@ -825,8 +829,8 @@ type brokenReader struct{}
 
 func (*brokenReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// A line is printed when requests of a key wait for longer than a moment, and when none
-// waits any more. It names no credential.
+// The proxy prints a line when requests of a key wait longer than a moment, and when none waits
+// any longer. The line contains no credential.
 func TestProxyTalks(t *testing.T) {
 	var talk lines
 	var n atomic.Int64
@@ -843,7 +847,7 @@ func TestProxyTalks(t *testing.T) {
 	require.Regexp(t, `"waited_seconds":\d+(\.\d{1,3})?,`, state, "rounded")
 }
 
-// lines are a text that several goroutines write.
+// lines is a text that several goroutines write.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder

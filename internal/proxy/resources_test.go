@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In front of GitHub, what is exhausted of one resource holds back no other: no flag is needed.
+// In front of GitHub, an exhausted resource delays no requests for other resources. This
+// needs no flag.
 func TestProxyResources(t *testing.T) {
 	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		resource, left := "core", 4999

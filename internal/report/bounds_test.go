@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMemberAt: a comma within a String ends no member.
+// A comma within a String does not end a member.
 func TestMemberAt(t *testing.T) {
 	lines := []string{`"a, b";q=1, "c\", d";q=2,`, `  "e\\", \f, "g"`, `\"h, i", j`}
 	for item, want := range []string{`0 0 "a, b"`, `0 12 "c\", d"`, `1 2 "e\\"`, `1 9 \f`, `1 13 "g"`, `2 0 \"h, i"`, `2 9 j`, `3 0 `} {
@@ -23,8 +23,7 @@ func TestMemberAt(t *testing.T) {
 	}
 }
 
-// TestLinesBounds: no lines are named for a response that is too large to look at them
-// one by one, and all are for one that is just not.
+// With more than maxLimits limits, the report has no line numbers. With maxLimits it has them.
 func TestLinesBounds(t *testing.T) {
 	for n, named := range map[int]bool{maxLimits: true, maxLimits + 1: false} {
 		var text strings.Builder
@@ -41,7 +40,7 @@ func TestLinesBounds(t *testing.T) {
 	}
 }
 
-// TestTexts: a limit and its times in words.
+// Limits and their times are described in words.
 func TestTexts(t *testing.T) {
 	number := func(n int64) *int64 { return &n }
 	for name, test := range map[string]struct {
@@ -79,7 +78,7 @@ func TestTexts(t *testing.T) {
 	require.Equal(t, "? ~?", Printable("\x1f ~\x7f"))
 }
 
-// TestPlaces: the first member has a number, and a key of the policy is that of its limit.
+// The first member has a number. A policy's key is shown with its limit.
 func TestPlaces(t *testing.T) {
 	r, err := readText("paste", "RateLimit-Policy: \"a\";q=9;pk=:YQ==:\nRateLimit: \"a\";r=1")
 	require.NoError(t, err)
@@ -98,7 +97,7 @@ func TestPlaces(t *testing.T) {
 	require.True(t, r.Doubtful())
 }
 
-// TestExcerpt: what is cut off is shown by an ellipsis, under which the offset never is.
+// An ellipsis replaces cut text. The offset never points at it.
 func TestExcerpt(t *testing.T) {
 	for offset, want := range map[int]string{0: "012345678... 0", 6: "012345678... 6", 7: "...456789... 6", 12: "...9abcdefgh 6", 17: "...9abcdefgh 11"} {
 		text, column := Excerpt("0123456789abcdefgh", offset, 12)
@@ -108,7 +107,7 @@ func TestExcerpt(t *testing.T) {
 	require.Equal(t, "0123456789ab 11", fmt.Sprint(text, " ", column))
 }
 
-// TestWriteJSONFails: the error of the writer is that of WriteJSON.
+// WriteJSON returns the error of the writer.
 func TestWriteJSONFails(t *testing.T) {
 	r, err := readText("paste", limitLine)
 	require.NoError(t, err)
@@ -117,7 +116,7 @@ func TestWriteJSONFails(t *testing.T) {
 	require.ErrorIs(t, r.WriteJSON(writer), io.ErrClosedPipe)
 }
 
-// TestAdvice: what a response asks for in a sentence, with its reason, below a heading.
+// The advice is a sentence with its reason, below a heading.
 func TestAdvice(t *testing.T) {
 	const current = ", current form (draft-08 to draft-11)"
 	for name, test := range map[string]struct{ text, heading, want string }{
@@ -146,7 +145,7 @@ func TestAdvice(t *testing.T) {
 	require.Equal(t, "-", Seconds(nil))
 }
 
-// TestVendors: the vendor is named whose row has read a field.
+// If a vendor's row defines a field, the report names the vendor.
 func TestVendors(t *testing.T) {
 	for text, want := range map[string][]string{
 		"RateLimit-Limit: 60\nRateLimit-Name: t\nRateLimit-Observed: 1": {"Fields of gitlab are known by their names."},

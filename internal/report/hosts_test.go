@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A harText is a HAR file with many entries, which are made as they are read.
+// A harText is a HAR file with many entries. Entries are made while they are read.
 type harText struct {
 	entries int
 	entry   func(i int) string
@@ -40,12 +40,12 @@ func (h *harText) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// entry returns an entry as a browser saves it, to one of ten hosts.
+// entry returns an entry as a browser saves it, for one of ten hosts.
 func entry(i int) string {
 	return fmt.Sprintf(`{"startedDateTime":"2026-11-21T03:00:00.000Z","time":31.5,"request":{"method":"GET","url":"https://h%d.example/v1/items?page=%d","httpVersion":"http/2.0","headers":[{"name":"accept","value":"*/*"},{"name":"user-agent","value":"Mozilla/5.0 (X11; Linux x86_64)"}],"queryString":[],"cookies":[],"headersSize":-1,"bodySize":0},"response":{"status":200,"statusText":"OK","httpVersion":"http/2.0","headers":[{"name":"content-type","value":"application/json"},{"name":"date","value":"Sat, 21 Nov 2026 03:00:00 GMT"},{"name":"ratelimit-policy","value":"\"burst\";q=100;w=60"},{"name":"ratelimit","value":"\"burst\";r=%d;t=30"},{"name":"server","value":"nginx"}],"cookies":[],"content":{"size":30,"mimeType":"application/json","text":"{\"id\":1,\"name\":\"x\"}"},"redirectURL":"","headersSize":-1,"bodySize":30},"cache":{},"timings":{"send":0.1,"wait":30.1,"receive":1.3}}`, i%10, i, i%101)
 }
 
-// The memory for a capture does not grow with its length, and hosts beyond a bound are counted
+// The memory for a capture does not grow with its length. Hosts beyond a bound are counted
 // together.
 func TestHostsBounds(t *testing.T) {
 	hosts := Hosts{}
@@ -77,7 +77,7 @@ func TestHostsBounds(t *testing.T) {
 	require.Len(t, many, mostHosts+1)
 	require.Equal(t, 100, many[otherHosts].Requests)
 
-	// The bound is one for each entry, and a host has few forms.
+	// Each entry has its own bound. A host has few forms.
 	body := strings.Repeat("x", 1<<20)
 	long34 := Hosts{}
 	require.NoError(t, long34.Read(&harText{entries: 34, entry: func(i int) string {
@@ -91,7 +91,7 @@ func TestHostsBounds(t *testing.T) {
 	require.ErrorIs(t, Hosts{}.Read(strings.NewReader(`{"headers":[`+strings.Repeat("{},", 1<<16)+`{}]}`)), errHeaderTooLong)
 }
 
-// BenchmarkHosts compares the table of a capture with reading its JSON alone.
+// BenchmarkHosts compares making the table of a capture with only reading its JSON.
 func BenchmarkHosts(b *testing.B) {
 	var text strings.Builder
 	_, err := io.Copy(&text, &harText{entries: 5000, entry: entry})

@@ -33,7 +33,7 @@ func TestRead(t *testing.T) {
 		"two lines":             {limitLine + "\nRateLimit: \"b\";r=2", "", `"a";r=1;t=5|"b";r=2`},
 		"in the body":           {"HTTP/1.1 200 OK\nDate: x\n\n" + limitLine, "200 OK", ""},
 		"last of redirects":     {"HTTP/2 301\nRateLimit: \"old\";r=1\n\nHTTP/2 200\n" + limitLine + "\n\n", "200", `"a";r=1;t=5`},
-		"last that says":        {"HTTP/2 200\n" + limitLine + "\n\nHTTP/2 204\nDate: x", "200", `"a";r=1;t=5`},
+		"the last with limits":  {"HTTP/2 200\n" + limitLine + "\n\nHTTP/2 204\nDate: x", "200", `"a";r=1;t=5`},
 		"interim":               {"HTTP/1.1 103 Early Hints\nLink: x\n\nHTTP/1.1 200 OK\nDate: x", "200 OK", ""},
 		"curl -v":               {"* Host: x\n> GET / HTTP/2\n> RateLimit: no\n< HTTP/2 200 \n< ratelimit: \"a\";r=1;t=5\n< \n{ [5 bytes data]", "200", `"a";r=1;t=5`},
 		"curl -v, indented":     {"  > GET / HTTP/2\n  < HTTP/2 200\n  < ratelimit: \"a\";r=1;t=5\n  <\n  ratelimit: x", "200", `"a";r=1;t=5`},
@@ -89,7 +89,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// A header is read up to 1 MiB of names and values, wherever it is.
+// A header may have up to 1 MiB of names and values, at any place.
 func TestHeaderTooLong(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("x", n-len("RateLimit")-len(`"a";r=1;t=5`)-1) }
 	for name, write := range map[string]func(value string) string{
@@ -111,13 +111,14 @@ func TestHeaderTooLong(t *testing.T) {
 	}
 	_, err := readText("paste", `{"headers":[{"name":"X","value":"`+strings.Repeat("x", maxHeader-1)+`"},{"name":"Y","value":""}]}`)
 	require.ErrorIs(t, err, errHeaderTooLong)
-	// A body is as long as it likes.
+	// A body may have any length.
 	r, err := readText("paste", "HTTP/1.1 200 OK\n"+limitLine+"\n\n"+strings.Repeat("x\n", maxHeader))
 	require.NoError(t, err)
 	require.Len(t, r.Limits, 1)
 }
 
-// A status line is found at the end of a long body without a newline, wherever its line is cut.
+// A status line is found at the end of a long body without a newline, at any offset of the
+// read buffer.
 func TestLongBody(t *testing.T) {
 	const buffer = 1 << 16
 	for n := range 16 {
@@ -140,7 +141,7 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// Of very many responses the last ones are looked at.
+// If there are very many responses, only the last ones are read.
 func TestManyResponses(t *testing.T) {
 	const response = "HTTP/1.1 200 OK\nServer: x\n"
 	says := "HTTP/1.1 429 Too Many Requests\n" + limitLine + "\n"
@@ -161,7 +162,7 @@ func TestManyResponses(t *testing.T) {
 	require.Equal(t, []string{"Of 2 responses this is number 2, the last one."}, r.Notes())
 }
 
-// A limit is traced to the lines of the text out of which it was read.
+// Each limit has the numbers of the text lines that it was read from.
 func TestLines(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string
@@ -172,7 +173,7 @@ func TestLines(t *testing.T) {
 		"a line for each":  {limitLine + "\nServer: x\nRateLimit: \"b\";r=2", [][]int{{1}, {3}}},
 		"older":            {"x-ratelimit-limit: 9\nVary: x\nx-ratelimit-remaining: 3", [][]int{{1, 3}}},
 		"redundant":        {"x-ratelimit-limit: 9\nx-ratelimit-used: 6\nx-ratelimit-remaining: 3\nx-ratelimit-reset: 1795223238", [][]int{{1, 2, 3, 4}}},
-		"older beside it":  {limitLine + "\nx-ratelimit-limit: 9\nx-ratelimit-remaining: 3", [][]int{{1}}},
+		"older next to it": {limitLine + "\nx-ratelimit-limit: 9\nx-ratelimit-remaining: 3", [][]int{{1}}},
 		"curl -v":          {"> GET / HTTP/1.1\n< HTTP/1.1 200 OK\n< " + limitLine, [][]int{{3}}},
 		"the last of two":  {"HTTP/1.1 301 Moved\n\nHTTP/1.1 200 OK\n" + limitLine, [][]int{{4}}},
 		"HAR has no lines": {`[{"name":"RateLimit","value":"\"a\";r=1"}]`, [][]int{nil}},
@@ -197,7 +198,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// What is malformed and the rule that it breaks are one fault. The worst come first.
+// A malformed field and the rule that it breaks are one fault. The most severe faults come
+// first.
 func TestFaults(t *testing.T) {
 	for text, want := range map[string][]string{
 		"HTTP/1.1 200 OK\nX-RateLimit-Remaining: 2 of 5\nRateLimit-Policy: \"a\";q=5;w=60, \"a, b\";q=1;w=0\nRateLimit: \"a\";r=1;t=5, \"c\";r=x\nRetry-After: soon": {
@@ -218,8 +220,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// FuzzRead checks that any text is read or refused, within bounds and in printable
-// ASCII alone.
+// FuzzRead checks that any text is read or refused, within bounds, and with a result in
+// printable ASCII.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		"", "\x00", "{", "[]", limitLine, "< HTTP/2 200\n< " + limitLine, "RateLimit:\n\"a\";r=0;t=999999999999999", ":status: 429\n:",

@@ -12,9 +12,9 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// TestItems: each bare item is read as a value, and that value is written as in the last
-// column. httpsfv reads the same, except for a Byte Sequence without padding, which it
-// refuses against RFC 9651 Section 4.2.7.
+// Each bare item is read as a value. The value is written as in the last column. httpsfv
+// reads the same value, except for a Byte Sequence without padding, which it refuses against
+// RFC 9651 Section 4.2.7.
 func TestItems(t *testing.T) {
 	for _, tt := range []struct {
 		item string
@@ -76,7 +76,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestCut: a String that has no end in its line may have it in the next.
+// A String that does not end in its line may end in the next line.
 func TestCut(t *testing.T) {
 	for _, line := range []string{`"a`, `"a\"`, `%"a`} {
 		s := Scanner{Text: line}

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTwoDigits: a year of two digits is the latest one with these digits that is no
-// more than 50 years ahead (RFC 9110 Section 5.6.7).
+// A two-digit year is the latest year with these digits that is at most 50 years ahead (RFC
+// 9110 Section 5.6.7).
 func TestTwoDigits(t *testing.T) {
 	at := func(text string) time.Time {
 		got, err := time.Parse(time.RFC3339, text)
@@ -19,7 +19,7 @@ func TestTwoDigits(t *testing.T) {
 	for _, tt := range []struct{ name, now, text, want string }{
 		{"this year", "2026-11-21T03:00:00Z", "Saturday, 21-Nov-26 03:00:30 GMT", "2026-11-21T03:00:30Z"},
 		{"last year", "2026-11-21T03:00:00Z", "Friday, 21-Nov-25 03:00:00 GMT", "2025-11-21T03:00:00Z"},
-		{"44 years ahead, where package time says 1970", "2026-11-21T03:00:00Z", "Friday, 21-Nov-70 03:00:00 GMT", "2070-11-21T03:00:00Z"},
+		{"44 years ahead, where package time reads 1970", "2026-11-21T03:00:00Z", "Friday, 21-Nov-70 03:00:00 GMT", "2070-11-21T03:00:00Z"},
 		{"50 years ahead", "2026-11-21T03:00:00Z", "Saturday, 21-Nov-76 03:00:00 GMT", "2076-11-21T03:00:00Z"},
 		{"a second more than 50 years ahead", "2026-11-21T03:00:00Z", "Sunday, 21-Nov-76 03:00:01 GMT", "1976-11-21T03:00:01Z"},
 		{"68 years ahead, which is the example of RFC 9110", "2026-11-21T03:00:00Z", "Sunday, 06-Nov-94 08:49:37 GMT", "1994-11-06T08:49:37Z"},
@@ -61,7 +61,7 @@ func TestIsDay(t *testing.T) {
 	}
 }
 
-// TestLongTimes: texts as long as are looked at, and one byte longer.
+// Texts of the longest permitted length are read, and texts with one more byte are not.
 func TestLongTimes(t *testing.T) {
 	for n, want := range map[int]bool{MaxTime: true, MaxTime + 1: false} {
 		spaced := "6m" + strings.Repeat(" ", n-len("6m1s")) + "1s"

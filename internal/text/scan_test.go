@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestClasses: each class holds the bytes that its grammar names, and no other.
+// Each class contains exactly the bytes of its grammar.
 func TestClasses(t *testing.T) {
 	const (
 		digits  = "0123456789"
@@ -33,7 +33,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestUnits: each name of a unit of time is one of that length.
+// All names of a unit of time have its length.
 func TestUnits(t *testing.T) {
 	for length, names := range map[int64]string{
 		1: "ns", 1e3: "us µs μs", 1e6: "ms", Billion: "s sec second seconds", 60 * Billion: "m min minute minutes",
@@ -47,7 +47,7 @@ func TestUnits(t *testing.T) {
 	require.False(t, ok, "a sign")
 }
 
-// TestIsToken: a token has a byte, and all are of the class (RFC 9110 Section 5.6.2).
+// A token has at least one byte, and all bytes are of the class (RFC 9110 Section 5.6.2).
 func TestIsToken(t *testing.T) {
 	for s, want := range map[string]bool{"": false, "X-A_1": true, "X A": false, "XA:": false, "(XA": false, "caf\u00e9": false} {
 		require.Equal(t, want, IsToken(s), "%q", s)

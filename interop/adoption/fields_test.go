@@ -87,7 +87,7 @@ func header(headers []*core.HeaderValue) http.Header {
 	return h
 }
 
-// TestFields: the service announces one limit of a request, and the fields announce each.
+// The service announces only one limit of a request. The fields announce all of them.
 func TestFields(t *testing.T) {
 	s := newService(t)
 	for _, row := range []struct {
@@ -124,7 +124,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// A name that the fields cannot carry is an error, and no header is lost or half written.
+// If the fields cannot express a name, the result is an error, and all headers stay complete.
 func TestFieldsName(t *testing.T) {
 	_, err := rateLimitFields([]*pb.RateLimitResponse_DescriptorStatus{{CurrentLimit: &pb.RateLimitResponse_RateLimit{
 		Name: "zürich", RequestsPerUnit: 1, Unit: pb.RateLimitResponse_RateLimit_SECOND,

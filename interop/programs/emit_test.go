@@ -13,8 +13,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// fields returns what a response says, as net/http has it: in the current form, and
-// in an older one.
+// fields returns a response header in the canonical form of net/http, with current and older
+// fields.
 func fields() http.Header {
 	f := ratelimit.FixedWindow{Name: "minute", Quota: 100, Used: 63, Window: time.Minute, Left: 12 * time.Second}.Fields()
 	h := http.Header{}
@@ -27,7 +27,7 @@ func fields() http.Header {
 	return h
 }
 
-// A handler of fasthttp. What fasthttp receives is read by HeaderOf.
+// A handler of fasthttp. HeaderOf reads the responses that fasthttp receives.
 func Example_fasthttp() {
 	handler := func(ctx *fasthttp.RequestCtx) {
 		for key, lines := range fields() {

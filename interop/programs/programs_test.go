@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The programs stay as short as the package makes them.
+// The programs stay short.
 func TestLines(t *testing.T) {
 	for _, tc := range []struct {
 		file  string

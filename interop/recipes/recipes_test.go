@@ -20,7 +20,7 @@ const document = "../../docs/recipes.md"
 // block matches a link to a program, and its code.
 var block = regexp.MustCompile("(?s)(\\]\\(\\.\\./interop/([\\w/]+\\.go)\\).?\n\n```go\n)(.*?)(```\n)")
 
-// code returns what stands below the imports of a program.
+// code returns the part of a program below its imports.
 func code(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -32,8 +32,8 @@ func code(t *testing.T, file string) string {
 	return strings.TrimLeft(string(text[files.Position(f.Decls[len(f.Decls)-1].End()).Offset:]), "\n")
 }
 
-// programs returns the files of the programs. Caddy's is in a module of its own, because its
-// libraries are many.
+// programs returns the files of the programs. Caddy's program is in its own module, because
+// it needs many libraries.
 func programs(t *testing.T) []string {
 	t.Helper()
 	programs := []string{"../caddy/limiter.go"}
@@ -41,14 +41,14 @@ func programs(t *testing.T) []string {
 	require.NoError(t, err)
 	for _, file := range files {
 		file = filepath.ToSlash(file)
-		if !strings.HasSuffix(file, "_test.go") || file == "../recipes/waits/waits_test.go" { // which is a program itself
+		if !strings.HasSuffix(file, "_test.go") || file == "../recipes/waits/waits_test.go" { // this test is itself a program
 			programs = append(programs, file)
 		}
 	}
 	return programs
 }
 
-// A recipe is less than 40 lines without comments, blank ones included.
+// A recipe has less than 40 lines, blank lines included and comments excluded.
 func TestLines(t *testing.T) {
 	for _, file := range programs(t) {
 		lines := 0
@@ -62,8 +62,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// The code of docs/recipes.md is that of the programs, and all of them are there. Each
-// has a test next to it.
+// docs/recipes.md contains the code of all programs. Each program has a test next to it.
 func TestDocument(t *testing.T) {
 	text, err := os.ReadFile(document)
 	require.NoError(t, err)
@@ -87,7 +86,7 @@ func TestDocument(t *testing.T) {
 	require.True(t, want == string(text), "the code is out of date: go test -C interop/recipes . -update")
 }
 
-// The table of the recipe of a fleet is that of docs/proxy.md.
+// The recipe of a fleet has the same table as docs/proxy.md.
 func TestTable(t *testing.T) {
 	text, err := os.ReadFile(document)
 	require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 type client struct {
 	name  string
 	make  func(base http.RoundTripper) http.RoundTripper
-	obeys bool // whether its workers obey Retry-After in place of their backoff
+	obeys bool // its workers obey Retry-After instead of their own backoff
 }
 
 var (
@@ -29,7 +29,7 @@ var (
 	cubic     = client{name: "aws adaptive", make: peers.Adaptive}
 )
 
-// transport returns one as a scenario asks for.
+// transport returns a function that makes Transports with these settings.
 func transport(maxWait time.Duration, pace bool, share float64) func(base http.RoundTripper) http.RoundTripper {
 	return func(base http.RoundTripper) http.RoundTripper {
 		return &ratelimit.Transport{

@@ -10,7 +10,7 @@ import (
 // Limits of a model: 500 requests and 30,000 tokens a minute.
 const (
 	tokensPerMinute = 30_000
-	allTokens       = 340_850 // of 300 jobs: the tokens beyond the full bucket flow in within 621.7 s
+	allTokens       = 340_850 // of 300 jobs; the tokens that the full bucket lacks flow in within 621.7 s
 	answerTime      = 2 * time.Second
 )
 
@@ -40,7 +40,7 @@ func newBill(seed uint64) []int64 {
 		list[i] = 200 + min(int64(936*rnd.ExpFloat64()), 5800)
 		sum += list[i]
 	}
-	for sum != allTokens { // some cost a little more, or less
+	for sum != allTokens { // some jobs cost a little more or less
 		i, step := rnd.IntN(300), max(min(allTokens-sum, 100), -100)
 		if n := list[i] + step; n >= 200 && n <= 6000 {
 			list[i], sum = n, sum+step
@@ -54,13 +54,13 @@ func honest(seed uint64, job int) []cost {
 	return []cost{{costField, n, n}}
 }
 
-// apart splits input and output tokens, three to one.
+// apart splits the tokens into input and output, three to one.
 func apart(seed uint64, job int) []cost {
 	n := bills.of(seed, job)
 	return []cost{{inputField, n * 3 / 4, n * 3 / 4}, {outputField, n - n*3/4, n - n*3/4}}
 }
 
-// estimated is off by up to 30 % either way.
+// estimated returns an estimate that is up to 30 % too high or too low.
 func estimated(seed uint64, job int) []cost {
 	n := bills.of(seed, job)
 	off := 0.7 + 0.6*rand.New(rand.NewPCG(seed, uint64(job)+1<<32)).Float64()

@@ -11,38 +11,38 @@ import (
 	"time"
 )
 
-// A scene is a random server and its load, while they are drawn.
+// A scene is a random server and its load, while they are being drawn.
 type scene struct {
 	rnd      *rand.Rand
 	load     load
 	window   time.Duration
 	quota    int64
 	limit    func(quota int64) limiter
-	around   []func(limit func(int64) limiter) func(int64) limiter // put around limit, in this order
-	nodes    int                                                   // that count apart, 0 for one
+	around   []func(limit func(int64) limiter) func(int64) limiter // applied to limit, in this order
+	nodes    int                                                   // the number of nodes that count separately; 0 means one
 	paths    bool                                                  // the nodes are paths
-	named    bool                                                  // each path has policies of its own names
-	others   float64                                               // the part of the quota that others take
+	named    bool                                                  // the policies of each path have their own names
+	others   float64                                               // the part of the quota that other clients take
 	work     func(number int) time.Duration
 	way      time.Duration
 	loses    float64
 	oddity   oddity
 	form     form
 	refusal  refusal
-	announce []func(states []state) []state // what is wrong with the numbers
-	silent   func(v *visit) bool            // whether an answer has no fields
+	announce []func(states []state) []state // make the numbers wrong
+	silent   func(v *visit) bool            // reports whether a response has no fields
 	skew     time.Duration                  // of the server's clock
 	undated  bool                           // answers have no Date
 	always   bool                           // every answer has Retry-After
 	minutes  bool                           // resets are rounded up to minutes
-	words    []string                       // describe it
-	aside    string                         // why clients obey it on purpose, although it costs time
+	words    []string                       // the description
+	aside    string                         // why it is right that clients obey it, although it costs time
 }
 
 // longestIdeal bounds the time that a quota requires for the jobs.
 const longestIdeal = 90 * time.Minute
 
-// among draws from a range in which each order of magnitude is as likely.
+// among returns a random number from a range. All orders of magnitude are equally likely.
 func (s *scene) among(least, most float64) float64 {
 	return least * math.Pow(most/least, s.rnd.Float64())
 }
@@ -55,8 +55,8 @@ func (s *scene) say(format string, args ...any) {
 	s.words = append(s.words, fmt.Sprintf(format, args...))
 }
 
-// randomScenario returns a server and a load for a number: one limit, announced in one of the
-// forms, and one to three oddities.
+// randomScenario returns the server and the load for a number: one limit, announced in one
+// form, and one to three oddities.
 func randomScenario(number uint64) scenario {
 	s := &scene{rnd: rand.New(rand.NewPCG(number, 3))}
 	s.window = time.Duration(math.Ceil(s.among(0.5, 3600))) * time.Second
@@ -100,7 +100,7 @@ func (s *scene) drawLimiter() {
 	}
 }
 
-// A refusal is a status, and what Retry-After says with it.
+// A refusal is a status with a Retry-After.
 type refusal struct {
 	status int
 	wait   func(h http.Header, v *visit, clock time.Time)
@@ -132,10 +132,10 @@ func (s *scene) drawRefusal() {
 	}
 }
 
-// scenario returns what was drawn.
+// scenario returns the drawn server and load.
 func (s *scene) scenario(drawn []int) scenario {
 	jobs := s.jobs()
-	// What is left when others have taken theirs is enough for the jobs within longestIdeal.
+	// The quota without the part of other clients is enough for the jobs within longestIdeal.
 	least := float64(jobs) / (1 - s.others) * s.window.Seconds() / longestIdeal.Seconds()
 	s.quota = max(s.quota, int64(math.Ceil(least)))
 	s.say("%d per %v", s.quota, s.window)
@@ -198,7 +198,7 @@ func (s *scene) refuse(h http.Header, v *visit) int {
 	return s.refusal.status
 }
 
-// An oddityKind is something that a server or its load has.
+// An oddityKind is a special property of a server or its load.
 type oddityKind struct {
 	name string
 	add  func(s *scene)
@@ -208,7 +208,7 @@ var oddities = []oddityKind{
 	{"nested limits", func(s *scene) {
 		shorter := max(time.Second, s.window/time.Duration(s.among(5, 100)))
 		part := s.among(1.2, 4) * shorter.Seconds() / s.window.Seconds()
-		if s.rnd.IntN(2) == 0 { // a form for one limit has the same one always
+		if s.rnd.IntN(2) == 0 { // a form for one limit always has the same limit
 			s.announce = append(s.announce, func(states []state) []state { slices.Reverse(states); return states })
 		}
 		s.around = append(s.around, func(limit func(int64) limiter) func(int64) limiter {
@@ -299,7 +299,7 @@ var oddities = []oddityKind{
 	{"a bad network", func(s *scene) { s.loses = 0.02 + 0.1*s.rnd.Float64() }},
 }
 
-// change has the quota change after a part of the time that the jobs require.
+// change changes the quota after a part of the time that the jobs require.
 func (s *scene) change(back bool, part float64) {
 	factor := []float64{0.25, 0.5, 2, 4}[s.rnd.IntN(4)]
 	s.around = append(s.around, func(limit func(int64) limiter) func(int64) limiter {
@@ -310,7 +310,7 @@ func (s *scene) change(back bool, part float64) {
 	})
 }
 
-// resets has announced resets rounded.
+// resets rounds the announced resets.
 func (s *scene) resets(round func(time.Duration) time.Duration) {
 	s.announce = append(s.announce, func(states []state) []state {
 		for i := range states {

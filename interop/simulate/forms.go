@@ -11,8 +11,8 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// accepted answers that a job goes on, with the time to ask again, like many APIs that work in the
-// background.
+// accepted reports with status 202 that a job continues, and when to ask again, like many
+// APIs that work in the background.
 func accepted(h http.Header, _ *visit) { h.Set("Retry-After", "1") }
 
 // silent writes nothing.
@@ -34,7 +34,7 @@ func current(h http.Header, v *visit) {
 	}
 }
 
-// untrue writes the current fields with other numbers than those of the limiter.
+// untrue writes the current fields with wrong numbers.
 func untrue(lie func(s *state, rnd *rand.Rand)) func(http.Header, *visit) {
 	return func(h http.Header, v *visit) {
 		lie(&v.states[0], v.rnd)
@@ -42,8 +42,8 @@ func untrue(lie func(s *state, rnd *rand.Rand)) func(http.Header, *visit) {
 	}
 }
 
-// unix writes X-RateLimit with the Unix time of the end of the window. The clock of the server is
-// wrong by skew, which clients cannot see without a Date.
+// unix writes X-RateLimit with the Unix time of the end of the window. The server's clock is
+// wrong by skew. Clients can detect this only with a Date.
 func unix(skew time.Duration, date bool) func(http.Header, *visit) {
 	return func(h http.Header, v *visit) {
 		s := v.states[0]
@@ -115,7 +115,7 @@ func likeAnthropic(h http.Header, v *visit) {
 	h.Set("Date", v.now.UTC().Format(http.TimeFormat))
 }
 
-// onRefusal writes fields on refusals alone.
+// onRefusal writes fields only on refusals.
 func onRefusal(say func(http.Header, *visit)) func(http.Header, *visit) {
 	return func(h http.Header, v *visit) {
 		if !v.served {
@@ -124,13 +124,13 @@ func onRefusal(say func(http.Header, *visit)) func(http.Header, *visit) {
 	}
 }
 
-// A form is how a server announces its limits. clock is the time by its clock.
+// A form is how a server announces its limits. clock is the server's time.
 type form struct {
 	name  string
 	write func(h http.Header, states []state, clock time.Time)
 }
 
-// forms are those of random servers. Most of them have one limit, the first of several.
+// forms are the forms of random servers. Most forms have one limit, the first of several.
 var forms = []form{
 	{"current", func(h http.Header, states []state, _ time.Time) { current(h, &visit{states: states}) }},
 	{"draft-06", func(h http.Header, states []state, _ time.Time) {

@@ -6,9 +6,9 @@
 //	go run -C interop ./simulate -plot DIR
 //	go run -C interop ./simulate -search 600
 //
-// The second draws two of the runs as SVG: served requests over time, the quota, and marks for
-// refused requests. The third runs all clients against 600 random servers and loads, and
-// compares the results with the goals.
+// The second command draws two of the runs as SVG: served requests over time, the quota, and
+// marks for refused requests. The third runs all clients against 600 random servers and
+// loads, and compares the results with the goals.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 	servers := flags.Int("search", 0, "how many random servers and loads are tried, in place of the tables")
 	details := flags.Bool("details", false, "with -search: list the servers on which another client is better")
 	first := flags.Uint64("first", 1, "the `number` of the first of these")
-	_ = flags.Parse(os.Args[1:]) // it exits
+	_ = flags.Parse(os.Args[1:]) // exits on an error
 	out := os.Stdout
 	inTest(func(t *testing.T) {
 		switch {
@@ -40,8 +40,8 @@ func main() {
 	})
 }
 
-// inTest calls a function in a test, because only tests have virtual time, and exits. The output
-// does not contain the result of the test.
+// inTest calls a function in a test, because virtual time exists only in tests. It then
+// exits. The output does not contain the result of the test.
 func inTest(f func(t *testing.T)) {
 	os.Stdout = os.Stderr
 	testing.Init()

@@ -10,21 +10,22 @@ import (
 	"time"
 )
 
-// An oddity is what a server does besides its limits. The zero oddity does nothing.
+// An oddity is a special behaviour of a server in addition to its limits. The zero oddity has
+// no effect.
 type oddity struct {
-	fails      float64       // the part of the answers that are 500, although they are counted
+	fails      float64       // the part of the responses that are 500 but count
 	shard      float64       // the part of the requests that get 503 and Retry-After for another reason
 	shardWait  time.Duration // that Retry-After
 	redirects  float64       // the part of the jobs that are redirected to another path
-	body       time.Duration // for how long the body is under way, after the head
-	stored     float64       // the part of the requests that a cache answers, if it has an answer
-	storedFor  time.Duration // how long the cache keeps an answer
+	body       time.Duration // the time for the body, after the head
+	stored     float64       // the part of the requests that a cache serves, if it has a response
+	storedFor  time.Duration // how long the cache keeps a response
 	storedAged bool          // whether the cache writes Age
 
 	cache *cache
 }
 
-// answer is what the network in front of the server does with a request.
+// answer simulates the network in front of the server for a request.
 func (o *oddity) answer(s *server, req *http.Request, rnd *rand.Rand) (*http.Response, error) {
 	if o.stored > 0 && rnd.Float64() < o.stored {
 		if resp := o.cache.get(req, o.storedFor, o.storedAged); resp != nil {
@@ -43,7 +44,7 @@ func (o *oddity) answer(s *server, req *http.Request, rnd *rand.Rand) (*http.Res
 	return resp, err
 }
 
-// spoil turns the answer to a request that was served into a failure or a redirect.
+// spoil replaces the response to a served request by a failure or a redirection.
 func (o *oddity) spoil(resp *http.Response, rnd *rand.Rand) {
 	if o.fails > 0 && rnd.Float64() < o.fails {
 		resp.StatusCode = http.StatusInternalServerError
@@ -58,7 +59,7 @@ func (o *oddity) spoil(resp *http.Response, rnd *rand.Rand) {
 	}
 }
 
-// A cache is a CDN's store with one answer.
+// A cache is the store of a CDN, with one response.
 type cache struct {
 	mu     sync.Mutex
 	header http.Header
@@ -86,11 +87,11 @@ func (c *cache) get(req *http.Request, lifetime time.Duration, aged bool) *http.
 	return resp
 }
 
-// A slowBody comes some time after its head.
+// A slowBody arrives some time after its head.
 type slowBody struct {
 	ctx   context.Context
 	takes time.Duration
-	end   func() // is called once
+	end   func() // called once
 	once  sync.Once
 }
 
@@ -110,11 +111,11 @@ func (b *slowBody) Close() error {
 	return nil
 }
 
-// A crowd is a limiter from which other clients take as well, at regular times.
+// A crowd is a limiter from which other clients also take, at regular times.
 type crowd struct {
 	limiter
 	gap  time.Duration
-	next time.Time // when the next of them comes
+	next time.Time // when the next client comes
 }
 
 func (l *crowd) pass(now time.Time) {
@@ -143,11 +144,12 @@ func (l *crowd) state(now time.Time) []state {
 	return l.limiter.state(now)
 }
 
-// A changing limiter is one of two: at night the other one, or after a change of the plan.
+// A changing limiter alternates between two limiters: another one at night, or after a change
+// of the plan.
 type changing struct {
 	first, second limiter
 	every         time.Duration
-	back          bool // whether it changes back, and again
+	back          bool // it changes back, and so on
 }
 
 func (l *changing) in(now time.Time) limiter {
@@ -170,7 +172,7 @@ func (l *changing) allows(d time.Duration) float64 {
 	return max(l.first.allows(d), l.second.allows(d))
 }
 
-// A renamed limiter has another name for its policies, as those of other paths have.
+// A renamed limiter has other names for its policies, as different paths may have.
 type renamed struct {
 	limiter
 	suffix string

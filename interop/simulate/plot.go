@@ -26,7 +26,7 @@ var pictures = []picture{
 	{"concurrency.svg", &shortAnswers[6], []client{plain, hashicorp, cubic, ours}},
 }
 
-// The colours of clients, which colour-blind readers can distinguish.
+// Colours that colour-blind readers can distinguish.
 var colours = []color.Color{
 	color.RGBA{0xD5, 0x5E, 0x00, 0xFF}, color.RGBA{0xE6, 0x9F, 0x00, 0xFF},
 	color.RGBA{0x56, 0xB4, 0xE9, 0xFF}, color.RGBA{0x00, 0x72, 0xB2, 0xFF},
@@ -85,8 +85,8 @@ func (p *picture) draw(t *testing.T, dir string) error {
 	return drawing.Save(16*vg.Centimeter, 9*vg.Centimeter, filepath.Join(dir, p.file))
 }
 
-// points returns the number of served requests over time, and a mark for each part of a second
-// with refusals. One point for each part keeps the pictures small.
+// points returns the number of served requests over time, and marks for parts of a second
+// with refusals. Each part has at most one point, to keep the pictures small.
 func points(events []event) (served, refused plotter.XYs) {
 	const part = time.Second / 2
 	n := 0

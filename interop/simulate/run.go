@@ -15,7 +15,8 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// Fields of a request: its job, and its estimated cost in tokens, in all or for input and output.
+// Fields of a request: its job, and its estimated cost in tokens, in total or for input and
+// output.
 const (
 	jobField    = "Simulate-Job"
 	costField   = "Simulate-Cost"
@@ -23,43 +24,43 @@ const (
 	outputField = "Simulate-Output"
 )
 
-// A load is the jobs for a server.
+// A load has the jobs for a server.
 type load struct {
 	processes int           // each with a client of its own
 	workers   int           // of each process
 	jobs      int           // of all workers together
-	each      int           // of each worker, where it is not 0, in place of jobs
-	time      time.Duration // for how long they work, where it is not 0, in place of jobs
+	each      int           // of each worker; if not 0, it replaces jobs
+	time      time.Duration // how long the workers work; if not 0, it replaces jobs
 	apart     time.Duration // between the first jobs of two workers
 	timeout   time.Duration // of each try, 0 for none
-	cancelled time.Duration // after it the first try of every fifth job is cancelled, 0 for never
-	within    time.Duration // jobs that are not done by then are given up, 0 for never
+	cancelled time.Duration // after this time the first try of every fifth job is cancelled; 0 means never
+	within    time.Duration // jobs that take longer are given up; 0 means never
 	costs     func(seed uint64, job int) []cost
 }
 
-// A cost is what a job costs of a limit that is not one of requests.
+// A cost is the cost of a job for a limit in a unit other than requests.
 type cost struct {
 	field            string
 	estimated, taken int64
 }
 
-// A result is how a load went.
+// A result is the result of a load.
 type result struct {
 	time    time.Duration // until the last job was done
 	refused int
 	again   int64           // tokens of requests that were refused
 	longest time.Duration   // of a job, from its first try until it was done
 	fair    float64         // Jain's index of the workers' jobs a second, 1 if all are equal
-	used    float64         // of what the limiter allows in that time
+	used    float64         // the part of what the limiter allows in that time
 	took    []time.Duration // of each job, the shortest first
 	events  []event
 }
 
-// epoch is when simulations begin: the beginning of a window, and a Unix time that no reader takes
-// for a number of seconds to wait.
+// epoch is the beginning of simulations. It is the beginning of a window, and a Unix time
+// that no reader takes for a number of seconds.
 var epoch = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// run has workers do jobs in virtual time.
+// run lets workers do jobs in virtual time.
 func run(t *testing.T, l load, c client, newServer func() *server, seed uint64) (r result) {
 	synctest.Test(t, func(*testing.T) {
 		time.Sleep(time.Until(epoch))
@@ -79,7 +80,7 @@ func (l load) run(s *server, c client, seed uint64) result {
 			w := &office.workers[p*l.workers+i]
 			w.number, w.rt, w.obeys, w.seed = p*l.workers+i, rt, c.obeys, seed
 			all.Go(func() {
-				// So the order in which they begin does not depend on the scheduler.
+				// This makes the order of the first requests independent of the scheduler.
 				time.Sleep(time.Duration(w.number) * max(l.apart, time.Microsecond))
 				w.work(office)
 			})
@@ -142,14 +143,13 @@ func (w *worker) work(o *office) {
 	}
 }
 
-// Between the tries of a job a worker waits up to firstBackoff·2^k, no longer than
-// maxBackoff.
+// Between the tries of a job, a worker waits up to firstBackoff·2^k, and at most maxBackoff.
 const (
 	firstBackoff = 100 * time.Millisecond
 	maxBackoff   = 10 * time.Second
 )
 
-// do tries until a job is done, or given up.
+// do tries a job until it is done or given up.
 func (w *worker) do(o *office, job int) bool {
 	rnd := rand.New(rand.NewPCG(^w.seed, uint64(job)))
 	for try := 0; ; try++ {
@@ -168,8 +168,8 @@ func (w *worker) do(o *office, job int) bool {
 	}
 }
 
-// try sends the request of a job, and reports whether it was served. wait is for how long the server
-// asks to wait, if the worker obeys.
+// try sends the request of a job, and reports whether it was served. If the worker obeys the
+// server, wait is the wait that the server asks for.
 func (w *worker) try(o *office, job int, first bool) (ok bool, wait time.Duration) {
 	ctx, cancel := context.Background(), context.CancelFunc(func() {})
 	timeout := o.timeout

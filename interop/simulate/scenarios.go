@@ -13,33 +13,33 @@ type scenario struct {
 	load
 	server  func() *server
 	maxWait time.Duration // of the Transports, 0 for the default
-	github  bool          // whether clients for GitHub understand it
+	github  bool          // clients for GitHub can read it
 	before  string        // the figures of the first Transport, which sent one probe at a time
 	wanted  wanted
-	note    string   // why the wanted figures are out of reach
-	reached float64  // the most seconds in its place
+	note    string   // why the goals are out of reach
+	reached float64  // the largest number of seconds instead of the goal
 	loses   string   // why another client is faster
 	kinds   []string // the oddities of a random one
-	aside   string   // why clients obey a random one on purpose, although it costs time
+	aside   string   // why it is right that clients obey a random server, although it costs time
 }
 
-// wanted is the most that a Transport may take.
+// A wanted has the goals for a Transport.
 type wanted struct {
 	seconds, refused float64
-	half             float64 // seconds until half of the jobs are done, 0 where that does not matter
+	half             float64 // seconds until half of the jobs are done; 0 if not checked
 }
 
-// short answers over a bad network.
+// short is a server with short responses over a bad network.
 func short(limit func() limiter, say func(http.Header, *visit), refuse func(http.Header, *visit) int) func() *server {
 	return func() *server {
 		return &server{limit: limit(), say: say, refuse: refuse, work: lasts(0), way: 150 * time.Millisecond, loses: 0.05}
 	}
 }
 
-// lasts is the work of a handler that takes always as long.
+// lasts is the work of a handler that always takes the same time.
 func lasts(d time.Duration) func(int) time.Duration { return func(int) time.Duration { return d } }
 
-// slow answers over a good network.
+// slow is a server with slow responses over a good network.
 func slow(limit func() limiter, work time.Duration) func() *server {
 	return func() *server {
 		return &server{limit: limit(), say: current, refuse: refuseTooMany, work: lasts(work)}
@@ -116,7 +116,7 @@ var shortAnswers = []scenario{
 		server: short(fifty, untrue(random), refuseTooMany), wanted: wanted{seconds: 80, refused: 38}},
 }
 
-// slowAnswers: an LLM, a report. Nothing is lost, and the way takes no time.
+// slowAnswers: a language model, a report. Nothing is lost, and the network takes no time.
 var slowAnswers = []scenario{
 	{name: "token bucket, 5/s, burst 5; 3 s; 25 × 4", loses: "the first answer of a window takes 3 s, and other requests wait for it. The tokens that flow in meanwhile are lost", ideal: 22, load: load{workers: 25, each: 4}, before: "100.3 / 1",
 		server: slow(tokens(5, 5, false), 3*time.Second), wanted: wanted{seconds: 60, refused: 20}},
@@ -143,7 +143,7 @@ var slowAnswers = []scenario{
 		}, wanted: wanted{seconds: 3.5, refused: 0}},
 }
 
-// firstRequests: 50 requests at once to an unknown server, each tried until it succeeds.
+// firstRequests: 50 requests at once to an unknown server. Each is tried until it succeeds.
 var firstRequests = []scenario{
 	{name: "no fields", load: load{workers: 50, each: 1}, before: "0.4 / 0.4", wanted: wanted{seconds: 0.4, half: 0.4},
 		server: first(lasts(200 * time.Millisecond))},

@@ -10,36 +10,36 @@ import (
 	"time"
 )
 
-// The goals of the search, for the random servers that no client obeys to its loss. docs/simulation.md
-// has what was measured.
+// The goals of the search, for random servers without a reason in aside. docs/simulation.md
+// has the measured figures.
 const (
-	goalDominated = 0.05 // the part of the servers with another client that is faster by 10 % and refused no more
-	goalRegret    = 1.25 // the geometric mean of the time, of the best
-	goalRefused   = 0.6  // the refused requests of a job
+	goalDominated = 0.05 // the part of the servers with a client that is 10 % faster and not refused more often
+	goalRegret    = 1.25 // the geometric mean of the time, relative to the best time
+	goalRefused   = 0.6  // refused requests per job
 	goalStuck     = 0    // servers with which another client ends, and Transport does not
 )
 
-// rivals are the clients of the search. The first is the one that is judged.
+// rivals are the clients of the search. The first client is compared with the others.
 var rivals = []client{ours, cubic, hashicorp, failsafe, cenkalti, loop}
 
-// A found is what one client did with one random server.
+// A found is the result of one client with one random server.
 type found struct {
-	regret  float64 // its time, of the best of all clients and of the oracle
+	regret  float64 // its time, relative to the best time of all clients and the oracle
 	refused float64 // per job
-	longest float64 // its longest job, of the oracle's longest
+	longest float64 // its longest job, relative to the oracle's longest
 	seconds float64
 	ended   bool // whether it did all jobs in time
 }
 
-// A meeting is what all rivals did with one random server.
+// A meeting has the results of all rivals with one random server.
 type meeting struct {
 	number uint64
 	scenario
-	oracle  float64 // its seconds
+	oracle  float64 // the seconds of the oracle
 	results []found
 }
 
-// beats reports whether a client is at least 10 % faster than another and refused no more often.
+// beats reports whether f is at least 10 % faster than o and not refused more often.
 func (f found) beats(o found) bool {
 	return f.ended && f.seconds < 0.9*o.seconds && f.refused <= o.refused
 }
@@ -54,12 +54,13 @@ func (m *meeting) better() (names []string) {
 	return names
 }
 
-// stuck reports whether the first rival does not end and another one does.
+// stuck reports whether the first rival does not finish and another one does.
 func (m *meeting) stuck() bool {
 	return !m.results[0].ended && slices.ContainsFunc(m.results, func(f found) bool { return f.ended })
 }
 
-// meet has all rivals meet n random servers, as many at a time as there are processors.
+// meet runs all rivals with n random servers. As many run in parallel as there are
+// processors.
 func meet(t *testing.T, n int, first uint64) []meeting {
 	all := make([]meeting, n)
 	t.Run("meet", func(t *testing.T) {
@@ -73,7 +74,7 @@ func meet(t *testing.T, n int, first uint64) []meeting {
 	return all
 }
 
-// compare has all rivals meet the random server of a number.
+// compare runs all rivals with the random server of a number.
 func compare(t *testing.T, number uint64) meeting {
 	sc := randomScenario(number)
 	sc.load.within = mostTime
@@ -104,13 +105,13 @@ func compare(t *testing.T, number uint64) meeting {
 // mostTime bounds the simulated time beyond that of the oracle.
 const mostTime = 4 * time.Hour
 
-// A summary is what one client did with several servers.
+// A summary has the mean results of one client with several servers.
 type summary struct {
 	servers, dominated, stuck, unended int
 	regret, refused                    float64 // geometric mean; mean
 }
 
-// summarize returns the summary of the rival with a number. Dominated and stuck are those of the first.
+// summarize returns the summary of a rival. Dominated and stuck are about the first rival.
 func summarize(list []meeting, j int) (s summary) {
 	s.servers = len(list)
 	for i := range list {
@@ -134,8 +135,8 @@ func summarize(list []meeting, j int) (s summary) {
 
 func (s summary) part() float64 { return float64(s.dominated) / float64(max(s.servers, 1)) }
 
-// search has all rivals meet n random servers, and writes the results. With details it also writes a
-// line for each server on which another client is better.
+// search runs all rivals with n random servers, and writes the results. With details it also
+// writes a line for each server on which another client is better.
 func search(t *testing.T, w io.Writer, n int, first uint64, details bool) {
 	all := meet(t, n, first)
 	var judged, apart []meeting
@@ -242,8 +243,8 @@ func writeKinds(w io.Writer, names []string, list []meeting, of func(*meeting) [
 	writeTable(w, []string{"kind", "servers", "another client is better", "time of the best", "refused per job"}, rows)
 }
 
-// writeDetails writes seconds / refused requests per job of all rivals with the servers on which the
-// first one is beaten, does not end, or is far from the goals.
+// writeDetails writes seconds / refused requests per job of all rivals, for the servers on
+// which the first rival is beaten, does not finish, or misses a goal by far.
 func writeDetails(w io.Writer, list []meeting) {
 	fmt.Fprint(w, "\nServers on which another client is better, or Transport far from a goal:\n\n")
 	for i := range list {

@@ -16,31 +16,31 @@ import (
 
 // A limiter decides whether a request is served.
 type limiter interface {
-	// has reports whether there is enough for a request.
+	// has reports whether enough is left for a request.
 	has(now time.Time, costs []cost) bool
-	// take takes what it costs, if there is enough. done, which may be nil, is called
+	// take takes the cost of a request, if enough is left. done, which may be nil, is called
 	// when the request has been served.
 	take(now time.Time, costs []cost) (ok bool, done func())
-	// state returns what remains, and until when.
+	// state returns the remaining units and the resets.
 	state(now time.Time) []state
 	// allows returns how many requests can be served within a time.
 	allows(d time.Duration) float64
 }
 
-// A state is what a limiter knows of one of its limits.
+// A state is the state of one limit.
 type state struct {
 	policy    ratelimit.Policy
 	remaining int64
-	reset     time.Duration // below 0 is none
+	reset     time.Duration // below 0 if absent
 }
 
-// A fixedWindow allows a number of requests in each window. The first window begins with the
-// simulation if there is no phase.
+// A fixedWindow allows a number of requests in each window. Without a phase, the first window
+// begins with the simulation.
 type fixedWindow struct {
 	quota     int64
 	window    time.Duration
-	phase     time.Duration // between the beginning of the simulation and that of a window
-	onRequest bool          // a window begins with the first request after the window before
+	phase     time.Duration // from the beginning of the simulation to that of a window
+	onRequest bool          // a window begins with the first request after the previous window
 	meter     meter
 	number    time.Time // the beginning of the window
 	used      int64
@@ -62,7 +62,7 @@ func (m meter) units(costs []cost) (n int64) {
 	return n
 }
 
-// policy names a policy after the things that it counts.
+// policy returns a policy with a name for the counted units.
 func (m meter) policy(quota int64, window time.Duration) ratelimit.Policy {
 	p := policyOf(quota, window)
 	if m.field != "" {
@@ -105,8 +105,8 @@ func (l *fixedWindow) allows(d time.Duration) float64 {
 	return float64(l.quota) * max(1, math.Ceil(float64(d)/float64(l.window)))
 }
 
-// policyOf returns a policy, which is named after its window so that a server can
-// have several.
+// policyOf returns a policy. Its name has the window, so that a server can have several
+// policies.
 func policyOf(quota int64, window time.Duration) ratelimit.Policy {
 	return ratelimit.Policy{Name: "per-" + window.String(), Quota: quota, Window: ratelimit.CeilSeconds(window)}
 }
@@ -151,8 +151,8 @@ func (l *slidingWindow) allows(d time.Duration) float64 {
 	return (&fixedWindow{quota: l.quota, window: l.window}).allows(d)
 }
 
-// A weightedWindow counts requests in windows, and adds a part of the previous window to
-// the current one: the part that is less than a window ago.
+// A weightedWindow counts requests in windows. It adds the part of the previous window that
+// is less than a window ago.
 type weightedWindow struct {
 	fixedWindow
 	previous int64
@@ -198,18 +198,18 @@ func (l *weightedWindow) state(now time.Time) []state {
 	return []state{{policyOf(l.quota, l.window), limit.Remaining, reset}}
 }
 
-// A bucket has room for a number of tokens. A request takes one, and tokens flow in all the time.
-// GCRA (generic cell rate algorithm) is the same in other words.
+// A bucket has room for a number of tokens. A request takes one token, and tokens flow in
+// continuously. GCRA (generic cell rate algorithm) is equivalent.
 type bucket struct {
 	perSecond float64
 	burst     float64
-	untilFull bool // whether the reset is when all are back, not when the next one is
+	untilFull bool // the reset is the time until all tokens are back, not until the next one
 	meter     meter
-	others    float64 // how often in a second others come
-	each      float64 // what each of them takes, if there is as much
+	others    float64 // how often per second other clients come
+	each      float64 // the tokens that another client takes, if there are enough
 	tokens    float64
 	at        time.Time
-	taken     time.Time // when others have taken theirs
+	taken     time.Time // until when other clients have taken their tokens
 }
 
 func (l *bucket) has(now time.Time, costs []cost) bool {
@@ -246,8 +246,7 @@ func (l *bucket) flowTo(now time.Time) {
 	if l.at.IsZero() {
 		l.tokens = l.burst
 	} else {
-		// A nanosecond's worth more than flowed in keeps a token that is due from
-		// being rounded away.
+		// The additional nanosecond keeps rounding from removing a token that is due.
 		l.tokens = min(l.burst, l.tokens+now.Sub(l.at).Seconds()*l.perSecond+1e-9)
 	}
 	l.at = now
@@ -265,7 +264,7 @@ func (l *bucket) state(now time.Time) []state {
 
 func (l *bucket) allows(d time.Duration) float64 { return l.burst + d.Seconds()*l.perSecond }
 
-// several are limiters that must all have a unit for a request.
+// several is a list of limiters. A request needs a unit of each.
 type several []limiter
 
 func (l several) has(now time.Time, costs []cost) bool {
@@ -309,11 +308,11 @@ func (l several) allows(d time.Duration) float64 {
 	return least
 }
 
-// concurrent serves a number of requests at the same time, each for a fixed time.
+// concurrent serves a number of requests at the same time. Each takes a fixed time.
 type concurrent struct {
 	slots, used int64
 	each        time.Duration
-	says        bool // whether it has a policy
+	says        bool // it announces a policy
 }
 
 func (l *concurrent) has(time.Time, []cost) bool { return l.used < l.slots }
@@ -338,7 +337,7 @@ func (l *concurrent) allows(d time.Duration) float64 {
 	return float64(l.slots) * max(1, math.Floor(float64(d)/float64(l.each)))
 }
 
-// outage refuses all requests for some time, and none before and after.
+// An outage refuses all requests for some time.
 type outage struct {
 	unlimited
 	from, to time.Duration
@@ -358,11 +357,11 @@ func (unlimited) take(time.Time, []cost) (bool, func()) { return true, nil }
 func (unlimited) state(time.Time) []state               { return nil }
 func (unlimited) allows(time.Duration) float64          { return math.Inf(1) }
 
-// A visit is a request at a server. Its luck depends on the seed, the job and the
-// number of the try alone, not on the order in which goroutines run.
+// A visit is a request at a server. Its luck depends only on the seed, the job and the number
+// of the try, not on the order of goroutines.
 type visit struct {
 	now    time.Time // of the decision
-	number int       // of the requests that were decided about before
+	number int       // how many requests were decided before
 	served bool
 	states []state
 	wait   time.Duration // until a refused request could be served
@@ -372,15 +371,15 @@ type visit struct {
 // A server is an http.RoundTripper: the network and what is behind it.
 type server struct {
 	limit  limiter
-	each   []limiter // in place of limit: those of nodes, of which one gets a request at random, or of paths
-	paths  bool      // whether each is of paths
+	each   []limiter // instead of limit: one limiter for each node or path; nodes are chosen at random
+	paths  bool      // each has one limiter for each path
 	oddity oddity
 	say    func(http.Header, *visit)      // writes fields on every response
 	refuse func(http.Header, *visit) int  // writes fields on refusals, and returns the status
-	work   func(number int) time.Duration // for how long the handler works, of the requests served the first is 0
+	work   func(number int) time.Duration // how long the handler works; number counts served requests from 0
 	way    time.Duration                  // the longest time from client to server, and back; half of it on average
-	loses  float64                        // the part of the requests that are lost, half of them after they were served
-	turns  map[int]chan struct{}          // if not nil, requests are held, one at a time for each limiter, until it lets them pass, as an oracle would
+	loses  float64                        // the part of lost requests; half of them are lost after they were served
+	turns  map[int]chan struct{}          // if not nil, requests are held, one at a time for each limiter, until an oracle would send them
 	poll   time.Duration                  // how often an oracle looks; 0 is 10 ms
 
 	mu     sync.Mutex
@@ -399,7 +398,7 @@ type event struct {
 
 var errLost = errors.New("simulate: the connection was lost")
 
-// reset is the work of a connection that is reset.
+// reset means that the connection is reset.
 const reset = -1
 
 func (s *server) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -462,7 +461,7 @@ func (s *server) serve(req *http.Request, rnd *rand.Rand) (*http.Response, error
 	return resp, nil
 }
 
-// locked returns a function that calls another one with the server's lock held.
+// locked returns a function that calls f with the server's lock held.
 func (s *server) locked(f func()) func() {
 	return func() {
 		s.mu.Lock()
@@ -480,7 +479,7 @@ func answerOf(req *http.Request, status int) *http.Response {
 	}
 }
 
-// hold returns when an oracle would send the request: when there is enough for it.
+// hold returns when an oracle would send the request, which is when enough is left for it.
 func (s *server) hold(req *http.Request, rnd *rand.Rand) (v *visit, work time.Duration, done func()) {
 	node, l := s.limitOf(req, rnd)
 	if s.turns != nil {
@@ -506,7 +505,7 @@ func (s *server) limitOf(req *http.Request, rnd *rand.Rand) (node int, l limiter
 	case len(s.each) == 0:
 		return 0, s.limit
 	case s.paths:
-		job, _ := strconv.Atoi(req.Header.Get(jobField)) // luck has read it
+		job, _ := strconv.Atoi(req.Header.Get(jobField)) // luck has checked it
 		node = job % len(s.each)
 	default:
 		node = rnd.IntN(len(s.each))
@@ -520,7 +519,7 @@ func (s *server) allows(l limiter, req *http.Request) bool {
 	return l.has(time.Now(), costsOf(req))
 }
 
-// decide asks the limiter. A negative work is a connection that is reset.
+// decide asks the limiter. A negative work means that the connection is reset.
 func (s *server) decide(l limiter, rnd *rand.Rand, costs []cost) (v *visit, work time.Duration, done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -542,8 +541,8 @@ func (s *server) decide(l limiter, rnd *rand.Rand, costs []cost) (v *visit, work
 	return v, work, done
 }
 
-// waitOf returns the time until a limiter has enough for a request, if no other request takes from
-// it, to a tenth of a second. It returns an hour if the limiter never has enough.
+// waitOf returns the time until a limiter has enough for a request, to a tenth of a second,
+// if no other request takes from it. It returns an hour if the limiter never has enough.
 func waitOf(l limiter, now time.Time, costs []cost) time.Duration {
 	switch l := l.(type) {
 	case *bucket:

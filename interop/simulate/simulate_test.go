@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// seedsChecked is enough for the mean of the worst row to be told from what is wanted.
+// seedsChecked is enough seeds to decide whether the worst row reaches its goal.
 const seedsChecked = 60
 
-// Every row of every table keeps what is wanted of a Transport, unless its note says
-// why that is out of reach.
+// In every row of every table, the Transport reaches the goals, unless the note of the row
+// has a reason why it cannot.
 func TestWanted(t *testing.T) {
 	for _, table := range append(tables[:len(tables):len(tables)], table{rows: firstRequests}) {
 		for i := range table.rows {
@@ -43,14 +43,14 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// A run is the same each time, apart from what clients draw at random themselves.
+// A run is the same each time, apart from the clients' own random numbers.
 func TestSeeded(t *testing.T) {
 	sc := &shortAnswers[0]
 	require.Equal(t, run(t, sc.load, plain, sc.server, 7), run(t, sc.load, plain, sc.server, 7))
 	require.NotEqual(t, run(t, sc.load, plain, sc.server, 7).time, run(t, sc.load, plain, sc.server, 8).time)
 }
 
-// A random server is the same each time, and a search tells of all clients.
+// A random server is the same each time, and a search reports on all clients.
 func TestSearch(t *testing.T) {
 	for j, f := range compare(t, 10).results {
 		require.True(t, f.ended, rivals[j].name)
@@ -65,8 +65,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// The tables in the documentation have all the rows. Their figures change a little
-// each time, as clients draw at random.
+// The tables in the documentation have all rows. Their figures vary slightly, because clients
+// use random numbers.
 func TestDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/simulation.md")
 	require.NoError(t, err)

@@ -18,7 +18,7 @@ type figure struct {
 	fair, used       float64
 }
 
-// measure returns the figure of a number of seeds, from 1.
+// measure returns the mean figure over a number of seeds, from 1.
 func measure(t *testing.T, sc *scenario, c client, seeds int) (f figure) {
 	if sc.maxWait > 0 && c.name == ours.name {
 		c.make = transport(sc.maxWait, false, 1)
@@ -37,7 +37,7 @@ func measure(t *testing.T, sc *scenario, c client, seeds int) (f figure) {
 	return f
 }
 
-// misses returns the wanted figures that were not reached. Figures are rounded like wanted ones.
+// misses returns the missed goals. Figures are rounded like goals.
 func (f *figure) misses(w wanted) (faults []string) {
 	for _, x := range []struct {
 		name        string
@@ -55,8 +55,7 @@ func (f *figure) misses(w wanted) (faults []string) {
 	return faults
 }
 
-// roundAs rounds to whole numbers where the other one is whole and more than 5,
-// else to tenths.
+// roundAs rounds x to a whole number if as is whole and more than 5, else to tenths.
 func roundAs(x, as float64) float64 {
 	if as > 5 && as == float64(int(as)) {
 		return float64(int(x + 0.5))
@@ -147,21 +146,21 @@ func writeFirst(t *testing.T, w io.Writer) {
 	writeTable(w, []string{"server", "wanted", "before", ours.name, plain.name}, rows)
 }
 
-// A fleet is a row of the table of fleets.
+// A fleet is a row in the table of fleets.
 type fleet struct {
 	name   string
 	limit  func() limiter
 	client func(processes int) client
-	wanted []wantedFleet // for each of fleetSizes; nil where nothing is
+	wanted []wantedFleet // for each of fleetSizes; nil if there is no goal
 }
 
-// wantedFleet is the most that may be refused in a window, and the least part of the
-// quota that may be used.
+// wantedFleet has the largest number of refusals in a window, and the smallest part of the
+// quota that must be used.
 type wantedFleet struct{ refused, used float64 }
 
 var (
 	fleetSizes = []int{2, 8, 32}
-	// fleetTime is how long a fleet works: 20 windows.
+	// fleetTime is the time for which a fleet works: 20 windows.
 	fleetTime = 200 * time.Second
 	hundred   = fixed(100, 10*time.Second)
 	fleets    = []fleet{
@@ -173,10 +172,10 @@ var (
 	}
 )
 
-// whatever returns a client for fleets of any size.
+// whatever returns the same client for fleets of any size.
 func whatever(c client) func(int) client { return func(int) client { return c } }
 
-// measure returns how many were refused in a window, and the part of the quota used.
+// measure returns the refusals in a window, and the used part of the quota.
 func (f *fleet) measure(t *testing.T, processes int) (refused, used float64) {
 	r := run(t, load{processes: processes, workers: 8, time: fleetTime}, f.client(processes), func() *server {
 		return &server{limit: f.limit(), say: current, refuse: refuseTooMany, work: lasts(0), way: 150 * time.Millisecond}

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// A plainServer has no network around it: its answers take as long as it works.
+// A plainServer has no network. Its responses take as long as its work.
 func plainServer(limit func() limiter, say func(http.Header, *visit), refuse func(http.Header, *visit) int, work time.Duration) func() *server {
 	return func() *server { return &server{limit: limit(), say: say, refuse: refuse, work: lasts(work)} }
 }
 
-// near is a plainServer behind a network that takes up to a given time each way.
+// near is a plainServer behind a network that takes up to way in each direction.
 func near(way time.Duration, limit func() limiter, say func(http.Header, *visit), refuse func(http.Header, *visit) int, work time.Duration) func() *server {
 	return func() *server { return &server{limit: limit(), say: say, refuse: refuse, work: lasts(work), way: way} }
 }
@@ -34,7 +34,7 @@ func countedAll() limiter {
 
 func fiveAtOnce() limiter { return &concurrent{slots: 5, each: 200 * time.Millisecond, says: true} }
 
-// lognormal is how long a model works: half of its answers take longer than the median.
+// lognormal is the work time of a model. Half of the responses take longer than the median.
 func lognormal(median time.Duration) func(int) time.Duration {
 	return func(number int) time.Duration {
 		rnd := rand.New(rand.NewPCG(7, uint64(number)))
@@ -56,7 +56,7 @@ func refuseInASecond(h http.Header, _ *visit) int {
 
 const stickTable = "one request at a time is still too many, and refused requests keep the counter at its limit. The goal is 1.2 times the time and 1.3 times the refusals of aws adaptive. Transport does not reach it"
 
-// terse are servers that announce little, or whose answers take long.
+// terse are servers that announce little, or respond slowly.
 var terse = []scenario{
 	{name: "fields on refusals alone; 20/s, burst 5; 30 workers", loses: "a client does not know what is left between two refusals. Transport sends a few requests at a time, and waits a second after each refusal", ideal: 15, load: load{workers: 30, jobs: 300}, before: "60.5 / 783",
 		server: near(40*time.Millisecond, tokens(20, 5, false), onRefusal(current), refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 33, refused: 70}},
@@ -96,7 +96,8 @@ var terse = []scenario{
 		server: plainServer(fixed(5, time.Minute), silent, refuseRetryAfter, 10*time.Millisecond), wanted: wanted{seconds: 1340, refused: 230}},
 }
 
-// worst are those of some thousand random servers on which the first Transport lost most.
+// worst are the servers, of some thousand random ones, on which the first version of
+// Transport lost most.
 var worst = []scenario{
 	{name: "10/s, burst 1, others take 60 %, 429 alone; 10 ms; 9 workers", ideal: 25, load: load{workers: 9, jobs: 100}, before: "1016.0 / 363",
 		server: plainServer(crowded(10, 1, 0.6), silent, refuseTooMany, 10*time.Millisecond), wanted: wanted{seconds: 100, refused: 150}},

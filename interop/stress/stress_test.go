@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The program finds nothing in a second.
+// The program finds no fault in a second.
 func TestStress(t *testing.T) {
 	report, err := stress(time.Second, 1)
 	t.Log(report)

@@ -1,7 +1,7 @@
 // Ablate shows which conditions and words of the reader of older forms have a witness. It
 // disables each of them in turn, and counts the witnesses: responses that are then read
-// differently, documented examples that fail, damaged responses whose result is invalid, and
-// look-alikes that are taken for limits. It runs on a copy, and is not part of the gate:
+// differently, documented examples that fail, damaged responses with an invalid result, and
+// look-alikes that are read as limits. It runs on a copy, and is not part of the gate:
 //
 //	go run -C tools ./ablate            a summary, and everything without a witness
 //	go run -C tools ./ablate -all       every condition and word with its figures
@@ -34,7 +34,7 @@ var hook []byte
 var notJudged = []string{"holders.go"}
 
 // quick matches conditions that only save time, by their comment.
-var quick = regexp.MustCompile(`// as (nearly|most|few)`)
+var quick = regexp.MustCompile(`// (nearly all|usual$)`)
 
 // bounds matches conditions that bound hostile input.
 var bounds = regexp.MustCompile(`\b([mM]ax|longest|many|few)[A-Z]|\blongest\b|ts\.(index|full|byID)|len\(lines\)|\bTooMany\b`)
@@ -108,7 +108,7 @@ func run(root string, all bool) error {
 	return cmd.Run()
 }
 
-// rewrite puts a call around each condition of a file, and appends where they are.
+// rewrite puts a call around each condition of a file, and appends the places.
 func rewrite(file string, places []string) ([]string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"strings"
 )
 
-// A Kind is the way in which the test runs a command.
+// A Kind is how the test runs a command.
 type Kind string
 
 const (
@@ -41,8 +41,8 @@ var (
 	span   = regexp.MustCompile("`((?:\\w+=\\S* +)*go (?:run|test|build|vet) [^`]+)`")
 )
 
-// Commands returns the commands of a README. A command in a block that is not marked
-// as ```sh is an error.
+// Commands returns the commands of a README. It returns an error if a block with a command is
+// not marked as ```sh.
 func Commands(text string) ([]Command, error) {
 	var commands []Command
 	lines := strings.Split(text, "\n")

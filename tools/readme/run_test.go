@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// longest is how long a command may take, and a server until it is ready.
+// longest is the most time for a command, and for the start of a server.
 const longest = 10 * time.Minute
 
 // root is the root of the repository.
@@ -38,9 +38,9 @@ func TestReadmes(t *testing.T) {
 		commands[name], err = Commands(string(text))
 		require.NoError(t, err, name)
 	}
-	done := map[string]bool{} // commands of Go that need not be repeated
+	done := map[string]bool{} // commands of Go that run only once
 	for command := range strings.SplitSeq(os.Getenv("README_DONE"), "\n") {
-		done[command] = true // by the gate itself
+		done[command] = true // the gate runs it
 	}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
@@ -68,8 +68,7 @@ func TestReadmes(t *testing.T) {
 	}
 }
 
-// shell returns a command of the shell with a process group of its own, which
-// ends with the test.
+// shell returns a shell command with its own process group. The group ends with the test.
 func shell(t *testing.T, text string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), longest)
@@ -82,11 +81,10 @@ func shell(t *testing.T, text string) *exec.Cmd {
 	return cmd
 }
 
-// ready matches what servers write when they can be asked.
+// ready matches the output of a server that accepts requests.
 var ready = regexp.MustCompile(`http://|Ready to accept connections`)
 
-// serve starts a server, and returns when it is ready. It stays until the end of
-// the test.
+// serve starts a server, and returns when it is ready. The server ends with the test.
 func serve(t *testing.T, place, text string) {
 	t.Helper()
 	cmd := shell(t, text)
@@ -106,7 +104,7 @@ func serve(t *testing.T, place, text string) {
 	}
 }
 
-// output is what a server writes.
+// output collects the output of a server.
 type output struct {
 	mu    sync.Mutex
 	text  bytes.Buffer

@@ -31,7 +31,7 @@ type report struct {
 	Findings []struct{ Rule, Level, Message string }
 }
 
-// A limit has the numbers of a report. Those that are unknown are nil.
+// A limit has the numbers of a report. Unknown numbers are nil.
 type limit struct {
 	Name                            string
 	Remaining, Quota, Window, Reset *int64
@@ -100,7 +100,7 @@ func inspect(t *testing.T, texts []capture) (list []report) {
 		require.NoError(t, os.WriteFile(name, []byte(c.Text), 0o600))
 		args = append(args, name)
 	}
-	out, _ := command(args...) // it exits with 1 where something is malformed
+	out, _ := command(args...) // it exits with 1 if something is malformed
 	out, _, _ = bytes.Cut(out, []byte("exit status"))
 	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
 		var r report

@@ -23,7 +23,7 @@ func (p *page) scheme(name string) {
 	})
 }
 
-// pick chooses a capture.
+// pick selects a capture.
 func (p *page) pick(name string) {
 	p.Helper()
 	p.choose("captures", name)
@@ -40,7 +40,7 @@ func (p *page) choose(id, value string) {
 	})(`+quote(id)+`, `+quote(value)+`)`), "no option %q", value)
 }
 
-// paste replaces the text by the value of a script, and waits until the page has read it.
+// paste replaces the text with the value of a script, and waits until the page has read it.
 func (p *page) paste(script string) rendered {
 	p.Helper()
 	eval[bool](p, `(async () => {
@@ -167,7 +167,7 @@ func TestCaret(t *testing.T) {
 				const caret = byte.querySelector(".caret").getBoundingClientRect();
 				const centre = caret.left + caret.width / 2;
 				if (box.width < 1 || caret.width < 1) return "no size";
-				if (centre < box.left || centre > box.right) return "beside";
+				if (centre < box.left || centre > box.right) return "outside";
 				return caret.top > box.top + box.height / 3 && caret.top < box.bottom + 8 ? "under" : "elsewhere";
 			})()`), "%s at %d", name, width)
 		}
@@ -270,7 +270,7 @@ func TestShared(t *testing.T) {
 	eval[bool](p, `location.hash = "#" + encodeURIComponent('RateLimit: "b";r=0;t=8'), true`)
 	require.Equal(t, "Wait 8s.", p.settled())
 	eval[bool](p, `location.hash = "#%", true`)
-	require.Equal(t, "Paste a response, or pick a capture.", p.settled(), "what is no text")
+	require.Equal(t, "Paste a response, or pick a capture.", p.settled(), "not a text")
 
 	p.paste("`RateLimit: x\n`.repeat(2000)")
 	require.Empty(t, eval[string](p, `new Promise(done => setTimeout(() => done(location.hash), 600))`))

@@ -13,7 +13,7 @@ func TestFlags(t *testing.T) {
 		name string
 		args []string
 		want int
-		text string // in what is printed
+		text string // a part of the output
 	}{
 		{"help", []string{"-h"}, 0, "no credential"},
 		{"no Redis", []string{"-to", "http://a/"}, 2, "-redis is missing"},

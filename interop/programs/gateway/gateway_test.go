@@ -30,14 +30,14 @@ func TestGateway(t *testing.T) {
 	defer inner.Close()
 	between, err := url.Parse(inner.URL)
 	require.NoError(t, err)
-	outer := httptest.NewServer(New(between)) // two hops
+	outer := httptest.NewServer(New(between)) // two gateways
 	defer outer.Close()
 
 	direct, err := http.Get(upstream.URL)
 	require.NoError(t, err)
 	require.NoError(t, direct.Body.Close())
 	refused := false
-	for i := 0; !refused && i < 10_000; i++ { // unless it is served more slowly than tokens flow in
+	for i := 0; !refused && i < 10_000; i++ { // unless tokens flow in faster than requests are served
 		resp, err := http.Get(outer.URL)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
@@ -62,7 +62,7 @@ func TestGateway(t *testing.T) {
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 		require.Len(t, f.Limits, 2)
 		requirePace(t, direct.Header, resp.Header)
-		resp.Header.Del("RateLimit") // for those who know older fields alone
+		resp.Header.Del("RateLimit") // for clients that know only older fields
 		resp.Header.Del("RateLimit-Policy")
 		old, err := ratelimit.ParseAny(resp.Header, ratelimit.LegacyOptions{})
 		require.NoError(t, err)
@@ -71,8 +71,8 @@ func TestGateway(t *testing.T) {
 	require.True(t, refused)
 }
 
-// requirePace requires that the older form has the limit of the gateway, which is the tighter,
-// with a reset that keeps the pace of upstream. Two hops change it as one does.
+// requirePace requires that the older form has the limit of the gateway, which is the tighter
+// one. Its reset keeps the pace of upstream. Two gateways have the same effect as one.
 func requirePace(t *testing.T, direct, through http.Header) {
 	t.Helper()
 	number := func(h http.Header, name string) float64 {

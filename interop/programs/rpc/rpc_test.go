@@ -20,7 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A quota lets three calls through, and says to wait for a second then.
+// A quota allows three calls, and then asks for a wait of a second.
 type quota struct{ calls atomic.Int64 }
 
 func (q *quota) take(context.Context) (ratelimit.Fields, bool) {
@@ -28,7 +28,7 @@ func (q *quota) take(context.Context) (ratelimit.Fields, bool) {
 	return ratelimit.FixedWindow{Name: "quota", Quota: 3, Used: used, Window: time.Second, Left: time.Second}.Fields(), true
 }
 
-// start runs a server that limits on a socket, and returns a client that waits.
+// start runs a server with limits on a socket, and returns a client that waits.
 func start(t *testing.T, take func(context.Context) (ratelimit.Fields, bool), gate *ratelimit.Gate) (healthpb.HealthClient, *grpc.Server) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,7 +39,7 @@ func start(t *testing.T, take func(context.Context) (ratelimit.Fields, bool), ga
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		if err := <-served; !errors.Is(err, grpc.ErrServerStopped) { // before it has begun to serve
+		if err := <-served; !errors.Is(err, grpc.ErrServerStopped) { // the test can end before the server serves
 			require.NoError(t, err)
 		}
 	})
@@ -55,7 +55,7 @@ func TestWaits(t *testing.T) {
 		waited = append(waited, w.Advice)
 		return nil
 	}})
-	for range 7 { // one after the other, so that the limit is known
+	for range 7 { // one after the other, so that the limit becomes known
 		_, err := client.Check(t.Context(), &healthpb.HealthCheckRequest{})
 		require.NoError(t, err)
 	}
@@ -81,7 +81,7 @@ func TestRefused(t *testing.T) {
 	server.Stop()
 }
 
-// A call without an answer does not hold the others back.
+// A call without a response does not delay other calls.
 func TestNoAnswer(t *testing.T) {
 	client, server := start(t, new(quota).take, &ratelimit.Gate{})
 	server.Stop()

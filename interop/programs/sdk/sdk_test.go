@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An api is a server without a network. It greets twice in ten seconds for each
-// token, and counts what it refuses.
+// An api is a server without a network. It greets each token twice in ten seconds, and counts
+// refused requests.
 type api struct {
 	mu      sync.Mutex
 	windows map[string]*window
@@ -102,8 +102,8 @@ func TestErrors(t *testing.T) {
 		require.Equal(t, 10*time.Second, wait.Until.Sub(start).Round(100*time.Millisecond))
 		require.Zero(t, time.Since(start), "it is not waited for")
 
-		other := New("http://api.test", "a", server) // which knows nothing yet
-		other.http.Transport = server                // nor waits
+		other := New("http://api.test", "a", server) // a client without knowledge of the limit
+		other.http.Transport = server                // it does not wait either
 		_, err = other.Greeting(t.Context(), "x")
 		var refused *ratelimit.RefusedError
 		require.ErrorAs(t, err, &refused)

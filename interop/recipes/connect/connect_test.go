@@ -48,7 +48,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// The codes of Connect are statuses of HTTP.
+// The codes of Connect correspond to statuses of HTTP.
 func TestStatus(t *testing.T) {
 	spent := fake.Spent()
 	_, _ = spent.Take(nil)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The opposite tells nothing.
+// A Decision without Fields reveals no limit.
 func TestHidden(t *testing.T) {
 	handler := (&ratelimit.Middleware{Take: func(*http.Request) (ratelimit.Decision, error) {
 		return ratelimit.Decision{Violated: []string{"strangers"}, Problem: ratelimit.NewProblem(ratelimit.QuotaExceeded)}, nil

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// load has four processes send ten requests each, with two workers each.
+// load lets four processes send ten requests each, with two workers each.
 func load(t *testing.T, proxied bool) (took time.Duration, refused int) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -67,7 +67,7 @@ func TestFleet(t *testing.T) {
 	require.Less(t, refused, 20)
 }
 
-// Nothing of it needs a process that runs.
+// The client sends its requests to the base, without any other process.
 func TestBase(t *testing.T) {
 	server := httptest.NewServer(fake.JSON("hello"))
 	defer server.Close()

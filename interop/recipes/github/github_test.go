@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// gitHub answers as GitHub does: one search, and a secondary limit for one repository.
+// gitHub responds as GitHub does: one search is allowed, and a secondary limit applies to one
+// repository.
 func gitHub(w http.ResponseWriter, r *http.Request) {
 	f := ratelimit.Fields{
 		Policies: []ratelimit.Policy{{Name: "core", Quota: 5000}},
@@ -65,7 +66,7 @@ func TestGitHub(t *testing.T) {
 	require.ErrorAs(t, repo("b"), &wait)
 }
 
-// Without a Retry-After only the body tells it.
+// Without a Retry-After, only the body shows the secondary limit.
 func TestSecondary(t *testing.T) {
 	for body, want := range map[string]bool{
 		`{"documentation_url": "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`: true,
@@ -86,7 +87,7 @@ func TestSecondary(t *testing.T) {
 	}
 }
 
-// For a minute five workers are refused five times at most.
+// In a minute, five workers are refused at most five times.
 func TestFiveWorkers(t *testing.T) {
 	fake.FiveWorkers(t, ratelimit.Advisor{Refused: secondary}, http.StatusForbidden, func(time.Duration) string {
 		return `{"documentation_url": "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"}`

@@ -57,7 +57,7 @@ func TestGRPC(t *testing.T) {
 	require.Equal(t, 1, spent.Refused())
 }
 
-// A server that says nothing but RetryInfo.
+// A server that sends only RetryInfo.
 func TestRetryInfo(t *testing.T) {
 	calls := 0
 	client := start(t, func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A client sends 25 requests to a limit of ten a minute: it is never refused, and httprate
-// itself, with the same windows, serves each of them.
+// A client sends 25 requests to a limit of ten a minute, and is never refused. httprate with
+// the same windows also serves each of them.
 func TestHTTPRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(20 * time.Second) // in the middle of a window
@@ -36,7 +36,7 @@ func TestHTTPRate(t *testing.T) {
 		require.Less(t, time.Since(start), 3*time.Minute)
 
 		w := httptest.NewRecorder()
-		for w.Code == http.StatusOK { // of those who do not wait
+		for w.Code == http.StatusOK { // a client that does not wait
 			w = httptest.NewRecorder()
 			handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 		}

@@ -46,7 +46,7 @@ func (s *seats) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`)
 }
 
-// load has 40 workers send 300 requests.
+// load lets 40 workers send 300 requests.
 func load(t *testing.T, configure func(*rest.Config)) (took time.Duration, refused int) {
 	s := &seats{}
 	server := httptest.NewServer(s)

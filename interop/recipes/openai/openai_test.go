@@ -44,7 +44,7 @@ func TestOpenAI(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "hello", answer)
 
-	_, err = ask(strings.Repeat("long ", 8000)) // 10,500 tokens, for which 1200 are there
+	_, err = ask(strings.Repeat("long ", 8000)) // 10,500 tokens, and only 1200 are left
 	var wait *ratelimit.WaitError
 	require.ErrorAs(t, err, &wait)
 	require.Equal(t, 1, sent)

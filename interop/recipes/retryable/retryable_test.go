@@ -48,8 +48,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// TestVectors: retryablehttp can read the vectors of Retry-After as test data. Its own backoff
-// differs from some of them. The Transport differs from none.
+// The vectors of Retry-After are usable as test data for retryablehttp. Its own backoff
+// differs from some of them. The Transport agrees with all of them.
 func TestVectors(t *testing.T) {
 	text, err := os.ReadFile("../../../testdata/vectors/retry-after.json")
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func TestVectors(t *testing.T) {
 			continue // retryablehttp compares dates with its own clock
 		}
 		cases++
-		const backoff = 17 * time.Millisecond // of a response that asks for no wait
+		const backoff = 17 * time.Millisecond // the backoff after a response that asks for no wait
 		want := backoff
 		if ok {
 			want = wait

@@ -29,7 +29,7 @@ func TestSDK(t *testing.T) {
 	require.Equal(t, "gopher", name)
 
 	var limit *RateLimitError
-	for _, token := range []string{"a", "b"} { // not sent, and refused: nothing is known of the second user
+	for _, token := range []string{"a", "b"} { // the first request is not sent; the second is refused, because the second user's limits are unknown
 		_, err = do(token)
 		require.ErrorAs(t, err, &limit)
 		require.Equal(t, "window", limit.Policy)
