@@ -82,6 +82,7 @@ type entry struct {
 	advice  Advice // of the newest response that changed the machine
 	era     int    // grows when the entry is forgotten
 	queue   queue
+	waiting int       // requests in the queues of a key, its resources and its scouts
 	doomed  deadlines // of the waiters in queue that have one
 	timer   *time.Timer
 	until   time.Time // when the timer rings; zero if no request waits
@@ -181,11 +182,24 @@ func (e *entry) forget() {
 	e.machine, e.advice = machine.Machine{}, Advice{}
 }
 
-// refresh forgets an entry that has not been used for long, if nothing is lost with it.
+// refresh forgets an entry that has not been used for long, if nothing is lost with it. If no
+// resource of a key would lose anything, it also forgets the paths, so that there is room for others.
 func (e *entry) refresh(now time.Time, r *machine.Settings) {
-	if e.queue.n == 0 && e.machine.Idle(now, r) {
-		e.forget()
+	if e.queue.n > 0 || !e.machine.Idle(now, r) {
+		return
 	}
+	e.forget()
+	if e.lost(now, r) == machine.NothingLost {
+		e.split = nil
+	}
+}
+
+// ofKey returns the entry of the key.
+func (e *entry) ofKey() *entry {
+	if e.parent != nil {
+		return e.parent
+	}
+	return e
 }
 
 // entry returns what is known of a key, or nil if there is no room for it. The lock is held.
@@ -258,9 +272,6 @@ func (g *Gate) settle(e *entry, now time.Time) {
 	}
 	r := g.settings()
 	lost := e.lost(now, &r)
-	for _, x := range e.resources() {
-		lost = max(lost, x.lost(now, &r))
-	}
 	if lost == e.loss {
 		g.lists[lost].MoveToBack(e.inList)
 		return
@@ -269,10 +280,14 @@ func (g *Gate) settle(e *entry, now time.Time) {
 	e.loss, e.inList = lost, g.lists[lost].PushBack(e)
 }
 
-// lost returns what would be lost with an entry.
+// lost returns what would be lost with a key and its resources.
 func (e *entry) lost(now time.Time, r *machine.Settings) machine.Loss {
-	if e.queue.n > 0 {
+	if e.waiting > 0 {
 		return machine.WaitLost
 	}
-	return e.machine.Loss(now, r)
+	lost := e.machine.Loss(now, r)
+	for _, x := range e.resources() {
+		lost = max(lost, x.machine.Loss(now, r))
+	}
+	return lost
 }

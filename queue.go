@@ -404,10 +404,7 @@ func (g *Gate) ringAt(e *entry, until, now time.Time) {
 // letThrough sends a request that has waited for its entry. If another entry holds the request
 // back, it moves to the queue of that entry.
 func (g *Gate) letThrough(w *waiter, now time.Time) {
-	past, e := w.at, w.at
-	if e.parent != nil {
-		e = e.parent
-	}
+	past, e := w.at, w.at.ofKey()
 	past.dequeue(w)
 	x, v := g.holder(e, w.pass, w.deadline, now, w.first, past)
 	if x == nil {
@@ -440,6 +437,7 @@ func (w *waiter) decide(err error) {
 // enqueue puts a request at the end of the queue, or at its front if it is marked as first.
 func (e *entry) enqueue(w *waiter) {
 	w.at = e
+	e.ofKey().waiting++
 	if w.first {
 		e.queue.pushFront(w)
 	} else {
@@ -452,6 +450,7 @@ func (e *entry) enqueue(w *waiter) {
 
 func (e *entry) dequeue(w *waiter) {
 	e.queue.remove(w)
+	e.ofKey().waiting--
 	if !w.deadline.IsZero() {
 		heap.Remove(&e.doomed, int(w.index))
 	}

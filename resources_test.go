@@ -356,6 +356,54 @@ func TestResourcesDisplaced(t *testing.T) {
 	})
 }
 
+// A key is not displaced while a request waits for the first answer of its path.
+func TestResourcesScoutDisplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := &Transport{Gate: &Gate{MaxKeys: 1}}
+		playResources(t, rt, `0 /graphql: graphql r=9;t=60`)
+		rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			time.Sleep(200 * time.Millisecond)
+			return answer(req, resourceAnswer("core r=0;t=60")), nil
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 2 {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://api.example/new", nil)
+			require.NoError(t, err)
+			go func() { _, _ = rt.RoundTrip(req) }()
+		}
+		synctest.Wait()
+		for i := range 3 {
+			entered(t, rt.Gate, fmt.Sprint(i), "")
+		}
+		time.Sleep(time.Second)
+		w, ok := rt.Gate.State("https://api.example core")
+		require.True(t, ok)
+		require.Equal(t, []any{"limit", 1}, []any{w.Reason, w.Queued}, "the second request waits for the resource of the first answer")
+		cancel()
+		synctest.Wait()
+		entered(t, rt.Gate, "another", "")
+		require.LessOrEqual(t, len(slices.Collect(rt.Gate.Keys())), 3)
+	})
+}
+
+// Paths that have not been used for long give room to others.
+func TestResourcesForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := &Transport{Gate: &Gate{MaxWait: 20 * time.Minute}}
+		for i := range 300 {
+			playResources(t, rt, fmt.Sprintf("0 /%d: core r=4999;t=60", i))
+		}
+		time.Sleep(5 * time.Minute)
+		playResources(t, rt, "0 /new: graphql r=0;t=1200")
+		require.Len(t, rt.gate().find("https://api.example").split.paths, maxPaths)
+		time.Sleep(time.Hour)
+		playResources(t, rt, "0 /new: graphql r=0;t=1200\n0 /other: core r=4999;t=60\n0 /new: waits limit")
+		require.Len(t, rt.gate().find("https://api.example").split.paths, 2)
+		time.Sleep(11 * time.Minute)
+		playResources(t, rt, "0 /new: waits limit\n0 /other: core r=4999;t=60")
+	})
+}
+
 // An exchange over HTTP with the fields of GitHub.
 func TestResourcesGitHub(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -13,54 +13,54 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A Sequence checks the responses that one client got from one server, for the tests of
-// servers, as [Check] checks a single one. It compares them with models of limiters: a fixed
-// window, a sliding log, a sliding window counter and a token bucket. A server that none of
-// them explains, not even as up to four servers that count apart, has a fault. CONFORMANCE.md
-// lists the rules. The zero Sequence is ready to use. It remembers at most 64 limits. It is
-// not for concurrent use, but the requests may overlap, and answers may be lost.
+// A Sequence checks the responses that one client gets from one server. Use it in tests of
+// servers, as [Check] for a single response. It compares the responses with models of limiters:
+// a fixed window, a sliding log, a sliding window counter and a token bucket. If no model
+// explains the responses, the server has a fault. The models allow for up to four servers that
+// count apart. CONFORMANCE.md lists the rules. The zero Sequence is ready to use. It remembers
+// at most 64 limits. It must not be used concurrently, but the requests may overlap, and
+// responses may be lost.
 type Sequence struct {
 	// Alone promises that no other client uses the quota, that every request costs the
-	// same, and that the server announces all it knows. A fault is then a finding of
-	// [LevelShould]. Otherwise other clients, requests that are free, or a server that
-	// lowers its numbers (draft-11 Section 8.3) may explain it, and the level is
-	// [LevelNote].
+	// same, and that the server never lowers its numbers (draft-11 Section 8.3). A fault is
+	// then a finding of [LevelShould]. Without the promise there may be another
+	// explanation, and the level is [LevelNote].
 	Alone bool
 
-	// Of policies and findings there are hashes: they may be as long as a server likes.
+	// Policies and findings are remembered as hashes, because servers choose their length.
 	seed     maphash.Seed
 	runs     map[uint64]*run
-	order    []*run           // the runs as they came
-	found    map[uint64]bool  // what Add has returned
+	order    []*run           // the runs in the order of their first response
+	found    map[uint64]bool  // findings that Add has returned
 	keys     map[uint64]*keys // partition keys, by the name of the policy
 	began    time.Time
 	recent   [64]time.Time // when the latest responses arrived
-	added    int           // how many arrived, lost ones included
+	added    int           // how many responses arrived, including lost ones
 	overlaps int           // positive if one of the latest responses overlapped with another
 	silent   refused       // refusals without limits
-	latest   int64         // what remained of the tightest limit at least; -1 if that is unknown
+	latest   int64         // the least that remained in the latest response; -1 if unknown
 }
 
 // The bounds of what a Sequence remembers.
 const (
 	maxRuns  = 64
-	maxFound = 256 // distinct findings; hostile responses may give any number
+	maxFound = 256 // distinct findings; a hostile server may cause any number
 	maxName  = 64  // bytes of the name of a policy
 )
 
-// Add checks the next response, in the order of arrival, and returns the findings that
-// it adds: those of [Check], and those that it shows together with earlier ones. None is
-// returned twice. The form of drafts 04 to 07 is a note here, and so is a Retry-After a
-// second before the reset.
+// Add checks the next response and returns the new findings: those of [Check], and those that
+// the response shows together with earlier responses. Call it in the order of arrival. It
+// returns no finding twice. The form of drafts 04 to 07 is a note here, and so is a
+// Retry-After one second before the reset.
 //
-// A zero received, when the response arrived, is time.Now(); a zero sent, when the
-// request was sent, is received. A nil resp stands for an answer that was lost or late:
-// the server may have counted the request.
+// received is when the response arrived; if it is zero, it is time.Now(). sent is when the
+// request was sent; if it is zero, it is received. A nil resp is a response that was lost or is
+// late: the server may have counted its request.
 //
-// A limit of requests is checked if it has a policy with a quota, in current or older
+// A limit in requests is checked if it has a policy with a quota, in current or older
 // fields. A response from a cache is not checked (draft-11 Section 7.3). Only responses
-// with a status below 400 count as served, because a server need not count those that
-// failed. A limit has at most one finding about its numbers, from the fourth response on.
+// with a status below 400 count as served, because a server need not count failed
+// requests. A limit has at most one finding about its numbers, from the fourth response on.
 func (s *Sequence) Add(resp *http.Response, sent, received time.Time) []Finding {
 	if received.IsZero() {
 		received = time.Now()
@@ -72,83 +72,104 @@ func (s *Sequence) Add(resp *http.Response, sent, received time.Time) []Finding 
 		s.seed, s.runs, s.found, s.keys = maphash.MakeSeed(), map[uint64]*run{}, map[uint64]bool{}, map[uint64]*keys{}
 		s.began, s.latest = received, -1
 	}
-	x := &exchange{Sequence: s, sent: sent, received: received}
+	x := &exchange{Sequence: s, resp: resp, sent: sent, received: received}
 	x.overlap()
 	if resp == nil {
 		s.silent.owed, s.latest = promise{}, -1
 		return nil
 	}
-	x.resp = resp
 	x.advice = Advisor{MaxWait: math.MaxInt64}.Advise(resp, received)
 	x.served = resp.StatusCode < http.StatusBadRequest
 	x.check()
 	x.numbers()
+	x.milliseconds()
 	x.partitionKeys()
 	x.policies()
-	x.refusal() // compares with what was announced before
+	x.join()
+	x.refusal() // before limits, because it compares with what was announced before
 	x.limits()
 	return x.findings
 }
 
-// Models returns in a sentence for each limit what it behaves like so far, as in
+// Models returns a sentence for each limit with the kind of limiter that it behaves like so
+// far, as in
 //
-//	"api": a fixed window of 60 s with quota 100, as announced (12 responses; a sliding log would look the same so far)
+//	"api" behaves like a fixed window of 60 s with quota 100, as announced (12 responses; a sliding log would look the same so far)
 func (s *Sequence) Models() []string {
 	var list []string
 	for _, r := range s.order {
-		if n := r.Responses(); n > 0 {
-			list = append(list, fmt.Sprintf("%q: %s", r.name, r.model(n)))
+		if r.Responses() > 0 {
+			list = append(list, fmt.Sprintf("%q behaves like %s", r.name, r.behavior()))
 		}
 	}
 	return list
 }
 
-// model returns what the limit behaves like after n responses.
-func (r *run) model(n int) string {
-	left := r.Run.Models()
-	if len(left) == 0 {
-		return fmt.Sprintf("like no limiter that is known (%d responses)", n)
+// behavior describes the models that explain all responses, the simplest one first.
+func (r *run) behavior() string {
+	models, n := r.Run.Models(), r.Responses()
+	if len(models) == 0 {
+		return fmt.Sprintf("no known kind of limiter (%d responses)", n)
 	}
-	first := left[0]
-	var b strings.Builder
-	b.WriteString("a " + first.Name)
+	text := "a " + models[0].Name
 	if seconds, ok := r.terms.window.Value(); ok {
-		fmt.Fprintf(&b, " of %d s", seconds)
+		text += fmt.Sprintf(" of %d s", seconds)
 	}
-	fmt.Fprintf(&b, " with quota %d, as announced", r.terms.quota)
-	if first.Counters > 1 {
-		fmt.Fprintf(&b, ", counted %d times apart: servers that do not share their counts", first.Counters)
+	text += fmt.Sprintf(" with quota %d, as announced", r.terms.quota)
+	if counters := models[0].Counters; counters > 1 {
+		text += fmt.Sprintf(", with %d counters: servers that do not share their counts", counters)
 	}
-	fmt.Fprintf(&b, " (%d responses", n)
-	for i, m := range left[1:] {
-		switch {
-		case i == 0:
-			b.WriteString("; a ")
-		case i == len(left)-2:
-			b.WriteString(" or a ")
-		default:
-			b.WriteString(", a ")
+	text += fmt.Sprintf(" (%d responses", n)
+	between := "; a "
+	for i, m := range models[1:] {
+		if i > 0 && i == len(models)-2 {
+			between = " or a "
 		}
-		b.WriteString(m.Name)
+		text += between + m.Name
+		between = ", a "
 	}
-	if len(left) > 1 {
-		b.WriteString(" would look the same so far")
+	if len(models) > 1 {
+		text += " would look the same so far"
 	}
-	return b.String() + ")"
+	return text + ")"
 }
 
-// An exchange is a request and its response, while it is added.
+// An exchange is a request and its response while it is added.
 type exchange struct {
 	*Sequence
 	resp           *http.Response
 	sent, received time.Time
-	pending        int // responses that arrived after this was sent; the bound of recent if there may be more
+	pending        int // responses that arrived after this request was sent; math.MaxInt32 if recent is full
 	advice         Advice
 	served         bool
+	joined         []joined
 	findings       []Finding
 }
 
-// overlap notes when the response arrived, and with how many others it overlaps.
+// A joined limit is a limit of the response with its policy.
+type joined struct {
+	*Limit
+	policy *Policy
+	unit   Unit
+	run    *run // nil if the Sequence remembers as many limits as it can
+}
+
+// countable reports whether each request lowers what remains by a known number.
+func (m *joined) countable() bool {
+	return m.Remaining != Unknown && (m.unit == Requests || m.unit == ConcurrentRequests)
+}
+
+// join finds the policy of each limit, and what is remembered of it.
+func (x *exchange) join() {
+	f := &x.advice.Fields
+	policies := newMatcher(f.Policies)
+	for i := range f.Limits {
+		p := policies.policy(&f.Limits[i])
+		x.joined = append(x.joined, joined{&f.Limits[i], p, p.Unit.canonical(), x.run(p)})
+	}
+}
+
+// overlap notes when the response arrived, and how many other responses it overlaps with.
 func (x *exchange) overlap() {
 	for _, at := range x.recent[:min(x.added, len(x.recent))] {
 		if at.After(x.sent) {
@@ -165,7 +186,7 @@ func (x *exchange) overlap() {
 	}
 }
 
-// report adds a finding, unless it was found before.
+// report adds a finding, unless Add has returned it before.
 func (x *exchange) report(f Finding) {
 	if key := maphash.Comparable(x.seed, f); !x.found[key] && len(x.found) < maxFound {
 		x.found[key] = true
@@ -173,88 +194,47 @@ func (x *exchange) report(f Finding) {
 	}
 }
 
-// check adds what Check finds. Two of its findings are notes here: limits in the form
-// of drafts 04 to 07 are right by their draft, and a Retry-After that is a second
-// before the reset may be rounded otherwise.
-func (x *exchange) check() {
-	dialect := x.advice.Fields.Dialect
-	if isStored(x.resp.Header) { // of which there is no advice
-		f, _ := ParseAny(x.resp.Header, LegacyOptions{})
-		dialect = f.Dialect
-	}
-	old := dialect == "draft-06" || dialect == "draft-07"
-	least, _ := x.advice.Fields.RetryAfter().Duration()
-	rounded := x.advice.Asked >= least-time.Second
-	for _, b := range check(x.resp) {
-		if old && (b.rule == ruleDraft06 || b.rule == ruleDraft07) || rounded && b.rule == ruleRetryEarly {
-			b.Level = LevelNote
-		}
-		x.report(b.Finding)
-	}
-}
-
-// add adds a finding about a field and the index of its member. certain reports
-// whether it has no explanation but a fault, given that the client is alone.
-func (x *exchange) add(r sequenceRule, certain bool, field string, item int, args ...any) {
-	f := r.in(field, item, args...)
+// doubt reports a finding that other clients may explain. certain reports whether there is no
+// explanation but a fault if the client is alone.
+func (x *exchange) doubt(certain bool, f Finding) {
 	if !certain || !x.Alone {
 		f.Level = LevelNote
 	}
 	x.report(f)
 }
 
-// judge adds a finding that other clients are no explanation of.
-func (x *exchange) judge(r sequenceRule, field string, item int) { x.report(r.in(field, item)) }
-
-// isCurrent reports whether the numbers are those of RateLimit-Policy and RateLimit.
-func (x *exchange) isCurrent() bool {
-	return x.advice.Fields.Dialect == currentDialect
+// check adds the findings of Check. Two of its rules are notes here: limits in the form of
+// drafts 04 to 07 are correct in their draft, and rounding may move a Retry-After to a second
+// before the reset.
+func (x *exchange) check() {
+	dialect := x.advice.Fields.Dialect
+	if isStored(x.resp.Header) { // then the advice has no fields
+		f, _ := ParseAny(x.resp.Header, LegacyOptions{})
+		dialect = f.Dialect
+	}
+	least, _ := x.advice.Fields.RetryAfter().Duration()
+	rounded := x.advice.Asked >= least-time.Second
+	for _, b := range check(x.resp) {
+		if isOldDraft(dialect) && (b.rule == ruleDraft06 || b.rule == ruleDraft07) || rounded && b.rule == ruleRetryEarly {
+			b.Level = LevelNote
+		}
+		x.report(b.Finding)
+	}
 }
 
-// slack is by how many seconds a reset may be off: by rounding, and if it is made of
-// two times in whole seconds, that of the reset and that of Date, by both.
+// isOldDraft reports whether a dialect is one of drafts 04 to 07.
+func isOldDraft(dialect string) bool { return dialect == "draft-06" || dialect == "draft-07" }
+
+// isCurrent reports whether the limits are from RateLimit-Policy and RateLimit.
+func (x *exchange) isCurrent() bool { return x.advice.Fields.Dialect == currentDialect }
+
+// slack is by how many seconds rounding may move a reset. The reset of older fields may be the
+// difference of two times in whole seconds: the reset and Date.
 func (x *exchange) slack() float64 {
 	if x.isCurrent() {
 		return 1
 	}
 	return 2
-}
-
-// numbers checks what is written in older fields, which ParseAny reads with
-// lenience: numbers below zero, and fractions. A strict reader of the current fields
-// refuses them, so Check has that.
-func (x *exchange) numbers() {
-	h := x.older()
-	found, _ := older.Find(nil, h, nil)
-	if d := x.advice.Fields.Dialect; d == "draft-06" || d == "draft-07" {
-		x.milliseconds(h)
-	}
-	for i := range found {
-		f := &found[i]
-		if role := f.Role(); role < older.Quota || role > older.Reset {
-			continue
-		}
-		for _, line := range f.Lines {
-			line = text.Trim(line)
-			if negative := strings.HasPrefix(line, "-"); negative && text.All(line[1:], text.Digit) && len(line) > 1 {
-				x.judge(ruleNegative, f.Key, -1)
-			} else if whole, part, ok := strings.Cut(line, "."); ok && whole != "" && part != "" && text.All(whole, text.Digit) && text.All(part, text.Digit) {
-				x.judge(ruleFraction, f.Key, -1)
-			}
-		}
-	}
-}
-
-// milliseconds checks that the resets of the older drafts are in seconds. ParseAny divides
-// those that are in milliseconds if a window shows it.
-func (x *exchange) milliseconds(h http.Header) {
-	plain, _ := ParseAny(h, LegacyOptions{Reset: TimeSeconds, Now: x.received})
-	for i := range plain.Limits {
-		if l := &plain.Limits[i]; i < len(x.advice.Fields.Limits) && l.Reset.n >= 1000 && x.advice.Fields.Limits[i].Reset.n*1000-l.Reset.n < 1000 && x.advice.Fields.Limits[i].Reset.n < l.Reset.n {
-			field, item := x.field(LimitField, l.Name, RoleReset, i)
-			x.report(ruleSeconds.in(field, item, "milliseconds"))
-		}
-	}
 }
 
 // older returns the fields of the response without the current ones.
@@ -265,7 +245,48 @@ func (x *exchange) older() http.Header {
 	return h
 }
 
-// field returns the field that tells a limit or its policy, and the index of the
+// numbers checks that older fields contain no negative numbers and no fractions. ParseAny
+// accepts both. In current fields both are malformed, and Check reports them.
+func (x *exchange) numbers() {
+	found, _ := older.Find(nil, x.older(), nil)
+	for i := range found {
+		f := &found[i]
+		if role := f.Role(); role < older.Quota || role > older.Reset {
+			continue
+		}
+		for _, line := range f.Lines {
+			line = text.Trim(line)
+			whole, fraction, pointed := strings.Cut(line, ".")
+			if negative, ok := strings.CutPrefix(line, "-"); ok && isDigits(negative) {
+				x.report(ruleNegative.in(f.Key, -1))
+			} else if pointed && isDigits(whole) && isDigits(fraction) {
+				x.report(ruleFraction.in(f.Key, -1))
+			}
+		}
+	}
+}
+
+// isDigits reports whether s consists of at least one digit and nothing else.
+func isDigits(s string) bool { return s != "" && text.All(s, text.Digit) }
+
+// milliseconds checks that the resets of drafts 04 to 07 are in seconds. If a window shows that
+// they are in milliseconds, ParseAny has divided them.
+func (x *exchange) milliseconds() {
+	f := &x.advice.Fields
+	if !isOldDraft(f.Dialect) {
+		return
+	}
+	plain, _ := ParseAny(x.older(), LegacyOptions{Reset: TimeSeconds, Now: x.received})
+	for i := range min(len(plain.Limits), len(f.Limits)) {
+		written, read := plain.Limits[i].Reset.n, f.Limits[i].Reset.n
+		if written >= 1000 && read < written && read*1000-written < 1000 {
+			field, item := x.field(LimitField, plain.Limits[i].Name, RoleReset, i)
+			x.report(ruleSeconds.in(field, item, "milliseconds"))
+		}
+	}
+}
+
+// field returns the field that contains a number of a limit or policy, and the index of the
 // member in it.
 func (x *exchange) field(field, policy string, role Role, item int) (string, int) {
 	if x.isCurrent() {
@@ -279,17 +300,16 @@ func (x *exchange) field(field, policy string, role Role, item int) (string, int
 type run struct {
 	limiters.Run
 	name      string // of the policy, cut to maxName
-	announced bool   // as a current policy
+	announced bool   // in a response that is not a 503
 	changes   int    // of its terms
-	terms     terms  // as it was announced
+	terms     terms  // as announced
 	former    terms  // before the latest change
-	added     int    // how many responses had arrived after the latest with this limit
-	early     int    // refusals although something remained
-	hidden    bool   // responses announced another limit in its place
+	added     int    // Sequence.added at the latest response with this limit
+	hidden    bool   // some responses contained another limit in its place
 	refused
 }
 
-// terms are what has to stay the same of a policy.
+// terms are the properties of a policy that must not change.
 type terms struct {
 	quota  int64
 	unit   Unit
@@ -298,15 +318,14 @@ type terms struct {
 
 func (p *Policy) terms() terms { return terms{p.Quota, p.Unit.canonical(), p.Window} }
 
-// A subject is what is remembered apart. Older fields have one set of names for all
-// limits of a server, and announce the tightest: another quota or window there is another
-// limit.
+// A subject identifies a run. Older fields have one set of names for all limits of a server,
+// and contain the tightest limit: there, other terms are another limit.
 type subject struct {
 	identity
 	terms
 }
 
-// run returns what is remembered of a policy, or nil if there are too many.
+// run returns what is remembered of a policy, or nil if there are too many policies.
 func (x *exchange) run(p *Policy) *run {
 	of := subject{identity: p.identity()}
 	if !x.isCurrent() {
@@ -322,9 +341,9 @@ func (x *exchange) run(p *Policy) *run {
 	return r
 }
 
-// policies checks that policies stay: those of the current fields, since another quota in
-// older ones is another subject. One of a 503 may be one that holds for a time (draft-11
-// Section 5.2). One change may be that of a plan.
+// policies checks that the terms of policies in current fields stay the same. The first change
+// is a note, because it may be a change of plan. The policy of a 503 may be temporary (draft-11
+// Section 5.2).
 func (x *exchange) policies() {
 	if x.resp.StatusCode == http.StatusServiceUnavailable {
 		return
@@ -355,8 +374,8 @@ type keys struct {
 	times int
 }
 
-// partitionKeys checks that the keys of a name are not new each time: clients cannot tell
-// then which limit is theirs.
+// partitionKeys checks that the partition key of a name is not new in each response. If it is,
+// clients cannot recognize their limit.
 func (x *exchange) partitionKeys() {
 	const many = 12
 	for i := range x.advice.Fields.Limits {
@@ -377,43 +396,38 @@ func (x *exchange) partitionKeys() {
 			k.seen[maphash.Bytes(x.seed, l.PartitionKey)] = true
 		}
 		if n := len(k.seen); n >= many && n > k.times/2 {
-			x.add(ruleNewKeys, true, LimitField, i)
+			x.doubt(true, ruleNewKeys.in(LimitField, i))
 		}
 	}
 }
 
-// limits checks the limits of the response against those of earlier ones. Slots for
-// requests at the same time come back when these end, which no clock tells, and
-// without a policy nothing is known to compare with.
+// limits compares the limits of the response with those of earlier responses. Concurrent
+// requests are not compared, because they end at times that the client does not know. A
+// limit without a policy has nothing to compare with.
 func (x *exchange) limits() {
-	f := &x.advice.Fields
-	policies := newMatcher(f.Policies)
-	for i := range f.Limits {
-		l := &f.Limits[i]
-		x.unixTime(l, i)
-		p := policies.policy(l)
-		if l.Remaining == Unknown || p.Quota == Unknown || p.Unit.canonical() != Requests {
+	for i := range x.joined {
+		m := &x.joined[i]
+		x.unixTime(m.Limit, i)
+		if m.Remaining == Unknown || m.policy.Quota == Unknown || m.unit != Requests {
 			continue
 		}
-		if r := x.run(p); r != nil && r.terms == p.terms() {
-			x.limit(r, l, p, i)
+		if m.run != nil && m.run.terms == m.policy.terms() && x.pending <= len(x.recent) { // else too many overlap
+			x.limit(m, i)
 		}
 	}
 }
 
-// limit checks l, whose policy is p, against what is remembered of it. A doubt is certain
-// only if the requests concern the limit: one of several that never falls may be that of
-// others.
-func (x *exchange) limit(r *run, l *Limit, p *Policy, item int) {
-	if x.pending > len(x.recent) {
-		return // too many overlap
-	}
+// limit compares a limit with what is remembered of it. A doubt is certain only if the requests
+// are known to use the limit: if one of several limits never falls, it may be for other
+// requests.
+func (x *exchange) limit(m *joined, item int) {
+	r := m.run
 	now := limiters.Response{
 		Sent: x.sent.Sub(x.began).Seconds(), Received: x.received.Sub(x.began).Seconds(),
-		Remaining: float64(l.Remaining), Reset: -1, Pending: x.pending, Others: x.others(r), Overlaps: x.overlaps > 0,
+		Remaining: float64(m.Remaining), Reset: -1, Pending: x.pending, Others: x.others(r), Overlaps: x.overlaps > 0,
 	}
-	if l.Reset.ok {
-		now.Reset = float64(l.Reset.n)
+	if m.Reset.ok {
+		now.Reset = float64(m.Reset.n)
 	}
 	switch {
 	case x.advice.Refused:
@@ -421,11 +435,10 @@ func (x *exchange) limit(r *run, l *Limit, p *Policy, item int) {
 	case !x.served:
 		now.Outcome = limiters.Failed
 	}
-	terms := limiters.Terms{Quota: float64(p.Quota), Window: float64(p.Window.n), Slack: x.slack()}
-	doubts := r.Add(now, terms)
+	doubts := r.Add(now, limiters.Terms{Quota: float64(m.policy.Quota), Window: float64(m.policy.Window.n), Slack: x.slack()})
 	r.added = x.added
-	concerned := r.Known() || len(x.advice.Fields.Limits) == 1
 	r.hidden = r.hidden || !x.isCurrent() && now.Others > 0
+	concerned := (r.Known() || len(x.joined) == 1) && !r.hidden
 	for _, d := range doubts {
 		field, whose, role := LimitField, item, RoleRemaining
 		switch d.Number {
@@ -434,25 +447,17 @@ func (x *exchange) limit(r *run, l *Limit, p *Policy, item int) {
 		case limiters.Reset:
 			role = RoleReset
 		}
-		if d.Rule == limiters.Double && !x.isCurrent() || r.hidden {
-			d.Certain = false // older fields have no unit, and announce the tightest limit alone
-		}
-		field, whose = x.field(field, l.Name, role, whose)
-		x.add(sequenceRule(d.Rule), d.Certain && concerned, field, whose, d.Args...)
+		double := d.Rule == limiters.Double && !x.isCurrent() // older fields have no unit
+		field, whose = x.field(field, m.Name, role, whose)
+		x.doubt(d.Certain && concerned && !double, sequenceRule(d.Rule).in(field, whose, d.Args...))
 	}
 }
 
 // others returns how many requests came between the latest response with a limit and this
-// one, which the limit may have counted.
-func (x *exchange) others(r *run) int {
-	if r.added == 0 {
-		return x.added - 1
-	}
-	return x.added - 1 - r.added
-}
+// response. The limit may have counted them.
+func (x *exchange) others(r *run) int { return x.added - 1 - r.added }
 
-// unixTime checks that a current reset is no point in time. ParseAny takes an older
-// one for what it is.
+// unixTime checks that a current reset is not a Unix time. In older fields it may be.
 func (x *exchange) unixTime(l *Limit, item int) {
 	if !x.isCurrent() || !l.Reset.ok {
 		return
@@ -460,6 +465,6 @@ func (x *exchange) unixTime(l *Limit, item int) {
 	now := x.received.UnixMilli()
 	near := func(ms int64) bool { return max(ms-now, now-ms) <= text.Month.Milliseconds() }
 	if near(l.Reset.n) || l.Reset.n <= math.MaxInt64/1000 && near(l.Reset.n*1000) {
-		x.judge(ruleUnixTime, LimitField, item)
+		x.report(ruleUnixTime.in(LimitField, item))
 	}
 }

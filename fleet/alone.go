@@ -57,8 +57,12 @@ func (n *turn) report() bool {
 	return true
 }
 
-// learn keeps an advice.
+// learn keeps an advice. An answer without limits that asks for no wait shows nothing, so an
+// earlier advice is kept.
 func (l *line) learn(t *Turns, a *ratelimit.Advice) {
+	if len(a.Fields.Limits) == 0 && a.Wait == 0 && !a.Refused {
+		return
+	}
 	k := *a
 	k.Fields = ratelimit.Fields{}
 	k.Limit = keptLimit(a.Limit)
@@ -81,7 +85,8 @@ func keptLimit(l ratelimit.Limit) ratelimit.Limit {
 	return l
 }
 
-// newest returns the newest advice that this process got, and when, zero if it got none.
+// newest returns the newest advice with limits or a wait that this process got, and when. The
+// time is zero if it got none.
 func (l *line) newest(t *Turns) (ratelimit.Advice, time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -280,7 +280,7 @@ func costsOf(costs []ratelimit.Cost) string {
 		if unit == "" && c.Policy == "" {
 			unit = requests
 		}
-		if c.Units > 0 || unit == requests {
+		if c.Units > 0 || c.Policy != "" || unit == requests {
 			list = append(list, cost{nameOf(c.Policy), unit, min(max(c.Units, 0), most)})
 		}
 	}

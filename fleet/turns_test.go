@@ -277,6 +277,43 @@ func TestTurnsAlone(t *testing.T) {
 	require.LessOrEqual(t, refused, 10)
 }
 
+// Answers without limits, such as those of a cache, do not erase what a process knows of limits.
+func TestTurnsAloneKnowsLimits(t *testing.T) {
+	turns := &Turns{Redis: redis.NewClient(&redis.Options{Addr: freeAddress(t), MaxRetries: -1})}
+	turns.Base = roundTrip(func(*http.Request) (*http.Response, error) { return answer(200), nil })
+	key := turns.keysOf("http://api.example")[0]
+	l, err := turns.queue(t.Context(), key)
+	require.NoError(t, err)
+	l.processes = 2
+	for _, resp := range []*http.Response{answer(200, "RateLimit", `"a";r=0;t=60`), answer(200)} {
+		a := turns.Advisor.Advise(resp, time.Now())
+		l.learn(turns, &a)
+	}
+	turns.leave(key, l)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err = turns.RoundTrip(request(t, ctx))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// A cost of 0 that names a policy takes the place of costs that name its unit alone.
+func TestTurnsCostOfNothing(t *testing.T) {
+	store := startStore(t)
+	costs := []ratelimit.Cost{{Unit: "tokens", Units: 10}, {Policy: "cached"}}
+	sent := 0
+	turns := &Turns{Redis: store.rdb, Cost: func(*http.Request) []ratelimit.Cost { return costs }, Base: roundTrip(func(*http.Request) (*http.Response, error) {
+		sent++
+		return answer(200, "RateLimit-Policy", `"cached";q=100;qu="tokens";w=60`, "RateLimit", `"cached";r=1;t=60`), nil
+	})}
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		_, err := turns.RoundTrip(request(t, ctx))
+		cancel()
+		require.NoError(t, err)
+	}
+	require.Equal(t, 3, sent)
+}
+
 // A process keeps few keys that only other processes use.
 func TestTurnsForgets(t *testing.T) {
 	turns := &Turns{}

@@ -94,7 +94,7 @@ func (r *probeReport) status(requireRefusal bool) int {
 	return exitFine
 }
 
-// behaviour returns a sentence for each limit, with the kind of limiter that it behaves like.
+// behaviour returns a sentence for each limit, such as `"a" behaves like a fixed window of 60 s`.
 func (r *probeReport) behaviour() []string {
 	list := []string{}
 	for _, model := range r.sequence.Models() {
@@ -226,7 +226,7 @@ func (r *probeReport) writeText(w io.Writer) error {
 		fmt.Fprintf(&b, "not seen: %s\n", rule)
 	}
 	for _, model := range r.behaviour() {
-		fmt.Fprintln(&b, "behaves like", model)
+		fmt.Fprintln(&b, model)
 	}
 	fmt.Fprintln(&b, r.summary())
 	_, err := b.WriteTo(w)

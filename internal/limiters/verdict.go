@@ -50,30 +50,33 @@ type change struct {
 	apply  func(r *Run, events []Response, terms *Terms)
 }
 
-// changes are tried in this order, the likeliest first.
-var changes = []change{
-	{Unit, Reset, func(r *Run) bool { return r.longest() >= 1000 }, words("milliseconds"), scaled(0.001)},
-	{Unit, Reset, func(r *Run) bool { return r.terms.Window > 0 && r.longest() <= r.terms.Window/30 }, words("minutes"), scaled(60)},
-	{Applied, Quota, nil, func(r *Run) []any { return []any{r.terms.Quota, r.highest()} }, func(r *Run, _ []Response, terms *Terms) { terms.Quota = r.highest() + 1 }},
-	windowed(2),
-	{Clock, Reset, hasWindow, words("it seems to be the time that has passed"), func(r *Run, events []Response, terms *Terms) {
-		for i := range events {
-			if events[i].Reset >= 0 {
-				events[i].Reset = max(terms.Window-events[i].Reset, 0)
+// changes returns the changes in the order in which they are tried, the likeliest first. A
+// variable would be a part of every program that imports the package.
+func changes() []change {
+	return []change{
+		{Unit, Reset, func(r *Run) bool { return r.longest() >= 1000 }, words("milliseconds"), scaled(0.001)},
+		{Unit, Reset, func(r *Run) bool { return r.terms.Window > 0 && r.longest() <= r.terms.Window/30 }, words("minutes"), scaled(60)},
+		{Applied, Quota, nil, func(r *Run) []any { return []any{r.terms.Quota, r.highest()} }, func(r *Run, _ []Response, terms *Terms) { terms.Quota = r.highest() + 1 }},
+		windowed(2),
+		{Clock, Reset, hasWindow, words("it seems to be the time that has passed"), func(r *Run, events []Response, terms *Terms) {
+			for i := range events {
+				if events[i].Reset >= 0 {
+					events[i].Reset = max(terms.Window-events[i].Reset, 0)
+				}
 			}
-		}
-	}},
-	windowed(0.5), windowed(0.001),
-	{Clock, Reset, hasWindow, nil, func(_ *Run, events []Response, _ *Terms) {
-		for i := range events {
-			events[i].Reset = -1
-		}
-	}},
-	{Spent, Remaining, rises, words("it seems to be what is used"), func(r *Run, events []Response, terms *Terms) {
-		for i := range events {
-			events[i].Remaining = terms.Quota - events[i].Remaining
-		}
-	}},
+		}},
+		windowed(0.5), windowed(0.001),
+		{Clock, Reset, hasWindow, nil, func(_ *Run, events []Response, _ *Terms) {
+			for i := range events {
+				events[i].Reset = -1
+			}
+		}},
+		{Spent, Remaining, rises, words("it seems to be what is used"), func(r *Run, events []Response, terms *Terms) {
+			for i := range events {
+				events[i].Remaining = terms.Quota - events[i].Remaining
+			}
+		}},
+	}
 }
 
 func hasWindow(r *Run) bool { return r.terms.Window > 0 }
@@ -136,7 +139,7 @@ func (r *Run) diagnose(now Response) Doubt {
 	if now.Remaining == 0 && same >= 2 {
 		return Doubt{Rule: Overdrawn, Certain: !r.apart, Number: Remaining}
 	}
-	for _, c := range changes {
+	for _, c := range changes() {
 		if c.rule != Unit && same >= least && r.falls.number == 0 {
 			break // it does not fall at all
 		}

@@ -165,7 +165,7 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 			}
 		case role == Quota || m.window == 0:
 			ok = false
-		case value == facts[from].Value:
+		case len(facts) > from && value == facts[from].Value:
 			facts = appendWindow(facts, m.window)
 		default:
 			facts = append(facts, Fact{Role: role, Value: value, item: item{window: m.window}})

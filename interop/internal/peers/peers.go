@@ -82,15 +82,16 @@ type adaptive struct {
 func (c *adaptive) RoundTrip(req *http.Request) (*http.Response, error) {
 	release, err := c.mode.GetAttemptToken(req.Context())
 	if err != nil {
-		// Its own wait is rounded down, in the end to 0, which never ends in virtual time. In its
-		// place the first of those that wait looks for a token every 10 ms.
+		// Its own wait is rounded down, in the end to 0, which never ends in virtual time. Instead,
+		// the first waiting request looks for a token every 10 ms, and in a long wait each
+		// hundredth of the time that it has waited.
 		select {
 		case c.first <- struct{}{}:
 		case <-req.Context().Done():
 			return nil, err
 		}
-		for err != nil && req.Context().Err() == nil {
-			time.Sleep(10 * time.Millisecond)
+		for since := time.Now(); err != nil && req.Context().Err() == nil; {
+			time.Sleep(max(10*time.Millisecond, time.Since(since)/100))
 			release, err = c.mode.GetAttemptToken(req.Context())
 		}
 		<-c.first
