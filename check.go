@@ -15,29 +15,27 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Check returns the rules of draft-11 that a response breaks, for the tests of servers:
-// those that one response can break by itself, which CONFORMANCE.md lists. A correct
-// server has no finding above [LevelNote]. The result is nil for a response that breaks
-// no rule, for one without fields of limits, and for nil, so a test should also require
-// that the fields are there. Keys of http.Header have to be canonical, as for [Parse].
+// Check returns the rules of draft-11 that a response breaks. Use it in tests of servers.
+// CONFORMANCE.md lists the rules. A correct server has no finding above [LevelNote]. The result
+// is nil if the response breaks no rule, has no fields of limits, or is nil. A test should
+// therefore also require that the fields are present. Keys of http.Header must be canonical,
+// as for [Parse].
 //
-// A malformed field has that finding alone, because strict clients ignore it (draft-11
-// Section 7), whatever [ParseAny] reads of it. Older fields are read only to see whether
-// they contradict the current ones. A response in the form of the draft that follows has
-// a note that says so, and is not checked further.
+// A malformed field has one finding, because strict clients ignore the field (draft-11
+// Section 7). Check reads older fields only to find contradictions to the current fields. A
+// response in the form of the next draft has one note, and is not checked further.
 //
 // Check does not see:
 //
 //   - The body, such as the names of policies in a problem document.
 //   - The values of trailers, and the names of trailers that are not announced before the
 //     body.
-//   - Which volume is unwanted (draft-11 Section 6): it asks for lower values from ten
-//     times the rate of a policy on.
-//   - What is sensitive in a partition key, but for addresses (Section 6.1). A limit
-//     whose key is not that of its policy has no policy here.
-//   - Whether a Retry-After is early while something remains, or holds a date and there
-//     is no Date.
-//   - What several responses show: see [Sequence].
+//   - Unwanted volume below ten times the rate of a policy (draft-11 Section 6).
+//   - Sensitive data in a partition key, except addresses and credentials (Section 6.1). A
+//     limit whose key differs from the key of its policy has no policy here.
+//   - A Retry-After that is early while something remains, or that is a date in a response
+//     without Date.
+//   - Faults that only several responses show: see [Sequence].
 func Check(resp *http.Response) []Finding {
 	var findings []Finding
 	for _, b := range check(resp) {
@@ -89,13 +87,13 @@ type checker struct {
 // add notes that a rule is broken by a member of a field, or by the field if item is -1.
 func (c *checker) add(r checkRule, field string, item int) { c.addAbout(r, field, item, "") }
 
-// addAbout is add for a rule whose message leaves something open.
+// addAbout is add for a rule whose message contains %s, which about replaces.
 func (c *checker) addAbout(r checkRule, field string, item int, about string) {
 	c.breaches = append(c.breaches, breach{r.at(FieldError{Field: field, Line: -1, Offset: -1, Item: item}, about), r})
 }
 
-// list checks that a field can be parsed, and that it has a member. members is
-// how many it has, err the error of parsing it.
+// list checks that a field can be parsed, and that it has a member. members is the number of
+// its members, and err the error of parsing it.
 func (c *checker) list(field *fieldDef, members int, err error) {
 	var e *FieldError
 	switch {
@@ -107,8 +105,8 @@ func (c *checker) list(field *fieldDef, members int, err error) {
 	}
 }
 
-// malformed returns the rule that a field breaks, given the error of parsing it, and what
-// its message is about.
+// malformed returns the rule that a field breaks, given the error of parsing it, and the text
+// for the %s of its message.
 func malformed(field *fieldDef, e *FieldError, lines []string) (r checkRule, about string) {
 	before, rest := lines[e.Line][:e.Offset], lines[e.Line][e.Offset:]
 	def := field.find(e.Param)
@@ -146,7 +144,7 @@ func (c *checker) policies() {
 		case Requests, ContentBytes, ConcurrentRequests:
 		case requestAlias:
 			c.add(ruleAlias, PolicyField, i)
-		case "tokens", "cost", "percent": // of language models, of GraphQL, and of those who tell no number
+		case "tokens", "cost", "percent": // of language models, of GraphQL, and of servers without numbers
 			c.add(ruleUsedUnit, PolicyField, i)
 		default:
 			c.add(ruleUnit, PolicyField, i)
@@ -154,8 +152,8 @@ func (c *checker) policies() {
 	}
 }
 
-// parameters checks what a Policy or a Limit does not keep: parameters that are written
-// twice. It returns the indices of the members with qu="".
+// parameters checks that no parameter is written twice. It returns the indices of the members
+// with qu="". A Policy and a Limit contain neither.
 func (c *checker) parameters(field *fieldDef) (emptyUnit map[int]bool) {
 	emptyUnit = map[int]bool{}
 	p := parser{field: field, item: -1}
@@ -215,7 +213,7 @@ func (c *checker) member(field *fieldDef, i int, name string, key []byte, params
 
 // secret reports whether a partition key is a part of the credentials of the request.
 func (c *checker) secret(key []byte) bool {
-	const shortest = 8 // bytes; a shorter text may be there by chance
+	const shortest = 8 // bytes; a shorter key may occur in credentials by chance
 	if c.resp.Request == nil || len(key) < shortest {
 		return false
 	}
@@ -229,9 +227,8 @@ func (c *checker) secret(key []byte) bool {
 	return false
 }
 
-// prefixed reports whether the key of an extension parameter may begin with a
-// vendor's identifier. It is true as well for the comments that draft-11
-// Appendix C, question 8, has without a prefix.
+// prefixed reports whether the key of an extension parameter may begin with a vendor's
+// identifier. It accepts the comments without a prefix of draft-11 Appendix C, question 8.
 func prefixed(key string) bool {
 	switch key {
 	case "burst", "comment":
@@ -265,7 +262,7 @@ func personal(key []byte) bool {
 // an e-mail address.
 func notMail(r rune) bool { return r <= ' ' || r > '~' }
 
-// joins checks each limit against its policy, as far as that is known.
+// joins checks each limit against its policy, if it has one.
 func (c *checker) joins() {
 	policies := newMatcher(c.fields.Policies)
 	shortest := c.shortest()
@@ -304,17 +301,15 @@ func (c *checker) shortest() map[Unit]*Policy {
 	return of
 }
 
-// tolerance is how many times as large as its policy says a value may be before
-// it is likely a mistake. Jitter makes resets longer, and a window in which
-// little was used early has more remaining at its end than the average rate
-// gives.
+// tolerance is the factor by which a value may exceed its policy before it is likely a mistake.
+// Jitter makes resets longer. If little is used early in a window, more remains at its end than
+// the average rate gives.
 const tolerance = 10
 
-// overdue reports whether a reset is so much longer than the window that it was
-// probably written in another unit, or as a point in time. A jitter of ten
-// minutes is not that much, because clients come back after ten minutes anyway
-// (draft-11 Section 8.5.1). Without a window only a point in time shows, by its
-// size.
+// overdue reports whether a reset is so long that it was probably written in another unit, or
+// as a point in time. A jitter of ten minutes is accepted, because clients come back after ten
+// minutes anyway (draft-11 Section 8.5.1). Without a window, only a point in time is
+// recognized.
 func overdue(l *Limit, p *Policy) bool {
 	const jitter = int64(DefaultMaxWait / time.Second)
 	if !p.Window.ok {
@@ -379,8 +374,8 @@ func (c *checker) refusal(storable bool) {
 	}
 }
 
-// storable reports whether a cache may use the response again, by its header. Without such a
-// permission a cache may still do so, but that is no fault of the server.
+// storable reports whether the header permits a cache to reuse the response. A cache may also
+// do so without a permission, but then the server has no fault.
 func (c *checker) storable() bool {
 	if r := c.resp.Request; r != nil && r.Method != "" && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
@@ -412,10 +407,9 @@ func (c *checker) storable() bool {
 	return false
 }
 
-// retryAfter checks that Retry-After has the form that RFC 9110 gives it, and
-// that it is no earlier than the end of the wait of a limit with nothing
-// remaining. A limit with something remaining may have a later reset, as in the
-// example of draft-11 Appendix B.3.
+// retryAfter checks that Retry-After has the form of RFC 9110 Section 10.2.3, and that it is not
+// before the end of the wait of a limit with nothing remaining. A limit with something remaining
+// may have a later reset, as in the example of draft-11 Appendix B.3.
 func (c *checker) retryAfter() {
 	lines := c.h[retryAfterKey]
 	standard, found := len(lines) == 1, false
@@ -444,8 +438,8 @@ func (c *checker) retryAfter() {
 	}
 }
 
-// retryLate checks that a Retry-After is not far beyond all resets and windows of the
-// response, current or older, as one in milliseconds is.
+// retryLate checks that a Retry-After is not far beyond all resets and windows of the response.
+// A Retry-After in milliseconds is.
 func (c *checker) retryLate(asked int64) {
 	const thousand = 1000
 	h := maps.Clone(c.h)
@@ -475,9 +469,9 @@ func (c *checker) retryLate(asked int64) {
 	}
 }
 
-// older checks that older fields do not contradict the current ones: that they
-// report one of the current limits (draft-06 Section 3.1 asks for the one that is
-// closest to exhaustion), and quotas of current policies alone.
+// older checks that older fields do not contradict the current ones: they must contain one of
+// the current limits, and no quota that is not in a current policy. draft-06 Section 3.1 asks
+// for the limit that is closest to exhaustion.
 func (c *checker) older() {
 	if len(c.fields.Limits) == 0 && len(c.fields.Policies) == 0 {
 		return
@@ -510,11 +504,11 @@ func (c *checker) older() {
 	}
 }
 
-// readOlder reads the older fields in h. Their absolute times are measured from
-// when the response was made, as the seconds of the current fields are, even if it
-// comes from a cache. Without Date that is not known, and an absolute reset
-// cannot be compared with seconds, so it is absent in the result. The fields are read
-// twice, with two arrival times: a reset that changes is absolute.
+// readOlder reads the older fields in h. Absolute times count from the time at which the
+// response was made, like the seconds of current fields, even if the response comes from a
+// cache. Without Date this time is unknown, and absolute resets are absent in the result. To
+// recognize absolute resets, readOlder reads the fields with two arrival times: an absolute
+// reset changes.
 func (c *checker) readOlder(h http.Header) Fields {
 	read := func(arrived time.Time) Fields {
 		old, _, _ := parseLegacy(h, &LegacyOptions{}, func() text.Clock { return readClock(h, arrived) })
@@ -536,13 +530,13 @@ func (c *checker) readOlder(h http.Header) Fields {
 	return old
 }
 
-// olderKey returns the key of the older field out of which a policy's number of that role was
-// read. The first of these counts, and of several the first in alphabetical order:
+// olderKey returns the key of the older field that contains a number of a policy. It prefers the
+// fields in this order, and then in alphabetical order:
 //
-//   - a field of that role that belongs to that policy, or to none that was read: the word
-//     Requests names no policy where nothing else is counted;
-//   - another field of that policy, or of none that was read;
-//   - a field of that role;
+//   - a field of the role that belongs to the policy, or to no policy that was read: the word
+//     Requests names no policy if no other unit is counted;
+//   - another field of the policy, or of no policy that was read;
+//   - a field of the role;
 //   - any field.
 func olderKey(fields []older.Field, read *Fields, policy string, role older.Role) (best string) {
 	named := map[string]bool{}
@@ -568,11 +562,10 @@ func olderKey(fields []older.Field, read *Fields, policy string, role older.Role
 	return best
 }
 
-// agrees reports whether a current limit has the Remaining of an older one, and whether
-// one of those also has its Reset; both are true if there is no current limit. Resets
-// may differ by a second, because of rounding. A later Reset than that of the limit with
-// the Remaining counts as well, if it is not later than that of another limit: it says less
-// than the one, as [RestrictHeader] writes it.
+// agrees reports whether a current limit has the Remaining of an older limit, and whether such
+// a limit also has its Reset. Both are true if there is no current limit. Rounding may move
+// resets by a second. A later Reset also agrees if it is not later than the reset of another
+// current limit, because [RestrictHeader] writes such a Reset.
 func (c *checker) agrees(old *Limit) (remaining, reset bool) {
 	if len(c.fields.Limits) == 0 {
 		return true, true
@@ -594,8 +587,7 @@ func (c *checker) agrees(old *Limit) (remaining, reset bool) {
 	return remaining, later && another
 }
 
-// allots reports whether a current policy has that quota. It is true if there is
-// no current policy.
+// allots reports whether a current policy has a quota, or there is no current policy.
 func (c *checker) allots(quota int64) bool {
 	for i := range c.fields.Policies {
 		if c.fields.Policies[i].Quota == quota {

@@ -7,11 +7,11 @@ import (
 	"github.com/httpfields/ratelimit/internal/limiters"
 )
 
-// A Level says how much a [Finding] matters; a higher one matters more.
+// A Level is the weight of a [Finding]. A higher level matters more.
 type Level int
 
 const (
-	LevelNote   Level = iota // what is allowed, but likely a mistake, or of no use to clients
+	LevelNote   Level = iota // allowed, but likely a mistake, or of no use to clients
 	LevelShould              // a rule that the specification states with SHOULD, or recommends
 	LevelMust                // a rule with MUST or REQUIRED, or that is part of a definition
 )
@@ -27,7 +27,7 @@ func (l Level) String() string {
 	return "note"
 }
 
-// A Finding is a rule that a response breaks, or that several break together.
+// A Finding is a rule that one response breaks, or several responses together.
 type Finding struct {
 	Rule    string // the id of the rule in CONFORMANCE.md, such as "P16"
 	Level   Level  // how much it matters
@@ -172,8 +172,8 @@ func (r checkRule) at(e FieldError, about string) Finding {
 	}
 }
 
-// sequenceRules are the rules that a Sequence checks, with the words of package limiters for
-// each %s. CONFORMANCE.md has a row for each.
+// sequenceRules are the rules that a Sequence checks. Package limiters gives the arguments of
+// the messages. CONFORMANCE.md has a row for each rule.
 var sequenceRules = [...]rule{
 	ruleSpent:    {"L5", LevelShould, "let " + remainingKey + " fall by what each request costs: %s (or is this URL free, or cached?)"},
 	ruleUneven:   {"L5", LevelNote, "let " + remainingKey + " fall by the same for each request, because clients cannot tell what a request costs"},
@@ -196,8 +196,8 @@ var sequenceRules = [...]rule{
 	ruleFraction: {"6-9", LevelShould, "write a whole number, because many clients read nothing else"},
 }
 
-// A sequenceRule is the index of a rule in sequenceRules. The first are those of package
-// limiters.
+// A sequenceRule is the index of a rule in sequenceRules. The rules of package limiters come
+// first.
 type sequenceRule int
 
 const (

@@ -103,7 +103,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Whatever the older fields of a vendor are called, a finding about them names one.
+// TestCheckOlderFields: a finding about older fields names one of the fields of the vendor.
 func TestCheckOlderFields(t *testing.T) {
 	named := 0
 	for _, tt := range readCases(t) {
@@ -175,7 +175,7 @@ func TestPersonal(t *testing.T) {
 	}
 }
 
-// Messages say where, and never what the field said.
+// TestCheckMessages: messages contain the place of a fault, and no content of a field.
 func TestCheckMessages(t *testing.T) {
 	for wire, want := range map[string]string{
 		`RateLimit-Policy: "secret";q=1` + "\n" + `RateLimit-Policy: secret;q=1`: "P2 (must) member 2 of RateLimit-Policy, line 2, byte 1: write the name in double quotes, or strict clients ignore the whole field",
@@ -202,8 +202,7 @@ func TestCheckMessages(t *testing.T) {
 	}
 }
 
-// Every rule of the table has a response that breaks it, and CONFORMANCE.md has a
-// row for each, and for no other.
+// TestCheckRules: a response breaks each rule, and the rows of CONFORMANCE.md are the rules.
 func TestCheckRules(t *testing.T) {
 	shown := map[rule]bool{}
 	note := func(findings []Finding) {
@@ -240,8 +239,8 @@ func TestCheckRules(t *testing.T) {
 	checkSection(t, "CONFORMANCE.md", "rules", "| Rules | Level | What to do |\n|---|---|---|\n"+strings.Join(want, "\n")+"\n")
 }
 
-// Captured responses have no finding above LevelNote, except for the faults that
-// are named here.
+// TestCheckWire: captured responses have no finding above LevelNote, except the faults in the
+// table.
 func TestCheckWire(t *testing.T) {
 	faults := map[string]string{ // the reasons, by the beginning of the file's name
 		"express-draft-8-unescaped": "it does not escape the name of a policy",
@@ -311,8 +310,8 @@ func shownResponses(t testing.TB, file string) (responses []string) {
 	return responses
 }
 
-// The fields that the documents and the examples of this package show break no
-// rule, but for those that are shown because they do.
+// TestCheckDocuments: the fields in documents and examples break no rule, except for examples of
+// a fault.
 func TestCheckDocuments(t *testing.T) {
 	meant := map[string]string{
 		"example_test.go: P2 must RateLimit-Policy 0":      "the form of draft-06, which Parse refuses",

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A limiter of these tests is honest: it says what it knows, and keeps to it.
+// A limiter of these tests is honest: it announces its numbers, and enforces them.
 type limiter interface {
 	left(now time.Time) (f Fields, ok bool) // whether one more may pass
 	take(now time.Time)
@@ -178,7 +178,7 @@ func randomLimiter(rnd *rand.Rand, i int) limiter {
 	return &slots{name: name, most: 1 + quota%5}
 }
 
-// A host is a server with honest limiters, which says what they know in one form.
+// A host is a server with honest limiters. It writes their numbers in one form.
 type host struct {
 	mu       sync.Mutex
 	limiters []limiter
@@ -251,7 +251,7 @@ type crowd struct {
 	latency time.Duration // at most, each way
 	waits   bool          // after a refusal, as long as it asks
 	lost    float64       // part of the answers
-	others  int           // clients that nobody tells the Sequence of
+	others  int           // clients whose responses the Sequence does not get
 }
 
 // drive adds n responses of h to s, and returns the findings, and what there was, which

@@ -24,7 +24,7 @@ type faulty struct {
 	other Level   // and for one that is not
 	every float64 // seconds
 	n     int     // requests
-	// serve answers the request of an index, which comes so many seconds after the first.
+	// serve answers request i, which is sent s seconds after the first request.
 	serve func(i int, s float64) string
 }
 
@@ -61,7 +61,7 @@ func windows(quota int, window float64, say func(left int, reset float64) string
 // none is the level of a rule that says nothing.
 const none = Level(-1)
 
-// faults returns servers that break each rule, which nobody has asked yet.
+// faults returns a new server for each rule, which breaks it.
 func faults() []faulty {
 	return []faulty{
 		{"what remains is always the same", ruleSpent, LevelShould, LevelNote, 0.2, 30,
@@ -180,8 +180,8 @@ func TestSequenceRules(t *testing.T) {
 	checkSection(t, "CONFORMANCE.md", "sequence", rows.String())
 }
 
-// Of a client that is not alone others may have spent what is missing, and servers
-// may say less than they know.
+// TestSequenceCapped: if the client is not alone, a server that lowers what remains has no
+// finding above a note.
 func TestSequenceCapped(t *testing.T) {
 	w := &fixed{name: "a", quota: 100, window: 20 * time.Second}
 	s := &Sequence{}
@@ -204,7 +204,7 @@ func TestSequenceCapped(t *testing.T) {
 	}
 }
 
-// What Check finds is among the findings, once.
+// TestSequenceChecks: Add returns the findings of Check once.
 func TestSequenceChecks(t *testing.T) {
 	s := &Sequence{}
 	older := say("q=10;w=60", "r=9;t=60") + "X-RateLimit-Remaining: 5\nX-RateLimit-Limit: 10\n"
@@ -213,7 +213,8 @@ func TestSequenceChecks(t *testing.T) {
 	require.Empty(t, s.Add(responseOf(older), arrival, arrival))
 }
 
-// By rounding alone, Retry-After may be a second before the reset; two are a fault.
+// TestSequenceRounding: a Retry-After one second before the reset may be rounding. Two seconds
+// before it is a fault.
 func TestSequenceRounding(t *testing.T) {
 	for wait, want := range map[int]Level{59: LevelNote, 58: LevelShould} {
 		s := &Sequence{Alone: true}
@@ -239,7 +240,7 @@ func TestSequenceQuiet(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		highest Level // of the findings
-		n       int   // requests, of which one comes every five seconds
+		n       int   // requests, one every five seconds
 		answers []string
 	}{
 		{"draft-06", LevelNote, 1, []string{older + "RateLimit-Limit: 10\nRateLimit-Remaining: 9\nRateLimit-Reset: 60\n"}},
@@ -272,7 +273,24 @@ func TestSequenceQuiet(t *testing.T) {
 	}
 }
 
-// The times may be left out, and are then those of the call.
+// TestSequenceModels: Models returns a sentence for each limit, also if no model explains it.
+func TestSequenceModels(t *testing.T) {
+	explains := func(answer func(i int) string) []string {
+		s := &Sequence{}
+		for i := range 5 {
+			at := arrival.Add(time.Duration(i) * time.Second)
+			s.Add(responseOf(answer(i)), at, at)
+		}
+		return s.Models()
+	}
+	require.Equal(t, []string{`"a" behaves like a fixed window of 60 s with quota 9, as announced (5 responses; a sliding log or a sliding window counter would look the same so far)`},
+		explains(func(i int) string { return say("q=9;w=60", "r=%d;t=%d", 8-i, 60-i) }))
+	require.Equal(t, []string{`"a" behaves like no known kind of limiter (5 responses)`},
+		explains(func(int) string { return say("q=9;w=60", "r=5") }))
+	require.Empty(t, explains(func(int) string { return "" }))
+}
+
+// TestSequenceTimes: a time that is zero is the time of the call.
 func TestSequenceTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s, timed Sequence
@@ -292,7 +310,7 @@ func TestSequenceTimes(t *testing.T) {
 	require.Empty(t, found, "no reset is no point in time")
 }
 
-// Its memory is bounded, and so is what it returns.
+// TestSequenceBounds: the memory and the number of findings are bounded.
 func TestSequenceBounds(t *testing.T) {
 	s := &Sequence{}
 	for i := range 1000 {

@@ -1,5 +1,5 @@
-// Package limiters knows what each kind of limiter announces: a fixed window, a sliding log,
-// a token bucket and a sliding window counter. A Run gets the numbers of the responses of one
+// Package limiters models what each kind of limiter announces: a fixed window, a sliding log,
+// a token bucket and a sliding window counter. A Run reads the numbers of the responses with one
 // limit, keeps the models that explain them, and reports when no model is left.
 package limiters
 
@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// Terms are what a server announces of a limit, once for all.
+// Terms are the properties of a limit that do not change.
 type Terms struct {
 	Quota  float64
 	Window float64 // in seconds; 0 if unknown
-	Slack  float64 // by how many seconds rounding may move a reset
+	Slack  float64 // the most seconds by which rounding may move a reset
 }
 
 // An Outcome is what a server did with a request.
@@ -22,33 +22,27 @@ type Outcome int
 const (
 	Served Outcome = iota
 	Refused
-	Failed // for another reason: the limiter may have counted it or not
+	Failed // for another reason: the limiter may have counted the request
 )
 
-// A Response is the numbers of one response of a limit. Times are in seconds, counted from
-// any moment, which is the same for all responses of a Run.
+// A Response contains the numbers of one limit in one response. Times are in seconds since a
+// moment that is the same for all responses of a Run.
 type Response struct {
 	Sent, Received float64 // the limiter decided in between
 	Remaining      float64 // quota units
 	Reset          float64 // in seconds; negative if there is none
 	Outcome        Outcome
 	Pending        int  // responses that arrived after this request was sent
-	Others         int  // requests since the response before, which the limiter may have counted
-	Overlaps       bool // requests overlapped lately, so that their order is not certain
+	Others         int  // requests since the response before that the limiter may have counted
+	Overlaps       bool // some of the latest requests overlapped, so their order is not certain
 }
 
-// counts returns how many requests this one counts as, at least.
+// counts returns 1 if the limiter certainly counted the request, and 0 otherwise.
 func (r *Response) counts() float64 {
 	if r.Outcome == Served {
 		return 1
 	}
 	return 0
-}
-
-// passed returns the time between the decisions about two requests, as short and as long as
-// it can be.
-func (r *Response) passed(since span) span {
-	return span{max(r.Sent-since.high, 0), max(r.Received-since.low, 0)}
 }
 
 // A span is the lowest and the highest value that a number can have.
@@ -58,7 +52,7 @@ func (s span) widened(by float64) span { return span{s.low - by, s.high + by} }
 
 func (s span) meets(other span) bool { return s.low <= other.high && other.low <= s.high }
 
-// and returns the part that two spans have in common, or s if there is none.
+// and returns the part that two spans have in common, or s if they have none.
 func (s span) and(other span) span {
 	if !s.meets(other) {
 		return s
@@ -68,13 +62,14 @@ func (s span) and(other span) span {
 
 // The bounds of what is remembered and assumed.
 const (
-	maxTracks = 4   // servers or endpoints that count apart, with one restart
-	maxLog    = 64  // requests of a sliding log
-	maxEvents = 256 // responses that a diagnosis runs again
-	maxLost   = 5   // answers in a row that may be lost without a word
-	least     = 4   // responses before a verdict
-	maxLives  = 1   // restarts as another kind
-	settled   = 20  // responses after which a limiter that behaves as another has been restarted
+	maxTracks = 4    // servers that count apart; a restart is one more
+	maxLog    = 64   // entries of a log or a sliding window counter
+	maxEvents = 256  // responses that diagnose can run again
+	maxLost   = 5    // responses in a row that may be lost without notice
+	least     = 4    // responses before a verdict
+	maxLives  = 1    // restarts as another kind
+	settled   = 20   // responses after which a change of behavior may be a restart
+	shortest  = 0.25 // seconds of a window
 )
 
 // A Run is what is remembered of a limit. The zero Run has seen nothing.
@@ -87,20 +82,20 @@ type Run struct {
 	lives     int // how often they began anew
 	falls     falls
 	last      Response
-	told      bool  // a verdict was returned
-	wrong     fault // of a model that was left until then
-	apart     bool  // and which had several counters in turn
+	told      bool  // Add has returned a verdict
+	wrong     fault // of one of the models that were left last
+	apart     bool  // one of these models had several counters in turn
 }
 
-// falls are by how much what remains fell from one request to the next.
+// falls are the differences of Remaining from one response to the next.
 type falls struct {
-	number  int     // falls by a request that was served alone
-	most    float64 // by which one of these fell
-	changes int     // of what remains, falls and rises
-	least   float64 // of these
+	number  int     // how often a request that was served alone lowered it
+	most    float64 // the largest of these differences
+	changes int     // how often it fell or rose
+	least   float64 // the smallest of all differences
 }
 
-// Cost returns what one request costs, as far as it is known, else 1.
+// Cost returns how many units one request costs, or 1 if that is unknown.
 func (r *Run) Cost() float64 {
 	if r.falls.changes >= 3 {
 		return r.falls.least
@@ -108,8 +103,8 @@ func (r *Run) Cost() float64 {
 	return 1
 }
 
-// Least returns the least that remains on any counter of any model that is left; ok is false
-// if none is.
+// Least returns the least that remains on any counter of the models that are left. If no model
+// is left, ok is false.
 func (r *Run) Least() (least float64, ok bool) {
 	least = math.Inf(1)
 	for i := range r.models {
@@ -120,15 +115,15 @@ func (r *Run) Least() (least float64, ok bool) {
 	return least, !math.IsInf(least, 1)
 }
 
-// Known reports whether what remains has ever fallen, so that a request is known to cost
-// something.
+// Known reports whether a request has lowered what remains. Then requests use this limit.
 func (r *Run) Known() bool { return r.falls.number > 0 }
 
-// Responses returns how many responses the Run has got.
+// Responses returns how many responses were added.
 func (r *Run) Responses() int { return r.responses }
 
-// Add checks a response against the models that are left, and returns what none explains.
-// Terms that differ begin everything anew.
+// Add compares a response with the models that are left. It returns at most one doubt about
+// each rule of falls, and one verdict when no model is left. If the terms differ from those
+// before, the Run begins anew.
 func (r *Run) Add(now Response, terms Terms) []Doubt {
 	if r.terms != terms {
 		*r = Run{terms: terms, responses: r.responses}
@@ -162,9 +157,9 @@ func (r *Run) Add(now Response, terms Terms) []Doubt {
 	return append(doubts, doubt)
 }
 
-// restarted begins the models anew with the latest response that may be the first of a
-// limiter, and reports whether one of them explains the responses since. The server may have
-// been restarted as another kind.
+// restarted begins all models anew with the latest response that may be the first of a
+// limiter, and reports whether a model explains the responses since then. The server may have
+// restarted as another kind of limiter.
 func (r *Run) restarted() bool {
 	first := len(r.events) - 1
 	for e := &r.events[first]; first > 0 && e.Remaining < r.terms.Quota-r.Cost()*float64(1+e.Others+e.Pending); e = &r.events[first] {
@@ -182,7 +177,7 @@ func (r *Run) restarted() bool {
 	return true
 }
 
-// step drops the models that do not explain the response, and returns whether one is left.
+// step drops the models that do not explain the response, and reports whether one is left.
 func (r *Run) step(now Response) bool {
 	cost := r.Cost()
 	left := r.models[:0]
@@ -204,10 +199,10 @@ func (r *Run) step(now Response) bool {
 // A Model is a kind of limiter that explains all responses.
 type Model struct {
 	Name     string
-	Counters int // that count apart
+	Counters int // how many counters it needs
 }
 
-// Models returns the models that are left, the simplest first.
+// Models returns the models that are left, the model with the fewest counters first.
 func (r *Run) Models() []Model {
 	var list []Model
 	for i := range r.models {
@@ -221,9 +216,10 @@ func (r *Run) Models() []Model {
 	return list
 }
 
+// kindNames are the names of models for people.
 var kindNames = [kinds]string{"fixed window", "sliding log", "sliding log", "token bucket", "token bucket", "sliding window counter"}
 
-// fall notes by how much the response lowers what remains.
+// fall notes by how much the response lowers what remains, and returns the doubts about it.
 func (r *Run) fall(now Response) []Doubt {
 	before, f := r.last, &r.falls
 	r.last = now
@@ -234,7 +230,7 @@ func (r *Run) fall(now Response) []Doubt {
 	if f.changes++; f.changes == 1 {
 		f.least = math.Abs(by)
 	}
-	f.least = min(f.least, math.Abs(by)) // also of requests that overlap, and of rises
+	f.least = min(f.least, math.Abs(by))
 	if now.Outcome != Served || now.Overlaps || by < 0 {
 		return nil
 	}

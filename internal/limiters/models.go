@@ -1,20 +1,17 @@
 package limiters
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
-// A kind is a kind of limiter, together with what its reset means.
+// A kind is a kind of limiter with a meaning of its reset.
 type kind int
 
 const (
-	fixedWindow kind = iota // the window ends
-	slidingLog              // the oldest request leaves the log
-	slidingLast             // the last request leaves the log
-	bucketNext              // the next token comes
-	bucketFull              // the bucket is full
-	weighted                // a sliding window counter: its window ends
+	fixedWindow kind = iota // until the window ends
+	slidingLog              // until the oldest request leaves the log
+	slidingLast             // until the last request leaves the log
+	bucketNext              // until the next token comes
+	bucketFull              // until the bucket is full
+	weighted                // a sliding window counter; until its window ends
 	kinds
 )
 
@@ -24,10 +21,10 @@ type model struct {
 	tracks  []track
 	last    int     // the index of the track of the latest response
 	moves   int     // changes of last
-	slips   int     // responses that fit no track and were added to the nearest
+	slips   int     // responses that fitted no track and were added to the nearest one
 	seen    int     // responses
 	asked   float64 // requests that the limiter may have counted
-	widest  int     // the most responses that overlapped with one
+	widest  int     // the most responses that overlapped with one response
 	jitter  float64 // seconds that the server adds to resets at random, at most
 	longest float64 // the longest reset, in seconds
 	each    span    // seconds between two tokens if the window is unknown; high is 0 if unknown
@@ -37,8 +34,8 @@ type model struct {
 // A fault is why a model does not explain a response.
 type fault struct {
 	number Number
-	early  bool    // more remains than can have come back; otherwise less than must have
-	most   float64 // the bound of what remains
+	early  bool    // more remains than can have come back; if false, less than must have come back
+	most   float64 // the highest or lowest number that could remain
 }
 
 func newModels() []model {
@@ -53,27 +50,21 @@ func newModels() []model {
 type track struct {
 	shown   float64 // what remained in the latest response
 	base    float64 // what remained at the time at
-	left    float64 // the same, with a part of a token that is not announced
+	left    float64 // base with the part of a token that is not announced, at most
 	at      span    // the time of the latest response that did not overlap with others
 	since   float64 // requests served since then
 	anchor  anchor
 	end     span    // the time at which the reset ends
 	rolled  float64 // the time at which the first response of the window arrived
 	entries []entry // what a log or a sliding window counter has counted
-	deficit float64 // units that were missing lately
+	deficit float64 // units that were missing in the latest responses
 }
 
-// An anchor is the least that a counter held at a time, and the requests that it may have
-// counted since then.
+// An anchor is the least that remained on a counter at a time, and the requests that it may
+// have counted since then.
 type anchor struct{ units, at, since float64 }
 
-// An entry is the time of some requests, and the lowest and highest number of them.
-type entry struct {
-	span
-	least, most float64
-}
-
-// A view is a response as a model sees it.
+// A view is a response while a model is compared with it.
 type view struct {
 	*Response
 	*Terms
@@ -89,13 +80,9 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	m.asked += r.counts() + float64(r.Others)
 	m.widest = max(m.widest, min(r.Pending, 64))
 	v := view{Response: r, Terms: terms, model: m, cost: cost}
+	v.window = span{max(m.longest-terms.Slack, shortest), math.Inf(1)}
 	if terms.Window > 0 {
-		v.window = span{terms.Window - 1, terms.Window + 0.5}
-		if v.window.low < 0.25 {
-			v.window.low = 0.25
-		}
-	} else {
-		v.window = span{max(m.longest-terms.Slack, 0.25), math.Inf(1)}
+		v.window = span{max(terms.Window-1, shortest), terms.Window + 0.5}
 	}
 	best, gap := -1, math.Inf(1)
 	var move step
@@ -118,12 +105,12 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	return true
 }
 
-// begin adds a track for the response: the first, or that of another server. It reports
-// false if a new track cannot explain the response.
+// begin adds a track for the response: the first track, or one for another server. It reports
+// whether a new track explains the response.
 func (v *view) begin(most int) bool {
 	first := len(v.tracks) == 0
 	if most > 3 && len(v.tracks) == 3 && v.moves < 3 && v.seen > 12 {
-		return false // servers that count apart take turns
+		return false // servers that count apart take turns more often
 	}
 	if len(v.tracks) == most || !first && v.Remaining < v.Quota-v.cost*float64(1+v.Others+v.Pending) && !v.conserved() {
 		return false
@@ -131,22 +118,21 @@ func (v *view) begin(most int) bool {
 	if v.Remaining > v.Quota || v.tooLong() {
 		return false
 	}
-	t := track{shown: v.Remaining, base: v.Remaining, left: v.Remaining, at: span{v.Sent, v.Received}, rolled: math.Inf(-1)}
-	v.tracks = append(v.tracks, t)
-	v.model.last = len(v.tracks) - 1
-	n := &v.tracks[v.model.last]
 	v.learn()
-	n.end = v.ending(span{v.Sent, v.Received + v.window.high})
-	v.enter(n, step{})
-	if v.isBucket() || v.kind == weighted {
-		n.left = min(v.Remaining+1, v.Quota-v.cost*v.counts())
+	t := track{
+		shown: v.Remaining, base: v.Remaining, left: v.Remaining, at: span{v.Sent, v.Received}, rolled: math.Inf(-1),
+		end: v.ending(span{v.Sent, v.Received + v.window.high}), anchor: anchor{units: v.Remaining, at: v.Received},
 	}
-	n.anchor = anchor{units: v.Remaining, at: v.Received}
+	v.enter(&t, step{})
+	if v.isBucket() || v.kind == weighted {
+		t.left = min(v.Remaining+1, v.Quota-v.cost*v.counts())
+	}
+	v.model.last, v.tracks = len(v.tracks), append(v.tracks, t)
 	return true
 }
 
-// conserved reports whether all tracks together have used no more than was asked. Then
-// overlapping responses may have been added to the wrong track before.
+// conserved reports whether all tracks together have used no more than all requests cost. Then
+// earlier responses that overlapped may have been added to the wrong track.
 func (v *view) conserved() bool {
 	used := v.Quota - v.Remaining
 	for i := range v.tracks {
@@ -155,8 +141,8 @@ func (v *view) conserved() bool {
 	return v.Overlaps && used <= v.cost*v.asked
 }
 
-// slip adds a response to the nearest of several tracks. The choice of a track is a guess,
-// so an earlier one may have been wrong.
+// slip adds a response to the nearest of several tracks. An earlier choice of a track may have
+// been wrong, because it is a guess. slip reports false if that happened too often.
 func (v *view) slip() bool {
 	if len(v.tracks) < 2 || v.slips >= v.moves/5 || v.Remaining > v.Quota || v.tooLong() {
 		return false
@@ -203,8 +189,8 @@ type step struct {
 	gap     float64 // the units by which less remains than possible
 	rolls   bool    // a window begins
 	stays   bool    // the response is older than the track, and does not change it
-	wider   float64 // the jitter that it needs
-	deficit float64 // units that were missing lately
+	wider   float64 // the jitter that the reset needs
+	deficit float64 // the new deficit of the track
 	later   bool    // the limiter counted a request whose response was lost
 	filled  float64 // the most units, with a part of a token
 	fault   fault
@@ -214,18 +200,18 @@ func failed(of Number, early bool, most float64) step {
 	return step{fault: fault{number: of, early: early, most: most}}
 }
 
-// short reports whether more units are missing than lost responses explain. least is the
-// lowest number that should remain.
+// short reports whether more units are missing than lost responses explain, and returns the
+// new deficit. least is the lowest number that should remain.
 func (v *view) short(t *track, least float64) (deficit float64, short bool) {
 	least -= v.cost * (1 + float64(v.Pending) + float64(v.Others))
-	if v.Overlaps { // their responses may still arrive
+	if v.Overlaps { // the responses may still arrive
 		return t.deficit, v.Remaining < least-v.cost*float64(maxLost+v.widest)
 	}
 	deficit = max(t.deficit-0.1*v.cost, 0) + max(least-v.Remaining, 0)
 	return deficit, deficit > v.cost*float64(maxLost+v.widest)
 }
 
-// poor reports whether the counter holds less than it must, at the rate in units a second.
+// poor reports whether less remains than must, if units come back at a rate in units a second.
 func (v *view) poor(t *track, rate float64) bool {
 	a := &t.anchor
 	least := min(a.units+rate*(v.Sent-a.at), v.Quota) - v.cost*(a.since+1+float64(v.Others+v.Pending))
@@ -255,7 +241,7 @@ func (v *view) step(t *track) step {
 	if v.tooLong() {
 		return failed(Reset, false, v.Window)
 	}
-	if v.Pending > 0 && t.rolled >= v.Sent { // it may be of the window before
+	if v.Pending > 0 && t.rolled >= v.Sent { // the response may be of the window before
 		return step{ok: v.Remaining <= v.Quota, stays: true}
 	}
 	switch v.kind {
@@ -269,7 +255,7 @@ func (v *view) step(t *track) step {
 	return v.inBucket(t)
 }
 
-// inWindow is step for a fixed window. The window goes on, or another begins.
+// inWindow is step for a fixed window. Either the window goes on, or a new one begins.
 func (v *view) inWindow(t *track) step {
 	most := v.after(t, t.left)
 	now := v.ending(span{v.Sent, math.Inf(1)})
@@ -311,8 +297,8 @@ func (v *view) agrees(now, end span) (ok bool, jitter float64) {
 // jittered returns the seconds that a server may add to resets at random.
 func (v *view) jittered() float64 { return max(v.Window, v.longest) / 10 }
 
-// begins reports whether a window that ends at now can follow that of t. Windows follow the
-// clock, or begin with a request.
+// begins reports whether a window that ends at now can follow the window of t. Windows follow
+// the clock, or begin with a request.
 func (v *view) begins(t *track, now span) bool {
 	if v.Window == 0 {
 		return now.high >= t.end.low
@@ -327,97 +313,29 @@ func (v *view) begins(t *track, now span) bool {
 	return now.widened(1).meets(span{since + v.window.low, v.Received + v.window.high})
 }
 
-// inLog is step for a sliding log.
-func (v *view) inLog(t *track) step {
-	certain, possible := 0.0, 0.0              // requests in the log
-	oldest, leaves := math.Inf(1), math.Inf(1) // the time of the oldest, at least and at most
-	first, last := math.Inf(-1), math.Inf(-1)  // the time of the newest, at least and at most
-	for _, e := range t.entries {
-		if e.high+v.window.high < v.Sent {
-			continue
-		}
-		possible += e.most
-		oldest, last = min(oldest, e.low), max(last, e.high)
-		if e.least == 0 {
-			continue
-		}
-		if e.high <= v.Sent {
-			first = max(first, e.low)
-		}
-		if e.low+v.window.low > v.Received && e.high <= v.Sent {
-			certain += e.least
-			leaves = min(leaves, e.high)
-		}
-	}
-	most := v.Quota - v.cost*(certain+v.counts())
-	if v.kind == slidingLog && t.end.high > 0 && v.jitter == 0 && v.Received < t.end.low-1 { // before the oldest leaves
-		most = min(most, v.after(t, t.base))
-	}
-	least := v.Quota - v.cost*possible
-	deficit, short := v.short(t, least)
-	switch {
-	case v.Remaining > most:
-		return failed(Remaining, true, most)
-	case short:
-		return failed(Remaining, false, least)
-	}
-	s := step{ok: true, gap: most - v.Remaining, deficit: deficit}
-	if v.Reset < 0 {
-		return s
-	}
-	resets := span{0, v.window.high}
-	switch {
-	case v.kind == slidingLog:
-		resets.high = min(resets.high, leaves+v.window.high-v.Sent)
-		if possible > 0 && v.Pending == 0 {
-			resets.low = oldest + v.window.low - v.Received
-		} else if possible == 0 && v.Others == 0 && v.Outcome == Served {
-			resets.low = v.window.low
-		}
-	case v.Outcome == Served:
-		resets.low = v.window.low - (v.Received - v.Sent)
-	default:
-		resets.low = first + v.window.low - v.Received
-		if v.Others == 0 && v.Pending == 0 && v.Outcome == Refused && possible > 0 {
-			resets.high = last + v.window.high - v.Sent
-			if s.later = v.Reset > resets.high+v.Slack+1; s.later {
-				s.deficit += v.cost
-				if s.deficit > v.cost*maxLost {
-					return failed(Reset, false, 0)
-				}
-				resets.high = v.window.high
-			}
-		}
-	}
-	if v.Window == 0 {
-		resets.low = min(resets.low, v.longest-v.Slack) // it is at least the window that is assumed
-	}
-	resets = resets.widened(v.Slack + 1)
-	if v.Reset > resets.high+v.jitter && v.jitter == 0 {
-		s.wider = v.jittered()
-	}
-	if v.Reset < resets.low || v.Reset > resets.high+v.jitter+s.wider {
-		return failed(Reset, false, 0)
-	}
-	return s
-}
-
-// rate returns the units that come back in a second.
+// rate returns how many units come back in a second.
 func (v *view) rate() span {
 	if v.Window == 0 {
 		if v.each.low > 0 {
 			return span{0, 1 / v.each.low}
 		}
-		return span{0, v.Quota / 0.25}
+		return span{0, v.Quota / shortest}
 	}
 	return span{v.Quota / v.window.high, v.Quota / v.window.low}
 }
 
+// refilled returns what a track contains at most if units come back at a rate in units a second:
+// with a part of a unit, and as announced.
+func (v *view) refilled(t *track, rate float64) (filled, most float64) {
+	passed := max(v.Received-t.at.low, 0)
+	filled = min(v.after(t, t.left+rate*passed), v.Quota-v.cost*v.counts())
+	return filled, math.Floor(filled + 0.5)
+}
+
 // inBucket is step for a token bucket.
 func (v *view) inBucket(t *track) step {
-	rate, passed := v.rate(), v.passed(t.at)
-	filled := min(v.after(t, t.left+rate.high*passed.high), v.Quota-v.cost*v.counts())
-	most := math.Floor(filled + 0.5)
+	rate := v.rate()
+	filled, most := v.refilled(t, rate.high)
 	if v.kind == bucketNext && t.end.high > 0 && v.Received < t.end.low-0.5 { // before the next token
 		most = min(most, v.after(t, t.base))
 		if v.Reset >= 0 && v.Window == 0 && !v.ending(span{}).widened(1).meets(t.end) {
@@ -446,7 +364,7 @@ func (v *view) full() bool {
 	return v.Reset >= (missing-1)/rate.high-v.Slack-1 && v.Reset <= (missing+1)/rate.low+slack
 }
 
-// eachUnit returns the seconds between two tokens, given the time at which the bucket is full.
+// eachUnit returns the seconds between two tokens, given a reset until the bucket is full.
 func (v *view) eachUnit() span {
 	missing := v.Quota - v.Remaining
 	each := span{max(v.Reset-v.Slack-1, 0) / (missing + 0.5) / 1.1, math.Inf(1)}
@@ -456,7 +374,7 @@ func (v *view) eachUnit() span {
 	return each
 }
 
-// learn narrows down the unknown rate of a bucket by the reset.
+// learn narrows down the seconds between two tokens by the reset, if the window is unknown.
 func (v *view) learn() {
 	if v.Window > 0 || !v.isBucket() || v.Reset < 0 {
 		return
@@ -465,18 +383,16 @@ func (v *view) learn() {
 	if v.kind == bucketFull {
 		each = v.eachUnit()
 	}
-	if v.each.high == 0 {
-		v.each = each
+	if v.each.high > 0 {
+		each = span{max(v.each.low, each.low), min(v.each.high, each.high)}
 	}
-	v.each = span{max(v.each.low, each.low), min(v.each.high, each.high)}
+	v.each = each
 }
 
-// inWeighted is step for a sliding window counter. What was used in the previous window
-// returns no faster than a bucket fills.
+// inWeighted is step for a sliding window counter. The units used in the previous window come
+// back no faster than the tokens of a bucket.
 func (v *view) inWeighted(t *track) step {
-	rate, passed := v.Quota/v.window.low, v.passed(t.at)
-	filled := min(v.after(t, t.left+rate*passed.high), v.Quota-v.cost*v.counts())
-	most := math.Floor(filled + 0.5)
+	filled, most := v.refilled(t, v.Quota/v.window.low)
 	if begin := t.end.high - v.window.low; v.Received < t.end.low-1 {
 		inside := v.counts()
 		for _, e := range t.entries {
@@ -518,7 +434,7 @@ func (v *view) inWeighted(t *track) step {
 	return s
 }
 
-// follows reports whether a window that ends at now follows that of t by the clock.
+// follows reports whether a window that ends at now follows the window of t by the clock.
 func (v *view) follows(t *track, now span) bool {
 	for k := 1.0; k <= 3; k++ {
 		if now.widened(1).meets(span{t.end.low + k*v.window.low, t.end.high + k*v.window.high}) {
@@ -557,7 +473,7 @@ func (v *view) commit(t *track, s step) {
 	case windows:
 		t.end = t.end.and(now)
 	case v.Pending == 0:
-		t.end = now // belongs to base
+		t.end = now // of base
 	}
 	t.shown = v.Remaining
 	if v.Pending > 0 && !s.rolls { // the base stays while requests overlap
@@ -570,48 +486,5 @@ func (v *view) commit(t *track, s step) {
 	t.left, t.base = v.Remaining, v.Remaining
 	if v.isBucket() || v.kind == weighted {
 		t.left = max(min(v.Remaining+1, s.filled), v.Remaining)
-	}
-}
-
-// memory returns the longest time for which a request counts, in seconds.
-func (v *view) memory() float64 {
-	if v.kind == weighted {
-		return 2 * v.window.high
-	}
-	return v.window.high
-}
-
-// enter adds the requests that the counter has counted, or may have counted.
-func (v *view) enter(t *track, s step) {
-	if v.isBucket() || v.kind == fixedWindow {
-		return
-	}
-	t.entries = slices.DeleteFunc(t.entries, func(e entry) bool { return e.high+v.memory() < v.Sent })
-	if len(t.entries) >= maxLog { // join them in pairs
-		half := t.entries[:0]
-		for pair := range slices.Chunk(t.entries, 2) {
-			e, next := pair[0], pair[len(pair)-1]
-			if len(pair) == 2 {
-				e = entry{span{min(e.low, next.low), max(e.high, next.high)}, e.least + next.least, e.most + next.most}
-			}
-			half = append(half, e)
-		}
-		t.entries = half
-	}
-	if v.Others > 0 {
-		t.entries = append(t.entries, entry{span{t.at.low, v.Received}, 0, float64(v.Others)})
-	}
-	if v.Outcome != Refused {
-		t.entries = append(t.entries, entry{span{v.Sent, v.Received}, v.counts(), 1})
-	}
-	missing := (v.Quota - v.Remaining) / v.cost
-	for _, e := range t.entries {
-		missing -= e.most
-	}
-	if s.later {
-		t.entries = append(t.entries, entry{span: span{v.Sent, v.Received + v.Reset - v.window.low + v.Slack}})
-	}
-	if missing > 0 { // counted, though no response shows it
-		t.entries = append(t.entries, entry{span{v.Received - v.memory(), v.Received}, 0, missing})
 	}
 }

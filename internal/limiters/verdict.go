@@ -3,27 +3,28 @@ package limiters
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
-// A Rule is a rule that an honest limiter keeps.
+// A Rule is a rule that an honest limiter obeys.
 type Rule int
 
 // The rules.
 const (
-	Spent     Rule = iota // what remains falls by what is spent
-	Uneven                // it falls by the same for each request
-	Double                // it falls by one
+	Spent     Rule = iota // each request lowers Remaining
+	Uneven                // each request lowers it by the same number
+	Double                // each request lowers it by one
 	Clock                 // the reset goes down with the clock
-	Unit                  // and is in seconds
+	Unit                  // the reset is in seconds
 	Overdrawn             // requests are refused while nothing remains
-	Applied               // the quota is the one that is applied
-	Window                // and so is the window
-	Back                  // what was spent comes back after a window
+	Applied               // the limiter applies the quota
+	Window                // the limiter applies the window
+	Back                  // used units come back after a window
 
-	Rules // their number
+	Rules // the number of rules
 )
 
-// A Number is one of the numbers that are announced.
+// A Number is a number that a server announces.
 type Number int
 
 // The numbers.
@@ -36,17 +37,17 @@ const (
 // A Doubt is a rule that the limiter seems to break.
 type Doubt struct {
 	Rule    Rule
-	Certain bool // there is no explanation but a fault, if the client is alone
-	Number  Number
-	Args    []any // for the words
+	Certain bool   // there is no explanation but a fault, if the client is alone
+	Number  Number // the number at fault
+	Args    []any  // of the message
 }
 
-// A change is what may be wrong with the numbers of a limiter.
+// A change corrects a fault that the numbers of a limiter may have.
 type change struct {
 	rule   Rule
 	number Number
-	fits   func(r *Run) bool // whether it is likely at all; nil is always
-	args   func(r *Run) []any
+	fits   func(r *Run) bool  // whether to try it; nil is always
+	args   func(r *Run) []any // of the message; nil is the course of the resets
 	apply  func(r *Run, events []Response, terms *Terms)
 }
 
@@ -81,16 +82,23 @@ func changes() []change {
 
 func hasWindow(r *Run) bool { return r.terms.Window > 0 }
 
-// longest returns the longest reset.
-func (r *Run) longest() float64 {
-	most := 0.0
+// longest returns the longest reset, in seconds.
+func (r *Run) longest() (most float64) {
 	for _, e := range r.events {
 		most = max(most, e.Reset)
 	}
 	return most
 }
 
-// rises reports whether what remains rises more often than it falls.
+// highest returns the most that remained.
+func (r *Run) highest() (most float64) {
+	for _, e := range r.events {
+		most = max(most, e.Remaining)
+	}
+	return most
+}
+
+// rises reports whether Remaining rises more often than it falls.
 func rises(r *Run) bool {
 	up := 0
 	for i := 1; i < len(r.events); i++ {
@@ -123,17 +131,8 @@ func scaled(by float64) func(*Run, []Response, *Terms) {
 	}
 }
 
-// highest returns the most that remained.
-func (r *Run) highest() float64 {
-	most := 0.0
-	for _, e := range r.events {
-		most = max(most, e.Remaining)
-	}
-	return most
-}
-
-// diagnose runs the responses once more with one thing changed, and returns the change that
-// explains them all, or what the model that lasted longest does not explain.
+// diagnose returns the first change with which a model explains all responses. If there is
+// none, it returns the fault of a model that was left last.
 func (r *Run) diagnose(now Response) Doubt {
 	same := r.stays(now)
 	if now.Remaining == 0 && same >= 2 {
@@ -141,24 +140,21 @@ func (r *Run) diagnose(now Response) Doubt {
 	}
 	for _, c := range changes() {
 		if c.rule != Unit && same >= least && r.falls.number == 0 {
-			break // it does not fall at all
+			break // Remaining never falls
 		}
-		events := append([]Response(nil), r.events...)
-		terms := r.terms
 		if c.fits != nil && !c.fits(r) {
 			continue
 		}
+		events, terms := slices.Clone(r.events), r.terms
 		c.apply(r, events, &terms)
 		if terms.Quota < 1 || !explained(events, terms, r.Cost()) {
 			continue
 		}
-		d := Doubt{Rule: c.rule, Number: c.number, Certain: !r.apart}
+		args := []any{r.course()}
 		if c.args != nil {
-			d.Args = c.args(r)
-		} else {
-			d.Args = []any{r.course()}
+			args = c.args(r)
 		}
-		return d
+		return Doubt{c.rule, !r.apart, c.number, args}
 	}
 	d, f := Doubt{Certain: !r.apart}, r.wrong
 	switch {
@@ -176,7 +172,7 @@ func (r *Run) diagnose(now Response) Doubt {
 	return d
 }
 
-// stays returns over how many requests that were served what remains is the same.
+// stays returns how many requests were served since Remaining changed last.
 func (r *Run) stays(now Response) int {
 	same := 0
 	for i := len(r.events) - 1; i >= 0 && r.events[i].Remaining == now.Remaining; i-- {
@@ -187,7 +183,7 @@ func (r *Run) stays(now Response) int {
 	return same
 }
 
-// upwards returns in words how what remains does not fall.
+// upwards describes how Remaining does not fall.
 func (r *Run) upwards(now Response, most float64) string {
 	if same := r.stays(now); same >= least {
 		return fmt.Sprintf("it stays %.0f over %d requests that were served", now.Remaining, same)
@@ -195,7 +191,7 @@ func (r *Run) upwards(now Response, most float64) string {
 	return fmt.Sprintf("it is %.0f where at most %.0f can be left", now.Remaining, most)
 }
 
-// course returns in words how the resets go on.
+// course describes the resets.
 func (r *Run) course() string {
 	lowest, highest := math.Inf(1), math.Inf(-1)
 	for _, e := range r.events {
@@ -209,20 +205,11 @@ func (r *Run) course() string {
 	return "no limiter has these resets"
 }
 
-// explained reports whether a single counter of any kind explains responses.
+// explained reports whether a model with one counter explains responses.
 func explained(events []Response, terms Terms, cost float64) bool {
-	for _, m := range newModels() {
-		fits := true
-		m.jitter = 1e-9 // seconds: no more
-		for i := range events {
-			if !m.add(&events[i], &terms, cost, 1) {
-				fits = false
-				break
-			}
-		}
-		if fits {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(newModels(), func(m model) bool {
+		m.jitter = 1e-9 // seconds: not zero, so that no more is assumed
+		unexplained := func(r Response) bool { return !m.add(&r, &terms, cost, 1) }
+		return !slices.ContainsFunc(events, unexplained)
+	})
 }

@@ -1,0 +1,131 @@
+package limiters
+
+import (
+	"math"
+	"slices"
+)
+
+// An entry is the time of some requests, and their lowest and highest number.
+type entry struct {
+	span
+	least, most float64
+}
+
+// inLog is step for a sliding log.
+func (v *view) inLog(t *track) step {
+	certain, possible := 0.0, 0.0              // requests in the log
+	oldest, leaves := math.Inf(1), math.Inf(1) // the time of the oldest, at least and at most
+	first, last := math.Inf(-1), math.Inf(-1)  // the time of the newest, at least and at most
+	for _, e := range t.entries {
+		if e.high+v.window.high < v.Sent {
+			continue
+		}
+		possible += e.most
+		oldest, last = min(oldest, e.low), max(last, e.high)
+		if e.least == 0 {
+			continue
+		}
+		if e.high <= v.Sent {
+			first = max(first, e.low)
+		}
+		if e.low+v.window.low > v.Received && e.high <= v.Sent {
+			certain += e.least
+			leaves = min(leaves, e.high)
+		}
+	}
+	most := v.Quota - v.cost*(certain+v.counts())
+	if v.kind == slidingLog && t.end.high > 0 && v.jitter == 0 && v.Received < t.end.low-1 { // before the oldest leaves
+		most = min(most, v.after(t, t.base))
+	}
+	least := v.Quota - v.cost*possible
+	deficit, short := v.short(t, least)
+	switch {
+	case v.Remaining > most:
+		return failed(Remaining, true, most)
+	case short:
+		return failed(Remaining, false, least)
+	}
+	s := step{ok: true, gap: most - v.Remaining, deficit: deficit}
+	if v.Reset < 0 {
+		return s
+	}
+	resets := span{0, v.window.high} // the resets that the log allows
+	switch {
+	case v.kind == slidingLog:
+		resets.high = min(resets.high, leaves+v.window.high-v.Sent)
+		if possible > 0 && v.Pending == 0 {
+			resets.low = oldest + v.window.low - v.Received
+		} else if possible == 0 && v.Others == 0 && v.Outcome == Served {
+			resets.low = v.window.low
+		}
+	case v.Outcome == Served:
+		resets.low = v.window.low - (v.Received - v.Sent)
+	default:
+		resets.low = first + v.window.low - v.Received
+		if v.Others == 0 && v.Pending == 0 && v.Outcome == Refused && possible > 0 {
+			resets.high = last + v.window.high - v.Sent
+			if s.later = v.Reset > resets.high+v.Slack+1; s.later {
+				s.deficit += v.cost
+				if s.deficit > v.cost*maxLost {
+					return failed(Reset, false, 0)
+				}
+				resets.high = v.window.high
+			}
+		}
+	}
+	if v.Window == 0 {
+		resets.low = min(resets.low, v.longest-v.Slack) // the shortest window
+	}
+	resets = resets.widened(v.Slack + 1)
+	if v.Reset > resets.high+v.jitter && v.jitter == 0 {
+		s.wider = v.jittered()
+	}
+	if v.Reset < resets.low || v.Reset > resets.high+v.jitter+s.wider {
+		return failed(Reset, false, 0)
+	}
+	return s
+}
+
+// memory returns the longest time for which a request counts, in seconds.
+func (v *view) memory() float64 {
+	if v.kind == weighted {
+		return 2 * v.window.high
+	}
+	return v.window.high
+}
+
+// enter adds the requests that a log or a sliding window counter has counted, or may have
+// counted.
+func (v *view) enter(t *track, s step) {
+	if v.isBucket() || v.kind == fixedWindow {
+		return
+	}
+	t.entries = slices.DeleteFunc(t.entries, func(e entry) bool { return e.high+v.memory() < v.Sent })
+	if len(t.entries) >= maxLog { // join entries in pairs
+		half := t.entries[:0]
+		for pair := range slices.Chunk(t.entries, 2) {
+			e, next := pair[0], pair[len(pair)-1]
+			if len(pair) == 2 {
+				e = entry{span{min(e.low, next.low), max(e.high, next.high)}, e.least + next.least, e.most + next.most}
+			}
+			half = append(half, e)
+		}
+		t.entries = half
+	}
+	if v.Others > 0 {
+		t.entries = append(t.entries, entry{span{t.at.low, v.Received}, 0, float64(v.Others)})
+	}
+	if v.Outcome != Refused {
+		t.entries = append(t.entries, entry{span{v.Sent, v.Received}, v.counts(), 1})
+	}
+	missing := (v.Quota - v.Remaining) / v.cost
+	for _, e := range t.entries {
+		missing -= e.most
+	}
+	if s.later {
+		t.entries = append(t.entries, entry{span: span{v.Sent, v.Received + v.Reset - v.window.low + v.Slack}})
+	}
+	if missing > 0 { // requests that were counted before the first response, or whose responses were lost
+		t.entries = append(t.entries, entry{span{v.Received - v.memory(), v.Received}, 0, missing})
+	}
+}
