@@ -67,12 +67,12 @@ func TestRate(t *testing.T) {
 	require.InDelta(t, 7, x.most, 0.3, "seven tenths of ten a second")
 	was := x.most
 	now = x.play(now, 100*time.Millisecond, "-+-")
-	require.InDelta(t, was*1.01, x.most, 0.001, "too few answers to tell whether a lower rate helps")
+	require.InDelta(t, was*1.01*(1+0.3/regainTime), x.most, 0.001, "too few answers to tell whether a lower rate helps; 0.3 s have passed")
 	now = x.play(now, 100*time.Millisecond, "+++-")
 	require.Less(t, x.most, was*0.8, "three in succession tell")
 	was = x.most
 	now = x.play(now, 100*time.Millisecond, "-------")
-	require.Equal(t, was, x.most, "nothing was served in between")
+	require.InDelta(t, was*(1+0.7/regainTime), x.most, 0.001, "nothing was served in between, and 0.7 s have passed")
 	now = x.play(now, 100*time.Millisecond, "+-")
 	require.Less(t, x.most, was, "eight answers tell")
 	now = x.play(now, time.Millisecond, strings.Repeat("+", 100))
