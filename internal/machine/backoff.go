@@ -94,6 +94,10 @@ const (
 	slower    = 0.7
 	// faster is how much the rate grows with each request that is served.
 	faster = 1.01
+	// regainTime is the time constant in seconds with which the rate also grows from request to
+	// request. Without this growth, the rate would fall for ever if a server refused a part of
+	// the requests at any rate: few requests are served between two refusals.
+	regainTime = 60
 	// enoughRun and enoughTries are how many requests must have been served in succession,
 	// or answered, before a refusal lowers the rate again. Fewer show little of its effect.
 	enoughRun   = 3
@@ -102,7 +106,7 @@ const (
 	// other clients take what there is, a slower client is refused as often.
 	bestPart = 0.9
 	// bestFades is how fast the best rate follows a lower one.
-	bestFades = 1.0 / 32
+	bestFades = 1.0 / 64
 	// rateUnused is how many times faster than requests come a rate is dropped.
 	rateUnused = 4
 	// gapWeight is the weight of the latest gap in the average.
@@ -130,7 +134,9 @@ func (x *rate) sent(last, now time.Time) {
 		x.gap = firstGap
 		return
 	}
-	gap := min(max(now.Sub(last).Seconds(), leastGap), x.gap*longestGap)
+	gap := max(now.Sub(last).Seconds(), leastGap)
+	x.most += x.most * gap / regainTime
+	gap = min(gap, x.gap*longestGap)
 	x.gap += (gap - x.gap) * gapWeight
 }
 

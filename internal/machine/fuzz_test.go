@@ -28,14 +28,14 @@ func lawMachine(t testing.TB, m Machine, r *Settings, now time.Time, prices []Pr
 		require.True(t, v.Until.After(now), "%+v", m)
 		now = v.Until
 	}
-	require.Fail(t, "nobody goes", "%+v", m)
+	require.Fail(t, "no request goes", "%+v", m)
 }
 
 // An obedience is what the answer to the latest request asked for, while no other
 // answer has come: how many may go, and from when on any.
 type obedience struct {
-	least time.Time // nobody goes before
-	most  int64     // so many go, -1 for any number
+	least time.Time // no request goes before
+	most  int64     // how many requests may go, -1 for any number
 	until time.Time // the end of the window
 }
 
@@ -50,7 +50,7 @@ func obedienceTo(a *Answer, now time.Time, r *Settings) obedience {
 
 func (o *obedience) lawSent(t testing.TB, now time.Time) {
 	t.Helper()
-	require.False(t, now.Before(o.least), "nobody goes before %v", o.least)
+	require.False(t, now.Before(o.least), "no request goes before %v", o.least)
 	if o.most >= 0 && now.Before(o.until) {
 		require.Positive(t, o.most, "no more go than remain")
 		o.most--

@@ -103,7 +103,7 @@ func (l *budgets) ask(v *Verdict, now time.Time, r *Settings, prices []Price, se
 
 // expire ends the windows whose time has come, and reports whether one of them
 // ended with nothing left. One that ended with something left goes on with that:
-// nothing says that there is less (draft-11 Section 8.4).
+// no answer has shown that less is left (draft-11 Section 8.4).
 func (l *budgets) expire(now time.Time, r *Settings) (spent bool) {
 	for i := range *l {
 		if b := &(*l)[i]; b.steady != nil && b.over(now) {
@@ -207,8 +207,8 @@ func (l *budgets) add(b budget) bool {
 	return true
 }
 
-// giveBack returns what a request took of each budget, because its answer says what
-// remains: either it was served before the answer from which the budget was learnt,
+// giveBack adds what a request took to each budget, because its answer contains what
+// remains. Either it was served before the answer from which the budget was learnt,
 // and is counted in that, or its own answer is the stricter one.
 func (l *budgets) giveBack(t *Trip, r *Settings) {
 	for i := range *l {
@@ -344,7 +344,7 @@ func (x *meter) ask(v *Verdict, now time.Time, r *Settings, prices []Price, sent
 	}
 }
 
-// need returns how much has to be there for a request: what it takes, but at most what a
+// need returns how much must be left for a request: what it takes, but at most what a
 // full limit holds.
 func (x *meter) need(prices []Price, r *Settings) float64 {
 	units := Takes(prices, x.unit, x.policy)
@@ -373,8 +373,8 @@ func (l meters) send(t *Trip, now time.Time, r *Settings) {
 	}
 }
 
-// learn tells the meters what an answer says is left. Only meters of which the request
-// has taken something learn from it.
+// learn updates the meters from an answer. It updates only meters from which the request
+// has taken something.
 func (l *meters) learn(t *Trip, a *Answer, received time.Time, r *Settings, sent *traffic) {
 	for i := range a.Stocks {
 		s := &a.Stocks[i]

@@ -162,7 +162,7 @@ func (m *Machine) askPhase(now time.Time, r *Settings, prices []Price) Verdict {
 			return Verdict{Until: end, Reason: Probe}
 		}
 	}
-	if prices != nil && !m.priced && m.under.priced > 0 { // wait for its answer, which says what is left
+	if prices != nil && !m.priced && m.under.priced > 0 { // wait for its answer, which contains what is left
 		if next := m.hung(r); now.Before(next) {
 			return Verdict{Until: next, Depends: true, Reason: First}
 		}

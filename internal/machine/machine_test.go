@@ -67,12 +67,12 @@ func TestRate(t *testing.T) {
 	require.InDelta(t, 7, x.most, 0.3, "seven tenths of ten a second")
 	was := x.most
 	now = x.play(now, 100*time.Millisecond, "-+-")
-	require.InDelta(t, was*1.01, x.most, 0.001, "too few answers to tell whether a lower rate helps")
+	require.InDelta(t, was*1.01*(1+0.3/regainTime), x.most, 0.001, "too few answers to tell whether a lower rate helps; 0.3 s have passed")
 	now = x.play(now, 100*time.Millisecond, "+++-")
 	require.Less(t, x.most, was*0.8, "three in succession tell")
 	was = x.most
 	now = x.play(now, 100*time.Millisecond, "-------")
-	require.Equal(t, was, x.most, "nothing was served in between")
+	require.InDelta(t, was*(1+0.7/regainTime), x.most, 0.001, "nothing was served in between, and 0.7 s have passed")
 	now = x.play(now, 100*time.Millisecond, "+-")
 	require.Less(t, x.most, was, "eight answers tell")
 	now = x.play(now, time.Millisecond, strings.Repeat("+", 100))
@@ -92,7 +92,7 @@ func TestRateOfRandomRefusals(t *testing.T) {
 	}
 }
 
-// Budgets of which one allows nothing that another does not are one.
+// A budget replaces another one if it allows nothing that the other one forbids.
 func TestBudgets(t *testing.T) {
 	b := func(left float64, seconds int) budget {
 		if seconds == 0 {
@@ -105,7 +105,7 @@ func TestBudgets(t *testing.T) {
 	require.False(t, m.budgets.add(b(5, 10)), "the same")
 	require.False(t, m.budgets.add(b(6, 9)), "looser")
 	require.True(t, m.budgets.add(b(6, 11)), "for longer")
-	require.True(t, m.budgets.add(b(7, 0)), "nobody knows for how long")
+	require.True(t, m.budgets.add(b(7, 0)), "its end is unknown")
 	require.True(t, m.budgets.add(b(7, 100)), "the other may be over before")
 	require.False(t, m.budgets.add(b(8, 0)))
 	require.True(t, m.budgets.add(b(4, 11)))
@@ -205,8 +205,8 @@ func TestExtremes(t *testing.T) {
 	}
 }
 
-// After a refusal of so many under way together half as many go, but at least one. Then
-// there is one more after so many answers.
+// After a refusal, half as many requests as before may be under way, but at least one. Then
+// the pool grows by one after some rounds of answers.
 func TestPoolRegrows(t *testing.T) {
 	for together, rounds := range map[int][]int{
 		1: {calmRounds, 2, 3},

@@ -136,7 +136,7 @@ func (p *play) ask(now time.Time, prices []Price) Verdict {
 	before := fmt.Sprint(p.m)
 	v := p.m.Ask(now, &p.r, prices)
 	require.Equal(p.t, before, fmt.Sprint(p.m), "%s: a query never changes state", p.where)
-	require.True(p.t, v.Open || v.Until.After(now), "%s: nobody asks again and again at the same time", p.where)
+	require.True(p.t, v.Open || v.Until.After(now), "%s: the caller does not ask twice at the same time", p.where)
 	return v
 }
 

@@ -9,7 +9,7 @@ import (
 // The words of the machine: settings, prices and answers go in, a Verdict comes out. Below
 // them are the requests under way.
 
-// RequestUnit is the unit of which each request takes one.
+// RequestUnit is the unit of limits on requests. Each request takes one.
 const RequestUnit = "requests"
 
 // waveTime is how long a wave of probes is waited for before the next goes. A probe that
@@ -39,7 +39,7 @@ func (a *Answer) Exhausted() bool {
 	return slices.ContainsFunc(a.Stocks, func(s Stock) bool { return s.Left == 0 })
 }
 
-// saysRequests reports whether an answer says what remains of a limit of requests.
+// saysRequests reports whether an answer contains the remaining units of a limit of requests.
 func (a *Answer) saysRequests() bool {
 	return slices.ContainsFunc(a.Stocks, func(s Stock) bool { return s.Unit == RequestUnit })
 }
