@@ -118,6 +118,40 @@ func TestTransportRetries(t *testing.T) {
 	}
 }
 
+// The body of a retry is opened when the retry is sent: it may be a file, and waits may be long.
+func TestTransportRetriesOpen(t *testing.T) {
+	inBubble(t, "", func(t *testing.T) {
+		gate := &Gate{}
+		fails := errors.New("no such file")
+		var opened []time.Duration
+		for _, end := range []func() (io.ReadCloser, error){
+			func() (io.ReadCloser, error) { return http.NoBody, nil },
+			func() (io.ReadCloser, error) { return nil, fails },
+			func() (io.ReadCloser, error) { panic("broken") },
+		} {
+			rt := &Transport{MaxRetries: 1, Base: newScript("HTTP/1.1 429 Too Many Requests\nRetry-After: 60", ""), Gate: gate}
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, example, strings.NewReader("x"))
+			require.NoError(t, err)
+			start := time.Now()
+			req.GetBody = func() (io.ReadCloser, error) {
+				opened = append(opened, time.Since(start))
+				return end()
+			}
+			func() {
+				defer func() { _ = recover() }()
+				_, err = rt.RoundTrip(req)
+				require.NoError(t, err, "the retry is served, or the refusal is returned")
+			}()
+			for key := range gate.Keys() {
+				w, _ := gate.State(key)
+				require.Zero(t, w.UnderWay)
+			}
+			time.Sleep(time.Hour)
+		}
+		require.Equal(t, seconds(60, 60, 60), opened)
+	})
+}
+
 // The first 64 KiB of a long refusal are kept, and reading beyond them fails.
 func TestKeepBody(t *testing.T) {
 	for size, cut := range map[int]bool{0: false, mostKept: false, mostKept + 1: true} {

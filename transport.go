@@ -314,23 +314,26 @@ func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, r *entr
 	keepBody(refusal)
 	r.follows = false
 	none := Advice{} // no refusal, so that there is no further try
-	again := *req
-	if req.GetBody != nil && req.Body != nil && req.Body != http.NoBody {
-		body, err := req.GetBody()
-		if err != nil {
-			return refusal, none, nil
-		}
-		again.Body = body
-	}
 	pass, err := t.gate().enter(req.Context(), r)
 	if err != nil {
-		if again.Body != nil {
-			again.Body.Close()
-		}
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(req.Context().Err(), context.DeadlineExceeded) {
 			return refusal, none, nil
 		}
 		return nil, none, err
+	}
+	again := *req
+	if req.GetBody != nil && req.Body != nil && req.Body != http.NoBody {
+		called := false
+		defer func() {
+			if !called { // GetBody has panicked
+				pass.Failed()
+			}
+		}()
+		again.Body, err = req.GetBody() // after the wait, because it may open a file
+		if called = true; err != nil {
+			pass.Failed()
+			return refusal, none, nil
+		}
 	}
 	resp, a, err := t.send(&again, pass)
 	if resp != nil && resp.Request == &again {

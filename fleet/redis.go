@@ -102,11 +102,13 @@ func (n *turn) enter(ctx context.Context) (wait time.Duration, certain bool, err
 	return time.Duration(max(millis, 1)) * time.Millisecond, got[2] == int64(1), nil
 }
 
-// giveBack ends a lease that Redis granted too late.
+// giveBack ends a lease that Redis granted too late. It asks at once, although Redis did not
+// answer in time before: otherwise the lease would count as under way until it expires.
 func (n *turn) giveBack(got []any) {
 	if lease, _ := got[0].(string); lease != "" {
-		late := &turn{turns: n.turns, keys: n.keys, lease: lease}
-		late.fail()
+		ctx, cancel := context.WithTimeout(context.Background(), leaseTime)
+		defer cancel()
+		_ = learnScript.Run(ctx, n.turns.client, n.keys, n.arguments(lease, "failed", 0, "")...).Err() // else it expires
 	}
 }
 

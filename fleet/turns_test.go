@@ -219,6 +219,36 @@ func TestTurnsStoreHangs(t *testing.T) {
 	}
 }
 
+// A lateStore answers each question after a delay.
+type lateStore struct {
+	redis.Scripter
+	delay time.Duration
+}
+
+func (s lateStore) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	defer time.Sleep(s.delay)
+	return s.Scripter.EvalSha(context.WithoutCancel(ctx), sha, keys, args...)
+}
+
+func (s lateStore) Eval(ctx context.Context, script string, keys []string, args ...any) *redis.Cmd {
+	defer time.Sleep(s.delay)
+	return s.Scripter.Eval(context.WithoutCancel(ctx), script, keys, args...)
+}
+
+// A turn that Redis grants too late is given back before its lease expires.
+func TestTurnsGivenBack(t *testing.T) {
+	store := startStore(t)
+	turns := &Turns{
+		Redis: lateStore{store.rdb, 200 * time.Millisecond}, Timeout: 100 * time.Millisecond,
+		Base: roundTrip(func(*http.Request) (*http.Response, error) { return answer(200), nil }),
+	}
+	require.NoError(t, enterScript.Load(t.Context(), store.rdb).Err())
+	require.NoError(t, learnScript.Load(t.Context(), store.rdb).Err())
+	_, err := turns.RoundTrip(request(t, t.Context()))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return store.underWay(t) == 0 }, leaseTime/2, 10*time.Millisecond)
+}
+
 // While Redis is away, two processes use half of the quota each. Afterwards they share it
 // through Redis.
 func TestTurnsAlone(t *testing.T) {

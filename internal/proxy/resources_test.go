@@ -3,11 +3,26 @@ package proxy
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 )
+
+// Metrics are UTF-8 whatever bytes a server sends, because Prometheus rejects them all otherwise.
+func TestMetricsText(t *testing.T) {
+	text := string(metrics([]keyStats{{
+		Key:    "a",
+		Waits:  []waitStats{{Resource: "caf\xe9\""}, {Resource: "caf\xe8\""}, {Resource: "café\\"}},
+		Limits: []limitStats{{Policy: strings.Repeat("é", 100)[:127]}},
+	}}))
+	require.True(t, utf8.ValidString(text))
+	for _, want := range []string{`resource="caf\\xe9\\\""}`, `resource="caf\\xe8\\\""}`, `resource="café\\"}`} {
+		require.Contains(t, text, want)
+	}
+}
 
 // In front of GitHub, an exhausted resource delays no requests for other resources. This
 // needs no flag.

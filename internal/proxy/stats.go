@@ -12,9 +12,11 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/httpfields/ratelimit"
 )
@@ -266,7 +268,7 @@ func metrics(keys []keyStats) []byte {
 			samples(&keys[i], func(value float64, labels ...string) {
 				fmt.Fprintf(&b, "ratelimit_%s{key=%q", name, keys[i].Key)
 				for j := 0; j < len(labels); j += 2 {
-					fmt.Fprintf(&b, `,%s="%s"`, labels[j], labelEscapes.Replace(labels[j+1]))
+					fmt.Fprintf(&b, `,%s="%s"`, labels[j], labelOf(labels[j+1]))
 				}
 				fmt.Fprintf(&b, "} %g\n", value)
 			})
@@ -307,6 +309,16 @@ func metrics(keys []keyStats) []byte {
 			}
 		})
 	return b.Bytes()
+}
+
+// labelOf returns a text as the value of a label. Prometheus rejects all metrics if one label is
+// not UTF-8, and a server may send any byte.
+func labelOf(text string) string {
+	if !utf8.ValidString(text) {
+		text = strconv.QuoteToASCII(text)
+		text = text[1 : len(text)-1]
+	}
+	return labelEscapes.Replace(text)
 }
 
 // labelEscapes are the escapes of labels in the text format.

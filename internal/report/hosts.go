@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -33,7 +34,8 @@ type Hosts map[string]*Host
 // The bounds of Hosts, for captures of any size.
 const (
 	mostHosts  = 10_000
-	mostForms  = 4 // of a host
+	mostForms  = 4   // of a host
+	mostName   = 256 // bytes of the name of a host, and of a text of its lowest limit
 	otherHosts = "(other hosts)"
 )
 
@@ -44,7 +46,7 @@ func (h Hosts) Read(text io.Reader) error { return each(text, h.add) }
 func (h Hosts) Add(host string, resp *http.Response) { h.add(&response{Response: resp, host: host}) }
 
 func (h Hosts) add(p *response) {
-	name := Printable(strings.ToLower(p.host))
+	name := Printable(strings.ToLower(p.host[:min(len(p.host), mostName)]))
 	host := h[name]
 	if host == nil && len(h) >= mostHosts {
 		name = otherHosts
@@ -62,7 +64,7 @@ func (h Hosts) add(p *response) {
 	host.wait = max(host.wait, a.Asked)
 	host.Wait = host.wait.Seconds()
 	if d := a.Fields.Dialect; d != "" && len(host.Forms) < mostForms && !slices.Contains(host.Forms, d) {
-		host.Forms = append(host.Forms, d)
+		host.Forms = append(host.Forms, strings.Clone(d))
 	}
 	for _, l := range a.Fields.Limits {
 		if l.Remaining != ratelimit.Unknown && (host.Lowest == nil || l.Remaining < *host.Lowest.Remaining) {
@@ -70,9 +72,17 @@ func (h Hosts) add(p *response) {
 			if p, ok := a.Fields.PolicyOf(l); ok {
 				lowest = lowest.with(p)
 			}
-			host.Lowest = &lowest
+			host.Lowest = lowest.kept()
 		}
 	}
+}
+
+// kept returns a limit without the memory of its response, and with texts of a bounded length.
+func (l Limit) kept() *Limit {
+	l.Name = strings.Clone(l.Name[:min(len(l.Name), mostName)])
+	l.Unit = strings.Clone(l.Unit[:min(len(l.Unit), mostName)])
+	l.PartitionKey = bytes.Clone(l.PartitionKey[:min(len(l.PartitionKey), mostName)])
+	return &l
 }
 
 // Announced reports whether a response announced limits.

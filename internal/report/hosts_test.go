@@ -86,6 +86,20 @@ func TestHostsBounds(t *testing.T) {
 	require.Equal(t, 34, long34[""].Requests)
 	require.Len(t, long34[""].Forms, mostForms)
 
+	// A host keeps little of a long response.
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	large := Hosts{}
+	require.NoError(t, large.Read(&harText{entries: 40, entry: func(i int) string {
+		return fmt.Sprintf(`{"request":{"url":"http://h%d%s/"},"response":{"headers":[{"name":"ratelimit","value":"\"%s\";r=1"}]}}`, i, body, body[:1<<19])
+	}}))
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	require.Len(t, large, 40)
+	require.Less(t, after.HeapAlloc, before.HeapAlloc+4<<20)
+	runtime.KeepAlive(large)
+
 	long := func(n int) string { return `{"log":{"entries":[{"x":"` + strings.Repeat("x", n) + `"}]}}` }
 	require.ErrorIs(t, Hosts{}.Read(strings.NewReader(long(maxEntry))), errEntryTooLong)
 	require.ErrorIs(t, Hosts{}.Read(strings.NewReader(`{"headers":[`+strings.Repeat("{},", 1<<16)+`{}]}`)), errHeaderTooLong)
