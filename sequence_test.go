@@ -404,3 +404,20 @@ func FuzzSequence(f *testing.F) {
 		require.LessOrEqual(t, len(s.found), maxFound)
 	})
 }
+
+// TestSequenceThresholds: a finding is certain at a certain response, and not before.
+func TestSequenceThresholds(t *testing.T) {
+	for name, want := range map[string]int{
+		"the partition key is new each time":            12, // partition keys
+		"many remained before refusals that are silent": 12, // with the third refusal
+	} {
+		all := faults()
+		f := all[slices.IndexFunc(all, func(f faulty) bool { return f.name == name })]
+		certain := func(n int) bool {
+			f.n = n
+			return slices.ContainsFunc(f.ask(&Sequence{Alone: true}), func(f Finding) bool { return f.Level > LevelNote })
+		}
+		require.False(t, certain(want-1), name)
+		require.True(t, certain(want), name)
+	}
+}
