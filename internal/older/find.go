@@ -166,9 +166,9 @@ func nameIn(tables []*Table, key string) *name {
 }
 
 // The meanings of names are cached, because a client gets the same names in every response. A
-// key has two places. It takes the first place if that is free, else the second. The size is
-// fixed, so no server can fill the memory. Keys that share their places are read again each
-// time.
+// key has two places. It takes the first place if that is free, else one at random, so that the
+// names of a response find places next to older names. The size is fixed, so no server can fill
+// the memory.
 var names [512]atomic.Pointer[name]
 
 // longestKept is the length of the longest key that is cached.
@@ -208,7 +208,10 @@ func nameOf(key string) *name {
 	}
 	kept.key = strings.Clone(key)
 	if !first.CompareAndSwap(nil, kept) {
-		second.Store(kept)
+		if rand.Uint32()%2 == 0 {
+			first = second
+		}
+		first.Store(kept)
 	}
 	return kept
 }
