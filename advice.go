@@ -207,7 +207,7 @@ func Advise(resp *http.Response, received time.Time) Advice {
 }
 
 // Advise returns how long to wait after resp, which arrived at received, and why. It reads neither
-// the body nor trailers. If resp is nil, the Advice is to go on.
+// the body nor trailers. A nil resp means to go on.
 //
 // The first of these that is present decides the wait:
 //
@@ -226,8 +226,7 @@ func Advise(resp *http.Response, received time.Time) Advice {
 //
 // In a response from a cache, with a positive Age or X-From-Cache: 1, only Retry-After counts
 // (Section 7.3). A malformed field is ignored (Section 7), unless [ParseAny] can read it
-// leniently: RateLimit: "burst";r=0.5;t=30 is a wait of 30 s. The form of the draft that follows,
-// RateLimit: burst;a=0;w=30, counts as the current form.
+// leniently. The form of the next draft, RateLimit: burst;a=0;w=30, counts as the current form.
 func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	var a Advice
 	if resp == nil {

@@ -25,17 +25,8 @@ import (
 // Section 7). Check reads older fields only to find contradictions to the current fields. A
 // response in the form of the next draft has one note, and is not checked further.
 //
-// Check does not see:
-//
-//   - The body, such as the names of policies in a problem document.
-//   - The values of trailers, and the names of trailers that are not announced before the
-//     body.
-//   - Unwanted volume below ten times the rate of a policy (draft-11 Section 6).
-//   - Sensitive data in a partition key, except addresses and credentials (Section 6.1). A
-//     limit whose key differs from the key of its policy has no policy here.
-//   - A Retry-After that is early while something remains, or that is a date in a response
-//     without Date.
-//   - Faults that only several responses show: see [Sequence].
+// Check reads no body. CONFORMANCE.md lists the faults that it does not find. Faults that only
+// several responses show are found by a [Sequence].
 func Check(resp *http.Response) []Finding {
 	var findings []Finding
 	for _, b := range check(resp) {

@@ -26,14 +26,14 @@
 //     a limit, call [Refuse].
 //   - To add the limits of a gateway, put a [Middleware] in front of a reverse proxy, or
 //     call [RestrictHeader] if the gateway does not use net/http.
-//   - To test a server, call [Check] with one response, or use a [Sequence] for several.
+//   - To test a server, call [Check] with a response, or use a [Sequence].
 //   - To test a parser in another language, use the JSON files in testdata/vectors.
 //
 // This package is not a rate limiter. It announces the decisions of yours.
 //
 // The drafts 08 to 11 share one wire format. If their rules differ, this package follows
 // draft-11, and a section cited without a document is one of draft-11. [ParseAny] and the
-// clients also read the syntax proposed for the next, unpublished draft.
+// clients also read the syntax of the next, unpublished draft.
 //
 // # Reading and writing
 //
@@ -50,8 +50,8 @@
 // members, a member at most 256 parameters, and no error contains the content of a field.
 //
 // [http.Header] stores the fields under its canonical keys, Ratelimit-Policy and Ratelimit.
-// Its methods convert any spelling. A value stored under the key "RateLimit" without them
-// is neither found nor replaced. [HeaderOf] converts such a map.
+// A value stored under another spelling is neither found nor replaced. [HeaderOf] converts
+// such a map.
 //
 // # Serving
 //
@@ -67,7 +67,7 @@
 // [FixedWindow] makes the first two, [SlidingWindow] the third, [TokenBucket] the fourth.
 // An example of [Middleware] makes the last. A client that obeys the fields waits for t if
 // r is 0. Otherwise its pace is t ÷ r: a request every half second if 60 remain for 30
-// seconds. With a token bucket that gets 10 tokens a second it settles at r=10;t=1.
+// seconds.
 //
 // Announce no more than the server can serve (Section 6). [Limit.Cap] keeps a client from
 // spending a whole quota in the last second of a window. [Limit.Jitter] spreads the moments
@@ -102,12 +102,12 @@
 //   - Window: the period of time to which a quota belongs: w.
 //   - Partition: a part of the capacity of a server, such as that of one user, with a quota
 //     of its own. A partition key names it: pk.
-//   - Policy: a named rule by which a server limits the activity within a partition.
+//   - Policy: a named rule that limits the activity within a partition.
 //   - Limit: what is left of the quota of one policy. The draft calls it a service limit. A
 //     [Limit] belongs to a [Policy] by name and partition key ([Fields.PolicyOf]).
 //   - Remaining: the quota units that are left: r.
 //   - Reset: the seconds within which no more than Remaining may be used: t.
-//   - Member: an element of a field, which is a List: the name of a policy with parameters.
+//   - Member: an element of a field: the name of a policy with parameters.
 //   - Current fields: the two fields in the form of drafts 08 to 11. All other fields are
 //     older ones.
 package ratelimit

@@ -71,11 +71,6 @@ type Gate struct {
 	// Share is the part of each limit that this Gate may use, more than 0 and at most 1. If N
 	// processes share a quota, set 1/N. Any other value is 1. The pace is slower by the same
 	// factor.
-	//
-	// If all processes are busy, Share and Pace together use 95 % of a fixed window, and
-	// nothing is refused. If one process is busy, they use 60 % with 4 processes, and 33 %
-	// with 16. In that case set Pace alone for a few processes (97 %), or Share alone for
-	// more (95 %).
 	Share float64
 	// MaxKeys is how many keys are remembered; 0, or less, is 16,384. If all of them have a
 	// wait in force, requests with other keys are sent at once. See [Gate.Keys].

@@ -21,13 +21,9 @@ type Decision struct {
 }
 
 // A Middleware asks a limiter about each request, announces the limits in the response,
-// and refuses the requests that exceed one. Its Handler is a constructor of middleware:
-//
-//	m := &ratelimit.Middleware{Take: take}
-//	r.Use(m.Handler)                    // chi
-//	http.ListenAndServe(addr, m.Handler(mux))
-//
-// Middlewares stack: a response announces the limits of all that it passes.
+// and refuses the requests that exceed one. Call Handler with an [http.Handler], or pass it to
+// the Use method of a router. Middlewares stack: a response announces the limits of all that it
+// passes.
 type Middleware struct {
 	// Take takes a unit of quota for a request. Several goroutines call it at once. If it
 	// returns an error, only Done of the Decision is used.

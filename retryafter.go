@@ -95,14 +95,13 @@ func (r *retryAfter) wait(now time.Time) time.Duration {
 //     of 0 in these fields is ignored, because some servers send it with every response. If
 //     there are more than 1024 of these fields, none is read.
 //
-// If a field has several lines, the first that can be read counts, of at most 16.
-//
-// A number is in seconds, unless the name contains another unit, and may have a fraction. A
-// date is an HTTP-date in any of its three forms, or a timestamp of RFC 3339. A year of two
-// digits is at most 50 years ahead (RFC 9110 Section 5.6.7). A date is measured from the
-// field Date. It is measured from received if there is no Date, if Date is more than a day
-// away from received, or if a positive Age shows that the response comes from a cache. A
-// wait too long for a Duration becomes the longest Duration.
+// If a field has several lines, the first that can be read counts, of at most 16. A number is
+// in seconds, unless the name contains another unit, and may have a fraction. A date is an
+// HTTP-date in any of its three forms, or a timestamp of RFC 3339. A year of two digits is at
+// most 50 years ahead (RFC 9110 Section 5.6.7). A date is measured from the field Date. It is
+// measured from received if there is no Date, if Date is more than a day away from received,
+// or if a positive Age shows that the response comes from a cache. A wait too long for a
+// Duration becomes the longest Duration.
 func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
 	c := readClock(h, received)
 	if d, ok := readRetryAfter(h, c); ok {
