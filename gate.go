@@ -403,7 +403,8 @@ func (g *Gate) Forget(key string) {
 }
 
 // State returns why the next request of a key would wait. If the request would be sent at
-// once, Reason is "". If the Gate does not know the key, ok is false. State changes nothing.
+// once, Reason is "". A resource waits at least as long as its key. If the Gate does not know
+// the key, ok is false. State changes nothing.
 func (g *Gate) State(key string) (w Wait, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -411,7 +412,26 @@ func (g *Gate) State(key string) (w Wait, ok bool) {
 	if e == nil {
 		return Wait{}, false
 	}
-	return e.state(g, time.Now(), nil), true
+	now := time.Now()
+	w = e.state(g, now, nil)
+	if e.parent == nil {
+		return w, true
+	}
+	if of := e.parent.state(g, now, nil); of.outlasts(&w) {
+		w.Until, w.Reason, w.Advice = of.Until, of.Reason, of.Advice
+	}
+	return w, true
+}
+
+// outlasts reports whether w ends after other. A wait that depends on an answer is the longest.
+func (w *Wait) outlasts(other *Wait) bool {
+	switch {
+	case w.Reason == "" || other.Reason == "":
+		return w.Reason != ""
+	case w.Until.IsZero() || other.Until.IsZero():
+		return !other.Until.IsZero()
+	}
+	return w.Until.After(other.Until)
 }
 
 // Keys returns the keys that the Gate knows, and their resources, in no order. A key that is

@@ -265,6 +265,46 @@ func TestResourcesFirst(t *testing.T) {
 	})
 }
 
+// A resource waits for the later end: that of its own wait, or that of its key.
+func TestResourcesState(t *testing.T) {
+	const first = "0 /graphql: graphql r=10;t=60\n"
+	for _, tc := range []struct {
+		name, scene, resource string
+		reason                string
+		until                 time.Duration
+	}{
+		{"neither waits", "0 /repos: core r=9;t=60", "core", "", 0},
+		{"the key waits", "0 /repos: 403; core r=9;t=60; Retry-After: 30", "core", "retry-after", 30 * time.Second},
+		{"the key waits for another resource too", "0 /repos: 403; core r=9;t=60; Retry-After: 30", "graphql", "retry-after", 30 * time.Second},
+		{"the resource waits", "0 /repos: core r=0;t=60", "core", "limit", time.Minute},
+		{"the resource waits longer", "0 /repos: core r=0;t=60\n0 /graphql: 403; Retry-After: 30", "core", "limit", time.Minute},
+		{"the key waits longer", "0 /repos: core r=0;t=60\n0 /graphql: 403; Retry-After: 90", "core", "retry-after", 90 * time.Second},
+	} {
+		inBubble(t, tc.name, func(t *testing.T) {
+			var rt Transport
+			start := time.Now()
+			playResources(t, &rt, first+tc.scene)
+			w, ok := rt.gate().State("https://api.example " + tc.resource)
+			require.True(t, ok)
+			require.Equal(t, "https://api.example "+tc.resource, w.Key)
+			require.Equal(t, tc.reason, w.Reason)
+			if tc.until == 0 {
+				require.Zero(t, w.Until)
+			} else {
+				require.Equal(t, tc.until, w.Until.Sub(start))
+			}
+		})
+	}
+	now := time.Now()
+	open, depends, known := Wait{}, Wait{Reason: "concurrency"}, Wait{Reason: "limit", Until: now}
+	later := Wait{Reason: "limit", Until: now.Add(1)}
+	for i, w := range []Wait{open, known, later, depends} {
+		for j, other := range []Wait{open, known, later, depends} {
+			require.Equal(t, i > j, w.outlasts(&other), "%d and %d", i, j)
+		}
+	}
+}
+
 // After a restart with an exhausted quota, at most one request is sent for each unseen path.
 func TestResourcesUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

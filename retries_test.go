@@ -168,6 +168,17 @@ func TestKeepBody(t *testing.T) {
 	_, err := io.ReadAll(resp.Body)
 	require.Equal(t, errCutOff, err)
 	keepBody(&http.Response{})
+	inBubble(t, "the body does not come", func(t *testing.T) {
+		slow, server := io.Pipe()
+		go func() { _, _ = server.Write([]byte("why")) }()
+		resp := &http.Response{Body: slow}
+		start := time.Now()
+		keepBody(resp)
+		require.Equal(t, longestRead, time.Since(start))
+		text, err := io.ReadAll(resp.Body)
+		require.Equal(t, "why", string(text))
+		require.ErrorIs(t, err, io.ErrClosedPipe)
+	})
 }
 
 var errCutOff = errors.New("cut off")

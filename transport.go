@@ -64,7 +64,7 @@ type Transport struct {
 	// Idempotency-Key.
 	//
 	// If the deadline comes before the end of the wait, the refusal is returned, with at most
-	// the first 64 KiB of its body. If the context is cancelled, its cause is returned. Cost is
+	// the first 64 KiB of its body, and of a slow body with what came within a second. If the context is cancelled, its cause is returned. Cost is
 	// called once, Waiting and Observe for each try.
 	MaxRetries int
 
@@ -342,18 +342,25 @@ func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, r *entr
 	return resp, a, err
 }
 
-// mostKept is how much of the body of a refusal is kept, in bytes.
-const mostKept = 64 << 10
+// How much of the body of a refusal is kept, in bytes, and how long it is read.
+const (
+	mostKept    = 64 << 10
+	longestRead = time.Second
+)
 
 // keepBody replaces the body of a response by a copy of its beginning, and closes it, so that
 // its connection is free during the wait. If the body is longer, reading the copy ends with
-// io.ErrUnexpectedEOF.
+// io.ErrUnexpectedEOF. If the body takes too long, reading the copy ends with the error of the
+// closed body.
 func keepBody(resp *http.Response) {
-	if resp.Body == nil || resp.Body == http.NoBody {
+	body := resp.Body
+	if body == nil || body == http.NoBody {
 		return
 	}
-	kept, err := io.ReadAll(io.LimitReader(resp.Body, mostKept+1))
-	resp.Body.Close()
+	late := time.AfterFunc(longestRead, func() { body.Close() })
+	kept, err := io.ReadAll(io.LimitReader(body, mostKept+1))
+	late.Stop()
+	body.Close()
 	var rest io.Reader = http.NoBody
 	switch {
 	case len(kept) > mostKept:
