@@ -24,7 +24,6 @@ const (
 // Numbers from these sizes on are points in time. Seconds since the epoch have at most eleven
 // digits until the year 5138. Milliseconds had fewer than twelve digits before 1973. Seconds
 // from LeastNear on, in 1973, can be a point in time if the rest of the response requires it.
-// something else in the response requires it.
 const (
 	LeastNear  = 1e8
 	LeastUnix  = 1e9

@@ -57,7 +57,6 @@ func isCount(s string) bool {
 }
 
 // isNothing reports whether a value means that there is no limit.
-// there is no limit.
 func isNothing(s string) bool { return strings.EqualFold(s, "unlimited") }
 
 // below joins the name of a group and the name of a policy in it.
