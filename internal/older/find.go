@@ -93,14 +93,12 @@ func appendSure(found, unsure []Field) []Field {
 	}
 	family := func(f *Field) string { return cmp.Or(f.name.policy, f.name.family) }
 	slices.SortFunc(loose, func(a, b Field) int { return strings.Compare(family(&a), family(&b)) })
-	anchored := found
 	for len(loose) > 0 {
-		n, policy := 1, family(&loose[0])
-		for n < len(loose) && family(&loose[n]) == policy {
+		n, first := 1, family(&loose[0])
+		for n < len(loose) && family(&loose[n]) == first {
 			n++
 		}
-		named := slices.ContainsFunc(anchored, func(f Field) bool { return f.name.policy == policy })
-		found = append(found, limitFields(loose[:n], named)...)
+		found = append(found, limitFields(loose[:n])...)
 		loose = loose[n:]
 	}
 	return found
@@ -108,10 +106,9 @@ func appendSure(found, unsure []Field) []Field {
 
 // limitFields returns the fields of a family without an anchor if they contain a limit. A
 // limit is a remaining next to another role, or one of these if it is of something that is
-// counted: a remaining alone, or a quota next to used units or a window. named means that an
-// anchored field has the same policy, which serves as another role: X-Rate-Limit-Hourly next
-// to X-Hourly-Requests-Left (Apollo). Fields with unsuitable values are dropped.
-func limitFields(fields []Field, named bool) []Field {
+// counted: a remaining alone, or a quota next to used units or a window. Fields with
+// unsuitable values are dropped.
+func limitFields(fields []Field) []Field {
 	var said uint // the roles, as bits
 	counted, quota := false, false
 	fields = slices.DeleteFunc(fields, func(f Field) bool {
@@ -123,7 +120,7 @@ func limitFields(fields []Field, named bool) []Field {
 	})
 	has := func(roles uint) bool { return said&roles != 0 }
 	several := said&(said-1) != 0
-	if has(1<<Remaining) && (several || named || counted) || counted && quota && has(1<<Used|1<<Window) {
+	if has(1<<Remaining) && (several || counted) || counted && quota && has(1<<Used|1<<Window) {
 		return fields
 	}
 	return nil
@@ -131,19 +128,16 @@ func limitFields(fields []Field, named bool) []Field {
 
 // roles returns the roles, as bits, that a field without an anchor contains. It returns 0 if
 // the value cannot belong to a limit. -1 means unlimited. A remaining below -1 can occur if
-// servers let clients exceed the quota of something that is counted.
+// servers let clients exceed the quota.
 func (f *Field) roles() (roles uint) {
 	line, _ := firstLine(f.Lines)
-	if line == "" || line[0] == '-' && (!f.name.counted || line == "-1") || line == "0" && f.name.role == Quota {
+	if line == "" || line == "-1" || line == "0" && f.name.role == Quota {
 		return 0
 	}
 	var room [4]Fact
-	facts, bad := f.read(room[:0], line, true)
+	facts, _ := f.read(room[:0], line, true)
 	for i := range facts {
 		roles |= 1 << facts[i].Role
-	}
-	if bad != noFault {
-		return 0
 	}
 	return roles
 }
@@ -229,10 +223,6 @@ func newName(key string) name {
 	}
 	n := *found
 	n.key = key
-	if n.words != nil {
-		words := parse(key)
-		n.words = &words
-	}
 	return n
 }
 

@@ -223,13 +223,10 @@ func (ts *tallies) cause(facts []Fact) Cause {
 // are, unless they contain a Dictionary or Integer policies.
 func (f *Field) isCurrent() bool {
 	n := f.name
-	if n.role != Policies && (n.kind != anchorKind || n.row != nil) {
+	if n.role != Policies && n.kind != anchorKind {
 		return false
 	}
 	line, _ := firstLine(f.Lines)
-	if n.row != nil { // a policy next to a dialect of draft-07 is current
-		return strings.HasPrefix(line, `"`)
-	}
 	switch {
 	case line == "":
 		return false

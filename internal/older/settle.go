@@ -165,7 +165,7 @@ func (ts *tallies) listedWith(t *tally) int {
 		case p.Quota != t.quota:
 		case t.window == 0 || p.Window == t.window:
 			return i
-		case p.Window == 0 && without < 0:
+		case p.Window == 0:
 			without = i
 		}
 	}

@@ -160,7 +160,7 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 		switch {
 		case f.columns != 0:
 			column = int64(i)
-		case fact.window > 0 && fact.Role != Quota:
+		case fact.Role != Quota:
 			column = -fact.window
 		}
 		id := tallyID{policy: below(n.policy, fact.Policy), column: column}
@@ -231,7 +231,7 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 
 // stricter reports whether n allows less than other. Both are numbers of one field.
 func stricter(role Role, n, other int64) bool {
-	if role == Used || role == Reset {
+	if role == Used {
 		return n > other
 	}
 	return n < other
@@ -241,7 +241,7 @@ func stricter(role Role, n, other int64) bool {
 // decides. If it has several, the strictest counts, because the limiters on the way cannot be
 // told apart.
 func (t *tally) heeds(field int16, role Role, number *int64, n int64) bool {
-	again := *number != Unknown && t.by[role] == field
+	again := t.by[role] == field
 	t.several = t.several || again && n != *number
 	if *number != Unknown && !(again && stricter(role, n, *number)) {
 		return false
@@ -264,7 +264,7 @@ func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 		if t.params == "" {
 			t.param, t.params = cmp.Or(t.param, m.name), m.params
 		}
-	case t.by[Quota] == field && v.Floor() > t.quota:
+	case v.Floor() > t.quota:
 		t.droppedQuotaIn = field
 	}
 }
@@ -438,7 +438,7 @@ func (f *Field) list() (n int) {
 		part, rest, more = strings.Cut(rest, separatorOf(line))
 		part = text.Trim(part)
 		_, ok := text.ParseNumber(part)
-		if !ok && f.name.role.time() {
+		if !ok {
 			_, isTime := parseMoment(part, Guess)
 			ok = isTime || parseWindow(part) > 0
 		}

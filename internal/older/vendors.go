@@ -16,9 +16,8 @@ import (
 // usual words, values with their own syntax, and windows and units that no field contains. A
 // row counts if the name of the field contains the vendor's name or abbreviation, if its
 // value has its own syntax, or if another field of the vendor is present. A field without a
-// role is not read. A window is in seconds. A
-//
-// separates the policies of parallel lists. testdata/vendors has a case for each row.
+// role is not read. A window is in seconds. A bar separates the policies of parallel lists.
+// testdata/vendors has a case for each row.
 //
 //go:embed vendors.txt
 var vendorTableText string
