@@ -255,8 +255,8 @@ func firstLine(lines []string) (line string, i int) {
 func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 	looked := 0
 	for key, lines := range h {
-		if !hasRetry(key) || len(lines) == 0 {
-			continue // nearly all keys end here
+		if !hasRetry(key) || len(lines) == 0 { // nearly all keys
+			continue
 		}
 		if looked++; looked > MaxFields {
 			return text.Span{}

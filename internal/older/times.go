@@ -94,7 +94,7 @@ func momentOf(v text.Number, f Format) moment {
 // seconds look like thirty years. Numbers below LeastNear stay seconds, even next to a clock
 // in 1970.
 func (m moment) settle(c *text.Clock) moment {
-	if m.kind != pointMoment && m.units != 1000 && m.number.N >= LeastNear && c.Near(m.number.N) {
+	if m.units != 1000 && m.number.N >= LeastNear && c.Near(m.number.N) {
 		return moment{kind: pointMoment, units: 1, number: m.number, span: m.number.Span(1)}
 	}
 	return m
@@ -110,7 +110,7 @@ func (m moment) until(c *text.Clock) text.Span {
 	switch {
 	case m.kind == bareMoment:
 		return m.number.Span(1)
-	case m.kind == pointMoment && m.short:
+	case m.short:
 		t := text.Date{Time: time.Unix(m.span.Sec, 0).UTC(), Short: true}.In(c.Now())
 		return c.Until(t.Unix(), 0)
 	case m.kind == pointMoment:

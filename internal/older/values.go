@@ -102,7 +102,7 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 		facts, ok = n.readPairs(facts, line)
 	case isRecord(line):
 		facts, ok = n.readRecord(facts, line)
-	case n.kind == looseKind && n.role == Quota && strings.IndexByte(line, '/') > 0: // 10/40 is used and quota (Gorgias)
+	case n.kind == looseKind && strings.IndexByte(line, '/') > 0: // 10/40 is used and quota (Gorgias)
 		facts, ok = readCount(facts, None, line)
 	case n.role.time() && isTime(line):
 		facts = append(facts, Fact{Role: n.role, Value: text.Unquote(line)})
@@ -154,12 +154,12 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 			facts = append(facts, Fact{Role: Policies, item: m})
 		case leads && role.time():
 			facts = append(facts, Fact{Role: role, Value: value})
-		case leads, params == "" && isCount(value), isPolicy:
+		case leads, params == "" && isCount(value):
 			at := len(facts)
 			if facts, ok = readCount(facts, role, value); len(facts) > at && role == Quota {
 				facts[at].item = m
 			}
-			if ok && behind > 0 {
+			if behind > 0 {
 				facts = appendWindow(facts, behind)
 			}
 		case role == Quota || m.window == 0:
@@ -281,8 +281,8 @@ func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
 	if isCount(value) {
 		return append(facts, Fact{Role: role, Value: value}), true
 	}
-	first, second, over := strings.Cut(value, "/")
-	if a, ok := text.ParseCount(text.Trim(first)); ok && over {
+	first, second, _ := strings.Cut(value, "/")
+	if a, ok := text.ParseCount(text.Trim(first)); ok {
 		switch b, counted := text.ParseCount(text.Trim(second)); {
 		case role != None:
 		case counted && a.N <= b.N:
@@ -320,10 +320,10 @@ func parseWindow(s string) int64 {
 
 // Records: total=100; remaining=99, or HttpRequestRatePerPort:1499.
 
-// isRecord reports whether a value looks like a record, or like names with a number each:
+// isRecord reports whether a value, which is not empty, looks like a record, or like names with a number each:
 // Microsoft.Compute/HighCostGet3Min;46 (Azure).
 func isRecord(s string) bool {
-	if s == "" || !text.Is(s[0], text.Alpha) {
+	if !text.Is(s[0], text.Alpha) {
 		return false
 	}
 	key, _, ok := cutKey(s)
@@ -398,7 +398,7 @@ func isProse(part string) bool {
 	}
 	keys := 0
 	for word := range strings.FieldsSeq(part) {
-		if key, _, ok := cutKey(word); ok && text.Is(key[0], text.Alpha) {
+		if _, _, ok := cutKey(word); ok {
 			keys++
 		}
 	}
@@ -519,7 +519,7 @@ func (n *name) readJSON(facts []Fact, line string) ([]Fact, bool) {
 		}
 		switch said := keyOf(key); {
 		case said.role == Name || !isText:
-		case said.role == None && n.role != None: // {"minute": 6} under Remaining
+		case said.role == None: // {"minute": 6} under Remaining
 			facts = append(facts, Fact{Policy: below(named, key), Role: n.role, Value: value})
 		default:
 			facts = append(facts, Fact{Policy: below(named, said.policy), Role: said.role, Format: said.format, Value: value})

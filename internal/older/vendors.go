@@ -177,7 +177,7 @@ func (t *Table) add(dialect string, row Row, o order) {
 		key: row.Name, kind: roleKind, order: o, role: row.Role, format: row.Format, policy: row.Policy,
 		window: row.Window, unit: row.Unit, form: dialect, row: &row,
 	}
-	if row.Role == None && row.Read == nil {
+	if row.Role == None {
 		n.kind = noKind
 	}
 	if o == rowOrder {

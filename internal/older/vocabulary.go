@@ -181,10 +181,8 @@ func tokenOf(s string) token {
 	dictionary.once.Do(makeDictionary)
 	var room [longestWord]byte // strings.ToLower would allocate
 	lower := append(room[:0], s...)
-	for i, c := range lower {
-		if 'A' <= c && c <= 'Z' {
-			lower[i] = c | 0x20
-		}
+	for i := range lower {
+		lower[i] |= 0x20 // this makes no letter of another byte
 	}
 	return token{s, dictionary.words[string(lower)]}
 }

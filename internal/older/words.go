@@ -388,9 +388,9 @@ func roleAt(said []token) (at int, part string) {
 		*t = w
 		return last, policy
 	}
-	if last == 0 && t.format != Guess {
+	if t.format != Guess {
 		t.role = Reset
-		return 0, ""
+		return last, ""
 	}
 	if sure >= 0 {
 		between = sure
@@ -419,7 +419,7 @@ func (n name) unanchored(said []token, first int) name {
 		t := tokenOf(part)
 		n.counted = n.counted || t.shows == counted || t.shows == isRequests
 	}
-	if n.weak && !n.counted || len(policy) > 0 && isPlural(policy[len(policy)-1]) {
+	if n.weak && !n.counted || isPlural(policy[len(policy)-1]) {
 		return none
 	}
 	n.kind, n.order, n.policy = looseKind, looseOrder, looseName(policy)
