@@ -214,7 +214,9 @@ func limitsOf(f *olderForm) []olderLimit {
 			at = len(limits)
 			index[held.Limit] = at
 			l := Limit{Name: held.Limit, Remaining: Unknown}
-			limits = append(limits, olderLimit{said: l, share: share{l, policies.policy(&l)}, quota: Unknown, used: Unknown})
+			limits = append(limits, olderLimit{
+				said: l, share: share{l, policies.policy(&l)}, quota: Unknown, used: Unknown, holders: make([]*older.Holder, 0, 4),
+			})
 		}
 		limits[at].add(held)
 		if held.Shared {

@@ -190,6 +190,28 @@ func TestMiddlewareCafé(t *testing.T) {
 	}
 }
 
+// A refusal contains the wait of its limiter even if the policy's name cannot be written.
+func TestMiddlewareCaféRefuses(t *testing.T) {
+	own := fieldsOf(t, `"cafe";q=10;w=60`, `"cafe";r=0;t=45`)
+	own.Policies[0].Name, own.Limits[0].Name = "café", "café"
+	for _, tc := range []struct{ name, before, want string }{
+		{"alone", "", "45"},
+		{"behind another limiter", `RateLimit: "api";r=50;t=30`, "45"},
+		{"behind another limiter with an older form", "X-RateLimit-*: 100, 50, 30", "45"},
+		{"behind another limiter that asks for a longer wait", `RateLimit: "api";r=0;t=50`, "50"},
+	} {
+		inBubble(t, tc.name, func(t *testing.T) {
+			m := &Middleware{
+				Take:    decide(Decision{Fields: own, Violated: []string{"café"}}, nil),
+				OnFault: func(*http.Request, error) {},
+			}
+			w := served(m.Handler(accept), wire(written(tc.before)))
+			require.Equal(t, http.StatusTooManyRequests, w.Code)
+			require.Equal(t, tc.want, w.Header().Get("Retry-After"))
+		})
+	}
+}
+
 func TestMiddlewarePanics(t *testing.T) {
 	require.Panics(t, func() { new(Middleware).Handler(http.NotFoundHandler()) }, "no Take")
 	require.Panics(t, func() { (&Middleware{Take: decide(Decision{}, nil)}).Handler(nil) }, "no next handler")

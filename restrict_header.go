@@ -49,6 +49,7 @@ func (j *joining) join() error {
 			j.options.Dialects = append(j.options.Dialects, d)
 		}
 	}
+	wait := j.own.RetryAfter() // holds even if own cannot be announced
 	found, ok := older.Find(nil, j.h, j.options.tables(nil))
 	switch {
 	case !ok:
@@ -59,9 +60,8 @@ func (j *joining) join() error {
 	default:
 		j.joinFound(found)
 	}
-	wait := j.own.RetryAfter()
 	if j.refuses { // clients obey it before all limits
-		wait = j.joined.RetryAfter()
+		wait = longer(wait, j.joined.RetryAfter())
 	}
 	raiseRetryAfter(j.h, wait, j.options.Now, j.refuses)
 	exposeAbroad(j.h)

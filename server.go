@@ -144,28 +144,24 @@ func Expose(h http.Header) {
 	}
 	var names []string
 	for key, values := range h {
-		if len(values) > 0 && exposable(key) {
-			names = append(names, key)
+		canonical := http.CanonicalHeaderKey(key)
+		if len(values) > 0 && exposable(key) && !seen[canonical] {
+			seen[canonical] = true
+			names = append(names, fieldName(canonical))
 		}
+	}
+	if len(names) == 0 {
+		return
 	}
 	slices.Sort(names)
-	added := make([]byte, 0, 128)
-	if n := len(lines); n > 0 {
-		added = append(added, text.Trim(lines[n-1])...)
-	}
-	before := len(added)
-	for _, name := range names {
-		if canonical := http.CanonicalHeaderKey(name); !seen[canonical] {
-			seen[canonical] = true
-			if len(added) > 0 {
-				added = append(added, ", "...)
-			}
-			added = append(added, fieldName(name)...)
+	added, kept := strings.Join(names, ", "), slices.Clone(lines)
+	if n := len(kept); n > 0 {
+		if last := text.Trim(kept[n-1]); last != "" {
+			added = last + ", " + added
 		}
+		kept = kept[:n-1]
 	}
-	if len(added) > before {
-		h[exposeField] = append(slices.Clone(lines[:max(len(lines)-1, 0)]), string(added))
-	}
+	h[exposeField] = append(kept, added)
 }
 
 // exposable reports whether a key of http.Header belongs to a field to expose. It is false

@@ -223,7 +223,7 @@ func TestExpose(t *testing.T) {
 		{"Retry-After", http.Header{"Retry-After": {"1"}}, []string{"Retry-After"}},
 		{"legacy fields", http.Header{"X-Ratelimit-Limit": {"1"}, "Ratelimit-Remaining": {"1"}, "X-Rate-Limit-Reset": {"1"}, "X-Acme-Ratelimited": {"1"}},
 			[]string{"Ratelimit-Remaining, X-Acme-Ratelimited, X-Rate-Limit-Reset, X-Ratelimit-Limit"}},
-		{"keys in other spellings", http.Header{"RateLimit": {"1"}, "Ratelimit": {"1"}, "retry-after": {"1"}}, []string{"RateLimit, retry-after"}},
+		{"keys in other spellings", http.Header{"RateLimit": {"1"}, "Ratelimit": {"1"}, "retry-after": {"1"}}, []string{"RateLimit, Retry-After"}},
 		{"a key without lines", http.Header{"Ratelimit": {}, "Retry-After": nil}, nil},
 		{"keys that are no names", http.Header{"X-Rate\u212aLimit-Ratelimit": {"1"}, "Ratelimit, Set-Cookie": {"1"}, "Trailer:Ratelimit": {"1"}, "Ratelimit\r\n": {"1"}, "Ratelimité": {"1"}}, nil},
 		{"existing names are kept", http.Header{"Ratelimit": {"1"}, expose: {"X-Request-Id"}}, []string{"X-Request-Id, RateLimit"}},
