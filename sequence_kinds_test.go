@@ -251,7 +251,7 @@ func TestSequenceKinds(t *testing.T) {
 			row := fmt.Sprintf("| %s | %s |", list[i].name, about)
 			require.Contains(t, documented, row)
 			fmt.Fprintf(&b, "%s %d | %d | %d | %d |\n", row, n.by[0], n.by[1], n.by[2], n.notes)
-			if *kindName != "" {
+			if *kindName != "" || *kindTrace > 0 {
 				for word, times := range n.words {
 					fmt.Fprintf(&b, "   %d %s\n", times, word)
 				}

@@ -91,8 +91,8 @@ type Run struct {
 type falls struct {
 	number  int     // how often a request that was served alone lowered it
 	most    float64 // the largest of these differences
-	changes int     // how often it fell or rose
-	least   float64 // the smallest of all differences
+	changes int     // how often it fell from one request to the next
+	least   float64 // the smallest difference, whether Remaining fell or rose
 }
 
 // Cost returns how many units one request costs, or 1 if that is unknown.
@@ -224,14 +224,18 @@ func (r *Run) fall(now Response) []Doubt {
 	before, f := r.last, &r.falls
 	r.last = now
 	by := before.Remaining - now.Remaining
-	if r.responses < 2 || by == 0 || now.Others > 0 {
+	if r.responses < 2 || by == 0 {
 		return nil
 	}
-	if f.changes++; f.changes == 1 {
+	if f.least == 0 {
 		f.least = math.Abs(by)
 	}
 	f.least = min(f.least, math.Abs(by))
-	if now.Outcome != Served || now.Overlaps || by < 0 {
+	if by < 0 || now.Others > 0 {
+		return nil // units came back, or several requests took some
+	}
+	f.changes++
+	if now.Outcome != Served || now.Overlaps {
 		return nil
 	}
 	f.number++

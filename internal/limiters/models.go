@@ -120,10 +120,12 @@ func (v *view) begin(most int) bool {
 	}
 	v.learn()
 	t := track{
-		shown: v.Remaining, base: v.Remaining, left: v.Remaining, at: span{v.Sent, v.Received}, rolled: math.Inf(-1),
+		shown: v.Remaining, base: v.Remaining, left: v.Remaining, rolled: math.Inf(-1),
+		at:  span{v.Received - v.memory(), v.Received}, // of the requests before the first response
 		end: v.ending(span{v.Sent, v.Received + v.window.high}), anchor: anchor{units: v.Remaining, at: v.Received},
 	}
 	v.enter(&t, step{})
+	t.at.low = v.Sent
 	if v.isBucket() || v.kind == weighted {
 		t.left = min(v.Remaining+1, v.Quota-v.cost*v.counts())
 	}
