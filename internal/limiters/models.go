@@ -83,6 +83,9 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	v.window = span{max(m.longest-terms.Slack, shortest), math.Inf(1)}
 	if terms.Window > 0 {
 		v.window = span{max(terms.Window-1, shortest), terms.Window + 0.5}
+		if longest := 31 * day; terms.Window >= 28*day && terms.Window <= longest { // a month of the calendar
+			v.window = span{28 * day, longest + 0.5}
+		}
 	}
 	best, gap := -1, math.Inf(1)
 	var move step
@@ -270,6 +273,10 @@ func (v *view) inWindow(t *track) step {
 		return step{ok: true, gap: most - v.Remaining, wider: wider}
 	}
 	over := v.Received >= t.end.low-1
+	wider = 0
+	if most := v.jittered(); !over && v.jitter == 0 && v.Received >= t.end.low-1-most {
+		over, wider = true, most // earlier resets had jitter, but no more than rounding explained
+	}
 	fresh := v.Quota - v.cost*v.counts()
 	short := v.Remaining < v.Quota-v.cost*float64(1+v.Pending+v.Others+maxLost+v.widest)
 	switch {
@@ -282,7 +289,7 @@ func (v *view) inWindow(t *track) step {
 	case v.Reset >= 0 && !v.begins(t, now):
 		return failed(Reset, false, 0)
 	}
-	return step{ok: true, gap: fresh - v.Remaining, rolls: true}
+	return step{ok: true, gap: fresh - v.Remaining, rolls: true, wider: wider}
 }
 
 // agrees reports whether two resets end at the same time, and the jitter that this needs.
