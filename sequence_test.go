@@ -447,6 +447,10 @@ func FuzzSequence(f *testing.F) {
 // TestSequenceThresholds: a finding is certain at a certain response, and not before.
 func TestSequenceThresholds(t *testing.T) {
 	for name, want := range map[string]int{
+		"nothing is ever spent, and no time passes":     5,  // responses
+		"requests are served at nothing remaining":      4,  // responses
+		"every request costs two":                       7,  // the sixth fall
+		"nothing comes back after Retry-After":          4,  // the third broken promise
 		"the partition key is new each time":            12, // partition keys
 		"many remained before refusals that are silent": 12, // with the third refusal
 	} {

@@ -62,15 +62,16 @@ func (s span) and(other span) span {
 
 // The bounds of what is remembered and assumed.
 const (
-	maxTracks = 4       // servers that count apart; a restart is one more
-	maxLog    = 64      // entries of a log or a sliding window counter
-	maxEvents = 256     // responses that diagnose can run again
-	maxLost   = 5       // responses in a row that may be lost without notice
-	least     = 4       // responses before a verdict
-	maxLives  = 1       // restarts as another kind
-	settled   = 20      // responses after which a change of behavior may be a restart
-	shortest  = 0.25    // seconds of a window
-	day       = 86400.0 // seconds
+	maxTracks    = 4       // servers that count apart; a restart is one more
+	maxLog       = 64      // entries of a log or a sliding window counter
+	maxEvents    = 256     // responses that diagnose can run again
+	maxLost      = 5       // responses in a row that may be lost without notice
+	least        = 4       // responses before a verdict
+	maxLives     = 1       // restarts as another kind
+	settledFalls = 3       // falls of Remaining after which the cost of a request is known
+	settled      = 20      // responses after which a change of behavior may be a restart
+	shortest     = 0.25    // seconds of a window
+	day          = 86400.0 // seconds
 )
 
 // A Run is what is remembered of a limit. The zero Run has seen nothing.
@@ -98,7 +99,7 @@ type falls struct {
 
 // Cost returns how many units one request costs, or 1 if that is unknown.
 func (r *Run) Cost() float64 {
-	if r.falls.changes >= 2 {
+	if r.falls.changes >= settledFalls {
 		return r.falls.least
 	}
 	return 1
@@ -148,8 +149,8 @@ func (r *Run) Add(now Response, terms Terms) []Doubt {
 	if r.since >= settled && r.lives < maxLives && r.restarted() {
 		return doubts
 	}
-	if r.responses < least {
-		r.models = nil // it is too early to tell
+	if r.responses < least || r.falls.least > 1 && r.falls.changes < settledFalls {
+		r.models = nil // it is too early to tell: the cost of a request may be unknown
 		return doubts
 	}
 	r.told = true
