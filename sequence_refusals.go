@@ -165,11 +165,13 @@ func (x *exchange) promised() {
 		r.owed = promise{}
 		return
 	}
-	// A refusal before the end renews the promise: the limiter may count refused requests.
-	if !r.owed.end.IsZero() && !x.sent.Before(r.owed.end) {
-		if x.sent.Sub(r.owed.end).Seconds() < x.slack() {
-			return // rounding may have moved the end
-		}
+	slack := x.slack()
+	if r.owed.source == SourceRetryAfter {
+		slack = 1
+	}
+	// A refusal before the end renews the promise, because the limiter may count refused
+	// requests. Rounding may have moved the end.
+	if !r.owed.end.IsZero() && x.sent.Sub(r.owed.end).Seconds() >= slack {
 		r.row++
 		r.broken++
 		rule, field := ruleNoMore, LimitField

@@ -41,19 +41,21 @@ func simple(all ...limiter) func(now time.Time) reply {
 
 // asked sends one request to limiters. If counts is true, a request that passes is subtracted.
 func asked(now time.Time, counts bool, all ...limiter) (r reply) {
-	for _, l := range all {
-		if f, ok := l.left(now); !ok {
+	refuses := make([]bool, len(all))
+	for i, l := range all {
+		if _, ok := l.left(now); !ok {
+			refuses[i] = true
 			r.refused = true
-			if s, ok := f.Limits[0].Reset.Duration(); ok {
-				r.retry = max(r.retry, s)
-			}
 		}
 	}
-	for _, l := range all {
+	for i, l := range all {
 		if !r.refused && counts {
 			l.take(now)
 		}
 		f, _ := l.left(now)
+		if s, ok := f.Limits[0].Reset.Duration(); ok && refuses[i] {
+			r.retry = max(r.retry, s)
+		}
 		r.fields = r.fields.Join(f)
 	}
 	return r

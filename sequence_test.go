@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -273,6 +274,44 @@ func TestSequenceQuiet(t *testing.T) {
 	}
 }
 
+// TestSequenceNumbers: the numbers of an honest limiter have no finding above a note. One client
+// sends one request after the other.
+func TestSequenceNumbers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		policy  string
+		numbers string // the second of the request, what remains, and the reset; or the second alone. One response may be lost
+	}{
+		"a bucket that was used before rises by several units at a time": {"q=95;w=6",
+			"0:67:2 0.2:70:2 0.7:77:2 1.2:85:1 1.7:90:1 2.2:94:1 2.6:94:1 3.0:94:1 3.4:94:1 3.8:94:1"},
+		"a log whose first requests got no limits": {"q=30;w=27",
+			"0 1 3.4:27:24 4 6 7:24:20 8 10 12:21:15 12.1 13 15:18:12 16 17 18:15:9 18.1 19 20:12:7 21 22 23.2:9:4 25 27 28.5:8:2 30 31 32.5:7:1"},
+		"jitter that rounding hides, until a window begins earlier": {"q=63;w=27",
+			"0:62:7 0.5:61:6 1.5:60:6 2:59:5 3:58:4 3.9:57:2 4.4:56:3 5:61:29 5.5:60:27 6:59:28"},
+		"a month of 31 days": {"q=9;w=2592000",
+			"0:8:86400 10:7:86390 20:6:86380 30:5:86370 86400:7:2678400 86410:6:2678390"},
+		"a month of 28 days": {"q=9;w=2592000",
+			"0:8:86400 10:7:86390 20:6:86380 30:5:86370 86400:7:2419200 86410:6:2419190"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Sequence{Alone: true}
+			for answer := range strings.FieldsSeq(tc.numbers) {
+				numbers := strings.Split(answer, ":")
+				second, err := strconv.ParseFloat(numbers[0], 64)
+				require.NoError(t, err)
+				text := ""
+				if len(numbers) == 3 {
+					text = say(tc.policy, "r=%s;t=%s", numbers[1], numbers[2])
+				}
+				at := arrival.Add(time.Duration(second * float64(time.Second)))
+				for _, f := range s.Add(responseOf(text), at, at) {
+					require.Equal(t, LevelNote, f.Level, "%s: %v", answer, f)
+				}
+			}
+			require.NotContains(t, s.Models()[0], "no known kind", "%v", s.Models())
+		})
+	}
+}
+
 // TestSequenceModels: Models returns a sentence for each limit, also if no model explains it.
 func TestSequenceModels(t *testing.T) {
 	explains := func(answer func(i int) string) []string {
@@ -408,6 +447,10 @@ func FuzzSequence(f *testing.F) {
 // TestSequenceThresholds: a finding is certain at a certain response, and not before.
 func TestSequenceThresholds(t *testing.T) {
 	for name, want := range map[string]int{
+		"nothing is ever spent, and no time passes":     5,  // responses
+		"requests are served at nothing remaining":      4,  // responses
+		"every request costs two":                       7,  // the sixth fall
+		"nothing comes back after Retry-After":          4,  // the third broken promise
 		"the partition key is new each time":            12, // partition keys
 		"many remained before refusals that are silent": 12, // with the third refusal
 	} {

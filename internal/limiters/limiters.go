@@ -62,14 +62,16 @@ func (s span) and(other span) span {
 
 // The bounds of what is remembered and assumed.
 const (
-	maxTracks = 4    // servers that count apart; a restart is one more
-	maxLog    = 64   // entries of a log or a sliding window counter
-	maxEvents = 256  // responses that diagnose can run again
-	maxLost   = 5    // responses in a row that may be lost without notice
-	least     = 4    // responses before a verdict
-	maxLives  = 1    // restarts as another kind
-	settled   = 20   // responses after which a change of behavior may be a restart
-	shortest  = 0.25 // seconds of a window
+	maxTracks    = 4       // servers that count apart; a restart is one more
+	maxLog       = 64      // entries of a log or a sliding window counter
+	maxEvents    = 256     // responses that diagnose can run again
+	maxLost      = 5       // responses in a row that may be lost without notice
+	least        = 4       // responses before a verdict
+	maxLives     = 1       // restarts as another kind
+	settledFalls = 3       // falls of Remaining after which the cost of a request is known
+	settled      = 20      // responses after which a change of behavior may be a restart
+	shortest     = 0.25    // seconds of a window
+	day          = 86400.0 // seconds
 )
 
 // A Run is what is remembered of a limit. The zero Run has seen nothing.
@@ -91,13 +93,13 @@ type Run struct {
 type falls struct {
 	number  int     // how often a request that was served alone lowered it
 	most    float64 // the largest of these differences
-	changes int     // how often it fell or rose
-	least   float64 // the smallest of all differences
+	changes int     // how often it fell from one request to the next
+	least   float64 // the smallest difference, whether Remaining fell or rose
 }
 
 // Cost returns how many units one request costs, or 1 if that is unknown.
 func (r *Run) Cost() float64 {
-	if r.falls.changes >= 3 {
+	if r.falls.changes >= settledFalls {
 		return r.falls.least
 	}
 	return 1
@@ -147,8 +149,8 @@ func (r *Run) Add(now Response, terms Terms) []Doubt {
 	if r.since >= settled && r.lives < maxLives && r.restarted() {
 		return doubts
 	}
-	if r.responses < least {
-		r.models = nil // it is too early to tell
+	if r.responses < least || r.falls.least > 1 && r.falls.changes < settledFalls {
+		r.models = nil // it is too early to tell: the cost of a request may be unknown
 		return doubts
 	}
 	r.told = true
@@ -224,14 +226,18 @@ func (r *Run) fall(now Response) []Doubt {
 	before, f := r.last, &r.falls
 	r.last = now
 	by := before.Remaining - now.Remaining
-	if r.responses < 2 || by == 0 || now.Others > 0 {
+	if r.responses < 2 || by == 0 {
 		return nil
 	}
-	if f.changes++; f.changes == 1 {
+	if f.least == 0 {
 		f.least = math.Abs(by)
 	}
 	f.least = min(f.least, math.Abs(by))
-	if now.Outcome != Served || now.Overlaps || by < 0 {
+	if by < 0 || now.Others > 0 {
+		return nil // units came back, or several requests took some
+	}
+	f.changes++
+	if now.Outcome != Served || now.Overlaps {
 		return nil
 	}
 	f.number++

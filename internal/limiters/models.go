@@ -83,6 +83,9 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	v.window = span{max(m.longest-terms.Slack, shortest), math.Inf(1)}
 	if terms.Window > 0 {
 		v.window = span{max(terms.Window-1, shortest), terms.Window + 0.5}
+		if longest := 31 * day; terms.Window >= 28*day && terms.Window <= longest { // a month of the calendar
+			v.window = span{28 * day, longest + 0.5}
+		}
 	}
 	best, gap := -1, math.Inf(1)
 	var move step
@@ -120,10 +123,12 @@ func (v *view) begin(most int) bool {
 	}
 	v.learn()
 	t := track{
-		shown: v.Remaining, base: v.Remaining, left: v.Remaining, at: span{v.Sent, v.Received}, rolled: math.Inf(-1),
+		shown: v.Remaining, base: v.Remaining, left: v.Remaining, rolled: math.Inf(-1),
+		at:  span{v.Received - v.memory(), v.Received}, // of the requests before the first response
 		end: v.ending(span{v.Sent, v.Received + v.window.high}), anchor: anchor{units: v.Remaining, at: v.Received},
 	}
 	v.enter(&t, step{})
+	t.at.low = v.Sent
 	if v.isBucket() || v.kind == weighted {
 		t.left = min(v.Remaining+1, v.Quota-v.cost*v.counts())
 	}
@@ -268,6 +273,10 @@ func (v *view) inWindow(t *track) step {
 		return step{ok: true, gap: most - v.Remaining, wider: wider}
 	}
 	over := v.Received >= t.end.low-1
+	wider = 0
+	if most := v.jittered(); !over && v.jitter == 0 && v.Received >= t.end.low-1-most {
+		over, wider = true, most // earlier resets had jitter, but no more than rounding explained
+	}
 	fresh := v.Quota - v.cost*v.counts()
 	short := v.Remaining < v.Quota-v.cost*float64(1+v.Pending+v.Others+maxLost+v.widest)
 	switch {
@@ -280,7 +289,7 @@ func (v *view) inWindow(t *track) step {
 	case v.Reset >= 0 && !v.begins(t, now):
 		return failed(Reset, false, 0)
 	}
-	return step{ok: true, gap: fresh - v.Remaining, rolls: true}
+	return step{ok: true, gap: fresh - v.Remaining, rolls: true, wider: wider}
 }
 
 // agrees reports whether two resets end at the same time, and the jitter that this needs.

@@ -162,6 +162,7 @@ func (r *Run) diagnose(now Response) Doubt {
 		d.Rule, d.Number, d.Args = Spent, Remaining, []any{r.upwards(now, f.most)}
 	case f.number == Reset:
 		d.Rule, d.Number, d.Args = Clock, Reset, []any{r.course()}
+		d.Certain = d.Certain && hasWindow(r) // the jitter of an unknown window is unknown
 	case !f.early:
 		d.Rule, d.Number, d.Args = Back, Remaining, []any{now.Remaining, max(f.most, 0)}
 	case f.most < 0:
