@@ -139,12 +139,12 @@ func (l *budgets) stuck(now time.Time, r *Settings, sent *traffic) bool {
 	return len(*l) < before
 }
 
-// budgetOf returns what may be sent of a limit, until its window ends if that is
-// known. The server may not have counted requests sent within one window of this
-// answer, nor those answered without a count; they are taken off. It has counted
-// older ones: taking them off twice would halve the rate of a server whose answers
-// take longer than its windows.
-func budgetOf(t *Trip, s *Stock, received time.Time, r *Settings, sent *traffic) (b budget) {
+// budgetOf returns what may be sent of a limit, until its window ends if the answer
+// contains the end. The server may not have counted requests that were sent within one
+// window of this answer, so budgetOf subtracts the requests under way. The server has
+// counted older requests. To subtract them again would halve the rate of a server whose
+// answers take longer than its windows.
+func budgetOf(s *Stock, received time.Time, r *Settings, sent *traffic) (b budget) {
 	d := s.Reset
 	if s.Ends && d == 0 && s.Left > 0 {
 		d = time.Second // a reset of 0 is one that was rounded down, or comes from a slow clock
@@ -153,8 +153,7 @@ func budgetOf(t *Trip, s *Stock, received time.Time, r *Settings, sent *traffic)
 	if s.Ends {
 		b.end, b.from = received.Add(d), received.Add(-d)
 	}
-	left := float64(s.Left) - requestsSince(&sent.under, s.Policy, b.from) - float64(sent.silent-t.silent)
-	b.left = left * r.Share
+	b.left = (float64(s.Left) - requestsSince(&sent.under, s.Policy, b.from)) * r.Share
 	return b
 }
 
@@ -176,7 +175,7 @@ func (l *budgets) learn(t *Trip, a *Answer, newer bool, received time.Time, r *S
 	}
 	for i := range a.Stocks {
 		if s := &a.Stocks[i]; s.Unit == RequestUnit && !(a.RetryAfter && s.Left == 0) {
-			stricter = l.add(budgetOf(t, s, received, r, sent)) || stricter
+			stricter = l.add(budgetOf(s, received, r, sent)) || stricter
 		}
 	}
 	return stricter

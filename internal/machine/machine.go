@@ -175,7 +175,7 @@ func (m *Machine) Send(t *Trip, now time.Time, r *Settings) {
 	m.number++
 	m.rate.sent(m.last, now)
 	m.last = now
-	*t = Trip{Prices: t.Prices, number: m.number, silent: m.silent, at: now}
+	*t = Trip{Prices: t.Prices, number: m.number, at: now}
 	if u := m.under.last; u != nil && u.Prices != nil && t.Prices != nil && now.Sub(u.at) < closeBy {
 		u.unordered, t.unordered = true, true
 	}
@@ -213,7 +213,6 @@ func (p *probes) send(now time.Time, fastest time.Duration) {
 // other requests wait for the answer, one of them goes in its place.
 func (m *Machine) Failed(t *Trip) {
 	m.under.remove(t)
-	m.silent++
 	switch {
 	case m.phase == unknown && !t.at.Before(m.start.since):
 		m.start.sent--
@@ -258,8 +257,6 @@ func (m *Machine) Answered(t *Trip, a *Answer, received time.Time, r *Settings) 
 		stricter = m.budgets.learn(t, a, newer, received, r, &m.traffic) || stricter
 	} else if a.Elsewhere {
 		m.budgets.giveBack(t, r)
-	} else {
-		m.silent++
 	}
 	if newer || stricter {
 		m.learnt = m.number

@@ -113,7 +113,6 @@ type Price struct {
 type traffic struct {
 	last   time.Time // when the last request was sent
 	number int64     // of the last request, from 1
-	silent int64     // answers, and failures, that said nothing of what remains
 	under  trips     // requests under way
 }
 
@@ -127,8 +126,7 @@ type Trip struct {
 	Prices     []Price
 	Owner      any // of the caller, who sets it after Send
 	number     int64
-	silent     int64 // traffic.silent when it was sent
-	unordered  bool  // sent within closeBy of another with prices: the server may have seen either first
+	unordered  bool // sent within closeBy of another with prices: the server may have seen either first
 	at         time.Time
 	prev, next *Trip
 }
