@@ -142,10 +142,11 @@ func (l *budgets) stuck(now time.Time, r *Settings, sent *traffic) bool {
 
 // budgetOf returns what may be sent of a limit, until its window ends if the answer
 // contains the end. The server may not have counted requests that were sent within one
-// window of this answer, so budgetOf subtracts the requests under way. The server has
+// window of this answer, so budgetOf subtracts the requests under way, and the requests
+// that failed meanwhile: on a network that loses 5 % the server counts half of them. It has
 // counted older requests. To subtract them again would halve the rate of a server whose
 // answers take longer than its windows.
-func budgetOf(s *Stock, received time.Time, r *Settings, sent *traffic) (b budget) {
+func budgetOf(t *Trip, s *Stock, received time.Time, r *Settings, sent *traffic) (b budget) {
 	d := s.Reset
 	if s.Ends && d == 0 && s.Left > 0 {
 		// Servers round resets down, or have a slow clock and send no Date: then 50 per 10 s
@@ -156,7 +157,8 @@ func budgetOf(s *Stock, received time.Time, r *Settings, sent *traffic) (b budge
 	if s.Ends {
 		b.end, b.from = received.Add(d), received.Add(-d)
 	}
-	b.left = (float64(s.Left) - requestsSince(&sent.under, s.Policy, b.from)) * r.Share
+	left := float64(s.Left) - requestsSince(&sent.under, s.Policy, b.from) - float64(sent.failed-t.failed)
+	b.left = left * r.Share
 	return b
 }
 
@@ -178,7 +180,7 @@ func (l *budgets) learn(t *Trip, a *Answer, newer bool, received time.Time, r *S
 	}
 	for i := range a.Stocks {
 		if s := &a.Stocks[i]; s.Unit == RequestUnit && !(a.RetryAfter && s.Left == 0) {
-			stricter = l.add(budgetOf(s, received, r, sent)) || stricter
+			stricter = l.add(budgetOf(t, s, received, r, sent)) || stricter
 		}
 	}
 	return stricter

@@ -174,7 +174,7 @@ func (m *Machine) Send(t *Trip, now time.Time, r *Settings) {
 	m.number++
 	m.rate.sent(m.last, now)
 	m.last = now
-	*t = Trip{Prices: t.Prices, number: m.number, at: now}
+	*t = Trip{Prices: t.Prices, number: m.number, failed: m.failed, at: now}
 	if u := m.under.last; u != nil && u.Prices != nil && t.Prices != nil && now.Sub(u.at) < closeBy {
 		u.unordered, t.unordered = true, true
 	}
@@ -214,6 +214,7 @@ func (p *probes) send(now time.Time, fastest time.Duration) {
 // network that loses 5 % would refuse 15 requests in place of 7.
 func (m *Machine) Failed(t *Trip) {
 	m.under.remove(t)
+	m.failed++
 	switch {
 	case m.phase == unknown && !t.at.Before(m.start.since):
 		m.start.sent--

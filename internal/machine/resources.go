@@ -33,4 +33,5 @@ func (m *Machine) Returned(t *Trip, now time.Time, r *Settings) {
 		x.sent -= need
 	}
 	m.Failed(t)
+	m.failed-- // the request got an answer
 }

@@ -113,6 +113,7 @@ type Price struct {
 type traffic struct {
 	last   time.Time // when the last request was sent
 	number int64     // of the last request, from 1
+	failed int64     // requests that got no answer
 	under  trips     // requests under way
 }
 
@@ -126,7 +127,8 @@ type Trip struct {
 	Prices     []Price
 	Owner      any // of the caller, who sets it after Send
 	number     int64
-	unordered  bool // sent within closeBy of another with prices: the server may have seen either first
+	failed     int64 // traffic.failed when it was sent
+	unordered  bool  // sent within closeBy of another with prices: the server may have seen either first
 	at         time.Time
 	prev, next *Trip
 }
