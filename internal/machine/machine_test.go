@@ -114,28 +114,12 @@ func TestBudgets(t *testing.T) {
 	require.Equal(t, budgets{b(7, 100), b(4, 11), b(3, 0)}, m.budgets)
 
 	m = &Machine{}
-	for i := range maxBudgets + 5 {
+	for i := range maxBudgets {
 		require.True(t, m.budgets.add(b(float64(100+i), i+1)))
 	}
-	require.Len(t, m.budgets, maxBudgets)
-	require.Equal(t, b(100+maxBudgets-1, maxBudgets+5), m.budgets[maxBudgets-1], "the stricter of both")
-
-	lower := budget{left: 100 + maxBudgets - 1.5, end: epoch.Add(maxBudgets*time.Second - time.Millisecond), from: epoch, number: 7}
-	require.True(t, m.budgets.add(lower))
-	lower.end = epoch.Add((maxBudgets + 5) * time.Second)
-	require.Equal(t, lower, m.budgets[maxBudgets-1], "what is left of one, and the end of the other")
-	require.True(t, m.budgets.add(b(1000, 0)))
-	require.Equal(t, lower, m.budgets[maxBudgets-1], "an end is not lost")
-	require.True(t, m.budgets.add(b(1, 0)))
-	require.Equal(t, budget{left: 1, end: lower.end}, m.budgets[maxBudgets-1], "nor what is left")
-
-	m = &Machine{}
-	for i := range maxBudgets - 1 {
-		require.True(t, m.budgets.add(b(float64(100+i), i+1)))
-	}
-	require.True(t, m.budgets.add(b(50, 0)))
-	require.True(t, m.budgets.add(b(200, 100)))
-	require.Equal(t, b(50, 100), m.budgets[maxBudgets-1], "one has no end, and gets that of the other")
+	require.False(t, m.budgets.add(b(500, 100)), "no more are counted")
+	require.True(t, m.budgets.add(b(1, 100)), "it replaces looser ones")
+	require.Equal(t, budgets{b(1, 100)}, m.budgets)
 }
 
 // A budget never stands in for one of another policy, whose prices may differ.
@@ -144,7 +128,7 @@ func TestBudgetsOfPolicies(t *testing.T) {
 	require.True(t, l.add(budget{policy: "a", left: 5, end: epoch.Add(time.Second)}))
 	require.True(t, l.add(budget{policy: "b", left: 6, end: epoch.Add(time.Second)}))
 	require.Len(t, l, 2)
-	require.False(t, (&Answer{Stocks: []Stock{{Unit: "content-bytes", Left: 5}}}).saysRequests())
+	require.False(t, (&Answer{Stocks: []Stock{{Unit: "content-bytes", Left: 5}}}).limitsRequests())
 }
 
 // TestLoss: what would be lost with a machine that was last used at the epoch.

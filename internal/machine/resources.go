@@ -33,5 +33,5 @@ func (m *Machine) Returned(t *Trip, now time.Time, r *Settings) {
 		x.sent -= need
 	}
 	m.Failed(t)
-	m.silent-- // which Failed has counted
+	m.failed-- // the request got an answer
 }

@@ -12,8 +12,8 @@ import (
 // RequestUnit is the unit of limits on requests. Each request takes one.
 const RequestUnit = "requests"
 
-// waveTime is how long a wave of probes is waited for before the next goes. A probe that
-// hangs must not starve its key.
+// waveTime is the time between two waves of probes. A probe that hangs must not starve its
+// key.
 const waveTime = time.Second
 
 // Settings are what the caller sets.
@@ -23,15 +23,15 @@ type Settings struct {
 	Pace    bool          // requests are spaced by Answer.Pace
 }
 
-// An Answer is what the answer to a request asks for.
+// An Answer contains what the answer to a request asks for.
 type Answer struct {
 	Wait       time.Duration // before the next request, however long; 0 to go on
-	Pace       time.Duration // between requests, 0 if there is none
+	Pace       time.Duration // between requests, 0 for no pace
 	Refused    bool          // a limit refused the request
 	AtOnce     int64         // how many requests may be under way, 0 if no policy bounds that
 	Stocks     []Stock       // the limits whose remaining units are known
 	RetryAfter bool          // Retry-After decided Wait: it overrides exhausted limits
-	Elsewhere  bool          // what remains is known to the machine of a resource
+	Elsewhere  bool          // the machine of a resource knows what remains
 }
 
 // Exhausted reports whether nothing remains of some limit.
@@ -39,8 +39,8 @@ func (a *Answer) Exhausted() bool {
 	return slices.ContainsFunc(a.Stocks, func(s Stock) bool { return s.Left == 0 })
 }
 
-// saysRequests reports whether an answer contains the remaining units of a limit of requests.
-func (a *Answer) saysRequests() bool {
+// limitsRequests reports whether an answer contains the remaining units of a limit of requests.
+func (a *Answer) limitsRequests() bool {
 	return slices.ContainsFunc(a.Stocks, func(s Stock) bool { return s.Unit == RequestUnit })
 }
 
@@ -61,7 +61,7 @@ type Verdict struct {
 	Known   bool          // Until is when a limit allows more, as far as answers have shown
 	Certain bool          // no answer to a request under way allows it earlier
 	Polite  bool          // waiting is a courtesy: a request whose deadline comes earlier is sent at once
-	Depends bool          // Until is when an answer under way is no longer waited for, because it may never come
+	Depends bool          // at Until the machine stops waiting for an answer, which may never come
 	Reason  Reason        // if not Open
 	step    time.Duration // if Polite: the time between that request and the next
 }
@@ -113,21 +113,21 @@ type Price struct {
 type traffic struct {
 	last   time.Time // when the last request was sent
 	number int64     // of the last request, from 1
-	silent int64     // answers, and failures, that said nothing of what remains
+	failed int64     // requests that got no answer
 	under  trips     // requests under way
 }
 
-// hung returns when it is no longer waited for those under way, because they may hang. A
-// Verdict until then Depends.
+// hung returns when the machine stops waiting for the requests under way, because they may
+// hang. A Verdict until then Depends.
 func (s *traffic) hung(r *Settings) time.Time { return s.last.Add(min(mostBackoff, r.MaxWait)) }
 
-// A Trip is a request on its way. It is an element of the list of those under way, so
-// that to add and to remove it costs neither memory nor a search.
+// A Trip is a request on its way. It is an element of the list of requests under way, so it
+// is added and removed without memory and without a search.
 type Trip struct {
 	Prices     []Price
 	Owner      any // of the caller, who sets it after Send
 	number     int64
-	silent     int64 // traffic.silent when it was sent
+	failed     int64 // traffic.failed when it was sent
 	unordered  bool  // sent within closeBy of another with prices: the server may have seen either first
 	at         time.Time
 	prev, next *Trip
