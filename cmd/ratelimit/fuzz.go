@@ -52,7 +52,7 @@ func runFuzz(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.
 	flags := newFlags("fuzz")
 	flags.IntVar(&o.N, "n", 10_000, "send this many cases; 0 is as many as -time allows")
 	flags.Uint64Var(&o.Seed, "seed", 1, "make other cases; the same seed makes the same cases")
-	flags.DurationVar(&o.Time, "time", 0, "send no new case after this time")
+	flags.DurationVar(&o.Time, "time", 0, "stop after this time; 0 is never")
 	field := flags.String("field", "", "send cases of one field alone: policy or limit")
 	write := flags.Bool("print", false, "write the cases with the expected answers, and start no program")
 	if status, done := parse(flags, fuzzHelp, args, stdout, stderr); done {

@@ -143,6 +143,24 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// A slow program does not make a run longer than its time, not even while a case is made smaller.
+func TestRunTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := func(_ context.Context, c Case) (Verdict, error) {
+			time.Sleep(time.Second)
+			ours, _ := Judge(c)
+			return Verdict{OK: !ours.OK, Members: json.RawMessage("[]")}, nil
+		}
+		for limit := time.Second; limit < time.Minute; limit += time.Second {
+			start := time.Now()
+			r, err := Run(t.Context(), Options{Generator: Generator{1, []string{ratelimit.LimitField}}, Time: limit}, slow)
+			require.NoError(t, err)
+			require.Equal(t, limit, time.Since(start))
+			require.NotEmpty(t, r.Differences)
+		}
+	})
+}
+
 func accept(v *Verdict) bool { *v = Verdict{true, json.RawMessage("[]")}; return true }
 
 func replace(v *Verdict, old, new string) bool {

@@ -35,7 +35,11 @@ type Result struct {
 	Interrupted bool
 
 	seen map[kind]int
+	end  time.Time // zero is never
 }
+
+// isOver reports whether the time of the run is over.
+func (r *Result) isOver() bool { return !r.end.IsZero() && !time.Now().Before(r.end) }
 
 const (
 	mostShrunk    = 8       // cases of one kind that are made smaller, because each may become another kind
@@ -47,8 +51,10 @@ const (
 // known until then.
 func Run(ctx context.Context, o Options, ask Ask) (*Result, error) {
 	r := &Result{Seed: o.Seed, seen: map[kind]int{}}
-	end := time.Now().Add(o.Time)
-	for id := 1; (o.N == 0 || id <= o.N) && (o.Time == 0 || time.Now().Before(end)); id++ {
+	if o.Time > 0 {
+		r.end = time.Now().Add(o.Time)
+	}
+	for id := 1; (o.N == 0 || id <= o.N) && !r.isOver(); id++ {
 		if err := r.try(ctx, o.Case(id), ask); ctx.Err() != nil {
 			r.Interrupted = true
 			break
@@ -77,7 +83,7 @@ func (r *Result) try(ctx context.Context, c Case, ask Ask) error {
 	if r.seen[d.kind]++; r.seen[d.kind] > mostShrunk {
 		return nil
 	}
-	if err := d.shrink(ctx, ask); err != nil {
+	if err := r.shrink(ctx, &d, ask); err != nil {
 		return err
 	}
 	for i, old := range r.Differences {
@@ -92,13 +98,14 @@ func (r *Result) try(ctx context.Context, c Case, ask Ask) error {
 	return nil
 }
 
-// shrink replaces the case by smaller ones, as long as the program errs in the same way.
-func (d *Difference) shrink(ctx context.Context, ask Ask) error {
+// shrink replaces the case by smaller ones, as long as the program errs in the same way and
+// there is time.
+func (r *Result) shrink(ctx context.Context, d *Difference, ask Ask) error {
 	questions, tried := 0, 0
 	for again := true; again; {
 		again = false
 		for text := range smaller(d.Case.text()) {
-			if tried++; tried > mostTried || questions > mostQuestions {
+			if tried++; tried > mostTried || questions > mostQuestions || r.isOver() {
 				return nil
 			}
 			c := newCase(d.Case.ID, d.Case.Field, text)
