@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -334,6 +335,14 @@ func TestManyLines(t *testing.T) {
 			}
 		})
 	}
+
+	h := http.Header{}
+	for i := range 20 { // each line of a list of policies counts
+		h.Add("RateLimit-Policy", fmt.Sprintf("%d;w=1", i+1))
+	}
+	got, err := ParseAny(h, LegacyOptions{})
+	require.NoError(t, err)
+	require.Len(t, got.Policies, 20)
 
 	for n, want := range map[int]error{maxMembers: nil, maxMembers + 1: ErrTooMany, 100 * maxMembers: ErrTooMany} {
 		for _, key := range []string{"X-Ratelimit-Remaining", "X-Ratelimit-Limit", "X-Ratelimit-Reset-After"} {

@@ -47,3 +47,12 @@ func TestVendorRows(t *testing.T) {
 		}), "no case shows %s", key)
 	}
 }
+
+// A * matches the name of a policy, in any case, which is never empty.
+func TestTableStar(t *testing.T) {
+	table := NewTable("acme", []Row{{Name: "Acme-*-Left", Role: Remaining}})
+	require.Equal(t, "day", table.find("ACME-Day-Left").policy)
+	for _, key := range []string{"Acme--Left", "Acme-Left", "Acme-Day-Left-2", "An-Acme-Day-Left"} {
+		require.Nil(t, table.find(key), key)
+	}
+}
