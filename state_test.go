@@ -122,6 +122,21 @@ func TestGateState(t *testing.T) {
 
 const firstOnes = 10
 
+// An answer that comes late, to an earlier request, replaces the advice only if it is stricter.
+func TestGateStateLateAnswer(t *testing.T) {
+	for late, want := range map[string]int64{"a r=0;t=90": 90, "a r=0;t=30": 60} {
+		inBubble(t, late, func(t *testing.T) {
+			var g Gate
+			start, first, second := time.Now(), enter(t, &g, "a"), enter(t, &g, "a")
+			second.Answered(advised("a r=0;t=60"), time.Now())
+			first.Answered(advised(late), time.Now())
+			w, _ := g.State("a")
+			require.Equal(t, time.Duration(want)*time.Second, w.Until.Sub(start))
+			require.Equal(t, SecondsOf(want), w.Advice.Limit.Reset)
+		})
+	}
+}
+
 // If a deadline is before the end of a wait, the error has the reason of the wait.
 func TestWaitErrorReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
