@@ -7,9 +7,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -177,8 +179,62 @@ func TestKeepBody(t *testing.T) {
 		require.Equal(t, longestRead, time.Since(start))
 		text, err := io.ReadAll(resp.Body)
 		require.Equal(t, "why", string(text))
-		require.ErrorIs(t, err, io.ErrClosedPipe)
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	})
+	inBubble(t, "the body cannot be closed while it is read", func(t *testing.T) {
+		slow, server := io.Pipe()
+		resp := &http.Response{Body: &lockedBody{lock: make(chan struct{}, 1), body: slow}}
+		start := time.Now()
+		keepBody(resp)
+		require.Equal(t, longestRead, time.Since(start))
+		server.Close() // the connection ends
+		_, err := io.ReadAll(resp.Body)
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	})
+}
+
+// A request is sent again after the wait although the body of its refusal can be neither read
+// nor closed.
+func TestTransportRetriesStuckBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck, server := io.Pipe()
+		tries := 0
+		rt := Transport{MaxRetries: 1, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			if tries++; tries > 1 {
+				return answer(req, ""), nil
+			}
+			resp := answer(req, "HTTP/1.1 429 Too Many Requests\nRetry-After: 5")
+			resp.Body = &lockedBody{lock: make(chan struct{}, 1), body: stuck}
+			return resp, nil
+		})}
+		req, err := http.NewRequest(http.MethodGet, "https://api.example", nil)
+		require.NoError(t, err)
+		start := time.Now()
+		resp, err := rt.RoundTrip(req)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		require.Equal(t, 5*time.Second, time.Since(start))
+		require.NoError(t, server.Close())
+	})
+}
+
+// A lockedBody is closed after the Read that is under way, like a compressed body of net/http.
+// Its lock is a channel, because virtual time stands still while a goroutine waits for a Mutex.
+type lockedBody struct {
+	lock chan struct{}
+	body io.ReadCloser
+}
+
+func (b *lockedBody) Read(p []byte) (int, error) {
+	b.lock <- struct{}{}
+	defer func() { <-b.lock }()
+	return b.body.Read(p)
+}
+
+func (b *lockedBody) Close() error {
+	b.lock <- struct{}{}
+	defer func() { <-b.lock }()
+	return b.body.Close()
 }
 
 var errCutOff = errors.New("cut off")

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -64,8 +65,8 @@ type Transport struct {
 	// Idempotency-Key.
 	//
 	// If the deadline comes before the end of the wait, the refusal is returned, with at most
-	// the first 64 KiB of its body, and of a slow body with what came within a second. If the context is cancelled, its cause is returned. Cost is
-	// called once, Waiting and Observe for each try.
+	// the first 64 KiB of its body, and at most what came within a second. If the context is
+	// cancelled, its cause is returned. Cost is called once, Waiting and Observe for each try.
 	MaxRetries int
 
 	once sync.Once
@@ -350,17 +351,30 @@ const (
 
 // keepBody replaces the body of a response by a copy of its beginning, and closes it, so that
 // its connection is free during the wait. If the body is longer, reading the copy ends with
-// io.ErrUnexpectedEOF. If the body takes too long, reading the copy ends with the error of the
-// closed body.
+// io.ErrUnexpectedEOF. If the body takes too long, reading the copy ends with
+// os.ErrDeadlineExceeded.
 func keepBody(resp *http.Response) {
 	body := resp.Body
 	if body == nil || body == http.NoBody {
 		return
 	}
-	late := time.AfterFunc(longestRead, func() { body.Close() })
-	kept, err := io.ReadAll(io.LimitReader(body, mostKept+1))
-	late.Stop()
-	body.Close()
+	var begun beginning
+	end := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(&begun, io.LimitReader(body, mostKept+1))
+		end <- err
+	}()
+	timer := time.NewTimer(longestRead)
+	defer timer.Stop()
+	var err error
+	select {
+	case err = <-end:
+		body.Close()
+	case <-timer.C:
+		err = os.ErrDeadlineExceeded
+		go body.Close() // net/http closes a compressed body only after its first Read has ended
+	}
+	kept := begun.bytes()
 	var rest io.Reader = http.NoBody
 	switch {
 	case len(kept) > mostKept:
@@ -369,6 +383,25 @@ func keepBody(resp *http.Response) {
 		rest = failing{err}
 	}
 	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), rest))
+}
+
+// A beginning is what has been read of a body. A late read may still add to it.
+type beginning struct {
+	mu   sync.Mutex
+	read []byte
+}
+
+func (b *beginning) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.read = append(b.read, p...)
+	return len(p), nil
+}
+
+func (b *beginning) bytes() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.read
 }
 
 // failing is a reader that returns an error.
@@ -391,7 +424,7 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 }
 
 func (b *trackedBody) Close() error {
-	defer b.pass.closed()
+	b.pass.closed() // first, because Close may wait for a Read under way
 	return b.ReadCloser.Close()
 }
 
