@@ -95,35 +95,41 @@ type waiter struct {
 	decided    bool
 }
 
-// A queue is a list of waiters in the order in which they came.
+// A queue is a list of waiters in the order in which they came. Waiters that are marked as first
+// are in front of the others.
 type queue struct {
 	first, last *waiter
+	follower    *waiter // the last waiter that is marked as first, or nil
 	n           int
 }
 
-func (q *queue) push(w *waiter) {
-	w.prev = q.last
-	if q.last == nil {
+// add puts a waiter behind the others, or behind those marked as first if it is one of them.
+func (q *queue) add(w *waiter) {
+	w.prev, w.next = q.last, nil
+	if w.first {
+		w.prev, w.next = q.follower, q.first
+		if q.follower != nil {
+			w.next = q.follower.next
+		}
+		q.follower = w
+	}
+	if w.prev == nil {
 		q.first = w
 	} else {
-		q.last.next = w
+		w.prev.next = w
 	}
-	q.last = w
-	q.n++
-}
-
-func (q *queue) pushFront(w *waiter) {
-	w.next = q.first
-	if q.first == nil {
+	if w.next == nil {
 		q.last = w
 	} else {
-		q.first.prev = w
+		w.next.prev = w
 	}
-	q.first = w
 	q.n++
 }
 
 func (q *queue) remove(w *waiter) {
+	if w == q.follower {
+		q.follower = w.prev
+	}
 	if w.prev == nil {
 		q.first = w.next
 	} else {
@@ -434,15 +440,11 @@ func (w *waiter) decide(err error) {
 	close(w.wake)
 }
 
-// enqueue puts a request at the end of the queue, or at its front if it is marked as first.
+// enqueue puts a request into the queue of an entry.
 func (e *entry) enqueue(w *waiter) {
 	w.at = e
 	e.ofKey().waiting++
-	if w.first {
-		e.queue.pushFront(w)
-	} else {
-		e.queue.push(w)
-	}
+	e.queue.add(w)
 	if !w.deadline.IsZero() {
 		heap.Push(&e.doomed, w)
 	}

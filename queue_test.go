@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -339,4 +340,66 @@ func TestWaitErrorText(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) { require.EqualError(t, &tc.e, early+tc.want) })
 	}
+}
+
+// Requests that follow redirections go in front of the others, in the order in which they came.
+func TestQueueFollowers(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		first []bool // for each request
+		leave int    // the request that leaves before the last comes, or -1
+		want  []int
+	}{
+		{"none", []bool{false, false}, -1, []int{0, 1}},
+		{"behind each other", []bool{false, true, true, true}, -1, []int{1, 2, 3, 0}},
+		{"between others", []bool{true, false, true, false}, -1, []int{0, 2, 1, 3}},
+		{"the last of them leaves", []bool{true, true, false, true}, 1, []int{0, 3, 2}},
+		{"the only one leaves", []bool{true, false, true}, 0, []int{2, 1}},
+		{"another leaves", []bool{true, false, true}, 1, []int{0, 2}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var q queue
+			waiters := make([]*waiter, len(tc.first))
+			for i, first := range tc.first {
+				if i == len(tc.first)-1 && tc.leave >= 0 {
+					q.remove(waiters[tc.leave])
+				}
+				waiters[i] = &waiter{first: first}
+				q.add(waiters[i])
+			}
+			var got []int
+			for w := q.first; w != nil; w = w.next {
+				got = append(got, slices.Index(waiters, w))
+			}
+			require.Equal(t, tc.want, got)
+			var back []int
+			for w := q.last; w != nil; w = w.prev {
+				back = append(back, slices.Index(waiters, w))
+			}
+			slices.Reverse(back)
+			require.Equal(t, tc.want, back)
+			require.Equal(t, len(got), q.n)
+		})
+	}
+}
+
+// Spaced requests that follow redirections are sent in the order in which they came.
+func TestFollowersInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := Gate{Pace: true}
+		p, _ := g.TryEnter("key")
+		resp := answer(nil, "RateLimit: \"l\";r=10;t=10")
+		p.Answered(Advise(resp, time.Now()), time.Now())
+		sent := make(chan int, 4)
+		for i := range 4 {
+			go func() {
+				_, err := g.enter(t.Context(), &entrant{key: nameOfKey("key"), follows: i > 0})
+				if err == nil {
+					sent <- i
+				}
+			}()
+			synctest.Wait()
+		}
+		require.Equal(t, []int{1, 2, 3, 0}, []int{<-sent, <-sent, <-sent, <-sent})
+	})
 }
