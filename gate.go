@@ -388,16 +388,32 @@ func (g *Gate) Forget(key string) {
 	now := time.Now()
 	for k, e := range g.keys {
 		all := k == name.short() || name.scheme != "" && k.scheme == name.scheme && strings.HasPrefix(k.rest, name.rest+keyMark)
+		if all {
+			g.forget(e, now)
+			continue
+		}
 		for _, x := range e.resources() {
-			if all || x.key == name {
+			if x.key == name {
 				x.forget()
 				g.admit(x, now)
 			}
 		}
-		if all {
-			e.forget()
-			e.split = nil
-			g.admit(e, now)
+	}
+}
+
+// forget forgets a key, its resources and its paths, and lets their waiters through.
+func (g *Gate) forget(e *entry, now time.Time) {
+	old := e.split
+	e.forget()
+	e.split = nil // first, so that no waiter moves to an entry that is forgotten
+	g.admit(e, now)
+	if old == nil {
+		return
+	}
+	for _, list := range old.paths { // a resource has at least one path
+		for _, x := range list {
+			x.forget()
+			g.admit(x, now)
 		}
 	}
 }
@@ -417,8 +433,8 @@ func (g *Gate) State(key string) (w Wait, ok bool) {
 	if e.parent == nil {
 		return w, true
 	}
-	if of := e.parent.state(g, now, nil); of.outlasts(&w) {
-		w.Until, w.Reason, w.Advice = of.Until, of.Reason, of.Advice
+	if key := e.parent.state(g, now, nil); key.outlasts(&w) {
+		w.Until, w.Reason, w.Advice = key.Until, key.Reason, key.Advice
 	}
 	return w, true
 }

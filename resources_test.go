@@ -542,3 +542,31 @@ func TestResourcesEnd(t *testing.T) {
 		})
 	}
 }
+
+// Forget lets requests go that wait for the first answer of their path.
+func TestResourcesForgetWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rt Transport
+		playResources(t, &rt, "0 /graphql: graphql r=10;t=60")
+		sent, answers := 0, make(chan struct{})
+		rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			sent++
+			<-answers
+			return answer(req, ""), nil
+		})
+		for range 2 {
+			go func() {
+				req, _ := http.NewRequest(http.MethodGet, "https://api.example/repos/a", nil)
+				if resp, err := rt.RoundTrip(req); err == nil {
+					resp.Body.Close()
+				}
+			}()
+			synctest.Wait()
+		}
+		require.Equal(t, 1, sent)
+		rt.gate().Forget("https://api.example")
+		synctest.Wait()
+		require.Equal(t, 2, sent)
+		close(answers)
+	})
+}
