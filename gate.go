@@ -274,6 +274,7 @@ func (p *Pass) learn(e *entry, a *Advice, answer *machine.Answer, resource strin
 		switch {
 		case x.scout:
 			x.machine.Answered(&l.trip, &machine.Answer{}, received, r)
+			e.dropScout(p.path, x)
 		case answer.Refused: // by a limit of the key: the resource may have counted the request
 			x.machine.Failed(&l.trip)
 		case l == named:

@@ -96,8 +96,8 @@ type entry struct {
 // A split is what a key knows of resources that the server counts apart.
 type split struct {
 	resources []*entry
-	// paths has, by first segment, the resources that answers have named, or a scout while
-	// none has.
+	// paths has, by first segment, the resources that answers have named: none after an answer
+	// without a name, or a scout before the first answer.
 	paths map[string][]*entry
 }
 
@@ -124,6 +124,13 @@ func (e *entry) resourcesOf(path string, now time.Time, r *machine.Settings) []*
 	return list
 }
 
+// dropScout forgets the scout of a path after an answer that named no resource.
+func (e *entry) dropScout(path string, scout *entry) {
+	if list := e.split.paths[path]; len(list) == 1 && list[0] == scout {
+		e.split.paths[path] = []*entry{}
+	}
+}
+
 // join counts the requests of a path under way for a resource too.
 func (e *entry) join(x *entry, path string, now time.Time, r *machine.Settings) {
 	x.machine.Tick(now, r)
@@ -145,13 +152,13 @@ func (e *entry) name(path, resource string, now time.Time, r *machine.Settings) 
 	rest := e.key.rest + " " + cutName(resource)
 	is := func(x *entry) bool { return x.key.rest == rest }
 	known := s.paths[path]
-	if known != nil && known[0].scout {
-		known = known[:0]
+	if len(known) > 0 && known[0].scout {
+		known = nil
 	}
 	if i := slices.IndexFunc(known, is); i >= 0 {
 		return known[i]
 	}
-	if len(known) == maxNamed || known == nil && len(s.paths) == maxPaths {
+	if _, seen := s.paths[path]; len(known) == maxNamed || !seen && len(s.paths) == maxPaths {
 		return nil
 	}
 	i := slices.IndexFunc(s.resources, is)

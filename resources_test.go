@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -372,6 +373,53 @@ func TestResourcesMemory(t *testing.T) {
 		get("/10001")
 		w, _ := rt.gate().State("https://api.example")
 		require.Equal(t, "limit", w.Reason)
+	})
+}
+
+// A path whose answers name no resource needs no entry, until an answer names one.
+func TestResourcesUnnamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rt Transport
+		playResources(t, &rt, "0 /graphql: graphql r=9;t=60")
+		for i := range 2 * maxPaths {
+			playResources(t, &rt, fmt.Sprintf("0 /%d: 200; Server: x", i))
+		}
+		paths := rt.gate().find("https://api.example").split.paths
+		require.Len(t, paths, maxPaths)
+		for path, list := range paths {
+			require.Equal(t, path == "/graphql", len(list) == 1, path)
+		}
+		playResources(t, &rt, `
+			0 /7: core r=0;t=60
+			0 /7: waits limit
+			0 /8: 200; Server: x
+			1 /8: core r=0;t=60
+			1 /8: waits limit
+			1 /graphql: graphql r=8;t=59`)
+	})
+}
+
+// Requests that wait for the first answer of their path go after it, also if it names no resource.
+func TestResourcesUnnamedWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rt Transport
+		playResources(t, &rt, "0 /graphql: graphql r=9;t=60")
+		var sent atomic.Int32
+		rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			sent.Add(1)
+			time.Sleep(300 * time.Millisecond)
+			return answer(req, ""), nil
+		})
+		var group sync.WaitGroup
+		for range 20 {
+			group.Go(func() { _ = get(t, &rt, "https://api.example/new") })
+		}
+		synctest.Wait()
+		require.EqualValues(t, 1, sent.Load())
+		start := time.Now()
+		group.Wait()
+		require.EqualValues(t, 20, sent.Load())
+		require.Equal(t, 600*time.Millisecond, time.Since(start))
 	})
 }
 
