@@ -150,7 +150,7 @@ func budgetOf(t *Trip, s *Stock, received time.Time, r *Settings, sent *traffic)
 	d := s.Reset
 	if s.Ends && d == 0 && s.Left > 0 {
 		// Servers round resets down, or have a slow clock and send no Date: then 50 per 10 s
-		// in X-RateLimit with a Unix reset would cost 101 refused requests in place of 25.
+		// in X-RateLimit with a Unix reset would cost 71 refused requests in place of 25.
 		d = time.Second
 	}
 	b.number, b.policy = sent.number, s.Policy

@@ -117,7 +117,7 @@ func (h *Holder) Write(n int64, now time.Time) (line string, ok bool) {
 	return line + strconv.FormatInt(h.units, 10)[1:], ok // 1000 adds three zeros, for milliseconds
 }
 
-// strictestLine returns the line of a field with one number that counts (see tally.heeds).
+// strictestLine returns the line of a field with one number that counts (see tally.keep).
 func (f *Field) strictestLine() string {
 	line, first := firstLine(f.Lines)
 	if first+1 == len(f.Lines) || !f.name.role.number() {

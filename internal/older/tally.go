@@ -216,15 +216,15 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 		t.quotaOf = n.order
 		t.takeQuota(number, v, &fact.item)
 	case Remaining:
-		t.heeds(number, Remaining, &t.remaining, v.Floor())
+		t.keep(number, Remaining, &t.remaining, v.Floor())
 	case Rate:
 		t.rate = v.Ceil()
 	case Used:
 		if !v.Neg {
-			t.heeds(number, Used, &t.used, v.Ceil())
+			t.keep(number, Used, &t.used, v.Ceil())
 		}
 	default:
-		t.heeds(number, None, &t.plain, v.Floor())
+		t.keep(number, None, &t.plain, v.Floor())
 	}
 	return true
 }
@@ -237,10 +237,10 @@ func stricter(role Role, n, other int64) bool {
 	return n < other
 }
 
-// heeds sets number to n if n counts next to the known number. The first field with a number
-// decides. If it has several, the strictest counts, because the limiters on the way cannot be
-// told apart.
-func (t *tally) heeds(field int16, role Role, number *int64, n int64) bool {
+// keep sets number to n if n counts next to the known number, and reports whether it does. The
+// first field with a number decides. If it has several, the strictest counts, because the
+// limiters on the way cannot be told apart.
+func (t *tally) keep(field int16, role Role, number *int64, n int64) bool {
 	again := t.by[role] == field
 	t.several = t.several || again && n != *number
 	if *number != Unknown && !(again && stricter(role, n, *number)) {
@@ -256,7 +256,7 @@ func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 	before := t.quota
 	switch {
 	case v.Neg:
-	case t.heeds(field, Quota, &t.quota, v.Floor()):
+	case t.keep(field, Quota, &t.quota, v.Floor()):
 		if before != Unknown && t.windowBy == field {
 			t.window, t.bare = 0, 0
 		}

@@ -320,8 +320,8 @@ func parseWindow(s string) int64 {
 
 // Records: total=100; remaining=99, or HttpRequestRatePerPort:1499.
 
-// isRecord reports whether a value, which is not empty, looks like a record, or like names with a number each:
-// Microsoft.Compute/HighCostGet3Min;46 (Azure).
+// isRecord reports whether a value looks like a record, or like names with a number each:
+// Microsoft.Compute/HighCostGet3Min;46 (Azure). The value is not empty.
 func isRecord(s string) bool {
 	if !text.Is(s[0], text.Alpha) {
 		return false

@@ -117,7 +117,7 @@ func parseWords(key string) name {
 		n.kind, n.hasAnchor = noKind, true
 		return n.behind(said, first, a)
 	}
-	if last := said[len(said)-1]; !said[first].tells() && !last.tells() { // nearly all names end here
+	if last := said[len(said)-1]; !said[first].mayMeanLimit() && !last.mayMeanLimit() { // nearly all names end here
 		return n
 	}
 	n.kind = noKind
@@ -203,8 +203,8 @@ func (n name) wait(said []token, at int) name {
 	return n
 }
 
-// tells reports whether a word can be the role of a name without an anchor, or end it.
-func (t *token) tells() bool {
+// mayMeanLimit reports whether a word can be the role of a name without an anchor, or end it.
+func (t *token) mayMeanLimit() bool {
 	if t.word == (word{}) {
 		var room [maxWords]token
 		parts, _ := unglue(room[:0], t.text)
