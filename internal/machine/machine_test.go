@@ -245,10 +245,11 @@ func TestPoolSpell(t *testing.T) {
 func TestSteady(t *testing.T) {
 	m, r, now := Machine{}, Settings{MaxWait: 10 * time.Minute, Share: 1}, epoch
 	var trips []*Trip
-	answer := func(fields string) {
+	answer := func(fields string) (stricter bool) {
 		a := readAnswer(t, fields, nil)
-		m.Answered(trips[0], &a, now, &r)
+		stricter = m.Answered(trips[0], &a, now, &r)
 		trips = trips[1:]
+		return stricter
 	}
 	send := func() (n int) {
 		for m.Tick(now, &r); m.Ask(now, &r, nil).Open; n++ {
@@ -273,4 +274,66 @@ func TestSteady(t *testing.T) {
 	answer("429; " + spent)
 	require.Zero(t, send())
 	require.Empty(t, m.budgets[0].steady, "a refusal ends it")
+
+	m, trips, now = Machine{}, []*Trip{{}}, now.Add(time.Minute)
+	m.Tick(now, &r)
+	m.Send(trips[0], now, &r)
+	now = now.Add(1500 * time.Millisecond)
+	require.True(t, answer(spent))
+	require.Equal(t, 3, send())
+	trips[0], trips[2] = trips[2], trips[0]
+	now = now.Add(1500 * time.Millisecond)
+	require.True(t, answer(spent), "the newest")
+	require.False(t, answer(spent), "an earlier request shows nothing new")
+	require.True(t, answer("b r=0;t=1 of q=2;w=1"), "another limit")
+	require.Len(t, m.budgets, 2)
+}
+
+// The fastest answer is sought among the latest ones, without refusals.
+func TestFastest(t *testing.T) {
+	m, r, now := Machine{}, Settings{MaxWait: time.Minute, Share: 1}, epoch
+	answer := func(took time.Duration, a Answer) {
+		var trip Trip
+		m.Tick(now, &r)
+		m.Send(&trip, now, &r)
+		now = now.Add(took)
+		m.Answered(&trip, &a, now, &r)
+	}
+	require.Zero(t, m.Fastest())
+	for _, took := range []time.Duration{3, 1, 2} {
+		answer(took*time.Second, Answer{})
+	}
+	answer(time.Millisecond, Answer{Refused: true})
+	require.Equal(t, time.Second, m.Fastest())
+	for range 2 * manyAnswers {
+		answer(2*time.Second, Answer{})
+	}
+	require.Equal(t, 2*time.Second, m.Fastest(), "earlier ones are forgotten")
+}
+
+// How fast units flow back, by what a limit announces and by what answers have shown.
+func TestFlowRate(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		flow flow
+		want float64
+	}{
+		{"unknown", flow{}, 0},
+		{"a window", flow{policy: 5}, 5},
+		{"a reset", flow{reset: 5}, 0},
+		{"resets that agree", flow{reset: 5, agreed: 2}, 5},
+		{"a window, and resets that agree", flow{policy: 4, reset: 5, agreed: 2}, 4},
+		{"shown, nothing else is known", flow{shown: 3, times: 1}, 3},
+		{"shown, the limit is full", flow{until: time.Minute, shown: 3, times: 1}, 3},
+		{"shown, slower than the window", flow{policy: 5, shown: 3, times: 1}, 3},
+		{"shown, faster than the window", flow{policy: 5, shown: 8, times: 1}, 5},
+		{"shown, next to nothing", flow{policy: 5, shown: 5*leastFlow - 0.01, times: 1}, 0},
+		{"shown, a little more", flow{policy: 5, shown: 5 * leastFlow, times: 1}, 5 * leastFlow},
+		{"shown, slower than the reset", flow{reset: 5, until: time.Minute, shown: 3, times: 1}, 3},
+		{"shown, faster than the reset", flow{reset: 5, until: time.Minute, shown: 8, times: 1}, 5},
+		{"shown, and the reset is that of the next unit", flow{reset: 5, until: 200 * time.Millisecond, shown: 8, times: 1}, 8},
+		{"shown, and the window is short", flow{policy: 5, until: 200 * time.Millisecond, shown: 8, times: 1}, 5},
+	} {
+		require.InDelta(t, tc.want, tc.flow.rate(), 1e-9, tc.name)
+	}
 }
