@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"bytes"
 	"errors"
-	"maps"
 	"math"
 	"net/http"
 	"net/netip"
@@ -433,9 +432,6 @@ func (c *checker) retryAfter() {
 // A Retry-After in milliseconds is.
 func (c *checker) retryLate(asked int64) {
 	const thousand = 1000
-	h := maps.Clone(c.h)
-	delete(h, policyKey)
-	delete(h, limitKey)
 	latest, milli := int64(0), false
 	note := func(s Seconds) {
 		if s.ok && s.n > 0 {
@@ -443,7 +439,7 @@ func (c *checker) retryLate(asked int64) {
 			milli = milli || s.n <= math.MaxInt32 && asked >= (s.n-1)*thousand && asked >= s.n*thousand/2 && asked <= (s.n+1)*thousand
 		}
 	}
-	for _, f := range []Fields{c.fields, c.readOlder(h)} {
+	for _, f := range []Fields{c.fields, c.readOlder(withoutCurrent(c.h))} {
 		for i := range f.Limits {
 			note(f.Limits[i].Reset)
 		}
@@ -467,9 +463,7 @@ func (c *checker) older() {
 	if len(c.fields.Limits) == 0 && len(c.fields.Policies) == 0 {
 		return
 	}
-	h := maps.Clone(c.h)
-	delete(h, policyKey)
-	delete(h, limitKey)
+	h := withoutCurrent(c.h)
 	old := c.readOlder(h)
 	fields, _ := older.Find(nil, h, nil)
 	for i := range old.Limits {

@@ -45,6 +45,14 @@ func addLine(h http.Header, key, line string) {
 	}
 }
 
+// withoutCurrent returns a copy of a header without the current fields.
+func withoutCurrent(h http.Header) http.Header {
+	h = maps.Clone(h)
+	delete(h, policyKey)
+	delete(h, limitKey)
+	return h
+}
+
 // fieldName returns the usual spelling of a key of http.Header.
 func fieldName(key string) string {
 	switch key {

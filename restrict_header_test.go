@@ -55,14 +55,6 @@ func readings(status int, h http.Header, o LegacyOptions) (list []reading) {
 	return list
 }
 
-// withoutCurrent returns a header for clients that do not know the current fields.
-func withoutCurrent(h http.Header) http.Header {
-	older := h.Clone()
-	delete(older, policyKey)
-	delete(older, limitKey)
-	return older
-}
-
 // readOlder returns the advice of the older fields of h alone, without Retry-After.
 func readOlder(h http.Header, o *LegacyOptions) Advice {
 	f, _ := ParseAny(withoutCurrent(h), *o)

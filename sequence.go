@@ -237,18 +237,10 @@ func (x *exchange) slack() float64 {
 	return 2
 }
 
-// older returns the fields of the response without the current ones.
-func (x *exchange) older() http.Header {
-	h := x.resp.Header.Clone()
-	delete(h, policyKey)
-	delete(h, limitKey)
-	return h
-}
-
 // numbers checks that older fields contain no negative numbers and no fractions. ParseAny
 // accepts both. In current fields both are malformed, and Check reports them.
 func (x *exchange) numbers() {
-	found, _ := older.Find(nil, x.older(), nil)
+	found, _ := older.Find(nil, withoutCurrent(x.resp.Header), nil)
 	for i := range found {
 		f := &found[i]
 		if role := f.Role(); role < older.Quota || role > older.Reset {
@@ -276,7 +268,7 @@ func (x *exchange) milliseconds() {
 	if !isOldDraft(f.Dialect) {
 		return
 	}
-	plain, _ := ParseAny(x.older(), LegacyOptions{Reset: TimeSeconds, Now: x.received})
+	plain, _ := ParseAny(withoutCurrent(x.resp.Header), LegacyOptions{Reset: TimeSeconds, Now: x.received})
 	for i := range min(len(plain.Limits), len(f.Limits)) {
 		written, read := plain.Limits[i].Reset.n, f.Limits[i].Reset.n
 		if written >= 1000 && read < written && read*1000-written < 1000 {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/httpfields/ratelimit/internal/limiters"
 )
 
 // refused is what is remembered of the refusals by a limit.
@@ -70,9 +72,6 @@ func (x *exchange) tightest() int64 {
 	return least
 }
 
-// lostInRow is how many responses in a row may be lost without notice.
-const lostInRow = 5
-
 // earlySilent checks that a refusal without limits comes when nothing remained in the response
 // before it.
 func (x *exchange) earlySilent() {
@@ -87,63 +86,93 @@ func (x *exchange) earlySilent() {
 	}
 	if left == 0 {
 		x.silent.inTime++
-	} else if left >= lostInRow {
+	} else if left >= limiters.MaxLost {
 		x.silent.early++
 		x.doubt(x.silent.early >= 3 && x.silent.early > x.silent.inTime, ruleEarly.in(LimitField, -1))
 	}
 }
 
-// early checks that a request is refused only when nothing remains of a limit in the refusal.
-// Numbers are requests: now is what the refusal announces, before is what must have remained
-// when the request was sent.
+// early checks that a request is refused only when nothing remains of a limit in the refusal, and
+// that this limit had nothing left when the request was sent.
 func (x *exchange) early() {
-	now, before, known, exhausted := int64(math.MaxInt64), int64(math.MaxInt64), true, false
-	var tightest *run
+	exhausted := false
 	for i := range x.joined {
 		m := &x.joined[i]
 		gone := m.exhausted(m.policy)
-		exhausted = exhausted || gone
-		switch {
-		case !m.countable() && !gone:
+		if !gone && !m.countable() {
 			return // it may have refused
-		case !m.countable():
-			continue
-		case m.run == nil || m.unit != Requests:
-			now, known = min(now, m.Remaining), false
-			continue
 		}
-		cost := int64(m.run.Cost())
-		known = known && m.run.Known()
-		if n := m.Remaining / cost; n < now {
-			now, tightest = n, m.run
+		exhausted = exhausted || gone
+	}
+	isEarly, certain := x.refusedWithSomethingLeft()
+	if exhausted {
+		isEarly, certain = x.exhaustedTooSoon()
+	}
+	if isEarly {
+		field, _ := x.field(LimitField, x.joined[0].Name, RoleRemaining, 0)
+		x.doubt(certain && x.usesAll(), ruleEarly.in(field, -1))
+	}
+}
+
+// usesAll reports whether requests are known to use each limit of the response.
+func (x *exchange) usesAll() bool {
+	return !slices.ContainsFunc(x.joined, func(m joined) bool {
+		return m.countable() && (m.run == nil || m.unit != Requests || !m.run.Known())
+	})
+}
+
+// refusedWithSomethingLeft reports whether every limit in a refusal allows at least one request.
+func (x *exchange) refusedWithSomethingLeft() (isEarly, certain bool) {
+	least := int64(math.MaxInt64)
+	var tightest *run
+	for i := range x.joined {
+		m, cost := &x.joined[i], int64(1)
+		counted := m.run != nil && m.unit == Requests
+		if counted {
+			cost = int64(m.run.Cost())
 		}
-		if m.Remaining == 0 && m.run.added > 0 {
-			least, ok := m.run.Least()
-			if !ok {
-				least = 0
+		if n := m.Remaining / cost; n < least {
+			least, tightest = n, nil
+			if counted {
+				tightest = m.run
 			}
-			before = min(before, int64(least)/cost-int64(x.others(m.run))-int64(x.pending))
-			tightest = m.run
 		}
 	}
-	certain := false
-	switch {
-	case exhausted && before != math.MaxInt64 && before > 0 && tightest != nil:
-		if before >= 2 {
-			tightest.early++
+	if least == 0 {
+		return false, false
+	}
+	if tightest == nil {
+		return true, false
+	}
+	tightest.early++
+	if x.isCurrent() {
+		return true, least >= 2 || tightest.early >= 2
+	}
+	return true, least >= limiters.MaxLost
+}
+
+// exhaustedTooSoon reports whether every exhausted limit in a refusal allowed at least one request
+// when this request was sent, as the responses before have announced.
+func (x *exchange) exhaustedTooSoon() (isEarly, certain bool) {
+	left := int64(math.MaxInt64)
+	var tightest *run
+	for i := range x.joined {
+		m, r := &x.joined[i], x.joined[i].run
+		if !m.countable() || m.Remaining > 0 || r == nil || m.unit != Requests || r.added == 0 {
+			continue
 		}
-		certain = !tightest.hidden && x.overlaps == 0 && (before > lostInRow || before >= 2 && tightest.early >= 3)
-	case exhausted || now == 0 || now == math.MaxInt64:
-		return
-	case tightest != nil:
+		least, _ := r.Least()
+		if n := int64(least)/int64(r.Cost()) - int64(x.others(r)) - int64(x.pending); n < left {
+			left, tightest = n, r
+		}
+	}
+	if tightest == nil || left <= 0 {
+		return false, false
+	}
+	if left >= 2 {
 		tightest.early++
-		certain = now >= lostInRow
-		if x.isCurrent() {
-			certain = now >= 2 || tightest.early >= 2
-		}
 	}
-	field, _ := x.field(LimitField, x.joined[0].Name, RoleRemaining, 0)
-	x.doubt(certain && known, ruleEarly.in(field, -1))
+	return true, !tightest.hidden && x.overlaps == 0 && (left > limiters.MaxLost || left >= 2 && tightest.early >= 3)
 }
 
 // refusing returns what is remembered of the limit that refuses.

@@ -224,7 +224,9 @@ func (t *Transport) waitRedirect(req *http.Request, r *entrant) error {
 	if b, ok := req.Response.Body.(*datedBody); ok { // else another layer has replaced the body
 		received = b.received
 	}
-	a := t.Advisor.Advise(req.Response, received)
+	advisor := t.Advisor
+	advisor.Refused = nil // it has been called for this response, whose body is closed now
+	a := advisor.Advise(req.Response, received)
 	until := received.Add(a.Wait)
 	if a.Source != SourceRetryAfter || !now.Before(until) {
 		return nil

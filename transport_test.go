@@ -449,6 +449,23 @@ func TestTransportRedirect(t *testing.T) {
 	})
 }
 
+// Refused is called once for a redirection, although its wait is computed again when the next
+// request follows.
+func TestTransportRedirectRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, called := newScript(seeOther+"Retry-After: 5", ""), []int{}
+		rt := &Transport{Base: s, Advisor: Advisor{Refused: func(resp *http.Response) (time.Duration, bool) {
+			called = append(called, resp.StatusCode)
+			return 0, false
+		}}}
+		resp, err := (&http.Client{Transport: rt}).Do(newRequest(t, example))
+		require.NoError(t, err)
+		resp.Body.Close()
+		require.Equal(t, seconds(0, 5), s.seen)
+		require.Equal(t, []int{http.StatusSeeOther, http.StatusOK}, called)
+	})
+}
+
 // If a request follows a redirection after its wait, it is the probe that is due then.
 func TestTransportRedirectProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

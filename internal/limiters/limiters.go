@@ -60,12 +60,14 @@ func (s span) and(other span) span {
 	return span{max(s.low, other.low), min(s.high, other.high)}
 }
 
+// MaxLost is how many responses in a row may be lost without notice.
+const MaxLost = 5
+
 // The bounds of what is remembered and assumed.
 const (
 	maxTracks    = 4       // servers that count apart; a restart is one more
 	maxLog       = 64      // entries of a log or a sliding window counter
 	maxEvents    = 256     // responses that diagnose can run again
-	maxLost      = 5       // responses in a row that may be lost without notice
 	least        = 4       // responses before a verdict
 	maxLives     = 1       // restarts as another kind
 	settledFalls = 3       // falls of Remaining after which the cost of a request is known
@@ -106,15 +108,16 @@ func (r *Run) Cost() float64 {
 }
 
 // Least returns the least that remains on any counter of the models that are left. If no model
-// is left, ok is false.
+// is left, it returns 0 and false.
 func (r *Run) Least() (least float64, ok bool) {
-	least = math.Inf(1)
 	for i := range r.models {
 		for j := range r.models[i].tracks {
-			least = min(least, r.models[i].tracks[j].shown)
+			if shown := r.models[i].tracks[j].shown; !ok || shown < least {
+				least, ok = shown, true
+			}
 		}
 	}
-	return least, !math.IsInf(least, 1)
+	return least, ok
 }
 
 // Known reports whether a request has lowered what remains. Then requests use this limit.

@@ -66,7 +66,7 @@ func (v *view) inLog(t *track) step {
 			resets.high = last + v.window.high - v.Sent
 			if s.later = v.Reset > resets.high+v.Slack+1; s.later {
 				s.deficit += v.cost
-				if s.deficit > v.cost*maxLost {
+				if s.deficit > v.cost*MaxLost {
 					return failed(Reset, false, 0)
 				}
 				resets.high = v.window.high

@@ -210,17 +210,17 @@ func failed(of Number, early bool, most float64) step {
 func (v *view) short(t *track, least float64) (deficit float64, short bool) {
 	least -= v.cost * (1 + float64(v.Pending) + float64(v.Others))
 	if v.Overlaps { // the responses may still arrive
-		return t.deficit, v.Remaining < least-v.cost*float64(maxLost+v.widest)
+		return t.deficit, v.Remaining < least-v.cost*float64(MaxLost+v.widest)
 	}
 	deficit = max(t.deficit-0.1*v.cost, 0) + max(least-v.Remaining, 0)
-	return deficit, deficit > v.cost*float64(maxLost+v.widest)
+	return deficit, deficit > v.cost*float64(MaxLost+v.widest)
 }
 
 // poor reports whether less remains than must, if units come back at a rate in units a second.
 func (v *view) poor(t *track, rate float64) bool {
 	a := &t.anchor
 	least := min(a.units+rate*(v.Sent-a.at), v.Quota) - v.cost*(a.since+1+float64(v.Others+v.Pending))
-	return v.Remaining+1 < least-v.cost*(float64(maxLost+v.widest)+0.1*a.since)
+	return v.Remaining+1 < least-v.cost*(float64(MaxLost+v.widest)+0.1*a.since)
 }
 
 // moor moves the anchor to a response that gives a higher lower bound.
@@ -278,7 +278,7 @@ func (v *view) inWindow(t *track) step {
 		over, wider = true, most // earlier resets had jitter, but no more than rounding explained
 	}
 	fresh := v.Quota - v.cost*v.counts()
-	short := v.Remaining < v.Quota-v.cost*float64(1+v.Pending+v.Others+maxLost+v.widest)
+	short := v.Remaining < v.Quota-v.cost*float64(1+v.Pending+v.Others+MaxLost+v.widest)
 	switch {
 	case !over && !fits:
 		return failed(Reset, false, 0)

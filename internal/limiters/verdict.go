@@ -59,19 +59,9 @@ func changes() []change {
 		{Unit, Reset, func(r *Run) bool { return r.terms.Window > 0 && r.longest() <= r.terms.Window/30 }, words("minutes"), scaled(60)},
 		{Applied, Quota, nil, func(r *Run) []any { return []any{r.terms.Quota, r.highest()} }, func(r *Run, _ []Response, terms *Terms) { terms.Quota = r.highest() + 1 }},
 		windowed(2),
-		{Clock, Reset, hasWindow, words("it seems to be the time that has passed"), func(r *Run, events []Response, terms *Terms) {
-			for i := range events {
-				if events[i].Reset >= 0 {
-					events[i].Reset = max(terms.Window-events[i].Reset, 0)
-				}
-			}
-		}},
+		{Clock, Reset, hasWindow, words("it seems to be the time that has passed"), ofResets(func(reset, window float64) float64 { return max(window-reset, 0) })},
 		windowed(0.5), windowed(0.001),
-		{Clock, Reset, hasWindow, nil, func(_ *Run, events []Response, _ *Terms) {
-			for i := range events {
-				events[i].Reset = -1
-			}
-		}},
+		{Clock, Reset, hasWindow, nil, ofResets(func(float64, float64) float64 { return -1 })},
 		{Spent, Remaining, rises, words("it seems to be what is used"), func(r *Run, events []Response, terms *Terms) {
 			for i := range events {
 				events[i].Remaining = terms.Quota - events[i].Remaining
@@ -121,11 +111,17 @@ func windowed(by float64) change {
 
 func words(text string) func(*Run) []any { return func(*Run) []any { return []any{text} } }
 
+// scaled is the change of the resets by a factor.
 func scaled(by float64) func(*Run, []Response, *Terms) {
-	return func(_ *Run, events []Response, _ *Terms) {
+	return ofResets(func(reset, _ float64) float64 { return math.Ceil(reset * by) })
+}
+
+// ofResets is a change of the resets.
+func ofResets(to func(reset, window float64) float64) func(*Run, []Response, *Terms) {
+	return func(_ *Run, events []Response, terms *Terms) {
 		for i := range events {
 			if events[i].Reset >= 0 {
-				events[i].Reset = math.Ceil(events[i].Reset * by)
+				events[i].Reset = to(events[i].Reset, terms.Window)
 			}
 		}
 	}
