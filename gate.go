@@ -56,8 +56,8 @@ type Cost struct {
 //     under way. Answers raise it again, slowly near the number that was refused. Refusals
 //     with no success in between count as one. A policy of concurrent requests sets the number
 //     directly. If the requests under way hang, another is sent after 32 s.
-//   - If the deadline of a request leaves less time than the fastest recent answer took, the
-//     request fails instead of being sent.
+//   - If the deadline of a request that has waited leaves less time than the fastest recent
+//     answer took, the request fails instead of being sent.
 //
 // A wait lasts longer by the time for which the machine was suspended.
 type Gate struct {
