@@ -2,6 +2,7 @@
 package adoption
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strings"
@@ -24,10 +25,7 @@ func rateLimitFields(statuses []*pb.RateLimitResponse_DescriptorStatus) ([]*core
 		if limit == nil {
 			continue // no limit matches the descriptor, or it is unlimited
 		}
-		name := limit.Name
-		if name == "" {
-			name = strings.ToLower(limit.Unit.String())
-		}
+		name := cmp.Or(limit.Name, strings.ToLower(limit.Unit.String()))
 		if used[name]++; used[name] > 1 {
 			name = fmt.Sprint(name, "-", used[name])
 		}

@@ -2,8 +2,14 @@ package adoption
 
 import (
 	"context"
+	"errors"
 	"math/rand"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -130,4 +136,39 @@ func TestFieldsName(t *testing.T) {
 		Name: "zürich", RequestsPerUnit: 1, Unit: pb.RateLimitResponse_RateLimit_SECOND,
 	}}})
 	require.Error(t, err)
+}
+
+// TestPatch applies the patch to the service and compiles it. The patch adds fields.go as it is.
+func TestPatch(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	require.NoError(t, err)
+	patch, err := filepath.Abs("envoyproxy-ratelimit.patch")
+	require.NoError(t, err)
+	dir := t.TempDir()
+	run := func(name string, args ...string) string {
+		command := exec.Command(name, args...)
+		command.Dir = dir
+		out, err := command.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return string(out)
+	}
+	source, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/envoyproxy/ratelimit").Output()
+	require.NoError(t, err)
+	require.NoError(t, os.CopyFS(dir, os.DirFS(strings.TrimSpace(string(source)))))
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		return errors.Join(err, os.Chmod(path, 0o755)) // files of the module cache are read-only
+	}))
+	run("git", "apply", patch)
+	ours, err := os.ReadFile("fields.go")
+	require.NoError(t, err)
+	theirs, err := os.ReadFile(filepath.Join(dir, "src/service/fields.go"))
+	require.NoError(t, err)
+	_, code, _ := strings.Cut(string(ours), "package adoption\n")
+	require.Equal(t, "package ratelimit\n"+code, string(theirs))
+	run("go", "mod", "edit", "-require=github.com/httpfields/ratelimit@v0.0.0", "-replace=github.com/httpfields/ratelimit="+root)
+	run("go", "build", "-mod=mod", "./src/service")
+	lines, err := os.ReadFile(patch)
+	require.NoError(t, err)
+	changed := regexp.MustCompile(`(?m)^[+-]`).FindAll(lines, -1)
+	require.Len(t, changed, 59+4, "with two lines for each file's name")
 }
