@@ -15,20 +15,13 @@ type entry struct {
 func (v *view) inLog(t *track) step {
 	certain, possible := 0.0, 0.0              // requests in the log
 	oldest, leaves := math.Inf(1), math.Inf(1) // the time of the oldest, at least and at most
-	first, last := math.Inf(-1), math.Inf(-1)  // the time of the newest, at least and at most
 	for _, e := range t.entries {
 		if e.high+v.window.high < v.Sent {
 			continue
 		}
 		possible += e.most
-		oldest, last = min(oldest, e.low), max(last, e.high)
-		if e.least == 0 {
-			continue
-		}
-		if e.high <= v.Sent {
-			first = max(first, e.low)
-		}
-		if e.low+v.window.low > v.Received && e.high <= v.Sent {
+		oldest = min(oldest, e.low)
+		if e.least > 0 && e.low+v.window.low > v.Received && e.high <= v.Sent {
 			certain += e.least
 			leaves = min(leaves, e.high)
 		}
@@ -60,18 +53,6 @@ func (v *view) inLog(t *track) step {
 		}
 	case v.Outcome == Served:
 		resets.low = v.window.low - (v.Received - v.Sent)
-	default:
-		resets.low = first + v.window.low - v.Received
-		if v.Others == 0 && v.Pending == 0 && v.Outcome == Refused && possible > 0 {
-			resets.high = last + v.window.high - v.Sent
-			if s.later = v.Reset > resets.high+v.Slack+1; s.later {
-				s.deficit += v.cost
-				if s.deficit > v.cost*MaxLost {
-					return failed(Reset, false, 0)
-				}
-				resets.high = v.window.high
-			}
-		}
 	}
 	if v.Window == 0 {
 		resets.low = min(resets.low, v.longest-v.Slack) // the shortest window
@@ -121,9 +102,6 @@ func (v *view) enter(t *track, s step) {
 	missing := (v.Quota - v.Remaining) / v.cost
 	for _, e := range t.entries {
 		missing -= e.most
-	}
-	if s.later {
-		t.entries = append(t.entries, entry{span: span{v.Sent, v.Received + v.Reset - v.window.low + v.Slack}})
 	}
 	if missing > 0 { // requests that were counted before the first response, or whose responses were lost
 		t.entries = append(t.entries, entry{span{v.Received - v.memory(), v.Received}, 0, missing})

@@ -196,7 +196,6 @@ type step struct {
 	stays   bool    // the response is older than the track, and does not change it
 	wider   float64 // the jitter that the reset needs
 	deficit float64 // the new deficit of the track
-	later   bool    // the limiter counted a request whose response was lost
 	filled  float64 // the most units, with a part of a token
 	fault   fault
 }
