@@ -29,8 +29,13 @@ func newFlags(verbName string) *flag.FlagSet {
 func parse(flags *flag.FlagSet, about string, args []string, stdout, stderr io.Writer) (status int, done bool) {
 	switch err := flags.Parse(flagsFirst(flags, args)); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(stdout, "%s\nFlags:\n\n", about)
+		fmt.Fprint(stdout, about)
 		flags.SetOutput(stdout)
+		heading := "\nFlags:\n\n"
+		flags.VisitAll(func(*flag.Flag) {
+			fmt.Fprint(stdout, heading)
+			heading = ""
+		})
 		flags.PrintDefaults()
 		return exitFine, true
 	case err != nil:
@@ -53,13 +58,16 @@ func flagsFirst(flags *flag.FlagSet, args []string) []string {
 			first = append(first, a)
 			name, _, hasValue := strings.Cut(strings.TrimLeft(a, "-"), "=")
 			f := flags.Lookup(name)
-			if f == nil || hasValue || i+1 == len(args) {
+			if f == nil || hasValue {
 				continue
 			}
-			if b, ok := f.Value.(interface{ IsBoolFlag() bool }); !ok || !b.IsBoolFlag() {
-				i++
-				first = append(first, args[i])
+			if b, ok := f.Value.(interface{ IsBoolFlag() bool }); ok && b.IsBoolFlag() {
+				continue
 			}
+			if i++; i == len(args) {
+				return first // the value is missing, and no other argument may take its place
+			}
+			first = append(first, args[i])
 		}
 	}
 	return append(first, rest...)
@@ -131,8 +139,20 @@ func (h *headerFlag) newRequest(ctx context.Context, method, address string) (*h
 	case r.URL.Host == "":
 		return nil, errors.New("the address has no host: write http://HOST/")
 	}
+	if u := r.URL.User; u != nil {
+		password, _ := u.Password()
+		r.SetBasicAuth(u.Username(), password)
+	}
 	h.addTo(r)
 	return r, nil
+}
+
+// newTransport returns a Transport for servers that are not trusted. The verbs call it without a
+// Client, which follows redirects, and repeats the query of an address in its errors.
+func newTransport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxResponseHeaderBytes = 1 << 20
+	return t
 }
 
 // isAddress reports whether an argument is the address of a server.

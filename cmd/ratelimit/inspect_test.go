@@ -612,16 +612,38 @@ NAME   PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
 	}
 }
 
-// The password of an address is never printed, whatever the result.
+// A redirect is shown, even if it leads nowhere.
+func TestAddressRedirect(t *testing.T) {
+	address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		name, password, _ := r.BasicAuth()
+		w.Header()["Location"], w.Header()["RateLimit"] = []string{"http://[::1"}, []string{`"a";r=1`}
+		if name == "user" && password == "hunter2" {
+			w.WriteHeader(http.StatusFound)
+		}
+	})
+	address = strings.Replace(address, "http://", "http://user:hunter2@", 1)
+	for _, verb := range [][]string{{"inspect"}, {"probe", "-n", "1"}} {
+		_, stdout, stderr := running("", append(verb, address)...)
+		require.Empty(t, stderr)
+		require.Contains(t, stdout, "302")
+	}
+	_, _, stderr := running("", "inspect", "-H", "Authorization: Bearer x", address)
+	require.Empty(t, stderr)
+}
+
+// The password and the query of an address are never printed, whatever the result.
 func TestAddressPrivate(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	for _, address := range []string{strings.TrimPrefix(server.URL, "http://"), "127.0.0.1:1", "no host", "a:port"} {
 		for _, flag := range []string{"-json=false", "-json"} {
-			status, stdout, stderr := inspecting("", flag, "http://user:hunter2@"+address)
-			require.NotZero(t, status)
-			require.NotEmpty(t, stdout+stderr)
-			require.NotContains(t, stdout+stderr, "hunter2")
+			for _, verb := range [][]string{{"inspect"}, {"probe", "-n", "1"}} {
+				status, stdout, stderr := running("", append(verb, flag, "http://user:hunter2@"+address+"/?key=s3cret")...)
+				require.NotZero(t, status)
+				require.NotEmpty(t, stdout+stderr)
+				require.NotContains(t, stdout+stderr, "hunter2")
+				require.NotContains(t, stdout+stderr, "s3cret")
+			}
 		}
 	}
 }
@@ -810,7 +832,10 @@ func TestColour(t *testing.T) {
 	require.Contains(t, coloured.String(), "\x1b[31mRefused. ")
 	require.Equal(t, plain.String(), regexp.MustCompile("\x1b\\[[0-9]+m").ReplaceAllString(coloured.String(), ""))
 
-	terminal, err := os.Open(os.DevNull) // a character device, like a terminal
+	null, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	defer null.Close()
+	terminal, err := os.Open("/dev/zero") // a character device, like a terminal
 	require.NoError(t, err)
 	defer terminal.Close()
 	in, pipe, err := os.Pipe()
@@ -828,6 +853,7 @@ func TestColour(t *testing.T) {
 		"NO_COLOR":                 {terminal, map[string]string{"TERM": "xterm", "NO_COLOR": "1"}, false},
 		"NO_COLOR without a value": {terminal, map[string]string{"TERM": "xterm", "NO_COLOR": ""}, true},
 		"a terminal without any":   {terminal, map[string]string{"TERM": "dumb"}, false},
+		"the null device":          {null, nil, false},
 	} {
 		require.Equal(t, test.want, paletteOf(test.w, func(key string) string { return test.env[key] }), name)
 	}

@@ -164,7 +164,6 @@ type answer struct {
 // A course is the state of a run.
 type course struct {
 	*prober
-	client   *http.Client
 	answers  chan answer   // in the order of arrival
 	ended    chan struct{} // one for each response whose body was read
 	sent     int
@@ -179,8 +178,6 @@ type course struct {
 func (p *prober) run(ctx context.Context) (*probeReport, error) {
 	c := &course{prober: p, answers: make(chan answer), ended: make(chan struct{}), next: time.Now(), end: time.Now().Add(p.timeout)}
 	c.report = &probeReport{address: shown(p.address), started: c.next, sequence: ratelimit.Sequence{Alone: !p.shared}}
-	// A redirect may lead to another host, which must not be tested.
-	c.client = &http.Client{Transport: p.base, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	ctx, cancel := context.WithDeadlineCause(ctx, c.end, errOver)
 	defer cancel()
 	for c.stopped == "" || c.underWay > 0 {
@@ -194,7 +191,7 @@ func (p *prober) run(ctx context.Context) (*probeReport, error) {
 	case c.report.answered > 0 || c.stopped == interrupted:
 		return c.report, nil
 	case c.report.failure != nil:
-		return nil, c.report.failure
+		return nil, fmt.Errorf("%s: %w", c.report.address, c.report.failure)
 	}
 	return nil, fmt.Errorf("the server did not answer within %v: check the address, or raise -timeout", p.timeout)
 }
@@ -249,7 +246,7 @@ func (c *course) ask(ctx context.Context) {
 	a := answer{sent: time.Now()}
 	r, err := c.request(ctx)
 	if err == nil {
-		a.resp, err = c.client.Do(r)
+		a.resp, err = c.base.RoundTrip(r)
 	}
 	a.received, a.err = time.Now(), err
 	if err != nil {

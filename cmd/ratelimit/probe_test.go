@@ -157,7 +157,7 @@ func TestProbeCommandLine(t *testing.T) {
 		"no concurrency":        {[]string{"-c", "0", "http://a/"}, 2, "-c is out"},
 		"no time":               {[]string{"-timeout", "0s", "http://a/"}, 2, "-timeout is out"},
 		"no method":             {[]string{"-method", "a b", "http://a/"}, 2, "-method is malformed"},
-		"not to be reached":     {[]string{gone.URL}, 2, "ratelimit probe: Get"},
+		"not to be reached":     {[]string{gone.URL}, 2, "ratelimit probe: http://"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, stdout, stderr := probing(test.args...)

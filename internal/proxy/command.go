@@ -57,25 +57,25 @@ func NewCommand(name string, flags *flag.FlagSet) *Command {
 func (c *Command) Complete() (err error) {
 	switch {
 	case c.flags.NArg() > 0:
-		return errors.New("it takes flags alone; the server is that of -to")
+		return errors.New("there are arguments: give the server with -to")
 	case c.MaxWait <= 0:
-		return errors.New("-max-wait must be more than 0")
+		return errors.New("-max-wait is out of range: give a time above 0")
 	case c.Queue < 0:
-		return errors.New("-queue is negative: 0 lets none wait")
+		return errors.New("-queue is negative: 0 lets no request wait")
 	case c.BodyMemory < 0:
 		return errors.New("-body-memory is negative: 0 reads no body before its turn")
 	case c.CostHeader != "" && !text.IsToken(c.CostHeader):
-		return errors.New("-cost-header must be the name of a field")
+		return errors.New("-cost-header is not the name of a field: write it without a colon and spaces")
 	}
 	for field := range list(c.fields) {
 		if !text.IsToken(field) {
-			return errors.New("-key must be names of fields, as in Authorization,X-API-Key")
+			return errors.New("-key is not a list of fields: write Authorization,X-API-Key")
 		}
 		c.Fields = append(c.Fields, field)
 	}
 	for name := range list(c.hosts) {
 		if name == "" || strings.ContainsAny(name, ":/ ") {
-			return errors.New("-host must be names without a port, as in proxy.example")
+			return errors.New("-host is not a list of names without ports: write proxy.example")
 		}
 		c.Hosts = append(c.Hosts, name)
 	}
@@ -105,9 +105,9 @@ func parseServer(to string) (*url.URL, error) {
 	case to == "":
 		return nil, errors.New("-to is missing: give the address of the server")
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, errors.New("-to must be an address that begins with http:// or https://")
+		return nil, errors.New("-to is not an address: begin it with http:// or https://")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("-to has a scheme, a host and perhaps a path, and nothing else")
+		return nil, errors.New("-to has more than a scheme, a host and a path: leave the rest out")
 	}
 	return u, nil
 }

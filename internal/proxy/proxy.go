@@ -379,7 +379,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		http.Error(w, errBroken.Error(), http.StatusBadRequest)
 	default:
 		p.config.Log.Printf("%s %s: %.200s", r.Method, p.config.To.Host, err.Error()) // paths and queries may contain credentials
-		w.WriteHeader(http.StatusBadGateway)
+		http.Error(w, "this proxy got no answer from the server", http.StatusBadGateway)
 	}
 }
 

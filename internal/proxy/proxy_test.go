@@ -592,18 +592,20 @@ func TestProxyServerDown(t *testing.T) {
 	l.Close()
 	p := startProxy(t, "http://"+address)
 	var clients sync.WaitGroup
-	statuses := make([]int, 30)
+	statuses, bodies := make([]int, 30), make([]string, 30)
 	for i := range statuses {
 		clients.Go(func() {
 			resp, err := http.Get(p.url + "/a?key=secret")
 			if err == nil {
-				statuses[i] = resp.StatusCode
+				body, _ := io.ReadAll(resp.Body)
+				statuses[i], bodies[i] = resp.StatusCode, string(body)
 				resp.Body.Close()
 			}
 		})
 	}
 	clients.Wait()
 	require.Equal(t, slices.Repeat([]int{http.StatusBadGateway}, len(statuses)), statuses)
+	require.Equal(t, slices.Repeat([]string{"this proxy got no answer from the server\n"}, len(bodies)), bodies)
 	require.Zero(t, p.metric(t, `ratelimit_waiting{key="anonymous"}`))
 	p.end()
 	require.Contains(t, p.log.String(), "GET "+address+": dial tcp "+address)
