@@ -214,7 +214,7 @@ func (s *stats) waits(now time.Time) map[string][]waitStats {
 			key, resource, _ := strings.Cut(name, " ")
 			all[key] = append(all[key], waitStats{
 				Resource: resource, Reason: w.Reason, Queued: w.Queued, UnderWay: w.UnderWay,
-				Until: w.Until.Round(time.Millisecond), Seconds: rounded(max(w.Until.Sub(now), 0).Seconds()),
+				Until: w.Until.Round(time.Millisecond).UTC(), Seconds: rounded(max(w.Until.Sub(now), 0).Seconds()),
 			})
 		}
 	}
