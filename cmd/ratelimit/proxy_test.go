@@ -174,7 +174,7 @@ func TestProxyEnds(t *testing.T) {
 	proceed <- true
 	require.Equal(t, answer{200, "", "done"}, <-answers["/slow"])
 	require.Equal(t, exitFine, <-p.status)
-	require.Contains(t, p.stderr.String(), "ratelimit proxy: stopping: 1 waiting request is answered with 503\n")
+	require.Contains(t, p.stderr.String(), "ratelimit proxy: stopping while 1 request waits: the answer is 503\n")
 }
 
 func TestProxyFlags(t *testing.T) {

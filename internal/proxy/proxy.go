@@ -109,7 +109,7 @@ func (p *Proxy) Admin() http.Handler { return p.Guard(p.stats.handler()) }
 // Stop answers requests that wait, now or later, with 503.
 func (p *Proxy) Stop() {
 	if n := p.stats.waiting(); n > 0 && p.config.Talk != nil {
-		p.config.Talk.Printf("stopping: %s answered with 503", map[bool]string{true: "1 waiting request is", false: strconv.Itoa(n) + " waiting requests are"}[n == 1])
+		p.config.Talk.Printf("stopping while %s: the answer is 503", waiting(n))
 	}
 	p.stop(errStopping)
 }

@@ -844,7 +844,7 @@ func TestProxyTalks(t *testing.T) {
 	}
 	all.Wait()
 	until(t, "two lines", func() bool { return strings.Count(talk.String(), "\n") == 2 })
-	require.Regexp(t, `^key [0-9a-f]{9}: 3 requests wait until \d\d:\d\d:\d\d, "user" has 0 left\nkey [0-9a-f]{9}: no request waits any more; 3 have waited\n$`, talk.String())
+	require.Regexp(t, `^key [0-9a-f]{9}: 3 requests wait until \d\d:\d\d:\d\d, "user" has 0 left\nkey [0-9a-f]{9}: no request waits any more; 3 waited\n$`, talk.String())
 	_, state := send(t, "GET", p.admin+"/state", nil)
 	require.Regexp(t, `"waited_seconds":\d+(\.\d{1,3})?,`, state, "rounded")
 }

@@ -36,7 +36,7 @@ func (s *stats) begun(key string, k *keyStats) {
 // over prints that no request waits any more, if begun has printed a line.
 func (s *stats) over(k *keyStats) {
 	if k.talked {
-		s.talk.Printf("key %s: no request waits any more; %d have waited", short(k.Key), k.waited)
+		s.talk.Printf("key %s: no request waits any more; %d waited", short(k.Key), k.waited)
 	}
 	k.talked, k.waited = false, 0
 }
