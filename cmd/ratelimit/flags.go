@@ -118,17 +118,6 @@ func (h *headerFlag) err() error {
 	return nil
 }
 
-// addTo adds the fields to a request.
-func (h *headerFlag) addTo(r *http.Request) {
-	for name, values := range h.fields {
-		if name == "Host" { // net/http ignores it in the header
-			r.Host = values[len(values)-1]
-			continue
-		}
-		r.Header[name] = values
-	}
-}
-
 // newRequest returns a request with these fields. Its errors contain no value of a field, and no
 // password of the address.
 func (h *headerFlag) newRequest(ctx context.Context, method, address string) (*http.Request, error) {
@@ -143,7 +132,13 @@ func (h *headerFlag) newRequest(ctx context.Context, method, address string) (*h
 		password, _ := u.Password()
 		r.SetBasicAuth(u.Username(), password)
 	}
-	h.addTo(r)
+	for name, values := range h.fields {
+		if name == "Host" { // net/http ignores it in the header
+			r.Host = values[len(values)-1]
+			continue
+		}
+		r.Header[name] = values
+	}
 	return r, nil
 }
 

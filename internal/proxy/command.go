@@ -30,7 +30,6 @@ type Command struct {
 	flags         *flag.FlagSet
 	to            string
 	fields, hosts string // lists with commas
-	rewrite       bool
 	quiet         bool
 	listen, admin string // addresses; admin may be ""
 }
@@ -48,7 +47,7 @@ func NewCommand(name string, flags *flag.FlagSet) *Command {
 	flags.DurationVar(&c.MaxWait, "max-wait", ratelimit.DefaultMaxWait, "how long a request is held at most")
 	flags.IntVar(&c.Queue, "queue", 1000, "how many requests wait at most")
 	flags.Int64Var(&c.BodyMemory, "body-memory", 64<<20, "how many bytes of bodies are read at most while their requests wait")
-	flags.BoolVar(&c.rewrite, "rewrite", true, "rewrite references to the server in Location, Content-Location, Link and Refresh")
+	flags.BoolVar(&c.Rewrite, "rewrite", true, "rewrite references to the server in Location, Content-Location, Link and Refresh")
 	flags.BoolVar(&c.quiet, "quiet", false, "do not print when requests begin to wait")
 	return c
 }
@@ -79,7 +78,6 @@ func (c *Command) Complete() (err error) {
 		}
 		c.Hosts = append(c.Hosts, name)
 	}
-	c.Keep = !c.rewrite
 	c.To, err = parseServer(c.to)
 	return err
 }

@@ -77,7 +77,7 @@ func TestProxyLeaksNowhere(t *testing.T) {
 	})
 	address = upstream
 	for _, keep := range []bool{false, true} {
-		p := startProxy(t, upstream+"/v1", func(c *Config) { c.Keep = keep })
+		p := startProxy(t, upstream+"/v1", func(c *Config) { c.Rewrite = !keep })
 		resp, err := http.DefaultTransport.RoundTrip(newRequest(t, p.url+"/from"))
 		require.NoError(t, err)
 		resp.Body.Close()

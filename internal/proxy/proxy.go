@@ -28,7 +28,7 @@ type Config struct {
 	MaxWait    time.Duration // how long a request is held at most; more than 0
 	Queue      int           // how many requests wait at most
 	BodyMemory int64         // how many bytes of bodies are read while their requests wait
-	Keep       bool          // do not rewrite the references to the server in headers of responses
+	Rewrite    bool          // rewrite the references to the server in headers of responses
 	Hosts      []string      // more names by which clients reach the proxy: see Guard
 	AnyHost    bool          // serve every host: the proxy listens on a Unix socket
 	Log        *log.Logger   // for errors; must not be nil
@@ -207,7 +207,7 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // redirect rewrites the references to the server in a header.
 func (p *Proxy) redirect(j *job, h http.Header) {
-	if !p.config.Keep && j.proxy != "http://" && j.proxy != "https://" {
+	if p.config.Rewrite && j.proxy != "http://" && j.proxy != "https://" {
 		m := mapping{p.config.To, j.proxy}
 		if n := m.header(h); n > 0 {
 			p.stats.update(j.key, func(k *keyStats) { k.Rewrote += int64(n) })

@@ -43,7 +43,7 @@ func startProxy(t testing.TB, to string, set ...func(*Config)) *runningProxy {
 	require.NoError(t, err)
 	r := &runningProxy{log: &bytes.Buffer{}}
 	logger := log.New(r.log, "", 0)
-	c := Config{To: address, Fields: []string{"Authorization", "X-API-Key"}, MaxWait: ratelimit.DefaultMaxWait, Queue: 1000, BodyMemory: 64 << 20, Log: logger}
+	c := Config{To: address, Fields: []string{"Authorization", "X-API-Key"}, MaxWait: ratelimit.DefaultMaxWait, Queue: 1000, BodyMemory: 64 << 20, Rewrite: true, Log: logger}
 	for _, f := range set {
 		f(&c)
 	}
@@ -210,7 +210,7 @@ func TestProxyEarlyHints(t *testing.T) {
 		_, _ = io.WriteString(w, "<html>")
 	})
 	for _, keep := range []bool{false, true} {
-		p := startProxy(t, upstream, func(c *Config) { c.Keep = keep })
+		p := startProxy(t, upstream, func(c *Config) { c.Rewrite = !keep })
 		var hints []string
 		ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
 			Got1xxResponse: func(status int, h textproto.MIMEHeader) error { hints = append(hints, h["Link"]...); return nil },

@@ -63,7 +63,7 @@ func TestReportGolden(t *testing.T) {
 		printed := &lines{}
 		server, _ := url.Parse("https://api.example/")
 		p := New(Config{
-			To: server, Fields: []string{"Authorization"}, MaxWait: 6 * time.Second, Queue: 2,
+			To: server, Fields: []string{"Authorization"}, MaxWait: 6 * time.Second, Queue: 2, Rewrite: true,
 			Log: log.New(printed, "", 0), Talk: log.New(printed, "", 0),
 			Share: func(http.RoundTripper, func(*http.Request) string, func(*http.Request) []ratelimit.Cost) http.RoundTripper {
 				return roundTrip(scriptedServer)

@@ -51,10 +51,10 @@ type keyStats struct {
 	Waits    []waitStats  `json:"waits,omitempty"`  // why the next request would wait
 	Limits   []limitStats `json:"limits,omitempty"`
 
-	used   uint64 // the turn of its last use
-	waits  int    // how often requests began to wait when no other waited
-	waited int    // requests that have begun to wait since then
-	talked bool   // a line was printed since then
+	used   uint64      // the turn of its last use
+	timer  *time.Timer // of the line about requests that wait; nil if the proxy is quiet
+	waited int         // requests that have begun to wait since none waited
+	talked bool        // a line was printed since then
 }
 
 // waitStats is a [ratelimit.Wait] of a key, or of one of its resources.

@@ -19,13 +19,11 @@ func (s *stats) begun(key string, k *keyStats) {
 	if s.talk == nil {
 		return
 	}
-	k.waits++
-	this := k.waits
-	time.AfterFunc(talkAfter, func() {
+	k.timer = time.AfterFunc(talkAfter, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if k.Waiting == 0 || k.waits != this {
-			return
+		if k.Waiting == 0 {
+			return // over came first
 		}
 		k.talked = true
 		w, _ := s.gate.State(key)
@@ -35,6 +33,9 @@ func (s *stats) begun(key string, k *keyStats) {
 
 // over prints that no request waits any more, if begun has printed a line.
 func (s *stats) over(k *keyStats) {
+	if k.timer != nil {
+		k.timer.Stop()
+	}
 	if k.talked {
 		s.talk.Printf("key %s: no request waits any more; %d waited", short(k.Key), k.waited)
 	}
