@@ -177,6 +177,43 @@ func TestProxyEnds(t *testing.T) {
 	require.Contains(t, p.stderr.String(), "ratelimit proxy: stopping while 1 request waits: the answer is 503\n")
 }
 
+// On TCP a page in a browser could reach both addresses by a name of its own (DNS rebinding). It
+// cannot reach a Unix socket.
+func TestProxyHosts(t *testing.T) {
+	upstream := serve(t, func(http.ResponseWriter, *http.Request) {})
+	status := func(network, address, path string) int {
+		transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}}
+		defer transport.CloseIdleConnections()
+		resp, err := (&http.Client{Transport: transport}).Get("http://attacker.example" + path)
+		require.NoError(t, err)
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	for _, tc := range []struct {
+		listen, admin string // networks
+		want          []int
+	}{
+		{"tcp", "tcp", []int{421, 421}}, {"unix", "tcp", []int{200, 421}}, {"tcp", "unix", []int{421, 200}}, {"unix", "unix", []int{200, 200}},
+	} {
+		folder := t.TempDir()
+		var args []string
+		if tc.listen == "unix" {
+			args = append(args, "-listen", "unix:"+folder+"/l")
+		}
+		if tc.admin == "unix" {
+			args = append(args, "-admin", "unix:"+folder+"/a")
+		}
+		p := startProxy(t, upstream, args...)
+		address := func(shown string) string { return strings.TrimPrefix(strings.TrimPrefix(shown, "http://"), "unix:") }
+		got := []int{status(tc.listen, address(p.url), "/"), status(tc.admin, address(p.admin), "/metrics")}
+		require.Equal(t, tc.want, got, tc)
+		p.end()
+		<-p.status
+	}
+}
+
 func TestProxyFlags(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -120,7 +120,7 @@ func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
 	if name, _, err := net.SplitHostPort(c.listen); err == nil && name != "" {
 		c.Hosts = append(c.Hosts, name)
 	}
-	c.AnyHost = listener.Addr().Network() == "unix"
+	c.Unix = isUnix(listener)
 	logger := log.New(stderr, c.name+": ", 0)
 	c.Log = logger
 	if !c.quiet {
@@ -134,10 +134,10 @@ func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
 			return err
 		}
 		defer admin.Close()
-		go newServer(p.Admin(), logger).Serve(admin)
+		go newServer(p.guard(admin, p.Admin()), logger).Serve(admin)
 		fmt.Fprintf(stdout, "metrics on %s/metrics\n", shown)
 	}
-	server := newServer(p.Guard(p), logger)
+	server := newServer(p.guard(listener, p), logger)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	select {

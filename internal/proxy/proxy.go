@@ -29,8 +29,8 @@ type Config struct {
 	Queue      int           // how many requests wait at most
 	BodyMemory int64         // how many bytes of bodies are read while their requests wait
 	Rewrite    bool          // rewrite the references to the server in headers of responses
-	Hosts      []string      // more names by which clients reach the proxy: see Guard
-	AnyHost    bool          // serve every host: the proxy listens on a Unix socket
+	Hosts      []string      // more names by which clients reach the proxy: see guard
+	Unix       bool          // clients reach the proxy by a Unix socket, and use the address of the server
 	Log        *log.Logger   // for errors; must not be nil
 	Talk       *log.Logger   // for keys whose requests begin and cease to wait; nil is quiet
 	// Share puts a RoundTripper on top of base, so that several proxies share a quota; nil is
@@ -104,7 +104,7 @@ func (b *buffers) Get() []byte {
 func (b *buffers) Put(one []byte) { b.pool.Put((*buffer)(one)) }
 
 // Admin returns the handler of the page, /metrics and /state.
-func (p *Proxy) Admin() http.Handler { return p.Guard(p.stats.handler()) }
+func (p *Proxy) Admin() http.Handler { return p.stats.handler() }
 
 // Stop answers requests that wait, now or later, with 503.
 func (p *Proxy) Stop() {
@@ -218,7 +218,7 @@ func (p *Proxy) redirect(j *job, h http.Header) {
 // addressFor returns the address by which a client has reached the proxy. Through a Unix
 // socket the client uses the address of the server.
 func (p *Proxy) addressFor(r *http.Request) string {
-	if p.config.AnyHost {
+	if p.config.Unix {
 		return p.config.To.Scheme + "://" + r.Host
 	}
 	return "http://" + r.Host

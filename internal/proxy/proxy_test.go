@@ -48,12 +48,13 @@ func startProxy(t testing.TB, to string, set ...func(*Config)) *runningProxy {
 		f(&c)
 	}
 	r.proxy = New(c)
-	r.server = httptest.NewUnstartedServer(r.proxy.Guard(r.proxy))
+	r.server = httptest.NewUnstartedServer(nil)
+	r.server.Config.Handler = r.proxy.guard(r.server.Listener, r.proxy)
 	r.server.Config.DisableGeneralOptionsHandler = true
 	r.server.Config.ConnContext = withConn
 	r.server.Config.ErrorLog = logger
 	r.server.Start()
-	admin := httptest.NewServer(r.proxy.Admin())
+	admin := httptest.NewServer(r.proxy.guard(r.server.Listener, r.proxy.Admin()))
 	t.Cleanup(func() {
 		admin.Close()
 		r.end()
