@@ -677,6 +677,7 @@ func TestAdvice(t *testing.T) {
 		"longer than obeyed, by GitHub": {"403 Forbidden", []string{date, "X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1795225231"},
 			"Refused. Wait 34m12s, until 2026-11-21 01:40:31 UTC (x-ratelimit \"default\" is exhausted)."},
 		"longer than obeyed, by Retry-After":     {"429 Too Many Requests", []string{"Retry-After: 3600"}, "Refused. Wait 1h (Retry-After)."},
+		"a pace of more than a century":          {"200 OK", []string{date, `RateLimit: "a";r=1;t=999999999999999`}, "Go on. To make \"a\" last: one request in more than a century."},
 		"longer than a century":                  {"200 OK", []string{date, `RateLimit: "a";r=0;t=999999999999999`}, "Wait more than a century (RateLimit \"a\" is exhausted)."},
 		"nothing remains, without an end":        {"200 OK", []string{`RateLimit: "a";r=0`}, `Nothing remains, and the server names no time.`},
 		"paced":                                  {"200 OK", []string{`RateLimit: "a";r=20;t=30`}, `Go on. To make "a" last: one request every 1.5s.`},

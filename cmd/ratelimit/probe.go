@@ -96,7 +96,7 @@ func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 	if err := output(stdout); err != nil {
 		return failed(stderr, "probe", err)
 	}
-	return r.status(p.require)
+	return r.status()
 }
 
 func (p *prober) flags(flags *flag.FlagSet) {
@@ -177,7 +177,7 @@ type course struct {
 // run sends the requests. It returns an error if the server cannot be reached.
 func (p *prober) run(ctx context.Context) (*probeReport, error) {
 	c := &course{prober: p, answers: make(chan answer), ended: make(chan struct{}), next: time.Now(), end: time.Now().Add(p.timeout)}
-	c.report = &probeReport{address: shown(p.address), started: c.next, sequence: ratelimit.Sequence{Alone: !p.shared}}
+	c.report = &probeReport{address: shown(p.address), require: p.require, started: c.next, sequence: ratelimit.Sequence{Alone: !p.shared}}
 	ctx, cancel := context.WithDeadlineCause(ctx, c.end, errOver)
 	defer cancel()
 	for c.stopped == "" || c.underWay > 0 {

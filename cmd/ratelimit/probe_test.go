@@ -118,7 +118,7 @@ func TestProbe(t *testing.T) {
 		"never spent, but lent":  {static, []string{"-shared"}, 0, []string{"L5 (note) member 1 of RateLimit"}},
 		"no limits":              {http.NotFoundHandler(), []string{"-n", "2"}, 1, []string{"no rate limits found", "2 sent", "; the server sends no rate limits\n"}},
 		"no refusal":             {&quota{quota: 50, window: time.Minute}, []string{"-n", "5"}, 0, []string{"no findings"}},
-		"a refusal is required":  {&quota{quota: 50, window: time.Minute}, []string{"-n", "5", "-require"}, 1, []string{"no findings", `"a" behaves like a `}},
+		"a refusal is required":  {&quota{quota: 50, window: time.Minute}, []string{"-n", "5", "-require"}, 1, []string{"no findings", `"a" behaves like a `, "all requests are sent; no request was refused\n"}},
 		"a refusal without word": {bare, nil, 1, []string{"1 sent", "6585-4 (should)", "refused without a wait"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -323,7 +323,7 @@ func TestProbeInterrupt(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 2100*time.Millisecond, time.Since(began))
 		require.Equal(t, interrupted, r.stopped)
-		require.Equal(t, 130, r.status(false))
+		require.Equal(t, 130, r.status())
 		require.Equal(t, []int{3, 2}, []int{len(r.lines), r.answered})
 		require.Zero(t, r.lines[2].Status)
 	})

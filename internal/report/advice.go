@@ -52,6 +52,8 @@ func headline(a ratelimit.Advice, received moment) string {
 		wait = "The server names no time: back off, and double the wait each time"
 	case a.Source == ratelimit.SourceNone && slices.ContainsFunc(a.Fields.Limits, func(l ratelimit.Limit) bool { return l.Remaining == 0 }):
 		wait = "Nothing remains, and the server names no time"
+	case a.Pace > century:
+		wait = fmt.Sprintf("Go on. To make %s last: one request in more than a century", paced(a.Fields))
 	case a.Pace >= time.Millisecond:
 		wait = fmt.Sprintf("Go on. To make %s last: one request every %s", paced(a.Fields), duration(a.Pace))
 	}

@@ -72,6 +72,8 @@ func TestReadRefuses(t *testing.T) {
 		"a program":       {"package main\n\nfunc main() {\n\tdefault:\n}\n", errNoResponse.Error()},
 		"as many others":  {"Some words.\nNote: more words.", errNoResponse.Error()},
 		"a request":       {"> GET / HTTP/1.1", errNoResponse.Error()},
+		"UTF-16":          {"\xff\xfeH\x00T\x00T\x00P\x00", errUTF16.Error()},
+		"UTF-16, swapped": {"\xfe\xff\x00H\x00T\x00T\x00P", errUTF16.Error()},
 		"interim alone":   {"HTTP/1.1 103 Early Hints\r\n\r\n", errNoResponse.Error()},
 		"no HAR":          {"{\n\"log\": oh no}", errNoHAR.Error() + ": invalid character 'o' looking for beginning of value"},
 		"a HAR of others": {`{"log":{"entries":[]}}`, errNoResponse.Error()},
