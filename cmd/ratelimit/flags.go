@@ -27,7 +27,7 @@ func newFlags(verbName string) *flag.FlagSet {
 // parse reads the flags of a verb. If it has printed the help or an error, it returns true and the
 // exit status.
 func parse(flags *flag.FlagSet, about string, args []string, stdout, stderr io.Writer) (status int, done bool) {
-	switch err := flags.Parse(flagsFirst(flags, args)); {
+	switch err := parseAnywhere(flags, args); {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(stdout, about)
 		flags.SetOutput(stdout)
@@ -44,33 +44,21 @@ func parse(flags *flag.FlagSet, about string, args []string, stdout, stderr io.W
 	return exitFine, false
 }
 
-// flagsFirst moves the flags before the other arguments, because package flag stops at the first of
-// these. It keeps all arguments after "--" in place.
-func flagsFirst(flags *flag.FlagSet, args []string) []string {
-	var first, rest []string
-	for i := 0; i < len(args); i++ {
-		switch a := args[i]; {
-		case a == "--":
-			return append(append(append(first, "--"), rest...), args[i+1:]...)
-		case len(a) < 2 || a[0] != '-':
-			rest = append(rest, a)
-		default:
-			first = append(first, a)
-			name, _, hasValue := strings.Cut(strings.TrimLeft(a, "-"), "=")
-			f := flags.Lookup(name)
-			if f == nil || hasValue {
-				continue
-			}
-			if b, ok := f.Value.(interface{ IsBoolFlag() bool }); ok && b.IsBoolFlag() {
-				continue
-			}
-			if i++; i == len(args) {
-				return first // the value is missing, and no other argument may take its place
-			}
-			first = append(first, args[i])
+// parseAnywhere parses flags before, between and after the other arguments, because package flag
+// stops at the first other argument. All arguments after "--" are others.
+func parseAnywhere(flags *flag.FlagSet, args []string) error {
+	others := []string{"--"}
+	for {
+		if err := flags.Parse(args); err != nil {
+			return err
 		}
+		rest := flags.Args()
+		parsed := args[:len(args)-len(rest)]
+		if len(rest) == 0 || len(parsed) > 0 && parsed[len(parsed)-1] == "--" {
+			return flags.Parse(append(others, rest...))
+		}
+		others, args = append(others, rest[0]), rest[1:]
 	}
-	return append(first, rest...)
 }
 
 // failed prints why a verb failed.

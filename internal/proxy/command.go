@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -54,6 +55,7 @@ func NewCommand(name string, flags *flag.FlagSet) *Command {
 
 // Complete reads the parsed flags. Its error is about the command line.
 func (c *Command) Complete() (err error) {
+	c.Fields, c.Hosts = list(c.fields), list(c.hosts)
 	switch {
 	case c.flags.NArg() > 0:
 		return errors.New("there are arguments: give the server with -to")
@@ -65,35 +67,24 @@ func (c *Command) Complete() (err error) {
 		return errors.New("-body-memory is negative: 0 reads no body before its turn")
 	case c.CostHeader != "" && !text.IsToken(c.CostHeader):
 		return errors.New("-cost-header is not the name of a field: write it without a colon and spaces")
-	}
-	for field := range list(c.fields) {
-		if !text.IsToken(field) {
-			return errors.New("-key is not a list of fields: write Authorization,X-API-Key")
-		}
-		c.Fields = append(c.Fields, field)
-	}
-	for name := range list(c.hosts) {
-		if name == "" || strings.ContainsAny(name, ":/ ") {
-			return errors.New("-host is not a list of names without ports: write proxy.example")
-		}
-		c.Hosts = append(c.Hosts, name)
+	case slices.ContainsFunc(c.Fields, func(field string) bool { return !text.IsToken(field) }):
+		return errors.New("-key is not a list of fields: write Authorization,X-API-Key")
+	case slices.ContainsFunc(c.Hosts, func(name string) bool { return name == "" || strings.ContainsAny(name, ":/ ") }):
+		return errors.New("-host is not a list of names without ports: write proxy.example")
 	}
 	c.To, err = parseServer(c.to)
 	return err
 }
 
-// list yields the elements of a list with commas, none if it is empty.
-func list(names string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		if strings.TrimSpace(names) == "" {
-			return
-		}
-		for element := range strings.SplitSeq(names, ",") {
-			if !yield(strings.TrimSpace(element)) {
-				return
-			}
-		}
+// list returns the elements of a list with commas, none if it is empty.
+func list(names string) (elements []string) {
+	if strings.TrimSpace(names) == "" {
+		return nil
 	}
+	for element := range strings.SplitSeq(names, ",") {
+		elements = append(elements, strings.TrimSpace(element))
+	}
+	return elements
 }
 
 // parseServer returns the address of the server to which requests go.

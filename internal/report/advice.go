@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/httpfields/ratelimit"
@@ -19,23 +20,26 @@ type Advice struct {
 	Capped  bool    `json:"capped,omitzero"`
 	Refused bool    `json:"refused,omitzero"` // by a limit, whatever else the response contains
 
-	headline, reason string
+	Headline string `json:"-"` // a sentence, or "" if the response asks for nothing
+	Reason   string `json:"-"` // the source, or ""
 }
 
 func adviceOf(resp *http.Response, received moment) Advice {
 	a := ratelimit.Advise(resp, received.Time)
 	out := Advice{
-		Wait:     a.Wait.Seconds(),
-		Asked:    a.Asked.Seconds(),
-		Pace:     a.Pace.Seconds(),
-		Source:   a.Source.String(),
-		Limit:    Printable(a.Limit.Name),
-		Capped:   a.Capped,
-		Refused:  a.Refused,
-		headline: headline(a, received),
+		Wait:    a.Wait.Seconds(),
+		Asked:   a.Asked.Seconds(),
+		Pace:    a.Pace.Seconds(),
+		Source:  a.Source.String(),
+		Limit:   Printable(a.Limit.Name),
+		Capped:  a.Capped,
+		Refused: a.Refused,
 	}
 	if a.Source != ratelimit.SourceNone && (a.Asked > 0 || a.Refused) {
-		out.reason = reason(a)
+		out.Reason = reason(a)
+	}
+	if text := headline(a, received); text != "" {
+		out.Headline = text + "."
 	}
 	return out
 }
@@ -97,21 +101,10 @@ func paced(f ratelimit.Fields) string {
 	return name
 }
 
-// Headline returns the advice as a sentence, or "" if the response asks for nothing.
-func (a Advice) Headline() string {
-	if a.headline == "" {
-		return ""
-	}
-	return a.headline + "."
-}
-
-// Reason returns the source of the advice, or "".
-func (a Advice) Reason() string { return a.reason }
-
 // String returns the headline with the reason.
 func (a Advice) String() string {
-	if a.reason == "" {
-		return a.Headline()
+	if a.Reason == "" {
+		return a.Headline
 	}
-	return fmt.Sprintf("%s (%s).", a.headline, a.reason)
+	return fmt.Sprintf("%s (%s).", strings.TrimSuffix(a.Headline, "."), a.Reason)
 }
