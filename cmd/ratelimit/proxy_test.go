@@ -206,6 +206,10 @@ func TestProxyHosts(t *testing.T) {
 			args = append(args, "-admin", "unix:"+folder+"/a")
 		}
 		p := startProxy(t, upstream, args...)
+		require.NotContains(t, p.admin+p.url, "metrics")
+		if tc.admin == "unix" {
+			require.Equal(t, "unix:"+folder+"/a", p.admin)
+		}
 		address := func(shown string) string { return strings.TrimPrefix(strings.TrimPrefix(shown, "http://"), "unix:") }
 		got := []int{status(tc.listen, address(p.url), "/"), status(tc.admin, address(p.admin), "/metrics")}
 		require.Equal(t, tc.want, got, tc)
@@ -237,11 +241,11 @@ func TestProxyFlags(t *testing.T) {
 		{"a negative queue", []string{"-to", "http://a/", "-queue", "-1"}, exitFailed, "-queue"},
 		{"a negative memory", []string{"-to", "http://a/", "-body-memory", "-1"}, exitFailed, "-body-memory"},
 		{"a host with a port", []string{"-to", "http://a/", "-host", "a:1"}, exitFailed, "-host"},
-		{"no socket", []string{"-to", "http://a/", "-listen", "unix:/no/such/folder/s"}, exitFailed, "no such file"},
+		{"no socket", []string{"-to", "http://a/", "-listen", "unix:/no/such/folder/s"}, exitFailed, "ratelimit proxy: -listen: "},
 		{"an argument", []string{"-to", "http://a/", "b"}, exitFailed, "give the server with -to"},
 		{"an unknown flag", []string{"-x"}, exitFailed, "-x"},
 		{"a busy port", []string{"-to", "http://a/", "-listen", busy.Addr().String()}, exitFailed, "in use"},
-		{"a busy port for what it counts", []string{"-to", "http://a/", "-listen", "127.0.0.1:0", "-admin", busy.Addr().String()}, exitFailed, "in use"},
+		{"a busy port for what it counts", []string{"-to", "http://a/", "-listen", "127.0.0.1:0", "-admin", busy.Addr().String()}, exitFailed, "ratelimit proxy: -admin: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer

@@ -103,7 +103,7 @@ func parseServer(to string) (*url.URL, error) {
 
 // Run listens until ctx ends.
 func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
-	listener, shown, err := listen(c.listen)
+	listener, shown, err := listen("listen", c.listen)
 	if err != nil {
 		return err
 	}
@@ -120,13 +120,16 @@ func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
 	p := New(c.Config)
 	fmt.Fprintf(stdout, "listening on %s\n", shown)
 	if c.admin != "" {
-		admin, shown, err := listen(c.admin)
+		admin, shown, err := listen("admin", c.admin)
 		if err != nil {
 			return err
 		}
 		defer admin.Close()
 		go newServer(p.guard(admin, p.Admin()), logger).Serve(admin)
-		fmt.Fprintf(stdout, "metrics on %s/metrics\n", shown)
+		if !isUnix(admin) {
+			shown += "/metrics"
+		}
+		fmt.Fprintf(stdout, "metrics on %s\n", shown)
 	}
 	server := newServer(p.guard(listener, p), logger)
 	served := make(chan error, 1)
