@@ -38,7 +38,9 @@ func startProxy(t testing.TB, to string, args ...string) *runningProxy {
 	}()
 	lines := bufio.NewReader(out)
 	p.url = readAddress(t, lines, "listening on ")
-	p.admin = strings.TrimSuffix(readAddress(t, lines, "metrics on "), "/metrics")
+	var hasPath bool
+	p.admin, hasPath = strings.CutSuffix(readAddress(t, lines, "metrics on "), "/metrics")
+	require.Equal(t, strings.HasPrefix(p.admin, "http://"), hasPath, "the path of a socket is no address")
 	t.Cleanup(cancel)
 	return p
 }
@@ -206,10 +208,6 @@ func TestProxyHosts(t *testing.T) {
 			args = append(args, "-admin", "unix:"+folder+"/a")
 		}
 		p := startProxy(t, upstream, args...)
-		require.NotContains(t, p.admin+p.url, "metrics")
-		if tc.admin == "unix" {
-			require.Equal(t, "unix:"+folder+"/a", p.admin)
-		}
 		address := func(shown string) string { return strings.TrimPrefix(strings.TrimPrefix(shown, "http://"), "unix:") }
 		got := []int{status(tc.listen, address(p.url), "/"), status(tc.admin, address(p.admin), "/metrics")}
 		require.Equal(t, tc.want, got, tc)
