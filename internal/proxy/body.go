@@ -121,7 +121,6 @@ func (b *requestBody) keep(part []byte) {
 		unused -= len(part)
 	}
 	b.memory.give(unused)
-	b.grown.Signal()
 }
 
 // Read reads what was read ahead, and then the rest.

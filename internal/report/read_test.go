@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -129,6 +130,26 @@ func TestLongBody(t *testing.T) {
 		require.Equal(t, "429 x", r.Status, n)
 		require.Equal(t, 2, r.of)
 	}
+}
+
+// An endless line takes little memory.
+func TestLongLine(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r, err := Read("paste", io.MultiReader(strings.NewReader(limitLine+"\n\n"), io.LimitReader(letters{}, 64<<20)))
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	require.Len(t, r.Limits, 1)
+	require.Less(t, after.TotalAlloc, before.TotalAlloc+24<<20)
+}
+
+type letters struct{}
+
+func (letters) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
 }
 
 func TestUnread(t *testing.T) {
