@@ -250,7 +250,6 @@ func (c *course) ask(ctx context.Context) {
 	}
 	a.received, a.err = time.Now(), err
 	if err != nil {
-		a.resp = nil
 		c.answers <- a
 		return
 	}

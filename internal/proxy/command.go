@@ -21,7 +21,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// patience is how long requests under way may take after an interrupt.
+// patience is the time for requests under way after an interrupt.
 const patience = 30 * time.Second
 
 // A Command is the command line of a proxy.

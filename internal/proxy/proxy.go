@@ -19,7 +19,7 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A Config is where requests go, and how the proxy holds them back.
+// A Config has the server of a proxy, and the rules by which requests wait.
 type Config struct {
 	To         *url.URL      // the server; its path is put before those of requests
 	Fields     []string      // the fields of requests by which the server distinguishes its users
@@ -134,7 +134,7 @@ func newBase(c *calls) http.RoundTripper {
 	return base
 }
 
-// A job is what the proxy knows of a request. The context of the forwarded request contains it.
+// A job is the state of one request. The context of the forwarded request contains it.
 type job struct {
 	key   string
 	proxy string // the address by which the client has reached the proxy
@@ -183,7 +183,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// An answer is what is written to a client.
+// An answer writes the response to a client.
 type answer struct {
 	http.ResponseWriter
 	proxy *Proxy
@@ -284,7 +284,7 @@ func (f forward) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.RoundTripper.RoundTrip(r.WithContext(j.sent))
 }
 
-// lookAfter is how often the proxy looks whether the client of a waiting request is there.
+// lookAfter is the time between two looks whether the client of a waiting request has hung up.
 const lookAfter = 500 * time.Millisecond
 
 // watch reads the body of a request that waits, and ends the wait if its client hangs up.

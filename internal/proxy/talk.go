@@ -9,8 +9,7 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// talkAfter is how long requests of a key wait before a line is printed: it leaves out short
-// waits.
+// talkAfter is the shortest wait for which a line is printed.
 const talkAfter = time.Second
 
 // begun prints how many requests of a key wait, if any still waits after a second. The caller

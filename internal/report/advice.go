@@ -10,7 +10,7 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// An Advice is what a client should do after a response.
+// An Advice is the wait or the pace that a response asks of a client.
 type Advice struct {
 	Wait    float64 `json:"wait"`           // in seconds, like Pace and Asked
 	Asked   float64 `json:"asked,omitzero"` // the wait that the server asks for, which may be longer

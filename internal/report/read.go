@@ -140,7 +140,8 @@ func (p *response) isInterim() bool {
 	return p.StatusCode/100 == 1 && p.StatusCode != http.StatusSwitchingProtocols
 }
 
-// statusLine matches that of RFC 9112 Section 4, and those that curl prints for HTTP/2 and HTTP/3.
+// statusLine matches the status line of RFC 9112 Section 4, and the one that curl prints for HTTP/2
+// and HTTP/3.
 var statusLine = regexp.MustCompile(`^HTTP/[0-9](?:\.[0-9])? ([0-9]{3}(?: .*)?)$`)
 
 // readLines reads HTTP/1.1 text: responses, or the lines of one header alone. In the output of
