@@ -8,9 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"path"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/httpfields/ratelimit/internal/report"
@@ -152,23 +149,3 @@ func shown(address string) string {
 	u.RawQuery, u.ForceQuery, u.Fragment = "", false, ""
 	return u.Redacted()
 }
-
-// withPort matches an address without its scheme, but not a file on a drive of Windows.
-var withPort = regexp.MustCompile(`^(localhost|[^/\\]+:[0-9]+)(/|$)`)
-
-// hint returns advice for an argument that is not a file, or "".
-func hint(argument string) string {
-	host, _, _ := strings.Cut(argument, "/")
-	switch {
-	case strings.Contains(argument, "://"):
-		return "an address begins with http:// or https://"
-	case withPort.MatchString(argument):
-		return "for an address write http://" + argument
-	case strings.Contains(strings.Trim(host, "."), ".") && !slices.Contains(extensions, path.Ext(argument)):
-		return "for an address write https://" + argument
-	}
-	return ""
-}
-
-// extensions are the usual ones of captures.
-var extensions = []string{".http", ".har", ".json", ".txt", ".log"}

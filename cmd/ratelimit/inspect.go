@@ -174,8 +174,8 @@ func (in *inspection) read(input string, f func(name string, text io.Reader) err
 	name, text := "<stdin>", in.stdin
 	if input != stdinInput {
 		file, err := os.Open(input)
-		if errors.Is(err, fs.ErrNotExist) && hint(input) != "" {
-			return fmt.Errorf("%w (%s)", err, hint(input))
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w (an address begins with http:// or https://)", err)
 		} else if err != nil {
 			return err
 		}

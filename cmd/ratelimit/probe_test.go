@@ -151,6 +151,9 @@ func TestProbeCommandLine(t *testing.T) {
 		"no host":               {[]string{"http://"}, 2, "has no host"},
 		"an unknown flag":       {[]string{"-fast", "http://a/"}, 2, "-fast"},
 		"no requests":           {[]string{"-n", "0", "http://a/"}, 2, "-n is out"},
+		"too many requests":     {[]string{"-n", "10001", "http://a/"}, 2, "-n is out"},
+		"too many at a time":    {[]string{"-c", "10001", "http://a/"}, 2, "-c is out"},
+		"too high a rate":       {[]string{"-rate", "1001", "http://a/"}, 2, "-rate is out"},
 		"no rate":               {[]string{"-rate", "0", "http://a/"}, 2, "-rate is out"},
 		"a rate that overflows": {[]string{"-rate", "1e-10", "http://a/"}, 2, "-rate is out"},
 		"a rate of NaN":         {[]string{"-rate", "NaN", "http://a/"}, 2, "-rate is out"},
@@ -166,6 +169,19 @@ func TestProbeCommandLine(t *testing.T) {
 			require.Equal(t, test.want == 0, stderr == "")
 			require.Equal(t, test.want != 0, stdout == "")
 		})
+	}
+}
+
+// The largest values of the flags are allowed.
+func TestProbeBounds(t *testing.T) {
+	for _, args := range [][]string{
+		{"-n", "10000"}, {"-n", "1"}, {"-c", "10000"}, {"-rate", "1000"}, {"-rate", "0.00028"}, {"-timeout", "1ns"},
+	} {
+		var p prober
+		flags := newFlags("probe")
+		p.flags(flags)
+		require.NoError(t, parseAnywhere(flags, append(args, "http://a/")))
+		require.NoError(t, p.check(flags.Args()), args)
 	}
 }
 

@@ -26,7 +26,7 @@ func (s *stats) begun(key string, k *keyStats) {
 		}
 		k.talked = true
 		w, _ := s.gate.State(key)
-		s.talk.Printf("key %s: %s%s%s", short(k.Key), waiting(k.Waiting), waitText(&w), limitText(k.Limits))
+		s.talk.Printf("key %.9s: %s%s%s", k.Key, waiting(k.Waiting), waitText(&w), limitText(k.Limits))
 	})
 }
 
@@ -36,12 +36,10 @@ func (s *stats) over(k *keyStats) {
 		k.timer.Stop()
 	}
 	if k.talked {
-		s.talk.Printf("key %s: no request waits any more; %d waited", short(k.Key), k.waited)
+		s.talk.Printf("key %.9s: no request waits any more; %d waited", k.Key, k.waited)
 	}
 	k.talked, k.waited = false, 0
 }
-
-func short(key string) string { return key[:min(len(key), 9)] }
 
 func waiting(n int) string {
 	if n == 1 {
