@@ -202,21 +202,15 @@ const interrupted = "it was interrupted"
 
 // step waits for the time of the next request, for an answer, or for the end.
 func (c *course) step(ctx context.Context) {
-	if c.stopped == "" && c.sent == c.requests {
-		c.stopped = "all requests are sent"
-	}
 	var due <-chan time.Time
-	if c.stopped == "" && c.underWay < c.concurrency {
-		timer := time.NewTimer(time.Until(c.next))
-		defer timer.Stop()
-		due = timer.C
-	}
-	over := ctx.Done()
-	if c.stopped != "" {
-		over = nil // requests under way end with ctx
-	}
-	if c.stopped != "" && c.underWay == 0 {
-		return
+	var over <-chan struct{}
+	if c.stopped == "" { // afterwards the requests under way end with ctx
+		over = ctx.Done()
+		if c.underWay < c.concurrency {
+			timer := time.NewTimer(time.Until(c.next))
+			defer timer.Stop()
+			due = timer.C
+		}
 	}
 	select {
 	case <-over:
@@ -232,6 +226,9 @@ func (c *course) step(ctx context.Context) {
 		c.sent++
 		c.underWay++
 		c.next = time.Now().Add(time.Duration(float64(time.Second) / c.rate))
+		if c.sent == c.requests {
+			c.stopped = "all requests are sent"
+		}
 		go c.ask(ctx)
 	}
 }

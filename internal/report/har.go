@@ -55,7 +55,7 @@ func readHAR(from io.Reader, emit func(*response)) error {
 		"log": func() error {
 			isLog = true
 			return object(d, map[string]func() error{"entries": func() error {
-				return array(d, func() error {
+				return delimited(d, '[', func() error {
 					var e harEntry
 					err := d.Decode(&e)
 					if err == nil {
@@ -104,10 +104,8 @@ func object(d *json.Decoder, members map[string]func() error) error {
 	})
 }
 
-// array calls a function for each element of an array.
-func array(d *json.Decoder, element func() error) error { return delimited(d, '[', element) }
-
-// delimited reads an array or an object. It reads null as an empty one.
+// delimited calls a function for each element of an array, or each member of an object. It reads null
+// as an empty one.
 func delimited(d *json.Decoder, begin json.Delim, one func() error) error {
 	if start, err := d.Token(); err != nil || start == nil {
 		return err
