@@ -183,12 +183,14 @@ func TestProxyEnds(t *testing.T) {
 // cannot reach a Unix socket.
 func TestProxyHosts(t *testing.T) {
 	upstream := serve(t, func(http.ResponseWriter, *http.Request) {})
-	status := func(network, address, path string) int {
+	status := func(network, address, method, path string) int {
 		transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, address)
 		}}
 		defer transport.CloseIdleConnections()
-		resp, err := (&http.Client{Transport: transport}).Get("http://attacker.example" + path)
+		r, err := http.NewRequest(method, "http://attacker.example"+path, strings.NewReader("a body"))
+		require.NoError(t, err)
+		resp, err := transport.RoundTrip(r)
 		require.NoError(t, err)
 		resp.Body.Close()
 		return resp.StatusCode
@@ -209,7 +211,7 @@ func TestProxyHosts(t *testing.T) {
 		}
 		p := startProxy(t, upstream, args...)
 		address := func(shown string) string { return strings.TrimPrefix(strings.TrimPrefix(shown, "http://"), "unix:") }
-		got := []int{status(tc.listen, address(p.url), "/"), status(tc.admin, address(p.admin), "/metrics")}
+		got := []int{status(tc.listen, address(p.url), "POST", "/"), status(tc.admin, address(p.admin), "GET", "/metrics")}
 		require.Equal(t, tc.want, got, tc)
 		p.end()
 		<-p.status
