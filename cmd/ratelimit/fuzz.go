@@ -111,10 +111,10 @@ func fuzzProgram(ctx context.Context, o fuzz.Options, command []string, stdout, 
 		return 0, err
 	}
 	r, err := fuzz.Run(ctx, o, p.Ask)
-	if err != nil {
-		return 0, err
+	if err == nil || r.Different > 0 {
+		err = errors.Join(err, r.Write(stdout, command[0]))
 	}
-	if err := r.Write(stdout, command[0]); err != nil {
+	if err != nil {
 		return 0, err
 	}
 	switch {
