@@ -22,9 +22,14 @@ func paletteOf(w io.Writer, getenv func(string) string) palette {
 	return palette(isTerminal(f))
 }
 
+// isTerminal reports whether a file is a character device other than the null device.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
 }
 
 func (p palette) red(text string) string    { return p.paint("31", text) }

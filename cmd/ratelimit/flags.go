@@ -8,9 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"path"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/httpfields/ratelimit/internal/report"
@@ -27,10 +24,15 @@ func newFlags(verbName string) *flag.FlagSet {
 // parse reads the flags of a verb. If it has printed the help or an error, it returns true and the
 // exit status.
 func parse(flags *flag.FlagSet, about string, args []string, stdout, stderr io.Writer) (status int, done bool) {
-	switch err := flags.Parse(flagsFirst(flags, args)); {
+	switch err := parseAnywhere(flags, args); {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprintf(stdout, "%s\nFlags:\n\n", about)
+		fmt.Fprint(stdout, about)
 		flags.SetOutput(stdout)
+		heading := "\nFlags:\n\n"
+		flags.VisitAll(func(*flag.Flag) {
+			fmt.Fprint(stdout, heading)
+			heading = ""
+		})
 		flags.PrintDefaults()
 		return exitFine, true
 	case err != nil:
@@ -39,30 +41,21 @@ func parse(flags *flag.FlagSet, about string, args []string, stdout, stderr io.W
 	return exitFine, false
 }
 
-// flagsFirst moves the flags before the other arguments, because package flag stops at the first of
-// these. It keeps all arguments after "--" in place.
-func flagsFirst(flags *flag.FlagSet, args []string) []string {
-	var first, rest []string
-	for i := 0; i < len(args); i++ {
-		switch a := args[i]; {
-		case a == "--":
-			return append(append(append(first, "--"), rest...), args[i+1:]...)
-		case len(a) < 2 || a[0] != '-':
-			rest = append(rest, a)
-		default:
-			first = append(first, a)
-			name, _, hasValue := strings.Cut(strings.TrimLeft(a, "-"), "=")
-			f := flags.Lookup(name)
-			if f == nil || hasValue || i+1 == len(args) {
-				continue
-			}
-			if b, ok := f.Value.(interface{ IsBoolFlag() bool }); !ok || !b.IsBoolFlag() {
-				i++
-				first = append(first, args[i])
-			}
+// parseAnywhere parses flags before, between and after the other arguments, because package flag
+// stops at the first other argument. All arguments after "--" are others.
+func parseAnywhere(flags *flag.FlagSet, args []string) error {
+	others := []string{"--"}
+	for {
+		if err := flags.Parse(args); err != nil {
+			return err
 		}
+		rest := flags.Args()
+		parsed := args[:len(args)-len(rest)]
+		if len(rest) == 0 || len(parsed) > 0 && parsed[len(parsed)-1] == "--" {
+			return flags.Parse(append(others, rest...))
+		}
+		others, args = append(others, rest[0]), rest[1:]
 	}
-	return append(first, rest...)
 }
 
 // failed prints why a verb failed.
@@ -110,17 +103,6 @@ func (h *headerFlag) err() error {
 	return nil
 }
 
-// addTo adds the fields to a request.
-func (h *headerFlag) addTo(r *http.Request) {
-	for name, values := range h.fields {
-		if name == "Host" { // net/http ignores it in the header
-			r.Host = values[len(values)-1]
-			continue
-		}
-		r.Header[name] = values
-	}
-}
-
 // newRequest returns a request with these fields. Its errors contain no value of a field, and no
 // password of the address.
 func (h *headerFlag) newRequest(ctx context.Context, method, address string) (*http.Request, error) {
@@ -131,8 +113,26 @@ func (h *headerFlag) newRequest(ctx context.Context, method, address string) (*h
 	case r.URL.Host == "":
 		return nil, errors.New("the address has no host: write http://HOST/")
 	}
-	h.addTo(r)
+	if u := r.URL.User; u != nil {
+		password, _ := u.Password()
+		r.SetBasicAuth(u.Username(), password)
+	}
+	for name, values := range h.fields {
+		if name == "Host" { // net/http ignores it in the header
+			r.Host = values[len(values)-1]
+			continue
+		}
+		r.Header[name] = values
+	}
 	return r, nil
+}
+
+// newTransport returns a Transport for servers that are not trusted. The verbs call it without a
+// Client, which follows redirects, and repeats the query of an address in its errors.
+func newTransport() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxResponseHeaderBytes = 1 << 20
+	return t
 }
 
 // isAddress reports whether an argument is the address of a server.
@@ -149,23 +149,3 @@ func shown(address string) string {
 	u.RawQuery, u.ForceQuery, u.Fragment = "", false, ""
 	return u.Redacted()
 }
-
-// withPort matches an address without its scheme, but not a file on a drive of Windows.
-var withPort = regexp.MustCompile(`^(localhost|[^/\\]+:[0-9]+)(/|$)`)
-
-// hint returns advice for an argument that is not a file, or "".
-func hint(argument string) string {
-	host, _, _ := strings.Cut(argument, "/")
-	switch {
-	case strings.Contains(argument, "://"):
-		return "an address begins with http:// or https://"
-	case withPort.MatchString(argument):
-		return "for an address write http://" + argument
-	case strings.Contains(strings.Trim(host, "."), ".") && !slices.Contains(extensions, path.Ext(argument)):
-		return "for an address write https://" + argument
-	}
-	return ""
-}
-
-// extensions are the usual ones of captures.
-var extensions = []string{".http", ".har", ".json", ".txt", ".log"}

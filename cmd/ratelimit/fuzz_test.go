@@ -30,7 +30,10 @@ func TestMain(m *testing.M) {
 		var c fuzz.Case
 		_ = json.Unmarshal(in.Bytes(), &c)
 		v, _ := fuzz.Judge(c)
-		if os.Getenv(programVariable) == "wrong" && strings.Contains(c.Lines[0], ";pk=") {
+		if os.Getenv(programVariable) == "mortal" && c.ID == 300 {
+			os.Exit(4)
+		}
+		if os.Getenv(programVariable) != "right" && strings.Contains(c.Lines[0], ";pk=") {
 			v = fuzz.Verdict{}
 		}
 		answer, _ := json.Marshal(struct {
@@ -76,6 +79,12 @@ func TestFuzzFails(t *testing.T) {
 		require.Empty(t, stdout)
 		require.True(t, strings.HasPrefix(stderr, want), stderr)
 	}
+	// The differences until then are printed.
+	status, stdout, stderr := fuzzing(t, "mortal")
+	require.Equal(t, exitFailed, status)
+	require.Contains(t, stdout, "the program rejects well-formed lines\n")
+	require.Contains(t, stdout, ": 299 cases (")
+	require.Contains(t, stderr, "(exit status 4): it must answer until its input ends; the case was {\"id\":300,")
 	for want, args := range map[string][]string{
 		"ratelimit fuzz: the program is missing: give it after --\nFor help: ratelimit fuzz -h\n":                       {"fuzz"},
 		"ratelimit fuzz: -field is unknown: give policy or limit\nFor help: ratelimit fuzz -h\n":                        {"fuzz", "-field", "both", "x"},

@@ -47,6 +47,7 @@ Examples:
 // An inspection is one run of the verb.
 type inspection struct {
 	stdin  io.Reader
+	base   http.RoundTripper
 	header headerFlag
 	lint   bool
 	json   bool
@@ -54,7 +55,9 @@ type inspection struct {
 }
 
 func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	in := &inspection{stdin: stdin}
+	base := newTransport()
+	defer base.CloseIdleConnections()
+	in := &inspection{stdin: stdin, base: base}
 	flags := newFlags("inspect")
 	flags.BoolVar(&in.json, "json", false, "print JSON: one object for each input, or one with all hosts")
 	flags.BoolVar(&in.lint, "lint", false, "print the rules of the specification that a response breaks")
@@ -171,8 +174,8 @@ func (in *inspection) read(input string, f func(name string, text io.Reader) err
 	name, text := "<stdin>", in.stdin
 	if input != stdinInput {
 		file, err := os.Open(input)
-		if errors.Is(err, fs.ErrNotExist) && hint(input) != "" {
-			return fmt.Errorf("%w (%s)", err, hint(input))
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w (an address begins with http:// or https://)", err)
 		} else if err != nil {
 			return err
 		}
@@ -188,28 +191,18 @@ func (in *inspection) read(input string, f func(name string, text io.Reader) err
 	return nil
 }
 
-var client = &http.Client{
-	Transport:     newTransport(),
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	Timeout:       10 * time.Second,
-}
-
-// newTransport returns a Transport for servers that are not trusted.
-func newTransport() *http.Transport {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxResponseHeaderBytes = 1 << 20
-	return t
-}
-
 // get returns the response of an address, without its body.
 func (in *inspection) get(ctx context.Context, address string) (*http.Response, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("the server did not answer within 10s"))
+	defer cancel()
 	req, err := in.header.newRequest(ctx, http.MethodGet, address)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := client.Do(req)
-	if err == nil {
-		resp.Body.Close()
+	resp, err := in.base.RoundTrip(req)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", shown(address), err)
 	}
-	return resp, err
+	resp.Body.Close()
+	return resp, nil
 }

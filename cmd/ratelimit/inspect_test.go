@@ -612,16 +612,38 @@ NAME   PARTITION KEY  REMAINING             UNIT      WINDOW  RESET
 	}
 }
 
-// The password of an address is never printed, whatever the result.
+// A redirect is shown, even if it leads nowhere.
+func TestAddressRedirect(t *testing.T) {
+	address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		name, password, _ := r.BasicAuth()
+		w.Header()["Location"], w.Header()["RateLimit"] = []string{"http://[::1"}, []string{`"a";r=1`}
+		if name == "user" && password == "hunter2" {
+			w.WriteHeader(http.StatusFound)
+		}
+	})
+	address = strings.Replace(address, "http://", "http://user:hunter2@", 1)
+	for _, verb := range [][]string{{"inspect"}, {"probe", "-n", "1"}} {
+		_, stdout, stderr := running("", append(verb, address)...)
+		require.Empty(t, stderr)
+		require.Contains(t, stdout, "302")
+	}
+	_, _, stderr := running("", "inspect", "-H", "Authorization: Bearer x", address)
+	require.Empty(t, stderr)
+}
+
+// The password and the query of an address are never printed, whatever the result.
 func TestAddressPrivate(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	for _, address := range []string{strings.TrimPrefix(server.URL, "http://"), "127.0.0.1:1", "no host", "a:port"} {
 		for _, flag := range []string{"-json=false", "-json"} {
-			status, stdout, stderr := inspecting("", flag, "http://user:hunter2@"+address)
-			require.NotZero(t, status)
-			require.NotEmpty(t, stdout+stderr)
-			require.NotContains(t, stdout+stderr, "hunter2")
+			for _, verb := range [][]string{{"inspect"}, {"probe", "-n", "1"}} {
+				status, stdout, stderr := running("", append(verb, flag, "http://user:hunter2@"+address+"/?key=s3cret")...)
+				require.NotZero(t, status)
+				require.NotEmpty(t, stdout+stderr)
+				require.NotContains(t, stdout+stderr, "hunter2")
+				require.NotContains(t, stdout+stderr, "s3cret")
+			}
 		}
 	}
 }
@@ -655,6 +677,7 @@ func TestAdvice(t *testing.T) {
 		"longer than obeyed, by GitHub": {"403 Forbidden", []string{date, "X-RateLimit-Limit: 60", "X-RateLimit-Remaining: 0", "X-RateLimit-Reset: 1795225231"},
 			"Refused. Wait 34m12s, until 2026-11-21 01:40:31 UTC (x-ratelimit \"default\" is exhausted)."},
 		"longer than obeyed, by Retry-After":     {"429 Too Many Requests", []string{"Retry-After: 3600"}, "Refused. Wait 1h (Retry-After)."},
+		"a pace of more than a century":          {"200 OK", []string{date, `RateLimit: "a";r=1;t=999999999999999`}, "Go on. To make \"a\" last: one request in more than a century."},
 		"longer than a century":                  {"200 OK", []string{date, `RateLimit: "a";r=0;t=999999999999999`}, "Wait more than a century (RateLimit \"a\" is exhausted)."},
 		"nothing remains, without an end":        {"200 OK", []string{`RateLimit: "a";r=0`}, `Nothing remains, and the server names no time.`},
 		"paced":                                  {"200 OK", []string{`RateLimit: "a";r=20;t=30`}, `Go on. To make "a" last: one request every 1.5s.`},
@@ -738,24 +761,11 @@ K1 (note) RateLimit: send Cache-Control: no-store, or leave the field out, becau
 // An input is an address only if it has a scheme. If it has none, the error suggests what to
 // write instead.
 func TestHints(t *testing.T) {
-	for input, want := range map[string]string{
-		"localhost:8080/hello":  " (for an address write http://localhost:8080/hello)",
-		"localhost":             " (for an address write http://localhost)",
-		"127.0.0.1:80":          " (for an address write http://127.0.0.1:80)",
-		"api.example/v1":        " (for an address write https://api.example/v1)",
-		"api.example":           " (for an address write https://api.example)",
-		"ftp://api.example":     " (an address begins with http:// or https://)",
-		"HTTPS://api.example":   " (an address begins with http:// or https://)",
-		"missing.http":          "",
-		"missing":               "",
-		"./missing.d/x":         "",
-		"../missing/x":          "",
-		"missing/response.json": "",
-	} {
+	for _, input := range []string{"localhost:8080/hello", "api.example", "HTTPS://api.example", "missing.http"} {
 		status, stdout, stderr := inspecting("", input)
 		require.Equal(t, exitFailed, status)
 		require.Empty(t, stdout)
-		require.Equal(t, "ratelimit inspect: open "+input+": no such file or directory"+want+"\n", stderr)
+		require.Equal(t, "ratelimit inspect: open "+input+": no such file or directory (an address begins with http:// or https://)\n", stderr)
 	}
 	status, stdout, stderr := inspecting("", wire+"express-draft-8-1.http", "-json")
 	require.Equal(t, exitFine, status, stderr)
@@ -810,7 +820,10 @@ func TestColour(t *testing.T) {
 	require.Contains(t, coloured.String(), "\x1b[31mRefused. ")
 	require.Equal(t, plain.String(), regexp.MustCompile("\x1b\\[[0-9]+m").ReplaceAllString(coloured.String(), ""))
 
-	terminal, err := os.Open(os.DevNull) // a character device, like a terminal
+	null, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	defer null.Close()
+	terminal, err := os.Open("/dev/zero") // a character device, like a terminal
 	require.NoError(t, err)
 	defer terminal.Close()
 	in, pipe, err := os.Pipe()
@@ -828,6 +841,7 @@ func TestColour(t *testing.T) {
 		"NO_COLOR":                 {terminal, map[string]string{"TERM": "xterm", "NO_COLOR": "1"}, false},
 		"NO_COLOR without a value": {terminal, map[string]string{"TERM": "xterm", "NO_COLOR": ""}, true},
 		"a terminal without any":   {terminal, map[string]string{"TERM": "dumb"}, false},
+		"the null device":          {null, nil, false},
 	} {
 		require.Equal(t, test.want, paletteOf(test.w, func(key string) string { return test.env[key] }), name)
 	}

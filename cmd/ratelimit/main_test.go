@@ -66,6 +66,8 @@ func TestCommandLine(t *testing.T) {
 		"no such flag":  {[]string{"inspect", "-yaml"}, "ratelimit inspect: flag provided but not defined: -yaml\nFor help: ratelimit inspect -h\n"},
 		"no such -h":    {[]string{"version", "-lint"}, "ratelimit version: flag provided but not defined: -lint\nFor help: ratelimit version -h\n"},
 		"arguments":     {[]string{"version", "x"}, "ratelimit version: there are arguments: leave them out\nFor help: ratelimit version -h\n"},
+		"no value":      {[]string{"inspect", "http://a.example/", "-H"}, "ratelimit inspect: flag needs an argument: -H\nFor help: ratelimit inspect -h\n"},
+		"no number":     {[]string{"probe", "http://a.example/?key=s3cret", "-n"}, "ratelimit probe: flag needs an argument: -n\nFor help: ratelimit probe -h\n"},
 		"no field":      {[]string{"inspect", "-H", "Name"}, "ratelimit inspect: -H is not a header field: write 'Name: value'\nFor help: ratelimit inspect -h\n"},
 		"no name":       {[]string{"inspect", "-H", "a b: c"}, "ratelimit inspect: -H is not a header field: write 'Name: value'\nFor help: ratelimit inspect -h\n"},
 		"a second line": {[]string{"inspect", "-H", "a: b\nc: d"}, "ratelimit inspect: -H is not a header field: write 'Name: value'\nFor help: ratelimit inspect -h\n"},

@@ -96,7 +96,7 @@ func probe(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 	if err := output(stdout); err != nil {
 		return failed(stderr, "probe", err)
 	}
-	return r.status(p.require)
+	return r.status()
 }
 
 func (p *prober) flags(flags *flag.FlagSet) {
@@ -164,7 +164,6 @@ type answer struct {
 // A course is the state of a run.
 type course struct {
 	*prober
-	client   *http.Client
 	answers  chan answer   // in the order of arrival
 	ended    chan struct{} // one for each response whose body was read
 	sent     int
@@ -178,9 +177,7 @@ type course struct {
 // run sends the requests. It returns an error if the server cannot be reached.
 func (p *prober) run(ctx context.Context) (*probeReport, error) {
 	c := &course{prober: p, answers: make(chan answer), ended: make(chan struct{}), next: time.Now(), end: time.Now().Add(p.timeout)}
-	c.report = &probeReport{address: shown(p.address), started: c.next, sequence: ratelimit.Sequence{Alone: !p.shared}}
-	// A redirect may lead to another host, which must not be tested.
-	c.client = &http.Client{Transport: p.base, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	c.report = &probeReport{address: shown(p.address), require: p.require, started: c.next, sequence: ratelimit.Sequence{Alone: !p.shared}}
 	ctx, cancel := context.WithDeadlineCause(ctx, c.end, errOver)
 	defer cancel()
 	for c.stopped == "" || c.underWay > 0 {
@@ -194,7 +191,7 @@ func (p *prober) run(ctx context.Context) (*probeReport, error) {
 	case c.report.answered > 0 || c.stopped == interrupted:
 		return c.report, nil
 	case c.report.failure != nil:
-		return nil, c.report.failure
+		return nil, fmt.Errorf("%s: %w", c.report.address, c.report.failure)
 	}
 	return nil, fmt.Errorf("the server did not answer within %v: check the address, or raise -timeout", p.timeout)
 }
@@ -205,21 +202,15 @@ const interrupted = "it was interrupted"
 
 // step waits for the time of the next request, for an answer, or for the end.
 func (c *course) step(ctx context.Context) {
-	if c.stopped == "" && c.sent == c.requests {
-		c.stopped = "all requests are sent"
-	}
 	var due <-chan time.Time
-	if c.stopped == "" && c.underWay < c.concurrency {
-		timer := time.NewTimer(time.Until(c.next))
-		defer timer.Stop()
-		due = timer.C
-	}
-	over := ctx.Done()
-	if c.stopped != "" {
-		over = nil // requests under way end with ctx
-	}
-	if c.stopped != "" && c.underWay == 0 {
-		return
+	var over <-chan struct{}
+	if c.stopped == "" { // afterwards the requests under way end with ctx
+		over = ctx.Done()
+		if c.underWay < c.concurrency {
+			timer := time.NewTimer(time.Until(c.next))
+			defer timer.Stop()
+			due = timer.C
+		}
 	}
 	select {
 	case <-over:
@@ -235,6 +226,9 @@ func (c *course) step(ctx context.Context) {
 		c.sent++
 		c.underWay++
 		c.next = time.Now().Add(time.Duration(float64(time.Second) / c.rate))
+		if c.sent == c.requests {
+			c.stopped = "all requests are sent"
+		}
 		go c.ask(ctx)
 	}
 }
@@ -249,11 +243,10 @@ func (c *course) ask(ctx context.Context) {
 	a := answer{sent: time.Now()}
 	r, err := c.request(ctx)
 	if err == nil {
-		a.resp, err = c.client.Do(r)
+		a.resp, err = c.base.RoundTrip(r)
 	}
 	a.received, a.err = time.Now(), err
 	if err != nil {
-		a.resp = nil
 		c.answers <- a
 		return
 	}

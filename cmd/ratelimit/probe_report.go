@@ -18,6 +18,7 @@ import (
 // A probeReport is the result of a run.
 type probeReport struct {
 	address  string
+	require  bool // a request must be refused
 	started  time.Time
 	stopped  string
 	sequence ratelimit.Sequence
@@ -79,11 +80,11 @@ func (r *probeReport) add(a answer) line {
 const exitInterrupted = 130
 
 // status returns the exit status of the run.
-func (r *probeReport) status(requireRefusal bool) int {
+func (r *probeReport) status() int {
 	switch {
 	case r.stopped == interrupted:
 		return exitInterrupted
-	case len(r.names) == 0, requireRefusal && r.refused == 0:
+	case len(r.names) == 0, r.require && r.refused == 0:
 		return exitDoubtful
 	}
 	for _, f := range r.findings {
@@ -108,6 +109,9 @@ func (r *probeReport) summary() string {
 	text := fmt.Sprintf("%s: %d sent, %d answered, %d refused; %s", r.address, len(r.lines), r.answered, r.refused, r.stopped)
 	if len(r.names) == 0 {
 		text += "; the server sends no rate limits"
+	}
+	if r.require && r.refused == 0 {
+		text += "; no request was refused"
 	}
 	return text
 }

@@ -118,7 +118,7 @@ func TestProbe(t *testing.T) {
 		"never spent, but lent":  {static, []string{"-shared"}, 0, []string{"L5 (note) member 1 of RateLimit"}},
 		"no limits":              {http.NotFoundHandler(), []string{"-n", "2"}, 1, []string{"no rate limits found", "2 sent", "; the server sends no rate limits\n"}},
 		"no refusal":             {&quota{quota: 50, window: time.Minute}, []string{"-n", "5"}, 0, []string{"no findings"}},
-		"a refusal is required":  {&quota{quota: 50, window: time.Minute}, []string{"-n", "5", "-require"}, 1, []string{"no findings", `"a" behaves like a `}},
+		"a refusal is required":  {&quota{quota: 50, window: time.Minute}, []string{"-n", "5", "-require"}, 1, []string{"no findings", `"a" behaves like a `, "all requests are sent; no request was refused\n"}},
 		"a refusal without word": {bare, nil, 1, []string{"1 sent", "6585-4 (should)", "refused without a wait"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,13 +151,16 @@ func TestProbeCommandLine(t *testing.T) {
 		"no host":               {[]string{"http://"}, 2, "has no host"},
 		"an unknown flag":       {[]string{"-fast", "http://a/"}, 2, "-fast"},
 		"no requests":           {[]string{"-n", "0", "http://a/"}, 2, "-n is out"},
+		"too many requests":     {[]string{"-n", "10001", "http://a/"}, 2, "-n is out"},
+		"too many at a time":    {[]string{"-c", "10001", "http://a/"}, 2, "-c is out"},
+		"too high a rate":       {[]string{"-rate", "1001", "http://a/"}, 2, "-rate is out"},
 		"no rate":               {[]string{"-rate", "0", "http://a/"}, 2, "-rate is out"},
 		"a rate that overflows": {[]string{"-rate", "1e-10", "http://a/"}, 2, "-rate is out"},
 		"a rate of NaN":         {[]string{"-rate", "NaN", "http://a/"}, 2, "-rate is out"},
 		"no concurrency":        {[]string{"-c", "0", "http://a/"}, 2, "-c is out"},
 		"no time":               {[]string{"-timeout", "0s", "http://a/"}, 2, "-timeout is out"},
 		"no method":             {[]string{"-method", "a b", "http://a/"}, 2, "-method is malformed"},
-		"not to be reached":     {[]string{gone.URL}, 2, "ratelimit probe: Get"},
+		"not to be reached":     {[]string{gone.URL}, 2, "ratelimit probe: http://"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, stdout, stderr := probing(test.args...)
@@ -166,6 +169,19 @@ func TestProbeCommandLine(t *testing.T) {
 			require.Equal(t, test.want == 0, stderr == "")
 			require.Equal(t, test.want != 0, stdout == "")
 		})
+	}
+}
+
+// The largest values of the flags are allowed.
+func TestProbeBounds(t *testing.T) {
+	for _, args := range [][]string{
+		{"-n", "10000"}, {"-n", "1"}, {"-c", "10000"}, {"-rate", "1000"}, {"-rate", "0.00028"}, {"-timeout", "1ns"},
+	} {
+		var p prober
+		flags := newFlags("probe")
+		p.flags(flags)
+		require.NoError(t, parseAnywhere(flags, append(args, "http://a/")))
+		require.NoError(t, p.check(flags.Args()), args)
 	}
 }
 
@@ -323,7 +339,7 @@ func TestProbeInterrupt(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 2100*time.Millisecond, time.Since(began))
 		require.Equal(t, interrupted, r.stopped)
-		require.Equal(t, 130, r.status(false))
+		require.Equal(t, 130, r.status())
 		require.Equal(t, []int{3, 2}, []int{len(r.lines), r.answered})
 		require.Zero(t, r.lines[2].Status)
 	})

@@ -10,8 +10,8 @@ import (
 const proxyHelp = `usage: ratelimit proxy -to URL [flags]
 
 Forwards requests to one server, and holds each back until the limits that the
-server announces let it pass. Programs in any language, and any number of processes, share
-a quota through it: they send their requests to the proxy instead of the server.
+server announces let it pass. Programs in any language, and any number of processes,
+share a quota through it: they send their requests to the proxy instead of the server.
 
 A request waits for its turn up to -max-wait. If it would wait longer, or if -queue
 requests wait already, it is answered at once with 429, Retry-After and a problem

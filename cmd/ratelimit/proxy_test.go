@@ -38,7 +38,9 @@ func startProxy(t testing.TB, to string, args ...string) *runningProxy {
 	}()
 	lines := bufio.NewReader(out)
 	p.url = readAddress(t, lines, "listening on ")
-	p.admin = strings.TrimSuffix(readAddress(t, lines, "metrics on "), "/metrics")
+	var hasPath bool
+	p.admin, hasPath = strings.CutSuffix(readAddress(t, lines, "metrics on "), "/metrics")
+	require.Equal(t, strings.HasPrefix(p.admin, "http://"), hasPath, "the path of a socket is no address")
 	t.Cleanup(cancel)
 	return p
 }
@@ -174,7 +176,46 @@ func TestProxyEnds(t *testing.T) {
 	proceed <- true
 	require.Equal(t, answer{200, "", "done"}, <-answers["/slow"])
 	require.Equal(t, exitFine, <-p.status)
-	require.Contains(t, p.stderr.String(), "ratelimit proxy: stopping: 1 waiting request is answered with 503\n")
+	require.Contains(t, p.stderr.String(), "ratelimit proxy: stopping while 1 request waits: the answer is 503\n")
+}
+
+// On TCP a page in a browser could reach both addresses by a name of its own (DNS rebinding). It
+// cannot reach a Unix socket.
+func TestProxyHosts(t *testing.T) {
+	upstream := serve(t, func(http.ResponseWriter, *http.Request) {})
+	status := func(network, address, method, path string) int {
+		transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, address)
+		}}
+		defer transport.CloseIdleConnections()
+		r, err := http.NewRequest(method, "http://attacker.example"+path, strings.NewReader("a body"))
+		require.NoError(t, err)
+		resp, err := transport.RoundTrip(r)
+		require.NoError(t, err)
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	for _, tc := range []struct {
+		listen, admin string // networks
+		want          []int
+	}{
+		{"tcp", "tcp", []int{421, 421}}, {"unix", "tcp", []int{200, 421}}, {"tcp", "unix", []int{421, 200}}, {"unix", "unix", []int{200, 200}},
+	} {
+		folder := t.TempDir()
+		var args []string
+		if tc.listen == "unix" {
+			args = append(args, "-listen", "unix:"+folder+"/l")
+		}
+		if tc.admin == "unix" {
+			args = append(args, "-admin", "unix:"+folder+"/a")
+		}
+		p := startProxy(t, upstream, args...)
+		address := func(shown string) string { return strings.TrimPrefix(strings.TrimPrefix(shown, "http://"), "unix:") }
+		got := []int{status(tc.listen, address(p.url), "POST", "/"), status(tc.admin, address(p.admin), "GET", "/metrics")}
+		require.Equal(t, tc.want, got, tc)
+		p.end()
+		<-p.status
+	}
 }
 
 func TestProxyFlags(t *testing.T) {
@@ -190,21 +231,21 @@ func TestProxyFlags(t *testing.T) {
 		{"help", []string{"-h"}, exitFine, "Examples:"},
 		{"the risk of an open address", []string{"-h"}, exitFine, "Every client\nthat can connect"},
 		{"no server", nil, exitFailed, "-to is missing"},
-		{"a file", []string{"-to", "ftp://a/"}, exitFailed, "-to must be an address"},
-		{"no host", []string{"-to", "http:///a"}, exitFailed, "-to must be an address"},
-		{"a password", []string{"-to", "http://u:p@a/"}, exitFailed, "nothing else"},
-		{"a query", []string{"-to", "http://a/?b"}, exitFailed, "nothing else"},
+		{"a file", []string{"-to", "ftp://a/"}, exitFailed, "-to is not an address"},
+		{"no host", []string{"-to", "http:///a"}, exitFailed, "-to is not an address"},
+		{"a password", []string{"-to", "http://u:p@a/"}, exitFailed, "leave the rest out"},
+		{"a query", []string{"-to", "http://a/?b"}, exitFailed, "leave the rest out"},
 		{"no wait", []string{"-to", "http://a/", "-max-wait", "0s"}, exitFailed, "-max-wait"},
 		{"a wrong key", []string{"-to", "http://a/", "-key", "a,,b"}, exitFailed, "-key"},
 		{"a wrong cost", []string{"-to", "http://a/", "-cost-header", "a b"}, exitFailed, "-cost-header"},
 		{"a negative queue", []string{"-to", "http://a/", "-queue", "-1"}, exitFailed, "-queue"},
 		{"a negative memory", []string{"-to", "http://a/", "-body-memory", "-1"}, exitFailed, "-body-memory"},
 		{"a host with a port", []string{"-to", "http://a/", "-host", "a:1"}, exitFailed, "-host"},
-		{"no socket", []string{"-to", "http://a/", "-listen", "unix:/no/such/folder/s"}, exitFailed, "no such file"},
-		{"an argument", []string{"-to", "http://a/", "b"}, exitFailed, "flags alone"},
+		{"no socket", []string{"-to", "http://a/", "-listen", "unix:/no/such/folder/s"}, exitFailed, "ratelimit proxy: -listen: "},
+		{"an argument", []string{"-to", "http://a/", "b"}, exitFailed, "give the server with -to"},
 		{"an unknown flag", []string{"-x"}, exitFailed, "-x"},
 		{"a busy port", []string{"-to", "http://a/", "-listen", busy.Addr().String()}, exitFailed, "in use"},
-		{"a busy port for what it counts", []string{"-to", "http://a/", "-listen", "127.0.0.1:0", "-admin", busy.Addr().String()}, exitFailed, "in use"},
+		{"a busy port for what it counts", []string{"-to", "http://a/", "-listen", "127.0.0.1:0", "-admin", busy.Addr().String()}, exitFailed, "ratelimit proxy: -admin: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer

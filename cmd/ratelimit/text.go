@@ -10,27 +10,19 @@ import (
 	"github.com/httpfields/ratelimit/internal/report"
 )
 
-// A section writes one part of a report, or nothing.
-type section func(w io.Writer, r *report.Report, p palette)
-
-var sections = []section{writeHeading, writeLimits, writeAdvice, writeFaults}
-
 func writeText(w io.Writer, reports []*report.Report, p palette) error {
 	var b bytes.Buffer
 	for i, r := range reports {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		for _, writeSection := range sections {
-			writeSection(&b, r, p)
-		}
+		fmt.Fprintf(&b, "%s: %s\n", p.bold(r.Source), r.Heading())
+		writeLimits(&b, r, p)
+		writeAdvice(&b, r, p)
+		writeFaults(&b, r, p)
 	}
 	_, err := b.WriteTo(w)
 	return err
-}
-
-func writeHeading(w io.Writer, r *report.Report, p palette) {
-	fmt.Fprintf(w, "%s: %s\n", p.bold(r.Source), r.Heading())
 }
 
 func writeLimits(w io.Writer, r *report.Report, p palette) {

@@ -95,7 +95,7 @@ func viewOf(text string) *view {
 		return &view{Error: err.Error()}
 	}
 	r.Check()
-	v := &view{Heading: r.Heading(), Reason: r.Advice.Reason(), Limits: rows(r), Forms: forms(r)}
+	v := &view{Heading: r.Heading(), Reason: r.Advice.Reason, Limits: rows(r), Forms: forms(r)}
 	v.Advice, v.Tone = advice(r)
 	v.Ticks, v.Times = timeline(r)
 	all := r.Faults()
@@ -126,7 +126,7 @@ func notes(r *report.Report, faults int) []string {
 
 // advice returns the advice as a sentence, and its tone.
 func advice(r *report.Report) (sentence, tone string) {
-	sentence = r.Advice.Headline()
+	sentence = r.Advice.Headline
 	switch {
 	case r.Advice.Refused || r.Advice.Asked > 0:
 		return sentence, "wait"

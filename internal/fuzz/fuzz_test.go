@@ -161,6 +161,21 @@ func TestRunTime(t *testing.T) {
 	})
 }
 
+// A difference counts even if the program ends while the case is made smaller.
+func TestRunEnds(t *testing.T) {
+	dead, asked := errors.New("dead"), 0
+	ask := func(_ context.Context, c Case) (Verdict, error) {
+		if asked++; asked > 1 {
+			return Verdict{}, dead
+		}
+		ours, _ := Judge(c)
+		return Verdict{OK: !ours.OK, Members: json.RawMessage("[]")}, nil
+	}
+	r, err := Run(t.Context(), Options{Generator: Generator{1, []string{ratelimit.LimitField}}, N: 9}, ask)
+	require.ErrorIs(t, err, dead)
+	require.Equal(t, []int{1, 1, 1}, []int{r.Cases, r.Different, len(r.Differences)})
+}
+
 func accept(v *Verdict) bool { *v = Verdict{true, json.RawMessage("[]")}; return true }
 
 func replace(v *Verdict, old, new string) bool {

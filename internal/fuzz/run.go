@@ -47,8 +47,8 @@ const (
 	mostTried     = 100_000 // smaller cases; few of them become a question
 )
 
-// Run sends cases to a program, and compares the verdicts. If ctx ends, it returns what is
-// known until then.
+// Run sends cases to a program, and compares the verdicts. It also returns a result if ctx ends or
+// the program fails, of the cases until then.
 func Run(ctx context.Context, o Options, ask Ask) (*Result, error) {
 	r := &Result{Seed: o.Seed, seen: map[kind]int{}}
 	if o.Time > 0 {
@@ -59,7 +59,7 @@ func Run(ctx context.Context, o Options, ask Ask) (*Result, error) {
 			r.Interrupted = true
 			break
 		} else if err != nil {
-			return nil, err
+			return r, err
 		}
 	}
 	return r, nil
@@ -83,19 +83,17 @@ func (r *Result) try(ctx context.Context, c Case, ask Ask) error {
 	if r.seen[d.kind]++; r.seen[d.kind] > mostShrunk {
 		return nil
 	}
-	if err := r.shrink(ctx, &d, ask); err != nil {
-		return err
-	}
+	err = r.shrink(ctx, &d, ask) // d is a difference in any case
 	for i, old := range r.Differences {
 		if old.kind == d.kind {
 			if len(encode(d.Case)) < len(encode(old.Case)) {
 				r.Differences[i] = d
 			}
-			return nil
+			return err
 		}
 	}
 	r.Differences = append(r.Differences, d)
-	return nil
+	return err
 }
 
 // shrink replaces the case by smaller ones, as long as the program errs in the same way and

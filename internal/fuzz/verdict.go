@@ -12,7 +12,7 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A Verdict is what a parser makes of a case.
+// A Verdict is the answer of a parser to a case.
 type Verdict struct {
 	OK      bool            `json:"ok"`
 	Members json.RawMessage `json:"members,omitempty"` // in the form of testdata/vectors
@@ -39,7 +39,7 @@ func Judge(c Case) (v Verdict, section string) {
 	return v, ""
 }
 
-// A definition is how the draft defines a field. Parameter i is defined in Section i + 1 below
+// A definition has the sections and the parameters of a field. Parameter i is defined in Section i + 1 below
 // that of the parameters.
 type definition struct {
 	field, params string   // sections
@@ -136,7 +136,7 @@ func twice(text string) bool {
 	return false
 }
 
-// A kind is how the verdict of a program differs, with the section that decides.
+// A kind is a way in which the verdict of a program differs, with the section that decides.
 type kind struct{ how, section string }
 
 const (

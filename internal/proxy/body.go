@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// partSize is how many bytes are read at once.
+// partSize is the number of bytes of one read.
 const partSize = 4 << 10
 
-// linger is how long a client that still sends its body may take to read an early answer.
+// linger is the time in which a client that still sends its body can read an early answer.
 const linger = 500 * time.Millisecond
 
 // A requestBody is the body of a request that the proxy forwards. Only its method read reads
@@ -121,7 +121,6 @@ func (b *requestBody) keep(part []byte) {
 		unused -= len(part)
 	}
 	b.memory.give(unused)
-	b.grown.Signal()
 }
 
 // Read reads what was read ahead, and then the rest.
@@ -178,7 +177,7 @@ func (b *requestBody) finish(w *http.ResponseController) {
 	_ = b.server.Close()
 }
 
-// A memory is how many bytes of all bodies may still be read ahead.
+// A memory is the number of bytes of all bodies that may still be read ahead.
 type memory struct{ left atomic.Int64 }
 
 // take reports whether n bytes are left, and takes them.

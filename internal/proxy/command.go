@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -20,7 +21,7 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// patience is how long requests under way may take after an interrupt.
+// patience is the time for requests under way after an interrupt.
 const patience = 30 * time.Second
 
 // A Command is the command line of a proxy.
@@ -30,7 +31,6 @@ type Command struct {
 	flags         *flag.FlagSet
 	to            string
 	fields, hosts string // lists with commas
-	rewrite       bool
 	quiet         bool
 	listen, admin string // addresses; admin may be ""
 }
@@ -48,54 +48,43 @@ func NewCommand(name string, flags *flag.FlagSet) *Command {
 	flags.DurationVar(&c.MaxWait, "max-wait", ratelimit.DefaultMaxWait, "how long a request is held at most")
 	flags.IntVar(&c.Queue, "queue", 1000, "how many requests wait at most")
 	flags.Int64Var(&c.BodyMemory, "body-memory", 64<<20, "how many bytes of bodies are read at most while their requests wait")
-	flags.BoolVar(&c.rewrite, "rewrite", true, "rewrite references to the server in Location, Content-Location, Link and Refresh")
+	flags.BoolVar(&c.Rewrite, "rewrite", true, "rewrite references to the server in Location, Content-Location, Link and Refresh")
 	flags.BoolVar(&c.quiet, "quiet", false, "do not print when requests begin to wait")
 	return c
 }
 
 // Complete reads the parsed flags. Its error is about the command line.
 func (c *Command) Complete() (err error) {
+	c.Fields, c.Hosts = list(c.fields), list(c.hosts)
 	switch {
 	case c.flags.NArg() > 0:
-		return errors.New("it takes flags alone; the server is that of -to")
+		return errors.New("there are arguments: give the server with -to")
 	case c.MaxWait <= 0:
-		return errors.New("-max-wait must be more than 0")
+		return errors.New("-max-wait is out of range: give a time above 0")
 	case c.Queue < 0:
-		return errors.New("-queue is negative: 0 lets none wait")
+		return errors.New("-queue is negative: 0 lets no request wait")
 	case c.BodyMemory < 0:
 		return errors.New("-body-memory is negative: 0 reads no body before its turn")
 	case c.CostHeader != "" && !text.IsToken(c.CostHeader):
-		return errors.New("-cost-header must be the name of a field")
+		return errors.New("-cost-header is not the name of a field: write it without a colon and spaces")
+	case slices.ContainsFunc(c.Fields, func(field string) bool { return !text.IsToken(field) }):
+		return errors.New("-key is not a list of fields: write Authorization,X-API-Key")
+	case slices.ContainsFunc(c.Hosts, func(name string) bool { return name == "" || strings.ContainsAny(name, ":/ ") }):
+		return errors.New("-host is not a list of names without ports: write proxy.example")
 	}
-	for field := range list(c.fields) {
-		if !text.IsToken(field) {
-			return errors.New("-key must be names of fields, as in Authorization,X-API-Key")
-		}
-		c.Fields = append(c.Fields, field)
-	}
-	for name := range list(c.hosts) {
-		if name == "" || strings.ContainsAny(name, ":/ ") {
-			return errors.New("-host must be names without a port, as in proxy.example")
-		}
-		c.Hosts = append(c.Hosts, name)
-	}
-	c.Keep = !c.rewrite
 	c.To, err = parseServer(c.to)
 	return err
 }
 
-// list yields the elements of a list with commas, none if it is empty.
-func list(names string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		if strings.TrimSpace(names) == "" {
-			return
-		}
-		for element := range strings.SplitSeq(names, ",") {
-			if !yield(strings.TrimSpace(element)) {
-				return
-			}
-		}
+// list returns the elements of a list with commas, none if it is empty.
+func list(names string) (elements []string) {
+	if strings.TrimSpace(names) == "" {
+		return nil
 	}
+	for element := range strings.SplitSeq(names, ",") {
+		elements = append(elements, strings.TrimSpace(element))
+	}
+	return elements
 }
 
 // parseServer returns the address of the server to which requests go.
@@ -105,16 +94,16 @@ func parseServer(to string) (*url.URL, error) {
 	case to == "":
 		return nil, errors.New("-to is missing: give the address of the server")
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, errors.New("-to must be an address that begins with http:// or https://")
+		return nil, errors.New("-to is not an address: begin it with http:// or https://")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("-to has a scheme, a host and perhaps a path, and nothing else")
+		return nil, errors.New("-to has more than a scheme, a host and a path: leave the rest out")
 	}
 	return u, nil
 }
 
 // Run listens until ctx ends.
 func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
-	listener, shown, err := listen(c.listen)
+	listener, shown, err := listen("listen", c.listen)
 	if err != nil {
 		return err
 	}
@@ -122,7 +111,7 @@ func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
 	if name, _, err := net.SplitHostPort(c.listen); err == nil && name != "" {
 		c.Hosts = append(c.Hosts, name)
 	}
-	c.AnyHost = listener.Addr().Network() == "unix"
+	c.Unix = isUnix(listener)
 	logger := log.New(stderr, c.name+": ", 0)
 	c.Log = logger
 	if !c.quiet {
@@ -131,15 +120,18 @@ func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
 	p := New(c.Config)
 	fmt.Fprintf(stdout, "listening on %s\n", shown)
 	if c.admin != "" {
-		admin, shown, err := listen(c.admin)
+		admin, shown, err := listen("admin", c.admin)
 		if err != nil {
 			return err
 		}
 		defer admin.Close()
-		go newServer(p.Admin(), logger).Serve(admin)
-		fmt.Fprintf(stdout, "metrics on %s/metrics\n", shown)
+		go newServer(p.guard(admin, p.Admin()), logger).Serve(admin)
+		if !isUnix(admin) {
+			shown += "/metrics"
+		}
+		fmt.Fprintf(stdout, "metrics on %s\n", shown)
 	}
-	server := newServer(p.Guard(p), logger)
+	server := newServer(p.guard(listener, p), logger)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	select {

@@ -77,7 +77,7 @@ func TestProxyLeaksNowhere(t *testing.T) {
 	})
 	address = upstream
 	for _, keep := range []bool{false, true} {
-		p := startProxy(t, upstream+"/v1", func(c *Config) { c.Keep = keep })
+		p := startProxy(t, upstream+"/v1", func(c *Config) { c.Rewrite = !keep })
 		resp, err := http.DefaultTransport.RoundTrip(newRequest(t, p.url+"/from"))
 		require.NoError(t, err)
 		resp.Body.Close()
@@ -362,14 +362,14 @@ func TestProxyLoop(t *testing.T) {
 // A socket is accessible only to its user, replaces a dead socket, and is removed at the end.
 func TestListenUnix(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
-	l, shown, err := listen("unix:" + path)
+	l, shown, err := listen("admin", "unix:"+path)
 	require.NoError(t, err)
 	require.Equal(t, "unix:"+path, shown)
 	info, err := os.Lstat(path)
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
-	_, _, err = listen("unix:" + path)
-	require.ErrorContains(t, err, "another program listens")
+	_, _, err = listen("admin", "unix:"+path)
+	require.ErrorContains(t, err, "-admin: another program listens")
 	require.NoError(t, l.Close())
 	require.NoFileExists(t, path)
 
@@ -377,13 +377,13 @@ func TestListenUnix(t *testing.T) {
 	require.NoError(t, err)
 	dead.(*net.UnixListener).SetUnlinkOnClose(false)
 	require.NoError(t, dead.Close())
-	l, _, err = listen("unix:" + path)
+	l, _, err = listen("admin", "unix:"+path)
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	_, _, err = listen("unix:" + path)
-	require.ErrorContains(t, err, "no socket")
+	_, _, err = listen("admin", "unix:"+path)
+	require.ErrorContains(t, err, "-admin: there is a file that is no socket")
 	require.FileExists(t, path)
 	entries, err := os.ReadDir(filepath.Dir(path))
 	require.NoError(t, err)

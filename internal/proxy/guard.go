@@ -10,11 +10,15 @@ import (
 	"sync"
 )
 
-// Guard returns a handler that answers requests for other hosts with 421. Otherwise a page in a
-// browser could give its own name the address of this machine, and read what h serves. It
-// serves IP addresses, localhost, the host of the server, and the Hosts of the Config.
-func (p *Proxy) Guard(h http.Handler) http.Handler {
-	if p.config.AnyHost {
+// isUnix reports whether a listener is a Unix socket, which a page in a browser cannot reach.
+func isUnix(l net.Listener) bool { return l.Addr().Network() == "unix" }
+
+// guard returns a handler that answers requests for other hosts with 421, unless they come through
+// a Unix socket. Otherwise a page in a browser could give its own name the address of this machine,
+// and read what h serves. It serves IP addresses, localhost, the host of the server, and the Hosts
+// of the Config.
+func (p *Proxy) guard(l net.Listener, h http.Handler) http.Handler {
+	if isUnix(l) {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -10,14 +11,20 @@ import (
 	"sync"
 )
 
-// listen listens at an address, or at unix:PATH. It returns the address as text for users.
-func listen(address string) (l net.Listener, shown string, err error) {
-	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+// listen listens at the address of a flag, or at unix:PATH. It returns the address as text for
+// users.
+func listen(flagName, address string) (l net.Listener, shown string, err error) {
+	path, ok := strings.CutPrefix(address, "unix:")
+	if ok {
 		l, err = listenUnix(path)
-		return l, address, err
+	} else {
+		l, err = net.Listen("tcp", address)
 	}
-	if l, err = net.Listen("tcp", address); err != nil {
-		return nil, "", err
+	switch {
+	case err != nil:
+		return nil, "", fmt.Errorf("-%s: %w", flagName, err)
+	case ok:
+		return l, address, nil
 	}
 	return l, "http://" + l.Addr().String(), nil
 }
@@ -42,11 +49,11 @@ func listenUnix(path string) (net.Listener, error) {
 	case err != nil:
 		return nil, err
 	case info.Mode()&fs.ModeSocket == 0:
-		return nil, errors.New("-listen: there is a file that is no socket: remove it, or take another path")
+		return nil, errors.New("there is a file that is no socket: remove it, or take another path")
 	default:
 		if conn, err := net.Dial("unix", path); err == nil {
 			conn.Close()
-			return nil, errors.New("-listen: another program listens at this socket: end it, or take another path")
+			return nil, errors.New("another program listens at this socket: end it, or take another path")
 		}
 	}
 	private, err := os.MkdirTemp(filepath.Dir(path), ".s")

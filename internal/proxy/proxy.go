@@ -19,7 +19,7 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// A Config is where requests go, and how the proxy holds them back.
+// A Config has the server of a proxy, and the rules by which requests wait.
 type Config struct {
 	To         *url.URL      // the server; its path is put before those of requests
 	Fields     []string      // the fields of requests by which the server distinguishes its users
@@ -28,9 +28,9 @@ type Config struct {
 	MaxWait    time.Duration // how long a request is held at most; more than 0
 	Queue      int           // how many requests wait at most
 	BodyMemory int64         // how many bytes of bodies are read while their requests wait
-	Keep       bool          // do not rewrite the references to the server in headers of responses
-	Hosts      []string      // more names by which clients reach the proxy: see Guard
-	AnyHost    bool          // serve every host: the proxy listens on a Unix socket
+	Rewrite    bool          // rewrite the references to the server in headers of responses
+	Hosts      []string      // more names by which clients reach the proxy: see guard
+	Unix       bool          // clients reach the proxy by a Unix socket, and use the address of the server
 	Log        *log.Logger   // for errors; must not be nil
 	Talk       *log.Logger   // for keys whose requests begin and cease to wait; nil is quiet
 	// Share puts a RoundTripper on top of base, so that several proxies share a quota; nil is
@@ -104,12 +104,12 @@ func (b *buffers) Get() []byte {
 func (b *buffers) Put(one []byte) { b.pool.Put((*buffer)(one)) }
 
 // Admin returns the handler of the page, /metrics and /state.
-func (p *Proxy) Admin() http.Handler { return p.Guard(p.stats.handler()) }
+func (p *Proxy) Admin() http.Handler { return p.stats.handler() }
 
 // Stop answers requests that wait, now or later, with 503.
 func (p *Proxy) Stop() {
 	if n := p.stats.waiting(); n > 0 && p.config.Talk != nil {
-		p.config.Talk.Printf("stopping: %s answered with 503", map[bool]string{true: "1 waiting request is", false: strconv.Itoa(n) + " waiting requests are"}[n == 1])
+		p.config.Talk.Printf("stopping while %s: the answer is 503", waiting(n))
 	}
 	p.stop(errStopping)
 }
@@ -134,7 +134,7 @@ func newBase(c *calls) http.RoundTripper {
 	return base
 }
 
-// A job is what the proxy knows of a request. The context of the forwarded request contains it.
+// A job is the state of one request. The context of the forwarded request contains it.
 type job struct {
 	key   string
 	proxy string // the address by which the client has reached the proxy
@@ -183,7 +183,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// An answer is what is written to a client.
+// An answer writes the response to a client.
 type answer struct {
 	http.ResponseWriter
 	proxy *Proxy
@@ -207,7 +207,7 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // redirect rewrites the references to the server in a header.
 func (p *Proxy) redirect(j *job, h http.Header) {
-	if !p.config.Keep && j.proxy != "http://" && j.proxy != "https://" {
+	if p.config.Rewrite && j.proxy != "http://" && j.proxy != "https://" {
 		m := mapping{p.config.To, j.proxy}
 		if n := m.header(h); n > 0 {
 			p.stats.update(j.key, func(k *keyStats) { k.Rewrote += int64(n) })
@@ -218,7 +218,7 @@ func (p *Proxy) redirect(j *job, h http.Header) {
 // addressFor returns the address by which a client has reached the proxy. Through a Unix
 // socket the client uses the address of the server.
 func (p *Proxy) addressFor(r *http.Request) string {
-	if p.config.AnyHost {
+	if p.config.Unix {
 		return p.config.To.Scheme + "://" + r.Host
 	}
 	return "http://" + r.Host
@@ -284,7 +284,7 @@ func (f forward) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.RoundTripper.RoundTrip(r.WithContext(j.sent))
 }
 
-// lookAfter is how often the proxy looks whether the client of a waiting request is there.
+// lookAfter is the time between two looks whether the client of a waiting request has hung up.
 const lookAfter = 500 * time.Millisecond
 
 // watch reads the body of a request that waits, and ends the wait if its client hangs up.
@@ -379,7 +379,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		http.Error(w, errBroken.Error(), http.StatusBadRequest)
 	default:
 		p.config.Log.Printf("%s %s: %.200s", r.Method, p.config.To.Host, err.Error()) // paths and queries may contain credentials
-		w.WriteHeader(http.StatusBadGateway)
+		http.Error(w, "this proxy got no answer from the server", http.StatusBadGateway)
 	}
 }
 

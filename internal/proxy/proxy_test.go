@@ -43,17 +43,18 @@ func startProxy(t testing.TB, to string, set ...func(*Config)) *runningProxy {
 	require.NoError(t, err)
 	r := &runningProxy{log: &bytes.Buffer{}}
 	logger := log.New(r.log, "", 0)
-	c := Config{To: address, Fields: []string{"Authorization", "X-API-Key"}, MaxWait: ratelimit.DefaultMaxWait, Queue: 1000, BodyMemory: 64 << 20, Log: logger}
+	c := Config{To: address, Fields: []string{"Authorization", "X-API-Key"}, MaxWait: ratelimit.DefaultMaxWait, Queue: 1000, BodyMemory: 64 << 20, Rewrite: true, Log: logger}
 	for _, f := range set {
 		f(&c)
 	}
 	r.proxy = New(c)
-	r.server = httptest.NewUnstartedServer(r.proxy.Guard(r.proxy))
+	r.server = httptest.NewUnstartedServer(nil)
+	r.server.Config.Handler = r.proxy.guard(r.server.Listener, r.proxy)
 	r.server.Config.DisableGeneralOptionsHandler = true
 	r.server.Config.ConnContext = withConn
 	r.server.Config.ErrorLog = logger
 	r.server.Start()
-	admin := httptest.NewServer(r.proxy.Admin())
+	admin := httptest.NewServer(r.proxy.guard(r.server.Listener, r.proxy.Admin()))
 	t.Cleanup(func() {
 		admin.Close()
 		r.end()
@@ -210,7 +211,7 @@ func TestProxyEarlyHints(t *testing.T) {
 		_, _ = io.WriteString(w, "<html>")
 	})
 	for _, keep := range []bool{false, true} {
-		p := startProxy(t, upstream, func(c *Config) { c.Keep = keep })
+		p := startProxy(t, upstream, func(c *Config) { c.Rewrite = !keep })
 		var hints []string
 		ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
 			Got1xxResponse: func(status int, h textproto.MIMEHeader) error { hints = append(hints, h["Link"]...); return nil },
@@ -592,18 +593,20 @@ func TestProxyServerDown(t *testing.T) {
 	l.Close()
 	p := startProxy(t, "http://"+address)
 	var clients sync.WaitGroup
-	statuses := make([]int, 30)
+	statuses, bodies := make([]int, 30), make([]string, 30)
 	for i := range statuses {
 		clients.Go(func() {
 			resp, err := http.Get(p.url + "/a?key=secret")
 			if err == nil {
-				statuses[i] = resp.StatusCode
+				body, _ := io.ReadAll(resp.Body)
+				statuses[i], bodies[i] = resp.StatusCode, string(body)
 				resp.Body.Close()
 			}
 		})
 	}
 	clients.Wait()
 	require.Equal(t, slices.Repeat([]int{http.StatusBadGateway}, len(statuses)), statuses)
+	require.Equal(t, slices.Repeat([]string{"this proxy got no answer from the server\n"}, len(bodies)), bodies)
 	require.Zero(t, p.metric(t, `ratelimit_waiting{key="anonymous"}`))
 	p.end()
 	require.Contains(t, p.log.String(), "GET "+address+": dial tcp "+address)
@@ -842,7 +845,7 @@ func TestProxyTalks(t *testing.T) {
 	}
 	all.Wait()
 	until(t, "two lines", func() bool { return strings.Count(talk.String(), "\n") == 2 })
-	require.Regexp(t, `^key [0-9a-f]{9}: 3 requests wait until \d\d:\d\d:\d\d, "user" has 0 left\nkey [0-9a-f]{9}: no request waits any more; 3 have waited\n$`, talk.String())
+	require.Regexp(t, `^key [0-9a-f]{9}: 3 requests wait until \d\d:\d\d:\d\d, "user" has 0 left\nkey [0-9a-f]{9}: no request waits any more; 3 waited\n$`, talk.String())
 	_, state := send(t, "GET", p.admin+"/state", nil)
 	require.Regexp(t, `"waited_seconds":\d+(\.\d{1,3})?,`, state, "rounded")
 }

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit"
 )
 
 // Metrics are UTF-8 whatever bytes a server sends, because Prometheus rejects them all otherwise.
@@ -47,4 +49,17 @@ func TestProxyResources(t *testing.T) {
 			require.Equal(t, tc.want, resp.StatusCode, tc.path)
 		}
 	}
+}
+
+// If there are too many keys, the key that was used longest ago is dropped.
+func TestStatsDropOldest(t *testing.T) {
+	s := newStats(&ratelimit.Gate{}, nil)
+	for i := range maxKeys {
+		s.count(fmt.Sprint(i), false)
+	}
+	s.count("0", false)
+	s.count("new", false)
+	require.Len(t, s.keys, maxKeys)
+	require.EqualValues(t, 2, s.keys["0"].Requests)
+	require.NotContains(t, s.keys, "1")
 }

@@ -28,7 +28,7 @@ const (
 	maxName     = 128 // bytes of the name of a policy
 )
 
-// stats counts what passes the proxy, by key.
+// stats counts the requests of each key.
 type stats struct {
 	gate *ratelimit.Gate // knows why requests wait
 	seed maphash.Seed
@@ -39,22 +39,22 @@ type stats struct {
 	turns uint64 // how often a key was used
 }
 
-// keyStats is what is known of one key.
+// keyStats has the counters of one key, and its newest limits.
 type keyStats struct {
 	Key      string       `json:"key"`              // a hash
-	Requests int64        `json:"requests"`         // all that came
+	Requests int64        `json:"requests"`         // received
 	Refused  int64        `json:"refused"`          // by the server
 	TooLate  int64        `json:"refused_by_proxy"` // because the wait or the queue was too long
 	Waiting  int          `json:"waiting"`          // now
-	Waited   float64      `json:"waited_seconds"`   // together
+	Waited   float64      `json:"waited_seconds"`   // in total
 	Rewrote  int64        `json:"rewritten"`        // references to the server in headers of responses
 	Waits    []waitStats  `json:"waits,omitempty"`  // why the next request would wait
 	Limits   []limitStats `json:"limits,omitempty"`
 
-	used   uint64 // the turn of its last use
-	waits  int    // how often requests began to wait when no other waited
-	waited int    // requests that have begun to wait since then
-	talked bool   // a line was printed since then
+	used   uint64      // the turn of its last use
+	timer  *time.Timer // of the line about requests that wait; nil if the proxy is quiet
+	waited int         // requests that have begun to wait since none waited
+	talked bool        // a line was printed since then
 }
 
 // waitStats is a [ratelimit.Wait] of a key, or of one of its resources.
@@ -67,7 +67,7 @@ type waitStats struct {
 	UnderWay int       `json:"under_way"`
 }
 
-// limitStats is what the server announced last of one policy.
+// limitStats is the newest limit of one policy.
 type limitStats struct {
 	Policy    string  `json:"policy"`
 	Remaining int64   `json:"remaining"`
@@ -81,7 +81,7 @@ func newStats(gate *ratelimit.Gate, talk *log.Logger) *stats {
 	return &stats{gate: gate, talk: talk, keys: make(map[string]*keyStats), seed: maphash.MakeSeed()}
 }
 
-// of returns what is known of a key. If there are too many keys, it drops the key that was used
+// of returns the statistics of a key. If there are too many keys, it drops the key that was used
 // longest ago.
 func (s *stats) of(key string) *keyStats {
 	s.turns++
@@ -107,7 +107,7 @@ func (s *stats) drop() {
 	delete(s.keys, oldest)
 }
 
-// update changes what is known of a key.
+// update changes the statistics of a key.
 func (s *stats) update(key string, change func(*keyStats)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +214,7 @@ func (s *stats) waits(now time.Time) map[string][]waitStats {
 			key, resource, _ := strings.Cut(name, " ")
 			all[key] = append(all[key], waitStats{
 				Resource: resource, Reason: w.Reason, Queued: w.Queued, UnderWay: w.UnderWay,
-				Until: w.Until.Round(time.Millisecond), Seconds: rounded(max(w.Until.Sub(now), 0).Seconds()),
+				Until: w.Until.Round(time.Millisecond).UTC(), Seconds: rounded(max(w.Until.Sub(now), 0).Seconds()),
 			})
 		}
 	}
@@ -275,7 +275,7 @@ func metrics(keys []keyStats) []byte {
 		}
 	}
 	type sample = func(float64, ...string)
-	family("requests_total", "counter", "Requests that came.",
+	family("requests_total", "counter", "Requests received.",
 		func(k *keyStats, s sample) { s(float64(k.Requests)) })
 	family("refused_total", "counter", "Requests that were refused, by the server or by the proxy.",
 		func(k *keyStats, s sample) {
@@ -284,7 +284,7 @@ func metrics(keys []keyStats) []byte {
 		})
 	family("waiting", "gauge", "Requests that wait now.",
 		func(k *keyStats, s sample) { s(float64(k.Waiting)) })
-	family("waited_seconds_total", "counter", "For how long requests have waited together.",
+	family("waited_seconds_total", "counter", "Seconds that requests have waited, in total.",
 		func(k *keyStats, s sample) { s(k.Waited) })
 	family("wait_seconds", "gauge", "Seconds that the next request would wait, 0 if that depends on an answer.",
 		func(k *keyStats, s sample) {

@@ -9,8 +9,7 @@ import (
 	"github.com/httpfields/ratelimit"
 )
 
-// talkAfter is how long requests of a key wait before a line is printed: it leaves out short
-// waits.
+// talkAfter is the shortest wait for which a line is printed.
 const talkAfter = time.Second
 
 // begun prints how many requests of a key wait, if any still waits after a second. The caller
@@ -19,29 +18,28 @@ func (s *stats) begun(key string, k *keyStats) {
 	if s.talk == nil {
 		return
 	}
-	k.waits++
-	this := k.waits
-	time.AfterFunc(talkAfter, func() {
+	k.timer = time.AfterFunc(talkAfter, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if k.Waiting == 0 || k.waits != this {
-			return
+		if k.Waiting == 0 {
+			return // over came first
 		}
 		k.talked = true
 		w, _ := s.gate.State(key)
-		s.talk.Printf("key %s: %s%s%s", short(k.Key), waiting(k.Waiting), waitText(&w), limitText(k.Limits))
+		s.talk.Printf("key %.9s: %s%s%s", k.Key, waiting(k.Waiting), waitText(&w), limitText(k.Limits))
 	})
 }
 
 // over prints that no request waits any more, if begun has printed a line.
 func (s *stats) over(k *keyStats) {
+	if k.timer != nil {
+		k.timer.Stop()
+	}
 	if k.talked {
-		s.talk.Printf("key %s: no request waits any more; %d have waited", short(k.Key), k.waited)
+		s.talk.Printf("key %.9s: no request waits any more; %d waited", k.Key, k.waited)
 	}
 	k.talked, k.waited = false, 0
 }
-
-func short(key string) string { return key[:min(len(key), 9)] }
 
 func waiting(n int) string {
 	if n == 1 {

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/httpfields/ratelimit"
 )
 
-// An Advice is what a client should do after a response.
+// An Advice is the wait or the pace that a response asks of a client.
 type Advice struct {
 	Wait    float64 `json:"wait"`           // in seconds, like Pace and Asked
 	Asked   float64 `json:"asked,omitzero"` // the wait that the server asks for, which may be longer
@@ -19,23 +20,26 @@ type Advice struct {
 	Capped  bool    `json:"capped,omitzero"`
 	Refused bool    `json:"refused,omitzero"` // by a limit, whatever else the response contains
 
-	headline, reason string
+	Headline string `json:"-"` // a sentence, or "" if the response asks for nothing
+	Reason   string `json:"-"` // the source, or ""
 }
 
 func adviceOf(resp *http.Response, received moment) Advice {
 	a := ratelimit.Advise(resp, received.Time)
 	out := Advice{
-		Wait:     a.Wait.Seconds(),
-		Asked:    a.Asked.Seconds(),
-		Pace:     a.Pace.Seconds(),
-		Source:   a.Source.String(),
-		Limit:    Printable(a.Limit.Name),
-		Capped:   a.Capped,
-		Refused:  a.Refused,
-		headline: headline(a, received),
+		Wait:    a.Wait.Seconds(),
+		Asked:   a.Asked.Seconds(),
+		Pace:    a.Pace.Seconds(),
+		Source:  a.Source.String(),
+		Limit:   Printable(a.Limit.Name),
+		Capped:  a.Capped,
+		Refused: a.Refused,
 	}
 	if a.Source != ratelimit.SourceNone && (a.Asked > 0 || a.Refused) {
-		out.reason = reason(a)
+		out.Reason = reason(a)
+	}
+	if text := headline(a, received); text != "" {
+		out.Headline = text + "."
 	}
 	return out
 }
@@ -52,6 +56,8 @@ func headline(a ratelimit.Advice, received moment) string {
 		wait = "The server names no time: back off, and double the wait each time"
 	case a.Source == ratelimit.SourceNone && slices.ContainsFunc(a.Fields.Limits, func(l ratelimit.Limit) bool { return l.Remaining == 0 }):
 		wait = "Nothing remains, and the server names no time"
+	case a.Pace > century:
+		wait = fmt.Sprintf("Go on. To make %s last: one request in more than a century", paced(a.Fields))
 	case a.Pace >= time.Millisecond:
 		wait = fmt.Sprintf("Go on. To make %s last: one request every %s", paced(a.Fields), duration(a.Pace))
 	}
@@ -95,21 +101,10 @@ func paced(f ratelimit.Fields) string {
 	return name
 }
 
-// Headline returns the advice as a sentence, or "" if the response asks for nothing.
-func (a Advice) Headline() string {
-	if a.headline == "" {
-		return ""
-	}
-	return a.headline + "."
-}
-
-// Reason returns the source of the advice, or "".
-func (a Advice) Reason() string { return a.reason }
-
 // String returns the headline with the reason.
 func (a Advice) String() string {
-	if a.reason == "" {
-		return a.Headline()
+	if a.Reason == "" {
+		return a.Headline
 	}
-	return fmt.Sprintf("%s (%s).", a.headline, a.reason)
+	return fmt.Sprintf("%s (%s).", strings.TrimSuffix(a.Headline, "."), a.Reason)
 }

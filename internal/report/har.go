@@ -43,26 +43,11 @@ func (h *harHeaders) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*[]struct{ Name, Value string })(h))
 }
 
-// A bounded reader fails after a number of bytes.
-type bounded struct {
-	from io.Reader
-	left int
-}
-
-const maxEntry = 32 << 20
-
-func (r *bounded) Read(b []byte) (int, error) {
-	if r.left <= 0 {
-		return 0, errEntryTooLong
-	}
-	n, err := r.from.Read(b[:min(len(b), r.left)])
-	r.left -= n
-	return n, err
-}
+const maxEntry = 32 << 20 // bytes
 
 // readHAR reads a HAR file, or a part of one that contains a response. It keeps one entry in memory.
 func readHAR(from io.Reader, emit func(*response)) error {
-	in := &bounded{from, maxEntry}
+	in := &io.LimitedReader{R: from, N: maxEntry}
 	d := json.NewDecoder(in)
 	var alone harEntry
 	isLog := false
@@ -70,13 +55,13 @@ func readHAR(from io.Reader, emit func(*response)) error {
 		"log": func() error {
 			isLog = true
 			return object(d, map[string]func() error{"entries": func() error {
-				return array(d, func() error {
+				return delimited(d, '[', func() error {
 					var e harEntry
 					err := d.Decode(&e)
 					if err == nil {
 						e.emit(emit)
+						in.N = maxEntry
 					}
-					in.left = maxEntry
 					return err
 				})
 			}})
@@ -88,9 +73,11 @@ func readHAR(from io.Reader, emit func(*response)) error {
 	})
 	var syntax *json.SyntaxError
 	switch {
+	case err != nil && in.N <= 0:
+		return errEntryTooLong
 	case errors.As(err, &syntax):
 		return fmt.Errorf("%w: %s", errNoHAR, Printable(syntax.Error()))
-	case errors.Is(err, errEntryTooLong) || errors.Is(err, errHeaderTooLong):
+	case errors.Is(err, errHeaderTooLong):
 		return err
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("%w: it ends too early", errNoHAR)
@@ -117,10 +104,8 @@ func object(d *json.Decoder, members map[string]func() error) error {
 	})
 }
 
-// array calls a function for each element of an array.
-func array(d *json.Decoder, element func() error) error { return delimited(d, '[', element) }
-
-// delimited reads an array or an object. It reads null as an empty one.
+// delimited calls a function for each element of an array, or each member of an object. It reads null
+// as an empty one.
 func delimited(d *json.Decoder, begin json.Delim, one func() error) error {
 	if start, err := d.Token(); err != nil || start == nil {
 		return err

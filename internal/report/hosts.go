@@ -40,7 +40,19 @@ const (
 )
 
 // Read adds the responses of a text in a form that [Read] accepts.
-func (h Hosts) Read(text io.Reader) error { return each(text, h.add) }
+func (h Hosts) Read(text io.Reader) error {
+	found := false
+	err := each(text, func(p *response) {
+		if p.isHeader() || p.host != "" { // a HAR file has requests without an answer too
+			found = true
+			h.add(p)
+		}
+	})
+	if err == nil && !found {
+		return errNoResponse
+	}
+	return err
+}
 
 // Add adds a response.
 func (h Hosts) Add(host string, resp *http.Response) { h.add(&response{Response: resp, host: host}) }

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"net/http"
+	"reflect"
 	"slices"
 
 	"github.com/httpfields/ratelimit"
@@ -36,7 +37,7 @@ func (r *Report) Lines() [][]int {
 			alone := http.Header{key: r.response.Header[key][i : i+1]}
 			rest, parts := r.limitsIn(without), r.limitsIn(alone)
 			for j, l := range r.Limits {
-				if !slices.ContainsFunc(rest, l.equal) || slices.ContainsFunc(parts, l.has) {
+				if !slices.ContainsFunc(rest, func(m Limit) bool { return reflect.DeepEqual(l, m) }) || slices.ContainsFunc(parts, l.has) {
 					found[j] = append(found[j], number)
 				}
 			}
@@ -58,10 +59,4 @@ func (l Limit) has(part Limit) bool {
 	agrees := func(a, b *int64) bool { return b == nil || a != nil && *a == *b }
 	return l.Name == part.Name && bytes.Equal(l.PartitionKey, part.PartitionKey) &&
 		agrees(l.Remaining, part.Remaining) && agrees(l.Quota, part.Quota) && agrees(l.Window, part.Window) && agrees(l.Reset, part.Reset)
-}
-
-func (l Limit) equal(m Limit) bool {
-	return l.Name == m.Name && l.Unit == m.Unit && bytes.Equal(l.PartitionKey, m.PartitionKey) &&
-		Integer(l.Remaining) == Integer(m.Remaining) && Integer(l.Quota) == Integer(m.Quota) &&
-		Integer(l.Window) == Integer(m.Window) && Integer(l.Reset) == Integer(m.Reset)
 }

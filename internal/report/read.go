@@ -24,6 +24,8 @@ var (
 	errHeaderTooLong = errors.New("the header is longer than 1 MiB")
 	errNoResponse    = errors.New("the text contains no response: give its header lines, or the output of curl -i")
 
+	errUTF16 = errors.New("the text is UTF-16, as Windows PowerShell writes it: save it as UTF-8")
+
 	// ErrEmpty is the error for a text of no bytes.
 	ErrEmpty = errors.New("the text is empty")
 )
@@ -71,6 +73,9 @@ func each(from io.Reader, emit func(*response)) error {
 		}
 	}
 	r := bufio.NewReaderSize(from, 1<<16)
+	if mark, _ := r.Peek(2); string(mark) == "\xff\xfe" || string(mark) == "\xfe\xff" {
+		return errUTF16
+	}
 	if mark, _ := r.Peek(len(byteOrderMark)); string(mark) == byteOrderMark {
 		_, _ = r.Discard(len(byteOrderMark))
 	}
@@ -135,7 +140,8 @@ func (p *response) isInterim() bool {
 	return p.StatusCode/100 == 1 && p.StatusCode != http.StatusSwitchingProtocols
 }
 
-// statusLine matches that of RFC 9112 Section 4, and those that curl prints for HTTP/2 and HTTP/3.
+// statusLine matches the status line of RFC 9112 Section 4, and the one that curl prints for HTTP/2
+// and HTTP/3.
 var statusLine = regexp.MustCompile(`^HTTP/[0-9](?:\.[0-9])? ([0-9]{3}(?: .*)?)$`)
 
 // readLines reads HTTP/1.1 text: responses, or the lines of one header alone. In the output of

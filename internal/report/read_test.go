@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -72,6 +73,8 @@ func TestReadRefuses(t *testing.T) {
 		"a program":       {"package main\n\nfunc main() {\n\tdefault:\n}\n", errNoResponse.Error()},
 		"as many others":  {"Some words.\nNote: more words.", errNoResponse.Error()},
 		"a request":       {"> GET / HTTP/1.1", errNoResponse.Error()},
+		"UTF-16":          {"\xff\xfeH\x00T\x00T\x00P\x00", errUTF16.Error()},
+		"UTF-16, swapped": {"\xfe\xff\x00H\x00T\x00T\x00P", errUTF16.Error()},
 		"interim alone":   {"HTTP/1.1 103 Early Hints\r\n\r\n", errNoResponse.Error()},
 		"no HAR":          {"{\n\"log\": oh no}", errNoHAR.Error() + ": invalid character 'o' looking for beginning of value"},
 		"a HAR of others": {`{"log":{"entries":[]}}`, errNoResponse.Error()},
@@ -127,6 +130,26 @@ func TestLongBody(t *testing.T) {
 		require.Equal(t, "429 x", r.Status, n)
 		require.Equal(t, 2, r.of)
 	}
+}
+
+// An endless line takes little memory.
+func TestLongLine(t *testing.T) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r, err := Read("paste", io.MultiReader(strings.NewReader(limitLine+"\n\n"), io.LimitReader(letters{}, 64<<20)))
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	require.Len(t, r.Limits, 1)
+	require.Less(t, after.TotalAlloc, before.TotalAlloc+24<<20)
+}
+
+type letters struct{}
+
+func (letters) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
 }
 
 func TestUnread(t *testing.T) {
@@ -205,6 +228,9 @@ func TestFaults(t *testing.T) {
 		"HTTP/1.1 200 OK\nX-RateLimit-Remaining: 2 of 5\nRateLimit-Policy: \"a\";q=5;w=60, \"a, b\";q=1;w=0\nRateLimit: \"a\";r=1;t=5, \"c\";r=x\nRetry-After: soon": {
 			"must L5 member 2 of RateLimit 4:19 parameter r: wrong type, it must be an Integer from 0", "malformed  X-RateLimit-Remaining 2:0 not well-formed",
 			"must P16 member 2 of RateLimit-Policy 3:27 ", "must 9110-10.2.3 Retry-After 5:0 ",
+		},
+		`{"status":429,"headers":[{"name":"RateLimit","value":"\"a\";r=x"}]}`: {
+			"must L5 member 1 of RateLimit 0:6 parameter r: wrong type, it must be an Integer from 0",
 		},
 		`RateLimit-Policy: "a";q=5;w=60, "b";q=1;qu="points"`:                                    {"should P15 member 2 of RateLimit-Policy 1:14 "},
 		"RateLimit-Policy: \"a\";q=5\nServer: x\nRateLimit-Policy: \"b\";q=5;w=60;qu=\"points\"": {"should P15 member 2 of RateLimit-Policy 3:0 "},

@@ -171,36 +171,22 @@ func (m moment) until(wait time.Duration) string {
 	return text + strings.TrimSuffix(end.Format(time.TimeOnly), ":00") + " UTC"
 }
 
-// An identity is common to a limit and its policy.
-type identity struct {
-	name, key string
-	keyed     bool
-}
-
-func identityOf(p ratelimit.Policy) identity {
-	return identity{p.Name, string(p.PartitionKey), p.PartitionKey != nil}
-}
-
 // LimitsOf joins each limit with its policy. Policies without a limit follow at the end.
 func LimitsOf(f ratelimit.Fields) []Limit {
 	list := []Limit{} // in JSON null would not be an array
-	joined := map[identity]bool{}
+	var joined []ratelimit.Policy
 	for _, l := range f.Limits {
-		p, ok := f.PolicyOf(l)
-		if !ok {
-			list = append(list, limitOf(l))
-			continue
+		limit := limitOf(l)
+		if p, ok := f.PolicyOf(l); ok {
+			limit = limit.with(p)
+			joined = append(joined, p)
 		}
-		list = append(list, limitOf(l).with(p))
-		joined[identityOf(p)] = true
+		list = append(list, limit)
 	}
 	for _, p := range f.Policies {
-		id := identityOf(p)
-		if !joined[id] {
+		if !slices.ContainsFunc(joined, p.Equal) {
 			list = append(list, Limit{Name: p.Name}.with(p))
 		}
-		// Limits belong to the first policy of an identity. Further ones are alone.
-		delete(joined, id)
 	}
 	return list
 }

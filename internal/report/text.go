@@ -90,7 +90,7 @@ func (l Limit) Filled(parts int64) (int64, bool) {
 	return 0, true
 }
 
-// A State is how much of a limit remains.
+// A State classifies the remaining part of a limit.
 type State string
 
 // The states with a colour.
