@@ -93,7 +93,7 @@ type Run struct {
 
 // falls are the differences of Remaining from one response to the next.
 type falls struct {
-	number  int     // how often a request that was served alone lowered it
+	number  int     // how often one request that was served lowered it
 	most    float64 // the largest of these differences
 	changes int     // how often it fell from one request to the next
 	least   float64 // the smallest difference, whether Remaining fell or rose
@@ -240,10 +240,12 @@ func (r *Run) fall(now Response) []Doubt {
 		return nil // units came back, or several requests took some
 	}
 	f.changes++
-	if now.Outcome != Served || now.Overlaps {
+	if now.Outcome != Served {
 		return nil
 	}
-	f.number++
+	if f.number++; now.Overlaps {
+		return nil // the responses may have changed places
+	}
 	f.most = max(f.most, by)
 	switch {
 	case f.least < f.most:

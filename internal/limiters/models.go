@@ -137,13 +137,13 @@ func (v *view) begin(most int) bool {
 }
 
 // conserved reports whether all tracks together have used no more than all requests cost. Then
-// earlier responses that overlapped may have been added to the wrong track.
+// earlier responses may have been added to the wrong track.
 func (v *view) conserved() bool {
 	used := v.Quota - v.Remaining
 	for i := range v.tracks {
 		used += v.Quota - v.tracks[i].shown
 	}
-	return v.Overlaps && used <= v.cost*v.asked
+	return used <= v.cost*v.asked
 }
 
 // slip adds a response to the nearest of several tracks. An earlier choice of a track may have
