@@ -308,17 +308,7 @@ func (v *view) jittered() float64 { return max(v.Window, v.longest) / 10 }
 // begins reports whether a window that ends at now can follow the window of t. Windows follow
 // the clock, or begin with a request.
 func (v *view) begins(t *track, now span) bool {
-	if v.Window == 0 {
-		return now.high >= t.end.low
-	}
-	if v.follows(t, now) {
-		return true
-	}
-	since := v.Sent
-	if v.Others > 0 || v.Pending > 0 || v.Outcome != Served {
-		since = t.end.low
-	}
-	return now.widened(1).meets(span{since + v.window.low, v.Received + v.window.high})
+	return now.widened(1).meets(span{t.end.low + v.window.low, v.Received + v.window.high})
 }
 
 // rate returns how many units come back in a second.
