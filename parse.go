@@ -344,17 +344,8 @@ func (p *parser) readParams(i int) bool {
 		kind := sf.Other
 		if i < len(s) && s[i] == '=' {
 			off = i + 1
-			end, n := off, int64(0)
-			for ; end < len(s) && text.Is(s[end], text.Digit); end++ {
-				n = n*10 + int64(s[end]-'0')
-			}
-			switch {
-			case off < end && end <= off+sf.MaxDigits && (end == len(s) || s[end] != '.'): // an Integer, like most values
-				kind, i, p.Int = sf.Integer, end, n
-			default:
-				if kind, i = p.Read(off); kind == sf.None {
-					return p.fail(off, key, ErrSyntax)
-				}
+			if kind, i = p.Read(off); kind == sf.None {
+				return p.fail(off, key, ErrSyntax)
 			}
 		} else {
 			p.Other = true

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
@@ -127,7 +128,7 @@ func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 	switch {
 	case sf.IsInteger(p.Quota, 0):
 		b = append(b, ";"+quotaKey+"="...)
-		b = sf.AppendInteger(b, uint64(p.Quota))
+		b = strconv.AppendInt(b, p.Quota, 10)
 	case !partial || p.Quota != Unknown:
 		return nil, quotaKey, ErrRange
 	}
@@ -144,7 +145,7 @@ func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 			return nil, windowKey, ErrRange
 		}
 		b = append(b, ";"+windowKey+"="...)
-		b = sf.AppendInteger(b, uint64(p.Window.n))
+		b = strconv.AppendInt(b, p.Window.n, 10)
 		written++
 	}
 	if p.PartitionKey != nil {
@@ -164,7 +165,7 @@ func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 	switch {
 	case sf.IsInteger(l.Remaining, 0):
 		b = append(b, ";"+remainingKey+"="...)
-		b = sf.AppendInteger(b, uint64(l.Remaining))
+		b = strconv.AppendInt(b, l.Remaining, 10)
 	case !partial || l.Remaining != Unknown:
 		return nil, remainingKey, ErrRange
 	}
@@ -174,7 +175,7 @@ func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 			return nil, resetKey, ErrRange
 		}
 		b = append(b, ";"+resetKey+"="...)
-		b = sf.AppendInteger(b, uint64(l.Reset.n))
+		b = strconv.AppendInt(b, l.Reset.n, 10)
 		written++
 	}
 	if l.PartitionKey != nil {

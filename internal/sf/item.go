@@ -285,19 +285,6 @@ func AppendString(b []byte, s string) ([]byte, bool) {
 	}
 }
 
-// AppendInteger appends n as an Integer (RFC 9651 Section 4.1.4). It takes half the time of
-// package strconv, and most written values are small Integers.
-func AppendInteger(b []byte, n uint64) []byte {
-	if n < 10 {
-		return append(b, '0'+byte(n))
-	}
-	if n >= 100 {
-		b = AppendInteger(b, n/100)
-		n %= 100
-	}
-	return append(b, '0'+byte(n/10), '0'+byte(n%10))
-}
-
 // AppendBytes appends v as a Byte Sequence (RFC 9651 Section 4.1.8).
 func AppendBytes(b, v []byte) []byte {
 	b = append(b, ':')
