@@ -10,7 +10,8 @@ import (
 
 // AppendPolicies appends the value of the field RateLimit-Policy (draft-11 Section 3) to b,
 // with the parameters in the order q, qu, w, pk, Params. On error it returns b unchanged. The
-// error is a [*FieldError] with Offset -1, for the first policy that [Policy.Validate] rejects, or the 1025th (ErrTooMany).
+// error is a [*FieldError] with Offset -1, for the first policy that [Policy.Validate] rejects,
+// or for the 1025th (ErrTooMany).
 func AppendPolicies(b []byte, policies ...Policy) ([]byte, error) {
 	return appendList(b, PolicyField, policies)
 }
@@ -220,22 +221,22 @@ func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string,
 	return b, "", nil
 }
 
-// validate returns why a member of a field cannot be written. Unknown numbers are allowed.
-func validate[T Policy | Limit](m *T, field string) error {
-	if _, param, err := appendMember(nil, m, true); err != nil {
-		return &FieldError{Field: field, Offset: -1, Param: param, Err: err}
+// memberText returns a member of a field as text, without numbers that are Unknown.
+func memberText[T Policy | Limit](m *T, field string) (string, error) {
+	b, param, err := appendMember(nil, m, true)
+	if err != nil {
+		return "", &FieldError{Field: field, Offset: -1, Param: param, Err: err}
 	}
-	return nil
+	return string(b), nil
 }
 
 // memberString returns the String of a member.
 func memberString[T Policy | Limit](m *T, field string) string {
-	b, param, err := appendMember(nil, m, true)
+	s, err := memberText(m, field)
 	if err != nil {
-		e := FieldError{Field: field, Offset: -1, Param: param, Err: err}
-		return "<invalid: " + e.Error() + ">" // no member begins with "<"
+		return "<invalid: " + err.Error() + ">" // no member begins with "<"
 	}
-	return string(b)
+	return s
 }
 
 // Validate returns nil if p can be written as a member of RateLimit-Policy. Otherwise it
