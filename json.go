@@ -85,7 +85,7 @@ func (l *Limit) UnmarshalJSON(b []byte) error {
 
 // marshalMember returns out as JSON. It returns an error if the member is invalid.
 func marshalMember[T Policy | Limit](m *T, field string, out memberJSON) ([]byte, error) {
-	if err := validate(m, field); err != nil {
+	if _, err := memberText(m, field); err != nil {
 		return nil, err
 	}
 	return json.Marshal(out)
@@ -102,7 +102,7 @@ func unmarshalMember[T Policy | Limit](to *T, b []byte, field string, of func(*m
 		return fmt.Errorf("ratelimit: member in JSON: %w: %w", ErrSyntax, err)
 	}
 	m := of(&in)
-	if err := validate(&m, field); err != nil {
+	if _, err := memberText(&m, field); err != nil {
 		return err
 	}
 	*to = m

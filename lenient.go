@@ -63,12 +63,7 @@ func readCurrent[T Policy | Limit](lines []string, field *fieldDef) (list []T, l
 			return nil, false, err
 		}
 		list = append(list, *new(T))
-		switch last := any(&list[len(list)-1]).(type) {
-		case *Policy:
-			m.policy(last)
-		case *Limit:
-			m.limit(last)
-		}
+		m.store(&list[len(list)-1])
 	}
 	return list, true, nil
 }
@@ -256,10 +251,7 @@ func (f *Fields) unify() {
 
 // tightestOfEach returns the list with one member for each identity, at the place of the
 // first such member. The least by compare is kept.
-func tightestOfEach[T any, M interface {
-	*T
-	identity() identity
-}](list []T, compare func(a, b M) int) []T {
+func tightestOfEach[T any, M identified[T]](list []T, compare func(a, b M) int) []T {
 	index := make(map[identity]int, len(list))
 	firsts := list[:0]
 	for i := range list {
@@ -296,12 +288,7 @@ func parseEach[T Policy | Limit](field *fieldDef, lines []string) (list []T, fau
 			faults[p.item], p.err = fault, nil
 			continue
 		}
-		switch m := any(&list[p.item]).(type) {
-		case *Policy:
-			p.member.policy(m)
-		case *Limit:
-			p.member.limit(m)
-		}
+		p.member.store(&list[p.item])
 	}
 }
 

@@ -76,12 +76,7 @@ func parseList[T Policy | Limit](field *fieldDef, lines []string) ([]T, error) {
 			list = make([]T, 0, p.estimate(lines))
 		}
 		list = append(list, *new(T))
-		switch m := any(&list[p.item]).(type) { // with a method value p would escape to the heap
-		case *Policy:
-			p.member.policy(m)
-		case *Limit:
-			p.member.limit(m)
-		}
+		p.member.store(&list[p.item])
 	}
 	switch {
 	case p.Cut:
@@ -150,23 +145,23 @@ func (m *member) seconds() Seconds {
 	return SecondsOf(m.num[timeParam])
 }
 
-// policy sets p to the member as a policy.
-func (m *member) policy(p *Policy) {
-	p.Name = m.name
-	p.Quota = m.num[amountParam]
-	p.Unit = Unit(m.unit)
-	p.Window = m.seconds()
-	p.PartitionKey = m.key
-	p.Params = m.params
-}
-
-// limit sets l to the member as a limit.
-func (m *member) limit(l *Limit) {
-	l.Name = m.name
-	l.Remaining = m.num[amountParam]
-	l.Reset = m.seconds()
-	l.PartitionKey = m.key
-	l.Params = m.params
+// store sets to, a *Policy or a *Limit, to the member.
+func (m *member) store(to any) {
+	switch to := to.(type) {
+	case *Policy:
+		to.Name = m.name
+		to.Quota = m.num[amountParam]
+		to.Unit = Unit(m.unit)
+		to.Window = m.seconds()
+		to.PartitionKey = m.key
+		to.Params = m.params
+	case *Limit:
+		to.Name = m.name
+		to.Remaining = m.num[amountParam]
+		to.Reset = m.seconds()
+		to.PartitionKey = m.key
+		to.Params = m.params
+	}
 }
 
 // A parser reads the lines of a field as if they were joined by ", " (RFC 9651
@@ -349,17 +344,8 @@ func (p *parser) readParams(i int) bool {
 		kind := sf.Other
 		if i < len(s) && s[i] == '=' {
 			off = i + 1
-			end, n := off, int64(0)
-			for ; end < len(s) && text.Is(s[end], text.Digit); end++ {
-				n = n*10 + int64(s[end]-'0')
-			}
-			switch {
-			case off < end && end <= off+sf.MaxDigits && (end == len(s) || s[end] != '.'): // an Integer, like most values
-				kind, i, p.Int = sf.Integer, end, n
-			default:
-				if kind, i = p.Read(off); kind == sf.None {
-					return p.fail(off, key, ErrSyntax)
-				}
+			if kind, i = p.Read(off); kind == sf.None {
+				return p.fail(off, key, ErrSyntax)
 			}
 		} else {
 			p.Other = true

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/httpfields/ratelimit/internal/sf"
 )
@@ -94,30 +93,15 @@ func (ps Params) equal(qs Params) bool {
 	return slices.EqualFunc(ps, qs, func(p, q Param) bool { return p.Key == q.Key && equalValue(p.Value, q.Value) })
 }
 
-// equalValue reports whether a and b are the same on the wire. Decimals are written in
+// equalValue reports whether a and b are written as the same bare item. Decimals are written in
 // thousandths and Dates in whole seconds (RFC 9651 Sections 3.3.2 and 3.3.7).
 func equalValue(a, b any) bool {
-	switch a := a.(type) {
-	case float64:
-		b, ok := b.(float64)
-		return ok && (a == b || sameDecimal(a, b))
-	case []byte:
-		b, ok := b.([]byte)
-		return ok && bytes.Equal(a, b)
-	case time.Time:
-		b, ok := b.(time.Time)
-		return ok && a.Unix() == b.Unix()
-	default:
+	s, fault := sf.AppendValue(nil, a)
+	t, other := sf.AppendValue(nil, b)
+	if fault != sf.Fine || other != sf.Fine {
 		return reflect.DeepEqual(a, b)
 	}
-}
-
-// sameDecimal reports whether a and b are written as the same Decimal. It is false if
-// either cannot be written.
-func sameDecimal(a, b float64) bool {
-	s, fault := sf.FormatOther(a)
-	t, _ := sf.FormatOther(b)
-	return fault == sf.Fine && s == t
+	return bytes.Equal(s, t)
 }
 
 // equalKey reports whether two partition keys are the same. An absent key and an empty one

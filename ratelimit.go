@@ -257,6 +257,12 @@ func identify(name string, key []byte) identity {
 	return identity{nameID(name), string(key), key != nil}
 }
 
+// identified is implemented by *Policy and *Limit.
+type identified[T any] interface {
+	*T
+	identity() identity
+}
+
 func (p *Policy) identity() identity { return identify(p.Name, p.PartitionKey) }
 func (l *Limit) identity() identity  { return identify(l.Name, l.PartitionKey) }
 
@@ -482,10 +488,7 @@ func (f *Fields) unique() error {
 
 // repeated returns the index of the first member of a list that has the identity of an
 // earlier one, or 0 if there is none.
-func repeated[T any, M interface {
-	*T
-	identity() identity
-}](list []T) int {
+func repeated[T any, M identified[T]](list []T) int {
 	if len(list) < 2 {
 		return 0
 	}

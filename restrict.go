@@ -66,19 +66,21 @@ func restrictPolicies(upstream, own []Policy) ([]Policy, error) {
 // joinLists returns the members of upstream, each joined with the member of own of the same
 // identity, and then the other members of own. join gets a copy of the member of upstream,
 // and the index in own.
-func joinLists[T Policy | Limit](upstream, own []T, join func(m *T, j int) error) ([]T, error) {
+func joinLists[T any, M identified[T]](upstream, own []T, join func(m *T, j int) error) ([]T, error) {
 	if len(own) == 0 {
 		return slices.Clone(upstream), nil
 	}
 	out := append(make([]T, 0, len(upstream)+len(own)), upstream...)
-	of := newFinder(own)
-	var few [manyPolicies]bool
-	joined := few[:]
-	if len(own) > len(few) {
-		joined = make([]bool, len(own))
+	var index map[identity]int // nil if own has few members
+	if len(own) >= manyPolicies {
+		index = make(map[identity]int, len(own))
+		for j := range own {
+			index[M(&own[j]).identity()] = j
+		}
 	}
+	joined := make([]bool, len(own))
 	for i := range out {
-		j := of.find(&out[i])
+		j := find[T, M](own, index, M(&out[i]).identity())
 		if j < 0 {
 			continue
 		}
@@ -95,48 +97,20 @@ func joinLists[T Policy | Limit](upstream, own []T, join func(m *T, j int) error
 	return out, nil
 }
 
-// A finder finds the members of a list by identity. No two have the same identity.
-type finder[T Policy | Limit] struct {
-	list  []T
-	index map[identity]int // nil if there are few members
-}
-
-func newFinder[T Policy | Limit](list []T) finder[T] {
-	f := finder[T]{list: list}
-	if len(list) < manyPolicies {
-		return f
+// find returns the index of the member of list with an identity, or -1. If index is not nil,
+// it has all members.
+func find[T any, M identified[T]](list []T, index map[identity]int, id identity) int {
+	if i, ok := index[id]; ok {
+		return i
 	}
-	f.index = make(map[identity]int, len(list))
-	for i := range list {
-		f.index[identify(nameAndKey(&list[i]))] = i
-	}
-	return f
-}
-
-// find returns the index of the member that has the identity of m, or -1.
-func (f *finder[T]) find(m *T) int {
-	name, key := nameAndKey(m)
-	if f.index != nil {
-		if i, ok := f.index[identify(name, key)]; ok {
-			return i
-		}
-		return -1
-	}
-	for i := range f.list {
-		if n, k := nameAndKey(&f.list[i]); nameID(n) == nameID(name) && equalKey(k, key) {
-			return i
+	if index == nil {
+		for i := range list {
+			if M(&list[i]).identity() == id {
+				return i
+			}
 		}
 	}
 	return -1
-}
-
-// nameAndKey returns the parts of a member's identity.
-func nameAndKey[T Policy | Limit](m *T) (name string, key []byte) {
-	if p, ok := any(m).(*Policy); ok {
-		return p.Name, p.PartitionKey
-	}
-	l := any(m).(*Limit)
-	return l.Name, l.PartitionKey
 }
 
 // difference returns the key of the parameter in which two policies with the same name

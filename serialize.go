@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
@@ -9,7 +10,8 @@ import (
 
 // AppendPolicies appends the value of the field RateLimit-Policy (draft-11 Section 3) to b,
 // with the parameters in the order q, qu, w, pk, Params. On error it returns b unchanged. The
-// error is a [*FieldError] with Offset -1, for the first policy that [Policy.Validate] rejects, or the 1025th (ErrTooMany).
+// error is a [*FieldError] with Offset -1, for the first policy that [Policy.Validate] rejects,
+// or for the 1025th (ErrTooMany).
 func AppendPolicies(b []byte, policies ...Policy) ([]byte, error) {
 	return appendList(b, PolicyField, policies)
 }
@@ -127,7 +129,7 @@ func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 	switch {
 	case sf.IsInteger(p.Quota, 0):
 		b = append(b, ";"+quotaKey+"="...)
-		b = sf.AppendInteger(b, uint64(p.Quota))
+		b = strconv.AppendInt(b, p.Quota, 10)
 	case !partial || p.Quota != Unknown:
 		return nil, quotaKey, ErrRange
 	}
@@ -144,7 +146,7 @@ func (p *Policy) append(b []byte, partial bool) ([]byte, string, error) {
 			return nil, windowKey, ErrRange
 		}
 		b = append(b, ";"+windowKey+"="...)
-		b = sf.AppendInteger(b, uint64(p.Window.n))
+		b = strconv.AppendInt(b, p.Window.n, 10)
 		written++
 	}
 	if p.PartitionKey != nil {
@@ -164,7 +166,7 @@ func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 	switch {
 	case sf.IsInteger(l.Remaining, 0):
 		b = append(b, ";"+remainingKey+"="...)
-		b = sf.AppendInteger(b, uint64(l.Remaining))
+		b = strconv.AppendInt(b, l.Remaining, 10)
 	case !partial || l.Remaining != Unknown:
 		return nil, remainingKey, ErrRange
 	}
@@ -174,7 +176,7 @@ func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 			return nil, resetKey, ErrRange
 		}
 		b = append(b, ";"+resetKey+"="...)
-		b = sf.AppendInteger(b, uint64(l.Reset.n))
+		b = strconv.AppendInt(b, l.Reset.n, 10)
 		written++
 	}
 	if l.PartitionKey != nil {
@@ -219,22 +221,22 @@ func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string,
 	return b, "", nil
 }
 
-// validate returns why a member of a field cannot be written. Unknown numbers are allowed.
-func validate[T Policy | Limit](m *T, field string) error {
-	if _, param, err := appendMember(nil, m, true); err != nil {
-		return &FieldError{Field: field, Offset: -1, Param: param, Err: err}
+// memberText returns a member of a field as text, without numbers that are Unknown.
+func memberText[T Policy | Limit](m *T, field string) (string, error) {
+	b, param, err := appendMember(nil, m, true)
+	if err != nil {
+		return "", &FieldError{Field: field, Offset: -1, Param: param, Err: err}
 	}
-	return nil
+	return string(b), nil
 }
 
 // memberString returns the String of a member.
 func memberString[T Policy | Limit](m *T, field string) string {
-	b, param, err := appendMember(nil, m, true)
+	s, err := memberText(m, field)
 	if err != nil {
-		e := FieldError{Field: field, Offset: -1, Param: param, Err: err}
-		return "<invalid: " + e.Error() + ">" // no member begins with "<"
+		return "<invalid: " + err.Error() + ">" // no member begins with "<"
 	}
-	return string(b)
+	return s
 }
 
 // Validate returns nil if p can be written as a member of RateLimit-Policy. Otherwise it

@@ -144,8 +144,10 @@ func Expose(h http.Header) {
 	}
 	var names []string
 	for key, values := range h {
-		canonical := http.CanonicalHeaderKey(key)
-		if len(values) > 0 && exposable(key) && !seen[canonical] {
+		if len(values) == 0 || !exposable(key) {
+			continue
+		}
+		if canonical := http.CanonicalHeaderKey(key); !seen[canonical] {
 			seen[canonical] = true
 			names = append(names, fieldName(canonical))
 		}

@@ -36,8 +36,8 @@ const (
 	Other // a Decimal, Token, Boolean, Date or Display String, which httpsfv reads
 )
 
-// MaxDigits is the largest number of digits in an Integer, RFC 9651 Section 4.2.4.
-const MaxDigits = 15
+// maxDigits is the largest number of digits in an Integer, RFC 9651 Section 4.2.4.
+const maxDigits = 15
 
 // IsInteger reports whether n is from least to the largest Integer.
 func IsInteger(n, least int64) bool { return least <= n && n <= text.MaxInteger }
@@ -165,7 +165,7 @@ func (s *Scanner) readNumber(start int) (Kind, int) {
 	if i < len(line) && line[i] == '.' {
 		return s.delegate(start, text.Skip(line, i+1, text.Digit))
 	}
-	if i == first || i-first > MaxDigits {
+	if i == first || i-first > maxDigits {
 		return None, i
 	}
 	if first > start {
@@ -259,7 +259,7 @@ func AppendValue(b []byte, v any) ([]byte, Fault) {
 	case []byte:
 		return AppendBytes(b, v), Fine
 	default:
-		s, fault := FormatOther(v)
+		s, fault := formatOther(v)
 		if fault != Fine {
 			return nil, fault
 		}
@@ -285,19 +285,6 @@ func AppendString(b []byte, s string) ([]byte, bool) {
 	}
 }
 
-// AppendInteger appends n as an Integer (RFC 9651 Section 4.1.4). It takes half the time of
-// package strconv, and most written values are small Integers.
-func AppendInteger(b []byte, n uint64) []byte {
-	if n < 10 {
-		return append(b, '0'+byte(n))
-	}
-	if n >= 100 {
-		b = AppendInteger(b, n/100)
-		n %= 100
-	}
-	return append(b, '0'+byte(n/10), '0'+byte(n%10))
-}
-
 // AppendBytes appends v as a Byte Sequence (RFC 9651 Section 4.1.8).
 func AppendBytes(b, v []byte) []byte {
 	b = append(b, ':')
@@ -305,9 +292,9 @@ func AppendBytes(b, v []byte) []byte {
 	return append(b, ':')
 }
 
-// FormatOther lets httpsfv write a bare item. It rejects values that httpsfv writes wrongly,
+// formatOther lets httpsfv write a bare item. It rejects values that httpsfv writes wrongly,
 // or for which it panics.
-func FormatOther(v any) (string, Fault) {
+func formatOther(v any) (string, Fault) {
 	switch v := v.(type) {
 	case bool, httpsfv.Token:
 	case float64:

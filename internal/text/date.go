@@ -133,11 +133,8 @@ func parseTimestamp(s string) (Date, bool) {
 		return Date{}, false
 	}
 	year, month, day := 100*twoDigits(s)+twoDigits(s[2:]), twoDigits(s[5:]), twoDigits(s[8:])
-	hour, minute := twoDigits(s[11:]), twoDigits(s[14:])
-	if !isDay(year, month, day) || !isTime(hour, minute, sec) {
-		return Date{}, false
-	}
-	return Date{Time: time.Date(year, time.Month(month), day, hour, minute-offset, sec, nsec, time.UTC)}, true
+	t, ok := timeOf(year, month, day, twoDigits(s[11:]), twoDigits(s[14:]), sec)
+	return Date{Time: t.Add(time.Duration(nsec) - time.Duration(offset)*time.Minute)}, ok
 }
 
 // shaped reports whether s, which is at least as long as form, has digits and punctuation at
@@ -151,21 +148,14 @@ func shaped(s, form string) bool {
 	return true
 }
 
-// isDay reports whether the calendar has a day.
-func isDay(year, month, day int) bool {
-	if month < 1 || month > 12 || day < 1 {
-		return false
-	}
-	days := [...]int{31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}[month-1]
-	if month == 2 && year%4 == 0 && (year%100 != 0 || year%400 == 0) {
-		days++
-	}
-	return day <= days
+// timeOf returns a point in time in UTC, and false if the calendar lacks the day, or the day
+// lacks the time. The second 60 is a leap second, which is allowed in dates (RFC 3339 Section
+// 5.6, RFC 9110 Section 5.6.7).
+func timeOf(year, month, day, hour, minute, sec int) (time.Time, bool) {
+	t := time.Date(year, time.Month(month), day, hour, minute, 0, 0, time.UTC)
+	exists := year >= 0 && int(t.Month()) == month && t.Day() == day && t.Hour() == hour && t.Minute() == minute
+	return t.Add(time.Duration(sec) * time.Second), exists && 0 <= sec && sec <= 60
 }
-
-// isTime reports whether a day can have a time. The second 60 is a leap second, which is
-// allowed in dates (RFC 3339 Section 5.6, RFC 9110 Section 5.6.7).
-func isTime(hour, minute, sec int) bool { return hour <= 23 && minute <= 59 && sec <= 60 }
 
 // parseSecond reads the seconds of a timestamp, such as :05.123, and returns the rest of s.
 // Missing seconds are 0.
@@ -269,11 +259,8 @@ func parseIMF(s string) (Date, bool) {
 		month += 3
 	}
 	year, day := 100*twoDigits(s[12:])+twoDigits(s[14:]), twoDigits(s[5:])
-	hour, minute, sec := twoDigits(s[17:]), twoDigits(s[20:]), twoDigits(s[23:])
-	if min(year, day, hour, minute, sec) < 0 || !isDay(year, month/3+1, day) || !isTime(hour, minute, sec) {
-		return Date{}, false
-	}
-	return Date{Time: time.Date(year, time.Month(month/3+1), day, hour, minute, sec, 0, time.UTC)}, true
+	t, ok := timeOf(year, month/3+1, day, twoDigits(s[17:]), twoDigits(s[20:]), twoDigits(s[23:]))
+	return Date{Time: t}, ok
 }
 
 // twoDigits returns the value of the first two digits of a text, or a number far below 0.

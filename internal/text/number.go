@@ -77,13 +77,7 @@ func parseFraction(s string) (billionths int64, ok bool) {
 func ParseCount(s string) (Number, bool) {
 	v, ok := ParseNumber(s)
 	if !ok && IsThousands(s) {
-		b := make([]byte, 0, len(s))
-		for i := range len(s) {
-			if s[i] != ',' {
-				b = append(b, s[i])
-			}
-		}
-		return ParseNumber(string(b))
+		return ParseNumber(strings.ReplaceAll(s, ",", ""))
 	}
 	return v, ok
 }
@@ -91,17 +85,14 @@ func ParseCount(s string) (Number, bool) {
 // IsThousands reports whether commas in a number separate thousands: 1,000 or
 // 12,345,678.90, but not 12,34, nor 0,100.
 func IsThousands(s string) bool {
-	whole := s
-	if i := strings.IndexByte(s, '.'); i >= 0 {
-		whole = s[:i]
-	}
+	whole, fraction, _ := strings.Cut(s, ".")
 	for i := range len(whole) {
 		comma := (len(whole)-i)%4 == 0
 		if comma != (whole[i] == ',') || !comma && !Is(whole[i], Digit) {
 			return false
 		}
 	}
-	return whole != "" && whole[0] > '0' && All(strings.TrimPrefix(s[len(whole):], "."), Digit)
+	return whole != "" && whole[0] > '0' && All(fraction, Digit)
 }
 
 // Floor returns the number rounded down. A negative number becomes 0, one above
