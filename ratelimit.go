@@ -261,10 +261,14 @@ func identify(name string, key []byte) identity {
 type identified[T any] interface {
 	*T
 	identity() identity
+	nameAndKey() (name string, key []byte)
 }
 
-func (p *Policy) identity() identity { return identify(p.Name, p.PartitionKey) }
-func (l *Limit) identity() identity  { return identify(l.Name, l.PartitionKey) }
+func (p *Policy) identity() identity { return identify(p.nameAndKey()) }
+func (l *Limit) identity() identity  { return identify(l.nameAndKey()) }
+
+func (p *Policy) nameAndKey() (string, []byte) { return p.Name, p.PartitionKey }
+func (l *Limit) nameAndKey() (string, []byte)  { return l.Name, l.PartitionKey }
 
 // A matcher finds the policy of each limit. If there are many policies, it uses maps, so
 // that the time for many limits stays linear.

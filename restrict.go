@@ -80,7 +80,7 @@ func joinLists[T any, M identified[T]](upstream, own []T, join func(m *T, j int)
 	}
 	joined := make([]bool, len(own))
 	for i := range out {
-		j := find[T, M](own, index, M(&out[i]).identity())
+		j := find(own, index, M(&out[i]))
 		if j < 0 {
 			continue
 		}
@@ -97,17 +97,19 @@ func joinLists[T any, M identified[T]](upstream, own []T, join func(m *T, j int)
 	return out, nil
 }
 
-// find returns the index of the member of list with an identity, or -1. If index is not nil,
-// it has all members.
-func find[T any, M identified[T]](list []T, index map[identity]int, id identity) int {
-	if i, ok := index[id]; ok {
-		return i
+// find returns the index of the member of list that has the identity of m, or -1. If index is
+// not nil, it has all members.
+func find[T any, M identified[T]](list []T, index map[identity]int, m M) int {
+	if index != nil {
+		if i, ok := index[m.identity()]; ok {
+			return i
+		}
+		return -1
 	}
-	if index == nil {
-		for i := range list {
-			if M(&list[i]).identity() == id {
-				return i
-			}
+	name, key := m.nameAndKey() // an identity would copy the key
+	for i := range list {
+		if n, k := M(&list[i]).nameAndKey(); nameID(n) == nameID(name) && equalKey(k, key) {
+			return i
 		}
 	}
 	return -1

@@ -357,3 +357,13 @@ func TestManyLines(t *testing.T) {
 		require.EqualValues(t, 5, got.Policies[0].Quota)
 	}
 }
+
+// Members with partition keys are compared without copies of the keys.
+func TestRestrictAllocs(t *testing.T) {
+	upstream, err := ParseLimits(`"a";r=5;t=3;pk=:YWJj:, "b";r=5;t=3;pk=:YWJkZWZnaGlqa2xtbm9wcXJzdHV2d3h5egAA:, "c";r=1;t=2`)
+	require.NoError(t, err)
+	own, err := ParseLimits(`"c";r=3;t=3, "a";r=4;t=3;pk=:YWJj:, "b";r=2;t=3;pk=:YWJkZWZnaGlqa2xtbm9wcXJzdHV2d3h5egAA:`)
+	require.NoError(t, err)
+	requireAllocs(t, 3, func() { _, err = Restrict(Fields{Limits: upstream}, Fields{Limits: own}) })
+	require.NoError(t, err)
+}
