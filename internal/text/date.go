@@ -134,7 +134,10 @@ func parseTimestamp(s string) (Date, bool) {
 	}
 	year, month, day := 100*twoDigits(s)+twoDigits(s[2:]), twoDigits(s[5:]), twoDigits(s[8:])
 	t, ok := timeOf(year, month, day, twoDigits(s[11:]), twoDigits(s[14:]), sec)
-	return Date{Time: t.Add(time.Duration(nsec) - time.Duration(offset)*time.Minute)}, ok
+	if !ok {
+		return Date{}, false
+	}
+	return Date{Time: t.Add(time.Duration(nsec) - time.Duration(offset)*time.Minute)}, true
 }
 
 // shaped reports whether s, which is at least as long as form, has digits and punctuation at
@@ -154,7 +157,10 @@ func shaped(s, form string) bool {
 func timeOf(year, month, day, hour, minute, sec int) (time.Time, bool) {
 	t := time.Date(year, time.Month(month), day, hour, minute, 0, 0, time.UTC)
 	exists := year >= 0 && int(t.Month()) == month && t.Day() == day && t.Hour() == hour && t.Minute() == minute
-	return t.Add(time.Duration(sec) * time.Second), exists && 0 <= sec && sec <= 60
+	if !exists || sec < 0 || sec > 60 {
+		return time.Time{}, false
+	}
+	return t.Add(time.Duration(sec) * time.Second), true
 }
 
 // parseSecond reads the seconds of a timestamp, such as :05.123, and returns the rest of s.
