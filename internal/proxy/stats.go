@@ -52,7 +52,7 @@ type keyStats struct {
 	Limits   []limitStats `json:"limits,omitempty"`
 
 	used   uint64      // the turn of its last use
-	timer  *time.Timer // of the line about requests that wait; nil if the proxy is quiet
+	timer  *time.Timer // of the line about requests that wait; nil if none waits or the proxy is quiet
 	waited int         // requests that have begun to wait since none waited
 	talked bool        // a line was printed since then
 }

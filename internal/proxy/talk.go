@@ -18,27 +18,26 @@ func (s *stats) begun(key string, k *keyStats) {
 	if s.talk == nil {
 		return
 	}
-	k.timer = time.AfterFunc(talkAfter, func() {
+	var timer *time.Timer
+	timer = time.AfterFunc(talkAfter, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if k.Waiting == 0 {
-			return // over came first
+		if k.timer != timer {
+			return // over came first, and perhaps another begun
 		}
 		k.talked = true
 		w, _ := s.gate.State(key)
 		s.talk.Printf("key %.9s: %s%s%s", k.Key, waiting(k.Waiting), waitText(&w), limitText(k.Limits))
 	})
+	k.timer = timer
 }
 
 // over prints that no request waits any more, if begun has printed a line.
 func (s *stats) over(k *keyStats) {
-	if k.timer != nil {
-		k.timer.Stop()
-	}
 	if k.talked {
 		s.talk.Printf("key %.9s: no request waits any more; %d waited", k.Key, k.waited)
 	}
-	k.talked, k.waited = false, 0
+	k.timer, k.talked, k.waited = nil, false, 0
 }
 
 func waiting(n int) string {
