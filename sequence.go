@@ -107,9 +107,12 @@ func (s *Sequence) Models() []string {
 
 // behavior describes the models that explain all responses, the simplest one first.
 func (r *run) behavior() string {
-	models, n := r.Run.Models(), r.Responses()
+	models, responses := r.Run.Models(), fmt.Sprintf("%d responses", r.Responses())
+	if r.Responses() == 1 {
+		responses = "1 response"
+	}
 	if len(models) == 0 {
-		return fmt.Sprintf("no known kind of limiter (%d responses)", n)
+		return fmt.Sprintf("no known kind of limiter (%s)", responses)
 	}
 	text := "a " + models[0].Name
 	if seconds, ok := r.terms.window.Value(); ok {
@@ -119,7 +122,7 @@ func (r *run) behavior() string {
 	if counters := models[0].Counters; counters > 1 {
 		text += fmt.Sprintf(", with %d counters: servers that do not share their counts", counters)
 	}
-	text += fmt.Sprintf(" (%d responses", n)
+	text += " (" + responses
 	between := "; a "
 	for i, m := range models[1:] {
 		if i > 0 && i == len(models)-2 {

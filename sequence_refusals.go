@@ -104,14 +104,30 @@ func (x *exchange) early() {
 		}
 		exhausted = exhausted || gone
 	}
-	isEarly, certain := x.refusedWithSomethingLeft()
+	left, tightest := x.leftNow()
 	if exhausted {
-		isEarly, certain = x.exhaustedTooSoon()
+		left, tightest = x.leftBefore()
 	}
-	if isEarly {
-		field, _ := x.field(LimitField, x.joined[0].Name, RoleRemaining, 0)
-		x.doubt(certain && x.usesAll(), ruleEarly.in(field, -1))
+	if left <= 0 {
+		return
 	}
+	certain := false
+	switch {
+	case tightest == nil:
+	case exhausted:
+		if left >= 2 {
+			tightest.early++
+		}
+		certain = !tightest.hidden && x.overlaps == 0 && (left > limiters.MaxLost || left >= 2 && tightest.early >= 3)
+	case x.isCurrent():
+		tightest.early++
+		certain = left >= 2 || tightest.early >= 2
+	default:
+		tightest.early++
+		certain = left >= limiters.MaxLost
+	}
+	field, _ := x.field(LimitField, x.joined[0].Name, RoleRemaining, 0)
+	x.doubt(certain && x.usesAll(), ruleEarly.in(field, -1))
 }
 
 // usesAll reports whether requests are known to use each limit of the response.
@@ -121,58 +137,39 @@ func (x *exchange) usesAll() bool {
 	})
 }
 
-// refusedWithSomethingLeft reports whether every limit in a refusal allows at least one request.
-func (x *exchange) refusedWithSomethingLeft() (isEarly, certain bool) {
-	least := int64(math.MaxInt64)
-	var tightest *run
+// leftNow returns how many requests the limits in a refusal allow, and the run of the tightest
+// limit, or nil if the Sequence does not compare that limit.
+func (x *exchange) leftNow() (left int64, tightest *run) {
+	left = math.MaxInt64
 	for i := range x.joined {
-		m, cost := &x.joined[i], int64(1)
-		counted := m.run != nil && m.unit == Requests
-		if counted {
-			cost = int64(m.run.Cost())
+		m := &x.joined[i]
+		n, r := m.Remaining, (*run)(nil)
+		if m.run != nil && m.unit == Requests {
+			n, r = n/int64(m.run.Cost()), m.run
 		}
-		if n := m.Remaining / cost; n < least {
-			least, tightest = n, nil
-			if counted {
-				tightest = m.run
-			}
+		if n < left {
+			left, tightest = n, r
 		}
 	}
-	if least == 0 {
-		return false, false
-	}
-	if tightest == nil {
-		return true, false
-	}
-	tightest.early++
-	if x.isCurrent() {
-		return true, least >= 2 || tightest.early >= 2
-	}
-	return true, least >= limiters.MaxLost
+	return left, tightest
 }
 
-// exhaustedTooSoon reports whether every exhausted limit in a refusal allowed at least one request
-// when this request was sent, as the responses before have announced.
-func (x *exchange) exhaustedTooSoon() (isEarly, certain bool) {
-	left := int64(math.MaxInt64)
-	var tightest *run
+// leftBefore returns how many requests the exhausted limits in a refusal allowed when this
+// request was sent, by the responses before it, and the run of the tightest of them. It returns
+// 0 and nil if no earlier response had one of these limits.
+func (x *exchange) leftBefore() (left int64, tightest *run) {
 	for i := range x.joined {
 		m, r := &x.joined[i], x.joined[i].run
 		if !m.countable() || m.Remaining > 0 || r == nil || m.unit != Requests || r.added == 0 {
 			continue
 		}
 		least, _ := r.Least()
-		if n := int64(least)/int64(r.Cost()) - int64(x.others(r)) - int64(x.pending); n < left {
+		n := int64(least)/int64(r.Cost()) - int64(x.others(r)) - int64(x.pending)
+		if tightest == nil || n < left {
 			left, tightest = n, r
 		}
 	}
-	if tightest == nil || left <= 0 {
-		return false, false
-	}
-	if left >= 2 {
-		tightest.early++
-	}
-	return true, !tightest.hidden && x.overlaps == 0 && (left > limiters.MaxLost || left >= 2 && tightest.early >= 3)
+	return left, tightest
 }
 
 // refusing returns what is remembered of the limit that refuses.

@@ -314,19 +314,20 @@ func TestSequenceNumbers(t *testing.T) {
 
 // TestSequenceModels: Models returns a sentence for each limit, also if no model explains it.
 func TestSequenceModels(t *testing.T) {
-	explains := func(answer func(i int) string) []string {
+	explains := func(answer func(i int) string, responses int) []string {
 		s := &Sequence{}
-		for i := range 5 {
+		for i := range responses {
 			at := arrival.Add(time.Duration(i) * time.Second)
 			s.Add(responseOf(answer(i)), at, at)
 		}
 		return s.Models()
 	}
 	require.Equal(t, []string{`"a" behaves like a fixed window of 60 s with quota 9, as announced (5 responses; a sliding log or a sliding window counter would look the same so far)`},
-		explains(func(i int) string { return say("q=9;w=60", "r=%d;t=%d", 8-i, 60-i) }))
+		explains(func(i int) string { return say("q=9;w=60", "r=%d;t=%d", 8-i, 60-i) }, 5))
 	require.Equal(t, []string{`"a" behaves like no known kind of limiter (5 responses)`},
-		explains(func(int) string { return say("q=9;w=60", "r=5") }))
-	require.Empty(t, explains(func(int) string { return "" }))
+		explains(func(int) string { return say("q=9;w=60", "r=5") }, 5))
+	require.Contains(t, explains(func(int) string { return say("q=9;w=60", "r=5") }, 1)[0], "(1 response; ")
+	require.Empty(t, explains(func(int) string { return "" }, 5))
 }
 
 // TestSequenceTimes: a time that is zero is the time of the call.
@@ -404,6 +405,20 @@ func BenchmarkSequence(b *testing.B) {
 		i++
 	}
 	require.Zero(b, findings)
+}
+
+// Two requests overlap, and their responses change places: the second one arrives first, and
+// what remains falls by two and rises by one. Each request costs one all the same.
+func TestSequenceChangedPlaces(t *testing.T) {
+	s := &Sequence{Alone: true}
+	at := arrival
+	for left := 98; left > 40; left -= 2 {
+		sent := at
+		for _, remaining := range []int{left, left + 1} {
+			at = at.Add(10 * time.Millisecond)
+			require.Empty(t, s.Add(responseOf(say("q=100;w=60", "r=%d;t=60", remaining)), sent, at))
+		}
+	}
 }
 
 // Requests that overlap by more than a Sequence remembers are judged by nothing.

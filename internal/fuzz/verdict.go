@@ -39,8 +39,8 @@ func Judge(c Case) (v Verdict, section string) {
 	return v, ""
 }
 
-// A definition has the sections and the parameters of a field. Parameter i is defined in Section i + 1 below
-// that of the parameters.
+// A definition has the sections and the parameters of a field. Parameter i is defined in Section
+// i + 1 below that of the parameters.
 type definition struct {
 	field, params string   // sections
 	keys, names   []string // of parameters: in the field, in JSON

@@ -305,8 +305,8 @@ func (v *view) agrees(now, end span) (ok bool, jitter float64) {
 // jittered returns the seconds that a server may add to resets at random.
 func (v *view) jittered() float64 { return max(v.Window, v.longest) / 10 }
 
-// begins reports whether a window that ends at now can follow the window of t. Windows follow
-// the clock, or begin with a request.
+// begins reports whether a window that ends at now can have begun between the end of the window
+// of t and the response.
 func (v *view) begins(t *track, now span) bool {
 	return now.widened(1).meets(span{t.end.low + v.window.low, v.Received + v.window.high})
 }

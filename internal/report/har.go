@@ -104,8 +104,8 @@ func object(d *json.Decoder, members map[string]func() error) error {
 	})
 }
 
-// delimited calls a function for each element of an array, or each member of an object. It reads null
-// as an empty one.
+// delimited calls a function for each element of an array, or each member of an object. It reads
+// null as an empty one.
 func delimited(d *json.Decoder, begin json.Delim, one func() error) error {
 	if start, err := d.Token(); err != nil || start == nil {
 		return err
