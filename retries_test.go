@@ -218,6 +218,70 @@ func TestTransportRetriesStuckBody(t *testing.T) {
 	})
 }
 
+// If the body of a refusal panics, so does RoundTrip, in the goroutine of its caller, and the
+// request is no longer under way. A panic after the second for which the body is read is lost.
+func TestTransportRetriesBodyPanics(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		body     panicking
+		panicked any
+	}{
+		{"Read", panicking{read: "read"}, "read"},
+		{"Read, as a server aborts", panicking{read: http.ErrAbortHandler}, http.ErrAbortHandler},
+		{"Read, after three seconds", panicking{read: "read", slow: 3 * time.Second}, nil},
+		{"Close", panicking{close: "close"}, "close"},
+		{"Close, while Read takes three seconds", panicking{close: "close", slow: 3 * time.Second}, nil},
+		{"both", panicking{read: "read", close: "close"}, "close"},
+	} {
+		inBubble(t, tc.name, func(t *testing.T) {
+			tries := 0
+			rt := &Transport{MaxRetries: 1, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				if tries++; tries > 1 {
+					return answer(req, ""), nil
+				}
+				resp := answer(req, "HTTP/1.1 429 Too Many Requests\nRetry-After: 5")
+				resp.Body = &tc.body
+				return resp, nil
+			})}
+			func() {
+				defer func() { require.Equal(t, tc.panicked, recover()) }()
+				resp, err := rt.RoundTrip(newRequest(t, example))
+				require.NoError(t, err)
+				require.Equal(t, http.StatusOK, resp.StatusCode)
+				require.NoError(t, resp.Body.Close())
+			}()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.Equal(t, 1, tc.body.closed)
+			require.Zero(t, entryOf(rt, "api.example").machine.UnderWay())
+			require.NoError(t, get(t, rt, example))
+		})
+	}
+}
+
+// A panicking body panics in Read, after some time, and in Close, if these are set.
+type panicking struct {
+	read, close any
+	slow        time.Duration
+	closed      int
+}
+
+func (b *panicking) Read([]byte) (int, error) {
+	time.Sleep(b.slow)
+	if b.read != nil {
+		panic(b.read)
+	}
+	return 0, io.EOF
+}
+
+func (b *panicking) Close() error {
+	b.closed++
+	if b.close != nil {
+		panic(b.close)
+	}
+	return nil
+}
+
 // A lockedBody is closed after the Read that is under way, like a compressed body of net/http.
 // Its lock is a channel, because virtual time stands still while a goroutine waits for a Mutex.
 type lockedBody struct {

@@ -354,27 +354,41 @@ const (
 // keepBody replaces the body of a response by a copy of its beginning, and closes it, so that
 // its connection is free during the wait. If the body is longer, reading the copy ends with
 // io.ErrUnexpectedEOF. If the body takes too long, reading the copy ends with
-// os.ErrDeadlineExceeded.
+// os.ErrDeadlineExceeded. A panic of the body before that reaches the caller.
 func keepBody(resp *http.Response) {
 	body := resp.Body
 	if body == nil || body == http.NoBody {
 		return
 	}
+	type outcome struct {
+		err      error
+		panicked any
+	}
 	var begun beginning
-	end := make(chan error, 1)
+	end := make(chan outcome, 1)
 	go func() {
-		_, err := io.Copy(&begun, io.LimitReader(body, mostKept+1))
-		end <- err
+		var o outcome
+		defer func() {
+			o.panicked = recover() // the caller cannot recover it here
+			end <- o
+		}()
+		_, o.err = io.Copy(&begun, io.LimitReader(body, mostKept+1))
 	}()
 	timer := time.NewTimer(longestRead)
 	defer timer.Stop()
 	var err error
 	select {
-	case err = <-end:
+	case o := <-end:
 		body.Close()
+		if err = o.err; o.panicked != nil {
+			panic(o.panicked)
+		}
 	case <-timer.C:
 		err = os.ErrDeadlineExceeded
-		go body.Close() // net/http closes a compressed body only after its first Read has ended
+		go func() { // net/http closes a compressed body only after its first Read has ended
+			defer func() { _ = recover() }() // the caller goes on without the body
+			body.Close()
+		}()
 	}
 	kept := begun.bytes()
 	var rest io.Reader = http.NoBody

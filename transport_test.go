@@ -344,6 +344,38 @@ func TestTransportPanics(t *testing.T) {
 	}
 }
 
+// Every function of the caller may use the Gate: none is called while its lock is held.
+func TestTransportCallsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, calls := &Gate{}, map[string]int{}
+		use := func(name string) {
+			calls[name]++
+			g.State("http://api.example")
+			for key := range g.Keys() {
+				g.Forget(key + "x")
+			}
+			if pass, _ := g.TryEnter("other"); pass != nil {
+				pass.Failed()
+			}
+		}
+		g.Waiting = func(Wait) func() { use("Gate.Waiting"); return func() { use("its result") } }
+		rt := &Transport{
+			Base:    newScript(`RateLimit: "a";r=0;t=30`),
+			Gate:    g,
+			Advisor: Advisor{Refused: func(*http.Response) (time.Duration, bool) { use("Refused"); return 0, false }},
+			Key:     func(*http.Request) string { use("Key"); return "http://api.example" },
+			Cost:    func(*http.Request) []Cost { use("Cost"); return nil },
+			Waiting: func(*http.Request, Wait) func() { use("Waiting"); return func() { use("and its") } },
+			Observe: func(*http.Request, Advice) { use("Observe") },
+		}
+		require.NoError(t, get(t, rt, example))
+		require.NoError(t, get(t, rt, example))
+		require.Equal(t, map[string]int{
+			"Key": 2, "Cost": 2, "Refused": 2, "Observe": 2, "Waiting": 1, "and its": 1, "Gate.Waiting": 1, "its result": 1,
+		}, calls)
+	})
+}
+
 // The key "" is for requests that are never delayed, such as health checks and streams.
 func TestTransportNoKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
