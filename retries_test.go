@@ -218,6 +218,23 @@ func TestTransportRetriesStuckBody(t *testing.T) {
 	})
 }
 
+// A body is wrapped only while the number of requests under way may matter: for the first ten
+// requests of a key, if no limit of them is known.
+func TestTransportLeavesBodies(t *testing.T) {
+	rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+		resp := answer(req, "")
+		resp.Body = &closing{}
+		return resp, nil
+	})}
+	for i := range 12 {
+		resp, err := rt.RoundTrip(newRequest(t, example))
+		require.NoError(t, err)
+		_, tracked := resp.Body.(*trackedBody)
+		require.Equal(t, i < 10, tracked, i)
+		require.NoError(t, resp.Body.Close())
+	}
+}
+
 // If the body of a refusal panics, so does RoundTrip, in the goroutine of its caller, and the
 // request is no longer under way. A panic after the second for which the body is read is lost.
 func TestTransportRetriesBodyPanics(t *testing.T) {

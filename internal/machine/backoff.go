@@ -41,7 +41,7 @@ func (b *backoff) next(x *rate) time.Duration {
 	interval := x.interval()
 	d := b.latest + b.latest/2
 	switch {
-	case interval > 0 && x.ran < enoughTries && b.latest < 2*interval:
+	case x.ran < enoughTries && b.latest < 2*interval:
 		d = max(b.latest+b.latest/10, interval)
 	case b.latest > 0:
 	case interval > 0:
@@ -161,7 +161,7 @@ func (x *rate) slow(now time.Time, alone bool) {
 	switch {
 	case x.most == 0 && alone:
 		x.most, x.best = firstRate/x.gap, 0
-	case x.most > 0 && (x.ran >= enoughRun || x.served+x.refused >= enoughTries):
+	case x.ran >= enoughRun || x.served+x.refused >= enoughTries:
 		x.learnBest(now)
 		x.most = min(x.most, max(min(x.most, 1/x.gap)*slower, x.best*bestPart))
 	default:

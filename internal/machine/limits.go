@@ -244,12 +244,6 @@ func requestsSince(l *trips, policy string, after time.Time) float64 {
 //   - the sum of the prices in this unit that name no policy;
 //   - 1 of a limit of requests, 0 of any other.
 func Takes(prices []Price, unit, policy string) float64 {
-	if len(prices) == 0 {
-		if unit == RequestUnit {
-			return 1
-		}
-		return 0
-	}
 	var named, others float64
 	isNamed, isPriced := false, unit != RequestUnit
 	for i := range prices {

@@ -218,7 +218,7 @@ func (m *Machine) Failed(t *Trip) {
 	switch {
 	case m.phase == unknown && !t.at.Before(m.start.since):
 		m.start.sent--
-	case m.phase == probing && !m.probes.since.IsZero() && !t.at.Before(m.probes.since): // not one of an earlier wave
+	case m.phase == probing && !t.at.Before(m.probes.since): // not one of an earlier wave
 		m.probes.sent--
 	}
 }

@@ -151,7 +151,10 @@ func TestLoss(t *testing.T) {
 		{"one may be under way", Machine{pool: pool{most: 1}}, at, CountLost, false},
 		{"as many as a policy says may be under way", Machine{pool: pool{atOnce: 2}}, at, CountLost, false},
 		{"as many as might be under way", Machine{pool: pool{most: 2}}, after, NothingLost, true},
+		{"requests are spaced", Machine{rate: rate{most: 1}}, at, CountLost, false},
+		{"tokens are counted", Machine{meters: meters{{}}}, at, CountLost, false},
 		{"something is left", Machine{budgets: ends(5, 2*after)}, after, CountLost, false},
+		{"one is left", Machine{budgets: ends(1, 2*after)}, before, CountLost, false},
 		{"something was left", Machine{budgets: ends(5, after)}, after, NothingLost, true},
 		{"nothing is left", Machine{budgets: ends(0, 2*after)}, before, WaitLost, false},
 		{"nothing is left for longer than is waited", Machine{budgets: ends(0, 2*after)}, at, CountLost, false},
@@ -239,6 +242,26 @@ func TestPoolSpell(t *testing.T) {
 		p.regrow()
 	}
 	require.Equal(t, 5, p.most)
+
+	p = pool{}
+	p.shrink(1)
+	p.regrow()
+	p.shrink(1)
+	require.Equal(t, 1, p.most, "one always goes")
+}
+
+// A request that belongs to another resource gives its tokens back.
+func TestReturned(t *testing.T) {
+	m, r := Machine{}, Settings{MaxWait: 10 * time.Minute, Share: 1}
+	prices := []Price{{Unit: "tokens", Units: 60}}
+	trips := []Trip{{Prices: prices}, {Prices: prices}}
+	m.Send(&trips[0], epoch, &r)
+	a := readAnswer(t, `t r=90;t=60 of q=100;qu="tokens"`, prices)
+	m.Answered(&trips[0], &a, epoch, &r)
+	m.Send(&trips[1], epoch, &r)
+	require.False(t, m.Ask(epoch, &r, prices).Open, "30 are left")
+	m.Returned(&trips[1], epoch, &r)
+	require.True(t, m.Ask(epoch, &r, prices).Open, "90 are left")
 }
 
 // Answers that take longer than a window say nothing of what is left: the policy does.

@@ -87,7 +87,7 @@ func (v *Verdict) Hurries(deadline time.Time, ahead int) bool {
 
 // later makes a verdict wait until a time, if it does not wait for longer already.
 func (v *Verdict) later(until time.Time, known bool) {
-	if v.Open || v.Until.Before(until) {
+	if v.Until.Before(until) {
 		v.Open, v.Until, v.Known, v.Depends, v.Reason = false, until, known, !known, Limit
 	}
 }
