@@ -143,9 +143,10 @@ func (l *budgets) stuck(now time.Time, r *Settings, sent *traffic) bool {
 // budgetOf returns what may be sent of a limit, until its window ends if the answer
 // contains the end. The server may not have counted requests that were sent within one
 // window of this answer, so budgetOf subtracts the requests under way, and the requests
-// that failed meanwhile. Otherwise "fixed window, says twice what remains" of docs/simulation.md
-// would cost 28 refused requests in place of 25. The server has counted older requests. To subtract them again would halve the rate of a server whose
-// answers take longer than its windows.
+// that failed meanwhile. Otherwise "fixed window, says twice what remains" of
+// docs/simulation.md would cost 28 refused requests in place of 25. The server has counted
+// older requests. To subtract them again would halve the rate of a server whose answers take
+// longer than its windows.
 func budgetOf(t *Trip, s *Stock, received time.Time, r *Settings, sent *traffic) (b budget) {
 	d := s.Reset
 	if s.Ends && d == 0 && s.Left > 0 {
