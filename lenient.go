@@ -130,7 +130,11 @@ func (m *member) readParam(def *paramDef, key, value string, valued bool) (ok bo
 			}
 			v = item.Value(form)
 		}
-		m.params = append(m.params, Param{key, v})
+		if i := m.params.index(key); i >= 0 {
+			m.params[i].Value = v // the last value counts (RFC 9651 Section 4.2.3.2)
+		} else {
+			m.params = append(m.params, Param{key, v})
+		}
 		return def == nil
 	}
 	switch def.param {

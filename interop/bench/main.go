@@ -122,7 +122,7 @@ func table(works []work, o options, node string) string {
 	}
 	fmt.Fprintf(&b, "\nEach time is the fastest of %d interleaved rounds of %v, by `go run -C interop/bench .` with\n"+
 		"%s %s/%s, Node %s, %s.\n"+
-		"[interop/bench](interop/bench) explains the columns.\n",
+		"[interop/bench](../interop/bench) explains the columns.\n",
 		o.rounds, o.round, runtime.Version(), runtime.GOOS, runtime.GOARCH, node, processor())
 	return b.String()
 }
