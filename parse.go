@@ -231,7 +231,7 @@ func (p *parser) begin(lines []string) bool {
 		return false
 	}
 	p.Text, p.Last = lines[0], len(lines) == 1
-	p.i = text.Skip(p.Text, 0, text.Space)
+	p.i = text.Past(p.Text, 0, text.Space)
 	return p.i < len(p.Text) || !p.Last
 }
 
@@ -247,7 +247,7 @@ func (p *parser) comma(lines []string) bool {
 		p.line++
 		p.Text, p.i, p.Last = lines[p.line], 0, p.line == len(lines)-1
 	}
-	p.i = text.Skip(p.Text, p.i, text.OWS)
+	p.i = text.Past(p.Text, p.i, text.OWS)
 	return true
 }
 
@@ -275,7 +275,7 @@ func (p *parser) readMember() bool {
 	if !p.readParams(i) {
 		return false
 	}
-	p.i = text.Skip(s, p.i, text.OWS)
+	p.i = text.Past(s, p.i, text.OWS)
 	if p.i < len(s) && s[p.i] != ',' {
 		return p.fail(p.i, "", ErrSyntax)
 	}
@@ -294,7 +294,7 @@ func (p *parser) tokenName(start int) bool {
 	if !tokenNames && !p.tokens || !text.Is(c, text.Alpha) && c != '*' {
 		return false
 	}
-	p.member.name = p.Text[start:text.Skip(p.Text, start, text.TokenByte)]
+	p.member.name = p.Text[start:text.Past(p.Text, start, text.TokenByte)]
 	return true
 }
 
@@ -331,8 +331,8 @@ func (p *parser) judge() bool {
 func (p *parser) readParams(i int) bool {
 	m, s := &p.member, p.Text
 	for n := 0; i < len(s) && s[i] == ';'; n++ {
-		off := text.Skip(s, i+1, text.Space)
-		i = text.SkipKey(s, off)
+		off := text.Past(s, i+1, text.Space)
+		i = text.PastKey(s, off)
 		if i == off {
 			return p.fail(off, "", ErrSyntax)
 		}

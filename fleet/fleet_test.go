@@ -363,9 +363,9 @@ func (s *meter) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.WriteHeader(status)
 }
 
-// Requests cost tokens, which are restored continuously.
+// Requests cost tokens, which are restored continuously. The test does not run next to the
+// others, because an answer that is late on a busy machine costs a refusal.
 func TestFleetTokens(t *testing.T) {
-	t.Parallel()
 	for _, anthropic := range []bool{false, true} {
 		t.Run(fmt.Sprintf("anthropic %t", anthropic), func(t *testing.T) {
 			t.Parallel()
@@ -375,7 +375,7 @@ func TestFleetTokens(t *testing.T) {
 			got := tallies(t, fleetOf(t, 3, j)...) // 50 at once and then 10 a second: the ideal is 13 s
 			t.Logf("%.1f s, %d refused", time.Since(began).Seconds(), got.Refused)
 			require.Equal(t, []int{180, 0}, []int{got.Served, got.Failed})
-			require.LessOrEqual(t, got.Refused, 6, "0 or 1 on an idle machine, 3 next to other tests")
+			require.LessOrEqual(t, got.Refused, 2)
 			require.LessOrEqual(t, time.Since(began), 30*time.Second)
 		})
 	}

@@ -25,11 +25,8 @@ func startRedis(t *testing.T) string {
 		}
 	}
 	if program == "" {
-		const missing = "neither redis-server nor valkey-server is installed: apt-get install redis-server"
-		if os.Getenv("CI") != "" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
+		require.Empty(t, os.Getenv("CI"), "neither redis-server nor valkey-server is installed")
+		t.Skip("neither redis-server nor valkey-server is installed: apt-get install redis-server")
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

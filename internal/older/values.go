@@ -149,7 +149,7 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 			return facts, off
 		case text.Trim(member) == "":
 		case role == Policies && !isPolicy:
-			ok = text.Skip(value, 0, text.Alpha) > 0
+			ok = text.Past(value, 0, text.Alpha) > 0
 		case role == Policies, isPolicy && !(first && leads) && (params != "" || m.window > 0 && !leads):
 			facts = append(facts, Fact{Role: Policies, item: m})
 		case leads && role.time():
@@ -247,7 +247,7 @@ func (m *item) readPolicy(value string) bool {
 
 // isPairs reports whether a value begins with a number before a colon.
 func isPairs(line string) bool {
-	rest := strings.TrimLeft(line[text.Skip(line, 0, text.Digit):], " ")
+	rest := strings.TrimLeft(line[text.Past(line, 0, text.Digit):], " ")
 	return text.Is(line[0], text.Digit) && rest != "" && rest[0] == ':'
 }
 

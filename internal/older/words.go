@@ -502,7 +502,7 @@ func numberOf(s string) int64 {
 
 // windowOfUnits returns a window of n units of time.
 func windowOfUnits(n int64, unit string) int64 {
-	if text.Skip(unit, 0, text.Alpha) == 0 {
+	if text.Past(unit, 0, text.Alpha) == 0 {
 		return 0
 	}
 	span, _ := text.ParseSpan("1" + unit)

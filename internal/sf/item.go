@@ -111,7 +111,7 @@ func (s *Scanner) open() (Kind, int) {
 //	sf-string = DQUOTE *( unescaped / "\" DQUOTE / "\\" ) DQUOTE
 //	unescaped = %x20-21 / %x23-5B / %x5D-7E
 func (s *Scanner) ReadString(start int) (Kind, int) {
-	i := text.Skip(s.Text, start+1, text.Plain)
+	i := text.Past(s.Text, start+1, text.Plain)
 	if i < len(s.Text) && s.Text[i] == '"' {
 		s.String = s.Text[start+1 : i]
 		return String, i + 1
@@ -126,7 +126,7 @@ func (s *Scanner) readEscaped(start int) (Kind, int) {
 	var b []byte
 	for i := start + 1; ; i++ {
 		from := i
-		i = text.Skip(line, i, text.Plain)
+		i = text.Past(line, i, text.Plain)
 		if i == len(line) {
 			return s.open()
 		}
@@ -163,7 +163,7 @@ func (s *Scanner) readNumber(start int) (Kind, int) {
 		n = n*10 + int64(d)
 	}
 	if i < len(line) && line[i] == '.' {
-		return s.delegate(start, text.Skip(line, i+1, text.Digit))
+		return s.delegate(start, text.Past(line, i+1, text.Digit))
 	}
 	if i == first || i-first > maxDigits {
 		return None, i
@@ -211,7 +211,7 @@ func (s *Scanner) readOther(start int) (Kind, int) {
 	i := start + 1
 	switch c := line[start]; {
 	case text.Is(c, text.Alpha) || c == '*':
-		i = text.Skip(line, i, text.TokenByte)
+		i = text.Past(line, i, text.TokenByte)
 		s.Other = httpsfv.Token(line[start:i]) // well-formed: every byte has been checked
 		return Other, i
 	case c == '?':
@@ -220,7 +220,7 @@ func (s *Scanner) readOther(start int) (Kind, int) {
 		if i < len(line) && line[i] == '-' {
 			i++
 		}
-		i = text.Skip(line, i, text.Digit)
+		i = text.Past(line, i, text.Digit)
 	case strings.HasPrefix(line[start:], `%"`):
 		n := strings.IndexByte(line[i+1:], '"')
 		if n < 0 {
@@ -272,7 +272,7 @@ func AppendValue(b []byte, v any) ([]byte, Fault) {
 func AppendString(b []byte, s string) ([]byte, bool) {
 	b = append(b, '"')
 	for {
-		i := text.Skip(s, 0, text.Plain)
+		i := text.Past(s, 0, text.Plain)
 		b = append(b, s[:i]...)
 		switch {
 		case i == len(s):

@@ -173,7 +173,7 @@ func parseSecond(s string) (sec, nsec int, rest string, ok bool) {
 	if rest == "" || rest[0] != '.' && rest[0] != ',' {
 		return sec, 0, rest, true
 	}
-	end := Skip(rest, 1, Digit)
+	end := Past(rest, 1, Digit)
 	frac, ok := parseFraction(rest[1:end])
 	return sec, int(frac), rest[end:], ok
 }

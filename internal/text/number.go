@@ -67,7 +67,7 @@ func parseFraction(s string) (billionths int64, ok bool) {
 		case unit > 0:
 			billionths += int64(s[i]-'0') * unit
 		case s[i] > '0':
-			return billionths + 1, Skip(s, i, Digit) == len(s)
+			return billionths + 1, Past(s, i, Digit) == len(s)
 		}
 	}
 	return billionths, s != ""

@@ -63,9 +63,9 @@ var classes = func() (table [256]Class) {
 // Is reports whether b belongs to class c.
 func Is(b byte, c Class) bool { return classes[b]&c != 0 }
 
-// Skip returns the index of the first byte of s, from i on, that does not belong to class c,
+// Past returns the index of the first byte of s, from i on, that does not belong to class c,
 // or len(s).
-func Skip(s string, i int, c Class) int {
+func Past(s string, i int, c Class) int {
 	for i < len(s) && Is(s[i], c) {
 		i++
 	}
@@ -74,17 +74,17 @@ func Skip(s string, i int, c Class) int {
 
 // All reports whether every byte of s belongs to class c. It is true for the
 // empty string.
-func All(s string, c Class) bool { return Skip(s, 0, c) == len(s) }
+func All(s string, c Class) bool { return Past(s, 0, c) == len(s) }
 
 // IsKey reports whether s can be the key of a parameter (RFC 9651
 // Section 3.1.2).
-func IsKey(s string) bool { return s != "" && SkipKey(s, 0) == len(s) }
+func IsKey(s string) bool { return s != "" && PastKey(s, 0) == len(s) }
 
-// SkipKey returns the index after the key at i, or i if there is no key (RFC 9651
+// PastKey returns the index after the key at i, or i if there is no key (RFC 9651
 // Section 4.2.3.3).
-func SkipKey(s string, i int) int {
+func PastKey(s string, i int) int {
 	if i < len(s) && Is(s[i], keyStart) {
-		return Skip(s, i, keyByte)
+		return Past(s, i, keyByte)
 	}
 	return i
 }
@@ -98,7 +98,7 @@ func IsToken(s string) bool { return s != "" && All(s, nameByte) }
 func IsName(s string) bool { return All(s, printable) }
 
 // Trim removes the spaces and tabs at both ends of s (RFC 9110 Section 5.6.3).
-func Trim(s string) string { return TrimRight(s[Skip(s, 0, OWS):], OWS) }
+func Trim(s string) string { return TrimRight(s[Past(s, 0, OWS):], OWS) }
 
 // TrimRight removes the bytes of class c at the end of s.
 func TrimRight(s string, c Class) string {
