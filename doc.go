@@ -46,8 +46,8 @@
 // written, such as a name with an accent or a window of 0, and then write nothing.
 // [Dialect.Set] writes older fields, for clients that know no others.
 //
-// Input may be hostile. Work and memory are linear in its length, a field has at most 1024
-// members, a member at most 256 parameters, and no error contains the content of a field.
+// Input may be hostile. Work and memory are linear in its length. A field has at most 1024
+// members, and a member at most 256 parameters. No error contains field content.
 //
 // [http.Header] stores the fields under its canonical keys, Ratelimit-Policy and Ratelimit.
 // A value stored under another spelling is neither found nor replaced. [HeaderOf] converts
@@ -87,7 +87,7 @@
 // [WaitError]. A refused request is sent again up to [Transport.MaxRetries] times, 0 by
 // default. If N processes share a quota, set [Gate.Share] to 1/N. Otherwise each of them
 // uses all that remains. A Transport handles about a million requests a second, on any
-// number of cores, because its keys share one lock.
+// number of cores: its keys share one lock.
 //
 // [Advise] returns how long to wait, the pace to go on with, and the reason. An [Advisor]
 // does the same with options, and [Advisor.CheckResponse] turns a refusal into an error.

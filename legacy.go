@@ -58,8 +58,8 @@ var _ = [1]struct{}{}[(maxMembers-older.MaxMembers)|(maxParams-older.MaxParams)|
 // Each field is judged on its own. The error joins one [*FieldError] for each malformed
 // field, with the name of the field as it was sent. The Fields next to an error may be used.
 // If more than 1024 fields look like limits, none is read (ErrTooMany). At most 1024
-// policies, limits and list elements are read. Once the names of its fields are cached, a
-// response without limits costs no allocation.
+// policies, limits and list elements are read. Once its names are cached, a response without
+// limits costs no allocation.
 //
 // Absent numbers stay absent: Remaining and Quota are [Unknown], Reset is the zero [Seconds].
 // Fractions of what remains are rounded down, those of resets up. A negative remaining is 0,
