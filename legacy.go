@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -150,8 +151,17 @@ func readFound(found []older.Field, options older.Options) (f Fields, asked time
 
 // addFound adds policies and limits that were read from a header.
 func (f *Fields) addFound(policies []older.Policy, limits []older.Limit, r *older.Result) (faults []*FieldError) {
+	own := 0 // the number of policies in RateLimit-Policy
 	for i := range r.Current {
 		faults = append(faults, f.addCurrent(&r.Current[i])...)
+		if strings.EqualFold(r.Current[i].Key, policyKey) {
+			own = len(f.Policies)
+		}
+	}
+	if 0 < own && own < len(f.Policies) {
+		named := namesOf(f.Policies[:own])
+		others := slices.DeleteFunc(f.Policies[own:], func(p Policy) bool { return named[nameID(p.Name)] })
+		f.Policies = f.Policies[:own+len(others)]
 	}
 	for _, fault := range r.Faults {
 		faults = append(faults, errorOf(fault))
@@ -185,13 +195,7 @@ func (f *Fields) addOlder(policies []older.Policy, limits []older.Limit, form st
 	if f.Dialect != lenientDialect {
 		f.Dialect = form
 	}
-	var current map[string]bool
-	if len(f.Policies) > 0 {
-		current = make(map[string]bool, len(f.Policies))
-	}
-	for i := range f.Policies {
-		current[nameID(f.Policies[i].Name)] = true
-	}
+	current := namesOf(f.Policies)
 	if n := len(policies); n > 0 && f.Policies == nil {
 		f.Policies = make([]Policy, 0, n)
 	}
@@ -213,6 +217,18 @@ func (f *Fields) addOlder(policies []older.Policy, limits []older.Limit, form st
 		f.Limits = append(f.Limits, limit)
 	}
 	f.Policies, f.Limits = f.Policies[:min(len(f.Policies), maxMembers)], f.Limits[:min(len(f.Limits), maxMembers)]
+}
+
+// namesOf returns the names of policies; nil if there are none.
+func namesOf(policies []Policy) map[string]bool {
+	if len(policies) == 0 {
+		return nil
+	}
+	names := make(map[string]bool, len(policies))
+	for i := range policies {
+		names[nameID(policies[i].Name)] = true
+	}
+	return names
 }
 
 // policyOf converts a policy of older fields.

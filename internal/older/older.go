@@ -70,7 +70,7 @@ type Fault struct {
 
 // A Result has everything that fields contain except policies and limits.
 type Result struct {
-	Current []Current
+	Current []Current // RateLimit-Policy comes before other policies
 	Form    string    // the first form that was read: the spelling of a family, a draft, or a vendor
 	Guessed bool      // nothing decides the unit of a reset
 	Asked   text.Span // the wait that substitutes for Retry-After ask for
@@ -113,8 +113,11 @@ func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 			r.Asked = longer(r.Asked, asked)
 			continue
 		case f.isCurrent():
-			n := f.name
-			r.Current = append(r.Current, Current{Key: f.Key, Lines: f.Lines, Form: n.form, Policies: n.role == Policies, Unit: n.unit})
+			n, at := f.name, slices.IndexFunc(r.Current, func(c Current) bool { return c.Policies })
+			if at < 0 || !strings.EqualFold(f.Key, policyKey) { // else before its other spellings
+				at = len(r.Current)
+			}
+			r.Current = slices.Insert(r.Current, at, Current{Key: f.Key, Lines: f.Lines, Form: n.form, Policies: n.role == Policies, Unit: n.unit})
 			continue
 		}
 		var said generation
