@@ -20,7 +20,7 @@ type Field struct {
 
 	name    *name
 	columns int // the number of members in each parallel list, or 0
-	tally   int // the index of the tally of its only number, or -1
+	tally   int // the index of the tally of its last number, or -1
 }
 
 // Form returns the spelling of the field's family.
@@ -184,25 +184,24 @@ func (n name) known() name {
 // HasAnchor reports whether a key contains the word RateLimit, in one word or two.
 func HasAnchor(key string) bool { return nameOf(key).hasAnchor }
 
-// hasRetry reports whether a key contains the word retry, in any case. At best it reads only
-// every fifth byte (the algorithm of Boyer, Moore and Horspool).
-func hasRetry(key string) bool {
-	const retry = "retry"
-	for i := len(retry) - 1; i < len(key); {
+// hasWait reports whether a key contains the end of the word retry or the word wait, in any
+// case. At best it reads only every fourth byte (the algorithm of Boyer, Moore and Horspool).
+func hasWait(key string) bool {
+	for i := 3; i < len(key); {
 		switch key[i] | 0x20 {
-		case 'y':
-			if strings.EqualFold(key[i-4:i+1], retry) {
+		case 'y', 't':
+			if end := key[i-3 : i+1]; strings.EqualFold(end, "etry") || strings.EqualFold(end, "wait") {
 				return true
 			}
-			i += 5
-		case 'r':
-			i++
-		case 't':
 			i += 2
-		case 'e':
+		case 'r', 'i':
+			i++
+		case 'a':
+			i += 2
+		case 'e', 'w':
 			i += 3
 		default:
-			i += 5
+			i += 4
 		}
 	}
 	return false

@@ -258,7 +258,7 @@ func firstLine(lines []string) (line string, i int) {
 func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 	looked := 0
 	for key, lines := range h {
-		if !hasRetry(key) || len(lines) == 0 { // nearly all keys
+		if !hasWait(key) || len(lines) == 0 { // nearly all keys
 			continue
 		}
 		if looked++; looked > MaxFields {

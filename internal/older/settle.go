@@ -111,12 +111,10 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 }
 
 // related reports whether t and an unnamed tally u belong together. They do if they are of
-// one family. They also do if both families are read together, and they share a number or u
-// has none (Kong).
+// one family. They also do if both families are read together, and u has no number or the same
+// remaining (Kong).
 func (t *tally) related(u *tally) bool {
-	same := func(n, m int64) bool { return n == m && n != Unknown }
-	return t.form == u.form || t.main() && u.main() &&
-		(!u.numbers() || same(t.quota, u.quota) || same(t.remaining, u.remaining))
+	return t.form == u.form || t.main() && u.main() && (!u.numbers() || t.remaining == u.remaining)
 }
 
 // main reports whether the family of t is one of the families that are read together.

@@ -182,9 +182,7 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 		if t.take(n, number, fact, c) {
 			taken++
 		}
-		if f.tally = at; len(facts) > 1 {
-			f.tally = -1
-		}
+		f.tally = at
 	}
 	return taken
 }
@@ -328,10 +326,10 @@ func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool 
 // rank orders the kinds of a reset. Bare numbers in the drafts' fields are seconds.
 func rank(m moment, seconds bool) int {
 	switch {
-	case m.kind == laterMoment, m.kind == bareMoment && seconds:
-		return 0
 	case m.kind == pointMoment:
 		return 1
+	case m.kind == laterMoment, seconds:
+		return 0
 	}
 	return 2
 }

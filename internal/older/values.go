@@ -174,7 +174,7 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 		}
 		off += len(member) + 1
 	}
-	if off <= len(line) && bad == noFault {
+	if off <= len(line) {
 		bad = off
 	}
 	return facts, bad
@@ -247,8 +247,7 @@ func (m *item) readPolicy(value string) bool {
 
 // isPairs reports whether a value begins with a number before a colon.
 func isPairs(line string) bool {
-	rest := strings.TrimLeft(line[text.Past(line, 0, text.Digit):], " ")
-	return text.Is(line[0], text.Digit) && rest != "" && rest[0] == ':'
+	return strings.HasPrefix(strings.TrimLeft(line[text.Past(line, 0, text.Digit):], " "), ":")
 }
 
 // readPairs reads numbers with their windows in seconds. If there are several pairs, the

@@ -22,9 +22,10 @@ import (
 //go:embed vendors.txt
 var vendorTableText string
 
-// abbreviations are words that vendors use in place of their names.
-const abbreviations = "amazon:amzn azure:ms binance:mbx binance:sapi bitget:mbx bitmart:bm bybit:bapi dataverse:xrm eve-online:esi " +
-	"lightspeed:ls meta:fb salesforce:sforce world-weather-online:wwo"
+// abbreviations are words that vendors use in place of their names: Amazon, Azure, Binance and
+// Bitget, Binance, BitMart, Bybit, Dataverse, EVE Online, Lightspeed, Meta, Salesforce, World
+// Weather Online.
+const abbreviations = "amzn ms mbx sapi bm bapi xrm esi ls fb sforce wwo"
 
 // vendorRows returns the rows of the table.
 func vendorRows() (rows []Row) {
@@ -57,9 +58,8 @@ func vendorRows() (rows []Row) {
 func (r *Row) isVendors() bool {
 	letters := strings.NewReplacer("-", "").Replace
 	words := "-" + strings.ToLower(r.Name) + "-"
-	short := slices.ContainsFunc(strings.Fields(abbreviations), func(s string) bool {
-		vendor, word, _ := strings.Cut(s, ":")
-		return vendor == r.vendor && strings.Contains(words, "-"+word+"-")
+	short := slices.ContainsFunc(strings.Fields(abbreviations), func(word string) bool {
+		return strings.Contains(words, "-"+word+"-")
 	})
 	return short || r.Read != nil || r.columns != "" || strings.Contains(letters(words), letters(r.vendor))
 }

@@ -81,21 +81,23 @@ var vocabulary = []struct {
 	{"used", word{kind: roleWord, role: Used}},
 	{"usage observed count current made", word{kind: roleWord, role: Used, weak: true}}, // made and observed: (no vendor case)
 	{"reset resets refresh", word{kind: roleWord, role: Reset}},
-	{"next expiry renewal until", word{kind: roleWord, role: Reset, weak: true}},
+	{"next expiry expires renewal until", word{kind: roleWord, role: Reset, weak: true}},
 	{"window interval period duration", word{kind: roleWord, role: Window, weak: true}},
 	{"name resource bucket category group zone action", word{kind: roleWord, role: Name}},
 	{"scope", word{kind: roleWord, role: Name, weak: true}},
 	{"policy", word{kind: roleWord, role: Policies}},
 
-	{"ms milliseconds", word{kind: unitWord, format: Milli, span: true}},
+	{"ms milliseconds millis", word{kind: unitWord, format: Milli, span: true}},
 	{"seconds ttl", word{kind: unitWord, format: Seconds, span: true}},
 	{"after in", word{kind: unitWord, format: Seconds}},
 	{"at date timestamp", word{kind: unitWord}}, // (no vendor case)
+	{"utc", word{kind: unitWord}},
 	{"time", word{kind: unitWord, span: true, shows: excluded}},
 	{"per to", word{kind: fillWord}},
 	{"size", word{kind: fillWord, shows: excluded}},
 	{"retry", word{kind: retryWord}},
 	{"retryafter", word{kind: retryWord, format: Seconds}}, // (no vendor case)
+	{"wait", word{kind: retryWord, format: Seconds, weak: true}},
 
 	{"second secondly sec", word{window: 1}},
 	{"minute minutely min", word{window: 60}},

@@ -13,11 +13,11 @@ import (
 //	[X-][vendor-]RateLimit[-policy…]-role[-unit]     X-RateLimit-Remaining-Minute
 //	[X-][vendor-]RateLimit-role[-unit][-policy…]     X-Acme-Rate-Limit-Reset-Ms-Search
 //	[X-]prefix-role[-unit]                           X-Acme-Remaining, next to X-Acme-Limit
-//	[X-][vendor-]Retry-After[-unit]                  X-Acme-Retry-After-Ms
+//	[X-][vendor-]Retry-After[-unit]                  X-Acme-Retry-After-Ms, X-RateLimit-Wait
 //
 // The anchor is RateLimit in one word or two. If it is one word, it may be glued to the word
 // before (FeatureRateLimit). The first of two words may not be glued (Corporate-Limit has no
-// anchor). The role may be glued to the anchor (RateLimitReset), to a policy (UserLimit) or
+// anchor). At the beginning of a name, Rate is enough before a sure role (X-Rate-Remaining). The role may be glued to the anchor (RateLimitReset), to a policy (UserLimit) or
 // to its unit (ResetMs). A stop word marks a field that is about limits but contains none.
 
 // A nameKind is the kind of value that a name announces.
@@ -130,6 +130,7 @@ type anchor struct {
 	first, behind int
 	end           int // in bytes of the key
 	before, after string
+	dashed        bool // it is not one word
 }
 
 // findAnchor finds the first anchor.
@@ -140,11 +141,14 @@ func findAnchor(said []token) (a anchor, ok bool) {
 		s := said[i].text
 		for end := len(whole); end <= len(s); end++ {
 			if at := end - len(whole); strings.EqualFold(s[at:end], whole) {
-				return anchor{i, i + 1, start + end, s[:at], s[end:]}, true
+				return anchor{first: i, behind: i + 1, end: start + end, before: s[:at], after: s[end:]}, true
 			}
 		}
-		if repeatsAnchor(said[i:]) {
-			return anchor{first: i, behind: i + 2, end: start + len("rate-limit")}, true
+		switch rest := said[i:]; {
+		case repeatsAnchor(rest):
+			return anchor{first: i, behind: i + 2, end: start + len("rate-limit"), dashed: true}, true
+		case i <= 1 && len(rest) > 1 && rest[0].is("rate") && rest[1].kind == roleWord && !rest[1].yields():
+			return anchor{first: i, behind: i + 1, end: start + len("rate"), dashed: true}, true
 		}
 		start += len(s) + 1
 	}
@@ -156,16 +160,13 @@ func repeatsAnchor(said []token) bool {
 	return len(said) > 1 && said[0].is("rate") && said[1].is("limit")
 }
 
-// retryAt returns the index of the word retry, or -1.
+// retryAt returns the index of the word retry or wait, or -1.
 func retryAt(said []token) int {
 	return slices.IndexFunc(said, func(t token) bool { return t.kind == retryWord })
 }
 
-// waitOf is parse for a key that may contain the word retry.
+// waitOf is parse for a key that may contain the word retry or wait.
 func waitOf(key string) (n name) {
-	if !text.IsToken(key) {
-		return n
-	}
 	var room [maxWords]token
 	said, _ := sentence(room[:0], key)
 	if at := retryAt(said); at >= 0 {
@@ -175,12 +176,16 @@ func waitOf(key string) (n name) {
 	return n
 }
 
-// wait reads a name with the word retry at an index. The units of a time follow. In
-// Retry-After-NAME and X-RateLimit-Retry-After-NAME a policy follows.
+// wait reads a name with the word retry or wait at an index. The units of a time follow. In
+// Retry-After-NAME and X-RateLimit-Retry-After-NAME a policy follows. The weak word wait counts
+// only after the anchor or the word throttle: X-Queue-Wait is about something else.
 func (n name) wait(said []token, at int) name {
 	a, anchored := findAnchor(said[:at])
 	var few [maxWords]string
 	policy, isTime := few[:0], anchored || said[at].format != Guess
+	if said[at].weak && !anchored && !said[max(at-1, 0)].is("throttle") {
+		return name{key: n.key, kind: noKind}
+	}
 	n.format, n.form, n.order = Seconds, waitForm, ownOrder // before any other field of the policy
 	for _, t := range said[at+1:] {
 		switch {
@@ -257,7 +262,7 @@ func place(first int, a anchor) order {
 	switch {
 	case a.first > first || a.before != "":
 		return vendorOrder
-	case a.behind > a.first+1:
+	case a.dashed:
 		return dashedOrder
 	case first > 0:
 		return xOrder
@@ -411,7 +416,7 @@ func (n name) unanchored(said []token, first int) name {
 	if !n.role.number() && n.role != Window || len(policy) == 0 {
 		return none
 	}
-	if slices.ContainsFunc(said, func(t token) bool { return t.shows == excluded }) {
+	if n.role != Reset && slices.ContainsFunc(said, func(t token) bool { return t.shows == excluded }) {
 		return none
 	}
 	n.total = slices.ContainsFunc(said, func(t token) bool { return t.shows == perRequest })
@@ -419,7 +424,7 @@ func (n name) unanchored(said []token, first int) name {
 		t := tokenOf(part)
 		n.counted = n.counted || t.shows == counted || t.shows == isRequests
 	}
-	if n.weak && !n.counted || isPlural(policy[len(policy)-1]) {
+	if n.weak && !n.counted {
 		return none
 	}
 	n.kind, n.order, n.policy = looseKind, looseOrder, looseName(policy)
@@ -446,13 +451,6 @@ func looseName(policy []string) string {
 		said = policy
 	}
 	return joinWords(said)
-}
-
-// isPlural reports whether a word looks like the plural of things without a rate limit:
-// Photos, Projects.
-func isPlural(s string) bool {
-	t, n := tokenOf(s), len(s)
-	return n >= 4 && s[n-1]|0x20 == 's' && t.word == (word{})
 }
 
 // joinWords joins the words of a policy's name, in lower case.
@@ -483,8 +481,7 @@ func windowOfName(s string, digits bool) int64 {
 		var part string
 		rest, part = cutLast(rest)
 		_, before := cutLast(rest)
-		t := tokenOf(before)
-		n := cmp.Or(t.number, numberOf(before)) // 24-hour, five-min
+		n := cmp.Or(tokenOf(before).number, text.ParseDigits(before)) // five-min, 24-hour
 		if w := cmp.Or(windowOfUnits(n, part), windowOfPart(part)); w > 0 {
 			return w
 		}
@@ -492,19 +489,8 @@ func windowOfName(s string, digits bool) int64 {
 	return 0
 }
 
-// numberOf returns the number in a text of digits, else 0.
-func numberOf(s string) int64 {
-	if !text.All(s, text.Digit) {
-		return 0
-	}
-	return text.ParseDigits(s)
-}
-
 // windowOfUnits returns a window of n units of time.
 func windowOfUnits(n int64, unit string) int64 {
-	if text.Past(unit, 0, text.Alpha) == 0 {
-		return 0
-	}
 	span, _ := text.ParseSpan("1" + unit)
 	return min(text.SaturatingMul(n, span.Sec), text.MaxInteger)
 }
@@ -530,7 +516,7 @@ func windowOfPart(part string) int64 {
 	}
 	number := text.TrimRight(lower, text.Alpha)
 	digits := number[len(text.TrimRight(number, text.Digit)):]
-	if w := windowOfUnits(numberOf(digits), lower[len(number):]); w > 0 {
+	if w := windowOfUnits(text.ParseDigits(digits), lower[len(number):]); w > 0 {
 		return w
 	}
 	for _, suffix := range [...]string{"second", "minute", "hour", "day"} {
