@@ -19,14 +19,14 @@ import (
 type Role int
 
 const (
-	RoleNone      = Role(older.None)      // nothing about limits: the field is not read
-	RoleQuota     = Role(older.Quota)     // the quota, in quota units; 100/60 is quota and window
-	RoleRemaining = Role(older.Remaining) // what remains of the quota; 60/100 is remaining and quota
-	RoleUsed      = Role(older.Used)      // what has been spent of the quota; 40/100 is used and quota
-	RoleReset     = Role(older.Reset)     // when more becomes available, as a time
-	RoleWindow    = Role(older.Window)    // the length of the window, as a time
-	RoleName      = Role(older.Name)      // the name of the policy
-	RolePolicies  = Role(older.Policies)  // a list of Integer policies, 100;w=60 (draft-06 Section 3.2)
+	RoleNone      Role = Role(older.None)      // nothing about limits: the field is not read
+	RoleQuota     Role = Role(older.Quota)     // the quota, in quota units; 100/60 is quota and window
+	RoleRemaining Role = Role(older.Remaining) // what remains of the quota; 60/100 is remaining and quota
+	RoleUsed      Role = Role(older.Used)      // what has been spent of the quota; 40/100 is used and quota
+	RoleReset     Role = Role(older.Reset)     // when more becomes available, as a time
+	RoleWindow    Role = Role(older.Window)    // the length of the window, as a time
+	RoleName      Role = Role(older.Name)      // the name of the policy
+	RolePolicies  Role = Role(older.Policies)  // a list of Integer policies, 100;w=60 (draft-06 Section 3.2)
 )
 
 // A DialectField defines a header field.

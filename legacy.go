@@ -32,14 +32,14 @@ const (
 	// 1e11 on milliseconds, from 1e14 on microseconds, and from 1e17 on nanoseconds. Smaller
 	// numbers are seconds from now, unless the rest of the response decides otherwise. For
 	// writing it means seconds from now.
-	TimeGuess     = TimeFormat(older.Guess)
-	TimeSeconds   = TimeFormat(older.Seconds)   // seconds from now; fractions are rounded up
-	TimeMilli     = TimeFormat(older.Milli)     // milliseconds from now
-	TimeUnix      = TimeFormat(older.Unix)      // seconds since the Unix epoch; fractions are rounded up
-	TimeUnixMilli = TimeFormat(older.UnixMilli) // milliseconds since the Unix epoch
-	TimeHTTPDate  = TimeFormat(older.HTTPDate)  // an HTTP-date (RFC 9110 Section 5.6.7), written as an IMF-fixdate
-	TimeRFC3339   = TimeFormat(older.RFC3339)   // a timestamp of RFC 3339, written in UTC
-	TimeDuration  = TimeFormat(older.Duration)  // a duration as Go writes it, such as 6m0s or 120ms
+	TimeGuess     TimeFormat = TimeFormat(older.Guess)
+	TimeSeconds   TimeFormat = TimeFormat(older.Seconds)   // seconds from now; fractions are rounded up
+	TimeMilli     TimeFormat = TimeFormat(older.Milli)     // milliseconds from now
+	TimeUnix      TimeFormat = TimeFormat(older.Unix)      // seconds since the Unix epoch; fractions are rounded up
+	TimeUnixMilli TimeFormat = TimeFormat(older.UnixMilli) // milliseconds since the Unix epoch
+	TimeHTTPDate  TimeFormat = TimeFormat(older.HTTPDate)  // an HTTP-date (RFC 9110 Section 5.6.7), written as an IMF-fixdate
+	TimeRFC3339   TimeFormat = TimeFormat(older.RFC3339)   // a timestamp of RFC 3339, written in UTC
+	TimeDuration  TimeFormat = TimeFormat(older.Duration)  // a duration as Go writes it, such as 6m0s or 120ms
 )
 
 const defaultName = "default"
