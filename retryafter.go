@@ -90,10 +90,10 @@ func (r *retryAfter) wait(now time.Time) time.Duration {
 //
 //   - Retry-After-Ms, a number of milliseconds, which is more precise than Retry-After;
 //   - Retry-After (RFC 9110 Section 10.2.3);
-//   - the longest wait of the fields that servers send in its place: X-Retry-After, and names
-//     with a vendor's prefix or a unit of time, such as X-RateLimit-Retry-After-Seconds. A wait
-//     of 0 in these fields is ignored, because some servers send it with every response. If
-//     there are more than 1024 of these fields, none is read.
+//   - the longest wait of the fields that servers send in its place: X-Retry-After,
+//     X-RateLimit-Wait, and names with a vendor's prefix or a unit of time, such as
+//     X-Throttle-Wait-Seconds. A wait of 0 in these fields is ignored, because some servers
+//     send it with every response. If there are more than 1024 of these fields, none is read.
 //
 // If a field has several lines, the first that can be read counts, of at most 16. A number is
 // in seconds, unless the name contains another unit, and may have a fraction. A date is an
