@@ -73,8 +73,8 @@ func Example_readmeTransport() {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	client := &http.Client{
-		Transport: &ratelimit.Transport{MaxRetries: 3}, // waits as servers ask, for 10 minutes at most, then tries one request
-		Timeout:   time.Minute,                         // includes the time spent waiting; a request that cannot go in time fails at once
+		Transport: &ratelimit.Transport{MaxRetries: 3}, // waits as servers ask, at most 10 minutes at a time
+		Timeout:   time.Minute,                         // includes the waits; a request that cannot go in time fails at once
 	}
 	resp, err := client.Get(server.URL)
 	if err != nil {
