@@ -47,7 +47,8 @@
 // [Dialect.Set] writes older fields, for clients that know no others.
 //
 // Input may be hostile. Work and memory are linear in its length. A field has at most 1024
-// members, and a member at most 256 parameters. No error contains field content.
+// members, and a member at most 256 parameters. No error contains field content except a
+// policy's name.
 //
 // [http.Header] stores the fields under its canonical keys, Ratelimit-Policy and Ratelimit.
 // A value stored under another spelling is neither found nor replaced. [HeaderOf] converts
@@ -64,10 +65,9 @@
 //	token bucket, GCRA  burst  burst ÷ rate  whole tokens     until the next token; refused: until it could pass
 //	concurrency         slots  absent        free slots       absent; and qu="concurrent-requests"
 //
-// [FixedWindow] makes the first two, [SlidingWindow] the third, [TokenBucket] the fourth.
-// An example of [Middleware] makes the last. A client that obeys the fields waits for t if
-// r is 0. Otherwise its pace is t ÷ r: a request every half second if 60 remain for 30
-// seconds.
+// [FixedWindow] writes the first two, [SlidingWindow] the third, and [TokenBucket] the
+// fourth. An example of [Middleware] writes the last. If r is 0, a client waits for t.
+// Otherwise it can spread its requests, one every t ÷ r seconds.
 //
 // Announce no more than the server can serve (Section 6). [Limit.Cap] keeps a client from
 // spending a whole quota in the last second of a window. [Limit.Jitter] spreads the moments
@@ -76,7 +76,7 @@
 // never raise them (Section 7.2); a [Middleware] in front of a reverse proxy does that.
 //
 // Make partition keys from the request alone, and hash them if they could identify the
-// client (Section 6.1). Announced limits do not bind clients: a server still has to protect
+// client (Section 6.1). Announced limits do not bind clients: a server must still protect
 // itself (Section 8.1).
 //
 // # Clients
@@ -85,7 +85,7 @@
 // [Transport.Key] returns, allow it. It is a [Gate] in front of another
 // [http.RoundTripper]. If a request would wait beyond its deadline, it fails at once with a
 // [WaitError]. A refused request is sent again up to [Transport.MaxRetries] times, 0 by
-// default. If N processes share a quota, set [Gate.Share] to 1/N. Otherwise each of them
+// default. If N processes share a quota, set [Gate.Share] to 1/N. Otherwise each process
 // uses all that remains. A Transport handles about a million requests a second, on any
 // number of cores: its keys share one lock.
 //
