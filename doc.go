@@ -72,12 +72,13 @@
 // Announce no more than the server can serve (Section 6). [Limit.Cap] keeps a client from
 // spending a whole quota in the last second of a window. [Limit.Jitter] spreads the moments
 // at which clients come back (Section 8.5). Apply both before you put the limit into a
-// [Decision]. An intermediary with limits of its own may lower the values of upstream, but
-// never raise them (Section 7.2); a [Middleware] in front of a reverse proxy does that.
+// [Decision]. An intermediary may lower the values of upstream, but never raise them
+// (Section 7.2); a [Middleware] in front of a reverse proxy lowers them.
 //
-// Make partition keys from the request alone, and hash them if they could identify the
-// client (Section 6.1). Announced limits do not bind clients: a server must still protect
-// itself (Section 8.1).
+// Make partition keys from the request alone, hash them if they could identify the client,
+// and document how you make them (Section 6.1). A response need not have the fields (Section
+// 6.2). Leave them out if a client could use them to saturate the server (Section 8.2).
+// Limits do not bind clients: a server must still protect itself (Section 8.1).
 //
 // # Clients
 //
@@ -94,8 +95,8 @@
 //
 // # Terms
 //
-// The terms are those of the draft (Sections 1.2 and 2), of structured fields (RFC 9651),
-// whose types have a capital letter, and of HTTP (RFC 9110).
+// The terms are those of the draft (Sections 1.2 and 2), structured fields (RFC 9651) and
+// HTTP (RFC 9110). The types of structured fields have a capital letter, such as Integer.
 //
 //   - Quota: the capacity that a server allots to a client, in quota units: q.
 //   - Quota unit: what activity is measured in: qu, [Unit].
