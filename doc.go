@@ -1,6 +1,6 @@
 // Package ratelimit reads and writes the HTTP fields RateLimit-Policy and RateLimit of the
 // IETF draft draft-ietf-httpapi-ratelimit-headers, and the older fields that servers still
-// send.
+// send. It is not a rate limiter: it announces the decisions of yours.
 //
 //	RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400
 //	RateLimit: "burst";r=37;t=12, "daily";r=990;t=80000
@@ -28,8 +28,6 @@
 //     call [RestrictHeader] if the gateway does not use net/http.
 //   - To test a server, call [Check] with a response, or use a [Sequence].
 //   - To test a parser in another language, use the JSON files in testdata/vectors.
-//
-// This package is not a rate limiter. It announces the decisions of yours.
 //
 // The drafts 08 to 11 share one wire format. If their rules differ, this package follows
 // draft-11, and a section cited without a document is one of draft-11. [ParseAny] and the
