@@ -27,7 +27,7 @@
 //   - To add the limits of a gateway, put a [Middleware] in front of a reverse proxy, or
 //     call [RestrictHeader] if the gateway does not use net/http.
 //   - To test a server, call [Check] with a response, or use a [Sequence].
-//   - To test a parser in another language, use the JSON files in testdata/vectors.
+//   - To test a parser of yours, use the JSON files in testdata/vectors.
 //
 // The drafts 08 to 11 share one wire format. If their rules differ, this package follows
 // draft-11, and a section cited without a document is one of draft-11. [ParseAny] and the
