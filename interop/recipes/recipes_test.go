@@ -85,14 +85,3 @@ func TestDocument(t *testing.T) {
 	}
 	require.True(t, want == string(text), "the code is out of date: go test -C interop/recipes . -update")
 }
-
-// The recipe of a fleet has the same table as docs/proxy.md.
-func TestTable(t *testing.T) {
-	text, err := os.ReadFile(document)
-	require.NoError(t, err)
-	measured, err := os.ReadFile("../../docs/proxy.md")
-	require.NoError(t, err)
-	table := regexp.MustCompile(`(?m)^\| load [^\n]*\n(\|[^\n]*\n)+`).FindString(string(text))
-	require.NotEmpty(t, table)
-	require.Contains(t, string(measured), table)
-}
