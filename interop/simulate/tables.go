@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // A figure is the mean result of a client in a scenario.
@@ -73,12 +74,15 @@ type table struct {
 }
 
 var tables = []table{
-	{"Short answers", "300 jobs of 20 workers. The network takes up to 150 ms each way and loses 5 % of the requests, half of them after they were served.", shortAnswers},
+	{"Short answers", "300 jobs of 20 workers. The network takes up to 150 ms each way. It loses 5 % of the requests, half\n" +
+		"of them after they were served.", shortAnswers},
 	{"Slow answers", "Many workers, each with several jobs. Nothing is lost.", slowAnswers},
-	{"Limits in tokens", "Buckets of 500 requests and 30,000 tokens a minute, or windows. 300 jobs of 200 to 6,000 tokens, with answers of 2 s. Transport knows the\n" +
-		"tokens of each request, and the other clients do not. \"Before\" is the second Transport.", inTokens},
+	{"Limits in tokens", "Buckets of 500 requests and 30,000 tokens a minute, or windows. 300 jobs of 200 to 6,000 tokens,\n" +
+		"with answers of 2 s. Transport knows the tokens of each request, and the other clients do not.\n" +
+		"\"Before\" is the second Transport.", inTokens},
 	{"Servers that say little", "Nothing is lost. \"Before\" is the second Transport.", terse},
-	{"The worst of thousands", "Of some thousand servers and loads at random, those on which the second Transport lost most against its clients, which is \"before\".", worst},
+	{"The worst of thousands", "The second Transport, which is \"before\", lost most against other clients with these servers, among\n" +
+		"some thousand random servers and loads.", worst},
 }
 
 // writeTables writes all tables as Markdown.
@@ -90,7 +94,7 @@ func writeTables(t *testing.T, w io.Writer, seeds int) {
 	}
 	fmt.Fprint(w, "\n### First requests\n\n50 requests at once to an unknown server: seconds until half of them are answered / all are.\n\n")
 	writeFirst(t, w)
-	fmt.Fprintf(w, "\n### A fleet\n\nProcesses of 8 workers, always busy, share 100 requests per 10 s: refused per window / part of the quota used.\n\n")
+	fmt.Fprint(w, "\n### A fleet\n\nProcesses of 8 workers, always busy, share 100 requests per 10 s: refused in a window / part of the\nquota used.\n\n")
 	writeFleet(t, w)
 }
 
@@ -117,18 +121,21 @@ func writeScenarios(t *testing.T, w io.Writer, rows []scenario, seeds int) {
 		}
 		times, details = append(times, line), append(details, detail)
 		if sc.note != "" {
-			notes = append(notes, fmt.Sprintf("Out of reach, %s: %s.", sc.name, sc.note))
+			notes = append(notes, fmt.Sprintf("*%s*, more than \"wanted\": %s.", sc.name, sc.note))
 		}
 		if sc.loses != "" {
-			notes = append(notes, fmt.Sprintf("Slower than others, %s: %s.", sc.name, sc.loses))
+			notes = append(notes, fmt.Sprintf("*%s*, slower than others: %s.", sc.name, sc.loses))
 		}
 	}
 	writeTable(w, head, times)
 	fmt.Fprintln(w)
 	for _, n := range notes {
-		fmt.Fprintf(w, "%s\n\n", n)
+		writeItem(w, n)
 	}
-	fmt.Fprint(w, "The longest time of one job / fairness between workers (Jain's index, 1 is equal) / part used of what the quota allows in that time:\n\n")
+	if len(notes) > 0 {
+		fmt.Fprintln(w)
+	}
+	fmt.Fprint(w, "Longest job / fairness / part of the quota:\n\n")
 	writeTable(w, slices.Concat([]string{"server"}, head[3:]), details)
 }
 
@@ -199,6 +206,19 @@ func writeFleet(t *testing.T, w io.Writer) {
 		rows = append(rows, line)
 	}
 	writeTable(w, head, rows)
+}
+
+// writeItem writes an item of a list, in lines of at most 100 characters.
+func writeItem(w io.Writer, text string) {
+	line := "-"
+	for _, word := range strings.Fields(text) {
+		if utf8.RuneCountInString(line+" "+word) > 100 {
+			fmt.Fprintln(w, line)
+			line = " "
+		}
+		line += " " + word
+	}
+	fmt.Fprintln(w, line)
 }
 
 func writeTable(w io.Writer, head []string, rows [][]string) {
