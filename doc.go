@@ -97,7 +97,7 @@
 // HTTP (RFC 9110). The types of structured fields have a capital letter, such as Integer.
 //
 //   - Quota: the capacity that a server allots to a client, in quota units: q.
-//   - Quota unit: what activity is measured in: qu, [Unit].
+//   - Quota unit: the unit in which activity is measured: qu, [Unit].
 //   - Window: the period of time to which a quota belongs: w.
 //   - Partition: a part of the capacity of a server, such as that of one user, with a quota
 //     of its own. A partition key names it: pk.

@@ -16,8 +16,8 @@ import (
 // received is when the responses below arrive.
 var received = time.Date(2026, time.November, 21, 3, 0, 0, 0, time.UTC)
 
-// A client asks each response how long to wait before the next request, and at which pace
-// to go on, which spreads what remains over the time left.
+// Advise returns how long to wait before the next request, and the pace that spreads the
+// remaining requests over the time left.
 func ExampleAdvise() {
 	resp := &http.Response{Header: http.Header{
 		"Ratelimit-Policy": {`"burst";q=100;w=60, "daily";q=1000;w=86400`},
@@ -31,7 +31,7 @@ func ExampleAdvise() {
 	// limit burst
 }
 
-// Older fields are read too. MaxWait bounds the wait, whatever the server asks for.
+// Advise reads older fields too. MaxWait bounds the wait that a server asks for.
 func ExampleAdvisor() {
 	advisor := ratelimit.Advisor{
 		MaxWait: time.Minute,
@@ -110,7 +110,7 @@ func ExampleTransport() {
 				fmt.Println(a.Fields.Limits[0].Remaining, "left, wait", a.Wait)
 			},
 		},
-		Timeout: 10 * time.Second, // includes the time spent waiting
+		Timeout: 10 * time.Second, // includes the waits
 	}
 	for range 4 {
 		_, err := client.Get("https://api.example/")
@@ -215,7 +215,7 @@ func ExampleGate_TryEnter() {
 		next := todo[0]
 		todo = todo[1:]
 		if time.Until(next.after) > 0 {
-			fmt.Println(next.host, "has to wait") // all other jobs are done
+			fmt.Println(next.host, "must wait") // all other jobs are done
 			continue
 		}
 		pass, until := gate.TryEnter(next.host)
@@ -231,7 +231,7 @@ func ExampleGate_TryEnter() {
 	// slow is done
 	// fast is done
 	// fast is done
-	// slow has to wait
+	// slow must wait
 }
 
 // An API has one quota for HTTP and for gRPC: a Transport and an interceptor share a Gate.
@@ -244,7 +244,8 @@ func ExampleGate_shared() {
 		}
 		return &http.Response{StatusCode: http.StatusOK, Header: h, Body: http.NoBody, Request: req}
 	})}}
-	// The work of a grpc.UnaryClientInterceptor. call invokes, and returns the header metadata of the answer.
+	// intercept does the work of a grpc.UnaryClientInterceptor. call sends the request, and
+	// returns the header metadata of the answer.
 	intercept := func(ctx context.Context, call func(context.Context) (md map[string][]string, err error)) error {
 		pass, err := gate.Enter(ctx, key)
 		if err != nil {

@@ -210,7 +210,7 @@ func ExampleSequence() {
 		}}
 	}
 	var findings []ratelimit.Finding
-	s := ratelimit.Sequence{Alone: true} // nobody else uses the quota
+	s := ratelimit.Sequence{Alone: true} // no other client uses the quota
 	for range 20 {
 		sent := time.Now()
 		resp := get()

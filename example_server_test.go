@@ -56,7 +56,7 @@ func ExampleNewProblem() {
 	// ratelimit: problem 503 Temporary Reduced Capacity: One of three data centres is down.
 }
 
-// Extensions are members like all others.
+// Extensions are members of the document like all others.
 func ExampleProblem_MarshalJSON() {
 	p := ratelimit.NewProblem(ratelimit.AbnormalUsageDetected, "burst")
 	p.Extensions = map[string]json.RawMessage{"support": json.RawMessage(`"https://example.com/help?topic=7"`)}
@@ -125,8 +125,8 @@ func ExampleFields_SetRetryAfter() {
 	// map[Retry-After:[86400]]
 }
 
-// A bucket of 20 requests gets one every ten seconds. The fields when it is full, when half a
-// request has flowed in, and when it refuses.
+// A bucket of 20 requests gets one every ten seconds. The example prints its fields when it is
+// full, when half a request has flowed in, and when it refuses.
 func ExampleTokenBucket() {
 	for _, tokens := range []float64{20, 7.5, 0} {
 		f := ratelimit.TokenBucket{Name: "burst", Burst: 20, PerSecond: 0.1, Tokens: tokens}.Fields()
@@ -138,7 +138,7 @@ func ExampleTokenBucket() {
 	// "burst";q=20;w=200 "burst";r=0;t=10
 }
 
-// A limiter that adds a part of the previous window to the current one.
+// This limiter adds a part of the previous window to the current one.
 func ExampleSlidingWindow() {
 	// 45 of 50 were used in the previous 10 seconds, and 28 in the current window, with 4.5 s
 	// left: 28 + 45 × 0.45 = 48.25.
@@ -159,9 +159,6 @@ func ExampleMiddleware() {
 		},
 		OnError: func(w http.ResponseWriter, r *http.Request, err error) bool {
 			fmt.Println("limiter:", err)
-			if field := new(*ratelimit.FieldError); errors.As(err, field) {
-				return false // it was asked, and only the fields could not be written
-			}
 			http.Error(w, "try again later", http.StatusServiceUnavailable)
 			return true
 		},
@@ -206,9 +203,10 @@ func ExampleRestrict() {
 	// ratelimit: member 1 of RateLimit-Policy: parameter w: conflict
 }
 
-// A limit for all routes, and one for a route behind it. Responses announce both.
+// One Middleware limits all routes, and one behind it limits a single route. Responses
+// announce both limits.
 func ExampleMiddleware_stacked() {
-	always := func(w ratelimit.FixedWindow) func(*http.Request) (ratelimit.Decision, error) { // in place of a limiter
+	always := func(w ratelimit.FixedWindow) func(*http.Request) (ratelimit.Decision, error) { // a limiter that never refuses
 		return func(*http.Request) (ratelimit.Decision, error) { return ratelimit.Decision{Fields: w.Fields()}, nil }
 	}
 	global := &ratelimit.Middleware{Take: always(ratelimit.FixedWindow{Name: "global", Quota: 1000, Used: 400, Window: time.Hour, Left: 30 * time.Minute})}
@@ -303,7 +301,7 @@ func ExampleRestrictHeader() {
 	// X-RateLimit-Reset: 1795232410
 }
 
-// The header metadata of a gRPC response.
+// HeaderOf converts the header metadata of a gRPC response.
 func ExampleHeaderOf() {
 	metadata := map[string][]string{"content-type": {"application/grpc"}, "ratelimit": {`"burst";r=9;t=1`}}
 	f, err := ratelimit.Parse(ratelimit.HeaderOf(metadata))
@@ -379,7 +377,7 @@ func (w *window) take(*http.Request) (ratelimit.Decision, error) {
 	return d, nil
 }
 
-// A limiter that counts requests in windows of a minute, in front of a handler.
+// This Middleware counts requests in windows of a minute.
 func ExampleFixedWindow() {
 	limiter := &ratelimit.Middleware{Take: new(window).take, Dialects: []*ratelimit.Dialect{ratelimit.XRateLimit}}
 	handler := limiter.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
@@ -414,7 +412,7 @@ func (s semaphore) take(*http.Request) (ratelimit.Decision, error) {
 	return d, nil
 }
 
-// A limit on requests at the same time.
+// This Middleware limits how many requests are served at the same time.
 func ExampleMiddleware_semaphore() {
 	limiter := &ratelimit.Middleware{Take: make(semaphore, 1).take}
 	var handler http.Handler

@@ -54,7 +54,7 @@ func ExampleParsePolicies() {
 	// peruser: 65535 content-bytes in 10s, key App-999
 }
 
-// Field lines that did not come in an http.Header, such as gRPC metadata.
+// ParseLimits reads field lines from other sources than an http.Header, such as gRPC metadata.
 func ExampleParseLimits() {
 	metadata := map[string][]string{"ratelimit": {`"burst";r=37;t=12`, `"daily";r=990`}}
 	limits, err := ratelimit.ParseLimits(metadata["ratelimit"]...)
@@ -116,7 +116,7 @@ func ExampleFields_Add() {
 	// "daily";r=990;t=80000
 }
 
-// The limits of two limiters, announced together.
+// Join announces the limits of two limiters together.
 func ExampleFields_Join() {
 	minute := ratelimit.FixedWindow{Name: "minute", Quota: 100, Used: 63, Window: time.Minute, Left: 12 * time.Second}
 	tokens := ratelimit.Fields{
@@ -213,8 +213,8 @@ func ExampleParam() {
 	// "default";q=100;acme-burst=1000;acme-kind=sliding;acme-note="per user";acme-shared
 }
 
-// A client library that has published the end of a window as a point in time gets it from
-// the Date of the response. The clock of the client does not count.
+// A client library that publishes the end of a window as a point in time adds the reset to the
+// Date of the response. The clock of the client does not matter.
 func ExampleSeconds_After() {
 	h := http.Header{"Date": {"Mon, 23 Nov 2026 12:00:00 GMT"}, "X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {"1795436430"}}
 	received := time.Date(2026, 11, 23, 12, 7, 1, 0, time.UTC) // by a clock that is wrong
@@ -314,8 +314,8 @@ func ExampleParseAny_errors() {
 	// Ratelimit-Remaining true
 }
 
-// A vendor has names of its own. A dialect reads them, and writes them for a server that
-// replaces the vendor's.
+// A dialect reads a vendor's own names. It also writes them, for a server that takes the
+// vendor's place.
 func ExampleNewDialect() {
 	acme, err := ratelimit.NewDialect("acme",
 		ratelimit.DialectField{Name: "Acme-Quota", Role: ratelimit.RoleQuota}, // 100/60: quota and window
@@ -342,7 +342,7 @@ func ExampleNewDialect() {
 	// map[Acme-Left:[40] Acme-Quota:[100] Acme-Renew:[2026-11-21T12:00:30Z]] <nil>
 }
 
-// A dialect is derived from another: here that of GitHub, with one more field.
+// A dialect can be derived from another one: here from that of GitHub, with one more field.
 func ExampleDialect_Fields() {
 	mine, err := ratelimit.NewDialect("mine", append(ratelimit.GitHub.Fields(),
 		ratelimit.DialectField{Name: "X-Search-Left", Role: ratelimit.RoleRemaining, Policy: "search"})...)

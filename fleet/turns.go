@@ -1,6 +1,6 @@
 // Package fleet shares the limits of a server among processes that use the same
-// credentials. The processes take turns by Redis or Valkey. Nothing is configured: they learn
-// from every answer how much is left.
+// credentials. The processes take turns by Redis or Valkey. No limits are configured: they
+// learn from every answer how much is left.
 //
 //	rdb := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 //	client := &http.Client{Transport: &ratelimit.Transport{Base: &fleet.Turns{Redis: rdb}}}

@@ -7,8 +7,8 @@
 // The list has one http:// or https:// address in each line. Blank lines and lines that
 // begin with "#" are skipped. "-" is standard input. Each answer is stored in a file that is
 // named by its line number and the last part of its path. A request that is refused because
-// of a limit is tried again. A line on standard error shows how many are done, and the end of
-// the wait of the others with its reason.
+// of a limit is tried again. A line on standard error shows how many are done, until when
+// the others wait, and why.
 //
 // The exit status is 0 if every answer was stored, 1 if not, and 2 if the list cannot be
 // read, the folder cannot be written to, or the command line is wrong.

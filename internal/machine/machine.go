@@ -12,9 +12,9 @@
 //	any state ───────────────────▶ waiting ──────▶ probing ───────────────┘
 //	             a refusal         nothing goes    1, 2, 4, … go
 //
-// A wait is followed by probing if nothing remained or a request was refused, else by
-// counting, as after a Retry-After on 200. A window that ended with something left goes
-// on with that.
+// After a wait the machine probes if nothing remained or a request was refused. Otherwise
+// it counts, as after a Retry-After on a 200. If something is left at the end of a window,
+// the machine goes on with what is left.
 package machine
 
 import (

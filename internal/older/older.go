@@ -1,6 +1,5 @@
-// Package older reads the header fields for limits other than RateLimit and RateLimit-Policy
-// in their current form: draft-00 to draft-07 of the specification, X-RateLimit-*, and
-// vendors' own. It returns numbers and texts.
+// Package older reads the older header fields for limits: draft-00 to draft-07 of the
+// specification, X-RateLimit-*, and vendors' own. It returns numbers and texts.
 //
 // [Find] returns the fields of a header. words.go splits a name into role, policy and unit.
 // [Read] then reads the values. values.go reads facts from each value, tally.go collects the

@@ -1,5 +1,5 @@
-// Package report describes the rate limits of an HTTP response, for ratelimit inspect, which prints
-// them, and for the playground, which shows them.
+// Package report describes the rate limits of an HTTP response. The command ratelimit inspect and
+// the playground show what it returns.
 package report
 
 import (

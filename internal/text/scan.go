@@ -1,5 +1,5 @@
-// Package text reads bytes: it cuts them, and finds numbers, times and spans of time in
-// them. It knows no header field.
+// Package text reads tokens, numbers, times and spans of time from text. It knows no header
+// field.
 package text
 
 import "strings"

@@ -1,4 +1,4 @@
-// Bench times this package, httpsfv, code by hand and two packages of npm on the
+// Bench times this package, httpsfv, hand-written code and two packages of npm on the
 // same inputs, in one run, and prints a table in Markdown.
 package main
 

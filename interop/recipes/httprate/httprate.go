@@ -1,4 +1,4 @@
-// Package httprate announces what the counter of go-chi/httprate counts.
+// Package httprate announces the numbers of the counter of go-chi/httprate.
 package httprate
 
 import (
@@ -21,7 +21,7 @@ type Limiter struct {
 	mu sync.Mutex // no other request between Get and Increment
 }
 
-// Take is that of a ratelimit.Middleware.
+// Take is the Take of a ratelimit.Middleware.
 func (l *Limiter) Take(r *http.Request) (d ratelimit.Decision, err error) {
 	key, err := l.Key(r)
 	if err != nil {

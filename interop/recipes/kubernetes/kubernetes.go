@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Configure has all clients that are made of config wait together, for as long as the API
-// server asks, in place of the rate by which client-go limits each of them.
+// Configure makes all clients of config wait together, for as long as the API server asks. It
+// switches off the rate limit of each client.
 func Configure(config *rest.Config) {
 	gate := new(ratelimit.Gate)
 	config.QPS = -1 // or each client is limited to 5 requests a second

@@ -1,4 +1,4 @@
-// Package price has requests that cost more than others.
+// Package price limits requests by their prices.
 package price
 
 import (
