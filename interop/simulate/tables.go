@@ -80,7 +80,7 @@ var tables = []table{
 	{"Limits in tokens", "Buckets of 500 requests and 30,000 tokens a minute, or windows. 300 jobs of 200 to 6,000 tokens,\n" +
 		"with answers of 2 s. Transport knows the tokens of each request, and the other clients do not.\n" +
 		"\"Before\" is the second Transport.", inTokens},
-	{"Servers that say little", "Nothing is lost. \"Before\" is the second Transport.", terse},
+	{"Servers that announce little", "Nothing is lost. \"Before\" is the second Transport.", terse},
 	{"The worst of thousands", "The second Transport, which is \"before\", lost most against other clients with these servers, among\n" +
 		"some thousand random servers and loads.", worst},
 }
