@@ -109,17 +109,17 @@ func firstByte(r *bufio.Reader) (byte, error) {
 // A response is an http.Response with its place in a text.
 type response struct {
 	*http.Response
-	names  names
-	lines  map[string][]int // the numbers of the lines with the values, by key, from 1
-	host   string           // "" if it is unknown
-	unread int              // the number of lines that are not header fields
-	first  int              // the number of the first of these lines
-	empty  *string          // the value of the last field, if it has none yet
-	size   int              // bytes of names and values
+	names  map[string]string // as the text spells them, by key
+	lines  map[string][]int  // the numbers of the lines with the values, by key, from 1
+	host   string            // "" if it is unknown
+	unread int               // the number of lines that are not header fields
+	first  int               // the number of the first of these lines
+	empty  *string           // the value of the last field, if it has none yet
+	size   int               // bytes of names and values
 }
 
 func newResponse(status string) *response {
-	p := &response{Response: &http.Response{Header: http.Header{}}, names: names{}, lines: map[string][]int{}}
+	p := &response{Response: &http.Response{Header: http.Header{}}, names: map[string]string{}, lines: map[string][]int{}}
 	p.setStatus(status)
 	return p
 }
@@ -249,8 +249,8 @@ func (p *response) add(name, value string, number int) {
 	if p.size > maxHeader {
 		return // the response is refused
 	}
-	p.names.add(name)
 	key := http.CanonicalHeaderKey(name)
+	p.names[key] = name
 	p.Header[key] = append(p.Header[key], value)
 	p.lines[key] = append(p.lines[key], number)
 	p.empty = nil
