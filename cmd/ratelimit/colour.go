@@ -32,15 +32,19 @@ func isTerminal(f *os.File) bool {
 	return err != nil || !os.SameFile(info, null)
 }
 
-func (p palette) red(text string) string    { return p.paint("31", text) }
-func (p palette) green(text string) string  { return p.paint("32", text) }
-func (p palette) yellow(text string) string { return p.paint("33", text) }
-func (p palette) bold(text string) string   { return p.paint("1", text) }
-func (p palette) faint(text string) string  { return p.paint("2", text) }
+// Colours and styles of a terminal.
+const (
+	bold   = "1"
+	faint  = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+)
 
-func (p palette) paint(code, text string) string {
-	if !p || text == "" {
+// paint returns a text in a colour, which may be "".
+func (p palette) paint(colour, text string) string {
+	if !p || colour == "" || text == "" {
 		return text
 	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }

@@ -16,7 +16,7 @@ func writeText(w io.Writer, reports []*report.Report, p palette) error {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "%s: %s\n", p.bold(r.Source), r.Heading())
+		fmt.Fprintf(&b, "%s: %s\n", p.paint(bold, r.Source), r.Heading())
 		writeLimits(&b, r, p)
 		writeAdvice(&b, r, p)
 		writeFaults(&b, r, p)
@@ -43,23 +43,16 @@ func writeLimits(w io.Writer, r *report.Report, p palette) {
 	table.Flush()
 	// A tabwriter counts colours as text, so they come last.
 	for i, row := range strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n") {
-		paint := p.bold
+		colour := bold
 		if i > 0 {
-			paint = painter(r.Limits[i-1], p)
+			colour = colours[r.Limits[i-1].State()]
 		}
-		fmt.Fprintln(w, paint(row))
+		fmt.Fprintln(w, p.paint(colour, row))
 	}
 }
 
-func painter(l report.Limit, p palette) func(string) string {
-	switch l.State() {
-	case report.Exhausted:
-		return p.red
-	case report.Low:
-		return p.yellow
-	}
-	return func(row string) string { return row }
-}
+// colours are those of the rows of limits.
+var colours = map[report.State]string{report.Exhausted: red, report.Low: yellow}
 
 const barCells = 10
 
@@ -84,9 +77,9 @@ func reset(r *report.Report, l report.Limit) string {
 
 func writeAdvice(w io.Writer, r *report.Report, p palette) {
 	if advice := r.Advice.String(); r.Advice.Refused || r.Advice.Asked > 0 {
-		fmt.Fprintln(w, p.red(advice))
+		fmt.Fprintln(w, p.paint(red, advice))
 	} else if advice != "" {
-		fmt.Fprintln(w, p.green(advice))
+		fmt.Fprintln(w, p.paint(green, advice))
 	}
 	for _, note := range r.Notes() {
 		fmt.Fprintln(w, note)
@@ -95,7 +88,7 @@ func writeAdvice(w io.Writer, r *report.Report, p palette) {
 
 func writeFaults(w io.Writer, r *report.Report, p palette) {
 	if r.Findings != nil && len(r.Findings) == 0 && len(r.Malformed) == 0 {
-		fmt.Fprintln(w, p.green("no findings"))
+		fmt.Fprintln(w, p.paint(green, "no findings"))
 	}
 	for _, f := range r.Faults() {
 		writeFault(w, f, p)
@@ -103,25 +96,25 @@ func writeFaults(w io.Writer, r *report.Report, p palette) {
 }
 
 func writeFault(w io.Writer, f report.Fault, p palette) {
-	paint := p.red
+	colour := red
 	switch f.Level {
 	case "should":
-		paint = p.yellow
+		colour = yellow
 	case "note":
-		paint = p.faint
+		colour = faint
 	}
 	rule := fmt.Sprintf("%s (%s)", f.Rule, f.Level)
 	if f.Error != "" {
-		fmt.Fprintf(w, "%s: %s\n", paint("malformed"), f.Error)
+		fmt.Fprintf(w, "%s: %s\n", p.paint(colour, "malformed"), f.Error)
 	} else {
-		fmt.Fprintf(w, "%s %s: %s\n", paint(rule), f.Place, f.Remedy)
+		fmt.Fprintf(w, "%s %s: %s\n", p.paint(colour, rule), f.Place, f.Remedy)
 	}
 	if f.Offset >= 0 {
 		const columns = 70
 		text, caret := report.Excerpt(f.Value, f.Offset, columns)
-		fmt.Fprintf(w, "  %s\n  %s%s\n", text, strings.Repeat(" ", caret), paint("^"))
+		fmt.Fprintf(w, "  %s\n  %s%s\n", text, strings.Repeat(" ", caret), p.paint(colour, "^"))
 	}
 	if f.Error != "" && f.Remedy != "" {
-		fmt.Fprintf(w, "  %s: %s\n", paint(rule), f.Remedy)
+		fmt.Fprintf(w, "  %s: %s\n", p.paint(colour, rule), f.Remedy)
 	}
 }

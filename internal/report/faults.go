@@ -114,9 +114,9 @@ func (r *Report) Faults() []Fault {
 		f.Cause = strings.TrimPrefix(strings.TrimPrefix(unplaced.Error(), "ratelimit: "), e.Field+": ")
 		f.Level, f.rank = LevelMalformed, ratelimit.LevelMust+1
 		same := func(g ratelimit.Finding) bool { return g.Field == e.Field && g.Line == e.Line && g.Offset == e.Offset }
-		if i := slices.IndexFunc(found, same); i >= 0 {
-			f.Level, f.Rule, f.Remedy = found[i].Level.String(), found[i].Rule, found[i].Message
-			found = slices.Delete(found, i, i+1)
+		if at := slices.IndexFunc(found, same); at >= 0 {
+			f.Level, f.Rule, f.Remedy = found[at].Level.String(), found[at].Rule, found[at].Message
+			found = slices.Delete(found, at, at+1)
 		}
 		list = append(list, f)
 	}
