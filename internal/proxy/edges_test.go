@@ -364,6 +364,62 @@ func TestProxyLoop(t *testing.T) {
 	require.Len(t, got.Load(), 4)
 }
 
+// Through two proxies to a server of HTTP/2, a client stays at the first one, speaks other
+// protocols, gets events at once, and waits in the first one, which learns from the refusals of the
+// second.
+func TestProxyChain(t *testing.T) {
+	proceed := make(chan bool)
+	var n atomic.Int64
+	upstream := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n.Add(1)
+		switch r.URL.Path {
+		case "/v1/redirect":
+			http.Redirect(w, r, "https://"+r.Host+"/v1/events", http.StatusFound)
+		case "/v1/events":
+			_, _ = io.WriteString(w, "first\n")
+			_ = http.NewResponseController(w).Flush()
+			<-proceed
+			_, _ = io.WriteString(w, r.Proto+"\n")
+		case "/v1/exhaust":
+			w.Header().Set("Retry-After", "30")
+			w.Header().Set("RateLimit", `"a";r=1`)
+		}
+	}))
+	upstream.EnableHTTP2 = true
+	upstream.StartTLS()
+	defer upstream.Close()
+	inner := startProxy(t, upstream.URL+"/v1", maxWait(5*time.Second))
+	inner.proxy.base.TLSClientConfig = upstream.Client().Transport.(*http.Transport).TLSClientConfig
+	inner.proxy.base.ForceAttemptHTTP2 = true
+	outer := startProxy(t, inner.url, maxWait(20*time.Second))
+
+	resp, err := http.Get(outer.url + "/redirect")
+	require.NoError(t, err)
+	defer resp.Body.Close()
+	require.Equal(t, outer.url+"/events", resp.Request.URL.String())
+	events := bufio.NewReader(resp.Body)
+	for _, want := range []string{"first\n", "HTTP/2.0\n"} {
+		line, err := events.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, want, line)
+		if want == "first\n" {
+			proceed <- true
+		}
+	}
+
+	// The inner proxy knows of a wait, and the outer one does not.
+	send(t, "GET", inner.url+"/exhaust", nil)
+	before := n.Load()
+	for _, from := range []*runningProxy{inner, outer} {
+		began := time.Now()
+		resp, _ := send(t, "GET", outer.url, nil)
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		require.Less(t, time.Since(began), 5*time.Second, "it is refused at once")
+		require.Equal(t, 1.0, from.metric(t, `ratelimit_refused_total{key="anonymous",by="proxy"}`))
+	}
+	require.Equal(t, before, n.Load())
+}
+
 // A socket is accessible only to its user, replaces a dead socket, and is removed at the end.
 func TestListenUnix(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.sock")
