@@ -364,9 +364,8 @@ func TestProxyLoop(t *testing.T) {
 	require.Len(t, got.Load(), 4)
 }
 
-// Through two proxies to a server of HTTP/2, a client stays at the first one, speaks other
-// protocols, gets events at once, and waits in the first one, which learns from the refusals of the
-// second.
+// Through two proxies to a server of HTTP/2, a client stays at the first one, gets events at once,
+// and is refused by the first one after it has learnt from a refusal of the second.
 func TestProxyChain(t *testing.T) {
 	proceed := make(chan bool)
 	var n atomic.Int64

@@ -8,17 +8,13 @@ import (
 	"io"
 	"net/http"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-const (
-	maxHeader    = 1 << 20 // bytes of names and values
-	maxResponses = 100     // kept by Read
-)
+const maxHeader = 1 << 20 // bytes of names and values
 
 var (
 	errHeaderTooLong = errors.New("the header is longer than 1 MiB")
@@ -34,33 +30,29 @@ var (
 // curl -v, or a HAR file. It chooses the last response that announces limits, refuses or asks to
 // wait. If there is none, it chooses the last response.
 func Read(source string, from io.Reader) (*Report, error) {
-	var kept []*response
-	total := 0
-	err := each(from, func(p *response) {
-		kept = append(kept, p)
-		kept = kept[max(len(kept)-maxResponses, 0):]
-		total++
-	})
-	if err != nil {
-		return nil, err
-	}
 	var last *Report
-	for i, p := range slices.Backward(kept) {
+	total, tooLong := 0, false
+	err := each(from, func(p *response) {
+		total++
 		if p.size > maxHeader {
-			return nil, errHeaderTooLong
+			tooLong = true
+			return
 		}
 		r := newReport(source, p)
-		r.number, r.of = total-len(kept)+i+1, total
-		switch {
-		case r.Speaks():
-			return r, nil
-		case last == nil && p.isHeader():
+		r.number = total
+		if r.Speaks() || p.isHeader() && (last == nil || !last.Speaks()) {
 			last = r
 		}
-	}
-	if last == nil {
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case tooLong:
+		return nil, errHeaderTooLong
+	case last == nil:
 		return nil, errNoResponse
 	}
+	last.of = total
 	return last, nil
 }
 
