@@ -359,7 +359,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, errFull):
 		p.stats.update(j.key, tooLate)
 		problem := ratelimit.NewProblem(ratelimit.QuotaExceeded)
-		problem.Detail = "As many requests wait as this proxy holds. It was not sent."
+		problem.Detail = "The request was not sent, because as many requests wait as this proxy holds."
 		refuse(w, r, problem, j.until)
 	case r.Context().Err() != nil || errors.Is(err, errGone):
 		panic(http.ErrAbortHandler)
@@ -369,7 +369,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		if name := late.Advice.Limit.Name; name != "" {
 			problem.ViolatedPolicies = []string{name}
 		}
-		problem.Detail = "The request would have to wait longer than this proxy holds it. It was not sent."
+		problem.Detail = "The request was not sent, because it would wait longer than this proxy holds it."
 		refuse(w, r, problem, late.Until)
 	case j.body != nil && j.body.broken.Load():
 		http.Error(w, errBroken.Error(), http.StatusBadRequest)
