@@ -108,8 +108,10 @@ func (h *headerFlag) err() error {
 func (h *headerFlag) newRequest(ctx context.Context, method, address string) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, address, nil)
 	switch {
+	case err != nil && !text.IsToken(method):
+		return nil, errors.New("-method is malformed: write GET or POST")
 	case err != nil:
-		return nil, errors.New("the address or -method is malformed: check both")
+		return nil, errors.New("the address is malformed: write http://HOST/")
 	case r.URL.Host == "":
 		return nil, errors.New("the address has no host: write http://HOST/")
 	}

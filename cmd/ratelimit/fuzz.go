@@ -62,13 +62,13 @@ func runFuzz(ctx context.Context, args []string, _ io.Reader, stdout, stderr io.
 	if err := checkFuzz(&o, *field, *write, flags); err != nil {
 		return wrong(stderr, "fuzz", err)
 	}
+	var err error
+	status := exitFine
 	if *write {
-		if err := printCases(stdout, o); err != nil {
-			return failed(stderr, "fuzz", err)
-		}
-		return exitFine
+		err = printCases(stdout, o)
+	} else {
+		status, err = fuzzProgram(ctx, o, flags.Args(), stdout, stderr)
 	}
-	status, err := fuzzProgram(ctx, o, flags.Args(), stdout, stderr)
 	if err != nil {
 		return failed(stderr, "fuzz", err)
 	}
@@ -111,17 +111,14 @@ func fuzzProgram(ctx context.Context, o fuzz.Options, command []string, stdout, 
 		return 0, err
 	}
 	r, err := fuzz.Run(ctx, o, p.Ask)
-	if err == nil || r.Different > 0 {
-		err = errors.Join(err, r.Write(stdout, command[0]))
-	}
-	if err != nil {
-		return 0, err
-	}
+	status := exitFine
 	switch {
 	case r.Interrupted:
-		return exitInterrupted, nil
+		status = exitInterrupted
 	case r.Different > 0:
-		return exitDoubtful, nil
+		status = exitDoubtful
+	case err != nil:
+		return 0, err // without a report of 0 differences
 	}
-	return exitFine, nil
+	return status, errors.Join(err, r.Write(stdout, command[0]))
 }

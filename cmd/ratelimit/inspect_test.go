@@ -767,6 +767,10 @@ func TestHints(t *testing.T) {
 		require.Empty(t, stdout)
 		require.Equal(t, "ratelimit inspect: open "+input+": no such file or directory (an address begins with http:// or https://)\n", stderr)
 	}
+	for _, input := range []string{"http://[::1", "http://a b/", "https://user:hunter2@a/%zz"} {
+		_, _, stderr := inspecting("", input)
+		require.Equal(t, "ratelimit inspect: the address is malformed: write http://HOST/\n", stderr)
+	}
 	status, stdout, stderr := inspecting("", wire+"express-draft-8-1.http", "-json")
 	require.Equal(t, exitFine, status, stderr)
 	require.Contains(t, stdout, `"limits"`, "flags may be anywhere")

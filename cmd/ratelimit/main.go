@@ -15,11 +15,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -81,47 +83,30 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 		return v.run(ctx, args[1:], stdin, stdout, stderr)
 	}
-	if meant := nearest(args[0]); meant != "" {
-		return wrong(stderr, "", fmt.Errorf("unknown verb %q: did you mean %s?", args[0], meant))
-	}
-	return wrong(stderr, "", fmt.Errorf("unknown verb %q", args[0]))
+	return wrong(stderr, "", unknown(args[0]))
 }
 
-// nearest returns the verb with the most similar name, or "" if none is similar.
-func nearest(word string) string {
-	const most = 2 // changed letters
-	best, meant := most+1, ""
-	for _, v := range verbs {
-		if n := distance(word, v.name); n < best {
-			best, meant = n, v.name
-		}
+// unknown returns the error for a word that is no verb. It contains a similar verb, if there is one.
+func unknown(word string) error {
+	const similar = 2 // changed letters
+	short := word[:min(len(word), 10)]
+	v := slices.MinFunc(verbs, func(a, b verb) int { return cmp.Compare(changes(short, a.name), changes(short, b.name)) })
+	if changes(short, v.name) > similar {
+		return fmt.Errorf("unknown verb %q", word)
 	}
-	return meant
+	return fmt.Errorf("unknown verb %q: did you mean %s?", word, v.name)
 }
 
-// distance returns the number of letters to add, remove or replace to turn a word into a verb, or a
-// large number if the word is long.
-func distance(word, verb string) int {
-	const longest = 32
-	if len(word) > longest {
-		return longest
+// changes returns the number of letters to add, remove or replace to turn a word into another one.
+// It is for short words, because its time grows exponentially.
+func changes(a, b string) int {
+	switch {
+	case a == "" || b == "":
+		return len(a) + len(b)
+	case a[0] == b[0]:
+		return changes(a[1:], b[1:])
 	}
-	row := make([]int, len(verb)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(word) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(verb) {
-			cost := 1
-			if word[i] == verb[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(verb)]
+	return 1 + min(changes(a[1:], b[1:]), changes(a[1:], b), changes(a, b[1:]))
 }
 
 func help() string {

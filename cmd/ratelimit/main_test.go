@@ -60,6 +60,8 @@ func TestCommandLine(t *testing.T) {
 	}{
 		"nothing":       {nil, help()},
 		"no such verb":  {[]string{"inspekt"}, "ratelimit: unknown verb \"inspekt\": did you mean inspect?\nFor help: ratelimit -h\n"},
+		"a neighbour":   {[]string{"prxy"}, "ratelimit: unknown verb \"prxy\": did you mean proxy?\nFor help: ratelimit -h\n"},
+		"a long word":   {[]string{"inspect" + strings.Repeat("x", 99)}, "ratelimit: unknown verb \"inspect" + strings.Repeat("x", 99) + "\"\nFor help: ratelimit -h\n"},
 		"hostile":       {[]string{"\x1b[2J"}, "ratelimit: unknown verb \"\\x1b[2J\"\nFor help: ratelimit -h\n"},
 		"help of none":  {[]string{"help", "prob"}, "ratelimit: unknown verb \"prob\": did you mean probe?\nFor help: ratelimit -h\n"},
 		"flag of none":  {[]string{"-json"}, "ratelimit: unknown verb \"-json\"\nFor help: ratelimit -h\n"},

@@ -246,7 +246,7 @@ func (r *probeReport) writeLimits(b *bytes.Buffer) {
 	table := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\nNAME\tFORM\tQUOTA\tWINDOW\tREMAINING\tRESET\tRESPONSES")
 	for _, name := range r.names {
-		var left, until span
+		var left, until []int64
 		var quota, window *int64
 		form, responses := "", 0
 		for _, l := range r.lines {
@@ -257,38 +257,31 @@ func (r *probeReport) writeLimits(b *bytes.Buffer) {
 				responses++
 				form = l.Form
 				quota, window = cmp.Or(limit.Quota, quota), cmp.Or(limit.Window, window)
-				left.add(limit.Remaining)
-				until.add(limit.Reset)
+				if limit.Remaining != nil {
+					left = append(left, *limit.Remaining)
+				}
+				if limit.Reset != nil {
+					until = append(until, *limit.Reset)
+				}
 			}
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", report.Quoted(name), report.FormName(form),
-			report.Integer(quota), report.Seconds(window), left.text(report.Integer), until.text(report.Seconds), responses)
+			report.Integer(quota), report.Seconds(window), span(left, report.Integer), span(until, report.Seconds), responses)
 	}
 	table.Flush()
 	b.WriteByte('\n')
 }
 
-// A span is the lowest and the highest of some numbers.
-type span struct{ low, high *int64 }
-
-func (s *span) add(n *int64) {
-	if n == nil {
-		return
+// span returns the highest and the lowest number, such as "3 to 0". The function formats a number.
+func span(numbers []int64, text func(*int64) string) string {
+	if len(numbers) == 0 {
+		return report.Absent
 	}
-	if s.low == nil || *n < *s.low {
-		s.low = n
+	low, high := slices.Min(numbers), slices.Max(numbers)
+	if low == high {
+		return text(&low)
 	}
-	if s.high == nil || *n > *s.high {
-		s.high = n
-	}
-}
-
-// text returns the span, such as "3 to 0". The function formats a number.
-func (s span) text(of func(*int64) string) string {
-	if s.low == nil || *s.low == *s.high {
-		return of(s.low)
-	}
-	return of(s.high) + " to " + of(s.low)
+	return text(&high) + " to " + text(&low)
 }
 
 // row returns a line as text.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
+	"runtime"
 	"strings"
 	"text/tabwriter"
 
@@ -16,7 +18,7 @@ func writeText(w io.Writer, reports []*report.Report, p palette) error {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "%s: %s\n", p.bold(r.Source), r.Heading())
+		fmt.Fprintf(&b, "%s: %s\n", p.paint(bold, r.Source), r.Heading())
 		writeLimits(&b, r, p)
 		writeAdvice(&b, r, p)
 		writeFaults(&b, r, p)
@@ -43,23 +45,16 @@ func writeLimits(w io.Writer, r *report.Report, p palette) {
 	table.Flush()
 	// A tabwriter counts colours as text, so they come last.
 	for i, row := range strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n") {
-		paint := p.bold
+		colour := bold
 		if i > 0 {
-			paint = painter(r.Limits[i-1], p)
+			colour = colours[r.Limits[i-1].State()]
 		}
-		fmt.Fprintln(w, paint(row))
+		fmt.Fprintln(w, p.paint(colour, row))
 	}
 }
 
-func painter(l report.Limit, p palette) func(string) string {
-	switch l.State() {
-	case report.Exhausted:
-		return p.red
-	case report.Low:
-		return p.yellow
-	}
-	return func(row string) string { return row }
-}
+// colours are those of the rows of limits.
+var colours = map[report.State]string{report.Exhausted: red, report.Low: yellow}
 
 const barCells = 10
 
@@ -84,9 +79,9 @@ func reset(r *report.Report, l report.Limit) string {
 
 func writeAdvice(w io.Writer, r *report.Report, p palette) {
 	if advice := r.Advice.String(); r.Advice.Refused || r.Advice.Asked > 0 {
-		fmt.Fprintln(w, p.red(advice))
+		fmt.Fprintln(w, p.paint(red, advice))
 	} else if advice != "" {
-		fmt.Fprintln(w, p.green(advice))
+		fmt.Fprintln(w, p.paint(green, advice))
 	}
 	for _, note := range r.Notes() {
 		fmt.Fprintln(w, note)
@@ -95,7 +90,7 @@ func writeAdvice(w io.Writer, r *report.Report, p palette) {
 
 func writeFaults(w io.Writer, r *report.Report, p palette) {
 	if r.Findings != nil && len(r.Findings) == 0 && len(r.Malformed) == 0 {
-		fmt.Fprintln(w, p.green("no findings"))
+		fmt.Fprintln(w, p.paint(green, "no findings"))
 	}
 	for _, f := range r.Faults() {
 		writeFault(w, f, p)
@@ -103,25 +98,68 @@ func writeFaults(w io.Writer, r *report.Report, p palette) {
 }
 
 func writeFault(w io.Writer, f report.Fault, p palette) {
-	paint := p.red
+	colour := red
 	switch f.Level {
 	case "should":
-		paint = p.yellow
+		colour = yellow
 	case "note":
-		paint = p.faint
+		colour = faint
 	}
 	rule := fmt.Sprintf("%s (%s)", f.Rule, f.Level)
 	if f.Error != "" {
-		fmt.Fprintf(w, "%s: %s\n", paint("malformed"), f.Error)
+		fmt.Fprintf(w, "%s: %s\n", p.paint(colour, "malformed"), f.Error)
 	} else {
-		fmt.Fprintf(w, "%s %s: %s\n", paint(rule), f.Place, f.Remedy)
+		fmt.Fprintf(w, "%s %s: %s\n", p.paint(colour, rule), f.Place, f.Remedy)
 	}
 	if f.Offset >= 0 {
 		const columns = 70
 		text, caret := report.Excerpt(f.Value, f.Offset, columns)
-		fmt.Fprintf(w, "  %s\n  %s%s\n", text, strings.Repeat(" ", caret), paint("^"))
+		fmt.Fprintf(w, "  %s\n  %s%s\n", text, strings.Repeat(" ", caret), p.paint(colour, "^"))
 	}
 	if f.Error != "" && f.Remedy != "" {
-		fmt.Fprintf(w, "  %s: %s\n", paint(rule), f.Remedy)
+		fmt.Fprintf(w, "  %s: %s\n", p.paint(colour, rule), f.Remedy)
 	}
+}
+
+// A palette colours text if it is true.
+type palette bool
+
+// paletteOf returns the palette for an output. Only terminals get colours, and none if NO_COLOR is
+// set (https://no-color.org).
+func paletteOf(w io.Writer, getenv func(string) string) palette {
+	f, ok := w.(*os.File)
+	if !ok || getenv("NO_COLOR") != "" || getenv("TERM") == "dumb" {
+		return false
+	}
+	if runtime.GOOS == "windows" && getenv("WT_SESSION") == "" && getenv("TERM") == "" {
+		return false // the old console prints the escape sequences
+	}
+	return palette(isTerminal(f))
+}
+
+// isTerminal reports whether a file is a character device other than the null device.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
+}
+
+// Colours and styles of a terminal.
+const (
+	bold   = "1"
+	faint  = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+)
+
+// paint returns a text in a colour, which may be "".
+func (p palette) paint(colour, text string) string {
+	if !p || colour == "" || text == "" {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }

@@ -135,7 +135,7 @@ func advice(r *report.Report) (sentence, tone string) {
 	case len(r.Limits) == 0 && len(r.Malformed) > 0:
 		return "Go on: what is malformed is ignored, and nothing else asks to wait.", "none"
 	case len(r.Limits) == 0:
-		return "This response says nothing about rate limits.", "none"
+		return "This response contains no rate limits.", "none"
 	default:
 		return "Go on: nothing asks to wait.", "go"
 	}
@@ -181,7 +181,7 @@ type moment struct {
 	Next bool     `json:"next"` // the row of the next request
 }
 
-const doesNotSay = "does not say when"
+const unknownTime = "no time is known"
 
 // timeline returns the ticks of a logarithmic scale, on which a minute and a month can both
 // be seen, and its rows.
@@ -201,7 +201,7 @@ func timeline(r *report.Report) ([]tick, []moment) {
 	list := []moment{s.next(r)}
 	for _, l := range first(r.Limits) {
 		if l.Reset == nil {
-			list = append(list, moment{Name: report.Quoted(l.Name), Text: doesNotSay})
+			list = append(list, moment{Name: report.Quoted(l.Name), Text: unknownTime})
 			continue
 		}
 		list = append(list, s.moment(report.Quoted(l.Name), float64(*l.Reset), "t ends", r.Arrived))
@@ -254,7 +254,7 @@ func (s scale) moment(name string, seconds float64, what string, arrived time.Ti
 }
 
 func (s scale) next(r *report.Report) moment {
-	m := moment{Name: "next request", Text: doesNotSay}
+	m := moment{Name: "next request", Text: unknownTime}
 	if !r.Advice.Refused || r.Advice.Asked > 0 {
 		m = s.moment(m.Name, r.Advice.Asked, "can be sent", r.Arrived)
 	}

@@ -32,7 +32,7 @@ func TestAdvice(t *testing.T) {
 		"go on":                  {`RateLimit: "a";r=20`, "go", "Go on: nothing asks to wait."},
 		"malformed":              {`RateLimit: "a";r=x`, "none", "Go on: what is malformed is ignored, and nothing else asks to wait."},
 		"malformed, 503":         {"RateLimit: \"a\";r=x\nRetry-After: 5", "wait", "Wait 5s."},
-		"nothing":                {"Server: x", "none", "This response says nothing about rate limits."},
+		"nothing":                {"Server: x", "none", "This response contains no rate limits."},
 		"refused":                {"HTTP/1.1 429\nServer: x", "wait", refusedSilently},
 		"refused, and malformed": {"HTTP/1.1 429\nRateLimit: \"a\";r=x", "wait", refusedSilently},
 		"refused, with a pace":   {"HTTP/1.1 429\nRetry-After: soon\nRateLimit: \"a\";r=20;t=7", "wait", refusedSilently},
@@ -106,13 +106,13 @@ func TestTimeline(t *testing.T) {
 		{"next request", "can be sent in 1h6m40s, at 2026-11-21 02:12:59 UTC"},
 		{`"a"`, "t ends in 1m, at 2026-11-21 01:07:19 UTC"},
 		{`"b"`, "t ends in 1h6m40s, at 2026-11-21 02:12:59 UTC"},
-		{`"c"`, "does not say when"},
+		{`"c"`, "no time is known"},
 		{`"d"`, "t ends now"},
 		{`"e"`, "t ends in more than a century"},
 	}, got)
 	require.Nil(t, v.Times[3].At)
 	v = viewOf("HTTP/1.1 429\nRateLimit: \"a\";r=1;t=60")
-	require.Equal(t, moment{Name: "next request", Text: "does not say when", Next: true}, v.Times[0], "a refusal is no invitation")
+	require.Equal(t, moment{Name: "next request", Text: "no time is known", Next: true}, v.Times[0], "a refusal is no invitation")
 
 	for text, want := range map[string]string{
 		`RateLimit: "a";r=1`:         "",

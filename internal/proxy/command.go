@@ -59,6 +59,10 @@ func (c *Command) Complete() (err error) {
 	switch {
 	case c.flags.NArg() > 0:
 		return errors.New("there are arguments: give the server with -to")
+	case !isListenable(c.listen):
+		return errors.New("-listen is not an address: write 127.0.0.1:8700 or unix:PATH")
+	case c.admin != "" && !isListenable(c.admin):
+		return errors.New("-admin is not an address: write 127.0.0.1:8701 or unix:PATH")
 	case c.MaxWait <= 0:
 		return errors.New("-max-wait is out of range: give a time above 0")
 	case c.Queue < 0:
@@ -90,10 +94,11 @@ func list(names string) (elements []string) {
 // parseServer returns the address of the server to which requests go.
 func parseServer(to string) (*url.URL, error) {
 	u, err := url.Parse(to)
+	isHTTP := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 	switch {
 	case to == "":
 		return nil, errors.New("-to is missing: give the address of the server")
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+	case !isHTTP:
 		return nil, errors.New("-to is not an address: begin it with http:// or https://")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("-to has more than a scheme, a host and a path: leave the rest out")

@@ -129,7 +129,16 @@ func TestProxyQueue(t *testing.T) {
 // has arrived.
 func TestProxyHangUp(t *testing.T) {
 	var n atomic.Int64
-	p := startProxy(t, serve(t, waitingFor("Retry-After", "590", &n)))
+	var connections atomic.Int64
+	server := httptest.NewUnstartedServer(waitingFor("Retry-After", "590", &n))
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	p := startProxy(t, server.URL)
 	send(t, "GET", p.url+"/exhaust", nil)
 	const clients = 400
 	body := strings.Repeat("a", 300<<10)
@@ -159,9 +168,7 @@ func TestProxyHangUp(t *testing.T) {
 	t.Logf("%d MiB in use", m.HeapAlloc>>20)
 	require.Less(t, m.HeapAlloc, uint64(30<<20))
 	require.EqualValues(t, 1, n.Load())
-	connections := 0
-	p.proxy.calls.own.Range(func(any, any) bool { connections++; return true })
-	require.LessOrEqual(t, connections, 1, "that of the first request")
+	require.EqualValues(t, 1, connections.Load(), "that of the first request")
 }
 
 // If a client hangs up, its request leaves the queue without delay, by the clock of the test.
@@ -175,7 +182,7 @@ func TestProxyHangUpAtOnce(t *testing.T) {
 			}))
 			c := Config{To: &url.URL{Scheme: "http", Host: "api.example"}, MaxWait: time.Hour, Queue: 10, BodyMemory: 1 << 20, Log: log.New(t.Output(), "", 0)}
 			p := New(c)
-			p.calls.dial = to.dial
+			p.base.DialContext = to.dial
 			front := newPipes(t, p)
 			exchange := func(text string) net.Conn {
 				conn, _ := front.dial(t.Context(), "", "")
@@ -233,13 +240,8 @@ func (l *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 func (l *pipes) dial(context.Context, string, string) (net.Conn, error) {
 	client, server := net.Pipe()
 	l.conns <- server
-	return &pipe{client}, nil
+	return client, nil
 }
-
-// A pipe has an address on one side, so that the proxy can recognize its own connections.
-type pipe struct{ net.Conn }
-
-func (*pipe) RemoteAddr() net.Addr { return &net.TCPAddr{} }
 
 // If memory for bodies is exhausted, a body is read when its request may proceed.
 func TestProxyBodyMemory(t *testing.T) {
@@ -329,34 +331,92 @@ func TestProxyIsNoServer(t *testing.T) {
 	require.NotContains(t, p.log.String(), "panic")
 }
 
-// A client may have the same port as one of the proxy's connections. Only a connection to the
-// proxy itself is a loop.
-func TestProxyIsNoLoop(t *testing.T) {
-	server := serve(t, func(http.ResponseWriter, *http.Request) {})
-	p := startProxy(t, server).proxy
-	conn, err := p.calls.dialContext(t.Context(), "tcp", strings.TrimPrefix(server, "http://"))
-	require.NoError(t, err)
-	made := func(at net.Addr) bool {
-		r := httptest.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, at), "GET", "/", nil)
-		r.RemoteAddr = conn.LocalAddr().String()
-		return p.calls.made(r)
+// A request that leads back to a proxy is answered with 508, also through another proxy. Requests
+// through several proxies to a server are none.
+func TestProxyLoop(t *testing.T) {
+	for name, proxies := range map[string]int{"itself": 1, "another proxy": 2} {
+		t.Run(name, func(t *testing.T) {
+			var requests atomic.Int64
+			var first *Proxy
+			address := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if requests.Add(1) > 10 {
+					w.WriteHeader(http.StatusInternalServerError)
+					return
+				}
+				first.ServeHTTP(w, r)
+			})
+			to := address
+			for range proxies {
+				p := startProxy(t, to)
+				first, to = p.proxy, p.url
+			}
+			resp, _ := send(t, "GET", address+"/a", nil)
+			require.Equal(t, http.StatusLoopDetected, resp.StatusCode)
+		})
 	}
-	require.True(t, made(conn.RemoteAddr()))
-	require.False(t, made(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}))
-	require.NoError(t, conn.Close())
-	require.False(t, made(conn.RemoteAddr()))
+	var got atomic.Value
+	to := serve(t, func(_ http.ResponseWriter, r *http.Request) { got.Store(r.Header["Cdn-Loop"]) })
+	for range 3 {
+		to = startProxy(t, to).url
+	}
+	resp, _ := send(t, "GET", to, nil, "CDN-Loop", "other")
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Len(t, got.Load(), 4)
 }
 
-// A proxy that forwards to itself detects the loop.
-func TestProxyLoop(t *testing.T) {
-	var p *Proxy
-	address := serve(t, func(w http.ResponseWriter, r *http.Request) { p.ServeHTTP(w, r) })
-	to, err := url.Parse(address)
+// Through two proxies to a server of HTTP/2, a client stays at the first one, gets events at once,
+// and is refused by the first one after it has learnt from a refusal of the second.
+func TestProxyChain(t *testing.T) {
+	proceed := make(chan bool)
+	var n atomic.Int64
+	upstream := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n.Add(1)
+		switch r.URL.Path {
+		case "/v1/redirect":
+			http.Redirect(w, r, "https://"+r.Host+"/v1/events", http.StatusFound)
+		case "/v1/events":
+			_, _ = io.WriteString(w, "first\n")
+			_ = http.NewResponseController(w).Flush()
+			<-proceed
+			_, _ = io.WriteString(w, r.Proto+"\n")
+		case "/v1/exhaust":
+			w.Header().Set("Retry-After", "30")
+			w.Header().Set("RateLimit", `"a";r=1`)
+		}
+	}))
+	upstream.EnableHTTP2 = true
+	upstream.StartTLS()
+	defer upstream.Close()
+	inner := startProxy(t, upstream.URL+"/v1", maxWait(5*time.Second))
+	inner.proxy.base.TLSClientConfig = upstream.Client().Transport.(*http.Transport).TLSClientConfig
+	inner.proxy.base.ForceAttemptHTTP2 = true
+	outer := startProxy(t, inner.url, maxWait(20*time.Second))
+
+	resp, err := http.Get(outer.url + "/redirect")
 	require.NoError(t, err)
-	p = startProxy(t, address).proxy
-	require.Equal(t, to, p.config.To)
-	resp, _ := send(t, "GET", address+"/a", nil)
-	require.Equal(t, http.StatusLoopDetected, resp.StatusCode)
+	defer resp.Body.Close()
+	require.Equal(t, outer.url+"/events", resp.Request.URL.String())
+	events := bufio.NewReader(resp.Body)
+	for _, want := range []string{"first\n", "HTTP/2.0\n"} {
+		line, err := events.ReadString('\n')
+		require.NoError(t, err)
+		require.Equal(t, want, line)
+		if want == "first\n" {
+			proceed <- true
+		}
+	}
+
+	// The inner proxy knows of a wait, and the outer one does not.
+	send(t, "GET", inner.url+"/exhaust", nil)
+	before := n.Load()
+	for _, from := range []*runningProxy{inner, outer} {
+		began := time.Now()
+		resp, _ := send(t, "GET", outer.url, nil)
+		require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
+		require.Less(t, time.Since(began), 5*time.Second, "it is refused at once")
+		require.Equal(t, 1.0, from.metric(t, `ratelimit_refused_total{key="anonymous",by="proxy"}`))
+	}
+	require.Equal(t, before, n.Load())
 }
 
 // A socket is accessible only to its user, replaces a dead socket, and is removed at the end.

@@ -1,13 +1,11 @@
 package proxy
 
 import (
-	"context"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // isUnix reports whether a listener is a Unix socket, which a page in a browser cannot reach.
@@ -48,43 +46,11 @@ func (p *Proxy) serves(host string) bool {
 	return slices.ContainsFunc(p.config.Hosts, func(name string) bool { return strings.EqualFold(name, host) })
 }
 
-// calls are the connections of the proxy to its server, by the addresses of both sides. The
-// proxy itself has sent a request that arrives on such a connection. One address is not enough:
-// a client on the same machine may have the same port as a connection to the server.
-type calls struct {
-	dial func(ctx context.Context, network, address string) (net.Conn, error)
-	own  sync.Map // of link
-}
+// loopField has the names of the proxies that a request has passed (RFC 8586). Via has them too, but
+// some servers do not compress the responses to requests with Via.
+const loopField = "Cdn-Loop"
 
-func (c *calls) dialContext(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := c.dial(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	of := link{conn.LocalAddr().String(), conn.RemoteAddr().String()}
-	c.own.Store(of, true)
-	return &call{Conn: conn, over: sync.OnceFunc(func() { c.own.Delete(of) })}, nil
-}
-
-// made reports whether a request comes from the proxy itself.
-func (c *calls) made(r *http.Request) bool {
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	if !ok {
-		return false
-	}
-	_, own := c.own.Load(link{r.RemoteAddr, local.String()})
-	return own
-}
-
-// A link is the addresses of a connection.
-type link struct{ client, server string }
-
-type call struct {
-	net.Conn
-	over func()
-}
-
-func (c *call) Close() error {
-	c.over()
-	return c.Conn.Close()
+// loops reports whether the proxy has forwarded a request before.
+func (p *Proxy) loops(r *http.Request) bool {
+	return slices.ContainsFunc(r.Header[loopField], func(line string) bool { return strings.Contains(line, p.name) })
 }

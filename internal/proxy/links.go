@@ -3,6 +3,7 @@ package proxy
 import (
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -69,33 +70,21 @@ func hostOf(scheme, host string) string {
 	return strings.TrimSuffix(host, ":80")
 }
 
-// link rewrites the targets of a Link field: what is between angle brackets and not in a quoted
-// parameter (RFC 8288 Section 3).
-func (m *mapping) link(line string) (string, int) {
-	var out strings.Builder
-	n, quoted := 0, false
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case quoted && c == '\\' && i+1 < len(line):
-			out.WriteByte(c)
-			i++
-		case c == '"':
-			quoted = !quoted
-		case c == '<' && !quoted:
-			end := strings.IndexByte(line[i:], '>')
-			if end < 0 {
-				out.WriteString(line[i:])
-				return out.String(), n
-			}
-			target, found := m.reference(line[i+1 : i+end])
-			out.WriteString("<" + target + ">")
-			n += found
-			i += end
-			continue
+// target matches a target of a Link field, or a quoted parameter, in which there is no target
+// (RFC 8288 Section 3).
+var target = regexp.MustCompile(`"(?:[^"\\]|\\.)*"?|<[^>]*>`)
+
+// link rewrites the targets of a Link field.
+func (m *mapping) link(line string) (rewritten string, n int) {
+	rewritten = target.ReplaceAllStringFunc(line, func(s string) string {
+		if s[0] == '"' {
+			return s
 		}
-		out.WriteByte(line[i])
-	}
-	return out.String(), n
+		reference, found := m.reference(s[1 : len(s)-1])
+		n += found
+		return "<" + reference + ">"
+	})
+	return rewritten, n
 }
 
 // refresh rewrites the address of a Refresh field, such as 5; url=https://api.example/.

@@ -11,6 +11,16 @@ import (
 	"sync"
 )
 
+// isListenable reports whether an address has the form that listen accepts. Without this check an
+// empty address would be all addresses of the machine.
+func isListenable(address string) bool {
+	if path, ok := strings.CutPrefix(address, "unix:"); ok {
+		return path != ""
+	}
+	_, _, err := net.SplitHostPort(address)
+	return err == nil
+}
+
 // listen listens at the address of a flag, or at unix:PATH. It returns the address as text for
 // users.
 func listen(flagName, address string) (l net.Listener, shown string, err error) {

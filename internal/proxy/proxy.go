@@ -4,6 +4,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"log"
@@ -41,12 +42,13 @@ type Config struct {
 // A Proxy is a handler that forwards requests when the limits of the server allow it.
 type Proxy struct {
 	config  Config
+	name    string // in loopField
 	key     func(*http.Request) string
+	base    *http.Transport
 	reverse *httputil.ReverseProxy
 	limited *ratelimit.Transport
 	stats   *stats
 	memory  memory
-	calls   *calls
 	buffers buffers
 	held    atomic.Int64 // requests that wait
 
@@ -65,10 +67,10 @@ var (
 // New returns a Proxy.
 func New(c Config) *Proxy {
 	gate := &ratelimit.Gate{MaxWait: max(c.MaxWait, ratelimit.DefaultMaxWait), Pace: c.Pace}
-	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats(gate, c.Talk), calls: &calls{}}
+	p := &Proxy{config: c, key: ratelimit.KeyBy(c.Fields...), stats: newStats(gate, c.Talk), name: "ratelimit-" + rand.Text(), base: newBase()}
 	p.memory.left.Store(c.BodyMemory)
 	key, cost := func(r *http.Request) string { return jobOf(r).key }, func(r *http.Request) []ratelimit.Cost { return jobOf(r).costs }
-	var base http.RoundTripper = forward{newBase(p.calls)}
+	var base http.RoundTripper = forward{p.base}
 	if c.Share != nil {
 		base = c.Share(base, key, cost)
 	}
@@ -126,9 +128,8 @@ func (p *Proxy) Ended() <-chan struct{} {
 }
 
 // newBase returns a transport that passes bodies as they are, compressed or not.
-func newBase(c *calls) http.RoundTripper {
+func newBase() *http.Transport {
 	base := http.DefaultTransport.(*http.Transport).Clone()
-	c.dial, base.DialContext = base.DialContext, c.dialContext
 	base.DisableCompression = true
 	base.MaxIdleConns, base.MaxIdleConnsPerHost = 0, 1024 // all go to one host
 	return base
@@ -165,7 +166,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == "PRI" || r.RequestURI == "*" && r.Method != http.MethodOptions:
 		http.Error(w, "this proxy does not speak HTTP/2", http.StatusBadRequest)
 		return
-	case p.calls.made(r):
+	case p.loops(r):
 		http.Error(w, "this proxy sends its requests to itself: -to leads back to it", http.StatusLoopDetected)
 		return
 	}
@@ -231,6 +232,7 @@ func (p *Proxy) rewrite(r *httputil.ProxyRequest) {
 		r.Out.URL.Path, r.Out.URL.RawPath, r.Out.URL.Opaque = "", "", "*"
 	}
 	r.Out.URL.RawQuery = r.In.URL.RawQuery // ReverseProxy drops what it cannot parse
+	r.Out.Header.Add(loopField, p.name)
 	j := jobOf(r.Out)
 	if field := p.config.CostHeader; field != "" {
 		j.costs = costsOf(r.Out.Header.Values(field))
@@ -327,33 +329,27 @@ func (p *Proxy) waiting(r *http.Request, w ratelimit.Wait) func() {
 	}
 }
 
-// modify changes a response before it is passed on.
+// modify changes a response before it is passed on. After an answer that comes before the end of the
+// request's body it closes the connection. Otherwise net/http would read the rest of the body as the
+// next request. After an upgrade the rest would be read as the new protocol, so the upgrade fails.
 func (p *Proxy) modify(resp *http.Response) error {
-	if resp.StatusCode < 100 || resp.StatusCode > 999 { // with which net/http panics
+	j := jobOf(resp.Request)
+	switch early := j.body.early(); {
+	case resp.StatusCode < 100 || resp.StatusCode > 999: // with which net/http panics
 		return errors.New("the server answers with a status that does not exist")
-	}
-	p.redirect(jobOf(resp.Request), resp.Header)
-	return endEarly(resp)
-}
-
-// endEarly closes the connection after an answer that comes before the end of the request's
-// body. Otherwise net/http would read the rest of the body as the next request. After an
-// upgrade the rest would be read as the new protocol, so the upgrade fails.
-func endEarly(resp *http.Response) error {
-	switch {
-	case !jobOf(resp.Request).body.early():
-	case resp.StatusCode == http.StatusSwitchingProtocols:
+	case early && resp.StatusCode == http.StatusSwitchingProtocols:
 		return errors.New("the server changes the protocol before the body has ended")
-	default:
+	case early:
 		resp.Header.Set("Connection", "close")
 	}
+	p.redirect(j, resp.Header)
 	return nil
 }
 
 // fail answers a request without an answer of the server.
 func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	j := jobOf(r)
-	if j.body.early() { // as in endEarly
+	if j.body.early() { // as in modify
 		w.Header().Set("Connection", "close")
 	}
 	var late *ratelimit.WaitError
@@ -363,7 +359,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, errFull):
 		p.stats.update(j.key, tooLate)
 		problem := ratelimit.NewProblem(ratelimit.QuotaExceeded)
-		problem.Detail = "As many requests wait as this proxy holds. It was not sent."
+		problem.Detail = "The request was not sent, because as many requests wait as this proxy holds."
 		refuse(w, r, problem, j.until)
 	case r.Context().Err() != nil || errors.Is(err, errGone):
 		panic(http.ErrAbortHandler)
@@ -373,7 +369,7 @@ func (p *Proxy) fail(w http.ResponseWriter, r *http.Request, err error) {
 		if name := late.Advice.Limit.Name; name != "" {
 			problem.ViolatedPolicies = []string{name}
 		}
-		problem.Detail = "The request would have to wait longer than this proxy holds it. It was not sent."
+		problem.Detail = "The request was not sent, because it would wait longer than this proxy holds it."
 		refuse(w, r, problem, late.Until)
 	case j.body != nil && j.body.broken.Load():
 		http.Error(w, errBroken.Error(), http.StatusBadRequest)

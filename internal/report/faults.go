@@ -22,28 +22,18 @@ type Malformed struct {
 	Param  string `json:"param,omitzero"`
 	Error  string `json:"error"`
 	Value  string `json:"value"`
-
-	key   string // of the field in http.Header
-	cause string // Error without the place
 }
 
-func malformedOf(p *response, err error) []Malformed {
-	list := []Malformed{} // in JSON null would not be an array
-	for _, e := range fieldErrors(err) {
-		spelled := *e
-		spelled.Field = p.names.of(e.Field)
-		m := Malformed{Field: spelled.Field, Line: e.Line, Offset: e.Offset, Param: e.Param, Error: spelled.Error(), key: e.Field}
-		spelled.Offset, spelled.Item = -1, -1
-		m.cause = strings.TrimPrefix(strings.TrimPrefix(spelled.Error(), "ratelimit: "), spelled.Field+": ")
-		if lines := p.Header.Values(e.Field); e.Line < len(lines) {
-			m.Value = Printable(lines[e.Line])
-		}
-		if e.Item >= 0 {
-			m.Item = &e.Item
-		}
-		list = append(list, m)
+// malformed describes an error of parsing the response.
+func (p *response) malformed(e *ratelimit.FieldError) Malformed {
+	m := Malformed{Field: p.spelled(e.Field), Line: e.Line, Offset: e.Offset, Item: known(e.Item), Param: e.Param}
+	spelled := *e
+	spelled.Field = m.Field
+	m.Error = spelled.Error()
+	if lines := p.Header.Values(e.Field); e.Line < len(lines) {
+		m.Value = Printable(lines[e.Line])
 	}
-	return list
+	return m
 }
 
 // fieldErrors returns the errors that err joins.
@@ -68,36 +58,31 @@ type Finding struct {
 	Offset  *int   `json:"offset,omitzero"` // of the byte in the line, from 0
 	Item    *int   `json:"item,omitzero"`
 	Message string `json:"message"`
-
-	level ratelimit.Level
-	key   string // of the field in http.Header
 }
 
 // Check sets Findings, to an empty list if there are none.
 func (r *Report) Check() {
 	r.Findings = []Finding{}
-	for _, f := range ratelimit.Check(r.response.Response) {
+	r.found = ratelimit.Check(r.response.Response)
+	for _, f := range r.found {
 		out := FindingOf(f)
-		out.Field = r.response.names.of(f.Field)
+		out.Field = r.response.spelled(f.Field)
 		r.Findings = append(r.Findings, out)
 	}
 }
 
 // FindingOf converts a finding of [ratelimit.Check] or of a [ratelimit.Sequence].
 func FindingOf(f ratelimit.Finding) Finding {
-	out := Finding{Rule: f.Rule, Level: f.Level.String(), Field: f.Field, Message: f.Message, level: f.Level, key: f.Field}
-	if f.Item >= 0 {
-		out.Item = &f.Item
-	}
+	out := Finding{Rule: f.Rule, Level: f.Level.String(), Field: f.Field, Offset: known(f.Offset), Item: known(f.Item), Message: f.Message}
 	if f.Offset >= 0 {
-		out.Line, out.Offset = &f.Line, &f.Offset
+		out.Line = &f.Line
 	}
 	return out
 }
 
 // Doubtful reports whether a field is malformed, or a finding is above a note.
 func (r *Report) Doubtful() bool {
-	return len(r.Malformed) > 0 || slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.level > ratelimit.LevelNote })
+	return len(r.Malformed) > 0 || slices.ContainsFunc(r.found, func(f ratelimit.Finding) bool { return f.Level > ratelimit.LevelNote })
 }
 
 // LevelMalformed is the level of a malformed older field, for which the specification has no rule.
@@ -115,64 +100,58 @@ type Fault struct {
 	Offset int    // of the byte at fault in Value, or of the member; -1 without Value
 	Line   int    // in the text, from 1; 0 if it is unknown
 
-	rank int
+	rank ratelimit.Level
 }
 
 // Faults returns all faults, the worst first.
 func (r *Report) Faults() []Fault {
 	var list []Fault
-	told := make([]bool, len(r.Findings)) // findings that are part of a malformed field
-	for _, m := range r.Malformed {
-		f := Fault{Level: LevelMalformed, Error: strings.TrimPrefix(m.Error, "ratelimit: "), Cause: m.cause, Value: m.Value, Offset: m.Offset}
-		f.Place = place(m.Field, m.Item)
-		f.Line = r.response.lineOf(m.key, m.Line)
-		f.rank = int(ratelimit.LevelMust) + 1
-		for i, finding := range r.Findings {
-			if !told[i] && finding.about(m) {
-				told[i] = true
-				f.Level, f.Rule, f.Remedy = finding.Level, finding.Rule, finding.Message
-				break
-			}
+	found := slices.Clone(r.found)
+	for i, e := range r.errs {
+		f := r.faultAt(e.Field, e.Line, e.Offset, e.Item)
+		f.Error = strings.TrimPrefix(r.Malformed[i].Error, "ratelimit: ")
+		unplaced := ratelimit.FieldError{Field: e.Field, Offset: -1, Item: -1, Param: e.Param, Err: e.Err}
+		f.Cause = strings.TrimPrefix(strings.TrimPrefix(unplaced.Error(), "ratelimit: "), e.Field+": ")
+		f.Level, f.rank = LevelMalformed, ratelimit.LevelMust+1
+		same := func(g ratelimit.Finding) bool { return g.Field == e.Field && g.Line == e.Line && g.Offset == e.Offset }
+		if at := slices.IndexFunc(found, same); at >= 0 {
+			f.Level, f.Rule, f.Remedy = found[at].Level.String(), found[at].Rule, found[at].Message
+			found = slices.Delete(found, at, at+1)
 		}
 		list = append(list, f)
 	}
-	for i, finding := range r.Findings {
-		if !told[i] {
-			list = append(list, r.fault(finding))
-		}
+	for _, g := range found {
+		f := r.faultAt(g.Field, g.Line, g.Offset, g.Item)
+		f.Level, f.Rule, f.Remedy, f.rank = g.Level.String(), g.Rule, g.Message, g.Level
+		list = append(list, f)
 	}
 	slices.SortStableFunc(list, func(a, b Fault) int { return cmp.Compare(b.rank, a.rank) })
 	return list
 }
 
-// about reports whether a finding has the place of a malformed field.
-func (f Finding) about(m Malformed) bool {
-	return f.Offset != nil && f.key == m.key && *f.Line == m.Line && *f.Offset == m.Offset
-}
-
-// fault converts a finding, and adds its line.
-func (r *Report) fault(f Finding) Fault {
-	out := Fault{Level: f.Level, Rule: f.Rule, Place: place(f.Field, f.Item), Remedy: f.Message, Offset: -1, rank: int(f.level)}
-	lines := r.response.Header.Values(f.key)
-	line, offset := 0, 0
-	switch {
-	case f.Offset != nil:
-		line, offset = *f.Line, *f.Offset
-	case f.Item != nil:
-		line, offset = memberAt(lines, *f.Item)
+// faultAt returns a fault with its place. Without an offset the place is the member, or the first
+// line of the field.
+func (r *Report) faultAt(field string, line, offset, item int) Fault {
+	f := Fault{Place: place(r.response.spelled(field), item), Offset: -1}
+	lines := r.response.Header.Values(field)
+	if offset < 0 {
+		line, offset = 0, 0
+		if item >= 0 {
+			line, offset = memberAt(lines, item)
+		}
 	}
 	if line < len(lines) && offset <= len(lines[line]) {
-		out.Value, out.Offset, out.Line = Printable(lines[line]), offset, r.response.lineOf(f.key, line)
+		f.Value, f.Offset, f.Line = Printable(lines[line]), offset, r.response.lineOf(field, line)
 	}
-	return out
+	return f
 }
 
 // place returns a field with the number of the member.
-func place(field string, item *int) string {
-	if item == nil {
+func place(field string, item int) string {
+	if item < 0 {
 		return field
 	}
-	return fmt.Sprintf("member %d of %s", *item+1, field)
+	return fmt.Sprintf("member %d of %s", item+1, field)
 }
 
 // memberAt returns the index of the line that contains a member of a list, and the offset of the

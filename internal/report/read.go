@@ -8,17 +8,13 @@ import (
 	"io"
 	"net/http"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-const (
-	maxHeader    = 1 << 20 // bytes of names and values
-	maxResponses = 100     // kept by Read
-)
+const maxHeader = 1 << 20 // bytes of names and values
 
 var (
 	errHeaderTooLong = errors.New("the header is longer than 1 MiB")
@@ -34,33 +30,29 @@ var (
 // curl -v, or a HAR file. It chooses the last response that announces limits, refuses or asks to
 // wait. If there is none, it chooses the last response.
 func Read(source string, from io.Reader) (*Report, error) {
-	var kept []*response
-	total := 0
-	err := each(from, func(p *response) {
-		kept = append(kept, p)
-		kept = kept[max(len(kept)-maxResponses, 0):]
-		total++
-	})
-	if err != nil {
-		return nil, err
-	}
 	var last *Report
-	for i, p := range slices.Backward(kept) {
+	total, tooLong := 0, false
+	err := each(from, func(p *response) {
+		total++
 		if p.size > maxHeader {
-			return nil, errHeaderTooLong
+			tooLong = true
+			return
 		}
 		r := newReport(source, p)
-		r.number, r.of = total-len(kept)+i+1, total
-		switch {
-		case r.Speaks():
-			return r, nil
-		case last == nil && p.isHeader():
+		r.number = total
+		if r.Speaks() || p.isHeader() && (last == nil || !last.Speaks()) {
 			last = r
 		}
-	}
-	if last == nil {
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case tooLong:
+		return nil, errHeaderTooLong
+	case last == nil:
 		return nil, errNoResponse
 	}
+	last.of = total
 	return last, nil
 }
 
@@ -109,17 +101,17 @@ func firstByte(r *bufio.Reader) (byte, error) {
 // A response is an http.Response with its place in a text.
 type response struct {
 	*http.Response
-	names  names
-	lines  map[string][]int // the numbers of the lines with the values, by key, from 1
-	host   string           // "" if it is unknown
-	unread int              // the number of lines that are not header fields
-	first  int              // the number of the first of these lines
-	empty  *string          // the value of the last field, if it has none yet
-	size   int              // bytes of names and values
+	names  map[string]string // as the text spells them, by key
+	lines  map[string][]int  // the numbers of the lines with the values, by key, from 1
+	host   string            // "" if it is unknown
+	unread int               // the number of lines that are not header fields
+	first  int               // the number of the first of these lines
+	empty  *string           // the value of the last field, if it has none yet
+	size   int               // bytes of names and values
 }
 
 func newResponse(status string) *response {
-	p := &response{Response: &http.Response{Header: http.Header{}}, names: names{}, lines: map[string][]int{}}
+	p := &response{Response: &http.Response{Header: http.Header{}}, names: map[string]string{}, lines: map[string][]int{}}
 	p.setStatus(status)
 	return p
 }
@@ -249,8 +241,8 @@ func (p *response) add(name, value string, number int) {
 	if p.size > maxHeader {
 		return // the response is refused
 	}
-	p.names.add(name)
 	key := http.CanonicalHeaderKey(name)
+	p.names[key] = name
 	p.Header[key] = append(p.Header[key], value)
 	p.lines[key] = append(p.lines[key], number)
 	p.empty = nil

@@ -31,7 +31,9 @@ type Report struct {
 	Arrived time.Time        `json:"-"` // the clock of the response
 
 	response   *response
-	number, of int // the number of the response in the text, and of all responses
+	errs       []*ratelimit.FieldError // the source of Malformed
+	found      []ratelimit.Finding     // the source of Findings
+	number, of int                     // the number of the response in the text, and of all responses
 }
 
 // New reports on the status and the header of a response. It sets no Findings; call [Report.Check].
@@ -42,19 +44,24 @@ func New(source string, resp *http.Response) *Report {
 func newReport(source string, p *response) *Report {
 	arrived := arrival(p.Header)
 	fields, err := ratelimit.ParseAny(p.Header, ratelimit.LegacyOptions{Now: arrived.Time})
-	return &Report{
+	r := &Report{
 		Source:    Printable(source),
 		Status:    Printable(strings.TrimSpace(p.Status)),
 		Dialect:   fields.Dialect,
 		Vendors:   vendorsOf(p.Header, fields.Dialect),
 		Guessed:   fields.Guessed,
 		Limits:    LimitsOf(fields),
-		Malformed: malformedOf(p, err),
+		Malformed: []Malformed{}, // in JSON null would not be an array
 		Advice:    adviceOf(p.Response, arrived),
 		Fields:    fields,
 		Arrived:   arrived.Time,
 		response:  p,
+		errs:      fieldErrors(err),
 	}
+	for _, e := range r.errs {
+		r.Malformed = append(r.Malformed, p.malformed(e))
+	}
+	return r
 }
 
 // vendorsOf returns the vendors whose rows were used to read an older form, sorted.
@@ -115,15 +122,10 @@ func (r *Report) Notes() []string {
 	return list
 }
 
-// names are the names of fields as the response spells them, by their keys in http.Header.
-type names map[string]string
-
-func (n names) add(name string) { n[http.CanonicalHeaderKey(name)] = name }
-
-// of returns the name of a field. The current fields have the names of the specification, which
-// errors and findings use too.
-func (n names) of(field string) string {
-	if name, ok := n[field]; ok && !strings.EqualFold(name, ratelimit.LimitField) && !strings.EqualFold(name, ratelimit.PolicyField) {
+// spelled returns the name of a field as the response spells it. The current fields have the names
+// of the specification, which errors and findings use too.
+func (p *response) spelled(field string) string {
+	if name, ok := p.names[field]; ok && !strings.EqualFold(name, ratelimit.LimitField) && !strings.EqualFold(name, ratelimit.PolicyField) {
 		return Printable(name)
 	}
 	return field
@@ -205,8 +207,9 @@ func (l Limit) with(p ratelimit.Policy) Limit {
 	return l
 }
 
-func known(n int64) *int64 {
-	if n == ratelimit.Unknown {
+// known returns nil for -1, which is ratelimit.Unknown.
+func known[T int | int64](n T) *T {
+	if n < 0 {
 		return nil
 	}
 	return &n

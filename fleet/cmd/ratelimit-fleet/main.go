@@ -12,7 +12,9 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -74,10 +76,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	logging.Disable() // it would log each connection that fails
 	rdb := redis.NewClient(options)
 	defer rdb.Close()
+	var minute atomic.Int64 // of the latest line about Redis
 	command.Share = func(base http.RoundTripper, key func(*http.Request) string, cost func(*http.Request) []ratelimit.Cost) http.RoundTripper {
 		return &fleet.Turns{
 			Redis: rdb, Base: base, Key: key, Cost: cost, Advisor: ratelimit.Advisor{MaxWait: command.MaxWait},
-			OnError: func(error) { command.Log.Print("Redis does not answer: this proxy goes on alone") },
+			OnError: func(err error) {
+				if now := time.Now().Unix() / 60; minute.Swap(now) != now {
+					command.Log.Printf("Redis fails, and this proxy goes on alone: %.200v", err)
+				}
+			},
 		}
 	}
 	if err := command.Run(ctx, stdout, stderr); err != nil {
