@@ -60,12 +60,21 @@ func (j *joining) join() error {
 	default:
 		j.joinFound(found)
 	}
-	if j.refuses { // clients obey it before all limits
+	if j.refuses || wait.ok && !j.hasRetryAfter() { // clients obey a new one before all limits
 		wait = longer(wait, j.joined.RetryAfter())
 	}
 	raiseRetryAfter(j.h, wait, j.options.Now, j.refuses)
 	exposeAbroad(j.h)
 	return joinErrors(j.errs...)
+}
+
+// hasRetryAfter reports whether clients can read the field Retry-After. Others in its place, such
+// as X-Retry-After, are read by fewer clients.
+func (j *joining) hasRetryAfter() bool {
+	return slices.ContainsFunc(j.h[retryAfterKey], func(line string) bool {
+		_, ok := parseRetryAfter(line)
+		return ok
+	})
 }
 
 func (j *joining) note(err error) {

@@ -79,6 +79,8 @@ func lawBetween(t testing.TB, p passage) {
 	t.Helper()
 	was := map[string]Advice{}
 	longest, _ := ParseRetryAfter(p.before, p.options.Now) // a success may have a wait that counts only next to other fields
+	seconds, _ := ParseRetryAfter(http.Header{dateKey: p.before[dateKey], ageKey: p.before[ageKey], retryAfterKey: p.before[retryAfterKey]}, p.options.Now)
+	longest = max(longest, seconds) // for clients that do not know Retry-After-Ms
 	endless := p.endless
 	for _, r := range readings(p.status, p.before, p.options) {
 		was[r.client] = r.Advice
