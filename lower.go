@@ -68,30 +68,41 @@ type olderForm struct {
 	holders []older.Holder // the fields that hold one number
 }
 
-func (e *lowering) read(fields []older.Field) (f olderForm) {
+func (e *lowering) read(fields []older.Field) *olderForm {
+	f := &olderForm{fields: fields}
 	policies, limits, r, holders := older.Hold(&e.room, fields, &e.options)
-	f.fields, f.holders = fields, holders
 	f.said.addFound(policies, limits, &r)
+	f.holders = holders
 	return f
 }
 
 // lower returns the fields of one form, lowered. A reset that would be read as another time
 // stays as it is, and the rest is lowered.
-func (e *lowering) lower(fields []older.Field) ([]older.Field, error) {
+func (e *lowering) lower(fields []older.Field) (_ []older.Field, err error) {
 	form := e.read(fields)
-	target := e.target(&form)
-	lowered, err := e.write(&form, &target, true)
-	if err != nil {
-		lowered, _ = e.write(&form, &target, false)
+	for range maxRounds {
+		target := e.target(form)
+		lowered, fault := e.write(form, &target, true)
+		if err = fault; err != nil {
+			lowered, _ = e.write(form, &target, false)
+		}
+		if lowered == nil {
+			break
+		}
+		if form = lowered; len(target.Limits) == 1 {
+			break
+		}
 	}
-	if len(lowered.said.Limits) < len(form.said.Limits) { // two are read as one, once they are lowered
-		return e.lower(lowered.fields)
-	}
-	if err == nil && e.exceeds(&lowered.said) { // a list, JSON, or no reset
+	if err == nil && e.exceeds(&form.said) { // a list, JSON, or no reset
 		err = tooLow(fields[0].Key)
 	}
-	return lowered.fields, err
+	return form.fields, err
 }
+
+// maxRounds is how often a form with several limits is lowered: afterwards a reset without a
+// policy's name may be that of another limit, or two limits may be read as one. No response is
+// known that needs more than two.
+const maxRounds = 3
 
 // tooLow returns an error for a field that cannot hold its number.
 func tooLow(key string) error { return refuse(fieldName(key), ErrRange) }
@@ -167,9 +178,8 @@ func (f *olderForm) has(role older.Role) bool {
 }
 
 // write writes the numbers of target into the fields that hold others, with the resets or
-// without. It returns the form as a client then reads it. On error it returns the form as it
-// was.
-func (e *lowering) write(form *olderForm, target *Fields, resets bool) (olderForm, error) {
+// without. It returns the form as a client then reads it, or nil if nothing changes.
+func (e *lowering) write(form *olderForm, target *Fields, resets bool) (*olderForm, error) {
 	policies := newMatcher(target.Policies)
 	fields, changed := slices.Clone(form.fields), -1
 	numbers := make([]int64, len(form.holders))
@@ -183,21 +193,21 @@ func (e *lowering) write(form *olderForm, target *Fields, resets bool) (olderFor
 		}
 		line, ok := held.Write(numbers[i], e.now)
 		if !ok {
-			return *form, tooLow(fields[held.Field].Key)
+			return nil, tooLow(fields[held.Field].Key)
 		}
 		fields[held.Field].Lines, changed = []string{line}, held.Field
 	}
 	if changed < 0 {
-		return *form, nil
+		return nil, nil
 	}
 	written := e.read(fields)
 	for i, n := range numbers {
 		if n != Unknown && (i >= len(written.holders) || written.holders[i].Number != n) {
-			return *form, tooLow(fields[form.holders[i].Field].Key)
+			return nil, tooLow(fields[form.holders[i].Field].Key)
 		}
 	}
 	if !e.bounds(&form.said, &written.said) {
-		return *form, tooLow(fields[changed].Key)
+		return nil, tooLow(fields[changed].Key)
 	}
 	return written, nil
 }
