@@ -18,7 +18,7 @@ func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOption
 	if len(found) == 0 || len(own.Limits) == 0 {
 		return nil
 	}
-	e, errs := newLowering(h, own, o, status), []error(nil)
+	e, errs := newLowering(h, *own, o, status), []error(nil)
 	slices.SortFunc(found, func(f, g older.Field) int { return strings.Compare(f.Form(), g.Form()) })
 	for len(found) > 0 {
 		n := 1
@@ -37,24 +37,23 @@ func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOption
 
 // A lowering lowers older forms of a response to what own allows.
 type lowering struct {
-	own      Fields
-	policies matcher       // of own
-	least    uint64        // requests that remain in own
-	wait     time.Duration // that own asks for
-	endless  bool          // a limit of own has nothing remaining, and no time
-	status   int           // of the response
-	now      time.Time     // from which points in time are measured
-	options  older.Options
-	room     older.Room
+	own     []share
+	least   uint64        // requests that remain in own
+	wait    time.Duration // that own asks for
+	endless bool          // a limit of own has nothing remaining, and no time
+	status  int           // of the response
+	now     time.Time     // from which points in time are measured
+	options older.Options
+	room    older.Room
 }
 
-func newLowering(h http.Header, own *Fields, o *LegacyOptions, status int) *lowering {
+func newLowering(h http.Header, own Fields, o *LegacyOptions, status int) *lowering {
 	clock := readClock(h, o.Now)
-	e := &lowering{own: own.explicit(), status: status, now: clock.Now(), options: o.older(clock)}
-	e.policies, e.least = newMatcher(e.own.Policies), leastOf(&e.own)
-	e.wait, _ = e.own.RetryAfter().Duration()
-	for i := range e.own.Limits {
-		if l := &e.own.Limits[i]; l.Remaining == 0 {
+	own = own.explicit()
+	e := &lowering{own: sharesOf(&own), least: leastOf(&own), status: status, now: clock.Now(), options: o.older(clock)}
+	e.wait, _ = own.RetryAfter().Duration()
+	for _, l := range e.own {
+		if l.Remaining == 0 {
 			e.least, e.endless = 0, e.endless || !l.Reset.ok
 		}
 	}
@@ -82,14 +81,14 @@ func (e *lowering) lower(fields []older.Field) (_ []older.Field, err error) {
 	form := e.read(fields)
 	for range maxRounds {
 		target := e.target(form)
-		lowered, fault := e.write(form, &target, true)
+		lowered, fault := e.write(form, target, true)
 		if err = fault; err != nil {
-			lowered, _ = e.write(form, &target, false)
+			lowered, _ = e.write(form, target, false)
 		}
 		if lowered == nil {
 			break
 		}
-		if form = lowered; len(target.Limits) == 1 {
+		if form = lowered; len(target) == 1 {
 			break
 		}
 	}
@@ -107,68 +106,68 @@ const maxRounds = 3
 // tooLow returns an error for a field that cannot hold its number.
 func tooLow(key string) error { return refuse(fieldName(key), ErrRange) }
 
-// target returns what a form should announce. A limit of own lowers the limit of its name. Of
-// all others the tightest lowers the tightest limit of requests, if it is tighter.
-func (e *lowering) target(form *olderForm) Fields {
-	f := Fields{Policies: slices.Clone(form.said.Policies), Limits: slices.Clone(form.said.Limits)}
-	policies, index := newMatcher(f.Policies), map[string]int{}
-	for i := range f.Limits {
-		index[nameID(f.Limits[i].Name)] = i
+// target returns the limits that a form should announce. A limit of own lowers the one of its
+// name. Of all others the tightest lowers the tightest limit of requests, if it is tighter.
+func (e *lowering) target(form *olderForm) []share {
+	limits := sharesOf(&Fields{Policies: slices.Clone(form.said.Policies), Limits: slices.Clone(form.said.Limits)})
+	index := map[string]int{}
+	for i, l := range limits {
+		index[nameID(l.Name)] = i
 	}
-	rest, tightest, bound := tightness{index: -1}, tightness{index: -1}, false
-	for i := range e.own.Limits {
-		m := &e.own.Limits[i]
-		q := e.policies.policy(m)
-		j, named := index[nameID(m.Name)]
-		if named && f.Limits[j].Remaining != Unknown {
-			l := &f.Limits[j]
-			if p := policies.policy(l); p.Unit.canonical() == q.Unit.canonical() {
-				l.restrict(p, m, q)
-				p.lower(q.Quota)
-				bound = true
-				continue
-			}
-		}
-		if m.Remaining == 0 || q.Unit.countsRequests() { // else it says nothing of other limits
-			rest = rest.tighter(leftOf(m, q, i))
+	var rest, tightest share
+	named := false // a limit of own has the name of one of the form
+	for _, own := range e.own {
+		i, ok := index[nameID(own.Name)]
+		switch {
+		case ok && limits[i].Remaining != Unknown && limits[i].policy.Unit.canonical() == own.policy.Unit.canonical():
+			limits[i].lower(own, true)
+			named = true
+		case own.Remaining > 0 && !own.policy.Unit.countsRequests(): // it says nothing of other limits
+		case own.tighter(rest):
+			rest = own
 		}
 	}
-	for i := range f.Limits {
-		if l := &f.Limits[i]; l.Remaining != Unknown {
-			if p := policies.policy(l); p.Unit.countsRequests() {
-				tightest = tightest.tighter(leftOf(l, p, i))
-			}
+	for _, l := range limits {
+		if l.Remaining != Unknown && l.policy.Unit.countsRequests() && l.tighter(tightest) {
+			tightest = l
 		}
 	}
-	if rest.index < 0 || tightest.index < 0 || rest.compare(tightest) >= 0 {
-		return f
+	if rest.Limit == nil || tightest.Limit == nil || !rest.tighter(tightest) {
+		return limits
 	}
-	l, m := &f.Limits[tightest.index], &e.own.Limits[rest.index]
-	p, q := policies.policy(l), e.policies.policy(m)
-	if len(f.Limits) == 1 {
-		if rest.remaining > 0 && l.Reset.ok && m.Reset.ok && !bound { // no faster than upstream
-			l.Reset = SecondsOf(text.MulDivUp(rest.remaining, uint64(l.Reset.n), tightest.remaining))
-		}
-		if l.Name == e.options.Name && !form.has(older.Used) { // the form names no policy
-			defer p.lower(q.Quota)
-		}
+	alone := len(limits) == 1
+	if alone && !named && rest.Remaining > 0 && rest.Reset.ok && tightest.Reset.ok { // no faster than upstream
+		tightest.Reset = SecondsOf(text.MulDivUp(uint64(rest.Remaining), uint64(tightest.Reset.n), uint64(tightest.Remaining)))
 	}
-	l.restrict(p, m, q)
-	return f
+	tightest.lower(rest, alone && tightest.Name == e.options.Name && !form.has(older.Used)) // the form names no policy
+	return limits
 }
 
-// tighter returns the tighter of two limits. An index of -1 is none.
-func (l tightness) tighter(m tightness) tightness {
-	if l.index < 0 || m.compare(l) < 0 {
-		return m
-	}
-	return l
+// A share is a limit and its policy.
+type share struct {
+	*Limit
+	policy *Policy
 }
 
-// lower lowers the quota of a policy.
-func (p *Policy) lower(quota int64) {
-	if p != &noPolicy {
-		p.Quota = lower(p.Quota, quota)
+func sharesOf(f *Fields) []share {
+	policies, shares := newMatcher(f.Policies), make([]share, len(f.Limits))
+	for i := range f.Limits {
+		shares[i] = share{&f.Limits[i], policies.policy(&f.Limits[i])}
+	}
+	return shares
+}
+
+// tighter reports whether less remains of l than of m, or as much until later. A share without
+// a limit is the least tight.
+func (l share) tighter(m share) bool {
+	return m.Limit == nil || leftOf(l.Limit, l.policy, 0).compare(leftOf(m.Limit, m.policy, 0)) < 0
+}
+
+// lower lowers l to own, and its quota too if quota is true.
+func (l share) lower(own share, quota bool) {
+	l.restrict(l.policy, own.Limit, own.policy)
+	if quota && l.policy != &noPolicy {
+		l.policy.Quota = lower(l.policy.Quota, own.policy.Quota)
 	}
 }
 
@@ -179,14 +178,12 @@ func (f *olderForm) has(role older.Role) bool {
 
 // write writes the numbers of target into the fields that hold others, with the resets or
 // without. It returns the form as a client then reads it, or nil if nothing changes.
-func (e *lowering) write(form *olderForm, target *Fields, resets bool) (*olderForm, error) {
-	policies := newMatcher(target.Policies)
+func (e *lowering) write(form *olderForm, target []share, resets bool) (*olderForm, error) {
 	fields, changed := slices.Clone(form.fields), -1
 	numbers := make([]int64, len(form.holders))
 	for i := range form.holders {
 		held := &form.holders[i]
-		l := &target.Limits[held.Limit]
-		numbers[i] = number(held, &form.said.Limits[held.Limit], l, policies.policy(l))
+		numbers[i] = number(held, &form.said.Limits[held.Limit], target[held.Limit])
 		if numbers[i] == held.Number || held.Role == older.Reset && !resets {
 			numbers[i] = Unknown
 			continue
@@ -212,16 +209,15 @@ func (e *lowering) write(form *olderForm, target *Fields, resets bool) (*olderFo
 	return written, nil
 }
 
-// number returns the number that a field should hold for limit l with policy p, which was
-// another limit before.
-func number(held *older.Holder, before, l *Limit, p *Policy) int64 {
-	switch {
+// number returns the number that a field should hold for l, which was another limit before.
+func number(held *older.Holder, before *Limit, l share) int64 {
+	switch quota := l.policy.Quota; {
 	case held.Role == older.Quota:
-		return lower(held.Number, p.Quota)
+		return lower(held.Number, quota)
 	case held.Role == older.Remaining:
 		return lower(held.Number, l.Remaining)
-	case held.Role == older.Used && p.Quota != Unknown && l.Remaining != before.Remaining:
-		return max(held.Number, p.Quota-l.Remaining)
+	case held.Role == older.Used && quota != Unknown && l.Remaining != before.Remaining:
+		return max(held.Number, quota-l.Remaining)
 	case held.Role == older.Reset && l.Reset.ok && l.Reset != before.Reset:
 		return l.Reset.n
 	}
