@@ -67,11 +67,10 @@ type olderForm struct {
 	holders []older.Holder // the fields that hold one number
 }
 
-func (e *lowering) read(fields []older.Field) *olderForm {
-	f := &olderForm{fields: fields}
+func (e *lowering) read(fields []older.Field) olderForm {
 	policies, limits, r, holders := older.Hold(&e.room, fields, &e.options)
+	f := olderForm{fields: fields, holders: holders}
 	f.said.addFound(policies, limits, &r)
-	f.holders = holders
 	return f
 }
 
@@ -80,12 +79,12 @@ func (e *lowering) read(fields []older.Field) *olderForm {
 func (e *lowering) lower(fields []older.Field) (_ []older.Field, err error) {
 	form := e.read(fields)
 	for range maxRounds {
-		target := e.target(form)
-		lowered, fault := e.write(form, target, true)
+		target := e.target(&form)
+		lowered, fault := e.write(&form, target, true)
 		if err = fault; err != nil {
-			lowered, _ = e.write(form, target, false)
+			lowered, _ = e.write(&form, target, false)
 		}
-		if lowered == nil {
+		if lowered.fields == nil {
 			break
 		}
 		if form = lowered; len(target) == 1 {
@@ -177,8 +176,8 @@ func (f *olderForm) has(role older.Role) bool {
 }
 
 // write writes the numbers of target into the fields that hold others, with the resets or
-// without. It returns the form as a client then reads it, or nil if nothing changes.
-func (e *lowering) write(form *olderForm, target []share, resets bool) (*olderForm, error) {
+// without. It returns the form as a client then reads it, without fields if nothing changes.
+func (e *lowering) write(form *olderForm, target []share, resets bool) (written olderForm, err error) {
 	fields, changed := slices.Clone(form.fields), -1
 	numbers := make([]int64, len(form.holders))
 	for i := range form.holders {
@@ -190,21 +189,21 @@ func (e *lowering) write(form *olderForm, target []share, resets bool) (*olderFo
 		}
 		line, ok := held.Write(numbers[i], e.now)
 		if !ok {
-			return nil, tooLow(fields[held.Field].Key)
+			return olderForm{}, tooLow(fields[held.Field].Key)
 		}
 		fields[held.Field].Lines, changed = []string{line}, held.Field
 	}
 	if changed < 0 {
-		return nil, nil
+		return written, nil
 	}
-	written := e.read(fields)
+	written = e.read(fields)
 	for i, n := range numbers {
 		if n != Unknown && (i >= len(written.holders) || written.holders[i].Number != n) {
-			return nil, tooLow(fields[form.holders[i].Field].Key)
+			return olderForm{}, tooLow(fields[form.holders[i].Field].Key)
 		}
 	}
 	if !e.bounds(&form.said, &written.said) {
-		return nil, tooLow(fields[changed].Key)
+		return olderForm{}, tooLow(fields[changed].Key)
 	}
 	return written, nil
 }
