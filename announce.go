@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // A handling is one request in a Handler. It is the context of the handlers behind it, which
@@ -81,7 +83,8 @@ func (s *handling) joinOutside(j joining) error {
 			j.h[key] = now[len(lines):]
 		}
 	}
-	outside, _ := ParseAny(s.outside, LegacyOptions{}) // a malformed field is reported if it is still there
+	clock := func() text.Clock { return readClock(j.h, time.Now()) }
+	outside, _, _ := parseAny(s.outside, &j.options, clock) // a malformed field is reported if it is still there
 	if j.own = outside.asCurrent(false); len(j.own.Limits)+len(j.own.Policies) == 0 {
 		return nil
 	}
