@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/httpfields/ratelimit/internal/older"
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // A handling is one request in a Handler. It is the context of the handlers behind it, which
@@ -69,10 +71,10 @@ func (s *handling) lookOutside() {
 	}
 }
 
-// joinOutside adds what that limiter announces to own. A reverse proxy deletes its fields
-// after an informational response, or adds those of upstream to them: they are put back, or
-// taken away from upstream's.
-func (s *handling) joinOutside(j *joining) {
+// joinOutside joins what that limiter announces with the header of j. A reverse proxy deletes its
+// fields after an informational response, or adds those of upstream to them: they are put back,
+// or taken away from upstream's.
+func (s *handling) joinOutside(j joining) error {
 	for key, lines := range s.outside {
 		switch now := j.h[key]; {
 		case len(now) == 0:
@@ -81,11 +83,12 @@ func (s *handling) joinOutside(j *joining) {
 			j.h[key] = now[len(lines):]
 		}
 	}
-	outside, err := ParseAny(s.outside, LegacyOptions{})
-	j.note(err)
-	if f, err := Restrict(outside.asCurrent(false), j.own); err == nil {
-		j.own = f
+	clock := func() text.Clock { return readClock(j.h, time.Now()) }
+	outside, _, _ := parseAny(s.outside, &j.options, clock) // a malformed field is reported if it is still there
+	if j.own = outside.asCurrent(false); len(j.own.Limits)+len(j.own.Policies) == 0 {
+		return nil
 	}
+	return j.join()
 }
 
 // announce joins the Decision with the header of a response, once, before the header is
@@ -94,17 +97,19 @@ func (s *handling) announce(status int) {
 	if s.announced {
 		return
 	}
-	j := joining{h: s.writer.Header(), status: status, own: s.decision.Fields, refuses: len(s.decision.Violated) > 0}
+	j := joining{h: s.writer.Header(), status: status, refuses: len(s.decision.Violated) > 0}
+	var outside error
+	if s.outside != nil {
+		outside = s.joinOutside(j)
+	}
+	j.own = s.decision.Fields
 	s.mu.Lock()
 	s.announced, j.forms = true, slices.Concat(s.by.Dialects, s.inner)
 	s.mu.Unlock()
-	if s.outside != nil {
-		s.joinOutside(&j)
-	}
 	if s.outer.writes(j.forms) {
 		j.forms = nil
 	}
-	if err := j.join(); err != nil {
+	if err := joinErrors(outside, j.join()); err != nil {
 		s.by.fault(s.request, err)
 	}
 }

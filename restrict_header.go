@@ -8,20 +8,20 @@ import (
 	"github.com/httpfields/ratelimit/internal/older"
 )
 
-// RestrictHeader joins own limits with those that the header of a response announces, in any
-// form, as [Restrict] does. It is for gateways without net/http; others put a [Middleware]
-// in front of a reverse proxy. o is for reading older forms, as by [ParseAny].
+// RestrictHeader joins own limits with those in the header of a response, in any form, as
+// [Restrict] does. It is for gateways without net/http; others put a [Middleware] in front of a
+// reverse proxy. If the status is a refusal, a reset alone is a wait. o is as for [ParseAny].
 //
 //   - RateLimit-Policy and RateLimit get the members of both. If policies of one name mean
 //     different things (ErrConflict), both stay. A malformed field is replaced.
-//   - Each older form is lowered alone, because a client may know no other. A limit of own
-//     lowers the older limit of its name. The tightest other limit of own replaces the
-//     tightest older limit, if it is tighter, at no faster pace than upstream's. Numbers
-//     keep their format. Lines with several numbers, and JSON, stay.
+//   - Each older form is lowered alone, because a client may know no other. A limit of own lowers
+//     the older limit of its name. The tightest other limit of own replaces the tightest older
+//     limit, if it is tighter, at no faster pace than upstream's. Numbers keep their format. Lines
+//     with several numbers, and JSON, stay.
 //   - Retry-After, if it is there, is raised to the longest wait of own.
 //
-// RestrictHeader writes what it can, even if it returns an error: that of [ParseAny],
-// [Restrict] or [Fields.Validate], or ErrRange for an older field that cannot hold its number.
+// RestrictHeader writes what it can, even if it returns an error: that of [ParseAny], [Restrict] or
+// [Fields.Validate], or ErrRange for an older field that cannot hold its number.
 func RestrictHeader(h http.Header, status int, own Fields, o LegacyOptions) error {
 	if h == nil {
 		return errNilHeader
@@ -60,12 +60,21 @@ func (j *joining) join() error {
 	default:
 		j.joinFound(found)
 	}
-	if j.refuses { // clients obey it before all limits
+	if j.refuses || wait.ok && !j.hasRetryAfter() { // clients obey a new field before all limits
 		wait = longer(wait, j.joined.RetryAfter())
 	}
 	raiseRetryAfter(j.h, wait, j.options.Now, j.refuses)
 	exposeAbroad(j.h)
 	return joinErrors(j.errs...)
+}
+
+// hasRetryAfter reports whether clients can read the field Retry-After. Others in its place, such
+// as X-Retry-After, are read by fewer clients.
+func (j *joining) hasRetryAfter() bool {
+	return slices.ContainsFunc(j.h[retryAfterKey], func(line string) bool {
+		_, ok := parseRetryAfter(line)
+		return ok
+	})
 }
 
 func (j *joining) note(err error) {

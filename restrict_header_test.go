@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -33,7 +34,7 @@ func readings(status int, h http.Header, o LegacyOptions) (list []reading) {
 	}
 	read(allFields, h)
 	alone := h.Clone()
-	delete(alone, retryAfterKey)
+	maps.DeleteFunc(alone, func(key string, _ []string) bool { return strings.Contains(key, retryAfterKey) })
 	read(withoutRetryAfter, alone)
 	olds := withoutCurrent(alone)
 	forms := map[string]http.Header{}
@@ -79,6 +80,8 @@ func lawBetween(t testing.TB, p passage) {
 	t.Helper()
 	was := map[string]Advice{}
 	longest, _ := ParseRetryAfter(p.before, p.options.Now) // a success may have a wait that counts only next to other fields
+	seconds, _ := ParseRetryAfter(http.Header{dateKey: p.before[dateKey], ageKey: p.before[ageKey], retryAfterKey: p.before[retryAfterKey]}, p.options.Now)
+	longest = max(longest, seconds) // for clients that do not know Retry-After-Ms
 	endless := p.endless
 	for _, r := range readings(p.status, p.before, p.options) {
 		was[r.client] = r.Advice
@@ -427,6 +430,118 @@ func TestRestrictHeaderMixed(t *testing.T) {
 	require.Greater(t, restricted, 1500)
 }
 
+// pickOf returns one of a list.
+func pickOf[T any](rnd *rand.Rand, list ...T) T { return list[rnd.IntN(len(list))] }
+
+// upstreamHeader returns the header of a server that announces limits in up to three forms:
+// the current fields, older drafts, one family with any format of a reset, the windows of
+// Kong, lists, and the units of language models. It has a clock of its own, or none.
+func upstreamHeader(rnd *rand.Rand, now time.Time) http.Header {
+	h := http.Header{}
+	in := func(seconds int) time.Time { return now.Add(time.Duration(seconds) * time.Second) }
+	often := func(key string, one int, value func() string) { // but for one of so many
+		if rnd.IntN(one) > 0 {
+			h.Add(key, value())
+		}
+	}
+	number := func() string { return pickOf(rnd, "0", "0", "1", "2", "5", "40", "50", "99", "100", "4987", "5000") }
+	reset := func() string {
+		n := pickOf(rnd, 0, 1, 9, 30, 60, 600, 2040, 80000)
+		at := in(n).UTC()
+		return pickOf(rnd, fmt.Sprint(n), fmt.Sprint(n), fmt.Sprint(n*1000), fmt.Sprintf("%d.5", n), (time.Duration(n) * time.Second).String(),
+			fmt.Sprint(at.Unix()), fmt.Sprint(at.UnixMilli()), at.Format(time.RFC3339), at.Format(http.TimeFormat), "-1")
+	}
+	limit := func(key string) { // with a star for the role
+		often(strings.Replace(key, "*", "Limit", 1), 5, number)
+		often(strings.Replace(key, "*", "Remaining", 1), 5, number)
+		often(strings.Replace(key, "*", "Reset", 1), 5, reset)
+	}
+	often(dateKey, 5, func() string { return in(pickOf(rnd, 0, -6, 60, -60)).UTC().Format(http.TimeFormat) })
+	if rnd.IntN(5) == 0 {
+		h.Set(pickOf(rnd, retryAfterKey, ageKey), pickOf(rnd, "0", "5", "60"))
+	}
+	for range 1 + rnd.IntN(3) {
+		switch rnd.IntN(7) {
+		case 0:
+			_ = fuzzFields(rnd).Writable().Set(h)
+		case 1:
+			_ = writtenDialects[rnd.IntN(len(writtenDialects))].Set(h, fuzzFields(rnd), now)
+		case 2: // in other forms, or malformed
+			h.Set("RateLimit", pickOf(rnd, `"a";r=x`, "default;r=5;t=3", "a;a=5;w=30", "limit=100, remaining=5, reset=30", "limit=100, reset=30", `"a"`, ""))
+			h.Set("RateLimit-Policy", pickOf(rnd, "100;w=60", "100;w=60, 5000;w=3600", `"a";q=5;w=60`, "a;q=5;w=60", "x"))
+		case 3:
+			prefix := pickOf(rnd, "X-RateLimit-", "RateLimit-", "X-Rate-Limit-", "X-Acme-RateLimit-", "Acme-", "X-Discogs-RateLimit-")
+			limit(prefix + "*")
+			switch rnd.IntN(6) {
+			case 0:
+				h.Set(prefix+"Used", number())
+			case 1:
+				h.Set(prefix+"Resource", pickOf(rnd, "core", "a", "search"))
+			case 2:
+				h.Set(prefix+"Window", pickOf(rnd, "60", "1m", "3600", "10s"))
+			case 3: // a second line
+				limit(prefix + "*")
+			case 4:
+				h.Set(prefix+pickOf(rnd, "Reset-After", "Reset-Ms"), number())
+			}
+		case 4:
+			for range 1 + rnd.IntN(3) {
+				limit(pickOf(rnd, "X-RateLimit-*-", "RateLimit-*-") + pickOf(rnd, "Second", "Minute", "Hour", "Day"))
+			}
+			often("RateLimit-Reset", 2, reset)
+		case 5:
+			h.Set("X-RateLimit-Limit", pickOf(rnd, "10, 100", "100, 100;w=60", "10, 10;w=1, 1000;w=3600", "60/100"))
+			h.Set("X-RateLimit-Remaining", pickOf(rnd, "1, 99", "5", "0", "40/60", "5, 5;w=1"))
+			h.Set("X-RateLimit-Reset", pickOf(rnd, "1, 60", "5", reset()))
+		case 6:
+			for _, unit := range []string{"Requests", "Tokens", "Input-Tokens"} {
+				limit(pickOf(rnd, "Anthropic-RateLimit-"+unit+"-*", "X-RateLimit-*-"+unit))
+			}
+		}
+	}
+	return h
+}
+
+// gatewayFields returns fields of a gateway, with the names that older forms are read as.
+func gatewayFields(rnd *rand.Rand) (f Fields) {
+	if rnd.IntN(3) == 0 {
+		return ownFields(rnd)
+	}
+	names := []string{"tenant", "burst", "default", "minute", "day", "hour", "requests", "core", "acme", "100/60"}
+	for _, i := range rnd.Perm(len(names))[:1+rnd.IntN(2)] {
+		quota, window := pickOf[int64](rnd, 3, 10, 100, 1000), pickOf[int64](rnd, 1, 10, 60, 3600, 86400)
+		l := Limit{Name: names[i], Remaining: max(rnd.Int64N(quota+4)-3, 0), Reset: SecondsOf(rnd.Int64N(window + 1))}
+		if rnd.IntN(6) == 0 {
+			l.Reset = Seconds{}
+		}
+		f.Limits = append(f.Limits, l)
+		if rnd.IntN(6) > 0 {
+			f.Policies = append(f.Policies, Policy{Name: names[i], Quota: quota, Window: SecondsOf(window), Unit: pickOf[Unit](rnd, "", "", "", ContentBytes, "tokens")})
+		}
+	}
+	return f
+}
+
+// lawRestrictUpstream is law 7 for a server with any forms, status and clock.
+func lawRestrictUpstream(t testing.TB, rnd *rand.Rand) error {
+	status := pickOf(rnd, 200, 200, 304, 403, 429, 503)
+	_, err := lawRestrictStatus(t, status, upstreamHeader(rnd, passed), gatewayFields(rnd), LegacyOptions{Now: passed})
+	return err
+}
+
+// TestRestrictHeaderUpstreams is law 7 for random servers.
+func TestRestrictHeaderUpstreams(t *testing.T) {
+	t.Parallel()
+	rnd := rand.New(rand.NewPCG(7, 10))
+	restricted := 0
+	for range 5000 {
+		if lawRestrictUpstream(t, rnd) == nil {
+			restricted++
+		}
+	}
+	require.Greater(t, restricted, 3500)
+}
+
 // Vendors' fields are lowered too, except for lists and JSON, and for a reset that would become
 // longer than its window, because it would be read as the reset of another policy.
 func TestRestrictHeaderVendors(t *testing.T) {
@@ -465,6 +580,7 @@ func FuzzRestrictHeader(f *testing.F) {
 		lawRestrictDialect(t, d, fuzzFields(rnd), own)
 		_, _ = lawRestrictHeader(t, mixedForms(rnd), own, o)
 		_, _ = lawRestrictHeader(t, mixedForms(rnd), ownFields(rnd), o)
+		_ = lawRestrictUpstream(t, rnd)
 	})
 }
 

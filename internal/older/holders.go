@@ -10,36 +10,37 @@ import (
 // A Holder is a field that contains one number of a limit. The number can be replaced without
 // a change of the form.
 type Holder struct {
-	Key    string
-	Form   string // the spelling of the family; its readers may not know other families
-	Limit  string // the name of the limit, as read
-	Unit   string // the quota unit of its policy
-	Role   Role   // Quota, Remaining, Used or Reset
-	Count  int64  // the number of units
-	Until  int64  // the seconds until the reset
-	Shared bool   // the reset is in a field without a policy's name, and may apply to several limits
+	Field  int   // its index
+	Limit  int   // the index of its limit
+	Role   Role  // Quota, Remaining, Used or Reset
+	Number int64 // of units, or of seconds until the reset
 
 	format Format // of a reset
 	units  int64  // how many of them make a second, if the reset is a number
 }
 
-// Hold reads fields as Read does, and also returns the fields that contain the numbers. It
-// leaves out fields with several numbers in a line.
+// Hold reads fields as Read does, and also returns the fields that contain the numbers of
+// limits. It leaves out fields with several numbers in a line.
 func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []Limit, r Result, holders []Holder) {
 	policies, limits, r, ts := read(room, fields, o)
+	index, n := make([]int, len(ts.list)), 0 // of the limits, as result returns them
+	for i := range ts.list {
+		if index[i] = n; ts.list[i].hasLimit() {
+			n++
+		}
+	}
 	holders = make([]Holder, 0, len(fields))
 	for i := range fields {
 		f := &fields[i]
-		n := f.name
-		if f.tally < 0 || f.columns != 0 || !n.role.number() || n.row != nil && n.row.Read != nil || n.kind != roleKind && n.kind != looseKind {
+		if n := f.name; f.tally < 0 || f.columns != 0 || !n.role.number() || n.row != nil && n.row.Read != nil || n.kind != roleKind && n.kind != looseKind {
 			continue
 		}
-		t := &ts.list[f.tally]
-		for t.into > 0 {
-			t = &ts.list[t.into-1]
+		at := f.tally
+		for ts.list[at].into > 0 {
+			at = ts.list[at].into - 1
 		}
-		h := Holder{Key: f.Key, Form: n.form, Limit: t.called, Unit: t.unit, Role: n.role}
-		if t.called != "" && h.read(f, t, &o.Clock) {
+		h := Holder{Field: i, Limit: index[at], Role: f.name.role}
+		if t := &ts.list[at]; t.hasLimit() && h.read(f, t, &o.Clock) {
 			holders = append(holders, h)
 		}
 	}
@@ -50,10 +51,9 @@ func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 func (h *Holder) read(f *Field, t *tally, c *text.Clock) (ok bool) {
 	if h.Role != Reset {
 		v, ok := text.ParseCount(text.Unquote(f.strictestLine()))
-		h.Count = v.Floor()
+		h.Number = v.Floor()
 		return ok
 	}
-	h.Shared = t.shared && f.name.policy == ""
 	for _, line := range f.several() {
 		ok = h.readReset(text.Trim(firstMember(text.Trim(line))), f.name.format, t, c) || ok
 	}
@@ -80,10 +80,10 @@ func (h *Holder) readReset(line string, format Format, t *tally, c *text.Clock) 
 		return false
 	}
 	until := m.until(c).Ceil()
-	if h.units > 0 && until <= h.Until {
+	if h.units > 0 && until <= h.Number {
 		return true
 	}
-	h.Until, h.units = until, max(m.units, 1)
+	h.Number, h.units = until, max(m.units, 1)
 	switch {
 	case m.kind == pointMoment && m.units > 0:
 		h.format = Unix
@@ -97,14 +97,6 @@ func (h *Holder) readReset(line string, format Format, t *tally, c *text.Clock) 
 		h.format = Seconds
 	}
 	return true
-}
-
-// Number returns the number of units, or the number of seconds until the reset.
-func (h *Holder) Number() int64 {
-	if h.Role == Reset {
-		return h.Until
-	}
-	return h.Count
 }
 
 // Write formats another number in the form of the field. n is a number of units, or of

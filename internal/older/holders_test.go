@@ -11,9 +11,9 @@ import (
 func TestHoldNamed(t *testing.T) {
 	fields, ok := Find(nil, map[string][]string{"X-Ratelimit-Remaining": {"5"}, "Acme-Ratelimit-Daylimit": {"100"}}, nil)
 	require.True(t, ok)
-	_, _, _, holders := Hold(new(Room), fields, &Options{Name: "default"})
+	_, limits, _, holders := Hold(new(Room), fields, &Options{Name: "default"})
 	require.Len(t, holders, 1)
-	require.Equal(t, "default", holders[0].Limit)
+	require.Equal(t, "default", limits[holders[0].Limit].Name)
 }
 
 // Next to the field of draft-07, an empty field of policies contains nothing.
