@@ -48,24 +48,6 @@ func TestTwoDigits(t *testing.T) {
 	require.Equal(t, 1975, d.In(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)).Year(), "four digits are what they are")
 }
 
-// TestTimeOf compares the calendar with that of package time, in years of all kinds.
-func TestTimeOf(t *testing.T) {
-	for _, year := range []int{1900, 2000, 2023, 2024} {
-		for month := range 14 {
-			for day := range 33 {
-				date := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
-				want := date.Month() == time.Month(month) && date.Day() == day
-				got, ok := timeOf(year, month, day, 0, 0, 0)
-				require.Equal(t, want, ok, "%d-%d-%d", year, month, day)
-				if !want {
-					date = time.Time{}
-				}
-				require.Equal(t, date, got)
-			}
-		}
-	}
-}
-
 // Texts of the longest permitted length are read, and texts with one more byte are not.
 func TestLongTimes(t *testing.T) {
 	for n, want := range map[int]bool{MaxTime: true, MaxTime + 1: false} {
