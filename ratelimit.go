@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -384,7 +385,10 @@ func (l *Limit) wait(p *Policy) Seconds {
 // remains, and limits whose Remaining is [Unknown] come last. Between equals the longer
 // Reset decides (absent is shortest), then the order in f.
 func (f Fields) Tightest() (Limit, bool) {
-	if len(f.Limits) == 1 { // most responses
+	switch len(f.Limits) {
+	case 0:
+		return Limit{}, false
+	case 1: // most responses
 		return f.Limits[0], true
 	}
 	policies := newMatcher(f.Policies)
@@ -397,15 +401,7 @@ func (f Fields) Tightest() (Limit, bool) {
 			best[unit] = of
 		}
 	}
-	tightest := tightness{rank: 3, index: -1} // less tight than any
-	for _, l := range best {
-		if l.compareParts(tightest) < 0 {
-			tightest = l
-		}
-	}
-	if tightest.index < 0 {
-		return Limit{}, false
-	}
+	tightest := slices.MinFunc(slices.Collect(maps.Values(best)), tightness.compareParts)
 	return f.Limits[tightest.index], true
 }
 
@@ -469,11 +465,7 @@ func (l tightness) compareParts(m tightness) int {
 // for two members of one field with the same name and partition key (ErrDuplicate), which
 // [Parse] and [Fields.Set] accept.
 func (f Fields) Validate() error {
-	var room [2 * usualLine]byte
-	if _, err := appendList(room[:0], PolicyField, f.Policies); err != nil {
-		return err
-	}
-	if _, err := appendList(room[:0], LimitField, f.Limits); err != nil {
+	if _, _, err := f.lines(); err != nil {
 		return err
 	}
 	return f.unique()
