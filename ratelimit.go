@@ -465,7 +465,11 @@ func (l tightness) compareParts(m tightness) int {
 // for two members of one field with the same name and partition key (ErrDuplicate), which
 // [Parse] and [Fields.Set] accept.
 func (f Fields) Validate() error {
-	if _, _, err := f.lines(); err != nil {
+	var room [2 * usualLine]byte
+	if _, err := appendList(room[:0], PolicyField, f.Policies); err != nil {
+		return err
+	}
+	if _, err := appendList(room[:0], LimitField, f.Limits); err != nil {
 		return err
 	}
 	return f.unique()

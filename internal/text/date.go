@@ -159,6 +159,9 @@ func ParseDate(s string) (Date, bool) {
 
 // ParseHTTPDate reads an HTTP-date in any of its three forms (RFC 9110 Section 5.6.7).
 func ParseHTTPDate(s string) (Date, bool) {
+	if d, ok := parseIMF(s); ok {
+		return d, true
+	}
 	if strings.HasSuffix(s, " GMT") { // package time reads any other zone as UTC
 		return parseLayouts(s, "Mon, 02 Jan 2006 15:04:05 GMT", time.RFC850)
 	}
@@ -185,4 +188,33 @@ func parseLayouts(s string, layouts ...string) (Date, bool) {
 		}
 	}
 	return Date{}, false
+}
+
+// parseIMF reads an IMF-fixdate (RFC 9110 Section 5.6.7), but no leap second. It is ten times as
+// fast as package time, and nearly every response has a Date in this form. It ignores the day of
+// the week.
+func parseIMF(s string) (Date, bool) {
+	const form = "Sun, 06 Nov 1994 08:49:37 GMT"
+	const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
+	if len(s) != len(form) || s[3:5] != ", " || s[7] != ' ' || s[11] != ' ' || s[16] != ' ' || s[19] != ':' || s[22] != ':' || s[25:] != " GMT" {
+		return Date{}, false
+	}
+	month := 0
+	for month < len(months) && months[month:month+3] != s[8:11] {
+		month += 3
+	}
+	year, day := 100*twoDigits(s[12:])+twoDigits(s[14:]), twoDigits(s[5:])
+	hour, minute, sec := twoDigits(s[17:]), twoDigits(s[20:]), twoDigits(s[23:])
+	t := time.Date(year, time.Month(month/3+1), day, hour, minute, sec, 0, time.UTC)
+	exists := year >= 0 && month < len(months) && t.Day() == day && t.Hour() == hour && t.Minute() == minute && t.Second() == sec
+	return Date{Time: t}, exists
+}
+
+// twoDigits returns the value of the first two digits of a text, or a number far below 0.
+func twoDigits(s string) int {
+	tens, ones := s[0]-'0', s[1]-'0'
+	if tens > 9 || ones > 9 {
+		return -1e6
+	}
+	return 10*int(tens) + int(ones)
 }
