@@ -57,7 +57,7 @@ func readCurrent[T Policy | Limit](lines []string, field *fieldDef) (list []T, l
 		var item string
 		var ok bool
 		item, rest, ok = text.Cut(rest, ',')
-		more = rest != ""
+		more = text.Trim(rest) != ""
 		m := member{num: [integerParams]int64{amountParam: Unknown}}
 		if !ok || len(list) == maxMembers || !m.read(item, field) {
 			return nil, false, err

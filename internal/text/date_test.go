@@ -1,6 +1,7 @@
 package text
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,26 @@ func TestTwoDigits(t *testing.T) {
 	d, ok = ParseDate("Fri, 21 Nov 1975 03:00:00 GMT")
 	require.True(t, ok)
 	require.Equal(t, 1975, d.In(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)).Year(), "four digits are what they are")
+}
+
+// An IMF-fixdate is read as by package time, and is refused as by package time.
+func TestIMF(t *testing.T) {
+	const layout = "Mon, 02 Jan 2006 15:04:05 GMT"
+	for _, year := range []int{0, 1900, 2000, 2023, 2024, 9999} {
+		for _, month := range []string{"Jan", "Feb", "Apr", "Dec", "anF", "Xyz"} {
+			for day := range 33 {
+				for _, clock := range []string{"00:00:00", "23:59:59", "24:00:00", "12:60:00", "1x:00:00"} {
+					s := fmt.Sprintf("Sun, %02d %s %04d %s GMT", day, month, year, clock)
+					want, err := time.Parse(layout, s)
+					got, ok := ParseHTTPDate(s)
+					require.Equal(t, err == nil, ok, s)
+					if ok {
+						require.Equal(t, want, got.Time, s)
+					}
+				}
+			}
+		}
+	}
 }
 
 // Texts of the longest permitted length are read, and texts with one more byte are not.
