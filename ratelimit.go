@@ -222,6 +222,7 @@ func (f Fields) explicit() Fields {
 	return f
 }
 
+// withoutResets returns what Fields.Set can write of f, without windows and resets.
 func (f Fields) withoutResets() Fields {
 	f = f.Writable() // a copy
 	for i := range f.Policies {
