@@ -125,14 +125,10 @@ func joinFaults(faults []*FieldError) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	type spot struct {
-		field      string
-		line, item int
-	}
-	seen := make(map[spot]bool, len(faults))
+	seen := make(map[FieldError]bool, len(faults))
 	errs := make(several, 0, len(faults))
 	for _, e := range faults {
-		at := spot{e.Field, e.Line, e.Item}
+		at := FieldError{Field: e.Field, Line: e.Line, Item: e.Item}
 		if !seen[at] {
 			seen[at] = true
 			errs = append(errs, e)

@@ -17,34 +17,23 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A memberJSON is a Policy or a Limit in JSON. A missing quota or remaining is Unknown,
-// not 0.
+// A memberJSON is a Policy or a Limit in JSON.
 type memberJSON struct {
 	Name         string  `json:"name"`
-	Quota        *int64  `json:"quota,omitempty"`
+	Quota        count   `json:"quota,omitzero"`
 	Unit         Unit    `json:"unit,omitempty"`
 	Window       Seconds `json:"window,omitzero"`
-	Remaining    *int64  `json:"remaining,omitempty"`
+	Remaining    count   `json:"remaining,omitzero"`
 	Reset        Seconds `json:"reset,omitzero"`
 	PartitionKey []byte  `json:"partition_key,omitzero"`
 	Params       Params  `json:"params,omitempty"`
 }
 
-// orNil returns a pointer to n, or nil if n is Unknown.
-func orNil(n int64) *int64 {
-	if n == Unknown {
-		return nil
-	}
-	return &n
-}
+// A count is a number of quota units, or Unknown, which is left out.
+type count int64
 
-// orUnknown returns *n, or Unknown if n is nil.
-func orUnknown(n *int64) int64 {
-	if n == nil {
-		return Unknown
-	}
-	return *n
-}
+// IsZero reports whether package json leaves n out.
+func (n count) IsZero() bool { return n == Unknown }
 
 // MarshalJSON returns p as an object such as
 //
@@ -55,7 +44,7 @@ func orUnknown(n *int64) int64 {
 // Quota may be unknown.
 func (p Policy) MarshalJSON() ([]byte, error) {
 	return marshalMember(&p, PolicyField, memberJSON{
-		Name: p.Name, Quota: orNil(p.Quota), Unit: p.Unit, Window: p.Window, PartitionKey: p.PartitionKey, Params: p.Params,
+		Name: p.Name, Quota: count(p.Quota), Unit: p.Unit, Window: p.Window, Remaining: Unknown, PartitionKey: p.PartitionKey, Params: p.Params,
 	})
 }
 
@@ -64,7 +53,7 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 // Otherwise it is that of [Policy.Validate].
 func (p *Policy) UnmarshalJSON(b []byte) error {
 	return unmarshalMember(p, b, PolicyField, func(m *memberJSON) Policy {
-		return Policy{Name: m.Name, Quota: orUnknown(m.Quota), Unit: m.Unit, Window: m.Window, PartitionKey: m.PartitionKey, Params: m.Params}
+		return Policy{Name: m.Name, Quota: int64(m.Quota), Unit: m.Unit, Window: m.Window, PartitionKey: m.PartitionKey, Params: m.Params}
 	})
 }
 
@@ -72,14 +61,14 @@ func (p *Policy) UnmarshalJSON(b []byte) error {
 // remaining, reset, partition_key and params.
 func (l Limit) MarshalJSON() ([]byte, error) {
 	return marshalMember(&l, LimitField, memberJSON{
-		Name: l.Name, Remaining: orNil(l.Remaining), Reset: l.Reset, PartitionKey: l.PartitionKey, Params: l.Params,
+		Name: l.Name, Quota: Unknown, Remaining: count(l.Remaining), Reset: l.Reset, PartitionKey: l.PartitionKey, Params: l.Params,
 	})
 }
 
 // UnmarshalJSON reads the form of [Limit.MarshalJSON], as [Policy.UnmarshalJSON] does.
 func (l *Limit) UnmarshalJSON(b []byte) error {
 	return unmarshalMember(l, b, LimitField, func(m *memberJSON) Limit {
-		return Limit{Name: m.Name, Remaining: orUnknown(m.Remaining), Reset: m.Reset, PartitionKey: m.PartitionKey, Params: m.Params}
+		return Limit{Name: m.Name, Remaining: int64(m.Remaining), Reset: m.Reset, PartitionKey: m.PartitionKey, Params: m.Params}
 	})
 }
 
@@ -97,7 +86,7 @@ func unmarshalMember[T Policy | Limit](to *T, b []byte, field string, of func(*m
 	if isNull(b) { // by the convention of package json
 		return nil
 	}
-	var in memberJSON
+	in := memberJSON{Quota: Unknown, Remaining: Unknown}
 	if err := json.Unmarshal(b, &in); err != nil {
 		return fmt.Errorf("ratelimit: member in JSON: %w: %w", ErrSyntax, err)
 	}
@@ -165,15 +154,14 @@ func (s Seconds) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads a whole number of seconds, or null, which is absent. For any other b
 // the error wraps ErrSyntax.
 func (s *Seconds) UnmarshalJSON(b []byte) error {
-	if isNull(b) {
-		*s = Seconds{}
-		return nil
-	}
-	n, err := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64)
-	if err != nil {
+	var n *int64
+	if json.Unmarshal(b, &n) != nil {
 		return fmt.Errorf("ratelimit: seconds in JSON: %w", ErrSyntax)
 	}
-	*s = SecondsOf(n)
+	*s = Seconds{}
+	if n != nil {
+		*s = SecondsOf(*n)
+	}
 	return nil
 }
 

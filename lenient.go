@@ -47,23 +47,28 @@ func secondNames(lines []string) (line string, found bool) {
 
 // readCurrent reads a field in the current form. If the strict parser refuses the field,
 // readCurrent reads it leniently: names may be Tokens, r may be missing, numbers may be
-// Decimals, a partition key may be a String, and w may be 0. If even that fails, the error is
-// that of the strict parser.
+// Decimals, a partition key may be a String, w may be 0, and list elements may be empty. If even
+// that fails, the error is that of the strict parser.
 func readCurrent[T Policy | Limit](lines []string, field *fieldDef) (list []T, lenient bool, err error) {
 	if list, err = parseList[T](field, lines); err == nil {
 		return list, false, nil
 	}
-	for rest, more := strings.Join(lines, separator), true; more; {
+	for rest := strings.Join(lines, separator); rest != ""; {
 		var item string
 		var ok bool
 		item, rest, ok = text.Cut(rest, ',')
-		more = rest != ""
+		if text.Trim(item) == "" {
+			continue // an empty element of a list counts for nothing (RFC 9110 Section 5.6.1.2)
+		}
 		m := member{num: [integerParams]int64{amountParam: Unknown}}
 		if !ok || len(list) == maxMembers || !m.read(item, field) {
 			return nil, false, err
 		}
 		list = append(list, *new(T))
 		m.store(&list[len(list)-1])
+	}
+	if list == nil {
+		return nil, false, err
 	}
 	return list, true, nil
 }

@@ -68,15 +68,17 @@ func (w SlidingWindow) Fields() Fields {
 		p.Window = CeilSeconds(window)
 		l.Remaining = max(l.Remaining-text.MulDivUp(uint64(left), uint64(previous), uint64(window)), 0)
 	}
+	// slide returns how long a window moves on until less than quota of what was spent is in it.
+	slide := func(spent, quota int64) time.Duration {
+		return time.Duration(text.MulDivUp(uint64(spent-quota+1), uint64(window), uint64(spent)))
+	}
 	wait := left
-	switch fit := func(quota, spent int64) time.Duration { // the part of a window that leaves room for a request
-		return time.Duration(text.MulDiv(uint64(quota-1), uint64(window), 1, uint64(spent)))
-	}; {
+	switch {
 	case l.Remaining > 0 || p.Quota == 0:
 	case current < p.Quota:
-		wait = left - fit(p.Quota-current, previous)
+		wait = left - window + slide(previous, p.Quota-current)
 	default: // the current window is the previous one then
-		wait = time.Duration(text.SaturatingAdd(int64(left), int64(window-fit(p.Quota, current))))
+		wait = time.Duration(text.SaturatingAdd(int64(left), int64(slide(current, p.Quota))))
 	}
 	l.Reset = SecondsOf(max(CeilSeconds(wait).n, 1))
 	return oneLimit(p, l)

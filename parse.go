@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"math/bits"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/httpfields/ratelimit/internal/sf"
@@ -179,7 +178,7 @@ type parser struct {
 	item       int // the index of the current member, -1 before the first
 	member     member
 
-	index map[string]int // indices in member.params by key, if there are more than manyParams
+	index map[string]int // the indices of extension parameters by key, see indexParam
 
 	// The fault, if err is not nil: the offset in the line, the key of the
 	// parameter, and the cause.
@@ -353,7 +352,7 @@ func (p *parser) readParams(i int) bool {
 		if def != nil {
 			m.set(def, kind, off, &p.Scanner)
 		} else {
-			p.setParam(key, p.Value(kind), i)
+			p.setParam(key, p.Value(kind))
 		}
 	}
 	p.i = i
@@ -395,48 +394,34 @@ func (m *member) set(d *paramDef, kind sf.Kind, off int, s *sf.Scanner) {
 	}
 }
 
-// setParam adds an extension parameter, which ends at i in the line. If the key is a
-// duplicate, it replaces the earlier value in place (RFC 9651 Section 4.2.3.2).
-func (p *parser) setParam(key string, value any, i int) {
+// setParam adds an extension parameter. If the key is a duplicate, it replaces the earlier
+// value in place (RFC 9651 Section 4.2.3.2).
+func (p *parser) setParam(key string, value any) {
 	m := &p.member
 	if m.params == nil { // most members have only one, so room for one is enough
 		m.params = Params{{key, value}}
+		clear(p.index) // it was that of another member
 		return
 	}
 	if at := p.indexParam(key); at >= 0 {
 		m.params[at].Value = value
 		return
 	}
-	if len(m.params) == manyParams {
-		p.makeRoom(i)
-	}
-	if len(m.params) >= manyParams {
-		p.index[key] = len(m.params)
-	}
 	m.params = append(m.params, Param{key, value})
-}
-
-// makeRoom makes room for all further parameters of the member at once, which saves a third
-// of the time. It counts the semicolons up to the next comma. It also indexes the
-// parameters that were read.
-func (p *parser) makeRoom(i int) {
-	m := &p.member
-	rest, _, _ := strings.Cut(p.Text[i:], ",")
-	m.params = slices.Grow(m.params, min(1+strings.Count(rest, ";"), maxParams-manyParams))
-	if p.index == nil {
-		p.index = make(map[string]int, maxParams)
-	}
-	clear(p.index)
-	for i := range m.params {
-		p.index[m.params[i].Key] = i
-	}
 }
 
 // indexParam returns the index of the extension parameter with a key, or -1. If there are
 // many, it uses a map, because searches would take quadratic time.
 func (p *parser) indexParam(key string) int {
-	if len(p.member.params) <= manyParams {
-		return p.member.params.index(key)
+	m := &p.member
+	if len(m.params) <= manyParams {
+		return m.params.index(key)
+	}
+	if p.index == nil {
+		p.index = make(map[string]int, maxParams)
+	}
+	for i := len(p.index); i < len(m.params); i++ {
+		p.index[m.params[i].Key] = i
 	}
 	if i, ok := p.index[key]; ok {
 		return i

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -221,6 +222,7 @@ func (f Fields) explicit() Fields {
 	return f
 }
 
+// withoutResets returns what Fields.Set can write of f, without windows and resets.
 func (f Fields) withoutResets() Fields {
 	f = f.Writable() // a copy
 	for i := range f.Policies {
@@ -384,7 +386,10 @@ func (l *Limit) wait(p *Policy) Seconds {
 // remains, and limits whose Remaining is [Unknown] come last. Between equals the longer
 // Reset decides (absent is shortest), then the order in f.
 func (f Fields) Tightest() (Limit, bool) {
-	if len(f.Limits) == 1 { // most responses
+	switch len(f.Limits) {
+	case 0:
+		return Limit{}, false
+	case 1: // most responses
 		return f.Limits[0], true
 	}
 	policies := newMatcher(f.Policies)
@@ -397,15 +402,7 @@ func (f Fields) Tightest() (Limit, bool) {
 			best[unit] = of
 		}
 	}
-	tightest := tightness{rank: 3, index: -1} // less tight than any
-	for _, l := range best {
-		if l.compareParts(tightest) < 0 {
-			tightest = l
-		}
-	}
-	if tightest.index < 0 {
-		return Limit{}, false
-	}
+	tightest := slices.MinFunc(slices.Collect(maps.Values(best)), tightness.compareParts)
 	return f.Limits[tightest.index], true
 }
 

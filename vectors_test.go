@@ -417,7 +417,9 @@ func headerVectors(t *testing.T) {
 // methods of Policy and Limit would refuse it.
 type vectorMember struct {
 	memberJSON
-	Params [][2]json.RawMessage `json:"params"` // key and value
+	Quota     *int64               `json:"quota"`
+	Remaining *int64               `json:"remaining"`
+	Params    [][2]json.RawMessage `json:"params"` // key and value
 }
 
 func (m *vectorMember) policy() Policy {
@@ -743,3 +745,19 @@ func lintVectors(t *testing.T) {
 func aboutNext(name string) bool { return nextRule.MatchString(name) }
 
 var nextRule = regexp.MustCompile(`^D\d`)
+
+// orNil returns a pointer to n, or nil if n is Unknown.
+func orNil(n int64) *int64 {
+	if n == Unknown {
+		return nil
+	}
+	return &n
+}
+
+// orUnknown returns *n, or Unknown if n is nil.
+func orUnknown(n *int64) int64 {
+	if n == nil {
+		return Unknown
+	}
+	return *n
+}

@@ -242,7 +242,8 @@ func (s *Scanner) delegate(start, end int) (Kind, int) {
 }
 
 // AppendValue appends a value as a bare item (RFC 9651 Section 4.1.3.1). On a fault the
-// result is nil.
+// result is nil. It lets httpsfv write the rare types, but no value that httpsfv writes wrongly,
+// or for which it panics.
 func AppendValue(b []byte, v any) ([]byte, Fault) {
 	switch v := v.(type) {
 	case int64:
@@ -258,13 +259,25 @@ func AppendValue(b []byte, v any) ([]byte, Fault) {
 		return b, Fine
 	case []byte:
 		return AppendBytes(b, v), Fine
-	default:
-		s, fault := formatOther(v)
-		if fault != Fine {
-			return nil, fault
+	case float64:
+		return appendDecimal(b, v)
+	case bool, httpsfv.Token:
+	case time.Time:
+		if !IsInteger(v.Unix(), -text.MaxInteger) {
+			return nil, Range
 		}
-		return append(b, s...), Fine
+	case httpsfv.DisplayString:
+		if !utf8.ValidString(string(v)) {
+			return nil, Syntax
+		}
+	default:
+		return nil, Type
 	}
+	s, err := httpsfv.Marshal(httpsfv.NewItem(v))
+	if err != nil {
+		return nil, Syntax
+	}
+	return append(b, s...), Fine
 }
 
 // AppendString appends s as a String (RFC 9651 Section 4.1.6), and reports
@@ -292,42 +305,18 @@ func AppendBytes(b, v []byte) []byte {
 	return append(b, ':')
 }
 
-// formatOther lets httpsfv write a bare item. It rejects values that httpsfv writes wrongly,
-// or for which it panics.
-func formatOther(v any) (string, Fault) {
-	switch v := v.(type) {
-	case bool, httpsfv.Token:
-	case float64:
-		return formatDecimal(v)
-	case time.Time:
-		if !IsInteger(v.Unix(), -text.MaxInteger) {
-			return "", Range
-		}
-	case httpsfv.DisplayString:
-		if !utf8.ValidString(string(v)) {
-			return "", Syntax
-		}
-	default:
-		return "", Type
-	}
-	s, err := httpsfv.Marshal(httpsfv.NewItem(v))
-	if err != nil {
-		return "", Syntax
-	}
-	return s, Fine
-}
-
-// formatDecimal writes v as a Decimal, rounded to thousandths, half to even (RFC 9651
+// appendDecimal appends v as a Decimal, rounded to thousandths, half to even (RFC 9651
 // Section 4.1.5). httpsfv multiplies by a thousand before it rounds, which is not exact, and
 // writes a negative number that rounds to 0 as -0.0.
-func formatDecimal(v float64) (string, Fault) {
+func appendDecimal(b []byte, v float64) ([]byte, Fault) {
 	s := strconv.FormatFloat(v, 'f', 3, 64)
 	whole, thousandths, finite := strings.Cut(s, ".")
 	if !finite || len(strings.TrimPrefix(whole, "-")) > 12 {
-		return "", Range
+		return nil, Range
 	}
 	if s == "-0.000" {
-		return "0.0", Fine
+		whole = "0"
 	}
-	return whole + "." + thousandths[:1] + strings.TrimRight(thousandths[1:], "0"), Fine
+	b = append(append(b, whole...), '.', thousandths[0])
+	return append(b, strings.TrimRight(thousandths[1:], "0")...), Fine
 }

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -48,19 +49,21 @@ func TestTwoDigits(t *testing.T) {
 	require.Equal(t, 1975, d.In(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)).Year(), "four digits are what they are")
 }
 
-// TestTimeOf compares the calendar with that of package time, in years of all kinds.
-func TestTimeOf(t *testing.T) {
-	for _, year := range []int{1900, 2000, 2023, 2024} {
-		for month := range 14 {
+// An IMF-fixdate is read as by package time, and is refused as by package time.
+func TestIMF(t *testing.T) {
+	const layout = "Mon, 02 Jan 2006 15:04:05 GMT"
+	for _, year := range []int{0, 1900, 2000, 2023, 2024, 9999} {
+		for _, month := range []string{"Jan", "Feb", "Apr", "Dec", "anF", "Xyz"} {
 			for day := range 33 {
-				date := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
-				want := date.Month() == time.Month(month) && date.Day() == day
-				got, ok := timeOf(year, month, day, 0, 0, 0)
-				require.Equal(t, want, ok, "%d-%d-%d", year, month, day)
-				if !want {
-					date = time.Time{}
+				for _, clock := range []string{"00:00:00", "23:59:59", "24:00:00", "12:60:00", "1x:00:00"} {
+					s := fmt.Sprintf("Sun, %02d %s %04d %s GMT", day, month, year, clock)
+					want, err := time.Parse(layout, s)
+					got, ok := ParseHTTPDate(s)
+					require.Equal(t, err == nil, ok, s)
+					if ok {
+						require.Equal(t, want, got.Time, s)
+					}
 				}
-				require.Equal(t, date, got)
 			}
 		}
 	}
