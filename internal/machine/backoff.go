@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"time"
 )
@@ -43,11 +44,8 @@ func (b *backoff) next(x *rate) time.Duration {
 	switch {
 	case x.ran < enoughTries && b.latest < 2*interval:
 		d = max(b.latest+b.latest/10, interval)
-	case b.latest > 0:
-	case interval > 0:
-		d = max(b.enough/2, interval)
-	default:
-		d = max(b.enough/2, leastBackoff)
+	case b.latest == 0:
+		d = max(b.enough/2, cmp.Or(interval, leastBackoff))
 	}
 	b.latest = min(d, mostBackoff)
 	return b.latest
