@@ -310,6 +310,20 @@ func TestSteady(t *testing.T) {
 	require.False(t, answer(spent), "an earlier request shows nothing new")
 	require.True(t, answer("b r=0;t=1 of q=2;w=1"), "another limit")
 	require.Len(t, m.budgets, 2)
+
+	m, trips, now = Machine{}, []*Trip{{}}, now.Add(time.Minute)
+	m.Tick(now, &r)
+	m.Send(trips[0], now, &r)
+	for range 2 {
+		now = now.Add(400 * time.Millisecond)
+		m.Tick(now, &r)
+		trips = append(trips, &Trip{})
+		m.Send(trips[len(trips)-1], now, &r)
+	}
+	now = now.Add(700 * time.Millisecond)
+	answer(spent + `; t r=5;t=1 of q=9;w=1;qu="tokens"`)
+	require.Len(t, m.budgets, 1, "tokens are not counted as requests")
+	require.Equal(t, 2, send(), "one was sent within a window of the answer, and one before")
 }
 
 // The fastest answer is sought among the latest ones, without refusals.
