@@ -374,3 +374,43 @@ func TestFlowRate(t *testing.T) {
 		require.InDelta(t, tc.want, tc.flow.rate(), 1e-9, tc.name)
 	}
 }
+
+// A request is under way until its body ends, if the server may bound how many are.
+func TestBodies(t *testing.T) {
+	m, r := Machine{}, Settings{MaxWait: time.Minute, Share: 1}
+	answer := func(a Answer) {
+		var trip Trip
+		m.Send(&trip, epoch, &r)
+		m.Answered(&trip, &a, epoch, &r)
+	}
+	for range firstTrips {
+		answer(Answer{})
+		require.True(t, m.OpenBody(), "the key is new")
+	}
+	require.Equal(t, firstTrips, m.UnderWay())
+	for range firstTrips {
+		m.CloseBody()
+	}
+	require.Zero(t, m.UnderWay())
+	answer(Answer{})
+	require.False(t, m.OpenBody())
+	answer(Answer{AtOnce: 3})
+	require.True(t, m.OpenBody(), "a policy bounds them")
+	m.pool = pool{most: 3}
+	require.True(t, m.OpenBody(), "a refusal does")
+	require.Equal(t, 2, m.UnderWay())
+}
+
+// The reason of a wait is what the server asked for, if it asked for a wait.
+func TestReasons(t *testing.T) {
+	for fields, want := range map[string]Reason{
+		"429": Backoff, "429; Retry-After: 0": Backoff, "429; Retry-After: 3": RetryAfter, "a r=0;t=3": Limit,
+	} {
+		m, r := Machine{}, Settings{MaxWait: time.Minute, Share: 1}
+		var trip Trip
+		m.Send(&trip, epoch, &r)
+		a := readAnswer(t, fields, nil)
+		m.Answered(&trip, &a, epoch, &r)
+		require.Equal(t, want, m.Ask(epoch, &r, nil).Reason, fields)
+	}
+}
