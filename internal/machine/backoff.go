@@ -161,20 +161,11 @@ func (x *rate) slow(now time.Time, alone bool) {
 	case x.most == 0 && alone:
 		x.most, x.best = firstRate/x.gap, 0
 	case x.served+x.refused >= enoughTries:
-		x.learnBest(now)
+		served := float64(x.served) / max(now.Sub(x.since).Seconds(), leastGap) // a second
+		x.best = max(served, x.best+(served-x.best)*bestFades)
 		x.most = min(x.most, max(min(x.most, 1/x.gap)*slower, x.best*bestPart))
 	default:
 		return
 	}
 	x.since, x.served, x.refused = now, 0, 0
-}
-
-// learnBest compares how many requests a second were served since the counts began with
-// the best of earlier times.
-func (x *rate) learnBest(now time.Time) {
-	good := float64(x.served) / max(now.Sub(x.since).Seconds(), leastGap)
-	if good > x.best {
-		x.best = good
-	}
-	x.best += (good - x.best) * bestFades
 }
