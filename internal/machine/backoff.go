@@ -86,10 +86,8 @@ type rate struct {
 }
 
 const (
-	// firstRate and slower are the parts of the rate that remain after a refusal: at first,
-	// and later.
-	firstRate = 0.7
-	slower    = 0.5
+	// slower is the part of the rate that remains after a refusal.
+	slower = 0.7
 	// faster is how much the rate grows with each request that is served.
 	faster = 1.01
 	// regainTime is the time constant in seconds with which the rate also grows from request to
@@ -159,7 +157,7 @@ func (x *rate) slow(now time.Time, alone bool) {
 	x.ran, x.run = x.run, 0
 	switch {
 	case x.most == 0 && alone:
-		x.most, x.best = firstRate/x.gap, 0
+		x.most, x.best = slower/x.gap, 0
 	case x.served+x.refused >= enoughTries:
 		served := float64(x.served) / max(now.Sub(x.since).Seconds(), leastGap) // a second
 		x.best = max(served, x.best+(served-x.best)*bestFades)
