@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"time"
 )
@@ -43,11 +44,8 @@ func (b *backoff) next(x *rate) time.Duration {
 	switch {
 	case x.ran < enoughTries && b.latest < 2*interval:
 		d = max(b.latest+b.latest/10, interval)
-	case b.latest > 0:
-	case interval > 0:
-		d = max(b.enough/2, interval)
-	default:
-		d = max(b.enough/2, leastBackoff)
+	case b.latest == 0:
+		d = max(b.enough/2, cmp.Or(interval, leastBackoff))
 	}
 	b.latest = min(d, mostBackoff)
 	return b.latest
@@ -88,32 +86,31 @@ type rate struct {
 }
 
 const (
-	// firstRate and slower are the parts of the rate that remain after a refusal: at first,
-	// and later.
-	firstRate = 0.7
-	slower    = 0.7
+	// slower is the part of the rate that remains after a refusal.
+	slower = 0.7
 	// faster is how much the rate grows with each request that is served.
 	faster = 1.01
 	// regainTime is the time constant in seconds with which the rate also grows from request to
 	// request. Without this growth, the rate would fall for ever if a server refused a part of
-	// the requests at any rate: few requests are served between two refusals.
-	regainTime = 60
-	// enoughRun and enoughTries are how many requests must have been served in succession,
-	// or answered, before a refusal lowers the rate again. Fewer show little of its effect.
-	enoughRun   = 3
+	// the requests at any rate: few requests are served between two refusals. With half of the
+	// time, the search's server 404 (17 requests per 197 s, each of which is redirected) does
+	// not end: three of four requests are refused.
+	regainTime = 120
+	// enoughTries is how many requests must have been answered before a refusal lowers the rate
+	// again. Fewer show little of its effect.
 	enoughTries = 8
 	// bestPart is the part of the best rate below which refusals do not lower the rate: if
 	// other clients take what there is, a slower client is refused as often.
 	bestPart = 0.9
 	// bestFades is how fast the best rate follows a lower one.
-	bestFades = 1.0 / 64
+	bestFades = 1.0 / 16
 	// rateUnused is how many times faster than requests come a rate is dropped.
 	rateUnused = 4
 	// gapWeight is the weight of the latest gap in the average.
 	gapWeight = 1.0 / 8
 	// longestGap is how many times the average a gap counts at most: a pause of the caller,
 	// or a backoff, shows little of how fast requests come.
-	longestGap = 2.4
+	longestGap = 2
 	// firstGap is the average before there are two requests, in seconds.
 	firstGap = 0.02
 	// leastGap is the shortest gap that counts, in seconds: requests that go together.
@@ -160,22 +157,13 @@ func (x *rate) slow(now time.Time, alone bool) {
 	x.ran, x.run = x.run, 0
 	switch {
 	case x.most == 0 && alone:
-		x.most, x.best = firstRate/x.gap, 0
-	case x.ran >= enoughRun || x.served+x.refused >= enoughTries:
-		x.learnBest(now)
+		x.most, x.best = slower/x.gap, 0
+	case x.served+x.refused >= enoughTries:
+		served := float64(x.served) / max(now.Sub(x.since).Seconds(), leastGap) // a second
+		x.best = max(served, x.best+(served-x.best)*bestFades)
 		x.most = min(x.most, max(min(x.most, 1/x.gap)*slower, x.best*bestPart))
 	default:
 		return
 	}
 	x.since, x.served, x.refused = now, 0, 0
-}
-
-// learnBest compares how many requests a second were served since the counts began with
-// the best of earlier times.
-func (x *rate) learnBest(now time.Time) {
-	good := float64(x.served) / max(now.Sub(x.since).Seconds(), leastGap)
-	if good > x.best {
-		x.best = good
-	}
-	x.best += (good - x.best) * bestFades
 }

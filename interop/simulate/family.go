@@ -144,9 +144,9 @@ func (s *scene) scenario(drawn []int) scenario {
 	for _, wrap := range s.around {
 		limit = wrap(limit)
 	}
-	if s.minutes && slices.ContainsFunc(limit(s.quota).state(epoch), func(x state) bool {
+	if slices.ContainsFunc(limit(s.quota).state(epoch), func(x state) bool {
 		window, _ := x.policy.Window.Duration()
-		return window < time.Minute
+		return window < s.longer()
 	}) {
 		s.aside = "resets longer than the window"
 	}
@@ -169,6 +169,18 @@ func (s *scene) scenario(drawn []int) scenario {
 		}
 		return x
 	}}
+}
+
+// longer returns by how much an announced reset may be longer than the true one, apart from
+// the fraction of a second by which most forms round it up.
+func (s *scene) longer() time.Duration {
+	switch {
+	case s.minutes:
+		return time.Minute
+	case s.undated && s.form.times:
+		return s.skew
+	}
+	return 0
 }
 
 func (s *scene) jobs() int { return max(s.load.jobs, s.load.each*s.load.workers) }

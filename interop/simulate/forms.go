@@ -127,51 +127,52 @@ func onRefusal(say func(http.Header, *visit)) func(http.Header, *visit) {
 // A form is how a server announces its limits. clock is the server's time.
 type form struct {
 	name  string
+	times bool // resets are times, which a wrong clock makes wrong
 	write func(h http.Header, states []state, clock time.Time)
 }
 
 // forms are the forms of random servers. Most forms have one limit, the first of several.
 var forms = []form{
-	{"current", func(h http.Header, states []state, _ time.Time) { current(h, &visit{states: states}) }},
-	{"draft-06", func(h http.Header, states []state, _ time.Time) {
+	{"current", false, func(h http.Header, states []state, _ time.Time) { current(h, &visit{states: states}) }},
+	{"draft-06", false, func(h http.Header, states []state, _ time.Time) {
 		s := states[0]
 		h.Set("RateLimit-Policy", fmt.Sprintf("%d;w=%s", s.policy.Quota, s.policy.Window))
 		writeThree(h, "RateLimit-", s, wholeSeconds(s.reset))
 	}},
-	{"draft-07", func(h http.Header, states []state, _ time.Time) {
+	{"draft-07", false, func(h http.Header, states []state, _ time.Time) {
 		s := states[0]
 		h.Set("RateLimit-Policy", fmt.Sprintf("%d;w=%s", s.policy.Quota, s.policy.Window))
 		h.Set("RateLimit", fmt.Sprintf("limit=%d, remaining=%d, reset=%s", s.policy.Quota, s.remaining, wholeSeconds(s.reset)))
 	}},
-	{"X-RateLimit, seconds", func(h http.Header, states []state, _ time.Time) {
+	{"X-RateLimit, seconds", false, func(h http.Header, states []state, _ time.Time) {
 		writeThree(h, "X-RateLimit-", states[0], wholeSeconds(states[0].reset))
 	}},
-	{"X-RateLimit, Unix", func(h http.Header, states []state, clock time.Time) {
+	{"X-RateLimit, Unix", true, func(h http.Header, states []state, clock time.Time) {
 		writeThree(h, "X-RateLimit-", states[0], unixReset(states[0], clock))
 	}},
-	{"X-RateLimit, date", func(h http.Header, states []state, clock time.Time) {
+	{"X-RateLimit, date", true, func(h http.Header, states []state, clock time.Time) {
 		writeThree(h, "X-RateLimit-", states[0], clock.Add(states[0].reset+time.Second-1).UTC().Format(time.RFC3339))
 	}},
-	{"GitHub", func(h http.Header, states []state, clock time.Time) {
+	{"GitHub", true, func(h http.Header, states []state, clock time.Time) {
 		s := states[0]
 		writeThree(h, "X-RateLimit-", s, unixReset(s, clock))
 		h.Set("X-RateLimit-Used", strconv.FormatInt(s.policy.Quota-s.remaining, 10))
 		h.Set("X-RateLimit-Resource", "core")
 	}},
-	{"OpenAI", func(h http.Header, states []state, _ time.Time) { likeOpenAI(h, &visit{states: states[:1]}) }},
-	{"Anthropic", func(h http.Header, states []state, clock time.Time) {
+	{"OpenAI", false, func(h http.Header, states []state, _ time.Time) { likeOpenAI(h, &visit{states: states[:1]}) }},
+	{"Anthropic", true, func(h http.Header, states []state, clock time.Time) {
 		s, prefix := states[0], "anthropic-ratelimit-requests-"
 		h.Set(prefix+"limit", strconv.FormatInt(s.policy.Quota, 10))
 		h.Set(prefix+"remaining", strconv.FormatInt(s.remaining, 10))
 		h.Set(prefix+"reset", clock.Add(s.reset+time.Second-1).UTC().Format(time.RFC3339))
 	}},
-	{"Discord", func(h http.Header, states []state, clock time.Time) {
+	{"Discord", false, func(h http.Header, states []state, clock time.Time) {
 		s := states[0]
 		writeThree(h, "X-RateLimit-", s, fmt.Sprintf("%.3f", float64(clock.Add(s.reset).UnixMilli())/1000))
 		h.Set("X-RateLimit-Reset-After", fmt.Sprintf("%.3f", s.reset.Seconds()))
 		h.Set("X-RateLimit-Bucket", "abcd1234")
 	}},
-	{"no fields", func(http.Header, []state, time.Time) {}},
+	{"no fields", false, func(http.Header, []state, time.Time) {}},
 }
 
 func writeThree(h http.Header, prefix string, s state, reset string) {
