@@ -360,9 +360,9 @@ func TestResourcesMemory(t *testing.T) {
 			get("/0")
 		}
 		e := rt.gate().find("https://api.example")
-		require.Len(t, e.split.paths, maxPaths)
-		require.Len(t, e.split.resources, maxResources)
-		for _, list := range e.split.paths {
+		require.Len(t, e.paths, maxPaths)
+		require.Len(t, e.resources, maxResources)
+		for _, list := range e.paths {
 			require.LessOrEqual(t, len(list), maxNamed)
 		}
 		require.Len(t, slices.Collect(rt.gate().Keys()), 1+maxResources)
@@ -384,7 +384,7 @@ func TestResourcesUnnamed(t *testing.T) {
 		for i := range 2 * maxPaths {
 			playResources(t, &rt, fmt.Sprintf("0 /%d: 200; Server: x", i))
 		}
-		paths := rt.gate().find("https://api.example").split.paths
+		paths := rt.gate().find("https://api.example").paths
 		require.Len(t, paths, maxPaths)
 		for path, list := range paths {
 			require.Equal(t, path == "/graphql", len(list) == 1, path)
@@ -483,10 +483,10 @@ func TestResourcesForgotten(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute)
 		playResources(t, rt, "0 /new: graphql r=0;t=1200")
-		require.Len(t, rt.gate().find("https://api.example").split.paths, maxPaths)
+		require.Len(t, rt.gate().find("https://api.example").paths, maxPaths)
 		time.Sleep(time.Hour)
 		playResources(t, rt, "0 /new: graphql r=0;t=1200\n0 /other: core r=4999;t=60\n0 /new: waits limit")
-		require.Len(t, rt.gate().find("https://api.example").split.paths, 2)
+		require.Len(t, rt.gate().find("https://api.example").paths, 2)
 		time.Sleep(11 * time.Minute)
 		playResources(t, rt, "0 /new: waits limit\n0 /other: core r=4999;t=60")
 	})

@@ -88,20 +88,21 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	if req == nil || req.URL == nil {
 		return nil, errNoURL
 	}
-	r := t.entrantOf(req)
+	var few [2 * maxKey]byte // the keys of most requests need no other memory
+	r, key := t.entrantOf(req, few[:0])
 	if r.follows = req.Response != nil; r.follows {
-		if err := t.waitRedirect(req, &r); err != nil {
+		if err := t.waitRedirect(req, key, &r); err != nil {
 			return nil, err
 		}
 	}
-	pass, err := t.gate().enter(req.Context(), &r)
+	pass, err := t.gate().enter(req.Context(), key, &r)
 	if err != nil {
 		return nil, err
 	}
 	sent = true
 	resp, advice, err := t.send(req, pass)
-	for try := 0; try < t.MaxRetries && err == nil && sendsAgain(req, resp, &advice, &r); try++ {
-		resp, advice, err = t.sendAgain(req, resp, &r)
+	for try := 0; try < t.MaxRetries && err == nil && len(key) > 0 && sendsAgain(req, resp, &advice); try++ {
+		resp, advice, err = t.sendAgain(req, resp, key, &r)
 	}
 	return resp, err
 }
@@ -177,12 +178,13 @@ func (a *Advice) isInformed() bool {
 	return a.Refused || a.Source != SourceNone || a.Fields.Limits != nil || a.Fields.Policies != nil
 }
 
-// entrantOf converts a request for the Gate.
-func (t *Transport) entrantOf(req *http.Request) entrant {
-	origin := originOf(req.URL)
-	r := entrant{key: origin, path: firstSegment(req.URL.Path), cancelled: req.Cancel} //lint:ignore SA1019 net/http still obeys it
+// entrantOf converts a request for the Gate, and appends its key to memory.
+func (t *Transport) entrantOf(req *http.Request, memory []byte) (r entrant, key []byte) {
+	origin := appendOrigin(memory, req.URL)
+	key = origin
+	r = entrant{path: firstSegment(req.URL.Path), cancelled: req.Cancel} //lint:ignore SA1019 net/http still obeys it
 	if t.Key != nil {
-		if r.key = nameOfKey(t.Key(req)); !r.key.isOf(origin) {
+		if key = append(origin[len(origin):], t.Key(req)...); !isKeyBy(key, origin) {
 			r.path = ""
 		}
 	}
@@ -192,7 +194,7 @@ func (t *Transport) entrantOf(req *http.Request) entrant {
 	if t.Waiting != nil {
 		r.waiting = func(w Wait) func() { return t.Waiting(req, w) }
 	}
-	return r
+	return r, key
 }
 
 // firstSegment returns a path up to its second slash.
@@ -218,7 +220,7 @@ func resourceOf(h http.Header) string {
 
 // waitRedirect waits as long as the redirection asks that the request follows. The Gate delays
 // the key of the redirection, but the request may have another key.
-func (t *Transport) waitRedirect(req *http.Request, r *entrant) error {
+func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err error) {
 	now := time.Now()
 	received := now
 	if b, ok := req.Response.Body.(*datedBody); ok { // else another layer has replaced the body
@@ -232,23 +234,23 @@ func (t *Transport) waitRedirect(req *http.Request, r *entrant) error {
 		return nil
 	}
 	ctx := req.Context()
-	kept := a.kept("")
-	r.wait = &Wait{Key: r.key.String(), Until: until, Reason: string(machine.RetryAfter), Advice: kept}
-	done := t.gate().announce(r)
-	defer done()
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
-		return &WaitError{Until: until, Advice: kept, Reason: r.wait.Reason}
-	}
-	timer := time.NewTimer(until.Sub(now))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-r.cancelled:
-		return errCancelled
-	}
+	w := Wait{Key: string(key), Until: until, Reason: string(machine.RetryAfter), Advice: a.kept("")}
+	t.gate().during(&w, r.waiting, func() {
+		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+			err = &WaitError{Until: until, Advice: w.Advice, Reason: w.Reason}
+			return
+		}
+		timer := time.NewTimer(until.Sub(now))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-r.cancelled:
+			err = errCancelled
+		}
+	})
+	return err
 }
 
 // KeyBy returns a [Transport.Key] for servers that limit each user. Requests to one origin share
@@ -262,7 +264,7 @@ func KeyBy(fields ...string) func(*http.Request) string {
 		keys[i] = http.CanonicalHeaderKey(field)
 	}
 	return func(req *http.Request) string {
-		origin := originOf(req.URL).String()
+		origin := string(appendOrigin(nil, req.URL))
 		var few [256]byte
 		hashed, found := few[:0], false
 		for _, key := range keys {
@@ -281,9 +283,9 @@ func KeyBy(fields ...string) func(*http.Request) string {
 	}
 }
 
-// originOf returns the origin of an address (RFC 6454 Section 4): its scheme, and its host with
-// the port, unless it is the default port.
-func originOf(u *url.URL) keyName {
+// appendOrigin appends the origin of an address to b: its scheme, and its host with the port,
+// unless it is the default port (RFC 6454 Section 6.2).
+func appendOrigin(b []byte, u *url.URL) []byte {
 	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Host)
 	switch scheme {
 	case "http":
@@ -291,13 +293,20 @@ func originOf(u *url.URL) keyName {
 	case "https":
 		host = strings.TrimSuffix(host, ":443")
 	}
-	return keyName{scheme, strings.TrimSuffix(host, ":")}
+	b = append(append(b, scheme...), "://"...)
+	return append(b, strings.TrimSuffix(host, ":")...)
+}
+
+// isKeyBy reports whether a key is an origin, or what KeyBy makes of it.
+func isKeyBy(key, origin []byte) bool {
+	rest, ok := bytes.CutPrefix(key, origin)
+	return ok && (len(rest) == 0 || rest[0] == keyMark[0] && len(rest) == len(keyMark)+hashLen)
 }
 
 // sendsAgain reports whether a request may be sent again after its answer.
-func sendsAgain(req *http.Request, resp *http.Response, a *Advice, r *entrant) bool {
+func sendsAgain(req *http.Request, resp *http.Response, a *Advice) bool {
 	switch {
-	case !a.Refused || r.key == (keyName{}):
+	case !a.Refused:
 		return false
 	case req.Body != nil && req.Body != http.NoBody && req.GetBody == nil:
 		return false
@@ -313,11 +322,11 @@ func sendsAgain(req *http.Request, resp *http.Response, a *Advice, r *entrant) b
 
 // sendAgain sends a refused request again, after the wait. If the deadline comes first, it
 // returns the refusal.
-func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, r *entrant) (*http.Response, Advice, error) {
+func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []byte, r *entrant) (*http.Response, Advice, error) {
 	keepBody(refusal)
 	r.follows = false
 	none := Advice{} // no refusal, so that there is no further try
-	pass, err := t.gate().enter(req.Context(), r)
+	pass, err := t.gate().enter(req.Context(), key, r)
 	if err != nil {
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(req.Context().Err(), context.DeadlineExceeded) {
 			return refusal, none, nil
