@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/machine"
@@ -107,20 +108,22 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	return resp, err
 }
 
-// send sends a request that the Gate has let through, and learns from the answer.
+// send sends a request that the Gate has let through, and learns from the answer. If a function of
+// the caller panics, it closes the body, because the caller does not get the response.
 func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a Advice, err error) {
-	answered := false
-	defer func() {
-		if !answered { // Base failed, or something panicked
-			pass.Failed()
-		}
-	}()
+	defer pass.Failed() // does nothing after an answer
 	resp, err = t.base().RoundTrip(req)
 	if err != nil || resp == nil {
 		return resp, a, err
 	}
+	learnt := false
+	defer func() {
+		if !learnt && resp.Body != nil {
+			resp.Body.Close()
+		}
+	}()
 	a = t.learn(req, resp, pass)
-	answered = true
+	learnt = true
 	return resp, a, nil
 }
 
@@ -133,30 +136,20 @@ func (t *Transport) gate() *Gate {
 	return &t.own
 }
 
-// learn passes the advice of a response to the Gate and to Observe. If a function of the caller
-// panics, it closes the body, because the caller does not get the response.
+// learn passes the advice of a response to the Gate and to Observe.
 func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass) Advice {
-	done := false
-	defer func() {
-		if !done && resp.Body != nil {
-			resp.Body.Close()
-		}
-	}()
 	received := time.Now()
-	advice := t.Advisor.Advise(resp, received)
+	a := t.Advisor.Advise(resp, received)
 	// The body of a 101 is a connection, which no limiter of requests counts.
-	hasBody := resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols
-	if pass.answered(&advice, resourceOf(resp.Header), received, received, hasBody) {
-		resp.Body = &trackedBody{ReadCloser: resp.Body, pass: pass}
+	counts := resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols
+	stays := pass.answered(&a, resourceOf(resp.Header), received, received, counts)
+	if stays || resp.Body != nil && resp.StatusCode/100 == 3 && a.Source == SourceRetryAfter {
+		resp.Body = &answerBody{resp.Body, pass, received}
 	}
-	if resp.StatusCode/100 == 3 && advice.Source == SourceRetryAfter && resp.Body != nil {
-		resp.Body = &datedBody{resp.Body, received}
+	if t.Observe != nil && a.isInformed() {
+		t.Observe(req, a)
 	}
-	if t.Observe != nil && advice.isInformed() {
-		t.Observe(req, advice)
-	}
-	done = true
-	return advice
+	return a
 }
 
 // CloseIdleConnections closes the idle connections of Base, if Base has this method.
@@ -223,7 +216,7 @@ func resourceOf(h http.Header) string {
 func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err error) {
 	now := time.Now()
 	received := now
-	if b, ok := req.Response.Body.(*datedBody); ok { // else another layer has replaced the body
+	if b, ok := req.Response.Body.(*answerBody); ok { // else another layer has replaced the body
 		received = b.received
 	}
 	advisor := t.Advisor
@@ -308,7 +301,7 @@ func sendsAgain(req *http.Request, resp *http.Response, a *Advice) bool {
 	switch {
 	case !a.Refused:
 		return false
-	case req.Body != nil && req.Body != http.NoBody && req.GetBody == nil:
+	case hasBody(req) && req.GetBody == nil:
 		return false
 	case resp.StatusCode != http.StatusServiceUnavailable || a.Source == SourceRefused:
 		return true // a limiter has refused the request before it had an effect
@@ -327,23 +320,18 @@ func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []b
 	r.follows = false
 	none := Advice{} // no refusal, so that there is no further try
 	pass, err := t.gate().enter(req.Context(), key, r)
-	if err != nil {
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(req.Context().Err(), context.DeadlineExceeded) {
-			return refusal, none, nil
-		}
+	switch {
+	case err == nil:
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(req.Context().Err(), context.DeadlineExceeded):
+		return refusal, none, nil
+	default:
 		return nil, none, err
 	}
+	defer pass.Failed() // if GetBody fails or panics
 	again := *req
-	if req.GetBody != nil && req.Body != nil && req.Body != http.NoBody {
-		called := false
-		defer func() {
-			if !called { // GetBody has panicked
-				pass.Failed()
-			}
-		}()
+	if hasBody(req) {
 		again.Body, err = req.GetBody() // after the wait, because it may open a file
-		if called = true; err != nil {
-			pass.Failed()
+		if err != nil {
 			return refusal, none, nil
 		}
 	}
@@ -353,6 +341,9 @@ func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []b
 	}
 	return resp, a, err
 }
+
+// hasBody reports whether a request has a body.
+func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
 
 // How much of the body of a refusal is kept, in bytes, and how long it is read.
 const (
@@ -373,15 +364,16 @@ func keepBody(resp *http.Response) {
 		err      error
 		panicked any
 	}
-	var begun beginning
-	end := make(chan outcome, 1)
+	buffer, end := make([]byte, mostKept+1), make(chan outcome, 1)
+	var n atomic.Int64 // bytes in the buffer; a late Read may still add to them
 	go func() {
-		var o outcome
-		defer func() {
-			o.panicked = recover() // the caller cannot recover it here
-			end <- o
-		}()
-		_, o.err = io.Copy(&begun, io.LimitReader(body, mostKept+1))
+		var err error
+		defer func() { end <- outcome{err, recover()} }() // the caller cannot recover it here
+		for err == nil && n.Load() < mostKept+1 {
+			var more int
+			more, err = body.Read(buffer[n.Load():])
+			n.Add(int64(more))
+		}
 	}()
 	timer := time.NewTimer(longestRead)
 	defer timer.Stop()
@@ -399,34 +391,11 @@ func keepBody(resp *http.Response) {
 			body.Close()
 		}()
 	}
-	kept := begun.bytes()
-	var rest io.Reader = http.NoBody
-	switch {
-	case len(kept) > mostKept:
-		kept, rest = kept[:mostKept], failing{io.ErrUnexpectedEOF}
-	case err != nil:
-		rest = failing{err}
+	kept := bytes.Clone(buffer[:n.Load()])
+	if len(kept) > mostKept {
+		kept, err = kept[:mostKept], io.ErrUnexpectedEOF
 	}
-	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), rest))
-}
-
-// A beginning is what has been read of a body. A late read may still add to it.
-type beginning struct {
-	mu   sync.Mutex
-	read []byte
-}
-
-func (b *beginning) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.read = append(b.read, p...)
-	return len(p), nil
-}
-
-func (b *beginning) bytes() []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.read
+	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), failing{err}))
 }
 
 // failing is a reader that returns an error.
@@ -434,13 +403,15 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// A trackedBody is the body of an answer. Its request is under way until the body ends.
-type trackedBody struct {
+// An answerBody is the body of an answer whose request is under way until the body ends, or of a
+// redirection whose Retry-After is counted from received.
+type answerBody struct {
 	io.ReadCloser
-	pass *Pass
+	pass     *Pass
+	received time.Time
 }
 
-func (b *trackedBody) Read(p []byte) (int, error) {
+func (b *answerBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
 		b.pass.closed()
@@ -448,14 +419,7 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *trackedBody) Close() error {
+func (b *answerBody) Close() error {
 	b.pass.closed() // first, because Close may wait for a Read under way
 	return b.ReadCloser.Close()
-}
-
-// A datedBody is the body of a redirection, with the time of its arrival, from which its
-// Retry-After is counted.
-type datedBody struct {
-	io.ReadCloser
-	received time.Time
 }
