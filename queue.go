@@ -317,12 +317,19 @@ func (e *entry) admitOne(now time.Time) (until time.Time) {
 		return time.Time{}
 	}
 	if len(e.doomed) > 0 {
-		if w := e.doomed[0]; v.Hurries(w.deadline, 0) || e.misses(w, &v) {
+		if w := e.doomed[0]; e.misses(w, &v) || v.Hurries(w.deadline, 0) && e.hurries(w, now) {
 			e.release(w, &v, now)
 			return time.Time{}
 		}
 	}
 	return v.Until
+}
+
+// hurries reports whether only politeness holds a request back, and its deadline is too early for
+// that. It may cost more than the request in front of it.
+func (e *entry) hurries(w *waiter, now time.Time) bool {
+	v := e.look(now, w.pass.trip.Prices)
+	return v.Open || v.Hurries(w.deadline, 0)
 }
 
 // release takes a waiter out of the queue. If its deadline is too early, the wait fails. Otherwise
@@ -340,7 +347,7 @@ func (e *entry) release(w *waiter, v *machine.Verdict, now time.Time) {
 		w.decide(nil)
 	case !x.refuses(w, &held):
 		x.enqueue(w)
-		if x.until.IsZero() || held.Until.Before(x.until) {
+		if !held.Open && (x.until.IsZero() || held.Until.Before(x.until)) {
 			x.ringAt(held.Until, now)
 		}
 	}
