@@ -4,6 +4,8 @@ import (
 	"container/list"
 	"context"
 	"iter"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -81,9 +83,9 @@ type Gate struct {
 	Waiting func(Wait) (done func())
 
 	mu    sync.Mutex
-	keys  map[keyName]*entry
-	lists [machine.Losses]list.List // of *entry, those used longest ago first
-	swept time.Time                 // when waits were last looked at
+	keys  map[string]*entry
+	used  list.List // of the values of keys, those used longest ago first
+	swept time.Time // when all keys were last looked at
 }
 
 // A Pass is the permission to send one request. Call Answered or Failed after it. A second
@@ -92,12 +94,12 @@ type Pass struct {
 	gate *Gate
 	path string // as in the entrant
 	leg         // of the key, followed by those of the resources of the path
+	body *entry // of the key, while the body of the answer counts as under way
 }
 
 // A leg is a request as an entry counts it.
 type leg struct {
-	entry *entry // nil if nothing is learnt from the request, or its end is known
-	era   int
+	entry *entry // nil if the key is "", if there was no room for it, or if the end is known
 	trip  machine.Trip
 	next  *leg
 }
@@ -159,7 +161,7 @@ func (e *WaitError) Timeout() bool { return true }
 // key "" never wait. If the deadline of ctx comes first, Enter returns a [*WaitError], as soon
 // as that is certain. If ctx ends otherwise, Enter returns its cause.
 func (g *Gate) Enter(ctx context.Context, key string, costs ...Cost) (*Pass, error) {
-	return g.enter(ctx, &entrant{key: nameOfKey(key), prices: pricesOf(costs)})
+	return g.enter(ctx, []byte(key), &entrant{prices: pricesOf(costs)})
 }
 
 // TryEnter is Enter for a caller that has other work to do. If the request may not be sent
@@ -175,22 +177,18 @@ func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
-	e := g.entry(nameOfKey(key), now)
+	e := g.entry([]byte(key), now)
 	if e == nil {
 		return p, time.Time{}
 	}
-	defer g.settle(e, now)
-	if e.queue.n > 0 {
-		g.admit(e, now)
-	}
-	if e.queue.n > 0 {
+	e.admit(now)
+	if e.queue.Len() > 0 {
 		return nil, e.until
 	}
-	v := e.look(g, now, p.trip.Prices)
-	if !v.Open {
+	if v := e.look(now, p.trip.Prices); !v.Open {
 		return nil, v.Until
 	}
-	e.send(g, p, now)
+	e.send(p, now)
 	return p, time.Time{}
 }
 
@@ -207,30 +205,112 @@ func (p *Pass) answered(a *Advice, resource string, received, now time.Time, has
 	if p == nil || p.gate == nil {
 		return false
 	}
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	e := p.entry
+	if e == nil {
+		return false
+	}
 	if now.Before(received) {
 		received = now
 	}
-	g := p.gate
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	e := p.end(now)
-	if e == nil {
-		p.fail(now)
-		return false
-	}
-	var few [4]machine.Stock
-	r := g.settings()
-	answer := answerOf(a, p.trip.Prices, few[:0])
-	if p.path == "" {
-		e.learn(&p.leg, a, &answer, received, &r)
-	} else {
-		p.learn(e, a, &answer, resource, received, now, &r)
-	}
+	p.learn(a, resource, received, now)
 	if hasBody && e.machine.OpenBody() {
-		p.entry, p.era, stays = e, e.era, true
+		p.body, stays = e, true
 	}
-	p.admit(e, now)
+	if !e.forgotten && p.gate.keys[e.key] == nil { // displaced meanwhile
+		p.gate.remember(e, now)
+	}
+	p.end(now)
 	return stays
+}
+
+// Failed reports that there will be no answer. The server may have counted the request.
+func (p *Pass) Failed() {
+	if p == nil || p.gate == nil {
+		return
+	}
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	if p.entry == nil {
+		return
+	}
+	now := time.Now()
+	for l := &p.leg; l != nil; l = l.next {
+		l.entry.tick(now)
+		l.entry.machine.Failed(&l.trip)
+	}
+	p.end(now)
+}
+
+// end lets the requests through that the end of this one allows.
+func (p *Pass) end(now time.Time) {
+	for l := &p.leg; l != nil; l = l.next {
+		l.entry.admit(now)
+	}
+	p.leg = leg{}
+}
+
+// closed ends a request whose answer had a body.
+func (p *Pass) closed() {
+	p.gate.mu.Lock()
+	defer p.gate.mu.Unlock()
+	if e := p.body; e != nil {
+		e.machine.CloseBody()
+		e.admit(time.Now())
+	}
+	p.body = nil
+}
+
+// learn updates the key, and the resources of the path, from an answer.
+func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
+	var few [4]machine.Stock
+	answer := answerOf(a, p.trip.Prices, few[:0])
+	e, r := p.entry, p.entry.settings()
+	e.machine.Tick(now, &r)
+	scout := e.endScout(p.path)
+	limits, named := answer, (*leg)(nil)
+	if p.path != "" && resource != "" && len(answer.Stocks) > 0 {
+		if x := e.resource(p.path, resource, now); x != nil {
+			named = p.legOf(x, now)
+			answer, limits = divide(answer)
+		}
+	}
+	if limits.Refused && !answer.Refused {
+		e.machine.Returned(&p.trip, now, &r)
+	} else {
+		e.learn(&p.leg, a, &answer, received, &r)
+	}
+	for l := p.next; l != nil; l = l.next {
+		x := l.entry
+		x.machine.Tick(now, &r)
+		switch {
+		case answer.Refused: // by a limit of the key: the resource may have counted the request
+			x.machine.Failed(&l.trip)
+		case l == named:
+			x.learn(l, a, &limits, received, &r)
+		case len(limits.Stocks) > 0: // of something else
+			x.machine.Returned(&l.trip, now, &r)
+		default:
+			x.machine.Answered(&l.trip, &machine.Answer{}, received, &r)
+		}
+	}
+	if scout != nil {
+		scout.disperse(now)
+	}
+}
+
+// divide divides an answer that names a resource. The limits belong to the resource. A wait or a
+// refusal that no exhausted limit explains belongs to the key.
+func divide(a machine.Answer) (key, resource machine.Answer) {
+	key, resource = a, a
+	key.Stocks, key.Pace, key.Elsewhere, resource.AtOnce = nil, 0, true, 0
+	if a.Exhausted() {
+		key.Wait, key.RetryAfter, key.Refused = 0, false, false
+	} else {
+		resource.Wait, resource.RetryAfter, resource.Refused = 0, false, false
+	}
+	return key, resource
 }
 
 // learn updates an entry from an answer.
@@ -240,142 +320,19 @@ func (e *entry) learn(l *leg, a *Advice, answer *machine.Answer, received time.T
 	}
 }
 
-// learn updates a key, and the resources of a path, from an answer. If the answer names a
-// resource, its limits belong to the resource. A wait or a refusal that no exhausted limit of the
-// resource explains belongs to the key.
-func (p *Pass) learn(e *entry, a *Advice, answer *machine.Answer, resource string, received, now time.Time, r *machine.Settings) {
-	limits, named := *answer, (*leg)(nil)
-	if resource != "" && len(answer.Stocks) > 0 {
-		if x := e.name(p.path, resource, now, r); x != nil {
-			named = p.legOf(x, now, r)
-		}
-	}
-	explained := named != nil && answer.Exhausted()
-	if named != nil {
-		answer.Stocks, answer.Pace, answer.Elsewhere, limits.AtOnce = nil, 0, true, 0
-	}
-	switch {
-	case explained:
-		answer.Wait, answer.RetryAfter, answer.Refused = 0, false, false
-	case named != nil:
-		limits.Wait, limits.RetryAfter = 0, false
-	}
-	if explained && limits.Refused {
-		e.machine.Returned(&p.trip, now, r)
-	} else {
-		e.learn(&p.leg, a, answer, received, r)
-	}
+// legOf returns the leg of a request for a resource or a scout. If there is none, the request is
+// counted as if it had been known when the request was sent.
+func (p *Pass) legOf(x *entry, now time.Time) *leg {
 	for l := p.next; l != nil; l = l.next {
-		x := l.entry
-		if l.era != x.era {
-			continue
-		}
-		x.machine.Tick(now, r)
-		switch {
-		case x.scout:
-			x.machine.Answered(&l.trip, &machine.Answer{}, received, r)
-			e.dropScout(p.path, x)
-		case answer.Refused: // by a limit of the key: the resource may have counted the request
-			x.machine.Failed(&l.trip)
-		case l == named:
-			x.learn(l, a, &limits, received, r)
-		case len(limits.Stocks) > 0: // of something else
-			x.machine.Returned(&l.trip, now, r)
-		default:
-			x.machine.Answered(&l.trip, &machine.Answer{}, received, r)
-		}
-	}
-}
-
-// legOf returns the leg of a request for a resource. If the path was not known to belong to the
-// resource when the request was sent, legOf makes one.
-func (p *Pass) legOf(x *entry, now time.Time, r *machine.Settings) *leg {
-	for l := p.next; l != nil; l = l.next {
-		if l.entry == x {
+		if l.entry.key == x.key { // also if it has been forgotten meanwhile
 			return l
 		}
 	}
-	x.machine.Tick(now, r)
-	p.next = &leg{entry: x, era: x.era, next: p.next, trip: machine.Trip{Prices: p.trip.Prices}}
-	x.machine.Join(&p.next.trip, &p.trip, now, r)
+	r := x.settings()
+	x.machine.Tick(now, &r)
+	p.next = &leg{entry: x, next: p.next, trip: machine.Trip{Prices: p.trip.Prices}}
+	x.machine.Join(&p.next.trip, &p.trip, now, &r)
 	return p.next
-}
-
-// fail ends a request without an answer for the resources of its path.
-func (p *Pass) fail(now time.Time) {
-	r := p.gate.settings()
-	for l := p.next; l != nil; l = l.next {
-		if l.era == l.entry.era {
-			l.entry.machine.Tick(now, &r)
-			l.entry.machine.Failed(&l.trip)
-			p.gate.admit(l.entry, now)
-		}
-	}
-	p.next = nil
-}
-
-// admit lets waiters through that the end of a request allows.
-func (p *Pass) admit(e *entry, now time.Time) {
-	p.gate.admit(e, now)
-	for l := p.next; l != nil; l = l.next {
-		p.gate.admit(l.entry, now)
-	}
-	p.next = nil
-}
-
-// closed ends a request whose answer had a body.
-func (p *Pass) closed() {
-	g := p.gate
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if e := p.entry; e != nil && e.era == p.era && g.keys[e.key] == e {
-		e.machine.CloseBody()
-		g.admit(e, time.Now())
-	}
-	p.entry = nil
-}
-
-// Failed reports that there will be no answer. The server may have counted the request.
-func (p *Pass) Failed() {
-	if p == nil || p.gate == nil {
-		return
-	}
-	g := p.gate
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if p.entry == nil { // as after an answer
-		return
-	}
-	now := time.Now()
-	if e := p.end(now); e != nil {
-		e.machine.Failed(&p.trip)
-		g.admit(e, now)
-	}
-	p.fail(now)
-}
-
-// end returns the entry of the key, after its machine has got the time. It returns nil if
-// nothing is learnt from the request, or if end was called before.
-func (p *Pass) end(now time.Time) *entry {
-	e, g := p.entry, p.gate
-	p.entry = nil
-	if e == nil || e.era != p.era {
-		return nil
-	}
-	displaced := g.keys[e.key] != e
-	if displaced {
-		p.next = nil // the resources were displaced with their key
-		if e = g.entry(e.key, now); e == nil {
-			return nil
-		}
-	}
-	r := g.settings()
-	e.machine.Tick(now, &r)
-	if displaced { // the new entry has not counted the request yet
-		e.machine.Send(&p.trip, now, &r)
-		p.trip.Owner = p
-	}
-	return e
 }
 
 // Forget forgets a key, as is useful after a change of credentials. It also forgets the
@@ -383,40 +340,30 @@ func (p *Pass) end(now time.Time) *entry {
 // "https://api.example", all keys that [KeyBy] has made of it. Answers to requests under way
 // have no effect.
 func (g *Gate) Forget(key string) {
-	name := nameOfKey(key)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
+	switch e := g.find(key); {
+	case e == nil:
+	case e.parent != nil:
+		e.parent.forgetResource(e, now)
+	default:
+		g.forget(e, now)
+	}
+	if strings.Index(key, "://") <= 0 {
+		return
+	}
 	for k, e := range g.keys {
-		all := k == name.short() || name.scheme != "" && k.scheme == name.scheme && strings.HasPrefix(k.rest, name.rest+keyMark)
-		if all {
+		if strings.HasPrefix(k, key+keyMark) {
 			g.forget(e, now)
-			continue
-		}
-		for _, x := range e.resources() {
-			if x.key == name {
-				x.forget()
-				g.admit(x, now)
-			}
 		}
 	}
 }
 
-// forget forgets a key, its resources and its paths, and lets their waiters through.
+// forget forgets a key and its resources. Their waiters ask again.
 func (g *Gate) forget(e *entry, now time.Time) {
-	old := e.split
-	e.forget()
-	e.split = nil // first, so that no waiter moves to an entry that is forgotten
-	g.admit(e, now)
-	if old == nil {
-		return
-	}
-	for _, list := range old.paths { // a resource has at least one path
-		for _, x := range list {
-			x.forget()
-			g.admit(x, now)
-		}
-	}
+	g.used.MoveToFront(e.place)
+	g.renew(e, now).admit(now)
 }
 
 // State returns why the next request of a key would wait. If the request would be sent at
@@ -430,11 +377,11 @@ func (g *Gate) State(key string) (w Wait, ok bool) {
 		return Wait{}, false
 	}
 	now := time.Now()
-	w = e.state(g, now, nil)
+	w = e.state(now, nil)
 	if e.parent == nil {
 		return w, true
 	}
-	if key := e.parent.state(g, now, nil); key.outlasts(&w) {
+	if key := e.parent.state(now, nil); key.outlasts(&w) {
 		w.Until, w.Reason, w.Advice = key.Until, key.Reason, key.Advice
 	}
 	return w, true
@@ -451,40 +398,28 @@ func (w *Wait) outlasts(other *Wait) bool {
 	return w.Until.After(other.Until)
 }
 
-// Keys returns the keys that the Gate knows, and their resources, in no order. A key that is
-// added or forgotten during the loop may be missing. If there are more than MaxKeys, the Gate
-// forgets keys that have no wait in force.
+// Keys returns the keys that the Gate knows when the loop begins, and their resources, in no
+// order. If there are more than MaxKeys, the Gate forgets keys that have no wait in force.
 func (g *Gate) Keys() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		var names []keyName
-		pass := func() bool { // requests need not wait for the loop
-			g.mu.Unlock()
-			defer g.mu.Lock()
-			for _, name := range names {
-				if !yield(name.String()) {
-					return false
-				}
-			}
-			names = names[:0]
-			return true
-		}
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		for name, e := range g.keys { // which may change meanwhile
-			names = append(names, name)
-			for _, x := range e.resources() {
-				names = append(names, x.key)
-			}
-			if len(names) >= keysAtOnce && !pass() {
+		for _, key := range g.known() { // without the lock
+			if !yield(key) {
 				return
 			}
 		}
-		pass()
 	}
 }
 
-// keysAtOnce is how many keys are copied while the lock is held.
-const keysAtOnce = 256
+// known returns the keys and their resources.
+func (g *Gate) known() []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	known := slices.AppendSeq(make([]string, 0, len(g.keys)), maps.Keys(g.keys))
+	for _, e := range g.keys {
+		known = slices.AppendSeq(known, maps.Keys(e.resources))
+	}
+	return known
+}
 
 // settings returns the settings of the machines.
 func (g *Gate) settings() machine.Settings {

@@ -47,7 +47,7 @@ func TestGateMachine(t *testing.T) {
 
 func TestGateReads(t *testing.T) { playScores(t, "gate") }
 
-// A Gate remembers at most 1024 keys. It forgets the keys whose loss matters least.
+// A Gate remembers at most maxKeys keys. It forgets the keys whose loss matters least.
 func TestGateMemory(t *testing.T) {
 	host := func(i int) string { return fmt.Sprintf("%d.example", i) }
 	fill := func(t *testing.T, g *Gate, from, n int, a Advice) {
@@ -59,7 +59,7 @@ func TestGateMemory(t *testing.T) {
 	}
 	wait := func(d time.Duration) Advice { return Advice{Wait: d, Source: SourceRetryAfter} }
 	left := Advice{Fields: Fields{Limits: []Limit{{Name: "a", Remaining: 5, Reset: SecondsOf(1e9)}}}}
-	known := func(g *Gate, key string) bool { return g.keys[keyName{rest: key}] != nil }
+	known := func(g *Gate, key string) bool { return g.keys[key] != nil }
 	inBubble(t, "the oldest goes first", func(t *testing.T) {
 		var g Gate
 		fill(t, &g, 0, maxKeys, left)
@@ -72,10 +72,10 @@ func TestGateMemory(t *testing.T) {
 		require.True(t, known(&g, host(3*maxKeys-1)) && !known(&g, host(0)))
 	})
 	inBubble(t, "a key without limits is forgotten before a key with a count", func(t *testing.T) {
-		var g Gate
-		fill(t, &g, 0, maxKeys-1, left)
-		fill(t, &g, maxKeys, 2, Advice{})
-		require.True(t, known(&g, host(0)) && !known(&g, host(maxKeys)))
+		g := Gate{MaxKeys: looks}
+		fill(t, &g, 0, looks-1, left)
+		fill(t, &g, looks, 2, Advice{})
+		require.True(t, known(&g, host(0)) && !known(&g, host(looks)))
 	})
 	inBubble(t, "a wait in force is never displaced", func(t *testing.T) {
 		var g Gate
@@ -127,7 +127,7 @@ func TestGateMemory(t *testing.T) {
 		answered.Answered(wait(time.Minute), time.Now())
 		failed.Failed()
 		require.Len(t, g.keys, maxKeys)
-		require.Zero(t, g.keys[keyName{rest: "slow"}].machine.UnderWay())
+		require.Zero(t, g.keys["slow"].machine.UnderWay())
 		fill(t, &g, maxKeys, maxKeys, wait(time.Minute))
 		late.Answered(wait(time.Minute), time.Now())
 		require.False(t, known(&g, "late"), "all others have to wait")
@@ -153,10 +153,10 @@ func TestGateMemory(t *testing.T) {
 		}
 		longest := strings.Repeat("k", maxKey)
 		enter(t, &g, longest).Failed()
-		require.Contains(t, g.keys, keyName{rest: longest})
+		require.Contains(t, g.keys, longest)
 		require.Len(t, g.keys, 3)
 		for k := range g.keys {
-			require.LessOrEqual(t, len(k.scheme)+len(k.rest), maxKey)
+			require.LessOrEqual(t, len(k), maxKey)
 		}
 	})
 }
@@ -181,10 +181,10 @@ func TestGateWakesNobodyInVain(t *testing.T) {
 		})
 		synctest.Wait()
 		taken.Answered(advised("302; Retry-After: 120"), time.Now())
-		queue := &g.keys[keyName{rest: "k"}].queue
-		require.Equal(t, 100, queue.n, "the hurried one is refused")
-		for w := queue.first; w != nil; w = w.next {
-			require.False(t, w.decided)
+		queue := &g.keys["k"].queue
+		require.Equal(t, 100, queue.Len(), "the hurried one is refused")
+		for place := queue.Front(); place != nil; place = place.Next() {
+			require.False(t, place.Value.(*waiter).decided)
 		}
 		cancel()
 		wg.Wait()
@@ -205,7 +205,7 @@ func TestGate(t *testing.T) {
 		p.Answered(Advice{}, time.Now())
 		p.Answered(wait, time.Now())
 		p.Failed()
-		require.Zero(t, g.keys[keyName{rest: "a"}].machine.UnderWay())
+		require.Zero(t, g.keys["a"].machine.UnderWay())
 		enter(t, &g, "a").Failed()
 	})
 	inBubble(t, "a key with callers that wait is not displaced", func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestGate(t *testing.T) {
 		for i := range 2 * maxKeys {
 			enter(t, &g, strconv.Itoa(i)).Answered(Advice{}, time.Now())
 		}
-		require.Contains(t, g.keys, keyName{rest: "a"})
+		require.Contains(t, g.keys, "a")
 		for _, p := range under {
 			p.Answered(Advice{}, time.Now())
 		}
@@ -252,7 +252,7 @@ func TestGate(t *testing.T) {
 			panic("waiting")
 		}
 		require.Panics(t, func() { _, _ = g.Enter(t.Context(), "a") })
-		require.Zero(t, g.keys[keyName{rest: "a"}].machine.UnderWay())
+		require.Zero(t, g.keys["a"].machine.UnderWay())
 	})
 	t.Run("cancelled, while an answer waits for the lock", func(t *testing.T) {
 		begun := make(chan struct{})
@@ -278,7 +278,7 @@ func TestGate(t *testing.T) {
 		pause()
 		g.mu.Unlock()
 		wg.Wait()
-		require.Zero(t, g.keys[keyName{rest: "a"}].machine.UnderWay())
+		require.Zero(t, g.keys["a"].machine.UnderWay())
 	})
 	inBubble(t, "an error has the longest wait of several responses", func(t *testing.T) {
 		var g Gate

@@ -69,7 +69,7 @@ func TestWaiterMemory(t *testing.T) {
 	queue := func() int {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		return g.keys[keyName{rest: "a"}].queue.n
+		return g.keys["a"].queue.Len()
 	}
 	for queue() < waiters {
 		runtime.Gosched()

@@ -171,7 +171,7 @@ func (p *play) settled() {
 	}
 	require.Equal(p.t, waits, int(p.waits.Load()), p.where)
 	if e := p.entry(); e != nil {
-		require.Equal(p.t, waits, e.queue.n, p.where)
+		require.Equal(p.t, waits, e.queue.Len(), p.where)
 		require.Equal(p.t, under, e.machine.UnderWay(), p.where)
 	}
 }
@@ -183,7 +183,7 @@ func (p *play) lock() (unlock func()) {
 }
 
 // entry returns the state of the key in the Gate, or nil.
-func (p *play) entry() *entry { return p.gate.keys[keyName{rest: "a"}] }
+func (p *play) entry() *entry { return p.gate.keys["a"] }
 
 // verdict returns the verdict of the machine. An unknown key gets a new machine.
 func (p *play) verdict(now time.Time, costs []Cost) machine.Verdict {
@@ -191,9 +191,9 @@ func (p *play) verdict(now time.Time, costs []Cost) machine.Verdict {
 	defer p.lock()()
 	e := p.entry()
 	if e == nil {
-		e = &entry{}
+		e = &entry{gate: p.gate}
 	}
-	return e.look(p.gate, now, pricesOf(costs))
+	return e.look(now, pricesOf(costs))
 }
 
 // mostWords has the number of words that may follow the name of an event, without costs and
@@ -405,7 +405,7 @@ func (p *play) shut(v machine.Verdict, words []string, costs []Cost) {
 	pass, again := p.gate.TryEnter("a", costs...)
 	require.Nil(p.t, pass, p.where)
 	unlock := p.lock()
-	waits := p.entry().queue.n > 0
+	waits := p.entry().queue.Len() > 0
 	unlock()
 	require.True(p.t, waits || again.Equal(v.Until), p.where)
 	if behind {
@@ -428,7 +428,7 @@ func (p *play) describe(v machine.Verdict) string {
 	defer p.lock()()
 	waits, under := 0, 0
 	if e := p.entry(); e != nil {
-		waits, under = e.queue.n, e.machine.UnderWay()
+		waits, under = e.queue.Len(), e.machine.UnderWay()
 	}
 	state := fmt.Sprintf("under way %d, waiting %d", under, waits)
 	if v.Open {

@@ -2,170 +2,118 @@ package ratelimit
 
 import (
 	"container/heap"
+	"container/list"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/machine"
 )
 
 // look asks the machine at a time whether a request with these prices may be sent.
-func (e *entry) look(g *Gate, now time.Time, prices []machine.Price) machine.Verdict {
-	r := e.settings(g)
+func (e *entry) look(now time.Time, prices []machine.Price) machine.Verdict {
+	r := e.settings()
 	e.machine.Tick(now, &r)
 	return e.machine.Ask(now, &r, prices)
 }
 
 // state returns the Wait of a request with these prices, or of the front of the queue, which
 // nothing overtakes. It changes nothing.
-func (e *entry) state(g *Gate, now time.Time, prices []machine.Price) Wait {
-	r := e.settings(g)
-	if front := e.queue.first; front != nil {
-		prices = front.pass.trip.Prices
+func (e *entry) state(now time.Time, prices []machine.Price) Wait {
+	if e.queue.Len() > 0 {
+		prices = e.queue.front().pass.trip.Prices
 	}
+	r := e.settings()
 	v := e.machine.Peek(now, &r, prices)
-	w := e.waitOf(&v)
-	w.Queued = e.queue.n
-	return w
-}
-
-// waitOf returns the Wait that a verdict means.
-func (e *entry) waitOf(v *machine.Verdict) Wait {
-	w := Wait{Key: e.key.String(), UnderWay: e.machine.UnderWay(), Advice: e.advice, Reason: string(v.Reason)}
+	w := Wait{Key: e.key, Reason: string(v.Reason), Queued: e.queue.Len(), UnderWay: e.machine.UnderWay(), Advice: e.advice}
 	if !v.Depends {
 		w.Until = v.Until
 	}
 	return w
 }
 
-// holder returns the entry that holds a request back, with its verdict: the key e, or a resource
-// of the path. It returns nil if the request may be sent. The entry past is not asked, because the
-// request has waited there.
-func (g *Gate) holder(e *entry, p *Pass, deadline, now time.Time, first bool, past *entry) (*entry, machine.Verdict) {
-	holds := func(x *entry) (machine.Verdict, bool) {
-		if x == past {
-			return machine.Verdict{}, false
-		}
-		v := x.look(g, now, p.trip.Prices)
-		ahead := x.queue.n
-		if first {
-			ahead = 0
-		}
-		return v, !(ahead == 0 && v.Open || v.Hurries(deadline, ahead))
-	}
-	if v, ok := holds(e); ok {
-		return e, v
-	}
-	r := g.settings()
-	for _, x := range e.resourcesOf(p.path, now, &r) {
-		x.refresh(now, &r)
-		if v, ok := holds(x); ok {
-			return x, v
-		}
-	}
-	return nil, machine.Verdict{}
-}
-
-// send counts a request as sent with a key, and with the resources of its path.
-func (e *entry) send(g *Gate, p *Pass, now time.Time) {
-	r := g.settings()
-	p.entry, p.era = e, e.era
-	e.machine.Send(&p.trip, now, &r)
-	if p.path == "" {
-		return
-	}
-	p.trip.Owner = p
-	for _, x := range e.resourcesOf(p.path, now, &r) {
-		p.next = &leg{entry: x, era: x.era, next: p.next, trip: machine.Trip{Prices: p.trip.Prices}}
-		x.machine.Send(&p.next.trip, now, &r)
-	}
-}
-
 // A waiter is a request that waits. There may be many, so it is small.
 type waiter struct {
-	pass       *Pass
-	at         *entry        // in whose queue it is
-	err        error         // why it is not let through
-	wake       chan struct{} // closed when pass or err is decided
-	deadline   time.Time     // zero if there is none
-	prev, next *waiter       // in the queue
-	index      int32         // in the deadlines
-	first      bool          // it waits in front of the others
-	decided    bool
+	pass     *Pass
+	at       *entry        // in whose queue it is, or was last
+	place    *list.Element // in the queue
+	err      error         // why it is not let through
+	wake     chan struct{} // closed when the wait is decided
+	deadline time.Time     // zero if there is none
+	index    int           // in the deadlines
+	first    bool          // it waits in front of the others
+	decided  bool
 }
 
 // A queue is a list of waiters in the order in which they came. Waiters that are marked as first
 // are in front of the others.
 type queue struct {
-	first, last *waiter
-	follower    *waiter // the last waiter that is marked as first, or nil
-	n           int
+	list.List
+	lastFirst *list.Element // the last waiter that is marked as first, or nil
 }
+
+// front returns the waiter in front of the others. The queue must not be empty.
+func (q *queue) front() *waiter { return q.Front().Value.(*waiter) }
 
 // add puts a waiter behind the others, or behind those marked as first if it is one of them.
 func (q *queue) add(w *waiter) {
-	w.prev, w.next = q.last, nil
-	if w.first {
-		w.prev, w.next = q.follower, q.first
-		if q.follower != nil {
-			w.next = q.follower.next
-		}
-		q.follower = w
+	switch {
+	case !w.first:
+		w.place = q.PushBack(w)
+		return
+	case q.lastFirst == nil:
+		w.place = q.PushFront(w)
+	default:
+		w.place = q.InsertAfter(w, q.lastFirst)
 	}
-	if w.prev == nil {
-		q.first = w
-	} else {
-		w.prev.next = w
-	}
-	if w.next == nil {
-		q.last = w
-	} else {
-		w.next.prev = w
-	}
-	q.n++
+	q.lastFirst = w.place
 }
 
 func (q *queue) remove(w *waiter) {
-	if w == q.follower {
-		q.follower = w.prev
+	if w.place == q.lastFirst {
+		q.lastFirst = w.place.Prev()
 	}
-	if w.prev == nil {
-		q.first = w.next
-	} else {
-		w.prev.next = w.next
-	}
-	if w.next == nil {
-		q.last = w.prev
-	} else {
-		w.next.prev = w.prev
-	}
-	w.prev, w.next = nil, nil
-	q.n--
+	q.Remove(w.place)
 }
 
 // deadlines is a heap of waiters, the earliest deadline first.
 type deadlines []*waiter
 
-func (d deadlines) Len() int { return len(d) }
-
+func (d deadlines) Len() int           { return len(d) }
 func (d deadlines) Less(i, j int) bool { return d[i].deadline.Before(d[j].deadline) }
 
 func (d deadlines) Swap(i, j int) {
 	d[i], d[j] = d[j], d[i]
-	d[i].index, d[j].index = int32(i), int32(j)
+	d[i].index, d[j].index = i, j
 }
 
 func (d *deadlines) Push(x any) {
 	w := x.(*waiter)
-	w.index = int32(len(*d))
+	w.index = len(*d)
 	*d = append(*d, w)
 }
 
 func (d *deadlines) Pop() any {
-	last := (*d)[len(*d)-1]
-	*d = slices.Delete(*d, len(*d)-1, len(*d))
-	return last
+	last := len(*d) - 1
+	w := (*d)[last]
+	(*d)[last], *d = nil, (*d)[:last]
+	return w
+}
+
+// enqueue puts a request into the queue of an entry.
+func (e *entry) enqueue(w *waiter) {
+	w.at = e
+	e.queue.add(w)
+	if !w.deadline.IsZero() {
+		heap.Push(&e.doomed, w)
+	}
+}
+
+func (e *entry) dequeue(w *waiter) {
+	e.queue.remove(w)
+	if !w.deadline.IsZero() {
+		heap.Remove(&e.doomed, w.index)
+	}
 }
 
 // A notice is called before a request begins to wait. The function that it returns is called
@@ -174,161 +122,121 @@ type notice func(Wait) (done func())
 
 // An entrant is a request that comes to a Gate.
 type entrant struct {
-	key       keyName // a request with the zero keyName never waits
-	path      string  // the first segment, which belongs to a resource; "" if the key has none
+	path      string // the first segment, which belongs to a resource; "" if the key has none
 	prices    []machine.Price
 	cancelled <-chan struct{} // closed to end the wait; may be nil
 	follows   bool            // it follows a redirection: it has waited its turn already
 	waiting   notice          // called before Gate.Waiting; may be nil
-	wait      *Wait           // for both, when the wait begins; nil if neither is set
 }
 
-// enter waits until a request may be sent.
-func (g *Gate) enter(ctx context.Context, r *entrant) (*Pass, error) {
+// enter waits until a request may be sent. A request with an empty key never waits.
+func (g *Gate) enter(ctx context.Context, key []byte, r *entrant) (*Pass, error) {
 	if ctx.Err() != nil { // or the request is counted without being sent
 		return nil, context.Cause(ctx)
 	}
 	p := &Pass{gate: g, path: r.path}
 	p.trip.Prices = r.prices
-	if r.key == (keyName{}) {
+	if len(key) == 0 {
 		return p, nil
 	}
 	deadline, _ := ctx.Deadline()
-	w, err := g.begin(p, r, deadline)
-	switch {
-	case err != nil:
-		g.announce(r)()
-		return nil, err
-	case w == nil:
+	w, why := g.begin(p, key, r, deadline)
+	if w == nil {
 		return p, nil
 	}
-	return g.wait(ctx, r, w)
-}
-
-// begin lets a request through if it may be sent at once. Otherwise it sets r.wait and puts the
-// request into the queue. If the deadline is certain to come first, it returns an error.
-func (g *Gate) begin(p *Pass, r *entrant, deadline time.Time) (*waiter, *WaitError) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := time.Now() // with the lock, so that the time of the machine never goes back
-	e := g.entry(r.key, now)
-	if e == nil {
-		return nil, nil
-	}
-	x, v := g.holder(e, p, deadline, now, r.follows, nil)
-	if x == nil {
-		e.send(g, p, now)
-		g.settle(e, now)
-		return nil, nil
-	}
-	if r.waiting != nil || g.Waiting != nil {
-		w := x.state(g, now, r.prices)
-		r.wait = &w
-	}
-	if err := x.refuses(&v, deadline); err != nil {
-		return nil, err
-	}
-	w := &waiter{pass: p, wake: make(chan struct{}), deadline: deadline, first: r.follows}
-	x.enqueue(w)
-	g.admit(x, now)
-	if w.decided && w.err == nil { // the waiters ahead could be sent, and then this one
-		return nil, nil
-	}
-	return w, nil
-}
-
-// announce calls r.waiting and then Gate.Waiting. It returns a function that calls their results
-// in reverse order.
-func (g *Gate) announce(r *entrant) (over func()) {
-	if r.wait == nil {
-		return func() {}
-	}
-	var first, second func()
-	over = func() {
-		if first != nil {
-			defer first()
-		}
-		if second != nil {
-			second()
-		}
-	}
-	begun := false
+	waited := false
 	defer func() {
-		if !begun { // a panic of the second
-			over()
+		if !waited { // Waiting has panicked, or its result
+			g.leave(w, errCancelled)
+			p.Failed() // if the request has been let through meanwhile
 		}
 	}()
-	if r.waiting != nil {
-		first = r.waiting(*r.wait)
-	}
-	if g.Waiting != nil {
-		second = g.Waiting(*r.wait)
-	}
-	begun = true
-	return over
-}
-
-// refuses returns an error if the deadline of a request is certain to come before its answer.
-func (e *entry) refuses(v *machine.Verdict, deadline time.Time) *WaitError {
-	if v.Certain && !deadline.IsZero() && deadline.Before(v.Until.Add(e.machine.Fastest())) {
-		return e.tooLate(v)
-	}
-	return nil
-}
-
-// wait waits until a waiter is let through.
-func (g *Gate) wait(ctx context.Context, r *entrant, w *waiter) (*Pass, error) {
-	over := false
-	defer func() {
-		if !over { // a panic of Waiting, or of its result
-			_, _ = g.leave(w, errCancelled)
-			w.pass.Failed() // if the request has been let through meanwhile
+	g.during(why, r.waiting, func() {
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+			g.leave(w, context.Cause(ctx))
+		case <-r.cancelled:
+			g.leave(w, errCancelled)
 		}
-	}()
-	done := g.announce(r)
-	p, err := g.await(ctx, r.cancelled, w)
-	done()
-	over = true
-	return p, err
-}
-
-// await waits until the wait is decided, or the caller gives up.
-func (g *Gate) await(ctx context.Context, cancelled <-chan struct{}, w *waiter) (*Pass, error) {
-	select {
-	case <-w.wake:
-		return w.result()
-	case <-ctx.Done():
-		return g.leave(w, context.Cause(ctx))
-	case <-cancelled:
-		return g.leave(w, errCancelled)
+	})
+	waited = true
+	if w.err != nil {
+		return nil, w.err
 	}
+	return p, nil
 }
 
 var errCancelled = errors.New("ratelimit: request canceled")
 
-// leave removes a waiter from its queue, unless its wait has been decided meanwhile.
-func (g *Gate) leave(w *waiter, cause error) (*Pass, error) {
+// begin lets a request through if it may be sent at once. Otherwise it puts the request into the
+// queue, and returns why it waits, if anybody is called. If the deadline is certain to come first,
+// the wait is over.
+func (g *Gate) begin(p *Pass, key []byte, r *entrant, deadline time.Time) (w *waiter, why *Wait) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !w.decided {
-		e, now := w.at, time.Now()
-		if cause == context.DeadlineExceeded {
-			cause = e.late(g, w, now)
-		}
-		e.dequeue(w)
-		w.decide(cause)
-		g.admit(e, now)
+	now := time.Now() // with the lock, so that the time of the machine never goes back
+	e := g.entry(key, now)
+	if e == nil {
+		return nil, nil
 	}
-	return w.result()
+	asks := waiter{pass: p, deadline: deadline, first: r.follows}
+	x, v := e.holder(&asks, now)
+	if x == nil {
+		e.send(p, now)
+		return nil, nil
+	}
+	if r.waiting != nil || g.Waiting != nil {
+		why = new(Wait)
+		*why = x.state(now, r.prices)
+	}
+	w = new(waiter)
+	*w = asks
+	w.wake = make(chan struct{})
+	if x.refuses(w, &v) {
+		return w, why
+	}
+	x.enqueue(w)
+	x.admit(now)
+	if w.decided && w.err == nil { // the waiters ahead could be sent, and then this one
+		return nil, nil
+	}
+	return w, why
 }
 
-// late returns the error of a waiter whose deadline has come.
-func (e *entry) late(g *Gate, w *waiter, now time.Time) error {
-	v := e.look(g, now, w.pass.trip.Prices)
-	if !v.Known {
-		v.Until = time.Time{}
+// during calls waiting and then Gate.Waiting, waits, and calls their results in reverse order. If
+// one of the functions panics, the results of those called before are still called. why is nil if
+// none is to be called.
+func (g *Gate) during(why *Wait, waiting notice, wait func()) {
+	for _, begin := range [...]notice{waiting, g.Waiting} {
+		if begin == nil || why == nil {
+			continue
+		}
+		if done := begin(*why); done != nil {
+			defer done()
+		}
 	}
-	return e.tooLate(&v)
+	wait()
+}
+
+// leave ends a wait, unless it has been decided meanwhile.
+func (g *Gate) leave(w *waiter, cause error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if w.decided {
+		return
+	}
+	e, now := w.at, time.Now()
+	if cause == context.DeadlineExceeded {
+		v := e.look(now, w.pass.trip.Prices)
+		if !v.Known {
+			v.Until = time.Time{}
+		}
+		cause = e.tooLate(&v)
+	}
+	e.dequeue(w)
+	w.decide(cause)
+	e.admit(now)
 }
 
 // tooLate returns the error of a request whose deadline comes before the end of a wait.
@@ -336,55 +244,126 @@ func (e *entry) tooLate(v *machine.Verdict) *WaitError {
 	return &WaitError{Until: v.Until, Advice: e.advice, Reason: string(v.Reason)}
 }
 
-// result returns the decision.
-func (w *waiter) result() (*Pass, error) {
-	if w.err != nil {
-		return nil, w.err
+// refuses ends a wait if the deadline is certain to come before the answer, and reports whether it
+// is. The waiter must not be in a queue.
+func (e *entry) refuses(w *waiter, v *machine.Verdict) bool {
+	if !e.misses(w, v) {
+		return false
 	}
-	return w.pass, nil
+	w.decide(e.tooLate(v))
+	return true
+}
+
+// misses reports whether the deadline of a request is certain to come before its answer.
+func (e *entry) misses(w *waiter, v *machine.Verdict) bool {
+	return v.Certain && !w.deadline.IsZero() && w.deadline.Before(v.Until.Add(e.machine.Fastest()))
+}
+
+// decide ends a wait.
+func (w *waiter) decide(err error) {
+	w.err, w.decided = err, true
+	close(w.wake)
+}
+
+// holder returns the entry that holds a request back, with its verdict: the key e, or a resource
+// of the path. It returns nil if the request may be sent. The entry in whose queue the request was
+// is not asked.
+func (e *entry) holder(w *waiter, now time.Time) (*entry, machine.Verdict) {
+	if v, ok := e.holds(w, now); ok {
+		return e, v
+	}
+	for _, x := range e.ofPath(w.pass.path, now) {
+		if v, ok := x.holds(w, now); ok {
+			return x, v
+		}
+	}
+	return nil, machine.Verdict{}
+}
+
+// holds reports whether an entry holds a request back.
+func (e *entry) holds(w *waiter, now time.Time) (v machine.Verdict, ok bool) {
+	if e == w.at {
+		return v, false
+	}
+	v = e.look(now, w.pass.trip.Prices)
+	ahead := e.queue.Len()
+	if w.first {
+		ahead = 0
+	}
+	return v, !(ahead == 0 && v.Open || v.Hurries(w.deadline, ahead))
 }
 
 // admit lets through all waiters that may be sent, in their order, and sets the timer to the
 // time of the next.
-func (g *Gate) admit(e *entry, now time.Time) {
-	if e.queue.n > 0 || e.timer != nil {
-		var until time.Time
-		for e.queue.n > 0 && until.IsZero() {
-			until = g.admitOne(e, now)
-		}
-		g.ringAt(e, until, now)
+func (e *entry) admit(now time.Time) {
+	if e.queue.Len() == 0 && e.timer == nil {
+		return
 	}
-	g.settle(e, now)
+	var until time.Time
+	for e.queue.Len() > 0 && until.IsZero() {
+		until = e.admitOne(now)
+	}
+	e.ringAt(until, now)
 }
 
 // admitOne lets one waiter through, or fails one whose deadline comes too early. If it can do
 // neither yet, it returns when to call it again.
-func (g *Gate) admitOne(e *entry, now time.Time) (until time.Time) {
-	front := e.queue.first
-	v := e.look(g, now, front.pass.trip.Prices)
-	switch {
-	case v.Open && front.inTime(now.Add(e.machine.Fastest())):
-		g.letThrough(front, now)
-	case v.Open:
-		front.dismiss(&WaitError{Until: now, Advice: e.advice})
-	case len(e.doomed) > 0 && v.Hurries(e.doomed[0].deadline, 0):
-		g.letThrough(e.doomed[0], now)
-	case len(e.doomed) > 0 && e.refuses(&v, e.doomed[0].deadline) != nil:
-		e.doomed[0].dismiss(e.refuses(&v, e.doomed[0].deadline))
-	default:
-		return v.Until
+func (e *entry) admitOne(now time.Time) (until time.Time) {
+	front := e.queue.front()
+	v := e.look(now, front.pass.trip.Prices)
+	if v.Open {
+		v.Until, v.Certain = now, true
+		e.release(front, &v, now)
+		return time.Time{}
 	}
-	return time.Time{}
+	if len(e.doomed) > 0 {
+		if w := e.doomed[0]; e.misses(w, &v) || v.Hurries(w.deadline, 0) && e.hurries(w, now) {
+			e.release(w, &v, now)
+			return time.Time{}
+		}
+	}
+	return v.Until
 }
 
-// inTime reports whether an answer at a time comes before the deadline.
-func (w *waiter) inTime(answer time.Time) bool {
-	return w.deadline.IsZero() || !w.deadline.Before(answer)
+// hurries reports whether only politeness holds a request back, and its deadline is too early for
+// that. It may cost more than the request in front of it.
+func (e *entry) hurries(w *waiter, now time.Time) bool {
+	v := e.look(now, w.pass.trip.Prices)
+	return v.Open || v.Hurries(w.deadline, 0)
+}
+
+// release takes a waiter out of the queue. If its deadline is too early, the wait fails. Otherwise
+// the request is sent, unless another entry holds it back: then it moves to the queue of that.
+func (e *entry) release(w *waiter, v *machine.Verdict, now time.Time) {
+	e.dequeue(w)
+	if e.refuses(w, v) {
+		return
+	}
+	key := e.ofKey()
+	x, held := key.holder(w, now)
+	switch {
+	case x == nil:
+		key.send(w.pass, now)
+		w.decide(nil)
+	case !x.refuses(w, &held):
+		x.enqueue(w)
+		if !held.Open && (x.until.IsZero() || held.Until.Before(x.until)) {
+			x.ringAt(held.Until, now)
+		}
+	}
+}
+
+// disperse empties a queue: the requests ask the other entries.
+func (e *entry) disperse(now time.Time) {
+	for e.queue.Len() > 0 {
+		e.release(e.queue.front(), &machine.Verdict{}, now)
+	}
+	e.ringAt(time.Time{}, now)
 }
 
 // ringAt sets the timer of an entry, or stops it if until is zero. The timer belongs to no
 // caller, so that a slow caller delays no other.
-func (g *Gate) ringAt(e *entry, until, now time.Time) {
+func (e *entry) ringAt(until, now time.Time) {
 	switch {
 	case until.IsZero():
 		if e.timer != nil {
@@ -395,65 +374,31 @@ func (g *Gate) ringAt(e *entry, until, now time.Time) {
 	case e.timer != nil:
 		e.timer.Reset(until.Sub(now))
 	default:
-		e.timer = time.AfterFunc(until.Sub(now), func() {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			if e.queue.n > 0 {
-				e.until = time.Time{} // so that a timer that has rung too early is set again
-				g.admit(e, time.Now())
-			}
-		})
+		e.timer = time.AfterFunc(until.Sub(now), e.ring)
 	}
 	e.until = until
 }
 
-// letThrough sends a request that has waited for its entry. If another entry holds the request
-// back, it moves to the queue of that entry.
-func (g *Gate) letThrough(w *waiter, now time.Time) {
-	past, e := w.at, w.at.ofKey()
-	past.dequeue(w)
-	x, v := g.holder(e, w.pass, w.deadline, now, w.first, past)
-	if x == nil {
-		e.send(g, w.pass, now)
-		w.decide(nil)
+// ring is called by the timer.
+func (e *entry) ring() {
+	e.gate.mu.Lock()
+	defer e.gate.mu.Unlock()
+	if e.queue.Len() > 0 {
+		e.until = time.Time{} // so that a timer that has rung too early is set again
+		e.admit(time.Now())
+	}
+}
+
+// send counts a request as sent with a key, and with the resources of its path.
+func (e *entry) send(p *Pass, now time.Time) {
+	r := e.settings()
+	p.entry = e
+	e.machine.Send(&p.trip, now, &r)
+	if p.path == "" {
 		return
 	}
-	if err := x.refuses(&v, w.deadline); err != nil {
-		w.decide(err)
-		return
-	}
-	x.enqueue(w)
-	if x.queue.n == 1 { // else the timer is set
-		g.ringAt(x, v.Until, now)
-	}
-}
-
-// dismiss ends the wait of a request that cannot be sent in time.
-func (w *waiter) dismiss(err *WaitError) {
-	w.at.dequeue(w)
-	w.decide(err)
-}
-
-// decide ends the wait.
-func (w *waiter) decide(err error) {
-	w.err, w.decided = err, true
-	close(w.wake)
-}
-
-// enqueue puts a request into the queue of an entry.
-func (e *entry) enqueue(w *waiter) {
-	w.at = e
-	e.ofKey().waiting++
-	e.queue.add(w)
-	if !w.deadline.IsZero() {
-		heap.Push(&e.doomed, w)
-	}
-}
-
-func (e *entry) dequeue(w *waiter) {
-	e.queue.remove(w)
-	e.ofKey().waiting--
-	if !w.deadline.IsZero() {
-		heap.Remove(&e.doomed, int(w.index))
+	p.trip.Owner = p
+	for _, x := range e.ofPath(p.path, now) {
+		p.legOf(x, now)
 	}
 }

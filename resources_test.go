@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -360,9 +361,9 @@ func TestResourcesMemory(t *testing.T) {
 			get("/0")
 		}
 		e := rt.gate().find("https://api.example")
-		require.Len(t, e.split.paths, maxPaths)
-		require.Len(t, e.split.resources, maxResources)
-		for _, list := range e.split.paths {
+		require.Len(t, e.paths, maxPaths)
+		require.Len(t, e.resources, maxResources)
+		for _, list := range e.paths {
 			require.LessOrEqual(t, len(list), maxNamed)
 		}
 		require.Len(t, slices.Collect(rt.gate().Keys()), 1+maxResources)
@@ -384,7 +385,7 @@ func TestResourcesUnnamed(t *testing.T) {
 		for i := range 2 * maxPaths {
 			playResources(t, &rt, fmt.Sprintf("0 /%d: 200; Server: x", i))
 		}
-		paths := rt.gate().find("https://api.example").split.paths
+		paths := rt.gate().find("https://api.example").paths
 		require.Len(t, paths, maxPaths)
 		for path, list := range paths {
 			require.Equal(t, path == "/graphql", len(list) == 1, path)
@@ -483,10 +484,10 @@ func TestResourcesForgotten(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute)
 		playResources(t, rt, "0 /new: graphql r=0;t=1200")
-		require.Len(t, rt.gate().find("https://api.example").split.paths, maxPaths)
+		require.Len(t, rt.gate().find("https://api.example").paths, maxPaths)
 		time.Sleep(time.Hour)
 		playResources(t, rt, "0 /new: graphql r=0;t=1200\n0 /other: core r=4999;t=60\n0 /new: waits limit")
-		require.Len(t, rt.gate().find("https://api.example").split.paths, 2)
+		require.Len(t, rt.gate().find("https://api.example").paths, 2)
 		time.Sleep(11 * time.Minute)
 		playResources(t, rt, "0 /new: waits limit\n0 /other: core r=4999;t=60")
 	})
@@ -525,7 +526,8 @@ func TestResourcesGitHub(t *testing.T) {
 	require.Equal(t, "graphql", wait.Advice.Limit.Name)
 }
 
-// For any responses, every request ends, and none stays in flight.
+// For any responses, every request ends, and none stays in flight or in a queue: most requests have
+// no deadline, so a wait that does not end is a deadlock of the bubble.
 func TestResourcesEnd(t *testing.T) {
 	for seed := range uint64(20) {
 		inBubble(t, fmt.Sprint(seed), func(t *testing.T) {
@@ -536,56 +538,91 @@ func TestResourcesEnd(t *testing.T) {
 				defer mu.Unlock()
 				return r.IntN(n)
 			}
-			rt := &Transport{Gate: &Gate{MaxWait: time.Minute, MaxKeys: 1 + int(seed)%3}, MaxRetries: int(seed % 3), Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
-				time.Sleep(time.Duration(draw(2000)) * time.Millisecond)
+			reply := func(req *http.Request) string {
 				resource := fmt.Sprint("r", draw(3))
 				switch draw(12) {
 				case 0:
-					return nil, errCutOff
+					return "HTTP/1.1 429 Too Many Requests"
 				case 1:
-					return answer(req, "HTTP/1.1 429 Too Many Requests"), nil
+					return "HTTP/1.1 403 Forbidden\nRetry-After: 3"
 				case 2:
-					return answer(req, "HTTP/1.1 403 Forbidden\nRetry-After: 3"), nil
+					return resourceAnswer("403; " + resource + " r=0;t=5")
 				case 3:
-					return answer(req, resourceAnswer("403; "+resource+" r=0;t=5")), nil
+					return resourceAnswer("403; " + resource + " r=7;t=5; Retry-After: 2")
 				case 4:
-					return answer(req, resourceAnswer("403; "+resource+" r=7;t=5; Retry-After: 2")), nil
+					return `RateLimit: "all";r=1;t=2`
 				case 5:
-					return answer(req, `RateLimit: "all";r=1;t=2`), nil
+					return `RateLimit-Policy: "c";q=2;qu="concurrent-requests"`
 				case 6:
-					return answer(req, ""), nil
+					return "RateLimit-Policy: \"t\";q=100;w=60;qu=\"tokens\"\nRateLimit: \"t\";r=3;t=2"
+				case 7:
+					return ""
 				}
-				return answer(req, resourceAnswer(fmt.Sprintf("%s r=%d;t=5", resource, draw(4)))), nil
-			})}
+				return resourceAnswer(fmt.Sprintf("%s r=%d;t=5", resource, draw(4)))
+			}
+			base := roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				time.Sleep(time.Duration(draw(2000)) * time.Millisecond)
+				if draw(200) == 0 {
+					time.Sleep(11 * time.Minute) // the key may be forgotten meanwhile
+				}
+				if draw(12) == 0 {
+					return nil, errCutOff
+				}
+				resp := answer(req, reply(req))
+				resp.Body = &panicking{slow: time.Duration(draw(300)) * time.Millisecond}
+				return resp, nil
+			})
+			g := &Gate{MaxWait: time.Minute, MaxKeys: 1 + int(seed)%5, Pace: seed%3 == 0}
+			transports := []*Transport{
+				{Base: base, Gate: g, MaxRetries: int(seed % 3)},
+				{Base: base, Gate: g, Cost: func(*http.Request) []Cost { return []Cost{{Unit: "tokens", Units: int64(draw(20))}} }},
+				{Base: &Transport{Base: base}, Gate: g},
+			}
+			request := func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				switch draw(12) {
+				case 0:
+					time.AfterFunc(time.Duration(draw(3000))*time.Millisecond, cancel)
+				case 1:
+					ctx, cancel = context.WithTimeout(ctx, time.Duration(draw(20))*time.Second)
+					defer cancel()
+				}
+				host := "api"
+				if draw(5) == 0 {
+					host = fmt.Sprint(draw(4))
+				}
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://%s.example/%d/x", host, draw(6)), nil)
+				require.NoError(t, err)
+				if resp, err := transports[draw(3)].RoundTrip(req); err == nil {
+					_, _ = io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+			}
 			var all sync.WaitGroup
-			for i := range 60 {
+			for range 60 {
 				all.Go(func() {
-					for range 5 {
-						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+draw(300))*time.Second)
-						if draw(10) == 0 {
-							time.AfterFunc(time.Second, cancel)
+					for range 6 {
+						request()
+						if keys := slices.Collect(g.Keys()); len(keys) > 0 && draw(20) == 0 {
+							g.Forget(keys[draw(len(keys))])
 						}
-						host := "https://api.example"
-						if draw(5) == 0 {
-							host = fmt.Sprint("https://", draw(4), ".example")
+						if draw(40) == 0 {
+							time.Sleep(12 * time.Minute) // no key is used for long
 						}
-						req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/%d/x", host, draw(4)), nil)
-						require.NoError(t, err)
-						if resp, err := rt.RoundTrip(req); err == nil {
-							resp.Body.Close()
-						}
-						cancel()
-						if i == 0 && draw(3) == 0 {
-							rt.Gate.Forget("https://api.example")
-						}
+						pass, _ := g.TryEnter("https://api.example")
+						pass.Failed()
 					}
 				})
 			}
 			all.Wait()
-			for key := range rt.Gate.Keys() {
-				w, ok := rt.Gate.State(key)
-				require.True(t, ok)
-				require.Equal(t, []any{0, 0}, []any{w.Queued, w.UnderWay}, key)
+			require.LessOrEqual(t, len(g.keys), g.MaxKeys)
+			require.Equal(t, len(g.keys), g.used.Len())
+			for _, e := range g.keys {
+				for x := range e.all() {
+					require.Zero(t, x.queue.Len()+len(x.doomed)+x.machine.UnderWay(), x.key)
+					require.Nil(t, x.timer)
+				}
 			}
 		})
 	}

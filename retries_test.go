@@ -229,7 +229,7 @@ func TestTransportLeavesBodies(t *testing.T) {
 	for i := range 12 {
 		resp, err := rt.RoundTrip(newRequest(t, example))
 		require.NoError(t, err)
-		_, tracked := resp.Body.(*trackedBody)
+		_, tracked := resp.Body.(*answerBody)
 		require.Equal(t, i < 10, tracked, i)
 		require.NoError(t, resp.Body.Close())
 	}

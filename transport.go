@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/machine"
@@ -88,38 +89,41 @@ func (t *Transport) RoundTrip(req *http.Request) (resp *http.Response, err error
 	if req == nil || req.URL == nil {
 		return nil, errNoURL
 	}
-	r := t.entrantOf(req)
+	var few [2 * maxKey]byte // the keys of most requests need no other memory
+	r, key := t.entrantOf(req, few[:0])
 	if r.follows = req.Response != nil; r.follows {
-		if err := t.waitRedirect(req, &r); err != nil {
+		if err := t.waitRedirect(req, key, &r); err != nil {
 			return nil, err
 		}
 	}
-	pass, err := t.gate().enter(req.Context(), &r)
+	pass, err := t.gate().enter(req.Context(), key, &r)
 	if err != nil {
 		return nil, err
 	}
 	sent = true
 	resp, advice, err := t.send(req, pass)
-	for try := 0; try < t.MaxRetries && err == nil && sendsAgain(req, resp, &advice, &r); try++ {
-		resp, advice, err = t.sendAgain(req, resp, &r)
+	for try := 0; try < t.MaxRetries && err == nil && len(key) > 0 && sendsAgain(req, resp, &advice); try++ {
+		resp, advice, err = t.sendAgain(req, resp, key, &r)
 	}
 	return resp, err
 }
 
-// send sends a request that the Gate has let through, and learns from the answer.
+// send sends a request that the Gate has let through, and learns from the answer. If a function of
+// the caller panics, it closes the body, because the caller does not get the response.
 func (t *Transport) send(req *http.Request, pass *Pass) (resp *http.Response, a Advice, err error) {
-	answered := false
-	defer func() {
-		if !answered { // Base failed, or something panicked
-			pass.Failed()
-		}
-	}()
+	defer pass.Failed() // does nothing after an answer
 	resp, err = t.base().RoundTrip(req)
 	if err != nil || resp == nil {
 		return resp, a, err
 	}
+	learnt := false
+	defer func() {
+		if !learnt && resp.Body != nil {
+			resp.Body.Close()
+		}
+	}()
 	a = t.learn(req, resp, pass)
-	answered = true
+	learnt = true
 	return resp, a, nil
 }
 
@@ -132,30 +136,20 @@ func (t *Transport) gate() *Gate {
 	return &t.own
 }
 
-// learn passes the advice of a response to the Gate and to Observe. If a function of the caller
-// panics, it closes the body, because the caller does not get the response.
+// learn passes the advice of a response to the Gate and to Observe.
 func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass) Advice {
-	done := false
-	defer func() {
-		if !done && resp.Body != nil {
-			resp.Body.Close()
-		}
-	}()
 	received := time.Now()
-	advice := t.Advisor.Advise(resp, received)
+	a := t.Advisor.Advise(resp, received)
 	// The body of a 101 is a connection, which no limiter of requests counts.
-	hasBody := resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols
-	if pass.answered(&advice, resourceOf(resp.Header), received, received, hasBody) {
-		resp.Body = &trackedBody{ReadCloser: resp.Body, pass: pass}
+	counts := resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols
+	stays := pass.answered(&a, resourceOf(resp.Header), received, received, counts)
+	if stays || resp.Body != nil && resp.StatusCode/100 == 3 && a.Source == SourceRetryAfter {
+		resp.Body = &answerBody{resp.Body, pass, received}
 	}
-	if resp.StatusCode/100 == 3 && advice.Source == SourceRetryAfter && resp.Body != nil {
-		resp.Body = &datedBody{resp.Body, received}
+	if t.Observe != nil && a.isInformed() {
+		t.Observe(req, a)
 	}
-	if t.Observe != nil && advice.isInformed() {
-		t.Observe(req, advice)
-	}
-	done = true
-	return advice
+	return a
 }
 
 // CloseIdleConnections closes the idle connections of Base, if Base has this method.
@@ -177,12 +171,13 @@ func (a *Advice) isInformed() bool {
 	return a.Refused || a.Source != SourceNone || a.Fields.Limits != nil || a.Fields.Policies != nil
 }
 
-// entrantOf converts a request for the Gate.
-func (t *Transport) entrantOf(req *http.Request) entrant {
-	origin := originOf(req.URL)
-	r := entrant{key: origin, path: firstSegment(req.URL.Path), cancelled: req.Cancel} //lint:ignore SA1019 net/http still obeys it
+// entrantOf converts a request for the Gate, and appends its key to memory.
+func (t *Transport) entrantOf(req *http.Request, memory []byte) (r entrant, key []byte) {
+	origin := appendOrigin(memory, req.URL)
+	key = origin
+	r = entrant{path: firstSegment(req.URL.Path), cancelled: req.Cancel} //lint:ignore SA1019 net/http still obeys it
 	if t.Key != nil {
-		if r.key = nameOfKey(t.Key(req)); !r.key.isOf(origin) {
+		if key = append(origin[len(origin):], t.Key(req)...); !isKeyBy(key, origin) {
 			r.path = ""
 		}
 	}
@@ -192,7 +187,7 @@ func (t *Transport) entrantOf(req *http.Request) entrant {
 	if t.Waiting != nil {
 		r.waiting = func(w Wait) func() { return t.Waiting(req, w) }
 	}
-	return r
+	return r, key
 }
 
 // firstSegment returns a path up to its second slash.
@@ -218,10 +213,10 @@ func resourceOf(h http.Header) string {
 
 // waitRedirect waits as long as the redirection asks that the request follows. The Gate delays
 // the key of the redirection, but the request may have another key.
-func (t *Transport) waitRedirect(req *http.Request, r *entrant) error {
+func (t *Transport) waitRedirect(req *http.Request, key []byte, r *entrant) (err error) {
 	now := time.Now()
 	received := now
-	if b, ok := req.Response.Body.(*datedBody); ok { // else another layer has replaced the body
+	if b, ok := req.Response.Body.(*answerBody); ok { // else another layer has replaced the body
 		received = b.received
 	}
 	advisor := t.Advisor
@@ -232,23 +227,23 @@ func (t *Transport) waitRedirect(req *http.Request, r *entrant) error {
 		return nil
 	}
 	ctx := req.Context()
-	kept := a.kept("")
-	r.wait = &Wait{Key: r.key.String(), Until: until, Reason: string(machine.RetryAfter), Advice: kept}
-	done := t.gate().announce(r)
-	defer done()
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
-		return &WaitError{Until: until, Advice: kept, Reason: r.wait.Reason}
-	}
-	timer := time.NewTimer(until.Sub(now))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-r.cancelled:
-		return errCancelled
-	}
+	w := Wait{Key: string(key), Until: until, Reason: string(machine.RetryAfter), Advice: a.kept("")}
+	t.gate().during(&w, r.waiting, func() {
+		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+			err = &WaitError{Until: until, Advice: w.Advice, Reason: w.Reason}
+			return
+		}
+		timer := time.NewTimer(until.Sub(now))
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		case <-r.cancelled:
+			err = errCancelled
+		}
+	})
+	return err
 }
 
 // KeyBy returns a [Transport.Key] for servers that limit each user. Requests to one origin share
@@ -262,7 +257,7 @@ func KeyBy(fields ...string) func(*http.Request) string {
 		keys[i] = http.CanonicalHeaderKey(field)
 	}
 	return func(req *http.Request) string {
-		origin := originOf(req.URL).String()
+		origin := string(appendOrigin(nil, req.URL))
 		var few [256]byte
 		hashed, found := few[:0], false
 		for _, key := range keys {
@@ -281,9 +276,9 @@ func KeyBy(fields ...string) func(*http.Request) string {
 	}
 }
 
-// originOf returns the origin of an address (RFC 6454 Section 4): its scheme, and its host with
-// the port, unless it is the default port.
-func originOf(u *url.URL) keyName {
+// appendOrigin appends the origin of an address to b: its scheme, and its host with the port,
+// unless it is the default port (RFC 6454 Section 6.2).
+func appendOrigin(b []byte, u *url.URL) []byte {
 	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Host)
 	switch scheme {
 	case "http":
@@ -291,15 +286,22 @@ func originOf(u *url.URL) keyName {
 	case "https":
 		host = strings.TrimSuffix(host, ":443")
 	}
-	return keyName{scheme, strings.TrimSuffix(host, ":")}
+	b = append(append(b, scheme...), "://"...)
+	return append(b, strings.TrimSuffix(host, ":")...)
+}
+
+// isKeyBy reports whether a key is an origin, or what KeyBy makes of it.
+func isKeyBy(key, origin []byte) bool {
+	rest, ok := bytes.CutPrefix(key, origin)
+	return ok && (len(rest) == 0 || rest[0] == keyMark[0] && len(rest) == len(keyMark)+hashLen)
 }
 
 // sendsAgain reports whether a request may be sent again after its answer.
-func sendsAgain(req *http.Request, resp *http.Response, a *Advice, r *entrant) bool {
+func sendsAgain(req *http.Request, resp *http.Response, a *Advice) bool {
 	switch {
-	case !a.Refused || r.key == (keyName{}):
+	case !a.Refused:
 		return false
-	case req.Body != nil && req.Body != http.NoBody && req.GetBody == nil:
+	case hasBody(req) && req.GetBody == nil:
 		return false
 	case resp.StatusCode != http.StatusServiceUnavailable || a.Source == SourceRefused:
 		return true // a limiter has refused the request before it had an effect
@@ -313,28 +315,23 @@ func sendsAgain(req *http.Request, resp *http.Response, a *Advice, r *entrant) b
 
 // sendAgain sends a refused request again, after the wait. If the deadline comes first, it
 // returns the refusal.
-func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, r *entrant) (*http.Response, Advice, error) {
+func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, key []byte, r *entrant) (*http.Response, Advice, error) {
 	keepBody(refusal)
 	r.follows = false
 	none := Advice{} // no refusal, so that there is no further try
-	pass, err := t.gate().enter(req.Context(), r)
-	if err != nil {
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(req.Context().Err(), context.DeadlineExceeded) {
-			return refusal, none, nil
-		}
+	pass, err := t.gate().enter(req.Context(), key, r)
+	switch {
+	case err == nil:
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(req.Context().Err(), context.DeadlineExceeded):
+		return refusal, none, nil
+	default:
 		return nil, none, err
 	}
+	defer pass.Failed() // if GetBody fails or panics
 	again := *req
-	if req.GetBody != nil && req.Body != nil && req.Body != http.NoBody {
-		called := false
-		defer func() {
-			if !called { // GetBody has panicked
-				pass.Failed()
-			}
-		}()
+	if hasBody(req) {
 		again.Body, err = req.GetBody() // after the wait, because it may open a file
-		if called = true; err != nil {
-			pass.Failed()
+		if err != nil {
 			return refusal, none, nil
 		}
 	}
@@ -344,6 +341,9 @@ func (t *Transport) sendAgain(req *http.Request, refusal *http.Response, r *entr
 	}
 	return resp, a, err
 }
+
+// hasBody reports whether a request has a body.
+func hasBody(req *http.Request) bool { return req.Body != nil && req.Body != http.NoBody }
 
 // How much of the body of a refusal is kept, in bytes, and how long it is read.
 const (
@@ -364,15 +364,16 @@ func keepBody(resp *http.Response) {
 		err      error
 		panicked any
 	}
-	var begun beginning
-	end := make(chan outcome, 1)
+	buffer, end := make([]byte, mostKept+1), make(chan outcome, 1)
+	var n atomic.Int64 // bytes in the buffer; a late Read may still add to them
 	go func() {
-		var o outcome
-		defer func() {
-			o.panicked = recover() // the caller cannot recover it here
-			end <- o
-		}()
-		_, o.err = io.Copy(&begun, io.LimitReader(body, mostKept+1))
+		var err error
+		defer func() { end <- outcome{err, recover()} }() // the caller cannot recover it here
+		for err == nil && n.Load() < mostKept+1 {
+			var more int
+			more, err = body.Read(buffer[n.Load():])
+			n.Add(int64(more))
+		}
 	}()
 	timer := time.NewTimer(longestRead)
 	defer timer.Stop()
@@ -390,34 +391,11 @@ func keepBody(resp *http.Response) {
 			body.Close()
 		}()
 	}
-	kept := begun.bytes()
-	var rest io.Reader = http.NoBody
-	switch {
-	case len(kept) > mostKept:
-		kept, rest = kept[:mostKept], failing{io.ErrUnexpectedEOF}
-	case err != nil:
-		rest = failing{err}
+	kept := bytes.Clone(buffer[:n.Load()])
+	if len(kept) > mostKept {
+		kept, err = kept[:mostKept], io.ErrUnexpectedEOF
 	}
-	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), rest))
-}
-
-// A beginning is what has been read of a body. A late read may still add to it.
-type beginning struct {
-	mu   sync.Mutex
-	read []byte
-}
-
-func (b *beginning) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.read = append(b.read, p...)
-	return len(p), nil
-}
-
-func (b *beginning) bytes() []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.read
+	resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), failing{err}))
 }
 
 // failing is a reader that returns an error.
@@ -425,13 +403,15 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// A trackedBody is the body of an answer. Its request is under way until the body ends.
-type trackedBody struct {
+// An answerBody is the body of an answer whose request is under way until the body ends, or of a
+// redirection whose Retry-After is counted from received.
+type answerBody struct {
 	io.ReadCloser
-	pass *Pass
+	pass     *Pass
+	received time.Time
 }
 
-func (b *trackedBody) Read(p []byte) (int, error) {
+func (b *answerBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
 		b.pass.closed()
@@ -439,14 +419,7 @@ func (b *trackedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *trackedBody) Close() error {
+func (b *answerBody) Close() error {
 	b.pass.closed() // first, because Close may wait for a Read under way
 	return b.ReadCloser.Close()
-}
-
-// A datedBody is the body of a redirection, with the time of its arrival, from which its
-// Retry-After is counted.
-type datedBody struct {
-	io.ReadCloser
-	received time.Time
 }

@@ -75,7 +75,7 @@ func get(t testing.TB, rt http.RoundTripper, address string) error {
 const example = "http://api.example/"
 
 // entryOf returns the state of a host's key.
-func entryOf(t *Transport, host string) *entry { return t.gate().keys[keyName{"http", host}] }
+func entryOf(t *Transport, host string) *entry { return t.gate().keys["http://"+host] }
 
 func seconds(list ...int) (all []time.Duration) {
 	for _, n := range list {
@@ -200,7 +200,7 @@ func TestTransportKeys(t *testing.T) {
 	} {
 		u, err := url.Parse(address)
 		require.NoError(t, err)
-		require.Equal(t, want, originOf(u).String())
+		require.Equal(t, want, string(appendOrigin(nil, u)))
 	}
 }
 
@@ -291,7 +291,7 @@ func TestTransportRequestCancel(t *testing.T) {
 			require.Equal(t, errCancelled, err)
 			require.Equal(t, time.Second, time.Since(s.start))
 			require.Equal(t, 1, body.closed)
-			require.Zero(t, entryOf(rt, "api.example").queue.n)
+			require.Zero(t, entryOf(rt, "api.example").queue.Len())
 		})
 	}
 }
@@ -338,7 +338,7 @@ func TestTransportPanics(t *testing.T) {
 			}
 			if e := entryOf(rt, "api.example"); e != nil {
 				require.Zero(t, e.machine.UnderWay())
-				require.Zero(t, e.queue.n)
+				require.Zero(t, e.queue.Len())
 			}
 		})
 	}
