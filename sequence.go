@@ -217,11 +217,18 @@ func (x *exchange) check() {
 	}
 	least, _ := x.advice.Fields.RetryAfter().Duration()
 	rounded := x.advice.Asked >= least-time.Second
-	for _, b := range check(x.resp) {
-		if isOldDraft(dialect) && (b.rule == ruleDraft06 || b.rule == ruleDraft07) || rounded && b.rule == ruleRetryEarly {
-			b.Level = LevelNote
+	for _, f := range Check(x.resp) {
+		switch f.Message {
+		case rules[ruleDraft06].message, rules[ruleDraft07].message:
+			if isOldDraft(dialect) {
+				f.Level = LevelNote
+			}
+		case rules[ruleRetryEarly].message:
+			if rounded {
+				f.Level = LevelNote
+			}
 		}
-		x.report(b.Finding)
+		x.report(f)
 	}
 }
 
@@ -444,7 +451,7 @@ func (x *exchange) limit(m *joined, item int) {
 		}
 		double := d.Rule == limiters.Double && !x.isCurrent() // older fields have no unit
 		field, whose = x.field(field, m.Name, role, whose)
-		x.doubt(d.Certain && concerned && !double, sequenceRule(d.Rule).in(field, whose, d.Args...))
+		x.doubt(d.Certain && concerned && !double, (ruleSpent + ruleIndex(d.Rule)).in(field, whose, d.Args...))
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // A faulty server breaks a rule. It is asked at regular times.
 type faulty struct {
 	name  string
-	rule  sequenceRule
+	rule  ruleIndex
 	alone Level   // of the finding, for a client that is alone
 	other Level   // and for one that is not
 	every float64 // seconds
@@ -147,7 +147,7 @@ func TestSequence(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			for alone, want := range map[bool]Level{true: f.alone, false: f.other} {
 				f := faults()[i]
-				r := sequenceRules[f.rule]
+				r := rules[f.rule]
 				found := f.ask(&Sequence{Alone: alone})
 				highest := none
 				for _, finding := range found {
@@ -168,8 +168,8 @@ func TestSequenceRules(t *testing.T) {
 	var rows strings.Builder
 	all := faults()
 	rows.WriteString("| Rule | Level, alone | otherwise | What to do |\n|---|---|---|---|\n")
-	for i, r := range sequenceRules {
-		at := slices.IndexFunc(all, func(f faulty) bool { return f.rule == sequenceRule(i) })
+	for i, r := range rules[checkRules:] {
+		at := slices.IndexFunc(all, func(f faulty) bool { return f.rule == checkRules+ruleIndex(i) })
 		require.GreaterOrEqual(t, at, 0, "nothing breaks %q", r.message)
 		require.Equal(t, r.level, all[at].alone, r.message)
 		other := all[at].other.String()
