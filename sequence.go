@@ -74,7 +74,7 @@ func (s *Sequence) Add(resp *http.Response, sent, received time.Time) []Finding 
 	x := &exchange{Sequence: s, resp: resp, sent: sent, received: received}
 	x.overlap()
 	if resp == nil {
-		s.release(false)
+		s.release()
 		return nil
 	}
 	x.advice = Advisor{MaxWait: math.MaxInt64}.Advise(resp, received)
@@ -216,15 +216,9 @@ func (x *exchange) check() {
 	least, _ := x.advice.Fields.RetryAfter().Duration()
 	rounded := x.advice.Asked >= least-time.Second
 	for _, f := range Check(x.resp) {
-		switch f.Message {
-		case rules[ruleDraft06].message, rules[ruleDraft07].message:
-			if isOldDraft(dialect) {
-				f.Level = LevelNote
-			}
-		case rules[ruleRetryEarly].message:
-			if rounded {
-				f.Level = LevelNote
-			}
+		draft := f.Message == rules[ruleDraft06].message || f.Message == rules[ruleDraft07].message
+		if draft && isOldDraft(dialect) || rounded && f.Message == rules[ruleRetryEarly].message {
+			f.Level = LevelNote
 		}
 		x.report(f)
 	}
@@ -295,13 +289,12 @@ func (x *exchange) field(field, policy string, role Role, item int) (string, int
 // A run is what a Sequence remembers of a policy and its limit.
 type run struct {
 	limiters.Run
-	name      string // of the policy, cut to maxName
-	announced bool   // in a response that is not a 503
-	changes   int    // of its terms
-	terms     terms  // as announced
-	former    terms  // before the latest change
-	added     int    // Sequence.added at the latest response with this limit
-	hidden    bool   // some responses contained another limit in its place
+	name     string // of the policy, cut to maxName
+	versions int    // how often its terms were announced anew, but by a 503
+	terms    terms  // as announced
+	former   terms  // before the latest change
+	added    int    // Sequence.added at the latest response with this limit
+	hidden   bool   // some responses contained another limit in its place
 	refused
 }
 
@@ -348,19 +341,18 @@ func (x *exchange) policies() {
 		p := &x.advice.Fields.Policies[i]
 		r := x.run(p)
 		switch {
-		case r == nil:
-		case !r.announced:
-			r.announced, r.terms = true, p.terms()
-		case r.terms == p.terms():
+		case r == nil || r.versions > 0 && r.terms == p.terms():
+			continue
 		case x.pending > 0 && r.former == p.terms(): // a response from before the change
-		default:
+			continue
+		case r.versions > 0:
 			f := ruleChanged.in(PolicyField, i)
-			if r.changes == 0 {
+			if r.versions == 1 {
 				f.Level = LevelNote
 			}
 			x.report(f)
-			*r = run{name: r.name, announced: true, terms: p.terms(), former: r.terms, changes: r.changes + 1}
 		}
+		*r = run{name: r.name, versions: r.versions + 1, terms: p.terms(), former: r.terms}
 	}
 }
 
@@ -437,7 +429,7 @@ func (x *exchange) limit(m *joined, item int) {
 		}
 		double := d.Rule == limiters.Double && !x.isCurrent() // older fields have no unit
 		field, whose = x.field(field, m.Name, role, whose)
-		x.doubt(d.Certain && concerned && !double, (ruleSpent + ruleIndex(d.Rule)).in(field, whose, d.Args...))
+		x.doubt(d.Certain && concerned && !double, (ruleSpent+ruleIndex(d.Rule)).in(field, whose, d.Args...))
 	}
 }
 

@@ -12,8 +12,7 @@ import (
 // refused is what is remembered of the refusals by a limit, or of those without limits.
 type refused struct {
 	early int // refusals while something remained
-	owed  promise
-	row   int // refusals after the end of a promise, since a request was served
+	promise
 }
 
 // A promise is what a refusal announces: requests are served after end. If end is zero, there is
@@ -21,6 +20,7 @@ type refused struct {
 type promise struct {
 	end    time.Time
 	source Source
+	broken int // promises before it that were broken, since a request was served
 }
 
 // refusal checks whether a refusal was announced, and whether a request was refused after the
@@ -28,32 +28,23 @@ type promise struct {
 // that failed may have taken what came back.
 func (x *exchange) refusal() {
 	f := &x.advice.Fields
-	switch {
-	case isStored(x.resp.Header) || !x.advice.Refused && !x.served:
-		x.release(false)
-	case x.served:
-		x.release(true)
-	default:
-		if f.Limits == nil && f.Policies == nil && x.resp.StatusCode == http.StatusTooManyRequests && x.advice.Source == SourceNone {
-			x.report(ruleBare.in(retryAfterKey, -1))
-		}
-		x.early()
-		x.promised()
-		x.retryEarly()
+	if isStored(x.resp.Header) || !x.advice.Refused {
+		x.release()
+		return
 	}
+	if f.Limits == nil && f.Policies == nil && x.resp.StatusCode == http.StatusTooManyRequests && x.advice.Source == SourceNone {
+		x.report(ruleBare.in(retryAfterKey, -1))
+	}
+	x.early()
+	x.promised()
+	x.retryEarly()
 }
 
-// release forgets all promises. served reports whether a request was served.
-func (s *Sequence) release(served bool) {
-	s.silent.owed = promise{}
+// release forgets all promises.
+func (s *Sequence) release() {
+	s.silent.promise = promise{}
 	for _, r := range s.order {
-		r.owed = promise{}
-	}
-	if served {
-		s.silent.row = 0
-		for _, r := range s.order {
-			r.row = 0
-		}
+		r.promise = promise{}
 	}
 }
 
@@ -124,25 +115,25 @@ func (x *exchange) refusing() *refused {
 // promised checks that a request is not refused after the end of a promise, and remembers the
 // promise of this refusal. A limit of concurrent requests cannot know when a request ends.
 func (x *exchange) promised() {
-	r := x.refusing()
-	concurrent := func(p Policy) bool { return p.Unit == ConcurrentRequests }
+	r, concurrent := x.refusing(), func(p Policy) bool { return p.Unit == ConcurrentRequests }
+	owed := r.promise
+	r.promise = promise{}
 	if x.advice.Source == SourceNone || slices.ContainsFunc(x.advice.Fields.Policies, concurrent) {
-		r.owed = promise{}
 		return
 	}
 	rule, field, slack := ruleNoMore, LimitField, x.slack()
-	if r.owed.source == SourceRetryAfter {
+	if owed.source == SourceRetryAfter {
 		rule, field, slack = ruleTooSoon, retryAfterKey, 1
 	}
 	// A refusal before the end renews the promise, because the limiter may count refused
 	// requests. Rounding may have moved the end.
-	if !r.owed.end.IsZero() && x.sent.Sub(r.owed.end).Seconds() >= slack {
-		r.row++
+	if !owed.end.IsZero() && x.sent.Sub(owed.end).Seconds() >= slack {
+		owed.broken++
 		// A bucket gives back one unit at a time, and a request whose response was lost may
 		// have taken it. Three times in a row that is unlikely.
-		x.doubt(r.row >= 3 && x.pending == 0, rule.in(field, -1))
+		x.doubt(owed.broken >= 3 && x.pending == 0, rule.in(field, -1))
 	}
-	r.owed = promise{x.received.Add(x.advice.Asked), x.advice.Source}
+	r.promise = promise{x.received.Add(x.advice.Asked), x.advice.Source, owed.broken}
 }
 
 // retryEarly notes a Retry-After before the reset of an older limit with nothing remaining. The
