@@ -78,7 +78,6 @@ func (s *Sequence) Add(resp *http.Response, sent, received time.Time) []Finding 
 		return nil
 	}
 	x.advice = Advisor{MaxWait: math.MaxInt64}.Advise(resp, received)
-	x.served = resp.StatusCode < http.StatusBadRequest
 	x.check()
 	x.numbers()
 	x.milliseconds()
@@ -145,7 +144,6 @@ type exchange struct {
 	sent, received time.Time
 	pending        int // responses that arrived after this request was sent, at most len(recent)
 	advice         Advice
-	served         bool
 	joined         []joined
 	findings       []Finding
 }
@@ -412,7 +410,7 @@ func (x *exchange) limit(m *joined, item int) {
 	switch {
 	case x.advice.Refused:
 		now.Outcome = limiters.Refused
-	case !x.served:
+	case x.resp.StatusCode >= http.StatusBadRequest:
 		now.Outcome = limiters.Failed
 	}
 	doubts := r.Add(now, limiters.Terms{Quota: float64(m.policy.Quota), Window: float64(m.policy.Window.n), Slack: x.slack()})
