@@ -300,11 +300,14 @@ func (c *checker) response() {
 	for key := range c.resp.Trailer {
 		trailers[http.CanonicalHeaderKey(key)] = true
 	}
-	redirection := c.resp.StatusCode/100 == 3 && c.resp.StatusCode != http.StatusNotModified
-	storable := c.storable()
-	if c.resp.StatusCode == http.StatusTooManyRequests {
-		c.refusal(storable)
-		storable = false
+	status, storable := c.resp.StatusCode, c.storable()
+	refused := status == http.StatusTooManyRequests
+	if refused && storable && len(c.h[policyKey])+len(c.h[limitKey]) > 0 {
+		c.add(ruleStored, "Cache-Control", -1)
+	}
+	limits := c.fields.Limits
+	if refused && len(limits) == 1 && limits[0].Remaining > 0 && len(c.h[retryAfterKey]) == 0 && !c.clock.Stored {
+		c.add(ruleRefused, LimitField, 0)
 	}
 	for _, field := range [...]*fieldDef{policyField, limitField} {
 		if trailers[field.key] {
@@ -313,26 +316,15 @@ func (c *checker) response() {
 		if len(c.h[field.key]) == 0 {
 			continue
 		}
-		if redirection {
+		if status/100 == 3 && status != http.StatusNotModified {
 			c.add(ruleRedirection, field.name, -1)
 		}
 		switch {
 		case c.clock.Stored:
 			c.add(ruleCached, field.name, -1)
-		case storable:
+		case storable && !refused:
 			c.add(ruleStorable, field.name, -1)
 		}
-	}
-}
-
-// refusal checks a response with status 429.
-func (c *checker) refusal(storable bool) {
-	if storable && len(c.h[policyKey])+len(c.h[limitKey]) > 0 {
-		c.add(ruleStored, "Cache-Control", -1)
-	}
-	limits := c.fields.Limits
-	if len(limits) == 1 && limits[0].Remaining > 0 && len(c.h[retryAfterKey]) == 0 && !c.clock.Stored {
-		c.add(ruleRefused, LimitField, 0)
 	}
 }
 
@@ -374,27 +366,31 @@ func (c *checker) storable() bool {
 // may have a later reset, as in the example of draft-11 Appendix B.3.
 func (c *checker) retryAfter() {
 	lines := c.h[retryAfterKey]
-	standard, found := len(lines) == 1, false
-	var asked retryAfter
+	var asked *retryAfter // by the first line that can be read
+	standard := len(lines) < 2
 	for _, line := range lines {
 		r, ok := parseRetryAfter(line)
 		standard = standard && r.standard
-		if ok && !found {
-			asked, found = r, true
+		if ok && asked == nil {
+			asked = &r
 		}
 	}
-	if len(lines) > 0 && !standard {
+	if !standard {
 		c.add(ruleRetryForm, retryAfterKey, -1)
 	}
-	least, ok := c.fields.RetryAfter().Duration()
-	if ok && found && asked.wait(c.clock.Made()) < least { // a date without Date is as far away as can be
+	if asked == nil {
+		return
+	}
+	made := c.clock.Made()
+	wait := asked.wait(made) // a date without Date is as far away as can be
+	if least, _ := c.fields.RetryAfter().Duration(); wait < least {
 		c.add(ruleRetryEarly, retryAfterKey, -1)
 	}
-	if found && !(asked.date != (text.Date{}) && c.clock.Made().IsZero()) {
-		c.retryLate(int64(asked.wait(c.clock.Made()) / time.Second))
+	if asked.date == (text.Date{}) || !made.IsZero() {
+		c.retryLate(int64(wait / time.Second))
 	}
-	if found && c.resp.StatusCode/100 == 2 {
-		if a := Advise(c.resp, c.clock.Made()); a.Source == SourceNone && len(a.Fields.Limits) > 0 {
+	if c.resp.StatusCode/100 == 2 {
+		if a := Advise(c.resp, made); a.Source == SourceNone && len(a.Fields.Limits) > 0 {
 			c.add(ruleRetryIgnored, retryAfterKey, -1)
 		}
 	}
