@@ -53,6 +53,7 @@ type track struct {
 	left    float64 // base with the part of a token that is not announced, at most
 	at      span    // the time of the latest response that did not overlap with others
 	since   float64 // requests served since then
+	asked   float64 // requests since then that may have been counted
 	end     span    // the time at which the reset ends
 	rolled  float64 // the time at which the first response of the window arrived
 	entries []entry // what a log or a sliding window counter has counted
@@ -314,8 +315,11 @@ func (v *view) inBucket(t *track) step {
 	filled, most := v.refilled(t, rate.high)
 	if v.kind == bucketNext && t.end.high > 0 && v.Received < t.end.low-0.5 { // before the next token
 		most = min(most, v.after(t, t.base))
+		if v.Reset >= 0 && v.Window == 0 && !v.ending(span{}).widened(1).meets(t.end) {
+			return failed(Reset, false, 0)
+		}
 	}
-	least := math.Floor(min(t.base+rate.low*(v.Sent-t.at.high), v.Quota)) - v.cost*t.since
+	least := math.Floor(min(t.base+rate.low*(v.Sent-t.at.high), v.Quota)) - v.cost*t.asked
 	deficit, short := v.short(t, least)
 	switch {
 	case v.Remaining > most:
@@ -444,12 +448,13 @@ func (v *view) commit(t *track, s step) {
 	}
 	t.shown = v.Remaining
 	if v.Pending > 0 && !s.rolls { // the base stays while requests overlap
+		t.asked += float64(1 + v.Others)
 		if v.Sent >= t.at.high {
 			t.since += v.counts()
 		}
 		return
 	}
-	t.at, t.since = span{v.Sent, v.Received}, 0
+	t.at, t.since, t.asked = span{v.Sent, v.Received}, 0, 0
 	t.left, t.base = v.Remaining, v.Remaining
 	if v.isBucket() || v.kind == weighted {
 		t.left = max(min(v.Remaining+1, s.filled), v.Remaining)
