@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"bytes"
 	"errors"
-	"math"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -27,21 +26,6 @@ import (
 // Check reads no body. CONFORMANCE.md lists the faults that it does not find. Faults that only
 // several responses show are found by a [Sequence].
 func Check(resp *http.Response) []Finding {
-	var findings []Finding
-	for _, b := range check(resp) {
-		findings = append(findings, b.Finding)
-	}
-	return findings
-}
-
-// A breach is a finding with its rule.
-type breach struct {
-	Finding
-	rule checkRule
-}
-
-// check returns the findings of Check, each with its rule.
-func check(resp *http.Response) []breach {
 	if resp == nil {
 		return nil
 	}
@@ -49,7 +33,7 @@ func check(resp *http.Response) []breach {
 	if parseNextLimits(c.h[limitKey]) != nil {
 		c.add(ruleNext, LimitField, -1)
 		c.retryAfter() // its form is that of RFC 9110, whatever the draft
-		return c.breaches
+		return c.findings
 	}
 	var policyErr, limitErr error
 	c.fields.Policies, policyErr = ParsePolicies(c.h[policyKey]...)
@@ -62,7 +46,7 @@ func check(resp *http.Response) []breach {
 	c.response()
 	c.retryAfter()
 	c.older()
-	return c.breaches
+	return c.findings
 }
 
 // A checker collects the findings of one response.
@@ -71,15 +55,13 @@ type checker struct {
 	h        http.Header
 	clock    text.Clock
 	fields   Fields
-	breaches []breach
+	findings []Finding
 }
 
-// add notes that a rule is broken by a member of a field, or by the field if item is -1.
-func (c *checker) add(r checkRule, field string, item int) { c.addAbout(r, field, item, "") }
-
-// addAbout is add for a rule whose message contains %s, which about replaces.
-func (c *checker) addAbout(r checkRule, field string, item int, about string) {
-	c.breaches = append(c.breaches, breach{r.at(FieldError{Field: field, Line: -1, Offset: -1, Item: item}, about), r})
+// add adds the finding that a rule is broken by a member of a field, or by the field if item is
+// -1. args are those of the message.
+func (c *checker) add(r ruleIndex, field string, item int, args ...any) {
+	c.findings = append(c.findings, r.in(field, item, args...))
 }
 
 // list checks that a field can be parsed, and that it has a member. members is the number of
@@ -88,47 +70,50 @@ func (c *checker) list(field *fieldDef, members int, err error) {
 	var e *FieldError
 	switch {
 	case errors.As(err, &e):
-		r, about := malformed(field, e, c.h[field.key])
-		c.breaches = append(c.breaches, breach{r.at(*e, about), r})
+		r, args := malformed(field, e, c.h[field.key])
+		c.findings = append(c.findings, r.at(*e, args...))
 	case len(c.h[field.key]) > 0 && members == 0:
 		c.add(ruleEmpty, field.name, -1)
 	}
 }
 
-// malformed returns the rule that a field breaks, given the error of parsing it, and the text
-// for the %s of its message.
-func malformed(field *fieldDef, e *FieldError, lines []string) (r checkRule, about string) {
+// malformed returns the rule that a field breaks, given the error of parsing it, and the
+// arguments of its message.
+func malformed(field *fieldDef, e *FieldError, lines []string) (r ruleIndex, args []any) {
 	before, rest := lines[e.Line][:e.Offset], lines[e.Line][e.Offset:]
 	def := field.find(e.Param)
 	switch {
 	case e.Err == ErrMissing:
-		return ruleMissing, e.Param
+		return ruleMissing, []any{e.Param}
 	case def != nil && (e.Err == ErrType || e.Err == ErrRange):
-		return ruleParam, def.key + " as " + def.form
+		return ruleParam, []any{def.key, def.form}
 	case e.Err == ErrType && field == policyField && rest != "" && text.Is(rest[0], text.Digit):
-		return ruleDraft06, ""
+		return ruleDraft06, nil
 	case field == limitField && strings.HasPrefix(rest, "=") && text.IsToken(text.Trim(before)):
-		return ruleDraft07, ""
+		return ruleDraft07, nil
 	case e.Err == ErrType:
-		return ruleToken, ""
+		return ruleToken, nil
 	case e.Err == ErrTooMany:
-		return ruleMany, ""
+		return ruleMany, nil
 	}
-	return ruleMalformed, ""
+	return ruleMalformed, nil
 }
 
 // policies checks each policy on its own.
 func (c *checker) policies() {
+	if len(c.fields.Policies) == 0 {
+		return
+	}
 	if i := repeated(c.fields.Policies); i > 0 {
 		c.add(ruleTwice, PolicyField, i)
 	}
-	empty := c.parameters(policyField)
+	emptyUnit := c.parameters(policyField)
 	for i := range c.fields.Policies {
 		p := &c.fields.Policies[i]
 		c.member(policyField, i, p.Name, p.PartitionKey, p.Params)
 		switch p.Unit {
 		case "":
-			if empty[i] {
+			if emptyUnit[i] {
 				c.add(ruleEmptyUnit, PolicyField, i)
 			}
 		case Requests, ContentBytes, ConcurrentRequests:
@@ -142,35 +127,30 @@ func (c *checker) policies() {
 	}
 }
 
-// parameters checks that no parameter is written twice. It returns the indices of the members
-// with qu="". A Policy and a Limit contain neither.
+// parameters checks that no parameter of a well-formed field is written twice. It returns the
+// indices of the members with qu="". A Policy and a Limit contain neither.
 func (c *checker) parameters(field *fieldDef) (emptyUnit map[int]bool) {
 	emptyUnit = map[int]bool{}
 	p := parser{field: field, item: -1}
 	for joined := join(c.h[field.key]); p.next(joined); {
 		m := &p.member
 		emptyUnit[p.item] = m.seen&(1<<unitParam) != 0 && m.unit == ""
-		if m.twice != 0 && c.valid(field) {
+		if m.twice != 0 {
 			c.add(ruleParamTwice, field.name, p.item)
 		}
 	}
 	return emptyUnit
 }
 
-// valid reports whether the field has members, so that it is well-formed.
-func (c *checker) valid(field *fieldDef) bool {
-	if field == policyField {
-		return len(c.fields.Policies) > 0
-	}
-	return len(c.fields.Limits) > 0
-}
-
 // limits checks each limit on its own.
 func (c *checker) limits() {
-	c.parameters(limitField)
+	if len(c.fields.Limits) == 0 {
+		return
+	}
 	if i := repeated(c.fields.Limits); i > 0 {
 		c.add(ruleTwice, LimitField, i)
 	}
+	c.parameters(limitField)
 	for i := range c.fields.Limits {
 		l := &c.fields.Limits[i]
 		c.member(limitField, i, l.Name, l.PartitionKey, l.Params)
@@ -186,12 +166,12 @@ func (c *checker) member(field *fieldDef, i int, name string, key []byte, params
 	if slices.ContainsFunc(params, func(p Param) bool { return !prefixed(p.Key) && !foreign(p) }) {
 		c.add(rulePrefix, field.name, i)
 	}
-	if at := slices.IndexFunc(params, foreign); at >= 0 {
-		rule, key := ruleOfLimit, params[at].Key // no parameter of a field is among its extension parameters
+	if at := slices.IndexFunc(params, foreign); at >= 0 { // no parameter of field itself is in params
+		key, owner := params[at].Key, LimitField
 		if policyField.find(key) != nil {
-			rule = ruleOfPolicy
+			owner = PolicyField
 		}
-		c.addAbout(rule, field.name, i, key)
+		c.add(ruleForeign, field.name, i, key, owner)
 	}
 	if personal(key) {
 		c.add(rulePersonal, field.name, i)
@@ -207,11 +187,10 @@ func (c *checker) secret(key []byte) bool {
 	if c.resp.Request == nil || len(key) < shortest {
 		return false
 	}
+	holds := func(line string) bool { return strings.Contains(line, string(key)) }
 	for _, name := range [...]string{"Authorization", "Proxy-Authorization", "Cookie", "X-Api-Key"} {
-		for _, line := range c.resp.Request.Header[name] {
-			if strings.Contains(line, string(key)) {
-				return true
-			}
+		if slices.ContainsFunc(c.resp.Request.Header[name], holds) {
+			return true
 		}
 	}
 	return false
@@ -220,11 +199,7 @@ func (c *checker) secret(key []byte) bool {
 // prefixed reports whether the key of an extension parameter may begin with a vendor's
 // identifier. It accepts the comments without a prefix of draft-11 Appendix C, question 8.
 func prefixed(key string) bool {
-	switch key {
-	case "burst", "comment":
-		return true
-	}
-	return strings.IndexAny(key, "-_.") > 0
+	return key == "burst" || key == "comment" || strings.IndexAny(key, "-_.") > 0
 }
 
 // personal reports whether a partition key looks like an IP address, with or
@@ -235,13 +210,10 @@ func personal(key []byte) bool {
 		return false
 	}
 	s := string(key)
-	if _, err := netip.ParseAddr(s); err == nil {
-		return true
-	}
-	if _, err := netip.ParseAddrPort(s); err == nil {
-		return true
-	}
-	if _, err := netip.ParsePrefix(s); err == nil {
+	_, addrErr := netip.ParseAddr(s)
+	_, portErr := netip.ParseAddrPort(s)
+	_, prefixErr := netip.ParsePrefix(s)
+	if addrErr == nil || portErr == nil || prefixErr == nil {
 		return true
 	}
 	local, domain, ok := bytes.Cut(key, []byte("@"))
@@ -328,11 +300,14 @@ func (c *checker) response() {
 	for key := range c.resp.Trailer {
 		trailers[http.CanonicalHeaderKey(key)] = true
 	}
-	redirection := c.resp.StatusCode/100 == 3 && c.resp.StatusCode != http.StatusNotModified
-	storable := c.storable()
-	if c.resp.StatusCode == http.StatusTooManyRequests {
-		c.refusal(storable)
-		storable = false
+	status, storable := c.resp.StatusCode, c.storable()
+	refused := status == http.StatusTooManyRequests
+	if refused && storable && len(c.h[policyKey])+len(c.h[limitKey]) > 0 {
+		c.add(ruleStored, "Cache-Control", -1)
+	}
+	limits := c.fields.Limits
+	if refused && len(limits) == 1 && limits[0].Remaining > 0 && len(c.h[retryAfterKey]) == 0 && !c.clock.Stored {
+		c.add(ruleRefused, LimitField, 0)
 	}
 	for _, field := range [...]*fieldDef{policyField, limitField} {
 		if trailers[field.key] {
@@ -341,26 +316,15 @@ func (c *checker) response() {
 		if len(c.h[field.key]) == 0 {
 			continue
 		}
-		if redirection {
+		if status/100 == 3 && status != http.StatusNotModified {
 			c.add(ruleRedirection, field.name, -1)
 		}
 		switch {
 		case c.clock.Stored:
 			c.add(ruleCached, field.name, -1)
-		case storable:
+		case storable && !refused:
 			c.add(ruleStorable, field.name, -1)
 		}
-	}
-}
-
-// refusal checks a response with status 429.
-func (c *checker) refusal(storable bool) {
-	if storable && len(c.h[policyKey])+len(c.h[limitKey]) > 0 {
-		c.add(ruleStored, "Cache-Control", -1)
-	}
-	limits := c.fields.Limits
-	if len(limits) == 1 && limits[0].Remaining > 0 && len(c.h[retryAfterKey]) == 0 && !c.clock.Stored {
-		c.add(ruleRefused, LimitField, 0)
 	}
 }
 
@@ -402,27 +366,31 @@ func (c *checker) storable() bool {
 // may have a later reset, as in the example of draft-11 Appendix B.3.
 func (c *checker) retryAfter() {
 	lines := c.h[retryAfterKey]
-	standard, found := len(lines) == 1, false
-	var asked retryAfter
+	var asked *retryAfter // by the first line that can be read
+	standard := len(lines) < 2
 	for _, line := range lines {
 		r, ok := parseRetryAfter(line)
 		standard = standard && r.standard
-		if ok && !found {
-			asked, found = r, true
+		if ok && asked == nil {
+			asked = &r
 		}
 	}
-	if len(lines) > 0 && !standard {
+	if !standard {
 		c.add(ruleRetryForm, retryAfterKey, -1)
 	}
-	least, ok := c.fields.RetryAfter().Duration()
-	if ok && found && asked.wait(c.clock.Made()) < least { // a date without Date is as far away as can be
+	if asked == nil {
+		return
+	}
+	made := c.clock.Made()
+	wait := asked.wait(made) // a date without Date is as far away as can be
+	if least, _ := c.fields.RetryAfter().Duration(); wait < least {
 		c.add(ruleRetryEarly, retryAfterKey, -1)
 	}
-	if found && !(asked.date != (text.Date{}) && c.clock.Made().IsZero()) {
-		c.retryLate(int64(asked.wait(c.clock.Made()) / time.Second))
+	if asked.date == (text.Date{}) || !made.IsZero() {
+		c.retryLate(int64(wait / time.Second))
 	}
-	if found && c.resp.StatusCode/100 == 2 {
-		if a := Advise(c.resp, c.clock.Made()); a.Source == SourceNone && len(a.Fields.Limits) > 0 {
+	if c.resp.StatusCode/100 == 2 {
+		if a := Advise(c.resp, made); a.Source == SourceNone && len(a.Fields.Limits) > 0 {
 			c.add(ruleRetryIgnored, retryAfterKey, -1)
 		}
 	}
@@ -431,21 +399,19 @@ func (c *checker) retryAfter() {
 // retryLate checks that a Retry-After is not far beyond all resets and windows of the response.
 // A Retry-After in milliseconds is.
 func (c *checker) retryLate(asked int64) {
-	const thousand = 1000
-	latest, milli := int64(0), false
-	note := func(s Seconds) {
-		if s.ok && s.n > 0 {
-			latest = max(latest, s.n)
-			milli = milli || s.n <= math.MaxInt32 && asked >= (s.n-1)*thousand && asked >= s.n*thousand/2 && asked <= (s.n+1)*thousand
-		}
+	old := c.readOlder(withoutCurrent(c.h))
+	var ends []int64
+	for _, l := range slices.Concat(c.fields.Limits, old.Limits) {
+		ends = append(ends, l.Reset.n)
 	}
-	for _, f := range []Fields{c.fields, c.readOlder(withoutCurrent(c.h))} {
-		for i := range f.Limits {
-			note(f.Limits[i].Reset)
-		}
-		for i := range f.Policies {
-			note(f.Policies[i].Window)
-		}
+	for _, p := range slices.Concat(c.fields.Policies, old.Policies) {
+		ends = append(ends, p.Window.n)
+	}
+	latest, milli := int64(0), false
+	for _, n := range ends {
+		latest = max(latest, n)
+		// Rounding may move the end by a second.
+		milli = milli || n > 0 && asked/1000 >= n-1 && asked/500 >= n && (asked-1)/1000 <= n
 	}
 	switch {
 	case latest == 0 || asked/tolerance < latest:
@@ -479,7 +445,8 @@ func (c *checker) older() {
 	blamed := map[string]bool{} // one field may hold many quotas
 	for i := range old.Policies {
 		p := &old.Policies[i]
-		if p.Quota == Unknown || c.allots(p.Quota) {
+		same := func(current Policy) bool { return current.Quota == p.Quota }
+		if p.Quota == Unknown || len(c.fields.Policies) == 0 || slices.ContainsFunc(c.fields.Policies, same) {
 			continue
 		}
 		if key := olderKey(fields, &old, p.Name, older.Quota); !blamed[key] {
@@ -570,14 +537,4 @@ func (c *checker) agrees(old *Limit) (remaining, reset bool) {
 		}
 	}
 	return remaining, later && another
-}
-
-// allots reports whether a current policy has a quota, or there is no current policy.
-func (c *checker) allots(quota int64) bool {
-	for i := range c.fields.Policies {
-		if c.fields.Policies[i].Quota == quota {
-			return true
-		}
-	}
-	return len(c.fields.Policies) == 0
 }

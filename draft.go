@@ -65,7 +65,6 @@ var (
 			{key: partitionKey, param: keyParam, kind: sf.Bytes, form: bytesForm, formRule: "P17"},                    // draft-11 Section 3.1.4
 		},
 		required: 1 << amountParam,
-		listRule: "P1", nameRule: "P2", missingRule: "P6", trailerRule: "P12",
 	}
 	limitField = &fieldDef{
 		name: LimitField, key: limitKey,
@@ -75,7 +74,6 @@ var (
 			{key: partitionKey, param: keyParam, kind: sf.Bytes, form: bytesForm, formRule: "L10"},     // draft-11 Section 4.1.3
 		},
 		required: 1 << amountParam,
-		listRule: "L1", nameRule: "L1", missingRule: "L2", trailerRule: "L4",
 	}
 	// RateLimit in the next draft.
 	nextLimitField = &fieldDef{
@@ -167,9 +165,6 @@ type fieldDef struct {
 	key      string // in http.Header
 	params   []paramDef
 	required uint8 // the slots of the required parameters, as bits
-	// The ids in CONFORMANCE.md of four rules: the field is a List, its names are Strings,
-	// the required parameter is present, and the field is never in a trailer.
-	listRule, nameRule, missingRule, trailerRule string
 
 	// byLast has, for each byte, 1 + the index in params of the parameter whose key ends in
 	// that byte, or 0. No two keys of a field may end in the same byte.

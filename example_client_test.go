@@ -159,7 +159,7 @@ func ExampleCheck() {
 		fmt.Println(f)
 	}
 	// Output:
-	// S3 (should) Retry-After: let Retry-After be no earlier than the end of the wait of each limit with nothing remaining
+	// S3 (should) Retry-After: let Retry-After be no earlier than the reset of each limit with nothing remaining
 }
 
 // A Gate can delay any kind of call, here a function that calls another process.

@@ -38,7 +38,6 @@ type Sequence struct {
 	added    int           // how many responses arrived, including lost ones
 	overlaps int           // positive if one of the latest responses overlapped with another
 	silent   refused       // refusals without limits
-	latest   int64         // the least that remained in the latest response; -1 if unknown
 }
 
 // The bounds of what a Sequence remembers.
@@ -70,16 +69,15 @@ func (s *Sequence) Add(resp *http.Response, sent, received time.Time) []Finding 
 	}
 	if s.runs == nil {
 		s.seed, s.runs, s.found, s.keys = maphash.MakeSeed(), map[uint64]*run{}, map[uint64]bool{}, map[uint64]*keys{}
-		s.began, s.latest = received, -1
+		s.began = received
 	}
 	x := &exchange{Sequence: s, resp: resp, sent: sent, received: received}
 	x.overlap()
 	if resp == nil {
-		s.silent.owed, s.latest = promise{}, -1
+		s.release()
 		return nil
 	}
 	x.advice = Advisor{MaxWait: math.MaxInt64}.Advise(resp, received)
-	x.served = resp.StatusCode < http.StatusBadRequest
 	x.check()
 	x.numbers()
 	x.milliseconds()
@@ -112,29 +110,31 @@ func (r *run) behavior() string {
 		responses = "1 response"
 	}
 	if len(models) == 0 {
-		return fmt.Sprintf("no known kind of limiter (%s)", responses)
+		return "no known kind of limiter (" + responses + ")"
 	}
-	text := "a " + models[0].Name
+	about := "a " + models[0].Name
 	if seconds, ok := r.terms.window.Value(); ok {
-		text += fmt.Sprintf(" of %d s", seconds)
+		about += fmt.Sprintf(" of %d s", seconds)
 	}
-	text += fmt.Sprintf(" with quota %d, as announced", r.terms.quota)
+	about += fmt.Sprintf(" with quota %d, as announced", r.terms.quota)
 	if counters := models[0].Counters; counters > 1 {
-		text += fmt.Sprintf(", with %d counters: servers that do not share their counts", counters)
+		about += fmt.Sprintf(", with %d counters: servers that do not share their counts", counters)
 	}
-	text += " (" + responses
-	between := "; a "
+	about += " (" + responses
 	for i, m := range models[1:] {
-		if i > 0 && i == len(models)-2 {
+		between := ", a "
+		switch {
+		case i == 0:
+			between = "; a "
+		case i == len(models)-2:
 			between = " or a "
 		}
-		text += between + m.Name
-		between = ", a "
+		about += between + m.Name
 	}
 	if len(models) > 1 {
-		text += " would look the same so far"
+		about += " would look the same so far"
 	}
-	return text + ")"
+	return about + ")"
 }
 
 // An exchange is a request and its response while it is added.
@@ -142,9 +142,8 @@ type exchange struct {
 	*Sequence
 	resp           *http.Response
 	sent, received time.Time
-	pending        int // responses that arrived after this request was sent; math.MaxInt32 if recent is full
+	pending        int // responses that arrived after this request was sent, at most len(recent)
 	advice         Advice
-	served         bool
 	joined         []joined
 	findings       []Finding
 }
@@ -153,22 +152,22 @@ type exchange struct {
 type joined struct {
 	*Limit
 	policy *Policy
-	unit   Unit
-	run    *run // nil if the Sequence remembers as many limits as it can
+	run    *run // nil if the limit is not compared with earlier responses
 }
 
-// countable reports whether each request lowers what remains by a known number.
-func (m *joined) countable() bool {
-	return m.Remaining != Unknown && (m.unit == Requests || m.unit == ConcurrentRequests)
-}
-
-// join finds the policy of each limit, and what is remembered of it.
+// join finds the policy of each limit, and what is remembered of it. Only limits in requests are
+// compared. Concurrent requests end at times that the client does not know.
 func (x *exchange) join() {
 	f := &x.advice.Fields
 	policies := newMatcher(f.Policies)
 	for i := range f.Limits {
-		p := policies.policy(&f.Limits[i])
-		x.joined = append(x.joined, joined{&f.Limits[i], p, p.Unit.canonical(), x.run(p)})
+		m := joined{Limit: &f.Limits[i], policy: policies.policy(&f.Limits[i])}
+		if m.Remaining != Unknown && m.policy.Quota != Unknown && m.policy.Unit.canonical() == Requests {
+			if r := x.run(m.policy); r != nil && r.terms == m.policy.terms() {
+				m.run = r
+			}
+		}
+		x.joined = append(x.joined, m)
 	}
 }
 
@@ -178,9 +177,6 @@ func (x *exchange) overlap() {
 		if at.After(x.sent) {
 			x.pending++
 		}
-	}
-	if x.pending == len(x.recent) {
-		x.pending = math.MaxInt32 // there may be more
 	}
 	x.recent[x.added%len(x.recent)] = x.received
 	x.added++
@@ -217,11 +213,12 @@ func (x *exchange) check() {
 	}
 	least, _ := x.advice.Fields.RetryAfter().Duration()
 	rounded := x.advice.Asked >= least-time.Second
-	for _, b := range check(x.resp) {
-		if isOldDraft(dialect) && (b.rule == ruleDraft06 || b.rule == ruleDraft07) || rounded && b.rule == ruleRetryEarly {
-			b.Level = LevelNote
+	for _, f := range Check(x.resp) {
+		draft := f.Message == rules[ruleDraft06].message || f.Message == rules[ruleDraft07].message
+		if draft && isOldDraft(dialect) || rounded && f.Message == rules[ruleRetryEarly].message {
+			f.Level = LevelNote
 		}
-		x.report(b.Finding)
+		x.report(f)
 	}
 }
 
@@ -250,19 +247,15 @@ func (x *exchange) numbers() {
 			continue
 		}
 		for _, line := range f.Lines {
-			line = text.Trim(line)
-			whole, fraction, pointed := strings.Cut(line, ".")
-			if negative, ok := strings.CutPrefix(line, "-"); ok && isDigits(negative) {
+			switch v, ok := text.ParseNumber(text.Trim(line)); {
+			case ok && v.Neg:
 				x.report(ruleNegative.in(f.Key, -1))
-			} else if pointed && isDigits(whole) && isDigits(fraction) {
+			case ok && strings.Contains(line, "."):
 				x.report(ruleFraction.in(f.Key, -1))
 			}
 		}
 	}
 }
-
-// isDigits reports whether s consists of at least one digit and nothing else.
-func isDigits(s string) bool { return s != "" && text.All(s, text.Digit) }
 
 // milliseconds checks that the resets of drafts 04 to 07 are in seconds. If a window shows that
 // they are in milliseconds, ParseAny has divided them.
@@ -294,13 +287,12 @@ func (x *exchange) field(field, policy string, role Role, item int) (string, int
 // A run is what a Sequence remembers of a policy and its limit.
 type run struct {
 	limiters.Run
-	name      string // of the policy, cut to maxName
-	announced bool   // in a response that is not a 503
-	changes   int    // of its terms
-	terms     terms  // as announced
-	former    terms  // before the latest change
-	added     int    // Sequence.added at the latest response with this limit
-	hidden    bool   // some responses contained another limit in its place
+	name     string // of the policy, cut to maxName
+	versions int    // how often its terms were announced anew, but by a 503
+	terms    terms  // as announced
+	former   terms  // before the latest change
+	added    int    // Sequence.added at the latest response with this limit
+	hidden   bool   // some responses contained another limit in its place
 	refused
 }
 
@@ -347,19 +339,18 @@ func (x *exchange) policies() {
 		p := &x.advice.Fields.Policies[i]
 		r := x.run(p)
 		switch {
-		case r == nil:
-		case !r.announced:
-			r.announced, r.terms = true, p.terms()
-		case r.terms == p.terms():
+		case r == nil || r.versions > 0 && r.terms == p.terms():
+			continue
 		case x.pending > 0 && r.former == p.terms(): // a response from before the change
-		default:
+			continue
+		case r.versions > 0:
 			f := ruleChanged.in(PolicyField, i)
-			if r.changes == 0 {
+			if r.versions == 1 {
 				f.Level = LevelNote
 			}
 			x.report(f)
-			*r = run{name: r.name, announced: true, terms: p.terms(), former: r.terms, changes: r.changes + 1}
 		}
+		*r = run{name: r.name, versions: r.versions + 1, terms: p.terms(), former: r.terms}
 	}
 }
 
@@ -375,17 +366,14 @@ func (x *exchange) partitionKeys() {
 	const many = 12
 	for i := range x.advice.Fields.Limits {
 		l := &x.advice.Fields.Limits[i]
-		if l.PartitionKey == nil || !x.isCurrent() {
-			continue
-		}
 		name := maphash.String(x.seed, l.Name)
 		k := x.keys[name]
-		if k == nil {
-			if len(x.keys) == maxRuns {
-				return
-			}
+		if k == nil && len(x.keys) < maxRuns {
 			k = &keys{seen: map[uint64]bool{}}
 			x.keys[name] = k
+		}
+		if k == nil || l.PartitionKey == nil {
+			continue
 		}
 		if k.times++; len(k.seen) < 4*maxRuns {
 			k.seen[maphash.Bytes(x.seed, l.PartitionKey)] = true
@@ -396,18 +384,13 @@ func (x *exchange) partitionKeys() {
 	}
 }
 
-// limits compares the limits of the response with those of earlier responses. Concurrent
-// requests are not compared, because they end at times that the client does not know. A
-// limit without a policy has nothing to compare with.
+// limits compares the limits of the response with those of earlier responses, unless too many
+// requests overlap.
 func (x *exchange) limits() {
 	for i := range x.joined {
-		m := &x.joined[i]
-		x.unixTime(m.Limit, i)
-		if m.Remaining == Unknown || m.policy.Quota == Unknown || m.unit != Requests {
-			continue
-		}
-		if m.run != nil && m.run.terms == m.policy.terms() && x.pending <= len(x.recent) { // else too many overlap
-			x.limit(m, i)
+		x.unixTime(x.joined[i].Limit, i)
+		if x.joined[i].run != nil && x.pending < len(x.recent) {
+			x.limit(&x.joined[i], i)
 		}
 	}
 }
@@ -427,7 +410,7 @@ func (x *exchange) limit(m *joined, item int) {
 	switch {
 	case x.advice.Refused:
 		now.Outcome = limiters.Refused
-	case !x.served:
+	case x.resp.StatusCode >= http.StatusBadRequest:
 		now.Outcome = limiters.Failed
 	}
 	doubts := r.Add(now, limiters.Terms{Quota: float64(m.policy.Quota), Window: float64(m.policy.Window.n), Slack: x.slack()})
@@ -444,7 +427,7 @@ func (x *exchange) limit(m *joined, item int) {
 		}
 		double := d.Rule == limiters.Double && !x.isCurrent() // older fields have no unit
 		field, whose = x.field(field, m.Name, role, whose)
-		x.doubt(d.Certain && concerned && !double, sequenceRule(d.Rule).in(field, whose, d.Args...))
+		x.doubt(d.Certain && concerned && !double, (ruleSpent+ruleIndex(d.Rule)).in(field, whose, d.Args...))
 	}
 }
 
@@ -454,12 +437,9 @@ func (x *exchange) others(r *run) int { return x.added - 1 - r.added }
 
 // unixTime checks that a current reset is not a Unix time. In older fields it may be.
 func (x *exchange) unixTime(l *Limit, item int) {
-	if !x.isCurrent() || !l.Reset.ok {
-		return
-	}
 	now := x.received.UnixMilli()
 	near := func(ms int64) bool { return max(ms-now, now-ms) <= text.Month.Milliseconds() }
-	if near(l.Reset.n) || l.Reset.n <= math.MaxInt64/1000 && near(l.Reset.n*1000) {
+	if x.isCurrent() && l.Reset.ok && (near(l.Reset.n) || near(l.Reset.n*1000)) {
 		x.report(ruleUnixTime.in(LimitField, item))
 	}
 }

@@ -154,8 +154,9 @@ func (l *slots) left(time.Time) (Fields, bool) {
 func (l *slots) take(time.Time) { l.used++ }
 func (l *slots) done()          { l.used-- }
 
-// randomLimiter returns an honest limiter of any kind, the ith of a host. No two of
-// these have one quota, by which draft-06 tells them apart.
+// randomLimiter returns an honest limiter of any kind, the ith of a host. Except for slots, no
+// two of the at most three limiters have the same quota, because clients of draft-06 tell them
+// apart by it.
 func randomLimiter(rnd *rand.Rand, i int) limiter {
 	name, quota := string(rune('a'+i)), int64(1+i+3*rnd.IntN(13))
 	window := time.Duration(500+rnd.IntN(30000)) * time.Millisecond
@@ -167,7 +168,10 @@ func randomLimiter(rnd *rand.Rand, i int) limiter {
 		if cost > 1 {
 			unit = "cost"
 		}
-		return &fixed{name: name, quota: max(quota, cost), cost: cost, unit: unit, window: window, aligned: flag}
+		for quota < cost {
+			quota += 3 // the step of quotas, so that no other limiter has this one
+		}
+		return &fixed{name: name, quota: quota, cost: cost, unit: unit, window: window, aligned: flag}
 	case 2, 3:
 		return &pail{name: name, burst: quota, perSecond: float64(quota) / window.Seconds(), full: flag}
 	case 4, 5:
@@ -305,24 +309,39 @@ func (c *crowd) drive(rnd *rand.Rand, h *host, s *Sequence, n int) (findings []F
 	return findings, trace
 }
 
+// randomHost returns a host with one to three honest limiters.
+func randomHost(rnd *rand.Rand) *host {
+	h := &host{form: forms[rnd.IntN(len(forms))], retry: rnd.IntN(2) == 0, silent: rnd.IntN(4) == 0, down: rnd.IntN(4) == 0}
+	for i := range 1 + rnd.IntN(3) {
+		l := randomLimiter(rnd, i)
+		if _, ok := l.(*slots); ok && h.form != "current" {
+			l = &slots{name: "a", most: 3} // alone: the older forms do not tell its unit
+			h.form, h.limiters = "x-ratelimit", []limiter{l}
+			break // and the older drafts cannot tell a limit without a reset
+		}
+		if f, ok := l.(*fixed); ok && !strings.HasPrefix(h.form, "current") {
+			f.unit = "" // the older forms have none
+		}
+		h.limiters = append(h.limiters, l)
+	}
+	return h
+}
+
+// TestRandomHosts: each form can hold the limits of each host, so that TestSequenceHonest runs for
+// any number of hosts.
+func TestRandomHosts(t *testing.T) {
+	for seed := range uint64(60000) {
+		h := randomHost(rand.New(rand.NewPCG(seed, 1)))
+		require.NotPanics(t, func() { h.serve(0) }, "seed %d", seed)
+	}
+}
+
 // lawHonest holds a Sequence against a host of honest limiters that a seed makes:
 // nothing is above a note, whatever the host, the network and the client are like.
 func lawHonest(t *testing.T, seed uint64) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		h := &host{form: forms[rnd.IntN(len(forms))], retry: rnd.IntN(2) == 0, silent: rnd.IntN(4) == 0, down: rnd.IntN(4) == 0}
-		for i := range 1 + rnd.IntN(3) {
-			l := randomLimiter(rnd, i)
-			if _, ok := l.(*slots); ok && h.form != "current" {
-				l = &slots{name: "a", most: 3} // alone: the older forms do not tell its unit
-				h.form, h.limiters = "x-ratelimit", []limiter{l}
-				break // and the older drafts cannot tell a limit without a reset
-			}
-			if f, ok := l.(*fixed); ok && !strings.HasPrefix(h.form, "current") {
-				f.unit = "" // the older forms have none
-			}
-			h.limiters = append(h.limiters, l)
-		}
+		h := randomHost(rnd)
 		c := &crowd{workers: 1, waits: rnd.IntN(2) == 0}
 		c.think = time.Duration(rnd.IntN(2000)) * time.Millisecond >> rnd.IntN(8)
 		c.latency = time.Duration(rnd.IntN(1500)) * time.Millisecond >> rnd.IntN(8)

@@ -9,12 +9,10 @@ import (
 	"github.com/httpfields/ratelimit/internal/limiters"
 )
 
-// refused is what is remembered of the refusals by a limit.
+// refused is what is remembered of the refusals by a limit, or of those without limits.
 type refused struct {
-	early, inTime int // refusals while something remained, and while nothing remained
-	owed          promise
-	row           int // refusals after the end of a promise, since a request was served
-	broken, kept  int // promises
+	early int // refusals while something remained
+	promise
 }
 
 // A promise is what a refusal announces: requests are served after end. If end is zero, there is
@@ -22,154 +20,86 @@ type refused struct {
 type promise struct {
 	end    time.Time
 	source Source
+	broken int // promises before it that were broken, since a request was served
 }
 
 // refusal checks whether a refusal was announced, and whether a request was refused after the
-// time that an earlier refusal announced.
+// time that an earlier refusal announced. A response from a cache announces nothing. A request
+// that failed may have taken what came back.
 func (x *exchange) refusal() {
 	f := &x.advice.Fields
-	if isStored(x.resp.Header) || !x.advice.Refused && !x.served {
-		x.silent.owed, x.latest = promise{}, -1
-		for _, r := range x.order {
-			r.owed = promise{}
-		}
+	if isStored(x.resp.Header) || !x.advice.Refused {
+		x.release()
 		return
 	}
 	if f.Limits == nil && f.Policies == nil && x.resp.StatusCode == http.StatusTooManyRequests && x.advice.Source == SourceNone {
 		x.report(ruleBare.in(retryAfterKey, -1))
 	}
-	switch {
-	case !x.advice.Refused:
-		x.silent.serve(x.sent)
-		for _, r := range x.order {
-			r.serve(x.sent)
-		}
-	default:
-		if len(f.Limits) == 0 {
-			x.earlySilent()
-		} else {
-			x.early()
-		}
-		x.promised()
-		x.retryEarly()
-	}
-	x.latest = x.tightest()
+	x.early()
+	x.promised()
+	x.retryEarly()
 }
 
-// tightest returns the least that remains of the limits in the response. It returns -1 if the
-// response has no limit, or has a limit whose unit does not count requests.
-func (x *exchange) tightest() int64 {
-	least := int64(-1)
-	for i := range x.joined {
-		m := &x.joined[i]
-		if !m.countable() {
-			return -1
-		}
-		if i == 0 || m.Remaining < least {
-			least = m.Remaining
-		}
-	}
-	return least
-}
-
-// earlySilent checks that a refusal without limits comes when nothing remained in the response
-// before it.
-func (x *exchange) earlySilent() {
-	if x.latest < 0 || x.pending > 0 || x.added < 3 {
-		return
-	}
-	left := x.latest
-	for _, r := range x.order {
-		if least, ok := r.Least(); ok {
-			left = min(left, int64(least/r.Cost()))
-		}
-	}
-	if left == 0 {
-		x.silent.inTime++
-	} else if left >= limiters.MaxLost {
-		x.silent.early++
-		x.doubt(x.silent.early >= 3 && x.silent.early > x.silent.inTime, ruleEarly.in(LimitField, -1))
+// release forgets all promises.
+func (s *Sequence) release() {
+	s.silent.promise = promise{}
+	for _, r := range s.order {
+		r.promise = promise{}
 	}
 }
 
 // early checks that a request is refused only when nothing remains of a limit in the refusal, and
-// that this limit had nothing left when the request was sent.
+// that this limit had nothing left when the request was sent. A refusal without limits may be by
+// any limit of the server.
 func (x *exchange) early() {
-	exhausted := false
-	for i := range x.joined {
-		m := &x.joined[i]
-		gone := m.exhausted(m.policy)
-		if !gone && !m.countable() {
-			return // it may have refused
-		}
-		exhausted = exhausted || gone
-	}
-	left, tightest := x.leftNow()
-	if exhausted {
-		left, tightest = x.leftBefore()
-	}
-	if left <= 0 {
-		return
-	}
-	certain := false
-	switch {
-	case tightest == nil:
-	case exhausted:
-		if left >= 2 {
-			tightest.early++
-		}
-		certain = !tightest.hidden && x.overlaps == 0 && (left > limiters.MaxLost || left >= 2 && tightest.early >= 3)
-	case x.isCurrent():
-		tightest.early++
-		certain = left >= 2 || tightest.early >= 2
-	default:
-		tightest.early++
-		certain = left >= limiters.MaxLost
-	}
-	field, _ := x.field(LimitField, x.joined[0].Name, RoleRemaining, 0)
-	x.doubt(certain && x.usesAll(), ruleEarly.in(field, -1))
-}
-
-// usesAll reports whether requests are known to use each limit of the response.
-func (x *exchange) usesAll() bool {
-	return !slices.ContainsFunc(x.joined, func(m joined) bool {
-		return m.countable() && (m.run == nil || m.unit != Requests || !m.run.Known())
-	})
-}
-
-// leftNow returns how many requests the limits in a refusal allow, and the run of the tightest
-// limit, or nil if the Sequence does not compare that limit.
-func (x *exchange) leftNow() (left int64, tightest *run) {
-	left = math.MaxInt64
-	for i := range x.joined {
-		m := &x.joined[i]
-		n, r := m.Remaining, (*run)(nil)
-		if m.run != nil && m.unit == Requests {
-			n, r = n/int64(m.run.Cost()), m.run
-		}
+	left, tightest := int64(math.MaxInt64), (*run)(nil)
+	note := func(n int64, r *run) {
 		if n < left {
 			left, tightest = n, r
 		}
 	}
-	return left, tightest
-}
-
-// leftBefore returns how many requests the exhausted limits in a refusal allowed when this
-// request was sent, by the responses before it, and the run of the tightest of them. It returns
-// 0 and nil if no earlier response had one of these limits.
-func (x *exchange) leftBefore() (left int64, tightest *run) {
-	for i := range x.joined {
-		m, r := &x.joined[i], x.joined[i].run
-		if !m.countable() || m.Remaining > 0 || r == nil || m.unit != Requests || r.added == 0 {
-			continue
+	exhausted := func(m joined) bool { return m.exhausted(m.policy) }
+	silent, shown, field := len(x.joined) == 0, !slices.ContainsFunc(x.joined, exhausted), LimitField
+	for _, m := range x.joined {
+		switch {
+		case !shown && !exhausted(m): // it has not refused
+		case m.run == nil:
+			return // it may have refused
+		case shown:
+			note(m.Remaining/int64(m.run.Cost()), m.run)
+		default:
+			note(x.before(m.run), m.run)
 		}
-		least, _ := r.Least()
-		n := int64(least)/int64(r.Cost()) - int64(x.others(r)) - int64(x.pending)
-		if tightest == nil || n < left {
-			left, tightest = n, r
+		field, _ = x.field(LimitField, m.Name, RoleRemaining, 0)
+	}
+	for _, r := range x.order {
+		if silent {
+			note(x.before(r), r)
 		}
 	}
-	return left, tightest
+	if left <= 0 || tightest == nil || silent && !tightest.Known() {
+		return
+	}
+	if left >= 2 || shown {
+		tightest.early++
+	}
+	certain := false
+	switch {
+	case silent || !shown:
+		certain = left >= 2 && tightest.early >= 3 && x.overlaps == 0 && !tightest.hidden
+	case x.isCurrent():
+		certain = left >= 2 || tightest.early >= 2
+	default:
+		certain = left >= limiters.MaxLost
+	}
+	x.doubt(certain, ruleEarly.in(field, -1))
+}
+
+// before returns how many requests a limit allowed when this request was sent, by the responses
+// before it.
+func (x *exchange) before(r *run) int64 {
+	least, _ := r.Least()
+	return int64(least/r.Cost()) - int64(x.others(r)) - int64(x.pending)
 }
 
 // refusing returns what is remembered of the limit that refuses.
@@ -185,38 +115,25 @@ func (x *exchange) refusing() *refused {
 // promised checks that a request is not refused after the end of a promise, and remembers the
 // promise of this refusal. A limit of concurrent requests cannot know when a request ends.
 func (x *exchange) promised() {
-	r := x.refusing()
-	concurrent := func(p Policy) bool { return p.Unit == ConcurrentRequests }
+	r, concurrent := x.refusing(), func(p Policy) bool { return p.Unit == ConcurrentRequests }
+	owed := r.promise
+	r.promise = promise{}
 	if x.advice.Source == SourceNone || slices.ContainsFunc(x.advice.Fields.Policies, concurrent) {
-		r.owed = promise{}
 		return
 	}
-	slack := x.slack()
-	if r.owed.source == SourceRetryAfter {
-		slack = 1
+	rule, field, slack := ruleNoMore, LimitField, x.slack()
+	if owed.source == SourceRetryAfter {
+		rule, field, slack = ruleTooSoon, retryAfterKey, 1
 	}
 	// A refusal before the end renews the promise, because the limiter may count refused
 	// requests. Rounding may have moved the end.
-	if !r.owed.end.IsZero() && x.sent.Sub(r.owed.end).Seconds() >= slack {
-		r.row++
-		r.broken++
-		rule, field := ruleNoMore, LimitField
-		if r.owed.source == SourceRetryAfter {
-			rule, field = ruleTooSoon, retryAfterKey
-		}
+	if !owed.end.IsZero() && x.sent.Sub(owed.end).Seconds() >= slack {
+		owed.broken++
 		// A bucket gives back one unit at a time, and a request whose response was lost may
 		// have taken it. Three times in a row that is unlikely.
-		x.doubt(r.row >= 3 && r.broken > r.kept && x.pending == 0, rule.in(field, -1))
+		x.doubt(owed.broken >= 3 && x.pending == 0, rule.in(field, -1))
 	}
-	r.owed = promise{x.received.Add(x.advice.Asked), x.advice.Source}
-}
-
-// serve notes that a request was served.
-func (r *refused) serve(sent time.Time) {
-	if !r.owed.end.IsZero() && sent.After(r.owed.end) {
-		r.kept++
-	}
-	r.owed, r.row = promise{}, 0
+	r.promise = promise{x.received.Add(x.advice.Asked), x.advice.Source, owed.broken}
 }
 
 // retryEarly notes a Retry-After before the reset of an older limit with nothing remaining. The

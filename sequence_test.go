@@ -20,7 +20,7 @@ import (
 // A faulty server breaks a rule. It is asked at regular times.
 type faulty struct {
 	name  string
-	rule  sequenceRule
+	rule  ruleIndex
 	alone Level   // of the finding, for a client that is alone
 	other Level   // and for one that is not
 	every float64 // seconds
@@ -147,7 +147,7 @@ func TestSequence(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			for alone, want := range map[bool]Level{true: f.alone, false: f.other} {
 				f := faults()[i]
-				r := sequenceRules[f.rule]
+				r := rules[f.rule]
 				found := f.ask(&Sequence{Alone: alone})
 				highest := none
 				for _, finding := range found {
@@ -168,8 +168,8 @@ func TestSequenceRules(t *testing.T) {
 	var rows strings.Builder
 	all := faults()
 	rows.WriteString("| Rule | Level, alone | otherwise | What to do |\n|---|---|---|---|\n")
-	for i, r := range sequenceRules {
-		at := slices.IndexFunc(all, func(f faulty) bool { return f.rule == sequenceRule(i) })
+	for i, r := range rules[checkRules:] {
+		at := slices.IndexFunc(all, func(f faulty) bool { return f.rule == checkRules+ruleIndex(i) })
 		require.GreaterOrEqual(t, at, 0, "nothing breaks %q", r.message)
 		require.Equal(t, r.level, all[at].alone, r.message)
 		other := all[at].other.String()
@@ -287,6 +287,8 @@ func TestSequenceNumbers(t *testing.T) {
 			"0 1 3.4:27:24 4 6 7:24:20 8 10 12:21:15 12.1 13 15:18:12 16 17 18:15:9 18.1 19 20:12:7 21 22 23.2:9:4 25 27 28.5:8:2 30 31 32.5:7:1"},
 		"jitter that rounding hides, until a window begins earlier": {"q=63;w=27",
 			"0:62:7 0.5:61:6 1.5:60:6 2:59:5 3:58:4 3.9:57:2 4.4:56:3 5:61:29 5.5:60:27 6:59:28"},
+		"a sliding window counter that announces how long nothing remains, and a pause": {"q=2;w=10",
+			"0.5:1:10 1:0:14 15.5:0:5 20.5:0:10 30.5:0:10 40.5:0:10 140.5:1:10 145.5:0:10 155.5:0:5"},
 		"a month of 31 days": {"q=9;w=2592000",
 			"0:8:86400 10:7:86390 20:6:86380 30:5:86370 86400:7:2678400 86410:6:2678390"},
 		"a month of 28 days": {"q=9;w=2592000",

@@ -715,13 +715,13 @@ func TestLint(t *testing.T) {
 	status, stdout, stderr := inspecting(raw, "-lint")
 	require.Empty(t, stderr)
 	require.Equal(t, plain, status, "a note makes no difference to the status")
-	require.Equal(t, want+`L7 (note) member 1 of RateLimit: let t be about the w of the policy at most, because no window lasts that much longer
+	require.Equal(t, want+`L7 (note) member 1 of RateLimit: t is more than ten times the w of the policy: write it in seconds, and let it end with the window
   "a";r=5;t=9000
   ^
-K1 (note) RateLimit-Policy: send Cache-Control: no-store, or leave the field out, because clients ignore it on a response from a cache
+K1 (note) RateLimit-Policy: a cache may store this response, and clients ignore the field on stored responses: send Cache-Control: no-store, or leave the field out
   "a";q=10;w=60
   ^
-K1 (note) RateLimit: send Cache-Control: no-store, or leave the field out, because clients ignore it on a response from a cache
+K1 (note) RateLimit: a cache may store this response, and clients ignore the field on stored responses: send Cache-Control: no-store, or leave the field out
   "a";r=5;t=9000
   ^
 `, stdout)

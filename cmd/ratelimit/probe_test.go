@@ -257,7 +257,7 @@ func TestProbeJSON(t *testing.T) {
       "rule": "6585-4",
       "level": "should",
       "field": "Retry-After",
-      "message": "tell a refused client when to come back, by Retry-After or by the fields"
+      "message": "the refusal has no Retry-After and no limits: send one of them, so that clients know when to come back"
     }
   ]`)
 }

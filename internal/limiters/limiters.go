@@ -127,12 +127,9 @@ func (r *Run) Known() bool { return r.falls.number > 0 }
 func (r *Run) Responses() int { return r.responses }
 
 // Add compares a response with the models that are left. It returns at most one doubt about
-// each rule of falls, and one verdict when no model is left. If the terms differ from those
-// before, the Run begins anew.
+// each rule of falls, and one verdict when no model is left. The terms must not change.
 func (r *Run) Add(now Response, terms Terms) []Doubt {
-	if r.terms != terms {
-		*r = Run{terms: terms, responses: r.responses}
-	}
+	r.terms = terms
 	r.responses++
 	doubts := r.fall(now)
 	if r.told {

@@ -53,16 +53,12 @@ type track struct {
 	left    float64 // base with the part of a token that is not announced, at most
 	at      span    // the time of the latest response that did not overlap with others
 	since   float64 // requests served since then
-	anchor  anchor
+	asked   float64 // requests since then that may have been counted
 	end     span    // the time at which the reset ends
 	rolled  float64 // the time at which the first response of the window arrived
 	entries []entry // what a log or a sliding window counter has counted
 	deficit float64 // units that were missing in the latest responses
 }
-
-// An anchor is the least that remained on a counter at a time, and the requests that it may
-// have counted since then.
-type anchor struct{ units, at, since float64 }
 
 // A view is a response while a model is compared with it.
 type view struct {
@@ -125,7 +121,7 @@ func (v *view) begin(most int) bool {
 	t := track{
 		shown: v.Remaining, base: v.Remaining, left: v.Remaining, rolled: math.Inf(-1),
 		at:  span{v.Received - v.memory(), v.Received}, // of the requests before the first response
-		end: v.ending(span{v.Sent, v.Received + v.window.high}), anchor: anchor{units: v.Remaining, at: v.Received},
+		end: v.ending(span{v.Sent, v.Received + v.window.high}),
 	}
 	v.enter(&t, step{})
 	t.at.low = v.Sent
@@ -160,9 +156,7 @@ func (v *view) slip() bool {
 		}
 	}
 	v.model.last = nearest
-	t := &v.tracks[nearest]
-	v.commit(t, step{ok: true, rolls: true, filled: v.Remaining + 1})
-	t.anchor = anchor{units: v.Remaining, at: v.Received}
+	v.commit(&v.tracks[nearest], step{ok: true, rolls: true, filled: v.Remaining + 1})
 	return true
 }
 
@@ -215,22 +209,6 @@ func (v *view) short(t *track, least float64) (deficit float64, short bool) {
 	return deficit, deficit > v.cost*float64(MaxLost+v.widest)
 }
 
-// poor reports whether less remains than must, if units come back at a rate in units a second.
-func (v *view) poor(t *track, rate float64) bool {
-	a := &t.anchor
-	least := min(a.units+rate*(v.Sent-a.at), v.Quota) - v.cost*(a.since+1+float64(v.Others+v.Pending))
-	return v.Remaining+1 < least-v.cost*(float64(MaxLost+v.widest)+0.1*a.since)
-}
-
-// moor moves the anchor to a response that gives a higher lower bound.
-func (v *view) moor(t *track, rate float64) {
-	a := &t.anchor
-	a.since += 1 + float64(v.Others)
-	if least := min(a.units+rate*(v.Sent-a.at), v.Quota) - v.cost*a.since; v.Remaining >= least || v.Remaining+2 >= v.Quota {
-		*a = anchor{units: v.Remaining, at: v.Received}
-	}
-}
-
 // after subtracts this request from base, and the requests since whose responses had
 // arrived before this one was sent.
 func (v *view) after(t *track, base float64) float64 {
@@ -266,10 +244,11 @@ func (v *view) inWindow(t *track) step {
 	fits, wider := v.agrees(now, t.end)
 	before := v.Sent <= t.end.high+1
 	if before && fits && v.Remaining <= most {
-		if v.poor(t, 0) {
+		deficit, short := v.short(t, t.shown)
+		if short {
 			return failed(Remaining, false, t.shown)
 		}
-		return step{ok: true, gap: most - v.Remaining, wider: wider}
+		return step{ok: true, gap: most - v.Remaining, wider: wider, deficit: deficit}
 	}
 	over := v.Received >= t.end.low-1
 	wider = 0
@@ -340,16 +319,18 @@ func (v *view) inBucket(t *track) step {
 			return failed(Reset, false, 0)
 		}
 	}
+	least := math.Floor(min(t.base+rate.low*(v.Sent-t.at.high), v.Quota)) - v.cost*t.asked
+	deficit, short := v.short(t, least)
 	switch {
 	case v.Remaining > most:
 		return failed(Remaining, true, most)
-	case v.poor(t, rate.low):
-		return failed(Remaining, false, t.anchor.units)
+	case short:
+		return failed(Remaining, false, least)
 	case v.Reset < 0:
 	case v.Window > 0 && !v.full(), v.Window == 0 && v.kind == bucketFull && !v.each.meets(v.eachUnit()) && v.each.high > 0:
 		return failed(Reset, false, 0)
 	}
-	return step{ok: true, gap: most - v.Remaining, filled: filled}
+	return step{ok: true, gap: most - v.Remaining, filled: filled, deficit: deficit}
 }
 
 // full reports whether the reset fits a bucket with a known rate.
@@ -454,14 +435,6 @@ func (v *view) commit(t *track, s step) {
 	}
 	t.deficit = s.deficit
 	v.learn()
-	switch {
-	case v.kind == fixedWindow && s.rolls:
-		t.anchor = anchor{units: v.Remaining, at: v.Received}
-	case v.kind == fixedWindow:
-		v.moor(t, 0)
-	case v.isBucket():
-		v.moor(t, v.rate().low)
-	}
 	windows := v.kind == fixedWindow || v.kind == weighted
 	now := v.ending(span{t.at.low + v.window.low, v.Received + v.window.high})
 	switch {
@@ -475,12 +448,13 @@ func (v *view) commit(t *track, s step) {
 	}
 	t.shown = v.Remaining
 	if v.Pending > 0 && !s.rolls { // the base stays while requests overlap
+		t.asked += float64(1 + v.Others)
 		if v.Sent >= t.at.high {
 			t.since += v.counts()
 		}
 		return
 	}
-	t.at, t.since = span{v.Sent, v.Received}, 0
+	t.at, t.since, t.asked = span{v.Sent, v.Received}, 0, 0
 	t.left, t.base = v.Remaining, v.Remaining
 	if v.isBucket() || v.kind == weighted {
 		t.left = max(min(v.Remaining+1, s.filled), v.Remaining)

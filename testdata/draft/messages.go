@@ -1,7 +1,7 @@
 package ratelimit
 
 func AllMessages() (all []string) {
-	for _, r := range append(checkRules[:], sequenceRules[:]...) {
+	for _, r := range rules {
 		all = append(all, r.message)
 	}
 	return all
