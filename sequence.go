@@ -267,7 +267,7 @@ func (x *exchange) milliseconds() {
 	plain, _ := ParseAny(withoutCurrent(x.resp.Header), LegacyOptions{Reset: TimeSeconds, Now: x.received})
 	for i := range min(len(plain.Limits), len(f.Limits)) {
 		written, read := plain.Limits[i].Reset.n, f.Limits[i].Reset.n
-		if written >= 1000 && read < written && read*1000-written < 1000 {
+		if read < written && read*1000-written < 1000 {
 			field, item := x.field(LimitField, plain.Limits[i].Name, RoleReset, i)
 			x.report(ruleSeconds.in(field, item, "milliseconds"))
 		}

@@ -79,6 +79,8 @@ func faults() []faulty {
 			func(i int, _ float64) string { return say("q=50;w=60", "r=%d;t=20", 49-i) }},
 		{"the reset is in milliseconds", ruleSeconds, LevelShould, LevelNote, 0.2, 30,
 			func(i int, s float64) string { return say("q=100;w=60", "r=%d;t=%d", 99-i, int(60000-1000*s)) }},
+		{"the reset of draft-06 is in milliseconds", ruleSeconds, LevelShould, LevelShould, 0.2, 1,
+			always("RateLimit-Policy: 10;w=60\nRateLimit-Limit: 10\nRateLimit-Remaining: 9\nRateLimit-Reset: 60000\n")},
 		{"the window is twice as long", ruleWindow, LevelShould, LevelNote, 0.2, 30,
 			func(i int, s float64) string { return say("q=100;w=60", "r=%d;t=%d", 99-i, 120-int(s)) }},
 		{"the reset is a Unix time", ruleUnixTime, LevelShould, LevelShould, 0.2, 1,
@@ -245,6 +247,7 @@ func TestSequenceQuiet(t *testing.T) {
 		answers []string
 	}{
 		{"draft-06", LevelNote, 1, []string{older + "RateLimit-Limit: 10\nRateLimit-Remaining: 9\nRateLimit-Reset: 60\n"}},
+		{"draft-06, a Unix time", LevelNote, 1, []string{older + fmt.Sprintf("RateLimit-Limit: 10\nRateLimit-Remaining: 9\nRateLimit-Reset: %d\n", arrival.Unix()+60)}},
 		{"draft-07", LevelNote, 1, []string{older + "RateLimit: limit=10, remaining=9, reset=60\n"}},
 		{"draft-07, from a cache", LevelNote, 1, []string{older + "RateLimit: limit=10, remaining=9, reset=60\nAge: 5\n"}},
 		{"from a cache, and a refusal too", LevelNote, 40, []string{"Age: 5\n" + seven, status429 + "Age: 5\n"}},
