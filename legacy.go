@@ -149,19 +149,12 @@ func readFound(found []older.Field, options older.Options) (f Fields, asked time
 	return f, r.Asked.Duration(), faults
 }
 
-// addFound adds policies and limits that were read from a header.
+// addFound adds policies, limits and everything else that was read from a header.
 func (f *Fields) addFound(policies []older.Policy, limits []older.Limit, r *older.Result) (faults []*FieldError) {
-	own := 0 // the number of policies in RateLimit-Policy
 	for i := range r.Current {
+		known := len(f.Policies)
 		faults = append(faults, f.addCurrent(&r.Current[i])...)
-		if strings.EqualFold(r.Current[i].Key, policyKey) {
-			own = len(f.Policies)
-		}
-	}
-	if 0 < own && own < len(f.Policies) {
-		named := namesOf(f.Policies[:own])
-		others := slices.DeleteFunc(f.Policies[own:], func(p Policy) bool { return named[nameID(p.Name)] })
-		f.Policies = f.Policies[:own+len(others)]
+		f.dropRepeated(known)
 	}
 	for _, fault := range r.Faults {
 		faults = append(faults, errorOf(fault))
@@ -169,6 +162,19 @@ func (f *Fields) addFound(policies []older.Policy, limits []older.Limit, r *olde
 	f.Guessed = r.Guessed
 	f.addOlder(policies, limits, r.Form)
 	return faults
+}
+
+// dropRepeated drops the policies from an index on whose names are those of policies before.
+func (f *Fields) dropRepeated(known int) {
+	if known == 0 {
+		return
+	}
+	names := make(map[string]bool, known)
+	for i := range f.Policies[:known] {
+		names[nameID(f.Policies[i].Name)] = true
+	}
+	others := slices.DeleteFunc(f.Policies[known:], func(p Policy) bool { return names[nameID(p.Name)] })
+	f.Policies = f.Policies[:known+len(others)]
 }
 
 // older converts the options for package older.
@@ -195,18 +201,13 @@ func (f *Fields) addOlder(policies []older.Policy, limits []older.Limit, form st
 	if f.Dialect != lenientDialect {
 		f.Dialect = form
 	}
-	current := namesOf(f.Policies)
-	if n := len(policies); n > 0 && f.Policies == nil {
-		f.Policies = make([]Policy, 0, n)
-	}
-	if n := len(limits); n > 0 && f.Limits == nil {
-		f.Limits = make([]Limit, 0, n)
-	}
+	known := len(f.Policies)
+	f.Policies = slices.Grow(f.Policies, len(policies))
 	for i := range policies {
-		if p := &policies[i]; !current[nameID(p.Name)] {
-			f.Policies = append(f.Policies, policyOf(p))
-		}
+		f.Policies = append(f.Policies, policyOf(&policies[i]))
 	}
+	f.dropRepeated(known)
+	f.Limits = slices.Grow(f.Limits, len(limits))
 	for i := range limits {
 		l := &limits[i]
 		limit := Limit{Name: l.Name, Remaining: l.Remaining}
@@ -217,18 +218,6 @@ func (f *Fields) addOlder(policies []older.Policy, limits []older.Limit, form st
 		f.Limits = append(f.Limits, limit)
 	}
 	f.Policies, f.Limits = f.Policies[:min(len(f.Policies), maxMembers)], f.Limits[:min(len(f.Limits), maxMembers)]
-}
-
-// namesOf returns the names of policies; nil if there are none.
-func namesOf(policies []Policy) map[string]bool {
-	if len(policies) == 0 {
-		return nil
-	}
-	names := make(map[string]bool, len(policies))
-	for i := range policies {
-		names[nameID(policies[i].Name)] = true
-	}
-	return names
 }
 
 // policyOf converts a policy of older fields.

@@ -13,14 +13,12 @@ type Holder struct {
 	Key    string
 	Form   string // the spelling of the family; its readers may not know other families
 	Limit  string // the name of the limit, as read
-	Unit   string // the quota unit of its policy
 	Role   Role   // Quota, Remaining, Used or Reset
 	Count  int64  // the number of units
 	Until  int64  // the seconds until the reset
 	Shared bool   // the reset is in a field without a policy's name, and may apply to several limits
 
-	format Format // of a reset
-	units  int64  // how many of them make a second, if the reset is a number
+	reset moment
 }
 
 // Hold reads fields as Read does, and also returns the fields that contain the numbers. It
@@ -38,7 +36,7 @@ func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 		for t.into > 0 {
 			t = &ts.list[t.into-1]
 		}
-		h := Holder{Key: f.Key, Form: n.form, Limit: t.called, Unit: t.unit, Role: n.role}
+		h := Holder{Key: f.Key, Form: n.form, Limit: t.called, Role: n.role, Shared: n.role == Reset && t.shared && n.policy == ""}
 		if t.called != "" && h.read(f, t, &o.Clock) {
 			holders = append(holders, h)
 		}
@@ -46,57 +44,29 @@ func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 	return policies, limits, r, holders
 }
 
-// read reads the number of a field. t is the tally of the field's policy.
-func (h *Holder) read(f *Field, t *tally, c *text.Clock) (ok bool) {
-	if h.Role != Reset {
-		v, ok := text.ParseCount(text.Unquote(f.strictestLine()))
-		h.Count = v.Floor()
-		return ok
-	}
-	h.Shared = t.shared && f.name.policy == ""
+// read reads the number of a field. If lines contain different numbers, it takes the one that
+// counts, as tally.take does. t is the tally of the field's policy.
+func (h *Holder) read(f *Field, t *tally, c *text.Clock) (found bool) {
 	for _, line := range f.several() {
-		ok = h.readReset(text.Trim(firstMember(text.Trim(line))), f.name.format, t, c) || ok
+		if h.Role == Reset {
+			line, _, _ = text.Cut(line, ';')
+		}
+		line = text.Trim(text.Unquote(text.Trim(line)))
+		if h.Role != Reset {
+			if v, ok := text.ParseCount(line); ok && (!found || stricter(h.Role, v.Floor(), h.Count)) {
+				h.Count, found = v.Floor(), true
+			}
+			continue
+		}
+		m, _ := parseMoment(line, f.name.format, c)
+		if m.kind == bareMoment && t.reset.kind == laterMoment && t.reset.units > 0 {
+			m = m.in(t.reset.units) // settle has found the unit
+		}
+		if m.kind != noMoment && (!found || m.until.Ceil() > h.Until) {
+			h.Until, h.reset, found = m.until.Ceil(), m, true
+		}
 	}
-	return ok
-}
-
-// firstMember returns the first value of a time, without its parameters.
-func firstMember(line string) string {
-	if !isTime(line) {
-		line, _ = cutMember(line, Reset)
-		line, _, _ = text.Cut(line, ';')
-	}
-	return text.Unquote(text.Trim(line))
-}
-
-// readReset reads one line of a reset, and keeps it if it is later than the lines before.
-func (h *Holder) readReset(line string, format Format, t *tally, c *text.Clock) (ok bool) {
-	m, _ := parseMoment(line, format)
-	m = m.settle(c)
-	if m.kind == bareMoment && t.reset.kind == laterMoment && t.reset.units > 0 {
-		m = m.in(t.reset.units) // settle has found the unit
-	}
-	if m.kind == noMoment {
-		return false
-	}
-	until := m.until(c).Ceil()
-	if h.units > 0 && until <= h.Until {
-		return true
-	}
-	h.Until, h.units = until, max(m.units, 1)
-	switch {
-	case m.kind == pointMoment && m.units > 0:
-		h.format = Unix
-	case m.kind == pointMoment && text.Is(line[0], text.Digit):
-		h.format = RFC3339
-	case m.kind == pointMoment:
-		h.format = HTTPDate
-	case m.units == 0 && m.kind == laterMoment:
-		h.format = Duration
-	default:
-		h.format = Seconds
-	}
-	return true
+	return found
 }
 
 // Number returns the number of units, or the number of seconds until the reset.
@@ -113,57 +83,6 @@ func (h *Holder) Write(n int64, now time.Time) (line string, ok bool) {
 	if h.Role != Reset {
 		return strconv.FormatInt(n, 10), true
 	}
-	line, ok = h.format.Write(n, now)
-	return line + strconv.FormatInt(h.units, 10)[1:], ok // 1000 adds three zeros, for milliseconds
-}
-
-// strictestLine returns the line of a field with one number that counts (see tally.keep).
-func (f *Field) strictestLine() string {
-	line, first := firstLine(f.Lines)
-	if first+1 == len(f.Lines) || !f.name.role.number() {
-		return line
-	}
-	least, found := int64(0), false
-	for _, next := range f.several() {
-		next = text.Trim(next)
-		if v, ok := text.ParseCount(next); ok && (!found || stricter(f.name.role, v.Floor(), least)) {
-			line, least, found = next, v.Floor(), true
-		}
-	}
-	return line
-}
-
-// imfFixdate is the layout of a written HTTP-date (RFC 9110 Section 5.6.7).
-const imfFixdate = "Mon, 02 Jan 2006 15:04:05 GMT"
-
-// Write formats a time, in seconds from now. ok is false if the format cannot express it.
-func (f Format) Write(n int64, now time.Time) (s string, ok bool) {
-	const lastYear = 253402300799 // 9999-12-31T23:59:59Z
-	unix := now.Unix()
-	if n < 0 || n > text.MaxInteger || f >= Unix && f <= RFC3339 && (unix < LeastNear || unix+n > lastYear) {
-		return "", false
-	}
-	switch f {
-	case Milli:
-		n *= 1000
-	case Unix:
-		n += unix
-	case UnixMilli:
-		n = (unix + n) * 1000
-	case HTTPDate:
-		return time.Unix(unix+n, 0).UTC().Format(imfFixdate), true
-	case RFC3339:
-		return time.Unix(unix+n, 0).UTC().Format(time.RFC3339), true
-	case Duration:
-		return wholeSeconds(n), true
-	}
-	return strconv.FormatInt(n, 10), true
-}
-
-// wholeSeconds formats a number of seconds as a duration.
-func wholeSeconds(n int64) string {
-	if d := (text.Span{Sec: n}).Duration(); n <= int64(d/time.Second) {
-		return d.String()
-	}
-	return strconv.FormatInt(n, 10) + "s"
+	line, ok = h.reset.form.Write(n, now)
+	return line + strconv.FormatInt(max(h.reset.units, 1), 10)[1:], ok // 1000 adds three zeros, for milliseconds
 }

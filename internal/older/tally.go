@@ -47,10 +47,7 @@ type times struct {
 	window, bare int64 // in seconds; bare has no unit until the reset decides
 	windowBy     int16 // the number of the field with the window
 	reset        moment
-	until        text.Span // the time until the reset
 	resetBy      int16
-	seconds      bool // a bare reset is in seconds, as the drafts define, unless the window contradicts
-	dated        bool // a reset of the drafts is a date (draft-polli-00)
 	shared       bool // the reset is from a field without a policy's name
 }
 
@@ -74,7 +71,8 @@ type tallies struct {
 	list   []tally
 	index  map[tallyID]int // of list, if there are many
 	listed []Policy
-	full   bool // a tally did not fit
+	full   bool  // a tally did not fit
+	draft  draft // that the fields of the drafts show
 }
 
 // manyTallies is the number of tallies from which a map is used.
@@ -299,39 +297,23 @@ func (t *tally) takeName(n *name, value string) bool {
 	return true
 }
 
-// takeReset adds a reset. Seconds from now are better than a point in time, which needs two
-// clocks that agree. Both are better than a number without a unit.
+// takeReset adds a reset. The best one counts, and of one field the latest, whichever clock is
+// used.
 func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool {
-	value := text.Trim(text.Unquote(fact.Value))
-	m, ok := parseMoment(value, cmp.Or(fact.Format, n.format))
+	m, ok := parseMoment(text.Trim(text.Unquote(fact.Value)), cmp.Or(fact.Format, n.format), c)
 	if m.kind == noMoment {
 		return ok
 	}
-	m = m.settle(c)
-	until, again := m.until(c), t.resetBy == field
-	seconds := n.order == draftOrder || n.kind == anchorKind
-	t.dated = t.dated || n.order == draftOrder && m.kind == pointMoment && m.units == 0
-	t.several = t.several || again && until != t.until
-	switch {
-	case t.reset.kind == noMoment:
-	case again && longer(until, t.until) == t.until: // the latest reset of a field counts, whichever clock is used
-		return true
-	case !again && rank(m, seconds) >= rank(t.reset, t.seconds):
-		return true
+	if m.kind == pointMoment && m.units == 0 { // a date
+		fact.shows = draft00
 	}
-	t.reset, t.until, t.seconds, t.resetBy = m, until, seconds, field
+	m.drafts = n.order == draftOrder || n.kind == anchorKind
+	again := t.resetBy == field
+	t.several = t.several || again && m.until != t.reset.until
+	if t.reset.kind == noMoment || again && longer(m.until, t.reset.until) != t.reset.until || !again && m.rank() < t.reset.rank() {
+		t.reset, t.resetBy = m, field
+	}
 	return true
-}
-
-// rank orders the kinds of a reset. Bare numbers in the drafts' fields are seconds.
-func rank(m moment, seconds bool) int {
-	switch {
-	case m.kind == pointMoment:
-		return 1
-	case m.kind == laterMoment, seconds:
-		return 0
-	}
-	return 2
 }
 
 // spend computes the remaining from the quota and the used units, or the quota from the other
@@ -381,7 +363,7 @@ func (ts *tallies) absorb(into, other int) {
 	t.part = cmp.Or(t.part, from.part)
 	t.window, t.bare = cmp.Or(t.window, from.window), cmp.Or(t.bare, from.bare)
 	if t.reset.kind == noMoment {
-		t.reset, t.until, t.seconds, t.shared = from.reset, from.until, from.seconds, from.policy == ""
+		t.reset, t.shared = from.reset, from.policy == ""
 	}
 	t.usual, t.unit = cmp.Or(t.usual, from.usual), cmp.Or(t.unit, from.unit)
 	t.param, t.params = cmp.Or(t.param, from.param), cmp.Or(t.params, from.params)
@@ -435,16 +417,19 @@ func (f *Field) list() (n int) {
 		var part string
 		part, rest, more = strings.Cut(rest, separatorOf(line))
 		part = text.Trim(part)
-		_, ok := text.ParseNumber(part)
-		if !ok {
-			_, isTime := parseMoment(part, Guess)
-			ok = isTime || parseWindow(part) > 0
-		}
-		if n++; !ok || n > MaxMembers {
+		_, isNumber := text.ParseNumber(part)
+		_, isSpan := text.ParseSpan(part)
+		if n++; !isNumber && !isSpan && !isDate(part) || n > MaxMembers {
 			return 0
 		}
 	}
 	return n
+}
+
+// isDate reports whether a text is a point in time.
+func isDate(s string) bool {
+	_, ok := text.ParseTime(s)
+	return ok
 }
 
 // separatorOf returns the separator of parallel lists: a comma, or a bar (Keap).
