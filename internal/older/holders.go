@@ -29,7 +29,7 @@ func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 	for i := range fields {
 		f := &fields[i]
 		n := f.name
-		if f.tally < 0 || f.columns != 0 || !n.role.number() || n.row != nil && n.row.Read != nil || n.kind != roleKind && n.kind != looseKind {
+		if f.tally < 0 || f.columns != 0 || !n.role.number() || n.row != nil && n.row.read != nil || n.kind != roleKind && n.kind != looseKind {
 			continue
 		}
 		t := &ts.list[f.tally]

@@ -290,19 +290,23 @@ const maxLines = 16
 // several returns the first maxLines lines of the field.
 func (f *Field) several() []string { return f.Lines[:min(len(f.Lines), maxLines)] }
 
-// compare orders fields by family, role, certainty and policy, and then by length.
-func (f *Field) compare(g *Field) int {
-	if f.name.place != g.name.place {
-		return f.name.place - g.name.place
-	}
-	if f.name.policy != g.name.policy {
-		return strings.Compare(f.name.policy, g.name.policy)
-	}
-	return cmp.Or(cmp.Compare(len(f.Key), len(g.Key)), strings.Compare(f.Key, g.Key))
+// sortFields puts fields into the order in which they count, because a header has no order:
+// by family, role, certainty and policy, and then the shorter name first.
+func sortFields(fields []Field) {
+	slices.SortFunc(fields, func(a, b Field) int {
+		m, n := a.name, b.name
+		if d := m.rank() - n.rank(); d != 0 {
+			return d
+		}
+		return cmp.Or(strings.Compare(m.policy, n.policy), len(a.Key)-len(b.Key), strings.Compare(a.Key, b.Key))
+	})
 }
 
-// sortFields puts fields into the order in which they count, because a header has no order:
-// by family, role and policy, and then the shorter name first.
-func sortFields(fields []Field) {
-	slices.SortFunc(fields, func(a, b Field) int { return a.compare(&b) })
+// rank returns the place of a name by order, role and certainty.
+func (n *name) rank() int {
+	rank := int(n.order)<<8 | int(n.role)<<1
+	if n.weak {
+		rank++
+	}
+	return rank
 }

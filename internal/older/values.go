@@ -84,8 +84,8 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 	switch {
 	case f.isDictionary():
 		facts, ok = n.readDictionary(facts, line)
-	case n.row != nil && n.row.Read != nil:
-		facts, ok = n.row.Read(nil, line)
+	case n.row != nil && n.row.read != nil:
+		facts, ok = n.row.read(nil, line)
 	case n.role.number() && text.All(line, text.Digit): // nearly all values
 		facts = append(facts, Fact{Role: n.role, Value: line})
 	case n.kind == waitKind: // nothing of the policy remains until then (NestJS) (no vendor case)
