@@ -86,3 +86,38 @@ func (h *Holder) Write(n int64, now time.Time) (line string, ok bool) {
 	line, ok = h.reset.form.Write(n, now)
 	return line + strconv.FormatInt(max(h.reset.units, 1), 10)[1:], ok // 1000 adds three zeros, for milliseconds
 }
+
+// imfFixdate is the layout of a written HTTP-date (RFC 9110 Section 5.6.7).
+const imfFixdate = "Mon, 02 Jan 2006 15:04:05 GMT"
+
+// Write formats a time, in seconds from now. ok is false if the format cannot express it.
+func (f Format) Write(n int64, now time.Time) (s string, ok bool) {
+	const lastYear = 253402300799 // 9999-12-31T23:59:59Z
+	unix := now.Unix()
+	if n < 0 || n > text.MaxInteger || f >= Unix && f <= RFC3339 && (unix < LeastNear || unix+n > lastYear) {
+		return "", false
+	}
+	switch f {
+	case Milli:
+		n *= 1000
+	case Unix:
+		n += unix
+	case UnixMilli:
+		n = (unix + n) * 1000
+	case HTTPDate:
+		return time.Unix(unix+n, 0).UTC().Format(imfFixdate), true
+	case RFC3339:
+		return time.Unix(unix+n, 0).UTC().Format(time.RFC3339), true
+	case Duration:
+		return wholeSeconds(n), true
+	}
+	return strconv.FormatInt(n, 10), true
+}
+
+// wholeSeconds formats a number of seconds as a duration.
+func wholeSeconds(n int64) string {
+	if d := (text.Span{Sec: n}).Duration(); n <= int64(d/time.Second) {
+		return d.String()
+	}
+	return strconv.FormatInt(n, 10) + "s"
+}

@@ -69,7 +69,7 @@ func (ts *tallies) settleWindow(t *tally) {
 func (ts *tallies) joinUnnamed() {
 	for i := range ts.list {
 		u := &ts.list[i]
-		if u.policy != "" || u.title != "" || u.column != 0 || ts.find(tallyID{family: u.family, column: 1}) >= 0 { // a column of several
+		if u.policy != "" || u.title != "" || u.column != 0 || ts.hasColumns(u.family) {
 			continue
 		}
 		j := ts.about(u, 1)
@@ -84,6 +84,12 @@ func (ts *tallies) joinUnnamed() {
 			ts.absorb(j, i)
 		}
 	}
+}
+
+// hasColumns reports whether a family has parallel lists, whose columns are policies.
+func (ts *tallies) hasColumns(family string) bool {
+	second := tallyID{family: family, column: 1}
+	return slices.ContainsFunc(ts.list, func(t tally) bool { return t.tallyID == second })
 }
 
 // about returns the index of the tally to which an unnamed tally belongs, or -1. units is how

@@ -78,20 +78,41 @@ type tallies struct {
 // manyTallies is the number of tallies from which a map is used.
 const manyTallies = 16
 
-// find returns the index of a tally, or -1.
-func (ts *tallies) find(id tallyID) int {
-	if ts.index != nil {
-		if i, ok := ts.index[id]; ok {
-			return i
+// at returns the index of a tally, and begins it if there is none. It returns -1 if there is no
+// room.
+func (ts *tallies) at(id tallyID, n *name) int {
+	i := len(ts.list)
+	if i < manyTallies {
+		for at := range ts.list {
+			if ts.list[at].tallyID == id {
+				return at
+			}
 		}
+	} else {
+		if ts.index == nil {
+			ts.index = make(map[tallyID]int, 2*manyTallies)
+		}
+		for j := len(ts.index); j < i; j++ { // the new ones
+			ts.index[ts.list[j].tallyID] = j
+		}
+		if at, isTallied := ts.index[id]; isTallied {
+			return at
+		}
+	}
+	if i == MaxMembers {
+		ts.full = true
 		return -1
 	}
-	for i := range ts.list {
-		if ts.list[i].tallyID == id {
-			return i
-		}
+	if i == cap(ts.list) {
+		ts.list = grown(ts.list)
 	}
-	return -1
+	ts.list = ts.list[:i+1]
+	t := &ts.list[i]
+	*t = tally{tallyID: id, counts: noCounts, label: label{form: n.form, order: n.order, hint: n.hint}}
+	if id.policy != n.policy {
+		t.hint = hintOf(id.policy, n.digits)
+	}
+	return i
 }
 
 // grown returns a copy of a list, with room for more.
@@ -99,43 +120,6 @@ func grown[T any](list []T) []T {
 	g := make([]T, len(list), 2*len(list)+1)
 	copy(g, list)
 	return g
-}
-
-// begin adds a tally, and returns its index. It returns -1 if there is no room.
-func (ts *tallies) begin(id tallyID, n *name) int {
-	i := len(ts.list)
-	switch i {
-	case MaxMembers:
-		ts.full = true
-		return -1
-	case cap(ts.list):
-		ts.list = grown(ts.list)
-	}
-	ts.list = ts.list[:i+1]
-	ts.list[i] = tally{tallyID: id, counts: noCounts, label: label{form: n.form, order: n.order, hint: n.hint}}
-	if id.policy != n.policy {
-		ts.list[i].hint = hintOf(id.policy, n.digits)
-	}
-	switch {
-	case ts.index != nil:
-		ts.index[id] = i
-	case i >= manyTallies:
-		ts.index = make(map[tallyID]int, 2*manyTallies)
-		for j := range ts.list {
-			ts.index[ts.list[j].tallyID] = j
-		}
-	}
-	return i
-}
-
-// addListed adds a listed policy.
-func (ts *tallies) addListed(p Policy) {
-	i := len(ts.listed)
-	if i == cap(ts.listed) {
-		ts.listed = grown(ts.listed)
-	}
-	ts.listed = ts.listed[:i+1]
-	ts.listed[i] = p
 }
 
 var noCounts = counts{quota: Unknown, remaining: Unknown, used: Unknown, plain: Unknown}
@@ -147,7 +131,11 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 		fact, n, column := &facts[i], f.name, int64(0)
 		if fact.Role == Policies {
 			if len(ts.listed) < MaxMembers {
-				ts.addListed(Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.unit, Used: Unknown, Params: fact.params})
+				if len(ts.listed) == cap(ts.listed) {
+					ts.listed = grown(ts.listed)
+				}
+				ts.listed = ts.listed[:len(ts.listed)+1]
+				ts.listed[len(ts.listed)-1] = Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.unit, Used: Unknown, Params: fact.params}
 				taken++
 			}
 			continue
@@ -165,15 +153,13 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 		if id.policy == "" {
 			id.family = n.family
 		}
-		at := ts.find(id)
-		if at < 0 {
-			if at = ts.begin(id, n); at < 0 {
-				break
-			}
+		at := ts.at(id, n)
+		if at < 0 { // bound: there is no room
+			break
 		}
 		t := &ts.list[at]
 		t.usual, t.unit = cmp.Or(t.usual, n.window), cmp.Or(t.unit, n.unit)
-		if n.row != nil && n.row.columns != "" && f.columns == 2 {
+		if n.row != nil && n.row.columns != "" && f.columns == 2 { // bound: the row names two
 			t.columnName = strings.Split(n.row.columns, "|")[column]
 			t.usual = windowOfName(t.columnName, false)
 		}
@@ -419,7 +405,7 @@ func (f *Field) list() (n int) {
 		part = text.Trim(part)
 		_, isNumber := text.ParseNumber(part)
 		_, isSpan := text.ParseSpan(part)
-		if n++; !isNumber && !isSpan && !isDate(part) || n > MaxMembers {
+		if n++; !isNumber && !isSpan && !isDate(part) || n > MaxMembers { // law: lists of the dialects are read (TestSeveralLimitersRandom)
 			return 0
 		}
 	}

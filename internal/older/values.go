@@ -119,7 +119,7 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 
 // isTime reports whether a line is one time. Dates contain a comma.
 func isTime(line string) bool {
-	return !strings.ContainsAny(line, ";,") || isDate(line)
+	return !strings.ContainsAny(line, ";,") || isDate(line) // nearly all values have neither
 }
 
 // readList reads the members of a list. After a quota come policies with a window (drafts 00
@@ -135,7 +135,7 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 	quota := role == Quota || role == Policies
 	for i := 0; off <= len(line) && i < MaxMembers; i++ {
 		leads := i == 0
-		member, ok := cutMember(line[off:], role)
+		member, ok := cutMember(line[off:], quota)
 		value, params, _ := text.Cut(member, ';')
 		value = text.Trim(text.Unquote(text.Trim(value)))
 		var m item
@@ -185,13 +185,13 @@ func appendWindow(facts []Fact, window int64) []Fact {
 
 // cutMember cuts the first member off a list. A comma between two digits is a part of a number,
 // but in a list of quotas only if it separates thousands, and no parameter follows.
-func cutMember(line string, role Role) (member string, ok bool) {
+func cutMember(line string, quota bool) (member string, ok bool) {
 	const longest = 32 // of a number
 	member, _, ok = text.Cut(line, ',')
 	for end := len(member); isInNumber(line, end); end = len(member) {
 		more, _, _ := text.Cut(line[end+1:], ',')
 		next := line[:end+1+len(more)]
-		if (role == Quota || role == Policies) && (end > longest || !isCount(text.Trim(next))) {
+		if quota && (end > longest || !text.IsThousands(text.Trim(next))) {
 			break
 		}
 		member = next

@@ -75,7 +75,7 @@ func readPercents(facts []Fact, line string) ([]Fact, bool) {
 }
 
 func appendPercents(facts []Fact, v any, depth int) []Fact {
-	if depth == 0 {
+	if depth == 0 { // bound: JSON may be deep
 		return facts
 	}
 	switch v := v.(type) {

@@ -34,13 +34,12 @@ func (r Role) time() bool { return r == Reset || r == Window }
 type wordKind uint8
 
 const (
-	nameWord      wordKind = iota // a part of a policy's name
-	roleWord                      // the role of a value
-	unitWord                      // the unit of a time
-	fillWord                      // it adds nothing: per, this
-	retryWord                     // how long to wait
-	stopWord                      // the field is not a limit: X-RateLimit-Enabled
-	foreignAnchor                 // before the anchor: the rate of something that is not limited
+	nameWord  wordKind = iota // a part of a policy's name
+	roleWord                  // the role of a value
+	unitWord                  // the unit of a time
+	fillWord                  // it adds nothing: per, this
+	retryWord                 // how long to wait
+	stopWord                  // the field is not a limit: X-RateLimit-Enabled
 )
 
 // An evidence is what a word shows about a name without the anchor.
@@ -117,9 +116,8 @@ var vocabulary = []struct {
 	{"url uri link docs help message reason", word{kind: stopWord}},                               // texts (no vendor case)
 	{"enabled active exceeded reached nearlimit overlimit over near", word{kind: stopWord}},       // states (no vendor case)
 	{"cost requested currentrequest increment rate fillrate delay metrics", word{kind: stopWord}}, // of one request (no vendor case)
-	{"full", word{kind: stopWord}},                 // when all of the quota is back, which is less useful than the reset (no vendor case)
-	{"bit frame heart", word{kind: foreignAnchor}}, // before the anchor (no vendor case)
-	{"page pagination", word{shows: excluded}},     // (no vendor case)
+	{"full", word{kind: stopWord}},             // when all of the quota is back, which is less useful than the reset (no vendor case)
+	{"page pagination", word{shows: excluded}}, // (no vendor case)
 }
 
 // vendors are words before the anchor that name no policy. They define the fields of their

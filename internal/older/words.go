@@ -210,10 +210,8 @@ func (n name) wait(said []token, at int) name {
 // mayMeanLimit reports whether a word can be the role of a name without an anchor, or end it.
 func (t *token) mayMeanLimit() bool {
 	if t.word == (word{}) {
-		var room [maxWords]token
-		parts, _ := unglue(room[:0], t.text)
 		part, _ := glued(t.text)
-		return part != "" || len(parts) > 0
+		return part != ""
 	}
 	return t.role != None || t.window > 0 || t.shows != neutral || t.kind == unitWord
 }
@@ -221,9 +219,6 @@ func (t *token) mayMeanLimit() bool {
 // behind reads the words after the anchor.
 func (n name) behind(said []token, first int, a anchor) name {
 	none := n
-	if a.first > 0 && said[a.first-1].kind == foreignAnchor {
-		return none
-	}
 	n.order = place(first, a)
 	n.form = formOf(n.order, n.key[:a.end])
 	var few [maxWords + 1]string
