@@ -3,11 +3,11 @@ package ratelimit
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/older"
-	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
@@ -240,36 +240,19 @@ const maxComments = 64
 
 // comments returns the parameters of an Integer policy that are comments (draft-06 Section
 // 3.2). It leaves out comments that cannot be written again.
-func comments(params string) (ps Params) {
-	for n := 0; params != "" && n < maxParams; n++ {
+func comments(params string) Params {
+	var m member
+	for n := 0; params != "" && n < maxParams && len(m.params) < maxComments; n++ {
 		var one string
 		one, params, _ = text.Cut(params, ';')
 		key, value, valued := strings.Cut(text.Trim(one), "=")
 		key, value = strings.ToLower(text.Trim(key)), text.Trim(value)
-		if !text.IsKey(key) || policyField.find(key) != nil || key == "window" || key == "name" {
-			continue
+		if strings.HasPrefix(value, "'") {
+			value = strconv.Quote(text.Unquote(value))
 		}
-		var v any = true
-		if valued {
-			v = commentValue(value)
-		}
-		if i := ps.index(key); v != nil && i >= 0 {
-			ps[i].Value = v
-		} else if v != nil && len(ps) < maxComments {
-			ps = append(ps, Param{key, v})
+		if text.IsKey(key) && policyField.find(key) == nil && key != "window" && key != "name" {
+			m.readParam(nil, key, value, valued)
 		}
 	}
-	return ps
-}
-
-// commentValue returns the value of a comment: a number, a quoted string or a
-// token.
-func commentValue(s string) any {
-	if item, form := sf.Scan(s); form != sf.None {
-		return item.Value(form)
-	}
-	if name := text.Unquote(s); name != s && text.IsName(name) {
-		return name
-	}
-	return nil
+	return m.params
 }

@@ -277,11 +277,14 @@ func (n *name) prefix(policy []string, s string) []string {
 	if s == "" {
 		return policy
 	}
-	v, ok := vendorOf(s)
-	if !ok {
-		return append(policy, s)
+	switch t := tokenOf(s); {
+	case t.kind == vendorWord:
+		n.family, n.unit, n.format = strings.ToLower(s), t.unit, t.format
+	case t.is("ms"): // Azure
+		n.family = "ms"
+	default:
+		policy = append(policy, s)
 	}
-	n.family, n.unit, n.format = strings.ToLower(s), v.unit, v.format
 	return policy
 }
 
@@ -387,7 +390,7 @@ func roleAt(said []token) (at int, part string) {
 		*t = w
 		return last, policy
 	}
-	if t.format != Guess {
+	if t.kind == unitWord && t.format != Guess {
 		t.role = Reset
 		return last, ""
 	}
@@ -526,7 +529,7 @@ func unitOfName(s string) string {
 	for rest := s; rest != ""; {
 		var part string
 		rest, part = cutLast(rest)
-		if t := tokenOf(part); t.unit != "" {
+		if t := tokenOf(part); t.unit != "" && t.kind == nameWord {
 			return t.unit
 		}
 	}
