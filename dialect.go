@@ -174,9 +174,12 @@ var (
 
 // All dialects. docs/older.md has a table of them.
 var (
-	draft00 = Dialect{name: "draft-00", usual: "RateLimit-#", reset: TimeSeconds, write: windowSyntax} // draft-polli-00: RateLimit-Limit: 100, 100;window=60
-	draft03 = Dialect{name: "draft-03", usual: "RateLimit-#", reset: TimeSeconds, write: quotaSyntax}  // draft-polli-01 to draft-ietf-03: RateLimit-Limit: 100, 100;w=60
-	draft06 = Dialect{name: "draft-06", usual: "RateLimit-#", reset: TimeSeconds, fields: []DialectField{{Name: "RateLimit-Policy", Role: RolePolicies}}}
+	// draft-polli-00: RateLimit-Limit: 100, 100;window=60
+	draft00 = Dialect{name: "draft-00", usual: "RateLimit-#", reset: TimeSeconds, write: windowSyntax}
+	// draft-polli-01 to draft-ietf-03: RateLimit-Limit: 100, 100;w=60
+	draft03 = Dialect{name: "draft-03", usual: "RateLimit-#", reset: TimeSeconds, write: quotaSyntax}
+	draft06 = Dialect{name: "draft-06", usual: "RateLimit-#", reset: TimeSeconds, fields: []DialectField{
+		{Name: "RateLimit-Policy", Role: RolePolicies}}}
 	draft07 = Dialect{name: "draft-07", fields: []DialectField{
 		{Name: "RateLimit", Role: RoleQuota, Format: TimeSeconds, write: dictionarySyntax}, {Name: "RateLimit-Policy", Role: RolePolicies}}}
 	xRateLimit       = Dialect{name: "x-ratelimit", usual: "X-RateLimit-#", reset: TimeSeconds}

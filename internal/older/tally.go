@@ -405,7 +405,7 @@ func (f *Field) list() (n int) {
 		part = text.Trim(part)
 		_, isNumber := text.ParseNumber(part)
 		_, isSpan := text.ParseSpan(part)
-		if n++; !isNumber && !isSpan && !isDate(part) || n > MaxMembers { // law: lists of the dialects are read (TestSeveralLimitersRandom)
+		if n++; !isNumber && !isSpan && !isDate(part) || n > MaxMembers { // law: TestSeveralLimitersRandom
 			return 0
 		}
 	}

@@ -17,8 +17,9 @@ import (
 //
 // The anchor is RateLimit in one word or two. If it is one word, it may be glued to the word
 // before (FeatureRateLimit). The first of two words may not be glued (Corporate-Limit has no
-// anchor). At the beginning of a name, Rate is enough before a sure role (X-Rate-Remaining). The role may be glued to the anchor (RateLimitReset), to a policy (UserLimit) or
-// to its unit (ResetMs). A stop word marks a field that is about limits but contains none.
+// anchor). At the beginning of a name, Rate is enough before a sure role (X-Rate-Remaining).
+// The role may be glued to the anchor (RateLimitReset), to a policy (UserLimit) or to its unit
+// (ResetMs). A stop word marks a field that is about limits but contains none.
 
 // A nameKind is the kind of value that a name announces.
 type nameKind uint8
