@@ -171,9 +171,13 @@ func newName(key string) name {
 	return n
 }
 
-// known adds the hint in the policy's name.
+// known adds the hint in the policy's name, and the place.
 func (n name) known() name {
 	n.hint = hintOf(n.policy, n.digits)
+	n.place = int(n.order)<<8 | int(n.role)<<1
+	if n.weak {
+		n.place++
+	}
 	return n
 }
 

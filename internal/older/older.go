@@ -215,7 +215,9 @@ func (ts *tallies) cause(f *Field, facts []Fact) Cause {
 }
 
 // isDictionary reports whether a field is RateLimit, which is not in its current form.
-func (f *Field) isDictionary() bool { return strings.EqualFold(f.Key, limitKey) }
+func (f *Field) isDictionary() bool {
+	return len(f.Key) == len(limitKey) && strings.EqualFold(f.Key, limitKey) // nearly all keys are longer
+}
 
 // isCurrent reports whether a field is in the current form. RateLimit and RateLimit-Policy
 // are, unless they contain a Dictionary or Integer policies.
@@ -295,18 +297,9 @@ func (f *Field) several() []string { return f.Lines[:min(len(f.Lines), maxLines)
 func sortFields(fields []Field) {
 	slices.SortFunc(fields, func(a, b Field) int {
 		m, n := a.name, b.name
-		if d := m.rank() - n.rank(); d != 0 {
-			return d
+		if m.place != n.place {
+			return m.place - n.place
 		}
 		return cmp.Or(strings.Compare(m.policy, n.policy), len(a.Key)-len(b.Key), strings.Compare(a.Key, b.Key))
 	})
-}
-
-// rank returns the place of a name by order, role and certainty.
-func (n *name) rank() int {
-	rank := int(n.order)<<8 | int(n.role)<<1
-	if n.weak {
-		rank++
-	}
-	return rank
 }

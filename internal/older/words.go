@@ -54,6 +54,7 @@ type name struct {
 	order     order
 	role      Role
 	weak      bool   // a field for the same role with a surer word takes precedence
+	place     int    // the rank among the fields of a response, by order, role and weakness
 	format    Format // of a time
 	policy    string // in lower case, "" if the name has none
 	digits    bool   // the policy begins with the seconds of its window
