@@ -59,12 +59,16 @@ const (
 // to make others.
 type Dialect struct {
 	name   string
-	fields []DialectField
+	usual  string         // the names of the fields for the usual roles, with their words in place of a #
+	reset  TimeFormat     // of the usual field for the reset
+	write  syntax         // of the usual field for the quota
+	fields []DialectField // the others
 
-	once sync.Once // makes the next three at first use, so that unused dialects cost nothing
+	once sync.Once // makes the next four at first use, so that unused dialects cost nothing
+	all  []DialectField
 	rows *older.Table
-	keys []string // of the fields
-	all  bool     // a name contains a *, so every limit is written
+	keys []string // of all fields
+	many bool     // a name contains a *, so every limit is written
 
 	custom bool // NewDialect made it
 }
@@ -103,20 +107,33 @@ func NewDialect(name string, fields ...DialectField) (*Dialect, error) {
 func (d *Dialect) Name() string { return d.name }
 
 // Fields returns a copy of the fields of d.
-func (d *Dialect) Fields() []DialectField { return slices.Clone(d.fields) }
+func (d *Dialect) Fields() []DialectField {
+	d.table()
+	return slices.Clone(d.all)
+}
 
 // table returns the fields of d as rows.
 func (d *Dialect) table() *older.Table {
 	d.once.Do(func() {
-		rows := make([]older.Row, len(d.fields))
-		for i := range d.fields {
-			f := &d.fields[i]
+		if d.usual != "" {
+			field := func(word string, f DialectField) {
+				f.Name = strings.Replace(d.usual, "#", word, 1)
+				d.all = append(d.all, f)
+			}
+			field("Limit", DialectField{Role: RoleQuota, write: d.write})
+			field("Remaining", DialectField{Role: RoleRemaining})
+			field("Reset", DialectField{Role: RoleReset, Format: d.reset})
+		}
+		d.all = append(d.all, d.fields...)
+		var rows []older.Row
+		for i := range d.all {
+			f := &d.all[i]
 			d.keys = append(d.keys, http.CanonicalHeaderKey(f.Name))
-			d.all = d.all || f.starred() && f.Role != RoleNone
-			rows[i] = older.Row{
+			d.many = d.many || f.starred() && f.Role != RoleNone
+			rows = append(rows, older.Row{
 				Name: f.Name, Role: older.Role(f.Role), Format: older.Format(f.Format), Policy: f.Policy,
 				Window: f.Window.n, Unit: string(f.Unit),
-			}
+			})
 		}
 		d.rows = older.NewTable(d.name, rows)
 	})
@@ -158,52 +175,24 @@ var (
 // All dialects. docs/older.md has a table of them.
 var (
 	// draft-polli-00: RateLimit-Limit: 100, 100;window=60
-	draft00 = Dialect{name: "draft-00", fields: []DialectField{
-		{Name: "RateLimit-Limit", Role: RoleQuota, write: windowSyntax}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds}}}
+	draft00 = Dialect{name: "draft-00", usual: "RateLimit-#", reset: TimeSeconds, write: windowSyntax}
 	// draft-polli-01 to draft-ietf-03: RateLimit-Limit: 100, 100;w=60
-	draft03 = Dialect{name: "draft-03", fields: []DialectField{
-		{Name: "RateLimit-Limit", Role: RoleQuota, write: quotaSyntax}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds}}}
-	draft06 = Dialect{name: "draft-06", fields: []DialectField{
-		{Name: "RateLimit-Limit", Role: RoleQuota}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeSeconds}, {Name: "RateLimit-Policy", Role: RolePolicies}}}
+	draft03 = Dialect{name: "draft-03", usual: "RateLimit-#", reset: TimeSeconds, write: quotaSyntax}
+	draft06 = Dialect{name: "draft-06", usual: "RateLimit-#", reset: TimeSeconds, fields: []DialectField{
+		{Name: "RateLimit-Policy", Role: RolePolicies}}}
 	draft07 = Dialect{name: "draft-07", fields: []DialectField{
 		{Name: "RateLimit", Role: RoleQuota, Format: TimeSeconds, write: dictionarySyntax}, {Name: "RateLimit-Policy", Role: RolePolicies}}}
-	xRateLimit = Dialect{name: "x-ratelimit", fields: []DialectField{
-		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeSeconds}}}
-	xRateLimitUnix = Dialect{name: "x-ratelimit-unix", fields: []DialectField{
-		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix}}}
-	// X-RateLimit-* with the reset as a timestamp of RFC 3339: Mastodon, Atlassian
-	xRateLimitDate = Dialect{name: "x-ratelimit-date", fields: []DialectField{
-		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeRFC3339}}}
-	// X-RateLimit-Limit-Minute and the like, with the reset in seconds: Kong, the throttler
-	// of NestJS
-	xRateLimitByName = Dialect{name: "x-ratelimit-by-name", fields: []DialectField{
-		{Name: "X-RateLimit-Limit-*", Role: RoleQuota}, {Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
-		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeSeconds}}}
-	// X-Rate-Limit-* with the reset in Unix seconds: X (Twitter), Okta
-	twitter = Dialect{name: "twitter", fields: []DialectField{
-		{Name: "X-Rate-Limit-Limit", Role: RoleQuota}, {Name: "X-Rate-Limit-Remaining", Role: RoleRemaining},
-		{Name: "X-Rate-Limit-Reset", Role: RoleReset, Format: TimeUnix}}}
-	gitHub = Dialect{name: "github", fields: []DialectField{
-		{Name: "X-RateLimit-Limit", Role: RoleQuota}, {Name: "X-RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "X-RateLimit-Reset", Role: RoleReset, Format: TimeUnix}, {Name: "X-RateLimit-Used", Role: RoleUsed},
-		{Name: "X-RateLimit-Resource", Role: RoleName}}}
-	// RateLimit-* with the reset in Unix seconds
-	gitLab = Dialect{name: "gitlab", fields: []DialectField{
-		{Name: "RateLimit-Limit", Role: RoleQuota}, {Name: "RateLimit-Remaining", Role: RoleRemaining},
-		{Name: "RateLimit-Reset", Role: RoleReset, Format: TimeUnix}, {Name: "RateLimit-Observed", Role: RoleUsed},
-		{Name: "RateLimit-Name", Role: RoleName}}}
-	openAI = Dialect{name: "openai", fields: []DialectField{
-		{Name: "X-RateLimit-Limit-*", Role: RoleQuota}, {Name: "X-RateLimit-Remaining-*", Role: RoleRemaining},
-		{Name: "X-RateLimit-Reset-*", Role: RoleReset, Format: TimeDuration}}}
-	anthropic = Dialect{name: "anthropic", fields: []DialectField{
-		{Name: "Anthropic-RateLimit-*-Limit", Role: RoleQuota}, {Name: "Anthropic-RateLimit-*-Remaining", Role: RoleRemaining},
-		{Name: "Anthropic-RateLimit-*-Reset", Role: RoleReset, Format: TimeRFC3339}}}
+	xRateLimit       = Dialect{name: "x-ratelimit", usual: "X-RateLimit-#", reset: TimeSeconds}
+	xRateLimitUnix   = Dialect{name: "x-ratelimit-unix", usual: "X-RateLimit-#", reset: TimeUnix}
+	xRateLimitDate   = Dialect{name: "x-ratelimit-date", usual: "X-RateLimit-#", reset: TimeRFC3339}      // Mastodon, Atlassian
+	xRateLimitByName = Dialect{name: "x-ratelimit-by-name", usual: "X-RateLimit-#-*", reset: TimeSeconds} // Kong, the throttler of NestJS
+	twitter          = Dialect{name: "twitter", usual: "X-Rate-Limit-#", reset: TimeUnix}                 // X, Okta
+	gitHub           = Dialect{name: "github", usual: "X-RateLimit-#", reset: TimeUnix, fields: []DialectField{
+		{Name: "X-RateLimit-Used", Role: RoleUsed}, {Name: "X-RateLimit-Resource", Role: RoleName}}}
+	gitLab = Dialect{name: "gitlab", usual: "RateLimit-#", reset: TimeUnix, fields: []DialectField{
+		{Name: "RateLimit-Observed", Role: RoleUsed}, {Name: "RateLimit-Name", Role: RoleName}}}
+	openAI    = Dialect{name: "openai", usual: "X-RateLimit-#-*", reset: TimeDuration}
+	anthropic = Dialect{name: "anthropic", usual: "Anthropic-RateLimit-*-#", reset: TimeRFC3339}
 )
 
 // LookupDialect returns the dialect with a name, such as "draft-06" or "github", for a flag
@@ -250,13 +239,8 @@ func (d *Dialect) Set(h http.Header, f Fields, now time.Time) error {
 		now = time.Now()
 	}
 	d.table()
-	w := writing{d: d, clock: readClock(h, now)}
+	w := writing{d: d, h: h, clock: readClock(h, now)}
 	w.now = w.clock.Now()
-	for i, key := range d.keys {
-		current := isCurrent(h[key])
-		w.limits = w.limits || current && d.fields[i].write == dictionarySyntax
-		w.policies = w.policies || current && d.fields[i].Role == RolePolicies
-	}
 	if err := w.write(&f); err != nil {
 		return err
 	}
@@ -296,13 +280,13 @@ func (d *Dialect) conflict() error {
 
 // A writing is a set of fields that is being written.
 type writing struct {
-	d                *Dialect
-	clock            text.Clock // of the response, for reading back
-	now              time.Time  // of the clock
-	limits, policies bool       // a field of the dialect contains them in the current form
-	lines            []string   // the keys to write, each with one line
-	values           []string   // by key
-	written          []writtenLimit
+	d       *Dialect
+	h       http.Header // as it was
+	clock   text.Clock  // of the response, for reading back
+	now     time.Time   // of the clock
+	lines   []string    // the keys to write, each with one line
+	values  []string    // by key
+	written []writtenLimit
 }
 
 // A writtenLimit is a limit to write, its policy, and the numbers that have been written.
@@ -316,7 +300,7 @@ type writtenLimit struct {
 // write writes every limit if names of fields contain a *, else the tightest limit, or the
 // first policy if there are no limits. The list of all policies comes last.
 func (w *writing) write(f *Fields) error {
-	w.lines, w.values = make([]string, 0, len(w.d.fields)), make([]string, 0, len(w.d.fields))
+	w.lines, w.values = make([]string, 0, len(w.d.all)), make([]string, 0, len(w.d.all))
 	if err := w.choose(f); err != nil {
 		return err
 	}
@@ -325,7 +309,7 @@ func (w *writing) write(f *Fields) error {
 			return err
 		}
 	}
-	if !w.d.all && len(w.written) > 0 {
+	if !w.d.many && len(w.written) > 0 {
 		return w.writePolicies(f.Policies, w.written[0].policy)
 	}
 	return nil
@@ -350,11 +334,11 @@ func (w *writing) choose(f *Fields) error {
 		if l.exhausted(p) && !l.Reset.ok && p.Window.n < implied {
 			l.Reset = p.Window
 		}
-		if w.d.all || len(f.Limits) == 1 || p.Unit.countsRequests() || l.exhausted(p) {
+		if w.d.many || len(f.Limits) == 1 || p.Unit.countsRequests() || l.exhausted(p) {
 			limits = append(limits, l)
 		}
 	}
-	if !w.d.all {
+	if !w.d.many {
 		few := Fields{Policies: f.Policies, Limits: limits}
 		if len(limits) == 0 {
 			few.Limits = f.Limits
@@ -383,8 +367,8 @@ func (w *writing) writeLimit(l *writtenLimit) error {
 	if !text.IsName(l.Name) {
 		return refuse(w.anyName(), ErrSyntax)
 	}
-	for i := range w.d.fields {
-		field := &w.d.fields[i]
+	for i := range w.d.all {
+		field := &w.d.all[i]
 		value, err := w.value(field, l)
 		if err != nil {
 			return refuse(field.Name, err)
@@ -400,7 +384,7 @@ func (w *writing) writeLimit(l *writtenLimit) error {
 func (w *writing) value(field *DialectField, l *writtenLimit) (value string, err error) {
 	p := l.policy
 	if field.write == dictionarySyntax {
-		return w.dictionary(l)
+		return w.dictionary(field, l)
 	}
 	switch field.Role {
 	case RoleQuota:
@@ -411,7 +395,7 @@ func (w *writing) value(field *DialectField, l *writtenLimit) (value string, err
 		return w.count(l.Remaining)
 	case RoleUsed:
 		other := func(f DialectField) bool { return f.Role == RoleQuota || f.Role == RoleRemaining }
-		if l.Remaining >= 0 && l.Remaining <= p.Quota && slices.ContainsFunc(w.d.fields, other) {
+		if l.Remaining >= 0 && l.Remaining <= p.Quota && slices.ContainsFunc(w.d.all, other) {
 			l.quota, l.remaining = p.Quota, l.Remaining // the third number follows from the other two
 			return w.count(p.Quota - l.Remaining)
 		}
@@ -439,7 +423,7 @@ func (w *writing) put(i int, name, value string) error {
 	if value == "" {
 		return nil
 	}
-	field, key := &w.d.fields[i], w.d.keys[i]
+	field, key := &w.d.all[i], w.d.keys[i]
 	switch {
 	case !field.starred():
 	case !text.IsToken(name), strings.ToLower(name) != name, strings.Contains(name, "*"): // names of fields lose their capitals
@@ -475,8 +459,8 @@ func (w *writing) time(s Seconds, format TimeFormat) (value string, err error) {
 }
 
 // dictionary returns the field RateLimit of draft-07 Section 3. remaining is optional in it.
-func (w *writing) dictionary(l *writtenLimit) (string, error) {
-	if w.limits {
+func (w *writing) dictionary(field *DialectField, l *writtenLimit) (string, error) {
+	if isCurrent(w.h[http.CanonicalHeaderKey(field.Name)]) {
 		return "", ErrDuplicate
 	}
 	l.quota, l.remaining, l.reset = l.policy.Quota, l.Remaining, l.Reset
@@ -499,8 +483,8 @@ func (w *writing) dictionary(l *writtenLimit) (string, error) {
 // policy of the limit is the first of them, so that a reader finds it. From draft-04 on, they
 // have their own field.
 func (w *writing) writePolicies(policies []Policy, own *Policy) error {
-	for i := range w.d.fields {
-		field := &w.d.fields[i]
+	for i := range w.d.all {
+		field := &w.d.all[i]
 		switch {
 		case (field.write == windowSyntax || field.write == quotaSyntax) && own.Quota != Unknown:
 			value := &w.values[slices.Index(w.lines, w.d.keys[i])]
@@ -508,7 +492,7 @@ func (w *writing) writePolicies(policies []Policy, own *Policy) error {
 			b, err := field.appendPolicies([]byte(*value), append([]Policy{*own}, others...))
 			*value = string(b)
 			return err
-		case field.Role == RolePolicies && !w.policies:
+		case field.Role == RolePolicies && !isCurrent(w.h[w.d.keys[i]]):
 			seen := make(map[int64]bool, len(policies))
 			for j := range policies {
 				if q := policies[j].Quota; seen[q] && q != Unknown {
@@ -592,8 +576,8 @@ func (l *writtenLimit) in(f *Fields) bool {
 
 // anyName returns the name of a field, or of the dialect if it has none.
 func (w *writing) anyName() string {
-	if len(w.d.fields) == 0 {
+	if len(w.d.all) == 0 {
 		return w.d.name
 	}
-	return w.d.fields[0].Name
+	return w.d.all[0].Name
 }

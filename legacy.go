@@ -3,11 +3,11 @@ package ratelimit
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/httpfields/ratelimit/internal/older"
-	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
@@ -149,19 +149,12 @@ func readFound(found []older.Field, options older.Options) (f Fields, asked time
 	return f, r.Asked.Duration(), faults
 }
 
-// addFound adds policies and limits that were read from a header.
+// addFound adds policies, limits and everything else that was read from a header.
 func (f *Fields) addFound(policies []older.Policy, limits []older.Limit, r *older.Result) (faults []*FieldError) {
-	own := 0 // the number of policies in RateLimit-Policy
 	for i := range r.Current {
+		known := len(f.Policies)
 		faults = append(faults, f.addCurrent(&r.Current[i])...)
-		if strings.EqualFold(r.Current[i].Key, policyKey) {
-			own = len(f.Policies)
-		}
-	}
-	if 0 < own && own < len(f.Policies) {
-		named := namesOf(f.Policies[:own])
-		others := slices.DeleteFunc(f.Policies[own:], func(p Policy) bool { return named[nameID(p.Name)] })
-		f.Policies = f.Policies[:own+len(others)]
+		f.dropRepeated(known)
 	}
 	for _, fault := range r.Faults {
 		faults = append(faults, errorOf(fault))
@@ -169,6 +162,19 @@ func (f *Fields) addFound(policies []older.Policy, limits []older.Limit, r *olde
 	f.Guessed = r.Guessed
 	f.addOlder(policies, limits, r.Form)
 	return faults
+}
+
+// dropRepeated drops the policies from an index on whose names are those of policies before.
+func (f *Fields) dropRepeated(known int) {
+	if known == 0 {
+		return
+	}
+	names := make(map[string]bool, known)
+	for i := range f.Policies[:known] {
+		names[nameID(f.Policies[i].Name)] = true
+	}
+	others := slices.DeleteFunc(f.Policies[known:], func(p Policy) bool { return names[nameID(p.Name)] })
+	f.Policies = f.Policies[:known+len(others)]
 }
 
 // older converts the options for package older.
@@ -195,18 +201,13 @@ func (f *Fields) addOlder(policies []older.Policy, limits []older.Limit, form st
 	if f.Dialect != lenientDialect {
 		f.Dialect = form
 	}
-	current := namesOf(f.Policies)
-	if n := len(policies); n > 0 && f.Policies == nil {
-		f.Policies = make([]Policy, 0, n)
-	}
-	if n := len(limits); n > 0 && f.Limits == nil {
-		f.Limits = make([]Limit, 0, n)
-	}
+	known := len(f.Policies)
+	f.Policies = slices.Grow(f.Policies, len(policies))
 	for i := range policies {
-		if p := &policies[i]; !current[nameID(p.Name)] {
-			f.Policies = append(f.Policies, policyOf(p))
-		}
+		f.Policies = append(f.Policies, policyOf(&policies[i]))
 	}
+	f.dropRepeated(known)
+	f.Limits = slices.Grow(f.Limits, len(limits))
 	for i := range limits {
 		l := &limits[i]
 		limit := Limit{Name: l.Name, Remaining: l.Remaining}
@@ -217,18 +218,6 @@ func (f *Fields) addOlder(policies []older.Policy, limits []older.Limit, form st
 		f.Limits = append(f.Limits, limit)
 	}
 	f.Policies, f.Limits = f.Policies[:min(len(f.Policies), maxMembers)], f.Limits[:min(len(f.Limits), maxMembers)]
-}
-
-// namesOf returns the names of policies; nil if there are none.
-func namesOf(policies []Policy) map[string]bool {
-	if len(policies) == 0 {
-		return nil
-	}
-	names := make(map[string]bool, len(policies))
-	for i := range policies {
-		names[nameID(policies[i].Name)] = true
-	}
-	return names
 }
 
 // policyOf converts a policy of older fields.
@@ -251,36 +240,19 @@ const maxComments = 64
 
 // comments returns the parameters of an Integer policy that are comments (draft-06 Section
 // 3.2). It leaves out comments that cannot be written again.
-func comments(params string) (ps Params) {
-	for n := 0; params != "" && n < maxParams; n++ {
+func comments(params string) Params {
+	var m member
+	for n := 0; params != "" && n < maxParams && len(m.params) < maxComments; n++ {
 		var one string
 		one, params, _ = text.Cut(params, ';')
 		key, value, valued := strings.Cut(text.Trim(one), "=")
 		key, value = strings.ToLower(text.Trim(key)), text.Trim(value)
-		if !text.IsKey(key) || policyField.find(key) != nil || key == "window" || key == "name" {
-			continue
+		if strings.HasPrefix(value, "'") {
+			value = strconv.Quote(text.Unquote(value))
 		}
-		var v any = true
-		if valued {
-			v = commentValue(value)
-		}
-		if i := ps.index(key); v != nil && i >= 0 {
-			ps[i].Value = v
-		} else if v != nil && len(ps) < maxComments {
-			ps = append(ps, Param{key, v})
+		if text.IsKey(key) && policyField.find(key) == nil && key != "window" && key != "name" {
+			m.readParam(nil, key, value, valued)
 		}
 	}
-	return ps
-}
-
-// commentValue returns the value of a comment: a number, a quoted string or a
-// token.
-func commentValue(s string) any {
-	if item, form := sf.Scan(s); form != sf.None {
-		return item.Value(form)
-	}
-	if name := text.Unquote(s); name != s && text.IsName(name) {
-		return name
-	}
-	return nil
+	return m.params
 }

@@ -15,8 +15,7 @@ type Holder struct {
 	Role   Role  // Quota, Remaining, Used or Reset
 	Number int64 // of units, or of seconds until the reset
 
-	format Format // of a reset
-	units  int64  // how many of them make a second, if the reset is a number
+	reset moment
 }
 
 // Hold reads fields as Read does, and also returns the fields that contain the numbers of
@@ -32,14 +31,15 @@ func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 	holders = make([]Holder, 0, len(fields))
 	for i := range fields {
 		f := &fields[i]
-		if n := f.name; f.tally < 0 || f.columns != 0 || !n.role.number() || n.row != nil && n.row.Read != nil || n.kind != roleKind && n.kind != looseKind {
+		n := f.name
+		if f.tally < 0 || f.columns != 0 || !n.role.number() || n.row != nil && n.row.read != nil || n.kind != roleKind && n.kind != looseKind {
 			continue
 		}
 		at := f.tally
 		for ts.list[at].into > 0 {
 			at = ts.list[at].into - 1
 		}
-		h := Holder{Field: i, Limit: index[at], Role: f.name.role}
+		h := Holder{Field: i, Limit: index[at], Role: n.role}
 		if t := &ts.list[at]; t.hasLimit() && h.read(f, t, &o.Clock) {
 			holders = append(holders, h)
 		}
@@ -47,56 +47,29 @@ func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 	return policies, limits, r, holders
 }
 
-// read reads the number of a field. t is the tally of the field's policy.
-func (h *Holder) read(f *Field, t *tally, c *text.Clock) (ok bool) {
-	if h.Role != Reset {
-		v, ok := text.ParseCount(text.Unquote(f.strictestLine()))
-		h.Number = v.Floor()
-		return ok
-	}
+// read reads the number of a field. If lines contain different numbers, it takes the one that
+// counts, as tally.take does. t is the tally of the field's policy.
+func (h *Holder) read(f *Field, t *tally, c *text.Clock) (found bool) {
 	for _, line := range f.several() {
-		ok = h.readReset(text.Trim(firstMember(text.Trim(line))), f.name.format, t, c) || ok
+		if h.Role == Reset {
+			line, _, _ = text.Cut(line, ';')
+		}
+		line = text.Trim(text.Unquote(text.Trim(line)))
+		if h.Role != Reset {
+			if v, ok := text.ParseCount(line); ok && (!found || stricter(h.Role, v.Floor(), h.Number)) {
+				h.Number, found = v.Floor(), true
+			}
+			continue
+		}
+		m, _ := parseMoment(line, f.name.format, c)
+		if m.kind == bareMoment && t.reset.kind == laterMoment && t.reset.units > 0 {
+			m = m.in(t.reset.units) // settle has found the unit
+		}
+		if m.kind != noMoment && (!found || m.until.Ceil() > h.Number) {
+			h.Number, h.reset, found = m.until.Ceil(), m, true
+		}
 	}
-	return ok
-}
-
-// firstMember returns the first value of a time, without its parameters.
-func firstMember(line string) string {
-	if !isTime(line) {
-		line, _ = cutMember(line, Reset)
-		line, _, _ = text.Cut(line, ';')
-	}
-	return text.Unquote(text.Trim(line))
-}
-
-// readReset reads one line of a reset, and keeps it if it is later than the lines before.
-func (h *Holder) readReset(line string, format Format, t *tally, c *text.Clock) (ok bool) {
-	m, _ := parseMoment(line, format)
-	m = m.settle(c)
-	if m.kind == bareMoment && t.reset.kind == laterMoment && t.reset.units > 0 {
-		m = m.in(t.reset.units) // settle has found the unit
-	}
-	if m.kind == noMoment {
-		return false
-	}
-	until := m.until(c).Ceil()
-	if h.units > 0 && until <= h.Number {
-		return true
-	}
-	h.Number, h.units = until, max(m.units, 1)
-	switch {
-	case m.kind == pointMoment && m.units > 0:
-		h.format = Unix
-	case m.kind == pointMoment && text.Is(line[0], text.Digit):
-		h.format = RFC3339
-	case m.kind == pointMoment:
-		h.format = HTTPDate
-	case m.units == 0 && m.kind == laterMoment:
-		h.format = Duration
-	default:
-		h.format = Seconds
-	}
-	return true
+	return found
 }
 
 // Write formats another number in the form of the field. n is a number of units, or of
@@ -105,24 +78,8 @@ func (h *Holder) Write(n int64, now time.Time) (line string, ok bool) {
 	if h.Role != Reset {
 		return strconv.FormatInt(n, 10), true
 	}
-	line, ok = h.format.Write(n, now)
-	return line + strconv.FormatInt(h.units, 10)[1:], ok // 1000 adds three zeros, for milliseconds
-}
-
-// strictestLine returns the line of a field with one number that counts (see tally.keep).
-func (f *Field) strictestLine() string {
-	line, first := firstLine(f.Lines)
-	if first+1 == len(f.Lines) || !f.name.role.number() {
-		return line
-	}
-	least, found := int64(0), false
-	for _, next := range f.several() {
-		next = text.Trim(next)
-		if v, ok := text.ParseCount(next); ok && (!found || stricter(f.name.role, v.Floor(), least)) {
-			line, least, found = next, v.Floor(), true
-		}
-	}
-	return line
+	line, ok = h.reset.form.Write(n, now)
+	return line + strconv.FormatInt(max(h.reset.units, 1), 10)[1:], ok // 1000 adds three zeros, for milliseconds
 }
 
 // imfFixdate is the layout of a written HTTP-date (RFC 9110 Section 5.6.7).

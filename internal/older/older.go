@@ -72,7 +72,7 @@ type Result struct {
 	Current []Current // RateLimit-Policy comes before other policies
 	Form    string    // the first form that was read: the spelling of a family, a draft, or a vendor
 	Guessed bool      // nothing decides the unit of a reset
-	Asked   text.Span // the wait that substitutes for Retry-After ask for
+	Asked   text.Span // the longest wait that substitutes for Retry-After ask for
 	Faults  []Fault
 }
 
@@ -102,44 +102,26 @@ func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 	sortFields(fields)
 	align(fields)
 	ts.list, ts.listed = room.tallies[:0], room.listed[:0]
-	g := draft06
 	for i := range fields {
 		f := &fields[i]
 		f.tally = -1
-		switch {
-		case f.name.kind == waitKind && f.name.policy == "": // with a policy it belongs to a limit: NestJS (no vendor case)
-			asked := f.name.asked(f.Lines, &o.Clock)
-			r.Asked = longer(r.Asked, asked)
-			continue
+		switch n := f.name; {
+		case n.kind == waitKind && n.policy == "": // with a policy it belongs to a limit: NestJS (no vendor case)
+			r.Asked = longer(r.Asked, n.asked(f.Lines, &o.Clock))
 		case f.isCurrent():
-			n, at := f.name, slices.IndexFunc(r.Current, func(c Current) bool { return c.Policies })
+			at := slices.IndexFunc(r.Current, func(c Current) bool { return c.Policies })
 			if at < 0 || !strings.EqualFold(f.Key, policyKey) { // else before its other spellings
 				at = len(r.Current)
 			}
 			r.Current = slices.Insert(r.Current, at, Current{Key: f.Key, Lines: f.Lines, Form: n.form, Policies: n.role == Policies, Unit: n.unit})
-			continue
-		}
-		var said generation
-		var taken bool
-		r.Faults, said, taken = ts.field(f, int16(i+1), room.facts[:0], &o.Clock, r.Faults)
-		if taken {
-			if f.name.order == draftOrder {
-				g = max(g, said)
-			}
-			if r.Form == "" || r.Form == waitForm { // (no vendor case)
-				r.Form = f.name.form
-			}
-		}
-	}
-	for i := range ts.list {
-		if ts.list[i].dated {
-			g = max(g, draft00)
+		default:
+			ts.addField(f, int16(i+1), room.facts[:0], &o.Clock, &r)
 		}
 	}
 	ts.dropRepeated()
 	r.Guessed = ts.settle(o.Reset)
 	if r.Form == draftForm {
-		r.Form = generationNames[g]
+		r.Form = draftNames[ts.draft]
 	}
 	policies, limits = ts.result(room, o.Name)
 	return policies, limits, r, ts
@@ -151,33 +133,25 @@ const (
 	waitForm  = "retry-after"
 )
 
-// A generation is the draft whose syntax the fields show.
-type generation uint8
+// A draft is the version of the specification that the syntax of fields shows.
+type draft uint8
 
 const (
-	draft06 generation = iota // the syntax shows no draft
-	draft03                   // policies in the field of the quota
-	draft00                   // the parameter window, or a date for a reset
-	draft07                   // the Dictionary RateLimit
+	draft06 draft = iota // the syntax shows no draft
+	draft03              // policies in the field of the quota
+	draft00              // the parameter window, or a date for a reset
+	draft07              // the Dictionary RateLimit
 )
 
-var generationNames = [...]string{draft06: "draft-06", draft03: "draft-03", draft00: "draft-00", draft07: "draft-07"}
+var draftNames = [...]string{draft06: "draft-06", draft03: "draft-03", draft00: "draft-00", draft07: "draft-07"}
 
-// field adds the facts of a field to the tallies. It returns the generation that the syntax
-// shows, and reports whether it has read any fact.
-func (ts *tallies) field(f *Field, number int16, room []Fact, c *text.Clock, faults []Fault) (_ []Fault, g generation, some bool) {
-	n := f.name
-	if strings.EqualFold(f.Key, limitKey) {
-		facts, bad := f.readDictionary(room)
-		taken := ts.add(f, number, facts, c)
-		if taken < len(facts) {
-			bad = []Fault{{Key: f.Key}}
-		}
-		faults = append(faults, bad...)
-		return faults, draft07, taken > 0
-	}
+// addField adds the facts of a field to the tallies, and its faults.
+func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, r *Result) {
 	lines, first := f.several(), -1
-	if n.role == Policies {
+	switch {
+	case f.isDictionary():
+		lines = []string{strings.Join(lines, ",")}
+	case f.name.role == Policies:
 		lines = f.Lines
 	}
 	for i, line := range lines {
@@ -190,35 +164,58 @@ func (ts *tallies) field(f *Field, number int16, room []Fact, c *text.Clock, fau
 		}
 		facts, bad := f.read(room, line, i == first)
 		taken := ts.add(f, number, facts, c)
-		some = some || taken > 0
-		for j := range facts {
-			if n.role != Policies {
-				g = max(g, facts[j].shows)
+		if taken > 0 {
+			ts.draft = max(ts.draft, f.shown(facts))
+			if r.Form == "" || r.Form == waitForm { // (no vendor case)
+				r.Form = f.name.form
 			}
 		}
-		if (bad != noFault || taken < len(facts)) && (taken > 0 || n.clear(line)) {
+		cause := ts.cause(f, facts)
+		if (bad != noFault || taken < len(facts)) && (taken > 0 || f.clear(line)) {
 			off := max(bad, 0) + strings.Index(lines[i], line)
-			faults = append(faults, Fault{Key: f.Key, Line: i, Offset: off, Cause: ts.cause(facts)})
+			r.Faults = append(r.Faults, Fault{Key: f.Key, Line: i, Offset: off, Cause: cause})
 		}
-		if ts.cause(facts) == TooMany {
+		if cause == TooMany {
 			break
 		}
 	}
-	return faults, g, some
+}
+
+// shown returns the draft that the facts of a field of the drafts show.
+func (f *Field) shown(facts []Fact) (d draft) {
+	switch {
+	case f.name.order != draftOrder || f.name.role == Policies:
+		return draft06
+	case f.isDictionary():
+		return draft07
+	}
+	for i := range facts {
+		d = max(d, facts[i].shows)
+	}
+	return d
 }
 
 // clear reports whether an unreadable value is an error. It is an error if the name of the
 // field leaves no doubt about its meaning, or if the value contains a digit.
-func (n *name) clear(line string) bool {
-	return n.kind != plainKind && (n.policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789") || n.hint != (hint{}))
+func (f *Field) clear(line string) bool {
+	n := f.name
+	return n.kind != plainKind && (n.policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789") || n.hint != (hint{})) || f.isDictionary()
 }
 
 // cause returns why some facts of a field were not taken.
-func (ts *tallies) cause(facts []Fact) Cause {
-	if ts.full || len(facts) >= MaxMembers || len(ts.listed) >= MaxMembers {
+func (ts *tallies) cause(f *Field, facts []Fact) Cause {
+	switch {
+	case ts.full || len(facts) >= MaxMembers || len(ts.listed) >= MaxMembers:
 		return TooMany
+	case f.isDictionary() && len(facts) == 0:
+		return Missing
 	}
 	return Syntax
+}
+
+// isDictionary reports whether a field is RateLimit, which is not in its current form.
+func (f *Field) isDictionary() bool {
+	return len(f.Key) == len(limitKey) && strings.EqualFold(f.Key, limitKey) // nearly all keys are longer
 }
 
 // isCurrent reports whether a field is in the current form. RateLimit and RateLimit-Policy
@@ -232,7 +229,7 @@ func (f *Field) isCurrent() bool {
 	switch {
 	case line == "":
 		return false
-	case strings.EqualFold(f.Key, limitKey):
+	case f.isDictionary():
 		key, _, _ := strings.Cut(line, "=")
 		return !isRecord(line) || strings.IndexByte(key, ';') >= 0
 	case strings.EqualFold(f.Key, policyKey):
@@ -265,8 +262,7 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 		}
 		if n := waitOf(key); n.kind == waitKind && n.policy == "" {
 			c := clock()
-			asked := n.asked(lines, &c)
-			longest = longer(longest, asked)
+			longest = longer(longest, n.asked(lines, &c))
 		}
 	}
 	return longest
@@ -276,8 +272,8 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 // it with every response.
 func (n *name) asked(lines []string, c *text.Clock) text.Span {
 	line, _ := firstLine(lines)
-	m, _ := parseMoment(text.Unquote(line), n.format)
-	return m.settle(c).until(c)
+	m, _ := parseMoment(text.Unquote(line), n.format, c)
+	return m.until
 }
 
 // longer returns the longer of two spans.
@@ -295,19 +291,14 @@ const maxLines = 16
 // several returns the first maxLines lines of the field.
 func (f *Field) several() []string { return f.Lines[:min(len(f.Lines), maxLines)] }
 
-// compare orders fields by family, role, certainty and policy, and then by length.
-func (f *Field) compare(g *Field) int {
-	if f.name.place != g.name.place {
-		return f.name.place - g.name.place
-	}
-	if f.name.policy != g.name.policy {
-		return strings.Compare(f.name.policy, g.name.policy)
-	}
-	return cmp.Or(cmp.Compare(len(f.Key), len(g.Key)), strings.Compare(f.Key, g.Key))
-}
-
 // sortFields puts fields into the order in which they count, because a header has no order:
-// by family, role and policy, and then the shorter name first.
+// by family, role, certainty and policy, and then the shorter name first.
 func sortFields(fields []Field) {
-	slices.SortFunc(fields, func(a, b Field) int { return a.compare(&b) })
+	slices.SortFunc(fields, func(a, b Field) int {
+		m, n := a.name, b.name
+		if m.place != n.place {
+			return m.place - n.place
+		}
+		return cmp.Or(strings.Compare(m.policy, n.policy), len(a.Key)-len(b.Key), strings.Compare(a.Key, b.Key))
+	})
 }

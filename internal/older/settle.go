@@ -69,7 +69,7 @@ func (ts *tallies) settleWindow(t *tally) {
 func (ts *tallies) joinUnnamed() {
 	for i := range ts.list {
 		u := &ts.list[i]
-		if u.policy != "" || u.title != "" || u.column != 0 || ts.find(tallyID{family: u.family, column: 1}) >= 0 { // a column of several
+		if u.policy != "" || u.title != "" || u.column != 0 || ts.hasColumns(u.family) {
 			continue
 		}
 		j := ts.about(u, 1)
@@ -84,6 +84,12 @@ func (ts *tallies) joinUnnamed() {
 			ts.absorb(j, i)
 		}
 	}
+}
+
+// hasColumns reports whether a family has parallel lists, whose columns are policies.
+func (ts *tallies) hasColumns(family string) bool {
+	second := tallyID{family: family, column: 1}
+	return slices.ContainsFunc(ts.list, func(t tally) bool { return t.tallyID == second })
 }
 
 // about returns the index of the tally to which an unnamed tally belongs, or -1. units is how
@@ -219,7 +225,7 @@ func (ts *tallies) result(room *Room, option string) (policies []Policy, limits 
 		}
 		t.called = ts.nameOf(t, option)
 		if t.hasLimit() {
-			limits = append(limits, Limit{Name: t.called, Remaining: t.remaining, Reset: t.until, Resets: t.reset.kind != noMoment})
+			limits = append(limits, Limit{Name: t.called, Remaining: t.remaining, Reset: t.reset.until, Resets: t.reset.kind != noMoment})
 		}
 		if !t.hasPolicy() {
 			continue
@@ -268,7 +274,7 @@ func (ts *tallies) settleResets(option Format) (guessed bool) {
 		case option == Milli:
 			t.resetIn(1000)
 		default:
-			guessed = guessed || option == Guess && t.reset.in(1).until(nil).Ceil() != t.reset.in(1000).until(nil).Ceil()
+			guessed = guessed || option == Guess && t.reset.in(1).until.Ceil() != t.reset.in(1000).until.Ceil()
 			t.resetIn(1)
 		}
 	}
@@ -295,11 +301,11 @@ func (t *tally) unitsTold() int64 {
 		window = t.hint.window
 	}
 	switch {
-	case window != 0 && fits(t.reset.in(1).until(nil).Ceil(), window):
+	case window != 0 && fits(t.reset.in(1).until.Ceil(), window):
 		return 1
-	case window != 0 && t.reset.number.N >= 1000 && fits(t.reset.in(1000).until(nil).Ceil(), window): // no server counts milliseconds and then sends less than a second
+	case window != 0 && t.reset.number.N >= 1000 && fits(t.reset.in(1000).until.Ceil(), window): // no server counts milliseconds and then sends less than a second
 		return 1000
-	case t.seconds, window != 0, t.reset.number.Frac > 0: // no server counts milliseconds and then sends a fraction
+	case t.reset.drafts, window != 0, t.reset.number.Frac > 0: // no server counts milliseconds and then sends a fraction
 		return 1
 	}
 	return 0
@@ -309,7 +315,6 @@ func (t *tally) unitsTold() int64 {
 func (t *tally) resetIn(units int64) {
 	if units > 0 {
 		t.reset = t.reset.in(units)
-		t.until = t.reset.until(nil)
 	}
 }
 
@@ -320,7 +325,7 @@ func (ts *tallies) shareReset() {
 		for j := 0; from.shared && j < len(ts.list); j++ {
 			t := &ts.list[j]
 			if t.reset.kind == noMoment && t.window != 0 && t.window == from.window {
-				t.reset, t.until = from.reset, from.until
+				t.reset = from.reset
 			}
 		}
 	}
@@ -334,7 +339,7 @@ func fits(reset, window int64) bool { return reset <= window+window/10+1 }
 // reset make a second.
 func (t *tally) mayFit(window, units int64) bool {
 	if t.reset.kind == bareMoment {
-		return fits(t.reset.in(units).until(nil).Ceil(), window)
+		return fits(t.reset.in(units).until.Ceil(), window)
 	}
-	return fits(t.until.Ceil(), window)
+	return fits(t.reset.until.Ceil(), window)
 }

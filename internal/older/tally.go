@@ -47,10 +47,7 @@ type times struct {
 	window, bare int64 // in seconds; bare has no unit until the reset decides
 	windowBy     int16 // the number of the field with the window
 	reset        moment
-	until        text.Span // the time until the reset
 	resetBy      int16
-	seconds      bool // a bare reset is in seconds, as the drafts define, unless the window contradicts
-	dated        bool // a reset of the drafts is a date (draft-polli-00)
 	shared       bool // the reset is from a field without a policy's name
 }
 
@@ -74,26 +71,48 @@ type tallies struct {
 	list   []tally
 	index  map[tallyID]int // of list, if there are many
 	listed []Policy
-	full   bool // a tally did not fit
+	full   bool  // a tally did not fit
+	draft  draft // that the fields of the drafts show
 }
 
 // manyTallies is the number of tallies from which a map is used.
 const manyTallies = 16
 
-// find returns the index of a tally, or -1.
-func (ts *tallies) find(id tallyID) int {
-	if ts.index != nil {
-		if i, ok := ts.index[id]; ok {
-			return i
+// at returns the index of a tally, and begins it if there is none. It returns -1 if there is no
+// room.
+func (ts *tallies) at(id tallyID, n *name) int {
+	i := len(ts.list)
+	if i < manyTallies {
+		for at := range ts.list {
+			if ts.list[at].tallyID == id {
+				return at
+			}
 		}
+	} else {
+		if ts.index == nil {
+			ts.index = make(map[tallyID]int, 2*manyTallies)
+		}
+		for j := len(ts.index); j < i; j++ { // the new ones
+			ts.index[ts.list[j].tallyID] = j
+		}
+		if at, isTallied := ts.index[id]; isTallied {
+			return at
+		}
+	}
+	if i == MaxMembers {
+		ts.full = true
 		return -1
 	}
-	for i := range ts.list {
-		if ts.list[i].tallyID == id {
-			return i
-		}
+	if i == cap(ts.list) {
+		ts.list = grown(ts.list)
 	}
-	return -1
+	ts.list = ts.list[:i+1]
+	t := &ts.list[i]
+	*t = tally{tallyID: id, counts: noCounts, label: label{form: n.form, order: n.order, hint: n.hint}}
+	if id.policy != n.policy {
+		t.hint = hintOf(id.policy, n.digits)
+	}
+	return i
 }
 
 // grown returns a copy of a list, with room for more.
@@ -101,43 +120,6 @@ func grown[T any](list []T) []T {
 	g := make([]T, len(list), 2*len(list)+1)
 	copy(g, list)
 	return g
-}
-
-// begin adds a tally, and returns its index. It returns -1 if there is no room.
-func (ts *tallies) begin(id tallyID, n *name) int {
-	i := len(ts.list)
-	switch i {
-	case MaxMembers:
-		ts.full = true
-		return -1
-	case cap(ts.list):
-		ts.list = grown(ts.list)
-	}
-	ts.list = ts.list[:i+1]
-	ts.list[i] = tally{tallyID: id, counts: noCounts, label: label{form: n.form, order: n.order, hint: n.hint}}
-	if id.policy != n.policy {
-		ts.list[i].hint = hintOf(id.policy, n.digits)
-	}
-	switch {
-	case ts.index != nil:
-		ts.index[id] = i
-	case i >= manyTallies:
-		ts.index = make(map[tallyID]int, 2*manyTallies)
-		for j := range ts.list {
-			ts.index[ts.list[j].tallyID] = j
-		}
-	}
-	return i
-}
-
-// addListed adds a listed policy.
-func (ts *tallies) addListed(p Policy) {
-	i := len(ts.listed)
-	if i == cap(ts.listed) {
-		ts.listed = grown(ts.listed)
-	}
-	ts.listed = ts.listed[:i+1]
-	ts.listed[i] = p
 }
 
 var noCounts = counts{quota: Unknown, remaining: Unknown, used: Unknown, plain: Unknown}
@@ -149,7 +131,11 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 		fact, n, column := &facts[i], f.name, int64(0)
 		if fact.Role == Policies {
 			if len(ts.listed) < MaxMembers {
-				ts.addListed(Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.unit, Used: Unknown, Params: fact.params})
+				if len(ts.listed) == cap(ts.listed) {
+					ts.listed = grown(ts.listed)
+				}
+				ts.listed = ts.listed[:len(ts.listed)+1]
+				ts.listed[len(ts.listed)-1] = Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.unit, Used: Unknown, Params: fact.params}
 				taken++
 			}
 			continue
@@ -167,15 +153,13 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 		if id.policy == "" {
 			id.family = n.family
 		}
-		at := ts.find(id)
-		if at < 0 {
-			if at = ts.begin(id, n); at < 0 {
-				break
-			}
+		at := ts.at(id, n)
+		if at < 0 { // bound: there is no room
+			break
 		}
 		t := &ts.list[at]
 		t.usual, t.unit = cmp.Or(t.usual, n.window), cmp.Or(t.unit, n.unit)
-		if n.row != nil && n.row.columns != "" && f.columns == 2 {
+		if n.row != nil && n.row.columns != "" && f.columns == 2 { // bound: the row names two
 			t.columnName = strings.Split(n.row.columns, "|")[column]
 			t.usual = windowOfName(t.columnName, false)
 		}
@@ -299,39 +283,23 @@ func (t *tally) takeName(n *name, value string) bool {
 	return true
 }
 
-// takeReset adds a reset. Seconds from now are better than a point in time, which needs two
-// clocks that agree. Both are better than a number without a unit.
+// takeReset adds a reset. The best one counts, and of one field the latest, whichever clock is
+// used.
 func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool {
-	value := text.Trim(text.Unquote(fact.Value))
-	m, ok := parseMoment(value, cmp.Or(fact.Format, n.format))
+	m, ok := parseMoment(text.Trim(text.Unquote(fact.Value)), cmp.Or(fact.Format, n.format), c)
 	if m.kind == noMoment {
 		return ok
 	}
-	m = m.settle(c)
-	until, again := m.until(c), t.resetBy == field
-	seconds := n.order == draftOrder || n.kind == anchorKind
-	t.dated = t.dated || n.order == draftOrder && m.kind == pointMoment && m.units == 0
-	t.several = t.several || again && until != t.until
-	switch {
-	case t.reset.kind == noMoment:
-	case again && longer(until, t.until) == t.until: // the latest reset of a field counts, whichever clock is used
-		return true
-	case !again && rank(m, seconds) >= rank(t.reset, t.seconds):
-		return true
+	if m.kind == pointMoment && m.units == 0 { // a date
+		fact.shows = draft00
 	}
-	t.reset, t.until, t.seconds, t.resetBy = m, until, seconds, field
+	m.drafts = n.order == draftOrder || n.kind == anchorKind
+	again := t.resetBy == field
+	t.several = t.several || again && m.until != t.reset.until
+	if t.reset.kind == noMoment || again && longer(m.until, t.reset.until) != t.reset.until || !again && m.rank() < t.reset.rank() {
+		t.reset, t.resetBy = m, field
+	}
 	return true
-}
-
-// rank orders the kinds of a reset. Bare numbers in the drafts' fields are seconds.
-func rank(m moment, seconds bool) int {
-	switch {
-	case m.kind == pointMoment:
-		return 1
-	case m.kind == laterMoment, seconds:
-		return 0
-	}
-	return 2
 }
 
 // spend computes the remaining from the quota and the used units, or the quota from the other
@@ -381,7 +349,7 @@ func (ts *tallies) absorb(into, other int) {
 	t.part = cmp.Or(t.part, from.part)
 	t.window, t.bare = cmp.Or(t.window, from.window), cmp.Or(t.bare, from.bare)
 	if t.reset.kind == noMoment {
-		t.reset, t.until, t.seconds, t.shared = from.reset, from.until, from.seconds, from.policy == ""
+		t.reset, t.shared = from.reset, from.policy == ""
 	}
 	t.usual, t.unit = cmp.Or(t.usual, from.usual), cmp.Or(t.unit, from.unit)
 	t.param, t.params = cmp.Or(t.param, from.param), cmp.Or(t.params, from.params)
@@ -435,16 +403,19 @@ func (f *Field) list() (n int) {
 		var part string
 		part, rest, more = strings.Cut(rest, separatorOf(line))
 		part = text.Trim(part)
-		_, ok := text.ParseNumber(part)
-		if !ok {
-			_, isTime := parseMoment(part, Guess)
-			ok = isTime || parseWindow(part) > 0
-		}
-		if n++; !ok || n > MaxMembers {
+		_, isNumber := text.ParseNumber(part)
+		_, isSpan := text.ParseSpan(part)
+		if n++; !isNumber && !isSpan && !isDate(part) || n > MaxMembers { // law: TestSeveralLimitersRandom
 			return 0
 		}
 	}
 	return n
+}
+
+// isDate reports whether a text is a point in time.
+func isDate(s string) bool {
+	_, ok := text.ParseTime(s)
+	return ok
 }
 
 // separatorOf returns the separator of parallel lists: a comma, or a bar (Keap).

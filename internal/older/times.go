@@ -1,8 +1,6 @@
 package older
 
 import (
-	"time"
-
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
@@ -41,80 +39,76 @@ const (
 	pointMoment            // a point in time
 )
 
-// A moment is a time in the form of a value.
+// A moment is the time in a value.
 type moment struct {
 	kind   momentKind
+	form   Format      // another time can be written in this form
 	units  int64       // how many units make a second; 0 for a text, or if unknown
 	number text.Number // 0 for a text
-	span   text.Span   // from now, or since the Unix epoch for a point in time
-	short  bool        // the year of the date has two digits
+	until  text.Span   // from now; a bare number is in seconds
+	drafts bool        // in a field of the drafts, which defines seconds
 }
 
-// parseMoment reads a time: a text by its shape, and a number by its size and format.
-func parseMoment(s string, f Format) (moment, bool) {
+// parseMoment reads a time: a text by its shape, and a number by its size and format. Points
+// in time are measured from the clock.
+func parseMoment(s string, f Format, c *text.Clock) (moment, bool) {
 	if v, ok := text.ParseCount(s); ok {
-		return momentOf(v, f), true
+		return momentOf(v, f, c), true
 	}
 	if len(s) > text.MaxTime {
 		return moment{}, false
 	}
 	if t, ok := text.ParseTime(s); ok {
-		return moment{kind: pointMoment, span: text.Span{Sec: t.Unix(), Nsec: int64(t.Nanosecond())}, short: t.Short}, true
+		m := moment{kind: pointMoment, form: HTTPDate, until: c.Until(t.In(c.Now()).Unix(), int64(t.Nanosecond()))}
+		if text.Is(s[0], text.Digit) {
+			m.form = RFC3339
+		}
+		return m, true
 	}
 	span, ok := text.ParseSpan(s)
 	if !ok || !text.Is(s[0], text.Digit) && s[0] != 'P' { // a unit without a number is a window
 		return moment{}, false
 	}
-	return moment{kind: laterMoment, span: span}, true
+	return moment{kind: laterMoment, form: Duration, until: span}, true
 }
 
 // momentOf reads a number as a time. The size overrules the format: 1.8e12 is never a number
 // of seconds. A number of milliseconds from now can be three years. A point in time in
-// milliseconds is larger.
-func momentOf(v text.Number, f Format) moment {
+// milliseconds is larger. A smaller number is a point in time if it is near the clock: a
+// bubble of testing/synctest begins in 2000, when Unix seconds look like thirty years.
+func momentOf(v text.Number, f Format, c *text.Clock) moment {
 	switch {
 	case v == text.Number{N: 1, Neg: true}: // -1 means no reset (Gravitee, Omnisend)
 		return moment{}
-	case v.N >= leastMilli || v.N >= LeastUnix && f != Milli || v.N >= LeastNear && f == Unix:
+	case v.N >= leastMilli || f != Milli && (v.N >= LeastUnix || v.N >= LeastNear && (f == Unix || c.Near(v.N))):
 		units := int64(1)
 		for size := v.N; size >= leastMilli && units < text.Billion; size /= 1000 {
 			units *= 1000
 		}
-		return moment{kind: pointMoment, units: units, number: v, span: v.Span(units)}
+		since := v.Span(units)
+		return moment{kind: pointMoment, form: Unix, units: units, number: v, until: c.Until(since.Sec, since.Nsec)}
 	case f == Milli:
-		return moment{kind: laterMoment, units: 1000, number: v, span: v.Span(1000)}
+		return moment{number: v}.in(1000)
 	case f == Seconds, f == Duration:
-		return moment{kind: laterMoment, units: 1, number: v, span: v.Span(1)}
+		return moment{number: v}.in(1)
 	}
-	return moment{kind: bareMoment, number: v}
+	return moment{kind: bareMoment, form: Seconds, number: v, until: v.Span(1)}
 }
 
-// settle converts a number of seconds to a point in time if it is near the clock of the
-// response. Such numbers can be small: a bubble of testing/synctest begins in 2000, when Unix
-// seconds look like thirty years. Numbers below LeastNear stay seconds, even next to a clock
-// in 1970.
-func (m moment) settle(c *text.Clock) moment {
-	if m.units != 1000 && m.number.N >= LeastNear && c.Near(m.number.N) {
-		return moment{kind: pointMoment, units: 1, number: m.number, span: m.number.Span(1)}
-	}
+// in returns a number as a span, with units in a second.
+func (m moment) in(units int64) moment {
+	m.kind, m.form, m.units, m.until = laterMoment, Seconds, units, m.number.Span(units)
 	return m
 }
 
-// in converts a bare number to a span, with units in a second.
-func (m moment) in(units int64) moment {
-	return moment{kind: laterMoment, units: units, number: m.number, span: m.number.Span(units)}
-}
-
-// until returns the time from now until a moment. A bare number is in seconds.
-func (m moment) until(c *text.Clock) text.Span {
+// rank orders the kinds of a reset. Seconds from now are better than a point in time, which
+// needs two clocks that agree. Both are better than a number without a unit.
+func (m moment) rank() int {
 	switch {
-	case m.kind == bareMoment:
-		return m.number.Span(1)
-	case m.short:
-		t := text.Date{Time: time.Unix(m.span.Sec, 0).UTC(), Short: true}.In(c.Now())
-		return c.Until(t.Unix(), 0)
 	case m.kind == pointMoment:
-		return c.Until(m.span.Sec, m.span.Nsec)
+		return 1
+	case m.kind == laterMoment, m.drafts:
+		return 0
 	}
-	return m.span
+	return 2
 }

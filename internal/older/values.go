@@ -46,8 +46,8 @@ type Fact struct {
 type item struct {
 	quota, window int64
 	name          string
-	params        string     // all parameters
-	shows         generation // by the key of the window
+	params        string // all parameters
+	shows         draft  // by the key of the window
 }
 
 // isCount reports whether a value is a number.
@@ -82,12 +82,14 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 	n := f.name
 	ok := true
 	switch {
-	case n.row != nil && n.row.Read != nil:
-		facts, ok = n.row.Read(nil, line)
+	case f.isDictionary():
+		facts, ok = n.readDictionary(facts, line)
+	case n.row != nil && n.row.read != nil:
+		facts, ok = n.row.read(nil, line)
 	case n.role.number() && text.All(line, text.Digit): // nearly all values
 		facts = append(facts, Fact{Role: n.role, Value: line})
 	case n.kind == waitKind: // nothing of the policy remains until then (NestJS) (no vendor case)
-		if _, ok = parseMoment(line, n.format); ok {
+		if _, ok = parseMoment(line, n.format, &text.Clock{}); ok {
 			facts = append(facts, Fact{Role: Remaining, Value: "0"}, Fact{Role: Reset, Value: line})
 		}
 	case n.role == Name || n.role == Subname:
@@ -117,11 +119,7 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 
 // isTime reports whether a line is one time. Dates contain a comma.
 func isTime(line string) bool {
-	if !strings.ContainsAny(line, ";,") { // nearly all values
-		return true
-	}
-	_, ok := text.ParseTime(line)
-	return ok
+	return !strings.ContainsAny(line, ";,") || isDate(line) // nearly all values have neither
 }
 
 // readList reads the members of a list. After a quota come policies with a window (drafts 00
@@ -137,7 +135,7 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 	quota := role == Quota || role == Policies
 	for i := 0; off <= len(line) && i < MaxMembers; i++ {
 		leads := i == 0
-		member, ok := cutMember(line[off:], role)
+		member, ok := cutMember(line[off:], quota)
 		value, params, _ := text.Cut(member, ';')
 		value = text.Trim(text.Unquote(text.Trim(value)))
 		var m item
@@ -187,13 +185,13 @@ func appendWindow(facts []Fact, window int64) []Fact {
 
 // cutMember cuts the first member off a list. A comma between two digits is a part of a number,
 // but in a list of quotas only if it separates thousands, and no parameter follows.
-func cutMember(line string, role Role) (member string, ok bool) {
+func cutMember(line string, quota bool) (member string, ok bool) {
 	const longest = 32 // of a number
 	member, _, ok = text.Cut(line, ',')
 	for end := len(member); isInNumber(line, end); end = len(member) {
 		more, _, _ := text.Cut(line[end+1:], ',')
 		next := line[:end+1+len(more)]
-		if (role == Quota || role == Policies) && (end > longest || !isCount(text.Trim(next))) {
+		if quota && (end > longest || !text.IsThousands(text.Trim(next))) {
 			break
 		}
 		member = next
@@ -442,25 +440,18 @@ func cutPart(line string) (part, rest string) {
 
 // readDictionary reads RateLimit: limit=100, remaining=50, reset=5 (draft-07 Section 3), a
 // record with required limit and reset.
-func (f *Field) readDictionary(facts []Fact) (_ []Fact, faults []Fault) {
-	line := text.Trim(strings.Join(f.several(), ","))
-	if line == "" {
-		return nil, nil
-	}
-	facts, _ = f.name.readRecord(facts, line)
+func (n *name) readDictionary(facts []Fact, line string) ([]Fact, bool) {
+	facts, _ = n.readRecord(facts, line)
 	var said uint // the roles, as bits
 	for i := range facts {
 		if v, isNumber := text.ParseNumber(facts[i].Value); isNumber && !v.Neg {
 			said |= 1 << facts[i].Role
 		}
 	}
-	switch {
-	case said>>Quota&1 == 0 || said>>Reset&1 == 0:
-		return nil, []Fault{{Key: f.Key, Cause: Missing}}
-	case len(facts) > MaxMembers:
-		return facts[:MaxMembers], []Fault{{Key: f.Key, Cause: TooMany}}
+	if said>>Quota&1 == 0 || said>>Reset&1 == 0 {
+		return nil, false
 	}
-	return facts, nil
+	return facts[:min(len(facts), MaxMembers)], len(facts) <= MaxMembers
 }
 
 // A keyWord is the meaning of a key in a record or a JSON object.

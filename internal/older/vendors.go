@@ -13,19 +13,13 @@ import (
 )
 
 // vendorTableText defines the fields that words cannot define, by vendor: names without the
-// usual words, values with their own syntax, and windows and units that no field contains. A
-// row counts if the name of the field contains the vendor's name or abbreviation, if its
-// value has its own syntax, or if another field of the vendor is present. A field without a
-// role is not read. A window is in seconds. A bar separates the policies of parallel lists.
-// testdata/vendors has a case for each row.
+// usual words, values with their own syntax, and windows and units that no field contains. If
+// a vendor has a plus sign, any server may use the name of the field: the row counts only next
+// to another field of the vendor. A field without a role is not read. A window is in seconds.
+// A bar separates the policies of parallel lists. testdata/vendors has a case for each row.
 //
 //go:embed vendors.txt
 var vendorTableText string
-
-// abbreviations are words that vendors use in place of their names: Amazon, Azure, Binance and
-// Bitget, Binance, BitMart, Bybit, Dataverse, EVE Online, Lightspeed, Meta, Salesforce, World
-// Weather Online.
-const abbreviations = "amzn ms mbx sapi bm bapi xrm esi ls fb sforce wwo"
 
 // vendorRows returns the rows of the table.
 func vendorRows() (rows []Row) {
@@ -36,12 +30,13 @@ func vendorRows() (rows []Row) {
 		for i := range c {
 			c[i] = strings.TrimPrefix(c[i], "-")
 		}
-		row := Row{Name: c[1], Role: Role(slices.Index(roles, c[2])), Policy: c[4], Unit: c[6], vendor: c[0]}
+		row := Row{Name: c[1], Role: Role(slices.Index(roles, c[2])), Policy: c[4], Unit: c[6]}
+		row.vendor, row.shared = strings.CutSuffix(c[0], "+")
 		switch c[3] {
 		case "bans":
-			row.Read = readBans
+			row.read = readBans
 		case "percents":
-			row.Read = readPercents
+			row.read = readPercents
 		default:
 			row.Format = Format(max(slices.Index(formats, c[3]), 0))
 		}
@@ -52,16 +47,6 @@ func vendorRows() (rows []Row) {
 		rows = append(rows, row)
 	}
 	return rows[1:] // without the titles
-}
-
-// isVendors reports whether only the vendor uses the field of a row.
-func (r *Row) isVendors() bool {
-	letters := strings.NewReplacer("-", "").Replace
-	words := "-" + strings.ToLower(r.Name) + "-"
-	short := slices.ContainsFunc(strings.Fields(abbreviations), func(word string) bool {
-		return strings.Contains(words, "-"+word+"-")
-	})
-	return short || r.Read != nil || r.columns != "" || strings.Contains(letters(words), letters(r.vendor))
 }
 
 // readBans reads 60:default;error:organization:reason (Sentry): for 60 seconds, no request of
@@ -90,7 +75,7 @@ func readPercents(facts []Fact, line string) ([]Fact, bool) {
 }
 
 func appendPercents(facts []Fact, v any, depth int) []Fact {
-	if depth == 0 {
+	if depth == 0 { // bound: JSON may be deep
 		return facts
 	}
 	switch v := v.(type) {
@@ -145,21 +130,15 @@ type Row struct {
 	Unit   string // the quota unit, if no field has one
 
 	vendor  string // of a row in this package
-	columns string // the policies of parallel lists with two members, separated by a blank
-	// Read appends the facts of a value with its own syntax, and reports whether the value is
-	// well-formed. A nil Read means that the value is one value of Role.
-	Read func(facts []Fact, value string) ([]Fact, bool)
+	shared  bool   // the row counts only next to another field of its vendor
+	columns string // the policies of parallel lists with two members, separated by a bar
+	// read appends the facts of a value with its own syntax, and reports whether the value is
+	// well-formed. A nil read means that the value is one value of Role.
+	read func(facts []Fact, value string) ([]Fact, bool)
 }
 
 // A Table finds rows by the keys of fields.
-type Table struct{ rows []tableRow }
-
-// A tableRow is a row and the meaning of its name. Without a *, prefix is the whole key.
-type tableRow struct {
-	prefix, suffix string
-	starred        bool
-	name           name
-}
+type Table struct{ names []name }
 
 // NewTable returns the table of a dialect's rows. If two rows have one key, the first counts.
 func NewTable(dialect string, rows []Row) *Table {
@@ -186,42 +165,44 @@ func (t *Table) add(dialect string, row Row, o order) {
 		if a, ok := findAnchor(said); ok && place(first, a) < vendorOrder {
 			n.family, n.order, n.form = "", place(first, a), formOf(place(first, a), row.Name[:a.end])
 		}
-		if !row.isVendors() {
-			words := parse(row.Name)
-			n.words = &words
-		}
 	}
-	prefix, suffix, starred := strings.Cut(row.Name, "*")
-	t.rows = append(t.rows, tableRow{prefix, suffix, starred, n.known()})
+	if row.shared {
+		words := parse(row.Name)
+		n.words = &words
+	}
+	t.names = append(t.names, n.known())
 }
 
 // find returns the meaning of a key, in any case, or nil. The row with the most letters
 // decides.
 func (t *Table) find(key string) *name {
-	var found *tableRow
-	for i := range t.rows {
-		r := &t.rows[i]
-		if r.matches(key) && (found == nil || len(r.prefix)+len(r.suffix) > len(found.prefix)+len(found.suffix)) {
-			found = r
+	var found *name
+	var policy string
+	for i := range t.names {
+		n := &t.names[i]
+		if star, ok := match(n.key, key); ok && (found == nil || len(star) < len(policy)) {
+			found, policy = n, star
 		}
 	}
-	switch {
-	case found == nil:
-		return nil
-	case !found.starred:
-		return &found.name
+	if policy == "" {
+		return found
 	}
-	n := found.name
-	n.policy = below(n.policy, strings.ToLower(key[len(found.prefix):len(key)-len(found.suffix)]))
+	n := *found
+	n.policy = below(n.policy, strings.ToLower(policy))
 	n = n.known()
 	return &n
 }
 
-// matches reports whether a row is for a key. A * matches at least one byte.
-func (r *tableRow) matches(key string) bool {
-	rest := len(key) - len(r.prefix) - len(r.suffix)
-	return (rest > 0 && r.starred || rest == 0 && !r.starred) &&
-		strings.EqualFold(key[:len(r.prefix)], r.prefix) && strings.EqualFold(key[len(key)-len(r.suffix):], r.suffix) && text.IsToken(key)
+// match reports whether a pattern is for a key, and returns the text that its * matches, which
+// has at least one byte.
+func match(pattern, key string) (star string, ok bool) {
+	prefix, suffix, starred := strings.Cut(pattern, "*")
+	end := len(key) - len(suffix)
+	if end < len(prefix) || starred == (end == len(prefix)) ||
+		!strings.EqualFold(key[:len(prefix)], prefix) || !strings.EqualFold(key[end:], suffix) {
+		return "", false
+	}
+	return key[len(prefix):end], text.IsToken(key)
 }
 
 // Field returns a field with the meaning that the table has for its key. The row must exist.

@@ -48,6 +48,23 @@ func TestVendorRows(t *testing.T) {
 	}
 }
 
+// A row counts alone if its name contains the vendor's, or if its value has its own syntax.
+func TestVendorRowsShared(t *testing.T) {
+	abbreviations := map[string]string{
+		"amazon": "amzn", "azure": "ms", "binance": "mbx sapi", "bitget": "mbx", "bitmart": "bm", "bybit": "bapi", "dataverse": "xrm",
+		"eve-online": "esi", "lightspeed": "ls", "meta": "fb", "salesforce": "sforce", "world-weather-online": "wwo",
+	}
+	letters := strings.NewReplacer("-", "").Replace
+	for _, row := range vendorRows() {
+		name := "-" + strings.ToLower(row.Name) + "-"
+		alone := row.read != nil || row.columns != "" || strings.Contains(letters(name), letters(row.vendor))
+		for short := range strings.FieldsSeq(abbreviations[row.vendor]) {
+			alone = alone || strings.Contains(name, "-"+short+"-")
+		}
+		require.Equal(t, !alone, row.shared, row.Name)
+	}
+}
+
 // A * matches the name of a policy, in any case, which is never empty.
 func TestTableStar(t *testing.T) {
 	table := NewTable("acme", []Row{{Name: "Acme-*-Left", Role: Remaining}})

@@ -34,13 +34,13 @@ func (r Role) time() bool { return r == Reset || r == Window }
 type wordKind uint8
 
 const (
-	nameWord      wordKind = iota // a part of a policy's name
-	roleWord                      // the role of a value
-	unitWord                      // the unit of a time
-	fillWord                      // it adds nothing: per, this
-	retryWord                     // how long to wait
-	stopWord                      // the field is not a limit: X-RateLimit-Enabled
-	foreignAnchor                 // before the anchor: the rate of something that is not limited
+	nameWord   wordKind = iota // a part of a policy's name
+	roleWord                   // the role of a value
+	unitWord                   // the unit of a time
+	fillWord                   // it adds nothing: per, this
+	retryWord                  // how long to wait
+	vendorWord                 // a vendor, before the anchor
+	stopWord                   // the field is not a limit: X-RateLimit-Enabled
 )
 
 // An evidence is what a word shows about a name without the anchor.
@@ -67,7 +67,8 @@ type word struct {
 	shows  evidence
 }
 
-// vocabulary has all words, several in a row. The remark (no vendor case) marks words that
+// vocabulary has all words, several in a row. Words of vendors name no policy before the
+// anchor, and define the unit and the small resets of their fields. The remark (no vendor case) marks words that
 // docs/older.md promises and that no case of testdata/vendors contains.
 var vocabulary = []struct {
 	spellings string
@@ -117,51 +118,30 @@ var vocabulary = []struct {
 	{"url uri link docs help message reason", word{kind: stopWord}},                               // texts (no vendor case)
 	{"enabled active exceeded reached nearlimit overlimit over near", word{kind: stopWord}},       // states (no vendor case)
 	{"cost requested currentrequest increment rate fillrate delay metrics", word{kind: stopWord}}, // of one request (no vendor case)
-	{"full", word{kind: stopWord}},                 // when all of the quota is back, which is less useful than the reset (no vendor case)
-	{"bit frame heart", word{kind: foreignAnchor}}, // before the anchor (no vendor case)
-	{"page pagination", word{shows: excluded}},     // (no vendor case)
-}
+	{"full", word{kind: stopWord}},             // when all of the quota is back, which is less useful than the reset (no vendor case)
+	{"page pagination", word{shows: excluded}}, // (no vendor case)
 
-// vendors are words before the anchor that name no policy. They define the fields of their
-// family.
-var vendors = []struct {
-	spellings string
-	vendor
-}{
-	{"sib ogw contentful zendesk", vendor{format: Seconds}},       // Brevo, Lark
-	{"ai", vendor{unit: "tokens", format: Seconds}},               // Kong, APISIX
-	{"gw", vendor{format: Milli}},                                 // KuCoin
-	{"beta", vendor{unit: "points"}},                              // Atlassian
-	{"gate sentry anthropic hubspot discogs ms github", vendor{}}, // github: (no vendor case)
-}
-
-// A vendor is what the prefix of a family defines.
-type vendor struct {
-	unit   string
-	format Format // of small resets
+	{"sib ogw contentful zendesk", word{kind: vendorWord, format: Seconds}},  // Brevo, Lark
+	{"ai", word{kind: vendorWord, unit: "tokens", format: Seconds}},          // Kong, APISIX
+	{"gw", word{kind: vendorWord, format: Milli}},                            // KuCoin
+	{"beta", word{kind: vendorWord, unit: "points"}},                         // Atlassian
+	{"gate sentry anthropic hubspot discogs github", word{kind: vendorWord}}, // github: (no vendor case)
 }
 
 const longestWord = 14 // the length of the longest word above
 
 var dictionary struct {
-	once    sync.Once
-	words   map[string]word
-	vendors map[string]vendor
+	once  sync.Once
+	words map[string]word
 }
 
-// makeDictionary makes maps of the tables at first use. A sync.OnceValue would keep its data
+// makeDictionary makes a map of the table at first use. A sync.OnceValue would keep its data
 // in every binary.
 func makeDictionary() {
 	dictionary.words = make(map[string]word, 4*len(vocabulary))
 	for _, row := range vocabulary {
 		for spelling := range strings.FieldsSeq(row.spellings) {
 			dictionary.words[spelling] = row.word
-		}
-	}
-	dictionary.vendors = make(map[string]vendor, 2*len(vendors))
-	for _, row := range vendors {
-		for spelling := range strings.FieldsSeq(row.spellings) {
-			dictionary.vendors[spelling] = row.vendor
 		}
 	}
 }
@@ -187,13 +167,6 @@ func tokenOf(s string) token {
 		lower[i] |= 0x20 // this makes no letter of another byte
 	}
 	return token{s, dictionary.words[string(lower)]}
-}
-
-// vendorOf looks up a word before the anchor.
-func vendorOf(s string) (v vendor, ok bool) {
-	dictionary.once.Do(makeDictionary)
-	v, ok = dictionary.vendors[strings.ToLower(s)]
-	return v, ok
 }
 
 // gluedRoles can end the name of a policy, as in UserLimit. Shorter words end too many other

@@ -17,8 +17,9 @@ import (
 //
 // The anchor is RateLimit in one word or two. If it is one word, it may be glued to the word
 // before (FeatureRateLimit). The first of two words may not be glued (Corporate-Limit has no
-// anchor). At the beginning of a name, Rate is enough before a sure role (X-Rate-Remaining). The role may be glued to the anchor (RateLimitReset), to a policy (UserLimit) or
-// to its unit (ResetMs). A stop word marks a field that is about limits but contains none.
+// anchor). At the beginning of a name, Rate is enough before a sure role (X-Rate-Remaining).
+// The role may be glued to the anchor (RateLimitReset), to a policy (UserLimit) or to its unit
+// (ResetMs). A stop word marks a field that is about limits but contains none.
 
 // A nameKind is the kind of value that a name announces.
 type nameKind uint8
@@ -214,7 +215,7 @@ func (t *token) mayMeanLimit() bool {
 		var room [maxWords]token
 		parts, _ := unglue(room[:0], t.text)
 		part, _ := glued(t.text)
-		return part != "" || len(parts) > 0
+		return part != "" || len(parts) > 0 // bound: splitting takes time (TestManyNames)
 	}
 	return t.role != None || t.window > 0 || t.shows != neutral || t.kind == unitWord
 }
@@ -222,9 +223,6 @@ func (t *token) mayMeanLimit() bool {
 // behind reads the words after the anchor.
 func (n name) behind(said []token, first int, a anchor) name {
 	none := n
-	if a.first > 0 && said[a.first-1].kind == foreignAnchor {
-		return none
-	}
 	n.order = place(first, a)
 	n.form = formOf(n.order, n.key[:a.end])
 	var few [maxWords + 1]string
@@ -283,11 +281,14 @@ func (n *name) prefix(policy []string, s string) []string {
 	if s == "" {
 		return policy
 	}
-	v, ok := vendorOf(s)
-	if !ok {
-		return append(policy, s)
+	switch t := tokenOf(s); {
+	case t.kind == vendorWord:
+		n.family, n.unit, n.format = strings.ToLower(s), t.unit, t.format
+	case t.is("ms"): // Azure
+		n.family = "ms"
+	default:
+		policy = append(policy, s)
 	}
-	n.family, n.unit, n.format = strings.ToLower(s), v.unit, v.format
 	return policy
 }
 
@@ -393,7 +394,7 @@ func roleAt(said []token) (at int, part string) {
 		*t = w
 		return last, policy
 	}
-	if t.format != Guess {
+	if t.kind == unitWord && t.format != Guess {
 		t.role = Reset
 		return last, ""
 	}
@@ -532,7 +533,7 @@ func unitOfName(s string) string {
 	for rest := s; rest != ""; {
 		var part string
 		rest, part = cutLast(rest)
-		if t := tokenOf(part); t.unit != "" {
+		if t := tokenOf(part); t.unit != "" && t.kind == nameWord {
 			return t.unit
 		}
 	}

@@ -33,8 +33,9 @@ var hook []byte
 // notJudged are files that only make reading fast, or that write.
 var notJudged = []string{"cache.go", "holders.go"}
 
-// quick matches conditions that only save time, by their comment.
-var quick = regexp.MustCompile(`// (nearly all|usual$)`)
+// quick matches conditions that only save time, and others whose comment gives the bound or
+// the law that needs them.
+var quick = regexp.MustCompile(`// (nearly all|usual$|bound: |law: )`)
 
 // bounds matches conditions that bound hostile input.
 var bounds = regexp.MustCompile(`\b([mM]ax|longest|many|few)[A-Z]|\blongest\b|ts\.(index|full|byID)|len\(lines\)|\bTooMany\b|\*dead`)
