@@ -202,12 +202,16 @@ func (f *Fields) addOlder(policies []older.Policy, limits []older.Limit, form st
 		f.Dialect = form
 	}
 	known := len(f.Policies)
-	f.Policies = slices.Grow(f.Policies, len(policies))
+	if n := len(policies); n > 0 && f.Policies == nil {
+		f.Policies = make([]Policy, 0, n)
+	}
 	for i := range policies {
 		f.Policies = append(f.Policies, policyOf(&policies[i]))
 	}
 	f.dropRepeated(known)
-	f.Limits = slices.Grow(f.Limits, len(limits))
+	if n := len(limits); n > 0 && f.Limits == nil {
+		f.Limits = make([]Limit, 0, n)
+	}
 	for i := range limits {
 		l := &limits[i]
 		limit := Limit{Name: l.Name, Remaining: l.Remaining}
