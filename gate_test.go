@@ -305,6 +305,18 @@ func TestGate(t *testing.T) {
 		enter(t, &g, "a")
 		require.Equal(t, time.Minute, time.Since(start), "no probe goes alone after a wait that refused nothing")
 	})
+	t.Run("the zero time is now", func(t *testing.T) {
+		var g Gate
+		enter(t, &g, "a").Answered(wait, time.Time{})
+		w, _ := g.State("a")
+		require.InDelta(t, 60, time.Until(w.Until).Seconds(), 1)
+	})
+	t.Run("a wait does not depend on the wall clock", func(t *testing.T) {
+		var g Gate
+		enter(t, &g, "a").Answered(wait, time.Now().Round(0)) // has no reading of the monotonic clock
+		w, _ := g.State("a")
+		require.Contains(t, w.Until.String(), " m=")
+	})
 	inBubble(t, "an answer from before its request took no time", func(t *testing.T) {
 		var g Gate
 		start := time.Now()
