@@ -192,8 +192,8 @@ func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time)
 	return p, time.Time{}
 }
 
-// Answered reports the answer to the request: its advice, and when it arrived. The zero time,
-// and a time in the future, count as now.
+// Answered reports the answer to the request: its advice, and when it arrived. The zero time and a
+// time in the future mean now.
 func (p *Pass) Answered(a Advice, received time.Time) {
 	p.answered(&a, "", received, time.Now(), false)
 }
@@ -211,11 +211,11 @@ func (p *Pass) answered(a *Advice, resource string, received, now time.Time, has
 	if e == nil {
 		return false
 	}
-	age := max(now.Sub(received), 0)
-	if received.IsZero() {
-		age = 0
+	var ago time.Duration // by the monotonic clock, if received has a reading of it
+	if !received.IsZero() {
+		ago = max(now.Sub(received), 0)
 	}
-	received = now.Add(-age) // by the monotonic clock, which received may lack
+	received = now.Add(-ago) // has a reading, so that a change of the wall clock changes no wait
 	p.learn(a, resource, received, now)
 	if hasBody && e.machine.OpenBody() {
 		p.body, stays = e, true

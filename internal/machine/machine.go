@@ -333,8 +333,6 @@ const (
 	NothingLost Loss = iota
 	CountLost        // what remains of limits, or how many may be under way
 	WaitLost         // a wait in force, or callers that wait
-
-	Losses // their number
 )
 
 // idleTime is how long a key with nothing in force is remembered.
