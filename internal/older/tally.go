@@ -38,6 +38,7 @@ type counts struct {
 	by                     [Reset]int16
 	droppedQuotaIn         int16 // the number of the field whose larger quota lost; its window is ignored too
 	several                bool  // a field has several numbers
+	unlimited              bool  // a quota is negative, or the word for that
 	quotaOf                order // of the field with the quota
 	closed                 bool  // a family of lower rank announced another quota, so it describes another limiter
 }
@@ -186,6 +187,7 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 		return t.takeName(n, fact.Value)
 	}
 	v, ok := text.ParseCount(fact.Value)
+	t.unlimited = t.unlimited || fact.Role == Quota && (v.Neg || isNothing(fact.Value))
 	if !ok {
 		return isNothing(fact.Value)
 	}
@@ -198,7 +200,9 @@ func (t *tally) take(n *name, number int16, fact *Fact, c *text.Clock) bool {
 		t.quotaOf = n.order
 		t.takeQuota(number, v, &fact.item)
 	case Remaining:
-		t.keep(number, Remaining, &t.remaining, v.Floor())
+		if !v.Neg || !t.unlimited { // else this is unlimited too
+			t.keep(number, Remaining, &t.remaining, v.Floor())
+		}
 	case Rate:
 		t.rate = v.Ceil()
 	case Used:
@@ -232,7 +236,7 @@ func (t *tally) keep(field int16, role Role, number *int64, n int64) bool {
 	return true
 }
 
-// takeQuota adds a quota. A negative quota means unlimited. If a field has several quotas,
+// takeQuota adds a quota, unless it is negative, which means unlimited. If a field has several quotas,
 // each window belongs to the quota before it.
 func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 	before := t.quota

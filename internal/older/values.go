@@ -302,7 +302,10 @@ func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
 	if role == Quota && parseWindow(value) > 0 {
 		return append(facts, Fact{Role: Window, Value: value}), true
 	}
-	return facts, isNothing(value)
+	if isNothing(value) {
+		return append(facts, Fact{Role: role, Value: value}), true
+	}
+	return facts, false
 }
 
 // parseWindow reads the length of a window in seconds: a number, a duration, or a word. It
