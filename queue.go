@@ -40,7 +40,7 @@ type waiter struct {
 	err      error         // why it is not let through
 	wake     chan struct{} // closed when the wait is decided
 	deadline time.Time     // zero if there is none
-	index    int           // in the deadlines
+	index    int32         // in the deadlines
 	first    bool          // it waits in front of the others
 	decided  bool
 }
@@ -84,12 +84,12 @@ func (d deadlines) Less(i, j int) bool { return d[i].deadline.Before(d[j].deadli
 
 func (d deadlines) Swap(i, j int) {
 	d[i], d[j] = d[j], d[i]
-	d[i].index, d[j].index = i, j
+	d[i].index, d[j].index = int32(i), int32(j)
 }
 
 func (d *deadlines) Push(x any) {
 	w := x.(*waiter)
-	w.index = len(*d)
+	w.index = int32(len(*d))
 	*d = append(*d, w)
 }
 
@@ -112,7 +112,7 @@ func (e *entry) enqueue(w *waiter) {
 func (e *entry) dequeue(w *waiter) {
 	e.queue.remove(w)
 	if !w.deadline.IsZero() {
-		heap.Remove(&e.doomed, w.index)
+		heap.Remove(&e.doomed, int(w.index))
 	}
 }
 
