@@ -28,8 +28,8 @@ type Middleware struct {
 	// Take takes a unit of quota for a request. Several goroutines call it at once. If it
 	// returns an error, only Done of the Decision is used.
 	Take func(*http.Request) (Decision, error)
-	// Dialects are older forms that are written as well, for clients that know no other.
-	// Each costs a request about two microseconds, because what is written is read back.
+	// Dialects are older forms that are written as well. If two write what remains into one
+	// field, the first counts. Each costs a request about two microseconds.
 	Dialects []*Dialect
 	// OnError is called if Take fails. To refuse the request, it answers 503, say, and
 	// returns true. If it returns false, or is nil, the request passes.

@@ -540,6 +540,31 @@ func TestRefuseBehind(t *testing.T) {
 	require.Equal(t, []string{"40"}, w.Header()[retryAfterKey])
 }
 
+// If two dialects write the same field, the first counts, with and without other limits.
+func TestMiddlewareDialectsShare(t *testing.T) {
+	const policies, limits = `"api";q=100;w=60`, `"api";r=5;t=30`
+	seconds, unix := []*Dialect{XRateLimit, XRateLimitUnix}, []*Dialect{XRateLimitUnix, XRateLimit}
+	for _, tc := range []struct {
+		name string
+		next http.Handler
+	}{
+		{"no other limits", accept},
+		{"another limit behind", limited(t, `"slow";q=10;w=3600`, `"slow";r=9;t=3000`).Handler(accept)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, order := range [][]*Dialect{seconds, unix} {
+				h := served(limited(t, policies, limits, order...).Handler(tc.next), nil).Header()
+				got := h.Get("X-RateLimit-Reset")
+				if order[0] == XRateLimit {
+					require.Equal(t, "30", got)
+				} else {
+					require.Len(t, got, 10, "Unix seconds")
+				}
+			}
+		})
+	}
+}
+
 // Points in time count from the Date of upstream. The gateway's clock may differ.
 func TestMiddlewareClocks(t *testing.T) {
 	for _, skew := range []time.Duration{-time.Minute, 0, time.Minute} {

@@ -91,9 +91,7 @@ func (j *joining) writeAlone() {
 		err = j.own.Set(j.h)
 	}
 	j.note(err)
-	for _, d := range j.forms {
-		j.writeForm(d)
-	}
+	j.writeForms()
 }
 
 // writeForm writes an older form of all limits, without the resets if it cannot hold them.
@@ -128,7 +126,10 @@ func (j *joining) joinFound(found []older.Field) {
 	}
 	j.joined = f
 	j.note(f.write(j.h, replaceLine))
-	j.writeForms(found)
+	if j.writeForms(); len(j.forms) > 0 {
+		found, _ = older.Find(nil, j.h, j.options.tables(nil))
+	}
+	j.note(lowerOlder(j.h, found, &j.own, &j.options, j.status))
 }
 
 // isSilent reports whether upstream refused, and announces resets, but not what remains.
@@ -140,17 +141,14 @@ func (j *joining) isSilent(upstream Fields) bool {
 	return !asked
 }
 
-// writeForms writes each of the older forms once. Those of upstream are lowered in place.
-func (j *joining) writeForms(found []older.Field) {
+// writeForms writes each of the older forms once, except those in the header: a form of upstream
+// is lowered in place, and of two forms with the same fields the first counts.
+func (j *joining) writeForms() {
 	for i, d := range j.forms {
 		if !slices.Contains(j.forms[:i], d) && !j.speaks(d) {
 			j.writeForm(d)
 		}
 	}
-	if len(j.forms) > 0 {
-		found, _ = older.Find(nil, j.h, j.options.tables(nil))
-	}
-	j.note(lowerOlder(j.h, found, &j.own, &j.options, j.status))
 }
 
 // speaks reports whether upstream has fields of a dialect that can be lowered: with what
