@@ -63,8 +63,8 @@ var _ = [1]struct{}{}[(maxMembers-older.MaxMembers)|(maxParams-older.MaxParams)|
 // limits costs no allocation.
 //
 // Absent numbers stay absent: Remaining and Quota are [Unknown], Reset is the zero [Seconds].
-// Fractions of what remains are rounded down, those of resets up. A negative remaining is 0,
-// and so is a reset in the past. Numbers above MaxInteger become MaxInteger.
+// Fractions of what remains are rounded down, those of resets up. A reset in the past is 0. So is a
+// negative remaining, unless the quota is unlimited. Numbers above MaxInteger become MaxInteger.
 //
 // In a reset, numbers from 1e9 on are points in time. They count from the field Date. If Date
 // is more than a day off, or if the response comes from a cache, they count from o.Now. If
