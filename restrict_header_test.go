@@ -439,7 +439,7 @@ func pickOf[T any](rnd *rand.Rand, list ...T) T { return list[rnd.IntN(len(list)
 func upstreamHeader(rnd *rand.Rand, now time.Time) http.Header {
 	h := http.Header{}
 	in := func(seconds int) time.Time { return now.Add(time.Duration(seconds) * time.Second) }
-	often := func(key string, one int, value func() string) { // but for one of so many
+	often := func(key string, one int, value func() string) { // the general value, in all but one of some draws
 		if rnd.IntN(one) > 0 {
 			h.Add(key, value())
 		}

@@ -93,7 +93,7 @@ const (
 	// regainTime is the time constant in seconds with which the rate also grows from request to
 	// request. Without this growth, the rate would fall for ever if a server refused a part of
 	// the requests at any rate: few requests are served between two refusals. With half of the
-	// time, the search's server 404 (17 requests per 197 s, each of which is redirected) does
+	// time, the search's server 404 (17 requests per 197 s, all redirected) does
 	// not end: three of four requests are refused.
 	regainTime = 120
 	// enoughTries is how many requests must have been answered before a refusal lowers the rate
