@@ -439,8 +439,9 @@ func pickOf[T any](rnd *rand.Rand, list ...T) T { return list[rnd.IntN(len(list)
 func upstreamHeader(rnd *rand.Rand, now time.Time) http.Header {
 	h := http.Header{}
 	in := func(seconds int) time.Time { return now.Add(time.Duration(seconds) * time.Second) }
-	often := func(key string, one int, value func() string) { // the general value, in all but one of some draws
-		if rnd.IntN(one) > 0 {
+	// often adds a field, except once in n times.
+	often := func(key string, n int, value func() string) {
+		if rnd.IntN(n) > 0 {
 			h.Add(key, value())
 		}
 	}
