@@ -13,8 +13,8 @@ if ended == 'failed' then
   return
 end
 
--- The answer to a request that was sent before the newest answer came can only make
--- things stricter.
+-- An answer can only make limits stricter if its request was sent before a newer or a stricter
+-- answer came: the server may have counted the request of that answer later.
 local newer = number > learnt
 local refused = ended == 'refused'
 local announced = ARGV[6] == '' and {} or cjson.decode(ARGV[6])
@@ -67,7 +67,11 @@ for _, limit in ipairs(announced) do
     })
   elseif known and not (ends > 0 and ends + 1500 < known.ends) then -- not of an earlier window
     local returned = number > 0 and price(costs_of(own), limit) or 0
-    known.left = math.min(limit.left, left_of(known) + returned)
+    known.left = left_of(known) + returned
+    if limit.left < known.left then
+      known.left = limit.left
+      redis.call('HSET', KEYS[1], 'learnt', turn)
+    end
     save(limit.key, known)
   end
 end

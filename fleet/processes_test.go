@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,10 +34,14 @@ type job struct {
 	Tokens     int64         // of each request, 0 if there is no Cost
 	Ahead      time.Duration // how far its clock is ahead
 	Alone      bool          // without Turns
+	Timeout    time.Duration // of each question to Redis; 0 is so long that a busy machine does not count as a silent Redis
 }
 
 // A tally is what a process prints when it ends.
-type tally struct{ Served, Refused, Failed int }
+type tally struct {
+	Served, Refused, Failed int
+	Unanswered              int // questions to Redis
+}
 
 // jobVariable contains the job of a process.
 const jobVariable = "RATELIMIT_FLEET_JOB"
@@ -59,7 +65,14 @@ func TestMain(m *testing.M) {
 
 // run does a job in this process.
 func (j *job) run() (t tally) {
-	turns := newTurns(j.Redis, j.Ahead)
+	var unanswered atomic.Int64
+	turns := &Turns{
+		Redis:   redis.NewClient(&redis.Options{Addr: j.Redis, ContextTimeoutEnabled: true}),
+		Key:     ratelimit.KeyBy("Authorization"),
+		Timeout: cmp.Or(j.Timeout, 20*time.Second),
+		OnError: func(error) { unanswered.Add(1) },
+		clock:   func() time.Time { return time.Now().Add(j.Ahead) },
+	}
 	var base http.RoundTripper = turns
 	if j.Alone {
 		base = nil
@@ -119,16 +132,8 @@ func (j *job) run() (t tally) {
 		})
 	}
 	all.Wait()
+	t.Unanswered = int(unanswered.Load())
 	return t
-}
-
-// newTurns returns a Turns of a process whose clock is ahead.
-func newTurns(redisAddr string, ahead time.Duration) *Turns {
-	return &Turns{
-		Redis: redis.NewClient(&redis.Options{Addr: redisAddr, ContextTimeoutEnabled: true}),
-		Key:   ratelimit.KeyBy("Authorization"),
-		clock: func() time.Time { return time.Now().Add(ahead) },
-	}
 }
 
 // A process is one process of the fleet.
@@ -171,6 +176,7 @@ func tallies(t *testing.T, processes ...*process) (sum tally) {
 		sum.Served += got.Served
 		sum.Refused += got.Refused
 		sum.Failed += got.Failed
+		sum.Unanswered += got.Unanswered
 	}
 	return sum
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -305,6 +306,58 @@ func TestTurnsAlone(t *testing.T) {
 	_, refused := s.counts()
 	t.Logf("%d refused", refused)
 	require.LessOrEqual(t, refused, 10)
+}
+
+// The server counts requests in another order than they were sent, and the answers arrive in a
+// third order. None of them raises what is left above what the server has left.
+func TestTurnsAnswersOvertake(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		answers  []string // in the order of arrival: the place in the order of sending, and r
+		underWay int      // sent before the first answer arrives
+		want     int      // left in Redis when all answers have arrived
+	}{
+		{"as sent", []string{"0 9", "1 8", "2 7"}, 2, 7},
+		{"counted in another order", []string{"1 9", "2 8", "0 7"}, 2, 7},
+		{"the last one counted arrives before an earlier one", []string{"1 9", "0 7", "2 8"}, 2, 7},
+		{"the last one counted arrives first", []string{"1 7", "0 8", "2 9"}, 3, 7},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			store := startStore(t)
+			var sent []chan string
+			sends := make(chan bool)
+			turns := &Turns{Redis: store.rdb, Base: roundTrip(func(*http.Request) (*http.Response, error) {
+				r := make(chan string)
+				sent = append(sent, r)
+				sends <- true
+				return answer(200, "RateLimit-Policy", `"a";q=10`, "RateLimit", `"a";t=60;r=`+<-r), nil
+			})}
+			arrived := make(chan error)
+			send := func() {
+				go func() {
+					_, err := turns.RoundTrip(request(t, t.Context()))
+					arrived <- err
+				}()
+				<-sends
+			}
+			for range tc.underWay {
+				send()
+			}
+			for _, text := range tc.answers {
+				place, r, _ := strings.Cut(text, " ")
+				i, err := strconv.Atoi(place)
+				require.NoError(t, err)
+				sent[i] <- r
+				require.NoError(t, <-arrived)
+				if len(sent) < len(tc.answers) {
+					send()
+				}
+			}
+			text, err := store.rdb.HGet(t.Context(), turns.keysOf("http://api.example")[0], "limit:requests a").Result()
+			require.NoError(t, err)
+			require.Contains(t, text, fmt.Sprintf(`"left":%d,`, tc.want))
+		})
+	}
 }
 
 // Answers without limits, such as those of a cache, do not erase what a process knows of limits.
