@@ -72,6 +72,7 @@ for _, limit in ipairs(announced) do
       known.left = limit.left
       redis.call('HSET', KEYS[1], 'learnt', turn)
     end
+    known.ends = math.max(known.ends, ends)
     save(limit.key, known)
   end
 end

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -313,24 +314,26 @@ func TestTurnsAlone(t *testing.T) {
 func TestTurnsAnswersOvertake(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
-		answers  []string // in the order of arrival: the place in the order of sending, and r
+		answers  []string // in the order of arrival: the place in the order of sending, and the limit
 		underWay int      // sent before the first answer arrives
-		want     int      // left in Redis when all answers have arrived
+		left     int      // in Redis when all answers have arrived
+		ends     int      // seconds until all is restored
 	}{
-		{"as sent", []string{"0 9", "1 8", "2 7"}, 2, 7},
-		{"counted in another order", []string{"1 9", "2 8", "0 7"}, 2, 7},
-		{"the last one counted arrives before an earlier one", []string{"1 9", "0 7", "2 8"}, 2, 7},
-		{"the last one counted arrives first", []string{"1 7", "0 8", "2 9"}, 3, 7},
+		{"as sent", []string{"0 r=9;t=60", "1 r=8;t=60", "2 r=7;t=60"}, 2, 7, 60},
+		{"counted in another order", []string{"1 r=9;t=60", "2 r=8;t=60", "0 r=7;t=60"}, 2, 7, 60},
+		{"the last one counted arrives before an earlier one", []string{"1 r=9;t=60", "0 r=7;t=60", "2 r=8;t=60"}, 2, 7, 60},
+		{"the last one counted arrives first", []string{"1 r=7;t=60", "0 r=8;t=60", "2 r=9;t=60"}, 3, 7, 60},
+		{"the first one announces a later reset", []string{"1 r=8;t=60", "0 r=9;t=600"}, 2, 8, 600},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			store := startStore(t)
 			var sent []chan string
 			sends := make(chan bool)
 			turns := &Turns{Redis: store.rdb, Base: roundTrip(func(*http.Request) (*http.Response, error) {
-				r := make(chan string)
-				sent = append(sent, r)
+				limit := make(chan string)
+				sent = append(sent, limit)
 				sends <- true
-				return answer(200, "RateLimit-Policy", `"a";q=10`, "RateLimit", `"a";t=60;r=`+<-r), nil
+				return answer(200, "RateLimit-Policy", `"a";q=10`, "RateLimit", `"a";`+<-limit), nil
 			})}
 			arrived := make(chan error)
 			send := func() {
@@ -344,18 +347,20 @@ func TestTurnsAnswersOvertake(t *testing.T) {
 				send()
 			}
 			for _, text := range tc.answers {
-				place, r, _ := strings.Cut(text, " ")
+				place, limit, _ := strings.Cut(text, " ")
 				i, err := strconv.Atoi(place)
 				require.NoError(t, err)
-				sent[i] <- r
+				sent[i] <- limit
 				require.NoError(t, <-arrived)
 				if len(sent) < len(tc.answers) {
 					send()
 				}
 			}
-			text, err := store.rdb.HGet(t.Context(), turns.keysOf("http://api.example")[0], "limit:requests a").Result()
-			require.NoError(t, err)
-			require.Contains(t, text, fmt.Sprintf(`"left":%d,`, tc.want))
+			record := store.rdb.HGet(t.Context(), turns.keysOf("http://api.example")[0], "limit:requests a")
+			var got struct{ Left, At, Ends int }
+			require.NoError(t, json.Unmarshal([]byte(record.Val()), &got))
+			require.Equal(t, tc.left, got.Left)
+			require.InDelta(t, tc.ends, (got.Ends-got.At)/1000, 30)
 		})
 	}
 }
