@@ -193,11 +193,8 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 	if !utf8.Valid(b) {
 		b = []byte(string([]rune(string(b)))) // as package json does within values
 	}
-	if err := json.Unmarshal(b, &all); err != nil {
-		return fmt.Errorf("ratelimit: problem document: %w: %w", ErrSyntax, err)
-	}
-	if all == nil {
-		return fmt.Errorf("ratelimit: problem document is null: %w", ErrSyntax)
+	if json.Unmarshal(b, &all) != nil || all == nil {
+		return fmt.Errorf("ratelimit: problem document is not a JSON object: %w", ErrSyntax)
 	}
 	var q Problem
 	for _, m := range q.members() {
