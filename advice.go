@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"log/slog"
 	"math"
@@ -54,20 +55,12 @@ const (
 	SourceRefused                  // Advisor.Refused, which only Retry-After precedes
 )
 
-// String returns "none", "retry-after", "limit", "window" or "refused".
-func (s Source) String() string {
-	switch s {
-	case SourceRetryAfter:
-		return "retry-after"
-	case SourceLimit:
-		return "limit"
-	case SourceWindow:
-		return "window"
-	case SourceRefused:
-		return "refused"
-	}
-	return "none"
+var sourceNames = map[Source]string{
+	SourceRetryAfter: "retry-after", SourceLimit: "limit", SourceWindow: "window", SourceRefused: "refused",
 }
+
+// String returns "none", "retry-after", "limit", "window" or "refused".
+func (s Source) String() string { return cmp.Or(sourceNames[s], "none") }
 
 // An Advice is what a client should do after a response. The zero Advice is to go on. An Advice
 // is no promise: a server may refuse a request although something remains (draft-11 Section
