@@ -86,16 +86,27 @@ func (f Fields) Add(h http.Header) error { return f.write(h, addLine) }
 
 // write calls line for each field, or writes nothing on error.
 func (f *Fields) write(h http.Header, line func(h http.Header, key, line string)) error {
-	policies, limits, err := f.lines()
+	var room [2 * usualLine]byte
+	b, n, err := f.append(room[:0])
 	if err != nil {
 		return err
 	}
-	if h == nil && policies+limits != "" {
+	if h == nil && len(b) > 0 {
 		return errNilHeader
 	}
-	line(h, policyKey, policies)
-	line(h, limitKey, limits)
+	both := string(b)
+	line(h, policyKey, both[:n])
+	line(h, limitKey, both[n:])
 	return nil
+}
+
+// append appends the values of both fields to b. That of RateLimit begins at n.
+func (f *Fields) append(b []byte) (out []byte, n int, err error) {
+	if b, err = appendList(b, PolicyField, f.Policies); err != nil {
+		return nil, 0, err
+	}
+	out, err = appendList(b, LimitField, f.Limits)
+	return out, len(b), err
 }
 
 // replaceLine sets a field to one line, unless the line is empty.
@@ -103,21 +114,6 @@ func replaceLine(h http.Header, key, line string) {
 	if line != "" {
 		setLine(h, key, line)
 	}
-}
-
-// lines returns the values of both fields.
-func (f *Fields) lines() (policies, limits string, err error) {
-	var room [2 * usualLine]byte
-	b, err := appendList(room[:0], PolicyField, f.Policies)
-	if err != nil {
-		return "", "", err
-	}
-	n := len(b)
-	if b, err = appendList(b, LimitField, f.Limits); err != nil {
-		return "", "", err
-	}
-	both := string(b)
-	return both[:n], both[n:], nil
 }
 
 // append appends p to b, as appendMember does.

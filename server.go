@@ -34,11 +34,16 @@ func (l Limit) Cap(p Policy, burst float64) Limit {
 	return l
 }
 
-// burstShare returns burst × quota × reset ÷ window, rounded down and saturating. The product of
-// three integers of fifteen digits overflows int64, and loses digits in float64.
+// burstShare returns burst × quota × reset ÷ window, rounded down and saturating. It
+// multiplies in more than 64 bits, because the product of three integers of fifteen digits
+// overflows int64, and loses digits in float64.
 func burstShare(burst float64, quota, reset, window int64) int64 {
-	if !(burst > 0) { // NaN included
+	const exact = 1 << 53 // below this, every integral float64 is the number that it prints as
+	switch {
+	case !(burst > 0): // NaN included
 		return 0
+	case burst < exact && burst == math.Trunc(burst):
+		return text.MulDiv(uint64(burst), uint64(quota), uint64(reset), uint64(window))
 	}
 	x, _ := new(big.Rat).SetString(strconv.FormatFloat(burst, 'g', -1, 64))
 	x.Mul(x, big.NewRat(quota, window))

@@ -146,6 +146,22 @@ func SaturatingMul(a, b int64) int64 {
 	return int64(min(lo, math.MaxInt64))
 }
 
+// MulDiv returns a × b × c ÷ by, rounded down, at most math.MaxInt64. by may not be 0.
+func MulDiv(a, b, c, by uint64) int64 {
+	high, low := bits.Mul64(b, c)
+	middle, low := bits.Mul64(low, a)
+	high, carried := bits.Mul64(high, a)
+	middle, carry := bits.Add64(middle, carried, 0)
+	high += carry
+	above, rest := high/by, high%by
+	over, rest := bits.Div64(rest, middle, by)
+	n, _ := bits.Div64(rest, low, by)
+	if above > 0 || over > 0 || n > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return int64(n)
+}
+
 // MulDivUp returns a × b ÷ by, rounded up, where a is at most by. by may not be 0.
 func MulDivUp(a, b, by uint64) int64 {
 	hi, lo := bits.Mul64(a, b)
