@@ -85,7 +85,7 @@ func (f Fields) Set(h http.Header) error { return f.write(h, setLine) }
 func (f Fields) Add(h http.Header) error { return f.write(h, addLine) }
 
 // write calls line for each field, or writes nothing on error.
-func (f *Fields) write(h http.Header, line func(h http.Header, key, line string)) error {
+func (f *Fields) write(h http.Header, line func(h http.Header, key string, line []string)) error {
 	var room [2 * usualLine]byte
 	b, n, err := f.append(room[:0])
 	if err != nil {
@@ -95,8 +95,9 @@ func (f *Fields) write(h http.Header, line func(h http.Header, key, line string)
 		return errNilHeader
 	}
 	both := string(b)
-	line(h, policyKey, both[:n])
-	line(h, limitKey, both[n:])
+	lines := []string{both[:n], both[n:]}
+	line(h, policyKey, lines[:1:1])
+	line(h, limitKey, lines[1:])
 	return nil
 }
 
@@ -107,13 +108,6 @@ func (f *Fields) append(b []byte) (out []byte, n int, err error) {
 	}
 	out, err = appendList(b, LimitField, f.Limits)
 	return out, len(b), err
-}
-
-// replaceLine sets a field to one line, unless the line is empty.
-func replaceLine(h http.Header, key, line string) {
-	if line != "" {
-		setLine(h, key, line)
-	}
 }
 
 // append appends p to b, as appendMember does.
