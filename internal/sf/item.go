@@ -251,17 +251,9 @@ func AppendValue(b []byte, v any) ([]byte, Fault) {
 			return nil, Range
 		}
 		return strconv.AppendInt(b, v, 10), Fine
-	case string:
-		b, ok := AppendString(b, v)
-		if !ok {
-			return nil, Syntax
-		}
-		return b, Fine
-	case []byte:
-		return AppendBytes(b, v), Fine
 	case float64:
 		return appendDecimal(b, v)
-	case bool, httpsfv.Token:
+	case string, []byte, bool, httpsfv.Token:
 	case time.Time:
 		if !IsInteger(v.Unix(), -text.MaxInteger) {
 			return nil, Range
