@@ -36,11 +36,10 @@ type Advisor struct {
 	// limit is still exhausted. 0, or less, is DefaultMaxWait.
 	MaxWait time.Duration
 	Legacy  LegacyOptions // how [ParseAny] reads older forms; its Now is ignored
-	// Refused reports whether the body shows a refusal, and how long to wait; 0, or less, is
+	// Refused reports refusals that only the body shows, and how long to wait; 0, or less, is
 	// unknown. GitHub's secondary limit, for example, is a 403 with something remaining, and
 	// means a minute. Refused is called for every response, and must leave the body to be read
-	// again. If it returns false, the wait is ignored, and the response may still be a refusal
-	// by its status. nil reports no refusal.
+	// again. If it is nil or returns false, the status and the fields decide alone.
 	Refused func(*http.Response) (wait time.Duration, refused bool)
 }
 
@@ -225,16 +224,16 @@ func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	if resp == nil {
 		return a
 	}
-	var told time.Duration
+	var unlessAsked time.Duration // the wait of a refusal without Retry-After
 	if c.Refused != nil {
-		told, a.Refused = c.Refused(resp)
+		unlessAsked, a.Refused = c.Refused(resp)
 	}
 	wait, asked := c.readHeader(&a, resp.Header, received)
 	switch {
 	case asked && (a.Refused || resp.StatusCode/100 != 2 || a.Fields.isCurrent() || a.Fields.exhausted()):
 		a.overrule(wait, SourceRetryAfter)
-	case a.Refused && told > 0:
-		a.overrule(told, SourceRefused)
+	case a.Refused && unlessAsked > 0:
+		a.overrule(unlessAsked, SourceRefused)
 	}
 	a.follow()
 	a.Refused = a.Refused || a.refused(resp.StatusCode)
