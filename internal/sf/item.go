@@ -42,13 +42,10 @@ const maxDigits = 15
 // IsInteger reports whether n is from least to the largest Integer.
 func IsInteger(n, least int64) bool { return least <= n && n <= text.MaxInteger }
 
-// A Scanner reads bare items in a line (RFC 9651 Section 4.2.3.1). It holds the value of the
+// A Scanner reads bare items in a text (RFC 9651 Section 4.2.3.1). It holds the value of the
 // last item.
 type Scanner struct {
-	Text string
-	Last bool // Text is the last line of the field
-	Cut  bool // Text ends inside a String or a Display String, and is not the last line
-
+	Text   string
 	Int    int64  // the value of an Integer, else 0
 	String string // the value of a String
 	Bytes  []byte // the value of a Byte Sequence
@@ -57,7 +54,7 @@ type Scanner struct {
 
 // Scan reads a text that is one bare item. The kind is None if it is not.
 func Scan(item string) (Scanner, Kind) {
-	s := Scanner{Text: item, Last: true}
+	s := Scanner{Text: item}
 	kind, end := s.Read(0)
 	if end < len(item) {
 		kind = None
@@ -98,15 +95,8 @@ func (s *Scanner) Read(i int) (Kind, int) {
 	}
 }
 
-// open is the result for a bare item without an end in this line. If another line follows,
-// the end may be there.
-func (s *Scanner) open() (Kind, int) {
-	s.Cut = !s.Last
-	return None, len(s.Text)
-}
-
 // ReadString reads the String at start (RFC 9651 Section 4.2.5). A String without escapes is
-// a part of the line, and needs no allocation.
+// a part of the text, and needs no allocation.
 //
 //	sf-string = DQUOTE *( unescaped / "\" DQUOTE / "\\" ) DQUOTE
 //	unescaped = %x20-21 / %x23-5B / %x5D-7E
@@ -128,7 +118,7 @@ func (s *Scanner) readEscaped(start int) (Kind, int) {
 		from := i
 		i = text.Past(line, i, text.Plain)
 		if i == len(line) {
-			return s.open()
+			return None, i
 		}
 		b = append(b, line[from:i]...)
 		if line[i] == '"' {
@@ -224,7 +214,7 @@ func (s *Scanner) readOther(start int) (Kind, int) {
 	case strings.HasPrefix(line[start:], `%"`):
 		n := strings.IndexByte(line[i+1:], '"')
 		if n < 0 {
-			return s.open()
+			return None, i
 		}
 		i += 1 + n + 1
 	}

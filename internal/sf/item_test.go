@@ -51,7 +51,7 @@ func TestItems(t *testing.T) {
 	}
 	for _, item := range []string{
 		"", "-", "1.", ".5", "1.2345", "1234567890123456", "1234567890123.0", `"`, `"a`, `"\a"`, "\"\x00\"", "\"é\"", ":", ":a:", ":Y Q=:", "?", "?2", "@", "@1.5",
-		`%"`, `%"%zz"`, "%", "é", "(", "a b", "1a", `"a"b`, strings.Repeat("9", 16),
+		`"a\"`, `%"`, `%"a`, `%"%zz"`, "%", "é", "(", "a b", "1a", `"a"b`, strings.Repeat("9", 16),
 	} {
 		_, kind := Scan(item)
 		require.Equal(t, None, kind, item)
@@ -73,18 +73,5 @@ func TestFaults(t *testing.T) {
 		b, fault := AppendValue([]byte("x="), tt.value)
 		require.Equal(t, tt.want, fault, "%#v", tt.value)
 		require.Nil(t, b)
-	}
-}
-
-// A String that does not end in its line may end in the next line.
-func TestCut(t *testing.T) {
-	for _, line := range []string{`"a`, `"a\"`, `%"a`} {
-		s := Scanner{Text: line}
-		kind, _ := s.Read(0)
-		require.Equal(t, None, kind)
-		require.True(t, s.Cut, line)
-		s = Scanner{Text: line, Last: true}
-		_, _ = s.Read(0)
-		require.False(t, s.Cut, line)
 	}
 }
