@@ -235,11 +235,7 @@ func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	case a.Refused && unlessAsked > 0:
 		a.overrule(unlessAsked, SourceRefused)
 	}
-	a.follow()
-	a.Refused = a.Refused || a.refused(resp.StatusCode)
-	if a.Refused && a.Source == SourceNone {
-		a.followUnknown()
-	}
+	a.followAll(resp.StatusCode)
 	a.Asked = a.Wait
 	if most := longestWait(c.MaxWait); a.Wait > most {
 		a.Wait, a.Capped = most, true
@@ -261,11 +257,17 @@ func (a *Advice) refused(status int) bool {
 // asked returns the Advice for the fields of a response with a status.
 func (f Fields) asked(status int) Advice {
 	a := Advice{Fields: f}
+	a.followAll(status)
+	return a
+}
+
+// followAll adds what the limits of a ask for in a response with a status.
+func (a *Advice) followAll(status int) {
 	a.follow()
-	if a.Source == SourceNone && a.refused(status) {
+	a.Refused = a.Refused || a.refused(status)
+	if a.Refused && a.Source == SourceNone {
 		a.followUnknown()
 	}
-	return a
 }
 
 // atLeastAsStrict reports whether after has no shorter wait than before, and no shorter pace. If

@@ -206,16 +206,10 @@ func (p *parser) next() bool {
 func (p *parser) readMember() bool {
 	m, s, start := &p.member, p.Text, p.i
 	m.off = start
-	kind, i := sf.None, start
-	switch {
-	case start == len(s):
-	case s[start] == '"':
-		kind, i = p.ReadString(start)
-	case s[start] == '(': // an Inner List, which is not allowed here
+	if start < len(s) && s[start] == '(' { // an Inner List, which is not allowed here
 		return p.fail(start, "", ErrType)
-	default:
-		kind, i = p.Read(start)
 	}
+	kind, i := p.Read(start)
 	if kind == sf.None {
 		return p.fail(start, "", ErrSyntax)
 	}
@@ -325,21 +319,20 @@ func (p *parser) full(key string, def *paramDef, n int) bool {
 // set stores the item that s read last, which begins at off, as the defined parameter d. It
 // replaces an earlier value.
 func (m *member) set(d *paramDef, kind sf.Kind, off int, s *sf.Scanner) {
-	at := d.param % definedParams
-	bit := uint8(1) << at
+	bit := uint8(1) << d.param
 	m.twice |= m.seen & bit
 	m.seen |= bit
 	m.bad &^= bit
-	m.kinds[at], m.offs[at] = kind, off
+	m.kinds[d.param], m.offs[d.param] = kind, off
 	switch {
 	case kind != d.kind || s.Int < d.least:
 		m.bad |= bit
-	case at == unitParam:
+	case d.param == unitParam:
 		m.unit = s.String
-	case at == keyParam:
+	case d.param == keyParam:
 		m.key = s.Bytes
 	default:
-		m.num[at%integerParams] = s.Int
+		m.num[d.param] = s.Int
 	}
 }
 

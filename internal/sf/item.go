@@ -87,7 +87,7 @@ func (s *Scanner) Read(i int) (Kind, int) {
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		return s.readNumber(i)
 	case '"':
-		return s.ReadString(i)
+		return s.readString(i)
 	case ':':
 		return s.readBytes(i)
 	default:
@@ -95,12 +95,12 @@ func (s *Scanner) Read(i int) (Kind, int) {
 	}
 }
 
-// ReadString reads the String at start (RFC 9651 Section 4.2.5). A String without escapes is
+// readString reads the String at start (RFC 9651 Section 4.2.5). A String without escapes is
 // a part of the text, and needs no allocation.
 //
 //	sf-string = DQUOTE *( unescaped / "\" DQUOTE / "\\" ) DQUOTE
 //	unescaped = %x20-21 / %x23-5B / %x5D-7E
-func (s *Scanner) ReadString(start int) (Kind, int) {
+func (s *Scanner) readString(start int) (Kind, int) {
 	i := text.Past(s.Text, start+1, text.Plain)
 	if i < len(s.Text) && s.Text[i] == '"' {
 		s.String = s.Text[start+1 : i]
