@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/dunglas/httpsfv"
+
 	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -214,6 +216,12 @@ func (p *parser) readMember() bool {
 		return p.fail(start, "", ErrSyntax)
 	}
 	m.name = p.String
+	named := kind == sf.String
+	if kind == sf.Other && (tokenNames || p.tokens) {
+		var token httpsfv.Token
+		token, named = p.Other.(httpsfv.Token)
+		m.name = string(token)
+	}
 	if !p.readParams(i) {
 		return false
 	}
@@ -221,23 +229,10 @@ func (p *parser) readMember() bool {
 	if p.i < len(s) && s[p.i] != ',' {
 		return p.fail(p.i, "", ErrSyntax)
 	}
-	if kind != sf.String && !p.tokenName(start) {
+	if !named {
 		return p.fail(start, "", ErrType)
 	}
 	return p.field.required&^m.seen|m.bad == 0 || p.judge()
-}
-
-// tokenName sets the name of the member to the Token at start. It reports whether there is
-// a Token, and Tokens are allowed. It is not inlined, to keep readMember small.
-//
-//go:noinline
-func (p *parser) tokenName(start int) bool {
-	c := p.Text[start]
-	if !tokenNames && !p.tokens || !text.Is(c, text.Alpha) && c != '*' {
-		return false
-	}
-	p.member.name = p.Text[start:text.Past(p.Text, start, text.TokenByte)]
-	return true
 }
 
 // judge stores the first fault in a member that lacks a required parameter, or has a
