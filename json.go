@@ -194,9 +194,9 @@ func (p Param) MarshalJSON() ([]byte, error) {
 	if !text.IsKey(p.Key) {
 		return nil, fmt.Errorf("ratelimit: key of a parameter: %w", ErrSyntax)
 	}
-	encoded, fault := sf.AppendValue(nil, p.Value)
-	if fault != sf.Fine {
-		return nil, fmt.Errorf("ratelimit: value of a parameter: %w", itemErrors[fault])
+	encoded, err := sf.AppendValue(nil, p.Value)
+	if err != nil {
+		return nil, fmt.Errorf("ratelimit: value of a parameter: %w", err)
 	}
 	value := p.Value
 	switch v := p.Value.(type) {
@@ -223,7 +223,7 @@ func (p *Param) UnmarshalJSON(b []byte) error {
 		return fmt.Errorf("ratelimit: JSON of a parameter: not an array of key and value: %w", ErrSyntax)
 	}
 	q.Value = unmarshalValue(pair[1])
-	if _, fault := sf.AppendValue(nil, q.Value); fault != sf.Fine {
+	if _, err := sf.AppendValue(nil, q.Value); err != nil {
 		return fmt.Errorf("ratelimit: JSON of the value of a parameter: %w", ErrSyntax)
 	}
 	*p = q

@@ -203,9 +203,9 @@ func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string,
 		if p.Value == true {
 			continue
 		}
-		var fault sf.Fault
-		if b, fault = sf.AppendValue(append(b, '='), p.Value); fault != sf.Fine {
-			return nil, p.Key, itemErrors[fault]
+		var err error
+		if b, err = sf.AppendValue(append(b, '='), p.Value); err != nil {
+			return nil, p.Key, err
 		}
 	}
 	return b, "", nil

@@ -4,6 +4,7 @@ package sf
 
 import (
 	"encoding/base64"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -14,14 +15,11 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A Fault is why a value cannot be written.
-type Fault uint8
-
-const (
-	Fine   Fault = iota
-	Syntax       // not a valid item of its type, such as a String with an accent
-	Type         // a type that no item has
-	Range        // a number or a Date that is too large
+// The reasons why a value cannot be written. Package ratelimit exports them.
+var (
+	ErrSyntax = errors.New("not well-formed") // not a valid item of its type, such as a String with an accent
+	ErrType   = errors.New("wrong type")      // a type that no item has
+	ErrRange  = errors.New("out of range")    // a number or a Date that is too large
 )
 
 // A Kind is the type of a bare item (RFC 9651 Section 3.3). Types that a parser need not
@@ -231,35 +229,35 @@ func (s *Scanner) delegate(start, end int) (Kind, int) {
 	return Other, end
 }
 
-// AppendValue appends a value as a bare item (RFC 9651 Section 4.1.3.1). On a fault the
+// AppendValue appends a value as a bare item (RFC 9651 Section 4.1.3.1). On an error the
 // result is nil. It lets httpsfv write the rare types, but no value that httpsfv writes wrongly,
 // or for which it panics.
-func AppendValue(b []byte, v any) ([]byte, Fault) {
+func AppendValue(b []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case int64:
 		if !IsInteger(v, -text.MaxInteger) {
-			return nil, Range
+			return nil, ErrRange
 		}
-		return strconv.AppendInt(b, v, 10), Fine
+		return strconv.AppendInt(b, v, 10), nil
 	case float64:
 		return appendDecimal(b, v)
 	case string, []byte, bool, httpsfv.Token:
 	case time.Time:
 		if !IsInteger(v.Unix(), -text.MaxInteger) {
-			return nil, Range
+			return nil, ErrRange
 		}
 	case httpsfv.DisplayString:
 		if !utf8.ValidString(string(v)) {
-			return nil, Syntax
+			return nil, ErrSyntax
 		}
 	default:
-		return nil, Type
+		return nil, ErrType
 	}
 	s, err := httpsfv.Marshal(httpsfv.NewItem(v))
 	if err != nil {
-		return nil, Syntax
+		return nil, ErrSyntax
 	}
-	return append(b, s...), Fine
+	return append(b, s...), nil
 }
 
 // AppendString appends s as a String (RFC 9651 Section 4.1.6), and reports
@@ -290,15 +288,15 @@ func AppendBytes(b, v []byte) []byte {
 // appendDecimal appends v as a Decimal, rounded to thousandths, half to even (RFC 9651
 // Section 4.1.5). httpsfv multiplies by a thousand before it rounds, which is not exact, and
 // writes a negative number that rounds to 0 as -0.0.
-func appendDecimal(b []byte, v float64) ([]byte, Fault) {
+func appendDecimal(b []byte, v float64) ([]byte, error) {
 	s := strconv.FormatFloat(v, 'f', 3, 64)
 	whole, thousandths, finite := strings.Cut(s, ".")
 	if !finite || len(strings.TrimPrefix(whole, "-")) > 12 {
-		return nil, Range
+		return nil, ErrRange
 	}
 	if s == "-0.000" {
 		whole = "0"
 	}
 	b = append(append(b, whole...), '.', thousandths[0])
-	return append(b, strings.TrimRight(thousandths[1:], "0")...), Fine
+	return append(b, strings.TrimRight(thousandths[1:], "0")...), nil
 }

@@ -41,8 +41,8 @@ func TestItems(t *testing.T) {
 		s, kind := Scan(tt.item)
 		require.NotEqual(t, None, kind, tt.item)
 		require.EqualValues(t, tt.want, s.Value(kind), tt.item)
-		b, fault := AppendValue([]byte("x="), s.Value(kind))
-		require.Equal(t, Fine, fault, tt.item)
+		b, err := AppendValue([]byte("x="), s.Value(kind))
+		require.NoError(t, err, tt.item)
 		require.Equal(t, "x="+tt.text, string(b))
 		if theirs, err := httpsfv.UnmarshalItem([]string{tt.item}); tt.item != ":YQ:" {
 			require.NoError(t, err, tt.item)
@@ -63,15 +63,15 @@ func TestItems(t *testing.T) {
 func TestFaults(t *testing.T) {
 	for _, tt := range []struct {
 		value any
-		want  Fault
+		want  error
 	}{
-		{int64(text.MaxInteger + 1), Range}, {int64(-text.MaxInteger - 1), Range},
-		{1e12, Range}, {math.NaN(), Range}, {math.Inf(1), Range}, {time.Unix(text.MaxInteger+1, 0), Range},
-		{"é", Syntax}, {"\n", Syntax}, {httpsfv.Token(""), Syntax}, {httpsfv.Token("1"), Syntax}, {httpsfv.DisplayString("\xff"), Syntax},
-		{nil, Type}, {1, Type}, {float32(1), Type}, {struct{}{}, Type},
+		{int64(text.MaxInteger + 1), ErrRange}, {int64(-text.MaxInteger - 1), ErrRange},
+		{1e12, ErrRange}, {math.NaN(), ErrRange}, {math.Inf(1), ErrRange}, {time.Unix(text.MaxInteger+1, 0), ErrRange},
+		{"é", ErrSyntax}, {"\n", ErrSyntax}, {httpsfv.Token(""), ErrSyntax}, {httpsfv.Token("1"), ErrSyntax}, {httpsfv.DisplayString("\xff"), ErrSyntax},
+		{nil, ErrType}, {1, ErrType}, {float32(1), ErrType}, {struct{}{}, ErrType},
 	} {
-		b, fault := AppendValue([]byte("x="), tt.value)
-		require.Equal(t, tt.want, fault, "%#v", tt.value)
+		b, err := AppendValue([]byte("x="), tt.value)
+		require.Equal(t, tt.want, err, "%#v", tt.value)
 		require.Nil(t, b)
 	}
 }
