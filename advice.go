@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"log/slog"
 	"math"
@@ -35,11 +36,10 @@ type Advisor struct {
 	// limit is still exhausted. 0, or less, is DefaultMaxWait.
 	MaxWait time.Duration
 	Legacy  LegacyOptions // how [ParseAny] reads older forms; its Now is ignored
-	// Refused reports whether the body shows a refusal, and how long to wait; 0, or less, is
+	// Refused reports refusals that only the body shows, and how long to wait; 0, or less, is
 	// unknown. GitHub's secondary limit, for example, is a 403 with something remaining, and
 	// means a minute. Refused is called for every response, and must leave the body to be read
-	// again. If it returns false, the wait is ignored, and the response may still be a refusal
-	// by its status. nil reports no refusal.
+	// again. If it is nil or returns false, the status and the fields decide alone.
 	Refused func(*http.Response) (wait time.Duration, refused bool)
 }
 
@@ -54,20 +54,12 @@ const (
 	SourceRefused                  // Advisor.Refused, which only Retry-After precedes
 )
 
-// String returns "none", "retry-after", "limit", "window" or "refused".
-func (s Source) String() string {
-	switch s {
-	case SourceRetryAfter:
-		return "retry-after"
-	case SourceLimit:
-		return "limit"
-	case SourceWindow:
-		return "window"
-	case SourceRefused:
-		return "refused"
-	}
-	return "none"
+var sourceNames = map[Source]string{
+	SourceRetryAfter: "retry-after", SourceLimit: "limit", SourceWindow: "window", SourceRefused: "refused",
 }
+
+// String returns "none", "retry-after", "limit", "window" or "refused".
+func (s Source) String() string { return cmp.Or(sourceNames[s], "none") }
 
 // An Advice is what a client should do after a response. The zero Advice is to go on. An Advice
 // is no promise: a server may refuse a request although something remains (draft-11 Section
@@ -232,22 +224,18 @@ func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	if resp == nil {
 		return a
 	}
-	var told time.Duration
+	var unlessAsked time.Duration // the wait of a refusal without Retry-After
 	if c.Refused != nil {
-		told, a.Refused = c.Refused(resp)
+		unlessAsked, a.Refused = c.Refused(resp)
 	}
 	wait, asked := c.readHeader(&a, resp.Header, received)
 	switch {
 	case asked && (a.Refused || resp.StatusCode/100 != 2 || a.Fields.isCurrent() || a.Fields.exhausted()):
 		a.overrule(wait, SourceRetryAfter)
-	case a.Refused && told > 0:
-		a.overrule(told, SourceRefused)
+	case a.Refused && unlessAsked > 0:
+		a.overrule(unlessAsked, SourceRefused)
 	}
-	a.follow()
-	a.Refused = a.Refused || a.refused(resp.StatusCode)
-	if a.Refused && a.Source == SourceNone {
-		a.followUnknown()
-	}
+	a.followAll(resp.StatusCode)
 	a.Asked = a.Wait
 	if most := longestWait(c.MaxWait); a.Wait > most {
 		a.Wait, a.Capped = most, true
@@ -269,11 +257,17 @@ func (a *Advice) refused(status int) bool {
 // asked returns the Advice for the fields of a response with a status.
 func (f Fields) asked(status int) Advice {
 	a := Advice{Fields: f}
+	a.followAll(status)
+	return a
+}
+
+// followAll adds what the limits of a ask for in a response with a status.
+func (a *Advice) followAll(status int) {
 	a.follow()
-	if a.Source == SourceNone && a.refused(status) {
+	a.Refused = a.Refused || a.refused(status)
+	if a.Refused && a.Source == SourceNone {
 		a.followUnknown()
 	}
-	return a
 }
 
 // atLeastAsStrict reports whether after has no shorter wait than before, and no shorter pace. If

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -297,6 +298,80 @@ func TestSetRetryAfter(t *testing.T) {
 	Fields{Limits: []Limit{{Reset: SecondsOf(math.MaxInt64)}}}.SetRetryAfter(h)
 	require.Equal(t, "999999999999999", h.Get("Retry-After"), "an invalid reset, too large")
 	Fields{Limits: []Limit{{Reset: SecondsOf(1)}}}.SetRetryAfter(nil)
+}
+
+// A shorter Retry-After-Ms is raised too, because clients that read it ignore Retry-After.
+func TestSetRetryAfterMs(t *testing.T) {
+	for _, tc := range []struct{ name, wire, wantMs, want string }{
+		{"shorter", "RateLimit: \"a\";r=0;t=60\nRetry-After-Ms: 5000", "60000", "60"},
+		{"shorter by a part of a millisecond", "RateLimit: \"a\";r=0;t=60\nRetry-After-Ms: 59999.5", "60000", "60"},
+		{"equal", "RateLimit: \"a\";r=0;t=60\nRetry-After-Ms: 60000", "60000", "60"},
+		{"longer", "RateLimit: \"a\";r=0;t=60\nRetry-After-Ms: 90000.5", "90000.5", "91"},
+		{"0", "RateLimit: \"a\";r=0;t=60\nRetry-After-Ms: 0", "60000", "60"},
+		{"negative", "RateLimit: \"a\";r=0;t=60\nRetry-After-Ms: -1", "-1", "60"},
+		{"the second of two lines is shorter", "RateLimit: \"a\";r=0;t=60\nRetry-After-Ms: soon\nRetry-After-Ms: 1", "60000", "60"},
+		{"beside a longer Retry-After", "RateLimit: \"a\";r=0;t=60\nRetry-After-Ms: 1\nRetry-After: 70", "60000", "70"},
+		{"the longest reset", "RateLimit: \"a\";r=0;t=999999999999999\nRetry-After-Ms: 5000", "999999999999999000", "999999999999999"},
+		{"something remains", "RateLimit: \"a\";r=1;t=60\nRetry-After-Ms: 5000", "5000", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := wire(tc.wire)
+			f, err := Parse(h)
+			require.NoError(t, err)
+			for range 2 { // twice is as once
+				f.SetRetryAfter(h)
+				require.Equal(t, tc.wantMs, h.Get("Retry-After-Ms"))
+				require.Equal(t, tc.want, h.Get("Retry-After"))
+			}
+		})
+	}
+}
+
+// Whatever a response asks for, and whatever the clocks are, a limit only raises the wait, also
+// for clients that read only the first line of Retry-After.
+func TestRaiseRetryAfter(t *testing.T) {
+	waits := []string{"", "0", "5", "60.5", "-1", "soon", "0.0001", "99999999999999999999", "Sat, 21 Nov 2026 03:01:30 GMT",
+		"Saturday, 21-Nov-26 03:02:30 GMT", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "Sun, 06 Nov 1994 08:49:37 GMT"}
+	fields := map[string][]string{
+		"Retry-After":    waits,
+		"Retry-After-Ms": {"0", "59999.5", "90000", "soon", "-7", "99999999999999999999"},
+		"X-Retry-After":  waits,
+		"Date":           {"Sat, 21 Nov 2026 02:59:30 GMT", "Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "now"},
+		"Age":            {"0", "5", "99999999999999999999", "-1", "old"},
+	}
+	clocks := []time.Time{arrival, arrival.Add(700 * time.Millisecond), time.Date(1994, time.November, 6, 8, 49, 0, 0, time.UTC),
+		time.Unix(1<<40, 0), time.Unix(-1<<40, 0)}
+	resets := []Seconds{{}, SecondsOf(-5), SecondsOf(0), SecondsOf(60), SecondsOf(MaxInteger), SecondsOf(math.MaxInt64)}
+	standard := func(h http.Header, at time.Time) time.Duration {
+		d, _ := ParseRetryAfter(http.Header{"Retry-After": h["Retry-After"], "Date": h["Date"], "Age": h["Age"]}, at)
+		return d
+	}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		h := http.Header{}
+		for key, values := range fields {
+			for range rnd.IntN(3) {
+				h.Add(key, values[rnd.IntN(len(values))])
+			}
+		}
+		at, reset, adds := clocks[rnd.IntN(len(clocks))], resets[rnd.IntN(len(resets))], rnd.IntN(2) == 0
+		got := h.Clone()
+		raiseRetryAfter(got, reset, at, adds)
+		before, asked := ParseRetryAfter(h, at)
+		after, asks := ParseRetryAfter(got, at)
+		least := before
+		if wait, ok := reset.Duration(); ok && wait >= 0 && (adds || asked) {
+			least = max(least, wait)
+			require.Len(t, got["Retry-After"], 1)
+			require.GreaterOrEqual(t, standard(got, at), wait, "%v, %v", h, got)
+		}
+		require.GreaterOrEqual(t, after, least, "%v, %v", h, got)
+		require.GreaterOrEqual(t, standard(got, at), standard(h, at), "%v, %v", h, got)
+		require.Equal(t, asked || adds && reset.ok && reset.n >= 0, asks)
+		again := got.Clone()
+		raiseRetryAfter(again, reset, at, adds)
+		require.Equal(t, got, again)
+	}
 }
 
 // lawSetRetryAfter checks, with the reader's understanding of both headers, that the wait of

@@ -132,7 +132,8 @@ func (c *checker) policies() {
 func (c *checker) parameters(field *fieldDef) (emptyUnit map[int]bool) {
 	emptyUnit = map[int]bool{}
 	p := parser{field: field, item: -1}
-	for joined := join(c.h[field.key]); p.next(joined); {
+	p.join(c.h[field.key])
+	for p.next() {
 		m := &p.member
 		emptyUnit[p.item] = m.seen&(1<<unitParam) != 0 && m.unit == ""
 		if m.twice != 0 {

@@ -165,31 +165,18 @@ type fieldDef struct {
 	key      string // in http.Header
 	params   []paramDef
 	required uint8 // the slots of the required parameters, as bits
-
-	// byLast has, for each byte, 1 + the index in params of the parameter whose key ends in
-	// that byte, or 0. No two keys of a field may end in the same byte.
-	byLast [256]uint8
-}
-
-// The fields are data, and indexed later: made by a function, they would take 4 KB of code.
-func init() {
-	for _, f := range []*fieldDef{policyField, limitField, nextLimitField} {
-		for i := range f.params {
-			key := f.params[i].key
-			f.byLast[key[len(key)-1]] = uint8(i + 1)
-		}
-	}
 }
 
 // find returns the definition of the parameter with a key, or nil if there is none. A nil
 // f defines none.
 func (f *fieldDef) find(key string) *paramDef {
-	if f == nil || key == "" {
+	if f == nil {
 		return nil
 	}
-	i := int(f.byLast[key[len(key)-1]]) - 1
-	if i < 0 || f.params[i].key != key {
-		return nil
+	for i := range f.params {
+		if f.params[i].key == key {
+			return &f.params[i]
+		}
 	}
-	return &f.params[i]
+	return nil
 }

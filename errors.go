@@ -10,11 +10,11 @@ import (
 
 // The causes of a [FieldError]. Test for them with [errors.Is].
 var (
-	ErrSyntax   = errors.New("not well-formed") // not a structured field (RFC 9651), or a value that cannot be written as one, such as a String with an accent
-	ErrType     = errors.New("wrong type")      // r="5", a Go type that is not listed at [Param], a response that is not a problem document
-	ErrMissing  = errors.New("missing")         // a required parameter, or the policy that a request exceeds ([Refuse])
-	ErrRange    = errors.New("out of range")    // a number that is not allowed in its place, such as a window of 0
-	ErrConflict = errors.New("conflict")        // policies of one name that differ in unit or window ([Restrict])
+	ErrSyntax   = sf.ErrSyntax           // not a structured field (RFC 9651), or a value that cannot be written as one, such as a String with an accent
+	ErrType     = sf.ErrType             // r="5", a Go type that is not listed at [Param], a response that is not a problem document
+	ErrMissing  = errors.New("missing")  // a required parameter, or the policy that a request exceeds ([Refuse])
+	ErrRange    = sf.ErrRange            // a number that is not allowed in its place, such as a window of 0
+	ErrConflict = errors.New("conflict") // policies of one name that differ in unit or window ([Restrict])
 	// ErrDuplicate: a key of [Params] or a name occurs twice: of a member ([Fields.Validate]),
 	// in a [Dialect], or in a [Problem].
 	ErrDuplicate = errors.New("duplicate")
@@ -22,9 +22,6 @@ var (
 	// 1024 with repeated ones), or a response more than 1024 older fields.
 	ErrTooMany = errors.New("too many")
 )
-
-// itemErrors are the causes for a value that cannot be written as a bare item.
-var itemErrors = [...]error{sf.Syntax: ErrSyntax, sf.Type: ErrType, sf.Range: ErrRange}
 
 // A FieldError is a fault in a field, with its place. Its text never contains the content
 // of the field, which may be a partition key.

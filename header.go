@@ -25,23 +25,29 @@ var errNilHeader = errors.New("ratelimit: nil http.Header")
 
 // setLine sets a field to one line. If the line is empty, it deletes the field, because an
 // empty List is not written (RFC 9651 Section 4.1).
-func setLine(h http.Header, key, line string) {
-	if line == "" {
+func setLine(h http.Header, key string, line []string) {
+	if line[0] == "" {
 		delete(h, key)
 		return
 	}
-	h[key] = []string{line}
+	h[key] = line
+}
+
+// replaceLine sets a field to one line, unless the line is empty.
+func replaceLine(h http.Header, key string, line []string) {
+	if line[0] != "" {
+		h[key] = line
+	}
 }
 
 // addLine adds a line to a field, unless the line is empty.
-func addLine(h http.Header, key, line string) {
+func addLine(h http.Header, key string, line []string) {
 	old := h[key]
-	switch {
-	case line == "":
-	case len(old) == 0 || len(old) == 1 && text.All(old[0], text.Space):
-		setLine(h, key, line) // a blank line is an empty List, but not next to another line
-	default:
-		h[key] = append(old, line)
+	if len(old) == 1 && text.All(old[0], text.Space) {
+		old = nil // a blank line is an empty List, but not next to another line
+	}
+	if line[0] != "" {
+		h[key] = append(old, line...)
 	}
 }
 

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"bytes"
 	"encoding/base32"
 	"encoding/json"
 	"errors"
@@ -83,14 +82,14 @@ func marshalMember[T Policy | Limit](m *T, field string, out memberJSON) ([]byte
 // unmarshalMember reads b into a member of a field. It returns an error if the result is
 // invalid.
 func unmarshalMember[T Policy | Limit](to *T, b []byte, field string, of func(*memberJSON) T) error {
-	if isNull(b) { // by the convention of package json
+	in := &memberJSON{Quota: Unknown, Remaining: Unknown}
+	if err := json.Unmarshal(b, &in); err != nil {
+		return jsonError("member of "+field, err)
+	}
+	if in == nil { // null changes nothing, by the convention of package json
 		return nil
 	}
-	in := memberJSON{Quota: Unknown, Remaining: Unknown}
-	if err := json.Unmarshal(b, &in); err != nil {
-		return fmt.Errorf("ratelimit: member in JSON: %w: %w", ErrSyntax, err)
-	}
-	m := of(&in)
+	m := of(in)
 	if _, err := memberText(&m, field); err != nil {
 		return err
 	}
@@ -100,31 +99,39 @@ func unmarshalMember[T Policy | Limit](to *T, b []byte, field string, of func(*m
 
 // UnmarshalJSON reads Fields in JSON, by the rules of [Policy.UnmarshalJSON].
 func (f *Fields) UnmarshalJSON(b []byte) error {
-	if isNull(b) {
-		return nil
-	}
-	type plain Fields // without this method
-	var read struct {
-		plain
+	read := &struct {
 		Policies []*Policy `json:"policies"`
 		Limits   []*Limit  `json:"limits"`
-	}
+		Dialect  string    `json:"dialect"`
+		Guessed  bool      `json:"guessed"`
+	}{}
 	if err := json.Unmarshal(b, &read); err != nil {
-		var e *FieldError
-		if errors.As(err, &e) || errors.Is(err, ErrSyntax) {
-			return err // of a member
-		}
-		return fmt.Errorf("ratelimit: fields in JSON: %w: %w", ErrSyntax, err)
+		return jsonError("fields", err)
 	}
-	g := Fields(read.plain)
-	var policies, limits bool
-	g.Policies, policies = elements(read.Policies)
-	g.Limits, limits = elements(read.Limits)
-	if !policies || !limits {
-		return fmt.Errorf("ratelimit: fields in JSON: null in a list: %w", ErrSyntax)
+	if read == nil {
+		return nil
 	}
-	*f = g
+	policies, ok := elements(read.Policies)
+	limits, also := elements(read.Limits)
+	if !ok || !also {
+		return fmt.Errorf("ratelimit: JSON of fields: null in a list: %w", ErrSyntax)
+	}
+	*f = Fields{Policies: policies, Limits: limits, Dialect: read.Dialect, Guessed: read.Guessed}
 	return nil
+}
+
+// jsonError returns the error of package json for text that is not in the form of this package.
+// Errors of this package stay as they are. The texts of package json can contain field content.
+func jsonError(what string, err error) error {
+	var own *FieldError
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.Is(err, ErrSyntax) || errors.As(err, &own):
+		return err
+	case errors.As(err, &wrong) && wrong.Field != "":
+		what += ": " + wrong.Field
+	}
+	return fmt.Errorf("ratelimit: JSON of %s: %w", what, ErrSyntax)
 }
 
 // elements returns the values that the elements of a list point to, and false if one is nil.
@@ -141,8 +148,6 @@ func elements[T any](list []*T) ([]T, bool) {
 	return out, true
 }
 
-func isNull(b []byte) bool { return string(bytes.TrimSpace(b)) == "null" }
-
 // MarshalJSON returns the number of seconds, or null.
 func (s Seconds) MarshalJSON() ([]byte, error) {
 	if !s.ok {
@@ -156,7 +161,7 @@ func (s Seconds) MarshalJSON() ([]byte, error) {
 func (s *Seconds) UnmarshalJSON(b []byte) error {
 	var n *int64
 	if json.Unmarshal(b, &n) != nil {
-		return fmt.Errorf("ratelimit: seconds in JSON: %w", ErrSyntax)
+		return fmt.Errorf("ratelimit: JSON of seconds: %w", ErrSyntax)
 	}
 	*s = Seconds{}
 	if n != nil {
@@ -189,9 +194,9 @@ func (p Param) MarshalJSON() ([]byte, error) {
 	if !text.IsKey(p.Key) {
 		return nil, fmt.Errorf("ratelimit: key of a parameter: %w", ErrSyntax)
 	}
-	encoded, fault := sf.AppendValue(nil, p.Value)
-	if fault != sf.Fine {
-		return nil, fmt.Errorf("ratelimit: value of a parameter: %w", itemErrors[fault])
+	encoded, err := sf.AppendValue(nil, p.Value)
+	if err != nil {
+		return nil, fmt.Errorf("ratelimit: value of a parameter: %w", err)
 	}
 	value := p.Value
 	switch v := p.Value.(type) {
@@ -215,11 +220,11 @@ func (p *Param) UnmarshalJSON(b []byte) error {
 	var pair []json.RawMessage
 	var q Param
 	if json.Unmarshal(b, &pair) != nil || len(pair) != 2 || json.Unmarshal(pair[0], &q.Key) != nil || !text.IsKey(q.Key) {
-		return fmt.Errorf("ratelimit: parameter in JSON is not an array of key and value: %w", ErrSyntax)
+		return fmt.Errorf("ratelimit: JSON of a parameter: not an array of key and value: %w", ErrSyntax)
 	}
 	q.Value = unmarshalValue(pair[1])
-	if _, fault := sf.AppendValue(nil, q.Value); fault != sf.Fine {
-		return fmt.Errorf("ratelimit: value of a parameter in JSON: %w", ErrSyntax)
+	if _, err := sf.AppendValue(nil, q.Value); err != nil {
+		return fmt.Errorf("ratelimit: JSON of the value of a parameter: %w", ErrSyntax)
 	}
 	*p = q
 	return nil
@@ -227,37 +232,30 @@ func (p *Param) UnmarshalJSON(b []byte) error {
 
 // unmarshalValue returns the value of a parameter in JSON. If b is not such a value, the
 // result is nil, or of a type that cannot be written.
-func unmarshalValue(b []byte) any {
+func unmarshalValue(b []byte) (v any) {
 	if n, err := strconv.ParseInt(string(b), 10, 64); err == nil {
 		return n
 	}
-	var v any
-	_ = json.Unmarshal(b, &v) // fails for a number beyond float64
-	typed, ok := v.(map[string]any)
-	if !ok {
-		return v // a float64, string or bool; anything else cannot be written
+	var typed typedJSON
+	if json.Unmarshal(b, &typed) != nil { // b is not an object
+		_ = json.Unmarshal(b, &v) // fails for a number beyond float64
+		return v
 	}
-	switch value := typed["value"].(type) {
+	switch value := typed.Value.(type) {
 	case string:
-		return typedValue(typed["__type"], value)
-	case float64:
-		if typed["__type"] == dateType && value == math.Trunc(value) && math.Abs(value) <= MaxInteger {
-			return time.Unix(int64(value), 0).UTC()
+		switch typed.Type {
+		case tokenType:
+			return httpsfv.Token(value)
+		case displayType:
+			return httpsfv.DisplayString(value)
+		case binaryType:
+			if b, err := base32.StdEncoding.DecodeString(value); err == nil {
+				return b
+			}
 		}
-	}
-	return nil
-}
-
-// typedValue returns the value of a typedJSON, or nil if there is no such value.
-func typedValue(of any, value string) any {
-	switch of {
-	case tokenType:
-		return httpsfv.Token(value)
-	case displayType:
-		return httpsfv.DisplayString(value)
-	case binaryType:
-		if b, err := base32.StdEncoding.DecodeString(value); err == nil {
-			return b
+	case float64:
+		if typed.Type == dateType && value == math.Trunc(value) && math.Abs(value) <= MaxInteger {
+			return time.Unix(int64(value), 0).UTC()
 		}
 	}
 	return nil

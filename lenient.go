@@ -283,14 +283,15 @@ func tightestOfEach[T any, M identified[T]](list []T, compare func(a, b M) int) 
 // or contain more than 1024, only the error is returned.
 func parseEach[T Policy | Limit](field *fieldDef, lines []string) (list []T, faults []*FieldError, err *FieldError) {
 	p := parser{field: field, item: -1, tokens: true}
-	for joined := join(lines); ; {
-		ok := p.next(joined)
+	p.join(lines)
+	for {
+		ok := p.next()
 		if !ok && p.err == nil {
 			return list, faults, nil
 		}
 		list, faults = append(list, *new(T)), append(faults, nil)
 		if !ok {
-			fault := unjoin(p.fieldError(), lines).(*FieldError)
+			fault := p.fieldError(lines)
 			if !p.complete() {
 				return nil, nil, fault
 			}

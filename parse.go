@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/dunglas/httpsfv"
+
 	"github.com/httpfields/ratelimit/internal/sf"
 	"github.com/httpfields/ratelimit/internal/text"
 )
@@ -67,69 +69,42 @@ func ParseLimits(lines ...string) ([]Limit, error) {
 // parseList reads the lines of a field as one List. Its exported callers are not inlined,
 // because in another package the argument of a generic function escapes to the heap.
 func parseList[T Policy | Limit](field *fieldDef, lines []string) ([]T, error) {
-	var p parser
-	p.field, p.item = field, -1
+	p := parser{field: field, item: -1}
+	p.join(lines)
 	var list []T
-	for p.next(lines) {
+	for p.next() {
 		if list == nil {
-			list = make([]T, 0, p.estimate(lines))
+			list = make([]T, 0, p.estimate())
 		}
 		list = append(list, *new(T))
 		p.member.store(&list[p.item])
 	}
-	switch {
-	case p.Cut:
-		list, err := parseList[T](field, join(lines))
-		return list, unjoin(err, lines)
-	case p.err != nil:
-		return nil, p.fieldError()
+	if p.err != nil {
+		return nil, p.fieldError(lines)
 	}
 	return list, nil
 }
 
-// estimate returns the number of members that the lines may contain, so that one allocation
+// estimate returns the number of members that the List may contain, so that one allocation
 // has room for all. It is called after the first member. No member is shorter than the seven
 // bytes of `"";q=1,`, which bounds the memory that a text of commas can reserve.
-func (p *parser) estimate(lines []string) int {
+func (p *parser) estimate() int {
 	const shortest = 7
-	if p.Last && p.i == len(p.Text) {
-		return 1 // most fields have one member
-	}
-	n := 1 + min(strings.Count(p.Text[p.i:], ","), (len(p.Text)-p.i)/shortest)
-	for _, line := range lines[p.line+1:] {
-		n += 1 + min(strings.Count(line, ","), len(line)/shortest)
-	}
-	return min(n, maxMembers)
+	rest := p.Text[p.i:]
+	return 1 + min(strings.Count(rest, ","), len(rest)/shortest, maxMembers-1)
 }
 
 const separator = ", " // between two joined lines, RFC 9651 Section 4.2
 
-// join returns the lines of a field as one line.
-func join(lines []string) []string { return []string{strings.Join(lines, separator)} }
-
-// unjoin changes the position in err, which is one in the joined lines, into one in the
-// lines themselves.
-func unjoin(err error, lines []string) error {
-	e, ok := err.(*FieldError)
-	if !ok {
-		return err
-	}
-	for e.Offset > len(lines[e.Line]) {
-		e.Offset -= len(lines[e.Line]) + len(separator)
-		e.Line++
-	}
-	return e
-}
-
 // A member has the parts of the current member that were read so far.
 type member struct {
-	off    int // where the member starts in the current line
+	off    int // where the member starts
 	name   string
 	seen   uint8                  // the slots of the defined parameters that were read, as bits
 	bad    uint8                  // the slots of the parameters that break their definition, as bits
 	twice  uint8                  // the slots of the parameters that were read more than once, as bits
 	num    [integerParams]int64   // the values, by slot
-	offs   [definedParams]int     // where the values start in the current line, by slot
+	offs   [definedParams]int     // where the values start, by slot
 	kinds  [definedParams]sf.Kind // the types of the values, by slot
 	unit   string
 	key    []byte
@@ -163,25 +138,20 @@ func (m *member) store(to any) {
 	}
 }
 
-// A parser reads the lines of a field as if they were joined by ", " (RFC 9651
-// Section 4.2). It need not join them, because a member can contain a comma only inside a
-// String. If a line ends inside a String, the parser stops and sets Cut. parseList then
-// joins the lines and starts again.
+// A parser reads the lines of a field, joined by ", " (RFC 9651 Section 4.2).
 //
-// The methods that read a part of a line take the offset of its first byte, and return the
+// The methods that read a part of the text take the offset of its first byte, and return the
 // offset behind it.
 type parser struct {
-	sf.Scanner // of the current line
+	sf.Scanner // of the joined lines
 	field      *fieldDef
-	line       int // the index of the current line
 	i          int // the offset after the current member
 	item       int // the index of the current member, -1 before the first
 	member     member
 
 	index map[string]int // the indices of extension parameters by key, see indexParam
 
-	// The fault, if err is not nil: the offset in the line, the key of the
-	// parameter, and the cause.
+	// The fault, if err is not nil: the offset, the key of the parameter, and the cause.
 	err error
 	off int
 	key string
@@ -189,30 +159,38 @@ type parser struct {
 	tokens bool // names may be Tokens
 }
 
+// join sets the text of the parser.
+func (p *parser) join(lines []string) { p.Text = strings.Join(lines, separator) }
+
 // fail stores a fault, and returns false.
 func (p *parser) fail(off int, key string, cause error) bool {
 	p.off, p.key, p.err = off, key, cause
 	return false
 }
 
-// fieldError returns the stored fault.
-func (p *parser) fieldError() *FieldError {
-	return &FieldError{Field: p.field.name, Line: p.line, Offset: p.off, Item: p.item, Param: p.key, Err: p.err}
+// fieldError returns the stored fault, with its position in the lines that were joined.
+func (p *parser) fieldError(lines []string) *FieldError {
+	e := &FieldError{Field: p.field.name, Offset: p.off, Item: p.item, Param: p.key, Err: p.err}
+	for e.Offset > len(lines[e.Line]) {
+		e.Offset -= len(lines[e.Line]) + len(separator)
+		e.Line++
+	}
+	return e
 }
 
 // next reads the next member of the List (RFC 9651 Section 4.2.1), and checks it against the
 // rules of the field. It returns false at the end of the List, and at a fault.
 //
 //	sf-list = list-member *( OWS "," OWS list-member )
-func (p *parser) next(lines []string) bool {
+func (p *parser) next() bool {
 	if p.item < 0 {
-		if !p.begin(lines) {
-			return false
-		}
-	} else {
-		if !p.comma(lines) {
-			return false
-		}
+		p.i = text.Past(p.Text, 0, text.Space)
+	}
+	if p.i == len(p.Text) {
+		return false
+	}
+	if p.item >= 0 {
+		p.i = text.Past(p.Text, p.i+1, text.OWS) // past the comma
 		m := &p.member
 		m.seen, m.bad, m.twice, m.unit, m.key, m.params = 0, 0, 0, "", nil, nil
 	}
@@ -223,33 +201,6 @@ func (p *parser) next(lines []string) bool {
 	return p.readMember()
 }
 
-// begin moves past the spaces before the List. It reports whether anything follows: a byte
-// that is not a space, or another line.
-func (p *parser) begin(lines []string) bool {
-	if len(lines) == 0 {
-		return false
-	}
-	p.Text, p.Last = lines[0], len(lines) == 1
-	p.i = text.Past(p.Text, 0, text.Space)
-	return p.i < len(p.Text) || !p.Last
-}
-
-// comma moves past the separator of two members, and reports whether there is one. The
-// separator is a comma, or the end of a line that is not the last.
-func (p *parser) comma(lines []string) bool {
-	switch {
-	case p.i < len(p.Text):
-		p.i++
-	case p.Last:
-		return false
-	default:
-		p.line++
-		p.Text, p.i, p.Last = lines[p.line], 0, p.line == len(lines)-1
-	}
-	p.i = text.Past(p.Text, p.i, text.OWS)
-	return true
-}
-
 // readMember reads one Item (RFC 9651 Section 4.2.3), whose value is a String (draft-11
 // Sections 3 and 4), up to the next separator.
 //
@@ -257,20 +208,20 @@ func (p *parser) comma(lines []string) bool {
 func (p *parser) readMember() bool {
 	m, s, start := &p.member, p.Text, p.i
 	m.off = start
-	kind, i := sf.None, start
-	switch {
-	case start == len(s):
-	case s[start] == '"':
-		kind, i = p.ReadString(start)
-	case s[start] == '(': // an Inner List, which is not allowed here
+	if start < len(s) && s[start] == '(' { // an Inner List, which is not allowed here
 		return p.fail(start, "", ErrType)
-	default:
-		kind, i = p.Read(start)
 	}
+	kind, i := p.Read(start)
 	if kind == sf.None {
 		return p.fail(start, "", ErrSyntax)
 	}
 	m.name = p.String
+	named := kind == sf.String
+	if kind == sf.Other && (tokenNames || p.tokens) {
+		var token httpsfv.Token
+		token, named = p.Other.(httpsfv.Token)
+		m.name = string(token)
+	}
 	if !p.readParams(i) {
 		return false
 	}
@@ -278,23 +229,10 @@ func (p *parser) readMember() bool {
 	if p.i < len(s) && s[p.i] != ',' {
 		return p.fail(p.i, "", ErrSyntax)
 	}
-	if kind != sf.String && !p.tokenName(start) {
+	if !named {
 		return p.fail(start, "", ErrType)
 	}
 	return p.field.required&^m.seen|m.bad == 0 || p.judge()
-}
-
-// tokenName sets the name of the member to the Token at start. It reports whether there is
-// a Token, and Tokens are allowed. It is not inlined, to keep readMember small.
-//
-//go:noinline
-func (p *parser) tokenName(start int) bool {
-	c := p.Text[start]
-	if !tokenNames && !p.tokens || !text.Is(c, text.Alpha) && c != '*' {
-		return false
-	}
-	p.member.name = p.Text[start:text.Past(p.Text, start, text.TokenByte)]
-	return true
 }
 
 // judge stores the first fault in a member that lacks a required parameter, or has a
@@ -376,21 +314,20 @@ func (p *parser) full(key string, def *paramDef, n int) bool {
 // set stores the item that s read last, which begins at off, as the defined parameter d. It
 // replaces an earlier value.
 func (m *member) set(d *paramDef, kind sf.Kind, off int, s *sf.Scanner) {
-	at := d.param % definedParams
-	bit := uint8(1) << at
+	bit := uint8(1) << d.param
 	m.twice |= m.seen & bit
 	m.seen |= bit
 	m.bad &^= bit
-	m.kinds[at], m.offs[at] = kind, off
+	m.kinds[d.param], m.offs[d.param] = kind, off
 	switch {
 	case kind != d.kind || s.Int < d.least:
 		m.bad |= bit
-	case at == unitParam:
+	case d.param == unitParam:
 		m.unit = s.String
-	case at == keyParam:
+	case d.param == keyParam:
 		m.key = s.Bytes
 	default:
-		m.num[at%integerParams] = s.Int
+		m.num[d.param] = s.Int
 	}
 }
 

@@ -96,9 +96,9 @@ func (ps Params) equal(qs Params) bool {
 // equalValue reports whether a and b are written as the same bare item. Decimals are written in
 // thousandths and Dates in whole seconds (RFC 9651 Sections 3.3.2 and 3.3.7).
 func equalValue(a, b any) bool {
-	s, fault := sf.AppendValue(nil, a)
+	s, err := sf.AppendValue(nil, a)
 	t, other := sf.AppendValue(nil, b)
-	if fault != sf.Fine || other != sf.Fine {
+	if err != nil || other != nil {
 		return reflect.DeepEqual(a, b)
 	}
 	return bytes.Equal(s, t)

@@ -104,7 +104,10 @@ func (p *Problem) members() [6]problemMember {
 // violated-policies, then the Extensions sorted by name. Absent members are left out. Bytes
 // that are not UTF-8 become U+FFFD. It returns an error if an extension has the name of
 // another member (ErrDuplicate), is not UTF-8, or is not one JSON value (ErrSyntax).
-func (p Problem) MarshalJSON() ([]byte, error) {
+func (p Problem) MarshalJSON() ([]byte, error) { return p.marshal(p.Status) }
+
+// marshal returns p in JSON. status takes the place of a Status that is not 0.
+func (p *Problem) marshal(status int) ([]byte, error) {
 	b := append(make([]byte, 0, usualProblem), '{')
 	begin := func(name string) {
 		if len(b) > 1 {
@@ -123,7 +126,7 @@ func (p Problem) MarshalJSON() ([]byte, error) {
 		case *int:
 			if *v != 0 {
 				begin(m.name)
-				b = strconv.AppendInt(b, int64(*v), 10)
+				b = strconv.AppendInt(b, int64(status), 10)
 			}
 		case *[]string:
 			if *v != nil {
@@ -193,11 +196,8 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 	if !utf8.Valid(b) {
 		b = []byte(string([]rune(string(b)))) // as package json does within values
 	}
-	if err := json.Unmarshal(b, &all); err != nil {
-		return fmt.Errorf("ratelimit: problem document: %w: %w", ErrSyntax, err)
-	}
-	if all == nil {
-		return fmt.Errorf("ratelimit: problem document is null: %w", ErrSyntax)
+	if json.Unmarshal(b, &all) != nil || all == nil {
+		return fmt.Errorf("ratelimit: problem document is not a JSON object: %w", ErrSyntax)
 	}
 	var q Problem
 	for _, m := range q.members() {
@@ -256,15 +256,11 @@ func (p *Problem) document() (status int, body []byte, err error) {
 	if p == nil {
 		p = &Problem{}
 	}
-	q := *p
-	status = q.Status
+	status = p.Status
 	if !bearsBody(status) {
 		status = http.StatusTooManyRequests
 	}
-	if q.Status != 0 {
-		q.Status = status
-	}
-	body, err = q.MarshalJSON()
+	body, err = p.marshal(status)
 	return status, body, err
 }
 

@@ -467,10 +467,7 @@ func (l tightness) compareParts(m tightness) int {
 // [Parse] and [Fields.Set] accept.
 func (f Fields) Validate() error {
 	var room [2 * usualLine]byte
-	if _, err := appendList(room[:0], PolicyField, f.Policies); err != nil {
-		return err
-	}
-	if _, err := appendList(room[:0], LimitField, f.Limits); err != nil {
+	if _, _, err := f.append(room[:0]); err != nil {
 		return err
 	}
 	return f.unique()

@@ -165,16 +165,15 @@ func raiseRetryAfter(h http.Header, longest Seconds, received time.Time, adds bo
 	if h == nil || !ok || wait < 0 {
 		return
 	}
+	longest.n = min(longest.n, MaxInteger)
 	if d, ok := retryAfterMs(h); ok && d < wait { // clients that read it ignore Retry-After
-		h[retryAfterMsKey] = []string{strconv.FormatInt(wait.Milliseconds(), 10)}
+		h[retryAfterMsKey] = []string{strconv.FormatInt(longest.n*1000, 10)}
 	}
-	asked, ok := ParseRetryAfter(h, received)
-	if ok { // by Retry-After, or by a field that a server sends in its place
-		longest = longer(longest, CeilSeconds(asked))
-	} else if !adds {
+	asked, ok := ParseRetryAfter(h, received) // from a field that servers send in its place, too
+	if !ok && !adds {
 		return
 	}
-	value := strconv.FormatInt(min(longest.n, MaxInteger), 10)
+	value := strconv.FormatInt(longer(longest, CeilSeconds(asked)).n, 10)
 	c := readClock(h, received)
 	for _, line := range h[retryAfterKey] {
 		if r, ok := parseRetryAfter(line); ok && r.wait(c.Now()) >= wait {

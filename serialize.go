@@ -85,39 +85,29 @@ func (f Fields) Set(h http.Header) error { return f.write(h, setLine) }
 func (f Fields) Add(h http.Header) error { return f.write(h, addLine) }
 
 // write calls line for each field, or writes nothing on error.
-func (f *Fields) write(h http.Header, line func(h http.Header, key, line string)) error {
-	policies, limits, err := f.lines()
+func (f *Fields) write(h http.Header, line func(h http.Header, key string, line []string)) error {
+	var room [2 * usualLine]byte
+	b, n, err := f.append(room[:0])
 	if err != nil {
 		return err
 	}
-	if h == nil && policies+limits != "" {
+	if h == nil && len(b) > 0 {
 		return errNilHeader
 	}
-	line(h, policyKey, policies)
-	line(h, limitKey, limits)
+	both := string(b)
+	lines := []string{both[:n], both[n:]}
+	line(h, policyKey, lines[:1:1])
+	line(h, limitKey, lines[1:])
 	return nil
 }
 
-// replaceLine sets a field to one line, unless the line is empty.
-func replaceLine(h http.Header, key, line string) {
-	if line != "" {
-		setLine(h, key, line)
+// append appends the values of both fields to b. That of RateLimit begins at n.
+func (f *Fields) append(b []byte) (out []byte, n int, err error) {
+	if b, err = appendList(b, PolicyField, f.Policies); err != nil {
+		return nil, 0, err
 	}
-}
-
-// lines returns the values of both fields.
-func (f *Fields) lines() (policies, limits string, err error) {
-	var room [2 * usualLine]byte
-	b, err := appendList(room[:0], PolicyField, f.Policies)
-	if err != nil {
-		return "", "", err
-	}
-	n := len(b)
-	if b, err = appendList(b, LimitField, f.Limits); err != nil {
-		return "", "", err
-	}
-	both := string(b)
-	return both[:n], both[n:], nil
+	out, err = appendList(b, LimitField, f.Limits)
+	return out, len(b), err
 }
 
 // append appends p to b, as appendMember does.
@@ -213,9 +203,9 @@ func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string,
 		if p.Value == true {
 			continue
 		}
-		var fault sf.Fault
-		if b, fault = sf.AppendValue(append(b, '='), p.Value); fault != sf.Fine {
-			return nil, p.Key, itemErrors[fault]
+		var err error
+		if b, err = sf.AppendValue(append(b, '='), p.Value); err != nil {
+			return nil, p.Key, err
 		}
 	}
 	return b, "", nil

@@ -208,7 +208,7 @@ func TestAllocations(t *testing.T) {
 	requireAllocs(t, 1, func() { _, _ = ParseLimits(benchLimit) })
 	requireAllocs(t, 1, func() { _, _ = ParsePolicies(benchPolicies) })
 	requireAllocs(t, 4, func() { _, _ = ParsePolicies(benchFull) })
-	requireAllocs(t, 1, func() { _, _ = ParseLimits(`"a";r=1`, `"b";r=1, "c";r=1`, `"d";r=1`) })
+	requireAllocs(t, 2, func() { _, _ = ParseLimits(`"a";r=1`, `"b";r=1, "c";r=1`, `"d";r=1`) }) // one joins the lines
 	requireAllocs(t, 0, func() { _, _ = Parse(h) })
 
 	f := fieldsOf(t, `"a";q=10000;w=1000`, `"a";r=10000;t=10`)
@@ -318,6 +318,37 @@ func TestJSONErrors(t *testing.T) {
 	} {
 		_, err := json.Marshal(invalid)
 		require.Error(t, err, "%v", invalid)
+	}
+}
+
+// The text of an error names the fault, and never contains what was read.
+func TestJSONErrorTexts(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		read json.Unmarshaler
+		in   string
+		want string
+	}{
+		{"a number of no int64", new(Policy), `{"name":"a","quota":31415926535897932384}`, "JSON of member of RateLimit-Policy: quota: not well-formed"},
+		{"a fraction", new(Limit), `{"remaining":31415.9}`, "JSON of member of RateLimit: remaining: not well-formed"},
+		{"a key that is not base64", new(Limit), `{"partition_key":"31415 "}`, "JSON of member of RateLimit: not well-formed"},
+		{"a name that is a number", new(Limit), `{"name":31415}`, "JSON of member of RateLimit: name: not well-formed"},
+		{"no object", new(Policy), `31415`, "JSON of member of RateLimit-Policy: not well-formed"},
+		{"no JSON", new(Policy), `{"name":"31415"`, "JSON of member of RateLimit-Policy: not well-formed"},
+		{"a window in words", new(Policy), `{"window":"31415"}`, "JSON of seconds: not well-formed"},
+		{"a parameter that is a number", new(Policy), `{"params":[31415]}`, "JSON of a parameter: not an array of key and value: not well-formed"},
+		{"a value that is an object", new(Policy), `{"params":[["a",{"31415":1}]]}`, "JSON of the value of a parameter: not well-formed"},
+		{"a number out of range", new(Policy), `{"quota":-31415}`, "member 1 of RateLimit-Policy: parameter q: out of range, it must be an Integer from 0"},
+		{"of a limit of fields", new(Fields), `{"limits":[{"remaining":31415.9}]}`, "JSON of member of RateLimit: remaining: not well-formed"},
+		{"of fields", new(Fields), `{"dialect":31415}`, "JSON of fields: dialect: not well-formed"},
+		{"null in a list", new(Fields), `{"limits":[null]}`, "JSON of fields: null in a list: not well-formed"},
+		{"a problem that is a number", new(Problem), `31415`, "problem document is not a JSON object: not well-formed"},
+		{"a problem that is null", new(Problem), `null`, "problem document is not a JSON object: not well-formed"},
+		{"a problem that is cut", new(Problem), `{"title":"31415`, "problem document is not a JSON object: not well-formed"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.EqualError(t, tc.read.UnmarshalJSON([]byte(tc.in)), "ratelimit: "+tc.want)
+		})
 	}
 }
 

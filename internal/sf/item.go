@@ -4,6 +4,7 @@ package sf
 
 import (
 	"encoding/base64"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -14,14 +15,11 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// A Fault is why a value cannot be written.
-type Fault uint8
-
-const (
-	Fine   Fault = iota
-	Syntax       // not a valid item of its type, such as a String with an accent
-	Type         // a type that no item has
-	Range        // a number or a Date that is too large
+// The reasons why a value cannot be written. Package ratelimit exports them.
+var (
+	ErrSyntax = errors.New("not well-formed") // not a valid item of its type, such as a String with an accent
+	ErrType   = errors.New("wrong type")      // a type that no item has
+	ErrRange  = errors.New("out of range")    // a number or a Date that is too large
 )
 
 // A Kind is the type of a bare item (RFC 9651 Section 3.3). Types that a parser need not
@@ -42,13 +40,10 @@ const maxDigits = 15
 // IsInteger reports whether n is from least to the largest Integer.
 func IsInteger(n, least int64) bool { return least <= n && n <= text.MaxInteger }
 
-// A Scanner reads bare items in a line (RFC 9651 Section 4.2.3.1). It holds the value of the
+// A Scanner reads bare items in a text (RFC 9651 Section 4.2.3.1). It holds the value of the
 // last item.
 type Scanner struct {
-	Text string
-	Last bool // Text is the last line of the field
-	Cut  bool // Text ends inside a String or a Display String, and is not the last line
-
+	Text   string
 	Int    int64  // the value of an Integer, else 0
 	String string // the value of a String
 	Bytes  []byte // the value of a Byte Sequence
@@ -57,7 +52,7 @@ type Scanner struct {
 
 // Scan reads a text that is one bare item. The kind is None if it is not.
 func Scan(item string) (Scanner, Kind) {
-	s := Scanner{Text: item, Last: true}
+	s := Scanner{Text: item}
 	kind, end := s.Read(0)
 	if end < len(item) {
 		kind = None
@@ -90,7 +85,7 @@ func (s *Scanner) Read(i int) (Kind, int) {
 	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		return s.readNumber(i)
 	case '"':
-		return s.ReadString(i)
+		return s.readString(i)
 	case ':':
 		return s.readBytes(i)
 	default:
@@ -98,19 +93,12 @@ func (s *Scanner) Read(i int) (Kind, int) {
 	}
 }
 
-// open is the result for a bare item without an end in this line. If another line follows,
-// the end may be there.
-func (s *Scanner) open() (Kind, int) {
-	s.Cut = !s.Last
-	return None, len(s.Text)
-}
-
-// ReadString reads the String at start (RFC 9651 Section 4.2.5). A String without escapes is
-// a part of the line, and needs no allocation.
+// readString reads the String at start (RFC 9651 Section 4.2.5). A String without escapes is
+// a part of the text, and needs no allocation.
 //
 //	sf-string = DQUOTE *( unescaped / "\" DQUOTE / "\\" ) DQUOTE
 //	unescaped = %x20-21 / %x23-5B / %x5D-7E
-func (s *Scanner) ReadString(start int) (Kind, int) {
+func (s *Scanner) readString(start int) (Kind, int) {
 	i := text.Past(s.Text, start+1, text.Plain)
 	if i < len(s.Text) && s.Text[i] == '"' {
 		s.String = s.Text[start+1 : i]
@@ -128,7 +116,7 @@ func (s *Scanner) readEscaped(start int) (Kind, int) {
 		from := i
 		i = text.Past(line, i, text.Plain)
 		if i == len(line) {
-			return s.open()
+			return None, i
 		}
 		b = append(b, line[from:i]...)
 		if line[i] == '"' {
@@ -224,7 +212,7 @@ func (s *Scanner) readOther(start int) (Kind, int) {
 	case strings.HasPrefix(line[start:], `%"`):
 		n := strings.IndexByte(line[i+1:], '"')
 		if n < 0 {
-			return s.open()
+			return None, i
 		}
 		i += 1 + n + 1
 	}
@@ -241,43 +229,35 @@ func (s *Scanner) delegate(start, end int) (Kind, int) {
 	return Other, end
 }
 
-// AppendValue appends a value as a bare item (RFC 9651 Section 4.1.3.1). On a fault the
+// AppendValue appends a value as a bare item (RFC 9651 Section 4.1.3.1). On an error the
 // result is nil. It lets httpsfv write the rare types, but no value that httpsfv writes wrongly,
 // or for which it panics.
-func AppendValue(b []byte, v any) ([]byte, Fault) {
+func AppendValue(b []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case int64:
 		if !IsInteger(v, -text.MaxInteger) {
-			return nil, Range
+			return nil, ErrRange
 		}
-		return strconv.AppendInt(b, v, 10), Fine
-	case string:
-		b, ok := AppendString(b, v)
-		if !ok {
-			return nil, Syntax
-		}
-		return b, Fine
-	case []byte:
-		return AppendBytes(b, v), Fine
+		return strconv.AppendInt(b, v, 10), nil
 	case float64:
 		return appendDecimal(b, v)
-	case bool, httpsfv.Token:
+	case string, []byte, bool, httpsfv.Token:
 	case time.Time:
 		if !IsInteger(v.Unix(), -text.MaxInteger) {
-			return nil, Range
+			return nil, ErrRange
 		}
 	case httpsfv.DisplayString:
 		if !utf8.ValidString(string(v)) {
-			return nil, Syntax
+			return nil, ErrSyntax
 		}
 	default:
-		return nil, Type
+		return nil, ErrType
 	}
 	s, err := httpsfv.Marshal(httpsfv.NewItem(v))
 	if err != nil {
-		return nil, Syntax
+		return nil, ErrSyntax
 	}
-	return append(b, s...), Fine
+	return append(b, s...), nil
 }
 
 // AppendString appends s as a String (RFC 9651 Section 4.1.6), and reports
@@ -308,15 +288,15 @@ func AppendBytes(b, v []byte) []byte {
 // appendDecimal appends v as a Decimal, rounded to thousandths, half to even (RFC 9651
 // Section 4.1.5). httpsfv multiplies by a thousand before it rounds, which is not exact, and
 // writes a negative number that rounds to 0 as -0.0.
-func appendDecimal(b []byte, v float64) ([]byte, Fault) {
+func appendDecimal(b []byte, v float64) ([]byte, error) {
 	s := strconv.FormatFloat(v, 'f', 3, 64)
 	whole, thousandths, finite := strings.Cut(s, ".")
 	if !finite || len(strings.TrimPrefix(whole, "-")) > 12 {
-		return nil, Range
+		return nil, ErrRange
 	}
 	if s == "-0.000" {
 		whole = "0"
 	}
 	b = append(append(b, whole...), '.', thousandths[0])
-	return append(b, strings.TrimRight(thousandths[1:], "0")...), Fine
+	return append(b, strings.TrimRight(thousandths[1:], "0")...), nil
 }

@@ -190,31 +190,19 @@ func parseLayouts(s string, layouts ...string) (Date, bool) {
 	return Date{}, false
 }
 
-// parseIMF reads an IMF-fixdate (RFC 9110 Section 5.6.7), but no leap second. It is ten times as
-// fast as package time, and nearly every response has a Date in this form. It ignores the day of
-// the week.
+// parseIMF reads an IMF-fixdate (RFC 9110 Section 5.6.7), but no leap second. It is several times
+// as fast as its layout, because package time has a fast path for RFC 3339, and nearly every
+// response has a Date in this form.
 func parseIMF(s string) (Date, bool) {
 	const form = "Sun, 06 Nov 1994 08:49:37 GMT"
-	const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
-	if len(s) != len(form) || s[3:5] != ", " || s[7] != ' ' || s[11] != ' ' || s[16] != ' ' || s[19] != ':' || s[22] != ':' || s[25:] != " GMT" {
+	const names, numbers = "JanFebMarAprMayJunJulAugSepOctNovDec", "01-02-03-04-05-06-07-08-09-10-11-12-"
+	if len(s) != len(form) || s[3:5] != ", " || s[7] != ' ' || s[11] != ' ' || s[16] != ' ' || s[25:] != " GMT" {
 		return Date{}, false
 	}
-	month := 0
-	for month < len(months) && months[month:month+3] != s[8:11] {
-		month += 3
+	month := strings.Index(names, s[8:11])
+	if month < 0 || month%len("Jan") != 0 {
+		return Date{}, false
 	}
-	year, day := 100*twoDigits(s[12:])+twoDigits(s[14:]), twoDigits(s[5:])
-	hour, minute, sec := twoDigits(s[17:]), twoDigits(s[20:]), twoDigits(s[23:])
-	t := time.Date(year, time.Month(month/3+1), day, hour, minute, sec, 0, time.UTC)
-	exists := year >= 0 && month < len(months) && t.Day() == day && t.Hour() == hour && t.Minute() == minute && t.Second() == sec
-	return Date{Time: t}, exists
-}
-
-// twoDigits returns the value of the first two digits of a text, or a number far below 0.
-func twoDigits(s string) int {
-	tens, ones := s[0]-'0', s[1]-'0'
-	if tens > 9 || ones > 9 {
-		return -1e6
-	}
-	return 10*int(tens) + int(ones)
+	t, err := time.Parse(time.RFC3339, s[12:16]+"-"+numbers[month:month+len("01-")]+s[5:7]+"T"+s[17:25]+"Z")
+	return Date{Time: t}, err == nil
 }

@@ -67,6 +67,16 @@ func TestIMF(t *testing.T) {
 			}
 		}
 	}
+	const example = "Sun, 06 Nov 1994 08:49:37 GMT"
+	for i := len("Sun"); i < len(example); i++ {
+		for b := range 256 {
+			s := example[:i] + string([]byte{byte(b)}) + example[i+1:]
+			want, err := time.Parse(layout, s)
+			got, ok := ParseHTTPDate(s)
+			require.Equal(t, err == nil, ok, s)
+			require.Equal(t, want, got.Time, s)
+		}
+	}
 }
 
 // Texts of the longest permitted length are read, and texts with one more byte are not.
