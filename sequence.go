@@ -214,8 +214,8 @@ func (x *exchange) check() {
 	least, _ := x.advice.Fields.RetryAfter().Duration()
 	rounded := x.advice.Asked >= least-time.Second
 	for _, f := range Check(x.resp) {
-		draft := f.Message == rules[ruleDraft06].message || f.Message == rules[ruleDraft07].message
-		if draft && isOldDraft(dialect) || rounded && f.Message == rules[ruleRetryEarly].message {
+		draft := f.Message == ruleDraft06.message || f.Message == ruleDraft07.message
+		if draft && isOldDraft(dialect) || rounded && f.Message == ruleRetryEarly.message {
 			f.Level = LevelNote
 		}
 		x.report(f)
@@ -269,7 +269,7 @@ func (x *exchange) milliseconds() {
 		written, read := plain.Limits[i].Reset.n, f.Limits[i].Reset.n
 		if read < written && read*1000-written < 1000 {
 			field, item := x.field(LimitField, plain.Limits[i].Name, RoleReset, i)
-			x.report(ruleSeconds.in(field, item, "milliseconds"))
+			x.report(modelRules[limiters.Unit].in(field, item, "milliseconds"))
 		}
 	}
 }
@@ -427,7 +427,7 @@ func (x *exchange) limit(m *joined, item int) {
 		}
 		double := d.Rule == limiters.Double && !x.isCurrent() // older fields have no unit
 		field, whose = x.field(field, m.Name, role, whose)
-		x.doubt(d.Certain && concerned && !double, (ruleSpent+ruleIndex(d.Rule)).in(field, whose, d.Args...))
+		x.doubt(d.Certain && concerned && !double, modelRules[d.Rule].in(field, whose, d.Args...))
 	}
 }
 

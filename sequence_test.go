@@ -15,12 +15,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit/internal/limiters"
 )
 
 // A faulty server breaks a rule. It is asked at regular times.
 type faulty struct {
 	name  string
-	rule  ruleIndex
+	rule  rule
 	alone Level   // of the finding, for a client that is alone
 	other Level   // and for one that is not
 	every float64 // seconds
@@ -65,23 +67,23 @@ const none = Level(-1)
 // faults returns a new server for each rule, which breaks it.
 func faults() []faulty {
 	return []faulty{
-		{"what remains is always the same", ruleSpent, LevelShould, LevelNote, 0.2, 30,
+		{"what remains is always the same", modelRules[limiters.Spent], LevelShould, LevelNote, 0.2, 30,
 			func(_ int, s float64) string { return say("q=100;w=60", "r=50;t=%d", 60-int(s)) }},
-		{"nothing is ever spent, and no time passes", ruleSpent, LevelShould, LevelNote, 0.2, 30,
+		{"nothing is ever spent, and no time passes", modelRules[limiters.Spent], LevelShould, LevelNote, 0.2, 30,
 			always(say("q=1000;w=60", "r=1000;t=60"))},
-		{"older fields that never change", ruleSpent, LevelShould, LevelNote, 0.2, 30,
+		{"older fields that never change", modelRules[limiters.Spent], LevelShould, LevelNote, 0.2, 30,
 			always("X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 100\nX-RateLimit-Reset: 60\n")},
-		{"some cost two", ruleUneven, LevelNote, LevelNote, 0.2, 20,
+		{"some cost two", modelRules[limiters.Uneven], LevelNote, LevelNote, 0.2, 20,
 			func(i int, s float64) string { return say("q=100;w=60", "r=%d;t=%d", 99-i-i/3, 60-int(s)) }},
-		{"every request costs two", ruleDouble, LevelShould, LevelNote, 0.2, 20,
+		{"every request costs two", modelRules[limiters.Double], LevelShould, LevelNote, 0.2, 20,
 			func(i int, s float64) string { return say("q=100;w=60", "r=%d;t=%d", 98-2*i, 60-int(s)) }},
-		{"the reset is always a third of the window", ruleClock, LevelShould, LevelNote, 0.5, 40,
+		{"the reset is always a third of the window", modelRules[limiters.Clock], LevelShould, LevelNote, 0.5, 40,
 			func(i int, _ float64) string { return say("q=50;w=60", "r=%d;t=20", 49-i) }},
-		{"the reset is in milliseconds", ruleSeconds, LevelShould, LevelNote, 0.2, 30,
+		{"the reset is in milliseconds", modelRules[limiters.Unit], LevelShould, LevelNote, 0.2, 30,
 			func(i int, s float64) string { return say("q=100;w=60", "r=%d;t=%d", 99-i, int(60000-1000*s)) }},
-		{"the reset of draft-06 is in milliseconds", ruleSeconds, LevelShould, LevelShould, 0.2, 1,
+		{"the reset of draft-06 is in milliseconds", modelRules[limiters.Unit], LevelShould, LevelShould, 0.2, 1,
 			always("RateLimit-Policy: 10;w=60\nRateLimit-Limit: 10\nRateLimit-Remaining: 9\nRateLimit-Reset: 60000\n")},
-		{"the window is twice as long", ruleWindow, LevelShould, LevelNote, 0.2, 30,
+		{"the window is twice as long", modelRules[limiters.Window], LevelShould, LevelNote, 0.2, 30,
 			func(i int, s float64) string { return say("q=100;w=60", "r=%d;t=%d", 99-i, 120-int(s)) }},
 		{"the reset is a Unix time", ruleUnixTime, LevelShould, LevelShould, 0.2, 1,
 			always(say("q=100;w=60", "r=99;t=%d", arrival.Unix()+60))},
@@ -106,13 +108,13 @@ func faults() []faulty {
 				}
 				return say("q=100;w=60", "r=%d;t=%d", 99-i, 60-int(s))
 			}},
-		{"requests are served at nothing remaining", ruleServed, LevelShould, LevelNote, 0.2, 30,
+		{"requests are served at nothing remaining", modelRules[limiters.Overdrawn], LevelShould, LevelNote, 0.2, 30,
 			func(i int, s float64) string { return say("q=3;w=60", "r=%d;t=%d", max(2-i, 0), 60-int(s)) }},
-		{"the quota is a tenth of what is announced", ruleApplied, LevelShould, LevelNote, 0.5, 60,
+		{"the quota is a tenth of what is announced", modelRules[limiters.Applied], LevelShould, LevelNote, 0.5, 60,
 			windows(5, 5, func(left int, reset float64) string { return say("q=50;w=5", "r=%d;t=%d", left, int(reset+0.99)) })},
-		{"the window is in milliseconds", ruleWindow, LevelShould, LevelNote, 0.5, 60,
+		{"the window is in milliseconds", modelRules[limiters.Window], LevelShould, LevelNote, 0.5, 60,
 			windows(5, 3, func(left int, reset float64) string { return say("q=5;w=3000", "r=%d;t=%d", left, int(reset+0.99)) })},
-		{"less comes back than is announced", ruleBack, LevelShould, LevelNote, 1, 60,
+		{"less comes back than is announced", modelRules[limiters.Back], LevelShould, LevelNote, 1, 60,
 			func(i int, _ float64) string { return say("q=97;w=20", "r=%d", 96-i%20-37*min(i/20, 1)) }},
 		{"the policy changes twice", ruleChanged, LevelShould, LevelShould, 0.2, 3,
 			func(i int, _ float64) string { return say(fmt.Sprintf("q=%d;w=60", 10+10*i), "r=%d;t=60", 9-i) }},
@@ -149,7 +151,7 @@ func TestSequence(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			for alone, want := range map[bool]Level{true: f.alone, false: f.other} {
 				f := faults()[i]
-				r := rules[f.rule]
+				r := f.rule
 				found := f.ask(&Sequence{Alone: alone})
 				highest := none
 				for _, finding := range found {
@@ -170,8 +172,8 @@ func TestSequenceRules(t *testing.T) {
 	var rows strings.Builder
 	all := faults()
 	rows.WriteString("| Rule | Level, alone | otherwise | What to do |\n|---|---|---|---|\n")
-	for i, r := range rules[checkRules:] {
-		at := slices.IndexFunc(all, func(f faulty) bool { return f.rule == checkRules+ruleIndex(i) })
+	for _, r := range sequenceRules {
+		at := slices.IndexFunc(all, func(f faulty) bool { return f.rule == r })
 		require.GreaterOrEqual(t, at, 0, "nothing breaks %q", r.message)
 		require.Equal(t, r.level, all[at].alone, r.message)
 		other := all[at].other.String()
