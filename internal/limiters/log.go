@@ -27,7 +27,7 @@ func (v *view) inLog(t *track) step {
 		}
 	}
 	most := v.Quota - v.cost*(certain+v.counts())
-	if v.kind == slidingLog && t.end.high > 0 && v.Received < t.end.low-1 { // before the oldest leaves
+	if v.kind == slidingLog && v.Received < t.end.low-1 { // before the oldest leaves
 		most = min(most, v.after(t, t.base))
 	}
 	least := v.Quota - v.cost*possible
