@@ -89,7 +89,7 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 		s := v.step(&m.tracks[i])
 		if s.ok && (s.gap < gap || s.gap == gap && i == m.last) {
 			best, gap, move = i, s.gap, s
-		} else if !s.ok && (i == m.last || len(m.tracks) == 1) {
+		} else {
 			m.wrong = s.fault
 		}
 	}
@@ -108,10 +108,10 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 // whether a new track explains the response.
 func (v *view) begin(most int) bool {
 	first := len(v.tracks) == 0
-	if most > 3 && len(v.tracks) == 3 && v.moves < 3 && v.seen > 12 {
+	if len(v.tracks) == 3 && v.moves < 3 && v.seen > 12 {
 		return false // servers that count apart take turns more often
 	}
-	if len(v.tracks) == most || !first && v.Remaining < v.Quota-v.cost*float64(1+v.Others+v.Pending) && !v.conserved() {
+	if len(v.tracks) == most || !first && !v.conserved() {
 		return false
 	}
 	if v.Remaining > v.Quota || v.tooLong() {
