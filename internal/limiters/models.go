@@ -21,7 +21,7 @@ type model struct {
 	tracks  []track
 	last    int     // the index of the track of the latest response
 	moves   int     // changes of last
-	slips   int     // responses that fitted no track and were added to the nearest one
+	slips   int     // responses that fitted no track, and were added to the latest one
 	seen    int     // responses
 	asked   float64 // requests that the limiter may have counted
 	widest  int     // the most responses that overlapped with one response
@@ -93,8 +93,15 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 			m.wrong = s.fault
 		}
 	}
-	if best < 0 {
-		return v.begin(most) || v.slip()
+	switch {
+	case best >= 0:
+	case v.begin(most):
+		return true
+	case m.slips >= m.moves/5:
+		return false
+	default: // an earlier choice of a track was a guess, and may have been wrong
+		m.slips++
+		best, move = m.last, step{ok: true, rolls: true, filled: v.Remaining + 1}
 	}
 	if best != m.last {
 		m.last = best
@@ -114,9 +121,6 @@ func (v *view) begin(most int) bool {
 	if len(v.tracks) == most || !first && !v.conserved() {
 		return false
 	}
-	if v.Remaining > v.Quota || v.tooLong() {
-		return false
-	}
 	v.learn()
 	t := track{
 		shown: v.Remaining, base: v.Remaining, left: v.Remaining, rolled: math.Inf(-1),
@@ -125,9 +129,6 @@ func (v *view) begin(most int) bool {
 	}
 	v.enter(&t, step{})
 	t.at.low = v.Sent
-	if v.isBucket() || v.kind == weighted {
-		t.left = min(v.Remaining+1, v.Quota-v.cost*v.counts())
-	}
 	v.model.last, v.tracks = len(v.tracks), append(v.tracks, t)
 	return true
 }
@@ -142,35 +143,8 @@ func (v *view) conserved() bool {
 	return used <= v.cost*v.asked
 }
 
-// slip adds a response to the nearest of several tracks. An earlier choice of a track may have
-// been wrong, because it is a guess. slip reports false if that happened too often.
-func (v *view) slip() bool {
-	if len(v.tracks) < 2 || v.slips >= v.moves/5 || v.Remaining > v.Quota || v.tooLong() {
-		return false
-	}
-	v.slips++
-	nearest := 0
-	for i := range v.tracks {
-		if math.Abs(v.tracks[i].shown-v.Remaining) < math.Abs(v.tracks[nearest].shown-v.Remaining) {
-			nearest = i
-		}
-	}
-	v.model.last = nearest
-	v.commit(&v.tracks[nearest], step{ok: true, rolls: true, filled: v.Remaining + 1})
-	return true
-}
-
-// tooLong reports whether the reset is longer than the model can announce.
-func (v *view) tooLong() bool {
-	if v.Reset < 0 || v.Window == 0 {
-		return false
-	}
-	most := v.Window*1.1 + v.Slack + 1
-	if v.kind == weighted && v.Remaining == 0 {
-		most *= 2
-	}
-	return v.Reset > most
-}
+// tooLong reports whether the reset is longer than a limiter can announce.
+func (v *view) tooLong() bool { return v.Window > 0 && v.Reset > v.Window*1.1+v.Slack+1 }
 
 func (v *view) isBucket() bool { return v.kind == bucketNext || v.kind == bucketFull }
 
@@ -242,8 +216,7 @@ func (v *view) inWindow(t *track) step {
 	most := v.after(t, t.left)
 	now := v.ending(span{v.Sent, math.Inf(1)})
 	fits, wider := v.agrees(now, t.end)
-	before := v.Sent <= t.end.high+1
-	if before && fits && v.Remaining <= most {
+	if fits && v.Remaining <= most {
 		deficit, short := v.short(t, t.shown)
 		if short {
 			return failed(Remaining, false, t.shown)
@@ -252,7 +225,7 @@ func (v *view) inWindow(t *track) step {
 	}
 	over := v.Received >= t.end.low-1
 	wider = 0
-	if most := v.jittered(); !over && v.jitter == 0 && v.Received >= t.end.low-1-most {
+	if most := v.jittered(); !over && v.Received >= t.end.low-1-most {
 		over, wider = true, most // earlier resets had jitter, but no more than rounding explained
 	}
 	fresh := v.Quota - v.cost*v.counts()
@@ -264,7 +237,7 @@ func (v *view) inWindow(t *track) step {
 		return failed(Remaining, true, most)
 	case short:
 		return failed(Remaining, false, v.Quota)
-	case v.Reset >= 0 && !v.begins(t, now):
+	case !v.begins(t, now):
 		return failed(Reset, false, 0)
 	}
 	return step{ok: true, gap: fresh - v.Remaining, rolls: true, wider: wider}
@@ -272,7 +245,7 @@ func (v *view) inWindow(t *track) step {
 
 // agrees reports whether two resets end at the same time, and the jitter that this needs.
 func (v *view) agrees(now, end span) (ok bool, jitter float64) {
-	if v.Reset < 0 || now.widened(1).meets(end) {
+	if now.widened(1).meets(end) {
 		return true, 0
 	}
 	if most := v.jittered(); v.jitter == 0 && now.widened(1+most).meets(end) {
