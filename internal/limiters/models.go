@@ -27,7 +27,7 @@ type model struct {
 	widest  int     // the most responses that overlapped with one response
 	jitter  float64 // seconds that the server adds to resets at random, at most
 	longest float64 // the longest reset, in seconds
-	each    span    // seconds between two tokens if the window is unknown; high is 0 if unknown
+	each    span    // seconds between two tokens
 	wrong   fault   // why the model does not explain the latest response
 }
 
@@ -41,7 +41,7 @@ type fault struct {
 func newModels() []model {
 	list := make([]model, kinds)
 	for k := range list {
-		list[k].kind = kind(k)
+		list[k].kind, list[k].each = kind(k), span{0, math.Inf(1)}
 	}
 	return list
 }
@@ -266,10 +266,7 @@ func (v *view) begins(t *track, now span) bool {
 // rate returns how many units come back in a second.
 func (v *view) rate() span {
 	if v.Window == 0 {
-		if v.each.low > 0 {
-			return span{0, 1 / v.each.low}
-		}
-		return span{0, v.Quota / shortest}
+		return span{0, 1 / v.each.low}
 	}
 	return span{v.Quota / v.window.high, v.Quota / v.window.low}
 }
@@ -286,9 +283,9 @@ func (v *view) refilled(t *track, rate float64) (filled, most float64) {
 func (v *view) inBucket(t *track) step {
 	rate := v.rate()
 	filled, most := v.refilled(t, rate.high)
-	if v.kind == bucketNext && t.end.high > 0 && v.Received < t.end.low-0.5 { // before the next token
+	if v.kind == bucketNext && v.Received < t.end.low-0.5 { // before the next token
 		most = min(most, v.after(t, t.base))
-		if v.Reset >= 0 && v.Window == 0 && !v.ending(span{}).widened(1).meets(t.end) {
+		if !v.ending(t.end).widened(1).meets(t.end) {
 			return failed(Reset, false, 0)
 		}
 	}
@@ -300,7 +297,7 @@ func (v *view) inBucket(t *track) step {
 	case short:
 		return failed(Remaining, false, least)
 	case v.Reset < 0:
-	case v.Window > 0 && !v.full(), v.Window == 0 && v.kind == bucketFull && !v.each.meets(v.eachUnit()) && v.each.high > 0:
+	case v.Window > 0 && !v.full(), v.kind == bucketFull && !v.each.meets(v.eachUnit()):
 		return failed(Reset, false, 0)
 	}
 	return step{ok: true, gap: most - v.Remaining, filled: filled, deficit: deficit}
@@ -326,19 +323,11 @@ func (v *view) eachUnit() span {
 	return each
 }
 
-// learn narrows down the seconds between two tokens by the reset, if the window is unknown.
+// learn narrows down the seconds between two tokens by the reset.
 func (v *view) learn() {
-	if v.Window > 0 || !v.isBucket() || v.Reset < 0 {
-		return
+	if v.Reset >= 0 {
+		v.each = v.each.and(v.eachUnit())
 	}
-	each := span{max(v.Reset-v.Slack-1, 0) / 1.1, math.Inf(1)}
-	if v.kind == bucketFull {
-		each = v.eachUnit()
-	}
-	if v.each.high > 0 {
-		each = span{max(v.each.low, each.low), min(v.each.high, each.high)}
-	}
-	v.each = each
 }
 
 // inWeighted is step for a sliding window counter. The units used in the previous window come
@@ -372,13 +361,12 @@ func (v *view) inWeighted(t *track) step {
 		return failed(Remaining, false, least)
 	}
 	s := step{ok: true, gap: most - v.Remaining, deficit: deficit, filled: filled}
-	now := v.ending(span{})
+	now := v.ending(span{v.Sent, math.Inf(1)})
 	fits, wider := v.agrees(now, t.end)
 	switch {
-	case v.Reset < 0 || v.Remaining == 0:
-	case fits && v.Sent <= t.end.high+1:
+	case fits:
 		s.wider = wider
-	case v.Received >= t.end.low-1 && (v.Window == 0 || v.follows(t, now)):
+	case v.Received >= t.end.low-1 && v.follows(t, now):
 		s.rolls = true
 	default:
 		return failed(Reset, false, 0)
@@ -408,16 +396,9 @@ func (v *view) commit(t *track, s step) {
 	}
 	t.deficit = s.deficit
 	v.learn()
-	windows := v.kind == fixedWindow || v.kind == weighted
 	now := v.ending(span{t.at.low + v.window.low, v.Received + v.window.high})
-	switch {
-	case windows && s.rolls:
+	if t.end = t.end.and(now); s.rolls {
 		t.end, t.rolled = now, v.Received
-	case v.Reset < 0 || v.kind == weighted && v.Remaining == 0:
-	case windows:
-		t.end = t.end.and(now)
-	case v.Pending == 0:
-		t.end = now // of base
 	}
 	t.shown = v.Remaining
 	if v.Pending > 0 && !s.rolls { // the base stays while requests overlap
