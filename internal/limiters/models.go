@@ -409,8 +409,5 @@ func (v *view) commit(t *track, s step) {
 		return
 	}
 	t.at, t.since, t.asked = span{v.Sent, v.Received}, 0, 0
-	t.left, t.base = v.Remaining, v.Remaining
-	if v.isBucket() || v.kind == weighted {
-		t.left = max(min(v.Remaining+1, s.filled), v.Remaining)
-	}
+	t.left, t.base = max(min(v.Remaining+1, s.filled), v.Remaining), v.Remaining
 }
