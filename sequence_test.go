@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"encoding/base64"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"regexp"
@@ -161,6 +162,72 @@ func TestSequence(t *testing.T) {
 					lawFinding(t, finding)
 				}
 				require.Equal(t, want, highest, "alone %v: %v", alone, found)
+			}
+		})
+	}
+}
+
+// TestSequenceWords: the message contains what seems to be wrong with the numbers.
+func TestSequenceWords(t *testing.T) {
+	window := func(text func(left int, reset float64) string) func(int, float64) string { return windows(100, 60, text) }
+	for _, tc := range []struct {
+		name  string
+		every float64 // seconds
+		serve func(i int, s float64) string
+		want  string
+	}{
+		{"t in milliseconds", 0.5, window(func(left int, reset float64) string {
+			return say("q=100;w=60", "r=%d;t=%.0f", left, 1000*reset)
+		}), "write t in seconds: it seems to be in milliseconds"},
+		{"t in minutes", 30, windows(1000, 3600, func(left int, reset float64) string {
+			return say("q=1000;w=3600", "r=%d;t=%.0f", left, math.Ceil(reset/60))
+		}), "let t go down with the clock: no limiter has these resets"},
+		{"t is always the same", 1, window(func(left int, _ float64) string {
+			return say("q=100;w=60", "r=%d;t=20", left)
+		}), "let t go down with the clock: it is always 20"},
+		{"t counts up", 1, window(func(left int, reset float64) string {
+			return say("q=100;w=60", "r=%d;t=%.0f", left, 60-reset)
+		}), "let t go down with the clock: it seems to be the time that has passed"},
+		{"t jumps", 1, func(i int, _ float64) string {
+			return say("q=100;w=60", "r=%d;t=%d", 99-i, 10+i*37%50)
+		}, "let t go down with the clock: no limiter has these resets"},
+		{"r is what is used", 0.5, window(func(left int, reset float64) string {
+			return say("q=100;w=60", "r=%d;t=%.0f", 100-left, math.Ceil(reset))
+		}), "let r fall by what each request costs: it seems to be what is used (or is this URL free, or cached?)"},
+		{"r stays", 0.5, func(_ int, s float64) string {
+			return say("q=100;w=60", "r=50;t=%d", 60-int(s))
+		}, "let r fall by what each request costs: it stays 50 over 58 requests that were served (or is this URL free, or cached?)"},
+		{"r jumps", 0.5, func(i int, s float64) string {
+			return say("q=100;w=60", "r=%d;t=%d", 50-i*37%50, 60-int(s))
+		}, "let q and w be those that are applied: r is 2, but must be at least 25 by now"},
+		{"the window is half as long", 0.5, windows(100, 30, func(left int, reset float64) string {
+			return say("q=100;w=60", "r=%d;t=%.0f", left, math.Ceil(reset))
+		}), ""},
+		{"the window is twice as long", 0.5, windows(100, 120, func(left int, reset float64) string {
+			return say("q=100;w=60", "r=%d;t=%.0f", left, math.Ceil(reset))
+		}), "let w be the window that is applied: it seems to be 120 s, not 60 s"},
+		{"the window is in milliseconds", 0.5, windows(5, 3, func(left int, reset float64) string {
+			return say("q=5;w=3000", "r=%d;t=%.0f", left, math.Ceil(reset))
+		}), "let w be the window that is applied: it seems to be 3 s, not 3000 s"},
+		{"a quarter of the quota", 0.5, windows(5, 5, func(left int, reset float64) string {
+			return say("q=50;w=5", "r=%d;t=%.0f", left, math.Ceil(reset))
+		}), "let q be the quota that is applied: it is 50, but r is never more than 4"},
+		{"r is more than the quota at first", 0.5, func(i int, s float64) string {
+			return say("q=100;w=60", "r=%d;t=%d", 110-i, 60-int(s))
+		}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := faulty{every: tc.every, n: 100, serve: tc.serve}
+			var words []string
+			for _, found := range f.ask(&Sequence{Alone: true}) {
+				if found.Level > LevelNote {
+					words = append(words, found.Message)
+				}
+			}
+			if tc.want == "" {
+				require.Empty(t, words)
+			} else {
+				require.Equal(t, []string{tc.want}, words)
 			}
 		})
 	}

@@ -55,18 +55,16 @@ type change struct {
 // variable would be a part of every program that imports the package.
 func changes() []change {
 	return []change{
-		{Unit, Reset, func(r *Run) bool { return r.longest() >= 1000 }, words("milliseconds"), scaled(0.001)},
-		{Unit, Reset, func(r *Run) bool { return r.terms.Window > 0 && r.longest() <= r.terms.Window/30 }, words("minutes"), scaled(60)},
+		{Unit, Reset, func(r *Run) bool { return r.longest() >= 1000 }, words("milliseconds"), ofResets(func(reset, _ float64) float64 { return math.Ceil(reset / 1000) })},
 		{Applied, Quota, nil, func(r *Run) []any { return []any{r.terms.Quota, r.highest()} }, func(r *Run, _ []Response, terms *Terms) { terms.Quota = r.highest() + 1 }},
-		windowed(2),
-		{Clock, Reset, hasWindow, words("it seems to be the time that has passed"), ofResets(func(reset, window float64) float64 { return max(window-reset, 0) })},
-		windowed(0.5), windowed(0.001),
-		{Clock, Reset, hasWindow, (*Run).course, ofResets(func(float64, float64) float64 { return -1 })},
 		{Spent, Remaining, rises, words("it seems to be what is used"), func(r *Run, events []Response, terms *Terms) {
 			for i := range events {
 				events[i].Remaining = terms.Quota - events[i].Remaining
 			}
 		}},
+		{Clock, Reset, func(r *Run) bool { return r.longest() <= r.terms.Window+1 }, words("it seems to be the time that has passed"), ofResets(func(reset, window float64) float64 { return max(window-reset, 0) })},
+		windowed(2), windowed(0.5), windowed(0.001),
+		{Clock, Reset, hasWindow, (*Run).course, ofResets(func(float64, float64) float64 { return -1 })},
 	}
 }
 
@@ -107,11 +105,6 @@ func windowed(by float64) change {
 }
 
 func words(text string) func(*Run) []any { return func(*Run) []any { return []any{text} } }
-
-// scaled is the change of the resets by a factor.
-func scaled(by float64) func(*Run, []Response, *Terms) {
-	return ofResets(func(reset, _ float64) float64 { return math.Ceil(reset * by) })
-}
 
 // ofResets is a change of the resets.
 func ofResets(to func(reset, window float64) float64) func(*Run, []Response, *Terms) {
