@@ -121,18 +121,16 @@ func (r *run) behavior() string {
 		about += fmt.Sprintf(", with %d counters: servers that do not share their counts", counters)
 	}
 	about += " (" + responses
-	for i, m := range models[1:] {
-		between := ", a "
-		switch {
-		case i == 0:
-			between = "; a "
-		case i == len(models)-2:
-			between = " or a "
+	if others := models[1:]; len(others) > 0 {
+		var names []string
+		for _, m := range others {
+			names = append(names, "a "+m.Name)
 		}
-		about += between + m.Name
-	}
-	if len(models) > 1 {
-		about += " would look the same so far"
+		list := strings.Join(names, ", ")
+		if at := strings.LastIndex(list, ", "); at >= 0 {
+			list = list[:at] + " or" + list[at+1:]
+		}
+		about += "; " + list + " would look the same so far"
 	}
 	return about + ")"
 }

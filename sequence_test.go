@@ -169,7 +169,9 @@ func TestSequence(t *testing.T) {
 
 // TestSequenceWords: the message contains what seems to be wrong with the numbers.
 func TestSequenceWords(t *testing.T) {
-	window := func(text func(left int, reset float64) string) func(int, float64) string { return windows(100, 60, text) }
+	window := func(text func(left int, reset float64) string) func(int, float64) string {
+		return windows(100, 60, text)
+	}
 	for _, tc := range []struct {
 		name  string
 		every float64 // seconds
@@ -197,6 +199,9 @@ func TestSequenceWords(t *testing.T) {
 		{"r stays", 0.5, func(_ int, s float64) string {
 			return say("q=100;w=60", "r=50;t=%d", 60-int(s))
 		}, "let r fall by what each request costs: it stays 50 over 58 requests that were served (or is this URL free, or cached?)"},
+		{"r rises by 5", 0.5, func(i int, s float64) string {
+			return say("q=100;w=60", "r=%d;t=%d", 99-i+5*min(i/20, 1), 60-int(s))
+		}, "let r fall by what each request costs: it is 84 where at most 81 can be left (or is this URL free, or cached?)"},
 		{"r jumps", 0.5, func(i int, s float64) string {
 			return say("q=100;w=60", "r=%d;t=%d", 50-i*37%50, 60-int(s))
 		}, "let q and w be those that are applied: r is 2, but must be at least 25 by now"},
@@ -226,9 +231,9 @@ func TestSequenceWords(t *testing.T) {
 			}
 			if tc.want == "" {
 				require.Empty(t, words)
-			} else {
-				require.Equal(t, []string{tc.want}, words)
+				return
 			}
+			require.Equal(t, []string{tc.want}, words)
 		})
 	}
 }
@@ -330,6 +335,8 @@ func TestSequenceQuiet(t *testing.T) {
 		{"a policy that holds for a time", none, 40, []string{policy(9), status503 + policy(5) + again}},
 		{"an older reset with its unit", none, 1, []string{fmt.Sprintf(reset+"%ds\n", arrival.Unix())}},
 		{"a refusal is the second answer", none, 2, []string{seven, status429 + again}},
+		{"a limit without a policy", none, 12, []string{"RateLimit: \"a\";r=5;t=9"}},
+		{"an older limit without what remains", none, 12, []string{"X-RateLimit-Limit: 10\nX-RateLimit-Reset: 9"}},
 		{"only the first answer has a reset", none, 12, append([]string{full}, later...)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -363,6 +370,8 @@ func TestSequenceNumbers(t *testing.T) {
 			"0.5:1:10 1:0:14 15.5:0:5 20.5:0:10 30.5:0:10 40.5:0:10 140.5:1:10 145.5:0:10 155.5:0:5"},
 		"a month of 31 days": {"q=9;w=2592000",
 			"0:8:86400 10:7:86390 20:6:86380 30:5:86370 86400:7:2678400 86410:6:2678390"},
+		"90 days": {"q=9;w=7776000",
+			"0:8:7776000 10:7:7775990 20:6:7775980 2700000:5:5076000 5400000:4:2376000 7776010:8:7776000 7776020:7:7775990"},
 		"a month of 28 days": {"q=9;w=2592000",
 			"0:8:86400 10:7:86390 20:6:86380 30:5:86370 86400:7:2419200 86410:6:2419190"},
 	} {
@@ -401,6 +410,11 @@ func TestSequenceModels(t *testing.T) {
 	require.Equal(t, []string{`"a" behaves like no known kind of limiter (5 responses)`},
 		explains(func(int) string { return say("q=9;w=60", "r=5") }, 5))
 	require.Contains(t, explains(func(int) string { return say("q=9;w=60", "r=5") }, 1)[0], "(1 response; ")
+	require.Equal(t, []string{`"a" behaves like a fixed window with quota 9, as announced (4 responses; a sliding log, a token bucket or a sliding window counter would look the same so far)`},
+		explains(func(i int) string { return say("q=9", "r=%d", 8-i) }, 4), "no window")
+	require.Equal(t, []string{`"a" behaves like a fixed window of 60 s with quota 9, as announced, with 2 counters: servers that do not share their counts (8 responses; a sliding log or a sliding window counter would look the same so far)`},
+		explains(func(i int) string { return say("q=9;w=60", "r=%d;t=%d", 8-i/2, 60-i) }, 8))
+	require.Empty(t, explains(func(int) string { return `RateLimit-Policy: "a";q=9;w=60` }, 5), "no limit")
 	require.Empty(t, explains(func(int) string { return "" }, 5))
 }
 
