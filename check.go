@@ -40,8 +40,12 @@ func Check(resp *http.Response) []Finding {
 	c.fields.Limits, limitErr = ParseLimits(c.h[limitKey]...)
 	c.list(policyField, len(c.fields.Policies), policyErr)
 	c.list(limitField, len(c.fields.Limits), limitErr)
-	c.policies()
-	c.limits()
+	if policyErr == nil {
+		c.members(policyField, repeated(c.fields.Policies))
+	}
+	if limitErr == nil {
+		c.members(limitField, repeated(c.fields.Limits))
+	}
 	c.joins()
 	c.response()
 	c.retryAfter()
@@ -60,7 +64,7 @@ type checker struct {
 
 // add adds the finding that a rule is broken by a member of a field, or by the field if item is
 // -1. args are those of the message.
-func (c *checker) add(r ruleIndex, field string, item int, args ...any) {
+func (c *checker) add(r rule, field string, item int, args ...any) {
 	c.findings = append(c.findings, r.in(field, item, args...))
 }
 
@@ -79,7 +83,7 @@ func (c *checker) list(field *fieldDef, members int, err error) {
 
 // malformed returns the rule that a field breaks, given the error of parsing it, and the
 // arguments of its message.
-func malformed(field *fieldDef, e *FieldError, lines []string) (r ruleIndex, args []any) {
+func malformed(field *fieldDef, e *FieldError, lines []string) (r rule, args []any) {
 	before, rest := lines[e.Line][:e.Offset], lines[e.Line][e.Offset:]
 	def := field.find(e.Param)
 	switch {
@@ -99,86 +103,57 @@ func malformed(field *fieldDef, e *FieldError, lines []string) (r ruleIndex, arg
 	return ruleMalformed, nil
 }
 
-// policies checks each policy on its own.
-func (c *checker) policies() {
-	if len(c.fields.Policies) == 0 {
-		return
+// members checks each member of a field that can be parsed. twice is the index of a member
+// with the name and the partition key of an earlier one, or 0.
+func (c *checker) members(field *fieldDef, twice int) {
+	if twice > 0 {
+		c.add(ruleTwice, field.name, twice)
 	}
-	if i := repeated(c.fields.Policies); i > 0 {
-		c.add(ruleTwice, PolicyField, i)
-	}
-	emptyUnit := c.parameters(policyField)
-	for i := range c.fields.Policies {
-		p := &c.fields.Policies[i]
-		c.member(policyField, i, p.Name, p.PartitionKey, p.Params)
-		switch p.Unit {
-		case "":
-			if emptyUnit[i] {
-				c.add(ruleEmptyUnit, PolicyField, i)
-			}
-		case Requests, ContentBytes, ConcurrentRequests:
-		case requestAlias:
-			c.add(ruleAlias, PolicyField, i)
-		case "tokens", "cost", "percent": // of language models, of GraphQL, and of servers without numbers
-			c.add(ruleUsedUnit, PolicyField, i)
-		default:
-			c.add(ruleUnit, PolicyField, i)
-		}
-	}
-}
-
-// parameters checks that no parameter of a well-formed field is written twice. It returns the
-// indices of the members with qu="". A Policy and a Limit contain neither.
-func (c *checker) parameters(field *fieldDef) (emptyUnit map[int]bool) {
-	emptyUnit = map[int]bool{}
 	p := parser{field: field, item: -1}
 	p.join(c.h[field.key])
 	for p.next() {
-		m := &p.member
-		emptyUnit[p.item] = m.seen&(1<<unitParam) != 0 && m.unit == ""
-		if m.twice != 0 {
-			c.add(ruleParamTwice, field.name, p.item)
-		}
-	}
-	return emptyUnit
-}
-
-// limits checks each limit on its own.
-func (c *checker) limits() {
-	if len(c.fields.Limits) == 0 {
-		return
-	}
-	if i := repeated(c.fields.Limits); i > 0 {
-		c.add(ruleTwice, LimitField, i)
-	}
-	c.parameters(limitField)
-	for i := range c.fields.Limits {
-		l := &c.fields.Limits[i]
-		c.member(limitField, i, l.Name, l.PartitionKey, l.Params)
+		c.member(field, p.item, &p.member)
 	}
 }
 
-// member checks a member by the rules that policies and limits share.
-func (c *checker) member(field *fieldDef, i int, name string, key []byte, params Params) {
-	if name == "" {
+// member checks a member on its own.
+func (c *checker) member(field *fieldDef, i int, m *member) {
+	if m.twice != 0 {
+		c.add(ruleParamTwice, field.name, i)
+	}
+	if m.name == "" {
 		c.add(ruleNameless, field.name, i)
 	}
 	foreign := func(p Param) bool { return policyField.find(p.Key) != nil || limitField.find(p.Key) != nil }
-	if slices.ContainsFunc(params, func(p Param) bool { return !prefixed(p.Key) && !foreign(p) }) {
+	if slices.ContainsFunc(m.params, func(p Param) bool { return !prefixed(p.Key) && !foreign(p) }) {
 		c.add(rulePrefix, field.name, i)
 	}
-	if at := slices.IndexFunc(params, foreign); at >= 0 { // no parameter of field itself is in params
-		key, owner := params[at].Key, LimitField
+	if at := slices.IndexFunc(m.params, foreign); at >= 0 { // no parameter of field itself is in params
+		key, owner := m.params[at].Key, LimitField
 		if policyField.find(key) != nil {
 			owner = PolicyField
 		}
 		c.add(ruleForeign, field.name, i, key, owner)
 	}
-	if personal(key) {
+	if personal(m.key) {
 		c.add(rulePersonal, field.name, i)
 	}
-	if c.secret(key) {
+	if c.secret(m.key) {
 		c.add(ruleSecret, field.name, i)
+	}
+	if m.seen&(1<<unitParam) == 0 {
+		return
+	}
+	switch Unit(m.unit) {
+	case "":
+		c.add(ruleEmptyUnit, field.name, i)
+	case Requests, ContentBytes, ConcurrentRequests:
+	case requestAlias:
+		c.add(ruleAlias, field.name, i)
+	case "tokens", "cost", "percent": // of language models, of GraphQL, and of servers without numbers
+		c.add(ruleUsedUnit, field.name, i)
+	default:
+		c.add(ruleUnit, field.name, i)
 	}
 }
 

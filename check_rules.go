@@ -3,6 +3,8 @@ package ratelimit
 import (
 	"fmt"
 	"strings"
+
+	"github.com/httpfields/ratelimit/internal/limiters"
 )
 
 // A Level is the weight of a [Finding]. A higher level matters more.
@@ -48,160 +50,99 @@ func (f Finding) String() string {
 
 // A rule is a rule that Check or a Sequence checks. CONFORMANCE.md has a row for each.
 type rule struct {
-	id      string // of RateLimit-Policy, and that of RateLimit if it has another
+	id      string // of RateLimit-Policy, and that of RateLimit if it has another; "" is that of the parameter
 	level   Level
 	message string // a format
 }
 
-// A ruleIndex is the index of a rule in rules.
-type ruleIndex int
-
 // The rules of Check, in the order in which it checks them.
-const (
-	ruleNext ruleIndex = iota
-	ruleMissing
-	ruleParam
-	ruleToken
-	ruleDraft06
-	ruleDraft07
-	ruleMany
-	ruleMalformed
-	ruleEmpty
-	ruleParamTwice
-	ruleTwice
-	ruleNameless
-	rulePrefix
-	ruleForeign
-	ruleAlias
-	ruleUsedUnit
-	ruleUnit
-	ruleEmptyUnit
-	rulePersonal
-	ruleSecret
-	ruleOrphan
-	ruleQuota
-	ruleReset
-	ruleMoment
-	ruleRatio
-	ruleTrailer
-	ruleRedirection
-	ruleCached
-	ruleStorable
-	ruleStored
-	ruleRefused
-	ruleRetryForm
-	ruleRetryEarly
-	ruleRetryLate
-	ruleRetryMilli
-	ruleRetryIgnored
-	ruleOlder
-	checkRules // the number of these rules
+var (
+	ruleNext = rule{"D8", LevelNote, "write what remains as " + remainingKey + " and the reset as " + resetKey +
+		", because this is the form of the next draft: few clients read it, and nothing else was checked"}
+	ruleMissing    = rule{"P6, L2", LevelMust, "add the parameter %s, without which strict clients ignore the whole field"}
+	ruleParam      = rule{"", LevelMust, "write the parameter %s as %s, or strict clients ignore the whole field"}
+	ruleToken      = rule{"P2, L1", LevelMust, "write the name in double quotes, or strict clients ignore the whole field"}
+	ruleDraft06    = rule{"P2", LevelMust, "this is the form of drafts 04 to 07: write a name in double quotes, and the quota as " + quotaKey}
+	ruleDraft07    = rule{"L1", LevelMust, "this is the form of draft-07: write an item for each policy, its name in double quotes, and what remains as " + remainingKey}
+	ruleMany       = rule{"P1, L1", LevelMust, "write at most 1024 members with 256 parameters each, because clients need not read more"}
+	ruleMalformed  = rule{"P1, L1", LevelMust, "write what RFC 9651 allows here, or strict clients ignore the whole field"}
+	ruleEmpty      = rule{"P1, L1", LevelMust, "the field is empty: leave it out, or add a member"}
+	ruleParamTwice = rule{"P1, L1", LevelNote, "write each parameter of a member once, because only the last value counts"}
+	ruleTwice      = rule{"P18", LevelShould, "another member has this name and partition key: give each member its own"}
+	ruleNameless   = rule{"P2, L1", LevelShould, "the name is empty: write one, by which clients and problem documents can refer to the policy"}
+	rulePrefix     = rule{"P11", LevelShould, "prefix the extension parameter with a vendor's identifier, as in acme-burst"}
+	ruleForeign    = rule{"P11", LevelNote, "%s belongs to %s, and clients ignore it here"}
+	ruleAlias      = rule{"P15", LevelShould, `write the unit as "requests", or leave it out`}
+	ruleUsedUnit   = rule{"P15", LevelNote, "this quota unit is in use, but not registered: explain in your documentation how to count it"}
+	ruleUnit       = rule{"P15", LevelShould, "this quota unit is not registered, so clients cannot count it: use a registered one"}
+	ruleEmptyUnit  = rule{"P7", LevelShould, "leave " + unitKey + " out, because an empty quota unit is not registered"}
+	rulePersonal   = rule{"S9", LevelShould, "hash the partition key, because it looks like an address of the client"}
+	ruleSecret     = rule{"S9", LevelShould, "hash the partition key, because it is a part of the credentials of the request"}
+	ruleOrphan     = rule{"L1", LevelNote, "no policy in RateLimit-Policy belongs to this limit: add one, so that clients know the quota, unit and window"}
+	ruleQuota      = rule{"L5", LevelNote, remainingKey + " is more than the " + quotaKey + " of the policy: correct one of them, because clients use no more than the quota"}
+	ruleReset      = rule{"L7", LevelNote, resetKey + " is more than ten times the " + windowKey + " of the policy: write it in seconds, and let it end with the window"}
+	ruleMoment     = rule{"L7", LevelNote, resetKey + " looks like a point in time, and would be decades: write it as seconds from now"}
+	ruleRatio      = rule{"S5", LevelNote, remainingKey + " is more than ten times what " + quotaKey + " and " + windowKey + " allow within " + resetKey +
+		": lower " + remainingKey + ", raise " + resetKey + ", or add a policy with a short window"}
+	ruleTrailer      = rule{"P12, L4", LevelMust, "send the field in the header section, never in the trailer section"}
+	ruleRedirection  = rule{"S2", LevelShould, "leave the field out of redirections, because it may keep clients from following them"}
+	ruleCached       = rule{"K1", LevelNote, "leave the field out of responses from a cache, because clients ignore it there"}
+	ruleStorable     = rule{"K1", LevelNote, "a cache may store this response, and clients ignore the field on stored responses: send Cache-Control: no-store, or leave the field out"}
+	ruleStored       = rule{"6585-4", LevelMust, "a cache may store this response, which is forbidden for status 429: send Cache-Control: no-store"}
+	ruleRefused      = rule{"L5", LevelNote, "the request was refused although " + remainingKey + " is not 0, so clients may send the next one at once: write " + remainingKey + " as 0, or send Retry-After"}
+	ruleRetryForm    = rule{"9110-10.2.3", LevelMust, "write one Retry-After, as whole seconds or as an HTTP-date in GMT, because many clients read nothing else"}
+	ruleRetryEarly   = rule{"S3", LevelShould, "let Retry-After be no earlier than the reset of each limit with nothing remaining"}
+	ruleRetryLate    = rule{"6-8", LevelNote, "let Retry-After be about the reset: clients obey the later one, and this one is more than ten times each reset and window (is it in milliseconds?)"}
+	ruleRetryMilli   = rule{"6-8", LevelShould, "write Retry-After in seconds: it seems to be in milliseconds, because it is a thousand times a reset or a window"}
+	ruleRetryIgnored = rule{"9110-10.2.3", LevelNote, "leave Retry-After out of a successful response while something remains, because clients that obey it wait in vain"}
+	ruleOlder        = rule{"6-5", LevelShould, "this field contradicts RateLimit or RateLimit-Policy: write the same numbers in both, because a client reads only one of them"}
 )
 
-// The rules of a Sequence. The first ones are those of package limiters, in its order.
-const (
-	ruleSpent = checkRules + iota
-	ruleUneven
-	ruleDouble
-	ruleClock
-	ruleSeconds
-	ruleServed
-	ruleApplied
-	ruleWindow
-	ruleBack
-	ruleUnixTime
-	ruleNoMore
-	ruleTooSoon
-	ruleBefore
-	ruleEarly
-	ruleChanged
-	ruleNewKeys
-	ruleBare
-	ruleNegative
-	ruleFraction
-)
-
-var rules = [...]rule{
-	ruleNext: {"D8", LevelNote, "write what remains as " + remainingKey + " and the reset as " + resetKey +
-		", because this is the form of the next draft: few clients read it, and nothing else was checked"},
-	ruleMissing:    {"P6, L2", LevelMust, "add the parameter %s, without which strict clients ignore the whole field"},
-	ruleParam:      {"", LevelMust, "write the parameter %s as %s, or strict clients ignore the whole field"},
-	ruleToken:      {"P2, L1", LevelMust, "write the name in double quotes, or strict clients ignore the whole field"},
-	ruleDraft06:    {"P2", LevelMust, "this is the form of drafts 04 to 07: write a name in double quotes, and the quota as " + quotaKey},
-	ruleDraft07:    {"L1", LevelMust, "this is the form of draft-07: write an item for each policy, its name in double quotes, and what remains as " + remainingKey},
-	ruleMany:       {"P1, L1", LevelMust, "write at most 1024 members with 256 parameters each, because clients need not read more"},
-	ruleMalformed:  {"P1, L1", LevelMust, "write what RFC 9651 allows here, or strict clients ignore the whole field"},
-	ruleEmpty:      {"P1, L1", LevelMust, "the field is empty: leave it out, or add a member"},
-	ruleParamTwice: {"P1, L1", LevelNote, "write each parameter of a member once, because only the last value counts"},
-	ruleTwice:      {"P18", LevelShould, "another member has this name and partition key: give each member its own"},
-	ruleNameless:   {"P2, L1", LevelShould, "the name is empty: write one, by which clients and problem documents can refer to the policy"},
-	rulePrefix:     {"P11", LevelShould, "prefix the extension parameter with a vendor's identifier, as in acme-burst"},
-	ruleForeign:    {"P11", LevelNote, "%s belongs to %s, and clients ignore it here"},
-	ruleAlias:      {"P15", LevelShould, `write the unit as "requests", or leave it out`},
-	ruleUsedUnit:   {"P15", LevelNote, "this quota unit is in use, but not registered: explain in your documentation how to count it"},
-	ruleUnit:       {"P15", LevelShould, "this quota unit is not registered, so clients cannot count it: use a registered one"},
-	ruleEmptyUnit:  {"P7", LevelShould, "leave " + unitKey + " out, because an empty quota unit is not registered"},
-	rulePersonal:   {"S9", LevelShould, "hash the partition key, because it looks like an address of the client"},
-	ruleSecret:     {"S9", LevelShould, "hash the partition key, because it is a part of the credentials of the request"},
-	ruleOrphan:     {"L1", LevelNote, "no policy in RateLimit-Policy belongs to this limit: add one, so that clients know the quota, unit and window"},
-	ruleQuota:      {"L5", LevelNote, remainingKey + " is more than the " + quotaKey + " of the policy: correct one of them, because clients use no more than the quota"},
-	ruleReset:      {"L7", LevelNote, resetKey + " is more than ten times the " + windowKey + " of the policy: write it in seconds, and let it end with the window"},
-	ruleMoment:     {"L7", LevelNote, resetKey + " looks like a point in time, and would be decades: write it as seconds from now"},
-	ruleRatio: {"S5", LevelNote, remainingKey + " is more than ten times what " + quotaKey + " and " + windowKey + " allow within " + resetKey +
-		": lower " + remainingKey + ", raise " + resetKey + ", or add a policy with a short window"},
-	ruleTrailer:      {"P12, L4", LevelMust, "send the field in the header section, never in the trailer section"},
-	ruleRedirection:  {"S2", LevelShould, "leave the field out of redirections, because it may keep clients from following them"},
-	ruleCached:       {"K1", LevelNote, "leave the field out of responses from a cache, because clients ignore it there"},
-	ruleStorable:     {"K1", LevelNote, "a cache may store this response, and clients ignore the field on stored responses: send Cache-Control: no-store, or leave the field out"},
-	ruleStored:       {"6585-4", LevelMust, "a cache may store this response, which is forbidden for status 429: send Cache-Control: no-store"},
-	ruleRefused:      {"L5", LevelNote, "the request was refused although " + remainingKey + " is not 0, so clients may send the next one at once: write " + remainingKey + " as 0, or send Retry-After"},
-	ruleRetryForm:    {"9110-10.2.3", LevelMust, "write one Retry-After, as whole seconds or as an HTTP-date in GMT, because many clients read nothing else"},
-	ruleRetryEarly:   {"S3", LevelShould, "let Retry-After be no earlier than the reset of each limit with nothing remaining"},
-	ruleRetryLate:    {"6-8", LevelNote, "let Retry-After be about the reset: clients obey the later one, and this one is more than ten times each reset and window (is it in milliseconds?)"},
-	ruleRetryMilli:   {"6-8", LevelShould, "write Retry-After in seconds: it seems to be in milliseconds, because it is a thousand times a reset or a window"},
-	ruleRetryIgnored: {"9110-10.2.3", LevelNote, "leave Retry-After out of a successful response while something remains, because clients that obey it wait in vain"},
-	ruleOlder:        {"6-5", LevelShould, "this field contradicts RateLimit or RateLimit-Policy: write the same numbers in both, because a client reads only one of them"},
-
-	ruleSpent:    {"L5", LevelShould, "let " + remainingKey + " fall by what each request costs: %s (or is this URL free, or cached?)"},
-	ruleUneven:   {"L5", LevelNote, remainingKey + " falls by different numbers: let it fall by the same for each request, or clients cannot know what a request costs"},
-	ruleDouble:   {"L5", LevelShould, "let " + remainingKey + " fall by 1 per request, or give the policy another unit: it fell by %.0f for each (is it counted twice?)"},
-	ruleClock:    {"L7", LevelShould, "let " + resetKey + " go down with the clock: %s"},
-	ruleSeconds:  {"L7", LevelShould, "write " + resetKey + " in seconds: it seems to be in %s"},
-	ruleServed:   {"L5", LevelShould, "more requests were served after " + remainingKey + " was 0 than can have come back: refuse them, or announce what remains"},
-	ruleApplied:  {"P6", LevelShould, "let " + quotaKey + " be the quota that is applied: it is %.0f, but " + remainingKey + " is never more than %.0f"},
-	ruleWindow:   {"P6", LevelShould, "let " + windowKey + " be the window that is applied: it seems to be %g s, not %g s"},
-	ruleBack:     {"P6", LevelShould, "let " + quotaKey + " and " + windowKey + " be those that are applied: " + remainingKey + " is %.0f, but must be at least %.0f by now"},
-	ruleUnixTime: {"L7", LevelShould, resetKey + " is the present time since 1970: write it as seconds from now"},
-	ruleNoMore:   {"L7", LevelShould, "a request that was sent after " + resetKey + " had ended was refused: let " + resetKey + " end when a request is served again"},
-	ruleTooSoon:  {"S3", LevelShould, "a request that was sent after Retry-After had ended was refused: let Retry-After end when a request is served again"},
-	ruleBefore:   {"6-8", LevelNote, "let Retry-After be no earlier than the reset, because both should be the same point in time"},
-	ruleEarly:    {"L5", LevelShould, "a request was refused while something remained: let " + remainingKey + " be 0 before requests are refused"},
-	ruleChanged:  {"P3", LevelShould, "the policy was another one in an earlier response: keep it the same, or give the new one another name"},
-	ruleNewKeys:  {"P18", LevelShould, "most responses have a new partition key: keep it the same for each client, or clients cannot recognize their limit"},
-	ruleBare:     {"6585-4", LevelShould, "the refusal has no Retry-After and no limits: send one of them, so that clients know when to come back"},
-	ruleNegative: {"6-9", LevelShould, "write a number that is 0 or more, because clients may ignore the field or take it for a large one"},
-	ruleFraction: {"6-9", LevelShould, "write a whole number, because many clients read nothing else"},
+// The rules of a Sequence that package limiters checks.
+var modelRules = [limiters.Rules]rule{
+	limiters.Spent:     {"L5", LevelShould, "let " + remainingKey + " fall by what each request costs: %s (or is this URL free, or cached?)"},
+	limiters.Uneven:    {"L5", LevelNote, remainingKey + " falls by different numbers: let it fall by the same for each request, or clients cannot know what a request costs"},
+	limiters.Double:    {"L5", LevelShould, "let " + remainingKey + " fall by 1 per request, or give the policy another unit: it fell by %.0f for each (is it counted twice?)"},
+	limiters.Clock:     {"L7", LevelShould, "let " + resetKey + " go down with the clock: %s"},
+	limiters.Unit:      {"L7", LevelShould, "write " + resetKey + " in seconds: it seems to be in %s"},
+	limiters.Overdrawn: {"L5", LevelShould, "more requests were served after " + remainingKey + " was 0 than can have come back: refuse them, or announce what remains"},
+	limiters.Applied:   {"P6", LevelShould, "let " + quotaKey + " be the quota that is applied: it is %.0f, but " + remainingKey + " is never more than %.0f"},
+	limiters.Window:    {"P6", LevelShould, "let " + windowKey + " be the window that is applied: it seems to be %g s, not %g s"},
+	limiters.Back:      {"P6", LevelShould, "let " + quotaKey + " and " + windowKey + " be those that are applied: " + remainingKey + " is %.0f, but must be at least %.0f by now"},
 }
+
+// The other rules of a Sequence.
+var (
+	ruleUnixTime = rule{"L7", LevelShould, resetKey + " is the present time since 1970: write it as seconds from now"}
+	ruleNoMore   = rule{"L7", LevelShould, "a request that was sent after " + resetKey + " had ended was refused: let " + resetKey + " end when a request is served again"}
+	ruleTooSoon  = rule{"S3", LevelShould, "a request that was sent after Retry-After had ended was refused: let Retry-After end when a request is served again"}
+	ruleBefore   = rule{"6-8", LevelNote, "let Retry-After be no earlier than the reset, because both should be the same point in time"}
+	ruleEarly    = rule{"L5", LevelShould, "a request was refused while something remained: let " + remainingKey + " be 0 before requests are refused"}
+	ruleChanged  = rule{"P3", LevelShould, "the policy was another one in an earlier response: keep it the same, or give the new one another name"}
+	ruleNewKeys  = rule{"P18", LevelShould, "most responses have a new partition key: keep it the same for each client, or clients cannot recognize their limit"}
+	ruleBare     = rule{"6585-4", LevelShould, "the refusal has no Retry-After and no limits: send one of them, so that clients know when to come back"}
+	ruleNegative = rule{"6-9", LevelShould, "write a number that is 0 or more, because clients may ignore the field or take it for a large one"}
+	ruleFraction = rule{"6-9", LevelShould, "write a whole number, because many clients read nothing else"}
+)
 
 // in returns the finding that the rule is broken by a member of a field, or by the field if item
 // is -1. args are those of the message.
-func (r ruleIndex) in(field string, item int, args ...any) Finding {
+func (r rule) in(field string, item int, args ...any) Finding {
 	return r.at(FieldError{Field: field, Line: -1, Offset: -1, Item: item}, args...)
 }
 
 // at returns the finding that the rule is broken at a place.
-func (r ruleIndex) at(e FieldError, args ...any) Finding {
-	of := rules[r]
-	id, ofLimit, differ := strings.Cut(of.id, ", ")
+func (r rule) at(e FieldError, args ...any) Finding {
+	id, ofLimit, differ := strings.Cut(r.id, ", ")
 	switch {
-	case r == ruleParam:
+	case r.id == "":
 		id = fieldOf(e.Field).find(e.Param).formRule
 	case differ && e.Field == LimitField:
 		id = ofLimit
 	}
-	message := of.message
+	message := r.message
 	if len(args) > 0 {
 		message = fmt.Sprintf(message, args...)
 	}
-	return Finding{Rule: id, Level: of.level, Field: e.Field, Line: e.Line, Offset: e.Offset, Item: e.Item, Message: message}
+	return Finding{Rule: id, Level: r.level, Field: e.Field, Line: e.Line, Offset: e.Offset, Item: e.Item, Message: message}
 }

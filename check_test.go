@@ -202,6 +202,30 @@ func TestCheckMessages(t *testing.T) {
 	}
 }
 
+// checkRules are the rules of Check, and sequenceRules those of a Sequence, in the order of
+// CONFORMANCE.md.
+var (
+	checkRules = []rule{
+		ruleNext, ruleMissing, ruleParam, ruleToken, ruleDraft06, ruleDraft07, ruleMany,
+		ruleMalformed, ruleEmpty, ruleParamTwice, ruleTwice, ruleNameless, rulePrefix, ruleForeign,
+		ruleAlias, ruleUsedUnit, ruleUnit, ruleEmptyUnit, rulePersonal, ruleSecret, ruleOrphan,
+		ruleQuota, ruleReset, ruleMoment, ruleRatio, ruleTrailer, ruleRedirection, ruleCached,
+		ruleStorable, ruleStored, ruleRefused, ruleRetryForm, ruleRetryEarly, ruleRetryLate,
+		ruleRetryMilli, ruleRetryIgnored, ruleOlder,
+	}
+	sequenceRules = append(modelRules[:],
+		ruleUnixTime, ruleNoMore, ruleTooSoon, ruleBefore, ruleEarly, ruleChanged, ruleNewKeys,
+		ruleBare, ruleNegative, ruleFraction)
+)
+
+// TestRules: the lists above have all rules.
+func TestRules(t *testing.T) {
+	source, err := os.ReadFile("check_rules.go")
+	require.NoError(t, err)
+	written := regexp.MustCompile(`(?m)^\trule\w+ += rule\{`).FindAll(source, -1)
+	require.Len(t, written, len(checkRules)+len(sequenceRules)-len(modelRules))
+}
+
 // TestCheckRules: a response breaks each rule, and the rows of CONFORMANCE.md are the rules.
 func TestCheckRules(t *testing.T) {
 	shown := map[rule]bool{}
@@ -219,7 +243,7 @@ func TestCheckRules(t *testing.T) {
 	note(Check(withSecret("Bearer 0123456789")))
 
 	var want []string
-	for _, r := range rules[:checkRules] {
+	for _, r := range checkRules {
 		ids := map[string]bool{}
 		form := strings.ReplaceAll(regexp.QuoteMeta(r.message), "%s", ".*")
 		for s := range shown {

@@ -121,18 +121,16 @@ func (r *run) behavior() string {
 		about += fmt.Sprintf(", with %d counters: servers that do not share their counts", counters)
 	}
 	about += " (" + responses
-	for i, m := range models[1:] {
-		between := ", a "
-		switch {
-		case i == 0:
-			between = "; a "
-		case i == len(models)-2:
-			between = " or a "
+	if others := models[1:]; len(others) > 0 {
+		var names []string
+		for _, m := range others {
+			names = append(names, "a "+m.Name)
 		}
-		about += between + m.Name
-	}
-	if len(models) > 1 {
-		about += " would look the same so far"
+		list := strings.Join(names, ", ")
+		if at := strings.LastIndex(list, ", "); at >= 0 {
+			list = list[:at] + " or" + list[at+1:]
+		}
+		about += "; " + list + " would look the same so far"
 	}
 	return about + ")"
 }
@@ -214,8 +212,8 @@ func (x *exchange) check() {
 	least, _ := x.advice.Fields.RetryAfter().Duration()
 	rounded := x.advice.Asked >= least-time.Second
 	for _, f := range Check(x.resp) {
-		draft := f.Message == rules[ruleDraft06].message || f.Message == rules[ruleDraft07].message
-		if draft && isOldDraft(dialect) || rounded && f.Message == rules[ruleRetryEarly].message {
+		draft := f.Message == ruleDraft06.message || f.Message == ruleDraft07.message
+		if draft && isOldDraft(dialect) || rounded && f.Message == ruleRetryEarly.message {
 			f.Level = LevelNote
 		}
 		x.report(f)
@@ -269,7 +267,7 @@ func (x *exchange) milliseconds() {
 		written, read := plain.Limits[i].Reset.n, f.Limits[i].Reset.n
 		if read < written && read*1000-written < 1000 {
 			field, item := x.field(LimitField, plain.Limits[i].Name, RoleReset, i)
-			x.report(ruleSeconds.in(field, item, "milliseconds"))
+			x.report(modelRules[limiters.Unit].in(field, item, "milliseconds"))
 		}
 	}
 }
@@ -427,7 +425,7 @@ func (x *exchange) limit(m *joined, item int) {
 		}
 		double := d.Rule == limiters.Double && !x.isCurrent() // older fields have no unit
 		field, whose = x.field(field, m.Name, role, whose)
-		x.doubt(d.Certain && concerned && !double, (ruleSpent+ruleIndex(d.Rule)).in(field, whose, d.Args...))
+		x.doubt(d.Certain && concerned && !double, modelRules[d.Rule].in(field, whose, d.Args...))
 	}
 }
 

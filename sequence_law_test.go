@@ -373,10 +373,20 @@ func lawHonest(t *testing.T, seed uint64) {
 
 var honestRuns = flag.Uint64("hosts", 400, "hosts of TestSequenceHonest")
 
+// tellingHosts are the seeds of other hosts, which a simpler model accuses.
+var tellingHosts = []uint64{
+	1316, // a request whose response was lost may still be in the log
+	1351, // a response of the window before arrives after one of the next window
+}
+
 // TestSequenceHonest runs the law for many hosts.
 func TestSequenceHonest(t *testing.T) {
 	t.Parallel()
+	seeds := slices.Clone(tellingHosts)
 	for seed := range *honestRuns {
+		seeds = append(seeds, seed)
+	}
+	for _, seed := range seeds {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
 			lawHonest(t, seed)

@@ -80,9 +80,7 @@ func (x *exchange) early() {
 	if left <= 0 || tightest == nil || silent && !tightest.Known() {
 		return
 	}
-	if left >= 2 || shown {
-		tightest.early++
-	}
+	tightest.early++
 	certain := false
 	switch {
 	case silent || !shown:

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"encoding/base64"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"regexp"
@@ -15,12 +16,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit/internal/limiters"
 )
 
 // A faulty server breaks a rule. It is asked at regular times.
 type faulty struct {
 	name  string
-	rule  ruleIndex
+	rule  rule
 	alone Level   // of the finding, for a client that is alone
 	other Level   // and for one that is not
 	every float64 // seconds
@@ -65,23 +68,23 @@ const none = Level(-1)
 // faults returns a new server for each rule, which breaks it.
 func faults() []faulty {
 	return []faulty{
-		{"what remains is always the same", ruleSpent, LevelShould, LevelNote, 0.2, 30,
+		{"what remains is always the same", modelRules[limiters.Spent], LevelShould, LevelNote, 0.2, 30,
 			func(_ int, s float64) string { return say("q=100;w=60", "r=50;t=%d", 60-int(s)) }},
-		{"nothing is ever spent, and no time passes", ruleSpent, LevelShould, LevelNote, 0.2, 30,
+		{"nothing is ever spent, and no time passes", modelRules[limiters.Spent], LevelShould, LevelNote, 0.2, 30,
 			always(say("q=1000;w=60", "r=1000;t=60"))},
-		{"older fields that never change", ruleSpent, LevelShould, LevelNote, 0.2, 30,
+		{"older fields that never change", modelRules[limiters.Spent], LevelShould, LevelNote, 0.2, 30,
 			always("X-RateLimit-Limit: 100\nX-RateLimit-Remaining: 100\nX-RateLimit-Reset: 60\n")},
-		{"some cost two", ruleUneven, LevelNote, LevelNote, 0.2, 20,
+		{"some cost two", modelRules[limiters.Uneven], LevelNote, LevelNote, 0.2, 20,
 			func(i int, s float64) string { return say("q=100;w=60", "r=%d;t=%d", 99-i-i/3, 60-int(s)) }},
-		{"every request costs two", ruleDouble, LevelShould, LevelNote, 0.2, 20,
+		{"every request costs two", modelRules[limiters.Double], LevelShould, LevelNote, 0.2, 20,
 			func(i int, s float64) string { return say("q=100;w=60", "r=%d;t=%d", 98-2*i, 60-int(s)) }},
-		{"the reset is always a third of the window", ruleClock, LevelShould, LevelNote, 0.5, 40,
+		{"the reset is always a third of the window", modelRules[limiters.Clock], LevelShould, LevelNote, 0.5, 40,
 			func(i int, _ float64) string { return say("q=50;w=60", "r=%d;t=20", 49-i) }},
-		{"the reset is in milliseconds", ruleSeconds, LevelShould, LevelNote, 0.2, 30,
+		{"the reset is in milliseconds", modelRules[limiters.Unit], LevelShould, LevelNote, 0.2, 30,
 			func(i int, s float64) string { return say("q=100;w=60", "r=%d;t=%d", 99-i, int(60000-1000*s)) }},
-		{"the reset of draft-06 is in milliseconds", ruleSeconds, LevelShould, LevelShould, 0.2, 1,
+		{"the reset of draft-06 is in milliseconds", modelRules[limiters.Unit], LevelShould, LevelShould, 0.2, 1,
 			always("RateLimit-Policy: 10;w=60\nRateLimit-Limit: 10\nRateLimit-Remaining: 9\nRateLimit-Reset: 60000\n")},
-		{"the window is twice as long", ruleWindow, LevelShould, LevelNote, 0.2, 30,
+		{"the window is twice as long", modelRules[limiters.Window], LevelShould, LevelNote, 0.2, 30,
 			func(i int, s float64) string { return say("q=100;w=60", "r=%d;t=%d", 99-i, 120-int(s)) }},
 		{"the reset is a Unix time", ruleUnixTime, LevelShould, LevelShould, 0.2, 1,
 			always(say("q=100;w=60", "r=99;t=%d", arrival.Unix()+60))},
@@ -106,13 +109,13 @@ func faults() []faulty {
 				}
 				return say("q=100;w=60", "r=%d;t=%d", 99-i, 60-int(s))
 			}},
-		{"requests are served at nothing remaining", ruleServed, LevelShould, LevelNote, 0.2, 30,
+		{"requests are served at nothing remaining", modelRules[limiters.Overdrawn], LevelShould, LevelNote, 0.2, 30,
 			func(i int, s float64) string { return say("q=3;w=60", "r=%d;t=%d", max(2-i, 0), 60-int(s)) }},
-		{"the quota is a tenth of what is announced", ruleApplied, LevelShould, LevelNote, 0.5, 60,
+		{"the quota is a tenth of what is announced", modelRules[limiters.Applied], LevelShould, LevelNote, 0.5, 60,
 			windows(5, 5, func(left int, reset float64) string { return say("q=50;w=5", "r=%d;t=%d", left, int(reset+0.99)) })},
-		{"the window is in milliseconds", ruleWindow, LevelShould, LevelNote, 0.5, 60,
+		{"the window is in milliseconds", modelRules[limiters.Window], LevelShould, LevelNote, 0.5, 60,
 			windows(5, 3, func(left int, reset float64) string { return say("q=5;w=3000", "r=%d;t=%d", left, int(reset+0.99)) })},
-		{"less comes back than is announced", ruleBack, LevelShould, LevelNote, 1, 60,
+		{"less comes back than is announced", modelRules[limiters.Back], LevelShould, LevelNote, 1, 60,
 			func(i int, _ float64) string { return say("q=97;w=20", "r=%d", 96-i%20-37*min(i/20, 1)) }},
 		{"the policy changes twice", ruleChanged, LevelShould, LevelShould, 0.2, 3,
 			func(i int, _ float64) string { return say(fmt.Sprintf("q=%d;w=60", 10+10*i), "r=%d;t=60", 9-i) }},
@@ -149,7 +152,7 @@ func TestSequence(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			for alone, want := range map[bool]Level{true: f.alone, false: f.other} {
 				f := faults()[i]
-				r := rules[f.rule]
+				r := f.rule
 				found := f.ask(&Sequence{Alone: alone})
 				highest := none
 				for _, finding := range found {
@@ -164,14 +167,85 @@ func TestSequence(t *testing.T) {
 	}
 }
 
+// TestSequenceWords: the message contains what seems to be wrong with the numbers.
+func TestSequenceWords(t *testing.T) {
+	window := func(text func(left int, reset float64) string) func(int, float64) string {
+		return windows(100, 60, text)
+	}
+	for _, tc := range []struct {
+		name  string
+		every float64 // seconds
+		serve func(i int, s float64) string
+		want  string
+	}{
+		{"t in milliseconds", 0.5, window(func(left int, reset float64) string {
+			return say("q=100;w=60", "r=%d;t=%.0f", left, 1000*reset)
+		}), "write t in seconds: it seems to be in milliseconds"},
+		{"t in minutes", 30, windows(1000, 3600, func(left int, reset float64) string {
+			return say("q=1000;w=3600", "r=%d;t=%.0f", left, math.Ceil(reset/60))
+		}), "let t go down with the clock: no limiter has these resets"},
+		{"t is always the same", 1, window(func(left int, _ float64) string {
+			return say("q=100;w=60", "r=%d;t=20", left)
+		}), "let t go down with the clock: it is always 20"},
+		{"t counts up", 1, window(func(left int, reset float64) string {
+			return say("q=100;w=60", "r=%d;t=%.0f", left, 60-reset)
+		}), "let t go down with the clock: it seems to be the time that has passed"},
+		{"t jumps", 1, func(i int, _ float64) string {
+			return say("q=100;w=60", "r=%d;t=%d", 99-i, 10+i*37%50)
+		}, "let t go down with the clock: no limiter has these resets"},
+		{"r is what is used", 0.5, window(func(left int, reset float64) string {
+			return say("q=100;w=60", "r=%d;t=%.0f", 100-left, math.Ceil(reset))
+		}), "let r fall by what each request costs: it seems to be what is used (or is this URL free, or cached?)"},
+		{"r stays", 0.5, func(_ int, s float64) string {
+			return say("q=100;w=60", "r=50;t=%d", 60-int(s))
+		}, "let r fall by what each request costs: it stays 50 over 58 requests that were served (or is this URL free, or cached?)"},
+		{"r rises by 5", 0.5, func(i int, s float64) string {
+			return say("q=100;w=60", "r=%d;t=%d", 99-i+5*min(i/20, 1), 60-int(s))
+		}, "let r fall by what each request costs: it is 84 where at most 81 can be left (or is this URL free, or cached?)"},
+		{"r jumps", 0.5, func(i int, s float64) string {
+			return say("q=100;w=60", "r=%d;t=%d", 50-i*37%50, 60-int(s))
+		}, "let q and w be those that are applied: r is 2, but must be at least 25 by now"},
+		{"the window is half as long", 0.5, windows(100, 30, func(left int, reset float64) string {
+			return say("q=100;w=60", "r=%d;t=%.0f", left, math.Ceil(reset))
+		}), ""},
+		{"the window is twice as long", 0.5, windows(100, 120, func(left int, reset float64) string {
+			return say("q=100;w=60", "r=%d;t=%.0f", left, math.Ceil(reset))
+		}), "let w be the window that is applied: it seems to be 120 s, not 60 s"},
+		{"the window is in milliseconds", 0.5, windows(5, 3, func(left int, reset float64) string {
+			return say("q=5;w=3000", "r=%d;t=%.0f", left, math.Ceil(reset))
+		}), "let w be the window that is applied: it seems to be 3 s, not 3000 s"},
+		{"a quarter of the quota", 0.5, windows(5, 5, func(left int, reset float64) string {
+			return say("q=50;w=5", "r=%d;t=%.0f", left, math.Ceil(reset))
+		}), "let q be the quota that is applied: it is 50, but r is never more than 4"},
+		{"r is more than the quota at first", 0.5, func(i int, s float64) string {
+			return say("q=100;w=60", "r=%d;t=%d", 110-i, 60-int(s))
+		}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := faulty{every: tc.every, n: 100, serve: tc.serve}
+			var words []string
+			for _, found := range f.ask(&Sequence{Alone: true}) {
+				if found.Level > LevelNote {
+					words = append(words, found.Message)
+				}
+			}
+			if tc.want == "" {
+				require.Empty(t, words)
+				return
+			}
+			require.Equal(t, []string{tc.want}, words)
+		})
+	}
+}
+
 // A rule of a Sequence is one that a server of the table breaks, and a row of
 // CONFORMANCE.md.
 func TestSequenceRules(t *testing.T) {
 	var rows strings.Builder
 	all := faults()
 	rows.WriteString("| Rule | Level, alone | otherwise | What to do |\n|---|---|---|---|\n")
-	for i, r := range rules[checkRules:] {
-		at := slices.IndexFunc(all, func(f faulty) bool { return f.rule == checkRules+ruleIndex(i) })
+	for _, r := range sequenceRules {
+		at := slices.IndexFunc(all, func(f faulty) bool { return f.rule == r })
 		require.GreaterOrEqual(t, at, 0, "nothing breaks %q", r.message)
 		require.Equal(t, r.level, all[at].alone, r.message)
 		other := all[at].other.String()
@@ -261,6 +335,8 @@ func TestSequenceQuiet(t *testing.T) {
 		{"a policy that holds for a time", none, 40, []string{policy(9), status503 + policy(5) + again}},
 		{"an older reset with its unit", none, 1, []string{fmt.Sprintf(reset+"%ds\n", arrival.Unix())}},
 		{"a refusal is the second answer", none, 2, []string{seven, status429 + again}},
+		{"a limit without a policy", none, 12, []string{"RateLimit: \"a\";r=5;t=9"}},
+		{"an older limit without what remains", none, 12, []string{"X-RateLimit-Limit: 10\nX-RateLimit-Reset: 9"}},
 		{"only the first answer has a reset", none, 12, append([]string{full}, later...)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -294,6 +370,8 @@ func TestSequenceNumbers(t *testing.T) {
 			"0.5:1:10 1:0:14 15.5:0:5 20.5:0:10 30.5:0:10 40.5:0:10 140.5:1:10 145.5:0:10 155.5:0:5"},
 		"a month of 31 days": {"q=9;w=2592000",
 			"0:8:86400 10:7:86390 20:6:86380 30:5:86370 86400:7:2678400 86410:6:2678390"},
+		"90 days": {"q=9;w=7776000",
+			"0:8:7776000 10:7:7775990 20:6:7775980 2700000:5:5076000 5400000:4:2376000 7776010:8:7776000 7776020:7:7775990"},
 		"a month of 28 days": {"q=9;w=2592000",
 			"0:8:86400 10:7:86390 20:6:86380 30:5:86370 86400:7:2419200 86410:6:2419190"},
 	} {
@@ -332,6 +410,11 @@ func TestSequenceModels(t *testing.T) {
 	require.Equal(t, []string{`"a" behaves like no known kind of limiter (5 responses)`},
 		explains(func(int) string { return say("q=9;w=60", "r=5") }, 5))
 	require.Contains(t, explains(func(int) string { return say("q=9;w=60", "r=5") }, 1)[0], "(1 response; ")
+	require.Equal(t, []string{`"a" behaves like a fixed window with quota 9, as announced (4 responses; a sliding log, a token bucket or a sliding window counter would look the same so far)`},
+		explains(func(i int) string { return say("q=9", "r=%d", 8-i) }, 4), "no window")
+	require.Equal(t, []string{`"a" behaves like a fixed window of 60 s with quota 9, as announced, with 2 counters: servers that do not share their counts (8 responses; a sliding log or a sliding window counter would look the same so far)`},
+		explains(func(i int) string { return say("q=9;w=60", "r=%d;t=%d", 8-i/2, 60-i) }, 8))
+	require.Empty(t, explains(func(int) string { return `RateLimit-Policy: "a";q=9;w=60` }, 5), "no limit")
 	require.Empty(t, explains(func(int) string { return "" }, 5))
 }
 

@@ -118,7 +118,7 @@ func sequenceVectors(t *testing.T) {
 			ms := int64(float64(i)*f.every*1000 + 0.5)
 			v.Exchanges = append(v.Exchanges, exchangeOf(ms, ms+10, f.serve(i, float64(ms)/1000)))
 			shows := func(found sequenceFinding) bool {
-				return found.Rule == rules[f.rule].id && found.Level == f.alone.String()
+				return found.Rule == f.rule.id && found.Level == f.alone.String()
 			}
 			if slices.ContainsFunc(v.findings(), shows) {
 				break
@@ -153,7 +153,7 @@ func sequenceVectors(t *testing.T) {
 		}
 		return madeVector{Findings: findings}
 	})
-	for _, r := range rules[checkRules:] {
+	for _, r := range sequenceRules {
 		require.True(t, shown[r.id], "no vector breaks %s", r.id)
 	}
 }

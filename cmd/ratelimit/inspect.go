@@ -47,6 +47,8 @@ Examples:
 // An inspection is one run of the verb.
 type inspection struct {
 	stdin  io.Reader
+	stderr io.Writer
+	status int // of the exit
 	base   http.RoundTripper
 	header headerFlag
 	lint   bool
@@ -57,7 +59,7 @@ type inspection struct {
 func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	base := newTransport()
 	defer base.CloseIdleConnections()
-	in := &inspection{stdin: stdin, base: base}
+	in := &inspection{stdin: stdin, stderr: stderr, base: base}
 	flags := newFlags("inspect")
 	flags.BoolVar(&in.json, "json", false, "print JSON: one object for each input, or one with all hosts")
 	flags.BoolVar(&in.lint, "lint", false, "print the rules of the specification that a response breaks")
@@ -79,76 +81,75 @@ func inspect(ctx context.Context, args []string, stdin io.Reader, stdout, stderr
 			fmt.Fprintln(stderr, "ratelimit inspect: paste a response, and end it with Ctrl-D")
 		}
 	}
-	show := in.reports
 	if in.byHost {
-		show = in.hosts
+		in.hosts(ctx, inputs, stdout)
+	} else {
+		in.reports(ctx, inputs, stdout)
 	}
-	status, errs := show(ctx, inputs, stdout)
-	for _, err := range errs {
-		status = failed(stderr, "inspect", err)
-	}
-	return status
+	return in.status
 }
 
-// reports shows a response of each input. The status is that of the responses.
-func (in *inspection) reports(ctx context.Context, inputs []string, w io.Writer) (status int, errs []error) {
+// fails reports whether there is an error, and prints it.
+func (in *inspection) fails(err error) bool {
+	if err != nil {
+		in.status = failed(in.stderr, "inspect", err)
+	}
+	return err != nil
+}
+
+// reports shows a response of each input.
+func (in *inspection) reports(ctx context.Context, inputs []string, w io.Writer) {
 	var reports []*report.Report
 	for _, input := range inputs {
 		r, err := in.open(ctx, input)
-		if err != nil {
-			errs = append(errs, err)
+		if in.fails(err) {
 			continue
 		}
 		if in.lint {
 			r.Check()
 		}
 		if len(r.Limits) == 0 || r.Doubtful() {
-			status = exitDoubtful
+			in.status = max(in.status, exitDoubtful)
 		}
 		reports = append(reports, r)
 	}
 	if !in.json {
-		if err := writeText(w, reports, paletteOf(w, os.Getenv)); err != nil {
-			errs = append(errs, err)
-		}
-		return status, errs
+		in.fails(writeText(w, reports, paletteOf(w, os.Getenv)))
+		return
 	}
 	for _, r := range reports {
-		if err := r.WriteJSON(w); err != nil {
-			return status, append(errs, err)
+		if in.fails(r.WriteJSON(w)) {
+			return
 		}
 	}
-	return status, errs
 }
 
 // hosts shows the hosts of all inputs.
-func (in *inspection) hosts(ctx context.Context, inputs []string, w io.Writer) (status int, errs []error) {
+func (in *inspection) hosts(ctx context.Context, inputs []string, w io.Writer) {
 	hosts := report.Hosts{}
 	for _, input := range inputs {
-		var err error
-		if isAddress(input) {
-			var resp *http.Response
-			if resp, err = in.get(ctx, input); err == nil {
-				hosts.Add(resp.Request.URL.Host, resp)
-			}
-		} else {
-			err = in.read(input, func(_ string, text io.Reader) error { return hosts.Read(text) })
-		}
-		if err != nil {
-			errs = append(errs, err)
-		}
+		in.fails(in.addHosts(ctx, hosts, input))
 	}
 	if !hosts.Announced() {
-		status = exitDoubtful
+		in.status = max(in.status, exitDoubtful)
 	}
-	write := hosts.WriteText
 	if in.json {
-		write = hosts.WriteJSON
+		in.fails(hosts.WriteJSON(w))
+	} else {
+		in.fails(hosts.WriteText(w))
 	}
-	if err := write(w); err != nil {
-		errs = append(errs, err)
+}
+
+// addHosts adds the responses of an input.
+func (in *inspection) addHosts(ctx context.Context, hosts report.Hosts, input string) error {
+	if !isAddress(input) {
+		return in.read(input, func(_ string, text io.Reader) error { return hosts.Read(text) })
 	}
-	return status, errs
+	resp, err := in.get(ctx, input)
+	if err == nil {
+		hosts.Add(resp.Request.URL.Host, resp)
+	}
+	return err
 }
 
 const stdinInput = "-"

@@ -87,21 +87,20 @@ type Run struct {
 	falls     falls
 	last      Response
 	told      bool  // Add has returned a verdict
-	wrong     fault // of one of the models that were left last
+	wrong     fault // of the model that was left last
 	apart     bool  // one of these models had several counters in turn
 }
 
 // falls are the differences of Remaining from one response to the next.
 type falls struct {
-	number  int     // how often one request that was served lowered it
-	most    float64 // the largest of these differences
-	changes int     // how often it fell from one request to the next
-	least   float64 // the smallest difference, whether Remaining fell or rose
+	number int     // how often it fell from one request to the next
+	most   float64 // the largest of these falls
+	least  float64 // the smallest difference, whether Remaining fell or rose
 }
 
 // Cost returns how many units one request costs, or 1 if that is unknown.
 func (r *Run) Cost() float64 {
-	if r.falls.changes >= settledFalls {
+	if r.falls.number >= settledFalls {
 		return r.falls.least
 	}
 	return 1
@@ -149,8 +148,8 @@ func (r *Run) Add(now Response, terms Terms) []Doubt {
 	if r.since >= settled && r.lives < maxLives && r.restarted() {
 		return doubts
 	}
-	if r.responses < least || r.falls.least > 1 && r.falls.changes < settledFalls {
-		r.models = nil // it is too early to tell: the cost of a request may be unknown
+	if r.responses < least {
+		r.models = nil // it is too early to tell
 		return doubts
 	}
 	r.told = true
@@ -189,9 +188,7 @@ func (r *Run) step(now Response) bool {
 			left = append(left, m)
 			continue
 		}
-		if i == 0 || m.wrong.number == Remaining {
-			r.wrong = m.wrong
-		}
+		r.wrong = m.wrong
 		r.apart = r.apart || m.moves > 3
 	}
 	r.models = left
@@ -235,10 +232,6 @@ func (r *Run) fall(now Response) []Doubt {
 	f.least = min(f.least, math.Abs(by))
 	if by < 0 || now.Others > 0 {
 		return nil // units came back, or several requests took some
-	}
-	f.changes++
-	if now.Outcome != Served {
-		return nil
 	}
 	if f.number++; now.Overlaps {
 		return nil // the responses may have changed places

@@ -27,7 +27,7 @@ func (v *view) inLog(t *track) step {
 		}
 	}
 	most := v.Quota - v.cost*(certain+v.counts())
-	if v.kind == slidingLog && t.end.high > 0 && v.Received < t.end.low-1 { // before the oldest leaves
+	if v.kind == slidingLog && v.Received < t.end.low-1 { // before the oldest leaves
 		most = min(most, v.after(t, t.base))
 	}
 	least := v.Quota - v.cost*possible
@@ -46,22 +46,13 @@ func (v *view) inLog(t *track) step {
 	switch {
 	case v.kind == slidingLog:
 		resets.high = min(resets.high, leaves+v.window.high-v.Sent)
-		if possible > 0 && v.Pending == 0 {
+		if possible > 0 {
 			resets.low = oldest + v.window.low - v.Received
-		} else if possible == 0 && v.Others == 0 && v.Outcome == Served {
-			resets.low = v.window.low
 		}
 	case v.Outcome == Served:
 		resets.low = v.window.low - (v.Received - v.Sent)
 	}
-	if v.Window == 0 {
-		resets.low = min(resets.low, v.longest-v.Slack) // the shortest window
-	}
-	resets = resets.widened(v.Slack + 1)
-	if v.Reset > resets.high+v.jitter && v.jitter == 0 {
-		s.wider = v.jittered()
-	}
-	if v.Reset < resets.low || v.Reset > resets.high+v.jitter+s.wider {
+	if resets = resets.widened(v.Slack + 1); v.Reset < resets.low || v.Reset > resets.high {
 		return failed(Reset, false, 0)
 	}
 	return s
@@ -92,9 +83,6 @@ func (v *view) enter(t *track, s step) {
 			half = append(half, e)
 		}
 		t.entries = half
-	}
-	if v.Others > 0 {
-		t.entries = append(t.entries, entry{span{t.at.low, v.Received}, 0, float64(v.Others)})
 	}
 	if v.Outcome != Refused {
 		t.entries = append(t.entries, entry{span{v.Sent, v.Received}, v.counts(), 1})

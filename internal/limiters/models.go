@@ -21,13 +21,13 @@ type model struct {
 	tracks  []track
 	last    int     // the index of the track of the latest response
 	moves   int     // changes of last
-	slips   int     // responses that fitted no track and were added to the nearest one
+	slips   int     // responses that fitted no track, and were added to the latest one
 	seen    int     // responses
 	asked   float64 // requests that the limiter may have counted
 	widest  int     // the most responses that overlapped with one response
 	jitter  float64 // seconds that the server adds to resets at random, at most
 	longest float64 // the longest reset, in seconds
-	each    span    // seconds between two tokens if the window is unknown; high is 0 if unknown
+	each    span    // seconds between two tokens
 	wrong   fault   // why the model does not explain the latest response
 }
 
@@ -41,7 +41,7 @@ type fault struct {
 func newModels() []model {
 	list := make([]model, kinds)
 	for k := range list {
-		list[k].kind = kind(k)
+		list[k].kind, list[k].each = kind(k), span{0, math.Inf(1)}
 	}
 	return list
 }
@@ -89,12 +89,19 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 		s := v.step(&m.tracks[i])
 		if s.ok && (s.gap < gap || s.gap == gap && i == m.last) {
 			best, gap, move = i, s.gap, s
-		} else if !s.ok && (i == m.last || len(m.tracks) == 1) {
+		} else {
 			m.wrong = s.fault
 		}
 	}
-	if best < 0 {
-		return v.begin(most) || v.slip()
+	switch {
+	case best >= 0:
+	case v.begin(most):
+		return true
+	case m.slips >= m.moves/5:
+		return false
+	default: // an earlier choice of a track was a guess, and may have been wrong
+		m.slips++
+		best, move = m.last, step{ok: true, rolls: true, filled: v.Remaining + 1}
 	}
 	if best != m.last {
 		m.last = best
@@ -108,13 +115,10 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 // whether a new track explains the response.
 func (v *view) begin(most int) bool {
 	first := len(v.tracks) == 0
-	if most > 3 && len(v.tracks) == 3 && v.moves < 3 && v.seen > 12 {
+	if len(v.tracks) == 3 && v.moves < 3 && v.seen > 12 {
 		return false // servers that count apart take turns more often
 	}
-	if len(v.tracks) == most || !first && v.Remaining < v.Quota-v.cost*float64(1+v.Others+v.Pending) && !v.conserved() {
-		return false
-	}
-	if v.Remaining > v.Quota || v.tooLong() {
+	if len(v.tracks) == most || !first && !v.conserved() {
 		return false
 	}
 	v.learn()
@@ -125,9 +129,6 @@ func (v *view) begin(most int) bool {
 	}
 	v.enter(&t, step{})
 	t.at.low = v.Sent
-	if v.isBucket() || v.kind == weighted {
-		t.left = min(v.Remaining+1, v.Quota-v.cost*v.counts())
-	}
 	v.model.last, v.tracks = len(v.tracks), append(v.tracks, t)
 	return true
 }
@@ -142,35 +143,8 @@ func (v *view) conserved() bool {
 	return used <= v.cost*v.asked
 }
 
-// slip adds a response to the nearest of several tracks. An earlier choice of a track may have
-// been wrong, because it is a guess. slip reports false if that happened too often.
-func (v *view) slip() bool {
-	if len(v.tracks) < 2 || v.slips >= v.moves/5 || v.Remaining > v.Quota || v.tooLong() {
-		return false
-	}
-	v.slips++
-	nearest := 0
-	for i := range v.tracks {
-		if math.Abs(v.tracks[i].shown-v.Remaining) < math.Abs(v.tracks[nearest].shown-v.Remaining) {
-			nearest = i
-		}
-	}
-	v.model.last = nearest
-	v.commit(&v.tracks[nearest], step{ok: true, rolls: true, filled: v.Remaining + 1})
-	return true
-}
-
-// tooLong reports whether the reset is longer than the model can announce.
-func (v *view) tooLong() bool {
-	if v.Reset < 0 || v.Window == 0 {
-		return false
-	}
-	most := v.Window*1.1 + v.Slack + 1
-	if v.kind == weighted && v.Remaining == 0 {
-		most *= 2
-	}
-	return v.Reset > most
-}
+// tooLong reports whether the reset is longer than a limiter can announce.
+func (v *view) tooLong() bool { return v.Window > 0 && v.Reset > v.Window*1.1+v.Slack+1 }
 
 func (v *view) isBucket() bool { return v.kind == bucketNext || v.kind == bucketFull }
 
@@ -242,8 +216,7 @@ func (v *view) inWindow(t *track) step {
 	most := v.after(t, t.left)
 	now := v.ending(span{v.Sent, math.Inf(1)})
 	fits, wider := v.agrees(now, t.end)
-	before := v.Sent <= t.end.high+1
-	if before && fits && v.Remaining <= most {
+	if fits && v.Remaining <= most {
 		deficit, short := v.short(t, t.shown)
 		if short {
 			return failed(Remaining, false, t.shown)
@@ -252,7 +225,7 @@ func (v *view) inWindow(t *track) step {
 	}
 	over := v.Received >= t.end.low-1
 	wider = 0
-	if most := v.jittered(); !over && v.jitter == 0 && v.Received >= t.end.low-1-most {
+	if most := v.jittered(); !over && v.Received >= t.end.low-1-most {
 		over, wider = true, most // earlier resets had jitter, but no more than rounding explained
 	}
 	fresh := v.Quota - v.cost*v.counts()
@@ -264,7 +237,7 @@ func (v *view) inWindow(t *track) step {
 		return failed(Remaining, true, most)
 	case short:
 		return failed(Remaining, false, v.Quota)
-	case v.Reset >= 0 && !v.begins(t, now):
+	case !v.begins(t, now):
 		return failed(Reset, false, 0)
 	}
 	return step{ok: true, gap: fresh - v.Remaining, rolls: true, wider: wider}
@@ -272,7 +245,7 @@ func (v *view) inWindow(t *track) step {
 
 // agrees reports whether two resets end at the same time, and the jitter that this needs.
 func (v *view) agrees(now, end span) (ok bool, jitter float64) {
-	if v.Reset < 0 || now.widened(1).meets(end) {
+	if now.widened(1).meets(end) {
 		return true, 0
 	}
 	if most := v.jittered(); v.jitter == 0 && now.widened(1+most).meets(end) {
@@ -293,10 +266,7 @@ func (v *view) begins(t *track, now span) bool {
 // rate returns how many units come back in a second.
 func (v *view) rate() span {
 	if v.Window == 0 {
-		if v.each.low > 0 {
-			return span{0, 1 / v.each.low}
-		}
-		return span{0, v.Quota / shortest}
+		return span{0, 1 / v.each.low}
 	}
 	return span{v.Quota / v.window.high, v.Quota / v.window.low}
 }
@@ -313,9 +283,9 @@ func (v *view) refilled(t *track, rate float64) (filled, most float64) {
 func (v *view) inBucket(t *track) step {
 	rate := v.rate()
 	filled, most := v.refilled(t, rate.high)
-	if v.kind == bucketNext && t.end.high > 0 && v.Received < t.end.low-0.5 { // before the next token
+	if v.kind == bucketNext && v.Received < t.end.low-0.5 { // before the next token
 		most = min(most, v.after(t, t.base))
-		if v.Reset >= 0 && v.Window == 0 && !v.ending(span{}).widened(1).meets(t.end) {
+		if !v.ending(t.end).widened(1).meets(t.end) {
 			return failed(Reset, false, 0)
 		}
 	}
@@ -327,7 +297,7 @@ func (v *view) inBucket(t *track) step {
 	case short:
 		return failed(Remaining, false, least)
 	case v.Reset < 0:
-	case v.Window > 0 && !v.full(), v.Window == 0 && v.kind == bucketFull && !v.each.meets(v.eachUnit()) && v.each.high > 0:
+	case v.Window > 0 && !v.full(), v.kind == bucketFull && !v.each.meets(v.eachUnit()):
 		return failed(Reset, false, 0)
 	}
 	return step{ok: true, gap: most - v.Remaining, filled: filled, deficit: deficit}
@@ -353,19 +323,11 @@ func (v *view) eachUnit() span {
 	return each
 }
 
-// learn narrows down the seconds between two tokens by the reset, if the window is unknown.
+// learn narrows down the seconds between two tokens by the reset.
 func (v *view) learn() {
-	if v.Window > 0 || !v.isBucket() || v.Reset < 0 {
-		return
+	if v.Reset >= 0 {
+		v.each = v.each.and(v.eachUnit())
 	}
-	each := span{max(v.Reset-v.Slack-1, 0) / 1.1, math.Inf(1)}
-	if v.kind == bucketFull {
-		each = v.eachUnit()
-	}
-	if v.each.high > 0 {
-		each = span{max(v.each.low, each.low), min(v.each.high, each.high)}
-	}
-	v.each = each
 }
 
 // inWeighted is step for a sliding window counter. The units used in the previous window come
@@ -399,13 +361,12 @@ func (v *view) inWeighted(t *track) step {
 		return failed(Remaining, false, least)
 	}
 	s := step{ok: true, gap: most - v.Remaining, deficit: deficit, filled: filled}
-	now := v.ending(span{})
+	now := v.ending(span{v.Sent, math.Inf(1)})
 	fits, wider := v.agrees(now, t.end)
 	switch {
-	case v.Reset < 0 || v.Remaining == 0:
-	case fits && v.Sent <= t.end.high+1:
+	case fits:
 		s.wider = wider
-	case v.Received >= t.end.low-1 && (v.Window == 0 || v.follows(t, now)):
+	case v.Received >= t.end.low-1 && v.follows(t, now):
 		s.rolls = true
 	default:
 		return failed(Reset, false, 0)
@@ -435,16 +396,9 @@ func (v *view) commit(t *track, s step) {
 	}
 	t.deficit = s.deficit
 	v.learn()
-	windows := v.kind == fixedWindow || v.kind == weighted
 	now := v.ending(span{t.at.low + v.window.low, v.Received + v.window.high})
-	switch {
-	case windows && s.rolls:
+	if t.end = t.end.and(now); s.rolls {
 		t.end, t.rolled = now, v.Received
-	case v.Reset < 0 || v.kind == weighted && v.Remaining == 0:
-	case windows:
-		t.end = t.end.and(now)
-	case v.Pending == 0:
-		t.end = now // of base
 	}
 	t.shown = v.Remaining
 	if v.Pending > 0 && !s.rolls { // the base stays while requests overlap
@@ -455,8 +409,5 @@ func (v *view) commit(t *track, s step) {
 		return
 	}
 	t.at, t.since, t.asked = span{v.Sent, v.Received}, 0, 0
-	t.left, t.base = v.Remaining, v.Remaining
-	if v.isBucket() || v.kind == weighted {
-		t.left = max(min(v.Remaining+1, s.filled), v.Remaining)
-	}
+	t.left, t.base = max(min(v.Remaining+1, s.filled), v.Remaining), v.Remaining
 }

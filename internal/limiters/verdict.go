@@ -47,7 +47,7 @@ type change struct {
 	rule   Rule
 	number Number
 	fits   func(r *Run) bool  // whether to try it; nil is always
-	args   func(r *Run) []any // of the message; nil is the course of the resets
+	args   func(r *Run) []any // of the message
 	apply  func(r *Run, events []Response, terms *Terms)
 }
 
@@ -55,18 +55,16 @@ type change struct {
 // variable would be a part of every program that imports the package.
 func changes() []change {
 	return []change{
-		{Unit, Reset, func(r *Run) bool { return r.longest() >= 1000 }, words("milliseconds"), scaled(0.001)},
-		{Unit, Reset, func(r *Run) bool { return r.terms.Window > 0 && r.longest() <= r.terms.Window/30 }, words("minutes"), scaled(60)},
+		{Unit, Reset, func(r *Run) bool { return r.longest() >= 1000 }, words("milliseconds"), ofResets(func(reset, _ float64) float64 { return math.Ceil(reset / 1000) })},
 		{Applied, Quota, nil, func(r *Run) []any { return []any{r.terms.Quota, r.highest()} }, func(r *Run, _ []Response, terms *Terms) { terms.Quota = r.highest() + 1 }},
-		windowed(2),
-		{Clock, Reset, hasWindow, words("it seems to be the time that has passed"), ofResets(func(reset, window float64) float64 { return max(window-reset, 0) })},
-		windowed(0.5), windowed(0.001),
-		{Clock, Reset, hasWindow, nil, ofResets(func(float64, float64) float64 { return -1 })},
 		{Spent, Remaining, rises, words("it seems to be what is used"), func(r *Run, events []Response, terms *Terms) {
 			for i := range events {
 				events[i].Remaining = terms.Quota - events[i].Remaining
 			}
 		}},
+		{Clock, Reset, func(r *Run) bool { return r.longest() <= r.terms.Window+1 }, words("it seems to be the time that has passed"), ofResets(func(reset, window float64) float64 { return max(window-reset, 0) })},
+		windowed(2), windowed(0.5), windowed(0.001),
+		{Clock, Reset, hasWindow, (*Run).course, ofResets(func(float64, float64) float64 { return -1 })},
 	}
 }
 
@@ -88,15 +86,12 @@ func (r *Run) highest() (most float64) {
 	return most
 }
 
-// rises reports whether Remaining rises more often than it falls.
+// rises reports whether Remaining has risen more than twice.
 func rises(r *Run) bool {
 	up := 0
 	for i := 1; i < len(r.events); i++ {
-		switch by := r.events[i].Remaining - r.events[i-1].Remaining; {
-		case by > 0:
+		if r.events[i].Remaining > r.events[i-1].Remaining {
 			up++
-		case by < 0:
-			up--
 		}
 	}
 	return up > 2
@@ -110,11 +105,6 @@ func windowed(by float64) change {
 }
 
 func words(text string) func(*Run) []any { return func(*Run) []any { return []any{text} } }
-
-// scaled is the change of the resets by a factor.
-func scaled(by float64) func(*Run, []Response, *Terms) {
-	return ofResets(func(reset, _ float64) float64 { return math.Ceil(reset * by) })
-}
 
 // ofResets is a change of the resets.
 func ofResets(to func(reset, window float64) float64) func(*Run, []Response, *Terms) {
@@ -130,41 +120,35 @@ func ofResets(to func(reset, window float64) float64) func(*Run, []Response, *Te
 // diagnose returns the first change with which a model explains all responses. If there is
 // none, it returns the fault of a model that was left last.
 func (r *Run) diagnose(now Response) Doubt {
-	same := r.stays(now)
-	if now.Remaining == 0 && same >= 2 {
-		return Doubt{Rule: Overdrawn, Certain: !r.apart, Number: Remaining}
+	d, f := Doubt{Certain: !r.apart, Number: Remaining}, r.wrong
+	switch same := r.stays(now); {
+	case now.Remaining == 0 && same >= 2:
+		d.Rule = Overdrawn
+		return d
+	case same >= least && r.falls.number == 0: // Remaining never falls
+		d.Rule, d.Args = Spent, []any{r.upwards(now, f.most)}
+		return d
 	}
 	for _, c := range changes() {
-		if c.rule != Unit && same >= least && r.falls.number == 0 {
-			break // Remaining never falls
-		}
 		if c.fits != nil && !c.fits(r) {
 			continue
 		}
 		events, terms := slices.Clone(r.events), r.terms
 		c.apply(r, events, &terms)
-		if terms.Quota < 1 || !explained(events, terms, r.Cost()) {
-			continue
+		if explained(events, terms, r.Cost()) {
+			return Doubt{c.rule, !r.apart, c.number, c.args(r)}
 		}
-		args := []any{r.course()}
-		if c.args != nil {
-			args = c.args(r)
-		}
-		return Doubt{c.rule, !r.apart, c.number, args}
 	}
-	d, f := Doubt{Certain: !r.apart}, r.wrong
 	switch {
-	case same >= least && r.falls.number == 0:
-		d.Rule, d.Number, d.Args = Spent, Remaining, []any{r.upwards(now, f.most)}
 	case f.number == Reset:
-		d.Rule, d.Number, d.Args = Clock, Reset, []any{r.course()}
+		d.Rule, d.Number, d.Args = Clock, Reset, r.course()
 		d.Certain = d.Certain && hasWindow(r) // the jitter of an unknown window is unknown
 	case !f.early:
-		d.Rule, d.Number, d.Args = Back, Remaining, []any{now.Remaining, max(f.most, 0)}
+		d.Rule, d.Args = Back, []any{now.Remaining, max(f.most, 0)}
 	case f.most < 0:
-		d.Rule, d.Number = Overdrawn, Remaining
+		d.Rule = Overdrawn
 	default:
-		d.Rule, d.Number, d.Args = Spent, Remaining, []any{r.upwards(now, f.most)}
+		d.Rule, d.Args = Spent, []any{r.upwards(now, f.most)}
 	}
 	return d
 }
@@ -188,8 +172,8 @@ func (r *Run) upwards(now Response, most float64) string {
 	return fmt.Sprintf("it is %.0f where at most %.0f can be left", now.Remaining, most)
 }
 
-// course describes the resets.
-func (r *Run) course() string {
+// course describes the resets, for a message.
+func (r *Run) course() []any {
 	lowest, highest := math.Inf(1), math.Inf(-1)
 	for _, e := range r.events {
 		if e.Reset >= 0 {
@@ -197,9 +181,9 @@ func (r *Run) course() string {
 		}
 	}
 	if lowest == highest {
-		return fmt.Sprintf("it is always %.0f", lowest)
+		return []any{fmt.Sprintf("it is always %.0f", lowest)}
 	}
-	return "no limiter has these resets"
+	return []any{"no limiter has these resets"}
 }
 
 // explained reports whether a model with one counter explains responses.

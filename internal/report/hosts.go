@@ -78,13 +78,9 @@ func (h Hosts) add(p *response) {
 	if d := a.Fields.Dialect; d != "" && len(host.Forms) < mostForms && !slices.Contains(host.Forms, d) {
 		host.Forms = append(host.Forms, strings.Clone(d))
 	}
-	for _, l := range a.Fields.Limits {
-		if l.Remaining != ratelimit.Unknown && (host.Lowest == nil || l.Remaining < *host.Lowest.Remaining) {
-			lowest := limitOf(l)
-			if p, ok := a.Fields.PolicyOf(l); ok {
-				lowest = lowest.with(p)
-			}
-			host.Lowest = lowest.kept()
+	for _, l := range LimitsOf(a.Fields) {
+		if l.Remaining != nil && (host.Lowest == nil || *l.Remaining < *host.Lowest.Remaining) {
+			host.Lowest = l.kept()
 		}
 	}
 }

@@ -178,7 +178,7 @@ func LimitsOf(f ratelimit.Fields) []Limit {
 	list := []Limit{} // in JSON null would not be an array
 	var joined []ratelimit.Policy
 	for _, l := range f.Limits {
-		limit := limitOf(l)
+		limit := Limit{Name: l.Name, PartitionKey: l.PartitionKey, Remaining: known(l.Remaining), Reset: secondsOf(l.Reset)}
 		if p, ok := f.PolicyOf(l); ok {
 			limit = limit.with(p)
 			joined = append(joined, p)
@@ -191,10 +191,6 @@ func LimitsOf(f ratelimit.Fields) []Limit {
 		}
 	}
 	return list
-}
-
-func limitOf(l ratelimit.Limit) Limit {
-	return Limit{Name: l.Name, PartitionKey: l.PartitionKey, Remaining: known(l.Remaining), Reset: secondsOf(l.Reset)}
 }
 
 func (l Limit) with(p ratelimit.Policy) Limit {
