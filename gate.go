@@ -44,22 +44,21 @@ type Cost struct {
 //     window. A request that costs more than the quota is sent as a probe when the limit is
 //     full.
 //   - After a refusal, or a window that was used up, the server may or may not allow more
-//     (draft-11 Sections 4.1.2 and 8.4). One request is sent as a probe, after a second two
-//     more, then four, until there is an answer. If answers take long, probes are sent one at
-//     a time. If a probe fails, another takes its place.
+//     (draft-11 Sections 4.1.2 and 8.4). One request is sent as a probe. Each second another
+//     probe is sent, until there is an answer. If a probe fails, another takes its place.
 //   - If answers take longer than the window of a limit of requests, their numbers are out of
-//     date when they arrive. The limit then allows its quota in each window until a refusal.
+//     date when they arrive. Requests are then spaced by window ÷ quota until a refusal.
 //   - After a refusal that asks for no wait, the key waits for up to 100 ms, and half as long
 //     again after each further refusal, up to 32 s. Half of each wait is random. The next
 //     such wait begins with half of the one that was enough. If a request is refused although
 //     no other is under way, requests are spaced from then on: further apart after each
-//     refusal, and a little closer after each served request.
+//     refusal, and slowly closer again.
 //   - A refusal that no exhausted limit explains halves the number of requests that may be
 //     under way. Answers raise it again, slowly near the number that was refused. Refusals
 //     with no success in between count as one. A policy of concurrent requests sets the number
 //     directly. If the requests under way hang, another is sent after 32 s.
-//   - If the deadline of a request that has waited leaves less time than the fastest recent
-//     answer took, the request fails instead of being sent.
+//   - If the deadline of a request that has waited leaves less time than recent answers took
+//     on average, the request fails instead of being sent.
 //
 // A wait lasts longer by the time for which the machine was suspended.
 type Gate struct {
@@ -239,7 +238,6 @@ func (p *Pass) Failed() {
 	}
 	now := time.Now()
 	for l := &p.leg; l != nil; l = l.next {
-		l.entry.tick(now)
 		l.entry.machine.Failed(&l.trip)
 	}
 	p.end(now)
@@ -269,7 +267,6 @@ func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
 	var few [4]machine.Stock
 	answer := answerOf(a, p.trip.Prices, few[:0])
 	e, r := p.entry, p.entry.settings()
-	e.machine.Tick(now, &r)
 	scout := e.endScout(p.path)
 	limits, named := answer, (*leg)(nil)
 	if p.path != "" && resource != "" && len(answer.Stocks) > 0 {
@@ -285,7 +282,6 @@ func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
 	}
 	for l := p.next; l != nil; l = l.next {
 		x := l.entry
-		x.machine.Tick(now, &r)
 		switch {
 		case answer.Refused: // by a limit of the key: the resource may have counted the request
 			x.machine.Failed(&l.trip)
@@ -331,7 +327,6 @@ func (p *Pass) legOf(x *entry, now time.Time) *leg {
 		}
 	}
 	r := x.settings()
-	x.machine.Tick(now, &r)
 	p.next = &leg{entry: x, next: p.next, trip: machine.Trip{Prices: p.trip.Prices}}
 	x.machine.Join(&p.next.trip, &p.trip, now, &r)
 	return p.next
