@@ -93,7 +93,6 @@ type Pass struct {
 	gate *Gate
 	path string // as in the entrant
 	leg         // of the key, followed by those of the resources of the path
-	body *entry // of the key, while the body of the answer counts as under way
 }
 
 // A leg is a request as an entry counts it.
@@ -198,17 +197,17 @@ func (p *Pass) Answered(a Advice, received time.Time) {
 }
 
 // answered is Answered for a Transport. resource is the name of the resource in the answer, or
-// "". If stays is true, the request is under way until the caller calls closed, when the body
-// ends.
-func (p *Pass) answered(a *Advice, resource string, received, now time.Time, hasBody bool) (stays bool) {
+// "". If the result is not nil, the request is under way until the caller calls its closed, when
+// the body ends.
+func (p *Pass) answered(a *Advice, resource string, received, now time.Time, hasBody bool) (open *entry) {
 	if p == nil || p.gate == nil {
-		return false
+		return nil
 	}
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
 	e := p.entry
 	if e == nil {
-		return false
+		return nil
 	}
 	var ago time.Duration // by the monotonic clock, if received has a reading of it
 	if !received.IsZero() {
@@ -217,13 +216,13 @@ func (p *Pass) answered(a *Advice, resource string, received, now time.Time, has
 	received = now.Add(-ago) // has a reading, so that a change of the wall clock changes no wait
 	p.learn(a, resource, received, now)
 	if hasBody && e.machine.OpenBody() {
-		p.body, stays = e, true
+		open = e
 	}
 	if !e.forgotten && p.gate.keys[e.key] == nil { // displaced meanwhile
 		p.gate.remember(e, now)
 	}
 	p.end(now)
-	return stays
+	return open
 }
 
 // Failed reports that there will be no answer. The server may have counted the request.
@@ -252,14 +251,11 @@ func (p *Pass) end(now time.Time) {
 }
 
 // closed ends a request whose answer had a body.
-func (p *Pass) closed() {
-	p.gate.mu.Lock()
-	defer p.gate.mu.Unlock()
-	if e := p.body; e != nil {
-		e.machine.CloseBody()
-		e.admit(time.Now())
-	}
-	p.body = nil
+func (e *entry) closed() {
+	e.gate.mu.Lock()
+	defer e.gate.mu.Unlock()
+	e.machine.CloseBody()
+	e.admit(time.Now())
 }
 
 // learn updates the key, and the resources of the path, from an answer.

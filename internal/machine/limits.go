@@ -193,17 +193,7 @@ func (x *limit) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Set
 	if s.Ends && x.flow == nil {
 		from = received.Add(-s.reset())
 	}
-	var under, newer float64
-	for u := sent.under.first; u != nil; u = u.next {
-		if !from.Before(u.at) {
-			continue // the server has counted it
-		}
-		need := x.need(u.Prices, r)
-		under += need
-		if u.number > t.number {
-			newer += need
-		}
-	}
+	under, newer := x.underWay(sent, t.number, from, r)
 	left, grain := s.lowerBound()
 	if x.flow == nil {
 		under += float64(sent.failed - t.failed)
@@ -237,6 +227,26 @@ func (x *limit) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Set
 		x.flow.at = received
 	}
 	return true
+}
+
+// underWay returns what the requests under way take that were sent after a time, because the
+// server has counted the others, and what those of them take that came after a number.
+func (x *limit) underWay(sent *traffic, number int64, from time.Time, r *Settings) (all, newer float64) {
+	u := sent.under.first
+	for all = float64(sent.under.n); u != nil && !from.Before(u.at); u = u.next {
+		all--
+	}
+	if sent.under.priced == 0 && x.flow == nil { // each takes one
+		return all * x.need(nil, r), 0
+	}
+	for all = 0; u != nil; u = u.next {
+		need := x.need(u.Prices, r)
+		all += need
+		if u.number > number {
+			newer += need
+		}
+	}
+	return all, newer
 }
 
 // Takes returns what a request takes of a limit. The first of these that applies counts:
