@@ -38,8 +38,8 @@ type Advisor struct {
 	// Refused reports whether the body shows a refusal, and how long to wait; 0, or less, is
 	// unknown. GitHub's secondary limit, for example, is a 403 with something remaining, and
 	// means a minute. Refused is called for every response, and must leave the body to be read
-	// again. If it returns false, the wait is ignored, and the response may still be a refusal
-	// by its status. nil reports no refusal.
+	// again. If Refused returns false, its wait is ignored, and the status alone decides whether
+	// the response is a refusal. nil always returns false.
 	Refused func(*http.Response) (wait time.Duration, refused bool)
 }
 

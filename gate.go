@@ -38,10 +38,10 @@ type Cost struct {
 //   - During a wait nothing is sent. Otherwise the number of requests sent and under way
 //     never exceeds what remains of a limit. The answer to a request that was sent before
 //     the newest answer arrived can only make a limit stricter.
-//   - The costs of requests under way are reserved. If less is left, a request waits until
-//     enough has flowed back: at the rate of the policy's window, or at the rate that several
-//     answers have shown, if that is slower. If no rate is known, it waits for the end of the
-//     window. A request that costs more than the quota is sent as a probe when the limit is
+//   - The costs of requests under way are reserved. If less is left than a request costs, it
+//     waits until enough has flowed back: at the rate of the policy's window, or at the rate
+//     that several answers have shown, if that is slower. If no rate is known, it waits for the
+//     end of the window. A request that costs more than the quota is sent when the limit is
 //     full.
 //   - After a refusal, or a window that was used up, the server may or may not allow more
 //     (draft-11 Sections 4.1.2 and 8.4). One request is sent as a probe. Each second another
@@ -54,9 +54,10 @@ type Cost struct {
 //     no other is under way, requests are spaced from then on: further apart after each
 //     refusal, and slowly closer again.
 //   - A refusal that no exhausted limit explains halves the number of requests that may be
-//     under way. Answers raise it again, slowly near the number that was refused. Refusals
-//     with no success in between count as one. A policy of concurrent requests sets the number
-//     directly. If the requests under way hang, another is sent after 32 s.
+//     under way. Answers raise this number again, slowly near the number that was refused.
+//     Several refusals count as one if no request was served in between. A policy of
+//     concurrent requests sets the number directly. If the requests under way hang, another is
+//     sent after 32 s.
 //   - If the deadline of a request that has waited leaves less time than recent answers took
 //     on average, the request fails instead of being sent.
 //
