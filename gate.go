@@ -38,28 +38,28 @@ type Cost struct {
 //   - During a wait nothing is sent. Otherwise the number of requests sent and under way
 //     never exceeds what remains of a limit. The answer to a request that was sent before
 //     the newest answer arrived can only make a limit stricter.
-//   - The costs of requests under way are reserved. If less is left, a request waits until
-//     enough has flowed back: at the rate of the policy's window, or at the rate that several
-//     answers have shown, if that is slower. If no rate is known, it waits for the end of the
-//     window. A request that costs more than the quota is sent as a probe when the limit is
+//   - The costs of requests under way are reserved. If less is left than a request costs, it
+//     waits until enough has flowed back: at the rate of the policy's window, or at the rate
+//     that several answers have shown, if that is slower. If no rate is known, it waits for the
+//     end of the window. A request that costs more than the quota is sent when the limit is
 //     full.
 //   - After a refusal, or a window that was used up, the server may or may not allow more
-//     (draft-11 Sections 4.1.2 and 8.4). One request is sent as a probe, after a second two
-//     more, then four, until there is an answer. If answers take long, probes are sent one at
-//     a time. If a probe fails, another takes its place.
+//     (draft-11 Sections 4.1.2 and 8.4). One request is sent as a probe. Each second another
+//     probe is sent, until there is an answer. If a probe fails, another takes its place.
 //   - If answers take longer than the window of a limit of requests, their numbers are out of
-//     date when they arrive. The limit then allows its quota in each window until a refusal.
+//     date when they arrive. Requests are then spaced by window ÷ quota until a refusal.
 //   - After a refusal that asks for no wait, the key waits for up to 100 ms, and half as long
 //     again after each further refusal, up to 32 s. Half of each wait is random. The next
 //     such wait begins with half of the one that was enough. If a request is refused although
 //     no other is under way, requests are spaced from then on: further apart after each
-//     refusal, and a little closer after each served request.
+//     refusal, and slowly closer again.
 //   - A refusal that no exhausted limit explains halves the number of requests that may be
-//     under way. Answers raise it again, slowly near the number that was refused. Refusals
-//     with no success in between count as one. A policy of concurrent requests sets the number
-//     directly. If the requests under way hang, another is sent after 32 s.
-//   - If the deadline of a request that has waited leaves less time than the fastest recent
-//     answer took, the request fails instead of being sent.
+//     under way. Answers raise this number again, slowly near the number that was refused.
+//     Several refusals count as one if no request was served in between. A policy of
+//     concurrent requests sets the number directly. If the requests under way hang, another is
+//     sent after 32 s.
+//   - If the deadline of a request that has waited leaves less time than recent answers took
+//     on average, the request fails instead of being sent.
 //
 // A wait lasts longer by the time for which the machine was suspended.
 type Gate struct {
@@ -94,7 +94,6 @@ type Pass struct {
 	gate *Gate
 	path string // as in the entrant
 	leg         // of the key, followed by those of the resources of the path
-	body *entry // of the key, while the body of the answer counts as under way
 }
 
 // A leg is a request as an entry counts it.
@@ -199,17 +198,17 @@ func (p *Pass) Answered(a Advice, received time.Time) {
 }
 
 // answered is Answered for a Transport. resource is the name of the resource in the answer, or
-// "". If stays is true, the request is under way until the caller calls closed, when the body
-// ends.
-func (p *Pass) answered(a *Advice, resource string, received, now time.Time, hasBody bool) (stays bool) {
+// "". If the result is not nil, the request is under way until the caller calls its closed, when
+// the body ends.
+func (p *Pass) answered(a *Advice, resource string, received, now time.Time, hasBody bool) (open *entry) {
 	if p == nil || p.gate == nil {
-		return false
+		return nil
 	}
 	p.gate.mu.Lock()
 	defer p.gate.mu.Unlock()
 	e := p.entry
 	if e == nil {
-		return false
+		return nil
 	}
 	var ago time.Duration // by the monotonic clock, if received has a reading of it
 	if !received.IsZero() {
@@ -218,13 +217,13 @@ func (p *Pass) answered(a *Advice, resource string, received, now time.Time, has
 	received = now.Add(-ago) // has a reading, so that a change of the wall clock changes no wait
 	p.learn(a, resource, received, now)
 	if hasBody && e.machine.OpenBody() {
-		p.body, stays = e, true
+		open = e
 	}
 	if !e.forgotten && p.gate.keys[e.key] == nil { // displaced meanwhile
 		p.gate.remember(e, now)
 	}
 	p.end(now)
-	return stays
+	return open
 }
 
 // Failed reports that there will be no answer. The server may have counted the request.
@@ -239,7 +238,6 @@ func (p *Pass) Failed() {
 	}
 	now := time.Now()
 	for l := &p.leg; l != nil; l = l.next {
-		l.entry.tick(now)
 		l.entry.machine.Failed(&l.trip)
 	}
 	p.end(now)
@@ -254,14 +252,11 @@ func (p *Pass) end(now time.Time) {
 }
 
 // closed ends a request whose answer had a body.
-func (p *Pass) closed() {
-	p.gate.mu.Lock()
-	defer p.gate.mu.Unlock()
-	if e := p.body; e != nil {
-		e.machine.CloseBody()
-		e.admit(time.Now())
-	}
-	p.body = nil
+func (e *entry) closed() {
+	e.gate.mu.Lock()
+	defer e.gate.mu.Unlock()
+	e.machine.CloseBody()
+	e.admit(time.Now())
 }
 
 // learn updates the key, and the resources of the path, from an answer.
@@ -269,7 +264,6 @@ func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
 	var few [4]machine.Stock
 	answer := answerOf(a, p.trip.Prices, few[:0])
 	e, r := p.entry, p.entry.settings()
-	e.machine.Tick(now, &r)
 	scout := e.endScout(p.path)
 	limits, named := answer, (*leg)(nil)
 	if p.path != "" && resource != "" && len(answer.Stocks) > 0 {
@@ -285,7 +279,6 @@ func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
 	}
 	for l := p.next; l != nil; l = l.next {
 		x := l.entry
-		x.machine.Tick(now, &r)
 		switch {
 		case answer.Refused: // by a limit of the key: the resource may have counted the request
 			x.machine.Failed(&l.trip)
@@ -331,7 +324,6 @@ func (p *Pass) legOf(x *entry, now time.Time) *leg {
 		}
 	}
 	r := x.settings()
-	x.machine.Tick(now, &r)
 	p.next = &leg{entry: x, next: p.next, trip: machine.Trip{Prices: p.trip.Prices}}
 	x.machine.Join(&p.next.trip, &p.trip, now, &r)
 	return p.next

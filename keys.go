@@ -109,12 +109,6 @@ func (e *entry) settings() machine.Settings {
 	return r
 }
 
-// tick tells the machine the time.
-func (e *entry) tick(now time.Time) {
-	r := e.settings()
-	e.machine.Tick(now, &r)
-}
-
 // entry returns what is known of a key, or nil if there is no room for it. The lock is held.
 func (g *Gate) entry(key []byte, now time.Time) *entry {
 	key = shortKey(key)

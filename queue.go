@@ -13,7 +13,6 @@ import (
 // look asks the machine at a time whether a request with these prices may be sent.
 func (e *entry) look(now time.Time, prices []machine.Price) machine.Verdict {
 	r := e.settings()
-	e.machine.Tick(now, &r)
 	return e.machine.Ask(now, &r, prices)
 }
 
@@ -24,7 +23,7 @@ func (e *entry) state(now time.Time, prices []machine.Price) Wait {
 		prices = e.queue.front().pass.trip.Prices
 	}
 	r := e.settings()
-	v := e.machine.Peek(now, &r, prices)
+	v := e.machine.Ask(now, &r, prices)
 	w := Wait{Key: e.key, Reason: string(v.Reason), Queued: e.queue.Len(), UnderWay: e.machine.UnderWay(), Advice: e.advice}
 	if !v.Depends {
 		w.Until = v.Until
@@ -256,7 +255,7 @@ func (e *entry) refuses(w *waiter, v *machine.Verdict) bool {
 
 // misses reports whether the deadline of a request is certain to come before its answer.
 func (e *entry) misses(w *waiter, v *machine.Verdict) bool {
-	return v.Certain && !w.deadline.IsZero() && w.deadline.Before(v.Until.Add(e.machine.Fastest()))
+	return v.Certain && !w.deadline.IsZero() && w.deadline.Before(v.Until.Add(e.machine.Typical()))
 }
 
 // decide ends a wait.

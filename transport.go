@@ -142,9 +142,11 @@ func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass) Ad
 	a := t.Advisor.Advise(resp, received)
 	// The body of a 101 is a connection, which no limiter of requests counts.
 	counts := resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols
-	stays := pass.answered(&a, resourceOf(resp.Header), received, received, counts)
-	if stays || resp.Body != nil && resp.StatusCode/100 == 3 && a.Source == SourceRetryAfter {
-		resp.Body = &answerBody{resp.Body, pass, received}
+	open := pass.answered(&a, resourceOf(resp.Header), received, received, counts)
+	if open != nil || resp.Body != nil && resp.StatusCode/100 == 3 && a.Source == SourceRetryAfter {
+		body := &answerBody{ReadCloser: resp.Body, received: received}
+		body.open.Store(open)
+		resp.Body = body
 	}
 	if t.Observe != nil && a.isInformed() {
 		t.Observe(req, a)
@@ -407,19 +409,26 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 // redirection whose Retry-After is counted from received.
 type answerBody struct {
 	io.ReadCloser
-	pass     *Pass
+	open     atomic.Pointer[entry] // of the key, while the request is under way
 	received time.Time
+}
+
+// end ends the request.
+func (b *answerBody) end() {
+	if e := b.open.Swap(nil); e != nil {
+		e.closed()
+	}
 }
 
 func (b *answerBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		b.pass.closed()
+		b.end()
 	}
 	return n, err
 }
 
 func (b *answerBody) Close() error {
-	b.pass.closed() // first, because Close may wait for a Read under way
+	b.end() // first, because Close may wait for a Read under way
 	return b.ReadCloser.Close()
 }

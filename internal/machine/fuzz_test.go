@@ -11,12 +11,10 @@ import (
 // lawMachine: a query changes nothing, a request that may not be sent learns when to ask
 // again, and one that does so is sent in the end, though no answer ever comes.
 func lawMachine(t testing.TB, m Machine, r *Settings, now time.Time, prices []Price) {
-	m.budgets, m.meters = slices.Clone(m.budgets), slices.Clone(m.meters)
 	under := m.under
 	for range 8 {
-		m.Tick(now, r)
 		before := m
-		before.budgets, before.meters = slices.Clone(m.budgets), slices.Clone(m.meters)
+		before.limits = slices.Clone(m.limits)
 		v := m.Ask(now, r, prices)
 		require.True(t, before.under == m.under, "a query changes nothing")
 		before.under, m.under = trips{}, trips{} // the rest, without all of the list
@@ -84,7 +82,6 @@ func FuzzMachine(f *testing.F) {
 		for i := 0; i+1 < len(events) && i < 400; i += 2 {
 			kind, arg := events[i]%5, events[i+1]
 			prices := fuzzPrices[int(arg)%len(fuzzPrices)]
-			m.Tick(now, &r)
 			switch {
 			case kind == 0 && m.Ask(now, &r, prices).Open:
 				if prices == nil {
@@ -111,8 +108,7 @@ func FuzzMachine(f *testing.F) {
 				}
 			}
 			require.Equal(t, len(under), m.under.n)
-			require.LessOrEqual(t, len(m.budgets), maxBudgets)
-			require.LessOrEqual(t, len(m.meters), maxBudgets)
+			require.LessOrEqual(t, len(m.limits), maxLimits)
 			lawMachine(t, m, &r, now, prices)
 		}
 	})

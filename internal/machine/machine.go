@@ -1,36 +1,20 @@
 // Package machine decides when the requests of one key may be sent. A Machine has no
-// lock, no clock and no channel: its caller passes the time, and the passage of time is
-// an event like any other (Tick). It gets numbers and returns numbers, and reads no
-// response.
+// lock, no clock, no timer and no channel: its caller passes the time. It gets numbers and
+// returns numbers, and reads no response.
 //
-//	                     an answer, or half a second
-//	unknown ────────────────────────────────────▶ counting ◀──────────────┐
-//	ten go at once                                as many as remain go    │
-//	                                                 │                    │ an answer,
-//	                                                 │ the end of what    │ not a refusal
-//	             a wait, or                          ▼ was used up        │
-//	any state ───────────────────▶ waiting ──────▶ probing ───────────────┘
-//	             a refusal         nothing goes    1, 2, 4, … go
+// A request waits for the first of these reasons that applies:
 //
-// After a wait the machine probes if nothing remained or a request was refused. Otherwise
-// it counts, as after a Retry-After on a 200. If something is left at the end of a window,
-// the machine goes on with what is left.
+//   - The server asked for a wait, or a refusal asked for none.
+//   - The key is new, and ten requests are under way.
+//   - A request that was sent after such a wait is a probe, and its answer has not come.
+//   - A limit has too little left.
+//   - As many requests are under way as the server takes.
+//   - Requests are spaced.
 package machine
 
 import (
 	"math"
-	"slices"
 	"time"
-)
-
-// A phase is one of the four states of the picture above.
-type phase uint8
-
-const (
-	unknown phase = iota
-	counting
-	waiting
-	probing
 )
 
 const (
@@ -46,91 +30,53 @@ const (
 
 // A Machine is what is known of a key. The zero Machine knows nothing.
 type Machine struct {
-	phase   phase
-	start   opening
-	pause   pause
-	probes  probes
-	budgets budgets
-	meters  meters
-	pace    time.Duration
+	until   time.Time // when the latest wait ends
+	reason  Reason    // of that wait
+	probing bool      // after that wait requests are probes, until an answer
+	limits  limits
+	pace    time.Duration // between requests, as a courtesy
+	spacing time.Duration // between requests, by limits whose windows are shorter than answers take
 	pool    pool
 	backoff backoff
 	rate    rate
-	answers answers
+	typical time.Duration // that answers took lately, on average
 
 	traffic
 	bodies     int   // answers whose bodies have not ended
-	learnt     int64 // the last request when the budgets were learnt
+	learnt     int64 // the last request when the limits were learnt
 	refused    int64 // the last request when a refusal was last counted
 	lastSilent bool  // the newest successful answer had no limits
+	answered   bool  // there has been an answer
 	priced     bool  // a request with prices has been answered
 }
 
-// An opening is the data of the phase unknown.
-type opening struct {
-	since time.Time // when the first request was sent
-	sent  int64     // how many since then
-}
-
-// A pause is the data of the phase waiting.
-type pause struct {
-	until     time.Time
-	reason    Reason
-	thenProbe bool // probing follows, not counting
-}
-
-// probes are the data of the phase probing.
-type probes struct {
-	began time.Time // when the first wave was sent
-	since time.Time // when this wave was sent
-	wave  float64   // how many requests this wave has; a float64, since it may double for ever
-	sent  int64     // requests of this wave
-}
-
-// Tick advances the machine to a time. Callers call it before every other method.
-func (m *Machine) Tick(now time.Time, r *Settings) {
-	switch m.phase {
-	case unknown:
-		if m.start.sent > 0 && !now.Before(m.start.since.Add(firstWait)) {
-			m.phase = counting
-		}
-	case waiting:
-		if now.Before(m.pause.until) {
-			return
-		}
-		m.phase = counting
-		if m.pause.thenProbe {
-			m.probe()
-		}
-	}
-	ended, stuck := m.budgets.expire(now, r), m.budgets.stuck(now, r, &m.traffic)
-	if ended || stuck {
-		m.pace = 0
-		m.probe() // anew: an earlier probe is forgotten
-	}
-}
-
-// probe begins to probe: the machine knows only that nothing was left.
-func (m *Machine) probe() { m.phase, m.probes = probing, probes{} }
-
 // Ask returns whether a request with these prices may be sent now. It changes nothing.
 func (m *Machine) Ask(now time.Time, r *Settings, prices []Price) Verdict {
-	if v := m.askPhase(now, r, prices); !v.Open {
-		return v
+	if now.Before(m.until) {
+		return Verdict{Until: m.until, Known: true, Certain: true, Reason: m.reason}
+	}
+	if most := max(1, int(firstTrips*r.Share)); !m.answered && m.under.n >= most {
+		if next := m.under.first.at.Add(firstWait); now.Before(next) {
+			return Verdict{Until: next, Polite: true, Reason: First}
+		}
+	}
+	if next := m.probed.Add(waveTime); m.probing && !m.probed.Before(m.until) && now.Before(next) {
+		return Verdict{Until: next, Reason: Probe}
+	}
+	hung := m.last.Add(min(mostBackoff, r.MaxWait))
+	if prices != nil && !m.priced && m.under.priced > 0 && now.Before(hung) { // the first answer contains what is left
+		return Verdict{Until: hung, Depends: true, Reason: First}
 	}
 	v := Verdict{Open: true, Certain: m.under.n == 0}
-	m.budgets.ask(&v, now, r, prices, &m.traffic)
-	m.meters.ask(&v, now, r, prices, &m.traffic)
+	m.limits.ask(&v, now, r, prices, &m.traffic)
 	if !v.Open {
 		return v
 	}
-	if most := m.pool.room(r); most > 0 && m.UnderWay() >= most { // and some of these may hang
-		if next := m.hung(r); now.Before(next) {
-			return Verdict{Until: next, Depends: true, Reason: Concurrency}
-		}
+	if most := m.pool.room(r); most > 0 && m.UnderWay() >= most && now.Before(hung) { // and some of these may hang
+		return Verdict{Until: hung, Depends: true, Reason: Concurrency}
 	}
-	if next := m.last.Add(min(m.rate.interval(), r.MaxWait)); now.Before(next) {
-		return Verdict{Until: next, Known: true, Certain: m.under.n == 0, Reason: Backoff}
+	if next := m.last.Add(min(max(m.rate.interval(), m.spacing), r.MaxWait)); now.Before(next) {
+		return Verdict{Until: next, Known: true, Certain: m.under.n == 0, Reason: m.spaced()}
 	}
 	step := min(m.pace, r.MaxWait)
 	if next := m.last.Add(step); r.Pace && now.Before(next) {
@@ -139,87 +85,35 @@ func (m *Machine) Ask(now time.Time, r *Settings, prices []Price) Verdict {
 	return Verdict{Open: true}
 }
 
-// Peek is Ask after Tick, but changes nothing.
-func (m *Machine) Peek(now time.Time, r *Settings, prices []Price) Verdict {
-	then := *m
-	then.budgets = slices.Clone(m.budgets)
-	then.Tick(now, r)
-	return then.Ask(now, r, prices)
-}
-
-// askPhase returns whether the phase lets a request go.
-func (m *Machine) askPhase(now time.Time, r *Settings, prices []Price) Verdict {
-	switch m.phase {
-	case waiting:
-		return Verdict{Until: m.pause.until, Known: true, Certain: true, Reason: m.pause.reason}
-	case unknown:
-		if most := max(1, int64(firstTrips*r.Share)); m.start.sent >= most {
-			return Verdict{Until: m.start.since.Add(firstWait), Polite: true, Reason: First}
-		}
-	case probing:
-		if end := m.probes.since.Add(waveTime); float64(m.probes.sent) >= m.probes.wave && now.Before(end) {
-			return Verdict{Until: end, Reason: Probe}
-		}
+// spaced returns the reason for which requests are spaced.
+func (m *Machine) spaced() Reason {
+	if m.spacing > 0 {
+		return Limit
 	}
-	if prices != nil && !m.priced && m.under.priced > 0 { // the first answer contains what is left
-		if next := m.hung(r); now.Before(next) {
-			return Verdict{Until: next, Depends: true, Reason: First}
-		}
-	}
-	return Verdict{Open: true}
+	return Backoff
 }
 
 // Send counts a request as sent.
 func (m *Machine) Send(t *Trip, now time.Time, r *Settings) {
 	m.number++
 	m.rate.sent(m.last, now)
-	m.last = now
+	m.last, m.probed = now, now
 	*t = Trip{Prices: t.Prices, number: m.number, failed: m.failed, at: now}
 	if u := m.under.last; u != nil && u.Prices != nil && t.Prices != nil && now.Sub(u.at) < closeBy {
 		u.unordered, t.unordered = true, true
 	}
-	switch m.phase {
-	case unknown:
-		if m.start.sent == 0 {
-			m.start.since = now
-		}
-		m.start.sent++
-	case probing:
-		m.probes.send(now, m.answers.fastest)
-	}
-	m.budgets.send(t)
-	m.meters.send(t, now, r)
+	m.limits.send(t, now, r)
 	m.under.push(t)
 }
 
-// send counts a probe. The next wave goes after a second. It has twice as many probes if the
-// first probe takes twice as long as the fastest answers lately: where these take several
-// seconds, more probes would only be refused. If no wave had more than one probe, a bucket
-// with answers of 20 s would need 105 s for its jobs in place of 96.
-func (p *probes) send(now time.Time, fastest time.Duration) {
-	if p.began.IsZero() {
-		p.began = now
-	}
-	if !now.Before(p.since.Add(waveTime)) {
-		if now.Sub(p.began) > 2*fastest {
-			p.wave *= 2
-		}
-		p.wave, p.sent, p.since = max(1, p.wave), 0, now
-	}
-	p.sent++
-}
-
-// Failed takes note that a request got no answer; the server may have counted it. If other
-// requests wait for the answer, the next of them goes in its place. Otherwise GCRA on a
-// network that loses 5 % would refuse 15 requests in place of 7.
+// Failed takes note that a request got no answer; the server may have counted it. If it was a
+// probe, the next request goes in its place. Otherwise GCRA on a network that loses 5 % would
+// refuse 15 requests in place of 7.
 func (m *Machine) Failed(t *Trip) {
 	m.under.remove(t)
 	m.failed++
-	switch {
-	case m.phase == unknown && !t.at.Before(m.start.since):
-		m.start.sent--
-	case m.phase == probing && !t.at.Before(m.probes.since): // not one of an earlier wave
-		m.probes.sent--
+	if t.number == m.number {
+		m.probed = time.Time{}
 	}
 }
 
@@ -227,38 +121,40 @@ func (m *Machine) Failed(t *Trip) {
 // or stricter by it.
 func (m *Machine) Answered(t *Trip, a *Answer, received time.Time, r *Settings) bool {
 	m.under.remove(t)
-	m.answers.add(t, a, received)
-	m.priced = m.priced || t.Prices != nil
+	if !a.Refused { // which takes no time
+		m.took(max(received.Sub(t.at), 0))
+	}
+	m.answered, m.priced = true, m.priced || t.Prices != nil
 	if a.AtOnce > 0 {
 		m.pool.atOnce = int(min(a.AtOnce, math.MaxInt32))
 	}
-	wait, stale := min(a.Wait, r.MaxWait), a.isStale(m.answers.fastest)
-	if stale {
+	wait, spacing := min(a.Wait, r.MaxWait), a.spacing(m.typical)
+	if spacing > 0 {
 		wait = 0 // it was over before the answer arrived
 	}
 	fresh := t.number > m.refused // not under way when a refusal was counted
 	switch {
 	case !a.Refused:
-		m.served(a, fresh)
+		m.limits.served(t, received)
+		m.served(a, fresh, received)
 	case fresh:
 		wait = m.rejected(a, received, r)
 	}
 	limits := wait > 0 || a.limitsRequests()
 	newer := limits && t.number > m.learnt
 	if newer {
-		m.phase, m.pace = counting, 0
+		m.until, m.probing, m.pace, m.spacing = time.Time{}, false, 0, 0
 	}
-	stricter := wait > 0 && m.wait(received.Add(wait), a.reason(), a.Refused || a.Exhausted())
-	m.meters.learn(t, a, received, r, &m.traffic)
-	if stale {
-		if m.phase != waiting {
-			stricter = m.budgets.learnStale(a, received, r, &m.traffic)
-		}
-	} else if limits {
+	stricter := wait > 0 && m.wait(received, wait, a.reason(), a.Refused || a.Exhausted())
+	stricter = m.limits.learn(t, a, newer, received, r, &m.traffic) || stricter
+	switch {
+	case spacing > 0:
+		m.limits.dropRequests()
+		m.spacing = max(m.spacing, scale(spacing, 1/r.Share))
+	case limits:
 		m.pace = max(m.pace, scale(a.Pace, 1/r.Share))
-		stricter = m.budgets.learn(t, a, newer, received, r, &m.traffic) || stricter
-	} else if a.Elsewhere {
-		m.budgets.giveBack(t, r)
+	case a.Elsewhere:
+		m.limits.giveBack(t, received, r)
 	}
 	if newer || stricter {
 		m.learnt = m.number
@@ -278,10 +174,8 @@ func (a *Answer) reason() Reason {
 }
 
 // served takes note of an answer that is no refusal.
-func (m *Machine) served(a *Answer, fresh bool) {
-	if m.phase == unknown || m.phase == probing {
-		m.phase = counting
-	}
+func (m *Machine) served(a *Answer, fresh bool, received time.Time) {
+	m.probing = m.probing && received.Before(m.until)
 	m.lastSilent = len(a.Stocks) == 0
 	if fresh {
 		m.backoff.recovered()
@@ -305,19 +199,16 @@ func (m *Machine) rejected(a *Answer, received time.Time, r *Settings) time.Dura
 	return m.backoff.wait(a.Wait, r.MaxWait, &m.rate)
 }
 
-// wait makes the key wait until a time, and probe afterwards if thenProbe. It reports
-// whether that is later than what was known.
-func (m *Machine) wait(until time.Time, reason Reason, thenProbe bool) bool {
-	if m.phase != waiting {
-		m.phase, m.pause = waiting, pause{until, reason, thenProbe}
-		return true
+// wait makes the key wait from a time on, and probe afterwards if thenProbe. It reports
+// whether that is longer than what was known.
+func (m *Machine) wait(from time.Time, wait time.Duration, reason Reason, thenProbe bool) bool {
+	m.probing = thenProbe || m.probing && from.Before(m.until)
+	until := from.Add(wait)
+	if !m.until.Before(until) {
+		return false
 	}
-	m.pause.thenProbe = m.pause.thenProbe || thenProbe
-	later := m.pause.until.Before(until)
-	if later {
-		m.pause.until, m.pause.reason = until, reason
-	}
-	return later
+	m.until, m.reason = until, reason
+	return true
 }
 
 // Idle reports whether nothing is lost with a machine that has not been used for
@@ -340,18 +231,18 @@ const idleTime = 10 * time.Minute
 
 // Loss returns what would be lost with a machine.
 func (m *Machine) Loss(now time.Time, r *Settings) Loss {
-	if m.phase == waiting && now.Before(m.pause.until) {
+	if now.Before(m.until) {
 		return WaitLost
 	}
 	used := now.Sub(m.last) <= idleTime
 	most := NothingLost
-	if used && (m.pool.most > 0 || m.rate.most > 0 || m.pool.atOnce > 0 || len(m.meters) > 0) {
+	if used && (m.pool.most > 0 || m.rate.most > 0 || m.pool.atOnce > 0 || len(m.limits) > 0) {
 		most = CountLost
 	}
-	for i := range m.budgets {
-		switch b := &m.budgets[i]; {
-		case b.over(now) || b.end.IsZero() && !used:
-		case b.left < 1 && !b.end.IsZero() && now.Before(m.last.Add(r.MaxWait)):
+	for i := range m.limits {
+		switch x := &m.limits[i]; {
+		case !now.Before(x.end):
+		case x.flow == nil && x.left < 1 && now.Before(m.last.Add(r.MaxWait)):
 			return WaitLost
 		default:
 			most = CountLost
@@ -360,14 +251,16 @@ func (m *Machine) Loss(now time.Time, r *Settings) Loss {
 	return most
 }
 
-// answers are how fast requests were served lately.
-type answers struct {
-	n       int           // how many answers there were
-	fastest time.Duration // the shortest time to one; 0 if nothing is known
+// took takes note of how long an answer took.
+func (m *Machine) took(d time.Duration) {
+	if m.typical == 0 {
+		m.typical = d
+	}
+	m.typical += (d - m.typical) / 8
 }
 
-// Fastest returns the shortest time to an answer lately, 0 if nothing is known.
-func (m *Machine) Fastest() time.Duration { return m.answers.fastest }
+// Typical returns the time that answers took lately, on average; 0 if nothing is known.
+func (m *Machine) Typical() time.Duration { return m.typical }
 
 // UnderWay returns how many requests were sent and not answered to the end of their bodies.
 func (m *Machine) UnderWay() int { return m.under.n + m.bodies }
@@ -385,21 +278,6 @@ func (m *Machine) OpenBody() bool {
 
 // CloseBody ends what OpenBody has begun.
 func (m *Machine) CloseBody() { m.bodies-- }
-
-// manyAnswers is how many answers the fastest is sought among.
-const manyAnswers = 64
-
-func (l *answers) add(t *Trip, a *Answer, received time.Time) {
-	if a.Refused { // which takes no time
-		return
-	}
-	took := max(received.Sub(t.at), 0)
-	if l.n%manyAnswers == 0 {
-		l.fastest = took
-	}
-	l.n++
-	l.fastest = min(l.fastest, took)
-}
 
 const (
 	// slowRounds is how many rounds of answers pass before one more request is let under

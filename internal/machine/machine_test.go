@@ -67,7 +67,7 @@ func TestRate(t *testing.T) {
 	require.InDelta(t, 7, x.most, 0.3, "seven tenths of ten a second")
 	was := x.most
 	now = x.play(now, 100*time.Millisecond, "-+-")
-	require.InDelta(t, was*faster*(1+0.3/regainTime), x.most, 0.001, "too few answers to tell whether a lower rate helps; 0.3 s have passed")
+	require.InDelta(t, was*(1+0.3/regainTime), x.most, 0.001, "too few answers to tell whether a lower rate helps; 0.3 s have passed")
 	now = x.play(now, 100*time.Millisecond, "++++-")
 	require.Less(t, x.most, was*0.9, "eight answers tell")
 	was = x.most
@@ -76,7 +76,7 @@ func TestRate(t *testing.T) {
 	now = x.play(now, 100*time.Millisecond, "+-")
 	require.Less(t, x.most, was, "eight answers tell")
 	now = x.play(now, time.Millisecond, strings.Repeat("+", 100))
-	require.NotZero(t, x.most, "it grows by a hundredth each time")
+	require.NotZero(t, x.most, "it stays")
 	x.play(now, 10*time.Second, strings.Repeat("+", 40))
 	require.Zero(t, x.most, "requests are far apart")
 }
@@ -92,50 +92,11 @@ func TestRateOfRandomRefusals(t *testing.T) {
 	}
 }
 
-// A budget replaces another one if it allows nothing that the other one forbids.
-func TestBudgets(t *testing.T) {
-	b := func(left float64, seconds int) budget {
-		if seconds == 0 {
-			return budget{left: left}
-		}
-		return budget{left: left, end: epoch.Add(time.Duration(seconds) * time.Second)}
-	}
-	m := &Machine{}
-	require.True(t, m.budgets.add(b(5, 10)))
-	require.False(t, m.budgets.add(b(5, 10)), "the same")
-	require.False(t, m.budgets.add(b(6, 9)), "looser")
-	require.True(t, m.budgets.add(b(6, 11)), "for longer")
-	require.True(t, m.budgets.add(b(7, 0)), "its end is unknown")
-	require.True(t, m.budgets.add(b(7, 100)), "the other may be over before")
-	require.False(t, m.budgets.add(b(8, 0)))
-	require.True(t, m.budgets.add(b(4, 11)))
-	require.Equal(t, budgets{b(7, 0), b(7, 100), b(4, 11)}, m.budgets)
-	require.True(t, m.budgets.add(b(3, 0)))
-	require.Equal(t, budgets{b(7, 100), b(4, 11), b(3, 0)}, m.budgets)
-
-	m = &Machine{}
-	for i := range maxBudgets {
-		require.True(t, m.budgets.add(b(float64(100+i), i+1)))
-	}
-	require.False(t, m.budgets.add(b(500, 100)), "no more are counted")
-	require.True(t, m.budgets.add(b(1, 100)), "it replaces looser ones")
-	require.Equal(t, budgets{b(1, 100)}, m.budgets)
-}
-
-// A budget never stands in for one of another policy, whose prices may differ.
-func TestBudgetsOfPolicies(t *testing.T) {
-	var l budgets
-	require.True(t, l.add(budget{policy: "a", left: 5, end: epoch.Add(time.Second)}))
-	require.True(t, l.add(budget{policy: "b", left: 6, end: epoch.Add(time.Second)}))
-	require.Len(t, l, 2)
-	require.False(t, (&Answer{Stocks: []Stock{{Unit: "content-bytes", Left: 5}}}).limitsRequests())
-}
-
 // TestLoss: what would be lost with a machine that was last used at the epoch.
 func TestLoss(t *testing.T) {
 	const before, at, after = idleTime - time.Second, idleTime, idleTime + time.Second
 	r := Settings{MaxWait: idleTime, Share: 1}
-	ends := func(left float64, end time.Duration) []budget { return []budget{{left: left, end: epoch.Add(end)}} }
+	ends := func(left float64, end time.Duration) limits { return limits{{left: left, end: epoch.Add(end)}} }
 	for _, tc := range []struct {
 		name string
 		m    Machine
@@ -145,23 +106,23 @@ func TestLoss(t *testing.T) {
 	}{
 		{"nothing is known", Machine{}, at, NothingLost, false},
 		{"nothing is known, for longer", Machine{}, after, NothingLost, true},
-		{"a wait", Machine{phase: waiting, pause: pause{until: epoch.Add(2 * after)}}, after, WaitLost, false},
-		{"a wait that has ended", Machine{phase: waiting, pause: pause{until: epoch.Add(after)}}, after, NothingLost, true},
+		{"a wait", Machine{until: epoch.Add(2 * after)}, after, WaitLost, false},
+		{"a wait that has ended", Machine{until: epoch.Add(after)}, after, NothingLost, true},
 		{"as many as may be under way", Machine{pool: pool{most: 2}}, at, CountLost, false},
 		{"one may be under way", Machine{pool: pool{most: 1}}, at, CountLost, false},
 		{"as many as a policy says may be under way", Machine{pool: pool{atOnce: 2}}, at, CountLost, false},
 		{"as many as might be under way", Machine{pool: pool{most: 2}}, after, NothingLost, true},
 		{"requests are spaced", Machine{rate: rate{most: 1}}, at, CountLost, false},
-		{"tokens are counted", Machine{meters: meters{{}}}, at, CountLost, false},
-		{"something is left", Machine{budgets: ends(5, 2*after)}, after, CountLost, false},
-		{"one is left", Machine{budgets: ends(1, 2*after)}, before, CountLost, false},
-		{"something was left", Machine{budgets: ends(5, after)}, after, NothingLost, true},
-		{"nothing is left", Machine{budgets: ends(0, 2*after)}, before, WaitLost, false},
-		{"nothing is left for longer than is waited", Machine{budgets: ends(0, 2*after)}, at, CountLost, false},
-		{"one is over, and nothing is left of another", Machine{budgets: append(ends(5, time.Second), ends(0, 2*after)...)}, before, WaitLost, false},
-		{"something is left without an end", Machine{budgets: []budget{{left: 5}}}, at, CountLost, false},
-		{"nothing is left without an end", Machine{budgets: []budget{{}}}, before, CountLost, false},
-		{"something is left without an end, for longer", Machine{budgets: []budget{{left: 5}}}, after, NothingLost, true},
+		{"tokens are counted", Machine{limits: limits{{flow: &flow{}}}}, at, CountLost, false},
+		{"something is left", Machine{limits: ends(5, 2*after)}, after, CountLost, false},
+		{"one is left", Machine{limits: ends(1, 2*after)}, before, CountLost, false},
+		{"something was left", Machine{limits: ends(5, after)}, after, NothingLost, true},
+		{"nothing is left", Machine{limits: ends(0, 2*after)}, before, WaitLost, false},
+		{"nothing is left for longer than is waited", Machine{limits: ends(0, 2*after)}, at, CountLost, false},
+		{"one is over, and nothing is left of another", Machine{limits: append(ends(5, time.Second), ends(0, 2*after)...)}, before, WaitLost, false},
+		{"something is left without an end", Machine{limits: limits{{left: 5}}}, at, CountLost, false},
+		{"nothing is left without an end", Machine{limits: limits{{}}}, before, CountLost, false},
+		{"something is left without an end, for longer", Machine{limits: limits{{left: 5}}}, after, NothingLost, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.m.last = epoch
@@ -179,7 +140,6 @@ func TestExtremes(t *testing.T) {
 	} {
 		m, now := &Machine{}, epoch
 		for range 100 {
-			m.Tick(now, &r)
 			if v := m.Ask(now, &r, nil); !v.Open {
 				require.True(t, v.Until.After(now), fields)
 			}
@@ -264,88 +224,70 @@ func TestReturned(t *testing.T) {
 	require.True(t, m.Ask(epoch, &r, prices).Open, "90 are left")
 }
 
-// Answers that take longer than a window say nothing of what is left: the policy does.
-func TestSteady(t *testing.T) {
-	m, r, now := Machine{}, Settings{MaxWait: 10 * time.Minute, Share: 1}, epoch
-	var trips []*Trip
-	answer := func(fields string) (stricter bool) {
-		a := readAnswer(t, fields, nil)
-		stricter = m.Answered(trips[0], &a, now, &r)
-		trips = trips[1:]
-		return stricter
-	}
-	send := func() (n int) {
-		for m.Tick(now, &r); m.Ask(now, &r, nil).Open; n++ {
-			trips = append(trips, &Trip{})
-			m.Send(trips[len(trips)-1], now, &r)
+// If answers take longer than a window, they show nothing of what is left. Requests are then
+// spaced, so that each window has no more than its quota.
+func TestSpacing(t *testing.T) {
+	const third = time.Second / 3
+	for _, tc := range []struct {
+		name, fields string
+		took         time.Duration
+		share        float64
+		want         time.Duration // between two requests; 0 if the answer does not space them
+	}{
+		{"used up", "a r=0;t=1 of q=3;w=1", 1500 * time.Millisecond, 1, third},
+		{"something is left", "a r=2;t=1 of q=3;w=1", 1500 * time.Millisecond, 1, third},
+		{"answers take exactly a window", "a r=0;t=1 of q=3;w=1", time.Second, 1, third},
+		{"a share", "a r=0;t=1 of q=3;w=1", 1500 * time.Millisecond, 0.5, 2 * third},
+		{"of two limits the slower", "a r=0;t=1 of q=3;w=1; b r=0;t=1 of q=2;w=1", 1500 * time.Millisecond, 1, time.Second / 2},
+		{"tokens remain", `a r=0;t=1 of q=3;w=1; t r=5;t=1 of q=9;w=1;qu="tokens"`, 1500 * time.Millisecond, 1, third},
+		{"answers in time", "a r=2;t=1 of q=3;w=1", 900 * time.Millisecond, 1, 0},
+		{"a second limit whose window is longer", "a r=2;t=1 of q=3;w=1; b r=5;t=9 of q=9;w=9", 1500 * time.Millisecond, 1, 0},
+		{"a refusal", "429; a r=2;t=1 of q=3;w=1", 1500 * time.Millisecond, 1, 0},
+		{"no quota", "a r=2;t=1 of q=0;w=1", 1500 * time.Millisecond, 1, 0},
+	} {
+		m, r, now := Machine{}, Settings{MaxWait: 10 * time.Minute, Share: tc.share}, epoch
+		var trips [3]Trip
+		m.Send(&trips[0], now, &r)
+		m.Send(&trips[1], now, &r)
+		now = now.Add(tc.took)
+		m.Answered(&trips[0], &Answer{}, now, &r)
+		a := readAnswer(t, tc.fields, nil)
+		m.Answered(&trips[1], &a, now, &r)
+		if tc.want == 0 {
+			require.Zero(t, m.spacing, tc.name)
+			continue
 		}
-		return n
+		require.True(t, m.Ask(now, &r, nil).Open, tc.name)
+		m.Send(&trips[2], now, &r)
+		v := m.Ask(now, &r, nil)
+		require.Equal(t, Limit, v.Reason, tc.name)
+		require.InDelta(t, tc.want, v.Until.Sub(now), 10, tc.name)
+		a = readAnswer(t, "429; "+tc.fields, nil)
+		m.Answered(&trips[2], &a, now.Add(tc.took), &r)
+		require.Zero(t, m.spacing, "%s: a refusal ends it", tc.name)
 	}
-	const spent = "a r=0;t=1 of q=3;w=1"
-	trips = append(trips, &Trip{})
-	m.Tick(now, &r)
-	m.Send(trips[0], now, &r)
-	now = now.Add(1500 * time.Millisecond)
-	answer(spent) // which shows how long they take
-	require.Equal(t, 3, send(), "a quota for each window")
-	for range 10 {
-		now = now.Add(time.Second)
-		require.Equal(t, 3, send())
-		answer(spent)
-		require.Zero(t, send(), "an answer changes nothing")
-	}
-	answer("429; " + spent)
-	require.Zero(t, send())
-	require.Empty(t, m.budgets[0].steady, "a refusal ends it")
-
-	m, trips, now = Machine{}, []*Trip{{}}, now.Add(time.Minute)
-	m.Tick(now, &r)
-	m.Send(trips[0], now, &r)
-	now = now.Add(1500 * time.Millisecond)
-	require.True(t, answer(spent))
-	require.Equal(t, 3, send())
-	trips[0], trips[2] = trips[2], trips[0]
-	now = now.Add(1500 * time.Millisecond)
-	require.True(t, answer(spent), "the newest")
-	require.False(t, answer(spent), "an earlier request shows nothing new")
-	require.True(t, answer("b r=0;t=1 of q=2;w=1"), "another limit")
-	require.Len(t, m.budgets, 2)
-
-	m, trips, now = Machine{}, []*Trip{{}}, now.Add(time.Minute)
-	m.Tick(now, &r)
-	m.Send(trips[0], now, &r)
-	for range 2 {
-		now = now.Add(400 * time.Millisecond)
-		m.Tick(now, &r)
-		trips = append(trips, &Trip{})
-		m.Send(trips[len(trips)-1], now, &r)
-	}
-	now = now.Add(700 * time.Millisecond)
-	answer(spent + `; t r=5;t=1 of q=9;w=1;qu="tokens"`)
-	require.Len(t, m.budgets, 1, "tokens are not counted as requests")
-	require.Equal(t, 2, send(), "one was sent within a window of the answer, and one before")
 }
 
-// The fastest answer is sought among the latest ones, without refusals.
-func TestFastest(t *testing.T) {
+// The typical time is that of the latest answers, without refusals.
+func TestTypical(t *testing.T) {
 	m, r, now := Machine{}, Settings{MaxWait: time.Minute, Share: 1}, epoch
 	answer := func(took time.Duration, a Answer) {
 		var trip Trip
-		m.Tick(now, &r)
 		m.Send(&trip, now, &r)
 		now = now.Add(took)
 		m.Answered(&trip, &a, now, &r)
 	}
-	require.Zero(t, m.Fastest())
-	for _, took := range []time.Duration{3, 1, 2} {
-		answer(took*time.Second, Answer{})
-	}
+	require.Zero(t, m.Typical())
 	answer(time.Millisecond, Answer{Refused: true})
-	require.Equal(t, time.Second, m.Fastest())
-	for range 2 * manyAnswers {
+	require.Zero(t, m.Typical())
+	answer(2*time.Second, Answer{})
+	require.Equal(t, 2*time.Second, m.Typical())
+	answer(10*time.Second, Answer{})
+	require.Equal(t, 3*time.Second, m.Typical())
+	for range 100 {
 		answer(2*time.Second, Answer{})
 	}
-	require.Equal(t, 2*time.Second, m.Fastest(), "earlier ones are forgotten")
+	require.InDelta(t, 2*time.Second, m.Typical(), 10_000, "earlier ones are forgotten")
 }
 
 // How fast units flow back, by what a limit announces and by what answers have shown.
@@ -358,8 +300,6 @@ func TestFlowRate(t *testing.T) {
 		{"unknown", flow{}, 0},
 		{"a window", flow{policy: 5}, 5},
 		{"a reset", flow{reset: 5}, 0},
-		{"resets that agree", flow{reset: 5, agreed: 2}, 5},
-		{"a window, and resets that agree", flow{policy: 4, reset: 5, agreed: 2}, 4},
 		{"shown, nothing else is known", flow{shown: 3, times: 1}, 3},
 		{"shown, the limit is full", flow{until: time.Minute, shown: 3, times: 1}, 3},
 		{"shown, slower than the window", flow{policy: 5, shown: 3, times: 1}, 3},

@@ -3,6 +3,7 @@ package machine
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -51,7 +52,7 @@ func TestMachine(t *testing.T) {
 		t.Run(name, func(t *testing.T) { playScore(t, lines) })
 	}
 	var many strings.Builder
-	for i := range maxBudgets + 1 {
+	for i := range maxLimits + 1 {
 		fmt.Fprintf(&many, `m%d r=0;t=60 of q=60;qu="tokens"; `, i)
 	}
 	t.Run("costs, more limits than are counted apart", func(t *testing.T) {
@@ -132,7 +133,6 @@ func (p *play) cutPrices(words []string) (rest []string, prices []Price) {
 // ask asks the machine, which that must not change.
 func (p *play) ask(now time.Time, prices []Price) Verdict {
 	p.t.Helper()
-	p.m.Tick(now, &p.r)
 	before := fmt.Sprint(p.m)
 	v := p.m.Ask(now, &p.r, prices)
 	require.Equal(p.t, before, fmt.Sprint(p.m), "%s: a query never changes state", p.where)
@@ -168,7 +168,7 @@ func (p *play) event(now time.Time, event string) {
 	case "shut":
 		p.shut(v, words)
 	case "is":
-		require.Equal(p.t, rest, phaseNames[p.m.phase], p.where)
+		require.Equal(p.t, rest, p.phase(now), p.where)
 	default:
 		require.Fail(p.t, "no event", p.where)
 	}
@@ -214,11 +214,23 @@ func (p *play) shut(v Verdict, words []string) {
 	require.Equal(p.t, want, got, "%s: %s", p.where, p.describe(v))
 }
 
-var phaseNames = [...]string{"unknown", "counting", "waiting", "probing"}
+// phase returns in which of its phases the machine is at a time.
+func (p *play) phase(now time.Time) string {
+	isUsedUp := func(x limit) bool { return x.flow == nil && x.left < 1 && !now.Before(x.end) }
+	switch {
+	case now.Before(p.m.until):
+		return "waiting"
+	case p.m.probing || slices.ContainsFunc(p.m.limits, isUsedUp):
+		return "probing"
+	case !p.m.answered && (p.m.under.n == 0 || now.Before(p.m.under.first.at.Add(firstWait))):
+		return "unknown"
+	}
+	return "counting"
+}
 
 // describe returns until when a request waits, and why, for the author of a score.
 func (p *play) describe(v Verdict) string {
-	state := fmt.Sprintf("phase %s, under way %d", phaseNames[p.m.phase], p.m.UnderWay())
+	state := fmt.Sprintf("under way %d, limits %+v", p.m.UnderWay(), p.m.limits)
 	if v.Open {
 		return "open, " + state
 	}

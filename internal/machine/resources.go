@@ -25,13 +25,7 @@ func (m *Machine) Join(t, other *Trip, now time.Time, r *Settings) {
 // Returned ends a request that took nothing from the limits of this Machine, because its answer
 // belongs to another Machine.
 func (m *Machine) Returned(t *Trip, now time.Time, r *Settings) {
-	m.budgets.giveBack(t, r)
-	for i := range m.meters {
-		x := &m.meters[i]
-		need := x.need(t.Prices, r)
-		x.left, x.at = x.now(now, r)+need, now
-		x.sent -= need
-	}
+	m.limits.giveBack(t, now, r)
 	m.Failed(t)
 	m.failed-- // the request got an answer
 }

@@ -39,6 +39,26 @@ func (a *Answer) Exhausted() bool {
 	return slices.ContainsFunc(a.Stocks, func(s Stock) bool { return s.Left == 0 })
 }
 
+// spacing returns the time between two requests that use no more than the quotas of the limits
+// of requests, if their windows are over before answers arrive. To wait for each answer would
+// use only a part of a quota. It returns 0 if the answer refuses something, or if another limit
+// counts.
+func (a *Answer) spacing(typical time.Duration) (spacing time.Duration) {
+	if a.Refused || a.RetryAfter {
+		return 0
+	}
+	for i := range a.Stocks {
+		s := &a.Stocks[i]
+		stale := s.Unit == RequestUnit && s.Quota > 0 && 0 < s.Window && s.Window <= typical
+		if stale {
+			spacing = max(spacing, s.Window/time.Duration(s.Quota))
+		} else if s.Unit == RequestUnit || s.Left == 0 {
+			return 0
+		}
+	}
+	return spacing
+}
+
 // limitsRequests reports whether an answer contains the remaining units of a limit of requests.
 func (a *Answer) limitsRequests() bool {
 	return slices.ContainsFunc(a.Stocks, func(s Stock) bool { return s.Unit == RequestUnit })
@@ -112,14 +132,11 @@ type Price struct {
 // traffic is what has been sent with a key.
 type traffic struct {
 	last   time.Time // when the last request was sent
+	probed time.Time // the same, but zero if that request got no answer: the next goes in its place
 	number int64     // of the last request, from 1
 	failed int64     // requests that got no answer
 	under  trips     // requests under way
 }
-
-// hung returns when the machine stops waiting for the requests under way, because they may
-// hang. A Verdict until then Depends.
-func (s *traffic) hung(r *Settings) time.Time { return s.last.Add(min(mostBackoff, r.MaxWait)) }
 
 // A Trip is a request on its way. It is an element of the list of requests under way, so it
 // is added and removed without memory and without a search.
