@@ -32,6 +32,9 @@ func (f *Field) Role() Role { return f.name.role }
 // Policy returns the policy of the field by its name, or "".
 func (f *Field) Policy() string { return f.name.policy }
 
+// Unit returns the unit of policies without one, or "".
+func (f *Field) Unit() string { return f.name.unit }
+
 // Vendor returns the vendor whose row defines the field, or "".
 func (f *Field) Vendor() string {
 	if f.name.row == nil {
