@@ -166,7 +166,7 @@ func raiseRetryAfter(h http.Header, longest Seconds, received time.Time, adds bo
 		return
 	}
 	if d, ok := retryAfterMs(h); ok && d < wait { // clients that read it ignore Retry-After
-		h[retryAfterMsKey] = []string{strconv.FormatInt(wait.Milliseconds(), 10)}
+		h[retryAfterMsKey] = []string{strconv.FormatInt(min(longest.n, MaxInteger)*1000, 10)}
 	}
 	asked, ok := ParseRetryAfter(h, received)
 	if ok { // by Retry-After, or by a field that a server sends in its place
