@@ -297,6 +297,9 @@ func TestSetRetryAfter(t *testing.T) {
 	require.Empty(t, h, "an invalid reset, negative")
 	Fields{Limits: []Limit{{Reset: SecondsOf(math.MaxInt64)}}}.SetRetryAfter(h)
 	require.Equal(t, "999999999999999", h.Get("Retry-After"), "an invalid reset, too large")
+	h = http.Header{retryAfterMsKey: {"1"}}
+	Fields{Limits: []Limit{{Reset: SecondsOf(MaxInteger)}}}.SetRetryAfter(h)
+	require.Equal(t, []string{"999999999999999000"}, h[retryAfterMsKey], "longer than a time.Duration")
 	Fields{Limits: []Limit{{Reset: SecondsOf(1)}}}.SetRetryAfter(nil)
 }
 

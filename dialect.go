@@ -36,7 +36,7 @@ type DialectField struct {
 	Name   string
 	Role   Role       // the part of a limit in the field; a field with RoleNone is not read
 	Format TimeFormat // the form of the time in a field with RoleReset or RoleWindow
-	Policy string     // the policy of the field, such as "burst"; "" is that of the response; the match of a * in Name is added after a dash
+	Policy string     // the policy of the field, such as "burst"; "" is that of the response; the match of a * in Name is appended: "burst-search"
 	Window Seconds    // of the policy, such as SecondsOf(60), if the response has none; may be absent
 	Unit   Unit       // of the policy, if no field has one; "" is absent
 
@@ -195,9 +195,9 @@ var (
 	anthropic = Dialect{name: "anthropic", usual: "Anthropic-RateLimit-*-#", reset: TimeRFC3339}
 )
 
-// LookupDialect returns the dialect with a name, such as "draft-06" or "github", for a flag
-// or a configuration file. It returns nil and false if there is none. docs/older.md lists the
-// names.
+// LookupDialect returns the dialect with a name in lower case, such as "draft-06" or "github",
+// for a flag or a configuration file. It returns nil and false if there is none. docs/older.md
+// lists the names.
 func LookupDialect(name string) (*Dialect, bool) {
 	for _, d := range []*Dialect{
 		&draft00, &draft03, &draft06, &draft07, &xRateLimit, &xRateLimitUnix, &xRateLimitDate, &xRateLimitByName, &twitter,
@@ -219,8 +219,8 @@ func LookupDialect(name string) (*Dialect, bool) {
 // has no Reset, Set writes a Window of up to three years in its place.
 //
 // Points in time count from now, in whole seconds. The zero time means time.Now(). A field of
-// Integer policies gets all policies with a window, unless it is in the current form.
-// [ParseAny] reads every number back unchanged, given the dialect, the same now and the name
+// Integer policies gets all policies with a window. If h has that field in the current form, Set
+// keeps it. [ParseAny] reads every number back unchanged, given the dialect, the same now and the name
 // of the first limit.
 //
 // On error h is unchanged. The error is a [*FieldError] with the name of the field. It wraps

@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,14 +26,40 @@ func lowerOlder(h http.Header, found []older.Field, own *Fields, o *LegacyOption
 		for n < len(found) && found[n].Form() == found[0].Form() {
 			n++
 		}
-		lowered, err := e.lower(found[:n]) // alone, since a client may know no other
+		lowered, err := e.lower(finite(found[:n])) // alone, since a client may know no other
 		errs = append(errs, err)
 		for i := range lowered {
-			h[lowered[i].Key] = lowered[i].Lines
+			if lines := lowered[i].Lines; len(lines) == 0 || &lines[0] != &most[0] {
+				h[lowered[i].Key] = lines
+			}
 		}
 		found = found[n:]
 	}
 	return joinErrors(errs...)
+}
+
+// most takes the place of an unlimited number. A line of it that is not lowered is not written.
+var most = []string{strconv.FormatInt(MaxInteger, 10)}
+
+// finite returns fields with the largest numbers in place of unlimited quotas, and of what remains
+// of them: -1, or the word. These can be lowered.
+func finite(fields []older.Field) []older.Field {
+	var unlimited map[string]bool // by policy
+	for i := range fields {
+		if f := &fields[i]; f.Role() == older.Quota && f.Unlimited() {
+			if unlimited == nil {
+				unlimited, fields = make(map[string]bool), slices.Clone(fields)
+			}
+			unlimited[f.Policy()] = true
+			fields[i].Lines = most
+		}
+	}
+	for i := range fields {
+		if f := &fields[i]; f.Role() == older.Remaining && unlimited[f.Policy()] && f.Unlimited() {
+			f.Lines = most
+		}
+	}
+	return fields
 }
 
 // A lowering lowers older forms of a response to what own allows.

@@ -565,6 +565,24 @@ func TestMiddlewareDialectsShare(t *testing.T) {
 	}
 }
 
+// Upstream announces an unlimited quota, so the tightest limit in front is the tightest of all.
+func TestMiddlewareUnlimited(t *testing.T) {
+	upstream := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-RateLimit-Limit", "unlimited")
+		w.Header().Set("X-RateLimit-Remaining", "-1")
+	})
+	limit := func(name string, quota, remaining int64, next http.Handler) http.Handler {
+		return (&Middleware{Dialects: []*Dialect{XRateLimit}, Take: decide(Decision{Fields: Fields{
+			Policies: []Policy{{Name: name, Quota: quota, Window: SecondsOf(60)}},
+			Limits:   []Limit{{Name: name, Remaining: remaining, Reset: SecondsOf(30)}},
+		}}, nil)}).Handler(next)
+	}
+	h := served(limit("outer", 10, 9, limit("inner", 5, 2, upstream)), nil).Header()
+	require.Equal(t, []string{"5"}, h["X-Ratelimit-Limit"])
+	require.Equal(t, []string{"2"}, h["X-Ratelimit-Remaining"])
+	require.Equal(t, []string{`"inner";r=2;t=30, "outer";r=9;t=30`}, h[limitKey])
+}
+
 // Points in time count from the Date of upstream. The gateway's clock may differ.
 func TestMiddlewareClocks(t *testing.T) {
 	for _, skew := range []time.Duration{-time.Minute, 0, time.Minute} {

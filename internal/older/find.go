@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/httpfields/ratelimit/internal/text"
 )
 
 // MaxFields bounds the fields of a response that may contain limits.
@@ -31,6 +33,16 @@ func (f *Field) Role() Role { return f.name.role }
 
 // Policy returns the policy of the field by its name, or "".
 func (f *Field) Policy() string { return f.name.policy }
+
+// Unit returns the unit of policies without one, or "".
+func (f *Field) Unit() string { return f.name.unit }
+
+// Unlimited reports whether the field has a negative number, or the word for no limit.
+func (f *Field) Unlimited() bool {
+	line, _ := firstLine(f.Lines)
+	v, _ := text.ParseCount(line)
+	return v.Neg || isNothing(text.Unquote(line))
+}
 
 // Vendor returns the vendor whose row defines the field, or "".
 func (f *Field) Vendor() string {

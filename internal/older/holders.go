@@ -21,10 +21,10 @@ type Holder struct {
 // Hold reads fields as Read does, and also returns the fields that contain the numbers of
 // limits. It leaves out fields with several numbers in a line.
 func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []Limit, r Result, holders []Holder) {
-	policies, limits, r, ts := read(room, fields, o)
-	index, n := make([]int, len(ts.list)), 0 // of the limits, as result returns them
-	for i := range ts.list {
-		if index[i] = n; ts.list[i].hasLimit() {
+	policies, limits, r, list := read(room, fields, o)
+	index, n := make([]int, len(list)), 0 // of the limits, as result returns them
+	for i := range list {
+		if index[i] = n; list[i].hasLimit() {
 			n++
 		}
 	}
@@ -36,11 +36,11 @@ func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 			continue
 		}
 		at := f.tally
-		for ts.list[at].into > 0 {
-			at = ts.list[at].into - 1
+		for list[at].into > 0 {
+			at = list[at].into - 1
 		}
 		h := Holder{Field: i, Limit: index[at], Role: n.role}
-		if t := &ts.list[at]; t.hasLimit() && h.read(f, t, &o.Clock) {
+		if t := &list[at]; t.hasLimit() && h.read(f, t, &o.Clock) {
 			holders = append(holders, h)
 		}
 	}

@@ -41,15 +41,6 @@ type Limit struct {
 	Resets    bool      // a reset is present
 }
 
-// A Current is a field in the current form, String;parameters. This package does not read it.
-type Current struct {
-	Key      string
-	Lines    []string
-	Form     string // the spelling of its family
-	Policies bool   // else it has limits
-	Unit     string // the unit of policies without one
-}
-
 // A Cause is the reason why a line of a field cannot be read.
 type Cause uint8
 
@@ -69,7 +60,7 @@ type Fault struct {
 
 // A Result has everything that fields contain except policies and limits.
 type Result struct {
-	Current []Current // RateLimit-Policy comes before other policies
+	Current []Field   // String;parameters, which this package does not read; RateLimit-Policy first
 	Form    string    // the first form that was read: the spelling of a family, a draft, or a vendor
 	Guessed bool      // nothing decides the unit of a reset
 	Asked   text.Span // the longest wait that substitutes for Retry-After ask for
@@ -98,10 +89,10 @@ func Read(room *Room, fields []Field, o *Options) ([]Policy, []Limit, Result) {
 }
 
 // read is Read. It also returns the tallies.
-func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []Limit, r Result, ts tallies) {
+func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []Limit, r Result, list []tally) {
 	sortFields(fields)
 	align(fields)
-	ts.list, ts.listed = room.tallies[:0], room.listed[:0]
+	ts := tallies{list: room.tallies[:0], listed: room.listed[:0]}
 	for i := range fields {
 		f := &fields[i]
 		f.tally = -1
@@ -109,22 +100,21 @@ func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 		case n.kind == waitKind && n.policy == "": // with a policy it belongs to a limit: NestJS (no vendor case)
 			r.Asked = longer(r.Asked, n.asked(f.Lines, &o.Clock))
 		case f.isCurrent():
-			at := slices.IndexFunc(r.Current, func(c Current) bool { return c.Policies })
-			if at < 0 || !strings.EqualFold(f.Key, policyKey) { // else before its other spellings
+			at := slices.IndexFunc(r.Current, func(c Field) bool { return c.Role() == Policies })
+			if at < 0 || !strings.EqualFold(f.Key, policyKey) {
 				at = len(r.Current)
 			}
-			r.Current = slices.Insert(r.Current, at, Current{Key: f.Key, Lines: f.Lines, Form: n.form, Policies: n.role == Policies, Unit: n.unit})
+			r.Current = slices.Insert(r.Current, at, *f)
 		default:
 			ts.addField(f, int16(i+1), room.facts[:0], &o.Clock, &r)
 		}
 	}
-	ts.dropRepeated()
 	r.Guessed = ts.settle(o.Reset)
 	if r.Form == draftForm {
 		r.Form = draftNames[ts.draft]
 	}
 	policies, limits = ts.result(room, o.Name)
-	return policies, limits, r, ts
+	return policies, limits, r, ts.list
 }
 
 // Forms that other fields can make more precise.
@@ -151,7 +141,7 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 	switch {
 	case f.isDictionary():
 		lines = []string{strings.Join(lines, ",")}
-	case f.name.role == Policies:
+	case f.name.role == Policies: // law: TestManyLines
 		lines = f.Lines
 	}
 	for i, line := range lines {
@@ -165,7 +155,6 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 		facts, bad := f.read(room, line, i == first)
 		taken := ts.add(f, number, facts, c)
 		if taken > 0 {
-			ts.draft = max(ts.draft, f.shown(facts))
 			if r.Form == "" || r.Form == waitForm { // (no vendor case)
 				r.Form = f.name.form
 			}
@@ -181,25 +170,11 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 	}
 }
 
-// shown returns the draft that the facts of a field of the drafts show.
-func (f *Field) shown(facts []Fact) (d draft) {
-	switch {
-	case f.name.order != draftOrder || f.name.role == Policies:
-		return draft06
-	case f.isDictionary():
-		return draft07
-	}
-	for i := range facts {
-		d = max(d, facts[i].shows)
-	}
-	return d
-}
-
 // clear reports whether an unreadable value is an error. It is an error if the name of the
 // field leaves no doubt about its meaning, or if the value contains a digit.
 func (f *Field) clear(line string) bool {
 	n := f.name
-	return n.kind != plainKind && (n.policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789") || n.hint != (hint{})) || f.isDictionary()
+	return n.kind != plainKind && (n.policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789") || n.hint != (hint{}))
 }
 
 // cause returns why some facts of a field were not taken.

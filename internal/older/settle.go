@@ -69,7 +69,7 @@ func (ts *tallies) settleWindow(t *tally) {
 func (ts *tallies) joinUnnamed() {
 	for i := range ts.list {
 		u := &ts.list[i]
-		if u.policy != "" || u.title != "" || u.column != 0 || ts.hasColumns(u.family) {
+		if u.policy != "" || u.title != "" || u.column != 0 {
 			continue
 		}
 		j := ts.about(u, 1)
@@ -86,21 +86,15 @@ func (ts *tallies) joinUnnamed() {
 	}
 }
 
-// hasColumns reports whether a family has parallel lists, whose columns are policies.
-func (ts *tallies) hasColumns(family string) bool {
-	second := tallyID{family: family, column: 1}
-	return slices.ContainsFunc(ts.list, func(t tally) bool { return t.tallyID == second })
-}
-
 // about returns the index of the tally to which an unnamed tally belongs, or -1. units is how
 // many units of a bare reset make a second.
 func (ts *tallies) about(u *tally, units int64) (best int) {
-	counted, several := u.numbers() || u.used != Unknown, false
+	counted, several := u.numbers(), false
 	best = -1
 	for i := range ts.list {
 		t := &ts.list[i]
 		switch {
-		case t.policy == "" || !t.numbers() && t.policy != "requests" || !t.related(u) || !u.agrees(t):
+		case t.policy == "" || !t.numbers() || !t.related(u) || !u.agrees(t):
 		case t.window != 0 && !u.mayFit(t.window, units):
 		case best < 0:
 			best = i
@@ -120,7 +114,7 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 // one family. They also do if both families are read together, and u has no number or the same
 // remaining (Kong).
 func (t *tally) related(u *tally) bool {
-	return t.form == u.form || t.main() && u.main() && (!u.numbers() || t.remaining == u.remaining)
+	return t.form == u.form || t.main() && (!u.numbers() || t.remaining == u.remaining)
 }
 
 // main reports whether the family of t is one of the families that are read together.
@@ -141,43 +135,21 @@ func (ts *tallies) dropComments() {
 	}
 }
 
-// dropRepeated drops repeated policies of the lists.
-func (ts *tallies) dropRepeated() {
-	kept := 0
-	for i := range ts.listed {
-		if !slices.ContainsFunc(ts.listed[:kept], ts.listed[i].same) {
-			ts.listed[kept] = ts.listed[i]
-			kept++
-		}
-	}
-	ts.listed = ts.listed[:kept]
-}
-
 // same reports whether two listed policies are equal.
 func (p *Policy) same(q Policy) bool {
 	return p.Quota == q.Quota && p.Window == q.Window && p.Name == q.Name
 }
 
 // listedWith returns the index of the first listed policy with the quota of a tally, and with
-// its window if it has one. If there is none, it takes a policy without a window. It returns
-// -1 if there is none either.
+// its window if both have one. It returns -1 if there is none.
 func (ts *tallies) listedWith(t *tally) int {
-	without := -1
-	for i := range ts.listed {
-		p := &ts.listed[i]
-		switch {
-		case p.Quota != t.quota:
-		case t.window == 0 || p.Window == t.window:
-			return i
-		case p.Window == 0:
-			without = i
-		}
-	}
-	return without
+	return slices.IndexFunc(ts.listed, func(p Policy) bool {
+		return p.Quota == t.quota && (t.window == 0 || p.Window == 0 || p.Window == t.window)
+	})
 }
 
 // nameOf returns the name of a tally's policy: from the names of the fields, else from a
-// field for the name, a parameter or a list, else from the caller. If the usual fields have a
+// field for the name, a list, else from the caller. If the usual fields have a
 // limit without a name, a vendor's limit gets the name of its family (sib).
 func (ts *tallies) nameOf(t *tally, option string) string {
 	switch {
@@ -189,8 +161,6 @@ func (ts *tallies) nameOf(t *tally, option string) string {
 		return t.policy
 	case t.title != "":
 		return below(t.title, t.tail)
-	case t.param != "":
-		return t.param
 	}
 	if i := ts.listedWith(t); i >= 0 && ts.listed[i].Name != "" {
 		return ts.listed[i].Name

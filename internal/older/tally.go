@@ -55,7 +55,6 @@ type times struct {
 // A label has the names of a tally, and the defaults of its policy.
 type label struct {
 	title, tail string // from fields for the name
-	param       string // the name parameter in a list
 	params      string // all parameters
 	columnName  string // added to the policy's name
 	form        string // the spelling of the family
@@ -104,23 +103,30 @@ func (ts *tallies) at(id tallyID, n *name) int {
 		ts.full = true
 		return -1
 	}
-	if i == cap(ts.list) {
-		ts.list = grown(ts.list)
-	}
-	ts.list = ts.list[:i+1]
-	t := &ts.list[i]
-	*t = tally{tallyID: id, counts: noCounts, label: label{form: n.form, order: n.order, hint: n.hint}}
+	*grow(&ts.list) = tally{tallyID: id, counts: noCounts, label: label{form: n.form, order: n.order, hint: n.hint}}
 	if id.policy != n.policy {
-		t.hint = hintOf(id.policy, n.digits)
+		ts.list[i].hint = hintOf(id.policy, n.digits)
 	}
 	return i
 }
 
-// grown returns a copy of a list, with room for more.
-func grown[T any](list []T) []T {
-	g := make([]T, len(list), 2*len(list)+1)
-	copy(g, list)
-	return g
+// grow makes a list one element longer, and returns a pointer to that element.
+func grow[T any](list *[]T) *T {
+	n := len(*list)
+	if n == cap(*list) {
+		more := make([]T, n, 2*n+1)
+		copy(more, *list)
+		*list = more
+	}
+	*list = (*list)[:n+1]
+	return &(*list)[n]
+}
+
+// show notes the draft that a fact in a field of the drafts shows.
+func (ts *tallies) show(n *name, fact *Fact) {
+	if n.order == draftOrder && n.role != Policies {
+		ts.draft = max(ts.draft, fact.shows)
+	}
 }
 
 var noCounts = counts{quota: Unknown, remaining: Unknown, used: Unknown, plain: Unknown}
@@ -131,14 +137,15 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 	for i := range facts {
 		fact, n, column := &facts[i], f.name, int64(0)
 		if fact.Role == Policies {
-			if len(ts.listed) < MaxMembers {
-				if len(ts.listed) == cap(ts.listed) {
-					ts.listed = grown(ts.listed)
-				}
-				ts.listed = ts.listed[:len(ts.listed)+1]
-				ts.listed[len(ts.listed)-1] = Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.unit, Used: Unknown, Params: fact.params}
-				taken++
+			if len(ts.listed) == MaxMembers {
+				break
 			}
+			p := Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.unit, Used: Unknown, Params: fact.params}
+			if !slices.ContainsFunc(ts.listed, p.same) {
+				*grow(&ts.listed) = p
+			}
+			ts.show(n, fact)
+			taken++
 			continue
 		}
 		if !text.IsName(fact.Policy) {
@@ -165,6 +172,7 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 			t.usual = windowOfName(t.columnName, false)
 		}
 		if t.take(n, number, fact, c) {
+			ts.show(n, fact)
 			taken++
 		}
 		f.tally = at
@@ -248,7 +256,7 @@ func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 		}
 		t.part, t.droppedQuotaIn = v.Frac, 0
 		if t.params == "" {
-			t.param, t.params = cmp.Or(t.param, m.name), m.params
+			t.params = m.params
 		}
 	case v.Floor() > t.quota:
 		t.droppedQuotaIn = field
@@ -300,7 +308,7 @@ func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool 
 	m.drafts = n.order == draftOrder || n.kind == anchorKind
 	again := t.resetBy == field
 	t.several = t.several || again && m.until != t.reset.until
-	if t.reset.kind == noMoment || again && longer(m.until, t.reset.until) != t.reset.until || !again && m.rank() < t.reset.rank() {
+	if t.reset.kind == noMoment || again && longer(m.until, t.reset.until) != t.reset.until || m.rank() < t.reset.rank() {
 		t.reset, t.resetBy = m, field
 	}
 	return true
@@ -336,7 +344,7 @@ func (t *tally) numbers() bool { return t.quota != Unknown || t.remaining != Unk
 // agrees reports whether no number of one tally contradicts one of the other.
 func (t *tally) agrees(u *tally) bool {
 	same := func(n, m int64) bool { return n == m || n == Unknown || m == Unknown }
-	return same(t.quota, u.quota) && same(t.remaining, u.remaining) && same(t.used, u.used)
+	return same(t.quota, u.quota) && same(t.remaining, u.remaining)
 }
 
 // absorb moves the numbers that into lacks from other to into. other is empty afterwards.
@@ -356,7 +364,7 @@ func (ts *tallies) absorb(into, other int) {
 		t.reset, t.shared = from.reset, from.policy == ""
 	}
 	t.usual, t.unit = cmp.Or(t.usual, from.usual), cmp.Or(t.unit, from.unit)
-	t.param, t.params = cmp.Or(t.param, from.param), cmp.Or(t.params, from.params)
+	t.params = cmp.Or(t.params, from.params)
 	*from = tally{tallyID: tallyID{column: -1}, into: into + 1, counts: noCounts}
 	t.spend()
 }

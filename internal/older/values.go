@@ -275,7 +275,7 @@ func (n *name) readPairs(facts []Fact, line string) ([]Fact, bool) {
 // used and quota (Hotstuff), and 60/1m is quota and window.
 func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
 	value = text.Trim(text.Unquote(text.Trim(value)))
-	if isCount(value) {
+	if role.time() || isCount(value) || isNothing(value) {
 		return append(facts, Fact{Role: role, Value: value}), true
 	}
 	first, second, _ := strings.Cut(value, "/")
@@ -302,10 +302,25 @@ func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
 	if role == Quota && parseWindow(value) > 0 {
 		return append(facts, Fact{Role: Window, Value: value}), true
 	}
-	if isNothing(value) {
-		return append(facts, Fact{Role: role, Value: value}), true
-	}
 	return facts, false
+}
+
+// readKeyed reads the value of a key, which is a word of field names. Any other key names a
+// policy, whose value has the role of the field.
+func (n *name) readKeyed(facts []Fact, group, key, value string) (_ []Fact, ok bool) {
+	said := keyOf(key)
+	if said.role != None && !strings.Contains(value, "/") { // else the key is a name that looks like a word
+		return append(facts, Fact{Policy: below(group, said.policy), Role: said.role, Format: said.format, Value: value}), true
+	}
+	if n.role == None {
+		return facts, true
+	}
+	from := len(facts)
+	facts, ok = readCount(facts, n.role, value)
+	for i := from; i < len(facts); i++ {
+		facts[i].Policy = below(group, key)
+	}
+	return facts, ok
 }
 
 // parseWindow reads the length of a window in seconds: a number, a duration, or a word. It
@@ -358,35 +373,24 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 		var part string
 		part, line = cutPart(line)
 		key, value, keyed := cutKey(part)
-		said := keyOf(key)
+		valid := true
 		switch {
 		case parts >= 4*MaxMembers:
 			return facts, false
 		case isProse(part):
 			facts = readProse(facts, part)
-		case isCount(part) && named == "":
-			ok = false
-		case isCount(part):
+		case isCount(part) && named != "":
 			facts = append(facts, Fact{Policy: named, Role: n.role, Value: part})
-		case !keyed, said.role == Name:
-			if value = text.Unquote(value); text.IsName(value) {
+		case !keyed, keyOf(key).role == Name:
+			if value = text.Unquote(value); text.IsName(value) && !isCount(value) {
 				named = value
 			} else {
-				ok = false
+				valid = false
 			}
-		case said.role != None && !strings.Contains(value, "/"): // otherwise the key is a name that looks like a word
-			facts = append(facts, Fact{Policy: below(named, said.policy), Role: said.role, Format: said.format, Value: text.Unquote(value)})
-		case n.role.time():
-			facts = append(facts, Fact{Policy: below(named, key), Role: n.role, Value: value})
-		case n.role != None:
-			var valid bool
-			from := len(facts)
-			facts, valid = readCount(facts, n.role, value)
-			for i := from; i < len(facts); i++ {
-				facts[i].Policy = below(named, key)
-			}
-			ok = ok && valid
+		default:
+			facts, valid = n.readKeyed(facts, named, key, text.Unquote(value))
 		}
+		ok = ok && valid
 	}
 	return facts, ok
 }
@@ -447,6 +451,7 @@ func (n *name) readDictionary(facts []Fact, line string) ([]Fact, bool) {
 	facts, _ = n.readRecord(facts, line)
 	var said uint // the roles, as bits
 	for i := range facts {
+		facts[i].shows = draft07
 		if v, isNumber := text.ParseNumber(facts[i].Value); isNumber && !v.Neg {
 			said |= 1 << facts[i].Role
 		}
@@ -510,12 +515,8 @@ func (n *name) readJSON(facts []Fact, line string) ([]Fact, bool) {
 		if number, isNumber := object[key].(json.Number); isNumber {
 			value, isText = number.String(), true
 		}
-		switch said := keyOf(key); {
-		case said.role == Name || !isText:
-		case said.role == None: // {"minute": 6} under Remaining
-			facts = append(facts, Fact{Policy: below(named, key), Role: n.role, Value: value})
-		default:
-			facts = append(facts, Fact{Policy: below(named, said.policy), Role: said.role, Format: said.format, Value: value})
+		if isText && keyOf(key).role != Name {
+			facts, _ = n.readKeyed(facts, named, key, value) // {"minute": 6} under Remaining
 		}
 	}
 	return facts, ok

@@ -203,26 +203,15 @@ const longestGlued = 24
 // unglue splits a text into known words, and appends them. ok is false if that is impossible.
 // It tries long words first.
 func unglue(list []token, s string) (_ []token, ok bool) {
-	if len(s) > longestGlued {
-		return list, false
+	if s == "" || len(s) > longestGlued {
+		return list, s == ""
 	}
-	var dead uint32
-	return unglueFrom(list, s, 0, &dead)
-}
-
-// unglueFrom is unglue from an index on. dead has a bit for each index at which no known
-// words begin, so that no part is looked up twice.
-func unglueFrom(list []token, s string, from int, dead *uint32) (_ []token, ok bool) {
-	if from == len(s) || *dead>>from&1 != 0 {
-		return list, from == len(s)
-	}
-	for to := min(from+longestWord, len(s)); to >= from+2; to-- {
-		if t := tokenOf(s[from:to]); t.word != (word{}) {
-			if all, ok := unglueFrom(append(list, t), s, to, dead); ok {
+	for to := min(longestWord, len(s)); to >= 2; to-- {
+		if t := tokenOf(s[:to]); t.word != (word{}) {
+			if all, ok := unglue(append(list, t), s[to:]); ok {
 				return all, true
 			}
 		}
 	}
-	*dead |= 1 << from
 	return list, false
 }

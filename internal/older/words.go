@@ -148,7 +148,7 @@ func findAnchor(said []token) (a anchor, ok bool) {
 		switch rest := said[i:]; {
 		case repeatsAnchor(rest):
 			return anchor{first: i, behind: i + 2, end: start + len("rate-limit"), dashed: true}, true
-		case i <= 1 && len(rest) > 1 && rest[0].is("rate") && rest[1].kind == roleWord && !rest[1].yields():
+		case len(rest) > 1 && rest[0].is("rate") && rest[1].kind == roleWord:
 			return anchor{first: i, behind: i + 1, end: start + len("rate"), dashed: true}, true
 		}
 		start += len(s) + 1
@@ -533,7 +533,7 @@ func unitOfName(s string) string {
 	for rest := s; rest != ""; {
 		var part string
 		rest, part = cutLast(rest)
-		if t := tokenOf(part); t.unit != "" && t.kind == nameWord {
+		if t := tokenOf(part); t.unit != "" {
 			return t.unit
 		}
 	}
