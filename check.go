@@ -365,10 +365,9 @@ func (c *checker) retryAfter() {
 	if asked.date == (text.Date{}) || !made.IsZero() {
 		c.retryLate(int64(wait / time.Second))
 	}
-	if c.resp.StatusCode/100 == 2 {
-		if a := Advise(c.resp, made); a.Source == SourceNone && len(a.Fields.Limits) > 0 {
-			c.add(ruleRetryIgnored, retryAfterKey, -1)
-		}
+	// Only a successful response with something remaining has no reason to wait.
+	if a := Advise(c.resp, made); a.Source == SourceNone && len(a.Fields.Limits) > 0 {
+		c.add(ruleRetryIgnored, retryAfterKey, -1)
 	}
 }
 

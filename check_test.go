@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"cmp"
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"net/http"
@@ -132,6 +133,10 @@ func TestCheckHandMade(t *testing.T) {
 	require.Nil(t, Check(&http.Response{}))
 	require.Nil(t, Check(&http.Response{Header: http.Header{"Ratelimit": nil}}))
 	require.Nil(t, Check(&http.Response{Header: http.Header{"RateLimit": {"malformed"}}}), "a key that is not canonical")
+	long := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("a", 249) + "@b.cd"))
+	require.Len(t, Check(responseOf(`RateLimit: "a";r=1;pk=:`+long+`:`)), 1, "the longest address")
+	long = base64.StdEncoding.EncodeToString([]byte(strings.Repeat("a", 250) + "@b.cd"))
+	require.Empty(t, Check(responseOf(`RateLimit: "a";r=1;pk=:`+long+`:`)), "longer than an address")
 	posted := responseOf("Cache-Control: max-age=60\n" + clean)
 	posted.Request = &http.Request{Method: http.MethodPost}
 	require.Nil(t, Check(posted), "the answer to a POST is seldom stored")

@@ -335,6 +335,7 @@ func TestSequenceQuiet(t *testing.T) {
 		{"a policy that holds for a time", none, 40, []string{policy(9), status503 + policy(5) + again}},
 		{"an older reset with its unit", none, 1, []string{fmt.Sprintf(reset+"%ds\n", arrival.Unix())}},
 		{"a refusal is the second answer", none, 2, []string{seven, status429 + again}},
+		{"the policy of draft-06 next to a current limit", LevelMust, 1, []string{older + "RateLimit: \"a\";r=5;t=9"}},
 		{"a limit without a policy", none, 12, []string{"RateLimit: \"a\";r=5;t=9"}},
 		{"an older limit without what remains", none, 12, []string{"X-RateLimit-Limit: 10\nX-RateLimit-Reset: 9"}},
 		{"only the first answer has a reset", none, 12, append([]string{full}, later...)},
