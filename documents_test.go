@@ -342,7 +342,15 @@ func TestDraftMoves(t *testing.T) {
 		require.Len(t, re.FindAllString(draft, -1), 1, pattern)
 		draft = re.ReplaceAllString(draft, swap)
 	}
-	files := map[string]string{"draft.go": draft, "messages.go": read("testdata/draft/messages.go")}
+	rules := regexp.MustCompile(`(?m)^\trule\w+`).FindAllString(read("check_rules.go"), -1)
+	files := map[string]string{"draft.go": draft, "messages.go": `package ratelimit
+
+func AllMessages() (all []string) {
+	for _, r := range append(modelRules[:], ` + strings.Join(rules, ",") + `) {
+		all = append(all, r.message)
+	}
+	return all
+}`}
 	dir := buildPrograms(t, map[string]string{"moved": read("testdata/draft/main.go")}, files)
 	out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "moved")).CombinedOutput()
 	require.NoError(t, err, "%s", out)
