@@ -292,18 +292,12 @@ func parseEach[T Policy | Limit](field *fieldDef, lines []string) (list []T, fau
 		list, faults = append(list, *new(T)), append(faults, nil)
 		if !ok {
 			fault := p.fieldError(lines)
-			if !p.complete() {
-				return nil, nil, fault
+			if p.err == ErrSyntax || p.i < len(p.Text) && p.Text[p.i] != ',' {
+				return nil, nil, fault // the parser has not reached the end of the member
 			}
 			faults[p.item], p.err = fault, nil
 			continue
 		}
 		p.member.store(&list[p.item])
 	}
-}
-
-// complete reports whether the member with a fault is nevertheless well-formed, so that the
-// parser has reached its end and can continue.
-func (p *parser) complete() bool {
-	return p.err != ErrSyntax && (p.i == len(p.Text) || p.Text[p.i] == ',')
 }

@@ -287,15 +287,13 @@ func sendProblem(w http.ResponseWriter, r *http.Request, status int, body []byte
 
 const maxProblem = 1 << 20 // the most bytes of a problem document that are read
 
-var errNoResponse = errors.New("ratelimit: problem document: no response body")
-
 // ReadProblem reads the problem document of a response with any status. It does not close
 // the body. The error wraps ErrType if the media type is not [ProblemMediaType] (the body is
 // then not read), ErrTooMany if the document is longer than 1 MiB, ErrSyntax if it is not a
 // JSON object, or else the error from the body.
 func ReadProblem(resp *http.Response) (*Problem, error) {
 	if resp == nil || resp.Body == nil {
-		return nil, errNoResponse
+		return nil, errors.New("ratelimit: problem document: no response body")
 	}
 	// Parameters of this media type have no meaning, so malformed ones do no harm.
 	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
