@@ -219,8 +219,8 @@ func LookupDialect(name string) (*Dialect, bool) {
 // has no Reset, Set writes a Window of up to three years in its place.
 //
 // Points in time count from now, in whole seconds. The zero time means time.Now(). A field of
-// Integer policies gets all policies with a window. If h has that field in the current form, Set
-// keeps it. [ParseAny] reads every number back unchanged, given the dialect, the same now and the name
+// Integer policies gets all policies with a window, or stays if it is in the current form.
+// [ParseAny] reads every number back unchanged, given the dialect, the same now and the name
 // of the first limit.
 //
 // On error h is unchanged. The error is a [*FieldError] with the name of the field. It wraps

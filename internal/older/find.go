@@ -41,7 +41,7 @@ func (f *Field) Unit() string { return f.name.unit }
 func (f *Field) Unlimited() bool {
 	line, _ := firstLine(f.Lines)
 	v, _ := text.ParseCount(line)
-	return v.Neg || isNothing(text.Unquote(line))
+	return v.Neg || isNothing(text.Unquote(line)) // law: TestRestrictHeader
 }
 
 // Vendor returns the vendor whose row defines the field, or "".

@@ -101,7 +101,7 @@ func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 			r.Asked = longer(r.Asked, n.asked(f.Lines, &o.Clock))
 		case f.isCurrent():
 			at := slices.IndexFunc(r.Current, func(c Field) bool { return c.Role() == Policies })
-			if at < 0 || !strings.EqualFold(f.Key, policyKey) {
+			if at < 0 || !strings.EqualFold(f.Key, policyKey) { // law: TestRead
 				at = len(r.Current)
 			}
 			r.Current = slices.Insert(r.Current, at, *f)

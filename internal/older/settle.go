@@ -8,8 +8,17 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// settle completes each tally from its own numbers and from other tallies. It reports whether
-// the unit of a reset is a guess. Each step needs the steps before it.
+// This file makes policies and limits of the tallies. Each step needs the steps before it:
+//
+//  1. A quota, what remains and what is used complete each other.
+//  2. A policy gets its window: from a field, a listed policy, or its name.
+//  3. Numbers without a policy's name join the policy that they are about.
+//  4. The windows decide whether a bare reset is in seconds or milliseconds.
+//  5. A reset without a policy's name goes to all limits with its window.
+//  6. A vendor's policies next to the usual limits are dropped, because they are comments.
+//  7. Each tally gets a name, and becomes a policy, a limit or both.
+
+// settle does all steps but the last. It reports whether the unit of a reset is a guess.
 func (ts *tallies) settle(option Format) (guessed bool) {
 	for i := range ts.list {
 		ts.list[i].spend()

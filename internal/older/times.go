@@ -89,7 +89,7 @@ func momentOf(v text.Number, f Format, c *text.Clock) moment {
 		return moment{kind: pointMoment, form: Unix, units: units, number: v, until: c.Until(since.Sec, since.Nsec)}
 	case f == Milli:
 		return moment{number: v}.in(1000)
-	case f == Seconds, f == Duration:
+	case f == Seconds, f == Duration: // law: TestOlderFormats
 		return moment{number: v}.in(1)
 	}
 	return moment{kind: bareMoment, form: Seconds, number: v, until: v.Span(1)}

@@ -172,7 +172,7 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 		}
 		off += len(member) + 1
 	}
-	if off <= len(line) {
+	if off <= len(line) { // bound: MaxMembers
 		bad = off
 	}
 	return facts, bad

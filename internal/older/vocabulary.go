@@ -80,7 +80,7 @@ var vocabulary = []struct {
 	{"remaining remain left", word{kind: roleWord, role: Remaining}},
 	{"available", word{kind: roleWord, role: Remaining, weak: true}},
 	{"used", word{kind: roleWord, role: Used}},
-	{"usage observed count current made", word{kind: roleWord, role: Used, weak: true}}, // made and observed: (no vendor case)
+	{"usage observed count current", word{kind: roleWord, role: Used, weak: true}}, // observed: (no vendor case)
 	{"reset resets refresh", word{kind: roleWord, role: Reset}},
 	{"next expiry expires renewal until", word{kind: roleWord, role: Reset, weak: true}},
 	{"window interval period duration", word{kind: roleWord, role: Window, weak: true}},
