@@ -118,7 +118,7 @@ func (v *view) begin(most int) bool {
 	if len(v.tracks) == 3 && v.moves < 3 && v.seen > 12 {
 		return false // servers that count apart take turns more often
 	}
-	if len(v.tracks) == most || !first && !v.conserved() {
+	if len(v.tracks) == most || !first && v.Remaining < v.Quota-v.cost*float64(1+v.Others+v.Pending) && !v.conserved() {
 		return false
 	}
 	v.learn()
@@ -129,6 +129,9 @@ func (v *view) begin(most int) bool {
 	}
 	v.enter(&t, step{})
 	t.at.low = v.Sent
+	if v.isBucket() || v.kind == weighted {
+		t.left = min(v.Remaining+1, v.Quota-v.cost*v.counts())
+	}
 	v.model.last, v.tracks = len(v.tracks), append(v.tracks, t)
 	return true
 }
