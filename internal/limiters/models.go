@@ -400,8 +400,13 @@ func (v *view) commit(t *track, s step) {
 	t.deficit = s.deficit
 	v.learn()
 	now := v.ending(span{t.at.low + v.window.low, v.Received + v.window.high})
-	if t.end = t.end.and(now); s.rolls {
+	switch {
+	case s.rolls:
 		t.end, t.rolled = now, v.Received
+	case v.kind == fixedWindow || v.kind == weighted:
+		t.end = t.end.and(now)
+	case v.Pending == 0:
+		t.end = now // of base
 	}
 	t.shown = v.Remaining
 	if v.Pending > 0 && !s.rolls { // the base stays while requests overlap
