@@ -84,6 +84,9 @@ func (v *view) enter(t *track, s step) {
 		}
 		t.entries = half
 	}
+	if v.Others > 0 {
+		t.entries = append(t.entries, entry{span{t.at.low, v.Received}, 0, float64(v.Others)})
+	}
 	if v.Outcome != Refused {
 		t.entries = append(t.entries, entry{span{v.Sent, v.Received}, v.counts(), 1})
 	}

@@ -118,7 +118,7 @@ func (v *view) begin(most int) bool {
 	if len(v.tracks) == 3 && v.moves < 3 && v.seen > 12 {
 		return false // servers that count apart take turns more often
 	}
-	if len(v.tracks) == most || !first && !v.conserved() {
+	if len(v.tracks) == most || !first && v.Remaining < v.Quota-v.cost*float64(1+v.Others+v.Pending) && !v.conserved() {
 		return false
 	}
 	v.learn()
@@ -129,6 +129,9 @@ func (v *view) begin(most int) bool {
 	}
 	v.enter(&t, step{})
 	t.at.low = v.Sent
+	if v.isBucket() || v.kind == weighted {
+		t.left = min(v.Remaining+1, v.Quota-v.cost*v.counts())
+	}
 	v.model.last, v.tracks = len(v.tracks), append(v.tracks, t)
 	return true
 }
@@ -397,8 +400,13 @@ func (v *view) commit(t *track, s step) {
 	t.deficit = s.deficit
 	v.learn()
 	now := v.ending(span{t.at.low + v.window.low, v.Received + v.window.high})
-	if t.end = t.end.and(now); s.rolls {
+	switch {
+	case s.rolls:
 		t.end, t.rolled = now, v.Received
+	case v.kind == fixedWindow || v.kind == weighted:
+		t.end = t.end.and(now)
+	case v.Pending == 0:
+		t.end = now // of base
 	}
 	t.shown = v.Remaining
 	if v.Pending > 0 && !s.rolls { // the base stays while requests overlap
