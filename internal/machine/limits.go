@@ -65,7 +65,7 @@ func (x *limit) ask(v *Verdict, now time.Time, r *Settings, prices []Price, sent
 	if rate := x.flow.rate() * r.Share; rate > 0 {
 		until = now.Add(scale(time.Second, missing/rate))
 	} else if !now.Before(x.end) {
-		under, wait := sent.under.n, waveTime
+		under, wait := sent.under.n, probeTime
 		if x.flow != nil { // such requests take long
 			under, wait = sent.under.priced, mostBackoff
 		}
