@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -64,7 +65,7 @@ func (x *limit) ask(v *Verdict, now time.Time, r *Settings, prices []Price, sent
 	if rate := x.flow.rate() * r.Share; rate > 0 {
 		until = now.Add(scale(time.Second, missing/rate))
 	} else if !now.Before(x.end) {
-		under, wait := sent.under.n, waveTime
+		under, wait := sent.under.n, probeTime
 		if x.flow != nil { // such requests take long
 			under, wait = sent.under.priced, mostBackoff
 		}
@@ -282,6 +283,7 @@ type flow struct {
 	policy float64       // units a second, by the policy's window; 0 if that is not known
 	reset  float64       // by the reset, if that is when all are back; 0 if that is not known
 	until  time.Duration // the reset
+	agreed int           // answers in succession with the same flow by their resets
 	shown  float64       // units a second, as answers have shown
 	times  int           // how many answers have shown it
 	// The answer with which the next answer is compared: when its request was sent, what
@@ -298,14 +300,19 @@ const leastFlow = 1.0 / 16
 // rate returns how many units flow in each second; 0 if that is unknown, or if all units
 // come back at once:
 //
-//   - Before answers have shown a flow, quota ÷ window.
-//   - Afterwards the slower of that or, without a window, what is missing ÷ reset, and what
-//     answers have shown; 0 if answers show almost nothing, as with fixed windows.
+//   - Before answers have shown a flow, quota ÷ window or, without a window, what is
+//     missing ÷ reset if several answers agree on that. A single reset may be the time
+//     of the next unit.
+//   - Afterwards the slower of that, agreed or not, and what answers have shown; 0 if
+//     answers show almost nothing, as with fixed windows.
 func (f *flow) rate() float64 {
 	switch {
 	case f == nil:
 		return 0
-	case f.times == 0:
+	case f.times > 0:
+	case f.policy == 0 && f.agreed > 1:
+		return f.reset
+	default:
 		return f.policy
 	}
 	most := f.policy
@@ -347,12 +354,16 @@ func (f *flow) learn(at time.Time, left, taken, grain float64, full bool) {
 
 // note stores the flow that a limit announces.
 func (f *flow) note(s *Stock) {
+	was := f.reset
 	f.policy, f.reset, f.until = 0, 0, s.Reset
 	if s.Window > 0 {
 		f.policy = float64(s.Quota) / s.Window.Seconds()
 	}
 	if s.Quota > s.Left && s.Ends && s.Reset > 0 {
 		f.reset = float64(s.Quota-s.Left) / s.Reset.Seconds()
+	}
+	if f.agreed++; math.Abs(f.reset-was) > was/20 {
+		f.agreed = 0
 	}
 }
 

@@ -60,7 +60,7 @@ func (m *Machine) Ask(now time.Time, r *Settings, prices []Price) Verdict {
 			return Verdict{Until: next, Polite: true, Reason: First}
 		}
 	}
-	if next := m.probed.Add(waveTime); m.probing && !m.probed.Before(m.until) && now.Before(next) {
+	if next := m.probed.Add(probeTime); m.probing && !m.probed.Before(m.until) && now.Before(next) {
 		return Verdict{Until: next, Reason: Probe}
 	}
 	hung := m.last.Add(min(mostBackoff, r.MaxWait))

@@ -12,9 +12,9 @@ import (
 // RequestUnit is the unit of limits on requests. Each request takes one.
 const RequestUnit = "requests"
 
-// waveTime is the time between two waves of probes. A probe that hangs must not starve its
+// probeTime is the time between two probes. A probe that hangs must not starve its
 // key.
-const waveTime = time.Second
+const probeTime = time.Second
 
 // Settings are what the caller sets.
 type Settings struct {

@@ -128,7 +128,7 @@ var slowAnswers = []scenario{
 		server: slow(fixed(1000, time.Second), 2*time.Second), wanted: wanted{seconds: 20.5, refused: 0}},
 	{name: "fixed window, 100 per 10 s; 2 s; 30 × 10", ideal: 22, load: load{workers: 30, each: 10}, before: "35.4 / 0",
 		server: slow(fixed(100, 10*time.Second), 2*time.Second), wanted: wanted{seconds: 26, refused: 0},
-		note: "the last 100 of 300 requests are not allowed before 20 s. 30 workers need four rounds of 2 s for them, so 28 s is the least for any client. The rest is a reset that is 2 s old when it arrives, and the probe of each window", reached: 36},
+		note: "the last 100 of 300 requests are not allowed before 20 s. 30 workers need four rounds of 2 s for them, so 28 s is the least for any client. The rest is a reset that is 2 s old when it arrives, and the probe of each window", reached: 37},
 	{name: "weighted window, 50 per 10 s; 50 ms; 20 × 15", ideal: 60, load: load{workers: 20, each: 15}, before: "–",
 		server: slow(weighted(50, 10*time.Second, false), 50*time.Millisecond), wanted: wanted{seconds: 66, refused: 0}},
 	{name: "the same, announced as a fixed window", loses: "Transport waits for the end of each window, as the server asks", ideal: 60, load: load{workers: 20, each: 15}, before: "–",
