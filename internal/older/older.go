@@ -200,7 +200,7 @@ func (f *Field) isCurrent() bool {
 	if n.role != Policies && n.kind != anchorKind {
 		return false
 	}
-	line, _ := firstLine(f.Lines)
+	line := firstLine(f.Lines)
 	switch {
 	case line == "":
 		return false
@@ -213,14 +213,14 @@ func (f *Field) isCurrent() bool {
 	return line[0] == '"'
 }
 
-// firstLine returns the first line that is not blank.
-func firstLine(lines []string) (line string, i int) {
-	for i, line = range lines {
+// firstLine returns the first line that is not blank, or "".
+func firstLine(lines []string) string {
+	for _, line := range lines {
 		if line = text.Trim(line); line != "" {
-			break
+			return line
 		}
 	}
-	return line, i
+	return ""
 }
 
 // Waits returns the longest wait that fields of h other than Retry-After ask for. It returns
@@ -246,7 +246,7 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 // asked returns the wait that the lines of a field ask for. 0 is no wait: some servers send
 // it with every response.
 func (n *name) asked(lines []string, c *text.Clock) text.Span {
-	line, _ := firstLine(lines)
+	line := firstLine(lines)
 	m, _ := parseMoment(text.Unquote(line), n.format, c)
 	return m.until
 }

@@ -123,7 +123,7 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 // one family. They also do if both families are read together, and u has no number or the same
 // remaining (Kong).
 func (t *tally) related(u *tally) bool {
-	return t.form == u.form || t.main() && (!u.numbers() || t.remaining == u.remaining)
+	return t.form == u.form || !u.numbers() || t.remaining == u.remaining
 }
 
 // main reports whether the family of t is one of the families that are read together.

@@ -410,7 +410,7 @@ func (f *Field) list() (n int) {
 	if strings.IndexByte(f.Lines[0], ',') < 0 && strings.IndexByte(f.Lines[0], '|') < 0 || !f.name.role.number() && f.name.role != Window {
 		return 0 // nearly all values end here
 	}
-	line, _ := firstLine(f.Lines)
+	line := firstLine(f.Lines)
 	for rest, more := line, true; more; {
 		var part string
 		part, rest, more = strings.Cut(rest, separatorOf(line))
