@@ -235,7 +235,7 @@ func TestFleetStoreIsAway(t *testing.T) {
 			t.Logf("%.1f s, %d refused", time.Since(began).Seconds(), got.Refused)
 			require.Equal(t, []int{300, 0}, []int{got.Served, got.Failed})
 			require.LessOrEqual(t, got.Refused, 15)
-			require.LessOrEqual(t, time.Since(began), 36*time.Second)
+			require.LessOrEqual(t, time.Since(began), 41*time.Second) // a window is lost with Redis, and a busy machine may cost another
 		})
 	}
 }
