@@ -9,22 +9,11 @@ import (
 	"time"
 )
 
-// A server answers at random, until it is calm. Then each response announces as many remaining
-// requests as the request asks for.
-type server struct {
-	calm   atomic.Bool
-	served atomic.Int64
-}
-
-// calmField is the field of a request that asks for a number of remaining requests.
-const calmField = "Stress-Remaining"
+// A server answers at random.
+type server struct{ served atomic.Int64 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.served.Add(1)
-	if s.calm.Load() {
-		w.Header().Set("RateLimit", `"a";r=`+r.Header.Get(calmField)+";t=3600")
-		return
-	}
 	time.Sleep(rand.N(2 * time.Millisecond))
 	switch rand.IntN(40) {
 	case 0:

@@ -61,13 +61,12 @@ func stress(lasts time.Duration, seed uint64) (fmt.Stringer, error) {
 		all = append(all, r)
 	}
 	errs := []error{drive(all, lasts, seed)}
-	handler.calm.Store(true)
-	for _, r := range all {
-		errs = append(errs, r.atRest())
-	}
 	base.CloseIdleConnections()
 	api.Close()
 	errs = append(errs, settle(before))
+	for _, r := range all {
+		errs = append(errs, r.atRest())
+	}
 	if c.bodies.Load() != c.closed.Load() || c.uploads.Load() != c.uploadDone.Load() {
 		errs = append(errs, errors.New("a body is open"))
 	}
@@ -116,7 +115,6 @@ type rig struct {
 	share     float64
 	pace      bool
 
-	waited  atomic.Bool // whether a request began to wait
 	mu      sync.Mutex
 	waiters [keys]int
 	since   [keys]time.Time // when the last of that key was sent, or there were none that wait
@@ -157,7 +155,6 @@ func (r *rig) key(req *http.Request) string {
 }
 
 func (r *rig) waiting(req *http.Request, _ ratelimit.Wait) (done func()) {
-	r.waited.Store(true)
 	panicAt(req, inWaiting)
 	r.waits.Add(1)
 	return func() {
@@ -342,40 +339,13 @@ func (r *rig) newRequest(ctx context.Context, rnd *rand.Rand) *http.Request {
 	return req
 }
 
-// atRest returns an error if a Transport still counts finished requests as under way. It would
-// subtract them from the remaining number. If that number allows only one request of its share, the
-// next request would have to wait. A Transport with Pace waits anyway.
+// atRest returns an error if the Gate still counts requests as waiting or under way.
 func (r *rig) atRest() error {
-	for k := 0; k < keys && !r.pace; k++ {
-		for range 3 { // the first may find out about the past, the second waits for the first
-			if err := r.calmRequest(k, "1000"); err != nil {
-				return err
-			}
-		}
-		if err := r.calmRequest(k, strconv.Itoa(int(1/r.share))); err != nil {
-			return err
-		}
-		r.waited.Store(false)
-		if err := r.calmRequest(k, "1000"); err != nil {
-			return err
-		}
-		if r.waited.Load() {
-			return fmt.Errorf("key %d: requests are under way when there are none", k)
+	gate := r.transport.Gate
+	for key := range gate.Keys() {
+		if w, _ := gate.State(key); w.Queued > 0 || w.UnderWay > 0 {
+			return fmt.Errorf("key %s: %d requests wait and %d are under way, but there are none", key, w.Queued, w.UnderWay)
 		}
 	}
 	return nil
-}
-
-func (r *rig) calmRequest(key int, remaining string) error {
-	req, err := http.NewRequest(http.MethodGet, r.address, nil)
-	if err != nil {
-		return err
-	}
-	req.Header.Set(keyField, strconv.Itoa(key))
-	req.Header.Set(calmField, remaining)
-	resp, err := r.transport.RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	return resp.Body.Close()
 }
