@@ -207,9 +207,9 @@ func TestFleetJoin(t *testing.T) {
 	require.Equal(t, tally{Served: 110}, tallies(t, first, second))
 }
 
-// Redis is unavailable for 8 s. Each process continues with its share.
+// Redis is unavailable for 8 s. Each process continues with its share. The test does not run next
+// to the others, because on a busy machine the processes do not use each window.
 func TestFleetStoreIsAway(t *testing.T) {
-	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		served int // requests served when Redis becomes unavailable
@@ -235,7 +235,7 @@ func TestFleetStoreIsAway(t *testing.T) {
 			t.Logf("%.1f s, %d refused", time.Since(began).Seconds(), got.Refused)
 			require.Equal(t, []int{300, 0}, []int{got.Served, got.Failed})
 			require.LessOrEqual(t, got.Refused, 15)
-			require.LessOrEqual(t, time.Since(began), 41*time.Second) // a window is lost with Redis, and a busy machine may cost another
+			require.LessOrEqual(t, time.Since(began), 36*time.Second)
 		})
 	}
 }

@@ -80,7 +80,7 @@ func needGitHubCommand(t *testing.T) {
 		if os.Getenv("CI") != "" {
 			t.Fatal(err)
 		}
-		t.Skip(err)
+		t.Skipf("a program is not installed: %v", err)
 	}
 }
 

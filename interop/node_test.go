@@ -27,7 +27,7 @@ func needNode(t *testing.T) {
 		if os.Getenv("CI") != "" {
 			t.Fatalf("%v, and CI is set", err)
 		}
-		t.Skip(err)
+		t.Skipf("a program is not installed: %v", err)
 	}
 	require.NoError(t, install())
 	_, err := os.ReadDir(nodeDir) // makes the cache of go test depend on the scripts

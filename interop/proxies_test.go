@@ -69,7 +69,7 @@ var proxies = []proxy{
 // with go-retryablehttp.
 func TestProxies(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes 20 s")
+		t.Skip("-short is set, and the test takes 20 s")
 	}
 	for _, p := range proxies {
 		t.Run(p.name, func(t *testing.T) {
