@@ -96,6 +96,11 @@ const (
 	// time, the search's server 404 (17 requests per 197 s, all redirected) does
 	// not end: three of four requests are refused.
 	regainTime = 120
+	// Spacing begins with at most mostStart times the rate of what was served, because the
+	// backoff has used some of the time, and with at least leastStart times the rate of the
+	// latest requests, because the caller may have paused.
+	mostStart  = 1.25
+	leastStart = 0.25
 	// enoughTries is how many requests must have been answered before a refusal lowers the rate
 	// again. Fewer show little of its effect.
 	enoughTries = 8
@@ -148,18 +153,24 @@ func (x *rate) recovered() {
 
 // slow counts a refusal, and lowers the rate if enough requests have shown its effect.
 // Refusals with nothing served in between lower it once. It begins to space requests when
-// the refused request was the only one under way, and its refusal asked for no wait.
+// the refused request was the only one under way, and its refusal asked for no wait. The latest
+// requests may be few, and show little of what the limiter allows, so spacing begins with what was
+// served between that refusal and the one before, if that is slower.
 func (x *rate) slow(now time.Time, alone bool) {
 	x.refused++
 	if x.run == 0 {
 		return
 	}
 	x.ran, x.run = x.run, 0
+	served := float64(x.served) / max(now.Sub(x.since).Seconds(), leastGap) // a second
 	switch {
 	case x.most == 0 && alone:
 		x.most, x.best = slower/x.gap, 0
+		if !x.since.IsZero() {
+			x.most = min(x.most, max(served*mostStart, x.most*leastStart))
+		}
+	case x.most == 0:
 	case x.served+x.refused >= enoughTries:
-		served := float64(x.served) / max(now.Sub(x.since).Seconds(), leastGap) // a second
 		x.best = max(served, x.best+(served-x.best)*bestFades)
 		x.most = min(x.most, max(min(x.most, 1/x.gap)*slower, x.best*bestPart))
 	default:

@@ -63,7 +63,7 @@ func TestRate(t *testing.T) {
 	now = x.play(now, 100*time.Millisecond, strings.Repeat("+", 40))
 	x.slow(now, false)
 	require.Zero(t, x.interval(), "others are under way")
-	now = x.play(now, 100*time.Millisecond, "+-")
+	now = x.play(now, 100*time.Millisecond, "++++-")
 	require.InDelta(t, 7, x.most, 0.3, "seven tenths of ten a second")
 	was := x.most
 	now = x.play(now, 100*time.Millisecond, "-+-")
@@ -79,6 +79,33 @@ func TestRate(t *testing.T) {
 	require.NotZero(t, x.most, "it grows by a hundredth each time")
 	x.play(now, 10*time.Second, strings.Repeat("+", 40))
 	require.Zero(t, x.most, "requests are far apart")
+}
+
+// Spacing begins with what was served between two refusals, if that is less than the latest requests
+// suggest: after a wait of the backoff a few requests go close together.
+func TestRateBeginsSlowly(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		served int
+		within time.Duration // from one refusal to the next
+		want   float64
+	}{
+		{"as fast as requests came", 40, 4 * time.Second, 7},
+		{"a window of 10 s that takes 40", 40, 10 * time.Second, 4 * mostStart},
+		{"a pause of a minute", 40, time.Minute, 7 * leastStart},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			x := rate{gap: firstGap}
+			now := x.play(epoch, 100*time.Millisecond, strings.Repeat("+", 40))
+			x.slow(now, false)
+			end := now.Add(tc.within)
+			now = x.play(now, 100*time.Millisecond, strings.Repeat("+", tc.served))
+			require.InDelta(t, 0.1, x.gap, 0.01)
+			x.slow(end, true)
+			require.InDelta(t, tc.want, x.most, 0.2)
+			require.False(t, now.After(end))
+		})
+	}
 }
 
 // If a limiter refuses three of five requests at any rate, the rate does not fall below
