@@ -93,7 +93,9 @@ type Gate struct {
 type Pass struct {
 	gate *Gate
 	path string // as in the entrant
-	leg         // of the key, followed by those of the resources of the path
+	// redirected says that the answer is a redirection, which the client may follow at once.
+	redirected bool
+	leg        // of the key, followed by those of the resources of the path
 }
 
 // A leg is a request as an entry counts it.
@@ -184,7 +186,7 @@ func (g *Gate) TryEnter(key string, costs ...Cost) (pass *Pass, until time.Time)
 	if e.queue.Len() > 0 {
 		return nil, e.until
 	}
-	if v := e.look(now, p.trip.Prices); !v.Open {
+	if v := e.look(now, p.trip.Prices, false); !v.Open {
 		return nil, v.Until
 	}
 	e.send(p, now)
@@ -246,6 +248,9 @@ func (p *Pass) Failed() {
 // end lets the requests through that the end of this one allows.
 func (p *Pass) end(now time.Time) {
 	for l := &p.leg; l != nil; l = l.next {
+		if p.redirected && l.entry.machine.Scarce() {
+			l.entry.kept = now.Add(keepTime)
+		}
 		l.entry.admit(now)
 	}
 	p.leg = leg{}

@@ -62,6 +62,7 @@ type entry struct {
 	doomed  deadlines // of the waiters in queue that have one
 	timer   *time.Timer
 	until   time.Time // when the timer rings; zero if no request waits
+	kept    time.Time // until when the last unit is kept for a request that follows a redirection
 
 	// Of a key:
 	place     *list.Element     // in Gate.used

@@ -193,7 +193,7 @@ func (p *play) verdict(now time.Time, costs []Cost) machine.Verdict {
 	if e == nil {
 		e = &entry{gate: p.gate}
 	}
-	return e.look(now, pricesOf(costs))
+	return e.look(now, pricesOf(costs), false)
 }
 
 // mostWords has the number of words that may follow the name of an event, without costs and

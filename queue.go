@@ -10,10 +10,19 @@ import (
 	"github.com/httpfields/ratelimit/internal/machine"
 )
 
-// look asks the machine at a time whether a request with these prices may be sent.
-func (e *entry) look(now time.Time, prices []machine.Price) machine.Verdict {
+// keepTime is how long the last unit of a limit is kept for the request that follows a redirection.
+// Else a request that waits would take it, and every other request would be redirected in vain.
+const keepTime = 10 * time.Millisecond
+
+// look asks the machine at a time whether a request with these prices may be sent. first says that
+// it follows a redirection.
+func (e *entry) look(now time.Time, prices []machine.Price, first bool) machine.Verdict {
 	r := e.settings()
-	return e.machine.Ask(now, &r, prices)
+	v := e.machine.Ask(now, &r, prices)
+	if v.Open && !first && now.Before(e.kept) {
+		return machine.Verdict{Until: e.kept, Reason: machine.Limit}
+	}
+	return v
 }
 
 // state returns the Wait of a request with these prices, or of the front of the queue, which
@@ -227,7 +236,7 @@ func (g *Gate) leave(w *waiter, cause error) {
 	}
 	e, now := w.at, time.Now()
 	if cause == context.DeadlineExceeded {
-		v := e.look(now, w.pass.trip.Prices)
+		v := e.look(now, w.pass.trip.Prices, w.first)
 		if !v.Known {
 			v.Until = time.Time{}
 		}
@@ -284,7 +293,7 @@ func (e *entry) holds(w *waiter, now time.Time) (v machine.Verdict, ok bool) {
 	if e == w.at {
 		return v, false
 	}
-	v = e.look(now, w.pass.trip.Prices)
+	v = e.look(now, w.pass.trip.Prices, w.first)
 	ahead := e.queue.Len()
 	if w.first {
 		ahead = 0
@@ -309,7 +318,7 @@ func (e *entry) admit(now time.Time) {
 // neither yet, it returns when to call it again.
 func (e *entry) admitOne(now time.Time) (until time.Time) {
 	front := e.queue.front()
-	v := e.look(now, front.pass.trip.Prices)
+	v := e.look(now, front.pass.trip.Prices, front.first)
 	if v.Open {
 		v.Until, v.Certain = now, true
 		e.release(front, &v, now)
@@ -327,7 +336,7 @@ func (e *entry) admitOne(now time.Time) (until time.Time) {
 // hurries reports whether only politeness holds a request back, and its deadline is too early for
 // that. It may cost more than the request in front of it.
 func (e *entry) hurries(w *waiter, now time.Time) bool {
-	v := e.look(now, w.pass.trip.Prices)
+	v := e.look(now, w.pass.trip.Prices, w.first)
 	return v.Open || v.Hurries(w.deadline, 0)
 }
 

@@ -27,7 +27,8 @@ import (
 //
 // A request that follows a redirection is counted like any other. It waits for as long as the
 // Retry-After of the redirection asks (RFC 9110 Section 10.2.3), and then in front of requests
-// that have not been sent yet.
+// that have not been sent yet. If one unit of a limit is left after a redirection, it is kept for
+// that request for 10 ms.
 //
 // A Retry-After delays all requests of the key. If the shards of a server answer 503
 // independently, let Key return a different text for each shard.
@@ -142,6 +143,7 @@ func (t *Transport) learn(req *http.Request, resp *http.Response, pass *Pass) Ad
 	a := t.Advisor.Advise(resp, received)
 	// The body of a 101 is a connection, which no limiter of requests counts.
 	counts := resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols
+	pass.redirected = resp.StatusCode/100 == 3 && resp.Header.Get("Location") != ""
 	open := pass.answered(&a, resourceOf(resp.Header), received, received, counts)
 	if open != nil || resp.Body != nil && resp.StatusCode/100 == 3 && a.Source == SourceRetryAfter {
 		body := &answerBody{ReadCloser: resp.Body, received: received}

@@ -14,6 +14,7 @@ package machine
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -91,6 +92,11 @@ func (m *Machine) spaced() Reason {
 		return Limit
 	}
 	return Backoff
+}
+
+// Scarce reports whether a limit of requests has one unit left.
+func (m *Machine) Scarce() bool {
+	return slices.ContainsFunc(m.limits, func(x limit) bool { return x.flow == nil && 1 <= x.left && x.left < 2 })
 }
 
 // Send counts a request as sent.
