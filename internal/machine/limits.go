@@ -199,15 +199,12 @@ func (x *limit) fill(t *Trip, s *Stock, refused bool, received time.Time, r *Set
 	if x.flow == nil {
 		under += float64(sent.failed - t.failed)
 	} else {
-		if x.learnt == 0 {
-			x.flow.sent = own + under
-		}
 		if refused {
 			x.flow.count(-own)
 		}
 		x.flow.note(s)
 		if !t.unordered {
-			x.flow.learn(t.at, left, x.flow.sent-newer, grain, x.quota > 0 && left+own >= x.quota)
+			x.flow.learn(t.at, left, x.flow.sent-newer, grain, left+own >= x.quota)
 		}
 	}
 	left = (left - under) * r.Share
@@ -279,7 +276,7 @@ func Takes(prices []Price, unit, policy string) float64 {
 // A flow is how fast units flow back into a limit.
 type flow struct {
 	at     time.Time     // when what is left was true
-	sent   float64       // what all requests but refused ones have taken
+	sent   float64       // what all requests but refused ones have taken, since the limit is known
 	policy float64       // units a second, by the policy's window; 0 if that is not known
 	reset  float64       // by the reset, if that is when all are back; 0 if that is not known
 	until  time.Duration // the reset
@@ -335,7 +332,8 @@ func (f *flow) count(units float64) {
 	}
 }
 
-// learn compares an answer with an earlier one. A limit that is full shows nothing.
+// learn compares an answer with an earlier one. A limit that is full, or whose quota is unknown,
+// shows nothing.
 func (f *flow) learn(at time.Time, left, taken, grain float64, full bool) {
 	d := at.Sub(f.since)
 	if !f.since.IsZero() && (d < time.Second || max(f.policy, f.reset)*d.Seconds() < 2*grain) {
@@ -359,7 +357,7 @@ func (f *flow) note(s *Stock) {
 	if s.Window > 0 {
 		f.policy = float64(s.Quota) / s.Window.Seconds()
 	}
-	if s.Quota > s.Left && s.Ends && s.Reset > 0 {
+	if s.Quota > s.Left && s.Reset > 0 {
 		f.reset = float64(s.Quota-s.Left) / s.Reset.Seconds()
 	}
 	if f.agreed++; math.Abs(f.reset-was) > was/20 {

@@ -208,7 +208,7 @@ func (m *Machine) rejected(a *Answer, received time.Time, r *Settings) time.Dura
 // wait makes the key wait from a time on, and probe afterwards if thenProbe. It reports
 // whether that is longer than what was known.
 func (m *Machine) wait(from time.Time, wait time.Duration, reason Reason, thenProbe bool) bool {
-	m.probing = thenProbe || m.probing && from.Before(m.until)
+	m.probing = m.probing || thenProbe
 	until := from.Add(wait)
 	if !m.until.Before(until) {
 		return false

@@ -119,6 +119,78 @@ func TestRateOfRandomRefusals(t *testing.T) {
 	}
 }
 
+// Limits in different units may have one name.
+func TestOneNameTwoUnits(t *testing.T) {
+	p := &play{t: t, r: Settings{MaxWait: 10 * time.Minute, Share: 1}}
+	price := []Price{{Unit: "tokens", Units: 10}}
+	p.send(epoch, price)
+	p.m.Answered(p.trips[0], &Answer{Stocks: []Stock{
+		{Unit: RequestUnit, Policy: "a", Left: 50, Reset: time.Minute, Ends: true},
+		{Unit: "tokens", Policy: "a", Left: 5, Reset: time.Hour, Ends: true},
+	}}, epoch, &p.r)
+	require.True(t, p.ask(epoch, []Price{{Unit: "tokens", Units: 5}}).Open)
+	v := p.ask(epoch, price)
+	require.False(t, v.Open)
+	require.Equal(t, p.r.MaxWait, v.Until.Sub(epoch))
+}
+
+// A request whose answer belongs to another machine has taken nothing here, and has not failed.
+func TestReturnedTakesNothing(t *testing.T) {
+	p := &play{t: t, r: Settings{MaxWait: 10 * time.Minute, Share: 1}}
+	price := []Price{{Unit: "points", Units: 10}}
+	stocks := func(left int64) *Answer {
+		return &Answer{Stocks: []Stock{
+			{Unit: RequestUnit, Policy: "a", Left: left, Quota: 100, Window: time.Minute, Reset: time.Minute, Ends: true},
+			{Unit: "points", Policy: "b", Left: 10 * left, Quota: 600, Window: time.Minute, Reset: time.Minute, Ends: true},
+		}}
+	}
+	p.send(epoch, price)
+	p.m.Answered(p.trips[0], stocks(2), epoch, &p.r)
+	later := epoch.Add(10 * time.Second)
+	p.send(later, price)
+	p.send(later.Add(time.Second), price)
+	p.m.Returned(p.trips[1], later.Add(time.Second), &p.r)
+	p.m.Answered(p.trips[2], stocks(5), later.Add(time.Second), &p.r)
+	for range 5 {
+		p.send(later.Add(time.Second), nil)
+	}
+	require.False(t, p.ask(later.Add(time.Second), nil).Open, "five are left")
+	// 10 of 20 were taken, and 50 are left: 40 have flowed in during 11 s.
+	v := p.ask(later.Add(time.Second), []Price{{Unit: "points", Units: 90}, {Unit: RequestUnit}})
+	require.Equal(t, 11*time.Second, v.Until.Sub(later.Add(time.Second)))
+}
+
+// A request that joins counts from the time when it was sent.
+func TestJoin(t *testing.T) {
+	p := &play{t: t, r: Settings{MaxWait: 10 * time.Minute, Share: 1}}
+	now := epoch.Add(2 * time.Second)
+	p.m.Join(&Trip{}, &Trip{at: epoch}, now, &p.r)
+	p.send(now, nil)
+	p.answer(now, p.trips[0], "a r=3;t=1")
+	for range 3 {
+		p.send(now, nil)
+	}
+	require.False(t, p.ask(now, nil).Open, "the window of a second includes the first request")
+}
+
+// The reason of requests that are spaced.
+func TestSpaced(t *testing.T) {
+	r := Settings{MaxWait: time.Minute, Share: 1}
+	for _, tc := range []struct {
+		name string
+		m    Machine
+		want Reason
+	}{
+		{"by refusals", Machine{rate: rate{most: 1}}, Backoff},
+		{"by quotas", Machine{spacing: time.Second}, Limit},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.m.last, tc.m.answered = epoch, true
+			require.Equal(t, tc.want, tc.m.Ask(epoch, &r, nil).Reason)
+		})
+	}
+}
+
 // TestLoss: what would be lost with a machine that was last used at the epoch.
 func TestLoss(t *testing.T) {
 	const before, at, after = idleTime - time.Second, idleTime, idleTime + time.Second
