@@ -116,6 +116,9 @@ const (
 	// longestGap is how many times the average a gap counts at most: a pause of the caller,
 	// or a backoff, shows little of how fast requests come.
 	longestGap = 2
+	// mostGap is the longest gap that counts, in seconds. Otherwise a client that sends a request
+	// every ten minutes would wait as long after a single refusal.
+	mostGap = 10
 	// firstGap is the average before there are two requests, in seconds.
 	firstGap = 0.02
 	// leastGap is the shortest gap that counts, in seconds: requests that go together.
@@ -138,7 +141,7 @@ func (x *rate) sent(last, now time.Time) {
 	}
 	gap := max(now.Sub(last).Seconds(), leastGap)
 	x.most += x.most * gap / regainTime
-	gap = min(gap, x.gap*longestGap)
+	gap = min(gap, x.gap*longestGap, mostGap)
 	x.gap += (gap - x.gap) * gapWeight
 }
 

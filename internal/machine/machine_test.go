@@ -108,6 +108,13 @@ func TestRateBeginsSlowly(t *testing.T) {
 	}
 }
 
+// A client that seldom sends a request waits for seconds after a single refusal.
+func TestRateOfSeldomRequests(t *testing.T) {
+	x := rate{gap: firstGap}
+	x.play(epoch, time.Hour, strings.Repeat("+", 1000)+"-")
+	require.InDelta(t, mostGap/slower, x.interval().Seconds(), 0.1)
+}
+
 // If a limiter refuses three of five requests at any rate, the rate does not fall below
 // the rate of those that were served.
 func TestRateOfRandomRefusals(t *testing.T) {
