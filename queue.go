@@ -28,11 +28,12 @@ func (e *entry) look(now time.Time, prices []machine.Price, first bool) machine.
 // state returns the Wait of a request with these prices, or of the front of the queue, which
 // nothing overtakes. It changes nothing.
 func (e *entry) state(now time.Time, prices []machine.Price) Wait {
+	first := false
 	if e.queue.Len() > 0 {
-		prices = e.queue.front().pass.trip.Prices
+		front := e.queue.front()
+		prices, first = front.pass.trip.Prices, front.first
 	}
-	r := e.settings()
-	v := e.machine.Ask(now, &r, prices)
+	v := e.look(now, prices, first)
 	w := Wait{Key: e.key, Reason: string(v.Reason), Queued: e.queue.Len(), UnderWay: e.machine.UnderWay(), Advice: e.advice}
 	if !v.Depends {
 		w.Until = v.Until

@@ -600,7 +600,10 @@ func TestTransportRedirectKeepsLast(t *testing.T) {
 				start, used := time.Now(), 0 // two a minute
 				var mu sync.Mutex
 				var seen []string
-				rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+				rt := &Transport{Waiting: func(_ *http.Request, w Wait) func() {
+					require.Equal(t, "limit", w.Reason)
+					return nil
+				}, Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
 					mu.Lock()
 					defer mu.Unlock()
 					at := time.Since(start)
