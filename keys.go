@@ -1,10 +1,14 @@
 package ratelimit
 
 import (
+	"bytes"
 	"container/list"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"iter"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -48,6 +52,56 @@ func shortKey[text string | []byte](key text) text {
 		return text(keyMark + hashOf([]byte(key)))
 	}
 	return key
+}
+
+// KeyBy returns a [Transport.Key] for servers that limit each user. Requests to one origin share
+// their limits if all of these fields, such as Authorization, are equal. If a request has none of
+// the fields, its key is the origin. The key is the same in every process. It contains 128 bits
+// of the SHA-256 of the fields. A short or common credential can be guessed from it, so do not
+// show it to strangers.
+func KeyBy(fields ...string) func(*http.Request) string {
+	keys := make([]string, len(fields))
+	for i, field := range fields {
+		keys[i] = http.CanonicalHeaderKey(field)
+	}
+	return func(req *http.Request) string {
+		origin := string(appendOrigin(nil, req.URL))
+		var few [256]byte
+		hashed, found := few[:0], false
+		for _, key := range keys {
+			lines := req.Header[key]
+			found = found || len(lines) > 0
+			hashed = binary.AppendUvarint(hashed, uint64(len(lines)))
+			for _, line := range lines {
+				hashed = binary.AppendUvarint(hashed, uint64(len(line))) // so that different lists differ
+				hashed = append(hashed, line...)
+			}
+		}
+		if !found {
+			return origin
+		}
+		return origin + keyMark + hashOf(hashed)
+	}
+}
+
+// appendOrigin appends the origin of an address to b: its scheme, and its host with the port,
+// unless it is the default port (RFC 6454 Section 6.2).
+func appendOrigin(b []byte, u *url.URL) []byte {
+	scheme, host := strings.ToLower(u.Scheme), strings.ToLower(u.Host)
+	switch scheme {
+	case "http":
+		host = strings.TrimSuffix(host, ":80")
+	case "https":
+		host = strings.TrimSuffix(host, ":443")
+	}
+	b = append(append(b, scheme...), "://"...)
+	return append(b, strings.TrimSuffix(host, ":")...)
+}
+
+// isKeyBy reports whether a key is an origin, or what KeyBy makes of it.
+func isKeyBy(key, origin []byte) bool {
+	rest, ok := bytes.CutPrefix(key, origin)
+	return ok && (len(rest) == 0 || rest[0] == keyMark[0] && len(rest) == len(keyMark)+hashLen)
 }
 
 // An entry is what is known of a key or of one of its resources, and the requests that wait
