@@ -90,26 +90,8 @@ func (l Limit) Filled(parts int64) (int64, bool) {
 	return 0, true
 }
 
-// A State classifies the remaining part of a limit.
-type State string
-
-// The states with a colour.
-const (
-	Exhausted State = "exhausted"
-	Low       State = "low" // less than a fifth
-)
-
-// State returns the state of the limit, or "" if it has enough left.
-func (l Limit) State() State {
-	fifths, ok := l.Filled(5)
-	switch {
-	case l.Remaining != nil && *l.Remaining == 0:
-		return Exhausted
-	case ok && fifths == 0:
-		return Low
-	}
-	return ""
-}
+// Exhausted reports whether nothing remains.
+func (l Limit) Exhausted() bool { return l.Remaining != nil && *l.Remaining == 0 }
 
 // FormName describes a dialect.
 func FormName(dialect string) string {
