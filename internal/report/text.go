@@ -27,11 +27,8 @@ func Printable(s string) string {
 
 // Clip cuts a text to 40 bytes.
 func Clip(s string) string {
-	const most = 40
-	if len(s) <= most {
-		return s
-	}
-	return s[:most-len(ellipsis)] + ellipsis
+	text, _ := Excerpt(s, 0, 40)
+	return text
 }
 
 // Excerpt cuts a text to a number of columns around an offset, and returns the column of the offset,
