@@ -568,3 +568,46 @@ func TestSequenceThresholds(t *testing.T) {
 		require.True(t, certain(want), name)
 	}
 }
+
+// TestSequenceRows: the findings of testdata/check/sequences.txt.
+func TestSequenceRows(t *testing.T) {
+	count := regexp.MustCompile(`\{(\d+)\}`)
+	second := func(text string) time.Time {
+		s, err := strconv.ParseFloat(text, 64)
+		require.NoError(t, err, text)
+		return arrival.Add(time.Duration(s * float64(time.Second)))
+	}
+	for _, b := range blocksOf("testdata/check/sequences.txt") {
+		t.Run(b.name, func(t *testing.T) {
+			s, n := &Sequence{Alone: true}, 0
+			var got, want []string
+			for line := range strings.Lines(b.text) {
+				times, answer, _ := strings.Cut(strings.TrimSpace(line), " ")
+				if times == "=" {
+					want = append(want, answer)
+					continue
+				}
+				for i, at := range strings.Split(times, ",") {
+					sent, received, ok := strings.Cut(at, "~")
+					if !ok {
+						received = sent
+					}
+					var resp *http.Response
+					if answer != "-" {
+						resp = responseOf(writtenOut(count.ReplaceAllStringFunc(answer, func(number string) string {
+							from, err := strconv.Atoi(strings.Trim(number, "{}"))
+							require.NoError(t, err)
+							return strconv.Itoa(from - i)
+						})))
+					}
+					for _, f := range s.Add(resp, second(sent), second(received)) {
+						got = append(got, fmt.Sprintf("%s %v %d", f.Rule, f.Level, n))
+						t.Log(n, f)
+					}
+					n++
+				}
+			}
+			require.Equal(t, want, got)
+		})
+	}
+}
