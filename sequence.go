@@ -204,17 +204,18 @@ func (x *exchange) doubt(certain bool, f Finding) {
 // drafts 04 to 07 are correct in their draft, and rounding may move a Retry-After to a second
 // before the reset.
 func (x *exchange) check() {
-	dialect := x.advice.Fields.Dialect
-	if isStored(x.resp.Header) { // then the advice has no fields
-		f, _ := ParseAny(x.resp.Header, LegacyOptions{})
-		dialect = f.Dialect
-	}
 	least, _ := x.advice.Fields.RetryAfter().Duration()
 	rounded := x.advice.Asked >= least-time.Second
 	for _, f := range Check(x.resp) {
-		draft := f.Message == ruleDraft06.message || f.Message == ruleDraft07.message
-		if draft && isOldDraft(dialect) || rounded && f.Message == ruleRetryEarly.message {
-			f.Level = LevelNote
+		switch f.Message {
+		case ruleDraft06.message, ruleDraft07.message:
+			if fields, _ := ParseAny(x.resp.Header, LegacyOptions{}); isOldDraft(fields.Dialect) { // the advice of a cached response has no fields
+				f.Level = LevelNote
+			}
+		case ruleRetryEarly.message:
+			if rounded {
+				f.Level = LevelNote
+			}
 		}
 		x.report(f)
 	}
@@ -225,15 +226,6 @@ func isOldDraft(dialect string) bool { return dialect == "draft-06" || dialect =
 
 // isCurrent reports whether the limits are from RateLimit-Policy and RateLimit.
 func (x *exchange) isCurrent() bool { return x.advice.Fields.Dialect == currentDialect }
-
-// slack is by how many seconds rounding may move a reset. The reset of older fields may be the
-// difference of two times in whole seconds: the reset and Date.
-func (x *exchange) slack() float64 {
-	if x.isCurrent() {
-		return 1
-	}
-	return 2
-}
 
 // numbers checks that older fields contain no negative numbers and no fractions. ParseAny
 // accepts both. In current fields both are malformed, and Check reports them.
@@ -265,7 +257,7 @@ func (x *exchange) milliseconds() {
 	plain, _ := ParseAny(withoutCurrent(x.resp.Header), LegacyOptions{Reset: TimeSeconds, Now: x.received})
 	for i := range min(len(plain.Limits), len(f.Limits)) {
 		written, read := plain.Limits[i].Reset.n, f.Limits[i].Reset.n
-		if read < written && read*1000-written < 1000 {
+		if read < written {
 			field, item := x.field(LimitField, plain.Limits[i].Name, RoleReset, i)
 			x.report(modelRules[limiters.Unit].in(field, item, "milliseconds"))
 		}
@@ -370,7 +362,7 @@ func (x *exchange) partitionKeys() {
 			k = &keys{seen: map[uint64]bool{}}
 			x.keys[name] = k
 		}
-		if k == nil || l.PartitionKey == nil {
+		if k == nil {
 			continue
 		}
 		if k.times++; len(k.seen) < 4*maxRuns {
@@ -411,7 +403,7 @@ func (x *exchange) limit(m *joined, item int) {
 	case x.resp.StatusCode >= http.StatusBadRequest:
 		now.Outcome = limiters.Failed
 	}
-	doubts := r.Add(now, limiters.Terms{Quota: float64(m.policy.Quota), Window: float64(m.policy.Window.n), Slack: x.slack()})
+	doubts := r.Add(now, limiters.Terms{Quota: float64(m.policy.Quota), Window: float64(m.policy.Window.n)})
 	r.added = x.added
 	r.hidden = r.hidden || !x.isCurrent() && now.Others > 0
 	concerned := (r.Known() || len(x.joined) == 1) && !r.hidden

@@ -187,6 +187,12 @@ func TestSequenceWords(t *testing.T) {
 		{"t is always the same", 1, window(func(left int, _ float64) string {
 			return say("q=100;w=60", "r=%d;t=20", left)
 		}), "let t go down with the clock: it is always 20"},
+		{"t is always the same, or absent", 1, func(i int, _ float64) string {
+			if i%9 == 0 {
+				return say("q=100;w=60", "r=%d", 99-i)
+			}
+			return say("q=100;w=60", "r=%d;t=20", 99-i)
+		}, "let t go down with the clock: it is always 20"},
 		{"t counts up", 1, window(func(left int, reset float64) string {
 			return say("q=100;w=60", "r=%d;t=%.0f", left, 60-reset)
 		}), "let t go down with the clock: it seems to be the time that has passed"},
@@ -415,6 +421,10 @@ func TestSequenceModels(t *testing.T) {
 		explains(func(i int) string { return say("q=9", "r=%d", 8-i) }, 4), "no window")
 	require.Equal(t, []string{`"a" behaves like a fixed window of 60 s with quota 9, as announced, with 2 counters: servers that do not share their counts (8 responses; a sliding log or a sliding window counter would look the same so far)`},
 		explains(func(i int) string { return say("q=9;w=60", "r=%d;t=%d", 8-i/2, 60-i) }, 8))
+	require.Equal(t, []string{`"a" behaves like a fixed window of 3 s with quota 3, as announced (9 responses; a token bucket, a sliding window counter or a sliding log would look the same so far)`},
+		explains(func(i int) string { return say("q=3;w=3", "r=%d;t=%d", 2-i%3, 3-i%3) }, 9), "a log needs the most counters")
+	require.Equal(t, []string{`"a" behaves like a sliding log of 5 s with quota 10, as announced (30 responses)`},
+		explains(func(i int) string { return say("q=10;w=5", "r=%d;t=5", max(9-i, 5)) }, 30))
 	require.Empty(t, explains(func(int) string { return `RateLimit-Policy: "a";q=9;w=60` }, 5), "no limit")
 	require.Empty(t, explains(func(int) string { return "" }, 5))
 }
@@ -446,8 +456,15 @@ func TestSequenceBounds(t *testing.T) {
 		at := arrival.Add(time.Duration(i) * time.Second)
 		s.Add(responseOf(fmt.Sprintf("RateLimit-Policy: \"%d\";q=1;w=60\nRateLimit: \"%d\";r=0;t=60\nX-RateLimit-Limit-%d: -%d", i, i, i, i)), at, at)
 		s.Add(responseOf(fmt.Sprintf("RateLimit: %s$", strings.Repeat(" ", i))), at, at)
+		for _, name := range []int{0, i} {
+			s.Add(responseOf(fmt.Sprintf("RateLimit: \"%d\";r=1;pk=:%s:", name, base64.StdEncoding.EncodeToString(fmt.Append(nil, i)))), at, at)
+		}
 	}
 	require.Len(t, s.runs, maxRuns)
+	require.Len(t, s.keys, maxRuns)
+	for _, k := range s.keys {
+		require.LessOrEqual(t, len(k.seen), 4*maxRuns)
+	}
 	require.Len(t, s.found, maxFound)
 }
 
