@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"math"
@@ -223,6 +224,9 @@ func TestSequenceWords(t *testing.T) {
 		{"a quarter of the quota", 0.5, windows(5, 5, func(left int, reset float64) string {
 			return say("q=50;w=5", "r=%d;t=%.0f", left, math.Ceil(reset))
 		}), "let q be the quota that is applied: it is 50, but r is never more than 4"},
+		{"r is one too high", 1, windows(15, 10, func(left int, reset float64) string {
+			return say("q=15;w=10", "r=%d;t=%.0f", left+1, math.Ceil(reset))
+		}), "let q be the quota that is applied: it is 15, but r is never more than 15"},
 		{"r is more than the quota at first", 0.5, func(i int, s float64) string {
 			return say("q=100;w=60", "r=%d;t=%d", 110-i, 60-int(s))
 		}, ""},
@@ -529,11 +533,16 @@ func TestSequenceChangedPlaces(t *testing.T) {
 
 // Requests that overlap by more than a Sequence remembers are judged by nothing.
 func TestSequenceOverlaps(t *testing.T) {
-	s := &Sequence{Alone: true}
-	for i := range 500 {
-		resp := responseOf(say("q=1000;w=60", "r=%d;t=60", 999-rand.IntN(i+1)))
-		for _, f := range s.Add(resp, arrival, arrival.Add(time.Duration(i)*time.Millisecond)) {
-			require.Equal(t, LevelNote, f.Level, "%v", f)
+	for name, left := range map[string]func(i int) int{
+		"random":  func(i int) int { return 999 - rand.IntN(i+1) },
+		"reverse": func(i int) int { return 500 + i },
+	} {
+		s := &Sequence{Alone: true}
+		for i := range 500 {
+			resp := responseOf(say("q=1000;w=60", "r=%d;t=60", left(i)))
+			for _, f := range s.Add(resp, arrival, arrival.Add(time.Duration(i)*time.Millisecond)) {
+				require.Equal(t, LevelNote, f.Level, "%s: %v", name, f)
+			}
 		}
 	}
 }
@@ -588,7 +597,7 @@ func TestSequenceThresholds(t *testing.T) {
 
 // TestSequenceRows: the findings of testdata/check/sequences.txt.
 func TestSequenceRows(t *testing.T) {
-	count := regexp.MustCompile(`\{(\d+)\}`)
+	count := regexp.MustCompile(`\{(\d+)(?:,(\d+))?\}`)
 	second := func(text string) time.Time {
 		s, err := strconv.ParseFloat(text, 64)
 		require.NoError(t, err, text)
@@ -611,10 +620,13 @@ func TestSequenceRows(t *testing.T) {
 					}
 					var resp *http.Response
 					if answer != "-" {
-						resp = responseOf(writtenOut(count.ReplaceAllStringFunc(answer, func(number string) string {
-							from, err := strconv.Atoi(strings.Trim(number, "{}"))
+						resp = responseOf(writtenOut(count.ReplaceAllStringFunc(answer, func(text string) string {
+							m := count.FindStringSubmatch(text)
+							from, err := strconv.Atoi(m[1])
 							require.NoError(t, err)
-							return strconv.Itoa(from - i)
+							step, err := strconv.Atoi(cmp.Or(m[2], "1"))
+							require.NoError(t, err)
+							return strconv.Itoa(from - step*i)
 						})))
 					}
 					for _, f := range s.Add(resp, second(sent), second(received)) {
