@@ -37,6 +37,7 @@ type Sequence struct {
 	recent   [64]time.Time // when the latest responses arrived
 	added    int           // how many responses arrived, including lost ones
 	overlaps int           // positive if one of the latest responses overlapped with another
+	widest   int           // the most responses that overlapped with one response
 	silent   refused       // refusals without limits
 }
 
@@ -181,6 +182,7 @@ func (x *exchange) overlap() {
 	if x.overlaps = max(x.overlaps-1, 0); x.pending > 0 {
 		x.overlaps = len(x.recent)
 	}
+	x.widest = max(x.widest, x.pending)
 }
 
 // report adds a finding, unless Add has returned it before.
@@ -375,11 +377,14 @@ func (x *exchange) partitionKeys() {
 }
 
 // limits compares the limits of the response with those of earlier responses, unless too many
-// requests overlap.
+// requests overlap. The limits may have counted requests whose responses arrive later. Their number
+// is known only when several times as many responses have arrived.
 func (x *exchange) limits() {
+	const several = 4
+	unclear := x.pending == len(x.recent) || x.added <= several*x.widest
 	for i := range x.joined {
 		x.unixTime(x.joined[i].Limit, i)
-		if x.joined[i].run != nil && x.pending < len(x.recent) {
+		if x.joined[i].run != nil && !unclear {
 			x.limit(&x.joined[i], i)
 		}
 	}
