@@ -206,16 +206,16 @@ func (x *exchange) doubt(certain bool, f Finding) {
 // drafts 04 to 07 are correct in their draft, and rounding may move a Retry-After to a second
 // before the reset.
 func (x *exchange) check() {
-	least, _ := x.advice.Fields.RetryAfter().Duration()
-	rounded := x.advice.Asked >= least-time.Second
 	for _, f := range Check(x.resp) {
 		switch f.Message {
 		case ruleDraft06.message, ruleDraft07.message:
-			if fields, _ := ParseAny(x.resp.Header, LegacyOptions{}); isOldDraft(fields.Dialect) { // the advice of a cached response has no fields
+			fields, _ := ParseAny(x.resp.Header, LegacyOptions{}) // the advice has none of a cached response
+			if isOldDraft(fields.Dialect) {
 				f.Level = LevelNote
 			}
 		case ruleRetryEarly.message:
-			if rounded {
+			least, _ := x.advice.Fields.RetryAfter().Duration()
+			if x.advice.Asked >= least-time.Second {
 				f.Level = LevelNote
 			}
 		}

@@ -34,7 +34,6 @@ type probeReport struct {
 // A line is a request with its answer.
 type line struct {
 	At      float64        `json:"at"`             // when it was sent, in seconds after the start
-	Took    float64        `json:"took"`           // seconds until the answer
 	Status  int            `json:"status"`         // 0 if no answer came
 	Refused bool           `json:"refused"`        // by a limit
 	Asked   *float64       `json:"wait,omitempty"` // requested by a refusal, in seconds
@@ -49,7 +48,7 @@ type line struct {
 
 // add adds an answer, and returns its line.
 func (r *probeReport) add(a answer) line {
-	l := line{At: a.sent.Sub(r.started).Seconds(), Took: a.received.Sub(a.sent).Seconds(), Limits: []report.Limit{}, sent: a.sent, received: a.received}
+	l := line{At: a.sent.Sub(r.started).Seconds(), Limits: []report.Limit{}, sent: a.sent, received: a.received}
 	if a.resp == nil {
 		if r.failure == nil {
 			r.failure = a.err
