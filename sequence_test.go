@@ -182,6 +182,12 @@ func TestSequenceWords(t *testing.T) {
 		{"t in milliseconds", 0.5, window(func(left int, reset float64) string {
 			return say("q=100;w=60", "r=%d;t=%.0f", left, 1000*reset)
 		}), "write t in seconds: it seems to be in milliseconds"},
+		{"t in milliseconds, or absent", 0.5, func(i int, s float64) string {
+			if i%3 == 2 {
+				return say("q=100;w=60", "r=%d", 99-i)
+			}
+			return say("q=100;w=60", "r=%d;t=%.0f", 99-i, 60000-1000*s)
+		}, "write t in seconds: it seems to be in milliseconds"},
 		{"t in minutes", 30, windows(1000, 3600, func(left int, reset float64) string {
 			return say("q=1000;w=3600", "r=%d;t=%.0f", left, math.Ceil(reset/60))
 		}), "let t go down with the clock: no limiter has these resets"},
@@ -488,6 +494,18 @@ func TestSequenceMemory(t *testing.T) {
 	require.Len(t, s.runs, maxRuns)
 	require.Len(t, s.Models(), maxRuns)
 	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(4<<20))
+	runtime.KeepAlive(s)
+
+	s = &Sequence{Alone: true} // one limit of many responses
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range 20_000 {
+		at := arrival.Add(time.Duration(i) * time.Millisecond)
+		s.Add(responseOf(say("q=100000;w=86400", "r=%d", 99_999-i)), at, at)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(256<<10))
 	runtime.KeepAlive(s)
 }
 
