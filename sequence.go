@@ -60,7 +60,8 @@ const (
 // A limit in requests is checked if it has a policy with a quota, in current or older
 // fields. A response from a cache is not checked (draft-11 Section 7.3). Only responses
 // with a status below 400 count as served, because a server need not count failed
-// requests. A limit has at most one finding about its numbers, from the fourth response on.
+// requests. A limit has at most one finding about its numbers, from the fourth response on, or
+// later if many requests overlap.
 func (s *Sequence) Add(resp *http.Response, sent, received time.Time) []Finding {
 	if received.IsZero() {
 		received = time.Now()
