@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"text/tabwriter"
 
@@ -128,6 +129,9 @@ func paletteOf(w io.Writer, getenv func(string) string) palette {
 	f, ok := w.(*os.File)
 	if !ok || getenv("NO_COLOR") != "" || getenv("TERM") == "dumb" {
 		return false
+	}
+	if runtime.GOOS == "windows" && getenv("WT_SESSION") == "" && getenv("TERM") == "" {
+		return false // the old console prints the escape sequences
 	}
 	return palette(isTerminal(f))
 }
