@@ -33,14 +33,10 @@ const manyParams = 16
 // client may use the result, because malformed fields MUST be ignored (draft-11 Section 7).
 // A field that is absent or blank is nil, and not an error.
 func Parse(h http.Header) (Fields, error) {
-	policyLines, limitLines := h[policyKey], h[limitKey]
-	if len(policyLines) == 0 && len(limitLines) == 0 {
-		return Fields{}, nil // this common case takes half the time
-	}
 	var f Fields
 	var policyErr, limitErr error
-	f.Policies, policyErr = ParsePolicies(policyLines...)
-	f.Limits, limitErr = ParseLimits(limitLines...)
+	f.Policies, policyErr = ParsePolicies(h[policyKey]...)
+	f.Limits, limitErr = ParseLimits(h[limitKey]...)
 	if f.Policies != nil || f.Limits != nil {
 		f.Dialect = currentDialect
 	}
@@ -193,6 +189,7 @@ func (p *parser) next() bool {
 		p.i = text.Past(p.Text, p.i+1, text.OWS) // past the comma
 		m := &p.member
 		m.seen, m.bad, m.twice, m.unit, m.key, m.params = 0, 0, 0, "", nil, nil
+		clear(p.index)
 	}
 	p.item++
 	if p.item == maxMembers && p.i < len(p.Text) && p.Text[p.i] != ',' {
@@ -335,11 +332,6 @@ func (m *member) set(d *paramDef, kind sf.Kind, off int, s *sf.Scanner) {
 // value in place (RFC 9651 Section 4.2.3.2).
 func (p *parser) setParam(key string, value any) {
 	m := &p.member
-	if m.params == nil { // most members have only one, so room for one is enough
-		m.params = Params{{key, value}}
-		clear(p.index) // it was that of another member
-		return
-	}
 	if at := p.indexParam(key); at >= 0 {
 		m.params[at].Value = value
 		return

@@ -183,20 +183,13 @@ func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string,
 	if written+len(ps) > maxParams {
 		return nil, "", ErrTooMany
 	}
-	var seen map[string]bool // keys, if there are many, because searches would take quadratic time
-	if len(ps) > manyParams {
-		seen = make(map[string]bool, len(ps))
-	}
 	for i := range ps {
 		p := &ps[i]
 		switch {
 		case !text.IsKey(p.Key):
 			return nil, p.Key, ErrSyntax
-		case field.find(p.Key) != nil || seen[p.Key] || seen == nil && ps[:i].index(p.Key) >= 0:
+		case field.find(p.Key) != nil || ps[:i].index(p.Key) >= 0:
 			return nil, p.Key, ErrDuplicate
-		}
-		if seen != nil {
-			seen[p.Key] = true
 		}
 		b = append(b, ';')
 		b = append(b, p.Key...)
