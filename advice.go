@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"io"
 	"log/slog"
-	"math"
-	"math/bits"
 	"net/http"
 	"slices"
 	"strconv"
@@ -357,19 +355,11 @@ func (a *Advice) heed(l *Limit, wait time.Duration, known bool, source Source) {
 // 30 seconds by 60 is 500 ms. The caller passes no more than the quota, because the policy
 // allows no more (draft-11 Section 8.5.1). The result saturates.
 func (f *Fields) spread(i int, remaining int64) time.Duration {
-	// The reset may be longer than a Duration, so it is divided as a number of 128 bits.
-	hi, lo := bits.Mul64(uint64(max(f.Limits[i].Reset.n, 0)), uint64(time.Second))
+	units, unit := max(f.Limits[i].Reset.n, 0), time.Second // the product may be longer than a Duration
 	if precise := f.precise(i); precise > 0 {
-		hi, lo = 0, uint64(precise)
+		units, unit = int64(precise), 1
 	}
-	if hi >= uint64(remaining) {
-		return math.MaxInt64
-	}
-	pace, rest := bits.Div64(hi, lo, uint64(remaining))
-	if rest > 0 {
-		pace++
-	}
-	return time.Duration(min(pace, math.MaxInt64))
+	return time.Duration(text.MulDivUp(uint64(units), uint64(unit), uint64(remaining)))
 }
 
 // overruled reports whether Retry-After or Advisor.Refused decided the wait.

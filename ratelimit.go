@@ -277,9 +277,8 @@ func (l *Limit) nameAndKey() (string, []byte)  { return l.Name, l.PartitionKey }
 type matcher struct {
 	policies []Policy
 	// The maps contain indices of policies. They are nil if there are few policies.
-	exact   map[identity]int // the first policy with that identity
-	named   map[string]int   // the only policy with that name, or -1 if there are several
-	keyless map[string]int   // the only policy with that name and no partition key, or -1
+	first map[identity]int // the first policy with that identity
+	only  map[identity]int // by name and keyed alone: the only such policy, or -1 if there are several
 }
 
 const manyPolicies = 16 // from this number on, a matcher uses maps
@@ -290,46 +289,36 @@ func newMatcher(policies []Policy) matcher {
 	if len(policies) < manyPolicies {
 		return m
 	}
-	m.exact = make(map[identity]int, len(policies))
-	m.named = make(map[string]int, len(policies))
-	m.keyless = make(map[string]int)
+	m.first = make(map[identity]int, len(policies))
+	m.only = make(map[identity]int, len(policies))
 	for i := range policies {
-		p := &policies[i]
-		if _, again := m.exact[p.identity()]; !again {
-			m.exact[p.identity()] = i
+		id := policies[i].identity()
+		if _, again := m.first[id]; !again {
+			m.first[id] = i
 		}
-		only(m.named, nameID(p.Name), i)
-		if p.PartitionKey == nil {
-			only(m.keyless, nameID(p.Name), i)
+		id.key = ""
+		if _, again := m.only[id]; again {
+			m.only[id] = -1
+		} else {
+			m.only[id] = i
 		}
 	}
 	return m
 }
 
-// only stores i as the index of a name, or -1 if the name has an index already.
-func only(indices map[string]int, name string, i int) {
-	if _, again := indices[name]; again {
-		i = -1
-	}
-	indices[name] = i
-}
-
 // find returns the index of the policy that l reports on, as [Fields.PolicyOf]
 // defines it, or -1.
 func (m *matcher) find(l *Limit) int {
-	if m.exact == nil {
+	if m.first == nil {
 		return m.search(l)
 	}
-	i, ok := m.exact[l.identity()]
-	if !ok && l.PartitionKey == nil {
-		i, ok = m.named[nameID(l.Name)]
-	} else if !ok {
-		i, ok = m.keyless[nameID(l.Name)]
+	if i, ok := m.first[l.identity()]; ok {
+		return i
 	}
-	if !ok {
-		return -1
+	if i, ok := m.only[identity{name: nameID(l.Name), keyed: l.PartitionKey == nil}]; ok {
+		return i // one of the two has a key
 	}
-	return i
+	return -1
 }
 
 // search is find without the maps.

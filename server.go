@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"math/bits"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -34,16 +35,18 @@ func (l Limit) Cap(p Policy, burst float64) Limit {
 	return l
 }
 
-// burstShare returns burst × quota × reset ÷ window, rounded down and saturating. It
-// multiplies in more than 64 bits, because the product of three integers of fifteen digits
-// overflows int64, and loses digits in float64.
+// burstShare returns burst × quota × reset ÷ window, rounded down and saturating. The product
+// can be larger than an int64, and a float64 would lose digits of it.
 func burstShare(burst float64, quota, reset, window int64) int64 {
 	const exact = 1 << 53 // below this, every integral float64 is the number that it prints as
-	switch {
-	case !(burst > 0): // NaN included
+	if !(burst > 0) {     // NaN included
 		return 0
-	case burst < exact && burst == math.Trunc(burst):
-		return text.MulDiv(uint64(burst), uint64(quota), uint64(reset), uint64(window))
+	}
+	if burst < exact && burst == math.Trunc(burst) {
+		if over, most := bits.Mul64(uint64(burst), uint64(quota)); over == 0 {
+			n, _ := text.MulDiv(most, uint64(reset), uint64(window))
+			return n
+		}
 	}
 	x, _ := new(big.Rat).SetString(strconv.FormatFloat(burst, 'g', -1, 64))
 	x.Mul(x, big.NewRat(quota, window))

@@ -94,7 +94,7 @@ func (s *Scanner) Read(i int) (Kind, int) {
 }
 
 // readString reads the String at start (RFC 9651 Section 4.2.5). A String without escapes is
-// a part of the text, and needs no allocation.
+// a part of the text, and needs no allocation. httpsfv reads all others.
 //
 //	sf-string = DQUOTE *( unescaped / "\" DQUOTE / "\\" ) DQUOTE
 //	unescaped = %x20-21 / %x23-5B / %x5D-7E
@@ -104,31 +104,14 @@ func (s *Scanner) readString(start int) (Kind, int) {
 		s.String = s.Text[start+1 : i]
 		return String, i + 1
 	}
-	return s.readEscaped(start)
-}
-
-// readEscaped reads the String at start that has escapes, or is not well-formed
-// (RFC 9651 Section 4.2.5).
-func (s *Scanner) readEscaped(start int) (Kind, int) {
-	line := s.Text
-	var b []byte
-	for i := start + 1; ; i++ {
-		from := i
-		i = text.Past(line, i, text.Plain)
-		if i == len(line) {
-			return None, i
-		}
-		b = append(b, line[from:i]...)
-		if line[i] == '"' {
-			s.String = string(b)
-			return String, i + 1
-		}
-		i++
-		if line[i-1] != '\\' || i == len(line) || line[i] != '"' && line[i] != '\\' {
-			return None, i
-		}
-		b = append(b, line[i])
+	for i < len(s.Text) && s.Text[i] == '\\' {
+		i = text.Past(s.Text, min(i+2, len(s.Text)), text.Plain)
 	}
+	kind, end := s.delegate(start, min(i+1, len(s.Text)))
+	if kind == Other {
+		kind, s.String = String, s.Other.(string)
+	}
+	return kind, end
 }
 
 // readNumber reads the Integer or Decimal at start (RFC 9651 Section 4.2.4). It leaves

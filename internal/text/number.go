@@ -146,30 +146,24 @@ func SaturatingMul(a, b int64) int64 {
 	return int64(min(lo, math.MaxInt64))
 }
 
-// MulDiv returns a × b × c ÷ by, rounded down, at most math.MaxInt64. by may not be 0.
-func MulDiv(a, b, c, by uint64) int64 {
-	high, low := bits.Mul64(b, c)
-	middle, low := bits.Mul64(low, a)
-	high, carried := bits.Mul64(high, a)
-	middle, carry := bits.Add64(middle, carried, 0)
-	high += carry
-	above, rest := high/by, high%by
-	over, rest := bits.Div64(rest, middle, by)
-	n, _ := bits.Div64(rest, low, by)
-	if above > 0 || over > 0 || n > math.MaxInt64 {
-		return math.MaxInt64
+// MulDiv returns a × b ÷ by, rounded down, and the remainder. The quotient is at most
+// math.MaxInt64. by may not be 0.
+func MulDiv(a, b, by uint64) (n int64, rest uint64) {
+	hi, lo := bits.Mul64(a, b)
+	if hi >= by {
+		return math.MaxInt64, 0
 	}
-	return int64(n)
+	quotient, rest := bits.Div64(hi, lo, by)
+	return int64(min(quotient, math.MaxInt64)), rest
 }
 
-// MulDivUp returns a × b ÷ by, rounded up, where a is at most by. by may not be 0.
+// MulDivUp is MulDiv, rounded up.
 func MulDivUp(a, b, by uint64) int64 {
-	hi, lo := bits.Mul64(a, b)
-	n, rest := bits.Div64(hi, lo, by)
+	n, rest := MulDiv(a, b, by)
 	if rest > 0 {
-		n++
+		n = SaturatingAdd(n, 1)
 	}
-	return int64(n)
+	return n
 }
 
 // A Span is a length of time. It can be much longer than a time.Duration.
