@@ -133,23 +133,20 @@ func readable(d time.Duration) string {
 
 // why returns the reason for a wait, without data that may identify the client.
 func (a *Advice) why() string {
-	limit := "limit " + Limit{Name: cutName(a.Limit.Name), Remaining: a.Limit.Remaining, Reset: a.Limit.Reset}.String()
+	var parts []string
 	switch a.Source {
-	case SourceRetryAfter, SourceRefused:
-		reason := retryAfterKey
-		if a.Source == SourceRefused {
-			reason = "Advisor.Refused"
-		}
-		if a.hasLimit() {
-			reason += ", " + limit
-		}
-		return reason
-	case SourceLimit:
-		return limit
-	case SourceWindow:
-		return limit + ", its window"
+	case SourceRetryAfter:
+		parts = append(parts, retryAfterKey)
+	case SourceRefused:
+		parts = append(parts, "Advisor.Refused")
 	}
-	return ""
+	if a.hasLimit() {
+		parts = append(parts, "limit "+Limit{Name: cutName(a.Limit.Name), Remaining: a.Limit.Remaining, Reset: a.Limit.Reset}.String())
+	}
+	if a.Source == SourceWindow {
+		parts = append(parts, "its window")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // hasLimit reports whether there is a limit to name. Next to a Retry-After, a limit without a
@@ -233,7 +230,7 @@ func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	case a.Refused && unlessAsked > 0:
 		a.overrule(unlessAsked, SourceRefused)
 	}
-	a.followAll(resp.StatusCode)
+	a.follow(resp.StatusCode)
 	a.Asked = a.Wait
 	if most := longestWait(c.MaxWait); a.Wait > most {
 		a.Wait, a.Capped = most, true
@@ -255,16 +252,44 @@ func (a *Advice) refused(status int) bool {
 // asked returns the Advice for the fields of a response with a status.
 func (f Fields) asked(status int) Advice {
 	a := Advice{Fields: f}
-	a.followAll(status)
+	a.follow(status)
 	return a
 }
 
-// followAll adds what the limits of a ask for in a response with a status.
-func (a *Advice) followAll(status int) {
-	a.follow()
+// follow adds the wait and the pace of the limits of a response with a status.
+func (a *Advice) follow(status int) {
 	a.Refused = a.Refused || a.refused(status)
-	if a.Refused && a.Source == SourceNone {
-		a.followUnknown()
+	policies := newMatcher(a.Fields.Policies)
+	for i := range a.Fields.Limits {
+		l := &a.Fields.Limits[i]
+		p := policies.policy(l)
+		if l.exhausted(p) {
+			a.heed(i, p.Window)
+		} else if l.Remaining > 0 && p.Unit.countsRequests() {
+			a.Pace = max(a.Pace, a.Fields.spread(i, lower(l.Remaining, p.Quota)))
+		}
+	}
+	if !a.Refused || a.Source != SourceNone {
+		return
+	}
+	for i := range a.Fields.Limits { // nothing else explains the refusal, so any of these may
+		if a.Fields.Limits[i].Remaining == Unknown {
+			a.heed(i, Seconds{})
+		}
+	}
+}
+
+// heed makes a limit the reason to wait if its reset, or else its window, is longer than the
+// waits of the limits before. Retry-After and Advisor.Refused take precedence over all limits.
+func (a *Advice) heed(i int, window Seconds) {
+	wait, known := a.Fields.reset(i)
+	source := SourceLimit
+	if !known {
+		wait, known = window.Duration()
+		source = SourceWindow
+	}
+	if known && !a.overruled() && (a.Source == SourceNone || wait > a.Wait) {
+		a.Wait, a.Source, a.Limit = wait, source, a.Fields.Limits[i]
 	}
 }
 
@@ -309,45 +334,6 @@ func (a *Advice) overrule(wait time.Duration, source Source) {
 	policies := matcher{policies: a.Fields.Policies}
 	if l, ok := a.Fields.Tightest(); ok && l.exhausted(policies.policy(&l)) {
 		a.Limit = l
-	}
-}
-
-// follow adds the wait and the pace of the limits of a.
-func (a *Advice) follow() {
-	policies := newMatcher(a.Fields.Policies)
-	for i := range a.Fields.Limits {
-		l := &a.Fields.Limits[i]
-		p := policies.policy(l)
-		if l.exhausted(p) {
-			wait, known := a.Fields.reset(i)
-			source := SourceLimit
-			if !known {
-				wait, known = p.Window.Duration()
-				source = SourceWindow
-			}
-			a.heed(l, wait, known, source)
-		} else if l.Remaining > 0 && p.Unit.countsRequests() {
-			a.Pace = max(a.Pace, a.Fields.spread(i, lower(l.Remaining, p.Quota)))
-		}
-	}
-}
-
-// followUnknown adds the wait of the limits whose Remaining is unknown, for a refusal that nothing
-// else explains. Any of them may be the reason, so the longest reset counts.
-func (a *Advice) followUnknown() {
-	for i := range a.Fields.Limits {
-		if l := &a.Fields.Limits[i]; l.Remaining < 0 {
-			wait, known := a.Fields.reset(i)
-			a.heed(l, wait, known, SourceLimit)
-		}
-	}
-}
-
-// heed makes a limit the reason to wait if its wait is longer than those of the limits before.
-// Retry-After and Advisor.Refused take precedence over all limits.
-func (a *Advice) heed(l *Limit, wait time.Duration, known bool, source Source) {
-	if known && !a.overruled() && (a.Source == SourceNone || wait > a.Wait) {
-		a.Wait, a.Source, a.Limit = wait, source, *l
 	}
 }
 

@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"bytes"
-	"errors"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -35,17 +34,8 @@ func Check(resp *http.Response) []Finding {
 		c.retryAfter() // its form is that of RFC 9110, whatever the draft
 		return c.findings
 	}
-	var policyErr, limitErr error
-	c.fields.Policies, policyErr = ParsePolicies(c.h[policyKey]...)
-	c.fields.Limits, limitErr = ParseLimits(c.h[limitKey]...)
-	c.list(policyField, len(c.fields.Policies), policyErr)
-	c.list(limitField, len(c.fields.Limits), limitErr)
-	if policyErr == nil {
-		c.members(policyField, repeated(c.fields.Policies))
-	}
-	if limitErr == nil {
-		c.members(limitField, repeated(c.fields.Limits))
-	}
+	c.fields.Policies = checkField[Policy](&c, policyField)
+	c.fields.Limits = checkField[Limit](&c, limitField)
 	c.joins()
 	c.response()
 	c.retryAfter()
@@ -68,17 +58,28 @@ func (c *checker) add(r rule, field string, item int, args ...any) {
 	c.findings = append(c.findings, r.in(field, item, args...))
 }
 
-// list checks that a field can be parsed, and that it has a member. members is the number of
-// its members, and err the error of parsing it.
-func (c *checker) list(field *fieldDef, members int, err error) {
-	var e *FieldError
+// checkField parses a field, checks each of its members, and returns them.
+func checkField[T Policy | Limit, M identified[T]](c *checker, field *fieldDef) []T {
+	lines := c.h[field.key]
+	list, err := parseList[T](field, lines)
 	switch {
-	case errors.As(err, &e):
-		r, args := malformed(field, e, c.h[field.key])
+	case err != nil:
+		e := err.(*FieldError)
+		r, args := malformed(field, e, lines)
 		c.findings = append(c.findings, r.at(*e, args...))
-	case len(c.h[field.key]) > 0 && members == 0:
+		return nil
+	case len(lines) > 0 && len(list) == 0:
 		c.add(ruleEmpty, field.name, -1)
 	}
+	if twice := repeated[T, M](list); twice > 0 {
+		c.add(ruleTwice, field.name, twice)
+	}
+	p := parser{field: field, item: -1}
+	p.join(lines)
+	for p.next() {
+		c.member(field, p.item, &p.member)
+	}
+	return list
 }
 
 // malformed returns the rule that a field breaks, given the error of parsing it, and the
@@ -101,19 +102,6 @@ func malformed(field *fieldDef, e *FieldError, lines []string) (r rule, args []a
 		return ruleMany, nil
 	}
 	return ruleMalformed, nil
-}
-
-// members checks each member of a field that can be parsed. twice is the index of a member
-// with the name and the partition key of an earlier one, or 0.
-func (c *checker) members(field *fieldDef, twice int) {
-	if twice > 0 {
-		c.add(ruleTwice, field.name, twice)
-	}
-	p := parser{field: field, item: -1}
-	p.join(c.h[field.key])
-	for p.next() {
-		c.member(field, p.item, &p.member)
-	}
 }
 
 // member checks a member on its own.
@@ -193,12 +181,8 @@ func personal(key []byte) bool {
 		return true
 	}
 	local, domain, ok := bytes.Cut(key, []byte("@"))
-	return ok && len(local) > 0 && bytes.IndexByte(domain, '.') > 0 && bytes.IndexFunc(key, notMail) < 0
+	return ok && len(local) > 0 && bytes.IndexByte(domain, '.') > 0 && !bytes.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })
 }
-
-// notMail reports whether r cannot be in the domain or the plain local part of
-// an e-mail address.
-func notMail(r rune) bool { return r <= ' ' || r > '~' }
 
 // joins checks each limit against its policy, if it has one.
 func (c *checker) joins() {
@@ -375,12 +359,12 @@ func (c *checker) retryAfter() {
 // A Retry-After in milliseconds is.
 func (c *checker) retryLate(asked int64) {
 	old := c.readOlder(withoutCurrent(c.h))
-	var ends []int64
-	for _, l := range slices.Concat(c.fields.Limits, old.Limits) {
-		ends = append(ends, l.Reset.n)
+	all, ends := c.fields.Join(old), []int64{}
+	for i := range all.Limits {
+		ends = append(ends, all.Limits[i].Reset.n)
 	}
-	for _, p := range slices.Concat(c.fields.Policies, old.Policies) {
-		ends = append(ends, p.Window.n)
+	for i := range all.Policies {
+		ends = append(ends, all.Policies[i].Window.n)
 	}
 	latest, milli := int64(0), false
 	for _, n := range ends {

@@ -38,19 +38,15 @@ type FieldError struct {
 // parameter. It counts from 1, and does not name extension parameters, whose keys may be
 // secret.
 func (e *FieldError) Error() string {
-	b := append([]byte("ratelimit: "), e.place()...)
 	part, form := e.part()
-	b = append(append(b, part...), ": "...)
+	s := "ratelimit: " + e.place() + part + ": "
 	if e.Err != nil {
-		b = append(b, e.Err.Error()...)
+		s += e.Err.Error()
 	}
-	switch e.Err {
-	case ErrSyntax, ErrType, ErrRange:
-		if form != "" {
-			b = append(append(b, ", it must be "...), form...)
-		}
+	if form != "" && (e.Err == ErrSyntax || e.Err == ErrType || e.Err == ErrRange) {
+		s += ", it must be " + form
 	}
-	return string(b)
+	return s
 }
 
 // place returns the member, the field, the line and the byte, if they are known.

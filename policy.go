@@ -80,12 +80,7 @@ func (ps Params) Get(key string) (value any, ok bool) {
 
 // index returns the index of the parameter with a key, or -1.
 func (ps Params) index(key string) int {
-	for i := range ps {
-		if ps[i].Key == key {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(ps, func(p Param) bool { return p.Key == key })
 }
 
 // equal reports whether ps and qs are the same on the wire.

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,13 +58,7 @@ func (p *Problem) Error() string {
 	if p == nil {
 		p = &Problem{}
 	}
-	what := p.Title
-	if what == "" {
-		what = p.Type
-	}
-	if what == "" {
-		what = "about:blank"
-	}
+	what := cmp.Or(p.Title, p.Type, "about:blank")
 	if p.Status != 0 {
 		what = strconv.Itoa(p.Status) + " " + what
 	}
