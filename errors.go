@@ -113,17 +113,14 @@ func (s several) Error() string {
 // Unwrap returns all errors, for [errors.Is] and [errors.As].
 func (s several) Unwrap() []error { return s }
 
-// joinFaults joins errors, and keeps only the first for each line and member.
+// joinFaults joins errors. Of successive ones in the same line and member it keeps the first.
 func joinFaults(faults []*FieldError) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	seen := make(map[FieldError]bool, len(faults))
-	errs := make(several, 0, len(faults))
-	for _, e := range faults {
-		at := FieldError{Field: e.Field, Line: e.Line, Item: e.Item}
-		if !seen[at] {
-			seen[at] = true
+	var errs several
+	for i, e := range faults {
+		if i == 0 || e.Field != faults[i-1].Field || e.Line != faults[i-1].Line || e.Item != faults[i-1].Item {
 			errs = append(errs, e)
 		}
 	}

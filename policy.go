@@ -34,12 +34,10 @@ const (
 	ConcurrentRequests Unit = "concurrent-requests" // requests that the server processes at the same time
 )
 
-// requestAlias is how the table of draft-11 Section 10.3 spells Requests, apparently by
-// mistake.
+// requestAlias is how the table of draft-11 Section 10.3 spells Requests.
 const requestAlias Unit = "request"
 
-// countsRequests reports whether each request takes one quota unit. It is true without a
-// unit, because requests are the default (draft-11 Section 3.1.2).
+// countsRequests reports whether each request takes one quota unit (draft-11 Section 3.1.2).
 func (u Unit) countsRequests() bool {
 	return u == "" || u == Requests || u == requestAlias
 }
@@ -99,8 +97,7 @@ func equalValue(a, b any) bool {
 	return bytes.Equal(s, t)
 }
 
-// equalKey reports whether two partition keys are the same. An absent key and an empty one
-// differ.
+// equalKey reports whether two partition keys are the same. An absent and an empty one differ.
 func equalKey(a, b []byte) bool {
 	return (a == nil) == (b == nil) && bytes.Equal(a, b)
 }

@@ -26,13 +26,11 @@ type Limit struct {
 	Params       Params // all other parameters, in the order of the field
 }
 
-// Unknown is the Remaining of a [Limit] or the Quota of a [Policy] that an older response
-// leaves out. The current fields require both numbers, so such a member cannot be written;
-// see [Fields.Writable].
+// Unknown is a Remaining or Quota that an older response leaves out. The current fields
+// require both numbers, so such a member cannot be written: see [Fields.Writable].
 const Unknown = -1
 
-// MaxInteger is the largest number of quota units or seconds. It is the largest Integer of
-// a structured field (RFC 9651 Section 3.3.1).
+// MaxInteger is the largest number of quota units or seconds (RFC 9651 Section 3.3.1).
 const MaxInteger = 999_999_999_999_999
 
 // Equal reports whether l and m are the same on the wire, as [Policy.Equal] does.
@@ -59,8 +57,8 @@ type Seconds struct {
 // SecondsOf returns n seconds. Validate of the policy or limit checks n.
 func SecondsOf(n int64) Seconds { return Seconds{n, true} }
 
-// CeilSeconds returns d rounded up to whole seconds, so that a client never comes back
-// too early. A negative d becomes 0.
+// CeilSeconds returns d rounded up, so that a client never comes back too early. A negative d
+// becomes 0.
 func CeilSeconds(d time.Duration) Seconds {
 	n := int64(d / time.Second)
 	if d%time.Second > 0 {
@@ -120,11 +118,11 @@ func longer(s, t Seconds) Seconds {
 type Fields struct {
 	Policies []Policy `json:"policies,omitempty"` // the members of RateLimit-Policy, or what older fields announce; nil is absent
 	Limits   []Limit  `json:"limits,omitempty"`   // the members of RateLimit, or what older fields report; nil is absent
-	// Dialect names the form that was read: "ratelimit" (the current fields),
-	// "ratelimit-lenient" (current fields that [Parse] refuses), "ratelimit-next" (the form
-	// of the draft that follows draft-11), "draft-00" to "draft-07", "x-ratelimit" and others
-	// by family or vendor, or the name of one of [LegacyOptions].Dialects. "" is none. It is
-	// not written.
+	// Dialect names the form that was read. It is not written. "" is none, "ratelimit" the
+	// current fields, "ratelimit-lenient" current fields that [Parse] refuses, and
+	// "ratelimit-next" the form of the draft that follows draft-11. Older forms are "draft-00"
+	// to "draft-07", "x-ratelimit" and others by family or vendor, or the name of one of
+	// [LegacyOptions].Dialects.
 	Dialect string `json:"dialect,omitempty"`
 	// Guessed is true if the unit of a reset or a window in older fields is a guess: see
 	// [LegacyOptions.Reset]. It is not written.
@@ -234,10 +232,10 @@ func (f Fields) withoutResets() Fields {
 	return f
 }
 
-// PolicyOf returns the policy of f that l reports on, and false if there is none: the first
-// with the name and partition key of l. Some servers write the key in only one field. If no
-// policy matches, it is the only one with that name if l has no key, or the only one with
-// that name and no key if l has one. Names are compared byte by byte.
+// PolicyOf returns the policy of f that l reports on, and false if there is none. It is the
+// first with the name and partition key of l. If there is none, because some servers write the
+// key in only one field, it is the only one with that name, and without a key if l has one.
+// Names are compared byte by byte.
 func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	m := matcher{policies: f.Policies}
 	i := m.find(&l)
@@ -247,8 +245,8 @@ func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	return f.Policies[i], true
 }
 
-// An identity distinguishes the members of one field. It is the name and the partition key,
-// because quotas are allocated per partition key (draft-11 Section 3.1.4).
+// An identity distinguishes the members of one field, because quotas are allocated per
+// partition key (draft-11 Section 3.1.4).
 type identity struct {
 	name, key string
 	keyed     bool // the key is not absent
@@ -368,12 +366,11 @@ func (l *Limit) wait(p *Policy) Seconds {
 	return p.Window
 }
 
-// Tightest returns the limit that a client is likely to reach first, and false if f has
-// none. For each unit it takes the limit with the lowest Remaining. Numbers of different
-// units cannot be compared, so of these limits it returns the one with the smallest fraction
-// of its quota left. Limits without a known quota come after the others, unless nothing
-// remains, and limits whose Remaining is [Unknown] come last. Between equals the longer
-// Reset decides (absent is shortest), then the order in f.
+// Tightest returns the limit that a client is likely to reach first, and false if f has none.
+// In each unit it is the limit with the lowest Remaining. Between units, whose numbers cannot
+// be compared, the smallest fraction of the quota decides. A limit without a known quota comes
+// after these, unless nothing remains. A limit whose Remaining is [Unknown] comes last. Between
+// equals the longer Reset decides (absent is shortest), then the order in f.
 func (f Fields) Tightest() (Limit, bool) {
 	switch len(f.Limits) {
 	case 0:
@@ -450,10 +447,9 @@ func (l tightness) compareParts(m tightness) int {
 		cmp.Compare(m.reset, l.reset), cmp.Compare(l.index, m.index))
 }
 
-// Validate returns nil if f can be announced. Call it when a program reads its policies
-// from a configuration. The error is that of [Fields.Set], or a [*FieldError] with Offset -1
-// for two members of one field with the same name and partition key (ErrDuplicate), which
-// [Parse] and [Fields.Set] accept.
+// Validate returns nil if f can be announced. Call it when a program reads its policies from a
+// configuration. The error is that of [Fields.Set], or wraps ErrDuplicate if two members of one
+// field have the same name and partition key, which [Parse] and [Fields.Set] accept.
 func (f Fields) Validate() error {
 	var room [2 * usualLine]byte
 	if _, _, err := f.append(room[:0]); err != nil {
@@ -490,8 +486,7 @@ func repeated[T any, M identified[T]](list []T) int {
 	return 0
 }
 
-// note stores the precise reset of a limit by its index, unless it is in whole seconds, or longer
-// than a Duration.
+// note stores a precise reset, unless it is in whole seconds, or longer than a Duration.
 func (f *Fields) note(i int, precise time.Duration) {
 	if precise <= 0 || precise == math.MaxInt64 || precise%time.Second == 0 {
 		return
@@ -502,8 +497,8 @@ func (f *Fields) note(i int, precise time.Duration) {
 	f.exact[i] = precise
 }
 
-// precise returns the precise reset of a limit, 0 if the response had whole seconds or if
-// the Reset has been changed since.
+// precise returns the precise reset of a limit, 0 if there is none or if the Reset has been
+// changed since.
 func (f *Fields) precise(i int) time.Duration {
 	if i < len(f.exact) && CeilSeconds(f.exact[i]) == f.Limits[i].Reset {
 		return f.exact[i]

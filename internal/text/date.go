@@ -9,8 +9,7 @@ import (
 // is further away comes from a wrong clock, and is not used.
 const mostSkew = 24 * time.Hour
 
-// A Clock has the times at which a response was made and arrived. The absolute times in its
-// fields are measured from one of them.
+// A Clock has the times at which a response was made and arrived.
 type Clock struct {
 	Date    string    // the field Date, "" if there is none
 	Arrived time.Time // zero means time.Now(), which is called when it is needed
@@ -20,8 +19,8 @@ type Clock struct {
 	read bool
 }
 
-// Made returns the time in the field Date, zero if there is none. Date is read only when it
-// is needed, because most responses contain no absolute times.
+// Made returns the time in the field Date, zero if there is none. It reads Date when it is
+// needed, because most responses contain no absolute times.
 func (c *Clock) Made() time.Time {
 	if !c.read && c.Date != "" {
 		d, _ := ParseDate(Trim(c.Date))
@@ -33,9 +32,9 @@ func (c *Clock) Made() time.Time {
 	return c.made
 }
 
-// Now returns the time from which absolute times in the response are measured. It is the
-// date, because the same clock wrote it. It is the time of arrival if there is no date, if
-// the date is more than mostSkew away, or if the response comes from a cache.
+// Now returns the time from which absolute times in the response are measured: the date,
+// because the same clock wrote it. It is the arrival if there is no date, if the date is more
+// than mostSkew away, or if the response comes from a cache.
 func (c *Clock) Now() time.Time {
 	made := c.Made()
 	if made.IsZero() || c.Stored || made.Sub(c.arrival()).Abs() > mostSkew {
@@ -81,8 +80,8 @@ func (c *Clock) Until(sec, nsec int64) Span {
 	return d
 }
 
-// MaxTime is the length in bytes of the longest text that is read as a date or a span. No
-// server writes one that is nearly as long. The bound keeps the work small.
+// MaxTime is the length in bytes of the longest text that is read as a date or a span, so that
+// the work stays small.
 const MaxTime = 128
 
 // A Date is a point in time in a text.
@@ -92,8 +91,7 @@ type Date struct {
 }
 
 // In returns the point in time for a reader whose time is now. A year of two digits is the
-// latest year with these digits that is at most 50 years ahead (RFC 9110 Section 5.6.7). If
-// now is zero, the date is not changed.
+// latest such year at most 50 years ahead (RFC 9110 Section 5.6.7), unless now is zero.
 func (d Date) In(now time.Time) time.Time {
 	if !d.Short || now.IsZero() {
 		return d.Time
@@ -106,8 +104,7 @@ func (d Date) In(now time.Time) time.Time {
 	return d.AddDate(years-100, 0, 0)
 }
 
-// ParseTime reads a date in any form that servers write: a timestamp, or an HTTP-date and
-// its variants.
+// ParseTime reads a date in any form that servers write.
 func ParseTime(s string) (Date, bool) {
 	if s != "" && Is(s[0], Digit) { // no form of an HTTP-date begins with a digit
 		return parseTimestamp(s)

@@ -12,8 +12,7 @@ const MaxInteger = 999_999_999_999_999
 
 const Billion = int64(time.Second) // the nanoseconds of a second, and the billionths of 1
 
-// A Number is a decimal number in a field. If it is too large for N, N is the largest value,
-// because a reader of limits only needs to know that it is huge.
+// A Number is a decimal number in a field. If it is too large for N, N is the largest value.
 type Number struct {
 	N    int64 // the whole part, at most math.MaxInt64
 	Frac int64 // the fraction in billionths, rounded up: 0 to billion
@@ -54,9 +53,8 @@ func cutDigits(s string) (n int64, end int) {
 	return n, end
 }
 
-// parseFraction reads the digits after a decimal point, in billionths. Digits after the ninth
-// add one billionth unless all of them are 0, so that no number above 0 is read as 0. At
-// least one digit is required.
+// parseFraction reads the digits after a decimal point, at least one, in billionths. Digits
+// after the ninth add one billionth, unless all of them are 0.
 func parseFraction(s string) (billionths int64, ok bool) {
 	unit := Billion
 	for i := range len(s) {
@@ -95,8 +93,7 @@ func IsThousands(s string) bool {
 	return whole != "" && whole[0] > '0' && All(fraction, Digit)
 }
 
-// Floor returns the number rounded down. A negative number becomes 0, one above
-// MaxInteger becomes MaxInteger.
+// Floor returns the number rounded down, cut to the range from 0 to MaxInteger.
 func (v Number) Floor() int64 {
 	if v.Neg {
 		return 0
@@ -104,13 +101,10 @@ func (v Number) Floor() int64 {
 	return min(v.N, MaxInteger)
 }
 
-// Ceil returns the number rounded up. A negative number becomes 0, one above
-// MaxInteger becomes MaxInteger.
+// Ceil returns the number rounded up, cut to the range from 0 to MaxInteger.
 func (v Number) Ceil() int64 { return v.CeilDiv(1) }
 
-// CeilDiv returns the number divided by a positive divisor, and then rounded
-// up. A negative number becomes 0, a quotient above MaxInteger becomes
-// MaxInteger.
+// CeilDiv returns the number divided by a positive divisor, as Ceil does.
 func (v Number) CeilDiv(by int64) int64 {
 	if v.Neg {
 		return 0
@@ -122,8 +116,7 @@ func (v Number) CeilDiv(by int64) int64 {
 	return min(n, MaxInteger)
 }
 
-// Span converts a count of units to a span, with perSecond units in a second. A negative
-// number becomes 0.
+// Span converts a count of units to a span, with perSecond units in a second. It is at least 0.
 func (v Number) Span(perSecond int64) Span {
 	if v.Neg {
 		return Span{}
@@ -185,8 +178,7 @@ func (s Span) Duration() time.Duration {
 	return time.Duration(SaturatingAdd(SaturatingMul(s.Sec, Billion), s.Nsec))
 }
 
-// unitOf returns the length in nanoseconds of a unit of time, by the names that servers use.
-// It returns 0 for any other name.
+// unitOf returns the length of a unit of time in nanoseconds, 0 if the name is unknown.
 func unitOf(name string) int64 {
 	switch name {
 	case "ns":
@@ -248,8 +240,7 @@ func (s Span) add(v Number, unit int64) Span {
 	return spanOf(SaturatingAdd(s.Sec, part.Sec), s.Nsec+part.Nsec)
 }
 
-// cutDuration cuts the first number and its unit off a duration. It returns the unit in
-// nanoseconds, and the rest of the duration.
+// cutDuration cuts the first number and its unit, in nanoseconds, off a duration.
 func cutDuration(s string) (v Number, unit int64, rest string, ok bool) {
 	end := 0
 	for end < len(s) && (Is(s[end], Digit) || s[end] == '.') {
@@ -269,8 +260,8 @@ func cutDuration(s string) (v Number, unit int64, rest string, ok bool) {
 	return v, unit, strings.TrimLeft(s[end:], " "), ok && unit > 0
 }
 
-// parseISO reads the part after the P of a duration of ISO 8601. It rejects years and months,
-// which have no fixed length.
+// parseISO reads what follows the P of a duration of ISO 8601. Years and months have no fixed
+// length, and are not read.
 func parseISO(s string) (d Span, ok bool) {
 	for units := "WD"; s != ""; ok = true {
 		if s[0] == 'T' {
@@ -290,8 +281,7 @@ func parseISO(s string) (d Span, ok bool) {
 	return d, ok
 }
 
-// parseClockTime reads a span of time in the form hh:mm:ss. Days may come before it
-// (1.02:03:04), and a fraction of a second after it.
+// parseClockTime reads a span in the form hh:mm:ss, perhaps with days (1.02:03:04) and a fraction.
 func parseClockTime(s string) (d Span, ok bool) {
 	hours, rest, _ := strings.Cut(s, ":")
 	minutes, seconds, _ := strings.Cut(rest, ":")
