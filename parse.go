@@ -11,27 +11,25 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Bounds of a field. RFC 9651 Sections 3.1 and 3.1.2 require a parser to support at least
-// 1024 members, and 256 parameters in each, so a sender cannot rely on more. A parameter
-// that is written twice counts once. The number of written parameters is bounded too, so
-// that the work stays linear.
+// Bounds of a field. A sender cannot rely on more (RFC 9651 Sections 3.1 and 3.1.2). A
+// parameter that is written twice counts once. The number of written parameters is bounded
+// too, so that the work stays linear.
 const (
 	maxMembers = 1024
 	maxParams  = 256
 	maxWritten = 4 * maxParams
 )
 
-// manyParams is the number of extension parameters up to which a repeated key is searched
-// one by one. If a member has more, a map finds it.
+// manyParams is the number of extension parameters from which on a map finds a repeated key.
 const manyParams = 16
 
 // Parse reads the fields RateLimit-Policy and RateLimit of h. For older fields see
 // [ParseAny]. h is the header section of a response, never its trailers, in which these
 // fields MUST NOT occur (draft-11 Sections 3.1 and 4.1).
 //
-// A malformed field is nil in the result, and the error joins a [*FieldError] for it. A
-// client may use the result, because malformed fields MUST be ignored (draft-11 Section 7).
-// A field that is absent or blank is nil, and not an error.
+// A malformed field is nil in the result, and the error joins a [*FieldError] for it. Clients
+// may use the result, because malformed fields MUST be ignored (draft-11 Section 7). A field
+// that is absent or blank is nil, and not an error.
 func Parse(h http.Header) (Fields, error) {
 	var f Fields
 	var policyErr, limitErr error
@@ -43,11 +41,10 @@ func Parse(h http.Header) (Fields, error) {
 	return f, joinErrors(policyErr, limitErr)
 }
 
-// ParsePolicies reads the field RateLimit-Policy (draft-11 Section 3). lines are its field
-// lines in order, which together are one List (RFC 9110 Section 5.2). Without lines, or with
-// only a blank one, the result is nil. On error it is nil too, because a field is valid as a
-// whole or not at all (RFC 9651 Section 4.2). The error is a [*FieldError] that wraps
-// ErrSyntax, ErrType, ErrMissing, ErrRange or ErrTooMany.
+// ParsePolicies reads the field RateLimit-Policy (draft-11 Section 3). lines are its field lines
+// in order. The result is nil without lines, with only a blank one, and on error, because a field
+// is valid as a whole or not at all (RFC 9651 Section 4.2). The error is a [*FieldError] that
+// wraps ErrSyntax, ErrType, ErrMissing, ErrRange or ErrTooMany.
 //
 //go:noinline
 func ParsePolicies(lines ...string) ([]Policy, error) {
@@ -81,11 +78,10 @@ func parseList[T Policy | Limit](field *fieldDef, lines []string) ([]T, error) {
 	return list, nil
 }
 
-// estimate returns the number of members that the List may contain, so that one allocation
-// has room for all. It is called after the first member. No member is shorter than the seven
-// bytes of `"";q=1,`, which bounds the memory that a text of commas can reserve.
+// estimate returns the number of members that the List may contain, so that one allocation has
+// room for all. It is called after the first member.
 func (p *parser) estimate() int {
-	const shortest = 7
+	const shortest = len(`"";q=1,`) // bounds the memory that a text of commas can reserve
 	rest := p.Text[p.i:]
 	return 1 + min(strings.Count(rest, ","), len(rest)/shortest, maxMembers-1)
 }
@@ -174,8 +170,8 @@ func (p *parser) fieldError(lines []string) *FieldError {
 	return e
 }
 
-// next reads the next member of the List (RFC 9651 Section 4.2.1), and checks it against the
-// rules of the field. It returns false at the end of the List, and at a fault.
+// next reads the next member of the List (RFC 9651 Section 4.2.1) by the rules of the field. It
+// returns false at the end of the List, and at a fault.
 //
 //	sf-list = list-member *( OWS "," OWS list-member )
 func (p *parser) next() bool {
@@ -232,10 +228,9 @@ func (p *parser) readMember() bool {
 	return p.field.required&^m.seen|m.bad == 0 || p.judge()
 }
 
-// judge stores the first fault in a member that lacks a required parameter, or has a
-// parameter that breaks its definition. A missing parameter is a fault at the start of the
-// member. judge is called after the whole member, because a later duplicate replaces an
-// earlier parameter (RFC 9651 Section 4.2.3.2).
+// judge stores the first fault in a member that lacks a required parameter, which is a fault at
+// its start, or has one that breaks its definition. It is called after the whole member, because
+// a later duplicate replaces an earlier parameter (RFC 9651 Section 4.2.3.2).
 func (p *parser) judge() bool {
 	m := &p.member
 	p.off = len(p.Text)
@@ -294,17 +289,11 @@ func (p *parser) readParams(i int) bool {
 	return true
 }
 
-// full reports whether a member has no room for another parameter after n written ones. def
-// is the definition of key, or nil. A repeated parameter takes no room, but only maxWritten
-// may be written.
+// full reports whether a member has no room for a parameter after n written ones. def is the
+// definition of key, or nil. A repeated parameter takes no room.
 func (p *parser) full(key string, def *paramDef, n int) bool {
 	m := &p.member
-	var known bool
-	if def == nil {
-		known = p.indexParam(key) >= 0
-	} else {
-		known = m.seen&(1<<def.param) != 0
-	}
+	known := def != nil && m.seen&(1<<def.param) != 0 || def == nil && p.indexParam(key) >= 0
 	return n == maxWritten || !known && bits.OnesCount8(m.seen)+len(m.params) >= maxParams
 }
 
@@ -343,7 +332,7 @@ func (p *parser) setParam(key string, value any) {
 // many, it uses a map, because searches would take quadratic time.
 func (p *parser) indexParam(key string) int {
 	m := &p.member
-	if len(m.params) <= manyParams {
+	if len(m.params) < manyParams {
 		return m.params.index(key)
 	}
 	if p.index == nil {

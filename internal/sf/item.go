@@ -22,8 +22,7 @@ var (
 	ErrRange  = errors.New("out of range")    // a number or a Date that is too large
 )
 
-// A Kind is the type of a bare item (RFC 9651 Section 3.3). Types that a parser need not
-// distinguish are one Kind.
+// A Kind is the type of a bare item (RFC 9651 Section 3.3).
 type Kind uint8
 
 const (
@@ -170,8 +169,7 @@ func (s *Scanner) readBytes(start int) (Kind, int) {
 }
 
 // readOther reads the Token, Boolean, Date or Display String at start (RFC 9651 Sections
-// 4.2.6, 4.2.8, 4.2.9 and 4.2.10). It finds the end, and leaves all but Tokens to
-// httpsfv.
+// 4.2.6 and 4.2.8 to 4.2.10). It finds the end, and leaves all but Tokens to httpsfv.
 //
 //	sf-token         = ( ALPHA / "*" ) *( tchar / ":" / "/" )
 //	sf-boolean       = "?" ( "0" / "1" )
@@ -213,8 +211,7 @@ func (s *Scanner) delegate(start, end int) (Kind, int) {
 }
 
 // AppendValue appends a value as a bare item (RFC 9651 Section 4.1.3.1). On an error the
-// result is nil. It lets httpsfv write the rare types, but no value that httpsfv writes wrongly,
-// or for which it panics.
+// result is nil. httpsfv writes the rare types, but none that it writes wrongly, or panics for.
 func AppendValue(b []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case int64:
@@ -243,8 +240,7 @@ func AppendValue(b []byte, v any) ([]byte, error) {
 	return append(b, s...), nil
 }
 
-// AppendString appends s as a String (RFC 9651 Section 4.1.6), and reports
-// whether it can be one.
+// AppendString appends s as a String (RFC 9651 Section 4.1.6), and reports whether it can be one.
 func AppendString(b []byte, s string) ([]byte, bool) {
 	b = append(b, '"')
 	for {
@@ -269,8 +265,7 @@ func AppendBytes(b, v []byte) []byte {
 }
 
 // appendDecimal appends v as a Decimal, rounded to thousandths, half to even (RFC 9651
-// Section 4.1.5). httpsfv multiplies by a thousand before it rounds, which is not exact, and
-// writes a negative number that rounds to 0 as -0.0.
+// Section 4.1.5). httpsfv rounds inexactly, and writes a negative number that rounds to 0 as -0.0.
 func appendDecimal(b []byte, v float64) ([]byte, error) {
 	s := strconv.FormatFloat(v, 'f', 3, 64)
 	whole, thousandths, finite := strings.Cut(s, ".")
