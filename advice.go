@@ -15,8 +15,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// DefaultMaxWait is the longest wait that an Advisor and a Gate obey if their MaxWait is 0. It is
-// the threshold that draft-11 Section 8.5.1 mentions.
+// DefaultMaxWait is the longest wait that an Advisor and a Gate obey if their MaxWait is 0
+// (draft-11 Section 8.5.1).
 const DefaultMaxWait = 10 * time.Minute
 
 // longestWait returns d, or DefaultMaxWait if d is 0 or less.
@@ -27,17 +27,16 @@ func longestWait(d time.Duration) time.Duration {
 	return d
 }
 
-// An Advisor decides how long a client should wait after a response. The zero Advisor is ready to
-// use.
+// An Advisor decides how long a client should wait after a response. Its zero value is ready to use.
 type Advisor struct {
 	// MaxWait is the longest wait that is obeyed. After it one request can show whether the
 	// limit is still exhausted. 0, or less, is DefaultMaxWait.
 	MaxWait time.Duration
 	Legacy  LegacyOptions // how [ParseAny] reads older forms; its Now is ignored
-	// Refused reports refusals that only the body shows, and how long to wait; 0, or less, is
-	// unknown. GitHub's secondary limit, for example, is a 403 with something remaining, and
-	// means a minute. Refused is called for every response, and must leave the body to be read
-	// again. If it is nil or returns false, the status and the fields decide alone.
+	// Refused reports refusals that only the body shows, such as GitHub's secondary limit, a 403
+	// with something remaining, and how long to wait; 0, or less, is unknown. It is called for
+	// every response, and must leave the body to be read again. If it is nil or returns false,
+	// the status and the fields decide alone.
 	Refused func(*http.Response) (wait time.Duration, refused bool)
 }
 
@@ -59,9 +58,9 @@ var sourceNames = map[Source]string{
 // String returns "none", "retry-after", "limit", "window" or "refused".
 func (s Source) String() string { return cmp.Or(sourceNames[s], "none") }
 
-// An Advice is what a client should do after a response. The zero Advice is to go on. An Advice
-// is no promise: a server may refuse a request although something remains (draft-11 Section
-// 4.1.1), and the quota may not be restored at the end of a wait (Sections 4.1.2 and 8.4).
+// An Advice is what a client should do after a response. The zero Advice is to go on. A server
+// may refuse a request although something remains (draft-11 Section 4.1.1), and the quota need
+// not be back at the end of a wait (Section 8.4).
 type Advice struct {
 	Wait  time.Duration // before the next request, from the arrival of the response: 0 (go on) to MaxWait
 	Asked time.Duration // the wait that the server asks for, which may be longer than MaxWait
@@ -70,8 +69,7 @@ type Advice struct {
 	Pace   time.Duration
 	Source Source // what decided Wait; it can be set when Wait is 0, as for t=0
 	// Limit is the limit that decided the wait. If Retry-After or Advisor.Refused decided it,
-	// Limit is the tightest limit with nothing remaining ([Fields.Tightest]), which is likely
-	// the reason. It may be zero.
+	// Limit is the tightest one if nothing remains of it ([Fields.Tightest]). It may be zero.
 	Limit  Limit
 	Capped bool // Wait is shorter than Asked: the next request is a probe
 	// Refused is true if a limit refused the request: the status is 429 or 503; or it is 403,
@@ -89,8 +87,8 @@ type Advice struct {
 //	refused; it does not say for how long
 //	nothing remains; it does not say for how long
 //
-// If MaxWait cut the wait, the second duration is Asked. Durations of a minute or more are rounded
-// to seconds, those of a second or more to milliseconds. Names are cut to 128 bytes.
+// If MaxWait cut the wait, the second duration is Asked. Durations are rounded to seconds from a
+// minute on, and to milliseconds from a second on. Names are cut to 128 bytes.
 func (a Advice) String() string {
 	var says string
 	switch {
@@ -117,8 +115,7 @@ func (a Advice) String() string {
 	return says
 }
 
-// readable formats a duration for people: in whole seconds from a minute on, and in whole
-// milliseconds from a second on.
+// readable formats a duration as [Advice.String] does.
 func readable(d time.Duration) string {
 	switch {
 	case d > 100*365*24*time.Hour: // it may be the longest Duration in place of a longer one
@@ -155,11 +152,9 @@ func (a *Advice) hasLimit() bool {
 	return a.Source == SourceLimit || a.Source == SourceWindow || !a.Limit.Equal(Limit{})
 }
 
-// maxKeptName is how many bytes of the name of a limit are remembered and printed, because a
-// server may send a long one.
+// maxKeptName is how many bytes of the name of a limit are remembered and printed.
 const maxKeptName = 128
 
-// cutName cuts a name to that length.
 func cutName(name string) string { return name[:min(len(name), maxKeptName)] }
 
 // LogValue returns the wait, the pace, the source and the Limit as a group. Parts that are 0 are
@@ -187,8 +182,7 @@ func (a Advice) LogValue() slog.Value {
 	return slog.GroupValue(attrs...)
 }
 
-// Advise returns how long to wait after resp, which arrived at received. It is [Advisor.Advise]
-// of the zero Advisor.
+// Advise is [Advisor.Advise] of the zero Advisor.
 func Advise(resp *http.Response, received time.Time) Advice {
 	return Advisor{}.Advise(resp, received)
 }
@@ -198,22 +192,20 @@ func Advise(resp *http.Response, received time.Time) Advice {
 //
 // The first of these that is present decides the wait:
 //
-//   - Retry-After (draft-11 Section 7), see [ParseRetryAfter]. On a success (2xx) it counts
-//     if there are well-formed limits in the current form, or if nothing remains of some
-//     limit. Otherwise it repeats the reset of a limit that still has something remaining,
-//     or is a hint when to poll this one resource, and is ignored.
+//   - Retry-After (draft-11 Section 7), see [ParseRetryAfter]. On a success (2xx) it counts if
+//     there are well-formed limits in the current form or that of the next draft, or if nothing
+//     remains of some limit. Otherwise it repeats a reset, or is a hint when to poll this one
+//     resource, and is ignored.
 //   - The wait that Advisor.Refused returns.
 //   - The longest wait of the limits with nothing remaining: the Reset or, if that is
 //     absent, the Window of the policy.
-//   - In a refusal, the longest Reset of the limits whose Remaining is [Unknown], as in
-//     some older responses. They do not make a 403 a refusal.
+//   - In a refusal, the longest Reset of the limits whose Remaining is [Unknown].
 //
-// Apart from that, fields have the same meaning with every status (Section 6). The limits of
-// requests with something remaining set the Pace. If there are several, the slowest counts.
+// Apart from that, fields have the same meaning with every status (Section 6). Of the limits of
+// requests with something remaining the slowest sets the Pace.
 //
 // In a response from a cache, with a positive Age or X-From-Cache: 1, only Retry-After counts
-// (Section 7.3). A malformed field is ignored (Section 7), unless [ParseAny] can read it
-// leniently. The form of the next draft, RateLimit: burst;a=0;w=30, counts as the current form.
+// (Section 7.3). A malformed field is ignored (Section 7), unless [ParseAny] can read it.
 func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	var a Advice
 	if resp == nil {
@@ -293,8 +285,8 @@ func (a *Advice) heed(i int, window Seconds) {
 	}
 }
 
-// atLeastAsStrict reports whether after has no shorter wait than before, and no shorter pace. If
-// nothing remains, the wait takes the place of the pace.
+// atLeastAsStrict reports whether after has no shorter wait than before, and no shorter pace,
+// unless nothing remains.
 func atLeastAsStrict(after, before *Advice) bool {
 	return after.Wait >= before.Wait && (max(after.Pace, after.Wait) >= before.Pace || after.Fields.exhausted())
 }
@@ -337,9 +329,8 @@ func (a *Advice) overrule(wait time.Duration, source Source) {
 	}
 }
 
-// spread divides the time until the reset of a limit by what remains of it, rounded up:
-// 30 seconds by 60 is 500 ms. The caller passes no more than the quota, because the policy
-// allows no more (draft-11 Section 8.5.1). The result saturates.
+// spread divides the time until the reset of a limit by what remains of it, but no more than the
+// quota (draft-11 Section 8.5.1). It rounds up: 30 seconds by 60 is 500 ms. The result saturates.
 func (f *Fields) spread(i int, remaining int64) time.Duration {
 	units, unit := max(f.Limits[i].Reset.n, 0), time.Second // the product may be longer than a Duration
 	if precise := f.precise(i); precise > 0 {
@@ -362,8 +353,8 @@ type RefusedError struct {
 	Until   time.Time // the arrival of the response plus Advice.Asked; zero if the wait is unknown
 }
 
-// Error contains the status, the name of Advice.Limit, the wait, and the text of the problem
-// document, if they are known. The name is quoted and cut to 128 bytes.
+// Error returns the status, the name of Advice.Limit, quoted and cut to 128 bytes, the wait, and
+// the text of the problem document, if they are known.
 func (e *RefusedError) Error() string {
 	says := "ratelimit: refused with status " + strconv.Itoa(e.Status)
 	if e.Advice.hasLimit() {
@@ -387,8 +378,7 @@ func (e *RefusedError) Unwrap() error {
 }
 
 // CheckResponse returns a [*RefusedError] if a limit refused the request ([Advice.Refused]), else
-// nil. It reads a problem document from the body ([ReadProblem]). The body can then be read again
-// from its beginning.
+// nil. It reads a problem document from the body ([ReadProblem]), which can then be read again.
 func (c Advisor) CheckResponse(resp *http.Response, received time.Time) error {
 	if received.IsZero() {
 		received = time.Now()

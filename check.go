@@ -12,18 +12,15 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Check returns the rules of draft-11 that a response breaks. Use it in tests of servers.
-// CONFORMANCE.md lists the rules. A correct server has no finding above [LevelNote]. The result
-// is nil if the response breaks no rule, has no fields of limits, or is nil. A test should
-// therefore also require that the fields are present. Keys of http.Header must be canonical,
-// as for [Parse].
+// Check returns the rules of draft-11 that a response breaks, for tests of servers. A correct
+// server has no finding above [LevelNote]. CONFORMANCE.md lists the rules, and the faults that
+// Check does not find. A [Sequence] finds those that only several responses show. The result is
+// nil if the response breaks no rule, has no fields of limits, or is nil, so a test should also
+// require that the fields are present. Keys of http.Header must be canonical, as for [Parse].
 //
-// A malformed field has one finding, because strict clients ignore the field (draft-11
-// Section 7). Check reads older fields only to find contradictions to the current fields. A
+// A malformed field has one finding, because strict clients ignore the field (draft-11 Section 7).
+// Check reads no body, and older fields only to find contradictions to the current fields. A
 // response in the form of the next draft has one note, and is not checked further.
-//
-// Check reads no body. CONFORMANCE.md lists the faults that it does not find. Faults that only
-// several responses show are found by a [Sequence].
 func Check(resp *http.Response) []Finding {
 	if resp == nil {
 		return nil
@@ -52,8 +49,7 @@ type checker struct {
 	findings []Finding
 }
 
-// add adds the finding that a rule is broken by a member of a field, or by the field if item is
-// -1. args are those of the message.
+// add adds a finding, as rule.in returns it.
 func (c *checker) add(r rule, field string, item int, args ...any) {
 	c.findings = append(c.findings, r.in(field, item, args...))
 }
@@ -74,16 +70,14 @@ func checkField[T Policy | Limit, M identified[T]](c *checker, field *fieldDef) 
 	if twice := repeated[T, M](list); twice > 0 {
 		c.add(ruleTwice, field.name, twice)
 	}
-	p := parser{field: field, item: -1}
-	p.join(lines)
+	p := newParser(field, lines)
 	for p.next() {
 		c.member(field, p.item, &p.member)
 	}
 	return list
 }
 
-// malformed returns the rule that a field breaks, given the error of parsing it, and the
-// arguments of its message.
+// malformed returns the rule that a malformed field breaks, and the arguments of its message.
 func malformed(field *fieldDef, e *FieldError, lines []string) (r rule, args []any) {
 	before, rest := lines[e.Line][:e.Offset], lines[e.Line][e.Offset:]
 	def := field.find(e.Param)
@@ -161,13 +155,13 @@ func (c *checker) secret(key []byte) bool {
 }
 
 // prefixed reports whether the key of an extension parameter may begin with a vendor's
-// identifier. It accepts the comments without a prefix of draft-11 Appendix C, question 8.
+// identifier, or is a comment of draft-11 Appendix C, question 8.
 func prefixed(key string) bool {
 	return key == "burst" || key == "comment" || strings.IndexAny(key, "-_.") > 0
 }
 
-// personal reports whether a partition key looks like an IP address, with or
-// without port or prefix length, or like an e-mail address.
+// personal reports whether a partition key looks like an IP address, with or without port or
+// prefix length, or like an e-mail address.
 func personal(key []byte) bool {
 	const longest = 254 // of an e-mail address, RFC 5321 Section 4.5.3.1.3
 	if len(key) > longest {
@@ -228,10 +222,9 @@ func (c *checker) shortest() map[Unit]*Policy {
 // the average rate gives.
 const tolerance = 10
 
-// overdue reports whether a reset is so long that it was probably written in another unit, or
-// as a point in time. A jitter of ten minutes is accepted, because clients come back after ten
-// minutes anyway (draft-11 Section 8.5.1). Without a window, only a point in time is
-// recognized.
+// overdue reports whether a reset is so long that it was probably written in another unit, or as
+// a point in time; without a window, only the latter. Clients come back after ten minutes anyway
+// (draft-11 Section 8.5.1), so a jitter of ten minutes is accepted.
 func overdue(l *Limit, p *Policy) bool {
 	const jitter = int64(DefaultMaxWait / time.Second)
 	if !p.Window.ok {
@@ -240,9 +233,8 @@ func overdue(l *Limit, p *Policy) bool {
 	return l.Reset.n > p.Window.n+jitter && l.Reset.n/tolerance >= p.Window.n
 }
 
-// invites reports whether a client that uses up l until its reset takes more
-// than tolerance times the rate of its policy p, and the policy with the
-// shortest window allows that (draft-11 Section 8.5).
+// invites reports whether a client that uses up l until its reset takes more than tolerance times
+// the rate of its policy p, and the policy with the shortest window allows that (Section 8.5).
 func invites(l *Limit, p, shortest *Policy) bool {
 	if p.Unit == ConcurrentRequests || l.Cap(*p, tolerance).Remaining >= l.Remaining {
 		return false
@@ -256,11 +248,7 @@ func invites(l *Limit, p, shortest *Policy) bool {
 
 // response checks the fields against the rest of the response.
 func (c *checker) response() {
-	trailers := map[string]bool{}
-	for key := range c.resp.Trailer {
-		trailers[http.CanonicalHeaderKey(key)] = true
-	}
-	status, storable := c.resp.StatusCode, c.storable()
+	status, storable, trailers := c.resp.StatusCode, c.storable(), HeaderOf(c.resp.Trailer)
 	refused := status == http.StatusTooManyRequests
 	if refused && storable && len(c.h[policyKey])+len(c.h[limitKey]) > 0 {
 		c.add(ruleStored, "Cache-Control", -1)
@@ -270,7 +258,7 @@ func (c *checker) response() {
 		c.add(ruleRefused, LimitField, 0)
 	}
 	for _, field := range [...]*fieldDef{policyField, limitField} {
-		if trailers[field.key] {
+		if _, sent := trailers[field.key]; sent {
 			c.add(ruleTrailer, field.name, -1)
 		}
 		if len(c.h[field.key]) == 0 {
@@ -288,8 +276,8 @@ func (c *checker) response() {
 	}
 }
 
-// storable reports whether the header permits a cache to reuse the response. A cache may also
-// do so without a permission, but then the server has no fault.
+// storable reports whether the header permits a cache to reuse the response. Without a permission
+// a cache may do so too, but then the server has no fault.
 func (c *checker) storable() bool {
 	if r := c.resp.Request; r != nil && r.Method != "" && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
@@ -415,11 +403,9 @@ func (c *checker) older() {
 	}
 }
 
-// readOlder reads the older fields in h. Absolute times count from the time at which the
-// response was made, like the seconds of current fields, even if the response comes from a
-// cache. Without Date this time is unknown, and absolute resets are absent in the result. To
-// recognize absolute resets, readOlder reads the fields with two arrival times: an absolute
-// reset changes.
+// readOlder reads the older fields in h. Absolute times count from the time at which the response
+// was made, like the seconds of current fields. Without Date this time is unknown, and absolute
+// resets are absent in the result: they change between two arrival times.
 func (c *checker) readOlder(h http.Header) Fields {
 	read := func(arrived time.Time) Fields {
 		old, _, _ := parseLegacy(h, &LegacyOptions{}, func() text.Clock { return readClock(h, arrived) })
@@ -441,14 +427,9 @@ func (c *checker) readOlder(h http.Header) Fields {
 	return old
 }
 
-// olderKey returns the key of the older field that contains a number of a policy. It prefers the
-// fields in this order, and then in alphabetical order:
-//
-//   - a field of the role that belongs to the policy, or to no policy that was read: the word
-//     Requests names no policy if no other unit is counted;
-//   - another field of the policy, or of no policy that was read;
-//   - a field of the role;
-//   - any field.
+// olderKey returns the key of the older field that most likely contains a number of a policy: a
+// field of the policy, or of no policy that was read, before others, then a field of the role,
+// then by the alphabet. The word Requests names no policy if no other unit is counted.
 func olderKey(fields []older.Field, read *Fields, policy string, role older.Role) (best string) {
 	named := map[string]bool{}
 	for i := range read.Limits {
@@ -473,10 +454,10 @@ func olderKey(fields []older.Field, read *Fields, policy string, role older.Role
 	return best
 }
 
-// agrees reports whether a current limit has the Remaining of an older limit, and whether such
-// a limit also has its Reset. Both are true if there is no current limit. Rounding may move
-// resets by a second. A later Reset also agrees if it is not later than the reset of another
-// current limit, because [RestrictHeader] writes such a Reset.
+// agrees reports whether a current limit has the Remaining of an older limit, and whether such a
+// limit also has its Reset, give or take a second. Both are true if there is no current limit. A
+// later Reset agrees too if it is not later than that of another current limit, because
+// [RestrictHeader] writes such a Reset.
 func (c *checker) agrees(old *Limit) (remaining, reset bool) {
 	if len(c.fields.Limits) == 0 {
 		return true, true

@@ -197,7 +197,9 @@ func parseNextLimits(lines []string) []Limit {
 		case fault.Err == ErrMissing && movedFaults[i] == nil:
 			found = true
 			limits[i] = moved[i]
-			limits[i].Params = slices.DeleteFunc(limits[i].Params, reserved) // a Limit cannot contain these parameters
+			limits[i].Params = slices.DeleteFunc(limits[i].Params, func(p Param) bool { // a Limit cannot contain these
+				return limitField.find(p.Key) != nil
+			})
 		default:
 			return nil
 		}
@@ -207,9 +209,6 @@ func parseNextLimits(lines []string) []Limit {
 	}
 	return nil
 }
-
-// reserved reports whether a parameter has a key that draft-11 defines for RateLimit.
-func reserved(p Param) bool { return limitField.find(p.Key) != nil }
 
 // parseNext joins limits in the form of the next draft with the policies that break no rule.
 func parseNext(limits []Limit, policyLines []string) (f Fields, faults []*FieldError) {
@@ -276,8 +275,8 @@ func tightestOfEach[T any, M identified[T]](list []T, compare func(a, b M) int) 
 // member that breaks a rule is a zero member, whose fault has the same index in faults. It only
 // returns err if the lines are not a List of Items, or contain more than 1024.
 func parseEach[T Policy | Limit](field *fieldDef, lines []string) (list []T, faults []*FieldError, err *FieldError) {
-	p := parser{field: field, item: -1, tokens: true}
-	p.join(lines)
+	p := newParser(field, lines)
+	p.tokens = true
 	for {
 		ok := p.next()
 		if !ok && p.err == nil {

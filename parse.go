@@ -62,8 +62,7 @@ func ParseLimits(lines ...string) ([]Limit, error) {
 // parseList reads the lines of a field as one List. Its exported callers are not inlined,
 // because in another package the argument of a generic function escapes to the heap.
 func parseList[T Policy | Limit](field *fieldDef, lines []string) ([]T, error) {
-	p := parser{field: field, item: -1}
-	p.join(lines)
+	p := newParser(field, lines)
 	var list []T
 	for p.next() {
 		if list == nil {
@@ -103,28 +102,21 @@ type member struct {
 	params Params // the parameters that the field does not define
 }
 
-// seconds returns the number of seconds of the member, absent if it has none.
-func (m *member) seconds() Seconds {
-	if m.seen&(1<<timeParam) == 0 {
-		return Seconds{}
-	}
-	return SecondsOf(m.num[timeParam])
-}
-
 // store sets to, a *Policy or a *Limit, to the member.
 func (m *member) store(to any) {
+	time := Seconds{m.num[timeParam], m.seen&(1<<timeParam) != 0}
 	switch to := to.(type) {
 	case *Policy:
 		to.Name = m.name
 		to.Quota = m.num[amountParam]
 		to.Unit = Unit(m.unit)
-		to.Window = m.seconds()
+		to.Window = time
 		to.PartitionKey = m.key
 		to.Params = m.params
 	case *Limit:
 		to.Name = m.name
 		to.Remaining = m.num[amountParam]
-		to.Reset = m.seconds()
+		to.Reset = time
 		to.PartitionKey = m.key
 		to.Params = m.params
 	}
@@ -151,8 +143,11 @@ type parser struct {
 	tokens bool // names may be Tokens
 }
 
-// join sets the text of the parser.
-func (p *parser) join(lines []string) { p.Text = strings.Join(lines, separator) }
+// newParser returns a parser in front of the first member.
+func newParser(field *fieldDef, lines []string) (p parser) {
+	p.field, p.item, p.Text = field, -1, strings.Join(lines, separator)
+	return p
+}
 
 // fail stores a fault, and returns false.
 func (p *parser) fail(off int, key string, cause error) bool {
@@ -185,6 +180,7 @@ func (p *parser) next() bool {
 		p.i = text.Past(p.Text, p.i+1, text.OWS) // past the comma
 		m := &p.member
 		m.seen, m.bad, m.twice, m.unit, m.key, m.params = 0, 0, 0, "", nil, nil
+		m.num[timeParam] = 0
 		clear(p.index)
 	}
 	p.item++

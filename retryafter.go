@@ -32,8 +32,8 @@ func readClock(h http.Header, arrived time.Time) text.Clock {
 	return text.Clock{Date: date, Stored: isStored(h), Arrived: arrived}
 }
 
-// isStored reports whether a response comes from a cache, because it has a positive Age, or
-// X-From-Cache: 1. If Age is a list, its first member decides (RFC 9111 Section 5.1).
+// isStored reports whether a response comes from a cache. If Age is a list, its first member
+// counts (RFC 9111 Section 5.1).
 func isStored(h http.Header) bool {
 	if mark := h[cacheKey]; len(mark) > 0 && text.Trim(mark[0]) == "1" {
 		return true
@@ -97,11 +97,10 @@ func (r *retryAfter) wait(now time.Time) time.Duration {
 //
 // If a field has several lines, the first that can be read counts, of at most 16. A number is
 // in seconds, unless the name contains another unit, and may have a fraction. A date is an
-// HTTP-date in any of its three forms, or a timestamp of RFC 3339. A year of two digits is at
-// most 50 years ahead (RFC 9110 Section 5.6.7). A date is measured from the field Date. It is
-// measured from received if there is no Date, if Date is more than a day away from received,
-// or if a positive Age shows that the response comes from a cache. A wait too long for a
-// Duration becomes the longest Duration.
+// HTTP-date in any of its three forms, or a timestamp of RFC 3339. It is measured from the field
+// Date, or from received if there is no Date, if Date is more than a day away from received, or
+// if a positive Age shows that the response comes from a cache. A year of two digits is at most
+// 50 years ahead (RFC 9110 Section 5.6.7). A wait too long for a Duration is the longest one.
 func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
 	c := readClock(h, received)
 	if d, ok := readRetryAfter(h, c); ok {
@@ -144,22 +143,19 @@ func (f Fields) RetryAfter() Seconds {
 	var longest Seconds
 	for i := range f.Limits {
 		l := &f.Limits[i]
-		wait := l.wait(policies.policy(l))
-		longest = longer(longest, wait)
+		longest = longer(longest, l.wait(policies.policy(l)))
 	}
 	return longest
 }
 
-// SetRetryAfter sets the field Retry-After of h to [Fields.RetryAfter], because it SHOULD
-// NOT be earlier than the end of the effective window (draft-11 Section 6). If there is no such
-// wait, h is unchanged. SetRetryAfter never shortens the wait that [ParseRetryAfter] finds in h.
-// It also raises a shorter Retry-After-Ms. It leaves one line: some clients read only the first
-// line, and others ignore a repeated field.
+// SetRetryAfter raises the field Retry-After of h to [Fields.RetryAfter], because it SHOULD NOT
+// be earlier than the end of the effective window (draft-11 Section 6). It also raises a shorter
+// Retry-After-Ms, and never shortens the wait that [ParseRetryAfter] finds in h. It leaves one
+// line, because some clients read only the first. Without such a wait h is unchanged.
 func (f Fields) SetRetryAfter(h http.Header) { raiseRetryAfter(h, f.RetryAfter(), time.Time{}, true) }
 
-// raiseRetryAfter sets the field Retry-After of a response that arrived at received, as
-// [Fields.SetRetryAfter] does. A zero received means time.Now(). If adds is false, it only raises
-// an existing wait.
+// raiseRetryAfter is [Fields.SetRetryAfter] for a response that arrived at received. A zero
+// received means time.Now(). If adds is false, it only raises an existing wait.
 func raiseRetryAfter(h http.Header, longest Seconds, received time.Time, adds bool) {
 	wait, ok := longest.Duration()
 	if h == nil || !ok || wait < 0 {
