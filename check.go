@@ -70,7 +70,8 @@ func checkField[T Policy | Limit, M identified[T]](c *checker, field *fieldDef) 
 	if twice := repeated[T, M](list); twice > 0 {
 		c.add(ruleTwice, field.name, twice)
 	}
-	p := newParser(field, lines)
+	p := parser{field: field, item: -1}
+	p.Text = strings.Join(lines, separator)
 	for p.next() {
 		c.member(field, p.item, &p.member)
 	}
@@ -330,7 +331,7 @@ func (c *checker) retryAfter() {
 		return
 	}
 	made := c.clock.Made()
-	wait := asked.wait(made) // a date without Date is as far away as can be
+	wait := asked.wait(c.clock.Made) // a date without Date is as far away as can be
 	if least, _ := c.fields.RetryAfter().Duration(); wait < least {
 		c.add(ruleRetryEarly, retryAfterKey, -1)
 	}

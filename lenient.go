@@ -275,8 +275,8 @@ func tightestOfEach[T any, M identified[T]](list []T, compare func(a, b M) int) 
 // member that breaks a rule is a zero member, whose fault has the same index in faults. It only
 // returns err if the lines are not a List of Items, or contain more than 1024.
 func parseEach[T Policy | Limit](field *fieldDef, lines []string) (list []T, faults []*FieldError, err *FieldError) {
-	p := newParser(field, lines)
-	p.tokens = true
+	p := parser{field: field, item: -1, tokens: true}
+	p.Text = strings.Join(lines, separator)
 	for {
 		ok := p.next()
 		if !ok && p.err == nil {

@@ -62,7 +62,8 @@ func ParseLimits(lines ...string) ([]Limit, error) {
 // parseList reads the lines of a field as one List. Its exported callers are not inlined,
 // because in another package the argument of a generic function escapes to the heap.
 func parseList[T Policy | Limit](field *fieldDef, lines []string) ([]T, error) {
-	p := newParser(field, lines)
+	p := parser{field: field, item: -1}
+	p.Text = strings.Join(lines, separator)
 	var list []T
 	for p.next() {
 		if list == nil {
@@ -141,12 +142,6 @@ type parser struct {
 	key string
 
 	tokens bool // names may be Tokens
-}
-
-// newParser returns a parser in front of the first member.
-func newParser(field *fieldDef, lines []string) (p parser) {
-	p.field, p.item, p.Text = field, -1, strings.Join(lines, separator)
-	return p
 }
 
 // fail stores a fault, and returns false.

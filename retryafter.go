@@ -74,13 +74,14 @@ func parseRetryAfter(line string) (r retryAfter, ok bool) {
 	return r, ok
 }
 
-// wait returns the wait that the line asks for, at least 0. A date is measured from now. The
-// result saturates.
-func (r *retryAfter) wait(now time.Time) time.Duration {
+// wait returns the wait that the line asks for, at least 0. A date is measured from the result of
+// now. The wait saturates.
+func (r *retryAfter) wait(now func() time.Time) time.Duration {
 	if r.date.IsZero() {
 		return r.seconds.Span(1).Duration()
 	}
-	return max(r.date.In(now).Sub(now), 0)
+	from := now()
+	return max(r.date.In(from).Sub(from), 0)
 }
 
 // ParseRetryAfter returns the wait that h asks for, at least 0, and false if h asks for
@@ -117,7 +118,7 @@ func readRetryAfter(h http.Header, c text.Clock) (d time.Duration, ok bool) {
 	}
 	for _, line := range firstLines(h[retryAfterKey]) {
 		if r, ok := parseRetryAfter(line); ok {
-			return r.wait(c.Now()), true
+			return r.wait(c.Now), true
 		}
 	}
 	return 0, false
@@ -172,8 +173,8 @@ func raiseRetryAfter(h http.Header, longest Seconds, received time.Time, adds bo
 	value := strconv.FormatInt(longer(longest, CeilSeconds(asked)).n, 10)
 	c := readClock(h, received)
 	for _, line := range h[retryAfterKey] {
-		if r, ok := parseRetryAfter(line); ok && r.wait(c.Now()) >= wait {
-			wait, value = r.wait(c.Now()), line
+		if r, ok := parseRetryAfter(line); ok && r.wait(c.Now) >= wait {
+			wait, value = r.wait(c.Now), line
 		}
 	}
 	h[retryAfterKey] = []string{value}
