@@ -160,25 +160,18 @@ func cutName(name string) string { return name[:min(len(name), maxKeptName)] }
 // LogValue returns the wait, the pace, the source and the Limit as a group. Parts that are 0 are
 // left out.
 func (a Advice) LogValue() slog.Value {
-	attrs := make([]slog.Attr, 0, 6)
-	if a.Refused {
-		attrs = append(attrs, slog.Bool("refused", true))
+	var attrs []slog.Attr
+	add := func(present bool, attr slog.Attr) {
+		if present {
+			attrs = append(attrs, attr)
+		}
 	}
-	if a.Wait > 0 {
-		attrs = append(attrs, slog.Duration("wait", a.Wait))
-	}
-	if a.Capped {
-		attrs = append(attrs, slog.Duration("asked", a.Asked))
-	}
-	if a.Pace > 0 {
-		attrs = append(attrs, slog.Duration("pace", a.Pace))
-	}
-	if a.Source != SourceNone {
-		attrs = append(attrs, slog.String("source", a.Source.String()))
-	}
-	if a.hasLimit() {
-		attrs = append(attrs, slog.String("limit", a.Limit.String()))
-	}
+	add(a.Refused, slog.Bool("refused", true))
+	add(a.Wait > 0, slog.Duration("wait", a.Wait))
+	add(a.Capped, slog.Duration("asked", a.Asked))
+	add(a.Pace > 0, slog.Duration("pace", a.Pace))
+	add(a.Source != SourceNone, slog.String("source", a.Source.String()))
+	add(a.hasLimit(), slog.String("limit", a.Limit.String()))
 	return slog.GroupValue(attrs...)
 }
 

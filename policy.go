@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"reflect"
 	"slices"
-
-	"github.com/httpfields/ratelimit/internal/sf"
 )
 
 // A Policy is a member of the field RateLimit-Policy, such as "burst";q=100;w=60
@@ -83,18 +81,12 @@ func (ps Params) index(key string) int {
 
 // equal reports whether ps and qs are the same on the wire.
 func (ps Params) equal(qs Params) bool {
-	return slices.EqualFunc(ps, qs, func(p, q Param) bool { return p.Key == q.Key && equalValue(p.Value, q.Value) })
-}
-
-// equalValue reports whether a and b are written as the same bare item. Decimals are written in
-// thousandths and Dates in whole seconds (RFC 9651 Sections 3.3.2 and 3.3.7).
-func equalValue(a, b any) bool {
-	s, err := sf.AppendValue(nil, a)
-	t, other := sf.AppendValue(nil, b)
+	a, _, err := ps.append(nil, nil, 0)
+	b, _, other := qs.append(nil, nil, 0)
 	if err != nil || other != nil {
-		return reflect.DeepEqual(a, b)
+		return reflect.DeepEqual(ps, qs)
 	}
-	return bytes.Equal(s, t)
+	return bytes.Equal(a, b)
 }
 
 // equalKey reports whether two partition keys are the same. An absent and an empty one differ.

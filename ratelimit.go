@@ -90,11 +90,7 @@ func (s Seconds) After(t time.Time) (time.Time, bool) {
 	if !ok {
 		return time.Time{}, false
 	}
-	end := t.Add(d)
-	if whole := end.Truncate(time.Second); whole.Before(end) {
-		return whole.Add(time.Second), true
-	}
-	return end.Round(0), true
+	return t.Add(d).Add(time.Second - 1).Truncate(time.Second), true
 }
 
 // String returns the number with its unit, such as "30s", or "absent".
@@ -238,11 +234,11 @@ func (f Fields) withoutResets() Fields {
 // Names are compared byte by byte.
 func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	m := matcher{policies: f.Policies}
-	i := m.find(&l)
-	if i < 0 {
+	p := m.policy(&l)
+	if p == &noPolicy {
 		return Policy{}, false
 	}
-	return f.Policies[i], true
+	return *p, true
 }
 
 // An identity distinguishes the members of one field, because quotas are allocated per
@@ -274,9 +270,8 @@ func (l *Limit) nameAndKey() (string, []byte)  { return l.Name, l.PartitionKey }
 // that the time for many limits stays linear.
 type matcher struct {
 	policies []Policy
-	// The maps contain indices of policies. They are nil if there are few policies.
-	first map[identity]int // the first policy with that identity
-	only  map[identity]int // by name and keyed alone: the only such policy, or -1 if there are several
+	first    map[identity]int // the index of the first policy with that identity; nil if there are few
+	only     map[identity]int // the index of the only policy with that name and keyed, or -1
 }
 
 const manyPolicies = 16 // from this number on, a matcher uses maps
@@ -296,54 +291,45 @@ func newMatcher(policies []Policy) matcher {
 		}
 		id.key = ""
 		if _, again := m.only[id]; again {
-			m.only[id] = -1
-		} else {
-			m.only[id] = i
+			i = -1
 		}
+		m.only[id] = i
 	}
 	return m
 }
 
-// find returns the index of the policy that l reports on, as [Fields.PolicyOf]
-// defines it, or -1.
-func (m *matcher) find(l *Limit) int {
+// policy returns the policy of l, as [Fields.PolicyOf] defines it, or a pointer to noPolicy.
+func (m *matcher) policy(l *Limit) *Policy {
 	if m.first == nil {
 		return m.search(l)
 	}
-	if i, ok := m.first[l.identity()]; ok {
-		return i
+	i, ok := m.first[l.identity()]
+	if !ok { // either the limit or its policy has a key
+		i, ok = m.only[identity{name: nameID(l.Name), keyed: l.PartitionKey == nil}]
 	}
-	if i, ok := m.only[identity{name: nameID(l.Name), keyed: l.PartitionKey == nil}]; ok {
-		return i // one of the two has a key
+	if !ok || i < 0 {
+		return &noPolicy
 	}
-	return -1
+	return &m.policies[i]
 }
 
-// search is find without the maps.
-func (m *matcher) search(l *Limit) int {
-	found, n := -1, 0
+// search is policy without the maps.
+func (m *matcher) search(l *Limit) *Policy {
+	found, n := &noPolicy, 0
 	for i := range m.policies {
 		p := &m.policies[i]
 		switch {
 		case nameID(p.Name) != nameID(l.Name):
 		case equalKey(p.PartitionKey, l.PartitionKey):
-			return i
+			return p
 		case p.PartitionKey == nil || l.PartitionKey == nil:
-			found, n = i, n+1
+			found, n = p, n+1
 		}
 	}
 	if n > 1 {
-		return -1
+		return &noPolicy
 	}
 	return found
-}
-
-// policy returns the policy of l, or a pointer to noPolicy.
-func (m *matcher) policy(l *Limit) *Policy {
-	if i := m.find(l); i >= 0 {
-		return &m.policies[i]
-	}
-	return &noPolicy
 }
 
 // noPolicy stands for the policy of a limit that has none. It is never modified.
