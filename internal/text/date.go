@@ -5,30 +5,29 @@ import (
 	"time"
 )
 
-// mostSkew is the longest time between the date of a response and its arrival. A date that
-// is further away comes from a wrong clock, and is not used.
+// mostSkew is the longest time between the date of a response and its arrival. A date that is
+// further away comes from a wrong clock.
 const mostSkew = 24 * time.Hour
 
 // A Clock has the times at which a response was made and arrived.
 type Clock struct {
-	Date    string    // the field Date, "" if there is none
+	Date    string    // the field Date, "" if there is none, or if it has been read
 	Arrived time.Time // zero means time.Now(), which is called when it is needed
 	Stored  bool      // the response comes from a cache
 
-	made time.Time // Date as a time, if read is set
-	read bool
+	made time.Time // Date as a time, if Date has been read
 }
 
 // Made returns the time in the field Date, zero if there is none. It reads Date when it is
 // needed, because most responses contain no absolute times.
 func (c *Clock) Made() time.Time {
-	if !c.read && c.Date != "" {
+	if c.Date != "" {
 		d, _ := ParseDate(Trim(c.Date))
+		c.Date = ""
 		if c.made = d.Time; d.Short {
 			c.made = d.In(c.arrival())
 		}
 	}
-	c.read = true
 	return c.made
 }
 
