@@ -33,10 +33,10 @@ type Advisor struct {
 	// limit is still exhausted. 0, or less, is DefaultMaxWait.
 	MaxWait time.Duration
 	Legacy  LegacyOptions // how [ParseAny] reads older forms; its Now is ignored
-	// Refused reports refusals that only the body shows, such as GitHub's secondary limit, a 403
-	// with something remaining, and how long to wait; 0, or less, is unknown. It is called for
-	// every response, and must leave the body to be read again. If it is nil or returns false,
-	// the status and the fields decide alone.
+	// Refused reports a refusal that only the body shows, and how long to wait; 0, or less, is
+	// unknown. An example is GitHub's secondary limit: a 403 with something remaining. Refused is
+	// called for every response, and must leave the body to be read again. If it is nil or
+	// returns false, the status and the fields decide alone.
 	Refused func(*http.Response) (wait time.Duration, refused bool)
 }
 
@@ -69,7 +69,7 @@ type Advice struct {
 	Pace   time.Duration
 	Source Source // what decided Wait; it can be set when Wait is 0, as for t=0
 	// Limit is the limit that decided the wait. If Retry-After or Advisor.Refused decided it,
-	// Limit is the tightest one if nothing remains of it ([Fields.Tightest]). It may be zero.
+	// Limit is the tightest limit ([Fields.Tightest]), or zero if something remains of it.
 	Limit  Limit
 	Capped bool // Wait is shorter than Asked: the next request is a probe
 	// Refused is true if a limit refused the request: the status is 429 or 503; or it is 403,
@@ -187,15 +187,15 @@ func Advise(resp *http.Response, received time.Time) Advice {
 //
 //   - Retry-After (draft-11 Section 7), see [ParseRetryAfter]. On a success (2xx) it counts if
 //     there are well-formed limits in the current form or that of the next draft, or if nothing
-//     remains of some limit. Otherwise it repeats a reset, or is a hint when to poll this one
-//     resource, and is ignored.
+//     remains of some limit. Otherwise it is ignored, because it repeats a reset, or is a hint
+//     when to poll this one resource.
 //   - The wait that Advisor.Refused returns.
 //   - The longest wait of the limits with nothing remaining: the Reset or, if that is
 //     absent, the Window of the policy.
 //   - In a refusal, the longest Reset of the limits whose Remaining is [Unknown].
 //
-// Apart from that, fields have the same meaning with every status (Section 6). Of the limits of
-// requests with something remaining the slowest sets the Pace.
+// Apart from that, fields have the same meaning with every status (Section 6). The limits of
+// requests with something remaining set the Pace. If there are several, the slowest counts.
 //
 // In a response from a cache, with a positive Age or X-From-Cache: 1, only Retry-After counts
 // (Section 7.3). A malformed field is ignored (Section 7), unless [ParseAny] can read it.
@@ -278,8 +278,8 @@ func (a *Advice) heed(i int, window Seconds) {
 	}
 }
 
-// atLeastAsStrict reports whether after has no shorter wait than before, and no shorter pace,
-// unless nothing remains.
+// atLeastAsStrict reports whether after has no shorter wait than before, and no shorter pace. If
+// nothing remains, the pace does not count.
 func atLeastAsStrict(after, before *Advice) bool {
 	return after.Wait >= before.Wait && (max(after.Pace, after.Wait) >= before.Pace || after.Fields.exhausted())
 }
@@ -346,7 +346,7 @@ type RefusedError struct {
 	Until   time.Time // the arrival of the response plus Advice.Asked; zero if the wait is unknown
 }
 
-// Error returns the status, the name of Advice.Limit, quoted and cut to 128 bytes, the wait, and
+// Error returns the status, the name of Advice.Limit (quoted, and cut to 128 bytes), the wait, and
 // the text of the problem document, if they are known.
 func (e *RefusedError) Error() string {
 	says := "ratelimit: refused with status " + strconv.Itoa(e.Status)

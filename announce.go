@@ -72,7 +72,7 @@ func (s *handling) lookOutside() {
 }
 
 // joinOutside joins what that limiter announces with the header of j. A reverse proxy may have
-// deleted its fields, after an informational response, or added those of upstream to them.
+// deleted these fields, after an informational response, or added those of upstream to them.
 func (s *handling) joinOutside(j joining) error {
 	for key, lines := range s.outside {
 		switch now := j.h[key]; {

@@ -224,8 +224,8 @@ func (c *checker) shortest() map[Unit]*Policy {
 const tolerance = 10
 
 // overdue reports whether a reset is so long that it was probably written in another unit, or as
-// a point in time; without a window, only the latter. Clients come back after ten minutes anyway
-// (draft-11 Section 8.5.1), so a jitter of ten minutes is accepted.
+// a point in time. Without a window it recognizes only the latter. A jitter of ten minutes is
+// accepted, because clients come back by then anyway (draft-11 Section 8.5.1).
 func overdue(l *Limit, p *Policy) bool {
 	const jitter = int64(DefaultMaxWait / time.Second)
 	if !p.Window.ok {
@@ -406,7 +406,7 @@ func (c *checker) older() {
 
 // readOlder reads the older fields in h. Absolute times count from the time at which the response
 // was made, like the seconds of current fields. Without Date this time is unknown, and absolute
-// resets are absent in the result: they change between two arrival times.
+// resets are absent in the result. They are recognized because they change with the arrival.
 func (c *checker) readOlder(h http.Header) Fields {
 	read := func(arrived time.Time) Fields {
 		old, _, _ := parseLegacy(h, &LegacyOptions{}, func() text.Clock { return readClock(h, arrived) })
@@ -428,9 +428,9 @@ func (c *checker) readOlder(h http.Header) Fields {
 	return old
 }
 
-// olderKey returns the key of the older field that most likely contains a number of a policy: a
-// field of the policy, or of no policy that was read, before others, then a field of the role,
-// then by the alphabet. The word Requests names no policy if no other unit is counted.
+// olderKey returns the key of the older field that most likely contains a number of a policy. It
+// prefers fields of the policy, or of no policy that was read, then fields of the role, then the
+// alphabet. The word Requests names no policy if no other unit is counted.
 func olderKey(fields []older.Field, read *Fields, policy string, role older.Role) (best string) {
 	named := map[string]bool{}
 	for i := range read.Limits {

@@ -111,7 +111,7 @@ func (s several) Error() string {
 // Unwrap returns all errors, for [errors.Is] and [errors.As].
 func (s several) Unwrap() []error { return s }
 
-// joinFaults joins errors. Of successive ones in the same line and member it keeps the first.
+// joinFaults joins errors. It keeps the first of successive ones in the same line and member.
 func joinFaults(faults []*FieldError) error {
 	if len(faults) == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 )
 
 // HeaderOf copies m, such as gRPC metadata or an event of AWS Lambda, into an http.Header with
-// canonical keys. Lines under several spellings of a name follow in the order of the spellings.
+// canonical keys. Lines under several spellings of a name are joined, in the order of spellings.
 func HeaderOf(m map[string][]string) http.Header {
 	h := make(http.Header, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -22,7 +22,8 @@ func HeaderOf(m map[string][]string) http.Header {
 
 var errNilHeader = errors.New("ratelimit: nil http.Header")
 
-// setLine sets a field to one line. An empty List is not written (RFC 9651 Section 4.1).
+// setLine sets a field to one line, or deletes it: an empty List is not written (RFC 9651
+// Section 4.1).
 func setLine(h http.Header, key string, line []string) {
 	if line[0] == "" {
 		delete(h, key)

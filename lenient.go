@@ -47,7 +47,8 @@ func secondNames(lines []string) (line string, found bool) {
 
 // readCurrent reads a field in the current form. If the strict parser refuses the field, it is
 // read leniently: names may be Tokens, r may be missing, numbers may be Decimals, a partition key
-// may be a String, w may be 0, and list elements may be empty. The error is that of the parser.
+// may be a String, w may be 0, and list elements may be empty. If that fails too, the error is that
+// of the strict parser.
 func readCurrent[T Policy | Limit](lines []string, field *fieldDef) (list []T, lenient bool, err error) {
 	if list, err = parseList[T](field, lines); err == nil {
 		return list, false, nil
@@ -271,9 +272,9 @@ func tightestOfEach[T any, M identified[T]](list []T, compare func(a, b M) int) 
 	return firsts
 }
 
-// parseEach reads the lines of a field by the rules of the next draft: names may be Tokens, and a
-// member that breaks a rule is a zero member, whose fault has the same index in faults. It only
-// returns err if the lines are not a List of Items, or contain more than 1024.
+// parseEach reads the lines of a field by the rules of the next draft: names may be Tokens, and
+// each member is checked separately. A member that breaks a rule is zero, and faults has its fault
+// at the same index. If the lines are not a List of Items, or of more than 1024, only err is set.
 func parseEach[T Policy | Limit](field *fieldDef, lines []string) (list []T, faults []*FieldError, err *FieldError) {
 	p := parser{field: field, item: -1, tokens: true}
 	p.Text = strings.Join(lines, separator)

@@ -22,7 +22,7 @@ type Decision struct {
 
 // A Middleware asks a limiter about each request, announces the limits in the response, and
 // refuses the requests that exceed one. Call Handler with an [http.Handler], or pass it to the Use
-// method of a router. Nested Handlers announce the limits of all.
+// method of a router. A response announces the limits of all Handlers that it passes.
 type Middleware struct {
 	// Take takes a unit of quota for a request. Several goroutines call it at once. If it
 	// returns an error, only Done of the Decision is used.

@@ -219,9 +219,9 @@ func (p *parser) readMember() bool {
 	return p.field.required&^m.seen|m.bad == 0 || p.judge()
 }
 
-// judge stores the first fault in a member that lacks a required parameter, which is a fault at
-// its start, or has one that breaks its definition. It is called after the whole member, because
-// a later duplicate replaces an earlier parameter (RFC 9651 Section 4.2.3.2).
+// judge stores the first fault in a member. A missing parameter is a fault at the start of the
+// member. judge is called after the whole member, because a later duplicate replaces an earlier
+// parameter (RFC 9651 Section 4.2.3.2).
 func (p *parser) judge() bool {
 	m := &p.member
 	p.off = len(p.Text)

@@ -114,7 +114,7 @@ func longer(s, t Seconds) Seconds {
 type Fields struct {
 	Policies []Policy `json:"policies,omitempty"` // the members of RateLimit-Policy, or what older fields announce; nil is absent
 	Limits   []Limit  `json:"limits,omitempty"`   // the members of RateLimit, or what older fields report; nil is absent
-	// Dialect names the form that was read. It is not written. "" is none, "ratelimit" the
+	// Dialect names the form that was read, and is not written. "" is none, "ratelimit" the
 	// current fields, "ratelimit-lenient" current fields that [Parse] refuses, and
 	// "ratelimit-next" the form of the draft that follows draft-11. Older forms are "draft-00"
 	// to "draft-07", "x-ratelimit" and others by family or vendor, or the name of one of
@@ -229,8 +229,8 @@ func (f Fields) withoutResets() Fields {
 }
 
 // PolicyOf returns the policy of f that l reports on, and false if there is none. It is the
-// first with the name and partition key of l. If there is none, because some servers write the
-// key in only one field, it is the only one with that name, and without a key if l has one.
+// first with the name and partition key of l. Some servers write the key in only one field, so
+// it can also be the only policy with that name: if l has a key, the only one without a key.
 // Names are compared byte by byte.
 func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	m := matcher{policies: f.Policies}

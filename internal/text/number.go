@@ -104,7 +104,8 @@ func (v Number) Floor() int64 {
 // Ceil returns the number rounded up, cut to the range from 0 to MaxInteger.
 func (v Number) Ceil() int64 { return v.CeilDiv(1) }
 
-// CeilDiv returns the number divided by a positive divisor, as Ceil does.
+// CeilDiv returns the number divided by a positive divisor, rounded up, cut to the range from 0 to
+// MaxInteger.
 func (v Number) CeilDiv(by int64) int64 {
 	if v.Neg {
 		return 0
@@ -116,7 +117,7 @@ func (v Number) CeilDiv(by int64) int64 {
 	return min(n, MaxInteger)
 }
 
-// Span converts a count of units to a span, with perSecond units in a second. It is at least 0.
+// Span converts a count of units to a span, with perSecond units in a second, at least 0.
 func (v Number) Span(perSecond int64) Span {
 	if v.Neg {
 		return Span{}
