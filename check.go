@@ -347,19 +347,18 @@ func (c *checker) retryAfter() {
 // retryLate checks that a Retry-After is not far beyond all resets and windows of the response.
 // A Retry-After in milliseconds is.
 func (c *checker) retryLate(asked int64) {
-	old := c.readOlder(withoutCurrent(c.h))
-	all, ends := c.fields.Join(old), []int64{}
+	latest, milli := int64(0), false
+	compare := func(end int64) {
+		latest = max(latest, end)
+		// Rounding may move the end by a second.
+		milli = milli || end > 0 && asked/1000 >= end-1 && asked/500 >= end && (asked-1)/1000 <= end
+	}
+	all := c.fields.Join(c.readOlder(withoutCurrent(c.h)))
 	for i := range all.Limits {
-		ends = append(ends, all.Limits[i].Reset.n)
+		compare(all.Limits[i].Reset.n)
 	}
 	for i := range all.Policies {
-		ends = append(ends, all.Policies[i].Window.n)
-	}
-	latest, milli := int64(0), false
-	for _, n := range ends {
-		latest = max(latest, n)
-		// Rounding may move the end by a second.
-		milli = milli || n > 0 && asked/1000 >= n-1 && asked/500 >= n && (asked-1)/1000 <= n
+		compare(all.Policies[i].Window.n)
 	}
 	switch {
 	case latest == 0 || asked/tolerance < latest:

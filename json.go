@@ -42,7 +42,10 @@ func (n count) IsZero() bool { return n == Unknown }
 // and [Unknown] values are left out. The error is that of [Policy.Validate], except that
 // Quota may be unknown.
 func (p Policy) MarshalJSON() ([]byte, error) {
-	return marshalMember(&p, PolicyField, memberJSON{
+	if _, err := memberText(&p, PolicyField); err != nil {
+		return nil, err
+	}
+	return json.Marshal(memberJSON{
 		Name: p.Name, Quota: count(p.Quota), Unit: p.Unit, Window: p.Window, Remaining: Unknown, PartitionKey: p.PartitionKey, Params: p.Params,
 	})
 }
@@ -59,7 +62,10 @@ func (p *Policy) UnmarshalJSON(b []byte) error {
 // MarshalJSON returns l as an object, as [Policy.MarshalJSON] does, with the members name,
 // remaining, reset, partition_key and params.
 func (l Limit) MarshalJSON() ([]byte, error) {
-	return marshalMember(&l, LimitField, memberJSON{
+	if _, err := memberText(&l, LimitField); err != nil {
+		return nil, err
+	}
+	return json.Marshal(memberJSON{
 		Name: l.Name, Quota: Unknown, Remaining: count(l.Remaining), Reset: l.Reset, PartitionKey: l.PartitionKey, Params: l.Params,
 	})
 }
@@ -69,14 +75,6 @@ func (l *Limit) UnmarshalJSON(b []byte) error {
 	return unmarshalMember(l, b, LimitField, func(m *memberJSON) Limit {
 		return Limit{Name: m.Name, Remaining: int64(m.Remaining), Reset: m.Reset, PartitionKey: m.PartitionKey, Params: m.Params}
 	})
-}
-
-// marshalMember returns out, which is m, as JSON. It returns an error if m is invalid.
-func marshalMember[T Policy | Limit](m *T, field string, out memberJSON) ([]byte, error) {
-	if _, err := memberText(m, field); err != nil {
-		return nil, err
-	}
-	return json.Marshal(out)
 }
 
 // unmarshalMember reads b into a member of a field, unless the result is invalid.

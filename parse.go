@@ -284,7 +284,10 @@ func (p *parser) readParams(i int) bool {
 // definition of key, or nil. A repeated parameter takes no room.
 func (p *parser) full(key string, def *paramDef, n int) bool {
 	m := &p.member
-	known := def != nil && m.seen&(1<<def.param) != 0 || def == nil && p.indexParam(key) >= 0
+	known := def != nil && m.seen&(1<<def.param) != 0
+	if def == nil {
+		known = p.indexParam(key) >= 0
+	}
 	return n == maxWritten || !known && bits.OnesCount8(m.seen)+len(m.params) >= maxParams
 }
 

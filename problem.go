@@ -97,7 +97,7 @@ func (p Problem) MarshalJSON() ([]byte, error) { return p.marshal(p.Status) }
 
 // marshal returns p in JSON. status takes the place of a Status that is not 0.
 func (p *Problem) marshal(status int) ([]byte, error) {
-	b := append(make([]byte, 0, usualProblem), '{')
+	b := append(make([]byte, 0, 256), '{')
 	begin := func(name string) {
 		if len(b) > 1 {
 			b = append(b, ',')
@@ -147,8 +147,6 @@ func (p *Problem) marshal(status int) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-const usualProblem = 256 // room for most documents, in bytes
-
 // appendJSONString appends a string in JSON. It does not escape <, > and &, because people read a
 // problem, and it is not part of HTML. Package json writes the few strings with escapes.
 func appendJSONString(b []byte, s string) []byte {
@@ -193,9 +191,15 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 		case *string:
 			_ = json.Unmarshal(all[m.name], v) // an error leaves it unchanged
 		case *int:
-			*v = readStatus(all[m.name])
+			var x float64 // some languages write 429.0
+			if json.Unmarshal(all[m.name], &x) == nil && x == math.Trunc(x) && math.Abs(x) <= math.MaxInt32 {
+				*v = int(x)
+			}
 		case *[]string:
-			*v = readStrings(all[m.name])
+			var list []*string
+			if json.Unmarshal(all[m.name], &list) == nil {
+				*v, _ = elements(list)
+			}
 		}
 		delete(all, m.name)
 	}
@@ -204,25 +208,6 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 	}
 	*p = q
 	return nil
-}
-
-// readStatus reads a status, also as 429.0, which some languages write. All else is 0.
-func readStatus(raw json.RawMessage) int {
-	var x float64
-	if json.Unmarshal(raw, &x) != nil || x != math.Trunc(x) || math.Abs(x) > math.MaxInt32 {
-		return 0
-	}
-	return int(x)
-}
-
-// readStrings reads an array of strings. It returns nil for anything else.
-func readStrings(raw json.RawMessage) []string {
-	var list []*string
-	if json.Unmarshal(raw, &list) != nil {
-		return nil
-	}
-	out, _ := elements(list)
-	return out
 }
 
 // ServeHTTP sends p with its Status and Cache-Control: no-store, because p is about this request
@@ -242,22 +227,13 @@ func (p *Problem) document() (status int, body []byte, err error) {
 	if p == nil {
 		p = &Problem{}
 	}
-	status = p.Status
-	if !bearsBody(status) {
+	switch status = p.Status; {
+	case status < 200, status > 599, // not final, or without a body (RFC 9110 Section 15)
+		status == http.StatusNoContent, status == http.StatusResetContent, status == http.StatusNotModified:
 		status = http.StatusTooManyRequests
 	}
 	body, err = p.marshal(status)
 	return status, body, err
-}
-
-// bearsBody reports whether a status is final, and its response may have a body (RFC 9110
-// Section 15).
-func bearsBody(status int) bool {
-	switch status {
-	case http.StatusNoContent, http.StatusResetContent, http.StatusNotModified:
-		return false
-	}
-	return 200 <= status && status <= 599
 }
 
 // sendProblem sends a problem document and a newline, for readers at a terminal.

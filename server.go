@@ -143,7 +143,8 @@ func Expose(h http.Header) {
 	}
 	var names []string
 	for key, values := range h {
-		if len(values) == 0 || !exposable(key) {
+		known := older.Knows(key) || strings.EqualFold(key, retryAfterKey)
+		if len(values) == 0 || !known || !text.IsToken(key) { // a hand-made header may have any key
 			continue
 		}
 		if canonical := http.CanonicalHeaderKey(key); !seen[canonical] {
@@ -163,12 +164,6 @@ func Expose(h http.Header) {
 		kept = kept[:n-1]
 	}
 	h[exposeField] = append(kept, added)
-}
-
-// exposable reports whether a field is to be exposed. A hand-made header may have keys that are not
-// tokens.
-func exposable(key string) bool {
-	return (strings.EqualFold(key, retryAfterKey) || older.Knows(key)) && text.IsToken(key)
 }
 
 // exposeAbroad calls Expose if scripts of another origin may read the response.
