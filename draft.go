@@ -58,8 +58,8 @@ var (
 		name: PolicyField, key: policyKey,
 		params: []paramDef{
 			{key: quotaKey, param: amountParam, kind: sf.Integer, form: countForm, formRule: "P13"},                   // draft-11 Section 3.1.1
-			{key: windowKey, param: timeParam, kind: sf.Integer, least: minWindow, form: windowForm, formRule: "P16"}, // draft-11 Section 3.1.3
 			{key: unitKey, param: unitParam, kind: sf.String, form: nameForm, formRule: "P14"},                        // draft-11 Section 3.1.2
+			{key: windowKey, param: timeParam, kind: sf.Integer, least: minWindow, form: windowForm, formRule: "P16"}, // draft-11 Section 3.1.3
 			{key: partitionKey, param: keyParam, kind: sf.Bytes, form: bytesForm, formRule: "P17"},                    // draft-11 Section 3.1.4
 		},
 		required: 1 << amountParam,

@@ -176,7 +176,6 @@ func (p *parser) next() bool {
 		m := &p.member
 		m.seen, m.bad, m.twice, m.unit, m.key, m.params = 0, 0, 0, "", nil, nil
 		m.num[timeParam] = 0
-		clear(p.index)
 	}
 	p.item++
 	if p.item == maxMembers && p.i < len(p.Text) && p.Text[p.i] != ',' {
@@ -315,6 +314,11 @@ func (m *member) set(d *paramDef, kind sf.Kind, off int, s *sf.Scanner) {
 // value in place (RFC 9651 Section 4.2.3.2).
 func (p *parser) setParam(key string, value any) {
 	m := &p.member
+	if m.params == nil {
+		m.params = Params{{key, value}}
+		clear(p.index) // it was that of another member
+		return
+	}
 	if at := p.indexParam(key); at >= 0 {
 		m.params[at].Value = value
 		return
