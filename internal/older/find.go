@@ -120,11 +120,11 @@ func appendSure(found, unsure []Field) []Field {
 // unsuitable values are dropped.
 func limitFields(fields []Field) []Field {
 	var said uint // the roles, as bits
-	counted, quota := false, false
+	counted := slices.ContainsFunc(fields, func(f Field) bool { return f.name.counted })
+	quota := false
 	fields = slices.DeleteFunc(fields, func(f Field) bool {
 		roles := f.roles()
 		said |= roles
-		counted = counted || f.name.counted
 		quota = quota || roles>>Quota&1 != 0 && !f.name.total
 		return roles == 0
 	})

@@ -174,7 +174,7 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 // field leaves no doubt about its meaning, or if the value contains a digit.
 func (f *Field) clear(line string) bool {
 	n := f.name
-	return n.kind != plainKind && (n.policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789") || n.hint != (hint{}))
+	return n.kind != plainKind && (n.policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789"))
 }
 
 // cause returns why some facts of a field were not taken.
@@ -206,7 +206,7 @@ func (f *Field) isCurrent() bool {
 		return false
 	case f.isDictionary():
 		key, _, _ := strings.Cut(line, "=")
-		return !isRecord(line) || strings.IndexByte(key, ';') >= 0
+		return !isRecord(line) || strings.IndexByte(key, ';') >= 0 // law: TestMiddlewareStack
 	case strings.EqualFold(f.Key, policyKey):
 		return !text.Is(line[0], text.Digit)
 	}

@@ -135,7 +135,7 @@ func (ts *tallies) dropComments() {
 	usual := false
 	for i := range ts.list {
 		t := &ts.list[i]
-		usual = usual || t.main() && t.numbers()
+		usual = usual || t.main()
 	}
 	for i := range ts.list {
 		if t := &ts.list[i]; usual && t.order == vendorOrder && t.policy != "" && !t.hasLimit() {
@@ -153,7 +153,7 @@ func (p *Policy) same(q Policy) bool {
 // its window if both have one. It returns -1 if there is none.
 func (ts *tallies) listedWith(t *tally) int {
 	return slices.IndexFunc(ts.listed, func(p Policy) bool {
-		return p.Quota == t.quota && (t.window == 0 || p.Window == 0 || p.Window == t.window)
+		return p.Quota == t.quota && (t.window == 0 || p.Window == t.window)
 	})
 }
 
@@ -280,7 +280,7 @@ func (t *tally) unitsTold() int64 {
 		window = t.hint.window
 	}
 	switch {
-	case window != 0 && fits(t.reset.in(1).until.Ceil(), window):
+	case window != 0 && fits(t.reset.in(1).until.Ceil(), window): // law: TestRestrictHeaderMillis
 		return 1
 	case window != 0 && t.reset.number.N >= 1000 && fits(t.reset.in(1000).until.Ceil(), window): // no server counts milliseconds and then sends less than a second
 		return 1000

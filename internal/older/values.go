@@ -143,7 +143,7 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 		behind := m.window
 		isPolicy := quota && m.readPolicy(value)
 		switch {
-		case !quota && (!ok || leads && value == ""):
+		case !quota && leads && value == "":
 			return facts, off
 		case text.Trim(member) == "":
 		case role == Policies && !isPolicy:
@@ -279,10 +279,10 @@ func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
 		return append(facts, Fact{Role: role, Value: value}), true
 	}
 	first, second, _ := strings.Cut(value, "/")
-	if a, ok := text.ParseCount(text.Trim(first)); ok {
-		switch b, counted := text.ParseCount(text.Trim(second)); {
+	if isCount(text.Trim(first)) {
+		switch {
 		case role != None:
-		case counted && a.N <= b.N:
+		case isCount(text.Trim(second)):
 			role = Used
 		default:
 			role = Quota

@@ -58,7 +58,7 @@ func readBans(facts []Fact, line string) ([]Fact, bool) {
 		categories, rest, _ := strings.Cut(rest, ":")
 		scope, _, _ := strings.Cut(rest, ":")
 		policy := strings.Trim(text.Trim(categories)+":"+text.Trim(scope), ":")
-		if _, isNumber := text.ParseNumber(text.Trim(seconds)); len(facts) >= 8*MaxMembers || !isNumber {
+		if len(facts) >= 8*MaxMembers {
 			ok = false
 			continue
 		}

@@ -183,7 +183,7 @@ func waitOf(key string) (n name) {
 func (n name) wait(said []token, at int) name {
 	a, anchored := findAnchor(said[:at])
 	var few [maxWords]string
-	policy, isTime := few[:0], anchored || said[at].format != Guess
+	policy, isTime := few[:0], anchored || said[at].format != Guess // law: TestWords
 	if said[at].weak && !anchored && !said[max(at-1, 0)].is("throttle") {
 		return name{key: n.key, kind: noKind}
 	}
@@ -323,7 +323,7 @@ func (n *name) clause(policy []string, said []token) []string {
 		case i == at && part != "":
 			policy = append(policy, part)
 		case i == at && t.kind != unitWord, t.kind == fillWord, t.text == "", role.covers(t, i-at):
-		case t.kind == unitWord && n.role.time():
+		case t.kind == unitWord && n.role.time(): // law: TestWords
 			n.format = cmp.Or(t.format, n.format)
 		default:
 			n.digits = n.digits || len(policy) == 0 && text.All(t.text, text.Digit)
