@@ -95,7 +95,7 @@ func (ts *tallies) at(id tallyID, n *name) int {
 		for j := len(ts.index); j < i; j++ { // the new ones
 			ts.index[ts.list[j].tallyID] = j
 		}
-		if at, isTallied := ts.index[id]; isTallied {
+		if at, isTallied := ts.index[id]; isTallied { // law: TestManyMembers
 			return at
 		}
 	}

@@ -60,7 +60,7 @@ func parseMoment(s string, f Format, c *text.Clock) (moment, bool) {
 	}
 	if t, ok := text.ParseTime(s); ok {
 		m := moment{kind: pointMoment, form: HTTPDate, until: c.Until(t.In(c.Now()).Unix(), int64(t.Nanosecond()))}
-		if text.Is(s[0], text.Digit) {
+		if text.Is(s[0], text.Digit) { // law: TestRestrictHeader
 			m.form = RFC3339
 		}
 		return m, true
@@ -80,7 +80,7 @@ func momentOf(v text.Number, f Format, c *text.Clock) moment {
 	switch {
 	case v == text.Number{N: 1, Neg: true}: // -1 means no reset (Gravitee, Omnisend)
 		return moment{}
-	case v.N >= leastMilli || f != Milli && (v.N >= LeastUnix || v.N >= LeastNear && (f == Unix || c.Near(v.N))):
+	case v.N >= leastMilli || f != Milli && (v.N >= LeastUnix || v.N >= LeastNear && (f == Unix || c.Near(v.N))): // law: TestSizes
 		units := int64(1)
 		for size := v.N; size >= leastMilli && units < text.Billion; size /= 1000 {
 			units *= 1000

@@ -212,7 +212,7 @@ func (t *Table) Field(key string, lines []string) Field {
 
 // Role returns the role of the row for a key, and whether there is one.
 func (t *Table) Role(key string) (Role, bool) {
-	if n := t.find(key); n != nil {
+	if n := t.find(key); n != nil { // law: TestAnnounceSwitchesOlder
 		return n.role, true
 	}
 	return None, false

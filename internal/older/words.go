@@ -198,7 +198,7 @@ func (n name) wait(said []token, at int) name {
 			policy = append(policy, t.text)
 		}
 	}
-	if !isTime || strings.EqualFold(n.key, "Retry-After") {
+	if !isTime || strings.EqualFold(n.key, "Retry-After") { // law: TestParseRetryAfter
 		return name{key: n.key, kind: noKind}
 	}
 	n.kind = waitKind
@@ -394,7 +394,7 @@ func roleAt(said []token) (at int, part string) {
 		*t = w
 		return last, policy
 	}
-	if t.kind == unitWord && t.format != Guess {
+	if t.kind == unitWord && t.format != Guess { // law: TestWords
 		t.role = Reset
 		return last, ""
 	}
