@@ -61,7 +61,7 @@ func (ts *tallies) settleWindow(t *tally) {
 			t.window = ts.listed[i].Window
 		}
 	}
-	t.window = cmp.Or(t.window, t.hint.window, windowOfName(t.tail, false), t.usual)
+	t.window = cmp.Or(t.window, t.hint.window, hintOf(t.tail, false).window, t.usual)
 	t.unit = cmp.Or(t.unit, t.hint.unit)
 	if t.quota == 0 && t.part != 0 && t.window != 0 { // 0.5 in a second becomes 1 in two seconds
 		t.quota = 1
@@ -126,16 +126,13 @@ func (t *tally) related(u *tally) bool {
 	return t.form == u.form || !u.numbers() || t.remaining == u.remaining
 }
 
-// main reports whether the family of t is one of the families that are read together.
-func (t *tally) main() bool { return t.order < vendorOrder }
-
 // dropComments drops a vendor's policies without a limit if the usual fields are present,
 // because they are comments on these fields (draft-03 Section 3.1, acme-RateLimit-DayLimit).
 func (ts *tallies) dropComments() {
 	usual := false
 	for i := range ts.list {
 		t := &ts.list[i]
-		usual = usual || t.main()
+		usual = usual || t.order < vendorOrder
 	}
 	for i := range ts.list {
 		if t := &ts.list[i]; usual && t.order == vendorOrder && t.policy != "" && !t.hasLimit() {

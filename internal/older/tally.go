@@ -71,8 +71,8 @@ type tallies struct {
 	list   []tally
 	index  map[tallyID]int // of list, if there are many
 	listed []Policy
-	full   bool  // a tally did not fit
-	draft  draft // that the fields of the drafts show
+	full   bool   // a tally did not fit
+	draft  string // that the fields of the drafts show, or ""
 }
 
 // manyTallies is the number of tallies from which a map is used.
@@ -169,7 +169,7 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 		t.usual, t.unit = cmp.Or(t.usual, n.window), cmp.Or(t.unit, n.unit)
 		if n.row != nil && n.row.columns != "" && f.columns == 2 { // bound: the row names two
 			t.columnName = strings.Split(n.row.columns, "|")[column]
-			t.usual = windowOfName(t.columnName, false)
+			t.usual = hintOf(t.columnName, false).window
 		}
 		if t.take(n, number, fact, c) {
 			ts.show(n, fact)
@@ -303,7 +303,7 @@ func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool 
 		return ok
 	}
 	if m.kind == pointMoment && m.units == 0 { // a date
-		fact.shows = draft00
+		fact.shows = "draft-00"
 	}
 	m.drafts = n.order == draftOrder || n.kind == anchorKind
 	again := t.resetBy == field
@@ -371,35 +371,29 @@ func (ts *tallies) absorb(into, other int) {
 
 // Parallel lists: X-RateLimit-Limit: 1, 15000 and X-RateLimit-Remaining: 0, 14999 (Brave).
 
-// A listID is the same for all parallel lists of one policy.
-type listID struct {
-	family, policy string
-	n              int
-}
-
 // align finds parallel lists: at least two fields of one family and policy with the same
 // number of members. At least one of them is not a number with thousands separators.
 func align(fields []Field) {
-	var lists map[listID][]int // indices of fields
+	var lists map[tallyID][]int // indices of fields; column is the number of members
 	for i := range fields {
 		f := &fields[i]
 		f.columns = 0 // a previous reading may have set it
-		id := listID{f.name.family, f.name.policy, f.list()}
-		if id.n == 0 { // nearly all fields end here
+		id := tallyID{f.name.policy, f.name.family, int64(f.list())}
+		if id.column == 0 { // nearly all fields end here
 			continue
 		}
 		if id.policy != "" {
 			id.family = ""
 		}
 		if lists == nil {
-			lists = map[listID][]int{}
+			lists = map[tallyID][]int{}
 		}
 		lists[id] = append(lists[id], i)
 	}
 	for id, list := range lists {
 		if len(list) > 1 && slices.ContainsFunc(list, func(i int) bool { return !text.IsThousands(text.Trim(fields[i].Lines[0])) }) {
 			for _, i := range list {
-				fields[i].columns = id.n
+				fields[i].columns = int(id.column)
 			}
 		}
 	}

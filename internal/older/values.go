@@ -47,7 +47,7 @@ type item struct {
 	quota, window int64
 	name          string
 	params        string // all parameters
-	shows         draft  // by the key of the window
+	shows         string // the draft whose syntax it has, or ""
 }
 
 // isCount reports whether a value is a number.
@@ -214,9 +214,9 @@ func (m *item) readParams(params string) {
 		value = text.Unquote(text.Trim(value))
 		switch strings.ToLower(text.Trim(key)) {
 		case "window":
-			m.window, m.shows = parseWindow(value), draft00
+			m.window, m.shows = parseWindow(value), "draft-00"
 		case "w":
-			m.window, m.shows = parseWindow(value), draft03
+			m.window, m.shows = parseWindow(value), "draft-03"
 		case "name": // Envoy
 			if text.IsName(value) {
 				m.name = value
@@ -451,7 +451,7 @@ func (n *name) readDictionary(facts []Fact, line string) ([]Fact, bool) {
 	facts, _ = n.readRecord(facts, line)
 	var said uint // the roles, as bits
 	for i := range facts {
-		facts[i].shows = draft07
+		facts[i].shows = "draft-07"
 		if v, isNumber := text.ParseNumber(facts[i].Value); isNumber && !v.Neg {
 			said |= 1 << facts[i].Role
 		}
@@ -469,19 +469,15 @@ type keyWord struct {
 	policy string
 }
 
+// letters are the keys of one letter, some of them from the current fields.
+var letters = map[string]keyWord{
+	"q": {role: Quota}, "r": {role: Remaining}, "t": {role: Reset, format: Seconds}, "w": {role: Window, format: Seconds}, "b": {role: Name},
+}
+
 // keyOf returns the meaning of a key.
 func keyOf(key string) (k keyWord) {
-	switch key {
-	case "q":
-		return keyWord{role: Quota}
-	case "r":
-		return keyWord{role: Remaining}
-	case "t":
-		return keyWord{role: Reset, format: Seconds}
-	case "w":
-		return keyWord{role: Window, format: Seconds}
-	case "b":
-		return keyWord{role: Name}
+	if len(key) == 1 {
+		return letters[key]
 	}
 	if len(key) > longestKey {
 		return k

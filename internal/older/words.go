@@ -463,31 +463,24 @@ type hint struct {
 	unit   string
 }
 
-// hintOf returns the hint in the name of a policy.
-func hintOf(policy string, digits bool) hint {
-	return hint{windowOfName(policy, digits), unitOfName(policy)}
-}
-
-// windowOfName returns the window, in seconds, in the name of a policy. If digits is true, it
-// is the number at the start, else the window of the last part that has one. It returns 0 if
-// there is none.
-func windowOfName(s string, digits bool) int64 {
+// hintOf returns the hint in the name of a policy: the unit and the window, in seconds, of the
+// last parts that have one. If digits is true, the window is the number at the start.
+func hintOf(policy string, digits bool) (h hint) {
 	if digits {
-		first, rest, _ := strings.Cut(s, "-")
+		first, rest, _ := strings.Cut(policy, "-")
 		if next, _, _ := strings.Cut(rest, "-"); windowOfUnits(1, next) == 0 {
-			return min(text.ParseDigits(first), text.MaxInteger)
+			h.window = min(text.ParseDigits(first), text.MaxInteger)
 		}
 	}
-	for rest := s; rest != ""; {
+	for rest := policy; rest != ""; {
 		var part string
 		rest, part = cutLast(rest)
 		_, before := cutLast(rest)
 		n := cmp.Or(tokenOf(before).number, text.ParseDigits(before)) // five-min, 24-hour
-		if w := cmp.Or(windowOfUnits(n, part), windowOfPart(part)); w > 0 {
-			return w
-		}
+		h.window = cmp.Or(h.window, windowOfUnits(n, part), windowOfPart(part))
+		h.unit = cmp.Or(h.unit, tokenOf(part).unit)
 	}
-	return 0
+	return h
 }
 
 // windowOfUnits returns a window of n units of time.
@@ -526,16 +519,4 @@ func windowOfPart(part string) int64 {
 		}
 	}
 	return 0
-}
-
-// unitOfName returns the unit in the name of a policy, or "".
-func unitOfName(s string) string {
-	for rest := s; rest != ""; {
-		var part string
-		rest, part = cutLast(rest)
-		if t := tokenOf(part); t.unit != "" {
-			return t.unit
-		}
-	}
-	return ""
 }
