@@ -111,7 +111,7 @@ func read(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 	}
 	r.Guessed = ts.settle(o.Reset)
 	if r.Form == draftForm {
-		r.Form = cmp.Or(ts.draft, "draft-06")
+		r.Form = draftNames[ts.draft]
 	}
 	policies, limits = ts.result(room, o.Name)
 	return policies, limits, r, ts.list
@@ -122,6 +122,18 @@ const (
 	draftForm = "ratelimit"
 	waitForm  = "retry-after"
 )
+
+// A draft is the version of the specification that the syntax of fields shows.
+type draft uint8
+
+const (
+	draft06 draft = iota // the syntax shows no draft
+	draft03              // policies in the field of the quota
+	draft00              // the parameter window, or a date for a reset
+	draft07              // the Dictionary RateLimit
+)
+
+var draftNames = [...]string{draft06: "draft-06", draft03: "draft-03", draft00: "draft-00", draft07: "draft-07"}
 
 // addField adds the facts of a field to the tallies, and its faults.
 func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, r *Result) {

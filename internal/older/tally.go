@@ -72,7 +72,7 @@ type tallies struct {
 	index  map[tallyID]int // of list, if there are many
 	listed []Policy
 	full   bool   // a tally did not fit
-	draft  string // that the fields of the drafts show, or ""
+	draft  draft // that the fields of the drafts show
 }
 
 // manyTallies is the number of tallies from which a map is used.
@@ -303,7 +303,7 @@ func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool 
 		return ok
 	}
 	if m.kind == pointMoment && m.units == 0 { // a date
-		fact.shows = "draft-00"
+		fact.shows = draft00
 	}
 	m.drafts = n.order == draftOrder || n.kind == anchorKind
 	again := t.resetBy == field

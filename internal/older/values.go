@@ -47,7 +47,7 @@ type item struct {
 	quota, window int64
 	name          string
 	params        string // all parameters
-	shows         string // the draft whose syntax it has, or ""
+	shows         draft  // by the key of the window
 }
 
 // isCount reports whether a value is a number.
@@ -214,9 +214,9 @@ func (m *item) readParams(params string) {
 		value = text.Unquote(text.Trim(value))
 		switch strings.ToLower(text.Trim(key)) {
 		case "window":
-			m.window, m.shows = parseWindow(value), "draft-00"
+			m.window, m.shows = parseWindow(value), draft00
 		case "w":
-			m.window, m.shows = parseWindow(value), "draft-03"
+			m.window, m.shows = parseWindow(value), draft03
 		case "name": // Envoy
 			if text.IsName(value) {
 				m.name = value
@@ -451,7 +451,7 @@ func (n *name) readDictionary(facts []Fact, line string) ([]Fact, bool) {
 	facts, _ = n.readRecord(facts, line)
 	var said uint // the roles, as bits
 	for i := range facts {
-		facts[i].shows = "draft-07"
+		facts[i].shows = draft07
 		if v, isNumber := text.ParseNumber(facts[i].Value); isNumber && !v.Neg {
 			said |= 1 << facts[i].Role
 		}
