@@ -39,7 +39,7 @@ func (f *Field) Unit() string { return f.name.unit }
 
 // Unlimited reports whether the field has a negative number, or the word for no limit.
 func (f *Field) Unlimited() bool {
-	line := firstLine(f.Lines)
+	line := FirstLine(f.Lines)
 	v, _ := text.ParseCount(line)
 	return v.Neg || isNothing(text.Unquote(line)) // law: TestRestrictHeader
 }
@@ -140,7 +140,7 @@ func limitFields(fields []Field) []Field {
 // the value cannot belong to a limit. -1 means unlimited. A remaining below -1 can occur if
 // servers let clients exceed the quota.
 func (f *Field) roles() (roles uint) {
-	line := firstLine(f.Lines)
+	line := FirstLine(f.Lines)
 	if line == "" || line == "-1" || line == "0" && f.name.role == Quota {
 		return 0
 	}

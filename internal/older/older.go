@@ -200,7 +200,7 @@ func (f *Field) isCurrent() bool {
 	if n.role != Policies && n.kind != anchorKind {
 		return false
 	}
-	line := firstLine(f.Lines)
+	line := FirstLine(f.Lines)
 	switch {
 	case line == "":
 		return false
@@ -213,8 +213,8 @@ func (f *Field) isCurrent() bool {
 	return line[0] == '"'
 }
 
-// firstLine returns the first line that is not blank, or "".
-func firstLine(lines []string) string {
+// FirstLine returns the first line that is not blank, or "".
+func FirstLine(lines []string) string {
 	for _, line := range lines {
 		if line = text.Trim(line); line != "" {
 			return line
@@ -246,7 +246,7 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 // asked returns the wait that the lines of a field ask for. 0 is no wait: some servers send
 // it with every response.
 func (n *name) asked(lines []string, c *text.Clock) text.Span {
-	line := firstLine(lines)
+	line := FirstLine(lines)
 	m, _ := parseMoment(text.Unquote(line), n.format, c)
 	return m.until
 }

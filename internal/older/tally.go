@@ -71,7 +71,7 @@ type tallies struct {
 	list   []tally
 	index  map[tallyID]int // of list, if there are many
 	listed []Policy
-	full   bool   // a tally did not fit
+	full   bool  // a tally did not fit
 	draft  draft // that the fields of the drafts show
 }
 
@@ -404,7 +404,7 @@ func (f *Field) list() (n int) {
 	if strings.IndexByte(f.Lines[0], ',') < 0 && strings.IndexByte(f.Lines[0], '|') < 0 || !f.name.role.number() && f.name.role != Window {
 		return 0 // nearly all values end here
 	}
-	line := firstLine(f.Lines)
+	line := FirstLine(f.Lines)
 	for rest, more := line, true; more; {
 		var part string
 		part, rest, more = strings.Cut(rest, separatorOf(line))

@@ -103,11 +103,7 @@ func appendPercents(facts []Fact, v any, depth int) []Fact {
 
 // isPercent reports whether a member is a percentage.
 func isPercent(key string) bool {
-	switch key {
-	case "call_count", "total_cputime", "total_time":
-		return true
-	}
-	return strings.HasSuffix(key, "_pct")
+	return key == "call_count" || key == "total_cputime" || key == "total_time" || strings.HasSuffix(key, "_pct")
 }
 
 // regain returns the seconds until access is regained. Objects contain minutes or seconds.
