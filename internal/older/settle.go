@@ -104,7 +104,7 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 		t := &ts.list[i]
 		switch {
 		case t.policy == "" || !t.numbers() || !t.related(u) || !u.agrees(t):
-		case t.window != 0 && !u.mayFit(t.window, units):
+		case t.window != 0 && !u.reset.as(units).fits(t.window):
 		case best < 0:
 			best = i
 		case counted:
@@ -235,24 +235,24 @@ func (ts *tallies) result(room *Room, option string) (policies []Policy, limits 
 // It agrees with a reset only by chance.
 func (ts *tallies) settleResets(option Format) (guessed bool) {
 	for i := range ts.list {
-		if t := &ts.list[i]; t.reset.kind == bareMoment {
-			t.resetIn(t.unitsTold())
-		}
+		t := &ts.list[i]
+		t.reset = t.reset.as(t.unitsTold())
 	}
 	for i := range ts.list {
 		t := &ts.list[i]
 		if t.reset.kind != bareMoment {
 			continue
 		}
-		t.resetIn(ts.unitsBeside(t))
+		units := ts.unitsBeside(t)
 		switch {
-		case t.reset.kind != bareMoment:
+		case units > 0:
 		case option == Milli:
-			t.resetIn(1000)
+			units = 1000
 		default:
+			units = 1
 			guessed = guessed || option == Guess && t.reset.in(1).until.Ceil() != t.reset.in(1000).until.Ceil()
-			t.resetIn(1)
 		}
+		t.reset = t.reset.as(units)
 	}
 	return guessed
 }
@@ -277,21 +277,14 @@ func (t *tally) unitsTold() int64 {
 		window = t.hint.window
 	}
 	switch {
-	case window != 0 && fits(t.reset.in(1).until.Ceil(), window): // law: TestRestrictHeaderMillis
+	case window != 0 && t.reset.as(1).fits(window): // law: TestRestrictHeaderMillis
 		return 1
-	case window != 0 && t.reset.number.N >= 1000 && fits(t.reset.in(1000).until.Ceil(), window): // no server counts milliseconds and then sends less than a second
+	case window != 0 && t.reset.number.N >= 1000 && t.reset.as(1000).fits(window): // no server counts milliseconds and then sends less than a second
 		return 1000
 	case t.reset.drafts, window != 0, t.reset.number.Frac > 0: // no server counts milliseconds and then sends a fraction
 		return 1
 	}
 	return 0
-}
-
-// resetIn sets how many units of a bare reset make a second. 0 leaves the reset bare.
-func (t *tally) resetIn(units int64) {
-	if units > 0 {
-		t.reset = t.reset.in(units)
-	}
 }
 
 // shareReset copies a reset without a policy to all limits with the same window.
@@ -305,17 +298,4 @@ func (ts *tallies) shareReset() {
 			}
 		}
 	}
-}
-
-// fits reports whether a reset can lie in a window, or the window is unknown. Servers round
-// both numbers, so a tenth more is allowed.
-func fits(reset, window int64) bool { return reset <= window+window/10+1 }
-
-// mayFit reports whether the reset can lie in a window. units is how many units of a bare
-// reset make a second.
-func (t *tally) mayFit(window, units int64) bool {
-	if t.reset.kind == bareMoment {
-		return fits(t.reset.in(units).until.Ceil(), window)
-	}
-	return fits(t.reset.until.Ceil(), window)
 }

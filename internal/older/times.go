@@ -101,6 +101,19 @@ func (m moment) in(units int64) moment {
 	return m
 }
 
+// as returns a bare number as a span, with units in a second. Any other moment stays as it is,
+// and so does a bare number if units is 0.
+func (m moment) as(units int64) moment {
+	if m.kind != bareMoment || units == 0 {
+		return m
+	}
+	return m.in(units)
+}
+
+// fits reports whether a time can lie in a window. Servers round both numbers, so a tenth more is
+// allowed.
+func (m moment) fits(window int64) bool { return m.until.Ceil() <= window+window/10+1 }
+
 // rank orders the kinds of a reset. Seconds from now are better than a point in time, which
 // needs two clocks that agree. Both are better than a number without a unit.
 func (m moment) rank() int {
