@@ -307,8 +307,7 @@ func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
 
 // readKeyed reads the value of a key, which is a word of field names. Any other key names a
 // policy, whose value has the role of the field.
-func (n *name) readKeyed(facts []Fact, group, key, value string) (_ []Fact, ok bool) {
-	said := keyOf(key)
+func (n *name) readKeyed(facts []Fact, group, key string, said keyWord, value string) (_ []Fact, ok bool) {
 	if said.role != None && !strings.Contains(value, "/") { // else the key is a name that looks like a word
 		return append(facts, Fact{Policy: below(group, said.policy), Role: said.role, Format: said.format, Value: value}), true
 	}
@@ -373,22 +372,22 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 		var part string
 		part, line = cutPart(line)
 		key, value, keyed := cutKey(part)
-		valid := true
+		said, valid := keyOf(key), true
 		switch {
 		case parts >= 4*MaxMembers:
 			return facts, false
 		case isProse(part):
 			facts = readProse(facts, part)
-		case isCount(part) && named != "":
+		case named != "" && isCount(part):
 			facts = append(facts, Fact{Policy: named, Role: n.role, Value: part})
-		case !keyed, keyOf(key).role == Name:
+		case !keyed, said.role == Name:
 			if value = text.Unquote(value); text.IsName(value) && !isCount(value) {
 				named = value
 			} else {
 				valid = false
 			}
 		default:
-			facts, valid = n.readKeyed(facts, named, key, text.Unquote(value))
+			facts, valid = n.readKeyed(facts, named, key, said, text.Unquote(value))
 		}
 		ok = ok && valid
 	}
@@ -511,8 +510,8 @@ func (n *name) readJSON(facts []Fact, line string) ([]Fact, bool) {
 		if number, isNumber := object[key].(json.Number); isNumber {
 			value, isText = number.String(), true
 		}
-		if isText && keyOf(key).role != Name {
-			facts, _ = n.readKeyed(facts, named, key, value) // {"minute": 6} under Remaining
+		if said := keyOf(key); isText && said.role != Name {
+			facts, _ = n.readKeyed(facts, named, key, said, value) // {"minute": 6} under Remaining
 		}
 	}
 	return facts, ok
