@@ -141,7 +141,7 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 		var m item
 		m.readParams(params)
 		behind := m.window
-		isPolicy := quota && m.readPolicy(value)
+		isPolicy := quota && m.readQuota(value)
 		switch {
 		case !quota && leads && value == "":
 			return facts, off
@@ -225,20 +225,11 @@ func (m *item) readParams(params string) {
 	}
 }
 
-// readPolicy reads the value of a policy, which may have a window: 100/1h. It is false if
-// the value is not a number.
-func (m *item) readPolicy(value string) bool {
-	count, window, over := strings.Cut(value, "/")
-	v, ok := text.ParseCount(text.Trim(count))
-	if !ok || v.Neg {
-		return false
-	}
-	if m.quota = v.Floor(); over {
-		own := parseWindow(text.Trim(window))
-		m.window = cmp.Or(m.window, own)
-		return own > 0
-	}
-	return true
+// readQuota reads the quota of a policy. It is false if the value is not a number.
+func (m *item) readQuota(value string) bool {
+	v, ok := text.ParseCount(value)
+	m.quota = v.Floor()
+	return ok && !v.Neg
 }
 
 // Pairs: 100:1,1000:10 (Riot), or 5:10:60 with a penalty behind the window (Path of Exile).
