@@ -171,7 +171,7 @@ func nameIn(tables []*Table, key string) *name {
 
 // newName returns the meaning of a key: from its vendor's row, else from its words.
 func newName(key string) name {
-	if len(key) > longestName {
+	if len(key) > longestName || !text.IsToken(key) { // callers can make headers with any key
 		return name{key: key}
 	}
 	found := vendorTable().find(key)

@@ -137,7 +137,7 @@ var draftNames = [...]string{draft06: "draft-06", draft03: "draft-03", draft00: 
 
 // addField adds the facts of a field to the tallies, and its faults.
 func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, r *Result) {
-	lines, first := f.several(), -1
+	lines, first := f.several(), true
 	switch {
 	case f.isDictionary():
 		lines = []string{strings.Join(lines, ",")}
@@ -146,21 +146,17 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 	}
 	for i, line := range lines {
 		line = text.Trim(line)
-		if line == "" || f.columns != 0 && first >= 0 { // parallel lists have one line
+		if line == "" || f.columns != 0 && !first { // parallel lists have one line
 			continue
 		}
-		if first < 0 {
-			first = i
-		}
-		facts, bad := f.read(room, line, i == first)
+		facts, bad := f.read(room, line, first)
+		first = false
 		taken := ts.add(f, number, facts, c)
-		if taken > 0 {
-			if r.Form == "" || r.Form == waitForm { // (no vendor case)
-				r.Form = f.name.form
-			}
+		if taken > 0 && (r.Form == "" || r.Form == waitForm) { // (no vendor case)
+			r.Form = f.name.form
 		}
 		cause := ts.cause(f, facts)
-		if (bad != noFault || taken < len(facts)) && (taken > 0 || f.clear(line)) {
+		if (bad != noFault || taken < len(facts)) && (taken > 0 || f.clear(line)) { // nothing is cut silently
 			off := max(bad, 0) + strings.Index(lines[i], line)
 			r.Faults = append(r.Faults, Fault{Key: f.Key, Line: i, Offset: off, Cause: cause})
 		}

@@ -143,7 +143,7 @@ func (ts *tallies) dropComments() {
 
 // same reports whether two listed policies are equal.
 func (p *Policy) same(q Policy) bool {
-	return p.Quota == q.Quota && p.Window == q.Window && p.Name == q.Name
+	return p.Quota == q.Quota && p.Window == q.Window && p.Name == q.Name // descriptors of Envoy have names
 }
 
 // listedWith returns the index of the first listed policy with the quota of a tally, and with
@@ -206,7 +206,7 @@ func (ts *tallies) result(room *Room, option string) (policies []Policy, limits 
 		if !t.hasPolicy() {
 			continue
 		}
-		if at := ts.listedWith(t); at >= 0 && !ts.listed[at].taken {
+		if at := ts.listedWith(t); at >= 0 && !ts.listed[at].taken { // else it would lose its name
 			p := &ts.listed[at]
 			p.taken = true
 			p.Name, p.Window, p.Unit = t.called, cmp.Or(p.Window, t.window), cmp.Or(p.Unit, t.unit)

@@ -140,7 +140,6 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 		value = text.Trim(text.Unquote(text.Trim(value)))
 		var m item
 		m.readParams(params)
-		behind := m.window
 		isPolicy := quota && m.readQuota(value)
 		switch {
 		case !quota && leads && value == "":
@@ -148,7 +147,7 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 		case text.Trim(member) == "":
 		case role == Policies && !isPolicy:
 			ok = text.Past(value, 0, text.Alpha) > 0
-		case role == Policies, isPolicy && !(first && leads) && (params != "" || m.window > 0 && !leads):
+		case role == Policies, isPolicy && !(first && leads) && params != "":
 			facts = append(facts, Fact{Role: Policies, item: m})
 		case leads && role.time():
 			facts = append(facts, Fact{Role: role, Value: value})
@@ -157,8 +156,8 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 			if facts, ok = readCount(facts, role, value); len(facts) > at && role == Quota {
 				facts[at].item = m
 			}
-			if behind > 0 {
-				facts = appendWindow(facts, behind)
+			if m.window > 0 {
+				facts = appendWindow(facts, m.window)
 			}
 		case role == Quota || m.window == 0:
 			ok = false

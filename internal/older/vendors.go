@@ -15,8 +15,9 @@ import (
 // vendorTableText defines the fields that words cannot define, by vendor: names without the
 // usual words, values with their own syntax, and windows and units that no field contains. If
 // a vendor has a plus sign, any server may use the name of the field: the row counts only next
-// to another field of the vendor. A field without a role is not read. A window is in seconds.
-// A bar separates the policies of parallel lists. testdata/vendors has a case for each row.
+// to another field of the vendor. A field without a role is not read. A window is in seconds. A
+// bar separates the windows of parallel lists, which also name the policies. testdata/vendors has
+// a case for each row.
 //
 //go:embed vendors.txt
 var vendorTableText string
@@ -40,9 +41,8 @@ func vendorRows() (rows []Row) {
 		default:
 			row.Format = Format(max(slices.Index(formats, c[3]), 0))
 		}
-		row.Window, _ = strconv.ParseInt(c[5], 10, 64)
-		if i := strings.LastIndexByte(row.Policy, ':') + 1; strings.IndexByte(row.Policy, '|') > 0 {
-			row.Policy, row.columns = strings.TrimSuffix(row.Policy[:i], ":"), row.Policy[i:]
+		if row.Window, _ = strconv.ParseInt(c[5], 10, 64); row.Window == 0 {
+			row.columns = c[5]
 		}
 		rows = append(rows, row)
 	}

@@ -105,9 +105,6 @@ func sentence(room []token, key string) (said []token, first int) {
 func parse(key string) name { return parseWords(key).known() }
 
 func parseWords(key string) name {
-	if !text.IsToken(key) { // callers can make headers with any key
-		return name{key: key}
-	}
 	n := name{key: key}
 	var room [maxWords]token
 	said, first := sentence(room[:0], key)
@@ -414,7 +411,7 @@ func (n name) unanchored(said []token, first int) name {
 	said = said[first:]
 	var few [maxWords]string
 	policy := n.clause(few[:0], said)
-	if !n.role.number() && n.role != Window || len(policy) == 0 {
+	if !n.role.number() && n.role != Window || len(policy) == 0 { // X-Limit may be that of a page
 		return none
 	}
 	if n.role != Reset && slices.ContainsFunc(said, func(t token) bool { return t.shows == excluded }) {
