@@ -116,13 +116,12 @@ func (d *Dialect) Fields() []DialectField {
 func (d *Dialect) table() *older.Table {
 	d.once.Do(func() {
 		if d.usual != "" {
-			field := func(word string, f DialectField) {
-				f.Name = strings.Replace(d.usual, "#", word, 1)
-				d.all = append(d.all, f)
+			d.all = []DialectField{
+				{Name: "Limit", Role: RoleQuota, write: d.write}, {Name: "Remaining", Role: RoleRemaining}, {Name: "Reset", Role: RoleReset, Format: d.reset},
 			}
-			field("Limit", DialectField{Role: RoleQuota, write: d.write})
-			field("Remaining", DialectField{Role: RoleRemaining})
-			field("Reset", DialectField{Role: RoleReset, Format: d.reset})
+			for i := range d.all {
+				d.all[i].Name = strings.Replace(d.usual, "#", d.all[i].Name, 1)
+			}
 		}
 		d.all = append(d.all, d.fields...)
 		var rows []older.Row

@@ -32,23 +32,21 @@ type tally struct {
 // counts are numbers of units. An absent number is Unknown.
 type counts struct {
 	quota, remaining, used int64
-	plain                  int64 // a number without a role, which may be the quota
-	part                   int64 // the fraction of the quota, in billionths
-	rate                   int64 // the units that are restored each second
-	by                     [Reset]int16
-	droppedQuotaIn         int16 // the number of the field whose larger quota lost; its window is ignored too
-	several                bool  // a field has several numbers
-	unlimited              bool  // a quota is negative, or the word for that
-	quotaOf                order // of the field with the quota
-	closed                 bool  // a family of lower rank announced another quota, so it describes another limiter
+	plain                  int64             // a number without a role, which may be the quota
+	part                   int64             // the fraction of the quota, in billionths
+	rate                   int64             // the units that are restored each second
+	by                     [Window + 1]int16 // by role, the number of the field that decided
+	droppedQuotaIn         int16             // the number of the field whose larger quota lost; its window is ignored too
+	several                bool              // a field has several numbers
+	unlimited              bool              // a quota is negative, or the word for that
+	quotaOf                order             // of the field with the quota
+	closed                 bool              // a family of lower rank announced another quota, so it describes another limiter
 }
 
 // times are the window and the reset of a tally.
 type times struct {
 	window, bare int64 // in seconds; bare has no unit until the reset decides
-	windowBy     int16 // the number of the field with the window
 	reset        moment
-	resetBy      int16
 	shared       bool // the reset is from a field without a policy's name
 }
 
@@ -251,7 +249,7 @@ func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 	switch {
 	case v.Neg:
 	case t.keep(field, Quota, &t.quota, v.Floor()):
-		if before != Unknown && t.windowBy == field {
+		if before != Unknown && t.by[Window] == field {
 			t.window, t.bare = 0, 0
 		}
 		t.part, t.droppedQuotaIn = v.Frac, 0
@@ -269,7 +267,7 @@ func (t *tally) takeWindow(field int16, value string, format Format) {
 	if t.window != 0 || t.droppedQuotaIn == field {
 		return
 	}
-	value, t.windowBy = text.Trim(text.Unquote(value)), field
+	value, t.by[Window] = text.Trim(text.Unquote(value)), field
 	switch v, ok := text.ParseCount(value); {
 	case !ok:
 		t.window = parseWindow(value)
@@ -306,10 +304,10 @@ func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool 
 		fact.shows = draft00
 	}
 	m.drafts = n.order == draftOrder || n.kind == anchorKind
-	again := t.resetBy == field
+	again := t.by[Reset] == field
 	t.several = t.several || again && m.until != t.reset.until
 	if t.reset.kind == noMoment || again && longer(m.until, t.reset.until) != t.reset.until || m.rank() < t.reset.rank() {
-		t.reset, t.resetBy = m, field
+		t.reset, t.by[Reset] = m, field
 	}
 	return true
 }
