@@ -95,15 +95,17 @@ func (ts *tallies) joinUnnamed() {
 	}
 }
 
-// about returns the index of the tally to which an unnamed tally belongs, or -1. units is how
-// many units of a bare reset make a second.
+// about returns the index of the tally to which an unnamed tally belongs, or -1. Numbers belong to
+// a tally of another family only if the same remains in both. units is how many units of a bare
+// reset make a second.
 func (ts *tallies) about(u *tally, units int64) (best int) {
 	counted, several := u.numbers(), false
 	best = -1
 	for i := range ts.list {
 		t := &ts.list[i]
 		switch {
-		case t.policy == "" || !t.numbers() || !t.related(u) || !u.agrees(t):
+		case t.policy == "" || !t.numbers() || !u.agrees(t):
+		case t.form != u.form && counted && t.remaining != u.remaining: // Kong sends what remains in both
 		case t.window != 0 && !u.reset.as(units).fits(t.window):
 		case best < 0:
 			best = i
@@ -117,13 +119,6 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 		return -1
 	}
 	return best
-}
-
-// related reports whether t and an unnamed tally u belong together. They do if they are of
-// one family. They also do if both families are read together, and u has no number or the same
-// remaining (Kong).
-func (t *tally) related(u *tally) bool {
-	return t.form == u.form || !u.numbers() || t.remaining == u.remaining
 }
 
 // dropComments drops a vendor's policies without a limit if the usual fields are present,

@@ -1,7 +1,6 @@
 package older
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"maps"
@@ -487,11 +486,11 @@ func (n *name) readJSON(facts []Fact, line string) ([]Fact, bool) {
 
 // parseJSON reads a JSON object or array.
 func parseJSON(s string) (v any, ok bool) {
-	s = text.Trim(s)
 	if len(s) > maxJSON {
 		return nil, false
 	}
-	dec := json.NewDecoder(bytes.NewReader([]byte(s)))
+	dec := json.NewDecoder(strings.NewReader(s))
 	dec.UseNumber()
-	return v, dec.Decode(&v) == nil
+	ok = dec.Decode(&v) == nil
+	return v, ok
 }
