@@ -303,7 +303,7 @@ func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool 
 	if m.kind == pointMoment && m.units == 0 { // a date
 		fact.shows = draft00
 	}
-	m.drafts = n.order == draftOrder || n.kind == anchorKind
+	m.drafts = n.order == draftOrder || n.kind == anchorKind // a Dictionary of draft-07 under another name
 	again := t.by[Reset] == field
 	t.several = t.several || again && m.until != t.reset.until
 	if t.reset.kind == noMoment || again && longer(m.until, t.reset.until) != t.reset.until || m.rank() < t.reset.rank() {

@@ -158,7 +158,7 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 			if m.window > 0 {
 				facts = appendWindow(facts, m.window)
 			}
-		case role == Quota || m.window == 0:
+		case role == Quota || m.window == 0: // ten;w=1 is no quota
 			ok = false
 		case len(facts) > from && value == facts[from].Value:
 			facts = appendWindow(facts, m.window)
