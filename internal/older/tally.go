@@ -242,8 +242,8 @@ func (t *tally) keep(field int16, role Role, number *int64, n int64) bool {
 	return true
 }
 
-// takeQuota adds a quota, unless it is negative, which means unlimited. If a field has several quotas,
-// each window belongs to the quota before it.
+// takeQuota adds a quota, unless it is negative, which means unlimited. If a field has several
+// quotas, each window belongs to the quota before it.
 func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 	before := t.quota
 	switch {

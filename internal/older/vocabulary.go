@@ -68,8 +68,8 @@ type word struct {
 }
 
 // vocabulary has all words, several in a row. Words of vendors name no policy before the
-// anchor, and define the unit and the small resets of their fields. The remark (no vendor case) marks words that
-// docs/older.md promises and that no case of testdata/vendors contains.
+// anchor, and define the unit and the small resets of their fields. The remark (no vendor case)
+// marks words that docs/older.md promises and that no case of testdata/vendors contains.
 var vocabulary = []struct {
 	spellings string
 	word
