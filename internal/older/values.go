@@ -139,14 +139,15 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 		value = text.Trim(text.Unquote(text.Trim(value)))
 		var m item
 		m.readParams(params)
-		isPolicy := quota && m.readQuota(value)
+		behind := m.window
+		isPolicy := quota && m.readPolicy(value)
 		switch {
-		case !quota && leads && value == "":
+		case !quota && (!ok || leads && value == ""):
 			return facts, off
 		case text.Trim(member) == "":
 		case role == Policies && !isPolicy:
 			ok = text.Past(value, 0, text.Alpha) > 0
-		case role == Policies, isPolicy && !(first && leads) && params != "":
+		case role == Policies, isPolicy && !(first && leads) && (params != "" || m.window > 0 && !leads):
 			facts = append(facts, Fact{Role: Policies, item: m})
 		case leads && role.time():
 			facts = append(facts, Fact{Role: role, Value: value})
@@ -155,8 +156,8 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 			if facts, ok = readCount(facts, "", role, value); len(facts) > at && role == Quota {
 				facts[at].item = m
 			}
-			if m.window > 0 {
-				facts = appendWindow(facts, m.window)
+			if behind > 0 {
+				facts = appendWindow(facts, behind)
 			}
 		case role == Quota || m.window == 0: // ten;w=1 is no quota
 			ok = false
@@ -223,11 +224,20 @@ func (m *item) readParams(params string) {
 	}
 }
 
-// readQuota reads the quota of a policy. It is false if the value is not a number.
-func (m *item) readQuota(value string) bool {
-	v, ok := text.ParseCount(value)
-	m.quota = v.Floor()
-	return ok && !v.Neg
+// readPolicy reads the value of a policy, which may have a window: 100/1h. It is false if
+// the value is not a number.
+func (m *item) readPolicy(value string) bool {
+	count, window, over := strings.Cut(value, "/")
+	v, ok := text.ParseCount(text.Trim(count))
+	if !ok || v.Neg {
+		return false
+	}
+	if m.quota = v.Floor(); over {
+		own := parseWindow(text.Trim(window))
+		m.window = cmp.Or(m.window, own)
+		return own > 0
+	}
+	return true
 }
 
 // Pairs: 100:1,1000:10 (Riot), or 5:10:60 with a penalty behind the window (Path of Exile).

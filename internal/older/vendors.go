@@ -51,19 +51,24 @@ func vendorRows() (rows []Row) {
 
 // readBans reads 60:default;error:organization:reason (Sentry): for 60 seconds, no request of
 // these categories is allowed in that scope.
-func readBans(facts []Fact, line string) ([]Fact, bool) {
+func readBans(facts []Fact, line string) (_ []Fact, ok bool) {
+	ok = true
 	for ban := range strings.SplitSeq(line, ",") {
 		if len(facts) >= 8*MaxMembers {
 			return facts, false
 		}
 		seconds, rest, _ := strings.Cut(ban, ":")
+		if !isCount(text.Trim(seconds)) { // or the ban would have no end
+			ok = false
+			continue
+		}
 		categories, rest, _ := strings.Cut(rest, ":")
 		scope, _, _ := strings.Cut(rest, ":")
 		policy := strings.Trim(text.Trim(categories)+":"+text.Trim(scope), ":")
 		facts = append(facts, Fact{Policy: policy, Role: Remaining, Value: "0"},
 			Fact{Policy: policy, Role: Reset, Format: Seconds, Value: text.Trim(seconds)})
 	}
-	return facts, true
+	return facts, ok
 }
 
 // readPercents reads JSON with percentages of used units, at any depth (Meta).
