@@ -5,8 +5,6 @@ import (
 	"cmp"
 	"io"
 	"log/slog"
-	"math"
-	"math/bits"
 	"net/http"
 	"slices"
 	"strconv"
@@ -17,8 +15,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// DefaultMaxWait is the longest wait that an Advisor and a Gate obey if their MaxWait is 0. It is
-// the threshold that draft-11 Section 8.5.1 mentions.
+// DefaultMaxWait is the longest wait that an Advisor and a Gate obey if their MaxWait is 0
+// (draft-11 Section 8.5.1).
 const DefaultMaxWait = 10 * time.Minute
 
 // longestWait returns d, or DefaultMaxWait if d is 0 or less.
@@ -29,17 +27,16 @@ func longestWait(d time.Duration) time.Duration {
 	return d
 }
 
-// An Advisor decides how long a client should wait after a response. The zero Advisor is ready to
-// use.
+// An Advisor decides how long a client should wait after a response. Its zero value is ready to use.
 type Advisor struct {
 	// MaxWait is the longest wait that is obeyed. After it one request can show whether the
 	// limit is still exhausted. 0, or less, is DefaultMaxWait.
 	MaxWait time.Duration
 	Legacy  LegacyOptions // how [ParseAny] reads older forms; its Now is ignored
-	// Refused reports refusals that only the body shows, and how long to wait; 0, or less, is
-	// unknown. GitHub's secondary limit, for example, is a 403 with something remaining, and
-	// means a minute. Refused is called for every response, and must leave the body to be read
-	// again. If it is nil or returns false, the status and the fields decide alone.
+	// Refused reports a refusal that only the body shows, and how long to wait; 0, or less, is
+	// unknown. An example is GitHub's secondary limit: a 403 with something remaining. Refused is
+	// called for every response, and must leave the body to be read again. If it is nil or
+	// returns false, the status and the fields decide alone.
 	Refused func(*http.Response) (wait time.Duration, refused bool)
 }
 
@@ -61,9 +58,9 @@ var sourceNames = map[Source]string{
 // String returns "none", "retry-after", "limit", "window" or "refused".
 func (s Source) String() string { return cmp.Or(sourceNames[s], "none") }
 
-// An Advice is what a client should do after a response. The zero Advice is to go on. An Advice
-// is no promise: a server may refuse a request although something remains (draft-11 Section
-// 4.1.1), and the quota may not be restored at the end of a wait (Sections 4.1.2 and 8.4).
+// An Advice is what a client should do after a response. The zero Advice is to go on. A server
+// may refuse a request although something remains (draft-11 Section 4.1.1), and the quota need
+// not be back at the end of a wait (Section 8.4).
 type Advice struct {
 	Wait  time.Duration // before the next request, from the arrival of the response: 0 (go on) to MaxWait
 	Asked time.Duration // the wait that the server asks for, which may be longer than MaxWait
@@ -72,8 +69,7 @@ type Advice struct {
 	Pace   time.Duration
 	Source Source // what decided Wait; it can be set when Wait is 0, as for t=0
 	// Limit is the limit that decided the wait. If Retry-After or Advisor.Refused decided it,
-	// Limit is the tightest limit with nothing remaining ([Fields.Tightest]), which is likely
-	// the reason. It may be zero.
+	// Limit is the tightest limit ([Fields.Tightest]), or zero if something remains of it.
 	Limit  Limit
 	Capped bool // Wait is shorter than Asked: the next request is a probe
 	// Refused is true if a limit refused the request: the status is 429 or 503; or it is 403,
@@ -91,8 +87,8 @@ type Advice struct {
 //	refused; it does not say for how long
 //	nothing remains; it does not say for how long
 //
-// If MaxWait cut the wait, the second duration is Asked. Durations of a minute or more are rounded
-// to seconds, those of a second or more to milliseconds. Names are cut to 128 bytes.
+// If MaxWait cut the wait, the second duration is Asked. Durations are rounded to seconds from a
+// minute on, and to milliseconds from a second on. Names are cut to 128 bytes.
 func (a Advice) String() string {
 	var says string
 	switch {
@@ -119,8 +115,7 @@ func (a Advice) String() string {
 	return says
 }
 
-// readable formats a duration for people: in whole seconds from a minute on, and in whole
-// milliseconds from a second on.
+// readable formats a duration as [Advice.String] does.
 func readable(d time.Duration) string {
 	switch {
 	case d > 100*365*24*time.Hour: // it may be the longest Duration in place of a longer one
@@ -135,23 +130,20 @@ func readable(d time.Duration) string {
 
 // why returns the reason for a wait, without data that may identify the client.
 func (a *Advice) why() string {
-	limit := "limit " + Limit{Name: cutName(a.Limit.Name), Remaining: a.Limit.Remaining, Reset: a.Limit.Reset}.String()
+	var parts []string
 	switch a.Source {
-	case SourceRetryAfter, SourceRefused:
-		reason := retryAfterKey
-		if a.Source == SourceRefused {
-			reason = "Advisor.Refused"
-		}
-		if a.hasLimit() {
-			reason += ", " + limit
-		}
-		return reason
-	case SourceLimit:
-		return limit
-	case SourceWindow:
-		return limit + ", its window"
+	case SourceRetryAfter:
+		parts = append(parts, retryAfterKey)
+	case SourceRefused:
+		parts = append(parts, "Advisor.Refused")
 	}
-	return ""
+	if a.hasLimit() {
+		parts = append(parts, "limit "+Limit{Name: cutName(a.Limit.Name), Remaining: a.Limit.Remaining, Reset: a.Limit.Reset}.String())
+	}
+	if a.Source == SourceWindow {
+		parts = append(parts, "its window")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // hasLimit reports whether there is a limit to name. Next to a Retry-After, a limit without a
@@ -160,40 +152,30 @@ func (a *Advice) hasLimit() bool {
 	return a.Source == SourceLimit || a.Source == SourceWindow || !a.Limit.Equal(Limit{})
 }
 
-// maxKeptName is how many bytes of the name of a limit are remembered and printed, because a
-// server may send a long one.
+// maxKeptName is how many bytes of the name of a limit are remembered and printed.
 const maxKeptName = 128
 
-// cutName cuts a name to that length.
 func cutName(name string) string { return name[:min(len(name), maxKeptName)] }
 
 // LogValue returns the wait, the pace, the source and the Limit as a group. Parts that are 0 are
 // left out.
 func (a Advice) LogValue() slog.Value {
-	attrs := make([]slog.Attr, 0, 6)
-	if a.Refused {
-		attrs = append(attrs, slog.Bool("refused", true))
+	var attrs []slog.Attr
+	add := func(present bool, attr slog.Attr) {
+		if present {
+			attrs = append(attrs, attr)
+		}
 	}
-	if a.Wait > 0 {
-		attrs = append(attrs, slog.Duration("wait", a.Wait))
-	}
-	if a.Capped {
-		attrs = append(attrs, slog.Duration("asked", a.Asked))
-	}
-	if a.Pace > 0 {
-		attrs = append(attrs, slog.Duration("pace", a.Pace))
-	}
-	if a.Source != SourceNone {
-		attrs = append(attrs, slog.String("source", a.Source.String()))
-	}
-	if a.hasLimit() {
-		attrs = append(attrs, slog.String("limit", a.Limit.String()))
-	}
+	add(a.Refused, slog.Bool("refused", true))
+	add(a.Wait > 0, slog.Duration("wait", a.Wait))
+	add(a.Capped, slog.Duration("asked", a.Asked))
+	add(a.Pace > 0, slog.Duration("pace", a.Pace))
+	add(a.Source != SourceNone, slog.String("source", a.Source.String()))
+	add(a.hasLimit(), slog.String("limit", a.Limit.String()))
 	return slog.GroupValue(attrs...)
 }
 
-// Advise returns how long to wait after resp, which arrived at received. It is [Advisor.Advise]
-// of the zero Advisor.
+// Advise is [Advisor.Advise] of the zero Advisor.
 func Advise(resp *http.Response, received time.Time) Advice {
 	return Advisor{}.Advise(resp, received)
 }
@@ -203,22 +185,20 @@ func Advise(resp *http.Response, received time.Time) Advice {
 //
 // The first of these that is present decides the wait:
 //
-//   - Retry-After (draft-11 Section 7), see [ParseRetryAfter]. On a success (2xx) it counts
-//     if there are well-formed limits in the current form, or if nothing remains of some
-//     limit. Otherwise it repeats the reset of a limit that still has something remaining,
-//     or is a hint when to poll this one resource, and is ignored.
+//   - Retry-After (draft-11 Section 7), see [ParseRetryAfter]. On a success (2xx) it counts if
+//     there are well-formed limits in the current form or that of the next draft, or if nothing
+//     remains of some limit. Otherwise it is ignored, because it repeats a reset, or is a hint
+//     when to poll this one resource.
 //   - The wait that Advisor.Refused returns.
 //   - The longest wait of the limits with nothing remaining: the Reset or, if that is
 //     absent, the Window of the policy.
-//   - In a refusal, the longest Reset of the limits whose Remaining is [Unknown], as in
-//     some older responses. They do not make a 403 a refusal.
+//   - In a refusal, the longest Reset of the limits whose Remaining is [Unknown].
 //
 // Apart from that, fields have the same meaning with every status (Section 6). The limits of
 // requests with something remaining set the Pace. If there are several, the slowest counts.
 //
 // In a response from a cache, with a positive Age or X-From-Cache: 1, only Retry-After counts
-// (Section 7.3). A malformed field is ignored (Section 7), unless [ParseAny] can read it
-// leniently. The form of the next draft, RateLimit: burst;a=0;w=30, counts as the current form.
+// (Section 7.3). A malformed field is ignored (Section 7), unless [ParseAny] can read it.
 func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	var a Advice
 	if resp == nil {
@@ -235,7 +215,7 @@ func (c Advisor) Advise(resp *http.Response, received time.Time) Advice {
 	case a.Refused && unlessAsked > 0:
 		a.overrule(unlessAsked, SourceRefused)
 	}
-	a.followAll(resp.StatusCode)
+	a.follow(resp.StatusCode)
 	a.Asked = a.Wait
 	if most := longestWait(c.MaxWait); a.Wait > most {
 		a.Wait, a.Capped = most, true
@@ -257,21 +237,49 @@ func (a *Advice) refused(status int) bool {
 // asked returns the Advice for the fields of a response with a status.
 func (f Fields) asked(status int) Advice {
 	a := Advice{Fields: f}
-	a.followAll(status)
+	a.follow(status)
 	return a
 }
 
-// followAll adds what the limits of a ask for in a response with a status.
-func (a *Advice) followAll(status int) {
-	a.follow()
+// follow adds the wait and the pace of the limits of a response with a status.
+func (a *Advice) follow(status int) {
 	a.Refused = a.Refused || a.refused(status)
-	if a.Refused && a.Source == SourceNone {
-		a.followUnknown()
+	policies := newMatcher(a.Fields.Policies)
+	for i := range a.Fields.Limits {
+		l := &a.Fields.Limits[i]
+		p := policies.policy(l)
+		if l.exhausted(p) {
+			a.heed(i, p.Window)
+		} else if l.Remaining > 0 && p.Unit.countsRequests() {
+			a.Pace = max(a.Pace, a.Fields.spread(i, lower(l.Remaining, p.Quota)))
+		}
+	}
+	if !a.Refused || a.Source != SourceNone {
+		return
+	}
+	for i := range a.Fields.Limits { // nothing else explains the refusal, so any of these may
+		if a.Fields.Limits[i].Remaining == Unknown {
+			a.heed(i, Seconds{})
+		}
+	}
+}
+
+// heed makes a limit the reason to wait if its reset, or else its window, is longer than the
+// waits of the limits before. Retry-After and Advisor.Refused take precedence over all limits.
+func (a *Advice) heed(i int, window Seconds) {
+	wait, known := a.Fields.reset(i)
+	source := SourceLimit
+	if !known {
+		wait, known = window.Duration()
+		source = SourceWindow
+	}
+	if known && !a.overruled() && (a.Source == SourceNone || wait > a.Wait) {
+		a.Wait, a.Source, a.Limit = wait, source, a.Fields.Limits[i]
 	}
 }
 
 // atLeastAsStrict reports whether after has no shorter wait than before, and no shorter pace. If
-// nothing remains, the wait takes the place of the pace.
+// nothing remains, the pace does not count.
 func atLeastAsStrict(after, before *Advice) bool {
 	return after.Wait >= before.Wait && (max(after.Pace, after.Wait) >= before.Pace || after.Fields.exhausted())
 }
@@ -314,62 +322,14 @@ func (a *Advice) overrule(wait time.Duration, source Source) {
 	}
 }
 
-// follow adds the wait and the pace of the limits of a.
-func (a *Advice) follow() {
-	policies := newMatcher(a.Fields.Policies)
-	for i := range a.Fields.Limits {
-		l := &a.Fields.Limits[i]
-		p := policies.policy(l)
-		if l.exhausted(p) {
-			wait, known := a.Fields.reset(i)
-			source := SourceLimit
-			if !known {
-				wait, known = p.Window.Duration()
-				source = SourceWindow
-			}
-			a.heed(l, wait, known, source)
-		} else if l.Remaining > 0 && p.Unit.countsRequests() {
-			a.Pace = max(a.Pace, a.Fields.spread(i, lower(l.Remaining, p.Quota)))
-		}
-	}
-}
-
-// followUnknown adds the wait of the limits whose Remaining is unknown, for a refusal that nothing
-// else explains. Any of them may be the reason, so the longest reset counts.
-func (a *Advice) followUnknown() {
-	for i := range a.Fields.Limits {
-		if l := &a.Fields.Limits[i]; l.Remaining < 0 {
-			wait, known := a.Fields.reset(i)
-			a.heed(l, wait, known, SourceLimit)
-		}
-	}
-}
-
-// heed makes a limit the reason to wait if its wait is longer than those of the limits before.
-// Retry-After and Advisor.Refused take precedence over all limits.
-func (a *Advice) heed(l *Limit, wait time.Duration, known bool, source Source) {
-	if known && !a.overruled() && (a.Source == SourceNone || wait > a.Wait) {
-		a.Wait, a.Source, a.Limit = wait, source, *l
-	}
-}
-
-// spread divides the time until the reset of a limit by what remains of it, rounded up:
-// 30 seconds by 60 is 500 ms. The caller passes no more than the quota, because the policy
-// allows no more (draft-11 Section 8.5.1). The result saturates.
+// spread divides the time until the reset of a limit by what remains of it, but no more than the
+// quota (draft-11 Section 8.5.1). It rounds up: 30 seconds by 60 is 500 ms. The result saturates.
 func (f *Fields) spread(i int, remaining int64) time.Duration {
-	// The reset may be longer than a Duration, so it is divided as a number of 128 bits.
-	hi, lo := bits.Mul64(uint64(max(f.Limits[i].Reset.n, 0)), uint64(time.Second))
+	units, unit := max(f.Limits[i].Reset.n, 0), time.Second // the product may be longer than a Duration
 	if precise := f.precise(i); precise > 0 {
-		hi, lo = 0, uint64(precise)
+		units, unit = int64(precise), 1
 	}
-	if hi >= uint64(remaining) {
-		return math.MaxInt64
-	}
-	pace, rest := bits.Div64(hi, lo, uint64(remaining))
-	if rest > 0 {
-		pace++
-	}
-	return time.Duration(min(pace, math.MaxInt64))
+	return time.Duration(text.MulDivUp(uint64(units), uint64(unit), uint64(remaining)))
 }
 
 // overruled reports whether Retry-After or Advisor.Refused decided the wait.
@@ -386,8 +346,8 @@ type RefusedError struct {
 	Until   time.Time // the arrival of the response plus Advice.Asked; zero if the wait is unknown
 }
 
-// Error contains the status, the name of Advice.Limit, the wait, and the text of the problem
-// document, if they are known. The name is quoted and cut to 128 bytes.
+// Error returns the status, the name of Advice.Limit (quoted, and cut to 128 bytes), the wait, and
+// the text of the problem document, if they are known.
 func (e *RefusedError) Error() string {
 	says := "ratelimit: refused with status " + strconv.Itoa(e.Status)
 	if e.Advice.hasLimit() {
@@ -411,8 +371,7 @@ func (e *RefusedError) Unwrap() error {
 }
 
 // CheckResponse returns a [*RefusedError] if a limit refused the request ([Advice.Refused]), else
-// nil. It reads a problem document from the body ([ReadProblem]). The body can then be read again
-// from its beginning.
+// nil. It reads a problem document from the body ([ReadProblem]), which can then be read again.
 func (c Advisor) CheckResponse(resp *http.Response, received time.Time) error {
 	if received.IsZero() {
 		received = time.Now()

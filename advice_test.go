@@ -391,7 +391,7 @@ func lawSetRetryAfter(t testing.TB, h http.Header, f Fields) {
 		most, _ := SecondsOf(MaxInteger).Duration()
 		require.GreaterOrEqual(t, after, min(wait, most))
 		a := Advice{Fields: f}
-		a.follow()
+		a.follow(0)
 		require.Equal(t, wait, a.Wait, "Advise understands the fields alike")
 	}
 }

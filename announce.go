@@ -45,9 +45,9 @@ func (s *handling) announces() bool {
 	return s.decided && len(s.decision.Fields.Policies)+len(s.decision.Fields.Limits) > 0
 }
 
-// DecisionOf returns the Decision of the innermost [Middleware] in front of a handler. ok is
-// false if there is none, or if its Take failed. The slices and the Problem of the Decision
-// are shared: do not change them. Its Done is nil, because the Middleware calls it.
+// DecisionOf returns the Decision of the innermost [Middleware] in front of a handler, without
+// Done. ok is false if there is none, or if its Take failed. Do not change the slices and the
+// Problem of the Decision: they are shared.
 func DecisionOf(ctx context.Context) (d *Decision, ok bool) {
 	s, ok := ctx.Value(handlingKey{}).(*handling)
 	if !ok || !s.decided {
@@ -71,9 +71,8 @@ func (s *handling) lookOutside() {
 	}
 }
 
-// joinOutside joins what that limiter announces with the header of j. A reverse proxy deletes its
-// fields after an informational response, or adds those of upstream to them: they are put back,
-// or taken away from upstream's.
+// joinOutside joins what that limiter announces with the header of j. A reverse proxy may have
+// deleted these fields, after an informational response, or added those of upstream to them.
 func (s *handling) joinOutside(j joining) error {
 	for key, lines := range s.outside {
 		switch now := j.h[key]; {
@@ -126,8 +125,8 @@ func (s *handling) writes(forms []*Dialect) bool {
 	return !s.announced
 }
 
-// An announcer is the ResponseWriter of the handlers behind a Handler. It announces before
-// the header is sent. Like the types below it is one pointer, so that it is not allocated.
+// An announcer is the ResponseWriter of the handlers behind a Handler. Like the types below it is
+// one pointer, so that it is not allocated.
 type announcer struct{ s *handling }
 
 // announcer returns a ResponseWriter that is a Flusher and a Hijacker if s.writer is.

@@ -219,6 +219,7 @@ var sizedHeaders = []struct {
 	{"comments", func(n int) http.Header { return http.Header{"Ratelimit-Limit": {membersOf(n, ";c%[1]d=%[1]d")}} }},
 	{"Integer policies", func(n int) http.Header { return http.Header{"Ratelimit-Policy": {membersOf(n, "%[1]d;w=%[1]d,")}} }},
 	{"one Integer policy", func(n int) http.Header { return http.Header{"Ratelimit-Policy": {strings.Repeat("9;w=9,", n/6)}} }},
+	{"parameters", func(n int) http.Header { return http.Header{"Ratelimit": {parametersOf(n)}} }},
 	{"policies behind the quota", func(n int) http.Header { return http.Header{"X-Ratelimit-Limit": {membersOf(n, "%[1]d;w=%[1]d,")}} }},
 }
 
@@ -241,6 +242,15 @@ func membersOf(size int, format string) string {
 		b = fmt.Appendf(b, format, i)
 	}
 	return string(b)
+}
+
+// parametersOf returns members of a given length in all, with as many parameters as are read.
+func parametersOf(size int) string {
+	one := `"";r=1`
+	for i := range maxWritten - 1 {
+		one += ";" + strconv.FormatInt(int64(36*36*10+i%(maxParams-1)), 36)
+	}
+	return strings.Repeat(one+",", size/len(one)-1) + one
 }
 
 // linesOf returns a header of a given length, with many lines of one field.

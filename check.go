@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"bytes"
-	"errors"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -13,18 +12,15 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Check returns the rules of draft-11 that a response breaks. Use it in tests of servers.
-// CONFORMANCE.md lists the rules. A correct server has no finding above [LevelNote]. The result
-// is nil if the response breaks no rule, has no fields of limits, or is nil. A test should
-// therefore also require that the fields are present. Keys of http.Header must be canonical,
-// as for [Parse].
+// Check returns the rules of draft-11 that a response breaks, for tests of servers. A correct
+// server has no finding above [LevelNote]. CONFORMANCE.md lists the rules, and the faults that
+// Check does not find. A [Sequence] finds those that only several responses show. The result is
+// nil if the response breaks no rule, has no fields of limits, or is nil, so a test should also
+// require that the fields are present. Keys of http.Header must be canonical, as for [Parse].
 //
-// A malformed field has one finding, because strict clients ignore the field (draft-11
-// Section 7). Check reads older fields only to find contradictions to the current fields. A
+// A malformed field has one finding, because strict clients ignore the field (draft-11 Section 7).
+// Check reads no body, and older fields only to find contradictions to the current fields. A
 // response in the form of the next draft has one note, and is not checked further.
-//
-// Check reads no body. CONFORMANCE.md lists the faults that it does not find. Faults that only
-// several responses show are found by a [Sequence].
 func Check(resp *http.Response) []Finding {
 	if resp == nil {
 		return nil
@@ -35,17 +31,8 @@ func Check(resp *http.Response) []Finding {
 		c.retryAfter() // its form is that of RFC 9110, whatever the draft
 		return c.findings
 	}
-	var policyErr, limitErr error
-	c.fields.Policies, policyErr = ParsePolicies(c.h[policyKey]...)
-	c.fields.Limits, limitErr = ParseLimits(c.h[limitKey]...)
-	c.list(policyField, len(c.fields.Policies), policyErr)
-	c.list(limitField, len(c.fields.Limits), limitErr)
-	if policyErr == nil {
-		c.members(policyField, repeated(c.fields.Policies))
-	}
-	if limitErr == nil {
-		c.members(limitField, repeated(c.fields.Limits))
-	}
+	c.fields.Policies = checkField[Policy](&c, policyField)
+	c.fields.Limits = checkField[Limit](&c, limitField)
 	c.joins()
 	c.response()
 	c.retryAfter()
@@ -62,27 +49,36 @@ type checker struct {
 	findings []Finding
 }
 
-// add adds the finding that a rule is broken by a member of a field, or by the field if item is
-// -1. args are those of the message.
+// add adds a finding, as rule.in returns it.
 func (c *checker) add(r rule, field string, item int, args ...any) {
 	c.findings = append(c.findings, r.in(field, item, args...))
 }
 
-// list checks that a field can be parsed, and that it has a member. members is the number of
-// its members, and err the error of parsing it.
-func (c *checker) list(field *fieldDef, members int, err error) {
-	var e *FieldError
+// checkField parses a field, checks each of its members, and returns them.
+func checkField[T Policy | Limit, M identified[T]](c *checker, field *fieldDef) []T {
+	lines := c.h[field.key]
+	list, err := parseList[T](field, lines)
 	switch {
-	case errors.As(err, &e):
-		r, args := malformed(field, e, c.h[field.key])
+	case err != nil:
+		e := err.(*FieldError)
+		r, args := malformed(field, e, lines)
 		c.findings = append(c.findings, r.at(*e, args...))
-	case len(c.h[field.key]) > 0 && members == 0:
+		return nil
+	case len(lines) > 0 && len(list) == 0:
 		c.add(ruleEmpty, field.name, -1)
 	}
+	if twice := repeated[T, M](list); twice > 0 {
+		c.add(ruleTwice, field.name, twice)
+	}
+	p := parser{field: field, item: -1}
+	p.Text = strings.Join(lines, separator)
+	for p.next() {
+		c.member(field, p.item, &p.member)
+	}
+	return list
 }
 
-// malformed returns the rule that a field breaks, given the error of parsing it, and the
-// arguments of its message.
+// malformed returns the rule that a malformed field breaks, and the arguments of its message.
 func malformed(field *fieldDef, e *FieldError, lines []string) (r rule, args []any) {
 	before, rest := lines[e.Line][:e.Offset], lines[e.Line][e.Offset:]
 	def := field.find(e.Param)
@@ -101,19 +97,6 @@ func malformed(field *fieldDef, e *FieldError, lines []string) (r rule, args []a
 		return ruleMany, nil
 	}
 	return ruleMalformed, nil
-}
-
-// members checks each member of a field that can be parsed. twice is the index of a member
-// with the name and the partition key of an earlier one, or 0.
-func (c *checker) members(field *fieldDef, twice int) {
-	if twice > 0 {
-		c.add(ruleTwice, field.name, twice)
-	}
-	p := parser{field: field, item: -1}
-	p.join(c.h[field.key])
-	for p.next() {
-		c.member(field, p.item, &p.member)
-	}
 }
 
 // member checks a member on its own.
@@ -173,13 +156,13 @@ func (c *checker) secret(key []byte) bool {
 }
 
 // prefixed reports whether the key of an extension parameter may begin with a vendor's
-// identifier. It accepts the comments without a prefix of draft-11 Appendix C, question 8.
+// identifier, or is a comment of draft-11 Appendix C, question 8.
 func prefixed(key string) bool {
 	return key == "burst" || key == "comment" || strings.IndexAny(key, "-_.") > 0
 }
 
-// personal reports whether a partition key looks like an IP address, with or
-// without port or prefix length, or like an e-mail address.
+// personal reports whether a partition key looks like an IP address, with or without port or
+// prefix length, or like an e-mail address.
 func personal(key []byte) bool {
 	const longest = 254 // of an e-mail address, RFC 5321 Section 4.5.3.1.3
 	if len(key) > longest {
@@ -193,12 +176,8 @@ func personal(key []byte) bool {
 		return true
 	}
 	local, domain, ok := bytes.Cut(key, []byte("@"))
-	return ok && len(local) > 0 && bytes.IndexByte(domain, '.') > 0 && bytes.IndexFunc(key, notMail) < 0
+	return ok && len(local) > 0 && bytes.IndexByte(domain, '.') > 0 && !bytes.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })
 }
-
-// notMail reports whether r cannot be in the domain or the plain local part of
-// an e-mail address.
-func notMail(r rune) bool { return r <= ' ' || r > '~' }
 
 // joins checks each limit against its policy, if it has one.
 func (c *checker) joins() {
@@ -244,10 +223,9 @@ func (c *checker) shortest() map[Unit]*Policy {
 // the average rate gives.
 const tolerance = 10
 
-// overdue reports whether a reset is so long that it was probably written in another unit, or
-// as a point in time. A jitter of ten minutes is accepted, because clients come back after ten
-// minutes anyway (draft-11 Section 8.5.1). Without a window, only a point in time is
-// recognized.
+// overdue reports whether a reset is so long that it was probably written in another unit, or as
+// a point in time. Without a window it recognizes only the latter. A jitter of ten minutes is
+// accepted, because clients come back by then anyway (draft-11 Section 8.5.1).
 func overdue(l *Limit, p *Policy) bool {
 	const jitter = int64(DefaultMaxWait / time.Second)
 	if !p.Window.ok {
@@ -256,9 +234,8 @@ func overdue(l *Limit, p *Policy) bool {
 	return l.Reset.n > p.Window.n+jitter && l.Reset.n/tolerance >= p.Window.n
 }
 
-// invites reports whether a client that uses up l until its reset takes more
-// than tolerance times the rate of its policy p, and the policy with the
-// shortest window allows that (draft-11 Section 8.5).
+// invites reports whether a client that uses up l until its reset takes more than tolerance times
+// the rate of its policy p, and the policy with the shortest window allows that (Section 8.5).
 func invites(l *Limit, p, shortest *Policy) bool {
 	if p.Unit == ConcurrentRequests || l.Cap(*p, tolerance).Remaining >= l.Remaining {
 		return false
@@ -272,11 +249,7 @@ func invites(l *Limit, p, shortest *Policy) bool {
 
 // response checks the fields against the rest of the response.
 func (c *checker) response() {
-	trailers := map[string]bool{}
-	for key := range c.resp.Trailer {
-		trailers[http.CanonicalHeaderKey(key)] = true
-	}
-	status, storable := c.resp.StatusCode, c.storable()
+	status, storable, trailers := c.resp.StatusCode, c.storable(), HeaderOf(c.resp.Trailer)
 	refused := status == http.StatusTooManyRequests
 	if refused && storable && len(c.h[policyKey])+len(c.h[limitKey]) > 0 {
 		c.add(ruleStored, "Cache-Control", -1)
@@ -286,7 +259,7 @@ func (c *checker) response() {
 		c.add(ruleRefused, LimitField, 0)
 	}
 	for _, field := range [...]*fieldDef{policyField, limitField} {
-		if trailers[field.key] {
+		if _, sent := trailers[field.key]; sent {
 			c.add(ruleTrailer, field.name, -1)
 		}
 		if len(c.h[field.key]) == 0 {
@@ -304,8 +277,8 @@ func (c *checker) response() {
 	}
 }
 
-// storable reports whether the header permits a cache to reuse the response. A cache may also
-// do so without a permission, but then the server has no fault.
+// storable reports whether the header permits a cache to reuse the response. Without a permission
+// a cache may do so too, but then the server has no fault.
 func (c *checker) storable() bool {
 	if r := c.resp.Request; r != nil && r.Method != "" && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
@@ -358,7 +331,7 @@ func (c *checker) retryAfter() {
 		return
 	}
 	made := c.clock.Made()
-	wait := asked.wait(made) // a date without Date is as far away as can be
+	wait := asked.wait(c.clock.Made) // a date without Date is as far away as can be
 	if least, _ := c.fields.RetryAfter().Duration(); wait < least {
 		c.add(ruleRetryEarly, retryAfterKey, -1)
 	}
@@ -374,19 +347,18 @@ func (c *checker) retryAfter() {
 // retryLate checks that a Retry-After is not far beyond all resets and windows of the response.
 // A Retry-After in milliseconds is.
 func (c *checker) retryLate(asked int64) {
-	old := c.readOlder(withoutCurrent(c.h))
-	var ends []int64
-	for _, l := range slices.Concat(c.fields.Limits, old.Limits) {
-		ends = append(ends, l.Reset.n)
-	}
-	for _, p := range slices.Concat(c.fields.Policies, old.Policies) {
-		ends = append(ends, p.Window.n)
-	}
 	latest, milli := int64(0), false
-	for _, n := range ends {
-		latest = max(latest, n)
+	compare := func(end int64) {
+		latest = max(latest, end)
 		// Rounding may move the end by a second.
-		milli = milli || n > 0 && asked/1000 >= n-1 && asked/500 >= n && (asked-1)/1000 <= n
+		milli = milli || end > 0 && asked/1000 >= end-1 && asked/500 >= end && (asked-1)/1000 <= end
+	}
+	all := c.fields.Join(c.readOlder(withoutCurrent(c.h)))
+	for i := range all.Limits {
+		compare(all.Limits[i].Reset.n)
+	}
+	for i := range all.Policies {
+		compare(all.Policies[i].Window.n)
 	}
 	switch {
 	case latest == 0 || asked/tolerance < latest:
@@ -431,11 +403,9 @@ func (c *checker) older() {
 	}
 }
 
-// readOlder reads the older fields in h. Absolute times count from the time at which the
-// response was made, like the seconds of current fields, even if the response comes from a
-// cache. Without Date this time is unknown, and absolute resets are absent in the result. To
-// recognize absolute resets, readOlder reads the fields with two arrival times: an absolute
-// reset changes.
+// readOlder reads the older fields in h. Absolute times count from the time at which the response
+// was made, like the seconds of current fields. Without Date this time is unknown, and absolute
+// resets are absent in the result. They are recognized because they change with the arrival.
 func (c *checker) readOlder(h http.Header) Fields {
 	read := func(arrived time.Time) Fields {
 		old, _, _ := parseLegacy(h, &LegacyOptions{}, func() text.Clock { return readClock(h, arrived) })
@@ -457,14 +427,9 @@ func (c *checker) readOlder(h http.Header) Fields {
 	return old
 }
 
-// olderKey returns the key of the older field that contains a number of a policy. It prefers the
-// fields in this order, and then in alphabetical order:
-//
-//   - a field of the role that belongs to the policy, or to no policy that was read: the word
-//     Requests names no policy if no other unit is counted;
-//   - another field of the policy, or of no policy that was read;
-//   - a field of the role;
-//   - any field.
+// olderKey returns the key of the older field that most likely contains a number of a policy. It
+// prefers fields of the policy, or of no policy that was read, then fields of the role, then the
+// alphabet. The word Requests names no policy if no other unit is counted.
 func olderKey(fields []older.Field, read *Fields, policy string, role older.Role) (best string) {
 	named := map[string]bool{}
 	for i := range read.Limits {
@@ -489,10 +454,10 @@ func olderKey(fields []older.Field, read *Fields, policy string, role older.Role
 	return best
 }
 
-// agrees reports whether a current limit has the Remaining of an older limit, and whether such
-// a limit also has its Reset. Both are true if there is no current limit. Rounding may move
-// resets by a second. A later Reset also agrees if it is not later than the reset of another
-// current limit, because [RestrictHeader] writes such a Reset.
+// agrees reports whether a current limit has the Remaining of an older limit, and whether such a
+// limit also has its Reset, give or take a second. Both are true if there is no current limit. A
+// later Reset agrees too if it is not later than that of another current limit, because
+// [RestrictHeader] writes such a Reset.
 func (c *checker) agrees(old *Limit) (remaining, reset bool) {
 	if len(c.fields.Limits) == 0 {
 		return true, true

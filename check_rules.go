@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -16,16 +17,10 @@ const (
 	LevelMust                // a rule with MUST or REQUIRED, or that is part of a definition
 )
 
+var levelNames = map[Level]string{LevelShould: "should", LevelMust: "must"}
+
 // String returns "note", "should" or "must".
-func (l Level) String() string {
-	switch l {
-	case LevelMust:
-		return "must"
-	case LevelShould:
-		return "should"
-	}
-	return "note"
-}
+func (l Level) String() string { return cmp.Or(levelNames[l], "note") }
 
 // A Finding is a rule that one response breaks, or several responses together.
 type Finding struct {

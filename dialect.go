@@ -116,13 +116,12 @@ func (d *Dialect) Fields() []DialectField {
 func (d *Dialect) table() *older.Table {
 	d.once.Do(func() {
 		if d.usual != "" {
-			field := func(word string, f DialectField) {
-				f.Name = strings.Replace(d.usual, "#", word, 1)
-				d.all = append(d.all, f)
+			d.all = []DialectField{
+				{Name: "Limit", Role: RoleQuota, write: d.write}, {Name: "Remaining", Role: RoleRemaining}, {Name: "Reset", Role: RoleReset, Format: d.reset},
 			}
-			field("Limit", DialectField{Role: RoleQuota, write: d.write})
-			field("Remaining", DialectField{Role: RoleRemaining})
-			field("Reset", DialectField{Role: RoleReset, Format: d.reset})
+			for i := range d.all {
+				d.all[i].Name = strings.Replace(d.usual, "#", d.all[i].Name, 1)
+			}
 		}
 		d.all = append(d.all, d.fields...)
 		var rows []older.Row
@@ -323,41 +322,38 @@ const implied = 1e8
 // Unknown. Readers assume that the only limit of a dialect limits requests, and do not know
 // its window. A limit with nothing remaining therefore gets its wait as a Reset.
 func (w *writing) choose(f *Fields) error {
+	var room, more [4]Limit
+	limits, few := append(room[:0], f.Limits...), Fields{Policies: f.Policies, Limits: more[:0]}
 	policies := newMatcher(f.Policies)
-	add := func(l Limit) {
-		w.written = append(w.written, writtenLimit{Limit: l, policy: policies.policy(&l), quota: Unknown, remaining: Unknown})
-	}
-	var room [4]Limit
-	limits := room[:0]
-	for _, l := range f.Limits {
-		p := policies.policy(&l)
+	for i := range limits {
+		l := &limits[i]
+		p := policies.policy(l)
 		if l.exhausted(p) && !l.Reset.ok && p.Window.n < implied {
 			l.Reset = p.Window
 		}
-		if w.d.many || len(f.Limits) == 1 || p.Unit.countsRequests() || l.exhausted(p) {
-			limits = append(limits, l)
+		if p.Unit.countsRequests() || l.exhausted(p) {
+			few.Limits = append(few.Limits, *l)
 		}
 	}
-	if !w.d.many {
-		few := Fields{Policies: f.Policies, Limits: limits}
-		if len(limits) == 0 {
+	switch {
+	case w.d.many:
+	case len(limits) > 0:
+		if len(few.Limits) == 0 {
 			few.Limits = f.Limits
 		}
-		if l, ok := few.Tightest(); ok {
-			add(l)
-		} else if len(f.Policies) > 0 {
-			p := &f.Policies[0]
-			add(Limit{Name: p.Name, PartitionKey: p.PartitionKey, Remaining: Unknown})
-		}
-		return nil
+		tightest, _ := few.Tightest()
+		limits = append(limits[:0], tightest)
+	case len(f.Policies) > 0:
+		p := &f.Policies[0]
+		limits = append(limits, Limit{Name: p.Name, PartitionKey: p.PartitionKey, Remaining: Unknown})
 	}
-	seen := make(map[string]bool, len(f.Limits))
+	seen := map[string]bool{}
 	for _, l := range limits {
 		if seen[nameID(l.Name)] {
 			return refuse(w.anyName(), ErrDuplicate)
 		}
 		seen[nameID(l.Name)] = true
-		add(l)
+		w.written = append(w.written, writtenLimit{Limit: l, policy: policies.policy(&l), quota: Unknown, remaining: Unknown})
 	}
 	return nil
 }

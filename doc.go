@@ -35,22 +35,20 @@
 //
 // # Reading and writing
 //
-// [Parse] and [ParseAny] read an [http.Header]. [ParsePolicies] and [ParseLimits] read
-// lines from anywhere else. A field that breaks the grammar of RFC 9651 or a rule of the
-// draft is ignored as a whole, and the other field is kept. The result next to an error can
-// be used. A [FieldError] contains what is wrong, and where.
+// [Parse] and [ParseAny] read an [http.Header]. [ParsePolicies] and [ParseLimits] read lines
+// from anywhere else. A malformed field is ignored as a whole. The result next to an error can
+// be used, and a [FieldError] contains what is wrong, and where.
 //
-// [Fields.Set], [Fields.Add] and [FormatPolicies] return an error if a value cannot be
-// written, such as a name with an accent or a window of 0, and then write nothing.
-// [Dialect.Set] writes older fields, for clients that know no others.
+// Functions that write return an error if a value cannot be written, such as a name with an
+// accent, and then write nothing; [RestrictHeader] is an exception. [Dialect.Set] writes older
+// fields, for clients that know no others.
 //
 // Input may be hostile. Work and memory are linear in its length. A field has at most 1024
 // members, and a member at most 256 parameters. No error contains field content except a
 // policy's name.
 //
 // [http.Header] stores the fields under its canonical keys, Ratelimit-Policy and Ratelimit.
-// A value stored under another spelling is neither found nor replaced. [HeaderOf] converts
-// such a map.
+// A value under another spelling is neither found nor replaced. [HeaderOf] converts such a map.
 //
 // # Serving
 //
@@ -67,26 +65,23 @@
 // fourth. An example of [Middleware] writes the last. If r is 0, a client waits for t.
 // Otherwise it can spread its requests, one every t ÷ r seconds.
 //
-// Announce no more than the server can serve (Section 6). [Limit.Cap] keeps a client from
-// spending a whole quota in the last second of a window. [Limit.Jitter] spreads the moments
-// at which clients come back (Section 8.5). Apply both before you put the limit into a
-// [Decision]. An intermediary may lower the values of upstream, but never raise them
-// (Section 7.2); a [Middleware] in front of a reverse proxy lowers them.
+// Announce no more than the server can serve (Section 6). Before you put a limit into a
+// [Decision], [Limit.Cap] can keep a client from spending a whole quota in the last second of
+// a window, and [Limit.Jitter] spreads the moments at which clients come back (Section 8.5).
+// An intermediary may lower the values of upstream, but never raise them (Section 7.2).
 //
 // Make partition keys from the request alone, hash them if they could identify the client,
-// and document how you make them (Section 6.1). A response need not have the fields (Section
-// 6.2). Leave them out if a client could use them to saturate the server (Section 8.2).
-// Limits do not bind clients: a server must still protect itself (Section 8.1).
+// and document how you make them (Section 6.1). Leave the fields out if a client could use
+// them to saturate the server (Section 8.2). Limits do not bind clients: a server must still
+// protect itself (Section 8.1).
 //
 // # Clients
 //
 // A [Transport] delays each request until the limits of its origin, or of the key that
-// [Transport.Key] returns, allow it. It is a [Gate] in front of another
-// [http.RoundTripper]. If a request would wait beyond its deadline, it fails at once with a
-// [WaitError]. A refused request is sent again up to [Transport.MaxRetries] times, 0 by
-// default. If N processes share a quota, set [Gate.Share] to 1/N. Otherwise each process
-// uses all that remains. A Transport handles about a million requests a second, on any
-// number of cores: its keys share one lock.
+// [Transport.Key] returns, allow it. A request that would wait beyond its deadline fails at
+// once with a [WaitError]. If N processes share a quota, set [Gate.Share] to 1/N. Otherwise
+// each process uses all that remains. A Transport handles about a million requests a second,
+// on any number of cores: its keys share one lock.
 //
 // [Advise] returns how long to wait, the pace to go on with, and the reason. An [Advisor]
 // does the same with options, and [Advisor.CheckResponse] turns a refusal into an error.
@@ -96,17 +91,16 @@
 // The terms are those of the draft (Sections 1.2 and 2), structured fields (RFC 9651) and
 // HTTP (RFC 9110). The types of structured fields have a capital letter, such as Integer.
 //
-//   - Quota: the capacity that a server allots to a client, in quota units: q.
+//   - Quota: the quota units that a server allots to a client for a window: q.
 //   - Quota unit: the unit in which activity is measured: qu, [Unit].
 //   - Window: the period of time to which a quota belongs: w.
-//   - Partition: a part of the capacity of a server, such as that of one user, with a quota
-//     of its own. A partition key names it: pk.
+//   - Partition: a part of the capacity of a server with a quota of its own, such as that of
+//     one user. A partition key names it: pk.
 //   - Policy: a named rule that limits the activity within a partition.
 //   - Limit: what is left of the quota of one policy. The draft calls it a service limit. A
 //     [Limit] belongs to a [Policy] by name and partition key ([Fields.PolicyOf]).
 //   - Remaining: the quota units that are left: r.
 //   - Reset: the seconds within which no more than Remaining may be used: t.
 //   - Member: an element of a field: the name of a policy with parameters.
-//   - Current fields: the two fields in the form of drafts 08 to 11. All other fields are
-//     older ones.
+//   - Current fields: the two fields in the form of drafts 08 to 11. All others are older.
 package ratelimit

@@ -8,8 +8,7 @@ import (
 )
 
 // This file is the draft on one page: draft-ietf-httpapi-ratelimit-headers-11, and what the
-// next draft changes. All names and bounds of the draft are constants of this file. Only the
-// older forms have words of their own.
+// next draft changes. All names and bounds of the draft are constants of this file.
 
 // The names of the two fields.
 const (
@@ -33,9 +32,8 @@ const (
 	partitionKey = "pk"
 )
 
-// The keys of RateLimit in the next draft, which is not published. ParseAny reads them too,
-// so that a client still sees the limits of a server that moves first. When this package
-// moves, they change places with the keys above.
+// The keys of RateLimit in the next, unpublished draft, which ParseAny reads too. When this
+// package moves to that draft, they change places with the keys above.
 const (
 	nextRemainingKey = "a"
 	nextResetKey     = "w" // in RateLimit-Policy, w is the window
@@ -98,9 +96,8 @@ func fieldOf(name string) *fieldDef {
 	return nil
 }
 
-// nameID returns the same text for two names if and only if they name the same policy.
-// draft-11 does not define how names are compared; this package compares bytes. Except for
-// Equal, all comparisons of names use nameID.
+// nameID returns the same text for two names if and only if they name the same policy. draft-11
+// does not define how names are compared. Except for Equal, all comparisons of names use nameID.
 func nameID(name string) string { return name }
 
 // nextNameID is nameID for the next draft, which compares names without case.
@@ -134,8 +131,7 @@ var registrations = [...]struct {
 	{AbnormalUsageDetected, "Abnormal Usage Detected", http.StatusTooManyRequests},
 }
 
-// A slot is the place in a member for a defined parameter. Parameters of different fields
-// may share a slot, as q and r do. Parameters of one field do not.
+// A slot is the place in a member for a defined parameter. q and r share one.
 type slot uint8
 
 const (
@@ -158,8 +154,7 @@ type paramDef struct {
 	formRule string // the id in CONFORMANCE.md of the rule about the form
 }
 
-// A fieldDef is the definition of a field. A parameter is found by field and key, because
-// the same key may have another meaning in another field.
+// A fieldDef is the definition of a field. A key can have another meaning in another field.
 type fieldDef struct {
 	name     string
 	key      string // in http.Header

@@ -23,8 +23,8 @@ var (
 	ErrTooMany = errors.New("too many")
 )
 
-// A FieldError is a fault in a field, with its place. Its text never contains the content
-// of the field, which may be a partition key.
+// A FieldError is a fault in a field, with its place. Its text never contains field content,
+// which may be a partition key.
 type FieldError struct {
 	Field  string // PolicyField, LimitField or an older field; "" for all older fields together
 	Line   int    // the index of the field line, from 0
@@ -34,23 +34,18 @@ type FieldError struct {
 	Err    error  // ErrSyntax, ErrType, ErrMissing, ErrRange, ErrDuplicate, ErrConflict or ErrTooMany
 }
 
-// Error returns the field, the place, the cause, and the required form of a defined
-// parameter. It counts from 1, and does not name extension parameters, whose keys may be
-// secret.
+// Error returns the place, counted from 1, the cause, and the required form of a defined
+// parameter. It does not name extension parameters, whose keys may be secret.
 func (e *FieldError) Error() string {
-	b := append([]byte("ratelimit: "), e.place()...)
 	part, form := e.part()
-	b = append(append(b, part...), ": "...)
+	s := "ratelimit: " + e.place() + part + ": "
 	if e.Err != nil {
-		b = append(b, e.Err.Error()...)
+		s += e.Err.Error()
 	}
-	switch e.Err {
-	case ErrSyntax, ErrType, ErrRange:
-		if form != "" {
-			b = append(append(b, ", it must be "...), form...)
-		}
+	if form != "" && (e.Err == ErrSyntax || e.Err == ErrType || e.Err == ErrRange) {
+		s += ", it must be " + form
 	}
-	return string(b)
+	return s
 }
 
 // place returns the member, the field, the line and the byte, if they are known.
@@ -68,8 +63,7 @@ func (e *FieldError) place() string {
 	return s
 }
 
-// part returns the part of the member that is at fault, and its required form. Both are ""
-// if they are unknown.
+// part returns the part of the member that is at fault, and its required form, "" if unknown.
 func (e *FieldError) part() (part, form string) {
 	if e.Param == "" {
 		if e.Item >= 0 && (e.Err == ErrType || e.Err == ErrSyntax && e.Offset < 0) {
@@ -117,17 +111,14 @@ func (s several) Error() string {
 // Unwrap returns all errors, for [errors.Is] and [errors.As].
 func (s several) Unwrap() []error { return s }
 
-// joinFaults joins errors, and keeps only the first for each line and member.
+// joinFaults joins errors. It keeps the first of successive ones in the same line and member.
 func joinFaults(faults []*FieldError) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	seen := make(map[FieldError]bool, len(faults))
-	errs := make(several, 0, len(faults))
-	for _, e := range faults {
-		at := FieldError{Field: e.Field, Line: e.Line, Item: e.Item}
-		if !seen[at] {
-			seen[at] = true
+	var errs several
+	for i, e := range faults {
+		if i == 0 || e.Field != faults[i-1].Field || e.Line != faults[i-1].Line || e.Item != faults[i-1].Item {
 			errs = append(errs, e)
 		}
 	}

@@ -9,9 +9,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// HeaderOf copies m into an http.Header with canonical keys. Use it for gRPC metadata or
-// the events of AWS Lambda, whose lower-case keys are not found in a plain conversion. Lines
-// under several spellings of a name are joined, in the order of the spellings.
+// HeaderOf copies m, such as gRPC metadata or an event of AWS Lambda, into an http.Header with
+// canonical keys. Lines under several spellings of a name are joined, in the order of spellings.
 func HeaderOf(m map[string][]string) http.Header {
 	h := make(http.Header, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -23,8 +22,8 @@ func HeaderOf(m map[string][]string) http.Header {
 
 var errNilHeader = errors.New("ratelimit: nil http.Header")
 
-// setLine sets a field to one line. If the line is empty, it deletes the field, because an
-// empty List is not written (RFC 9651 Section 4.1).
+// setLine sets a field to one line, or deletes it: an empty List is not written (RFC 9651
+// Section 4.1).
 func setLine(h http.Header, key string, line []string) {
 	if line[0] == "" {
 		delete(h, key)

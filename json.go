@@ -42,7 +42,10 @@ func (n count) IsZero() bool { return n == Unknown }
 // and [Unknown] values are left out. The error is that of [Policy.Validate], except that
 // Quota may be unknown.
 func (p Policy) MarshalJSON() ([]byte, error) {
-	return marshalMember(&p, PolicyField, memberJSON{
+	if _, err := memberText(&p, PolicyField); err != nil {
+		return nil, err
+	}
+	return json.Marshal(memberJSON{
 		Name: p.Name, Quota: count(p.Quota), Unit: p.Unit, Window: p.Window, Remaining: Unknown, PartitionKey: p.PartitionKey, Params: p.Params,
 	})
 }
@@ -59,7 +62,10 @@ func (p *Policy) UnmarshalJSON(b []byte) error {
 // MarshalJSON returns l as an object, as [Policy.MarshalJSON] does, with the members name,
 // remaining, reset, partition_key and params.
 func (l Limit) MarshalJSON() ([]byte, error) {
-	return marshalMember(&l, LimitField, memberJSON{
+	if _, err := memberText(&l, LimitField); err != nil {
+		return nil, err
+	}
+	return json.Marshal(memberJSON{
 		Name: l.Name, Quota: Unknown, Remaining: count(l.Remaining), Reset: l.Reset, PartitionKey: l.PartitionKey, Params: l.Params,
 	})
 }
@@ -71,16 +77,7 @@ func (l *Limit) UnmarshalJSON(b []byte) error {
 	})
 }
 
-// marshalMember returns out as JSON. It returns an error if the member is invalid.
-func marshalMember[T Policy | Limit](m *T, field string, out memberJSON) ([]byte, error) {
-	if _, err := memberText(m, field); err != nil {
-		return nil, err
-	}
-	return json.Marshal(out)
-}
-
-// unmarshalMember reads b into a member of a field. It returns an error if the result is
-// invalid.
+// unmarshalMember reads b into a member of a field, unless the result is invalid.
 func unmarshalMember[T Policy | Limit](to *T, b []byte, field string, of func(*memberJSON) T) error {
 	in := &memberJSON{Quota: Unknown, Remaining: Unknown}
 	if err := json.Unmarshal(b, &in); err != nil {
@@ -120,8 +117,7 @@ func (f *Fields) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// jsonError returns the error of package json for text that is not in the form of this package.
-// Errors of this package stay as they are. The texts of package json can contain field content.
+// jsonError replaces an error of package json, whose text can contain field content.
 func jsonError(what string, err error) error {
 	var own *FieldError
 	var wrong *json.UnmarshalTypeError
@@ -134,9 +130,8 @@ func jsonError(what string, err error) error {
 	return fmt.Errorf("ratelimit: JSON of %s: %w", what, ErrSyntax)
 }
 
-// elements returns the values that the elements of a list point to, and false if one is nil.
-// Lists in JSON are read as pointers, because package json reads null as a zero value, which
-// permits nothing.
+// elements returns the values of a list, and false if one is nil: package json would read null
+// as a zero value, which permits nothing.
 func elements[T any](list []*T) ([]T, bool) {
 	if list == nil || slices.Contains(list, nil) {
 		return nil, list == nil
@@ -186,10 +181,10 @@ const (
 )
 
 // MarshalJSON returns p as an array of key and value. An Integer, a Decimal (always with a
-// point, such as 1.0), a String and a Boolean are JSON values. Other types are objects, as in
-// the test files of RFC 9651: {"__type":"token","value":"x"}, "binary" (in base32), "date"
-// (seconds since the Unix epoch) and "displaystring". If p cannot be written to a field, the
-// error wraps ErrSyntax, ErrRange or ErrType.
+// point, such as 1.0), a String and a Boolean are JSON values. Other types are objects:
+// {"__type":"token","value":"x"}, "binary" (in base32), "date" (seconds since the Unix epoch) and
+// "displaystring". If p cannot be written to a field, the error wraps ErrSyntax, ErrRange or
+// ErrType.
 func (p Param) MarshalJSON() ([]byte, error) {
 	if !text.IsKey(p.Key) {
 		return nil, fmt.Errorf("ratelimit: key of a parameter: %w", ErrSyntax)

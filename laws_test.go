@@ -255,7 +255,7 @@ func lawJoin(t testing.TB, f Fields) {
 	few, maps := matcher{policies: many.Policies}, newMatcher(many.Policies)
 	lawTightest(t, f)
 	for _, l := range f.Limits {
-		require.Equal(t, few.find(&l), maps.find(&l))
+		require.Same(t, few.policy(&l), maps.policy(&l))
 		p, ok := f.PolicyOf(l)
 		if !comparable {
 			continue

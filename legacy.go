@@ -107,14 +107,7 @@ func parseCurrent(h http.Header) (f Fields, faults []*FieldError, ok bool) {
 
 // isCurrent reports whether the first member of a field is a String, so that the
 // strict parser may read it.
-func isCurrent(lines []string) bool {
-	for _, line := range lines {
-		if line = text.Trim(line); line != "" {
-			return line[0] == '"'
-		}
-	}
-	return false
-}
+func isCurrent(lines []string) bool { return strings.HasPrefix(older.FirstLine(lines), `"`) }
 
 // parseLegacy reads all fields with limits except a well-formed RateLimit. It also returns
 // the wait that fields other than Retry-After ask for.
@@ -156,8 +149,9 @@ func (f *Fields) addFound(policies []older.Policy, limits []older.Limit, r *olde
 		faults = append(faults, f.addCurrent(&r.Current[i])...)
 		f.dropRepeated(known)
 	}
-	for _, fault := range r.Faults {
-		faults = append(faults, errorOf(fault))
+	causes := [...]error{older.Syntax: ErrSyntax, older.Missing: ErrMissing, older.TooMany: ErrTooMany}
+	for _, e := range r.Faults {
+		faults = append(faults, &FieldError{Field: fieldName(e.Key), Line: e.Line, Offset: e.Offset, Item: -1, Err: causes[e.Cause]})
 	}
 	f.Guessed = r.Guessed
 	f.addOlder(policies, limits, r.Form)
@@ -184,12 +178,6 @@ func (o *LegacyOptions) older(clock text.Clock) older.Options {
 		options.Name = defaultName
 	}
 	return options
-}
-
-// errorOf converts a fault to an error.
-func errorOf(fault older.Fault) *FieldError {
-	causes := [...]error{older.Syntax: ErrSyntax, older.Missing: ErrMissing, older.TooMany: ErrTooMany}
-	return &FieldError{Field: fieldName(fault.Key), Line: fault.Line, Offset: fault.Offset, Item: -1, Err: causes[fault.Cause]}
 }
 
 // addOlder adds policies and limits of older fields. It leaves out policies that the current

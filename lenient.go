@@ -45,10 +45,10 @@ func secondNames(lines []string) (line string, found bool) {
 	return strings.Join(members, separator), found
 }
 
-// readCurrent reads a field in the current form. If the strict parser refuses the field,
-// readCurrent reads it leniently: names may be Tokens, r may be missing, numbers may be
-// Decimals, a partition key may be a String, w may be 0, and list elements may be empty. If even
-// that fails, the error is that of the strict parser.
+// readCurrent reads a field in the current form. If the strict parser refuses the field, it is
+// read leniently: names may be Tokens, r may be missing, numbers may be Decimals, a partition key
+// may be a String, w may be 0, and list elements may be empty. If that fails too, the error is that
+// of the strict parser.
 func readCurrent[T Policy | Limit](lines []string, field *fieldDef) (list []T, lenient bool, err error) {
 	if list, err = parseList[T](field, lines); err == nil {
 		return list, false, nil
@@ -177,9 +177,8 @@ func nameItem(s string) (string, bool) {
 	return string(token), ok && form == sf.Other
 }
 
-// parseNextLimits reads RateLimit in the form of the next draft. Only that form has members
-// with a and without r. A member with r is in the form of draft-11. The result is nil if no
-// member has the new form, or if the field is malformed.
+// parseNextLimits reads RateLimit in the form of the next draft. Only that form has members with
+// a and without r. The result is nil if no member has it, or if the field is malformed.
 func parseNextLimits(lines []string) []Limit {
 	if !slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, nextRemainingKey+"=") }) {
 		return nil // nearly all other fields end here
@@ -199,22 +198,20 @@ func parseNextLimits(lines []string) []Limit {
 		case fault.Err == ErrMissing && movedFaults[i] == nil:
 			found = true
 			limits[i] = moved[i]
-			limits[i].Params = slices.DeleteFunc(limits[i].Params, reserved) // a Limit cannot contain these parameters
+			limits[i].Params = slices.DeleteFunc(limits[i].Params, func(p Param) bool { // a Limit cannot contain these
+				return limitField.find(p.Key) != nil
+			})
 		default:
 			return nil
 		}
 	}
-	if !found {
-		return nil
+	if found {
+		return limits
 	}
-	return limits
+	return nil
 }
 
-// reserved reports whether a parameter has a key that draft-11 defines for RateLimit.
-func reserved(p Param) bool { return limitField.find(p.Key) != nil }
-
-// parseNext returns the limits and the policies of a response in the form of the next draft.
-// It ignores only the policies that break a rule.
+// parseNext joins limits in the form of the next draft with the policies that break no rule.
 func parseNext(limits []Limit, policyLines []string) (f Fields, faults []*FieldError) {
 	f = Fields{Limits: limits, Dialect: nextDialect}
 	policies, each, err := parseEach[Policy](policyField, policyLines)
@@ -232,9 +229,8 @@ func parseNext(limits []Limit, policyLines []string) (f Fields, faults []*FieldE
 	return f, faults
 }
 
-// unify gives names that differ only by case the spelling of the first limit, because the
-// next draft compares names without case. If several members then have one name, the tightest
-// counts.
+// unify gives names that differ only by case the spelling of the first limit, because the next
+// draft compares names without case. Of several members with one name the tightest counts.
 func (f *Fields) unify() {
 	spellings := make(map[string]string, len(f.Limits))
 	spell := func(name *string) {
@@ -258,8 +254,7 @@ func (f *Fields) unify() {
 	})
 }
 
-// tightestOfEach returns the list with one member for each identity, at the place of the
-// first such member. The least by compare is kept.
+// tightestOfEach returns the least member of each identity, at the place of the first one.
 func tightestOfEach[T any, M identified[T]](list []T, compare func(a, b M) int) []T {
 	index := make(map[identity]int, len(list))
 	firsts := list[:0]
@@ -277,13 +272,12 @@ func tightestOfEach[T any, M identified[T]](list []T, compare func(a, b M) int) 
 	return firsts
 }
 
-// parseEach reads the lines of a field by the rules of the next draft: names may be Tokens,
-// and each member is checked separately. If a member breaks a rule, the list contains a zero
-// member, and faults has the fault at the same index. If the lines are not a List of Items,
-// or contain more than 1024, only the error is returned.
+// parseEach reads the lines of a field by the rules of the next draft: names may be Tokens, and
+// each member is checked separately. A member that breaks a rule is zero, and faults has its fault
+// at the same index. If the lines are not a List of Items, or of more than 1024, only err is set.
 func parseEach[T Policy | Limit](field *fieldDef, lines []string) (list []T, faults []*FieldError, err *FieldError) {
 	p := parser{field: field, item: -1, tokens: true}
-	p.join(lines)
+	p.Text = strings.Join(lines, separator)
 	for {
 		ok := p.next()
 		if !ok && p.err == nil {

@@ -8,11 +8,9 @@ import (
 )
 
 // A FixedWindow is the state of a limiter that counts in windows of time. Use it for a sliding log
-// too: Used is then the number of entries, and Left the time until the oldest entry expires.
-//
-// If a limiter also counts a part of the previous window, as go-chi/httprate does, use
-// [SlidingWindow], or clients wait longer than necessary. If it refills continuously, as
-// x/time/rate, redis_rate and throttled do, use [TokenBucket].
+// too: Used is then the number of entries, and Left the time until the oldest entry expires. For
+// a limiter that also counts a part of the previous window, as go-chi/httprate does, use
+// [SlidingWindow], or clients wait longer than necessary.
 type FixedWindow struct {
 	Name   string        // of the policy
 	Quota  int64         // quota units that a window has, such as 100
@@ -27,9 +25,8 @@ type FixedWindow struct {
 // window. Numbers are cut to the range of the fields. Times are rounded up to whole seconds, at
 // least one, so that no client comes back too early.
 //
-// If a whole quota is left shortly before the end of a window, a client may send twice the quota
-// at once: see [Limit.Cap]. If many clients wait for the same end, see [Limit.Jitter] (draft-11
-// Section 8.5).
+// At the end of a window, a client may send twice the quota at once: see [Limit.Cap].
+// If many clients wait for the same end, see [Limit.Jitter] (draft-11 Section 8.5).
 func (w FixedWindow) Fields() Fields {
 	p := Policy{Name: w.Name, Quota: min(max(w.Quota, 0), MaxInteger)}
 	if w.Window > 0 {
@@ -55,10 +52,9 @@ type SlidingWindow struct {
 }
 
 // Fields returns one policy and its limit: "minute";q=100;w=60 and "minute";r=20;t=30 for
-// the numbers above. [Fields.Join] joins several. Remaining is Quota − Current − Previous × Left ÷
-// Window, rounded down, at least 0. If something remains, or Quota is 0, Reset is Left. Otherwise
-// Reset is the time until Remaining is 1 if no further request is served. Numbers and times are cut
-// and rounded as by [FixedWindow.Fields].
+// the numbers above, cut and rounded as by [FixedWindow.Fields]. Remaining is Quota − Current −
+// Previous × Left ÷ Window, rounded down, at least 0. If something remains, or Quota is 0, Reset is
+// Left. Otherwise it is the time until Remaining is 1 if no further request is served.
 func (w SlidingWindow) Fields() Fields {
 	p := Policy{Name: w.Name, Quota: min(max(w.Quota, 0), MaxInteger)}
 	window, left := max(w.Window, 0), min(max(w.Left, 0), max(w.Window, 0))
@@ -89,8 +85,8 @@ func oneLimit(p Policy, l Limit) Fields {
 	return Fields{Policies: []Policy{p}, Limits: []Limit{l}}
 }
 
-// A TokenBucket is the state of a token bucket, or of the generic cell rate algorithm (GCRA), which
-// is equivalent.
+// A TokenBucket is the state of a token bucket, or of the generic cell rate algorithm (GCRA), as in
+// x/time/rate, redis_rate and throttled.
 type TokenBucket struct {
 	Name      string  // of the policy
 	Burst     int64   // tokens that the bucket can hold, such as 20
@@ -98,13 +94,11 @@ type TokenBucket struct {
 	Tokens    float64 // tokens in it now, such as 7.5; below 0 if some are reserved in advance; NaN is 0
 }
 
-// Fields returns one policy and its limit: "bucket";q=20;w=200 and "bucket";r=7;t=5 for
-// the numbers above. [Fields.Join] joins several.
-//
-// Quota is Burst, and Window is the time in which an empty bucket fills. Remaining is the number of
-// whole tokens in the bucket. Reset is the time until there is one more, so that a refused request
-// of one token could pass. For requests of several tokens see [Refuse]. Numbers and times are cut
-// and rounded as by [FixedWindow.Fields]. If PerSecond is 0, there is neither Window nor Reset.
+// Fields returns one policy and its limit: "bucket";q=20;w=200 and "bucket";r=7;t=5 for the
+// numbers above, cut and rounded as by [FixedWindow.Fields]. Quota is Burst, and Window is the time
+// in which an empty bucket fills. Remaining is the number of whole tokens. Reset is the time until
+// there is one more, so that a refused request of one token could pass. For requests of several
+// tokens see [Refuse]. If PerSecond is 0, there is neither Window nor Reset.
 //
 // If a limiter returns the time until its bucket is full, as redis_rate does in ResetAfter, Tokens
 // is Burst − PerSecond × that time in seconds. Burst should exceed PerSecond by at least 1, because

@@ -76,7 +76,7 @@ func TestLimiters(t *testing.T) {
 			f := readLimiter(t, tc.in)
 			p, l := theOnly(f)
 			a := Advice{Fields: f}
-			a.follow()
+			a.follow(0)
 			require.Equal(t, tc.want, fmt.Sprintf("%v | %v | %v", p, l, a.Pace))
 		})
 	}
@@ -213,7 +213,7 @@ func TestTokenBucketPace(t *testing.T) {
 			l.take(now)
 			var a Advice
 			a.Fields, _ = l.left(now)
-			a.follow()
+			a.follow(0)
 			now = now.Add(max(a.Pace, a.Wait))
 		}
 		require.InDelta(t, tc.want, served/now.Sub(epoch).Seconds(), 0.05*tc.want, "%v", tc)

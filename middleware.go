@@ -20,10 +20,9 @@ type Decision struct {
 	Done func()
 }
 
-// A Middleware asks a limiter about each request, announces the limits in the response,
-// and refuses the requests that exceed one. Call Handler with an [http.Handler], or pass it to
-// the Use method of a router. Middlewares stack: a response announces the limits of all that it
-// passes.
+// A Middleware asks a limiter about each request, announces the limits in the response, and
+// refuses the requests that exceed one. Call Handler with an [http.Handler], or pass it to the Use
+// method of a router. A response announces the limits of all Handlers that it passes.
 type Middleware struct {
 	// Take takes a unit of quota for a request. Several goroutines call it at once. If it
 	// returns an error, only Done of the Decision is used.
@@ -31,8 +30,8 @@ type Middleware struct {
 	// Dialects are older forms that are written as well. If two write what remains into one
 	// field, the first counts. Each costs a request about two microseconds.
 	Dialects []*Dialect
-	// OnError is called if Take fails. To refuse the request, it answers 503, say, and
-	// returns true. If it returns false, or is nil, the request passes.
+	// OnError is called if Take fails. It may answer the request, and then returns true. If it
+	// returns false, or is nil, the request passes.
 	OnError func(http.ResponseWriter, *http.Request, error) bool
 	// OnFault is called if something cannot be announced, with an error of [RestrictHeader]
 	// or [Refuse], and with the error of Take if OnError is nil. If OnFault is nil, package
@@ -40,10 +39,10 @@ type Middleware struct {
 	OnFault func(*http.Request, error)
 }
 
-// Handler returns a handler that asks the limiter and then calls next. It writes the fields
-// when next sends the header of its response. It joins them as [RestrictHeader] does with
-// those of an inner Handler, of another limiter, or of the server behind a reverse proxy. Of
-// nested Handlers the outermost writes the Dialects of all.
+// Handler returns a handler that asks the limiter and then calls next. When next sends the header
+// of its response, the handler joins the fields as [RestrictHeader] does with those in the header:
+// of an inner Handler, of another limiter, or of the server behind a reverse proxy. The outermost
+// of nested Handlers writes the Dialects of all.
 //
 // A refused request gets the answer of [Refuse]. If Take fails and the context of the
 // request is done, the answer is 503, so that clients cannot avoid the limit by hanging up.

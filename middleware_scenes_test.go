@@ -353,7 +353,7 @@ func (s *scene) requireNoLess(t *testing.T, upstream, answer *http.Response) {
 	require.GreaterOrEqual(t, through.Asked, direct.Asked)
 	for _, l := range s.limiters {
 		mine := Advice{Fields: l.decision.Fields}
-		mine.follow()
+		mine.follow(0)
 		require.GreaterOrEqual(t, through.Asked, mine.Wait)
 		if upstream.Header.Get("Age") == "" {
 			require.GreaterOrEqual(t, max(through.Pace, through.Asked), mine.Pace)

@@ -11,47 +11,40 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// Bounds of a field. RFC 9651 Sections 3.1 and 3.1.2 require a parser to support at least
-// 1024 members, and 256 parameters in each, so a sender cannot rely on more. A parameter
-// that is written twice counts once. The number of written parameters is bounded too, so
-// that the work stays linear.
+// Bounds of a field. A sender cannot rely on more (RFC 9651 Sections 3.1 and 3.1.2). A
+// parameter that is written twice counts once. The number of written parameters is bounded
+// too, so that the work stays linear.
 const (
 	maxMembers = 1024
 	maxParams  = 256
 	maxWritten = 4 * maxParams
 )
 
-// manyParams is the number of extension parameters up to which a repeated key is searched
-// one by one. If a member has more, a map finds it.
+// manyParams is the number of extension parameters from which on a map finds a repeated key.
 const manyParams = 16
 
 // Parse reads the fields RateLimit-Policy and RateLimit of h. For older fields see
 // [ParseAny]. h is the header section of a response, never its trailers, in which these
 // fields MUST NOT occur (draft-11 Sections 3.1 and 4.1).
 //
-// A malformed field is nil in the result, and the error joins a [*FieldError] for it. A
-// client may use the result, because malformed fields MUST be ignored (draft-11 Section 7).
-// A field that is absent or blank is nil, and not an error.
+// A malformed field is nil in the result, and the error joins a [*FieldError] for it. Clients
+// may use the result, because malformed fields MUST be ignored (draft-11 Section 7). A field
+// that is absent or blank is nil, and not an error.
 func Parse(h http.Header) (Fields, error) {
-	policyLines, limitLines := h[policyKey], h[limitKey]
-	if len(policyLines) == 0 && len(limitLines) == 0 {
-		return Fields{}, nil // this common case takes half the time
-	}
 	var f Fields
 	var policyErr, limitErr error
-	f.Policies, policyErr = ParsePolicies(policyLines...)
-	f.Limits, limitErr = ParseLimits(limitLines...)
+	f.Policies, policyErr = ParsePolicies(h[policyKey]...)
+	f.Limits, limitErr = ParseLimits(h[limitKey]...)
 	if f.Policies != nil || f.Limits != nil {
 		f.Dialect = currentDialect
 	}
 	return f, joinErrors(policyErr, limitErr)
 }
 
-// ParsePolicies reads the field RateLimit-Policy (draft-11 Section 3). lines are its field
-// lines in order, which together are one List (RFC 9110 Section 5.2). Without lines, or with
-// only a blank one, the result is nil. On error it is nil too, because a field is valid as a
-// whole or not at all (RFC 9651 Section 4.2). The error is a [*FieldError] that wraps
-// ErrSyntax, ErrType, ErrMissing, ErrRange or ErrTooMany.
+// ParsePolicies reads the field RateLimit-Policy (draft-11 Section 3). lines are its field lines
+// in order. The result is nil without lines, with only a blank one, and on error, because a field
+// is valid as a whole or not at all (RFC 9651 Section 4.2). The error is a [*FieldError] that
+// wraps ErrSyntax, ErrType, ErrMissing, ErrRange or ErrTooMany.
 //
 //go:noinline
 func ParsePolicies(lines ...string) ([]Policy, error) {
@@ -70,7 +63,7 @@ func ParseLimits(lines ...string) ([]Limit, error) {
 // because in another package the argument of a generic function escapes to the heap.
 func parseList[T Policy | Limit](field *fieldDef, lines []string) ([]T, error) {
 	p := parser{field: field, item: -1}
-	p.join(lines)
+	p.Text = strings.Join(lines, separator)
 	var list []T
 	for p.next() {
 		if list == nil {
@@ -85,11 +78,10 @@ func parseList[T Policy | Limit](field *fieldDef, lines []string) ([]T, error) {
 	return list, nil
 }
 
-// estimate returns the number of members that the List may contain, so that one allocation
-// has room for all. It is called after the first member. No member is shorter than the seven
-// bytes of `"";q=1,`, which bounds the memory that a text of commas can reserve.
+// estimate returns the number of members that the List may contain, so that one allocation has
+// room for all. It is called after the first member.
 func (p *parser) estimate() int {
-	const shortest = 7
+	const shortest = len(`"";q=1,`) // bounds the memory that a text of commas can reserve
 	rest := p.Text[p.i:]
 	return 1 + min(strings.Count(rest, ","), len(rest)/shortest, maxMembers-1)
 }
@@ -111,28 +103,21 @@ type member struct {
 	params Params // the parameters that the field does not define
 }
 
-// seconds returns the number of seconds of the member, absent if it has none.
-func (m *member) seconds() Seconds {
-	if m.seen&(1<<timeParam) == 0 {
-		return Seconds{}
-	}
-	return SecondsOf(m.num[timeParam])
-}
-
 // store sets to, a *Policy or a *Limit, to the member.
 func (m *member) store(to any) {
+	time := Seconds{m.num[timeParam], m.seen&(1<<timeParam) != 0}
 	switch to := to.(type) {
 	case *Policy:
 		to.Name = m.name
 		to.Quota = m.num[amountParam]
 		to.Unit = Unit(m.unit)
-		to.Window = m.seconds()
+		to.Window = time
 		to.PartitionKey = m.key
 		to.Params = m.params
 	case *Limit:
 		to.Name = m.name
 		to.Remaining = m.num[amountParam]
-		to.Reset = m.seconds()
+		to.Reset = time
 		to.PartitionKey = m.key
 		to.Params = m.params
 	}
@@ -159,9 +144,6 @@ type parser struct {
 	tokens bool // names may be Tokens
 }
 
-// join sets the text of the parser.
-func (p *parser) join(lines []string) { p.Text = strings.Join(lines, separator) }
-
 // fail stores a fault, and returns false.
 func (p *parser) fail(off int, key string, cause error) bool {
 	p.off, p.key, p.err = off, key, cause
@@ -178,8 +160,8 @@ func (p *parser) fieldError(lines []string) *FieldError {
 	return e
 }
 
-// next reads the next member of the List (RFC 9651 Section 4.2.1), and checks it against the
-// rules of the field. It returns false at the end of the List, and at a fault.
+// next reads the next member of the List (RFC 9651 Section 4.2.1) by the rules of the field. It
+// returns false at the end of the List, and at a fault.
 //
 //	sf-list = list-member *( OWS "," OWS list-member )
 func (p *parser) next() bool {
@@ -193,6 +175,7 @@ func (p *parser) next() bool {
 		p.i = text.Past(p.Text, p.i+1, text.OWS) // past the comma
 		m := &p.member
 		m.seen, m.bad, m.twice, m.unit, m.key, m.params = 0, 0, 0, "", nil, nil
+		m.num[timeParam] = 0
 	}
 	p.item++
 	if p.item == maxMembers && p.i < len(p.Text) && p.Text[p.i] != ',' {
@@ -235,10 +218,9 @@ func (p *parser) readMember() bool {
 	return p.field.required&^m.seen|m.bad == 0 || p.judge()
 }
 
-// judge stores the first fault in a member that lacks a required parameter, or has a
-// parameter that breaks its definition. A missing parameter is a fault at the start of the
-// member. judge is called after the whole member, because a later duplicate replaces an
-// earlier parameter (RFC 9651 Section 4.2.3.2).
+// judge stores the first fault in a member. A missing parameter is a fault at the start of the
+// member. judge is called after the whole member, because a later duplicate replaces an earlier
+// parameter (RFC 9651 Section 4.2.3.2).
 func (p *parser) judge() bool {
 	m := &p.member
 	p.off = len(p.Text)
@@ -297,16 +279,13 @@ func (p *parser) readParams(i int) bool {
 	return true
 }
 
-// full reports whether a member has no room for another parameter after n written ones. def
-// is the definition of key, or nil. A repeated parameter takes no room, but only maxWritten
-// may be written.
+// full reports whether a member has no room for a parameter after n written ones. def is the
+// definition of key, or nil. A repeated parameter takes no room.
 func (p *parser) full(key string, def *paramDef, n int) bool {
 	m := &p.member
-	var known bool
+	known := def != nil && m.seen&(1<<def.param) != 0
 	if def == nil {
 		known = p.indexParam(key) >= 0
-	} else {
-		known = m.seen&(1<<def.param) != 0
 	}
 	return n == maxWritten || !known && bits.OnesCount8(m.seen)+len(m.params) >= maxParams
 }
@@ -335,7 +314,7 @@ func (m *member) set(d *paramDef, kind sf.Kind, off int, s *sf.Scanner) {
 // value in place (RFC 9651 Section 4.2.3.2).
 func (p *parser) setParam(key string, value any) {
 	m := &p.member
-	if m.params == nil { // most members have only one, so room for one is enough
+	if m.params == nil {
 		m.params = Params{{key, value}}
 		clear(p.index) // it was that of another member
 		return
@@ -351,7 +330,7 @@ func (p *parser) setParam(key string, value any) {
 // many, it uses a map, because searches would take quadratic time.
 func (p *parser) indexParam(key string) int {
 	m := &p.member
-	if len(m.params) <= manyParams {
+	if len(m.params) < manyParams {
 		return m.params.index(key)
 	}
 	if p.index == nil {

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"reflect"
 	"slices"
-
-	"github.com/httpfields/ratelimit/internal/sf"
 )
 
 // A Policy is a member of the field RateLimit-Policy, such as "burst";q=100;w=60
@@ -34,12 +32,10 @@ const (
 	ConcurrentRequests Unit = "concurrent-requests" // requests that the server processes at the same time
 )
 
-// requestAlias is how the table of draft-11 Section 10.3 spells Requests, apparently by
-// mistake.
+// requestAlias is how the table of draft-11 Section 10.3 spells Requests.
 const requestAlias Unit = "request"
 
-// countsRequests reports whether each request takes one quota unit. It is true without a
-// unit, because requests are the default (draft-11 Section 3.1.2).
+// countsRequests reports whether each request takes one quota unit (draft-11 Section 3.1.2).
 func (u Unit) countsRequests() bool {
 	return u == "" || u == Requests || u == requestAlias
 }
@@ -80,32 +76,20 @@ func (ps Params) Get(key string) (value any, ok bool) {
 
 // index returns the index of the parameter with a key, or -1.
 func (ps Params) index(key string) int {
-	for i := range ps {
-		if ps[i].Key == key {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(ps, func(p Param) bool { return p.Key == key })
 }
 
 // equal reports whether ps and qs are the same on the wire.
 func (ps Params) equal(qs Params) bool {
-	return slices.EqualFunc(ps, qs, func(p, q Param) bool { return p.Key == q.Key && equalValue(p.Value, q.Value) })
-}
-
-// equalValue reports whether a and b are written as the same bare item. Decimals are written in
-// thousandths and Dates in whole seconds (RFC 9651 Sections 3.3.2 and 3.3.7).
-func equalValue(a, b any) bool {
-	s, err := sf.AppendValue(nil, a)
-	t, other := sf.AppendValue(nil, b)
+	a, _, err := ps.append(nil, nil, 0)
+	b, _, other := qs.append(nil, nil, 0)
 	if err != nil || other != nil {
-		return reflect.DeepEqual(a, b)
+		return reflect.DeepEqual(ps, qs)
 	}
-	return bytes.Equal(s, t)
+	return bytes.Equal(a, b)
 }
 
-// equalKey reports whether two partition keys are the same. An absent key and an empty one
-// differ.
+// equalKey reports whether two partition keys are the same. An absent and an empty one differ.
 func equalKey(a, b []byte) bool {
 	return (a == nil) == (b == nil) && bytes.Equal(a, b)
 }

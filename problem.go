@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,14 +40,11 @@ type Problem struct {
 // NewProblem returns a problem with a type, and with the names of the exceeded policies. The
 // three types of this package get their registered titles and statuses.
 func NewProblem(typ string, violated ...string) *Problem {
-	p := &Problem{Type: typ}
+	p := &Problem{Type: typ, ViolatedPolicies: append([]string(nil), violated...)}
 	for _, r := range registrations {
 		if r.uri == typ {
 			p.Title, p.Status = r.title, r.status
 		}
-	}
-	if len(violated) > 0 {
-		p.ViolatedPolicies = slices.Clone(violated)
 	}
 	return p
 }
@@ -57,27 +55,19 @@ func (p *Problem) Error() string {
 	if p == nil {
 		p = &Problem{}
 	}
-	what := p.Title
-	if what == "" {
-		what = p.Type
-	}
-	if what == "" {
-		what = "about:blank"
-	}
+	what := cmp.Or(p.Title, p.Type, "about:blank")
 	if p.Status != 0 {
 		what = strconv.Itoa(p.Status) + " " + what
 	}
 	if p.Detail != "" {
 		what += ": " + p.Detail
 	}
-	return "ratelimit: problem " + strings.Map(replaceUnprintable, what)
-}
-
-func replaceUnprintable(r rune) rune {
-	if unicode.IsPrint(r) {
-		return r
-	}
-	return utf8.RuneError
+	return "ratelimit: problem " + strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return utf8.RuneError
+	}, what)
 }
 
 // A problemMember is a member of the document with a struct field.
@@ -86,9 +76,8 @@ type problemMember struct {
 	value any // *string, *int or *[]string; the zero value is absent
 }
 
-// members returns the members with a struct field, in the order of writing: the members of
-// RFC 9457 Section 3.1, and violated-policies of draft-11 Section 5. Only this function
-// spells their names.
+// members returns the members of RFC 9457 Section 3.1, and violated-policies of draft-11
+// Section 5, in the order of writing.
 func (p *Problem) members() [6]problemMember {
 	return [...]problemMember{
 		{"type", &p.Type},
@@ -102,13 +91,13 @@ func (p *Problem) members() [6]problemMember {
 
 // MarshalJSON returns p as a JSON object: type, title, status, detail, instance,
 // violated-policies, then the Extensions sorted by name. Absent members are left out. Bytes
-// that are not UTF-8 become U+FFFD. It returns an error if an extension has the name of
-// another member (ErrDuplicate), is not UTF-8, or is not one JSON value (ErrSyntax).
+// that are not UTF-8 become U+FFFD. The error wraps ErrDuplicate if an extension has the name of
+// another member, and ErrSyntax if it is not UTF-8, or not one JSON value.
 func (p Problem) MarshalJSON() ([]byte, error) { return p.marshal(p.Status) }
 
 // marshal returns p in JSON. status takes the place of a Status that is not 0.
 func (p *Problem) marshal(status int) ([]byte, error) {
-	b := append(make([]byte, 0, usualProblem), '{')
+	b := append(make([]byte, 0, 256), '{')
 	begin := func(name string) {
 		if len(b) > 1 {
 			b = append(b, ',')
@@ -158,11 +147,8 @@ func (p *Problem) marshal(status int) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-const usualProblem = 256 // room for most documents, in bytes
-
-// appendJSONString appends a string in JSON. It does not escape <, > and &, because people
-// read a problem, and it is not part of HTML. Package json writes the few strings with
-// characters to escape.
+// appendJSONString appends a string in JSON. It does not escape <, > and &, because people read a
+// problem, and it is not part of HTML. Package json writes the few strings with escapes.
 func appendJSONString(b []byte, s string) []byte {
 	if text.All(s, text.Plain) {
 		b = append(b, '"')
@@ -205,9 +191,15 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 		case *string:
 			_ = json.Unmarshal(all[m.name], v) // an error leaves it unchanged
 		case *int:
-			*v = readStatus(all[m.name])
+			var x float64 // some languages write 429.0
+			if json.Unmarshal(all[m.name], &x) == nil && x == math.Trunc(x) && math.Abs(x) <= math.MaxInt32 {
+				*v = int(x)
+			}
 		case *[]string:
-			*v = readStrings(all[m.name])
+			var list []*string
+			if json.Unmarshal(all[m.name], &list) == nil {
+				*v, _ = elements(list)
+			}
 		}
 		delete(all, m.name)
 	}
@@ -218,30 +210,9 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// readStatus reads a status. It accepts 429.0, which some languages write for a whole
-// number. It returns 0 for anything else.
-func readStatus(raw json.RawMessage) int {
-	var x float64
-	if json.Unmarshal(raw, &x) != nil || x != math.Trunc(x) || math.Abs(x) > math.MaxInt32 {
-		return 0
-	}
-	return int(x)
-}
-
-// readStrings reads an array of strings. It returns nil for anything else.
-func readStrings(raw json.RawMessage) []string {
-	var list []*string
-	if json.Unmarshal(raw, &list) != nil {
-		return nil
-	}
-	out, _ := elements(list)
-	return out
-}
-
-// ServeHTTP sends p with its Status, its JSON, and Cache-Control: no-store, because p is
-// about this request alone. If Status is 0, or one that no response with a body can have
-// (such as 204), it sends 429. If [Problem.MarshalJSON] returns an error, the response is a
-// plain 500.
+// ServeHTTP sends p with its Status and Cache-Control: no-store, because p is about this request
+// alone. A Status of 0, or one without a body, such as 204, becomes 429. If [Problem.MarshalJSON]
+// returns an error, the response is a plain 500.
 func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, body, err := p.document()
 	if err != nil {
@@ -256,22 +227,13 @@ func (p *Problem) document() (status int, body []byte, err error) {
 	if p == nil {
 		p = &Problem{}
 	}
-	status = p.Status
-	if !bearsBody(status) {
+	switch status = p.Status; {
+	case status < 200, status > 599, // not final, or without a body (RFC 9110 Section 15)
+		status == http.StatusNoContent, status == http.StatusResetContent, status == http.StatusNotModified:
 		status = http.StatusTooManyRequests
 	}
 	body, err = p.marshal(status)
 	return status, body, err
-}
-
-// bearsBody reports whether a response with that status is final and may have a
-// body (RFC 9110 Section 15).
-func bearsBody(status int) bool {
-	switch status {
-	case http.StatusNoContent, http.StatusResetContent, http.StatusNotModified:
-		return false
-	}
-	return 200 <= status && status <= 599
 }
 
 // sendProblem sends a problem document and a newline, for readers at a terminal.

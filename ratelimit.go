@@ -26,13 +26,11 @@ type Limit struct {
 	Params       Params // all other parameters, in the order of the field
 }
 
-// Unknown is the Remaining of a [Limit] or the Quota of a [Policy] that an older response
-// leaves out. The current fields require both numbers, so such a member cannot be written;
-// see [Fields.Writable].
+// Unknown is a Remaining or Quota that an older response leaves out. The current fields
+// require both numbers, so such a member cannot be written: see [Fields.Writable].
 const Unknown = -1
 
-// MaxInteger is the largest number of quota units or seconds. It is the largest Integer of
-// a structured field (RFC 9651 Section 3.3.1).
+// MaxInteger is the largest number of quota units or seconds (RFC 9651 Section 3.3.1).
 const MaxInteger = 999_999_999_999_999
 
 // Equal reports whether l and m are the same on the wire, as [Policy.Equal] does.
@@ -59,8 +57,8 @@ type Seconds struct {
 // SecondsOf returns n seconds. Validate of the policy or limit checks n.
 func SecondsOf(n int64) Seconds { return Seconds{n, true} }
 
-// CeilSeconds returns d rounded up to whole seconds, so that a client never comes back
-// too early. A negative d becomes 0.
+// CeilSeconds returns d rounded up, so that a client never comes back too early. A negative d
+// becomes 0.
 func CeilSeconds(d time.Duration) Seconds {
 	n := int64(d / time.Second)
 	if d%time.Second > 0 {
@@ -92,11 +90,7 @@ func (s Seconds) After(t time.Time) (time.Time, bool) {
 	if !ok {
 		return time.Time{}, false
 	}
-	end := t.Add(d)
-	if whole := end.Truncate(time.Second); whole.Before(end) {
-		return whole.Add(time.Second), true
-	}
-	return end.Round(0), true
+	return t.Add(d).Add(time.Second - 1).Truncate(time.Second), true
 }
 
 // String returns the number with its unit, such as "30s", or "absent".
@@ -120,11 +114,11 @@ func longer(s, t Seconds) Seconds {
 type Fields struct {
 	Policies []Policy `json:"policies,omitempty"` // the members of RateLimit-Policy, or what older fields announce; nil is absent
 	Limits   []Limit  `json:"limits,omitempty"`   // the members of RateLimit, or what older fields report; nil is absent
-	// Dialect names the form that was read: "ratelimit" (the current fields),
-	// "ratelimit-lenient" (current fields that [Parse] refuses), "ratelimit-next" (the form
-	// of the draft that follows draft-11), "draft-00" to "draft-07", "x-ratelimit" and others
-	// by family or vendor, or the name of one of [LegacyOptions].Dialects. "" is none. It is
-	// not written.
+	// Dialect names the form that was read, and is not written. "" is none, "ratelimit" the
+	// current fields, "ratelimit-lenient" current fields that [Parse] refuses, and
+	// "ratelimit-next" the form of the draft that follows draft-11. Older forms are "draft-00"
+	// to "draft-07", "x-ratelimit" and others by family or vendor, or the name of one of
+	// [LegacyOptions].Dialects.
 	Dialect string `json:"dialect,omitempty"`
 	// Guessed is true if the unit of a reset or a window in older fields is a guess: see
 	// [LegacyOptions.Reset]. It is not written.
@@ -234,21 +228,21 @@ func (f Fields) withoutResets() Fields {
 	return f
 }
 
-// PolicyOf returns the policy of f that l reports on, and false if there is none: the first
-// with the name and partition key of l. Some servers write the key in only one field. If no
-// policy matches, it is the only one with that name if l has no key, or the only one with
-// that name and no key if l has one. Names are compared byte by byte.
+// PolicyOf returns the policy of f that l reports on, and false if there is none. It is the
+// first with the name and partition key of l. Some servers write the key in only one field, so
+// it can also be the only policy with that name: if l has a key, the only one without a key.
+// Names are compared byte by byte.
 func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	m := matcher{policies: f.Policies}
-	i := m.find(&l)
-	if i < 0 {
+	p := m.policy(&l)
+	if p == &noPolicy {
 		return Policy{}, false
 	}
-	return f.Policies[i], true
+	return *p, true
 }
 
-// An identity distinguishes the members of one field. It is the name and the partition key,
-// because quotas are allocated per partition key (draft-11 Section 3.1.4).
+// An identity distinguishes the members of one field, because quotas are allocated per
+// partition key (draft-11 Section 3.1.4).
 type identity struct {
 	name, key string
 	keyed     bool // the key is not absent
@@ -276,10 +270,8 @@ func (l *Limit) nameAndKey() (string, []byte)  { return l.Name, l.PartitionKey }
 // that the time for many limits stays linear.
 type matcher struct {
 	policies []Policy
-	// The maps contain indices of policies. They are nil if there are few policies.
-	exact   map[identity]int // the first policy with that identity
-	named   map[string]int   // the only policy with that name, or -1 if there are several
-	keyless map[string]int   // the only policy with that name and no partition key, or -1
+	first    map[identity]int // the index of the first policy with that identity; nil if there are few
+	only     map[identity]int // the index of the only policy with that name and keyed, or -1
 }
 
 const manyPolicies = 16 // from this number on, a matcher uses maps
@@ -290,73 +282,54 @@ func newMatcher(policies []Policy) matcher {
 	if len(policies) < manyPolicies {
 		return m
 	}
-	m.exact = make(map[identity]int, len(policies))
-	m.named = make(map[string]int, len(policies))
-	m.keyless = make(map[string]int)
+	m.first = make(map[identity]int, len(policies))
+	m.only = make(map[identity]int, len(policies))
 	for i := range policies {
-		p := &policies[i]
-		if _, again := m.exact[p.identity()]; !again {
-			m.exact[p.identity()] = i
+		id := policies[i].identity()
+		if _, again := m.first[id]; !again {
+			m.first[id] = i
 		}
-		only(m.named, nameID(p.Name), i)
-		if p.PartitionKey == nil {
-			only(m.keyless, nameID(p.Name), i)
+		id.key = ""
+		if _, again := m.only[id]; again {
+			i = -1
 		}
+		m.only[id] = i
 	}
 	return m
 }
 
-// only stores i as the index of a name, or -1 if the name has an index already.
-func only(indices map[string]int, name string, i int) {
-	if _, again := indices[name]; again {
-		i = -1
-	}
-	indices[name] = i
-}
-
-// find returns the index of the policy that l reports on, as [Fields.PolicyOf]
-// defines it, or -1.
-func (m *matcher) find(l *Limit) int {
-	if m.exact == nil {
+// policy returns the policy of l, as [Fields.PolicyOf] defines it, or a pointer to noPolicy.
+func (m *matcher) policy(l *Limit) *Policy {
+	if m.first == nil {
 		return m.search(l)
 	}
-	i, ok := m.exact[l.identity()]
-	if !ok && l.PartitionKey == nil {
-		i, ok = m.named[nameID(l.Name)]
-	} else if !ok {
-		i, ok = m.keyless[nameID(l.Name)]
+	i, ok := m.first[l.identity()]
+	if !ok { // either the limit or its policy has a key
+		i, ok = m.only[identity{name: nameID(l.Name), keyed: l.PartitionKey == nil}]
 	}
-	if !ok {
-		return -1
+	if !ok || i < 0 {
+		return &noPolicy
 	}
-	return i
+	return &m.policies[i]
 }
 
-// search is find without the maps.
-func (m *matcher) search(l *Limit) int {
-	found, n := -1, 0
+// search is policy without the maps.
+func (m *matcher) search(l *Limit) *Policy {
+	found, n := &noPolicy, 0
 	for i := range m.policies {
 		p := &m.policies[i]
 		switch {
 		case nameID(p.Name) != nameID(l.Name):
 		case equalKey(p.PartitionKey, l.PartitionKey):
-			return i
+			return p
 		case p.PartitionKey == nil || l.PartitionKey == nil:
-			found, n = i, n+1
+			found, n = p, n+1
 		}
 	}
 	if n > 1 {
-		return -1
+		return &noPolicy
 	}
 	return found
-}
-
-// policy returns the policy of l, or a pointer to noPolicy.
-func (m *matcher) policy(l *Limit) *Policy {
-	if i := m.find(l); i >= 0 {
-		return &m.policies[i]
-	}
-	return &noPolicy
 }
 
 // noPolicy stands for the policy of a limit that has none. It is never modified.
@@ -379,12 +352,11 @@ func (l *Limit) wait(p *Policy) Seconds {
 	return p.Window
 }
 
-// Tightest returns the limit that a client is likely to reach first, and false if f has
-// none. For each unit it takes the limit with the lowest Remaining. Numbers of different
-// units cannot be compared, so of these limits it returns the one with the smallest fraction
-// of its quota left. Limits without a known quota come after the others, unless nothing
-// remains, and limits whose Remaining is [Unknown] come last. Between equals the longer
-// Reset decides (absent is shortest), then the order in f.
+// Tightest returns the limit that a client is likely to reach first, and false if f has none.
+// In each unit it is the limit with the lowest Remaining. Between units, whose numbers cannot
+// be compared, the smallest fraction of the quota decides. A limit without a known quota comes
+// after these, unless nothing remains. A limit whose Remaining is [Unknown] comes last. Between
+// equals the longer Reset decides (absent is shortest), then the order in f.
 func (f Fields) Tightest() (Limit, bool) {
 	switch len(f.Limits) {
 	case 0:
@@ -461,10 +433,9 @@ func (l tightness) compareParts(m tightness) int {
 		cmp.Compare(m.reset, l.reset), cmp.Compare(l.index, m.index))
 }
 
-// Validate returns nil if f can be announced. Call it when a program reads its policies
-// from a configuration. The error is that of [Fields.Set], or a [*FieldError] with Offset -1
-// for two members of one field with the same name and partition key (ErrDuplicate), which
-// [Parse] and [Fields.Set] accept.
+// Validate returns nil if f can be announced. Call it when a program reads its policies from a
+// configuration. The error is that of [Fields.Set], or wraps ErrDuplicate if two members of one
+// field have the same name and partition key, which [Parse] and [Fields.Set] accept.
 func (f Fields) Validate() error {
 	var room [2 * usualLine]byte
 	if _, _, err := f.append(room[:0]); err != nil {
@@ -501,8 +472,7 @@ func repeated[T any, M identified[T]](list []T) int {
 	return 0
 }
 
-// note stores the precise reset of a limit by its index, unless it is in whole seconds, or longer
-// than a Duration.
+// note stores a precise reset, unless it is in whole seconds, or longer than a Duration.
 func (f *Fields) note(i int, precise time.Duration) {
 	if precise <= 0 || precise == math.MaxInt64 || precise%time.Second == 0 {
 		return
@@ -513,8 +483,8 @@ func (f *Fields) note(i int, precise time.Duration) {
 	f.exact[i] = precise
 }
 
-// precise returns the precise reset of a limit, 0 if the response had whole seconds or if
-// the Reset has been changed since.
+// precise returns the precise reset of a limit, 0 if there is none or if the Reset has been
+// changed since.
 func (f *Fields) precise(i int) time.Duration {
 	if i < len(f.exact) && CeilSeconds(f.exact[i]) == f.Limits[i].Reset {
 		return f.exact[i]

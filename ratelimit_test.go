@@ -265,7 +265,7 @@ func requireOthers[T memberType[T]](t *testing.T, c codec[T], member string, oth
 	}
 }
 
-func TestEqualValue(t *testing.T) {
+func TestParamsEqual(t *testing.T) {
 	at := time.Unix(100, 0)
 	for _, tc := range []struct {
 		name string
@@ -298,8 +298,9 @@ func TestEqualValue(t *testing.T) {
 		{"values that cannot be written", []int{1}, []int{1}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			require.Equal(t, tc.want, equalValue(tc.a, tc.b))
-			require.Equal(t, tc.want, equalValue(tc.b, tc.a))
+			a, b := Params{{"k", tc.a}}, Params{{"k", tc.b}}
+			require.Equal(t, tc.want, a.equal(b))
+			require.Equal(t, tc.want, b.equal(a))
 		})
 	}
 }

@@ -32,8 +32,8 @@ func readClock(h http.Header, arrived time.Time) text.Clock {
 	return text.Clock{Date: date, Stored: isStored(h), Arrived: arrived}
 }
 
-// isStored reports whether a response comes from a cache, because it has a positive Age, or
-// X-From-Cache: 1. If Age is a list, its first member decides (RFC 9111 Section 5.1).
+// isStored reports whether a response comes from a cache. If Age is a list, its first member
+// counts (RFC 9111 Section 5.1).
 func isStored(h http.Header) bool {
 	if mark := h[cacheKey]; len(mark) > 0 && text.Trim(mark[0]) == "1" {
 		return true
@@ -74,13 +74,14 @@ func parseRetryAfter(line string) (r retryAfter, ok bool) {
 	return r, ok
 }
 
-// wait returns the wait that the line asks for, at least 0. A date is measured from now. The
-// result saturates.
-func (r *retryAfter) wait(now time.Time) time.Duration {
+// wait returns the wait that the line asks for, at least 0. A date is measured from the result of
+// now. The wait saturates.
+func (r *retryAfter) wait(now func() time.Time) time.Duration {
 	if r.date.IsZero() {
 		return r.seconds.Span(1).Duration()
 	}
-	return max(r.date.In(now).Sub(now), 0)
+	from := now()
+	return max(r.date.In(from).Sub(from), 0)
 }
 
 // ParseRetryAfter returns the wait that h asks for, at least 0, and false if h asks for
@@ -97,11 +98,10 @@ func (r *retryAfter) wait(now time.Time) time.Duration {
 //
 // If a field has several lines, the first that can be read counts, of at most 16. A number is
 // in seconds, unless the name contains another unit, and may have a fraction. A date is an
-// HTTP-date in any of its three forms, or a timestamp of RFC 3339. A year of two digits is at
-// most 50 years ahead (RFC 9110 Section 5.6.7). A date is measured from the field Date. It is
-// measured from received if there is no Date, if Date is more than a day away from received,
-// or if a positive Age shows that the response comes from a cache. A wait too long for a
-// Duration becomes the longest Duration.
+// HTTP-date in any of its three forms, or a timestamp of RFC 3339. It is measured from the field
+// Date, or from received if there is no Date, if Date is more than a day away from received, or
+// if a positive Age shows that the response comes from a cache. A year of two digits is at most
+// 50 years ahead (RFC 9110 Section 5.6.7). A wait too long for a Duration is the longest one.
 func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
 	c := readClock(h, received)
 	if d, ok := readRetryAfter(h, c); ok {
@@ -118,7 +118,7 @@ func readRetryAfter(h http.Header, c text.Clock) (d time.Duration, ok bool) {
 	}
 	for _, line := range firstLines(h[retryAfterKey]) {
 		if r, ok := parseRetryAfter(line); ok {
-			return r.wait(c.Now()), true
+			return r.wait(c.Now), true
 		}
 	}
 	return 0, false
@@ -144,22 +144,19 @@ func (f Fields) RetryAfter() Seconds {
 	var longest Seconds
 	for i := range f.Limits {
 		l := &f.Limits[i]
-		wait := l.wait(policies.policy(l))
-		longest = longer(longest, wait)
+		longest = longer(longest, l.wait(policies.policy(l)))
 	}
 	return longest
 }
 
-// SetRetryAfter sets the field Retry-After of h to [Fields.RetryAfter], because it SHOULD
-// NOT be earlier than the end of the effective window (draft-11 Section 6). If there is no such
-// wait, h is unchanged. SetRetryAfter never shortens the wait that [ParseRetryAfter] finds in h.
-// It also raises a shorter Retry-After-Ms. It leaves one line: some clients read only the first
-// line, and others ignore a repeated field.
+// SetRetryAfter raises the field Retry-After of h to [Fields.RetryAfter], because it SHOULD NOT
+// be earlier than the end of the effective window (draft-11 Section 6). It also raises a shorter
+// Retry-After-Ms, and never shortens the wait that [ParseRetryAfter] finds in h. It leaves one
+// line, because some clients read only the first. Without such a wait h is unchanged.
 func (f Fields) SetRetryAfter(h http.Header) { raiseRetryAfter(h, f.RetryAfter(), time.Time{}, true) }
 
-// raiseRetryAfter sets the field Retry-After of a response that arrived at received, as
-// [Fields.SetRetryAfter] does. A zero received means time.Now(). If adds is false, it only raises
-// an existing wait.
+// raiseRetryAfter is [Fields.SetRetryAfter] for a response that arrived at received. A zero
+// received means time.Now(). If adds is false, it only raises an existing wait.
 func raiseRetryAfter(h http.Header, longest Seconds, received time.Time, adds bool) {
 	wait, ok := longest.Duration()
 	if h == nil || !ok || wait < 0 {
@@ -176,8 +173,8 @@ func raiseRetryAfter(h http.Header, longest Seconds, received time.Time, adds bo
 	value := strconv.FormatInt(longer(longest, CeilSeconds(asked)).n, 10)
 	c := readClock(h, received)
 	for _, line := range h[retryAfterKey] {
-		if r, ok := parseRetryAfter(line); ok && r.wait(c.Now()) >= wait {
-			wait, value = r.wait(c.Now()), line
+		if r, ok := parseRetryAfter(line); ok && r.wait(c.Now) >= wait {
+			wait, value = r.wait(c.Now), line
 		}
 	}
 	h[retryAfterKey] = []string{value}

@@ -37,6 +37,7 @@ type Sequence struct {
 	recent   [64]time.Time // when the latest responses arrived
 	added    int           // how many responses arrived, including lost ones
 	overlaps int           // positive if one of the latest responses overlapped with another
+	widest   int           // the most responses that overlapped with one response
 	silent   refused       // refusals without limits
 }
 
@@ -59,7 +60,8 @@ const (
 // A limit in requests is checked if it has a policy with a quota, in current or older
 // fields. A response from a cache is not checked (draft-11 Section 7.3). Only responses
 // with a status below 400 count as served, because a server need not count failed
-// requests. A limit has at most one finding about its numbers, from the fourth response on.
+// requests. A limit has at most one finding about its numbers, from the fourth response on, or
+// later if many requests overlap.
 func (s *Sequence) Add(resp *http.Response, sent, received time.Time) []Finding {
 	if received.IsZero() {
 		received = time.Now()
@@ -181,6 +183,7 @@ func (x *exchange) overlap() {
 	if x.overlaps = max(x.overlaps-1, 0); x.pending > 0 {
 		x.overlaps = len(x.recent)
 	}
+	x.widest = max(x.widest, x.pending)
 }
 
 // report adds a finding, unless Add has returned it before.
@@ -204,17 +207,18 @@ func (x *exchange) doubt(certain bool, f Finding) {
 // drafts 04 to 07 are correct in their draft, and rounding may move a Retry-After to a second
 // before the reset.
 func (x *exchange) check() {
-	dialect := x.advice.Fields.Dialect
-	if isStored(x.resp.Header) { // then the advice has no fields
-		f, _ := ParseAny(x.resp.Header, LegacyOptions{})
-		dialect = f.Dialect
-	}
-	least, _ := x.advice.Fields.RetryAfter().Duration()
-	rounded := x.advice.Asked >= least-time.Second
 	for _, f := range Check(x.resp) {
-		draft := f.Message == ruleDraft06.message || f.Message == ruleDraft07.message
-		if draft && isOldDraft(dialect) || rounded && f.Message == ruleRetryEarly.message {
-			f.Level = LevelNote
+		switch f.Message {
+		case ruleDraft06.message, ruleDraft07.message:
+			fields, _ := ParseAny(x.resp.Header, LegacyOptions{}) // the advice has none of a cached response
+			if isOldDraft(fields.Dialect) {
+				f.Level = LevelNote
+			}
+		case ruleRetryEarly.message:
+			least, _ := x.advice.Fields.RetryAfter().Duration()
+			if x.advice.Asked >= least-time.Second {
+				f.Level = LevelNote
+			}
 		}
 		x.report(f)
 	}
@@ -225,15 +229,6 @@ func isOldDraft(dialect string) bool { return dialect == "draft-06" || dialect =
 
 // isCurrent reports whether the limits are from RateLimit-Policy and RateLimit.
 func (x *exchange) isCurrent() bool { return x.advice.Fields.Dialect == currentDialect }
-
-// slack is by how many seconds rounding may move a reset. The reset of older fields may be the
-// difference of two times in whole seconds: the reset and Date.
-func (x *exchange) slack() float64 {
-	if x.isCurrent() {
-		return 1
-	}
-	return 2
-}
 
 // numbers checks that older fields contain no negative numbers and no fractions. ParseAny
 // accepts both. In current fields both are malformed, and Check reports them.
@@ -265,7 +260,7 @@ func (x *exchange) milliseconds() {
 	plain, _ := ParseAny(withoutCurrent(x.resp.Header), LegacyOptions{Reset: TimeSeconds, Now: x.received})
 	for i := range min(len(plain.Limits), len(f.Limits)) {
 		written, read := plain.Limits[i].Reset.n, f.Limits[i].Reset.n
-		if read < written && read*1000-written < 1000 {
+		if read < written {
 			field, item := x.field(LimitField, plain.Limits[i].Name, RoleReset, i)
 			x.report(modelRules[limiters.Unit].in(field, item, "milliseconds"))
 		}
@@ -370,7 +365,7 @@ func (x *exchange) partitionKeys() {
 			k = &keys{seen: map[uint64]bool{}}
 			x.keys[name] = k
 		}
-		if k == nil || l.PartitionKey == nil {
+		if k == nil {
 			continue
 		}
 		if k.times++; len(k.seen) < 4*maxRuns {
@@ -383,11 +378,14 @@ func (x *exchange) partitionKeys() {
 }
 
 // limits compares the limits of the response with those of earlier responses, unless too many
-// requests overlap.
+// requests overlap. The limits may have counted requests whose responses arrive later. Their number
+// is known only when several times as many responses have arrived.
 func (x *exchange) limits() {
+	const several = 4
+	unclear := x.pending == len(x.recent) || x.added <= several*x.widest
 	for i := range x.joined {
 		x.unixTime(x.joined[i].Limit, i)
-		if x.joined[i].run != nil && x.pending < len(x.recent) {
+		if x.joined[i].run != nil && !unclear {
 			x.limit(&x.joined[i], i)
 		}
 	}
@@ -411,7 +409,7 @@ func (x *exchange) limit(m *joined, item int) {
 	case x.resp.StatusCode >= http.StatusBadRequest:
 		now.Outcome = limiters.Failed
 	}
-	doubts := r.Add(now, limiters.Terms{Quota: float64(m.policy.Quota), Window: float64(m.policy.Window.n), Slack: x.slack()})
+	doubts := r.Add(now, limiters.Terms{Quota: float64(m.policy.Quota), Window: float64(m.policy.Window.n)})
 	r.added = x.added
 	r.hidden = r.hidden || !x.isCurrent() && now.Others > 0
 	concerned := (r.Known() || len(x.joined) == 1) && !r.hidden

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -551,5 +552,34 @@ func dishonestKinds() []kindOfServer {
 				}
 			})
 		}},
+	}
+}
+
+// Honest limiters have no finding above a note if hundreds of requests are under way at the same
+// time, so that a limiter has counted many requests whose responses arrive later.
+func TestSequenceSwarm(t *testing.T) {
+	for seed := range uint64(100) {
+		rnd := rand.New(rand.NewPCG(seed, 9))
+		random := func(most time.Duration) time.Duration { return time.Duration(rnd.Int64N(int64(most))) }
+		w := &world{rnd: rnd, quota: 5 + rnd.Int64N(600), window: time.Duration(5+rnd.IntN(56)) * time.Second, form: "current"}
+		serve := simple(w.anyKind()())
+		spread, latency := time.Millisecond+random(30*time.Second), time.Millisecond+random(20*time.Second)
+		all := make([]onItsWay, 100+rnd.IntN(500))
+		for i := range all {
+			sent := arrival.Add(random(spread))
+			made := sent.Add(random(latency))
+			all[i] = onItsWay{sent: sent, made: made, received: made.Add(random(latency))}
+		}
+		slices.SortFunc(all, func(a, b onItsWay) int { return a.made.Compare(b.made) })
+		for i := range all {
+			all[i].reply = serve(all[i].made)
+		}
+		slices.SortFunc(all, func(a, b onItsWay) int { return a.received.Compare(b.received) })
+		s := &Sequence{Alone: true}
+		for i := range all {
+			for _, f := range s.Add(responseOfReply(w, &all[i], false), all[i].sent, all[i].received) {
+				require.Equal(t, LevelNote, f.Level, "seed %d, response %d: %v", seed, i, f)
+			}
+		}
 	}
 }

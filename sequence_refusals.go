@@ -119,13 +119,13 @@ func (x *exchange) promised() {
 	if x.advice.Source == SourceNone || slices.ContainsFunc(x.advice.Fields.Policies, concurrent) {
 		return
 	}
-	rule, field, slack := ruleNoMore, LimitField, x.slack()
+	rule, field := ruleNoMore, LimitField
 	if owed.source == SourceRetryAfter {
-		rule, field, slack = ruleTooSoon, retryAfterKey, 1
+		rule, field = ruleTooSoon, retryAfterKey
 	}
 	// A refusal before the end renews the promise, because the limiter may count refused
 	// requests. Rounding may have moved the end.
-	if !owed.end.IsZero() && x.sent.Sub(owed.end).Seconds() >= slack {
+	if !owed.end.IsZero() && x.sent.Sub(owed.end) >= time.Second {
 		owed.broken++
 		// A bucket gives back one unit at a time, and a request whose response was lost may
 		// have taken it. Three times in a row that is unlikely.
@@ -138,8 +138,8 @@ func (x *exchange) promised() {
 // reset may be when the whole quota is back, and Retry-After when the next unit is. Check has
 // the rule for current limits.
 func (x *exchange) retryEarly() {
-	least, ok := x.advice.Fields.RetryAfter().Duration()
-	if ok && !x.isCurrent() && x.advice.Source == SourceRetryAfter && x.advice.Asked.Seconds()+x.slack() < least.Seconds() {
+	least, _ := x.advice.Fields.RetryAfter().Duration()
+	if !x.isCurrent() && x.advice.Asked+time.Second < least {
 		x.doubt(false, ruleBefore.in(retryAfterKey, -1))
 	}
 }

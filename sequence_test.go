@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"math"
@@ -181,12 +182,24 @@ func TestSequenceWords(t *testing.T) {
 		{"t in milliseconds", 0.5, window(func(left int, reset float64) string {
 			return say("q=100;w=60", "r=%d;t=%.0f", left, 1000*reset)
 		}), "write t in seconds: it seems to be in milliseconds"},
+		{"t in milliseconds, or absent", 0.5, func(i int, s float64) string {
+			if i%3 == 2 {
+				return say("q=100;w=60", "r=%d", 99-i)
+			}
+			return say("q=100;w=60", "r=%d;t=%.0f", 99-i, 60000-1000*s)
+		}, "write t in seconds: it seems to be in milliseconds"},
 		{"t in minutes", 30, windows(1000, 3600, func(left int, reset float64) string {
 			return say("q=1000;w=3600", "r=%d;t=%.0f", left, math.Ceil(reset/60))
 		}), "let t go down with the clock: no limiter has these resets"},
 		{"t is always the same", 1, window(func(left int, _ float64) string {
 			return say("q=100;w=60", "r=%d;t=20", left)
 		}), "let t go down with the clock: it is always 20"},
+		{"t is always the same, or absent", 1, func(i int, _ float64) string {
+			if i%9 == 0 {
+				return say("q=100;w=60", "r=%d", 99-i)
+			}
+			return say("q=100;w=60", "r=%d;t=20", 99-i)
+		}, "let t go down with the clock: it is always 20"},
 		{"t counts up", 1, window(func(left int, reset float64) string {
 			return say("q=100;w=60", "r=%d;t=%.0f", left, 60-reset)
 		}), "let t go down with the clock: it seems to be the time that has passed"},
@@ -217,6 +230,9 @@ func TestSequenceWords(t *testing.T) {
 		{"a quarter of the quota", 0.5, windows(5, 5, func(left int, reset float64) string {
 			return say("q=50;w=5", "r=%d;t=%.0f", left, math.Ceil(reset))
 		}), "let q be the quota that is applied: it is 50, but r is never more than 4"},
+		{"r is one too high", 1, windows(15, 10, func(left int, reset float64) string {
+			return say("q=15;w=10", "r=%d;t=%.0f", left+1, math.Ceil(reset))
+		}), "let q be the quota that is applied: it is 15, but r is never more than 15"},
 		{"r is more than the quota at first", 0.5, func(i int, s float64) string {
 			return say("q=100;w=60", "r=%d;t=%d", 110-i, 60-int(s))
 		}, ""},
@@ -415,6 +431,10 @@ func TestSequenceModels(t *testing.T) {
 		explains(func(i int) string { return say("q=9", "r=%d", 8-i) }, 4), "no window")
 	require.Equal(t, []string{`"a" behaves like a fixed window of 60 s with quota 9, as announced, with 2 counters: servers that do not share their counts (8 responses; a sliding log or a sliding window counter would look the same so far)`},
 		explains(func(i int) string { return say("q=9;w=60", "r=%d;t=%d", 8-i/2, 60-i) }, 8))
+	require.Equal(t, []string{`"a" behaves like a fixed window of 3 s with quota 3, as announced (9 responses; a token bucket, a sliding window counter or a sliding log would look the same so far)`},
+		explains(func(i int) string { return say("q=3;w=3", "r=%d;t=%d", 2-i%3, 3-i%3) }, 9), "a log needs the most counters")
+	require.Equal(t, []string{`"a" behaves like a sliding log of 5 s with quota 10, as announced (30 responses)`},
+		explains(func(i int) string { return say("q=10;w=5", "r=%d;t=5", max(9-i, 5)) }, 30))
 	require.Empty(t, explains(func(int) string { return `RateLimit-Policy: "a";q=9;w=60` }, 5), "no limit")
 	require.Empty(t, explains(func(int) string { return "" }, 5))
 }
@@ -446,8 +466,15 @@ func TestSequenceBounds(t *testing.T) {
 		at := arrival.Add(time.Duration(i) * time.Second)
 		s.Add(responseOf(fmt.Sprintf("RateLimit-Policy: \"%d\";q=1;w=60\nRateLimit: \"%d\";r=0;t=60\nX-RateLimit-Limit-%d: -%d", i, i, i, i)), at, at)
 		s.Add(responseOf(fmt.Sprintf("RateLimit: %s$", strings.Repeat(" ", i))), at, at)
+		for _, name := range []int{0, i} {
+			s.Add(responseOf(fmt.Sprintf("RateLimit: \"%d\";r=1;pk=:%s:", name, base64.StdEncoding.EncodeToString(fmt.Append(nil, i)))), at, at)
+		}
 	}
 	require.Len(t, s.runs, maxRuns)
+	require.Len(t, s.keys, maxRuns)
+	for _, k := range s.keys {
+		require.LessOrEqual(t, len(k.seen), 4*maxRuns)
+	}
 	require.Len(t, s.found, maxFound)
 }
 
@@ -467,6 +494,18 @@ func TestSequenceMemory(t *testing.T) {
 	require.Len(t, s.runs, maxRuns)
 	require.Len(t, s.Models(), maxRuns)
 	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(4<<20))
+	runtime.KeepAlive(s)
+
+	s = &Sequence{Alone: true} // one limit of many responses
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range 20_000 {
+		at := arrival.Add(time.Duration(i) * time.Millisecond)
+		s.Add(responseOf(say("q=100000;w=86400", "r=%d", 99_999-i)), at, at)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	require.Less(t, int64(after.HeapAlloc)-int64(before.HeapAlloc), int64(256<<10))
 	runtime.KeepAlive(s)
 }
 
@@ -512,11 +551,16 @@ func TestSequenceChangedPlaces(t *testing.T) {
 
 // Requests that overlap by more than a Sequence remembers are judged by nothing.
 func TestSequenceOverlaps(t *testing.T) {
-	s := &Sequence{Alone: true}
-	for i := range 500 {
-		resp := responseOf(say("q=1000;w=60", "r=%d;t=60", 999-rand.IntN(i+1)))
-		for _, f := range s.Add(resp, arrival, arrival.Add(time.Duration(i)*time.Millisecond)) {
-			require.Equal(t, LevelNote, f.Level, "%v", f)
+	for name, left := range map[string]func(i int) int{
+		"random":  func(i int) int { return 999 - rand.IntN(i+1) },
+		"reverse": func(i int) int { return 500 + i },
+	} {
+		s := &Sequence{Alone: true}
+		for i := range 500 {
+			resp := responseOf(say("q=1000;w=60", "r=%d;t=60", left(i)))
+			for _, f := range s.Add(resp, arrival, arrival.Add(time.Duration(i)*time.Millisecond)) {
+				require.Equal(t, LevelNote, f.Level, "%s: %v", name, f)
+			}
 		}
 	}
 }
@@ -566,5 +610,51 @@ func TestSequenceThresholds(t *testing.T) {
 		}
 		require.False(t, certain(want-1), name)
 		require.True(t, certain(want), name)
+	}
+}
+
+// TestSequenceRows: the findings of testdata/check/sequences.txt.
+func TestSequenceRows(t *testing.T) {
+	count := regexp.MustCompile(`\{(\d+)(?:,(\d+))?\}`)
+	second := func(text string) time.Time {
+		s, err := strconv.ParseFloat(text, 64)
+		require.NoError(t, err, text)
+		return arrival.Add(time.Duration(s * float64(time.Second)))
+	}
+	for _, b := range blocksOf("testdata/check/sequences.txt") {
+		t.Run(b.name, func(t *testing.T) {
+			s, n := &Sequence{Alone: true}, 0
+			var got, want []string
+			for line := range strings.Lines(b.text) {
+				times, answer, _ := strings.Cut(strings.TrimSpace(line), " ")
+				if times == "=" {
+					want = append(want, answer)
+					continue
+				}
+				for i, at := range strings.Split(times, ",") {
+					sent, received, ok := strings.Cut(at, "~")
+					if !ok {
+						received = sent
+					}
+					var resp *http.Response
+					if answer != "-" {
+						resp = responseOf(writtenOut(count.ReplaceAllStringFunc(answer, func(text string) string {
+							m := count.FindStringSubmatch(text)
+							from, err := strconv.Atoi(m[1])
+							require.NoError(t, err)
+							step, err := strconv.Atoi(cmp.Or(m[2], "1"))
+							require.NoError(t, err)
+							return strconv.Itoa(from - step*i)
+						})))
+					}
+					for _, f := range s.Add(resp, second(sent), second(received)) {
+						got = append(got, fmt.Sprintf("%s %v %d", f.Rule, f.Level, n))
+						t.Log(n, f)
+					}
+					n++
+				}
+			}
+			require.Equal(t, want, got)
+		})
 	}
 }

@@ -42,9 +42,9 @@ func appendList[T Policy | Limit](b []byte, field string, list []T) ([]byte, err
 	return out, nil
 }
 
-// appendMember appends a member to b as an Item (RFC 9651 Section 4.1.3), or returns the
-// key of the parameter that cannot be written, and the cause. If partial is set, it leaves
-// out a required number that is Unknown. Such a text is not a valid member.
+// appendMember appends a member to b as an Item (RFC 9651 Section 4.1.3), or returns the key of
+// the parameter that cannot be written, and the cause. If partial is set, it leaves out a number
+// that is Unknown.
 func appendMember[T Policy | Limit](b []byte, m *T, partial bool) (out []byte, param string, err error) {
 	if p, ok := any(m).(*Policy); ok { // through an interface method, b would escape
 		return p.append(b, partial)
@@ -69,19 +69,18 @@ func FormatLimits(limits ...Limit) (string, error) {
 	return string(b), err
 }
 
-// Set writes f to h as the fields RateLimit-Policy and RateLimit, each in one line. It
-// replaces both fields, and deletes a field without members in f. h is the header section of
-// a response, never its trailers (draft-11 Sections 3.1 and 4.1). On a redirection the
-// fields may keep a client from following it (draft-11 Section 6).
+// Set writes f to h as the fields RateLimit-Policy and RateLimit, each in one line. It replaces
+// both fields, and deletes a field without members in f. h is the header section of a response,
+// never its trailers (draft-11 Sections 3.1 and 4.1). On a redirection the fields may keep a
+// client from following it (draft-11 Section 6).
 //
 // On error h is unchanged. The error is that of [AppendPolicies] or [AppendLimits], or
 // another if h is nil. Call [Fields.Writable] first if f was read from an older response.
 func (f Fields) Set(h http.Header) error { return f.write(h, setLine) }
 
-// Add adds a line to each of the fields RateLimit-Policy and RateLimit. Use it for a second
-// limiter. The error is that of [Fields.Set]. Add does not look at the lines of h. If one is
-// malformed, clients ignore the new line too. If both limiters may announce the same policy,
-// use [Restrict], [RestrictHeader] or nested Handlers of a [Middleware].
+// Add adds a line to each of the fields, for a second limiter. The error is that of
+// [Fields.Set]. If a line of h is malformed, clients ignore the new one too. If both limiters may
+// announce the same policy, use [Restrict], [RestrictHeader] or nested Handlers of a [Middleware].
 func (f Fields) Add(h http.Header) error { return f.write(h, addLine) }
 
 // write calls line for each field, or writes nothing on error.
@@ -177,26 +176,18 @@ func (l *Limit) append(b []byte, partial bool) ([]byte, string, error) {
 	return l.Params.append(b, limitField, written)
 }
 
-// append appends the extension parameters (RFC 9651 Section 4.1.1.2) to a member. written is
-// the number of defined parameters before them.
+// append appends extension parameters (RFC 9651 Section 4.1.1.2) after written defined ones.
 func (ps Params) append(b []byte, field *fieldDef, written int) ([]byte, string, error) {
 	if written+len(ps) > maxParams {
 		return nil, "", ErrTooMany
-	}
-	var seen map[string]bool // keys, if there are many, because searches would take quadratic time
-	if len(ps) > manyParams {
-		seen = make(map[string]bool, len(ps))
 	}
 	for i := range ps {
 		p := &ps[i]
 		switch {
 		case !text.IsKey(p.Key):
 			return nil, p.Key, ErrSyntax
-		case field.find(p.Key) != nil || seen[p.Key] || seen == nil && ps[:i].index(p.Key) >= 0:
+		case field.find(p.Key) != nil || ps[:i].index(p.Key) >= 0:
 			return nil, p.Key, ErrDuplicate
-		}
-		if seen != nil {
-			seen[p.Key] = true
 		}
 		b = append(b, ';')
 		b = append(b, p.Key...)

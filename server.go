@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"math/bits"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -18,11 +19,9 @@ import (
 
 // Cap lowers Remaining to at most burst × quota × reset ÷ window, rounded down. Until the
 // reset the client then takes at most burst times the average rate of p, the policy of l
-// (draft-11 Sections 6 and 8.5). burst is the decimal that it prints as, so 0.1 is a tenth.
-//
-// Remaining becomes 0 if burst is 0, negative or NaN, or if Quota or Reset is 0. l is
-// unchanged if burst is positive infinity, or if there is no rate: p has no Window, Reset is
-// absent, or Remaining or Quota is [Unknown].
+// (draft-11 Sections 6 and 8.5). burst is the decimal that it prints as, so 0.1 is a tenth. A
+// burst that is negative or NaN counts as 0. If Quota is 0, Remaining becomes 0. Otherwise l is
+// unchanged if burst is +Inf, or if Quota, Window, Remaining or Reset is missing.
 func (l Limit) Cap(p Policy, burst float64) Limit {
 	switch {
 	case p.Quota == 0:
@@ -34,16 +33,18 @@ func (l Limit) Cap(p Policy, burst float64) Limit {
 	return l
 }
 
-// burstShare returns burst × quota × reset ÷ window, rounded down and saturating. It
-// multiplies in more than 64 bits, because the product of three integers of fifteen digits
-// overflows int64, and loses digits in float64.
+// burstShare returns burst × quota × reset ÷ window, rounded down and saturating. The product
+// can be larger than an int64, and a float64 would lose digits of it.
 func burstShare(burst float64, quota, reset, window int64) int64 {
 	const exact = 1 << 53 // below this, every integral float64 is the number that it prints as
-	switch {
-	case !(burst > 0): // NaN included
+	if !(burst > 0) {     // NaN included
 		return 0
-	case burst < exact && burst == math.Trunc(burst):
-		return text.MulDiv(uint64(burst), uint64(quota), uint64(reset), uint64(window))
+	}
+	if burst < exact && burst == math.Trunc(burst) {
+		if over, most := bits.Mul64(uint64(burst), uint64(quota)); over == 0 {
+			n, _ := text.MulDiv(most, uint64(reset), uint64(window))
+			return n
+		}
 	}
 	x, _ := new(big.Rat).SetString(strconv.FormatFloat(burst, 'g', -1, 64))
 	x.Mul(x, big.NewRat(quota, window))
@@ -55,10 +56,9 @@ func burstShare(burst float64, quota, reset, window int64) int64 {
 	return n.Int64()
 }
 
-// Jitter adds a random number of whole seconds to Reset, from 0 to most, so that throttled
-// clients do not all come back at once (draft-11 Section 8.5). An absent Reset stays absent.
-// The number comes from rnd, or from package rand if rnd is nil. Call Jitter before
-// [Fields.SetRetryAfter], so that Retry-After agrees with the limits.
+// Jitter adds a random number of whole seconds to Reset, from 0 to most, so that throttled clients
+// do not all come back at once (draft-11 Section 8.5). An absent Reset stays absent. If rnd is
+// nil, package rand makes the number. Call Jitter before [Fields.SetRetryAfter].
 func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 	if !l.Reset.ok || !sf.IsInteger(l.Reset.n, 0) {
 		return l
@@ -78,8 +78,8 @@ func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 // fields to scripts ([Expose]). Behind a [Middleware], the response also announces the
 // limits of its Decision.
 //
-// If something remains, but less than the request costs, the fields do not contain the time
-// at which enough is available. If you know it, set Retry-After before: Refuse keeps it.
+// If something remains, but less than the request costs, the fields do not contain the time at
+// which enough is available. Set Retry-After to it before: Refuse keeps it.
 //
 // On error nothing is written. The error wraps ErrMissing if p names a violated policy that
 // is not in f. Otherwise it is that of [Fields.Set] or [Problem.MarshalJSON].
@@ -129,11 +129,10 @@ func (f Fields) names(policy string) bool {
 
 const exposeField = "Access-Control-Expose-Headers" // Fetch Standard, CORS protocol
 
-// Expose lets scripts of another origin read the limits in h. It adds the names of the
-// fields in h to Access-Control-Expose-Headers: RateLimit-Policy, RateLimit, Retry-After,
-// and every older field that [ParseAny] reads. Call it after the fields are set. [Refuse]
-// and [Middleware] call it if the response allows another origin. "*" does not replace
-// names, because for a request with credentials it is an ordinary name.
+// Expose lets scripts of another origin read the limits in h. It adds the names of Retry-After and
+// of all fields in h that [ParseAny] reads to Access-Control-Expose-Headers. Call it after the
+// fields are set. [Refuse] and [Middleware] call it if the response allows another origin. "*" does
+// not replace names, because for a request with credentials it is an ordinary name.
 func Expose(h http.Header) {
 	lines := h[exposeField]
 	seen := make(map[string]bool, 8) // by canonical key
@@ -144,7 +143,8 @@ func Expose(h http.Header) {
 	}
 	var names []string
 	for key, values := range h {
-		if len(values) == 0 || !exposable(key) {
+		known := older.Knows(key) || strings.EqualFold(key, retryAfterKey)
+		if len(values) == 0 || !known || !text.IsToken(key) { // a hand-made header may have any key
 			continue
 		}
 		if canonical := http.CanonicalHeaderKey(key); !seen[canonical] {
@@ -164,12 +164,6 @@ func Expose(h http.Header) {
 		kept = kept[:n-1]
 	}
 	h[exposeField] = append(kept, added)
-}
-
-// exposable reports whether a key of http.Header belongs to a field to expose. It is false
-// for keys that are not tokens, which a hand-made header may contain.
-func exposable(key string) bool {
-	return (strings.EqualFold(key, retryAfterKey) || older.Knows(key)) && text.IsToken(key)
 }
 
 // exposeAbroad calls Expose if scripts of another origin may read the response.

@@ -101,7 +101,10 @@ func (in *inspection) fails(err error) bool {
 func (in *inspection) reports(ctx context.Context, inputs []string, w io.Writer) {
 	var reports []*report.Report
 	for _, input := range inputs {
-		r, err := in.open(ctx, input)
+		var r *report.Report
+		err := in.read(ctx, input,
+			func(name string, text io.Reader) (err error) { r, err = report.Read(name, text); return err },
+			func(resp *http.Response) { r = report.New(shown(input), resp) })
 		if in.fails(err) {
 			continue
 		}
@@ -128,7 +131,9 @@ func (in *inspection) reports(ctx context.Context, inputs []string, w io.Writer)
 func (in *inspection) hosts(ctx context.Context, inputs []string, w io.Writer) {
 	hosts := report.Hosts{}
 	for _, input := range inputs {
-		in.fails(in.addHosts(ctx, hosts, input))
+		in.fails(in.read(ctx, input,
+			func(_ string, text io.Reader) error { return hosts.Read(text) },
+			func(resp *http.Response) { hosts.Add(resp.Request.URL.Host, resp) }))
 	}
 	if !hosts.Announced() {
 		in.status = max(in.status, exitDoubtful)
@@ -140,39 +145,19 @@ func (in *inspection) hosts(ctx context.Context, inputs []string, w io.Writer) {
 	}
 }
 
-// addHosts adds the responses of an input.
-func (in *inspection) addHosts(ctx context.Context, hosts report.Hosts, input string) error {
-	if !isAddress(input) {
-		return in.read(input, func(_ string, text io.Reader) error { return hosts.Read(text) })
-	}
-	resp, err := in.get(ctx, input)
-	if err == nil {
-		hosts.Add(resp.Request.URL.Host, resp)
-	}
-	return err
-}
-
 const stdinInput = "-"
 
-// open reports on an input.
-func (in *inspection) open(ctx context.Context, input string) (r *report.Report, err error) {
+// read calls one of two functions: with the text of a file or of standard input, or with the
+// response of an address.
+func (in *inspection) read(ctx context.Context, input string, text func(name string, from io.Reader) error, response func(*http.Response)) error {
 	if isAddress(input) {
 		resp, err := in.get(ctx, input)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			response(resp)
 		}
-		return report.New(shown(input), resp), nil
-	}
-	err = in.read(input, func(name string, text io.Reader) (err error) {
-		r, err = report.Read(name, text)
 		return err
-	})
-	return r, err
-}
-
-// read calls a function with the text of a file or of standard input.
-func (in *inspection) read(input string, f func(name string, text io.Reader) error) error {
-	name, text := "<stdin>", in.stdin
+	}
+	name, from := "<stdin>", in.stdin
 	if input != stdinInput {
 		file, err := os.Open(input)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -181,9 +166,9 @@ func (in *inspection) read(input string, f func(name string, text io.Reader) err
 			return err
 		}
 		defer file.Close()
-		name, text = input, file
+		name, from = input, file
 	}
-	switch err := f(name, text); {
+	switch err := text(name, from); {
 	case input == stdinInput && errors.Is(err, report.ErrEmpty):
 		return errors.New("standard input is empty: did curl fail? -s hides its errors, -sS shows them")
 	case err != nil:

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -87,17 +86,7 @@ func TestVersion(t *testing.T) {
 	status, stdout, stderr := running("", "version")
 	require.Equal(t, exitFine, status)
 	require.Empty(t, stderr)
-	require.True(t, strings.HasPrefix(stdout, "ratelimit "), stdout)
-
-	for name, test := range map[string]struct {
-		info *debug.BuildInfo
-		want string
-	}{
-		"installed": {&debug.BuildInfo{GoVersion: "go1.25.0", Main: debug.Module{Path: "m", Version: "v0.1.0"}, Deps: []*debug.Module{{Path: "d", Version: "v1.1.2"}}}, "ratelimit v0.1.0\ngo\tgo1.25.0\nmod\tm\tv0.1.0\t\ndep\td\tv1.1.2\t\n"},
-		"of a tree": {&debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}}}, "ratelimit (unknown version)\nbuild\tvcs.revision=abc\n"},
-	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, test.want, describe(test.info)) })
-	}
+	require.Contains(t, stdout, "\nmod\tgithub.com/httpfields/ratelimit\t")
 }
 
 // The help of the program and of the verbs. proxy is left out, because its flags belong to

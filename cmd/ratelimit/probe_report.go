@@ -28,24 +28,27 @@ type probeReport struct {
 	refused  int
 	failure  error // the first one
 	findings []ratelimit.Finding
-	seen     seen
 	widths   [mostColumns]int // of the limits in a row
 }
 
 // A line is a request with its answer.
 type line struct {
 	At      float64        `json:"at"`             // when it was sent, in seconds after the start
-	Took    float64        `json:"took"`           // seconds until the answer
 	Status  int            `json:"status"`         // 0 if no answer came
 	Refused bool           `json:"refused"`        // by a limit
 	Asked   *float64       `json:"wait,omitempty"` // requested by a refusal, in seconds
 	Form    string         `json:"form,omitempty"` // dialect of the limits
 	Limits  []report.Limit `json:"limits"`
+
+	sent, received, until time.Time // until is the end of the requested wait; zero if there is none
+	policies              bool      // the response announces policies
+	retryAfter            bool      // Retry-After asks to wait
+	both                  bool      // older and current fields have limits
 }
 
 // add adds an answer, and returns its line.
 func (r *probeReport) add(a answer) line {
-	l := line{At: a.sent.Sub(r.started).Seconds(), Took: a.received.Sub(a.sent).Seconds(), Limits: []report.Limit{}}
+	l := line{At: a.sent.Sub(r.started).Seconds(), Limits: []report.Limit{}, sent: a.sent, received: a.received}
 	if a.resp == nil {
 		if r.failure == nil {
 			r.failure = a.err
@@ -62,8 +65,10 @@ func (r *probeReport) add(a answer) line {
 	l.Status, l.Refused, l.Form = a.resp.StatusCode, a.advice.Refused, a.advice.Fields.Dialect
 	if l.Refused && a.advice.Source != ratelimit.SourceNone {
 		s := a.advice.Asked.Seconds()
-		l.Asked = &s
+		l.Asked, l.until = &s, a.received.Add(a.advice.Asked)
+		l.retryAfter = a.advice.Source == ratelimit.SourceRetryAfter
 	}
+	l.policies, l.both = len(a.advice.Fields.Policies) > 0, bothForms(a.resp.Header)
 	all := report.LimitsOf(a.advice.Fields) // policies without a limit are at the end
 	l.Limits = all[:len(a.advice.Fields.Limits)]
 	for _, limit := range l.Limits {
@@ -71,7 +76,6 @@ func (r *probeReport) add(a answer) line {
 			r.names = append(r.names, limit.Name)
 		}
 	}
-	r.seen.add(a)
 	r.lines = append(r.lines, l)
 	return l
 }
@@ -119,48 +123,6 @@ func (r *probeReport) summary() string {
 // mostColumns is the largest number of limits in a row and in the table.
 const mostColumns = 6
 
-// seen holds the events of a run that test a rule.
-type seen struct {
-	spent     int // served responses with limits
-	counted   bool
-	exhausted bool
-	refused   bool
-	after     bool // a request after a requested wait
-	retry     bool
-	older     bool // older and current fields in one response
-	policies  int
-	first     time.Time
-	until     time.Time // the end of a requested wait
-}
-
-func (s *seen) add(a answer) {
-	f := a.advice.Fields
-	if len(f.Policies) > 0 {
-		s.policies++
-	}
-	for _, l := range f.Limits {
-		s.exhausted = s.exhausted || l.Remaining == 0
-	}
-	if len(f.Limits) > 0 {
-		if s.first.IsZero() {
-			s.first = a.received
-		}
-		s.counted = s.counted || a.sent.Sub(s.first) >= 2*time.Second
-		if !a.advice.Refused {
-			s.spent++
-		}
-	}
-	s.after = s.after || !s.until.IsZero() && !a.sent.Before(s.until)
-	if a.advice.Refused {
-		s.refused = true
-		s.retry = s.retry || a.advice.Source == ratelimit.SourceRetryAfter
-		if a.advice.Source != ratelimit.SourceNone {
-			s.until = a.received.Add(a.advice.Asked)
-		}
-	}
-	s.older = s.older || bothForms(a.resp.Header)
-}
-
 // bothForms reports whether a header has limits in current and in older fields.
 func bothForms(h http.Header) bool {
 	if len(h[http.CanonicalHeaderKey(ratelimit.LimitField)]) == 0 {
@@ -174,21 +136,42 @@ func bothForms(h http.Header) bool {
 }
 
 // notSeen lists the rules that the run could not test.
-func (s *seen) notSeen() []string {
+func (r *probeReport) notSeen() []string {
 	const least = 4 // responses that show how the remaining quota falls
+	var first, until time.Time
+	var served, policies int
+	var counted, exhausted, waited, retryAfter, both bool
+	for _, l := range r.lines {
+		if len(l.Limits) > 0 && first.IsZero() {
+			first = l.received
+		}
+		if len(l.Limits) > 0 && !l.Refused {
+			served++
+		}
+		if l.policies {
+			policies++
+		}
+		counted = counted || len(l.Limits) > 0 && l.sent.Sub(first) >= 2*time.Second
+		exhausted = exhausted || slices.ContainsFunc(l.Limits, report.Limit.Exhausted)
+		waited = waited || !until.IsZero() && !l.sent.Before(until)
+		retryAfter, both = retryAfter || l.retryAfter, both || l.both
+		if !l.until.IsZero() {
+			until = l.until
+		}
+	}
 	list := []string{}
 	for _, rule := range []struct {
 		tried bool
 		text  string
 	}{
-		{s.spent >= least, "the remaining quota falls with each request"},
-		{s.counted, "resets count down"},
-		{s.exhausted, "a request is refused when nothing remains"},
-		{s.refused, "no request is refused while something remains"},
-		{s.after, "quota returns after the requested wait"},
-		{s.retry, "Retry-After does not end before the reset"},
-		{s.older, "older and current fields agree"},
-		{s.policies > 1, "policies stay the same"},
+		{served >= least, "the remaining quota falls with each request"},
+		{counted, "resets count down"},
+		{exhausted, "a request is refused when nothing remains"},
+		{r.refused > 0, "no request is refused while something remains"},
+		{waited, "quota returns after the requested wait"},
+		{retryAfter, "Retry-After does not end before the reset"},
+		{both, "older and current fields agree"},
+		{policies > 1, "policies stay the same"},
 	} {
 		if !rule.tried {
 			list = append(list, rule.text)
@@ -213,7 +196,7 @@ func (r *probeReport) writeJSON(w io.Writer) error {
 		Findings []report.Finding `json:"findings"`
 		NotSeen  []string         `json:"not_seen"`
 		Models   []string         `json:"models"` // the behaviour of each limit
-	}{r.address, r.stopped, len(r.lines), r.answered, r.refused, r.lines, findings, r.seen.notSeen(), r.behaviour()})
+	}{r.address, r.stopped, len(r.lines), r.answered, r.refused, r.lines, findings, r.notSeen(), r.behaviour()})
 }
 
 // writeText writes the report for people, without the rows.
@@ -226,7 +209,7 @@ func (r *probeReport) writeText(w io.Writer) error {
 	for _, f := range r.findings {
 		fmt.Fprintln(&b, f)
 	}
-	for _, rule := range r.seen.notSeen() {
+	for _, rule := range r.notSeen() {
 		fmt.Fprintf(&b, "not seen: %s\n", rule)
 	}
 	for _, model := range r.behaviour() {

@@ -458,7 +458,7 @@ func TestProbeSilent(t *testing.T) {
 	q := &quota{quota: 100, window: time.Minute, silent: true}
 	inBubble(t, q, prober{requests: 5, rate: 5, concurrency: 1, timeout: time.Minute}, func(r ran) {
 		require.Empty(t, r.findings)
-		require.Len(t, r.seen.notSeen(), 8)
+		require.Len(t, r.notSeen(), 8)
 	})
 }
 
@@ -531,7 +531,7 @@ func TestProbeSeen(t *testing.T) {
 			r := answersOf(t, test.responses...)
 			var seen []string
 			for _, rule := range []string{falls, down, zero, before, returns, retry, agree, same} {
-				if !slices.Contains(r.seen.notSeen(), rule) {
+				if !slices.Contains(r.notSeen(), rule) {
 					seen = append(seen, rule)
 				}
 			}

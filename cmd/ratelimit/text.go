@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -45,16 +46,15 @@ func writeLimits(w io.Writer, r *report.Report, p palette) {
 	table.Flush()
 	// A tabwriter counts colours as text, so they come last.
 	for i, row := range strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n") {
-		colour := bold
-		if i > 0 {
-			colour = colours[r.Limits[i-1].State()]
+		colour := ""
+		if i == 0 {
+			colour = bold
+		} else if r.Limits[i-1].Exhausted() {
+			colour = red
 		}
 		fmt.Fprintln(w, p.paint(colour, row))
 	}
 }
-
-// colours are those of the rows of limits.
-var colours = map[report.State]string{report.Exhausted: red, report.Low: yellow}
 
 const barCells = 10
 
@@ -105,19 +105,18 @@ func writeFault(w io.Writer, f report.Fault, p palette) {
 	case "note":
 		colour = faint
 	}
-	rule := fmt.Sprintf("%s (%s)", f.Rule, f.Level)
-	if f.Error != "" {
-		fmt.Fprintf(w, "%s: %s\n", p.paint(colour, "malformed"), f.Error)
-	} else {
-		fmt.Fprintf(w, "%s %s: %s\n", p.paint(colour, rule), f.Place, f.Remedy)
+	fault := "malformed"
+	if f.Rule != "" {
+		fault = fmt.Sprintf("%s (%s)", f.Rule, f.Level)
 	}
+	fmt.Fprintf(w, "%s %s: %s\n", p.paint(colour, fault), f.Place, cmp.Or(f.Cause, f.Remedy))
 	if f.Offset >= 0 {
 		const columns = 70
 		text, caret := report.Excerpt(f.Value, f.Offset, columns)
 		fmt.Fprintf(w, "  %s\n  %s%s\n", text, strings.Repeat(" ", caret), p.paint(colour, "^"))
 	}
-	if f.Error != "" && f.Remedy != "" {
-		fmt.Fprintf(w, "  %s: %s\n", p.paint(colour, rule), f.Remedy)
+	if f.Cause != "" && f.Remedy != "" {
+		fmt.Fprintf(w, "  %s\n", f.Remedy)
 	}
 }
 
@@ -137,14 +136,10 @@ func paletteOf(w io.Writer, getenv func(string) string) palette {
 	return palette(isTerminal(f))
 }
 
-// isTerminal reports whether a file is a character device other than the null device.
+// isTerminal reports whether a file is a character device. The null device is one too.
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(info, null)
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // Colours and styles of a terminal.

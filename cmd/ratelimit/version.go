@@ -25,19 +25,8 @@ func version(_ context.Context, args []string, _ io.Reader, stdout, stderr io.Wr
 	if flags.NArg() > 0 {
 		return wrong(stderr, "version", errors.New("there are arguments: leave them out"))
 	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok { // built without modules
-		info = &debug.BuildInfo{}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		fmt.Fprintf(stdout, "ratelimit %s\n%s", info.Main.Version, info)
 	}
-	fmt.Fprint(stdout, describe(info))
 	return exitFine
-}
-
-// describe returns the version of a program on a line, and then all that the build recorded.
-func describe(info *debug.BuildInfo) string {
-	version := info.Main.Version
-	if version == "" {
-		version = "(unknown version)"
-	}
-	return fmt.Sprintf("ratelimit %s\n%s", version, info)
 }

@@ -40,17 +40,16 @@ type view struct {
 
 // A row is a limit. An unknown value is "-".
 type row struct {
-	Name      string       `json:"name"`
-	Key       string       `json:"key"`
-	Remaining string       `json:"remaining"`
-	Quota     string       `json:"quota"`
-	Unit      string       `json:"unit"`
-	Window    string       `json:"window"`
-	Reset     string       `json:"reset"`
-	Guessed   bool         `json:"guessed"` // the unit of Reset
-	Filled    *float64     `json:"filled"`  // nil if unknown
-	State     report.State `json:"state"`
-	Lines     []int        `json:"lines"` // of the text from which the limit was read
+	Name      string   `json:"name"`
+	Key       string   `json:"key"`
+	Remaining string   `json:"remaining"`
+	Quota     string   `json:"quota"`
+	Unit      string   `json:"unit"`
+	Window    string   `json:"window"`
+	Reset     string   `json:"reset"`
+	Guessed   bool     `json:"guessed"` // the unit of Reset
+	Filled    *float64 `json:"filled"`  // nil if unknown
+	Exhausted bool     `json:"exhausted"`
 }
 
 // A fault is one thing that is wrong. At is the byte at fault, or the first one of the member.
@@ -143,8 +142,7 @@ func advice(r *report.Report) (sentence, tone string) {
 
 func rows(r *report.Report) []row {
 	var list []row
-	lines := r.Lines()
-	for i, l := range first(r.Limits) {
+	for _, l := range first(r.Limits) {
 		out := row{
 			Key:       l.Key(),
 			Name:      report.Quoted(l.Name),
@@ -154,8 +152,7 @@ func rows(r *report.Report) []row {
 			Window:    report.Seconds(l.Window),
 			Reset:     report.Seconds(l.Reset),
 			Guessed:   r.Guessed && l.Reset != nil,
-			State:     l.State(),
-			Lines:     lines[i],
+			Exhausted: l.Exhausted(),
 		}
 		const parts = 1000
 		if filled, ok := l.Filled(parts); ok {

@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"github.com/httpfields/ratelimit"
-	"github.com/httpfields/ratelimit/internal/report"
 	"github.com/stretchr/testify/require"
 )
 
@@ -28,7 +27,7 @@ func TestAdvice(t *testing.T) {
 	for name, test := range map[string]struct{ text, tone, want string }{
 		"wait":                   {`RateLimit: "a";r=0;t=30`, "wait", "Wait 30s."},
 		"wait, with a Date":      {date + `RateLimit: "a";r=0;t=30`, "wait", "Wait 30s, until 2026-11-21 01:06:49 UTC."},
-		"pace":                   {`RateLimit: "a";r=20;t=30`, "go", `Go on. To make "a" last: one request every 1.5s.`},
+		"pace":                   {`RateLimit: "a";r=20;t=30`, "go", `Go on. To make the quota last, leave 1.5s between requests.`},
 		"go on":                  {`RateLimit: "a";r=20`, "go", "Go on: nothing asks to wait."},
 		"malformed":              {`RateLimit: "a";r=x`, "none", "Go on: what is malformed is ignored, and nothing else asks to wait."},
 		"malformed, 503":         {"RateLimit: \"a\";r=x\nRetry-After: 5", "wait", "Wait 5s."},
@@ -54,19 +53,19 @@ func TestRows(t *testing.T) {
 	}{
 		"whole": {
 			"RateLimit-Policy: \"a\";q=2;w=90;pk=::\nRateLimit: \"a\";r=1;t=5;pk=::",
-			row{Name: `"a"`, Key: "::", Remaining: "1", Quota: "2", Unit: "requests", Window: "1m30s", Reset: "5s", Filled: &half, Lines: []int{1, 2}},
+			row{Name: `"a"`, Key: "::", Remaining: "1", Quota: "2", Unit: "requests", Window: "1m30s", Reset: "5s", Filled: &half},
 		},
 		"exhausted": {
 			"RateLimit-Policy: \"a\";q=2;qu=\"content-bytes\"\nRateLimit: \"a\";r=0",
-			row{Name: `"a"`, Key: "-", Remaining: "0", Quota: "2", Unit: "content-bytes", Window: "-", Reset: "-", Filled: &none, State: report.Exhausted, Lines: []int{1, 2}},
+			row{Name: `"a"`, Key: "-", Remaining: "0", Quota: "2", Unit: "content-bytes", Window: "-", Reset: "-", Filled: &none, Exhausted: true},
 		},
 		"without policy": {
 			`RateLimit: "a";r=1`,
-			row{Name: `"a"`, Key: "-", Remaining: "1", Quota: "-", Unit: "-", Window: "-", Reset: "-", Lines: []int{1}},
+			row{Name: `"a"`, Key: "-", Remaining: "1", Quota: "-", Unit: "-", Window: "-", Reset: "-"},
 		},
 		"guessed": {
 			"X-RateLimit-Remaining: 3\nX-RateLimit-Reset: 30",
-			row{Name: `"default"`, Key: "-", Remaining: "3", Quota: "-", Unit: "-", Window: "-", Reset: "30s", Guessed: true, Lines: []int{1, 2}},
+			row{Name: `"default"`, Key: "-", Remaining: "3", Quota: "-", Unit: "-", Window: "-", Reset: "30s", Guessed: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,15 +74,13 @@ func TestRows(t *testing.T) {
 			require.Equal(t, test.want.Guessed, len(v.Notes) > 0)
 		})
 	}
-	require.Equal(t, report.Low, viewOf("RateLimit-Policy: \"a\";q=100\nRateLimit: \"a\";r=19").Limits[0].State)
-	require.Empty(t, viewOf("RateLimit-Policy: \"a\";q=100\nRateLimit: \"a\";r=20").Limits[0].State)
 }
 
 func TestNotes(t *testing.T) {
 	for text, want := range map[string][]string{
 		"RateLimit: \"a\";r=1":                            nil,
-		"what\nRateLimit: \"a\";r=1":                      {"Line 1 of the text is not a header field."},
-		"Server: x\nwhat\nRetry-After: 1\nis this":        {"2 lines of the text are not header fields; the first of them is line 2."},
+		"what\nRateLimit: \"a\";r=1":                      {"Lines of the text that are not header fields: 1, the first is line 1."},
+		"Server: x\nwhat\nRetry-After: 1\nis this":        {"Lines of the text that are not header fields: 2, the first is line 2."},
 		"RateLimit: \"a\";r=0;t=3600":                     nil,
 		"X-RateLimit-Remaining: 3\nX-RateLimit-Reset: 30": {"The unit of a reset is a guess, which is marked."},
 	} {
@@ -151,7 +148,7 @@ func TestFaults(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("X-RateLimit-Limit-%d: 5", i))
 	}
 	v = viewOf(strings.Join(lines, "\n"))
-	require.Equal(t, []fault{{Level: "malformed", Cause: "fields of limits: too many"}}, v.Faults)
+	require.Equal(t, []fault{{Level: "malformed", Place: "fields of limits", Cause: "too many"}}, v.Faults)
 }
 
 func TestForms(t *testing.T) {

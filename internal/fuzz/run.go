@@ -2,6 +2,7 @@ package fuzz
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -35,11 +36,7 @@ type Result struct {
 	Interrupted bool
 
 	seen map[kind]int
-	end  time.Time // zero is never
 }
-
-// isOver reports whether the time of the run is over.
-func (r *Result) isOver() bool { return !r.end.IsZero() && !time.Now().Before(r.end) }
 
 const (
 	mostShrunk    = 8       // cases of one kind that are made smaller, because each may become another kind
@@ -52,11 +49,13 @@ const (
 func Run(ctx context.Context, o Options, ask Ask) (*Result, error) {
 	r := &Result{Seed: o.Seed, seen: map[kind]int{}}
 	if o.Time > 0 {
-		r.end = time.Now().Add(o.Time)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, o.Time)
+		defer cancel()
 	}
-	for id := 1; (o.N == 0 || id <= o.N) && !r.isOver(); id++ {
+	for id := 1; o.N == 0 || id <= o.N; id++ {
 		if err := r.try(ctx, o.Case(id), ask); ctx.Err() != nil {
-			r.Interrupted = true
+			r.Interrupted = errors.Is(ctx.Err(), context.Canceled)
 			break
 		} else if err != nil {
 			return r, err
@@ -103,7 +102,7 @@ func (r *Result) shrink(ctx context.Context, d *Difference, ask Ask) error {
 	for again := true; again; {
 		again = false
 		for text := range smaller(d.Case.text()) {
-			if tried++; tried > mostTried || questions > mostQuestions || r.isOver() {
+			if tried++; tried > mostTried || questions > mostQuestions || ctx.Err() != nil {
 				return nil
 			}
 			c := newCase(d.Case.ID, d.Case.Field, text)

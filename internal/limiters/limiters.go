@@ -12,7 +12,6 @@ import (
 type Terms struct {
 	Quota  float64
 	Window float64 // in seconds; 0 if unknown
-	Slack  float64 // the most seconds by which rounding may move a reset
 }
 
 // An Outcome is what a server did with a request.
@@ -73,6 +72,7 @@ const (
 	settledFalls = 3       // falls of Remaining after which the cost of a request is known
 	settled      = 20      // responses after which a change of behavior may be a restart
 	shortest     = 0.25    // seconds of a window
+	rounding     = 1.0     // seconds by which a reset may be off, at most
 	day          = 86400.0 // seconds
 )
 

@@ -52,7 +52,7 @@ func (v *view) inLog(t *track) step {
 	case v.Outcome == Served:
 		resets.low = v.window.low - (v.Received - v.Sent)
 	}
-	if resets = resets.widened(v.Slack + 1); v.Reset < resets.low || v.Reset > resets.high {
+	if resets = resets.widened(rounding + 1); v.Reset < resets.low || v.Reset > resets.high {
 		return failed(Reset, false, 0)
 	}
 	return s

@@ -76,7 +76,7 @@ func (m *model) add(r *Response, terms *Terms, cost float64, most int) bool {
 	m.asked += r.counts() + float64(r.Others)
 	m.widest = max(m.widest, min(r.Pending, 64))
 	v := view{Response: r, Terms: terms, model: m, cost: cost}
-	v.window = span{max(m.longest-terms.Slack, shortest), math.Inf(1)}
+	v.window = span{max(m.longest-rounding, shortest), math.Inf(1)}
 	if terms.Window > 0 {
 		v.window = span{max(terms.Window-1, shortest), terms.Window + 0.5}
 		if longest := 31 * day; terms.Window >= 28*day && terms.Window <= longest { // a month of the calendar
@@ -147,7 +147,7 @@ func (v *view) conserved() bool {
 }
 
 // tooLong reports whether the reset is longer than a limiter can announce.
-func (v *view) tooLong() bool { return v.Window > 0 && v.Reset > v.Window*1.1+v.Slack+1 }
+func (v *view) tooLong() bool { return v.Window > 0 && v.Reset > v.Window*1.1+rounding+1 }
 
 func (v *view) isBucket() bool { return v.kind == bucketNext || v.kind == bucketFull }
 
@@ -156,7 +156,7 @@ func (v *view) ending(otherwise span) span {
 	if v.Reset < 0 {
 		return otherwise
 	}
-	return span{v.Sent + v.Reset - v.Slack - v.jitter, v.Received + v.Reset + v.Slack}
+	return span{v.Sent + v.Reset - rounding - v.jitter, v.Received + v.Reset + rounding}
 }
 
 // A step is how a track explains a response.
@@ -308,20 +308,20 @@ func (v *view) inBucket(t *track) step {
 
 // full reports whether the reset fits a bucket with a known rate.
 func (v *view) full() bool {
-	rate, slack := v.rate(), v.Slack+1+v.Window/10
+	rate, slack := v.rate(), rounding+1+v.Window/10
 	if v.kind == bucketNext {
 		return v.Reset <= 1/rate.low+slack
 	}
 	missing := v.Quota - v.Remaining
-	return v.Reset >= (missing-1)/rate.high-v.Slack-1 && v.Reset <= (missing+1)/rate.low+slack
+	return v.Reset >= (missing-1)/rate.high-rounding-1 && v.Reset <= (missing+1)/rate.low+slack
 }
 
 // eachUnit returns the seconds between two tokens, given a reset until the bucket is full.
 func (v *view) eachUnit() span {
 	missing := v.Quota - v.Remaining
-	each := span{max(v.Reset-v.Slack-1, 0) / (missing + 0.5) / 1.1, math.Inf(1)}
+	each := span{max(v.Reset-rounding-1, 0) / (missing + 0.5) / 1.1, math.Inf(1)}
 	if most := max(missing-1, v.counts()); most > 0 {
-		each.high = (v.Reset + v.Slack + 1) / most
+		each.high = (v.Reset + rounding + 1) / most
 	}
 	return each
 }

@@ -121,11 +121,11 @@ func ofResets(to func(reset, window float64) float64) func(*Run, []Response, *Te
 // none, it returns the fault of a model that was left last.
 func (r *Run) diagnose(now Response) Doubt {
 	d, f := Doubt{Certain: !r.apart, Number: Remaining}, r.wrong
-	switch same := r.stays(now); {
-	case now.Remaining == 0 && same >= 2:
+	switch {
+	case now.Remaining == 0 && f.early:
 		d.Rule = Overdrawn
 		return d
-	case same >= least && r.falls.number == 0: // Remaining never falls
+	case r.stays(now) >= least && r.falls.number == 0: // Remaining never falls
 		d.Rule, d.Args = Spent, []any{r.upwards(now, f.most)}
 		return d
 	}
@@ -145,8 +145,6 @@ func (r *Run) diagnose(now Response) Doubt {
 		d.Certain = d.Certain && hasWindow(r) // the jitter of an unknown window is unknown
 	case !f.early:
 		d.Rule, d.Args = Back, []any{now.Remaining, max(f.most, 0)}
-	case f.most < 0:
-		d.Rule = Overdrawn
 	default:
 		d.Rule, d.Args = Spent, []any{r.upwards(now, f.most)}
 	}
@@ -169,7 +167,7 @@ func (r *Run) upwards(now Response, most float64) string {
 	if same := r.stays(now); same >= least {
 		return fmt.Sprintf("it stays %.0f over %d requests that were served", now.Remaining, same)
 	}
-	return fmt.Sprintf("it is %.0f where at most %.0f can be left", now.Remaining, most)
+	return fmt.Sprintf("it is %.0f where at most %.0f can be left", now.Remaining, max(most, 0))
 }
 
 // course describes the resets, for a message.

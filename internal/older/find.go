@@ -39,7 +39,7 @@ func (f *Field) Unit() string { return f.name.unit }
 
 // Unlimited reports whether the field has a negative number, or the word for no limit.
 func (f *Field) Unlimited() bool {
-	line := firstLine(f.Lines)
+	line := FirstLine(f.Lines)
 	v, _ := text.ParseCount(line)
 	return v.Neg || isNothing(text.Unquote(line)) // law: TestRestrictHeader
 }
@@ -120,11 +120,11 @@ func appendSure(found, unsure []Field) []Field {
 // unsuitable values are dropped.
 func limitFields(fields []Field) []Field {
 	var said uint // the roles, as bits
-	counted, quota := false, false
+	counted := slices.ContainsFunc(fields, func(f Field) bool { return f.name.counted })
+	quota := false
 	fields = slices.DeleteFunc(fields, func(f Field) bool {
 		roles := f.roles()
 		said |= roles
-		counted = counted || f.name.counted
 		quota = quota || roles>>Quota&1 != 0 && !f.name.total
 		return roles == 0
 	})
@@ -140,7 +140,7 @@ func limitFields(fields []Field) []Field {
 // the value cannot belong to a limit. -1 means unlimited. A remaining below -1 can occur if
 // servers let clients exceed the quota.
 func (f *Field) roles() (roles uint) {
-	line := firstLine(f.Lines)
+	line := FirstLine(f.Lines)
 	if line == "" || line == "-1" || line == "0" && f.name.role == Quota {
 		return 0
 	}
@@ -171,7 +171,7 @@ func nameIn(tables []*Table, key string) *name {
 
 // newName returns the meaning of a key: from its vendor's row, else from its words.
 func newName(key string) name {
-	if len(key) > longestName {
+	if len(key) > longestName || !text.IsToken(key) { // callers can make headers with any key
 		return name{key: key}
 	}
 	found := vendorTable().find(key)

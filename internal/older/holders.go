@@ -62,8 +62,8 @@ func (h *Holder) read(f *Field, t *tally, c *text.Clock) (found bool) {
 			continue
 		}
 		m, _ := parseMoment(line, f.name.format, c)
-		if m.kind == bareMoment && t.reset.kind == laterMoment && t.reset.units > 0 {
-			m = m.in(t.reset.units) // settle has found the unit
+		if t.reset.kind == laterMoment {
+			m = m.as(t.reset.units) // settle has found the unit
 		}
 		if m.kind != noMoment && (!found || m.until.Ceil() > h.Number) {
 			h.Number, h.reset, found = m.until.Ceil(), m, true

@@ -137,7 +137,7 @@ var draftNames = [...]string{draft06: "draft-06", draft03: "draft-03", draft00: 
 
 // addField adds the facts of a field to the tallies, and its faults.
 func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, r *Result) {
-	lines, first := f.several(), -1
+	lines, first := f.several(), true
 	switch {
 	case f.isDictionary():
 		lines = []string{strings.Join(lines, ",")}
@@ -146,21 +146,17 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 	}
 	for i, line := range lines {
 		line = text.Trim(line)
-		if line == "" || f.columns != 0 && first >= 0 { // parallel lists have one line
+		if line == "" || f.columns != 0 && !first { // parallel lists have one line
 			continue
 		}
-		if first < 0 {
-			first = i
-		}
-		facts, bad := f.read(room, line, i == first)
+		facts, bad := f.read(room, line, first)
+		first = false
 		taken := ts.add(f, number, facts, c)
-		if taken > 0 {
-			if r.Form == "" || r.Form == waitForm { // (no vendor case)
-				r.Form = f.name.form
-			}
+		if taken > 0 && (r.Form == "" || r.Form == waitForm) { // (no vendor case)
+			r.Form = f.name.form
 		}
 		cause := ts.cause(f, facts)
-		if (bad != noFault || taken < len(facts)) && (taken > 0 || f.clear(line)) {
+		if (bad != noFault || taken < len(facts)) && (taken > 0 || f.clear(line)) { // nothing is cut silently
 			off := max(bad, 0) + strings.Index(lines[i], line)
 			r.Faults = append(r.Faults, Fault{Key: f.Key, Line: i, Offset: off, Cause: cause})
 		}
@@ -174,7 +170,7 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 // field leaves no doubt about its meaning, or if the value contains a digit.
 func (f *Field) clear(line string) bool {
 	n := f.name
-	return n.kind != plainKind && (n.policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789") || n.hint != (hint{}))
+	return n.kind != plainKind && (n.policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789"))
 }
 
 // cause returns why some facts of a field were not taken.
@@ -200,21 +196,21 @@ func (f *Field) isCurrent() bool {
 	if n.role != Policies && n.kind != anchorKind {
 		return false
 	}
-	line := firstLine(f.Lines)
+	line := FirstLine(f.Lines)
 	switch {
 	case line == "":
 		return false
 	case f.isDictionary():
 		key, _, _ := strings.Cut(line, "=")
-		return !isRecord(line) || strings.IndexByte(key, ';') >= 0
+		return !isRecord(line) || strings.IndexByte(key, ';') >= 0 // law: TestMiddlewareStack
 	case strings.EqualFold(f.Key, policyKey):
 		return !text.Is(line[0], text.Digit)
 	}
 	return line[0] == '"'
 }
 
-// firstLine returns the first line that is not blank, or "".
-func firstLine(lines []string) string {
+// FirstLine returns the first line that is not blank, or "".
+func FirstLine(lines []string) string {
 	for _, line := range lines {
 		if line = text.Trim(line); line != "" {
 			return line
@@ -246,7 +242,7 @@ func Waits(h map[string][]string, clock func() text.Clock) (longest text.Span) {
 // asked returns the wait that the lines of a field ask for. 0 is no wait: some servers send
 // it with every response.
 func (n *name) asked(lines []string, c *text.Clock) text.Span {
-	line := firstLine(lines)
+	line := FirstLine(lines)
 	m, _ := parseMoment(text.Unquote(line), n.format, c)
 	return m.until
 }

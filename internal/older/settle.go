@@ -61,7 +61,7 @@ func (ts *tallies) settleWindow(t *tally) {
 			t.window = ts.listed[i].Window
 		}
 	}
-	t.window = cmp.Or(t.window, t.hint.window, windowOfName(t.tail, false), t.usual)
+	t.window = cmp.Or(t.window, t.hint.window, hintOf(t.tail, false).window, t.usual)
 	t.unit = cmp.Or(t.unit, t.hint.unit)
 	if t.quota == 0 && t.part != 0 && t.window != 0 { // 0.5 in a second becomes 1 in two seconds
 		t.quota = 1
@@ -95,16 +95,18 @@ func (ts *tallies) joinUnnamed() {
 	}
 }
 
-// about returns the index of the tally to which an unnamed tally belongs, or -1. units is how
-// many units of a bare reset make a second.
+// about returns the index of the tally to which an unnamed tally belongs, or -1. Numbers belong to
+// a tally of another family only if the same remains in both. units is how many units of a bare
+// reset make a second.
 func (ts *tallies) about(u *tally, units int64) (best int) {
 	counted, several := u.numbers(), false
 	best = -1
 	for i := range ts.list {
 		t := &ts.list[i]
 		switch {
-		case t.policy == "" || !t.numbers() || !t.related(u) || !u.agrees(t):
-		case t.window != 0 && !u.mayFit(t.window, units):
+		case t.policy == "" || !t.numbers() || !u.agrees(t):
+		case t.form != u.form && counted && t.remaining != u.remaining: // Kong sends what remains in both
+		case t.window != 0 && !u.reset.as(units).fits(t.window):
 		case best < 0:
 			best = i
 		case counted:
@@ -119,23 +121,13 @@ func (ts *tallies) about(u *tally, units int64) (best int) {
 	return best
 }
 
-// related reports whether t and an unnamed tally u belong together. They do if they are of
-// one family. They also do if both families are read together, and u has no number or the same
-// remaining (Kong).
-func (t *tally) related(u *tally) bool {
-	return t.form == u.form || !u.numbers() || t.remaining == u.remaining
-}
-
-// main reports whether the family of t is one of the families that are read together.
-func (t *tally) main() bool { return t.order < vendorOrder }
-
 // dropComments drops a vendor's policies without a limit if the usual fields are present,
 // because they are comments on these fields (draft-03 Section 3.1, acme-RateLimit-DayLimit).
 func (ts *tallies) dropComments() {
 	usual := false
 	for i := range ts.list {
 		t := &ts.list[i]
-		usual = usual || t.main() && t.numbers()
+		usual = usual || t.order < vendorOrder
 	}
 	for i := range ts.list {
 		if t := &ts.list[i]; usual && t.order == vendorOrder && t.policy != "" && !t.hasLimit() {
@@ -146,14 +138,14 @@ func (ts *tallies) dropComments() {
 
 // same reports whether two listed policies are equal.
 func (p *Policy) same(q Policy) bool {
-	return p.Quota == q.Quota && p.Window == q.Window && p.Name == q.Name
+	return p.Quota == q.Quota && p.Window == q.Window && p.Name == q.Name // descriptors of Envoy have names
 }
 
 // listedWith returns the index of the first listed policy with the quota of a tally, and with
 // its window if both have one. It returns -1 if there is none.
 func (ts *tallies) listedWith(t *tally) int {
 	return slices.IndexFunc(ts.listed, func(p Policy) bool {
-		return p.Quota == t.quota && (t.window == 0 || p.Window == 0 || p.Window == t.window)
+		return p.Quota == t.quota && (t.window == 0 || p.Window == t.window)
 	})
 }
 
@@ -209,7 +201,7 @@ func (ts *tallies) result(room *Room, option string) (policies []Policy, limits 
 		if !t.hasPolicy() {
 			continue
 		}
-		if at := ts.listedWith(t); at >= 0 && !ts.listed[at].taken {
+		if at := ts.listedWith(t); at >= 0 && !ts.listed[at].taken { // else it would lose its name
 			p := &ts.listed[at]
 			p.taken = true
 			p.Name, p.Window, p.Unit = t.called, cmp.Or(p.Window, t.window), cmp.Or(p.Unit, t.unit)
@@ -238,24 +230,24 @@ func (ts *tallies) result(room *Room, option string) (policies []Policy, limits 
 // It agrees with a reset only by chance.
 func (ts *tallies) settleResets(option Format) (guessed bool) {
 	for i := range ts.list {
-		if t := &ts.list[i]; t.reset.kind == bareMoment {
-			t.resetIn(t.unitsTold())
-		}
+		t := &ts.list[i]
+		t.reset = t.reset.as(t.unitsTold())
 	}
 	for i := range ts.list {
 		t := &ts.list[i]
 		if t.reset.kind != bareMoment {
 			continue
 		}
-		t.resetIn(ts.unitsBeside(t))
+		units := ts.unitsBeside(t)
 		switch {
-		case t.reset.kind != bareMoment:
+		case units > 0:
 		case option == Milli:
-			t.resetIn(1000)
+			units = 1000
 		default:
+			units = 1
 			guessed = guessed || option == Guess && t.reset.in(1).until.Ceil() != t.reset.in(1000).until.Ceil()
-			t.resetIn(1)
 		}
+		t.reset = t.reset.as(units)
 	}
 	return guessed
 }
@@ -280,21 +272,14 @@ func (t *tally) unitsTold() int64 {
 		window = t.hint.window
 	}
 	switch {
-	case window != 0 && fits(t.reset.in(1).until.Ceil(), window):
+	case window != 0 && t.reset.as(1).fits(window): // law: TestRestrictHeaderMillis
 		return 1
-	case window != 0 && t.reset.number.N >= 1000 && fits(t.reset.in(1000).until.Ceil(), window): // no server counts milliseconds and then sends less than a second
+	case window != 0 && t.reset.number.N >= 1000 && t.reset.as(1000).fits(window): // no server counts milliseconds and then sends less than a second
 		return 1000
 	case t.reset.drafts, window != 0, t.reset.number.Frac > 0: // no server counts milliseconds and then sends a fraction
 		return 1
 	}
 	return 0
-}
-
-// resetIn sets how many units of a bare reset make a second. 0 leaves the reset bare.
-func (t *tally) resetIn(units int64) {
-	if units > 0 {
-		t.reset = t.reset.in(units)
-	}
 }
 
 // shareReset copies a reset without a policy to all limits with the same window.
@@ -308,17 +293,4 @@ func (ts *tallies) shareReset() {
 			}
 		}
 	}
-}
-
-// fits reports whether a reset can lie in a window, or the window is unknown. Servers round
-// both numbers, so a tenth more is allowed.
-func fits(reset, window int64) bool { return reset <= window+window/10+1 }
-
-// mayFit reports whether the reset can lie in a window. units is how many units of a bare
-// reset make a second.
-func (t *tally) mayFit(window, units int64) bool {
-	if t.reset.kind == bareMoment {
-		return fits(t.reset.in(units).until.Ceil(), window)
-	}
-	return fits(t.reset.until.Ceil(), window)
 }

@@ -32,23 +32,21 @@ type tally struct {
 // counts are numbers of units. An absent number is Unknown.
 type counts struct {
 	quota, remaining, used int64
-	plain                  int64 // a number without a role, which may be the quota
-	part                   int64 // the fraction of the quota, in billionths
-	rate                   int64 // the units that are restored each second
-	by                     [Reset]int16
-	droppedQuotaIn         int16 // the number of the field whose larger quota lost; its window is ignored too
-	several                bool  // a field has several numbers
-	unlimited              bool  // a quota is negative, or the word for that
-	quotaOf                order // of the field with the quota
-	closed                 bool  // a family of lower rank announced another quota, so it describes another limiter
+	plain                  int64             // a number without a role, which may be the quota
+	part                   int64             // the fraction of the quota, in billionths
+	rate                   int64             // the units that are restored each second
+	by                     [Window + 1]int16 // by role, the number of the field that decided
+	droppedQuotaIn         int16             // the number of the field whose larger quota lost; its window is ignored too
+	several                bool              // a field has several numbers
+	unlimited              bool              // a quota is negative, or the word for that
+	quotaOf                order             // of the field with the quota
+	closed                 bool              // a family of lower rank announced another quota, so it describes another limiter
 }
 
 // times are the window and the reset of a tally.
 type times struct {
 	window, bare int64 // in seconds; bare has no unit until the reset decides
-	windowBy     int16 // the number of the field with the window
 	reset        moment
-	resetBy      int16
 	shared       bool // the reset is from a field without a policy's name
 }
 
@@ -95,7 +93,7 @@ func (ts *tallies) at(id tallyID, n *name) int {
 		for j := len(ts.index); j < i; j++ { // the new ones
 			ts.index[ts.list[j].tallyID] = j
 		}
-		if at, isTallied := ts.index[id]; isTallied {
+		if at, isTallied := ts.index[id]; isTallied { // law: TestManyMembers
 			return at
 		}
 	}
@@ -169,7 +167,7 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 		t.usual, t.unit = cmp.Or(t.usual, n.window), cmp.Or(t.unit, n.unit)
 		if n.row != nil && n.row.columns != "" && f.columns == 2 { // bound: the row names two
 			t.columnName = strings.Split(n.row.columns, "|")[column]
-			t.usual = windowOfName(t.columnName, false)
+			t.usual = hintOf(t.columnName, false).window
 		}
 		if t.take(n, number, fact, c) {
 			ts.show(n, fact)
@@ -244,14 +242,14 @@ func (t *tally) keep(field int16, role Role, number *int64, n int64) bool {
 	return true
 }
 
-// takeQuota adds a quota, unless it is negative, which means unlimited. If a field has several quotas,
-// each window belongs to the quota before it.
+// takeQuota adds a quota, unless it is negative, which means unlimited. If a field has several
+// quotas, each window belongs to the quota before it.
 func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 	before := t.quota
 	switch {
 	case v.Neg:
 	case t.keep(field, Quota, &t.quota, v.Floor()):
-		if before != Unknown && t.windowBy == field {
+		if before != Unknown && t.by[Window] == field {
 			t.window, t.bare = 0, 0
 		}
 		t.part, t.droppedQuotaIn = v.Frac, 0
@@ -266,10 +264,10 @@ func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 // takeWindow adds the length of a window. A window that is unreadable, or has no fixed
 // length, is absent.
 func (t *tally) takeWindow(field int16, value string, format Format) {
-	if t.window != 0 || t.bare != 0 || t.droppedQuotaIn == field {
+	if t.window != 0 || t.droppedQuotaIn == field {
 		return
 	}
-	value, t.windowBy = text.Trim(text.Unquote(value)), field
+	value, t.by[Window] = text.Trim(text.Unquote(value)), field
 	switch v, ok := text.ParseCount(value); {
 	case !ok:
 		t.window = parseWindow(value)
@@ -305,11 +303,11 @@ func (t *tally) takeReset(n *name, field int16, fact *Fact, c *text.Clock) bool 
 	if m.kind == pointMoment && m.units == 0 { // a date
 		fact.shows = draft00
 	}
-	m.drafts = n.order == draftOrder || n.kind == anchorKind
-	again := t.resetBy == field
+	m.drafts = n.order == draftOrder || n.kind == anchorKind // a Dictionary of draft-07 under another name
+	again := t.by[Reset] == field
 	t.several = t.several || again && m.until != t.reset.until
 	if t.reset.kind == noMoment || again && longer(m.until, t.reset.until) != t.reset.until || m.rank() < t.reset.rank() {
-		t.reset, t.resetBy = m, field
+		t.reset, t.by[Reset] = m, field
 	}
 	return true
 }
@@ -371,35 +369,29 @@ func (ts *tallies) absorb(into, other int) {
 
 // Parallel lists: X-RateLimit-Limit: 1, 15000 and X-RateLimit-Remaining: 0, 14999 (Brave).
 
-// A listID is the same for all parallel lists of one policy.
-type listID struct {
-	family, policy string
-	n              int
-}
-
 // align finds parallel lists: at least two fields of one family and policy with the same
 // number of members. At least one of them is not a number with thousands separators.
 func align(fields []Field) {
-	var lists map[listID][]int // indices of fields
+	var lists map[tallyID][]int // indices of fields; column is the number of members
 	for i := range fields {
 		f := &fields[i]
 		f.columns = 0 // a previous reading may have set it
-		id := listID{f.name.family, f.name.policy, f.list()}
-		if id.n == 0 { // nearly all fields end here
+		id := tallyID{f.name.policy, f.name.family, int64(f.list())}
+		if id.column == 0 { // nearly all fields end here
 			continue
 		}
 		if id.policy != "" {
 			id.family = ""
 		}
 		if lists == nil {
-			lists = map[listID][]int{}
+			lists = map[tallyID][]int{}
 		}
 		lists[id] = append(lists[id], i)
 	}
 	for id, list := range lists {
 		if len(list) > 1 && slices.ContainsFunc(list, func(i int) bool { return !text.IsThousands(text.Trim(fields[i].Lines[0])) }) {
 			for _, i := range list {
-				fields[i].columns = id.n
+				fields[i].columns = int(id.column)
 			}
 		}
 	}
@@ -410,7 +402,7 @@ func (f *Field) list() (n int) {
 	if strings.IndexByte(f.Lines[0], ',') < 0 && strings.IndexByte(f.Lines[0], '|') < 0 || !f.name.role.number() && f.name.role != Window {
 		return 0 // nearly all values end here
 	}
-	line := firstLine(f.Lines)
+	line := FirstLine(f.Lines)
 	for rest, more := line, true; more; {
 		var part string
 		part, rest, more = strings.Cut(rest, separatorOf(line))

@@ -60,7 +60,7 @@ func parseMoment(s string, f Format, c *text.Clock) (moment, bool) {
 	}
 	if t, ok := text.ParseTime(s); ok {
 		m := moment{kind: pointMoment, form: HTTPDate, until: c.Until(t.In(c.Now()).Unix(), int64(t.Nanosecond()))}
-		if text.Is(s[0], text.Digit) {
+		if text.Is(s[0], text.Digit) { // law: TestRestrictHeader
 			m.form = RFC3339
 		}
 		return m, true
@@ -80,7 +80,7 @@ func momentOf(v text.Number, f Format, c *text.Clock) moment {
 	switch {
 	case v == text.Number{N: 1, Neg: true}: // -1 means no reset (Gravitee, Omnisend)
 		return moment{}
-	case v.N >= leastMilli || f != Milli && (v.N >= LeastUnix || v.N >= LeastNear && (f == Unix || c.Near(v.N))):
+	case v.N >= leastMilli || f != Milli && (v.N >= LeastUnix || v.N >= LeastNear && (f == Unix || c.Near(v.N))): // law: TestSizes
 		units := int64(1)
 		for size := v.N; size >= leastMilli && units < text.Billion; size /= 1000 {
 			units *= 1000
@@ -100,6 +100,19 @@ func (m moment) in(units int64) moment {
 	m.kind, m.form, m.units, m.until = laterMoment, Seconds, units, m.number.Span(units)
 	return m
 }
+
+// as returns a bare number as a span, with units in a second. Any other moment stays as it is,
+// and so does a bare number if units is 0.
+func (m moment) as(units int64) moment {
+	if m.kind != bareMoment || units == 0 {
+		return m
+	}
+	return m.in(units)
+}
+
+// fits reports whether a time can lie in a window. Servers round both numbers, so a tenth more is
+// allowed.
+func (m moment) fits(window int64) bool { return m.until.Ceil() <= window+window/10+1 }
 
 // rank orders the kinds of a reset. Seconds from now are better than a point in time, which
 // needs two clocks that agree. Both are better than a number without a unit.

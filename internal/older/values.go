@@ -1,7 +1,6 @@
 package older
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"maps"
@@ -105,7 +104,7 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 	case isRecord(line):
 		facts, ok = n.readRecord(facts, line)
 	case n.kind == looseKind && strings.IndexByte(line, '/') > 0: // 10/40 is used and quota (Gorgias)
-		facts, ok = readCount(facts, None, line)
+		facts, ok = readCount(facts, "", None, line)
 	case n.role.time() && isTime(line):
 		facts = append(facts, Fact{Role: n.role, Value: text.Unquote(line)})
 	default:
@@ -154,13 +153,13 @@ func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad in
 			facts = append(facts, Fact{Role: role, Value: value})
 		case leads, params == "" && isCount(value):
 			at := len(facts)
-			if facts, ok = readCount(facts, role, value); len(facts) > at && role == Quota {
+			if facts, ok = readCount(facts, "", role, value); len(facts) > at && role == Quota {
 				facts[at].item = m
 			}
 			if behind > 0 {
 				facts = appendWindow(facts, behind)
 			}
-		case role == Quota || m.window == 0:
+		case role == Quota || m.window == 0: // ten;w=1 is no quota
 			ok = false
 		case len(facts) > from && value == facts[from].Value:
 			facts = appendWindow(facts, m.window)
@@ -273,54 +272,44 @@ func (n *name) readPairs(facts []Fact, line string) ([]Fact, bool) {
 // readCount reads the value of a quota, a remaining or used units: a number, a pair (600/15m,
 // 39/40), or, for a quota, only a window (12h, AspNetCoreRateLimit). Without a role, 5/60 is
 // used and quota (Hotstuff), and 60/1m is quota and window.
-func readCount(facts []Fact, role Role, value string) ([]Fact, bool) {
+func readCount(facts []Fact, policy string, role Role, value string) ([]Fact, bool) {
 	value = text.Trim(text.Unquote(text.Trim(value)))
-	if role.time() || isCount(value) || isNothing(value) {
-		return append(facts, Fact{Role: role, Value: value}), true
-	}
 	first, second, _ := strings.Cut(value, "/")
-	if a, ok := text.ParseCount(text.Trim(first)); ok {
-		switch b, counted := text.ParseCount(text.Trim(second)); {
-		case role != None:
-		case counted && a.N <= b.N:
-			role = Used
-		default:
-			role = Quota
-		}
-		other := Fact{Role: Window, Format: Seconds, Value: text.Trim(second)}
-		ok := parseWindow(other.Value) > 0
-		if role != Quota {
-			second, _, _ = strings.Cut(second, "(") // 32/40 (Shopify), 18/5000 (api) (Salesforce)
-			other = Fact{Role: Quota, Value: text.Trim(second)}
-			ok = isCount(other.Value)
-		}
-		if ok {
-			facts = append(facts, Fact{Role: role, Value: text.Trim(first)}, other)
-		}
-		return facts, ok
+	first, second = text.Trim(first), text.Trim(second)
+	switch {
+	case role.time(), isCount(value), isNothing(value):
+		return append(facts, Fact{Policy: policy, Role: role, Value: value}), true
+	case role == Quota && parseWindow(value) > 0:
+		return append(facts, Fact{Policy: policy, Role: Window, Value: value}), true
+	case !isCount(first):
+		return facts, false
+	case role == None && isCount(second):
+		role = Used
+	case role == None:
+		role = Quota
 	}
-	if role == Quota && parseWindow(value) > 0 {
-		return append(facts, Fact{Role: Window, Value: value}), true
+	other, ok := Fact{Policy: policy, Role: Window, Format: Seconds, Value: second}, parseWindow(second) > 0
+	if role != Quota {
+		second, _, _ = strings.Cut(second, "(") // 32/40 (Shopify), 18/5000 (api) (Salesforce)
+		other = Fact{Policy: policy, Role: Quota, Value: text.Trim(second)}
+		ok = isCount(other.Value)
 	}
-	return facts, false
+	if ok {
+		facts = append(facts, Fact{Policy: policy, Role: role, Value: first}, other)
+	}
+	return facts, ok
 }
 
 // readKeyed reads the value of a key, which is a word of field names. Any other key names a
 // policy, whose value has the role of the field.
-func (n *name) readKeyed(facts []Fact, group, key, value string) (_ []Fact, ok bool) {
-	said := keyOf(key)
+func (n *name) readKeyed(facts []Fact, group, key string, said keyWord, value string) ([]Fact, bool) {
 	if said.role != None && !strings.Contains(value, "/") { // else the key is a name that looks like a word
 		return append(facts, Fact{Policy: below(group, said.policy), Role: said.role, Format: said.format, Value: value}), true
 	}
 	if n.role == None {
 		return facts, true
 	}
-	from := len(facts)
-	facts, ok = readCount(facts, n.role, value)
-	for i := from; i < len(facts); i++ {
-		facts[i].Policy = below(group, key)
-	}
-	return facts, ok
+	return readCount(facts, below(group, key), n.role, value)
 }
 
 // parseWindow reads the length of a window in seconds: a number, a duration, or a word. It
@@ -373,40 +362,31 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 		var part string
 		part, line = cutPart(line)
 		key, value, keyed := cutKey(part)
-		valid := true
+		said, valid := keyOf(key), true
 		switch {
 		case parts >= 4*MaxMembers:
 			return facts, false
 		case isProse(part):
 			facts = readProse(facts, part)
-		case isCount(part) && named != "":
+		case named != "" && isCount(part):
 			facts = append(facts, Fact{Policy: named, Role: n.role, Value: part})
-		case !keyed, keyOf(key).role == Name:
+		case !keyed, said.role == Name:
 			if value = text.Unquote(value); text.IsName(value) && !isCount(value) {
 				named = value
 			} else {
 				valid = false
 			}
 		default:
-			facts, valid = n.readKeyed(facts, named, key, text.Unquote(value))
+			facts, valid = n.readKeyed(facts, named, key, said, text.Unquote(value))
 		}
 		ok = ok && valid
 	}
 	return facts, ok
 }
 
-// isProse reports whether a part of a record has several keys.
+// isProse reports whether a part of a record has several keys, and spaces between them.
 func isProse(part string) bool {
-	if strings.IndexByte(part, ' ') < 0 { // nearly all parts
-		return false
-	}
-	keys := 0
-	for word := range strings.FieldsSeq(part) {
-		if _, _, ok := cutKey(word); ok {
-			keys++
-		}
-	}
-	return keys > 1
+	return strings.IndexByte(part, ' ') >= 0 && strings.Count(part, ":")+strings.Count(part, "=") > 1
 }
 
 // readProse reads Remaining: 394 Time until reset: 3589 (Pingdom), and key:abc 22/2000
@@ -427,11 +407,7 @@ func readProse(facts []Fact, part string) []Fact {
 		case keyed:
 			policy = key
 		default:
-			from := len(facts)
-			facts, _ = readCount(facts, None, value)
-			for i := from; i < len(facts); i++ {
-				facts[i].Policy = policy
-			}
+			facts, _ = readCount(facts, policy, None, value)
 		}
 	}
 	return facts
@@ -469,19 +445,15 @@ type keyWord struct {
 	policy string
 }
 
+// letters are the keys of one letter, some of them from the current fields.
+var letters = map[string]keyWord{
+	"q": {role: Quota}, "r": {role: Remaining}, "t": {role: Reset, format: Seconds}, "w": {role: Window, format: Seconds}, "b": {role: Name},
+}
+
 // keyOf returns the meaning of a key.
 func keyOf(key string) (k keyWord) {
-	switch key {
-	case "q":
-		return keyWord{role: Quota}
-	case "r":
-		return keyWord{role: Remaining}
-	case "t":
-		return keyWord{role: Reset, format: Seconds}
-	case "w":
-		return keyWord{role: Window, format: Seconds}
-	case "b":
-		return keyWord{role: Name}
+	if len(key) == 1 {
+		return letters[key]
 	}
 	if len(key) > longestKey {
 		return k
@@ -515,8 +487,8 @@ func (n *name) readJSON(facts []Fact, line string) ([]Fact, bool) {
 		if number, isNumber := object[key].(json.Number); isNumber {
 			value, isText = number.String(), true
 		}
-		if isText && keyOf(key).role != Name {
-			facts, _ = n.readKeyed(facts, named, key, value) // {"minute": 6} under Remaining
+		if said := keyOf(key); isText && said.role != Name {
+			facts, _ = n.readKeyed(facts, named, key, said, value) // {"minute": 6} under Remaining
 		}
 	}
 	return facts, ok
@@ -524,11 +496,11 @@ func (n *name) readJSON(facts []Fact, line string) ([]Fact, bool) {
 
 // parseJSON reads a JSON object or array.
 func parseJSON(s string) (v any, ok bool) {
-	s = text.Trim(s)
 	if len(s) > maxJSON {
 		return nil, false
 	}
-	dec := json.NewDecoder(bytes.NewReader([]byte(s)))
+	dec := json.NewDecoder(strings.NewReader(s))
 	dec.UseNumber()
-	return v, dec.Decode(&v) == nil
+	ok = dec.Decode(&v) == nil
+	return v, ok
 }

@@ -15,8 +15,9 @@ import (
 // vendorTableText defines the fields that words cannot define, by vendor: names without the
 // usual words, values with their own syntax, and windows and units that no field contains. If
 // a vendor has a plus sign, any server may use the name of the field: the row counts only next
-// to another field of the vendor. A field without a role is not read. A window is in seconds.
-// A bar separates the policies of parallel lists. testdata/vendors has a case for each row.
+// to another field of the vendor. A field without a role is not read. A window is in seconds. A
+// bar separates the windows of parallel lists, which also name the policies. testdata/vendors has
+// a case for each row.
 //
 //go:embed vendors.txt
 var vendorTableText string
@@ -40,9 +41,8 @@ func vendorRows() (rows []Row) {
 		default:
 			row.Format = Format(max(slices.Index(formats, c[3]), 0))
 		}
-		row.Window, _ = strconv.ParseInt(c[5], 10, 64)
-		if i := strings.LastIndexByte(row.Policy, ':') + 1; strings.IndexByte(row.Policy, '|') > 0 {
-			row.Policy, row.columns = strings.TrimSuffix(row.Policy[:i], ":"), row.Policy[i:]
+		if row.Window, _ = strconv.ParseInt(c[5], 10, 64); row.Window == 0 {
+			row.columns = c[5]
 		}
 		rows = append(rows, row)
 	}
@@ -51,17 +51,20 @@ func vendorRows() (rows []Row) {
 
 // readBans reads 60:default;error:organization:reason (Sentry): for 60 seconds, no request of
 // these categories is allowed in that scope.
-func readBans(facts []Fact, line string) ([]Fact, bool) {
-	ok := true
+func readBans(facts []Fact, line string) (_ []Fact, ok bool) {
+	ok = true
 	for ban := range strings.SplitSeq(line, ",") {
+		if len(facts) >= 8*MaxMembers {
+			return facts, false
+		}
 		seconds, rest, _ := strings.Cut(ban, ":")
-		categories, rest, _ := strings.Cut(rest, ":")
-		scope, _, _ := strings.Cut(rest, ":")
-		policy := strings.Trim(text.Trim(categories)+":"+text.Trim(scope), ":")
-		if _, isNumber := text.ParseNumber(text.Trim(seconds)); len(facts) >= 8*MaxMembers || !isNumber {
+		if !isCount(text.Trim(seconds)) { // or the ban would have no end
 			ok = false
 			continue
 		}
+		categories, rest, _ := strings.Cut(rest, ":")
+		scope, _, _ := strings.Cut(rest, ":")
+		policy := strings.Trim(text.Trim(categories)+":"+text.Trim(scope), ":")
 		facts = append(facts, Fact{Policy: policy, Role: Remaining, Value: "0"},
 			Fact{Policy: policy, Role: Reset, Format: Seconds, Value: text.Trim(seconds)})
 	}
@@ -103,11 +106,7 @@ func appendPercents(facts []Fact, v any, depth int) []Fact {
 
 // isPercent reports whether a member is a percentage.
 func isPercent(key string) bool {
-	switch key {
-	case "call_count", "total_cputime", "total_time":
-		return true
-	}
-	return strings.HasSuffix(key, "_pct")
+	return key == "call_count" || key == "total_cputime" || key == "total_time" || strings.HasSuffix(key, "_pct")
 }
 
 // regain returns the seconds until access is regained. Objects contain minutes or seconds.
@@ -212,7 +211,7 @@ func (t *Table) Field(key string, lines []string) Field {
 
 // Role returns the role of the row for a key, and whether there is one.
 func (t *Table) Role(key string) (Role, bool) {
-	if n := t.find(key); n != nil {
+	if n := t.find(key); n != nil { // law: TestAnnounceSwitchesOlder
 		return n.role, true
 	}
 	return None, false

@@ -68,8 +68,8 @@ type word struct {
 }
 
 // vocabulary has all words, several in a row. Words of vendors name no policy before the
-// anchor, and define the unit and the small resets of their fields. The remark (no vendor case) marks words that
-// docs/older.md promises and that no case of testdata/vendors contains.
+// anchor, and define the unit and the small resets of their fields. The remark (no vendor case)
+// marks words that docs/older.md promises and that no case of testdata/vendors contains.
 var vocabulary = []struct {
 	spellings string
 	word
@@ -120,6 +120,7 @@ var vocabulary = []struct {
 	{"cost requested currentrequest increment rate fillrate delay metrics", word{kind: stopWord}}, // of one request (no vendor case)
 	{"full", word{kind: stopWord}},             // when all of the quota is back, which is less useful than the reset (no vendor case)
 	{"page pagination", word{shows: excluded}}, // (no vendor case)
+	{"storage", word{shows: excluded}},
 
 	{"sib ogw contentful zendesk", word{kind: vendorWord, format: Seconds}},  // Brevo, Lark
 	{"ai", word{kind: vendorWord, unit: "tokens", format: Seconds}},          // Kong, APISIX

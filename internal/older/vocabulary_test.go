@@ -50,9 +50,9 @@ func TestWords(t *testing.T) {
 			require.Equal(t, plainKind, n.kind)
 			require.Equal(t, spelling, n.policy)
 		}
-		require.Equal(t, w.window != 0, windowOfName(spelling, false) != 0)
+		require.Equal(t, w.window != 0, hintOf(spelling, false).window != 0)
 		if w.kind != vendorWord {
-			require.Equal(t, w.unit, unitOfName(spelling))
+			require.Equal(t, w.unit, hintOf(spelling, false).unit)
 		}
 	})
 }

@@ -57,7 +57,7 @@ type name struct {
 	place     int    // the rank among the fields of a response, by order, role and weakness
 	format    Format // of a time
 	policy    string // in lower case, "" if the name has none
-	digits    bool   // the policy begins with the seconds of its window
+	digits    bool   // a part of the policy is a number; at the start it is the seconds of the window
 	hint      hint   // by the policy
 	family    string // the vendor's; "" for the drafts, X- and a caller's dialect
 	form      string // the key up to the anchor or the role, in lower case; or the name of a dialect
@@ -105,9 +105,6 @@ func sentence(room []token, key string) (said []token, first int) {
 func parse(key string) name { return parseWords(key).known() }
 
 func parseWords(key string) name {
-	if !text.IsToken(key) { // callers can make headers with any key
-		return name{key: key}
-	}
 	n := name{key: key}
 	var room [maxWords]token
 	said, first := sentence(room[:0], key)
@@ -183,7 +180,7 @@ func waitOf(key string) (n name) {
 func (n name) wait(said []token, at int) name {
 	a, anchored := findAnchor(said[:at])
 	var few [maxWords]string
-	policy, isTime := few[:0], anchored || said[at].format != Guess
+	policy, isTime := few[:0], anchored || said[at].format != Guess // law: TestWords
 	if said[at].weak && !anchored && !said[max(at-1, 0)].is("throttle") {
 		return name{key: n.key, kind: noKind}
 	}
@@ -198,7 +195,7 @@ func (n name) wait(said []token, at int) name {
 			policy = append(policy, t.text)
 		}
 	}
-	if !isTime || strings.EqualFold(n.key, "Retry-After") {
+	if !isTime || strings.EqualFold(n.key, "Retry-After") { // law: TestParseRetryAfter
 		return name{key: n.key, kind: noKind}
 	}
 	n.kind = waitKind
@@ -217,7 +214,7 @@ func (t *token) mayMeanLimit() bool {
 		part, _ := glued(t.text)
 		return part != "" || len(parts) > 0 // bound: splitting takes time (TestManyNames)
 	}
-	return t.role != None || t.window > 0 || t.shows != neutral || t.kind == unitWord
+	return t.role != None || t.window > 0 || t.shows != neutral || t.kind == unitWord // Acme-Remaining-Day
 }
 
 // behind reads the words after the anchor.
@@ -323,10 +320,10 @@ func (n *name) clause(policy []string, said []token) []string {
 		case i == at && part != "":
 			policy = append(policy, part)
 		case i == at && t.kind != unitWord, t.kind == fillWord, t.text == "", role.covers(t, i-at):
-		case t.kind == unitWord && n.role.time():
+		case t.kind == unitWord && n.role.time(): // law: TestWords
 			n.format = cmp.Or(t.format, n.format)
 		default:
-			n.digits = n.digits || len(policy) == 0 && text.All(t.text, text.Digit)
+			n.digits = n.digits || text.All(t.text, text.Digit)
 			policy = append(policy, t.text)
 		}
 	}
@@ -394,7 +391,7 @@ func roleAt(said []token) (at int, part string) {
 		*t = w
 		return last, policy
 	}
-	if t.kind == unitWord && t.format != Guess {
+	if t.kind == unitWord && t.format != Guess { // law: TestWords
 		t.role = Reset
 		return last, ""
 	}
@@ -414,7 +411,7 @@ func (n name) unanchored(said []token, first int) name {
 	said = said[first:]
 	var few [maxWords]string
 	policy := n.clause(few[:0], said)
-	if !n.role.number() && n.role != Window || len(policy) == 0 {
+	if !n.role.number() && n.role != Window || len(policy) == 0 { // X-Limit may be that of a page
 		return none
 	}
 	if n.role != Reset && slices.ContainsFunc(said, func(t token) bool { return t.shows == excluded }) {
@@ -463,31 +460,24 @@ type hint struct {
 	unit   string
 }
 
-// hintOf returns the hint in the name of a policy.
-func hintOf(policy string, digits bool) hint {
-	return hint{windowOfName(policy, digits), unitOfName(policy)}
-}
-
-// windowOfName returns the window, in seconds, in the name of a policy. If digits is true, it
-// is the number at the start, else the window of the last part that has one. It returns 0 if
-// there is none.
-func windowOfName(s string, digits bool) int64 {
+// hintOf returns the hint in the name of a policy: the unit and the window, in seconds, of the
+// last parts that have one. If digits is true, a number at the start is the window.
+func hintOf(policy string, digits bool) (h hint) {
 	if digits {
-		first, rest, _ := strings.Cut(s, "-")
+		first, rest, _ := strings.Cut(policy, "-")
 		if next, _, _ := strings.Cut(rest, "-"); windowOfUnits(1, next) == 0 {
-			return min(text.ParseDigits(first), text.MaxInteger)
+			h.window = min(text.ParseDigits(first), text.MaxInteger)
 		}
 	}
-	for rest := s; rest != ""; {
+	for rest := policy; rest != ""; {
 		var part string
 		rest, part = cutLast(rest)
 		_, before := cutLast(rest)
 		n := cmp.Or(tokenOf(before).number, text.ParseDigits(before)) // five-min, 24-hour
-		if w := cmp.Or(windowOfUnits(n, part), windowOfPart(part)); w > 0 {
-			return w
-		}
+		h.window = cmp.Or(h.window, windowOfUnits(n, part), windowOfPart(part))
+		h.unit = cmp.Or(h.unit, tokenOf(part).unit)
 	}
-	return 0
+	return h
 }
 
 // windowOfUnits returns a window of n units of time.
@@ -526,16 +516,4 @@ func windowOfPart(part string) int64 {
 		}
 	}
 	return 0
-}
-
-// unitOfName returns the unit in the name of a policy, or "".
-func unitOfName(s string) string {
-	for rest := s; rest != ""; {
-		var part string
-		rest, part = cutLast(rest)
-		if t := tokenOf(part); t.unit != "" {
-			return t.unit
-		}
-	}
-	return ""
 }

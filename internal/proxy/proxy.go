@@ -110,7 +110,7 @@ func (p *Proxy) Admin() http.Handler { return p.stats.handler() }
 
 // Stop answers requests that wait, now or later, with 503.
 func (p *Proxy) Stop() {
-	if n := p.stats.waiting(); n > 0 && p.config.Talk != nil {
+	if n := p.held.Load(); n > 0 && p.config.Talk != nil {
 		p.config.Talk.Printf("stopping while %s: the answer is 503", waiting(n))
 	}
 	p.stop(errStopping)

@@ -27,7 +27,7 @@ func (s *stats) begun(key string, k *keyStats) {
 		}
 		k.talked = true
 		w, _ := s.gate.State(key)
-		s.talk.Printf("key %.9s: %s%s%s", k.Key, waiting(k.Waiting), waitText(&w), limitText(k.Limits))
+		s.talk.Printf("key %.9s: %s%s%s", k.Key, waiting(int64(k.Waiting)), waitText(&w), limitText(k.Limits))
 	})
 	k.timer = timer
 }
@@ -40,7 +40,7 @@ func (s *stats) over(k *keyStats) {
 	k.timer, k.talked, k.waited = nil, false, 0
 }
 
-func waiting(n int) string {
+func waiting(n int64) string {
 	if n == 1 {
 		return "1 request waits"
 	}
@@ -68,14 +68,4 @@ func limitText(limits []limitStats) string {
 		text += fmt.Sprintf(" of %d", least.Quota)
 	}
 	return text + " left"
-}
-
-// waiting returns how many requests wait.
-func (s *stats) waiting() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, k := range s.keys {
-		n += k.Waiting
-	}
-	return n
 }

@@ -56,10 +56,8 @@ func headline(a ratelimit.Advice, received moment) string {
 		wait = "The server names no time: back off, and double the wait each time"
 	case a.Source == ratelimit.SourceNone && slices.ContainsFunc(a.Fields.Limits, func(l ratelimit.Limit) bool { return l.Remaining == 0 }):
 		wait = "Nothing remains, and the server names no time"
-	case a.Pace > century:
-		wait = fmt.Sprintf("Go on. To make %s last: one request in more than a century", paced(a.Fields))
 	case a.Pace >= time.Millisecond:
-		wait = fmt.Sprintf("Go on. To make %s last: one request every %s", paced(a.Fields), duration(a.Pace))
+		wait = fmt.Sprintf("Go on. To make the quota last, leave %s between requests", duration(a.Pace))
 	}
 	if a.Refused {
 		return "Refused. " + wait
@@ -80,25 +78,6 @@ func reason(a ratelimit.Advice) string {
 		text += ", for its window"
 	}
 	return text
-}
-
-// paced returns the name of the limit that sets the pace, which alone asks for the slowest one.
-func paced(f ratelimit.Fields) string {
-	name, slowest := "it", time.Duration(0)
-	for _, l := range f.Limits {
-		alone := ratelimit.Fields{Limits: []ratelimit.Limit{l}}
-		if p, ok := f.PolicyOf(l); ok {
-			alone.Policies = []ratelimit.Policy{p}
-		}
-		h := http.Header{}
-		if alone.Writable().Set(h) != nil {
-			continue
-		}
-		if a := ratelimit.Advise(&http.Response{Header: h}, time.Time{}); a.Pace > slowest {
-			name, slowest = Quoted(l.Name), a.Pace
-		}
-	}
-	return name
 }
 
 // String returns the headline with the reason.

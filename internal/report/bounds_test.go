@@ -23,48 +23,31 @@ func TestMemberAt(t *testing.T) {
 	}
 }
 
-// With more than maxLimits limits, the report has no line numbers. With maxLimits it has them.
-func TestLinesBounds(t *testing.T) {
-	for n, named := range map[int]bool{maxLimits: true, maxLimits + 1: false} {
-		var text strings.Builder
-		text.WriteString("RateLimit: ")
-		for i := range n {
-			fmt.Fprintf(&text, `"n%d";r=%d,`, i, i)
-		}
-		r, err := readText("paste", strings.TrimSuffix(text.String(), ",")+"\nDate: x")
-		require.NoError(t, err)
-		require.Len(t, r.Limits, n)
-		for _, numbers := range r.Lines() {
-			require.Equal(t, named, len(numbers) == 1, "%d limits: %v", n, numbers)
-		}
-	}
-}
-
 // Limits and their times are described in words.
 func TestTexts(t *testing.T) {
 	number := func(n int64) *int64 { return &n }
 	for name, test := range map[string]struct {
-		limit  Limit
-		left   string
-		filled string // of 10
-		state  State
+		limit     Limit
+		left      string
+		filled    string // of 10
+		exhausted bool
 	}{
-		"nothing":        {Limit{}, "-", "0 false", ""},
-		"no quota":       {Limit{Remaining: number(7)}, "7 left", "0 false", ""},
-		"a quota alone":  {Limit{Quota: number(7)}, "quota 7", "0 false", ""},
-		"whole":          {Limit{Remaining: number(7), Quota: number(7)}, "7 of 7", "10 true", ""},
-		"more":           {Limit{Remaining: number(9), Quota: number(7)}, "9 of 7", "10 true", ""},
-		"nearly whole":   {Limit{Remaining: number(99), Quota: number(100)}, "99 of 100", "9 true", ""},
-		"a fifth":        {Limit{Remaining: number(1), Quota: number(5)}, "1 of 5", "2 true", ""},
-		"low":            {Limit{Remaining: number(1), Quota: number(6)}, "1 of 6", "1 true", Low},
-		"exhausted":      {Limit{Remaining: number(0), Quota: number(7)}, "0 of 7", "0 true", Exhausted},
-		"nothing of any": {Limit{Remaining: number(0)}, "0 left", "0 false", Exhausted},
-		"nothing at all": {Limit{Remaining: number(0), Quota: number(0)}, "0 of 0", "0 true", Exhausted},
+		"nothing":        {Limit{}, "-", "0 false", false},
+		"no quota":       {Limit{Remaining: number(7)}, "7 left", "0 false", false},
+		"a quota alone":  {Limit{Quota: number(7)}, "quota 7", "0 false", false},
+		"whole":          {Limit{Remaining: number(7), Quota: number(7)}, "7 of 7", "10 true", false},
+		"more":           {Limit{Remaining: number(9), Quota: number(7)}, "9 of 7", "10 true", false},
+		"nearly whole":   {Limit{Remaining: number(99), Quota: number(100)}, "99 of 100", "9 true", false},
+		"a fifth":        {Limit{Remaining: number(1), Quota: number(5)}, "1 of 5", "2 true", false},
+		"low":            {Limit{Remaining: number(1), Quota: number(6)}, "1 of 6", "1 true", false},
+		"exhausted":      {Limit{Remaining: number(0), Quota: number(7)}, "0 of 7", "0 true", true},
+		"nothing of any": {Limit{Remaining: number(0)}, "0 left", "0 false", true},
+		"nothing at all": {Limit{Remaining: number(0), Quota: number(0)}, "0 of 0", "0 true", true},
 	} {
 		n, ok := test.limit.Filled(10)
 		require.Equal(t, test.left, test.limit.Left(), name)
 		require.Equal(t, test.filled, fmt.Sprint(n, ok), name)
-		require.Equal(t, test.state, test.limit.State(), name)
+		require.Equal(t, test.exhausted, test.limit.Exhausted(), name)
 	}
 	for d, want := range map[time.Duration]string{
 		0: "0s", 1500 * time.Millisecond: "1.5s", 1234567 * time.Microsecond: "1.235s", 59_999 * time.Millisecond: "59.999s",
@@ -127,9 +110,9 @@ func TestAdvice(t *testing.T) {
 		"refused only": {"HTTP/1.1 429 x", "429 x", "Refused. The server names no time: back off, and double the wait each time."},
 		"no reset":     {"HTTP/1.1 200 OK\nRateLimit: \"b\";r=9;t=9, \"a\";r=0", "200 OK" + current, "Nothing remains, and the server names no time."},
 		"a window":     {"RateLimit-Policy: \"a\";q=5;w=60\nRateLimit: \"a\";r=0", "no status line" + current, `Wait 1m (RateLimit "a" is exhausted, for its window).`},
-		"a pace":       {"RateLimit: \"a\";r=50000;t=50", "no status line" + current, `Go on. To make "a" last: one request every 0.001s.`},
+		"a pace":       {"RateLimit: \"a\";r=50000;t=50", "no status line" + current, `Go on. To make the quota last, leave 0.001s between requests.`},
 		"no pace":      {"RateLimit: \"a\";r=50001;t=50", "no status line" + current, ""},
-		"the slowest":  {"RateLimit: \"a\";r=5;t=10, \"b\";r=5;t=60, \"c\";r=5;t=60", "no status line" + current, `Go on. To make "b" last: one request every 12s.`},
+		"the slowest":  {"RateLimit: \"a\";r=5;t=10, \"b\";r=5;t=60, \"c\";r=5;t=60", "no status line" + current, `Go on. To make the quota last, leave 12s between requests.`},
 		"a century":    {"RateLimit: \"a\";r=0;t=3153600001", "no status line" + current, `Wait more than a century (RateLimit "a" is exhausted).`},
 		"not quite":    {"RateLimit: \"a\";r=0;t=3153600000", "no status line" + current, `Wait 36500d (RateLimit "a" is exhausted).`},
 		"Retry-After":  {"HTTP/1.1 503 x\nRetry-After: 5", "503 x", "Refused. Wait 5s (Retry-After)."},

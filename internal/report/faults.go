@@ -93,8 +93,7 @@ type Fault struct {
 	Level  string // "must", "should", "note" or LevelMalformed
 	Rule   string // "" if none is broken
 	Place  string // the field, with the number of the member
-	Error  string // why the field is malformed, with the place, or ""
-	Cause  string // the same without the place
+	Cause  string // why the field is malformed, or ""
 	Remedy string // how to keep the rule, or ""
 	Value  string // a line of the field
 	Offset int    // of the byte at fault in Value, or of the member; -1 without Value
@@ -109,9 +108,8 @@ func (r *Report) Faults() []Fault {
 	found := slices.Clone(r.found)
 	for i, e := range r.errs {
 		f := r.faultAt(e.Field, e.Line, e.Offset, e.Item)
-		f.Error = strings.TrimPrefix(r.Malformed[i].Error, "ratelimit: ")
-		unplaced := ratelimit.FieldError{Field: e.Field, Offset: -1, Item: -1, Param: e.Param, Err: e.Err}
-		f.Cause = strings.TrimPrefix(strings.TrimPrefix(unplaced.Error(), "ratelimit: "), e.Field+": ")
+		f.Place, f.Cause, _ = strings.Cut(strings.TrimPrefix(r.Malformed[i].Error, "ratelimit: "), ": ")
+		f.Place, _, _ = strings.Cut(f.Place, ",") // the line and the byte are in the Fault
 		f.Level, f.rank = LevelMalformed, ratelimit.LevelMust+1
 		same := func(g ratelimit.Finding) bool { return g.Field == e.Field && g.Line == e.Line && g.Offset == e.Offset }
 		if at := slices.IndexFunc(found, same); at >= 0 {

@@ -18,12 +18,12 @@ import (
 
 // A Host summarizes the responses of one host.
 type Host struct {
-	Name     string   `json:"host"` // "" if it is unknown
-	Requests int      `json:"requests"`
-	Refused  int      `json:"refused"`
-	Lowest   *Limit   `json:"lowest,omitzero"` // the limit with the lowest Remaining
-	Wait     float64  `json:"wait"`            // the longest requested wait, in seconds
-	Forms    []string `json:"forms"`           // dialects of the limits
+	Name     string  `json:"host"` // "" if it is unknown
+	Requests int     `json:"requests"`
+	Refused  int     `json:"refused"`
+	Lowest   *Limit  `json:"lowest,omitzero"` // the limit with the lowest Remaining
+	Wait     float64 `json:"wait"`            // the longest requested wait, in seconds
+	Form     string  `json:"form,omitzero"`   // dialect of the newest limits
 
 	wait time.Duration
 }
@@ -34,7 +34,6 @@ type Hosts map[string]*Host
 // The bounds of Hosts, for captures of any size.
 const (
 	mostHosts  = 10_000
-	mostForms  = 4   // of a host
 	mostName   = 256 // bytes of the name of a host, and of a text of its lowest limit
 	otherHosts = "(other hosts)"
 )
@@ -65,7 +64,7 @@ func (h Hosts) add(p *response) {
 		host = h[name]
 	}
 	if host == nil {
-		host = &Host{Name: name, Forms: []string{}}
+		host = &Host{Name: name}
 		h[name] = host
 	}
 	host.Requests++
@@ -75,9 +74,7 @@ func (h Hosts) add(p *response) {
 	}
 	host.wait = max(host.wait, a.Asked)
 	host.Wait = host.wait.Seconds()
-	if d := a.Fields.Dialect; d != "" && len(host.Forms) < mostForms && !slices.Contains(host.Forms, d) {
-		host.Forms = append(host.Forms, strings.Clone(d))
-	}
+	host.Form = cmp.Or(strings.Clone(a.Fields.Dialect), host.Form)
 	for _, l := range LimitsOf(a.Fields) {
 		if l.Remaining != nil && (host.Lowest == nil || *l.Remaining < *host.Lowest.Remaining) {
 			host.Lowest = l.kept()
@@ -96,7 +93,7 @@ func (l Limit) kept() *Limit {
 // Announced reports whether a response announced limits.
 func (h Hosts) Announced() bool {
 	for _, host := range h {
-		if len(host.Forms) > 0 {
+		if host.Form != "" {
 			return true
 		}
 	}
@@ -129,11 +126,8 @@ func (h Hosts) WriteText(w io.Writer) error {
 		if host.wait > 0 {
 			wait = duration(host.wait)
 		}
-		if len(host.Forms) > 0 {
-			form = FormName(host.Forms[0])
-			for _, other := range host.Forms[1:] {
-				form += "; " + FormName(other)
-			}
+		if host.Form != "" {
+			form = FormName(host.Form)
 		}
 		fmt.Fprintf(table, "%s\t%d\t%d\t%s\t%s\t%s\n", cmp.Or(Clip(host.Name), "(unknown)"), host.Requests, host.Refused, lowest, wait, form)
 	}

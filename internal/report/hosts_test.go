@@ -77,14 +77,13 @@ func TestHostsBounds(t *testing.T) {
 	require.Len(t, many, mostHosts+1)
 	require.Equal(t, 100, many[otherHosts].Requests)
 
-	// Each entry has its own bound. A host has few forms.
+	// Each entry has its own bound.
 	body := strings.Repeat("x", 1<<20)
 	long34 := Hosts{}
 	require.NoError(t, long34.Read(&harText{entries: 34, entry: func(i int) string {
 		return fmt.Sprintf(`{"response":{"headers":[{"name":"X%c-RateLimit-Remaining","value":"9"}],"content":{"text":"%s"}}}`, 'a'+i%26, body)
 	}}))
 	require.Equal(t, 34, long34[""].Requests)
-	require.Len(t, long34[""].Forms, mostForms)
 
 	// A host keeps little of a long response.
 	var before, after runtime.MemStats

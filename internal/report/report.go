@@ -106,12 +106,8 @@ func (r *Report) Notes() []string {
 		}
 		list = append(list, fmt.Sprintf("Of %d responses this is number %d, the last one%s.", r.of, r.number, why))
 	}
-	switch p := r.response; p.unread {
-	case 0:
-	case 1:
-		list = append(list, fmt.Sprintf("Line %d of the text is not a header field.", p.first))
-	default:
-		list = append(list, fmt.Sprintf("%d lines of the text are not header fields; the first of them is line %d.", p.unread, p.first))
+	if p := r.response; p.unread > 0 {
+		list = append(list, fmt.Sprintf("Lines of the text that are not header fields: %d, the first is line %d.", p.unread, p.first))
 	}
 	if len(r.Vendors) > 0 {
 		list = append(list, fmt.Sprintf("Fields of %s are known by their names.", strings.Join(r.Vendors, ", ")))

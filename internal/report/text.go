@@ -27,11 +27,8 @@ func Printable(s string) string {
 
 // Clip cuts a text to 40 bytes.
 func Clip(s string) string {
-	const most = 40
-	if len(s) <= most {
-		return s
-	}
-	return s[:most-len(ellipsis)] + ellipsis
+	text, _ := Excerpt(s, 0, 40)
+	return text
 }
 
 // Excerpt cuts a text to a number of columns around an offset, and returns the column of the offset,
@@ -90,26 +87,8 @@ func (l Limit) Filled(parts int64) (int64, bool) {
 	return 0, true
 }
 
-// A State classifies the remaining part of a limit.
-type State string
-
-// The states with a colour.
-const (
-	Exhausted State = "exhausted"
-	Low       State = "low" // less than a fifth
-)
-
-// State returns the state of the limit, or "" if it has enough left.
-func (l Limit) State() State {
-	fifths, ok := l.Filled(5)
-	switch {
-	case l.Remaining != nil && *l.Remaining == 0:
-		return Exhausted
-	case ok && fifths == 0:
-		return Low
-	}
-	return ""
-}
+// Exhausted reports whether nothing remains.
+func (l Limit) Exhausted() bool { return l.Remaining != nil && *l.Remaining == 0 }
 
 // FormName describes a dialect.
 func FormName(dialect string) string {

@@ -22,8 +22,7 @@ var (
 	ErrRange  = errors.New("out of range")    // a number or a Date that is too large
 )
 
-// A Kind is the type of a bare item (RFC 9651 Section 3.3). Types that a parser need not
-// distinguish are one Kind.
+// A Kind is the type of a bare item (RFC 9651 Section 3.3).
 type Kind uint8
 
 const (
@@ -94,7 +93,7 @@ func (s *Scanner) Read(i int) (Kind, int) {
 }
 
 // readString reads the String at start (RFC 9651 Section 4.2.5). A String without escapes is
-// a part of the text, and needs no allocation.
+// a part of the text, and needs no allocation. httpsfv reads all others.
 //
 //	sf-string = DQUOTE *( unescaped / "\" DQUOTE / "\\" ) DQUOTE
 //	unescaped = %x20-21 / %x23-5B / %x5D-7E
@@ -104,31 +103,14 @@ func (s *Scanner) readString(start int) (Kind, int) {
 		s.String = s.Text[start+1 : i]
 		return String, i + 1
 	}
-	return s.readEscaped(start)
-}
-
-// readEscaped reads the String at start that has escapes, or is not well-formed
-// (RFC 9651 Section 4.2.5).
-func (s *Scanner) readEscaped(start int) (Kind, int) {
-	line := s.Text
-	var b []byte
-	for i := start + 1; ; i++ {
-		from := i
-		i = text.Past(line, i, text.Plain)
-		if i == len(line) {
-			return None, i
-		}
-		b = append(b, line[from:i]...)
-		if line[i] == '"' {
-			s.String = string(b)
-			return String, i + 1
-		}
-		i++
-		if line[i-1] != '\\' || i == len(line) || line[i] != '"' && line[i] != '\\' {
-			return None, i
-		}
-		b = append(b, line[i])
+	for i < len(s.Text) && s.Text[i] == '\\' {
+		i = text.Past(s.Text, min(i+2, len(s.Text)), text.Plain)
 	}
+	kind, end := s.delegate(start, min(i+1, len(s.Text)))
+	if kind == Other {
+		kind, s.String = String, s.Other.(string)
+	}
+	return kind, end
 }
 
 // readNumber reads the Integer or Decimal at start (RFC 9651 Section 4.2.4). It leaves
@@ -187,8 +169,7 @@ func (s *Scanner) readBytes(start int) (Kind, int) {
 }
 
 // readOther reads the Token, Boolean, Date or Display String at start (RFC 9651 Sections
-// 4.2.6, 4.2.8, 4.2.9 and 4.2.10). It finds the end, and leaves all but Tokens to
-// httpsfv.
+// 4.2.6 and 4.2.8 to 4.2.10). It finds the end, and leaves all but Tokens to httpsfv.
 //
 //	sf-token         = ( ALPHA / "*" ) *( tchar / ":" / "/" )
 //	sf-boolean       = "?" ( "0" / "1" )
@@ -230,8 +211,8 @@ func (s *Scanner) delegate(start, end int) (Kind, int) {
 }
 
 // AppendValue appends a value as a bare item (RFC 9651 Section 4.1.3.1). On an error the
-// result is nil. It lets httpsfv write the rare types, but no value that httpsfv writes wrongly,
-// or for which it panics.
+// result is nil. httpsfv writes the rare types, except values that it writes wrongly
+// or panics for.
 func AppendValue(b []byte, v any) ([]byte, error) {
 	switch v := v.(type) {
 	case int64:
@@ -260,8 +241,7 @@ func AppendValue(b []byte, v any) ([]byte, error) {
 	return append(b, s...), nil
 }
 
-// AppendString appends s as a String (RFC 9651 Section 4.1.6), and reports
-// whether it can be one.
+// AppendString appends s as a String (RFC 9651 Section 4.1.6), and reports whether it can be one.
 func AppendString(b []byte, s string) ([]byte, bool) {
 	b = append(b, '"')
 	for {
@@ -286,8 +266,7 @@ func AppendBytes(b, v []byte) []byte {
 }
 
 // appendDecimal appends v as a Decimal, rounded to thousandths, half to even (RFC 9651
-// Section 4.1.5). httpsfv multiplies by a thousand before it rounds, which is not exact, and
-// writes a negative number that rounds to 0 as -0.0.
+// Section 4.1.5). httpsfv rounds inexactly, and writes a negative number that rounds to 0 as -0.0.
 func appendDecimal(b []byte, v float64) ([]byte, error) {
 	s := strconv.FormatFloat(v, 'f', 3, 64)
 	whole, thousandths, finite := strings.Cut(s, ".")

@@ -5,37 +5,35 @@ import (
 	"time"
 )
 
-// mostSkew is the longest time between the date of a response and its arrival. A date that
-// is further away comes from a wrong clock, and is not used.
+// mostSkew is the longest time between the date of a response and its arrival. A date that is
+// further away comes from a wrong clock.
 const mostSkew = 24 * time.Hour
 
-// A Clock has the times at which a response was made and arrived. The absolute times in its
-// fields are measured from one of them.
+// A Clock has the times at which a response was made and arrived.
 type Clock struct {
-	Date    string    // the field Date, "" if there is none
+	Date    string    // the field Date, "" if there is none, or if it has been read
 	Arrived time.Time // zero means time.Now(), which is called when it is needed
 	Stored  bool      // the response comes from a cache
 
-	made time.Time // Date as a time, if read is set
-	read bool
+	made time.Time // Date as a time, if Date has been read
 }
 
-// Made returns the time in the field Date, zero if there is none. Date is read only when it
-// is needed, because most responses contain no absolute times.
+// Made returns the time in the field Date, zero if there is none. It reads Date when it is
+// needed, because most responses contain no absolute times.
 func (c *Clock) Made() time.Time {
-	if !c.read && c.Date != "" {
+	if c.Date != "" {
 		d, _ := ParseDate(Trim(c.Date))
+		c.Date = ""
 		if c.made = d.Time; d.Short {
 			c.made = d.In(c.arrival())
 		}
 	}
-	c.read = true
 	return c.made
 }
 
-// Now returns the time from which absolute times in the response are measured. It is the
-// date, because the same clock wrote it. It is the time of arrival if there is no date, if
-// the date is more than mostSkew away, or if the response comes from a cache.
+// Now returns the time from which absolute times in the response are measured: the date,
+// because the same clock wrote it. It is the arrival if there is no date, if the date is more
+// than mostSkew away, or if the response comes from a cache.
 func (c *Clock) Now() time.Time {
 	made := c.Made()
 	if made.IsZero() || c.Stored || made.Sub(c.arrival()).Abs() > mostSkew {
@@ -81,8 +79,8 @@ func (c *Clock) Until(sec, nsec int64) Span {
 	return d
 }
 
-// MaxTime is the length in bytes of the longest text that is read as a date or a span. No
-// server writes one that is nearly as long. The bound keeps the work small.
+// MaxTime is the length in bytes of the longest text that is read as a date or a span, so that
+// the work stays small.
 const MaxTime = 128
 
 // A Date is a point in time in a text.
@@ -92,8 +90,7 @@ type Date struct {
 }
 
 // In returns the point in time for a reader whose time is now. A year of two digits is the
-// latest year with these digits that is at most 50 years ahead (RFC 9110 Section 5.6.7). If
-// now is zero, the date is not changed.
+// latest such year at most 50 years ahead (RFC 9110 Section 5.6.7), unless now is zero.
 func (d Date) In(now time.Time) time.Time {
 	if !d.Short || now.IsZero() {
 		return d.Time
@@ -106,8 +103,7 @@ func (d Date) In(now time.Time) time.Time {
 	return d.AddDate(years-100, 0, 0)
 }
 
-// ParseTime reads a date in any form that servers write: a timestamp, or an HTTP-date and
-// its variants.
+// ParseTime reads a date in any form that servers write.
 func ParseTime(s string) (Date, bool) {
 	if s != "" && Is(s[0], Digit) { // no form of an HTTP-date begins with a digit
 		return parseTimestamp(s)
@@ -159,9 +155,6 @@ func ParseDate(s string) (Date, bool) {
 
 // ParseHTTPDate reads an HTTP-date in any of its three forms (RFC 9110 Section 5.6.7).
 func ParseHTTPDate(s string) (Date, bool) {
-	if d, ok := parseIMF(s); ok {
-		return d, true
-	}
 	if strings.HasSuffix(s, " GMT") { // package time reads any other zone as UTC
 		return parseLayouts(s, "Mon, 02 Jan 2006 15:04:05 GMT", time.RFC850)
 	}
@@ -188,21 +181,4 @@ func parseLayouts(s string, layouts ...string) (Date, bool) {
 		}
 	}
 	return Date{}, false
-}
-
-// parseIMF reads an IMF-fixdate (RFC 9110 Section 5.6.7), but no leap second. It is several times
-// as fast as its layout, because package time has a fast path for RFC 3339, and nearly every
-// response has a Date in this form.
-func parseIMF(s string) (Date, bool) {
-	const form = "Sun, 06 Nov 1994 08:49:37 GMT"
-	const names, numbers = "JanFebMarAprMayJunJulAugSepOctNovDec", "01-02-03-04-05-06-07-08-09-10-11-12-"
-	if len(s) != len(form) || s[3:5] != ", " || s[7] != ' ' || s[11] != ' ' || s[16] != ' ' || s[25:] != " GMT" {
-		return Date{}, false
-	}
-	month := strings.Index(names, s[8:11])
-	if month < 0 || month%len("Jan") != 0 {
-		return Date{}, false
-	}
-	t, err := time.Parse(time.RFC3339, s[12:16]+"-"+numbers[month:month+len("01-")]+s[5:7]+"T"+s[17:25]+"Z")
-	return Date{Time: t}, err == nil
 }

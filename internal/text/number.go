@@ -12,8 +12,7 @@ const MaxInteger = 999_999_999_999_999
 
 const Billion = int64(time.Second) // the nanoseconds of a second, and the billionths of 1
 
-// A Number is a decimal number in a field. If it is too large for N, N is the largest value,
-// because a reader of limits only needs to know that it is huge.
+// A Number is a decimal number in a field. If it is too large for N, N is the largest value.
 type Number struct {
 	N    int64 // the whole part, at most math.MaxInt64
 	Frac int64 // the fraction in billionths, rounded up: 0 to billion
@@ -54,9 +53,8 @@ func cutDigits(s string) (n int64, end int) {
 	return n, end
 }
 
-// parseFraction reads the digits after a decimal point, in billionths. Digits after the ninth
-// add one billionth unless all of them are 0, so that no number above 0 is read as 0. At
-// least one digit is required.
+// parseFraction reads the digits after a decimal point, at least one, in billionths. Digits
+// after the ninth add one billionth, unless all of them are 0.
 func parseFraction(s string) (billionths int64, ok bool) {
 	unit := Billion
 	for i := range len(s) {
@@ -95,8 +93,7 @@ func IsThousands(s string) bool {
 	return whole != "" && whole[0] > '0' && All(fraction, Digit)
 }
 
-// Floor returns the number rounded down. A negative number becomes 0, one above
-// MaxInteger becomes MaxInteger.
+// Floor returns the number rounded down, cut to the range from 0 to MaxInteger.
 func (v Number) Floor() int64 {
 	if v.Neg {
 		return 0
@@ -104,12 +101,10 @@ func (v Number) Floor() int64 {
 	return min(v.N, MaxInteger)
 }
 
-// Ceil returns the number rounded up. A negative number becomes 0, one above
-// MaxInteger becomes MaxInteger.
+// Ceil returns the number rounded up, cut to the range from 0 to MaxInteger.
 func (v Number) Ceil() int64 { return v.CeilDiv(1) }
 
-// CeilDiv returns the number divided by a positive divisor, and then rounded
-// up. A negative number becomes 0, a quotient above MaxInteger becomes
+// CeilDiv returns the number divided by a positive divisor, rounded up, cut to the range from 0 to
 // MaxInteger.
 func (v Number) CeilDiv(by int64) int64 {
 	if v.Neg {
@@ -122,8 +117,7 @@ func (v Number) CeilDiv(by int64) int64 {
 	return min(n, MaxInteger)
 }
 
-// Span converts a count of units to a span, with perSecond units in a second. A negative
-// number becomes 0.
+// Span converts a count of units to a span, with perSecond units in a second, at least 0.
 func (v Number) Span(perSecond int64) Span {
 	if v.Neg {
 		return Span{}
@@ -146,30 +140,24 @@ func SaturatingMul(a, b int64) int64 {
 	return int64(min(lo, math.MaxInt64))
 }
 
-// MulDiv returns a × b × c ÷ by, rounded down, at most math.MaxInt64. by may not be 0.
-func MulDiv(a, b, c, by uint64) int64 {
-	high, low := bits.Mul64(b, c)
-	middle, low := bits.Mul64(low, a)
-	high, carried := bits.Mul64(high, a)
-	middle, carry := bits.Add64(middle, carried, 0)
-	high += carry
-	above, rest := high/by, high%by
-	over, rest := bits.Div64(rest, middle, by)
-	n, _ := bits.Div64(rest, low, by)
-	if above > 0 || over > 0 || n > math.MaxInt64 {
-		return math.MaxInt64
+// MulDiv returns a × b ÷ by, rounded down, and the remainder. The quotient is at most
+// math.MaxInt64. by may not be 0.
+func MulDiv(a, b, by uint64) (n int64, rest uint64) {
+	hi, lo := bits.Mul64(a, b)
+	if hi >= by {
+		return math.MaxInt64, 0
 	}
-	return int64(n)
+	quotient, rest := bits.Div64(hi, lo, by)
+	return int64(min(quotient, math.MaxInt64)), rest
 }
 
-// MulDivUp returns a × b ÷ by, rounded up, where a is at most by. by may not be 0.
+// MulDivUp is MulDiv, rounded up.
 func MulDivUp(a, b, by uint64) int64 {
-	hi, lo := bits.Mul64(a, b)
-	n, rest := bits.Div64(hi, lo, by)
+	n, rest := MulDiv(a, b, by)
 	if rest > 0 {
-		n++
+		n = SaturatingAdd(n, 1)
 	}
-	return int64(n)
+	return n
 }
 
 // A Span is a length of time. It can be much longer than a time.Duration.
@@ -191,8 +179,7 @@ func (s Span) Duration() time.Duration {
 	return time.Duration(SaturatingAdd(SaturatingMul(s.Sec, Billion), s.Nsec))
 }
 
-// unitOf returns the length in nanoseconds of a unit of time, by the names that servers use.
-// It returns 0 for any other name.
+// unitOf returns the length of a unit of time in nanoseconds, 0 if the name is unknown.
 func unitOf(name string) int64 {
 	switch name {
 	case "ns":
@@ -254,8 +241,7 @@ func (s Span) add(v Number, unit int64) Span {
 	return spanOf(SaturatingAdd(s.Sec, part.Sec), s.Nsec+part.Nsec)
 }
 
-// cutDuration cuts the first number and its unit off a duration. It returns the unit in
-// nanoseconds, and the rest of the duration.
+// cutDuration cuts the first number and its unit, in nanoseconds, off a duration.
 func cutDuration(s string) (v Number, unit int64, rest string, ok bool) {
 	end := 0
 	for end < len(s) && (Is(s[end], Digit) || s[end] == '.') {
@@ -275,8 +261,8 @@ func cutDuration(s string) (v Number, unit int64, rest string, ok bool) {
 	return v, unit, strings.TrimLeft(s[end:], " "), ok && unit > 0
 }
 
-// parseISO reads the part after the P of a duration of ISO 8601. It rejects years and months,
-// which have no fixed length.
+// parseISO reads what follows the P of a duration of ISO 8601. Years and months have no fixed
+// length, and are not read.
 func parseISO(s string) (d Span, ok bool) {
 	for units := "WD"; s != ""; ok = true {
 		if s[0] == 'T' {
@@ -296,8 +282,7 @@ func parseISO(s string) (d Span, ok bool) {
 	return d, ok
 }
 
-// parseClockTime reads a span of time in the form hh:mm:ss. Days may come before it
-// (1.02:03:04), and a fraction of a second after it.
+// parseClockTime reads a span in the form hh:mm:ss, perhaps with days (1.02:03:04) and a fraction.
 func parseClockTime(s string) (d Span, ok bool) {
 	hours, rest, _ := strings.Cut(s, ":")
 	minutes, seconds, _ := strings.Cut(rest, ":")

@@ -4,8 +4,7 @@ package text
 
 import "strings"
 
-// A Class is a set of bytes that a grammar names. Classes are bits: a byte may
-// belong to several, and a union of classes is a class too.
+// A Class is a set of bytes that a grammar names. A union of classes is a class too.
 type Class uint16
 
 const (
@@ -21,42 +20,31 @@ const (
 	OWS             // the space and the tab, RFC 9110 Section 5.6.3
 )
 
-// The punctuation of three classes.
-const (
-	keyMarks   = "_-.*"
-	nameMarks  = "!#$%&'*+-.^_`|~"
-	tokenMarks = nameMarks + ":/"
-)
-
 var classes = func() (table [256]Class) {
-	for i := range table {
-		b := byte(i)
-		switch {
-		case '0' <= b && b <= '9':
-			table[i] |= Digit | keyByte | TokenByte | nameByte
-		case 'a' <= b && b <= 'z':
-			table[i] |= Alpha | keyStart | keyByte | TokenByte | nameByte
-		case 'A' <= b && b <= 'Z':
-			table[i] |= Alpha | TokenByte | nameByte
-		}
-		if ' ' <= b && b <= '~' {
-			table[i] |= printable
-			if b != '"' && b != '\\' {
-				table[i] |= Plain
-			}
-		}
-	}
-	add := func(c Class, marks string) {
-		for i := range len(marks) {
-			table[marks[i]] |= c
+	for _, set := range [...]struct {
+		bytes   string
+		classes Class
+	}{
+		{"0123456789", Digit | keyByte | TokenByte | nameByte},
+		{"abcdefghijklmnopqrstuvwxyz", Alpha | keyStart | keyByte | TokenByte | nameByte},
+		{"ABCDEFGHIJKLMNOPQRSTUVWXYZ", Alpha | TokenByte | nameByte},
+		{"!#$%&'*+-.^_`|~", TokenByte | nameByte},
+		{":/", TokenByte},
+		{"*", keyStart},
+		{"_-.*", keyByte},
+		{" ", Space},
+		{" \t", OWS},
+	} {
+		for i := range len(set.bytes) {
+			table[set.bytes[i]] |= set.classes
 		}
 	}
-	add(keyStart, "*")
-	add(keyByte, keyMarks)
-	add(TokenByte, tokenMarks)
-	add(nameByte, nameMarks)
-	add(Space, " ")
-	add(OWS, " \t")
+	for b := ' '; b <= '~'; b++ {
+		table[b] |= printable
+		if b != '"' && b != '\\' {
+			table[b] |= Plain
+		}
+	}
 	return table
 }()
 
@@ -72,16 +60,13 @@ func Past(s string, i int, c Class) int {
 	return i
 }
 
-// All reports whether every byte of s belongs to class c. It is true for the
-// empty string.
+// All reports whether every byte of s belongs to class c. It is true for "".
 func All(s string, c Class) bool { return Past(s, 0, c) == len(s) }
 
-// IsKey reports whether s can be the key of a parameter (RFC 9651
-// Section 3.1.2).
+// IsKey reports whether s can be the key of a parameter (RFC 9651 Section 3.1.2).
 func IsKey(s string) bool { return s != "" && PastKey(s, 0) == len(s) }
 
-// PastKey returns the index after the key at i, or i if there is no key (RFC 9651
-// Section 4.2.3.3).
+// PastKey returns the index after the key at i, or i if there is none (RFC 9651 Section 4.2.3.3).
 func PastKey(s string, i int) int {
 	if i < len(s) && Is(s[i], keyStart) {
 		return Past(s, i, keyByte)
@@ -89,12 +74,10 @@ func PastKey(s string, i int) int {
 	return i
 }
 
-// IsToken reports whether s is a token, such as the name of a field (RFC 9110 Sections 5.1
-// and 5.6.2).
+// IsToken reports whether s is a token, such as the name of a field (RFC 9110 Section 5.6.2).
 func IsToken(s string) bool { return s != "" && All(s, nameByte) }
 
-// IsName reports whether s can be the name of a policy, because it can be written as a String
-// (RFC 9651 Section 3.3.3).
+// IsName reports whether s can be written as a String (RFC 9651 Section 3.3.3), as names are.
 func IsName(s string) bool { return All(s, printable) }
 
 // Trim removes the spaces and tabs at both ends of s (RFC 9110 Section 5.6.3).
@@ -108,10 +91,9 @@ func TrimRight(s string, c Class) string {
 	return s
 }
 
-// Cut cuts s at the first separator that is not between double quotes. Between quotes a
-// backslash escapes the next byte, except in a Display String, which begins with a percent
-// sign (RFC 9651 Section 3.3.8). If there is no such separator, head is all of s. ok is false
-// if a quote is never closed.
+// Cut cuts s at the first separator that is not between double quotes. If there is none, head
+// is all of s, and ok is false if a quote is never closed. Between quotes a backslash escapes
+// the next byte, except in a Display String, which begins with % (RFC 9651 Section 3.3.8).
 func Cut(s string, sep byte) (head, tail string, ok bool) {
 	quoted, escapes := false, false
 	for i := 0; i < len(s); i++ {
@@ -128,9 +110,8 @@ func Cut(s string, sep byte) (head, tail string, ok bool) {
 	return s, "", !quoted
 }
 
-// Unquote returns the content of a quoted string, with its escapes resolved (RFC 9110
-// Section 5.6.4). It also removes single quotes, and resolves no escapes between them. It
-// returns any other s unchanged.
+// Unquote returns the content of a quoted string (RFC 9110 Section 5.6.4), or of single quotes,
+// between which there are no escapes. It returns any other s unchanged.
 func Unquote(s string) string {
 	if len(s) < 2 || s[0] != s[len(s)-1] || s[0] != '"' && s[0] != '\'' {
 		return s

@@ -173,7 +173,7 @@ func requireReport(t *testing.T, want report, got rendered) {
 	case a.Refused:
 		require.Contains(t, got.Advice, "Refused. ")
 	case a.Pace > 0:
-		require.Contains(t, got.Advice, " last: one request every "+readable(a.Pace))
+		require.Contains(t, got.Advice, " last, leave "+readable(a.Pace)+" between requests")
 	}
 	var shown report
 	require.NoError(t, json.Unmarshal([]byte(got.JSON), &shown))

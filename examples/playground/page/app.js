@@ -37,7 +37,7 @@ function show(view) {
   showForms(view.forms ?? []);
   byId("json-section").hidden = !view.json;
   byId("json").replaceChildren(...(view.json ? copyable("JSON", view.json) : []));
-  point([]);
+  point(0);
 }
 
 // setText changes only a text that differs, so that a screen reader does not repeat it.
@@ -61,14 +61,14 @@ function limit(l) {
   } else {
     bar.classList.add("unknown");
   }
-  return pointing(l.lines, element("li", {class: "card limit", "data-state": l.state},
+  return element("li", {class: "card limit", "data-exhausted": l.exhausted},
     element("h3", null, l.name),
-    element("p", {class: "left"}, l.state === "exhausted" ? badge("exhausted", "bad") : "", ...left(l)),
+    element("p", {class: "left"}, l.exhausted ? badge("exhausted", "bad") : "", ...left(l)),
     bar,
     element("dl", null,
       pair("unit", l.unit), pair("window", l.window),
       pair("reset", l.reset, l.guessed ? badge("unit guessed", "warn") : ""),
-      pair("partition key", l.key), ...where(l.lines))));
+      pair("partition key", l.key)));
 }
 
 // left returns "3 of 4 left", without the unknown numbers.
@@ -119,42 +119,36 @@ function fault(f) {
     children.push(element("pre", {class: "at", tabindex: 0, "aria-label": "the text at fault"}, f.before,
       element("mark", null, f.at || " ", element("span", {class: "caret", "aria-hidden": "true"}, "^")), f.after));
   }
-  const lines = f.line ? [f.line] : [];
-  return pointing(lines, element("li", {class: "card fault", "data-tone": tone}, ...children, element("dl", null, ...where(lines))));
+  const card = element("li", {class: "card fault", "data-tone": tone}, ...children);
+  if (f.line) {
+    card.append(element("dl", null, where(f.line)));
+    card.addEventListener("mouseenter", () => point(f.line));
+    card.addEventListener("mouseleave", () => point(0));
+  }
+  return card;
 }
 
-// where returns a button with the lines that something was read from, for use without a
-// mouse.
-function where(lines) {
-  if (!lines?.length) return [];
-  const button = element("button", {type: "button", class: "link"}, `${lines.length > 1 ? "lines" : "line"} ${lines.join(", ")}`);
-  button.addEventListener("focus", () => point(lines));
-  button.addEventListener("blur", () => point([]));
+// where returns a button with the number of a line of the text, for use without a mouse.
+function where(line) {
+  const button = element("button", {type: "button", class: "link"}, `line ${line}`);
+  button.addEventListener("focus", () => point(line));
+  button.addEventListener("blur", () => point(0));
   button.addEventListener("click", () => { // on some touch screens a click gives no focus
-    point(lines);
+    point(line);
     byId("text").scrollIntoView({block: "nearest"});
   });
-  return [element("div", null, element("dt", null, "from"), element("dd", null, button))];
+  return element("div", null, element("dt", null, "from"), element("dd", null, button));
 }
 
-// pointing makes an element point at lines of the text while the mouse is over it.
-function pointing(lines, e) {
-  if (lines?.length) {
-    e.addEventListener("mouseenter", () => point(lines));
-    e.addEventListener("mouseleave", () => point([]));
-  }
-  return e;
-}
-
-// point marks lines of the text, in a copy of it that lies behind.
-function point(lines) {
+// point marks a line of the text, in a copy of it that lies behind. With 0 it marks none.
+function point(line) {
   const text = byId("text"), copy = byId("copy");
-  const marked = text.value.split("\n", Math.max(0, ...lines))
-    .map((line, i) => element("div", {class: lines.includes(i + 1) ? "pointed" : ""}, line || " "));
-  copy.replaceChildren(...marked);
-  const first = marked[lines[0] - 1];
-  if (!first) return;
-  const top = first.offsetTop, bottom = top + first.offsetHeight;
+  const before = text.value.split("\n", line).map(text => element("div", null, text || " "));
+  copy.replaceChildren(...before);
+  const marked = before[line - 1];
+  if (!marked) return;
+  marked.className = "pointed";
+  const top = marked.offsetTop, bottom = top + marked.offsetHeight;
   if (top < text.scrollTop || bottom > text.scrollTop + text.clientHeight) text.scrollTop = top - text.clientHeight / 3;
   copy.style.transform = `translateY(${-text.scrollTop}px)`;
 }
