@@ -167,10 +167,11 @@ func (ts *tallies) addField(f *Field, number int16, room []Fact, c *text.Clock, 
 }
 
 // clear reports whether an unreadable value is an error. It is an error if the name of the
-// field leaves no doubt about its meaning, or if the value contains a digit.
+// field leaves no doubt about its meaning, as its unit or its window does, or if the value
+// contains a digit.
 func (f *Field) clear(line string) bool {
 	n := f.name
-	return n.kind != plainKind && (n.policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789"))
+	return n.kind != plainKind && (n.policy == "" && n.kind != anchorKind || strings.ContainsAny(line, "0123456789") || n.hint != (hint{}))
 }
 
 // cause returns why some facts of a field were not taken.

@@ -127,7 +127,7 @@ func (ts *tallies) dropComments() {
 	usual := false
 	for i := range ts.list {
 		t := &ts.list[i]
-		usual = usual || t.order < vendorOrder
+		usual = usual || t.order < vendorOrder && t.numbers() // a tally that was absorbed has none
 	}
 	for i := range ts.list {
 		if t := &ts.list[i]; usual && t.order == vendorOrder && t.policy != "" && !t.hasLimit() {
@@ -145,7 +145,7 @@ func (p *Policy) same(q Policy) bool {
 // its window if both have one. It returns -1 if there is none.
 func (ts *tallies) listedWith(t *tally) int {
 	return slices.IndexFunc(ts.listed, func(p Policy) bool {
-		return p.Quota == t.quota && (t.window == 0 || p.Window == t.window)
+		return p.Quota == t.quota && (t.window == 0 || p.Window == 0 || p.Window == t.window)
 	})
 }
 

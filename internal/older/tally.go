@@ -264,7 +264,7 @@ func (t *tally) takeQuota(field int16, v text.Number, m *item) {
 // takeWindow adds the length of a window. A window that is unreadable, or has no fixed
 // length, is absent.
 func (t *tally) takeWindow(field int16, value string, format Format) {
-	if t.window != 0 || t.droppedQuotaIn == field {
+	if t.window != 0 || t.bare != 0 || t.droppedQuotaIn == field {
 		return
 	}
 	value, t.by[Window] = text.Trim(text.Unquote(value)), field

@@ -103,7 +103,7 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 		facts, ok = n.readPairs(facts, line)
 	case isRecord(line):
 		facts, ok = n.readRecord(facts, line)
-	case n.kind == looseKind && strings.IndexByte(line, '/') > 0: // 10/40 is used and quota (Gorgias)
+	case n.kind == looseKind && n.role == Quota && strings.IndexByte(line, '/') > 0: // 10/40 (Gorgias)
 		facts, ok = readCount(facts, "", None, line)
 	case n.role.time() && isTime(line):
 		facts = append(facts, Fact{Role: n.role, Value: text.Unquote(line)})
@@ -276,14 +276,16 @@ func readCount(facts []Fact, policy string, role Role, value string) ([]Fact, bo
 	value = text.Trim(text.Unquote(text.Trim(value)))
 	first, second, _ := strings.Cut(value, "/")
 	first, second = text.Trim(first), text.Trim(second)
+	a, isPair := text.ParseCount(first)
+	b, isCounted := text.ParseCount(second)
 	switch {
 	case role.time(), isCount(value), isNothing(value):
 		return append(facts, Fact{Policy: policy, Role: role, Value: value}), true
 	case role == Quota && parseWindow(value) > 0:
 		return append(facts, Fact{Policy: policy, Role: Window, Value: value}), true
-	case !isCount(first):
+	case !isPair:
 		return facts, false
-	case role == None && isCount(second):
+	case role == None && isCounted && a.N <= b.N: // 100/60 is a quota and its window
 		role = Used
 	case role == None:
 		role = Quota
@@ -384,9 +386,19 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 	return facts, ok
 }
 
-// isProse reports whether a part of a record has several keys, and spaces between them.
+// isProse reports whether a part of a record has several words with a key. A date has only the
+// hour, which looks like a key.
 func isProse(part string) bool {
-	return strings.IndexByte(part, ' ') >= 0 && strings.Count(part, ":")+strings.Count(part, "=") > 1
+	if strings.IndexByte(part, ' ') < 0 { // nearly all parts
+		return false
+	}
+	keys := 0
+	for word := range strings.FieldsSeq(part) {
+		if _, _, ok := cutKey(word); ok {
+			keys++
+		}
+	}
+	return keys > 1
 }
 
 // readProse reads Remaining: 394 Time until reset: 3589 (Pingdom), and key:abc 22/2000

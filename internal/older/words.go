@@ -57,7 +57,7 @@ type name struct {
 	place     int    // the rank among the fields of a response, by order, role and weakness
 	format    Format // of a time
 	policy    string // in lower case, "" if the name has none
-	digits    bool   // a part of the policy is a number; at the start it is the seconds of the window
+	digits    bool   // the policy begins with the seconds of its window
 	hint      hint   // by the policy
 	family    string // the vendor's; "" for the drafts, X- and a caller's dialect
 	form      string // the key up to the anchor or the role, in lower case; or the name of a dialect
@@ -323,7 +323,7 @@ func (n *name) clause(policy []string, said []token) []string {
 		case t.kind == unitWord && n.role.time(): // law: TestWords
 			n.format = cmp.Or(t.format, n.format)
 		default:
-			n.digits = n.digits || text.All(t.text, text.Digit)
+			n.digits = n.digits || len(policy) == 0 && text.All(t.text, text.Digit)
 			policy = append(policy, t.text)
 		}
 	}
