@@ -269,7 +269,7 @@ func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
 	var few [4]machine.Stock
 	answer := answerOf(a, p.trip.Prices, few[:0])
 	e, r := p.entry, p.entry.settings()
-	scout := e.endScout(p.path)
+	e.endScout(p.path)
 	limits, named := answer, (*leg)(nil)
 	if p.path != "" && resource != "" && len(answer.Stocks) > 0 {
 		if x := e.resource(p.path, resource, now); x != nil {
@@ -295,20 +295,15 @@ func (p *Pass) learn(a *Advice, resource string, received, now time.Time) {
 			x.machine.Answered(&l.trip, &machine.Answer{}, received, &r)
 		}
 	}
-	if scout != nil {
-		scout.disperse(now)
-	}
 }
 
 // divide divides an answer that names a resource. The limits belong to the resource. A wait or a
-// refusal that no exhausted limit explains belongs to the key.
+// refusal belongs to the key, unless an exhausted limit explains it.
 func divide(a machine.Answer) (key, resource machine.Answer) {
 	key, resource = a, a
 	key.Stocks, key.Pace, key.Elsewhere, resource.AtOnce = nil, 0, true, 0
 	if a.Exhausted() {
 		key.Wait, key.RetryAfter, key.Refused = 0, false, false
-	} else {
-		resource.Wait, resource.RetryAfter, resource.Refused = 0, false, false
 	}
 	return key, resource
 }

@@ -3,7 +3,9 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -506,5 +508,59 @@ func TestGateMaxKeys(t *testing.T) {
 			require.Nil(t, p, i)
 		}
 		require.Len(t, slices.Collect(g.Keys()), n)
+	})
+}
+
+// State describes the request in front of the queue, whatever that costs.
+func TestGateStateOfCosts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Gate
+		tokens := func(n int64) Cost { return Cost{Unit: "tokens", Units: n} }
+		entered(t, &g, "a", `RateLimit-Policy: "t";q=60;w=60;qu="tokens"; RateLimit: "t";r=5;t=60`, tokens(1))
+		w, ok := g.State("a")
+		require.True(t, ok)
+		require.Empty(t, w.Reason)
+		var all sync.WaitGroup
+		all.Go(func() { enter(t, &g, "a", tokens(15)).Failed() })
+		synctest.Wait()
+		w, _ = g.State("a")
+		require.Equal(t, []any{"limit", 1}, []any{w.Reason, w.Queued})
+		all.Wait()
+	})
+}
+
+// The answer to a request that was sent before its key was forgotten has no effect, although the
+// key has been displaced since.
+func TestGateForgottenAndDisplaced(t *testing.T) {
+	g := Gate{MaxKeys: 1}
+	pass := enter(t, &g, "a")
+	g.Forget("a")
+	entered(t, &g, "b", "")
+	pass.Answered(advised(`RateLimit: "a";r=0;t=60`), time.Now())
+	_, ok := g.State("a")
+	require.False(t, ok)
+}
+
+// A body that ends lets the next request through, if a policy limits those that are under way.
+func TestTransportBodyEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := &Transport{Base: roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			resp := answer(req, `RateLimit-Policy: "c";q=1;qu="concurrent-requests"`)
+			resp.Body = io.NopCloser(strings.NewReader("x"))
+			return resp, nil
+		})}
+		first, err := rt.RoundTrip(newRequest(t, example))
+		require.NoError(t, err)
+		start := time.Now()
+		var all sync.WaitGroup
+		all.Go(func() {
+			second, err := rt.RoundTrip(newRequest(t, example))
+			require.NoError(t, err)
+			require.Equal(t, time.Second, time.Since(start))
+			require.NoError(t, second.Body.Close())
+		})
+		time.Sleep(time.Second)
+		require.NoError(t, first.Body.Close())
+		all.Wait()
 	})
 }

@@ -278,12 +278,10 @@ func (e *entry) ofPath(path string, now time.Time) []*entry {
 	if e.paths == nil || path == "" {
 		return nil
 	}
-	list, seen := e.paths[path]
-	if !seen && len(e.paths) < maxPaths {
+	if _, seen := e.paths[path]; !seen && len(e.paths) < maxPaths {
 		e.hold(path, &entry{gate: e.gate, key: e.key, parent: e, scout: true}, now)
-		list = e.paths[path]
 	}
-	return list
+	return e.paths[path]
 }
 
 // hold makes requests of a path wait for x too. Those under way are counted for x, as if it had
@@ -320,14 +318,12 @@ func (e *entry) resource(path, name string, now time.Time) *entry {
 	return x
 }
 
-// endScout removes the scout of a path that has been answered, and returns it, or nil.
-func (e *entry) endScout(path string) *entry {
-	list := e.paths[path]
-	if len(list) != 1 || !list[0].scout {
-		return nil
+// endScout removes the scout of a path that has been answered. Its waiters go on when the answer
+// ends the request.
+func (e *entry) endScout(path string) {
+	if list := e.paths[path]; len(list) == 1 && list[0].scout {
+		e.paths[path] = []*entry{}
 	}
-	e.paths[path] = []*entry{}
-	return list[0]
 }
 
 // forgetResource forgets a resource of a key. Its waiters ask the others again.

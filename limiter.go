@@ -25,8 +25,8 @@ type FixedWindow struct {
 // window. Numbers are cut to the range of the fields. Times are rounded up to whole seconds, at
 // least one, so that no client comes back too early.
 //
-// At the end of a window, a client may send twice the quota at once: see [Limit.Cap].
-// If many clients wait for the same end, see [Limit.Jitter] (draft-11 Section 8.5).
+// A client that saves its quota for the end of a window may send twice the quota at once: see
+// [Limit.Cap]. If many clients wait for the same end, see [Limit.Jitter] (draft-11 Section 8.5).
 func (w FixedWindow) Fields() Fields {
 	p := Policy{Name: w.Name, Quota: min(max(w.Quota, 0), MaxInteger)}
 	if w.Window > 0 {

@@ -210,9 +210,9 @@ func (p *Problem) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ServeHTTP sends p with its Status and Cache-Control: no-store, because p is about this request
-// alone. A Status of 0, or one without a body, such as 204, becomes 429. If [Problem.MarshalJSON]
-// returns an error, the response is a plain 500.
+// ServeHTTP sends p in JSON, with its Status and Cache-Control: no-store, because p is about this
+// request alone. A Status of 0, or one without a body, such as 204, becomes 429. If
+// [Problem.MarshalJSON] returns an error, the response is a plain 500.
 func (p *Problem) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	status, body, err := p.document()
 	if err != nil {

@@ -218,7 +218,7 @@ func (g *Gate) begin(p *Pass, key []byte, r *entrant, deadline time.Time) (w *wa
 // none is to be called.
 func (g *Gate) during(why *Wait, waiting notice, wait func()) {
 	for _, begin := range [...]notice{waiting, g.Waiting} {
-		if begin == nil || why == nil {
+		if begin == nil {
 			continue
 		}
 		if done := begin(*why); done != nil {

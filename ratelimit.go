@@ -57,8 +57,8 @@ type Seconds struct {
 // SecondsOf returns n seconds. Validate of the policy or limit checks n.
 func SecondsOf(n int64) Seconds { return Seconds{n, true} }
 
-// CeilSeconds returns d rounded up, so that a client never comes back too early. A negative d
-// becomes 0.
+// CeilSeconds returns d rounded up to whole seconds, so that a client never comes back too early.
+// A negative d becomes 0.
 func CeilSeconds(d time.Duration) Seconds {
 	n := int64(d / time.Second)
 	if d%time.Second > 0 {
@@ -229,9 +229,9 @@ func (f Fields) withoutResets() Fields {
 }
 
 // PolicyOf returns the policy of f that l reports on, and false if there is none. It is the
-// first with the name and partition key of l. Some servers write the key in only one field, so
-// it can also be the only policy with that name: if l has a key, the only one without a key.
-// Names are compared byte by byte.
+// first with the name and partition key of l. Some servers write the key in only one field. If no
+// policy matches, it is the only one with that name or, if l has a key, the only one with that
+// name and no key. Names are compared byte by byte.
 func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	m := matcher{policies: f.Policies}
 	p := m.policy(&l)
@@ -434,8 +434,8 @@ func (l tightness) compareParts(m tightness) int {
 }
 
 // Validate returns nil if f can be announced. Call it when a program reads its policies from a
-// configuration. The error is that of [Fields.Set], or wraps ErrDuplicate if two members of one
-// field have the same name and partition key, which [Parse] and [Fields.Set] accept.
+// configuration. The error is that of [Fields.Set], or a [*FieldError] that wraps ErrDuplicate if
+// two members of one field have the same name and partition key. [Parse] and Set accept these.
 func (f Fields) Validate() error {
 	var room [2 * usualLine]byte
 	if _, _, err := f.append(room[:0]); err != nil {

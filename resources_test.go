@@ -78,6 +78,10 @@ func TestResources(t *testing.T) {
 			0 /users/a: core r=4997;t=60
 			1 /graphql: waits limit
 			60 /graphql: graphql r=10;t=60`},
+		{"a silent answer gives nothing back to a resource", `
+			0 /graphql: graphql r=1;t=60
+			0 /graphql: Server: x
+			0 /graphql: waits limit`},
 		{"a path that has not been seen belongs to the key alone", `
 			0 /graphql: graphql r=0;t=60
 			0 /repos/a: core r=4999;t=60`},
@@ -653,5 +657,71 @@ func TestResourcesForgetWaiters(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 2, sent)
 		close(answers)
+	})
+}
+
+// A request under way to another path takes nothing of a resource that is learnt meanwhile.
+func TestResourcesOtherPath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := &Transport{}
+		seen := map[string]int{}
+		var mu sync.Mutex
+		rt.Base = roundTripFunc(func(req *http.Request) (*http.Response, error) {
+			mu.Lock()
+			seen[req.URL.Path]++
+			mu.Unlock()
+			if req.URL.Path == "/slow" {
+				time.Sleep(time.Minute)
+			}
+			time.Sleep(100 * time.Millisecond)
+			return answer(req, resourceAnswer("core r=1;t=300")), nil
+		})
+		var all sync.WaitGroup
+		for _, path := range []string{"slow", "core"} {
+			all.Go(func() { require.NoError(t, get(t, rt, example+path)) })
+			synctest.Wait()
+		}
+		time.Sleep(time.Second)
+		all.Go(func() { require.NoError(t, get(t, rt, example+"core")) })
+		synctest.Wait()
+		require.Equal(t, map[string]int{"/slow": 1, "/core": 2}, seen, "one was left, and the slow one is of another path")
+		all.Wait()
+	})
+}
+
+// A request of the Gate's own has no path, so no resource delays it.
+func TestResourcesNoPath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := &Transport{Gate: &Gate{}}
+		playResources(t, rt, "0 /graphql: graphql r=0;t=60")
+		for range 20 {
+			pass, until := rt.Gate.TryEnter("https://api.example")
+			require.NotNil(t, pass)
+			require.Zero(t, until)
+		}
+	})
+}
+
+// Forget forgets one resource, and the requests that wait for it go on.
+func TestResourcesForgetOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := &Transport{Gate: &Gate{}}
+		playResources(t, rt, "0 /repos: core r=0;t=60\n0 /graphql: graphql r=0;t=60")
+		start := time.Now()
+		var all sync.WaitGroup
+		all.Go(func() {
+			require.NoError(t, get(t, rt, "https://api.example/graphql"))
+			require.Zero(t, time.Since(start))
+		})
+		synctest.Wait()
+		rt.Gate.Forget("https://api.example graphql")
+		all.Wait()
+		_, ok := rt.Gate.State("https://api.example graphql")
+		require.True(t, ok, "the answer has named it again")
+		rt.Gate.Forget("https://api.example core")
+		_, ok = rt.Gate.State("https://api.example core")
+		require.False(t, ok)
+		_, ok = rt.Gate.State("https://api.example graphql")
+		require.True(t, ok)
 	})
 }

@@ -149,10 +149,10 @@ func (f Fields) RetryAfter() Seconds {
 	return longest
 }
 
-// SetRetryAfter raises the field Retry-After of h to [Fields.RetryAfter], because it SHOULD NOT
-// be earlier than the end of the effective window (draft-11 Section 6). It also raises a shorter
-// Retry-After-Ms, and never shortens the wait that [ParseRetryAfter] finds in h. It leaves one
-// line, because some clients read only the first. Without such a wait h is unchanged.
+// SetRetryAfter sets the field Retry-After of h to [Fields.RetryAfter], because it SHOULD NOT be
+// earlier than the end of the effective window (draft-11 Section 6). If f has no such wait, h is
+// unchanged. It also raises a shorter Retry-After-Ms, and never shortens the wait that
+// [ParseRetryAfter] finds in h. It leaves one line, because some clients read only the first.
 func (f Fields) SetRetryAfter(h http.Header) { raiseRetryAfter(h, f.RetryAfter(), time.Time{}, true) }
 
 // raiseRetryAfter is [Fields.SetRetryAfter] for a response that arrived at received. A zero

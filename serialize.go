@@ -78,7 +78,7 @@ func FormatLimits(limits ...Limit) (string, error) {
 // another if h is nil. Call [Fields.Writable] first if f was read from an older response.
 func (f Fields) Set(h http.Header) error { return f.write(h, setLine) }
 
-// Add adds a line to each of the fields, for a second limiter. The error is that of
+// Add adds a line to the two fields, for a second limiter. The error is that of
 // [Fields.Set]. If a line of h is malformed, clients ignore the new one too. If both limiters may
 // announce the same policy, use [Restrict], [RestrictHeader] or nested Handlers of a [Middleware].
 func (f Fields) Add(h http.Header) error { return f.write(h, addLine) }

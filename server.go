@@ -21,7 +21,7 @@ import (
 // reset the client then takes at most burst times the average rate of p, the policy of l
 // (draft-11 Sections 6 and 8.5). burst is the decimal that it prints as, so 0.1 is a tenth. A
 // burst that is negative or NaN counts as 0. If Quota is 0, Remaining becomes 0. Otherwise l is
-// unchanged if burst is +Inf, or if Quota, Window, Remaining or Reset is missing.
+// unchanged if burst is +Inf, Quota or Remaining is [Unknown], or Window or Reset is absent.
 func (l Limit) Cap(p Policy, burst float64) Limit {
 	switch {
 	case p.Quota == 0:
@@ -58,7 +58,8 @@ func burstShare(burst float64, quota, reset, window int64) int64 {
 
 // Jitter adds a random number of whole seconds to Reset, from 0 to most, so that throttled clients
 // do not all come back at once (draft-11 Section 8.5). An absent Reset stays absent. If rnd is
-// nil, package rand makes the number. Call Jitter before [Fields.SetRetryAfter].
+// nil, package rand makes the number. Call Jitter before [Fields.SetRetryAfter], so that
+// Retry-After agrees with the limits.
 func (l Limit) Jitter(most time.Duration, rnd *rand.Rand) Limit {
 	if !l.Reset.ok || !sf.IsInteger(l.Reset.n, 0) {
 		return l

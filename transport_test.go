@@ -520,7 +520,7 @@ func TestTransportRedirectProbes(t *testing.T) {
 // A copy of a request that followed a redirection does not wait for the redirection again.
 func TestTransportRedirectClone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScript(found+"Retry-After: 10", "", `RateLimit: "a";r=0;t=10`, "")
+		s := newScript(found+"Retry-After: 10", "", `RateLimit: "a";r=0;t=5`, "")
 		rt := &Transport{Base: s}
 		resp, err := (&http.Client{Transport: rt}).Do(newRequest(t, example))
 		require.NoError(t, err)
@@ -529,7 +529,7 @@ func TestTransportRedirectClone(t *testing.T) {
 		require.NoError(t, get(t, rt, example))
 		_, err = rt.RoundTrip(again)
 		require.NoError(t, err)
-		require.Equal(t, seconds(0, 10, 10, 20), s.seen)
+		require.Equal(t, seconds(0, 10, 10, 15), s.seen)
 	})
 }
 
