@@ -139,7 +139,7 @@ func (x *exchange) promised() {
 // the rule for current limits.
 func (x *exchange) retryEarly() {
 	least, _ := x.advice.Fields.RetryAfter().Duration()
-	if !x.isCurrent() && x.advice.Asked+time.Second < least {
+	if !x.isCurrent() && x.advice.Asked < least-time.Second { // the sum could overflow
 		x.doubt(false, ruleBefore.in(retryAfterKey, -1))
 	}
 }
