@@ -160,7 +160,7 @@ func cutName(name string) string { return name[:min(len(name), maxKeptName)] }
 // LogValue returns the wait, the pace, the source and the Limit as a group. Parts that are 0 are
 // left out.
 func (a Advice) LogValue() slog.Value {
-	var attrs []slog.Attr
+	attrs := make([]slog.Attr, 0, 6)
 	add := func(present bool, attr slog.Attr) {
 		if present {
 			attrs = append(attrs, attr)
@@ -171,7 +171,9 @@ func (a Advice) LogValue() slog.Value {
 	add(a.Capped, slog.Duration("asked", a.Asked))
 	add(a.Pace > 0, slog.Duration("pace", a.Pace))
 	add(a.Source != SourceNone, slog.String("source", a.Source.String()))
-	add(a.hasLimit(), slog.String("limit", a.Limit.String()))
+	if a.hasLimit() {
+		attrs = append(attrs, slog.String("limit", a.Limit.String()))
+	}
 	return slog.GroupValue(attrs...)
 }
 

@@ -224,8 +224,8 @@ func (c *checker) shortest() map[Unit]*Policy {
 const tolerance = 10
 
 // overdue reports whether a reset is so long that it was probably written in another unit, or as
-// a point in time. Without a window it recognizes only the latter. A jitter of ten minutes is
-// accepted, because clients come back by then anyway (draft-11 Section 8.5.1).
+// a point in time. Without a window it recognizes only a point in time. A jitter of ten minutes
+// is accepted, because clients come back by then anyway (draft-11 Section 8.5.1).
 func overdue(l *Limit, p *Policy) bool {
 	const jitter = int64(DefaultMaxWait / time.Second)
 	if !p.Window.ok {

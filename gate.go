@@ -93,7 +93,7 @@ type Gate struct {
 type Pass struct {
 	gate *Gate
 	path string // as in the entrant
-	// redirected says that the answer is a redirection, which the client may follow at once.
+	// redirected is true if the answer is a redirection, which the client may follow at once.
 	redirected bool
 	leg        // of the key, followed by those of the resources of the path
 }

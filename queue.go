@@ -14,8 +14,8 @@ import (
 // Else a request that waits would take it, and every other request would be redirected in vain.
 const keepTime = 10 * time.Millisecond
 
-// look asks the machine at a time whether a request with these prices may be sent. first says that
-// it follows a redirection.
+// look asks the machine at a time whether a request with these prices may be sent. first is true if the
+// request follows a redirection.
 func (e *entry) look(now time.Time, prices []machine.Price, first bool) machine.Verdict {
 	r := e.settings()
 	v := e.machine.Ask(now, &r, prices)

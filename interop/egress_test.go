@@ -112,12 +112,7 @@ func TestEgressPrograms(t *testing.T) {
 		{"curl", "-sS", "--no-progress-meter", "-Z", "--parallel-max", "10", "-o", "/dev/null", "-w", "%{http_code}\\n"},
 	}
 	for _, p := range programs {
-		if _, err := exec.LookPath(p[0]); err != nil {
-			if os.Getenv("CI") != "" {
-				t.Fatal(err)
-			}
-			t.Skipf("a program is not installed: %v", err)
-		}
+		needProgram(t, p[0])
 	}
 	s := &tenPerSecond{}
 	server := httptest.NewServer(s)

@@ -37,9 +37,7 @@ func TestFuzz(t *testing.T) {
 		{"Python, in twenty lines", []string{"python3", "python/fuzz.py"}, false},
 	} {
 		t.Run(p.name, func(t *testing.T) {
-			if _, err := exec.LookPath(p.command[0]); err != nil && os.Getenv("CI") == "" {
-				t.Skipf("a program is not installed: %v", err)
-			}
+			needProgram(t, p.command[0])
 			cmd := exec.CommandContext(t.Context(), program, append([]string{"fuzz", "-n", "20000", "--"}, p.command...)...)
 			var stderr strings.Builder
 			cmd.Stderr = &stderr

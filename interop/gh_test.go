@@ -73,17 +73,6 @@ func (s *fakeGitHub) counts() (core, graphql [2]int) {
 	return [2]int{s.core.served, s.core.refused}, [2]int{s.graphql.served, s.graphql.refused}
 }
 
-// needGitHubCommand skips a test if gh is not installed, or fails it in CI.
-func needGitHubCommand(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("gh"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skipf("a program is not installed: %v", err)
-	}
-}
-
 // ghBehind returns a function that runs gh with a Unix socket.
 func ghBehind(t *testing.T, path string) func(ctx context.Context, arguments ...string) ([]byte, error) {
 	t.Helper()
@@ -109,7 +98,7 @@ func startSocket(t *testing.T, program, to, path string) {
 // The installed gh sends all its requests through a Unix socket. Sixty processes, twelve at a
 // time, share one token.
 func TestGitHubCommand(t *testing.T) {
-	needGitHubCommand(t)
+	needProgram(t, "gh")
 	t.Parallel()
 	program := build(t, "..", "./cmd/ratelimit")
 	for _, held := range []bool{true, false} {
@@ -168,7 +157,7 @@ func TestGitHubCommand(t *testing.T) {
 // While graphql is exhausted for an hour, its requests wait, and requests for core are
 // served.
 func TestGitHubCommandResources(t *testing.T) {
-	needGitHubCommand(t)
+	needProgram(t, "gh")
 	t.Parallel()
 	s := &fakeGitHub{}
 	server := httptest.NewServer(s)

@@ -23,12 +23,8 @@ var install = sync.OnceValue(func() error { return npm.Install(nodeDir) })
 // in CI.
 func needNode(t *testing.T) {
 	t.Helper()
-	if err := npm.Look(); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("%v, and CI is set", err)
-		}
-		t.Skipf("a program is not installed: %v", err)
-	}
+	needProgram(t, "node")
+	needProgram(t, "npm")
 	require.NoError(t, install())
 	_, err := os.ReadDir(nodeDir) // makes the cache of go test depend on the scripts
 	require.NoError(t, err)

@@ -68,13 +68,10 @@ var proxies = []proxy{
 // In TestProxies 20 workers send requests for 20 s through each proxy, with a Transport and
 // with go-retryablehttp.
 func TestProxies(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short is set, and the test takes 20 s")
-	}
 	for _, p := range proxies {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			p.need(t)
+			needProgram(t, p.program)
 			var ours, theirs tally
 			var both sync.WaitGroup
 			both.Go(func() {
@@ -94,14 +91,14 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-// need skips the test if the program is missing, except in CI.
-func (p *proxy) need(t *testing.T) {
-	if _, err := exec.LookPath(p.program); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
+// needProgram skips the test if a program is not installed. In CI it fails.
+func needProgram(t *testing.T, name string) {
+	t.Helper()
+	if _, err := exec.LookPath(name); err == nil {
+		return
 	}
+	require.Empty(t, os.Getenv("CI"), "%s is not installed, and CI is set", name)
+	t.Skipf("%s is not installed", name)
 }
 
 // start starts the proxy, and returns its address when it responds.

@@ -53,7 +53,7 @@ var (
 func behind(program, config string) func(*testing.T) string {
 	p := proxy{program: program, config: config}
 	return func(t *testing.T) string {
-		p.need(t)
+		needProgram(t, p.program)
 		return p.start(t)
 	}
 }
@@ -135,9 +135,6 @@ const longestSetup = 2 * time.Minute
 // TestSetups runs the jobs of each client with existing limiters. With -update it writes the
 // table of docs/simulation.md.
 func TestSetups(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes three minutes")
-	}
 	outcomes := make([][len(setupJobs)][]outcome, len(setups))
 	var runs []func()
 	for i := range setups {

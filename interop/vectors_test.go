@@ -141,16 +141,10 @@ func TestSequencesInPython(t *testing.T) {
 // python runs a program, which reads and writes JSON.
 func python(t *testing.T, file string, input, output any) {
 	t.Helper()
-	program, err := exec.LookPath("python3")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	needProgram(t, "python3")
 	text, err := json.Marshal(input)
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), program, file)
+	cmd := exec.CommandContext(t.Context(), "python3", file)
 	cmd.Stdin = bytes.NewReader(text)
 	text, err = cmd.Output()
 	require.NoError(t, err)
