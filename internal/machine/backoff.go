@@ -96,9 +96,9 @@ const (
 	// time, the search's server 404 (17 requests per 197 s, all redirected) does
 	// not end: three of four requests are refused.
 	regainTime = 120
-	// Spacing begins with at most mostStart times the rate of what was served, because the
-	// backoff has used some of the time, and with at least leastStart times the rate of the
-	// latest requests, because the caller may have paused.
+	// Spacing begins with at most mostStart times the rate of what was served: the backoff has
+	// used some of the time. It begins with at least leastStart times the rate of the latest
+	// requests: the caller may have paused.
 	mostStart  = 1.25
 	leastStart = 0.25
 	// enoughTries is how many requests must have been answered before a refusal lowers the rate
@@ -156,9 +156,9 @@ func (x *rate) recovered() {
 
 // slow counts a refusal, and lowers the rate if enough requests have shown its effect.
 // Refusals with nothing served in between lower it once. It begins to space requests when
-// the refused request was the only one under way, and its refusal asked for no wait. The latest
-// requests may be few, and show little of what the limiter allows, so spacing begins with what was
-// served between that refusal and the one before, if that is slower.
+// the refused request was the only one under way, and its refusal asked for no wait. It begins with
+// what was served since the last such refusal, if that is slower than the latest requests: these
+// may be few, and then show little of what the limiter allows.
 func (x *rate) slow(now time.Time, alone bool) {
 	x.refused++
 	if x.run == 0 {
