@@ -14,9 +14,9 @@ import (
 
 // Check returns the rules of draft-11 that a response breaks, for tests of servers. A correct
 // server has no finding above [LevelNote]. CONFORMANCE.md lists the rules, and the faults that
-// Check does not find. A [Sequence] finds those that only several responses show. The result is
-// nil if the response breaks no rule, has no fields of limits, or is nil, so a test should also
-// require that the fields are present. Keys of http.Header must be canonical, as for [Parse].
+// Check does not find. A [Sequence] finds those that only several responses show. The result is nil
+// if the response breaks no rule, has no fields of limits, or is nil. A test should therefore also
+// require the fields. Keys of http.Header must be canonical, as for [Parse].
 //
 // A malformed field has one finding, because strict clients ignore the field (draft-11 Section 7).
 // Check reads no body, and older fields only to find contradictions to the current fields. A
@@ -234,8 +234,8 @@ func overdue(l *Limit, p *Policy) bool {
 	return l.Reset.n > p.Window.n+jitter && l.Reset.n/tolerance >= p.Window.n
 }
 
-// invites reports whether a client that uses up l until its reset takes more than tolerance times
-// the rate of its policy p, and the policy with the shortest window allows that (Section 8.5).
+// invites reports whether a client may go more than tolerance times as fast as p, the policy of l,
+// until the reset of l (Section 8.5). The policy with the shortest window can prevent that.
 func invites(l *Limit, p, shortest *Policy) bool {
 	if p.Unit == ConcurrentRequests || l.Cap(*p, tolerance).Remaining >= l.Remaining {
 		return false
@@ -310,9 +310,9 @@ func (c *checker) storable() bool {
 	return false
 }
 
-// retryAfter checks that Retry-After has the form of RFC 9110 Section 10.2.3, and that it is not
-// before the end of the wait of a limit with nothing remaining. A limit with something remaining
-// may have a later reset, as in the example of draft-11 Appendix B.3.
+// retryAfter checks that Retry-After has the form of RFC 9110 Section 10.2.3. It may not end before
+// the wait of a limit with nothing remaining. A limit with something remaining may have a later
+// reset, as in the example of draft-11 Appendix B.3.
 func (c *checker) retryAfter() {
 	lines := c.h[retryAfterKey]
 	var asked *retryAfter // by the first line that can be read
@@ -369,9 +369,9 @@ func (c *checker) retryLate(asked int64) {
 	}
 }
 
-// older checks that older fields do not contradict the current ones: they must contain one of
-// the current limits, and no quota that is not in a current policy. draft-06 Section 3.1 asks
-// for the limit that is closest to exhaustion.
+// older checks that older fields do not contradict the current ones. They must contain one of the
+// current limits, and only quotas of current policies. draft-06 Section 3.1 asks for the limit that
+// is closest to exhaustion.
 func (c *checker) older() {
 	if len(c.fields.Limits) == 0 && len(c.fields.Policies) == 0 {
 		return
@@ -454,9 +454,9 @@ func olderKey(fields []older.Field, read *Fields, policy string, role older.Role
 	return best
 }
 
-// agrees reports whether a current limit has the Remaining of an older limit, and whether such a
-// limit also has its Reset, give or take a second. Both are true if there is no current limit. A
-// later Reset agrees too if it is not later than that of another current limit, because
+// agrees reports whether a current limit has the Remaining of an older limit. It also reports
+// whether such a limit has its Reset, give or take a second. Both are true if there is no current
+// limit. A later Reset agrees too if it is not later than that of another current limit, because
 // [RestrictHeader] writes such a Reset.
 func (c *checker) agrees(old *Limit) (remaining, reset bool) {
 	if len(c.fields.Limits) == 0 {

@@ -65,10 +65,11 @@
 // fourth. An example of [Middleware] writes the last. If r is 0, a client waits for t.
 // Otherwise it can spread its requests, one every t ÷ r seconds.
 //
-// Announce no more than the server can serve (Section 6). Before you put a limit into a
-// [Decision], [Limit.Cap] can keep a client from spending a whole quota in the last second of
-// a window, and [Limit.Jitter] spreads the moments at which clients come back (Section 8.5).
-// An intermediary may lower the values of upstream, but never raise them (Section 7.2).
+// Announce no more than the server can serve (Section 6). [Limit.Cap] can keep a client
+// from spending a whole quota in the last second of a window. [Limit.Jitter] spreads the
+// moments at which clients come back (Section 8.5). Call them before you put a limit into a
+// [Decision]. An intermediary may lower the values of upstream, but never raise them
+// (Section 7.2).
 //
 // Make partition keys from the request alone, hash them if they could identify the client,
 // and document how you make them (Section 6.1). Leave the fields out if a client could use

@@ -12,8 +12,8 @@ import (
 	"github.com/httpfields/ratelimit/internal/text"
 )
 
-// ParseAny and Advise also read fields that the strict parser refuses: malformed fields as
-// servers in use write them, and the form of the draft that follows draft-11.
+// ParseAny and Advise also read fields that the strict parser refuses. These are malformed fields
+// that servers in use write, and the form of the draft that follows draft-11.
 
 // parseBeside reads RateLimit-Policy if RateLimit is well-formed.
 func parseBeside(lines []string) ([]Policy, []*FieldError) {
@@ -45,10 +45,10 @@ func secondNames(lines []string) (line string, found bool) {
 	return strings.Join(members, separator), found
 }
 
-// readCurrent reads a field in the current form. If the strict parser refuses the field, it is
-// read leniently: names may be Tokens, r may be missing, numbers may be Decimals, a partition key
-// may be a String, w may be 0, and list elements may be empty. If that fails too, the error is that
-// of the strict parser.
+// readCurrent reads a field in the current form. If the strict parser refuses the field, it is read
+// leniently. Names may be Tokens, and a partition key a String. Numbers may be Decimals. r may be
+// missing, w may be 0, and list elements may be empty. If that fails too, the error is that of the
+// strict parser.
 func readCurrent[T Policy | Limit](lines []string, field *fieldDef) (list []T, lenient bool, err error) {
 	if list, err = parseList[T](field, lines); err == nil {
 		return list, false, nil

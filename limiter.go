@@ -41,7 +41,7 @@ func (w FixedWindow) Fields() Fields {
 }
 
 // A SlidingWindow is the state of a limiter that counts the current window and a part of the
-// previous one, as go-chi/httprate, Cloudflare, Symfony and limits for Python do.
+// previous one. Examples are go-chi/httprate, Cloudflare, Symfony and limits for Python.
 type SlidingWindow struct {
 	Name     string        // of the policy
 	Quota    int64         // quota units that a window has, such as 100
@@ -102,7 +102,7 @@ type TokenBucket struct {
 //
 // If a limiter returns the time until its bucket is full, as redis_rate does in ResetAfter, Tokens
 // is Burst − PerSecond × that time in seconds. Burst should exceed PerSecond by at least 1, because
-// Reset is in whole seconds: with 2 tokens a second, clients send one request a second if Burst is
+// Reset is in whole seconds. With 2 tokens a second, clients send one request a second if Burst is
 // 2, and two if Burst is 3.
 func (b TokenBucket) Fields() Fields {
 	p := Policy{Name: b.Name, Quota: min(max(b.Burst, 0), MaxInteger)}

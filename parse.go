@@ -41,10 +41,10 @@ func Parse(h http.Header) (Fields, error) {
 	return f, joinErrors(policyErr, limitErr)
 }
 
-// ParsePolicies reads the field RateLimit-Policy (draft-11 Section 3). lines are its field lines
-// in order, which are one List (RFC 9110 Section 5.2). The result is nil without lines, with only
-// a blank one, and on error, because a field is valid as a whole or not at all (RFC 9651 Section
-// 4.2). The error is a [*FieldError] that wraps ErrSyntax, ErrType, ErrMissing, ErrRange or
+// ParsePolicies reads the field RateLimit-Policy (draft-11 Section 3). lines are its field lines in
+// order, which are one List (RFC 9110 Section 5.2). The result is nil without lines and with only a
+// blank one. It is nil on error too, because a field is valid as a whole or not at all (RFC 9651
+// Section 4.2). The error is a [*FieldError] that wraps ErrSyntax, ErrType, ErrMissing, ErrRange or
 // ErrTooMany.
 //
 //go:noinline

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// A Policy is a member of the field RateLimit-Policy, such as "burst";q=100;w=60
-// (draft-11 Section 3.1): the quota that a server allots to a partition of its clients for
-// each window of time. A server SHOULD announce the same policies over a sequence of
-// responses (draft-11 Section 3). The zero Policy permits nothing.
+// A Policy is a member of the field RateLimit-Policy, such as "burst";q=100;w=60 (draft-11
+// Section 3.1). It is the quota that a server allots to a partition of its clients for each
+// window of time. A server SHOULD announce the same policies over a sequence of responses
+// (draft-11 Section 3). The zero Policy permits nothing.
 type Policy struct {
 	// Name is printable ASCII, such as "burst", and may be empty. A [Limit] with that name
 	// reports on the policy, see [Fields.PolicyOf].

@@ -250,9 +250,9 @@ func sendProblem(w http.ResponseWriter, r *http.Request, status int, body []byte
 const maxProblem = 1 << 20 // the most bytes of a problem document that are read
 
 // ReadProblem reads the problem document of a response with any status. It does not close
-// the body. The error wraps ErrType if the media type is not [ProblemMediaType] (the body is
-// then not read), ErrTooMany if the document is longer than 1 MiB, ErrSyntax if it is not a
-// JSON object, or else the error from the body.
+// the body. If the media type is not [ProblemMediaType], the body is not read, and the
+// error wraps ErrType. Otherwise the error wraps ErrTooMany if the document is longer than
+// 1 MiB, ErrSyntax if it is not a JSON object, or the error from the body.
 func ReadProblem(resp *http.Response) (*Problem, error) {
 	if resp == nil || resp.Body == nil {
 		return nil, errors.New("ratelimit: problem document: no response body")

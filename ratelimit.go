@@ -229,9 +229,9 @@ func (f Fields) withoutResets() Fields {
 }
 
 // PolicyOf returns the policy of f that l reports on, and false if there is none. It is the
-// first with the name and partition key of l. Some servers write the key in only one field. If no
-// policy matches, it is the only one with that name or, if l has a key, the only one with that
-// name and no key. Names are compared byte by byte.
+// first with the name and partition key of l. Some servers write the key in only one field.
+// If no policy matches and l has no key, it is the only policy with that name. If l has a
+// key, it is the only one with that name and no key. Names are compared byte by byte.
 func (f Fields) PolicyOf(l Limit) (Policy, bool) {
 	m := matcher{policies: f.Policies}
 	p := m.policy(&l)
@@ -339,9 +339,9 @@ var noPolicy = Policy{Quota: Unknown}
 // nothing, whatever Remaining is.
 func (l *Limit) exhausted(p *Policy) bool { return l.Remaining == 0 || p.Quota == 0 }
 
-// wait returns how long nothing remains of l, whose policy is p: 9 seconds for
-// "a";r=0;t=9, the window of the policy for "a";r=0. It is absent if something remains, or
-// if there is neither a reset nor a window.
+// wait returns how long nothing remains of l, whose policy is p. It is 9 seconds for
+// "a";r=0;t=9, and the window of the policy for "a";r=0. It is absent if something remains,
+// or if there is neither a reset nor a window.
 func (l *Limit) wait(p *Policy) Seconds {
 	switch {
 	case !l.exhausted(p):

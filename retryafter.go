@@ -96,12 +96,12 @@ func (r *retryAfter) wait(now func() time.Time) time.Duration {
 //     X-Throttle-Wait-Seconds. A wait of 0 in these fields is ignored, because some servers
 //     send it with every response. If there are more than 1024 of these fields, none is read.
 //
-// If a field has several lines, the first that can be read counts, of at most 16. A number is
-// in seconds, unless the name contains another unit, and may have a fraction. A date is an
-// HTTP-date in any of its three forms, or a timestamp of RFC 3339. It is measured from the field
-// Date, or from received if there is no Date, if Date is more than a day away from received, or
-// if a positive Age shows that the response comes from a cache. A year of two digits is at most
-// 50 years ahead (RFC 9110 Section 5.6.7). A wait too long for a Duration is the longest one.
+// If a field has several lines, the first that can be read counts, of at most 16. A number is in
+// seconds, unless the name contains another unit, and may have a fraction. A date is an HTTP-date
+// in any of its three forms, or a timestamp of RFC 3339. It is measured from the field Date. It
+// is measured from received if there is no Date, if Date is more than a day away from received,
+// or if the response comes from a cache (a positive Age). A year of two digits is at most 50
+// years ahead (RFC 9110 Section 5.6.7). A wait too long for a Duration is the longest one.
 func ParseRetryAfter(h http.Header, received time.Time) (d time.Duration, ok bool) {
 	c := readClock(h, received)
 	if d, ok := readRetryAfter(h, c); ok {

@@ -53,9 +53,9 @@ const (
 // returns no finding twice. The form of drafts 04 to 07 is a note here, and so is a
 // Retry-After one second before the reset.
 //
-// received is when the response arrived; if it is zero, it is time.Now(). sent is when the
-// request was sent; if it is zero, it is received. A nil resp is a response that was lost or is
-// late: the server may have counted its request.
+// received is when the response arrived. Zero means time.Now(). sent is when the request was
+// sent. Zero means received. A nil resp is a response that was lost or is late: the server may
+// have counted its request.
 //
 // A limit in requests is checked if it has a policy with a quota, in current or older
 // fields. A response from a cache is not checked (draft-11 Section 7.3). Only responses
@@ -203,9 +203,9 @@ func (x *exchange) doubt(certain bool, f Finding) {
 	x.report(f)
 }
 
-// check adds the findings of Check. Two of its rules are notes here: limits in the form of
-// drafts 04 to 07 are correct in their draft, and rounding may move a Retry-After to a second
-// before the reset.
+// check adds the findings of Check. Two of its rules are notes here. Limits in the form of drafts
+// 04 to 07 are correct in their draft. Rounding may move a Retry-After to a second before the
+// reset.
 func (x *exchange) check() {
 	for _, f := range Check(x.resp) {
 		switch f.Message {

@@ -48,8 +48,8 @@ func (s *Sequence) release() {
 	}
 }
 
-// early checks that a request is refused only when nothing remains of a limit in the refusal, and
-// that this limit had nothing left when the request was sent. A refusal without limits may be by
+// early checks that a request is refused only when nothing remains of a limit in the refusal. This
+// limit must have had nothing left when the request was sent. A refusal without limits may be by
 // any limit of the server.
 func (x *exchange) early() {
 	left, tightest := int64(math.MaxInt64), (*run)(nil)

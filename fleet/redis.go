@@ -266,8 +266,8 @@ func limitsOf(a *ratelimit.Advice, maxWait time.Duration) (list []limit) {
 }
 
 // rateOf returns how many units come back each millisecond. Requests come back at the reset.
-// Other units, such as tokens of language models, flow back: the quota in each window or, if
-// there is no window, the used units until the reset.
+// Other units, such as tokens of language models, flow back: their quota in each window. Without
+// a window, the used units flow back until the reset.
 func rateOf(l *limit, window, reset time.Duration) float64 {
 	switch {
 	case l.Unit == requests || l.Quota == 0:

@@ -25,9 +25,9 @@ import (
 // requests of its process. Redis must be set. After the first use a Turns must not be copied,
 // and its fields must not be changed. It is safe for concurrent use, if its functions are.
 //
-// If Redis does not answer a question within Timeout, or with an error, each process goes on
-// with its share of what was left, by the number of processes that used the key in the last
-// minute, and paces its requests. Redis is asked again after a second.
+// If Redis answers a question with an error, or not within Timeout, each process goes on with its
+// share of what was left, and paces its requests. Its share is that of one of the processes that
+// used the key in the last minute. Redis is asked again after a second.
 type Turns struct {
 	// Redis is a client of Redis, a cluster, or Valkey. Set ContextTimeoutEnabled in the
 	// options of a cluster: a turn then takes half of the time.
@@ -43,8 +43,8 @@ type Turns struct {
 	Advisor ratelimit.Advisor // reads the responses
 	Prefix  string            // of the keys in Redis; "" is "ratelimit:"
 	Timeout time.Duration     // of each question to Redis; 0, or less, is 250 ms
-	// OnError is called when Redis has not answered in time, or with an error: once a second, or
-	// more often if several questions fail at the same time. It may be nil.
+	// OnError is called when Redis has answered with an error, or not in time. It is called once
+	// a second, or more often if several questions fail at the same time. It may be nil.
 	OnError func(error)
 
 	mu      sync.Mutex

@@ -10,7 +10,7 @@
 // of a limit is tried again. A line on standard error shows how many are done, until when
 // the others wait, and why.
 //
-// The exit status is 0 if every answer was stored, 1 if not, and 2 if the list cannot be
+// The exit status is 0 if every answer was stored, and 1 if not. It is 2 if the list cannot be
 // read, the folder cannot be written to, or the command line is wrong.
 package main
 

@@ -133,8 +133,8 @@ func readCases(name string) (list []vendorCase, err error) {
 	return list, json.Unmarshal(text, &list)
 }
 
-// text returns the response as HTTP/1.1 text, with a Date: a reset may be an instant, which
-// means a wait only together with the time of the response.
+// text returns the response as HTTP/1.1 text, with a Date. If a reset is a point in time, the
+// wait depends on the time of the response.
 func (c vendorCase) text() string {
 	lines := []string{fmt.Sprintf("HTTP/1.1 %d %s", c.Status, http.StatusText(c.Status))}
 	if !c.Now.IsZero() {

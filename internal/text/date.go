@@ -111,10 +111,9 @@ func ParseTime(s string) (Date, bool) {
 	return ParseDate(s)
 }
 
-// parseTimestamp reads a timestamp of RFC 3339, and variants that servers write: a space in
-// place of the T, no seconds, a fraction of any length, a comma before the fraction, an
-// offset without a colon or with a space before it, no zone (which means UTC), and the name
-// of the zone that Go adds.
+// parseTimestamp reads a timestamp of RFC 3339, and variants that servers write. The T may be a
+// space. Seconds may be absent, or have a fraction of any length after a point or a comma. An
+// offset may lack the colon, or follow a space. No zone means UTC. Go adds the zone's name.
 func parseTimestamp(s string) (Date, bool) {
 	const day = "2006-01-02"
 	if len(s) <= len(day) || len(s) > MaxTime || !strings.Contains("Tt ", s[len(day):len(day)+1]) {
@@ -187,8 +186,8 @@ func parseLayouts(s string, layouts ...string) (Date, bool) {
 }
 
 // parseIMF reads an IMF-fixdate (RFC 9110 Section 5.6.7), but no leap second. It is several times
-// as fast as its layout, because package time has a fast path for RFC 3339, and nearly every
-// response has a Date in this form.
+// as fast as its layout, because package time has a fast path for RFC 3339. Nearly every response
+// has a Date in this form.
 func parseIMF(s string) (Date, bool) {
 	const form = "Sun, 06 Nov 1994 08:49:37 GMT"
 	const days, months = "SunMonTueWedThuFriSat", "JanFebMarAprMayJunJulAugSepOctNovDec"

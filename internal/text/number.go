@@ -202,9 +202,9 @@ func unitOf(name string) int64 {
 	return 0
 }
 
-// ParseSpan reads a span of time in a form that names its unit: a duration in the form of Go
-// (6m0s), also with days, weeks, and spaces between its parts; a clock (00:06:00); a duration
-// of ISO 8601 (PT6M); or a unit alone, which means one such unit (the h of 600/h).
+// ParseSpan reads a span of time in a form that names its unit. It may be a clock (00:06:00), or
+// a duration of ISO 8601 (PT6M). It may be a duration in the form of Go (6m0s), also with days,
+// weeks, and spaces between its parts. A unit alone means one such unit (the h of 600/h).
 func ParseSpan(s string) (Span, bool) {
 	switch {
 	case s == "" || len(s) > MaxTime:

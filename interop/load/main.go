@@ -1,5 +1,5 @@
-// Load measures what a request costs in ratelimit proxy, in httputil.ReverseProxy alone,
-// and in nginx if it is installed: the CPU time of the process for each request, its
+// Load measures what a request costs in ratelimit proxy, in httputil.ReverseProxy alone, and in
+// nginx if it is installed. It prints the CPU time of the process for each request, and its
 // memory and its file descriptors at the end. It needs Linux.
 //
 //	go run -C interop ./load -for 60s -c 50,500

@@ -171,8 +171,8 @@ func (s *scene) scenario(drawn []int) scenario {
 	}}
 }
 
-// longer returns by how much an announced reset may be longer than the true one, apart from
-// the fraction of a second by which most forms round it up.
+// longer returns by how much an announced reset may be longer than the true one. It does not
+// contain the fraction of a second by which most forms round it up.
 func (s *scene) longer() time.Duration {
 	switch {
 	case s.minutes:

@@ -243,8 +243,8 @@ func writeKinds(w io.Writer, names []string, list []meeting, of func(*meeting) [
 	writeTable(w, []string{"kind", "servers", "another client is better", "time of the best", "refused per job"}, rows)
 }
 
-// writeDetails writes seconds / refused requests per job of all rivals, for the servers on
-// which the first rival is beaten, does not finish, or misses a goal by far.
+// writeDetails writes seconds / refused requests per job of all rivals. It does so for the
+// servers on which the first rival is beaten, does not finish, or misses a goal by far.
 func writeDetails(w io.Writer, list []meeting) {
 	fmt.Fprint(w, "\nServers on which another client is better, or Transport far from a goal:\n\n")
 	for i := range list {

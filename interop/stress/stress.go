@@ -21,8 +21,8 @@ import (
 const (
 	// maxWait is the longest wait that a Transport obeys here.
 	maxWait = 20 * time.Millisecond
-	// mayWait is the longest time in which all requests of a key may wait: maxWait, as long again
-	// for a probe that hangs, and as long again for a busy machine.
+	// mayWait is the longest time in which all requests of a key may wait. It is maxWait, as long
+	// again for a probe that hangs, and as long again for a busy machine.
 	mayWait = maxWait + time.Second + 4*time.Second
 	// workers is the number of workers of each Transport.
 	workers = 32

@@ -1,7 +1,8 @@
 // Ablate shows which conditions and words of the reader of older forms have a witness. It
-// disables each of them in turn, and counts the witnesses: responses that are then read
-// differently, documented examples that fail, damaged responses with an invalid result, and
-// look-alikes that are read as limits. It runs on a copy, and is not part of the gate:
+// disables each of them in turn, and counts the witnesses. These are responses that are then read
+// differently, and documented examples that fail. Damaged responses with an invalid result, and
+// look-alikes that are read as limits, are witnesses too. It runs on a copy, and is not part of
+// the gate:
 //
 //	go run -C tools ./ablate            a summary, and everything without a witness
 //	go run -C tools ./ablate -all       every condition and word with its figures
