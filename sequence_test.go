@@ -648,7 +648,7 @@ func TestSequenceRows(t *testing.T) {
 						})))
 					}
 					for _, f := range s.Add(resp, second(sent), second(received)) {
-						got = append(got, fmt.Sprintf("%s %v %d", f.Rule, f.Level, n))
+						got = append(got, fmt.Sprintf("%s %v %d %s", f.Rule, f.Level, n, f.Field))
 						t.Log(n, f)
 					}
 					n++
