@@ -251,6 +251,10 @@ func TestEqual(t *testing.T) {
 		`"a";r=1;t=60;pk=:aw==:;x="y";z`,
 	)
 	require.True(t, Policy{Params: Params{}}.Equal(Policy{}))
+	invalid := Policy{Params: Params{{"", true}}}
+	require.True(t, invalid.Equal(invalid))
+	require.False(t, invalid.Equal(Policy{}))
+	require.False(t, Policy{}.Equal(invalid))
 }
 
 // requireOthers fails if a member equals one of the other members, or does not equal itself.

@@ -277,6 +277,18 @@ func TestRestrictHeaderErrors(t *testing.T) {
 	h.Set("X-RateLimit-Remaining", "1")
 	_, err = lawRestrictHeader(t, h, Fields{}, LegacyOptions{Now: passed})
 	require.ErrorIs(t, err, ErrTooMany)
+
+	// In a conflict own is announced next to as many members of upstream as a field can have.
+	h = wire(`RateLimit-Policy: "a";q=9;w=60` + strings.Repeat(`, "b";q=9`, maxMembers-1) + "\nRateLimit: " +
+		strings.Repeat(`"b";r=9, `, maxMembers-1) + `"a";r=9;t=9`)
+	own := fieldsOf(t, `"a";q=5;w=1`, `"a";r=1;t=1`)
+	require.ErrorIs(t, RestrictHeader(h, 200, own, LegacyOptions{Now: passed}), ErrConflict)
+	got, err := Parse(h)
+	require.NoError(t, err)
+	require.Len(t, got.Policies, maxMembers)
+	require.Len(t, got.Limits, maxMembers)
+	require.Equal(t, own.Policies[0], got.Policies[maxMembers-1])
+	require.Equal(t, own.Limits[0], got.Limits[maxMembers-1])
 }
 
 // If the caller knows that a reset is in milliseconds, a reset that has passed is raised in

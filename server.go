@@ -144,8 +144,7 @@ func Expose(h http.Header) {
 	}
 	var names []string
 	for key, values := range h {
-		known := older.Knows(key) || strings.EqualFold(key, retryAfterKey)
-		if len(values) == 0 || !known || !text.IsToken(key) { // a hand-made header may have any key
+		if known := older.Knows(key) || strings.EqualFold(key, retryAfterKey); !known || len(values) == 0 {
 			continue
 		}
 		if canonical := http.CanonicalHeaderKey(key); !seen[canonical] {
