@@ -49,6 +49,7 @@ func TestMapping(t *testing.T) {
 		},
 		{"an open link", "https://api.example", "Link", "<https://api.example/", "<https://api.example/", 0},
 		{"refresh", "https://api.example", "Refresh", `5; URL="https://api.example/x"`, `5; URL=http://proxy/x`, 1},
+		{"refresh without a time", "https://api.example", "Refresh", "url=https://api.example/x", "url=http://proxy/x", 1},
 		{"refresh of itself", "https://api.example", "Refresh", "5", "5", 0},
 		{"another field", "https://api.example", "X-Location", "https://api.example/x", "https://api.example/x", 0},
 	} {
