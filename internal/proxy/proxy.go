@@ -294,15 +294,14 @@ func (j *job) watch() (stop func()) {
 	j.body.begin(j.leave)
 	done := make(chan struct{})
 	go func() {
-		for tick := time.NewTicker(lookAfter); ; {
+		for tick := time.Tick(lookAfter); ; {
 			select {
-			case <-tick.C:
+			case <-tick:
 				j.body.begin(j.leave)
 				if j.body.early() && hungUp(j.conn) {
 					j.leave(errGone)
 				}
 			case <-done:
-				tick.Stop()
 				return
 			}
 		}
