@@ -380,6 +380,13 @@ func TestProbeLost(t *testing.T) {
 			require.Equal(t, ratelimit.LevelNote, f.Level, "%v", f)
 		}
 		require.Contains(t, rows.String(), "   0.400s  lost\n")
+		require.Equal(t, "a request was refused", r.stopped)
+
+		b = &brittle{quota: b.quota, n: 2}
+		p.base = b
+		_, err = p.run(t.Context())
+		require.ErrorContains(t, err, "connection reset")
+		require.Equal(t, 3, b.n, "one request shows that the server cannot be reached")
 	})
 }
 
@@ -514,6 +521,8 @@ func TestProbeSeen(t *testing.T) {
 		"nothing":                 {nil, nil},
 		"no fields":               {[]string{"200 OK", "200 OK"}, nil},
 		"three responses":         {[]string{limit, limit, limit}, nil}, // within two seconds
+		"no limits in four":       {[]string{"200 OK", "200 OK", "200 OK", "200 OK"}, nil},
+		"limits come late":        {[]string{"200 OK", "200 OK", limit, limit}, nil},
 		"two seconds":             {[]string{limit, limit, "200 OK"}, nil},
 		"four responses":          {[]string{limit, limit, limit, limit}, []string{falls, down}},
 		"a refusal is not served": {[]string{limit, limit, limit, `429 x|RateLimit: "a";r=0;t=9`}, []string{down, zero, before}},

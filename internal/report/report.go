@@ -64,7 +64,7 @@ func newReport(source string, p *response) *Report {
 
 // vendorsOf returns the vendors whose rows were used to read an older form, sorted.
 func vendorsOf(h http.Header, dialect string) (list []string) {
-	if dialect == "" || strings.HasPrefix(dialect, "ratelimit") && dialect != "ratelimit-lenient" {
+	if dialect == "" || strings.HasPrefix(dialect, "ratelimit") { // the current form
 		return nil
 	}
 	found, _ := older.Find(nil, h, nil)
