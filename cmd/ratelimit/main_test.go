@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"strings"
 	"testing"
 
@@ -89,14 +90,24 @@ func TestVersion(t *testing.T) {
 	require.Contains(t, stdout, "\nmod\tgithub.com/httpfields/ratelimit\t")
 }
 
-// The help of the program and of the verbs. proxy is left out, because its flags belong to
-// another package.
+// Flags stand before, between and after arguments, but not after "--". They print nothing.
+func TestFlagsAnywhere(t *testing.T) {
+	for args, want := range map[string][]string{
+		"-json a -lint b": {"a", "b"}, "a -json -- -lint": {"a", "-lint"}, "-- a -json": {"a", "-json"}, "-json -lint": nil, "--": nil,
+	} {
+		flags := newFlags("inspect")
+		flags.Bool("json", false, "")
+		flags.Bool("lint", false, "")
+		require.NoError(t, parseAnywhere(flags, strings.Fields(args)))
+		require.ElementsMatch(t, want, flags.Args(), args)
+		require.Equal(t, io.Discard, flags.Output())
+	}
+}
+
+// The help of the program and of the verbs.
 func TestHelpGolden(t *testing.T) {
 	_, all, _ := running("", "help")
 	for _, v := range verbs {
-		if v.name == "proxy" {
-			continue
-		}
 		_, one, _ := running("", "help", v.name)
 		all += "\n" + strings.Repeat("=", 80) + "\n" + one
 	}

@@ -207,9 +207,7 @@ func (c *course) step(ctx context.Context) {
 	if c.stopped == "" { // afterwards the requests under way end with ctx
 		over = ctx.Done()
 		if c.underWay < c.concurrency {
-			timer := time.NewTimer(time.Until(c.next))
-			defer timer.Stop()
-			due = timer.C
+			due = time.After(time.Until(c.next))
 		}
 	}
 	select {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -43,7 +42,6 @@ type line struct {
 	sent, received, until time.Time // until is the end of the requested wait; zero if there is none
 	policies              bool      // the response announces policies
 	retryAfter            bool      // Retry-After asks to wait
-	both                  bool      // older and current fields have limits
 }
 
 // add adds an answer, and returns its line.
@@ -68,7 +66,7 @@ func (r *probeReport) add(a answer) line {
 		l.Asked, l.until = &s, a.received.Add(a.advice.Asked)
 		l.retryAfter = a.advice.Source == ratelimit.SourceRetryAfter
 	}
-	l.policies, l.both = len(a.advice.Fields.Policies) > 0, bothForms(a.resp.Header)
+	l.policies = len(a.advice.Fields.Policies) > 0
 	all := report.LimitsOf(a.advice.Fields) // policies without a limit are at the end
 	l.Limits = all[:len(a.advice.Fields.Limits)]
 	for _, limit := range l.Limits {
@@ -123,24 +121,12 @@ func (r *probeReport) summary() string {
 // mostColumns is the largest number of limits in a row and in the table.
 const mostColumns = 6
 
-// bothForms reports whether a header has limits in current and in older fields.
-func bothForms(h http.Header) bool {
-	if len(h[http.CanonicalHeaderKey(ratelimit.LimitField)]) == 0 {
-		return false
-	}
-	older := h.Clone()
-	older.Del(ratelimit.LimitField)
-	older.Del(ratelimit.PolicyField)
-	f, _ := ratelimit.ParseAny(older, ratelimit.LegacyOptions{})
-	return len(f.Limits) > 0
-}
-
 // notSeen lists the rules that the run could not test.
 func (r *probeReport) notSeen() []string {
 	const least = 4 // responses that show how the remaining quota falls
 	var first, until time.Time
 	var served, policies int
-	var counted, exhausted, waited, retryAfter, both bool
+	var counted, exhausted, waited, retryAfter bool
 	for _, l := range r.lines {
 		if len(l.Limits) > 0 && first.IsZero() {
 			first = l.received
@@ -154,7 +140,7 @@ func (r *probeReport) notSeen() []string {
 		counted = counted || len(l.Limits) > 0 && l.sent.Sub(first) >= 2*time.Second
 		exhausted = exhausted || slices.ContainsFunc(l.Limits, report.Limit.Exhausted)
 		waited = waited || !until.IsZero() && !l.sent.Before(until)
-		retryAfter, both = retryAfter || l.retryAfter, both || l.both
+		retryAfter = retryAfter || l.retryAfter
 		if !l.until.IsZero() {
 			until = l.until
 		}
@@ -170,7 +156,6 @@ func (r *probeReport) notSeen() []string {
 		{r.refused > 0, "no request is refused while something remains"},
 		{waited, "quota returns after the requested wait"},
 		{retryAfter, "Retry-After does not end before the reset"},
-		{both, "older and current fields agree"},
 		{policies > 1, "policies stay the same"},
 	} {
 		if !rule.tried {

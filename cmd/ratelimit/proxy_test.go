@@ -126,6 +126,32 @@ func TestProxyCommand(t *testing.T) {
 	require.Empty(t, p.stderr.String())
 }
 
+// References to the server are rewritten unless -rewrite is false. A server that is down is printed
+// without the path of the request.
+func TestProxyRewrites(t *testing.T) {
+	var server *httptest.Server
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Location", server.URL+"/a")
+	}))
+	defer server.Close()
+	rewriting, passing := startProxy(t, server.URL), startProxy(t, server.URL, "-rewrite=false")
+	for _, tc := range []struct {
+		proxy *runningProxy
+		want  string
+	}{{rewriting, rewriting.url}, {passing, server.URL}} {
+		resp, _ := send(t, "GET", tc.proxy.url, nil)
+		require.Equal(t, tc.want+"/a", resp.Header.Get("Content-Location"))
+	}
+	server.CloseClientConnections()
+	server.Close()
+	resp, _ := send(t, "GET", passing.url+"/s3cret", nil)
+	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+	passing.end()
+	<-passing.status
+	require.Contains(t, passing.stderr.String(), "ratelimit proxy: GET 127.0.0.1:")
+	require.NotContains(t, passing.stderr.String(), "s3cret")
+}
+
 // An interrupt ends waiting requests, and lets in-flight requests end.
 func TestProxyEnds(t *testing.T) {
 	proceed := make(chan bool)
@@ -233,6 +259,7 @@ func TestProxyFlags(t *testing.T) {
 		{"no server", nil, exitFailed, "-to is missing"},
 		{"a file", []string{"-to", "ftp://a/"}, exitFailed, "-to is not an address"},
 		{"no host", []string{"-to", "http:///a"}, exitFailed, "-to is not an address"},
+		{"a server of HTTPS", []string{"-to", "https://a/", "-listen", busy.Addr().String()}, exitFailed, "in use"},
 		{"a password", []string{"-to", "http://u:p@a/"}, exitFailed, "leave the rest out"},
 		{"a query", []string{"-to", "http://a/?b"}, exitFailed, "leave the rest out"},
 		{"no wait", []string{"-to", "http://a/", "-max-wait", "0s"}, exitFailed, "-max-wait"},

@@ -180,6 +180,37 @@ func TestRunEnds(t *testing.T) {
 	require.Equal(t, []int{1, 1, 1}, []int{r.Cases, r.Different, len(r.Differences)})
 }
 
+// A case is made smaller only with a bounded number of questions, until the run ends, and only for
+// its section.
+func TestShrink(t *testing.T) {
+	long := `"` + strings.Repeat("a", 300) + `";r=1`
+	asked, last := 0, 0
+	ctx, cancel := context.WithCancel(t.Context())
+	ask := func(_ context.Context, c Case) (Verdict, error) {
+		if asked++; asked == last {
+			cancel()
+		}
+		v, _ := Judge(c)
+		if v.OK = v.OK && c.text() != long; !v.OK {
+			v.Members = nil
+		}
+		return v, nil
+	}
+	r := &Result{seen: map[kind]int{}}
+	require.NoError(t, r.try(t.Context(), newCase(1, ratelimit.LimitField, long), ask))
+	require.Equal(t, mostQuestions+2, asked)
+	require.Equal(t, long, r.Differences[0].Case.text())
+
+	asked, last = 0, 10
+	require.NoError(t, r.try(ctx, newCase(1, ratelimit.LimitField, long), ask))
+	require.Equal(t, last, asked)
+
+	accepts := func(context.Context, Case) (v Verdict, err error) { accept(&v); return v, nil }
+	r = &Result{seen: map[kind]int{}}
+	require.NoError(t, r.try(t.Context(), newCase(1, ratelimit.LimitField, `"abc";r=12;t="x"`), accepts))
+	require.Equal(t, `"";r=0;t`, r.Differences[0].Case.text(), "a smaller one breaks other sections")
+}
+
 func accept(v *Verdict) bool { *v = Verdict{true, json.RawMessage("[]")}; return true }
 
 func replace(v *Verdict, old, new string) bool {

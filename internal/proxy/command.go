@@ -39,10 +39,10 @@ type Command struct {
 func NewCommand(name string, flags *flag.FlagSet) *Command {
 	c := &Command{name: name, flags: flags}
 	flags.StringVar(&c.to, "to", "", "the `URL` of the server; a path in it is put before those of requests")
-	flags.StringVar(&c.listen, "listen", "127.0.0.1:8700", "the `address` to listen at, or unix:PATH; with port 0 the system chooses one")
+	flags.StringVar(&c.listen, "listen", "127.0.0.1:8700", "the `address` to listen at, or unix:PATH; port 0 is any free port")
 	flags.StringVar(&c.admin, "admin", "", "the `address` that serves a page, /metrics and /state, such as 127.0.0.1:8701")
-	flags.StringVar(&c.hosts, "host", "", "the `names`, in a list with commas, by which clients reach the proxy, next to localhost and IP addresses")
-	flags.StringVar(&c.fields, "key", "Authorization,X-API-Key", "the `fields` by which the server distinguishes its users; an empty list is one user")
+	flags.StringVar(&c.hosts, "host", "", "the `names` by which clients reach the proxy, with commas, next to localhost and IP addresses")
+	flags.StringVar(&c.fields, "key", "Authorization,X-API-Key", "the `fields` that identify a user; an empty list is one user")
 	flags.StringVar(&c.CostHeader, "cost-header", "", "the `field` of a request with the number of tokens that it takes; it is not forwarded")
 	flags.BoolVar(&c.Pace, "pace", false, "spread the requests over the window")
 	flags.DurationVar(&c.MaxWait, "max-wait", ratelimit.DefaultMaxWait, "how long a request is held at most")
@@ -116,7 +116,6 @@ func (c *Command) Run(ctx context.Context, stdout, stderr io.Writer) error {
 	if name, _, err := net.SplitHostPort(c.listen); err == nil && name != "" {
 		c.Hosts = append(c.Hosts, name)
 	}
-	c.Unix = isUnix(listener)
 	logger := log.New(stderr, c.name+": ", 0)
 	c.Log = logger
 	if !c.quiet {

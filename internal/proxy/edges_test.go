@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -20,6 +21,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/httpfields/ratelimit"
 )
 
 // References to the server become references to the proxy. Other references stay unchanged.
@@ -49,6 +52,7 @@ func TestMapping(t *testing.T) {
 		},
 		{"an open link", "https://api.example", "Link", "<https://api.example/", "<https://api.example/", 0},
 		{"refresh", "https://api.example", "Refresh", `5; URL="https://api.example/x"`, `5; URL=http://proxy/x`, 1},
+		{"refresh without a time", "https://api.example", "Refresh", "url=https://api.example/x", "url=http://proxy/x", 1},
 		{"refresh of itself", "https://api.example", "Refresh", "5", "5", 0},
 		{"another field", "https://api.example", "X-Location", "https://api.example/x", "https://api.example/x", 0},
 	} {
@@ -90,6 +94,44 @@ func TestProxyLeaksNowhere(t *testing.T) {
 		if !keep {
 			resp, _ = send(t, "GET", p.url+"/from", nil)
 			require.Equal(t, strings.TrimPrefix(p.url, "http://"), resp.Request.URL.Host)
+		}
+	}
+}
+
+// Through a Unix socket a client uses the address of the server, and references keep it. A status
+// that net/http cannot write is answered with 502.
+func TestProxyUnix(t *testing.T) {
+	to, _ := url.Parse("https://api.example")
+	p := New(Config{
+		To: to, MaxWait: time.Second, Queue: 1, Rewrite: true, Log: log.New(io.Discard, "", 0),
+		Share: func(http.RoundTripper, func(*http.Request) string, func(*http.Request) []ratelimit.Cost) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				w := httptest.NewRecorder()
+				w.Header().Set("Location", "https://api.example/x")
+				resp := w.Result()
+				resp.Request = r
+				_, _ = fmt.Sscanf(r.URL.Path, "/%d", &resp.StatusCode)
+				return resp, nil
+			})
+		},
+	})
+	for network, want := range map[string]string{"unix": "https://api.example/x", "tcp": "http://api.example/x"} {
+		address := map[string]string{"unix": t.TempDir() + "/s", "tcp": "127.0.0.1:0"}[network]
+		l, err := net.Listen(network, address)
+		require.NoError(t, err)
+		server := &http.Server{Handler: p, ConnContext: withConn}
+		defer server.Close()
+		go server.Serve(l)
+		transport := &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial(network, l.Addr().String()) }}
+		defer transport.CloseIdleConnections()
+		for path, status := range map[string]int{"/200": 200, "/999": 999, "/1000": 502, "/99": 502} {
+			resp, err := transport.RoundTrip(newRequest(t, "http://api.example"+path))
+			require.NoError(t, err)
+			resp.Body.Close()
+			require.Equal(t, status, resp.StatusCode, path)
+			if status != http.StatusBadGateway {
+				require.Equal(t, want, resp.Header.Get("Location"))
+			}
 		}
 	}
 }

@@ -31,7 +31,6 @@ type Config struct {
 	BodyMemory int64         // how many bytes of bodies are read while their requests wait
 	Rewrite    bool          // rewrite the references to the server in headers of responses
 	Hosts      []string      // more names by which clients reach the proxy: see guard
-	Unix       bool          // clients reach the proxy by a Unix socket, and use the address of the server
 	Log        *log.Logger   // for errors; must not be nil
 	Talk       *log.Logger   // for keys whose requests begin and cease to wait; nil is quiet
 	// Share puts a RoundTripper on top of base, so that several proxies share a quota; nil is
@@ -170,8 +169,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this proxy sends its requests to itself: -to leads back to it", http.StatusLoopDetected)
 		return
 	}
-	control, j := http.NewResponseController(w), &job{body: p.bodyOf(w, r), proxy: p.addressFor(r)}
+	control, j := http.NewResponseController(w), &job{body: p.bodyOf(w, r), proxy: "http://" + r.Host}
 	j.conn, _ = r.Context().Value(connKey{}).(net.Conn)
+	if _, ok := j.conn.(*net.UnixConn); ok { // the client uses the address of the server
+		j.proxy = p.config.To.Scheme + "://" + r.Host
+	}
 	r = r.WithContext(context.WithValue(r.Context(), jobKey{}, j))
 	if j.body != nil {
 		_ = control.EnableFullDuplex() // HTTP/2 always has it
@@ -214,15 +216,6 @@ func (p *Proxy) redirect(j *job, h http.Header) {
 			p.stats.update(j.key, func(k *keyStats) { k.Rewrote += int64(n) })
 		}
 	}
-}
-
-// addressFor returns the address by which a client has reached the proxy. Through a Unix
-// socket the client uses the address of the server.
-func (p *Proxy) addressFor(r *http.Request) string {
-	if p.config.Unix {
-		return p.config.To.Scheme + "://" + r.Host
-	}
-	return "http://" + r.Host
 }
 
 // rewrite makes the request that is forwarded.
@@ -294,15 +287,14 @@ func (j *job) watch() (stop func()) {
 	j.body.begin(j.leave)
 	done := make(chan struct{})
 	go func() {
-		for tick := time.NewTicker(lookAfter); ; {
+		for tick := time.Tick(lookAfter); ; {
 			select {
-			case <-tick.C:
+			case <-tick:
 				j.body.begin(j.leave)
 				if j.body.early() && hungUp(j.conn) {
 					j.leave(errGone)
 				}
 			case <-done:
-				tick.Stop()
 				return
 			}
 		}

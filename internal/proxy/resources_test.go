@@ -15,11 +15,13 @@ import (
 
 // Metrics are UTF-8 whatever bytes a server sends, because Prometheus rejects them all otherwise.
 func TestMetricsText(t *testing.T) {
-	text := string(metrics([]keyStats{{
+	var b strings.Builder
+	require.NoError(t, metrics.Execute(&b, []keyStats{{
 		Key:    "a",
 		Waits:  []waitStats{{Resource: "caf\xe9\""}, {Resource: "caf\xe8\""}, {Resource: "café\\"}},
 		Limits: []limitStats{{Policy: strings.Repeat("é", 100)[:127]}},
 	}}))
+	text := b.String()
 	require.True(t, utf8.ValidString(text))
 	for _, want := range []string{`resource="caf\\xe9\\\""}`, `resource="caf\\xe8\\\""}`, `resource="café\\"}`} {
 		require.Contains(t, text, want)

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"cmp"
 	"embed"
 	"encoding/json"
@@ -15,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"text/template"
 	"time"
 	"unicode/utf8"
 
@@ -76,6 +76,9 @@ type limitStats struct {
 
 	end time.Time
 }
+
+// Ends reports whether the server has announced a reset.
+func (l limitStats) Ends() bool { return !l.end.IsZero() }
 
 func newStats(gate *ratelimit.Gate, talk *log.Logger) *stats {
 	return &stats{gate: gate, talk: talk, keys: make(map[string]*keyStats), seed: maphash.MakeSeed()}
@@ -232,7 +235,7 @@ func (s *stats) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_, _ = w.Write(metrics(s.snapshot(time.Now())))
+		_ = metrics.Execute(w, s.snapshot(time.Now()))
 	})
 	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -259,57 +262,11 @@ var page embed.FS
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// metrics writes the statistics in the text format of Prometheus.
-func metrics(keys []keyStats) []byte {
-	var b bytes.Buffer
-	family := func(name, kind, about string, samples func(k *keyStats, sample func(value float64, labels ...string))) {
-		fmt.Fprintf(&b, "# HELP ratelimit_%s %s\n# TYPE ratelimit_%[1]s %[3]s\n", name, about, kind)
-		for i := range keys {
-			samples(&keys[i], func(value float64, labels ...string) {
-				fmt.Fprintf(&b, "ratelimit_%s{key=%q", name, keys[i].Key)
-				for j := 0; j < len(labels); j += 2 {
-					fmt.Fprintf(&b, `,%s="%s"`, labels[j], labelOf(labels[j+1]))
-				}
-				fmt.Fprintf(&b, "} %g\n", value)
-			})
-		}
-	}
-	type sample = func(float64, ...string)
-	family("requests_total", "counter", "Requests received.",
-		func(k *keyStats, s sample) { s(float64(k.Requests)) })
-	family("refused_total", "counter", "Requests that were refused, by the server or by the proxy.",
-		func(k *keyStats, s sample) {
-			s(float64(k.Refused), "by", "server")
-			s(float64(k.TooLate), "by", "proxy")
-		})
-	family("waiting", "gauge", "Requests that wait now.",
-		func(k *keyStats, s sample) { s(float64(k.Waiting)) })
-	family("waited_seconds_total", "counter", "Seconds that requests have waited, in total.",
-		func(k *keyStats, s sample) { s(k.Waited) })
-	family("wait_seconds", "gauge", "Seconds that the next request would wait, 0 if that depends on an answer.",
-		func(k *keyStats, s sample) {
-			for _, w := range k.Waits {
-				s(w.Seconds, "reason", w.Reason, "resource", w.Resource)
-			}
-		})
-	family("rewritten_total", "counter", "References to the server in headers of responses that were rewritten.",
-		func(k *keyStats, s sample) { s(float64(k.Rewrote)) })
-	family("remaining", "gauge", "Quota units that remain, as the server announced last.",
-		func(k *keyStats, s sample) {
-			for _, l := range k.Limits {
-				s(float64(l.Remaining), "policy", l.Policy)
-			}
-		})
-	family("reset_seconds", "gauge", "Seconds until the reset that the server announced last.",
-		func(k *keyStats, s sample) {
-			for _, l := range k.Limits {
-				if !l.end.IsZero() {
-					s(l.Reset, "policy", l.Policy)
-				}
-			}
-		})
-	return b.Bytes()
-}
+// metrics writes a list of keys in the text format of Prometheus.
+var metrics = template.Must(template.New("metrics").Funcs(template.FuncMap{"label": labelOf}).Parse(metricsText))
+
+//go:embed metrics.txt
+var metricsText string
 
 // labelOf returns a text as the value of a label. Prometheus rejects all metrics if one label is
 // not UTF-8, and a server may send any byte.

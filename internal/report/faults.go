@@ -22,11 +22,13 @@ type Malformed struct {
 	Param  string `json:"param,omitzero"`
 	Error  string `json:"error"`
 	Value  string `json:"value"`
+
+	err *ratelimit.FieldError
 }
 
 // malformed describes an error of parsing the response.
 func (p *response) malformed(e *ratelimit.FieldError) Malformed {
-	m := Malformed{Field: p.spelled(e.Field), Line: e.Line, Offset: e.Offset, Item: known(e.Item), Param: e.Param}
+	m := Malformed{Field: p.spelled(e.Field), Line: e.Line, Offset: e.Offset, Item: known(e.Item), Param: e.Param, err: e}
 	spelled := *e
 	spelled.Field = m.Field
 	m.Error = spelled.Error()
@@ -106,9 +108,10 @@ type Fault struct {
 func (r *Report) Faults() []Fault {
 	var list []Fault
 	found := slices.Clone(r.found)
-	for i, e := range r.errs {
+	for _, m := range r.Malformed {
+		e := m.err
 		f := r.faultAt(e.Field, e.Line, e.Offset, e.Item)
-		f.Place, f.Cause, _ = strings.Cut(strings.TrimPrefix(r.Malformed[i].Error, "ratelimit: "), ": ")
+		f.Place, f.Cause, _ = strings.Cut(strings.TrimPrefix(m.Error, "ratelimit: "), ": ")
 		f.Place, _, _ = strings.Cut(f.Place, ",") // the line and the byte are in the Fault
 		f.Level, f.rank = LevelMalformed, ratelimit.LevelMust+1
 		same := func(g ratelimit.Finding) bool { return g.Field == e.Field && g.Line == e.Line && g.Offset == e.Offset }

@@ -140,11 +140,12 @@ var statusLine = regexp.MustCompile(`^HTTP/[0-9](?:\.[0-9])? ([0-9]{3}(?: .*)?)$
 // curl -v, the first status line and all lines of responses begin with "<".
 func readLines(r *bufio.Reader, emit func(*response)) error {
 	var p *response
-	var line, host string
-	var err error
-	found, verbose, body := false, false, false
-	for number := 1; err == nil; number++ {
-		if line, err = readLine(r); err != nil && err != io.EOF {
+	host, found, verbose, body := "", false, false, false
+	for number := 1; ; number++ {
+		line, err := readLine(r)
+		if err == io.EOF {
+			break
+		} else if err != nil {
 			return err
 		}
 		if !found && strings.HasPrefix(line, "< HTTP/") {
@@ -163,12 +164,12 @@ func readLines(r *bufio.Reader, emit func(*response)) error {
 		if at := strings.LastIndex(line, "HTTP/"); body && !verbose && at > 0 && statusLine.MatchString(line[at:]) {
 			line = line[at:] // the body ends without a newline
 		}
-		switch status, ok := statusOf(line); {
-		case ok:
+		switch status := statusLine.FindStringSubmatch(line); {
+		case status != nil:
 			if p != nil {
 				emit(p)
 			}
-			p, found, body = newResponse(status), true, false
+			p, found, body = newResponse(status[1]), true, false
 			p.host = host
 		case body:
 		case line == "":
@@ -189,30 +190,14 @@ func readLines(r *bufio.Reader, emit func(*response)) error {
 func readLine(r *bufio.Reader) (string, error) {
 	var long []byte
 	for {
-		part, err := r.ReadSlice('\n')
-		if err != bufio.ErrBufferFull {
-			if long = append(long, part...); err == nil || err == io.EOF {
-				return strings.Trim(strings.TrimRight(string(long), "\r\n"), " \t"), err
-			}
-			return "", err
-		}
+		part, more, err := r.ReadLine()
 		if len(long) > 2*maxHeader {
 			long = long[:maxHeader+1]
 		}
-		long = append(long, part...)
+		if long = append(long, part...); !more {
+			return strings.Trim(string(long), " \t\r"), err
+		}
 	}
-}
-
-// statusOf returns the status of a status line.
-func statusOf(line string) (status string, ok bool) {
-	if !strings.HasPrefix(line, "HTTP/") { // for most lines, because the expression is slow
-		return "", false
-	}
-	found := statusLine.FindStringSubmatch(line)
-	if found == nil {
-		return "", false
-	}
-	return found[1], true
 }
 
 // addLine adds a line of a header, or counts it if it is not one.

@@ -31,9 +31,8 @@ type Report struct {
 	Arrived time.Time        `json:"-"` // the clock of the response
 
 	response   *response
-	errs       []*ratelimit.FieldError // the source of Malformed
-	found      []ratelimit.Finding     // the source of Findings
-	number, of int                     // the number of the response in the text, and of all responses
+	found      []ratelimit.Finding // the source of Findings
+	number, of int                 // the number of the response in the text, and of all responses
 }
 
 // New reports on the status and the header of a response. It sets no Findings; call [Report.Check].
@@ -56,9 +55,8 @@ func newReport(source string, p *response) *Report {
 		Fields:    fields,
 		Arrived:   arrived.Time,
 		response:  p,
-		errs:      fieldErrors(err),
 	}
-	for _, e := range r.errs {
+	for _, e := range fieldErrors(err) {
 		r.Malformed = append(r.Malformed, p.malformed(e))
 	}
 	return r
@@ -66,7 +64,7 @@ func newReport(source string, p *response) *Report {
 
 // vendorsOf returns the vendors whose rows were used to read an older form, sorted.
 func vendorsOf(h http.Header, dialect string) (list []string) {
-	if dialect == "" || strings.HasPrefix(dialect, "ratelimit") && dialect != "ratelimit-lenient" {
+	if dialect == "" || strings.HasPrefix(dialect, "ratelimit") { // the current form
 		return nil
 	}
 	found, _ := older.Find(nil, h, nil)
