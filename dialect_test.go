@@ -104,7 +104,7 @@ func lawSetLimit(t testing.TB, d *Dialect, f, got Fields, l Limit) {
 	if i := slices.IndexFunc(got.Limits, same); i >= 0 {
 		m = got.Limits[i]
 	}
-	dictionary := has(d, RoleQuota) && d.fields[0].write == dictionarySyntax
+	dictionary := has(d, RoleQuota) && d.fields[0].Name == LimitField
 	if has(d, RoleRemaining) || dictionary {
 		require.Equal(t, l.Remaining, m.Remaining, "%v of %v", l, got)
 	}
