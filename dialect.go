@@ -117,7 +117,7 @@ func (d *Dialect) table() *older.Table {
 			d.keys = append(d.keys, http.CanonicalHeaderKey(f.Name))
 			d.many = d.many || f.starred() && f.Role != RoleNone
 			rows = append(rows, older.Row{
-				Name: f.Name, Role: older.Role(f.Role), Format: older.Format(f.Format), Policy: f.Policy,
+				Key: f.Name, Role: older.Role(f.Role), Format: older.Format(f.Format), Policy: f.Policy,
 				Window: f.Window.n, Unit: string(f.Unit),
 			})
 		}

@@ -32,14 +32,14 @@ func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 	for i := range fields {
 		f := &fields[i]
 		n := f.name
-		if f.tally < 0 || f.columns != 0 || !n.role.number() || n.row != nil && n.row.read != nil || n.kind != roleKind && n.kind != looseKind {
+		if f.tally < 0 || f.columns != 0 || !n.Role.number() || n.Format >= bans || n.kind != roleKind && n.kind != looseKind {
 			continue
 		}
 		at := f.tally
 		for list[at].into > 0 {
 			at = list[at].into - 1
 		}
-		h := Holder{Field: i, Limit: index[at], Role: n.role}
+		h := Holder{Field: i, Limit: index[at], Role: n.Role}
 		if t := &list[at]; t.hasLimit() && h.read(f, t, &o.Clock) {
 			holders = append(holders, h)
 		}
@@ -61,7 +61,7 @@ func (h *Holder) read(f *Field, t *tally, c *text.Clock) (found bool) {
 			}
 			continue
 		}
-		m, _ := parseMoment(line, f.name.format, c)
+		m, _ := parseMoment(line, f.name.Format, c)
 		if t.reset.kind == laterMoment {
 			m = m.as(t.reset.units) // settle has found the unit
 		}

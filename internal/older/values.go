@@ -83,30 +83,32 @@ func (f *Field) read(facts []Fact, line string, first bool) (_ []Fact, bad int) 
 	switch {
 	case f.isDictionary():
 		facts, ok = n.readDictionary(facts, line)
-	case n.row != nil && n.row.read != nil:
-		facts, ok = n.row.read(nil, line)
-	case n.role.number() && text.All(line, text.Digit): // nearly all values
-		facts = append(facts, Fact{Role: n.role, Value: line})
+	case n.Format == bans:
+		facts, ok = readBans(line)
+	case n.Format == percents:
+		facts, ok = readPercents(line)
+	case n.Role.number() && text.All(line, text.Digit): // nearly all values
+		facts = append(facts, Fact{Role: n.Role, Value: line})
 	case n.kind == waitKind: // nothing of the policy remains until then (NestJS) (no vendor case)
-		if _, ok = parseMoment(line, n.format, &text.Clock{}); ok {
+		if _, ok = parseMoment(line, n.Format, &text.Clock{}); ok {
 			facts = append(facts, Fact{Role: Remaining, Value: "0"}, Fact{Role: Reset, Value: line})
 		}
-	case n.role == Name || n.role == Subname:
+	case n.Role == Name || n.Role == Subname:
 		facts = append(facts, Fact{Role: Name, Value: text.Unquote(line)})
 	case f.columns != 0: // each member belongs to another policy
 		for part := range strings.SplitSeq(line, separatorOf(line)) {
-			facts = append(facts, Fact{Role: n.role, Value: text.Trim(part)})
+			facts = append(facts, Fact{Role: n.Role, Value: text.Trim(part)})
 		}
 	case line[0] == '{':
 		facts, ok = n.readJSON(facts, line)
-	case !n.role.time() && isPairs(line):
+	case !n.Role.time() && isPairs(line):
 		facts, ok = n.readPairs(facts, line)
 	case isRecord(line):
 		facts, ok = n.readRecord(facts, line)
-	case n.kind == looseKind && n.role == Quota && strings.IndexByte(line, '/') > 0: // 10/40 (Gorgias)
+	case n.kind == looseKind && n.Role == Quota && strings.IndexByte(line, '/') > 0: // 10/40 (Gorgias)
 		facts, ok = readCount(facts, "", None, line)
-	case n.role.time() && isTime(line):
-		facts = append(facts, Fact{Role: n.role, Value: text.Unquote(line)})
+	case n.Role.time() && isTime(line):
+		facts = append(facts, Fact{Role: n.Role, Value: text.Unquote(line)})
 	default:
 		return n.readList(facts, line, first)
 	}
@@ -127,7 +129,7 @@ func isTime(line string) bool {
 // (draft-06 Section 3.2) a word is the name of an algorithm. The quota is the first number of
 // the first line, because other lines belong to other limiters. At most MaxMembers are read.
 func (n *name) readList(facts []Fact, line string, first bool) (_ []Fact, bad int) {
-	role, from, off, bad := n.role, len(facts), 0, noFault
+	role, from, off, bad := n.Role, len(facts), 0, noFault
 	if n.kind == anchorKind {
 		role = Quota
 	}
@@ -250,7 +252,7 @@ func isPairs(line string) bool {
 // readPairs reads numbers with their windows in seconds. If there are several pairs, the
 // windows name the policies.
 func (n *name) readPairs(facts []Fact, line string) ([]Fact, bool) {
-	role, several, ok := cmp.Or(n.role, Quota), strings.IndexByte(line, ',') >= 0, true
+	role, several, ok := cmp.Or(n.Role, Quota), strings.IndexByte(line, ',') >= 0, true
 	for pair := range strings.SplitSeq(line, ",") {
 		count, rest, _ := strings.Cut(pair, ":")
 		window, _, _ := strings.Cut(rest, ":")
@@ -308,10 +310,10 @@ func (n *name) readKeyed(facts []Fact, group, key string, said keyWord, value st
 	if said.role != None && !strings.Contains(value, "/") { // else the key is a name that looks like a word
 		return append(facts, Fact{Policy: below(group, said.policy), Role: said.role, Format: said.format, Value: value}), true
 	}
-	if n.role == None {
+	if n.Role == None {
 		return facts, true
 	}
-	return readCount(facts, below(group, key), n.role, value)
+	return readCount(facts, below(group, key), n.Role, value)
 }
 
 // parseWindow reads the length of a window in seconds: a number, a duration, or a word. It
@@ -371,7 +373,7 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 		case isProse(part):
 			facts = readProse(facts, part)
 		case named != "" && isCount(part):
-			facts = append(facts, Fact{Policy: named, Role: n.role, Value: part})
+			facts = append(facts, Fact{Policy: named, Role: n.Role, Value: part})
 		case !keyed, said.role == Name:
 			if value = text.Unquote(value); text.IsName(value) && !isCount(value) {
 				named = value
@@ -475,8 +477,8 @@ func keyOf(key string) (k keyWord) {
 	}
 	var n name
 	var room [maxWords]token
-	if policy := n.clause(nil, split(room[:0], key)); n.role != Policies {
-		k = keyWord{n.role, n.format, joinWords(policy)}
+	if policy := n.clause(nil, split(room[:0], key)); n.Role != Policies {
+		k = keyWord{n.Role, n.Format, joinWords(policy)}
 	}
 	return k
 }
