@@ -22,12 +22,6 @@ type Holder struct {
 // limits. It leaves out fields with several numbers in a line.
 func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []Limit, r Result, holders []Holder) {
 	policies, limits, r, list := read(room, fields, o)
-	index, n := make([]int, len(list)), 0 // of the limits, as result returns them
-	for i := range list {
-		if index[i] = n; list[i].hasLimit() {
-			n++
-		}
-	}
 	holders = make([]Holder, 0, len(fields))
 	for i := range fields {
 		f := &fields[i]
@@ -39,8 +33,9 @@ func Hold(room *Room, fields []Field, o *Options) (policies []Policy, limits []L
 		for list[at].into > 0 {
 			at = list[at].into - 1
 		}
-		h := Holder{Field: i, Limit: index[at], Role: n.Role}
-		if t := &list[at]; t.hasLimit() && h.read(f, t, &o.Clock) {
+		t := &list[at]
+		h := Holder{Field: i, Limit: t.limit, Role: n.Role}
+		if t.hasLimit() && h.read(f, t, &o.Clock) {
 			holders = append(holders, h)
 		}
 	}

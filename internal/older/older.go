@@ -27,8 +27,7 @@ type Policy struct {
 	Quota  int64 // Unknown if it is absent
 	Window int64 // in seconds; 0 if it is absent
 	Unit   string
-	Used   int64  // the used units, if no other number is known; else Unknown
-	Params string // the text after the quota in a list, with w and name
+	Params string // the text after the quota in a list, with w and name; used=5 if only used units are known
 
 	taken bool // a tally has taken it
 }
@@ -82,7 +81,8 @@ const (
 	policyKey = "Ratelimit-Policy"
 )
 
-// Read reads the fields that Find found in a header. It reorders them.
+// Read reads the fields that Find found in a header. It reorders them. The room has the policies
+// and limits.
 func Read(room *Room, fields []Field, o *Options) ([]Policy, []Limit, Result) {
 	policies, limits, r, _ := read(room, fields, o)
 	return policies, limits, r

@@ -22,8 +22,8 @@ type tallyID struct {
 // A tally collects the numbers of one policy from all fields.
 type tally struct {
 	tallyID
-	into   int    // 1 + the index of the tally that absorbed this one, or 0
-	called string // the policy's name in the result
+	into  int // 1 + the index of the tally that absorbed this one, or 0
+	limit int // the index of its limit in the result
 	counts
 	times
 	label
@@ -138,7 +138,7 @@ func (ts *tallies) add(f *Field, number int16, facts []Fact, c *text.Clock) (tak
 			if len(ts.listed) == MaxMembers {
 				break
 			}
-			p := Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.Unit, Used: Unknown, Params: fact.params}
+			p := Policy{Name: fact.name, Quota: fact.quota, Window: fact.window, Unit: n.Unit, Params: fact.params}
 			if !slices.ContainsFunc(ts.listed, p.same) {
 				*grow(&ts.listed) = p
 			}
