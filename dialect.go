@@ -258,12 +258,11 @@ func (d *Dialect) conflict() error {
 	if d == nil {
 		return errors.New("it is nil")
 	}
-	known := d.table()
-	if _, ok := known.Role(limitKey); ok {
-		return refuse(LimitField, ErrDuplicate)
-	}
-	if role, ok := known.Role(policyKey); ok && role != older.Policies { // a list of policies yields to the current form
-		return refuse(PolicyField, ErrDuplicate)
+	for _, key := range [...]string{limitKey, policyKey} {
+		role, ok := d.table().Role(key)
+		if ok && !(key == policyKey && role == older.Policies) { // a list of policies yields to the current form
+			return refuse(fieldName(key), ErrDuplicate)
+		}
 	}
 	return nil
 }

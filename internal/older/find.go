@@ -1,7 +1,6 @@
 package older
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -84,27 +83,20 @@ func appendSure(found, unsure []Field) []Field {
 			vendors[list[i].Vendor()]++
 		}
 	}
-	loose := unsure[:0]
+	families := map[string][]Field{} // without an anchor, by policy
 	for _, f := range unsure {
 		if f.name.words != nil && vendors[f.Vendor()] < 2 {
 			f.name = f.name.words
 		}
 		switch f.name.kind {
 		case looseKind:
-			loose = append(loose, f)
+			families[f.name.Policy] = append(families[f.name.Policy], f)
 		case roleKind, anchorKind, plainKind:
 			found = append(found, f)
 		}
 	}
-	family := func(f *Field) string { return cmp.Or(f.name.Policy, f.name.family) }
-	slices.SortFunc(loose, func(a, b Field) int { return strings.Compare(family(&a), family(&b)) })
-	for len(loose) > 0 {
-		n, first := 1, family(&loose[0])
-		for n < len(loose) && family(&loose[n]) == first {
-			n++
-		}
-		found = append(found, limitFields(loose[:n])...)
-		loose = loose[n:]
+	for _, family := range families {
+		found = append(found, limitFields(family)...)
 	}
 	return found
 }

@@ -99,15 +99,11 @@ func (f Format) Write(n int64, now time.Time) (s string, ok bool) {
 	case RFC3339:
 		return time.Unix(unix+n, 0).UTC().Format(time.RFC3339), true
 	case Duration:
-		return wholeSeconds(n), true
+		d := (text.Span{Sec: n}).Duration()
+		if n <= int64(d/time.Second) {
+			return d.String(), true
+		}
+		return strconv.FormatInt(n, 10) + "s", true
 	}
 	return strconv.FormatInt(n, 10), true
-}
-
-// wholeSeconds formats a number of seconds as a duration.
-func wholeSeconds(n int64) string {
-	if d := (text.Span{Sec: n}).Duration(); n <= int64(d/time.Second) {
-		return d.String()
-	}
-	return strconv.FormatInt(n, 10) + "s"
 }

@@ -306,9 +306,9 @@ func readCount(facts []Fact, policy string, role Role, value string) ([]Fact, bo
 
 // readKeyed reads the value of a key, which is a word of field names. Any other key names a
 // policy, whose value has the role of the field.
-func (n *name) readKeyed(facts []Fact, group, key string, said keyWord, value string) ([]Fact, bool) {
-	if said.role != None && !strings.Contains(value, "/") { // else the key is a name that looks like a word
-		return append(facts, Fact{Policy: below(group, said.policy), Role: said.role, Format: said.format, Value: value}), true
+func (n *name) readKeyed(facts []Fact, group, key string, said Row, value string) ([]Fact, bool) {
+	if said.Role != None && !strings.Contains(value, "/") { // else the key is a name that looks like a word
+		return append(facts, Fact{Policy: below(group, said.Policy), Role: said.Role, Format: said.Format, Value: value}), true
 	}
 	if n.Role == None {
 		return facts, true
@@ -374,7 +374,7 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 			facts = readProse(facts, part)
 		case named != "" && isCount(part):
 			facts = append(facts, Fact{Policy: named, Role: n.Role, Value: part})
-		case !keyed, said.role == Name:
+		case !keyed, said.Role == Name:
 			if value = text.Unquote(value); text.IsName(value) && !isCount(value) {
 				named = value
 			} else {
@@ -416,8 +416,8 @@ func readProse(facts []Fact, part string) []Fact {
 		switch said := keyOf(key); {
 		case value == "":
 			last = key
-		case said.role != None:
-			facts = append(facts, Fact{Policy: policy, Role: said.role, Format: Seconds, Value: value})
+		case said.Role != None:
+			facts = append(facts, Fact{Policy: policy, Role: said.Role, Format: Seconds, Value: value})
 		case keyed:
 			policy = key
 		default:
@@ -452,20 +452,13 @@ func (n *name) readDictionary(facts []Fact, line string) ([]Fact, bool) {
 	return facts[:min(len(facts), MaxMembers)], len(facts) <= MaxMembers
 }
 
-// A keyWord is the meaning of a key in a record or a JSON object.
-type keyWord struct {
-	role   Role
-	format Format // of a time
-	policy string
-}
-
 // letters are the keys of one letter, some of them from the current fields.
-var letters = map[string]keyWord{
-	"q": {role: Quota}, "r": {role: Remaining}, "t": {role: Reset, format: Seconds}, "w": {role: Window, format: Seconds}, "b": {role: Name},
+var letters = map[string]Row{
+	"q": {Role: Quota}, "r": {Role: Remaining}, "t": {Role: Reset, Format: Seconds}, "w": {Role: Window, Format: Seconds}, "b": {Role: Name},
 }
 
-// keyOf returns the meaning of a key.
-func keyOf(key string) (k keyWord) {
+// keyOf returns the meaning of a key in a record or a JSON object.
+func keyOf(key string) (k Row) {
 	if len(key) == 1 {
 		return letters[key]
 	}
@@ -473,12 +466,12 @@ func keyOf(key string) (k keyWord) {
 		return k
 	}
 	if t := tokenOf(key); t.kind == roleWord && t.role != Policies { // nearly all keys
-		return keyWord{role: t.role}
+		return Row{Role: t.role}
 	}
 	var n name
 	var room [maxWords]token
 	if policy := n.clause(nil, split(room[:0], key)); n.Role != Policies {
-		k = keyWord{n.Role, n.Format, joinWords(policy)}
+		k = Row{Role: n.Role, Format: n.Format, Policy: joinWords(policy)}
 	}
 	return k
 }
@@ -492,7 +485,7 @@ func (n *name) readJSON(facts []Fact, line string) ([]Fact, bool) {
 	object, _ := v.(map[string]any)
 	named := ""
 	for _, key := range slices.Sorted(maps.Keys(object)) {
-		if keyOf(key).role == Name {
+		if keyOf(key).Role == Name {
 			named, _ = object[key].(string)
 		}
 	}
@@ -501,7 +494,7 @@ func (n *name) readJSON(facts []Fact, line string) ([]Fact, bool) {
 		if number, isNumber := object[key].(json.Number); isNumber {
 			value, isText = number.String(), true
 		}
-		if said := keyOf(key); isText && said.role != Name {
+		if said := keyOf(key); isText && said.Role != Name {
 			facts, _ = n.readKeyed(facts, named, key, said, value) // {"minute": 6} under Remaining
 		}
 	}
