@@ -470,7 +470,8 @@ func keyOf(key string) (k Row) {
 	}
 	var n name
 	var room [maxWords]token
-	if policy := n.clause(nil, split(room[:0], key)); n.Role != Policies {
+	said, first := sentence(room[:0], key)
+	if policy := n.clause(nil, said[first:]); n.Role != Policies {
 		k = Row{Role: n.Role, Format: n.Format, Policy: joinWords(policy)}
 	}
 	return k

@@ -148,8 +148,9 @@ func NewTable(dialect string, rows []Row) *Table {
 		if row.vendor != "" {
 			n.family, n.order, n.form = row.vendor, rowOrder, row.vendor
 			said, first := sentence(nil, row.Key)
-			if a, ok := findAnchor(said); ok && place(first, a) < vendorOrder {
-				n.family, n.order, n.form = "", place(first, a), formOf(place(first, a), row.Key[:a.end])
+			a, ok := findAnchor(said)
+			if o, form := a.family(row.Key, first); ok && o < vendorOrder {
+				n.family, n.order, n.form = "", o, form
 			}
 		}
 		if row.shared {

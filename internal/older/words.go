@@ -67,25 +67,22 @@ type name struct {
 // maxWords is the number of words that are read of a key. The last one contains the rest.
 const maxWords = 16
 
-// split cuts a key into words, in room.
-func split(room []token, key string) []token {
+// sentence splits a key into words, in room, and returns the index of the first word after HTTP
+// and X.
+func sentence(room []token, key string) (said []token, first int) {
 	dash := "-"
 	if !strings.Contains(key, dash) {
 		dash = "_" // HTTP_X_RATELIMIT_LIMIT (GoCardless)
 	}
-	for len(room) < maxWords-1 {
+	said = room
+	for len(said) < maxWords-1 {
 		part, rest, more := strings.Cut(key, dash)
 		if !more {
 			break
 		}
-		room, key = append(room, tokenOf(part)), rest
+		said, key = append(said, tokenOf(part)), rest
 	}
-	return append(room, tokenOf(key))
-}
-
-// sentence splits a key into words, and returns the index of the first word after HTTP and X.
-func sentence(room []token, key string) (said []token, first int) {
-	said = split(room, key)
+	said = append(said, tokenOf(key))
 	if len(said) > 1 && said[0].is("http") {
 		first = 1
 	}
@@ -214,8 +211,7 @@ func (t *token) mayMeanLimit() bool {
 // behind reads the words after the anchor.
 func (n name) behind(said []token, first int, a anchor) name {
 	none := n
-	n.order = place(first, a)
-	n.form = formOf(n.order, n.Key[:a.end])
+	n.order, n.form = a.family(n.Key, first)
 	var few [maxWords + 1]string
 	policy := few[:0]
 	for _, t := range said[first:a.first] {
@@ -246,25 +242,19 @@ func (n name) behind(said []token, first int, a anchor) name {
 	return n
 }
 
-// place returns the order of a family.
-func place(first int, a anchor) order {
+// family returns the order and the spelling of a family. first is the index of the first word
+// after X.
+func (a anchor) family(key string, first int) (o order, form string) {
+	form = strings.ToLower(key[:a.end])
 	switch {
 	case a.first > first || a.before != "":
-		return vendorOrder
+		return vendorOrder, form
 	case a.dashed:
-		return dashedOrder
+		return dashedOrder, form
 	case first > 0:
-		return xOrder
+		return xOrder, "x-ratelimit" // HTTP_X_RATELIMIT too
 	}
-	return draftOrder
-}
-
-// formOf returns the spelling of a family: the key up to the anchor or the role.
-func formOf(o order, key string) string {
-	if o == xOrder {
-		return "x-ratelimit" // HTTP_X_RATELIMIT too
-	}
-	return strings.ToLower(key)
+	return draftOrder, form
 }
 
 // prefix reads one word before the anchor. A word that is not a vendor's names a policy.
