@@ -22,8 +22,6 @@ import (
 func (ts *tallies) settle(option Format) (guessed bool) {
 	for i := range ts.list {
 		ts.list[i].spend()
-	}
-	for i := range ts.list {
 		ts.settleWindow(&ts.list[i]) // resets must fit into windows, so windows come first
 	}
 	if len(ts.list) > 1 {

@@ -26,7 +26,7 @@ import (
 const (
 	MaxMembers = 1024
 	MaxParams  = 256
-	maxFacts   = 4 * MaxMembers // of a record
+	maxFacts   = 4 * MaxMembers // of a record, or of pairs
 	maxJSON    = 64 << 10
 	maxDepth   = 8
 )
@@ -257,7 +257,7 @@ func (n *name) readPairs(facts []Fact, line string) ([]Fact, bool) {
 		count, rest, _ := strings.Cut(pair, ":")
 		window, _, _ := strings.Cut(rest, ":")
 		w, isWindow := text.ParseNumber(text.Trim(window))
-		if len(facts) > 4*MaxMembers || !isWindow {
+		if len(facts) > maxFacts || !isWindow {
 			ok = false
 			continue
 		}
@@ -367,11 +367,12 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 		part, line = cutPart(line)
 		key, value, keyed := cutKey(part)
 		said, valid := keyOf(key), true
+		prose, isProse := readProse(facts, part)
 		switch {
-		case parts >= 4*MaxMembers:
+		case parts >= maxFacts:
 			return facts, false
-		case isProse(part):
-			facts = readProse(facts, part)
+		case isProse:
+			facts = prose
 		case named != "" && isCount(part):
 			facts = append(facts, Fact{Policy: named, Role: n.Role, Value: part})
 		case !keyed, said.Role == Name:
@@ -388,28 +389,19 @@ func (n *name) readRecord(facts []Fact, line string) ([]Fact, bool) {
 	return facts, ok
 }
 
-// isProse reports whether a part of a record has several words with a key. A date has only the
-// hour, which looks like a key.
-func isProse(part string) bool {
-	if strings.IndexByte(part, ' ') < 0 { // nearly all parts
-		return false
-	}
-	keys := 0
-	for word := range strings.FieldsSeq(part) {
-		if _, _, ok := cutKey(word); ok {
-			keys++
-		}
-	}
-	return keys > 1
-}
-
 // readProse reads Remaining: 394 Time until reset: 3589 (Pingdom), and key:abc 22/2000
-// reset=3530s (Eventbrite). The key abc is the name of the policy.
-func readProse(facts []Fact, part string) []Fact {
-	policy, last := "", ""
+// reset=3530s (Eventbrite), where key is the name of the policy. ok is false if fewer than two
+// words of the part have a key: a date has only the hour, which looks like a key.
+func readProse(facts []Fact, part string) (_ []Fact, ok bool) {
+	if strings.IndexByte(part, ' ') < 0 { // nearly all parts
+		return facts, false
+	}
+	policy, last, keys := "", "", 0
 	for word := range strings.FieldsSeq(part) {
 		key, value, keyed := cutKey(word)
-		if !keyed {
+		if keyed {
+			keys++
+		} else {
 			key = last
 		}
 		last = ""
@@ -424,7 +416,7 @@ func readProse(facts []Fact, part string) []Fact {
 			facts, _ = readCount(facts, policy, None, value)
 		}
 	}
-	return facts
+	return facts, keys > 1
 }
 
 // cutPart cuts the first part off a record.
