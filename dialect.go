@@ -115,7 +115,7 @@ func (d *Dialect) table() *older.Table {
 		for i := range d.all {
 			f := &d.all[i]
 			d.keys = append(d.keys, http.CanonicalHeaderKey(f.Name))
-			d.many = d.many || f.starred() && f.Role != RoleNone
+			d.many = d.many || f.Role != RoleNone && strings.Contains(f.Name, "*")
 			rows = append(rows, older.Row{
 				Key: f.Name, Role: older.Role(f.Role), Format: older.Format(f.Format), Policy: f.Policy,
 				Window: f.Window.n, Unit: string(f.Unit),
@@ -141,9 +141,6 @@ func (f *DialectField) fault() error {
 func refuse(name string, cause error) error {
 	return &FieldError{Field: name, Offset: -1, Item: -1, Err: cause}
 }
-
-// starred reports whether the field's name contains the policy's name.
-func (f *DialectField) starred() bool { return strings.IndexByte(f.Name, '*') >= 0 }
 
 // The dialects that most programs write, for [Dialect.Set] and [LegacyOptions].
 // [LookupDialect] has more. They are pure data, so unused dialects are not in a program's

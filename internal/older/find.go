@@ -10,8 +10,8 @@ import (
 // MaxFields bounds the fields of a response that may contain limits.
 const MaxFields = 1024
 
-// longestName is the length of the longest key that is split into words. Reading a key of a
-// megabyte would take a tenth of a second.
+// longestName is the length of the longest key, of a header or a record, that is split into words.
+// Reading a key of a megabyte would take a tenth of a second.
 const longestName = 256
 
 // A Field is a header field that may contain limits.
@@ -107,11 +107,11 @@ func appendSure(found, unsure []Field) []Field {
 // unsuitable values are dropped.
 func limitFields(fields []Field) []Field {
 	var said uint // the roles, as bits
-	counted := slices.ContainsFunc(fields, func(f Field) bool { return f.name.counted })
-	quota := false
+	var counted, quota bool
 	fields = slices.DeleteFunc(fields, func(f Field) bool {
 		roles := f.roles()
 		said |= roles
+		counted = counted || f.name.counted
 		quota = quota || roles>>Quota&1 != 0 && !f.name.total
 		return roles == 0
 	})

@@ -454,7 +454,7 @@ func keyOf(key string) (k Row) {
 	if len(key) == 1 {
 		return letters[key]
 	}
-	if len(key) > longestKey {
+	if len(key) > longestName {
 		return k
 	}
 	if t := tokenOf(key); t.kind == roleWord && t.role != Policies { // nearly all keys
@@ -468,9 +468,6 @@ func keyOf(key string) (k Row) {
 	}
 	return k
 }
-
-// longestKey is the length of the longest key that is split into words.
-const longestKey = 64
 
 // readJSON reads a JSON object (Trakt, Basecamp). Its keys are words of field names.
 func (n *name) readJSON(facts []Fact, line string) ([]Fact, bool) {

@@ -168,14 +168,14 @@ func tokenOf(s string) token {
 	return token{s, dictionary.words[string(lower)]}
 }
 
-// gluedRoles can end the name of a policy, as in UserLimit. Shorter words end too many other
-// words (focused, cleft).
-var gluedRoles = [...]string{"remaining", "limit", "reset"}
+// gluedWords can end another word: the name of a policy, as in UserLimit, or AppDay. Shorter words
+// end too many other words (focused, cleft).
+var gluedWords = [...]string{"remaining", "limit", "reset", "second", "minute", "hour", "day"}
 
-// glued returns the role at the end of a word, and the rest, which is the policy.
-func glued(s string) (policy string, t token) {
-	for _, role := range gluedRoles {
-		if n := len(s) - len(role); n >= 2 && strings.EqualFold(s[n:], role) {
+// glued returns the role or the window at the end of a word, and the rest.
+func glued(s string) (rest string, t token) {
+	for _, word := range gluedWords {
+		if n := len(s) - len(word); n >= 2 && strings.EqualFold(s[n:], word) {
 			return s[:n], tokenOf(s[n:])
 		}
 	}

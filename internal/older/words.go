@@ -202,8 +202,8 @@ func (t *token) mayMeanLimit() bool {
 	if t.word == (word{}) {
 		var room [maxWords]token
 		parts, _ := unglue(room[:0], t.text)
-		part, _ := glued(t.text)
-		return part != "" || len(parts) > 0 // bound: splitting takes time (TestManyNames)
+		_, end := glued(t.text)
+		return end.role != None || len(parts) > 0 // bound: splitting takes time (TestManyNames)
 	}
 	return t.role != None || t.window > 0 || t.shows != neutral || t.kind == unitWord // Acme-Remaining-Day
 }
@@ -371,7 +371,7 @@ func roleAt(said []token) (at int, part string) {
 		}
 		return at, ""
 	}
-	if policy, w := glued(t.text); policy != "" {
+	if policy, w := glued(t.text); w.role != None {
 		*t = w
 		return last, policy
 	}
@@ -494,10 +494,6 @@ func windowOfPart(part string) int64 {
 	if w := windowOfUnits(text.ParseDigits(digits), lower[len(number):]); w > 0 {
 		return w
 	}
-	for _, suffix := range [...]string{"second", "minute", "hour", "day"} {
-		if n := len(lower) - len(suffix); n >= 2 && lower[n:] == suffix {
-			return tokenOf(suffix).window
-		}
-	}
-	return 0
+	_, end := glued(part)
+	return end.window
 }
