@@ -403,9 +403,7 @@ func (f *Field) list() (n int) {
 		return 0 // nearly all values end here
 	}
 	line := FirstLine(f.Lines)
-	for rest, more := line, true; more; {
-		var part string
-		part, rest, more = strings.Cut(rest, separatorOf(line))
+	for part := range strings.SplitSeq(line, separatorOf(line)) {
 		part = text.Trim(part)
 		_, isNumber := text.ParseNumber(part)
 		_, isSpan := text.ParseSpan(part)
