@@ -129,13 +129,16 @@ func (d *Dialect) table() *older.Table {
 // fault returns why the field cannot be used.
 func (f *DialectField) fault() error {
 	switch {
-	case !text.IsToken(f.Name), strings.Count(f.Name, "*") > 1, !text.IsName(f.Policy), !text.IsName(string(f.Unit)):
+	case !isDialectName(f.Name), !text.IsName(f.Policy), !text.IsName(string(f.Unit)):
 		return ErrSyntax
 	case f.Role < 0 || f.Role > RolePolicies, f.Format < 0 || f.Format > TimeDuration, f.Window.ok && !sf.IsInteger(f.Window.n, minWindow):
 		return ErrRange
 	}
 	return nil
 }
+
+// isDialectName reports whether a field of a dialect can have a name.
+func isDialectName(name string) bool { return text.IsToken(name) && strings.Count(name, "*") <= 1 }
 
 // refuse returns an error about the field with a name.
 func refuse(name string, cause error) error {

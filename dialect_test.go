@@ -363,6 +363,10 @@ func TestNewDialect(t *testing.T) {
 			require.Equal(t, "First", d.Fields()[0].Name, "a caller changes a copy")
 		})
 	}
+	_, err := NewDialect("acme", DialectField{Name: "Acme-*-*", Role: RoleRemaining})
+	require.EqualError(t, err, "ratelimit: Acme-*-*: not well-formed, it must be the name of a field, with at most one *")
+	_, err = NewDialect("acme", DialectField{Name: "Acme-*", Unit: "caf\u00e9"})
+	require.EqualError(t, err, "ratelimit: Acme-*: not well-formed")
 	derived := mustDialect("mine", append(Draft07.Fields(), DialectField{Name: "Acme-Left", Role: RoleRemaining})...)
 	require.NoError(t, derived.Set(http.Header{}, Fields{Policies: []Policy{{Quota: 5}}, Limits: []Limit{{Remaining: 1, Reset: SecondsOf(1)}}}, late))
 	for _, name := range []string{"draft-00", "draft-03", "draft-07"} { // a field of a draft gets another role
